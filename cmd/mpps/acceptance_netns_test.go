@@ -16,8 +16,8 @@ import (
 	"mpps/internal/outcome"
 )
 
-// TestAcceptanceModes carries an experiment out with real traffic, is interrupted in the middle of its campaign, and goes on with the
-// samples that were taken.
+// TestAcceptanceModes carries an experiment out with real traffic, is interrupted in the middle of its campaign, and
+// goes on with the samples that were taken.
 func TestAcceptanceModes(t *testing.T) {
 	t.Parallel()
 	h := newHostAndGuest(t)

@@ -159,7 +159,7 @@ func (a *app) broke(ctx context.Context, r *acceptance.Run, s *acceptance.StepDo
 	}
 }
 
-// waits tells whether a step still has to wait for something.
+// waits reports whether a step still has to wait for something.
 func (a *app) waits(ctx context.Context, r *acceptance.Run, s *acceptance.StepDone) (bool, error) {
 	m, err := a.env().Open()
 	if err != nil {
@@ -197,7 +197,7 @@ func (a *app) waits(ctx context.Context, r *acceptance.Run, s *acceptance.StepDo
 	return true, nil
 }
 
-// greets tells whether somebody answers at an agent's address.
+// greets reports whether somebody answers at an agent's address.
 func greets(ctx context.Context, at string) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

@@ -176,7 +176,8 @@ func bareTree(t *testing.T) string {
 	return root
 }
 
-// TestAcceptanceRun carries steps out on a recorded machine, over a reboot: what is applied is put back in the end, and the report tells.
+// TestAcceptanceRun carries steps out on a recorded machine, over a reboot: what is applied is put back in the end, and
+// the report tells.
 func TestAcceptanceRun(t *testing.T) {
 	root, dir := bareTree(t), t.TempDir()
 	var out, said bytes.Buffer
@@ -262,7 +263,8 @@ func snapshotOf(t *testing.T, root string) []byte {
 	return out.Bytes()
 }
 
-// TestAcceptanceOwes: what a transaction waits for is taken from its plan, and one that would be undone by itself ends the run.
+// TestAcceptanceOwes: what a transaction waits for is taken from its plan, and one that would be undone by itself ends
+// the run.
 func TestAcceptanceOwes(t *testing.T) {
 	a := &app{restarts: []plan.Restart{{What: setting.Reboot()}, {What: setting.RestartOf("vm1")}}}
 	for name, c := range map[string]struct {
@@ -284,7 +286,8 @@ func TestAcceptanceOwes(t *testing.T) {
 	}
 }
 
-// TestAcceptanceBreaks: a step that fails ends the run, which says what stands and goes on with the step when it is resumed.
+// TestAcceptanceBreaks: a step that fails ends the run, which says what stands and goes on with the step when it is
+// resumed.
 func TestAcceptanceBreaks(t *testing.T) {
 	root, dir := bareTree(t), t.TempDir()
 	var out, said bytes.Buffer

@@ -16,8 +16,9 @@ import (
 	"mpps/internal/advise/audit"
 )
 
-// TestAuditCountsOverAnInterval: a tap that nobody empties drops packets. What depends on losses is unknown at first sight,
-// judged with the counters of an interval, and in order where nothing is lost while mpps watches, whatever was lost before.
+// TestAuditCountsOverAnInterval: a tap that nobody empties drops packets. What depends on losses is unknown at first
+// sight, judged with the counters of an interval, and in order where nothing is lost while mpps watches, whatever was
+// lost before.
 func TestAuditCountsOverAnInterval(t *testing.T) {
 	ns := "ma" + strconv.Itoa(os.Getpid()) + "-" + strconv.Itoa(int(time.Now().UnixNano()%1e5))
 	run := func(argv ...string) string {
@@ -86,7 +87,8 @@ func TestAuditCountsOverAnInterval(t *testing.T) {
 	}
 }
 
-// openTap makes a tap in a namespace, which lasts as long as the file is open, and a function that sends frames into it.
+// openTap makes a tap in a namespace, which lasts as long as the file is open, and a function that sends frames into
+// it.
 func openTap(t *testing.T, namespace, name string) (tap *os.File, send func(frames int) error) {
 	t.Helper()
 	socket := -1

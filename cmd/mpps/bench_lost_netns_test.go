@@ -22,8 +22,8 @@ func (h *hostAndGuest) received(iface string) uint64 {
 	return n
 }
 
-// TestControlConnectionIsCut cuts a control connection that has a link of its own without a word to either side: what the
-// agent sends stops within 2 s, and not with the end of its trial.
+// TestControlConnectionIsCut cuts a control connection that has a link of its own without a word to either side: what
+// the agent sends stops within 2 s, and not with the end of its trial.
 func TestControlConnectionIsCut(t *testing.T) {
 	for _, what := range []string{"stream", "pps"} {
 		t.Run(what, func(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 	"mpps/internal/outcome"
 )
 
-// modesBench is the command line that measures the guest as two modes: through the bridge, and from an interface of another
-// namespace that is a port of it too.
+// modesBench is the command line that measures the guest as two modes: through the bridge, and from an interface of
+// another namespace that is a port of it too.
 func (h *hostAndGuest) modesBench(second string, argv ...string) []string {
 	return append([]string{"ip", "netns", "exec", h.host, "mpps", "--json", "bench", "modes", "--mode", "native=" + h.agent + ",via=br0",
 		"--mode", "other=" + h.agent + ",from=netns:" + second + "/eth0,guest-nic=eth0", "--duration", "150ms", "--warm-up", "30ms", "--keep=false"}, argv...)

@@ -43,7 +43,7 @@ func (a *app) chooseFormat(cmd *cobra.Command) error {
 	return nil
 }
 
-// foreign tells whether the answer is to be in the form of another program.
+// foreign reports whether the answer is to be in the form of another program.
 func (a *app) foreign() bool { return export.Named(a.format) }
 
 // fits refuses a form that has no place for what is about to be measured.

@@ -20,8 +20,8 @@ import (
 	"mpps/internal/advise/queuepath"
 )
 
-// TestPathInterrupted: SIGINT ends watching with what was seen, as an answer like any other, and no word of progress where
-// nobody watches a terminal.
+// TestPathInterrupted: SIGINT ends watching with what was seen, as an answer like any other, and no word of progress
+// where nobody watches a terminal.
 func TestPathInterrupted(t *testing.T) {
 	ns := "mq" + strconv.Itoa(os.Getpid()) + "-" + strconv.Itoa(int(time.Now().UnixNano()%1e5))
 	for _, argv := range [][]string{

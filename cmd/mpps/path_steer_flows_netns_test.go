@@ -15,8 +15,9 @@ import (
 	"mpps/internal/outcome"
 )
 
-// TestSteerManyFlows: 2,000 flows over a steered tunnel are healthy, although dozens share their outer source port with a flow on
-// another queue. One more flow that two queues really send in turns is found, in front of the tunnel and behind it.
+// TestSteerManyFlows: 2,000 flows over a steered tunnel are healthy, although dozens share their outer source port with
+// a flow on another queue. One more flow that two queues really send in turns is found, in front of the tunnel and
+// behind it.
 func TestSteerManyFlows(t *testing.T) {
 	if !inHost(t) {
 		return
@@ -53,7 +54,8 @@ func TestSteerManyFlows(t *testing.T) {
 	}
 }
 
-// sendFlows sends so many flows, each on one queue of a guest, until end, and with roaming one more on two queues of the first in turns.
+// sendFlows sends so many flows, each on one queue of a guest, until end, and with roaming one more on two queues of
+// the first in turns.
 func (s *steered) sendFlows(flows int, roaming bool) {
 	frame := make([]byte, 60)
 	copy(frame, []byte{0x02, 0, 0, 0, 0, 0x77, 0x52, 0x54, 0, 0, 0, 0, 0x08, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 8, 0, 1, 10, 8, 0, 2})
@@ -84,8 +86,8 @@ func (s *steered) sendFlows(flows int, roaming bool) {
 	})
 }
 
-// outerPorts are the source ports of tunnel frames that arrive at far0 within a time, with the number of guests' queues whose flows have
-// each. A tunnel without UDP has none.
+// outerPorts are the source ports of tunnel frames that arrive at far0 within a time, with the number of guests' queues
+// whose flows have each. A tunnel without UDP has none.
 func outerPorts(t *testing.T, during time.Duration) map[uint16]int {
 	device, err := net.InterfaceByName("far0")
 	if err != nil {

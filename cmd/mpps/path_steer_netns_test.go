@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// TestSteerHost sees lanes that run together named, mends them, sees them apart, lets a guest come anew, and takes all back, while
-// guests send: every frame arrives.
+// TestSteerHost sees lanes that run together named, mends them, sees them apart, lets a guest come again, and takes all
+// back, while guests send: every frame arrives.
 func TestSteerHost(t *testing.T) {
 	if !inHost(t) {
 		return
@@ -176,8 +176,8 @@ func TestSteerKilled(t *testing.T) {
 	}
 }
 
-// TestSteerClassifier: a classifier that comes to a tap after it was steered is told by verify and by the next steering, and one that is
-// there before is planned around.
+// TestSteerClassifier: a classifier that comes to a tap after it was steered is told by verify and by the next
+// steering, and one that is there before is planned around.
 func TestSteerClassifier(t *testing.T) {
 	if !inHost(t) {
 		return

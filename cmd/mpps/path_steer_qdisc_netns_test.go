@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestSteerDiscipline: a tunnel that needs no queue discipline loses the one that it has, is kept so, and gets it back. One with parameters
-// stays, and is told.
+// TestSteerDiscipline: a tunnel that needs no queue discipline loses the one that it has, is kept so, and gets it back.
+// One with parameters stays, and is told.
 func TestSteerDiscipline(t *testing.T) {
 	if !inHost(t) {
 		return

@@ -25,9 +25,9 @@ import (
 	"mpps/internal/outcome"
 )
 
-// inHost runs the test that calls it in a process of its own with network namespace, bpf file system, journal, lock and systemd's
-// directory of its own, which are gone when that process ends. It returns true in that process and false, after the
-// outcome is known, in the other.
+// inHost runs the test that calls it in a process of its own with network namespace, bpf file system, journal, lock and
+// systemd's directory of its own, which are gone when that process ends. It returns true in that process and false,
+// after the outcome is known, in the other.
 func inHost(t *testing.T) bool {
 	t.Helper()
 	const mark = "MPPS_TEST_HOST"
@@ -60,8 +60,8 @@ func inHost(t *testing.T) bool {
 	return false
 }
 
-// tunnels are the commands that make vx0 by the tunnel's name. The test machine's kernel may have none but the first: test/queuepath
-// runs TestSteerManyFlows with each of them on the emulated host.
+// tunnels are the commands that make vx0 by the tunnel's name. The test machine's kernel may have none but the first:
+// test/queuepath runs TestSteerManyFlows with each of them on the emulated host.
 var tunnels = map[string][]string{
 	"vxlan":      {"link add vx0 type vxlan id 7 dstport 4789 remote 10.9.0.2 local 10.9.0.1 dev nic0"},
 	"geneve":     {"link add vx0 type geneve id 7 dstport 6081 remote 10.9.0.2"},
@@ -77,7 +77,8 @@ var tunnels = map[string][]string{
 	},
 }
 
-// steered is a host with two guests of four queues on a bridge, behind a tunnel device with one queue and a NIC with eight.
+// steered is a host with two guests of four queues on a bridge, behind a tunnel device with one queue and a NIC with
+// eight.
 type steered struct {
 	t    *testing.T
 	mu   sync.Mutex // held while a guest's queues are opened or closed

@@ -37,8 +37,8 @@ var effects = map[string]string{
 	"domain.hugepages": "emulated memory has no TLB to spare",
 }
 
-// more are tests that show more of a knob than that it can be set: that a kernel is booted with the argument which stands in
-// the boot menu, that the limits of drivers are kept which no emulated card has.
+// more are tests that show more of a knob than that it can be set: that a kernel is booted with the argument which
+// stands in the boot menu, that the limits of drivers are kept which no emulated card has.
 var more = map[string]string{
 	"boot.isolcpus": rebooted, "boot.nohz_full": rebooted, "boot.rcu_nocbs": rebooted, "boot.hugepages": rebooted,
 	"boot.quiet": rebooted, "boot.mce": rebooted, "boot.cstate": rebooted, "boot.tsc": rebooted, "kernel.default": rebooted,
@@ -65,8 +65,8 @@ Made from test/catalogue/exceptions.txt, test/scenes/scenes.txt and cmd/mpps/pro
 |---|---|---|---|---|---|
 `
 
-// TestProven: docs/proven.md says of each knob how it was proven, and each test that it names is there. MPPS_UPDATE=1 writes
-// the file.
+// TestProven: docs/proven.md says of each knob how it was proven, and each test that it names is there. MPPS_UPDATE=1
+// writes the file.
 func TestProven(t *testing.T) {
 	exceptions, err := catalogue.Exceptions()
 	if err != nil {

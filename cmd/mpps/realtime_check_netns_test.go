@@ -16,8 +16,8 @@ import (
 	"mpps/internal/advise/realtime"
 )
 
-// TestRealtimeCheckSeesWhatRan: on the kernel of this machine a program is bound to one CPU and kept busy. It is found there,
-// with the time that it ran by its own clock, and its finding is gone with it.
+// TestRealtimeCheckSeesWhatRan: on the kernel of this machine a program is bound to one CPU and kept busy. It is found
+// there, with the time that it ran by its own clock, and its finding is gone with it.
 func TestRealtimeCheckSeesWhatRan(t *testing.T) {
 	busy := exec.Command("yes")
 	if err := busy.Start(); err != nil {

@@ -335,8 +335,8 @@ func addConstants(all map[string][]any, pkg string, specs []ast.Spec) {
 	}
 }
 
-// promised are the names in results that DESIGN lets programs rely on from the first version on. "x[]" is a list that is
-// never null.
+// promised are the names in results that DESIGN lets programs rely on from the first version on. "x[]" is a list that
+// is never null.
 var promised = map[string][]string{
 	"inspect": {"topology.counts.packages", "topology.counts.numa_nodes", "topology.counts.l3_caches", "topology.counts.cores",
 		"topology.counts.cpus_online", "topology.counts.cpus_offline", "nics[]", "bridges[]", "guests[]", "vfs[]"},
@@ -419,8 +419,8 @@ func required(s map[string]any) []string {
 	return names
 }
 
-// stepInto is the schema of a member that must stand in an object; "name[]" that of the elements of a list, "name?" one that
-// may be null.
+// stepInto is the schema of a member that must stand in an object; "name[]" that of the elements of a list, "name?" one
+// that may be null.
 func stepInto(t *testing.T, root, s map[string]any, step string) map[string]any {
 	t.Helper()
 	name, isList := strings.CutSuffix(step, "[]")

@@ -24,8 +24,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// makePlan plans values of a scratch tree: "makeplan ROOT FILE ADDRESS=VALUE[@RISK]…". The catalogue is made up of these,
-// so that the cases of apply do not depend on what the real one thinks.
+// makePlan plans values of a scratch tree: "makeplan ROOT FILE ADDRESS=VALUE[@RISK]…". The catalogue is made up of
+// these, so that the cases of apply do not depend on what the real one thinks.
 func makePlan(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 {
 		ts.Fatalf("usage: makeplan ROOT FILE ADDRESS=VALUE[@RISK]…")
@@ -53,8 +53,8 @@ func appendLine(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(f.Close())
 }
 
-// manyValues makes a scratch tree of N values that are "old" and a plan that makes them "new", so that an apply takes long
-// enough to be hit on the way: "manyvalues ROOT FILE N". "allvalues ROOT N TEXT" checks that each holds a text.
+// manyValues makes a scratch tree of N values that are "old" and a plan that makes them "new", so that an apply takes
+// long enough to be hit on the way: "manyvalues ROOT FILE N". "allvalues ROOT N TEXT" checks that each holds a text.
 func manyValues(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: manyvalues ROOT FILE N")
@@ -98,7 +98,8 @@ func writePlan(ts *testscript.TestScript, args []string, last bool) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), text, 0o644))
 }
 
-// madePlan is the file of a plan for the values ADDRESS=VALUE[@RISK] below a root, with what makes them last or without.
+// madePlan is the file of a plan for the values ADDRESS=VALUE[@RISK] below a root, with what makes them last or
+// without.
 func madePlan(root string, values []string, last bool) ([]byte, error) {
 	m, err := machine.Open(root)
 	if err != nil {
@@ -164,8 +165,8 @@ func holdLock(ts *testscript.TestScript, neg bool, args []string) {
 	})
 }
 
-// cutJournal takes the end off the last journal of a scratch tree, as a crash does, from the last line that holds a text
-// on: "cutjournal ROOT TEXT".
+// cutJournal takes the end off the last journal of a scratch tree, as a crash does, from the last line that holds a
+// text on: "cutjournal ROOT TEXT".
 func cutJournal(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: cutjournal ROOT TEXT")

@@ -13,8 +13,8 @@ import (
 	"mpps/internal/outcome"
 )
 
-// refuses checks that every command that writes, and those that tell how the host stands, refuse the journal of a scratch
-// tree with an error and a hint, and write nothing: "refuses ROOT ERROR HINT". The plan is more.json.
+// refuses checks that every command that writes, and those that tell how the host stands, refuse the journal of a
+// scratch tree with an error and a hint, and write nothing: "refuses ROOT ERROR HINT". The plan is more.json.
 func refuses(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: refuses ROOT ERROR HINT")

@@ -13,8 +13,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// Under nohup all that the tests start would ignore hang-ups too. A signal that is listened to is the default again in what is
-	// started (execve(2)); mpps itself, which is this binary under another name, does as it was told.
+	// Under nohup all that the tests start would ignore hang-ups too. A signal that is listened to is the default again
+	// in what is started (execve(2)); mpps itself, which is this binary under another name, does as it was told.
 	if filepath.Ext(os.Args[0]) == ".test" && signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}

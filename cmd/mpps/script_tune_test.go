@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// pathOf is a trial command: a path through the host below a root directory, whose rate some values of it decide. With a number behind it
-// the trial of that number never ends, which the file "hangs" beside the root tells.
+// pathOf is a trial command: a path through the host below a root directory, whose rate some values of it decide. With
+// a number behind it the trial of that number never ends, which the file "hangs" beside the root tells.
 func pathOf() {
 	root, hangs := os.Args[1], 0
 	if len(os.Args) > 2 {

@@ -16,8 +16,8 @@ import (
 // nobody is the user that owns nothing.
 const nobody = 65534
 
-// unprivileged runs a program as a user without any rights and checks its exit code: "unprivileged 0 mpps inspect". Tests
-// that are not run as root run it as they are.
+// unprivileged runs a program as a user without any rights and checks its exit code: "unprivileged 0 mpps inspect".
+// Tests that are not run as root run it as they are.
 func unprivileged(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: unprivileged CODE PROGRAM ARGS…")

@@ -27,8 +27,8 @@ func (h *hostAndGuest) searched(argv ...string) (*measure.Search, int, string) {
 	return &answer.Result, code, stderr
 }
 
-// TestSearchIntoGuest searches through a bridge into a guest's namespace. A policer drops what is above a rate: a device of a
-// known capacity.
+// TestSearchIntoGuest searches through a bridge into a guest's namespace. A policer drops what is above a rate: a
+// device of a known capacity.
 func TestSearchIntoGuest(t *testing.T) {
 	h := newHostAndGuest(t)
 	for _, rule := range [][]string{
@@ -45,8 +45,8 @@ func TestSearchIntoGuest(t *testing.T) {
 	if s.NDR.LowerPPS == nil || s.Trials == 0 || len(s.Tried) != s.Trials || s.Baseline.Generator == nil || s.Baseline.Receiver == nil {
 		t.Fatalf("%+v", s)
 	}
-	// A machine under other load sends in bursts or late, and the search says so; else only much more or much less than what
-	// the policer lets through would be a mistake.
+	// A machine under other load sends in bursts or late, and the search says so; else only much more or much less than
+	// what the policer lets through would be a mistake.
 	if !s.Valid() || s.LimitedBy == string(measure.ByUnknown) {
 		if len(s.Evidence) == 0 {
 			t.Errorf("limited by %s, and nothing says why", s.LimitedBy)

@@ -8,7 +8,8 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// TestMigrationCommands parses every command of this program that a plan of a migration prints: each is one that it takes.
+// TestMigrationCommands parses every command of this program that a plan of a migration prints: each is one that it
+// takes.
 func TestMigrationCommands(t *testing.T) {
 	const definition = `<domain type='kvm'><name>vm1</name><os><type machine='pc-q35-9.2'>hvm</type></os><devices>
 <disk type='file' device='disk'><source file='/images/vm1.qcow2'/></disk>

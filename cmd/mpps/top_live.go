@@ -18,8 +18,8 @@ type lookSource interface {
 	Close()
 }
 
-// liveTop shows looks on a terminal and obeys keys, until it is ended by a key, a signal or the context. The terminal is given back
-// whatever happens.
+// liveTop shows looks on a terminal and obeys keys, until it is ended by a key, a signal or the context. The terminal
+// is given back whatever happens.
 func (a *app) liveTop(ctx context.Context, l lookSource, view *top.View, s *report.Screen) (err error) {
 	defer s.Guard()
 	defer func() { err = errors.Join(err, s.Close()) }()

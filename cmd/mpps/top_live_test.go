@@ -289,8 +289,8 @@ func (l *looked) Write(b []byte) (int, error) {
 	return l.text.Write(b)
 }
 
-// smallShell runs mpps as a job in the foreground of the terminal, as a shell does, and lets it go on behind a line that is typed when it
-// was stopped.
+// smallShell runs mpps as a job in the foreground of the terminal, as a shell does, and lets it go on behind a line
+// that is typed when it was stopped.
 func smallShell() {
 	signal.Ignore(syscall.SIGTTOU, syscall.SIGTSTP)
 	self, err := os.Executable()

@@ -21,8 +21,8 @@ import (
 	"mpps/internal/report"
 )
 
-// healthy is a real path on which nothing that is tried does anything: what comes through is measured with packets, noise of this machine and
-// all, and only the changes are none.
+// healthy is a real path on which nothing that is tried does anything: what comes through is measured with packets,
+// noise of this machine and all, and only the changes are none.
 type healthy struct {
 	gauge tuning.Gauge
 	sent  float64
@@ -65,8 +65,9 @@ func (h *healthy) Search(ctx context.Context) (tune.Rate, error) { return h.gaug
 
 func (h *healthy) Advise(*tune.Result, *bottleneck.Diagnosis) []tune.Advice { return nil }
 
-// TestHealthyPaths: where nothing that is tried does anything, nothing is kept, on paths through a bridge with and without rules, with small and
-// large frames, the noise of this machine and all. MPPS_HEALTHY is how many, 50 by 'make healthy'.
+// TestHealthyPaths: where nothing that is tried does anything, nothing is kept, on paths through a bridge with and
+// without rules, with small and large frames, the noise of this machine and all. MPPS_HEALTHY is how many, 50 by 'make
+// healthy'.
 func TestHealthyPaths(t *testing.T) {
 	paths := 1
 	if text := os.Getenv("MPPS_HEALTHY"); text != "" {

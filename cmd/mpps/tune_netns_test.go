@@ -18,8 +18,9 @@ import (
 	"mpps/internal/outcome"
 )
 
-// TestTuneBridge: on a host whose bridge walks through a thousand rules the loop takes its frames out of iptables, proves what that gains with
-// packets of its own, and leaves everything else as it was; killed while something is tried, and in the middle of the proof, it is put back.
+// TestTuneBridge: on a host whose bridge walks through a thousand rules the loop takes its frames out of iptables,
+// proves what that gains with packets of its own, and leaves everything else as it was; killed while something is
+// tried, and in the middle of the proof, it is put back.
 func TestTuneBridge(t *testing.T) {
 	b := newBridged(t, 1000)
 	before := b.state()
@@ -30,8 +31,8 @@ func TestTuneBridge(t *testing.T) {
 	}
 	result := filepath.Join(dir, "result.json")
 	var r tune.Result
-	// On a machine that is busy with much else a gain may not be shown within the pairs that a candidate gets: it is never kept by
-	// chance, and may be missed.
+	// On a machine that is busy with much else a gain may not be shown within the pairs that a candidate gets: it is
+	// never kept by chance, and may be missed.
 	for seed := 1; seed <= 3 && len(r.Kept) == 0; seed++ {
 		cmd := exec.Command("ip", tuneIt("--seed", strconv.Itoa(seed), "-o", result)...)
 		text, err := cmd.CombinedOutput()
@@ -83,7 +84,8 @@ func TestTuneBridge(t *testing.T) {
 	}
 }
 
-// killed kills a run of the loop while what it tries stands: an attempt, or in the proof everything that was kept. false: it ended before.
+// killed kills a run of the loop while what it tries stands: an attempt, or in the proof everything that was kept.
+// false: it ended before.
 func (b *bridged) killed(run *exec.Cmd, proving bool) bool {
 	b.t.Helper()
 	said, err := run.StderrPipe()

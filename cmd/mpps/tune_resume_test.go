@@ -7,7 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// TestGivenAgain: the flags of a run that waits are given to the one that goes on as they were, and found there again for the next.
+// TestGivenAgain: the flags of a run that waits are given to the one that goes on as they were, and found there again
+// for the next.
 func TestGivenAgain(t *testing.T) {
 	command := func() *cobra.Command { return (&app{}).tuneCommand() }
 	first := command()

@@ -1,5 +1,6 @@
-// Package golden compares what tests make of the code with the files of the tree that show it: pages, schemas, drawings, expected output.
-// With MPPS_UPDATE=1 in the environment it writes them, to be looked at before they are committed.
+// Package golden compares what tests make of the code with the files of the tree that show it: pages, schemas,
+// drawings, expected output. With MPPS_UPDATE=1 in the environment it writes them, to be looked at before they are
+// committed.
 package golden
 
 import (
@@ -11,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Updating tells whether files are written and not compared.
+// Updating reports whether files are written and not compared.
 func Updating() bool { return os.Getenv("MPPS_UPDATE") != "" }
 
 // File requires that a file has this text.

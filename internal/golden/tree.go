@@ -9,7 +9,8 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// Tree unpacks the archive of a recorded machine: "-> TARGET" is a link, and command lines of processes have a line for each argument.
+// Tree unpacks the archive of a recorded machine: "-> TARGET" is a link, and command lines of processes have a line for
+// each argument.
 func Tree(archived, into string) error {
 	archive, err := txtar.ParseFile(archived)
 	if err != nil {

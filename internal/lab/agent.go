@@ -12,7 +12,8 @@ import (
 	"strings"
 )
 
-// agentPrograms are the programs of the tree that a guest with an agent has in /bin: the agent and what it is asked to run.
+// agentPrograms are the programs of the tree that a guest with an agent has in /bin: the agent and what it is asked to
+// run.
 var agentPrograms = []string{"usr/sbin/qemu-ga", "usr/bin/busybox", "usr/sbin/ethtool", "usr/bin/cyclictest"}
 
 // applets are what busybox is called by in such a guest.
@@ -24,8 +25,8 @@ const (
 	loaderFolder  = "lib64"
 )
 
-// addAgent adds the programs, the libraries that they need and the links of busybox: about 11 MB, read anew for each guest,
-// which takes some ten milliseconds.
+// addAgent adds the programs, the libraries that they need and the links of busybox: about 11 MB, read again for each
+// guest, which takes some ten milliseconds.
 func addAgent(c *cpioWriter, tree string) error {
 	dirs := []string{"bin", loaderFolder, "var", "var/run", "var/lib"}
 	for at := ""; at != libraryFolder; {
@@ -62,7 +63,8 @@ func addAgent(c *cpioWriter, tree string) error {
 	return nil
 }
 
-// withLibraries lists programs of a tree with their loader and, to any depth, the libraries that they name (DT_NEEDED), each once.
+// withLibraries lists programs of a tree with their loader and, to any depth, the libraries that they name (DT_NEEDED),
+// each once.
 func withLibraries(tree string, programs []string) ([]string, error) {
 	list := slices.Clone(programs)
 	for i := 0; i < len(list); i++ { // it grows

@@ -22,8 +22,8 @@ func (l *Lab) start(ctx context.Context) error {
 	return l.begin(ctx)
 }
 
-// bootTries is how often a boot is tried. Under emulation some hang before the first command (stalls of RCU, a CPU that waits for a
-// timer): on a quiet machine one in some dozens, at worst three of four in a bad quarter of an hour.
+// bootTries is how often a boot is tried. Under emulation some hang before the first command (stalls of RCU, a CPU that
+// waits for a timer): on a quiet machine one in some dozens, at worst three of four in a bad quarter of an hour.
 const bootTries = 4
 
 // bootUntilUp boots, and again if L1 did not get to its first command.
@@ -143,16 +143,17 @@ func (l *Lab) boot(ctx context.Context) error {
 	return nil
 }
 
-// settled waits until systemd has started everything, so that what is saved has nothing left to start. Units that failed are not
-// the lab's to judge.
+// settled waits until systemd has started everything, so that what is saved has nothing left to start. Units that
+// failed are not the lab's to judge.
 func (l *Lab) settled(ctx context.Context) error {
 	_, err := l.Run(ctx, "systemctl", "is-system-running", "--wait")
 	return err
 }
 
-// ticking has something sleep for a moment on each of L1's CPUs. Now and then an emulated CPU loses the end of a timer interrupt in its
-// first seconds: its local APIC keeps that vector in service for ever and delivers nothing of its priority or below any more, the
-// timer least of all ('info lapic' shows ISR 236; seen on CPU 0 with QEMU 10.0). Commands still run on the others, until one waits for it.
+// ticking has something sleep for a moment on each of L1's CPUs. Now and then an emulated CPU loses the end of a timer
+// interrupt in its first seconds: its local APIC keeps that vector in service for ever and delivers nothing of its
+// priority or below any more, the timer least of all ('info lapic' shows ISR 236; seen on CPU 0 with QEMU 10.0).
+// Commands still run on the others, until one waits for it.
 func (l *Lab) ticking(ctx context.Context) error {
 	const limit = 10 * time.Second
 	ctx, cancel := l.fairly(ctx, limit)
@@ -234,8 +235,9 @@ var (
 	errIdle = fmt.Errorf("its processors have been idle for %v", idleLimit)
 )
 
-// A boot whose emulated processors use less than a fifth of one for so long has hung (see ticking): one that goes on keeps at least
-// one of them busy, or waiting for a processor of L0. Those of one that has hung may still have their ticks, each of which emulation makes dear.
+// A boot whose emulated processors use less than a fifth of one for so long has hung (see ticking): one that goes on
+// keeps at least one of them busy, or waiting for a processor of L0. Those of one that has hung may still have their
+// ticks, each of which emulation makes dear.
 const (
 	idleLimit = 10 * time.Second
 	idleUse   = 0.2

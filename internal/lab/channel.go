@@ -113,7 +113,7 @@ func parseAnswer(line, id, kind string) (value string, ok bool) {
 	return value, true
 }
 
-// ping tells whether the port's server is idle.
+// ping reports whether the port's server is idle.
 func (p *port) ping(ctx context.Context, id string) error {
 	if err := p.ask("ping", id); err != nil {
 		return err

@@ -14,8 +14,9 @@ import (
 	"mpps/internal/lab"
 )
 
-// BenchmarkDeaths counts emulated hosts that die while their memory is worked on, with a guest that runs: with khugepaged and NUMA
-// balancing coming by once in an hour, as the lab sets them, and ten times a second. Each host begins from the same saved state.
+// BenchmarkDeaths counts emulated hosts that die while their memory is worked on, with a guest that runs: with
+// khugepaged and NUMA balancing coming by once in an hour, as the lab sets them, and ten times a second. Each host
+// begins from the same saved state.
 func BenchmarkDeaths(b *testing.B) {
 	program, err := os.Executable()
 	if err != nil {
@@ -53,7 +54,8 @@ for f in scan_delay_ms scan_period_min_ms scan_period_max_ms; do echo 100 >/sys/
 	}
 }
 
-// worked begins a host, lets processes on all of its CPUs write to 600 MB for 20 s and returns why it died; empty: it did not.
+// worked begins a host, lets processes on all of its CPUs write to 600 MB for 20 s and returns why it died; empty: it
+// did not.
 func worked(b *testing.B, begin *lab.Beginning, script string) string {
 	l, err := lab.Start(b.Context(), lab.Config{Name: "deaths", Begin: begin})
 	if err != nil {

@@ -12,9 +12,9 @@ const dead = `grep -h -m 1 'Kernel panic' /run/lab/*.console | tr -d '\r'
 dmesg | grep -m 1 'qemu-system[^ ]*: *segfault'
 true`
 
-// Died gives the last words of what died by itself in this lab, L1's kernel or one of its guests; "" where nothing did. Emulated
-// processors that emulate processors are not without faults: now and then a kernel dies on them that no hardware would kill, or waits
-// for ever for a device.
+// Died gives the last words of what died by itself in this lab, L1's kernel or one of its guests; "" where nothing did.
+// Emulated processors that emulate processors are not without faults: now and then a kernel dies on them that no
+// hardware would kill, or waits for ever for a device.
 func (l *Lab) Died(ctx context.Context) string {
 	text, err := os.ReadFile(l.LogFile("serial"))
 	if err != nil {
@@ -58,8 +58,9 @@ for i in 1 2; do
 done
 true`
 
-// looping finds a guest of which a CPU faults on the same instruction for ever: the address of the last fault, CR2, is the one at which
-// it stands, RIP, and both are the same a second later. The page is there; the emulated KVM's shadow of it is not, and does not come.
+// looping finds a guest of which a CPU faults on the same instruction for ever: the address of the last fault, CR2, is
+// the one at which it stands, RIP, and both are the same a second later. The page is there; the emulated KVM's shadow
+// of it is not, and does not come.
 func looping(registers string) string {
 	var guest, cpu, at string
 	seen := map[string]bool{}
@@ -83,7 +84,8 @@ func looping(registers string) string {
 	return ""
 }
 
-// lastWords finds in the log of a serial line what a kernel said when it panicked. L1's also does so where it would hang (init2).
+// lastWords finds in the log of a serial line what a kernel said when it panicked. L1's also does so where it would
+// hang (init2).
 func lastWords(log string) string {
 	for line := range strings.Lines(log) {
 		if strings.Contains(line, "Kernel panic") {
@@ -93,8 +95,8 @@ func lastWords(log string) string {
 	return ""
 }
 
-// complaint is the first line in which the kernel of a serial line's log says that something is wrong, and the one behind it; empty
-// where it says nothing.
+// complaint is the first line in which the kernel of a serial line's log says that something is wrong, and the one
+// behind it; empty where it says nothing.
 func complaint(file string) string {
 	text, err := os.ReadFile(file)
 	if err != nil {

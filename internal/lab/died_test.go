@@ -16,7 +16,8 @@ func TestLastWords(t *testing.T) {
 	}
 }
 
-// TestLooping: a CPU that stands on the instruction that it faulted on, twice, will not go on; one that is just there may.
+// TestLooping: a CPU that stands on the instruction that it faulted on, twice, will not go on; one that is just there
+// may.
 func TestLooping(t *testing.T) {
 	const (
 		stuck   = "guest g1\nCPU#0\nRIP=ffffffffc0653040\nCR2=ffffffffc0653040\nCPU#1\nRIP=ffffffff8ceacad0\nCR2=00007fd456a13108\n"

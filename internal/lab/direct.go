@@ -10,8 +10,8 @@ import (
 // Where L1 keeps what belongs to a guest that was started directly.
 const directDir = "/run/lab/"
 
-// directScript is the script that starts a guest by QEMU's own command line: taps are made afresh, virtual functions are
-// handed to vfio-pci. Paths are L1's.
+// directScript is the script that starts a guest by QEMU's own command line: taps are made afresh, virtual functions
+// are handed to vfio-pci. Paths are L1's.
 func (g *GuestSpec) directScript(kernel, initrd, console string) (string, error) {
 	var prepare strings.Builder
 	var argv []string

@@ -10,8 +10,8 @@ import (
 // diskSize is what the disk's file system may grow to; the image is sparse.
 const diskSize = 4 << 30
 
-// makeDisk makes an image with an empty ext4 file system unless there is one. A virtiofs layer keeps whatever was written,
-// because writes go through to L0; a disk loses what L1 had only in its memory.
+// makeDisk makes an image with an empty ext4 file system unless there is one. A virtiofs layer keeps whatever was
+// written, because writes go through to L0; a disk loses what L1 had only in its memory.
 func makeDisk(ctx context.Context, image string) error {
 	if _, err := os.Stat(image); !errors.Is(err, fs.ErrNotExist) {
 		return err

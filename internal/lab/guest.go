@@ -16,15 +16,15 @@ import (
 // spends waiting for a processor of L0 does not count.
 const GuestLimit = 25 * time.Second
 
-// libvirtLimit is how long libvirt may take to its first answer, for which it starts QEMU several times to see what it can: 5 to
-// 10 s. Under emulation one of these has been seen to hang in the kernel for good.
+// libvirtLimit is how long libvirt may take to its first answer, for which it starts QEMU several times to see what it
+// can: 5 to 10 s. Under emulation one of these has been seen to hang in the kernel for good.
 const libvirtLimit = time.Minute
 
 // guestTries is how often a start is tried before the host counts as spoilt.
 const guestTries = 3
 
-// ErrFreshLab says that a guest hung in each try, or libvirt's own start of QEMU, or that L1's emulated kernel died of it: only a
-// fresh L1 (Reset) helps.
+// ErrFreshLab says that a guest hung in each try, or libvirt's own start of QEMU, or that L1's emulated kernel died of
+// it: only a fresh L1 (Reset) helps.
 var ErrFreshLab = errors.New("a fresh lab host is needed")
 
 // Guest is a virtual machine of L1: a libvirt domain, or with Direct a QEMU without libvirt.
@@ -87,8 +87,8 @@ func (l *Lab) ensureLibvirt(ctx context.Context) error {
 	return nil
 }
 
-// StartGuest starts a guest and waits for its probe. A start that hangs is ended and tried again, twice, and counted; then
-// the answer is ErrFreshLab.
+// StartGuest starts a guest and waits for its probe. A start that hangs is ended and tried again, twice, and counted;
+// then the answer is ErrFreshLab.
 func (l *Lab) StartGuest(ctx context.Context, spec GuestSpec) (*Guest, error) {
 	g, err := l.GuestOf(spec)
 	if err != nil {
@@ -303,7 +303,8 @@ func (g *Guest) Restart(ctx context.Context) error {
 	return g.start(ctx)
 }
 
-// Stop asks the guest to power itself off, and after 5 s kills it; then the domain is undefined. A direct guest is killed.
+// Stop asks the guest to power itself off, and after 5 s kills it; then the domain is undefined. A direct guest is
+// killed.
 func (g *Guest) Stop(ctx context.Context) error {
 	g.lab.guestMu.Lock()
 	defer g.lab.guestMu.Unlock()
@@ -330,7 +331,7 @@ exit 0
 	return nil
 }
 
-// Running tells whether libvirt counts the domain as running, or whether the QEMU of a direct guest is there.
+// Running reports whether libvirt counts the domain as running, or whether the QEMU of a direct guest is there.
 func (g *Guest) Running(ctx context.Context) (bool, error) {
 	if g.Spec.Direct {
 		r, err := g.lab.Shell(ctx, "[ -e /proc/$(cat "+g.Spec.PIDFile()+")/exe ]")
@@ -340,8 +341,8 @@ func (g *Guest) Running(ctx context.Context) (bool, error) {
 	return strings.TrimSpace(out) == "running", err
 }
 
-// Freeze stops the process of a direct guest (SIGSTOP), so that it takes no time from others: an emulated guest that is idle
-// keeps a sixth of a CPU busy. Whoever wants it to run sends SIGCONT to the process of Spec.PIDFile.
+// Freeze stops the process of a direct guest (SIGSTOP), so that it takes no time from others: an emulated guest that is
+// idle keeps a sixth of a CPU busy. Whoever wants it to run sends SIGCONT to the process of Spec.PIDFile.
 func (g *Guest) Freeze(ctx context.Context) error {
 	if _, err := g.lab.Must(ctx, "kill -STOP $(cat "+g.Spec.PIDFile()+")"); err != nil {
 		return fmt.Errorf("guest %s: freeze: %w", g.Spec.Name, err)

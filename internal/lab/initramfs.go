@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// Initramfs describes a guest's whole user space: one static program and a few modules, and where it has an agent, that.
+// Initramfs describes a guest's whole user space: one static program and a few modules, and where it has an agent,
+// that.
 type Initramfs struct {
 	Binary  string   // static program that becomes /init
 	Tree    string   // root folder whose programs are used

@@ -83,7 +83,8 @@ func TestInitramfsRefusesADynamicProgram(t *testing.T) {
 	}
 }
 
-// TestLibrariesOfPrograms: the test's own shell is a program with a loader and libraries, in a tree that is this machine.
+// TestLibrariesOfPrograms: the test's own shell is a program with a loader and libraries, in a tree that is this
+// machine.
 func TestLibrariesOfPrograms(t *testing.T) {
 	const tree = "/"
 	sh, err := filepath.EvalSymlinks("/bin/sh")

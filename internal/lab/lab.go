@@ -59,9 +59,9 @@ const (
 // ErrRunning says that a lab of this name runs already.
 var ErrRunning = errors.New("a lab of this name is running")
 
-// Start begins a lab from its saved state, in about a second. The first of a configuration is booted (5 to 30 s), made ready as Begin
-// wants, and saved (10 s); the very first waits for Prepare too. A persistent lab and one with KVM are booted each time. ctx bounds
-// the start only. A boot that does not reach its first command is ended and tried again.
+// Start begins a lab from its saved state, in about a second. The first of a configuration is booted (5 to 30 s), made
+// ready as Begin wants, and saved (10 s); the very first waits for Prepare too. A persistent lab and one with KVM are
+// booted each time. ctx bounds the start only. A boot that does not reach its first command is ended and tried again.
 func Start(ctx context.Context, c Config) (*Lab, error) {
 	asked := c.Accel != ""
 	c.fill()
@@ -252,8 +252,8 @@ func Clean(ctx context.Context, cache string) error {
 		removeGlob(filepath.Join(cache, "debs")), removeGlob(filepath.Join(cache, "labs")), removeGlob(filepath.Join(cache, "*lock")))
 }
 
-// Reset ends L1 like a power cut and boots it again. Without Persist it begins afresh, from its saved state where it has one.
-// args, when given, replace the kernel arguments of Config.
+// Reset ends L1 like a power cut and boots it again. Without Persist it begins afresh, from its saved state where it
+// has one. args, when given, replace the kernel arguments of Config.
 func (l *Lab) Reset(ctx context.Context, args ...string) error {
 	unlock, err := lockName(ctx, l.Name())
 	if err != nil {

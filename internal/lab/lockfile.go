@@ -43,7 +43,7 @@ func lockFile(ctx context.Context, path string, waiting func()) (unlock func(), 
 	}
 }
 
-// isNamed tells whether path still names the open file.
+// isNamed reports whether path still names the open file.
 func isNamed(f *os.File, path string) bool {
 	a, err := f.Stat()
 	if err != nil {

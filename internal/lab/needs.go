@@ -112,7 +112,8 @@ func checkNamespaces(ctx context.Context) error {
 // mirrorLimit is how long the mirror may take to answer.
 const mirrorLimit = 8 * time.Second
 
-// checkMirror returns an error if the mirror does not answer with the suite; proxies are variables such as http_proxy=URL.
+// checkMirror returns an error if the mirror does not answer with the suite; proxies are variables such as
+// http_proxy=URL.
 func checkMirror(ctx context.Context, mirror string, proxies []string) error {
 	uri, err := url.Parse(strings.TrimSuffix(mirror, "/") + "/dists/" + suite + "/Release")
 	if err != nil {

@@ -58,7 +58,7 @@ func readProc(role string, pid int) (p Proc, ok bool) {
 	return Proc{role, pid, start}, ok && state != 'Z' && state != 'X'
 }
 
-// Alive tells whether this very process still runs.
+// Alive reports whether this very process still runs.
 func (p Proc) Alive() bool {
 	now, ok := readProc(p.Role, p.PID)
 	return ok && now.Start == p.Start
@@ -95,8 +95,8 @@ func (p Proc) kill() error {
 	return fmt.Errorf("end %s (%d): still there 15 s after SIGKILL", p.Role, p.PID)
 }
 
-// newNetwork makes the network of L0 (net.sh) in a network namespace without a name, which ends with the last process in it once
-// the file is closed.
+// newNetwork makes the network of L0 (net.sh) in a network namespace without a name, which ends with the last process
+// in it once the file is closed.
 func newNetwork(ctx context.Context) (*os.File, error) {
 	var ns *os.File
 	err := make(chan error)

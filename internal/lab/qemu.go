@@ -146,8 +146,8 @@ func portNames() []string {
 	return append(p, "porttty")
 }
 
-// cmdline is L1's kernel command line: where its root is and what else only the lab knows, what L1's boot menu says, and
-// what Config adds.
+// cmdline is L1's kernel command line: where its root is and what else only the lab knows, what L1's boot menu says,
+// and what Config adds.
 func (m machine) cmdline() string {
 	a := []string{"root=labroot", "rootfstype=virtiofs", "ro", "init=/lab/init", "lab.mode=" + string(m.Mode)}
 	switch {

@@ -97,9 +97,9 @@ func qmpReturn(r *bufio.Reader) (json.RawMessage, error) {
 // its events there, whether a client is connected or not.
 const qmpHello = `{"execute":"qmp_capabilities"}` + "\n"
 
-// Reason is why L1's QEMU ended (ShutdownCause of qapi/run-state.json: guest-shutdown, guest-reset
-// which is also what a panic shows as, host-qmp-quit, host-signal ...); "watchdog" where a CPU had stopped (see /lab/heart), "running"
-// while it runs, and "killed" if it ended without a word.
+// Reason is why L1's QEMU ended (ShutdownCause of qapi/run-state.json: guest-shutdown, guest-reset which is also what a
+// panic shows as, host-qmp-quit, host-signal ...); "watchdog" where a CPU had stopped (see /lab/heart), "running" while
+// it runs, and "killed" if it ended without a word.
 func (l *Lab) Reason() string {
 	for range 50 { // the pipes close a moment before the process is gone
 		if !l.running() {

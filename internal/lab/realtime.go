@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// Realtime says whether L1 has Debian's kernel with PREEMPT_RT beside its usual one, as linux-image-rt-amd64 brings it, and which of
-// the two its boot menu has first. Emulated processors then pass for VMware's, of which the kernel believes that their clock is
-// constant: kvm_amd of a kernel with PREEMPT_RT wants that and TCG does not offer it.
+// Realtime says whether L1 has Debian's kernel with PREEMPT_RT beside its usual one, as linux-image-rt-amd64 brings it,
+// and which of the two its boot menu has first. Emulated processors then pass for VMware's, of which the kernel
+// believes that their clock is constant: kvm_amd of a kernel with PREEMPT_RT wants that and TCG does not offer it.
 type Realtime string
 
 const (
@@ -25,8 +25,8 @@ const (
 	RealtimeBooted    Realtime = "booted"    // the default, as Debian's package leaves it
 )
 
-// layer is what the lab lays over its tree for Realtime: kernel, modules, boot menu, what dpkg knows of them. It is built by the
-// first lab that wants it, in a folder of its tree, and goes with that.
+// layer is what the lab lays over its tree for Realtime: kernel, modules, boot menu, what dpkg knows of them. It is
+// built by the first lab that wants it, in a folder of its tree, and goes with that.
 type layer struct {
 	dir     string
 	Release string // kernel release, as in /lib/modules

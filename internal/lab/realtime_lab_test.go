@@ -10,7 +10,8 @@ import (
 	"mpps/internal/lab/labtest"
 )
 
-// TestRealtimeBooted: the host runs the kernel with PREEMPT_RT, kvm takes it, and a guest with that kernel runs cyclictest.
+// TestRealtimeBooted: the host runs the kernel with PREEMPT_RT, kvm takes it, and a guest with that kernel runs
+// cyclictest.
 func TestRealtimeBooted(t *testing.T) {
 	labtest.Long(t)
 	l := labtest.Host(t, labtest.Realtime)

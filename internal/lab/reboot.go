@@ -20,9 +20,9 @@ const (
 // guestReset is the Reason of a QEMU whose L1 has rebooted (and of one whose kernel panicked).
 const guestReset = "guest-reset"
 
-// Reboot has L1 reboot by itself (systemctl reboot, or in Shell mode sync and reboot(2)) and boots it as its own boot menu
-// says: with the arguments that its grub.cfg yields. It also goes on after a reboot that L1 has begun on its own. It wants
-// Persist, without which L1 would forget its boot menu.
+// Reboot has L1 reboot by itself (systemctl reboot, or in Shell mode sync and reboot(2)) and boots it as its own boot
+// menu says: with the arguments that its grub.cfg yields. It also goes on after a reboot that L1 has begun on its own.
+// It wants Persist, without which L1 would forget its boot menu.
 func (l *Lab) Reboot(ctx context.Context) error {
 	unlock, err := lockName(ctx, l.Name())
 	if err != nil {
@@ -53,8 +53,8 @@ func (l *Lab) Reboot(ctx context.Context) error {
 	return l.again(ctx)
 }
 
-// menu is what L1's boot menu yields: the release of a kernel that the lab has, and its arguments without those that say where
-// the root is, which the lab knows better.
+// menu is what L1's boot menu yields: the release of a kernel that the lab has, and its arguments without those that
+// say where the root is, which the lab knows better.
 func (l *Lab) menu(ctx context.Context) (release string, kept []string, err error) {
 	config, err := l.hostFile(ctx, grubConfig)
 	if err != nil {

@@ -17,8 +17,8 @@ type Cmd struct {
 	Argv   []string  // program and arguments; or
 	Script string    // a script for bash, run in a process of its own
 	Stdin  io.Reader // read to its end before the command starts; nil: empty
-	// Grace, when set, lets the program of Argv end by itself: when ctx ends it is interrupted as by Ctrl-C, and killed only
-	// after this time.
+	// Grace, when set, lets the program of Argv end by itself: when ctx ends it is interrupted as by Ctrl-C, and killed
+	// only after this time.
 	Grace time.Duration
 	// Stdout and Stderr, when set, get the output as it comes, and Result has none of it.
 	Stdout, Stderr io.Writer
@@ -128,7 +128,8 @@ func (l *Lab) converse(ctx context.Context, p *port, id, dir string, c Cmd) (cod
 	return 0, err
 }
 
-// gracefully gives a context that ends later than ctx, by the time that an interrupted process group has to end by itself.
+// gracefully gives a context that ends later than ctx, by the time that an interrupted process group has to end by
+// itself.
 func (l *Lab) gracefully(ctx context.Context, pid string, grace time.Duration) (context.Context, context.CancelFunc) {
 	later, end := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {

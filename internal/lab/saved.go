@@ -17,17 +17,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Beginning is what is made of a host once, after its first boot: bridges, rules, a guest that runs. Later labs of the same
-// configuration begin with it in about a second (see saved).
+// Beginning is what is made of a host once, after its first boot: bridges, rules, a guest that runs. Later labs of the
+// same configuration begin with it in about a second (see saved).
 type Beginning struct {
 	Key string // names everything that Make depends on: programs, scripts, the guest's definition
-	// Make is called on a booted host, again on another one where the host dies (ErrGone) or is spoilt (ErrFreshLab). What it puts into
-	// the share is there in later labs too. It must not use Reset or Reboot.
+	// Make is called on a booted host, again on another one where the host dies (ErrGone) or is spoilt (ErrFreshLab).
+	// What it puts into the share is there in later labs too. It must not use Reset or Reboot.
 	Make func(ctx context.Context, l *Lab) error `json:"-"`
 }
 
-// saved is the state of a host that was booted once: its memory and devices as QEMU's migration stream, and its share. virtiofsd finds
-// the files that the host has open again by their paths. It lies in the folder of the tree that it needs, and goes with that.
+// saved is the state of a host that was booted once: its memory and devices as QEMU's migration stream, and its share.
+// virtiofsd finds the files that the host has open again by their paths. It lies in the folder of the tree that it
+// needs, and goes with that.
 type saved struct{ dir string }
 
 const (
@@ -47,8 +48,8 @@ const savedLimit = 2 * time.Minute
 // errNotSaved says that a host is up whose state could not be kept.
 var errNotSaved = errors.New("the state of the lab host is not kept")
 
-// savable reports whether this lab begins from a saved state. A persistent lab has its own files on L0. KVM boots in seconds, and
-// not every processor can save nested guests.
+// savable reports whether this lab begins from a saved state. A persistent lab has its own files on L0. KVM boots in
+// seconds, and not every processor can save nested guests.
 func (l *Lab) savable() bool {
 	return !l.st.Config.Persist && l.st.Accel == TCG && !l.plainly
 }
@@ -153,7 +154,8 @@ func (l *Lab) furnish(ctx context.Context) error {
 	}
 }
 
-// migration is how states are written and read: a file in which each page has its place, by two threads (docs/devel/migration/mapped-ram.rst).
+// migration is how states are written and read: a file in which each page has its place, by two threads
+// (docs/devel/migration/mapped-ram.rst).
 func (m *monitor) migration() error {
 	type capability struct {
 		Capability string `json:"capability"`
@@ -256,8 +258,8 @@ func syncFile(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// makeRoom removes states until those that remain take no more than room: what a process that was killed left unfinished, then those
-// used longest ago.
+// makeRoom removes states until those that remain take no more than room: what a process that was killed left
+// unfinished, then those used longest ago.
 func (s saved) makeRoom(room int64) error {
 	entries, err := os.ReadDir(filepath.Dir(s.dir))
 	if err != nil {

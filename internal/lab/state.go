@@ -54,7 +54,7 @@ func readState(name string) (*state, error) {
 	return s, nil
 }
 
-// orphaned tells whether nobody will ever end this lab.
+// orphaned reports whether nobody will ever end this lab.
 func (s *state) orphaned() bool {
 	if s.Boot != bootID() {
 		return true
@@ -65,7 +65,7 @@ func (s *state) orphaned() bool {
 	return !s.Owner.Alive()
 }
 
-// running tells whether L1's QEMU is alive.
+// running reports whether L1's QEMU is alive.
 func (s *state) running() bool {
 	if s.Boot != bootID() {
 		return false
@@ -78,8 +78,8 @@ func (s *state) running() bool {
 	return false
 }
 
-// clean ends every process of the lab, and with them its network namespace, and removes its run folder and, unless it is
-// persistent, its data. It goes on past errors.
+// clean ends every process of the lab, and with them its network namespace, and removes its run folder and, unless it
+// is persistent, its data. It goes on past errors.
 func (s *state) clean() error {
 	var errs []error
 	if s.Boot == bootID() {

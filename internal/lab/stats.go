@@ -19,8 +19,9 @@ const (
 	StatDeath   = "death"
 )
 
-// Record appends a line to the file that MPPS_LAB_STATS names, where it names one. Lines of several processes do not mix: each
-// is one write to a file that is opened for appending. Statistics decide nothing, so a file that cannot be written is left out.
+// Record appends a line to the file that MPPS_LAB_STATS names, where it names one. Lines of several processes do not
+// mix: each is one write to a file that is opened for appending. Statistics decide nothing, so a file that cannot be
+// written is left out.
 func Record(event, cause string, seconds float64) {
 	name := os.Getenv("MPPS_LAB_STATS")
 	if name == "" {

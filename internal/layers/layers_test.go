@@ -16,7 +16,8 @@ import (
 const everything = "everything but lab"
 
 // imports lists, for each package, which packages of this module it may import directly. Imports point one way: what
-// stands further down may use what stands above it. The pages of the wings and docs/ARCHITECTURE.md have the same table.
+// stands further down may use what stands above it. The pages of the wings and docs/ARCHITECTURE.md have the same
+// table.
 var imports = map[string][]string{
 	"model/datapath":           {},
 	"version":                  {},
@@ -124,8 +125,8 @@ var work = []string{"machine", "change/journal", "change/apply"}
 // init of a guest starts the guest's agent.
 var programs = []string{"owned", "machine", "machine/tree", "machine/tree/treetest", "machine/libvirt", "machine/systemd", "measure/traffic/engine", "measure/adapter", "lab", "lab/guestinit", "lab/labtest", "tools/fieldbench"}
 
-// printers are the packages that may write to the standard streams, besides the main.go of commands, which hand them on. The
-// init of a guest has nobody to return to, nor has the end of a test process.
+// printers are the packages that may write to the standard streams, besides the main.go of commands, which hand them
+// on. The init of a guest has nobody to return to, nor has the end of a test process.
 var printers = []string{"report", "lab/guestinit", "lab/labtest", "tools/fieldbench", "tools/searchbench"}
 
 var rules = map[string]rule{

@@ -17,13 +17,14 @@ import (
 // Event says that something that holds values may have been reset.
 type Event struct {
 	Object string // a device or a guest; empty where events were lost: look at everything
-	// Anew is set where the object was made: a device that a driver registered, a guest that was started. Without it the
-	// object was there before and was set up again (ifdown and ifup).
+	// Anew is set where the object was made: a device that a driver registered, a guest that was started. Without it
+	// the object was there before and was set up again (ifdown and ifup).
 	Anew bool
-	// Carrier is set where a device that was up all the time got its carrier, perhaps at another speed: nothing but what
-	// its driver ties to the link may have been reset.
+	// Carrier is set where a device that was up all the time got its carrier, perhaps at another speed: nothing but
+	// what its driver ties to the link may have been reset.
 	Carrier bool
-	// Function is set where the object is a virtual function, as PF/N, whose interface came: it was made, or bound to its driver.
+	// Function is set where the object is a virtual function, as PF/N, whose interface came: it was made, or bound to
+	// its driver.
 	Function bool
 	Guest    GuestChange // empty for devices
 }
@@ -38,10 +39,10 @@ const (
 	GuestUndefined GuestChange = "undefined"
 )
 
-// Events tells, until the context ends, of network devices that appear or are brought up (rtnetlink), of guests that start and
-// stop (inotify on the directory in which libvirt keeps their process numbers: no connection, no process and no text of a program
-// that may change, and it works while no daemon of libvirt runs) and of guests that are undefined (on that of their
-// definitions). The channel is closed at the end.
+// Events tells, until the context ends, of network devices that appear or are brought up (rtnetlink), of guests that
+// start and stop (inotify on the directory in which libvirt keeps their process numbers: no connection, no process and
+// no text of a program that may change, and it works while no daemon of libvirt runs) and of guests that are undefined
+// (on that of their definitions). The channel is closed at the end.
 func (m *Machine) Events(ctx context.Context) (<-chan Event, error) {
 	links, err := m.watchLinks()
 	if err != nil {
@@ -171,7 +172,7 @@ func (m *Machine) functionOf(name string) string {
 	return ""
 }
 
-// next takes the new state of a device and tells whether it was reset.
+// next takes the new state of a device and reports whether it was reset.
 func (w *linkWatch) next(d link.Device) (Event, bool) {
 	before, known := w.known[d.Index]
 	if d.Name == "" {

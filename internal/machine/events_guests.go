@@ -102,8 +102,8 @@ func (w *guestWatch) run(send func(Event)) {
 	}
 }
 
-// guestEvent is what a file of libvirt tells of its guest by coming or going. A definition that is changed is written beside its place
-// and renamed (src/util/virfile.c, virFileRewrite), so its name never goes.
+// guestEvent is what a file of libvirt tells of its guest by coming or going. A definition that is changed is written
+// beside its place and renamed (src/util/virfile.c, virFileRewrite), so its name never goes.
 func guestEvent(folder string, e inotifyEvent) (Event, bool) {
 	gone := e.mask&(unix.IN_DELETE|unix.IN_MOVED_FROM) != 0
 	guest, pid := strings.CutSuffix(e.name, ".pid")

@@ -16,8 +16,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// file reads and writes whole files of the system (setting.File). A file is written beside its place, brought to disk and
-// renamed, and its directory is brought to disk: after a loss of power there is the text before or the text after.
+// file reads and writes whole files of the system (setting.File). A file is written beside its place, brought to disk
+// and renamed, and its directory is brought to disk: after a loss of power there is the text before or the text after.
 type file struct{ m *Machine }
 
 func (f file) Read(_ context.Context, a setting.Address) setting.Reading {

@@ -12,8 +12,8 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// bigCards makes a tree of /sys with so many physical functions, each with so many virtual ones that have interfaces of four
-// queues on the host.
+// bigCards makes a tree of /sys with so many physical functions, each with so many virtual ones that have interfaces of
+// four queues on the host.
 func bigCards(t testing.TB, pfs, vfs int) string {
 	t.Helper()
 	root := t.TempDir()
@@ -64,8 +64,8 @@ func bigCards(t testing.TB, pfs, vfs int) string {
 	return root
 }
 
-// Files of a thousand functions with interfaces are read within bounds, also of a recorded tree, where each name is resolved
-// element by element.
+// Files of a thousand functions with interfaces are read within bounds, also of a recorded tree, where each name is
+// resolved element by element.
 func TestFunctionsOfManyCards(t *testing.T) {
 	m, err := Open(bigCards(t, 8, 127))
 	if err != nil {

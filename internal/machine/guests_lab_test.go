@@ -123,7 +123,7 @@ func TestGuestsOfTheLab(t *testing.T) {
 	}
 }
 
-// TestValuesOfGuestsOfTheLab writes, puts back, starts the guest anew, and finds the host as it was.
+// TestValuesOfGuestsOfTheLab writes, puts back, starts the guest again, and finds the host as it was.
 func TestValuesOfGuestsOfTheLab(t *testing.T) {
 	if !inLab(t) {
 		return

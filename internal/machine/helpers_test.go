@@ -37,8 +37,8 @@ func lines(tb testing.TB, files map[string]string) *Machine {
 	return m
 }
 
-// recorded makes a tree of files and opens it as a recorded machine. "-> target" is a symbolic link, a name that ends in
-// a slash is a directory.
+// recorded makes a tree of files and opens it as a recorded machine. "-> target" is a symbolic link, a name that ends
+// in a slash is a directory.
 func recorded(t testing.TB, files map[string]string) *Machine {
 	t.Helper()
 	root := t.TempDir()

@@ -24,9 +24,9 @@ func (m *Machine) housekeeping(_ context.Context, h *facts.Host) {
 	}
 }
 
-// perCPUThreads are the names, before the slash, of the kernel threads that do softirqs, timers and RCU's work. rcuc and rcub are
-// there only on kernels with RCU_BOOST (PREEMPT_RT has it), ktimers only on PREEMPT_RT (kernel/softirq.c, timer_threads),
-// rcuop and rcuog only on CPUs of rcu_nocbs.
+// perCPUThreads are the names, before the slash, of the kernel threads that do softirqs, timers and RCU's work. rcuc
+// and rcub are there only on kernels with RCU_BOOST (PREEMPT_RT has it), ktimers only on PREEMPT_RT (kernel/softirq.c,
+// timer_threads), rcuop and rcuog only on CPUs of rcu_nocbs.
 var perCPUThreads = []string{"ksoftirqd", "ktimers", "rcuc", "rcub"}
 
 // kernelThreads lists them in the order of their names' numbers.

@@ -71,7 +71,8 @@ func TestHousekeepingOfTheLab(t *testing.T) {
 	} {
 		writeAndRestore(t, mechanisms, c.address, c.value, c.script, c.want)
 	}
-	// This kernel refuses to take time from the server (EBUSY) while realtime threads have a limit: rt.throttling comes first.
+	// This kernel refuses to take time from the server (EBUSY) while realtime threads have a limit: rt.throttling comes
+	// first.
 	limit := strings.TrimSpace(sh(t, "sysctl -n kernel.sched_rt_runtime_us"))
 	sh(t, "sysctl -qw kernel.sched_rt_runtime_us=-1")
 	defer sh(t, "sysctl -qw kernel.sched_rt_runtime_us="+limit)

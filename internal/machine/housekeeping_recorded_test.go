@@ -9,7 +9,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// setAndPutBack reads a value on a recorded machine, sets another, and puts the first one back. file is where it stands.
+// setAndPutBack reads a value on a recorded machine, sets another, and puts the first one back. file is where it
+// stands.
 func setAndPutBack(t *testing.T, m *Machine, address, value, file string) {
 	t.Helper()
 	a, err := setting.ParseAddress(address)

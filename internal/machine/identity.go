@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Identity is the host's name and the ID of this boot of its kernel (random: Documentation/admin-guide/sysctl/kernel.rst,
-// boot_id); empty where the machine does not tell.
+// Identity is the host's name and the ID of this boot of its kernel (random:
+// Documentation/admin-guide/sysctl/kernel.rst, boot_id); empty where the machine does not tell.
 func (m *Machine) Identity() (name, boot string) {
 	return m.Line("proc/sys/kernel/hostname"), m.Line("proc/sys/kernel/random/boot_id")
 }

@@ -18,8 +18,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// How many guests are asked what runs in them, and how long all of them together may take to answer. One whose agent hangs
-// takes agentTimeout; one whose agent is not connected is not asked.
+// How many guests are asked what runs in them, and how long all of them together may take to answer. One whose agent
+// hangs takes agentTimeout; one whose agent is not connected is not asked.
 const (
 	maxAsked    = 16
 	askPatience = 5 * time.Second
@@ -159,8 +159,8 @@ func allows(answer json.RawMessage, wanted ...string) error {
 	return nil
 }
 
-// insideHost fetches a guest's files and reads them as those of a host. It takes two rounds of programs, each two or three
-// starts of virsh.
+// insideHost fetches a guest's files and reads them as those of a host. It takes two rounds of programs, each two or
+// three starts of virsh.
 func insideHost(ctx context.Context, a libvirt.Agents, g *facts.Guest) (*facts.Host, error) {
 	paths := insidePaths(max(g.VCPUs, g.MaxVCPUs))
 	services := []string{"systemctl", "show", "--property=Id,LoadState,ActiveState", "--"}
@@ -223,8 +223,8 @@ func takeServices(h *facts.Host, text string) {
 	}
 }
 
-// takeChannels asks ethtool of every virtio NIC; where the guest has no ethtool the folders of the queues tell how many are
-// in use, and nobody how many there could be.
+// takeChannels asks ethtool of every virtio NIC; where the guest has no ethtool the folders of the queues tell how many
+// are in use, and nobody how many there could be.
 func takeChannels(ctx context.Context, a libvirt.Agents, g *facts.Guest, h *facts.Host) {
 	var programs []libvirt.Call
 	var nics []*facts.NIC
@@ -251,8 +251,8 @@ func takeChannels(ctx context.Context, a libvirt.Agents, g *facts.Guest, h *fact
 	}
 }
 
-// parseChannels reads what "ethtool -l" prints: the maxima, then what is in use, each RX, TX, Other and Combined, of which a
-// driver may have none ("n/a", before ethtool 5.13 "0"); nil where it is not that.
+// parseChannels reads what "ethtool -l" prints: the maxima, then what is in use, each RX, TX, Other and Combined, of
+// which a driver may have none ("n/a", before ethtool 5.13 "0"); nil where it is not that.
 func parseChannels(text string) *facts.Channels {
 	c := &facts.Channels{}
 	most := map[string]*int{"RX": &c.MaxRx, "TX": &c.MaxTx, "Other": &c.MaxOther, "Combined": &c.MaxCombined}

@@ -16,8 +16,8 @@ import (
 	"mpps/internal/machine/libvirt"
 )
 
-// thisMachine is an agent that runs programs here, as the agent of a guest runs them there. ended are the answers of those
-// that have ended, by number.
+// thisMachine is an agent that runs programs here, as the agent of a guest runs them there. ended are the answers of
+// those that have ended, by number.
 type thisMachine struct {
 	t       *testing.T
 	ended   []map[string]any

@@ -42,7 +42,8 @@ func eachNIC(argv []string, files []string) libvirt.Call {
 	return libvirt.Call{Argv: append(all, ";")}
 }
 
-// The programs that tell of a guest's NICs and interrupts: the links of its NICs, their files, the handlers of interrupts.
+// The programs that tell of a guest's NICs and interrupts: the links of its NICs, their files, the handlers of
+// interrupts.
 func nicPrograms() []libvirt.Call {
 	return []libvirt.Call{
 		eachNIC([]string{"ls", "-ld"}, nicLinks),
@@ -71,8 +72,8 @@ func insidePaths(cpus int) []string {
 	return all
 }
 
-// insideTree is a guest's files as they were told: nothing is written before all is known. Keys are paths without a leading
-// slash in which no link is left.
+// insideTree is a guest's files as they were told: nothing is written before all is known. Keys are paths without a
+// leading slash in which no link is left.
 type insideTree struct {
 	files  map[string]string
 	links  map[string]string
@@ -121,7 +122,8 @@ func (t *insideTree) grown(bytes int) error {
 	return nil
 }
 
-// addLinks takes what "ls -ld" printed: "… /sys/class/net/eth0 -> ../../devices/…". Upper links come before those below.
+// addLinks takes what "ls -ld" printed: "… /sys/class/net/eth0 -> ../../devices/…". Upper links come before those
+// below.
 func (t *insideTree) addLinks(text string) error {
 	type link struct{ name, target string }
 	var all []link
@@ -152,8 +154,8 @@ func (t *insideTree) addLinks(text string) error {
 	return nil
 }
 
-// addFiles takes what one grep printed, a line of a file on each line: PATH:TEXT. No path that is asked for has a colon. What
-// an earlier one told of a file is replaced.
+// addFiles takes what one grep printed, a line of a file on each line: PATH:TEXT. No path that is asked for has a
+// colon. What an earlier one told of a file is replaced.
 func (t *insideTree) addFiles(text string) error {
 	texts := map[string]*strings.Builder{}
 	for line := range strings.Lines(text) {
@@ -197,8 +199,8 @@ func (t *insideTree) addDirs(text string) error {
 	return nil
 }
 
-// asked notes which of the files that were asked for one by one are not there or could not be read ("grep: PATH: REASON");
-// what is there and told no line is empty.
+// asked notes which of the files that were asked for one by one are not there or could not be read ("grep: PATH:
+// REASON"); what is there and told no line is empty.
 func (t *insideTree) asked(files []string, said string) {
 	missing := map[string]bool{}
 	for line := range strings.Lines(said) {

@@ -16,9 +16,9 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// insideValue reads and writes single values inside guests (setting.Inside) through their agents. Reading fetches the files
-// that the values stand in and reads them as a host's; writing hands the text to tee, or runs ethtool, systemctl or swapon
-// there.
+// insideValue reads and writes single values inside guests (setting.Inside) through their agents. Reading fetches the
+// files that the values stand in and reads them as a host's; writing hands the text to tee, or runs ethtool, systemctl
+// or swapon there.
 type insideValue struct {
 	m      *Machine
 	agents libvirt.Agents // nil: libvirt's

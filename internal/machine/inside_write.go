@@ -106,8 +106,8 @@ func (v insideValue) writeIn(ctx context.Context, guest string, all []setting.As
 	return before, err
 }
 
-// vanished reports whether a guest has ended, of which libvirt may hear a moment later, on a busy host up to a second or two: what was
-// written there is gone then.
+// vanished reports whether a guest has ended, of which libvirt may hear a moment later, on a busy host up to a second
+// or two: what was written there is gone then.
 func (v insideValue) vanished(guest string) bool {
 	for range 20 {
 		if errors.Is(libvirt.Unreachable(v.m.Tree, guest), libvirt.ErrNotRunning) {

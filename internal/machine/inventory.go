@@ -48,8 +48,8 @@ func (m *Machine) on(part func(context.Context, *tree.Tree, *facts.Host)) func(c
 	return func(ctx context.Context, h *facts.Host) { part(ctx, m.Tree, h) }
 }
 
-// Read reads every address and stores what was found in the host's readings. Values inside one guest, for which programs are
-// run there, are read together, and so are those of virtual functions.
+// Read reads every address and stores what was found in the host's readings. Values inside one guest, for which
+// programs are run there, are read together, and so are those of virtual functions.
 func Read(ctx context.Context, mechanisms setting.Mechanisms, h *facts.Host, addresses []setting.Address) {
 	var order []string
 	inside := map[string][]setting.Address{}

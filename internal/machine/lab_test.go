@@ -13,8 +13,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(labtest.Main(m)) }
 
-// inLab runs the test that calls it once more inside the emulated KVM host, whose NICs have real drivers: this test program
-// is put there. It returns true there and false, after the outcome is known, here.
+// inLab runs the test that calls it once more inside the emulated KVM host, whose NICs have real drivers: this test
+// program is put there. It returns true there and false, after the outcome is known, here.
 func inLab(t *testing.T) bool {
 	t.Helper()
 	const mark = "MPPS_TEST_IN_LAB"

@@ -20,19 +20,19 @@ import (
 // LoadOptions say what Load watches.
 type LoadOptions struct {
 	Interval time.Duration // how long; nothing: a second
-	// Netns are the network namespaces whose devices and sockets are watched, by their names below /run/netns; the empty name is that
-	// of this process. None: only that.
+	// Netns are the network namespaces whose devices and sockets are watched, by their names below /run/netns; the
+	// empty name is that of this process. None: only that.
 	Netns []string
 	// Counters has nothing loaded into the kernel: two looks at counters, no profile and no tracepoints.
 	Counters bool
-	// Inside has the agents of guests asked at both looks: of the one that LookInside names, or of all that run, at most four. It takes
-	// some starts of virsh each.
+	// Inside has the agents of guests asked at both looks: of the one that LookInside names, or of all that run, at
+	// most four. It takes some starts of virsh each.
 	Inside bool
 }
 
-// Load watches every stage of the packet path for a while: two looks at the kernel's counters, with a profile and tracepoints between
-// where the kernel gives them. The host says which devices and threads are whose. It ends early with what it has when the context
-// ends. A recorded tree stands still: what it cannot show is said in Unseen.
+// Load watches every stage of the packet path for a while: two looks at the kernel's counters, with a profile and
+// tracepoints between where the kernel gives them. The host says which devices and threads are whose. It ends early
+// with what it has when the context ends. A recorded tree stands still: what it cannot show is said in Unseen.
 func (m *Machine) Load(ctx context.Context, h *facts.Host, o LoadOptions) *facts.Load {
 	w := m.WatchLoad(ctx, h, o)
 	l := w.Next(ctx, o.Interval)
@@ -137,7 +137,8 @@ func (w *LoadWatch) Next(ctx context.Context, interval time.Duration) *facts.Loa
 	return l
 }
 
-// timed adds the CPU time that f takes on its thread to the cost: the process may have more to do meanwhile, such as to make packets.
+// timed adds the CPU time that f takes on its thread to the cost: the process may have more to do meanwhile, such as to
+// make packets.
 func (w *LoadWatch) timed(f func()) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -5,9 +5,10 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// loadOfCPUs is where the time of CPUs went between two looks, in shares of what the kernel accounted for. Of a CPU for which it
-// accounted nothing, all was idle: a tick that is off is caught up with when the file is read (kernel/time/tick-sched.c,
-// get_cpu_idle_time_us), so that does not happen to one that is online but within a hundredth of a second.
+// loadOfCPUs is where the time of CPUs went between two looks, in shares of what the kernel accounted for. Of a CPU for
+// which it accounted nothing, all was idle: a tick that is off is caught up with when the file is read
+// (kernel/time/tick-sched.c, get_cpu_idle_time_us), so that does not happen to one that is online but within a
+// hundredth of a second.
 func loadOfCPUs(before, after map[int]cpu.Times, order []int) []facts.CPULoad {
 	all := []facts.CPULoad{}
 	for _, cpu := range order {

@@ -181,8 +181,8 @@ func (w *LoadWatch) own(d *facts.DeviceLoad, irqs []facts.IRQRun) {
 	}
 }
 
-// interruptsOfQueues tells where the interrupts of a NIC's queues came. Which queue an interrupt serves its name tells (TxRx-3, rx-3,
-// input.3); the directions are those of the name, both where it names none.
+// interruptsOfQueues tells where the interrupts of a NIC's queues came. Which queue an interrupt serves its name tells
+// (TxRx-3, rx-3, input.3); the directions are those of the name, both where it names none.
 func interruptsOfQueues(d *facts.DeviceLoad, n *facts.NIC, irqs []facts.IRQRun) {
 	for _, irq := range n.IRQs {
 		at := slices.IndexFunc(irqs, func(r facts.IRQRun) bool { return r.Number == irq.Number })

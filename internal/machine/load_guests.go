@@ -102,8 +102,8 @@ func lookAtGuest(ctx context.Context, a libvirt.Agents, guest string) guestLook 
 	return l
 }
 
-// parseNetDev reads /proc/net/dev (net/core/net-procfs.c, dev_seq_printf_stats), whose numbers are sums of what the counters of a
-// device tell apart: drop is dropped and missed, fifo and frame stand for themselves.
+// parseNetDev reads /proc/net/dev (net/core/net-procfs.c, dev_seq_printf_stats), whose numbers are sums of what the
+// counters of a device tell apart: drop is dropped and missed, fifo and frame stand for themselves.
 func parseNetDev(text string) map[string]map[string]uint64 {
 	columns := []string{
 		"rx_bytes", "rx_packets", "rx_errors", "rx_dropped", "rx_fifo_errors", "rx_frame_errors", "rx_compressed", "multicast",

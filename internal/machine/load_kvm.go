@@ -17,8 +17,8 @@ type kvmLook struct {
 	host          map[int]uint64 // of each vCPU's thread: hundredths of a second that it ran and was not in the guest
 }
 
-// kvms reads what KVM counts of each guest that runs (virt/kvm/kvm_main.c, kvm_create_vm_debugfs: a folder PID-FD with sums over the
-// vCPUs).
+// kvms reads what KVM counts of each guest that runs (virt/kvm/kvm_main.c, kvm_create_vm_debugfs: a folder PID-FD with
+// sums over the vCPUs).
 func (w *LoadWatch) kvms() map[int]kvmLook {
 	const folder = "sys/kernel/debug/kvm"
 	all := map[int]kvmLook{}
@@ -75,8 +75,8 @@ func hostTicks(text string) uint64 {
 	return facts.Grown(n[2], n[0]+n[1])
 }
 
-// kvmBetween gives a guest's vCPUs their part of what KVM counts for all together: of the time that they polled for wake-ups as much
-// as each ran outside of the guest, which is where it polls. The exits of all stand with the emulator.
+// kvmBetween gives a guest's vCPUs their part of what KVM counts for all together: of the time that they polled for
+// wake-ups as much as each ran outside of the guest, which is where it polls. The exits of all stand with the emulator.
 func kvmBetween(threads []facts.ThreadLoad, pid int, before, after kvmLook, seconds float64) {
 	if !before.counted || !after.counted || seconds <= 0 {
 		return
@@ -105,7 +105,8 @@ func kvmBetween(threads []facts.ThreadLoad, pid int, before, after kvmLook, seco
 	}
 }
 
-// kvmUnseen is what is not known of a guest whose counters of KVM are there in part: nobody may take its polling for work.
+// kvmUnseen is what is not known of a guest whose counters of KVM are there in part: nobody may take its polling for
+// work.
 func kvmUnseen(guest string, k kvmLook) []facts.Unseen {
 	if k.unpolled == nil {
 		return nil

@@ -26,7 +26,8 @@ const mostGroups = 4096
 // findCPUGroups looks for groups that limit CPU time.
 func (m *Machine) findCPUGroups() cpuGroups {
 	var g cpuGroups
-	// Behind "ip netns exec" /sys is mounted anew, without what lies below it: process 1 still sees the groups, and who called it.
+	// Behind "ip netns exec" /sys is mounted again, without what lies below it: process 1 still sees the groups, and
+	// who called it.
 	for _, sys := range []string{"sys/fs/cgroup", "proc/1/root/sys/fs/cgroup", fmt.Sprintf("proc/%d/root/sys/fs/cgroup", os.Getppid())} {
 		if m.Exists(sys + "/cgroup.controllers") {
 			g = cpuGroups{mount: sys, unified: true}
@@ -114,8 +115,9 @@ func parseThrottled(text string) time.Duration {
 	return 0
 }
 
-// limits tells by how much the group of a thread, or one above it, was held back: the one that was held back longest, or else has least.
-// The kernel adds up over CPUs: the time of a group whose threads were held back on several at once is cut at the interval.
+// limits tells by how much the group of a thread, or one above it, was held back: the one that was held back longest,
+// or else has least. The kernel adds up over CPUs: the time of a group whose threads were held back on several at once
+// is cut at the interval.
 func (w *LoadWatch) limits(l *facts.ThreadLoad, before, after loadLook, seconds float64) {
 	if len(w.cgroups.limited) == 0 {
 		return

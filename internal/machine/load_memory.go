@@ -9,10 +9,12 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// mostWalked is up to which size the memory of a guest in small pages is looked at: the kernel walks every page, some 10 ms for each GiB.
+// mostWalked is up to which size the memory of a guest in small pages is looked at: the kernel walks every page, some
+// 10 ms for each GiB.
 const mostWalked = 64 << 30
 
-// memory is on which NUMA nodes the memory of each guest's process is, by process. It is read once, before watching begins.
+// memory is on which NUMA nodes the memory of each guest's process is, by process. It is read once, before watching
+// begins.
 func (w *LoadWatch) memory() {
 	w.nodes = map[int]map[int]uint64{}
 	if len(w.h.Topology.Nodes) < 2 {
@@ -36,7 +38,8 @@ func (w *LoadWatch) memory() {
 	}
 }
 
-// parseNUMAMaps adds up /proc/PID/numa_maps (proc_pid_numa_maps(5)): of each mapping N0=PAGES for each node, and the size of its pages.
+// parseNUMAMaps adds up /proc/PID/numa_maps (proc_pid_numa_maps(5)): of each mapping N0=PAGES for each node, and the
+// size of its pages.
 func parseNUMAMaps(text string) map[int]uint64 {
 	sums := map[int]uint64{}
 	for line := range strings.Lines(text) {

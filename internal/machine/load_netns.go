@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inNetns calls f on a thread that is in a network namespace: sockets that it opens and /proc/thread-self/net are of that one, /sys is
-// not. The name is that below /run/netns (ip-netns(8)); the empty one is that of this process. The thread ends with f.
+// inNetns calls f on a thread that is in a network namespace: sockets that it opens and /proc/thread-self/net are of
+// that one, /sys is not. The name is that below /run/netns (ip-netns(8)); the empty one is that of this process. The
+// thread ends with f.
 func (m *Machine) inNetns(name string, f func() error) error {
 	if name == "" {
 		return f()

@@ -24,8 +24,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// twoSpaces makes two named network namespaces with a veth pair between them: v0 with 198.18.0.1 in the first, v1 with 198.18.0.2 in
-// the second.
+// twoSpaces makes two named network namespaces with a veth pair between them: v0 with 198.18.0.1 in the first, v1 with
+// 198.18.0.2 in the second.
 func twoSpaces(t *testing.T) (first, second string) {
 	t.Helper()
 	if os.Geteuid() != 0 {

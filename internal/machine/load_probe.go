@@ -14,8 +14,8 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// mostFollowed bounds of how many threads waits for a CPU are timed. Where there are more, it is those on the path, and those that were
-// busy in the interval before.
+// mostFollowed bounds of how many threads waits for a CPU are timed. Where there are more, it is those on the path, and
+// those that were busy in the interval before.
 const mostFollowed = 1024
 
 // startProbe begins to see what counters do not tell. CPUs without a tick are not sampled: it would give them one.

@@ -85,7 +85,8 @@ func parentName(parent uint32) string {
 	return tc.HandleStr(parent)
 }
 
-// rateOf is the rate that a discipline limits to, in bits per second; 0 where it limits none, or the library does not tell.
+// rateOf is the rate that a discipline limits to, in bits per second; 0 where it limits none, or the library does not
+// tell.
 func rateOf(q tc.Qdisc) float64 {
 	switch q := q.(type) {
 	case *tc.Tbf:
@@ -96,8 +97,8 @@ func rateOf(q tc.Qdisc) float64 {
 	return 0
 }
 
-// flowRateOf is the rate that a discipline limits each flow to, in bits per second; 0 where it limits none. fq says all ones for that
-// (net/sched/sch_fq.c, fq_init: flow_max_rate = ~0UL).
+// flowRateOf is the rate that a discipline limits each flow to, in bits per second; 0 where it limits none. fq says all
+// ones for that (net/sched/sch_fq.c, fq_init: flow_max_rate = ~0UL).
 func flowRateOf(q tc.Qdisc) float64 {
 	if fq, is := q.(*tc.Fq); is && fq.FlowMaxRate != math.MaxUint32 {
 		return float64(fq.FlowMaxRate) * 8
@@ -105,8 +106,8 @@ func flowRateOf(q tc.Qdisc) float64 {
 	return 0
 }
 
-// grown32 is how much a counter of 32 bits grew. It wraps; but one that would have grown by half its range was set to 0 in between, as when
-// the disciplines of a device's queues are made anew under their old handles.
+// grown32 is how much a counter of 32 bits grew. It wraps; but one that would have grown by half its range was set to 0
+// in between, as when the disciplines of a device's queues are remade under their old handles.
 func grown32(before, after uint32) uint64 {
 	if grown := after - before; grown < 1<<31 {
 		return uint64(grown)

@@ -86,8 +86,8 @@ func parseSNMP(text string) map[string]uint64 {
 	return counters
 }
 
-// What is asked of sockets (include/uapi/linux/inet_diag.h, packet_diag.h), and the members of their memory that the kernel answers
-// with (include/uapi/linux/sock_diag.h, SK_MEMINFO_…).
+// What is asked of sockets (include/uapi/linux/inet_diag.h, packet_diag.h), and the members of their memory that the
+// kernel answers with (include/uapi/linux/sock_diag.h, SK_MEMINFO_…).
 const (
 	sockDiagByFamily  = 20
 	inetDiagSKMemInfo = 7
@@ -98,8 +98,8 @@ const (
 	memDrops          = 8
 )
 
-// diagnose asks the kernel for the receive queues of UDP sockets and for what AF_PACKET sockets lost. Drops of those that share a ring
-// with their program are counted in the ring's own statistics, which nobody else may read.
+// diagnose asks the kernel for the receive queues of UDP sockets and for what AF_PACKET sockets lost. Drops of those
+// that share a ring with their program are counted in the ring's own statistics, which nobody else may read.
 func (s *socketLook) diagnose() error {
 	conn, err := netlink.Dial(unix.NETLINK_SOCK_DIAG, nil)
 	if err != nil {

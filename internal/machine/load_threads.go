@@ -12,8 +12,8 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// ours are the processes that are looked at first: guests, threads of the kernel that serve them, and this one, whose threads make the
-// packets where it measures.
+// ours are the processes that are looked at first: guests, threads of the kernel that serve them, and this one, whose
+// threads make the packets where it measures.
 func (w *LoadWatch) ours() []int {
 	pids := []int{os.Getpid()}
 	for i := range w.h.Guests {

@@ -16,8 +16,8 @@ type trackLook struct {
 	entries, max, dropped, evicted uint64
 }
 
-// tracked reads the table of connections of the calling thread's namespace; none where nothing tracks them, or the kernel does not tell
-// (CONFIG_NF_CONNTRACK_PROCFS).
+// tracked reads the table of connections of the calling thread's namespace; none where nothing tracks them, or the
+// kernel does not tell (CONFIG_NF_CONNTRACK_PROCFS).
 func (m *Machine) tracked() (t trackLook, err error) {
 	text, err := m.Read("proc/thread-self/net/stat/nf_conntrack")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -33,8 +33,8 @@ func (m *Machine) tracked() (t trackLook, err error) {
 	return t, nil
 }
 
-// parseTracked reads /proc/net/stat/nf_conntrack: a line of hexadecimal numbers for each CPU, under their names. The entries are those of
-// all, on every line (net/netfilter/nf_conntrack_standalone.c, ct_cpu_seq_show).
+// parseTracked reads /proc/net/stat/nf_conntrack: a line of hexadecimal numbers for each CPU, under their names. The
+// entries are those of all, on every line (net/netfilter/nf_conntrack_standalone.c, ct_cpu_seq_show).
 func parseTracked(text string) (t trackLook, err error) {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	names := strings.Fields(lines[0])

@@ -13,8 +13,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// TestSettingsAreWrittenAndRestored writes each kind of value on real kernel objects, looks at it with another tool than
-// ours, and writes the old value back.
+// TestSettingsAreWrittenAndRestored writes each kind of value on real kernel objects, looks at it with another tool
+// than ours, and writes the old value back.
 func TestSettingsAreWrittenAndRestored(t *testing.T) {
 	if !treetest.InNamespace(t) {
 		return

@@ -193,7 +193,8 @@ func TestDriverSettingsAreWrittenAndRestored(t *testing.T) {
 	}
 }
 
-// TestInterruptIsFoundAfterRenumbering places an interrupt, lets the driver ask for its vectors anew, and finds it again.
+// TestInterruptIsFoundAfterRenumbering places an interrupt, lets the driver ask for its vectors again, and finds it
+// again.
 func TestInterruptIsFoundAfterRenumbering(t *testing.T) {
 	labtest.Long(t)
 	if !inLab(t) {
@@ -343,7 +344,8 @@ func TestOverlaysAndRulesAreSeen(t *testing.T) {
 	bridgeRulesGoAndComeBack(t, m)
 }
 
-// bridgeRulesGoAndComeBack empties the rules of ebtables-legacy and puts them back, looked at through ebtables-legacy itself.
+// bridgeRulesGoAndComeBack empties the rules of ebtables-legacy and puts them back, looked at through ebtables-legacy
+// itself.
 func bridgeRulesGoAndComeBack(t *testing.T, m *Machine) {
 	sh(t, "ebtables-legacy -N mine; ebtables-legacy -P mine RETURN; ebtables-legacy -A FORWARD -j mine; "+
 		"ebtables-legacy -A mine -i vnet7 --log-level info --log-prefix 'two  words' -j CONTINUE")

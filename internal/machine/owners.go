@@ -73,8 +73,8 @@ func (m *Machine) sysctlFile(name string) []facts.OwnedValue {
 	return parseSysctlFile("/"+name, text)
 }
 
-// parseSysctlFile reads the syntax of sysctl.d(5): key = value, a leading minus to go on past errors, # and ; for comments.
-// Keys are given with slashes, as below /proc/sys.
+// parseSysctlFile reads the syntax of sysctl.d(5): key = value, a leading minus to go on past errors, # and ; for
+// comments. Keys are given with slashes, as below /proc/sys.
 func parseSysctlFile(name, text string) []facts.OwnedValue {
 	var all []facts.OwnedValue
 	for line := range strings.Lines(text) {
@@ -146,8 +146,8 @@ func parseINI(text string) []iniEntry {
 	return all
 }
 
-// managedProfiles are the settings of devices in NetworkManager's keyfiles (nm-settings-keyfile(5)); none where it does not
-// run.
+// managedProfiles are the settings of devices in NetworkManager's keyfiles (nm-settings-keyfile(5)); none where it does
+// not run.
 func (m *Machine) managedProfiles(services []facts.Service) []facts.OwnedValue {
 	if !slices.ContainsFunc(services, func(s facts.Service) bool { return s.Name == "NetworkManager" && s.Running }) {
 		return nil

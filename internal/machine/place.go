@@ -26,7 +26,8 @@ type Place struct {
 	agents  libvirt.Agents
 }
 
-// How long a program that was asked to end has for it, and by how much longer than planned one may take before it is ended.
+// How long a program that was asked to end has for it, and by how much longer than planned one may take before it is
+// ended.
 const (
 	endPatience  = 5 * time.Second
 	overPatience = 20 * time.Second
@@ -112,9 +113,9 @@ func (e *Ended) Problem() string {
 // ErrNoProgram is wrapped where there is no such program.
 var ErrNoProgram = errors.New("there is no such program")
 
-// Run runs a program by its argument vector that is planned to take so long, and waits for its end. It is not looked at before, so
-// that nothing of it disturbs what it measures. When the context ends it is interrupted (SIGINT) and what it still said is returned; one that
-// does not end is killed.
+// Run runs a program by its argument vector that is planned to take so long, and waits for its end. It is not looked at
+// before, so that nothing of it disturbs what it measures. When the context ends it is interrupted (SIGINT) and what it
+// still said is returned; one that does not end is killed.
 func (p *Place) Run(ctx context.Context, planned time.Duration, argv ...string) (*Ended, error) {
 	if p.guest == "" {
 		return p.runHere(ctx, planned, argv)
@@ -162,7 +163,8 @@ func deathSignal(path string) syscall.Signal {
 	return syscall.SIGKILL
 }
 
-// runInGuest has the agent run it. A program is started and asked for in one go each: the first question comes when its time is over.
+// runInGuest has the agent run it. A program is started and asked for in one go each: the first question comes when its
+// time is over.
 func (p *Place) runInGuest(ctx context.Context, planned time.Duration, argv []string) (*Ended, error) {
 	e := &Ended{From: time.Now()}
 	pid, err := p.start(ctx, argv)
@@ -246,8 +248,8 @@ func (p *Place) signal(ctx context.Context, pid int64, name string) error {
 	return results[0].Problem()
 }
 
-// Monotonic is CLOCK_MONOTONIC of the place at a moment of ours, and by how much that may be wrong. A guest tells its own in
-// /proc/timer_list ("now at 1234 nsecs"; kernel/time/timer_list.c), which root can read.
+// Monotonic is CLOCK_MONOTONIC of the place at a moment of ours, and by how much that may be wrong. A guest tells its
+// own in /proc/timer_list ("now at 1234 nsecs"; kernel/time/timer_list.c), which root can read.
 func (p *Place) Monotonic(ctx context.Context) (there time.Duration, at time.Time, off time.Duration, err error) {
 	if p.guest == "" {
 		var ts unix.Timespec

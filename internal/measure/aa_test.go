@@ -15,19 +15,20 @@ import (
 // comparisons is how many comparisons of a thing with itself are made on each series.
 const comparisons = 200
 
-// TestComparingTheSame compares things with themselves in turns, as --plan does, and requires that no more than Alpha of the
-// answers are "different", on each series: trials recorded in the lab, and simulated ones with all that spoils a comparison.
+// TestComparingTheSame compares things with themselves in turns, as --plan does, and requires that no more than Alpha
+// of the answers are "different", on each series: trials recorded in the lab, and simulated ones with all that spoils a
+// comparison.
 //
-// Why this holds: whether a block is ABBA or BAAB is by lot, so that where nothing differs each block's ratio is as likely its
-// inverse, independently of the others and however the trials depend on each other. The signed-rank test is exact then. With
-// six blocks, as is usual, it answers "different" in 2 of 2^6 = 64 cases, 3.1 %: 6.3 of 200, and more than the 10 that Alpha
-// allows with a probability of 5 % (binomial). With more blocks the steps of the test are finer and it comes closer to Alpha:
-// 4.9 % with ten, of which more than 10 of 200 are nearly as likely as not. So those are held to 17: a test of 4.9 % has
-// more with a probability of 1 %, one of 10 % does with 75 %, and one of 15 % with 99.6 %. The sum over all series says it
-// sharper. The seeds are fixed: the test answers the same every time.
+// Why this holds: whether a block is ABBA or BAAB is by lot, so that where nothing differs each block's ratio is as
+// likely its inverse, independently of the others and however the trials depend on each other. The signed-rank test is
+// exact then. With six blocks, as is usual, it answers "different" in 2 of 2^6 = 64 cases, 3.1 %: 6.3 of 200, and more
+// than the 10 that Alpha allows with a probability of 5 % (binomial). With more blocks the steps of the test are finer
+// and it comes closer to Alpha: 4.9 % with ten, of which more than 10 of 200 are nearly as likely as not. So those are
+// held to 17: a test of 4.9 % has more with a probability of 1 %, one of 10 % does with 75 %, and one of 15 % with 99.6
+// %. The sum over all series says it sharper. The seeds are fixed: the test answers the same every time.
 //
-// With fewer blocks than six there are too few orders for such a test. Mann–Whitney takes the trials for independent of each
-// other and of their turn, which holds but for what comes in step with the turns; the comparison warns of that.
+// With fewer blocks than six there are too few orders for such a test. Mann–Whitney takes the trials for independent of
+// each other and of their turn, which holds but for what comes in step with the turns; the comparison warns of that.
 func TestComparingTheSame(t *testing.T) {
 	series := simulated()
 	maps.Copy(series, recorded(t))

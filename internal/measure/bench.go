@@ -227,9 +227,9 @@ func (s *Sample) both(load Load, sent Sent, arrived Arrived, drain time.Duration
 }
 
 // carried is the rate at which different frames came through. A device that was sent more than it carries still has its
-// buffers full when the sender stops, and what drains from them then would make it look faster: the receiver's own clock
-// tells over how long frames arrived, or else the drain that was seen. Frames cannot come faster for long than they were
-// sent: a shorter span (a batch delivered late) does not count.
+// buffers full when the sender stops, and what drains from them then would make it look faster: the receiver's own
+// clock tells over how long frames arrived, or else the drain that was seen. Frames cannot come faster for long than
+// they were sent: a shorter span (a batch delivered late) does not count.
 func carried(a Arrived, sending, drain time.Duration) float64 {
 	unique := float64(a.Unique())
 	if sending <= 0 {
@@ -259,15 +259,15 @@ func (s *Sample) account(before, after []MachineTimes, n uint64) {
 }
 
 // Run measures the load: generator and receiver alone, warm-up, then the trials. The caller has filled in what the run
-// knows from elsewhere (Kind, Host, Environment, Load, From, To); Run adds the rest and judges. When the context ends, the
-// samples taken so far are judged and the run is marked partial, which is no error; a failure is returned along with
-// what there is.
+// knows from elsewhere (Kind, Host, Environment, Load, From, To); Run adds the rest and judges. When the context ends,
+// the samples taken so far are judged and the run is marked partial, which is no error; a failure is returned along
+// with what there is.
 func (b *Bench) Run(ctx context.Context, run *Run) error {
 	return b.campaign().run(ctx, run, b.baselines)
 }
 
-// Once takes one sample of the load for a campaign: Run without a look at the idle machine and without a verdict, and with
-// generator and receiver measured alone only where asked for.
+// Once takes one sample of the load for a campaign: Run without a look at the idle machine and without a verdict, and
+// with generator and receiver measured alone only where asked for.
 func (b *Bench) Once(ctx context.Context, run *Run, alone bool) error {
 	baselines := b.baselines
 	if !alone {

@@ -126,8 +126,8 @@ func (c *campaign) trials(ctx context.Context, run *Run) error {
 	return nil
 }
 
-// once takes one sample: warm-up, then a trial between two readings of the counters. Errors and an ended context are those
-// of run; nothing is judged.
+// once takes one sample: warm-up, then a trial between two readings of the counters. Errors and an ended context are
+// those of run; nothing is judged.
 func (c *campaign) once(ctx context.Context, run *Run, baselines func(context.Context, *Run) error) error {
 	run.Load.Repeat = 1
 	if err := baselines(ctx, run); err != nil {

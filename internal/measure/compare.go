@@ -72,8 +72,8 @@ const minBlocks = 6
 
 // CompareBlocks compares the sides of interleaved blocks, B against A. With six blocks or more each block gives one
 // ratio, in which slow drift cancels, and the Wilcoxon signed-rank test judges them; with fewer the values are compared
-// by Mann–Whitney, which interleaving makes only more cautious under drift, and which a warning goes with. Which test it is
-// depends on the number of blocks alone, but for values that are 0, which have no ratio.
+// by Mann–Whitney, which interleaving makes only more cautious under drift, and which a warning goes with. Which test
+// it is depends on the number of blocks alone, but for values that are 0, which have no ratio.
 func CompareBlocks(blocks []Block) Comparison {
 	var a, b, ratios []float64
 	for _, block := range blocks {

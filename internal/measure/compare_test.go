@@ -233,7 +233,8 @@ func TestInterleaveKeepsWholeBlocksOnFailure(t *testing.T) {
 	}
 }
 
-// The interval of the ratio covers the truth as often as it says, and excludes 1 exactly when the test finds a difference.
+// The interval of the ratio covers the truth as often as it says, and excludes 1 exactly when the test finds a
+// difference.
 func TestShiftCoverage(t *testing.T) {
 	const rounds, truth = 3000, 1.1
 	lot := rand.New(rand.NewPCG(3, 4))

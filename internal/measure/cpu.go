@@ -131,11 +131,11 @@ func (m MachineCPU) Busy() float64 { return m.Total().Busy() }
 
 // Between is how the CPUs spent the time from one reading to another. CPUs that were not online at both are left out.
 //
-// The kernel takes idle time from its clock (get_idle_time in fs/proc/stat.c) and stolen time from the hypervisor's, but
-// samples the rest at its ticks, and ticks get lost: on a virtual machine whose timer comes late 40 % of the time that
-// its tasks ran was in no column, and what is computed from the columns alone, as mpstat does, is wrong by as much. So
-// what was sampled is taken for shares of the time that the clock leaves. It stays as it was sampled where a clock went
-// backwards.
+// The kernel takes idle time from its clock (get_idle_time in fs/proc/stat.c) and stolen time from the hypervisor's,
+// but samples the rest at its ticks, and ticks get lost: on a virtual machine whose timer comes late 40 % of the time
+// that its tasks ran was in no column, and what is computed from the columns alone, as mpstat does, is wrong by as
+// much. So what was sampled is taken for shares of the time that the clock leaves. It stays as it was sampled where a
+// clock went backwards.
 func Between(where string, before, after CPUTimes) MachineCPU {
 	m := MachineCPU{Where: where, Seconds: after.Taken.Sub(before.Taken).Seconds()}
 	for _, cpu := range slices.Sorted(maps.Keys(after.CPU)) {

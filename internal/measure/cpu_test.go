@@ -37,8 +37,8 @@ func TestBetween(t *testing.T) {
 	if len(m.CPUs) != 2 || m.CPUs[0].CPU != 0 || m.CPUs[1].CPU != 1 {
 		t.Fatalf("CPUs %+v, expected those online at both times", m.CPUs)
 	}
-	// guest is inside user: of 200 ticks of user, 100 were the guest's; of 2 of nice, 1. All ticks are 3.93 s of 4: of the
-	// 3.40 s that were neither idle nor stolen 0.07 are missing, and shared out.
+	// guest is inside user: of 200 ticks of user, 100 were the guest's; of 2 of nice, 1. All ticks are 3.93 s of 4: of
+	// the 3.40 s that were neither idle nor stolen 0.07 are missing, and shared out.
 	want := CPUUse{CPU: 0, User: 1.00, Nice: 0.01, System: 0.30, Idle: 0.50, IRQ: 0.01, SoftIRQ: 1.00, Steal: 0.10, Guest: 1.01}
 	by := 3.40 / 3.33
 	want.User, want.Nice, want.System, want.IRQ, want.SoftIRQ, want.Guest = by*want.User, by*want.Nice, by*want.System, by*want.IRQ, by*want.SoftIRQ, by*want.Guest

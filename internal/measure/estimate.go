@@ -20,7 +20,7 @@ type Estimate struct {
 	Unit  string  `json:"unit,omitempty"`
 }
 
-// Enough tells whether there were samples enough for an interval of the usual confidence.
+// Enough reports whether there were samples enough for an interval of the usual confidence.
 func (e Estimate) Enough() bool { return e.Level >= Level }
 
 // Median estimates the median of the population that the values were drawn from: the sample's median, with the

@@ -9,8 +9,8 @@ import (
 // Exchange is a conversation between two ends: transactions or a stream.
 type Exchange interface {
 	// Talk does the load once: Connections connections for Duration. It fills in the sample's Transactions and TPS, or
-	// Bytes and BitsPerS, Retransmits, Seconds and Latency; of transactions that can be lost also Sent, Received, Lost and
-	// Late, and of those on a schedule Due, Blocked and LatencyRaw.
+	// Bytes and BitsPerS, Retransmits, Seconds and Latency; of transactions that can be lost also Sent, Received, Lost
+	// and Late, and of those on a schedule Due, Blocked and LatencyRaw.
 	Talk(ctx context.Context, load Load) (Sample, error)
 	// CPU and Counters are those of Path.
 	CPU(ctx context.Context) ([]MachineTimes, error)

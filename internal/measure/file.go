@@ -102,8 +102,8 @@ type Compared struct {
 	Cost    *Comparison `json:"cpu_ns_per_unit,omitempty"`
 }
 
-// CompareRuns compares two runs that were taken one after the other. The warnings are what else differed, the error that
-// they measured different things.
+// CompareRuns compares two runs that were taken one after the other. The warnings are what else differed, the error
+// that they measured different things.
 func CompareRuns(before, after *Run, names [2]string) (*Compared, []Warning, error) {
 	caveats, err := Comparable(before, after)
 	if err != nil {

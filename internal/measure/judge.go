@@ -62,8 +62,8 @@ func (r *Run) withoutSink() []Delta {
 	return slices.DeleteFunc(deltas, func(d Delta) bool { return d.Delta == 0 })
 }
 
-// locateRefused places what no counter explains at the sender's own interface, as far as its ring was full. Some drivers
-// count these frames as dropped too, others do not.
+// locateRefused places what no counter explains at the sender's own interface, as far as its ring was full. Some
+// drivers count these frames as dropped too, others do not.
 func (r *Run) locateRefused() {
 	for _, way := range r.ways() {
 		refused := min(way.SendErrors, r.UnexplainedLoss)
@@ -78,8 +78,8 @@ func (r *Run) locateRefused() {
 	sortLosses(r.Losses)
 }
 
-// locateOverrun places what reached the receiver and found its socket's ring full. The kernel counts that at the socket and
-// nowhere else (tpacket_rcv in net/packet/af_packet.c).
+// locateOverrun places what reached the receiver and found its socket's ring full. The kernel counts that at the socket
+// and nowhere else (tpacket_rcv in net/packet/af_packet.c).
 func (r *Run) locateOverrun() {
 	for _, way := range r.ways() {
 		if n := min(way.Overrun, r.Lost); n > 0 {
@@ -224,8 +224,8 @@ func (r *Run) limit() (Limit, []string) {
 		c.How, rate(c.PPS), rate(sent))}
 }
 
-// otherLoad is the share of the near machine's CPUs that others kept busy while nothing was sent, 0–1; 0 where the number
-// of CPUs is not known.
+// otherLoad is the share of the near machine's CPUs that others kept busy while nothing was sent, 0–1; 0 where the
+// number of CPUs is not known.
 func (r *Run) otherLoad() float64 {
 	cpus := r.Environment.CPUs
 	if cpus == 0 && len(r.Samples) > 0 && len(r.Samples[0].CPU) > 0 {

@@ -9,7 +9,8 @@ import (
 type Latency struct {
 	What string `json:"what"`           // "one-way" or "round-trip"
 	Loop string `json:"loop,omitempty"` // rr: "closed" (next request after the answer) or "open" (on a schedule, omission corrected)
-	// Since is where a round trip of an open loop is counted from: "scheduled", when the request was due, or "sent", when it left.
+	// Since is where a round trip of an open loop is counted from: "scheduled", when the request was due, or "sent",
+	// when it left.
 	Since string `json:"since,omitempty"`
 	// Floor is what the way of measuring itself adds: frames of one batch carry the time of the batch.
 	FloorNs     uint64       `json:"floor_ns,omitempty"`

@@ -44,8 +44,8 @@ type ModesCampaign struct {
 	After       *Conditions `json:"-"`
 }
 
-// tries is how often a turn is tried before its block goes on without it, and maxFailures how many failures in a row end a
-// mode's part in the campaign: the guest is gone.
+// tries is how often a turn is tried before its block goes on without it, and maxFailures how many failures in a row
+// end a mode's part in the campaign: the guest is gone.
 const (
 	tries       = 2
 	maxFailures = 4
@@ -63,7 +63,7 @@ func (c *ModesCampaign) values(mode, workload string) []float64 {
 	return values
 }
 
-// settled tells whether a series needs no more samples.
+// settled reports whether a series needs no more samples.
 func (c *ModesCampaign) settled(mode, workload string, before int) bool {
 	var values []float64
 	w, _ := c.Plan.workload(workload)
@@ -83,7 +83,7 @@ func (c *ModesCampaign) settled(mode, workload string, before int) bool {
 	return e.Level >= p.Level && e.Hi-e.Lo <= p.Width*e.Value
 }
 
-// GivenUp tells whether a mode failed so often in a row that no more is asked of it.
+// GivenUp reports whether a mode failed so often in a row that no more is asked of it.
 func (c *ModesCampaign) GivenUp(mode string) bool {
 	row := 0
 	for i := range c.Cells {
@@ -200,9 +200,9 @@ func (c *ModesCampaign) Progress() ModesProgress {
 	return p
 }
 
-// Run takes turns until the campaign is over or ctx ends. take measures one turn; what it could not do stands in the cell's
-// Error, and an error of its own, as that of save, which is called after each, ends the campaign. A turn that was cut short
-// by ctx does not count.
+// Run takes turns until the campaign is over or ctx ends. take measures one turn; what it could not do stands in the
+// cell's Error, and an error of its own, as that of save, which is called after each, ends the campaign. A turn that
+// was cut short by ctx does not count.
 func (c *ModesCampaign) Run(ctx context.Context, take func(context.Context, Turn) (ModeCell, error), save func(ModeCell) error, progress func(ModesProgress)) error {
 	for ctx.Err() == nil {
 		turn, more := c.Next()

@@ -9,7 +9,8 @@ import (
 )
 
 // SchemaCampaign is the version of the format of a campaign that goes on: a file of lines of JSON, the plan first, then
-// one sample a line as it was taken. A line is written at once, and a last line that was cut off is as if it were not there.
+// one sample a line as it was taken. A line is written at once, and a last line that was cut off is as if it were not
+// there.
 const SchemaCampaign = "mpps.campaign/1"
 
 // CampaignLine is one line of such a file.
@@ -41,8 +42,8 @@ func encodeLine(w io.Writer, line CampaignLine) error {
 // ErrNotACampaign is wrapped by every complaint about a campaign file's content.
 var ErrNotACampaign = errors.New("not a campaign file")
 
-// DecodeCampaign reads a campaign as far as it got, and how many bytes of the file are whole lines: what follows was cut
-// off and is to be overwritten.
+// DecodeCampaign reads a campaign as far as it got, and how many bytes of the file are whole lines: what follows was
+// cut off and is to be overwritten.
 func DecodeCampaign(r io.Reader) (c *ModesCampaign, whole int64, err error) {
 	text, err := io.ReadAll(io.LimitReader(r, maxFile+1))
 	if err != nil {

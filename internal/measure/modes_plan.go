@@ -23,7 +23,8 @@ type Workload struct {
 	Name string `json:"name"`
 	Kind Kind   `json:"kind"`
 	Load Load   `json:"load"`
-	// Search, when set, is the most traffic of a search for the highest rate without loss, which is what a sample then is.
+	// Search, when set, is the most traffic of a search for the highest rate without loss, which is what a sample then
+	// is.
 	Search time.Duration `json:"search_budget_ns,omitempty"`
 }
 

@@ -58,8 +58,9 @@ type ModeRow struct {
 	LimitedBy   Limit        `json:"limited_by"`
 }
 
-// ModeRates are the rates that the searches of a row found, packets per second: medians over those searches that found such a
-// rate, null where none did. The lower bound of the NDR is the row's own value, 0 where a search found no rate without loss.
+// ModeRates are the rates that the searches of a row found, packets per second: medians over those searches that found
+// such a rate, null where none did. The lower bound of the NDR is the row's own value, 0 where a search found no rate
+// without loss.
 type ModeRates struct {
 	NDRUpper *float64 `json:"ndr_upper_pps"`
 	PDRLower *float64 `json:"pdr_lower_pps"`

@@ -412,7 +412,8 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// TestModesSearch sums up searches: their lower bounds are the samples, and a mode without a rate without loss has none.
+// TestModesSearch sums up searches: their lower bounds are the samples, and a mode without a rate without loss has
+// none.
 func TestModesSearch(t *testing.T) {
 	p := modesPlan(3, 3, 3, 0)
 	p.Workloads = []Workload{{Name: "ndr", Kind: PPS, Load: Load{FrameBytes: 64, Flows: 1, Duration: time.Second}, Search: 10 * time.Second}}

@@ -20,20 +20,20 @@ const (
 )
 
 // dropNames are counters of packets that went no further, as the kernel's rtnl_link_stats64 and softnet name them
-// (Documentation/networking/statistics.rst), and as package counters names the others. rx_missed_errors and the like are not
-// in rx_dropped, rx_fifo_errors and rx_over_errors may repeat rx_missed_errors in some drivers and are shown without being
-// added.
+// (Documentation/networking/statistics.rst), and as package counters names the others. rx_missed_errors and the like
+// are not in rx_dropped, rx_fifo_errors and rx_over_errors may repeat rx_missed_errors in some drivers and are shown
+// without being added.
 var dropNames = []string{"rx_dropped", "tx_dropped", "rx_missed_errors", "rx_nohandler", "tx_aborted_errors", "softnet.dropped",
 	"qdisc.drops", "qdisc.ingress_drops", "driver.rx_queue_drops", "driver.rx_no_dma_resources", "vring.rx_drops",
 	"udp.rcvbuf_errors", "udp.mem_errors", "udp.csum_errors", "udp6.rcvbuf_errors", "udp6.mem_errors", "udp6.csum_errors"}
 
-// IsDrop tells whether a counter counts packets that were dropped there.
+// IsDrop reports whether a counter counts packets that were dropped there.
 func IsDrop(name string) bool {
 	return slices.Contains(dropNames, name) || strings.HasPrefix(name, "xdp.drop.")
 }
 
-// Place is where a counter stands, empty where that cannot be told. What a tap refuses to send it counts in tx_dropped: its ring was full (tun_net_xmit in
-// drivers/net/tun.c).
+// Place is where a counter stands, empty where that cannot be told. What a tap refuses to send it counts in tx_dropped:
+// its ring was full (tun_net_xmit in drivers/net/tun.c).
 func (c Counter) Place() Place {
 	group, _, _ := strings.Cut(c.Name, ".")
 	switch group {
@@ -87,8 +87,8 @@ func LocateLoss(deltas []Delta, lost uint64) (losses []Loss, unexplained uint64)
 	return losses, minus(lost, seen)
 }
 
-// once leaves each packet to the counter that tells most of where it was lost. What a queueing discipline drops is in no
-// counter of its interface, nor is what a tap's ring has no room for in its queueing discipline's. But
+// once leaves each packet to the counter that tells most of where it was lost. What a queueing discipline drops is in
+// no counter of its interface, nor is what a tap's ring has no room for in its queueing discipline's. But
 //
 //   - what virtio_net drops at the vring is in rx_dropped of the interface as well (virtnet_stats in
 //     drivers/net/virtio_net.c);
@@ -123,7 +123,7 @@ func takeOut(losses []Loss, n uint64, at func(Counter) bool) {
 	}
 }
 
-// sameMachine tells whether two counters are of one machine: this one and its network namespaces, or one agent's.
+// sameMachine reports whether two counters are of one machine: this one and its network namespaces, or one agent's.
 func sameMachine(a, b Counter) bool {
 	near := func(c Counter) bool { return c.Where == "host" || strings.HasPrefix(c.Where, "netns:") }
 	return a.Where == b.Where || near(a) && near(b)

@@ -50,9 +50,10 @@ func normalised(ways []float64) []float64 {
 	return ways
 }
 
-// criticalRank is the largest k for which the interval from the k-th smallest to the k-th largest of the sorted pairwise
-// values has at least the wanted confidence, and the confidence it has; k is 0 when even the whole range has less (its
-// confidence is returned then). The distribution is that of the statistic under the null hypothesis, symmetric.
+// criticalRank is the largest k for which the interval from the k-th smallest to the k-th largest of the sorted
+// pairwise values has at least the wanted confidence, and the confidence it has; k is 0 when even the whole range has
+// less (its confidence is returned then). The distribution is that of the statistic under the null hypothesis,
+// symmetric.
 func criticalRank(distribution []float64, wanted float64) (k int, level float64) {
 	below := 0.0 // P(statistic < k)
 	for k < len(distribution)/2 {

@@ -47,7 +47,8 @@ type Run struct {
 	Seconds     float64     `json:"seconds"`           // wall clock of the whole run, baselines and pauses included
 	Partial     bool        `json:"partial,omitempty"` // ended early: fewer samples than asked for
 
-	// Totals over the samples, of packets (pps) or of requests and their answers (rr). Sent = Received + Lost − Duplicated.
+	// Totals over the samples, of packets (pps) or of requests and their answers (rr). Sent = Received + Lost −
+	// Duplicated.
 	OfferedPPS float64 `json:"offered_pps"` // rate asked for; where as fast as possible was asked, the median rate sent
 	Sent       uint64  `json:"sent"`
 	Received   uint64  `json:"received"` // duplicates counted
@@ -73,7 +74,7 @@ type Run struct {
 	Warnings []Warning `json:"warnings"`
 }
 
-// Valid tells whether the device under test, and not a part of the measuring gear, set the result.
+// Valid reports whether the device under test, and not a part of the measuring gear, set the result.
 func (r *Run) Valid() bool { return r.LimitedBy != ByGenerator && r.LimitedBy != ByReceiver }
 
 // Values are the samples' values in the kind's unit.

@@ -28,8 +28,8 @@ type Sample struct {
 	Retransmits  uint64  `json:"retransmits,omitempty"` // TCP segments sent again
 
 	Latency *Latency `json:"latency,omitempty"`
-	// LatencyRaw is of the same transactions as Latency, from the time at which the request really left: what a tool shows that
-	// does not correct for coordinated omission. Open loops only.
+	// LatencyRaw is of the same transactions as Latency, from the time at which the request really left: what a tool
+	// shows that does not correct for coordinated omission. Open loops only.
 	LatencyRaw     *Latency     `json:"latency_raw,omitempty"`
 	CPU            []MachineCPU `json:"cpu"`
 	Threads        []ThreadUse  `json:"threads,omitempty"`           // of the near machine: vhost, vCPUs, QEMU, ksoftirqd, generator

@@ -41,7 +41,7 @@ type Search struct {
 	Warnings    []Warning   `json:"warnings"`
 }
 
-// Valid tells whether the device under test, and not a part of the measuring gear, set the result.
+// Valid reports whether the device under test, and not a part of the measuring gear, set the result.
 func (s *Search) Valid() bool {
 	return s.LimitedBy != string(ByGenerator) && s.LimitedBy != string(ByReceiver)
 }
@@ -99,8 +99,9 @@ func (d *Searched) Trial(ctx context.Context, t search.Trial) (search.Outcome, e
 	return search.Outcome{Sent: s.Sent, Received: s.Sent - min(s.Lost, s.Sent), Seconds: s.Seconds}, nil
 }
 
-// Search measures generator and receiver alone, searches and judges. The highest load is what the generator can do where
-// the options name none. What the caller knows from elsewhere is in s already. The result is partial where an error comes with it.
+// Search measures generator and receiver alone, searches and judges. The highest load is what the generator can do
+// where the options name none. What the caller knows from elsewhere is in s already. The result is partial where an
+// error comes with it.
 func (d *Searched) Search(ctx context.Context, s *Search, o search.Options) error {
 	started := time.Now()
 	s.Schema, s.Started = SchemaSearch, started.UTC()

@@ -31,11 +31,11 @@ type Thread struct {
 
 // ThreadTime is how long a thread has run and waited for a CPU since it began, in nanoseconds.
 //
-// It is from /proc/PID/task/TID/schedstat (Documentation/scheduler/sched-stats.rst): exact to the last tick of a thread that
-// runs just then, and whole once it sleeps. Softirqs that are worked off while a thread is on the CPU count as its time,
-// also those of others' packets, unless the kernel is built with CONFIG_IRQ_TIME_ACCOUNTING (update_rq_clock_task in
-// kernel/sched/core.c); and of a vCPU the time in the guest counts too. So the sums of threads and the columns of /proc/stat
-// do not add up: they are two views of the same time.
+// It is from /proc/PID/task/TID/schedstat (Documentation/scheduler/sched-stats.rst): exact to the last tick of a thread
+// that runs just then, and whole once it sleeps. Softirqs that are worked off while a thread is on the CPU count as its
+// time, also those of others' packets, unless the kernel is built with CONFIG_IRQ_TIME_ACCOUNTING (update_rq_clock_task
+// in kernel/sched/core.c); and of a vCPU the time in the guest counts too. So the sums of threads and the columns of
+// /proc/stat do not add up: they are two views of the same time.
 type ThreadTime struct {
 	Ran, Waited uint64
 }
@@ -57,8 +57,8 @@ type ThreadUse struct {
 	NsPerUnit float64 `json:"ns_per_unit"` // per packet received, transaction or byte
 }
 
-// threadUse is what was used between two readings. A thread that is new at the second one began at 0; one that has ended is
-// left out, as what it used at last is not known.
+// threadUse is what was used between two readings. A thread that is new at the second one began at 0; one that has
+// ended is left out, as what it used at last is not known.
 func threadUse(before, after ThreadTimes, n uint64) []ThreadUse {
 	type group struct {
 		role  Role
@@ -110,8 +110,8 @@ type ThreadCost struct {
 	Waited  Estimate // CPUs that they would have kept busy besides, had they had them
 }
 
-// ThreadCosts are the medians over the samples, in the order of roles; groups that ran less than a thousandth of a CPU are
-// left out. Empty where threads are not known.
+// ThreadCosts are the medians over the samples, in the order of roles; groups that ran less than a thousandth of a CPU
+// are left out. Empty where threads are not known.
 func (r *Run) ThreadCosts() []ThreadCost {
 	type values struct{ each, cpus, busiest, waited []float64 }
 	costs, of := map[ThreadUse]*ThreadCost{}, map[ThreadUse]*values{}
@@ -155,8 +155,8 @@ type CPUPart struct {
 	Each Estimate
 }
 
-// CPUParts splits CPUNsPerUnit up: nanoseconds of each by the columns of /proc/stat, medians over the samples. Parts that are
-// 0 throughout are left out.
+// CPUParts splits CPUNsPerUnit up: nanoseconds of each by the columns of /proc/stat, medians over the samples. Parts
+// that are 0 throughout are left out.
 func (r *Run) CPUParts() []CPUPart {
 	var all []CPUPart
 	for _, part := range []struct {

@@ -71,7 +71,7 @@ func NewAB(r Interleaved, before, after *Run, blocks int) (*AB, error) {
 	return ab, nil
 }
 
-// Valid tells whether the device under test set the results of both sides.
+// Valid reports whether the device under test set the results of both sides.
 func (ab *AB) Valid() bool { return ab.BeforeRun.Valid() && ab.AfterRun.Valid() }
 
 // AllWarnings are those of the comparison and of both sides. What both sides warn of is said once.

@@ -27,8 +27,8 @@ type Attested struct {
 	Listed bool   `json:"-"` // it is all that can be said, not what was said now
 }
 
-// Attest records what a person says: ID=VALUE each, or with forget IDs of which what was said is taken back. Where nobody is named
-// the person is the user behind sudo.
+// Attest records what a person says: ID=VALUE each, or with forget IDs of which what was said is taken back. Where
+// nobody is named the person is the user behind sudo.
 func (e *Env) Attest(given []string, by string, forget bool) (*Attested, error) {
 	said, err := sayings(given, forget)
 	if err != nil {

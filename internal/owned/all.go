@@ -30,10 +30,10 @@ const (
 // killLimit bounds how long a supervisor tries to kill what may refuse: a program of another user.
 const killLimit = 5 * time.Second
 
-// StartAll starts a program together with all that it will start, daemons in sessions of their own included: calling end, the end of
-// the program and the end of this process, SIGKILL included, kill all of them. cmd.Process is a supervisor in the program's process
-// group: it ignores SIGTERM and SIGINT sent to the group, and exits with the program's
-// code, 128 and the number of the signal that ended it, once everything has ended. It needs no privileges.
+// StartAll starts a program together with all that it will start, daemons in sessions of their own included: calling
+// end, the end of the program and the end of this process, SIGKILL included, kill all of them. cmd.Process is a
+// supervisor in the program's process group: it ignores SIGTERM and SIGINT sent to the group, and exits with the
+// program's code, 128 and the number of the signal that ended it, once everything has ended. It needs no privileges.
 func StartAll(cmd *exec.Cmd) (end func(), err error) {
 	if cmd.Err != nil {
 		return nil, cmd.Err
@@ -65,14 +65,16 @@ func StartAll(cmd *exec.Cmd) (end func(), err error) {
 	return func() { _ = hold.Close() }, nil
 }
 
-// A binary that was started as a supervisor does nothing else. Each binary with this package can be one, those of tests too.
+// A binary that was started as a supervisor does nothing else. Each binary with this package can be one, those of tests
+// too.
 func init() {
 	if os.Args[0] == supervisor && len(os.Args) > 2 {
 		os.Exit(supervise(os.Args[1], os.Args[2:]))
 	}
 }
 
-// supervise runs a program until it has ended or the lifeline has, then kills its descendants. It returns what to exit with.
+// supervise runs a program until it has ended or the lifeline has, then kills its descendants. It returns what to exit
+// with.
 func supervise(path string, argv []string) int {
 	signal.Notify(make(chan os.Signal, 1), unix.SIGTERM, unix.SIGINT, unix.SIGHUP) // not ignored: the program would inherit that
 	unix.CloseOnExec(lifeline)

@@ -10,8 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Start starts a program; the kernel kills it when this process dies. Where cmd has no SysProcAttr the program gets a process group of
-// its own, where it has one with a Pdeathsig that signal is kept. What the program starts itself gets no signal: see StartAll.
+// Start starts a program; the kernel kills it when this process dies. Where cmd has no SysProcAttr the program gets a
+// process group of its own, where it has one with a Pdeathsig that signal is kept. What the program starts itself gets
+// no signal: see StartAll.
 func Start(cmd *exec.Cmd) error {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -23,9 +23,9 @@ type round struct {
 	site string
 }
 
-// rounds are two goals. What the catalogue has no opinion on here, or finds in order, the site file wants otherwise: IGB0
-// is the bridge's port, IGB1 has the virtual functions. What a NIC is set up anew by stands at another than what belongs
-// to its queues.
+// rounds are two goals. What the catalogue has no opinion on here, or finds in order, the site file wants otherwise:
+// IGB0 is the bridge's port, IGB1 has the virtual functions. What a NIC is set up again by stands at another than what
+// belongs to its queues.
 var rounds = []round{
 	{"packets", []string{"--pps", "1.8M", "--consent", "security"}, `# A site file as a user writes it.
 - {id: nic.ring.rx, address: "nic-ring:IGB0/rx", want: 512, reason: the test}

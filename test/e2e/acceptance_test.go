@@ -16,8 +16,9 @@ import (
 	"mpps/internal/measure/acceptance"
 )
 
-// TestAcceptance carries out one experiment of the acceptance protocol as a person does, in its short form: it measures, mends, waits for
-// the guest's restart, goes on, measures again, and puts everything back. What it measures says nothing, and it says so.
+// TestAcceptance carries out one experiment of the acceptance protocol as a person does, in its short form: it
+// measures, mends, waits for the guest's restart, goes on, measures again, and puts everything back. What it measures
+// says nothing, and it says so.
 func TestAcceptance(t *testing.T) {
 	labtest.Long(t)
 	b := openBox(t)

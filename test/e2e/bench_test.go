@@ -139,7 +139,8 @@ func testBench(b *box) {
 	}
 }
 
-// carriers requires that the guest's vhost and vCPU threads are told with what they used, and that loss was located at its tap.
+// carriers requires that the guest's vhost and vCPU threads are told with what they used, and that loss was located at
+// its tap.
 func carriers(b *box, run *measure.Run) {
 	b.Helper()
 	for i, s := range run.Samples {

@@ -18,7 +18,7 @@ import (
 )
 
 // testGuest is the main job: plan, apply, a new start of the guest, plan and apply for the threads that exist since,
-// measure, roll everything back, start anew. The guest is e1000, then vhost, then e1000 again.
+// measure, roll everything back, start again. The guest is e1000, then vhost, then e1000 again.
 func testGuest(b *box) {
 	goal := []string{"--pps", "500k", "--guest", guestName, "--consent", "security"}
 	// This host is not rebooted: test/reboot does that. Its site file leaves alone what would wait for it.
@@ -65,8 +65,8 @@ func testGuest(b *box) {
 	} {
 		b.t.Run(part.name, func(t *testing.T) { part.do(b.in(t)) })
 	}
-	// Four times as many and more even in emulation; half is left to the machine's other users. A machine that is slower
-	// by now offers less: then the guest gets twice the share.
+	// Four times as many and more even in emulation; half is left to the machine's other users. A machine that is
+	// slower by now offers less: then the guest gets twice the share.
 	tuned := flood(b, "vhost")
 	if tuned.PPS < 2*emulated.PPS && tuned.PPS/tuned.OfferedPPS < 2*emulated.PPS/emulated.OfferedPPS {
 		b.Errorf("the guest gets %.0f of %.0f packets/s with vhost, %.0f of %.0f with e1000: expected twice as many or more",
@@ -87,8 +87,8 @@ func testGuest(b *box) {
 	}
 }
 
-// planAfterwards plans and applies what was to be planned after the new start; nothing, where vhost's threads have come to
-// be on good CPUs by themselves.
+// planAfterwards plans and applies what was to be planned after the new start; nothing, where vhost's threads have come
+// to be on good CPUs by themselves.
 func planAfterwards(b *box, goal []string) *plan.Plan {
 	b.Helper()
 	b.MPPS(0, slices.Concat([]string{"plan", "-o", "/share/guest2.json"}, goal)...)
@@ -123,8 +123,8 @@ func (b *box) placed(queues int) {
 	}
 }
 
-// testVhostThreads gives each vhost thread a CPU of its own, and back. First libvirt must allow it: it keeps them to the CPUs
-// of the emulator.
+// testVhostThreads gives each vhost thread a CPU of its own, and back. First libvirt must allow it: it keeps them to
+// the CPUs of the emulator.
 func testVhostThreads(b *box, queues int) {
 	pinned, _ := b.survey().thread("emulator")
 	b.Must("virsh emulatorpin " + guestName + " 0-3 --live")
@@ -167,8 +167,8 @@ func queuesOf(b *box, p *plan.Plan) int {
 	return 0
 }
 
-// isVhost requires that the guest runs on vhost with a number of queues, by libvirt, the host's kernel, and the guest's own
-// driver: it has taken the offered queues and enabled them, for a tap shows only those (tun_set_real_num_queues).
+// isVhost requires that the guest runs on vhost with a number of queues, by libvirt, the host's kernel, and the guest's
+// own driver: it has taken the offered queues and enabled them, for a tap shows only those (tun_set_real_num_queues).
 func (b *box) isVhost(queues int) {
 	b.Helper()
 	live := readDefinition(b, b.Must("virsh dumpxml "+guestName)).Interfaces[0]

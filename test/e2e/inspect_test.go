@@ -16,8 +16,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// untold are the kinds of values that no other program tells as mpps does: what files, directories, units and services there
-// are, and rule sets, whose text each tool writes its own way.
+// untold are the kinds of values that no other program tells as mpps does: what files, directories, units and services
+// there are, and rule sets, whose text each tool writes its own way.
 var untold = []setting.Kind{setting.File, setting.Directory, setting.Unit, setting.Service, setting.RuleSet}
 
 // testInspect compares what mpps says of the host with what other programs say of the same.
@@ -55,10 +55,10 @@ func testInspect(b *box) {
 		}
 	}
 	b.Logf("readings that agree, by kind: %v", kinds)
-	// Without the rule there is nothing to read, the catalogue reads affinities of vhost threads only, and there is neither a
-	// virtual function nor swap space: test/catalogue has them. Values inside a guest with an agent: test/guests. Those that only the
-	// verbs of sriov write are in no snapshot: test/sriov compares them. Lanes are only where mpps path has made
-	// them: test/queuepath. So are disciplines of virtual devices that it reads and sets.
+	// Without the rule there is nothing to read, the catalogue reads affinities of vhost threads only, and there is
+	// neither a virtual function nor swap space: test/catalogue has them. Values inside a guest with an agent:
+	// test/guests. Those that only the verbs of sriov write are in no snapshot: test/sriov compares them. Lanes are
+	// only where mpps path has made them: test/queuepath. So are disciplines of virtual devices that it reads and sets.
 	none := []setting.Kind{
 		setting.Fact, setting.NetfilterRule, setting.ThreadAffinity, setting.VFAttr, setting.Swap, setting.Inside,
 		setting.VFCount, setting.NICState, setting.PCIDriver, setting.DomainDevice, setting.VirtNetwork,
@@ -303,10 +303,11 @@ func compareGuest(b *box, h *facts.Host) facts.Guest {
 	return g
 }
 
-// testInspectCost holds inspect to its budget: a second of CPU time. The clock of an emulated host goes on while its processors wait
-// for one of this machine, so the share of time that they waited is taken off. Who else uses this machine's caches makes it dearer
-// and never cheaper, by up to a half as measured: the least counts, and half as much again is allowed. It has one of the host's CPUs: on several
-// its threads wait in the kernel for processors of which another one's turn it is, 4 s for 0.8 s of work beside three busy programs.
+// testInspectCost holds inspect to its budget: a second of CPU time. The clock of an emulated host goes on while its
+// processors wait for one of this machine, so the share of time that they waited is taken off. Who else uses this
+// machine's caches makes it dearer and never cheaper, by up to a half as measured: the least counts, and half as much
+// again is allowed. It has one of the host's CPUs: on several its threads wait in the kernel for processors of which
+// another one's turn it is, 4 s for 0.8 s of work beside three busy programs.
 func testInspectCost(b *box) {
 	const budget = 1.5
 	emulator := b.emulator()

@@ -107,8 +107,8 @@ done; echo "too late"`, lines, signal))
 
 func nothing(string) {}
 
-// testKilled kills apply on the way, as a power cut would: status tells, nothing else is begun, rollback restores. Anywhere
-// among the changes: test/faults does it at every point.
+// testKilled kills apply on the way, as a power cut would: status tells, nothing else is begun, rollback restores.
+// Anywhere among the changes: test/faults does it at every point.
 func testKilled(b *box, p *plan.Plan, before *survey) {
 	if r := b.strike("KILL", 2+rand.IntN(2*len(p.Changes)-20), "/share/long-plan.json", nothing); r.Code != 137 {
 		b.Errorf("killed: exit %d", r.Code)

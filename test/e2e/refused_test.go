@@ -8,8 +8,8 @@ import (
 	"mpps/internal/lab"
 )
 
-// testRefused has the kernel refuse the last write of a plan: all before it is undone, and the error says which value, what
-// was wanted and what the kernel said.
+// testRefused has the kernel refuse the last write of a plan: all before it is undone, and the error says which value,
+// what was wanted and what the kernel said.
 func testRefused(b *box) {
 	h := b.snapshot("refused.json")
 	igb := b.names[lab.MACigb1]

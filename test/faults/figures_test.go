@@ -16,8 +16,8 @@ import (
 // undoLimit is how long 80 changes of kernel parameters and sysfs files may take to be put back.
 const undoLimit = 2 * time.Second
 
-// figures are what all tests of a run came to. They are printed in one block at its end, and a state lost or a file left
-// behind fails it.
+// figures are what all tests of a run came to. They are printed in one block at its end, and a state lost or a file
+// left behind fails it.
 type figures struct {
 	mu       sync.Mutex
 	kills    map[string]int // by what was killed
@@ -70,7 +70,7 @@ func (f *figures) except(names ...string) {
 	}
 }
 
-// bad tells whether a figure is not what it must be.
+// bad reports whether a figure is not what it must be.
 func (f *figures) bad() bool {
 	slow := false
 	for _, d := range f.undone {

@@ -20,8 +20,8 @@ import (
 	"mpps/internal/lab/labtest"
 )
 
-// rootDir is a directory for trees, in memory where there is such a file system: a killed process loses nothing on either,
-// and thousands of fsyncs cost nothing there.
+// rootDir is a directory for trees, in memory where there is such a file system: a killed process loses nothing on
+// either, and thousands of fsyncs cost nothing there.
 func rootDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "mpps-faults-")
@@ -32,8 +32,8 @@ func rootDir(t *testing.T) string {
 	return dir
 }
 
-// afterKill looks at a tree whose apply or rollback was killed: the status must tell the truth, and a rollback must leave
-// everything as it was.
+// afterKill looks at a tree whose apply or rollback was killed: the status must tell the truth, and a rollback must
+// leave everything as it was.
 func afterKill(t *testing.T, root string, before map[string]string, what string) {
 	t.Helper()
 	e, closed, err := engine(root)
@@ -105,8 +105,8 @@ func killedAt(t *testing.T, mode, root, plan string, at int) (over bool) {
 	return false
 }
 
-// TestKillAtEveryPosition kills, at every record of the journal and before and after every write: an apply of 80 values and
-// of the files that make them last, one that fails at its last value and undoes itself, and the rollback of one.
+// TestKillAtEveryPosition kills, at every record of the journal and before and after every write: an apply of 80 values
+// and of the files that make them last, one that fails at its last value and undoes itself, and the rollback of one.
 func TestKillAtEveryPosition(t *testing.T) {
 	for _, mode := range []string{"apply", "failing", "rollback"} {
 		points := 0
@@ -146,8 +146,8 @@ func TestKillTwice(t *testing.T) {
 	}
 }
 
-// killOnce makes a tree, prepares it, kills a victim at a point and looks at what is left; over tells that the victim has fewer
-// points.
+// killOnce makes a tree, prepares it, kills a victim at a point and looks at what is left; over tells that the victim
+// has fewer points.
 func killOnce(t *testing.T, mode string, at int, prepare func(root string, p *plan.Plan, file string)) (over bool) {
 	t.Helper()
 	root := rootDir(t)

@@ -38,7 +38,8 @@ for d in /sys/class/net/*/device; do ip link set $(basename $(dirname $d)) up; d
 sleep 1
 `
 
-// listed names every file where mpps may leave one, but for the journal, and gives the sums of those that it may change.
+// listed names every file where mpps may leave one, but for the journal, and gives the sums of those that it may
+// change.
 const listed = `{ find /etc /boot /var/lib/mpps -path /var/lib/mpps/journal -prune -o ! -type d -print
 find /etc/sysctl.d /etc/modprobe.d /etc/default /etc/systemd /boot/grub -type f -exec sha256sum {} +; } 2>/dev/null | LC_ALL=C sort`
 
@@ -111,9 +112,10 @@ func (b box) differs(before, after string) map[string]string {
 	return all
 }
 
-// TestResetAnywhere cuts the power of an emulated KVM host, whose disk really loses what was not fsynced, at random moments of
-// an apply and of a rollback. At the next boot the status must tell the truth, and after a rollback a snapshot must be the one
-// before, except what a reboot itself resets: that is told by a reboot without mpps, and named.
+// TestResetAnywhere cuts the power of an emulated KVM host, whose disk really loses what was not fsynced, at random
+// moments of an apply and of a rollback. At the next boot the status must tell the truth, and after a rollback a
+// snapshot must be the one before, except what a reboot itself resets: that is told by a reboot without mpps, and
+// named.
 func TestResetAnywhere(t *testing.T) {
 	b := box{t, labtest.Host(t, labtest.Disk, labtest.Fresh)}
 	// The disk is what it is here for: what is written and not fsynced is lost, what is fsynced is kept.
@@ -203,8 +205,9 @@ func (b box) status() (state, why string) {
 	return answer.Result.State, answer.Result.Why
 }
 
-// same compares the host with the one before. Values that mpps can set must be the same. What else differs must be so because
-// of the reboot: either the one without mpps showed it, or another one, behind which nothing is left to put back, takes it away.
+// same compares the host with the one before. Values that mpps can set must be the same. What else differs must be so
+// because of the reboot: either the one without mpps showed it, or another one, behind which nothing is left to put
+// back, takes it away.
 func (b box) same(what string, byReboot map[string]string) {
 	b.Helper()
 	unsure := b.differs("before.json", "after.json")

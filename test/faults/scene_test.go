@@ -84,8 +84,8 @@ func makeTree(t *testing.T, root string) {
 	}
 }
 
-// contents is every file below a root with its mode and every link and directory; journal and lock are not part of it, and
-// neither is the directory of mpps itself.
+// contents is every file below a root with its mode and every link and directory; journal and lock are not part of it,
+// and neither is the directory of mpps itself.
 func contents(t *testing.T, root string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -234,8 +234,8 @@ func (d deadly) Tidy(ctx context.Context, a setting.Address) error {
 	return nil
 }
 
-// victim is this program as another process, which kills itself at a point: every record of the journal, and before and after
-// every write.
+// victim is this program as another process, which kills itself at a point: every record of the journal, and before and
+// after every write.
 func victim(mode, root, file string, at int) int {
 	passed := 0
 	dies := func() {

@@ -24,8 +24,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// inNamespace is set for the process that runs a test in a network namespace of its own; it names the file that gets the
-// figure.
+// inNamespace is set for the process that runs a test in a network namespace of its own; it names the file that gets
+// the figure.
 const inNamespace = "MPPS_FAULTS_NETNS"
 
 // TestUndo80 measures how long 80 values and the files that make them last take to be put back, on a disk.

@@ -25,8 +25,8 @@ func insideOf(p *plan.Plan) []plan.Change {
 	return slices.DeleteFunc(slices.Clone(p.Changes), func(c plan.Change) bool { return c.Address.Kind != setting.Inside })
 }
 
-// disorder leaves the guest as no goal wants it: a vCPU without a queue, all interrupts of queues on vCPU 0, a swap area, pages
-// merged.
+// disorder leaves the guest as no goal wants it: a vCPU without a queue, all interrupts of queues on vCPU 0, a swap
+// area, pages merged.
 const disorder = `set -e
 echo 1 > /sys/class/net/eth0/queues/tx-0/xps_cpus
 echo 2 > /sys/class/net/eth0/queues/tx-1/xps_cpus
@@ -41,8 +41,8 @@ echo 1 > /sys/kernel/mm/ksm/run
 const listing = `cd /sys/class/net/eth0/queues; grep . tx-*/xps_cpus; for i in $(grep -E 'virtio[0-9]+-(in|out)put' /proc/interrupts | cut -d: -f1); do echo irq $i $(cat /proc/irq/$i/smp_affinity_list); done
 grep . /proc/sys/kernel/timer_migration /proc/sys/kernel/sched_rt_runtime_us /proc/sys/kernel/watchdog_cpumask /sys/kernel/mm/ksm/run; cut -f1,4- /proc/swaps; ethtool -l eth0 | tail -1`
 
-// TestInsideAGuest looks into a guest through its agent, sets what is wrong there, puts it back, and meets the guest in every
-// state in which it cannot be asked.
+// TestInsideAGuest looks into a guest through its agent, sets what is wrong there, puts it back, and meets the guest in
+// every state in which it cannot be asked.
 func TestInsideAGuest(t *testing.T) {
 	s := openScene(t)
 	s.inside(disorder)

@@ -16,9 +16,9 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// TestLatencyInAGuest measures wake-ups in a guest through its agent, with cyclictest, interrupts it, and meets the guest in states in
-// which it cannot be measured. Figures are the emulator's: what is looked at is where they come from, that they agree with each other, and
-// that nothing is left in the guest.
+// TestLatencyInAGuest measures wake-ups in a guest through its agent, with cyclictest, interrupts it, and meets the
+// guest in states in which it cannot be measured. Figures are the emulator's: what is looked at is where they come
+// from, that they agree with each other, and that nothing is left in the guest.
 func TestLatencyInAGuest(t *testing.T) {
 	labtest.Long(t)
 	s := openScene(t)

@@ -132,8 +132,8 @@ func (s scene) stands(when string, limit time.Duration) {
 // igbQueue finds the first igb NIC and the mask of its first transmit queue, which its driver resets.
 const igbQueue = `I=$(basename $(ls -d /sys/bus/pci/drivers/igb/*/net/* | head -1)); F=/sys/class/net/$I/queues/tx-0/xps_cpus; `
 
-// theHost is one for all tests of this package: a host with systemd takes long to boot. Each leaves it as it was, but for an argument
-// that the kernel of the first test's last boot has. The disk is for that test, which resets it.
+// theHost is one for all tests of this package: a host with systemd takes long to boot. Each leaves it as it was, but
+// for an argument that the kernel of the first test's last boot has. The disk is for that test, which resets it.
 func theHost(t *testing.T) *lab.Lab {
 	t.Helper()
 	return labtest.Host(t, labtest.Systemd, labtest.Disk)
@@ -159,7 +159,7 @@ func TestValuesOutlastWhatResetsThem(t *testing.T) {
 		t.Errorf("after the boot: service, a kernel parameter and irqbalance: %q", got)
 	}
 
-	// The driver is loaded anew: from the moment at which the device has its name.
+	// The driver is reloaded: from the moment at which the device has its name.
 	took := s.seconds(igbQueue + `
 want=$(cat $F); modprobe -r igb; modprobe igb & while [ ! -e $F ]; do :; done; s=$EPOCHREALTIME
 while read -r now <$F 2>/dev/null || true; [ "$now" != "$want" ]; do :; done; e=$EPOCHREALTIME; wait; awk "BEGIN{print $e-$s}"`)

@@ -35,8 +35,8 @@ func TestServicesAreStoppedAndStarted(t *testing.T) {
 	s.Must(prepare + numad)
 	defer s.Must("rm -f /etc/mpps/site.yaml /run/systemd/system/numad.service; systemctl stop numad irqbalance; systemctl daemon-reload")
 	before := s.Must("/opt/mpps status")
-	// By other programs than mpps: what systemd says, and whether there is a process. systemd calls a service active from
-	// the fork on; the process has its name a moment later.
+	// By other programs than mpps: what systemd says, and whether there is a process. systemd calls a service active
+	// from the fork on; the process has its name a moment later.
 	const ask = "for i in $(seq 50); do case $(systemctl is-active irqbalance)$(ps -C irqbalance -o comm=) in activeirqbalance | inactive) break;; esac; sleep 0.1; done; " +
 		"echo $(systemctl is-active numad irqbalance) $(ps -C irqbalance -o comm= || echo none); "
 	got := s.Must(ask + "/opt/mpps plan --pps 50k --json -o /root/services.json >/dev/null; grep -c '\"address\": \"service:' /root/services.json\n" +

@@ -53,8 +53,8 @@ func moved(line string, planned map[setting.Address]string) (setting.Address, bo
 	return setting.Address{}, false
 }
 
-// TestTunedProfile: TuneD takes the profile that is made for a goal, sets what it says, and finds it so; what is said of it is what
-// TuneD has made of it.
+// TestTunedProfile: TuneD takes the profile that is made for a goal, sets what it says, and finds it so; what is said
+// of it is what TuneD has made of it.
 func TestTunedProfile(t *testing.T) {
 	labtest.Long(t)
 	s := scene{labtest.On(t, theHost(t))}
@@ -78,9 +78,9 @@ func TestTunedProfile(t *testing.T) {
 			t.Errorf("%s: found %q, expected %q", ask, got, want)
 		}
 	}
-	// The kernel that runs was booted without the profile's arguments, and the lab has no power states: TuneD's own word on everything else.
-	// It also complains of parameters of modules that are as expected, of interrupts that the kernel lets nobody move, and, this version, of
-	// what ethtool prints of coalescing: docs/tuned.md.
+	// The kernel that runs was booted without the profile's arguments, and the lab has no power states: TuneD's own
+	// word on everything else. It also complains of parameters of modules that are as expected, of interrupts that the
+	// kernel lets nobody move, and, this version, of what ethtool prints of coalescing: docs/tuned.md.
 	s.Must(": >/var/log/tuned/tuned.log; tuned-adm verify --ignore-missing >/run/verified 2>&1 || true")
 	complaints := s.Must(`for n in /proc/irq/[0-9]*; do
 	[ ! -e $n/smp_affinity_list ] || ( cat $n/smp_affinity_list >$n/smp_affinity_list ) 2>/dev/null || echo "IRQ $(basename $n)'"
@@ -105,7 +105,8 @@ grep ERROR /var/log/tuned/tuned.log | grep -i -v -e cmdline -e kvmclock_periodic
 			t.Errorf("%s is planned (%s) although TuneD gives %s (%s)", h.Address, change, h.Value, h.Option)
 		}
 	}
-	// A driver that sets its NIC up anew behind TuneD places the interrupts itself (seen now and then): the plan moves them.
+	// A driver that sets its NIC up again behind TuneD places the interrupts itself (seen now and then): the plan moves
+	// them.
 	for line := range strings.Lines(complaints) {
 		at, is := moved(line, planned)
 		if !is {

@@ -21,8 +21,8 @@ func (s scene) told(what, pattern string, limit time.Duration) {
 	s.Logf("%s: %s", what, out)
 }
 
-// TestWatchTells: what is brought onto a CPU that should be quiet, and what an update does to the next boot, is told as it comes and as it
-// goes, as events and as metrics; the watch ends when it is asked to and leaves nothing behind.
+// TestWatchTells: what is brought onto a CPU that should be quiet, and what an update does to the next boot, is told as
+// it comes and as it goes, as events and as metrics; the watch ends when it is asked to and leaves nothing behind.
 func TestWatchTells(t *testing.T) {
 	labtest.Long(t)
 	s := scene{labtest.On(t, theHost(t))}
@@ -65,7 +65,8 @@ func TestWatchService(t *testing.T) {
 	if got := s.Must("for i in $(seq 120); do [ -s /run/mpps-watch/mpps.prom ] && break; sleep 0.5; done; systemctl is-active mpps-watch; systemctl is-enabled mpps-watch; grep ^mpps_watch_source_success /run/mpps-watch/mpps.prom"); !strings.HasPrefix(got, "active\nenabled\nmpps_watch_source_success{source=\"values\"} 1\n") {
 		t.Errorf("found %s\n%s", got, s.Must("journalctl -u mpps-watch --no-pager | tail -20"))
 	}
-	// Nothing is set aside here, so that this is no realtime host; the values that the transaction has applied were waited for.
+	// Nothing is set aside here, so that this is no realtime host; the values that the transaction has applied were
+	// waited for.
 	if got := s.Must("grep -c -e '^mpps_realtime_ok 0$' -e '^mpps_realtime_cpus 0$' -e '^mpps_applied_values [1-9]' /run/mpps-watch/mpps.prom"); got != "3" {
 		t.Errorf("metrics: %s", s.Must("cat /run/mpps-watch/mpps.prom"))
 	}

@@ -15,8 +15,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(labtest.Main(m)) }
 
-// TestLoadOfGuest floods a guest with echo requests and looks at every part of what was seen meanwhile: the tap and the threads by
-// name and owner, what KVM counts, the inside by its agent, the profile, waits and cost.
+// TestLoadOfGuest floods a guest with echo requests and looks at every part of what was seen meanwhile: the tap and the
+// threads by name and owner, what KVM counts, the inside by its agent, the profile, waits and cost.
 func TestLoadOfGuest(t *testing.T) {
 	labtest.Long(t)
 	l := labtest.Host(t)
@@ -42,8 +42,8 @@ kill %1`)
 	}
 	load := h.Load
 	t.Logf("%.1f s by %s, cost %.1f ms, unseen %+v\nthreads %+v\nprofile %+v\ndelays %+v\ndrops %+v\nguests %+v", load.Seconds, load.Method, load.CostMS, load.Unseen, load.Threads, load.Profile, load.Delays, load.Drops, load.Guests)
-	// ms of each second. The bound of 2 % of a CPU is TestLoadCost's, on a processor; an emulated one takes some ten times as long for the same, and
-	// longer beside another lab: 12 % was measured.
+	// ms of each second. The bound of 2 % of a CPU is TestLoadCost's, on a processor; an emulated one takes some ten
+	// times as long for the same, and longer beside another lab: 12 % was measured.
 	const most = 300
 	if load.Method != facts.ByTracepoints || load.CostMS > most*load.Seconds {
 		t.Errorf("by %s, which took %.1f ms of %.1f s; expected at most 30 %% of an emulated CPU", load.Method, load.CostMS, load.Seconds)

@@ -19,8 +19,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(labtest.Main(m)) }
 
-// TestModes has one command boot a lab with a guest for each mode, measure them and answer with all rows. Order, percentages and
-// resuming are tested without a lab, in internal/measure and cmd/mpps.
+// TestModes has one command boot a lab with a guest for each mode, measure them and answer with all rows. Order,
+// percentages and resuming are tested without a lab, in internal/measure and cmd/mpps.
 func TestModes(t *testing.T) {
 	labtest.Long(t)
 	labtest.Place(t)

@@ -12,8 +12,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// testRendered has a definition made from a few words, and libvirt takes and starts it: its threads, those of vhost among
-// them, are where the words put them. It is started paused: it has nothing to boot.
+// testRendered has a definition made from a few words, and libvirt takes and starts it: its threads, those of vhost
+// among them, are where the words put them. It is started paused: it has nothing to boot.
 func testRendered(s *scene) {
 	s.MPPS(0, "domain", "render", "--name", "made", "--vcpus", "2", "--memory", "256MiB", "--nic", "bridge=br0,queues=2,rx_queue_size=1024",
 		"--cpus", "1-2", "--node", "0", "--emulator-cpus", "3", "-o", "/run/made.xml")
@@ -37,7 +37,8 @@ func testRendered(s *scene) {
 	s.Must("virsh -q destroy made && virsh -q undefine made")
 }
 
-// testTuned changes a definition by values that are named, and takes it back; what libvirt would refuse or cut down is refused.
+// testTuned changes a definition by values that are named, and takes it back; what libvirt would refuse or cut down is
+// refused.
 func testTuned(s *scene) {
 	before := s.Must("virsh dumpxml --inactive " + first.name)
 	s.MPPS(0, "domain", "tune", first.name, "-o", "/run/same.xml")
@@ -94,8 +95,8 @@ func testTuned(s *scene) {
 	}
 }
 
-// testFunction gives a guest a virtual function with a MAC address and a VLAN, by a rendered definition: the function gets
-// both, the guest a place on the node of the card and its memory there.
+// testFunction gives a guest a virtual function with a MAC address and a VLAN, by a rendered definition: the function
+// gets both, the guest a place on the node of the card and its memory there.
 func testFunction(s *scene) {
 	function := s.Must("basename $(readlink /sys/bus/pci/drivers/igb/*/virtfn1)")
 	s.MPPS(0, "domain", "render", "--name", "vf", "--vcpus", "1", "--memory", "256MiB", "--nic", "vf="+function+",vlan=7,mac=52:54:00:0a:03:02",

@@ -15,8 +15,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// TestPlacement goes through what mpps says and does of places and definitions, on a host with two nodes and two guests that
-// nobody has placed. Each part leaves it as it found it.
+// TestPlacement goes through what mpps says and does of places and definitions, on a host with two nodes and two guests
+// that nobody has placed. Each part leaves it as it found it.
 func TestPlacement(t *testing.T) {
 	labtest.Long(t)
 	s := openScene(t)
@@ -45,8 +45,8 @@ func TestPlacement(t *testing.T) {
 	}
 }
 
-// testTwoGuests places both guests while they run, and takes it back: each gets a node, its vhost threads a CPU there that no
-// vCPU has.
+// testTwoGuests places both guests while they run, and takes it back: each gets a node, its vhost threads a CPU there
+// that no vCPU has.
 func testTwoGuests(s *scene) {
 	goal := []string{"--pps", "100k"}
 	names := []string{first.name, second.name}
@@ -109,8 +109,9 @@ func testTwoGuests(s *scene) {
 	}
 }
 
-// plugs plugs a NIC into the first guest, which has it until its next start. Its vhost thread begins on the CPUs that the guest's
-// vhost threads have, because these are the emulator's; and packets for one NIC and none for the other show which thread is whose.
+// plugs plugs a NIC into the first guest, which has it until its next start. Its vhost thread begins on the CPUs that
+// the guest's vhost threads have, because these are the emulator's; and packets for one NIC and none for the other show
+// which thread is whose.
 func (s *scene) plugs(placed *placement.Placed) {
 	s.Helper()
 	s.Must("virsh -q attach-interface " + first.name + " bridge br0 --model virtio --mac 52:54:00:0a:01:09 --live")
@@ -135,8 +136,8 @@ func (s *scene) plugs(placed *placement.Placed) {
 	}
 }
 
-// placed requires that threads are where the placement has them, that no CPU has two vCPUs, or a vCPU and something else of a
-// guest, and that everything of a guest is on one node.
+// placed requires that threads are where the placement has them, that no CPU has two vCPUs, or a vCPU and something
+// else of a guest, and that everything of a guest is on one node.
 func (s *scene) placed(want *placement.Result, guests ...string) {
 	s.Helper()
 	owner := map[int]string{}

@@ -22,8 +22,8 @@ import (
 // actorVariable holds, in the environment of a process of this program, what it is to play.
 const actorVariable = "MPPS_PLANTED_ACTOR"
 
-// part is what a process of its own plays: exactly one of its pointers is set. Each is a process so that mpps sees it as it sees
-// others' programs: with threads, names and CPU time.
+// part is what a process of its own plays: exactly one of its pointers is set. Each is a process so that mpps sees it
+// as it sees others' programs: with threads, names and CPU time.
 type part struct {
 	Netns  string      `json:"netns"`
 	Comm   string      `json:"comm"`
@@ -67,14 +67,15 @@ func ActIfAsked() {
 	os.Exit(0)
 }
 
-// act plays until standard input ends, so that no actor outlives who started it. A line on standard input is answered with counts.
+// act plays until standard input ends, so that no actor outlives who started it. A line on standard input is answered
+// with counts.
 func act(text string) error {
 	var p part
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
 		return fmt.Errorf("part: %w", err)
 	}
-	// Threads keep a processor of Go's each, and nothing is collected: the kernel is to share CPUs among them, and Go's own threads
-	// are to have nothing to do.
+	// Threads keep a processor of Go's each, and nothing is collected: the kernel is to share CPUs among them, and Go's
+	// own threads are to have nothing to do.
 	runtime.GOMAXPROCS(64)
 	debug.SetGCPercent(-1)
 	if err := onMain(); err != nil {
@@ -145,8 +146,8 @@ func act(text string) error {
 	select {}
 }
 
-// become makes this process another program in a namespace, with the /sys of that namespace and, which "ip netns exec" hides, the
-// control groups and the like that are mounted below it.
+// become makes this process another program in a namespace, with the /sys of that namespace and, which "ip netns exec"
+// hides, the control groups and the like that are mounted below it.
 func become(ns string, argv []string) error {
 	if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
 		return fmt.Errorf("mount namespace: %w", err)
@@ -256,7 +257,8 @@ func threadTime() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// raw makes a system call of which Go's scheduler does not know: its thread keeps its processor, and nobody has to look after it.
+// raw makes a system call of which Go's scheduler does not know: its thread keeps its processor, and nobody has to look
+// after it.
 func raw(trap, a, b, c uintptr) (uintptr, unix.Errno) {
 	n, _, err := unix.RawSyscall(trap, a, b, c)
 	return n, err

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// guestPart is a process with the threads of a QEMU: for each queue of its tap one that is called vhost-PID, and vCPUs. Packets go
-// from a tap's queue by its vhost thread through a ring of 256 to a vCPU, or the other way. A ring that is full stops who fills
-// it, as a vring does.
+// guestPart is a process with the threads of a QEMU: for each queue of its tap one that is called vhost-PID, and vCPUs.
+// Packets go from a tap's queue by its vhost thread through a ring of 256 to a vCPU, or the other way. A ring that is
+// full stops who fills it, as a vring does.
 type guestPart struct {
 	Tap      string        `json:"tap"`
 	Queues   int           `json:"queues"`
@@ -181,7 +181,8 @@ func (g *guest) toTap(fd int, from *ring, cost time.Duration) error {
 	}
 }
 
-// produce is a vCPU's share of what the guest sends. What its ring does not take is refused, as by a queue that stays stopped.
+// produce is a vCPU's share of what the guest sends. What its ring does not take is refused, as by a queue that stays
+// stopped.
 func (g *guest) produce(to *ring, frames [][]byte, n int, p *guestPart) error {
 	next := n
 	return paced(p.SendPPS/p.VCPUs, p.Tick, func(due int) error {

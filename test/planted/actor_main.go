@@ -8,8 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process is known by the name of its main thread. A goroutine has that for certain only if it was bound to it before main
-// (runtime.LockOSThread): later, and on a slow machine nearly always, it runs on another one, and the guest is no QEMU to anybody.
+// A process is known by the name of its main thread. A goroutine has that for certain only if it was bound to it before
+// main (runtime.LockOSThread): later, and on a slow machine nearly always, it runs on another one, and the guest is no
+// QEMU to anybody.
 func init() {
 	if os.Getenv(actorVariable) != "" {
 		runtime.LockOSThread()

@@ -75,7 +75,8 @@ func (p *senderPart) start(cpus []int) (acting, error) {
 	if err := unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_QDISC_BYPASS, 1); err != nil {
 		return nil, fmt.Errorf("bypass the queue discipline: %w", err)
 	}
-	// Packets count against the buffer until the last queue on their way lets go of them: the path must not slow its sender.
+	// Packets count against the buffer until the last queue on their way lets go of them: the path must not slow its
+	// sender.
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, 64<<20); err != nil {
 		return nil, fmt.Errorf("send buffer: %w", err)
 	}

@@ -112,9 +112,9 @@ func (s *Scenario) checkStep(i int, step Step) error {
 	return nil
 }
 
-// wholeKernel tells whether a file below /proc/sys is not one of the network namespace. Under net all is, but for most of net/core
-// (net/core/sysctl_net_core.c, net_core_table) and the size of conntrack's table (net/netfilter/nf_conntrack_standalone.c,
-// nf_conntrack_max is read-only but in the first namespace).
+// wholeKernel reports whether a file below /proc/sys is not one of the network namespace. Under net all is, but for
+// most of net/core (net/core/sysctl_net_core.c, net_core_table) and the size of conntrack's table
+// (net/netfilter/nf_conntrack_standalone.c, nf_conntrack_max is read-only but in the first namespace).
 func wholeKernel(file string) bool {
 	rest, sysctl := strings.CutPrefix(file, "/proc/sys/")
 	if !sysctl {

@@ -37,8 +37,8 @@ func (o *Outcome) judge(words *strings.Replacer) {
 	}
 }
 
-// verdict is what is said of an outcome, and whether it counts: those do not that were left out, disturbed, known to be wrong, or
-// played once more.
+// verdict is what is said of an outcome, and whether it counts: those do not that were left out, disturbed, known to be
+// wrong, or played once more.
 func (o *Outcome) verdict() (said string, counts bool) {
 	known := o.Scenario.KnownWrong
 	switch {
@@ -65,8 +65,8 @@ func (o *Outcome) verdict() (said string, counts bool) {
 	return said, true
 }
 
-// PlayTwice plays a scenario, and once more where it did not come out right: on a machine that does other things too a plant may not
-// have bitten. Both outcomes are told; the last one counts.
+// PlayTwice plays a scenario, and once more where it did not come out right: on a machine that does other things too a
+// plant may not have bitten. Both outcomes are told; the last one counts.
 func PlayTwice(play func() Outcome) []Outcome {
 	first := play()
 	if first.Right() || first.LeftOut != "" || first.Error == nil && first.Blunt == "" && first.Scenario.KnownWrong != "" {

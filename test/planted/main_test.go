@@ -41,7 +41,8 @@ func wander() {
 	}
 }
 
-// TestNameOfProcess: an actor's process has its name, also where goroutines wander between threads before it is given one.
+// TestNameOfProcess: an actor's process has its name, also where goroutines wander between threads before it is given
+// one.
 func TestNameOfProcess(t *testing.T) {
 	t.Setenv(wanderVariable, "1")
 	a, err := startActor(t.Context(), "hog", part{Comm: "a name", Hog: &hogPart{}})

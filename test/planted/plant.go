@@ -165,7 +165,7 @@ func (s *scene) limit(q *Quota) error {
 	return nil
 }
 
-// hasController tells whether a hierarchy of version 2 gives its children a controller.
+// hasController reports whether a hierarchy of version 2 gives its children a controller.
 func hasController(root, name string) bool {
 	text, err := os.ReadFile(filepath.Join(root, "cgroup.subtree_control"))
 	return err == nil && strings.Contains(" "+strings.TrimSpace(string(text))+" ", " "+name+" ")

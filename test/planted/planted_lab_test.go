@@ -16,8 +16,9 @@ import (
 
 func init() { run = labtest.Main }
 
-// TestPlantedHost plays scenarios on the emulated host, whose kernel is its own and has more than this one's may: those of the
-// directory lab and, of the others, those that need such a kernel. The runner is this very test, compiled for namespaces.
+// TestPlantedHost plays scenarios on the emulated host, whose kernel is its own and has more than this one's may: those
+// of the directory lab and, of the others, those that need such a kernel. The runner is this very test, compiled for
+// namespaces.
 func TestPlantedHost(t *testing.T) {
 	labtest.Long(t)
 	l := labtest.Host(t, labtest.Size(8, 6144))

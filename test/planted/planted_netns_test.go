@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestPlanted plants bottlenecks and has mpps diagnose find them: those that MPPS_PLANTED_ONLY names, else the short ones. It prints the table; MPPS_PLANTED_TABLE is a file for it,
-// MPPS_PLANTED_RECORD a directory for the loads.
+// TestPlanted plants bottlenecks and has mpps diagnose find them: those that MPPS_PLANTED_ONLY names, else the short
+// ones. It prints the table; MPPS_PLANTED_TABLE is a file for it, MPPS_PLANTED_RECORD a directory for the loads.
 func TestPlanted(t *testing.T) {
 	o := Options{Mpps: program(t), Record: os.Getenv("MPPS_PLANTED_RECORD"), Args: strings.Fields(os.Getenv("MPPS_PLANTED_ARGS"))}
 	if text := os.Getenv("MPPS_PLANTED_SCALE"); text != "" {

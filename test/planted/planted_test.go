@@ -305,7 +305,7 @@ func recordings(t *testing.T) map[string]Scenario {
 	return found
 }
 
-// TestRecorded judges the recordings anew, on any machine.
+// TestRecorded judges the recordings again, on any machine.
 func TestRecorded(t *testing.T) {
 	t.Parallel()
 	for name, s := range recordings(t) {
@@ -350,8 +350,8 @@ func judgeFile(t *testing.T, s Scenario, name string, counters bool) (wrong, say
 	return o.Wrong, o.Found.Why
 }
 
-// TestRecordedByCounters judges what an old kernel, or one without privilege, would have told of the same paths: less is found, and
-// still nothing is named where nothing is wrong.
+// TestRecordedByCounters judges what an old kernel, or one without privilege, would have told of the same paths: less
+// is found, and still nothing is named where nothing is wrong.
 func TestRecordedByCounters(t *testing.T) {
 	t.Parallel()
 	right, all := 0, recordings(t)

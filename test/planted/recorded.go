@@ -10,8 +10,8 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// slim is of a host what a diagnosis looks at: a recording that people can read. Threads that neither did nor waited for anything
-// worth a hundredth of a CPU are left out.
+// slim is of a host what a diagnosis looks at: a recording that people can read. Threads that neither did nor waited
+// for anything worth a hundredth of a CPU are left out.
 func slim(h *facts.Host) *facts.Host {
 	s := &facts.Host{
 		Name: "planted", Taken: h.Taken, Root: h.Root, AsRoot: h.AsRoot, Emulated: h.Emulated, Virtual: h.Virtual, Topology: h.Topology,

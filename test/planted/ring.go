@@ -7,8 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ring stands between a vhost thread and a vCPU as a vring does: with room for 256 packets. Who waits sleeps in the kernel, as a vCPU
-// that halts and a vhost thread without work do, and Go's scheduler, whose own threads would take CPU time, has no part in it.
+// ring stands between a vhost thread and a vCPU as a vring does: with room for 256 packets. Who waits sleeps in the
+// kernel, as a vCPU that halts and a vhost thread without work do, and Go's scheduler, whose own threads would take CPU
+// time, has no part in it.
 type ring struct {
 	lock    atomic.Uint32
 	slots   [256][]byte
@@ -59,7 +60,8 @@ func (r *ring) take() []byte {
 	}
 }
 
-// acquire takes the lock, which nobody holds for longer than a few instructions but who was taken from its CPU meanwhile.
+// acquire takes the lock, which nobody holds for longer than a few instructions but who was taken from its CPU
+// meanwhile.
 func (r *ring) acquire() {
 	for !r.lock.CompareAndSwap(0, 1) {
 		_, _ = raw(unix.SYS_SCHED_YIELD, 0, 0, 0)

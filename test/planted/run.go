@@ -41,7 +41,7 @@ type Outcome struct {
 	Repeated  bool   // it did not come out right and was played once more: that counts in its place
 }
 
-// Right tells whether mpps said first what was planted.
+// Right reports whether mpps said first what was planted.
 func (o Outcome) Right() bool {
 	return o.LeftOut == "" && o.Error == nil && o.Wrong == "" && o.Blunt == ""
 }
@@ -146,8 +146,8 @@ func Play(ctx context.Context, s Scenario, o Options) (out Outcome) {
 	return out
 }
 
-// ours reports whether a thread, named with its number in brackets at the end, belongs to this process or to a descendant of
-// it, as all that a scene starts does. One that has ended does not.
+// ours reports whether a thread, named with its number in brackets at the end, belongs to this process or to a
+// descendant of it, as all that a scene starts does. One that has ended does not.
 func ours(thread string) bool {
 	at := strings.LastIndexByte(thread, '(')
 	pid, err := strconv.Atoi(strings.TrimSuffix(thread[at+1:], ")"))

@@ -24,8 +24,8 @@ type Scenario struct {
 	Expect  Expect   `yaml:"expect"`
 	// Short ones stand for the others where there is no time for all, as among all other tests.
 	Short bool `yaml:"short"`
-	// KnownWrong says why the answer is not the expected one and why that stands. It is shown and not counted; once the answer is right
-	// that is an error, so that the reason goes away.
+	// KnownWrong says why the answer is not the expected one and why that stands. It is shown and not counted; once the
+	// answer is right that is an error, so that the reason goes away.
 	KnownWrong string `yaml:"known_wrong"`
 }
 
@@ -86,7 +86,8 @@ type Step struct {
 type Run struct {
 	In   string   `yaml:"in"`   // host (as when empty), wire, or the name of an end
 	Argv []string `yaml:"argv"` // {nic}, {tap}, {port} of the first end, {mac} of it
-	// Input goes to its standard input, Lines behind it: Text so many times, with {i} counted from 0 and {i256} as I/256 "." I%256.
+	// Input goes to its standard input, Lines behind it: Text so many times, with {i} counted from 0 and {i256} as
+	// I/256 "." I%256.
 	Input string `yaml:"input"`
 	Lines struct {
 		Count int    `yaml:"count"`
@@ -97,7 +98,8 @@ type Run struct {
 	Wait       float64 `yaml:"wait"`       // seconds until it does what it is there for
 }
 
-// Write writes a file of the host's namespace below /proc/sys or /sys. Values of the whole kernel are put back at the end.
+// Write writes a file of the host's namespace below /proc/sys or /sys. Values of the whole kernel are put back at the
+// end.
 type Write struct {
 	File string `yaml:"file"`
 	Text string `yaml:"text"`
@@ -157,7 +159,7 @@ type Expect struct {
 	} `yaml:"delivers"`
 }
 
-// Healthy tells whether nothing may be named.
+// Healthy reports whether nothing may be named.
 func (e Expect) Healthy() bool { return len(e.Kinds) == 0 }
 
 // Read reads all scenarios of a directory, in the order of their names.
@@ -259,8 +261,8 @@ func (p *Path) end(name string) *End {
 	return &p.Ends[i]
 }
 
-// scaled is the scenario for a machine that is slower by a factor, as an emulated one is: rates are multiplied by it, costs divided,
-// and bursts stay as large as they were.
+// scaled is the scenario for a machine that is slower by a factor, as an emulated one is: rates are multiplied by it,
+// costs divided, and bursts stay as large as they were.
 func (s Scenario) scaled(factor float64) Scenario {
 	s.Path.Ends, s.Traffic = slices.Clone(s.Path.Ends), slices.Clone(s.Traffic)
 	for i := range s.Path.Ends {

@@ -83,7 +83,7 @@ func (s *scene) open(ctx context.Context) error {
 			return err
 		}
 	}
-	// A port forwards when its carrier has been noticed, and a veth with XDP has its queues anew.
+	// A port forwards when its carrier has been noticed, and a veth with XDP has its queues again.
 	time.Sleep(300 * time.Millisecond)
 	return nil
 }
@@ -209,7 +209,8 @@ func (s *scene) bridge() error {
 	if _, err := s.host.up(bridgeName); err != nil {
 		return err
 	}
-	// A namespace begins with the kernel's default: bridged frames run through the rules (net/bridge/br_netfilter_hooks.c).
+	// A namespace begins with the kernel's default: bridged frames run through the rules
+	// (net/bridge/br_netfilter_hooks.c).
 	if err := s.host.write("/proc/sys/net/bridge/bridge-nf-call-iptables", "0"); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}

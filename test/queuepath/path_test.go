@@ -13,11 +13,12 @@ import (
 	"mpps/internal/lab/labtest"
 )
 
-// pause is between two packets of a queue, in nanoseconds: what an emulated guest reaches without trouble, and a guest of two queues
-// sends more with than the least rate that a fault is told of (500 per second).
+// pause is between two packets of a queue, in nanoseconds: what an emulated guest reaches without trouble, and a guest
+// of two queues sends more with than the least rate that a fault is told of (500 per second).
 const pause = 3_000_000
 
-// TestPath plants faults on the way of two guests' packets to the NIC, and has each of them found, named first and mended.
+// TestPath plants faults on the way of two guests' packets to the NIC, and has each of them found, named first and
+// mended.
 func TestPath(t *testing.T) {
 	labtest.Long(t)
 	s := openScene(t)
@@ -56,7 +57,8 @@ func (s *scene) apart() {
 	s.xps(sets...)
 }
 
-// testExact: what is told of the NIC's queues is what its driver counts, packet by packet, and each guest's queue is told apart.
+// testExact: what is told of the NIC's queues is what its driver counts, packet by packet, and each guest's queue is
+// told apart.
 func testExact(s *scene) {
 	const each = 1000
 	s.apart()
@@ -154,14 +156,16 @@ func testXPS(s *scene) {
 	s.steers(queuepath.Collision, "xps_cpus")
 }
 
-// testShared: without XPS the NIC takes the number of the tap's queue, so that the first queues of both guests meet, and the second ones.
+// testShared: without XPS the NIC takes the number of the tap's queue, so that the first queues of both guests meet,
+// and the second ones.
 func testShared(s *scene) {
 	s.vhost(s.cpus[:nicQueues])
 	s.xps()
 	s.steers(queuepath.Collision, "number at the tap")
 }
 
-// steers has a fault found, named first and mended by XPS, since each worker has a CPU of its own; a rollback brings it back.
+// steers has a fault found, named first and mended by XPS, since each worker has a CPU of its own; a rollback brings it
+// back.
 func (s *scene) steers(kind queuepath.Kind, cause string) {
 	s.Helper()
 	masks := "cat /sys/class/net/" + s.nic + "/queues/tx-*/xps_cpus"
@@ -194,7 +198,8 @@ func (s *scene) rate(p *queuepath.Path) float64 {
 	return float64(packets) / max(p.Watched, 1e-9)
 }
 
-// mended gives workers and XPS their places again while the guests go on to send, and requires that nothing is wrong then.
+// mended gives workers and XPS their places again while the guests go on to send, and requires that nothing is wrong
+// then.
 func (s *scene) mended() {
 	s.Helper()
 	s.apart()
@@ -252,8 +257,8 @@ func (s *scene) apartAtNIC(p *queuepath.Path) {
 	}
 }
 
-// testTunnel: guests on a bridge with a VXLAN of one queue over the NIC, and workers that go where the scheduler sends them. The
-// program carries each queue through the tunnel; nothing of it is left after a rollback.
+// testTunnel: guests on a bridge with a VXLAN of one queue over the NIC, and workers that go where the scheduler sends
+// them. The program carries each queue through the tunnel; nothing of it is left after a rollback.
 func testTunnel(s *scene) {
 	s.vhost(s.cpus[:nicQueues])
 	s.xps()

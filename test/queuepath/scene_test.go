@@ -134,8 +134,8 @@ func (s *scene) decode(text string) *queuepath.Path {
 	return &envelope.Result
 }
 
-// send has each queue of the guests send from a vCPU of its own: count packets, or 0 until stop; delay is in nanoseconds from
-// packet to packet.
+// send has each queue of the guests send from a vCPU of its own: count packets, or 0 until stop; delay is in
+// nanoseconds from packet to packet.
 func (s *scene) send(count, delay int) {
 	s.Helper()
 	defer s.took(time.Now(), "the guests send")
@@ -165,7 +165,8 @@ func (s *scene) stop() {
 	}
 }
 
-// vhost pins the workers of the guests' queues, in the order of guests and queues, to CPUs; −1 is all of the NIC's node.
+// vhost pins the workers of the guests' queues, in the order of guests and queues, to CPUs; −1 is all of the NIC's
+// node.
 func (s *scene) vhost(cpus []int) {
 	s.Helper()
 	all := strings.Trim(strings.ReplaceAll(fmt.Sprint(s.cpus), " ", ","), "[]")

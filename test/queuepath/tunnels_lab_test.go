@@ -13,8 +13,8 @@ import (
 	"mpps/internal/lab/labtest"
 )
 
-// TestTunnelDevices runs cmd/mpps' TestSteerManyFlows on the emulated host, whose kernel has all tunnels: flows are judged by what is
-// inside them, so that 2,000 healthy ones are found healthy and the one that moves is found.
+// TestTunnelDevices runs cmd/mpps' TestSteerManyFlows on the emulated host, whose kernel has all tunnels: flows are
+// judged by what is inside them, so that 2,000 healthy ones are found healthy and the one that moves is found.
 func TestTunnelDevices(t *testing.T) {
 	labtest.Long(t)
 	l := labtest.Host(t)
@@ -36,8 +36,8 @@ func TestTunnelDevices(t *testing.T) {
 	}
 }
 
-// TestWatchingLoads: the kernel of the emulated host takes the watching programs, each with every packet and in windows: its verifier
-// knows less than that of a newer kernel.
+// TestWatchingLoads: the kernel of the emulated host takes the watching programs, each with every packet and in
+// windows: its verifier knows less than that of a newer kernel.
 func TestWatchingLoads(t *testing.T) {
 	l := labtest.Host(t)
 	s := labtest.On(t, l)

@@ -19,15 +19,15 @@ import (
 // goalOf is what is asked for, as a user gives it.
 var goalOf = []string{"--latency", "50us", "--cpus", "2-3", "--guest", guestName, "--consent", "data,security"}
 
-// left are knobs that an emulated host must not follow: idle=poll has four emulated processors run at full speed on the few real
-// ones, and the console's messages are how a dead kernel is known.
+// left are knobs that an emulated host must not follow: idle=poll has four emulated processors run at full speed on the
+// few real ones, and the console's messages are how a dead kernel is known.
 const left = `- {id: boot.idle, leave: true, reason: emulated processors}
 - {id: boot.quiet, leave: true, reason: the console tells what died}
 - {id: boot.hugepages, address: "kernel-arg:hugepagesz+hugepages", want: "hugepagesz=2M hugepages=320", reason: the guest and room on each node}
 `
 
-// TestRealtimeHost takes a host from its usual kernel to the realtime kernel and back: plan, apply, reboot, what remains, the guest's
-// restart, everything seen by other programs, and all of it put back over another reboot.
+// TestRealtimeHost takes a host from its usual kernel to the realtime kernel and back: plan, apply, reboot, what
+// remains, the guest's restart, everything seen by other programs, and all of it put back over another reboot.
 func TestRealtimeHost(t *testing.T) {
 	labtest.Long(t)
 	s := openScene(t)
@@ -47,7 +47,8 @@ func TestRealtimeHost(t *testing.T) {
 		t.Errorf("before the reboot: %+v", st.Remains)
 	}
 	s.mpps(1, "apply", "--resume")
-	// Huge pages come with the boot: before it the guest starts with what its definition has by now, which does not ask for them.
+	// Huge pages come with the boot: before it the guest starts with what its definition has by now, which does not ask
+	// for them.
 	if got := s.pages(); got != "0" {
 		t.Errorf("before the reboot its definition has %s lines of huge pages", got)
 	}
@@ -155,8 +156,8 @@ func TestRealtimeHost(t *testing.T) {
 	}
 }
 
-// rollback puts a transaction back with those that went on with it. Where libvirt hung for longer than mpps waits, which it does under
-// emulation now and then, the rest is put back as the message says: by the same command again.
+// rollback puts a transaction back with those that went on with it. Where libvirt hung for longer than mpps waits,
+// which it does under emulation now and then, the rest is put back as the message says: by the same command again.
 func (s *scene) rollback(tx string) {
 	s.Helper()
 	r, err := s.Lab.Run(s.Context(), "mpps", "rollback", "-q", "--with-later", tx)
@@ -215,8 +216,9 @@ func (s *scene) read(file string) *plan.Plan {
 	return p
 }
 
-// standing are the changes of a plan and of the transactions that went on with it, the latest first. Interrupts have other numbers
-// under another kernel: those of the plan are left to interrupts. gone are those that the realtime kernel does not have.
+// standing are the changes of a plan and of the transactions that went on with it, the latest first. Interrupts have
+// other numbers under another kernel: those of the plan are left to interrupts. gone are those that the realtime kernel
+// does not have.
 func (s *scene) standing(p *plan.Plan, later []apply.Outcome, gone []setting.Address) []plan.Change {
 	var all []plan.Change
 	for _, c := range later {

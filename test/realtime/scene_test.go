@@ -71,8 +71,8 @@ func (s *scene) put(name, text string) {
 	s.Must("cp /share/" + filepath.Base(name) + " " + name)
 }
 
-// reboot has the host reboot by itself, as its own boot menu says, and does what systemd and the service of mpps would: values of
-// files, those that the service puts back, libvirt.
+// reboot has the host reboot by itself, as its own boot menu says, and does what systemd and the service of mpps would:
+// values of files, those that the service puts back, libvirt.
 func (s *scene) reboot() {
 	s.Helper()
 	if err := s.Lab.Reboot(s.Context()); err != nil {
@@ -98,7 +98,8 @@ cat /proc/cmdline; uname -r; cat /sys/devices/system/cpu/isolated; virsh dumpxml
 for c in 0 1 2 3; do chrt -p $(pgrep -x ksoftirqd/$c) | sed 's/pid [0-9]*//'; done; cat /proc/irq/default_smp_affinity; sysctl -n kernel.watchdog_cpumask vm.stat_interval kernel.sched_rt_runtime_us`)
 }
 
-// cyclictest runs it in the guest for some seconds. Its figures are an emulator's: they are logged, and say only that it ran.
+// cyclictest runs it in the guest for some seconds. Its figures are an emulator's: they are logged, and say only that
+// it ran.
 func (s *scene) cyclictest(when string) {
 	s.Helper()
 	out, code := labtest.Inside(s, s.Lab, guestName, "cat /sys/kernel/realtime; cyclictest -m -q -p 80 -i 2000 -l 1000 -t 1 -a 1")

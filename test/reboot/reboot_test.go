@@ -107,8 +107,8 @@ echo irqs $(cat /proc/irq/default_smp_affinity)
 echo release $(uname -r)
 dmesg | grep -o 'Offload RCU callbacks from CPUs: [^.]*'`
 
-// newer is a kernel that somebody has installed, with which this host does not boot: the lab starts no other one than its own.
-// Debian's menu has it first.
+// newer is a kernel that somebody has installed, with which this host does not boot: the lab starts no other one than
+// its own. Debian's menu has it first.
 const (
 	newer   = "9.9.9-trial"
 	install = "echo no kernel >/boot/vmlinuz-" + newer + "; update-grub 2>&1"
@@ -117,8 +117,8 @@ const (
 
 const defaultKernel = "boot-kernel:default"
 
-// killed kills mpps while grub-mkconfig runs for it, held up by a script of the administrator's, and sees that the status tells
-// it and a rollback puts the files back.
+// killed kills mpps while grub-mkconfig runs for it, held up by a script of the administrator's, and sees that the
+// status tells it and a rollback puts the files back.
 func (b box) killed(files string) {
 	b.Helper()
 	b.Must(`set -e
@@ -143,8 +143,8 @@ rm /etc/grub.d/06_slow`)
 	}
 }
 
-// TestRebootWithArguments plans for realtime on a host whose administrator has boot arguments of their own, applies, reboots,
-// rolls back, and reboots again.
+// TestRebootWithArguments plans for realtime on a host whose administrator has boot arguments of their own, applies,
+// reboots, rolls back, and reboots again.
 func TestRebootWithArguments(t *testing.T) {
 	b := box{labtest.On(t, labtest.Host(t, labtest.Persist, labtest.Fresh))}
 	b.Must(`set -e; cp /share/mpps /opt/mpps; mkdir -p /etc/mpps
@@ -159,8 +159,8 @@ update-grub 2>&1`)
 	own := strings.TrimSpace(b.Must("uname -r"))
 	b.Must(install)
 
-	// Everything but boot arguments is left alone: a host without systemd loses the rest with the reboot. idle=poll would have
-	// four emulated processors run at full speed on the few real ones.
+	// Everything but boot arguments is left alone: a host without systemd loses the rest with the reboot. idle=poll
+	// would have four emulated processors run at full speed on the few real ones.
 	const goal = "plan -q --latency 20us --cpus 2-3 --consent data"
 	type planned struct {
 		Changes []struct{ ID, Address, Needs string }

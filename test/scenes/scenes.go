@@ -1,5 +1,5 @@
-// Package scenes knows the long scenes of the emulated host, the tests that call labtest.Long: how long each takes and in which
-// of four turns it is played. The program test/scenes/play plays a turn.
+// Package scenes knows the long scenes of the emulated host, the tests that call labtest.Long: how long each takes and
+// in which of four turns it is played. The program test/scenes/play plays a turn.
 package scenes
 
 import (
@@ -41,8 +41,8 @@ func (s Scene) In(turn int) bool { return s.Turn == Every || s.Turn == turn }
 //go:embed scenes.txt
 var recorded string
 
-// All returns every long scene of the tree at top, sorted by package and test. A scene without a line in scenes.txt gets the
-// turn that has least to do, so that it moves no other.
+// All returns every long scene of the tree at top, sorted by package and test. A scene without a line in scenes.txt
+// gets the turn that has least to do, so that it moves no other.
 func All(top string) ([]Scene, error) {
 	found, err := find(top)
 	if err != nil {
@@ -94,8 +94,8 @@ func byName(a, b Scene) int {
 	return cmp.Or(cmp.Compare(a.Package, b.Package), cmp.Compare(a.Test, b.Test))
 }
 
-// parse reads scenes.txt: lines of a package, a test, a turn and seconds; "-" stands for the tests and the turn of a package as
-// make test plays it.
+// parse reads scenes.txt: lines of a package, a test, a turn and seconds; "-" stands for the tests and the turn of a
+// package as make test plays it.
 func parse(text string) (scenes []Scene, packages map[string]float64, err error) {
 	packages = map[string]float64{}
 	lines := bufio.NewScanner(strings.NewReader(text))
@@ -150,8 +150,8 @@ func find(top string) ([]Scene, error) {
 	return found, err
 }
 
-// longTests returns the tests of a file that call labtest.Long. Elsewhere the call is an error: what a helper skips could not be
-// named.
+// longTests returns the tests of a file that call labtest.Long. Elsewhere the call is an error: what a helper skips
+// could not be named.
 func longTests(file *ast.File) ([]string, error) {
 	var tests []string
 	for _, d := range file.Decls {

@@ -22,7 +22,8 @@ func all(t *testing.T) []Scene {
 	return a
 }
 
-// TestFourTurnsPlayEverything: what the four turns play is what git grep finds, and every scene has a line in scenes.txt.
+// TestFourTurnsPlayEverything: what the four turns play is what git grep finds, and every scene has a line in
+// scenes.txt.
 func TestFourTurnsPlayEverything(t *testing.T) {
 	played := map[string]bool{}
 	for turn := range Turns {

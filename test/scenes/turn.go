@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// OfCommit returns the turn of the commit that is checked out in dir, and a line that says why: its number on its branch's
-// line of first parents, so that any four successive commits have all four turns. A shallow clone does not have that number; there
-// it is the commit's hash, by which four commits may miss a turn.
+// OfCommit returns the turn of the commit that is checked out in dir, and a line that says why: its number on its
+// branch's line of first parents, so that any four successive commits have all four turns. A shallow clone does not
+// have that number; there it is the commit's hash, by which four commits may miss a turn.
 func OfCommit(dir string) (turn int, why string, err error) {
 	git := func(args ...string) string {
 		var out []byte

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestOfCommit: four successive commits of a branch have the four turns, merged ones do not count, and a shallow clone says that
-// it goes by the hash.
+// TestOfCommit: four successive commits of a branch have the four turns, merged ones do not count, and a shallow clone
+// says that it goes by the hash.
 func TestOfCommit(t *testing.T) {
 	dir := t.TempDir()
 	git := func(args ...string) {

@@ -92,8 +92,8 @@ func TestAssign(t *testing.T) {
 	}
 }
 
-// testInterface: libvirt sets address and VLAN at the guest's start, mpps the rate; a guest that runs keeps the function until it has
-// ended, and then it is as new; a rollback leaves the definition as it was, byte by byte.
+// testInterface: libvirt sets address and VLAN at the guest's start, mpps the rate; a guest that runs keeps the
+// function until it has ended, and then it is as new; a rollback leaves the definition as it was, byte by byte.
 func testInterface(s *scene) {
 	before := s.idle("a")
 	g := labtest.Answer[given](s, 0, "sriov", "assign", "a", "--pf", s.pf, "--vlan", "7", "--rate", "100")
@@ -164,7 +164,8 @@ func testHostdev(s *scene) {
 	}
 }
 
-// testPool: two functions, three guests. The one too many is refused before it is defined; who is taken back makes room.
+// testPool: two functions, three guests. The one too many is refused before it is defined; who is taken back makes
+// room.
 func testPool(s *scene) {
 	before := map[string]string{}
 	s.idle("p1", "p2", "p3")
@@ -268,8 +269,9 @@ func testAtOnce(s *scene) {
 	}
 }
 
-// killedAt are numbers of records that the journal has when the process is killed: the reservation is written, attributes are, the
-// definition is, or is just being. (Every one of them is gone through on a host in memory: cmd/mpps, TestAssignKilled.)
+// killedAt are numbers of records that the journal has when the process is killed: the reservation is written,
+// attributes are, the definition is, or is just being. (Every one of them is gone through on a host in memory:
+// cmd/mpps, TestAssignKilled.)
 var killedAt = []int{3, 8, 9}
 
 // testKilled kills an assign: status tells, a rollback leaves everything as it was, and no function is half anybody's.

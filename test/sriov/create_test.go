@@ -13,7 +13,8 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// functions tells by other means than mpps how many functions the NIC has, and how many of them have a driver and a name.
+// functions tells by other means than mpps how many functions the NIC has, and how many of them have a driver and a
+// name.
 const functions = `D=/sys/class/net/%s/device; set -- $D/virtfn*; [ -e $1 ] || shift
 drivers=0; names=0; for f; do [ -e $f/driver ] && drivers=$((drivers+1)); [ -d $f/net ] && names=$((names+1)); done
 echo $(<$D/sriov_numvfs) $# $drivers $names`
@@ -40,8 +41,8 @@ func (s *scene) withFunction(name string, number int) {
 	s.Must("virsh -q define /run/" + name + ".xml")
 }
 
-// TestCreate makes functions, makes another number of them, is refused while somebody has one, and takes them away; each step
-// is undone again in the end.
+// TestCreate makes functions, makes another number of them, is refused while somebody has one, and takes them away;
+// each step is undone again in the end.
 func TestCreate(t *testing.T) {
 	s := openScene(t)
 	s.Must("ip link set " + s.pf + " down")
@@ -139,7 +140,7 @@ func TestFunctionsByUdev(t *testing.T) {
 	if got := s.Must("grep -c vf-count /var/lib/mpps/desired.json || true"); got != "0" {
 		t.Errorf("a service makes the functions too")
 	}
-	// The card appears anew.
+	// The card appears again.
 	s.Must("udevadm control --reload; D=$(basename $(readlink /sys/class/net/" + s.pf + "/device)); echo $D >/sys/bus/pci/drivers/igb/unbind; echo $D >/sys/bus/pci/drivers/igb/bind; udevadm settle")
 	if got := s.functions(); !strings.HasPrefix(got, "3 3 ") {
 		t.Errorf("after the card appeared: %s", got)
@@ -155,8 +156,8 @@ func TestFunctionsByUdev(t *testing.T) {
 	}
 }
 
-// TestFunctionsAtBoot: functions and what is set of them are there after a reboot before libvirt starts, and a guest that
-// libvirt starts by itself has its function.
+// TestFunctionsAtBoot: functions and what is set of them are there after a reboot before libvirt starts, and a guest
+// that libvirt starts by itself has its function.
 func TestFunctionsAtBoot(t *testing.T) {
 	labtest.Long(t)
 	s := openScene(t)

@@ -54,8 +54,8 @@ func to(a setting.Address, from, want string) plan.Change {
 	return c
 }
 
-// TestDevices gives functions to a guest and takes them back, in its definition, while it runs and out of a network of libvirt,
-// and puts each back.
+// TestDevices gives functions to a guest and takes them back, in its definition, while it runs and out of a network of
+// libvirt, and puts each back.
 func TestDevices(t *testing.T) {
 	labtest.Long(t)
 	s := openScene(t)

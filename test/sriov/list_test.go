@@ -113,7 +113,8 @@ func TestListAndCheck(t *testing.T) {
 	s.MPPS(4, "sriov", "check", "--snapshot", "/run/ell.json", "--fail-on", "high")
 }
 
-// simulated makes cards of netdevsim with so many functions each, takes them away after the test, and names their interfaces.
+// simulated makes cards of netdevsim with so many functions each, takes them away after the test, and names their
+// interfaces.
 func (s *scene) simulated(cards, functions int) []string {
 	s.Helper()
 	labtest.Netdevsim(s, s.Lab)

@@ -13,7 +13,8 @@ import (
 	"mpps/internal/lab/labtest"
 )
 
-// The guest that tries to change its addresses: its NIC on a bridge, and the one that is a virtual function or the like.
+// The guest that tries to change its addresses: its NIC on a bridge, and the one that is a virtual function or the
+// like.
 const (
 	tenant     = "ten1"
 	tapMAC     = "52:54:00:0a:0d:01"
@@ -24,7 +25,8 @@ const (
 	bridgeAddr = "10.98.0.1"
 )
 
-// TestTenant brings a guest with a virtual function to "another host" and back, and then has it try to change its addresses.
+// TestTenant brings a guest with a virtual function to "another host" and back, and then has it try to change its
+// addresses.
 func TestTenant(t *testing.T) {
 	labtest.Long(t)
 	s := openScene(t)
@@ -89,7 +91,8 @@ var attempts = []attempt{
 	},
 	{name: "virtio on a bridge", nic: "tap", peer: bridgeAddr, changes: true, works: true},
 	{
-		// What libvirt's filter no-mac-spoofing comes to (src/nwfilter/xml/no-mac-spoofing.xml); the lab's libvirt has no filters.
+		// What libvirt's filter no-mac-spoofing comes to (src/nwfilter/xml/no-mac-spoofing.xml); the lab's libvirt has
+		// no filters.
 		name: "virtio on a bridge, with the rule of no-mac-spoofing", nic: "tap", peer: bridgeAddr, changes: true,
 		before: "ebtables-legacy -t nat -A PREROUTING -i tten1 -s ! " + tapMAC + " -j DROP",
 	},
@@ -130,8 +133,8 @@ type outcome struct {
 	text           string
 }
 
-// try gives a NIC of the guest another address, sees whether packets come and go with it, and gives it its own again, with which
-// they must.
+// try gives a NIC of the guest another address, sees whether packets come and go with it, and gives it its own again,
+// with which they must.
 func (s *scene) try(a attempt) outcome {
 	s.Helper()
 	find := map[string]string{

@@ -17,9 +17,9 @@ import (
 
 const elsewhere = "kvm2"
 
-// migration carries out what 'mpps sriov migrate-plan' prints, word for word, as far as one host goes: instead of the migration
-// itself the guest is saved and restored, which QEMU does by the same code and refuses for the same reason, and the function of
-// "the other host" is another of the same card. Then it is all undone.
+// migration carries out what 'mpps sriov migrate-plan' prints, word for word, as far as one host goes: instead of the
+// migration itself the guest is saved and restored, which QEMU does by the same code and refuses for the same reason,
+// and the function of "the other host" is another of the same card. Then it is all undone.
 func (s *scene) migration(home, there string) {
 	s.Helper()
 	if r, err := s.Lab.Shell(s.Context(), "virsh save "+tenant+" /run/"+tenant+".save"); err != nil || r.Code == 0 || !strings.Contains(r.Stderr, "cannot migrate domain") {
@@ -49,7 +49,8 @@ func (s *scene) migration(home, there string) {
 	}
 }
 
-// other writes the snapshot of "the other host": this one by another name, without the guest, and with one function free.
+// other writes the snapshot of "the other host": this one by another name, without the guest, and with one function
+// free.
 func (s *scene) other(free string) {
 	s.Helper()
 	s.MPPS(0, "snapshot", "-o", "/share/kvm2.json")
@@ -84,8 +85,8 @@ func (s *scene) paste(command string) {
 	s.Logf("%5.1f s  %s", time.Since(began).Seconds(), line)
 }
 
-// carryOut pastes the commands of a way step by step, those of both hosts into this one, up to the last step, which forgets the
-// guest here; a migration becomes a save and a restore. It returns the steps that it did.
+// carryOut pastes the commands of a way step by step, those of both hosts into this one, up to the last step, which
+// forgets the guest here; a migration becomes a save and a restore. It returns the steps that it did.
 func (s *scene) carryOut(steps []sriov.MigrateStep) []sriov.MigrateStep {
 	s.Helper()
 	for _, step := range steps[:len(steps)-1] {

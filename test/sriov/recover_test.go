@@ -10,8 +10,8 @@ import (
 	"mpps/internal/lab/labtest"
 )
 
-// TestRecover mends a function that was left with vfio-pci, one that no driver took, and a card that is down; a process that has
-// a function is named and lives on.
+// TestRecover mends a function that was left with vfio-pci, one that no driver took, and a card that is down; a process
+// that has a function is named and lives on.
 func TestRecover(t *testing.T) {
 	labtest.Long(t)
 	s := openScene(t)

@@ -12,8 +12,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(labtest.Main(m)) }
 
-// scene is the host while a test uses it. The tests of this package share it: each begins without functions and guests, and
-// leaves none.
+// scene is the host while a test uses it. The tests of this package share it: each begins without functions and guests,
+// and leaves none.
 type scene struct {
 	*labtest.Scene
 	pf string // the NIC with functions that the tests are about, on PCI bus 1 or 2; its address is lab.MACigb1

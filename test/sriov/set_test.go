@@ -139,7 +139,7 @@ func TestSet(t *testing.T) {
 		t.Error("a dry run changed something")
 	}
 
-	// Made anew by hand, functions get what mpps keeps of them.
+	// Made again by hand, functions get what mpps keeps of them.
 	s.Must("echo 0 > /sys/class/net/" + s.pf + "/device/sriov_numvfs; echo 3 > /sys/class/net/" + s.pf + "/device/sriov_numvfs")
 	s.becomes(1, "mac 52:54:00:0e:00:01 vlan 0 qos 0 rate 200 spoofchk on trust on", 15*time.Second)
 
@@ -167,7 +167,8 @@ func TestSet(t *testing.T) {
 	s.MPPS(3, "status", "--detailed-exit-code")
 }
 
-// TestLeft: what a guest had set for its function is there for the next guest where nobody looks after it, and is not where mpps does.
+// TestLeft: what a guest had set for its function is there for the next guest where nobody looks after it, and is not
+// where mpps does.
 func TestLeft(t *testing.T) {
 	labtest.Long(t)
 	s := openScene(t)

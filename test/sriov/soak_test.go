@@ -13,13 +13,14 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// usualRounds are those of make test, one for each form and one more, whose journal is compared with the first; make soak-sriov has 50 (MPPS_SOAK), and makes the functions anew in each.
+// usualRounds are those of make test, one for each form and one more, whose journal is compared with the first; make
+// soak-sriov has 50 (MPPS_SOAK), and makes the functions again in each.
 const usualRounds = 4
 
-// TestSoak goes round after round through a function's life: made, given to a guest, the guest started and stopped, taken back,
-// removed. Nothing may be left of a round: no definition, no reservation, no value to be put back, no unit, no function that is
-// bound to vfio-pci, no setting on one; and no round writes more into the journal than the first of its form. Guests are started paused, which is all
-// that libvirt and VFIO do for a start.
+// TestSoak goes round after round through a function's life: made, given to a guest, the guest started and stopped,
+// taken back, removed. Nothing may be left of a round: no definition, no reservation, no value to be put back, no unit,
+// no function that is bound to vfio-pci, no setting on one; and no round writes more into the journal than the first of
+// its form. Guests are started paused, which is all that libvirt and VFIO do for a start.
 func TestSoak(t *testing.T) {
 	labtest.Long(t)
 	s := openScene(t)

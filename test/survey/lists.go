@@ -17,8 +17,8 @@ var (
 	priorityLine = regexp.MustCompile(`scheduling priority: (\d+)`)
 )
 
-// thread is the affinity of one of a guest's threads: "vcpu/0", "emulator" or "vhost/MAC/QUEUE". Vhost threads are told by
-// the order in which they were made, which is that of their numbers: of a guest of which one NIC has vhost.
+// thread is the affinity of one of a guest's threads: "vcpu/0", "emulator" or "vhost/MAC/QUEUE". Vhost threads are told
+// by the order in which they were made, which is that of their numbers: of a guest of which one NIC has vhost.
 func thread(text, role string) (string, bool) {
 	affinity := map[int]string{}
 	for _, m := range affinityLine.FindAllStringSubmatch(text, -1) {
@@ -85,7 +85,8 @@ func swap(text, name string) string {
 	return "off"
 }
 
-// function is an attribute of a virtual function in the line that ip link has for it. Rates and VLANs of 0 are not shown.
+// function is an attribute of a virtual function in the line that ip link has for it. Rates and VLANs of 0 are not
+// shown.
 func function(text, number, attribute string) (string, bool) {
 	own := ""
 	for l := range strings.Lines(text) {

@@ -14,8 +14,8 @@ var (
 	versionText = regexp.MustCompile(`\d+\.\d+\.\d+[\w.+~]*(?:-[\w.+~]+)*?-amd64`)
 )
 
-// argument is the value of a kernel argument in the first entry of GRUB's menu; several values, and the words of arguments
-// whose order counts ("hugepagesz+hugepages"), divided by a space.
+// argument is the value of a kernel argument in the first entry of GRUB's menu; several values, and the words of
+// arguments whose order counts ("hugepagesz+hugepages"), divided by a space.
 func argument(text, name string) (string, bool) {
 	line := menuLine.FindStringSubmatch(text)
 	if line == nil {

@@ -172,8 +172,9 @@ const (
 	// Without timers, and without the state of links, which come up again behind a change.
 	bridgeCommand = "ip -o -d link show type bridge | sed -E 's/ ([a-z_]*timer|fdb_n_learned) *[0-9.]*//g; s/<[^>]*>//; s/ state [A-Z]+//'"
 	menuCommand   = "grep -E '^[[:space:]]*(linux|set default=)' /boot/grub/grub.cfg"
-	// The CPUs of each kernel thread (PF_KTHREAD) that is not bound for good (PF_NO_SETAFFINITY), each list once: bash's own words
-	// alone, since a program for each thread would take seconds. Threads of interrupts follow them, and vhost's are a guest's.
+	// The CPUs of each kernel thread (PF_KTHREAD) that is not bound for good (PF_NO_SETAFFINITY), each list once:
+	// bash's own words alone, since a program for each thread would take seconds. Threads of interrupts follow them,
+	// and vhost's are a guest's.
 	movableCommand = `for d in /proc/[0-9]*; do read -r s <$d/stat || continue; n=${s#*(}; case $n in irq/*|vhost-*) continue;; esac; set -- ${s##*) }; ` +
 		`(( ($7 & 0x200000) && !($7 & 0x4000000) && ${39} != 6 )) || continue; while read -r k v; do [ $k != Cpus_allowed_list: ] || [ -z "$v" ] || echo "$v"; done <$d/status; done 2>/dev/null | sort -u`
 	linksCommand = "ip -o link show | sed -E 's/<[^>]*>//; s/ state [A-Z]+//'"

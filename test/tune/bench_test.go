@@ -33,9 +33,9 @@ func applied(name, plans string) side {
 // rounds is how often each side is measured.
 const rounds = 6
 
-// BenchmarkAgainst measures packets into one guest on the same host as found, with two of TuneD's profiles, with everything that mpps
-// plan has for the goal at once, and with what mpps tune keeps: in rounds, in each of which every side is entered, measured and left once,
-// in an order by lot.
+// BenchmarkAgainst measures packets into one guest on the same host as found, with two of TuneD's profiles, with
+// everything that mpps plan has for the goal at once, and with what mpps tune keeps: in rounds, in each of which every
+// side is entered, measured and left once, in an order by lot.
 func BenchmarkAgainst(b *testing.B) {
 	on := furnish(b)
 	r, err := on.Lab.Shell(b.Context(), "/share/mpps tune "+goals+" --budget 15m --runtime-only --propose --seed 1 -o /share/tune.json --plan-output /share/kept.json")

@@ -73,17 +73,17 @@ func furnish(t testing.TB) *labtest.Scene {
 	return s
 }
 
-// TestTune: on a host whose bridge walks through rules the loop finds that taking them out of the way helps, proves it and keeps it; a
-// rollback restores the beginning. What is measured is a host whose processors are all emulated by one of this machine's: where that is busy with
-// more, the generator is late, and nothing can be shown.
+// TestTune: on a host whose bridge walks through rules the loop finds that taking them out of the way helps, proves it
+// and keeps it; a rollback restores the beginning. What is measured is a host whose processors are all emulated by one
+// of this machine's: where that is busy with more, the generator is late, and nothing can be shown.
 func TestTune(t *testing.T) {
 	labtest.Long(t)
 	s := furnish(t)
 	beginning := s.Must(values)
 
 	var result tune.Result
-	// On a machine that is busy with much else a gain may not be shown within the pairs that a candidate gets: it is never kept by
-	// chance, and may be missed.
+	// On a machine that is busy with much else a gain may not be shown within the pairs that a candidate gets: it is
+	// never kept by chance, and may be missed.
 	for seed := 1; seed <= 3 && len(result.Kept) == 0; seed++ {
 		r, err := s.Lab.Shell(t.Context(), fmt.Sprintf("/share/mpps tune %s --only %s --budget 6m --runtime-only --seed %d -o /share/tune.json", goals, candidates, seed))
 		if err != nil {

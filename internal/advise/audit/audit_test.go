@@ -38,8 +38,8 @@ type knobCase struct {
 	Blocked bool
 }
 
-// host is testdata/host.json with values replaced: two sockets of ten cores with two threads each (0–9 and 20–29 on node
-// 0), eth0 on node 0 behind br0, and a guest of 4 vCPUs that is pinned well.
+// host is testdata/host.json with values replaced: two sockets of ten cores with two threads each (0–9 and 20–29 on
+// node 0), eth0 on node 0 behind br0, and a guest of 4 vCPUs that is pinned well.
 func host(t testing.TB, set map[string]any) *facts.Host {
 	t.Helper()
 	text, err := os.ReadFile("testdata/host.json")

@@ -1,10 +1,10 @@
-// Package bottleneck says which stage of the packet path holds it back: from a host and what its stages did within an interval
-// (facts.Load) to a diagnosis with evidence in numbers, what would be next, and the knobs that act there. It is pure: the same
-// code runs on a recorded load of another machine.
+// Package bottleneck says which stage of the packet path holds it back: from a host and what its stages did within an
+// interval (facts.Load) to a diagnosis with evidence in numbers, what would be next, and the knobs that act there. It
+// is pure: the same code runs on a recorded load of another machine.
 //
-// The method is Brendan Gregg's USE: of each stage its use (how busy), its saturation (what waits before it, what it turned away
-// for want of room) and its errors (what was lost there, and why). The bottleneck is the stage that is saturated and behind which
-// the next one is not: packets are lost or wait where they come faster than they go on.
+// The method is Brendan Gregg's USE: of each stage its use (how busy), its saturation (what waits before it, what it
+// turned away for want of room) and its errors (what was lost there, and why). The bottleneck is the stage that is
+// saturated and behind which the next one is not: packets are lost or wait where they come faster than they go on.
 package bottleneck
 
 import "mpps/internal/model/facts"

@@ -37,8 +37,8 @@ var rules = []func(*look) []suspect{
 	sockets, packetSockets, generators,
 }
 
-// Find says which stage holds the path back. Nothing is named on a path where nothing is lost and no stage is full, nor on one
-// without traffic. The same host and load always give the same answer.
+// Find says which stage holds the path back. Nothing is named on a path where nothing is lost and no stage is full, nor
+// on one without traffic. The same host and load always give the same answer.
 func Find(h *facts.Host, l *facts.Load) *Diagnosis {
 	k := newLook(h, l)
 	d := &Diagnosis{Seconds: l.Seconds, Method: l.Method, Stages: k.stages(), Unseen: l.Unseen}

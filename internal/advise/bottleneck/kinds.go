@@ -58,8 +58,8 @@ const (
 	Receiver     Kind = "receiver"      // the measurement's own receiver does not read fast enough
 )
 
-// level is what kind of thing holds a path back. Of two that meet at the same place, the lower explains the higher: a guest that is
-// held back has a busy vCPU, and a full tap queue before it.
+// level is what kind of thing holds a path back. Of two that meet at the same place, the lower explains the higher: a
+// guest that is held back has a busy vCPU, and a full tap queue before it.
 type level int
 
 const (

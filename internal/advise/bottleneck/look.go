@@ -154,7 +154,7 @@ func (k *look) handling(cpu int) float64 {
 	return min(share, 1)
 }
 
-// spare tells whether there is a CPU that could take work over: one that is more than a third idle.
+// spare reports whether there is a CPU that could take work over: one that is more than a third idle.
 func (k *look) spare() bool {
 	return slices.ContainsFunc(k.l.CPUs, func(c facts.CPULoad) bool { return c.Idle > 0.35 })
 }
@@ -165,7 +165,7 @@ func (k *look) part(cpu int, stage string) (share float64, function string) {
 	return p.Share, p.Symbol
 }
 
-// sampled tells whether a profile of the kernel's CPU time is there.
+// sampled reports whether a profile of the kernel's CPU time is there.
 func (k *look) sampled() bool { return len(k.l.Profile) > 0 }
 
 // effective is the share of the interval that a vCPU ran its guest, without waiting for work on its CPU (halt polling).
@@ -187,8 +187,9 @@ func where(t *facts.ThreadLoad) int {
 	return t.CPU
 }
 
-// busy is how full a thread is: the share of a CPU that it used, with the interrupts that came on top of it where nothing of the CPU
-// is left. Kernels that keep time of interrupts apart (CONFIG_IRQ_TIME_ACCOUNTING) leave these out of a thread's time.
+// busy is how full a thread is: the share of a CPU that it used, with the interrupts that came on top of it where
+// nothing of the CPU is left. Kernels that keep time of interrupts apart (CONFIG_IRQ_TIME_ACCOUNTING) leave these out
+// of a thread's time.
 func (k *look) busy(t *facts.ThreadLoad) float64 {
 	at := where(t)
 	if k.full(at) && t.Ran >= 0.5 && t.Ran < threadFull {

@@ -36,9 +36,9 @@ type loss struct {
 	source  string
 }
 
-// ringCounters are what drivers call the want of receive descriptors. They count the same packets under several names, so the largest
-// one counts (Documentation/networking/statistics.rst; ixgbe rx_no_dma_resources, igb rx_no_buffer_count, mlx5 rx_out_of_buffer,
-// i40e port.rx_dropped).
+// ringCounters are what drivers call the want of receive descriptors. They count the same packets under several names,
+// so the largest one counts (Documentation/networking/statistics.rst; ixgbe rx_no_dma_resources, igb
+// rx_no_buffer_count, mlx5 rx_out_of_buffer, i40e port.rx_dropped).
 var ringCounters = []string{
 	"rx_missed_errors", "rx_fifo_errors", "rx_over_errors", "rx_no_buffer_count", "rx_no_dma_resources", "rx_out_of_buffer",
 	"port.rx_dropped", "rx_discards_phy", "rx_buf_alloc_fail", "rx_alloc_failed",
@@ -75,8 +75,8 @@ func (k *look) lose(s loss) {
 	}
 }
 
-// findLosses gathers what was lost where, each packet once: a queue's own counter first, then the tracepoint's reason where no
-// counter has as many.
+// findLosses gathers what was lost where, each packet once: a queue's own counter first, then the tracepoint's reason
+// where no counter has as many.
 func (k *look) findLosses() {
 	for i := range k.l.Devices {
 		k.deviceLosses(&k.l.Devices[i])
@@ -212,7 +212,7 @@ func (k *look) device(name string) *facts.DeviceLoad {
 	return found
 }
 
-// matters tells whether a loss is more than noise: of those that came there, and of the whole path.
+// matters reports whether a loss is more than noise: of those that came there, and of the whole path.
 func (k *look) matters(s loss) bool {
 	return s.packets >= lossCount && s.share >= lossLeast && s.packets >= lossLeast*k.packets
 }

@@ -9,9 +9,10 @@ import (
 
 // rank orders suspects, the one that holds the path back first, and leaves out what follows from others.
 //
-// Of two that meet at one place the one of the lower level explains the other (level). Of those that are left, the ones that lose
-// packets come first, of them the one furthest along the path: it gets only what those before it let pass, and loses of that too.
-// What is merely full comes behind, by how directly it is seen, and the ends of a measurement last.
+// Of two that meet at one place the one of the lower level explains the other (level). Of those that are left, the ones
+// that lose packets come first, of them the one furthest along the path: it gets only what those before it let pass,
+// and loses of that too. What is merely full comes behind, by how directly it is seen, and the ends of a measurement
+// last.
 func (k *look) rank(all []suspect) []suspect {
 	for i := range all {
 		for j := range all {
@@ -33,7 +34,7 @@ func (k *look) rank(all []suspect) []suspect {
 	return left
 }
 
-// explains tells whether b follows from a.
+// explains reports whether b follows from a.
 func (k *look) explains(a, b *suspect) bool {
 	if !slices.ContainsFunc(a.keys, func(key string) bool { return slices.Contains(b.keys, key) }) {
 		return false
@@ -52,7 +53,8 @@ func sameStage(a, b *suspect) bool {
 	return cmp.Or(a.stage, About(a.kind).Stage) == cmp.Or(b.stage, About(b.kind).Stage)
 }
 
-// class is how much a suspect's packets tell: 0 many are lost there, 1 a stage is full, 2 few are lost, 3 an end of the measurement.
+// class is how much a suspect's packets tell: 0 many are lost there, 1 a stage is full, 2 few are lost, 3 an end of the
+// measurement.
 func (k *look) class(s *suspect) int {
 	switch {
 	case About(s.kind).Ends:
@@ -68,7 +70,7 @@ func (k *look) class(s *suspect) int {
 	return 1
 }
 
-// grave tells whether more than bursts are lost.
+// grave reports whether more than bursts are lost.
 func (k *look) grave(s *suspect) bool {
 	return s.share >= lossLarge && s.lost >= 0.02*k.packets
 }
@@ -91,8 +93,8 @@ func (k *look) depth(s *suspect) int {
 	return at
 }
 
-// confidence is how likely the first answer is the right one: how directly it is seen, less what is left unexplained beside it, less
-// what a profile would have told. TestCalibrated holds it against planted bottlenecks.
+// confidence is how likely the first answer is the right one: how directly it is seen, less what is left unexplained
+// beside it, less what a profile would have told. TestCalibrated holds it against planted bottlenecks.
 func (k *look) confidence(s *suspect, rivals []suspect) float64 {
 	c := s.strength
 	for i := range rivals {

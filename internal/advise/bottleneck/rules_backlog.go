@@ -50,8 +50,8 @@ func backlogs(k *look) []suspect {
 	return []suspect{f}
 }
 
-// fewTurns is how many packets a round that was cut short may have had where the setting cannot be seen: so few do not take the 2 ms at which
-// rounds are cut for their time (net.core.netdev_budget_usecs).
+// fewTurns is how many packets a round that was cut short may have had where the setting cannot be seen: so few do not
+// take the 2 ms at which rounds are cut for their time (net.core.netdev_budget_usecs).
 const fewTurns = 8
 
 func budget(k *look) (found []suspect) {
@@ -100,7 +100,8 @@ func budget(k *look) (found []suspect) {
 // watchers are programs that take copies of packets.
 var watchers = []string{"tcpdump", "dumpcap", "tshark", "suricata", "snort", "ntopng", "zeek"}
 
-// copies is a CPU of whose time for packets much goes into AF_PACKET sockets: somebody looks on, or that is how a measurement receives.
+// copies is a CPU of whose time for packets much goes into AF_PACKET sockets: somebody looks on, or that is how a
+// measurement receives.
 func (k *look) copies(cpu int, of float64) (suspect, bool) {
 	whole, function := k.part(cpu, "socket")
 	share := min(whole/of, 1)

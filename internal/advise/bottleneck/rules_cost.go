@@ -10,8 +10,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// What a packet costs besides being forwarded, in nanoseconds, as measured on one core of 2.x GHz: for hosts whose kernel gives no
-// profile. docs/diagnose.md has the figures; on another CPU they are right within a factor of two.
+// What a packet costs besides being forwarded, in nanoseconds, as measured on one core of 2.x GHz: for hosts whose
+// kernel gives no profile. docs/diagnose.md has the figures; on another CPU they are right within a factor of two.
 const (
 	ruleCost      = 5.0  // of an nft or iptables rule
 	ebtablesCost  = 47.0 // of a rule in the bridge's own tables
@@ -20,7 +20,8 @@ const (
 	overlayCost   = 516.0
 )
 
-// costly is what takes a CPU's time beyond forwarding: rules, connection tracking, encapsulation. By the profile where there is one.
+// costly is what takes a CPU's time beyond forwarding: rules, connection tracking, encapsulation. By the profile where
+// there is one.
 func (k *look) costly(cpu int) (suspect, bool) {
 	if len(k.profile[cpu]) > 0 {
 		return k.costlyByProfile(cpu, min(max(k.handling(cpu), 0.2), 1))
@@ -146,7 +147,8 @@ func (k *look) countRules() (bridge, other int) {
 	return bridge, other
 }
 
-// handed tells whether rules of iptables and nft see the packets: those that are routed, and bridged ones where a bridge hands them over.
+// handed reports whether rules of iptables and nft see the packets: those that are routed, and bridged ones where a
+// bridge hands them over.
 func (k *look) handed() bool {
 	if len(k.h.Bridges) == 0 {
 		return true
@@ -207,8 +209,8 @@ func droppedByRule(k *look) (found []suspect) {
 	return found
 }
 
-// vanished tells, where no tracepoint does, that much of what comes into bridges does not come out, is not lost at a port and not
-// for the host itself, while rules stand in its way.
+// vanished tells, where no tracepoint does, that much of what comes into bridges does not come out, is not lost at a
+// port and not for the host itself, while rules stand in its way.
 func (k *look) vanished() []suspect {
 	bridge, other := k.countRules()
 	if bridge == 0 && (other == 0 || !k.handed()) {

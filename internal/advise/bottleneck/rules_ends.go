@@ -6,8 +6,9 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// reader is the thread that most likely reads the sockets that overflow: one whose cgroup is held back, or the measurement's own; nil
-// where it is not known. That another thread is full proves nothing: who holds a socket is not seen.
+// reader is the thread that most likely reads the sockets that overflow: one whose cgroup is held back, or the
+// measurement's own; nil where it is not known. That another thread is full proves nothing: who holds a socket is not
+// seen.
 func (k *look) reader() *facts.ThreadLoad {
 	var found *facts.ThreadLoad
 	for i := range k.l.Threads {
@@ -23,7 +24,8 @@ func (k *look) reader() *facts.ThreadLoad {
 	return found
 }
 
-// sockets are receive buffers that overflow: those that are empty again at the end are too short, those that stay full are not read.
+// sockets are receive buffers that overflow: those that are empty again at the end are too short, those that stay full
+// are not read.
 func sockets(k *look) (found []suspect) {
 	for _, s := range k.lost(atSocket) {
 		f := suspect{

@@ -183,7 +183,8 @@ func insideGuests(k *look) (found []suspect) {
 	return found
 }
 
-// interruptsInside is the CPU of a guest with most of its NICs' interrupts, its share, and how many interrupts came at all.
+// interruptsInside is the CPU of a guest with most of its NICs' interrupts, its share, and how many interrupts came at
+// all.
 func interruptsInside(g *facts.GuestLoad) (cpu int, share float64, active int) {
 	by := map[int]uint64{}
 	var all uint64
@@ -256,7 +257,8 @@ func exhausted(k *look) []suspect {
 	return []suspect{f}
 }
 
-// stolen tells that the hypervisor of this host gives its CPUs to others. It comes last: nothing else explains what is full.
+// stolen tells that the hypervisor of this host gives its CPUs to others. It comes last: nothing else explains what is
+// full.
 func stolen(k *look) []suspect {
 	worst := facts.CPULoad{CPU: -1}
 	for _, c := range k.l.CPUs {

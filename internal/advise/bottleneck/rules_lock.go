@@ -8,7 +8,8 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// queueLocks are waits for a transmit queue or its discipline: a tunnel's only queue, or a NIC's that several CPUs send to.
+// queueLocks are waits for a transmit queue or its discipline: a tunnel's only queue, or a NIC's that several CPUs send
+// to.
 func queueLocks(k *look) (found []suspect) {
 	for _, w := range k.l.Locks {
 		if w.Share < 0.12 {
@@ -76,8 +77,9 @@ func (k *look) funnel() *facts.DeviceLoad {
 	return d
 }
 
-// tunnelOn tells whether a CPU takes all packets out of a tunnel while there are others: a tunnel whose outer packets are one flow, or that
-// is received by one queue. What that costs is mostly the way of the outer packets, which a profile does not tell from that of others.
+// tunnelOn reports whether a CPU takes all packets out of a tunnel while there are others: a tunnel whose outer packets
+// are one flow, or that is received by one queue. What that costs is mostly the way of the outer packets, which a
+// profile does not tell from that of others.
 func (k *look) tunnelOn(cpu int) (suspect, bool) {
 	t, share := k.tunnel(), k.softnetShare(cpu)
 	if t == nil || len(k.l.CPUs) < 2 || share < 0.9 || t.RxPackets < t.TxPackets || float64(t.RxPackets) < 0.5*k.packets {

@@ -8,8 +8,8 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// perFrame are the bytes of the wire that belong to a frame and that no counter of the kernel has: preamble, delimiter, FCS and gap
-// (IEEE 802.3, 12 + 8 + 4).
+// perFrame are the bytes of the wire that belong to a frame and that no counter of the kernel has: preamble, delimiter,
+// FCS and gap (IEEE 802.3, 12 + 8 + 4).
 const perFrame = 24
 
 // bits is a device's rate on the wire in its busier direction, in bits per second.
@@ -52,7 +52,8 @@ func lineRate(k *look) (found []suspect) {
 
 func bitrate(bps float64) string { return amount(bps) + "bit/s" }
 
-// pcieCost are the bytes of the bus that a frame needs beside itself: headers of the transactions and a descriptor in each direction.
+// pcieCost are the bytes of the bus that a frame needs beside itself: headers of the transactions and a descriptor in
+// each direction.
 const pcieCost = 48
 
 func pcieLink(k *look) (found []suspect) {
@@ -82,8 +83,8 @@ func pcieLink(k *look) (found []suspect) {
 	return found
 }
 
-// pcieBits is what a link carries in each direction in bits per second: transfers × lanes, less the line code (8b/10b up to 5 GT/s,
-// 128b/130b above). 0 where the text tells no speed.
+// pcieBits is what a link carries in each direction in bits per second: transfers × lanes, less the line code (8b/10b
+// up to 5 GT/s, 128b/130b above). 0 where the text tells no speed.
 func pcieBits(speed string, width int) float64 {
 	number, _, _ := strings.Cut(strings.TrimSpace(speed), " ")
 	gt, err := strconv.ParseFloat(number, 64)

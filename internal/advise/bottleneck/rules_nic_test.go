@@ -7,7 +7,8 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// TestVFRateInside: a guest is looked at by its own clock, for longer than the host, and its rate is that of its own seconds.
+// TestVFRateInside: a guest is looked at by its own clock, for longer than the host, and its rate is that of its own
+// seconds.
 func TestVFRateInside(t *testing.T) {
 	t.Parallel()
 	const inside, limit = 1.6 * seconds, 500e6 // seconds, bit/s

@@ -92,8 +92,8 @@ func (k *look) rateLimit(d *facts.DeviceLoad, q *facts.QdiscLoad, lost loss) (su
 	return f, true
 }
 
-// neverFull tells whether a device has no queue of its own that could fill up and make its queue discipline wait: of a fq before it
-// packets wait for their flow's time alone (net/sched/sch_fq.c, fq_dequeue).
+// neverFull reports whether a device has no queue of its own that could fill up and make its queue discipline wait: of
+// a fq before it packets wait for their flow's time alone (net/sched/sch_fq.c, fq_dequeue).
 func neverFull(d *facts.DeviceLoad) bool {
 	return d.Kind == "veth" && d.Counters["tx_dropped"] == 0 && !slices.ContainsFunc(d.Queues, func(q facts.QueueLoad) bool { return q.Stopped > 0 })
 }

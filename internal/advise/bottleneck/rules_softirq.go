@@ -8,8 +8,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// softirqs are the CPUs on which handling packets leaves nothing over, each with the reason: what a packet costs there, or that all
-// packets come there.
+// softirqs are the CPUs on which handling packets leaves nothing over, each with the reason: what a packet costs there,
+// or that all packets come there.
 func softirqs(k *look) (found []suspect) {
 	for _, c := range k.l.CPUs {
 		if !k.full(c.CPU) || k.handling(c.CPU) < 0.2 {
@@ -152,7 +152,8 @@ func (k *look) softnetShare(cpu int) float64 {
 	return float64(row.Processed) / all
 }
 
-// feeds is the NIC that most packets of a CPU come from: of those that it serves, or where that is not known of all, the busiest.
+// feeds is the NIC that most packets of a CPU come from: of those that it serves, or where that is not known of all,
+// the busiest.
 func (k *look) feeds(cpu int) *facts.DeviceLoad {
 	var found *facts.DeviceLoad
 	for _, d := range k.hardware() {
@@ -191,7 +192,7 @@ func (k *look) activeQueues(d *facts.DeviceLoad) (of int, active []facts.QueueLo
 	return of, active
 }
 
-// onlyOn tells whether all queues that have packets are served by one CPU.
+// onlyOn reports whether all queues that have packets are served by one CPU.
 func (k *look) onlyOn(d *facts.DeviceLoad, active []facts.QueueLoad, cpu int) bool {
 	if len(active) < 2 {
 		return false
@@ -222,7 +223,8 @@ var (
 	devWeight   = setting.Of(setting.Sysctl, "net.core.dev_weight")
 )
 
-// bridgeNF hand bridged frames of every bridge to iptables, where a bridge's own switch does not (br_netfilter_hooks.c, br_nf_pre_routing).
+// bridgeNF hand bridged frames of every bridge to iptables, where a bridge's own switch does not (br_netfilter_hooks.c,
+// br_nf_pre_routing).
 var bridgeNF = []setting.Address{
 	setting.Of(setting.Sysctl, "net.bridge.bridge-nf-call-iptables"), setting.Of(setting.Sysctl, "net.bridge.bridge-nf-call-ip6tables"),
 	setting.Of(setting.Sysctl, "net.bridge.bridge-nf-call-arptables"),

@@ -133,8 +133,9 @@ func (k *look) fullVhost(g *guest, t *facts.ThreadLoad) suspect {
 	return f
 }
 
-// interrupted tells whether packets are received on a CPU that a NIC brings there, so that its softirqs are not those of the thread
-// that runs there: that is known of the NIC, or nobody else receives so many and they are on their way to guests.
+// interrupted reports whether packets are received on a CPU that a NIC brings there, so that its softirqs are not those
+// of the thread that runs there: that is known of the NIC, or nobody else receives so many and they are on their way to
+// guests.
 func (k *look) interrupted(cpu int) bool {
 	if !k.outwards && k.softnetShare(cpu) >= 0.3 {
 		return true
@@ -170,7 +171,8 @@ func emulated(k *look) (found []suspect) {
 	return found
 }
 
-// wrongNode are guests whose threads work on another NUMA node than their memory or the NIC, where they have nothing left.
+// wrongNode are guests whose threads work on another NUMA node than their memory or the NIC, where they have nothing
+// left.
 func wrongNode(k *look) (found []suspect) {
 	if len(k.h.Topology.Nodes) < 2 {
 		return nil

@@ -8,9 +8,9 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// scene is a host of 16 CPUs on two nodes with packets from the wire to a guest: NIC (4 queues on CPUs 0–3), bridge, tap, vhost threads
-// (CPUs 4–7), vCPUs (CPUs 8–11; 12–15 are free). It is made as such a host looks: every counter follows from the rate and from
-// what a packet costs at each stage, with noise on all of them.
+// scene is a host of 16 CPUs on two nodes with packets from the wire to a guest: NIC (4 queues on CPUs 0–3), bridge,
+// tap, vhost threads (CPUs 4–7), vCPUs (CPUs 8–11; 12–15 are free). It is made as such a host looks: every counter
+// follows from the rate and from what a packet costs at each stage, with noise on all of them.
 type scene struct {
 	*rand.Rand
 	h *facts.Host

@@ -7,11 +7,12 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// mostly is the share of its CPU from which on a thread has too little of it by its own work rather than by that of others.
+// mostly is the share of its CPU from which on a thread has too little of it by its own work rather than by that of
+// others.
 const mostly = 0.67
 
-// waits tells whether a thread wants more of its CPU than it gets: it is ready all the time, or much of it on a CPU that has nothing
-// left. One that sleeps between is not what others wait for, however long it takes to get its CPU.
+// waits reports whether a thread wants more of its CPU than it gets: it is ready all the time, or much of it on a CPU
+// that has nothing left. One that sleeps between is not what others wait for, however long it takes to get its CPU.
 func (k *look) waits(t *facts.ThreadLoad) bool {
 	if t.Ran > mostly {
 		return false // without the others it would have little more
@@ -20,7 +21,8 @@ func (k *look) waits(t *facts.ThreadLoad) bool {
 		t.Waited >= 0.25 && t.Ran+t.Waited >= 0.7 && k.full(where(t))
 }
 
-// noneLeft tells whether a thread is full: by what it used, or because it wanted the rest of a CPU that has nothing left.
+// noneLeft reports whether a thread is full: by what it used, or because it wanted the rest of a CPU that has nothing
+// left.
 func (k *look) noneLeft(t *facts.ThreadLoad) bool {
 	return k.busy(t) >= threadFull || t.Ran >= 0.5 && t.Ran+t.Waited >= threadFull-0.04 && k.full(where(t))
 }
@@ -28,8 +30,8 @@ func (k *look) noneLeft(t *facts.ThreadLoad) bool {
 // wants is how much of a CPU a thread would use if it had one for itself.
 func wants(t *facts.ThreadLoad) float64 { return effective(t) + t.Waited }
 
-// starved says who has the CPU that a thread of the path waits for. Where nobody in particular has it and the thread itself has the
-// most of it, it is not starved but full.
+// starved says who has the CPU that a thread of the path waits for. Where nobody in particular has it and the thread
+// itself has the most of it, it is not starved but full.
 func (k *look) starved(t *facts.ThreadLoad) (suspect, bool) {
 	at := where(t)
 	f := suspect{
@@ -99,7 +101,8 @@ type taker struct {
 	busiest *facts.ThreadLoad
 }
 
-// takers are by what a thread's CPU is used besides: by strangers, vhost threads, vCPUs, and for packets that others receive there.
+// takers are by what a thread's CPU is used besides: by strangers, vhost threads, vCPUs, and for packets that others
+// receive there.
 func (k *look) takers(t *facts.ThreadLoad) []taker {
 	others := k.beside(t, 0.08)
 	if len(t.Affinity) != 1 { // it wanders: whoever else fills CPUs that it may use

@@ -25,8 +25,8 @@ type Look struct {
 	Unseen    []facts.Unseen   `json:"unseen"`
 }
 
-// Station is one place that packets pass, with the queues, threads or CPUs that it is made of. Unlike Stage, which has the busiest
-// object of a stage, it is one object.
+// Station is one place that packets pass, with the queues, threads or CPUs that it is made of. Unlike Stage, which has
+// the busiest object of a stage, it is one object.
 type Station struct {
 	Stage string `json:"stage"` // nic, overlay, softirq, netfilter, conntrack, qdisc, bridge, tap, vhost, emulator, vcpu, guest, socket, vf, veth, beside
 	Name  string `json:"name"`  // "eth0", "rx 3", "vhost-2113", "CPU 4"
@@ -47,7 +47,7 @@ type Station struct {
 // PPS is how many packets per second pass in both directions; 0 where it is not counted.
 func (s *Station) PPS() float64 { return max(s.In, 0) + max(s.Out, 0) }
 
-// Idle tells whether nothing happened there that anybody would look at.
+// Idle reports whether nothing happened there that anybody would look at.
 func (s *Station) Idle() bool {
 	return s.PPS() < 1 && s.Use < 0.005 && s.Loss == 0 && len(s.Waits)+len(s.Lost) == 0
 }
@@ -57,8 +57,8 @@ func station(stage, name string) Station {
 	return Station{Stage: stage, Name: name, In: -1, Out: -1, Use: -1}
 }
 
-// Stations are all places of a host's path in path order: from NICs over softirqs and bridges to guests, each guest's behind the
-// bridge that its tap is on, then what is on no such path.
+// Stations are all places of a host's path in path order: from NICs over softirqs and bridges to guests, each guest's
+// behind the bridge that its tap is on, then what is on no such path.
 func Stations(h *facts.Host, l *facts.Load) []Station {
 	b := &stations{host: h, load: l, drawn: map[string]bool{}}
 	b.kind("nic", "nic")
@@ -158,7 +158,7 @@ func (b *stations) tap(d facts.DeviceLoad) {
 	}
 }
 
-// lastTap tells whether no other tap of the guest is still to be drawn.
+// lastTap reports whether no other tap of the guest is still to be drawn.
 func (b *stations) lastTap(guest string, at facts.DeviceLoad) bool {
 	for _, d := range b.load.Devices {
 		if d.Kind == "tap" && cmp.Or(d.Guest, b.guestOf(d.Name)) == guest && !b.drawn[d.Netns+"/"+d.Name] {

@@ -8,8 +8,8 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// onWire is what a frame takes on the wire beyond what a NIC's byte counters have: check sequence, preamble, start delimiter and the gap
-// between frames (IEEE 802.3, 3.1.1 and 4.4.2), bytes.
+// onWire is what a frame takes on the wire beyond what a NIC's byte counters have: check sequence, preamble, start
+// delimiter and the gap between frames (IEEE 802.3, 3.1.1 and 4.4.2), bytes.
 const onWire = 4 + 8 + 12
 
 // once are counters of rtnl_link_stats64 that count a packet which went no further, no packet in two of them
@@ -48,8 +48,8 @@ func (b *stations) device(stage string, d facts.DeviceLoad) Station {
 	return s
 }
 
-// losses takes over the counters that tell of lost packets. A driver's own repeat the standard ones in many drivers, so that they are
-// counted only where these stand still, and of them the one that moved most.
+// losses takes over the counters that tell of lost packets. A driver's own repeat the standard ones in many drivers, so
+// that they are counted only where these stand still, and of them the one that moved most.
 func (b *stations) losses(s *Station, counters map[string]uint64) {
 	var names []string
 	for name := range counters {

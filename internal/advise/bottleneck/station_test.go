@@ -12,7 +12,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// busy is a host on which a vhost thread has no time left: one NIC, a bridge, a guest with two queues, and a thread beside.
+// busy is a host on which a vhost thread has no time left: one NIC, a bridge, a guest with two queues, and a thread
+// beside.
 func busy() (*facts.Host, *facts.Load) {
 	h := &facts.Host{
 		Name: "kvm1", NICs: []facts.NIC{{Name: "eth0", Speed: 10000, Master: "br0"}},
@@ -134,7 +135,8 @@ func TestStationsOfNothing(t *testing.T) {
 	}
 }
 
-// TestStationsOfRecordings: on recorded paths a diagnosis names objects that stand among the stations, and no figure is none.
+// TestStationsOfRecordings: on recorded paths a diagnosis names objects that stand among the stations, and no figure is
+// none.
 func TestStationsOfRecordings(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/recorded/*.json")

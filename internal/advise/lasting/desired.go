@@ -30,8 +30,8 @@ type list struct {
 	Values []Value `json:"values"`
 }
 
-// ParseDesired reads a list of desired values. Nothing in it is trusted: addresses and values must be of kinds that are put
-// back, in their canonical form.
+// ParseDesired reads a list of desired values. Nothing in it is trusted: addresses and values must be of kinds that are
+// put back, in their canonical form.
 func ParseDesired(text string) ([]Value, error) {
 	var l list
 	if err := json.Unmarshal([]byte(text), &l); err != nil {
@@ -160,8 +160,8 @@ func (b *builder) desired() error {
 	return nil
 }
 
-// first puts values in order that reset others: functions come without attributes, channels renumber queues and interrupts,
-// rings ask for interrupts anew.
+// first puts values in order that reset others: functions come without attributes, channels renumber queues and
+// interrupts, rings ask for interrupts again.
 func first(a setting.Address) int {
 	if OfVFs(a) {
 		switch a.Kind {

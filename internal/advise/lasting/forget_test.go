@@ -55,8 +55,8 @@ func TestFunctionsComeBackInOrder(t *testing.T) {
 	}
 }
 
-// TestForgotten: what is not to last any more is taken out of the list, with the attributes of functions that go; with the last
-// value go the list and both services, and other values stay.
+// TestForgotten: what is not to last any more is taken out of the list, with the attributes of functions that go; with
+// the last value go the list and both services, and other values stay.
 func TestForgotten(t *testing.T) {
 	gone := func(c plan.Change) plan.Change { c.Forget = true; return c }
 	fewer := add(t, after(host(), add(t, host(), made()...)), change("vf-count:eth0", "4", "2"))
@@ -119,8 +119,8 @@ func TestKeptByItself(t *testing.T) {
 	}
 }
 
-// TestGivenNeedsTheService: a function that is given to a guest is reset when the guest leaves it, also where nothing of it is kept; the
-// service is there as long as one is given.
+// TestGivenNeedsTheService: a function that is given to a guest is reset when the guest leaves it, also where nothing
+// of it is kept; the service is there as long as one is given.
 func TestGivenNeedsTheService(t *testing.T) {
 	of := func(pci string) facts.Reservation {
 		return facts.Reservation{PF: "eth0", PCI: pci, Guest: "vm1", Form: facts.ByInterface}

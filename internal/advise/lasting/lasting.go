@@ -1,6 +1,6 @@
 // Package lasting makes applied values last: it plans, beside each change, what sets the value again after a reboot, an
-// ifup, a driver's reload or a guest's start. Kernel parameters and module parameters go where an administrator would put
-// them, everything else into the list of desired values that mpps-restore.service puts back. Every file is itself a
+// ifup, a driver's reload or a guest's start. Kernel parameters and module parameters go where an administrator would
+// put them, everything else into the list of desired values that mpps-restore.service puts back. Every file is itself a
 // change, with its bytes before and after, so that a rollback leaves nothing behind. The package is pure.
 package lasting
 
@@ -58,7 +58,7 @@ func Addresses() []setting.Address {
 	}
 }
 
-// Of tells whether a change is one of those that make others last.
+// Of reports whether a change is one of those that make others last.
 func Of(id string) bool { return strings.HasPrefix(id, family) }
 
 // way is how values of a kind are made to last.
@@ -80,8 +80,8 @@ var ways = map[setting.Kind]way{
 	setting.VFAttr: byRestore, setting.VFCount: byRestore, setting.NICState: byRestore, setting.QueueLanes: byRestore, setting.RootQdisc: byRestore,
 }
 
-// volatile tells whether a kernel parameter comes and goes with a device or a module: sysctl.d is read once at boot (and
-// for devices by udev), so it is put back by the service too.
+// volatile reports whether a kernel parameter comes and goes with a device or a module: sysctl.d is read once at boot
+// (and for devices by udev), so it is put back by the service too.
 func volatile(a setting.Address) bool {
 	if a.Kind == setting.ModuleParam {
 		return true
@@ -96,11 +96,12 @@ func volatile(a setting.Address) bool {
 	return len(elements) == 5 && elements[0] == "net" && (elements[2] == "conf" || elements[2] == "neigh") && elements[3] != "all" && elements[3] != "default"
 }
 
-// Add plans what makes a plan's changes last, behind them: a file is written only once every value has proved to be taken.
-// It names in each change what keeps it, and who else sets it; a change that comes with what keeps it (a .link file) is left
-// out. What a change forgets is taken out of the list of values that are put back. h must hold readings of Addresses; where a file cannot be
-// read or is not written by mpps nothing is written to it, and the changes say so. standing are values that earlier applies
-// have given: what nothing makes last yet (apply --runtime-only) is made to last too where it still stands.
+// Add plans what makes a plan's changes last, behind them: a file is written only once every value has proved to be
+// taken. It names in each change what keeps it, and who else sets it; a change that comes with what keeps it (a .link
+// file) is left out. What a change forgets is taken out of the list of values that are put back. h must hold readings
+// of Addresses; where a file cannot be read or is not written by mpps nothing is written to it, and the changes say so.
+// standing are values that earlier applies have given: what nothing makes last yet (apply --runtime-only) is made to
+// last too where it still stands.
 func Add(p *plan.Plan, h *facts.Host, standing ...plan.Change) error {
 	owned(p, h)
 	if h.Lasting == nil {

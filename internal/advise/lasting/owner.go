@@ -64,7 +64,8 @@ func runs(h *facts.Host, name string) bool {
 	return slices.ContainsFunc(h.Services, func(s facts.Service) bool { return s.Name == name && s.Running })
 }
 
-// sysctlOwners are the files of sysctl.d that set a parameter. Files are read in the order of their names; the last wins.
+// sysctlOwners are the files of sysctl.d that set a parameter. Files are read in the order of their names; the last
+// wins.
 func sysctlOwners(l *facts.Lasting, a setting.Address) []Owner {
 	key, ours := setting.SysctlPath(a.Path), path.Base(SysctlFile)
 	var all []Owner
@@ -81,7 +82,7 @@ func sysctlOwners(l *facts.Lasting, a setting.Address) []Owner {
 	return all
 }
 
-// matches tells whether a key of sysctl.d, which may hold wildcards, names a parameter.
+// matches reports whether a key of sysctl.d, which may hold wildcards, names a parameter.
 func matches(pattern, key string) bool {
 	if !strings.ContainsAny(pattern, "*?[") {
 		return pattern == key
@@ -90,8 +91,8 @@ func matches(pattern, key string) bool {
 	return err == nil && matched
 }
 
-// managerOwners is NetworkManager, as far as a connection profile sets the device's value (nm-settings-nmcli(5), section
-// ethtool and link).
+// managerOwners is NetworkManager, as far as a connection profile sets the device's value (nm-settings-nmcli(5),
+// section ethtool and link).
 func managerOwners(l *facts.Lasting, a setting.Address) []Owner {
 	names := map[setting.Kind]string{
 		setting.NICRing: "ring-", setting.NICCoalesce: "coalesce-", setting.NICFeature: "feature-", setting.NICChannels: "channels-",

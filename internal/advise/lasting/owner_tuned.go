@@ -9,8 +9,8 @@ import (
 
 const profileChosen = "when the profile is chosen"
 
-// tunedOwners is TuneD, as far as its profile sets the value. TuneD has sysctl.d read again behind its own settings (reapply_sysctl,
-// on by default), so that the files win over it at boot.
+// tunedOwners is TuneD, as far as its profile sets the value. TuneD has sysctl.d read again behind its own settings
+// (reapply_sysctl, on by default), so that the files win over it at boot.
 func tunedOwners(l *facts.Lasting, a setting.Address) []Owner {
 	if l.Tuned == nil || !l.Tuned.Running {
 		return nil
@@ -37,8 +37,8 @@ type Dispute struct {
 	Resets  bool   // TuneD's next start takes the planned value away
 }
 
-// Disputes are the changes of a plan that TuneD sets otherwise. At its start TuneD writes its values again, and sysctl.d behind
-// them: a kernel parameter that stands there stays.
+// Disputes are the changes of a plan that TuneD sets otherwise. At its start TuneD writes its values again, and
+// sysctl.d behind them: a kernel parameter that stands there stays.
 func Disputes(p *plan.Plan, h *facts.Host) []Dispute {
 	if h.Lasting == nil || h.Lasting.Tuned == nil || !h.Lasting.Tuned.Running || stops(p, "tuned") {
 		return nil
@@ -60,12 +60,12 @@ func Disputes(p *plan.Plan, h *facts.Host) []Dispute {
 	return all
 }
 
-// agrees tells whether TuneD gives what a change is to give.
+// agrees reports whether TuneD gives what a change is to give.
 func agrees(s tuned.Set, c plan.Change) bool {
 	return s.Value != "" && c.Want.Met(setting.Value(s.Value))
 }
 
-// placedBy tells whether TuneD moves such a value off its isolated cores, and otherwise leaves it where it is.
+// placedBy reports whether TuneD moves such a value off its isolated cores, and otherwise leaves it where it is.
 func placedBy(a setting.Address) bool {
 	switch a.Kind {
 	case setting.IRQAffinity, setting.IRQCPUs, setting.ThreadAffinity, setting.ThreadCPUs:
@@ -74,14 +74,14 @@ func placedBy(a setting.Address) bool {
 	return false
 }
 
-// keepsOff tells whether a change leaves TuneD's isolated cores alone.
+// keepsOff reports whether a change leaves TuneD's isolated cores alone.
 func keepsOff(h *facts.Host, c plan.Change) bool {
 	isolated, err := setting.ParseCPUs(h.Lasting.Tuned.Variables["isolated_cores"])
 	to, bad := setting.ParseCPUs(c.To.Value)
 	return err == nil && bad == nil && len(to.And(isolated)) == 0
 }
 
-// stops tells whether a plan stops a service.
+// stops reports whether a plan stops a service.
 func stops(p *plan.Plan, name string) bool {
 	for _, c := range p.Changes {
 		if c.Address == setting.Of(setting.Service, name) && c.To.Value == "stopped" {
@@ -91,8 +91,9 @@ func stops(p *plan.Plan, name string) bool {
 	return false
 }
 
-// leaveToTuned marks the changes whose value TuneD gives too at each of its starts: nothing else has to keep them. Coalescing is kept all
-// the same: a TuneD that does not know all that 'ethtool -c' prints sets none of it (redhat-performance/tuned#819).
+// leaveToTuned marks the changes whose value TuneD gives too at each of its starts: nothing else has to keep them.
+// Coalescing is kept all the same: a TuneD that does not know all that 'ethtool -c' prints sets none of it
+// (redhat-performance/tuned#819).
 func leaveToTuned(p *plan.Plan, h *facts.Host) {
 	if h.Lasting == nil || h.Lasting.Tuned == nil || !h.Lasting.Tuned.Running || stops(p, "tuned") {
 		return

@@ -22,8 +22,8 @@ func profiled() *facts.Host {
 
 const thp = "sysfs:kernel/mm/transparent_hugepage/enabled"
 
-// TestDisputes: what TuneD gives too is no dispute and is not kept a second time; what it gives otherwise is one, and where its next
-// start takes a planned value away that is said.
+// TestDisputes: what TuneD gives too is no dispute and is not kept a second time; what it gives otherwise is one, and
+// where its next start takes a planned value away that is said.
 func TestDisputes(t *testing.T) {
 	h := profiled()
 	p := add(t, h, change("sysctl:vm.swappiness", "60", "1"), change("sysctl:kernel.numa_balancing", "1", "0"), change(thp, "always", "madvise"),
@@ -54,7 +54,8 @@ func TestDisputes(t *testing.T) {
 		t.Errorf("list:\n%s", text)
 	}
 
-	// Without sysctl.d behind it TuneD takes its own value back; a TuneD that is stopped by the plan, or does not run, nothing.
+	// Without sysctl.d behind it TuneD takes its own value back; a TuneD that is stopped by the plan, or does not run,
+	// nothing.
 	h = profiled()
 	h.Lasting.Tuned.Reapplies = false
 	if all := Disputes(add(t, h, change("sysctl:vm.swappiness", "60", "1")), h); len(all) != 1 || !all[0].Resets {

@@ -11,11 +11,11 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Two services put values back: mpps-restore.service whenever something has reset them, and mpps-vfs.service once, at boot,
-// those by which virtual functions come into being, early enough for guests and networks that need one.
+// Two services put values back: mpps-restore.service whenever something has reset them, and mpps-vfs.service once, at
+// boot, those by which virtual functions come into being, early enough for guests and networks that need one.
 
-// OfVFs tells whether a value is one of those that make virtual functions what they are: their number, their attributes,
-// and what must hold before they are made.
+// OfVFs reports whether a value is one of those that make virtual functions what they are: their number, their
+// attributes, and what must hold before they are made.
 func OfVFs(a setting.Address) bool {
 	switch a.Kind {
 	case setting.VFCount, setting.VFAttr, setting.NICState:
@@ -47,15 +47,15 @@ func (b *builder) keeper(a setting.Address) string {
 	return "put back by " + name
 }
 
-// unforgotten are the values of the list that no change forgets. With the number of functions go all attributes of those
-// that there are then no more.
+// unforgotten are the values of the list that no change forgets. With the number of functions go all attributes of
+// those that there are then no more.
 func (b *builder) unforgotten(values []Value) []Value {
 	return slices.DeleteFunc(slices.Clone(values), func(v Value) bool {
 		return b.kept[v.Address] || slices.ContainsFunc(b.plan.Changes, func(c plan.Change) bool { return forgets(c, v.Address) })
 	})
 }
 
-// forgets tells whether a change takes the value of another address out of the list.
+// forgets reports whether a change takes the value of another address out of the list.
 func forgets(c plan.Change, a setting.Address) bool {
 	switch {
 	case c.Address.Kind == setting.VFCount && c.Forget && c.To.Value == "0":
@@ -69,8 +69,8 @@ func forgets(c plan.Change, a setting.Address) bool {
 	return err == nil && bad == nil && n >= left
 }
 
-// services plans the units where systemd runs. Those that a package brings are only enabled. The one that makes functions at
-// boot is not started: they are there.
+// services plans the units where systemd runs. Those that a package brings are only enabled. The one that makes
+// functions at boot is not started: they are there.
 func (b *builder) services(values []Value) {
 	l := b.host.Lasting
 	if !l.Systemd || l.Program == "" && !l.Packaged {
@@ -95,25 +95,25 @@ func (b *builder) services(values []Value) {
 	b.without(vfsAddress, vfsFile)
 }
 
-// A function that is given to a guest and of which nothing is kept needs the service too: what the guest has done to it is there for
-// the next one otherwise.
+// A function that is given to a guest and of which nothing is kept needs the service too: what the guest has done to it
+// is there for the next one otherwise.
 
-// reservation tells whether an address is one that says to whom a function was given.
+// reservation reports whether an address is one that says to whom a function was given.
 func reservation(a setting.Address) bool {
 	return a.Kind == setting.File && path.Dir(a.Path) == setting.Reservations
 }
 
-// gives tells whether the plan gives a function to a guest.
+// gives reports whether the plan gives a function to a guest.
 func (b *builder) gives() bool {
 	return slices.ContainsFunc(b.plan.Changes, func(c plan.Change) bool { return reservation(c.Address) && c.To.State == setting.Known })
 }
 
-// takesBack tells whether the plan takes one back.
+// takesBack reports whether the plan takes one back.
 func (b *builder) takesBack() bool {
 	return slices.ContainsFunc(b.plan.Changes, func(c plan.Change) bool { return reservation(c.Address) && c.To.State == setting.Absent })
 }
 
-// given tells whether a guest has one once the plan is carried out.
+// given reports whether a guest has one once the plan is carried out.
 func (b *builder) given() bool {
 	has := map[setting.Address]bool{}
 	for _, r := range slices.Concat(b.host.Reservations, b.host.Leaving) {

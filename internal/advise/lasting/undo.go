@@ -9,8 +9,9 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Several transactions write the same files, each its own entries, and any of them may be rolled back while the others stand.
-// So what a transaction did to such a file is what differs between its text before and its text after, entry by entry.
+// Several transactions write the same files, each its own entries, and any of them may be rolled back while the others
+// stand. So what a transaction did to such a file is what differs between its text before and its text after, entry by
+// entry.
 
 // part is one entry of a file.
 type part struct{ key, line string }
@@ -49,7 +50,7 @@ func at(all []part, key string) (line string) {
 	return line
 }
 
-// Shared tells whether an address is a file that several transactions write entries of.
+// Shared reports whether an address is a file that several transactions write entries of.
 func Shared(a setting.Address) bool {
 	return a.Kind == setting.File && (a.Path == SysctlFile || a.Path == ModuleFile || a.Path == DesiredFile) || isPool(a)
 }
@@ -75,7 +76,7 @@ func removed(a setting.Address, before, after setting.Reading) []part {
 	return slices.DeleteFunc(parts(a.Path, before.Value), func(p part) bool { return at(has, p.key) != "" })
 }
 
-// Holds tells whether a file still holds every entry that a transaction gave to it, and none that it took out.
+// Holds reports whether a file still holds every entry that a transaction gave to it, and none that it took out.
 func Holds(a setting.Address, before, after, found setting.Reading) bool {
 	if isPool(a) {
 		return poolHolds(a, before, after, found)
@@ -89,9 +90,10 @@ func Holds(a setting.Address, before, after, found setting.Reading) bool {
 		!slices.ContainsFunc(out, func(p part) bool { return at(has, p.key) != "" })
 }
 
-// Undo is a file as it is to be once a transaction's entries are taken out of it that others have written to since: each entry
-// that still is as the transaction gave it becomes what it was before, one that it took out comes back unless there is another
-// now, and a file without entries goes. done is false where this is no such file, or nothing of the transaction is in it.
+// Undo is a file as it is to be once a transaction's entries are taken out of it that others have written to since:
+// each entry that still is as the transaction gave it becomes what it was before, one that it took out comes back
+// unless there is another now, and a file without entries goes. done is false where this is no such file, or nothing of
+// the transaction is in it.
 func Undo(a setting.Address, before, after, found setting.Reading) (to setting.Reading, done bool) {
 	if isPool(a) {
 		return undoPool(a, before, after, found)
@@ -173,7 +175,8 @@ func undoValues(text string, had, mine, back []part) (setting.Reading, bool) {
 	return setting.Value(again), err == nil
 }
 
-// Needed tells whether a directory, a unit or a unit's file has to stay as long as a transaction stands that wrote other values.
+// Needed reports whether a directory, a unit or a unit's file has to stay as long as a transaction stands that wrote
+// other values.
 func Needed(a setting.Address, wrote []setting.Address) bool {
 	switch a {
 	case unitAddress, fileAddress, unitFolder, wantsFolder:

@@ -9,10 +9,10 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// The reservations of a pool of virtual functions stand in one file, so that two who want the last function at once change the
-// same value. Each transaction puts its own entry into it, or takes one out.
+// The reservations of a pool of virtual functions stand in one file, so that two who want the last function at once
+// change the same value. Each transaction puts its own entry into it, or takes one out.
 
-// isPool tells whether an address is the file of a pool.
+// isPool reports whether an address is the file of a pool.
 func isPool(a setting.Address) bool {
 	return a.Kind == setting.File && path.Dir(a.Path) == setting.Reservations && strings.HasPrefix(path.Base(a.Path), "network-")
 }
@@ -48,7 +48,7 @@ func undoPool(a setting.Address, before, after, found setting.Reading) (to setti
 	return setting.Value(facts.ReservationText(left)), true
 }
 
-// poolHolds tells whether the file still holds what a transaction put into it, and nothing that it took out.
+// poolHolds reports whether the file still holds what a transaction put into it, and nothing that it took out.
 func poolHolds(a setting.Address, before, after, found setting.Reading) bool {
 	had, err1 := reservations(a, before)
 	gave, err2 := reservations(a, after)

@@ -7,8 +7,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Three guests are given functions of a pool, by a transaction each. Whichever is undone first, the others' entries stay; what a
-// release took out comes back beside what came since; and the last one takes the file with it.
+// Three guests are given functions of a pool, by a transaction each. Whichever is undone first, the others' entries
+// stay; what a release took out comes back beside what came since; and the last one takes the file with it.
 func TestUndoPool(t *testing.T) {
 	entry := func(guest string) facts.Reservation {
 		return facts.Reservation{PF: "ens1f0", Index: -1, Network: "fast", Guest: guest, UUID: "u" + guest, Form: facts.ByNetwork, MAC: "52:54:00:00:00:0" + guest}

@@ -9,8 +9,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// TestUndoInAnyOrder lets several applies write to the same files and takes them back in any order: what the others gave stays
-// all the time, and nothing is left in the end.
+// TestUndoInAnyOrder lets several applies write to the same files and takes them back in any order: what the others
+// gave stays all the time, and nothing is left in the end.
 func TestUndoInAnyOrder(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 1))

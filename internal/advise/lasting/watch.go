@@ -11,8 +11,8 @@ import (
 // ErrNoWatch says that the service that watches cannot be installed.
 var ErrNoWatch = errors.New("mpps-watch.service cannot be installed")
 
-// Watch plans the service that tells when values are not as applied any more, behind everything else. Nobody needs it for values to last, so
-// it is there only where it is asked for, and goes with the transaction that brought it.
+// Watch plans the service that tells when values are not as applied any more, behind everything else. Nobody needs it
+// for values to last, so it is there only where it is asked for, and goes with the transaction that brought it.
 func Watch(p *plan.Plan, h *facts.Host) error {
 	l := h.Lasting
 	if l == nil || !l.Systemd || l.Program == "" && !l.Packaged {
@@ -38,7 +38,7 @@ func Watch(p *plan.Plan, h *facts.Host) error {
 	return nil
 }
 
-// planned tells whether the plan has a change of an address.
+// planned reports whether the plan has a change of an address.
 func (b *builder) planned(a setting.Address) bool {
 	for _, c := range b.plan.Changes {
 		if c.Address == a {

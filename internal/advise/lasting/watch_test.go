@@ -9,8 +9,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// TestWatchIsAskedFor: the service that watches is planned only where it is asked for, with its directories, and not where systemd does not
-// run or somebody else's file is in its place.
+// TestWatchIsAskedFor: the service that watches is planned only where it is asked for, with its directories, and not
+// where systemd does not run or somebody else's file is in its place.
 func TestWatchIsAskedFor(t *testing.T) {
 	h := host()
 	h.Readings[wantsFolder] = setting.Missing("there is none")

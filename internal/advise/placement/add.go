@@ -2,12 +2,13 @@ package placement
 
 import "slices"
 
-// PerQueue is how many packets per second one vhost thread is counted on to carry: the founding measurement had 1.8 Mpps
-// through 9 queues, and 140 kpps through one that did everything.
+// PerQueue is how many packets per second one vhost thread is counted on to carry: the founding measurement had 1.8
+// Mpps through 9 queues, and 140 kpps through one that did everything.
 const PerQueue = 200e3
 
-// Add places guests beside those of an ask, which stay where they are, or where the ask alone would put them: only those
-// named may move, all where one of the names is "all". What could not be placed without the new ones stays refused.
+// Add places guests beside those of an ask, which stay where they are, or where the ask alone would put them: only
+// those named may move, all where one of the names is "all". What could not be placed without the new ones stays
+// refused.
 func Add(ask Ask, more []Guest, move []string) *Result {
 	base := place(ask)
 	all := slices.Contains(move, "all")

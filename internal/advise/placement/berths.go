@@ -88,8 +88,8 @@ func (t *table) threadOptions(it *item) {
 	t.addBerths(it, option{cost: costPoint * t.nicPoints(it.guest, it.weight, nodes, counts)}, nodes, counts)
 }
 
-// astray is 1 where a guest's emulator threads, and vhost with them, are pinned elsewhere today: of equal places it keeps
-// the one that it has.
+// astray is 1 where a guest's emulator threads, and vhost with them, are pinned elsewhere today: of equal places it
+// keeps the one that it has.
 func (t *table) astray(g *Guest, b berth) int64 {
 	for _, cpu := range g.Emulator {
 		c := t.cpus[cpu]

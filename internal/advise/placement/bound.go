@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// problem is a multiple-choice knapsack: one option for each item, a limited amount of each resource, and a cost of what
-// is used of a resource beside the cost of the options.
+// problem is a multiple-choice knapsack: one option for each item, a limited amount of each resource, and a cost of
+// what is used of a resource beside the cost of the options.
 type problem struct {
 	items     []item
 	resources []resource
@@ -158,8 +158,8 @@ func (p *problem) climb(prices []int64, way []int, most int64) {
 	}
 }
 
-// refine raises the bound further where prices must move together to do so: by steps along the slope, as long as the gap to
-// a known cost asks for (Polyak's rule). The best prices seen are returned.
+// refine raises the bound further where prices must move together to do so: by steps along the slope, as long as the
+// gap to a known cost asks for (Polyak's rule). The best prices seen are returned.
 func (p *problem) refine(prices []int64, known int64) []int64 {
 	best, floor := slices.Clone(prices), int64(math.MinInt64)
 	at := make([]float64, len(prices))

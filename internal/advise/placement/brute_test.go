@@ -8,10 +8,10 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// brute tries every way to place the guests of a small host on its CPUs, and scores each as a whole: no bounds, no counts,
-// no knowledge of what is alike. What it tries obeys the rules that always hold: a CPU for each vCPU, memory for
-// each guest, and for the vhost threads of a guest cores of their own on one node, the idle threads beside its vCPUs, or
-// CPUs kept for the host.
+// brute tries every way to place the guests of a small host on its CPUs, and scores each as a whole: no bounds, no
+// counts, no knowledge of what is alike. What it tries obeys the rules that always hold: a CPU for each vCPU, memory
+// for each guest, and for the vhost threads of a guest cores of their own on one node, the idle threads beside its
+// vCPUs, or CPUs kept for the host.
 type brute struct {
 	ask    Ask
 	best   int64

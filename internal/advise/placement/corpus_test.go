@@ -19,8 +19,8 @@ import (
 	"mpps/internal/model/goal"
 )
 
-// TestRecordedMachines places guests on every recorded machine (MPPS_CORPUS has more than the tree): as few as one, as many
-// as fill it, and more than it holds.
+// TestRecordedMachines places guests on every recorded machine (MPPS_CORPUS has more than the tree): as few as one, as
+// many as fill it, and more than it holds.
 func TestRecordedMachines(t *testing.T) {
 	folders := []string{"../../machine/cpu/testdata/topology"}
 	if corpus := os.Getenv("MPPS_CORPUS"); corpus != "" {

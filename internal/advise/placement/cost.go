@@ -1,7 +1,7 @@
 package placement
 
-// Cost is what a placement costs, rule by rule. Total is their weighted sum, which the placement makes as small as it can
-// be.
+// Cost is what a placement costs, rule by rule. Total is their weighted sum, which the placement makes as small as it
+// can be.
 //
 // Distance and crowding are in points. For the way of the packets of one queue: 2 points for each unit of the distance
 // between the NIC's node and the guest's, 1 point for each unit between the guest's and that of its vhost thread; two

@@ -8,9 +8,9 @@ import (
 	"mpps/internal/model/goal"
 )
 
-// From describes a host and what the goal wants of it. The guests to be placed are the active ones, also while
-// they are paused, and the one that the goal names; guests that the goal does not concern stay where they are pinned, and are placed only where they are
-// not pinned at all.
+// From describes a host and what the goal wants of it. The guests to be placed are the active ones, also while they are
+// paused, and the one that the goal names; guests that the goal does not concern stay where they are pinned, and are
+// placed only where they are not pinned at all.
 func From(h *facts.Host, g goal.Goal) Ask {
 	var ask Ask
 	if g.Tier() == goal.Realtime {
@@ -120,8 +120,8 @@ func nodeOf(h *facts.Host, nic string) int {
 // TapQueues is how many queues a tap can have (drivers/net/tun.c, MAX_TAP_QUEUES).
 const TapQueues = 256
 
-// Tapped tells whether an interface's packets pass a tap on this host: not those of passed-through functions, nor those
-// that another process carries.
+// Tapped reports whether an interface's packets pass a tap on this host: not those of passed-through functions, nor
+// those that another process carries.
 func Tapped(i facts.Interface) bool {
 	return slices.Contains([]string{"bridge", "network", "ethernet", "direct"}, i.Type)
 }

@@ -29,8 +29,8 @@ func TestPaused(t *testing.T) {
 	}
 }
 
-// TestQuiet: the CPUs of a latency goal are going to be isolated, so that no NIC's interrupts are put there, whether or not the guest needs all
-// of them; those of a goal of packets are only the guest's first choice.
+// TestQuiet: the CPUs of a latency goal are going to be isolated, so that no NIC's interrupts are put there, whether or
+// not the guest needs all of them; those of a goal of packets are only the guest's first choice.
 func TestQuiet(t *testing.T) {
 	h := facts.Synthetic(facts.Size{CPUs: 16})
 	given := h.Topology.Nodes[0].CPUs[1:]

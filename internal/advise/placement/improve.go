@@ -1,8 +1,8 @@
 package placement
 
-// improve makes a choice cheaper by giving one item another of its options, or two at once others of their promising ones, as
-// long as that helps. It changes the choice and returns its cost. Afterwards no cell in which vCPUs share cores has cores of
-// vhost threads: to give those up is always cheaper.
+// improve makes a choice cheaper by giving one item another of its options, or two at once others of their promising
+// ones, as long as that helps. It changes the choice and returns its cost. Afterwards no cell in which vCPUs share
+// cores has cores of vhost threads: to give those up is always cheaper.
 func (p *problem) improve(b *bounds, choice []int, cost int64) int64 {
 	lists := b.order(p, promising, 1<<62)
 	loads := make([]int, len(p.resources))
@@ -49,7 +49,7 @@ func (p *problem) shift(loads []int, i, j, sign int) {
 	}
 }
 
-// fits tells whether an option's resources have room for it.
+// fits reports whether an option's resources have room for it.
 func (p *problem) fits(loads []int, o *option) bool {
 	for _, u := range o.use {
 		if loads[u.resource]+u.amount > p.resources[u.resource].room {

@@ -10,8 +10,9 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// big is a random host of two sockets with 48 to 128 cores each, in one to four nodes a socket, with or without threads,
-// two NICs, and guests that ask for 60 to 95 % of its cores, with vhost threads that ask for the rest and more.
+// big is a random host of two sockets with 48 to 128 cores each, in one to four nodes a socket, with or without
+// threads, two NICs, and guests that ask for 60 to 95 % of its cores, with vhost threads that ask for the rest and
+// more.
 func big(seed uint64) Ask {
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	nodes := []int{2, 2, 2, 4, 8}[rnd.IntN(5)]
@@ -41,8 +42,8 @@ func big(seed uint64) Ask {
 	return ask
 }
 
-// packed is the naive default of pinning: guest after guest gets the next CPUs by number, and the scheduler puts its vhost
-// threads on the CPUs of its vCPUs, where they are woken.
+// packed is the naive default of pinning: guest after guest gets the next CPUs by number, and the scheduler puts its
+// vhost threads on the CPUs of its vCPUs, where they are woken.
 func packed(ask Ask) *Result {
 	r := &Result{}
 	next := 0
@@ -57,8 +58,8 @@ func packed(ask Ask) *Result {
 	return r
 }
 
-// floating is the default of libvirt: no pins. It is looked at in one moment in which the scheduler has found every vCPU
-// a CPU of its own, anywhere, and the vhost threads are on any.
+// floating is the default of libvirt: no pins. It is looked at in one moment in which the scheduler has found every
+// vCPU a CPU of its own, anywhere, and the vhost threads are on any.
 func floating(ask Ask, seed uint64) *Result {
 	rnd := rand.New(rand.NewPCG(seed, 2))
 	order := rnd.Perm(len(ask.CPUs))
@@ -88,8 +89,8 @@ func naively(ask Ask, g Guest, p Placed, vhost func(q int) int) Placed {
 	return p
 }
 
-// TestImprovement prints what the placement makes of 30 random big hosts beside the naive defaults, and fails where it is not
-// better in every rule that it puts first.
+// TestImprovement prints what the placement makes of 30 random big hosts beside the naive defaults, and fails where it
+// is not better in every rule that it puts first.
 func TestImprovement(t *testing.T) {
 	const hosts = 30
 	type sum struct{ sharing, spread, points, reserve, vcpus int64 }

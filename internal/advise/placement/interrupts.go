@@ -14,8 +14,8 @@ import (
 const enough = 4
 
 // interrupts gives every NIC the CPUs that should serve it: of its node, first those that do nothing else, then those
-// kept for the host, then vhost's, then sibling threads of vCPUs; from other nodes only where its own has none. CPUs that
-// are isolated, or are to be, serve nobody but their guest.
+// kept for the host, then vhost's, then sibling threads of vCPUs; from other nodes only where its own has none. CPUs
+// that are isolated, or are to be, serve nobody but their guest.
 func (t *table) interrupts(r *Result) {
 	busy := map[int]bool{} // cores with a vCPU
 	for cpu := range t.taken {

@@ -52,8 +52,8 @@ func (t *table) stores() []store {
 	return all
 }
 
-// hostMemory is what a node keeps for the host: 4 GiB on the first one and 2 GiB on the others, at most an eighth of it,
-// or what the user wants; and what daemons need.
+// hostMemory is what a node keeps for the host: 4 GiB on the first one and 2 GiB on the others, at most an eighth of
+// it, or what the user wants; and what daemons need.
 func (t *table) hostMemory(index int, n Node) uint64 {
 	kept := uint64(2 << 30)
 	if index == 0 {

@@ -239,8 +239,8 @@ func (t *table) staying(node int) int {
 	return len(cores)
 }
 
-// hostCell is the cell of a node in which the host keeps its cores: the one with the node's first core, unless guests need
-// all that the user gave them of it.
+// hostCell is the cell of a node in which the host keeps its cores: the one with the node's first core, unless guests
+// need all that the user gave them of it.
 func (t *table) hostCell(node, want int) *cell {
 	var first *cell
 	for i := range t.cells {
@@ -271,7 +271,7 @@ func (t *table) hostCell(node, want int) *cell {
 	return first
 }
 
-// takes tells whether a guest's vCPUs may sit in a cell. isolated tells whether the host has isolated CPUs.
+// takes reports whether a guest's vCPUs may sit in a cell. isolated reports whether the host has isolated CPUs.
 func (c *cell) takes(g *Guest, isolated bool) bool {
 	if len(g.Allowed) > 0 {
 		return slices.Contains(strings.Split(c.given, ";"), g.Allowed.String())

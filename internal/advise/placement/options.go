@@ -53,14 +53,15 @@ const (
 	onOwn                // the vCPUs' own CPUs: nothing else is left
 )
 
-// freedom is which rules may give way. Sharing has no options of its own: a cell takes more vCPUs than it has cores then.
+// freedom is which rules may give way. Sharing has no options of its own: a cell takes more vCPUs than it has cores
+// then.
 type freedom struct {
 	spread, sharing bool
 	only            []string // guests that may be spread; nil: all
 }
 
-// manyNodes is from how many cells on the search looks, for what is not on a guest's own node, at the nearest ones only:
-// for its vhost threads, and for the other part of a guest that is spread.
+// manyNodes is from how many cells on the search looks, for what is not on a guest's own node, at the nearest ones
+// only: for its vhost threads, and for the other part of a guest that is spread.
 const (
 	manyNodes = 4
 	nearest   = 3
@@ -138,8 +139,8 @@ func threads(g *Guest) int {
 	return n
 }
 
-// seatOptions lists all ways to seat a guest: whole on one node; where it may be spread, in two parts, or evenly over as
-// many nodes as it takes.
+// seatOptions lists all ways to seat a guest: whole on one node; where it may be spread, in two parts, or evenly over
+// as many nodes as it takes.
 func (t *table) seatOptions(it *item, may freedom, stores []store) {
 	g, isolated := it.guest, t.hasIsolated()
 	var cells []int
@@ -200,7 +201,8 @@ func (t *table) around(i int) []int {
 	return t.near[i]
 }
 
-// reach are the cells for the vhost threads of a guest on some nodes: those of its nodes and around them, in their order.
+// reach are the cells for the vhost threads of a guest on some nodes: those of its nodes and around them, in their
+// order.
 func (t *table) reach(nodes []int) []int {
 	var cells []int
 	for i := range t.cells {

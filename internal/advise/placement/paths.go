@@ -82,8 +82,8 @@ func (p Paths) NICs(device string) []string {
 	return found
 }
 
-// Behind are the physical NICs behind a guest's interface: below the bridge or device that its definition names, or, for
-// libvirt networks, below the bridge that its tap is a port of while the guest runs.
+// Behind are the physical NICs behind a guest's interface: below the bridge or device that its definition names, or,
+// for libvirt networks, below the bridge that its tap is a port of while the guest runs.
 func (p Paths) Behind(i facts.Interface) []string {
 	if found := p.NICs(i.Source); len(found) > 0 {
 		return found
@@ -91,5 +91,5 @@ func (p Paths) Behind(i facts.Interface) []string {
 	return p.NICs(p.master[i.Tap])
 }
 
-// Carries tells whether packets of guests pass a NIC.
+// Carries reports whether packets of guests pass a NIC.
 func (p Paths) Carries(nic string) bool { return p.carries[nic] }

@@ -10,16 +10,16 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Place finds the cheapest place for every guest of the ask. The rules that the search need not break are left out of it
-// at first: a choice that is cheaper than breaking one is the best of all.
+// Place finds the cheapest place for every guest of the ask. The rules that the search need not break are left out of
+// it at first: a choice that is cheaper than breaking one is the best of all.
 func Place(ask Ask) *Result {
 	r := place(ask)
 	r.explainRefusals(ask)
 	return r
 }
 
-// place is Place without the reasons of refusals. Where the search was cut short and refuses somebody, it tries once more
-// to find a place beside the others for those.
+// place is Place without the reasons of refusals. Where the search was cut short and refuses somebody, it tries once
+// more to find a place beside the others for those.
 func place(ask Ask) *Result {
 	r := placeOnce(ask)
 	if r.Proved || len(r.Refused) == 0 || len(r.Guests) == 0 {
@@ -55,8 +55,8 @@ func placeOnce(ask Ask) *Result {
 	return r
 }
 
-// search solves the ask with as few rules giving way as possible: what is cheaper than the least breach of a rule is the
-// best there is, and the search need not look at such breaches at all.
+// search solves the ask with as few rules giving way as possible: what is cheaper than the least breach of a rule is
+// the best there is, and the search need not look at such breaches at all.
 func (t *table) search(stores []store) (items []item, choice []int, proved bool) {
 	cost := int64(math.MaxInt64)
 	try := func(may freedom) {
@@ -178,8 +178,8 @@ func (t *table) limit(c *cell) int {
 	return len(c.free) - c.hard
 }
 
-// sharing is how many of the vCPUs on a number of a cell's cores, its last ones, must share one: cores that take the most
-// leave the most alone.
+// sharing is how many of the vCPUs on a number of a cell's cores, its last ones, must share one: cores that take the
+// most leave the most alone.
 func (c *cell) sharing(load, cores int) (vcpus int) {
 	for _, threads := range c.widest(cores) {
 		if load <= cores {

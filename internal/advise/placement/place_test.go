@@ -39,7 +39,8 @@ func (a Ask) guest(name string, vcpus, queues int) Ask {
 	return a
 }
 
-// picture is a result in one line: "vm: 1-9 | vhost 11-19 | emulator 11-19; irq eth0 0,20; kept 0,10; relaxed 1; refused 0".
+// picture is a result in one line: "vm: 1-9 | vhost 11-19 | emulator 11-19; irq eth0 0,20; kept 0,10; relaxed 1;
+// refused 0".
 func picture(r *Result) string {
 	var parts []string
 	for _, g := range r.Guests {

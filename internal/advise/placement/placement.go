@@ -1,10 +1,11 @@
 // Package placement says which CPUs, nodes and pages should serve what on one host: the guests' vCPUs and memory, the
-// vhost threads that carry their packets, their emulator threads, the NICs' interrupts, and the host itself. It is pure:
-// it sees a description of the host and gives back choices with their reasons, or a refusal that names the shortage.
+// vhost threads that carry their packets, their emulator threads, the NICs' interrupts, and the host itself. It is
+// pure: it sees a description of the host and gives back choices with their reasons, or a refusal that names the
+// shortage.
 //
-// Nothing is booked twice, no memory is promised twice, realtime guests sit on isolated CPUs and nobody else does: these
-// always hold, and a guest that cannot have them is refused. What else is wanted is a sum of costs (see Cost) whose
-// weights are so far apart that a rule gives way only when those below it cannot help:
+// Nothing is booked twice, no memory is promised twice, realtime guests sit on isolated CPUs and nobody else does:
+// these always hold, and a guest that cannot have them is refused. What else is wanted is a sum of costs (see Cost)
+// whose weights are so far apart that a rule gives way only when those below it cannot help:
 //
 //  1. a place for every guest;
 //  2. no vCPU on a core that has another one;
@@ -13,8 +14,8 @@
 //  5. the shortest way: guest on the node of its NIC, vhost threads on its node, on cores of their own;
 //  6. nodes equally full; whole cores left over.
 //
-// A guest's vhost threads stay together: on cores of their own on one node, on the idle threads beside its vCPUs, or on CPUs
-// kept for the host.
+// A guest's vhost threads stay together: on cores of their own on one node, on the idle threads beside its vCPUs, or on
+// CPUs kept for the host.
 //
 // Cores of one node are interchangeable, so the search is over counts: for each guest its node, and where its vhost
 // threads go (see options). That is a multiple-choice knapsack with a few resources; it is solved exactly by dynamic
@@ -40,7 +41,7 @@ type Ask struct {
 	content bool // to know whether everybody fits is enough
 }
 
-// aside tells whether a CPU is isolated, or is to be.
+// aside reports whether a CPU is isolated, or is to be.
 func (a *Ask) aside(c CPU) bool { return c.Isolated || a.Quiet.Has(c.ID) }
 
 // CPU is a logical processor.

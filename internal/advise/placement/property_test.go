@@ -188,8 +188,8 @@ func overbooked(ask Ask, r *Result) (problems []string) {
 	return problems
 }
 
-// TestStable: a guest that is added moves no other, not even their threads, on random hosts; one that may move does so only
-// for good.
+// TestStable: a guest that is added moves no other, not even their threads, on random hosts; one that may move does so
+// only for good.
 func TestStable(t *testing.T) {
 	fitted := 0
 	for seed := range uint64(60) {
@@ -224,7 +224,7 @@ func TestStable(t *testing.T) {
 	t.Logf("the new guest fitted in %d of 60 cases", fitted)
 }
 
-// uneven tells whether some cores have more threads online than others.
+// uneven reports whether some cores have more threads online than others.
 func uneven(ask Ask) bool {
 	threads := map[int]int{}
 	for _, c := range ask.CPUs {

@@ -11,8 +11,8 @@ import (
 // fewRefused is up to how many refused guests a relaxation is searched for each.
 const fewRefused = 3
 
-// explainRefusals says of each refused guest what is short, and which is the smallest thing that would make it fit: found
-// by placing everybody again with it.
+// explainRefusals says of each refused guest what is short, and which is the smallest thing that would make it fit:
+// found by placing everybody again with it.
 func (r *Result) explainRefusals(ask Ask) {
 	slices.SortFunc(r.Refused, func(a, b Refusal) int { return strings.Compare(a.Guest, b.Guest) })
 	if len(r.Refused) == 0 {
@@ -187,8 +187,8 @@ func relaxation(ask Ask, r *Result, g *Guest, memory bool) string {
 	return strings.Join(ways, ", or ")
 }
 
-// moving looks for guests that stay only because nobody said that they may move: for the smallest one that makes room, or
-// all of them.
+// moving looks for guests that stay only because nobody said that they may move: for the smallest one that makes room,
+// or all of them.
 func moving(ask Ask, r *Result, fits func(func(*Ask, *Guest)) *Result) string {
 	var movable []string
 	for _, g := range ask.Guests { // from the smallest

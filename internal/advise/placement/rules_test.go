@@ -33,7 +33,8 @@ func (a Ask) pools(counts ...uint64) Ask {
 	return a
 }
 
-// TestFoundingAlternatives: the founding host explains the place that keeps vhost on the NIC's node, and what each costs.
+// TestFoundingAlternatives: the founding host explains the place that keeps vhost on the NIC's node, and what each
+// costs.
 func TestFoundingAlternatives(t *testing.T) {
 	p := Place(sized(2, 10, 2).nic(0).guest("vm", 9, 9)).Guest("vm")
 	want := []Alternative{

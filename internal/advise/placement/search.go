@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// How far the search looks. A narrow sweep, over the most promising options of each guest, and exchanges between guests find
-// a good choice, whose cost then leaves little to the wide sweep over all options. Where that would still have too many
-// states it goes on with the most promising, and its answer is not proved. All is counted in steps, never in time: an
-// answer depends on nothing but the problem.
+// How far the search looks. A narrow sweep, over the most promising options of each guest, and exchanges between guests
+// find a good choice, whose cost then leaves little to the wide sweep over all options. Where that would still have too
+// many states it goes on with the most promising, and its answer is not proved. All is counted in steps, never in time:
+// an answer depends on nothing but the problem.
 const (
 	narrow         = 48     // states of a level
 	promising      = 16     // options of a guest
@@ -76,8 +76,8 @@ func (b *bounds) order(p *problem, most int, gap int64) [][]int32 {
 	return lists
 }
 
-// short is the beginning of a list, and the last option in any case: to refuse a guest, or to put its threads where there is
-// always room.
+// short is the beginning of a list, and the last option in any case: to refuse a guest, or to put its threads where
+// there is always room.
 func short(list []int32, most int, last int32) []int32 {
 	if len(list) <= most {
 		return list
@@ -89,7 +89,7 @@ func short(list []int32, most int, last int32) []int32 {
 	return begin
 }
 
-// all tells whether no item has more options than so many.
+// all reports whether no item has more options than so many.
 func (b *bounds) all(most int) bool {
 	return !slices.ContainsFunc(b.least, func(l []int64) bool { return len(l) > most })
 }
@@ -158,9 +158,9 @@ type level struct {
 
 func (l *level) len() int { return len(l.cost) }
 
-// sweep goes over the items one by one, each with the options listed for it, and with all states that can still end below a limit. Two partial choices with the same
-// loads are one state: the cheaper goes on. It returns the best choice below the limit, nil where there is none, and
-// whether nothing was left out on the way.
+// sweep goes over the items one by one, each with the options listed for it, and with all states that can still end
+// below a limit. Two partial choices with the same loads are one state: the cheaper goes on. It returns the best choice
+// below the limit, nil where there is none, and whether nothing was left out on the way.
 func (p *problem) sweep(b *bounds, lists [][]int32, width int, limit int64) (choice []int, cost int64, whole bool) {
 	whole = true
 	n := len(p.resources)

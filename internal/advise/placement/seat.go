@@ -9,7 +9,8 @@ import (
 )
 
 // seat gives the chosen options their CPUs: the lowest cores of each node are the host's, the next the guests', in the
-// order of their size. Cores of a node being equal, which ones is free; a guest that fits behind one L3 cache is put there.
+// order of their size. Cores of a node being equal, which ones is free; a guest that fits behind one L3 cache is put
+// there.
 func (t *table) seat(r *Result, items []item, choice []int) {
 	crowds := make([]crowd, len(t.cells))
 	for j := range items {
@@ -85,8 +86,8 @@ type crowd struct {
 	cores        []core    // where they share
 }
 
-// seat divides a guest's vCPUs in a cell into those that are alone on their core, which it returns, and those that share:
-// every guest bears its part.
+// seat divides a guest's vCPUs in a cell into those that are alone on their core, which it returns, and those that
+// share: every guest bears its part.
 func (c *crowd) seat(p *Placed, vcpus int) (alone int) {
 	share := 0
 	if c.vcpus > 0 {
@@ -105,7 +106,8 @@ func (t *table) sit(p *Placed, cpu int) {
 	p.VCPUs = append(p.VCPUs, VCPU{VCPU: len(p.VCPUs), CPU: cpu})
 }
 
-// share puts the vCPUs that share on the threads of their cores, those of one guest on different cores where that can be.
+// share puts the vCPUs that share on the threads of their cores, those of one guest on different cores where that can
+// be.
 func (t *table) share(c crowd) {
 	var seats []int
 	for thread := 0; len(seats) < len(c.shared); thread++ {
@@ -133,8 +135,8 @@ func (c *cell) wide(vcpus int) (cores []core) {
 	return cores
 }
 
-// take removes n cores from a cell: those that are preferred first, then all behind the fullest L3 cache that has enough,
-// else the lowest.
+// take removes n cores from a cell: those that are preferred first, then all behind the fullest L3 cache that has
+// enough, else the lowest.
 func (c *cell) take(n int, preferred func(core) bool) []core {
 	if n == 0 {
 		return nil

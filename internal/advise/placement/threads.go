@@ -100,8 +100,8 @@ func (t *table) hand(p *Placed, g *Guest, pool setting.CPUSet) {
 	}
 }
 
-// emulator gives a guest's emulator threads the CPUs of its vhost threads, which libvirt keeps in the emulator's cpuset,
-// or, where it has none, those that the host keeps. CPUs that it has today and no vCPU needs stay with it.
+// emulator gives a guest's emulator threads the CPUs of its vhost threads, which libvirt keeps in the emulator's
+// cpuset, or, where it has none, those that the host keeps. CPUs that it has today and no vCPU needs stay with it.
 func (t *table) emulator(r *Result, p *Placed, g *Guest, pool setting.CPUSet) {
 	switch {
 	case len(pool) > 0:

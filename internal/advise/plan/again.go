@@ -18,7 +18,7 @@ import (
 // catalogue does not speak (a plan made by hand), and values that are as wanted already, are passed over. The host's
 // readings at all addresses of the catalogue must be fresh.
 //
-// cuts tells whether a change that is still to be made has risk connectivity, by the plan or by what the host is now.
+// cuts reports whether a change that is still to be made has risk connectivity, by the plan or by what the host is now.
 func Again(p *Plan, h *facts.Host, catalogue []*knob.Knob) (cuts bool, err error) {
 	now := map[spot]audit.Finding{}
 	for _, f := range audit.Run(h, p.Goal, catalogue).In(audit.Off) {
@@ -55,7 +55,7 @@ func Again(p *Plan, h *facts.Host, catalogue []*knob.Knob) (cuts bool, err error
 	return cuts, nil
 }
 
-// worse tells whether one risk is worse than another; one that is not known is the worst.
+// worse reports whether one risk is worse than another; one that is not known is the worst.
 func worse(now, then goal.Risk) bool {
 	rank := func(r goal.Risk) int {
 		if i := slices.Index(goal.Risks(), r); i >= 0 {
@@ -80,7 +80,7 @@ func wayIn(h *facts.Host, a setting.Address) *facts.NIC {
 	return nil
 }
 
-// knows tells whether a NIC was a way in when the plan was made.
+// knows reports whether a NIC was a way in when the plan was made.
 func (p *Plan) knows(nic string) bool {
 	return slices.ContainsFunc(p.Management, func(m Management) bool { return m.NIC == nic })
 }

@@ -111,7 +111,8 @@ func TestAgainApplied(t *testing.T) {
 	}
 }
 
-// TestAgainByHand: a plan whose knobs the catalogue does not have is judged only by what it says itself, and by the way in.
+// TestAgainByHand: a plan whose knobs the catalogue does not have is judged only by what it says itself, and by the way
+// in.
 func TestAgainByHand(t *testing.T) {
 	h := small()
 	h.Netfilter.Rules = drops("-s 10.0.0.1/32 -j DROP")

@@ -33,9 +33,9 @@ func Encode(w io.Writer, p *Plan) error {
 	return nil
 }
 
-// Decode reads a plan: a file that Encode wrote, or a --json answer of plan with the plan as its result. It refuses what is not one: another schema, unknown kinds of addresses, values that are not
-// canonical, more than the bounds allow, or a digest that does not fit the content. Fields that it does not know are
-// passed over.
+// Decode reads a plan: a file that Encode wrote, or a --json answer of plan with the plan as its result. It refuses
+// what is not one: another schema, unknown kinds of addresses, values that are not canonical, more than the bounds
+// allow, or a digest that does not fit the content. Fields that it does not know are passed over.
 func Decode(r io.Reader) (*Plan, error) {
 	text, err := io.ReadAll(io.LimitReader(r, maxBytes+1))
 	switch {

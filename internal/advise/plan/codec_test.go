@@ -94,7 +94,7 @@ type endless struct{}
 
 func (endless) Read(b []byte) (int, error) { clear(b); return len(b), nil }
 
-// TestForged signs anew what was edited: what is refused then is refused for its own sake.
+// TestForged signs again what was edited: what is refused then is refused for its own sake.
 func TestForged(t *testing.T) {
 	for name, forge := range map[string]func(c *Change){
 		"a value not in canonical form": func(c *Change) { c.To.Value, c.Want.Value = "a  b", "a  b" },

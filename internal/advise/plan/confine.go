@@ -9,8 +9,9 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// confine takes out places of vhost threads that their guest's emulator keeps them from, and that stays as it is: libvirt holds
-// them in its cpuset, and a CPU outside of a cpuset is refused with EINVAL (kernel/sched/core.c, __sched_setaffinity).
+// confine takes out places of vhost threads that their guest's emulator keeps them from, and that stays as it is:
+// libvirt holds them in its cpuset, and a CPU outside of a cpuset is refused with EINVAL (kernel/sched/core.c,
+// __sched_setaffinity).
 func (p *Plan) confine(h *facts.Host) {
 	p.Changes = slices.DeleteFunc(p.Changes, func(c Change) bool {
 		if c.Address.Kind != setting.ThreadAffinity || !strings.HasPrefix(c.Address.Rest(), "vhost/") {
@@ -30,7 +31,8 @@ func (p *Plan) confine(h *facts.Host) {
 	})
 }
 
-// emulatorCPUs are the CPUs that a running guest's emulator has once the plan is applied; empty where that is not known.
+// emulatorCPUs are the CPUs that a running guest's emulator has once the plan is applied; empty where that is not
+// known.
 func (p *Plan) emulatorCPUs(h *facts.Host, guest string) setting.CPUSet {
 	for _, c := range p.Changes {
 		if c.Address == setting.Of(setting.DomainLive, guest, "emulatorpin") {

@@ -12,7 +12,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// withInside is the lab's host with what the agent of its guest told: two queues, of which one is used, and one vCPU that sends.
+// withInside is the lab's host with what the agent of its guest told: two queues, of which one is used, and one vCPU
+// that sends.
 func withInside() *facts.Host {
 	h := lab()
 	g := &h.Guests[0]

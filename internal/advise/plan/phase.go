@@ -10,8 +10,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Phase is what one thing has to happen for: the firmware's setup, a reboot of the host, the start of a guest, or nothing. Apply writes
-// all changes in the order of the plan; the phases tell a person when they take effect.
+// Phase is what one thing has to happen for: the firmware's setup, a reboot of the host, the start of a guest, or
+// nothing. Apply writes all changes in the order of the plan; the phases tell a person when they take effect.
 type Phase struct {
 	Name    string   `json:"name"`    // firmware, reboot, guest-restart, now
 	What    string   `json:"what"`    // "reboot of the host"
@@ -64,8 +64,8 @@ func addID(all *[]string, id string) {
 	}
 }
 
-// attend notes what a person must see to: what is off and not planned, and what could not be judged, of the firmware and of the kernel.
-// What a guest's own system wants is the guest's start's.
+// attend notes what a person must see to: what is off and not planned, and what could not be judged, of the firmware
+// and of the kernel. What a guest's own system wants is the guest's start's.
 func (p *Plan) attend(report audit.Report) {
 	for _, f := range report.Findings {
 		off := f.State == audit.Off && f.Blocked != ""
@@ -96,7 +96,7 @@ func (p *Plan) attend(report audit.Report) {
 	}
 }
 
-// arrange counts the changes of each phase anew, and puts the phases in order.
+// arrange counts the changes of each phase again, and puts the phases in order.
 func (p *Plan) arrange() {
 	for i := range p.Phases {
 		p.Phases[i].IDs, p.Phases[i].Changes = []string{}, 0

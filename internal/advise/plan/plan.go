@@ -1,5 +1,5 @@
 // Package plan turns findings into an ordered list of changes that an operator can sign: from, to, why, at what risk,
-// how long it lasts and what must be started anew. A plan is complete data; its reasons are for people and drive
+// how long it lasts and what must be restarted. A plan is complete data; its reasons are for people and drive
 // nothing. It carries a digest of the facts that it was made from, and a plan that no longer fits the host is refused.
 package plan
 
@@ -183,8 +183,8 @@ func change(f audit.Finding) Change {
 	}
 }
 
-// postpone takes out what other changes of this plan will make meaningless: the number of a NIC's channels renumbers its
-// interrupts and queues, and only a guest that runs with its new queues has the vhost threads that belong to them.
+// postpone takes out what other changes of this plan will make meaningless: the number of a NIC's channels renumbers
+// its interrupts and queues, and only a guest that runs with its new queues has the vhost threads that belong to them.
 func (p *Plan) postpone() {
 	resized := map[string]string{} // devices → the knob that resizes them
 	var guests []string
@@ -274,7 +274,7 @@ func (p *Plan) wait(c Change) {
 	p.Restarts = append(p.Restarts, Restart{What: c.Needs, Addresses: []setting.Address{c.Address}})
 }
 
-// Seal works out the phases and the digest anew where changes were added or taken away.
+// Seal works out the phases and the digest again where changes were added or taken away.
 func (p *Plan) Seal() {
 	p.arrange()
 	p.Digest = p.digest()
@@ -285,5 +285,5 @@ func (p *Plan) Risks(risk goal.Risk) bool {
 	return slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Risk == risk })
 }
 
-// Empty tells whether there is nothing to change.
+// Empty reports whether there is nothing to change.
 func (p *Plan) Empty() bool { return len(p.Changes) == 0 }

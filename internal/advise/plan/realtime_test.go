@@ -141,8 +141,8 @@ func TestRealtime(t *testing.T) {
 	}
 }
 
-// TestRealtimePhases: what needs what, in the order in which a person goes about it; and what a kernel without PREEMPT_RT cannot
-// do is said, while everything else is planned.
+// TestRealtimePhases: what needs what, in the order in which a person goes about it; and what a kernel without
+// PREEMPT_RT cannot do is said, while everything else is planned.
 func TestRealtimePhases(t *testing.T) {
 	h := realtimeHost()
 	p, err := Make(h, realtimeGoal(), knob.Catalogue())

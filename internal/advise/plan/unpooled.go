@@ -18,9 +18,9 @@ const (
 
 var poolArgument = setting.Of(setting.KernelArg, "hugepagesz+hugepages")
 
-// unpooled takes huge pages out of the definitions of guests for which no pool has room: such a guest would not start again. Where this
-// plan or what waits for the next boot makes the pool, they are planned after that boot; else they are left out. What a person asked
-// for in the site file stays.
+// unpooled takes huge pages out of the definitions of guests for which no pool has room: such a guest would not start
+// again. Where this plan or what waits for the next boot makes the pool, they are planned after that boot; else they
+// are left out. What a person asked for in the site file stays.
 func (p *Plan) unpooled(h *facts.Host, report audit.Report) {
 	v := knob.Look(h, p.Goal)
 	made, own := p.poolComes(h, report)
@@ -60,7 +60,7 @@ func (p *Plan) unpooled(h *facts.Host, report audit.Report) {
 	}
 }
 
-// poolComes tells whether the next boot makes a pool that is not there now, and whether as the catalogue wants it.
+// poolComes reports whether the next boot makes a pool that is not there now, and whether as the catalogue wants it.
 func (p *Plan) poolComes(h *facts.Host, report audit.Report) (comes, own bool) {
 	at := slices.IndexFunc(report.Findings, func(f audit.Finding) bool { return f.ID == poolKnob && f.Address == poolArgument })
 	if at < 0 {
@@ -74,8 +74,8 @@ func (p *Plan) poolComes(h *facts.Host, report audit.Report) (comes, own bool) {
 	return f.State == audit.OK && f.Reading.State == setting.Known && !running.Same(f.Reading), f.Site == ""
 }
 
-// shareless takes realtime priorities out of the definitions of guests where the kernel refuses them to the groups that libvirt makes, and
-// this plan does not take away the limit because of which it does: the guest would not start again.
+// shareless takes realtime priorities out of the definitions of guests where the kernel refuses them to the groups that
+// libvirt makes, and this plan does not take away the limit because of which it does: the guest would not start again.
 func (p *Plan) shareless(h *facts.Host, report audit.Report) {
 	limit := setting.Of(setting.Sysctl, "kernel.sched_rt_runtime_us")
 	lifted := slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Address == limit && c.To.Value == "-1" })
@@ -103,7 +103,7 @@ func named(h *facts.Host, name string) *facts.Guest {
 	return &h.Guests[at]
 }
 
-// asked tells whether the site file asks for a change.
+// asked reports whether the site file asks for a change.
 func asked(report audit.Report, c Change) bool {
 	return slices.ContainsFunc(report.Findings, func(f audit.Finding) bool { return f.ID == c.ID && f.Address == c.Address && f.Site != "" })
 }

@@ -18,8 +18,9 @@ func pools(h *facts.Host, all ...facts.Hugepages) {
 	}
 }
 
-// TestHugePagesNeedAPool: a guest's definition gets huge pages where a pool has room now. Where the next boot makes the pool they come
-// after it, and memory is not locked before; where nothing makes one the plan says why it leaves them out.
+// TestHugePagesNeedAPool: a guest's definition gets huge pages where a pool has room now. Where the next boot makes the
+// pool they come after it, and memory is not locked before; where nothing makes one the plan says why it leaves them
+// out.
 func TestHugePagesNeedAPool(t *testing.T) {
 	at, lock := setting.Of(setting.Domain, "rt1", "memoryBacking/hugepages"), setting.Of(setting.Domain, "rt1", "memoryBacking/locked")
 	booted := func(h *facts.Host) { h.Readings[poolArgument] = setting.Value("hugepagesz=1G hugepages=0:5") }
@@ -81,8 +82,8 @@ func TestHugePagesNeedAPool(t *testing.T) {
 	}
 }
 
-// TestRealtimeGroups: a kernel with shares of realtime for control groups refuses a priority to libvirt's new groups unless realtime
-// threads as a whole have no limit: without that in force or in the plan, the priority is left out.
+// TestRealtimeGroups: a kernel with shares of realtime for control groups refuses a priority to libvirt's new groups
+// unless realtime threads as a whole have no limit: without that in force or in the plan, the priority is left out.
 func TestRealtimeGroups(t *testing.T) {
 	at := setting.Of(setting.Domain, "rt1", "vcpusched/1-3")
 	limit := setting.Of(setting.Sysctl, "kernel.sched_rt_runtime_us")

@@ -19,8 +19,9 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// TestSteerRecordedMachines steers 16 guests of 8 queues onto 64 NIC queues, and random others, on the CPUs and nodes of every recorded
-// machine (MPPS_CORPUS has more than the tree): no queue of the NIC is shared while one is idle, by either means.
+// TestSteerRecordedMachines steers 16 guests of 8 queues onto 64 NIC queues, and random others, on the CPUs and nodes
+// of every recorded machine (MPPS_CORPUS has more than the tree): no queue of the NIC is shared while one is idle, by
+// either means.
 func TestSteerRecordedMachines(t *testing.T) {
 	folders := []string{"../../machine/cpu/testdata/topology"}
 	if corpus := os.Getenv("MPPS_CORPUS"); corpus != "" {
@@ -55,7 +56,8 @@ func TestSteerRecordedMachines(t *testing.T) {
 	}
 }
 
-// steerOn steers guests on a machine's CPUs, where their vhost threads have a CPU each as far as there are enough, or float.
+// steerOn steers guests on a machine's CPUs, where their vhost threads have a CPU each as far as there are enough, or
+// float.
 func steerOn(t *testing.T, topology facts.Topology, guests, queues, nicQueues int, floating bool) {
 	t.Helper()
 	h := steerHost(guests, queues, nicQueues)

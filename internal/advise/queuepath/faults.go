@@ -56,8 +56,8 @@ type Mend struct {
 
 const steer = "mpps path --steer"
 
-// What is too little to be a fault. An idle host has ARP, neighbour discovery, an administrator's session; none of it is slowed
-// down by a queue that it shares.
+// What is too little to be a fault. An idle host has ARP, neighbour discovery, an administrator's session; none of it
+// is slowed down by a queue that it shares.
 const (
 	leastPackets = 200  // of a fault, watched
 	leastRate    = 500  // packets per second of a fault
@@ -83,8 +83,8 @@ func Faults(o *Observation) []Fault {
 	return j.order(all)
 }
 
-// severity follows the share: a fault is as bad as the part of the packets that it meets. A remote node costs a part of the
-// packet's time, where the others end what a second CPU could add.
+// severity follows the share: a fault is as bad as the part of the packets that it meets. A remote node costs a part of
+// the packet's time, where the others end what a second CPU could add.
 func severity(f *Fault) knob.Severity {
 	s := knob.Low
 	switch {

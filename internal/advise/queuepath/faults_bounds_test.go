@@ -10,7 +10,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// TestConsequences: what a funnel brings about is marked as such: the NIC queue where lanes then meet, and the lock there.
+// TestConsequences: what a funnel brings about is marked as such: the NIC queue where lanes then meet, and the lock
+// there.
 func TestConsequences(t *testing.T) {
 	s := healthy(random(1))
 	plants[slices.IndexFunc(plants, func(p planted) bool { return p.name == "lockless tunnel of one queue, no XPS" })].plant(s, random(1))
@@ -51,8 +52,8 @@ func TestSeveral(t *testing.T) {
 	}
 }
 
-// TestFlappingByCPU: a thread that moves all the time takes its flows to another queue with XPS by CPU; the collision that comes of
-// it is a consequence.
+// TestFlappingByCPU: a thread that moves all the time takes its flows to another queue with XPS by CPU; the collision
+// that comes of it is a consequence.
 func TestFlappingByCPU(t *testing.T) {
 	o := &Observation{Seconds: 5, Watched: 0.5, Nodes: make([]int, 4), Devices: []Device{
 		{Name: "vnet0", Kind: "tap", TxQueues: 1, Lockless: true, Node: -1}, {Name: "vnet1", Kind: "tap", TxQueues: 1, Lockless: true, Node: -1},
@@ -80,7 +81,8 @@ func TestFlappingByCPU(t *testing.T) {
 	}
 }
 
-// TestTwoCauses: a collision of guests whose flows stay is a cause of its own beside flows that change queues on the same device.
+// TestTwoCauses: a collision of guests whose flows stay is a cause of its own beside flows that change queues on the
+// same device.
 func TestTwoCauses(t *testing.T) {
 	s := healthy(random(7))
 	crowd(s, 4)
@@ -96,8 +98,8 @@ func TestTwoCauses(t *testing.T) {
 	}
 }
 
-// TestLittle: what stays below one of the bounds is no fault: a few flows that move, few waits, short ones, waits that are few beside
-// the packets.
+// TestLittle: what stays below one of the bounds is no fault: a few flows that move, few waits, short ones, waits that
+// are few beside the packets.
 func TestLittle(t *testing.T) {
 	for _, c := range []struct {
 		name  string

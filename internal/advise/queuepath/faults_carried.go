@@ -12,8 +12,8 @@ const (
 	astray  = "astray"  // lanes that do not arrive
 )
 
-// carried tells how senders that have lanes came to a queue: by their windows, or elsewhere. Empty where one of them has none: then it is the
-// kernel's choice that brought it there.
+// carried tells how senders that have lanes came to a queue: by their windows, or elsewhere. Empty where one of them
+// has none: then it is the kernel's choice that brought it there.
 func (d *Device) carried(q Queue, senders []Queue) string {
 	cause := planned
 	for _, from := range senders {

@@ -18,9 +18,10 @@ type clash struct {
 	packets uint64
 }
 
-// collisions are the devices on whose queues senders meet although there are enough queues: more on a queue than the device's senders
-// divided by its queues. Who is a sender depends on who chooses. With XPS it is the sending CPU: what one CPU sends takes one queue, and
-// two lanes of one CPU do not wait for each other. Without XPS it is the queue where the packet came from.
+// collisions are the devices on whose queues senders meet although there are enough queues: more on a queue than the
+// device's senders divided by its queues. Who is a sender depends on who chooses. With XPS it is the sending CPU: what
+// one CPU sends takes one queue, and two lanes of one CPU do not wait for each other. Without XPS it is the queue where
+// the packet came from.
 func (j *judge) collisions(funnels, flapping []Fault) []Fault {
 	var all []Fault
 	for _, side := range j.orderedSides() {
@@ -47,8 +48,8 @@ func (j *judge) collisions(funnels, flapping []Fault) []Fault {
 	return all
 }
 
-// broughtBy is the name of the flapping that brings a collision about: without the flows that change queues on that device there
-// would be one sender on each of its queues.
+// broughtBy is the name of the flapping that brings a collision about: without the flows that change queues on that
+// device there would be one sender on each of its queues.
 func (j *judge) broughtBy(flapping []Fault, c *Fault) string {
 	at := slices.IndexFunc(flapping, func(p Fault) bool { return p.Device == c.Device && p.direction() == Tx })
 	if at < 0 {
@@ -76,7 +77,7 @@ func (j *judge) broughtBy(flapping []Fault, c *Fault) string {
 	return cmp.Or(flap.Follows, flap.Name())
 }
 
-// byXPS tells whether the queue is chosen by the CPU: sets are there for the CPUs that send nearly all of it.
+// byXPS reports whether the queue is chosen by the CPU: sets are there for the CPUs that send nearly all of it.
 func (j *judge) byXPS(d *Device, side Side) bool {
 	var covered uint64
 	for cpu, n := range j.sides[side].choosers {
@@ -87,8 +88,8 @@ func (j *judge) byXPS(d *Device, side Side) bool {
 	return float64(covered) >= 0.9*float64(j.sides[side].packets)
 }
 
-// xpsCollision is found where XPS has more CPUs send by one queue than it must; and where a queue's set has more CPUs than it must and
-// lanes meet there, even if one CPU alone sent all of them just now.
+// xpsCollision is found where XPS has more CPUs send by one queue than it must; and where a queue's set has more CPUs
+// than it must and lanes meet there, even if one CPU alone sent all of them just now.
 func (j *judge) xpsCollision(d *Device, side Side) []Fault {
 	total := j.sides[side]
 	fair := share(len(goodPart(total.choosers, sender)), d.TxQueues)
@@ -218,7 +219,7 @@ func (j *judge) throughFunnel(q Queue, origins []Queue, funnels []Fault) string 
 	return ""
 }
 
-// sameNumbers tells whether queues of different devices have one number, as a device of n queues counts.
+// sameNumbers reports whether queues of different devices have one number, as a device of n queues counts.
 func sameNumbers(queues []Queue, n int) bool {
 	devices := map[string]bool{}
 	for _, q := range queues {
@@ -230,9 +231,9 @@ func sameNumbers(queues []Queue, n int) bool {
 	return len(devices) > 1 || len(queues) > 1 && n < len(queues)
 }
 
-// crowded is found where all that many queues send to a guest takes one of its queues. Which one is the guest's own choice: a tap
-// remembers by which queue it sent each flow (drivers/net/tun.c, tun_automq_select_queue). That flows hash to one by chance must be
-// less likely than once in 64.
+// crowded is found where all that many queues send to a guest takes one of its queues. Which one is the guest's own
+// choice: a tap remembers by which queue it sent each flow (drivers/net/tun.c, tun_automq_select_queue). That flows
+// hash to one by chance must be less likely than once in 64.
 func (j *judge) crowded(d *Device, side Side) []Fault {
 	from := j.sides[side].senders(sender)
 	if len(from) < 2 || float64(len(from)-1)*math.Log2(float64(d.TxQueues)) < 6 {

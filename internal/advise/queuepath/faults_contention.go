@@ -14,8 +14,8 @@ const (
 	leastRequeue = 0.05 // of the device's packets, where locks cannot be seen
 )
 
-// contention are the devices where CPUs wait for each other. Most often it follows from a fault that was found already: many senders on
-// few queues.
+// contention are the devices where CPUs wait for each other. Most often it follows from a fault that was found already:
+// many senders on few queues.
 func (j *judge) contention(found []Fault) []Fault {
 	var devices []string
 	for _, c := range j.Contention {
@@ -112,14 +112,14 @@ func (j *judge) whyWaiting(device string, root bool) (string, Mend) {
 		Mend{Text: "divide the CPUs that send among the queues", Command: steer, Knob: "nic.xps"}
 }
 
-// blind tells whether something could not be seen.
+// blind reports whether something could not be seen.
 func (j *judge) blind(to Blind) bool {
 	return slices.ContainsFunc(j.Unseen, func(u Unseen) bool { return u.Blind == to })
 }
 
-// requeued is what the queue discipline got back, for kernels that do not tell of locks. A packet comes back because the ring was full or
-// stopped; for the lock the kernel waits (net/sched/sch_generic.c, sch_direct_xmit). So it tells that several CPUs send more by one
-// queue than its ring takes, and not how long they wait for each other.
+// requeued is what the queue discipline got back, for kernels that do not tell of locks. A packet comes back because
+// the ring was full or stopped; for the lock the kernel waits (net/sched/sch_generic.c, sch_direct_xmit). So it tells
+// that several CPUs send more by one queue than its ring takes, and not how long they wait for each other.
 func (j *judge) requeued(device string) *Fault {
 	l := j.sides[Side{device, Tx}]
 	if !j.blind(BlindLocks) || l == nil || j.Seconds <= 0 || j.Watched <= 0 || !j.weighs(l.packets) {

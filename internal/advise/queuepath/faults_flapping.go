@@ -9,8 +9,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// What is too rare to be called flapping: a thread that the scheduler moves takes its flows along, once for each move, and each flow
-// of a device whose settings are changed moves once.
+// What is too rare to be called flapping: a thread that the scheduler moves takes its flows along, once for each move,
+// and each flow of a device whose settings are changed moves once.
 const (
 	leastMoves = 20
 	leastFlap  = 0.005 // of the frames
@@ -34,7 +34,7 @@ func newFlap() *flap {
 	return &flap{origins: map[Queue]bool{}, cpus: map[Queue]map[int]uint64{}, took: map[cpuOf]map[int]uint64{}}
 }
 
-// byCPU tells whether a CPU's packets keep to a queue, so that they change it by changing the CPU.
+// byCPU reports whether a CPU's packets keep to a queue, so that they change it by changing the CPU.
 func (f *flap) byCPU() bool {
 	var all, kept uint64
 	for _, queues := range f.took {
@@ -46,8 +46,8 @@ func (f *flap) byCPU() bool {
 	return float64(kept) >= 0.9*float64(all)
 }
 
-// flapping are the devices whose queues flows change between, again and again. Behind the first one on their way the same flows
-// mostly change queues too: a consequence.
+// flapping are the devices whose queues flows change between, again and again. Behind the first one on their way the
+// same flows mostly change queues too: a consequence.
 func (j *judge) flapping() []Fault {
 	seen := map[Side]map[string]*flap{} // by side, and by device of the origin
 	for i := range j.Rows {

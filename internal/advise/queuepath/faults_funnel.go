@@ -7,13 +7,13 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// overlays are the devices that make packets of packets; a packet that goes through one loses its queue where the device has
-// one (net/core/dev.c, netdev_core_pick_tx).
+// overlays are the devices that make packets of packets; a packet that goes through one loses its queue where the
+// device has one (net/core/dev.c, netdev_core_pick_tx).
 var overlays = []string{"vxlan", "geneve", "gretap", "ip6gretap", "gre", "vlan"}
 
-// funnels are the devices where lanes come together: more senders than the device has queues, and fewer queues than the NICs
-// behind it. Whether that does harm is a second question (harmful). Inside a guest's own NIC they are not looked for: a guest with
-// one queue has one lane, and that is its affair.
+// funnels are the devices where lanes come together: more senders than the device has queues, and fewer queues than the
+// NICs behind it. Whether that does harm is a second question (harmful). Inside a guest's own NIC they are not looked
+// for: a guest with one queue has one lane, and that is its affair.
 func (j *judge) funnels() []Fault {
 	var all []Fault
 	for _, side := range j.orderedSides() {
@@ -60,8 +60,9 @@ func (j *judge) widestBehind(s Side) int {
 	return most
 }
 
-// harmful are the funnels that do harm: with a lock or a ring that several CPUs share, or because lanes that went through
-// together come out on the same queue of the NIC. A lockless tunnel above a NIC whose XPS goes by CPU does none: lanes come out apart.
+// harmful are the funnels that do harm: with a lock or a ring that several CPUs share, or because lanes that went
+// through together come out on the same queue of the NIC. A lockless tunnel above a NIC whose XPS goes by CPU does
+// none: lanes come out apart.
 func (j *judge) harmful(funnels, collisions []Fault) []Fault {
 	return slices.DeleteFunc(slices.Clone(funnels), func(f Fault) bool {
 		d := j.Device(f.Device)
@@ -72,8 +73,8 @@ func (j *judge) harmful(funnels, collisions []Fault) []Fault {
 	})
 }
 
-// locks tells whether who sends by a device takes a lock: the device's own, or that of a queue discipline, which also devices that
-// need none (NETIF_F_LLTX) can have.
+// locks reports whether who sends by a device takes a lock: the device's own, or that of a queue discipline, which also
+// devices that need none (NETIF_F_LLTX) can have.
 func (d *Device) locks() bool { return !d.Lockless || d.Qdisc != "" && d.Qdisc != "noqueue" }
 
 func funnelCause(d *Device) string {
@@ -107,8 +108,8 @@ func funnelMend(d *Device) Mend {
 	}
 }
 
-// rootMend is what mends the lock of one discipline for all queues of a device: none, where it is one of software whose discipline steering
-// takes off.
+// rootMend is what mends the lock of one discipline for all queues of a device: none, where it is one of software whose
+// discipline steering takes off.
 func rootMend(d *Device) Mend {
 	if slices.Contains(facts.TunnelTypes, d.Kind) && d.Lockless {
 		return Mend{Text: "it is a device of software and needs none: noqueue", Command: steer, Knob: "overlay.queues"}

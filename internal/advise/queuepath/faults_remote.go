@@ -20,8 +20,9 @@ func (o *Observation) node(cpu int) int {
 	return o.Nodes[cpu]
 }
 
-// remote is what crosses NUMA nodes: vhost threads on another node than the guest's memory or the NIC, then NICs whose packets are
-// handled on another node for another reason, then what is handed from a CPU to one of another node on the way.
+// remote is what crosses NUMA nodes: vhost threads on another node than the guest's memory or the NIC, then NICs whose
+// packets are handled on another node for another reason, then what is handed from a CPU to one of another node on the
+// way.
 func (j *judge) remote() []Fault {
 	nodes := map[int]bool{}
 	for _, n := range j.Nodes {

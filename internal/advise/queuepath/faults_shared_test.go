@@ -7,8 +7,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// crowdedNIC is an observation of taps of one queue and one flow each that take the queues of a NIC without XPS: so many on each queue,
-// with so many packets. through is a tunnel on the way, nil for none.
+// crowdedNIC is an observation of taps of one queue and one flow each that take the queues of a NIC without XPS: so
+// many on each queue, with so many packets. through is a tunnel on the way, nil for none.
 func crowdedNIC(lanes []int, packets func(queue int) uint64, through *Device) *Observation {
 	o := &Observation{Seconds: 5, Watched: 0.5, Nodes: make([]int, 4)}
 	o.Devices = append(o.Devices, Device{Name: "eth0", Kind: "nic", TxQueues: len(lanes), Node: -1, Qdisc: "mq"})

@@ -38,8 +38,8 @@ func TestHealthy(t *testing.T) {
 	}
 }
 
-// drained has a third of the packets handed to the devices by another CPU of the node than the one that chose the queue, as where
-// rings are full now and then.
+// drained has a third of the packets handed to the devices by another CPU of the node than the one that chose the
+// queue, as where rings are full now and then.
 func drained(o *Observation) {
 	for i := range o.Rows {
 		r := &o.Rows[i]
@@ -58,8 +58,8 @@ func drained(o *Observation) {
 	}
 }
 
-// TestSteered: what the lane program makes of random guests has no fault, also where there are more queues of guests than of the NIC
-// and they are shared by weight.
+// TestSteered: what the lane program makes of random guests has no fault, also where there are more queues of guests
+// than of the NIC and they are shared by weight.
 func TestSteered(t *testing.T) {
 	for seed := range 150 {
 		r := random(seed)

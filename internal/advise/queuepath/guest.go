@@ -2,9 +2,9 @@ package queuepath
 
 import "slices"
 
-// Of is what of a path concerns one guest: rows and lanes of packets that come from it or go to it, its workers, and the faults
-// that its packets meet: what others do on the same queues is what hurts it. What is told of devices, locks and what could not be seen
-// stays whole.
+// Of is what of a path concerns one guest: rows and lanes of packets that come from it or go to it, its workers, and
+// the faults that its packets meet: what others do on the same queues is what hurts it. What is told of devices, locks
+// and what could not be seen stays whole.
 func (p *Path) Of(guest string) *Path {
 	taps := map[string]bool{}
 	for _, d := range p.Devices {
@@ -33,7 +33,8 @@ func (p *Path) Of(guest string) *Path {
 	return &part
 }
 
-// met are the faults on whose queues packets of the path's rows were seen; of flapping, packets that flap. One whose cause is another's stands for itself.
+// met are the faults on whose queues packets of the path's rows were seen; of flapping, packets that flap. One whose
+// cause is another's stands for itself.
 func (p *Path) met(faults []Fault) []Fault {
 	met := []Fault{}
 	for _, f := range faults {

@@ -2,8 +2,8 @@ package queuepath
 
 import "testing"
 
-// TestOfOneGuest: of two guests' packets, and of what comes back from the NIC, one guest's are left, with what else there is to
-// know of the host.
+// TestOfOneGuest: of two guests' packets, and of what comes back from the NIC, one guest's are left, with what else
+// there is to know of the host.
 func TestOfOneGuest(t *testing.T) {
 	rx := func(device string) Queue { return Queue{Device: device, Direction: Rx} }
 	tx := func(device string) Queue { return Queue{Device: device, Direction: Tx} }

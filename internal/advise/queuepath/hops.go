@@ -74,8 +74,8 @@ func compareSides(a, b Side) int {
 	return cmp.Or(cmp.Compare(a.Device, b.Device), cmp.Compare(a.Direction, b.Direction))
 }
 
-// Depths is how many devices packets have passed before each side of a device, at most: the column that it stands in when the way
-// is drawn. Where packets go in a circle, the circle counts once.
+// Depths is how many devices packets have passed before each side of a device, at most: the column that it stands in
+// when the way is drawn. Where packets go in a circle, the circle counts once.
 func Depths(o *Observation) map[Side]int {
 	before := map[Side]map[Side]bool{}
 	for i := range o.Rows {

@@ -2,10 +2,10 @@ package queuepath
 
 import "slices"
 
-// inward tells whether what is transmitted on a device goes to a guest, whose queues are its own affair, and not to the wire. A tap
-// says so itself. A veth can be either: a container's end, or in a namespace what stands for a NIC. It leads to a guest if its packets came
-// out of a tunnel, or all came by one device that itself gets packets from more devices than this one (the NIC, for many containers), or if
-// with one partner only it sends more than it gets.
+// inward reports whether what is transmitted on a device goes to a guest, whose queues are its own affair, and not to
+// the wire. A tap says so itself. A veth can be either: a container's end, or in a namespace what stands for a NIC. It
+// leads to a guest if its packets came out of a tunnel, or all came by one device that itself gets packets from more
+// devices than this one (the NIC, for many containers), or if with one partner only it sends more than it gets.
 func (j *judge) inward(d *Device) bool {
 	if d.guest() {
 		return true

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestContainers: veths of one queue that get answers from all queues of a NIC have no fault; nor has a host of veths that answer as
-// much as they are sent, through a tunnel or not, while the same lanes on the way out are judged.
+// TestContainers: veths of one queue that get answers from all queues of a NIC have no fault; nor has a host of veths
+// that answer as much as they are sent, through a tunnel or not, while the same lanes on the way out are judged.
 func TestContainers(t *testing.T) {
 	for _, tunnel := range []bool{false, true} {
 		for _, nicKind := range []string{"nic", "veth"} {

@@ -9,8 +9,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// enough is the number of packets from which on one of several counts as a sender. How many they are is told by their weight (the inverse
-// of the sum of squared shares), so that stray packets of many do not make senders of them.
+// enough is the number of packets from which on one of several counts as a sender. How many they are is told by their
+// weight (the inverse of the sum of squared shares), so that stray packets of many do not make senders of them.
 func enough[K comparable](packets map[K]uint64, part float64) float64 {
 	var sum, squares float64
 	for _, n := range packets {
@@ -41,8 +41,8 @@ type load struct {
 	choosers map[int]uint64   // that chose the queue
 }
 
-// add counts a row. Where only the device that a packet came by is known (a segment or a copy of what was received) there is no
-// queue to tell senders apart by.
+// add counts a row. Where only the device that a packet came by is known (a segment or a copy of what was received)
+// there is no queue to tell senders apart by.
 func (l *load) add(r *Row, known bool) {
 	if l.byOrigin == nil {
 		l.byOrigin, l.byCPU, l.choosers = map[Queue]uint64{}, map[int]uint64{}, map[int]uint64{}
@@ -101,7 +101,7 @@ func (j *judge) queuesOf(s Side) []Queue {
 	return all
 }
 
-// weighs tells whether so many packets are enough for a fault.
+// weighs reports whether so many packets are enough for a fault.
 func (j *judge) weighs(packets uint64) bool {
 	return packets >= leastPackets && float64(packets) >= leastShare*float64(j.total) &&
 		(j.Watched <= 0 || float64(packets)/j.Watched >= leastRate)
@@ -114,7 +114,8 @@ func (j *judge) share(packets uint64) float64 {
 	return math.Min(1, float64(packets)/float64(j.total))
 }
 
-// senders are the origins that send a good part of a load, in order. The host's own packets have no origin besides the queue itself.
+// senders are the origins that send a good part of a load, in order. The host's own packets have no origin besides the
+// queue itself.
 func (l *load) senders(part float64) []Queue {
 	var all []Queue
 	least := enough(l.byOrigin, part)

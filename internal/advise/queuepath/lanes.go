@@ -49,10 +49,11 @@ func (l *Lane) Exit() Queue { return l.Stops[len(l.Stops)-1].Queue }
 // fewCPU is the share of a stop's packets below which a CPU is not named: an interrupt that went astray.
 const fewCPU = 0.01
 
-// Lanes joins rows to lanes, the widest first. Rows tell of two queues each, and of the origin: where one origin's packets are
-// divided at two devices in a row, which part went on as which was not counted, and the widest ways that fit are taken. Packets that
-// left the origin count, also those that came there before the window began; packets that came to a queue and were not seen to leave
-// it end there; more that leave a later queue than came to it (they were inside when the window began) are left out.
+// Lanes joins rows to lanes, the widest first. Rows tell of two queues each, and of the origin: where one origin's
+// packets are divided at two devices in a row, which part went on as which was not counted, and the widest ways that
+// fit are taken. Packets that left the origin count, also those that came there before the window began; packets that
+// came to a queue and were not seen to leave it end there; more that leave a later queue than came to it (they were
+// inside when the window began) are left out.
 func Lanes(o *Observation) []Lane {
 	byOrigin := map[Queue]*web{}
 	for i := range o.Rows {
@@ -168,8 +169,8 @@ func (w *web) unravel(origin Queue) []Lane {
 	}
 }
 
-// widest follows the widest strand from the origin to where packets end, takes off what fits through all of it, and tells how much
-// that is.
+// widest follows the widest strand from the origin to where packets end, takes off what fits through all of it, and
+// tells how much that is.
 func (w *web) widest(origin Queue, stays map[Queue]*amount) ([]Queue, amount) {
 	way := []Queue{origin}
 	var strands []*amount
@@ -241,7 +242,7 @@ func (l *Lane) describe(o *Observation) {
 	}
 }
 
-// guest tells whether a device leads to a guest.
+// guest reports whether a device leads to a guest.
 func (d *Device) guest() bool {
 	return d != nil && (d.Guest != "" || d.Kind == "tap" || d.Kind == "macvtap")
 }

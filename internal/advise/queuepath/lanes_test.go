@@ -50,7 +50,8 @@ func TestLanesAddUp(t *testing.T) {
 	}
 }
 
-// TestLanes: what is dropped on the way, the host's own, what goes from guest to guest, a circle, and a window that began in the midst.
+// TestLanes: what is dropped on the way, the host's own, what goes from guest to guest, a circle, and a window that
+// began in the midst.
 func TestLanes(t *testing.T) {
 	tap0, tap1, vx, nic := Queue{"vnet0", Rx, 1}, Queue{"vnet1", Tx, 0}, Queue{"vxlan0", Tx, 0}, Queue{"eth0", Tx, 3}
 	o := &Observation{Seconds: 1, Watched: 0.5, Devices: []Device{
@@ -89,7 +90,8 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// TestLanesFrames: frames that hold many packets keep to their lane, and ones that are cut on the way do not make others disappear.
+// TestLanesFrames: frames that hold many packets keep to their lane, and ones that are cut on the way do not make
+// others disappear.
 func TestLanesFrames(t *testing.T) {
 	in, vx, a, b := Queue{"vnet0", Rx, 0}, Queue{"vxlan0", Tx, 0}, Queue{"eth0", Tx, 0}, Queue{"eth0", Tx, 1}
 	o := &Observation{Devices: []Device{{Name: "vnet0", Kind: "tap"}, {Name: "eth0", Kind: "nic"}}, Rows: []Row{

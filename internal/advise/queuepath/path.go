@@ -17,8 +17,8 @@ func Judge(o *Observation) *Path {
 	return &Path{Observation: *o, Lanes: Lanes(o), Hops: Hops(o), Faults: Faults(o)}
 }
 
-// Joined tells whether packets were watched on their way. Where they could not be, rows hold what each queue carried and no more, of
-// which nothing follows.
+// Joined reports whether packets were watched on their way. Where they could not be, rows hold what each queue carried
+// and no more, of which nothing follows.
 func (o *Observation) Joined() bool {
 	for i := range o.Rows {
 		if o.Rows[i].CPU >= 0 {

@@ -1,11 +1,12 @@
-// Package queuepath works out which queue of which device packets take on their way between guests and the wire, what is
-// wrong with the way, and what would keep the lanes apart. It is pure: package queuepath/trace watches the kernel, package
-// queuepath/lanes holds the program that carries a queue's number on, and both speak in the types of this file.
+// Package queuepath works out which queue of which device packets take on their way between guests and the wire, what
+// is wrong with the way, and what would keep the lanes apart. It is pure: package queuepath/trace watches the kernel,
+// package queuepath/lanes holds the program that carries a queue's number on, and both speak in the types of this file.
 package queuepath
 
 import "mpps/internal/model/setting"
 
-// Direction is which way a packet goes through a device, as the kernel sees it: what a guest sends is received by its tap.
+// Direction is which way a packet goes through a device, as the kernel sees it: what a guest sends is received by its
+// tap.
 type Direction string
 
 // The directions.
@@ -36,11 +37,12 @@ type Row struct {
 	Thread  int    `json:"thread,omitempty"` // thread that was on the CPU at a first sight (a vhost worker); 0: none, softirq of an idle CPU
 }
 
-// First tells whether a row is a packet's first sight on the host.
+// First reports whether a row is a packet's first sight on the host.
 func (r *Row) First() bool { return r.From == r.To }
 
-// Chooser is the CPU that chose the queue To: the one that had the packet at From. The CPU that hands it to the device can be another:
-// where a ring was full, the one that its completion interrupts goes on with what waits (net/core/dev.c, netif_schedule_queue).
+// Chooser is the CPU that chose the queue To: the one that had the packet at From. The CPU that hands it to the device
+// can be another: where a ring was full, the one that its completion interrupts goes on with what waits
+// (net/core/dev.c, netif_schedule_queue).
 func (r *Row) Chooser() int {
 	if r.First() {
 		return r.CPU
@@ -65,8 +67,9 @@ type Device struct {
 	Lanes    []setting.Lane   `json:"lanes,omitempty"`  // windows of its transmit queues that the steering program gives to taps, by the taps' names
 }
 
-// Terminal tells whether packets leave the host's stack by the device: what is transmitted on it goes to the wire or to a guest.
-// A macvtap is none: what its guest sends is transmitted on it, and goes on to the device below (drivers/net/tap.c, tap_get_user).
+// Terminal reports whether packets leave the host's stack by the device: what is transmitted on it goes to the wire or
+// to a guest. A macvtap is none: what its guest sends is transmitted on it, and goes on to the device below
+// (drivers/net/tap.c, tap_get_user).
 func (d *Device) Terminal() bool {
 	return d.Kind == "nic" || d.Kind == "tap" || d.Kind == "veth"
 }
@@ -80,7 +83,8 @@ type Contention struct {
 	WaitNS uint64 `json:"wait_ns"` // of all waits together
 }
 
-// Requeues is how often a device's queue discipline got a packet back because the ring of the device's queue was full or stopped.
+// Requeues is how often a device's queue discipline got a packet back because the ring of the device's queue was full
+// or stopped.
 type Requeues struct {
 	Device string `json:"device"`
 	Count  uint64 `json:"count"`

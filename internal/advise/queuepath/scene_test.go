@@ -8,8 +8,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// scene is a host whose way of choosing queues is that of the kernel (net/core/dev.c, netdev_pick_tx): XPS, else the recorded queue, else
-// a hash of the flow; a device with one queue erases what was recorded.
+// scene is a host whose way of choosing queues is that of the kernel (net/core/dev.c, netdev_pick_tx): XPS, else the
+// recorded queue, else a hash of the flow; a device with one queue erases what was recorded.
 type scene struct {
 	guests, queues int // queues of each guest
 	flows          int // of each guest queue
@@ -153,7 +153,8 @@ func (s *scene) send(rows counts, g, q, f, cpu, thread int) {
 	}
 }
 
-// receive is the answers to a flow, by the NIC's hash on its receive queues and by the tap's memory of the flow on the guest's queue.
+// receive is the answers to a flow, by the NIC's hash on its receive queues and by the tap's memory of the flow on the
+// guest's queue.
 func (s *scene) receive(rows counts, g, q, f int) {
 	queue := hashOf(f, q, g, 7) % s.nic.RxQueues
 	cpu := queue % len(s.nodes)
@@ -165,8 +166,8 @@ func (s *scene) receive(rows counts, g, q, f int) {
 	rows.add(rowKey{origin, origin, Queue{tapName(g), Tx, q}, cpu, cpu}, s.packets, 0, 0)
 }
 
-// stray adds what no host is without: ARP and the like from every guest by any queue, an administrator's session, a thread that the
-// scheduler moved once, a few waits for a lock.
+// stray adds what no host is without: ARP and the like from every guest by any queue, an administrator's session, a
+// thread that the scheduler moved once, a few waits for a lock.
 func (s *scene) stray(rows counts) {
 	for g := range s.guests {
 		origin := Queue{tapName(g), Rx, s.noise.IntN(s.queues)}

@@ -63,7 +63,7 @@ type Steered struct {
 	taps []string // of the lanes, as they are called now
 }
 
-// Advice is what mpps does not do by itself: a device or a guest would have to be made anew.
+// Advice is what mpps does not do by itself: a device or a guest would have to be remade.
 type Advice struct {
 	Text    string `json:"text"`
 	Command string `json:"command,omitempty"`
@@ -93,8 +93,9 @@ func SteerAddresses(h *facts.Host, o *Observation, options SteerOptions) []setti
 	return append(all, s.qdiscAddresses()...)
 }
 
-// Steer plans what keeps each guest queue's packets on a NIC queue of their own, as far as there are enough, and shares them
-// by weight where there are not. o may be nil: then nothing is known but what the host is. h must hold readings of SteerAddresses.
+// Steer plans what keeps each guest queue's packets on a NIC queue of their own, as far as there are enough, and shares
+// them by weight where there are not. o may be nil: then nothing is known but what the host is. h must hold readings of
+// SteerAddresses.
 func Steer(h *facts.Host, o *Observation, options SteerOptions) (*Steering, error) {
 	s := newSteerer(h, o, options)
 	groups, err := s.groups()

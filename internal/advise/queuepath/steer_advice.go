@@ -11,9 +11,10 @@ import (
 // ownChoice are drivers with an ndo_select_queue that does not, or not always, follow the packet's queue and XPS.
 var ownChoice = []string{"hv_netvsc", "cxgb4", "bnx2x"}
 
-// choosers are the devices between a group's taps and its NICs that choose a queue of their own, and write it where the tap's was: with
-// one queue they erase it, with several they shift it by one, since a transmit queue counts from 0 and a recorded one from 1
-// (net/core/dev.c, netdev_core_pick_tx). A bond keeps it (drivers/net/bonding, bond_select_queue).
+// choosers are the devices between a group's taps and its NICs that choose a queue of their own, and write it where the
+// tap's was: with one queue they erase it, with several they shift it by one, since a transmit queue counts from 0 and
+// a recorded one from 1 (net/core/dev.c, netdev_core_pick_tx). A bond keeps it (drivers/net/bonding,
+// bond_select_queue).
 func (s *steerer) choosers(g group) []*facts.Tunnel {
 	return slices.DeleteFunc(s.between(g.taps), func(t *facts.Tunnel) bool { return !slices.Contains(overlays, t.Type) })
 }
@@ -36,7 +37,8 @@ func (s *steerer) between(taps []string) []*facts.Tunnel {
 	return all
 }
 
-// above tells whether packets that enter one device may come to another: a port of a bridge, or what is below a VLAN or bond.
+// above reports whether packets that enter one device may come to another: a port of a bridge, or what is below a VLAN
+// or bond.
 func (s *steerer) above(device, below string) bool {
 	seen := map[string]bool{}
 	var descend func(string) bool
@@ -63,7 +65,7 @@ func (s *steerer) above(device, below string) bool {
 	return descend(device)
 }
 
-// advise says what would help besides: mpps does not make a device or a guest anew.
+// advise says what would help besides: mpps does not make a device or a guest again.
 func (s *steerer) advise(g group, one Steered) []Advice {
 	var all []Advice
 	want := max(2, one.Queues)

@@ -30,8 +30,8 @@ func (s *steerer) apart(g group) string {
 	return fmt.Sprintf("%s alone sends by %s, nothing on the way erases its queue, and there is no XPS: queue n leaves by queue n", g.senders[0].Guest, g.ports[0].name)
 }
 
-// seenApart tells whether lanes were seen to be apart: each queue of each tap sent enough to tell, by one queue of the NIC that no other
-// took, and nothing else was wrong.
+// seenApart reports whether lanes were seen to be apart: each queue of each tap sent enough to tell, by one queue of
+// the NIC that no other took, and nothing else was wrong.
 func (s *steerer) seenApart(g group) string {
 	exits, shares := map[Queue]map[Queue]uint64{}, map[Queue]map[Queue]uint64{} // by origin, by queue of a NIC
 	note := func(all map[Queue]map[Queue]uint64, at, other Queue, n uint64) {
@@ -70,7 +70,7 @@ func (s *steerer) seenApart(g group) string {
 	return fmt.Sprintf("%d packets were watched: lanes are apart", total)
 }
 
-// alone tells whether one of some queues has nearly all packets, and those are enough to tell.
+// alone reports whether one of some queues has nearly all packets, and those are enough to tell.
 func alone(packets map[Queue]uint64) bool {
 	most, total := uint64(0), uint64(0)
 	for _, n := range packets {

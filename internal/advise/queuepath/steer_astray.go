@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Astray lists what was seen, once lanes were steered, to leave by another queue than was planned: more than a twentieth of a lane's
-// packets, of lanes that sent enough to tell.
+// Astray lists what was seen, once lanes were steered, to leave by another queue than was planned: more than a
+// twentieth of a lane's packets, of lanes that sent enough to tell.
 func Astray(o *Observation, s *Steering) []string {
 	var all []string
 	for i := range s.Groups {

@@ -137,7 +137,7 @@ func (s *steerer) groups() ([]group, error) {
 	return all, nil
 }
 
-// together tells whether a tap sends by a port and one of a group's.
+// together reports whether a tap sends by a port and one of a group's.
 func (s *steerer) together(g group, p port) bool {
 	for _, nics := range s.behind {
 		if slices.Contains(nics, p.name) && slices.ContainsFunc(g.ports, func(in port) bool { return slices.Contains(nics, in.name) }) {
@@ -147,9 +147,9 @@ func (s *steerer) together(g group, p port) bool {
 	return false
 }
 
-// enoughQueues refuses NICs with one transmit queue: there is nothing to keep apart. And those whose queues are divided into traffic
-// classes: of the queue that a packet carries the kernel takes the remainder within its class (net/core/dev.c, skb_tx_hash), and XPS has
-// a map for each class.
+// enoughQueues refuses NICs with one transmit queue: there is nothing to keep apart. And those whose queues are divided
+// into traffic classes: of the queue that a packet carries the kernel takes the remainder within its class
+// (net/core/dev.c, skb_tx_hash), and XPS has a map for each class.
 func (s *steerer) enoughQueues(g group) error {
 	for _, p := range g.ports {
 		if n := s.nic(p.name); n != nil && n.Classes > 1 {
@@ -206,7 +206,8 @@ func (s *steerer) sends(t facts.Tap, g group) bool {
 	return slices.ContainsFunc(g.ports, func(p port) bool { return slices.Contains(s.behind[t.Name], p.name) })
 }
 
-// sender is a tap with whose it is. One of libvirt's is named by the guest's address: it is called otherwise after the next start.
+// sender is a tap with whose it is. One of libvirt's is named by the guest's address: it is called otherwise after the
+// next start.
 func (s *steerer) sender(t facts.Tap) Sender {
 	one := Sender{Tap: t.Name, Guest: t.Name, Queues: max(1, t.RxQueues), Weight: 1, Node: -1}
 	for i := range s.host.Guests {

@@ -10,7 +10,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// TestSteerBond: ports of a bond have the same windows, of the queues that the smaller one has; other NICs have their own.
+// TestSteerBond: ports of a bond have the same windows, of the queues that the smaller one has; other NICs have their
+// own.
 func TestSteerBond(t *testing.T) {
 	h := steerHost(2, 4, 16)
 	float(h, 0)
@@ -45,7 +46,8 @@ func TestSteerBond(t *testing.T) {
 	}
 }
 
-// TestSteerWeights: where there are too few queues they are shared by weight, and a guest's weight is that of all its taps.
+// TestSteerWeights: where there are too few queues they are shared by weight, and a guest's weight is that of all its
+// taps.
 func TestSteerWeights(t *testing.T) {
 	h := steerHost(3, 8, 8)
 	for i := range 3 {
@@ -66,7 +68,7 @@ func TestSteerWeights(t *testing.T) {
 	}
 }
 
-// TestSteerAdvice: what needs a device or a guest made anew is told, with the command.
+// TestSteerAdvice: what needs a device or a guest remade is told, with the command.
 func TestSteerAdvice(t *testing.T) {
 	h := steerHost(2, 1, 8)
 	through(h, 1, false)
@@ -141,8 +143,8 @@ func TestSteerBigHosts(t *testing.T) {
 	}
 }
 
-// TestSteerSeen: where a tap's packets leave is seen where no configuration tells: a tunnel by its route, a tap without a bridge, a NIC
-// that has no hardware behind it.
+// TestSteerSeen: where a tap's packets leave is seen where no configuration tells: a tunnel by its route, a tap without
+// a bridge, a NIC that has no hardware behind it.
 func TestSteerSeen(t *testing.T) {
 	h := steerHost(2, 2, 8)
 	through(h, 1, true)

@@ -7,11 +7,13 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// nearlyAll is the part of a tap's packets from which on a NIC that was named is steered without the others that the tap sends by.
+// nearlyAll is the part of a tap's packets from which on a NIC that was named is steered without the others that the
+// tap sends by.
 const nearlyAll = 0.9
 
-// leaving counts, by tap and device, the packets that were seen to leave the host; those for guests stay in it. A veth leads to a
-// container where packets leave by NICs; where there is none it may stand for one, as it does if it was named.
+// leaving counts, by tap and device, the packets that were seen to leave the host; those for guests stay in it. A veth
+// leads to a container where packets leave by NICs; where there is none it may stand for one, as it does if it was
+// named.
 func leaving(o *Observation, named string) map[string]map[string]uint64 {
 	if o == nil {
 		return nil
@@ -55,8 +57,8 @@ func leaving(o *Observation, named string) map[string]map[string]uint64 {
 	return all
 }
 
-// findNICs notes which NICs each tap's packets leave by, and tells which NICs these are. A tap that sent too little to tell, such as a
-// broadcast that came out everywhere, counts where most of that left, if others leave there too.
+// findNICs notes which NICs each tap's packets leave by, and tells which NICs these are. A tap that sent too little to
+// tell, such as a broadcast that came out everywhere, counts where most of that left, if others leave there too.
 func (s *steerer) findNICs() (used map[string]bool) {
 	s.behind, used = map[string][]string{}, map[string]bool{}
 	var quiet []string
@@ -85,9 +87,9 @@ func (s *steerer) findNICs() (used map[string]bool) {
 	return used
 }
 
-// nics are the NICs that a tap's packets leave by: what stands below its bridge and, where that is a tunnel without a device of its own
-// below it, an Open vSwitch, or no bridge but a route, where its packets were seen to leave, or if it is silent where it has lanes. Of a
-// port of a bridge of which nothing is known the NIC that was named counts.
+// nics are the NICs that a tap's packets leave by: what stands below its bridge and, where that is a tunnel without a
+// device of its own below it, an Open vSwitch, or no bridge but a route, where its packets were seen to leave, or if it
+// is silent where it has lanes. Of a port of a bridge of which nothing is known the NIC that was named counts.
 func (s *steerer) nics(t facts.Tap) []string {
 	if found := s.paths.NICs(t.Master); len(found) > 0 {
 		return found
@@ -103,8 +105,9 @@ func (s *steerer) nics(t facts.Tap) []string {
 	return found
 }
 
-// seenNICs are the NICs that a good part of a tap's packets was seen to leave by: not those that a broadcast came out of. One that was
-// named stands alone where nearly all leave by it, unless the tap has lanes at another: a packet carries one number for all.
+// seenNICs are the NICs that a good part of a tap's packets was seen to leave by: not those that a broadcast came out
+// of. One that was named stands alone where nearly all leave by it, unless the tap has lanes at another: a packet
+// carries one number for all.
 func (s *steerer) seenNICs(t facts.Tap, standing []string) []string {
 	by := s.leaves[t.Name]
 	total := sum(by)

@@ -11,8 +11,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// routed is a host whose guests send by a tunnel that no configuration binds to a NIC, and what was seen of it: each guest sends 100,000
-// packets by eth0, and as many as stray says by another device.
+// routed is a host whose guests send by a tunnel that no configuration binds to a NIC, and what was seen of it: each
+// guest sends 100,000 packets by eth0, and as many as stray says by another device.
 func routed(other Device, stray uint64) (*facts.Host, *Observation) {
 	h := steerHost(2, 2, 8)
 	through(h, 1, true)
@@ -128,7 +128,8 @@ func TestSteerManyQueues(t *testing.T) {
 	}
 }
 
-// TestSteerQuick: rows are counted once, not once for each tap: to find the NICs of 400 taps takes about as long as to draw the lanes.
+// TestSteerQuick: rows are counted once, not once for each tap: to find the NICs of 400 taps takes about as long as to
+// draw the lanes.
 func TestSteerQuick(t *testing.T) {
 	h := steerHost(400, 8, 16)
 	h.Bridges[0].Ports = nil // nothing tells where they leave

@@ -11,8 +11,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// planProgram clears XPS, which comes before the queue that a packet carries (net/core/dev.c, netdev_pick_tx), and attaches the
-// programs.
+// planProgram clears XPS, which comes before the queue that a packet carries (net/core/dev.c, netdev_pick_tx), and
+// attaches the programs.
 func (s *steerer) planProgram(g group, one Steered) []plan.Change {
 	var changes []plan.Change
 	for _, p := range g.ports {
@@ -49,7 +49,8 @@ func (s *steerer) byProgramNow(g group) []setting.Lane {
 	return nil
 }
 
-// classic tells whether the kernel has no tcx. Where nobody asked it, as on a recorded machine, the release tells (6.6, commit e420bed02507).
+// classic reports whether the kernel has no tcx. Where nobody asked it, as on a recorded machine, the release tells
+// (6.6, commit e420bed02507).
 func (s *steerer) classic() bool {
 	if asked := s.host.Kernel.Lanes; asked != nil {
 		return !asked.TCX

@@ -11,9 +11,9 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// lockedBy is the queueing discipline by which lanes wait for each other on a device that would let them pass without a lock
-// (net/core/dev.c, __dev_queue_xmit). One discipline has one lock; mq has one for each queue, which is enough for as many lanes. A device
-// that takes a lock of its own gains nothing.
+// lockedBy is the queueing discipline by which lanes wait for each other on a device that would let them pass without a
+// lock (net/core/dev.c, __dev_queue_xmit). One discipline has one lock; mq has one for each queue, which is enough for
+// as many lanes. A device that takes a lock of its own gains nothing.
 func (s *steerer) lockedBy(g group, t *facts.Tunnel) (q setting.Qdisc, r setting.Reading, locked bool) {
 	lanes := 0
 	for _, sender := range g.senders {
@@ -27,7 +27,8 @@ func (s *steerer) lockedBy(g group, t *facts.Tunnel) (q setting.Qdisc, r setting
 	return q, r, q.Kind != "mq" || lanes > t.TxQueues
 }
 
-// planQdiscs takes disciplines off the virtual devices that a group's packets pass. What cannot be put back as it was stays.
+// planQdiscs takes disciplines off the virtual devices that a group's packets pass. What cannot be put back as it was
+// stays.
 func (s *steerer) planQdiscs(g group) []plan.Change {
 	var changes []plan.Change
 	for _, t := range s.between(g.taps) {

@@ -27,7 +27,8 @@ func refusedWith(t *testing.T, h *facts.Host, options SteerOptions, says ...stri
 	}
 }
 
-// TestSteerQdisc: a discipline whose lock all lanes take is taken off a virtual device that needs none, where it can be put back.
+// TestSteerQdisc: a discipline whose lock all lanes take is taken off a virtual device that needs none, where it can be
+// put back.
 func TestSteerQdisc(t *testing.T) {
 	at := setting.Of(setting.RootQdisc, "vx0")
 	foreign := setting.Value("htb 1:")
@@ -75,7 +76,8 @@ func TestSteerQdisc(t *testing.T) {
 	}
 }
 
-// TestSteerQdiscOnce: a tunnel whose packets were seen to leave by two NICs, each guest's by one, loses its discipline once.
+// TestSteerQdiscOnce: a tunnel whose packets were seen to leave by two NICs, each guest's by one, loses its discipline
+// once.
 func TestSteerQdiscOnce(t *testing.T) {
 	h, o := routed(Device{Name: "eno1", Kind: "nic", TxQueues: 4, RxQueues: 4, Node: -1}, 0)
 	for i := range o.Rows {

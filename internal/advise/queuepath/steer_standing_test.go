@@ -6,7 +6,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// TestSteerSilent: where only watching tells by which NIC a tap sends, a guest that is silent keeps the lanes that it has.
+// TestSteerSilent: where only watching tells by which NIC a tap sends, a guest that is silent keeps the lanes that it
+// has.
 func TestSteerSilent(t *testing.T) {
 	const stands = "52:54:00:00:00:00=4+2 52:54:00:00:00:01=0+2"
 	for _, silent := range []int{1, 2} {

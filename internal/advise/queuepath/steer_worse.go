@@ -45,8 +45,8 @@ func (s *steerer) weigh(g *group) {
 	}
 }
 
-// worse says by how much windows would crowd the fullest queue of a NIC more than it was seen to be; empty where they would not. A lane
-// that takes a queue for itself crowds nobody, even if its flows were on several before.
+// worse says by how much windows would crowd the fullest queue of a NIC more than it was seen to be; empty where they
+// would not. A lane that takes a queue for itself crowds nobody, even if its flows were on several before.
 func (s *steerer) worse(g group, lanes []setting.Lane) string {
 	for _, p := range g.ports {
 		from, to := s.sent(p.name)

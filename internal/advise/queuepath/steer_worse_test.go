@@ -28,7 +28,8 @@ func seenOn(h *facts.Host, sent func(tap, queue int) uint64, exit func(tap, queu
 	return o
 }
 
-// TestSteerBusyAndIdle: one guest with as many busy queues as the NIC has, and eight that send next to nothing by one queue each.
+// TestSteerBusyAndIdle: one guest with as many busy queues as the NIC has, and eight that send next to nothing by one
+// queue each.
 func TestSteerBusyAndIdle(t *testing.T) {
 	for _, by := range []Means{"", ByProgram, ByXPS} {
 		h := steerHost(1, 8, 8)
@@ -49,7 +50,8 @@ func TestSteerBusyAndIdle(t *testing.T) {
 	}
 }
 
-// TestSteerNeverWorse: whatever was seen, the fullest queue has no more than before once it is steered, but for a lane of its own.
+// TestSteerNeverWorse: whatever was seen, the fullest queue has no more than before once it is steered, but for a lane
+// of its own.
 func TestSteerNeverWorse(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	steered, left := 0, 0

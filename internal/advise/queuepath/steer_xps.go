@@ -27,8 +27,8 @@ func (s *steerer) threads(g group, i int) []facts.Thread {
 	return nil
 }
 
-// noXPS says why the CPU that sends does not tell whose packet it is; empty where it does. A tap hands what its guest sends to the
-// stack on the CPU of the vhost thread, and there it goes on to the NIC.
+// noXPS says why the CPU that sends does not tell whose packet it is; empty where it does. A tap hands what its guest
+// sends to the stack on the CPU of the vhost thread, and there it goes on to the NIC.
 func (s *steerer) noXPS(g group) string {
 	at := map[int]string{}
 	for i, sender := range g.senders {
@@ -66,7 +66,8 @@ func (s *steerer) tap(name string) *facts.Tap {
 	return nil
 }
 
-// byXPSNow are the windows that XPS of a group's first NIC comes to now: of senders whose CPUs have queues that lie side by side.
+// byXPSNow are the windows that XPS of a group's first NIC comes to now: of senders whose CPUs have queues that lie
+// side by side.
 func (s *steerer) byXPSNow(g group) []setting.Lane {
 	p := g.ports[0]
 	queueOf := map[int]int{}
@@ -94,8 +95,8 @@ func (s *steerer) byXPSNow(g group) []setting.Lane {
 	return lanes
 }
 
-// planXPS gives the CPU of each vhost thread the queue of its lane, and the other CPUs the queues that have the fewest. A lane
-// program that is there goes: XPS would come before it.
+// planXPS gives the CPU of each vhost thread the queue of its lane, and the other CPUs the queues that have the fewest.
+// A lane program that is there goes: XPS would come before it.
 func (s *steerer) planXPS(g group, one Steered) []plan.Change {
 	var changes []plan.Change
 	for _, p := range g.ports {

@@ -19,15 +19,17 @@ type Sender struct {
 	Node    int       // NUMA node of the CPUs that send for it; −1: several, or not known
 }
 
-// Windows divides a NIC's transmit queues among those that send through it. Where there are enough queues each gets as many as it
-// has itself, and no two share one. Where there are fewer queues than theirs together, lanes are balanced and not senders: windows may
-// overlap, so that one who is idle takes nothing from one who is busy, and no queue has several lanes while one has none. Lanes
-// count by the packets that were seen, all alike where none were. Where weights were asked for each gets queues of its own by weight, at
-// least one and no more than it has, and of more senders than queues each gets one, the weights on the queues as even as can be.
+// Windows divides a NIC's transmit queues among those that send through it. Where there are enough queues each gets as
+// many as it has itself, and no two share one. Where there are fewer queues than theirs together, lanes are balanced
+// and not senders: windows may overlap, so that one who is idle takes nothing from one who is busy, and no queue has
+// several lanes while one has none. Lanes count by the packets that were seen, all alike where none were. Where weights
+// were asked for each gets queues of its own by weight, at least one and no more than it has, and of more senders than
+// queues each gets one, the weights on the queues as even as can be.
 //
-// before are windows that stand. As few of them move as possible: none where a sender goes, or where one comes and there is room
-// in one piece. nodes are the NUMA nodes of the CPUs that serve the NIC's queues, by queue, −1 or none where it is not known: of places
-// that are as good the one with the most queues on the sender's node is taken. The result is in the order of the senders.
+// before are windows that stand. As few of them move as possible: none where a sender goes, or where one comes and
+// there is room in one piece. nodes are the NUMA nodes of the CPUs that serve the NIC's queues, by queue, −1 or none
+// where it is not known: of places that are as good the one with the most queues on the sender's node is taken. The
+// result is in the order of the senders.
 func Windows(senders []Sender, queues int, nodes []int, before []setting.Lane) []setting.Lane {
 	if queues < 1 || len(senders) == 0 {
 		return nil
@@ -60,7 +62,8 @@ func weight(s Sender) float64 {
 	return 1
 }
 
-// counts are how many queues each sender gets, by progressive filling: the next one goes to who has the least for its weight.
+// counts are how many queues each sender gets, by progressive filling: the next one goes to who has the least for its
+// weight.
 func (d *division) counts(senders []Sender) []int {
 	counts := make([]int, len(senders))
 	left := d.queues - len(senders)
@@ -85,8 +88,8 @@ func (d *division) counts(senders []Sender) []int {
 	return counts
 }
 
-// poorer tells whether one sender has less for its weight than another. Of two that have the same the one comes first that had
-// more before than now, then the one whose name does.
+// poorer reports whether one sender has less for its weight than another. Of two that have the same the one comes first
+// that had more before than now, then the one whose name does.
 func (d *division) poorer(senders []Sender, counts []int, i, j int) bool {
 	a, b := float64(counts[i])*weight(senders[j]), float64(counts[j])*weight(senders[i])
 	return cmp.Or(
@@ -104,8 +107,8 @@ func (d *division) hadMore(s Sender, now int) int {
 	return 0
 }
 
-// shared gives each of more senders than there are queues one of them. Who has one stays, who comes goes where the least is, and then
-// senders move from fuller queues to emptier ones while that makes the two more even.
+// shared gives each of more senders than there are queues one of them. Who has one stays, who comes goes where the
+// least is, and then senders move from fuller queues to emptier ones while that makes the two more even.
 func (d *division) shared(senders []Sender) []setting.Lane {
 	loads := make([]float64, d.queues)
 	at := make([]int, len(senders))

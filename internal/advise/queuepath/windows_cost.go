@@ -6,14 +6,14 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// cost is what a window makes of the queues: how full the fullest would be, by how much the sum of squares grows, and how many of its
-// queues are served on another node.
+// cost is what a window makes of the queues: how full the fullest would be, by how much the sum of squares grows, and
+// how many of its queues are served on another node.
 type cost struct {
 	fullest, squares float64
 	remote           int
 }
 
-// less tells whether one cost is less than another by more than rounding.
+// less reports whether one cost is less than another by more than rounding.
 func (c cost) less(than cost) bool {
 	switch {
 	case c.fullest < than.fullest*(1-1e-9):
@@ -46,7 +46,8 @@ func (b *balance) costOver(fullest float64, on []float64, i int, l setting.Lane)
 	return c
 }
 
-// best is the best window for a sender: the widest that leaves the fullest queue as it is, else the one that fills it least.
+// best is the best window for a sender: the widest that leaves the fullest queue as it is, else the one that fills it
+// least.
 func (b *balance) best(on []float64, i int) setting.Lane {
 	whole := min(len(b.loads[i]), b.queues)
 	fullest := slices.Max(on)

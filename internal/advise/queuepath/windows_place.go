@@ -111,7 +111,8 @@ func gaps(taken []bool) []gap {
 	return all
 }
 
-// pack places pieces in what is free: by node and by what is left over, or where that does not come out any way that does.
+// pack places pieces in what is free: by node and by what is left over, or where that does not come out any way that
+// does.
 func (d *division) pack(taken []bool, pieces []piece, bases []int) bool {
 	sorted := slices.Clone(pieces)
 	slices.SortStableFunc(sorted, func(a, b piece) int { return b.count - a.count })
@@ -138,7 +139,8 @@ func (d *division) pack(taken []bool, pieces []piece, bases []int) bool {
 	return true
 }
 
-// best is the best place for a piece, −1 where there is none: the fewest queues of another node, where it was, the smallest gap.
+// best is the best place for a piece, −1 where there is none: the fewest queues of another node, where it was, the
+// smallest gap.
 func (d *division) best(taken []bool, p piece) int {
 	best, cost := -1, [3]int{}
 	for _, g := range gaps(taken) {
@@ -173,7 +175,8 @@ func (d *division) remote(base int, p piece) int {
 	return n
 }
 
-// fit places the pieces, the largest first, in gaps in any way; it gives up after so many steps as are a few milliseconds.
+// fit places the pieces, the largest first, in gaps in any way; it gives up after so many steps as are a few
+// milliseconds.
 func fit(free []gap, pieces []piece, found map[int]int, steps *int) bool {
 	if len(pieces) == 0 {
 		return true

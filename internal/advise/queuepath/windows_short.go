@@ -42,9 +42,9 @@ func (d *division) short(senders []Sender) []setting.Lane {
 	return lanes
 }
 
-// choose takes the first of four divisions whose fullest queue is nearly as empty as any can make it: what stands, with room made
-// for who is new; the same with a few moved; each its own, since a window of one's own is worth having where nobody's lanes are the
-// more crowded for it; and overlapping windows, made anew.
+// choose takes the first of four divisions whose fullest queue is nearly as empty as any can make it: what stands, with
+// room made for who is new; the same with a few moved; each its own, since a window of one's own is worth having where
+// nobody's lanes are the more crowded for it; and overlapping windows, remade.
 func (d *division) choose(senders []Sender) []setting.Lane {
 	b := newBalance(d, senders)
 	candidates, allowed := [][]setting.Lane{d.own(senders), b.fill(b.even())}, []float64{near, near}
@@ -82,8 +82,8 @@ type balance struct {
 	order   []int       // of the senders, who sends most first
 }
 
-// newBalance counts each lane by its packets where those were seen, and all alike where they were not. A silent lane counts a little:
-// it goes where nobody is.
+// newBalance counts each lane by its packets where those were seen, and all alike where they were not. A silent lane
+// counts a little: it goes where nobody is.
 func newBalance(d *division, senders []Sender) *balance {
 	b := &balance{division: d, senders: senders, little: 1}
 	seen := 0.0
@@ -130,8 +130,8 @@ func (b *balance) keep(before map[string]setting.Lane) ([]setting.Lane, bool) {
 	return lanes, some
 }
 
-// even places all anew, who sends most first, and moves senders as long as that makes queues more even. Who is silent comes last, and
-// moves nobody.
+// even places all again, who sends most first, and moves senders as long as that makes queues more even. Who is silent
+// comes last, and moves nobody.
 func (b *balance) even() []setting.Lane {
 	lanes := make([]setting.Lane, len(b.senders))
 	on := b.on(lanes)
@@ -166,7 +166,8 @@ func (b *balance) replace(on []float64, lanes []setting.Lane, i int) bool {
 	return found != was
 }
 
-// mend moves senders away from the fullest queue, one after the other, until it is as empty as it must be, or nobody's going helps.
+// mend moves senders away from the fullest queue, one after the other, until it is as empty as it must be, or nobody's
+// going helps.
 func (b *balance) mend(lanes []setting.Lane) []setting.Lane {
 	on, before := b.on(lanes), slices.Clone(lanes)
 	was := slices.Max(on)
@@ -197,8 +198,8 @@ func (b *balance) mend(lanes []setting.Lane) []setting.Lane {
 	return lanes
 }
 
-// fill shifts windows over queues that nobody has while others have several lanes, those of who sends least first, where that makes the
-// fullest no fuller.
+// fill shifts windows over queues that nobody has while others have several lanes, those of who sends least first,
+// where that makes the fullest no fuller.
 func (b *balance) fill(lanes []setting.Lane) []setting.Lane {
 	for left := b.holes(lanes); left > 0; {
 		if !b.shift(lanes, left) {

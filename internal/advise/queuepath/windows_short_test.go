@@ -11,7 +11,8 @@ import (
 
 func busy(queues int, packets float64) []float64 { return slices.Repeat([]float64{packets}, queues) }
 
-// TestIdleTakeNothing: a guest with as many busy queues as the NIC has keeps them all, however many idle ones there are beside it.
+// TestIdleTakeNothing: a guest with as many busy queues as the NIC has keeps them all, however many idle ones there are
+// beside it.
 func TestIdleTakeNothing(t *testing.T) {
 	senders := []Sender{{Tap: "tap0", Queues: 8, Node: -1, Seen: busy(8, 10_000)}}
 	for i := range 8 {
@@ -38,8 +39,8 @@ func TestIdleTakeNothing(t *testing.T) {
 	}
 }
 
-// TestIdleHalveNobody: whoever comes and sends nothing, the busy ones have about what they had without; which of many divisions that are
-// nearly as good is found depends on the order.
+// TestIdleHalveNobody: whoever comes and sends nothing, the busy ones have about what they had without; which of many
+// divisions that are nearly as good is found depends on the order.
 func TestIdleHalveNobody(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for range 2000 {

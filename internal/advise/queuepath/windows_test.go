@@ -115,7 +115,8 @@ func fullest(senders []Sender, queues int, lanes []setting.Lane) float64 {
 	return slices.Max(on)
 }
 
-// balanced checks that no queue is fuller than with windows of one's own, nor much fuller than the fairest division of lanes.
+// balanced checks that no queue is fuller than with windows of one's own, nor much fuller than the fairest division of
+// lanes.
 func balanced(t *testing.T, senders []Sender, queues int, lanes []setting.Lane) {
 	t.Helper()
 	d := division{queues: queues, before: map[string]setting.Lane{}}
@@ -224,7 +225,8 @@ func moved(before, after []setting.Lane) int {
 	return n
 }
 
-// TestWindowsStay: where one goes, or one comes and there is room, nobody moves; otherwise as few as any division needs.
+// TestWindowsStay: where one goes, or one comes and there is room, nobody moves; otherwise as few as any division
+// needs.
 func TestWindowsStay(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	enough, tight := 0, 0

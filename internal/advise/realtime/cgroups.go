@@ -51,7 +51,8 @@ func cgroups(v *view) {
 	}
 }
 
-// hostGroup judges a group that is no guest's: machine.slice must have the guests' CPUs, others that name CPUs not the quiet ones.
+// hostGroup judges a group that is no guest's: machine.slice must have the guests' CPUs, others that name CPUs not the
+// quiet ones.
 func (v *view) hostGroup(c facts.Cgroup) {
 	if c.Path == "machine.slice" || c.Path == "machine" || strings.HasPrefix(c.Path, "machine.slice/") {
 		pins := setting.CPUSet{}

@@ -21,12 +21,12 @@ type argument struct {
 	err   error // the list is none
 }
 
-// flagged tells whether an argument has a flag.
+// flagged reports whether an argument has a flag.
 func (a argument) flagged(flag string) bool { return slices.Contains(a.flags, flag) }
 
 // readArgument reads an argument's value as the kernel does (lib/bitmap.c, bitmap_parselist; kernel/sched/isolation.c,
-// housekeeping_isolcpus_setup; kernel/rcu/tree_nocb.h, rcu_nocb_setup). Of one that stands several times the last counts.
-// Kernels differ in what they make of several isolcpus: more than one of them are an error here.
+// housekeeping_isolcpus_setup; kernel/rcu/tree_nocb.h, rcu_nocb_setup). Of one that stands several times the last
+// counts. Kernels differ in what they make of several isolcpus: more than one of them are an error here.
 func readArgument(name string, r setting.Reading, t *facts.Topology) argument {
 	if r.State != setting.Known {
 		return argument{}
@@ -61,7 +61,8 @@ func readArgument(name string, r setting.Reading, t *facts.Topology) argument {
 	return a
 }
 
-// kernelList reads a list of CPUs as the kernel does: all, N for the last CPU, and parts of a range (0-31:1/2, each first one of two).
+// kernelList reads a list of CPUs as the kernel does: all, N for the last CPU, and parts of a range (0-31:1/2, each
+// first one of two).
 func kernelList(text string, t *facts.Topology) (setting.CPUSet, error) {
 	last := 0
 	if n := len(t.CPUs); n > 0 {

@@ -92,7 +92,7 @@ func pinned(text string) setting.CPUSet {
 	return setting.CPUs(set...)
 }
 
-// scheduled tells whether a vCPU of the guest has a realtime priority.
+// scheduled reports whether a vCPU of the guest has a realtime priority.
 func (g *guest) scheduled() bool { return slices.ContainsFunc(g.vcpus, vcpu.scheduled) }
 
 // quiet are the vCPUs that want quiet CPUs: those with a realtime priority, all where none has one.
@@ -148,5 +148,5 @@ func (g *guest) thread(role, number string) setting.CPUSet {
 	return nil
 }
 
-// active tells whether the guest has its QEMU process.
+// active reports whether the guest has its QEMU process.
 func (g *guest) active() bool { return g.f.Active() }

@@ -124,9 +124,10 @@ func (v *view) definition(g *guest) {
 	}
 }
 
-// helper judges the pin of a thread that must stay off the CPUs. Without one libvirt lets it run on all CPUs that are online, in newer
-// versions (commit da95bcb6b2d9) on all that are not isolated, and with strict memory on all CPUs of its node, isolated or not
-// (src/qemu/qemu_process.c, qemuProcessInitCpuAffinity): of a guest that runs its thread tells.
+// helper judges the pin of a thread that must stay off the CPUs. Without one libvirt lets it run on all CPUs that are
+// online, in newer versions (commit da95bcb6b2d9) on all that are not isolated, and with strict memory on all CPUs of
+// its node, isolated or not (src/qemu/qemu_process.c, qemuProcessInitCpuAffinity): of a guest that runs its thread
+// tells.
 func (v *view) helper(g *guest, k *Kind, part, pin, do string) {
 	set := pinned(pin)
 	if len(set) == 0 {
@@ -175,7 +176,7 @@ func (v *view) live(g *guest) {
 	}
 }
 
-// meant tells whether the definition itself puts a helper where it is, which is said once, of the definition.
+// meant reports whether the definition itself puts a helper where it is, which is said once, of the definition.
 func (v *view) meant(g *guest, role string, index int, affinity setting.CPUSet) bool {
 	if !g.realtime || !g.defined {
 		return false

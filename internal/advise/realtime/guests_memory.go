@@ -56,8 +56,8 @@ func (v *view) memory(g *guest) {
 	}
 }
 
-// pool judges for each node and page size whether there are pages for the guests that want them there: for those that run the
-// pages are taken, for those that do not run they must be free.
+// pool judges for each node and page size whether there are pages for the guests that want them there: for those that
+// run the pages are taken, for those that do not run they must be free.
 func (v *view) pool() {
 	type place struct {
 		node int
@@ -109,7 +109,7 @@ func (v *view) pool() {
 	}
 }
 
-// wanted tells whether a realtime guest has its memory on a node.
+// wanted reports whether a realtime guest has its memory on a node.
 func (v *view) wanted(node int) bool {
 	for _, g := range v.guests {
 		if g.realtime && g.defined && pinned(g.d.NUMA.Nodes).Has(node) {

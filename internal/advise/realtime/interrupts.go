@@ -89,7 +89,8 @@ func interruptsOf(h *facts.Host) []facts.IRQ {
 	return all
 }
 
-// placedByKernel tells whether nobody can move an interrupt: its file says so, or, before kernels showed that, its name.
+// placedByKernel reports whether nobody can move an interrupt: its file says so, or, before kernels showed that, its
+// name.
 func (v *view) placedByKernel(irq facts.IRQ) bool {
 	return irq.Managed || knob.PlacedByKernel(irq.Name)
 }
@@ -99,7 +100,7 @@ func (v *view) managed(cpus setting.CPUSet) []facts.IRQ {
 	return slices.DeleteFunc(slices.Clone(v.irqs), func(i facts.IRQ) bool { return !v.placedByKernel(i) || len(i.Affinity.And(cpus)) == 0 })
 }
 
-// device judges an interrupt that came, and tells whether it came to the CPUs.
+// device judges an interrupt that came, and reports whether it came to the CPUs.
 func (v *view) device(r facts.IRQRun) bool {
 	var n uint64
 	var on []int
@@ -180,7 +181,7 @@ func (v *view) local() {
 	}
 }
 
-// alone tells whether at most one thread, kernel threads of the CPU left out, ran on a CPU.
+// alone reports whether at most one thread, kernel threads of the CPU left out, ran on a CPU.
 func (v *view) alone(cpu int) bool {
 	n := 0
 	for _, t := range v.o.Threads {

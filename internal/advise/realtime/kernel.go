@@ -52,7 +52,7 @@ func (v *view) reading(a setting.Address) string {
 	return r.Value
 }
 
-// has tells whether the running kernel was started with an argument.
+// has reports whether the running kernel was started with an argument.
 func (v *view) has(name string) bool {
 	return setting.ParseCommandLine(v.h.Kernel.CommandLine).Get(name).State == setting.Known
 }

@@ -43,8 +43,8 @@ func runs(g *guestScene) bool                            { return g.running }
 func (s *scene) houseCPU() int                           { return s.house[s.r.IntN(len(s.house))] }
 func without(set setting.CPUSet, cpu int) setting.CPUSet { return set.Minus(setting.CPUs(cpu)) }
 
-// plants puts one contradiction of each kind into a scene and says which object it is named by. It does nothing, and says so by
-// an empty object, where the scene has no place for it.
+// plants puts one contradiction of each kind into a scene and says which object it is named by. It does nothing, and
+// says so by an empty object, where the scene has no place for it.
 var plants = map[*Kind]func(*scene) string{
 	listsIsolcpus: func(s *scene) string {
 		cpu, ok := s.any()

@@ -1,6 +1,7 @@
-// Package realtime judges whether CPUs that are set aside for realtime guests are really theirs: whether all that says which CPU is
-// for what agrees (kernel, interrupts, control groups, definitions, threads), and what took time there while mpps watched. It
-// sees facts and an observation, never the machine. docs/realtime.md says what is checked and why.
+// Package realtime judges whether CPUs that are set aside for realtime guests are really theirs: whether all that says
+// which CPU is for what agrees (kernel, interrupts, control groups, definitions, threads), and what took time there
+// while mpps watched. It sees facts and an observation, never the machine. docs/realtime.md says what is checked and
+// why.
 package realtime
 
 import (
@@ -112,8 +113,8 @@ func (r *Report) AtLeast(worst knob.Severity) []Finding {
 	return found
 }
 
-// Check judges the CPUs of a scope by the facts of their host and, where somebody watched, by what was seen. It is pure: the same
-// facts give the same report.
+// Check judges the CPUs of a scope by the facts of their host and, where somebody watched, by what was seen. It is
+// pure: the same facts give the same report.
 func Check(h *facts.Host, o *facts.Observation, s Scope) *Report {
 	v := newView(h, o, s)
 	r := &Report{Scope: v.s, House: v.house}

@@ -15,7 +15,8 @@ import (
 // setups is how many hosts are made up.
 const setups = 200
 
-// TestConsistent: where nothing is planted nothing is found, nothing is left unjudged, and the CPUs are found without being named.
+// TestConsistent: where nothing is planted nothing is found, nothing is left unjudged, and the CPUs are found without
+// being named.
 func TestConsistent(t *testing.T) {
 	for seed := range uint64(setups) {
 		s := newScene(seed)
@@ -36,8 +37,8 @@ func TestConsistent(t *testing.T) {
 	}
 }
 
-// TestPlanted: one to three contradictions in each of 200 hosts, each of which is found, by its kind and object. All kinds are
-// planted at least once.
+// TestPlanted: one to three contradictions in each of 200 hosts, each of which is found, by its kind and object. All
+// kinds are planted at least once.
 func TestPlanted(t *testing.T) {
 	planted := map[string]int{}
 	for seed := range uint64(setups) {

@@ -7,9 +7,9 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Find says which CPUs of a host should be quiet: those that are named; else those of the named guest's vCPUs; else those that
-// the kernel keeps its scheduler or its tick from; else those of isolated partitions; else those of vCPUs with a realtime
-// priority. None of them: the scope has no CPU.
+// Find says which CPUs of a host should be quiet: those that are named; else those of the named guest's vCPUs; else
+// those that the kernel keeps its scheduler or its tick from; else those of isolated partitions; else those of vCPUs
+// with a realtime priority. None of them: the scope has no CPU.
 func Find(h *facts.Host, named setting.CPUSet, guest string) Scope {
 	s := Scope{Guest: guest}
 	if len(named) > 0 {

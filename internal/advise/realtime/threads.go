@@ -75,13 +75,13 @@ func (v *view) owners() func(facts.ThreadRun) who {
 	}
 }
 
-// ranThere tells whether a thread ran on the CPUs: it ran, and has no others or was on one of them last.
+// ranThere reports whether a thread ran on the CPUs: it ran, and has no others or was on one of them last.
 func (v *view) ranThere(t facts.ThreadRun) bool {
 	within := len(t.Affinity) > 0 && len(t.Affinity.Minus(v.s.CPUs)) == 0
 	return (t.RunNS > 0 || t.Switches > 0) && (within || v.s.CPUs.Has(t.CPU))
 }
 
-// bound tells whether a thread is the kernel's own on one CPU.
+// bound reports whether a thread is the kernel's own on one CPU.
 func bound(t facts.ThreadRun) bool { return t.Kernel && t.Fixed && len(t.Affinity) == 1 }
 
 func threadObject(t facts.ThreadRun) string { return fmt.Sprintf("thread %s (%d)", t.Comm, t.TID) }

@@ -22,8 +22,8 @@ type view struct {
 	unjudged []Unjudged
 }
 
-// leastSeconds is how long CPUs must be watched so that a rate means something: an interrupt in a millisecond is not a thousand a
-// second.
+// leastSeconds is how long CPUs must be watched so that a rate means something: an interrupt in a millisecond is not a
+// thousand a second.
 const leastSeconds = 0.1
 
 func newView(h *facts.Host, o *facts.Observation, s Scope) *view {
@@ -43,8 +43,8 @@ func newView(h *facts.Host, o *facts.Observation, s Scope) *view {
 	return v
 }
 
-// astray tells whether a guest wants quiet CPUs, by its vCPUs' priorities, and does not have all of them among those that are set
-// aside for others.
+// astray reports whether a guest wants quiet CPUs, by its vCPUs' priorities, and does not have all of them among those
+// that are set aside for others.
 func (g *guest) astray(elsewhere setting.CPUSet) bool {
 	if !g.scheduled() {
 		return false
@@ -87,8 +87,8 @@ func (v *view) unsure(what, why string) {
 	}
 }
 
-// set is the CPUs at an address that holds a list. It is not ok where the value is absent or could not be told: the second
-// is said.
+// set is the CPUs at an address that holds a list. It is not ok where the value is absent or could not be told: the
+// second is said.
 func (v *view) set(a setting.Address) (setting.CPUSet, bool) {
 	r := v.h.Readings.At(a)
 	switch r.State {

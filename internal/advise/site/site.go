@@ -1,5 +1,5 @@
-// Package site reads /etc/mpps/site.yaml: what this site wants otherwise than the catalogue, and why. It holds a list of
-// plain values and no expressions:
+// Package site reads /etc/mpps/site.yaml: what this site wants otherwise than the catalogue, and why. It holds a list
+// of plain values and no expressions:
 //
 //   - id: nic.ring.rx
 //     want: 512
@@ -261,8 +261,8 @@ func wanted(w setting.Want, a setting.Address) (setting.Want, *mistake) {
 	return want, nil
 }
 
-// speaksOf tells whether a knob can have an address on some host: of the kind, and of the value that stands at its end
-// (nic-ring:DEVICE/rx), unless that is a number or a name of the host's own.
+// speaksOf reports whether a knob can have an address on some host: of the kind, and of the value that stands at its
+// end (nic-ring:DEVICE/rx), unless that is a number or a name of the host's own.
 func speaksOf(k *knob.Knob, address setting.Address) bool {
 	return slices.ContainsFunc(knob.Anywhere(k), func(a setting.Address) bool {
 		mine, other := last(a.Path), last(address.Path)
@@ -283,8 +283,8 @@ func addresses(k *knob.Knob) string {
 	return strings.Join(all[:min(3, len(all))], ", ")
 }
 
-// Adjust puts the site's wish in place of a knob's advice; it fits audit.RunWith. An entry with an address comes before one
-// for the whole knob. An entry for the whole knob leaves alone what the knob does not apply to.
+// Adjust puts the site's wish in place of a knob's advice; it fits audit.RunWith. An entry with an address comes before
+// one for the whole knob. An entry for the whole knob leaves alone what the knob does not apply to.
 func (f *File) Adjust(id string, a setting.Address, advice knob.Advice) knob.Advice {
 	if f == nil {
 		return advice

@@ -9,8 +9,9 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// address gives the guest's NIC its MAC address: the one that is asked for, or one in libvirt's range (52:54:00) that is made of
-// the guest's UUID, so that a guest that is given a function again has the same, and its system the same name for it.
+// address gives the guest's NIC its MAC address: the one that is asked for, or one in libvirt's range (52:54:00) that
+// is made of the guest's UUID, so that a guest that is given a function again has the same, and its system the same
+// name for it.
 func (g *Gift) address(h *facts.Host) error {
 	if g.wish.MAC == "" {
 		for n := 0; ; n++ {
@@ -38,8 +39,8 @@ func (g *Gift) address(h *facts.Host) error {
 	return nil
 }
 
-// MACUser says who on a host has a MAC address; empty where nobody does. A function that is to get it, by its PCI address, does
-// not count.
+// MACUser says who on a host has a MAC address; empty where nobody does. A function that is to get it, by its PCI
+// address, does not count.
 func MACUser(h *facts.Host, mac, pci string) string {
 	same := func(other string) bool { return strings.EqualFold(other, mac) }
 	for i := range h.Guests {

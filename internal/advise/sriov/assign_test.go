@@ -15,8 +15,9 @@ import (
 
 const oneGiB = 1 << 30
 
-// depot is a host with two nodes, a card on each, and guests that have nothing yet: vm1 is bound to node 0, vm2 to node 1, vm3 to
-// none. ens1f0 (node 0) has four functions of which fw1 has one and db1 another, the host uses a third; ens2 (node 1) has two.
+// depot is a host with two nodes, a card on each, and guests that have nothing yet: vm1 is bound to node 0, vm2 to node
+// 1, vm3 to none. ens1f0 (node 0) has four functions of which fw1 has one and db1 another, the host uses a third; ens2
+// (node 1) has two.
 func depot() *facts.Host {
 	h := cards()
 	h.NICs[0].Node, h.NICs[1].Node = 0, 1
@@ -376,8 +377,8 @@ func listed(changes []plan.Change) string {
 	return strings.Join(lines, "\n")
 }
 
-// TestInTheWay: what stands where a reservation is to be written is never overwritten. Where somebody has come in between, the host
-// is looked at anew.
+// TestInTheWay: what stands where a reservation is to be written is never overwritten. Where somebody has come in
+// between, the host is looked at again.
 func TestInTheWay(t *testing.T) {
 	h := depot()
 	g, err := Choose(h, Wish{Guest: "vm2", Form: facts.ByInterface})

@@ -35,7 +35,8 @@ type Point struct {
 	Traps    []string      `json:"traps"`
 }
 
-// Check is whether a host, or one of its physical functions, is ready for virtual ones, and what is odd about those there are.
+// Check is whether a host, or one of its physical functions, is ready for virtual ones, and what is odd about those
+// there are.
 type Check struct {
 	Verdict string        `json:"verdict"` // one sentence
 	Counts  map[State]int `json:"counts"`
@@ -60,8 +61,8 @@ type Journal struct {
 	Unread    string
 }
 
-// catalogued are the knobs that look at the same things, and what to do where one finds something: they are the one place where
-// it is decided.
+// catalogued are the knobs that look at the same things, and what to do where one finds something: they are the one
+// place where it is decided.
 var catalogued = []struct{ id, do string }{
 	{"firmware.vt_d", "switch VT-d (Intel) or IOMMU / AMD-Vi (AMD) on in the firmware's setup: it is another switch than VT-x or SVM"},
 	{"boot.iommu", "'mpps plan --nic vf' has it as a change, 'mpps apply' writes it for the next boot; then reboot"},
@@ -86,8 +87,8 @@ func doOf(id string) string {
 	return ""
 }
 
-// Examine looks at everything that virtual functions need: of the whole host and of all NICs that have or could have them, or
-// of one of these (its name or PCI address).
+// Examine looks at everything that virtual functions need: of the whole host and of all NICs that have or could have
+// them, or of one of these (its name or PCI address).
 func Examine(h *facts.Host, name string, j Journal) (Check, error) {
 	e := examiner{h: h, functions: Functions(h), guestsUnseen: guestsUnseen(h)}
 	nics := e.candidates(name)
@@ -175,8 +176,8 @@ func guestsUnseen(h *facts.Host) string {
 	return ""
 }
 
-// candidates are the NICs to look at: physical functions, those with drivers of cards that could have virtual functions, and one
-// that is named whatever it is.
+// candidates are the NICs to look at: physical functions, those with drivers of cards that could have virtual
+// functions, and one that is named whatever it is.
 func (e *examiner) candidates(name string) []*facts.NIC {
 	var all []*facts.NIC
 	for i := range e.h.NICs {
@@ -192,7 +193,8 @@ func (e *examiner) candidates(name string) []*facts.NIC {
 	return all
 }
 
-// audited asks the catalogue: points by the physical function that they are about, those of the host under the empty name.
+// audited asks the catalogue: points by the physical function that they are about, those of the host under the empty
+// name.
 func (e *examiner) audited() map[string][]Point {
 	r := audit.Run(e.h, goal.Goal{NIC: "vf"}, Catalogued())
 	order := func(id string) int {
@@ -226,7 +228,7 @@ func (e *examiner) audited() map[string][]Point {
 	return points
 }
 
-// Concerns tells whether an address is one that giving and setting virtual functions writes.
+// Concerns reports whether an address is one that giving and setting virtual functions writes.
 func Concerns(a setting.Address) bool {
 	switch a.Kind {
 	case setting.VFAttr, setting.VFCount, setting.DomainDevice, setting.VirtNetwork:

@@ -35,8 +35,8 @@ func (e *examiner) host() {
 	e.locked(p)
 }
 
-// remapping: without it vfio refuses every device (drivers/vfio/vfio_iommu_type1.c, vfio_iommu_type1_attach_group: "No interrupt
-// remapping support. Use the module param allow_unsafe_interrupts").
+// remapping: without it vfio refuses every device (drivers/vfio/vfio_iommu_type1.c, vfio_iommu_type1_attach_group: "No
+// interrupt remapping support. Use the module param allow_unsafe_interrupts").
 func (e *examiner) remapping(p *facts.Passthrough) {
 	const id, title = "remapping", "interrupts are remapped"
 	switch {
@@ -68,8 +68,8 @@ func (e *examiner) vfio(p *facts.Passthrough) {
 	}
 }
 
-// locked looks at guests that run with functions: all of their memory is locked, which libvirt allows its own QEMU by itself
-// (src/qemu/qemu_domain.c, qemuDomainGetMemLockLimitBytes).
+// locked looks at guests that run with functions: all of their memory is locked, which libvirt allows its own QEMU by
+// itself (src/qemu/qemu_domain.c, qemuDomainGetMemLockLimitBytes).
 func (e *examiner) locked(p *facts.Passthrough) {
 	const id, title = "memlock", "guests may lock their memory"
 	for _, l := range p.Locked {
@@ -105,8 +105,8 @@ func (e *examiner) journal(j Journal) {
 	}
 }
 
-// reservations compares what mpps has given with the definitions of guests. A definition without a reservation is somebody
-// else's doing and fine.
+// reservations compares what mpps has given with the definitions of guests. A definition without a reservation is
+// somebody else's doing and fine.
 func (e *examiner) reservations(name string, nics []*facts.NIC) {
 	const id, title = "reservations", "what mpps gave is in the guests' definitions"
 	hold := 0
@@ -151,7 +151,7 @@ func (e *examiner) reservedFor(r facts.Reservation) *facts.Guest {
 	return nil
 }
 
-// named tells whether a guest's definition has what was given.
+// named reports whether a guest's definition has what was given.
 func named(g *facts.Guest, r facts.Reservation) bool {
 	if r.Network == "" {
 		return slices.Contains(g.Hostdevs, r.PCI)

@@ -38,8 +38,8 @@ func (e *examiner) card(n *facts.NIC) *facts.PhysicalFunction {
 	return nil
 }
 
-// offered: the file sriov_totalvfs is there where the card's capability offers functions (drivers/pci/iov.c, sriov_init) and the
-// driver has not said otherwise (pci_sriov_set_totalvfs).
+// offered: the file sriov_totalvfs is there where the card's capability offers functions (drivers/pci/iov.c,
+// sriov_init) and the driver has not said otherwise (pci_sriov_set_totalvfs).
 func (e *examiner) offered(n *facts.NIC, card *facts.PhysicalFunction) {
 	const id, title = "offered", "the card offers virtual functions"
 	if n.SRIOV != nil {
@@ -140,8 +140,8 @@ func (e *examiner) link(n *facts.NIC) {
 	}
 }
 
-// isolation looks for devices that share the IOMMU group of a function: a guest that is given one gets, or blocks, them all.
-// Bridges do not count (Documentation/driver-api/vfio.rst).
+// isolation looks for devices that share the IOMMU group of a function: a guest that is given one gets, or blocks, them
+// all. Bridges do not count (Documentation/driver-api/vfio.rst).
 func (e *examiner) isolation(n *facts.NIC, card *facts.PhysicalFunction, own []Function) {
 	const id, title = "isolation", "each function has an IOMMU group of its own"
 	switch {

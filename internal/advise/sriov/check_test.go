@@ -10,7 +10,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// ready is a host with two ports of ixgbe, all of it as virtual functions need it: one guest runs with a function that mpps gave it.
+// ready is a host with two ports of ixgbe, all of it as virtual functions need it: one guest runs with a function that
+// mpps gave it.
 func ready() *facts.Host {
 	h := manyPorts(2, 4)
 	h.AsRoot = true

@@ -11,12 +11,12 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// mostFunctions is how many functions a guest takes: one for each slot of a PCI bus, which is what QEMU and libvirt have been
-// seen to bear (founding experience; knob sriov.attach).
+// mostFunctions is how many functions a guest takes: one for each slot of a PCI bus, which is what QEMU and libvirt
+// have been seen to bear (founding experience; knob sriov.attach).
 const mostFunctions = 32
 
-// Choose works out what a guest gets of a host: the function, its attributes, its MAC address. The error is a *Refused where the
-// wish cannot or must not be carried out.
+// Choose works out what a guest gets of a host: the function, its attributes, its MAC address. The error is a *Refused
+// where the wish cannot or must not be carried out.
 func Choose(h *facts.Host, w Wish) (*Gift, error) {
 	g, err := receiver(h, w.Guest)
 	if err != nil {
@@ -193,7 +193,7 @@ func last(a, b bool) int {
 	return -1
 }
 
-// near tells whether a card is on a node of the guest, as far as both are known.
+// near reports whether a card is on a node of the guest, as far as both are known.
 func (g *Gift) near(pf *facts.NIC) bool {
 	return pf.Node < 0 || len(g.GuestNodes) == 0 || g.GuestNodes.Has(pf.Node)
 }
@@ -241,8 +241,8 @@ func (g *Gift) take(pf *facts.NIC, vf *facts.VF) {
 	g.pf, g.PF, g.Index, g.PCI = pf, pf.Name, vf.Index, vf.PCI
 }
 
-// nodesOf are the nodes on which a guest is: where its memory must come from, else where its vCPUs are pinned; empty where
-// neither is said, or every node is.
+// nodesOf are the nodes on which a guest is: where its memory must come from, else where its vCPUs are pinned; empty
+// where neither is said, or every node is.
 func nodesOf(h *facts.Host, g *facts.Guest) setting.CPUSet {
 	nodes := setting.CPUs(g.MemoryNodes...)
 	if len(nodes) == 0 {

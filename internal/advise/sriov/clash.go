@@ -7,8 +7,8 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// clashes says why an address or a VLAN must not be given to a function: another device has the address, or libvirt writes
-// another one at the guest's next start.
+// clashes says why an address or a VLAN must not be given to a function: another device has the address, or libvirt
+// writes another one at the guest's next start.
 func clashes(h *facts.Host, f *facts.VF, s Set) error {
 	if g := fromPool(h, f); g != "" && (s.Attribute == "mac" || s.Attribute == "vlan") {
 		return &Refused{
@@ -36,7 +36,8 @@ func clashes(h *facts.Host, f *facts.VF, s Set) error {
 	return nil
 }
 
-// fromPool is the guest that runs with a function which libvirt has taken for it from a pool; empty where that is not so.
+// fromPool is the guest that runs with a function which libvirt has taken for it from a pool; empty where that is not
+// so.
 func fromPool(h *facts.Host, f *facts.VF) string {
 	if g := runsWith(h, f); g != nil {
 		if i := libvirtSets(g, f); i != nil && i.Type == "network" {
@@ -46,9 +47,9 @@ func fromPool(h *facts.Host, f *facts.VF) string {
 	return ""
 }
 
-// libvirtWrites refuses a value where the definition of a guest that has the function names another: libvirt sets MAC and VLAN of an
-// <interface type='hostdev'> at every start of the guest, whatever stands there (src/hypervisor/virhostdev.c,
-// virHostdevSetNetConfig), and takes them back to what they were when it ends.
+// libvirtWrites refuses a value where the definition of a guest that has the function names another: libvirt sets MAC
+// and VLAN of an <interface type='hostdev'> at every start of the guest, whatever stands there
+// (src/hypervisor/virhostdev.c, virHostdevSetNetConfig), and takes them back to what they were when it ends.
 func libvirtWrites(h *facts.Host, f *facts.VF, s Set, element, instead string, defined func(*facts.Interface) string) error {
 	for k := range h.Guests {
 		g := &h.Guests[k]
@@ -76,9 +77,9 @@ func interfaceOf(g *facts.Guest, f *facts.VF) *facts.Interface {
 	return nil
 }
 
-// holderOf is the device of this host that has an address already, for people: a NIC, a bridge, another function, an interface
-// of a guest. Not the function itself, its interface on the host, nor an interface of the guest that has the function: the two
-// of a failover pair have the same.
+// holderOf is the device of this host that has an address already, for people: a NIC, a bridge, another function, an
+// interface of a guest. Not the function itself, its interface on the host, nor an interface of the guest that has the
+// function: the two of a failover pair have the same.
 func holderOf(h *facts.Host, f *facts.VF, mac string) string {
 	for _, n := range h.NICs {
 		if n.MAC == mac && n.Name != f.NIC {

@@ -62,8 +62,8 @@ func CreateReads(h *facts.Host, pf string) []setting.Address {
 	return all
 }
 
-// Create gives a physical function as many virtual ones as are asked for, with what must hold before they are made ahead of
-// their number. Where it has another number they are taken away and made anew.
+// Create gives a physical function as many virtual ones as are asked for, with what must hold before they are made
+// ahead of their number. Where it has another number they are taken away and remade.
 func Create(h *facts.Host, ask CreateAsk) ([]plan.Change, []Note, error) {
 	n, err := physical(h, ask.PF)
 	if err != nil {
@@ -190,7 +190,7 @@ func (b *builder) done(notes []Note) ([]plan.Change, []Note, error) {
 	return b.changes, notes, nil
 }
 
-// risk is that of a change that sets the NIC up anew: the operator's way in can be cut.
+// risk is that of a change that sets the NIC up again: the operator's way in can be cut.
 func (b *builder) risk(otherwise goal.Risk) goal.Risk {
 	if b.nic.Management != "" {
 		return goal.Connectivity

@@ -18,7 +18,8 @@ type LinkFile struct {
 	Text    string // of that file
 }
 
-// linkSince is the version from which on .link files can make virtual functions (systemd.link(5), SR-IOVVirtualFunctions=).
+// linkSince is the version from which on .link files can make virtual functions (systemd.link(5),
+// SR-IOVVirtualFunctions=).
 const linkSince = 251
 
 // defaultLink is the file of systemd that is in force where nobody has written another.
@@ -28,8 +29,8 @@ func linkFile(pf string) setting.Address {
 	return setting.Of(setting.File, "etc/systemd/network", "70-mpps-"+pf+".link")
 }
 
-// link plans the .link file, and returns what keeps the number then. The first file that matches a device hides all others: so
-// the file holds what the default has, and is not written where another one is in force.
+// link plans the .link file, and returns what keeps the number then. The first file that matches a device hides all
+// others: so the file holds what the default has, and is not written where another one is in force.
 func (b *builder) link(udev LinkFile, count int) (kept string, err error) {
 	at := linkFile(b.nic.Name)
 	found := b.h.Readings.At(at)

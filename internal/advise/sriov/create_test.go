@@ -154,7 +154,7 @@ func TestCreateNotes(t *testing.T) {
 	}
 }
 
-// TestCreateOnTheWayIn: what sets the operator's NIC up anew is of risk connectivity.
+// TestCreateOnTheWayIn: what sets the operator's NIC up again is of risk connectivity.
 func TestCreateOnTheWayIn(t *testing.T) {
 	for management, want := range map[string]goal.Risk{"": goal.Blip, "default route": goal.Connectivity} {
 		h := cardHost()

@@ -8,8 +8,9 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// inTheWay tells who uses the virtual functions of a physical one that is to have count of them: another number than now takes
-// all of them away. Those who would only miss some afterwards are noted, or refused where mpps gave them the function.
+// inTheWay tells who uses the virtual functions of a physical one that is to have count of them: another number than
+// now takes all of them away. Those who would only miss some afterwards are noted, or refused where mpps gave them the
+// function.
 func inTheWay(h *facts.Host, n *facts.NIC, count int, force bool) ([]Note, error) {
 	if n.SRIOV.Enabled == count {
 		return nil, nil

@@ -10,8 +10,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Find takes a virtual function from the front of words: PF/N, PF vf N (as ip link has it), its PCI address, or the name of its
-// interface on the host. rest are the words behind it.
+// Find takes a virtual function from the front of words: PF/N, PF vf N (as ip link has it), its PCI address, or the
+// name of its interface on the host. rest are the words behind it.
 func Find(h *facts.Host, words []string) (f *facts.VF, rest []string, err error) {
 	if len(words) == 0 {
 		return nil, nil, &Refused{"no virtual function is named", howNamed}
@@ -61,7 +61,8 @@ func attribute(f *facts.VF, name string) setting.Address {
 	return setting.Of(setting.VFAttr, f.PF, strconv.Itoa(f.Index), name)
 }
 
-// port is the physical function as the port of its virtual ones; one of which nothing is known where it is not to be seen.
+// port is the physical function as the port of its virtual ones; one of which nothing is known where it is not to be
+// seen.
 func port(h *facts.Host, f *facts.VF) (facts.VFPort, *facts.NIC) {
 	for i := range h.NICs {
 		if h.NICs[i].Name == f.PF {

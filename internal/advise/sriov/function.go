@@ -22,7 +22,8 @@ const (
 	Free     Holding = "free"
 )
 
-// Function is one virtual function with whoever has it. What the driver, or a recorded tree, does not tell is null or empty.
+// Function is one virtual function with whoever has it. What the driver, or a recorded tree, does not tell is null or
+// empty.
 type Function struct {
 	PF        string   `json:"pf"`
 	Index     int      `json:"index"`
@@ -50,7 +51,7 @@ type Function struct {
 	Traffic     *facts.VFTraffic   `json:"traffic"`     // null where the driver does not count
 }
 
-// Shared tells whether more than one definition names the function.
+// Shared reports whether more than one definition names the function.
 func (f *Function) Shared() bool { return len(f.Guests) > 1 }
 
 // Functions are the virtual functions of a host with whoever has them, in the order of the facts.
@@ -114,8 +115,8 @@ func (f *Function) settings(v *facts.VF) {
 	f.SpoofChk, f.Trust = truth("spoofchk", v.SpoofCheck), truth("trust", v.Trust)
 }
 
-// held finds who has the function among the guests that it belongs to by definition or now. A guest that runs and names it may
-// wait for its next start with it: it has the function only once its driver passes it on.
+// held finds who has the function among the guests that it belongs to by definition or now. A guest that runs and names
+// it may wait for its next start with it: it has the function only once its driver passes it on.
 func (f *Function) held(guests []*facts.Guest) {
 	f.Guests = []string{}
 	for _, g := range guests {

@@ -27,7 +27,7 @@ func (g *Gift) Addresses() []setting.Address {
 	return all
 }
 
-// plugged tells whether the guest gets it while it runs.
+// plugged reports whether the guest gets it while it runs.
 func (g *Gift) plugged() bool { return g.wish.Live && g.guest.Active() }
 
 // place is where the device stands in the guest's definition, or in what it runs with.
@@ -58,9 +58,9 @@ func (g *Gift) device() string {
 	return domain.HostdevInterface{MAC: g.MAC, PCI: g.PCI, Managed: true, VLAN: vlan}.Value()
 }
 
-// Changes are what is changed to give the guest its function, in this order: it is reserved, so that nobody else takes it; set;
-// put into the definition, and plugged in where that is asked for. The readings of the host must hold Addresses. stays tells which
-// attributes are kept for whoever has the function: they are not set back.
+// Changes are what is changed to give the guest its function, in this order: it is reserved, so that nobody else takes
+// it; set; put into the definition, and plugged in where that is asked for. The readings of the host must hold
+// Addresses. stays tells which attributes are kept for whoever has the function: they are not set back.
 func (g *Gift) Changes(h *facts.Host, stays func(setting.Address) bool) ([]plan.Change, error) {
 	var all []plan.Change
 	add := func(id, title string, a setting.Address, to string, risk goal.Risk, because string) error {

@@ -12,7 +12,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// GuestSide is what a guest makes of its virtual functions: their driver, queues and interrupts, as far as its agent shows.
+// GuestSide is what a guest makes of its virtual functions: their driver, queues and interrupts, as far as its agent
+// shows.
 type GuestSide struct {
 	Guest      string          `json:"guest"`
 	State      string          `json:"state"`
@@ -95,7 +96,8 @@ func unseenWhy(g *facts.Guest) string {
 	return "its agent was not asked, or did not answer: it is asked as root"
 }
 
-// function is one function, with what is seen of it inside: the NIC with its address, or the only one with a driver for it.
+// function is one function, with what is seen of it inside: the NIC with its address, or the only one with a driver for
+// it.
 func function(h, inside *facts.Host, v facts.VF) GuestFunction {
 	f := GuestFunction{PF: v.PF, Index: v.Index, PCI: v.PCI, MAC: v.MAC, Interrupts: []GuestInterrupt{}, Advice: []string{}, State: "unknown"}
 	if n := nicOf(h, v.PF); n != nil {

@@ -21,7 +21,8 @@ func inside(driver, mac string, cpus ...int) *facts.Host {
 	return h
 }
 
-// TestGuestSide looks at a function from inside: served by two vCPUs, by one, by another driver, with another address, not at all.
+// TestGuestSide looks at a function from inside: served by two vCPUs, by one, by another driver, with another address,
+// not at all.
 func TestGuestSide(t *testing.T) {
 	const mac = "52:54:00:00:00:02"
 	for name, c := range map[string]struct {

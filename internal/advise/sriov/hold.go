@@ -107,7 +107,7 @@ func unfit(h *facts.Host, vf *facts.VF) *Refused {
 	return nil
 }
 
-// namesHostdev tells whether a guest's definition has a function as a plain <hostdev>.
+// namesHostdev reports whether a guest's definition has a function as a plain <hostdev>.
 func namesHostdev(g *facts.Guest, pci string) bool {
 	doc, err := domain.Parse([]byte(g.Definition))
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Attributes of a function survive the guest that had it: its end, its definition's end. So when guests come and go, functions
-// that one has just left, and that nobody has now, get what mpps keeps of them, and in all else what a new function has; and one
-// with which a guest starts that it was not given to gets what a new function has, but for what the guest's own
-// definition says. The rule is this file; the service that watches carries it out.
+// Attributes of a function survive the guest that had it: its end, its definition's end. So when guests come and go,
+// functions that one has just left, and that nobody has now, get what mpps keeps of them, and in all else what a new
+// function has; and one with which a guest starts that it was not given to gets what a new function has, but for what
+// the guest's own definition says. The rule is this file; the service that watches carries it out.
 
 // Upkeep is what is known beside the host when guests came or went a moment ago.
 type Upkeep struct {
@@ -31,8 +31,8 @@ type Due struct {
 	Because string
 }
 
-// Keep lists what is due. It touches no function that mpps neither made nor gave nor set, none that the host itself uses, and
-// none that another process has open.
+// Keep lists what is due. It touches no function that mpps neither made nor gave nor set, none that the host itself
+// uses, and none that another process has open.
 func Keep(h *facts.Host, u Upkeep) []Due {
 	var all []Due
 	for i := range h.VFs {
@@ -51,8 +51,8 @@ func Keep(h *facts.Host, u Upkeep) []Due {
 	return all
 }
 
-// Lent tells which kept attributes mpps must not put back now, and why: those of a function that a guest has for which they were
-// not set, or whose guest is gone.
+// Lent tells which kept attributes mpps must not put back now, and why: those of a function that a guest has for which
+// they were not set, or whose guest is gone.
 func Lent(h *facts.Host, u Upkeep) map[setting.Address]string {
 	lent := map[setting.Address]string{}
 	for i := range h.VFs {
@@ -89,7 +89,7 @@ func (u Upkeep) lent(h *facts.Host, f *facts.VF, name string) string {
 	return ""
 }
 
-// concerns tells whether a function is one of mpps.
+// concerns reports whether a function is one of mpps.
 func (u Upkeep) concerns(h *facts.Host, f *facts.VF) bool {
 	pool := func(r facts.Reservation) bool { return r.Form == facts.ByNetwork && r.PF == f.PF }
 	leaves := func(r facts.Reservation) bool { return r.PCI == f.PCI && f.PCI != "" }
@@ -99,7 +99,7 @@ func (u Upkeep) concerns(h *facts.Host, f *facts.VF) bool {
 	return slices.ContainsFunc(facts.VFAttributes, func(name string) bool { _, kept := u.Kept[attribute(f, name)]; return kept })
 }
 
-// stays tells whether an attribute is kept for who has the function now, or may have it next.
+// stays reports whether an attribute is kept for who has the function now, or may have it next.
 func (u Upkeep) stays(h *facts.Host, f *facts.VF, name string) bool {
 	_, kept := u.Kept[attribute(f, name)]
 	return kept && u.lent(h, f, name) == ""
@@ -120,8 +120,8 @@ func (u Upkeep) begun(h *facts.Host, f *facts.VF, who *facts.Guest) []Due {
 	return append(all, u.overtaken(f, i, because)...)
 }
 
-// overtaken is what libvirt has set for a guest that started while the function was still being set as new after another: who looks
-// and writes then cannot keep libvirt from starting one in between.
+// overtaken is what libvirt has set for a guest that started while the function was still being set as new after
+// another: who looks and writes then cannot keep libvirt from starting one in between.
 func (u Upkeep) overtaken(f *facts.VF, i *facts.Interface, because string) []Due {
 	var all []Due
 	if i == nil {
@@ -146,8 +146,8 @@ func (u Upkeep) left(h *facts.Host, f *facts.VF) []Due {
 	})
 }
 
-// due lists the attributes of a function that are not those of a new one: not those that stay, and of the others those that
-// are asked for.
+// due lists the attributes of a function that are not those of a new one: not those that stay, and of the others those
+// that are asked for.
 func (u Upkeep) due(h *facts.Host, f *facts.VF, because string, asked func(name string) bool) []Due {
 	p, _ := port(h, f)
 	fresh, has := facts.VFFresh(p.Driver), values(f)
@@ -173,8 +173,8 @@ func sets(values map[string]string) []Set {
 	return all
 }
 
-// runsWith is the guest that runs with a function, nil where none does. One that is bound to its driver on the host is no guest's,
-// whatever definitions name it.
+// runsWith is the guest that runs with a function, nil where none does. One that is bound to its driver on the host is
+// no guest's, whatever definitions name it.
 func runsWith(h *facts.Host, f *facts.VF) *facts.Guest {
 	if f.Driver != "" && !facts.PassesThrough(f.Driver) {
 		return nil
@@ -206,7 +206,7 @@ func givenTo(h *facts.Host, f *facts.VF) *facts.Reservation {
 	return nil
 }
 
-// isGuest tells whether a reservation is a guest's, which may have been renamed.
+// isGuest reports whether a reservation is a guest's, which may have been renamed.
 func isGuest(r *facts.Reservation, g *facts.Guest) bool {
 	if r.UUID != "" && g.UUID != "" {
 		return r.UUID == g.UUID
@@ -214,7 +214,8 @@ func isGuest(r *facts.Reservation, g *facts.Guest) bool {
 	return r.Guest == g.Name
 }
 
-// libvirtSets is the interface by which a guest has a function whose address libvirt has set; nil where it has it as a plain device.
+// libvirtSets is the interface by which a guest has a function whose address libvirt has set; nil where it has it as a
+// plain device.
 func libvirtSets(g *facts.Guest, f *facts.VF) *facts.Interface {
 	nics := g.NICs()
 	for i := range nics {
@@ -225,7 +226,7 @@ func libvirtSets(g *facts.Guest, f *facts.VF) *facts.Interface {
 	return nil
 }
 
-// othersAddress tells whether a function still has the address of a guest that does not run with it.
+// othersAddress reports whether a function still has the address of a guest that does not run with it.
 func othersAddress(h *facts.Host, f *facts.VF, who *facts.Guest) bool {
 	if r := givenTo(h, f); r != nil && r.MAC == f.MAC && (who == nil || !isGuest(r, who)) {
 		return true

@@ -19,8 +19,8 @@ func NewMemory() *Memory {
 	return &Memory{had: map[string][]string{}, ran: map[string]string{}, left: map[string]string{}}
 }
 
-// Note takes in what guests have. What a running guest has is all that it has; of one that does not run, what its definition names
-// comes to what it ran with, which may have been of a pool.
+// Note takes in what guests have. What a running guest has is all that it has; of one that does not run, what its
+// definition names comes to what it ran with, which may have been of a pool.
 func (m *Memory) Note(h *facts.Host) {
 	for i := range h.Guests {
 		g := &h.Guests[i]
@@ -48,8 +48,9 @@ func (m *Memory) Note(h *facts.Host) {
 	}
 }
 
-// Came takes in that the interfaces of functions (PF/N) came on the host a moment ago. Where a guest ran with one, and nobody does now,
-// it was taken out of that guest: these are told, by PCI address, with the guest, as long as their coming is.
+// Came takes in that the interfaces of functions (PF/N) came on the host a moment ago. Where a guest ran with one, and
+// nobody does now, it was taken out of that guest: these are told, by PCI address, with the guest, as long as their
+// coming is.
 func (m *Memory) Came(h *facts.Host, functions []string) map[string]string {
 	left := map[string]string{}
 	for i := range h.VFs {

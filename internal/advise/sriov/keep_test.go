@@ -9,8 +9,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// kept is what one row of TestKeep begins with: function 0 of an igb card, which mpps makes functions of, with everything set that a
-// guest could leave behind.
+// kept is what one row of TestKeep begins with: function 0 of an igb card, which mpps makes functions of, with
+// everything set that a guest could leave behind.
 func kept() (*facts.Host, *facts.VF) {
 	h := &facts.Host{
 		NICs: []facts.NIC{{Name: "ens1", Driver: "igb", Up: true, Carrier: "up", Speed: 1000, SRIOV: &facts.SRIOV{Total: 7, Enabled: 1}}},
@@ -184,7 +184,8 @@ func TestKeepSettles(t *testing.T) {
 	}
 }
 
-// TestMemoryOfARunWithout: what a guest has left while it ran is not reset again when it ends, and what it had of a pool is.
+// TestMemoryOfARunWithout: what a guest has left while it ran is not reset again when it ends, and what it had of a
+// pool is.
 func TestMemoryOfARunWithout(t *testing.T) {
 	h, _ := kept()
 	m := NewMemory()

@@ -79,7 +79,7 @@ func Show(h *facts.Host, which Which) (List, error) {
 	return l, nil
 }
 
-// belongs tells whether a guest has a function, or its definition names it.
+// belongs reports whether a guest has a function, or its definition names it.
 func (f *Function) belongs(guest string) bool {
 	return f.Guest == guest || slices.Contains(f.Guests, guest)
 }

@@ -9,8 +9,9 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Pinned is what VFIO pins when a guest starts with a device: all that it has, at once (drivers/vfio/vfio_iommu_type1.c,
-// vfio_pin_map_dma), since the card could write anywhere. What does not fit makes the start fail, or the host swap and kill.
+// Pinned is what VFIO pins when a guest starts with a device: all that it has, at once
+// (drivers/vfio/vfio_iommu_type1.c, vfio_pin_map_dma), since the card could write anywhere. What does not fit makes the
+// start fail, or the host swap and kill.
 type Pinned struct {
 	Needs    uint64         `json:"needs_bytes"` // of the guest
 	Nodes    setting.CPUSet `json:"nodes"`       // from which it must come; empty: from any

@@ -20,8 +20,8 @@ type MigrateAsk struct {
 	Failover bool        // plan the pair of a virtio NIC and the function
 }
 
-// Migration is how a guest with virtual functions gets from one host to another: what stands in the way, and the commands of
-// both hosts in order. Nothing of it is carried out by mpps.
+// Migration is how a guest with virtual functions gets from one host to another: what stands in the way, and the
+// commands of both hosts in order. Nothing of it is carried out by mpps.
 type Migration struct {
 	Guest     string           `json:"guest"`
 	State     string           `json:"state"`
@@ -109,8 +109,9 @@ func (m *Migration) Missing() []MigrateCheck {
 	return all
 }
 
-// migratable are host drivers that can save a function's state and load it into another card of the same kind, with the kernel
-// that has them (drivers/vfio/pci/mlx5, pds, virtio; Documentation/ABI/testing/debugfs-vfio). vfio-pci itself cannot.
+// migratable are host drivers that can save a function's state and load it into another card of the same kind, with the
+// kernel that has them (drivers/vfio/pci/mlx5, pds, virtio; Documentation/ABI/testing/debugfs-vfio). vfio-pci itself
+// cannot.
 var migratable = map[string]string{
 	"mlx5_vfio_pci": "5.18", "pds_vfio_pci": "6.6", "virtio_vfio_pci": "6.13",
 }
@@ -167,7 +168,8 @@ type migration struct {
 // hostName holds names and addresses of hosts, and what ssh's configuration calls them.
 var hostName = regexp.MustCompile(`^[\pL\pN._:-]+$`)
 
-// badHost refuses what is no name of a host: it stands in an address of libvirt, and ssh takes a leading dash for a flag.
+// badHost refuses what is no name of a host: it stands in an address of libvirt, and ssh takes a leading dash for a
+// flag.
 func badHost(name string) error {
 	switch {
 	case name == "":
@@ -237,7 +239,7 @@ func (f *MigrateVF) String() string {
 	return fmt.Sprintf("%s VF %d, %s", f.PF, f.Index, f.PCI)
 }
 
-// teamed tells whether every function is the transient half of a pair.
+// teamed reports whether every function is the transient half of a pair.
 func (p *migration) teamed() bool {
 	return !slices.ContainsFunc(p.Functions, func(f MigrateVF) bool { return f.device.teaming() != "transient" })
 }

@@ -84,8 +84,8 @@ func (p *migration) disks() string {
 	return count(len(p.def.Devices.Disks), "disk") + ", none of them a file of this host"
 }
 
-// place finds functions of the other host for the guest's: on a port with a carrier before others, then on one of the same name,
-// then on one of the nodes that the guest's memory comes from.
+// place finds functions of the other host for the guest's: on a port with a carrier before others, then on one of the
+// same name, then on one of the nodes that the guest's memory comes from.
 func (p *migration) place() {
 	if p.ask.Target == nil {
 		return
@@ -113,10 +113,10 @@ func (p *migration) place() {
 	}
 }
 
-// freeThere tells whether nobody has a function, and a guest can have it.
+// freeThere reports whether nobody has a function, and a guest can have it.
 func freeThere(h *facts.Host, v *facts.VF) bool { return Holder(h, v) == "" && unfit(h, v) == nil }
 
-// prefers tells whether one function of the other host suits better than another.
+// prefers reports whether one function of the other host suits better than another.
 func (f *MigrateVF) prefers(h *facts.Host, g *facts.Guest, a, b facts.VF) bool {
 	rank := func(v facts.VF) int {
 		score := 0

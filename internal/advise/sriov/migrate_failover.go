@@ -9,8 +9,8 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// What the pair needs: docs/formatdomain.rst, "Teaming a virtio/hostdev NIC pair"; QEMU docs/system/virtio-net-failover.rst;
-// Documentation/networking/net_failover.rst (commit cfc80d9a1163, Linux 4.18).
+// What the pair needs: docs/formatdomain.rst, "Teaming a virtio/hostdev NIC pair"; QEMU
+// docs/system/virtio-net-failover.rst; Documentation/networking/net_failover.rst (commit cfc80d9a1163, Linux 4.18).
 const (
 	teamingLibvirt = "6.1"
 	teamingQEMU    = "4.2"
@@ -88,8 +88,8 @@ func (p *migration) paired() MigrateWay {
 	return w
 }
 
-// moved are the steps that migrate a pair. Where the function has another address there, libvirt is given the definition with that
-// one; a pool of the same name needs none.
+// moved are the steps that migrate a pair. Where the function has another address there, libvirt is given the
+// definition with that one; a pool of the same name needs none.
 func (p *migration) moved() []MigrateStep {
 	var steps []MigrateStep
 	var xml []string
@@ -128,8 +128,8 @@ func (p *migration) moved() []MigrateStep {
 	return append(steps, migrate)
 }
 
-// standbyBridge is the bridge that a standby is put on: the one that has the function's port, else one of the guest's own, else
-// the first.
+// standbyBridge is the bridge that a standby is put on: the one that has the function's port, else one of the guest's
+// own, else the first.
 func (p *migration) standbyBridge() string {
 	for _, b := range p.from.Bridges {
 		if slices.ContainsFunc(p.Functions, func(f MigrateVF) bool { return f.PF != "" && slices.Contains(b.Ports, f.PF) }) {

@@ -73,8 +73,8 @@ func (p *migration) detachAttach() MigrateWay {
 	return w
 }
 
-// detach takes one function out of the running guest and out of its definition: what mpps gave is taken back by mpps, which
-// then knows that it is free.
+// detach takes one function out of the running guest and out of its definition: what mpps gave is taken back by mpps,
+// which then knows that it is free.
 func (p *migration) detach(f *MigrateVF) MigrateStep {
 	s := MigrateStep{On: p.From, What: "take " + f.String() + " out of the running guest and out of its definition",
 		Traffic: "through this function none from here on: the guest sees its NIC go"}
@@ -102,7 +102,7 @@ func (p *migration) detach(f *MigrateVF) MigrateStep {
 	return s
 }
 
-// reserved tells whether mpps gave the guest a function.
+// reserved reports whether mpps gave the guest a function.
 func (p *migration) reserved(f *MigrateVF) bool {
 	return slices.ContainsFunc(p.from.Reservations, func(r facts.Reservation) bool {
 		return r.Guest == p.guest.Name && strings.EqualFold(r.MAC, f.MAC) && f.MAC != ""
@@ -120,8 +120,8 @@ func pciPart(pci string) string {
 	return strings.TrimSuffix(rest, "/>")
 }
 
-// attach has mpps on the other host give the guest a function: the one that was found free in its snapshot, or else one of its own
-// choice. It sets what libvirt does not, and keeps it.
+// attach has mpps on the other host give the guest a function: the one that was found free in its snapshot, or else one
+// of its own choice. It sets what libvirt does not, and keeps it.
 func (p *migration) attach(f *MigrateVF, live bool) MigrateStep {
 	words := []string{"mpps", "sriov", "assign", p.guest.Name}
 	what := "give the guest a free function of " + f.PF + " there (the port may have another name)"
@@ -170,7 +170,7 @@ func (p *migration) attributes(f *MigrateVF) []string {
 	return words
 }
 
-// look tells whether everything arrived.
+// look reports whether everything arrived.
 func (p *migration) look() MigrateStep {
 	return MigrateStep{On: p.To, What: "look whether it arrived", Commands: []string{shellLine("virsh", "domstate", p.guest.Name), shellLine("virsh", "domiflist", p.guest.Name), "mpps sriov list", "mpps sriov check"}, Undo: []string{}}
 }

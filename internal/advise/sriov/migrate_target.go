@@ -61,8 +61,8 @@ func (p *migration) checkHost(h *facts.Host) {
 	p.checkMemory(h)
 }
 
-// machineVersion is the QEMU that a machine type is of: 10.0 of pc-q35-10.0; empty of an alias such as q35, which is another
-// type with each QEMU.
+// machineVersion is the QEMU that a machine type is of: 10.0 of pc-q35-10.0; empty of an alias such as q35, which is
+// another type with each QEMU.
 func machineVersion(machine string) string {
 	version := machine[strings.LastIndexByte(machine, '-')+1:]
 	if version == "" || version[0] < '0' || version[0] > '9' || !strings.Contains(machine, "-") {

@@ -144,8 +144,8 @@ func TestMigrateIsPlanned(t *testing.T) {
 	}
 }
 
-// TestMigrateTakesAnotherFunction has the guest's own address in use on the other host, and a function with the same port before
-// one of another.
+// TestMigrateTakesAnotherFunction has the guest's own address in use on the other host, and a function with the same
+// port before one of another.
 func TestMigrateTakesAnotherFunction(t *testing.T) {
 	from, to := hosts()
 	to.VFs[1].Holder = "process 7"

@@ -38,8 +38,8 @@ func pciXML(pci string) string {
 	return fmt.Sprintf("<address type='pci' domain='0x%s' bus='0x%s' slot='0x%s' function='0x%s'/>", domain, bus, slot, function)
 }
 
-// element is the device of a function for one host: with the function's address there, and where the guest sees it as before,
-// so that its name in the guest stays.
+// element is the device of a function for one host: with the function's address there, and where the guest sees it as
+// before, so that its name in the guest stays.
 func (f *MigrateVF) element(pci string, teaming string) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -77,8 +77,8 @@ func (f *MigrateVF) element(pci string, teaming string) string {
 	return b.String()
 }
 
-// standby is the virtio half of a pair. It comes to where the guest saw the function, so that the failover interface, which is
-// this device's, has the name that the function had.
+// standby is the virtio half of a pair. It comes to where the guest saw the function, so that the failover interface,
+// which is this device's, has the name that the function had.
 func (f *MigrateVF) standby(bridge, alias string) string {
 	lines := []string{
 		"<interface type='bridge'>",

@@ -10,8 +10,8 @@ import (
 // networkName is what a pool may be called: its reservations are a file of that name.
 var networkName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,60}$`)
 
-// choosePool finds the pool, or the card to make one of, and counts: libvirt starts guests until its functions run out, and the
-// one too many fails at its start, when nobody looks.
+// choosePool finds the pool, or the card to make one of, and counts: libvirt starts guests until its functions run out,
+// and the one too many fails at its start, when nobody looks.
 func (g *Gift) choosePool(h *facts.Host) error {
 	if g.wish.VF != "" {
 		return refuse("--as interface takes one function; or leave --vf out", "a pool has its functions handed out by libvirt at each start: one of them cannot be asked for")
@@ -92,8 +92,8 @@ func (g *Gift) newPool(h *facts.Host) error {
 	return g.counted(h, all)
 }
 
-// counted refuses the guest for which the pool has no function: every interface on its network counts, of guests that are off
-// too, and so does what is reserved.
+// counted refuses the guest for which the pool has no function: every interface on its network counts, of guests that
+// are off too, and so does what is reserved.
 func (g *Gift) counted(h *facts.Host, all []*facts.VF) error {
 	var users []string
 	has := map[string]bool{}

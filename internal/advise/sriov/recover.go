@@ -16,14 +16,15 @@ import (
 type Recovery struct {
 	Function string `json:"function"` // PF/N
 	PCI      string `json:"pci"`
-	// Verdict is well, mendable, taken (somebody has it: nothing is done) or for-you (what is left only a person can do).
+	// Verdict is well, mendable, taken (somebody has it: nothing is done) or for-you (what is left only a person can
+	// do).
 	Verdict Verdict `json:"verdict"`
 	Steps   []Step  `json:"steps"`
 	// LastResort is what to do where all that was done does not help.
 	LastResort string `json:"last_resort,omitempty"`
 
 	Changes []plan.Change `json:"-"`
-	// Reset tells whether the function itself is to be reset before it is bound to another driver.
+	// Reset reports whether the function itself is to be reset before it is bound to another driver.
 	Reset bool `json:"reset"`
 
 	// What was done, empty where nothing was.
@@ -56,8 +57,8 @@ func RecoverAddresses(f *facts.VF) []setting.Address {
 	return append(Attributes(f), setting.Of(setting.NICState, f.PF), setting.Of(setting.PCIDriver, f.PCI))
 }
 
-// Recover looks at a function: its card, who has it, its group, its driver, its interface, its address. Nothing is planned for one
-// that somebody has: a process is named, not ended.
+// Recover looks at a function: its card, who has it, its group, its driver, its interface, its address. Nothing is
+// planned for one that somebody has: a process is named, not ended.
 func Recover(h *facts.Host, f *facts.VF) (Recovery, error) {
 	r := &recovery{Recovery: Recovery{Function: nameOf(f), PCI: f.PCI, Verdict: Well, Steps: []Step{}}, host: h, f: f}
 	if f.PCI == "" {
@@ -146,8 +147,8 @@ func (r *recovery) group() error {
 	return nil
 }
 
-// driver looks whose driver a function has that nobody has: that of the host, none where the host's drivers do not look for functions,
-// or vfio-pci where a definition wants it to be there (managed='no').
+// driver looks whose driver a function has that nobody has: that of the host, none where the host's drivers do not look
+// for functions, or vfio-pci where a definition wants it to be there (managed='no').
 func (r *recovery) driver() error {
 	const what = "it has the driver that it should have"
 	_, nic := port(r.host, r.f)
@@ -254,7 +255,7 @@ func (r *recovery) address() error {
 	return nil
 }
 
-// allAnew is the last resort: all functions of the card are made anew, which needs that nobody has any of them.
+// allAnew is the last resort: all functions of the card are remade, which needs that nobody has any of them.
 func (r *recovery) allAnew() string {
 	var taken []string
 	all := 0

@@ -191,7 +191,7 @@ func held(h *facts.Host, guest string) []*Returned {
 	return all
 }
 
-// throughPool tells whether a running guest has a function through a pool.
+// throughPool reports whether a running guest has a function through a pool.
 func throughPool(g *facts.Guest, pci string) bool {
 	return slices.ContainsFunc(g.Interfaces, func(nic facts.Interface) bool { return nic.Type == "network" && nic.Function == pci }) ||
 		slices.ContainsFunc(g.Plugged, func(nic facts.Interface) bool { return nic.Type == "network" && nic.Function == pci })
@@ -238,8 +238,8 @@ func (r *Returned) Addresses() []setting.Address {
 	return all
 }
 
-// Changes are what is changed to take it back: it is taken out of the running guest where that is asked for, and out of the
-// definition; nobody's values stay on it; and it is nobody's, last.
+// Changes are what is changed to take it back: it is taken out of the running guest where that is asked for, and out of
+// the definition; nobody's values stay on it; and it is nobody's, last.
 //
 // stays tells which attributes are kept for whoever has the function: they stay.
 func (r *Returned) Changes(h *facts.Host, stays func(setting.Address) bool) ([]plan.Change, error) {

@@ -9,8 +9,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// TestRelease goes through what is taken back in which order: of guests that are off, that run, that are gone; given by mpps or by
-// hand, by itself or out of a pool.
+// TestRelease goes through what is taken back in which order: of guests that are off, that run, that are gone; given by
+// mpps or by hand, by itself or out of a pool.
 func TestRelease(t *testing.T) {
 	theirs := []facts.Reservation{{PF: "ens1f0", Index: 1, PCI: "0000:01:10.2", Guest: "fw1", UUID: "u1", Form: facts.ByInterface, MAC: "52:54:00:00:00:01"}}
 	for name, c := range map[string]struct {
@@ -166,8 +166,8 @@ func TestReleaseRefused(t *testing.T) {
 	}
 }
 
-// TestLeaving: a function that was taken back from a guest that runs with it is nobody's once the guest has ended: it is set back,
-// and given away again, without a trace of the one who had it.
+// TestLeaving: a function that was taken back from a guest that runs with it is nobody's once the guest has ended: it
+// is set back, and given away again, without a trace of the one who had it.
 func TestLeaving(t *testing.T) {
 	h := depot()
 	gone := facts.Reservation{PF: "ens2", Index: 1, PCI: "0000:02:02.1", Guest: "vm2", UUID: "uuid-of-vm2", Form: facts.ByHostdev, MAC: "52:54:00:00:00:55", Leaving: true}
@@ -197,7 +197,8 @@ func TestLeaving(t *testing.T) {
 	}
 }
 
-// TestKeptForAll: what is kept for whoever has a function is neither set back when it is given nor when it is taken back.
+// TestKeptForAll: what is kept for whoever has a function is neither set back when it is given nor when it is taken
+// back.
 func TestKeptForAll(t *testing.T) {
 	h := depot()
 	rate := attribute(&h.VFs[5], "max_tx_rate")

@@ -67,9 +67,9 @@ func FreeOf(h *facts.Host, pf string) ([]*facts.VF, error) {
 	return all, nil
 }
 
-// PlanReset plans that functions have what new ones have, and that mpps keeps nothing of them. kept tells which attributes it keeps
-// now. A function that somebody has is refused: its guest would lose its network in the middle of its work. Readings of
-// Attributes must be there.
+// PlanReset plans that functions have what new ones have, and that mpps keeps nothing of them. kept tells which
+// attributes it keeps now. A function that somebody has is refused: its guest would lose its network in the middle of
+// its work. Readings of Attributes must be there.
 func PlanReset(h *facts.Host, functions []*facts.VF, kept func(setting.Address) bool) ([]plan.Change, error) {
 	var all []plan.Change
 	for _, f := range functions {
@@ -125,8 +125,8 @@ func resetOne(h *facts.Host, f *facts.VF, kept func(setting.Address) bool) ([]pl
 	return all, nil
 }
 
-// ownAddress tells whether a function that nobody has is bound to its driver on the host, and has no address that a guest has: then its
-// driver has told one of its own.
+// ownAddress reports whether a function that nobody has is bound to its driver on the host, and has no address that a
+// guest has: then its driver has told one of its own.
 func ownAddress(h *facts.Host, f *facts.VF) bool {
 	return f.Driver != "" && !facts.PassesThrough(f.Driver) && !othersAddress(h, f, nil)
 }

@@ -39,8 +39,8 @@ var knobs = map[string]struct {
 	"link_state":  {"sriov.vf.link_state", "Link of a virtual function", goal.Connectivity},
 }
 
-// ParseSets reads ATTRIBUTE VALUE pairs. Values are brought into the form that the kernel tells; whether the driver takes them
-// is asked later.
+// ParseSets reads ATTRIBUTE VALUE pairs. Values are brought into the form that the kernel tells; whether the driver
+// takes them is asked later.
 func ParseSets(words []string) ([]Set, error) {
 	if len(words) == 0 {
 		return nil, &Refused{"nothing is to be set", "name an attribute and its value, such as: rate 100"}
@@ -91,8 +91,8 @@ func Addresses(f *facts.VF, sets []Set) []setting.Address {
 	return all
 }
 
-// PlanSet plans attributes of a function, in an order in which each of them is taken. It refuses what the driver is known not to
-// take, what two devices would have then, and what libvirt takes away at the guest's next start.
+// PlanSet plans attributes of a function, in an order in which each of them is taken. It refuses what the driver is
+// known not to take, what two devices would have then, and what libvirt takes away at the guest's next start.
 func PlanSet(h *facts.Host, f *facts.VF, sets []Set) ([]plan.Change, error) {
 	sets = inOrder(f, sets)
 	p, nic := port(h, f)
@@ -127,8 +127,8 @@ func PlanSet(h *facts.Host, f *facts.VF, sets []Set) ([]plan.Change, error) {
 	return all, nil
 }
 
-// setFor is the guest that a function is set for: the one that it was given to, that runs with it, or the only one whose definition
-// names it. Empty where there is none: then it is for whoever has it.
+// setFor is the guest that a function is set for: the one that it was given to, that runs with it, or the only one
+// whose definition names it. Empty where there is none: then it is for whoever has it.
 func setFor(h *facts.Host, f *facts.VF) string {
 	if r := givenTo(h, f); r != nil {
 		return r.Guest
@@ -149,8 +149,8 @@ func setFor(h *facts.Host, f *facts.VF) string {
 	return only
 }
 
-// inOrder puts attributes in an order in which each is taken: the smaller rate first where both come down, so that the one
-// guaranteed is never more than the other.
+// inOrder puts attributes in an order in which each is taken: the smaller rate first where both come down, so that the
+// one guaranteed is never more than the other.
 func inOrder(f *facts.VF, sets []Set) []Set {
 	sets = slices.Clone(sets)
 	lower := func() bool {

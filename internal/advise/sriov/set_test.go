@@ -9,8 +9,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// cards is a host with four functions of an X520 and two of an X710. Function 1 is an interface of guest fw1, function 2 a plain
-// device of guest db1, both running.
+// cards is a host with four functions of an X520 and two of an X710. Function 1 is an interface of guest fw1, function
+// 2 a plain device of guest db1, both running.
 func cards() *facts.Host {
 	h := &facts.Host{
 		NICs: []facts.NIC{

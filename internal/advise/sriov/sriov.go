@@ -1,6 +1,6 @@
-// Package sriov carries virtual functions through their life: made, set, given to guests, taken back, removed. Each verb
-// looks at a facts.Host and answers with the changes that would bring the host there, or with the reason why not; the
-// changes are made, journaled and undone like any others. The package is pure.
+// Package sriov carries virtual functions through their life: made, set, given to guests, taken back, removed. Each
+// verb looks at a facts.Host and answers with the changes that would bring the host there, or with the reason why not;
+// the changes are made, journaled and undone like any others. The package is pure.
 package sriov
 
 import (
@@ -23,8 +23,8 @@ func (r *Refused) Error() string { return r.Why }
 // Hint says what to do instead.
 func (r *Refused) Hint() string { return r.Advice }
 
-// change is one value that somebody asked for by name. What the host has now is taken from its readings, which must hold the
-// address.
+// change is one value that somebody asked for by name. What the host has now is taken from its readings, which must
+// hold the address.
 func change(h *facts.Host, id, title string, a setting.Address, want setting.Want, risk goal.Risk, because string) (plan.Change, error) {
 	want, err := want.Canonical(a)
 	if err != nil {

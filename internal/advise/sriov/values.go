@@ -9,8 +9,8 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// attributes works out what the function is to have: what is asked for, and of the rest what a function has that was just made:
-// the values of whoever had it before outlive him.
+// attributes works out what the function is to have: what is asked for, and of the rest what a function has that was
+// just made: the values of whoever had it before outlive him.
 func (g *Gift) attributes(h *facts.Host) error {
 	for _, s := range g.wish.Sets {
 		switch {
@@ -71,7 +71,7 @@ func (g *Gift) attributes(h *facts.Host) error {
 	return nil
 }
 
-// sets tells whether an attribute is asked for that is set on the function itself.
+// sets reports whether an attribute is asked for that is set on the function itself.
 func (g *Gift) sets(name string) bool {
 	return g.wish.asked(name) != "" && !(g.Form == facts.ByInterface && (name == "vlan" || name == "qos"))
 }
@@ -90,9 +90,10 @@ func (g *Gift) vlan(to string) error {
 	return nil
 }
 
-// promiscuous are the drivers of physical functions that let a trusted function have all frames of the port: ixgbe_sriov.c,
-// ixgbe_update_vf_xcast_mode (IXGBEVF_XCAST_MODE_PROMISC; not of 82599); i40e_virtchnl_pf.c and ice_virtchnl.c,
-// *_vc_cfg_promiscuous_mode_msg; mlx5/core/eswitch.c, esw_update_vport_rx_mode (promisc only of trusted vports).
+// promiscuous are the drivers of physical functions that let a trusted function have all frames of the port:
+// ixgbe_sriov.c, ixgbe_update_vf_xcast_mode (IXGBEVF_XCAST_MODE_PROMISC; not of 82599); i40e_virtchnl_pf.c and
+// ice_virtchnl.c, *_vc_cfg_promiscuous_mode_msg; mlx5/core/eswitch.c, esw_update_vport_rx_mode (promisc only of trusted
+// vports).
 var promiscuous = []string{"ixgbe", "i40e", "ice", "mlx5_core"}
 
 // nested finds a guest whose processor is to have virtualisation: <feature policy='require' name='vmx'/>.

@@ -33,7 +33,8 @@ var sets = [][]string{
 	{"memory.numa_balancing", "memory.numad"},
 }
 
-// Together joins the candidates that belong together and take effect in the same way, in the order of the first of each.
+// Together joins the candidates that belong together and take effect in the same way, in the order of the first of
+// each.
 func Together(all []Candidate) []Candidate {
 	var joined []Candidate
 	at := map[string]int{}
@@ -85,8 +86,8 @@ type expectation struct {
 // usual is the log ratio that is hoped for of what helps and of which nothing is known.
 var usual = math.Log(1.2)
 
-// expect weighs a candidate: what the bottleneck says, what the next one would be, what was named earlier in the run, how much the catalogue
-// makes of it, and what was learned on hosts of this class.
+// expect weighs a candidate: what the bottleneck says, what the next one would be, what was named earlier in the run,
+// how much the catalogue makes of it, and what was learned on hosts of this class.
 func expect(c Candidate, d *bottleneck.Diagnosis, named []*bottleneck.Bottleneck, learned Effects, class string) expectation {
 	e := expectation{chance: 0.04 + 0.06*c.Weight, log: usual}
 	kind := ""

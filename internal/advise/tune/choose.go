@@ -50,8 +50,9 @@ func (l *loop) kindOfLimit() string {
 // mostTimes is how often a candidate is tried at the most.
 const mostTimes = 3
 
-// worth tells whether a candidate is to be tried: for the first time, or once more where it was of no use, something was kept since, and
-// it acts on what holds the path back now or would do so next, or what is lost has come to be what counts.
+// worth reports whether a candidate is to be tried: for the first time, or once more where it was of no use, something
+// was kept since, and it acts on what holds the path back now or would do so next, or what is lost has come to be what
+// counts.
 func (l *loop) worth(c Candidate) bool {
 	before, tried := l.held[c.Key]
 	if !tried {

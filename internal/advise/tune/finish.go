@@ -7,12 +7,12 @@ import (
 	"slices"
 )
 
-// wholeAlpha is the chance that the proof of the whole passes what does nothing. It is on fresh pairs, so that a run keeps
-// something on a host where nothing helps with a chance of no more than the product of both.
+// wholeAlpha is the chance that the proof of the whole passes what does nothing. It is on fresh pairs, so that a run
+// keeps something on a host where nothing helps with a chance of no more than the product of both.
 const wholeAlpha = 0.05 // both ways together: 0.025 for a gain
 
-// finish proves what was kept against the beginning, in turns and by a last search, and keeps or undoes it as a whole. The run is
-// not done where that search misses a target that an earlier one had found, and it is not the last round.
+// finish proves what was kept against the beginning, in turns and by a last search, and keeps or undoes it as a whole.
+// The run is not done where that search misses a target that an earlier one had found, and it is not the last round.
 func (l *loop) finish(ctx context.Context, lastRound bool) (done bool, err error) {
 	if len(l.kept) > 0 && !l.proven {
 		if err := l.prove(ctx); err != nil {

@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// Ahead measures what a run needs that goes on behind a restart: some trials at the load of the last ones, fewer where enough says so.
+// Ahead measures what a run needs that goes on behind a restart: some trials at the load of the last ones, fewer where
+// enough says so.
 func Ahead(ctx context.Context, h Host, pps float64, enough func() bool) ([]float64, error) {
 	var samples []float64
 	for len(samples) < aroundRestart && (len(samples) < fewest || !enough()) {
@@ -25,8 +26,9 @@ func Ahead(ctx context.Context, h Host, pps float64, enough func() bool) ([]floa
 // aroundRestart is how many trials are taken before a restart and behind it.
 const aroundRestart = 8
 
-// goOn judges what took effect with a restart, and takes over what an earlier run found. Before and after could not be measured in
-// turns: only where each trial behind the restart is ahead of each before it, by the least gain that counts, it counts as one.
+// goOn judges what took effect with a restart, and takes over what an earlier run found. Before and after could not be
+// measured in turns: only where each trial behind the restart is ahead of each before it, by the least gain that
+// counts, it counts as one.
 func (l *loop) goOn(ctx context.Context) error {
 	e, r := l.Earlier, l.result
 	after, err := Ahead(ctx, l.host, e.LoadPPS, l.spent)
@@ -71,7 +73,8 @@ func (l *loop) goOn(ctx context.Context) error {
 	return nil
 }
 
-// unproven offers as the next step to take back what took effect with the restart. The loop cannot do so: it takes another restart.
+// unproven offers as the next step to take back what took effect with the restart. The loop cannot do so: it takes
+// another restart.
 func (l *loop) unproven(code, what string) {
 	e := l.Earlier
 	l.result.Advice = append(l.result.Advice, Advice{code, fmt.Sprintf("what took effect with the %s %s, and stands: 'mpps rollback %s', then a %s, takes it back", e.Restart, what, e.TX, e.Restart)})

@@ -9,12 +9,13 @@ import (
 	"mpps/internal/model/goal"
 )
 
-// Host is what is tuned. What was kept and what is tried stand on top of the beginning: the host as it was found. No method is
-// called while another one runs.
+// Host is what is tuned. What was kept and what is tried stand on top of the beginning: the host as it was found. No
+// method is called while another one runs.
 type Host interface {
 	// Candidates are the changes that could be tried on the host as it stands, with what was kept.
 	Candidates(ctx context.Context) ([]Candidate, error)
-	// Diagnose says what holds the path back while the trial load, in packets per second, is sent. nil: it could not be told.
+	// Diagnose says what holds the path back while the trial load, in packets per second, is sent. nil: it could not be
+	// told.
 	Diagnose(ctx context.Context, pps float64) (*bottleneck.Diagnosis, error)
 	// Try makes a candidate's changes. An ErrRefused says that it could not be made and that nothing stands of it.
 	Try(ctx context.Context, c Candidate) error
@@ -26,7 +27,8 @@ type Host interface {
 	Begin(ctx context.Context) error
 	// Whole is everything that was kept as one candidate, to be tried on the beginning.
 	Whole(ctx context.Context, kept []Candidate) (Candidate, error)
-	// Sample sends the load for one trial, of so many times the usual length, and tells the packets per second that came through.
+	// Sample sends the load for one trial, of so many times the usual length, and tells the packets per second that
+	// came through.
 	Sample(ctx context.Context, pps float64, length int) (float64, error)
 	// Search finds the highest rate with no more loss than the goal allows.
 	Search(ctx context.Context) (Rate, error)
@@ -34,7 +36,8 @@ type Host interface {
 	Advise(r *Result, d *bottleneck.Diagnosis) []Advice
 }
 
-// Sender is a Host that tells how much a trial really sent: where that is less than the load, the sender was the limit and not the host.
+// Sender is a Host that tells how much a trial really sent: where that is less than the load, the sender was the limit
+// and not the host.
 type Sender interface {
 	// Sent is the packets per second that left the sender in the last Sample; 0: not known.
 	Sent() float64
@@ -43,7 +46,8 @@ type Sender interface {
 // ErrRefused marks a candidate that the machine refused and of which nothing stands.
 var ErrRefused = errors.New("refused")
 
-// ErrDrifted marks that everything was put back but values that somebody else had changed meanwhile, which were left alone.
+// ErrDrifted marks that everything was put back but values that somebody else had changed meanwhile, which were left
+// alone.
 var ErrDrifted = errors.New("changed by somebody else")
 
 // Options are what a run is to reach, and how.

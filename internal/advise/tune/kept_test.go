@@ -33,7 +33,7 @@ func attempt(r *tune.Result, key string) *tune.Attempt {
 	return &r.Attempts[i]
 }
 
-// TestGround: what another kept change stands on cannot be taken out to be measured anew, and stays.
+// TestGround: what another kept change stands on cannot be taken out to be measured again, and stays.
 func TestGround(t *testing.T) {
 	follower := helps("a.irq", "a", 1.1)
 	follower.Behind = []string{"a.channels"}
@@ -61,7 +61,7 @@ func (n narrow) Try(ctx context.Context, c tune.Candidate) error {
 	return n.Host.Try(ctx, c)
 }
 
-// TestGoneTooFar: what cannot be made on top of the others to be measured anew stays as it was kept, and so do they.
+// TestGoneTooFar: what cannot be made on top of the others to be measured again stays as it was kept, and so do they.
 func TestGoneTooFar(t *testing.T) {
 	s := calm(helps("a.first", "a", 1.1), helps("a.more", "a", 1.7), helps("b.later", "b", 1.1))
 	s.Knobs[0].Weight = 1
@@ -72,8 +72,8 @@ func TestGoneTooFar(t *testing.T) {
 	}
 }
 
-// TestOnlyLoss: where the rate comes through and only the loss misses the target, a knob that does nothing but cut the loss is found, and
-// one that only moves packets is not.
+// TestOnlyLoss: where the rate comes through and only the loss misses the target, a knob that does nothing but cut the
+// loss is found, and one that only moves packets is not.
 func TestOnlyLoss(t *testing.T) {
 	for _, noise := range []simulated.Noise{{Jitter: 0.005}, {Jitter: 0.01, Stall: 0.03}, {Jitter: 0.02, Walk: 0.005}} {
 		s := calm(simulated.Knob{ID: "a.ring", Stage: "a", Calms: 0.1}, simulated.Knob{ID: "a.nothing", Stage: "a"}, simulated.Knob{ID: "b.louder", Stage: "b", Calms: 2})
@@ -116,7 +116,8 @@ func TestQuietLoss(t *testing.T) {
 	}
 }
 
-// TestTwoCores: what software steering and threads of their own for NAPI cost on two cores is never kept, even where it frees the stage that rules.
+// TestTwoCores: what software steering and threads of their own for NAPI cost on two cores is never kept, even where it
+// frees the stage that rules.
 func TestTwoCores(t *testing.T) {
 	for i, noise := range []simulated.Noise{{Jitter: 0.01}, {Jitter: 0.03, Walk: 0.005}, {Jitter: 0.05, Stall: 0.03}} {
 		for seed := range uint64(8) {
@@ -184,7 +185,8 @@ type broken struct{ *simulated.Host }
 
 func (b broken) Begin(context.Context) error { return errors.New("the journal is gone") }
 
-// TestNotRestored: where the beginning could not be restored the result does not say that it was, and the error has the reason.
+// TestNotRestored: where the beginning could not be restored the result does not say that it was, and the error has the
+// reason.
 func TestNotRestored(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

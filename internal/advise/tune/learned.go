@@ -12,8 +12,8 @@ import (
 // EffectsSchema is the version of the format of learned effects.
 const EffectsSchema = "mpps.effects/1"
 
-// Effects are what attempts did on hosts, by class of host. They only say what to try first: what is kept is measured anew on every
-// host.
+// Effects are what attempts did on hosts, by class of host. They only say what to try first: what is kept is measured
+// again on every host.
 type Effects struct {
 	Schema string   `json:"schema"`
 	Known  []Effect `json:"effects"` // sorted by class, bottleneck, key

@@ -15,7 +15,8 @@ func learnedOf(class string, attempts ...Attempt) Effects {
 	return Effects{}.Learn(class, &Result{Attempts: attempts})
 }
 
-// TestLearned: what helped on a host of the class is tried first on the next one, what hurt last; another class counts less.
+// TestLearned: what helped on a host of the class is tried first on the next one, what hurt last; another class counts
+// less.
 func TestLearned(t *testing.T) {
 	helped := Attempt{Key: "b", Outcome: Kept, Gain: Gain{Ratio: 1.5}}
 	hurt := Attempt{Key: "a", Outcome: Hurts, Gain: Gain{Ratio: 0.7}}
@@ -63,7 +64,8 @@ func TestEffectsFile(t *testing.T) {
 	}
 }
 
-// TestOrder: what the bottleneck names comes first, then what the next one names, then what was named before; risk makes dearer.
+// TestOrder: what the bottleneck names comes first, then what the next one names, then what was named before; risk
+// makes dearer.
 func TestOrder(t *testing.T) {
 	d := &bottleneck.Diagnosis{
 		Bottleneck: &bottleneck.Bottleneck{Kind: "k", Stage: "vhost", Confidence: 0.9, Knobs: []string{"first", "second"}},

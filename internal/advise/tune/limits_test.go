@@ -36,7 +36,8 @@ func has(r *tune.Result, code string) bool {
 	return slices.ContainsFunc(r.Advice, func(a tune.Advice) bool { return a.Code == code })
 }
 
-// TestGeneratorAtFirst: a generator that is the limit from the start is named, nothing is tried, and other gear is advised.
+// TestGeneratorAtFirst: a generator that is the limit from the start is named, nothing is tried, and other gear is
+// advised.
 func TestGeneratorAtFirst(t *testing.T) {
 	s := calm(helps("a.helps", "a", 2))
 	s.Sends = 0.5e6
@@ -47,8 +48,8 @@ func TestGeneratorAtFirst(t *testing.T) {
 	}
 }
 
-// TestGeneratorOnThePath: a generator that is late because the path runs on its CPU, and of which the diagnosis says what there is full, is
-// no reason to end.
+// TestGeneratorOnThePath: a generator that is late because the path runs on its CPU, and of which the diagnosis says
+// what there is full, is no reason to end.
 func TestGeneratorOnThePath(t *testing.T) {
 	s := calm(helps("a.helps", "a", 1.5))
 	s.OnPath = true
@@ -85,8 +86,8 @@ func TestGeneratorInTheEnd(t *testing.T) {
 	}
 }
 
-// TestFreesGenerator: a knob that only lets the generator send more is no gain of the host; one that starves it is no loss, and the load of
-// those that come after is not the less.
+// TestFreesGenerator: a knob that only lets the generator send more is no gain of the host; one that starves it is no
+// loss, and the load of those that come after is not the less.
 func TestFreesGenerator(t *testing.T) {
 	s := calm(simulated.Knob{ID: "a.frees", Stage: "a", Weight: 1, Sender: 2}, simulated.Knob{ID: "a.starves", Stage: "a", Weight: 0.9, Sender: 0.5}, helps("b.helps", "a", 1.25))
 	s.Capacity = map[string]float64{"a": 1e6, "b": 5e6}
@@ -147,8 +148,8 @@ func (f *fickle) Search(ctx context.Context) (tune.Rate, error) {
 	return r, err
 }
 
-// TestMissedInTheEnd: where the last search misses a target that an earlier one had found, the run goes on with what is left, and says how it is
-// where nothing of that helps.
+// TestMissedInTheEnd: where the last search misses a target that an earlier one had found, the run goes on with what is
+// left, and says how it is where nothing of that helps.
 func TestMissedInTheEnd(t *testing.T) {
 	s := calm(helps("a.helps", "a", 1.3), helps("b.helps", "b", 1.3))
 	s.Knobs[0].Weight, s.Capacity["b"] = 1, 1.35e6
@@ -194,7 +195,8 @@ func (c *timed) Search(ctx context.Context) (tune.Rate, error) {
 	return c.Host.Search(ctx)
 }
 
-// TestWithinBudget: whatever searches take, the run ends within the budget, and what was kept is proven and searched for by then.
+// TestWithinBudget: whatever searches take, the run ends within the budget, and what was kept is proven and searched
+// for by then.
 func TestWithinBudget(t *testing.T) {
 	many := []simulated.Knob{helps("a.1", "a", 1.2), helps("a.2", "a", 1.12), helps("a.3", "a", 1.45), helps("b.1", "b", 1.1), {ID: "a.4", Stage: "a", Factors: map[string]float64{"a": 1.06, "b": 0.995}}}
 	some := 0
@@ -230,7 +232,8 @@ func TestWithinBudget(t *testing.T) {
 	}
 }
 
-// TestLength: where a change takes longer than a trial, trials are longer, on both sides alike, and gains in noise are seen in as many pairs.
+// TestLength: where a change takes longer than a trial, trials are longer, on both sides alike, and gains in noise are
+// seen in as many pairs.
 func TestLength(t *testing.T) {
 	for _, c := range []struct {
 		change time.Duration
@@ -294,7 +297,8 @@ func (e *endless) Search(ctx context.Context) (tune.Rate, error) {
 	return tune.Rate{}, ctx.Err()
 }
 
-// TestSearchesEnd: a search ends with the budget. What was proven stands then; where it was the first one, the error says what is too short.
+// TestSearchesEnd: a search ends with the budget. What was proven stands then; where it was the first one, the error
+// says what is too short.
 func TestSearchesEnd(t *testing.T) {
 	o := tune.Options{Goal: goal.Goal{PPS: 1e9}, Budget: 2 * time.Second, Seed: 1}
 	h := &endless{simulated.New(calm(helps("a.helps", "a", 1.4)), 1), 1}

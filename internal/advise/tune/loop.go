@@ -53,8 +53,8 @@ type tally struct {
 	byLoss  bool // what was lost was compared
 }
 
-// Run tunes a host. The result is there whatever happens once the baseline is known; an error comes with it where the run could not
-// be brought to its end, and then everything is as it was found, or the error says what is not.
+// Run tunes a host. The result is there whatever happens once the baseline is known; an error comes with it where the
+// run could not be brought to its end, and then everything is as it was found, or the error says what is not.
 func Run(ctx context.Context, h Host, o Options) (*Result, error) {
 	o = o.withDefaults()
 	l := &loop{Options: o, host: h, lot: rand.New(rand.NewPCG(o.Seed, 0x74756e65)), began: o.Now(), held: map[string]tally{}, made: map[string][]Candidate{}}
@@ -118,7 +118,7 @@ func (l *loop) abort(ctx context.Context, err error) error {
 	return errors.Join(err, wrong)
 }
 
-// onlyDrift tells whether an error is of values that somebody else changed, and of nothing else.
+// onlyDrift reports whether an error is of values that somebody else changed, and of nothing else.
 func onlyDrift(err error) bool {
 	if many, is := err.(interface{ Unwrap() []error }); is {
 		return !slices.ContainsFunc(many.Unwrap(), func(one error) bool { return !onlyDrift(one) })
@@ -134,7 +134,7 @@ func (l *loop) own() []Attempt {
 	return l.result.Attempts[min(len(l.Earlier.Attempts), len(l.result.Attempts)):]
 }
 
-// baseline measures the host as it was found, and tells whether that is all there is to do.
+// baseline measures the host as it was found, and reports whether that is all there is to do.
 func (l *loop) baseline(ctx context.Context) (done bool, err error) {
 	l.Progress(Progress{What: "baseline"})
 	r := l.result
@@ -184,8 +184,8 @@ func (l *loop) diagnose(ctx context.Context) (err error) {
 	return err
 }
 
-// aim sets the load of trials: somewhat more than the target, but no more than twice what is carried, since many hosts carry the less
-// the more they are overrun.
+// aim sets the load of trials: somewhat more than the target, but no more than twice what is carried, since many hosts
+// carry the less the more they are overrun.
 func (l *loop) aim(carried float64) {
 	l.load = 2 * carried
 	if t := l.Goal.PPS; t > 0 {
@@ -197,11 +197,12 @@ func (l *loop) aim(carried float64) {
 	l.result.Method.LoadPPS = l.load
 }
 
-// mostAims is how often the load of trials is set anew before the first pair.
+// mostAims is how often the load of trials is set again before the first pair.
 const mostAims = 4
 
-// overrun takes the first trial, and sets the load anew while more comes through than the search found: one that hardly overruns the path
-// shows no gain. A noisy host loses packets far below what it carries, and a search without loss then ends there.
+// overrun takes the first trial, and sets the load again while more comes through than the search found: one that
+// hardly overruns the path shows no gain. A noisy host loses packets far below what it carries, and a search without
+// loss then ends there.
 func (l *loop) overrun(ctx context.Context) (trial, error) {
 	for n := 1; ; n++ {
 		t, err := l.sample(ctx, 1)
@@ -235,8 +236,9 @@ func (t trial) lost() float64 {
 	return max(0, 1-t.came/sent)
 }
 
-// unpaced has all trials sent as fast as possible where the generator was late at the load and more comes through like that: keeping a pace
-// costs time too, and on a host whose clock is slow to read more than sending does. It gives the trial that stands for all.
+// unpaced has all trials sent as fast as possible where the generator was late at the load and more comes through like
+// that: keeping a pace costs time too, and on a host whose clock is slow to read more than sending does. It gives the
+// trial that stands for all.
 func (l *loop) unpaced(ctx context.Context, paced trial) (trial, error) {
 	if !l.short(paced) {
 		return paced, nil
@@ -278,8 +280,8 @@ func (l *loop) sample(ctx context.Context, length int) (trial, error) {
 	return t, nil
 }
 
-// candidates tries what there is, the likeliest first, until the target holds, nothing is left or the time is over. Where nothing is
-// left that helps alone, or little time, what came out ahead is tried as one, then twos.
+// candidates tries what there is, the likeliest first, until the target holds, nothing is left or the time is over.
+// Where nothing is left that helps alone, or little time, what came out ahead is tried as one, then twos.
 func (l *loop) candidates(ctx context.Context) error {
 	fresh := false
 	l.ending = false
@@ -390,7 +392,7 @@ func (l *loop) keep(ctx context.Context, c Candidate) (err error) {
 	return nil
 }
 
-// reached tells whether a rate is the target's. Where there is no target there is always more to be had.
+// reached reports whether a rate is the target's. Where there is no target there is always more to be had.
 func (l *loop) reached(pps float64) bool {
 	return l.Goal.PPS > 0 && pps >= l.Goal.PPS*(1-l.Goal.Loss)*(1-1e-9)
 }

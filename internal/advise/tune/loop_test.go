@@ -45,9 +45,9 @@ func story(s simulated.Spec, r *tune.Result) string {
 // cost are all trials of a run.
 func cost(r *tune.Result) int { return r.Trials + r.Searches*simulated.SearchTrials }
 
-// TestAgainstExhaustive is the claim: at least 95 % of what the best of all sets of knobs carries on 19 hosts of 20, noise of up to
-// 5 % and stalls included, with no more than a quarter of the trials that it takes to measure every set once. No host carries less than
-// with every knob set at once, and nothing that hurts is kept.
+// TestAgainstExhaustive is the claim: at least 95 % of what the best of all sets of knobs carries on 19 hosts of 20,
+// noise of up to 5 % and stalls included, with no more than a quarter of the trials that it takes to measure every set
+// once. No host carries less than with every knob set at once, and nothing that hurts is kept.
 func TestAgainstExhaustive(t *testing.T) {
 	const hosts = 60
 	shares, worst, short := []float64{}, 1.0, 0

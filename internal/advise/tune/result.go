@@ -53,7 +53,8 @@ type Result struct {
 	RestartFor string   `json:"restart_for,omitempty"`
 	TX         string   `json:"tx"`    // the first transaction of what was kept; empty: none was made
 	Chain      []string `json:"chain"` // all of them in order, each following the one before: what is about something that another made comes behind it
-	// UndoEarlier are the commands that undo what stood before Restarted and what took effect with it, the newest first; then it takes that restart again.
+	// UndoEarlier are the commands that undo what stood before Restarted and what took effect with it, the newest
+	// first; then it takes that restart again.
 	UndoEarlier []string  `json:"undo_earlier,omitempty"`
 	Emulated    bool      `json:"emulated"`
 	Warnings    []Warning `json:"warnings"`
@@ -122,7 +123,7 @@ func (a *Attempt) Name() string {
 	return a.Key
 }
 
-// Stands tells whether an attempt, or a part of it, is among these keys.
+// Stands reports whether an attempt, or a part of it, is among these keys.
 func (a *Attempt) Stands(kept []string) bool {
 	return slices.Contains(kept, a.Key) || slices.ContainsFunc(a.Parts, func(key string) bool { return slices.Contains(kept, key) })
 }
@@ -165,7 +166,8 @@ type Gain struct {
 	Pairs []Pair  `json:"pairs"`
 	// AtLeast says that all that was sent came through with the change: it may gain more.
 	AtLeast bool `json:"at_least"`
-	// Lost is there where the target's rate came through but for a little: what was lost was compared then, not the rates.
+	// Lost is there where the target's rate came through but for a little: what was lost was compared then, not the
+	// rates.
 	Lost *Lost `json:"lost,omitempty"`
 }
 

@@ -7,15 +7,16 @@ import (
 	"slices"
 )
 
-// Bounds of revisit: gains of this ratio and more are taken to last, and so many changes are looked at again by so many pairs.
+// Bounds of revisit: gains of this ratio and more are taken to last, and so many changes are looked at again by so many
+// pairs.
 const (
 	lastingRatio   = 1.15
 	mostRevisited  = 3
 	revisitedPairs = 16
 )
 
-// revisit measures anew, on top of all others, what was kept for a small gain while another bottleneck held the path back: what paid there
-// may cost since. What does is taken out.
+// revisit measures again, on top of all others, what was kept for a small gain while another bottleneck held the path
+// back: what paid there may cost since. What does is taken out.
 func (l *loop) revisit(ctx context.Context) error {
 	limit, n := l.limit(), 0
 	for _, c := range slices.Clone(l.kept) {
@@ -31,8 +32,8 @@ func (l *loop) revisit(ctx context.Context) error {
 	return nil
 }
 
-// takeApart measures each part of what was kept at once on top of all that stands: a part may cost that the others outweigh. Such are taken
-// out, and those for which no time is left. What is kept stands then.
+// takeApart measures each part of what was kept at once on top of all that stands: a part may cost that the others
+// outweigh. Such are taken out, and those for which no time is left. What is kept stands then.
 func (l *loop) takeApart(ctx context.Context, parts []Candidate) error {
 	for _, c := range parts {
 		if len(l.kept) < 2 {
@@ -54,9 +55,9 @@ func (l *loop) takeApart(ctx context.Context, parts []Candidate) error {
 	return err
 }
 
-// again measures one kept candidate on top of the others and takes it out where it costs, and a part of several also where it cannot be
-// measured to the end. What the others need, or what cannot be made on top of them, stays. What stands then is not always what was kept:
-// who comes next begins anew.
+// again measures one kept candidate on top of the others and takes it out where it costs, and a part of several also
+// where it cannot be measured to the end. What the others need, or what cannot be made on top of them, stays. What
+// stands then is not always what was kept: who comes next starts over.
 func (l *loop) again(ctx context.Context, c Candidate, alone bool) error {
 	others := slices.DeleteFunc(slices.Clone(l.kept), func(o Candidate) bool { return o.Key == c.Key })
 	byLoss := l.byLoss || l.held[c.Key].byLoss
@@ -114,7 +115,7 @@ func (l *loop) takeOut(c Candidate, why string) {
 	l.tellTakenOut(c.Key, why)
 }
 
-// enoughAgain tells whether the pairs of a revisit are enough, and what follows from them.
+// enoughAgain reports whether the pairs of a revisit are enough, and what follows from them.
 func (l *loop) enoughAgain(m *match, a *Attempt) bool {
 	least := l.MinEffect
 	if m.byLoss {

@@ -9,7 +9,8 @@ import (
 	"mpps/internal/model/goal"
 )
 
-// mostTwos is how many pairs of candidates are tried that were of no use alone, mostRests how often all that came out ahead is.
+// mostTwos is how many pairs of candidates are tried that were of no use alone, mostRests how often all that came out
+// ahead is.
 const (
 	mostTwos  = 6
 	mostRests = 2
@@ -18,15 +19,15 @@ const (
 // possibly is the least ratio of what may have been slower by chance alone.
 const possibly = 0.95
 
-// useless tells whether a candidate was tried, in vain and without harm that is clear.
+// useless reports whether a candidate was tried, in vain and without harm that is clear.
 func (l *loop) useless(c Candidate) bool {
 	h, tried := l.held[c.Key]
 	vain := h.outcome == NotShown || h.outcome == Useless || h.outcome == Hurts
 	return tried && vain && c.Needs.IsZero() && h.ratio >= possibly
 }
 
-// pairUp finds the next two candidates that act on the same bottleneck and did no harm alone: on what was named last, or before, since a diagnosis
-// may be mistaken; those with the better figures first.
+// pairUp finds the next two candidates that act on the same bottleneck and did no harm alone: on what was named last,
+// or before, since a diagnosis may be mistaken; those with the better figures first.
 func (l *loop) pairUp(all []Candidate) (Candidate, expectation, bool) {
 	before := slices.Clone(l.named)
 	slices.Reverse(before)
@@ -44,12 +45,12 @@ func (l *loop) pairUp(all []Candidate) (Candidate, expectation, bool) {
 	return Candidate{}, expectation{}, false
 }
 
-// apart is the time that it takes to try so many candidates as one, and then each of them anew.
+// apart is the time that it takes to try so many candidates as one, and then each of them again.
 func (l *loop) apart(n int) time.Duration {
 	return time.Duration(patience+n*revisitedPairs) * l.pairTook
 }
 
-// late tells whether the budget leaves time for little more than to try what came out ahead as one.
+// late reports whether the budget leaves time for little more than to try what came out ahead as one.
 func (l *loop) late(all []Candidate) bool {
 	return l.Budget > 0 && l.left() < l.apart(len(l.ahead(all)))*5/4
 }
@@ -63,9 +64,9 @@ func (l *loop) ahead(all []Candidate) []Candidate {
 	return ahead
 }
 
-// rest is all that came out ahead as one: small gains add up, and a host should not end far behind one to which the whole plan was applied.
-// What was not tried alone is no part of it, since what hurts could hide behind what helps; nor is what risks more than a blip, nor those
-// for which no time is left to be measured anew.
+// rest is all that came out ahead as one: small gains add up, and a host should not end far behind one to which the
+// whole plan was applied. What was not tried alone is no part of it, since what hurts could hide behind what helps; nor
+// is what risks more than a blip, nor those for which no time is left to be measured again.
 func (l *loop) rest(all []Candidate) (Candidate, expectation, bool) {
 	ahead := l.ahead(all)
 	for l.Budget > 0 && len(ahead) > 0 && l.apart(len(ahead)) > l.left() {

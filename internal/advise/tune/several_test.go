@@ -20,8 +20,9 @@ func all(id string, by float64) simulated.Knob {
 	return simulated.Knob{ID: id, Stage: "a", Factors: map[string]float64{simulated.All: by}}
 }
 
-// TestSmallGains: knobs that gain too little to be kept alone are kept as all that came out ahead, and what costs among many is not. At
-// little noise the host carries no less than with the whole plan; at much, where each knob is lost in it, it is not far behind.
+// TestSmallGains: knobs that gain too little to be kept alone are kept as all that came out ahead, and what costs among
+// many is not. At little noise the host carries no less than with the whole plan; at much, where each knob is lost in
+// it, it is not far behind.
 func TestSmallGains(t *testing.T) {
 	for _, c := range []struct{ jitter, gain, costs, least float64 }{{0.003, 1.009, 0.96, 0.985}, {0.03, 1.03, 0.9, 0.93}} {
 		const seeds = 10
@@ -108,8 +109,8 @@ func TestRisky(t *testing.T) {
 	}
 }
 
-// TestTakenOut: a part that costs beside the others is taken out, its measurement is in the result, and it does not come back with the next
-// round.
+// TestTakenOut: a part that costs beside the others is taken out, its measurement is in the result, and it does not
+// come back with the next round.
 func TestTakenOut(t *testing.T) {
 	found := false
 	for seed := range uint64(20) {
@@ -206,7 +207,7 @@ func (d *doubtful) Diagnose(context.Context, float64) (*bottleneck.Diagnosis, er
 	return &bottleneck.Diagnosis{Bottleneck: &bottleneck.Bottleneck{Kind: "a-full", Stage: "a", Object: "a", Confidence: 0.9, Knobs: []string{d.knob}}}, nil
 }
 
-// TestSecondOpinion: before something is tried that nothing points at the diagnosis is made anew, once for what stands.
+// TestSecondOpinion: before something is tried that nothing points at the diagnosis is remade, once for what stands.
 func TestSecondOpinion(t *testing.T) {
 	knobs := []simulated.Knob{{ID: "b.0", Stage: "b"}, {ID: "b.1", Stage: "b"}, {ID: "b.2", Stage: "b"}, {ID: "a.0", Stage: "a"}}
 	h := &doubtful{Host: simulated.New(calm(knobs...), 1), knob: "a.0"}

@@ -5,24 +5,24 @@ import (
 	"slices"
 )
 
-// Sign tells gains from chance in pairs of trials whose order is by lot. Where a change does nothing, the lot alone decides which
-// of the two trials next to each other is the faster one, whatever the machine does meanwhile: noise of any form, drift, stalls.
-// So whoever stakes a share of his money on the change in every pair wins nothing in the mean, and that he ever multiplies his stake
-// by 1/α has a chance of no more than α, however often one looks and whenever one stops (Ville's inequality; the money is an
-// e-value: Shafer, Testing by betting, 2021). What counts is by how much the change is ahead of the least gain that counts. The share
-// that is staked may depend on how far the two trials are apart, which the lot does not decide; it grows with that, so that
-// a gain smaller than the least one loses money too.
+// Sign tells gains from chance in pairs of trials whose order is by lot. Where a change does nothing, the lot alone
+// decides which of the two trials next to each other is the faster one, whatever the machine does meanwhile: noise of
+// any form, drift, stalls. So whoever stakes a share of his money on the change in every pair wins nothing in the mean,
+// and that he ever multiplies his stake by 1/α has a chance of no more than α, however often one looks and whenever one
+// stops (Ville's inequality; the money is an e-value: Shafer, Testing by betting, 2021). What counts is by how much the
+// change is ahead of the least gain that counts. The share that is staked may depend on how far the two trials are
+// apart, which the lot does not decide; it grows with that, so that a gain smaller than the least one loses money too.
 type Sign struct {
 	Least float64   // gain that counts at the least, relative: 0.01 is 1 %
 	logs  []float64 // of after/before, by pair
 }
 
-// stakes are the shares of the money that are staked at the most, and how it is divided among them at the beginning. Bold stakes win
-// soon where every pair is won, cautious ones where some are lost.
+// stakes are the shares of the money that are staked at the most, and how it is divided among them at the beginning.
+// Bold stakes win soon where every pair is won, cautious ones where some are lost.
 var stakes = []struct{ share, part float64 }{{0.9, 0.5}, {0.6, 0.3}, {0.3, 0.2}}
 
-// money is by how much who bets that the ratio is more than one, given as its logarithm, or less, has multiplied his money after
-// each pair.
+// money is by how much who bets that the ratio is more than one, given as its logarithm, or less, has multiplied his
+// money after each pair.
 func money(logs []float64, than float64, more bool) []float64 {
 	var have [3]float64
 	for i, s := range stakes {
@@ -102,8 +102,8 @@ func (s *Sign) Ratio() float64 {
 	return math.Exp((sorted[(n-1)/2] + sorted[n/2]) / 2)
 }
 
-// Interval are the ratios against which nobody would have won his stake 2/(1−level) times at any time: it holds with that
-// confidence whenever one stops. A bound that so few pairs do not give is 0.
+// Interval are the ratios against which nobody would have won his stake 2/(1−level) times at any time: it holds with
+// that confidence whenever one stops. A bound that so few pairs do not give is 0.
 func (s *Sign) Interval(level float64) (lo, hi float64) {
 	if len(s.logs) == 0 {
 		return 0, 0
@@ -129,15 +129,16 @@ func (s *Sign) Interval(level float64) (lo, hi float64) {
 	return bound(true), bound(false)
 }
 
-// everWon tells whether a bet on more than a log ratio, or on less, was won at some time.
+// everWon reports whether a bet on more than a log ratio, or on less, was won at some time.
 func (s *Sign) everWon(log, need float64, more bool) bool {
 	return slices.Max(money(s.logs, log, more)) >= need
 }
 
-// spend is the share of alpha that the n-th test of a run gets, from 1, after so many others were kept: one half is divided evenly
-// among as many tests as were expected, the other favours the first, which are the likeliest to help; all add up to no more than
-// alpha. Each that was kept adds a share, so that of what is kept no more than a share alpha does not help, in the mean (e-LOND: Xu
-// and Ramdas, Online multiple testing with e-values, 2024); where nothing helps, the chance to keep anything is no more than alpha.
+// spend is the share of alpha that the n-th test of a run gets, from 1, after so many others were kept: one half is
+// divided evenly among as many tests as were expected, the other favours the first, which are the likeliest to help;
+// all add up to no more than alpha. Each that was kept adds a share, so that of what is kept no more than a share alpha
+// does not help, in the mean (e-LOND: Xu and Ramdas, Online multiple testing with e-values, 2024); where nothing helps,
+// the chance to keep anything is no more than alpha.
 func spend(alpha float64, n, expected, kept int) float64 {
 	share := 0.5 / float64(n*(n+1))
 	if n <= expected {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestFairCoin: where a change does nothing, the bet on it multiplies its stake by 1/α with a chance of no more than α, however
-// often one looks, whatever the noise.
+// TestFairCoin: where a change does nothing, the bet on it multiplies its stake by 1/α with a chance of no more than α,
+// however often one looks, whatever the noise.
 func TestFairCoin(t *testing.T) {
 	const alpha, runs, pairs = 0.05, 1000, 40
 	r := rand.New(rand.NewPCG(1, 2))

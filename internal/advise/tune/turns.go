@@ -66,7 +66,8 @@ func (l *loop) measureBy(ctx context.Context, c Candidate, a *Attempt, m *match,
 	return l.host.Back(ctx)
 }
 
-// turns measures pairs until enough says so. In the end the candidate stands where it was kept, and may stand where it was not.
+// turns measures pairs until enough says so. In the end the candidate stands where it was kept, and may stand where it
+// was not.
 func (l *loop) turns(ctx context.Context, c Candidate, a *Attempt, m *match, enough func() bool) error {
 	stands := false
 	var changing time.Duration // of all changes so far
@@ -140,9 +141,10 @@ const (
 	changesOfAPair = 1.5 // one within it, and between two of them as often as not
 )
 
-// length is how many times the usual length the trials of the next pair are to have, by what changes took so far: where making a change, and all that is
-// around a trial, takes much longer than the trial, longer ones cost little and tell more. For noise that is partly of the trial and partly of the pair the
-// best length grows with the root of the ratio of the two times. Both sides have the same, so that a change which does nothing is as often ahead as behind.
+// length is how many times the usual length the trials of the next pair are to have, by what changes took so far: where
+// making a change, and all that is around a trial, takes much longer than the trial, longer ones cost little and tell
+// more. For noise that is partly of the trial and partly of the pair the best length grows with the root of the ratio
+// of the two times. Both sides have the same, so that a change which does nothing is as often ahead as behind.
 func (l *loop) length(changing time.Duration, changes int) int {
 	if changes == 0 || l.Trial <= 0 {
 		return 1
@@ -151,9 +153,9 @@ func (l *loop) length(changing time.Duration, changes int) int {
 	return int(min(max(math.Sqrt(around/l.Trial.Seconds()), 1), longest))
 }
 
-// Bounds of what is sent. A pair in which less than sentEnough of the load was sent, and came through, does not count: it may be the
-// generator that the change frees or starves. The next ones have a load that both sides can be sent, slower times the lesser rate; it lasts
-// where it leaves room above what comes through.
+// Bounds of what is sent. A pair in which less than sentEnough of the load was sent, and came through, does not count:
+// it may be the generator that the change frees or starves. The next ones have a load that both sides can be sent,
+// slower times the lesser rate; it lasts where it leaves room above what comes through.
 const (
 	sentEnough = 0.97
 	slower     = 0.99
@@ -161,27 +163,28 @@ const (
 	mostShort  = 6 // pairs of a candidate that do not count
 )
 
-// short tells whether the generator sent less than it was asked for and all of it came through, and not because the path runs on its CPU and
-// holds it back. Where a part was lost on the way the path had more than it carries, however much it was.
+// short reports whether the generator sent less than it was asked for and all of it came through, and not because the
+// path runs on its CPU and holds it back. Where a part was lost on the way the path had more than it carries, however
+// much it was.
 func (l *loop) short(t trial) bool {
 	return t.sent > 0 && t.sent < sentEnough*t.load && t.lost() < 1-sentEnough && !l.heldBack
 }
 
-// futile is the money at which a bet against a candidate ends its test. That it is low costs gains that were not seen, never a
-// false one.
+// futile is the money at which a bet against a candidate ends its test. That it is low costs gains that were not seen,
+// never a false one.
 const futile = 8
 
 // fewest is how many pairs a candidate gets at the least.
 const fewest = 3
 
-// surely is how many pairs a candidate must be slower in, and all of them, to be said to hurt: by chance one in 32 of those that
-// do nothing would be.
+// surely is how many pairs a candidate must be slower in, and all of them, to be said to hurt: by chance one in 32 of
+// those that do nothing would be.
 const surely = 5
 
 // patience is how many pairs a candidate gets before the bet on it must have won something.
 const patience = 10
 
-// decide tells whether the pairs are enough, and what follows from them.
+// decide reports whether the pairs are enough, and what follows from them.
 func (l *loop) decide(m *match, a *Attempt) bool {
 	test := m.score
 	a.Evidence = test.Gain()

@@ -6,8 +6,9 @@ import (
 	"mpps/internal/model/goal"
 )
 
-// notHost tells whether a rate is not the host's. A generator that sends from this host runs a part of the path on its own CPU, and is late
-// where that part is slow: where the diagnosis names something of the host, the host holds it back.
+// notHost reports whether a rate is not the host's. A generator that sends from this host runs a part of the path on
+// its own CPU, and is late where that part is slow: where the diagnosis names something of the host, the host holds it
+// back.
 func (l *loop) notHost(r Rate) bool {
 	switch r.LimitedBy {
 	case "receiver":
@@ -18,7 +19,7 @@ func (l *loop) notHost(r Rate) bool {
 	return false
 }
 
-// heldByHost tells whether the diagnosis names a stage between the generator and the receiver.
+// heldByHost reports whether the diagnosis names a stage between the generator and the receiver.
 func (l *loop) heldByHost() bool {
 	b := l.state
 	return b != nil && b.Bottleneck != nil && b.Bottleneck.Stage != "generator" && b.Bottleneck.Stage != "receiver"

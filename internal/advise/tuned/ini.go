@@ -5,9 +5,9 @@ import "strings"
 // entry is one option of a profile.
 type entry struct{ section, key, value string }
 
-// parse reads a profile as TuneD does (Python's configparser with "=" between key and value): whole lines behind # or ; and what
-// follows a # behind white space are comments, and a line that begins with white space goes on with the value before it. A section
-// without options is an entry without a key.
+// parse reads a profile as TuneD does (Python's configparser with "=" between key and value): whole lines behind # or ;
+// and what follows a # behind white space are comments, and a line that begins with white space goes on with the value
+// before it. A section without options is an entry without a key.
 func parse(text string) []entry {
 	var all []entry
 	section := ""

@@ -1,6 +1,7 @@
-// Package tuned reads what TuneD's profile in force sets: the chain of profiles that include each other, their variables, and
-// the value of each option. It is pure: the files come from whoever asks. What a profile leaves to a program of TuneD (a
-// script, a function that looks at the machine in ways of its own) is told as not known, never guessed.
+// Package tuned reads what TuneD's profile in force sets: the chain of profiles that include each other, their
+// variables, and the value of each option. It is pure: the files come from whoever asks. What a profile leaves to a
+// program of TuneD (a script, a function that looks at the machine in ways of its own) is told as not known, never
+// guessed.
 package tuned
 
 import (
@@ -24,8 +25,8 @@ type Machine struct {
 	CPUInfo         string      // /proc/cpuinfo
 }
 
-// Folders are where profiles are, the first that has one counts. TuneD up to 2.23 keeps them right below tuned, later versions in
-// profiles below it (tuned/consts.py).
+// Folders are where profiles are, the first that has one counts. TuneD up to 2.23 keeps them right below tuned, later
+// versions in profiles below it (tuned/consts.py).
 var Folders = []string{"etc/tuned/profiles", "etc/tuned", "usr/lib/tuned/profiles", "usr/lib/tuned"}
 
 // maxProfiles bounds how many profiles are read for one.
@@ -273,7 +274,8 @@ func (l *loader) evaluate(m Machine) {
 	}
 }
 
-// addArguments carries out one option of the boot loader's section: + adds, - takes away (tuned/plugins/plugin_bootloader.py).
+// addArguments carries out one option of the boot loader's section: + adds, - takes away
+// (tuned/plugins/plugin_bootloader.py).
 func addArguments(line, option string) string {
 	rest := strings.TrimSpace(strings.TrimLeft(option, `\`))
 	switch {

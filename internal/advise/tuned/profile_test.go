@@ -10,8 +10,9 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// chain is a host with a profile of three that include each other, with what TuneD's own ones do: variables in a file of their
-// own, values worked out from them, sections for other machines, options taken away and put in place of others.
+// chain is a host with a profile of three that include each other, with what TuneD's own ones do: variables in a file
+// of their own, values worked out from them, sections for other machines, options taken away and put in place of
+// others.
 var chain = map[string]string{
 	"etc/tuned/active_profile": "quiet\n",
 	"etc/tuned/bootcmdline":    "# made by a daemon\nTUNED_BOOT_CMDLINE=\"isolcpus=2,3 quiet_boot\"\nTUNED_BOOT_INITRD_ADD=\"\"\n",
@@ -142,7 +143,8 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// TestOdd: profiles that are not there, that include themselves, and variables that nobody has defined are said or left open.
+// TestOdd: profiles that are not there, that include themselves, and variables that nobody has defined are said or left
+// open.
 func TestOdd(t *testing.T) {
 	p := resolved(t, map[string]string{
 		"etc/tuned/active_profile": "a b\n", "etc/tuned/tuned-main.conf": "reapply_sysctl = 0\nprofile_dirs=/opt/one,/opt/two\n",

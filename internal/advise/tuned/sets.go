@@ -17,7 +17,7 @@ type Set struct {
 	Boots  bool // it is given when the boot menu is written, and not when the profile is chosen
 }
 
-// Of tells whether a profile sets a value, and to what (tuned.conf(5) and the pages of its plugins).
+// Of reports whether a profile sets a value, and to what (tuned.conf(5) and the pages of its plugins).
 func Of(t *facts.Tuned, a setting.Address) (Set, bool) {
 	switch {
 	case t == nil:
@@ -134,7 +134,7 @@ func given(o facts.OwnedValue, a setting.Address) (string, bool) {
 	return "", false
 }
 
-// sysfs tells whether an option sets a file below /sys.
+// sysfs reports whether an option sets a file below /sys.
 func sysfs(option, plugin, key, file string) bool {
 	switch {
 	case plugin == "sysfs":
@@ -155,7 +155,7 @@ func sysfs(option, plugin, key, file string) bool {
 	return false
 }
 
-// names tells whether a path of TuneD, which may hold wildcards, is that of a file.
+// names reports whether a path of TuneD, which may hold wildcards, is that of a file.
 func names(pattern, file string) bool {
 	matched, err := path.Match(pattern, file)
 	return pattern == file || err == nil && matched
@@ -194,8 +194,8 @@ func serviceState(value string) string {
 	return ""
 }
 
-// scheduling is what a group of threads gets, "0:f:2:*:^\[ksoftirqd": a rank among groups, the policy, the priority, CPUs and
-// what the threads' names match. Threads of the kernel stand in brackets there.
+// scheduling is what a group of threads gets, "0:f:2:*:^\[ksoftirqd": a rank among groups, the policy, the priority,
+// CPUs and what the threads' names match. Threads of the kernel stand in brackets there.
 func scheduling(plugin, key, value, thread string) (string, bool) {
 	fields := strings.SplitN(value, ":", 5)
 	if plugin != "scheduler" || !strings.HasPrefix(key, "group.") || len(fields) != 5 || !matches(fields[4], "["+thread+"]") {
@@ -223,7 +223,8 @@ func TxQueueLength(file string) string {
 	return device
 }
 
-// covers tells whether a list of devices of TuneD ("eth0,eth1", "ens*", "!eth0"; empty: all) holds the one of a value.
+// covers reports whether a list of devices of TuneD ("eth0,eth1", "ens*", "!eth0"; empty: all) holds the one of a
+// value.
 func covers(devices string, a setting.Address) bool {
 	device := a.Object()
 	switch {

@@ -8,8 +8,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// held is a machine on which the value of v02 can be put back only when that of v01 was, as a thread's CPUs when its cpuset is
-// wide again, although v01 came first.
+// held is a machine on which the value of v02 can be put back only when that of v01 was, as a thread's CPUs when its
+// cpuset is wide again, although v01 came first.
 func held(t *testing.T) *fake {
 	f := newFake(t, 4)
 	f.refuseTo[address(2)] = map[string]error{"old": errors.New("invalid argument")}

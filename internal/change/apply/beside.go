@@ -9,9 +9,9 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Some writes move values that nobody asked to change: a NIC that is set up anew with other rings may come back with
-// other interrupt affinities, other channels reset the masks of its queues. Those values are read and journaled ahead of
-// the first write and put back behind the last one, in an apply, in its undo and in a rollback alike.
+// Some writes move values that nobody asked to change: a NIC that is set up again with other rings may come back with
+// other interrupt affinities, other channels reset the masks of its queues. Those values are read and journaled ahead
+// of the first write and put back behind the last one, in an apply, in its undo and in a rollback alike.
 
 // Moved is a value beside the changes that could not be put back.
 type Moved struct {
@@ -71,10 +71,10 @@ func (r *run) keep(ctx context.Context) (moved []Moved, err error) {
 	return moved, err
 }
 
-// watchFor journals the values that a rollback of t must leave as they are. Where t was completed that is what they are now,
-// but for those that t moved and could not put back, and for those that t took away with what they belong to, a queue or a
-// virtual function, which comes back with the defaults of its driver; where it was not, or an earlier rollback of it was not,
-// what they were before that began.
+// watchFor journals the values that a rollback of t must leave as they are. Where t was completed that is what they are
+// now, but for those that t moved and could not put back, and for those that t took away with what they belong to, a
+// queue or a virtual function, which comes back with the defaults of its driver; where it was not, or an earlier
+// rollback of it was not, what they were before that began.
 func (r *run) watchFor(ctx context.Context, t *journal.Transaction, earlier *journal.Transaction) error {
 	source := t
 	if earlier != nil {

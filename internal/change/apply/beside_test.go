@@ -61,8 +61,8 @@ func TestBesideStaysAfterAFailure(t *testing.T) {
 	}
 }
 
-// TestBesideThatCannotStay: the driver keeps the interrupt where it put it. The apply says so, and a later rollback, when
-// the driver allows it again, still knows what it was.
+// TestBesideThatCannotStay: the driver keeps the interrupt where it put it. The apply says so, and a later rollback,
+// when the driver allows it again, still knows what it was.
 func TestBesideThatCannotStay(t *testing.T) {
 	f, p, irq := ringsMoveAffinity(t)
 	e := engine(t, f)
@@ -81,8 +81,8 @@ func TestBesideThatCannotStay(t *testing.T) {
 	}
 }
 
-// TestBesideComesBack: a value goes with what it belongs to, and comes back with the default when a rollback brings that
-// back: it is then put back as it was.
+// TestBesideComesBack: a value goes with what it belongs to, and comes back with the default when a rollback brings
+// that back: it is then put back as it was.
 func TestBesideComesBack(t *testing.T) {
 	count, attribute := setting.Of(setting.VFCount, "eth0"), setting.Of(setting.VFAttr, "eth0", "1", "vlan")
 	f := newFake(t, 1)

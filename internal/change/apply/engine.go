@@ -21,27 +21,27 @@ type Engine struct {
 	BootID     string        // of the running kernel: tells values that a reboot has reset
 	Version    string        // of the program
 	Deadline   time.Duration // of one read or write; 0 means 10 s, more for kinds that are slow
-	// Writable tells why an address cannot be written on this machine, whatever the value; nil where it can. nil means that
-	// only a write tells.
+	// Writable tells why an address cannot be written on this machine, whatever the value; nil where it can. nil means
+	// that only a write tells.
 	Writable func(a setting.Address) error
 	// Waiting tells why a change whose value is as wanted has not taken effect yet ("guest vm1 runs with its former
 	// definition"); empty where it has. nil means nothing waits.
 	Waiting func(c journal.Change) string
 	// Lingers tells why what a transaction wrote at from or later, and a rollback put back until, is still in effect
-	// ("guest vm1 still runs with it"); empty where it is not. nil means nothing does. The change is the rollback's. For
-	// kernel arguments it is asked only where the kernel was booted between the two.
+	// ("guest vm1 still runs with it"); empty where it is not. nil means nothing does. The change is the rollback's.
+	// For kernel arguments it is asked only where the kernel was booted between the two.
 	Lingers func(c journal.Change, from, until time.Time) string
 	// Reset tells what has reset the value of a change since a time, though nobody wrote it ("guest vm1 was started
-	// anew"); empty where nothing has. nil means nothing does.
+	// again"); empty where nothing has. nil means nothing does.
 	Reset func(c journal.Change, since time.Time) string
 	// Owner tells who else sets the value of a change, where that explains what was found; empty where nobody does. nil
 	// means nobody else sets anything.
 	Owner func(c journal.Change, found setting.Reading) string
-	// Lent tells why a value that is off is not to be as applied now: a guest for which it was not set has what it belongs
-	// to. Empty where that is not so; nil means that nothing is lent.
+	// Lent tells why a value that is off is not to be as applied now: a guest for which it was not set has what it
+	// belongs to. Empty where that is not so; nil means that nothing is lent.
 	Lent func(a setting.Address) string
-	// InHand tells why changes that stand must not be put back just now: a guest runs with what they gave it. It is asked only
-	// where somebody asks for a rollback, without Force. nil means that nothing stands against it.
+	// InHand tells why changes that stand must not be put back just now: a guest runs with what they gave it. It is
+	// asked only where somebody asks for a rollback, without Force. nil means that nothing stands against it.
 	InHand func(ctx context.Context, changes []journal.Change) error
 
 	ahead ahead
@@ -91,9 +91,9 @@ func (e *Engine) read(ctx context.Context, a setting.Address) setting.Reading {
 	}
 }
 
-// write writes an address and gives up waiting after the deadline, with setting.ErrInDoubt: a store into sysfs or an ethtool
-// call that sleeps in a driver cannot be taken back. A cancelled parent does not end it, since that would only make
-// doubt where there is none.
+// write writes an address and gives up waiting after the deadline, with setting.ErrInDoubt: a store into sysfs or an
+// ethtool call that sleeps in a driver cannot be taken back. A cancelled parent does not end it, since that would only
+// make doubt where there is none.
 func (e *Engine) write(ctx context.Context, a setting.Address, to setting.Reading) error {
 	return e.within(ctx, e.deadline(a), func(ctx context.Context) error { return e.Mechanisms.Write(ctx, a, to) })
 }
@@ -126,7 +126,8 @@ func (e *Engine) lock(command string) (*journal.Lock, error) {
 	}
 }
 
-// Alone does what is no transaction while nobody else changes the machine. command is what the holder of the lock is called.
+// Alone does what is no transaction while nobody else changes the machine. command is what the holder of the lock is
+// called.
 func (e *Engine) Alone(command string, act func()) error {
 	lock, err := e.lock(command)
 	if err != nil {
@@ -173,8 +174,8 @@ func refused(a setting.Address, wanted string, err error) error {
 	return fmt.Errorf("%s: wanted %s: %w", a, wanted, err)
 }
 
-// gone tells whether a value cannot be put back because what it belongs to is not there any more: a guest that is off,
-// a device that was removed.
+// gone reports whether a value cannot be put back because what it belongs to is not there any more: a guest that is
+// off, a device that was removed.
 func gone(a setting.Address, found setting.Reading) bool {
 	return found.State == setting.Absent && (found.NoObject || !setting.Kinds[a.Kind].CanAbsent)
 }

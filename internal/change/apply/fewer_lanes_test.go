@@ -33,8 +33,8 @@ func TestFewerLanes(t *testing.T) {
 	}
 }
 
-// TestLanesPutBack: lanes of which one tap came anew are put back, whether or not an event told of it; a program that somebody took
-// away altogether is left away.
+// TestLanesPutBack: lanes of which one tap came again are put back, whether or not an event told of it; a program that
+// somebody took away altogether is left away.
 func TestLanesPutBack(t *testing.T) {
 	f := newFake(t, 0)
 	nic := setting.Of(setting.QueueLanes, "eth0")
@@ -68,8 +68,8 @@ func TestLanesPutBack(t *testing.T) {
 	}
 }
 
-// TestLanesRefused: a lane that does not come back, because of a classifier that came to its tap, is tried for as long as a guest's start
-// takes, and then not again until a device comes.
+// TestLanesRefused: a lane that does not come back, because of a classifier that came to its tap, is tried for as long
+// as a guest's start takes, and then not again until a device comes.
 func TestLanesRefused(t *testing.T) {
 	f := newFake(t, 0)
 	nic := setting.Of(setting.QueueLanes, "eth0")

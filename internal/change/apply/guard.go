@@ -88,8 +88,8 @@ func (e *Engine) Guard(ctx context.Context, tx string) ([]Restored, error) {
 	return e.guard(ctx, guard{Engine: e, tx: tx})
 }
 
-// Orphaned puts a transaction back at once, where it stands and is not confirmed: the process that would have done it is
-// gone. It is as patient as Guard.
+// Orphaned puts a transaction back at once, where it stands and is not confirmed: the process that would have done it
+// is gone. It is as patient as Guard.
 func (e *Engine) Orphaned(ctx context.Context, tx, why string) ([]Restored, error) {
 	return e.guard(ctx, guard{Engine: e, tx: tx, orphan: why})
 }
@@ -125,7 +125,8 @@ type guard struct {
 	orphan  string    // why there is nothing to wait for; empty where there is a confirmation
 }
 
-// pause is how long to wait before the next look: there is no hurry, and others may be measuring, while much time is left.
+// pause is how long to wait before the next look: there is no hurry, and others may be measuring, while much time is
+// left.
 func (g *guard) pause() time.Duration {
 	return min(max(time.Until(g.expires)/4, guardPause), 2*time.Second)
 }

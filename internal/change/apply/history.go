@@ -48,8 +48,8 @@ type Detail struct {
 	List []Outcome `json:"list"`
 }
 
-// Detail tells one transaction; name may be the beginning of its name. What a change needs is told only where it still waits
-// for it: not where it failed, was put back, or has taken effect.
+// Detail tells one transaction; name may be the beginning of its name. What a change needs is told only where it still
+// waits for it: not where it failed, was put back, or has taken effect.
 func (e *Engine) Detail(ctx context.Context, name string) (Detail, error) {
 	ledger, refused := e.Journal.Ledger()
 	t, err := ledger.Find(name)
@@ -67,7 +67,7 @@ func (e *Engine) Detail(ctx context.Context, name string) (Detail, error) {
 	return d, nil
 }
 
-// needs tells whether a change still waits for what it needed when it was made, or may wait for it.
+// needs reports whether a change still waits for what it needed when it was made, or may wait for it.
 func (e *Engine) needs(ctx context.Context, l *journal.Ledger, t *journal.Transaction, c journal.Change) bool {
 	switch c.State {
 	case journal.ChangeDone, journal.ChangeAlready, journal.ChangeIntended, journal.ChangeInDoubt:

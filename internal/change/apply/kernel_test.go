@@ -240,8 +240,8 @@ func kernelUndoes80(t *testing.T) {
 	t.Logf("%d parameters of the kernel undone in %v", done[0].Written(), took)
 }
 
-// kernelFullDisk: there is no room for the journal any more, at whatever record. Everything is put back, though that cannot be
-// written down either, and the error says so.
+// kernelFullDisk: there is no room for the journal any more, at whatever record. Everything is put back, though that
+// cannot be written down either, and the error says so.
 func kernelFullDisk(t *testing.T) {
 	e := kernelEngine(t)
 	p := &plan.Plan{Goal: goal.Unlimited()}

@@ -134,8 +134,8 @@ func victim(mode, root string, n int) int {
 	return 0
 }
 
-// TestKillAnywhere kills an apply, an apply that undoes itself, and a rollback, at every point that they pass. Afterwards
-// the status must tell the truth, and a rollback must leave every file as it was before.
+// TestKillAnywhere kills an apply, an apply that undoes itself, and a rollback, at every point that they pass.
+// Afterwards the status must tell the truth, and a rollback must leave every file as it was before.
 func TestKillAnywhere(t *testing.T) {
 	kills := 0
 	for _, mode := range []string{"apply", "undo", "rollback"} {

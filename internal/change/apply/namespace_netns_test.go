@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// inNamespace tells whether the test runs in a network namespace of its own. Where it does not it is run again in one, that of
-// a child process, which goes with it.
+// inNamespace reports whether the test runs in a network namespace of its own. Where it does not it is run again in
+// one, that of a child process, which goes with it.
 func inNamespace(t *testing.T) bool {
 	t.Helper()
 	const mark = "MPPS_TEST_NAMESPACE"

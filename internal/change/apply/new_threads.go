@@ -7,8 +7,9 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// newThreads tells whether what is found of the kernel's threads is off only by threads that have come since they were seen as
-// wanted: the kernel starts threads at any time, on the CPUs that it was booted with for them, and tells nobody.
+// newThreads reports whether what is found of the kernel's threads is off only by threads that have come since they
+// were seen as wanted: the kernel starts threads at any time, on the CPUs that it was booted with for them, and tells
+// nobody.
 func newThreads(a setting.Address, wanted setting.Reading, seen string, found setting.Reading) bool {
 	if a.Kind != setting.ThreadCPUs || seen == "" || found.State != setting.Known {
 		return false

@@ -6,7 +6,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// TestNewThreads: a kernel thread that came since is put in its place; one that was there and has moved was moved by somebody.
+// TestNewThreads: a kernel thread that came since is put in its place; one that was there and has moved was moved by
+// somebody.
 func TestNewThreads(t *testing.T) {
 	a, wanted := setting.Of(setting.ThreadCPUs, "kernel"), setting.Value("0-1")
 	const seen = "2 0-1 kthreadd\n40 1 kswapd0"

@@ -9,8 +9,9 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// TestAddressTakenAway: the address that a function's own driver chooses, once its own was taken away, is nobody's change: nothing
-// has drifted, and a rollback gives the function its address back. A VLAN that somebody sets is somebody's.
+// TestAddressTakenAway: the address that a function's own driver chooses, once its own was taken away, is nobody's
+// change: nothing has drifted, and a rollback gives the function its address back. A VLAN that somebody sets is
+// somebody's.
 func TestAddressTakenAway(t *testing.T) {
 	f := newFake(t, 0)
 	e := engine(t, f)

@@ -12,19 +12,19 @@ import (
 )
 
 // Values that a reboot, an ifup, a driver's reload or a guest's start has reset are put back. What tells a reset from a
-// change by hand is that something happened to the object that holds the value: it appeared, was brought up or was started a
-// moment ago. A value that changes while nothing happens was changed by somebody, and is reported and left alone, also
-// when its object is brought up again; only an object that is made anew begins afresh.
+// change by hand is that something happened to the object that holds the value: it appeared, was brought up or was
+// started a moment ago. A value that changes while nothing happens was changed by somebody, and is reported and left
+// alone, also when its object is brought up again; only an object that is remade begins afresh.
 
-// How long after an event a value that is off counts as reset by it: drivers, udev and libvirt go on setting things up for a
-// while. After a boot other services do, and a guest's threads may be seconds behind its process file.
+// How long after an event a value that is off counts as reset by it: drivers, udev and libvirt go on setting things up
+// for a while. After a boot other services do, and a guest's threads may be seconds behind its process file.
 const (
 	resetWindow = 5 * time.Second
 	anewWindow  = 8 * time.Second
 	slowWindow  = 30 * time.Second
 )
 
-// window is how long what was made anew may still be reset.
+// window is how long what was remade may still be reset.
 func window(object string, a setting.Address) time.Duration {
 	if object == "" || a.Kind == setting.ThreadAffinity {
 		return slowWindow
@@ -60,7 +60,8 @@ type Restorer struct {
 	Desired func() ([]lasting.Value, error)
 	// Insist also puts back what was changed by hand.
 	Insist bool
-	// Due, where it is set, tells what follows from guests that came or went a moment ago; without events what stands now.
+	// Due, where it is set, tells what follows from guests that came or went a moment ago; without events what stands
+	// now.
 	Due func(ctx context.Context, events []Event, list []lasting.Value) (Due, error)
 
 	values []*desired
@@ -106,8 +107,8 @@ func (p Pass) Failed() int {
 	return n
 }
 
-// Load reads the list anew. What is known of values that stay in it is kept. Values that come new were written a moment ago
-// by the apply that added them.
+// Load reads the list again. What is known of values that stay in it is kept. Values that come new were written a
+// moment ago by the apply that added them.
 func (r *Restorer) Load() error {
 	list, err := r.Desired()
 	if err != nil {
@@ -187,7 +188,7 @@ func (r *Restorer) byHand() []ByHand {
 	return all
 }
 
-// judge reads one value and tells whether it is to be put back.
+// judge reads one value and reports whether it is to be put back.
 func (r *Restorer) judge(ctx context.Context, d *desired, now time.Time) bool {
 	if _, lent := r.lent[d.Address]; lent {
 		d.standing = away
@@ -271,7 +272,7 @@ func (r *Restorer) again(ctx context.Context, d *desired) error {
 	return nil
 }
 
-// Expired puts back the transactions that nobody confirmed before the host was started anew: what was to do that died with
+// Expired puts back the transactions that nobody confirmed before the host was restarted: what was to do that died with
 // the host, and their files would bring the values back.
 func (e *Engine) Expired(ctx context.Context) ([]Restored, error) {
 	ledger, err := e.Journal.Ledger()

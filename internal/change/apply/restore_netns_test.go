@@ -18,8 +18,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// TestRestoreOnEvents makes a device anew and brings it down and up, in a network namespace of its own, and measures how long
-// its values take to come back. What is changed by hand in between stays.
+// TestRestoreOnEvents makes a device again and brings it down and up, in a network namespace of its own, and measures
+// how long its values take to come back. What is changed by hand in between stays.
 func TestRestoreOnEvents(t *testing.T) {
 	if !inNamespace(t) {
 		return

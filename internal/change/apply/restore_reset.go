@@ -7,7 +7,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Reset says that an object (empty: every one) was set up again a moment ago, or with anew that it was made.
+// Reset says that an object (empty: every one) was set up again a moment ago, or with again that it was made.
 func (r *Restorer) Reset(object string, anew bool, now time.Time) (concerned int) {
 	for _, d := range r.values {
 		if object != "" && holder(d.Address) != object {
@@ -30,8 +30,8 @@ func (r *Restorer) Reset(object string, anew bool, now time.Time) (concerned int
 	return concerned
 }
 
-// Link says that a port got its carrier, perhaps at another speed: drivers take limits of its functions away then, or take them
-// again.
+// Link says that a port got its carrier, perhaps at another speed: drivers take limits of its functions away then, or
+// take them again.
 func (r *Restorer) Link(object string, now time.Time) (concerned int) {
 	for _, d := range r.values {
 		if d.Address.Kind == setting.VFAttr && d.Address.Object() == object && d.standing != byHand {

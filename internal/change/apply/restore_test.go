@@ -69,7 +69,7 @@ func TestRestoreTellsResetFromHand(t *testing.T) {
 	if p := look(t, r, now, false); len(p.PutBack) != 1 || p.PutBack[0].Address != a[1] || f.values[a[0]].Value != "7" {
 		t.Fatalf("an ifup after a change by hand: %+v", p)
 	}
-	// The driver is loaded anew: what was changed by hand is gone with the device.
+	// The driver is reloaded: what was changed by hand is gone with the device.
 	f.values[a[0]] = setting.Value("9")
 	r.Reset("eth0", true, now)
 	if p := look(t, r, now, false); len(p.PutBack) != 1 || len(p.ByHand) != 0 || f.values[a[0]].Value != "2" {
@@ -119,7 +119,8 @@ func TestRestoreAfterBoot(t *testing.T) {
 	}
 }
 
-// TestRestoreKeepsOut writes nothing where somebody is at work, a transaction is half done, or nothing is desired any more.
+// TestRestoreKeepsOut writes nothing where somebody is at work, a transaction is half done, or nothing is desired any
+// more.
 func TestRestoreKeepsOut(t *testing.T) {
 	r, f, a := restorer(t)
 	f.values[a[0]] = setting.Value("9")
@@ -213,7 +214,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestExpired: the host was started anew while a transaction waited to be confirmed.
+// TestExpired: the host was restarted while a transaction waited to be confirmed.
 func TestExpired(t *testing.T) {
 	f := newFake(t, 2)
 	e := engine(t, f)

@@ -10,8 +10,9 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Some values are not in the list and are due all the same when guests come and go: attributes that a guest leaves behind on a
-// virtual function. What is due is not decided here; it is looked at, and written, as values that are put back are.
+// Some values are not in the list and are due all the same when guests come and go: attributes that a guest leaves
+// behind on a virtual function. What is due is not decided here; it is looked at, and written, as values that are put
+// back are.
 
 // GuestChange is what became of a guest: started, stopped or undefined; empty for events of devices.
 type GuestChange string
@@ -30,8 +31,8 @@ type Due struct {
 	Anew   []setting.Address          // values of the list that what happened may have reset
 }
 
-// upkeepLooks are how long after an event is looked what is due. libvirt takes back what it set, and binds functions to their drivers
-// on the host, for a while after a guest's process has ended.
+// upkeepLooks are how long after an event is looked what is due. libvirt takes back what it set, and binds functions to
+// their drivers on the host, for a while after a guest's process has ended.
 var upkeepLooks = [...]time.Duration{100 * time.Millisecond, 700 * time.Millisecond, 2 * time.Second, 5 * time.Second, 12 * time.Second, 25 * time.Second}
 
 // upkeep follows guests that came or went a moment ago.

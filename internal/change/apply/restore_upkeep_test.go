@@ -27,8 +27,8 @@ func functions(t *testing.T) (r *Restorer, f *fake, rate, trust setting.Address)
 	return r, f, rate, trust
 }
 
-// TestRateAfterAnotherSpeed: a card takes a limit away when its link comes up at another speed, and takes none again until the link
-// is at the first speed: that is nobody's change by hand, and the limit comes back with the link.
+// TestRateAfterAnotherSpeed: a card takes a limit away when its link comes up at another speed, and takes none again
+// until the link is at the first speed: that is nobody's change by hand, and the limit comes back with the link.
 func TestRateAfterAnotherSpeed(t *testing.T) {
 	r, f, rate, _ := functions(t)
 	now := time.Now()
@@ -62,8 +62,8 @@ func TestRateAfterAnotherSpeed(t *testing.T) {
 	}
 }
 
-// TestFunctionMadeAnew: a function that was made anew has nothing of what is kept, and that is nobody's change by hand; one
-// beside it is not looked at.
+// TestFunctionMadeAnew: a function that was remade has nothing of what is kept, and that is nobody's change by hand;
+// one beside it is not looked at.
 func TestFunctionMadeAnew(t *testing.T) {
 	r, f, rate, _ := functions(t)
 	now := time.Now()
@@ -78,7 +78,8 @@ func TestFunctionMadeAnew(t *testing.T) {
 	}
 }
 
-// TestLent: a value of a function that a guest has for which it was not set is nobody's business, until the function is back.
+// TestLent: a value of a function that a guest has for which it was not set is nobody's business, until the function is
+// back.
 func TestLent(t *testing.T) {
 	r, f, rate, _ := functions(t)
 	lent := map[setting.Address]string{rate: "guest b runs with it"}
@@ -102,8 +103,8 @@ func TestLent(t *testing.T) {
 	}
 }
 
-// TestUpkeep: what is due when a guest stops is written soon, asked for again under the lock, and told; a value of the list that
-// libvirt has changed meanwhile comes back too.
+// TestUpkeep: what is due when a guest stops is written soon, asked for again under the lock, and told; a value of the
+// list that libvirt has changed meanwhile comes back too.
 func TestUpkeep(t *testing.T) {
 	r, f, rate, trust := functions(t)
 	f.values[trust] = setting.Value("on")
@@ -163,7 +164,8 @@ func TestUpkeep(t *testing.T) {
 	}
 }
 
-// TestUpkeepWaits: the looks after an event become rarer and end; what a guest did before counts no more; another mpps is waited for.
+// TestUpkeepWaits: the looks after an event become rarer and end; what a guest did before counts no more; another mpps
+// is waited for.
 func TestUpkeepWaits(t *testing.T) {
 	var u upkeep
 	now := time.Now()

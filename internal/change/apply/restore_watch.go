@@ -29,9 +29,9 @@ const (
 	idleFactor = 100
 )
 
-// Watch puts values back until the context ends. It begins with everything: after a boot (nothing is remembered of this one)
-// what is off was reset, otherwise somebody changed it while nobody watched. told gets every pass that put something back or
-// found something newly changed by hand, the first pass, and an error where looking failed.
+// Watch puts values back until the context ends. It begins with everything: after a boot (nothing is remembered of this
+// one) what is off was reset, otherwise somebody changed it while nobody watched. told gets every pass that put
+// something back or found something newly changed by hand, the first pass, and an error where looking failed.
 func (r *Restorer) Watch(ctx context.Context, booted bool, events <-chan Event, told func(Pass, error)) error {
 	if err := r.Load(); err != nil {
 		return err
@@ -72,7 +72,8 @@ func (r *Restorer) Watch(ctx context.Context, booted bool, events <-chan Event, 
 	}
 }
 
-// settle closes what a boot has opened for values that were as wanted at first sight: what changes them now is somebody.
+// settle closes what a boot has opened for values that were as wanted at first sight: what changes them now is
+// somebody.
 func (r *Restorer) settle() {
 	for _, d := range r.values {
 		if d.standing == met && d.found == "" {

@@ -10,8 +10,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Remains is what is left of a plan whose changes could not all take effect, or not all be made, at once: its transaction, those
-// that went on with it, and what is still to happen.
+// Remains is what is left of a plan whose changes could not all take effect, or not all be made, at once: its
+// transaction, those that went on with it, and what is still to happen.
 type Remains struct {
 	TX    string    `json:"tx"`    // the transaction to go on with
 	Chain []string  `json:"chain"` // those that it went on with and itself, the first of them first
@@ -19,7 +19,7 @@ type Remains struct {
 	Flags string    `json:"flags"` // the goal as it is given to 'mpps plan'
 	Done  int       `json:"done"`  // values that stand and are in effect
 	Waits []Wait    `json:"waits"` // values that stand and are not
-	// Later is what could not be planned when the transaction was made, or when the host was looked at anew.
+	// Later is what could not be planned when the transaction was made, or when the host was looked at again.
 	Later []journal.Postponed `json:"later"`
 	// Against is why the plan cannot be gone on with now; empty where it can.
 	Against string   `json:"against,omitempty"`
@@ -51,7 +51,8 @@ type Left struct {
 	Why     string          `json:"why,omitempty"`
 }
 
-// remains finds the newest transaction that waits or waited for something and that none went on with; nil where there is none.
+// remains finds the newest transaction that waits or waited for something and that none went on with; nil where there
+// is none.
 func (e *Engine) remains(l *journal.Ledger, rows []Row) *Remains {
 	followed := map[string]bool{}
 	for _, t := range slices.Backward(l.Open()) {
@@ -67,7 +68,7 @@ func (e *Engine) remains(l *journal.Ledger, rows []Row) *Remains {
 	return nil
 }
 
-// awaits tells whether a transaction had something that was not possible or did not take effect at once.
+// awaits reports whether a transaction had something that was not possible or did not take effect at once.
 func awaits(t *journal.Transaction) bool {
 	if resume, err := t.Resume(); err == nil && resume != nil && len(resume.Later) > 0 {
 		return true
@@ -149,9 +150,9 @@ func (r *Remains) Resume() *journal.Resume { return r.resume }
 // Newest is the last transaction of the journal when this was found, for Options.Newest.
 func (r *Remains) Newest() string { return r.newest }
 
-// Fits compares the host with what it was to be, by the release of the kernel that runs and the digest of the site file: what is
-// otherwise and does not matter goes into Notes. The error is what must not be gone on with: another kernel than the one that
-// the plan itself chose.
+// Fits compares the host with what it was to be, by the release of the kernel that runs and the digest of the site
+// file: what is otherwise and does not matter goes into Notes. The error is what must not be gone on with: another
+// kernel than the one that the plan itself chose.
 func (r *Remains) Fits(running, site string) error {
 	if want := r.resume.Kernel; want != "" && running != want {
 		if r.chosen {
@@ -165,7 +166,7 @@ func (r *Remains) Fits(running, site string) error {
 	return nil
 }
 
-// Found takes in what a plan that was made anew says.
+// Found takes in what a plan that was remade says.
 func (r *Remains) Found(changes, cannot []Left, later []journal.Postponed) {
 	r.Looked, r.Later = true, append([]journal.Postponed{}, later...)
 	r.Changes, r.Cannot = append(r.Changes, changes...), append(r.Cannot, cannot...)
@@ -188,8 +189,8 @@ func (s *Status) Looked() {
 	s.Why = fmt.Sprintf("the host was rebooted; the plan of %s goes on with %s: 'mpps apply --resume'", r.TX, counted(len(r.Changes), "change"))
 }
 
-// Resumable is what is left of the plan that can be gone on with now. The error says why there is none: nothing waits, what waits
-// cannot be gone on with yet, or the machine must be put in order first.
+// Resumable is what is left of the plan that can be gone on with now. The error says why there is none: nothing waits,
+// what waits cannot be gone on with yet, or the machine must be put in order first.
 func (e *Engine) Resumable(ctx context.Context) (*Remains, error) {
 	ledger, err := e.Journal.Ledger()
 	if err != nil {

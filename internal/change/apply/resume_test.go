@@ -132,7 +132,8 @@ func TestResumeOverBoot(t *testing.T) {
 	}
 }
 
-// TestResumeWithoutTheFirst: what was put back meanwhile is not gone on with; after the later one alone was put back the first is.
+// TestResumeWithoutTheFirst: what was put back meanwhile is not gone on with; after the later one alone was put back
+// the first is.
 func TestResumeWithoutTheFirst(t *testing.T) {
 	b := newBootable(t)
 	first := b.apply(t, realtime(true, 0), "")
@@ -164,7 +165,8 @@ func TestResumeOlder(t *testing.T) {
 	}
 }
 
-// TestResumeInterrupted: a machine on which a going on was cut short is put in order first; then the first is gone on with.
+// TestResumeInterrupted: a machine on which a going on was cut short is put in order first; then the first is gone on
+// with.
 func TestResumeInterrupted(t *testing.T) {
 	b := newBootable(t)
 	first := b.apply(t, realtime(true, 0), "")
@@ -187,7 +189,8 @@ func TestResumeInterrupted(t *testing.T) {
 	}
 }
 
-// TestFits: another kernel than the chain chose is refused; one that merely came since, and another site file, are told.
+// TestFits: another kernel than the chain chose is refused; one that merely came since, and another site file, are
+// told.
 func TestFits(t *testing.T) {
 	r := &Remains{TX: "t1", resume: &journal.Resume{Kernel: "6.12-rt", Site: "0a"}}
 	if err := r.Fits("6.12-rt", "0a"); err != nil || len(r.Notes) != 0 {
@@ -203,8 +206,8 @@ func TestFits(t *testing.T) {
 	}
 }
 
-// TestChainKilled: a rollback of a chain that dies between two transactions, or within one, is completed by asking again, in the
-// right order.
+// TestChainKilled: a rollback of a chain that dies between two transactions, or within one, is completed by asking
+// again, in the right order.
 func TestChainKilled(t *testing.T) {
 	for die := 1; ; die++ {
 		b := newBootable(t)

@@ -17,7 +17,8 @@ type RollbackOptions struct {
 	Force     bool   // also values that somebody else changed since
 	WithLater bool   // first what later transactions built on it
 	DryRun    bool
-	// Session is the caller's own work of many transactions. What belongs to another one whose process lives is not touched.
+	// Session is the caller's own work of many transactions. What belongs to another one whose process lives is not
+	// touched.
 	Session *journal.Session
 	Why     string // for the journal; empty means "asked for"
 
@@ -250,8 +251,8 @@ func (e *Engine) decide(t *journal.Transaction, c journal.Change, found setting.
 		told(c.Address, found), c.Address.Brief(ours), c.Address.Brief(c.Before))}
 }
 
-// restoreAll goes through the changes from the last to the first, and once more for what could not be put back before what
-// followed was, and for what was moved by it.
+// restoreAll goes through the changes from the last to the first, and once more for what could not be put back before
+// what followed was, and for what was moved by it.
 func (r *run) restoreAll(ctx context.Context, t *journal.Transaction, s sharing, force bool) error {
 	var problems []error
 	var touched []journal.Change
@@ -311,8 +312,8 @@ func (r *run) restoreAll(ctx context.Context, t *journal.Transaction, s sharing,
 	return errors.Join(append(problems, unkept(moved), err, r.tidy(ctx, all))...)
 }
 
-// restoreAgain tries once more what could not be put back while others stood: the kernel refuses to a thread the CPUs that it
-// had before as long as its cpuset is narrower. Of a write that may still come about nothing more is asked.
+// restoreAgain tries once more what could not be put back while others stood: the kernel refuses to a thread the CPUs
+// that it had before as long as its cpuset is narrower. Of a write that may still come about nothing more is asked.
 func (r *run) restoreAgain(ctx context.Context, one restored) restored {
 	if errors.Is(one.err, setting.ErrInDoubt) {
 		return one
@@ -350,9 +351,9 @@ type restored struct {
 	err   error
 }
 
-// restoreThese announces, writes and reads back values that stood there before: one, or several that are written in one go
-// and, where that fails, one by one. Where the journal cannot be written they are put back all the same: the transaction
-// that is put back still tells what they were.
+// restoreThese announces, writes and reads back values that stood there before: one, or several that are written in one
+// go and, where that fails, one by one. Where the journal cannot be written they are put back all the same: the
+// transaction that is put back still tells what they were.
 func (r *run) restoreThese(ctx context.Context, these []restored) []restored {
 	first := len(r.changes)
 	journaled := make([]error, len(these))

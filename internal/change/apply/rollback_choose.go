@@ -12,8 +12,8 @@ func sessionHolder(s *journal.Session, of []*journal.Transaction) journal.Holder
 	return journal.Holder{PID: s.PID, Began: s.Began, Command: s.Name, Since: of[0].Header.Started, TX: of[len(of)-1].Header.TX}
 }
 
-// choose lists the transactions to put back, the latest first: without a name the last one, and where it is a part of a session, all
-// of that.
+// choose lists the transactions to put back, the latest first: without a name the last one, and where it is a part of a
+// session, all of that.
 func choose(l *journal.Ledger, o RollbackOptions) ([]*journal.Transaction, error) {
 	open := l.Open()
 	if o.TX == "" {

@@ -10,8 +10,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// TestRollbackThatDiedWhileItWrote: a rollback is killed in the middle of a write, which leaves something that is neither
-// before nor after. The next one does not take it for somebody else's.
+// TestRollbackThatDiedWhileItWrote: a rollback is killed in the middle of a write, which leaves something that is
+// neither before nor after. The next one does not take it for somebody else's.
 func TestRollbackThatDiedWhileItWrote(t *testing.T) {
 	for _, reset := range []bool{false, true} {
 		f := newFake(t, 3)

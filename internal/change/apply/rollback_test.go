@@ -56,8 +56,8 @@ func TestRollbackIsInReverse(t *testing.T) {
 	}
 }
 
-// TestRollbackOfWhatIsInHand: nothing is written where something stands against it, unless it is forced, or is the end of a wait for a
-// confirmation.
+// TestRollbackOfWhatIsInHand: nothing is written where something stands against it, unless it is forced, or is the end
+// of a wait for a confirmation.
 func TestRollbackOfWhatIsInHand(t *testing.T) {
 	held := errors.New("guest a runs with it")
 	for _, c := range []struct {

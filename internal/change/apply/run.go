@@ -17,13 +17,14 @@ type Options struct {
 	DryRun bool
 	// Confirm, where above 0, is the time from the commit on within which the changes are to be confirmed.
 	Confirm time.Duration
-	// Arm starts, or tells, what undoes the changes where this process cannot; it is called before the first write. nil means
-	// that nothing does.
+	// Arm starts, or tells, what undoes the changes where this process cannot; it is called before the first write. nil
+	// means that nothing does.
 	Arm func(tx string) error
-	// Newest, where it is given, is the last transaction of the journal when the host was looked at: one that came since makes the
-	// plan stale, whatever values it is about.
+	// Newest, where it is given, is the last transaction of the journal when the host was looked at: one that came
+	// since makes the plan stale, whatever values it is about.
 	Newest *string
-	// Resume is what the journal is to keep for going on with the plan (journal.Resume.Encode); nil: it cannot be gone on with.
+	// Resume is what the journal is to keep for going on with the plan (journal.Resume.Encode); nil: it cannot be gone
+	// on with.
 	Resume json.RawMessage
 	// Follows names the transaction that the plan goes on with. It must stand when the machine is changed.
 	Follows string
@@ -165,8 +166,9 @@ func (e *Engine) Run(ctx context.Context, p *plan.Plan, o Options) (Result, erro
 	return result, err
 }
 
-// Settled tells, without a lock, why Run would refuse to begin whatever the plan: somebody is at work, an earlier transaction is half done or
-// waits for a confirmation, or a work of many was interrupted. nil where nothing stands against it now.
+// Settled tells, without a lock, why Run would refuse to begin whatever the plan: somebody is at work, an earlier
+// transaction is half done or waits for a confirmation, or a work of many was interrupted. nil where nothing stands
+// against it now.
 func (e *Engine) Settled() error {
 	ledger, err := e.Journal.Ledger()
 	if err != nil {
@@ -178,8 +180,8 @@ func (e *Engine) Settled() error {
 	return settled(ledger, nil)
 }
 
-// settled refuses to change a machine on which an earlier transaction is half done or waits for a confirmation, or on which
-// a work of many transactions is under way or was interrupted, unless it is the caller's.
+// settled refuses to change a machine on which an earlier transaction is half done or waits for a confirmation, or on
+// which a work of many transactions is under way or was interrupted, unless it is the caller's.
 func settled(l *journal.Ledger, own *journal.Session) error {
 	if session, of := l.Unended(); session != nil && !session.Is(own) {
 		if session.AtWork() {
@@ -340,9 +342,9 @@ func (r *run) make(ctx context.Context, changes []plan.Change, before []setting.
 	return errors.Join(problems...)
 }
 
-// announce tells the journal of a change, and whether anything is to be written for it. before is the value ahead of the
-// whole transaction, which is what an undo restores even where an earlier change of the same transaction has moved it since:
-// new channels reset rings, masks and affinities.
+// announce tells the journal of a change, and whether anything is to be written for it. before is the value ahead of
+// the whole transaction, which is what an undo restores even where an earlier change of the same transaction has moved
+// it since: new channels reset rings, masks and affinities.
 func (r *run) announce(ctx context.Context, c plan.Change, before setting.Reading) (write bool, err error) {
 	n := len(r.changes) + 1
 	begun := journal.Change{N: n, ID: c.ID, Address: c.Address, Before: before, After: c.To, Want: c.Want, Risk: c.Risk, Lasts: c.Lasts, Needs: c.Needs}

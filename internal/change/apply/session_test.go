@@ -20,8 +20,8 @@ func dead(t *testing.T) *journal.Session {
 	return s
 }
 
-// TestSessionInterrupted: what an interrupted run of many transactions left is told, nothing is built on it, and one rollback restores its
-// beginning, and nothing before that.
+// TestSessionInterrupted: what an interrupted run of many transactions left is told, nothing is built on it, and one
+// rollback restores its beginning, and nothing before that.
 func TestSessionInterrupted(t *testing.T) {
 	f := newFake(t, 4)
 	e := engine(t, f)
@@ -54,7 +54,8 @@ func TestSessionInterrupted(t *testing.T) {
 	}
 }
 
-// TestSessionAtWork: while a run's process lives nobody else changes the machine or puts its transactions back; it does so itself.
+// TestSessionAtWork: while a run's process lives nobody else changes the machine or puts its transactions back; it does
+// so itself.
 func TestSessionAtWork(t *testing.T) {
 	f := newFake(t, 3)
 	e := engine(t, f)

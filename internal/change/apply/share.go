@@ -6,16 +6,16 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Files that make values last are shared: each transaction has its entries in them, and the directories and the unit are
-// there for all. A transaction that is rolled back while others stand takes out its entries and leaves what the others need;
-// the last of them removes it.
+// Files that make values last are shared: each transaction has its entries in them, and the directories and the unit
+// are there for all. A transaction that is rolled back while others stand takes out its entries and leaves what the
+// others need; the last of them removes it.
 
 // sharing is what the other transactions that stand have to do with one that is rolled back.
 type sharing struct {
 	others    []*journal.Transaction
 	inherited []journal.Change // left by earlier rollbacks, needed by nobody else any more
-	// begun are the values that earlier rollbacks of it began to write and did not see written. What stands there is neither
-	// what the transaction wrote nor what somebody else did.
+	// begun are the values that earlier rollbacks of it began to write and did not see written. What stands there is
+	// neither what the transaction wrote nor what somebody else did.
 	begun map[setting.Address]bool
 }
 

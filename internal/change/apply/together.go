@@ -9,8 +9,9 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Changes that stand beside each other and whose mechanism is a setting.Together are announced one by one, written in one
-// go, and read back one by one. A journal that ends in between has several intents open, and a rollback looks at each.
+// Changes that stand beside each other and whose mechanism is a setting.Together are announced one by one, written in
+// one go, and read back one by one. A journal that ends in between has several intents open, and a rollback looks at
+// each.
 
 // together is how many changes, from the first of n on, are written in one go: at least one.
 func (e *Engine) together(n int, at func(int) setting.Address) int {
@@ -35,8 +36,8 @@ func (e *Engine) writeAll(ctx context.Context, all []setting.Assignment) error {
 	return e.within(ctx, e.deadline(first), func(ctx context.Context) error { return mechanism.WriteAll(ctx, all) })
 }
 
-// undoTogether puts back changes that were written in one go, or one. What is not as before after it was written in one go
-// is written alone.
+// undoTogether puts back changes that were written in one go, or one. What is not as before after it was written in one
+// go is written alone.
 func (r *run) undoTogether(ctx context.Context, changes []journal.Change) error {
 	var back []setting.Assignment
 	var written []error

@@ -115,7 +115,8 @@ func TestTogetherUndone(t *testing.T) {
 	}
 }
 
-// TestTogetherInterrupted: a run that stops between writing and reading back leaves intents, and a rollback puts back all.
+// TestTogetherInterrupted: a run that stops between writing and reading back leaves intents, and a rollback puts back
+// all.
 func TestTogetherInterrupted(t *testing.T) {
 	for name, written := range map[string]int{"before": 0, "in the middle": 2, "behind": 3} {
 		t.Run(name, func(t *testing.T) {

@@ -72,8 +72,8 @@ func (r *run) undoOne(ctx context.Context, c *journal.Change) error {
 	return errors.Join(written...)
 }
 
-// undoAgain tries once more what could not be put back while others stood: the kernel refuses to a thread the CPUs that it had
-// before as long as its cpuset is narrower.
+// undoAgain tries once more what could not be put back while others stood: the kernel refuses to a thread the CPUs that
+// it had before as long as its cpuset is narrower.
 func (r *run) undoAgain(ctx context.Context, failure *Failure) {
 	for i := range slices.Backward(r.changes) {
 		c := &r.changes[i]

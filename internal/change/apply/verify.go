@@ -61,7 +61,8 @@ type Status struct {
 	Transactions []Entry        `json:"transactions"`
 	Rows         []Row          `json:"rows"`
 	Counts       map[string]int `json:"counts"` // rows by state
-	// Remains is what is left of the plan of the newest transaction that waits or waited for something; nil where none does.
+	// Remains is what is left of the plan of the newest transaction that waits or waited for something; nil where none
+	// does.
 	Remains *Remains `json:"remains,omitempty"`
 }
 
@@ -200,7 +201,8 @@ func (e *Engine) row(ctx context.Context, t *journal.Transaction, c journal.Chan
 	return row
 }
 
-// wasReset tells what has reset a value that is not as applied, though nobody wrote it; empty where nothing is known of it.
+// wasReset tells what has reset a value that is not as applied, though nobody wrote it; empty where nothing is known of
+// it.
 func (e *Engine) wasReset(t *journal.Transaction, c journal.Change) string {
 	what := ""
 	if e.BootID != t.Header.BootID && !c.Lasts.Kept() {

@@ -116,8 +116,8 @@ func TestNeverInEffect(t *testing.T) {
 	}
 }
 
-// TestStatusWhileApplying: at every record of an apply, of one that fails and of a rollback, the status says that somebody is at
-// work, who, and on what.
+// TestStatusWhileApplying: at every record of an apply, of one that fails and of a rollback, the status says that
+// somebody is at work, who, and on what.
 func TestStatusWhileApplying(t *testing.T) {
 	f := newFake(t, 3)
 	e := engine(t, f)
@@ -214,8 +214,8 @@ func TestHistoryTellsWhatStillWaits(t *testing.T) {
 	}
 }
 
-// TestKernelStillHasIt: a kernel that was booted with an argument has it until the next boot, also once it is put back in
-// the boot loader's files.
+// TestKernelStillHasIt: a kernel that was booted with an argument has it until the next boot, also once it is put back
+// in the boot loader's files.
 func TestKernelStillHasIt(t *testing.T) {
 	argument := setting.Of(setting.KernelArg, "isolcpus")
 	f := newFake(t, 0)

@@ -13,9 +13,9 @@ type Built struct {
 	Because string // "it changed sysctl:net.core.dev_weight again"
 }
 
-// BuiltOn lists the open applies after t that built on what t wrote, oldest first: they go on with it, they concern the same
-// value, or one that rests on it. The files, directories and units that make values last do not count: transactions share them, each with entries
-// of its own.
+// BuiltOn lists the open applies after t that built on what t wrote, oldest first: they go on with it, they concern the
+// same value, or one that rests on it. The files, directories and units that make values last do not count:
+// transactions share them, each with entries of its own.
 func (l *Ledger) BuiltOn(t *Transaction) []Built {
 	mine := map[setting.Address]bool{}
 	var bases []setting.Address // on which values of other addresses may rest
@@ -75,9 +75,9 @@ var setters = map[string][]setting.Kind{
 	"irqbalance": {setting.IRQAffinity, setting.IRQCPUs}, "ksmtuned": {setting.KSM}, "numad": {setting.ThreadAffinity, setting.DomainLive},
 }
 
-// rests tells whether a value would not stay as it is if another were as before: the number of a NIC's channels makes its
-// queues and interrupts, that of its virtual functions makes what attributes are set of, and a service that was stopped would
-// set the value itself.
+// rests reports whether a value would not stay as it is if another were as before: the number of a NIC's channels makes
+// its queues and interrupts, that of its virtual functions makes what attributes are set of, and a service that was
+// stopped would set the value itself.
 func rests(a, on setting.Address) bool {
 	switch on.Kind {
 	case setting.VFCount:

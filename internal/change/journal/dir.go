@@ -70,7 +70,7 @@ func (d *Dir) names() ([]string, error) {
 	return names, nil
 }
 
-// trusted tells whether only the owner of this machine can write in the directory.
+// trusted reports whether only the owner of this machine can write in the directory.
 func (d *Dir) trusted() error {
 	for _, name := range []string{path.Dir(Path), Path} {
 		info, err := d.root.Lstat(name)
@@ -87,7 +87,7 @@ func (d *Dir) trusted() error {
 	return nil
 }
 
-// owned tells whether a file is root's or our own and nobody else may write it.
+// owned reports whether a file is root's or our own and nobody else may write it.
 func owned(info fs.FileInfo) error {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

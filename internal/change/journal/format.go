@@ -67,7 +67,7 @@ const (
 	Confirmed    Event = "confirmed"     // +
 )
 
-// synced tells whether an event must be on disk before what it announces may happen.
+// synced reports whether an event must be on disk before what it announces may happen.
 func (e Event) synced() bool {
 	switch e {
 	case Already, Done, Failed, Undone, UndoFailed, Left, Beside, Kept, Moved:
@@ -76,7 +76,7 @@ func (e Event) synced() bool {
 	return true
 }
 
-// ends tells whether an event ends a transaction.
+// ends reports whether an event ends a transaction.
 func (e Event) ends() bool { return e == Committed || e == RolledBack || e == Incomplete }
 
 // Record is one line of a file after the first. Which members are there follows from the event.

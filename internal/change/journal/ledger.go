@@ -64,8 +64,8 @@ func (l *Ledger) State(t *Transaction) State {
 	return l.State(last)
 }
 
-// Unfinished is the first rollback of a transaction that was begun and not completed, behind the last completed one; nil
-// where there is none.
+// Unfinished is the first rollback of a transaction that was begun and not completed, behind the last completed one;
+// nil where there is none.
 func (l *Ledger) Unfinished(t *Transaction) *Transaction {
 	var first *Transaction
 	for _, other := range l.Transactions {
@@ -130,8 +130,8 @@ func (l *Ledger) Find(name string) (*Transaction, error) {
 	return found[0], nil
 }
 
-// Newest names the last transaction, and whether it is still being written; empty where there is none. Two looks at a machine
-// with the same answer in between which nobody holds the lock have no change by mpps between them.
+// Newest names the last transaction, and whether it is still being written; empty where there is none. Two looks at a
+// machine with the same answer in between which nobody holds the lock have no change by mpps between them.
 func (l *Ledger) Newest() string {
 	if len(l.Transactions) == 0 {
 		return ""

@@ -69,8 +69,8 @@ func (d *Dir) Lock(command string) (*Lock, error) {
 	return l, nil
 }
 
-// locked says who has the lock that was just found taken. Between taking it and saying so passes a moment; and a process
-// that is killed while the kernel does not return from its write has it still, though it is as good as dead.
+// locked says who has the lock that was just found taken. Between taking it and saying so passes a moment; and a
+// process that is killed while the kernel does not return from its write has it still, though it is as good as dead.
 func (d *Dir) locked() *Locked {
 	for try := 0; ; try++ {
 		h, err := d.Holder()
@@ -105,8 +105,8 @@ func (l *Lock) Serve(tx string) error {
 	return l.tell()
 }
 
-// Release gives the lock back, also where a child between its fork and its exec has a copy of the descriptor: closing ours would
-// leave the lock to it for that moment (flock(2)).
+// Release gives the lock back, also where a child between its fork and its exec has a copy of the descriptor: closing
+// ours would leave the lock to it for that moment (flock(2)).
 func (l *Lock) Release() error {
 	return errors.Join(l.told.Truncate(0), l.told.Close(), syscall.Flock(int(l.lock.Fd()), syscall.LOCK_UN), l.lock.Close())
 }
@@ -166,7 +166,7 @@ func (d *Dir) told() (*Holder, error) {
 	}
 }
 
-// process tells whether a process lives and when it began, in clock ticks since boot. A zombie does not live.
+// process reports whether a process lives and when it began, in clock ticks since boot. A zombie does not live.
 func process(pid int) (alive bool, start uint64) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

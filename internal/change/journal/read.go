@@ -117,7 +117,7 @@ func schemaOf(line []byte) string {
 	return string(version)
 }
 
-// checker tells whether records follow each other as they can.
+// checker reports whether records follow each other as they can.
 type checker struct {
 	seq     int
 	changes map[int]Event // last event of each change

@@ -77,7 +77,8 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// TestCutOffLater: what ends before its transaction does is what a loss of power leaves, unless the transaction had ended.
+// TestCutOffLater: what ends before its transaction does is what a loss of power leaves, unless the transaction had
+// ended.
 func TestCutOffLater(t *testing.T) {
 	for _, complete := range []bool{false, true} {
 		d, root := open(t)

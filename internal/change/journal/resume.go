@@ -7,12 +7,12 @@ import (
 	"mpps/internal/model/goal"
 )
 
-// ResumeSchema is the version of what a header keeps for going on. A header with another one is read and rolled back like any; it
-// only cannot be gone on with.
+// ResumeSchema is the version of what a header keeps for going on. A header with another one is read and rolled back
+// like any; it only cannot be gone on with.
 const ResumeSchema = "mpps.resume/1"
 
-// Resume is what a later command needs to go on with a plan of which a part was not possible at once: to look at the machine anew
-// with the same goal. It holds what was asked for, never what was found.
+// Resume is what a later command needs to go on with a plan of which a part was not possible at once: to look at the
+// machine again with the same goal. It holds what was asked for, never what was found.
 type Resume struct {
 	Schema      string      `json:"schema"`
 	Goal        goal.Goal   `json:"goal"`
@@ -57,7 +57,8 @@ func (t *Transaction) Resume() (*Resume, error) {
 	return r, nil
 }
 
-// Chain is a transaction and those that it went on with, the first of them first. One that is not in the journal any more ends it.
+// Chain is a transaction and those that it went on with, the first of them first. One that is not in the journal any
+// more ends it.
 func (l *Ledger) Chain(t *Transaction) []*Transaction {
 	chain := []*Transaction{t}
 	for chain[0].Header.Follows != "" && len(chain) <= len(l.Transactions) {

@@ -9,7 +9,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// TestResume: what is kept comes back, an older journal keeps nothing, one of a later format is read all the same and says so.
+// TestResume: what is kept comes back, an older journal keeps nothing, one of a later format is read all the same and
+// says so.
 func TestResume(t *testing.T) {
 	d, _ := open(t)
 	l := lock(t, d)

@@ -16,8 +16,8 @@ import (
 
 var record = flag.String("record", "", "write the samples of testdata whose names match; what is released is never recorded anew")
 
-// TestSamples reads journals that were recorded when the format was made. Every later version must read them: there is one of
-// every version, state and event.
+// TestSamples reads journals that were recorded when the format was made. Every later version must read them: there is
+// one of every version, state and event.
 func TestSamples(t *testing.T) {
 	if *record != "" {
 		recordSamples(t, regexp.MustCompile(*record))
@@ -65,7 +65,8 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// TestSampleOfAMachine reads the journal of a machine on which everything has happened that one transaction does to another.
+// TestSampleOfAMachine reads the journal of a machine on which everything has happened that one transaction does to
+// another.
 func TestSampleOfAMachine(t *testing.T) {
 	const machine = "testdata/machine"
 	if *record != "" && regexp.MustCompile(*record).MatchString("machine") {
@@ -102,8 +103,8 @@ func TestSampleOfAMachine(t *testing.T) {
 	}
 }
 
-// recordMachine makes it: one rolled back at the second try, one that failed, two of which the later built on the earlier, one
-// that was killed, and whose rollback was.
+// recordMachine makes it: one rolled back at the second try, one that failed, two of which the later built on the
+// earlier, one that was killed, and whose rollback was.
 func recordMachine(t *testing.T, into string) {
 	t.Helper()
 	d, root := open(t)

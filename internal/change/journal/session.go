@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// Session is a work of many transactions that is done or undone as a whole: a tuning run, of which only the last transaction, which
-// bears no session, is to stay. While one of a session stands its work is under way or was interrupted.
+// Session is a work of many transactions that is done or undone as a whole: a tuning run, of which only the last
+// transaction, which bears no session, is to stay. While one of a session stands its work is under way or was
+// interrupted.
 type Session struct {
 	Name  string `json:"name"`
 	PID   int    `json:"pid"`
@@ -19,18 +20,19 @@ func NewSession(what string) *Session {
 	return &Session{Name: what + "-" + time.Now().UTC().Format("20060102T150405.000000Z"), PID: os.Getpid(), Began: began}
 }
 
-// AtWork tells whether the session's process lives.
+// AtWork reports whether the session's process lives.
 func (s *Session) AtWork() bool {
 	alive, began := process(s.PID)
 	return alive && began == s.Began
 }
 
-// Is tells whether two sessions are the same; no session is none.
+// Is reports whether two sessions are the same; no session is none.
 func (s *Session) Is(other *Session) bool {
 	return s != nil && other != nil && s.Name == other.Name
 }
 
-// Unended is the newest session of which something stands, or may stand, with its transactions, oldest first; nil where there is none.
+// Unended is the newest session of which something stands, or may stand, with its transactions, oldest first; nil where
+// there is none.
 func (l *Ledger) Unended() (*Session, []*Transaction) {
 	open := l.Open()
 	var session *Session

@@ -57,7 +57,7 @@ type Change struct {
 	Why     string
 }
 
-// Wrote tells whether the change may have written to the machine.
+// Wrote reports whether the change may have written to the machine.
 func (c Change) Wrote() bool { return c.State != ChangeAlready && c.State != ChangeLeft }
 
 // Changes lists the transaction's changes in their order.
@@ -161,7 +161,7 @@ type Confirmation struct {
 	Until     time.Time     // zero before the commit
 }
 
-// Confirmation tells whether the transaction waits to be confirmed.
+// Confirmation reports whether the transaction waits to be confirmed.
 func (t *Transaction) Confirmation() Confirmation {
 	var c Confirmation
 	for _, r := range t.Records {

@@ -128,8 +128,8 @@ func (d *Dir) sync(name string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// ownerWrites is the permission that the file of a transaction loses when it has ended (Close). What a power cut leaves may
-// stop anywhere; a file without it that does so was cut off later by somebody, and is refused.
+// ownerWrites is the permission that the file of a transaction loses when it has ended (Close). What a power cut leaves
+// may stop anywhere; a file without it that does so was cut off later by somebody, and is refused.
 const ownerWrites = 0o200
 
 // Reopen continues a transaction, whose unfinished last line is removed. The lock must be held.
@@ -201,8 +201,8 @@ func (w *Writer) Append(r Record) error {
 	return nil
 }
 
-// Close ends the writing. The transaction ends with the record that says so, not with this; where it has, nobody is to write
-// the file any more.
+// Close ends the writing. The transaction ends with the record that says so, not with this; where it has, nobody is to
+// write the file any more.
 func (w *Writer) Close() error {
 	err := w.file.Sync()
 	if err == nil && w.ended {

@@ -9,8 +9,9 @@ import (
 	"mpps/internal/change/apply"
 )
 
-// Rows are the applied values that are not as applied, of 'mpps verify'. A value that something has reset may be put back by
-// mpps-restore.service within seconds: it must be off in two looks. Kernel arguments and files nobody puts back.
+// Rows are the applied values that are not as applied, of 'mpps verify'. A value that something has reset may be put
+// back by mpps-restore.service within seconds: it must be off in two looks. Kernel arguments and files nobody puts
+// back.
 func Rows(s apply.Status) (all []Finding, off int) {
 	for _, r := range s.Rows {
 		f := Finding{Source: Values, Code: "value." + string(r.State), Object: r.Address.String(), From: r.Wanted, To: r.Found, Severity: knob.High, Twice: !r.Address.Kind.AtBoot()}
@@ -34,7 +35,7 @@ func Rows(s apply.Status) (all []Finding, off int) {
 // fromBoots are kinds of package realtime that the boot loader's files are judged by.
 const fromBoots = "lists.next_boot"
 
-// happens tells whether a kind of finding is of what was seen to happen: such things come and go.
+// happens reports whether a kind of finding is of what was seen to happen: such things come and go.
 func happens(id string) bool {
 	switch id {
 	case "irq.came", "irq.tick", "irq.calls", "irq.nmi", "house.busy":

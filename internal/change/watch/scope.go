@@ -8,8 +8,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Aside are the CPUs that should be quiet: those that are set aside at one look, and those that were at an earlier one. What was realtime
-// is judged on as if it still were, so that nothing is said to end because nobody looks any more.
+// Aside are the CPUs that should be quiet: those that are set aside at one look, and those that were at an earlier one.
+// What was realtime is judged on as if it still were, so that nothing is said to end because nobody looks any more.
 func (w *Watcher) Aside(now setting.CPUSet) setting.CPUSet { return w.aside.Or(now) }
 
 // scope adds the finding that CPUs are not set aside any more, and tells of those that came.

@@ -101,8 +101,8 @@ func words(line, other string) string {
 	return strings.Join(slices.DeleteFunc(slices.Clone(setting.ParseCommandLine(line)), func(word string) bool { return slices.Contains(rest, word) }), " ")
 }
 
-// Boot judges the next boot's kernel: one without PREEMPT_RT behind one with it is no realtime host any more. A kernel's name tells:
-// "6.12.48+deb13-rt-amd64", "5.14.0-427.rt14.el9", "6.4.0-10-rt".
+// Boot judges the next boot's kernel: one without PREEMPT_RT behind one with it is no realtime host any more. A
+// kernel's name tells: "6.12.48+deb13-rt-amd64", "5.14.0-427.rt14.el9", "6.4.0-10-rt".
 func Boot(h *facts.Host) []Finding {
 	e, known := h.Boot.NextEntry()
 	if !h.Kernel.Realtime || !known || e.Version == "" || e.Version == h.Kernel.Release || realtimeName(e.Version) {

@@ -1,6 +1,7 @@
-// Package watch tells, from one look at a host to the next, what begins and what ends to be wrong with it: values that are not as
-// applied, CPUs that are not quiet any more, a next boot that would be another one. It is pure: looks go in, events and metrics come out.
-// One look proves little, for threads come and go: what was only seen to happen must be seen twice.
+// Package watch tells, from one look at a host to the next, what begins and what ends to be wrong with it: values that
+// are not as applied, CPUs that are not quiet any more, a next boot that would be another one. It is pure: looks go in,
+// events and metrics come out. One look proves little, for threads come and go: what was only seen to happen must be
+// seen twice.
 package watch
 
 import (
@@ -47,7 +48,8 @@ type Finding struct {
 	Twice    bool // it must be seen in two looks running, and be gone for two
 }
 
-// key is what stays the same from one look to the next: names of threads without their numbers, for workers of the kernel come and go.
+// key is what stays the same from one look to the next: names of threads without their numbers, for workers of the
+// kernel come and go.
 func (f Finding) key() string {
 	object := f.Object
 	if name, is := strings.CutPrefix(object, "thread "); is {
@@ -218,8 +220,8 @@ func (w *Watcher) Standing() []Finding {
 	return all
 }
 
-// OK tells whether the host is known to be realtime: CPUs are set aside for it, the last look saw everything, and nothing worth a warning
-// stands.
+// OK reports whether the host is known to be realtime: CPUs are set aside for it, the last look saw everything, and
+// nothing worth a warning stands.
 func (w *Watcher) OK() bool {
 	return w.looks > 0 && len(w.aside) > 0 && len(w.last.Unseen) == 0 && !slices.ContainsFunc(w.Standing(), func(f Finding) bool { return f.Severity >= knob.Medium })
 }

@@ -37,8 +37,8 @@ func told(events []Event) string {
 	return strings.Join(all, "; ")
 }
 
-// TestHolds: what happens must be seen twice and be gone twice, what is configured counts at once, and what stood at the first look is
-// marked.
+// TestHolds: what happens must be seen twice and be gone twice, what is configured counts at once, and what stood at
+// the first look is marked.
 func TestHolds(t *testing.T) {
 	w := New()
 	for i, c := range []struct {
@@ -102,8 +102,8 @@ func TestUnseen(t *testing.T) {
 	}
 }
 
-// TestLost: a host whose CPUs are set aside no more is not realtime, and that is told once and until they are again; what stood there
-// stands while it is looked at. A host that has set none aside was never realtime.
+// TestLost: a host whose CPUs are set aside no more is not realtime, and that is told once and until they are again;
+// what stood there stands while it is looked at. A host that has set none aside was never realtime.
 func TestLost(t *testing.T) {
 	w := New()
 	for i, c := range []struct {
@@ -265,7 +265,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestRandom: over random looks everything that begins ends before it begins again, and at the end what stands is what has begun.
+// TestRandom: over random looks everything that begins ends before it begins again, and at the end what stands is what
+// has begun.
 func TestRandom(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 7))

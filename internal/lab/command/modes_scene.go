@@ -124,8 +124,8 @@ func (a *app) openModesScene(ctx context.Context, wanted []string) (*modesScene,
 	}
 	l, err := lab.Start(ctx, lab.Config{
 		Name: "modes-" + strconv.Itoa(os.Getpid()), Log: a.steps(),
-		// As hosts of virtual functions have it. Without it each packet of the emulated NICs is mapped and unmapped, and a
-		// virtio NIC whose translations QEMU caches has been seen to read a ring that was gone.
+		// As hosts of virtual functions have it. Without it each packet of the emulated NICs is mapped and unmapped,
+		// and a virtio NIC whose translations QEMU caches has been seen to read a ring that was gone.
 		Args: []string{"iommu=pt"},
 	})
 	if err != nil {

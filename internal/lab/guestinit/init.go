@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Wanted tells whether this process is a guest's init: process 1, started as /init by the kernel.
+// Wanted reports whether this process is a guest's init: process 1, started as /init by the kernel.
 func Wanted() bool { return os.Getpid() == 1 && filepath.Base(os.Args[0]) == "init" }
 
 // grace is how long serve may take to return after its context has ended.

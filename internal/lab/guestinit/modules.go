@@ -21,8 +21,8 @@ type module struct {
 }
 
 // parseList reads lines "load NAME FILE..." and "alias NAME PATTERN". Aliases by which the kernel asks for a kind of
-// virtual link (rtnl-link-veth) are no devices: nothing in the guest answers such a request, so these modules are loaded
-// at once.
+// virtual link (rtnl-link-veth) are no devices: nothing in the guest answers such a request, so these modules are
+// loaded at once.
 func parseList(text string) []module {
 	var mods []module
 	for line := range strings.Lines(text) {
@@ -39,7 +39,7 @@ func parseList(text string) []module {
 	return mods
 }
 
-// wanted tells whether a module drives one of the devices. One that names no device is always wanted.
+// wanted reports whether a module drives one of the devices. One that names no device is always wanted.
 func (m module) wanted(modaliases []string) bool {
 	if len(m.aliases) == 0 {
 		return true

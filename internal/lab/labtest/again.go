@@ -58,13 +58,13 @@ func note(t testing.TB, l *lab.Lab) {
 	}
 }
 
-// mayTryAgain tells whether every failed test that had a lab had one in which a kernel died.
+// mayTryAgain reports whether every failed test that had a lab had one in which a kernel died.
 func mayTryAgain() bool {
 	return len(bereaved) > 0 && !others && place != nil && os.Getenv(secondTry) == ""
 }
 
-// again runs all tests but those that passed in another process, and gives its exit code: what failed for another reason fails
-// there too.
+// again runs all tests but those that passed in another process, and gives its exit code: what failed for another
+// reason fails there too.
 func again() int {
 	fmt.Fprintln(os.Stderr, "labtest: trying again, once:", bereaved)
 	args := slices.Clone(os.Args[1:])

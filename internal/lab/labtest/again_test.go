@@ -38,7 +38,8 @@ func TestPlanted(t *testing.T) {
 	t.Error("an assertion")
 }
 
-// TestSecondTry has a test fail in another process: where the lab's kernel has died it is tried again, once; an assertion is not.
+// TestSecondTry has a test fail in another process: where the lab's kernel has died it is tried again, once; an
+// assertion is not.
 func TestSecondTry(t *testing.T) {
 	Long(t)
 	for how, ok := range map[string]bool{"death": true, "assertion": false} {

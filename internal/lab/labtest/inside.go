@@ -13,8 +13,8 @@ import (
 	"mpps/internal/lab"
 )
 
-// Inside runs a shell's text in a guest of a lab that has an agent (lab.GuestSpec.Agent), for at most half a minute, and returns
-// what it printed on both streams, and its exit code.
+// Inside runs a shell's text in a guest of a lab that has an agent (lab.GuestSpec.Agent), for at most half a minute,
+// and returns what it printed on both streams, and its exit code.
 func Inside(t testing.TB, l *lab.Lab, guest, script string) (string, int) {
 	t.Helper()
 	var started struct{ PID int }
@@ -40,8 +40,8 @@ func Inside(t testing.TB, l *lab.Lab, guest, script string) (string, int) {
 	return "", 0
 }
 
-// Agent hands a command to a guest's agent by virsh and reads its answer: within half a minute, because the vCPUs of an emulated guest
-// whose kernel sends packets have little time for anything else.
+// Agent hands a command to a guest's agent by virsh and reads its answer: within half a minute, because the vCPUs of an
+// emulated guest whose kernel sends packets have little time for anything else.
 func Agent(t testing.TB, l *lab.Lab, guest string, command, into any) {
 	t.Helper()
 	text, err := json.Marshal(command)

@@ -1,6 +1,7 @@
-// Package labtest gives tests a lab host. The tests of a package share one per kind; it is booted by the first that asks and ended by
-// Main. Packages that are tested at the same time wait for a place in a queue (queue.go). Where a test fails and the kernel of its
-// emulated host or of a guest has died, it is tried once more, in another process and lab (again.go); nothing else is.
+// Package labtest gives tests a lab host. The tests of a package share one per kind; it is booted by the first that
+// asks and ended by Main. Packages that are tested at the same time wait for a place in a queue (queue.go). Where a
+// test fails and the kernel of its emulated host or of a guest has died, it is tried once more, in another process and
+// lab (again.go); nothing else is.
 package labtest
 
 import (
@@ -43,8 +44,8 @@ func Size(cpus, memoryMiB int) Option {
 	return func(o *options) { o.c.CPUs, o.c.MemoryMiB = cpus, memoryMiB }
 }
 
-// Realtime wants a host that has booted Debian's kernel with PREEMPT_RT; the first of its kind takes half a minute longer to build.
-// Emulated it is slow, and dies more often than the usual one: keep what it is asked short.
+// Realtime wants a host that has booted Debian's kernel with PREEMPT_RT; the first of its kind takes half a minute
+// longer to build. Emulated it is slow, and dies more often than the usual one: keep what it is asked short.
 func Realtime(o *options) { o.c.Realtime = lab.RealtimeBooted }
 
 // RealtimeInstalled wants a host that has that kernel in its boot menu and has booted the usual one.
@@ -96,9 +97,9 @@ func stop(l *lab.Lab) error {
 	return errors.Join(l.Stop(ctx), lab.RemoveData(l.Name())) // also what a persistent one keeps: its name is never used again
 }
 
-// Long skips a scene that 'make test' leaves out, which runs with -short: with all of them it would take more than an hour on two cores,
-// where everything is emulated. 'make test-turn' plays a quarter of them (test/scenes), 'make test-long' all. Call it in the test
-// itself: test/scenes finds it there.
+// Long skips a scene that 'make test' leaves out, which runs with -short: with all of them it would take more than an
+// hour on two cores, where everything is emulated. 'make test-turn' plays a quarter of them (test/scenes), 'make
+// test-long' all. Call it in the test itself: test/scenes finds it there.
 func Long(t testing.TB) {
 	t.Helper()
 	if testing.Short() {

@@ -29,7 +29,8 @@ func (s *Scene) In(t testing.TB) *Scene { return &Scene{TB: t, Lab: s.Lab, began
 // scriptLimit is how long one script may take on the host, which may have hung for good.
 const scriptLimit = 15 * time.Minute
 
-// Must runs a script on the host and returns what it printed, without the space around it; also after the test, to clean up.
+// Must runs a script on the host and returns what it printed, without the space around it; also after the test, to
+// clean up.
 func (s *Scene) Must(script string) string {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.Context()), scriptLimit)

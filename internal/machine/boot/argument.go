@@ -21,8 +21,8 @@ func Mechanisms(m *tree.Tree) setting.Mechanisms {
 	}
 }
 
-// kernelArg reads and writes the arguments that the kernel gets at the next boot (setting.KernelArg). The running kernel
-// has those of /proc/cmdline until then; nothing here reboots.
+// kernelArg reads and writes the arguments that the kernel gets at the next boot (setting.KernelArg). The running
+// kernel has those of /proc/cmdline until then; nothing here reboots.
 type kernelArg struct {
 	m   *tree.Tree
 	run func(ctx context.Context, program string, args ...string) error // nil: as the machine runs programs
@@ -104,8 +104,8 @@ func (k kernelArg) Read(_ context.Context, a setting.Address) setting.Reading {
 	return r
 }
 
-// AtBoot is the reading that an address would have if the running kernel were the one that is booted next: an argument of its
-// command line (setting.KernelArg), its version (setting.BootKernel).
+// AtBoot is the reading that an address would have if the running kernel were the one that is booted next: an argument
+// of its command line (setting.KernelArg), its version (setting.BootKernel).
 func AtBoot(m *tree.Tree, a setting.Address) setting.Reading {
 	if a.Kind == setting.BootKernel {
 		release, err := m.Read("proc/sys/kernel/osrelease")
@@ -226,8 +226,8 @@ func (k kernelArg) settled(changes []argumentChange) error {
 	return nil
 }
 
-// writeEntries changes the files of loader/entries, all of them, and /etc/kernel/cmdline, from which kernel-install makes
-// the entries of later kernels. Where one cannot be written those before it are put back.
+// writeEntries changes the files of loader/entries, all of them, and /etc/kernel/cmdline, from which kernel-install
+// makes the entries of later kernels. Where one cannot be written those before it are put back.
 func (k kernelArg) writeEntries(l *loader, changes []argumentChange) (undone bool, err error) {
 	changed := map[string]string{} // the text before
 	names := []string{}

@@ -7,8 +7,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// TestPuttingBackCutShort: the machine stops while arguments are put back. Putting them back again leaves every file as it
-// was before they were first changed.
+// TestPuttingBackCutShort: the machine stops while arguments are put back. Putting them back again leaves every file as
+// it was before they were first changed.
 func TestPuttingBackCutShort(t *testing.T) {
 	for _, name := range []string{"debian12", "rhel9", "rhel8", "el7", "el7-uefi", "systemd-boot"} {
 		for _, dies := range []string{"before", "first", "behind"} {
@@ -47,7 +47,8 @@ func TestPuttingBackCutShort(t *testing.T) {
 	}
 }
 
-// TestDefaultKernelPuttingBackCutShort: the same for the kernel that is booted by default, where GRUB's menu is made anew for it.
+// TestDefaultKernelPuttingBackCutShort: the same for the kernel that is booted by default, where GRUB's menu is remade
+// for it.
 func TestDefaultKernelPuttingBackCutShort(t *testing.T) {
 	for _, dies := range []string{"before", "first", "behind"} {
 		t.Run(dies, func(t *testing.T) {

@@ -117,7 +117,8 @@ func (k bootKernel) choose(ctx context.Context, to setting.Reading) error {
 		if e.Recovery || to.State != setting.Known || e.Version != to.Value {
 			continue
 		}
-		// An entry that is named after the version stays with it; GRUB's first one is that of whichever kernel is the newest.
+		// An entry that is named after the version stays with it; GRUB's first one is that of whichever kernel is the
+		// newest.
 		if chosen < 0 || strings.Contains(e.ID, to.Value) && !strings.Contains(l.entries[chosen].ID, to.Value) {
 			chosen = i
 		}
@@ -164,8 +165,8 @@ func (k bootKernel) chosen(version string) error {
 	return nil
 }
 
-// name writes the name of an entry into the file that holds the default. Where that is the default from before mpps first
-// chose one, the line from then comes back in its place.
+// name writes the name of an entry into the file that holds the default. Where that is the default from before mpps
+// first chose one, the line from then comes back in its place.
 func (k bootKernel) name(l *loader, file, id, was, to string) error {
 	now, err := k.m.Read(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -278,7 +279,8 @@ func onlyComments(text string) bool {
 	return true
 }
 
-// environmentSize is the size of GRUB's environment block, which is filled up with # (grub_envblk, DEFAULT_ENVBLK_SIZE).
+// environmentSize is the size of GRUB's environment block, which is filled up with # (grub_envblk,
+// DEFAULT_ENVBLK_SIZE).
 const environmentSize = 1024
 
 // withDefaultLine is the text with another such line, or without one.

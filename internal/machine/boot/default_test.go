@@ -14,7 +14,8 @@ import (
 
 var defaultKernel = setting.Of(setting.BootKernel, "default")
 
-// TestDefaultKernel chooses another kernel with each boot loader, and the one from before again: every file is as it was.
+// TestDefaultKernel chooses another kernel with each boot loader, and the one from before again: every file is as it
+// was.
 func TestDefaultKernel(t *testing.T) {
 	for name, c := range map[string]struct {
 		other, file, line string
@@ -193,8 +194,8 @@ func efiDefault(m *tree.Tree, _ *standIn) error {
 	return os.WriteFile(name, []byte("\x07\x00\x00\x00*\x00\x00\x00"), 0o644)
 }
 
-// TestDefaultKernelCutShort: the machine stops while a default is chosen. Writing the one from before, or where nothing was
-// written yet tidying up, brings every file back.
+// TestDefaultKernelCutShort: the machine stops while a default is chosen. Writing the one from before, or where nothing
+// was written yet tidying up, brings every file back.
 func TestDefaultKernelCutShort(t *testing.T) {
 	for name, file := range map[string]string{"rhel9": "boot/grub2/grubenv", "systemd-boot": "efi/loader/loader.conf"} {
 		t.Run(name, func(t *testing.T) {
@@ -246,8 +247,8 @@ func TestDefaultKernelCutShort(t *testing.T) {
 	}
 }
 
-// TestDefaultKernelByItsName: where the newest kernel is chosen, its own entry is, and not the first of the menu, which is that of
-// whichever kernel is the newest tomorrow.
+// TestDefaultKernelByItsName: where the newest kernel is chosen, its own entry is, and not the first of the menu, which
+// is that of whichever kernel is the newest tomorrow.
 func TestDefaultKernelByItsName(t *testing.T) {
 	m := bootTree(t, "debian12")
 	stand := &standIn{t: t, m: m}

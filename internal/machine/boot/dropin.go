@@ -62,8 +62,8 @@ func parseDropIn(text string) (edits []argumentEdit, madeFolder bool, err error)
 }
 
 // dropInText is the file for some edits: a part of a POSIX shell script that grub-mkconfig reads under "set -e". Only
-// words that setting.CheckWord lets pass come into it. Arguments are taken out of all entries and added to the normal ones:
-// a recovery entry never gets what mpps has set.
+// words that setting.CheckWord lets pass come into it. Arguments are taken out of all entries and added to the normal
+// ones: a recovery entry never gets what mpps has set.
 func dropInText(edits []argumentEdit, madeFolder bool) (string, error) {
 	var b strings.Builder
 	b.WriteString(dropInHead)
@@ -159,8 +159,9 @@ func edited(edits []argumentEdit, argument string, found, to setting.Reading) []
 	return edits
 }
 
-// agree makes grub.cfg anew where a change of one of these names was cut short: our file may already say something else. What
-// the menu has of them is then what they are with our file as it is, and can be told from what they were before mpps.
+// agree makes grub.cfg again where a change of one of these names was cut short: our file may already say something
+// else. What the menu has of them is then what they are with our file as it is, and can be told from what they were
+// before mpps.
 func (k kernelArg) agree(ctx context.Context, l *loader, unfinished, names []string) (*loader, error) {
 	if !slices.ContainsFunc(names, func(name string) bool { return slices.Contains(unfinished, name) }) {
 		return l, nil
@@ -178,8 +179,8 @@ func (k kernelArg) agree(ctx context.Context, l *loader, unfinished, names []str
 	return readLoader(k.m)
 }
 
-// writeDropIn changes our file and lets update-grub make grub.cfg anew. Where that fails, or does not do as wanted, the
-// file is put back as it was and grub.cfg with it.
+// writeDropIn changes our file and lets update-grub make grub.cfg again. Where that fails, or does not do as wanted,
+// the file is put back as it was and grub.cfg with it.
 func (k kernelArg) writeDropIn(ctx context.Context, l *loader, changes []argumentChange) (undone bool, err error) {
 	return k.editDropIn(ctx, l, func(edits []argumentEdit) []argumentEdit {
 		if next, _ := l.nextEntry(); next != nil {
@@ -252,8 +253,8 @@ func (k kernelArg) putDropIn(edits []argumentEdit, madeFolder bool) error {
 	return k.m.Replace(dropIn, text)
 }
 
-// updateGrub makes grub.cfg anew as update-grub does, but not in its place: grub-mkconfig empties the old file before it
-// writes the new one, and brings neither to disk.
+// updateGrub makes grub.cfg again as update-grub does, but not in its place: grub-mkconfig empties the old file before
+// it writes the new one, and brings neither to disk.
 func (k kernelArg) updateGrub(ctx context.Context, l *loader) error {
 	fresh := freshMenu(l)
 	if err := k.runs(ctx, "grub-mkconfig", "-o", "/"+fresh); err != nil {

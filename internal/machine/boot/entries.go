@@ -142,8 +142,8 @@ func readEntries(m *tree.Tree, l *loader, names []string, variables ...map[strin
 	return parsed
 }
 
-// readGrubBLS reads loader/entries as GRUB with blscfg does: sorted by file name, newest version first, the default being
-// saved_entry (an ID, a title or a number) or the first.
+// readGrubBLS reads loader/entries as GRUB with blscfg does: sorted by file name, newest version first, the default
+// being saved_entry (an ID, a title or a number) or the first.
 func readGrubBLS(m *tree.Tree, config, text, _ string, names []string) *loader {
 	l := &loader{kind: grubBLS, config: config, files: []string{"/" + config}, next: -1}
 	menu := parseGrub(text)

@@ -142,8 +142,8 @@ func grubID(words []string) string {
 	return words[1]
 }
 
-// parseEnvironment reads a GRUB environment block (grubenv): lines NAME=VALUE, a backslash in front of special characters,
-// filled up with number signs.
+// parseEnvironment reads a GRUB environment block (grubenv): lines NAME=VALUE, a backslash in front of special
+// characters, filled up with number signs.
 func parseEnvironment(text string) map[string]string {
 	values := map[string]string{}
 	for line := range strings.Lines(text) {

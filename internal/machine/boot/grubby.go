@@ -12,9 +12,10 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// writeGrubby lets grubby change all entries: it also keeps /etc/default/grub, /etc/kernel/cmdline and kernelopts in step,
-// from which the entries of later kernels are made. Its older versions take away every word that contains the name of
-// an argument (grubby-bls, update_args), so what it made is compared with what was meant, and put back where it differs.
+// writeGrubby lets grubby change all entries: it also keeps /etc/default/grub, /etc/kernel/cmdline and kernelopts in
+// step, from which the entries of later kernels are made. Its older versions take away every word that contains the
+// name of an argument (grubby-bls, update_args), so what it made is compared with what was meant, and put back where it
+// differs.
 func (k kernelArg) writeGrubby(ctx context.Context, l *loader, changes []argumentChange) (undone bool, err error) {
 	args, err := grubbyArguments(changes)
 	if err != nil {

@@ -21,8 +21,8 @@ const (
 	keptUnfinished = keptFolder + "/unfinished" // arguments of which a change is under way
 )
 
-// begin notes the arguments that are about to be changed. A change takes several files and a program: where it is cut short,
-// what the next boot gets cannot be told from the entry that is booted next alone.
+// begin notes the arguments that are about to be changed. A change takes several files and a program: where it is cut
+// short, what the next boot gets cannot be told from the entry that is booted next alone.
 func begin(m *tree.Tree, arguments []string) error {
 	names := unfinished(m)
 	for _, name := range arguments {
@@ -45,8 +45,8 @@ func unfinished(m *tree.Tree) []string {
 	return strings.Fields(text)
 }
 
-// mend puts back kept files that a loss of power has left empty while one of these changes was under way: the programs of
-// boot loaders bring nothing to disk.
+// mend puts back kept files that a loss of power has left empty while one of these changes was under way: the programs
+// of boot loaders bring nothing to disk.
 func mend(m *tree.Tree, unfinished []string) error {
 	if len(unfinished) == 0 {
 		return nil
@@ -99,8 +99,8 @@ func keep(m *tree.Tree, name, text string) error {
 	return m.Root.Chmod(copied, mode)
 }
 
-// keptSettle is called after changes of arguments. It notes them, and where every argument is as it was before the first
-// change it puts the kept files back and forgets them.
+// keptSettle is called after changes of arguments. It notes them, and where every argument is as it was before the
+// first change it puts the kept files back and forgets them.
 func keptSettle(m *tree.Tree, changes []argumentChange) error {
 	files := kept(m, keptFolder)
 	if len(files) == 0 {
@@ -203,8 +203,8 @@ func forgetUnused(m *tree.Tree) error {
 	return forget(m)
 }
 
-// forget takes the kept files away. The list of unfinished changes goes last, by finish: where this is cut short, it is begun
-// anew.
+// forget takes the kept files away. The list of unfinished changes goes last, by finish: where this is cut short, it is
+// begun again.
 func forget(m *tree.Tree) error {
 	if !m.Exists(keptFolder) {
 		return nil

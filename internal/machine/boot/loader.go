@@ -43,8 +43,8 @@ type bootEntry struct {
 // errNoLoader says that none of the known boot loaders' files are there.
 var errNoLoader = errors.New("no boot loader was found: neither grub.cfg nor loader/entries in /boot, /boot/efi or /efi")
 
-// readLoader finds the boot loader's files and reads them. Which loader is in use is told by their files; where those of two
-// are there, by what the firmware was told at the last boot (LoaderInfo).
+// readLoader finds the boot loader's files and reads them. Which loader is in use is told by their files; where those
+// of two are there, by what the firmware was told at the last boot (LoaderInfo).
 func readLoader(m *tree.Tree) (*loader, error) {
 	config, text, err := grubConfig(m)
 	if err != nil {
@@ -66,9 +66,9 @@ func readLoader(m *tree.Tree) (*loader, error) {
 	return readGrub(m, config, text), nil
 }
 
-// grubConfig is GRUB's configuration and where it stands; empty where there is none. On EFI machines EL7 and RHEL 8 have it on
-// the EFI system partition, where others have but a few lines that lead to the one below /boot; what an administrator has
-// made below /boot there is not read by anybody.
+// grubConfig is GRUB's configuration and where it stands; empty where there is none. On EFI machines EL7 and RHEL 8
+// have it on the EFI system partition, where others have but a few lines that lead to the one below /boot; what an
+// administrator has made below /boot there is not read by anybody.
 func grubConfig(m *tree.Tree) (name, text string, err error) {
 	var places []string
 	for _, vendor := range m.List("boot/efi/EFI") {

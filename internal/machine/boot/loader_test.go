@@ -122,8 +122,8 @@ func TestReadBootLoaders(t *testing.T) {
 	}
 }
 
-// TestKernelArguments changes arguments with each boot loader, sees that nothing else moved, and puts all of them back: every
-// file is as it was, and nothing is left.
+// TestKernelArguments changes arguments with each boot loader, sees that nothing else moved, and puts all of them back:
+// every file is as it was, and nothing is left.
 func TestKernelArguments(t *testing.T) {
 	type change struct {
 		argument string

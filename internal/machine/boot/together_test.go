@@ -67,8 +67,8 @@ func together(t *testing.T, k kernelArg) (forth, back []setting.Assignment) {
 	return forth, back
 }
 
-// TestArgumentsCutShort: the machine stops while arguments are changed. What the next boot gets is then not told from one
-// file alone, and writing what was there before brings every file back, in one go or one by one.
+// TestArgumentsCutShort: the machine stops while arguments are changed. What the next boot gets is then not told from
+// one file alone, and writing what was there before brings every file back, in one go or one by one.
 func TestArgumentsCutShort(t *testing.T) {
 	for _, name := range []string{"debian12", "rhel9", "rhel8", "el7", "el7-uefi", "systemd-boot"} {
 		for _, dies := range []string{"before", "first", "behind", "emptied"} {

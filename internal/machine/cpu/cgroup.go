@@ -31,9 +31,9 @@ func findFiles(m *tree.Tree) (cpusetFiles, bool) {
 	return f, ok
 }
 
-// Cpusets lists the cpusets of the uppermost groups, of those above running guests, and of the guests with their threads
-// (libvirt, src/util/vircgroup.c, virCgroupNewThread: SCOPE/libvirt/{emulator,vcpuN,iothreadN}; older versions without the folder
-// libvirt).
+// Cpusets lists the cpusets of the uppermost groups, of those above running guests, and of the guests with their
+// threads (libvirt, src/util/vircgroup.c, virCgroupNewThread: SCOPE/libvirt/{emulator,vcpuN,iothreadN}; older versions
+// without the folder libvirt).
 func Cpusets(m *tree.Tree, guests []facts.Guest) []facts.Cgroup {
 	all := []facts.Cgroup{}
 	files, ok := findFiles(m)
@@ -93,8 +93,8 @@ func threadGroup(name string) bool {
 	return false
 }
 
-// scopeOf is the group of a guest's QEMU below the mount; empty where that is the root or could not be told. The process itself
-// is in the group of the emulator.
+// scopeOf is the group of a guest's QEMU below the mount; empty where that is the root or could not be told. The
+// process itself is in the group of the emulator.
 func scopeOf(m *tree.Tree, files cpusetFiles, pid int) string {
 	if pid == 0 {
 		return ""

@@ -35,8 +35,8 @@ func Power(_ context.Context, m *tree.Tree, h *facts.Host) {
 	p.LatencyLimit = latencyLimit(m)
 }
 
-// scaling reads a CPU's clock policy. Its directory is a link to ../cpufreq/policyN, which in a recorded tree can be followed
-// only from the directory of all CPUs.
+// scaling reads a CPU's clock policy. Its directory is a link to ../cpufreq/policyN, which in a recorded tree can be
+// followed only from the directory of all CPUs.
 func scaling(cpus *tree.Folder, at string, p *facts.Power) {
 	if driver := cpus.Line(at + "scaling_driver"); driver != "" {
 		p.ScalingDriver = driver

@@ -35,8 +35,8 @@ func idleStates(cpu *tree.Folder, p *facts.Power) {
 	}
 }
 
-// latencyLimit is the wake-up latency in µs that somebody asks for through /dev/cpu_dma_latency: reading the device gives
-// the limit in force as a 32-bit number (kernel/power/qos.c, cpu_latency_qos_read). nil where it cannot be read.
+// latencyLimit is the wake-up latency in µs that somebody asks for through /dev/cpu_dma_latency: reading the device
+// gives the limit in force as a 32-bit number (kernel/power/qos.c, cpu_latency_qos_read). nil where it cannot be read.
 func latencyLimit(m *tree.Tree) *int {
 	text, err := m.Read("dev/cpu_dma_latency")
 	if err != nil || len(text) < 4 {

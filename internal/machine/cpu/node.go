@@ -61,8 +61,8 @@ func readNode(at *tree.Folder, number int, cpus mask) facts.Node {
 	node := facts.Node{ID: number, CPUs: cpus.set(), Hugepages: readHugepages(at.Folder("hugepages"))}
 	text, _ := at.Text("meminfo")
 	node.Memory, node.Free = Meminfo(text, "MemTotal:"), Meminfo(text, "MemFree:")
-	// A node tells no MemAvailable: what it has free, and what the kernel gives up without writing to swap (mm/show_mem.c,
-	// si_mem_available, counts the like for the whole machine).
+	// A node tells no MemAvailable: what it has free, and what the kernel gives up without writing to swap
+	// (mm/show_mem.c, si_mem_available, counts the like for the whole machine).
 	node.Available = node.Free
 	for _, cache := range []string{"Active(file):", "Inactive(file):", "SReclaimable:"} {
 		node.Available += Meminfo(text, cache)

@@ -95,8 +95,8 @@ func (all *objects) count(match func(object) bool, allowed mask, nodes []mask) i
 	return n
 }
 
-// holdsNode reports whether a node with CPUs belongs to an object: the object holds all of the node's CPUs, and no object
-// outside it has the very same ones (a node is attached to the outermost of these).
+// holdsNode reports whether a node with CPUs belongs to an object: the object holds all of the node's CPUs, and no
+// object outside it has the very same ones (a node is attached to the outermost of these).
 func (all *objects) holdsNode(index int, nodes []mask) bool {
 	o := all.all[index]
 	for _, node := range nodes {

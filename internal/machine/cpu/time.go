@@ -8,8 +8,8 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// Times is where each CPU's time went since boot, in ticks of /proc/stat, which are a hundredth of a second on every machine
-// (USER_HZ), and how often a thread came onto it; −1 where the kernel does not count that.
+// Times is where each CPU's time went since boot, in ticks of /proc/stat, which are a hundredth of a second on every
+// machine (USER_HZ), and how often a thread came onto it; −1 where the kernel does not count that.
 type Times struct {
 	busy, User, System, IRQ, SoftIRQ, Steal, Guest, Idle uint64 // user with nice and guests, idle with iowait
 	Switches                                             int64
@@ -34,8 +34,8 @@ func ReadTimes(m *tree.Tree) (map[int]Times, error) {
 	return times, nil
 }
 
-// ParseTimes reads the rows cpuN of /proc/stat (proc_stat(5)): user, nice, system, idle, iowait, irq, softirq, steal, guest,
-// guest_nice. The time of guests stands in user and nice too.
+// ParseTimes reads the rows cpuN of /proc/stat (proc_stat(5)): user, nice, system, idle, iowait, irq, softirq, steal,
+// guest, guest_nice. The time of guests stands in user and nice too.
 func ParseTimes(text string) map[int]Times {
 	all := map[int]Times{}
 	for line := range strings.Lines(text) {
@@ -63,8 +63,8 @@ func ParseTimes(text string) map[int]Times {
 }
 
 // parseSchedstat reads how often a thread other than the idle one came onto each CPU: the ninth number of the rows cpuN
-// (Documentation/scheduler/sched-stats.rst, "# of timeslices run on this cpu"), which is counted whether or not the rest is
-// switched on (kernel/sched/stats.h, rq_sched_info_arrive).
+// (Documentation/scheduler/sched-stats.rst, "# of timeslices run on this cpu"), which is counted whether or not the
+// rest is switched on (kernel/sched/stats.h, rq_sched_info_arrive).
 func parseSchedstat(text string) map[int]int64 {
 	all := map[int]int64{}
 	for line := range strings.Lines(text) {

@@ -168,7 +168,8 @@ func (e *Conn) setFeature(device, feature string, on bool) error {
 	return e.setFeatureIoctl(device, feature, on)
 }
 
-// fill puts all that the driver tells into a NIC. Groups that a driver does not have stay empty; any other error ends it.
+// fill puts all that the driver tells into a NIC. Groups that a driver does not have stay empty; any other error ends
+// it.
 func (e *Conn) fill(n *facts.NIC) error {
 	none := func(err error) bool { return errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EINVAL) }
 	if values, err := e.read(channelGroup, n.Name); err == nil {
@@ -235,9 +236,9 @@ func hashes(features []featureState) bool {
 	return false
 }
 
-// telling are parts of names of driver counters that say where packets were lost or held up. Every driver names its own:
-// igb and ixgbe rx_no_buffer_count, rx_missed_errors, rx_no_dma_resources; i40e port.rx_dropped, rx_discards;
-// mlx5 rx_out_of_buffer, rx_discards_phy; virtio rx0_drops; ena queue_0_rx_bad_desc_num; bnx2x rx_fifo_discards.
+// telling are parts of names of driver counters that say where packets were lost or held up. Every driver names its
+// own: igb and ixgbe rx_no_buffer_count, rx_missed_errors, rx_no_dma_resources; i40e port.rx_dropped, rx_discards; mlx5
+// rx_out_of_buffer, rx_discards_phy; virtio rx0_drops; ena queue_0_rx_bad_desc_num; bnx2x rx_fifo_discards.
 var telling = []string{
 	"missed", "no_buffer", "no_dma", "out_of_buffer", "discard", "drop", "fifo", "alloc_failed", "alloc_rx", "timeout", "busy",
 	"restart", "overrun", "overflow",
@@ -255,7 +256,8 @@ func tells(name string) bool {
 	return queueIndex(lower) < perQueueLimit
 }
 
-// queueIndex is the first number of three digits or fewer in a counter's name ("rx_queue_17_drops"), 0 where there is none.
+// queueIndex is the first number of three digits or fewer in a counter's name ("rx_queue_17_drops"), 0 where there is
+// none.
 func queueIndex(name string) int {
 	at := strings.IndexAny(name, "0123456789")
 	if at < 0 {

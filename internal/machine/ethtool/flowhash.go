@@ -30,12 +30,12 @@ var hashBits = []struct {
 	{'r', 1 << 31}, // discard
 }
 
-// rxnfcWords is the size of struct ethtool_rxnfc in words: command, flow type, 64 bits of data, a flow specification of 168
-// bytes and a rule count.
+// rxnfcWords is the size of struct ethtool_rxnfc in words: command, flow type, 64 bits of data, a flow specification of
+// 168 bytes and a rule count.
 const rxnfcWords = 48
 
-// flowHash reads which parts of a packet decide its receive queue. Linux 6.17 has it in netlink too; the ioctl works with
-// all.
+// flowHash reads which parts of a packet decide its receive queue. Linux 6.17 has it in netlink too; the ioctl works
+// with all.
 func (e *Conn) flowHash(device, flow string) (string, error) {
 	words := make([]uint32, rxnfcWords)
 	words[0], words[1] = unix.ETHTOOL_GRXFH, flowTypes[flow]

@@ -131,8 +131,8 @@ type featureBit struct {
 	on    bool
 }
 
-// decodeFeatures reads an answer to FEATURES_GET. A feature is fixed where the user may not change it at all (not in the
-// set HW) or never (in NOCHANGE), as ethtool -k says it.
+// decodeFeatures reads an answer to FEATURES_GET. A feature is fixed where the user may not change it at all (not in
+// the set HW) or never (in NOCHANGE), as ethtool -k says it.
 func decodeFeatures(data []byte) ([]featureState, error) {
 	ad, err := netlink.NewAttributeDecoder(data)
 	if err != nil {
@@ -179,7 +179,8 @@ func decodeFeatures(data []byte) ([]featureState, error) {
 	return features, nil
 }
 
-// decodeBitset reads a verbose bit set. In a list without mask, which is how ACTIVE is sent, every bit that is there is on.
+// decodeBitset reads a verbose bit set. In a list without mask, which is how ACTIVE is sent, every bit that is there is
+// on.
 func decodeBitset(set *netlink.AttributeDecoder, bits *[]featureBit) error {
 	list := false
 	for set.Next() {

@@ -23,18 +23,19 @@ func Mechanisms(m *tree.Tree) setting.Mechanisms {
 	}
 }
 
-// driverValue reads and writes one kind of value that a NIC's driver holds. The address is a device and the value's name.
+// driverValue reads and writes one kind of value that a NIC's driver holds. The address is a device and the value's
+// name.
 //
 // What a change brings with it, by kind:
-//   - rings: the driver stops the device, or one queue after the other, and sets it up anew: packets are lost for a moment,
+//   - rings: the driver stops the device, or one queue after the other, and sets it up again: packets are lost for a moment,
 //     most drivers ask for their interrupts again, and with them smp_affinity goes back to the default or the driver's hint.
 //   - channels: as rings; besides, the number of queues and interrupts changes: XPS of all queues is reset
 //     (net/core/dev.c, netif_set_real_num_tx_queues clears that of queues that go; most drivers then set their own), the
-//     RSS table is spread anew unless the user had set it, RPS of queues that go is lost, queues that come start without.
+//     RSS table is spread again unless the user had set it, RPS of queues that go is lost, queues that come start without.
 //   - coalesce, flow hash: take effect at once; nothing else changes, except that adaptive coalescing makes the fixed
 //     numbers change by themselves.
 //   - features: others that depend on one follow it down (no checksum, no segmentation) and come back with it, since the
-//     kernel remembers what is wanted. Some drivers set the device up anew (LRO, GRO-HW, VLAN stripping).
+//     kernel remembers what is wanted. Some drivers set the device up again (LRO, GRO-HW, VLAN stripping).
 //
 // Plans therefore order channels before rings before XPS, RPS and IRQ affinity, and rollback goes the other way.
 type driverValue struct {
@@ -205,8 +206,8 @@ func readFeature(e *Conn, device, name string) (setting.Reading, error) {
 	return setting.Missing("this kernel has no feature " + name), nil
 }
 
-// writeFeature wants a feature on or off and makes sure that it became so. Where it did not, because another feature that
-// it depends on is off, the wish is taken back: a wish that waits would come true by itself later.
+// writeFeature wants a feature on or off and makes sure that it became so. Where it did not, because another feature
+// that it depends on is off, the wish is taken back: a wish that waits would come true by itself later.
 func writeFeature(e *Conn, device, name, value string) error {
 	before, err := e.feature(device, name)
 	if err != nil {

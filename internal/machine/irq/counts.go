@@ -18,13 +18,13 @@ type Counts struct {
 	Counts []uint64
 }
 
-// columnWidth is how wide /proc/interrupts makes a count that has at most ten digits: a blank and ten places (kernel/irq/proc.c,
-// show_interrupts; arch/x86/kernel/irq.c, arch_show_interrupts).
+// columnWidth is how wide /proc/interrupts makes a count that has at most ten digits: a blank and ten places
+// (kernel/irq/proc.c, show_interrupts; arch/x86/kernel/irq.c, arch_show_interrupts).
 const columnWidth = 11
 
-// ParseCPUCounts reads the rows of /proc/interrupts, of each only the columns of some CPUs, whose order is kept. A machine with 512
-// CPUs has a megabyte of counts for each hundred interrupts: rows are not read through where their columns have the usual width.
-// Rows with a single count that belongs to no CPU (ERR, MIS) are left out.
+// ParseCPUCounts reads the rows of /proc/interrupts, of each only the columns of some CPUs, whose order is kept. A
+// machine with 512 CPUs has a megabyte of counts for each hundred interrupts: rows are not read through where their
+// columns have the usual width. Rows with a single count that belongs to no CPU (ERR, MIS) are left out.
 func ParseCPUCounts(text string, cpus setting.CPUSet) map[string]Counts {
 	head, rest, _ := strings.Cut(text, "\n")
 	columns := strings.Fields(head)
@@ -72,8 +72,8 @@ func ParseCPUCounts(text string, cpus setting.CPUSet) map[string]Counts {
 	return rows
 }
 
-// usual reports whether each of a row's columns has the usual width. One that is wider moves all that follow to the right: then the
-// last one does not end where it should.
+// usual reports whether each of a row's columns has the usual width. One that is wider moves all that follow to the
+// right: then the last one does not end where it should.
 func usual(tail string, end int) bool {
 	return end > 0 && len(tail) >= end && tail[0] == ' ' && digit(tail[end-1]) && (len(tail) == end || tail[end] == ' ')
 }
@@ -91,8 +91,8 @@ func decimal(column string) uint64 {
 	return n
 }
 
-// CountsBetween are the interrupts that came between two looks, by number, the CPU's own last. Rows whose handler changed
-// meanwhile count from nothing.
+// CountsBetween are the interrupts that came between two looks, by number, the CPU's own last. Rows whose handler
+// changed meanwhile count from nothing.
 func CountsBetween(before, after map[string]Counts, cpus setting.CPUSet) []facts.IRQRun {
 	all := []facts.IRQRun{}
 	for _, label := range slices.Sorted(maps.Keys(after)) {

@@ -15,8 +15,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// irqCPUs reads and writes which CPUs may serve an interrupt that belongs to no NIC, by its number and the name of one of
-// its handlers, or "default": where the kernel puts interrupts that are asked for from now on.
+// irqCPUs reads and writes which CPUs may serve an interrupt that belongs to no NIC, by its number and the name of one
+// of its handlers, or "default": where the kernel puts interrupts that are asked for from now on.
 type irqCPUs struct{ m *tree.Tree }
 
 // file is the address's file below /proc/irq and whether it holds a mask instead of a list.

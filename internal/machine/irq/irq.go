@@ -21,9 +21,9 @@ type interrupt struct {
 	Actions []string // names of the handlers; several where the line is shared
 }
 
-// ParseInterrupts reads the numbered rows of /proc/interrupts (kernel/irq/proc.c, show_interrupts): number, one count for
-// each online CPU, chip, with newer kernels the hardware number and trigger, and behind at least two spaces the names
-// of the handlers.
+// ParseInterrupts reads the numbered rows of /proc/interrupts (kernel/irq/proc.c, show_interrupts): number, one count
+// for each online CPU, chip, with newer kernels the hardware number and trigger, and behind at least two spaces the
+// names of the handlers.
 func ParseInterrupts(text string) []interrupt {
 	head, rest, _ := strings.Cut(text, "\n")
 	cpus := len(strings.Fields(head))
@@ -161,7 +161,8 @@ func matchInterrupts(n *facts.NIC, busDevice string, owned []int, rows []interru
 	return irqs
 }
 
-// namesAny reports whether a handler's name contains one of some names as a whole word: "eth1" is not in "eth10-TxRx-0".
+// namesAny reports whether a handler's name contains one of some names as a whole word: "eth1" is not in
+// "eth10-TxRx-0".
 func namesAny(action string, names []string) bool {
 	for _, name := range names {
 		if name == "" {
@@ -188,9 +189,9 @@ func wordRune(b byte) bool {
 }
 
 // irqNameOn is a handler's name without what names the device: drivers put the name that the device bore when it was
-// last set up ("eth0-TxRx-3"), the driver's ("i40e-eth0-TxRx-3"), the bus device's ("virtio2-input.0") or the PCI address
-// ("mlx5_comp3@pci:0000:01:00.0", "i40e-0000:01:00.0:misc") around it. What is left survives a renaming. A handler that
-// bears the device's name alone (the only vector, or igb's for link changes) is called "device".
+// last set up ("eth0-TxRx-3"), the driver's ("i40e-eth0-TxRx-3"), the bus device's ("virtio2-input.0") or the PCI
+// address ("mlx5_comp3@pci:0000:01:00.0", "i40e-0000:01:00.0:misc") around it. What is left survives a renaming. A
+// handler that bears the device's name alone (the only vector, or igb's for link changes) is called "device".
 func irqNameOn(action, device, busDevice, driver string) string {
 	name, _, _ := strings.Cut(action, "@pci:")
 	if rest, found := strings.CutPrefix(name, driver+"-"); found && driver != "" {

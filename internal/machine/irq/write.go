@@ -27,9 +27,9 @@ func Mechanisms(m *tree.Tree) setting.Mechanisms {
 // Proc is where interrupts are placed.
 const Proc = "proc/irq"
 
-// irqAffinity reads and writes which CPUs may serve a NIC's interrupt. The address is the device, the interrupt's name on
-// it and its number (facts.NIC.Address). The number is a hint: a driver that sets up its vectors anew gets others, so an
-// interrupt is found by its name among those of the device, and the number only tells two of the same name apart.
+// irqAffinity reads and writes which CPUs may serve a NIC's interrupt. The address is the device, the interrupt's name
+// on it and its number (facts.NIC.Address). The number is a hint: a driver that sets up its vectors again gets others,
+// so an interrupt is found by its name among those of the device, and the number only tells two of the same name apart.
 type irqAffinity struct{ m *tree.Tree }
 
 func (i irqAffinity) Read(_ context.Context, a setting.Address) setting.Reading {

@@ -34,9 +34,9 @@ func kernelConfig(m *tree.Tree, release string) (string, bool) {
 	return "", false
 }
 
-// realtimeGroups reports whether control groups have shares of realtime of their own. The file of version 1 is there with them only
-// (kernel/sched/core.c, cpu_legacy_files); version 2 has no such file and the same refusal. Newer kernels have a switch
-// (rt_group_sched=, CONFIG_RT_GROUP_SCHED_DEFAULT_DISABLED).
+// realtimeGroups reports whether control groups have shares of realtime of their own. The file of version 1 is there
+// with them only (kernel/sched/core.c, cpu_legacy_files); version 2 has no such file and the same refusal. Newer
+// kernels have a switch (rt_group_sched=, CONFIG_RT_GROUP_SCHED_DEFAULT_DISABLED).
 func realtimeGroups(m *tree.Tree, release, commandLine string) facts.Answer {
 	for _, mount := range []string{"sys/fs/cgroup/cpu", "sys/fs/cgroup/cpu,cpuacct"} {
 		if m.Exists(mount + "/cpu.rt_runtime_us") {

@@ -95,7 +95,8 @@ func hypervisor(m *tree.Tree) (name string, emulated bool) {
 	return name, false
 }
 
-// Emulated reports whether this machine's processor is emulated: everything takes many times as long then. See Inventory.
+// Emulated reports whether this machine's processor is emulated: everything takes many times as long then. See
+// Inventory.
 func Emulated(m *tree.Tree) bool {
 	_, emulated := hypervisor(m)
 	return emulated

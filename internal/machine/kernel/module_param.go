@@ -10,8 +10,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// moduleParam reads the parameters of loaded modules and writes those that the kernel lets change while the module is in
-// use. Most are only looked at when the module is loaded.
+// moduleParam reads the parameters of loaded modules and writes those that the kernel lets change while the module is
+// in use. Most are only looked at when the module is loaded.
 type moduleParam struct{ m *tree.Tree }
 
 func (p moduleParam) file(a setting.Address) (string, error) {

@@ -31,8 +31,8 @@ func SwapAreas(m *tree.Tree, h *facts.Host) []facts.SwapArea {
 	return ParseSwaps(text)
 }
 
-// ParseSwaps reads the lines of /proc/swaps (mm/swapfile.c, swap_show): name, type, size and used in KiB, priority. White
-// space in the name is written in octal (\040). Lines that are none are skipped.
+// ParseSwaps reads the lines of /proc/swaps (mm/swapfile.c, swap_show): name, type, size and used in KiB, priority.
+// White space in the name is written in octal (\040). Lines that are none are skipped.
 func ParseSwaps(text string) []facts.SwapArea {
 	areas := []facts.SwapArea{}
 	_, rest, _ := strings.Cut(text, "\n")
@@ -52,7 +52,8 @@ func ParseSwaps(text string) []facts.SwapArea {
 	return areas
 }
 
-// unoctal turns \040 and the like back into the characters that they stand for (lib/string_helpers.c, string_escape_mem).
+// unoctal turns \040 and the like back into the characters that they stand for (lib/string_helpers.c,
+// string_escape_mem).
 func unoctal(text string) string {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {
@@ -145,8 +146,8 @@ func (s swap) Write(ctx context.Context, a setting.Address, to setting.Reading) 
 			flags = swapFlagPrefer | uintptr(n)&swapPriorityMask
 		}
 	}
-	// swapoff(2) reads back all that lies there, which takes as long as it takes: the caller's deadline is only ours where
-	// it has none.
+	// swapoff(2) reads back all that lies there, which takes as long as it takes: the caller's deadline is only ours
+	// where it has none.
 	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
 	defer cancel()
 	err = setting.Within(ctx, func() error {

@@ -44,8 +44,8 @@ func chosen(text string) string {
 	return choice
 }
 
-// sysfsMask reads and writes sysfs files that hold a CPU mask: XPS, RPS, workqueues. A device with one transmit queue has
-// no XPS: reading says there is no such file.
+// sysfsMask reads and writes sysfs files that hold a CPU mask: XPS, RPS, workqueues. A device with one transmit queue
+// has no XPS: reading says there is no such file.
 type sysfsMask struct{ m *tree.Tree }
 
 func (s sysfsMask) Read(_ context.Context, a setting.Address) setting.Reading {

@@ -47,8 +47,8 @@ func eventList(text string) string {
 	return strings.Join(slices.Compact(events), " ")
 }
 
-// Write clears the list by opening the file anew (O_TRUNC, kernel/trace/trace_events.c, ftrace_event_set_open), then adds
-// the events one by one.
+// Write clears the list by opening the file again (O_TRUNC, kernel/trace/trace_events.c, ftrace_event_set_open), then
+// adds the events one by one.
 func (t traceEvents) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
 	value, err := tree.Canonical(a, to)
 	if err != nil {

@@ -11,8 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attached tells whether one of the programs is attached to a device now, by a link or a filter. At the NIC a filter that another runs before
-// is none: that one can keep it from being run. (At a tap any other is in the way, see Classifiers.)
+// attached reports whether one of the programs is attached to a device now, by a link or a filter. At the NIC a filter
+// that another runs before is none: that one can keep it from being run. (At a tap any other is in the way, see
+// Classifiers.)
 func (p Program) attached(d Device, s side) (bool, error) {
 	l, err := link.LoadPinnedLink(p.pin(d, s), nil)
 	switch {
@@ -31,13 +32,14 @@ func (p Program) attached(d Device, s side) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	// A link whose device is gone, or that was detached by hand, names no device (kernel/bpf/tcx.c, tcx_link_fill_info).
+	// A link whose device is gone, or that was detached by hand, names no device (kernel/bpf/tcx.c,
+	// tcx_link_fill_info).
 	at := info.TCX()
 	return at != nil && int(at.Ifindex) == d.Index, nil
 }
 
-// attach attaches one of the programs unless it is attached. It comes first: a program before it that says "pass" would keep it from
-// being run, and it keeps none from being run.
+// attach attaches one of the programs unless it is attached. It comes first: a program before it that says "pass" would
+// keep it from being run, and it keeps none from being run.
 func (p Program) attach(program *ebpf.Program, d Device, s side) error {
 	if is, err := p.attached(d, s); is || err != nil {
 		return err
@@ -66,8 +68,8 @@ func (p Program) attach(program *ebpf.Program, d Device, s side) error {
 	return nil
 }
 
-// release takes a pinned link away, and with it the program from its device; nothing where there is none. The kernel detaches in
-// one step, and before the descriptor's close returns.
+// release takes a pinned link away, and with it the program from its device; nothing where there is none. The kernel
+// detaches in one step, and before the descriptor's close returns.
 func (p Program) release(pin string) error {
 	l, err := link.LoadPinnedLink(pin, nil)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -31,8 +31,9 @@ func tc(t *testing.T, command string) error {
 // sayOK is a filter that answers "ok" to each frame.
 const sayOK = " bpf da bytecode 1,6_0_0_0"
 
-// TestFilterInFront: of filters at the NIC that of mpps runs first, whatever pref the others have and whenever they come. One that would
-// run before it is refused with its reason, and where one came later the NIC does not read as steered until it is written again.
+// TestFilterInFront: of filters at the NIC that of mpps runs first, whatever pref the others have and whenever they
+// come. One that would run before it is refused with its reason, and where one came later the NIC does not read as
+// steered until it is written again.
 func TestFilterInFront(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -92,8 +93,8 @@ func TestFilterInFront(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestOneTap: a tap that cannot be attached is told, and the others have their lanes; one that is gone is no matter; one with the queue
-// discipline ingress, which libvirt puts there for a limit, can be attached.
+// TestOneTap: a tap that cannot be attached is told, and the others have their lanes; one that is gone is no matter;
+// one with the queue discipline ingress, which libvirt puts there for a limit, can be attached.
 func TestOneTap(t *testing.T) {
 	if !inNamespace(t) {
 		return

@@ -15,7 +15,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// TestVeth: a container's veth hands frames on with the number of its transmit queue, from 0, where a tap counts from 1.
+// TestVeth: a container's veth hands frames on with the number of its transmit queue, from 0, where a tap counts from
+// 1.
 func TestVeth(t *testing.T) {
 	if !inNamespace(t) {
 		return

@@ -10,15 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Before Linux 6.6 there is no tcx: the programs are filters of the queue discipline clsact (4.5 and later), with direct action.
-// The kernel keeps them by itself. tc shows them by their name.
+// Before Linux 6.6 there is no tcx: the programs are filters of the queue discipline clsact (4.5 and later), with
+// direct action. The kernel keeps them by itself. tc shows them by their name.
 
 func (p Program) filterName() string { return "mpps-" + version + ":" + p.NIC.Name }
 
 // namePrefix begins the names of the filters of every version, for any NIC.
 const namePrefix = "mpps-" + versionPrefix
 
-// ofNIC tells whether a filter is one of the NIC's programs, of whatever version.
+// ofNIC reports whether a filter is one of the NIC's programs, of whatever version.
 func (p Program) ofNIC(f netlink.Filter) bool {
 	b, is := f.(*netlink.BpfFilter)
 	return is && strings.HasPrefix(b.Name, namePrefix) && strings.HasSuffix(b.Name, ":"+p.NIC.Name)
@@ -62,9 +62,10 @@ func filtersAt(d Device, s side) ([]netlink.Filter, error) {
 	return all, nil
 }
 
-// addFilter attaches a program as a filter, with the queue discipline where there is none. That one stays when the filter goes: empty
-// it changes nothing, but the kernel stops a device's transmit queues for a moment, and drops what comes, whenever clsact is put on or
-// taken off (net/sched/sch_api.c, qdisc_graft calls dev_deactivate for ingress too; measured: some 2,000 frames of a veth).
+// addFilter attaches a program as a filter, with the queue discipline where there is none. That one stays when the
+// filter goes: empty it changes nothing, but the kernel stops a device's transmit queues for a moment, and drops what
+// comes, whenever clsact is put on or taken off (net/sched/sch_api.c, qdisc_graft calls dev_deactivate for ingress too;
+// measured: some 2,000 frames of a veth).
 func (p Program) addFilter(program *ebpf.Program, d Device, s side) error {
 	if err := onlyClsact(d, s); err != nil {
 		return err
@@ -86,12 +87,12 @@ func (p Program) addFilter(program *ebpf.Program, d Device, s side) error {
 	return nil
 }
 
-// first is the preference of what runs before all others. Of several filters of one kind with the same, the newest runs first
-// (net/sched/cls_bpf.c, cls_bpf_change); another kind cannot have the same.
+// first is the preference of what runs before all others. Of several filters of one kind with the same, the newest runs
+// first (net/sched/cls_bpf.c, cls_bpf_change); another kind cannot have the same.
 const first = 1
 
-// before is the kind of the first filter at one side of a device, where that is none of the NIC's programs: one that answers "ok" keeps the
-// programs from being run. Filters are listed in the order in which they run.
+// before is the kind of the first filter at one side of a device, where that is none of the NIC's programs: one that
+// answers "ok" keeps the programs from being run. Filters are listed in the order in which they run.
 func (p Program) before(d Device, s side) (kind string, err error) {
 	all, err := filtersAt(d, s)
 	if err != nil || len(all) == 0 || p.ofNIC(all[0]) {
@@ -115,9 +116,9 @@ func (e *inFront) Hint() string {
 	return fmt.Sprintf("tc filter show dev %s %s; with a higher pref it runs behind", e.device, map[side]string{tapSide: "ingress", nicSide: "egress"}[e.side])
 }
 
-// onlyClsact refuses a NIC that has the queue discipline ingress: it stands where clsact would, the kernel answers "exists" to that, and
-// puts a filter for the egress among those of the ingress (net/sched/sch_ingress.c, ingress_tcf_block knows one block only). At a tap, where
-// the ingress is meant, that is the right place.
+// onlyClsact refuses a NIC that has the queue discipline ingress: it stands where clsact would, the kernel answers
+// "exists" to that, and puts a filter for the egress among those of the ingress (net/sched/sch_ingress.c,
+// ingress_tcf_block knows one block only). At a tap, where the ingress is meant, that is the right place.
 func onlyClsact(d Device, s side) error {
 	if s == tapSide {
 		return nil
@@ -151,7 +152,8 @@ func (p Program) dropFilters(d Device, s side, spare bool) error {
 	return nil
 }
 
-// dropOthers takes the taps' filters away from all devices but those that are to have them, and from these those of other versions.
+// dropOthers takes the taps' filters away from all devices but those that are to have them, and from these those of
+// other versions.
 func (p Program) dropOthers(keep map[int]bool) error {
 	links, err := netlink.LinkList()
 	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {

@@ -146,9 +146,9 @@ func TestGains(t *testing.T) {
 	nothingLeft(t)
 }
 
-// BenchmarkGain measures packets per second of two guests that send as fast as they can, each from a CPU of its own, in turns with a
-// fault and with it mended. The NIC has a queue discipline with a lock for each queue (mq over pfifo), as a NIC has with fq_codel, and besides a
-// lock for each ring.
+// BenchmarkGain measures packets per second of two guests that send as fast as they can, each from a CPU of its own, in
+// turns with a fault and with it mended. The NIC has a queue discipline with a lock for each queue (mq over pfifo), as
+// a NIC has with fq_codel, and besides a lock for each ring.
 //
 //	go test -tags netns -run '^$' -bench Gain -benchtime 1x ./internal/machine/lanes
 func BenchmarkGain(b *testing.B) {

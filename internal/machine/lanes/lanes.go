@@ -1,6 +1,6 @@
-// Package lanes attaches the programs that carry a guest's choice of a queue from its tap to the NIC (bpf/lanes.bpf.c), reads what
-// is really attached, changes the windows while traffic runs, and takes all of it away. What it makes is pinned below a file
-// system of the kernel's and outlives the process:
+// Package lanes attaches the programs that carry a guest's choice of a queue from its tap to the NIC (bpf/lanes.bpf.c),
+// reads what is really attached, changes the windows while traffic runs, and takes all of it away. What it makes is
+// pinned below a file system of the kernel's and outlives the process:
 //
 //	/sys/fs/bpf/mpps/lanes-v1/NIC/windows   which queues of the NIC a tap has, by the tap's ifindex; read by the programs
 //	                              entries   the same as it was asked for, by the tap's name or its guest's address
@@ -34,8 +34,9 @@ const (
 type Device struct {
 	Name  string
 	Index int
-	// Unrecorded is set where the device hands frames on with the number of the sender's transmit queue, from 0, instead of
-	// recording a receive queue, from 1 (drivers/net/veth.c, veth_xmit, against drivers/net/tun.c, tun_get_user).
+	// Unrecorded is set where the device hands frames on with the number of the sender's transmit queue, from 0,
+	// instead of recording a receive queue, from 1 (drivers/net/veth.c, veth_xmit, against drivers/net/tun.c,
+	// tun_get_user).
 	Unrecorded bool
 }
 
@@ -45,7 +46,8 @@ type Program struct {
 	NIC  Device
 	// Find finds the device that the tap of a lane is now; false where there is none.
 	Find func(tap string) (Device, bool)
-	// Between finds the devices that what a tap sends passes on its way to the NIC, as far as that is known; nil: none are.
+	// Between finds the devices that what a tap sends passes on its way to the NIC, as far as that is known; nil: none
+	// are.
 	Between func(tap Device) []Device
 	// Filters uses filters of clsact even where the kernel has tcx.
 	Filters bool
@@ -71,7 +73,8 @@ func (e *NoFileSystem) Hint() string {
 	return "mount -t bpf bpf " + e.Root + " (systemd does it at boot; in a container it is the host's business)"
 }
 
-// mounted tells whether the file system is there. The magic number is that of include/uapi/linux/magic.h, BPF_FS_MAGIC.
+// mounted reports whether the file system is there. The magic number is that of include/uapi/linux/magic.h,
+// BPF_FS_MAGIC.
 func (p Program) mounted() error {
 	var fs unix.Statfs_t
 	err := unix.Statfs(p.Root, &fs)
@@ -84,8 +87,8 @@ func (p Program) mounted() error {
 	return nil
 }
 
-// folder is the name of a NIC's directory. The file system keeps names with dots for itself (kernel/bpf/inode.c, bpf_lookup),
-// and no device has a colon in its name (net/core/dev.c, dev_valid_name).
+// folder is the name of a NIC's directory. The file system keeps names with dots for itself (kernel/bpf/inode.c,
+// bpf_lookup), and no device has a colon in its name (net/core/dev.c, dev_valid_name).
 func (p Program) folder() string { return strings.ReplaceAll(p.NIC.Name, ".", ":") }
 
 func (p Program) dir() string { return filepath.Join(p.Root, "mpps", version, p.folder()) }
@@ -133,8 +136,8 @@ func Steered(root string) ([]string, error) {
 	return nics, nil
 }
 
-// Read is what is attached now: the lanes that are in effect, and those whose tap is not there and that are steered when it comes
-// and the programs are attached to it. there is false where nothing of mpps is attached to the NIC.
+// Read is what is attached now: the lanes that are in effect, and those whose tap is not there and that are steered
+// when it comes and the programs are attached to it. there is false where nothing of mpps is attached to the NIC.
 func (p Program) Read() (lanes []setting.Lane, there bool, err error) {
 	others, err := p.others()
 	if err != nil {
@@ -176,7 +179,8 @@ func (p Program) Read() (lanes []setting.Lane, there bool, err error) {
 	return lanes, true, nil
 }
 
-// steers tells whether a lane is in effect on a device: the program has its window, is attached, and nobody's classifier takes the lane off.
+// steers reports whether a lane is in effect on a device: the program has its window, is attached, and nobody's
+// classifier takes the lane off.
 func (p Program) steers(m *maps, l setting.Lane, d Device, erases map[int]bool) (bool, error) {
 	if is, err := m.holds(d, l); !is || err != nil {
 		return false, err

@@ -15,8 +15,8 @@ func ways(t *testing.T, run func(t *testing.T, filters bool)) {
 	}
 }
 
-// TestLanes: two guests through a tunnel with one queue. Without the programs their queues land on the same few of the NIC; with them
-// each frame leaves by the queue of its lane, and without them again as before.
+// TestLanes: two guests through a tunnel with one queue. Without the programs their queues land on the same few of the
+// NIC; with them each frame leaves by the queue of its lane, and without them again as before.
 func TestLanes(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -71,7 +71,8 @@ func TestLanes(t *testing.T) {
 	})
 }
 
-// TestTwoNICs: taps that send by two NICs have a program for each; taking one NIC's away leaves the other's lanes as they are.
+// TestTwoNICs: taps that send by two NICs have a program for each; taking one NIC's away leaves the other's lanes as
+// they are.
 func TestTwoNICs(t *testing.T) {
 	if !inNamespace(t) {
 		return

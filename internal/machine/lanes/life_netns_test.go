@@ -48,7 +48,8 @@ func writer(value string, filters bool) *exec.Cmd {
 	return cmd
 }
 
-// TestOutlivesTheProcess: another process attaches, ends, and the lanes stay; windows change while the programs stay attached.
+// TestOutlivesTheProcess: another process attaches, ends, and the lanes stay; windows change while the programs stay
+// attached.
 func TestOutlivesTheProcess(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -129,7 +130,8 @@ func linkIDs(t *testing.T, p Program) string {
 	return strings.Join(all, " ")
 }
 
-// TestRemovedUnderTraffic: while guests send, the programs are attached, changed and removed over and over; every frame arrives, once.
+// TestRemovedUnderTraffic: while guests send, the programs are attached, changed and removed over and over; every frame
+// arrives, once.
 func TestRemovedUnderTraffic(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -189,8 +191,8 @@ func TestRemovedUnderTraffic(t *testing.T) {
 	})
 }
 
-// TestKilled: a process that attaches is killed at some moment. What it leaves never reads as absent unless nothing is there,
-// and both removing and writing again mend it.
+// TestKilled: a process that attaches is killed at some moment. What it leaves never reads as absent unless nothing is
+// there, and both removing and writing again mend it.
 func TestKilled(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -237,7 +239,8 @@ func TestKilled(t *testing.T) {
 	})
 }
 
-// TestTapMadeAnew: a lane whose tap is not there is in effect, one whose tap came anew is not until it is written again.
+// TestTapMadeAnew: a lane whose tap is not there is in effect, one whose tap came again is not until it is written
+// again.
 func TestTapMadeAnew(t *testing.T) {
 	if !inNamespace(t) {
 		return

@@ -35,7 +35,7 @@ func (m *maps) close() {
 	_ = m.entries.Close()
 }
 
-// Exists tells whether anything of mpps is attached to the NIC: its directory is there, or filters without one.
+// Exists reports whether anything of mpps is attached to the NIC: its directory is there, or filters without one.
 func (p Program) Exists() (bool, error) {
 	if pinned, err := p.Pinned(); pinned || err != nil {
 		return pinned, err
@@ -44,7 +44,7 @@ func (p Program) Exists() (bool, error) {
 	return slices.ContainsFunc(filters, p.ofNIC), err
 }
 
-// Pinned tells whether the NIC's directory is there, which costs no more than a look.
+// Pinned reports whether the NIC's directory is there, which costs no more than a look.
 func (p Program) Pinned() (bool, error) {
 	_, err := os.Lstat(p.dir())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -145,7 +145,7 @@ func windowOf(d Device, l setting.Lane) lanesWindow {
 	return w
 }
 
-// holds tells whether the programs have the window of a lane.
+// holds reports whether the programs have the window of a lane.
 func (m *maps) holds(d Device, l setting.Lane) (bool, error) {
 	var w lanesWindow
 	err := m.windows.Lookup(uint32(d.Index), &w)

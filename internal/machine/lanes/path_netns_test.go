@@ -33,8 +33,8 @@ const nicQueues = 8
 // farMAC is where guests send to.
 var farMAC = net.HardwareAddr{0x02, 0, 0, 0, 0, 0x77}
 
-// path is a host's: guests' taps on a bridge, whose other port is the NIC or a VXLAN device with one queue over it, and a capture on
-// each queue of the far end of the NIC's wire.
+// path is a host's: guests' taps on a bridge, whose other port is the NIC or a VXLAN device with one queue over it, and
+// a capture on each queue of the far end of the NIC's wire.
 type path struct {
 	t       testing.TB
 	guests  []*guest
@@ -145,8 +145,8 @@ func (g *guest) send(t testing.TB, each int) {
 	}
 }
 
-// capture opens a packet socket for each queue of the far end: the kernel hands a frame to the socket whose number is the queue's
-// (PACKET_FANOUT_QM; a veth keeps the number of the transmit queue).
+// capture opens a packet socket for each queue of the far end: the kernel hands a frame to the socket whose number is
+// the queue's (PACKET_FANOUT_QM; a veth keeps the number of the transmit queue).
 func (p *path) capture() {
 	p.t.Helper()
 	far, err := net.InterfaceByName("far0")
@@ -205,7 +205,8 @@ func (p *path) read(queue, fd int) {
 // matrix is how many frames of which guest's queue came by which queue of the NIC.
 type matrix map[[3]int]int
 
-// collect waits for all frames that the guests have sent since the last time, each of them once, and counts by which queue they came.
+// collect waits for all frames that the guests have sent since the last time, each of them once, and counts by which
+// queue they came.
 func (p *path) collect(had map[[3]int]bool) matrix {
 	p.t.Helper()
 	m := matrix{}
@@ -271,7 +272,7 @@ func (p *path) run(had map[[3]int]bool, each int) matrix {
 	return p.collect(had)
 }
 
-// exact tells whether every frame came by the queue of its lane, as windows say.
+// exact reports whether every frame came by the queue of its lane, as windows say.
 func (m matrix) exact(t *testing.T, what string, each int, guests []*guest, windows []setting.Lane) {
 	t.Helper()
 	want := 0

@@ -95,9 +95,9 @@ func TestAnotherVersion(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestUntouched: frames of a tap without a window leave by the queue that they had without the programs, all frames with the bytes
-// that were sent (the capture compares them), and a
-// program of somebody else's that says "pass" beside ours takes no lane away.
+// TestUntouched: frames of a tap without a window leave by the queue that they had without the programs, all frames
+// with the bytes that were sent (the capture compares them), and a program of somebody else's that says "pass" beside
+// ours takes no lane away.
 func TestUntouched(t *testing.T) {
 	if !inNamespace(t) {
 		return

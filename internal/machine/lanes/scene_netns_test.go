@@ -21,8 +21,9 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// inNamespace runs the test that calls it in a process of its own with a network namespace and a bpf file system of its own, which
-// are gone when that process ends. It returns true in that process and false, after the outcome is known, in the other.
+// inNamespace runs the test that calls it in a process of its own with a network namespace and a bpf file system of its
+// own, which are gone when that process ends. It returns true in that process and false, after the outcome is known, in
+// the other.
 func inNamespace(t *testing.T) bool {
 	t.Helper()
 	const mark = "MPPS_TEST_NAMESPACE"

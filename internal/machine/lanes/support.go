@@ -18,8 +18,9 @@ type Support struct {
 	TCX bool   // they are attached without a queue discipline
 }
 
-// Supported asks the kernel, by loading the programs, and attaching one to a device that is not there. Which release can do what does not
-// tell: distributions take such things back to theirs. An error means that it could not be told, for want of privilege.
+// Supported asks the kernel, by loading the programs, and attaching one to a device that is not there. Which release
+// can do what does not tell: distributions take such things back to theirs. An error means that it could not be told,
+// for want of privilege.
 func Supported() (Support, error) {
 	if err := rlimit.RemoveMemlock(); err != nil { // before Linux 5.11 maps count as locked memory
 		return Support{}, fmt.Errorf("lift the limit of locked memory: %w", err)

@@ -15,10 +15,11 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Write makes the lanes those that are asked for: no more and no others are attached. Where it fails what was attached before is
-// attached again; but where taps alone cannot be attached (TapsError) all others have their lanes. Lanes whose tap is not there are noted:
-// they count as in effect until the tap comes, and then have to be written again. No frame is lost on the way: programs are attached, replaced and detached between two frames, and a frame that finds only
-// one of them goes the way that the kernel chooses.
+// Write makes the lanes those that are asked for: no more and no others are attached. Where it fails what was attached
+// before is attached again; but where taps alone cannot be attached (TapsError) all others have their lanes. Lanes
+// whose tap is not there are noted: they count as in effect until the tap comes, and then have to be written again. No
+// frame is lost on the way: programs are attached, replaced and detached between two frames, and a frame that finds
+// only one of them goes the way that the kernel chooses.
 func (p Program) Write(lanes []setting.Lane) error {
 	if err := p.mounted(); err != nil {
 		return err
@@ -172,12 +173,13 @@ func (p Program) ready() (*maps, *lanesPrograms, error) {
 	return m, programs, nil
 }
 
-// fits tells whether the maps are of the form that the programs here expect.
+// fits reports whether the maps are of the form that the programs here expect.
 func (m *maps) fits(spec *ebpf.CollectionSpec) bool {
 	return spec.Maps[lanesMapWindows].Compatible(m.windows) == nil && int(m.entries.KeySize()) == len(name{}) && m.entries.ValueSize() == 4
 }
 
-// detachOthers takes the tap's program away from all devices but those that are to have it, and the pins of devices that are gone.
+// detachOthers takes the tap's program away from all devices but those that are to have it, and the pins of devices
+// that are gone.
 func (p Program) detachOthers(taps map[string]Device) error {
 	pins, err := os.ReadDir(p.dir())
 	if err != nil {
@@ -197,8 +199,8 @@ func (p Program) detachOthers(taps map[string]Device) error {
 	return errors.Join(append(problems, p.dropOthers(keep), p.dropFilters(p.NIC, nicSide, true))...)
 }
 
-// Remove takes away whatever any version of mpps has attached for the NIC. Frames that are on the way between the programs go the
-// way that the kernel chooses; none is lost.
+// Remove takes away whatever any version of mpps has attached for the NIC. Frames that are on the way between the
+// programs go the way that the kernel chooses; none is lost.
 func (p Program) Remove() error {
 	dirs, err := p.others()
 	problems := []error{err, p.dropOthers(nil)}
@@ -217,7 +219,8 @@ func (p Program) Remove() error {
 	return errors.Join(problems...)
 }
 
-// removeDir removes a directory of pins: first the taps' links, so that no frame is given a lane any more, then the NIC's.
+// removeDir removes a directory of pins: first the taps' links, so that no frame is given a lane any more, then the
+// NIC's.
 func (p Program) removeDir(dir string) error {
 	pins, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

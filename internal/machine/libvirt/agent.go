@@ -14,8 +14,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// The QEMU guest agent (qga/qapi-schema.json of QEMU) is asked through libvirt, which owns its channel. Programs are run in
-// the guest by their argument vector (guest-exec, since 2.5); no shell is asked for.
+// The QEMU guest agent (qga/qapi-schema.json of QEMU) is asked through libvirt, which owns its channel. Programs are
+// run in the guest by their argument vector (guest-exec, since 2.5); no shell is asked for.
 
 // Agents hand commands to the agents of guests: virsh, or a test's own.
 type Agents interface {
@@ -30,9 +30,9 @@ type AgentCommand struct {
 	Arguments any    `json:"arguments,omitempty"`
 }
 
-// How long an agent has for one answer, in whole seconds as virsh takes them, and all of them for one look at a guest or one
-// value of it. A program in the guest may take longer than an answer. All of a guest's inside takes a dozen programs, where its
-// processor is emulated five seconds each; an agent that hangs is known by the first answer then.
+// How long an agent has for one answer, in whole seconds as virsh takes them, and all of them for one look at a guest
+// or one value of it. A program in the guest may take longer than an answer. All of a guest's inside takes a dozen
+// programs, where its processor is emulated five seconds each; an agent that hangs is known by the first answer then.
 const (
 	AgentTimeout  = 2
 	AgentPatience = 8 * time.Second
@@ -88,8 +88,8 @@ var (
 	ErrAgentRefuse = errors.New("its agent does not allow guest-exec: allow it there (qemu-ga --allow-rpcs or --block-rpcs, on RHEL in /etc/sysconfig/qemu-ga), or run mpps in the guest")
 )
 
-// AgentFailure words what libvirt said (src/qemu/qemu_agent.c, qemu_domain.c), with what virsh said kept where it is none of
-// the known reasons.
+// AgentFailure words what libvirt said (src/qemu/qemu_agent.c, qemu_domain.c), with what virsh said kept where it is
+// none of the known reasons.
 func AgentFailure(err error) error {
 	for _, known := range []struct {
 		said string
@@ -113,8 +113,8 @@ type Call struct {
 	Stdin string
 }
 
-// Ran is what became of a program in the guest. err says why nothing became of it: there is no such program, or it did not
-// end in time.
+// Ran is what became of a program in the guest. err says why nothing became of it: there is no such program, or it did
+// not end in time.
 type Ran struct {
 	Code     int
 	Out, Err string
@@ -127,8 +127,8 @@ var errNotEnded = fmt.Errorf("%w: the program in the guest was started and its e
 // execPauses are the pauses between looks whether programs have ended; the last one is repeated.
 var execPauses = []time.Duration{0, 20 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond}
 
-// Execute runs programs in a guest side by side, and waits until all have ended. The error says why none was started. Where
-// the guest or its agent goes away meanwhile, what had not ended by then is errNotEnded.
+// Execute runs programs in a guest side by side, and waits until all have ended. The error says why none was started.
+// Where the guest or its agent goes away meanwhile, what had not ended by then is errNotEnded.
 func Execute(ctx context.Context, a Agents, guest string, programs ...Call) ([]Ran, error) {
 	commands := make([]AgentCommand, len(programs))
 	for i, p := range programs {
@@ -257,8 +257,8 @@ func runningFile(m *tree.Tree, guest string) (string, error) {
 // jobs are those of libvirt's asynchronous jobs that move a guest or its state away (virDomainAsyncJob).
 var asyncJob = regexp.MustCompile(`<job [^>]*\basync='([a-z ]+)'`)
 
-// Job is the asynchronous job that libvirt does with a guest ("migration out", "migration in", "save" …); empty where there
-// is none or it cannot be seen.
+// Job is the asynchronous job that libvirt does with a guest ("migration out", "migration in", "save" …); empty where
+// there is none or it cannot be seen.
 func Job(m *tree.Tree, guest string) string {
 	text, err := runningFile(m, guest)
 	if err != nil {
@@ -275,8 +275,8 @@ func Job(m *tree.Tree, guest string) string {
 // agentChannel finds the channel of the agent, of which libvirt knows whether somebody in the guest has opened it.
 var agentChannel = regexp.MustCompile(`<target type='virtio' name='org\.qemu\.guest_agent\.0'(?: state='([a-z]+)')?/>`)
 
-// Unreachable says from libvirt's own file why a guest's agent need not be asked; nil where nothing speaks against it. A guest
-// of which there is no file does not run.
+// Unreachable says from libvirt's own file why a guest's agent need not be asked; nil where nothing speaks against it.
+// A guest of which there is no file does not run.
 func Unreachable(m *tree.Tree, guest string) error {
 	text, err := runningFile(m, guest)
 	switch {

@@ -15,7 +15,7 @@ import (
 
 // Definitions remembers parsed definitions, so that reading twenty values of each of 200 guests does not start virsh
 // four thousand times. A remembered one counts only while libvirt's own file of it is the same: libvirt writes that
-// anew with every change. Where that file cannot be seen nothing is remembered.
+// again with every change. Where that file cannot be seen nothing is remembered.
 type Definitions struct {
 	lock  sync.Mutex // also of the documents: reading one fills its caches
 	known map[string]definition

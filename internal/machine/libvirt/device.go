@@ -23,9 +23,9 @@ type plugger interface {
 	device(ctx context.Context, command, guest, text string) error
 }
 
-// letGo is how long a guest may take to let a device go that it was asked for. With PCIe's own hot plug a guest waits five
-// seconds before it begins (PCI Express Base Specification, attention button); one that is still booting, or has no driver for its
-// slots, never answers.
+// letGo is how long a guest may take to let a device go that it was asked for. With PCIe's own hot plug a guest waits
+// five seconds before it begins (PCI Express Base Specification, attention button); one that is still booting, or has
+// no driver for its slots, never answers.
 const letGo = 45 * time.Second
 
 // poll is how often the guest is looked at meanwhile.
@@ -46,8 +46,9 @@ func (d devices) Read(ctx context.Context, a setting.Address) setting.Reading {
 	return reading
 }
 
-// runningDocument is what a guest runs with. libvirt's own status file says more than it tells programs: of an interface that came
-// out of a pool of functions, which pool that was. Where it cannot be read the answer of libvirt will do.
+// runningDocument is what a guest runs with. libvirt's own status file says more than it tells programs: of an
+// interface that came out of a pool of functions, which pool that was. Where it cannot be read the answer of libvirt
+// will do.
 func runningDocument(ctx context.Context, m *tree.Tree, guest string) (*domain.Doc, error) {
 	if m.Live() {
 		text, err := m.Read(RunningFolder + "/" + guest + ".xml")
@@ -163,8 +164,8 @@ func (d devices) plug(ctx context.Context, v plugger, a setting.Address, text st
 	return nil
 }
 
-// unplug has libvirt ask the guest to let a device go, and waits until it has. virsh waits for five seconds at the most and says
-// nothing where the guest does not answer (src/qemu/qemu_hotplug.c, qemuDomainWaitForDeviceRemoval).
+// unplug has libvirt ask the guest to let a device go, and waits until it has. virsh waits for five seconds at the most
+// and says nothing where the guest does not answer (src/qemu/qemu_hotplug.c, qemuDomainWaitForDeviceRemoval).
 func (d devices) unplug(ctx context.Context, v plugger, a setting.Address) error {
 	if status, err := d.machine.Read(RunningFolder + "/" + a.Object() + ".xml"); err == nil {
 		if state, _ := parseStatus(status); state == "paused" || state == "pmsuspended" {

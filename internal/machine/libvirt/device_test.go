@@ -15,7 +15,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// pooledXML is a guest with an interface of a pool of functions, of which it runs with one, and the halves of a failover pair.
+// pooledXML is a guest with an interface of a pool of functions, of which it runs with one, and the halves of a
+// failover pair.
 const pooledXML = `<domain type='kvm'>
   <name>pooled</name>
   <uuid>604803a9-c81f-45a7-839a-a6ab341a1fb0</uuid>
@@ -101,8 +102,8 @@ func TestDevicesOfARunningGuest(t *testing.T) {
 	}
 }
 
-// TestFunctionsOfPools: an interface of a network that is a pool runs with a function, which is that guest's whatever stands in
-// the definitions of others.
+// TestFunctionsOfPools: an interface of a network that is a pool runs with a function, which is that guest's whatever
+// stands in the definitions of others.
 func TestFunctionsOfPools(t *testing.T) {
 	m := pooledHost(t)
 	h := &facts.Host{VFs: []facts.VF{{PCI: "0000:01:10.1"}, {PCI: "0000:01:10.3"}, {PCI: "0000:01:10.5"}}}

@@ -109,7 +109,8 @@ func redefine(ctx context.Context, l driver, guest, path string, to setting.Read
 }
 
 // edit puts a value into a document or takes it out, with what libvirt had added to it: the mode beside a nodeset means
-// nothing alone, and libvirt refuses it then. What stood there before, though it would be refused, is put back as it was.
+// nothing alone, and libvirt refuses it then. What stood there before, though it would be refused, is put back as it
+// was.
 func edit(doc *domain.Doc, path string, to setting.Reading) error {
 	switch {
 	case to.State == setting.Absent:
@@ -123,7 +124,7 @@ func edit(doc *domain.Doc, path string, to setting.Reading) error {
 }
 
 // threadPins reads and writes the CPUs of guests' threads (setting.ThreadAffinity). Which thread an address means is
-// found out anew each time: threads come and go with the guest. Only which process a guest was last is remembered, to
+// found out again each time: threads come and go with the guest. Only which process a guest was last is remembered, to
 // be looked at first.
 type threadPins struct {
 	machine *tree.Tree
@@ -198,8 +199,8 @@ func (t *threadPins) find(ctx context.Context, a setting.Address) (facts.Thread,
 	return pickThread(list, a)
 }
 
-// known looks at one thread alone, where it is known which it was last: a guest of 64 vCPUs has as many values to be read, and a
-// list of its threads for each of them would be 64 times 70 files.
+// known looks at one thread alone, where it is known which it was last: a guest of 64 vCPUs has as many values to be
+// read, and a list of its threads for each of them would be 64 times 70 files.
 func (t *threadPins) known(q qemu, a setting.Address) (facts.Thread, bool) {
 	role, number, _ := strings.Cut(a.Rest(), "/")
 	tid := q.pid

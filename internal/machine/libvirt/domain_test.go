@@ -105,8 +105,8 @@ func TestDefinitionsAreEditedInPlace(t *testing.T) {
 	}
 }
 
-// TestWhatLibvirtAddsGoesWithItsValue: libvirt writes a mode beside a nodeset when it stores the definition, and refuses a
-// mode without a nodeset.
+// TestWhatLibvirtAddsGoesWithItsValue: libvirt writes a mode beside a nodeset when it stores the definition, and
+// refuses a mode without a nodeset.
 func TestWhatLibvirtAddsGoesWithItsValue(t *testing.T) {
 	bare := strings.Replace(definedXML, "  <numatune>\n    <memory mode='strict' nodeset='1'/>\n  </numatune>\n", "", 1)
 	k := &keeper{text: bare, alter: func(text string) string {
@@ -217,7 +217,8 @@ func TestDefinitionsAreReadAnewWhenTheyChange(t *testing.T) {
 	}
 }
 
-// TestWholeInterfacesComeBack as libvirt had placed them, and where their place in the guest is another device's by now, elsewhere.
+// TestWholeInterfacesComeBack as libvirt had placed them, and where their place in the guest is another device's by
+// now, elsewhere.
 func TestWholeInterfacesComeBack(t *testing.T) {
 	const path, place = "interface/52:54:00:aa:00:01", "      <address type='pci' domain='0x0000' bus='0x01' slot='0x00' function='0x0'/>\n"
 	text := strings.Replace(pooledXML, "<name>pooled<", "<name>vm 1<", 1)

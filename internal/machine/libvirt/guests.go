@@ -239,8 +239,8 @@ func describeNIC(nic domain.Interface) facts.Interface {
 	return fact
 }
 
-// takeTargets gives the interfaces of a definition the host devices that they have while the guest runs, and lists those that
-// were plugged in beside them.
+// takeTargets gives the interfaces of a definition the host devices that they have while the guest runs, and lists
+// those that were plugged in beside them.
 func takeTargets(fact *facts.Guest, live domain.Guest) {
 	fact.Functions = FunctionsOf(live)
 	for _, running := range live.Interfaces {

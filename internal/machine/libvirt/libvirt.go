@@ -1,5 +1,5 @@
-// Package libvirt reads and writes the guests of a machine: their definitions, devices, threads and networks, by virsh on the
-// live machine and by the daemon's own files of a recorded tree. It asks the agents inside the guests.
+// Package libvirt reads and writes the guests of a machine: their definitions, devices, threads and networks, by virsh
+// on the live machine and by the daemon's own files of a recorded tree. It asks the agents inside the guests.
 package libvirt
 
 import (
@@ -113,15 +113,16 @@ type Virsh struct {
 	path    string
 }
 
-// Run runs commands in one virsh and returns what each printed on standard output. A command that failed printed nothing;
-// where it was the last one, or virsh could not go on, the error holds what virsh said, beside the outputs of the others.
+// Run runs commands in one virsh and returns what each printed on standard output. A command that failed printed
+// nothing; where it was the last one, or virsh could not go on, the error holds what virsh said, beside the outputs of
+// the others.
 func (v Virsh) Run(ctx context.Context, stdin string, commands ...string) ([]string, error) {
 	outputs, _, err := v.saying(ctx, stdin, commands...)
 	return outputs, err
 }
 
-// saying is run with what virsh said on standard error: virsh goes on after a command that failed, and its exit code is that
-// of the last one.
+// saying is run with what virsh said on standard error: virsh goes on after a command that failed, and its exit code is
+// that of the last one.
 func (v Virsh) saying(ctx context.Context, stdin string, commands ...string) ([]string, string, error) {
 	mark := "mpps-" + rand.Text()
 	script := strings.Join(commands, "; echo "+mark+"; ") + "; echo " + mark

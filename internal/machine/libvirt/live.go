@@ -11,9 +11,9 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// livePins reads and writes the CPUs of running guests' threads through libvirt (setting.DomainLive), which then knows of it: it
-// moves the thread's cgroup too, and shows the pin in the guest's live definition. What is read are the CPUs that the kernel
-// gives the thread, which nobody's opinion of it can change.
+// livePins reads and writes the CPUs of running guests' threads through libvirt (setting.DomainLive), which then knows
+// of it: it moves the thread's cgroup too, and shows the pin in the guest's live definition. What is read are the CPUs
+// that the kernel gives the thread, which nobody's opinion of it can change.
 type livePins struct {
 	machine *tree.Tree
 	threads *threadPins
@@ -22,8 +22,8 @@ type livePins struct {
 // roles are the threads that pins of a definition are about.
 var roles = map[string]string{"vcpupin": "vcpu", "iothreadpin": "iothread", "emulatorpin": "emulator"}
 
-// pinned takes the address of a pin apart: the element of the definition, the number of its thread (empty of the emulator),
-// and the address of the thread.
+// pinned takes the address of a pin apart: the element of the definition, the number of its thread (empty of the
+// emulator), and the address of the thread.
 func pinned(a setting.Address) (element, number string, thread setting.Address, err error) {
 	element, number, _ = strings.Cut(a.Rest(), "/")
 	role, known := roles[element]
@@ -85,9 +85,9 @@ func (l livePins) Write(ctx context.Context, a setting.Address, to setting.Readi
 	return nil
 }
 
-// waits are the paths in which a guest's definition is another than what it runs with, and that wait for its next start: pins
-// count where the definition wants other CPUs than the thread has. Without a pin a thread has all CPUs that are online, and so
-// it has where libvirt still shows that as a pin, because it was taken back while the guest ran.
+// waits are the paths in which a guest's definition is another than what it runs with, and that wait for its next
+// start: pins count where the definition wants other CPUs than the thread has. Without a pin a thread has all CPUs that
+// are online, and so it has where libvirt still shows that as a pin, because it was taken back while the guest ran.
 func waits(running, defined *domain.Doc, online setting.CPUSet) []string {
 	var paths []string
 	_, held, _ := defined.Get("vcpu.cpuset") // the CPUs of threads without a pin

@@ -14,8 +14,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// virtNetworks reads and writes networks of libvirt (setting.VirtNetwork). They are read from the files of its network driver
-// (src/network/bridge_driver.c), which takes no daemon, and written by virsh.
+// virtNetworks reads and writes networks of libvirt (setting.VirtNetwork). They are read from the files of its network
+// driver (src/network/bridge_driver.c), which takes no daemon, and written by virsh.
 type virtNetworks struct{ machine *tree.Tree }
 
 func (n virtNetworks) Read(_ context.Context, a setting.Address) setting.Reading {
@@ -60,8 +60,8 @@ func (n virtNetworks) there(name string) setting.Reading {
 	return tree.Unreadable("/"+name, err)
 }
 
-// Write defines a network, starts it, has it started with libvirt, or the reverse of these. One that a running guest has an
-// interface of is neither stopped nor undefined.
+// Write defines a network, starts it, has it started with libvirt, or the reverse of these. One that a running guest
+// has an interface of is neither stopped nor undefined.
 func (n virtNetworks) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
 	err := n.write(ctx, a.Object(), a.Rest(), to)
 	if err == nil {
@@ -143,7 +143,8 @@ func (u *NetworkUsed) Hint() string {
 	return "take their interfaces of it out first, or shut them down: without its network libvirt does not know any more which functions are taken"
 }
 
-// free refuses a network that running guests have interfaces of. Where what a guest runs with cannot be seen it may be one.
+// free refuses a network that running guests have interfaces of. Where what a guest runs with cannot be seen it may be
+// one.
 func (n virtNetworks) free(ctx context.Context, name string) error {
 	used := &NetworkUsed{Network: name}
 	for _, file := range n.machine.List(RunningFolder) {

@@ -10,8 +10,8 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// Where libvirt's network driver keeps its networks (src/network/bridge_driver.c, networkStateInitialize): definitions, links
-// to those that start with it, and the state of the active ones, as root and by either kind of daemon.
+// Where libvirt's network driver keeps its networks (src/network/bridge_driver.c, networkStateInitialize): definitions,
+// links to those that start with it, and the state of the active ones, as root and by either kind of daemon.
 const (
 	networkFolder       = "etc/libvirt/qemu/networks"
 	networkAutostart    = networkFolder + "/autostart"
@@ -37,8 +37,8 @@ type networkXML struct {
 	} `xml:"forward"`
 }
 
-// Pools lists libvirt's networks that hand out virtual functions. Their files are read, which takes no daemon: the list of a
-// network that only runs (transient) is its state file.
+// Pools lists libvirt's networks that hand out virtual functions. Their files are read, which takes no daemon: the list
+// of a network that only runs (transient) is its state file.
 func Pools(_ context.Context, m *tree.Tree, h *facts.Host) {
 	seen := map[string]bool{}
 	for _, folder := range []string{networkFolder, activeNetworkFolder} {
@@ -72,7 +72,7 @@ func entry(m *tree.Tree, name string) bool {
 	return err == nil
 }
 
-// parsePool reads a network, or the state of one; is tells whether it is a pool of functions.
+// parsePool reads a network, or the state of one; is reports whether it is a pool of functions.
 func parsePool(text string) (pool facts.Pool, is bool, err error) {
 	if at := strings.Index(text, "<network"); at >= 0 { // behind a comment, or within <networkstatus>
 		if inner := strings.Index(text, "<network>"); inner >= 0 {

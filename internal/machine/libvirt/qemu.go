@@ -141,8 +141,8 @@ func parseQEMU(args []string) qemu {
 	return q
 }
 
-// longPCI is a PCI address with its domain, which QEMU takes for 0 where it is left out (hw/core/qdev-properties-system.c,
-// set_pci_host_devaddr).
+// longPCI is a PCI address with its domain, which QEMU takes for 0 where it is left out
+// (hw/core/qdev-properties-system.c, set_pci_host_devaddr).
 func longPCI(address string) string {
 	if strings.Count(address, ":") == 1 {
 		address = "0000:" + address

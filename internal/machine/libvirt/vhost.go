@@ -34,8 +34,8 @@ func guestThreads(m *tree.Tree, q qemu, all func() []threads.Process, live *doma
 	return list
 }
 
-// ran is how long a thread was on a CPU, in nanoseconds (Documentation/scheduler/sched-stats.rst, /proc/PID/schedstat); 0 where
-// the kernel does not tell.
+// ran is how long a thread was on a CPU, in nanoseconds (Documentation/scheduler/sched-stats.rst, /proc/PID/schedstat);
+// 0 where the kernel does not tell.
 func ran(m *tree.Tree, tid, pid int) uint64 {
 	text, err := m.Read(fmt.Sprintf("proc/%d/task/%d/schedstat", pid, tid))
 	if err != nil { // a thread of the kernel's

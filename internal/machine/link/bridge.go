@@ -7,9 +7,9 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// bridge reads a Linux bridge. The per-bridge nf_call switches exist since 2.6.3x whether br_netfilter is loaded or not;
-// each works beside the sysctl of the same name: either of the two hands frames to the tables (net/bridge/br_netfilter_hooks.c,
-// br_nf_pre_routing).
+// bridge reads a Linux bridge. The per-bridge nf_call switches exist since 2.6.3x whether br_netfilter is loaded or
+// not; each works beside the sysctl of the same name: either of the two hands frames to the tables
+// (net/bridge/br_netfilter_hooks.c, br_nf_pre_routing).
 func bridge(m *tree.Tree, d Device) facts.Bridge {
 	dir := path.Join(tree.ClassNet, d.Name)
 	set := func(name string) bool { return m.Number(path.Join(dir, "bridge", name), 0) != 0 }

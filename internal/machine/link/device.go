@@ -96,9 +96,10 @@ const (
 	rtextSkipStats = 1 << 3
 )
 
-// All details of the VFs stand in one attribute, whose length has 16 bits. A function takes 296 bytes there with its counters
-// and 196 without (net/core/rtnetlink.c, rtnl_fill_vfinfo; Linux 5.1 and later, with the broadcast address); a few more with
-// GUIDs. Of more functions the kernel wraps the length without a word (nla_nest_end), and all that follows is nonsense.
+// All details of the VFs stand in one attribute, whose length has 16 bits. A function takes 296 bytes there with its
+// counters and 196 without (net/core/rtnetlink.c, rtnl_fill_vfinfo; Linux 5.1 and later, with the broadcast address); a
+// few more with GUIDs. Of more functions the kernel wraps the length without a word (nla_nest_end), and all that
+// follows is nonsense.
 const (
 	mostVFsCounted = 200
 	mostVFsTold    = 320
@@ -106,9 +107,10 @@ const (
 
 var errManyVFs = errors.New("more virtual functions than one netlink message can tell of")
 
-// linkWithVFs asks for one physical function with the settings of its virtual ones, of which it has so many, and with their
-// counters where these are wanted and have room too. Nothing bounds the message's own length: the kernel makes it as long as the answer
-// (rtnl_getlink), and the socket looks how long it is before it reads (mdlayher/netlink, getBuffer: MSG_PEEK and MSG_TRUNC).
+// linkWithVFs asks for one physical function with the settings of its virtual ones, of which it has so many, and with
+// their counters where these are wanted and have room too. Nothing bounds the message's own length: the kernel makes it
+// as long as the answer (rtnl_getlink), and the socket looks how long it is before it reads (mdlayher/netlink,
+// getBuffer: MSG_PEEK and MSG_TRUNC).
 func linkWithVFs(conn *netlink.Conn, index, has int, count bool) (vfs []virtual, counted bool, err error) {
 	if has > mostVFsTold {
 		return nil, false, fmt.Errorf("%w: %d, at most %d", errManyVFs, has, mostVFsTold)
@@ -280,8 +282,8 @@ func (d *Device) parseTunnel(ad *netlink.AttributeDecoder) error {
 	return nil
 }
 
-// parse reads one IFLA_VF_INFO: attributes that are structures, each of which begins with the VF's number, and nested ones:
-// its counters, and IFLA_VF_VLAN_LIST, which is skipped.
+// parse reads one IFLA_VF_INFO: attributes that are structures, each of which begins with the VF's number, and nested
+// ones: its counters, and IFLA_VF_VLAN_LIST, which is skipped.
 func (v *virtual) parse(ad *netlink.AttributeDecoder) error {
 	for ad.Next() {
 		b := ad.Bytes()

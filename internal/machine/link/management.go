@@ -12,9 +12,9 @@ import (
 	"mpps/internal/machine/tree"
 )
 
-// managementPath works out which devices carry the operator's way in, and why: the devices of the default routes, those that
-// the socket of the SSH session leaves and enters by (the route to its client, the address that it has here), and everything
-// below them (bridge ports, bond ports, the device under a VLAN).
+// managementPath works out which devices carry the operator's way in, and why: the devices of the default routes, those
+// that the socket of the SSH session leaves and enters by (the route to its client, the address that it has here), and
+// everything below them (bridge ports, bond ports, the device under a VLAN).
 func managementPath(m *tree.Tree, devices []Device) map[string]string {
 	why, noted := map[string]string{}, map[[2]string]bool{}
 	note := func(name, reason string) {
@@ -83,8 +83,8 @@ func under(name string, devices []Device) []string {
 }
 
 // defaultRoutes lists the devices of default routes in the main tables, as /proc/net/route (destination and mask in
-// hexadecimal) and /proc/net/ipv6_route (destination, prefix length … device last) show them. Reject routes on lo are not
-// ways in.
+// hexadecimal) and /proc/net/ipv6_route (destination, prefix length … device last) show them. Reject routes on lo are
+// not ways in.
 func defaultRoutes(ipv4, ipv6 string) []string {
 	var names []string
 	add := func(name string) {

@@ -19,10 +19,10 @@ type session struct{ client, server netip.AddrPort }
 // sshPort is where sshd listens unless it is told otherwise.
 const sshPort = 22
 
-// sshSessions are the sockets that the operator's way in goes through: those of the sshd among the ancestors of this process,
-// and what SSH_CONNECTION says, here or in the nearest ancestor that has it, since sudo clears the environment. Where neither
-// leads to a connection that stands (a terminal that was opened in an earlier session, a job of cron), every connection to
-// sshd's port counts.
+// sshSessions are the sockets that the operator's way in goes through: those of the sshd among the ancestors of this
+// process, and what SSH_CONNECTION says, here or in the nearest ancestor that has it, since sudo clears the
+// environment. Where neither leads to a connection that stands (a terminal that was opened in an earlier session, a job
+// of cron), every connection to sshd's port counts.
 func sshSessions(m *tree.Tree) []session {
 	if !m.Live() {
 		return nil

@@ -79,9 +79,9 @@ func pciLink(m *tree.Tree, function string) *facts.PCILink {
 	return &l
 }
 
-// sriov reads a physical function's ability to have virtual ones; nil where it has none. The name is that of the interface:
-// one that stands for a function of the card (a representor, in switchdev mode) has the same device behind it and is no
-// physical function.
+// sriov reads a physical function's ability to have virtual ones; nil where it has none. The name is that of the
+// interface: one that stands for a function of the card (a representor, in switchdev mode) has the same device behind
+// it and is no physical function.
 func sriov(m *tree.Tree, name, behind string) *facts.SRIOV {
 	enabled := m.Number(path.Join(behind, "sriov_numvfs"), 0)
 	total := m.Number(path.Join(behind, "sriov_totalvfs"), 0)

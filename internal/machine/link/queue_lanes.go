@@ -12,8 +12,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// queueLanes reads and sets by which queues of a NIC the packets of which taps leave (setting.QueueLanes): what is pinned and
-// attached of the programs of package lanes.
+// queueLanes reads and sets by which queues of a NIC the packets of which taps leave (setting.QueueLanes): what is
+// pinned and attached of the programs of package lanes.
 type queueLanes struct{ m *tree.Tree }
 
 // errNoNIC says that there is no such device.
@@ -41,8 +41,8 @@ func (q queueLanes) program(nic string) (lanes.Program, error) {
 	return p, errNoNIC
 }
 
-// AskLanes asks the running kernel whether it takes the programs of lanes, and keeps what it says in the facts. It loads them, which
-// an inventory does not; where it may not, nobody knows.
+// AskLanes asks the running kernel whether it takes the programs of lanes, and keeps what it says in the facts. It
+// loads them, which an inventory does not; where it may not, nobody knows.
 func AskLanes(m *tree.Tree, h *facts.Host) {
 	if !m.Live() {
 		return
@@ -52,8 +52,8 @@ func AskLanes(m *tree.Tree, h *facts.Host) {
 	}
 }
 
-// between are the tunnels, VLANs and bonds that what comes from a tap passes on its way to a NIC: below its bridge, as far as devices
-// are bound to each other. Where a route or Open vSwitch leads nobody knows.
+// between are the tunnels, VLANs and bonds that what comes from a tap passes on its way to a NIC: below its bridge, as
+// far as devices are bound to each other. Where a route or Open vSwitch leads nobody knows.
 func between(devices []Device, tap, nic int) []lanes.Device {
 	at := map[int]Device{}
 	for _, d := range devices {
@@ -84,9 +84,9 @@ func between(devices []Device, tap, nic int) []lanes.Device {
 	return found
 }
 
-// tapOf is the device that a lane names: by its name, or the tap of the guest's NIC that has an address. Libvirt gives a tap the
-// address of the guest's NIC with fe as its first byte (src/util/virnetdevtap.c, virNetDevTapCreateInBridgePort), so that the
-// bridge never takes it for its own.
+// tapOf is the device that a lane names: by its name, or the tap of the guest's NIC that has an address. Libvirt gives
+// a tap the address of the guest's NIC with fe as its first byte (src/util/virnetdevtap.c,
+// virNetDevTapCreateInBridgePort), so that the bridge never takes it for its own.
 func tapOf(devices []Device, tap string) (lanes.Device, bool) {
 	for _, d := range devices {
 		is := d.Name == tap

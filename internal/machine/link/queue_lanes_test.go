@@ -10,7 +10,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// TestTapOf: a lane names its tap, or the address of the guest's NIC behind it; a bridge that took the address of its port is no tap.
+// TestTapOf: a lane names its tap, or the address of the guest's NIC behind it; a bridge that took the address of its
+// port is no tap.
 func TestTapOf(t *testing.T) {
 	devices := []Device{
 		{Name: "br0", Index: 2, Kind: "bridge", mac: "fe:54:00:aa:bb:01"},
@@ -29,7 +30,8 @@ func TestTapOf(t *testing.T) {
 	}
 }
 
-// TestBetween: what a guest sends passes the tunnels, VLANs and bonds below its bridge that lead to the NIC, and no other.
+// TestBetween: what a guest sends passes the tunnels, VLANs and bonds below its bridge that lead to the NIC, and no
+// other.
 func TestBetween(t *testing.T) {
 	devices := []Device{
 		{Name: "eth0", Index: 1, master: 3}, {Name: "eth1", Index: 2, master: 3}, {Name: "bond0", Index: 3, Kind: "bond"},

@@ -38,8 +38,8 @@ func queues(m *tree.Tree, dir string) (rx, tx int, rps, xps []setting.CPUSet) {
 	return rx, tx, rps, xps
 }
 
-// classes are how many traffic classes a device's transmit queues are divided into; 0 where they are not. Without classes the kernel
-// says 0 of each queue (net/core/net-sysfs.c, traffic_class_show, since Linux 4.18).
+// classes are how many traffic classes a device's transmit queues are divided into; 0 where they are not. Without
+// classes the kernel says 0 of each queue (net/core/net-sysfs.c, traffic_class_show, since Linux 4.18).
 func classes(m *tree.Tree, dir string, tx int) int {
 	highest := 0
 	for i := range min(tx, tree.MaxQueues) {

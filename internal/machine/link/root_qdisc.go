@@ -19,7 +19,8 @@ type rootQdisc struct{ m *tree.Tree }
 
 var errNoQdisc = errors.New("no queueing discipline: it comes when the device is brought up")
 
-// root is the discipline at the root of a device, and its handle. A device that was never up has none that the kernel tells of.
+// root is the discipline at the root of a device, and its handle. A device that was never up has none that the kernel
+// tells of.
 func (r rootQdisc) root(device string) (q setting.Qdisc, handle uint32, err error) {
 	index := r.m.Number(path.Join(tree.ClassNet, device, "ifindex"), 0)
 	all, err := tc.QdiscList(&tc.GenericLink{LinkAttrs: tc.LinkAttrs{Index: index, Name: device}})
@@ -53,8 +54,8 @@ func (r rootQdisc) root(device string) (q setting.Qdisc, handle uint32, err erro
 	return q, handle, nil
 }
 
-// each is the discipline that each queue of mq has of its own accord; empty where somebody gave one another. What the kernel gives has
-// handle 0 (net/sched/sch_mq.c, mq_init).
+// each is the discipline that each queue of mq has of its own accord; empty where somebody gave one another. What the
+// kernel gives has handle 0 (net/sched/sch_mq.c, mq_init).
 func each(all []tc.Qdisc, root uint32) string {
 	kind := ""
 	for _, one := range all {
@@ -161,7 +162,8 @@ func (r rootQdisc) set(device, value string) error {
 		wanted, _ := strconv.ParseUint(strings.TrimSuffix(to.Handle, ":"), 16, 16) // none: the kernel takes a free one
 		return replace(to.Kind, uint32(wanted)<<16)
 	}
-	// The kernel's own choice comes when what somebody put there goes. Its own cannot be taken away: handle 0 names nothing.
+	// The kernel's own choice comes when what somebody put there goes. Its own cannot be taken away: handle 0 names
+	// nothing.
 	if handle == 0 {
 		if err := replace(setting.NoQueue, 0); err != nil {
 			return err

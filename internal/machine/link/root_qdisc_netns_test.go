@@ -10,7 +10,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// TestRootQdisc takes disciplines off devices of software and puts back what was there, as tc shows it; what has parameters is left alone.
+// TestRootQdisc takes disciplines off devices of software and puts back what was there, as tc shows it; what has
+// parameters is left alone.
 func TestRootQdisc(t *testing.T) {
 	if !treetest.InNamespace(t) {
 		return

@@ -45,10 +45,10 @@ func tunnel(m *tree.Tree, d Device, names map[int]string, devices []Device) fact
 	return t
 }
 
-// lockless reports whether a device transmits without taking its queue's lock, and how that is known. Up to Linux 6.11 the
-// device says so itself (the feature tx-lockless, NETIF_F_LLTX); 6.12 made it a private flag (commit 00d066a4d4ed). There
-// the driver decides: vxlan, geneve, vlan and bond set it on every device, GRE on those that do not number their packets
-// (net/ipv4/ip_gre.c, __gre_tunnel_init; net/ipv6/ip6_gre.c, ip6gre_tnl_init_features).
+// lockless reports whether a device transmits without taking its queue's lock, and how that is known. Up to Linux 6.11
+// the device says so itself (the feature tx-lockless, NETIF_F_LLTX); 6.12 made it a private flag (commit 00d066a4d4ed).
+// There the driver decides: vxlan, geneve, vlan and bond set it on every device, GRE on those that do not number their
+// packets (net/ipv4/ip_gre.c, __gre_tunnel_init; net/ipv6/ip6_gre.c, ip6gre_tnl_init_features).
 func lockless(m *tree.Tree, d Device) (bool, string) {
 	if m.Live() {
 		if e, err := ethtool.Dial(); err == nil {

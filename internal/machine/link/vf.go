@@ -9,8 +9,8 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// vfs reads the virtual functions of every physical one: from sysfs what they are, from the PF's driver through rtnetlink what
-// is set for them. uses says what the host does with which interface.
+// vfs reads the virtual functions of every physical one: from sysfs what they are, from the PF's driver through
+// rtnetlink what is set for them. uses says what the host does with which interface.
 func vfs(m *tree.Tree, h *facts.Host, uses map[string]hostUse) {
 	for _, pf := range h.NICs {
 		if pf.SRIOV != nil && pf.SRIOV.Enabled > 0 {
@@ -19,13 +19,14 @@ func vfs(m *tree.Tree, h *facts.Host, uses map[string]hostUse) {
 	}
 }
 
-// FunctionsOf are the virtual functions of one physical one. Those of a bus without links to them (netdevsim) are known by what the
-// driver tells alone.
+// FunctionsOf are the virtual functions of one physical one. Those of a bus without links to them (netdevsim) are known
+// by what the driver tells alone.
 func FunctionsOf(m *tree.Tree, h *facts.Host, pf facts.NIC, uses map[string]hostUse) []facts.VF {
 	settings, counted := vfSettings(m, h, pf)
 	device := m.Folder(path.Join(tree.ClassNet, pf.Name, "device"))
 	defer device.Close()
-	// The functions lie beside the physical one, on whatever bus number (drivers/pci/iov.c, pci_iov_add_virtfn: parent).
+	// The functions lie beside the physical one, on whatever bus number (drivers/pci/iov.c, pci_iov_add_virtfn:
+	// parent).
 	beside := m.Folder(path.Join(tree.ClassNet, pf.Name) + "/device/..")
 	defer beside.Close()
 	all := make([]facts.VF, 0, min(pf.SRIOV.Enabled, maxVFs))
@@ -85,9 +86,9 @@ func queuesIn(names []string) int {
 	return max(rx, tx)
 }
 
-// vfSettings asks the PF's driver for the settings of its VFs, by VF number, and whether it counts their traffic. A driver that
-// does not leaves all counters at 0 (net/core/rtnetlink.c, rtnl_fill_vfinfo), as one does before the first packet: neither is
-// taken for a count.
+// vfSettings asks the PF's driver for the settings of its VFs, by VF number, and whether it counts their traffic. A
+// driver that does not leaves all counters at 0 (net/core/rtnetlink.c, rtnl_fill_vfinfo), as one does before the first
+// packet: neither is taken for a count.
 func vfSettings(m *tree.Tree, h *facts.Host, pf facts.NIC) (settings map[int]virtual, counted bool) {
 	settings = map[int]virtual{}
 	if !m.Live() {
@@ -117,8 +118,8 @@ type hostUse struct {
 	address netip.Addr // where it only has an address
 }
 
-// uses says what the host itself does with interfaces, by name: those that are ports, lie under others, have an address or are
-// the operator's way in.
+// uses says what the host itself does with interfaces, by name: those that are ports, lie under others, have an address
+// or are the operator's way in.
 func uses(m *tree.Tree, devices []Device, names map[int]string, ways map[string]string) map[string]hostUse {
 	uses := map[string]hostUse{}
 	if m.Live() {

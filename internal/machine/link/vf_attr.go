@@ -77,8 +77,8 @@ func (v vfAttr) Read(_ context.Context, a setting.Address) setting.Reading {
 	return v.from(v.functions, a)
 }
 
-// ReadTogether reads many attributes and asks each physical function once: one with a hundred functions tells of all of them in
-// each answer. What is read is that of one moment, not kept.
+// ReadTogether reads many attributes and asks each physical function once: one with a hundred functions tells of all of
+// them in each answer. What is read is that of one moment, not kept.
 func (v vfAttr) ReadTogether(all []setting.Address) []setting.Reading {
 	type answer struct {
 		functions map[int]virtual
@@ -199,7 +199,7 @@ func (v vfAttr) Write(ctx context.Context, a setting.Address, to setting.Reading
 	}
 }
 
-// settlePause is how long to wait before a function that is being set up anew is asked again.
+// settlePause is how long to wait before a function that is being set up again is asked again.
 const settlePause = 20 * time.Millisecond
 
 // pause waits; false where the context ended.
@@ -212,8 +212,8 @@ func pause(ctx context.Context, how time.Duration) bool {
 	}
 }
 
-// ownAddress reports whether an address was taken back: a function that is bound to a driver tells its physical one an address of
-// its own as soon as it has none (igbvf, ixgbevf, iavf).
+// ownAddress reports whether an address was taken back: a function that is bound to a driver tells its physical one an
+// address of its own as soon as it has none (igbvf, ixgbevf, iavf).
 func ownAddress(attribute, value string, before virtual) bool {
 	return attribute == "mac" && facts.NoAddress(value) && !facts.NoAddress(before.mac)
 }

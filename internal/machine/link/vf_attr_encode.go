@@ -41,9 +41,9 @@ func setVF(index int, attrType uint16, data []byte) error {
 	return err
 }
 
-// encode is the netlink attribute that makes one setting of a function hold a value (include/uapi/linux/if_link.h, struct
-// ifla_vf_mac and following), unless the driver is known to refuse it. VLAN and its priority, and the two rates, go together:
-// the other one stays as it is.
+// encode is the netlink attribute that makes one setting of a function hold a value (include/uapi/linux/if_link.h,
+// struct ifla_vf_mac and following), unless the driver is known to refuse it. VLAN and its priority, and the two rates,
+// go together: the other one stays as it is.
 func (v virtual) encode(attribute, value string, port facts.VFPort) (uint16, []byte, error) {
 	if err := port.Refuses(v.settings(), attribute, value); err != nil {
 		return 0, nil, err

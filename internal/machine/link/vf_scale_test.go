@@ -16,8 +16,8 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// vfInfo is the IFLA_VF_INFO of a function as Linux 5.1 and later makes it (net/core/rtnetlink.c, rtnl_fill_vfinfo), attribute by
-// attribute and in its order: 196 bytes, 296 with counters.
+// vfInfo is the IFLA_VF_INFO of a function as Linux 5.1 and later makes it (net/core/rtnetlink.c, rtnl_fill_vfinfo),
+// attribute by attribute and in its order: 196 bytes, 296 with counters.
 func vfInfo(v *netlink.AttributeEncoder, number int, counters bool) {
 	n := uint32(number)
 	v.Bytes(unix.IFLA_VF_MAC, append(words(n), append([]byte{0x52, 0x54, 0, 0, byte(number >> 8), byte(number)}, make([]byte, 26)...)...))
@@ -43,8 +43,8 @@ func vfInfo(v *netlink.AttributeEncoder, number int, counters bool) {
 	}
 }
 
-// portMessage is the kernel's answer about a physical function with so many virtual ones. A list that is longer than its length
-// can say is written as the kernel writes it: with what is left of the length (nla_nest_end).
+// portMessage is the kernel's answer about a physical function with so many virtual ones. A list that is longer than
+// its length can say is written as the kernel writes it: with what is left of the length (nla_nest_end).
 func portMessage(t testing.TB, index, vfs int, mask uint32) []byte {
 	t.Helper()
 	list := netlink.NewAttributeEncoder()
@@ -158,8 +158,8 @@ func TestManyVFsAreAskedForByPort(t *testing.T) {
 	}
 }
 
-// The kernel tells of more functions than one attribute holds by wrapping its length. Nothing of that is believed, and it is not
-// asked for where the number says so beforehand.
+// The kernel tells of more functions than one attribute holds by wrapping its length. Nothing of that is believed, and
+// it is not asked for where the number says so beforehand.
 func TestMoreVFsThanAMessageHolds(t *testing.T) {
 	for _, c := range []struct {
 		has, says int // what there is, and what sysfs said before

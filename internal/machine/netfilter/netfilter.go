@@ -13,9 +13,9 @@ import (
 // maxRuleLines is how many rules of one rule set are kept as text.
 const maxRuleLines = 2000
 
-// Inventory takes stock of the hooks and rules that a frame runs through. It never loads a module by looking: the legacy
-// tools and the nf_tables socket would, so each is asked only where its part of the kernel is there already, and what
-// is not there has no rules.
+// Inventory takes stock of the hooks and rules that a frame runs through. It never loads a module by looking: the
+// legacy tools and the nf_tables socket would, so each is asked only where its part of the kernel is there already, and
+// what is not there has no rules.
 func Inventory(ctx context.Context, m *tree.Tree, h *facts.Host) {
 	n := facts.Netfilter{
 		BridgeModule: m.Exists("sys/module/br_netfilter") || m.Exists("proc/sys/net/bridge"),
@@ -116,9 +116,10 @@ func saveTable(ctx context.Context, m *tree.Tree, legacy legacyTool, table strin
 	return m.Command(ctx, "", legacy.save, "-M", "/bin/false", "-t", table)
 }
 
-// parseSave reads the save format of iptables, ip6tables and arptables (a star and the table, a colon, chain and policy,
-// and one -A line a rule) and the commands that ebtables -L --Lx prints ("ebtables -t filter -A FORWARD …"). Counters are left out, and policies that accept, which stop nothing. Lines of other
-// tables than the one asked for are skipped. It returns the lines, each with its table in front, and how many are rules.
+// parseSave reads the save format of iptables, ip6tables and arptables (a star and the table, a colon, chain and
+// policy, and one -A line a rule) and the commands that ebtables -L --Lx prints ("ebtables -t filter -A FORWARD …").
+// Counters are left out, and policies that accept, which stop nothing. Lines of other tables than the one asked for are
+// skipped. It returns the lines, each with its table in front, and how many are rules.
 func parseSave(text, table string) (lines []string, rules int) {
 	current := ""
 	for line := range strings.Lines(text) {
@@ -154,8 +155,8 @@ func parseSave(text, table string) (lines []string, rules int) {
 	return lines, rules
 }
 
-// saveArptables turns the listing of arptables, whose rules stand under "Chain INPUT (policy ACCEPT)" in the form of its
-// arguments, into the save format.
+// saveArptables turns the listing of arptables, whose rules stand under "Chain INPUT (policy ACCEPT)" in the form of
+// its arguments, into the save format.
 func saveArptables(listing, table string) string {
 	var save strings.Builder
 	save.WriteString("*" + table + "\n")

@@ -14,8 +14,8 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// nftRules counts the rules of nf_tables over netlink and, where the nft program is installed, reads them as text. Where
-// a family's rules were made by an iptables-nft program, that program is named as a back end too.
+// nftRules counts the rules of nf_tables over netlink and, where the nft program is installed, reads them as text.
+// Where a family's rules were made by an iptables-nft program, that program is named as a back end too.
 func nftRules(ctx context.Context, m *tree.Tree, h *facts.Host) (facts.RuleSet, []string, bool) {
 	if !m.Live() || !present(m, "nf_tables") {
 		return facts.RuleSet{}, nil, false
@@ -162,8 +162,9 @@ func nftBackends(rules []nftRule) []string {
 	return backends
 }
 
-// parseNft turns the nested text of `nft list ruleset` into one line a rule, each with family, table and chain in front,
-// as `nft add rule` takes it. Policies that drop are listed as the chain's own line. Sets, maps and objects are left out.
+// parseNft turns the nested text of `nft list ruleset` into one line a rule, each with family, table and chain in
+// front, as `nft add rule` takes it. Policies that drop are listed as the chain's own line. Sets, maps and objects are
+// left out.
 func parseNft(text string) []string {
 	var lines []string
 	var table, chain string

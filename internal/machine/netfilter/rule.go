@@ -23,17 +23,18 @@ func Mechanisms(m *tree.Tree) setting.Mechanisms {
 	}
 }
 
-// netfilterRule adds and removes named rules of mpps. The address is the rule's name and the rule set that it stands in:
+// netfilterRule adds and removes named rules of mpps. The address is the rule's name and the rule set that it stands
+// in:
 //
 //	netfilter-rule:nflog-skip/iptables-legacy
 //	netfilter-rule:nflog-skip/nft                        table ip raw, chain PREROUTING, where iptables-nft puts it
 //	netfilter-rule:nflog-skip/nft/inet/acct/prerouting   another base chain: family, table, chain
 //
-// nflog-skip stands at the head of raw PREROUTING and accepts everything but IP protocol 253 (for experiments, RFC 3692),
-// so that accounting rules with target NFLOG behind it, one for each interface and each walked by each packet, are passed
-// by. "Accept" ends that chain only; all later hooks still see the packet. It reads as present, as misplaced where it no
-// longer comes first and so does nothing, or as absent. The chain must exist: without it there is nothing to pass by, and
-// making one would leave more behind than the rule.
+// nflog-skip stands at the head of raw PREROUTING and accepts everything but IP protocol 253 (for experiments, RFC
+// 3692), so that accounting rules with target NFLOG behind it, one for each interface and each walked by each packet,
+// are passed by. "Accept" ends that chain only; all later hooks still see the packet. It reads as present, as misplaced
+// where it no longer comes first and so does nothing, or as absent. The chain must exist: without it there is nothing
+// to pass by, and making one would leave more behind than the rule.
 type netfilterRule struct{ m *tree.Tree }
 
 // The rule's mark, its protocol, and what it can read as.

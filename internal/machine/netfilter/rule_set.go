@@ -91,8 +91,8 @@ func (s wholeRules) legacy(tool string) (legacyTool, bool) {
 	return legacyTool{}, false
 }
 
-// withoutCounters is a saved table without comments, which hold the time, and with counters of zero; and whether it holds
-// nothing: no rule, no chain of its own, and policies that accept.
+// withoutCounters is a saved table without comments, which hold the time, and with counters of zero; and whether it
+// holds nothing: no rule, no chain of its own, and policies that accept.
 func withoutCounters(saved string) (text string, empty bool) {
 	var b strings.Builder
 	empty = true

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// What ebtables 2.0.11 printed of a table with two chains of its own, and what ebtables-legacy-restore read back so that
-// it printed the same again.
+// What ebtables 2.0.11 printed of a table with two chains of its own, and what ebtables-legacy-restore read back so
+// that it printed the same again.
 const (
 	bridgeListing = "ebtables -t filter -N mine\n" +
 		"ebtables -t filter -N other\n" +

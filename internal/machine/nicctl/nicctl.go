@@ -1,6 +1,6 @@
-// Package nicctl is the ioctl interface of ethtool (include/uapi/linux/ethtool.h). It is written out here rather than taken
-// from safchain/ethtool because that hands a structure's address on as a number over a call, during which the goroutine's
-// stack may move.
+// Package nicctl is the ioctl interface of ethtool (include/uapi/linux/ethtool.h). It is written out here rather than
+// taken from safchain/ethtool because that hands a structure's address on as a number over a call, during which the
+// goroutine's stack may move.
 package nicctl
 
 import (
@@ -17,9 +17,9 @@ type interfaceRequest struct {
 	_    [16]byte
 }
 
-// Call makes one call on a socket of any kind, for an interface of the socket's network namespace. The words begin with the
-// command; the kernel reads and writes as many as the command calls for, so the caller must have made room. Errors are those
-// of ioctl(2), ENODEV also for a name that no interface can have.
+// Call makes one call on a socket of any kind, for an interface of the socket's network namespace. The words begin with
+// the command; the kernel reads and writes as many as the command calls for, so the caller must have made room. Errors
+// are those of ioctl(2), ENODEV also for a name that no interface can have.
 func Call(socket int, device string, words []uint32) error {
 	if len(device) == 0 || len(device) >= unix.IFNAMSIZ {
 		return unix.ENODEV
@@ -88,8 +88,8 @@ func ReadDriver(socket int, device string) (Driver, error) {
 // maxStatistics bounds what a driver may announce; mlx5 with 64 channels has some thousands.
 const maxStatistics = 1 << 16
 
-// Statistics reads the driver's own counters by name, n of them as ReadDriver told; nil where there are none or they cannot
-// be read.
+// Statistics reads the driver's own counters by name, n of them as ReadDriver told; nil where there are none or they
+// cannot be read.
 func Statistics(socket int, device string, n int) map[string]uint64 {
 	if n <= 0 || n > maxStatistics {
 		return nil

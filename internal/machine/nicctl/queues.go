@@ -18,8 +18,8 @@ type QueueCounts struct {
 	Drops, Stopped uint64
 }
 
-// carried are the names by which drivers tell what each of their queues carried (ethtool -S); in brackets direction, queue
-// and unit stand by these names.
+// carried are the names by which drivers tell what each of their queues carried (ethtool -S); in brackets direction,
+// queue and unit stand by these names.
 var carried = []*regexp.Regexp{
 	// igb, igc, ixgbe, ixgbevf, ice, fm10k, hv_netvsc, virtio_net up to 6.9
 	regexp.MustCompile(`^(?P<way>rx|tx)_queue_(?P<queue>\d+)_(?P<unit>packets|bytes)$`),
@@ -83,7 +83,7 @@ func ByQueue(statistics map[string]uint64) map[Queue]QueueCounts {
 	return queues
 }
 
-// OfQueue tells whether the name of a driver's counter is that of one queue, of which, and what it counts.
+// OfQueue reports whether the name of a driver's counter is that of one queue, of which, and what it counts.
 func OfQueue(name string) (q Queue, unit string, ok bool) {
 	for _, forms := range [][]*regexp.Regexp{carried, lost} {
 		for _, form := range forms {

@@ -23,7 +23,8 @@ import (
 type Config struct {
 	CPUs   setting.CPUSet // whose time is sampled; none: no profile
 	Spaces []uint32       // network namespaces whose drops are counted, by inode
-	// Own is that of this process, if it is among them: drops that the kernel does not say the namespace of count there. 0: it is not.
+	// Own is that of this process, if it is among them: drops that the kernel does not say the namespace of count
+	// there. 0: it is not.
 	Own uint32
 
 	btf error // for tests: why the kernel's BTF is not to be had
@@ -224,7 +225,7 @@ func (p *Probe) Take() Seen {
 	return s
 }
 
-// drops are those that were counted, most first, and are counted anew.
+// drops are those that were counted, most first, and are counted again.
 func (p *Probe) drops(scale float64) ([]Drop, error) {
 	m := p.programs.coll.Maps[probeMapDrops]
 	var key probeDrop
@@ -292,7 +293,8 @@ func (p *Probe) delays(scale float64) ([]facts.WakeDelay, error) {
 	return all, nil
 }
 
-// since is what was counted of a thread between two readings. Of the longest wait only its step is known, but of the longest of all.
+// since is what was counted of a thread between two readings. Of the longest wait only its step is known, but of the
+// longest of all.
 func since(before, after probeWaits) probeWaits {
 	after.Waits -= before.Waits
 	for i := range after.Steps {
@@ -341,7 +343,8 @@ func name(comm []int8) string {
 	return b.String()
 }
 
-// quantile is the time, in microseconds, that a part of the waits did not exceed: the upper end of its step, at most the longest.
+// quantile is the time, in microseconds, that a part of the waits did not exceed: the upper end of its step, at most
+// the longest.
 func quantile(w probeWaits, part float64) float64 {
 	total := uint64(0)
 	for _, n := range w.Steps {

@@ -18,15 +18,16 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// every is how far samples of a CPU are apart: no multiple or part of a tick, and at some 3 µs a sample a thousandth of its time.
+// every is how far samples of a CPU are apart: no multiple or part of a tick, and at some 3 µs a sample a thousandth of
+// its time.
 const every = 2531 * time.Microsecond
 
-// ringPages is how many pages of samples each CPU has room for, a power of two: a sample with a stack of 30 functions takes 270
-// bytes, so that there is room for half a second.
+// ringPages is how many pages of samples each CPU has room for, a power of two: a sample with a stack of 30 functions
+// takes 270 bytes, so that there is room for half a second.
 const ringPages = 16
 
-// profile samples what CPUs do, by a timer of each (PERF_COUNT_SW_CPU_CLOCK): virtual machines have no other counters. A CPU that has
-// its interrupts off is sampled when it turns them on again, in the function that does.
+// profile samples what CPUs do, by a timer of each (PERF_COUNT_SW_CPU_CLOCK): virtual machines have no other counters.
+// A CPU that has its interrupts off is sampled when it turns them on again, in the function that does.
 type profile struct {
 	rings []ring
 	known symbols

@@ -50,7 +50,7 @@ func load(noBTF error) (*programs, error) {
 	return p, nil
 }
 
-// tellsReason tells whether the tracepoint has a reason beside the place (Linux 5.17).
+// tellsReason reports whether the tracepoint has a reason beside the place (Linux 5.17).
 func tellsReason(kernel *btf.Spec) bool {
 	var tracepoint *btf.Typedef
 	if kernel.TypeByName("btf_trace_kfree_skb", &tracepoint) != nil {
@@ -64,7 +64,8 @@ func tellsReason(kernel *btf.Spec) bool {
 	return is && len(proto.Params) >= 4 // the first is for whoever listens
 }
 
-// reasonsOf are the kernel's names of reasons for drops, which are not the same numbers in all (include/net/dropreason-core.h).
+// reasonsOf are the kernel's names of reasons for drops, which are not the same numbers in all
+// (include/net/dropreason-core.h).
 func reasonsOf(kernel *btf.Spec) map[uint32]string {
 	names := map[uint32]string{}
 	for enum, prefix := range map[string]string{"skb_drop_reason": "SKB_DROP_REASON_", "ovs_drop_reason": "OVS_DROP_"} {
@@ -81,8 +82,8 @@ func reasonsOf(kernel *btf.Spec) map[uint32]string {
 	return names
 }
 
-// reason is the name of a reason, or its number where the kernel has no name for it; a kernel that tells none drops for no reason
-// that is known.
+// reason is the name of a reason, or its number where the kernel has no name for it; a kernel that tells none drops for
+// no reason that is known.
 func (p *programs) reason(n uint32) string {
 	if name, known := p.reasons[n]; known {
 		return name

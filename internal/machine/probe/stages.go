@@ -9,7 +9,8 @@ const (
 	stageIdle  = "idle"  // not listed
 )
 
-// modules are the stages of the kernel's modules. Drivers are told by the names of those that this program knows (drivers).
+// modules are the stages of the kernel's modules. Drivers are told by the names of those that this program knows
+// (drivers).
 var modules = map[string]string{
 	"bridge": "bridge", "openvswitch": "bridge", "br_netfilter": "netfilter",
 	"nf_conntrack": "conntrack", "nf_nat": "conntrack", "nf_conntrack_bridge": "conntrack", "nft_ct": "conntrack", "xt_conntrack": "conntrack",
@@ -33,14 +34,15 @@ var drivers = []string{
 	"octeontx2", "nicvf", "xen_netfront", "mvpp2", "mvneta", "stmmac", "virtio_net",
 }
 
-// functions are the stages of functions by how their names begin, of what is built into the kernel. The first that fits counts, so
-// that longer ones stand first.
+// functions are the stages of functions by how their names begin, of what is built into the kernel. The first that fits
+// counts, so that longer ones stand first.
 var functions = []struct{ prefix, stage string }{
 	// idle: arch/x86/kernel/process.c, drivers/cpuidle, drivers/idle
 	{"default_idle", stageIdle}, {"mwait_idle", stageIdle}, {"intel_idle", stageIdle}, {"acpi_idle", stageIdle}, {"acpi_safe_halt", stageIdle}, {"acpi_processor_ffh_cstate", stageIdle}, {"poll_idle", stageIdle},
 	{"cpuidle_enter", stageIdle}, {"pv_native_safe_halt", stageIdle}, {"native_safe_halt", stageIdle}, {"pvm_safe_halt", stageIdle}, {"haltpoll", stageIdle}, {"cpu_idle_poll", stageIdle}, {"arch_cpu_idle", stageIdle},
 	{"do_idle", stageIdle}, {"cpu_startup_entry", stageIdle}, {"native_play_dead", stageIdle}, {"mwait_play_dead", stageIdle},
-	// locks: those who wait. To take a free lock costs little, and where interrupts come on again a sample that was held back is told.
+	// locks: those who wait. To take a free lock costs little, and where interrupts come on again a sample that was
+	// held back is told.
 	{"native_queued_spin_lock_slowpath", stageLock}, {"__pv_queued_spin_lock_slowpath", stageLock}, {"resilient_queued_spin_lock_slowpath", stageLock}, {"queued_spin_lock_slowpath", stageLock},
 	{"virt_spin_lock", stageLock}, {"queued_read_lock_slowpath", stageLock}, {"queued_write_lock_slowpath", stageLock}, {"osq_lock", stageLock}, {"mutex_spin_on_owner", stageLock}, {"rwsem_spin_on_owner", stageLock},
 	// copies
@@ -114,7 +116,7 @@ func stageOf(name, module string) string {
 	return ""
 }
 
-// lockWrapper tells whether a function takes locks for others: who wants the lock is its caller.
+// lockWrapper reports whether a function takes locks for others: who wants the lock is its caller.
 func lockWrapper(name string) bool {
 	for _, prefix := range []string{"_raw_", "__raw_", "queued_", "do_raw_", "mutex_lock", "__mutex_lock", "down_", "rwsem_", "__lock_", "lock_", "pv_", "__pv_"} {
 		if strings.HasPrefix(name, prefix) {

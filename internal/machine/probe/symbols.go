@@ -26,8 +26,8 @@ type symbols []symbol
 // errHidden says that the kernel does not tell where its functions are.
 var errHidden = errors.New("the kernel hides the addresses of its functions (kernel.kptr_restrict)")
 
-// loadedSymbols are read once: a kernel has some hundred thousand, and takes a tenth of a second to list them. Modules that are loaded
-// later are not among them.
+// loadedSymbols are read once: a kernel has some hundred thousand, and takes a tenth of a second to list them. Modules
+// that are loaded later are not among them.
 var loadedSymbols = sync.OnceValues(func() (symbols, error) {
 	f, err := os.Open("/proc/kallsyms")
 	if err != nil {
@@ -37,7 +37,8 @@ var loadedSymbols = sync.OnceValues(func() (symbols, error) {
 	return parseSymbols(f)
 })
 
-// parseSymbols reads /proc/kallsyms (kernel/kallsyms.c, s_show): address, type, name and, of those in modules, the module in brackets.
+// parseSymbols reads /proc/kallsyms (kernel/kallsyms.c, s_show): address, type, name and, of those in modules, the
+// module in brackets.
 func parseSymbols(r io.Reader) (symbols, error) {
 	var all symbols
 	lines := bufio.NewScanner(r)

@@ -6,9 +6,10 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// What one run of a program on a tracepoint takes at most. Where they would take more of the busiest CPU's time than their share, one
-// event of some is counted for all, and where that is not enough they are attached for windows only, and what they count is scaled up. To attach and to detach interrupts all CPUs
-// (arch/x86/kernel/alternative.c, text_poke_sync), so that windows are few.
+// What one run of a program on a tracepoint takes at most. Where they would take more of the busiest CPU's time than
+// their share, one event of some is counted for all, and where that is not enough they are attached for windows only,
+// and what they count is scaled up. To attach and to detach interrupts all CPUs (arch/x86/kernel/alternative.c,
+// text_poke_sync), so that windows are few.
 const (
 	runCost  = 150 * time.Nanosecond
 	thinCost = 50 * time.Nanosecond // of one that is not counted, with its part of one that is
@@ -116,8 +117,8 @@ func (w *window) judge(now time.Time) {
 	}
 }
 
-// pauseAfter is how long programs stay detached that took some time of the busiest CPU within a window; none where that was no more
-// than their share.
+// pauseAfter is how long programs stay detached that took some time of the busiest CPU within a window; none where that
+// was no more than their share.
 func pauseAfter(window, busiest time.Duration, share float64) time.Duration {
 	if window < shortest/2 || float64(busiest) <= share*float64(window) || busiest < turnCost/4 { // the last: to detach would cost more
 		return 0

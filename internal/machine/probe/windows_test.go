@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// TestThinnedOnce: of programs that are thinned out the time that they were attached counts once, or what they count is scaled up too little.
+// TestThinnedOnce: of programs that are thinned out the time that they were attached counts once, or what they count is
+// scaled up too little.
 func TestThinnedOnce(t *testing.T) {
 	t.Parallel()
 	begun := time.Unix(1000, 0)

@@ -13,7 +13,7 @@ import (
 	"mpps/internal/machine/tree"
 )
 
-// Detach starts this program anew with other arguments, in a session of its own and with no streams, so that it lives
+// Detach starts this program again with other arguments, in a session of its own and with no streams, so that it lives
 // on when the shell, its terminal and this process are gone. It returns the process's number.
 func Detach(args ...string) (pid int, err error) {
 	program, err := os.Executable()
@@ -34,10 +34,10 @@ func Detach(args ...string) (pid int, err error) {
 // listeningWithin is how long what DetachListening starts may take to say that it listens. systemd makes a scope first.
 const listeningWithin = 10 * time.Second
 
-// DetachListening starts this program anew with other arguments, as Detach does, with a pipe as its standard input that is
-// returned. It ends when this process does, in whatever way, SIGKILL included. What is started must write a line once it
-// listens. Where systemd is the init system it gets a scope of its own, so that it outlives the control group of the
-// operator's session; where systemd does not give it one it is started all the same.
+// DetachListening starts this program again with other arguments, as Detach does, with a pipe as its standard input
+// that is returned. It ends when this process does, in whatever way, SIGKILL included. What is started must write a
+// line once it listens. Where systemd is the init system it gets a scope of its own, so that it outlives the control
+// group of the operator's session; where systemd does not give it one it is started all the same.
 func DetachListening(m *tree.Tree, unit string, args ...string) (io.WriteCloser, error) {
 	program, err := os.Executable()
 	if err != nil {

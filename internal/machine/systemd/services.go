@@ -31,8 +31,8 @@ func Inventory(_ context.Context, m *tree.Tree, h *facts.Host) {
 	}
 }
 
-// storageDaemons serve disks from hosts that have guests too, each for one disk: they want a CPU each (founding experience: the
-// number of OSDs decides how many vCPUs fit beside them).
+// storageDaemons serve disks from hosts that have guests too, each for one disk: they want a CPU each (founding
+// experience: the number of OSDs decides how many vCPUs fit beside them).
 var storageDaemons = []string{"ceph-osd", "glusterfsd", "beegfs-storage"}
 
 // storage counts one such daemon, on the node that its CPUs are of.

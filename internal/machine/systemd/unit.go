@@ -17,8 +17,8 @@ const (
 	WantsFolder = setting.WantsFolder
 )
 
-// unit enables and disables units of mpps (setting.Unit). The link is made here and not by systemctl, which does not bring
-// it to disk.
+// unit enables and disables units of mpps (setting.Unit). The link is made here and not by systemctl, which does not
+// bring it to disk.
 type unit struct{ m *tree.Tree }
 
 func (u unit) Read(ctx context.Context, a setting.Address) setting.Reading {
@@ -102,9 +102,9 @@ func (u unit) systemctl(ctx context.Context, args ...string) error {
 	return u.m.Change(ctx, "", "systemctl", args...)
 }
 
-// UnitsChanged tells systemd to read its units again where it has the one whose file was written, or removed, in memory as it was
-// before. What it does not have in memory it reads when it is asked for, as here; reading all anew takes it seconds where there
-// are many (src/core/unit.c, unit_need_daemon_reload).
+// UnitsChanged tells systemd to read its units again where it has the one whose file was written, or removed, in memory
+// as it was before. What it does not have in memory it reads when it is asked for, as here; reading all again takes it
+// seconds where there are many (src/core/unit.c, unit_need_daemon_reload).
 func UnitsChanged(ctx context.Context, m *tree.Tree, name string) error {
 	if path.Dir(name) != unitFolder || !(service{m}).systemd() {
 		return nil

@@ -25,8 +25,8 @@ const (
 // threadCPUs reads and writes the CPUs of all kernel threads that may be moved, as one value.
 type threadCPUs struct{ m *tree.Tree }
 
-// movable is a kernel thread that may be moved, with its CPUs: also those that are offline, such as siblings that SMT's switch took
-// away, which the thread may use again when they come back.
+// movable is a kernel thread that may be moved, with its CPUs: also those that are offline, such as siblings that SMT's
+// switch took away, which the thread may use again when they come back.
 type movable struct {
 	tid  int
 	name string
@@ -34,9 +34,10 @@ type movable struct {
 }
 
 // movableThreads lists them in the order of their numbers. Threads of interrupts follow the affinity of their interrupt
-// (kernel/irq/manage.c, irq_thread_check_affinity); vhost's before Linux 6.4 and on older kernels KVM's that mends huge pages are a guest's,
-// in whose cpuset they are and off whose CPUs they cannot be moved (EINVAL); those with a deadline (sugov, which sets
-// clocks) are refused with EBUSY where their share is counted (kernel/sched/syscalls.c, dl_task_check_affinity).
+// (kernel/irq/manage.c, irq_thread_check_affinity); vhost's before Linux 6.4 and on older kernels KVM's that mends huge
+// pages are a guest's, in whose cpuset they are and off whose CPUs they cannot be moved (EINVAL); those with a deadline
+// (sugov, which sets clocks) are refused with EBUSY where their share is counted (kernel/sched/syscalls.c,
+// dl_task_check_affinity).
 func movableThreads(m *tree.Tree) (all []movable, online setting.CPUSet) {
 	online = m.CPUs("sys/devices/system/cpu/online")
 	of := Affinity
@@ -66,8 +67,9 @@ func movableThreads(m *tree.Tree) (all []movable, online setting.CPUSet) {
 	return all, online
 }
 
-// ofGuest tells by its name whether a thread of the kernel was put into a guest's control groups (cgroup_attach_task_all of
-// drivers/vhost/vhost.c and virt/kvm/kvm_main.c): kvm-nx-lpage-recovery-PID, whose name is cut at 15 letters.
+// ofGuest tells by its name whether a thread of the kernel was put into a guest's control groups
+// (cgroup_attach_task_all of drivers/vhost/vhost.c and virt/kvm/kvm_main.c): kvm-nx-lpage-recovery-PID, whose name is
+// cut at 15 letters.
 func ofGuest(comm string) bool {
 	return strings.HasPrefix(comm, "vhost-") || strings.HasPrefix(comm, "kvm-nx-lpage-re")
 }
@@ -144,7 +146,8 @@ func (t threadCPUs) Write(_ context.Context, a setting.Address, to setting.Readi
 // rounds is how often threads are looked for that came while others were moved.
 const rounds = 4
 
-// move gives the threads that there are now their places; false where all of them have theirs. A refused one leaves all as they were.
+// move gives the threads that there are now their places; false where all of them have theirs. A refused one leaves all
+// as they were.
 func (t threadCPUs) move(wanted setting.CPUSet, before []movable) (moved bool, err error) {
 	all, online := movableThreads(t.m)
 	next := places(all, wanted, before, online)
@@ -167,9 +170,9 @@ func (t threadCPUs) move(wanted setting.CPUSet, before []movable) (moved bool, e
 	return moved, nil
 }
 
-// places are the CPUs that each thread is to have: those that it had before, where that is known, by its number or, after a
-// reboot, its name, of several with one name in the order of their numbers; otherwise what it has now without the CPUs that are not
-// wanted. One that has none of them left, and the parent of all, get all that are wanted.
+// places are the CPUs that each thread is to have: those that it had before, where that is known, by its number or,
+// after a reboot, its name, of several with one name in the order of their numbers; otherwise what it has now without
+// the CPUs that are not wanted. One that has none of them left, and the parent of all, get all that are wanted.
 func places(all []movable, wanted setting.CPUSet, before []movable, online setting.CPUSet) []setting.CPUSet {
 	had := placesBefore(all, before)
 	next := make([]setting.CPUSet, len(all))
@@ -192,9 +195,9 @@ func places(all []movable, wanted setting.CPUSet, before []movable, online setti
 	return next
 }
 
-// placesBefore are the CPUs that threads had; nil for those of which it is not known. A thread that has another number now, for the
-// host was rebooted or the thread started anew, is the next one of its name that is not there by its own number; where there were fewer
-// of the name, as the first of them.
+// placesBefore are the CPUs that threads had; nil for those of which it is not known. A thread that has another number
+// now, for the host was rebooted or the thread restarted, is the next one of its name that is not there by its own
+// number; where there were fewer of the name, as the first of them.
 func placesBefore(all, before []movable) []setting.CPUSet {
 	byNumber, byName := map[int]movable{}, map[string][]movable{}
 	for _, t := range before {

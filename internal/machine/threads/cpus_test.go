@@ -42,8 +42,8 @@ func kernelTree() map[string]string {
 	return files
 }
 
-// TestKernelThreadsAreOneValue: of all threads those of the kernel that may be moved count, with the CPUs that are online; what is
-// offline is kept for a rollback.
+// TestKernelThreadsAreOneValue: of all threads those of the kernel that may be moved count, with the CPUs that are
+// online; what is offline is kept for a rollback.
 func TestKernelThreadsAreOneValue(t *testing.T) {
 	a := setting.Of(setting.ThreadCPUs, "kernel")
 	m := treetest.Recorded(t, kernelTree())
@@ -62,8 +62,8 @@ func TestKernelThreadsAreOneValue(t *testing.T) {
 	}
 }
 
-// TestPlacesOfKernelThreads: each keeps what it has of the wanted CPUs, a rollback gives each what it had, by number or, after a
-// reboot, by name, and what came since gets the whole value.
+// TestPlacesOfKernelThreads: each keeps what it has of the wanted CPUs, a rollback gives each what it had, by number
+// or, after a reboot, by name, and what came since gets the whole value.
 func TestPlacesOfKernelThreads(t *testing.T) {
 	set := func(text string) setting.CPUSet {
 		cpus, err := setting.ParseCPUs(text)
@@ -94,7 +94,8 @@ func TestPlacesOfKernelThreads(t *testing.T) {
 	if got := join(places([]movable{{9, "a", set("0")}, {10, "b", set("0")}}, set("0-1"), nil, nil)); got != "0 0-1" {
 		t.Errorf("without the parent of all: %s", got)
 	}
-	// Of several with one name each gets its own back, those with the number that they had first; one more of them has what the first had.
+	// Of several with one name each gets its own back, those with the number that they had first; one more of them has
+	// what the first had.
 	twins := []movable{{2, "kthreadd", set("0-3")}, {20, "md", set("0")}, {21, "md", set("1")}, {22, "md", set("2")}}
 	now = []movable{{2, "kthreadd", set("0-1")}, {21, "md", set("0-1")}, {30, "md", set("0-1")}, {31, "md", set("0-1")}, {32, "md", set("0-1")}}
 	if got := join(places(now, set("0-3"), twins, set("0-3"))); got != "0-3 1 0 2 0" {

@@ -15,9 +15,9 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Disturbances reads again and again what can keep a thread from running in time: counters of the CPUs that are measured and of the
-// threads of a guest. Nothing of it sends an interrupt to a measured CPU: the counter of SMIs, which the CPU itself must read, is read
-// where the reader runs.
+// Disturbances reads again and again what can keep a thread from running in time: counters of the CPUs that are
+// measured and of the threads of a guest. Nothing of it sends an interrupt to a measured CPU: the counter of SMIs,
+// which the CPU itself must read, is read where the reader runs.
 type Disturbances struct {
 	m        *tree.Tree
 	cpus     setting.CPUSet
@@ -59,8 +59,8 @@ const (
 	maxOthers = 48
 )
 
-// WatchDisturbances prepares to read what disturbs threads on these CPUs: of a guest's QEMU process and its vCPU threads, or with 0 and
-// none of whatever runs there.
+// WatchDisturbances prepares to read what disturbs threads on these CPUs: of a guest's QEMU process and its vCPU
+// threads, or with 0 and none of whatever runs there.
 func WatchDisturbances(m *tree.Tree, cpus setting.CPUSet, pid int, vcpus []int) *Disturbances {
 	d := &Disturbances{m: m, cpus: cpus, pid: pid, files: map[facts.Counter]string{}}
 	for _, tid := range vcpus {
@@ -227,7 +227,8 @@ func (d *Disturbances) tool(pid int) bool {
 	return len(f) > 1 && f[1] == strconv.Itoa(os.Getpid())
 }
 
-// findKVM finds the guest's counters of exits (virt/kvm/kvm_main.c, kvm_create_vm_debugfs: a folder PID-FD; sums over the vCPUs).
+// findKVM finds the guest's counters of exits (virt/kvm/kvm_main.c, kvm_create_vm_debugfs: a folder PID-FD; sums over
+// the vCPUs).
 func (d *Disturbances) findKVM() {
 	const folder = "sys/kernel/debug/kvm"
 	for _, name := range d.m.List(folder) {

@@ -10,7 +10,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// timesOf takes the stolen time of CPUs, in nanoseconds, counted in ticks of 10 ms, and how often threads came onto them.
+// timesOf takes the stolen time of CPUs, in nanoseconds, counted in ticks of 10 ms, and how often threads came onto
+// them.
 func timesOf(times map[int]cpu.Times, cpus setting.CPUSet, t facts.Tally) {
 	for _, cpu := range cpus {
 		of, there := times[cpu]
@@ -30,7 +31,8 @@ var interruptKinds = map[string]facts.Disturbance{
 	"RES": facts.IPI, "CAL": facts.IPI, "TLB": facts.IPI, "IWI": facts.IPI,
 }
 
-// interruptsOf takes the counts of CPUs out of /proc/interrupts: a header that names the CPUs, then a row for each source.
+// interruptsOf takes the counts of CPUs out of /proc/interrupts: a header that names the CPUs, then a row for each
+// source.
 func interruptsOf(text string, cpus setting.CPUSet, t facts.Tally) {
 	header, rest, _ := strings.Cut(text, "\n")
 	var columns, numbers []int
@@ -94,7 +96,8 @@ func memoryOf(text string, t facts.Tally) {
 	}
 }
 
-// parseTaskSchedstat reads a thread's schedstat: time on a CPU, time ready and waiting, both in nanoseconds, and how often it had one.
+// parseTaskSchedstat reads a thread's schedstat: time on a CPU, time ready and waiting, both in nanoseconds, and how
+// often it had one.
 func parseTaskSchedstat(text string) (run, waited, slots uint64, ok bool) {
 	f := strings.Fields(text)
 	if len(f) != 3 {

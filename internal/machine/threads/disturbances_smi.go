@@ -13,8 +13,8 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// msrSMICount is MSR_SMI_COUNT (arch/x86/include/asm/msr-index.h), of Intel's CPUs since Nehalem: SMIs since the last reset, in its lower
-// 32 bits. Every SMI stops all CPUs of the machine, so that of any CPU will do.
+// msrSMICount is MSR_SMI_COUNT (arch/x86/include/asm/msr-index.h), of Intel's CPUs since Nehalem: SMIs since the last
+// reset, in its lower 32 bits. Every SMI stops all CPUs of the machine, so that of any CPU will do.
 const msrSMICount = 0x34
 
 // openSMI opens the counter of SMIs of the first CPU that we may run on.

@@ -10,8 +10,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// KeepOff keeps this process, and what it starts from now on, off CPUs that are measured. Where it has no others it stays where it is,
-// and says so by an empty set.
+// KeepOff keeps this process, and what it starts from now on, off CPUs that are measured. Where it has no others it
+// stays where it is, and says so by an empty set.
 func KeepOff(cpus setting.CPUSet) (setting.CPUSet, error) {
 	own, err := getAffinity(0)
 	if err != nil {

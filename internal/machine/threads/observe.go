@@ -17,10 +17,10 @@ import (
 // Budget is the share of one CPU that watching may take.
 const Budget = 0.02
 
-// Observe watches for a while what runs on some CPUs: two looks at threads, interrupts and times, with nothing in between. Inventory
-// says which processes are guests: these are looked at first. It ends early with what it has when the context ends, and takes at
-// most 2 % of a CPU: where there is more to look at than that allows, Unseen says so. A recorded tree stands still: what it
-// cannot show is said in Unseen.
+// Observe watches for a while what runs on some CPUs: two looks at threads, interrupts and times, with nothing in
+// between. Inventory says which processes are guests: these are looked at first. It ends early with what it has when
+// the context ends, and takes at most 2 % of a CPU: where there is more to look at than that allows, Unseen says so. A
+// recorded tree stands still: what it cannot show is said in Unseen.
 func Observe(ctx context.Context, m *tree.Tree, h *facts.Host, cpus setting.CPUSet, interval time.Duration) *facts.Observation {
 	if !m.Live() {
 		return &facts.Observation{CPUs: cpus, Unseen: []facts.Unseen{{What: "what runs on the CPUs", Why: "a recorded tree stands still"}}}
@@ -33,8 +33,8 @@ func Observe(ctx context.Context, m *tree.Tree, h *facts.Host, cpus setting.CPUS
 	}
 	begun := ProcessTime()
 	allowed := time.Duration(Budget * float64(interval))
-	// Threads are read before the counters at first and behind them at last: what watching itself does is not between. What is left
-	// of the time goes to the names of those that ran.
+	// Threads are read before the counters at first and behind them at last: what watching itself does is not between.
+	// What is left of the time goes to the names of those that ran.
 	before := look(m, cpus, guests, nil, func() bool { return ProcessTime()-begun > allowed/2 })
 	select {
 	case <-ctx.Done():

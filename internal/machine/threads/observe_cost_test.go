@@ -24,8 +24,8 @@ const (
 	holdsOff = "MPPS_TEST_THREADS_OFF" // a CPU
 )
 
-// TestHoldThreads is the process that BenchmarkObserve starts: so many threads that sleep until its input ends. One in ten wakes up
-// every second.
+// TestHoldThreads is the process that BenchmarkObserve starts: so many threads that sleep until its input ends. One in
+// ten wakes up every second.
 func TestHoldThreads(t *testing.T) {
 	n, err := strconv.Atoi(os.Getenv(holds))
 	if err != nil {
@@ -57,8 +57,9 @@ func TestHoldThreads(t *testing.T) {
 	_, _ = bufio.NewReader(os.Stdin).ReadByte() // the end of what started this
 }
 
-// BenchmarkObserve watches a CPU of this machine for 5 s beside 12,000 threads, of which 1,200 run every second: what it takes is to be at
-// most 2 % of a CPU. Where the threads are kept off the CPU, as on a host in order, all of them are looked at for that.
+// BenchmarkObserve watches a CPU of this machine for 5 s beside 12,000 threads, of which 1,200 run every second: what
+// it takes is to be at most 2 % of a CPU. Where the threads are kept off the CPU, as on a host in order, all of them
+// are looked at for that.
 func BenchmarkObserve(b *testing.B) {
 	last := runtime.NumCPU() - 1
 	if last < 1 {

@@ -116,8 +116,8 @@ func TestObservationIsBounded(t *testing.T) {
 	}
 }
 
-// TestNamesAreBounded: where the time is up before all threads that ran have their names, those that ran longest have, and how many have
-// not is told.
+// TestNamesAreBounded: where the time is up before all threads that ran have their names, those that ran longest have,
+// and how many have not is told.
 func TestNamesAreBounded(t *testing.T) {
 	first, second := map[string]string{"proc/uptime": "1000 1\n", "proc/stat": "", "proc/interrupts": ""}, map[string]string{"proc/uptime": "1005 1\n", "proc/stat": "", "proc/interrupts": ""}
 	for pid := 1; pid <= 60; pid++ {

@@ -16,8 +16,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// ranFor is how long a thread ran since it was made, and how often it came onto a CPU (/proc/PID/schedstat: nanoseconds on a CPU,
-// nanoseconds waiting for one, number of turns).
+// ranFor is how long a thread ran since it was made, and how often it came onto a CPU (/proc/PID/schedstat: nanoseconds
+// on a CPU, nanoseconds waiting for one, number of turns).
 type ranFor struct{ NS, Waited, Turns uint64 }
 
 // Look is one look at the threads that may run on some CPUs.
@@ -37,8 +37,8 @@ type Seen struct {
 	Ran      ranFor
 }
 
-// processSeen is what is kept of a process: when neither its CPU time nor the number of its threads is another at the next look,
-// none of its threads ran.
+// processSeen is what is kept of a process: when neither its CPU time nor the number of its threads is another at the
+// next look, none of its threads ran.
 type processSeen struct {
 	clock   int64  // nanoseconds; 0: not known
 	links   uint64 // of the folder of its threads
@@ -59,8 +59,9 @@ type threadWatcher struct {
 }
 
 // On looks at all threads that may run on some CPUs. The answer to "which CPUs" is a system call of a third of a
-// microsecond; only for those that may run there a file is read, and at the second look only of processes that ran. Processes
-// that are asked for first (guests) come first. It stops when enough says so, which counts the CPU time that was used.
+// microsecond; only for those that may run there a file is read, and at the second look only of processes that ran.
+// Processes that are asked for first (guests) come first. It stops when enough says so, which counts the CPU time that
+// was used.
 func On(m *tree.Tree, cpus setting.CPUSet, first []int, before *Look, enough func() bool) Look {
 	w := threadWatcher{m: m, cpus: cpus, before: before, enough: enough, affinity: affinityCache{m: m, cpus: cpus}}
 	w.look = Look{uptime: uptime(m), processes: map[int]processSeen{}}
@@ -143,8 +144,8 @@ func (w *threadWatcher) process(proc *tree.Folder, pid int) {
 	}
 }
 
-// processClock is how much CPU time a process has used, in nanoseconds, by the clock that clock_getcpuclockid(3) names; 0 where it
-// is gone or the tree is recorded.
+// processClock is how much CPU time a process has used, in nanoseconds, by the clock that clock_getcpuclockid(3) names;
+// 0 where it is gone or the tree is recorded.
 func processClock(m *tree.Tree, pid int) int64 {
 	const sched = 2 // CPUCLOCK_SCHED of include/linux/posix-timers.h
 	var t unix.Timespec
@@ -213,8 +214,8 @@ func uptime(m *tree.Tree) float64 {
 // mostThreads bounds how many threads that did not run an observation lists.
 const mostThreads = 400
 
-// runsBetween are the threads that ran between two looks, longest first, and behind them those that may have. Each is read once more for
-// its name and the like, until enough says that the time is up.
+// runsBetween are the threads that ran between two looks, longest first, and behind them those that may have. Each is
+// read once more for its name and the like, until enough says that the time is up.
 func runsBetween(m *tree.Tree, before, after Look, o *facts.Observation, enough func() bool) {
 	was := make(map[int]Seen, len(before.Threads))
 	for _, t := range before.Threads {
@@ -254,8 +255,9 @@ func runsBetween(m *tree.Tree, before, after Look, o *facts.Observation, enough 
 	o.Looked = after.looked
 }
 
-// describe reads what else there is to know of a thread and tells whether it is still there. One that the first look did not see
-// and that is older than it is not new: it came from other CPUs, or there was no time for it. What it ran before does not count.
+// describe reads what else there is to know of a thread and reports whether it is still there. One that the first look
+// did not see and that is older than it is not new: it came from other CPUs, or there was no time for it. What it ran
+// before does not count.
 func describe(m *tree.Tree, run *facts.ThreadRun, since float64) bool {
 	text, err := m.Read("proc/" + strconv.Itoa(run.PID) + "/task/" + strconv.Itoa(run.TID) + "/stat")
 	if err != nil {
@@ -274,7 +276,8 @@ func describe(m *tree.Tree, run *facts.ThreadRun, since float64) bool {
 	return true
 }
 
-// Flags of a thread (include/linux/sched.h): PF_KTHREAD, and PF_NO_SETAFFINITY of those whose CPUs user space may not change.
+// Flags of a thread (include/linux/sched.h): PF_KTHREAD, and PF_NO_SETAFFINITY of those whose CPUs user space may not
+// change.
 const (
 	flagKernel = 0x00200000
 	flagFixed  = 0x04000000

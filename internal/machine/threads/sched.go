@@ -29,8 +29,8 @@ func PolicyName(policy int) string {
 	return "SCHED_" + strconv.Itoa(policy)
 }
 
-// threadSched reads and writes the scheduling of kernel threads by name. Which number a name has is remembered and checked
-// again each time: threads of a CPU go and come with it.
+// threadSched reads and writes the scheduling of kernel threads by name. Which number a name has is remembered and
+// checked again each time: threads of a CPU go and come with it.
 type threadSched struct {
 	machine *tree.Tree
 	lock    sync.Mutex

@@ -46,8 +46,8 @@ func readLive(dir int, name string, most int) (string, error) {
 	return string(text), nil
 }
 
-// Brief is a file that the kernel writes in one piece of less than 256 bytes, on the live machine read with one call: where tens of
-// thousands are read the call that would only say that nothing follows counts.
+// Brief is a file that the kernel writes in one piece of less than 256 bytes, on the live machine read with one call:
+// where tens of thousands are read the call that would only say that nothing follows counts.
 func (d *Folder) Brief(name string) (string, bool) {
 	if d.root != nil {
 		return d.Text(name)

@@ -35,8 +35,8 @@ func Says(err error, words ...string) bool {
 	return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(text, word) })
 }
 
-// Change runs a program that changes something. The error is ErrInDoubt if the program was ended before it was done: a daemon
-// or the kernel may still do what it had asked for.
+// Change runs a program that changes something. The error is ErrInDoubt if the program was ended before it was done: a
+// daemon or the kernel may still do what it had asked for.
 func (t *Tree) Change(ctx context.Context, stdin, name string, args ...string) error {
 	_, _, cut, err := t.Program(ctx, stdin, name, args...)
 	return inDoubt(cut, err)
@@ -56,8 +56,8 @@ func inDoubt(cut bool, err error) error {
 	return err
 }
 
-// Program runs a program and returns what it wrote on standard output and on standard error. cut reports that it was started
-// and did not exit by itself: killed by the deadline, a cancellation or somebody else.
+// Program runs a program and returns what it wrote on standard output and on standard error. cut reports that it was
+// started and did not exit by itself: killed by the deadline, a cancellation or somebody else.
 func (t *Tree) Program(ctx context.Context, stdin, name string, args ...string) (text, stderr string, cut bool, err error) {
 	return t.run(ctx, (*exec.Cmd).Run, stdin, name, args...)
 }

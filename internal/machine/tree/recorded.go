@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// regular opens a file of a tree and refuses what is none: a recorded tree may hold anything, and to open a named pipe or
-// a terminal would wait for somebody who never comes.
+// regular opens a file of a tree and refuses what is none: a recorded tree may hold anything, and to open a named pipe
+// or a terminal would wait for somebody who never comes.
 func regular(root *os.Root, name string, flags int) (*os.File, error) {
 	f, err := root.OpenFile(name, flags|unix.O_NONBLOCK, 0)
 	if err != nil {

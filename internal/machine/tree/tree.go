@@ -1,5 +1,5 @@
-// Package tree is the handle of a machine: the files below its root, the programs it runs, and the safety of a write (its
-// deadline, refused or in doubt). The same code reads the live machine and a recorded tree of its /proc and /sys.
+// Package tree is the handle of a machine: the files below its root, the programs it runs, and the safety of a write
+// (its deadline, refused or in doubt). The same code reads the live machine and a recorded tree of its /proc and /sys.
 package tree
 
 import (
@@ -153,8 +153,8 @@ func (t *Tree) Target(name string) string {
 	return path.Base(target)
 }
 
-// Below returns the machine as seen from a directory under its root: reads in it resolve no path above it, and cost one open
-// each instead of one for every element of the path.
+// Below returns the machine as seen from a directory under its root: reads in it resolve no path above it, and cost one
+// open each instead of one for every element of the path.
 func (t *Tree) Below(dir string) (*Tree, error) {
 	root, err := subtree(t.Root, dir)
 	if err != nil {

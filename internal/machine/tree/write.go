@@ -41,8 +41,8 @@ func Refused(a setting.Address, wanted string, err error) error {
 	return a.Errorf("refused to be set to %q: %w", wanted, err)
 }
 
-// Canonical returns the canonical value of a Known reading. Other readings cannot be written to kinds whose values always
-// exist.
+// Canonical returns the canonical value of a Known reading. Other readings cannot be written to kinds whose values
+// always exist.
 func Canonical(a setting.Address, to setting.Reading) (string, error) {
 	if to.State != setting.Known {
 		return "", a.Errorf("expected a value to write, found %s", to)

@@ -18,9 +18,9 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// vfCount reads and writes how many virtual functions a physical one has (setting.VFCount). The kernel knows no other way
-// from one count to another than through 0 (drivers/pci/iov.c, sriov_numvfs_store: EBUSY), and at 0 it takes a function
-// away from whoever uses it: a process that has it open makes the write hang until it lets go.
+// vfCount reads and writes how many virtual functions a physical one has (setting.VFCount). The kernel knows no other
+// way from one count to another than through 0 (drivers/pci/iov.c, sriov_numvfs_store: EBUSY), and at 0 it takes a
+// function away from whoever uses it: a process that has it open makes the write hang until it lets go.
 type vfCount struct {
 	m        *tree.Tree
 	answers  bool      // of a test's tree: somebody makes functions there as the kernel would
@@ -172,7 +172,8 @@ func (p physical) stands() string {
 	return fmt.Sprintf("%s has %s now", p.name, functionCount(count))
 }
 
-// function is the directory of one of its virtual functions, and its PCI address; empty where there is none of that number.
+// function is the directory of one of its virtual functions, and its PCI address; empty where there is none of that
+// number.
 func (p physical) function(number int) (dir, pci string) {
 	dir = path.Join(p.dir, "virtfn"+strconv.Itoa(number))
 	return dir, p.m.Target(dir)

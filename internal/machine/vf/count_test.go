@@ -57,7 +57,8 @@ func vfCountOf(m *tree.Tree) vfCount {
 
 var countOfPF = setting.Of(setting.VFCount, "eth0")
 
-// actingKernel makes and removes functions as they are asked for, a moment later, until it is stopped, and tells the last number.
+// actingKernel makes and removes functions as they are asked for, a moment later, until it is stopped, and tells the
+// last number.
 func actingKernel(t *testing.T, m *tree.Tree, functions func(n int) map[string]string) (stop func() (last string)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -200,7 +201,8 @@ func TestVFCountInUse(t *testing.T) {
 	}
 }
 
-// TestVFsSettle: functions without a name are waited for; without drivers of the host, or where none comes, they are not.
+// TestVFsSettle: functions without a name are waited for; without drivers of the host, or where none comes, they are
+// not.
 func TestVFsSettle(t *testing.T) {
 	unnamed := func(n int) map[string]string {
 		files := allOf(n)

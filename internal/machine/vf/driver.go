@@ -21,8 +21,8 @@ func Mechanisms(m *tree.Tree) setting.Mechanisms {
 	return setting.Mechanisms{setting.VFCount: vfCount{m: m}, setting.PCIDriver: pciDriver{m}}
 }
 
-// pciDriver binds devices to drivers (setting.PCIDriver; Documentation/ABI/testing/sysfs-bus-pci: driver_override, drivers_probe,
-// unbind).
+// pciDriver binds devices to drivers (setting.PCIDriver; Documentation/ABI/testing/sysfs-bus-pci: driver_override,
+// drivers_probe, unbind).
 type pciDriver struct{ m *tree.Tree }
 
 func (p pciDriver) Read(_ context.Context, a setting.Address) setting.Reading {
@@ -58,8 +58,9 @@ func (p pciDriver) Write(ctx context.Context, a setting.Address, to setting.Read
 	return nil
 }
 
-// rebind takes a device from its driver, where that is another one, and gives it to the wanted one (empty: to none), whatever devices
-// that is made for: for the moment of the search it alone may take it. only is who alone may take it afterwards.
+// rebind takes a device from its driver, where that is another one, and gives it to the wanted one (empty: to none),
+// whatever devices that is made for: for the moment of the search it alone may take it. only is who alone may take it
+// afterwards.
 func rebind(ctx context.Context, m *tree.Tree, pci, driver, only string) error {
 	dir := path.Join(pciDevices, pci)
 	now := m.Target(dir + "/driver")
@@ -92,8 +93,9 @@ func rebind(ctx context.Context, m *tree.Tree, pci, driver, only string) error {
 	return nil
 }
 
-// deviceUsed is who has a PCI device now, for people: a running guest, another process by VFIO, or the host by its interface. Taking it
-// away from vfio-pci would wait for ever, in the kernel, for the process (drivers/vfio/vfio_main.c, vfio_unregister_group_dev).
+// deviceUsed is who has a PCI device now, for people: a running guest, another process by VFIO, or the host by its
+// interface. Taking it away from vfio-pci would wait for ever, in the kernel, for the process
+// (drivers/vfio/vfio_main.c, vfio_unregister_group_dev).
 func deviceUsed(m *tree.Tree, pci string) string {
 	guests, err := runningHostdevs(m)
 	if err != nil {
@@ -127,8 +129,9 @@ type FunctionReset struct {
 	Why    string `json:"why,omitempty"`    // it was not reset
 }
 
-// ResetFunction resets a PCI function that nobody has, so that nothing of who had it before is left in the card: queues, filters,
-// statistics. A driver of the host is taken off it meanwhile, and finds it as after boot. This is no value: nothing undoes it.
+// ResetFunction resets a PCI function that nobody has, so that nothing of who had it before is left in the card:
+// queues, filters, statistics. A driver of the host is taken off it meanwhile, and finds it as after boot. This is no
+// value: nothing undoes it.
 func ResetFunction(ctx context.Context, m *tree.Tree, pci string) FunctionReset {
 	dir := path.Join(pciDevices, pci)
 	done := FunctionReset{PCI: pci, Method: m.Line(dir + "/reset_method")}

@@ -81,7 +81,8 @@ func TestWhoHasADevice(t *testing.T) {
 	}
 }
 
-// TestInAnotherNamespace: a function whose interface a container has is told, its driver is left alone, and the number of functions too.
+// TestInAnotherNamespace: a function whose interface a container has is told, its driver is left alone, and the number
+// of functions too.
 func TestInAnotherNamespace(t *testing.T) {
 	files := pciTree()
 	dir := "sys/devices/pci0000:00/" + functionAddress(1)
@@ -106,7 +107,8 @@ func TestInAnotherNamespace(t *testing.T) {
 	}
 }
 
-// TestHolders: who has a function open and is no guest that runs is told; a function with its driver on the host is nobody's that way.
+// TestHolders: who has a function open and is no guest that runs is told; a function with its driver on the host is
+// nobody's that way.
 func TestHolders(t *testing.T) {
 	files := pciTree()
 	maps.Copy(files, map[string]string{"proc/78/comm": "dpdk\n", "proc/78/fd/9": "-> /dev/vfio/20", "proc/78/fd/10": "-> /dev/vfio/21"})

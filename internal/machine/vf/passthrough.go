@@ -38,8 +38,9 @@ func Passthrough(_ context.Context, m *tree.Tree, h *facts.Host) {
 	h.Passthrough = p
 }
 
-// remapping tells from the chips' names in /proc/interrupts whether interrupts are remapped: those behind the IOMMU are called
-// IR-PCI-MSI, IR-PCI-MSIX, IR-IO-APIC (drivers/iommu/intel/irq_remapping.c, drivers/iommu/amd/iommu.c, prefix "IR-").
+// remapping tells from the chips' names in /proc/interrupts whether interrupts are remapped: those behind the IOMMU are
+// called IR-PCI-MSI, IR-PCI-MSIX, IR-IO-APIC (drivers/iommu/intel/irq_remapping.c, drivers/iommu/amd/iommu.c, prefix
+// "IR-").
 func remapping(interrupts string) string {
 	switch {
 	case remapped.MatchString(interrupts):
@@ -55,7 +56,8 @@ var (
 	notRemapped = regexp.MustCompile(`\s(PCI-MSI|IO-APIC)`)
 )
 
-// vfioModules tells of the modules that pass devices on whether they are there. A built-in one has a folder in /sys/module too.
+// vfioModules tells of the modules that pass devices on whether they are there. A built-in one has a folder in
+// /sys/module too.
 func vfioModules(m *tree.Tree, release string) map[string]string {
 	modules := map[string]string{}
 	listed := ""
@@ -138,9 +140,9 @@ func physicalFunction(m *tree.Tree, n facts.NIC) facts.PhysicalFunction {
 var pciName = regexp.MustCompile(`^[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
 
 // windows counts the memory windows for virtual functions in a resource file, and those without a place: lines 7 to 12
-// (include/linux/pci.h, PCI_IOV_RESOURCES) are start, end and flags. The kernel marks one that it found no room for as unset
-// and moves it to 0 (drivers/pci/setup-res.c, pci_assign_resource; include/linux/ioport.h, IORESOURCE_UNSET), and then refuses to make
-// functions: "not enough MMIO resources for SR-IOV" (drivers/pci/iov.c, sriov_enable).
+// (include/linux/pci.h, PCI_IOV_RESOURCES) are start, end and flags. The kernel marks one that it found no room for as
+// unset and moves it to 0 (drivers/pci/setup-res.c, pci_assign_resource; include/linux/ioport.h, IORESOURCE_UNSET), and
+// then refuses to make functions: "not enough MMIO resources for SR-IOV" (drivers/pci/iov.c, sriov_enable).
 func windows(resource string) (all, unplaced int) {
 	const first, beyond, unset, memory = 7, 13, 0x20000000, 0x200
 	lines := strings.Split(strings.TrimSpace(resource), "\n")
@@ -205,8 +207,8 @@ func offeredVFs(config string) int {
 	return int(config[at+totalVFs]) | int(config[at+totalVFs+1])<<8
 }
 
-// isolation reports whether a bridge keeps the devices below it apart: whether it has ACS and uses what the kernel asks for
-// (drivers/iommu/iommu.c, REQ_ACS_FLAGS: source validation, request and completion redirect, upstream forwarding).
+// isolation reports whether a bridge keeps the devices below it apart: whether it has ACS and uses what the kernel asks
+// for (drivers/iommu/iommu.c, REQ_ACS_FLAGS: source validation, request and completion redirect, upstream forwarding).
 func isolation(config string) string {
 	const control, needed = 6, 0x1d
 	at := extended(config, extendedACS)
@@ -221,8 +223,8 @@ func isolation(config string) string {
 	return "off"
 }
 
-// lockLimit is the limit of locked memory in a process's limits file in bytes, −1 without limit, and whether there is one
-// (fs/proc/base.c, proc_pid_limits).
+// lockLimit is the limit of locked memory in a process's limits file in bytes, −1 without limit, and whether there is
+// one (fs/proc/base.c, proc_pid_limits).
 func lockLimit(limits string) (int64, bool) {
 	_, rest, found := strings.Cut(limits, "Max locked memory")
 	fields := strings.Fields(rest)

@@ -11,7 +11,8 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// configSpace is a configuration space with extended capabilities: by offset, each with its ID and what follows its header.
+// configSpace is a configuration space with extended capabilities: by offset, each with its ID and what follows its
+// header.
 func configSpace(capabilities ...func([]byte)) string {
 	space := make([]byte, 4096)
 	for _, put := range capabilities {

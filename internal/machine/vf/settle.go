@@ -10,11 +10,11 @@ import (
 	"mpps/internal/machine/tree"
 )
 
-// Functions are there once their links are, but not yet of use: udev loads their driver, the driver names their devices, and
-// udev names them again. Who starts a guest or a network with one meanwhile gets it half made.
+// Functions are there once their links are, but not yet of use: udev loads their driver, the driver names their
+// devices, and udev names them again. Who starts a guest or a network with one meanwhile gets it half made.
 
-// settlePatience is how long that may take: 63 functions of an X520 take about 10 s. A driver that is installed but never
-// comes is waited for as long as functions go on changing, and settleQuiet beyond.
+// settlePatience is how long that may take: 63 functions of an X520 take about 10 s. A driver that is installed but
+// never comes is waited for as long as functions go on changing, and settleQuiet beyond.
 const (
 	settlePatience = 90 * time.Second
 	settleQuiet    = 2 * time.Second
@@ -29,8 +29,9 @@ type settled struct {
 	queued  bool // udev has events to handle
 }
 
-// settle waits until all functions are there and, where drivers of the host look for them, have a driver and a name, or nothing
-// has changed for a while: not every function has a driver here (vfio, a blacklist, a module that is not installed).
+// settle waits until all functions are there and, where drivers of the host look for them, have a driver and a name, or
+// nothing has changed for a while: not every function has a driver here (vfio, a blacklist, a module that is not
+// installed).
 func (p physical) settle(ctx context.Context, patience time.Duration) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("they have not settled within %v", patience))
 	defer cancel()

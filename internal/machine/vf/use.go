@@ -37,8 +37,8 @@ func (u *InUse) Hint() string {
 }
 
 // uses lists who has the virtual functions of a physical one now: running guests, by libvirt's own files or as QEMU
-// processes, other processes that have opened one with VFIO, and devices of the host above one (a bridge, a bond, a macvtap).
-// The error says why that cannot be told: nobody is no answer then.
+// processes, other processes that have opened one with VFIO, and devices of the host above one (a bridge, a bond, a
+// macvtap). The error says why that cannot be told: nobody is no answer then.
 func (p physical) uses() ([]string, error) {
 	guests, err := runningHostdevs(p.m)
 	if err != nil {
@@ -79,9 +79,8 @@ func (p physical) uses() ([]string, error) {
 	return all, nil
 }
 
-// runningHostdevs tells which running guest of libvirt has a PCI device passed through, by the files in which libvirt keeps
-// what a guest runs with: they are there also while no daemon of it runs. A
-// file that cannot be read is an error.
+// runningHostdevs tells which running guest of libvirt has a PCI device passed through, by the files in which libvirt
+// keeps what a guest runs with: they are there also while no daemon of it runs. A file that cannot be read is an error.
 func runningHostdevs(m *tree.Tree) (map[string]string, error) {
 	all := map[string]string{}
 	guests, err := libvirt.ByFiles(context.Background(), m)
@@ -106,8 +105,9 @@ func runningHostdevs(m *tree.Tree) (map[string]string, error) {
 	return all, nil
 }
 
-// vfioNodes are the files by which a program can open a PCI device: that of its group below /dev/vfio, since Linux 6.6 its own there
-// (drivers/vfio/group.c, drivers/vfio/device_cdev.c), those of UIO (drivers/uio/uio.c), and of vDPA (drivers/vhost/vdpa.c).
+// vfioNodes are the files by which a program can open a PCI device: that of its group below /dev/vfio, since Linux 6.6
+// its own there (drivers/vfio/group.c, drivers/vfio/device_cdev.c), those of UIO (drivers/uio/uio.c), and of vDPA
+// (drivers/vhost/vdpa.c).
 func vfioNodes(m *tree.Tree, dir string) []string {
 	var all []string
 	if group := m.Target(path.Join(dir, "iommu_group")); group != "" {
@@ -138,8 +138,8 @@ func vdpaNodes(m *tree.Tree, dir string) []string {
 	return all
 }
 
-// vfioHolders tells which processes have files below /dev/vfio, of UIO or vDPA open: "guest fw1" of a QEMU process, "dpdk-testpmd (process
-// 4711)" of another. The files of other users' processes need root.
+// vfioHolders tells which processes have files below /dev/vfio, of UIO or vDPA open: "guest fw1" of a QEMU process,
+// "dpdk-testpmd (process 4711)" of another. The files of other users' processes need root.
 func vfioHolders(m *tree.Tree) map[string][]string {
 	all := map[string][]string{}
 	for _, p := range threads.Processes(m) {

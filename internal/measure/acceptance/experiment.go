@@ -1,6 +1,6 @@
-// Package acceptance is the protocol by which a person repeats the founding experiments on hardware of their own: what must be there,
-// which commands of mpps are run in which order, what the founding experiment had, and how what came out compares. One file an
-// experiment. It is pure: it names commands and judges results, and runs nothing.
+// Package acceptance is the protocol by which a person repeats the founding experiments on hardware of their own: what
+// must be there, which commands of mpps are run in which order, what the founding experiment had, and how what came out
+// compares. One file an experiment. It is pure: it names commands and judges results, and runs nothing.
 package acceptance
 
 import "time"
@@ -108,7 +108,7 @@ type Step struct {
 	Codes  []int    `json:"codes,omitempty"` // exit codes beside 0 that are an answer too
 }
 
-// Changes tells whether the step changes the machine.
+// Changes reports whether the step changes the machine.
 func (s *Step) Changes() bool { return s.Phase == Mend && s.Gives == Applied || s.Phase == Undo }
 
 // Condition is what a step depends on, in words; empty where it is always done.

@@ -78,8 +78,8 @@ type Judged struct {
 	Note     string    `json:"note,omitempty"`
 	Measured *Measured `json:"measured"` // null where it was not measured
 	State    State     `json:"state"`
-	// ShortBy is by what share of the founding figure the measured one is worse, 0 where it is not; null where there is nothing to
-	// compare. It is told beside every verdict: of other hardware as orientation.
+	// ShortBy is by what share of the founding figure the measured one is worse, 0 where it is not; null where there is
+	// nothing to compare. It is told beside every verdict: of other hardware as orientation.
 	ShortBy *float64 `json:"short_by"`
 	Reasons []Reason `json:"reasons"`
 	Look    []string `json:"look"` // commands that tell more

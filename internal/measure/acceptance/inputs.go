@@ -64,10 +64,11 @@ func (in Inputs) Defaults() Inputs {
 	return in
 }
 
-// Forwards tells whether the guest passes packets on, as that of the founding experiment did.
+// Forwards reports whether the guest passes packets on, as that of the founding experiment did.
 func (in Inputs) Forwards() bool { return in.To != "" || in.Out != "" }
 
-// repeat is how often a trial of bench is repeated: twelve trials give an interval of 95 % that one stray trial does not widen.
+// repeat is how often a trial of bench is repeated: twelve trials give an interval of 95 % that one stray trial does
+// not widen.
 func (in Inputs) repeat() string { return in.either("12", "3") }
 
 // duration is that of one trial of bench.
@@ -171,7 +172,7 @@ func (in Inputs) apply(what string) []string {
 	return argv
 }
 
-// Consents tells whether a risk was accepted by name.
+// Consents reports whether a risk was accepted by name.
 func (in Inputs) Consents(risk string) bool {
 	for _, r := range in.Consent {
 		if r == risk {
@@ -181,12 +182,13 @@ func (in Inputs) Consents(risk string) bool {
 	return false
 }
 
-// restart waits for the guest to be started anew.
+// restart waits for the guest to be restarted.
 func (in Inputs) restart(id, why string) Step {
 	return Step{ID: id, Phase: Wait, Does: why, For: Restart, When: IfRestart}
 }
 
-// mend brings the host to a goal: what takes effect at once, what waits for a reboot or the guest, and what exists only since then.
+// mend brings the host to a goal: what takes effect at once, what waits for a reboot or the guest, and what exists only
+// since then.
 func (in Inputs) mend(goal ...string) []Step {
 	var boot []Step
 	if !in.NoReboot {

@@ -8,7 +8,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Machine is what was measured, as far as a figure can depend on it. It names nobody: no serials, addresses or host names.
+// Machine is what was measured, as far as a figure can depend on it. It names nobody: no serials, addresses or host
+// names.
 type Machine struct {
 	CPU         string   `json:"cpu_model"`
 	Packages    int      `json:"packages"`
@@ -132,7 +133,7 @@ func (m *Machine) OnPath() []NIC {
 	return some
 }
 
-// Same tells whether two are the same machine. Kernels, firmware and guests may differ: an experiment changes them.
+// Same reports whether two are the same machine. Kernels, firmware and guests may differ: an experiment changes them.
 func (m *Machine) Same(o *Machine) bool {
 	if m.CPU != o.CPU || m.Packages != o.Packages || m.Nodes != o.Nodes || m.Emulated != o.Emulated {
 		return false

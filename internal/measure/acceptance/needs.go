@@ -38,7 +38,7 @@ func (e *Experiment) Look(in Inputs, s Seen) []Check {
 	return all
 }
 
-// Missing tells whether something is missing without which it cannot run.
+// Missing reports whether something is missing without which it cannot run.
 func Missing(all []Check) bool {
 	for _, c := range all {
 		if !c.OK && !c.Soft {
@@ -80,7 +80,8 @@ func NeedGuest(in Inputs, s Seen) []Check {
 	return []Check{ok("guest", what, fmt.Sprintf("%s, %d vCPUs, %s; you restart it where a step asks for it", g.Name, g.VCPUs, g.State))}
 }
 
-// Unknown is the check by which the guest that was named is not on the host; nil where it is, or where that could not be seen.
+// Unknown is the check by which the guest that was named is not on the host; nil where it is, or where that could not
+// be seen.
 func Unknown(in Inputs, all []Check) *Check {
 	at := slices.IndexFunc(all, func(c Check) bool { return !c.OK && c.Code == "guest" })
 	if at < 0 || in.Guest == "" {
@@ -89,7 +90,7 @@ func Unknown(in Inputs, all []Check) *Check {
 	return &all[at]
 }
 
-// guestsHidden tells whether libvirt's guests could not be seen, and why.
+// guestsHidden reports whether libvirt's guests could not be seen, and why.
 func guestsHidden(h *facts.Host) (why string, hidden bool) {
 	at := slices.IndexFunc(h.Unseen, func(u facts.Unseen) bool { return u.Part == facts.UnseenGuests })
 	if at < 0 {

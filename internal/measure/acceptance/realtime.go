@@ -47,8 +47,8 @@ var realtime = &Experiment{
 	},
 }
 
-// Settle fills in what follows from the host: the guest's CPU that wake-ups are measured on. It is one and the same before and after:
-// without it 'mpps latency' takes the guest's isolated CPUs, which are others once they are isolated.
+// Settle fills in what follows from the host: the guest's CPU that wake-ups are measured on. It is one and the same
+// before and after: without it 'mpps latency' takes the guest's isolated CPUs, which are others once they are isolated.
 func (e *Experiment) Settle(in Inputs, h *facts.Host) Inputs {
 	if g := guestOf(h, in.Guest); e == realtime && in.GuestCPU == "" && g != nil && g.VCPUs > 0 {
 		in.GuestCPU = itoa(g.VCPUs - 1)

@@ -14,8 +14,8 @@ import (
 // Schema is the version of the report's format.
 const Schema = "mpps.acceptance-report/1"
 
-// Report is everything that was run on one machine, in the order in which it was begun. It is written after each step, so that a
-// run goes on where it was after a restart, a reboot or a kill.
+// Report is everything that was run on one machine, in the order in which it was begun. It is written after each step,
+// so that a run goes on where it was after a restart, a reboot or a kill.
 type Report struct {
 	Schema  string   `json:"schema"`
 	Version string   `json:"mpps"`
@@ -114,7 +114,8 @@ func (e *Experiment) Begin(in Inputs, now time.Time) *Run {
 	return r
 }
 
-// Next is the next step to be done; nil where there is none. Steps whose condition does not hold are skipped on the way.
+// Next is the next step to be done; nil where there is none. Steps whose condition does not hold are skipped on the
+// way.
 func (r *Run) Next() *StepDone {
 	for i := range r.Steps {
 		s := &r.Steps[i]
@@ -146,12 +147,12 @@ func (r *Run) due(s *StepDone) bool {
 	return true
 }
 
-// waited tells whether something of the kind was waited for.
+// waited reports whether something of the kind was waited for.
 func (r *Run) waited(kind For) bool {
 	return slices.ContainsFunc(r.Steps, func(s StepDone) bool { return s.For == kind && s.State == Ended })
 }
 
-// Over tells whether what a step waits for has happened, and if not, what to do.
+// Over reports whether what a step waits for has happened, and if not, what to do.
 func (s *StepDone) Over(now Waited, answers error) (bool, string) {
 	switch s.For {
 	case Boot:
@@ -184,7 +185,7 @@ func (r *Run) Pass(s *StepDone) {
 	}
 }
 
-// Judge works the figures out anew.
+// Judge works the figures out again.
 func (r *Run) Judge(o *Outcomes) {
 	e := Find(r.Name)
 	r.Figures = []Judged{}
@@ -207,7 +208,7 @@ func (p *Report) Last(name string) *Run {
 	return nil
 }
 
-// Unfinished tells whether a run can go on.
+// Unfinished reports whether a run can go on.
 func (r *Run) Unfinished() bool { return r != nil && r.State != Done && r.State != Lacking }
 
 // ErrNotAReport is wrapped by every complaint about a report file's content.

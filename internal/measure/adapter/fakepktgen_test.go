@@ -17,9 +17,10 @@ import (
 	"mpps/internal/measure/search/simulated"
 )
 
-// pktgen is a fake of pktgen-dpdk's socket, as pktgen/Pktgen-DPDK has it: the shell of lib/lua/lua_socket.c, for one client at a time,
-// and the functions of app/lpktgenlib.c that an adapter may use, with what their values are made into. Real Lua runs
-// behind it, so that a client's syntax, escapes and errors count. Between its two ports stands a simulated device.
+// pktgen is a fake of pktgen-dpdk's socket, as pktgen/Pktgen-DPDK has it: the shell of lib/lua/lua_socket.c, for one
+// client at a time, and the functions of app/lpktgenlib.c that an adapter may use, with what their values are made
+// into. Real Lua runs behind it, so that a client's syntax, escapes and errors count. Between its two ports stands a
+// simulated device.
 type pktgen struct {
 	t       *testing.T
 	address string // of its socket

@@ -1,9 +1,10 @@
-// Package adapter drives generators that other programs drive: a program is started once and speaks a line of JSON per trial,
-// so that TRex, testpmd, a hardware tester or a simulation can stand behind a search.
+// Package adapter drives generators that other programs drive: a program is started once and speaks a line of JSON per
+// trial, so that TRex, testpmd, a hardware tester or a simulation can stand behind a search.
 //
-// Standard input has a line per trial, {"pps": 1000000, "frame_bytes": 64, "seconds": 1}; standard output answers each with a
-// line {"sent": 1000000, "received": 999990, "seconds": 1}, whose seconds are as they passed for the device, which may be
-// simulated, or with {"error": "why there was no trial"}. Standard error is for people: its end is shown when something fails.
+// Standard input has a line per trial, {"pps": 1000000, "frame_bytes": 64, "seconds": 1}; standard output answers each
+// with a line {"sent": 1000000, "received": 999990, "seconds": 1}, whose seconds are as they passed for the device,
+// which may be simulated, or with {"error": "why there was no trial"}. Standard error is for people: its end is shown
+// when something fails.
 package adapter
 
 import (
@@ -90,7 +91,8 @@ func Start(command string, grace time.Duration) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	// In a group of its own: Ctrl-C is for this program, which then ends the trial in its own way; and what it starts ends with Close.
+	// In a group of its own: Ctrl-C is for this program, which then ends the trial in its own way; and what it starts
+	// ends with Close.
 	if p.kill, err = owned.StartAll(p.cmd); err != nil {
 		return nil, &Error{Err: fmt.Errorf("start the trial command: %w", err), Tip: "--trial-command 'PROGRAM ARGUMENTS'; it is found as a shell finds it", Usage: true}
 	}
@@ -165,7 +167,8 @@ func (p *Program) trial(ctx context.Context, t search.Trial) (search.Outcome, er
 	}
 }
 
-// parse reads an answer. Counts may be written as numbers with a fraction, as some languages do; there is no default for any.
+// parse reads an answer. Counts may be written as numbers with a fraction, as some languages do; there is no default
+// for any.
 func (p *Program) parse(line []byte) (search.Outcome, error) {
 	var a struct {
 		Sent, Received, Seconds *float64
@@ -231,8 +234,8 @@ func (p *Program) ended() error {
 	return p.wrong("ended without an answer")
 }
 
-// Close ends the program: by the end of its input, after a while by SIGTERM, and then by SIGKILL. What it started ends with it.
-// Closing it again does nothing.
+// Close ends the program: by the end of its input, after a while by SIGTERM, and then by SIGKILL. What it started ends
+// with it. Closing it again does nothing.
 func (p *Program) Close() error {
 	p.closed.Do(p.end)
 	return nil

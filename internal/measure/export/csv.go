@@ -20,8 +20,8 @@ var header = []string{
 	"vhost_ns_per_unit", "vcpu_ns_per_unit", "emulator_ns_per_unit",
 }
 
-// rows writes RFC 4180: a header, then a row a sample, lines ended by CR LF. A column that does not belong to a run's kind
-// is empty.
+// rows writes RFC 4180: a header, then a row a sample, lines ended by CR LF. A column that does not belong to a run's
+// kind is empty.
 func rows(w io.Writer, s *Set) error {
 	out := csv.NewWriter(w)
 	out.UseCRLF = true

@@ -37,7 +37,7 @@ func Formats() []string {
 	return []string{string(Netperf), string(IPerf3), string(GoBench), string(Prometheus), string(CSV), string(HDR)}
 }
 
-// Named tells whether a name is one of Formats.
+// Named reports whether a name is one of Formats.
 func Named(name string) bool { return slices.Contains(Formats(), name) }
 
 // Set is what is written in one go.
@@ -144,5 +144,5 @@ func (s *Set) distinct() *Set {
 	return &out
 }
 
-// transactional tells whether a kind counts requests that were answered.
+// transactional reports whether a kind counts requests that were answered.
 func transactional(k measure.Kind) bool { return k.Unit() == measure.RR.Unit() }

@@ -13,8 +13,8 @@ import (
 	"mpps/internal/measure"
 )
 
-// recorded reads a run of testdata, measured between namespaces: pps behind a shaper of 20 Mbit/s that lost packets (on a
-// busy machine), rr over one connection, stream over two.
+// recorded reads a run of testdata, measured between namespaces: pps behind a shaper of 20 Mbit/s that lost packets (on
+// a busy machine), rr over one connection, stream over two.
 func recorded(t *testing.T, name string) *measure.Run {
 	t.Helper()
 	f, err := os.Open(filepath.Join("testdata", name+".json"))
@@ -73,7 +73,8 @@ func written(t *testing.T, f Format, s *Set) string {
 // payload is a line's histogram: compressed, and so a matter of the compressor. TestHDRLog looks into it.
 var payload = regexp.MustCompile(`,HIST[A-Za-z0-9+/=]+`)
 
-// TestGolden compares what each format makes of the recorded runs with what was looked at. MPPS_UPDATE=1 writes it anew.
+// TestGolden compares what each format makes of the recorded runs with what was looked at. MPPS_UPDATE=1 writes it
+// again.
 func TestGolden(t *testing.T) {
 	for _, name := range Formats() {
 		f := Format(name)

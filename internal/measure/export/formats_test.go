@@ -134,8 +134,8 @@ func shapeOf(t *testing.T, text []byte) map[string]string {
 	return into
 }
 
-// TestIPerf3Shape compares with answers of iperf3 3.12 itself: no member that it does not have, none of another kind, and
-// those that its readers look for are there.
+// TestIPerf3Shape compares with answers of iperf3 3.12 itself: no member that it does not have, none of another kind,
+// and those that its readers look for are there.
 func TestIPerf3Shape(t *testing.T) {
 	for name, files := range map[string][]string{"pps": {"udp", "udp-server"}, "stream": {"tcp"}} {
 		real := map[string]string{".title": "string"} // with -T

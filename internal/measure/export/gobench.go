@@ -13,8 +13,8 @@ import (
 )
 
 // gobench writes Go's benchmark format (golang.org/design/14313-benchmark-format): a configuration line where a value
-// changes, and a line a sample, so that benchstat has the spread. An iteration is a trial. Two runs side by side are told
-// apart by their names, 'benchstat -col /run', those of an interleaved comparison by 'benchstat -col side'.
+// changes, and a line a sample, so that benchstat has the spread. An iteration is a trial. Two runs side by side are
+// told apart by their names, 'benchstat -col /run', those of an interleaved comparison by 'benchstat -col side'.
 func gobench(w io.Writer, s *Set) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintf(b, "goos: linux\ngoarch: %s\npkg: mpps\nmpps: %s\n", runtime.GOARCH, configValue(s.Version))
@@ -56,8 +56,8 @@ func yes(v bool) string {
 
 func configValue(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// benchName is the benchmark's name with what was measured as sub-names. The last one has no dash and digits at its end,
-// which would be taken for a number of processors.
+// benchName is the benchmark's name with what was measured as sub-names. The last one has no dash and digits at its
+// end, which would be taken for a number of processors.
 func benchName(l Labeled) string {
 	r := l.Run
 	name := "Benchmark" + map[measure.Kind]string{measure.PPS: "PPS", measure.Stream: "Stream", measure.RR: "RR", measure.CRR: "CRR"}[r.Kind]

@@ -19,8 +19,8 @@ const (
 )
 
 // hdr writes an HdrHistogram log of nanoseconds, an interval a sample, tagged with the run's label. Start is when the
-// first run began; the times of a run's intervals are those of its traffic, without the pauses between. A bucket's values
-// count as its upper edge, as in our percentiles, or as the highest value seen where that is lower.
+// first run began; the times of a run's intervals are those of its traffic, without the pauses between. A bucket's
+// values count as its upper edge, as in our percentiles, or as the highest value seen where that is lower.
 func hdr(w io.Writer, s *Set) error {
 	var b bytes.Buffer
 	log := hdrhistogram.NewHistogramLogWriter(&b)

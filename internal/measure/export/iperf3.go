@@ -13,11 +13,11 @@ import (
 // with its answers): UDP's shape for packets, TCP's for streams, an interval a trial.
 //
 // What differs in meaning: bytes of UDP are those of the datagrams, as iperf3's, worked out from the number of frames;
-// intervals are the receiver's view, as of 'iperf3 -s'; cpu_utilization_percent is the whole machine's, with softirq, in
-// percent of one CPU, where iperf3 has only its own process; bits_per_second leaves out what drained from buffers after
-// the sender had stopped; of frames that are mixed in size the mean counts, and of traffic in both directions the sum.
-// Jitter is not measured and therefore missing; so are single connections of a stream. Under
-// "mpps" stands what iperf3 has no name for.
+// intervals are the receiver's view, as of 'iperf3 -s'; cpu_utilization_percent is the whole machine's, with softirq,
+// in percent of one CPU, where iperf3 has only its own process; bits_per_second leaves out what drained from buffers
+// after the sender had stopped; of frames that are mixed in size the mean counts, and of traffic in both directions the
+// sum. Jitter is not measured and therefore missing; so are single connections of a stream. Under "mpps" stands what
+// iperf3 has no name for.
 func iperf3(w io.Writer, s *Set) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "\t") // as cJSON prints it

@@ -15,8 +15,8 @@ import (
 // CPU utilisation in percent of all CPUs, THROUGHPUT_CONFID the whole width of the interval in percent of the value.
 //
 // What differs in meaning: THROUGHPUT is the median of the trials where netperf has the mean; a pps run counts packets,
-// for which netperf has no unit; CONFIDENCE_LEVEL is what the interval has, rounded down. CONFIDENCE_INTERVAL, the width
-// that was asked for with -I, is not written: no width is asked for.
+// for which netperf has no unit; CONFIDENCE_LEVEL is what the interval has, rounded down. CONFIDENCE_INTERVAL, the
+// width that was asked for with -I, is not written: no width is asked for.
 func netperf(w io.Writer, s *Set) error {
 	b := bufio.NewWriter(w)
 	for i, l := range s.Runs {

@@ -11,10 +11,10 @@ import (
 	"mpps/internal/measure"
 )
 
-// prometheus writes the text exposition format 0.0.4 for node_exporter's textfile collector or a push gateway: base units
-// (seconds, bytes, ratios of 1), names that begin with mpps_bench_. A measurement is over when it is read, so everything
-// is a gauge or, for latency, a summary of the one run. Bounds of an interval are metrics of their own, ending in _lower
-// and _upper.
+// prometheus writes the text exposition format 0.0.4 for node_exporter's textfile collector or a push gateway: base
+// units (seconds, bytes, ratios of 1), names that begin with mpps_bench_. A measurement is over when it is read, so
+// everything is a gauge or, for latency, a summary of the one run. Bounds of an interval are metrics of their own,
+// ending in _lower and _upper.
 func prometheus(w io.Writer, s *Set) error {
 	p := &exposition{families: map[string]*family{}}
 	for _, l := range s.Runs {

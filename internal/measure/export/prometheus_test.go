@@ -15,10 +15,10 @@ var (
 	labelPair  = regexp.MustCompile(`^([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\[\\"n])*)"(?:,|$)`)
 )
 
-// parsed reads the text exposition format strictly, as the server's own parser would and promtool's linter: HELP and TYPE
-// once and before the first series of a metric, its series in one group, no series twice, label names and escapes as the
-// format has them, units and suffixes as names end. The module with the server's parser would bring protocol buffers
-// along for one test.
+// parsed reads the text exposition format strictly, as the server's own parser would and promtool's linter: HELP and
+// TYPE once and before the first series of a metric, its series in one group, no series twice, label names and escapes
+// as the format has them, units and suffixes as names end. The module with the server's parser would bring protocol
+// buffers along for one test.
 func parsed(text string) (map[string]float64, error) {
 	series, kinds, done := map[string]float64{}, map[string]string{}, map[string]bool{}
 	current, helped := "", ""

@@ -33,9 +33,10 @@ type far struct {
 	addr   string
 }
 
-// How long an agent waits for a sign of life before it stops. A lost control connection ends what an agent sends, and the
-// conversations that it serves, within 2 s. Where it only counts there is nothing to stop, and the test frames may flood the
-// link that the control connection shares: TCP doubles its patience with every loss. Emulated machines are silent for seconds.
+// How long an agent waits for a sign of life before it stops. A lost control connection ends what an agent sends, and
+// the conversations that it serves, within 2 s. Where it only counts there is nothing to stop, and the test frames may
+// flood the link that the control connection shares: TCP doubles its patience with every loss. Emulated machines are
+// silent for seconds.
 const (
 	patience    = 20 * time.Second
 	impatience  = 5 * time.Second
@@ -43,7 +44,8 @@ const (
 	dialTimeout = 15 * time.Second
 )
 
-// silence is how long an agent waits, by whether it sends test frames and whether it makes or serves any traffic at all.
+// silence is how long an agent waits, by whether it sends test frames and whether it makes or serves any traffic at
+// all.
 func (m *Machine) silence(sends, talks bool) time.Duration {
 	switch {
 	case !m.Patient && (sends || talks):

@@ -113,8 +113,8 @@ func answerARP(d traffic.Device, address netip.Addr) (stop func() error, err err
 	}, nil
 }
 
-// resolve asks from a device who has an address. It asks without an address of its own, as a host does that looks whether
-// its address is taken (RFC 5227): the answer comes, and nobody's table changes.
+// resolve asks from a device who has an address. It asks without an address of its own, as a host does that looks
+// whether its address is taken (RFC 5227): the answer comes, and nobody's table changes.
 func resolve(ctx context.Context, d traffic.Device, address netip.Addr) (net.HardwareAddr, error) {
 	f, err := arpSocket(d)
 	if err != nil {

@@ -83,8 +83,8 @@ type lane struct {
 // backStream is the first stream of packets that come back: they are told from those that go there wherever both pass.
 const backStream = 512
 
-// lanes are the directions of a load. Two that share this machine share its CPUs too: half of those given each, or, where
-// none are given, one each.
+// lanes are the directions of a load. Two that share this machine share its CPUs too: half of those given each, or,
+// where none are given, one each.
 func lanes(load measure.Load, o Options) (there, back lane, err error) {
 	there, back = lane{cpus: o.CPUs}, lane{back: true, stream: backStream}
 	if !load.TwoWay {
@@ -115,8 +115,8 @@ func (p *Path) countHere(target traffic.Device, load measure.Load, o Options, l 
 	return nil
 }
 
-// sendHere makes the sending end of a direction on this machine, towards a MAC address; what it cannot do comes out here,
-// before anything is measured.
+// sendHere makes the sending end of a direction on this machine, towards a MAC address; what it cannot do comes out
+// here, before anything is measured.
 func (p *Path) sendHere(source traffic.Device, to net.HardwareAddr, load measure.Load, o Options, l lane) error {
 	frame := l.frame(load)
 	frame.DstMAC = to

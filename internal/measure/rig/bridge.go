@@ -33,9 +33,9 @@ var letters = []string{"ab", "cd"}
 // the spanning tree protocol (IEEE 802.1D-1998 table 8-3), a moment otherwise.
 const forwardingDelay = 65 * time.Second
 
-// intoBridge makes the pair, puts it into the bridge and waits until it forwards. The outer end is in a network namespace
-// of its own, with which the kernel removes both ends: when remove is called, which may be repeated, or when this process
-// ends in any way.
+// intoBridge makes the pair, puts it into the bridge and waits until it forwards. The outer end is in a network
+// namespace of its own, with which the kernel removes both ends: when remove is called, which may be repeated, or when
+// this process ends in any way.
 func (m *Machine) intoBridge(ctx context.Context, bridge string) (p port, remove func() error, err error) {
 	master, err := netlink.LinkByName(bridge)
 	if err != nil {

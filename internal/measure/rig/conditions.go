@@ -67,8 +67,9 @@ func (m *Machine) governors() (map[string]int, error) {
 	return governors, nil
 }
 
-// throttled sums up how often CPUs and packages were slowed down (drivers/thermal/intel/therm_throt.c); nil where nothing
-// counts it. A package's count stands at each of its CPUs, and is summed as often: only its growth says something.
+// throttled sums up how often CPUs and packages were slowed down (drivers/thermal/intel/therm_throt.c); nil where
+// nothing counts it. A package's count stands at each of its CPUs, and is summed as often: only its growth says
+// something.
 func (m *Machine) throttled() (*uint64, error) {
 	files, err := fs.Glob(m.root.FS(), "sys/devices/system/cpu/cpu[0-9]*/thermal_throttle/*_throttle_count")
 	if err != nil || len(files) == 0 {

@@ -39,8 +39,8 @@ func (s *sender) prepare(load measure.Load) error {
 	return nil
 }
 
-// catchUp is how far behind its schedule a sender may catch up: 64 frames at once are less than any ring holds, and at low
-// rates leave time for a sender that was kept from its CPU; 0 leaves it to the generator.
+// catchUp is how far behind its schedule a sender may catch up: 64 frames at once are less than any ring holds, and at
+// low rates leave time for a sender that was kept from its CPU; 0 leaves it to the generator.
 func catchUp(rate float64) time.Duration {
 	if rate <= 0 {
 		return 0
@@ -86,8 +86,9 @@ func (s *sender) close() error {
 	return err
 }
 
-// generatorAlone measures a generator of this machine. Live frames are made and dropped where the device would get them;
-// packet sockets, whose cost is the system call and the way through the device layer, have to send into something.
+// generatorAlone measures a generator of this machine. Live frames are made and dropped where the device would get
+// them; packet sockets, whose cost is the system call and the way through the device layer, have to send into
+// something.
 func generatorAlone(ctx context.Context, c traffic.Config, load measure.Load) (traffic.Alone, error) {
 	if c.Method == traffic.XDP {
 		return traffic.GeneratorAlone(ctx, c, load.Duration)

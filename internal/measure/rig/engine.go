@@ -75,8 +75,8 @@ func EngineBetween(ctx context.Context, m *Machine, name string, kind measure.Ki
 	return t, nil
 }
 
-// EngineWithAgent makes a conversation with the server of an engine that runs on an agent's machine, at the program's usual
-// port or the one that is given. The agent tells that machine's CPU times and counters; it starts no programs.
+// EngineWithAgent makes a conversation with the server of an engine that runs on an agent's machine, at the program's
+// usual port or the one that is given. The agent tells that machine's CPU times and counters; it starts no programs.
 func EngineWithAgent(ctx context.Context, m *Machine, name string, kind measure.Kind, o AgentOptions, port uint16, reverse bool) (*Talk, error) {
 	program, err := findEngine(ctx, name)
 	if err != nil {

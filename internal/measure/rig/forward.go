@@ -14,8 +14,8 @@ import (
 type Forward struct {
 	From, To traffic.Endpoint // interfaces of this machine, or
 	Via, Out string           // bridges of it, into which pairs are made for the time of the measurement
-	// Gateway is the address, on the sending side, of a device that routes, GatewayMAC its MAC address where that is known
-	// without asking. Without both the device bridges.
+	// Gateway is the address, on the sending side, of a device that routes, GatewayMAC its MAC address where that is
+	// known without asking. Without both the device bridges.
 	Gateway    netip.Addr
 	GatewayMAC net.HardwareAddr
 	Reverse    bool // from To or Out to From or Via

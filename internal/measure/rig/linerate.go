@@ -12,8 +12,8 @@ import (
 // (IEEE 802.3-2018, 4.4.2).
 const betweenFrames = 20
 
-// lineRate is how many frames of a load a second fill the link of a NIC, by the speed that its driver tells in megabits.
-// False where there is no wire (the 10 Gbit/s of a veth are made up) or the speed is not known.
+// lineRate is how many frames of a load a second fill the link of a NIC, by the speed that its driver tells in
+// megabits. False where there is no wire (the 10 Gbit/s of a veth are made up) or the speed is not known.
 func (m *Machine) lineRate(d traffic.Device, load measure.Load) (float64, bool) {
 	if d.Netns != "" || d.Kind != "device" {
 		return 0, false

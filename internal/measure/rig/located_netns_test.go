@@ -43,8 +43,8 @@ func only(t *testing.T, place measure.Place, losses []measure.Loss, unexplained,
 	}
 }
 
-// The root discipline has a child of its own, and both count what the child drops. So does an interface on top of the one with
-// the discipline.
+// The root discipline has a child of its own, and both count what the child drops. So does an interface on top of the
+// one with the discipline.
 func TestLossAtQdisc(t *testing.T) {
 	a, b := twoNamespaces(t)
 	upper := traffic.Endpoint{Netns: a.Netns, Iface: "upper0"}

@@ -162,7 +162,8 @@ func TestBetweenNamespaces(t *testing.T) {
 	}
 }
 
-// Both directions at once are counted apart, by every way of sending and counting, and nothing of one is taken for the other.
+// Both directions at once are counted apart, by every way of sending and counting, and nothing of one is taken for the
+// other.
 func TestTwoWay(t *testing.T) {
 	for _, c := range []struct {
 		method traffic.Method
@@ -312,8 +313,8 @@ func TestBetweenRefuses(t *testing.T) {
 	}
 }
 
-// TestPortLeavesNothing makes ports into a bridge one after the other on one machine: the interfaces of a port that is gone are no longer
-// counted, and nothing of it is left.
+// TestPortLeavesNothing makes ports into a bridge one after the other on one machine: the interfaces of a port that is
+// gone are no longer counted, and nothing of it is left.
 func TestPortLeavesNothing(t *testing.T) {
 	if !treetest.InNamespace(t) {
 		return

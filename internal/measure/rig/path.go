@@ -21,8 +21,8 @@ type machine interface {
 // machines are those on the way, the near one first.
 type machines []machine
 
-// CPU reads the CPU times of every machine on the way, and of this one those of the threads that carry packets. What they
-// are is found out before anything is read for the first time, so that it is in no trial.
+// CPU reads the CPU times of every machine on the way, and of this one those of the threads that carry packets. What
+// they are is found out before anything is read for the first time, so that it is in no trial.
 func (all machines) CPU(ctx context.Context) ([]measure.MachineTimes, error) {
 	var read []measure.MachineTimes
 	for _, m := range all {
@@ -68,7 +68,8 @@ type setup struct {
 	undo []func() error
 }
 
-// warnAs returns what adds a warning of one end, once: notes of several trials that differ in their figures only are one.
+// warnAs returns what adds a warning of one end, once: notes of several trials that differ in their figures only are
+// one.
 func (s *setup) warnAs(end string) func(measure.Warning) {
 	return func(w measure.Warning) {
 		w.Code = end + "-" + w.Code
@@ -100,8 +101,8 @@ func (s *setup) takeApart() error {
 	return errors.Join(errs...)
 }
 
-// Path is a way between two ends, with a sender and a receiver for each direction. It implements measure.Path. Close it to
-// leave everything as it was found.
+// Path is a way between two ends, with a sender and a receiver for each direction. It implements measure.Path. Close it
+// to leave everything as it was found.
 type Path struct {
 	setup
 	senders   []*sender

@@ -12,8 +12,8 @@ import (
 	"mpps/internal/measure"
 )
 
-// watch is what is known of the threads that carry packets. All processes are looked at once; after that only those that are
-// new, and the threads of QEMU.
+// watch is what is known of the threads that carry packets. All processes are looked at once; after that only those
+// that are new, and the threads of QEMU.
 type watch struct {
 	looks  map[int]int                     // by process: how often its name was looked at
 	kernel map[int]measure.Thread          // kernel threads, by number
@@ -25,8 +25,8 @@ type watch struct {
 // parent's.
 const looksEnough = 2
 
-// threads reads how long the threads that carry packets have run, this program's too; nil where the kernel does not say.
-// Processes that go away meanwhile are left out.
+// threads reads how long the threads that carry packets have run, this program's too; nil where the kernel does not
+// say. Processes that go away meanwhile are left out.
 func (m *Machine) threads() measure.ThreadTimes {
 	if err := m.look(); err != nil {
 		return nil
@@ -42,8 +42,8 @@ func (m *Machine) threads() measure.ThreadTimes {
 			}
 		}
 	}
-	// The clock counts the threads that have ended too, and is that of schedstat: sum_exec_runtime (thread_group_cputime in
-	// kernel/sched/cputime.c). getrusage would count in ticks.
+	// The clock counts the threads that have ended too, and is that of schedstat: sum_exec_runtime
+	// (thread_group_cputime in kernel/sched/cputime.c). getrusage would count in ticks.
 	var own unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &own); err == nil {
 		times[measure.Thread{PID: os.Getpid(), Role: measure.Ourselves, Name: "mpps"}] = measure.ThreadTime{Ran: uint64(own.Nano())}
@@ -51,8 +51,8 @@ func (m *Machine) threads() measure.ThreadTimes {
 	return times
 }
 
-// add reads a thread's schedstat: nanoseconds run, nanoseconds waited, and how often it was given a CPU. Kernels without
-// scheduling statistics have no such file, or zeros.
+// add reads a thread's schedstat: nanoseconds run, nanoseconds waited, and how often it was given a CPU. Kernels
+// without scheduling statistics have no such file, or zeros.
 func (m *Machine) add(times measure.ThreadTimes, t measure.Thread, file string) {
 	text, err := m.read(file)
 	if err != nil {
@@ -138,9 +138,9 @@ func (m *Machine) classify(pid int) {
 	w.kernel[pid] = t
 }
 
-// threadOf tells what a thread of QEMU does; nil for kernel threads of KVM that carry nothing. QEMU names its threads where
-// it is told to (debug-threads=on, as libvirt does). Where it was not, a vCPU is told by the time that it has spent in the
-// guest. What a thread is taken for at first it stays.
+// threadOf tells what a thread of QEMU does; nil for kernel threads of KVM that carry nothing. QEMU names its threads
+// where it is told to (debug-threads=on, as libvirt does). Where it was not, a vCPU is told by the time that it has
+// spent in the guest. What a thread is taken for at first it stays.
 func (m *Machine) threadOf(pid, tid int) *measure.Thread {
 	at := "proc/" + strconv.Itoa(pid) + "/task/" + strconv.Itoa(tid)
 	name, err := m.read(at + "/comm")

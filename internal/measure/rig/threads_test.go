@@ -10,7 +10,8 @@ import (
 	"mpps/internal/measure"
 )
 
-// processes is a tree of files with the threads given as "PID/TID: name, ran, waited, guest ticks". PID 0 stands for a kernel thread.
+// processes is a tree of files with the threads given as "PID/TID: name, ran, waited, guest ticks". PID 0 stands for a
+// kernel thread.
 func processes(t *testing.T, lines ...string) map[string]string {
 	t.Helper()
 	files := map[string]string{}

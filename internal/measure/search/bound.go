@@ -37,8 +37,8 @@ func (b belief) interval() (lo, hi, middle float64) {
 	return b.quantile((1 - Confidence) / 2), b.quantile((1 + Confidence) / 2), b.quantile(0.5)
 }
 
-// settled tells whether trials show that a bound is one: more of their seconds agree than not. best is the tightest of
-// the trials that do.
+// settled reports whether trials show that a bound is one: more of their seconds agree than not. best is the tightest
+// of the trials that do.
 func (h *hunt) settled(b bound) (best Tried, ok bool) {
 	var agree, against float64
 	for _, t := range h.trials {

@@ -16,8 +16,8 @@ const (
 	hope = 0.98
 )
 
-// compliant places the bounds as fast does and proves each lower bound by a final trial, each upper bound by a trial, of
-// any length, that does not pass.
+// compliant places the bounds as fast does and proves each lower bound by a final trial, each upper bound by a trial,
+// of any length, that does not pass.
 func (h *hunt) compliant(ctx context.Context) (belief, error) {
 	b, err := h.rough(ctx)
 	if err != nil {
@@ -154,8 +154,8 @@ func (h *hunt) lower(ctx context.Context, b belief, goal Goal, t Tried) (float64
 	return max((load-lost)*(1-2*sigma-0.0002), load/2), nil
 }
 
-// cap finds the upper bound above a final trial that passed: a load not far above it at which a trial does not pass. It returns
-// a load to prove instead where none of the short trials lost anything.
+// cap finds the upper bound above a final trial that passed: a load not far above it at which a trial does not pass. It
+// returns a load to prove instead where none of the short trials lost anything.
 func (h *hunt) cap(ctx context.Context, b belief, goal Goal, t Tried) (higher float64, err error) {
 	near := t.load() * (1 + 0.98*h.o.Width)
 	if t.load() >= h.o.MaxPPS*(1-1e-9) || h.attempts(purpose{finalTrial, goal.Name}) > finals-1 {
@@ -188,8 +188,8 @@ func (h *hunt) cap(ctx context.Context, b belief, goal Goal, t Tried) (higher fl
 	return near, nil
 }
 
-// proof is the highest load whose final trial passed a goal, below all that did not: the lower bound. With a share of loss
-// allowed, short trials that lost more in a bad second say nothing against a final trial in which it evens out.
+// proof is the highest load whose final trial passed a goal, below all that did not: the lower bound. With a share of
+// loss allowed, short trials that lost more in a bad second say nothing against a final trial in which it evens out.
 func (h *hunt) proof(goal Goal) (best Tried, ok bool) {
 	failed := math.Inf(1)
 	for _, t := range h.trials {

@@ -73,7 +73,7 @@ func (h *hunt) next(b belief) (proposal, bool) {
 	return proposal{}, false
 }
 
-// narrow tells whether the belief leaves room for the bounds beside it.
+// narrow reports whether the belief leaves room for the bounds beside it.
 func (h *hunt) narrow(b belief) bool {
 	lo, hi, _ := b.interval()
 	return hi/lo-1 <= 0.6*h.o.Width

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// steps is how many trials are put aside and repeated because they took a time far from the one asked for: with more it is how
-// the generator works.
+// steps is how many trials are put aside and repeated because they took a time far from the one asked for: with more it
+// is how the generator works.
 const steps = 2
 
 // hunt is a search under way.
@@ -21,8 +21,8 @@ type hunt struct {
 	steps  int        // trials put aside because a clock seems to have been set while they ran
 }
 
-// try does a trial; loads beyond those allowed are brought to the limit. Generators that pace in batches fall short by some
-// percent, always by about the same: they are asked for as much more.
+// try does a trial; loads beyond those allowed are brought to the limit. Generators that pace in batches fall short by
+// some percent, always by about the same: they are asked for as much more.
 func (h *hunt) try(ctx context.Context, pps, seconds float64, p purpose) (Tried, error) {
 	ask := Trial{PPS: min(max(pps*max(1, min(h.lags[0], h.lags[1])), h.o.MinPPS), h.o.MaxPPS), FrameBytes: h.o.FrameBytes, Seconds: seconds}
 	if h.o.Progress != nil {
@@ -52,13 +52,13 @@ func (h *hunt) try(ctx context.Context, pps, seconds float64, p purpose) (Tried,
 	return t, nil
 }
 
-// afford tells whether the budget has room for so many seconds more.
+// afford reports whether the budget has room for so many seconds more.
 func (h *hunt) afford(seconds float64) bool {
 	h.ended = h.ended || h.spent+seconds > h.o.Budget.Seconds()
 	return !h.ended
 }
 
-// clean tells whether a trial lost nothing but what is lost at any load.
+// clean reports whether a trial lost nothing but what is lost at any load.
 func (h *hunt) clean(t Tried) bool {
 	if t.lossless() {
 		return true
@@ -67,7 +67,7 @@ func (h *hunt) clean(t Tried) bool {
 	return h.floor > 0 && float64(t.Outcome.Sent-t.Outcome.Received) <= expected+4*math.Sqrt(expected)+1
 }
 
-// passes tells whether a trial meets a goal.
+// passes reports whether a trial meets a goal.
 func (h *hunt) passes(t Tried, loss float64) bool {
 	if loss == 0 {
 		return h.clean(t)

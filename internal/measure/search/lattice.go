@@ -38,9 +38,10 @@ func suggested(trials []seen) []hypothesis {
 	return all
 }
 
-// others are the capacities that odd seconds may have: none in particular, or one of the three that trials suggest the most, each
-// taken to have had one odd second or nothing else. What several suggest is as exact as they are together. What only one long
-// trial suggests, if one of its seconds was odd, is no suggestion yet: any buffer would look like that.
+// others are the capacities that odd seconds may have: none in particular, or one of the three that trials suggest the
+// most, each taken to have had one odd second or nothing else. What several suggest is as exact as they are together.
+// What only one long trial suggests, if one of its seconds was odd, is no suggestion yet: any buffer would look like
+// that.
 func others(trials []seen, h hypothesis) []float64 {
 	type suggestion struct{ capacity, weight float64 } // weight 1: as exact as a trial of one second tells it
 	var found []suggestion
@@ -83,8 +84,8 @@ type point struct {
 	sigma                             float64
 }
 
-// around adds the hypotheses near one, with their prior weight: of a capacity the same for each relative step; of buffers
-// as the inverse of their length, from 2 ms to some 0.2 s; of a collapse the same from nothing to all.
+// around adds the hypotheses near one, with their prior weight: of a capacity the same for each relative step; of
+// buffers as the inverse of their length, from 2 ms to some 0.2 s; of a collapse the same from nothing to all.
 func (h hypothesis) around(all map[point]hypothesis) {
 	s := math.Hypot(h.sigma, slack)
 	known, other := 1-priorOther, 0

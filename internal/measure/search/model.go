@@ -18,8 +18,8 @@ type hypothesis struct {
 	weight float64 // of all hypotheses together: 1
 }
 
-// The kinds of noise that are thought possible, and shares of the seconds that are not typical (a stall, another state),
-// each with its prior weight.
+// The kinds of noise that are thought possible, and shares of the seconds that are not typical (a stall, another
+// state), each with its prior weight.
 var (
 	sigmas = []struct{ sigma, prior float64 }{{1e-4, 0.25}, {3e-4, 0.15}, {1e-3, 0.2}, {2e-3, 0.1}, {4e-3, 0.1}, {1e-2, 0.1}, {3e-2, 0.06}, {1e-1, 0.04}}
 	odds   = [...]struct{ share, prior float64 }{{0.01, 0.4}, {0.05, 0.3}, {0.15, 0.2}, {0.35, 0.1}}
@@ -28,11 +28,13 @@ var (
 const (
 	// slack is what no trial is believed beyond: clocks, counters and the model itself are not better, relative.
 	slack = 1.5e-4
-	// oddDensity is the density of what a trial with odd seconds forwards, per relative unit: anywhere within a quarter.
+	// oddDensity is the density of what a trial with odd seconds forwards, per relative unit: anywhere within a
+	// quarter.
 	oddDensity = 2.0
 	// oddLossless is the chance of a trial with odd seconds to lose nothing.
 	oddLossless = 0.3
-	// priors of the families: with a buffer, with a collapse; the rest is neither. And of odd seconds that are all alike.
+	// priors of the families: with a buffer, with a collapse; the rest is neither. And of odd seconds that are all
+	// alike.
 	priorBuffer, priorCollapse, priorOther = 0.2, 0.1, 0.3
 	// priorMore is that of odd seconds that carry more than typical ones, relative to those that carry less.
 	priorMore = 0.2
@@ -53,8 +55,8 @@ func see(t Tried) seen {
 	return s
 }
 
-// weigh works out how likely so many odd seconds are: half as if each second were odd by itself (stalls), half as if the
-// trial were so as a whole (states that last).
+// weigh works out how likely so many odd seconds are: half as if each second were odd by itself (stalls), half as if
+// the trial were so as a whole (states that last).
 func (s *seen) weigh() {
 	n := max(1, int(math.Round(s.seconds)))
 	for i, o := range odds {

@@ -82,7 +82,7 @@ func variance(sample []hypothesis, weights []float64) float64 {
 	return max(0, second/sum-square(first/sum))
 }
 
-// split tells whether the belief is in parts: what lies between them is not believed.
+// split reports whether the belief is in parts: what lies between them is not believed.
 func (b belief) split() bool {
 	s := b.sample(40)
 	var gap float64

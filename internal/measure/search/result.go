@@ -16,11 +16,12 @@ type Result struct {
 	Trials  int     `json:"trials"`
 	// LossySeconds are those of trials at or below the NDR's lower bound that lost packets: with stalls there are some.
 	LossySeconds float64 `json:"lossy_seconds"`
-	// Worst is the least rate that any second may have carried, packets per second: what a trial lost beyond the usual, taken to
-	// have been lost in one second. 0: no trial lost so much.
+	// Worst is the least rate that any second may have carried, packets per second: what a trial lost beyond the usual,
+	// taken to have been lost in one second. 0: no trial lost so much.
 	WorstPPS  float64 `json:"worst_second_pps,omitempty"`
 	FloorRate float64 `json:"loss_floor,omitempty"` // share of packets that is lost at any load
-	// Irregular says that trials contradict each other or the bounds could not be had as they should be, and Remarks how.
+	// Irregular says that trials contradict each other or the bounds could not be had as they should be, and Remarks
+	// how.
 	Irregular  bool     `json:"irregular"`
 	Remarks    []string `json:"remarks"`
 	Deviations []string `json:"deviations"` // from RFC 2544 section 26.1

@@ -72,8 +72,8 @@ func (o Options) Check() error {
 	return nil
 }
 
-// Run searches. An ended context or a failing device ends it early: what is known by then is returned, marked partial, with the
-// error.
+// Run searches. An ended context or a failing device ends it early: what is known by then is returned, marked partial,
+// with the error.
 func Run(ctx context.Context, device Device, o Options) (*Result, error) {
 	if err := o.Check(); err != nil {
 		return nil, err

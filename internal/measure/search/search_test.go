@@ -55,8 +55,8 @@ func simulate(t *testing.T, mode Mode, kind string, n int) *Result {
 	return r
 }
 
-// What a search may take and err, on 20 hidden capacities. The figures are what it has to reach: a third of the
-// seconds that MLRsearch 1.2.1 takes with the goals of CSIT, and its errors ('make bench-search' has both side by side).
+// What a search may take and err, on 20 hidden capacities. The figures are what it has to reach: a third of the seconds
+// that MLRsearch 1.2.1 takes with the goals of CSIT, and its errors ('make bench-search' has both side by side).
 func TestFast(t *testing.T) {
 	for _, c := range []struct {
 		kind                 string

@@ -44,7 +44,8 @@ func (t Tried) rate() float64 { return float64(t.Outcome.Received) / t.Outcome.S
 // short tells that the generator sent clearly less than it was asked to.
 func (t Tried) short() bool { return t.load() < 0.95*t.PPS }
 
-// stepped tells that as many packets were sent as were to be, but in a time far from that of the trial: a clock was set.
+// stepped tells that as many packets were sent as were to be, but in a time far from that of the trial: a clock was
+// set.
 func (t Tried) stepped() bool {
 	sent := float64(t.Outcome.Sent) / (t.PPS * t.Seconds)
 	return sent > 0.9 && sent < 1.1 && (t.Outcome.Seconds > 1.5*t.Seconds || t.Outcome.Seconds < 0.7*t.Seconds)

@@ -22,8 +22,8 @@ import (
 	"mpps/internal/measure/traffic"
 )
 
-// BenchmarkWatching measures what watching costs a path that one core carries at its highest rate: generator, veth, bridge,
-// veth, counter. What it costs to load the program is told apart: that is done once, before.
+// BenchmarkWatching measures what watching costs a path that one core carries at its highest rate: generator, veth,
+// bridge, veth, counter. What it costs to load the program is told apart: that is done once, before.
 func BenchmarkWatching(b *testing.B) {
 	s := newScene(b, 0)
 	from := s.guest("g0")
@@ -62,8 +62,8 @@ func BenchmarkWatching(b *testing.B) {
 	turns(ctx, b, s)
 }
 
-// BenchmarkWatchingContended measures what watching costs where two CPUs take turns at one lock all the time: that of a queue
-// discipline between two queues of a tap and the NIC. Waits are counted too then, and come to more than packets.
+// BenchmarkWatchingContended measures what watching costs where two CPUs take turns at one lock all the time: that of a
+// queue discipline between two queues of a tap and the NIC. Waits are counted too then, and come to more than packets.
 func BenchmarkWatchingContended(b *testing.B) {
 	cpus := allowed(b)
 	if len(cpus) < 2 {
@@ -94,8 +94,8 @@ func BenchmarkWatchingContended(b *testing.B) {
 	turns(ctx, b, s)
 }
 
-// turns makes rounds (-benchtime 30x makes thirty), each with a turn of each way to watch and one of none, in an order of its own; told are
-// the medians of the rounds' ratios with their intervals.
+// turns makes rounds (-benchtime 30x makes thirty), each with a turn of each way to watch and one of none, in an order
+// of its own; told are the medians of the rounds' ratios with their intervals.
 func turns(ctx context.Context, b *testing.B, s *scene) {
 	const turn = 2 * time.Second
 	// A turn is judged by packets per second, and by packets per second of CPU time of all that generates, carries and

@@ -10,8 +10,8 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// capture counts what arrives on each receive queue of the wire's end, by tag: an XDP program in the driver, which is handed
-// the number of the ring that a frame came through.
+// capture counts what arrives on each receive queue of the wire's end, by tag: an XDP program in the driver, which is
+// handed the number of the ring that a frame came through.
 type capture struct {
 	matrix, sum *ebpf.Map
 	all         *ebpf.Map // with what the test has not marked

@@ -12,8 +12,8 @@ import (
 	"mpps/internal/advise/queuepath"
 )
 
-// counted is what devices' own counters tell of an interval, where packets themselves cannot be watched: what each queue carried,
-// where drivers count by queue, and no more. why is why not more.
+// counted is what devices' own counters tell of an interval, where packets themselves cannot be watched: what each
+// queue carried, where drivers count by queue, and no more. why is why not more.
 func counted(ctx context.Context, c Config, v *inventory, why error) (*queuepath.Observation, error) {
 	began := time.Now()
 	before, err := v.counters()

@@ -26,7 +26,7 @@ func newInventory(ns namespace, h *facts.Host) *inventory {
 	return &inventory{ns: ns, host: h, devices: map[int]queuepath.Device{}, loops: map[int]bool{}, tunnels: maps.Clone(standardTunnels), xdp: map[string]bool{}, marks: map[int]uint64{}}
 }
 
-// refresh reads the devices anew. One that is gone stays known: it may stand in rows.
+// refresh reads the devices again. One that is gone stays known: it may stand in rows.
 func (v *inventory) refresh() error {
 	return v.ns.do(func() error {
 		all, err := links()
@@ -108,8 +108,9 @@ func (v *inventory) device(l netdev, names map[int]string, all []netdev) queuepa
 	return d
 }
 
-// receiving are the kinds of devices, beside those with a wire or a guest behind them, that hand packets to the stack themselves, so that
-// what has their index as skb_iif was seen there. Bonds, VLANs and the like only rename what another device handed over.
+// receiving are the kinds of devices, beside those with a wire or a guest behind them, that hand packets to the stack
+// themselves, so that what has their index as skb_iif was seen there. Bonds, VLANs and the like only rename what
+// another device handed over.
 var receiving = []string{"bridge", "tun", "vxlan", "geneve", "gretap", "ip6gretap", "gre", "ip6gre", "ipip", "sit", "ip6tnl"}
 
 // flags is what the program must know of a device (bpf/watch.bpf.c).
@@ -133,8 +134,8 @@ func flags(d *queuepath.Device) uint32 {
 
 const flagSkip = 8
 
-// requeued is what devices' queue disciplines got back since they were seen first. A counter that was set up anew meanwhile
-// counts from 0.
+// requeued is what devices' queue disciplines got back since they were seen first. A counter that was set up again
+// meanwhile counts from 0.
 func (v *inventory) requeued() ([]queuepath.Requeues, error) {
 	var list []queuepath.Requeues
 	err := v.ns.do(func() error {

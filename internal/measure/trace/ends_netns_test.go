@@ -112,7 +112,8 @@ func held(t *testing.T, pid int) (programs, links, maps []int) {
 	return programs, links, maps
 }
 
-// TestMemory: what the tables take at most is what is documented: a little more than 23 MiB, most of it at once, and little for each CPU.
+// TestMemory: what the tables take at most is what is documented: a little more than 23 MiB, most of it at once, and
+// little for each CPU.
 func TestMemory(t *testing.T) {
 	s := newScene(t, 0)
 	n, err := openNamespace(s.host)
@@ -157,8 +158,8 @@ func TestRowsOverflow(t *testing.T) {
 	}
 }
 
-// TestNewDevice: a guest that comes while packets are watched is counted from then on, and what passed before its device was
-// known is told as lost.
+// TestNewDevice: a guest that comes while packets are watched is counted from then on, and what passed before its
+// device was known is told as lost.
 func TestNewDevice(t *testing.T) {
 	s := newScene(t, 0)
 	var sent uint64

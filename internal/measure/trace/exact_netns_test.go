@@ -12,9 +12,9 @@ import (
 	"mpps/internal/advise/queuepath"
 )
 
-// TestPacketExact sends a million frames from the four queues of a guest through a bridge, and through a VXLAN device, to the
-// four queues of a NIC. What is claimed of every pair of queues must equal what was written to the one and what a program on
-// the other counted: the tag of a frame is the queue that it was written to.
+// TestPacketExact sends a million frames from the four queues of a guest through a bridge, and through a VXLAN device,
+// to the four queues of a NIC. What is claimed of every pair of queues must equal what was written to the one and what
+// a program on the other counted: the tag of a frame is the queue that it was written to.
 func TestPacketExact(t *testing.T) {
 	for name, tunnelQueues := range map[string]int{"bridge": 0, "vxlan of one queue": 1, "vxlan of four queues": 4} {
 		t.Run(name, func(t *testing.T) {

@@ -34,8 +34,8 @@ func (s *scene) xps(sets ...setting.CPUSet) {
 	})
 }
 
-// TestPlantedFaults: what is wrong with a path of real packets is found and named first, with its cause; of a healthy path nothing is
-// said. Guests are taps that the test writes to, the NIC is a veth of four queues.
+// TestPlantedFaults: what is wrong with a path of real packets is found and named first, with its cause; of a healthy
+// path nothing is said. Guests are taps that the test writes to, the NIC is a veth of four queues.
 func TestPlantedFaults(t *testing.T) {
 	cpus := allowed(t)
 	if len(cpus) < 2 {

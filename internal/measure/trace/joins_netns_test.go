@@ -12,8 +12,9 @@ import (
 	"mpps/internal/advise/queuepath"
 )
 
-// TestNotJoined: a device that comes while packets are watched has frames whose socket buffers were those of another device's a
-// moment ago, which ended on this host. None of them is taken for one of those, be it plain or through a tunnel, in windows or not.
+// TestNotJoined: a device that comes while packets are watched has frames whose socket buffers were those of another
+// device's a moment ago, which ended on this host. None of them is taken for one of those, be it plain or through a
+// tunnel, in windows or not.
 func TestNotJoined(t *testing.T) {
 	for name, c := range map[string]struct {
 		tunnelQueues int
@@ -62,7 +63,8 @@ func TestNotJoined(t *testing.T) {
 	}
 }
 
-// TestRenamed: a device that only renames what another handed to the stack (here a macvlan, as bonds and VLANs do) does not cut ways.
+// TestRenamed: a device that only renames what another handed to the stack (here a macvlan, as bonds and VLANs do) does
+// not cut ways.
 func TestRenamed(t *testing.T) {
 	const frames = 2000
 	s := newScene(t, 0)

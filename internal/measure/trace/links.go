@@ -23,16 +23,16 @@ type netdev struct {
 	tx, rx int // queues that it was made with; in use may be fewer
 }
 
-// vxlanLink and greLink are the attributes of the device that a tunnel is bound to (include/uapi/linux/if_link.h, if_tunnel.h),
-// tunType that of a tun device's type, 1 for TUN and 2 for TAP.
+// vxlanLink and greLink are the attributes of the device that a tunnel is bound to (include/uapi/linux/if_link.h,
+// if_tunnel.h), tunType that of a tun device's type, 1 for TUN and 2 for TAP.
 const (
 	vxlanLink = unix.IFLA_VXLAN_LINK
 	greLink   = 1
 	tunType   = 3
 )
 
-// links reads the link table of the calling thread's namespace in one dump, without details of virtual functions: with them
-// one device's message can outgrow what an attribute holds, and the whole dump fails.
+// links reads the link table of the calling thread's namespace in one dump, without details of virtual functions: with
+// them one device's message can outgrow what an attribute holds, and the whole dump fails.
 func links() ([]netdev, error) {
 	messages, err := dump(unix.RTM_GETLINK, make([]byte, unix.SizeofIfInfomsg))
 	if err != nil {

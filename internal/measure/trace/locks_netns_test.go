@@ -18,7 +18,8 @@ import (
 	"mpps/internal/advise/queuepath"
 )
 
-// contenders are as many CPUs as it takes to see one of them wait: on a machine of its own three, since the first is not told of.
+// contenders are as many CPUs as it takes to see one of them wait: on a machine of its own three, since the first is
+// not told of.
 func contenders(t *testing.T) int {
 	t.Helper()
 	n := 2
@@ -31,8 +32,8 @@ func contenders(t *testing.T) int {
 	return n
 }
 
-// TestContention: CPUs send through one queue discipline with a lock. Waits for the lock of the NIC's queue discipline are
-// seen, and without one, on a device that takes no lock, none are.
+// TestContention: CPUs send through one queue discipline with a lock. Waits for the lock of the NIC's queue discipline
+// are seen, and without one, on a device that takes no lock, none are.
 func TestContention(t *testing.T) {
 	senders := contenders(t)
 	s := newScene(t, 0)
@@ -103,8 +104,8 @@ func TestContention(t *testing.T) {
 	}
 }
 
-// TestSparing: programs run for each lock that anybody in the kernel waits for. Where that comes to more than its part of the time, they
-// are attached in windows only; a wait that was not over at the end of a window is none of the next.
+// TestSparing: programs run for each lock that anybody in the kernel waits for. Where that comes to more than its part
+// of the time, they are attached in windows only; a wait that was not over at the end of a window is none of the next.
 func TestSparing(t *testing.T) {
 	s := newScene(t, 0)
 	attached := func() int {
@@ -151,8 +152,9 @@ func TestSparing(t *testing.T) {
 	}
 }
 
-// TestBusy: a NIC whose ring is full gives packets back to its queue discipline, which sends them once more. Each is counted once,
-// and the requeues are told. The wire's end is emptied by a thread of its own that shares its CPU with the sender.
+// TestBusy: a NIC whose ring is full gives packets back to its queue discipline, which sends them once more. Each is
+// counted once, and the requeues are told. The wire's end is emptied by a thread of its own that shares its CPU with
+// the sender.
 func TestBusy(t *testing.T) {
 	for name, tunnelQueues := range map[string]int{"bridge": 0, "vxlan": 2} {
 		t.Run(name, func(t *testing.T) { testBusy(t, newScene(t, tunnelQueues)) })
@@ -205,8 +207,8 @@ func testBusy(t *testing.T, s *scene) {
 	}
 }
 
-// TestTransmitLock: a device that takes its queue's lock is told from those that take none, and what CPUs wait for it is seen
-// as a wait for that queue.
+// TestTransmitLock: a device that takes its queue's lock is told from those that take none, and what CPUs wait for it
+// is seen as a wait for that queue.
 func TestTransmitLock(t *testing.T) {
 	senders := contenders(t)
 	s := newScene(t, 0)

@@ -16,8 +16,8 @@ import (
 	"mpps/internal/advise/queuepath"
 )
 
-// TestMacvtap: what a guest sends through a macvtap is transmitted on it, and goes on to the device below: out of the host, by
-// the guest, and not the host's own.
+// TestMacvtap: what a guest sends through a macvtap is transmitted on it, and goes on to the device below: out of the
+// host, by the guest, and not the host's own.
 func TestMacvtap(t *testing.T) {
 	const frames = 2_000
 	s := newScene(t, 0)

@@ -16,14 +16,16 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// TestMendedFaults: a fault of real packets is found and named first, and where its cause is gone nothing is said any more.
+// TestMendedFaults: a fault of real packets is found and named first, and where its cause is gone nothing is said any
+// more.
 func TestMendedFaults(t *testing.T) {
 	cpus := allowed(t)
 	if len(cpus) < 2 {
 		t.Skip("needs two CPUs: who sends by which queue is told by CPU")
 	}
 	const rounds = 10_000
-	// each sends rounds frames of one flow by the tap's queue and from the CPU that are told for them, again every hundred frames.
+	// each sends rounds frames of one flow by the tap's queue and from the CPU that are told for them, again every
+	// hundred frames.
 	each := func(s *scene, tap []int, at func(i int) (queue, cpu int)) {
 		restore := pin(t)
 		defer restore()

@@ -34,9 +34,9 @@ func (n namespace) file() string {
 	return filepath.Join("/run/netns", n.name)
 }
 
-// do calls f on a thread that is in the namespace and sees its devices in /sys. Which devices a sysfs shows is decided by the
-// namespace of who mounted it (fs/sysfs/mount.c), so a foreign one gets a mount of its own, in a mount namespace of that thread.
-// The thread ends with f.
+// do calls f on a thread that is in the namespace and sees its devices in /sys. Which devices a sysfs shows is decided
+// by the namespace of who mounted it (fs/sysfs/mount.c), so a foreign one gets a mount of its own, in a mount namespace
+// of that thread. The thread ends with f.
 func (n namespace) do(f func() error) error {
 	if n.name == "" {
 		return f()

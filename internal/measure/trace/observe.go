@@ -184,7 +184,8 @@ func vhost(h *facts.Host, ns namespace) []queuepath.Vhost {
 	return all
 }
 
-// lastCPU is where a thread ran last: now, or where it is gone when the machine was looked at (proc(5), field 39 of stat).
+// lastCPU is where a thread ran last: now, or where it is gone when the machine was looked at (proc(5), field 39 of
+// stat).
 func lastCPU(t facts.Thread) int {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", t.TID))
 	if err != nil {

@@ -35,7 +35,8 @@ type program struct {
 // errNoBTF says that the kernel does not describe its structures, without which their fields are not found.
 var errNoBTF = errors.New("this kernel does not describe its structures (BTF, CONFIG_DEBUG_INFO_BTF)")
 
-// load loads the programs for a namespace, as c wants them. What cannot be is in the error, waits for locks alone in noWaits.
+// load loads the programs for a namespace, as c wants them. What cannot be is in the error, waits for locks alone in
+// noWaits.
 func load(ns namespace, c Config) (*program, error) {
 	kernel, err := btf.LoadKernelSpec()
 	if err = cmp.Or(c.btf, err); err != nil {
@@ -75,9 +76,10 @@ func load(ns namespace, c Config) (*program, error) {
 	return p, nil
 }
 
-// notLoaded says why the programs were not loaded. For want of privilege that is all there is to say: which map was refused first, and
-// the library's advice on memory limits, are beside the point. Tracing programs may read the kernel's ticks (bpf_jiffies64) since Linux
-// 5.9 (commit 72e2b2b66f9c); their tracepoints are in BTF since 5.7, and programs on them since 5.5.
+// notLoaded says why the programs were not loaded. For want of privilege that is all there is to say: which map was
+// refused first, and the library's advice on memory limits, are beside the point. Tracing programs may read the
+// kernel's ticks (bpf_jiffies64) since Linux 5.9 (commit 72e2b2b66f9c); their tracepoints are in BTF since 5.7, and
+// programs on them since 5.5.
 func notLoaded(err error) error {
 	if os.Geteuid() != 0 {
 		for _, refusal := range []error{unix.EPERM, unix.EACCES} {
@@ -99,8 +101,8 @@ func jiffies(d time.Duration) (uint32, error) {
 	return uint32(max(d.Nanoseconds()/max(tick.Nano(), 1), 1)), nil
 }
 
-// locklessBit is the bit of net_device.features that says that a device is sent to without its queue's lock, where it is not a
-// field of its own: its number differs between kernels. 0 where there is none.
+// locklessBit is the bit of net_device.features that says that a device is sent to without its queue's lock, where it
+// is not a field of its own: its number differs between kernels. 0 where there is none.
 func locklessBit(kernel *btf.Spec) uint64 {
 	var dev *btf.Struct
 	if err := kernel.TypeByName("net_device", &dev); err == nil && hasMember(dev, "lltx") {
@@ -146,8 +148,8 @@ func (p *program) attachTo(names ...string) ([]link.Link, error) {
 	return all, nil
 }
 
-// attach begins to see packets, and counts none yet. It can take long where the tracepoints were in use a moment ago: the kernel
-// waits for a grace period (kernel/tracepoint.c, tp_rcu_cond_sync).
+// attach begins to see packets, and counts none yet. It can take long where the tracepoints were in use a moment ago:
+// the kernel waits for a grace period (kernel/tracepoint.c, tp_rcu_cond_sync).
 func (p *program) attach() error {
 	p.patching = 0
 	if p.sparing {
@@ -175,9 +177,9 @@ func (p *program) detach() (time.Duration, error) {
 	return held, err
 }
 
-// attachWaits begins to see waits for locks. The tracepoints stand at many places of the kernel, each of which is changed while all
-// CPUs are interrupted: some 3 ms, and as much to detach, where those of packets take 0.4 ms. A wait that was not over when they
-// were detached is forgotten.
+// attachWaits begins to see waits for locks. The tracepoints stand at many places of the kernel, each of which is
+// changed while all CPUs are interrupted: some 3 ms, and as much to detach, where those of packets take 0.4 ms. A wait
+// that was not over when they were detached is forgotten.
 func (p *program) attachWaits() (err error) {
 	began := time.Now()
 	none := make([]watchWait, ebpf.MustPossibleCPU())

@@ -37,8 +37,8 @@ func byQueue(device string, statistics map[string]uint64) map[queuepath.Queue]am
 	return queues
 }
 
-// readCounters reads what each queue of a device of the calling thread's namespace has carried. A direction with one queue is
-// told by the device's own counters; one with several that its driver does not tell apart is queue −1.
+// readCounters reads what each queue of a device of the calling thread's namespace has carried. A direction with one
+// queue is told by the device's own counters; one with several that its driver does not tell apart is queue −1.
 func readCounters(d *queuepath.Device) (map[queuepath.Queue]amount, error) {
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

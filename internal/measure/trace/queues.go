@@ -9,8 +9,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// queuesOf is what sysfs tells of a device: queues in use, CPUs by transmit queue where XPS is set, NUMA node, and whether
-// hardware, or something like it, stands behind.
+// queuesOf is what sysfs tells of a device: queues in use, CPUs by transmit queue where XPS is set, NUMA node, and
+// whether hardware, or something like it, stands behind.
 type queuesOf struct {
 	rx, tx   int
 	xps      []setting.CPUSet

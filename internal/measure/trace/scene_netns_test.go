@@ -20,8 +20,9 @@ import (
 	"mpps/internal/advise/queuepath"
 )
 
-// scene is a host in a network namespace: taps of guests that the test itself plays, a bridge, a veth as NIC whose other end,
-// in a namespace of its own, counts what arrives on each queue, and between bridge and NIC a VXLAN device, or nothing.
+// scene is a host in a network namespace: taps of guests that the test itself plays, a bridge, a veth as NIC whose
+// other end, in a namespace of its own, counts what arrives on each queue, and between bridge and NIC a VXLAN device,
+// or nothing.
 type scene struct {
 	t        testing.TB
 	host     string // name of the namespace
@@ -141,8 +142,8 @@ func (s *scene) inHost(f func() error) {
 	s.must(n.do(f))
 }
 
-// tap makes a tap with so many queues, as a guest's QEMU would, and makes it a port of the bridge. What is written to a file
-// comes in on the queue of its number, and what the host sends to that queue is read from it.
+// tap makes a tap with so many queues, as a guest's QEMU would, and makes it a port of the bridge. What is written to a
+// file comes in on the queue of its number, and what the host sends to that queue is read from it.
 func (s *scene) tap(name string, queues int) []int {
 	s.t.Helper()
 	var files []int
@@ -226,8 +227,8 @@ func frame(flow int, tag byte) []byte {
 	return f
 }
 
-// send writes a frame to a queue of a tap. Now and then it waits until all that was written has come to the wire, so that no
-// ring on the way overflows.
+// send writes a frame to a queue of a tap. Now and then it waits until all that was written has come to the wire, so
+// that no ring on the way overflows.
 func (s *scene) send(fd int, f []byte) {
 	s.t.Helper()
 	if _, err := unix.Write(fd, f); err != nil {

@@ -9,9 +9,9 @@ import (
 	"mpps/internal/advise/queuepath"
 )
 
-// TestCutOnTheWay: guests hand over frames that are cut into several packets, and the NIC cannot cut them, so that the kernel
-// does between the last device that sees the whole and the NIC: each piece still has its way, also behind a tunnel, and the
-// packets of the whole are counted as many.
+// TestCutOnTheWay: guests hand over frames that are cut into several packets, and the NIC cannot cut them, so that the
+// kernel does between the last device that sees the whole and the NIC: each piece still has its way, also behind a
+// tunnel, and the packets of the whole are counted as many.
 func TestCutOnTheWay(t *testing.T) {
 	for name, tunnelQueues := range map[string]int{"bridge": 0, "vxlan": 4} {
 		t.Run(name, func(t *testing.T) {

@@ -22,8 +22,9 @@ const (
 	inOpaque // many flows that cannot be told apart
 )
 
-// standardTunnels are the ports that tunnels have without a device on this host to tell: a guest may end them, or another namespace.
-// They are IANA's, and 8472, which Linux took for VXLAN before there was one (drivers/net/vxlan/vxlan_core.c, vxlan_port).
+// standardTunnels are the ports that tunnels have without a device on this host to tell: a guest may end them, or
+// another namespace. They are IANA's, and 8472, which Linux took for VXLAN before there was one
+// (drivers/net/vxlan/vxlan_core.c, vxlan_port).
 var standardTunnels = map[uint16]inside{
 	4789: inVXLAN, 8472: inVXLAN, 4790: inVXLANGPE, 6081: inGeneve, 6080: inGUE, 4754: inFoUGRE,
 	1194: inOpaque, // OpenVPN
@@ -44,8 +45,8 @@ type tunnelPort struct {
 	in   inside
 }
 
-// Attributes of tunnels that can be put into UDP (include/uapi/linux/if_tunnel.h): those of GRE, and of all else, which has them one later.
-// The type of the encapsulation is enum tunnel_encap_types.
+// Attributes of tunnels that can be put into UDP (include/uapi/linux/if_tunnel.h): those of GRE, and of all else, which
+// has them one later. The type of the encapsulation is enum tunnel_encap_types.
 const (
 	greEncapType = 14
 	ipEncapType  = 15

@@ -9,10 +9,11 @@ import (
 	"mpps/internal/advise/queuepath"
 )
 
-// Waits for locks are told by the tracepoint contention_begin, which a CPU comes to when it queues. On a machine of its own the first that
-// waits does not queue: it spins on the pending bit, and is through before the tracepoint (kernel/locking/qspinlock.c,
-// queued_spin_lock_slowpath). So of two CPUs that take turns at a lock next to nothing is seen, and of more one less. As a guest with
-// paravirtual spinlocks every CPU that waits queues; with other hypervisors none does (arch/x86, virt_spin_lock).
+// Waits for locks are told by the tracepoint contention_begin, which a CPU comes to when it queues. On a machine of its
+// own the first that waits does not queue: it spins on the pending bit, and is through before the tracepoint
+// (kernel/locking/qspinlock.c, queued_spin_lock_slowpath). So of two CPUs that take turns at a lock next to nothing is
+// seen, and of more one less. As a guest with paravirtual spinlocks every CPU that waits queues; with other hypervisors
+// none does (arch/x86, virt_spin_lock).
 
 // paravirtual are the hypervisors for which Linux has such spinlocks.
 var paravirtual = []string{"kvm", "xen", "hyperv"}
@@ -41,7 +42,7 @@ func untold(virtual, arch string) queuepath.Unseen {
 	return first
 }
 
-// guestFlag tells whether a processor says that it is a virtual one.
+// guestFlag reports whether a processor says that it is a virtual one.
 func guestFlag(cpuinfo string) bool {
 	for line := range strings.Lines(cpuinfo) {
 		if name, flags, _ := strings.Cut(line, ":"); strings.TrimSpace(name) == "flags" {

@@ -8,7 +8,8 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// TestUntold: on a machine of its own, and as a guest without paravirtual spinlocks, it is said that waits are not all that there are.
+// TestUntold: on a machine of its own, and as a guest without paravirtual spinlocks, it is said that waits are not all
+// that there are.
 func TestUntold(t *testing.T) {
 	for _, c := range []struct{ virtual, arch, why string }{
 		{"", "amd64", "queue behind it"}, {"", "arm64", "queue behind it"}, {"kvm", "arm64", "queue behind it"},

@@ -33,12 +33,12 @@ type Config struct {
 	begun func()
 }
 
-// The usual way is to look in windows: a tracepoint with a program costs every packet some 50 ns, and counting it as much
-// again. share is how much of the busiest CPU's time watching may take, windows and all. Where all of the time costs less than
-// that, the windows follow on each other; the busier the path, the shorter they are, and the longer the pauses. Each begins
-// with a lead in which packets' ways are remembered but not counted, so that what was already on its way is not taken for packets
-// without one. Few long ones are better than many short ones: to attach and to detach interrupts all CPUs, also those that are
-// kept for guests (arch/x86/kernel/alternative.c, text_poke_sync).
+// The usual way is to look in windows: a tracepoint with a program costs every packet some 50 ns, and counting it as
+// much again. share is how much of the busiest CPU's time watching may take, windows and all. Where all of the time
+// costs less than that, the windows follow on each other; the busier the path, the shorter they are, and the longer the
+// pauses. Each begins with a lead in which packets' ways are remembered but not counted, so that what was already on
+// its way is not taken for packets without one. Few long ones are better than many short ones: to attach and to detach
+// interrupts all CPUs, also those that are kept for guests (arch/x86/kernel/alternative.c, text_poke_sync).
 const (
 	share    = 0.01
 	cycle    = 250 * time.Millisecond // from window to window, unless shortest needs more
@@ -50,8 +50,8 @@ const (
 // eventCost is what one run of the program costs at most where the kernel does not measure it.
 const eventCost = 300 * time.Nanosecond
 
-// Watch watches the queues for a time, or until ctx ends, and tells what it saw. Without what it needs of the kernel it tells
-// devices' queues from their counters, and in Unseen what could not be seen.
+// Watch watches the queues for a time, or until ctx ends, and tells what it saw. Without what it needs of the kernel it
+// tells devices' queues from their counters, and in Unseen what could not be seen.
 func Watch(ctx context.Context, c Config) (*queuepath.Observation, error) {
 	if c.For <= 0 || c.For > time.Hour {
 		return nil, fmt.Errorf("watch for %v: expected more than nothing and at most an hour", c.For)
@@ -80,7 +80,8 @@ func Watch(ctx context.Context, c Config) (*queuepath.Observation, error) {
 	return o, errors.Join(err, p.close())
 }
 
-// privileged makes a refusal for want of privilege a PrivilegeError. Root is refused for other reasons, such as lockdown.
+// privileged makes a refusal for want of privilege a PrivilegeError. Root is refused for other reasons, such as
+// lockdown.
 func privileged(err error) error {
 	if os.Geteuid() != 0 && (errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES)) {
 		return &PrivilegeError{err}
@@ -129,8 +130,8 @@ func (w *watcher) run(ctx context.Context) error {
 	return err
 }
 
-// inTime calls f on a thread that goes before others, so that windows end when they should on a machine that has more to do than
-// CPUs. It sleeps nearly all of the time. The thread ends with f.
+// inTime calls f on a thread that goes before others, so that windows end when they should on a machine that has more
+// to do than CPUs. It sleeps nearly all of the time. The thread ends with f.
 func inTime(f func() error) error {
 	done := make(chan error, 1)
 	go func() {
@@ -175,8 +176,8 @@ func (w *watcher) always(ctx context.Context) error {
 	return errors.Join(err, errDetach)
 }
 
-// windows counts every packet in short windows. How far they are apart follows from what the last one cost, with a distance
-// that varies, so that no rhythm of the traffic falls in step with them.
+// windows counts every packet in short windows. How far they are apart follows from what the last one cost, with a
+// distance that varies, so that no rhythm of the traffic falls in step with them.
 func (w *watcher) windows(ctx context.Context) error {
 	r := rhythm{length: shortest}
 	cost := eventCost
@@ -233,8 +234,9 @@ func (w *watcher) window(length time.Duration) (held time.Duration, err error) {
 	return held, errors.Join(err, errDetach)
 }
 
-// spareWaits has waits for locks seen in windows only, where to be attached all the time for them takes more than its part: programs run
-// for each lock that anybody in the kernel waits for. Otherwise they stay attached, since to attach them costs more than they do.
+// spareWaits has waits for locks seen in windows only, where to be attached all the time for them takes more than its
+// part: programs run for each lock that anybody in the kernel waits for. Otherwise they stay attached, since to attach
+// them costs more than they do.
 func (w *watcher) spareWaits(spent, passed time.Duration) error {
 	if w.noWaits != nil || w.sparing || float64(spent) <= cmp.Or(w.waitShare, share/2)*float64(passed) {
 		return nil
@@ -248,10 +250,10 @@ type rhythm struct {
 	part   float64       // of the busiest CPU's time that watching all the time would take
 }
 
-// next sets the next window's length and tells the pause before it, after a window that packets paid for during held, which took a
-// time that was spent on the busiest CPU, so that all together takes its share of it. A window that ended late is made up for.
-// A window without packets may have been an accident: the next is at most twice as long, and a busy one is half remembered. chance
-// in [0, 1) varies the pause by a quarter up or down.
+// next sets the next window's length and tells the pause before it, after a window that packets paid for during held,
+// which took a time that was spent on the busiest CPU, so that all together takes its share of it. A window that ended
+// late is made up for. A window without packets may have been an accident: the next is at most twice as long, and a
+// busy one is half remembered. chance in [0, 1) varies the pause by a quarter up or down.
 func (r *rhythm) next(held, spent time.Duration, chance float64) (pause time.Duration) {
 	now := float64(spent) / float64(held)
 	r.part = max(now, r.part/2)
@@ -265,8 +267,8 @@ func (r *rhythm) next(held, spent time.Duration, chance float64) (pause time.Dur
 	return min(max(pause, 0), longest)
 }
 
-// measure takes what one run costs from the kernel's own statistics, which overstate it. enough tells whether there were enough. The
-// programs that see waits for locks cost less, and are taken to cost as much.
+// measure takes what one run costs from the kernel's own statistics, which overstate it. enough reports whether there
+// were enough. The programs that see waits for locks cost less, and are taken to cost as much.
 func (w *watcher) measure() (cost time.Duration, enough bool) {
 	var ns time.Duration
 	var runs uint64

@@ -12,8 +12,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// TestRhythm: windows and pauses together take their share of the busiest CPU, however busy it is, in windows that are neither too
-// short nor many, and where windows end too late.
+// TestRhythm: windows and pauses together take their share of the busiest CPU, however busy it is, in windows that are
+// neither too short nor many, and where windows end too late.
 func TestRhythm(t *testing.T) {
 	for _, late := range []time.Duration{0, 40 * time.Millisecond} {
 		for _, part := range []float64{0.02, 0.05, 0.2, 0.5, 0.9} {

@@ -13,8 +13,9 @@ import (
 	"mpps/internal/advise/queuepath"
 )
 
-// TestOwnTrafficBeside: the host sends datagrams of its own through the same NIC while a guest's packets pass, so that socket
-// buffers' addresses go from the one to the other all the time. No row may join them, and both must be counted to the frame.
+// TestOwnTrafficBeside: the host sends datagrams of its own through the same NIC while a guest's packets pass, so that
+// socket buffers' addresses go from the one to the other all the time. No row may join them, and both must be counted
+// to the frame.
 func TestOwnTrafficBeside(t *testing.T) {
 	for name, tunnelQueues := range map[string]int{"bridge": 0, "vxlan": 4} {
 		t.Run(name, func(t *testing.T) {
@@ -67,8 +68,8 @@ func TestOwnTrafficBeside(t *testing.T) {
 	}
 }
 
-// TestOtherNamespaces: devices of another namespace have the same index and carry packets at the same time. Nothing of it is
-// counted, and the same watched there counts that alone.
+// TestOtherNamespaces: devices of another namespace have the same index and carry packets at the same time. Nothing of
+// it is counted, and the same watched there counts that alone.
 func TestOtherNamespaces(t *testing.T) {
 	const frames = 5_000
 	s, other := newScene(t, 0), newScene(t, 0)
@@ -103,8 +104,8 @@ func TestOtherNamespaces(t *testing.T) {
 	}
 }
 
-// TestWayBack: what comes from the wire goes to the guest's queue that the tap chooses; what is read from each is what is
-// claimed.
+// TestWayBack: what comes from the wire goes to the guest's queue that the tap chooses; what is read from each is what
+// is claimed.
 func TestWayBack(t *testing.T) {
 	const frames, batch = 50_000, 100
 	s := newScene(t, 0)
@@ -172,8 +173,8 @@ func TestWayBack(t *testing.T) {
 	}
 }
 
-// TestMoves: a flow that the guest sends on another queue each time moves with every frame, at its tap and where the NIC's queue
-// follows; one that stays moves never.
+// TestMoves: a flow that the guest sends on another queue each time moves with every frame, at its tap and where the
+// NIC's queue follows; one that stays moves never.
 func TestMoves(t *testing.T) {
 	const frames = 4_000
 	s := newScene(t, 0)

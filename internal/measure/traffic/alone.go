@@ -194,8 +194,8 @@ func scratchPair(frame int) (a, b Endpoint, remove func() error, err error) {
 	return a, b, remove, nil
 }
 
-// NewNetns makes a network namespace without a name. It ends with release or with this process, and the virtual devices in
-// it end with it. name is what Endpoint.Netns takes; it means nothing to another process.
+// NewNetns makes a network namespace without a name. It ends with release or with this process, and the virtual devices
+// in it end with it. name is what Endpoint.Netns takes; it means nothing to another process.
 func NewNetns() (name string, release func() error, err error) {
 	fd := -1
 	done := make(chan struct{})

@@ -76,7 +76,7 @@ func newPacketGenerator(c Config, dev Device, why string) (_ *packetGenerator, e
 	return g, nil
 }
 
-// open makes the socket and the messages; bypass tells whether the queueing
+// open makes the socket and the messages; bypass reports whether the queueing
 // discipline is passed by.
 func (w *packetWorker) open(dev Device) (bypass bool, err error) {
 	err = dev.Do(func() error {

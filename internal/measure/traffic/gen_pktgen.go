@@ -112,7 +112,7 @@ func (c *Config) fitsPktgen() error {
 	return nil
 }
 
-// numbered tells whether each frame of pktgen has a sequence number of its own:
+// numbered reports whether each frame of pktgen has a sequence number of its own:
 // clones and the frames of a burst have the first one's.
 func (c *Config) numbered() bool { return c.Clone == 0 && c.Burst <= 1 }
 
@@ -290,8 +290,8 @@ func (g *pktgenGenerator) wait(ctx context.Context, before []pktgenState, done <
 	}
 }
 
-// On a leash a worker's end is as far ahead as pktgenLeash takes it at its rate so far; within its first second, which says
-// little of its rate, as pktgenLeashAtFirst frames take.
+// On a leash a worker's end is as far ahead as pktgenLeash takes it at its rate so far; within its first second, which
+// says little of its rate, as pktgenLeashAtFirst frames take.
 const (
 	pktgenLeash        = 4 * time.Second
 	pktgenLeashAtFirst = 1_000_000
@@ -334,7 +334,7 @@ func pktgenAhead(sent uint64, ran time.Duration) uint64 {
 	return uint64(float64(sent) * pktgenLeash.Seconds() / ran.Seconds())
 }
 
-// progress tells whether a worker has begun a run, and whether all have ended theirs.
+// progress reports whether a worker has begun a run, and whether all have ended theirs.
 func (g *pktgenGenerator) progress(before []pktgenState) (begun, over bool) {
 	over = true
 	for i, w := range g.workers {

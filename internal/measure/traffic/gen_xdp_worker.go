@@ -67,7 +67,7 @@ func (w *xdpWorker) stopped() bool {
 }
 
 // interrupt ends the call of a worker whose program has seen the end, or ought
-// to have; it tells whether the worker is running.
+// to have; it reports whether the worker is running.
 func (w *xdpWorker) interrupt() bool {
 	tid := w.tid.Load()
 	if tid == 0 {

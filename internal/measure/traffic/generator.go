@@ -45,8 +45,9 @@ type Config struct {
 	// Burst is the number of frames sent back to back when one is due; 0: one
 	// for each million frames per second and worker.
 	Burst int `json:"burst,omitempty"`
-	// Clone is how often pktgen sends a frame before it makes the next one, 0: once. Then, as in bursts of more than one
-	// frame, which it sends only when asked to, frames have no sequence numbers of their own: see SinkConfig.Unnumbered.
+	// Clone is how often pktgen sends a frame before it makes the next one, 0: once. Then, as in bursts of more than
+	// one frame, which it sends only when asked to, frames have no sequence numbers of their own: see
+	// SinkConfig.Unnumbered.
 	Clone int `json:"clone_skb,omitempty"`
 	// CatchUp is how far behind its schedule a worker may catch up by sending
 	// faster; what is later than that is left out (Result.Slipped). 0: 250 µs.

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// imix is the order of CSIT's IMIX: 28 frames of 64 bytes, 16 of 570 and 4 of 1518, spread as evenly as they go. That is
-// 7, 4 and 1 of 12. (FD.io CSIT, methodology, "Packet sizes": IMIX_v4_1.)
+// imix is the order of CSIT's IMIX: 28 frames of 64 bytes, 16 of 570 and 4 of 1518, spread as evenly as they go. That
+// is 7, 4 and 1 of 12. (FD.io CSIT, methodology, "Packet sizes": IMIX_v4_1.)
 var imix = [12]int{64, 570, 64, 64, 570, 1518, 64, 570, 64, 64, 570, 64}
 
 // IMIX is the order of frame sizes of CSIT's mix, for Frame.Sizes.

@@ -152,7 +152,7 @@ func threadList(text, key string) (names []string) {
 	return names
 }
 
-// runs tells whether a device of a thread runs.
+// runs reports whether a device of a thread runs.
 func (d *pktgenDir) runs(thread, name string) (bool, error) {
 	text, err := d.root.ReadFile(thread)
 	return slices.Contains(threadList(string(text), "Running"), name), err

@@ -142,7 +142,7 @@ func attachXDP(dev Device, prog *ebpf.Program, flags link.XDPAttachFlags) (l lin
 	return l, err
 }
 
-// hasXDP tells whether any XDP program is attached.
+// hasXDP reports whether any XDP program is attached.
 func hasXDP(dev Device) (attached bool, err error) {
 	err = dev.Do(func() error {
 		l, err := netlink.LinkByIndex(dev.Index)

@@ -14,15 +14,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The load of one thread: a buffer that no private cache holds, and what of the memory that is available all threads may take.
+// The load of one thread: a buffer that no private cache holds, and what of the memory that is available all threads
+// may take.
 const (
 	loadBytes = 64 << 20
 	loadShare = 8
 )
 
-// Load keeps CPUs busy until the time is over or the context ends: a thread on each, at the lowest priority, that copies memory, and now
-// and then makes pages and gives them back, which makes the kernel call other CPUs. It takes at most an eighth of the memory that is
-// available.
+// Load keeps CPUs busy until the time is over or the context ends: a thread on each, at the lowest priority, that
+// copies memory, and now and then makes pages and gives them back, which makes the kernel call other CPUs. It takes at
+// most an eighth of the memory that is available.
 func Load(ctx context.Context, cpus []int, limit time.Duration) error {
 	available, err := memAvailable()
 	if err != nil {

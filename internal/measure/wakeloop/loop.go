@@ -1,5 +1,6 @@
-// Package wakeloop measures how late timers wake threads on this machine, without any other program, and makes load beside such a
-// measurement. Both are for machines that have no rt-tests: see docs/latency.md for what the loop cannot do.
+// Package wakeloop measures how late timers wake threads on this machine, without any other program, and makes load
+// beside such a measurement. Both are for machines that have no rt-tests: see docs/latency.md for what the loop cannot
+// do.
 package wakeloop
 
 import (
@@ -30,14 +31,14 @@ type Options struct {
 	Keep     int // long wake-ups of each thread to keep with their times
 }
 
-// Measure runs a thread on each CPU until the time is over or the context ends. A thread that cannot have SCHED_FIFO is measured
-// as it is, and says so.
+// Measure runs a thread on each CPU until the time is over or the context ends. A thread that cannot have SCHED_FIFO is
+// measured as it is, and says so.
 func Measure(ctx context.Context, o Options) ([]wakeup.OwnThread, error) {
 	if len(o.CPUs) == 0 || o.Interval < 20*time.Microsecond || o.Interval > time.Second || o.Keep < 1 {
 		return nil, fmt.Errorf("interval %v on %d CPUs: expected 20µs to 1s on one at least", o.Interval, len(o.CPUs))
 	}
-	// The threads sleep in the kernel without the runtime's knowledge, so that nothing of it stands between a wake-up and the look at the
-	// clock. Each keeps a processor of the runtime, and no collection must wait for one.
+	// The threads sleep in the kernel without the runtime's knowledge, so that nothing of it stands between a wake-up
+	// and the look at the clock. Each keeps a processor of the runtime, and no collection must wait for one.
 	runtime.GOMAXPROCS(len(o.CPUs) + 2)
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	locked := unix.Mlockall(unix.MCL_CURRENT | unix.MCL_FUTURE)

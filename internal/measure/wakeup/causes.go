@@ -11,8 +11,9 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// Causes say what goes with the worst wake-ups. It is a correlation over time, of counters against the longest wake-up of each window:
-// a cause that no counter shows cannot be found, and one that is found may be the consequence of another that is not counted.
+// Causes say what goes with the worst wake-ups. It is a correlation over time, of counters against the longest wake-up
+// of each window: a cause that no counter shows cannot be found, and one that is found may be the consequence of
+// another that is not counted.
 type Causes struct {
 	Windows     int     `json:"windows"`      // pieces of time that were compared
 	Bad         int     `json:"bad"`          // of them held wake-ups that stand out
@@ -25,7 +26,8 @@ type Causes struct {
 // Confidence is how sure it is that a counter and long wake-ups go together.
 type Confidence string
 
-// Chances are those of seeing as much where the two have nothing to do with each other, over all counters that were looked at.
+// Chances are those of seeing as much where the two have nothing to do with each other, over all counters that were
+// looked at.
 const (
 	Likely Confidence = "likely" // chance below 1 in 1000
 	Strong Confidence = "strong" // chance below 1 in 1000000
@@ -53,7 +55,8 @@ type Cause struct {
 // maxCauses is how many are named.
 const maxCauses = 3
 
-// FindCauses compares windows with the worst wake-ups with all others. It is pure, and answers alike for the same runs and series.
+// FindCauses compares windows with the worst wake-ups with all others. It is pure, and answers alike for the same runs
+// and series.
 func FindCauses(runs []Run, s *Series, medianNs uint64) Causes {
 	all := windows(runs, s)
 	isBad, threshold := bad(all, medianNs)
@@ -103,8 +106,8 @@ func (c *Causes) verdict() string {
 	return fmt.Sprintf("%s; with %d of %d windows with long wake-ups nothing that the host counts goes", c.Found[0].Evidence, c.Unexplained, c.Bad)
 }
 
-// strongest is the source that tells the open bad windows best from the good ones, with the windows in which it was up; nil where none
-// does beyond chance. Those that were found are not looked at again.
+// strongest is the source that tells the open bad windows best from the good ones, with the windows in which it was up;
+// nil where none does beyond chance. Those that were found are not looked at again.
 func strongest(all []window, isBad, open []bool, s *Series, found []Cause) (*Cause, []bool) {
 	type candidate struct {
 		Cause
@@ -148,8 +151,8 @@ func strongest(all []window, isBad, open []bool, s *Series, found []Cause) (*Cau
 		return nil, nil
 	}
 	least := slices.MinFunc(list, func(a, b candidate) int { return cmp.Compare(a.Chance, b.Chance) })
-	// Of those that tell nearly as well, what is the more certain to be a cause: a thread that ran is one, that there was a switch to
-	// it is not.
+	// Of those that tell nearly as well, what is the more certain to be a cause: a thread that ran is one, that there
+	// was a switch to it is not.
 	chosen := least
 	for _, c := range list {
 		if near(c.Cause, least.Cause) && rank(c.Kind) < rank(chosen.Kind) {
@@ -177,7 +180,7 @@ func strongest(all []window, isBad, open []bool, s *Series, found []Cause) (*Cau
 	return &chosen.Cause, chosen.hit
 }
 
-// near tells whether a source tells bad windows from others about as well as the best one.
+// near reports whether a source tells bad windows from others about as well as the best one.
 func near(c, best Cause) bool {
 	return 10*c.Hits >= 8*best.Hits && float64(c.FalseHits) <= 2*float64(best.FalseHits)+0.02*float64(best.Others)
 }
@@ -194,7 +197,8 @@ func (w *window) rate(k int) float64 {
 // quantiles of the good windows above which a source counts as up.
 var quantiles = []float64{0, 0.9, 0.99}
 
-// thresholds are the rates above which a source is up: anything at all for what is rare, otherwise more than good windows have.
+// thresholds are the rates above which a source is up: anything at all for what is rare, otherwise more than good
+// windows have.
 func thresholds(all []window, isBad []bool, k int) []float64 {
 	var good []float64
 	for i := range all {
@@ -215,8 +219,8 @@ func thresholds(all []window, isBad []bool, k int) []float64 {
 	return list
 }
 
-// tail is the chance that so many or more of the bad windows are among those that are up, were they up by lot (the upper tail of
-// the hypergeometric distribution: Fisher's exact test, one-sided).
+// tail is the chance that so many or more of the bad windows are among those that are up, were they up by lot (the
+// upper tail of the hypergeometric distribution: Fisher's exact test, one-sided).
 func tail(hits, bad, falseHits, others int) float64 {
 	up, total := hits+falseHits, bad+others
 	var p float64
@@ -235,7 +239,7 @@ func choose(n, k int) float64 {
 	return lg(n) - lg(k) - lg(n-k)
 }
 
-// is tells whether a cause is this source.
+// is reports whether a cause is this source.
 func (s Source) is(c Cause) bool { return s.Kind == c.Kind && s.Name == c.Name && s.CPU == c.CPU }
 
 // source names a counter for people.

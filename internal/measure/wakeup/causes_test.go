@@ -41,7 +41,8 @@ func poisson(r *rand.Rand, mean float64) uint64 {
 	return n
 }
 
-// scene is a made measurement: runs of slices of 10 s, counted every 100 ms, with long wake-ups in some intervals. planted goes with them.
+// scene is a made measurement: runs of slices of 10 s, counted every 100 ms, with long wake-ups in some intervals.
+// planted goes with them.
 type scene struct {
 	seed    uint64
 	seconds int
@@ -111,7 +112,8 @@ func (s scene) file() *File {
 	return f
 }
 
-// TestPlanted plants each kind of cause behind long wake-ups, by what such a thing looks like, and wants it named first.
+// TestPlanted plants each kind of cause behind long wake-ups, by what such a thing looks like, and wants it named
+// first.
 func TestPlanted(t *testing.T) {
 	for n, b := range background {
 		more := max(3, 4*b.mean)
@@ -148,7 +150,8 @@ func TestPlantedBySlice(t *testing.T) {
 	}
 }
 
-// TestConsequences: a thread that ran comes with switches and with waiting. The thread is the cause, the others are named beside it.
+// TestConsequences: a thread that ran comes with switches and with waiting. The thread is the cause, the others are
+// named beside it.
 func TestConsequences(t *testing.T) {
 	f := scene{seed: 3, seconds: 300, exact: true, long: 25, planted: map[int]float64{4: 100}, extra: map[int]float64{19: 400, 20: 60}, share: 1}.file()
 	c := f.Causes

@@ -43,8 +43,8 @@ func unexpected(tool, format string, args ...any) error {
 // maxText bounds what is read of a tool's output.
 const maxText = 32 << 20
 
-// cyclictestJSON is what cyclictest --json writes since rt-tests 2.0 (rt_write_json in src/lib/rt-utils.c, write_stats in
-// src/cyclictest/cyclictest.c). Two keys carry a stray colon; later versions may mend that.
+// cyclictestJSON is what cyclictest --json writes since rt-tests 2.0 (rt_write_json in src/lib/rt-utils.c, write_stats
+// in src/cyclictest/cyclictest.c). Two keys carry a stray colon; later versions may mend that.
 type cyclictestJSON struct {
 	Version  string                  `json:"rt_test_version"`
 	Version2 string                  `json:"rt_test_version:"`
@@ -60,9 +60,10 @@ type cyclicThread struct {
 	CPU       int               `json:"cpu"`
 }
 
-// ParseCyclictest reads what cyclictest printed: the JSON of --json=-, with what it says before and behind it, or where there is
-// none the text of -q -h. Its histogram ends at cap µs: longer wake-ups are in cycles and in max only. It drops fractions of a µs, and so
-// do these figures. cpus are those of its threads in their order, for the text, which does not name them.
+// ParseCyclictest reads what cyclictest printed: the JSON of --json=-, with what it says before and behind it, or where
+// there is none the text of -q -h. Its histogram ends at cap µs: longer wake-ups are in cycles and in max only. It
+// drops fractions of a µs, and so do these figures. cpus are those of its threads in their order, for the text, which
+// does not name them.
 func ParseCyclictest(text string, cap int, cpus []int) (*Output, error) {
 	if len(text) > maxText {
 		return nil, unexpected("cyclictest", "more than %d MiB", maxText>>20)
@@ -119,7 +120,8 @@ func (t cyclicThread) distribution(cap int) (Distribution, error) {
 	if t.Cycles > inside {
 		s.beyond = t.Cycles - inside
 	}
-	// Ended in a wake-up, it has counted a cycle whose length it has not: without a longer one in max it is none beyond the histogram.
+	// Ended in a wake-up, it has counted a cycle whose length it has not: without a longer one in max it is none beyond
+	// the histogram.
 	if s.beyond > 0 && t.Max < float64(cap) {
 		s.beyond = 0
 	}
@@ -164,8 +166,8 @@ func (o *Output) spikes(text string) {
 	slices.SortStableFunc(o.Long, func(a, b Long) int { return int(a.When - b.When) })
 }
 
-// parseCyclicText reads the text of "cyclictest -q -h": a line of counts for each µs, a column a thread, and behind it lines that
-// begin with # with totals, minima, averages, maxima and overflows.
+// parseCyclicText reads the text of "cyclictest -q -h": a line of counts for each µs, a column a thread, and behind it
+// lines that begin with # with totals, minima, averages, maxima and overflows.
 func parseCyclicText(text string, cap int, cpus []int) (*Output, error) {
 	var threads []sampled
 	notes := map[string][]uint64{}

@@ -25,8 +25,8 @@ type sampled struct {
 	count   uint64
 }
 
-// distribution makes a distribution of a thread's figures. The longest wake-up is the tool's own figure where the histogram does not
-// reach so far; what lies beyond it is one bucket from its end to there.
+// distribution makes a distribution of a thread's figures. The longest wake-up is the tool's own figure where the
+// histogram does not reach so far; what lies beyond it is one bucket from its end to there.
 func (s sampled) distribution(what string) Distribution {
 	buckets := slices.Clone(s.buckets)
 	if s.beyond > 0 {
@@ -51,8 +51,8 @@ func capped(l *measure.Latency) *measure.Latency {
 	return l
 }
 
-// Merge adds distributions bucket by bucket. What lies beyond the histograms becomes one bucket, since nothing is known of where
-// between its edges a wake-up was.
+// Merge adds distributions bucket by bucket. What lies beyond the histograms becomes one bucket, since nothing is known
+// of where between its edges a wake-up was.
 func Merge(all ...Distribution) Distribution {
 	var parts []*measure.Latency
 	var out Distribution

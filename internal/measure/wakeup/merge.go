@@ -26,8 +26,8 @@ type Clock struct {
 // at is a moment on the host.
 func (c Clock) at(there time.Duration) time.Time { return c.Host.Add(there - c.There) }
 
-// Add puts a slice into a run: what the tool told, when it was started and when it had ended, and the clock of the machine. trigger is
-// from which length on the tool was asked for times, 0 for not at all.
+// Add puts a slice into a run: what the tool told, when it was started and when it had ended, and the clock of the
+// machine. trigger is from which length on the tool was asked for times, 0 for not at all.
 func (r *Run) Add(number int, out *Output, from, to time.Time, trigger uint64, clock Clock) {
 	s := Slice{From: from, To: to}
 	whole := make([]Distribution, 0, len(out.Threads)+1)
@@ -126,9 +126,9 @@ func median(d Distribution) uint64 {
 	return d.Latency.At(50)
 }
 
-// Trigger is from which length on a tool should tell when wake-ups happened, so that there are about so many in each slice: the shortest
-// length that was not exceeded more often in as much time. slices is how many slices the distribution is of, or which part of one. 0
-// where nothing is known yet.
+// Trigger is from which length on a tool should tell when wake-ups happened, so that there are about so many in each
+// slice: the shortest length that was not exceeded more often in as much time. slices is how many slices the
+// distribution is of, or which part of one. 0 where nothing is known yet.
 func Trigger(d Distribution, slices float64) uint64 {
 	if d.Latency == nil || slices <= 0 {
 		return 0

@@ -23,8 +23,9 @@ type oslatThread struct {
 	Histogram map[string]uint64 `json:"histogram"`
 }
 
-// ParseOslat reads what "oslat --json=-" printed. oslat spins on a CPU and tells how long each turn of its loop took, in whole µs
-// upwards: nothing sleeps and nothing is woken, what is long was an interruption. Its last bucket holds all that is longer too.
+// ParseOslat reads what "oslat --json=-" printed. oslat spins on a CPU and tells how long each turn of its loop took,
+// in whole µs upwards: nothing sleeps and nothing is woken, what is long was an interruption. Its last bucket holds all
+// that is longer too.
 func ParseOslat(text string) (*Output, error) {
 	start := strings.Index(text, "{")
 	if start < 0 || len(text) > maxText {

@@ -125,8 +125,8 @@ func TestOslat(t *testing.T) {
 	}
 }
 
-// timerlatText is put together after the example of rtla-timerlat-hist(1) and timerlat_hist.c, not recorded: with sums of all CPUs,
-// as later versions print them.
+// timerlatText is put together after the example of rtla-timerlat-hist(1) and timerlat_hist.c, not recorded: with sums
+// of all CPUs, as later versions print them.
 const timerlatText = `# RTLA timerlat histogram
 # Time unit is microseconds (us)
 # Duration:   0 00:01:00

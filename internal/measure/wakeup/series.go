@@ -33,8 +33,8 @@ type Source struct {
 	Deltas []uint64          `json:"deltas"`
 }
 
-// Recorder makes a series out of readings. Only what moved is kept. Where there are too many points neighbours are put together,
-// so that its memory is bounded by maxPoints × maxSources.
+// Recorder makes a series out of readings. Only what moved is kept. Where there are too many points neighbours are put
+// together, so that its memory is bounded by maxPoints × maxSources.
 type Recorder struct {
 	series Series
 	last   facts.Tally
@@ -49,8 +49,8 @@ func NewRecorder() *Recorder {
 	return &Recorder{at: map[facts.Counter]int{}, step: 1, limit: maxPoints}
 }
 
-// Add takes a reading. The first one is what the others are compared with. A counter that is new counts from then on; one that went
-// backwards began anew.
+// Add takes a reading. The first one is what the others are compared with. A counter that is new counts from then on;
+// one that went backwards began again.
 func (r *Recorder) Add(at time.Time, now facts.Tally) {
 	if r.last == nil {
 		r.series.Started, r.last = at, now

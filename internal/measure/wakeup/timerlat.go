@@ -8,9 +8,9 @@ import (
 )
 
 // ParseTimerlat reads what "rtla timerlat hist" printed (timerlat_print_stats and its header in
-// tools/tracing/rtla/src/timerlat_hist.c): a column for each CPU and context (IRQ, Thr, since 6.8 Usr), a row for each µs, and behind them
-// over, count, min, avg and max. What counts is when the thread, or the program in user space where it was measured, had the CPU. Lengths
-// are whole µs; entries are the number of rows asked for.
+// tools/tracing/rtla/src/timerlat_hist.c): a column for each CPU and context (IRQ, Thr, since 6.8 Usr), a row for each
+// µs, and behind them over, count, min, avg and max. What counts is when the thread, or the program in user space where
+// it was measured, had the CPU. Lengths are whole µs; entries are the number of rows asked for.
 func ParseTimerlat(text string, entries int) (*Output, error) {
 	var columns []int // of each thread
 	var cpus []int

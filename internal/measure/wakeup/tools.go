@@ -29,7 +29,8 @@ type probed struct {
 	trigger     uint64
 }
 
-// histogramCap is where the histograms end, µs: 100 ms. The memory for it is small, and only rows with a count are printed.
+// histogramCap is where the histograms end, µs: 100 ms. The memory for it is small, and only rows with a count are
+// printed.
 const histogramCap = 100_000
 
 // timerlatCap is the same for rtla, which allocates it for each CPU and context.
@@ -41,7 +42,8 @@ const (
 	LongPerSlice = 200
 )
 
-// Programs are the tools that can be driven, in the order in which they are tried. oslat measures something else and is not tried unasked.
+// Programs are the tools that can be driven, in the order in which they are tried. oslat measures something else and is
+// not tried unasked.
 func Programs(self string) []Program {
 	return []Program{
 		{Name: "cyclictest", Argv0: "cyclictest", Package: "rt-tests", What: "how late a sleeping thread runs after its timer was due, in whole µs",
@@ -58,7 +60,7 @@ func Programs(self string) []Program {
 	}
 }
 
-// Automatic tells whether a tool is tried where none was asked for.
+// Automatic reports whether a tool is tried where none was asked for.
 func (p *Program) Automatic() bool { return p.Name != "oslat" }
 
 // Took takes what the probe printed, on either stream; the error says what the tool lacks.
@@ -70,12 +72,13 @@ func (p *Program) Took(text string) error {
 	return nil
 }
 
-// Exact tells whether the tool says when long wake-ups happened.
+// Exact reports whether the tool says when long wake-ups happened.
 func (p *Program) Exact() bool {
 	return p.Name == "own" || p.Name == "cyclictest" && p.probed.json && p.probed.spike
 }
 
-// Start is the command of a slice: whole seconds long, with the times of wake-ups longer than the trigger (nanoseconds, 0: none).
+// Start is the command of a slice: whole seconds long, with the times of wake-ups longer than the trigger (nanoseconds,
+// 0: none).
 func (p *Program) Start(a Asked, slice time.Duration, triggerNs uint64) []string {
 	a.Slice = slice
 	state := p.probed

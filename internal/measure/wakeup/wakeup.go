@@ -1,5 +1,5 @@
-// Package wakeup is about how late a thread wakes up: what tools of a realtime kernel print, how runs are put together, and what
-// on the host goes with the worst wake-ups. It reads no file and starts no program.
+// Package wakeup is about how late a thread wakes up: what tools of a realtime kernel print, how runs are put together,
+// and what on the host goes with the worst wake-ups. It reads no file and starts no program.
 package wakeup
 
 import (
@@ -76,11 +76,12 @@ type Load struct {
 	Error string         `json:"error,omitempty"` // why it did not run, or ended early
 }
 
-// Distribution are the wake-ups of a piece of time. Percentiles are not told beyond what the samples carry, and where one lies
-// beyond the tool's histogram its value is the longest wake-up.
+// Distribution are the wake-ups of a piece of time. Percentiles are not told beyond what the samples carry, and where
+// one lies beyond the tool's histogram its value is the longest wake-up.
 type Distribution struct {
 	Latency *measure.Latency `json:"latency,omitempty"` // nil: there was no wake-up
-	// Beyond counts those longer than the tool's histogram reaches; the longest of them is known, the others lie between.
+	// Beyond counts those longer than the tool's histogram reaches; the longest of them is known, the others lie
+	// between.
 	Beyond uint64 `json:"beyond,omitempty"`
 }
 
@@ -110,7 +111,8 @@ type Slice struct {
 	MaxNs uint64    `json:"max_ns"`
 	CPU   int       `json:"cpu"` // on which the longest wake-up was
 
-	// Trigger is the length from which on the tool told when wake-ups happened; 0: it did not. Lost is how many it had no room for.
+	// Trigger is the length from which on the tool told when wake-ups happened; 0: it did not. Lost is how many it had
+	// no room for.
 	TriggerNs uint64   `json:"trigger_ns,omitempty"`
 	Lost      uint64   `json:"lost,omitempty"`
 	Long      []Wakeup `json:"long,omitempty"` // the longest of them, longest first

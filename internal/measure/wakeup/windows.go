@@ -13,11 +13,11 @@ type window struct {
 	deltas   []float64
 }
 
-// overlaps tells whether a piece of time shares more than a moment with another.
+// overlaps reports whether a piece of time shares more than a moment with another.
 func (w *window) overlaps(from, to time.Time) bool { return from.Before(w.to) && to.After(w.from) }
 
-// windows joins the wake-ups of runs with what the host counted: by the intervals of the series where it is known when long
-// wake-ups happened, and by slices of the runs where it is not.
+// windows joins the wake-ups of runs with what the host counted: by the intervals of the series where it is known when
+// long wake-ups happened, and by slices of the runs where it is not.
 func windows(runs []Run, s *Series) []window {
 	if s == nil || len(s.Ends) == 0 {
 		return nil
@@ -34,8 +34,8 @@ func windows(runs []Run, s *Series) []window {
 	return bySlice(runs, s)
 }
 
-// byInterval takes the intervals of the series that lie within slices. Those without a long wake-up have the trigger's length,
-// which theirs did not exceed.
+// byInterval takes the intervals of the series that lie within slices. Those without a long wake-up have the trigger's
+// length, which theirs did not exceed.
 func byInterval(runs []Run, s *Series) []window {
 	var all []window
 	begin := s.Started
@@ -102,8 +102,9 @@ func bySlice(runs []Run, s *Series) []window {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// bad tells which windows hold wake-ups that are not like the others: at most one in twenty (but five at least), and only those that are
-// twice as long as the longest of an ordinary window and three times the median of all. The threshold is the shortest of them.
+// bad tells which windows hold wake-ups that are not like the others: at most one in twenty (but five at least), and
+// only those that are twice as long as the longest of an ordinary window and three times the median of all. The
+// threshold is the shortest of them.
 func bad(all []window, median uint64) (isBad []bool, threshold uint64) {
 	isBad = make([]bool, len(all))
 	if len(all) == 0 {

@@ -42,7 +42,7 @@ func (d *Doc) raw(p *place) string {
 	return p.leaf().get(d, p.rule.attr)
 }
 
-// Check tells whether Set would take a value, and gives its canonical form.
+// Check reports whether Set would take a value, and gives its canonical form.
 func (d *Doc) Check(path, value string) (string, error) {
 	_, v, err := d.check(path, value, true)
 	return v, err
@@ -89,7 +89,7 @@ func (d *Doc) check(path, value string, wanted bool) (*place, string, error) {
 	return p, v, d.fits(p)
 }
 
-// CheckPath tells whether a path names a value that any document could have set.
+// CheckPath reports whether a path names a value that any document could have set.
 func CheckPath(path string) error {
 	r, key := match(path)
 	if r == nil {
@@ -104,8 +104,8 @@ func CheckPath(path string) error {
 	return nil
 }
 
-// CheckValue tells whether any document could take a value at a path, and gives its canonical form: what is wrong with
-// the value alone, without a document to look at.
+// CheckValue reports whether any document could take a value at a path, and gives its canonical form: what is wrong
+// with the value alone, without a document to look at.
 func CheckValue(path, value string) (string, error) {
 	if err := CheckPath(path); err != nil {
 		return "", err
@@ -124,7 +124,8 @@ func CheckValue(path, value string) (string, error) {
 	return v, nil
 }
 
-// single refuses to edit an element that is there twice: libvirt refuses most such domains, and of the rest it reads one.
+// single refuses to edit an element that is there twice: libvirt refuses most such domains, and of the rest it reads
+// one.
 func (d *Doc) single(p *place) error {
 	for i, e := range p.chain {
 		s, n := &p.rule.steps[i], 0
@@ -173,8 +174,8 @@ func (d *Doc) Set(path, value string) error {
 
 // Restore puts back what Get gave earlier: the value, or its absence. It takes values that Set refuses, since they were
 // there. In the same Doc, the bytes come back as well; across Parse they do wherever the value had been written in
-// canonical form and no element had stood empty. Putting back an absence also takes away what libvirt adds by itself beside
-// the value when it stores a domain, such as mode='strict' beside a nodeset.
+// canonical form and no element had stood empty. Putting back an absence also takes away what libvirt adds by itself
+// beside the value when it stores a domain, such as mode='strict' beside a nodeset.
 func (d *Doc) Restore(path, value string, present bool) error {
 	if !present {
 		return d.drop(path, true)

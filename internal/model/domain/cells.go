@@ -12,8 +12,8 @@ type vCell struct {
 	kib  uint64
 }
 
-// numaCells is the guest's own NUMA cells in the order of their numbers, "0-3:4GiB 4-7:4GiB"; "none:1GiB" is a cell without
-// vCPUs.
+// numaCells is the guest's own NUMA cells in the order of their numbers, "0-3:4GiB 4-7:4GiB"; "none:1GiB" is a cell
+// without vCPUs.
 var numaCells = kind{allowed: "VCPUS:SIZE for each cell, such as 0-3:4GiB 4-7:4GiB", canon: func(s string) (string, bool) {
 	cells, ok := parseCells(s)
 	return formatCells(cells), ok
@@ -127,8 +127,8 @@ func (f cellsForm) get(d *Doc, e *element) string {
 	return formatCells(cells)
 }
 
-// put gives each cell its vCPUs and memory in place, makes cells that are missing (or brings back ones that were parsed)
-// and takes those away that are too many.
+// put gives each cell its vCPUs and memory in place, makes cells that are missing (or brings back ones that were
+// parsed) and takes those away that are too many.
 func (f cellsForm) put(d *Doc, e *element, v string) {
 	wanted, _ := parseCells(v)
 	for i, c := range f.ordered(d, e) {
@@ -173,7 +173,8 @@ func (cellsForm) former(d *Doc, e *element, number int) *element {
 	return nil
 }
 
-// keepKiB gives an element an amount of memory in the attributes memory and unit. What was parsed and is as much comes back.
+// keepKiB gives an element an amount of memory in the attributes memory and unit. What was parsed and is as much comes
+// back.
 func (d *Doc) keepKiB(e *element, kib uint64) {
 	amount := func(value func(*attr) string) (uint64, bool) {
 		var memory, unit string

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// TestHostileSizes: the worst that fits in the limits costs seconds at most, not minutes: nothing grows with the square.
+// TestHostileSizes: the worst that fits in the limits costs seconds at most, not minutes: nothing grows with the
+// square.
 func TestHostileSizes(t *testing.T) {
 	repeat := func(n int, form string) string {
 		var b strings.Builder

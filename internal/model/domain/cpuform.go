@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// cpuForm is the processor that the guest sees: a mode, and for mode custom what the model is, since libvirt forgets the model
-// with the mode: "host-passthrough", "custom model=Skylake-Client fallback=forbid vendor=Intel match=exact check=partial".
+// cpuForm is the processor that the guest sees: a mode, and for mode custom what the model is, since libvirt forgets
+// the model with the mode: "host-passthrough", "custom model=Skylake-Client fallback=forbid vendor=Intel match=exact
+// check=partial".
 type cpuForm struct{}
 
 // cpuWords are what may stand behind custom, in order: where it is in the document, and what it may be.
@@ -132,8 +133,9 @@ func (f cpuForm) put(d *Doc, e *element, v string) {
 	}
 }
 
-// migration takes away what libvirt adds by itself beside one sort of mode (the host's own processor or another) when the sort
-// changes: migratable, which it refuses beside the other, and its defaults of check. What was parsed comes back with its mode.
+// migration takes away what libvirt adds by itself beside one sort of mode (the host's own processor or another) when
+// the sort changes: migratable, which it refuses beside the other, and its defaults of check. What was parsed comes
+// back with its mode.
 func (f cpuForm) migration(d *Doc, e *element, to string) {
 	from, own := ofHost(f.mode(d, e)), false // own: of the mode that was parsed
 	for _, a := range e.attrs {
@@ -154,8 +156,8 @@ func (f cpuForm) migration(d *Doc, e *element, to string) {
 	}
 }
 
-// child gives the child of an element with a text, bringing it back or making it; nil where it is not wanted, and then it is
-// taken away.
+// child gives the child of an element with a text, bringing it back or making it; nil where it is not wanted, and then
+// it is taken away.
 func (d *Doc) child(e *element, name string, byText bool, text string, wanted bool) *element {
 	is := e.first(name)
 	if !byText {

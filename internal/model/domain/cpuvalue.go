@@ -29,8 +29,8 @@ func migratableFits(_ string, _ *element, d *Doc) *ValueError {
 	return nil
 }
 
-// hypervMode is whether the guest is told of the enlightenments that stand below, or of all that the host has: then none may
-// stand there.
+// hypervMode is whether the guest is told of the enlightenments that stand below, or of all that the host has: then
+// none may stand there.
 var hypervMode = wordKind("", "custom", "passthrough").where(func(v string, _ *element, d *Doc) *ValueError {
 	if named := d.root.first("features", "hyperv").elements(); v == "passthrough" && len(named) > 0 {
 		return refuse("custom beside enlightenments that are named ("+clip(named[0].name)+")", "take them away first: unset features/hyperv/"+clip(named[0].name)+".state")
@@ -67,7 +67,8 @@ var vendorID = kind{allowed: "1 to 12 characters without commas", canon: canonWo
 	return nil
 }}
 
-// notAuto refuses nodes where numad chooses them: libvirt drops them silently (src/conf/numa_conf.c, virDomainNumatuneSet).
+// notAuto refuses nodes where numad chooses them: libvirt drops them silently (src/conf/numa_conf.c,
+// virDomainNumatuneSet).
 func notAuto(_ string, _ *element, d *Doc) *ValueError {
 	if d.root.first("numatune", "memory").get(d, "placement") == "auto" {
 		return refuse("nothing beside placement='auto', which leaves the nodes to numad", "unset numatune/memory.placement as well")

@@ -40,11 +40,11 @@ func Diff(a, b *Doc) []Difference {
 	return out
 }
 
-// Pending lists what a guest's next start will change: the differences from what it runs with (virsh dumpxml) to what is
-// defined (virsh dumpxml --inactive). Two differences are left out since libvirt makes them itself when a guest starts:
-// CPU mode host-model becomes the custom model that it stood for, and an interface of type network shows the type that
-// the network gave it and what goes with that (src/conf/domain_conf.c, virDomainNetDefFormat, publicActual); and a function
-// of the host shows the driver that passes it through.
+// Pending lists what a guest's next start will change: the differences from what it runs with (virsh dumpxml) to what
+// is defined (virsh dumpxml --inactive). Two differences are left out since libvirt makes them itself when a guest
+// starts: CPU mode host-model becomes the custom model that it stood for, and an interface of type network shows the
+// type that the network gave it and what goes with that (src/conf/domain_conf.c, virDomainNetDefFormat, publicActual);
+// and a function of the host shows the driver that passes it through.
 func Pending(live, defined *Doc) []Difference {
 	all := Diff(live, defined)
 	resolved := map[string]bool{} // interfaces that a network has made functions of the host

@@ -1,15 +1,15 @@
 // Package domain reads and edits libvirt domain XML in place. It is pure: bytes in, bytes out.
 //
-// A domain file belongs to its administrator, and what libvirt prints belongs to libvirt. So an edit changes the bytes of
-// the value it names and no others: comments, attribute order, quotes, indentation, CRLF, entities, CDATA and name
+// A domain file belongs to its administrator, and what libvirt prints belongs to libvirt. So an edit changes the bytes
+// of the value it names and no others: comments, attribute order, quotes, indentation, CRLF, entities, CDATA and name
 // spaces (qemu:commandline) stay as they were, and a document that was parsed and not edited is written byte for byte.
 //
 // The tree is our own and not an XML library's for that reason. encoding/xml drops quotes, the spelling of entities and
 // the white space inside tags; beevik/etree keeps more, but rewrites attribute quotes, empty elements (<a></a> and
 // <a />) and the declaration. The grammar that a domain needs is small: see scan.go.
 //
-// Values are named by short paths such as vcpupin/0 or interface/52:54:00:00:00:01/driver.queues: see path.go. The whole
-// list is in rules.go.
+// Values are named by short paths such as vcpupin/0 or interface/52:54:00:00:00:01/driver.queues: see path.go. The
+// whole list is in rules.go.
 package domain
 
 import "strings"
@@ -40,8 +40,8 @@ const (
 	maxAttrs = 256 // of one element
 )
 
-// Parse reads one domain. It refuses anything that is not well-formed, is not a <domain>, has an encoding that is neither
-// UTF-8, UTF-16 nor one byte a character, or is beyond the limits above. The error is a *SyntaxError.
+// Parse reads one domain. It refuses anything that is not well-formed, is not a <domain>, has an encoding that is
+// neither UTF-8, UTF-16 nor one byte a character, or is beyond the limits above. The error is a *SyntaxError.
 func Parse(text []byte) (*Doc, error) {
 	if len(text) > MaxBytes {
 		return nil, &SyntaxError{Line: 1, Problem: sizeProblem(len(text)), Advice: "libvirt takes no larger domain either; check that this is the right file"}
@@ -57,8 +57,9 @@ func Parse(text []byte) (*Doc, error) {
 	return s.document()
 }
 
-// ParseLive reads what a guest runs with (virsh dumpxml, or the <domain> in libvirt's status file, which knows the network
-// behind a function that came out of a pool). The values of whole elements then leave out what libvirt has added for the run.
+// ParseLive reads what a guest runs with (virsh dumpxml, or the <domain> in libvirt's status file, which knows the
+// network behind a function that came out of a pool). The values of whole elements then leave out what libvirt has
+// added for the run.
 func ParseLive(text []byte) (*Doc, error) {
 	d, err := Parse(text)
 	if err == nil {

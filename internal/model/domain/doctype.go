@@ -2,8 +2,8 @@ package domain
 
 import "strings"
 
-// A domain needs no document type declaration, and libvirt accepts one. It is kept as it stands; of what is in it only the
-// entities count, which may be used in values (XML 1.0 sections 2.8 and 4.2).
+// A domain needs no document type declaration, and libvirt accepts one. It is kept as it stands; of what is in it only
+// the entities count, which may be used in values (XML 1.0 sections 2.8 and 4.2).
 
 // doctype passes over <!DOCTYPE …> and collects the entities that it declares.
 func (s *scanner) doctype() error {

@@ -206,8 +206,8 @@ func (d *Doc) leadAt(e *element, at int) string {
 }
 
 // prune takes away an element that an edit has left empty: one that carries nothing but its key. An element that was
-// already empty when it was parsed stays, so that setting a value and taking it back leaves the same bytes.
-// undo says that a value is being put back to absent, not deleted on purpose: what libvirt added beside it goes as well.
+// already empty when it was parsed stays, so that setting a value and taking it back leaves the same bytes. undo says
+// that a value is being put back to absent, not deleted on purpose: what libvirt added beside it goes as well.
 func (d *Doc) prune(e *element, s *step, undo bool) bool {
 	for _, a := range e.attrs {
 		implied := undo && a.name+"="+a.raw == s.implied
@@ -231,7 +231,7 @@ func (d *Doc) prune(e *element, s *step, undo bool) bool {
 	return true
 }
 
-// hadContent tells whether a parsed element had anything but its key and what prune does not count.
+// hadContent reports whether a parsed element had anything but its key and what prune does not count.
 func (e *element) hadContent(s *step, undo bool) bool {
 	for _, a := range e.attrs {
 		implied := undo && !a.gone && a.name+"="+a.orig == s.implied

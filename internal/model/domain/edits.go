@@ -19,12 +19,13 @@ type Wish struct {
 // Edit is one value that was changed, or was as wanted already (From equals To).
 type Edit = Difference
 
-// Carry makes what is wished true, in the order of the wishes: a NIC's model before its queues, a node set before its mode.
-// nics names interfaces by MAC address or index; with none, "interface/*" is every interface that can have such a value, and
-// it is an error if there is none, or if one of them cannot have this value. on refuses what a host cannot do. At an error the document may be half edited.
+// Carry makes what is wished true, in the order of the wishes: a NIC's model before its queues, a node set before its
+// mode. nics names interfaces by MAC address or index; with none, "interface/*" is every interface that can have such a
+// value, and it is an error if there is none, or if one of them cannot have this value. on refuses what a host cannot
+// do. At an error the document may be half edited.
 //
-// Values that go with what was wished (a processor model leaves no room for migratable) are edits too, before the others: who
-// takes the edits back has to bring them back last.
+// Values that go with what was wished (a processor model leaves no room for migratable) are edits too, before the
+// others: who takes the edits back has to bring them back last.
 func (d *Doc) Carry(wishes []Wish, nics []string, on Host) ([]Edit, error) {
 	before, err := d.Clone()
 	if err != nil {
@@ -65,8 +66,8 @@ func (d *Doc) Carry(wishes []Wish, nics []string, on Host) ([]Edit, error) {
 // filled is what libvirt makes of a value that is absent: to take it away is to set it to this.
 var filled = map[string]string{"cpu/migratable": "on"} // src/conf/cpu_conf.c: of host-passthrough and maximum, since 6.5.0
 
-// lost are values that stand in one document and not in the other, but for those that edits name, whole or a part of them, and
-// those of interfaces: one that gets another MAC address has other paths.
+// lost are values that stand in one document and not in the other, but for those that edits name, whole or a part of
+// them, and those of interfaces: one that gets another MAC address has other paths.
 func lost(before, after *Doc, edits []Edit) []Edit {
 	var all []Edit
 	for _, gone := range Diff(before, after) {
@@ -154,7 +155,7 @@ func (d *Doc) expand(w Wish, nics []string) ([]string, error) {
 	return nil, cannot
 }
 
-// takes tells whether an interface that nobody named is meant, and why not.
+// takes reports whether an interface that nobody named is meant, and why not.
 func (d *Doc) takes(path string, w Wish) error {
 	if w.Off {
 		if _, present, err := d.Get(path); err == nil && !present {

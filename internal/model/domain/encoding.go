@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// charset is how a document's characters stand in its bytes. Documents in UTF-16 are edited as UTF-8 and written back as
-// they were; those in an encoding of one byte a character, whose first half is ASCII, are edited as they are.
+// charset is how a document's characters stand in its bytes. Documents in UTF-16 are edited as UTF-8 and written back
+// as they were; those in an encoding of one byte a character, whose first half is ASCII, are edited as they are.
 type charset byte
 
 const (

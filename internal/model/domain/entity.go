@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// entities are those that a document type declares, beside the five of XML itself. Nothing outside the text is ever read.
+// entities are those that a document type declares, beside the five of XML itself. Nothing outside the text is ever
+// read.
 type entities struct {
 	text  map[string]string // internal general entities: replacement text, character references in it resolved
 	alien map[string]bool   // external ones: what they stand for is not known
@@ -108,7 +109,8 @@ func (t *entities) inside(s string, depth int) reference {
 	return t.at(s)
 }
 
-// character decodes a reference to one of the five predefined entities or to a character; n is its length, 0 if it is none.
+// character decodes a reference to one of the five predefined entities or to a character; n is its length, 0 if it is
+// none.
 func character(s string) (r rune, n int) {
 	const longest = len("&#x000010ffff;")
 	end := strings.IndexByte(s[:min(len(s), longest)], ';')

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// form is how a value that is more than one attribute stands in its element. Such values are one because libvirt refuses
-// the half of them: a realtime scheduler without a priority, a NUMA cell without memory.
+// form is how a value that is more than one attribute stands in its element. Such values are one because libvirt
+// refuses the half of them: a realtime scheduler without a priority, a NUMA cell without memory.
 type form interface {
 	get(d *Doc, e *element) string    // as written; the rule's kind brings it into canonical form
 	put(d *Doc, e *element, v string) // a canonical value; what was parsed and means the same comes back with its bytes
@@ -72,8 +72,8 @@ var sched = kind{allowed: "fifo:PRIORITY or rr:PRIORITY (1 to 99), batch, idle",
 	return refuse("fifo:PRIORITY or rr:PRIORITY (1 to 99), batch, idle", "")
 }}
 
-// nodesForm is where memory comes from: mode and nodes, "strict:0-1". libvirt refuses a mode without nodes, and gives nodes
-// without a mode the mode strict.
+// nodesForm is where memory comes from: mode and nodes, "strict:0-1". libvirt refuses a mode without nodes, and gives
+// nodes without a mode the mode strict.
 type nodesForm struct{}
 
 var numaNodes = kind{allowed: "MODE:NODES such as strict:0", canon: func(s string) (string, bool) {
@@ -113,8 +113,8 @@ var pciParts = [...]struct {
 	digits int
 }{{"domain", 0xffffffff, 4}, {"bus", 0xff, 2}, {"slot", 0x1f, 2}, {"function", 7, 1}}
 
-// get writes an address as the kernel does. libvirt reads hexadecimal with 0x, octal with 0, else decimal (virXMLPropUInt
-// with base 0); domain and function may be left out.
+// get writes an address as the kernel does. libvirt reads hexadecimal with 0x, octal with 0, else decimal
+// (virXMLPropUInt with base 0); domain and function may be left out.
 func (pciForm) get(d *Doc, e *element) string {
 	var part [4]uint64
 	for i, p := range pciParts {
@@ -169,8 +169,8 @@ func CanonPCI(s string) (string, bool) {
 	return fmt.Sprintf("%04x:%02x:%02x.%x", n[0], n[1], n[2], n[3]), true
 }
 
-// hostdevForm is a <hostdev> that gives a PCI function to the guest: "managed" where libvirt takes the function from its
-// host driver at the guest's start and gives it back, "unmanaged" where somebody else does.
+// hostdevForm is a <hostdev> that gives a PCI function to the guest: "managed" where libvirt takes the function from
+// its host driver at the guest's start and gives it back, "unmanaged" where somebody else does.
 type hostdevForm struct{}
 
 var hostdevKind = kind{allowed: "managed or unmanaged", canon: canonWord, wanted: func(v string) *ValueError {
@@ -194,11 +194,11 @@ func (f hostdevForm) put(d *Doc, e *element, v string) {
 	d.keep(e, "managed", map[string]string{"managed": "yes", "unmanaged": "no"}[v], canonWord)
 }
 
-// managedForm is whether libvirt takes a function from its host driver and gives it back: what is not said is no, and libvirt
-// does not write that.
+// managedForm is whether libvirt takes a function from its host driver and gives it back: what is not said is no, and
+// libvirt does not write that.
 type managedForm struct{}
 
-// has tells whether an interface has this value at all.
+// has reports whether an interface has this value at all.
 func (managedForm) has(d *Doc, e *element) bool { return e.get(d, "type") == "hostdev" }
 
 func (managedForm) get(d *Doc, e *element) string {

@@ -61,7 +61,8 @@ func wellFormed(text string) error {
 // ascii: encoding/xml has the name characters of an older edition of XML.
 func ascii(s string) bool { return strings.IndexFunc(s, func(r rune) bool { return r >= 0x80 }) < 0 }
 
-// FuzzSetRestore: random edits of any document, taken back, leave the same bytes. Without a text, one is made up from the seed.
+// FuzzSetRestore: random edits of any document, taken back, leave the same bytes. Without a text, one is made up from
+// the seed.
 func FuzzSetRestore(f *testing.F) {
 	for _, text := range samples(f) {
 		f.Add(string(text), uint64(1), uint8(8))
@@ -77,7 +78,8 @@ func FuzzSetRestore(f *testing.F) {
 	})
 }
 
-// FuzzSet: any path and value. What is taken reads back in canonical form from what was written; what is refused changes nothing.
+// FuzzSet: any path and value. What is taken reads back in canonical form from what was written; what is refused
+// changes nothing.
 func FuzzSet(f *testing.F) {
 	for form, values := range wanted {
 		f.Add(strings.Replace(form, "*", "0", 1), values[1])

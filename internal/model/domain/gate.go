@@ -13,8 +13,8 @@ type Host struct {
 	CPUs, Nodes   []int  // numbers of its CPUs and of its NUMA nodes
 }
 
-// VersionError says that a host's libvirt or QEMU is too old for a value: libvirt drops an element that it does not know
-// without a word, and QEMU refuses to start the guest.
+// VersionError says that a host's libvirt or QEMU is too old for a value: libvirt drops an element that it does not
+// know without a word, and QEMU refuses to start the guest.
 type VersionError struct {
 	Path, Value string
 	Program     string // libvirt or QEMU
@@ -30,8 +30,8 @@ func (e *VersionError) Hint() string {
 	return "leave it out, or bring the host's " + e.Program + " up to " + e.Needs
 }
 
-// AbsentError says that a host has no CPU or node that a value names. Libvirt takes such a definition, and the guest does not
-// start.
+// AbsentError says that a host has no CPU or node that a value names. Libvirt takes such a definition, and the guest
+// does not start.
 type AbsentError struct {
 	Path, Value string
 	What        string // CPU or NUMA node
@@ -50,8 +50,8 @@ func (e *AbsentError) Hint() string {
 // gate is the first libvirt and QEMU that have a path, or one value of it (value is not empty).
 type gate struct{ path, value, libvirt, qemu string }
 
-// gates follow libvirt's docs/formatdomain.rst ("Since"), and QEMU's changelog where libvirt does not name QEMU's version.
-// What libvirt had before 1.2.0 and QEMU before 2.0 is not listed: nothing that old runs this.
+// gates follow libvirt's docs/formatdomain.rst ("Since"), and QEMU's changelog where libvirt does not name QEMU's
+// version. What libvirt had before 1.2.0 and QEMU before 2.0 is not listed: nothing that old runs this.
 var gates = []gate{
 	{"memoryBacking/source.type", "memfd", "4.10.0", "2.12"}, {"memoryBacking/source.type", "", "3.2.0", ""},
 	{"memoryBacking/allocation.mode", "", "3.2.0", ""}, {"iothreadpin/*", "", "1.2.10", "2.0"},
@@ -108,7 +108,7 @@ func (on Host) present(r *rule, path, value string) error {
 	return &AbsentError{path, value, what, absent, has}
 }
 
-// Supported tells whether a host can do what a path is to be set to. The error is a *VersionError or an *AbsentError.
+// Supported reports whether a host can do what a path is to be set to. The error is a *VersionError or an *AbsentError.
 func (d *Doc) Supported(path, value string, on Host) error {
 	r, key := match(path)
 	if r == nil {
@@ -142,7 +142,7 @@ func (d *Doc) Supported(path, value string, on Host) error {
 // teamingGate is of a word that has no path of its own.
 var teamingGate = gate{"interface/*/teaming", "", "6.1.0", "4.2"}
 
-// partsSupported tells whether a host can do every word of the value of a whole interface.
+// partsSupported reports whether a host can do every word of the value of a whole interface.
 func partsSupported(path, value string, on Host) error {
 	for word := range strings.FieldsSeq(value) {
 		key, v, _ := strings.Cut(word, "=")

@@ -1,7 +1,7 @@
 package domain
 
-// Guest is what a domain says about the things that matter to packets and latency. Zero values mean that the domain does
-// not say: "" for text, 0 for numbers, nil for lists. What it says and cannot be understood is in Unclear.
+// Guest is what a domain says about the things that matter to packets and latency. Zero values mean that the domain
+// does not say: "" for text, 0 for numbers, nil for lists. What it says and cannot be understood is in Unclear.
 type Guest struct {
 	Name     string `json:"name"`
 	UUID     string `json:"uuid,omitempty"`

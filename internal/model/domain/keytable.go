@@ -6,8 +6,8 @@ type keyedAt struct {
 	s  *step
 }
 
-// keyTable finds children by key. It keeps the cost of reading and editing all paths of a large (or hostile) domain from
-// growing with its square.
+// keyTable finds children by key. It keeps the cost of reading and editing all paths of a large (or hostile) domain
+// from growing with its square.
 type keyTable struct {
 	first  map[string]*element // for each key
 	times  map[string]int      // how many have it
@@ -50,8 +50,8 @@ func (t *keyTable) add(s *step, key string, e *element) {
 // edited drops what was looked up before an edit.
 func (d *Doc) edited() { d.keyed, d.nics = nil, nil }
 
-// grown drops what was looked up before an edit that made nothing but some elements, one below the other, and keeps tables
-// by adding them.
+// grown drops what was looked up before an edit that made nothing but some elements, one below the other, and keeps
+// tables by adding them.
 func (d *Doc) grown(made []*element, key string) {
 	d.nics = nil
 	for _, e := range made {

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// libvirtBase is a domain of libvirt's test driver, which needs no daemon and reads and writes definitions with the same code
-// as all its drivers.
+// libvirtBase is a domain of libvirt's test driver, which needs no daemon and reads and writes definitions with the
+// same code as all its drivers.
 const libvirtBase = `<domain type='test'>
   <name>vm</name>
   <uuid>5cc1f39f-5aa5-44a6-a67f-63d212818894</uuid>
@@ -95,8 +95,8 @@ func settled(path string) bool {
 	return path == "numatune/memory.nodeset" || strings.HasPrefix(path, "features/hyperv") || path == "cpu/mode" // mode='strict', mode='custom'; forgets the model
 }
 
-// TestAgainstLibvirt sets every path, has libvirt store it, and puts it back: as set, libvirt writes the same bytes; put back,
-// it writes those that it wrote before.
+// TestAgainstLibvirt sets every path, has libvirt store it, and puts it back: as set, libvirt writes the same bytes;
+// put back, it writes those that it wrote before.
 func TestAgainstLibvirt(t *testing.T) {
 	libvirtSchema(t)
 	tried := 0
@@ -170,8 +170,8 @@ func againstLibvirt(t *testing.T, base []byte) int {
 	return len(trials)
 }
 
-// TestOneByOne makes edits as an apply does: one value, one definition that libvirt takes, in order; and takes them back in
-// reverse. In the end libvirt has what it had.
+// TestOneByOne makes edits as an apply does: one value, one definition that libvirt takes, in order; and takes them
+// back in reverse. In the end libvirt has what it had.
 func TestOneByOne(t *testing.T) {
 	libvirtSchema(t)
 	base := stored(t, []byte(libvirtBase))

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// NetworkPool is a network of libvirt that gives virtual functions to guests: each interface of the network takes a free one at its
-// guest's start (docs/formatnetwork.rst, "Using an SR-IOV VF pool").
+// NetworkPool is a network of libvirt that gives virtual functions to guests: each interface of the network takes a
+// free one at its guest's start (docs/formatnetwork.rst, "Using an SR-IOV VF pool").
 type NetworkPool struct {
 	Name      string
 	PF        string   // all functions of a physical one; empty where they are named
@@ -37,7 +37,8 @@ func (n NetworkPool) Value() string {
 
 const networkAllowed = "hostdev pf=DEVICE or hostdev functions=ADDRESS,ADDRESS, with managed=yes or no, vlan=N, driver=vfio"
 
-// CanonNetwork is the canonical form of a network's value. What is not a pool of functions is XML, which is put back and not wanted.
+// CanonNetwork is the canonical form of a network's value. What is not a pool of functions is XML, which is put back
+// and not wanted.
 func CanonNetwork(value string) (string, error) {
 	bad := &ValueError{Path: "definition", Found: value, Allowed: networkAllowed}
 	words := strings.Fields(value)
@@ -93,8 +94,8 @@ func canonTag(v string) (string, bool) {
 	return v, ok && vlanTag.wanted(v) == nil
 }
 
-// NetworkValue reads what libvirt keeps of a network, with or without the comment in front of it: the value, and the text with
-// which it can be defined again as it was.
+// NetworkValue reads what libvirt keeps of a network, with or without the comment in front of it: the value, and the
+// text with which it can be defined again as it was.
 func NetworkValue(text string) (value, verbatim string, err error) {
 	d, e, err := network(text)
 	if err != nil {
@@ -174,8 +175,8 @@ func (d *Doc) poolInWords(e *element) (v string, ok bool) {
 	return v, err == nil
 }
 
-// NetworkXML is the text to define a network with: verbatim where that holds the value, else one made of it. uuid is that of the
-// network that is there and is to become another; empty where there is none.
+// NetworkXML is the text to define a network with: verbatim where that holds the value, else one made of it. uuid is
+// that of the network that is there and is to become another; empty where there is none.
 func NetworkXML(name, uuid, value, verbatim string) (string, error) {
 	canon, err := CanonNetwork(value)
 	if err != nil {
@@ -202,7 +203,8 @@ func NetworkUUID(text string) string {
 	return e.first("uuid").text(d)
 }
 
-// networkText makes a pool of a canonical value, as libvirt writes it (src/conf/network_conf.c, virNetworkDefFormatBuf).
+// networkText makes a pool of a canonical value, as libvirt writes it (src/conf/network_conf.c,
+// virNetworkDefFormatBuf).
 func networkText(name, uuid, v string) string {
 	given := func(key string) string { return wordOf(v, key) }
 	quote := func(text string) string { return escape(text, '\'') }

@@ -7,9 +7,10 @@ import (
 )
 
 // A whole <interface> as one value: "hostdev pci=0000:01:10.0 managed=yes vlan=5", "network=pool model=virtio",
-// "bridge=br0 model=virtio teaming=persistent alias=ua-backup0". The words are everything that the element holds but for its MAC
-// address, which is the path's key, and the place (<address>) that libvirt gives it in the guest, which nobody asks for. An
-// element that holds more than there are words for is its XML on one line; such a value is read and put back, never set.
+// "bridge=br0 model=virtio teaming=persistent alias=ua-backup0". The words are everything that the element holds but
+// for its MAC address, which is the path's key, and the place (<address>) that libvirt gives it in the guest, which
+// nobody asks for. An element that holds more than there are words for is its XML on one line; such a value is read and
+// put back, never set.
 
 // nicWord is one word of such a value.
 type nicWord struct {

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Values of <interface>. What libvirt or QEMU would refuse, ignore or cut down on an interface is refused here, with why.
+// Values of <interface>. What libvirt or QEMU would refuse, ignore or cut down on an interface is refused here, with
+// why.
 
 // tapTypes are the types of interface that have a tap or macvtap on the host, and what else takes several queues
 // (src/qemu/qemu_domain.c, qemuDomainValidateActualNetDef).
@@ -15,7 +16,7 @@ var (
 	queueTypes = append(slices.Clone(tapTypes), "vhostuser", "vdpa")
 )
 
-// isVirtio tells whether an interface is a virtio device to the guest; libvirt ignores <driver> of any other
+// isVirtio reports whether an interface is a virtio device to the guest; libvirt ignores <driver> of any other
 // (src/conf/domain_conf.c, virDomainNetDefParseXML: virDomainNetIsVirtioModel). Without a model it is none: QEMU's
 // default is e1000 or rtl8139. vhost-user and vDPA are virtio always.
 func (d *Doc) isVirtio(nic *element) bool {
@@ -46,8 +47,8 @@ var nicQueues = intKind(1, 256, "a tap has at most 256 queues; more than the gue
 })
 
 // queueSize is the number of descriptors of a virtio queue. QEMU takes powers of two from 256 to 1024
-// (hw/net/virtio-net.c, VIRTIO_NET_RX_QUEUE_MIN_SIZE and VIRTQUEUE_MAX_SIZE). The transmit queue has more than 256 only on
-// vhost-user and vDPA (virtio_net_max_tx_queue_size).
+// (hw/net/virtio-net.c, VIRTIO_NET_RX_QUEUE_MIN_SIZE and VIRTQUEUE_MAX_SIZE). The transmit queue has more than 256 only
+// on vhost-user and vDPA (virtio_net_max_tx_queue_size).
 func queueSize(tx bool) kind {
 	const allowed = "256, 512 or 1024"
 	return kind{allowed: allowed, canon: canonInt, wanted: func(v string) *ValueError {
@@ -94,8 +95,8 @@ var nicModel = wordKind("virtio is the one for packet rate; e1000 and rtl8139 ar
 	return nil
 })
 
-// coalesceFrames: drivers/net/tun.c, tun_set_coalesce, makes more than NAPI_POLL_WEIGHT (64) of them 64. libvirt refuses it
-// on all but a network or bridge (src/qemu/qemu_validate.c, qemuValidateNetSupportsCoalesce).
+// coalesceFrames: drivers/net/tun.c, tun_set_coalesce, makes more than NAPI_POLL_WEIGHT (64) of them 64. libvirt
+// refuses it on all but a network or bridge (src/qemu/qemu_validate.c, qemuValidateNetSupportsCoalesce).
 var coalesceFrames = intKind(0, 64, "the tun driver caps it at 64 frames").where(func(_ string, nic *element, d *Doc) *ValueError {
 	if typ := nic.get(d, "type"); typ != "network" && typ != "bridge" {
 		return never("an interface of type "+clip(typ), "libvirt has it for types network and bridge")
@@ -111,7 +112,8 @@ var mtuBytes = intKind(68, 65535, "").where(func(_ string, nic *element, d *Doc)
 	return nil
 })
 
-// vlanTag is refused where libvirt refuses it at the guest's start (src/conf/domain_validate.c, virDomainActualNetDefValidate).
+// vlanTag is refused where libvirt refuses it at the guest's start (src/conf/domain_validate.c,
+// virDomainActualNetDefValidate).
 var vlanTag = intKind(1, 4094, "0 and 4095 are reserved by IEEE 802.1Q").where(func(_ string, nic *element, d *Doc) *ValueError {
 	switch typ := nic.get(d, "type"); {
 	case typ == "hostdev", typ == "network", typ == "bridge", typ == "direct" && nic.first("source").get(d, "mode") == "passthrough":
@@ -121,8 +123,8 @@ var vlanTag = intKind(1, 4094, "0 and 4095 are reserved by IEEE 802.1Q").where(f
 	}
 })
 
-// nicMAC is the address of an interface. libvirt refuses a multicast address, and two interfaces with one address cannot be
-// told apart.
+// nicMAC is the address of an interface. libvirt refuses a multicast address, and two interfaces with one address
+// cannot be told apart.
 var nicMAC = kind{allowed: "a MAC address such as 52:54:00:00:00:01", canon: CanonMAC, wanted: func(v string) *ValueError {
 	first, _ := strconv.ParseUint(v[:2], 16, 8)
 	switch {

@@ -5,14 +5,15 @@ import (
 	"strings"
 )
 
-// HostdevInterface is an interface that is a function of the host: libvirt sets its MAC address and VLAN when the guest starts.
+// HostdevInterface is an interface that is a function of the host: libvirt sets its MAC address and VLAN when the guest
+// starts.
 type HostdevInterface struct {
 	MAC     string
 	PCI     string // 0000:01:10.0
 	Managed bool   // libvirt takes the function from its host driver and gives it back
 	VLAN    int    // 0: none
-	// Persistent is the alias of the virtio interface with the same MAC address that takes over while this one is away; empty:
-	// there is none.
+	// Persistent is the alias of the virtio interface with the same MAC address that takes over while this one is away;
+	// empty: there is none.
 	Persistent string
 	Alias      string // ua-…; empty: libvirt names it
 }
@@ -29,8 +30,8 @@ func (n HostdevInterface) Value() string {
 	return nicValue("hostdev", "pci", n.PCI, "managed", managed, "vlan", number(n.VLAN), "teaming", transient(n.Persistent), "alias", n.Alias)
 }
 
-// NetworkInterface is an interface of a libvirt network. Where that is a pool of functions, libvirt takes a free one when the
-// guest starts.
+// NetworkInterface is an interface of a libvirt network. Where that is a pool of functions, libvirt takes a free one
+// when the guest starts.
 type NetworkInterface struct {
 	MAC, Network string
 	Model        string // empty: virtio, which says nothing where the network is a pool
@@ -73,7 +74,8 @@ func (n BridgeInterface) teaming() string {
 	return ""
 }
 
-// HostdevPath is where a function that is passed through as a plain <hostdev> stands. Its value is managed or unmanaged.
+// HostdevPath is where a function that is passed through as a plain <hostdev> stands. Its value is managed or
+// unmanaged.
 func HostdevPath(pci string) string { return "hostdev/" + pci }
 
 func nicPath(mac, teaming string) string {

@@ -1,10 +1,10 @@
 package domain
 
-// Order of children and attributes as libvirt writes them: src/conf/domain_conf.c, virDomainDefFormatInternalSetRootName,
-// virDomainMemorybackingFormat, virDomainCputuneDefFormat, virDomainNetDefFormat, virDomainVirtioNetDriverFormat,
-// virDomainDefFormatFeatures; src/conf/numa_conf.c, virDomainNumatuneFormatXML; src/conf/cpu_conf.c, virCPUDefFormatBuf.
-// libvirt's schema lets children come in any order; the order is kept so that a file edited here and one that libvirt
-// wrote after the same change are alike.
+// Order of children and attributes as libvirt writes them: src/conf/domain_conf.c,
+// virDomainDefFormatInternalSetRootName, virDomainMemorybackingFormat, virDomainCputuneDefFormat,
+// virDomainNetDefFormat, virDomainVirtioNetDriverFormat, virDomainDefFormatFeatures; src/conf/numa_conf.c,
+// virDomainNumatuneFormatXML; src/conf/cpu_conf.c, virCPUDefFormatBuf. libvirt's schema lets children come in any
+// order; the order is kept so that a file edited here and one that libvirt wrote after the same change are alike.
 var childOrder = map[string][]string{
 	"domain": {"name", "uuid", "genid", "title", "description", "metadata", "maxMemory", "memory", "currentMemory",
 		"blkiotune", "memtune", "memoryBacking", "vcpu", "vcpus", "iothreads", "iothreadids", "defaultiothread",
@@ -27,7 +27,8 @@ var childOrder = map[string][]string{
 		"console", "channel", "tpm", "input", "graphics", "sound", "audio", "video", "hostdev", "redirdev", "redirfilter",
 		"hub", "watchdog", "memballoon", "rng", "nvram", "panic", "shmem", "memory", "iommu", "vsock", "crypto", "pstore"},
 	"kvm": kvmNames,
-	// virDomainNetDefFormat writes the driver of a passed-through function (virDomainHostdevDefFormatSubsys) before its source.
+	// virDomainNetDefFormat writes the driver of a passed-through function (virDomainHostdevDefFormatSubsys) before its
+	// source.
 	"interface of type hostdev": {"mac", "driver", "source", "vlan", "virtualport", "bandwidth", "port", "target", "model", "filterref",
 		"tune", "teaming", "link", "boot", "alias", "rom", "acpi", "address"},
 	"interface": {"mac", "source", "vlan", "virtualport", "bandwidth", "port", "ip", "route", "portForward", "script",

@@ -78,7 +78,7 @@ func match(path string) (*rule, string) {
 	return nil, ""
 }
 
-// takes tells whether a text can be the key of a rule; what it means is seen by canonKey.
+// takes reports whether a text can be the key of a rule; what it means is seen by canonKey.
 func (r *rule) takes(key string) bool {
 	if r.steps[len(r.steps)-1].key == byPCI {
 		return key != "" && !strings.Contains(key, "/")
@@ -242,8 +242,8 @@ func (d *Doc) interfaces() *nicTable {
 	return t
 }
 
-// key gives the key that Paths uses for an interface: its MAC address if no other has it, with the half of a failover pair that
-// it is, else its index.
+// key gives the key that Paths uses for an interface: its MAC address if no other has it, with the half of a failover
+// pair that it is, else its index.
 func (t *nicTable) key(i int) string {
 	if half := t.half[i]; half != "" && t.times[half] == 1 {
 		return half

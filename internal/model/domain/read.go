@@ -44,7 +44,8 @@ func (d *Doc) Guest() Guest {
 	return g
 }
 
-// unlimitedKiB stands for no limit of memory (libvirt include/libvirt/libvirt-domain.h, VIR_DOMAIN_MEMORY_PARAM_UNLIMITED).
+// unlimitedKiB stands for no limit of memory (libvirt include/libvirt/libvirt-domain.h,
+// VIR_DOMAIN_MEMORY_PARAM_UNLIMITED).
 const unlimitedKiB = 1<<53 - 1
 
 // isCommandLine tells the element of libvirt's QEMU name space, under whatever prefix.

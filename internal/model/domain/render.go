@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Render makes a complete definition of a description: a guest whose packets go through vhost with several queues, that sees
-// the host's own CPU, has an agent's channel, and no device that costs time. Everything that could also be tuned is set as
-// Set does, with the same checks. The errors are *DescriptionError, *ValueError and *PathError.
+// Render makes a complete definition of a description: a guest whose packets go through vhost with several queues, that
+// sees the host's own CPU, has an agent's channel, and no device that costs time. Everything that could also be tuned
+// is set as Set does, with the same checks. The errors are *DescriptionError, *ValueError and *PathError.
 func Render(s Description) (*Doc, error) {
 	if err := s.check(); err != nil {
 		return nil, err
@@ -183,8 +183,8 @@ func (n NICDescription) render(w *writer) {
 	}
 }
 
-// usualQueues is the number of queue pairs of a NIC that says none: from 4 on up to one for each vCPU is worth trying, and
-// each is a thread of the host.
+// usualQueues is the number of queue pairs of a NIC that says none: from 4 on up to one for each vCPU is worth trying,
+// and each is a thread of the host.
 func usualQueues(vcpus int) int { return min(vcpus, 4) }
 
 // wishes are the values that Set makes, in an order in which each is allowed.
@@ -228,7 +228,8 @@ func (s Description) wishes() []Wish {
 	return all
 }
 
-// memory keeps the guest's memory on host nodes. With several each is a cell of the guest, with its share of vCPUs and memory.
+// memory keeps the guest's memory on host nodes. With several each is a cell of the guest, with its share of vCPUs and
+// memory.
 func (s Description) memory(set func(path, value string)) {
 	nodes, err := ParseSet(s.Nodes)
 	if s.Nodes == "" {

@@ -21,8 +21,9 @@ type step struct {
 	attr   string  // the attribute that holds the key
 	must   bool    // never made and never removed
 	filler string  // attribute=value that libvirt's schema wants on it when it is made
-	// implied is an attribute=value that libvirt adds by itself when it stores the domain, and that means nothing alone:
-	// an element with nothing else left is taken away. (<memory mode='strict'/> without a nodeset is even refused.)
+	// implied is an attribute=value that libvirt adds by itself when it stores the domain, and that means nothing
+	// alone: an element with nothing else left is taken away. (<memory mode='strict'/> without a nodeset is even
+	// refused.)
 	implied string
 }
 

@@ -153,8 +153,8 @@ func (s *scanner) checkText(at int, text string) error {
 	return s.checkEntities(at, text, false)
 }
 
-// checkEntities refuses references to anything but the predefined entities, declared ones and legal characters. inValue:
-// in the value of an attribute, where an entity may not stand for elements (sections 3.1 and 4.4).
+// checkEntities refuses references to anything but the predefined entities, declared ones and legal characters.
+// inValue: in the value of an attribute, where an entity may not stand for elements (sections 3.1 and 4.4).
 func (s *scanner) checkEntities(at int, raw string, inValue bool) error {
 	for i := 0; ; {
 		amp := strings.IndexByte(raw[i:], '&')
@@ -233,7 +233,8 @@ func legalRune(r rune) bool {
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
 
-// decode gives the characters that raw stands for; a reference whose meaning is not known stays as it is. White space in it becomes spaces, as in attribute values.
+// decode gives the characters that raw stands for; a reference whose meaning is not known stays as it is. White space
+// in it becomes spaces, as in attribute values.
 func (d *Doc) decode(raw string) string {
 	var b strings.Builder
 	for i := 0; i < len(raw); {

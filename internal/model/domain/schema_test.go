@@ -14,8 +14,9 @@ import (
 // schemaFile is libvirt's own schema: in Debian's libvirt-common, before Debian 13 in libvirt0.
 const schemaFile = "/usr/share/libvirt/schemas/domain.rng"
 
-// libvirtSchema gives a check of a document against libvirt's own schema, as virt-xml-validate makes it. Where the schema is
-// not installed the test is skipped, unless MPPS_LIBVIRT_SCHEMA=required says that it must be there (make test does).
+// libvirtSchema gives a check of a document against libvirt's own schema, as virt-xml-validate makes it. Where the
+// schema is not installed the test is skipped, unless MPPS_LIBVIRT_SCHEMA=required says that it must be there (make
+// test does).
 func libvirtSchema(t *testing.T) func(name string, documents map[string][]byte) {
 	t.Helper()
 	lint, err := exec.LookPath("xmllint")

@@ -14,7 +14,8 @@ import (
 	"testing"
 )
 
-// suite gives the samples and, where MPPS_LIBVIRT_TESTS points to the folder tests of libvirt's source, every domain in it.
+// suite gives the samples and, where MPPS_LIBVIRT_TESTS points to the folder tests of libvirt's source, every domain in
+// it.
 func suite(t *testing.T) map[string][]byte {
 	t.Helper()
 	all := samples(t)
@@ -93,8 +94,8 @@ func TestSuite(t *testing.T) {
 	}
 }
 
-// withoutQueues is the canonical form of a document, without queues of <driver> and without drivers that say nothing else.
-// White space between elements counts only where there is more than that.
+// withoutQueues is the canonical form of a document, without queues of <driver> and without drivers that say nothing
+// else. White space between elements counts only where there is more than that.
 func withoutQueues(t *testing.T, text []byte) []string {
 	t.Helper()
 	dec := xml.NewDecoder(bytes.NewReader(text))

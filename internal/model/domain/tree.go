@@ -91,7 +91,7 @@ func (e *element) write(b *strings.Builder) {
 	b.WriteString(e.end)
 }
 
-// emptied tells whether deleting took everything out of an element. It is then written <a/>, as libvirt writes it.
+// emptied reports whether deleting took everything out of an element. It is then written <a/>, as libvirt writes it.
 func (e *element) emptied() bool {
 	had := false
 	for _, n := range e.kids {

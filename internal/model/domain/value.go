@@ -14,8 +14,8 @@ type kind struct {
 	canon   func(string) (string, bool) // the one spelling of a value; false if it is none. Generous: it reads what others wrote
 	wanted  func(v string) *ValueError  // says why a canonical value must not be set anywhere; may be nil
 	suits   func(v string, on *element, d *Doc) *ValueError
-	// suits, if there is one, says why a canonical value must not be set in this document, or on this element (the one that
-	// the rule's anchor names: an interface). Both leave Path and Found to the caller.
+	// suits, if there is one, says why a canonical value must not be set in this document, or on this element (the one
+	// that the rule's anchor names: an interface). Both leave Path and Found to the caller.
 }
 
 func refuse(allowed, hint string) *ValueError { return &ValueError{Allowed: allowed, Advice: hint} }
@@ -79,8 +79,8 @@ func formatKiB(kib uint64) string {
 	return strconv.FormatUint(kib, 10) + units[i]
 }
 
-// scaleKiB turns a number with libvirt's unit into KiB, rounded up (src/util/virutil.c, virScaleInteger; the default unit
-// of memory is KiB). False if the unit is unknown or the number too large.
+// scaleKiB turns a number with libvirt's unit into KiB, rounded up (src/util/virutil.c, virScaleInteger; the default
+// unit of memory is KiB). False if the unit is unknown or the number too large.
 func scaleKiB(n uint64, unit string) (uint64, bool) {
 	var scale uint64
 	switch unit = strings.ToLower(unit); unit {

@@ -9,12 +9,12 @@ import (
 	"unicode/utf8"
 )
 
-// Whole elements as values: an <interface> or a <hostdev> that is there or not. Of such an element more stands in the document
-// than its value says: the place in the guest that libvirt gave it, spaces, the order of its parts. Verbatim is that, and
-// RestoreVerbatim brings it back.
+// Whole elements as values: an <interface> or a <hostdev> that is there or not. Of such an element more stands in the
+// document than its value says: the place in the guest that libvirt gave it, spaces, the order of its parts. Verbatim
+// is that, and RestoreVerbatim brings it back.
 
-// passed tells a part of a whole element that its value leaves out: the place in the guest, and in the XML of a running guest
-// what libvirt has added for the run.
+// passed tells a part of a whole element that its value leaves out: the place in the guest, and in the XML of a running
+// guest what libvirt has added for the run.
 func (d *Doc) passed(e *element) bool {
 	owner := e.parent
 	if d.live && e.name == "origstates" { // of a status file: what to undo in the host when the function comes back
@@ -48,8 +48,8 @@ func (d *Doc) runtimeAttr(e *element, name string) bool {
 	return d.live && e.name == "source" && e.parent != nil && e.parent.get(d, "type") == "network" && name != "network" && name != "portgroup"
 }
 
-// meaning is an element such that two that libvirt would read alike are equal: without white space and comments, attributes and
-// children in one order.
+// meaning is an element such that two that libvirt would read alike are equal: without white space and comments,
+// attributes and children in one order.
 func (d *Doc) meaning(e *element, passed func(*element) bool) string {
 	var attrs, kids []string
 	pci := e.name == "address" && e.get(d, "type") == "pci"
@@ -145,8 +145,8 @@ func (r *rule) isWhole() bool {
 	return r.attr == "" && (last == byWholeNIC || last == byPCI)
 }
 
-// Verbatim gives what RestoreVerbatim needs to bring a whole element back with its bytes: its number among its like and its
-// text. It is empty for paths whose value says everything, and where the element is not there.
+// Verbatim gives what RestoreVerbatim needs to bring a whole element back with its bytes: its number among its like and
+// its text. It is empty for paths whose value says everything, and where the element is not there.
 func (d *Doc) Verbatim(path string) string {
 	p, err := d.find(path)
 	if err != nil || !p.rule.isWhole() || !d.present(p) || d.charset.single() {
@@ -196,8 +196,8 @@ func (d *Doc) withoutRun(text string) string {
 	return b.String()
 }
 
-// RestoreVerbatim puts back a whole element that is not there, or is another: what Get and Verbatim gave earlier. It takes what
-// Restore takes. Where verbatim does not hold the value, the value alone is put back.
+// RestoreVerbatim puts back a whole element that is not there, or is another: what Get and Verbatim gave earlier. It
+// takes what Restore takes. Where verbatim does not hold the value, the value alone is put back.
 func (d *Doc) RestoreVerbatim(path, value, verbatim string) error {
 	p, v, err := d.check(path, value, false)
 	if err != nil {
@@ -247,7 +247,7 @@ func (d *Doc) RestoreVerbatim(path, value, verbatim string) error {
 
 func (r *rule) last() *step { return &r.steps[len(r.steps)-1] }
 
-// is tells whether a key means an element.
+// is reports whether a key means an element.
 func (s *step) is(d *Doc, e *element, key string) bool {
 	if s.key == byWholeNIC {
 		mac, half, _ := strings.Cut(key, "@")
@@ -293,8 +293,8 @@ func (d *Doc) insertAt(parent, e *element, spot int) {
 	parent.kids = slices.Insert(parent.kids, spot, node{kind: elementNode, el: e})
 }
 
-// putWhole makes a whole interface hold a value: nothing where it does, else what was taken away earlier and holds it, else a
-// new element in the place of the present one or behind its like.
+// putWhole makes a whole interface hold a value: nothing where it does, else what was taken away earlier and holds it,
+// else a new element in the place of the present one or behind its like.
 func (d *Doc) putWhole(p *place, v string) {
 	parent, now, last := d.above(p), p.leaf(), p.rule.last()
 	same := func(e *element) bool {
@@ -414,19 +414,20 @@ func wordOf(v, key string) string {
 	return ""
 }
 
-// Within tells whether a path is another, or a part of the whole element that the other one is.
+// Within reports whether a path is another, or a part of the whole element that the other one is.
 func Within(path, whole string) bool {
 	return path == whole || IsDevice(whole) && strings.HasPrefix(path, whole+"/")
 }
 
-// IsDevice tells whether a path names a whole element that can be plugged into a running guest: interface/MAC or hostdev/PCI.
+// IsDevice reports whether a path names a whole element that can be plugged into a running guest: interface/MAC or
+// hostdev/PCI.
 func IsDevice(path string) bool {
 	r, _ := match(path)
 	return r != nil && r.isWhole()
 }
 
-// Device gives the XML of a device that a guest is to be given: the text of verbatim where that holds the value, else an element
-// made of the value. It refuses what Set refuses, but for what stood there before (verbatim).
+// Device gives the XML of a device that a guest is to be given: the text of verbatim where that holds the value, else
+// an element made of the value. It refuses what Set refuses, but for what stood there before (verbatim).
 func (d *Doc) Device(path, value, verbatim string) (string, error) {
 	if !IsDevice(path) {
 		return "", &PathError{Path: clip(path), Problem: "is not a device", Advice: "such as interface/52:54:00:00:00:01 or hostdev/0000:01:10.0"}

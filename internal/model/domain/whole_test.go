@@ -113,8 +113,8 @@ func TestWholeInterfaces(t *testing.T) {
 	}
 }
 
-// TestWholeElementsComeBack takes elements out of a definition and puts them back in another process: not one byte differs, the
-// place in the guest and the order among their like least of all.
+// TestWholeElementsComeBack takes elements out of a definition and puts them back in another process: not one byte
+// differs, the place in the guest and the order among their like least of all.
 func TestWholeElementsComeBack(t *testing.T) {
 	odd := strings.Replace(poolNIC, "<model type='virtio'/>", "<model type='virtio'/>\n      <bandwidth>\n        <inbound  average='100'/><!-- slow -->\n      </bandwidth>", 1)
 	text := withDevices(hostdevNIC + odd + standbyNIC + primaryNIC + plainHostdev)
@@ -160,8 +160,8 @@ func TestWholeElementsComeBack(t *testing.T) {
 	}
 }
 
-// TestWholeInterfaceAsXML: what there are no words for is read as XML on one line, which is its own canonical form, can be put
-// back and not set.
+// TestWholeInterfaceAsXML: what there are no words for is read as XML on one line, which is its own canonical form, can
+// be put back and not set.
 func TestWholeInterfaceAsXML(t *testing.T) {
 	odd := strings.Replace(poolNIC, "<model type='virtio'/>", "<model type='virtio'/>\n      <target dev='a  b&amp;'/>", 1)
 	d := parse(t, withDevices(odd))
@@ -342,8 +342,8 @@ func TestWholeInterfaceOfRunningGuest(t *testing.T) {
 	}
 }
 
-// FuzzWholeInterface: any text as a value of an interface. What is taken reads back in its canonical form, and what stood there
-// comes back with its bytes.
+// FuzzWholeInterface: any text as a value of an interface. What is taken reads back in its canonical form, and what
+// stood there comes back with its bytes.
 func FuzzWholeInterface(f *testing.F) {
 	for _, c := range forms {
 		f.Add(c.path, c.value)

@@ -17,8 +17,8 @@ func (e *wishError) Error() string {
 	return fmt.Sprintf("found %q, expected %s", clip(e.found), e.expected)
 }
 
-// WishPins reads "0=2,1=3", "0-3=8-11" (each of them on all of these CPUs), "2-5" (the first thread on CPU 2, the next on 3 …:
-// as many CPUs as there are threads) or "off". what is vcpupin or iothreadpin.
+// WishPins reads "0=2,1=3", "0-3=8-11" (each of them on all of these CPUs), "2-5" (the first thread on CPU 2, the next
+// on 3 …: as many CPUs as there are threads) or "off". what is vcpupin or iothreadpin.
 func (d *Doc) WishPins(what, text string) ([]Wish, error) {
 	const form = "THREAD=CPUS such as 0=2,1=3"
 	threads := d.Threads(what)
@@ -120,9 +120,9 @@ func WishCells(text string) ([]Wish, error) {
 	return sound([]Wish{{Path: "cpu/numa/cells", Value: text}}, nil)
 }
 
-// WishSched reads "fifo:1" for every thread, "0-3=fifo:1,4=batch" for some, or "off". what is vcpusched or iothreadsched. Each
-// thread gets an element of its own, as libvirt writes them; threads that have one together keep it if all are to have the
-// same.
+// WishSched reads "fifo:1" for every thread, "0-3=fifo:1,4=batch" for some, or "off". what is vcpusched or
+// iothreadsched. Each thread gets an element of its own, as libvirt writes them; threads that have one together keep it
+// if all are to have the same.
 func (d *Doc) WishSched(what, text string) ([]Wish, error) {
 	if !strings.Contains(text, "=") {
 		text = FormatSet(d.Threads(what)) + "=" + text
@@ -180,7 +180,8 @@ var hypervUsual = []Wish{
 	{Path: "features/hyperv/stimer.state", Value: "on"}, {Path: "features/hyperv/frequencies.state", Value: "on"},
 }
 
-// WishHyperV reads "on" (the usual enlightenments), "off", "passthrough", or a list such as "vapic,synic=off,spinlocks=4096".
+// WishHyperV reads "on" (the usual enlightenments), "off", "passthrough", or a list such as
+// "vapic,synic=off,spinlocks=4096".
 func (d *Doc) WishHyperV(text string) ([]Wish, error) {
 	switch text {
 	case "on":
@@ -240,7 +241,7 @@ func checked(all []Wish) error {
 	return nil
 }
 
-// Checked tells whether any document could take a wish.
+// Checked reports whether any document could take a wish.
 func Checked(all ...Wish) error { return checked(all) }
 
 // Threads gives the numbers of a domain's vCPUs ("vcpusched") or I/O threads ("iothreadsched").

@@ -10,9 +10,9 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// configuration is a copy of a host without what changes by itself: times, counters, process and interface numbers, free
-// memory, link states, interrupts' effective CPUs, the CPU that a thread ran on last, threads that come and go, the
-// state of guests and how the look was taken. Host devices of guests, which libvirt names anew at each start, are
+// configuration is a copy of a host without what changes by itself: times, counters, process and interface numbers,
+// free memory, link states, interrupts' effective CPUs, the CPU that a thread ran on last, threads that come and go,
+// the state of guests and how the look was taken. Host devices of guests, which libvirt names again at each start, are
 // called after the guest and its NIC; reasons and bounds of readings do not count (setting.Reading.Same).
 func configuration(h *Host) *Host {
 	c := *h

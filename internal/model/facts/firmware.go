@@ -19,8 +19,8 @@ type Power struct {
 	IdleDriver    string         `json:"idle_driver,omitempty"`    // cpuidle: intel_idle, acpi_idle, haltpoll, none
 	IdleGovernor  string         `json:"idle_governor,omitempty"`
 	IdleStates    []IdleState    `json:"idle_states"` // of the first CPU that has any
-	// LatencyLimit is the wake-up latency in µs that somebody holds /dev/cpu_dma_latency open for; nil where it could not be
-	// read. The kernel's default, 2,000,000,000, means nobody.
+	// LatencyLimit is the wake-up latency in µs that somebody holds /dev/cpu_dma_latency open for; nil where it could
+	// not be read. The kernel's default, 2,000,000,000, means nobody.
 	LatencyLimit *int `json:"latency_limit_us,omitempty"`
 }
 

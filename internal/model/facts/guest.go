@@ -39,8 +39,8 @@ type Guest struct {
 // NICs are all that it has or runs with.
 func (g *Guest) NICs() []Interface { return slices.Concat(g.Interfaces, g.Plugged) }
 
-// Active tells whether a guest has its QEMU process, so its CPUs, memory and devices: it runs, or is paused, suspended or being
-// shut down (libvirt's word for it; include/libvirt/libvirt-domain.h, virDomainState).
+// Active reports whether a guest has its QEMU process, so its CPUs, memory and devices: it runs, or is paused,
+// suspended or being shut down (libvirt's word for it; include/libvirt/libvirt-domain.h, virDomainState).
 func (g *Guest) Active() bool {
 	switch g.State {
 	case "running", "idle", "paused", "in shutdown", "pmsuspended":
@@ -58,7 +58,7 @@ type Inside struct {
 	Host    *Host  `json:"host,omitempty"` // the guest seen as a host, by its own files; without readings but for services
 }
 
-// Migrates tells whether a guest is on its way to or from another host.
+// Migrates reports whether a guest is on its way to or from another host.
 func (g *Guest) Migrates() bool { return strings.HasPrefix(g.Job, "migration") }
 
 // Interface is one NIC of a guest, as its persistent definition has it.
@@ -79,7 +79,8 @@ type Interface struct {
 	Alias       string `json:"alias,omitempty"`    // the name that its definition gives it, ua-…
 }
 
-// Key names it in the paths of its guest's definition: the MAC address, of a half of a failover pair with which one it is.
+// Key names it in the paths of its guest's definition: the MAC address, of a half of a failover pair with which one it
+// is.
 func (i *Interface) Key() string {
 	if i.Teaming != "" {
 		return i.MAC + "@" + i.Teaming

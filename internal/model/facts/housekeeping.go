@@ -41,7 +41,8 @@ type VFFile struct {
 	Device string `json:"device,omitempty"` // the device it names, empty where that cannot be told
 }
 
-// stillHousekeeping is without what changes by itself: how much swap is in use, merged pages, numbers of threads, counts.
+// stillHousekeeping is without what changes by itself: how much swap is in use, merged pages, numbers of threads,
+// counts.
 func stillHousekeeping(k *Housekeeping) *Housekeeping {
 	if k == nil {
 		return nil

@@ -41,7 +41,8 @@ func Between(before, after *Host) *Interval {
 	return d
 }
 
-// SoftnetBetween is the increase of each CPU's row; BacklogLen is the value at the end. A row that was not there before counts whole.
+// SoftnetBetween is the increase of each CPU's row; BacklogLen is the value at the end. A row that was not there before
+// counts whole.
 func SoftnetBetween(before, after []Softnet) []Softnet {
 	old := map[int]Softnet{}
 	for _, row := range before {
@@ -99,7 +100,7 @@ func increase(before, after map[string]uint64) map[string]uint64 {
 	return d
 }
 
-// Grown is by how much a counter grew; 0 where it ran backwards (a driver that was loaded anew).
+// Grown is by how much a counter grew; 0 where it ran backwards (a driver that was reloaded).
 func Grown(before, after uint64) uint64 {
 	if after < before {
 		return 0

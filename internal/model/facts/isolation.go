@@ -20,16 +20,16 @@ type Cgroup struct {
 
 // IRQBalance is how irqbalance is told which CPUs to leave alone.
 type IRQBalance struct {
-	// Banned are the CPUs that it is told to leave alone. Where Told is not set it bans by itself those that are isolated or
-	// have no tick (irqbalance, cputree.c, setup_banned_cpus).
+	// Banned are the CPUs that it is told to leave alone. Where Told is not set it bans by itself those that are
+	// isolated or have no tick (irqbalance, cputree.c, setup_banned_cpus).
 	Banned setting.CPUSet `json:"banned"`
 	Told   bool           `json:"told"`
 	From   string         `json:"from,omitempty"` // the file that says so, or "its environment"
 	Why    string         `json:"why,omitempty"`  // why it could not be told
 }
 
-// stillIsolation is without the groups of guests and others that say nothing of their own, which come and go, and without what
-// follows from others.
+// stillIsolation is without the groups of guests and others that say nothing of their own, which come and go, and
+// without what follows from others.
 func stillIsolation(i *Isolation) *Isolation {
 	if i == nil {
 		return nil

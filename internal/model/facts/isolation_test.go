@@ -41,8 +41,8 @@ func TestIsolationScrubbed(t *testing.T) {
 	}
 }
 
-// TestIsolationConfiguration: what was watched, guests' groups and what follows from others are no configuration; what a slice and
-// irqbalance are told is.
+// TestIsolationConfiguration: what was watched, guests' groups and what follows from others are no configuration; what
+// a slice and irqbalance are told is.
 func TestIsolationConfiguration(t *testing.T) {
 	a, b := isolated(), isolated()
 	b.Observed, b.Isolation.Cgroups[0].Effective, b.Isolation.Cgroups[1].Effective = nil, setting.CPUs(0), setting.CPUs(0)

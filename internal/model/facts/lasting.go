@@ -28,16 +28,18 @@ type Tuned struct {
 	Sysctls []OwnedValue `json:"sysctls"` // of the profile and those that it includes
 	// Plugins are the sections of the profile: cpu, net, disk, irqbalance, scheduler ….
 	Plugins []string `json:"plugins"`
-	// Options are what the sections of other plugins than sysctl say, by plugin and option: net.ring, scheduler.isolated_cores,
-	// sysfs./sys/kernel/mm/ksm/run, modules.kvm. Variables are filled in; a value that TuneD works out itself is empty.
+	// Options are what the sections of other plugins than sysctl say, by plugin and option: net.ring,
+	// scheduler.isolated_cores, sysfs./sys/kernel/mm/ksm/run, modules.kvm. Variables are filled in; a value that TuneD
+	// works out itself is empty.
 	Options []OwnedValue `json:"options,omitempty"`
-	// Chain are the files of the profile and of those that it includes, in the order in which they are merged: the last counts.
+	// Chain are the files of the profile and of those that it includes, in the order in which they are merged: the last
+	// counts.
 	Chain []string `json:"chain,omitempty"`
 	// Variables are those of the profile that could be filled in: isolated_cores and the like.
 	Variables     map[string]string `json:"variables,omitempty"`
 	VariableFiles []string          `json:"variable_files,omitempty"` // where they are to be changed
-	// Arguments are the kernel arguments that the profile wants, BootArguments those that TuneD has handed to the boot loader
-	// (/etc/tuned/bootcmdline).
+	// Arguments are the kernel arguments that the profile wants, BootArguments those that TuneD has handed to the boot
+	// loader (/etc/tuned/bootcmdline).
 	Arguments     string `json:"arguments,omitempty"`
 	BootArguments string `json:"boot_arguments,omitempty"`
 	// Reapplies is set where sysctl.d is read again behind TuneD's own kernel parameters, and wins (reapply_sysctl).

@@ -2,10 +2,10 @@ package facts
 
 import "mpps/internal/model/setting"
 
-// Load is what every stage of the packet path did while mpps watched: how busy it was, how full, and what was lost there. Two
-// looks at counters give most of it; what only the kernel's tracepoints and a profile of its CPU time can tell stands beside
-// (Profile, Drops, Delays) and is empty, with the reason in Unseen, where the kernel does not give it. All counts are increases
-// within the interval.
+// Load is what every stage of the packet path did while mpps watched: how busy it was, how full, and what was lost
+// there. Two looks at counters give most of it; what only the kernel's tracepoints and a profile of its CPU time can
+// tell stands beside (Profile, Drops, Delays) and is empty, with the reason in Unseen, where the kernel does not give
+// it. All counts are increases within the interval.
 type Load struct {
 	Seconds float64        `json:"seconds"`
 	CPUs    []CPULoad      `json:"cpus"`    // every online CPU
@@ -59,8 +59,8 @@ type DeviceLoad struct {
 	TxPackets uint64 `json:"tx_packets"`
 	RxBytes   uint64 `json:"rx_bytes"`
 	TxBytes   uint64 `json:"tx_bytes"`
-	// Counters are the increases of all others that moved: rx_dropped, tx_dropped, rx_missed_errors, rx_fifo_errors and the driver's own
-	// (ethtool -S), by the kernel's or driver's name.
+	// Counters are the increases of all others that moved: rx_dropped, tx_dropped, rx_missed_errors, rx_fifo_errors and
+	// the driver's own (ethtool -S), by the kernel's or driver's name.
 	Counters map[string]uint64 `json:"counters"`
 
 	SpeedMbps int         `json:"speed_mbps"` // −1: not told
@@ -167,7 +167,8 @@ type WakeDelay struct {
 	Over  string  `json:"behind,omitempty"` // which thread ran in its place longest
 }
 
-// LockWait is waiting for one kind of lock of the path, as a profile shows it: the slow paths of locks, by who called them.
+// LockWait is waiting for one kind of lock of the path, as a profile shows it: the slow paths of locks, by who called
+// them.
 type LockWait struct {
 	Device string  `json:"device,omitempty"` // of a transmit queue or queue discipline; empty: a profile does not tell
 	Lock   string  `json:"lock"`             // the function that wants it: sch_direct_xmit, __dev_queue_xmit …

@@ -73,8 +73,8 @@ type Feature struct {
 	Fixed bool   `json:"fixed"`
 }
 
-// IRQ is one interrupt of a device. Managed interrupts refuse writes of their affinity with EIO, from Linux commit eb29369fa543 on
-// with EPERM.
+// IRQ is one interrupt of a device. Managed interrupts refuse writes of their affinity with EIO, from Linux commit
+// eb29369fa543 on with EPERM.
 type IRQ struct {
 	Number    int            `json:"number"`
 	Name      string         `json:"name"` // the action's name in /proc/interrupts
@@ -87,7 +87,7 @@ type IRQ struct {
 }
 
 // Address is where the affinity of one of the NIC's interrupts is set. The interrupt is found again by device and name:
-// its number changes when the driver sets its vectors up anew and is kept only to tell two of the same name apart.
+// its number changes when the driver sets its vectors up again and is kept only to tell two of the same name apart.
 func (n NIC) Address(i IRQ) setting.Address {
 	return setting.Of(setting.IRQAffinity, n.Name, i.On, strconv.Itoa(i.Number))
 }
@@ -151,8 +151,8 @@ func (v *VF) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// VFTraffic is what a function carried since it was made, as its physical function counts (include/uapi/linux/if_link.h,
-// IFLA_VF_STATS): rx is to the guest, tx from it.
+// VFTraffic is what a function carried since it was made, as its physical function counts
+// (include/uapi/linux/if_link.h, IFLA_VF_STATS): rx is to the guest, tx from it.
 type VFTraffic struct {
 	RxPackets uint64 `json:"rx_packets"`
 	TxPackets uint64 `json:"tx_packets"`
@@ -191,8 +191,8 @@ type Tunnel struct {
 	TxQueues int    `json:"tx_queues"`
 	RxQueues int    `json:"rx_queues"`
 	Lockless bool   `json:"lockless"` // NETIF_F_LLTX: transmits without a queue lock
-	// LocklessBy tells what Lockless rests on: "feature" (the device says so itself), "driver" (Linux 6.12 and later hide
-	// the flag, but every device of this type has, or has not, got it), or empty: could not tell.
+	// LocklessBy tells what Lockless rests on: "feature" (the device says so itself), "driver" (Linux 6.12 and later
+	// hide the flag, but every device of this type has, or has not, got it), or empty: could not tell.
 	LocklessBy  string   `json:"lockless_by,omitempty"`
 	Up          bool     `json:"up"`
 	Classifiers []string `json:"classifiers,omitempty"` // tc filters at its egress: "u32", "bpf"

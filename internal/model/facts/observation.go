@@ -2,8 +2,8 @@ package facts
 
 import "mpps/internal/model/setting"
 
-// Observation is what CPUs did while mpps watched: which threads and interrupts took their time. It is data like everything
-// else of a host, so that a snapshot can carry it.
+// Observation is what CPUs did while mpps watched: which threads and interrupts took their time. It is data like
+// everything else of a host, so that a snapshot can carry it.
 type Observation struct {
 	Seconds float64        `json:"seconds"`
 	CPUs    setting.CPUSet `json:"cpus"`  // whose threads and interrupts were watched
@@ -24,8 +24,8 @@ type CPUTime struct {
 	Softirq float64 `json:"softirq_ms"`
 	Steal   float64 `json:"steal_ms"`
 	Guest   float64 `json:"guest_ms"` // in vCPUs
-	// Switches is how often a thread came onto the CPU, the idle one not counted (/proc/schedstat); −1 where the kernel does not
-	// count.
+	// Switches is how often a thread came onto the CPU, the idle one not counted (/proc/schedstat); −1 where the kernel
+	// does not count.
 	Switches int64 `json:"switches"`
 }
 
@@ -40,8 +40,8 @@ type ThreadRun struct {
 	CPU      int            `json:"cpu"` // ran there last
 	Policy   string         `json:"policy"`
 	Priority int            `json:"priority"`
-	// RunNS is how long it ran within the interval, on whatever CPU. A thread that runs without pause on a CPU without a tick is
-	// brought up to date by the kernel once a second.
+	// RunNS is how long it ran within the interval, on whatever CPU. A thread that runs without pause on a CPU without
+	// a tick is brought up to date by the kernel once a second.
 	RunNS    uint64 `json:"run_ns"`
 	Switches uint64 `json:"switches"` // how often it came onto a CPU
 	New      bool   `json:"new"`      // it is younger than the interval

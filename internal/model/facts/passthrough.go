@@ -25,7 +25,8 @@ type GroupDevice struct {
 	Driver string `json:"driver,omitempty"`
 }
 
-// Bridge tells whether the device is a PCI bridge: it is passed to no guest, and does not keep others of its group from being.
+// Bridge reports whether the device is a PCI bridge: it is passed to no guest, and does not keep others of its group
+// from being.
 func (d GroupDevice) Bridge() bool { return len(d.Class) >= 4 && d.Class[:4] == "0604" }
 
 // PhysicalFunction is what the PCI bus tells of a NIC.
@@ -35,8 +36,8 @@ type PhysicalFunction struct {
 	Vendor        string `json:"vendor"` // 0x8086
 	Device        string `json:"device"`
 	DriverVersion string `json:"driver_version,omitempty"` // only drivers from outside the kernel have one
-	// Capability is how many functions the card's SR-IOV capability offers: −1 where there is no such capability, −2 where
-	// the configuration space could not be read (needs root).
+	// Capability is how many functions the card's SR-IOV capability offers: −1 where there is no such capability, −2
+	// where the configuration space could not be read (needs root).
 	Capability int `json:"capability"`
 	// Windows are the function's memory windows for virtual functions; Unplaced those of them that found no place.
 	Windows  int         `json:"windows"`

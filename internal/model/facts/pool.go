@@ -2,8 +2,8 @@ package facts
 
 import "slices"
 
-// Pool is one of libvirt's networks that hands virtual functions out (<forward mode='hostdev'>): at its start a guest with
-// <interface type='network'> gets one that no other guest of the network has.
+// Pool is one of libvirt's networks that hands virtual functions out (<forward mode='hostdev'>): at its start a guest
+// with <interface type='network'> gets one that no other guest of the network has.
 type Pool struct {
 	Network   string   `json:"network"`
 	PF        string   `json:"pf,omitempty"`        // all of its functions; empty where they are listed
@@ -13,7 +13,7 @@ type Pool struct {
 	Autostart bool     `json:"autostart"`
 }
 
-// Has tells whether a function is one of the pool's.
+// Has reports whether a function is one of the pool's.
 func (p *Pool) Has(vf *VF) bool {
 	if p.PF != "" {
 		return p.PF == vf.PF

@@ -17,10 +17,10 @@ const (
 	ByNetwork   = "network"   // <interface type='network'>: libvirt takes a free one of a pool at the guest's start
 )
 
-// Reservation says that mpps has given a virtual function to a guest, or with the form "network" one of a pool, of which
-// libvirt chooses at each start of the guest. It is the first that is written when a function is given and the last that is
-// removed when it is taken back, so that two who look for one at the same time never take the same, and an interrupted one
-// is found.
+// Reservation says that mpps has given a virtual function to a guest, or with the form "network" one of a pool, of
+// which libvirt chooses at each start of the guest. It is the first that is written when a function is given and the
+// last that is removed when it is taken back, so that two who look for one at the same time never take the same, and an
+// interrupted one is found.
 type Reservation struct {
 	PF      string `json:"pf"`
 	Index   int    `json:"index"`             // of the function; −1 of a pool
@@ -30,8 +30,8 @@ type Reservation struct {
 	UUID    string `json:"uuid"` // of the guest, which may be renamed
 	Form    string `json:"form"` // ByInterface, ByHostdev or ByNetwork
 	MAC     string `json:"mac"`  // that the guest sees, and keeps
-	// Leaving is set where the function was taken back from a guest that runs with it: it is nobody's once the guest has ended,
-	// and is to be set back then.
+	// Leaving is set where the function was taken back from a guest that runs with it: it is nobody's once the guest
+	// has ended, and is to be set back then.
 	Leaving bool `json:"leaving,omitempty"`
 }
 
@@ -54,8 +54,8 @@ func (r Reservation) Address() setting.Address {
 	return setting.Of(setting.File, setting.Reservations, r.PCI+".json")
 }
 
-// ReservationText is a file of reservations, which all stand at one address: a line each, in the order of guests and their
-// addresses. Without any there is no file.
+// ReservationText is a file of reservations, which all stand at one address: a line each, in the order of guests and
+// their addresses. Without any there is no file.
 func ReservationText(given []Reservation) string {
 	given = slices.Clone(given)
 	slices.SortFunc(given, func(a, b Reservation) int {
@@ -81,8 +81,8 @@ func ReservationText(given []Reservation) string {
 	return b.String()
 }
 
-// ParseReservations reads such a file. It refuses what is not of this form, or is said of something else than the file is
-// named after.
+// ParseReservations reads such a file. It refuses what is not of this form, or is said of something else than the file
+// is named after.
 func ParseReservations(at setting.Address, text string) ([]Reservation, error) {
 	var file reserved
 	if err := json.Unmarshal([]byte(text), &file); err != nil {

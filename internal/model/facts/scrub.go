@@ -13,8 +13,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Scrub is a copy of a host without what tells whose it is: MAC addresses, UUIDs and serials, IP addresses, the names of
-// the host and of its guests, and what a guest's definition says in words. The same thing gets the same replacement
+// Scrub is a copy of a host without what tells whose it is: MAC addresses, UUIDs and serials, IP addresses, the names
+// of the host and of its guests, and what a guest's definition says in words. The same thing gets the same replacement
 // wherever it stands (also inside definitions, addresses, rules and reasons), so that a scrubbed snapshot audits like
 // the original. Names of interfaces, bridges and drivers stay: they are part of the configuration.
 func Scrub(h *Host) *Host { return newScrubber(h).host(h, "host") }

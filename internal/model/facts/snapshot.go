@@ -91,8 +91,8 @@ func ReadSnapshot(r io.Reader) (*Host, error) {
 	return s.Result, nil
 }
 
-// readBounded reads the whole file of at most the given number of bytes, but gives up at the first bytes that cannot begin a snapshot: what is no JSON object
-// is not read to its end, however large it is.
+// readBounded reads the whole file of at most the given number of bytes, but gives up at the first bytes that cannot
+// begin a snapshot: what is no JSON object is not read to its end, however large it is.
 func readBounded(r io.Reader, most int64) ([]byte, error) {
 	head := make([]byte, 4096)
 	n, err := io.ReadFull(r, head)

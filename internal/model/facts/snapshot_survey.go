@@ -68,7 +68,7 @@ func survey(text []byte) error {
 	return bad(remake, "it has schema %q, expected %q", clip([]byte(schema), 40), Schema)
 }
 
-// isKey tells whether the string that ends at a place is followed by a colon.
+// isKey reports whether the string that ends at a place is followed by a colon.
 func isKey(text []byte, end int) bool {
 	if end+1 > len(text) {
 		return false

@@ -28,8 +28,8 @@ type Topology struct {
 	DefaultPage uint64         `json:"default_hugepage_bytes,omitempty"` // size of the huge pages that nobody names a size of; 0: not known
 }
 
-// DefaultHugepage is the size in bytes of huge pages that nobody names a size of: what the running kernel tells, else what its
-// command line says; 0 where neither does and there is more than one size.
+// DefaultHugepage is the size in bytes of huge pages that nobody names a size of: what the running kernel tells, else
+// what its command line says; 0 where neither does and there is more than one size.
 func (h *Host) DefaultHugepage() uint64 {
 	if h.Topology.DefaultPage > 0 {
 		return h.Topology.DefaultPage

@@ -2,8 +2,8 @@ package facts
 
 import "strings"
 
-// CompareVersions orders versions as people do: runs of digits by their number, everything else as text. A text is older
-// than a number at the same place, and a beginning older than what goes on.
+// CompareVersions orders versions as people do: runs of digits by their number, everything else as text. A text is
+// older than a number at the same place, and a beginning older than what goes on.
 func CompareVersions(a, b string) int {
 	for a != "" && b != "" {
 		x, restA := versionRun(a)

@@ -11,12 +11,14 @@ type vfDriver struct {
 
 // vfDrivers is that by the name of the driver.
 var vfDrivers = map[string]vfDriver{
-	// drivers/net/ethernet/intel/igb/igb_main.c: igb_enable_sriov refuses more than 7 with EPERM; igb_rcv_msg_from_vf answers
-	// only while the device is up.
+	// drivers/net/ethernet/intel/igb/igb_main.c: igb_enable_sriov refuses more than 7 with EPERM; igb_rcv_msg_from_vf
+	// answers only while the device is up.
 	"igb": {guest: "igbvf", most: 7, needs: true},
-	// drivers/net/ethernet/intel/ixgbe/ixgbe_sriov.h: IXGBE_MAX_VFS_DRV_LIMIT; ixgbe_main.c: ixgbe_down answers no function.
+	// drivers/net/ethernet/intel/ixgbe/ixgbe_sriov.h: IXGBE_MAX_VFS_DRV_LIMIT; ixgbe_main.c: ixgbe_down answers no
+	// function.
 	"ixgbe": {guest: "ixgbevf", most: 63, needs: true},
-	// drivers/net/ethernet/intel/i40e/i40e_virtchnl_pf.c, i40e_vc_notify_vf_link_state: no link while the port has none.
+	// drivers/net/ethernet/intel/i40e/i40e_virtchnl_pf.c, i40e_vc_notify_vf_link_state: no link while the port has
+	// none.
 	"i40e": {guest: "iavf", needs: true},
 	"ice":  {guest: "iavf", most: 256, needs: true}, // ice_sriov.h, ICE_MAX_SRIOV_VFS
 	"idpf": {guest: "idpf"},
@@ -26,14 +28,15 @@ var vfDrivers = map[string]vfDriver{
 	"cxgb4": {guest: "cxgb4vf"}, "hns3": {guest: "hclgevf"}, "thunder-nic": {guest: "nicvf"}, "rvu_nicpf": {guest: "rvu_nicvf"},
 }
 
-// VFDriver is the module that drives the virtual functions of a physical one on the host; empty where that is not known.
+// VFDriver is the module that drives the virtual functions of a physical one on the host; empty where that is not
+// known.
 func VFDriver(driver string) string { return vfDrivers[driver].guest }
 
-// VFNeedsUp tells whether virtual functions are known to be of no use while their physical one is down.
+// VFNeedsUp reports whether virtual functions are known to be of no use while their physical one is down.
 func VFNeedsUp(driver string) bool { return vfDrivers[driver].needs }
 
-// VFMost is how many virtual functions a physical one can have, and what says so: its card (total, sriov_totalvfs), or its
-// driver. classes is the number of its traffic classes (DCB), 0 or 1 without.
+// VFMost is how many virtual functions a physical one can have, and what says so: its card (total, sriov_totalvfs), or
+// its driver. classes is the number of its traffic classes (DCB), 0 or 1 without.
 func VFMost(driver string, total, classes int) (most int, says string) {
 	most, says = total, fmt.Sprintf("sriov_totalvfs is %d", total)
 	limit := vfDrivers[driver].most

@@ -17,9 +17,9 @@ type VFPort struct {
 // VFPort is the NIC as the port of its virtual functions.
 func (n *NIC) VFPort() VFPort { return VFPort{n.Driver, n.Speed, n.Carrier} }
 
-// Refuses says why a value of an attribute is no good for a function (setting.VFAttr names them), or why its driver would not take
-// it or make another of it without a word; nil where nothing is known against it. now is the function as it is, with what is
-// written beside this value.
+// Refuses says why a value of an attribute is no good for a function (setting.VFAttr names them), or why its driver
+// would not take it or make another of it without a word; nil where nothing is known against it. now is the function as
+// it is, with what is written beside this value.
 func (p VFPort) Refuses(now VF, attribute, value string) error {
 	if takes, _, source := VFTakes(p.Driver, attribute); !takes {
 		return fmt.Errorf("%s cannot set %s of a virtual function (%s has no function for it)", p.Driver, attribute, source)
@@ -123,9 +123,9 @@ func (p VFPort) refusesRate(now VF, rate int) error {
 	return VFRate(p.Driver, p.Speed, rate)
 }
 
-// VFRate says why a driver does not take a limit of a virtual function's transmit rate in Mb/s, nil where nothing is known
-// against it. 0 takes the limit away. The driver is that of the physical function, the speed that of its link in Mb/s (0
-// and less: not known).
+// VFRate says why a driver does not take a limit of a virtual function's transmit rate in Mb/s, nil where nothing is
+// known against it. 0 takes the limit away. The driver is that of the physical function, the speed that of its link in
+// Mb/s (0 and less: not known).
 func VFRate(driver string, speed, rate int) error {
 	between := func(least, most int) error {
 		if rate < least || rate > most {
@@ -198,8 +198,8 @@ func VFRateCleared(driver string) string {
 	return ""
 }
 
-// VFQueues is how many queue pairs the driver gives each virtual function, 0 where that is not known: it bounds how many
-// vCPUs of a guest can share the work.
+// VFQueues is how many queue pairs the driver gives each virtual function, 0 where that is not known: it bounds how
+// many vCPUs of a guest can share the work.
 func VFQueues(driver string) int {
 	switch driver {
 	case "ixgbe": // ixgbevf takes 2 for RSS with 63 VFs (82599 datasheet, section 4.6.10.1.1)

@@ -5,14 +5,16 @@ import (
 	"strings"
 )
 
-// VFAttributes are what can be set of a virtual function through its physical one, in the order in which they are written:
-// whoever may send from other addresses is known before its own address comes, and a rate that depends on a VLAN (mlx4) finds it.
+// VFAttributes are what can be set of a virtual function through its physical one, in the order in which they are
+// written: whoever may send from other addresses is known before its own address comes, and a rate that depends on a
+// VLAN (mlx4) finds it.
 var VFAttributes = []string{"trust", "spoofchk", "mac", "vlan", "qos", "max_tx_rate", "min_tx_rate", "link_state"}
 
 // NoMAC is the address of no card: it takes a function's address back, so that its driver chooses one.
 const NoMAC = "00:00:00:00:00:00"
 
-// altNoMAC is what stands for NoMAC with drivers that refuse it. libvirt writes it too then (src/util/virnetdev.c, altZeroMAC).
+// altNoMAC is what stands for NoMAC with drivers that refuse it. libvirt writes it too then (src/util/virnetdev.c,
+// altZeroMAC).
 const altNoMAC = "02:00:00:00:00:00"
 
 // vfSetter is what is known of a driver of physical functions.
@@ -24,8 +26,8 @@ type vfSetter struct {
 	source  string // kernel file, or the function that fills what a new function has
 }
 
-// vfSetters are those of Linux 6.12, drivers/net: the *_netdev_ops of each, and where it makes its functions. By the name of the
-// PCI driver.
+// vfSetters are those of Linux 6.12, drivers/net: the *_netdev_ops of each, and where it makes its functions. By the
+// name of the PCI driver.
 var vfSetters = map[string]vfSetter{
 	"ixgbe":     {"mac vlan rate spoofchk trust link_state", false, true, true, "ixgbe_sriov.c, __ixgbe_enable_sriov"},
 	"igb":       {"mac vlan rate spoofchk trust", false, true, true, "igb_main.c, igb_vf_configure"},
@@ -53,8 +55,8 @@ var vfSetters = map[string]vfSetter{
 	"netdevsim": {"mac vlan rate spoofchk trust link_state", false, false, true, "netdevsim/netdev.c; dev.c, nsim_drv_probe"},
 }
 
-// VFTakes tells whether a driver lets an attribute be set at all, and by which file of the kernel that is known; known is false
-// of drivers that are not in the list.
+// VFTakes reports whether a driver lets an attribute be set at all, and by which file of the kernel that is known;
+// known is false of drivers that are not in the list.
 func VFTakes(driver, attribute string) (takes, known bool, source string) {
 	d, known := vfSetters[driver]
 	if !known {
@@ -69,9 +71,9 @@ func VFTakes(driver, attribute string) (takes, known bool, source string) {
 	return slices.Contains(strings.Fields(d.takes), attribute), true, d.source
 }
 
-// VFFresh is what a function has that the driver has made a moment ago, by attribute: only what can be set. Whether it is checked
-// for spoofing is in it only where the driver's source tells. Its own driver, here or in a guest, gives a function without
-// an address one of its own.
+// VFFresh is what a function has that the driver has made a moment ago, by attribute: only what can be set. Whether it
+// is checked for spoofing is in it only where the driver's source tells. Its own driver, here or in a guest, gives a
+// function without an address one of its own.
 func VFFresh(driver string) map[string]string {
 	fresh := map[string]string{
 		"mac": NoMAC, "vlan": "0", "qos": "0", "max_tx_rate": "0", "min_tx_rate": "0", "trust": "off", "link_state": "auto",
@@ -94,11 +96,11 @@ func VFFresh(driver string) map[string]string {
 	return fresh
 }
 
-// NoAddress tells whether a function's address means that it has none.
+// NoAddress reports whether a function's address means that it has none.
 func NoAddress(mac string) bool { return mac == NoMAC || mac == altNoMAC || mac == "" }
 
-// PassesThrough tells whether a driver hands a function to a guest or another process: vfio-pci, those built on it (mlx5_vfio_pci), and
-// those of DPDK without an IOMMU (uio_pci_generic, igb_uio).
+// PassesThrough reports whether a driver hands a function to a guest or another process: vfio-pci, those built on it
+// (mlx5_vfio_pci), and those of DPDK without an IOMMU (uio_pci_generic, igb_uio).
 func PassesThrough(driver string) bool {
 	return driver == "vfio-pci" || driver == "uio_pci_generic" || driver == "igb_uio" || strings.HasSuffix(driver, "_vfio_pci") || strings.HasSuffix(driver, "-vfio-pci")
 }

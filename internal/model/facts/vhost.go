@@ -2,9 +2,9 @@ package facts
 
 import "slices"
 
-// Sure is how it was found which NIC and queue a vhost thread serves. All threads of a guest are called vhost-<pid>, and no file
-// tells which is whose: neither the tap's descriptor (fdinfo has its name, drivers/net/tun.c, tun_chr_show_fdinfo) nor vhost's
-// leads to the thread.
+// Sure is how it was found which NIC and queue a vhost thread serves. All threads of a guest are called vhost-<pid>,
+// and no file tells which is whose: neither the tap's descriptor (fdinfo has its name, drivers/net/tun.c,
+// tun_chr_show_fdinfo) nor vhost's leads to the thread.
 type Sure string
 
 // How sure a match is, the surest first. A match that traffic contradicts is no match: such a thread is not placed.
@@ -15,8 +15,9 @@ const (
 	NotByOrder Sure = "order of creation, contradicted by traffic" // a busy NIC's threads did not run, while others did
 )
 
-// What counts as busy and as quiet: packets of a tap, and time on a CPU of its threads, within the interval. A packet costs a
-// vhost thread a few hundred nanoseconds at the least, so that a busy NIC's threads cannot have run for less than busyRun.
+// What counts as busy and as quiet: packets of a tap, and time on a CPU of its threads, within the interval. A packet
+// costs a vhost thread a few hundred nanoseconds at the least, so that a busy NIC's threads cannot have run for less
+// than busyRun.
 const (
 	busyPackets  = 200
 	quietPackets = 4
@@ -24,9 +25,9 @@ const (
 	clearly      = 10     // times as long
 )
 
-// Watch compares which taps had packets with which vhost threads ran between two inventories of the same host, and says in
-// the second how sure its matches are by that. It takes a busy and a quiet NIC of one guest to tell; queues of one NIC are
-// not told apart.
+// Watch compares which taps had packets with which vhost threads ran between two inventories of the same host, and says
+// in the second how sure its matches are by that. It takes a busy and a quiet NIC of one guest to tell; queues of one
+// NIC are not told apart.
 func Watch(before, after *Host) {
 	taps := map[string]map[string]uint64{}
 	for _, t := range before.Taps {

@@ -2,8 +2,8 @@ package facts
 
 import "testing"
 
-// TestWatch: a guest with a busy NIC and a quiet one tells whether the order in which its threads were made is the order of its
-// NICs; with less to see nothing is said.
+// TestWatch: a guest with a busy NIC and a quiet one reports whether the order in which its threads were made is the
+// order of its NICs; with less to see nothing is said.
 func TestWatch(t *testing.T) {
 	const first, second = "52:54:00:00:00:01", "52:54:00:00:00:02"
 	at := func(packets, ran [2]uint64, sure Sure) *Host {

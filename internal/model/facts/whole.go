@@ -7,8 +7,8 @@ import (
 )
 
 // Whole is a copy of a value in which no list and no map is nil, however deep it lies, so that JSON has [] and {} where
-// there is nothing, never null. Pointers that are nil stay: null there says "does not have one". What writes its own JSON
-// or text is left as it is.
+// there is nothing, never null. Pointers that are nil stay: null there says "does not have one". What writes its own
+// JSON or text is left as it is.
 func Whole[T any](v T) T {
 	into := reflect.ValueOf(&v).Elem()
 	into.Set(whole(into))

@@ -47,7 +47,7 @@ func Risks() []Risk {
 	return []Risk{None, Blip, GuestRestart, Reboot, Connectivity, Security, Data}
 }
 
-// NeedsConsent tells whether a change of this risk is planned only when the user named the risk. (Connectivity is
+// NeedsConsent reports whether a change of this risk is planned only when the user named the risk. (Connectivity is
 // planned without, and guarded by a confirm timer instead.)
 func (r Risk) NeedsConsent() bool { return r == Security || r == Data }
 
@@ -64,7 +64,7 @@ type Goal struct {
 	Consent []Risk         `json:"consent,omitempty"`     // risks the user accepted by name
 }
 
-// Consents tells whether the goal allows a change of the given risk.
+// Consents reports whether the goal allows a change of the given risk.
 func (g Goal) Consents(r Risk) bool { return !r.NeedsConsent() || slices.Contains(g.Consent, r) }
 
 // Inside is the goal as it is inside a guest: its CPUs are others, and it has no guest of that name.
@@ -73,7 +73,7 @@ func (g Goal) Inside() Goal {
 	return g
 }
 
-// ForGuest tells whether the goal concerns the named guest.
+// ForGuest reports whether the goal concerns the named guest.
 func (g Goal) ForGuest(name string) bool { return g.Guest == "" || g.Guest == name }
 
 // Unlimited is the default goal where the user names none: the highest rate without loss that virtio reaches.
@@ -129,8 +129,8 @@ func (g Goal) Why() string {
 	return "a target below 100 k packets per second needs no tuning"
 }
 
-// NearLimit tells whether the target is near what a guest's own kernel can take in and send on, behind a tap (2 M to 3 M
-// packets a second): tuning the host may not be enough.
+// NearLimit reports whether the target is near what a guest's own kernel can take in and send on, behind a tap (2 M to
+// 3 M packets a second): tuning the host may not be enough.
 func (g Goal) NearLimit() bool { return g.Tier() == Aggressive && g.PPS >= nearLimitFrom }
 
 // ErrContradiction marks goals that cannot be meant.

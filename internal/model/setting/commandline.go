@@ -46,8 +46,8 @@ func (c CommandLine) String() string { return strings.Join(c, " ") }
 // ArgumentName is a name as the kernel compares it.
 func ArgumentName(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
-// Argument is the name and the value of a word, and whether it has a value. Quotes around the whole word or the value are
-// not part of either.
+// Argument is the name and the value of a word, and whether it has a value. Quotes around the whole word or the value
+// are not part of either.
 func Argument(word string) (name, value string, has bool) {
 	if len(word) > 1 && word[0] == '"' && word[len(word)-1] == '"' {
 		word = word[1 : len(word)-1]
@@ -197,13 +197,13 @@ func (c CommandLine) Without(paths ...string) CommandLine {
 	return append(out, c[len(front):]...)
 }
 
-// SameWords tells whether two command lines hold the same words, in any order.
+// SameWords reports whether two command lines hold the same words, in any order.
 func (c CommandLine) SameWords(other CommandLine) bool {
 	return slices.Equal(slices.Sorted(slices.Values(c)), slices.Sorted(slices.Values(other)))
 }
 
-// CheckWord refuses words that a boot loader's files could take for something else: white space, quotes, dollar signs and
-// whatever a shell or GRUB's own language would look into.
+// CheckWord refuses words that a boot loader's files could take for something else: white space, quotes, dollar signs
+// and whatever a shell or GRUB's own language would look into.
 func CheckWord(word string) error {
 	if word == "" || word == "--" || word[0] == '=' {
 		return fmt.Errorf("%q is not a kernel argument", word)

@@ -139,7 +139,7 @@ func (s CPUSet) Words() string {
 	return "CPUs " + s.String()
 }
 
-// Has tells whether the set holds a CPU.
+// Has reports whether the set holds a CPU.
 func (s CPUSet) Has(cpu int) bool {
 	_, found := slices.BinarySearch(s, cpu)
 	return found
@@ -158,7 +158,7 @@ func (s CPUSet) And(other CPUSet) CPUSet {
 // Or is what is in either of two sets.
 func (s CPUSet) Or(other CPUSet) CPUSet { return CPUs(append(slices.Clone(s), other...)...) }
 
-// Equal tells whether two sets hold the same CPUs.
+// Equal reports whether two sets hold the same CPUs.
 func (s CPUSet) Equal(other CPUSet) bool { return slices.Equal(s, other) }
 
 // MarshalText writes the list form.

@@ -2,8 +2,8 @@ package setting
 
 import "slices"
 
-// Inside: "inside:vm1/sysctl:kernel.timer_migration", a guest of libvirt and an address of a value in its system, which its
-// agent reads and writes. The canonical value of the inner kind.
+// Inside: "inside:vm1/sysctl:kernel.timer_migration", a guest of libvirt and an address of a value in its system, which
+// its agent reads and writes. The canonical value of the inner kind.
 const Inside Kind = "inside"
 
 // insideKinds are the kinds of values that can be read and set inside a guest.

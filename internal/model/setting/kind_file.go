@@ -16,11 +16,11 @@ const (
 	// these may be. The whole text, byte for byte; absent where there is no such file. Owner and mode of a file that
 	// is there are kept, a new one is root's and readable by all.
 	File Kind = "file"
-	// Directory: "directory:etc/modprobe.d", a directory that a file of mpps needs. "present" where nothing but files of
-	// mpps is in it, "shared" where others' are; absent. Removing it is refused while it holds anything.
+	// Directory: "directory:etc/modprobe.d", a directory that a file of mpps needs. "present" where nothing but files
+	// of mpps is in it, "shared" where others' are; absent. Removing it is refused while it holds anything.
 	Directory Kind = "directory"
-	// Unit: "unit:mpps-restore.service", a unit of mpps that multi-user.target starts. "enabled" (and running where systemd
-	// runs), "idle" (enabled, not running), absent.
+	// Unit: "unit:mpps-restore.service", a unit of mpps that multi-user.target starts. "enabled" (and running where
+	// systemd runs), "idle" (enabled, not running), absent.
 	Unit Kind = "unit"
 )
 

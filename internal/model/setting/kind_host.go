@@ -8,34 +8,37 @@ import (
 
 // Kinds of the host's own housekeeping and of virtual functions.
 const (
-	// ModuleParam: "module-param:kvm_intel/ple_gap", a module and its parameter. The text that the kernel shows, trimmed.
-	// Parameters that are only read at load time are read-only here.
+	// ModuleParam: "module-param:kvm_intel/ple_gap", a module and its parameter. The text that the kernel shows,
+	// trimmed. Parameters that are only read at load time are read-only here.
 	ModuleParam Kind = "module-param"
-	// ThreadSched: "thread-sched:ksoftirqd/3", the name of a kernel thread. The policy, of the realtime policies with the
-	// priority: "SCHED_FIFO 2", "SCHED_OTHER". Absent while there is no such thread.
+	// ThreadSched: "thread-sched:ksoftirqd/3", the name of a kernel thread. The policy, of the realtime policies with
+	// the priority: "SCHED_FIFO 2", "SCHED_OTHER". Absent while there is no such thread.
 	ThreadSched Kind = "thread-sched"
-	// ThreadCPUs: "thread-cpus:kernel", the kernel's threads that belong to no CPU, all of them as one value: the online CPUs that
-	// at least one of them may use, a CPU list. Written, it takes from each the CPUs that are not of it; one that has none left gets
-	// all of it. Threads that cannot be moved (PF_NO_SETAFFINITY: those of one CPU, kworkers), those of interrupts, which
-	// follow them, and vhost's are not of it. Which thread had which CPUs stands beside the value, for a rollback.
+	// ThreadCPUs: "thread-cpus:kernel", the kernel's threads that belong to no CPU, all of them as one value: the
+	// online CPUs that at least one of them may use, a CPU list. Written, it takes from each the CPUs that are not of
+	// it; one that has none left gets all of it. Threads that cannot be moved (PF_NO_SETAFFINITY: those of one CPU,
+	// kworkers), those of interrupts, which follow them, and vhost's are not of it. Which thread had which CPUs stands
+	// beside the value, for a rollback.
 	ThreadCPUs Kind = "thread-cpus"
 	// KSM: "ksm:run" or "ksm:merge_across_nodes". A count. Writing run=0 takes merged pages apart first, and writing
 	// merge_across_nodes does so too, because the kernel refuses it while pages are shared; run is left as it was.
 	KSM Kind = "ksm"
-	// Swap: "swap:dev/sda2", the path of a swap area without its leading slash. "off", "on", or "on 5" with a priority that
-	// was given (0 and more; the kernel gives negative ones itself).
+	// Swap: "swap:dev/sda2", the path of a swap area without its leading slash. "off", "on", or "on 5" with a priority
+	// that was given (0 and more; the kernel gives negative ones itself).
 	Swap Kind = "swap"
 	// TraceEvents: "trace-events:set_event", the events that the kernel's main trace buffer records. "none", or their
 	// names ("sched:sched_switch"), sorted, separated by a space.
 	TraceEvents Kind = "trace-events"
-	// IRQCPUs: "irq-cpus:9/acpi", an interrupt that belongs to no NIC: its number and the name of a handler, which must still
-	// be that of the number; or "irq-cpus:default", where new interrupts go. A CPU list.
+	// IRQCPUs: "irq-cpus:9/acpi", an interrupt that belongs to no NIC: its number and the name of a handler, which must
+	// still be that of the number; or "irq-cpus:default", where new interrupts go. A CPU list.
 	IRQCPUs Kind = "irq-cpus"
 	// RuleSet: "rule-set:iptables-legacy", a tool and all rules that it can save (iptables-legacy, ip6tables-legacy,
-	// ebtables-legacy, nft). The text that the tool reads back, without comments and counters; absent where there is no rule.
+	// ebtables-legacy, nft). The text that the tool reads back, without comments and counters; absent where there is no
+	// rule.
 	RuleSet Kind = "rule-set"
-	// VFAttr: "vf-attr:ens1f0/3/max_tx_rate", a physical function, the number of its virtual function, and mac, vlan, qos,
-	// max_tx_rate, min_tx_rate (Mb/s, 0 is no limit), spoofchk, trust (on, off), link_state (auto, enable, disable).
+	// VFAttr: "vf-attr:ens1f0/3/max_tx_rate", a physical function, the number of its virtual function, and mac, vlan,
+	// qos, max_tx_rate, min_tx_rate (Mb/s, 0 is no limit), spoofchk, trust (on, off), link_state (auto, enable,
+	// disable).
 	VFAttr Kind = "vf-attr"
 )
 

@@ -9,10 +9,11 @@ import (
 	"strings"
 )
 
-// QueueLanes: "queue-lanes:ens1f0", a NIC. Which of its transmit queues the packets of which taps leave by, where a program carries
-// the number of the guest's queue from the tap to the NIC: TAP=BASE+COUNT for each tap, sorted, separated by one space. TAP is the
-// tap's name, or the MAC address that its guest sees: then the tap is found again however it is called after the guest's next start.
-// Queue n of the tap leaves by BASE + n mod COUNT. "idle" where the program is there and steers nothing; absent where it is not.
+// QueueLanes: "queue-lanes:ens1f0", a NIC. Which of its transmit queues the packets of which taps leave by, where a
+// program carries the number of the guest's queue from the tap to the NIC: TAP=BASE+COUNT for each tap, sorted,
+// separated by one space. TAP is the tap's name, or the MAC address that its guest sees: then the tap is found again
+// however it is called after the guest's next start. Queue n of the tap leaves by BASE + n mod COUNT. "idle" where the
+// program is there and steers nothing; absent where it is not.
 const QueueLanes Kind = "queue-lanes"
 
 // MaxLanes is how many queues of a NIC can be told apart: the number is carried in 8 bits.

@@ -5,9 +5,10 @@ import (
 	"strings"
 )
 
-// PCIDriver: "pci-driver:0000:01:10.0", a device on the PCI bus. The driver that it is bound to, or "none"; behind it, where one is
-// set, the driver that alone may take it, "vfio-pci override:vfio-pci" (Documentation/ABI/testing/sysfs-bus-pci, driver_override). A
-// write binds it, and sets or clears the override. Refused while a guest or a process has the device, or its interface is up.
+// PCIDriver: "pci-driver:0000:01:10.0", a device on the PCI bus. The driver that it is bound to, or "none"; behind it,
+// where one is set, the driver that alone may take it, "vfio-pci override:vfio-pci"
+// (Documentation/ABI/testing/sysfs-bus-pci, driver_override). A write binds it, and sets or clears the override.
+// Refused while a guest or a process has the device, or its interface is up.
 const PCIDriver Kind = "pci-driver"
 
 // UntilDeviceGone is how long a device stays with its driver.
@@ -29,7 +30,8 @@ func canonicalDriver(raw string) (string, error) {
 	return strings.Join(fields, " "), nil
 }
 
-// Driver takes a canonical value apart: driver is empty where the device has none, only where nothing restricts who may take it.
+// Driver takes a canonical value apart: driver is empty where the device has none, only where nothing restricts who may
+// take it.
 func Driver(value string) (driver, only string) {
 	driver, only, _ = strings.Cut(value, " ")
 	if driver == "none" {

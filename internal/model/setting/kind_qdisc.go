@@ -7,10 +7,11 @@ import (
 	"strings"
 )
 
-// RootQdisc: "root-qdisc:gre0", a virtual network device. The queueing discipline whose lock everybody takes who sends by it; "noqueue" where
-// it has none. What the kernel itself chose (handle 0) begins with default: "default fq_codel", of a device with several queues
-// "default mq fq_codel", one for each. What somebody put there is told with its handle: "pfifo_fast 8001:", "mq 8001: fq_codel",
-// "htb 1:". Only a discipline without parameters can be put back as it was; others are read and left alone.
+// RootQdisc: "root-qdisc:gre0", a virtual network device. The queueing discipline whose lock everybody takes who sends
+// by it; "noqueue" where it has none. What the kernel itself chose (handle 0) begins with default: "default fq_codel",
+// of a device with several queues "default mq fq_codel", one for each. What somebody put there is told with its handle:
+// "pfifo_fast 8001:", "mq 8001: fq_codel", "htb 1:". Only a discipline without parameters can be put back as it was;
+// others are read and left alone.
 const RootQdisc Kind = "root-qdisc"
 
 // NoQueue is the value of a device that hands packets on without a discipline.
@@ -62,8 +63,9 @@ func ParseQdisc(text string) (Qdisc, error) {
 	return q, nil
 }
 
-// Restorable tells why a discipline could not be put back as it was; nil where it could. One that the kernel chose has the parameters that
-// it always gives, and nobody can have changed them: handle 0 names nothing (net/sched/sch_api.c, tc_modify_qdisc).
+// Restorable tells why a discipline could not be put back as it was; nil where it could. One that the kernel chose has
+// the parameters that it always gives, and nobody can have changed them: handle 0 names nothing (net/sched/sch_api.c,
+// tc_modify_qdisc).
 func (q Qdisc) Restorable() error {
 	switch {
 	case q.Kind == "mq" && q.Each == "":

@@ -8,8 +8,8 @@ import (
 
 // Kinds of physical functions and the making of virtual ones.
 const (
-	// VFCount: "vf-count:ens1f0", a physical function. The number of virtual functions that it has. A write goes through 0,
-	// which takes all of them away, and is refused while one of them is in use.
+	// VFCount: "vf-count:ens1f0", a physical function. The number of virtual functions that it has. A write goes
+	// through 0, which takes all of them away, and is refused while one of them is in use.
 	VFCount Kind = "vf-count"
 	// NICState: "nic-state:ens1f0", a network device. "up" or "down", as an administrator sets it (IFF_UP): not whether
 	// there is a carrier.

@@ -40,11 +40,11 @@ type Reading struct {
 	State State  `json:"state"`
 	Value string `json:"value,omitempty"` // canonical; meaningful only when Known
 	Why   string `json:"why,omitempty"`   // reason of Unknown or Absent
-	// Verbatim is set where more stands there than Value says and nobody asks for: the place in the guest that libvirt gave
-	// an interface. A write of the reading brings it back. It does not count in comparisons.
+	// Verbatim is set where more stands there than Value says and nobody asks for: the place in the guest that libvirt
+	// gave an interface. A write of the reading brings it back. It does not count in comparisons.
 	Verbatim string `json:"verbatim,omitempty"`
-	// AsFound is set where the value would be refused today (queues of a NIC model that has none). A write of the reading
-	// restores it all the same.
+	// AsFound is set where the value would be refused today (queues of a NIC model that has none). A write of the
+	// reading restores it all the same.
 	AsFound bool `json:"as_found,omitempty"`
 	// ReadOnly is set where the value can be seen but the kernel or driver offers no way to change it
 	// (an offload marked [fixed], a managed interrupt), with the reason in Why.
@@ -71,7 +71,7 @@ func NoObject(why string) Reading { return Reading{State: Absent, Why: why, NoOb
 // CouldNotTell is an unknown reading with its reason.
 func CouldNotTell(why string) Reading { return Reading{State: Unknown, Why: why} }
 
-// Same tells whether two readings hold the same answer. Bounds and reasons do not count.
+// Same reports whether two readings hold the same answer. Bounds and reasons do not count.
 func (r Reading) Same(other Reading) bool {
 	return r.State == other.State && (r.State != Known || r.Value == other.Value)
 }
@@ -96,7 +96,7 @@ type Mechanism interface {
 	Write(ctx context.Context, a Address, to Reading) error
 }
 
-// Together is a Mechanism for whose values one write takes as long as many: the boot loader's files are made anew by a
+// Together is a Mechanism for whose values one write takes as long as many: the boot loader's files are remade by a
 // program of seconds. WriteAll writes all of them or, where it returns an error, none.
 type Together interface {
 	Mechanism
@@ -118,8 +118,8 @@ type Assignment struct {
 // ErrInDoubt marks a write that did not return in time: whether it took effect, or still will, is not known.
 var ErrInDoubt = errors.New("in doubt: it is not known whether it took effect")
 
-// Within runs a call that can hang in the kernel (sysfs stores and ethtool ioctls sleep on driver locks) and stops waiting
-// for it when ctx ends: the result is then ErrInDoubt with the cause. The call itself cannot be cancelled.
+// Within runs a call that can hang in the kernel (sysfs stores and ethtool ioctls sleep on driver locks) and stops
+// waiting for it when ctx ends: the result is then ErrInDoubt with the cause. The call itself cannot be cancelled.
 func Within(ctx context.Context, call func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- call() }()

@@ -49,7 +49,7 @@ func (w Want) Target() Reading {
 	return Value(w.Value)
 }
 
-// Met tells whether a reading satisfies the want. An unknown reading never does; callers ask for its state first,
+// Met reports whether a reading satisfies the want. An unknown reading never does; callers ask for its state first,
 // because it does not violate the want either.
 func (w Want) Met(r Reading) bool {
 	switch {

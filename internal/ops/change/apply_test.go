@@ -9,7 +9,7 @@ import (
 	"mpps/internal/ops"
 )
 
-// TestWhileMoving: a value that moved is looked at anew, one that never stands still is an error in the end, and
+// TestWhileMoving: a value that moved is looked at again, one that never stands still is an error in the end, and
 // others are at once.
 func TestWhileMoving(t *testing.T) {
 	t.Parallel()

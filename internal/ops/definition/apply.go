@@ -20,8 +20,8 @@ import (
 // editID is the ID under which edits of values stand in plans and journals that no knob speaks of.
 const editID = "domain.edit"
 
-// carryOut changes a guest's definition on this host, as a plan like any other: value by value, journaled and read back.
-// With live it also changes what libvirt can change while the guest runs.
+// carryOut changes a guest's definition on this host, as a plan like any other: value by value, journaled and read
+// back. With live it also changes what libvirt can change while the guest runs.
 func carryOut(ctx context.Context, env *ops.Env, d *Definition, edits []domain.Edit, live, dryRun bool) (*change.Done, error) {
 	m, err := env.Open()
 	if err != nil {

@@ -21,7 +21,8 @@ type Shown struct {
 	State  string         `json:"state,omitempty"` // of a guest: running, shut off …
 	Guest  domain.Guest   `json:"guest"`           // what the definition says
 	Values []domain.Value `json:"values"`          // everything that can be edited, by path
-	// Pending are the paths in which a running guest is not what its definition says: they take effect at its next start.
+	// Pending are the paths in which a running guest is not what its definition says: they take effect at its next
+	// start.
 	Pending []string `json:"pending"`
 
 	Host     string            `json:"-"`

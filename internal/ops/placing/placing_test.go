@@ -10,7 +10,8 @@ import (
 	"mpps/internal/ops"
 )
 
-// TestPlace: a guest that is added is placed beside those that the host has; wishes that the host cannot have are refused.
+// TestPlace: a guest that is added is placed beside those that the host has; wishes that the host cannot have are
+// refused.
 func TestPlace(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

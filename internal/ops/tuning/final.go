@@ -121,7 +121,7 @@ func (h *trialHost) toLast(ctx context.Context, p *plan.Plan) error {
 	return lasting.Add(p, h.host.Facts, standing...)
 }
 
-// asFound tells whether all was put back of a run that ended with an error.
+// asFound reports whether all was put back of a run that ended with an error.
 func asFound(err error) bool {
 	found := true
 	each(err, func(one error) {

@@ -124,7 +124,7 @@ func (l *ward) Write(p []byte) (int, error) {
 
 func (l *ward) Close() error { return nil }
 
-// TestAllIsWatched: while everything that was kept is tried anew, transaction by transaction, all of it is put back
+// TestAllIsWatched: while everything that was kept is tried again, transaction by transaction, all of it is put back
 // should mpps die, and nothing
 // once it was taken back.
 func TestAllIsWatched(t *testing.T) {
@@ -288,7 +288,7 @@ func TestKeptStays(t *testing.T) {
 	if len(h.whole) != 2 || h.whole[0][0].Address != weight || h.whole[1][0].Address != backlog {
 		t.Errorf("kept %v", h.whole)
 	}
-	// Put back and found anew it is the same candidate.
+	// Put back and found again it is the same candidate.
 	h.plan.Changes = []plan.Change{wants("softirq.both", weight, "64", "128")}
 	h.stale = false
 	if again, err := h.Candidates(t.Context()); err != nil || again[0].Key != first.Key {

@@ -40,8 +40,8 @@ type event struct {
 	Elapsed              float64
 }
 
-// play reports whether nothing that was played failed. A set that does not fit into what is left of the time is not begun, one
-// that is still running at the end is cut off; both are named.
+// play reports whether nothing that was played failed. A set that does not fit into what is left of the time is not
+// begun, one that is still running at the end is cut off; both are named.
 func (p *player) play(ctx context.Context, sets []scenes.Set) bool {
 	parent := ctx
 	if !p.until.IsZero() {

@@ -26,7 +26,8 @@ type packageTime struct {
 	failed      bool
 }
 
-// summarise prints the time of every package in outputs of go test, the longest first, and what the emulated hosts went through.
+// summarise prints the time of every package in outputs of go test, the longest first, and what the emulated hosts went
+// through.
 func summarise(w io.Writer, files []string, stats string) error {
 	var times []packageTime
 	var errs []error

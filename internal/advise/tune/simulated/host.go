@@ -1,6 +1,6 @@
-// Package simulated has hosts that are arithmetic, for the loop of package tune: a path of stages with capacities that knobs
-// change. What the best set of knobs carries is known by trying all of them, so a run can be judged by what it should have found.
-// They are exactly repeatable: the same host and seed always give the same answers.
+// Package simulated has hosts that are arithmetic, for the loop of package tune: a path of stages with capacities that
+// knobs change. What the best set of knobs carries is known by trying all of them, so a run can be judged by what it
+// should have found. They are exactly repeatable: the same host and seed always give the same answers.
 package simulated
 
 import (
@@ -52,12 +52,13 @@ type Spec struct {
 	Knobs    []Knob
 	Noise    Noise
 	Mistaken float64 // share of the diagnoses that name another stage
-	// Burst is by how much bursts exceed the mean load: above capacity/(1+Burst) a few packets are lost, up to MostBurst at capacity.
+	// Burst is by how much bursts exceed the mean load: above capacity/(1+Burst) a few packets are lost, up to
+	// MostBurst at capacity.
 	Burst float64
 	Sends float64 // packets per second that the generator can send at the most; 0: any rate
 	Paced float64 // packets per second that it can send at the most while it keeps a pace; 0: any rate
-	// OnPath has the generator run the path on its own CPU: it sends no more than the path carries, nothing is lost, and a search takes
-	// the generator for the limit.
+	// OnPath has the generator run the path on its own CPU: it sends no more than the path carries, nothing is lost,
+	// and a search takes the generator for the limit.
 	OnPath bool
 }
 
@@ -85,7 +86,8 @@ func New(s Spec, seed uint64) *Host {
 // sharpness says how sharply the narrowest stage rules: at infinity it alone does.
 const sharpness = 10
 
-// Carries is what the path carries with a set of knobs, packets per second, without noise; and the stages from the narrowest on.
+// Carries is what the path carries with a set of knobs, packets per second, without noise; and the stages from the
+// narrowest on.
 func (s Spec) Carries(set map[string]bool) (pps float64, narrowest []string) {
 	capacity := map[string]float64{}
 	for stage, c := range s.Capacity {

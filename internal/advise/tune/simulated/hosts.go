@@ -19,8 +19,8 @@ var noises = []Noise{
 	{Jitter: 0.05, Stall: 0.03, Wave: 0.03, Period: 23},
 }
 
-// Hosts are n hosts of all sorts: some stages are narrow, some knobs widen them, others do nothing, hurt, or help only beside
-// another; noise and mistaken diagnoses included.
+// Hosts are n hosts of all sorts: some stages are narrow, some knobs widen them, others do nothing, hurt, or help only
+// beside another; noise and mistaken diagnoses included.
 func Hosts(n int) []Spec {
 	all := make([]Spec, n)
 	for i := range all {
@@ -54,7 +54,8 @@ func host(i int) Spec {
 			add(Knob{Stage: stage, Factors: map[string]float64{stage: 1.1 + 0.3*r.Float64()}})
 		}
 	}
-	// What belongs together: the one does nothing without the other. Every second host's pair is one of which the loop knows.
+	// What belongs together: the one does nothing without the other. Every second host's pair is one of which the loop
+	// knows.
 	if i%3 == 0 {
 		stage := stages[narrow[0]]
 		factors := map[string]float64{stage: 1.5}
@@ -94,7 +95,7 @@ func Healthy(n int) []Spec {
 	return all
 }
 
-// Harmful tells whether a knob makes the path slower by more than a least share beside the others of a set.
+// Harmful reports whether a knob makes the path slower by more than a least share beside the others of a set.
 func (s Spec) Harmful(id string, set map[string]bool, least float64) bool {
 	with, without := map[string]bool{id: true}, map[string]bool{}
 	for other, is := range set {

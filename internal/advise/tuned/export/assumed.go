@@ -1,7 +1,8 @@
 package export
 
-// assumed stands for TuneD's own profiles where their files cannot be read: what versions 2.20 to 2.25 have in common, of which the
-// tests say that it is no more than these set. A profile that is made against it is right beside each of them.
+// assumed stands for TuneD's own profiles where their files cannot be read: what versions 2.20 to 2.25 have in common,
+// of which the tests say that it is no more than these set. A profile that is made against it is right beside each of
+// them.
 func assumed(name string) (string, bool) {
 	text, is := map[string]string{
 		"usr/lib/tuned/" + RealtimeBase + "/tuned.conf": `[variables]

@@ -1,5 +1,5 @@
-// Package export writes what of a goal TuneD can hold as a profile of TuneD, which includes one of TuneD's own and says only what
-// that does not. What TuneD has no way to hold is listed with what sets it. The package is pure.
+// Package export writes what of a goal TuneD can hold as a profile of TuneD, which includes one of TuneD's own and says
+// only what that does not. What TuneD has no way to hold is listed with what sets it. The package is pure.
 package export
 
 import (
@@ -45,7 +45,8 @@ type Profile struct {
 	Held    []Held `json:"held"`    // by this profile
 	ByBase  []Held `json:"by_base"` // by the profile that it includes
 	NotHeld []Left `json:"not_held"`
-	// Twice are kernel arguments that the boot loader's own files give too: with the profile the kernel would get them twice.
+	// Twice are kernel arguments that the boot loader's own files give too: with the profile the kernel would get them
+	// twice.
 	Twice []string `json:"twice,omitempty"`
 }
 
@@ -157,8 +158,8 @@ func (b *builder) isolated() setting.CPUSet {
 	return nil
 }
 
-// wanted is the value that a finding is to have: what stands there where that is good, what is wanted otherwise. Of values that
-// are good as they are those of the whole host count, for what a driver chose is not a wish.
+// wanted is the value that a finding is to have: what stands there where that is good, what is wanted otherwise. Of
+// values that are good as they are those of the whole host count, for what a driver chose is not a wish.
 func wanted(f audit.Finding) (value string, is bool) {
 	stands := f.State == audit.OK && f.Reading.State == setting.Known
 	switch {

@@ -99,8 +99,8 @@ func addresses(all []Held) (texts []string) {
 	return texts
 }
 
-// TestRealtime: what the included profile gives is not said again, what it gives otherwise is said once, and what TuneD cannot hold
-// is listed. TuneD then gives every value that is said to be held.
+// TestRealtime: what the included profile gives is not said again, what it gives otherwise is said once, and what TuneD
+// cannot hold is listed. TuneD then gives every value that is said to be held.
 func TestRealtime(t *testing.T) {
 	r := request(realtimeGoal, realtimeFindings()...)
 	p := make1(t, r)
@@ -161,7 +161,8 @@ func TestRealtime(t *testing.T) {
 	}
 }
 
-// TestOtherBases: a goal without a latency extends other profiles and needs no variables; a realtime goal without CPUs is refused.
+// TestOtherBases: a goal without a latency extends other profiles and needs no variables; a realtime goal without CPUs
+// is refused.
 func TestOtherBases(t *testing.T) {
 	for want, g := range map[string]goal.Goal{HostBase: goal.Unlimited(), BulkBase: {Bulk: 25e9}} {
 		p := make1(t, request(g, finding("sysctl:net.core.dev_weight", "64", "128"), finding("sysfs:devices/system/cpu/cpufreq/policy0/scaling_governor", "powersave", "performance")))

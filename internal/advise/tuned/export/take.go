@@ -21,7 +21,8 @@ type section struct {
 
 type line struct{ comment, key, value string }
 
-// take puts the value of a finding where it belongs: into this profile, to what the included one holds, or to what TuneD cannot hold.
+// take puts the value of a finding where it belongs: into this profile, to what the included one holds, or to what
+// TuneD cannot hold.
 func (b *builder) take(f audit.Finding) {
 	if f.Check || f.Address.Kind == setting.Fact || f.Blocked != "" {
 		return
@@ -67,8 +68,8 @@ func (b *builder) take(f audit.Finding) {
 	b.boots(f)
 }
 
-// agrees tells whether the included profile gives what is wanted. A thread's realtime priority may be higher, and an interrupt is
-// where it is to be when it is off the isolated CPUs.
+// agrees reports whether the included profile gives what is wanted. A thread's realtime priority may be higher, and an
+// interrupt is where it is to be when it is off the isolated CPUs.
 func (b *builder) agrees(f audit.Finding, set tuned.Set, value string) bool {
 	switch {
 	case set.Value == value, f.Want != nil && set.Value != "" && f.Want.Met(setting.Value(set.Value)):
@@ -267,8 +268,8 @@ func (b *builder) module(a setting.Address, value string) (where *section, key, 
 	return s, a.Object(), text, ""
 }
 
-// thread is a group of threads of one kind. The option has the name that the included profile has for it, so that one takes the
-// other's place.
+// thread is a group of threads of one kind. The option has the name that the included profile has for it, so that one
+// takes the other's place.
 func (b *builder) thread(a setting.Address, value string) (where *section, key, text, why string) {
 	kind := a.Object()
 	priority := realtime(value)

@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// spare keeps the scheduler's section of a realtime profile off QEMU: TuneD moves each process that is allowed on an isolated core away
-// when the profile is chosen and whenever TuneD starts, and its own list of those that stay has only the name that RHEL gives QEMU.
+// spare keeps the scheduler's section of a realtime profile off QEMU: TuneD moves each process that is allowed on an
+// isolated core away when the profile is chosen and whenever TuneD starts, and its own list of those that stay has only
+// the name that RHEL gives QEMU.
 func (b *builder) spare() {
 	if b.profile.Base != RealtimeBase {
 		return

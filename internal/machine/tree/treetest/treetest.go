@@ -11,8 +11,8 @@ import (
 	"mpps/internal/machine/tree"
 )
 
-// Recorded writes files and opens them as a recorded machine. "-> target" is a symbolic link, a name that ends in a slash
-// is a directory.
+// Recorded writes files and opens them as a recorded machine. "-> target" is a symbolic link, a name that ends in a
+// slash is a directory.
 func Recorded(tb testing.TB, files map[string]string) *tree.Tree {
 	tb.Helper()
 	root := tb.TempDir()

@@ -112,8 +112,8 @@ func (c *Client) hello(o DialOptions) (time.Duration, error) {
 	return time.Duration(d.SilenceMS) * time.Millisecond, nil
 }
 
-// read hands answers to those who wait for them. An agent that does not even answer pings for as long as it would wait itself is
-// gone.
+// read hands answers to those who wait for them. An agent that does not even answer pings for as long as it would wait
+// itself is gone.
 func (c *Client) read(silence time.Duration) {
 	for {
 		var r response

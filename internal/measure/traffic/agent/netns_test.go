@@ -70,7 +70,7 @@ func pair(t *testing.T) (a, b traffic.Endpoint) {
 	return a, b
 }
 
-// attached tells whether an XDP program is on an interface, and how much the
+// attached reports whether an XDP program is on an interface, and how much the
 // interface has sent.
 func attached(t *testing.T, e traffic.Endpoint) (xdp bool, tx uint64) {
 	t.Helper()

@@ -19,8 +19,8 @@ import (
 	"mpps/internal/measure/traffic/talk"
 )
 
-// Protocol is the version of the messages and of what an agent can do. Both sides must have the same: an agent leaves out
-// fields that it does not know, so that an older one would send or answer something else than it was asked for.
+// Protocol is the version of the messages and of what an agent can do. Both sides must have the same: an agent leaves
+// out fields that it does not know, so that an older one would send or answer something else than it was asked for.
 //
 // 2: transactions over UDP, connections as transactions, ramp-up, mixed frame sizes; pings are answered.
 const Protocol = 2

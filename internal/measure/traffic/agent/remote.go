@@ -57,7 +57,7 @@ func (s *Sink) Close() error {
 	return s.c.call(context.Background(), "sink.stop", s.handle(), nil, 0)
 }
 
-// A Generator is a traffic.Generator on the agent's side. It is made there anew
+// A Generator is a traffic.Generator on the agent's side. It is made there again
 // for each run.
 type Generator struct {
 	c       *Client

@@ -1,6 +1,6 @@
-// Package counters reads the kernel's counters of packets, above all of those that went no further: of interfaces, of their
-// drivers, of queueing disciplines, of CPUs' backlogs and of UDP sockets. It reads one network namespace at a time, that of
-// an endpoint.
+// Package counters reads the kernel's counters of packets, above all of those that went no further: of interfaces, of
+// their drivers, of queueing disciplines, of CPUs' backlogs and of UDP sockets. It reads one network namespace at a
+// time, that of an endpoint.
 package counters
 
 import (
@@ -23,7 +23,8 @@ import (
 type Counters map[string]uint64
 
 // Interface is what the kernel counts at one interface. Names without a point are those of struct rtnl_link_stats64
-// (Documentation/networking/statistics.rst), "qdisc." is of its queueing disciplines, "driver." and "vring." of its driver.
+// (Documentation/networking/statistics.rst), "qdisc." is of its queueing disciplines, "driver." and "vring." of its
+// driver.
 type Interface struct {
 	Name     string
 	Kind     string // as rtnetlink has it: "tuntap", "veth", "bridge"; "device" for hardware and the loopback
@@ -46,8 +47,8 @@ func OfNamespace(netns string) (interfaces []Interface, udp Counters, err error)
 	return interfaces, udp, err
 }
 
-// OfInterface reads one interface, and with it the UDP counters of its namespace and the machine's softnet counters. One that
-// is not there is traffic.ErrNoDevice.
+// OfInterface reads one interface, and with it the UDP counters of its namespace and the machine's softnet counters.
+// One that is not there is traffic.ErrNoDevice.
 func OfInterface(e traffic.Endpoint) (Counters, error) {
 	var all Counters
 	err := e.Do(func() error {
@@ -114,9 +115,9 @@ func read(links []netlink.Link) ([]Interface, error) {
 	return all, nil
 }
 
-// stacked tells whether an interface drops nothing that it sends by itself, but counts what the one below it in the same
-// namespace did not take, which counts it too (vlan_dev_hard_start_xmit in net/8021q/vlan_dev.c, macvlan_start_xmit in
-// drivers/net/macvlan.c, ipvlan_start_xmit in drivers/net/ipvlan/ipvlan_main.c).
+// stacked reports whether an interface drops nothing that it sends by itself, but counts what the one below it in the
+// same namespace did not take, which counts it too (vlan_dev_hard_start_xmit in net/8021q/vlan_dev.c,
+// macvlan_start_xmit in drivers/net/macvlan.c, ipvlan_start_xmit in drivers/net/ipvlan/ipvlan_main.c).
 func stacked(l netlink.Link) bool {
 	switch l.Type() {
 	case "vlan", "macvlan", "macvtap", "ipvlan", "ipvtap":
@@ -137,9 +138,10 @@ func standard(s *netlink.LinkStatistics) Counters {
 	}
 }
 
-// queueing reads what the queueing disciplines dropped, by index of the interface. The one at the root counts what those
-// below it dropped too: by itself (tbf_enqueue in net/sched/sch_tbf.c, htb_enqueue), through qdisc_tree_reduce_backlog
-// (net/sched/sch_api.c) or by adding up (mq_dump). The one of ingress counts what its filters and policers dropped.
+// queueing reads what the queueing disciplines dropped, by index of the interface. The one at the root counts what
+// those below it dropped too: by itself (tbf_enqueue in net/sched/sch_tbf.c, htb_enqueue), through
+// qdisc_tree_reduce_backlog (net/sched/sch_api.c) or by adding up (mq_dump). The one of ingress counts what its filters
+// and policers dropped.
 func queueing() (map[int]Counters, error) {
 	list, err := netlink.QdiscList(nil)
 	if err != nil {
@@ -160,9 +162,9 @@ func queueing() (map[int]Counters, error) {
 	return drops, nil
 }
 
-// driver reads those of the driver's own counters that are known to count drops which no standard counter has, or a place
-// that none tells. The list is short on purpose: a driver's word for a drop may be another's for a retry (rx_no_buffer_count
-// of igb counts frames that may still have been taken).
+// driver reads those of the driver's own counters that are known to count drops which no standard counter has, or a
+// place that none tells. The list is short on purpose: a driver's word for a drop may be another's for a retry
+// (rx_no_buffer_count of igb counts frames that may still have been taken).
 //
 //   - igb: rx_queue_N_drops, frames that found no descriptor (register RQDPC; igb_update_stats in
 //     drivers/net/ethernet/intel/igb/igb_main.c adds them to rx_fifo_errors only).
@@ -233,15 +235,15 @@ func sockets() (Counters, error) {
 	return all, nil
 }
 
-// udpNames are the UDP counters that are kept. RcvbufErrors, MemErrors and InCsumErrors are all in InErrors, and nothing is
-// in two of them (__udp_queue_rcv_skb and udp_queue_rcv_one_skb in net/ipv4/udp.c).
+// udpNames are the UDP counters that are kept. RcvbufErrors, MemErrors and InCsumErrors are all in InErrors, and
+// nothing is in two of them (__udp_queue_rcv_skb and udp_queue_rcv_one_skb in net/ipv4/udp.c).
 var udpNames = map[string]string{
 	"InErrors": "in_errors", "NoPorts": "no_ports", "RcvbufErrors": "rcvbuf_errors", "MemErrors": "mem_errors",
 	"InCsumErrors": "csum_errors", "SndbufErrors": "sndbuf_errors",
 }
 
-// ParseUDP reads the UDP counters of /proc/net/snmp, where names stand above their numbers, or of /proc/net/snmp6, where each
-// has a line. What is not there is left out.
+// ParseUDP reads the UDP counters of /proc/net/snmp, where names stand above their numbers, or of /proc/net/snmp6,
+// where each has a line. What is not there is left out.
 func ParseUDP(text string) Counters {
 	counters := Counters{}
 	var names []string
@@ -268,9 +270,9 @@ func (c Counters) keep(name, number string) {
 	}
 }
 
-// ParseSoftnet adds up /proc/net/softnet_stat over the CPUs (softnet_seq_show in net/core/net-procfs.c): packets that were
-// processed, those that found a backlog full, and how often a CPU had not the time to process all. They are of the whole
-// machine, whatever namespace the file is read in.
+// ParseSoftnet adds up /proc/net/softnet_stat over the CPUs (softnet_seq_show in net/core/net-procfs.c): packets that
+// were processed, those that found a backlog full, and how often a CPU had not the time to process all. They are of the
+// whole machine, whatever namespace the file is read in.
 func ParseSoftnet(text string) (Counters, error) {
 	counters := Counters{}
 	for line := range strings.Lines(text) {
@@ -288,7 +290,7 @@ func ParseSoftnet(text string) (Counters, error) {
 	return counters, nil
 }
 
-// OfMachine tells whether a counter belongs to a machine or namespace and to none of its interfaces.
+// OfMachine reports whether a counter belongs to a machine or namespace and to none of its interfaces.
 func OfMachine(name string) bool {
 	return strings.HasPrefix(name, "softnet.") || strings.HasPrefix(name, "udp.") || strings.HasPrefix(name, "udp6.")
 }

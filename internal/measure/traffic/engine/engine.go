@@ -1,6 +1,6 @@
-// Package engine lets other programs make the traffic, netperf and iperf3, and reads what they say of it in their machine
-// output. It starts them by argument vector, in a network namespace if need be, and ends them with the context or, at the
-// latest, with this process.
+// Package engine lets other programs make the traffic, netperf and iperf3, and reads what they say of it in their
+// machine output. It starts them by argument vector, in a network namespace if need be, and ends them with the context
+// or, at the latest, with this process.
 package engine
 
 import (
@@ -116,9 +116,9 @@ func run(ctx context.Context, c command) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// start starts a command on a thread of its own, which lives as long as the command: the kernel ends the command when the
-// thread that started it ends (prctl(2), PR_SET_PDEATHSIG), and so at the latest with this process. A process group of its
-// own keeps the terminal's Ctrl-C from it, so that it is ended by the context only.
+// start starts a command on a thread of its own, which lives as long as the command: the kernel ends the command when
+// the thread that started it ends (prctl(2), PR_SET_PDEATHSIG), and so at the latest with this process. A process group
+// of its own keeps the terminal's Ctrl-C from it, so that it is ended by the context only.
 func start(ctx context.Context, c command, out, problems io.Writer) (wait func() error, err error) {
 	cmd := exec.CommandContext(ctx, c.argv[0], c.argv[1:]...)
 	cmd.Env = append(cmd.Environ(), "LC_ALL=C")
@@ -166,7 +166,8 @@ func firstLine(b []byte) string {
 	return line[:min(len(line), 300)]
 }
 
-// Reach tells whether something listens at an address, so that a client that waits for minutes is not started in vain.
+// Reach reports whether something listens at an address, so that a client that waits for minutes is not started in
+// vain.
 func Reach(ctx context.Context, netns, addr string) error {
 	return traffic.Endpoint{Netns: netns}.Do(func() error {
 		c, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "tcp", addr)

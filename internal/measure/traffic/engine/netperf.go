@@ -24,8 +24,8 @@ type Transactions struct {
 	PerSecond   float64
 	Elapsed     time.Duration
 	Retransmits uint64 // 0 where the program does not tell
-	// Delays of whole transactions, as the program tells them, in whole microseconds; nil with several connections, whose
-	// distributions cannot be put together.
+	// Delays of whole transactions, as the program tells them, in whole microseconds; nil with several connections,
+	// whose distributions cannot be put together.
 	Delays *Delays
 }
 

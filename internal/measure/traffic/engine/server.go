@@ -18,8 +18,8 @@ type Server struct {
 	done chan error
 }
 
-// Serve starts the far end at an address of this machine, in a network namespace, on a port that is free. It waits until
-// that answers from the namespace of the client: in its own its loopback may be down.
+// Serve starts the far end at an address of this machine, in a network namespace, on a port that is free. It waits
+// until that answers from the namespace of the client: in its own its loopback may be down.
 func (p Program) Serve(ctx context.Context, netns, address, client string) (*Server, error) {
 	if p.server == "" {
 		return nil, fmt.Errorf("%s: %w", p.Name.Server(), ErrMissing)

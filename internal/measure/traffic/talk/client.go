@@ -112,7 +112,7 @@ func (r *run) finish() {
 	r.over.Store(true)
 }
 
-// going tells whether more is to be started.
+// going reports whether more is to be started.
 func (r *run) going() bool { return !r.over.Load() }
 
 // each runs f for each connection on a thread of its own and waits.

@@ -21,13 +21,13 @@ import (
 // ErrPorts says that the client's ports are used up.
 var ErrPorts = errors.New("no local port is left for another connection")
 
-// CRR makes transactions, each with a TCP connection of its own: connect, request, response, close; as netperf's TCP_CRR.
-// c.Conns are made at a time. A closed loop; UDP and Rate are refused.
+// CRR makes transactions, each with a TCP connection of its own: connect, request, response, close; as netperf's
+// TCP_CRR. c.Conns are made at a time. A closed loop; UDP and Rate are refused.
 //
-// The server closes first, so that the state that a connection leaves behind for a minute (TIME_WAIT) is the server's and
-// takes no local port away from the client. The kernel takes a port there again as soon as the client comes with it, by
-// the newer time stamp of its SYN (RFC 6191; net/ipv4/tcp_minisocks.c, tcp_timewait_state_process). A connection is closed
-// in full and not reset (SO_LINGER of 0), because what closing costs is a part of what is measured.
+// The server closes first, so that the state that a connection leaves behind for a minute (TIME_WAIT) is the server's
+// and takes no local port away from the client. The kernel takes a port there again as soon as the client comes with
+// it, by the newer time stamp of its SYN (RFC 6191; net/ipv4/tcp_minisocks.c, tcp_timewait_state_process). A connection
+// is closed in full and not reset (SO_LINGER of 0), because what closing costs is a part of what is measured.
 func CRR(ctx context.Context, c RRConfig) (RRResult, error) {
 	if c.UDP || c.Rate != 0 {
 		return RRResult{}, fmt.Errorf("%w: connections as transactions are made over TCP in a closed loop", ErrConfig)
@@ -80,7 +80,8 @@ func (c *conn) beside() (unix.Sockaddr, error) {
 	return far, err
 }
 
-// A slot holds the socket of the moment, so that another thread can end it and never one that has its number afterwards.
+// A slot holds the socket of the moment, so that another thread can end it and never one that has its number
+// afterwards.
 type slot struct {
 	mu      sync.Mutex
 	fd      int // −1 for none

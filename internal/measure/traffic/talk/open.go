@@ -51,8 +51,8 @@ const (
 	leadIn = 2 * time.Millisecond
 )
 
-// onSchedule sends the requests of one connection at its part of the rate: connection i of n those numbered i, i+n, … of
-// the whole schedule.
+// onSchedule sends the requests of one connection at its part of the rate: connection i of n those numbered i, i+n, …
+// of the whole schedule.
 func (r *run) onSchedule(c *conn, conf RRConfig, i int, n *tally, live *atomic.Uint64) error {
 	conns := float64(len(r.conns))
 	o := &openLoop{
@@ -174,7 +174,7 @@ func (o *openLoop) sendDue(now time.Duration) error {
 	return nil
 }
 
-// receive takes all answers that are there, and tells whether there were any.
+// receive takes all answers that are there, and reports whether there were any.
 func (o *openLoop) receive() (came bool, err error) {
 	for {
 		n, errno := o.c.receiveNow(o.buf)
@@ -259,8 +259,8 @@ func (o *openLoop) drop() {
 	}
 }
 
-// The thread is woken up as much too early as it was woken too late until now, within these bounds, and watches the clock
-// for the rest.
+// The thread is woken up as much too early as it was woken too late until now, within these bounds, and watches the
+// clock for the rest.
 const (
 	leastMargin = 2 * time.Microsecond
 	mostMargin  = 100 * time.Microsecond

@@ -24,9 +24,9 @@ type RRConfig struct {
 	Response int           `json:"response,omitempty"` // bytes, 0 means 1
 	Interval time.Duration `json:"interval,omitempty"` // of the samples, 0 means 1 s
 	UDP      bool          `json:"udp,omitempty"`
-	// Rate is how many requests are sent a second over all connections, on a schedule and whether or not those before are
-	// answered: an open loop. 0: a closed loop, the next request after the answer. Over UDP an open loop needs 8 bytes for
-	// a request's number.
+	// Rate is how many requests are sent a second over all connections, on a schedule and whether or not those before
+	// are answered: an open loop. 0: a closed loop, the next request after the answer. Over UDP an open loop needs 8
+	// bytes for a request's number.
 	Rate float64 `json:"rate,omitempty"`
 	// Timeout is after what time a request counts as lost: over UDP at any time, in an open loop over TCP when
 	// the run is over. 0 means 1 s.

@@ -182,7 +182,8 @@ func TestOpenLoopSeesStalls(t *testing.T) {
 	}
 }
 
-// A far end that takes nothing more over TCP: what was due and not sent is told, and the delays count from the schedule.
+// A far end that takes nothing more over TCP: what was due and not sent is told, and the delays count from the
+// schedule.
 func TestOpenLoopBlocked(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

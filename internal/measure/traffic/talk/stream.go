@@ -20,8 +20,8 @@ type StreamConfig struct {
 	Buffer   int           `json:"buffer,omitempty"` // bytes a call, 0 means 128 KiB
 	Reverse  bool          `json:"reverse,omitempty"`
 	Interval time.Duration `json:"interval,omitempty"` // of the samples, 0 means 1 s
-	// Ramp is how long each connection carries bytes that are not counted, so that it has found its speed when they are.
-	// Whole milliseconds.
+	// Ramp is how long each connection carries bytes that are not counted, so that it has found its speed when they
+	// are. Whole milliseconds.
 	Ramp time.Duration `json:"ramp,omitempty"`
 	// Sendfile sends from a file's pages, which are not copied (sendfile(2)), instead of from a buffer.
 	Sendfile bool `json:"sendfile,omitempty"`

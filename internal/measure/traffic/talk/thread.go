@@ -30,13 +30,13 @@ func spare(n int) {
 	}
 }
 
-// A turn says when a goroutine that lives in system calls should be scheduled anew.
+// A turn says when a goroutine that lives in system calls should be scheduled again.
 type turn struct{ last time.Duration }
 
 // turnEvery is half of what the runtime lets a goroutine run for.
 const turnEvery = 5 * time.Millisecond
 
-// due tells whether the turn is over at a time that only grows. A caller then yields, which takes some 10 µs on a
+// due reports whether the turn is over at a time that only grows. A caller then yields, which takes some 10 µs on a
 // locked thread.
 func (t *turn) due(now time.Duration) bool {
 	if now-t.last < turnEvery {

@@ -23,8 +23,8 @@ const NumberBytes = 8
 // glance is how often a thread that waits for a datagram looks whether it is over.
 const glance = 100 * time.Millisecond
 
-// dialUDP opens the sockets of a run over UDP: for each of its connections, one that the hello goes over and that keeps the
-// service going, and one for the datagrams.
+// dialUDP opens the sockets of a run over UDP: for each of its connections, one that the hello goes over and that keeps
+// the service going, and one for the datagrams.
 func (t Target) dialUDP(ctx context.Context, h hello) (data, control []*conn, err error) {
 	defer func() {
 		if err != nil {
@@ -71,11 +71,13 @@ func (t Target) dialPort(ctx context.Context, port uint16) (c *conn, err error) 
 	return c, nil
 }
 
-// udpBuffer is the room for datagrams that wait, in bytes of the kernel's account, which takes some 800 for a short one: an
-// end that loses its CPU for a tenth of a second at 50k requests a second is not to look like a path that loses them.
+// udpBuffer is the room for datagrams that wait, in bytes of the kernel's account, which takes some 800 for a short
+// one: an end that loses its CPU for a tenth of a second at 50k requests a second is not to look like a path that loses
+// them.
 const udpBuffer = 4 << 20
 
-// makeRoom gives a socket that room, as far as the system allows: past its limit for root (SO_RCVBUFFORCE), up to it else.
+// makeRoom gives a socket that room, as far as the system allows: past its limit for root (SO_RCVBUFFORCE), up to it
+// else.
 func (c *conn) makeRoom() {
 	if unix.SetsockoptInt(c.fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, udpBuffer) != nil {
 		_ = unix.SetsockoptInt(c.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, udpBuffer) // caps it instead of failing
@@ -206,8 +208,8 @@ func (s *Server) listenUDP(near net.Addr) (c *conn, port uint16, err error) {
 	return c, port, err
 }
 
-// answerDatagrams answers the first sender with the client's address, and only that: the socket is connected with it, so
-// that nobody else is answered and the kernel finds the way only once.
+// answerDatagrams answers the first sender with the client's address, and only that: the socket is connected with it,
+// so that nobody else is answered and the kernel finds the way only once.
 func (s *Server) answerDatagrams(data *conn, h hello, far net.Addr, over *atomic.Bool) {
 	buf, response := make([]byte, MaxDatagram), make([]byte, h.response)
 	mark := min(NumberBytes, len(response), int(h.request))
