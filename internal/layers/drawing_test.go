@@ -75,7 +75,7 @@ func draw(packages map[string][]string, arrows map[[2]string]bool) string {
 	}
 	starts, ends := map[string]int{}, map[string]int{}
 	sorted := slices.SortedFunc(maps.Keys(arrows), func(a, b [2]string) int {
-		return cmp.Or(cmp.Compare(distance(a), distance(b)), cmp.Compare(a[0], b[0]))
+		return cmp.Or(cmp.Compare(distance(a), distance(b)), cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1]))
 	})
 	for _, a := range sorted {
 		from, to := middle[a[0]]-10+5*starts[a[0]], middle[a[1]]-10+5*ends[a[1]]
