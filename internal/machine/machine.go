@@ -40,11 +40,14 @@ func Open(root string) (*Machine, error) {
 // AtBoot returns the reading that an address would have if the running kernel were the one that is booted next.
 func (m *Machine) AtBoot(a setting.Address) setting.Reading { return boot.AtBoot(m.Tree, a) }
 
-// Observe watches what runs on some CPUs for an interval.
+// ObserveShare is the share of one CPU that Observe may take as a rule.
+const ObserveShare = threads.Budget
+
+// Observe watches what runs on some CPUs for an interval, with a share of one CPU, 0 to 1.
 func (m *Machine) Observe(
-	ctx context.Context, h *facts.Host, cpus setting.CPUSet, interval time.Duration,
+	ctx context.Context, h *facts.Host, cpus setting.CPUSet, interval time.Duration, share float64,
 ) *facts.Observation {
-	return threads.Observe(ctx, m.Tree, h, cpus, interval)
+	return threads.Observe(ctx, m.Tree, h, cpus, interval, share)
 }
 
 // WatchDisturbances begins to count what disturbs a process on some CPUs.

@@ -112,7 +112,7 @@ func (e *Env) look(ctx context.Context, h *Host, l Look) error {
 func watch(ctx context.Context, m *machine.Machine, h *facts.Host, interval time.Duration) (*facts.Observation, error) {
 	var observed *facts.Observation
 	if s := realtime.Find(h, nil, ""); len(s.CPUs) > 0 && m.Live() {
-		observed = m.Observe(ctx, h, s.CPUs, interval)
+		observed = m.Observe(ctx, h, s.CPUs, interval, machine.ObserveShare)
 	} else {
 		select {
 		case <-time.After(interval):

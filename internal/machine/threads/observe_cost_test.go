@@ -109,7 +109,7 @@ func observe(b *testing.B, cpu int, kept bool) {
 	h := &facts.Host{Topology: facts.Topology{Online: online}}
 	for b.Loop() {
 		before := ProcessTime()
-		o := Observe(b.Context(), m, h, setting.CPUs(cpu), 5*time.Second)
+		o := Observe(b.Context(), m, h, setting.CPUs(cpu), 5*time.Second, Budget)
 		percent := 100 * (ProcessTime() - before).Seconds() / o.Seconds
 		b.ReportMetric(percent, "%CPU")
 		b.ReportMetric(float64(o.Looked), "threads")

@@ -68,7 +68,7 @@ func TestObservation(t *testing.T) {
 	never := func() bool { return false }
 	one, two := look(before, cpus, nil, nil, never), look(after, cpus, []int{600}, nil, never)
 	two.at = one.at.Add(5 * time.Second)
-	o := between(after, one, two, h, cpus, never)
+	o := between(after, one, two, h, cpus, limit{Budget, never})
 
 	if o.Seconds != 5 || o.Looked != 6 || len(o.Unseen) != 0 || o.Omitted != 0 {
 		t.Errorf("%v s, %d threads, %d omitted, %v", o.Seconds, o.Looked, o.Omitted, o.Unseen)
@@ -110,7 +110,7 @@ func TestObservationIsBounded(t *testing.T) {
 	if look.threads.looked != 63 || look.threads.Left != 37 || look.threads.Threads[0].TID != 77 {
 		t.Errorf("looked at %d, left %d, first %d", look.threads.looked, look.threads.Left, look.threads.Threads[0].TID)
 	}
-	o := between(m, look, look, &facts.Host{}, setting.CPUs(2), func() bool { return false })
+	o := between(m, look, look, &facts.Host{}, setting.CPUs(2), limit{Budget, func() bool { return false }})
 	if len(o.Unseen) != 1 || o.Unseen[0].What != "threads of 37 processes" {
 		t.Errorf("%v", o.Unseen)
 	}
@@ -132,11 +132,11 @@ func TestNamesAreBounded(t *testing.T) {
 	after := treetest.Recorded(t, second)
 	one, two := look(treetest.Recorded(t, first), cpus, nil, nil, never), look(after, cpus, nil, nil, never)
 	asked := 0
-	o := between(after, one, two, &facts.Host{}, cpus, func() bool { asked++; return asked == 2 })
+	o := between(after, one, two, &facts.Host{}, cpus, limit{Budget, func() bool { asked++; return asked == 2 }})
 	if len(o.Threads) != 31 || o.Threads[0].TID != 40 || o.Omitted != 20 || len(o.Unseen) != 1 || !strings.HasPrefix(o.Unseen[0].What, "9 threads that ran") {
 		t.Errorf("%d threads, %d omitted, %v", len(o.Threads), o.Omitted, o.Unseen)
 	}
-	if o = between(after, one, two, &facts.Host{}, cpus, never); len(o.Threads) != 60 || o.Omitted != 0 || len(o.Unseen) != 0 {
+	if o = between(after, one, two, &facts.Host{}, cpus, limit{Budget, never}); len(o.Threads) != 60 || o.Omitted != 0 || len(o.Unseen) != 0 {
 		t.Errorf("with time enough %d threads, %d omitted, %v", len(o.Threads), o.Omitted, o.Unseen)
 	}
 }
@@ -147,14 +147,14 @@ func TestNoSchedstat(t *testing.T) {
 	delete(files, "proc/30/task/30/schedstat")
 	m := treetest.Recorded(t, treetest.Merged(files, map[string]string{"proc/stat": "", "proc/interrupts": "", "proc/uptime": "1 1\n"}))
 	look := look(m, setting.CPUs(2), nil, nil, func() bool { return false })
-	o := between(m, look, look, &facts.Host{}, setting.CPUs(2), func() bool { return false })
+	o := between(m, look, look, &facts.Host{}, setting.CPUs(2), limit{Budget, func() bool { return false }})
 	if len(o.Unseen) != 1 || o.Unseen[0].What != "how long threads ran" || len(o.Threads) != 1 || o.Threads[0].RunNS != 0 {
 		t.Errorf("%+v", o)
 	}
 }
 
 func TestRecordedTreeStandsStill(t *testing.T) {
-	o := Observe(t.Context(), treetest.Recorded(t, map[string]string{"proc/stat": ""}), &facts.Host{}, setting.CPUs(1), time.Hour)
+	o := Observe(t.Context(), treetest.Recorded(t, map[string]string{"proc/stat": ""}), &facts.Host{}, setting.CPUs(1), time.Hour, Budget)
 	if len(o.Unseen) != 1 || o.Unseen[0].Why != "a recorded tree stands still" {
 		t.Errorf("%+v", o.Unseen)
 	}

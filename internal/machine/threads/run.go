@@ -215,8 +215,8 @@ func uptime(m *tree.Tree) float64 {
 const mostThreads = 400
 
 // runsBetween are the threads that ran between two looks, longest first, and behind them those that may have. Each is
-// read once more for its name and the like, until enough says that the time is up.
-func runsBetween(m *tree.Tree, before, after Look, o *facts.Observation, enough func() bool) {
+// read once more for its name and the like, up to the limit.
+func runsBetween(m *tree.Tree, before, after Look, o *facts.Observation, l limit) {
 	was := make(map[int]Seen, len(before.Threads))
 	for _, t := range before.Threads {
 		was[t.TID] = t
@@ -240,9 +240,9 @@ func runsBetween(m *tree.Tree, before, after Look, o *facts.Observation, enough 
 	slices.SortStableFunc(idle, func(a, b facts.ThreadRun) int { return cmp.Compare(a.TID, b.TID) })
 	o.Threads = []facts.ThreadRun{}
 	for i, run := range append(ran, idle...) {
-		over := i%16 == 15 && enough()
+		over := i%16 == 15 && l.enough()
 		if nameless := len(ran) - i; over && nameless > 0 {
-			o.Unseen = append(o.Unseen, facts.Unseen{What: fmt.Sprintf("%d threads that ran, the ones that ran least", nameless), Why: "there was no time to name them: watching may take 2 % of a CPU; watch longer"})
+			o.Unseen = append(o.Unseen, l.reached(fmt.Sprintf("%d threads that ran, the ones that ran least", nameless), "name them"))
 		}
 		if over || i >= mostThreads && i >= len(ran) {
 			o.Omitted = len(ran) + len(idle) - max(i, len(ran))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"mpps/internal/advise/realtime"
+	"mpps/internal/machine"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
@@ -58,7 +59,7 @@ func Realtime(ctx context.Context, env *ops.Env, a RealtimeAsk) (*facts.Host, *r
 		h.Read(ctx, realtime.Addresses(h.Facts)...)
 		if a.For > 0 && m.Live() && len(s.CPUs) > 0 {
 			env.Out.Progress("watching %s for %v", s.CPUs.Words(), a.For)
-			h.Facts.Observed = m.Observe(ctx, h.Facts, s.CPUs, a.For)
+			h.Facts.Observed = m.Observe(ctx, h.Facts, s.CPUs, a.For, machine.ObserveShare)
 		}
 	}
 	return h.Facts, realtime.Check(h.Facts, h.Facts.Observed, s), nil

@@ -165,7 +165,7 @@ func (w *watcher) wait(
 	done := make(chan *facts.Observation, 1)
 	go func() {
 		if w.machine.Live() && len(w.scope.CPUs) > 0 {
-			done <- w.machine.Observe(watching, w.facts, w.scope.CPUs, pause)
+			done <- w.machine.Observe(watching, w.facts, w.scope.CPUs, pause, w.share())
 			return
 		}
 		select {
@@ -191,6 +191,9 @@ func (w *watcher) wait(
 		}
 	}
 }
+
+// share is what watching between two looks may take of one CPU: as a rule, or half of what --cost allows.
+func (w *watcher) share() float64 { return max(machine.ObserveShare, w.Cost/200) }
 
 // look looks once, reports what is new, and returns the time to the next look.
 func (w *watcher) look(ctx context.Context, n int, seen *facts.Observation) (time.Duration, error) {

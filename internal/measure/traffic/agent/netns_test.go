@@ -117,8 +117,15 @@ func TestTraffic(t *testing.T) {
 	}
 	// Ended by the context: the result is what was sent.
 	g = near.NewGenerator(traffic.Config{Out: a, Rate: 10_000})
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
+	go func() {
+		for g.Sent() == 0 && ctx.Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(300 * time.Millisecond)
+		cancel()
+	}()
 	r, err := g.Run(ctx)
 	if err != nil || r.Sent == 0 || !r.Cancelled {
 		t.Errorf("%+v, %v", r, err)
