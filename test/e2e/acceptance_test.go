@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -22,6 +23,12 @@ import (
 func TestAcceptance(t *testing.T) {
 	labtest.Long(t)
 	b := openBox(t)
+	t.Cleanup(func() {
+		if t.Failed() {
+			journal, err := b.Lab.Must(context.WithoutCancel(t.Context()), "mpps history; cut -c1-2000 /var/lib/mpps/journal/*")
+			t.Logf("%s %v", journal, err)
+		}
+	})
 	b.snapshot("first.json")
 	// This host is not rebooted. Its site file leaves alone what would wait for it.
 	b.Must("mkdir -p /etc/mpps; echo '- {id: boot.aspm, leave: true, reason: not rebooted here}' > /etc/mpps/site.yaml")
