@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -17,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/owned"
+	"mpps/internal/thread"
 )
 
 // Proc names one process for ever: a process ID comes back, its pair with the start time does not
@@ -99,18 +99,15 @@ func (p Proc) kill() error {
 // in it once the file is closed.
 func newNetwork(ctx context.Context) (*os.File, error) {
 	var ns *os.File
-	err := make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends in its namespace
-		if e := unix.Unshare(unix.CLONE_NEWNET); e != nil {
-			err <- fmt.Errorf("make a network namespace: %w", e)
-			return
+	err := thread.Do(func() error {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("make a network namespace: %w", err)
 		}
-		var e error
-		ns, e = os.Open("/proc/thread-self/ns/net")
-		err <- e
-	}()
-	if err := <-err; err != nil {
+		var err error
+		ns, err = os.Open("/proc/thread-self/ns/net")
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
 	script := within(fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), ns.Fd()), "sh", "-c", netScript)

@@ -46,6 +46,7 @@ var imports = map[string][]string{
 	"change/apply":             {"model/setting", "model/facts", "model/goal", "advise/plan", "advise/lasting", "change/journal"},
 	"machine/nicctl":           {},
 	"owned":                    {},
+	"thread":                   {},
 	"machine/probe":            {"model/setting", "model/facts"},
 	"machine/tree":             {"model/setting", "model/facts", "owned"},
 	"machine/tree/treetest":    {"machine/tree"},
@@ -60,12 +61,12 @@ var imports = map[string][]string{
 	"machine/systemd":          {"model/setting", "model/facts", "machine/threads", "machine/tree"},
 	"machine/vf":               {"model/setting", "model/facts", "model/domain", "machine/libvirt", "machine/link", "machine/systemd", "machine/threads", "machine/tree"},
 	"machine/kernel":           {"model/setting", "model/facts", "machine/cpu", "machine/tree"},
-	"machine":                  {"model/setting", "model/facts", "advise/tuned", "model/domain", "machine/nicctl", "machine/probe", "machine/boot", "machine/cpu", "machine/ethtool", "machine/irq", "machine/kernel", "machine/libvirt", "machine/link", "machine/netfilter", "machine/systemd", "machine/threads", "machine/tree", "machine/vf"},
-	"measure/traffic":          {},
+	"machine":                  {"model/setting", "model/facts", "advise/tuned", "model/domain", "machine/nicctl", "machine/probe", "machine/boot", "machine/cpu", "machine/ethtool", "machine/irq", "machine/kernel", "machine/libvirt", "machine/link", "machine/netfilter", "machine/systemd", "machine/threads", "machine/tree", "machine/vf", "thread"},
+	"measure/traffic":          {"thread"},
 	"measure/traffic/counters": {"machine/nicctl", "measure/traffic"},
-	"measure/trace":            {"model/setting", "model/facts", "machine/nicctl", "advise/queuepath"},
+	"measure/trace":            {"model/setting", "model/facts", "machine/nicctl", "advise/queuepath", "thread"},
 	"measure/traffic/talk":     {"measure/traffic"},
-	"measure/traffic/engine":   {"measure/traffic"},
+	"measure/traffic/engine":   {"measure/traffic", "thread"},
 	"measure/traffic/agent":    {"measure/traffic", "measure/traffic/counters", "measure/traffic/talk"},
 	"measure/search":           {},
 	"measure/search/simulated": {},
@@ -73,7 +74,7 @@ var imports = map[string][]string{
 	"measure":                  {"outcome", "measure/search"},
 	"measure/export":           {"measure"},
 	"measure/wakeup":           {"model/setting", "model/facts", "measure"},
-	"measure/wakeloop":         {"measure", "measure/wakeup", "measure/traffic"},
+	"measure/wakeloop":         {"measure", "measure/wakeup", "measure/traffic", "thread"},
 	"measure/rig":              {"measure", "measure/traffic", "measure/traffic/agent", "measure/traffic/counters", "measure/traffic/engine", "measure/traffic/talk"},
 	"measure/acceptance":       {"model/setting", "model/facts", "measure", "measure/search", "measure/wakeup"},
 	"report/words":             {},
@@ -87,7 +88,7 @@ var imports = map[string][]string{
 	"report/top":               {"advise/bottleneck", "model/facts", "report", "report/words"},
 	"report/tuning":            {"advise/bottleneck", "model/goal", "report", "report/page", "report/svg", "report/words", "advise/tune"},
 	"change/watch":             {"model/setting", "model/facts", "advise/knob", "change/apply", "advise/realtime"},
-	"lab":                      {"owned"},
+	"lab":                      {"owned", "thread"},
 	"lab/guestinit":            {},
 	"lab/labtest":              {"lab", "owned"},
 	"ops":                      {"outcome", "model/setting", "model/facts", "model/goal", "advise/knob", "advise/site", "advise/lasting", "advise/realtime", "machine"},
@@ -113,7 +114,7 @@ var imports = map[string][]string{
 	"cmd/mpps":          {everything},
 	"cmd/mpps-lab":      {"lab/command"},
 	"cmd/mpps-guest":    {"outcome", "version", "measure/traffic/agent", "lab/guestinit"},
-	"tools/fieldbench":  {"measure", "measure/rig", "owned", "measure/traffic"},
+	"tools/fieldbench":  {"measure", "measure/rig", "owned", "measure/traffic", "thread"},
 	"tools/searchbench": {"measure/search", "measure/search/simulated"},
 }
 
@@ -135,6 +136,7 @@ var rules = map[string]rule{
 	"nothing else prints":               prints,
 	"no shell":                          shells,
 	"prose drives nothing":              readsProse,
+	"threads end in one place":          leavesThreads,
 }
 
 func TestTree(t *testing.T) {
@@ -164,7 +166,7 @@ func TestRowsHavePackages(t *testing.T) {
 
 // TestRulesCanFail plants what each rule forbids, and beside it what it must leave alone.
 func TestRulesCanFail(t *testing.T) {
-	const one, two, three, four, five = "imports point one way", "programs are started in one place", "nothing else prints", "no shell", "prose drives nothing"
+	const one, two, three, four, five, six = "imports point one way", "programs are started in one place", "nothing else prints", "no shell", "prose drives nothing", "threads end in one place"
 	for _, c := range []struct {
 		rule, pkg, name, text string
 		found                 string // "" where the rule must be silent
@@ -230,6 +232,10 @@ func TestRulesCanFail(t *testing.T) {
 		{five, "report", "a.go", `var _ = a.Why == b.Why && a.Hint != "" && nil != hint`, ""},
 		{five, "report", "a.go", `import "strings"; var _ = strings.Join(c.Why, ", ") == strings.TrimPrefix(err.Error(), "x")`, ""},
 		{five, "change/apply", "a.go", `var _ = c.Reason == journal.Drifted`, ""},
+
+		{six, "measure", "a.go", `import "runtime"; func f() { runtime.LockOSThread() }`, "runtime.LockOSThread"},
+		{six, "measure", "a.go", `import "runtime"; func f() { runtime.LockOSThread(); defer runtime.UnlockOSThread() }`, ""},
+		{six, "thread", "a.go", `import "runtime"; func f() { runtime.LockOSThread() }`, ""},
 	} {
 		s, err := parse(c.name, c.pkg, "package p\n"+strings.ReplaceAll(c.text, "; ", "\n"))
 		if err != nil {

@@ -165,6 +165,21 @@ func prints(s *source) []string {
 	})...)
 }
 
+// leavesThreads refuses what locks a thread and leaves its end to the runtime, which parks the first thread of the
+// process as it is: thread.Go never has that one.
+func leavesThreads(s *source) []string {
+	if s.pkg == "thread" {
+		return nil
+	}
+	is := func(want string) func(path, name string) bool {
+		return func(path, name string) bool { return path == "runtime" && name == want }
+	}
+	if len(s.uses("", is("UnlockOSThread"))) > 0 {
+		return nil
+	}
+	return s.uses("a thread that ends with its function is thread.Go's", is("LockOSThread"))
+}
+
 // shells refuses a shell's name followed by -c, as arguments of a call or in a list, outside lab.
 func shells(s *source) []string {
 	if s.pkg == "lab" {

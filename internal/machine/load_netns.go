@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	"golang.org/x/sys/unix"
+
+	"mpps/internal/thread"
 )
 
 // inNetns calls f on a thread that is in a network namespace: sockets that it opens and /proc/thread-self/net are of
@@ -16,21 +17,16 @@ func (m *Machine) inNetns(name string, f func() error) error {
 	if name == "" {
 		return f()
 	}
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread serves nobody else
+	return thread.Do(func() error {
 		file := filepath.Join("/run/netns", name)
 		fd, err := unix.Open(file, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
-			done <- fmt.Errorf("network namespace %s: %w", name, &os.PathError{Op: "open", Path: file, Err: err})
-			return
+			return fmt.Errorf("network namespace %s: %w", name, &os.PathError{Op: "open", Path: file, Err: err})
 		}
 		defer unix.Close(fd)
 		if err := unix.Setns(fd, unix.CLONE_NEWNET); err != nil {
-			done <- fmt.Errorf("enter network namespace %s: %w", name, err)
-			return
+			return fmt.Errorf("enter network namespace %s: %w", name, err)
 		}
-		done <- f()
-	}()
-	return <-done
+		return f()
+	})
 }

@@ -146,6 +146,7 @@ rm /etc/grub.d/06_slow`)
 // TestRebootWithArguments plans for realtime on a host whose administrator has boot arguments of their own, applies,
 // reboots, rolls back, and reboots again.
 func TestRebootWithArguments(t *testing.T) {
+	labtest.Long(t)
 	b := box{labtest.On(t, labtest.Host(t, labtest.Persist, labtest.Fresh))}
 	b.Must(`set -e; cp /share/mpps /opt/mpps; mkdir -p /etc/mpps
 printf '# of this site\nGRUB_CMDLINE_LINUX_DEFAULT="nohz_full=3 quiet"\n' >/etc/default/grub.d/50-site.cfg

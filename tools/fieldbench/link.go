@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"runtime"
 	"strings"
 
 	"github.com/vishvananda/netlink"
@@ -14,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/measure/traffic"
+	"mpps/internal/thread"
 )
 
 // A link is the veth pair that all generators send over.
@@ -93,16 +93,14 @@ func setUp(e traffic.Endpoint, addr string) (mac string, err error) {
 }
 
 func makeNetns(name string) error {
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread is in the new namespace
+	err := thread.Do(func() error {
 		h, err := netns.NewNamed(name)
 		if err == nil {
 			err = h.Close()
 		}
-		done <- err
-	}()
-	if err := <-done; err != nil {
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("make network namespace %s: %w", name, err)
 	}
 	return nil

@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	"golang.org/x/sys/unix"
+
+	"mpps/internal/thread"
 )
 
 // namespace is the network namespace whose devices are watched.
@@ -41,16 +42,12 @@ func (n namespace) do(f func() error) error {
 	if n.name == "" {
 		return f()
 	}
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread serves nobody else
+	return thread.Do(func() error {
 		if err := n.enter(); err != nil {
-			done <- err
-			return
+			return err
 		}
-		done <- f()
-	}()
-	return <-done
+		return f()
+	})
 }
 
 func (n namespace) enter() error {

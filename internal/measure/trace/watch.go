@@ -8,7 +8,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"runtime"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -16,6 +15,7 @@ import (
 
 	"mpps/internal/advise/queuepath"
 	"mpps/internal/model/facts"
+	"mpps/internal/thread"
 )
 
 // Config says what is watched, and how long.
@@ -133,13 +133,10 @@ func (w *watcher) run(ctx context.Context) error {
 // inTime calls f on a thread that goes before others, so that windows end when they should on a machine that has more
 // to do than CPUs. It sleeps nearly all of the time. The thread ends with f.
 func inTime(f func() error) error {
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread()                          // never unlocked
+	return thread.Do(func() error {
 		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, -20) // of the calling thread; without it windows may last longer
-		done <- f()
-	}()
-	return <-done
+		return f()
+	})
 }
 
 // doze sleeps on the calling thread, which wakes up by itself and not when the runtime's other threads get to it.

@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"mpps/internal/thread"
 )
 
 // Alone is what a generator or a receiver can do without the device under test.
@@ -198,17 +199,13 @@ func scratchPair(frame int) (a, b Endpoint, remove func() error, err error) {
 // in it end with it. name is what Endpoint.Netns takes; it means nothing to another process.
 func NewNetns() (name string, release func() error, err error) {
 	fd := -1
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // never unlocked: the thread is in the new namespace
-		if err = unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			err = fmt.Errorf("make a network namespace: %w", err)
-			return
+	err = thread.Do(func() (err error) {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("make a network namespace: %w", err)
 		}
 		fd, err = unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	}()
-	<-done
+		return err
+	})
 	if err != nil {
 		return "", nil, err
 	}

@@ -6,11 +6,12 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"mpps/internal/thread"
 )
 
 // netnsDir is where ip-netns(8) keeps the names of network namespaces.
@@ -61,18 +62,12 @@ func (e Endpoint) Do(f func() error) error {
 	if e.Netns == "" {
 		return f()
 	}
-	done := make(chan error, 1)
-	go func() {
-		// Never unlocked: the thread dies with this goroutine instead of
-		// serving others from a foreign namespace.
-		runtime.LockOSThread()
+	return thread.Do(func() error {
 		if err := enterNetns(e.Netns); err != nil {
-			done <- err
-			return
+			return err
 		}
-		done <- f()
-	}()
-	return <-done
+		return f()
+	})
 }
 
 // enterNetns moves the calling thread, which must be locked, for good.

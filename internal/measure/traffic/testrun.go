@@ -9,6 +9,8 @@ import (
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
+
+	"mpps/internal/thread"
 )
 
 // testRunAttr is the part of union bpf_attr that BPF_PROG_TEST_RUN reads
@@ -72,8 +74,7 @@ func testRunLive(prog *ebpf.Program, frame []byte, repeat uint32, batch int) err
 // run short. The thread ends with f, which is given its number.
 func onWorkerThread(netns string, cpu int, f func(tid int) error) <-chan error {
 	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // never unlocked
+	thread.Go(func() {
 		done <- func() error {
 			if err := enterNetns(netns); err != nil {
 				return err
@@ -93,7 +94,7 @@ func onWorkerThread(netns string, cpu int, f func(tid int) error) <-chan error {
 			}
 			return f(unix.Gettid())
 		}()
-	}()
+	})
 	return done
 }
 

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"mpps/internal/thread"
 )
 
 // The load of one thread: a buffer that no private cache holds, and what of the memory that is available all threads
@@ -39,14 +41,17 @@ func Load(ctx context.Context, cpus []int, limit time.Duration) error {
 	errs := make([]error, len(cpus))
 	var all sync.WaitGroup
 	for i, cpu := range cpus {
-		all.Go(func() { errs[i] = burn(ctx, cpu, int(size)) })
+		all.Add(1)
+		thread.Go(func() {
+			defer all.Done()
+			errs[i] = burn(ctx, cpu, int(size))
+		})
 	}
 	all.Wait()
 	return errors.Join(errs...)
 }
 
 func burn(ctx context.Context, cpu, size int) error {
-	runtime.LockOSThread()
 	var set unix.CPUSet
 	set.Set(cpu)
 	if err := unix.SchedSetaffinity(0, &set); err != nil {

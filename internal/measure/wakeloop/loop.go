@@ -20,6 +20,7 @@ import (
 	"mpps/internal/measure"
 	"mpps/internal/measure/traffic"
 	"mpps/internal/measure/wakeup"
+	"mpps/internal/thread"
 )
 
 // Options say what to measure.
@@ -46,7 +47,7 @@ func Measure(ctx context.Context, o Options) ([]wakeup.OwnThread, error) {
 		defer func() { _ = unix.Munlockall() }() // only of this process, and it fails for nobody
 	}
 	var stop atomic.Bool
-	threads := make([]thread, len(o.CPUs))
+	threads := make([]measured, len(o.CPUs))
 	var all sync.WaitGroup
 	for i, cpu := range o.CPUs {
 		t := &threads[i]
@@ -54,7 +55,11 @@ func Measure(ctx context.Context, o Options) ([]wakeup.OwnThread, error) {
 		if locked != nil {
 			t.Problem = fmt.Sprintf("its memory is not locked: %v", locked)
 		}
-		all.Go(func() { t.run(o, &stop) })
+		all.Add(1)
+		thread.Go(func() {
+			defer all.Done()
+			t.run(o, &stop)
+		})
 	}
 	end := time.NewTimer(o.For)
 	defer end.Stop()
@@ -73,8 +78,8 @@ func Measure(ctx context.Context, o Options) ([]wakeup.OwnThread, error) {
 	return results, errors.Join(errs...)
 }
 
-// thread is one that is measured.
-type thread struct {
+// measured is a thread that is measured.
+type measured struct {
 	wakeup.OwnThread
 	histogram traffic.Histogram
 	sum       uint64
@@ -95,8 +100,7 @@ func (s *shortest) Pop() any {
 	return last
 }
 
-func (t *thread) run(o Options, stop *atomic.Bool) {
-	runtime.LockOSThread() // and never unlocked: a thread with other rights ends with its goroutine
+func (t *measured) run(o Options, stop *atomic.Bool) {
 	var set unix.CPUSet
 	set.Set(t.CPU)
 	if err := unix.SchedSetaffinity(0, &set); err != nil {
@@ -119,7 +123,7 @@ func (t *thread) run(o Options, stop *atomic.Bool) {
 }
 
 // took counts a wake-up.
-func (t *thread) took(late, at int64) {
+func (t *measured) took(late, at int64) {
 	ns := uint64(late)
 	t.histogram.Record(time.Duration(late))
 	t.sum += ns
@@ -136,7 +140,7 @@ func (t *thread) took(late, at int64) {
 	}
 }
 
-func (t *thread) result() wakeup.OwnThread {
+func (t *measured) result() wakeup.OwnThread {
 	r := t.OwnThread
 	for _, bin := range t.histogram.Bins() {
 		r.Buckets = append(r.Buckets, measure.Bucket{FromNs: bin.Low, ToNs: bin.High, Count: bin.Count})

@@ -12,12 +12,12 @@ import (
 	"net"
 	"os/exec"
 	"regexp"
-	"runtime"
 	"strings"
 	"syscall"
 	"time"
 
 	"mpps/internal/measure/traffic"
+	"mpps/internal/thread"
 )
 
 // ErrMissing says that a program is not installed, ErrOld that it is of a version that cannot do what is needed, and
@@ -127,8 +127,7 @@ func start(ctx context.Context, c command, out, problems io.Writer) (wait func()
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 2 * time.Second
 	started, done := make(chan error, 1), make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with the command
+	thread.Go(func() { // which ends with the command
 		entered := false
 		err := traffic.Endpoint{Netns: c.netns}.Do(func() error {
 			entered = true
@@ -142,7 +141,7 @@ func start(ctx context.Context, c command, out, problems io.Writer) (wait func()
 		if !entered {
 			started <- err
 		}
-	}()
+	})
 	if err := <-started; err != nil {
 		return nil, fmt.Errorf("start %s: %w", base(c.argv[0]), err)
 	}
