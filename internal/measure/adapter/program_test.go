@@ -94,7 +94,11 @@ func TestWrong(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := script(t, 200*time.Millisecond, c.text)
+			patience := time.Minute
+			if name == "hangs" {
+				patience = 200 * time.Millisecond
+			}
+			p := script(t, patience, c.text)
 			switch name {
 			case "too early", "ends at once":
 				time.Sleep(100 * time.Millisecond)
@@ -209,6 +213,9 @@ func TestClose(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(t.TempDir(), "child")
 			p := script(t, time.Minute, "sleep 60 </dev/null >/dev/null 2>&1 &\necho $! >"+file+"\n"+c.text)
+			if name != "deaf" {
+				p.waits[1] = 3 * time.Second
+			}
 			if _, err := p.Trial(t.Context(), question); err != nil {
 				t.Fatal(err)
 			}
