@@ -4,7 +4,8 @@ import "testing"
 
 func TestSecret(t *testing.T) {
 	for cmdline, want := range map[string]string{
-		"console=ttyS0 mpps.secret=demo quiet": "demo", "mpps.secret=": "", "quiet": "", "xmpps.secret=a mpps.secret=b": "b",
+		"console=ttyS0 mpps.secret=demo quiet": "demo", "mpps.secret=": "", "quiet": "",
+		"xmpps.secret=a mpps.secret=b": "b",
 	} {
 		if got := string(secret(cmdline)); got != want {
 			t.Errorf("%q: %q, expected %q", cmdline, got, want)

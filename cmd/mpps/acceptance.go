@@ -116,10 +116,11 @@ func (f *acceptanceFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.VFAgent, "vf-agent", "", "sriov: HOST:PORT of the agent over the function")
 	flags.StringVar(&f.TunnelAgent, "tunnel-agent", "", "sriov: HOST:PORT of the agent over a VXLAN")
 	textVar(flags, &f.TunnelFrom, "tunnel-from", "", "sriov: interface that sends into the VXLAN", parseEndpoint)
-	listVar(flags, &f.Modes, "mode", "modes: `NAME=HOST:PORT,from=IFACE` of each, as of 'mpps bench modes'", func(text string) (string, error) {
-		_, err := bench.ParseMode(text)
-		return text, err
-	})
+	listVar(flags, &f.Modes, "mode", "modes: `NAME=HOST:PORT,from=IFACE` of each, as of 'mpps bench modes'",
+		func(text string) (string, error) {
+			_, err := bench.ParseMode(text)
+			return text, err
+		})
 	textVar(flags, &f.Latency, "latency", "20us", "realtime: the target of the plan", parseTime)
 	textVar(flags, &f.GuestCPU, "guest-cpu", "", "realtime: the guest's CPU that is measured (default: the last)",
 		parseCPUs)

@@ -28,7 +28,8 @@ func TestAcceptanceModes(t *testing.T) {
 	mpps := func(argv ...string) []string {
 		return append([]string{"ip", "netns", "exec", h.host, "mpps", "acceptance", "modes", "-o", dir}, argv...)
 	}
-	argv := mpps("--short", "--mode", "native="+h.agent+",via=br0", "--mode", "vf="+h.agent+",from=netns:"+second+"/eth0,guest-nic=eth0")
+	argv := mpps("--short", "--mode", "native="+h.agent+",via=br0", "--mode", "vf="+h.agent+",from=netns:"+second+
+		"/eth0,guest-nic=eth0")
 	cmd := exec.Command(argv[0], argv[1:]...)
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
@@ -49,7 +50,8 @@ func TestAcceptanceModes(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait() // the exit code is looked at
-	if code := cmd.ProcessState.ExitCode(); code != outcome.CodeFailed || !strings.Contains(said.String(), "interrupted in step modes") {
+	if code := cmd.ProcessState.ExitCode(); code != outcome.CodeFailed ||
+		!strings.Contains(said.String(), "interrupted in step modes") {
 		t.Errorf("exit code %d: %s", code, said.String())
 	}
 	taken := lines() - 1
@@ -68,12 +70,14 @@ func TestAcceptanceModes(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := o.Modes["modes"]
-	if r.State != acceptance.Done || len(p.Runs) != 1 || m == nil || m.Samples != 12 || m.Partial || len(m.Order) < taken {
+	if r.State != acceptance.Done || len(p.Runs) != 1 || m == nil || m.Samples != 12 || m.Partial ||
+		len(m.Order) < taken {
 		t.Errorf("%s, %d runs, campaign %+v, %d samples were taken before", r.State, len(p.Runs), m, taken)
 	}
 	measured := 0
 	for _, f := range r.Figures {
-		if strings.HasPrefix(f.ID, "modes.vf-") && f.Measured != nil && f.Measured.N == 3 && f.Measured.Value > 0 && f.Founding != nil {
+		if strings.HasPrefix(f.ID, "modes.vf-") && f.Measured != nil && f.Measured.N == 3 && f.Measured.Value > 0 &&
+			f.Founding != nil {
 			measured++
 		}
 	}

@@ -27,20 +27,24 @@ import (
 // setUps are what people may say of a set-up: each experiment has other steps for some.
 func setUps() map[string]acceptance.Inputs {
 	whole := acceptance.Inputs{
-		Guest: "vm1", From: "eth1", Agent: "192.0.2.2:7878", SecretFile: "/root/secret", VFAgent: "192.0.2.3:7878", TunnelAgent: "192.0.2.4:7878", TunnelFrom: "vxlan0",
-		PF: "ens1f0", NIC: "ens1f0", CPUs: "20-23", GuestCPU: "1", Generator: "xdp", Sink: "xdp-skb", SendOn: "2-3", Consent: []string{"security", "connectivity"},
-		Modes: []string{"native=192.0.2.1:7878,from=eth1", "vf=192.0.2.5:7878,from=eth1"}, Dir: "out/run-1",
+		Guest: "vm1", From: "eth1", Agent: "192.0.2.2:7878", SecretFile: "/root/secret", VFAgent: "192.0.2.3:7878",
+		TunnelAgent: "192.0.2.4:7878", TunnelFrom: "vxlan0",
+		PF: "ens1f0", NIC: "ens1f0", CPUs: "20-23", GuestCPU: "1", Generator: "xdp", Sink: "xdp-skb", SendOn: "2-3",
+		Consent: []string{"security", "connectivity"},
+		Modes:   []string{"native=192.0.2.1:7878,from=eth1", "vf=192.0.2.5:7878,from=eth1"}, Dir: "out/run-1",
 	}.Defaults()
 	routed := whole
 	routed.Agent, routed.From, routed.Via, routed.Out, routed.Gateway = "", "", "br0", "br1", "198.18.0.254"
-	trial := acceptance.Inputs{Guest: "vm1", Trial: "trex.py --server 192.0.2.9", HostTrial: "trex.py --server 192.0.2.9 --ports 2,3", MaxPPS: "14.88M", Compliant: true, Dir: "d"}.Defaults()
+	trial := acceptance.Inputs{Guest: "vm1", Trial: "trex.py --server 192.0.2.9",
+		HostTrial: "trex.py --server 192.0.2.9 --ports 2,3", MaxPPS: "14.88M", Compliant: true, Dir: "d"}.Defaults()
 	short := whole
 	short.Short = true
 	lab := acceptance.Inputs{
 		Guest: "web1", Via: "br0", Agent: "10.50.0.2:7878", SecretFile: "/share/secret", Sink: "af_packet",
 		PPS: "500k", Consent: []string{"security"}, NoReboot: true, Short: true, Dir: "d",
 	}.Defaults()
-	return map[string]acceptance.Inputs{"agent": whole, "routed": routed, "trial": trial, "short": short, "in the lab": lab}
+	return map[string]acceptance.Inputs{"agent": whole, "routed": routed, "trial": trial, "short": short,
+		"in the lab": lab}
 }
 
 // TestAcceptanceCommands: every command of every experiment is one that the program takes.
@@ -83,7 +87,8 @@ func TestAcceptanceCommands(t *testing.T) {
 func TestAcceptanceHints(t *testing.T) {
 	empty := acceptance.Seen{Host: &facts.Host{NICs: []facts.NIC{{Name: "ens1f0", SRIOV: &facts.SRIOV{Total: 8}}}}}
 	busy := acceptance.Seen{Agents: map[string]error{"192.0.2.2:7878": errors.New("refused")}, Host: &facts.Host{
-		Guests: []facts.Guest{{Name: "vm1", State: "shut off"}}, VFs: []facts.VF{{PF: "ens1f0", Guest: "vm1"}}, NICs: empty.Host.NICs}}
+		Guests: []facts.Guest{{Name: "vm1", State: "shut off"}}, VFs: []facts.VF{{PF: "ens1f0", Guest: "vm1"}},
+		NICs: empty.Host.NICs}}
 	n := 0
 	for _, in := range append(slices.Collect(maps.Values(setUps())), acceptance.Inputs{}) {
 		for _, seen := range []acceptance.Seen{empty, busy} {
@@ -168,7 +173,8 @@ func bareTree(t *testing.T) string {
 	if err := golden.Tree("testdata/trees/two-nodes.txtar", root); err != nil {
 		t.Fatal(err)
 	}
-	for _, guest := range []string{"etc/libvirt", "run/libvirt", "proc/2001"} { // a definition is written by libvirt alone
+	// a definition is written by libvirt alone
+	for _, guest := range []string{"etc/libvirt", "run/libvirt", "proc/2001"} {
 		if err := os.RemoveAll(filepath.Join(root, guest)); err != nil {
 			t.Fatal(err)
 		}
@@ -186,15 +192,19 @@ func TestAcceptanceRun(t *testing.T) {
 	p := &accept.Report{Report: &acceptance.Report{Schema: acceptance.Schema, Runs: []*acceptance.Run{}}, Dir: dir}
 	in := acceptance.Inputs{Dir: filepath.Join(dir, "throughput-1")}.Defaults()
 	step := func(id string, phase acceptance.Phase, gives acceptance.Gives, argv ...string) acceptance.StepDone {
-		return acceptance.StepDone{Step: acceptance.Step{ID: id, Phase: phase, Does: id, Argv: argv, Gives: gives}, State: acceptance.Pending}
+		return acceptance.StepDone{Step: acceptance.Step{ID: id, Phase: phase, Does: id, Argv: argv, Gives: gives},
+			State: acceptance.Pending}
 	}
-	run := &acceptance.Run{Name: "throughput", Title: "t", Inputs: in, Started: time.Unix(0, 0), State: acceptance.Running, Machine: &acceptance.Machine{}}
+	run := &acceptance.Run{Name: "throughput", Title: "t", Inputs: in, Started: time.Unix(0, 0),
+		State: acceptance.Running, Machine: &acceptance.Machine{}}
 	wait := step("boot", acceptance.Wait, "")
 	wait.For = acceptance.Boot
 	run.Steps = []acceptance.StepDone{
 		step("machine", acceptance.Look, "", "snapshot", "--scrub", "-o", filepath.Join(in.Dir, "machine.json")),
-		step("plan1", acceptance.Mend, acceptance.Planned, "plan", "--pps", "500k", "-o", filepath.Join(in.Dir, "plan1.json")),
-		step("apply1", acceptance.Mend, acceptance.Applied, "apply", filepath.Join(in.Dir, "plan1.json"), "--confirm", "0"),
+		step("plan1", acceptance.Mend, acceptance.Planned, "plan", "--pps", "500k", "-o",
+			filepath.Join(in.Dir, "plan1.json")),
+		step("apply1", acceptance.Mend, acceptance.Applied, "apply", filepath.Join(in.Dir, "plan1.json"), "--confirm",
+			"0"),
 		wait,
 		step("verify", acceptance.Look, "", "verify"),
 		step("rollback", acceptance.Undo, ""),
@@ -237,7 +247,8 @@ func TestAcceptanceRun(t *testing.T) {
 			t.Errorf("step %s: %s %s", s.ID, s.State, s.Problem)
 		}
 	}
-	for _, file := range []string{accept.HTML, accept.JSON, "throughput-1/machine.json", "throughput-1/plan1.json", "throughput-1/apply1.json", "throughput-1/rollback-1.json"} {
+	for _, file := range []string{accept.HTML, accept.JSON, "throughput-1/machine.json", "throughput-1/plan1.json",
+		"throughput-1/apply1.json", "throughput-1/rollback-1.json"} {
 		if _, err := os.Stat(filepath.Join(dir, file)); err != nil {
 			t.Error(err)
 		}
@@ -257,7 +268,8 @@ func TestAcceptanceRun(t *testing.T) {
 func snapshotOf(t *testing.T, root string) []byte {
 	t.Helper()
 	var out, said bytes.Buffer
-	if code := run([]string{"audit", "--pps", "500k", "--root", root}, strings.NewReader(""), &out, &said); code != outcome.CodeOK {
+	if code := run([]string{"audit", "--pps", "500k", "--root", root}, strings.NewReader(""), &out,
+		&said); code != outcome.CodeOK {
 		t.Fatalf("audit: %d, %s", code, said.String())
 	}
 	return out.Bytes()
@@ -280,7 +292,8 @@ func TestAcceptanceOwes(t *testing.T) {
 	} {
 		r, s := &acceptance.Run{}, &acceptance.StepDone{Step: acceptance.Step{ID: "x", Gives: acceptance.Applied}}
 		err := a.understand(r, s, []byte(c.answer))
-		if (err != nil) != c.fails || len(r.Standing) != c.standing || r.Owes.Boot != c.owes || (len(r.Owes.Restart) == 1) != c.owes {
+		if (err != nil) != c.fails || len(r.Standing) != c.standing || r.Owes.Boot != c.owes ||
+			(len(r.Owes.Restart) == 1) != c.owes {
 			t.Errorf("%s: %v, standing %v, owes %+v", name, err, r.Standing, r.Owes)
 		}
 	}
@@ -294,16 +307,18 @@ func TestAcceptanceBreaks(t *testing.T) {
 	a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &said, root: root, quiet: true}
 	a.out = report.NewPrinter(&out, &said, report.Options{Quiet: true})
 	p := &accept.Report{Report: &acceptance.Report{Schema: acceptance.Schema}, Dir: dir}
-	r := &acceptance.Run{Name: "modes", Inputs: acceptance.Inputs{Dir: filepath.Join(dir, "modes-1")}, Machine: &acceptance.Machine{}, Steps: []acceptance.StepDone{
-		{Step: acceptance.Step{ID: "bad", Argv: []string{"audit", "--pps", "nonsense"}}, State: acceptance.Pending},
-	}}
+	r := &acceptance.Run{Name: "modes", Inputs: acceptance.Inputs{Dir: filepath.Join(dir, "modes-1")},
+		Machine: &acceptance.Machine{}, Steps: []acceptance.StepDone{
+			{Step: acceptance.Step{ID: "bad", Argv: []string{"audit", "--pps", "nonsense"}}, State: acceptance.Pending},
+		}}
 	if err := p.Add(r); err != nil {
 		t.Fatal(err)
 	}
 	if err := a.goOn(t.Context(), p, r); err != nil {
 		t.Fatal(err)
 	}
-	if s := r.Steps[0]; r.State != acceptance.Failed || s.State != acceptance.Broke || s.Code != outcome.CodeUsage || !strings.Contains(r.Why, "--pps") || r.Hint == "" {
+	if s := r.Steps[0]; r.State != acceptance.Failed || s.State != acceptance.Broke || s.Code != outcome.CodeUsage ||
+		!strings.Contains(r.Why, "--pps") || r.Hint == "" {
 		t.Errorf("%s: %s (%s); %+v", r.State, r.Why, r.Hint, s)
 	}
 	r.Steps[0].Argv = []string{"audit", "--pps", "500k"}
@@ -336,8 +351,10 @@ func TestAcceptanceCode(t *testing.T) {
 		runs []*acceptance.Run
 		code int
 	}{
-		{of(acceptance.Done, acceptance.Done), outcome.CodeOK}, {of(acceptance.Done, acceptance.Lacking), outcome.CodeNotConfigured},
-		{of(acceptance.Lacking, acceptance.Waiting), outcome.CodeChanges}, {of(acceptance.Lacking, acceptance.Failed), outcome.CodeFailed},
+		{of(acceptance.Done, acceptance.Done), outcome.CodeOK}, {of(acceptance.Done, acceptance.Lacking),
+			outcome.CodeNotConfigured},
+		{of(acceptance.Lacking, acceptance.Waiting), outcome.CodeChanges}, {of(acceptance.Lacking, acceptance.Failed),
+			outcome.CodeFailed},
 	} {
 		if code := accept.Code(c.runs); code != c.code {
 			t.Errorf("%+v: %d, expected %d", c.runs, code, c.code)

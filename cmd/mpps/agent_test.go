@@ -91,7 +91,8 @@ func TestBenchWithAgent(t *testing.T) {
 	}
 	address := startAgent(t, "mpps", "agent", "--listen", "127.0.0.1:0", "--secret-file", secret)
 	bench := func(argv ...string) (int, string, string) {
-		argv = append(argv, "--agent", address, "--duration", "150ms", "--warm-up", "20ms", "--repeat", "2", "--keep=false")
+		argv = append(argv, "--agent", address, "--duration", "150ms", "--warm-up", "20ms", "--repeat", "2",
+			"--keep=false")
 		return program(t, append([]string{"mpps", "--json", "bench"}, argv...)...)
 	}
 
@@ -101,7 +102,8 @@ func TestBenchWithAgent(t *testing.T) {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	run := result(t, stdout)
-	if run.Kind != measure.RR || run.Name != "loop" || len(run.Samples) != 2 || run.Median.Value < 1 || run.Median.Unit != "transaction/s" {
+	if run.Kind != measure.RR || run.Name != "loop" || len(run.Samples) != 2 || run.Median.Value < 1 ||
+		run.Median.Unit != "transaction/s" {
 		t.Errorf("%+v", run)
 	}
 	for _, s := range run.Samples {
@@ -117,11 +119,13 @@ func TestBenchWithAgent(t *testing.T) {
 		t.Errorf("the file has %+v, the answer %+v", again.Median, run.Median)
 	}
 
-	if code, stdout, stderr = bench("stream", "--secret-file", secret, "--connections", "2", "--reverse"); code != outcome.CodeOK {
+	if code, stdout, stderr = bench("stream", "--secret-file", secret, "--connections", "2",
+		"--reverse"); code != outcome.CodeOK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	// On a busy machine one of two trials of 150 ms may see nothing.
-	if run = result(t, stdout); run.Kind != measure.Stream || run.Median.Value < 1e6 || len(run.Samples) != 2 || run.Samples[0].Bytes+run.Samples[1].Bytes == 0 {
+	if run = result(t, stdout); run.Kind != measure.Stream || run.Median.Value < 1e6 || len(run.Samples) != 2 ||
+		run.Samples[0].Bytes+run.Samples[1].Bytes == 0 {
 		t.Errorf("%+v", run.Median)
 	}
 
@@ -133,8 +137,10 @@ func TestBenchWithAgent(t *testing.T) {
 	}{
 		{"the wrong secret", []string{"rr", "--secret-file", other}, outcome.CodeFailed, "give the agent's secret"},
 		{"no secret", []string{"rr"}, outcome.CodeFailed, "give the agent's secret"},
-		{"an interface that is not there", []string{"rr", "--secret-file", secret, "--guest-nic", "no-such0"}, outcome.CodeUsage, "the agent has lo"},
-		{"packets over loopback", []string{"pps", "--secret-file", secret, "--via", "no-such0"}, outcome.CodeUsage, "Ethernet address"},
+		{"an interface that is not there", []string{"rr", "--secret-file", secret, "--guest-nic", "no-such0"},
+			outcome.CodeUsage, "the agent has lo"},
+		{"packets over loopback", []string{"pps", "--secret-file", secret, "--via", "no-such0"}, outcome.CodeUsage,
+			"Ethernet address"},
 	} {
 		code, stdout, stderr := bench(c.argv...)
 		if code != c.code || !strings.Contains(stderr, c.want) || !strings.Contains(stderr, "hint: ") || stdout != "" {
@@ -147,8 +153,10 @@ func TestBenchWithAgent(t *testing.T) {
 func TestBenchWithSomethingElse(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ greeting, want string }{
-		"an older agent":    {`{"mpps": "0.1.0", "protocol": 1, "challenge": "00ff"}` + "\n", "install the same version"},
-		"a newer agent":     {`{"mpps": "9.9.9", "protocol": 99, "challenge": "00ff"}` + "\n", "install the same version"},
+		"an older agent": {`{"mpps": "0.1.0", "protocol": 1, "challenge": "00ff"}` + "\n",
+			"install the same version"},
+		"a newer agent": {`{"mpps": "9.9.9", "protocol": 99, "challenge": "00ff"}` + "\n",
+			"install the same version"},
 		"another service":   {"SSH-2.0-OpenSSH_9.2\r\n", "hint: "},
 		"a web server":      {"{}\n", "something else answers"},
 		"one that hangs up": {"", "hint: "},
@@ -178,7 +186,8 @@ func TestBenchWithSomethingElse(t *testing.T) {
 // An interrupted measurement shows what it has, marked partial, and keeps the exit code of a failure.
 func TestBenchInterrupted(t *testing.T) {
 	address := startAgent(t, "mpps", "agent", "--listen", "127.0.0.1:0")
-	cmd := exec.Command("mpps", "--json", "bench", "rr", "--agent", address, "--duration", "100ms", "--repeat", "1000", "--keep=false")
+	cmd := exec.Command("mpps", "--json", "bench", "rr", "--agent", address, "--duration", "100ms", "--repeat", "1000",
+		"--keep=false")
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Start(); err != nil {
@@ -189,7 +198,8 @@ func TestBenchInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait() // the exit code is looked at
-	if code := cmd.ProcessState.ExitCode(); code != outcome.CodeFailed || !strings.Contains(errs.String(), "interrupted: ") {
+	if code := cmd.ProcessState.ExitCode(); code != outcome.CodeFailed ||
+		!strings.Contains(errs.String(), "interrupted: ") {
 		t.Errorf("exit code %d: %s", code, errs.String())
 	}
 	run := result(t, out.String())

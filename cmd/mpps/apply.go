@@ -55,7 +55,8 @@ gone on with (--resume) · 11 another mpps is at work.`,
 			}
 			if ask.Resume && (len(given) > 0 || flags.given(cmd) || ask.RuntimeOnly) {
 				return usage(errors.New("--resume and a plan file, goal flags or --runtime-only: expected --resume alone"),
-					"the goal is that of the transaction that is gone on with; to change it: 'mpps apply' with the new goal")
+					"the goal is that of the transaction that is gone on with; to change it: 'mpps apply' with the "+
+						"new goal")
 			}
 			if !cmd.Flags().Changed("confirm") {
 				ask.Confirm = change.ConfirmByRisk
@@ -72,10 +73,13 @@ gone on with (--resume) · 11 another mpps is at work.`,
 	}
 	flags.add(cmd)
 	flags.addWatch(cmd)
-	cmd.Flags().DurationVar(&ask.Confirm, "confirm", 0, "undo unless 'mpps confirm' follows within this time, such as 60s")
-	cmd.Flags().BoolVar(&ask.Resume, "resume", false, "go on with the plan of the newest transaction that waited for a reboot or a guest's restart")
+	cmd.Flags().DurationVar(&ask.Confirm, "confirm", 0,
+		"undo unless 'mpps confirm' follows within this time, such as 60s")
+	cmd.Flags().BoolVar(&ask.Resume, "resume", false, "go on with the plan of the newest transaction that waited for "+
+		"a reboot or a guest's restart")
 	cmd.Flags().BoolVar(&ask.DryRun, "dry-run", false, "read everything, write nothing")
-	cmd.Flags().BoolVar(&ask.RuntimeOnly, "runtime-only", false, "change only the running host: nothing that outlasts a reboot or an ifup")
+	cmd.Flags().BoolVar(&ask.RuntimeOnly, "runtime-only", false, "change only the running host: nothing that "+
+		"outlasts a reboot or an ifup")
 	cmd.Flags().BoolVar(&detailed, "detailed-exit-code", false, "exit with 2 where changes were made or would be")
 	return cmd
 }

@@ -47,6 +47,7 @@ func (a *app) attested(said *ops.Attested, err error) error {
 		return err
 	}
 	return a.out.Answer(report.Answer{
-		Verb: "attest", Host: said.Host, Result: said, Text: func(t *report.Text) { report.Attested(t, said.Attested, said.Listed) },
+		Verb: "attest", Host: said.Host, Result: said,
+		Text: func(t *report.Text) { report.Attested(t, said.Attested, said.Listed) },
 	})
 }

@@ -71,7 +71,8 @@ Some knobs decide by what is lost now: watch under load with --interval.
 type failOn string
 
 func (f *failOn) add(cmd *cobra.Command, of string) {
-	cmd.Flags().StringVar((*string)(f), "fail-on", "", "exit with 4 where a "+of+" has this severity or worse: "+strings.Join(knob.Severities(), ", "))
+	cmd.Flags().StringVar((*string)(f), "fail-on", "", "exit with 4 where a "+of+" has this severity or worse: "+
+		strings.Join(knob.Severities(), ", "))
 }
 
 // severity is nil where the flag was not given.

@@ -79,7 +79,8 @@ func TestAuditCountsOverAnInterval(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	if under.State != audit.Off || under.Wanted != "at least 2000" || !strings.Contains(under.Why, "packets were dropped before it over ") {
+	if under.State != audit.Off || under.Wanted != "at least 2000" ||
+		!strings.Contains(under.Why, "packets were dropped before it over ") {
 		t.Errorf("under load: %s, wanted %q: %s", under.State, under.Wanted, under.Why)
 	}
 	if f := look("--interval", "300ms"); f.State != audit.OK || !strings.Contains(f.Why, "nothing was dropped over ") {
@@ -137,7 +138,8 @@ func openTap(t *testing.T, namespace, name string) (tap *os.File, send func(fram
 		}
 		to := &unix.SockaddrLinklayer{Ifindex: int(request.Uint32())}
 		for range frames {
-			if err := unix.Sendto(socket, frame, unix.MSG_DONTWAIT, to); err != nil && err != unix.ENOBUFS && err != unix.EAGAIN {
+			if err := unix.Sendto(socket, frame, unix.MSG_DONTWAIT, to); err != nil && err != unix.ENOBUFS &&
+				err != unix.EAGAIN {
 				return err
 			}
 		}

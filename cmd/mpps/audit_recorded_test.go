@@ -32,8 +32,9 @@ func TestIntervalOfRecordedServer(t *testing.T) {
 	look := func(softnet string) *facts.Host {
 		root := t.TempDir()
 		for name, text := range map[string]string{
-			"proc/net/softnet_stat": softnet, "proc/sys/net/core/netdev_budget": "300\n", "proc/sys/net/core/netdev_max_backlog": "1000\n",
-			"proc/cpuinfo": "processor\t: 0\nphysical id\t: 0\ncore id\t\t: 0\n",
+			"proc/net/softnet_stat": softnet, "proc/sys/net/core/netdev_budget": "300\n",
+			"proc/sys/net/core/netdev_max_backlog": "1000\n",
+			"proc/cpuinfo":                         "processor\t: 0\nphysical id\t: 0\ncore id\t\t: 0\n",
 		} {
 			file := filepath.Join(root, name)
 			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -70,14 +71,17 @@ func TestIntervalOfRecordedServer(t *testing.T) {
 		return audit.Finding{}
 	}
 	for _, sysctl := range []string{"net.core.netdev_budget", "net.core.netdev_max_backlog"} {
-		if f := judge(after, false, sysctl); f.State != audit.Unknown || !strings.Contains(f.Why, "not by totals since boot") {
+		if f := judge(after, false, sysctl); f.State != audit.Unknown ||
+			!strings.Contains(f.Why, "not by totals since boot") {
 			t.Errorf("%s by totals: %s, %s", sysctl, f.State, f.Why)
 		}
-		if f := judge(after, true, sysctl); f.State != audit.OK || !strings.Contains(f.Why, "did not grow over 1 s under load") {
+		if f := judge(after, true, sysctl); f.State != audit.OK ||
+			!strings.Contains(f.Why, "did not grow over 1 s under load") {
 			t.Errorf("%s over the interval: %s, %s", sysctl, f.State, f.Why)
 		}
 	}
-	if f := judge(squeezed, true, "net.core.netdev_budget"); f.State != audit.Off || f.Wanted != "at least 1200" || !strings.Contains(f.Why, "time_squeeze grew by 16 over 1 s") {
+	if f := judge(squeezed, true, "net.core.netdev_budget"); f.State != audit.Off || f.Wanted != "at least 1200" ||
+		!strings.Contains(f.Why, "time_squeeze grew by 16 over 1 s") {
 		t.Errorf("squeezed: %s, wanted %s: %s", f.State, f.Wanted, f.Why)
 	}
 	if f := judge(squeezed, true, "net.core.netdev_max_backlog"); f.State != audit.OK {

@@ -23,7 +23,8 @@ func netperfOfLab(t *testing.T) bool {
 	tree := strings.TrimSuffix(found[0], "/usr/bin/netserver")
 	dir := t.TempDir()
 	for _, name := range []string{"netperf", "netserver"} {
-		text := fmt.Sprintf("#!/bin/sh\nexec %[1]s/lib64/ld-linux-x86-64.so.2 --library-path %[1]s/usr/lib/x86_64-linux-gnu %[1]s/usr/bin/%[2]s \"$@\"\n", tree, name)
+		text := fmt.Sprintf("#!/bin/sh\nexec %[1]s/lib64/ld-linux-x86-64.so.2 --library-path "+
+			"%[1]s/usr/lib/x86_64-linux-gnu %[1]s/usr/bin/%[2]s \"$@\"\n", tree, name)
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -37,7 +38,8 @@ func TestBenchEngines(t *testing.T) {
 	h := newHostAndGuest(t)
 	between := []string{"--from", "netns:" + h.host + "/br0", "--to", "netns:" + h.guest + "/eth0"}
 	bench := func(argv ...string) (int, string, string) {
-		return program(t, append([]string{"mpps", "--json", "bench"}, append(argv, "--duration", "1s", "--warm-up", "0s", "--repeat", "1", "--keep=false")...)...)
+		return program(t, append([]string{"mpps", "--json", "bench"}, append(argv, "--duration", "1s", "--warm-up",
+			"0s", "--repeat", "1", "--keep=false")...)...)
 	}
 	programs := func() string { return h.ip("netns", "pids", h.host) + h.ip("netns", "pids", h.guest) }
 	before := programs()
@@ -59,10 +61,12 @@ func TestBenchEngines(t *testing.T) {
 			}
 			run := result(t, stdout)
 			s := run.Samples[0]
-			if !strings.HasPrefix(run.Environment.Engine, c.engine+" ") || s.Value(run.Kind) <= 0 || len(s.CPU) != 1 || s.CPUNsPerUnit <= 0 {
+			if !strings.HasPrefix(run.Environment.Engine, c.engine+" ") || s.Value(run.Kind) <= 0 || len(s.CPU) != 1 ||
+				s.CPUNsPerUnit <= 0 {
 				t.Errorf("engine %q, value %g, CPU %+v", run.Environment.Engine, s.Value(run.Kind), s.CPU)
 			}
-			if transactions := run.Kind.Unit() == "transaction/s"; transactions && (s.Latency == nil || s.Latency.At(50) == 0 || s.Transactions == 0) || !transactions && s.Bytes == 0 {
+			if transactions := run.Kind.Unit() == "transaction/s"; transactions &&
+				(s.Latency == nil || s.Latency.At(50) == 0 || s.Transactions == 0) || !transactions && s.Bytes == 0 {
 				t.Errorf("%d transactions of latency %+v, %d bytes", s.Transactions, s.Latency, s.Bytes)
 			}
 			if after := programs(); after != before {
@@ -74,12 +78,14 @@ func TestBenchEngines(t *testing.T) {
 		t.Skip("iperf3 is not installed: scripts/deps test does that")
 	}
 	inside := func(argv ...string) (int, string, string) {
-		return program(t, append([]string{"ip", "netns", "exec", h.host, "mpps", "--json", "bench", "stream", "--engine", "iperf3", "--agent", h.agent,
+		return program(t, append([]string{"ip", "netns", "exec", h.host, "mpps", "--json", "bench", "stream",
+			"--engine", "iperf3", "--agent", h.agent,
 			"--duration", "1s", "--repeat", "1", "--keep=false", "--warm-up", "0s", "--ramp", "0s"}, argv...)...)
 	}
 	// An agent starts nothing: the server is the user's.
 	code, _, stderr := inside("--engine-port", "5999")
-	if code != outcome.CodeFailed || !strings.Contains(stderr, "server cannot be reached") || !strings.Contains(stderr, "start 'iperf3 -s' there") {
+	if code != outcome.CodeFailed || !strings.Contains(stderr, "server cannot be reached") ||
+		!strings.Contains(stderr, "start 'iperf3 -s' there") {
 		t.Errorf("without a server: exit code %d: %s", code, stderr)
 	}
 	server := exec.Command("ip", "netns", "exec", h.guest, "iperf3", "-s", "-B", "10.50.0.2", "-p", "5999")
@@ -95,7 +101,8 @@ func TestBenchEngines(t *testing.T) {
 	if code != outcome.CodeOK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
-	if run := result(t, stdout); run.Samples[0].Bytes == 0 || len(run.Samples[0].CPU) != 2 || run.To.Address != "10.50.0.2:5999" {
+	if run := result(t, stdout); run.Samples[0].Bytes == 0 || len(run.Samples[0].CPU) != 2 ||
+		run.To.Address != "10.50.0.2:5999" {
 		t.Errorf("%d bytes to %s, CPU of %d machines", run.Samples[0].Bytes, run.To.Address, len(run.Samples[0].CPU))
 	}
 }
@@ -107,12 +114,14 @@ func TestBenchEngineInterrupted(t *testing.T) {
 	}
 	h := newHostAndGuest(t)
 	before := h.ip("netns", "pids", h.host) + h.ip("netns", "pids", h.guest)
-	cmd := exec.Command("mpps", "--json", "bench", "stream", "--engine", "iperf3", "--from", "netns:"+h.host+"/br0", "--to", "netns:"+h.guest+"/eth0",
+	cmd := exec.Command("mpps", "--json", "bench", "stream", "--engine", "iperf3", "--from", "netns:"+h.host+"/br0",
+		"--to", "netns:"+h.guest+"/eth0",
 		"--duration", "60s", "--warm-up", "0s", "--keep=false")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(15 * time.Second); h.ip("netns", "pids", h.host) == ""; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(15 * time.Second); h.ip("netns", "pids",
+		h.host) == ""; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("no client was started")
 		}

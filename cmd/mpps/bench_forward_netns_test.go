@@ -66,14 +66,16 @@ func TestBenchThroughRouter(t *testing.T) {
 	mac := strings.TrimSpace(h.ip("netns", "exec", h.guest, "cat", "/sys/class/net/eth0/address"))
 	h.arrived("--via", "br0", "--out", "br1", "--gateway-mac", mac, "--generator", "af_packet", "--sink", "af_packet")
 	code, _, stderr := h.forward("--via", "br0", "--out", "br1", "--gateway", "198.18.0.99")
-	if code != outcome.CodeFailed || !strings.Contains(stderr, "answers for 198.18.0.99") || !strings.Contains(stderr, "hint: ") {
+	if code != outcome.CodeFailed || !strings.Contains(stderr, "answers for 198.18.0.99") ||
+		!strings.Contains(stderr, "hint: ") {
 		t.Errorf("nobody is asked for: exit code %d: %s", code, stderr)
 	}
 	if after := h.state(); after != before {
 		t.Errorf("left behind:\n%sfound before:\n%s", after, before)
 	}
 	// The receiver answers for its address only while it counts.
-	if table := h.ip("-n", h.guest, "neighbour", "show", "dev", "eth1", "198.19.0.1"); !strings.Contains(table, "fe:6d:70") {
+	if table := h.ip("-n", h.guest, "neighbour", "show", "dev", "eth1", "198.19.0.1"); !strings.Contains(table,
+		"fe:6d:70") {
 		t.Errorf("the router's neighbour is %q, expected the receiving end", table)
 	}
 }

@@ -91,7 +91,8 @@ Exit codes: 0 measured · 1 failed, or ended early · 64 usage.`,
 
 func (f *modesFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	listVar(flags, &f.modes, "mode", "`NAME=HOST:PORT` of a mode's agent, with ,via= ,from= and the like; repeated", bench.ParseMode)
+	listVar(flags, &f.modes, "mode", "`NAME=HOST:PORT` of a mode's agent, with ,via= ,from= and the like; repeated",
+		bench.ParseMode)
 	flags.StringVar(&f.native, "native", "native", "the mode that is 100 %")
 	flags.StringSliceVar(&f.workloads, "workloads", workloadNames(), "what is measured of each mode")
 	valueVar(flags, &f.repeat, "repeat", "3", "samples of each mode and workload: N, or MIN,MAX with -I", parseRepeat)

@@ -19,8 +19,10 @@ import (
 // modesBench is the command line that measures the guest as two modes: through the bridge, and from an interface of
 // another namespace that is a port of it too.
 func (h *hostAndGuest) modesBench(second string, argv ...string) []string {
-	return append([]string{"ip", "netns", "exec", h.host, "mpps", "--json", "bench", "modes", "--mode", "native=" + h.agent + ",via=br0",
-		"--mode", "other=" + h.agent + ",from=netns:" + second + "/eth0,guest-nic=eth0", "--duration", "150ms", "--warm-up", "30ms", "--keep=false"}, argv...)
+	return append([]string{"ip", "netns", "exec", h.host, "mpps", "--json", "bench", "modes", "--mode", "native=" +
+		h.agent + ",via=br0",
+		"--mode", "other=" + h.agent + ",from=netns:" + second + "/eth0,guest-nic=eth0", "--duration", "150ms",
+		"--warm-up", "30ms", "--keep=false"}, argv...)
 }
 
 // newSecond makes a namespace beside the guest's, in the bridge too.
@@ -43,7 +45,8 @@ func TestBenchModesInterrupted(t *testing.T) {
 	second := h.newSecond()
 	before := h.state()
 	samples := filepath.Join(t.TempDir(), "c.jsonl")
-	argv := h.modesBench(second, "--workloads", "stream,rr,pps", "--repeat", "3", "--seed", "3", "--checkpoint", samples)
+	argv := h.modesBench(second, "--workloads", "stream,rr,pps", "--repeat", "3", "--seed", "3", "--checkpoint",
+		samples)
 	cmd := exec.Command(argv[0], argv[1:]...)
 	var out, problems bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &problems
@@ -64,7 +67,8 @@ func TestBenchModesInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait() // the exit code is looked at
-	if code := cmd.ProcessState.ExitCode(); code != outcome.CodeFailed || !strings.Contains(problems.String(), "--resume "+samples) {
+	if code := cmd.ProcessState.ExitCode(); code != outcome.CodeFailed ||
+		!strings.Contains(problems.String(), "--resume "+samples) {
 		t.Errorf("exit code %d: %s", code, problems.String())
 	}
 	first := modesOf(t, out.String())
@@ -74,7 +78,8 @@ func TestBenchModesInterrupted(t *testing.T) {
 	if after := h.state(); after != before {
 		t.Errorf("interrupted: left behind:\n%sfound before:\n%s", after, before)
 	}
-	code, stdout, stderr := program(t, "ip", "netns", "exec", h.host, "mpps", "--json", "bench", "modes", "--resume", samples, "--keep=false")
+	code, stdout, stderr := program(t, "ip", "netns", "exec", h.host, "mpps", "--json", "bench", "modes", "--resume",
+		samples, "--keep=false")
 	if code != outcome.CodeOK {
 		t.Fatalf("resumed: exit code %d: %s", code, stderr)
 	}
@@ -93,12 +98,14 @@ func TestBenchModesInterrupted(t *testing.T) {
 			}
 		}
 	}
-	code, stdout, stderr = program(t, h.modesBench(second, "--workloads", "ndr", "--search-budget", "3s", "--repeat", "1", "--sink", "af_packet")...)
+	code, stdout, stderr = program(t, h.modesBench(second, "--workloads", "ndr", "--search-budget", "3s", "--repeat",
+		"1", "--sink", "af_packet")...)
 	if code != outcome.CodeOK {
 		t.Fatalf("searches: exit code %d: %s", code, stderr)
 	}
 	for _, r := range modesOf(t, stdout).Rows {
-		if len(r.Samples) != 1 || r.Search == nil || r.Search.Seconds <= 0 || (r.Median.Value == 0) != (r.Search.None != "") {
+		if len(r.Samples) != 1 || r.Search == nil || r.Search.Seconds <= 0 ||
+			(r.Median.Value == 0) != (r.Search.None != "") {
 			t.Errorf("row %+v, %+v", r, r.Search)
 		}
 		t.Logf("%s: %v packet/s without loss, %+v, limited by %s", r.Mode, r.Samples, r.Search, r.LimitedBy)

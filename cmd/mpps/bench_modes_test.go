@@ -33,19 +33,24 @@ func modesOf(t *testing.T, answer string) *measure.Modes {
 func TestBenchModes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	first, second := startAgent(t, "mpps", "agent", "--listen", "127.0.0.1:0"), startAgent(t, "mpps", "agent", "--listen", "127.0.0.1:0")
+	first, second := startAgent(t, "mpps", "agent", "--listen", "127.0.0.1:0"),
+		startAgent(t, "mpps", "agent", "--listen", "127.0.0.1:0")
 	samples, file := filepath.Join(dir, "c.jsonl"), filepath.Join(dir, "modes.json")
-	code, stdout, stderr := program(t, "mpps", "--json", "bench", "modes", "--mode", "native="+first, "--mode", "other="+second, "--workloads", "rr,stream",
-		"--duration", "60ms", "--warm-up", "10ms", "--repeat", "2", "--seed", "5", "--keep=false", "--checkpoint", samples, "-o", file, "--note", "over loopback")
+	code, stdout, stderr := program(t, "mpps", "--json", "bench", "modes", "--mode", "native="+first, "--mode",
+		"other="+second, "--workloads", "rr,stream",
+		"--duration", "60ms", "--warm-up", "10ms", "--repeat", "2", "--seed", "5", "--keep=false", "--checkpoint",
+		samples, "-o", file, "--note", "over loopback")
 	if code != outcome.CodeOK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	m := modesOf(t, stdout)
-	if m.Partial || m.Samples != 8 || len(m.Rows) != 4 || m.Seed != 5 || m.Blocks != 2 || m.Native != "native" || !slices.Contains(m.Notes, "over loopback") {
+	if m.Partial || m.Samples != 8 || len(m.Rows) != 4 || m.Seed != 5 || m.Blocks != 2 || m.Native != "native" ||
+		!slices.Contains(m.Notes, "over loopback") {
 		t.Errorf("found %+v", m)
 	}
 	for _, r := range m.Rows {
-		if len(r.Samples) != 2 || r.Median.Value <= 0 || (r.Percent == nil) != (r.Mode == "native") || r.CPUIdle.N != 2 || r.CPUNs.Value <= 0 {
+		if len(r.Samples) != 2 || r.Median.Value <= 0 || (r.Percent == nil) != (r.Mode == "native") ||
+			r.CPUIdle.N != 2 || r.CPUNs.Value <= 0 {
 			t.Errorf("row %+v", r)
 		}
 		if (r.Workload == "rr") != (len(r.Percentiles) > 0) {
@@ -75,21 +80,25 @@ func TestBenchModes(t *testing.T) {
 		t.Fatalf("resumed: exit code %d: %s", code, stderr)
 	}
 	elsewhere := filepath.Join(dir, "elsewhere.jsonl")
-	if err := os.WriteFile(elsewhere, []byte(strings.Replace(lines[0], `"host":"`+m.Host+`"`, `"host":"other"`, 1)), 0o644); err != nil {
+	if err := os.WriteFile(elsewhere, []byte(strings.Replace(lines[0], `"host":"`+m.Host+`"`, `"host":"other"`, 1)),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, stderr := program(t, "mpps", "bench", "modes", "--resume", elsewhere, "--keep=false"); code != outcome.CodeFailed || !strings.Contains(stderr, "is of host other") {
+	if code, _, stderr := program(t, "mpps", "bench", "modes", "--resume", elsewhere,
+		"--keep=false"); code != outcome.CodeFailed || !strings.Contains(stderr, "is of host other") {
 		t.Errorf("of another host: exit code %d: %s", code, stderr)
 	}
 	if again := modesOf(t, stdout); !slices.Equal(again.Order, m.Order) || again.Partial {
 		t.Errorf("resumed: order %v, it was %v", again.Order, m.Order)
 	}
 	// What cannot work at all is not tried again and again.
-	code, stdout, stderr = program(t, "mpps", "bench", "modes", "--mode", "native="+first+",from=no-such0", "--workloads", "pps", "--keep=false")
+	code, stdout, stderr = program(t, "mpps", "bench", "modes", "--mode", "native="+first+",from=no-such0",
+		"--workloads", "pps", "--keep=false")
 	if code != outcome.CodeUsage || stdout != "" || !strings.Contains(stderr, "pps of mode native") {
 		t.Errorf("from an interface that is not there: exit code %d: %s", code, stderr)
 	}
-	if _, _, stderr := program(t, "mpps", "report", file, "-o", filepath.Join(dir, "r.html")); strings.Contains(stderr, "schema") {
+	if _, _, stderr := program(t, "mpps", "report", file, "-o", filepath.Join(dir, "r.html")); strings.Contains(stderr,
+		"schema") {
 		t.Errorf("report: %s", stderr)
 	}
 }
@@ -122,7 +131,8 @@ func TestBenchModesFrozen(t *testing.T) {
 		t.Fatal(err)
 	}
 	cold := strings.TrimPrefix(strings.TrimSpace(line), "listening on ")
-	code, stdout, stderr := program(t, "mpps", "--json", "bench", "modes", "--mode", "native="+native, "--mode", "cold="+cold+",frozen="+file,
+	code, stdout, stderr := program(t, "mpps", "--json", "bench", "modes", "--mode", "native="+native, "--mode",
+		"cold="+cold+",frozen="+file,
 		"--workloads", "rr", "--repeat", "1", "--duration", "50ms", "--warm-up", "0", "--keep=false")
 	if code != outcome.CodeOK {
 		t.Fatalf("exit code %d: %s", code, stderr)
@@ -149,7 +159,8 @@ func TestBenchModesRefuses(t *testing.T) {
 		{[]string{one, "--workloads", "rr,x"}, outcome.CodeUsage, `found "x"`},
 		{[]string{one, "--workloads", "rr", "--repeat", "3,6"}, outcome.CodeUsage, "nothing says when to stop"},
 		{[]string{one, "--workloads", "rr", "--repeat", "x"}, outcome.CodeUsage, "expected N or MIN,MAX"},
-		{[]string{one, "--workloads", "rr", "--repeat", "6,3", "-I", "95,5"}, outcome.CodeUsage, "the smaller number first"},
+		{[]string{one, "--workloads", "rr", "--repeat", "6,3", "-I", "95,5"}, outcome.CodeUsage,
+			"the smaller number first"},
 		{[]string{one, "--workloads", "rr", "-I", "99,5"}, outcome.CodeUsage, "needs 8"},
 		{[]string{one, "--workloads", "rr", "-I", "100,5"}, outcome.CodeUsage, "LEVEL,WIDTH in percent"},
 		{[]string{one, one, "--workloads", "rr"}, outcome.CodeUsage, "two modes have the name native"},
@@ -159,9 +170,11 @@ func TestBenchModesRefuses(t *testing.T) {
 		{[]string{"--mode", "x=127.0.0.1:1,via=br0,from=eth0"}, outcome.CodeUsage, "via and from"},
 		{[]string{"--mode", "x=127.0.0.1:1,from=netns:/x"}, outcome.CodeUsage, "bad namespace"},
 		{[]string{one, "--workloads", "rr", "--sink", "x"}, outcome.CodeUsage, "--sink"},
-		{[]string{one, "--workloads", "rr", "--duration", "-1s"}, outcome.CodeUsage, "--duration -1s: expected more than nothing"},
+		{[]string{one, "--workloads", "rr", "--duration", "-1s"}, outcome.CodeUsage, "--duration -1s: expected more " +
+			"than nothing"},
 		{[]string{one, "--workloads", "rr"}, outcome.CodeFailed, "mode native: agent 127.0.0.1:1"},
-		{[]string{one, "--workloads", "rr", "-o", "no-such-folder/x"}, outcome.CodeUsage, "in a directory that is there"},
+		{[]string{one, "--workloads", "rr", "-o", "no-such-folder/x"}, outcome.CodeUsage,
+			"in a directory that is there"},
 		{[]string{"--resume", "no-such-file"}, outcome.CodeFailed, "no such file"},
 		{[]string{"--resume", "bench_modes_test.go"}, outcome.CodeFailed, "not a campaign file"},
 		{[]string{"--resume", "x", "--repeat", "4"}, outcome.CodeUsage, "the file has the plan"},

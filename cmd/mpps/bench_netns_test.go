@@ -59,7 +59,8 @@ func (h *hostAndGuest) state() string {
 		for line := range strings.Lines(h.ip("-n", ns, "-o", "link")) {
 			// Whether a link runs is told late and is no trace.
 			fields := strings.Fields(line)
-			fmt.Fprintln(&text, ns, fields[1], strings.Contains(line, "xdp"), strings.Contains(line, "mtu 1500"), fields[len(fields)-3:])
+			fmt.Fprintln(&text, ns, fields[1], strings.Contains(line, "xdp"), strings.Contains(line, "mtu 1500"),
+				fields[len(fields)-3:])
 		}
 	}
 	return text.String()
@@ -78,7 +79,8 @@ func checkLedger(t *testing.T, run *measure.Run) {
 	}
 	for i, s := range run.Samples {
 		if s.Sent != s.Received-s.Duplicated+s.Lost {
-			t.Errorf("trial %d: sent %d, received %d, duplicated %d, lost %d", i+1, s.Sent, s.Received, s.Duplicated, s.Lost)
+			t.Errorf("trial %d: sent %d, received %d, duplicated %d, lost %d", i+1, s.Sent, s.Received, s.Duplicated,
+				s.Lost)
 		}
 	}
 }
@@ -90,8 +92,10 @@ func checkOpenLoop(t *testing.T, run *measure.Run) {
 	if due == nil || sent == nil {
 		t.Fatalf("delays %+v and %+v", due, sent)
 	}
-	if due.Loop != "open" || due.Since != "scheduled" || sent.Since != "sent" || due.Count != sent.Count || due.MeanNs < sent.MeanNs {
-		t.Errorf("%s loop since %s, %d of mean %g; since %s, %d of mean %g", due.Loop, due.Since, due.Count, due.MeanNs, sent.Since, sent.Count, sent.MeanNs)
+	if due.Loop != "open" || due.Since != "scheduled" || sent.Since != "sent" || due.Count != sent.Count ||
+		due.MeanNs < sent.MeanNs {
+		t.Errorf("%s loop since %s, %d of mean %g; since %s, %d of mean %g", due.Loop, due.Since, due.Count, due.MeanNs,
+			sent.Since, sent.Count, sent.MeanNs)
 	}
 	for _, s := range run.Samples {
 		if s.Due != 396 || s.Sent > s.Due { // 2000 a second for 200 ms but for the lead-in of 2 ms
@@ -103,13 +107,15 @@ func checkOpenLoop(t *testing.T, run *measure.Run) {
 // A rate that the sender cannot keep is not the path's: it is marked, and ends in the exit code that says so.
 func TestBenchRateTooHigh(t *testing.T) {
 	h := newHostAndGuest(t)
-	code, stdout, stderr := program(t, h.benchmark("rr", "--udp", "--rate", "20M", "--repeat", "1", "--timeout", "100ms")...)
+	code, stdout, stderr := program(t, h.benchmark("rr", "--udp", "--rate", "20M", "--repeat", "1", "--timeout",
+		"100ms")...)
 	if code != outcome.CodeNotDevice {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	run := result(t, stdout)
 	checkLedger(t, run)
-	if s := run.Samples[0]; run.LimitedBy != measure.ByGenerator || s.Sent >= s.Due || !strings.Contains(stdout, "rate-not-reached") {
+	if s := run.Samples[0]; run.LimitedBy != measure.ByGenerator || s.Sent >= s.Due ||
+		!strings.Contains(stdout, "rate-not-reached") {
 		t.Errorf("limited by %s: sent %d of %d", run.LimitedBy, s.Sent, s.Due)
 	}
 }
@@ -155,8 +161,11 @@ func TestBenchLosesDatagrams(t *testing.T) {
 		}
 		run := result(t, stdout)
 		checkLedger(t, run)
-		if share := float64(run.Lost) / float64(run.Sent); share < 0.04 || share > 0.09 || run.LimitedBy == measure.ByNothing || !strings.Contains(stdout, "were not answered within 20ms") || time.Since(begin) > 20*time.Second {
-			t.Errorf("%v: lost %d of %d, limited by %s, in %v: %v", argv, run.Lost, run.Sent, run.LimitedBy, time.Since(begin), run.Warnings)
+		if share := float64(run.Lost) / float64(run.Sent); share < 0.04 || share > 0.09 ||
+			run.LimitedBy == measure.ByNothing || !strings.Contains(stdout, "were not answered within 20ms") ||
+			time.Since(begin) > 20*time.Second {
+			t.Errorf("%v: lost %d of %d, limited by %s, in %v: %v", argv, run.Lost, run.Sent, run.LimitedBy,
+				time.Since(begin), run.Warnings)
 		}
 	}
 }
@@ -165,11 +174,14 @@ func TestBenchLosesDatagrams(t *testing.T) {
 func TestBenchUnanswered(t *testing.T) {
 	h := newHostAndGuest(t)
 	h.ip("-n", h.guest, "link", "set", "eth0", "mtu", "1000")
-	code, _, stderr := program(t, h.benchmark("rr", "--udp", "--request", "1400", "--repeat", "1", "--timeout", "100ms")...)
-	if code != outcome.CodeFailed || !strings.Contains(stderr, "was answered within 100ms") || !strings.Contains(stderr, "an MTU below 1428 bytes") {
+	code, _, stderr := program(t, h.benchmark("rr", "--udp", "--request", "1400", "--repeat", "1", "--timeout",
+		"100ms")...)
+	if code != outcome.CodeFailed || !strings.Contains(stderr, "was answered within 100ms") ||
+		!strings.Contains(stderr, "an MTU below 1428 bytes") {
 		t.Errorf("exit %d: %s", code, stderr)
 	}
-	if code, _, stderr := program(t, h.benchmark("rr", "--udp", "--request", "900", "--repeat", "1", "--timeout", "1s")...); code != outcome.CodeOK {
+	if code, _, stderr := program(t, h.benchmark("rr", "--udp", "--request", "900", "--repeat", "1", "--timeout",
+		"1s")...); code != outcome.CodeOK {
 		t.Errorf("datagrams that fit: exit %d: %s", code, stderr)
 	}
 }
@@ -209,7 +221,8 @@ func TestBenchThroughBridge(t *testing.T) {
 			if run.Kind != measure.Stream {
 				checkLedger(t, run)
 			}
-			if run.Load.TwoWay && (len(run.Ways) != 2 || run.Ways[0].Received == 0 || run.Ways[1].Received == 0 || run.Load.FrameBytes != 354) {
+			if run.Load.TwoWay && (len(run.Ways) != 2 || run.Ways[0].Received == 0 || run.Ways[1].Received == 0 ||
+				run.Load.FrameBytes != 354) {
 				t.Errorf("ways %+v, frames of %d bytes", run.Ways, run.Load.FrameBytes)
 			}
 			if run.Load.Rate > 0 && run.Kind == measure.RR {
@@ -220,7 +233,8 @@ func TestBenchThroughBridge(t *testing.T) {
 				(run.From.Interface != "eth0" || run.To.Via != "br0" || !strings.HasPrefix(run.From.Where, "agent ")) {
 				t.Errorf("from %+v to %+v", run.From, run.To)
 			}
-			if s := run.Samples[0]; run.Kind == measure.Stream && (s.RampBytes == 0 || s.Bytes == 0 || s.Seconds > 0.4 || s.Seconds < 0.05) {
+			if s := run.Samples[0]; run.Kind == measure.Stream &&
+				(s.RampBytes == 0 || s.Bytes == 0 || s.Seconds > 0.4 || s.Seconds < 0.05) {
 				t.Errorf("%d bytes behind a ramp of %d, in %g s", s.Bytes, s.RampBytes, s.Seconds)
 			}
 			if after := h.state(); after != before {
@@ -229,9 +243,11 @@ func TestBenchThroughBridge(t *testing.T) {
 		})
 	}
 	t.Run("in the form of another program", func(t *testing.T) {
-		argv := slices.DeleteFunc(h.benchmark("rr", "--repeat", "2", "--format", "netperf", "-q"), func(word string) bool { return word == "--json" })
+		argv := slices.DeleteFunc(h.benchmark("rr", "--repeat", "2", "--format", "netperf", "-q"),
+			func(word string) bool { return word == "--json" })
 		code, stdout, stderr := program(t, argv...)
-		if code != outcome.CodeOK || stderr != "" || !strings.Contains(stdout, "\nTHROUGHPUT_UNITS=Trans/s\n") || !strings.Contains(stdout, "\nP50_LATENCY=") {
+		if code != outcome.CodeOK || stderr != "" || !strings.Contains(stdout, "\nTHROUGHPUT_UNITS=Trans/s\n") ||
+			!strings.Contains(stdout, "\nP50_LATENCY=") {
 			t.Errorf("exit code %d, printed %q and %q", code, stdout, stderr)
 		}
 	})
@@ -357,7 +373,8 @@ func TestBenchLosesItsAgent(t *testing.T) {
 	code, stdout, stderr := program(t, "ip", "netns", "exec", h.host, "mpps", "--json", "bench", "pps", "--via", "br0",
 		"--agent", "10.50.0.2:7979", "--rate", "1k", "--duration", "200ms", "--repeat", "1000", "--keep=false")
 	_ = doomed.Wait() // killed
-	if code != outcome.CodeFailed || !strings.Contains(stderr, "lost the agent") || !strings.Contains(stderr, "hint: ") {
+	if code != outcome.CodeFailed || !strings.Contains(stderr, "lost the agent") ||
+		!strings.Contains(stderr, "hint: ") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
 	run := result(t, stdout)

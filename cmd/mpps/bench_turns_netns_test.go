@@ -71,7 +71,8 @@ func (b *bridged) must(stdin *bytes.Buffer, argv ...string) string {
 
 func (b *bridged) value() string {
 	b.t.Helper()
-	return strings.TrimSpace(b.must(nil, "ip", "netns", "exec", b.host, "cat", "/proc/sys/net/bridge/bridge-nf-call-iptables"))
+	return strings.TrimSpace(b.must(nil, "ip", "netns", "exec", b.host, "cat",
+		"/proc/sys/net/bridge/bridge-nf-call-iptables"))
 }
 
 // plan makes a plan within the host's namespace and returns its file.
@@ -106,7 +107,8 @@ func TestPlanOfThisNamespace(t *testing.T) {
 func (b *bridged) bench(argv ...string) []string {
 	const own = `mkdir -p /run/mpps && mount -t tmpfs lock /run/mpps && mount -t tmpfs journal /var/lib && exec "$@"`
 	argv = append([]string{"ip", "netns", "exec", b.host, "sh", "-c", own, "sh", "mpps"}, argv...)
-	return append(argv, "--from", "netns:"+b.from+"/eth0", "--to", "netns:"+b.to+"/eth0", "--duration", "200ms", "--warm-up", "50ms")
+	return append(argv, "--from", "netns:"+b.from+"/eth0", "--to", "netns:"+b.to+"/eth0", "--duration", "200ms",
+		"--warm-up", "50ms")
 }
 
 // bound is how mpps is run on the host with lock and journal in a directory that outlasts it.
@@ -115,7 +117,8 @@ func (b *bridged) bound(dir string) []string {
 	if err := os.MkdirAll(filepath.Join(dir, "run"), 0o755); err != nil {
 		b.t.Fatal(err)
 	}
-	bind := `mkdir -p /run/mpps && mount --bind ` + dir + `/run /run/mpps && mount --bind ` + dir + ` /var/lib && exec "$@"`
+	bind := `mkdir -p /run/mpps && mount --bind ` + dir + `/run /run/mpps && mount --bind ` + dir +
+		` /var/lib && exec "$@"`
 	return []string{"ip", "netns", "exec", b.host, "sh", "-c", bind, "sh", "mpps"}
 }
 
@@ -144,7 +147,8 @@ func TestBenchPlanInTurns(t *testing.T) {
 	before := b.state()
 	plan := b.plan(nfCall + "=0@security")
 	file := filepath.Join(t.TempDir(), "ab.json")
-	code, stdout, stderr := program(t, b.bench("--json", "bench", "pps", "--plan", plan, "--seed", "7", "--blocks", "8", "-o", file)...)
+	code, stdout, stderr := program(t, b.bench("--json", "bench", "pps", "--plan", plan, "--seed", "7", "--blocks", "8",
+		"-o", file)...)
 	if code != outcome.CodeOK && code != outcome.CodeNotDevice {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
@@ -158,17 +162,20 @@ func TestBenchPlanInTurns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%s, p = %.3g, %s: before %.3g, after %.3g; limited by %s and %s; %v", ab.Verdict, ab.P, ab.Test, ab.Comparison.Before.Value,
+	t.Logf("%s, p = %.3g, %s: before %.3g, after %.3g; limited by %s and %s; %v", ab.Verdict, ab.P, ab.Test,
+		ab.Comparison.Before.Value,
 		ab.Comparison.After.Value, ab.BeforeRun.LimitedBy, ab.AfterRun.LimitedBy, ab.Values)
 	// Eight blocks: one in which another program took the CPUs does not hide a ratio of about ten.
 	if !ab.Significant || ab.Ratio.Lo <= 1 || ab.Ratio.Value < 2 || ab.Test != "signed-rank" {
 		t.Errorf("without 1000 rules in the way: %s by %s, p = %v", ab.Comparison, ab.Test, ab.P)
 	}
-	if !ab.RolledBack || ab.Partial || ab.Seed != 7 || len(ab.Order) != 8 || len(ab.BeforeRun.Samples) != 16 || len(ab.AfterRun.Samples) != 16 {
+	if !ab.RolledBack || ab.Partial || ab.Seed != 7 || len(ab.Order) != 8 || len(ab.BeforeRun.Samples) != 16 ||
+		len(ab.AfterRun.Samples) != 16 {
 		t.Errorf("rolled back %v, partial %v, seed %d, order %v", ab.RolledBack, ab.Partial, ab.Seed, ab.Order)
 	}
 	for i, order := range measure.Schedule(8, 7) {
-		if want := fmt.Sprint(order[0], order[1], order[2], order[3]); strings.ReplaceAll(want, " ", "") != ab.Order[i] {
+		if want := fmt.Sprint(order[0], order[1], order[2], order[3]); strings.ReplaceAll(want, " ",
+			"") != ab.Order[i] {
 			t.Errorf("block %d was %s, by the seed it is %s", i+1, ab.Order[i], want)
 		}
 	}
@@ -176,10 +183,12 @@ func TestBenchPlanInTurns(t *testing.T) {
 	checkLedger(t, &ab.AfterRun)
 
 	page := filepath.Join(t.TempDir(), "report.html")
-	if code, _, stderr := program(t, "mpps", "report", file, "-o", page); code != outcome.CodeOK || !strings.Contains(stderr, "more packets") {
+	if code, _, stderr := program(t, "mpps", "report", file, "-o", page); code != outcome.CodeOK ||
+		!strings.Contains(stderr, "more packets") {
 		t.Errorf("report: exit code %d: %s", code, stderr)
 	}
-	if code, _, stderr := program(t, "mpps", "bench", "compare", file, file); code == outcome.CodeOK || !strings.Contains(stderr, "interleaved") {
+	if code, _, stderr := program(t, "mpps", "bench", "compare", file, file); code == outcome.CodeOK ||
+		!strings.Contains(stderr, "interleaved") {
 		t.Errorf("compare: exit code %d: %s", code, stderr)
 	}
 }
@@ -199,7 +208,8 @@ func TestBenchPlanOfNoEffect(t *testing.T) {
 			break
 		}
 	}
-	if !strings.Contains(found, "~ no significant difference") || !strings.Contains(found, "everything is as it was found") {
+	if !strings.Contains(found, "~ no significant difference") ||
+		!strings.Contains(found, "everything is as it was found") {
 		t.Errorf("found %s", found)
 	}
 	if err := wide(found, 80); err != nil {
@@ -208,7 +218,8 @@ func TestBenchPlanOfNoEffect(t *testing.T) {
 	for _, kind := range []string{"rr", "stream"} {
 		code, stdout, stderr := program(t, b.bench("--json", "bench", kind, "--plan", ttl, "--blocks", "1")...)
 		ab, err := measure.DecodeAB(strings.NewReader(stdout))
-		if code != outcome.CodeOK || err != nil || string(ab.Kind) != kind || !ab.RolledBack || len(ab.AfterRun.Samples) != 2 {
+		if code != outcome.CodeOK || err != nil || string(ab.Kind) != kind || !ab.RolledBack ||
+			len(ab.AfterRun.Samples) != 2 {
 			t.Errorf("%s: exit code %d, %v: %s%s", kind, code, err, stderr, stdout)
 		}
 		if err := validate("mpps.bench-ab.1", stdout); err != nil {
@@ -242,7 +253,8 @@ func TestBenchPlanInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	stands := func() bool { return b.value() == "0" }
-	for deadline, switches, last := time.Now().Add(60*time.Second), 0, false; switches < 8; time.Sleep(20 * time.Millisecond) {
+	for deadline, switches, last := time.Now().Add(60*time.Second), 0,
+		false; switches < 8; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			_ = cmd.Process.Kill()
 			t.Fatalf("the plan was never applied: %s", problems.String())
@@ -258,7 +270,8 @@ func TestBenchPlanInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait() // the exit code is looked at
-	if code := cmd.ProcessState.ExitCode(); code != outcome.CodeFailed || !strings.Contains(problems.String(), "of 100 blocks were completed") {
+	if code := cmd.ProcessState.ExitCode(); code != outcome.CodeFailed ||
+		!strings.Contains(problems.String(), "of 100 blocks were completed") {
 		t.Errorf("exit code %d: %s", code, problems.String())
 	}
 	ab, err := measure.DecodeAB(&out)
@@ -297,11 +310,13 @@ func TestBenchPlanMeddledWith(t *testing.T) {
 	b := newBridged(t, 1)
 	const file = "/proc/sys/net/ipv4/ip_default_ttl"
 	ttl := func() string { return strings.TrimSpace(b.must(nil, "ip", "netns", "exec", b.host, "cat", file)) }
-	argv := b.bench("bench", "pps", "--plan", b.plan("sysctl:net.ipv4.ip_default_ttl=63"), "--blocks", "100", "--rate", "5k")
+	argv := b.bench("bench", "pps", "--plan", b.plan("sysctl:net.ipv4.ip_default_ttl=63"), "--blocks", "100", "--rate",
+		"5k")
 	cmd, problems := b.started(argv, func() bool { return ttl() == "63" })
 	b.must(bytes.NewBufferString("70"), "ip", "netns", "exec", b.host, "tee", file)
 	_ = cmd.Wait() // the exit code is looked at
-	if code := cmd.ProcessState.ExitCode(); code != outcome.CodeFailed || !strings.Contains(problems.String(), "somebody else changed") {
+	if code := cmd.ProcessState.ExitCode(); code != outcome.CodeFailed ||
+		!strings.Contains(problems.String(), "somebody else changed") {
 		t.Errorf("exit code %d: %s", code, problems.String())
 	}
 	if got := ttl(); got != "70" {
@@ -362,12 +377,15 @@ func TestBenchPlanRolledBackByOthers(t *testing.T) {
 	ttl := func() string { return strings.TrimSpace(b.must(nil, "ip", "netns", "exec", b.host, "cat", file)) }
 	shared := t.TempDir()
 	mount := b.bound(shared)
-	cmd, problems := b.started(append(mount, "bench", "pps", "--plan", b.plan("sysctl:net.ipv4.ip_default_ttl=63"), "--blocks", "100", "--rate", "5k",
-		"--from", "netns:"+b.from+"/eth0", "--to", "netns:"+b.to+"/eth0", "--duration", "1s", "--warm-up", "50ms"), func() bool { return ttl() == "63" })
+	cmd, problems := b.started(append(mount, "bench", "pps", "--plan", b.plan("sysctl:net.ipv4.ip_default_ttl=63"),
+		"--blocks", "100", "--rate", "5k",
+		"--from", "netns:"+b.from+"/eth0", "--to", "netns:"+b.to+"/eth0", "--duration", "1s", "--warm-up", "50ms"),
+		func() bool { return ttl() == "63" })
 	time.Sleep(200 * time.Millisecond) // the apply ends
 	b.must(nil, append(mount, "rollback")...)
 	_ = cmd.Wait() // the exit code is looked at
-	if code := cmd.ProcessState.ExitCode(); code != outcome.CodeFailed || !strings.Contains(problems.String(), "somebody else has rolled back transaction 20") {
+	if code := cmd.ProcessState.ExitCode(); code != outcome.CodeFailed ||
+		!strings.Contains(problems.String(), "somebody else has rolled back transaction 20") {
 		t.Errorf("exit code %d: %s", code, problems.String())
 	}
 	if got := ttl(); got != "64" {

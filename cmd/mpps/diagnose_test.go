@@ -18,14 +18,18 @@ import (
 // busyHost is a host whose guest db is held back, and whose guest web loses nothing.
 func busyHost() *facts.Host {
 	thread := func(guest, role, comm string, pid, tid, cpu int, ran float64) facts.ThreadLoad {
-		return facts.ThreadLoad{PID: pid, TID: tid, Comm: comm, Role: role, Guest: guest, Queue: 0, VCPU: 0, CPU: cpu, Affinity: setting.CPUs(cpu), Ran: ran}
+		return facts.ThreadLoad{PID: pid, TID: tid, Comm: comm, Role: role, Guest: guest, Queue: 0, VCPU: 0, CPU: cpu,
+			Affinity: setting.CPUs(cpu), Ran: ran}
 	}
 	l := &facts.Load{
-		Seconds: 2, Method: facts.ByCounters, CostMS: 9, Unseen: []facts.Unseen{{What: "reasons of drops", Why: "the kernel has no BTF"}},
-		CPUs: []facts.CPULoad{{CPU: 0, Softirq: 0.3, Idle: 0.7}, {CPU: 1, System: 0.2, Idle: 0.8}, {CPU: 2, Guest: 0.3, Idle: 0.7}, {CPU: 3, Guest: 0.2, Idle: 0.8}},
+		Seconds: 2, Method: facts.ByCounters, CostMS: 9,
+		Unseen: []facts.Unseen{{What: "reasons of drops", Why: "the kernel has no BTF"}},
+		CPUs: []facts.CPULoad{{CPU: 0, Softirq: 0.3, Idle: 0.7}, {CPU: 1, System: 0.2, Idle: 0.8},
+			{CPU: 2, Guest: 0.3, Idle: 0.7}, {CPU: 3, Guest: 0.2, Idle: 0.8}},
 		Devices: []facts.DeviceLoad{
 			{Name: "eth0", Kind: "nic", SpeedMbps: 10000, RxPackets: 1000000, RxBytes: 60000000},
-			{Name: "vnet0", Kind: "tap", Guest: "db", TxPackets: 300000, Counters: map[string]uint64{"tx_dropped": 400000}},
+			{Name: "vnet0", Kind: "tap", Guest: "db", TxPackets: 300000,
+				Counters: map[string]uint64{"tx_dropped": 400000}},
 			{Name: "vnet1", Kind: "tap", Guest: "web", TxPackets: 290000},
 		},
 		Threads: []facts.ThreadLoad{
@@ -64,7 +68,8 @@ func TestDiagnoseLoad(t *testing.T) {
 	t.Parallel()
 	file := loadFile(t, busyHost())
 	code, out, errs := diagnose(t, "--load", file)
-	for _, want := range []string{"the cgroup of db is held back 60 % of the time: it may use 0.3 CPUs", "knobs  placement.overcommit", "▶", "reasons of drops: the kernel has no BTF"} {
+	for _, want := range []string{"the cgroup of db is held back 60 % of the time: it may use 0.3 CPUs",
+		"knobs  placement.overcommit", "▶", "reasons of drops: the kernel has no BTF"} {
 		if !strings.Contains(strings.Join(strings.Fields(out+errs), " "), strings.Join(strings.Fields(want), " ")) {
 			t.Errorf("expected %q in\n%s%s", want, out, errs)
 		}
@@ -86,11 +91,13 @@ func TestDiagnoseLoad(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &answer); err != nil || code != outcome.CodeOK {
 		t.Fatalf("%d %v %s", code, err, errs)
 	}
-	if b := answer.Result.Bottleneck; answer.Schema != "mpps.diagnose/1" || b == nil || b.Kind != bottleneck.GuestQuota || b.Object != "db" || b.Stage != "vcpu" {
+	if b := answer.Result.Bottleneck; answer.Schema != "mpps.diagnose/1" || b == nil ||
+		b.Kind != bottleneck.GuestQuota || b.Object != "db" || b.Stage != "vcpu" {
 		t.Errorf("%s", out)
 	}
 
-	if code, out, _ = diagnose(t, "--load", file, "--guest", "web"); code != outcome.CodeOK || !strings.Contains(out, "nothing holds the path back") {
+	if code, out, _ = diagnose(t, "--load", file, "--guest", "web"); code != outcome.CodeOK ||
+		!strings.Contains(out, "nothing holds the path back") {
 		t.Errorf("guest web: %d\n%s", code, out)
 	}
 }
@@ -99,10 +106,12 @@ func TestDiagnoseLoad(t *testing.T) {
 func TestDiagnoseEnds(t *testing.T) {
 	t.Parallel()
 	h := busyHost()
-	h.Load.Threads = append(h.Load.Threads, facts.ThreadLoad{PID: 9, TID: 9, Comm: "kpktgend_0", Role: "pktgen", CPU: 0, Affinity: setting.CPUs(0), Ran: 0.99})
+	h.Load.Threads = append(h.Load.Threads, facts.ThreadLoad{PID: 9, TID: 9, Comm: "kpktgend_0", Role: "pktgen", CPU: 0,
+		Affinity: setting.CPUs(0), Ran: 0.99})
 	h.Load.Threads[1].Throttle, h.Load.Devices[1].Counters = 0, nil
 	h.Load.CPUs[0] = facts.CPULoad{CPU: 0, System: 0.98, Idle: 0.02}
-	if code, out, _ := diagnose(t, "--load", loadFile(t, h)); code != outcome.CodeNotDevice || !strings.Contains(out, "the generator kpktgend_0") {
+	if code, out, _ := diagnose(t, "--load", loadFile(t, h)); code != outcome.CodeNotDevice ||
+		!strings.Contains(out, "the generator kpktgend_0") {
 		t.Errorf("%d\n%s", code, out)
 	}
 }

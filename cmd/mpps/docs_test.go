@@ -47,7 +47,8 @@ func documents(t *testing.T) []string {
 // shellBlocks are the contents of a document's blocks of shell commands.
 func shellBlocks(text string) []string {
 	var blocks []string
-	for _, found := range regexp.MustCompile("(?ms)^```(?:sh|bash|shell|console)\\n(.*?)^```").FindAllStringSubmatch(text, -1) {
+	for _, found := range regexp.MustCompile("(?ms)^```(?:sh|bash|shell|console)\\n(.*?)^```").FindAllStringSubmatch(
+		text, -1) {
 		blocks = append(blocks, found[1])
 	}
 	return blocks
@@ -180,7 +181,8 @@ func TestReadmeTargets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, found := range regexp.MustCompile("(?m)(?:^|`)make ([a-z][a-z-]*)").FindAllStringSubmatch(string(text), -1) {
+		for _, found := range regexp.MustCompile("(?m)(?:^|`)make ([a-z][a-z-]*)").FindAllStringSubmatch(string(text),
+			-1) {
 			if !regexp.MustCompile(`(?m)^` + found[1] + `:`).Match(makefile) {
 				t.Errorf("%s: no target %s in the Makefile", file, found[1])
 			}
@@ -211,14 +213,16 @@ func TestReadmeCommands(t *testing.T) {
 	if err := golden.Tree("testdata/trees/two-nodes.txtar", root); err != nil {
 		t.Fatal(err)
 	}
-	for _, guest := range []string{"etc/libvirt", "run/libvirt", "proc/2001"} { // a definition is written by libvirt alone
+	// a definition is written by libvirt alone
+	for _, guest := range []string{"etc/libvirt", "run/libvirt", "proc/2001"} {
 		if err := os.RemoveAll(filepath.Join(root, guest)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	const runFile = `{"schema": "mpps.run/1", "kind": "pps", "host": "h", "limited_by": "device", "samples": [{"pps": %d}, {"pps": %d}, {"pps": %d}, {"pps": %d}]}`
 	for name, pps := range map[string]int{"before": 600, "after": 8000} {
-		if err := os.WriteFile(filepath.Join(work, name+".json"), fmt.Appendf(nil, runFile, pps, pps+1, pps+2, pps+3), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(work, name+".json"), fmt.Appendf(nil, runFile, pps, pps+1, pps+2, pps+3),
+			0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -235,7 +239,8 @@ func TestReadmeCommands(t *testing.T) {
 		for _, block := range shellBlocks(string(text)) {
 			commands = append(commands, commandsIn(file, block)...)
 		}
-		commands = append(commands, written{where: file, words: strings.Fields("snapshot -o host.json")}) // named in the text
+		// named in the text
+		commands = append(commands, written{where: file, words: strings.Fields("snapshot -o host.json")})
 		for _, span := range inlineCommands(string(text)) {
 			if strings.HasPrefix(span, "mpps audit ") {
 				commands = append(commands, commandsIn(file, span)...)
@@ -245,17 +250,22 @@ func TestReadmeCommands(t *testing.T) {
 	t.Chdir(work)
 	ran := 0
 	for _, w := range commands {
-		elsewhere := w.lab || w.words[0] == "agent" || w.words[0] == "path" || w.words[0] == "search" || w.words[0] == "sriov" || // a recorded machine has no card
+		// a recorded machine has no card
+		elsewhere := w.lab || w.words[0] == "agent" || w.words[0] == "path" || w.words[0] == "search" ||
+			w.words[0] == "sriov" ||
 			w.words[0] == "bench" && w.words[1] != "compare"
 		// A guest that the recorded machine has not, what is measured and watched, and what goes on after a reboot.
-		elsewhere = elsewhere || slices.Contains([]string{"latency", "acceptance", "realtime", "diagnose", "top", "tune"}, w.words[0]) || slices.Contains(w.words, "--watch") ||
-			slices.Contains(w.words, "rt1") || slices.Contains(w.words, "rt.json") || slices.Contains(w.words, "--resume") || slices.Contains(w.words, "latency.html")
+		elsewhere = elsewhere || slices.Contains([]string{"latency", "acceptance", "realtime", "diagnose", "top",
+			"tune"}, w.words[0]) || slices.Contains(w.words, "--watch") ||
+			slices.Contains(w.words, "rt1") || slices.Contains(w.words, "rt.json") ||
+			slices.Contains(w.words, "--resume") || slices.Contains(w.words, "latency.html")
 		if elsewhere || slices.Contains(w.words, "TX") { // a transaction that is the reader's
 			continue
 		}
 		ran++
 		var out, problems bytes.Buffer
-		if code := run(append(slices.Clone(w.words), "--root", root), strings.NewReader(""), &out, &problems); code != outcome.CodeOK {
+		if code := run(append(slices.Clone(w.words), "--root", root), strings.NewReader(""), &out,
+			&problems); code != outcome.CodeOK {
 			t.Errorf("%s: exit code %d\n%s", w, code, problems.String())
 		}
 		if err := wide(out.String(), 80); err != nil {

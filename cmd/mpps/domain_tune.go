@@ -67,10 +67,12 @@ would be (--detailed-exit-code) · 64 a flag is wrong, or two contradict.`,
 	}
 	flags.add(cmd)
 	goals.add(cmd)
-	cmd.Flags().StringVar(&ask.Snapshot, "snapshot", "", "the host that the definition is for: a file of 'mpps snapshot'")
+	cmd.Flags().StringVar(&ask.Snapshot, "snapshot", "", "the host that the definition is for: a file of 'mpps "+
+		"snapshot'")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "write the definition to this file; - is standard output")
 	cmd.Flags().BoolVar(&ask.Apply, "apply", false, "change the guest's definition on this host")
-	cmd.Flags().BoolVar(&ask.Config, "config", false, "with --apply: the definition alone, whatever the guest runs with")
+	cmd.Flags().BoolVar(&ask.Config, "config", false,
+		"with --apply: the definition alone, whatever the guest runs with")
 	cmd.Flags().BoolVar(&ask.DryRun, "dry-run", false, "show what would be changed, write nothing")
 	cmd.Flags().BoolVar(&detailed, "detailed-exit-code", false, "exit with 2 where changes were made or would be")
 	return cmd

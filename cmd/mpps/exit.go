@@ -34,9 +34,10 @@ func moved(name string) *cobra.Command {
 	if name != "lab" {
 		now += " " + name
 	}
-	return &cobra.Command{Use: name, Hidden: true, DisableFlagParsing: true, RunE: func(*cobra.Command, []string) error {
-		return usage(errors.New("mpps has no command "+quote(name)), "it is '"+now+"' now, a program beside mpps")
-	}}
+	return &cobra.Command{Use: name, Hidden: true, DisableFlagParsing: true,
+		RunE: func(*cobra.Command, []string) error {
+			return usage(errors.New("mpps has no command "+quote(name)), "it is '"+now+"' now, a program beside mpps")
+		}}
 }
 
 func quote(s string) string { return strconv.Quote(s) }

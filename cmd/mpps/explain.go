@@ -44,7 +44,8 @@ somewhere is found by its own words, right or wrong.
 				hint := "'mpps explain --list' shows all of them"
 				if len(near) > 0 {
 					hint = "did you mean " + strings.Join(near, " or ") + "?"
-					if hits := knob.Search(ids[0]); len(hits) > 0 && hits[0].Field != "near" && len(strings.Fields(ids[0])) == 1 {
+					if hits := knob.Search(ids[0]); len(hits) > 0 && hits[0].Field != "near" &&
+						len(strings.Fields(ids[0])) == 1 {
 						hint += fmt.Sprintf(" 'mpps explain --search %s' shows what is said of it", ids[0])
 					}
 				}

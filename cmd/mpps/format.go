@@ -20,7 +20,8 @@ const formatAllowed = "mpps-forms"
 // formatFlag gives a command --format: its own forms, of which the first is the default, and those of other programs.
 func formatFlag(cmd *cobra.Command, own ...string) {
 	allowed := slices.Concat(own, export.Formats())
-	cmd.Flags().String("format", own[0], "print "+strings.Join(allowed[:len(allowed)-1], ", ")+" or "+allowed[len(allowed)-1])
+	cmd.Flags().String("format", own[0], "print "+strings.Join(allowed[:len(allowed)-1], ", ")+" or "+
+		allowed[len(allowed)-1])
 	cmd.Flags().Lookup("format").Annotations = map[string][]string{formatAllowed: allowed}
 }
 

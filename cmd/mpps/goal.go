@@ -31,7 +31,8 @@ type goalFlags struct {
 func (f *goalFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	f.set = flags
-	flags.StringVar(&f.pps, "pps", "", "packets per second to one guest, such as 1.8M (default 1.8M where no other target is named)")
+	flags.StringVar(&f.pps, "pps", "", "packets per second to one guest, such as 1.8M (default 1.8M where no other "+
+		"target is named)")
 	flags.IntVar(&f.frame, "frame", 64, "frame size in bytes, with checksum")
 	flags.StringVar(&f.loss, "loss", "0", "share of packets that may be lost, such as 0.005 or 0.5%")
 	flags.StringVar(&f.bulk, "bulk", "", "bits per second of bulk data, such as 25G")
@@ -44,7 +45,8 @@ func (f *goalFlags) add(cmd *cobra.Command) {
 
 // addWatch adds the flag of commands that plan what makes values last.
 func (f *goalFlags) addWatch(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&f.watch, "watch", false, "also install mpps-watch.service, which tells when the host stops being so")
+	cmd.Flags().BoolVar(&f.watch, "watch", false, "also install mpps-watch.service, which tells when the host stops "+
+		"being so")
 }
 
 // given reports whether any goal flag stands on the command line.
@@ -76,7 +78,8 @@ func (f *goalFlags) goal() (goal.Goal, error) {
 	}
 	for _, name := range f.consent {
 		if !slices.Contains(goal.Risks(), goal.Risk(name)) {
-			return g, usage(fmt.Errorf("--consent: unknown risk %q", name), "risks to consent to are security, data and connectivity")
+			return g, usage(fmt.Errorf("--consent: unknown risk %q", name), "risks to consent to are security, data "+
+				"and connectivity")
 		}
 		g.Consent = append(g.Consent, goal.Risk(name))
 	}

@@ -31,7 +31,8 @@ func marked(t *testing.T) (pids []int) {
 	}
 	for _, file := range files {
 		environ, err := os.ReadFile(file)
-		if err != nil || !slices.ContainsFunc(bytes.Split(environ, []byte{0}), func(v []byte) bool { return string(v) == killedMark+strconv.Itoa(os.Getpid()) }) {
+		if err != nil || !slices.ContainsFunc(bytes.Split(environ, []byte{0}),
+			func(v []byte) bool { return string(v) == killedMark+strconv.Itoa(os.Getpid()) }) {
 			continue // it has ended, or is another's
 		}
 		if pid, err := strconv.Atoi(strings.Split(file, "/")[2]); err == nil {
@@ -49,7 +50,8 @@ func (h *hostAndGuest) traces() string {
 	fmt.Fprintln(&text, h.ip("netns"))
 	for _, ns := range []string{h.host, h.guest} {
 		text.WriteString(h.state())
-		for _, argv := range [][]string{{"tc", "qdisc"}, {"tc", "filter", "show", "dev", "eth0", "ingress"}, {"ip", "-o", "-4", "address"}, {"ip", "rule"}, {"nft", "list", "ruleset"}} {
+		for _, argv := range [][]string{{"tc", "qdisc"}, {"tc", "filter", "show", "dev", "eth0", "ingress"},
+			{"ip", "-o", "-4", "address"}, {"ip", "rule"}, {"nft", "list", "ruleset"}} {
 			_, stdout, _ := program(h.t, append([]string{"ip", "netns", "exec", ns}, argv...)...)
 			fmt.Fprintln(&text, ns, argv, stdout)
 		}
@@ -102,7 +104,8 @@ func TestKilled(t *testing.T) {
 		return
 	}
 	forks := filepath.Join(t.TempDir(), "device")
-	if err := os.WriteFile(forks, []byte("#!/bin/sh\nsetsid sleep 300 &\nsh -c 'sleep 300 & sleep 300' &\nsleep 300\n"), 0o755); err != nil {
+	if err := os.WriteFile(forks, []byte("#!/bin/sh\nsetsid sleep 300 &\nsh -c 'sleep 300 & sleep 300' &\nsleep 300\n"),
+		0o755); err != nil {
 		t.Fatal(err)
 	}
 	h := newHostAndGuest(t)
@@ -112,12 +115,15 @@ func TestKilled(t *testing.T) {
 		has  int // processes, at the least, when it is in full swing
 		bpf  bool
 	}{
-		"bench xdp":         {argv: append(bench[:len(bench):len(bench)], "--generator", "xdp"), bpf: true},
-		"bench af_packet":   {argv: append(bench[:len(bench):len(bench)], "--generator", "af_packet")},
-		"bench reverse":     {argv: append(bench[:len(bench):len(bench)], "--reverse")},
-		"bench both ends":   {argv: []string{"bench", "pps", "--from", "netns:" + h.host + "/tap0", "--to", "netns:" + h.guest + "/eth0", "--duration", "20s", "--keep=false"}, bpf: true},
-		"search":            {argv: []string{"search", "--via", "br0", "--agent", h.agent, "--keep=false", "--budget", "30s"}},
-		"search's program":  {argv: []string{"search", "--trial-command", forks, "--max-pps", "1M", "--keep=false"}, has: 6},
+		"bench xdp":       {argv: append(bench[:len(bench):len(bench)], "--generator", "xdp"), bpf: true},
+		"bench af_packet": {argv: append(bench[:len(bench):len(bench)], "--generator", "af_packet")},
+		"bench reverse":   {argv: append(bench[:len(bench):len(bench)], "--reverse")},
+		"bench both ends": {argv: []string{"bench", "pps", "--from", "netns:" + h.host + "/tap0", "--to", "netns:" +
+			h.guest + "/eth0", "--duration", "20s", "--keep=false"}, bpf: true},
+		"search": {argv: []string{"search", "--via", "br0", "--agent", h.agent, "--keep=false", "--budget",
+			"30s"}},
+		"search's program": {argv: []string{"search", "--trial-command", forks, "--max-pps", "1M", "--keep=false"},
+			has: 6},
 		"path":              {argv: []string{"path", "--for", "1m", "--every-packet"}, bpf: true},
 		"top":               {argv: []string{"top", "--for", "1m"}, bpf: true},
 		"diagnose":          {argv: []string{"diagnose", "--for", "1m"}, bpf: true},
@@ -126,7 +132,8 @@ func TestKilled(t *testing.T) {
 		"path about to end": {argv: []string{"path", "--for", "1s"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, after := range []time.Duration{100 * time.Millisecond, 400 * time.Millisecond, 0} { // 0: in full swing
+			// 0: in full swing
+			for _, after := range []time.Duration{100 * time.Millisecond, 400 * time.Millisecond, 0} {
 				h.t = t
 				before := h.traces()
 				cmd := exec.Command("ip", append([]string{"netns", "exec", h.host, "mpps"}, c.argv...)...)
@@ -149,7 +156,8 @@ func TestKilled(t *testing.T) {
 							break
 						}
 						if time.Now().After(until) {
-							t.Errorf("it has %d processes, the programs %v and the links %v after 10 s: %s", len(marked(t)), programs, links, said.Bytes())
+							t.Errorf("it has %d processes, the programs %v and the links %v after 10 s: %s",
+								len(marked(t)), programs, links, said.Bytes())
 							break
 						}
 					}
@@ -169,7 +177,8 @@ func TestKilled(t *testing.T) {
 						for _, pid := range marked(t) {
 							_ = syscall.Kill(pid, syscall.SIGKILL)
 						}
-						t.Fatalf("%d programs and links of eBPF are left; there was\n%sand there is\n%s", left, before, now)
+						t.Fatalf("%d programs and links of eBPF are left; there was\n%sand there is\n%s", left, before,
+							now)
 					}
 					time.Sleep(50 * time.Millisecond)
 				}

@@ -95,7 +95,8 @@ func knobIndex() string {
 		}
 		fmt.Fprintf(&b, "| [%s](%s.md) | %s | %s | %s |\n", k.ID, k.ID, k.Title, k.Risk, does(k))
 	}
-	head := fmt.Sprintf("# The catalogue\n\n%d knobs, %d of them checks that mpps explains and does not set, in the order in "+
+	head := fmt.Sprintf("# The catalogue\n\n%d knobs, %d of them checks that mpps explains and does not set, in the "+
+		"order in "+
 		"which a packet meets them. `mpps explain ID` shows the page of one.\n", len(knob.Catalogue()), checks)
 	return head + b.String()
 }

@@ -123,8 +123,10 @@ func (a *app) isRoot() error {
 // commands are the sub-commands in the order in which a user meets them.
 func (a *app) commands() []*cobra.Command {
 	return []*cobra.Command{
-		a.inspectCommand(), a.snapshotCommand(), a.auditCommand(), a.attestCommand(), a.explainCommand(), a.planCommand(),
-		a.placeCommand(), a.applyCommand(), a.confirmCommand(), a.rollbackCommand(), a.restoreCommand(), a.statusCommand(),
+		a.inspectCommand(), a.snapshotCommand(), a.auditCommand(), a.attestCommand(), a.explainCommand(),
+		a.planCommand(),
+		a.placeCommand(), a.applyCommand(), a.confirmCommand(), a.rollbackCommand(), a.restoreCommand(),
+		a.statusCommand(),
 		a.verifyCommand(), a.historyCommand(),
 		a.domainCommand(), a.sriovCommand(), a.realtimeCommand(), a.benchCommand(), a.searchCommand(), a.tuneCommand(),
 		a.latencyCommand(), a.pathCommand(), a.diagnoseCommand(), a.topCommand(), a.agentCommand(), a.reportCommand(),

@@ -26,7 +26,8 @@ func TestPathInterrupted(t *testing.T) {
 	ns := "mq" + strconv.Itoa(os.Getpid()) + "-" + strconv.Itoa(int(time.Now().UnixNano()%1e5))
 	for _, argv := range [][]string{
 		{"ip", "netns", "add", ns},
-		{"ip", "-n", ns, "link", "add", "eth0", "numtxqueues", "2", "numrxqueues", "2", "type", "veth", "peer", "name", "far0"},
+		{"ip", "-n", ns, "link", "add", "eth0", "numtxqueues", "2", "numrxqueues", "2", "type", "veth", "peer", "name",
+			"far0"},
 		{"ip", "-n", ns, "link", "set", "eth0", "up"},
 		{"ip", "-n", ns, "link", "set", "far0", "up"},
 	} {
@@ -69,7 +70,8 @@ func TestPathInterrupted(t *testing.T) {
 	if err := json.Unmarshal(stdout.Bytes(), &answer); err != nil {
 		t.Fatalf("%v: %.300s", err, &stdout)
 	}
-	if answer.Schema != "mpps.path/1" || !answer.Result.EveryPacket || answer.Result.Seconds <= 0 || answer.Result.Seconds > 10 {
+	if answer.Schema != "mpps.path/1" || !answer.Result.EveryPacket || answer.Result.Seconds <= 0 ||
+		answer.Result.Seconds > 10 {
 		t.Errorf("schema %s, every packet %v, %.1f s", answer.Schema, answer.Result.EveryPacket, answer.Result.Seconds)
 	}
 	var frames uint64
@@ -88,12 +90,14 @@ func TestPathInterrupted(t *testing.T) {
 	}
 	// And as a page, beside the words or in their place.
 	page := filepath.Join(t.TempDir(), "path.html")
-	if code, text, complaint = program(t, "mpps", "path", "--netns", ns, "--for", "200ms", "-o", page); code != 0 || strings.TrimSpace(text) == "" {
+	if code, text, complaint = program(t, "mpps", "path", "--netns", ns, "--for", "200ms", "-o", page); code != 0 ||
+		strings.TrimSpace(text) == "" {
 		t.Errorf("exit %d, %q, %q", code, text, complaint)
 	}
 	written, err := os.ReadFile(page)
 	code, text, complaint = program(t, "mpps", "path", "--netns", ns, "--for", "200ms", "-o", "-")
-	if err != nil || code != 0 || !strings.HasPrefix(string(written), "<!doctype html>") || !strings.HasPrefix(text, "<!doctype html>") || !strings.HasSuffix(text, "</html>\n") {
+	if err != nil || code != 0 || !strings.HasPrefix(string(written), "<!doctype html>") ||
+		!strings.HasPrefix(text, "<!doctype html>") || !strings.HasSuffix(text, "</html>\n") {
 		t.Errorf("%v, exit %d, %.60q, %.60q, %q", err, code, written, text, complaint)
 	}
 }

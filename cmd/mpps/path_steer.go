@@ -23,12 +23,15 @@ type steerFlags struct {
 
 func (f *steerFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.BoolVar(&f.on, "steer", false, "give each guest's queues NIC queues of their own, as a transaction that 'mpps rollback' undoes")
+	flags.BoolVar(&f.on, "steer", false, "give each guest's queues NIC queues of their own, as a transaction that "+
+		"'mpps rollback' undoes")
 	flags.StringVar(&f.nic, "nic", "", "with --steer: only this NIC, and those that the same guests send by")
-	flags.StringArrayVar(&f.weights, "weight", nil, "with --steer: GUEST=N, a guest's share where there are too few queues (1 where not said); repeated")
+	flags.StringArrayVar(&f.weights, "weight", nil, "with --steer: GUEST=N, a guest's share where there are too few "+
+		"queues (1 where not said); repeated")
 	flags.StringVar(&f.by, "by", "", "with --steer: xps or program instead of the gentlest that works")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "with --steer: read everything, write nothing")
-	flags.BoolVar(&f.detailed, "detailed-exit-code", false, "with --steer: exit with 2 where changes were made or would be")
+	flags.BoolVar(&f.detailed, "detailed-exit-code", false, "with --steer: exit with 2 where changes were made or "+
+		"would be")
 }
 
 // steeringFlags are those that mean something with --steer only.
@@ -56,7 +59,8 @@ func (f *steerFlags) check(p *pathFlags, given func(string) bool) error {
 		return usage(fmt.Errorf("--by %s: expected xps or program", f.by), "")
 	}
 	if p.For < 0 || p.For > time.Hour {
-		return usage(fmt.Errorf("--for %v: expected at most an hour; 0 plans from what the host is, without watching", p.For),
+		return usage(fmt.Errorf("--for %v: expected at most an hour; 0 plans from what the host is, without watching",
+			p.For),
 			"")
 	}
 	return nil
@@ -73,7 +77,8 @@ func (f *steerFlags) parsed() (map[string]float64, error) {
 		name := word[:at]
 		n, err := strconv.ParseFloat(word[at+1:], 64)
 		if err != nil || !(n >= 0.001 && n <= 1000) {
-			return nil, usage(fmt.Errorf("--weight %s: expected a number from 0.001 to 1000 behind the guest's name", word),
+			return nil, usage(fmt.Errorf("--weight %s: expected a number from 0.001 to 1000 behind the guest's name",
+				word),
 				"such as --weight vm1=2")
 		}
 		if _, twice := weights[name]; twice {
@@ -92,7 +97,8 @@ func (a *app) runSteer(ctx context.Context, p *pathFlags) error {
 		return err
 	}
 	d, err := queues.Steer(ctx, a.env(), queues.SteerAsk{
-		Options: change.Options{DryRun: f.dryRun}, For: p.For, NIC: f.nic, By: queuepath.Means(f.by), Weights: weights, Aloud: !a.json,
+		Options: change.Options{DryRun: f.dryRun}, For: p.For, NIC: f.nic, By: queuepath.Means(f.by), Weights: weights,
+		Aloud: !a.json,
 	})
 	return a.applied(d, err, f.detailed)
 }

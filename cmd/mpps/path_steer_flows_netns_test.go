@@ -48,7 +48,10 @@ func TestSteerManyFlows(t *testing.T) {
 	faults := s.watch().Faults
 	s.end()
 	for _, side := range []string{"tap0 rx", "nic0 tx", "far0 rx"} {
-		if !slices.ContainsFunc(faults, func(f queuepath.Fault) bool { return f.Kind == queuepath.Flapping && f.Object == side }) {
+		if !slices.ContainsFunc(faults, func(f queuepath.Fault) bool {
+			return f.Kind == queuepath.Flapping &&
+				f.Object == side
+		}) {
 			t.Errorf("one flow on two queues in turns: no flapping found at %s in %+v", side, faults)
 		}
 	}
@@ -58,7 +61,8 @@ func TestSteerManyFlows(t *testing.T) {
 // the first in turns.
 func (s *steered) sendFlows(flows int, roaming bool) {
 	frame := make([]byte, 60)
-	copy(frame, []byte{0x02, 0, 0, 0, 0, 0x77, 0x52, 0x54, 0, 0, 0, 0, 0x08, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 8, 0, 1, 10, 8, 0, 2})
+	copy(frame, []byte{0x02, 0, 0, 0, 0, 0x77, 0x52, 0x54, 0, 0, 0, 0, 0x08, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0,
+		0, 10, 8, 0, 1, 10, 8, 0, 2})
 	write := func(guest, queue, flow int) {
 		frame[11], frame[29] = byte(guest+1), byte(10+guest)
 		binary.BigEndian.PutUint16(frame[34:], uint16(10000+flow))
@@ -106,7 +110,8 @@ func outerPorts(t *testing.T, during time.Duration) map[uint16]int {
 		return nil
 	}
 	_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 100_000})
-	const outer, frame = 14 + 20 + 8, 60 // bytes: the headers before the tunnel's own, and a guest's frame, which is the last
+	// bytes: the headers before the tunnel's own, and a guest's frame, which is the last
+	const outer, frame = 14 + 20 + 8, 60
 	queues := map[uint16]map[int]bool{}
 	b := make([]byte, 300)
 	for began := time.Now(); time.Since(began) < during; {

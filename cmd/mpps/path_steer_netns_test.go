@@ -24,7 +24,8 @@ func TestSteerHost(t *testing.T) {
 	}
 	s := newSteered(t)
 	for q := range 2 { // as a driver would
-		if err := os.WriteFile(fmt.Sprintf("/sys/class/net/nic0/queues/tx-%d/xps_cpus", q), []byte("3"), 0); err != nil {
+		if err := os.WriteFile(fmt.Sprintf("/sys/class/net/nic0/queues/tx-%d/xps_cpus", q), []byte("3"),
+			0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -36,7 +37,8 @@ func TestSteerHost(t *testing.T) {
 	} else {
 		t.Logf("before: %s; %v", before.Faults[0].Name(), exitsOf(before))
 	}
-	if out := s.mpps(outcome.CodeChanges, "path", "--steer", "--for", "500ms", "--dry-run", "--detailed-exit-code"); !strings.Contains(out, "queue-lanes:nic0") {
+	if out := s.mpps(outcome.CodeChanges, "path", "--steer", "--for", "500ms", "--dry-run",
+		"--detailed-exit-code"); !strings.Contains(out, "queue-lanes:nic0") {
 		t.Errorf("dry run: %s", out)
 	}
 	s.nothingLeft()
@@ -60,7 +62,8 @@ func TestSteerHost(t *testing.T) {
 		}
 	}
 	apart("steered")
-	if out := s.mpps(outcome.CodeOK, "path", "--steer", "--for", "500ms", "--detailed-exit-code"); !strings.Contains(out, "nothing to change") {
+	if out := s.mpps(outcome.CodeOK, "path", "--steer", "--for", "500ms", "--detailed-exit-code"); !strings.Contains(
+		out, "nothing to change") {
 		t.Errorf("steered again: %s", out)
 	}
 
@@ -110,7 +113,8 @@ func TestSteerHost(t *testing.T) {
 // firstWrite waits until the first value was written, and so much longer.
 func (s *steered) firstWrite(more time.Duration) {
 	for began := time.Now(); time.Since(began) < 5*time.Second; time.Sleep(100 * time.Microsecond) {
-		if text, err := os.ReadFile("/sys/class/net/nic0/queues/tx-0/xps_cpus"); err == nil && strings.TrimSpace(string(text)) == "0" {
+		if text, err := os.ReadFile("/sys/class/net/nic0/queues/tx-0/xps_cpus"); err == nil &&
+			strings.TrimSpace(string(text)) == "0" {
 			time.Sleep(more)
 			return
 		}
@@ -125,7 +129,8 @@ func TestSteerKilled(t *testing.T) {
 	s := newSteered(t)
 	s.send()
 	for q := range 8 {
-		if err := os.WriteFile(fmt.Sprintf("/sys/class/net/nic0/queues/tx-%d/xps_cpus", q), []byte("1"), 0); err != nil {
+		if err := os.WriteFile(fmt.Sprintf("/sys/class/net/nic0/queues/tx-%d/xps_cpus", q), []byte("1"),
+			0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -157,7 +162,8 @@ func TestSteerKilled(t *testing.T) {
 		case len(pins) > 0 || s.xps() != masks:
 			half++
 		}
-		if code, _, stderr := program(t, "mpps", "rollback"); code != outcome.CodeOK && !strings.Contains(stderr, "no transaction") {
+		if code, _, stderr := program(t, "mpps", "rollback"); code != outcome.CodeOK &&
+			!strings.Contains(stderr, "no transaction") {
 			t.Fatalf("rollback: exit code %d: %s", code, stderr)
 		}
 		s.nothingLeft()
@@ -168,7 +174,8 @@ func TestSteerKilled(t *testing.T) {
 	if half == 0 {
 		t.Error("it was never killed between the first value and the last")
 	}
-	t.Logf("killed 15 times within %v: %d times between the first value and the last, %d times behind it", took.Round(time.Millisecond), half, whole)
+	t.Logf("killed 15 times within %v: %d times between the first value and the last, %d times behind it",
+		took.Round(time.Millisecond), half, whole)
 	s.end()
 	time.Sleep(50 * time.Millisecond)
 	if sent, arrived := s.sent.Load(), s.arrived(); arrived < sent {
@@ -186,12 +193,14 @@ func TestSteerClassifier(t *testing.T) {
 	s.send()
 	s.mpps(outcome.CodeOK, "path", "--steer", "--for", "300ms", "--by", "program", "--nic", "nic0")
 	s.must("tc", "qdisc", "add", "dev", "tap1", "handle", "ffff:", "ingress")
-	s.must("tc", "filter", "add", "dev", "tap1", "parent", "ffff:", "protocol", "all", "u32", "match", "u32", "0", "0", "flowid", ":1")
+	s.must("tc", "filter", "add", "dev", "tap1", "parent", "ffff:", "protocol", "all", "u32", "match", "u32", "0", "0",
+		"flowid", ":1")
 	if code, stdout, _ := program(t, "mpps", "verify"); code == outcome.CodeOK {
 		t.Errorf("verify is content: %s", stdout)
 	}
 	for _, round := range []string{"after", "before"} {
-		code, stdout, stderr := program(t, "mpps", "path", "--steer", "--for", "300ms", "--by", "program", "--nic", "nic0")
+		code, stdout, stderr := program(t, "mpps", "path", "--steer", "--for", "300ms", "--by", "program", "--nic",
+			"nic0")
 		if code != outcome.CodeOK || !strings.Contains(stdout+stderr, "classifier at the ingress of tap1 (u32;") {
 			t.Errorf("%s: exit code %d: %s%s", round, code, stdout, stderr)
 		}

@@ -20,7 +20,8 @@ func TestSteerDiscipline(t *testing.T) {
 	before := shown()
 	s.send()
 	steer := []string{"path", "--steer", "--for", "300ms", "--by", "program", "--nic", "nic0"}
-	if out := s.mpps(outcome.CodeOK, append(steer, "--dry-run")...); !strings.Contains(out, "root-qdisc:vx0") || shown() != before {
+	if out := s.mpps(outcome.CodeOK, append(steer, "--dry-run")...); !strings.Contains(out, "root-qdisc:vx0") ||
+		shown() != before {
 		t.Errorf("a dry run: %s\n%s", out, shown())
 	}
 	s.mpps(outcome.CodeOK, steer...)
@@ -43,7 +44,8 @@ func TestSteerDiscipline(t *testing.T) {
 	s.must("tc", "qdisc", "replace", "dev", "vx0", "root", "pfifo", "limit", "17")
 	before = shown()
 	code, stdout, stderr := program(t, append([]string{"mpps"}, steer...)...)
-	if code != outcome.CodeOK || !strings.Contains(stdout+stderr, "all lanes take the lock of pfifo on vx0") || shown() != before {
+	if code != outcome.CodeOK || !strings.Contains(stdout+stderr, "all lanes take the lock of pfifo on vx0") ||
+		shown() != before {
 		t.Errorf("with parameters: exit code %d: %s%s\n%s", code, stdout, stderr, shown())
 	}
 	s.mpps(outcome.CodeOK, "rollback")

@@ -33,8 +33,10 @@ func inHost(t *testing.T) bool {
 	const mark = "MPPS_TEST_HOST"
 	if os.Getenv(mark) == t.Name() {
 		for _, err := range []error{
-			unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount("sysfs", "/sys", "sysfs", 0, ""), unix.Mount("bpf", "/sys/fs/bpf", "bpf", 0, ""),
-			unix.Mount("lib", "/var/lib", "tmpfs", 0, ""), unix.Mount("run", "/run", "tmpfs", 0, ""), unix.Mount("systemd", "/etc/systemd", "tmpfs", 0, ""),
+			unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount("sysfs", "/sys", "sysfs", 0, ""),
+			unix.Mount("bpf", "/sys/fs/bpf", "bpf", 0, ""),
+			unix.Mount("lib", "/var/lib", "tmpfs", 0, ""), unix.Mount("run", "/run", "tmpfs", 0, ""),
+			unix.Mount("systemd", "/etc/systemd", "tmpfs", 0, ""),
 			os.Mkdir("/etc/systemd/system", 0o755),
 		} {
 			if err != nil {
@@ -106,15 +108,19 @@ func newSteered(t *testing.T) *steered {
 	}
 	s := &steered{t: t, stop: make(chan struct{})}
 	for _, family := range []string{"all", "default"} {
-		if err := os.WriteFile("/proc/sys/net/ipv6/conf/"+family+"/disable_ipv6", []byte("1"), 0); err != nil && !os.IsNotExist(err) {
+		if err := os.WriteFile("/proc/sys/net/ipv6/conf/"+family+"/disable_ipv6", []byte("1"), 0); err != nil &&
+			!os.IsNotExist(err) {
 			t.Fatal(err)
 		}
 	}
 	for _, command := range slices.Concat([]string{
-		"link add nic0 numtxqueues 8 numrxqueues 8 type veth peer name far0 numtxqueues 8 numrxqueues 8", "link set far0 address 02:00:00:00:00:77",
-		"link set nic0 up", "link set far0 up", "addr add 10.9.0.1/24 dev nic0", "neigh add 10.9.0.2 lladdr 02:00:00:00:00:77 dev nic0 nud permanent",
+		"link add nic0 numtxqueues 8 numrxqueues 8 type veth peer name far0 numtxqueues 8 numrxqueues 8",
+		"link set far0 address 02:00:00:00:00:77",
+		"link set nic0 up", "link set far0 up", "addr add 10.9.0.1/24 dev nic0", "neigh add 10.9.0.2 lladdr " +
+			"02:00:00:00:00:77 dev nic0 nud permanent",
 	}, tunnel, []string{
-		"link set vx0 up", "link add br0 type bridge forward_delay 0 mcast_snooping 0", "link set br0 up", "link set vx0 master br0",
+		"link set vx0 up", "link add br0 type bridge forward_delay 0 mcast_snooping 0", "link set br0 up",
+		"link set vx0 master br0",
 	}) {
 		s.must(append([]string{"ip"}, strings.Fields(command)...)...)
 	}
@@ -161,7 +167,8 @@ func (s *steered) close(i int) {
 // send lets each queue of each guest send a flow of its own until end, 20,000 frames a second or so.
 func (s *steered) send() {
 	frame := make([]byte, 60)
-	copy(frame, []byte{0x02, 0, 0, 0, 0, 0x77, 0x52, 0x54, 0, 0, 0, 0, 0x08, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 8, 0, 1, 10, 8, 0, 2})
+	copy(frame, []byte{0x02, 0, 0, 0, 0, 0x77, 0x52, 0x54, 0, 0, 0, 0, 0x08, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0,
+		0, 10, 8, 0, 1, 10, 8, 0, 2})
 	s.done.Go(func() {
 		for {
 			select {
@@ -175,7 +182,8 @@ func (s *steered) send() {
 					frame[11], frame[29] = byte(i+1), byte(10+i)
 					binary.BigEndian.PutUint16(frame[34:], uint16(1000+100*i+q))
 					binary.BigEndian.PutUint16(frame[38:], 26)
-					binary.BigEndian.PutUint16(frame[24:], headerSum(frame[14:34])) // the bridge's netfilter looks at it
+					// the bridge's netfilter looks at it
+					binary.BigEndian.PutUint16(frame[24:], headerSum(frame[14:34]))
 					for range 2 {
 						if _, err := f.Write(frame); err == nil {
 							s.sent.Add(1)
@@ -235,7 +243,8 @@ func (s *steered) during(here, emulated string) string {
 func (s *steered) watch() *queuepath.Path {
 	s.t.Helper()
 	var answer struct{ Result queuepath.Path }
-	if err := json.Unmarshal([]byte(s.mpps(outcome.CodeOK, "path", "--for", s.during("1s", "5s"), "--every-packet", "--json")), &answer); err != nil {
+	if err := json.Unmarshal([]byte(s.mpps(outcome.CodeOK, "path", "--for", s.during("1s", "5s"), "--every-packet",
+		"--json")), &answer); err != nil {
 		s.t.Fatal(err)
 	}
 	return &answer.Result

@@ -41,8 +41,9 @@ var effects = map[string]string{
 // stands in the boot menu, that the limits of drivers are kept which no emulated card has.
 var more = map[string]string{
 	"boot.isolcpus": rebooted, "boot.nohz_full": rebooted, "boot.rcu_nocbs": rebooted, "boot.hugepages": rebooted,
-	"boot.quiet": rebooted, "boot.mce": rebooted, "boot.cstate": rebooted, "boot.tsc": rebooted, "kernel.default": rebooted,
-	"sriov.vf.rate": "TestVFEncode",
+	"boot.quiet": rebooted, "boot.mce": rebooted, "boot.cstate": rebooted, "boot.tsc": rebooted,
+	"kernel.default": rebooted,
+	"sriov.vf.rate":  "TestVFEncode",
 }
 
 const rebooted = "TestRebootWithArguments"
@@ -106,7 +107,8 @@ func TestProven(t *testing.T) {
 			}
 		}
 		count[does+" "+on]++
-		fmt.Fprintf(&b, "| [%s](knobs/%s.md) | %s | %s | %s | %s | %s |\n", k.ID, k.ID, does, on, strings.Join(by, ", "), strings.Join(when, ", "), strings.Join(lack, "; "))
+		fmt.Fprintf(&b, "| [%s](knobs/%s.md) | %s | %s | %s | %s | %s |\n", k.ID, k.ID, does, on,
+			strings.Join(by, ", "), strings.Join(when, ", "), strings.Join(lack, "; "))
 	}
 	for id := range exceptions {
 		t.Errorf("exceptions.txt: there is no knob %s", id)

@@ -47,7 +47,8 @@ func TestRealtimeCheckSeesWhatRan(t *testing.T) {
 	look := func() (realtime.Report, time.Duration) {
 		t.Helper()
 		before := processClock(t, pid)
-		code, stdout, stderr := program(t, "mpps", "--json", "realtime", "check", "--cpus", strconv.Itoa(cpu), "--for", "2s")
+		code, stdout, stderr := program(t, "mpps", "--json", "realtime", "check", "--cpus", strconv.Itoa(cpu), "--for",
+			"2s")
 		after := processClock(t, pid)
 		if code != 0 {
 			t.Fatalf("exit code %d: %s", code, stderr)
@@ -62,7 +63,10 @@ func TestRealtimeCheckSeesWhatRan(t *testing.T) {
 	begun := time.Now()
 	r, ran := look()
 	whole := time.Since(begun)
-	at := slices.IndexFunc(r.Findings, func(f realtime.Finding) bool { return f.ID == "threads.user_ran" && f.Object == object })
+	at := slices.IndexFunc(r.Findings, func(f realtime.Finding) bool {
+		return f.ID == "threads.user_ran" &&
+			f.Object == object
+	})
 	if at < 0 {
 		t.Fatalf("%s is not among what was found: %s; %+v", object, r.Verdict, r.Ran)
 	}
@@ -70,7 +74,8 @@ func TestRealtimeCheckSeesWhatRan(t *testing.T) {
 	share := time.Duration(float64(ran) * r.Seconds / whole.Seconds()) // of its time that fell into the interval
 	found := time.Duration(f.Numbers["run_ms"] * float64(time.Millisecond))
 	if found > ran+50*time.Millisecond || found < share/3 || found == 0 {
-		t.Errorf("it ran %v by its own clock (%v of it in the %.1f s watched), and %v were found", ran, share, r.Seconds, found)
+		t.Errorf("it ran %v by its own clock (%v of it in the %.1f s watched), and %v were found", ran, share,
+			r.Seconds, found)
 	}
 	if len(f.CPUs) != 1 || f.CPUs[0] != cpu {
 		t.Errorf("found on CPUs %s, it was bound to %d", f.CPUs, cpu)

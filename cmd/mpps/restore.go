@@ -55,7 +55,8 @@ Exit codes: 0 everything stands · 1 something could not be put back ·
 		},
 	}
 	cmd.Flags().BoolVar(&watch, "watch", false, "stay, and put back what events reset (for mpps-restore.service)")
-	cmd.Flags().BoolVar(&ask.VFs, "vfs", false, "once, and only what makes virtual functions what they are (for mpps-vfs.service)")
+	cmd.Flags().BoolVar(&ask.VFs, "vfs", false, "once, and only what makes virtual functions what they are (for "+
+		"mpps-vfs.service)")
 	cmd.Flags().DurationVar(&ask.Wait, "wait", 30*time.Second, "with --vfs: how long to wait for devices and links")
 	cmd.Flags().BoolVar(&ask.Insist, "insist", false, "put back also what somebody changed by hand")
 	return cmd

@@ -65,7 +65,8 @@ at work.`,
 	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "say what would be put back, write nothing")
 	cmd.Flags().BoolVar(&detailed, "detailed-exit-code", false, "exit with 2 where values were put back or would be")
 	cmd.Flags().StringVar(&unconfirmed, "unconfirmed", "", "wait until this transaction is confirmed, else put it back")
-	cmd.Flags().BoolVar(&orphans, "orphans", false, "put back the transaction that standard input names last, when it ends")
+	cmd.Flags().BoolVar(&orphans, "orphans", false,
+		"put back the transaction that standard input names last, when it ends")
 	for _, hidden := range []string{"unconfirmed", "orphans"} {
 		if err := cmd.Flags().MarkHidden(hidden); err != nil {
 			panic(err) // the flags are defined on the lines above

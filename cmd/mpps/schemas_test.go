@@ -246,7 +246,8 @@ func nullable(t reflect.Type, s *jsonschema.Schema) {
 			nullable(f.Type, s)
 			continue
 		}
-		if !f.IsExported() || f.Type.Kind() != reflect.Pointer || name == "-" || strings.Contains(options, "omitempty") {
+		if !f.IsExported() || f.Type.Kind() != reflect.Pointer || name == "-" ||
+			strings.Contains(options, "omitempty") {
 			continue
 		}
 		property, _ := s.Properties.Get(name)
@@ -279,9 +280,11 @@ func (m *schemaMaker) answer(verb string, result reflect.Type) *jsonschema.Schem
 	}
 	add("schema", "", &jsonschema.Schema{Const: "mpps." + verb + "/1"})
 	add("mpps", "Version of the program.", &jsonschema.Schema{Type: "string"})
-	add("host", "Name of the host that the answer is about; empty where it is about none.", &jsonschema.Schema{Type: "string"})
+	add("host", "Name of the host that the answer is about; empty where it is about none.",
+		&jsonschema.Schema{Type: "string"})
 	add("result", "", &jsonschema.Schema{Ref: inner.Ref})
-	add("warnings", "What a reader must know of the answer.", &jsonschema.Schema{Type: "array", Items: &jsonschema.Schema{Ref: warning.Ref}})
+	add("warnings", "What a reader must know of the answer.",
+		&jsonschema.Schema{Type: "array", Items: &jsonschema.Schema{Ref: warning.Ref}})
 	return s
 }
 
@@ -338,26 +341,37 @@ func addConstants(all map[string][]any, pkg string, specs []ast.Spec) {
 // promised are the names in results that DESIGN lets programs rely on from the first version on. "x[]" is a list that
 // is never null.
 var promised = map[string][]string{
-	"inspect": {"topology.counts.packages", "topology.counts.numa_nodes", "topology.counts.l3_caches", "topology.counts.cores",
+	"inspect": {"topology.counts.packages", "topology.counts.numa_nodes", "topology.counts.l3_caches",
+		"topology.counts.cores",
 		"topology.counts.cpus_online", "topology.counts.cpus_offline", "nics[]", "bridges[]", "guests[]", "vfs[]"},
 	"explain-list": {"knobs[].id", "knobs[].title", "knobs[].stage", "knobs[].risk", "knobs[].goals[]"},
-	"audit": {"tier", "findings[].id", "findings[].address", "findings[].state", "findings[].found", "findings[].wanted",
+	"audit": {"tier", "findings[].id", "findings[].address", "findings[].state", "findings[].found",
+		"findings[].wanted",
 		"findings[].severity", "findings[].why"},
-	"plan": {"digest", "changes[].id", "changes[].address", "changes[].from", "changes[].to", "changes[].risk", "changes[].lasts",
+	"plan": {"digest", "changes[].id", "changes[].address", "changes[].from", "changes[].to", "changes[].risk",
+		"changes[].lasts",
 		"changes[].needs", "changes[].because"},
-	"place":     {"guests[].name", "guests[].vcpus[].cpu", "guests[].vhost[].cpu", "guests[].nodes", "housekeeping", "refused[]"},
-	"status":    {"state", "rows[].id", "rows[].address", "rows[].wanted", "rows[].found", "rows[].state", "rows[].why"},
-	"verify":    {"state", "rows[].id", "rows[].address", "rows[].wanted", "rows[].found", "rows[].state", "rows[].why"},
+	"place": {"guests[].name", "guests[].vcpus[].cpu", "guests[].vhost[].cpu", "guests[].nodes", "housekeeping",
+		"refused[]"},
+	"status": {"state", "rows[].id", "rows[].address", "rows[].wanted", "rows[].found", "rows[].state",
+		"rows[].why"},
+	"verify": {"state", "rows[].id", "rows[].address", "rows[].wanted", "rows[].found", "rows[].state",
+		"rows[].why"},
 	"bench-pps": {"offered_pps", "sent", "received", "lost", "pps", "limited_by", "cpu_ns_per_packet", "samples[]"},
-	"search": {"ndr.lower_pps?", "ndr.upper_pps?", "ndr.throughput_pps?", "pdr.lower_pps?", "pdr.upper_pps?", "pdr.throughput_pps?", "seconds", "trials",
+	"search": {"ndr.lower_pps?", "ndr.upper_pps?", "ndr.throughput_pps?", "pdr.lower_pps?", "pdr.upper_pps?",
+		"pdr.throughput_pps?", "seconds", "trials",
 		"lossy_seconds", "irregular"},
 	"latency": {"runs[].threads[]", "runs[].slices[]", "worst[].ns", "causes.found[]", "causes.verdict", "tool.name"},
-	"sriov-list": {"vfs[].pf", "vfs[].index", "vfs[].pci", "vfs[].group", "vfs[].driver", "vfs[].guest", "vfs[].mac", "vfs[].vlan?", "vfs[].max_tx_rate?",
+	"sriov-list": {"vfs[].pf", "vfs[].index", "vfs[].pci", "vfs[].group", "vfs[].driver", "vfs[].guest", "vfs[].mac",
+		"vfs[].vlan?", "vfs[].max_tx_rate?",
 		"vfs[].spoofchk?", "vfs[].trust?", "vfs[].link_state"},
-	"path": {"seconds", "watched", "every_packet", "rows[].frames", "rows[].packets", "lanes[].way", "lanes[].stops[].device", "lanes[].stops[].queue", "lanes[].packets",
-		"lanes[].share", "hops[].from.device", "hops[].to.device", "hops[].packets[]", "faults[].kind", "faults[].object", "faults[].severity", "faults[].share",
+	"path": {"seconds", "watched", "every_packet", "rows[].frames", "rows[].packets", "lanes[].way",
+		"lanes[].stops[].device", "lanes[].stops[].queue", "lanes[].packets",
+		"lanes[].share", "hops[].from.device", "hops[].to.device", "hops[].packets[]", "faults[].kind",
+		"faults[].object", "faults[].severity", "faults[].share",
 		"faults[].packets", "faults[].evidence", "faults[].cause", "faults[].mend.text", "unseen[]"},
-	"demo": {"before?.pps", "before?.samples[]", "after?.pps", "after?.samples[]", "changes[]", "rollback?.identical", "missing[]", "seconds", "emulated"},
+	"demo": {"before?.pps", "before?.samples[]", "after?.pps", "after?.samples[]", "changes[]", "rollback?.identical",
+		"missing[]", "seconds", "emulated"},
 }
 
 // TestPromisedNames finds every promised name in the shipped schemas, where it must be required and must not be null.
@@ -371,7 +385,8 @@ func TestPromisedNames(t *testing.T) {
 		result := root
 		if _, isAnswer := answers[verb]; isAnswer {
 			result = stepInto(t, root, root, "result")
-			if warnings := stepInto(t, root, root, "warnings[]"); !slices.Equal(required(warnings), []string{"code", "text", "hint"}) {
+			if warnings := stepInto(t, root, root, "warnings[]"); !slices.Equal(required(warnings),
+				[]string{"code", "text", "hint"}) {
 				t.Errorf("%s: warnings have %v", verb, required(warnings))
 			}
 		} else {
@@ -382,7 +397,8 @@ func TestPromisedNames(t *testing.T) {
 			for _, step := range strings.Split(name, ".") {
 				at = stepInto(t, root, at, step)
 			}
-			if verb == "audit" && name == "findings[].state" && fmt.Sprint(at["enum"]) != "[ok off unknown not-applicable]" {
+			if verb == "audit" && name == "findings[].state" &&
+				fmt.Sprint(at["enum"]) != "[ok off unknown not-applicable]" {
 				t.Errorf("audit: states are %v", at["enum"])
 			}
 		}

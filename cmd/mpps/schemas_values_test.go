@@ -19,7 +19,8 @@ import (
 
 // TestEmptyValuesFitTheirSchemas validates what a value looks like of which everything is missing that can be.
 func TestEmptyValuesFitTheirSchemas(t *testing.T) {
-	run := &measure.Run{Schema: measure.Schema, Kind: measure.PPS, LimitedBy: measure.ByUnknown, Samples: []measure.Sample{{}}}
+	run := &measure.Run{Schema: measure.Schema, Kind: measure.PPS, LimitedBy: measure.ByUnknown,
+		Samples: []measure.Sample{{}}}
 	for name, value := range map[string]any{
 		"mpps.run.1":         run,
 		"mpps.ab.1":          &measure.AB{Schema: measure.SchemaAB, Kind: measure.PPS, BeforeRun: *run, AfterRun: *run},
@@ -57,7 +58,8 @@ func TestEmptyValuesFitTheirSchemas(t *testing.T) {
 // TestEmbeddedReport validates the data in a page.
 func TestEmbeddedReport(t *testing.T) {
 	doc := &bench.Document{Schema: bench.DocumentSchema, Title: "</script><b>", Version: version}
-	run := &measure.Run{Schema: measure.Schema, Kind: measure.PPS, LimitedBy: measure.ByDevice, Samples: []measure.Sample{{PPS: 1}, {PPS: 2}}}
+	run := &measure.Run{Schema: measure.Schema, Kind: measure.PPS, LimitedBy: measure.ByDevice,
+		Samples: []measure.Sample{{PPS: 1}, {PPS: 2}}}
 	doc.Add("before", run)
 	doc.Add("after", run)
 	doc.CompareFirstTwo()
@@ -65,7 +67,8 @@ func TestEmbeddedReport(t *testing.T) {
 	if err := bench.HTML(&page, doc); err != nil {
 		t.Fatal(err)
 	}
-	data := regexp.MustCompile(`(?s)<script type="application/json" id="mpps-data">(.*?)</script>`).FindStringSubmatch(page.String())
+	data := regexp.MustCompile(`(?s)<script type="application/json" id="mpps-data">(.*?)</script>`).FindStringSubmatch(
+		page.String())
 	if data == nil {
 		t.Fatal("no data in the page")
 	}
@@ -79,7 +82,8 @@ func TestEveryKnobIsExplained(t *testing.T) {
 	for _, k := range knob.Catalogue() {
 		for _, form := range []string{"--json=false", "--json"} {
 			var out, problems bytes.Buffer
-			if code := run([]string{"explain", k.ID, form}, strings.NewReader(""), &out, &problems); code != outcome.CodeOK {
+			if code := run([]string{"explain", k.ID, form}, strings.NewReader(""), &out,
+				&problems); code != outcome.CodeOK {
 				t.Errorf("%s: exit code %d: %s", k.ID, code, problems.String())
 			}
 			err := wide(out.String(), 80)

@@ -43,7 +43,8 @@ func measured() {
 	used := state.SysUsage().(*syscall.Rusage).Maxrss >> 10
 	took := state.UserTime() + state.SystemTime()
 	if used > mib || took > time.Duration(seconds*float64(time.Second)) {
-		fmt.Fprintf(os.Stderr, "took %d MiB and %v of CPU time, allowed are %d MiB and %v s\n", used, took, mib, seconds)
+		fmt.Fprintf(os.Stderr, "took %d MiB and %v of CPU time, allowed are %d MiB and %v s\n", used, took, mib,
+			seconds)
 		os.Exit(exceeded)
 	}
 	os.Exit(state.ExitCode())

@@ -58,7 +58,8 @@ func columns(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: columns N FILE")
 	}
-	text := strings.ReplaceAll(ts.ReadFile(args[1]), ts.Getenv("WORK"), "$WORK") // where the script runs is nobody's choice
+	// where the script runs is nobody's choice
+	text := strings.ReplaceAll(ts.ReadFile(args[1]), ts.Getenv("WORK"), "$WORK")
 	ts.Check(wide(text, number(ts, args[0])))
 }
 
@@ -66,7 +67,8 @@ func wide(text string, most int) error {
 	for i, line := range strings.Split(text, "\n") {
 		switch {
 		case utf8.RuneCountInString(line) > most:
-			return fmt.Errorf("line %d has %d columns, expected at most %d: %s", i+1, utf8.RuneCountInString(line), most, line)
+			return fmt.Errorf("line %d has %d columns, expected at most %d: %s", i+1, utf8.RuneCountInString(line),
+				most, line)
 		case strings.ContainsFunc(line, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
 			return fmt.Errorf("line %d holds a control character: %q", i+1, line)
 		}
@@ -104,10 +106,14 @@ func complains(text string) error {
 // TestScriptCommands shows that the checks above can fail.
 func TestScriptCommands(t *testing.T) {
 	for name, err := range map[string]error{
-		"a missing member":    validate("mpps.confirm.1", `{"schema":"mpps.confirm/1","mpps":"0","host":"h","result":{"tx":"t"},"warnings":[]}`),
-		"an unknown member":   validate("mpps.confirm.1", `{"schema":"mpps.confirm/1","mpps":"0","host":"h","result":{"tx":"t","confirmed":true,"x":1},"warnings":[]}`),
-		"a null list":         validate("mpps.confirm.1", `{"schema":"mpps.confirm/1","mpps":"0","host":"h","result":{"tx":"t","confirmed":true},"warnings":null}`),
-		"another schema":      validate("mpps.confirm.1", `{"schema":"mpps.audit/1","mpps":"0","host":"h","result":{"tx":"t","confirmed":true},"warnings":[]}`),
+		"a missing member": validate("mpps.confirm.1",
+			`{"schema":"mpps.confirm/1","mpps":"0","host":"h","result":{"tx":"t"},"warnings":[]}`),
+		"an unknown member": validate("mpps.confirm.1",
+			`{"schema":"mpps.confirm/1","mpps":"0","host":"h","result":{"tx":"t","confirmed":true,"x":1},"warnings":[]}`),
+		"a null list": validate("mpps.confirm.1",
+			`{"schema":"mpps.confirm/1","mpps":"0","host":"h","result":{"tx":"t","confirmed":true},"warnings":null}`),
+		"another schema": validate("mpps.confirm.1",
+			`{"schema":"mpps.audit/1","mpps":"0","host":"h","result":{"tx":"t","confirmed":true},"warnings":[]}`),
 		"a wide line":         wide("12345\n", 4),
 		"a colour":            wide("\x1b[1mx\x1b[0m", 80),
 		"no hint":             complains("mpps: error: x\n"),
@@ -117,7 +123,8 @@ func TestScriptCommands(t *testing.T) {
 			t.Errorf("%s is not noticed", name)
 		}
 	}
-	if err := validate("mpps.confirm.1", `{"schema":"mpps.confirm/1","mpps":"0","host":"h","result":{"tx":"t","confirmed":true},"warnings":[]}`); err != nil {
+	if err := validate("mpps.confirm.1",
+		`{"schema":"mpps.confirm/1","mpps":"0","host":"h","result":{"tx":"t","confirmed":true},"warnings":[]}`); err != nil {
 		t.Error(err)
 	}
 }

@@ -125,7 +125,8 @@ func madePlan(root string, values []string, last bool) ([]byte, error) {
 		}
 		addresses = append(addresses, a)
 		catalogue = append(catalogue, &knob.Knob{
-			ID: "test." + filepath.Base(a.Path), Title: "a value of the case", Stage: datapath.Softirq, Risk: goal.Risk(risk), Tiers: goal.Tiers(),
+			ID: "test." + filepath.Base(a.Path), Title: "a value of the case", Stage: datapath.Softirq,
+			Risk: goal.Risk(risk), Tiers: goal.Tiers(),
 			Where: func(*facts.Host) []setting.Address { return []setting.Address{a} },
 			Want: func(*knob.View, setting.Address) knob.Advice {
 				advice := knob.Wants(setting.Exact(value), "the case wants it")

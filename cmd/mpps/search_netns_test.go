@@ -13,7 +13,8 @@ import (
 // searched runs a search on the host of a test and returns its answer and exit code.
 func (h *hostAndGuest) searched(argv ...string) (*measure.Search, int, string) {
 	h.t.Helper()
-	code, stdout, stderr := program(h.t, append([]string{"ip", "netns", "exec", h.host, "mpps", "--json", "search", "--keep=false"}, argv...)...)
+	code, stdout, stderr := program(h.t,
+		append([]string{"ip", "netns", "exec", h.host, "mpps", "--json", "search", "--keep=false"}, argv...)...)
 	if stdout == "" {
 		return nil, code, stderr
 	}
@@ -33,7 +34,8 @@ func TestSearchIntoGuest(t *testing.T) {
 	h := newHostAndGuest(t)
 	for _, rule := range [][]string{
 		{"table", "bridge", "t"}, {"chain", "bridge", "t", "c", "{ type filter hook forward priority 0; }"},
-		{"rule", "bridge", "t", "c", "ether", "type", "ip", "ip", "saddr", "198.18.0.0/15", "limit", "rate", "over", "10000/second", "burst", "200", "packets", "counter", "drop"},
+		{"rule", "bridge", "t", "c", "ether", "type", "ip", "ip", "saddr", "198.18.0.0/15", "limit", "rate", "over",
+			"10000/second", "burst", "200", "packets", "counter", "drop"},
 	} {
 		h.ip(append([]string{"netns", "exec", h.host, "nft", "add"}, rule...)...)
 	}
@@ -42,7 +44,8 @@ func TestSearchIntoGuest(t *testing.T) {
 	if s == nil {
 		t.Fatalf("exit %d: %s", code, stderr)
 	}
-	if s.NDR.LowerPPS == nil || s.Trials == 0 || len(s.Tried) != s.Trials || s.Baseline.Generator == nil || s.Baseline.Receiver == nil {
+	if s.NDR.LowerPPS == nil || s.Trials == 0 || len(s.Tried) != s.Trials || s.Baseline.Generator == nil ||
+		s.Baseline.Receiver == nil {
 		t.Fatalf("%+v", s)
 	}
 	// A machine under other load sends in bursts or late, and the search says so; else only much more or much less than
@@ -66,7 +69,8 @@ func TestSearchIntoGuest(t *testing.T) {
 	if s, code, stderr := h.searched("--via", "br0", "--agent", "10.50.0.2:1"); s != nil || code != outcome.CodeFailed {
 		t.Errorf("no agent: exit %d, %s", code, stderr)
 	}
-	if s, code, stderr := h.searched("--via", "br0", "--agent", h.agent, "--frame", "1519"); s != nil || code != outcome.CodeUsage {
+	if s, code, stderr := h.searched("--via", "br0", "--agent", h.agent, "--frame", "1519"); s != nil ||
+		code != outcome.CodeUsage {
 		t.Errorf("frames over the MTU: exit %d, %s", code, stderr)
 	}
 }

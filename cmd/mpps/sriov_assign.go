@@ -80,7 +80,8 @@ work for longer than --wait.`,
 	flags.StringVar(&w.Network, "network", "", "the pool, made if it is not there (default: that of the card)")
 	flags.StringVar(&w.MAC, "mac", "", "address of the guest's NIC (default: made up, the same again for this guest)")
 	for name, what := range map[string]string{
-		"vlan": "VLAN, 0 is none", "qos": "priority in the VLAN's tag, 0 to 7", "rate": "what it may send, in Mb/s; 0 is no limit",
+		"vlan": "VLAN, 0 is none", "qos": "priority in the VLAN's tag, 0 to 7", "rate": "what it may send, in Mb/s; " +
+			"0 is no limit",
 		"min-rate": "what it is guaranteed, in Mb/s", "spoofchk": "drop what it sends from other addresses: on or off",
 		"trust": "may change its address: on or off",
 	} {

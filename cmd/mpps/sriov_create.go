@@ -18,11 +18,13 @@ type changeFlags struct {
 }
 
 func (f *changeFlags) add(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&f.Confirm, "confirm", change.ConfirmByRisk, "undo unless 'mpps confirm' follows within this time, such as 60s (on where the NIC is your way in; 0: never)")
+	cmd.Flags().DurationVar(&f.Confirm, "confirm", change.ConfirmByRisk, "undo unless 'mpps confirm' follows within "+
+		"this time, such as 60s (on where the NIC is your way in; 0: never)")
 	cmd.Flags().Lookup("confirm").DefValue = "0s"
 	cmd.Flags().BoolVar(&f.DryRun, "dry-run", false, "read everything, write nothing")
 	cmd.Flags().BoolVar(&f.detailed, "detailed-exit-code", false, "exit with 2 where changes were made or would be")
-	cmd.Flags().BoolVar(&f.force, "force", false, "also take functions away that are only reserved, or have an address on the host")
+	cmd.Flags().BoolVar(&f.force, "force", false, "also take functions away that are only reserved, or have an "+
+		"address on the host")
 }
 
 func (a *app) sriovCreateCommand() *cobra.Command {
@@ -63,8 +65,10 @@ Exit codes: 0 done · 1 failed, and put back · 2 changes were made, or with
 	}
 	flags.add(cmd)
 	cmd.Flags().IntVarP(&ask.Count, "number", "n", 0, "how many virtual functions the NIC is to have")
-	cmd.Flags().BoolVar(&ask.NoHostDriver, "no-host-driver", false, "drivers of the host do not look for the functions: they are for guests")
-	cmd.Flags().BoolVar(&ask.Blacklist, "blacklist", false, "the host does not load the functions' driver by itself any more (modprobe.d)")
+	cmd.Flags().BoolVar(&ask.NoHostDriver, "no-host-driver", false, "drivers of the host do not look for the "+
+		"functions: they are for guests")
+	cmd.Flags().BoolVar(&ask.Blacklist, "blacklist", false, "the host does not load the functions' driver by itself "+
+		"any more (modprobe.d)")
 	cmd.Flags().BoolVar(&ask.LeaveDown, "leave-down", false, "do not bring the physical function up")
 	cmd.Flags().StringVar(&persist, "persist", string(sriov.ByUnit), "what makes them at boot: unit, link or none")
 	return cmd

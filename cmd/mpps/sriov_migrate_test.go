@@ -18,13 +18,16 @@ func TestMigrationCommands(t *testing.T) {
 </devices></domain>`
 	host := func(name string) *facts.Host {
 		return &facts.Host{Name: name, VFs: []facts.VF{
-			{PF: "eno1", Index: 1, PCI: "0000:41:02.1", Group: 1, MAC: "52:54:00:00:00:02", VLAN: 7, QoS: 3, MaxTxRate: 500, MinTxRate: 100, Trust: true, LinkState: "enable"},
+			{PF: "eno1", Index: 1, PCI: "0000:41:02.1", Group: 1, MAC: "52:54:00:00:00:02", VLAN: 7, QoS: 3,
+				MaxTxRate: 500, MinTxRate: 100, Trust: true, LinkState: "enable"},
 			{PF: "eno1", Index: 2, PCI: "0000:41:02.2", Group: 2, MAC: "52:54:00:00:00:03"},
 		}}
 	}
 	from, to := host("kvm1"), host("kvm2")
-	from.Guests = []facts.Guest{{Name: "vm1", Managed: true, State: "running", Definition: definition, Hostdevs: []string{"0000:41:02.1", "0000:41:02.2"}}}
-	given := facts.Reservation{PF: "eno1", Index: 1, PCI: "0000:41:02.1", Guest: "vm1", Form: facts.ByInterface, MAC: "52:54:00:00:00:02"}
+	from.Guests = []facts.Guest{{Name: "vm1", Managed: true, State: "running", Definition: definition,
+		Hostdevs: []string{"0000:41:02.1", "0000:41:02.2"}}}
+	given := facts.Reservation{PF: "eno1", Index: 1, PCI: "0000:41:02.1", Guest: "vm1", Form: facts.ByInterface,
+		MAC: "52:54:00:00:00:02"}
 	parsed := 0
 	for _, ask := range []sriov.MigrateAsk{{}, {Target: to}, {Failover: true}, {Failover: true, Target: to}} {
 		for _, reserved := range [][]facts.Reservation{nil, {given}} {

@@ -34,7 +34,8 @@ Exit codes: 0 nothing is the matter, or it was mended · 1 failed, and put back 
 				return err
 			}
 			err = a.out.Answer(report.Answer{
-				Verb: "sriov-recover", Host: name, Result: r, Text: func(t *report.Text) { report.SRIOVRecover(t, *r, dryRun) },
+				Verb: "sriov-recover", Host: name, Result: r,
+				Text: func(t *report.Text) { report.SRIOVRecover(t, *r, dryRun) },
 			})
 			if err == nil && r.Verdict != sriov.Well && r.After != sriov.Well {
 				return outcome.Exit(outcome.CodeDrifted)

@@ -41,7 +41,10 @@ was at work for longer than --wait.`,
 			back, d, err := vf.Release(cmd.Context(), a.env(), w, o.Options, o.wait)
 			return a.done(d, err, o.detailed, report.Answer{
 				Verb: "sriov-release", Result: back,
-				Text: func(t *report.Text) { report.Released(t, &back.Returned, back.Transaction, o.DryRun, a.verbose) },
+				Text: func(t *report.Text) {
+					report.Released(t, &back.Returned, back.Transaction, o.DryRun,
+						a.verbose)
+				},
 			})
 		},
 	}

@@ -152,7 +152,8 @@ func (x *terminal) asFound() {
 	}
 	x.until("the usual screen and the cursor", func() bool {
 		s := x.screen()
-		return strings.LastIndex(s, "\x1b[?1049l") > strings.LastIndex(s, "\x1b[?1049h") && strings.LastIndex(s, "\x1b[?25h") > strings.LastIndex(s, "\x1b[?25l")
+		return strings.LastIndex(s, "\x1b[?1049l") > strings.LastIndex(s, "\x1b[?1049h") &&
+			strings.LastIndex(s, "\x1b[?25h") > strings.LastIndex(s, "\x1b[?25l")
 	})
 }
 
@@ -297,7 +298,8 @@ func smallShell() {
 	if err != nil {
 		panic(err)
 	}
-	job := &exec.Cmd{Path: self, Args: append([]string{"mpps"}, os.Args[1:]...), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+	job := &exec.Cmd{Path: self, Args: append([]string{"mpps"}, os.Args[1:]...), Stdin: os.Stdin, Stdout: os.Stdout,
+		Stderr:      os.Stderr,
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true, Foreground: true, Ctty: 0}}
 	if err := job.Start(); err != nil {
 		panic(err)

@@ -33,7 +33,8 @@ func (h *healthy) Candidates(context.Context) ([]tune.Candidate, error) {
 	var all []tune.Candidate
 	for i := range 3 {
 		id := fmt.Sprintf("nothing.%d", i)
-		all = append(all, tune.Candidate{Key: id, IDs: []string{id}, Title: "nothing", Stage: "bridge", Risk: goal.None, Weight: 1})
+		all = append(all, tune.Candidate{Key: id, IDs: []string{id}, Title: "nothing", Stage: "bridge", Risk: goal.None,
+			Weight: 1})
 	}
 	return all, nil
 }
@@ -82,7 +83,8 @@ func TestHealthyPaths(t *testing.T) {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			rules, frame := []int{20, 0, 200}[i%3], []int{64, 512}[i/3%2]
 			b := newBridged(t, rules)
-			ends := bench.Ends{From: traffic.Endpoint{Netns: b.from, Iface: "eth0"}, To: traffic.Endpoint{Netns: b.to, Iface: "eth0"}}
+			ends := bench.Ends{From: traffic.Endpoint{Netns: b.from, Iface: "eth0"},
+				To: traffic.Endpoint{Netns: b.to, Iface: "eth0"}}
 			load := measure.Load{FrameBytes: frame, Flows: 16, Duration: time.Second, Repeat: 1}
 			g := goal.Goal{PPS: 1e9, Frame: frame}
 			by, err := tuning.OverPath(t.Context(), a.env(), &bench.Path{Ends: ends}, load, g, 30*time.Second)

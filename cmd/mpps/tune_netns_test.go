@@ -26,8 +26,10 @@ func TestTuneBridge(t *testing.T) {
 	before := b.state()
 	dir := t.TempDir()
 	tuneIt := func(argv ...string) []string {
-		return append(append(b.bound(dir)[1:], "tune", "--pps", "2.5M", "--only", "netfilter.bridge", "--consent", "security", "--runtime-only",
-			"--from", "netns:"+b.from+"/eth0", "--to", "netns:"+b.to+"/eth0", "--trial", "200ms", "--budget", "2m"), argv...)
+		return append(append(b.bound(dir)[1:], "tune", "--pps", "2.5M", "--only", "netfilter.bridge", "--consent",
+			"security", "--runtime-only",
+			"--from", "netns:"+b.from+"/eth0", "--to", "netns:"+b.to+"/eth0", "--trial", "200ms", "--budget", "2m"),
+			argv...)
 	}
 	result := filepath.Join(dir, "result.json")
 	var r tune.Result
@@ -60,7 +62,8 @@ func TestTuneBridge(t *testing.T) {
 	} else {
 		t.Logf("held back by %s: %s", r.Before.Bottleneck.Kind, r.Before.Bottleneck.Say)
 	}
-	if out, err := exec.Command("ip", append(b.bound(dir), "rollback")[1:]...).CombinedOutput(); err != nil || b.state() != before {
+	if out, err := exec.Command("ip", append(b.bound(dir), "rollback")[1:]...).CombinedOutput(); err != nil ||
+		b.state() != before {
 		t.Errorf("rollback: %v: %s\n%s", err, out, b.state())
 	}
 
@@ -149,7 +152,8 @@ func (b *bridged) restored(dir, before string) {
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
 		cmd := exec.Command("ip", append(b.bound(dir), "rollback")[1:]...)
 		out, err := cmd.CombinedOutput()
-		if cmd.ProcessState.ExitCode() == outcome.CodeLocked && time.Now().Before(deadline) { // what was tried is just being put back
+		// what was tried is just being put back
+		if cmd.ProcessState.ExitCode() == outcome.CodeLocked && time.Now().Before(deadline) {
 			continue
 		}
 		if after := b.state(); err != nil || after != before {
@@ -157,7 +161,8 @@ func (b *bridged) restored(dir, before string) {
 		}
 		break
 	}
-	if out, err := exec.Command("ip", append(b.bound(dir), "status")[1:]...).Output(); err != nil || !strings.HasPrefix(string(out), "clean") {
+	if out, err := exec.Command("ip", append(b.bound(dir), "status")[1:]...).Output(); err != nil ||
+		!strings.HasPrefix(string(out), "clean") {
 		b.t.Errorf("status after it: %v: %s", err, out)
 	}
 }

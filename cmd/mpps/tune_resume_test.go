@@ -12,7 +12,8 @@ import (
 func TestGivenAgain(t *testing.T) {
 	command := func() *cobra.Command { return (&app{}).tuneCommand() }
 	first := command()
-	if err := first.ParseFlags([]string{"--pps", "1M", "--only", "nic.channels,nic.xps", "--consent", "security", "--learned", "a", "--trial", "2s"}); err != nil {
+	if err := first.ParseFlags([]string{"--pps", "1M", "--only", "nic.channels,nic.xps", "--consent", "security",
+		"--learned", "a", "--trial", "2s"}); err != nil {
 		t.Fatal(err)
 	}
 	second := command()
@@ -21,7 +22,8 @@ func TestGivenAgain(t *testing.T) {
 			t.Errorf("--%s: %v", name, err)
 		}
 	}
-	if got, want := given(second.Flags()), given(first.Flags()); !reflect.DeepEqual(got, want) || len(want["only"]) != 2 {
+	if got, want := given(second.Flags()), given(first.Flags()); !reflect.DeepEqual(got, want) ||
+		len(want["only"]) != 2 {
 		t.Errorf("given again: %v, expected %v", got, want)
 	}
 	if giveAgain(second.Flags(), "flavour", []string{"sweet"}) == nil || giveAgain(second.Flags(), "pps", nil) == nil {

@@ -78,9 +78,11 @@ another mpps is at work.`,
 	cmd.Flags().BoolVar(&watching, "watch", false, "stay, and tell what begins and ends to be wrong")
 	cmd.Flags().DurationVar(&o.Every, "every", 30*time.Second, "with --watch: how long between two looks, 1s to 1h")
 	cmd.Flags().DurationVar(&o.For, "for", 0, "with --watch: for how long; 0 until it is ended")
-	cmd.Flags().StringVar(&o.Metrics, "metrics", "", "with --watch: a file of metrics for Prometheus, or a loopback address to answer on")
+	cmd.Flags().StringVar(&o.Metrics, "metrics", "", "with --watch: a file of metrics for Prometheus, or a loopback "+
+		"address to answer on")
 	cmd.Flags().Float64Var(&o.Cost, "cost", 1, "with --watch: percent of one CPU that looks may take, 0.1 to 50")
-	cmd.Flags().StringVar(&cpus, "cpus", "", "with --watch: CPUs that should be quiet (default: those that are isolated)")
+	cmd.Flags().StringVar(&cpus, "cpus", "", "with --watch: CPUs that should be quiet (default: those that are "+
+		"isolated)")
 	return cmd
 }
 

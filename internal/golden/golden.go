@@ -28,7 +28,8 @@ func File(t testing.TB, file, text string) {
 	case err != nil:
 		t.Errorf("%v; MPPS_UPDATE=1 go test -run %s in the package of the test writes it", err, t.Name())
 	default:
-		t.Errorf("%s is not current (−), MPPS_UPDATE=1 go test -run %s in the package of the test writes it:\n%s", file, t.Name(), cmp.Diff(string(kept), text))
+		t.Errorf("%s is not current (−), MPPS_UPDATE=1 go test -run %s in the package of the test writes it:\n%s", file,
+			t.Name(), cmp.Diff(string(kept), text))
 	}
 }
 

@@ -13,7 +13,8 @@ import (
 
 // wordKeys are the members of our JSON that hold words for people.
 var wordKeys = []string{
-	"against", "because", "blocked", "error", "evidence", "hint", "holder", "host_use", "kept", "next", "notes", "owners",
+	"against", "because", "blocked", "error", "evidence", "hint", "holder", "host_use", "kept", "next", "notes",
+	"owners",
 	"site", "text", "tier_why", "title", "verdict", "warning", "why",
 }
 

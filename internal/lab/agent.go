@@ -17,7 +17,8 @@ import (
 var agentPrograms = []string{"usr/sbin/qemu-ga", "usr/bin/busybox", "usr/sbin/ethtool", "usr/bin/cyclictest"}
 
 // applets are what busybox is called by in such a guest.
-var applets = []string{"cat", "find", "grep", "kill", "ls", "mkswap", "pidof", "ps", "readlink", "sh", "sleep", "swapoff", "swapon", "tee", "true"}
+var applets = []string{"cat", "find", "grep", "kill", "ls", "mkswap", "pidof", "ps", "readlink", "sh", "sleep",
+	"swapoff", "swapon", "tee", "true"}
 
 // libraryFolder is where the loader of Debian looks for libraries, and loaderFolder where programs look for the loader.
 const (

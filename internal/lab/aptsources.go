@@ -132,7 +132,8 @@ func mirror(sources []aptSource, codename string) (string, error) {
 			}
 		}
 	}
-	return "", advise(fmt.Errorf("lab: no Debian archive for %q with component main among %d enabled apt sources", codename, len(sources)), "set MPPS_LAB_MIRROR to a Debian mirror")
+	return "", advise(fmt.Errorf("lab: no Debian archive for %q with component main among %d enabled apt sources",
+		codename, len(sources)), "set MPPS_LAB_MIRROR to a Debian mirror")
 }
 
 // findMirror reads the mirror of the machine at root; MPPS_LAB_MIRROR overrides it.

@@ -47,7 +47,8 @@ types: deb-src
 uris: http://src.example/debian
 suites: bookworm
 `)
-	want = []aptSource{{[]string{"http://a.example/debian", "http://b.example/debian"}, []string{"bookworm", "bookworm-updates"}, []string{"main"}}}
+	want = []aptSource{{[]string{"http://a.example/debian", "http://b.example/debian"},
+		[]string{"bookworm", "bookworm-updates"}, []string{"main"}}}
 	if d := cmp.Diff(want, stanzas); d != "" {
 		t.Error(d)
 	}
@@ -57,7 +58,8 @@ func TestMirror(t *testing.T) {
 	security := aptSource{[]string{"http://m.example/debian-security"}, []string{"bookworm-security"}, []string{"main"}}
 	cdrom := aptSource{[]string{"cdrom:[Debian]/"}, []string{"bookworm"}, []string{"main"}}
 	other := aptSource{[]string{"http://o.example/pkg"}, []string{"nodistro"}, []string{"main"}}
-	debian := aptSource{[]string{"http://m.example/debian/"}, []string{"bookworm", "bookworm-updates"}, []string{"main"}}
+	debian := aptSource{[]string{"http://m.example/debian/"}, []string{"bookworm", "bookworm-updates"},
+		[]string{"main"}}
 	stable := aptSource{[]string{"https://s.example/debian"}, []string{"stable"}, []string{"main"}}
 	for _, c := range []struct {
 		name, want string
@@ -77,11 +79,13 @@ func TestMirror(t *testing.T) {
 func TestFindMirrorReadsBothFormats(t *testing.T) {
 	root := t.TempDir()
 	for name, text := range map[string]string{
-		"etc/os-release":                           "ID=debian\nVERSION_CODENAME=\"bookworm\"\n",
-		"etc/apt/sources.list":                     "deb http://sec.example/s bookworm-security main\n",
-		"etc/apt/sources.list.d/x.list.disabled":   "deb http://no.example/debian bookworm main\n",
-		"etc/apt/sources.list.d/debian.sources":    "Types: deb\nURIs: http://yes.example/debian\nSuites: bookworm\nComponents: main\n",
-		"etc/apt/sources.list.d/node.sources.save": "Types: deb\nURIs: http://no.example/debian\nSuites: bookworm\nComponents: main\n",
+		"etc/os-release":                         "ID=debian\nVERSION_CODENAME=\"bookworm\"\n",
+		"etc/apt/sources.list":                   "deb http://sec.example/s bookworm-security main\n",
+		"etc/apt/sources.list.d/x.list.disabled": "deb http://no.example/debian bookworm main\n",
+		"etc/apt/sources.list.d/debian.sources": "Types: deb\nURIs: http://yes.example/debian\nSuites: " +
+			"bookworm\nComponents: main\n",
+		"etc/apt/sources.list.d/node.sources.save": "Types: deb\nURIs: http://no.example/debian\nSuites: " +
+			"bookworm\nComponents: main\n",
 	} {
 		p := filepath.Join(root, name)
 		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {

@@ -59,7 +59,8 @@ func (l *Lab) bootLimit() time.Duration {
 // machine is L1 as its configuration and its boot menu want it.
 func (l *Lab) machine(ctx context.Context) (machine, error) {
 	c := l.st.Config
-	m := machine{Tree: l.tree, Run: l.dir, Accel: l.st.Accel, CPUs: c.CPUs, MemoryMiB: c.MemoryMiB, Mode: c.Mode, Args: c.Args, Persist: c.Persist, Realtime: c.Realtime}
+	m := machine{Tree: l.tree, Run: l.dir, Accel: l.st.Accel, CPUs: c.CPUs, MemoryMiB: c.MemoryMiB, Mode: c.Mode,
+		Args: c.Args, Persist: c.Persist, Realtime: c.Realtime}
 	if c.Disk {
 		m.Disk = filepath.Join(l.data, "upper.img")
 		if err := makeDisk(ctx, m.Disk); err != nil {
@@ -108,7 +109,8 @@ func (l *Lab) power(ctx context.Context, m machine) error {
 			return err
 		}
 		if err := waitFor(ctx, sock); err != nil {
-			return fmt.Errorf("virtiofsd %s: %w: %s", s.tag, err, logTail(filepath.Join(l.dir, roleVirtiofs+s.tag+".log"), 3))
+			return fmt.Errorf("virtiofsd %s: %w: %s", s.tag, err,
+				logTail(filepath.Join(l.dir, roleVirtiofs+s.tag+".log"), 3))
 		}
 	}
 	_, env := l.tree.qemu()
@@ -126,8 +128,10 @@ func (l *Lab) boot(ctx context.Context) error {
 	ctx, cancel := l.fairly(ctx, l.bootLimit())
 	defer cancel()
 	if err := l.firstCommand(ctx); err != nil {
-		return fmt.Errorf("no command of the lab host's ran (limit %v): %w\nqemu: %s\nconsole: %s%s", l.bootLimit(), err,
-			logTail(filepath.Join(l.dir, roleQEMU+".log"), 3), complaint(filepath.Join(l.dir, "serial.log")), logTail(filepath.Join(l.dir, "serial.log"), 5))
+		return fmt.Errorf("no command of the lab host's ran (limit %v): %w\nqemu: %s\nconsole: %s%s", l.bootLimit(),
+			err,
+			logTail(filepath.Join(l.dir, roleQEMU+".log"), 3), complaint(filepath.Join(l.dir, "serial.log")),
+			logTail(filepath.Join(l.dir, "serial.log"), 5))
 	}
 	if err := l.ticking(ctx); err != nil {
 		return err
@@ -187,7 +191,8 @@ func (l *Lab) pipes() error {
 
 // launch starts a process of the lab and notes it in the state file.
 func (l *Lab) launch(ns *os.File, role string, env, argv []string) error {
-	ours := !l.st.Detached && l.st.Owner.PID == os.Getpid() // an attached process may restart it and exit before the owner
+	// an attached process may restart it and exit before the owner
+	ours := !l.st.Detached && l.st.Owner.PID == os.Getpid()
 	p, err := spawn(role, ns, filepath.Join(l.dir, role+".log"), ours, env, argv)
 	if err != nil {
 		return err

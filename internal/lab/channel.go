@@ -176,5 +176,6 @@ func (l *Lab) release(p *port) {
 
 // newID names a request: unique among all processes, since two may use a port one after the other.
 func (l *Lab) newID() string {
-	return strconv.Itoa(os.Getpid()) + "-" + strconv.FormatInt(time.Now().UnixNano(), 36) + "-" + strconv.FormatUint(l.serial.Add(1), 36)
+	return strconv.Itoa(os.Getpid()) + "-" + strconv.FormatInt(time.Now().UnixNano(), 36) + "-" +
+		strconv.FormatUint(l.serial.Add(1), 36)
 }

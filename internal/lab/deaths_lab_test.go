@@ -26,14 +26,16 @@ func BenchmarkDeaths(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	begin := &lab.Beginning{Key: fmt.Sprintf("deaths %x", sha256.Sum256(text)), Make: func(ctx context.Context, l *lab.Lab) error {
-		if err := l.Bridge(ctx, "br9", "10.50.0.1/24"); err != nil {
+	begin := &lab.Beginning{Key: fmt.Sprintf("deaths %x", sha256.Sum256(text)),
+		Make: func(ctx context.Context, l *lab.Lab) error {
+			if err := l.Bridge(ctx, "br9", "10.50.0.1/24"); err != nil {
+				return err
+			}
+			_, err := l.StartGuest(ctx, lab.GuestSpec{Name: "g", Binary: program, VCPUs: 2, MemoryMiB: 256,
+				NICs:  []lab.NIC{{Model: lab.Virtio, Bridge: "br9", Addr: "10.50.0.2/24"}},
+				Probe: lab.UDPProbe(7, "hello")})
 			return err
-		}
-		_, err := l.StartGuest(ctx, lab.GuestSpec{Name: "g", Binary: program, VCPUs: 2, MemoryMiB: 256,
-			NICs: []lab.NIC{{Model: lab.Virtio, Bridge: "br9", Addr: "10.50.0.2/24"}}, Probe: lab.UDPProbe(7, "hello")})
-		return err
-	}}
+		}}
 	for _, kind := range []struct{ name, script string }{
 		{"once in an hour", "true"},
 		{"ten times a second", `echo 100 >/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs

@@ -7,8 +7,10 @@ func TestLastWords(t *testing.T) {
 	for _, test := range []struct{ log, want string }{
 		{"[    0.1] Linux version 6.12\n", ""},
 		{"[  968.035147] INFO: task modprobe:300 blocked for more than 25 seconds.\n", ""},
-		{"[  968.1] Kernel panic - not syncing: hung_task: blocked tasks\n[  968.2] CPU: 1\n", "[  968.1] Kernel panic - not syncing: hung_task: blocked tasks"},
-		{"[   37.650356] Kernel panic - not syncing: Fatal exception in interrupt\r\n", "[   37.650356] Kernel panic - not syncing: Fatal exception in interrupt"},
+		{"[  968.1] Kernel panic - not syncing: hung_task: blocked tasks\n[  968.2] CPU: 1\n",
+			"[  968.1] Kernel panic - not syncing: hung_task: blocked tasks"},
+		{"[   37.650356] Kernel panic - not syncing: Fatal exception in interrupt\r\n", "[   37.650356] Kernel panic " +
+			"- not syncing: Fatal exception in interrupt"},
 	} {
 		if got := lastWords(test.log); got != test.want {
 			t.Errorf("found %q, expected %q in\n%s", got, test.want, test.log)
@@ -24,7 +26,8 @@ func TestLooping(t *testing.T) {
 		another = "guest g2\nCPU#0\nRIP=ffffffff8d50356f\nCR2=00007fd456a13108\n"
 		moved   = "guest g1\nCPU#0\nRIP=ffffffffc0653080\nCR2=ffffffffc0653080\nCPU#1\nRIP=ffffffff8d50356f\nCR2=00007fd456a13108\n"
 	)
-	if got := looping(stuck + another + stuck + another); got != "guest g1, CPU#0, faults on its instruction at ffffffffc0653040 for ever" {
+	if got := looping(stuck + another + stuck + another); got != "guest g1, CPU#0, faults on its instruction at "+
+		"ffffffffc0653040 for ever" {
 		t.Errorf("found %q", got)
 	}
 	for _, goesOn := range []string{"", stuck, stuck + another, stuck + another + moved + another, another + another} {

@@ -60,7 +60,8 @@ func (g *GuestSpec) directScript(kernel, initrd, console string) (string, error)
 		}
 		argv = append(argv, "-netdev", netdev, "-device", device)
 	}
-	return "set -e\nmkdir -p " + path.Clean(directDir) + "\nrm -f " + console + " " + g.PIDFile() + "\n" + prepare.String() + "exec " + quote(argv), nil
+	return "set -e\nmkdir -p " + path.Clean(directDir) + "\nrm -f " + console + " " + g.PIDFile() + "\n" +
+		prepare.String() + "exec " + quote(argv), nil
 }
 
 // toVFIO hands a virtual function to vfio-pci and gives it its address, where its physical function is in this network

@@ -11,13 +11,16 @@ func TestDirectScript(t *testing.T) {
 		want, never []string
 	}{
 		"e1000": {NIC{Model: E1000, Bridge: "br0", MAC: "52:54:00:aa:00:01"},
-			[]string{"ip tuntap add t0-guest mode tap\n", "'e1000,netdev=n0,mac=52:54:00:aa:00:01,romfile='", "ip link set t0-guest master 'br0' up"}, []string{"vhost", "mq=on", "multi_queue"}},
+			[]string{"ip tuntap add t0-guest mode tap\n", "'e1000,netdev=n0,mac=52:54:00:aa:00:01,romfile='",
+				"ip link set t0-guest master 'br0' up"}, []string{"vhost", "mq=on", "multi_queue"}},
 		"virtio": {NIC{Model: Virtio, Bridge: "br0"}, []string{"vhost=off", "virtio-net-pci"}, []string{"mq=on"}},
-		"vhost":  {NIC{Model: Vhost, Bridge: "br0", Tap: "mytap", RxQueue: 1024}, []string{"vhost=on", "ifname=mytap,", "rx_queue_size=1024"}, []string{"t0-"}},
+		"vhost": {NIC{Model: Vhost, Bridge: "br0", Tap: "mytap", RxQueue: 1024},
+			[]string{"vhost=on", "ifname=mytap,", "rx_queue_size=1024"}, []string{"t0-"}},
 		"vhost, multiqueue": {NIC{Model: Vhost, Bridge: "br0", Queues: 4},
 			[]string{"mode tap multi_queue\n", "vhost=on", "queues=4", "mq=on,vectors=10"}, nil},
 		"vf": {NIC{Model: VF, VF: "0000:01:10.0", MAC: "52:54:00:aa:00:02"},
-			[]string{"'vfio-pci,host=0000:01:10.0,rombar=0'", "mac 52:54:00:aa:00:02", "driver_override"}, []string{"tuntap", "netdev"}},
+			[]string{"'vfio-pci,host=0000:01:10.0,rombar=0'", "mac 52:54:00:aa:00:02", "driver_override"},
+			[]string{"tuntap", "netdev"}},
 	} {
 		g := GuestSpec{Name: "guest-of-a-long-name", Direct: true, NICs: []NIC{c.nic}, MemoryMiB: 512, VCPUs: 3}
 		if name == "e1000" {
@@ -30,7 +33,8 @@ func TestDirectScript(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range append(c.want, "set -e\n", "'qemu-system-x86_64'", "'-m' '512'", "'-smp' '3'", "mpps.hostname="+g.Name, "'-pidfile' '/run/lab/"+g.Name+".pid'") {
+		for _, want := range append(c.want, "set -e\n", "'qemu-system-x86_64'", "'-m' '512'", "'-smp' '3'",
+			"mpps.hostname="+g.Name, "'-pidfile' '/run/lab/"+g.Name+".pid'") {
 			if !strings.Contains(script, want) {
 				t.Errorf("%s: expected %q in\n%s", name, want, script)
 			}
@@ -40,7 +44,8 @@ func TestDirectScript(t *testing.T) {
 				t.Errorf("%s: found %q in\n%s", name, never, script)
 			}
 		}
-		if end := g.directEnd(); (name == "vf") == strings.Contains(end, "ip link del") || !strings.Contains(end, "kill -KILL") {
+		if end := g.directEnd(); (name == "vf") == strings.Contains(end, "ip link del") ||
+			!strings.Contains(end, "kill -KILL") {
 			t.Errorf("%s: ended by\n%s", name, end)
 		}
 		if tap := g.tap(0); len(tap) > 15 {

@@ -47,9 +47,10 @@ type GuestSpec struct {
 	Realtime  bool     // boots the realtime kernel, whichever L1 has booted
 	Agent     bool     // with the QEMU guest agent, busybox, ethtool and cyclictest in it
 	Programs  []string // more static programs of L0, in /opt
-	CPUs      string   // with Direct: the CPUs of L1 that its QEMU and vhost threads may run on, as taskset has them; empty: all
-	Direct    bool     // started by QEMU's command line: in half the time, and libvirt knows nothing of it; not with Agent
-	Probe     Probe    // nil: Ping; with Agent, of which an answer is waited for too
+	// with Direct: the CPUs of L1 that its QEMU and vhost threads may run on, as taskset has them; empty: all
+	CPUs   string
+	Direct bool  // started by QEMU's command line: in half the time, and libvirt knows nothing of it; not with Agent
+	Probe  Probe // nil: Ping; with Agent, of which an answer is waited for too
 }
 
 //go:embed templates/domain.xml
@@ -97,7 +98,8 @@ func (g *GuestSpec) fill() error {
 		return fmt.Errorf("guest %s: CPUs belong to a guest that is started directly", g.Name)
 	}
 	if g.Direct && g.Agent {
-		return fmt.Errorf("guest %s: an agent is asked through libvirt, which does not know a guest that is started directly", g.Name)
+		return fmt.Errorf("guest %s: an agent is asked through libvirt, which does not know a guest that is started "+
+			"directly", g.Name)
 	}
 	g.NICs = append([]NIC(nil), g.NICs...)
 	for i := range g.NICs {
@@ -157,7 +159,8 @@ func (g *GuestSpec) modules() []string {
 
 // cmdline is the guest's kernel command line; guestinit reads what begins with mpps.
 func (g *GuestSpec) cmdline() string {
-	a := []string{"console=ttyS0", "panic=-1", "quiet", "mitigations=off", "no_timer_check", "tsc=reliable", "mpps.hostname=" + g.Name}
+	a := []string{"console=ttyS0", "panic=-1", "quiet", "mitigations=off", "no_timer_check", "tsc=reliable",
+		"mpps.hostname=" + g.Name}
 	for _, n := range g.NICs {
 		a = append(a, "mpps.addr="+n.MAC+"="+n.Addr)
 	}

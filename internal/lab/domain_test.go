@@ -14,9 +14,13 @@ func TestDomainXML(t *testing.T) {
 		golden string
 		spec   GuestSpec
 	}{
-		{"e1000", GuestSpec{Name: "g1", NICs: []NIC{{Model: E1000, Bridge: "br0", Addr: "10.50.0.2/24", Tap: "t0", MAC: "52:54:00:aa:00:01"}}}},
-		{"virtio", GuestSpec{Name: "g2", NICs: []NIC{{Model: Virtio, Bridge: "br0", MAC: "52:54:00:aa:00:02"}}, Args: []string{`x="<&>"`}}},
-		{"vhost", GuestSpec{Name: "g3", NICs: []NIC{{Model: Vhost, Bridge: "br0", Queues: 4, RxQueue: 1024, Addr: "10.50.0.3/24"}}, MemoryMiB: 512, VCPUs: 4, Routes: []string{"default=10.50.0.1"}, Forward: true}},
+		{"e1000", GuestSpec{Name: "g1",
+			NICs: []NIC{{Model: E1000, Bridge: "br0", Addr: "10.50.0.2/24", Tap: "t0", MAC: "52:54:00:aa:00:01"}}}},
+		{"virtio", GuestSpec{Name: "g2", NICs: []NIC{{Model: Virtio, Bridge: "br0", MAC: "52:54:00:aa:00:02"}},
+			Args: []string{`x="<&>"`}}},
+		{"vhost", GuestSpec{Name: "g3",
+			NICs: []NIC{{Model: Vhost, Bridge: "br0", Queues: 4, RxQueue: 1024, Addr: "10.50.0.3/24"}}, MemoryMiB: 512,
+			VCPUs: 4, Routes: []string{"default=10.50.0.1"}, Forward: true}},
 		{"agent", GuestSpec{Name: "g5", Agent: true, NICs: []NIC{{Model: Vhost, Bridge: "br0", Addr: "10.50.0.5/24"}}}},
 		{"vf", GuestSpec{Name: "g4", NICs: []NIC{{Model: VF, VF: "0000:41:10.2", Addr: "10.50.0.4/24"}}}},
 	} {

@@ -51,9 +51,11 @@ func grubDefault(config, environment string) (kernel string, args []string, err 
 		switch m := grubBlock.FindStringSubmatch(line); {
 		case m != nil:
 			depth := len(stack) - 1
-			chosen := top.chosen && depth < len(levels) && slices.Contains([]string{strconv.Itoa(top.next), m[2], m[3]}, levels[depth])
+			chosen := top.chosen && depth < len(levels) && slices.Contains([]string{strconv.Itoa(top.next), m[2], m[3]},
+				levels[depth])
 			top.next++
-			stack = append(stack, menu{entry: m[1] == "menuentry", chosen: chosen && (m[1] == "submenu" || depth == len(levels)-1)})
+			stack = append(stack, menu{entry: m[1] == "menuentry", chosen: chosen &&
+				(m[1] == "submenu" || depth == len(levels)-1)})
 		case strings.HasSuffix(line, "{"):
 			stack = append(stack, menu{})
 		case strings.TrimSpace(line) == "}" && len(stack) > 1:

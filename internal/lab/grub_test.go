@@ -25,11 +25,13 @@ func TestGrubDefault(t *testing.T) {
 		args                string // empty: an error about why
 		why                 string
 	}{
-		"first":         {config, "", "root=/dev/vda1 ro isolcpus=managed_irq,domain,3 nohz_full=3", ""},
-		"by numbers":    {by("1>1"), "", "root=/dev/vda1 ro single dis_ucode_ldr", ""},
-		"by IDs":        {by("gnulinux-advanced-00000000-0000-4000-8000-000000000001>gnulinux-6.12.107+deb13-amd64-advanced-00000000-0000-4000-8000-000000000001"), "", "root=/dev/vda1 ro isolcpus=managed_irq,domain,3 nohz_full=3", ""},
-		"by title":      {by("Debian GNU/Linux"), "", "root=/dev/vda1 ro isolcpus=managed_irq,domain,3 nohz_full=3", ""},
-		"saved":         {by("${saved_entry}"), "# GRUB Environment Block\nsaved_entry=1>1\n####", "root=/dev/vda1 ro single dis_ucode_ldr", ""},
+		"first":      {config, "", "root=/dev/vda1 ro isolcpus=managed_irq,domain,3 nohz_full=3", ""},
+		"by numbers": {by("1>1"), "", "root=/dev/vda1 ro single dis_ucode_ldr", ""},
+		"by IDs":     {by("gnulinux-advanced-00000000-0000-4000-8000-000000000001>gnulinux-6.12.107+deb13-amd64-advanced-00000000-0000-4000-8000-000000000001"), "", "root=/dev/vda1 ro isolcpus=managed_irq,domain,3 nohz_full=3", ""},
+		"by title": {by("Debian GNU/Linux"), "", "root=/dev/vda1 ro isolcpus=managed_irq,domain,3 nohz_full=3",
+			""},
+		"saved": {by("${saved_entry}"), "# GRUB Environment Block\nsaved_entry=1>1\n####",
+			"root=/dev/vda1 ro single dis_ucode_ldr", ""},
 		"none saved":    {by("${saved_entry}"), "", "root=/dev/vda1 ro isolcpus=managed_irq,domain,3 nohz_full=3", ""},
 		"a menu":        {by("1"), "", "", `no kernel at the default entry "1"`},
 		"no such entry": {by("windows"), "", "", `no kernel at the default entry "windows"`},
@@ -58,7 +60,8 @@ func TestHostFile(t *testing.T) {
 	put := func(name, text string) {
 		t.Helper()
 		full := filepath.Join(base, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(full), 0o755), os.WriteFile(full, []byte(text), 0o644)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(full), 0o755),
+			os.WriteFile(full, []byte(text), 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -81,7 +84,8 @@ func TestHostFile(t *testing.T) {
 	}
 	expect("boot/x", "of the tree")
 	put("commands", "mkdir u\nmkdir u/boot\nwrite "+filepath.Join(base, "upper/u/boot/x")+" u/boot/x\n")
-	if out, err := exec.Command("debugfs", "-w", "-f", filepath.Join(base, "commands"), filepath.Join(base, "upper.img")).CombinedOutput(); err != nil {
+	if out, err := exec.Command("debugfs", "-w", "-f", filepath.Join(base, "commands"),
+		filepath.Join(base, "upper.img")).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	expect("boot/x", "of L1")

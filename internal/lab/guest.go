@@ -53,7 +53,8 @@ virsh -q version >/dev/null
 
 // Bridge makes a bridge in L1, up and with an address (empty: none), unless it is there already.
 func (l *Lab) Bridge(ctx context.Context, name, addr string) error {
-	script := "set -e\n[ -e /sys/class/net/" + name + " ] || ip link add " + name + " type bridge\nip link set " + name + " up\n"
+	script := "set -e\n[ -e /sys/class/net/" + name + " ] || ip link add " + name + " type bridge\nip link set " +
+		name + " up\n"
 	if addr != "" {
 		script += "ip addr replace " + quote([]string{addr}) + " dev " + name + "\n"
 	}
@@ -138,7 +139,8 @@ func (l *Lab) GuestOf(spec GuestSpec) (*Guest, error) {
 	if spec.Realtime {
 		g.kernel = "/share/" + realtimeKernel
 	}
-	g.startScript = "rm -f " + g.consolePath() + "; exec virsh -q start " + spec.Name // a console log of its own for each try
+	// a console log of its own for each try
+	g.startScript = "rm -f " + g.consolePath() + "; exec virsh -q start " + spec.Name
 	if spec.Direct {
 		var err error
 		if g.startScript, err = spec.directScript(g.kernel, g.initrd(), g.consolePath()); err != nil {
@@ -211,7 +213,8 @@ func (g *Guest) afterHang(ctx context.Context, try int, hung error) error {
 	defer cancel()
 	console := g.Console(limited)
 	err := g.destroy(limited)
-	g.lab.retry(fmt.Sprintf("guest %s, try %d of %d: %v; console: %s", g.Spec.Name, try+1, guestTries, hung, tail(console, 2)))
+	g.lab.retry(fmt.Sprintf("guest %s, try %d of %d: %v; console: %s", g.Spec.Name, try+1, guestTries, hung,
+		tail(console, 2)))
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
 		return fmt.Errorf("guest %s: %w: %w", g.Spec.Name, ErrFreshLab, err)
 	}

@@ -32,7 +32,8 @@ func startGuest(t *testing.T, l *lab.Lab, spec lab.GuestSpec) (*lab.Guest, strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%s answers after %.1f s; %s", spec.Name, time.Since(start).Seconds(), strings.ReplaceAll(g.Console(t.Context()), "\n", "; "))
+	t.Logf("%s answers after %.1f s; %s", spec.Name, time.Since(start).Seconds(),
+		strings.ReplaceAll(g.Console(t.Context()), "\n", "; "))
 	t.Cleanup(func() {
 		start := time.Now()
 		if err := g.Stop(context.Background()); err != nil { // the test's context has ended
@@ -41,7 +42,8 @@ func startGuest(t *testing.T, l *lab.Lab, spec lab.GuestSpec) (*lab.Guest, strin
 		t.Logf("%s stopped in %.1f s", spec.Name, time.Since(start).Seconds())
 	})
 	addr, _ := g.Addr()
-	out, err := l.Must(t.Context(), "exec 4<>/dev/udp/"+addr.String()+"/7; printf nics? >&4; timeout 3 dd bs=2048 count=1 <&4 2>/dev/null")
+	out, err := l.Must(t.Context(), "exec 4<>/dev/udp/"+addr.String()+"/7; printf nics? >&4; timeout 3 dd bs=2048 "+
+		"count=1 <&4 2>/dev/null")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +58,8 @@ func TestGuest(t *testing.T) {
 		{Model: lab.Vhost, Bridge: "br0", Addr: "10.50.0.3/24", Queues: 2, RxQueue: 1024},
 		{Model: lab.E1000, Bridge: "br0", Tap: "te1000"},
 	}})
-	if !strings.Contains(nics, "=e1000\n") || !strings.Contains(nics, "eth0=virtio_net\n") || !strings.Contains(nics, "queues=2\n") {
+	if !strings.Contains(nics, "=e1000\n") || !strings.Contains(nics, "eth0=virtio_net\n") ||
+		!strings.Contains(nics, "queues=2\n") {
 		t.Errorf("found %q, want an e1000 and virtio_net with 2 queues", nics)
 	}
 	if got := must(t, l, "cat /sys/class/net/te1000/master/uevent | grep INTERFACE"); got != "INTERFACE=br0" {
@@ -81,11 +84,13 @@ ip link set ${d##*/} up; echo 2 > $d/device/sriov_numvfs
 ip link add link ${d##*/} name mv0 type macvlan mode bridge; ip addr add 10.51.0.1/24 dev mv0; ip link set mv0 up
 basename $(readlink $d/device/virtfn0)`)
 	t.Cleanup(func() {
-		if _, err := l.Must(context.Background(), `ip link del mv0; d=$(dirname $(grep -l `+lab.MACigb1+` /sys/class/net/*/address)); echo 0 > $d/device/sriov_numvfs`); err != nil {
+		if _, err := l.Must(context.Background(), `ip link del mv0; d=$(dirname $(grep -l `+lab.MACigb1+
+			` /sys/class/net/*/address)); echo 0 > $d/device/sriov_numvfs`); err != nil {
 			t.Error(err)
 		}
 	})
-	_, nics := startGuest(t, l, lab.GuestSpec{Name: "gvf", NICs: []lab.NIC{{Model: lab.VF, VF: pci, Addr: "10.51.0.2/24"}}})
+	_, nics := startGuest(t, l, lab.GuestSpec{Name: "gvf",
+		NICs: []lab.NIC{{Model: lab.VF, VF: pci, Addr: "10.51.0.2/24"}}})
 	if !strings.Contains(nics, "=igbvf\n") {
 		t.Errorf("found %q, want igbvf", nics)
 	}

@@ -141,7 +141,8 @@ func checkStatic(path string) error {
 	defer f.Close()
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_INTERP {
-			return advise(fmt.Errorf("guest program %s: is linked dynamically, expected static", path), "build it with CGO_ENABLED=0")
+			return advise(fmt.Errorf("guest program %s: is linked dynamically, expected static", path),
+				"build it with CGO_ENABLED=0")
 		}
 	}
 	return nil

@@ -29,7 +29,8 @@ func TestModules(t *testing.T) {
 		t.Error("an unknown module was accepted")
 	}
 	list := moduleList(m, []string{"virtio-net", "af_packet"}, got)
-	if want := "load virtio_net 00-failover.ko 01-net_failover.ko 02-virtio_net.ko\nalias virtio_net virtio:d00000001v*\n"; list != want {
+	if want := "load virtio_net 00-failover.ko 01-net_failover.ko 02-virtio_net.ko\nalias virtio_net " +
+		"virtio:d00000001v*\n"; list != want {
 		t.Errorf("list: found %q, want %q", list, want)
 	}
 }
@@ -66,7 +67,8 @@ func TestCPIO(t *testing.T) {
 		f := strings.Fields(line)
 		got = append(got, f[0]+" "+f[len(f)-1])
 	}
-	if d := cmp.Diff([]string{"drwxr-xr-x dev", "crw------- dev/console", "-rw-r--r-- odd", "-rwxr-xr-x init"}, got); d != "" {
+	if d := cmp.Diff([]string{"drwxr-xr-x dev", "crw------- dev/console", "-rw-r--r-- odd", "-rwxr-xr-x init"},
+		got); d != "" {
 		t.Error(d)
 	}
 }
@@ -103,7 +105,8 @@ func TestLibrariesOfPrograms(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"libc.so.6", filepath.Base(loader)} {
-		if n := len(slices.DeleteFunc(slices.Clone(list), func(f string) bool { return filepath.Base(f) != name })); n != 1 {
+		if n := len(slices.DeleteFunc(slices.Clone(list),
+			func(f string) bool { return filepath.Base(f) != name })); n != 1 {
 			t.Errorf("%s stands %d times in %v", name, n, list)
 		}
 	}

@@ -146,7 +146,8 @@ func (c *Config) check() error {
 		return errors.New("lab with a disk: want Persist too, which is what the disk is for")
 	}
 	if c.Realtime != "" && c.Realtime.over() == nil {
-		return fmt.Errorf("lab with the realtime kernel %q: want %q or %q", c.Realtime, RealtimeInstalled, RealtimeBooted)
+		return fmt.Errorf("lab with the realtime kernel %q: want %q or %q", c.Realtime, RealtimeInstalled,
+			RealtimeBooted)
 	}
 	if c.CPUs < 4 || c.CPUs > 64 || c.CPUs%2 != 0 {
 		return fmt.Errorf("lab with %d CPUs: want an even number from 4 to 64", c.CPUs)
@@ -162,7 +163,8 @@ func newLab(c Config) *Lab {
 	owner, _ := readProc("owner", os.Getpid())
 	return &Lab{
 		dir: runDir(c.Name), data: dataDir(cache, c.Name), tree: c.Tree, log: c.Log,
-		st: &state{Boot: bootID(), Owner: owner, Detached: c.Detached, Config: c, Cache: cache, Tree: c.Tree.Dir, Accel: c.Accel},
+		st: &state{Boot: bootID(), Owner: owner, Detached: c.Detached, Config: c, Cache: cache, Tree: c.Tree.Dir,
+			Accel: c.Accel},
 	}
 }
 
@@ -249,7 +251,8 @@ func Clean(ctx context.Context, cache string) error {
 		return advise(fmt.Errorf("lab %s: %w", l.Name, ErrRunning), "mpps-lab down --name "+l.Name)
 	}
 	return errors.Join(removeGlob(filepath.Join(cache, "tree-*")), removeGlob(filepath.Join(cache, "build-*")),
-		removeGlob(filepath.Join(cache, "debs")), removeGlob(filepath.Join(cache, "labs")), removeGlob(filepath.Join(cache, "*lock")))
+		removeGlob(filepath.Join(cache, "debs")), removeGlob(filepath.Join(cache, "labs")),
+		removeGlob(filepath.Join(cache, "*lock")))
 }
 
 // Reset ends L1 like a power cut and boots it again. Without Persist it begins afresh, from its saved state where it

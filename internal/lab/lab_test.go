@@ -80,7 +80,8 @@ func TestHostHasTheHardware(t *testing.T) {
 		{"test -c /dev/kvm && test -c /dev/vhost-net && echo ok", "ok"},
 		{"dirname $(grep -l " + lab.MACigb0 + " /sys/class/net/*/address) | xargs -I{} cat {}/device/numa_node", "1"},
 		{"dirname $(grep -l " + lab.MACigb1 + " /sys/class/net/*/address) | xargs -I{} cat {}/device/numa_node", "-1"},
-		{"dirname $(grep -l " + lab.MACvirtio + " /sys/class/net/*/address) | xargs -I{} sh -c 'ls -d {}/queues/rx-* | wc -l'", "4"},
+		{"dirname $(grep -l " + lab.MACvirtio + " /sys/class/net/*/address) | xargs -I{} sh -c 'ls -d {}/queues/rx-* " +
+			"| wc -l'", "4"},
 		{"ls /sys/kernel/iommu_groups | wc -l | xargs test 5 -lt && echo ok", "ok"},
 		{"uname -r", l.Release()},
 	} {
@@ -99,7 +100,8 @@ func TestCommands(t *testing.T) {
 	l := labtest.Host(t, labtest.NoBinary)
 	ctx := t.Context()
 	t.Run("streams apart", func(t *testing.T) {
-		r, err := l.Exec(ctx, lab.Cmd{Script: "cat; echo err >&2; exit 7", Stdin: strings.NewReader("in\x00\xff\n@@ 1 rc 0\n")})
+		r, err := l.Exec(ctx, lab.Cmd{Script: "cat; echo err >&2; exit 7",
+			Stdin: strings.NewReader("in\x00\xff\n@@ 1 rc 0\n")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +141,8 @@ func TestCommands(t *testing.T) {
 	t.Run("interrupted", func(t *testing.T) {
 		short, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
-		r, err := l.Exec(short, lab.Cmd{Argv: []string{"bash", "-c", "trap 'echo heard; exit 3' INT; while :; do sleep 0.1; done"}, Grace: 20 * time.Second})
+		r, err := l.Exec(short, lab.Cmd{Argv: []string{"bash", "-c", "trap 'echo heard; exit 3' INT; while :; do " +
+			"sleep 0.1; done"}, Grace: 20 * time.Second})
 		if err != nil || r.Code != 3 || r.Stdout != "heard\n" {
 			t.Errorf("found %+v, %v", r, err)
 		}
@@ -184,7 +187,8 @@ func TestCommands(t *testing.T) {
 	t.Run("terminal", func(t *testing.T) {
 		for range 2 { // the second finds the port as the first has left it
 			var out bytes.Buffer
-			if err := l.Terminal(ctx, strings.NewReader("stty size; echo $((6*7)) $TERM; tty\nexit\n"), &out, 33, 99); err != nil {
+			if err := l.Terminal(ctx, strings.NewReader("stty size; echo $((6*7)) $TERM; tty\nexit\n"), &out, 33,
+				99); err != nil {
 				t.Fatal(err)
 			}
 			if s := out.String(); !strings.Contains(s, "33 99\r\n42 ") || !strings.Contains(s, "/dev/pts/") {
@@ -219,7 +223,8 @@ func TestResetAndEnd(t *testing.T) {
 	if _, err := l.Shell(t.Context(), "sync; echo c > /proc/sysrq-trigger; sleep 20"); !errors.Is(err, lab.ErrGone) {
 		t.Errorf("found %v, want ErrGone", err)
 	}
-	if died := l.Died(t.Context()); !strings.Contains(died, "the lab host: ") || !strings.Contains(died, "Kernel panic - not syncing: sysrq triggered crash") {
+	if died := l.Died(t.Context()); !strings.Contains(died, "the lab host: ") ||
+		!strings.Contains(died, "Kernel panic - not syncing: sysrq triggered crash") {
 		t.Errorf("the host's kernel died, found %q", died)
 	}
 	if err := os.WriteFile(l.LogFile("serial"), []byte("[   37.6]  </TASK>\n"), 0o600); err != nil {

@@ -41,7 +41,8 @@ func (e *MissingError) Hint() string {
 // checkNeeds gives a *MissingError, or an error when the lab cannot run here at all.
 func checkNeeds() error {
 	if os.Geteuid() != 0 {
-		return errors.New("lab: needs root (network namespaces, taps, a tree with device files), found uid " + fmt.Sprint(os.Geteuid()))
+		return errors.New("lab: needs root (network namespaces, taps, a tree with device files), found uid " +
+			fmt.Sprint(os.Geteuid()))
 	}
 	var missing []string
 	for _, n := range needed {
@@ -71,7 +72,8 @@ func enoughDisk(dir string, free uint64) error {
 	if free >= treeBytes {
 		return nil
 	}
-	return advise(fmt.Errorf("lab: the root tree needs %d MiB in %s, found %d MiB free", treeBytes>>20, dir, free>>20), "free space there, or name another folder with MPPS_LAB")
+	return advise(fmt.Errorf("lab: the root tree needs %d MiB in %s, found %d MiB free", treeBytes>>20, dir, free>>20),
+		"free space there, or name another folder with MPPS_LAB")
 }
 
 // besideMiB is the memory that QEMU, virtiofsd and a measurement take beside L1's.
@@ -93,7 +95,8 @@ func enoughMemory(meminfo string, lab int) error {
 			continue
 		}
 		if kib>>10 < lab+besideMiB {
-			return advise(fmt.Errorf("lab: a host of %d MiB needs %d MiB of memory, found %d MiB available", lab, lab+besideMiB, kib>>10),
+			return advise(fmt.Errorf("lab: a host of %d MiB needs %d MiB of memory, found %d MiB available", lab,
+				lab+besideMiB, kib>>10),
 				"end other programs and labs ('mpps-lab list')")
 		}
 		return nil
@@ -104,7 +107,8 @@ func enoughMemory(meminfo string, lab int) error {
 // checkNamespaces returns an error if the build may not have mount and process namespaces of its own.
 func checkNamespaces(ctx context.Context) error {
 	if _, err := output(ctx, nil, "unshare", "--mount", "--pid", "--fork", "--mount-proc", "--", "true"); err != nil {
-		return advise(fmt.Errorf("lab: no mount and process namespaces for the build: %w", err), "in a container, give it CAP_SYS_ADMIN ('docker run --privileged')")
+		return advise(fmt.Errorf("lab: no mount and process namespaces for the build: %w", err),
+			"in a container, give it CAP_SYS_ADMIN ('docker run --privileged')")
 	}
 	return nil
 }

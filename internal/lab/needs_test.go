@@ -42,7 +42,8 @@ func TestEnoughMemory(t *testing.T) {
 	}
 	err := enoughMemory(fmt.Sprintf(meminfo, (6144+besideMiB)<<10-1), 6144)
 	oneLine(t, err)
-	if want := "lab: a host of 6144 MiB needs 6656 MiB of memory, found 6655 MiB available"; err == nil || err.Error() != want {
+	if want := "lab: a host of 6144 MiB needs 6656 MiB of memory, found 6655 MiB available"; err == nil ||
+		err.Error() != want {
 		t.Errorf("found %v, expected %q", err, want)
 	}
 	if err := enoughMemory("MemTotal: 1 kB\n", 1024); err == nil {
@@ -62,7 +63,8 @@ func TestCheckMirror(t *testing.T) {
 			t.Errorf("%s: %v", mirror, err)
 		}
 	}
-	if err := checkMirror(t.Context(), "http://mirror.invalid/debian", []string{"http_proxy=" + served.URL}); err != nil {
+	if err := checkMirror(t.Context(), "http://mirror.invalid/debian",
+		[]string{"http_proxy=" + served.URL}); err != nil {
 		t.Errorf("by apt's proxy: %v", err)
 	}
 	oneLine(t, checkMirror(t.Context(), served.URL+"/ubuntu", nil))
@@ -77,9 +79,11 @@ func TestDamagedTree(t *testing.T) {
 	if _, err := OpenTree(cache); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no tree: %v", err)
 	}
-	files := []string{whole.loader("")[0], whole.loader("usr/bin/qemu-system-x86_64")[3], whole.loader("usr/libexec/virtiofsd")[3], whole.Kernel(), filepath.Join(whole.Dir, stamp)}
+	files := []string{whole.loader("")[0], whole.loader("usr/bin/qemu-system-x86_64")[3],
+		whole.loader("usr/libexec/virtiofsd")[3], whole.Kernel(), filepath.Join(whole.Dir, stamp)}
 	for _, file := range files {
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte("{}"), 0o644)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755),
+			os.WriteFile(file, []byte("{}"), 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -57,7 +57,8 @@ func OpenTree(cache string) (*Tree, error) {
 
 // whole returns an error that is fs.ErrNotExist if the tree lacks what boots L1: it was damaged after it was built.
 func (t *Tree) whole() error {
-	for _, file := range append(t.loader("usr/bin/qemu-system-x86_64"), t.loader("usr/libexec/virtiofsd")[3], t.Kernel()) {
+	for _, file := range append(t.loader("usr/bin/qemu-system-x86_64"), t.loader("usr/libexec/virtiofsd")[3],
+		t.Kernel()) {
 		if !filepath.IsAbs(file) {
 			continue // an option
 		}
@@ -105,7 +106,8 @@ func Prepare(ctx context.Context, o Options, progress func(string)) (*Tree, erro
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		return nil, err
 	}
-	unlock, err := lockFile(ctx, filepath.Join(cache, "lock"), func() { progress("waiting: another process builds the lab") })
+	unlock, err := lockFile(ctx, filepath.Join(cache, "lock"),
+		func() { progress("waiting: another process builds the lab") })
 	if err != nil {
 		return nil, err
 	}
@@ -265,7 +267,8 @@ func (b *builder) inside(ctx context.Context, argv ...string) error {
 	if strings.HasPrefix(b.mirror, "https:") {
 		certs = "/etc/ssl/certs"
 	}
-	return b.isolated(ctx, append([]string{"sh", "-c", enterScript, "enter.sh", b.tree.Root(), b.debs, certs}, argv...)...)
+	return b.isolated(ctx, append([]string{"sh", "-c", enterScript, "enter.sh", b.tree.Root(), b.debs, certs},
+		argv...)...)
 }
 
 // isolated runs a program in mount and process namespaces of its own, so that what it mounts and
@@ -347,7 +350,8 @@ func output(ctx context.Context, env []string, argv ...string) (string, error) {
 	var out, errb bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errb
 	if err := owned.Run(cmd); err != nil {
-		return out.String(), fmt.Errorf("%s: %w: %s", filepath.Base(argv[0]), err, strings.TrimSpace(tail(errb.String(), 5)))
+		return out.String(), fmt.Errorf("%s: %w: %s", filepath.Base(argv[0]), err,
+			strings.TrimSpace(tail(errb.String(), 5)))
 	}
 	return out.String(), nil
 }

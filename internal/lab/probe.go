@@ -25,7 +25,8 @@ func TCPProbe(port int) Probe {
 // TCPProbeFrom is TCPProbe from a network namespace of L1.
 func TCPProbeFrom(netns string, port int) Probe {
 	return func(ctx context.Context, l *Lab, addr netip.Addr) error {
-		return l.until(ctx, fmt.Sprintf("timeout 1 ip netns exec %s bash -c 'exec 4<>/dev/tcp/%s/%d'", quote([]string{netns}), addr, port))
+		return l.until(ctx, fmt.Sprintf("timeout 1 ip netns exec %s bash -c 'exec 4<>/dev/tcp/%s/%d'",
+			quote([]string{netns}), addr, port))
 	}
 }
 

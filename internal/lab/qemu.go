@@ -92,7 +92,8 @@ func (m machine) argv() []string {
 	}
 	switch {
 	case m.Disk != "":
-		add("-drive", "if=none,id=d0,file="+m.Disk+",format=raw,cache=writeback", "-device", "virtio-blk-pci,drive=d0,bus=pcie.0")
+		add("-drive", "if=none,id=d0,file="+m.Disk+",format=raw,cache=writeback", "-device",
+			"virtio-blk-pci,drive=d0,bus=pcie.0")
 	case m.Persist:
 		fs = append(fs, "upper")
 	}
@@ -104,7 +105,8 @@ func (m machine) argv() []string {
 	// A pipe counts as connected for ever, so that L1 blocks on its ports instead of polling them.
 	add("-device", "virtio-serial-pci,id=vs0,bus=pcie.0")
 	for _, p := range portNames() {
-		add("-chardev", "pipe,id="+p+",path="+sock(p), "-device", "virtserialport,bus=vs0.0,chardev="+p+",name=mpps."+strings.TrimPrefix(p, "port"))
+		add("-chardev", "pipe,id="+p+",path="+sock(p), "-device", "virtserialport,bus=vs0.0,chardev="+p+",name=mpps."+
+			strings.TrimPrefix(p, "port"))
 	}
 
 	add("-device", "pxb-pcie,id=pxb1,bus=pcie.0,bus_nr=64,numa_node=1",
@@ -116,13 +118,15 @@ func (m machine) argv() []string {
 		"-netdev", "tap,id=n1,ifname=p1,script=no,downscript=no",
 		"-device", "igb,id=igb1,bus=rp2,netdev=n1,mac="+MACigb1,
 		"-netdev", "tap,id=n2,ifname=v0,script=no,downscript=no,queues=4",
-		"-device", "virtio-net-pci,id=vn0,bus=rp3,netdev=n2,mac="+MACvirtio+",mq=on,vectors=10,iommu_platform=on,disable-legacy=on,ats=on,rss=on,hash=on")
+		"-device", "virtio-net-pci,id=vn0,bus=rp3,netdev=n2,mac="+MACvirtio+
+			",mq=on,vectors=10,iommu_platform=on,disable-legacy=on,ats=on,rss=on,hash=on")
 
 	// Fed by /lab/heart; what it does not feed any more ends by itself (WATCHDOG among the events).
 	add("-device", "i6300esb,bus=pcie.0", "-action", "watchdog=poweroff")
 	add("-serial", "file:"+sock("serial.log"), "-monitor", "none",
 		"-qmp", "unix:"+sock("qmp.sock")+",server=on,wait=off",
-		"-chardev", "file,id=ev,path="+sock("events.log")+",input-path="+sock("events.in"), "-mon", "chardev=ev,mode=control")
+		"-chardev", "file,id=ev,path="+sock("events.log")+",input-path="+sock("events.in"), "-mon",
+		"chardev=ev,mode=control")
 	add("-kernel", m.Kernel, "-append", m.cmdline())
 	if m.Restored {
 		add("-incoming", "defer")

@@ -31,19 +31,22 @@ func TestNestable(t *testing.T) {
 }
 
 func TestArgvNamesABusForEveryDevice(t *testing.T) {
-	m := machine{Tree: &Tree{Dir: "/t"}, Kernel: "/t/vmlinuz", Run: "/r", Accel: TCG, CPUs: 4, MemoryMiB: 2048, Mode: Shell, Persist: true, Args: []string{"isolcpus=3"}}
+	m := machine{Tree: &Tree{Dir: "/t"}, Kernel: "/t/vmlinuz", Run: "/r", Accel: TCG, CPUs: 4, MemoryMiB: 2048,
+		Mode: Shell, Persist: true, Args: []string{"isolcpus=3"}}
 	argv := m.argv()
 	for i, a := range argv {
 		if a == "-device" && !strings.Contains(argv[i+1], "bus=") && !strings.HasPrefix(argv[i+1], "intel-iommu") {
 			t.Errorf("device without a bus: %s", argv[i+1])
 		}
 	}
-	if a := argv[len(argv)-1]; !strings.Contains(a, "lab.upper=virtiofs:upper") || !strings.HasSuffix(a, " isolcpus=3") {
+	if a := argv[len(argv)-1]; !strings.Contains(a, "lab.upper=virtiofs:upper") ||
+		!strings.HasSuffix(a, " isolcpus=3") {
 		t.Errorf("kernel arguments: %s", a)
 	}
 	m.Disk = "/d/upper.img"
 	onDisk := m.argv()
-	if a := strings.Join(onDisk, " "); !strings.Contains(a, "file=/d/upper.img,") || !strings.Contains(a, "lab.upper=/dev/vda") || strings.Contains(a, "tag=upper") {
+	if a := strings.Join(onDisk, " "); !strings.Contains(a, "file=/d/upper.img,") ||
+		!strings.Contains(a, "lab.upper=/dev/vda") || strings.Contains(a, "tag=upper") {
 		t.Errorf("with a disk: %s", a)
 	}
 	if !slices.Contains(argv, "tcg,thread=multi,tb-size=512") {

@@ -69,7 +69,8 @@ func (t *Tree) prepareLayer(ctx context.Context, progress func(string)) (*layer,
 		return y, err
 	}
 	cache := filepath.Dir(t.Dir)
-	unlock, err := lockFile(ctx, filepath.Join(cache, "lock"), func() { progress("waiting: another process builds the lab") })
+	unlock, err := lockFile(ctx, filepath.Join(cache, "lock"),
+		func() { progress("waiting: another process builds the lab") })
 	if err != nil {
 		return nil, err
 	}
@@ -88,8 +89,10 @@ func (t *Tree) prepareLayer(ctx context.Context, progress func(string)) (*layer,
 	progress("realtime kernel of the lab (linux-image-rt-amd64)")
 	began := time.Now()
 	b := &builder{debs: filepath.Join(cache, "debs"), tree: t, progress: progress}
-	if err := b.isolated(ctx, "sh", "-c", realtimeScript, "realtime.sh", t.Root(), b.debs, work, realtimeInside); err != nil {
-		return nil, advise(fmt.Errorf("lab: realtime kernel: %w", err), "it is fetched from Debian's mirror; a lab without --realtime needs none")
+	if err := b.isolated(ctx, "sh", "-c", realtimeScript, "realtime.sh", t.Root(), b.debs, work,
+		realtimeInside); err != nil {
+		return nil, advise(fmt.Errorf("lab: realtime kernel: %w", err), "it is fetched from Debian's mirror; a lab "+
+			"without --realtime needs none")
 	}
 	y, err := stampLayer(filepath.Join(work, "layer"))
 	if err != nil {
@@ -112,7 +115,8 @@ func stampLayer(dir string) (*layer, error) {
 		return nil, fmt.Errorf("lab: realtime kernel: found %d kernels, want 1", len(kernels))
 	}
 	y := &layer{dir: dir, Release: strings.TrimPrefix(filepath.Base(kernels[0]), "vmlinuz-")}
-	for _, name := range []string{y.modules() + "/modules.dep", filepath.Join(dir, layerFirst, grubConfig), filepath.Join(dir, layerAll, grubConfig)} {
+	for _, name := range []string{y.modules() + "/modules.dep", filepath.Join(dir, layerFirst, grubConfig),
+		filepath.Join(dir, layerAll, grubConfig)} {
 		if _, err := os.Stat(name); err != nil {
 			return nil, fmt.Errorf("lab: realtime kernel: %w", err)
 		}

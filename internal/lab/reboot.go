@@ -48,7 +48,8 @@ func (l *Lab) Reboot(ctx context.Context) error {
 		return fmt.Errorf("lab %s: did not go down within %v: %w", l.Name(), l.bootLimit(), err)
 	}
 	if reason != guestReset {
-		return fmt.Errorf("lab %s: ended with %q instead of rebooting: %s", l.Name(), reason, logTail(l.LogFile("serial"), 3))
+		return fmt.Errorf("lab %s: ended with %q instead of rebooting: %s", l.Name(), reason,
+			logTail(l.LogFile("serial"), 3))
 	}
 	return l.again(ctx)
 }
@@ -118,7 +119,9 @@ func diskFile(ctx context.Context, image, name string) (string, error) {
 		return "", err
 	}
 	var exit *exec.ExitError
-	if _, err := output(ctx, nil, "e2fsck", "-p", image); err != nil && !(errors.As(err, &exit) && exit.ExitCode() == 1) { // 1: mended
+	// 1: mended
+	if _, err := output(ctx, nil, "e2fsck", "-p", image); err != nil &&
+		!(errors.As(err, &exit) && exit.ExitCode() == 1) {
 		return "", err
 	}
 	stat, err := output(ctx, nil, "debugfs", "-R", "stat "+name, image)

@@ -86,7 +86,8 @@ func (l *Lab) begin(ctx context.Context) error {
 	if err := os.MkdirAll(filepath.Dir(s.dir), 0o755); err != nil {
 		return err
 	}
-	unlock, err := lockFile(ctx, s.dir+".lock", func() { l.log("lab: another process makes the state that this lab begins from") })
+	unlock, err := lockFile(ctx, s.dir+".lock",
+		func() { l.log("lab: another process makes the state that this lab begins from") })
 	if err != nil {
 		return err
 	}
@@ -161,7 +162,8 @@ func (m *monitor) migration() error {
 		Capability string `json:"capability"`
 		State      bool   `json:"state"`
 	}
-	if _, err := m.do("migrate-set-capabilities", map[string]any{"capabilities": []capability{{"mapped-ram", true}, {"multifd", true}}}); err != nil {
+	if _, err := m.do("migrate-set-capabilities",
+		map[string]any{"capabilities": []capability{{"mapped-ram", true}, {"multifd", true}}}); err != nil {
 		return err
 	}
 	_, err := m.do("migrate-set-parameters", map[string]any{"multifd-channels": 2, "max-bandwidth": 0})
@@ -203,7 +205,8 @@ func (l *Lab) save(ctx context.Context, s saved) error {
 		return err
 	}
 	if free := disk.Bavail * uint64(disk.Bsize); free < savedNeeds {
-		return fmt.Errorf("%w: %d MiB are free below %s, expected %d", errNotSaved, free>>20, l.tree.Dir, savedNeeds>>20)
+		return fmt.Errorf("%w: %d MiB are free below %s, expected %d", errNotSaved, free>>20, l.tree.Dir,
+			savedNeeds>>20)
 	}
 	if err := s.makeRoom(savedRoom); err != nil {
 		return err

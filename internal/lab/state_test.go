@@ -71,7 +71,8 @@ func TestOrphaned(t *testing.T) {
 }
 
 func TestStateKeepsWhatIsNeeded(t *testing.T) {
-	s := state{Boot: "b", Owner: Proc{"o", 1, 2}, Config: Config{Name: "n", Mode: Systemd, Args: []string{"a"}, Persist: true, Log: func(string) {}, Tree: &Tree{}}, Procs: []Proc{{roleQEMU, 3, 4}}}
+	s := state{Boot: "b", Owner: Proc{"o", 1, 2}, Config: Config{Name: "n", Mode: Systemd, Args: []string{"a"},
+		Persist: true, Log: func(string) {}, Tree: &Tree{}}, Procs: []Proc{{roleQEMU, 3, 4}}}
 	b, err := json.Marshal(s)
 	if err != nil {
 		t.Fatal(err)

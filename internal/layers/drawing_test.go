@@ -70,7 +70,8 @@ func draw(packages map[string][]string, arrows map[[2]string]bool) string {
 		y += chip + pad
 		middle[wing] = (top + y) / 2
 		fmt.Fprintf(&bands, `<rect class="wing" x="%d" y="%d" width="%d" height="%d" rx="6"/>`+
-			`<text class="name" x="%d" y="%d">%s</text>`+"\n", pad, top, right-pad+gap, y-top, 2*pad, middle[wing]+5, wing)
+			`<text class="name" x="%d" y="%d">%s</text>`+"\n", pad, top, right-pad+gap, y-top, 2*pad, middle[wing]+5,
+			wing)
 		y += pad
 	}
 	starts, ends := map[string]int{}, map[string]int{}
@@ -82,7 +83,8 @@ func draw(packages map[string][]string, arrows map[[2]string]bool) string {
 		starts[a[0]]++
 		ends[a[1]]++
 		bend := right + 20 + 30*distance(a)
-		fmt.Fprintf(&lines, `<path d="M%d %dC%d %d %d %d %d %d"/>`+"\n", right+gap, from, bend, from, bend, to, right+gap+8, to)
+		fmt.Fprintf(&lines, `<path d="M%d %dC%d %d %d %d %d %d"/>`+"\n", right+gap, from, bend, from, bend, to,
+			right+gap+8, to)
 	}
 	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="monospace" font-size="12">
 <title>The wings of mpps and which of them import which</title>

@@ -148,7 +148,8 @@ func prints(s *source) []string {
 	}
 	ast.Inspect(s.file, func(n ast.Node) bool {
 		if call, ok := n.(*ast.CallExpr); ok {
-			if name, ok := call.Fun.(*ast.Ident); ok && name.Obj == nil && (name.Name == "print" || name.Name == "println") {
+			if name, ok := call.Fun.(*ast.Ident); ok && name.Obj == nil &&
+				(name.Name == "print" || name.Name == "println") {
 				found = append(found, s.at(n, "built-in "+name.Name, why))
 			}
 		}
@@ -190,7 +191,8 @@ func shells(s *source) []string {
 		for i := 1; i < len(list); i++ {
 			shell, option := literal(list[i-1]), literal(list[i])
 			base := shell[strings.LastIndexByte(shell, '/')+1:]
-			if slices.Contains([]string{"sh", "bash", "dash"}, base) && strings.HasPrefix(option, "-") && strings.HasSuffix(option, "c") {
+			if slices.Contains([]string{"sh", "bash", "dash"}, base) && strings.HasPrefix(option, "-") &&
+				strings.HasSuffix(option, "c") {
 				found = append(found, s.at(list[i], shell+" "+option, "programs are started by their argument vector"))
 			}
 		}

@@ -13,12 +13,14 @@ func TestAttest(t *testing.T) {
 	if before, err := m.Attest("firmware.txt", "disabled", "Erika", at); err != nil || before.Value != "" {
 		t.Fatal(before, err)
 	}
-	if before, err := m.Attest("firmware.txt", "enabled", "Max", at); err != nil || before.Value != "disabled" || before.By != "Erika" {
+	if before, err := m.Attest("firmware.txt", "enabled", "Max", at); err != nil || before.Value != "disabled" ||
+		before.By != "Erika" {
 		t.Fatal(before, err)
 	}
 	var h facts.Host
 	m.attestations(t.Context(), &h)
-	if a := h.Attested["firmware.txt"]; len(h.Attested) != 1 || a.Value != "enabled" || a.By != "Max" || !a.At.Equal(time.Date(2026, 5, 1, 0, 3, 4, 0, time.UTC)) {
+	if a := h.Attested["firmware.txt"]; len(h.Attested) != 1 || a.Value != "enabled" || a.By != "Max" ||
+		!a.At.Equal(time.Date(2026, 5, 1, 0, 3, 4, 0, time.UTC)) {
 		t.Errorf("found %+v", h.Attested)
 	}
 	if _, err := m.Attest("firmware.txt", "", "", at); err != nil || m.Exists(attestFile) {

@@ -147,7 +147,8 @@ func parseInotify(buffer []byte) []inotifyEvent {
 			break
 		}
 		name, _, _ := strings.Cut(string(buffer[unix.SizeofInotifyEvent:unix.SizeofInotifyEvent+length]), "\x00")
-		all = append(all, inotifyEvent{int(int32(binary.NativeEndian.Uint32(buffer))), binary.NativeEndian.Uint32(buffer[4:]), name})
+		all = append(all, inotifyEvent{int(int32(binary.NativeEndian.Uint32(buffer))),
+			binary.NativeEndian.Uint32(buffer[4:]), name})
 		buffer = buffer[unix.SizeofInotifyEvent+length:]
 	}
 	return all

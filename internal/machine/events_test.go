@@ -29,7 +29,8 @@ func TestGuestEvents(t *testing.T) {
 				if e.Object == guest && e.Guest == what && e.Anew == (what == GuestStarted) {
 					return
 				}
-				if e.Object != "vm1" || what != GuestStarted { // told twice where its file came while the watch was set up
+				// told twice where its file came while the watch was set up
+				if e.Object != "vm1" || what != GuestStarted {
 					t.Fatalf("%+v, expected %s", e, guest)
 				}
 			case <-time.After(5 * time.Second):
@@ -62,10 +63,13 @@ func TestGuestEvents(t *testing.T) {
 	}
 	write("a b.c.xml")
 	write("a b.c.xml.new")
-	if err := os.Rename(filepath.Join(definitions, "a b.c.xml.new"), filepath.Join(definitions, "a b.c.xml")); err != nil { // as libvirt changes one
+	// as libvirt changes one
+	if err := os.Rename(filepath.Join(definitions, "a b.c.xml.new"),
+		filepath.Join(definitions, "a b.c.xml")); err != nil {
 		t.Fatal(err)
 	}
-	for file, what := range map[string]GuestChange{filepath.Join(folder, "a b.c.pid"): GuestStopped, filepath.Join(definitions, "a b.c.xml"): GuestUndefined} {
+	for file, what := range map[string]GuestChange{filepath.Join(folder, "a b.c.pid"): GuestStopped,
+		filepath.Join(definitions, "a b.c.xml"): GuestUndefined} {
 		if err := os.Remove(file); err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +90,8 @@ func TestLinkEvents(t *testing.T) {
 	}{
 		{link.Device{Index: 3, Name: "eth0", Carrier: "up"}, Event{}, false},
 		{link.Device{Index: 3, Name: "eth0", Up: true}, Event{Object: "eth0"}, true},
-		{link.Device{Index: 3, Name: "eth0", Up: true, Carrier: "up"}, Event{Object: "eth0", Carrier: true}, true}, // a change of rings takes the carrier only
+		// a change of rings takes the carrier only
+		{link.Device{Index: 3, Name: "eth0", Up: true, Carrier: "up"}, Event{Object: "eth0", Carrier: true}, true},
 		{link.Device{Index: 3, Name: "eth0", Up: true, Carrier: "up"}, Event{}, false},
 		{link.Device{Index: 3, Name: "eth0", Up: true, Carrier: "down"}, Event{}, false},
 		{link.Device{Index: 3, Name: "eth0", Up: true, Carrier: "up"}, Event{Object: "eth0", Carrier: true}, true},

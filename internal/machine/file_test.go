@@ -75,7 +75,8 @@ func TestFileRefuses(t *testing.T) {
 	m, root := scratch(t, "etc/sysctl.d", "etc/ssh", "elsewhere")
 	all := m.Mechanisms()
 	for _, path := range []string{
-		"etc/passwd", "etc/ssh/mpps", "etc/sysctl.d/99-other.conf", "etc/sysctl.d/sub/90-mpps.conf", "etc/sysctl.d/.90-mpps.conf", "var/lib/mpps/journal/mpps", "/etc/sysctl.d/90-mpps.conf",
+		"etc/passwd", "etc/ssh/mpps", "etc/sysctl.d/99-other.conf", "etc/sysctl.d/sub/90-mpps.conf",
+		"etc/sysctl.d/.90-mpps.conf", "var/lib/mpps/journal/mpps", "/etc/sysctl.d/90-mpps.conf",
 		"etc//sysctl.d/90-mpps.conf",
 	} {
 		a := setting.Of(setting.File, path)
@@ -109,7 +110,8 @@ func TestDirectoryAndUnit(t *testing.T) {
 	m, root := scratch(t, "etc/systemd/system/multi-user.target.wants")
 	all := m.Mechanisms()
 	d := setting.Of(setting.Directory, "etc/modprobe.d")
-	if err := all.Write(t.Context(), d, setting.Value("present")); err != nil || all.Read(t.Context(), d).Value != "present" {
+	if err := all.Write(t.Context(), d, setting.Value("present")); err != nil ||
+		all.Read(t.Context(), d).Value != "present" {
 		t.Fatalf("%+v, %v", all.Read(t.Context(), d), err)
 	}
 	if err := os.WriteFile(filepath.Join(root, d.Path, "other.conf"), nil, 0o644); err != nil {
@@ -124,17 +126,20 @@ func TestDirectoryAndUnit(t *testing.T) {
 	if err := os.Remove(filepath.Join(root, d.Path, "other.conf")); err != nil {
 		t.Fatal(err)
 	}
-	if err := all.Write(t.Context(), d, setting.Missing("")); err != nil || all.Read(t.Context(), d).State != setting.Absent {
+	if err := all.Write(t.Context(), d, setting.Missing("")); err != nil ||
+		all.Read(t.Context(), d).State != setting.Absent {
 		t.Errorf("%v", err)
 	}
 	u := setting.Of(setting.Unit, "mpps-restore.service")
 	if r := all.Read(t.Context(), u); r.State != setting.Absent {
 		t.Fatalf("%+v", r)
 	}
-	if err := all.Write(t.Context(), u, setting.Value("enabled")); err != nil || all.Read(t.Context(), u).Value != "enabled" {
+	if err := all.Write(t.Context(), u, setting.Value("enabled")); err != nil ||
+		all.Read(t.Context(), u).Value != "enabled" {
 		t.Errorf("%+v, %v", all.Read(t.Context(), u), err)
 	}
-	if err := all.Write(t.Context(), u, setting.Missing("")); err != nil || all.Read(t.Context(), u).State != setting.Absent {
+	if err := all.Write(t.Context(), u, setting.Missing("")); err != nil ||
+		all.Read(t.Context(), u).State != setting.Absent {
 		t.Errorf("%+v, %v", all.Read(t.Context(), u), err)
 	}
 	if err := all.Write(t.Context(), setting.Of(setting.Unit, "sshd.service"), setting.Missing("")); err == nil {
@@ -143,10 +148,13 @@ func TestDirectoryAndUnit(t *testing.T) {
 }
 
 func TestOwnersOfFiles(t *testing.T) {
-	m, root := scratch(t, "etc/sysctl.d", "usr/lib/sysctl.d", "etc/tuned", "usr/lib/tuned/profiles/a", "usr/lib/tuned/b", "proc/7")
+	m, root := scratch(t, "etc/sysctl.d", "usr/lib/sysctl.d", "etc/tuned", "usr/lib/tuned/profiles/a",
+		"usr/lib/tuned/b", "proc/7")
 	for name, text := range map[string]string{
-		"usr/lib/sysctl.d/50-a.conf": "net.core.dev_weight=1\n", "usr/lib/sysctl.d/60-b.conf": "# c\n-net/ipv4/conf/eth0.1/rp_filter = 0\nbroken\n",
-		"etc/sysctl.d/50-a.conf": "net.core.dev_weight = 2 \n", "etc/sysctl.conf": "vm.swappiness = 7\n", "etc/tuned/active_profile": "a\n", "proc/7/comm": "tuned\n",
+		"usr/lib/sysctl.d/50-a.conf": "net.core.dev_weight=1\n",
+		"usr/lib/sysctl.d/60-b.conf": "# c\n-net/ipv4/conf/eth0.1/rp_filter = 0\nbroken\n",
+		"etc/sysctl.d/50-a.conf":     "net.core.dev_weight = 2 \n", "etc/sysctl.conf": "vm.swappiness = 7\n",
+		"etc/tuned/active_profile": "a\n", "proc/7/comm": "tuned\n",
 		"usr/lib/tuned/profiles/a/tuned.conf": "[main]\ninclude=b\n[cpu]\ngovernor=performance\n[mine]\ntype=net\ndevices=eth0\nring=rx ${rings}\n[sysfs]\n/sys/kernel/mm/ksm/run=0\n", "usr/lib/tuned/b/tuned.conf": "[sysctl]\nvm.swappiness=30\n[main]\ninclude=a\n",
 	} {
 		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o644); err != nil {
@@ -158,16 +166,19 @@ func TestOwnersOfFiles(t *testing.T) {
 	for _, v := range l.Sysctls {
 		got = append(got, v.File+" "+v.Key+"="+v.Value)
 	}
-	want := []string{"/etc/sysctl.d/50-a.conf net/core/dev_weight=2", "/usr/lib/sysctl.d/60-b.conf net/ipv4/conf/eth0.1/rp_filter=0", "/etc/sysctl.conf vm/swappiness=7"}
+	want := []string{"/etc/sysctl.d/50-a.conf net/core/dev_weight=2", "/usr/lib/sysctl.d/60-b.conf " +
+		"net/ipv4/conf/eth0.1/rp_filter=0", "/etc/sysctl.conf vm/swappiness=7"}
 	if len(got) != len(want) || got[0] != want[0] || got[1] != want[1] || got[2] != want[2] {
 		t.Errorf("sysctl.d: %q, expected %q", got, want)
 	}
-	if l.Tuned == nil || !l.Tuned.Running || l.Tuned.Profile != "a" || len(l.Tuned.Sysctls) == 0 || l.Tuned.Sysctls[0].Value != "30" {
+	if l.Tuned == nil || !l.Tuned.Running || l.Tuned.Profile != "a" || len(l.Tuned.Sysctls) == 0 ||
+		l.Tuned.Sysctls[0].Value != "30" {
 		t.Errorf("TuneD: %+v", l.Tuned)
 	}
 	file := "/usr/lib/tuned/profiles/a/tuned.conf"
 	if options := []facts.OwnedValue{
-		{Key: "cpu.governor", Value: "performance", File: file}, {Key: "net.ring", File: file, Of: "eth0"}, {Key: "sysfs./sys/kernel/mm/ksm/run", Value: "0", File: file},
+		{Key: "cpu.governor", Value: "performance", File: file}, {Key: "net.ring", File: file, Of: "eth0"},
+		{Key: "sysfs./sys/kernel/mm/ksm/run", Value: "0", File: file},
 	}; !slices.Equal(l.Tuned.Options[:3], options) {
 		t.Errorf("TuneD's options: %+v, expected %+v", l.Tuned.Options, options)
 	}

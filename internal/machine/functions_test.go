@@ -80,7 +80,8 @@ func TestFunctionsOfManyCards(t *testing.T) {
 		t.Fatalf("%d physical and %d virtual functions in %v of CPU time", len(h.NICs), len(h.VFs), took)
 	}
 	want := facts.VF{
-		PF: "ens8f0", Index: 126, PCI: "0000:48:1f.6", Group: 2 + 8*128 - 1, Driver: "ixgbevf", NIC: "ens8f0v126", Queues: 4, Untold: facts.VFAttributes,
+		PF: "ens8f0", Index: 126, PCI: "0000:48:1f.6", Group: 2 + 8*128 - 1, Driver: "ixgbevf", NIC: "ens8f0v126",
+		Queues: 4, Untold: facts.VFAttributes,
 	}
 	if got := h.VFs[1015]; fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("the last function:\ngot  %+v\nwant %+v", got, want)

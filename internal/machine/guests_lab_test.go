@@ -51,7 +51,8 @@ func startLabGuest(t *testing.T) {
 	}
 	sh(t, "ip link add gbr0 type bridge && ip link set gbr0 up")
 	t.Cleanup(func() { sh(t, "ip link del gbr0") })
-	sh(t, "pidof libvirtd || { virtlogd -d; libvirtd -d; for i in $(seq 50); do test -S /run/libvirt/libvirt-sock && break; sleep 0.2; done; }")
+	sh(t, "pidof libvirtd || { virtlogd -d; libvirtd -d; for i in $(seq 50); do test -S /run/libvirt/libvirt-sock && "+
+		"break; sleep 0.2; done; }")
 	sh(t, "virsh define "+file)
 	t.Cleanup(func() { sh(t, "virsh undefine 'guests of lab'") })
 	sh(t, "virsh start 'guests of lab'")
@@ -82,10 +83,12 @@ func TestGuestsOfTheLab(t *testing.T) {
 	defer m.Close()
 
 	h, g := labInventory(t, m)
-	if !h.KVM.Loaded || h.KVM.Vendor == "" || !h.KVM.Vhost || h.KVM.QEMU == "" || h.KVM.Libvirt == "" || h.Virtual == "" {
+	if !h.KVM.Loaded || h.KVM.Vendor == "" || !h.KVM.Vhost || h.KVM.QEMU == "" || h.KVM.Libvirt == "" ||
+		h.Virtual == "" {
 		t.Errorf("KVM %+v on %q", h.KVM, h.Virtual)
 	}
-	if !g.Managed || g.State != "running" || g.VCPUs != 2 || len(g.Interfaces) != 4 || g.Interfaces[0].Queues != 2 || len(g.Pending) != 0 {
+	if !g.Managed || g.State != "running" || g.VCPUs != 2 || len(g.Interfaces) != 4 || g.Interfaces[0].Queues != 2 ||
+		len(g.Pending) != 0 {
 		t.Errorf("guest: %+v", g)
 	}
 	if strings.Contains(g.Definition, "sesame") {
@@ -103,7 +106,8 @@ func TestGuestsOfTheLab(t *testing.T) {
 			t.Errorf("thread %d: found CPUs %s, taskset says %s", thread.TID, thread.Affinity, want)
 		}
 	}
-	for _, name := range []string{"emulator", "iothread", "vhost 52:54:00:aa:00:01/0", "vhost 52:54:00:aa:00:01/1", "vhost 52:54:00:aa:00:03/0"} {
+	for _, name := range []string{"emulator", "iothread", "vhost 52:54:00:aa:00:01/0", "vhost 52:54:00:aa:00:01/1",
+		"vhost 52:54:00:aa:00:03/0"} {
 		if roles[name] != 1 {
 			t.Errorf("%d threads %q among %v", roles[name], name, roles)
 		}
@@ -203,6 +207,7 @@ func TestValuesOfGuestsOfTheLab(t *testing.T) {
 		_, _ = syscall.Getrusage(syscall.RUSAGE_SELF, &end), syscall.Getrusage(syscall.RUSAGE_CHILDREN, &endOf)
 		used := end.Utime.Nano() + end.Stime.Nano() - start.Utime.Nano() - start.Stime.Nano() +
 			endOf.Utime.Nano() + endOf.Stime.Nano() - startOf.Utime.Nano() - startOf.Stime.Nano()
-		t.Logf("inventory: %v of CPU, %v", time.Duration(used).Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
+		t.Logf("inventory: %v of CPU, %v", time.Duration(used).Round(time.Millisecond),
+			time.Since(began).Round(time.Millisecond))
 	}
 }

@@ -25,7 +25,8 @@ func lines(tb testing.TB, files map[string]string) *Machine {
 	root := tb.TempDir()
 	for name, text := range files {
 		target := filepath.Join(root, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(target), 0o755), os.WriteFile(target, []byte(text+"\n"), 0o644)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(target), 0o755),
+			os.WriteFile(target, []byte(text+"\n"), 0o644)); err != nil {
 			tb.Fatal(err)
 		}
 	}

@@ -19,7 +19,8 @@ import (
 func (m *Machine) housekeeping(_ context.Context, h *facts.Host) {
 	meminfoText, _ := m.Read("proc/meminfo")
 	h.Housekeeping = &facts.Housekeeping{
-		Swap: kernel.SwapAreas(m.Tree, h), Available: cpu.Meminfo(meminfoText, "MemAvailable:"), KSM: kernel.PageMerging(m.Tree),
+		Swap: kernel.SwapAreas(m.Tree, h), Available: cpu.Meminfo(meminfoText, "MemAvailable:"),
+		KSM:     kernel.PageMerging(m.Tree),
 		Threads: m.kernelThreads(), IRQs: m.hostIRQs(h), VFFiles: vf.Files(m.Tree),
 	}
 }
@@ -42,7 +43,8 @@ func (m *Machine) kernelThreads() []facts.KernelThread {
 			continue // it ended meanwhile
 		}
 		if t, err := threads.ParseStat(text); err == nil {
-			found = append(found, facts.KernelThread{Name: p.Comm, PID: p.PID, Policy: threads.PolicyName(t.Policy), Priority: t.Priority})
+			found = append(found, facts.KernelThread{Name: p.Comm, PID: p.PID, Policy: threads.PolicyName(t.Policy),
+				Priority: t.Priority})
 		}
 	}
 	return found
@@ -70,8 +72,9 @@ func (m *Machine) hostIRQs(h *facts.Host) []facts.IRQ {
 		number := strconv.Itoa(row.Number)
 		found = append(found, facts.IRQ{
 			Number: row.Number, Name: row.Actions[0], On: row.Actions[0], Count: row.Count(),
-			Affinity: irq.ListFile(dir, number+"/smp_affinity_list"), Effective: irq.ListFile(dir, number+"/effective_affinity_list"),
-			Managed: m.Live() && irq.Unwritable(dir, number+"/smp_affinity_list"),
+			Affinity:  irq.ListFile(dir, number+"/smp_affinity_list"),
+			Effective: irq.ListFile(dir, number+"/effective_affinity_list"),
+			Managed:   m.Live() && irq.Unwritable(dir, number+"/smp_affinity_list"),
 		})
 	}
 	return found

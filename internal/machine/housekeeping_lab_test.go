@@ -22,7 +22,8 @@ func writeAndRestore(t *testing.T, mechanisms setting.Mechanisms, address, value
 	}
 	before := mechanisms.Read(ctx, a)
 	if before.State != setting.Known || before.ReadOnly || before.Value == value {
-		t.Errorf("%s: reads %s (%s) before; want another value than %s that can be written", a, before, before.Why, value)
+		t.Errorf("%s: reads %s (%s) before; want another value than %s that can be written", a, before, before.Why,
+			value)
 		return
 	}
 	shown := sh(t, script)
@@ -40,7 +41,8 @@ func writeAndRestore(t *testing.T, mechanisms setting.Mechanisms, address, value
 		t.Error(err)
 	}
 	if after, now := mechanisms.Read(ctx, a), sh(t, script); !after.Same(before) || now != shown {
-		t.Errorf("%s: %s after it was restored to %s; another program shows %q, before %q", a, after, before, now, shown)
+		t.Errorf("%s: %s after it was restored to %s; another program shows %q, before %q", a, after, before, now,
+			shown)
 	}
 }
 
@@ -60,7 +62,8 @@ func TestHousekeepingOfTheLab(t *testing.T) {
 	defer sh(t, "echo 0 > /sys/kernel/mm/ksm/run")
 	for _, c := range []struct{ address, value, script, want string }{
 		{"ksm:run", "0", "cat /sys/kernel/mm/ksm/run", "0"},
-		{"trace-events:set_event", "sched:sched_process_exec", "cat /sys/kernel/tracing/set_event", "sched:sched_process_exec"},
+		{"trace-events:set_event", "sched:sched_process_exec", "cat /sys/kernel/tracing/set_event",
+			"sched:sched_process_exec"},
 		{"sysfs:kernel/tracing/tracing_on", "0", "cat /sys/kernel/tracing/tracing_on", "0"},
 		{"thread-sched:ksoftirqd/1", "SCHED_FIFO 2", "chrt -p $(pgrep -x ksoftirqd/1)", "SCHED_FIFO"},
 		{"sysctl:kernel.sched_rt_runtime_us", "-1", "sysctl -n kernel.sched_rt_runtime_us", "-1"},
@@ -90,8 +93,10 @@ func TestVirtualFunctionsAreSet(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := byMAC(t, takeStock(t, m), lab.MACigb0).Name
-	sh(t, "ip link set "+name+" up; echo 0 > /sys/class/net/"+name+"/device/sriov_drivers_autoprobe; echo 2 > /sys/class/net/"+name+"/device/sriov_numvfs")
-	defer sh(t, "echo 0 > /sys/class/net/"+name+"/device/sriov_numvfs; echo 1 > /sys/class/net/"+name+"/device/sriov_drivers_autoprobe")
+	sh(t, "ip link set "+name+" up; echo 0 > /sys/class/net/"+name+"/device/sriov_drivers_autoprobe; echo 2 > "+
+		"/sys/class/net/"+name+"/device/sriov_numvfs")
+	defer sh(t, "echo 0 > /sys/class/net/"+name+"/device/sriov_numvfs; echo 1 > /sys/class/net/"+name+
+		"/device/sriov_drivers_autoprobe")
 	mechanisms := m.Mechanisms()
 	show := "ip link show " + name + " | grep 'vf 1 '"
 	for _, c := range []struct{ attribute, value, want string }{
@@ -104,10 +109,12 @@ func TestVirtualFunctionsAreSet(t *testing.T) {
 	if err := mechanisms.Write(ctx, mac, setting.Value("52:54:00:00:09:02")); err != nil {
 		t.Error(err)
 	}
-	if text := sh(t, show); !strings.Contains(text, "52:54:00:00:09:02") || mechanisms.Read(ctx, mac).Value != "52:54:00:00:09:02" {
+	if text := sh(t, show); !strings.Contains(text, "52:54:00:00:09:02") ||
+		mechanisms.Read(ctx, mac).Value != "52:54:00:00:09:02" {
 		t.Errorf("mac: %s", text)
 	}
-	for _, a := range []setting.Address{setting.Of(setting.VFAttr, name, "7", "vlan"), setting.Of(setting.VFAttr, "none0", "0", "vlan")} {
+	for _, a := range []setting.Address{setting.Of(setting.VFAttr, name, "7", "vlan"),
+		setting.Of(setting.VFAttr, "none0", "0", "vlan")} {
 		if r := mechanisms.Read(ctx, a); r.State != setting.Absent || !r.NoObject {
 			t.Errorf("%s: %+v", a, r)
 		}

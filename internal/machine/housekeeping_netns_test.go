@@ -29,7 +29,8 @@ func TestKernelSwitches(t *testing.T) {
 		{"ksm:run", "2", "/sys/kernel/mm/ksm/run", "2"},
 		{"ksm:run", "0", "/sys/kernel/mm/ksm/run", "0"},
 		{"module-param:kvm/halt_poll_ns", "123456", "/sys/module/kvm/parameters/halt_poll_ns", "123456"},
-		{"trace-events:set_event", "sched:sched_process_exec", "/sys/kernel/tracing/set_event", "sched:sched_process_exec"},
+		{"trace-events:set_event", "sched:sched_process_exec", "/sys/kernel/tracing/set_event",
+			"sched:sched_process_exec"},
 	} {
 		t.Run(c.address+"="+c.value, func(t *testing.T) {
 			a, err := setting.ParseAddress(c.address)

@@ -20,7 +20,8 @@ func setAndPutBack(t *testing.T, m *Machine, address, value, file string) {
 	mechanisms := m.Mechanisms()
 	before, text := mechanisms.Read(t.Context(), a), m.Line(file)
 	if before.State != setting.Known || before.ReadOnly || before.Value == value {
-		t.Fatalf("%s: reads %s (%s) before; want another value than %s that can be written", a, before, before.Why, value)
+		t.Fatalf("%s: reads %s (%s) before; want another value than %s that can be written", a, before, before.Why,
+			value)
 	}
 	for _, to := range []setting.Reading{setting.Value(value), before} {
 		if err := mechanisms.Write(t.Context(), a, to); err != nil {
@@ -45,8 +46,10 @@ func TestGovernorOfRecordedHost(t *testing.T) {
 		cpu + "cpu0/cpufreq":                                "-> ../cpufreq/policy0",
 		cpu + "cpu1/cpufreq":                                "-> ../cpufreq/policy0",
 	})
-	setAndPutBack(t, m, "sysfs:devices/system/cpu/cpu1/cpufreq/scaling_governor", "performance", cpu+"cpufreq/policy0/scaling_governor")
-	none := m.Mechanisms().Read(t.Context(), setting.Of(setting.Sysfs, "devices/system/cpu/cpu2/cpufreq/scaling_governor"))
+	setAndPutBack(t, m, "sysfs:devices/system/cpu/cpu1/cpufreq/scaling_governor", "performance", cpu+
+		"cpufreq/policy0/scaling_governor")
+	none := m.Mechanisms().Read(t.Context(),
+		setting.Of(setting.Sysfs, "devices/system/cpu/cpu2/cpufreq/scaling_governor"))
 	if none.State != setting.Absent {
 		t.Errorf("a CPU without a policy reads %s (%s)", none, none.Why)
 	}
@@ -67,9 +70,11 @@ func TestLoadTimeParameters(t *testing.T) {
 			}
 		}
 	}
-	for address, want := range map[string]string{"kvm/kvmclock_periodic_sync": "Y", "kvm_intel/ple_gap": "128", "kvm_amd/pause_filter_count": "3000", "kvm/lapic_timer_advance": "N"} {
+	for address, want := range map[string]string{"kvm/kvmclock_periodic_sync": "Y", "kvm_intel/ple_gap": "128",
+		"kvm_amd/pause_filter_count": "3000", "kvm/lapic_timer_advance": "N"} {
 		r := m.Mechanisms().Read(t.Context(), setting.Address{Kind: setting.ModuleParam, Path: address})
-		if r.Value != want || !r.ReadOnly || !strings.Contains(r.Why, "modprobe.d") || !strings.Contains(r.Why, "all guests shut down") {
+		if r.Value != want || !r.ReadOnly || !strings.Contains(r.Why, "modprobe.d") ||
+			!strings.Contains(r.Why, "all guests shut down") {
 			t.Errorf("%s: %s, read-only %t (%s)", address, r, r.ReadOnly, r.Why)
 		}
 	}

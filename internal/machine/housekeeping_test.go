@@ -16,8 +16,9 @@ const interruptsHead = "           CPU0       CPU1\n"
 func housekeepingTree() map[string]string {
 	return map[string]string{
 		"proc/meminfo": "MemTotal: 8000000 kB\nMemFree: 100 kB\nMemAvailable: 4000000 kB\n",
-		"proc/swaps":   "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n/dev/sda2                               partition\t2097148\t\t1024\t\t-2\n/swap\\040file                           file\t\t1048572\t\t0\t\t5\n",
-		"dev/sda2":     "", "swap file": "", "dev/sda3": "",
+		"proc/swaps": "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n/dev/sda2                               " +
+			"partition\t2097148\t\t1024\t\t-2\n/swap\\040file                           file\t\t1048572\t\t0\t\t5\n",
+		"dev/sda2": "", "swap file": "", "dev/sda3": "",
 		"sys/kernel/mm/ksm/run":                   "1\n",
 		"sys/kernel/mm/ksm/pages_shared":          "12\n",
 		"sys/kernel/mm/ksm/merge_across_nodes":    "1\n",
@@ -31,17 +32,19 @@ func housekeepingTree() map[string]string {
 		"proc/20/comm":                            "kworker/1:0\n",
 		"proc/21/comm":                            "rcub/0\n",
 		"proc/21/stat":                            treetest.StatLine(21, "rcub/0", 1, 1),
-		"proc/interrupts":                         interruptsHead + "   9:          5          6   IO-APIC   9-fasteoi   acpi\n  24:          1          0   PCI-MSI 327680-edge      xhci_hcd\n  25:          0          0   PCI-MSI 1-edge\n",
-		"proc/irq/default_smp_affinity":           "3\n",
-		"proc/irq/9/smp_affinity_list":            "0-1\n",
-		"proc/irq/9/acpi/":                        "",
-		"proc/irq/24/smp_affinity_list":           "1\n",
-		"proc/irq/24/xhci_hcd/":                   "",
-		"sys/kernel/tracing/set_event":            "sched:sched_switch\nirq:irq_handler_entry\n",
-		"etc/systemd/system/sriov.service":        "[Service]\n# sriov_numvfs\nExecStart=/bin/sh -c 'echo 4 > /sys/class/net/ens1f0/device/sriov_numvfs'\n",
-		"etc/modprobe.d/ixgbe.conf":               "options ixgbe max_vfs=4\n",
-		"etc/systemd/network/10-a.link":           "[Match]\nOriginalName=ens2\n[Link]\nSR-IOVVirtualFunctions=8\n",
-		"etc/udev/rules.d/70-other.rules":         "# sriov_numvfs\nKERNEL==\"x\"\n",
+		"proc/interrupts": interruptsHead + "   9:          5          6   IO-APIC   " +
+			"9-fasteoi   acpi\n  24:          1          0   PCI-MSI 327680-edge      xhci_hcd\n  25:          0          0   PCI-MSI 1-edge\n",
+		"proc/irq/default_smp_affinity": "3\n",
+		"proc/irq/9/smp_affinity_list":  "0-1\n",
+		"proc/irq/9/acpi/":              "",
+		"proc/irq/24/smp_affinity_list": "1\n",
+		"proc/irq/24/xhci_hcd/":         "",
+		"sys/kernel/tracing/set_event":  "sched:sched_switch\nirq:irq_handler_entry\n",
+		"etc/systemd/system/sriov.service": "[Service]\n# sriov_numvfs\nExecStart=/bin/sh -c 'echo 4 > " +
+			"/sys/class/net/ens1f0/device/sriov_numvfs'\n",
+		"etc/modprobe.d/ixgbe.conf":       "options ixgbe max_vfs=4\n",
+		"etc/systemd/network/10-a.link":   "[Match]\nOriginalName=ens2\n[Link]\nSR-IOVVirtualFunctions=8\n",
+		"etc/udev/rules.d/70-other.rules": "# sriov_numvfs\nKERNEL==\"x\"\n",
 	}
 }
 
@@ -58,13 +61,18 @@ func TestHousekeeping(t *testing.T) {
 	if k.KSM == nil || *k.KSM != (facts.KSM{Run: 1, Shared: 12}) {
 		t.Errorf("page merging %+v", k.KSM)
 	}
-	if threads := []facts.KernelThread{{Name: "ksoftirqd/1", PID: 18, Policy: "SCHED_OTHER"}, {Name: "rcuc/1", PID: 19, Policy: "SCHED_FIFO", Priority: 3}, {Name: "rcub/0", PID: 21, Policy: "SCHED_FIFO", Priority: 1}, {Name: "ktimers/1", PID: 22, Policy: "SCHED_FIFO", Priority: 1}}; !reflect.DeepEqual(k.Threads, threads) {
+	if threads := []facts.KernelThread{{Name: "ksoftirqd/1", PID: 18, Policy: "SCHED_OTHER"},
+		{Name: "rcuc/1", PID: 19, Policy: "SCHED_FIFO", Priority: 3}, {Name: "rcub/0", PID: 21, Policy: "SCHED_FIFO",
+			Priority: 1}, {Name: "ktimers/1", PID: 22, Policy: "SCHED_FIFO", Priority: 1}}; !reflect.DeepEqual(
+		k.Threads, threads) {
 		t.Errorf("threads %+v", k.Threads)
 	}
-	if len(k.IRQs) != 2 || k.IRQs[0].On != "acpi" || k.IRQs[0].Count != 11 || !k.IRQs[0].Affinity.Equal(setting.CPUs(0, 1)) {
+	if len(k.IRQs) != 2 || k.IRQs[0].On != "acpi" || k.IRQs[0].Count != 11 ||
+		!k.IRQs[0].Affinity.Equal(setting.CPUs(0, 1)) {
 		t.Errorf("interrupts %+v", k.IRQs)
 	}
-	files := []facts.VFFile{{Path: "/etc/systemd/system/sriov.service", Device: "ens1f0"}, {Path: "/etc/systemd/network/10-a.link", Device: "ens2"}, {Path: "/etc/modprobe.d/ixgbe.conf", Device: ""}}
+	files := []facts.VFFile{{Path: "/etc/systemd/system/sriov.service", Device: "ens1f0"},
+		{Path: "/etc/systemd/network/10-a.link", Device: "ens2"}, {Path: "/etc/modprobe.d/ixgbe.conf", Device: ""}}
 	if !reflect.DeepEqual(k.VFFiles, files) {
 		t.Errorf("files %+v", k.VFFiles)
 	}
@@ -115,7 +123,8 @@ func TestHousekeepingWrites(t *testing.T) {
 		{"ksm:merge_across_nodes", "0", "0", ""},
 		{"ksm:merge_across_nodes", "yes", "", "expected a count"},
 		{"trace-events:set_event", "none", "none", ""},
-		{"trace-events:set_event", "sched:sched_waking irq:irq_handler_exit", "irq:irq_handler_exit sched:sched_waking", ""},
+		{"trace-events:set_event", "sched:sched_waking irq:irq_handler_exit", "irq:irq_handler_exit sched:sched_waking",
+			""},
 		{"irq-cpus:9/acpi", "0", "0", ""},
 		{"irq-cpus:default", "1", "1", ""},
 		{"irq-cpus:9/other", "0", "", "no handler"},

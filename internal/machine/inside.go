@@ -69,7 +69,8 @@ func (m *Machine) systems(ctx context.Context, v libvirt.Virsh, h *facts.Host, g
 	for _, i := range guests {
 		if len(asked) < maxAsked && libvirt.Unreachable(m.Tree, h.Guests[i].Name) == nil {
 			asked = append(asked, i)
-			commands = append(commands, fmt.Sprintf("qemu-agent-command --timeout %d --domain %s --cmd '{\"execute\":\"guest-get-osinfo\"}'", libvirt.AgentTimeout, libvirt.Quoted(h.Guests[i].Name)))
+			commands = append(commands, fmt.Sprintf("qemu-agent-command --timeout %d --domain %s --cmd "+
+				"'{\"execute\":\"guest-get-osinfo\"}'", libvirt.AgentTimeout, libvirt.Quoted(h.Guests[i].Name)))
 		}
 	}
 	if len(asked) == 0 {
@@ -92,13 +93,15 @@ func (m *Machine) lookInside(ctx context.Context, a libvirt.Agents, g *facts.Gue
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, libvirt.LookPatience, libvirt.ErrAgentSlow)
 	defer cancel()
-	answers, err := a.Ask(ctx, g.Name, libvirt.AgentCommand{Execute: "guest-info"}) // alone: each command to one that hangs takes its time
+	// alone: each command to one that hangs takes its time
+	answers, err := a.Ask(ctx, g.Name, libvirt.AgentCommand{Execute: "guest-info"})
 	if len(answers) != 1 || answers[0] == nil {
 		inside.Why = libvirt.CannotRun(m.remembered(g.Name, err)).Error()
 		return inside
 	}
 	info := answers[0]
-	if answers, _ = a.Ask(ctx, g.Name, libvirt.AgentCommand{Execute: "guest-get-osinfo"}); len(answers) == 1 { // older agents do not know it
+	// older agents do not know it
+	if answers, _ = a.Ask(ctx, g.Name, libvirt.AgentCommand{Execute: "guest-get-osinfo"}); len(answers) == 1 {
 		if told := parseOSInfo(answers[0]); told != nil {
 			inside = told
 		}
@@ -169,7 +172,8 @@ func insideHost(ctx context.Context, a libvirt.Agents, g *facts.Guest) (*facts.H
 	}
 	programs := append(nicPrograms(),
 		libvirt.Call{Argv: append([]string{"grep", "-rHsa", ""}, paths...)},
-		libvirt.Call{Argv: []string{"find", "/proc", "-maxdepth", "2", "-name", "comm", "-exec", "grep", "-Hsa", "", "{}", "+"}},
+		libvirt.Call{Argv: []string{"find", "/proc", "-maxdepth", "2", "-name", "comm", "-exec", "grep", "-Hsa", "",
+			"{}", "+"}},
 		libvirt.Call{Argv: services})
 	results, err := libvirt.Execute(ctx, a, g.Name, programs...)
 	if err != nil {
@@ -182,7 +186,8 @@ func insideHost(ctx context.Context, a libvirt.Agents, g *facts.Guest) (*facts.H
 	}
 	tree := newInsideTree()
 	err = tree.addLinks(results[0].Out)
-	for _, take := range []error{tree.addFiles(results[1].Out), tree.addDirs(results[2].Out), tree.addFiles(results[3].Out), tree.addFiles(results[4].Out)} {
+	for _, take := range []error{tree.addFiles(results[1].Out), tree.addDirs(results[2].Out),
+		tree.addFiles(results[3].Out), tree.addFiles(results[4].Out)} {
 		err = errors.Join(err, take)
 	}
 	if err != nil {
@@ -197,7 +202,8 @@ func insideHost(ctx context.Context, a libvirt.Agents, g *facts.Guest) (*facts.H
 		return nil, err
 	}
 	if len(h.Topology.CPUs) == 0 {
-		return nil, errors.New("its agent told no CPU: grep and find are missing there, or it may not read /proc and /sys (virt_qemu_ga_selinux(8))")
+		return nil, errors.New("its agent told no CPU: grep and find are missing there, or it may not read /proc and " +
+			"/sys (virt_qemu_ga_selinux(8))")
 	}
 	h.Root, h.AsRoot, h.Unseen, h.Lasting, h.Boot = "guest "+g.Name, true, []facts.Unseen{}, nil, nil
 	if h.Virtual == "" {

@@ -26,7 +26,8 @@ type thisMachine struct {
 	because error // then
 }
 
-func (m *thisMachine) Ask(_ context.Context, guest string, commands ...libvirt.AgentCommand) ([]json.RawMessage, error) {
+func (m *thisMachine) Ask(_ context.Context, guest string, commands ...libvirt.AgentCommand) ([]json.RawMessage,
+	error) {
 	m.asked++
 	if m.vanish > 0 && m.asked >= m.vanish {
 		return make([]json.RawMessage, len(commands)), m.because
@@ -54,7 +55,8 @@ func (m *thisMachine) do(guest string, c libvirt.AgentCommand) (any, error) {
 		args, _ := arguments["arg"].([]string)
 		path, err := exec.LookPath(name)
 		if err != nil {
-			return nil, fmt.Errorf("error: Guest agent command failed, error was 'Failed to execute child process %q'", name)
+			return nil, fmt.Errorf("error: Guest agent command failed, error was 'Failed to execute child process %q'",
+				name)
 		}
 		cmd := exec.Command(path, args...)
 		var out, said bytes.Buffer
@@ -70,15 +72,18 @@ func (m *thisMachine) do(guest string, c libvirt.AgentCommand) (any, error) {
 		if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
 			m.t.Fatal(err)
 		}
-		m.ended = append(m.ended, map[string]any{"exited": true, "exitcode": cmd.ProcessState.ExitCode(), "out-data": out.Bytes(), "err-data": said.Bytes()})
+		m.ended = append(m.ended, map[string]any{"exited": true, "exitcode": cmd.ProcessState.ExitCode(),
+			"out-data": out.Bytes(), "err-data": said.Bytes()})
 		return map[string]any{"pid": len(m.ended)}, nil
 	case "guest-exec-status":
 		pid, _ := arguments["pid"].(int64)
 		return m.ended[pid-1], nil
 	case "guest-info":
-		return map[string]any{"supported_commands": []map[string]any{{"name": "guest-exec", "enabled": true}, {"name": "guest-exec-status", "enabled": true}}}, nil
+		return map[string]any{"supported_commands": []map[string]any{{"name": "guest-exec", "enabled": true},
+			{"name": "guest-exec-status", "enabled": true}}}, nil
 	case "guest-get-osinfo":
-		return map[string]any{"kernel-release": "6.12.48", "kernel-version": "#1 SMP", "pretty-name": "Debian of " + guest}, nil
+		return map[string]any{"kernel-release": "6.12.48", "kernel-version": "#1 SMP", "pretty-name": "Debian of " +
+			guest}, nil
 	}
 	return nil, fmt.Errorf("error: %s has not been found", c.Execute)
 }
@@ -105,12 +110,15 @@ func guestFolder(t *testing.T, status string) *Machine {
 }
 
 const (
-	connected    = "<channel type='unix'><target type='virtio' name='org.qemu.guest_agent.0' state='connected'/></channel>"
-	disconnected = "<channel type='unix'><target type='virtio' name='org.qemu.guest_agent.0' state='disconnected'/></channel>"
+	connected = "<channel type='unix'><target type='virtio' name='org.qemu.guest_agent.0' " +
+		"state='connected'/></channel>"
+	disconnected = "<channel type='unix'><target type='virtio' name='org.qemu.guest_agent.0' " +
+		"state='disconnected'/></channel>"
 )
 
 func statusFile(state, job, channel string) string {
-	return "<!-- WARNING -->\n<domstatus state='" + state + "' reason='booted' pid='313'>\n  " + job + "\n  <monitor path='/run/m' type='unix'/>\n  <domain type='kvm' id='1'>\n    <name>vm1</name>\n    <devices>" +
+	return "<!-- WARNING -->\n<domstatus state='" + state + "' reason='booted' pid='313'>\n  " + job +
+		"\n  <monitor path='/run/m' type='unix'/>\n  <domain type='kvm' id='1'>\n    <name>vm1</name>\n    <devices>" +
 		channel + "</devices>\n  </domain>\n</domstatus>\n"
 }
 
@@ -150,7 +158,8 @@ func (g *fewFiles) Ask(_ context.Context, _ string, commands ...libvirt.AgentCom
 					g.files[args[0]] = strings.TrimSpace(string(raw))
 				}
 			}
-			g.ended = append(g.ended, map[string]any{"exited": true, "exitcode": code, "out-data": []byte(out), "err-data": []byte(said)})
+			g.ended = append(g.ended, map[string]any{"exited": true, "exitcode": code, "out-data": []byte(out),
+				"err-data": []byte(said)})
 			answer = map[string]any{"pid": len(g.ended)}
 		}
 		text, err := json.Marshal(answer)

@@ -28,7 +28,8 @@ func TestInsideIsReadAsAHost(t *testing.T) {
 	defer direct.Close()
 	want := direct.Inventory(t.Context())
 	agent := &thisMachine{t: t}
-	inside := m.lookInside(t.Context(), agent, &facts.Guest{Name: "vm1", VCPUs: len(want.Topology.CPUs), MaxVCPUs: len(want.Topology.CPUs)})
+	inside := m.lookInside(t.Context(), agent, &facts.Guest{Name: "vm1", VCPUs: len(want.Topology.CPUs),
+		MaxVCPUs: len(want.Topology.CPUs)})
 	if inside.Why != "" || inside.Host == nil {
 		t.Fatalf("not seen: %q", inside.Why)
 	}
@@ -58,10 +59,12 @@ func TestInsideIsReadAsAHost(t *testing.T) {
 	}
 	var nics, seen []string
 	for _, n := range want.NICs {
-		nics = append(nics, fmt.Sprint(n.Name, n.MAC, n.Driver, n.Bus, n.PCI, n.Index, n.MTU, n.RxQueues, n.TxQueues, n.XPS, n.RPS, len(n.IRQs), n.Up))
+		nics = append(nics, fmt.Sprint(n.Name, n.MAC, n.Driver, n.Bus, n.PCI, n.Index, n.MTU, n.RxQueues, n.TxQueues,
+			n.XPS, n.RPS, len(n.IRQs), n.Up))
 	}
 	for _, n := range got.NICs {
-		seen = append(seen, fmt.Sprint(n.Name, n.MAC, n.Driver, n.Bus, n.PCI, n.Index, n.MTU, n.RxQueues, n.TxQueues, n.XPS, n.RPS, len(n.IRQs), n.Up))
+		seen = append(seen, fmt.Sprint(n.Name, n.MAC, n.Driver, n.Bus, n.PCI, n.Index, n.MTU, n.RxQueues, n.TxQueues,
+			n.XPS, n.RPS, len(n.IRQs), n.Up))
 	}
 	if d := cmp.Diff(nics, seen); d != "" {
 		t.Errorf("NICs: %s", d)
@@ -71,7 +74,8 @@ func TestInsideIsReadAsAHost(t *testing.T) {
 // TestChannelsUnseen: why a guest does not tell its channels is kept.
 func TestChannelsUnseen(t *testing.T) {
 	h := &facts.Host{NICs: []facts.NIC{{Name: "not-here", Driver: "virtio_net"}}}
-	takeChannels(t.Context(), &thisMachine{t: t, vanish: 1, because: libvirt.ErrAgentHangs}, &facts.Guest{Name: "vm1"}, h)
+	takeChannels(t.Context(), &thisMachine{t: t, vanish: 1, because: libvirt.ErrAgentHangs}, &facts.Guest{Name: "vm1"},
+		h)
 	want := []facts.Unseen{facts.ChannelsUnseen("not-here", libvirt.ErrAgentHangs.Error())}
 	if d := cmp.Diff(want, h.Unseen); d != "" || h.NICs[0].Channels != nil {
 		t.Errorf("where the agent hangs: %+v: %s", h.NICs[0].Channels, d)
@@ -89,12 +93,14 @@ func TestUnreachable(t *testing.T) {
 		status string
 		want   error
 	}{
-		"runs":             {statusFile("running", "", connected), nil},
-		"an ordinary job":  {statusFile("running", "<job type='modify' async='none'/>", connected), nil},
-		"off":              {"", libvirt.ErrNotRunning},
-		"paused":           {statusFile("paused", "", connected), libvirt.ErrPaused},
-		"migrates":         {statusFile("running", "<job type='none' async='migration out' phase='perform3' flags='0x0'/>", connected), libvirt.ErrMigrates},
-		"arrives":          {statusFile("paused", "<job type='none' async='migration in' phase='prepare' flags='0x900'/>", connected), libvirt.ErrMigrates},
+		"runs":            {statusFile("running", "", connected), nil},
+		"an ordinary job": {statusFile("running", "<job type='modify' async='none'/>", connected), nil},
+		"off":             {"", libvirt.ErrNotRunning},
+		"paused":          {statusFile("paused", "", connected), libvirt.ErrPaused},
+		"migrates": {statusFile("running", "<job type='none' async='migration out' phase='perform3' "+
+			"flags='0x0'/>", connected), libvirt.ErrMigrates},
+		"arrives": {statusFile("paused", "<job type='none' async='migration in' phase='prepare' "+
+			"flags='0x900'/>", connected), libvirt.ErrMigrates},
 		"no agent started": {statusFile("running", "", disconnected), libvirt.ErrNoAgent},
 		"no channel":       {statusFile("running", "", ""), libvirt.ErrNoChannel},
 	} {
@@ -104,13 +110,15 @@ func TestUnreachable(t *testing.T) {
 				t.Errorf("found %v, expected %v", err, c.want)
 			}
 			agent := &thisMachine{t: t}
-			r := insideValue{m, agent}.Read(t.Context(), setting.In("vm1", setting.Of(setting.Sysctl, "kernel.osrelease")))
+			r := insideValue{m, agent}.Read(t.Context(),
+				setting.In("vm1", setting.Of(setting.Sysctl, "kernel.osrelease")))
 			switch {
 			case c.want == nil && r.State != setting.Known:
 				t.Errorf("read as %v (%s)", r, r.Why)
 			case c.want == libvirt.ErrNotRunning && !(r.State == setting.Absent && r.NoObject):
 				t.Errorf("of a guest that is off: %+v", r)
-			case c.want != nil && c.want != libvirt.ErrNotRunning && (r.State != setting.Unknown || !strings.Contains(r.Why, c.want.Error())):
+			case c.want != nil && c.want != libvirt.ErrNotRunning &&
+				(r.State != setting.Unknown || !strings.Contains(r.Why, c.want.Error())):
 				t.Errorf("read as %+v", r)
 			case c.want != nil && agent.asked > 0:
 				t.Error("it was asked all the same")
@@ -133,7 +141,8 @@ func TestInsideValues(t *testing.T) {
 	defer direct.Close()
 	var all []setting.Address
 	for _, text := range []string{
-		"sysctl:kernel.osrelease", "sysctl:vm.stat_interval", "sysctl:kernel.nonesuch", "sysctl:kernel.//.secret", "sysfs:kernel/mm/transparent_hugepage/enabled",
+		"sysctl:kernel.osrelease", "sysctl:vm.stat_interval", "sysctl:kernel.nonesuch", "sysctl:kernel.//.secret",
+		"sysfs:kernel/mm/transparent_hugepage/enabled",
 		"sysfs-cpus:devices/virtual/workqueue/cpumask", "sysfs:class/net/lo/mtu", "sysfs:class/net/lo/nonesuch",
 	} {
 		a, err := setting.ParseAddress("inside:vm1/" + text)
@@ -170,15 +179,17 @@ func TestInsideWrites(t *testing.T) {
 		argv  []string
 		stdin string
 	}{
-		"sysctl:kernel.timer_migration":                  {"0", []string{"tee", "/proc/sys/kernel/timer_migration"}, "0\n"},
-		"sysfs-cpus:class/net/eth0/queues/tx-1/xps_cpus": {"0,33", []string{"tee", "/sys/class/net/eth0/queues/tx-1/xps_cpus"}, "2,00000001\n"},
-		"nic-channels:eth0/combined":                     {"4", []string{"ethtool", "-L", "eth0", "combined", "4"}, ""},
-		"service:irqbalance":                             {"running", []string{"systemctl", "start", "--", "irqbalance.service"}, ""},
-		"swap:dev/vda2":                                  {"off", []string{"swapoff", "/dev/vda2"}, ""},
-		"swap:dev/vda3":                                  {"on 5", []string{"swapon", "-p", "5", "/dev/vda3"}, ""},
-		"nic-channels:-L/combined":                       {value: "4"},
-		"service:a/b":                                    {value: "running"},
-		"sysctl:kernel.//.x":                             {value: "1"},
+		"sysctl:kernel.timer_migration": {"0", []string{"tee", "/proc/sys/kernel/timer_migration"},
+			"0\n"},
+		"sysfs-cpus:class/net/eth0/queues/tx-1/xps_cpus": {"0,33",
+			[]string{"tee", "/sys/class/net/eth0/queues/tx-1/xps_cpus"}, "2,00000001\n"},
+		"nic-channels:eth0/combined": {"4", []string{"ethtool", "-L", "eth0", "combined", "4"}, ""},
+		"service:irqbalance":         {"running", []string{"systemctl", "start", "--", "irqbalance.service"}, ""},
+		"swap:dev/vda2":              {"off", []string{"swapoff", "/dev/vda2"}, ""},
+		"swap:dev/vda3":              {"on 5", []string{"swapon", "-p", "5", "/dev/vda3"}, ""},
+		"nic-channels:-L/combined":   {value: "4"},
+		"service:a/b":                {value: "running"},
+		"sysctl:kernel.//.x":         {value: "1"},
 	} {
 		inner, err := setting.ParseAddress(text)
 		if err != nil {
@@ -197,7 +208,9 @@ func TestInsideWrites(t *testing.T) {
 		}
 	}
 	file := filepath.Join(t.TempDir(), "value")
-	results, err := libvirt.Execute(t.Context(), v.agents, "vm1", libvirt.Call{Argv: []string{"tee", file}, Stdin: "7\n"}, libvirt.Call{Argv: []string{"tee", "/nonesuch/x"}, Stdin: "7\n"}, libvirt.Call{Argv: []string{"nonesuch-program"}})
+	results, err := libvirt.Execute(t.Context(), v.agents, "vm1", libvirt.Call{Argv: []string{"tee", file},
+		Stdin: "7\n"}, libvirt.Call{Argv: []string{"tee", "/nonesuch/x"}, Stdin: "7\n"},
+		libvirt.Call{Argv: []string{"nonesuch-program"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +231,8 @@ func TestGuestGoesAwayMidway(t *testing.T) {
 	a := setting.In("vm1", setting.Of(setting.Sysctl, "kernel.nonesuch"))
 	for because, doubt := range map[error]bool{libvirt.ErrAgentHangs: true, libvirt.ErrNotRunning: false} {
 		err := insideValue{m, &thisMachine{t: t, vanish: 4, because: because}}.Write(t.Context(), a, setting.Value("1"))
-		if err == nil || errors.Is(err, setting.ErrInDoubt) != doubt || !strings.Contains(err.Error(), because.Error()) {
+		if err == nil || errors.Is(err, setting.ErrInDoubt) != doubt ||
+			!strings.Contains(err.Error(), because.Error()) {
 			t.Errorf("%v: %v", because, err)
 		}
 		m.hung.Clear()
@@ -270,20 +284,26 @@ func TestAgentFailures(t *testing.T) {
 func TestInsideWritesTogether(t *testing.T) {
 	m := guestFolder(t, statusFile("running", "", connected))
 	var all []setting.Assignment
-	for name, value := range map[string]string{"kernel.timer_migration": "0", "kernel.sched_rt_runtime_us": "-1", "vm.stat_interval": "10"} {
-		all = append(all, setting.Assignment{Address: setting.In("vm1", setting.Of(setting.Sysctl, name)), To: setting.Value(value)})
+	for name, value := range map[string]string{"kernel.timer_migration": "0", "kernel.sched_rt_runtime_us": "-1",
+		"vm.stat_interval": "10"} {
+		all = append(all, setting.Assignment{Address: setting.In("vm1", setting.Of(setting.Sysctl, name)),
+			To: setting.Value(value)})
 	}
-	before := map[string]string{"/proc/sys/kernel/timer_migration": "1", "/proc/sys/kernel/sched_rt_runtime_us": "950000", "/proc/sys/vm/stat_interval": "1"}
+	before := map[string]string{"/proc/sys/kernel/timer_migration": "1",
+		"/proc/sys/kernel/sched_rt_runtime_us": "950000", "/proc/sys/vm/stat_interval": "1"}
 	g := &fewFiles{files: maps.Clone(before)}
 	if err := (insideValue{m, g}).WriteAll(t.Context(), all); err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(map[string]string{"/proc/sys/kernel/timer_migration": "0", "/proc/sys/kernel/sched_rt_runtime_us": "-1", "/proc/sys/vm/stat_interval": "10"}, g.files); d != "" || g.rounds > 4 {
+	if d := cmp.Diff(map[string]string{"/proc/sys/kernel/timer_migration": "0",
+		"/proc/sys/kernel/sched_rt_runtime_us": "-1", "/proc/sys/vm/stat_interval": "10"}, g.files); d != "" ||
+		g.rounds > 4 {
 		t.Errorf("in %d rounds: %s", g.rounds, d)
 	}
 	g = &fewFiles{files: maps.Clone(before), refuses: "stat_interval"}
 	err := (insideValue{m, g}).WriteAll(t.Context(), all)
-	if err == nil || !strings.Contains(err.Error(), "vm.stat_interval") || !strings.Contains(err.Error(), "Invalid argument") {
+	if err == nil || !strings.Contains(err.Error(), "vm.stat_interval") ||
+		!strings.Contains(err.Error(), "Invalid argument") {
 		t.Errorf("refused: %v", err)
 	}
 	if d := cmp.Diff(before, g.files); d != "" {

@@ -28,7 +28,8 @@ const (
 var (
 	nicLinks = []string{"", "/device", "/device/driver", "/device/subsystem", "/device/../subsystem", "/master"}
 	nicFiles = []string{
-		"/ifindex", "/iflink", "/address", "/flags", "/mtu", "/tx_queue_len", "/uevent", "/carrier", "/speed", "/statistics", "/queues",
+		"/ifindex", "/iflink", "/address", "/flags", "/mtu", "/tx_queue_len", "/uevent", "/carrier", "/speed",
+		"/statistics", "/queues",
 		"/device/../uevent", "/device/../numa_node", "/device/../msi_irqs",
 	}
 )
@@ -55,7 +56,8 @@ func nicPrograms() []libvirt.Call {
 // insidePaths are the files and folders of a guest that the inventory reads, besides those of its NICs and processes.
 func insidePaths(cpus int) []string {
 	all := []string{
-		"/proc/cmdline", "/proc/cpuinfo", "/proc/interrupts", "/proc/irq", "/proc/meminfo", "/proc/net/softnet_stat", "/proc/swaps", "/proc/version",
+		"/proc/cmdline", "/proc/cpuinfo", "/proc/interrupts", "/proc/irq", "/proc/meminfo", "/proc/net/softnet_stat",
+		"/proc/swaps", "/proc/version",
 		"/proc/sys/kernel/hostname", "/proc/sys/kernel/osrelease", "/proc/sys/kernel/version",
 		"/sys/class/dmi/id/product_name", "/sys/class/dmi/id/sys_vendor",
 		"/sys/devices/system/clocksource/clocksource0", "/sys/devices/system/node",
@@ -83,7 +85,8 @@ type insideTree struct {
 }
 
 func newInsideTree() *insideTree {
-	return &insideTree{files: map[string]string{}, links: map[string]string{}, dirs: map[string]bool{}, denied: map[string]string{}}
+	return &insideTree{files: map[string]string{}, links: map[string]string{}, dirs: map[string]bool{},
+		denied: map[string]string{}}
 }
 
 // real follows the links that are known.

@@ -16,10 +16,14 @@ func TestInsideTreeDoesNotTrust(t *testing.T) {
 		"a file elsewhere": func(t *insideTree) error { return t.addFiles("/etc/passwd:root\n") },
 		"dots":             func(t *insideTree) error { return t.addFiles("/proc/../../etc/passwd:root\n") },
 		"a link out": func(t *insideTree) error {
-			return errors.Join(t.addLinks("l /sys/class/net/eth0 -> ../../../../../../etc\n"), t.addFiles("/sys/class/net/eth0/passwd:x\n"))
+			return errors.Join(t.addLinks("l /sys/class/net/eth0 -> ../../../../../../etc\n"),
+				t.addFiles("/sys/class/net/eth0/passwd:x\n"))
 		},
 		"a directory": func(t *insideTree) error { return t.addDirs("/root/.ssh\n") },
-		"too much":    func(t *insideTree) error { return t.addFiles("/proc/x:" + strings.Repeat("x", maxInsideBytes) + "\n") },
+		"too much": func(t *insideTree) error {
+			return t.addFiles("/proc/x:" + strings.Repeat("x", maxInsideBytes) +
+				"\n")
+		},
 		"a file in a file": func(t *insideTree) error {
 			t.files["proc/a"], t.files["proc/a/b"] = "", ""
 			_, _, err := t.write()
@@ -31,7 +35,8 @@ func TestInsideTreeDoesNotTrust(t *testing.T) {
 		}
 	}
 	twice := newInsideTree()
-	if err := errors.Join(twice.addFiles("/proc/a:1\n/proc/a:2\n"), twice.addFiles("/proc/a:3\n")); err != nil || twice.files["proc/a"] != "3\n" {
+	if err := errors.Join(twice.addFiles("/proc/a:1\n/proc/a:2\n"), twice.addFiles("/proc/a:3\n")); err != nil ||
+		twice.files["proc/a"] != "3\n" {
 		t.Errorf("told twice: %q, %v", twice.files["proc/a"], err)
 	}
 	loop := newInsideTree()
@@ -49,7 +54,8 @@ func TestInsideTreeDoesNotTrust(t *testing.T) {
 }
 
 func FuzzInsideTree(f *testing.F) {
-	f.Add("lrwxrwxrwx 1 0 0 0 Nov 21 03:56 /sys/class/net/eth0 -> ../../devices/pci0000:00/virtio0/net/eth0\n", "/sys/class/net/eth0/mtu:1500\n", "/proc/irq/9/acpi\n")
+	f.Add("lrwxrwxrwx 1 0 0 0 Nov 21 03:56 /sys/class/net/eth0 -> ../../devices/pci0000:00/virtio0/net/eth0\n",
+		"/sys/class/net/eth0/mtu:1500\n", "/proc/irq/9/acpi\n")
 	f.Fuzz(func(t *testing.T, links, files, dirs string) {
 		tree := newInsideTree()
 		if errors.Join(tree.addLinks(links), tree.addFiles(files), tree.addDirs(dirs)) != nil {
@@ -67,7 +73,9 @@ func FuzzInsideTree(f *testing.F) {
 }
 
 func TestParseChannels(t *testing.T) {
-	const text = "Channel parameters for eth0:\nPre-set maximums:\nRX:\t\tn/a\nTX:\t\tn/a\nOther:\t\tn/a\nCombined:\t4\nCurrent hardware settings:\nRX:\t\tn/a\nTX:\t\tn/a\nOther:\t\tn/a\nCombined:\t1\n"
+	const text = "Channel parameters for eth0:\nPre-set " +
+		"maximums:\nRX:\t\tn/a\nTX:\t\tn/a\nOther:\t\tn/a\nCombined:\t4\nCurrent hardware " +
+		"settings:\nRX:\t\tn/a\nTX:\t\tn/a\nOther:\t\tn/a\nCombined:\t1\n"
 	if d := cmp.Diff(&facts.Channels{MaxCombined: 4, Combined: 1}, parseChannels(text)); d != "" {
 		t.Error(d)
 	}

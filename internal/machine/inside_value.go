@@ -90,7 +90,8 @@ func (v insideValue) ReadAll(ctx context.Context, all []setting.Address) []setti
 		switch {
 		case all[i].Object() != guest:
 		case errors.Is(err, libvirt.ErrNotRunning):
-			readings[i] = setting.NoObject(fmt.Sprintf("guest %s does not run: what was set inside it has gone with it", guest))
+			readings[i] = setting.NoObject(fmt.Sprintf("guest %s does not run: what was set inside it has gone with it",
+				guest))
 		case err != nil:
 			readings[i] = setting.CouldNotTell(fmt.Sprintf("guest %s: %v", guest, v.m.remembered(guest, err)))
 		default:
@@ -167,7 +168,8 @@ func (v insideValue) look(ctx context.Context, guest string, all []setting.Addre
 		}
 	}
 	if interrupts {
-		err = errors.Join(l.tree.addLinks(results[links].Out), l.tree.addFiles(results[links+1].Out), l.tree.addDirs(results[links+2].Out), l.tree.addFiles(results[links+3].Out))
+		err = errors.Join(l.tree.addLinks(results[links].Out), l.tree.addFiles(results[links+1].Out),
+			l.tree.addDirs(results[links+2].Out), l.tree.addFiles(results[links+3].Out))
 	}
 	if len(files) > 0 {
 		err = errors.Join(err, l.tree.addFiles(results[told].Out))
@@ -259,7 +261,8 @@ func (l *insideLook) close() error {
 func toldReading(inner setting.Address, r libvirt.Ran) setting.Reading {
 	if inner.Kind == setting.Service {
 		if r.Failed != nil {
-			return setting.Reading{State: setting.Absent, Why: "systemd is not the init system there", Unsupported: true}
+			return setting.Reading{State: setting.Absent, Why: "systemd is not the init system there",
+				Unsupported: true}
 		}
 		if err := r.Problem(); err != nil {
 			return setting.CouldNotTell(err.Error())

@@ -47,12 +47,15 @@ func (v insideValue) WriteAll(ctx context.Context, all []setting.Assignment) err
 }
 
 // writeIn writes values inside one guest and returns what was there before.
-func (v insideValue) writeIn(ctx context.Context, guest string, all []setting.Assignment) (before []setting.Assignment, err error) {
+func (v insideValue) writeIn(ctx context.Context, guest string, all []setting.Assignment) (before []setting.Assignment,
+	err error) {
 	failed := func(i int, err error) error {
-		if (errors.Is(err, setting.ErrInDoubt) || errors.Is(err, libvirt.ErrNoAgent) || errors.Is(err, libvirt.ErrAgentHangs)) && v.vanished(guest) {
+		if (errors.Is(err, setting.ErrInDoubt) || errors.Is(err, libvirt.ErrNoAgent) ||
+			errors.Is(err, libvirt.ErrAgentHangs)) && v.vanished(guest) {
 			err = libvirt.ErrNotRunning
 		}
-		return tree.Refused(all[i].Address, all[i].To.String(), fmt.Errorf("guest %s: %w", guest, v.m.remembered(guest, err)))
+		return tree.Refused(all[i].Address, all[i].To.String(),
+			fmt.Errorf("guest %s: %w", guest, v.m.remembered(guest, err)))
 	}
 	addresses := make([]setting.Address, len(all))
 	for i := range all {

@@ -26,7 +26,10 @@ func (m *Machine) Inventory(ctx context.Context) *facts.Host {
 		AsRoot: os.Geteuid() == 0, Readings: facts.Readings{},
 	}
 	for _, part := range []func(context.Context, *facts.Host){
-		m.on(kernel.Inventory), m.on(boot.Inventory), m.on(kernel.Firmware), m.on(cpu.Power), m.attestations, m.on(cpu.Topology), m.on(link.Inventory), m.on(vf.Reservations), m.on(libvirt.Pools), m.on(netfilter.Inventory), m.on(kernel.KVM), m.on(systemd.Inventory), m.lasting, m.guests, m.isolation, m.on(vf.Holders), m.on(vf.Passthrough), m.insides, m.housekeeping,
+		m.on(kernel.Inventory), m.on(boot.Inventory), m.on(kernel.Firmware), m.on(cpu.Power), m.attestations,
+		m.on(cpu.Topology), m.on(link.Inventory), m.on(vf.Reservations), m.on(libvirt.Pools), m.on(netfilter.Inventory),
+		m.on(kernel.KVM), m.on(systemd.Inventory), m.lasting, m.guests, m.isolation, m.on(vf.Holders),
+		m.on(vf.Passthrough), m.insides, m.housekeeping,
 	} {
 		part(ctx, h)
 	}

@@ -171,7 +171,8 @@ func (w *LoadWatch) look(before *loadLook, allowed time.Duration) loadLook {
 		earlier = &before.threads
 	}
 	now.ran = time.Now()
-	now.threads = threads.On(w.m.Tree, w.h.Topology.Online, w.ours(), earlier, func() bool { return probe.ThreadTime()-begun > allowed })
+	now.threads = threads.On(w.m.Tree, w.h.Topology.Online, w.ours(), earlier,
+		func() bool { return probe.ThreadTime()-begun > allowed })
 	now.groups = w.groups()
 	now.kvm = w.kvms()
 	now.at = time.Now()
@@ -203,22 +204,28 @@ func (w *LoadWatch) between(before, after loadLook) *facts.Load {
 	seconds := after.at.Sub(before.at).Seconds()
 	l := &facts.Load{
 		Seconds: seconds, Method: facts.ByCounters,
-		CPUs: loadOfCPUs(before.times, after.times, w.h.Topology.Online), Softnet: facts.SoftnetBetween(before.softnet, after.softnet),
-		Devices: []facts.DeviceLoad{}, Tracked: []facts.TrackLoad{}, Threads: []facts.ThreadLoad{}, Profile: []facts.ProfileEntry{}, Drops: []facts.DropSite{},
-		Delays: []facts.WakeDelay{}, Locks: []facts.LockWait{}, Guests: []facts.GuestLoad{}, Unseen: tree.OrEmpty(slices.Concat(w.unseen, after.unseen)),
+		CPUs: loadOfCPUs(before.times, after.times, w.h.Topology.Online), Softnet: facts.SoftnetBetween(before.softnet,
+			after.softnet),
+		Devices: []facts.DeviceLoad{}, Tracked: []facts.TrackLoad{}, Threads: []facts.ThreadLoad{},
+		Profile: []facts.ProfileEntry{}, Drops: []facts.DropSite{},
+		Delays: []facts.WakeDelay{}, Locks: []facts.LockWait{}, Guests: []facts.GuestLoad{},
+		Unseen: tree.OrEmpty(slices.Concat(w.unseen, after.unseen)),
 	}
 	for _, name := range w.o.Netns {
 		a, b := before.spaces[name], after.spaces[name]
-		l.Devices = append(l.Devices, w.devicesBetween(name, a, b, irq.CountsBetween(before.irqs, after.irqs, w.h.Topology.Online))...)
+		l.Devices = append(l.Devices, w.devicesBetween(name, a, b, irq.CountsBetween(before.irqs, after.irqs,
+			w.h.Topology.Online))...)
 		addSockets(&l.Sockets, a.sockets, b.sockets)
 		l.Tracked = append(l.Tracked, trackedBetween(name, a.tracked, b.tracked)...)
 	}
 	w.threadsBetween(before, after, l)
 	if left := max(before.threads.Left, after.threads.Left); left > 0 {
-		l.Unseen = append(l.Unseen, facts.Unseen{What: fmt.Sprintf("threads of %d processes", left), Why: "there was no time to look at them: watching may take 2 % of a CPU; watch longer"})
+		l.Unseen = append(l.Unseen, facts.Unseen{What: fmt.Sprintf("threads of %d processes", left),
+			Why: "there was no time to look at them: watching may take 2 % of a CPU; watch longer"})
 	}
 	if silent := before.threads.Silent; silent > 0 && silent == len(before.threads.Threads) {
-		l.Unseen = append(l.Unseen, facts.Unseen{What: "how long threads ran", Why: "the kernel does not count it (no schedstat files: CONFIG_SCHED_INFO)"})
+		l.Unseen = append(l.Unseen, facts.Unseen{What: "how long threads ran", Why: "the kernel does not count it " +
+			"(no schedstat files: CONFIG_SCHED_INFO)"})
 	}
 	return l
 }

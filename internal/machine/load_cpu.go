@@ -25,8 +25,9 @@ func loadOfCPUs(before, after map[int]cpu.Times, order []int) []facts.CPULoad {
 		}
 		guest := grown(a.Guest, b.Guest)
 		l := facts.CPULoad{
-			CPU: cpu, User: max(grown(a.User, b.User)-guest, 0), System: grown(a.System, b.System), Softirq: grown(a.SoftIRQ, b.SoftIRQ),
-			IRQ: grown(a.IRQ, b.IRQ), Guest: guest, Steal: grown(a.Steal, b.Steal), Idle: grown(a.Idle, b.Idle),
+			CPU: cpu, User: max(grown(a.User, b.User)-guest, 0), System: grown(a.System, b.System),
+			Softirq: grown(a.SoftIRQ, b.SoftIRQ),
+			IRQ:     grown(a.IRQ, b.IRQ), Guest: guest, Steal: grown(a.Steal, b.Steal), Idle: grown(a.Idle, b.Idle),
 		}
 		total := l.Busy() + l.Steal + l.Idle
 		if total == 0 {

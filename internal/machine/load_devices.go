@@ -62,7 +62,8 @@ func (w *LoadWatch) space(name string) (spaceLook, []facts.Unseen) {
 		}
 		defer unix.Close(socket)
 		for _, link := range links {
-			d := deviceLook{name: link.Name, kind: w.kind(name, link), stats: link.Stats, qdiscs: map[string]qdiscLook{}}
+			d := deviceLook{name: link.Name, kind: w.kind(name, link), stats: link.Stats,
+				qdiscs: map[string]qdiscLook{}}
 			if link.Kind == "" || link.Kind == "veth" {
 				if driver, err := nicctl.ReadDriver(socket, link.Name); err == nil {
 					d.driver, d.own = driver.Name, nicctl.Statistics(socket, link.Name, driver.Statistics)
@@ -144,7 +145,8 @@ func (w *LoadWatch) devicesBetween(netns string, before, after spaceLook, irqs [
 			if _, kernels := b.stats[name]; kernels {
 				continue
 			}
-			if _, unit, ofQueue := nicctl.OfQueue(name); ofQueue && (unit == "packets" || unit == "bytes" || unit == "cnt") {
+			if _, unit, ofQueue := nicctl.OfQueue(name); ofQueue && (unit == "packets" || unit == "bytes" ||
+				unit == "cnt") {
 				continue
 			}
 			if n := facts.Grown(a.own[name], n); n > 0 {
@@ -196,12 +198,16 @@ func interruptsOfQueues(d *facts.DeviceLoad, n *facts.NIC, irqs []facts.IRQRun) 
 		}
 		cpus := setting.CPUs(slices.Collect(maps.Keys(irqs[at].Counts))...)
 		word := strings.ToLower(irq.On)
-		rx, tx := strings.Contains(word, "rx") || strings.Contains(word, "input"), strings.Contains(word, "tx") || strings.Contains(word, "output")
+		rx, tx := strings.Contains(word, "rx") || strings.Contains(word, "input"), strings.Contains(word, "tx") ||
+			strings.Contains(word, "output")
 		for _, way := range []string{"rx", "tx"} {
 			if rx != tx && (way == "rx") != rx {
 				continue
 			}
-			q := slices.IndexFunc(d.Queues, func(q facts.QueueLoad) bool { return q.Direction == way && q.Index == queue })
+			q := slices.IndexFunc(d.Queues, func(q facts.QueueLoad) bool {
+				return q.Direction == way &&
+					q.Index == queue
+			})
 			if q < 0 {
 				d.Queues = append(d.Queues, facts.QueueLoad{Direction: way, Index: queue, CPUs: cpus})
 				continue
@@ -225,7 +231,8 @@ func queuesBetween(before, after map[string]uint64) []facts.QueueLoad {
 	for q, b := range is {
 		a := was[q]
 		all = append(all, facts.QueueLoad{
-			Direction: q.Direction, Index: q.Number, Packets: facts.Grown(a.Packets, b.Packets), Drops: facts.Grown(a.Drops, b.Drops),
+			Direction: q.Direction, Index: q.Number, Packets: facts.Grown(a.Packets, b.Packets),
+			Drops:   facts.Grown(a.Drops, b.Drops),
 			Stopped: facts.Grown(a.Stopped, b.Stopped), CPUs: setting.CPUSet{},
 		})
 	}

@@ -31,7 +31,8 @@ type guestLook struct {
 
 // insideFiles are the files of a guest that hold what is counted there.
 var insideFiles = []string{
-	"/proc/uptime", "/proc/stat", "/proc/interrupts", "/proc/net/softnet_stat", "/proc/net/dev", "/proc/net/snmp", "/proc/net/snmp6", "/proc/net/netstat",
+	"/proc/uptime", "/proc/stat", "/proc/interrupts", "/proc/net/softnet_stat", "/proc/net/dev", "/proc/net/snmp",
+	"/proc/net/snmp6", "/proc/net/netstat",
 }
 
 // mostInside is how many guests are asked at each look: each takes some starts of virsh.
@@ -73,7 +74,8 @@ func (w *LoadWatch) guests(ctx context.Context) map[string]guestLook {
 // lookAtGuest fetches the counters of a guest in one run of grep.
 func lookAtGuest(ctx context.Context, a libvirt.Agents, guest string) guestLook {
 	var l guestLook
-	results, err := libvirt.Execute(ctx, a, guest, libvirt.Call{Argv: append([]string{"grep", "-Hsa", ""}, insideFiles...)})
+	results, err := libvirt.Execute(ctx, a, guest,
+		libvirt.Call{Argv: append([]string{"grep", "-Hsa", ""}, insideFiles...)})
 	if err != nil {
 		l.why = err
 		return l
@@ -106,8 +108,10 @@ func lookAtGuest(ctx context.Context, a libvirt.Agents, guest string) guestLook 
 // counters of a device tell apart: drop is dropped and missed, fifo and frame stand for themselves.
 func parseNetDev(text string) map[string]map[string]uint64 {
 	columns := []string{
-		"rx_bytes", "rx_packets", "rx_errors", "rx_dropped", "rx_fifo_errors", "rx_frame_errors", "rx_compressed", "multicast",
-		"tx_bytes", "tx_packets", "tx_errors", "tx_dropped", "tx_fifo_errors", "collisions", "tx_carrier_errors", "tx_compressed",
+		"rx_bytes", "rx_packets", "rx_errors", "rx_dropped", "rx_fifo_errors", "rx_frame_errors", "rx_compressed",
+		"multicast",
+		"tx_bytes", "tx_packets", "tx_errors", "tx_dropped", "tx_fifo_errors", "collisions", "tx_carrier_errors",
+		"tx_compressed",
 	}
 	all := map[string]map[string]uint64{}
 	for line := range strings.Lines(text) {
@@ -150,7 +154,8 @@ func (w *LoadWatch) guestsBetween(before, after map[string]guestLook, l *facts.L
 func guestBetween(g *facts.Guest, a, b guestLook) facts.GuestLoad {
 	cpus := slices.Sorted(maps.Keys(b.times))
 	load := facts.GuestLoad{
-		Name: g.Name, Seconds: b.uptime - a.uptime, CPUs: loadOfCPUs(a.times, b.times, cpus), Softnet: facts.SoftnetBetween(a.softnet, b.softnet),
+		Name: g.Name, Seconds: b.uptime - a.uptime, CPUs: loadOfCPUs(a.times, b.times, cpus),
+		Softnet: facts.SoftnetBetween(a.softnet, b.softnet),
 		Devices: []facts.DeviceLoad{}, IRQs: []map[int]uint64{}, Service: map[string]bool{},
 	}
 	addSockets(&load.Sockets, a.sockets, b.sockets)
@@ -158,7 +163,8 @@ func guestBetween(g *facts.Guest, a, b guestLook) facts.GuestLoad {
 		if name == "lo" {
 			continue
 		}
-		d := facts.DeviceLoad{Name: name, Kind: "nic", Guest: g.Name, Counters: map[string]uint64{}, SpeedMbps: -1, Queues: []facts.QueueLoad{}, Qdisc: []facts.QdiscLoad{}}
+		d := facts.DeviceLoad{Name: name, Kind: "nic", Guest: g.Name, Counters: map[string]uint64{}, SpeedMbps: -1,
+			Queues: []facts.QueueLoad{}, Qdisc: []facts.QdiscLoad{}}
 		for counter, n := range b.devices[name] {
 			n = facts.Grown(a.devices[name][counter], n)
 			switch counter {
@@ -179,7 +185,9 @@ func guestBetween(g *facts.Guest, a, b guestLook) facts.GuestLoad {
 		load.Devices = append(load.Devices, d)
 	}
 	for _, irq := range irq.CountsBetween(a.irqs, b.irqs, cpus) {
-		if irq.Number >= 0 && (virtioQueue.MatchString(irq.Name) || slices.ContainsFunc(load.Devices, func(d facts.DeviceLoad) bool { return strings.HasPrefix(irq.Name, d.Name) })) {
+		if irq.Number >= 0 && (virtioQueue.MatchString(irq.Name) ||
+			slices.ContainsFunc(load.Devices,
+				func(d facts.DeviceLoad) bool { return strings.HasPrefix(irq.Name, d.Name) })) {
 			load.IRQs = append(load.IRQs, irq.Counts)
 		}
 	}

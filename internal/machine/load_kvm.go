@@ -51,7 +51,8 @@ func (w *LoadWatch) kvms() map[int]kvmLook {
 				if t.Role != "vcpu" {
 					continue
 				}
-				if text, err := w.m.Read("proc/" + strconv.Itoa(g.PID) + "/task/" + strconv.Itoa(t.TID) + "/stat"); err == nil {
+				if text, err := w.m.Read("proc/" + strconv.Itoa(g.PID) + "/task/" + strconv.Itoa(t.TID) +
+					"/stat"); err == nil {
 					k.host[t.TID] = hostTicks(text)
 				}
 			}
@@ -111,6 +112,7 @@ func kvmUnseen(guest string, k kvmLook) []facts.Unseen {
 	if k.unpolled == nil {
 		return nil
 	}
-	why := fmt.Sprintf("expected halt_poll_success_ns and halt_poll_fail_ns, which KVM has since Linux 5.8: %v; the vCPUs' use contains it", k.unpolled)
+	why := fmt.Sprintf("expected halt_poll_success_ns and halt_poll_fail_ns, which KVM has since Linux 5.8: %v; the "+
+		"vCPUs' use contains it", k.unpolled)
 	return []facts.Unseen{{What: "how long vCPUs of guest " + guest + " polled", Why: why}}
 }

@@ -28,12 +28,14 @@ func (m *Machine) findCPUGroups() cpuGroups {
 	var g cpuGroups
 	// Behind "ip netns exec" /sys is mounted again, without what lies below it: process 1 still sees the groups, and
 	// who called it.
-	for _, sys := range []string{"sys/fs/cgroup", "proc/1/root/sys/fs/cgroup", fmt.Sprintf("proc/%d/root/sys/fs/cgroup", os.Getppid())} {
+	for _, sys := range []string{"sys/fs/cgroup", "proc/1/root/sys/fs/cgroup", fmt.Sprintf("proc/%d/root/sys/fs/cgroup",
+		os.Getppid())} {
 		if m.Exists(sys + "/cgroup.controllers") {
 			g = cpuGroups{mount: sys, unified: true}
 			break
 		}
-		at := slices.IndexFunc([]string{"/cpu", "/cpu,cpuacct"}, func(v1 string) bool { return m.Exists(sys + v1 + "/cgroup.procs") })
+		at := slices.IndexFunc([]string{"/cpu", "/cpu,cpuacct"},
+			func(v1 string) bool { return m.Exists(sys + v1 + "/cgroup.procs") })
 		if at >= 0 {
 			g = cpuGroups{mount: sys + []string{"/cpu", "/cpu,cpuacct"}[at]}
 			break
@@ -53,7 +55,9 @@ func (m *Machine) findCPUGroups() cpuGroups {
 		}
 		for _, child := range m.List(path.Join(g.mount, name)) {
 			below := path.Join(name, child)
-			if !strings.Contains(child, ".") || strings.HasSuffix(child, ".slice") || strings.HasSuffix(child, ".scope") || strings.HasSuffix(child, ".service") || strings.HasSuffix(child, ".partition") {
+			if !strings.Contains(child, ".") || strings.HasSuffix(child, ".slice") ||
+				strings.HasSuffix(child, ".scope") || strings.HasSuffix(child, ".service") ||
+				strings.HasSuffix(child, ".partition") {
 				if m.Exists(path.Join(g.mount, below, "cgroup.procs")) {
 					walk(below)
 				}
@@ -94,7 +98,8 @@ type groupLook struct {
 func (w *LoadWatch) groups() map[string]groupLook {
 	all := map[string]groupLook{}
 	for _, name := range w.cgroups.limited {
-		all[name] = groupLook{w.cgroups.quota(w.m, name), parseThrottled(w.m.Line(path.Join(w.cgroups.mount, name, "cpu.stat")))}
+		all[name] = groupLook{w.cgroups.quota(w.m, name),
+			parseThrottled(w.m.Line(path.Join(w.cgroups.mount, name, "cpu.stat")))}
 	}
 	return all
 }

@@ -26,12 +26,14 @@ func (w *LoadWatch) memory() {
 			continue
 		}
 		if !g.Hugepages && g.Resident > mostWalked {
-			w.unseen = append(w.unseen, facts.Unseen{What: "on which NUMA nodes the memory of guest " + g.Name + " is", Why: fmt.Sprintf("it has %d GiB in small pages, and to look at each takes too long", g.Resident>>30)})
+			w.unseen = append(w.unseen, facts.Unseen{What: "on which NUMA nodes the memory of guest " + g.Name + " is",
+				Why: fmt.Sprintf("it has %d GiB in small pages, and to look at each takes too long", g.Resident>>30)})
 			continue
 		}
 		text, err := w.m.Read("proc/" + strconv.Itoa(g.PID) + "/numa_maps")
 		if err != nil {
-			w.unseen = append(w.unseen, facts.Unseen{What: "on which NUMA nodes the memory of guest " + g.Name + " is", Why: err.Error()})
+			w.unseen = append(w.unseen, facts.Unseen{What: "on which NUMA nodes the memory of guest " + g.Name + " is",
+				Why: err.Error()})
 			continue
 		}
 		w.nodes[g.PID] = parseNUMAMaps(text)

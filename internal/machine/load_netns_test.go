@@ -87,7 +87,8 @@ func TestLoadOfSpaces(t *testing.T) {
 	m := liveMachine(t)
 	h := hostOf(t, m)
 	first, second := twoSpaces(t)
-	treetest.Tool(t, "ip", "netns", "exec", first, "tc", "qdisc", "add", "dev", "v0", "root", "tbf", "rate", "10mbit", "burst", "16kb", "limit", "4kb")
+	treetest.Tool(t, "ip", "netns", "exec", first, "tc", "qdisc", "add", "dev", "v0", "root", "tbf", "rate", "10mbit",
+		"burst", "16kb", "limit", "4kb")
 	var deaf *net.UDPConn
 	if err := m.inNetns(second, func() (err error) {
 		deaf, err = net.ListenUDP("udp", &net.UDPAddr{Port: 7000})
@@ -101,7 +102,8 @@ func TestLoadOfSpaces(t *testing.T) {
 	defer cancel()
 	flood(ctx, t, m, first, "198.18.0.2:7000")
 	time.Sleep(100 * time.Millisecond)
-	l := m.Load(context.Background(), h, LoadOptions{Interval: time.Second, Netns: []string{first, second}, Counters: true})
+	l := m.Load(context.Background(), h, LoadOptions{Interval: time.Second, Netns: []string{first, second},
+		Counters: true})
 	if l.Seconds < 0.9 || l.Method != facts.ByCounters || len(l.Unseen) > 0 {
 		t.Errorf("%v seconds by %s, unseen %v", l.Seconds, l.Method, l.Unseen)
 	}
@@ -109,7 +111,8 @@ func TestLoadOfSpaces(t *testing.T) {
 	if v0.Kind != "veth" || v0.TxPackets < 1000 || v1.RxPackets < 1000 {
 		t.Errorf("found %+v and %+v, expected a thousand packets", v0, v1)
 	}
-	if len(v0.Qdisc) != 1 || v0.Qdisc[0].Kind != "tbf" || v0.Qdisc[0].Parent != "root" || v0.Qdisc[0].RateBps != 10e6 || v0.Qdisc[0].Drops == 0 || v0.Qdisc[0].Overlimits == 0 {
+	if len(v0.Qdisc) != 1 || v0.Qdisc[0].Kind != "tbf" || v0.Qdisc[0].Parent != "root" || v0.Qdisc[0].RateBps != 10e6 ||
+		v0.Qdisc[0].Drops == 0 || v0.Qdisc[0].Overlimits == 0 {
 		t.Errorf("queue disciplines of v0: %+v", v0.Qdisc)
 	}
 	if l.Sockets.ReceiveBuffer < 100 || l.Sockets.Queued < 0.8 || l.Sockets.NoPort > 0 {
@@ -147,7 +150,8 @@ func TestLoadOfNothing(t *testing.T) {
 	w := m.WatchLoad(context.Background(), h, LoadOptions{Netns: []string{second}, Counters: true})
 	defer w.Close()
 	l := w.Next(context.Background(), 200*time.Millisecond)
-	if d := loadDevice(t, l, second, "v1"); d.RxPackets > 50 || d.Counters["rx_dropped"] > 0 || l.Sockets != (facts.SocketLoad{}) {
+	if d := loadDevice(t, l, second, "v1"); d.RxPackets > 50 || d.Counters["rx_dropped"] > 0 ||
+		l.Sockets != (facts.SocketLoad{}) {
 		t.Errorf("found %+v and %+v, expected nothing", d, l.Sockets)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -157,7 +161,8 @@ func TestLoadOfNothing(t *testing.T) {
 	if l.Sockets.NoPort < 100 || l.Sockets.ReceiveBuffer != 0 {
 		t.Errorf("of a closed port: %+v", l.Sockets)
 	}
-	missing := m.Load(context.Background(), h, LoadOptions{Interval: 10 * time.Millisecond, Netns: []string{"mpps-none-such"}, Counters: true})
+	missing := m.Load(context.Background(), h, LoadOptions{Interval: 10 * time.Millisecond,
+		Netns: []string{"mpps-none-such"}, Counters: true})
 	if len(missing.Unseen) == 0 || !strings.Contains(missing.Unseen[0].Why, "mpps-none-such") {
 		t.Errorf("a namespace that is not there: %+v", missing.Unseen)
 	}
@@ -192,7 +197,8 @@ func TestLoadOfQuota(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = spin.Process.Kill(); _ = spin.Wait() }()
-	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(spin.Process.Pid)), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(spin.Process.Pid)),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	l := m.Load(context.Background(), hostOf(t, m), LoadOptions{Interval: time.Second, Counters: true})
@@ -223,7 +229,8 @@ func TestLoadOfPacketSocket(t *testing.T) {
 	defer cancel()
 	flood(ctx, t, m, first, "198.18.0.2:7002")
 	time.Sleep(50 * time.Millisecond)
-	l := m.Load(context.Background(), hostOf(t, m), LoadOptions{Interval: 300 * time.Millisecond, Netns: []string{second}, Counters: true})
+	l := m.Load(context.Background(), hostOf(t, m), LoadOptions{Interval: 300 * time.Millisecond,
+		Netns: []string{second}, Counters: true})
 	if l.Sockets.PacketDrops < 100 {
 		t.Errorf("sockets: %+v", l.Sockets)
 	}
@@ -259,7 +266,8 @@ func TestLoadByTracepoints(t *testing.T) {
 	}
 	one, other := spin(), spin()
 	l := m.Load(context.Background(), h, LoadOptions{Interval: 2 * time.Second, Netns: []string{first, second}})
-	t.Logf("cost %v ms, profile %+v, drops %+v, delays %+v, locks %+v, unseen %+v", l.CostMS, l.Profile, l.Drops, l.Delays, l.Locks, l.Unseen)
+	t.Logf("cost %v ms, profile %+v, drops %+v, delays %+v, locks %+v, unseen %+v", l.CostMS, l.Profile, l.Drops,
+		l.Delays, l.Locks, l.Unseen)
 	if l.Method != facts.ByTracepoints || len(l.Unseen) > 0 {
 		t.Fatalf("by %s, unseen %+v", l.Method, l.Unseen)
 	}
@@ -272,7 +280,8 @@ func TestLoadByTracepoints(t *testing.T) {
 	}
 	full, closed := reasons["SOCKET_RCVBUFF v1"]+reasons["SOCKET_RCVBUFF "], reasons["NO_SOCKET v1"]
 	if !alike(full, l.Sockets.ReceiveBuffer) || !alike(closed, l.Sockets.NoPort) {
-		t.Errorf("drops %v, by the counters %d without room and %d without a socket", reasons, l.Sockets.ReceiveBuffer, l.Sockets.NoPort)
+		t.Errorf("drops %v, by the counters %d without room and %d without a socket", reasons, l.Sockets.ReceiveBuffer,
+			l.Sockets.NoPort)
 	}
 	waited := map[int]facts.WakeDelay{}
 	for _, d := range l.Delays {
@@ -280,7 +289,8 @@ func TestLoadByTracepoints(t *testing.T) {
 	}
 	for tid, behind := range map[int]int{one: other, other: one} {
 		d := waited[tid]
-		if d.Waits == 0 || d.P99 < 500 || d.Max < d.P99 || d.P50 > d.P99 || !strings.HasSuffix(d.Over, fmt.Sprintf("(%d)", behind)) && d.Over == "" {
+		if d.Waits == 0 || d.P99 < 500 || d.Max < d.P99 || d.P50 > d.P99 ||
+			!strings.HasSuffix(d.Over, fmt.Sprintf("(%d)", behind)) && d.Over == "" {
 			t.Errorf("thread %d waited %+v, expected behind %d", tid, d, behind)
 		}
 	}
@@ -309,12 +319,14 @@ func TestLoadCost(t *testing.T) {
 	for range 3 {
 		begun := threads.ProcessTime()
 		l := w.Next(context.Background(), interval)
-		told, used = append(told, l.CostMS/1e3/interval.Seconds()), append(used, (threads.ProcessTime()-begun).Seconds()/interval.Seconds())
+		told, used = append(told, l.CostMS/1e3/interval.Seconds()),
+			append(used, (threads.ProcessTime()-begun).Seconds()/interval.Seconds())
 	}
 	t.Logf("told %.4f, used %.4f of a CPU", told, used)
 	slices.Sort(used)
 	slices.Sort(told)
 	if used[1] > threads.Budget || told[1] < used[1]/4 {
-		t.Errorf("in the median of three intervals it used %.4f of a CPU, and told of %.4f; expected at most %v", used[1], told[1], threads.Budget)
+		t.Errorf("in the median of three intervals it used %.4f of a CPU, and told of %.4f; expected at most %v",
+			used[1], told[1], threads.Budget)
 	}
 }

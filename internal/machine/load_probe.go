@@ -102,7 +102,8 @@ func (w *LoadWatch) takeProbe(l *facts.Load, now loadLook) time.Duration {
 	}
 	l.Unseen = append(l.Unseen, s.Unseen...)
 	if left := w.h.Topology.Online.And(w.h.Topology.NohzFull); len(left) > 0 && len(l.Profile) > 0 {
-		l.Unseen = append(l.Unseen, facts.Unseen{What: "where CPUs " + left.String() + " spend their time in the kernel", Why: "they run without a tick, and sampling would give them one"})
+		l.Unseen = append(l.Unseen, facts.Unseen{What: "where CPUs " + left.String() +
+			" spend their time in the kernel", Why: "they run without a tick, and sampling would give them one"})
 	}
 	return s.Cost
 }

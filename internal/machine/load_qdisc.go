@@ -125,8 +125,10 @@ func qdiscsBetween(before, after map[string]qdiscLook) []facts.QdiscLoad {
 			a = qdiscLook{}
 		}
 		load := facts.QdiscLoad{
-			Kind: b.kind, Parent: b.parent, Packets: grown32(a.packets, b.packets), Bytes: facts.Grown(a.bytes, b.bytes), Drops: grown32(a.drops, b.drops),
-			Overlimits: grown32(a.over, b.over), Requeues: grown32(a.requeue, b.requeue), Backlog: uint64(b.waiting), RateBps: b.rate, FlowBps: b.flowRate,
+			Kind: b.kind, Parent: b.parent, Packets: grown32(a.packets, b.packets),
+			Bytes: facts.Grown(a.bytes, b.bytes), Drops: grown32(a.drops, b.drops),
+			Overlimits: grown32(a.over, b.over), Requeues: grown32(a.requeue, b.requeue), Backlog: uint64(b.waiting),
+			RateBps: b.rate, FlowBps: b.flowRate,
 		}
 		if b.parent == "root" {
 			all = slices.Insert(all, 0, load)

@@ -48,7 +48,8 @@ func (s *socketLook) count(snmp, netstat, six string) {
 	s.receive, s.send, s.noPort = counters["Udp.RcvbufErrors"], counters["Udp.SndbufErrors"], counters["Udp.NoPorts"]
 	s.listen = parseSNMP(netstat)["TcpExt.ListenDrops"]
 	into := map[string]*uint64{
-		"Udp6InDatagrams": &s.udpIn, "Udp6OutDatagrams": &s.udpOut, "Udp6RcvbufErrors": &s.receive, "Udp6SndbufErrors": &s.send, "Udp6NoPorts": &s.noPort,
+		"Udp6InDatagrams": &s.udpIn, "Udp6OutDatagrams": &s.udpOut, "Udp6RcvbufErrors": &s.receive,
+		"Udp6SndbufErrors": &s.send, "Udp6NoPorts": &s.noPort,
 	}
 	for line := range strings.Lines(six) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -107,7 +108,8 @@ func (s *socketLook) diagnose() error {
 	}
 	defer conn.Close()
 	ask := func(data []byte, head int, attribute uint16, each func(message []byte, words []byte)) error {
-		messages, err := conn.Execute(netlink.Message{Header: netlink.Header{Type: sockDiagByFamily, Flags: netlink.Request | netlink.Dump}, Data: data})
+		messages, err := conn.Execute(netlink.Message{Header: netlink.Header{Type: sockDiagByFamily,
+			Flags: netlink.Request | netlink.Dump}, Data: data})
 		if err != nil {
 			return fmt.Errorf("sock_diag: %w", tree.Netlink(err))
 		}

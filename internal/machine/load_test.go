@@ -26,7 +26,8 @@ func TestLoadOfCPUs(t *testing.T) {
 		2: {Idle: 100},
 	}
 	after := map[int]cpu.Times{
-		0: {User: 140, System: 70, SoftIRQ: 20, IRQ: 2, Guest: 60, Steal: 9, Idle: 1025}, // 40 − 20 of guests, 20, 10, 1, 20, 4, 25
+		// 40 − 20 of guests, 20, 10, 1, 20, 4, 25
+		0: {User: 140, System: 70, SoftIRQ: 20, IRQ: 2, Guest: 60, Steal: 9, Idle: 1025},
 		1: {User: 5, Idle: 100},
 		3: {Idle: 5},
 	}
@@ -34,14 +35,17 @@ func TestLoadOfCPUs(t *testing.T) {
 	if len(found) != 2 || found[1] != (facts.CPULoad{CPU: 1, Idle: 1}) {
 		t.Fatalf("found %+v", found)
 	}
-	if c := found[0]; c != (facts.CPULoad{CPU: 0, User: 0.2, System: 0.2, Softirq: 0.1, IRQ: 0.01, Guest: 0.2, Steal: 0.04, Idle: 0.25}) {
+	if c := found[0]; c != (facts.CPULoad{CPU: 0, User: 0.2, System: 0.2, Softirq: 0.1, IRQ: 0.01, Guest: 0.2,
+		Steal: 0.04, Idle: 0.25}) {
 		t.Errorf("found %+v", c)
 	}
 }
 
 func TestParseSNMP(t *testing.T) {
-	found := parseSNMP("Ip: Forwarding InReceives\nIp: 1 77\nUdp: InDatagrams NoPorts InErrors\nUdp: 12 3 4\nUdpLite: InDatagrams\nUdpLite: 9\nTcpExt: SyncookiesSent ListenDrops\nTcpExt: 0 8\n")
-	for name, want := range map[string]uint64{"Udp.InDatagrams": 12, "Udp.NoPorts": 3, "UdpLite.InDatagrams": 9, "TcpExt.ListenDrops": 8, "Ip.InReceives": 77} {
+	found := parseSNMP("Ip: Forwarding InReceives\nIp: 1 77\nUdp: InDatagrams NoPorts InErrors\nUdp: 12 3 " +
+		"4\nUdpLite: InDatagrams\nUdpLite: 9\nTcpExt: SyncookiesSent ListenDrops\nTcpExt: 0 8\n")
+	for name, want := range map[string]uint64{"Udp.InDatagrams": 12, "Udp.NoPorts": 3, "UdpLite.InDatagrams": 9,
+		"TcpExt.ListenDrops": 8, "Ip.InReceives": 77} {
 		if found[name] != want {
 			t.Errorf("%s: found %d, expected %d", name, found[name], want)
 		}
@@ -106,7 +110,8 @@ func TestLimits(t *testing.T) {
 	if len(w.cgroups.limited) != 1 || w.cgroups.limited[0] != group {
 		t.Fatalf("limited: %v", w.cgroups.limited)
 	}
-	before, after := loadLook{groups: map[string]groupLook{group: {0.5, 100 * time.Millisecond}}}, loadLook{groups: w.groups()}
+	before, after := loadLook{groups: map[string]groupLook{group: {0.5, 100 * time.Millisecond}}},
+		loadLook{groups: w.groups()}
 	in, out := facts.ThreadLoad{PID: 100, TID: 101}, facts.ThreadLoad{PID: 100, TID: 102}
 	w.limits(&in, before, after, 2)
 	w.limits(&out, before, after, 2)
@@ -121,29 +126,34 @@ func TestLimits(t *testing.T) {
 // TestHaltPolling has two vCPUs, of which one was outside of its guest three times as long as the other.
 func TestHaltPolling(t *testing.T) {
 	threads := []facts.ThreadLoad{
-		{PID: 7, TID: 8, Role: "vcpu", Ran: 0.9}, {PID: 7, TID: 9, Role: "vcpu", Ran: 0.05}, {PID: 7, TID: 7, Role: "emulator"}, {PID: 6, TID: 6, Role: "vcpu", Ran: 1},
+		{PID: 7, TID: 8, Role: "vcpu", Ran: 0.9}, {PID: 7, TID: 9, Role: "vcpu", Ran: 0.05},
+		{PID: 7, TID: 7, Role: "emulator"}, {PID: 6, TID: 6, Role: "vcpu", Ran: 1},
 	}
 	before := kvmLook{counted: true, exits: 10, polled: 1e9, host: map[int]uint64{8: 10, 9: 10}}
 	after := kvmLook{counted: true, exits: 1010, polled: 1.8e9, host: map[int]uint64{8: 40, 9: 20}}
 	kvmBetween(threads, 7, before, after, 2)
-	if threads[0].HaltPoll < 0.299 || threads[0].HaltPoll > 0.301 || threads[1].HaltPoll != 0.05 || threads[2].Exits != 1000 || threads[3].HaltPoll != 0 {
+	if threads[0].HaltPoll < 0.299 || threads[0].HaltPoll > 0.301 || threads[1].HaltPoll != 0.05 ||
+		threads[2].Exits != 1000 || threads[3].HaltPoll != 0 {
 		t.Errorf("found %+v", threads)
 	}
-	if n := hostTicks("8 (CPU 0/KVM) S 1 1 1 0 -1 0 0 0 0 0 300 200 0 0 20 0 1 0 100 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 3 0 0 0 250 0 0 0"); n != 250 {
+	if n := hostTicks("8 (CPU 0/KVM) S 1 1 1 0 -1 0 0 0 0 0 300 200 0 0 20 0 1 0 100 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 " +
+		"17 3 0 0 0 250 0 0 0"); n != 250 {
 		t.Errorf("outside of the guest: %d, expected 300 + 200 − 250", n)
 	}
 }
 
 // TestPollingNotCounted: what KVM does not count of a guest, or nobody may read, is said, and not taken for none.
 func TestPollingNotCounted(t *testing.T) {
-	files := map[string]string{"sys/kernel/debug/kvm/7-12/exits": "40\n", "sys/kernel/debug/kvm/7-12/halt_successful_poll": "3\n"}
+	files := map[string]string{"sys/kernel/debug/kvm/7-12/exits": "40\n",
+		"sys/kernel/debug/kvm/7-12/halt_successful_poll": "3\n"}
 	looked := func() kvmLook {
 		w := &LoadWatch{m: loadTree(t, files), h: &facts.Host{Guests: []facts.Guest{{Name: "vm1", PID: 7}}}}
 		return w.kvms()[7]
 	}
 	k := looked()
 	unseen := kvmUnseen("vm1", k)
-	if !k.counted || k.exits != 40 || len(unseen) != 1 || !strings.Contains(unseen[0].What, "vm1") || !strings.Contains(unseen[0].Why, "5.8") {
+	if !k.counted || k.exits != 40 || len(unseen) != 1 || !strings.Contains(unseen[0].What, "vm1") ||
+		!strings.Contains(unseen[0].Why, "5.8") {
 		t.Errorf("before 5.8: %+v, unseen %+v", k, unseen)
 	}
 	files["sys/kernel/debug/kvm/7-12/halt_poll_success_ns"] = "100\n"
@@ -169,9 +179,11 @@ func TestQdiscsMadeAnew(t *testing.T) {
 		before, after uint32
 		want          uint64
 	}{
-		{"grown", 100, 350, 250}, {"wrapped", math.MaxUint32 - 9, 40, 50}, {"made anew", 5000, 7, 7}, {"made anew, nothing since", 5000, 0, 0},
+		{"grown", 100, 350, 250}, {"wrapped", math.MaxUint32 - 9, 40, 50}, {"made anew", 5000, 7, 7},
+		{"made anew, nothing since", 5000, 0, 0},
 	} {
-		l := between(qdiscLook{packets: c.before, drops: c.before, over: c.before, requeue: c.before}, qdiscLook{packets: c.after, drops: c.after, over: c.after, requeue: c.after})
+		l := between(qdiscLook{packets: c.before, drops: c.before, over: c.before, requeue: c.before},
+			qdiscLook{packets: c.after, drops: c.after, over: c.after, requeue: c.after})
 		if l.Packets != c.want || l.Drops != c.want || l.Overlimits != c.want || l.Requeues != c.want {
 			t.Errorf("%s: %+v, expected %d", c.what, l, c.want)
 		}
@@ -191,9 +203,12 @@ func TestFlowRates(t *testing.T) {
 }
 
 func TestQueuesOfInterrupts(t *testing.T) {
-	d := facts.DeviceLoad{Name: "eth0", Queues: []facts.QueueLoad{{Direction: "rx", Index: 0}, {Direction: "tx", Index: 0}, {Direction: "rx", Index: 1}}}
-	n := facts.NIC{Name: "eth0", IRQs: []facts.IRQ{{Number: 40, On: "TxRx-0"}, {Number: 41, On: "rx-1"}, {Number: 42, On: "config"}, {Number: 43, On: "input.2"}}}
-	interruptsOfQueues(&d, &n, []facts.IRQRun{{Number: 40, Counts: map[int]uint64{3: 10, 1: 2}}, {Number: 41, Counts: map[int]uint64{2: 5}}, {Number: 43, Counts: map[int]uint64{0: 1}}})
+	d := facts.DeviceLoad{Name: "eth0", Queues: []facts.QueueLoad{{Direction: "rx", Index: 0},
+		{Direction: "tx", Index: 0}, {Direction: "rx", Index: 1}}}
+	n := facts.NIC{Name: "eth0", IRQs: []facts.IRQ{{Number: 40, On: "TxRx-0"}, {Number: 41, On: "rx-1"},
+		{Number: 42, On: "config"}, {Number: 43, On: "input.2"}}}
+	interruptsOfQueues(&d, &n, []facts.IRQRun{{Number: 40, Counts: map[int]uint64{3: 10, 1: 2}},
+		{Number: 41, Counts: map[int]uint64{2: 5}}, {Number: 43, Counts: map[int]uint64{0: 1}}})
 	want := map[string]string{"rx0": "1,3", "tx0": "1,3", "rx1": "2", "rx2": "0"}
 	for _, q := range d.Queues {
 		key := q.Direction + string(rune('0'+q.Index))
@@ -219,9 +234,12 @@ func TestLoadOfRecorded(t *testing.T) {
 // TestLoadInside asks an agent that answers with the counters of this machine, then one that no longer does.
 func TestLoadInside(t *testing.T) {
 	agent := &thisMachine{t: t}
-	h := &facts.Host{Guests: []facts.Guest{{Name: "vm1", Managed: true, State: "running"}, {Name: "vm2", Managed: true, State: "shut off"}}}
-	h.Guests[0].Inside = &facts.Inside{Host: &facts.Host{Readings: facts.Readings{setting.Of(setting.Service, "irqbalance"): setting.Value(systemd.Stopped)}}}
-	w := &LoadWatch{m: guestFolder(t, statusFile("running", "", connected)), h: h, o: LoadOptions{Inside: true}, agents: agent}
+	h := &facts.Host{Guests: []facts.Guest{{Name: "vm1", Managed: true, State: "running"},
+		{Name: "vm2", Managed: true, State: "shut off"}}}
+	h.Guests[0].Inside = &facts.Inside{Host: &facts.Host{Readings: facts.Readings{setting.Of(setting.Service,
+		"irqbalance"): setting.Value(systemd.Stopped)}}}
+	w := &LoadWatch{m: guestFolder(t, statusFile("running", "", connected)), h: h, o: LoadOptions{Inside: true},
+		agents: agent}
 	before := w.guests(context.Background())
 	time.Sleep(30 * time.Millisecond)
 	after := w.guests(context.Background())
@@ -252,16 +270,22 @@ func TestLoadInside(t *testing.T) {
 func TestGuestBetween(t *testing.T) {
 	g := &facts.Guest{Name: "vm1"}
 	dev := func(packets, dropped string) map[string]map[string]uint64 {
-		return parseNetDev("Inter-|   Receive  |  Transmit\n face |bytes packets errs drop fifo frame compressed multicast|bytes packets errs drop fifo colls carrier compressed\n" +
-			"    lo: 9 9 0 0 0 0 0 0 9 9 0 0 0 0 0 0\n  eth0: 6000 " + packets + " 0 " + dropped + " 0 0 0 0 0 7 0 0 0 0 0 0\n")
+		return parseNetDev("Inter-|   Receive  |  Transmit\n face |bytes packets errs drop fifo frame compressed " +
+			"multicast|bytes packets errs drop fifo colls carrier compressed\n" +
+			"    lo: 9 9 0 0 0 0 0 0 9 9 0 0 0 0 0 0\n  eth0: 6000 " + packets + " 0 " + dropped +
+			" 0 0 0 0 0 7 0 0 0 0 0 0\n")
 	}
 	irqs := func(n string) map[string]irq.Counts {
-		return irq.ParseCPUCounts("           CPU0       CPU1\n 24:          5          0   PCI-MSI 1-edge      virtio0-config\n 25:          "+n+"          0   PCI-MSI 2-edge      virtio1-input.0\n"+
-			" 26:          0          "+n+"   PCI-MSI 3-edge      virtio1-output.0\n 27:          "+n+"          0   PCI-MSI 4-edge      virtio2-req.0\n", setting.CPUs(0, 1))
+		return irq.ParseCPUCounts("           CPU0       CPU1\n 24:          5          0   PCI-MSI 1-edge      "+
+			"virtio0-config\n 25:          "+n+"          0   PCI-MSI 2-edge      virtio1-input.0\n"+
+			" 26:          0          "+n+"   PCI-MSI 3-edge      virtio1-output.0\n 27:          "+n+
+			"          0   PCI-MSI 4-edge      virtio2-req.0\n", setting.CPUs(0, 1))
 	}
 	times := map[int]cpu.Times{0: {Idle: 1}, 1: {Idle: 1}}
-	found := guestBetween(g, guestLook{uptime: 10, times: times, devices: dev("100", "1"), irqs: irqs("1")}, guestLook{uptime: 12.5, times: times, devices: dev("300", "4"), irqs: irqs("9")})
-	if found.Seconds != 2.5 || len(found.Devices) != 1 || found.Devices[0].RxPackets != 200 || found.Devices[0].Counters["rx_dropped"] != 3 {
+	found := guestBetween(g, guestLook{uptime: 10, times: times, devices: dev("100", "1"), irqs: irqs("1")},
+		guestLook{uptime: 12.5, times: times, devices: dev("300", "4"), irqs: irqs("9")})
+	if found.Seconds != 2.5 || len(found.Devices) != 1 || found.Devices[0].RxPackets != 200 ||
+		found.Devices[0].Counters["rx_dropped"] != 3 {
 		t.Errorf("found %+v", found)
 	}
 	if len(found.IRQs) != 2 || found.IRQs[0][0] != 8 || found.IRQs[1][1] != 8 {
@@ -270,7 +294,8 @@ func TestGuestBetween(t *testing.T) {
 }
 
 func TestParseNUMAMaps(t *testing.T) {
-	found := parseNUMAMaps("7f0000000000 bind:0 file=/dev/hugepages/x huge dirty=512 N0=384 N1=128 kernelpagesize_kB=2048\n" +
+	found := parseNUMAMaps("7f0000000000 bind:0 file=/dev/hugepages/x huge dirty=512 N0=384 N1=128 " +
+		"kernelpagesize_kB=2048\n" +
 		"7f8000000000 default anon=10 dirty=10 N1=10 kernelpagesize_kB=4\n7f9000000000 default file=/N0=5 mapmax=2\n")
 	if len(found) != 2 || found[0] != 384<<21 || found[1] != 128<<21+10<<12 {
 		t.Errorf("found %v", found)

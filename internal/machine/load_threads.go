@@ -53,7 +53,8 @@ func (w *LoadWatch) threadsBetween(before, after loadLook, l *facts.Load) {
 		share := func(a, b uint64) float64 { return min(float64(facts.Grown(a, b))/1e9/seconds, 1) }
 		load := facts.ThreadLoad{
 			PID: t.PID, TID: t.TID, Affinity: t.Affinity, Queue: -1, VCPU: -1, CPU: -1, Node: -1,
-			Ran: share(old.Ran.NS, t.Ran.NS), Waited: share(old.Ran.Waited, t.Ran.Waited), Switches: facts.Grown(old.Ran.Turns, t.Ran.Turns),
+			Ran: share(old.Ran.NS, t.Ran.NS), Waited: share(old.Ran.Waited, t.Ran.Waited),
+			Switches: facts.Grown(old.Ran.Turns, t.Ran.Turns),
 		}
 		if w.describe(&load, known) && (load.Role != "other" || load.Ran >= busyThread) {
 			w.limits(&load, before, after, seconds)
@@ -67,7 +68,9 @@ func (w *LoadWatch) threadsBetween(before, after loadLook, l *facts.Load) {
 			kvmBetween(l.Threads, g.PID, before.kvm[g.PID], k, seconds)
 			l.Unseen = append(l.Unseen, kvmUnseen(g.Name, k)...)
 		case g.PID != 0:
-			l.Unseen = append(l.Unseen, facts.Unseen{What: "exits of guest " + g.Name + ", and how long its vCPUs polled", Why: fmt.Sprintf("there is no sys/kernel/debug/kvm/%d-* (debugfs not mounted, without KVM, or not root)", g.PID)})
+			l.Unseen = append(l.Unseen, facts.Unseen{What: "exits of guest " + g.Name +
+				", and how long its vCPUs polled", Why: fmt.Sprintf("there is no sys/kernel/debug/kvm/%d-* (debugfs "+
+				"not mounted, without KVM, or not root)", g.PID)})
 		}
 	}
 	slices.SortStableFunc(l.Threads, func(a, b facts.ThreadLoad) int { return cmp.Compare(b.Ran, a.Ran) })

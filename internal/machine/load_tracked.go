@@ -38,7 +38,8 @@ func (m *Machine) tracked() (t trackLook, err error) {
 func parseTracked(text string) (t trackLook, err error) {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	names := strings.Fields(lines[0])
-	into := map[int]*uint64{slices.Index(names, "entries"): &t.entries, slices.Index(names, "drop"): &t.dropped, slices.Index(names, "early_drop"): &t.evicted}
+	into := map[int]*uint64{slices.Index(names, "entries"): &t.entries, slices.Index(names, "drop"): &t.dropped,
+		slices.Index(names, "early_drop"): &t.evicted}
 	if into[-1] != nil {
 		return t, fmt.Errorf("/proc/net/stat/nf_conntrack has %q, expected entries, drop and early_drop", lines[0])
 	}
@@ -63,7 +64,8 @@ func parseTracked(text string) (t trackLook, err error) {
 
 // trackedBetween is what a namespace's table did between two looks; nothing where it is empty.
 func trackedBetween(netns string, before, after trackLook) []facts.TrackLoad {
-	l := facts.TrackLoad{Netns: netns, Entries: after.entries, Max: after.max, Dropped: facts.Grown(before.dropped, after.dropped), Evicted: facts.Grown(before.evicted, after.evicted)}
+	l := facts.TrackLoad{Netns: netns, Entries: after.entries, Max: after.max,
+		Dropped: facts.Grown(before.dropped, after.dropped), Evicted: facts.Grown(before.evicted, after.evicted)}
 	if l.Entries+l.Dropped+l.Evicted == 0 {
 		return nil
 	}

@@ -8,13 +8,16 @@ import (
 	"mpps/internal/model/facts"
 )
 
-const trackedHead = "entries  clashres found new invalid ignore delete chainlength insert insert_failed drop early_drop icmp_error  expect_new expect_create expect_delete search_restart\n"
+const trackedHead = "entries  clashres found new invalid ignore delete chainlength insert insert_failed drop " +
+	"early_drop icmp_error  expect_new expect_create expect_delete search_restart\n"
 
 func TestTracked(t *testing.T) {
 	files := map[string]string{
 		"proc/thread-self/net/stat/nf_conntrack": trackedHead +
-			"000001f4  00000000 00000000 00000000 00000002 00000000 00000000 00000003 00000000 00000000 00000010 00000005 00000000  00000000 00000000 00000000 00000000\n" +
-			"000001f4  00000000 00000000 00000000 00000002 00000000 00000000 00000003 00000000 00000000 000000f0 00000001 00000000  00000000 00000000 00000000 00000000\n",
+			"000001f4  00000000 00000000 00000000 00000002 00000000 00000000 00000003 00000000 00000000 00000010 " +
+			"00000005 00000000  00000000 00000000 00000000 00000000\n" +
+			"000001f4  00000000 00000000 00000000 00000002 00000000 00000000 00000003 00000000 00000000 000000f0 " +
+			"00000001 00000000  00000000 00000000 00000000 00000000\n",
 		"proc/sys/net/netfilter/nf_conntrack_max": "500\n",
 	}
 	look, err := loadTree(t, files).tracked()
@@ -25,10 +28,12 @@ func TestTracked(t *testing.T) {
 	if want := []facts.TrackLoad{{Netns: "blue", Entries: 500, Max: 500, Dropped: 200}}; !slices.Equal(load, want) {
 		t.Errorf("between: %+v, expected %+v", load, want)
 	}
-	if look, err := loadTree(t, map[string]string{"proc/x": ""}).tracked(); err != nil || trackedBetween("", look, look) != nil {
+	if look, err := loadTree(t, map[string]string{"proc/x": ""}).tracked(); err != nil ||
+		trackedBetween("", look, look) != nil {
 		t.Errorf("nothing tracks: %+v, %v", look, err)
 	}
-	for text, want := range map[string]string{"entries found\n": "expected entries, drop", trackedHead + "zz\n": "invalid syntax"} {
+	for text, want := range map[string]string{"entries found\n": "expected entries, drop", trackedHead +
+		"zz\n": "invalid syntax"} {
 		if _, err := parseTracked(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, expected %q", text, err, want)
 		}

@@ -19,7 +19,8 @@ func TestSettingsAreWrittenAndRestored(t *testing.T) {
 	if !treetest.InNamespace(t) {
 		return
 	}
-	treetest.IP(t, "link add v0 numtxqueues 4 numrxqueues 4 type veth peer name v1 numtxqueues 4 numrxqueues 4", "link add br0 type bridge",
+	treetest.IP(t, "link add v0 numtxqueues 4 numrxqueues 4 type veth peer name v1 numtxqueues 4 numrxqueues 4",
+		"link add br0 type bridge",
 		"tuntap add t0 mode tap multi_queue", "link set v0 up", "link set v1 up", "link set br0 up")
 	mechanisms := liveMachine(t).Mechanisms()
 	ctx := context.Background()
@@ -31,13 +32,17 @@ func TestSettingsAreWrittenAndRestored(t *testing.T) {
 		seen           func() string // what the other tool shows
 		want           string        // of it, after the write
 	}{
-		{"sysctl:net.ipv4.conf.v0.rp_filter", "2", func() string { return treetest.Tool(t, "sysctl", "-n", "net.ipv4.conf.v0.rp_filter") }, "2"},
+		{"sysctl:net.ipv4.conf.v0.rp_filter", "2",
+			func() string { return treetest.Tool(t, "sysctl", "-n", "net.ipv4.conf.v0.rp_filter") }, "2"},
 		{"sysctl:net.ipv4.ip_local_port_range", "20000 30000", func() string {
 			return strings.Join(strings.Fields(treetest.Tool(t, "sysctl", "-n", "net.ipv4.ip_local_port_range")), " ")
 		}, "20000 30000"},
-		{"sysfs:class/net/br0/bridge/nf_call_iptables", "1", func() string { return info("br0", "nf_call_iptables") }, "1"},
-		{"sysfs:class/net/br0/bridge/multicast_snooping", "0", func() string { return info("br0", "mcast_snooping") }, "0"},
-		{"sysfs:class/net/t0/tx_queue_len", "4000", func() string { return fmt.Sprint(treetest.IPLink(t, "t0")["txqlen"]) }, "4000"},
+		{"sysfs:class/net/br0/bridge/nf_call_iptables", "1", func() string { return info("br0", "nf_call_iptables") },
+			"1"},
+		{"sysfs:class/net/br0/bridge/multicast_snooping", "0", func() string { return info("br0", "mcast_snooping") },
+			"0"},
+		{"sysfs:class/net/t0/tx_queue_len", "4000",
+			func() string { return fmt.Sprint(treetest.IPLink(t, "t0")["txqlen"]) }, "4000"},
 		{"sysfs-cpus:class/net/v0/queues/tx-1/xps_cpus", "1", func() string {
 			return treetest.Tool(t, "cat", "/sys/class/net/v0/queues/tx-1/xps_cpus")
 		}, "2"},
@@ -46,11 +51,15 @@ func TestSettingsAreWrittenAndRestored(t *testing.T) {
 		}, "3"},
 		{"nic-channels:v0/rx", "2", func() string { return treetest.EthtoolLine(t, "RX", 1, "-l", "v0") }, "2"},
 		{"nic-channels:v0/tx", "3", func() string { return treetest.EthtoolLine(t, "TX", 1, "-l", "v0") }, "3"},
-		{"nic-feature:v0/tx-tcp-segmentation", "off", func() string { return treetest.EthtoolLine(t, "tx-tcp-segmentation", 0, "-k", "v0") }, "off"},
-		{"nic-feature:v0/rx-gro", "on", func() string { return treetest.EthtoolLine(t, "generic-receive-offload", 0, "-k", "v0") }, "on"},
-		{"nic-state:br0", "down", func() string { return treetest.Tool(t, "cat", "/sys/class/net/br0/flags") }, "0x1002"},
+		{"nic-feature:v0/tx-tcp-segmentation", "off",
+			func() string { return treetest.EthtoolLine(t, "tx-tcp-segmentation", 0, "-k", "v0") }, "off"},
+		{"nic-feature:v0/rx-gro", "on",
+			func() string { return treetest.EthtoolLine(t, "generic-receive-offload", 0, "-k", "v0") }, "on"},
+		{"nic-state:br0", "down", func() string { return treetest.Tool(t, "cat", "/sys/class/net/br0/flags") },
+			"0x1002"},
 		{"nic-state:t0", "up", func() string { return treetest.Tool(t, "cat", "/sys/class/net/t0/flags") }, "0x1003"},
-		{"nic-coalesce:t0/rx-frames", "32", func() string { return treetest.EthtoolLine(t, "rx-frames", 0, "-c", "t0") }, "32"},
+		{"nic-coalesce:t0/rx-frames", "32",
+			func() string { return treetest.EthtoolLine(t, "rx-frames", 0, "-c", "t0") }, "32"},
 	} {
 		a, err := setting.ParseAddress(c.address)
 		if err != nil {
@@ -58,7 +67,8 @@ func TestSettingsAreWrittenAndRestored(t *testing.T) {
 		}
 		before := mechanisms.Read(ctx, a)
 		if before.State != setting.Known || before.ReadOnly || before.Value == c.value {
-			t.Errorf("%s: reads %s (%s) before; want another value than %s that can be written", a, before, before.Why, c.value)
+			t.Errorf("%s: reads %s (%s) before; want another value than %s that can be written", a, before, before.Why,
+				c.value)
 			continue
 		}
 		shownBefore := strings.TrimSpace(c.seen())
@@ -75,8 +85,10 @@ func TestSettingsAreWrittenAndRestored(t *testing.T) {
 		if err := mechanisms.Write(ctx, a, before); err != nil {
 			t.Error(err)
 		}
-		if after, shown := mechanisms.Read(ctx, a), strings.TrimSpace(c.seen()); !after.Same(before) || shown != shownBefore {
-			t.Errorf("%s: %s after it was restored to %s; another tool shows %q, before %q", a, after, before, shown, shownBefore)
+		if after, shown := mechanisms.Read(ctx, a), strings.TrimSpace(c.seen()); !after.Same(before) ||
+			shown != shownBefore {
+			t.Errorf("%s: %s after it was restored to %s; another tool shows %q, before %q", a, after, before, shown,
+				shownBefore)
 		}
 	}
 }
@@ -93,12 +105,14 @@ func TestRefusalsLeaveTheMachineAsItWas(t *testing.T) {
 	if channels.Max == nil || *channels.Max != 4 {
 		t.Errorf("channels of a device with 4 queues: %+v, want a maximum of 4", channels)
 	}
-	if r := mechanisms.Read(ctx, setting.Of(setting.NICFeature, "v0", "loopback")); r.State != setting.Known || !r.ReadOnly {
+	if r := mechanisms.Read(ctx, setting.Of(setting.NICFeature, "v0", "loopback")); r.State != setting.Known ||
+		!r.ReadOnly {
 		t.Errorf("a feature that is fixed reads as writable: %+v", r)
 	}
 	for address, want := range map[string]string{
-		"nic-ring:br0/rx": "absent", "nic-ring:v9/rx": "absent", "nic-channels:br0/combined": "absent", "nic-coalesce:v0/rx-usecs": "absent",
-		"nic-feature:v0/no-such": "absent", "nic-flowhash:v0/udp4": "absent", "sysfs:class/net/v9/mtu": "absent",
+		"nic-ring:br0/rx": "absent", "nic-ring:v9/rx": "absent", "nic-channels:br0/combined": "absent",
+		"nic-coalesce:v0/rx-usecs": "absent",
+		"nic-feature:v0/no-such":   "absent", "nic-flowhash:v0/udp4": "absent", "sysfs:class/net/v9/mtu": "absent",
 	} {
 		a, err := setting.ParseAddress(address)
 		if err != nil {
@@ -118,7 +132,8 @@ func TestRefusalsLeaveTheMachineAsItWas(t *testing.T) {
 		t.Fatal(err)
 	}
 	for address, value := range map[string]string{
-		"nic-channels:v0/rx": "99", "nic-ring:v0/rx": "512", "nic-coalesce:v0/rx-usecs": "3", "nic-feature:v0/loopback": "on",
+		"nic-channels:v0/rx": "99", "nic-ring:v0/rx": "512", "nic-coalesce:v0/rx-usecs": "3",
+		"nic-feature:v0/loopback":                "on",
 		"nic-feature:v0/tx-generic-segmentation": "on", "nic-flowhash:v0/udp4": "sdfn", "sysfs:class/net/v0/mtu": "1",
 		"sysctl:net.ipv4.ip_local_port_range": "9 1", "sysfs:class/net/v0/ifindex": "7", "nic-channels:v9/rx": "1",
 		"nic-feature:v0/no-such": "on",
@@ -169,7 +184,8 @@ func TestRuleIsAddedAndRemovedExactly(t *testing.T) {
 			strings.Fields("iptables-legacy -t raw -I PREROUTING -i vnet1 -j NFLOG --nflog-group 4"),
 			`-A PREROUTING ! -p 253 -m comment --comment "mpps nflog-skip" -j ACCEPT`},
 		{"netfilter-rule:nflog-skip/nft/inet/acct/pre", nftList,
-			[]string{"nft", "add table inet acct; add chain inet acct pre { type filter hook prerouting priority raw; }; add rule inet acct pre iifname vnet0 log group 3"},
+			[]string{"nft", "add table inet acct; add chain inet acct pre { type filter hook prerouting priority " +
+				"raw; }; add rule inet acct pre iifname vnet0 log group 3"},
 			[]string{"nft", "insert rule inet acct pre iifname vnet1 log group 4"},
 			`meta l4proto != 253 accept comment "mpps nflog-skip"`},
 	}

@@ -87,12 +87,15 @@ func TestWritingARecordedTree(t *testing.T) {
 	if err := write("sysfs-cpus:class/net/eth0/queues/tx-0/xps_cpus", "33"); err != nil {
 		t.Error(err)
 	}
-	if got := m.Line("proc/sys/net/core/dev_weight") + " " + m.Line("sys/class/net/eth0/queues/tx-0/xps_cpus"); got != "600 2,00000000" {
+	if got := m.Line("proc/sys/net/core/dev_weight") + " " +
+		m.Line("sys/class/net/eth0/queues/tx-0/xps_cpus"); got != "600 2,00000000" {
 		t.Errorf("tree holds %q, want 600 and the mask of CPU 33", got)
 	}
 	for address, value := range map[string]string{
-		"sysfs:class/net/outside/secret": "2", "sysctl:net.core.nothing": "1", "nic-ring:eth0/rx": "256", "nic-ring:eth0/tx": "many",
-		"sysfs-cpus:class/net/eth0/queues/tx-0/xps_cpus": "9-1", "netfilter-rule:nflog-skip/nft": "present", "service:irqbalance": "stopped",
+		"sysfs:class/net/outside/secret": "2", "sysctl:net.core.nothing": "1", "nic-ring:eth0/rx": "256",
+		"nic-ring:eth0/tx": "many",
+		"sysfs-cpus:class/net/eth0/queues/tx-0/xps_cpus": "9-1", "netfilter-rule:nflog-skip/nft": "present",
+		"service:irqbalance": "stopped",
 	} {
 		if err := write(address, value); err == nil {
 			t.Errorf("%s = %s: expected a refusal", address, value)
@@ -108,7 +111,8 @@ func TestWritingARecordedTree(t *testing.T) {
 func TestStatesOfUnits(t *testing.T) {
 	for text, want := range map[string]string{
 		"LoadState=loaded\nActiveState=active\n": "running", "LoadState=loaded\nActiveState=failed\n": "stopped",
-		"LoadState=not-found\nActiveState=inactive\n": "absent", "LoadState=loaded\nActiveState=activating\n": "unknown", "": "unknown",
+		"LoadState=not-found\nActiveState=inactive\n": "absent",
+		"LoadState=loaded\nActiveState=activating\n":  "unknown", "": "unknown",
 	} {
 		if got := systemd.UnitState(text, "irqbalance").String(); got != want {
 			t.Errorf("%q: %s, want %s", text, got, want)

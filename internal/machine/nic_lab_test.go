@@ -82,11 +82,14 @@ func TestDriversOfTheLab(t *testing.T) {
 		t.Errorf("unseen: %s: %s", u.What, u.Why)
 	}
 	igb, virtio := byMAC(t, h, lab.MACigb0), byMAC(t, h, lab.MACvirtio)
-	if igb.Driver != "igb" || igb.Node != 1 || igb.SRIOV == nil || igb.SRIOV.Total != 7 || igb.Channels == nil || igb.Channels.MaxCombined != 8 ||
-		igb.Rings == nil || igb.FlowHash["udp4"] == "" || igb.Coalesce["rx-usecs"] == "" || len(igb.Features) < 20 || igb.Firmware == "" {
+	if igb.Driver != "igb" || igb.Node != 1 || igb.SRIOV == nil || igb.SRIOV.Total != 7 || igb.Channels == nil ||
+		igb.Channels.MaxCombined != 8 ||
+		igb.Rings == nil || igb.FlowHash["udp4"] == "" || igb.Coalesce["rx-usecs"] == "" || len(igb.Features) < 20 ||
+		igb.Firmware == "" {
 		t.Errorf("igb: %+v", igb)
 	}
-	if virtio.Driver != "virtio_net" || virtio.PCI == "" || virtio.Channels == nil || virtio.Channels.MaxCombined != 4 || len(virtio.IRQs) < 8 {
+	if virtio.Driver != "virtio_net" || virtio.PCI == "" || virtio.Channels == nil ||
+		virtio.Channels.MaxCombined != 4 || len(virtio.IRQs) < 8 {
 		t.Errorf("virtio: %+v", virtio)
 	}
 	for _, n := range []facts.NIC{igb, virtio} {
@@ -101,7 +104,8 @@ func TestDriversOfTheLab(t *testing.T) {
 			if line == "" {
 				continue
 			}
-			if on, fixed := strings.Contains(line, ": on"), strings.Contains(line, "[fixed]"); on != f.On || fixed != f.Fixed {
+			if on, fixed := strings.Contains(line, ": on"), strings.Contains(line, "[fixed]"); on != f.On ||
+				fixed != f.Fixed {
 				t.Errorf("%s: feature %+v, ethtool shows %q", n.Name, f, line)
 			}
 		}
@@ -132,8 +136,10 @@ func TestDriverSettingsAreWrittenAndRestored(t *testing.T) {
 		{"nic-channels:" + virtio + "/combined", "2", func() string { return shown(t, 1, "Combined", "-l "+virtio) }},
 		{"nic-ring:" + virtio + "/rx", "128", func() string { return shown(t, 1, "RX", "-g "+virtio) }},
 		{"nic-coalesce:" + igb + "/rx-usecs", "50", func() string { return shown(t, 0, "rx-usecs", "-c "+igb) }},
-		{"nic-feature:" + igb + "/rx-checksum", "off", func() string { return shown(t, 0, "rx-checksumming", "-k "+igb) }},
-		{"nic-feature:" + igb + "/tx-tcp-segmentation", "off", func() string { return shown(t, 0, "tx-tcp-segmentation", "-k "+igb) }},
+		{"nic-feature:" + igb + "/rx-checksum", "off",
+			func() string { return shown(t, 0, "rx-checksumming", "-k "+igb) }},
+		{"nic-feature:" + igb + "/tx-tcp-segmentation", "off",
+			func() string { return shown(t, 0, "tx-tcp-segmentation", "-k "+igb) }},
 		{"sysfs-cpus:class/net/" + igb + "/queues/tx-1/xps_cpus", "3", func() string {
 			return fmt.Sprint(map[string]string{"8": "3"}[sh(t, "cat /sys/class/net/"+igb+"/queues/tx-1/xps_cpus")])
 		}},
@@ -167,15 +173,19 @@ func TestDriverSettingsAreWrittenAndRestored(t *testing.T) {
 	if err := mechanisms.Write(ctx, a, setting.Value("sdfn")); err != nil {
 		t.Error(err)
 	}
-	if text := sh(t, "ethtool -n "+igb+" rx-flow-hash udp4"); !strings.Contains(text, "L4 bytes 0 & 1") || mechanisms.Read(ctx, a).Value != "sdfn" {
+	if text := sh(t, "ethtool -n "+igb+" rx-flow-hash udp4"); !strings.Contains(text, "L4 bytes 0 & 1") ||
+		mechanisms.Read(ctx, a).Value != "sdfn" {
 		t.Errorf("hash of UDP reads %s, ethtool shows\n%s", mechanisms.Read(ctx, a), text)
 	}
-	if err := mechanisms.Write(ctx, a, before); err != nil || before.Value != "sd" || !mechanisms.Read(ctx, a).Same(before) {
+	if err := mechanisms.Write(ctx, a, before); err != nil || before.Value != "sd" ||
+		!mechanisms.Read(ctx, a).Same(before) {
 		t.Errorf("hash of UDP was %s, is %s (%v)", before, mechanisms.Read(ctx, a), err)
 	}
 	for address, value := range map[string]string{
-		"nic-ring:" + igb + "/rx": "9000", "nic-channels:" + igb + "/combined": "9", "nic-coalesce:" + igb + "/rx-usecs": "100000",
-		"nic-coalesce:" + igb + "/tx-frames": "7", "nic-flowhash:" + igb + "/udp4": "sf", "nic-feature:" + igb + "/highdma": "off",
+		"nic-ring:" + igb + "/rx": "9000", "nic-channels:" + igb + "/combined": "9", "nic-coalesce:" + igb +
+			"/rx-usecs": "100000",
+		"nic-coalesce:" + igb + "/tx-frames": "7", "nic-flowhash:" + igb + "/udp4": "sf", "nic-feature:" + igb +
+			"/highdma": "off",
 	} {
 		a, err := setting.ParseAddress(address)
 		if err != nil {
@@ -247,7 +257,8 @@ func TestInterruptIsFoundAfterRenumbering(t *testing.T) {
 		t.Error(err)
 	}
 	now := byMAC(t, takeStock(t, m), lab.MACigb0)
-	if i := slices.IndexFunc(now.IRQs, func(i facts.IRQ) bool { return i.On == "rx-1" }); i < 0 || now.IRQs[i].Affinity.String() != "3" {
+	if i := slices.IndexFunc(now.IRQs, func(i facts.IRQ) bool { return i.On == "rx-1" }); i < 0 ||
+		now.IRQs[i].Affinity.String() != "3" {
 		t.Errorf("rx-1 is not where it was placed: %+v", now.IRQs)
 	}
 	if err := mechanisms.Write(ctx, combined, had); err != nil {
@@ -273,13 +284,15 @@ func TestVirtualFunctionsAreSeen(t *testing.T) {
 	if err := mechanisms.Write(ctx, count, setting.Value("2")); err != nil {
 		t.Fatal(err)
 	}
-	sh(t, "ip link set "+name+" vf 1 mac 52:54:00:00:09:01 vlan 100 qos 3 spoofchk off trust on; ip link set "+name+" vf 1 max_tx_rate 500 || true")
+	sh(t, "ip link set "+name+" vf 1 mac 52:54:00:00:09:01 vlan 100 qos 3 spoofchk off trust on; ip link set "+name+
+		" vf 1 max_tx_rate 500 || true")
 	h := takeStock(t, m)
 	if len(h.VFs) != 2 {
 		t.Fatalf("%d VFs, want 2", len(h.VFs))
 	}
 	v := h.VFs[1]
-	if v.PF != name || v.Index != 1 || v.PCI == "" || v.Group < 0 || v.Driver != "" || v.MAC != "52:54:00:00:09:01" || v.VLAN != 100 || v.QoS != 3 ||
+	if v.PF != name || v.Index != 1 || v.PCI == "" || v.Group < 0 || v.Driver != "" || v.MAC != "52:54:00:00:09:01" ||
+		v.VLAN != 100 || v.QoS != 3 ||
 		v.SpoofCheck || !v.Trust || !h.VFs[0].SpoofCheck || h.VFs[0].Trust || h.VFs[0].PCI == v.PCI {
 		t.Errorf("VFs %+v, ip shows\n%s", h.VFs, sh(t, "ip link show "+name))
 	}
@@ -313,17 +326,22 @@ func TestOverlaysAndRulesAreSeen(t *testing.T) {
 		t.Errorf("rules without modules: %+v", first.Netfilter)
 	}
 	below := byMAC(t, first, lab.MACigb0).Name
-	sh(t, "ip link add vx0 numtxqueues 4 type vxlan id 7 dev "+below+" dstport 4789; ip link add gt0 numtxqueues 4 type gretap local 192.0.2.1 remote 192.0.2.2; "+
-		"ip link add gs0 type gretap local 192.0.2.1 remote 192.0.2.3 oseq key 5; ip link add gn0 type geneve id 8 remote 192.0.2.2; "+
-		"ip link add link "+below+" name vl0 type vlan id 5; ip link add bo0 type bond; ip link add du0 type dummy; ip link set du0 master bo0")
+	sh(t, "ip link add vx0 numtxqueues 4 type vxlan id 7 dev "+below+" dstport 4789; ip link add gt0 numtxqueues 4 "+
+		"type gretap local 192.0.2.1 remote 192.0.2.2; "+
+		"ip link add gs0 type gretap local 192.0.2.1 remote 192.0.2.3 oseq key 5; ip link add gn0 type geneve id 8 "+
+		"remote 192.0.2.2; "+
+		"ip link add link "+below+" name vl0 type vlan id 5; ip link add bo0 type bond; ip link add du0 type dummy; "+
+		"ip link set du0 master bo0")
 	defer sh(t, "for d in vx0 gt0 gs0 gn0 vl0 bo0 du0; do ip link del $d; done")
-	sh(t, "modprobe br_netfilter; modprobe ebtables; ebtables-legacy -A FORWARD -p ARP -j ACCEPT; ebtables-legacy -P FORWARD DROP")
+	sh(t, "modprobe br_netfilter; modprobe ebtables; ebtables-legacy -A FORWARD -p ARP -j ACCEPT; ebtables-legacy -P "+
+		"FORWARD DROP")
 	defer sh(t, "ebtables-legacy -F; ebtables-legacy -P FORWARD ACCEPT")
 	h := takeStock(t, m)
 	for _, c := range []struct {
 		name, lower string
 		lockless    bool
-	}{{"vx0", below, true}, {"gt0", "", true}, {"gs0", "", false}, {"gn0", "", true}, {"vl0", below, true}, {"bo0", "du0", true}} {
+	}{{"vx0", below, true}, {"gt0", "", true}, {"gs0", "", false}, {"gn0", "", true}, {"vl0", below, true},
+		{"bo0", "du0", true}} {
 		at := slices.IndexFunc(h.Tunnels, func(x facts.Tunnel) bool { return x.Name == c.name })
 		if at < 0 {
 			t.Errorf("%s is not among the tunnels %+v", c.name, h.Tunnels)
@@ -337,7 +355,9 @@ func TestOverlaysAndRulesAreSeen(t *testing.T) {
 		t.Errorf("netfilter %+v, unseen %v", h.Netfilter, h.Unseen)
 	}
 	for _, set := range h.Netfilter.Rules {
-		if set.Tool == "ebtables-legacy" && (set.Rules != 1 || !slices.Equal(set.Lines, []string{"-t filter -P FORWARD DROP", "-t filter -A FORWARD -p ARP -j ACCEPT"})) {
+		if set.Tool == "ebtables-legacy" &&
+			(set.Rules != 1 || !slices.Equal(set.Lines,
+				[]string{"-t filter -P FORWARD DROP", "-t filter -A FORWARD -p ARP -j ACCEPT"})) {
 			t.Errorf("rules of ebtables-legacy: %d, %q", set.Rules, set.Lines)
 		}
 	}

@@ -37,7 +37,8 @@ func (m *Machine) Owners(ctx context.Context) *facts.Host {
 
 // sysctlFolders are read by systemd-sysctl and sysctl(8) --system; of files of the same name the first one counts
 // (sysctl.d(5), sysctl(8)).
-var sysctlFolders = []string{"etc/sysctl.d", "run/sysctl.d", "usr/local/lib/sysctl.d", "usr/lib/sysctl.d", "lib/sysctl.d"}
+var sysctlFolders = []string{"etc/sysctl.d", "run/sysctl.d", "usr/local/lib/sysctl.d", "usr/lib/sysctl.d",
+	"lib/sysctl.d"}
 
 // sysctlFiles are the settings of sysctl.d and sysctl.conf in the order in which they come into force.
 func (m *Machine) sysctlFiles() []facts.OwnedValue {
@@ -87,7 +88,8 @@ func parseSysctlFile(name, text string) []facts.OwnedValue {
 		if !found || key == "" {
 			continue
 		}
-		all = append(all, facts.OwnedValue{Key: setting.SysctlPath(key), Value: strings.Join(strings.Fields(value), " "), File: name})
+		all = append(all, facts.OwnedValue{Key: setting.SysctlPath(key), Value: strings.Join(strings.Fields(value),
+			" "), File: name})
 	}
 	return all
 }
@@ -101,13 +103,15 @@ func (m *Machine) tuned(h *facts.Host) *facts.Tuned {
 
 // TunedFiles are what a profile of TuneD is resolved from.
 func (m *Machine) TunedFiles() (tuned.Files, tuned.Machine) {
-	at := tuned.Machine{Online: m.CPUs("sys/devices/system/cpu/online"), Present: m.CPUs("sys/devices/system/cpu/present"), Package: map[int]int{}, CPUInfo: m.Line("proc/cpuinfo")}
+	at := tuned.Machine{Online: m.CPUs("sys/devices/system/cpu/online"),
+		Present: m.CPUs("sys/devices/system/cpu/present"), Package: map[int]int{}, CPUInfo: m.Line("proc/cpuinfo")}
 	for _, cpu := range at.Online {
 		if n := m.Number(fmt.Sprintf("sys/devices/system/cpu/cpu%d/topology/physical_package_id", cpu), -1); n >= 0 {
 			at.Package[cpu] = n
 		}
 	}
-	at.Uname = strings.Join([]string{"Linux", m.Line("proc/sys/kernel/osrelease"), m.Line("proc/sys/kernel/version"), architecture(at.CPUInfo)}, " ")
+	at.Uname = strings.Join([]string{"Linux", m.Line("proc/sys/kernel/osrelease"), m.Line("proc/sys/kernel/version"),
+		architecture(at.CPUInfo)}, " ")
 	return func(name string) (string, bool) {
 		text, err := m.Read(name)
 		return text, err == nil
@@ -153,7 +157,8 @@ func (m *Machine) managedProfiles(services []facts.Service) []facts.OwnedValue {
 		return nil
 	}
 	var all []facts.OwnedValue
-	for _, folder := range []string{"etc/NetworkManager/system-connections", "run/NetworkManager/system-connections", "usr/lib/NetworkManager/system-connections"} {
+	for _, folder := range []string{"etc/NetworkManager/system-connections", "run/NetworkManager/system-connections",
+		"usr/lib/NetworkManager/system-connections"} {
 		for _, name := range m.List(folder) {
 			text, err := m.Read(folder + "/" + name)
 			if err != nil {
@@ -166,7 +171,8 @@ func (m *Machine) managedProfiles(services []facts.Service) []facts.OwnedValue {
 				case e.section == "connection" && e.key == "interface-name":
 					device = e.value
 				case e.section == "ethtool", e.section == "link":
-					found = append(found, facts.OwnedValue{Key: e.section + "." + e.key, Value: e.value, File: "/" + folder + "/" + name})
+					found = append(found, facts.OwnedValue{Key: e.section + "." + e.key, Value: e.value, File: "/" +
+						folder + "/" + name})
 				}
 			}
 			for i := range found {

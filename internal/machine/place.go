@@ -134,8 +134,9 @@ func (p *Place) runHere(ctx context.Context, planned time.Duration, argv []strin
 	defer cancel()
 	cmd := exec.CommandContext(limited, path, argv[1:]...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: deathSignal(path), Setpgid: true} // Ctrl-C of the terminal comes through us
-	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGINT) }       // with its children
+	// Ctrl-C of the terminal comes through us
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: deathSignal(path), Setpgid: true}
+	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGINT) } // with its children
 	cmd.WaitDelay = endPatience
 	stdout, stderr := firstWords{room: maxOutput}, firstWords{room: maxOutput}
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -182,7 +183,8 @@ func (p *Place) runInGuest(ctx context.Context, planned time.Duration, argv []st
 				asked, e.Cut = true, true
 				ctx = context.WithoutCancel(ctx)
 				if err := p.signal(ctx, pid, "INT"); err != nil {
-					return e, fmt.Errorf("%s in guest %s could not be ended, it ends by itself within %v: %w", argv[0], p.guest, planned, err)
+					return e, fmt.Errorf("%s in guest %s could not be ended, it ends by itself within %v: %w", argv[0],
+						p.guest, planned, err)
 				}
 				deadline = time.Now().Add(endPatience)
 			}
@@ -241,7 +243,8 @@ func (p *Place) start(ctx context.Context, argv []string) (pid int64, err error)
 func (p *Place) signal(ctx context.Context, pid int64, name string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, libvirt.AgentPatience, libvirt.ErrAgentHangs)
 	defer cancel()
-	results, err := libvirt.Execute(ctx, p.agents, p.guest, libvirt.Call{Argv: []string{"kill", "-" + name, strconv.FormatInt(pid, 10)}})
+	results, err := libvirt.Execute(ctx, p.agents, p.guest,
+		libvirt.Call{Argv: []string{"kill", "-" + name, strconv.FormatInt(pid, 10)}})
 	if err != nil {
 		return err
 	}

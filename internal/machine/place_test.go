@@ -50,7 +50,8 @@ func (s *slowAgent) Ask(_ context.Context, _ string, commands ...libvirt.AgentCo
 			p := &slowProgram{cmd: exec.Command(path, args...), done: make(chan struct{})}
 			p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.err
 			if err := p.cmd.Start(); err != nil {
-				errs = append(errs, fmt.Errorf("error: Guest agent command failed, error was 'Failed to execute child process %q (No such file or directory)'", path))
+				errs = append(errs, fmt.Errorf("error: Guest agent command failed, error was 'Failed to execute "+
+					"child process %q (No such file or directory)'", path))
 				continue
 			}
 			if s.cmds == nil {
@@ -66,7 +67,8 @@ func (s *slowAgent) Ask(_ context.Context, _ string, commands ...libvirt.AgentCo
 			select {
 			case <-p.done:
 				answer = map[string]any{"exited": true, "exitcode": p.cmd.ProcessState.ExitCode(),
-					"out-data": base64.StdEncoding.EncodeToString([]byte(p.out.String())), "err-data": base64.StdEncoding.EncodeToString([]byte(p.err.String()))}
+					"out-data": base64.StdEncoding.EncodeToString([]byte(p.out.String())),
+					"err-data": base64.StdEncoding.EncodeToString([]byte(p.err.String()))}
 			default:
 				answer = map[string]any{"exited": false}
 			}
@@ -81,7 +83,8 @@ func (s *slowAgent) Ask(_ context.Context, _ string, commands ...libvirt.AgentCo
 }
 
 // trapping prints on SIGINT what it has, as cyclictest does.
-var trapping = []string{"sh", "-c", "trap 'echo so far; exit 0' INT; i=0; while [ $i -lt 300 ]; do sleep 0.1; i=$((i+1)); done"}
+var trapping = []string{"sh", "-c", "trap 'echo so far; exit 0' INT; i=0; while [ $i -lt 300 ]; do sleep 0.1; " +
+	"i=$((i+1)); done"}
 
 func toolPlaces(t *testing.T) map[string]*Place {
 	m, err := Open("/")
@@ -139,7 +142,8 @@ func TestPlaceChildren(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	time.AfterFunc(time.Second, cancel)
-	e, err := here.Run(ctx, 30*time.Second, "sh", "-c", "trap '' INT; sleep 60 >/dev/null 2>&1 & echo $!; trap 'exit 0' INT; while :; do sleep 0.1; done")
+	e, err := here.Run(ctx, 30*time.Second, "sh", "-c", "trap '' INT; sleep 60 >/dev/null 2>&1 & echo $!; trap 'exit "+
+		"0' INT; while :; do sleep 0.1; done")
 	if err != nil || !e.Cut {
 		t.Fatalf("%+v, %v", e, err)
 	}

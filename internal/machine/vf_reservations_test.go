@@ -24,7 +24,8 @@ func TestReservations(t *testing.T) {
 	}
 	defer m.Close()
 	f := file{m}
-	given := facts.Reservation{PF: "ens1f0", Index: 1, PCI: "0000:01:10.1", Guest: "vm1", UUID: "u", Form: facts.ByInterface, MAC: "52:54:00:00:00:01"}
+	given := facts.Reservation{PF: "ens1f0", Index: 1, PCI: "0000:01:10.1", Guest: "vm1", UUID: "u",
+		Form: facts.ByInterface, MAC: "52:54:00:00:00:01"}
 	at := given.Address()
 	if r := f.Read(context.Background(), at); r.State != setting.Absent {
 		t.Fatalf("before: %s", r)
@@ -32,24 +33,30 @@ func TestReservations(t *testing.T) {
 	if err := f.Write(context.Background(), at, setting.NotThere().Target()); err != nil {
 		t.Fatalf("removing what is not there: %v", err)
 	}
-	if err := f.Write(context.Background(), at, setting.Value(facts.ReservationText([]facts.Reservation{given}))); err != nil {
+	if err := f.Write(context.Background(), at,
+		setting.Value(facts.ReservationText([]facts.Reservation{given}))); err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{"0000:01:10.2.json": "{", ".0000:01:10.3.json.mpps-draft": "half", "notes": "by hand"} {
+	for name, text := range map[string]string{"0000:01:10.2.json": "{", ".0000:01:10.3.json.mpps-draft": "half",
+		"notes": "by hand"} {
 		if err := os.WriteFile(filepath.Join(dir, setting.Reservations, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	leaving := facts.Reservation{PF: "ens1f0", Index: 4, PCI: "0000:01:11.0", Guest: "vm2", UUID: "v", Form: facts.ByHostdev, MAC: "52:54:00:00:00:02", Leaving: true}
-	if err := f.Write(context.Background(), leaving.Address(), setting.Value(facts.ReservationText([]facts.Reservation{leaving}))); err != nil {
+	leaving := facts.Reservation{PF: "ens1f0", Index: 4, PCI: "0000:01:11.0", Guest: "vm2", UUID: "v",
+		Form: facts.ByHostdev, MAC: "52:54:00:00:00:02", Leaving: true}
+	if err := f.Write(context.Background(), leaving.Address(),
+		setting.Value(facts.ReservationText([]facts.Reservation{leaving}))); err != nil {
 		t.Fatal(err)
 	}
 	var h facts.Host
 	vf.Reservations(context.Background(), m.Tree, &h)
-	if len(h.Reservations) != 1 || h.Reservations[0] != given || len(h.Unseen) != 2 || len(h.Leaving) != 1 || h.Leaving[0] != leaving {
+	if len(h.Reservations) != 1 || h.Reservations[0] != given || len(h.Unseen) != 2 || len(h.Leaving) != 1 ||
+		h.Leaving[0] != leaving {
 		t.Errorf("found %+v, unseen %+v", h.Reservations, h.Unseen)
 	}
-	for _, name := range []string{"../vfs/x.json", "0000:01:10.json", "network-.json", "network-a b.json", "0000:01:10.1.json.bak"} {
+	for _, name := range []string{"../vfs/x.json", "0000:01:10.json", "network-.json", "network-a b.json",
+		"0000:01:10.1.json.bak"} {
 		if err := setting.CheckFile(setting.Reservations + "/" + name); err == nil {
 			t.Errorf("%s is taken for a reservation", name)
 		}

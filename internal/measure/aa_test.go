@@ -39,16 +39,19 @@ func TestComparingTheSame(t *testing.T) {
 				continue
 			}
 			found, missed := falseAnswers(t, series[name], c.blocks, uint64(n))
-			t.Logf("%-28s %2d blocks: %4.1f %% different, %4.1f %% of the intervals miss 1", name, c.blocks, 100*float64(found)/comparisons, 100*float64(missed)/comparisons)
+			t.Logf("%-28s %2d blocks: %4.1f %% different, %4.1f %% of the intervals miss 1", name, c.blocks,
+				100*float64(found)/comparisons, 100*float64(missed)/comparisons)
 			if found > c.limit {
-				t.Errorf("%s, %d blocks: %d of %d comparisons of the same found a difference, expected no more than %d", name, c.blocks, found, comparisons, c.limit)
+				t.Errorf("%s, %d blocks: %d of %d comparisons of the same found a difference, expected no more than %d",
+					name, c.blocks, found, comparisons, c.limit)
 			}
 			all, different, outside = all+comparisons, different+found, outside+missed
 		}
 		// Two standard deviations above Alpha.
 		most := Alpha*float64(all) + 2*math.Sqrt(Alpha*(1-Alpha)*float64(all))
 		if float64(different) > most || float64(outside) > most {
-			t.Errorf("%d blocks: %d of %d different, %d of the intervals miss 1; expected no more than %.0f", c.blocks, different, all, outside, most)
+			t.Errorf("%d blocks: %d of %d different, %d of the intervals miss 1; expected no more than %.0f", c.blocks,
+				different, all, outside, most)
 		}
 	}
 }
@@ -70,7 +73,8 @@ func TestFewBlocksAreWarnedOf(t *testing.T) {
 }
 
 // falseAnswers counts comparisons of a series with itself that found a difference, and those whose interval misses 1.
-func falseAnswers(t *testing.T, series func(n int, lot *rand.Rand) []float64, blocks int, seed uint64) (different, outside int) {
+func falseAnswers(t *testing.T, series func(n int, lot *rand.Rand) []float64, blocks int, seed uint64) (different,
+	outside int) {
 	t.Helper()
 	for i := range uint64(comparisons) {
 		values := series(4*blocks, rand.New(rand.NewPCG(i, seed)))
@@ -192,7 +196,8 @@ func TestDifferencesAreFound(t *testing.T) {
 			}
 		}
 		if found < comparisons*9/10 {
-			t.Errorf("%s of 2 %%: a difference of 5 %% was found in %d of %d comparisons by six blocks", name, found, comparisons)
+			t.Errorf("%s of 2 %%: a difference of 5 %% was found in %d of %d comparisons by six blocks", name, found,
+				comparisons)
 		}
 	}
 }

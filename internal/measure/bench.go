@@ -129,7 +129,8 @@ func (b *Bench) Trial(ctx context.Context, load Load) (Sample, error) {
 // settle waits for late frames: until all have arrived, the count stands still, or the time is over. It returns how
 // long after the stop frames were still seen to arrive.
 func (b *Bench) settle(ctx context.Context, sent uint64, stopped time.Time) (Arrived, time.Duration, error) {
-	limit, still, poll := or(b.Settle, 2*time.Second), or(b.Still, 300*time.Millisecond), or(b.Poll, 10*time.Millisecond)
+	limit, still, poll := or(b.Settle, 2*time.Second), or(b.Still, 300*time.Millisecond),
+		or(b.Poll, 10*time.Millisecond)
 	arrived, err := b.Path.Arrived(ctx)
 	if err != nil {
 		return arrived, 0, err
@@ -178,7 +179,8 @@ func sampleOf(load Load, sent Sent, arrived Arrived, drain time.Duration) Sample
 	unique := arrived.Unique()
 	s := Sample{
 		OfferedPPS: load.Offered(), Sent: sent.Frames, Received: arrived.Frames, Lost: minus(sent.Frames, unique),
-		Duplicated: arrived.Duplicated, Reordered: arrived.Reordered, Seconds: sent.Elapsed.Seconds(), Drain: drain.Seconds(),
+		Duplicated: arrived.Duplicated, Reordered: arrived.Reordered, Seconds: sent.Elapsed.Seconds(),
+		Drain:     drain.Seconds(),
 		SlippedNs: uint64(sent.Slipped), SendErrors: sent.Errors, Overrun: arrived.Overrun,
 	}
 	if load.Rate == 0 && s.Seconds > 0 {
@@ -191,21 +193,24 @@ func sampleOf(load Load, sent Sent, arrived Arrived, drain time.Duration) Sample
 	if unique > sent.Frames {
 		s.Warnings = append(s.Warnings, Warning{
 			Code: "more-received-than-sent",
-			Text: fmt.Sprintf("%d different frames arrived and %d were sent: something else sends test frames here, or frames of an earlier trial came late", unique, sent.Frames),
+			Text: fmt.Sprintf("%d different frames arrived and %d were sent: something else sends test frames here, "+
+				"or frames of an earlier trial came late", unique, sent.Frames),
 			Hint: "end other measurements on this path and repeat",
 		})
 	}
 	if !arrived.Exact {
 		s.Warnings = append(s.Warnings, Warning{
 			Code: "sequence-not-exact",
-			Text: "frames of one stream arrived on several CPUs or very late: duplicates and reordering are a lower bound, the counts of sent, received and lost are not affected",
+			Text: "frames of one stream arrived on several CPUs or very late: duplicates and reordering are a lower " +
+				"bound, the counts of sent, received and lost are not affected",
 			Hint: "one flow (--flows 1) arrives on one CPU",
 		})
 	}
 	if arrived.Reordered > 0 && load.Flows > 1 {
 		s.Warnings = append(s.Warnings, Warning{
 			Code: "order-across-flows",
-			Text: "the sequence runs over all flows of a sender: frames of different flows that took different queues count as out of order, which harms nobody",
+			Text: "the sequence runs over all flows of a sender: frames of different flows that took different " +
+				"queues count as out of order, which harms nobody",
 			Hint: "measure the order within a flow with --flows 1",
 		})
 	}
@@ -219,8 +224,9 @@ func (s *Sample) both(load Load, sent Sent, arrived Arrived, drain time.Duration
 	for i := range sent.Ways {
 		one := sampleOf(load, sent.Ways[i], arrived.Ways[i], drain)
 		s.Ways = append(s.Ways, Way{
-			Sent: one.Sent, Received: one.Received, Lost: one.Lost, Duplicated: one.Duplicated, Reordered: one.Reordered,
-			PPS: one.PPS, SlippedNs: one.SlippedNs, SendErrors: one.SendErrors, Overrun: one.Overrun,
+			Sent: one.Sent, Received: one.Received, Lost: one.Lost, Duplicated: one.Duplicated,
+			Reordered: one.Reordered,
+			PPS:       one.PPS, SlippedNs: one.SlippedNs, SendErrors: one.SendErrors, Overrun: one.Overrun,
 		})
 		s.Lost, s.PPS = s.Lost+one.Lost, s.PPS+one.PPS
 	}

@@ -76,7 +76,8 @@ func (d *device) Latency(context.Context) (*Latency, error) {
 }
 
 func (d *device) CPU(context.Context) ([]MachineTimes, error) {
-	return []MachineTimes{{Where: "host", Times: CPUTimes{Taken: time.Now(), CPU: map[int]Ticks{0: {SoftIRQ: d.ticks}}}}}, nil
+	return []MachineTimes{{Where: "host",
+		Times: CPUTimes{Taken: time.Now(), CPU: map[int]Ticks{0: {SoftIRQ: d.ticks}}}}}, nil
 }
 
 func (d *device) Counters(context.Context) (Counters, error) {
@@ -91,7 +92,8 @@ func (d *device) ReceiverAlone(context.Context, Load) Alone {
 }
 
 func newRun(rate float64) *Run {
-	return &Run{Kind: PPS, Host: "h", Load: Load{Rate: rate, FrameBytes: 64, Flows: 1, Duration: 2 * time.Second, Repeat: 6}}
+	return &Run{Kind: PPS, Host: "h", Load: Load{Rate: rate, FrameBytes: 64, Flows: 1, Duration: 2 * time.Second,
+		Repeat: 6}}
 }
 
 // inNoTime runs a test with simulated clocks: pauses take none.
@@ -112,15 +114,21 @@ func TestVerdict(t *testing.T) {
 		pps      float64
 		evidence string
 	}{
-		{"overloaded", device{makes: 5e6, carries: 1e6, counts: 20e6}, 0, ByDevice, 1e6, "more was sent than the path carries"},
-		{"nothing lost, generator at its end", device{makes: 1e6, carries: 3e6, counts: 20e6}, 0, ByGenerator, 1e6, "alone"},
-		{"ring of the receiver full", device{makes: 5e6, carries: 3e6, counts: 2.9e5}, 0, ByReceiver, 2.9e5, "ring full"},
+		{"overloaded", device{makes: 5e6, carries: 1e6, counts: 20e6}, 0, ByDevice, 1e6,
+			"more was sent than the path carries"},
+		{"nothing lost, generator at its end", device{makes: 1e6, carries: 3e6, counts: 20e6}, 0, ByGenerator, 1e6,
+			"alone"},
+		{"ring of the receiver full", device{makes: 5e6, carries: 3e6, counts: 2.9e5}, 0, ByReceiver, 2.9e5,
+			"ring full"},
 		{"set rate carried", device{makes: 5e6, carries: 1e6, counts: 20e6}, 5e5, ByNothing, 5e5, "above this rate"},
 		{"set rate not carried", device{makes: 5e6, carries: 1e6, counts: 20e6}, 2e6, ByDevice, 1e6, "50 %"},
 		{"set rate not sent", device{makes: 5e6, carries: 1e7, counts: 20e6}, 6e6, ByGenerator, 5e6, "asked for"},
-		{"set rate held back by the path", device{makes: 5e6, carries: 1e7, counts: 20e6, lets: 1e6}, 2e6, ByDevice, 1e6, "held it back"},
-		{"any rate held back by the path", device{makes: 5e6, carries: 1e7, counts: 20e6, lets: 1e6}, 0, ByDevice, 1e6, "let it send"},
-		{"receiver alone is no faster", device{makes: 5e6, carries: 2e6, counts: 2.2e6}, 0, ByReceiver, 2e6, "receiver alone"},
+		{"set rate held back by the path", device{makes: 5e6, carries: 1e7, counts: 20e6, lets: 1e6}, 2e6, ByDevice,
+			1e6, "held it back"},
+		{"any rate held back by the path", device{makes: 5e6, carries: 1e7, counts: 20e6, lets: 1e6}, 0, ByDevice, 1e6,
+			"let it send"},
+		{"receiver alone is no faster", device{makes: 5e6, carries: 2e6, counts: 2.2e6}, 0, ByReceiver, 2e6,
+			"receiver alone"},
 		{"nothing sent", device{}, 0, ByGenerator, 0, "sent nothing"},
 	} {
 		t.Run(c.name, inNoTime(func(t *testing.T) {
@@ -135,7 +143,8 @@ func TestVerdict(t *testing.T) {
 				t.Errorf("%v pps, expected %v", run.PPS, c.pps)
 			}
 			if run.Sent != run.Received-run.Duplicated+run.Lost || len(run.Samples) != 6 || run.Partial {
-				t.Errorf("sent %d, received %d, lost %d in %d samples", run.Sent, run.Received, run.Lost, len(run.Samples))
+				t.Errorf("sent %d, received %d, lost %d in %d samples", run.Sent, run.Received, run.Lost,
+					len(run.Samples))
 			}
 			if run.Valid() != (c.want != ByGenerator && c.want != ByReceiver) {
 				t.Errorf("valid: %v", run.Valid())
@@ -159,8 +168,10 @@ func TestNoVerdictOnTheDeviceUnderOtherLoad(t *testing.T) {
 		cpus   int
 		want   Limit
 	}{
-		{losing, 0, 0.9, 2, ByDevice}, {losing, 0, 1.1, 2, ByUnknown}, {losing, 0, 1.1, 4, ByDevice}, {losing, 0, 1.1, 0, ByDevice},
-		{late, 200, 1.1, 2, ByUnknown}, {late, 200, 1.1, 8, ByUnknown}, {late, 200, 1.1, 16, ByDevice}, {late, 200, 0, 2, ByDevice},
+		{losing, 0, 0.9, 2, ByDevice}, {losing, 0, 1.1, 2, ByUnknown}, {losing, 0, 1.1, 4, ByDevice},
+		{losing, 0, 1.1, 0, ByDevice},
+		{late, 200, 1.1, 2, ByUnknown}, {late, 200, 1.1, 8, ByUnknown}, {late, 200, 1.1, 16, ByDevice},
+		{late, 200, 0, 2, ByDevice},
 		{late, 2e6, 1.1, 2, ByGenerator}, {late, 2e6, 0, 2, ByDevice}, // alone it makes half of that
 	} {
 		run := newRun(c.rate)
@@ -168,7 +179,8 @@ func TestNoVerdictOnTheDeviceUnderOtherLoad(t *testing.T) {
 		run.Baseline.Generator = &Alone{PPS: 1e6}
 		run.Baseline.BusyCPUs, run.Environment.CPUs = c.busy, c.cpus
 		run.Judge()
-		if run.LimitedBy != c.want || (c.want == ByUnknown || c.want == ByGenerator) != strings.Contains(strings.Join(run.Evidence, "; "), "others kept 1.1 CPUs busy") {
+		if run.LimitedBy != c.want || (c.want == ByUnknown || c.want == ByGenerator) != strings.Contains(
+			strings.Join(run.Evidence, "; "), "others kept 1.1 CPUs busy") {
 			t.Errorf("%v of %d CPUs: limited by %s: %q", c.busy, c.cpus, run.LimitedBy, run.Evidence)
 		}
 	}
@@ -184,7 +196,8 @@ func runAccountsCostAndLoss(t *testing.T) {
 	if math.Abs(run.CPUNsPerPacket-500) > 1 { // half a CPU for a million packets a second
 		t.Errorf("%v ns a packet, expected 500", run.CPUNsPerPacket)
 	}
-	if run.Lost != 6*6_000_000 || run.Duplicated != 6*5 || len(run.Losses) != 1 || run.Losses[0].Packets != run.Lost || run.UnexplainedLoss != 0 {
+	if run.Lost != 6*6_000_000 || run.Duplicated != 6*5 || len(run.Losses) != 1 || run.Losses[0].Packets != run.Lost ||
+		run.UnexplainedLoss != 0 {
 		t.Errorf("lost %d, located %+v, %d unexplained", run.Lost, run.Losses, run.UnexplainedLoss)
 	}
 	if run.OfferedPPS != 4e6 || run.Latency == nil || run.Latency.Count != 600 {
@@ -259,7 +272,8 @@ func failureIsReturnedWithWhatThereIs(t *testing.T) {
 	}
 	run := newRun(0)
 	err := quick(d).Run(t.Context(), run)
-	if !errors.Is(err, broken) || !strings.Contains(err.Error(), "trial 5 of 6") || len(run.Samples) != 4 || !run.Partial {
+	if !errors.Is(err, broken) || !strings.Contains(err.Error(), "trial 5 of 6") || len(run.Samples) != 4 ||
+		!run.Partial {
 		t.Errorf("error %v, %d samples, partial %v", err, len(run.Samples), run.Partial)
 	}
 }
@@ -273,9 +287,12 @@ func TestDrainedBuffersAreNotSpeed(t *testing.T) {
 	}{
 		{"nothing buffered", Arrived{Frames: 1000}, time.Second, 0, 1000},
 		{"a drain that was seen", Arrived{Frames: 1500}, time.Second, 500 * time.Millisecond, 1000},
-		{"one that only the receiver saw", Arrived{Frames: 1500, Span: 1490 * time.Millisecond, SpanFrames: 1490}, time.Second, 0, 1000},
-		{"a batch delivered at once", Arrived{Frames: 1000, Span: time.Millisecond, SpanFrames: 990}, time.Second, 0, 1000},
-		{"duplicates", Arrived{Frames: 2000, Duplicated: 500, Span: 2 * time.Second, SpanFrames: 2000}, time.Second, 0, 750},
+		{"one that only the receiver saw", Arrived{Frames: 1500, Span: 1490 * time.Millisecond, SpanFrames: 1490},
+			time.Second, 0, 1000},
+		{"a batch delivered at once", Arrived{Frames: 1000, Span: time.Millisecond, SpanFrames: 990}, time.Second, 0,
+			1000},
+		{"duplicates", Arrived{Frames: 2000, Duplicated: 500, Span: 2 * time.Second, SpanFrames: 2000}, time.Second, 0,
+			750},
 		{"nothing sent", Arrived{}, 0, 0, 0},
 	} {
 		if got := carried(c.a, c.sending, c.drain); math.Abs(got-c.want) > 1e-6 {
@@ -291,7 +308,8 @@ func TestWhatTheSendersRingRefusedIsLocated(t *testing.T) {
 	run.Counters = []Delta{{Counter: Counter{Where: "host", Interface: "tap0", Name: "tx_dropped"}, Delta: 7}}
 	for range 2 { // judging twice says the same
 		run.Judge()
-		if len(run.Losses) != 2 || run.Losses[0].Name != "xdp.ring_full" || run.Losses[0].Packets != 50 || run.UnexplainedLoss != 3 {
+		if len(run.Losses) != 2 || run.Losses[0].Name != "xdp.ring_full" || run.Losses[0].Packets != 50 ||
+			run.UnexplainedLoss != 3 {
 			t.Fatalf("losses %+v, %d unexplained", run.Losses, run.UnexplainedLoss)
 		}
 	}
@@ -305,7 +323,8 @@ func TestWhatTheSinkTookOutIsNotLost(t *testing.T) {
 		run.Samples = []Sample{{Sent: 1100, Received: 1000, Lost: 100, Seconds: 1, PPS: 1000}}
 		run.Counters = []Delta{{Counter: end, Delta: c.delta}}
 		run.Judge()
-		if run.UnexplainedLoss != 100-c.want || len(run.Losses) != min(1, int(c.want)) || run.Counters[0].Delta != c.delta {
+		if run.UnexplainedLoss != 100-c.want || len(run.Losses) != min(1, int(c.want)) ||
+			run.Counters[0].Delta != c.delta {
 			t.Errorf("%d dropped: losses %+v, %d unexplained", c.delta, run.Losses, run.UnexplainedLoss)
 		}
 	}
@@ -318,17 +337,21 @@ func TestTwoWay(t *testing.T) {
 	sent := Sent{Frames: 200, Elapsed: time.Second, Ways: []Sent{second(100), second(100)}}
 	arrived := Arrived{Frames: 195, Exact: true, Ways: []Arrived{{Frames: 90, Exact: true}, {Frames: 105, Exact: true}}}
 	s := sampleOf(load, sent, arrived, 0)
-	if s.OfferedPPS != 200 || s.Lost != 10 || s.PPS != 195 || len(s.Ways) != 2 || s.Ways[0].Lost != 10 || s.Ways[1].PPS != 105 {
+	if s.OfferedPPS != 200 || s.Lost != 10 || s.PPS != 195 || len(s.Ways) != 2 || s.Ways[0].Lost != 10 ||
+		s.Ways[1].PPS != 105 {
 		t.Errorf("%+v", s)
 	}
 	s.Ways[0].SendErrors, s.Ways[1].SendErrors = 3, 4
-	run := &Run{Kind: PPS, Load: load, Samples: []Sample{s, s}, From: Endpoint{Interface: "a"}, To: Endpoint{Interface: "b"}}
+	run := &Run{Kind: PPS, Load: load, Samples: []Sample{s, s}, From: Endpoint{Interface: "a"},
+		To: Endpoint{Interface: "b"}}
 	for range 2 {
 		run.Judge()
-		if run.OfferedPPS != 200 || len(run.Ways) != 2 || run.Ways[0].Sent != 200 || run.Ways[0].PPS != 90 || run.Ways[1].Lost != 0 {
+		if run.OfferedPPS != 200 || len(run.Ways) != 2 || run.Ways[0].Sent != 200 || run.Ways[0].PPS != 90 ||
+			run.Ways[1].Lost != 0 {
 			t.Errorf("offered %g, ways %+v", run.OfferedPPS, run.Ways)
 		}
-		if len(run.Losses) != 2 || run.Losses[0].Interface != "b" || run.Losses[0].Packets != 8 || run.Losses[1].Interface != "a" || run.Losses[1].Packets != 6 {
+		if len(run.Losses) != 2 || run.Losses[0].Interface != "b" || run.Losses[0].Packets != 8 ||
+			run.Losses[1].Interface != "a" || run.Losses[1].Packets != 6 {
 			t.Errorf("losses %+v", run.Losses)
 		}
 	}
@@ -337,8 +360,9 @@ func TestTwoWay(t *testing.T) {
 // Only what a sink took out at its own end is left out of the drops there.
 func TestTwoWaySinks(t *testing.T) {
 	run := &Run{Kind: PPS, Load: Load{TwoWay: true}, From: Endpoint{Interface: "a"}, To: Endpoint{Interface: "b"},
-		Ways:     []Way{{Received: 100}, {Received: 50}},
-		Counters: []Delta{{Counter: Counter{Interface: "a", Name: "rx_dropped"}, Delta: 57}, {Counter: Counter{Interface: "b", Name: "rx_dropped"}, Delta: 100}}}
+		Ways: []Way{{Received: 100}, {Received: 50}},
+		Counters: []Delta{{Counter: Counter{Interface: "a", Name: "rx_dropped"}, Delta: 57},
+			{Counter: Counter{Interface: "b", Name: "rx_dropped"}, Delta: 100}}}
 	if left := run.withoutSink(); len(left) != 1 || left[0].Interface != "a" || left[0].Delta != 7 {
 		t.Errorf("%+v", left)
 	}

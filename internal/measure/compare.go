@@ -86,7 +86,9 @@ func CompareBlocks(blocks []Block) Comparison {
 		c := Compare(a, b)
 		if len(blocks) > 0 {
 			c.Warnings = append(c.Warnings, Warning{
-				Code: "few-blocks", Text: fmt.Sprintf("%d blocks have too few orders to judge by their ratios: trials are taken for independent of each other and of their turn, and what comes in step with the turns could pass for a difference", len(blocks)),
+				Code: "few-blocks", Text: fmt.Sprintf("%d blocks have too few orders to judge by their ratios: "+
+					"trials are taken for independent of each other and of their turn, and what comes in step with "+
+					"the turns could pass for a difference", len(blocks)),
 				Hint: fmt.Sprintf("use --blocks %d or more", minBlocks),
 			})
 		}

@@ -78,7 +78,8 @@ func TestCompare(t *testing.T) {
 	if !c.Significant || math.Abs(c.P-2.0/924) > 1e-9 {
 		t.Errorf("p = %v, expected %v", c.P, 2.0/924)
 	}
-	if c.Ratio.Value < 13.5 || c.Ratio.Value > 14.5 || c.Ratio.Lo > c.Ratio.Value || c.Ratio.Hi < c.Ratio.Value || !c.Ratio.Enough() {
+	if c.Ratio.Value < 13.5 || c.Ratio.Value > 14.5 || c.Ratio.Lo > c.Ratio.Value || c.Ratio.Hi < c.Ratio.Value ||
+		!c.Ratio.Enough() {
 		t.Errorf("ratio %+v", c.Ratio)
 	}
 	if !slices.Equal(before, []float64{610, 640, 620, 600, 630, 650}) {
@@ -99,7 +100,8 @@ func TestCompare(t *testing.T) {
 	if empty := Compare(nil, after); empty.Significant || empty.P != 1 {
 		t.Errorf("nothing against something: %+v", empty)
 	}
-	if zero := Compare([]float64{0, 0, 0, 0, 0, 0}, after); !zero.Significant || zero.Ratio.N != 0 || zero.String() != "0 → 8750" {
+	if zero := Compare([]float64{0, 0, 0, 0, 0, 0}, after); !zero.Significant || zero.Ratio.N != 0 ||
+		zero.String() != "0 → 8750" {
 		t.Errorf("a rate of zero before: %+v %v", zero, zero)
 	}
 }
@@ -182,7 +184,8 @@ func TestPowerAndRatioCoverage(t *testing.T) {
 			covered++
 		}
 		if r.Result.Significant == (r.Result.Ratio.Lo <= 1 && 1 <= r.Result.Ratio.Hi) {
-			t.Fatalf("round %d: verdict %v, interval %+v contradict each other", round, r.Result.Significant, r.Result.Ratio)
+			t.Fatalf("round %d: verdict %v, interval %+v contradict each other", round, r.Result.Significant,
+				r.Result.Ratio)
 		}
 	}
 	if share := float64(found) / rounds; share < 0.9 {
@@ -228,7 +231,8 @@ func TestInterleaveKeepsWholeBlocksOnFailure(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if r, err = Interleave(ctx, PPS, take, take, 5, 1); !errors.Is(err, context.Canceled) || !r.Partial || len(r.Order) != 0 {
+	if r, err = Interleave(ctx, PPS, take, take, 5, 1); !errors.Is(err, context.Canceled) || !r.Partial ||
+		len(r.Order) != 0 {
 		t.Errorf("cancelled before: error %v, %+v", err, r)
 	}
 }

@@ -10,10 +10,11 @@ import (
 // Conditions are what spoils a measurement, as found on the near machine before it begins. What could not be read is
 // absent, and is never a warning.
 type Conditions struct {
-	CPUs      int            `json:"cpus"`                // online
-	Governors map[string]int `json:"governors,omitempty"` // scaling governor → CPUs; empty: there is no frequency scaling to be seen
-	BusyCPUs  float64        `json:"busy_cpus"`           // kept busy while nothing was sent, in CPUs
-	Steal     float64        `json:"steal"`               // share of the time that the hypervisor below took, 0–1
+	CPUs int `json:"cpus"` // online
+	// scaling governor → CPUs; empty: there is no frequency scaling to be seen
+	Governors map[string]int `json:"governors,omitempty"`
+	BusyCPUs  float64        `json:"busy_cpus"` // kept busy while nothing was sent, in CPUs
+	Steal     float64        `json:"steal"`     // share of the time that the hypervisor below took, 0–1
 	// Throttled counts how often CPUs were slowed down for heat since boot; nil where no CPU counts it.
 	Throttled   *uint64 `json:"throttled,omitempty"`
 	Clocksource string  `json:"clocksource,omitempty"`
@@ -29,21 +30,25 @@ func (c Conditions) Warnings() []Warning {
 		for _, g := range slices.Sorted(maps.Keys(slow)) {
 			kinds = append(kinds, fmt.Sprintf("%s on %d", g, slow[g]))
 		}
-		all = append(all, Warning{Code: "governor", Text: "the CPU frequency governor is not performance: " + strings.Join(kinds, ", ") + " CPUs: clocks follow the load, and results with them",
+		all = append(all, Warning{Code: "governor", Text: "the CPU frequency governor is not performance: " +
+			strings.Join(kinds, ", ") + " CPUs: clocks follow the load, and results with them",
 			Hint: "'mpps explain cpu.governor'"})
 	}
 	if c.CPUs > 0 && c.BusyCPUs/float64(c.CPUs) > disturb {
-		all = append(all, Warning{Code: "other-load", Text: fmt.Sprintf("%.1f of %d CPUs were busy before anything was sent", c.BusyCPUs, c.CPUs),
+		all = append(all, Warning{Code: "other-load", Text: fmt.Sprintf("%.1f of %d CPUs were busy before anything "+
+			"was sent", c.BusyCPUs, c.CPUs),
 			Hint: "end other load: it takes CPU time from the path and counts towards its cost"})
 	}
 	if c.Steal > 0.01 {
-		all = append(all, Warning{Code: "steal", Text: fmt.Sprintf("the hypervisor below took %s of the CPU time before anything was sent", percent(c.Steal)),
+		all = append(all, Warning{Code: "steal", Text: fmt.Sprintf("the hypervisor below took %s of the CPU time "+
+			"before anything was sent", percent(c.Steal)),
 			Hint: "measure when the machine is quiet, or on one that is not shared"})
 	}
 	switch c.Clocksource {
 	case "", "tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter":
 	default:
-		all = append(all, Warning{Code: "slow-clock", Text: "the clock source is " + c.Clocksource + ": each look at the time is an access to a device, and latencies hold it",
+		all = append(all, Warning{Code: "slow-clock", Text: "the clock source is " + c.Clocksource +
+			": each look at the time is an access to a device, and latencies hold it",
 			Hint: "the kernel log says why it did not take tsc"})
 	}
 	return all
@@ -54,6 +59,7 @@ func (c Conditions) Between(after Conditions) []Warning {
 	if c.Throttled == nil || after.Throttled == nil || *after.Throttled <= *c.Throttled {
 		return nil
 	}
-	return []Warning{{Code: "throttled", Text: fmt.Sprintf("CPUs were slowed down for heat %d times during the measurement", *after.Throttled-*c.Throttled),
+	return []Warning{{Code: "throttled", Text: fmt.Sprintf("CPUs were slowed down for heat %d times during the "+
+		"measurement", *after.Throttled-*c.Throttled),
 		Hint: "look after the cooling, and measure again"}}
 }

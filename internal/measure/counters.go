@@ -9,8 +9,9 @@ import (
 type Counter struct {
 	Where     string `json:"where"`               // "host", "netns:A", or the agent's address
 	Interface string `json:"interface,omitempty"` // empty for counters of the machine (softnet, UDP)
-	Kind      string `json:"kind,omitempty"`      // of the interface, as rtnetlink has it: "tuntap", "veth"; "device" for hardware
-	Name      string `json:"name"`                // "rx_dropped", "softnet.dropped", "sink.too_late"
+	// of the interface, as rtnetlink has it: "tuntap", "veth"; "device" for hardware
+	Kind string `json:"kind,omitempty"`
+	Name string `json:"name"` // "rx_dropped", "softnet.dropped", "sink.too_late"
 }
 
 // Counters are readings of counters at one moment.

@@ -39,13 +39,17 @@ func TestBetween(t *testing.T) {
 	}
 	// guest is inside user: of 200 ticks of user, 100 were the guest's; of 2 of nice, 1. All ticks are 3.93 s of 4: of
 	// the 3.40 s that were neither idle nor stolen 0.07 are missing, and shared out.
-	want := CPUUse{CPU: 0, User: 1.00, Nice: 0.01, System: 0.30, Idle: 0.50, IRQ: 0.01, SoftIRQ: 1.00, Steal: 0.10, Guest: 1.01}
+	want := CPUUse{CPU: 0, User: 1.00, Nice: 0.01, System: 0.30, Idle: 0.50, IRQ: 0.01, SoftIRQ: 1.00, Steal: 0.10,
+		Guest: 1.01}
 	by := 3.40 / 3.33
-	want.User, want.Nice, want.System, want.IRQ, want.SoftIRQ, want.Guest = by*want.User, by*want.Nice, by*want.System, by*want.IRQ, by*want.SoftIRQ, by*want.Guest
+	want.User, want.Nice, want.System, want.IRQ, want.SoftIRQ, want.Guest = by*want.User, by*want.Nice, by*want.System,
+		by*want.IRQ, by*want.SoftIRQ, by*want.Guest
 	near := func(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
 	got := m.CPUs[0]
-	if !near(got.User, want.User) || !near(got.Nice, want.Nice) || !near(got.System, want.System) || !near(got.Idle, want.Idle) ||
-		!near(got.IRQ, want.IRQ) || !near(got.SoftIRQ, want.SoftIRQ) || !near(got.Steal, want.Steal) || !near(got.Guest, want.Guest) {
+	if !near(got.User, want.User) || !near(got.Nice, want.Nice) || !near(got.System, want.System) ||
+		!near(got.Idle, want.Idle) ||
+		!near(got.IRQ, want.IRQ) || !near(got.SoftIRQ, want.SoftIRQ) || !near(got.Steal, want.Steal) ||
+		!near(got.Guest, want.Guest) {
 		t.Errorf("cpu0 %+v, expected %+v", got, want)
 	}
 	if !near(m.CPUs[1].Idle, 0.02) { // idle went backwards by 50, iowait forward by 2: what was sampled stays
@@ -64,7 +68,8 @@ func TestParseStatOfOldKernel(t *testing.T) {
 }
 
 func TestParseStatRefuses(t *testing.T) {
-	for _, text := range []string{"", "cpu 1 2 3\n", "cpuX 1 2 3\n", "cpu0 1 two 3\n", "cpu0 -1 2 3\n", "cpu99999 1 2 3\n"} {
+	for _, text := range []string{"", "cpu 1 2 3\n", "cpuX 1 2 3\n", "cpu0 1 two 3\n", "cpu0 -1 2 3\n",
+		"cpu99999 1 2 3\n"} {
 		if times, err := ParseStat(strings.NewReader(text)); err == nil {
 			t.Errorf("%q: %+v, expected an error", text, times)
 		}

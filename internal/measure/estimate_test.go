@@ -34,7 +34,8 @@ func TestMedian(t *testing.T) {
 		{"one value says nothing of its spread", []float64{7}, Estimate{Value: 7, Lo: 7, Hi: 7, Level: 0, N: 1}},
 		{"five are too few for 95 %", []float64{5, 1, 4, 2, 3}, Estimate{Value: 3, Lo: 1, Hi: 5, Level: 0.9375, N: 5}},
 		{"an even number", []float64{1, 2, 3, 4, 5, 60}, Estimate{Value: 3.5, Lo: 1, Hi: 60, Level: 0.96875, N: 6}},
-		{"an outlier stays outside", []float64{1, 2, 3, 4, 5, 6, 7, 8, 900}, Estimate{Value: 5, Lo: 2, Hi: 8, Level: 0.9609375, N: 9}},
+		{"an outlier stays outside", []float64{1, 2, 3, 4, 5, 6, 7, 8, 900},
+			Estimate{Value: 5, Lo: 2, Hi: 8, Level: 0.9609375, N: 9}},
 	} {
 		got := Median(c.values)
 		if math.Abs(got.Level-c.want.Level) > 1e-12 {

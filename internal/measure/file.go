@@ -111,7 +111,8 @@ func CompareRuns(before, after *Run, names [2]string) (*Compared, []Warning, err
 	}
 	cost := Compare(before.Costs(), after.Costs())
 	c := &Compared{
-		Kind: before.Kind, Unit: before.Kind.Unit(), Runs: names, Comparison: Compare(before.Values(), after.Values()), Cost: &cost,
+		Kind: before.Kind, Unit: before.Kind.Unit(), Runs: names, Comparison: Compare(before.Values(), after.Values()),
+		Cost: &cost,
 	}
 	c.Verdict = c.Comparison.String()
 	return c, append(c.Comparison.Warnings, caveats...), nil

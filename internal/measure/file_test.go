@@ -20,7 +20,8 @@ func runFileIsReadAsWritten(t *testing.T) {
 	if err := Encode(&file, run); err != nil {
 		t.Fatal(err)
 	}
-	answer := `{"schema": "mpps.bench-pps/1", "mpps": "0.1.0", "host": "h", "result": ` + file.String() + `, "warnings": []}`
+	answer := `{"schema": "mpps.bench-pps/1", "mpps": "0.1.0", "host": "h", "result": ` + file.String() +
+		`, "warnings": []}`
 	for _, text := range []string{file.String(), answer} {
 		got, err := Decode(strings.NewReader(text))
 		if err != nil {
@@ -30,7 +31,8 @@ func runFileIsReadAsWritten(t *testing.T) {
 			t.Errorf("read %+v, wrote %+v", got, run)
 		}
 	}
-	for _, field := range []string{`"offered_pps"`, `"sent"`, `"received"`, `"lost"`, `"pps"`, `"limited_by"`, `"cpu_ns_per_packet"`, `"samples"`} {
+	for _, field := range []string{`"offered_pps"`, `"sent"`, `"received"`, `"lost"`, `"pps"`, `"limited_by"`,
+		`"cpu_ns_per_packet"`, `"samples"`} {
 		if !strings.Contains(file.String(), "\n "+field+":") {
 			t.Errorf("the run has no field %s", field)
 		}
@@ -68,7 +70,8 @@ func TestComparable(t *testing.T) {
 	for _, w := range warnings {
 		codes = append(codes, w.Code)
 	}
-	if want := "different-host different-frame-size not-the-device not-interleaved"; err != nil || strings.Join(codes, " ") != want {
+	if want := "different-host different-frame-size not-the-device not-interleaved"; err != nil ||
+		strings.Join(codes, " ") != want {
 		t.Errorf("%v, %v; expected %s", codes, err, want)
 	}
 	after.Kind = RR

@@ -47,7 +47,8 @@ type Interleaved struct {
 // brings its configuration about, if need be, and takes one sample; kind says which of the sample's values counts.
 // When the context ends, or a function fails, what was complete in whole blocks is compared and returned, marked
 // partial, along with the error.
-func Interleave(ctx context.Context, kind Kind, a, b func(context.Context) (Sample, error), blocks int, seed uint64) (Interleaved, error) {
+func Interleave(ctx context.Context, kind Kind, a, b func(context.Context) (Sample, error), blocks int,
+	seed uint64) (Interleaved, error) {
 	result := Interleaved{Kind: kind, Seed: seed}
 	take := [...]func(context.Context) (Sample, error){A: a, B: b}
 	var failed error
@@ -64,7 +65,8 @@ func Interleave(ctx context.Context, kind Kind, a, b func(context.Context) (Samp
 	return result, failed
 }
 
-func takeBlock(ctx context.Context, order [4]Side, take [2]func(context.Context) (Sample, error)) (samples [4]Sample, err error) {
+func takeBlock(ctx context.Context, order [4]Side, take [2]func(context.Context) (Sample, error)) (samples [4]Sample,
+	err error) {
 	for j, side := range order {
 		if ctx.Err() != nil {
 			return samples, context.Cause(ctx)

@@ -8,11 +8,12 @@ import (
 
 // The thresholds of the verdict. They are part of the method and are told in the evidence.
 const (
-	kept     = 0.95  // a paced generator that sent less than this share of the rate was the limit
-	headroom = 1.2   // what generator and receiver alone must be able to do, as a multiple of the result
-	crowded  = 0.5   // the share of all CPUs that others keep busy from which on a path may have been slow for want of CPU time
-	disturb  = 0.1   // … and from which on a paced generator may have been late for want of it
-	lossy    = 0.001 // a share of packets lost from which on the path counts as overloaded
+	kept     = 0.95 // a paced generator that sent less than this share of the rate was the limit
+	headroom = 1.2  // what generator and receiver alone must be able to do, as a multiple of the result
+	// the share of all CPUs that others keep busy from which on a path may have been slow for want of CPU time
+	crowded = 0.5
+	disturb = 0.1   // … and from which on a paced generator may have been late for want of it
+	lossy   = 0.001 // a share of packets lost from which on the path counts as overloaded
 )
 
 // Judge fills in everything that follows from the samples, baselines and counters: totals, the median, what was the
@@ -29,7 +30,8 @@ func (r *Run) Judge() {
 		r.LimitedBy, r.Evidence = r.limit()
 		if others := r.otherLoad(); r.LimitedBy == ByDevice && others > crowded {
 			r.LimitedBy = ByUnknown
-			r.Evidence = append([]string{r.othersBusy() + ": the path may have been slow for want of CPU time"}, r.Evidence...)
+			r.Evidence = append([]string{r.othersBusy() + ": the path may have been slow for want of CPU time"},
+				r.Evidence...)
 		}
 	} else {
 		r.LimitedBy, r.Evidence = r.talkLimit()
@@ -54,7 +56,8 @@ func (r *Run) withoutSink() []Delta {
 	for _, way := range r.ways() {
 		for i := range deltas {
 			d := &deltas[i]
-			if d.Where == way.to.Where && d.Interface == way.to.Interface && d.Name == "rx_dropped" && d.Delta >= way.Received {
+			if d.Where == way.to.Where && d.Interface == way.to.Interface && d.Name == "rx_dropped" &&
+				d.Delta >= way.Received {
 				d.Delta -= way.Received
 			}
 		}
@@ -72,7 +75,8 @@ func (r *Run) locateRefused() {
 		}
 		r.UnexplainedLoss -= refused
 		r.Losses = append(r.Losses, Loss{
-			Counter: Counter{Where: way.from.Where, Interface: way.from.Interface, Name: "xdp.ring_full"}, Place: Elsewhere, Packets: refused,
+			Counter: Counter{Where: way.from.Where, Interface: way.from.Interface, Name: "xdp.ring_full"},
+			Place:   Elsewhere, Packets: refused,
 		})
 	}
 	sortLosses(r.Losses)
@@ -84,7 +88,8 @@ func (r *Run) locateOverrun() {
 	for _, way := range r.ways() {
 		if n := min(way.Overrun, r.Lost); n > 0 {
 			r.Losses = append(r.Losses, Loss{
-				Counter: Counter{Where: way.to.Where, Interface: way.to.Interface, Name: "sink.ring_full"}, Place: AtSocket, Packets: n,
+				Counter: Counter{Where: way.to.Where, Interface: way.to.Interface, Name: "sink.ring_full"},
+				Place:   AtSocket, Packets: n,
 			})
 			r.UnexplainedLoss = minus(r.UnexplainedLoss, n)
 		}
@@ -122,7 +127,8 @@ func (r *Run) totalWays() {
 			w := s.Ways[way]
 			sum.Sent, sum.Received, sum.Lost = sum.Sent+w.Sent, sum.Received+w.Received, sum.Lost+w.Lost
 			sum.Duplicated, sum.Reordered = sum.Duplicated+w.Duplicated, sum.Reordered+w.Reordered
-			sum.SlippedNs, sum.SendErrors, sum.Overrun = sum.SlippedNs+w.SlippedNs, sum.SendErrors+w.SendErrors, sum.Overrun+w.Overrun
+			sum.SlippedNs, sum.SendErrors, sum.Overrun = sum.SlippedNs+w.SlippedNs, sum.SendErrors+w.SendErrors,
+				sum.Overrun+w.Overrun
 			rates = append(rates, w.PPS)
 		}
 		sum.PPS = Median(rates).Value
@@ -179,10 +185,12 @@ func (r *Run) limit() (Limit, []string) {
 	carried := fmt.Sprintf("%s of the packets sent were lost", percent(loss))
 
 	if losing && overrun*2 >= r.Lost {
-		return ByReceiver, []string{fmt.Sprintf("%d of %d lost packets had reached the receiver and found its ring full", overrun, r.Lost)}
+		return ByReceiver, []string{fmt.Sprintf(
+			"%d of %d lost packets had reached the receiver and found its ring full", overrun, r.Lost)}
 	}
 	if c := r.Baseline.Receiver; losing && c != nil && c.PPS > 0 && !c.AtLeast && r.Median.Value*headroom > c.PPS {
-		return ByReceiver, []string{carried, fmt.Sprintf("the receiver alone (%s) counts %s, less than %g × the %s that arrived",
+		return ByReceiver, []string{carried, fmt.Sprintf("the receiver alone (%s) counts %s, less than %g × the %s "+
+			"that arrived",
 			c.How, rate(c.PPS), headroom, rate(r.Median.Value))}
 	}
 	if r.Load.Rate > 0 {
@@ -192,35 +200,43 @@ func (r *Run) limit() (Limit, []string) {
 				rate(r.Load.Offered()), rate(sent), percent(kept))}, r.generatorAlone()...)
 			if c := r.Baseline.Generator; c != nil && c.PPS >= sent*headroom {
 				if r.otherLoad() > disturb && c.PPS*headroom < r.Load.Offered() {
-					return ByGenerator, append(asked, r.othersBusy()+", but alone it could not have made the rate either")
+					return ByGenerator, append(asked, r.othersBusy()+
+						", but alone it could not have made the rate either")
 				}
 				if r.otherLoad() > disturb {
-					return ByUnknown, append(asked, r.othersBusy()+": the generator may have been late for want of CPU time, or the path have held it back")
+					return ByUnknown, append(asked, r.othersBusy()+": the generator may have been late for want of "+
+						"CPU time, or the path have held it back")
 				}
-				return ByDevice, append(asked, fmt.Sprintf("at least %g × as much as was sent: the path, which runs on the sender's CPU, held it back", headroom))
+				return ByDevice, append(asked, fmt.Sprintf("at least %g × as much as was sent: the path, which runs "+
+					"on the sender's CPU, held it back", headroom))
 			}
 			return ByGenerator, asked
 		case losing:
 			return ByDevice, []string{carried + " at " + rate(sent)}
 		}
-		return ByNothing, []string{fmt.Sprintf("%s were sent and arrived but for %s: the device's limit is above this rate", rate(sent), percent(loss))}
+		return ByNothing, []string{fmt.Sprintf("%s were sent and arrived but for %s: the device's limit is above "+
+			"this rate", rate(sent), percent(loss))}
 	}
 	if losing {
 		return ByDevice, append([]string{carried + ": more was sent than the path carries"}, r.generatorAlone()...)
 	}
 	c := r.Baseline.Generator
 	if c == nil || c.PPS == 0 {
-		return ByUnknown, []string{carried + ": the path was not overloaded, and what the generator can do alone is not known"}
+		return ByUnknown, []string{carried + ": the path was not overloaded, and what the generator can do alone is " +
+			"not known"}
 	}
 	if sent > c.PPS*1.05 {
-		return ByUnknown, []string{carried, fmt.Sprintf("the generator alone (%s) made %s, less than the %s that it sent through the device: something disturbed one of the two",
+		return ByUnknown, []string{carried, fmt.Sprintf("the generator alone (%s) made %s, less than the %s that it "+
+			"sent through the device: something disturbed one of the two",
 			c.How, rate(c.PPS), rate(sent))}
 	}
 	if sent*headroom > c.PPS {
 		return ByGenerator, []string{carried + ": the path carried all that the generator could send",
-			fmt.Sprintf("the generator alone (%s) makes %s, less than %g × the %s sent", c.How, rate(c.PPS), headroom, rate(sent))}
+			fmt.Sprintf("the generator alone (%s) makes %s, less than %g × the %s sent", c.How, rate(c.PPS), headroom,
+				rate(sent))}
 	}
-	return ByDevice, []string{carried, fmt.Sprintf("the generator alone (%s) makes %s; the path, which runs on the sender's CPU, let it send %s",
+	return ByDevice, []string{carried, fmt.Sprintf("the generator alone (%s) makes %s; the path, which runs on the "+
+		"sender's CPU, let it send %s",
 		c.How, rate(c.PPS), rate(sent))}
 }
 
@@ -252,22 +268,27 @@ func (r *Run) generatorAlone() []string {
 // warn adds what a reader must know.
 func (r *Run) warn() {
 	if r.Environment.Emulated {
-		r.Warn(Warning{Code: "emulated", Text: "measured under full emulation: rates and times say nothing about hardware, ratios little",
+		r.Warn(Warning{Code: "emulated", Text: "measured under full emulation: rates and times say nothing about " +
+			"hardware, ratios little",
 			Hint: "repeat on the real host before deciding by these figures"})
 	}
 	if r.Partial {
-		r.Warn(Warning{Code: "partial", Text: fmt.Sprintf("ended early: %d of %d trials", len(r.Samples), r.Load.Repeat)})
+		r.Warn(Warning{Code: "partial", Text: fmt.Sprintf("ended early: %d of %d trials", len(r.Samples),
+			r.Load.Repeat)})
 	}
 	if n := len(r.Samples); n > 0 && r.Median.Level < 0.9 {
-		r.Warn(Warning{Code: "few-samples", Text: fmt.Sprintf("%s: the interval is their whole range and has a confidence of %s", samples(n), percent(r.Median.Level)),
+		r.Warn(Warning{Code: "few-samples", Text: fmt.Sprintf("%s: the interval is their whole range and has a "+
+			"confidence of %s", samples(n), percent(r.Median.Level)),
 			Hint: "use --repeat 6 or more (with --plan: --blocks 3) for an interval of 95 %"})
 	}
 	if n := len(r.Samples); n >= 3 && r.Median.Value > 0 && (r.Median.Hi-r.Median.Lo)/r.Median.Value > 0.2 {
-		r.Warn(Warning{Code: "spread", Text: fmt.Sprintf("the interval is %s of the median wide", percent((r.Median.Hi-r.Median.Lo)/r.Median.Value)),
+		r.Warn(Warning{Code: "spread", Text: fmt.Sprintf("the interval is %s of the median wide",
+			percent((r.Median.Hi-r.Median.Lo)/r.Median.Value)),
 			Hint: "use a longer --duration or more trials (--repeat, or --blocks), and end other load"})
 	}
 	if r.Baseline.BusyCPUs > 0.1 {
-		r.Warn(Warning{Code: "other-load", Text: fmt.Sprintf("%.1f CPUs were busy while nothing was sent", r.Baseline.BusyCPUs),
+		r.Warn(Warning{Code: "other-load", Text: fmt.Sprintf("%.1f CPUs were busy while nothing was sent",
+			r.Baseline.BusyCPUs),
 			Hint: "end other load: it takes CPU time from the path and counts towards its cost"})
 	}
 	var steal, total float64
@@ -281,17 +302,20 @@ func (r *Run) warn() {
 		}
 	}
 	if total > 0 && steal/total > 0.01 {
-		r.Warn(Warning{Code: "steal", Text: fmt.Sprintf("the hypervisor below took %s of the CPU time", percent(steal/total)),
+		r.Warn(Warning{Code: "steal", Text: fmt.Sprintf("the hypervisor below took %s of the CPU time",
+			percent(steal/total)),
 			Hint: "measure when the machine is quiet, or on one that is not shared"})
 	}
 	if r.Kind == PPS && r.Lost > 0 && r.UnexplainedLoss*10 > r.Lost && len(r.Counters) > 0 {
-		r.Warn(Warning{Code: "loss-not-located", Text: fmt.Sprintf("no counter that was read explains %d of %d lost packets", r.UnexplainedLoss, r.Lost),
+		r.Warn(Warning{Code: "loss-not-located",
+			Text: fmt.Sprintf("no counter that was read explains %d of %d lost packets", r.UnexplainedLoss, r.Lost),
 			Hint: "mpps diagnose looks at more of them"})
 	}
 	r.warnTalk()
 	for _, c := range []*Alone{r.Baseline.Generator, r.Baseline.Receiver} {
 		if c != nil && c.Error != "" {
-			r.Warn(Warning{Code: "no-baseline", Text: c.How + ": " + c.Error, Hint: "what limited the result is less certain without it"})
+			r.Warn(Warning{Code: "no-baseline", Text: c.How + ": " + c.Error, Hint: "what limited the result is less " +
+				"certain without it"})
 		}
 	}
 	slices.SortStableFunc(r.Warnings, func(a, b Warning) int { return weight(a.Code) - weight(b.Code) })

@@ -17,11 +17,14 @@ func (r *Run) talkLimit() (Limit, []string) {
 	asked := fmt.Sprintf("%.4g transactions a second were asked for", r.Load.Rate)
 	switch {
 	case float64(sent) < kept*float64(due) && blocked*2 >= due-sent:
-		return ByUnknown, []string{asked, fmt.Sprintf("%d of %d requests could not be sent: the path or the far end took no more", due-sent, due), bothEnds}
+		return ByUnknown, []string{asked, fmt.Sprintf("%d of %d requests could not be sent: the path or the far end "+
+			"took no more", due-sent, due), bothEnds}
 	case float64(sent) < kept*float64(due):
-		return ByGenerator, []string{asked, fmt.Sprintf("%d of %d requests were not sent when they were due, although the path would have taken them", due-sent, due)}
+		return ByGenerator, []string{asked, fmt.Sprintf("%d of %d requests were not sent when they were due, "+
+			"although the path would have taken them", due-sent, due)}
 	case float64(sent-min(answered, sent)) > lossy*float64(sent):
-		return ByUnknown, []string{asked, fmt.Sprintf("%s of the requests were not answered in time", percent(float64(sent-answered)/float64(sent))), bothEnds}
+		return ByUnknown, []string{asked, fmt.Sprintf("%s of the requests were not answered in time",
+			percent(float64(sent-answered)/float64(sent))), bothEnds}
 	}
 	return ByNothing, []string{asked + ", sent and answered: the limit is above this rate"}
 }
@@ -36,7 +39,8 @@ func (r *Run) warnTalk() {
 		due, late = due+s.Due, late+s.Late
 	}
 	if r.Lost > 0 && r.Sent > 0 {
-		text := fmt.Sprintf("%d of %d requests (%s) were not answered within %v: they are in no percentile", r.Lost, r.Sent,
+		text := fmt.Sprintf("%d of %d requests (%s) were not answered within %v: they are in no percentile", r.Lost,
+			r.Sent,
 			percent(float64(r.Lost)/float64(r.Sent)), r.Load.Timeout)
 		if late > 0 {
 			text += fmt.Sprintf("; %d answers came later, or twice", late)
@@ -44,11 +48,14 @@ func (r *Run) warnTalk() {
 		r.Warn(Warning{Code: "lost-answers", Text: text, Hint: "a longer --timeout tells late answers from lost ones"})
 	}
 	if r.Load.Rate > 0 && float64(r.Sent) < kept*float64(due) {
-		r.Warn(Warning{Code: "rate-not-reached", Text: fmt.Sprintf("%d of %d requests that were due did not leave: those are in no percentile", due-r.Sent, due),
+		r.Warn(Warning{Code: "rate-not-reached", Text: fmt.Sprintf("%d of %d requests that were due did not leave: "+
+			"those are in no percentile", due-r.Sent, due),
 			Hint: "use a lower --rate, or more --connections"})
 	}
 	if a, b := r.Latency, r.LatencyRaw; a != nil && b != nil && a.At(50) > 2*b.At(50) && a.At(50)-b.At(50) > 20_000 {
-		r.Warn(Warning{Code: "sent-late", Text: fmt.Sprintf("the median delay is %d µs from the schedule and %d µs from the sending: requests left late, and the delays are this machine's as much as the path's",
-			a.At(50)/1000, b.At(50)/1000), Hint: "use a lower --rate, or end other load; latency_raw counts from the sending"})
+		r.Warn(Warning{Code: "sent-late", Text: fmt.Sprintf("the median delay is %d µs from the schedule and %d µs "+
+			"from the sending: requests left late, and the delays are this machine's as much as the path's",
+			a.At(50)/1000, b.At(50)/1000),
+			Hint: "use a lower --rate, or end other load; latency_raw counts from the sending"})
 	}
 }

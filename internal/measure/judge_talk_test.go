@@ -15,9 +15,12 @@ func TestTalkLimit(t *testing.T) {
 	}{
 		{"a closed loop", 0, Sample{Sent: 100, Received: 100, Transactions: 100}, ByUnknown, ""},
 		{"a rate that was kept", 100, Sample{Due: 100, Sent: 100, Received: 100, Transactions: 100}, ByNothing, ""},
-		{"a rate that the sender could not keep", 100, Sample{Due: 100, Sent: 50, Received: 50, Transactions: 50}, ByGenerator, "rate-not-reached"},
-		{"a rate that the path did not take", 100, Sample{Due: 100, Sent: 50, Received: 50, Transactions: 50, Blocked: 40}, ByUnknown, "rate-not-reached"},
-		{"answers that did not come", 100, Sample{Due: 100, Sent: 100, Received: 90, Transactions: 90, Lost: 10, Late: 3}, ByUnknown, "lost-answers"},
+		{"a rate that the sender could not keep", 100, Sample{Due: 100, Sent: 50, Received: 50, Transactions: 50},
+			ByGenerator, "rate-not-reached"},
+		{"a rate that the path did not take", 100, Sample{Due: 100, Sent: 50, Received: 50, Transactions: 50,
+			Blocked: 40}, ByUnknown, "rate-not-reached"},
+		{"answers that did not come", 100, Sample{Due: 100, Sent: 100, Received: 90, Transactions: 90, Lost: 10,
+			Late: 3}, ByUnknown, "lost-answers"},
 	} {
 		run := Run{Kind: RR, Load: Load{Rate: c.rate, Repeat: 1}, Samples: []Sample{c.sample}}
 		run.Judge()
@@ -28,7 +31,8 @@ func TestTalkLimit(t *testing.T) {
 			}
 		}
 		if run.LimitedBy != c.want || strings.Join(codes, " ") != c.warnings || len(run.Evidence) == 0 {
-			t.Errorf("%s: limited by %s (%q), warnings %q; expected %s and %q", c.name, run.LimitedBy, run.Evidence, codes, c.want, c.warnings)
+			t.Errorf("%s: limited by %s (%q), warnings %q; expected %s and %q", c.name, run.LimitedBy, run.Evidence,
+				codes, c.want, c.warnings)
 		}
 	}
 }
@@ -38,7 +42,8 @@ func TestSentLate(t *testing.T) {
 		return NewLatency("round-trip", []Bucket{{FromNs: ns, ToNs: ns, Count: 100}})
 	}
 	for ns, want := range map[uint64]bool{100_000: true, 45_000: false, 15_000: false} {
-		run := Run{Kind: RR, Load: Load{Rate: 1}, Samples: []Sample{{Due: 100, Sent: 100, Transactions: 100, Latency: at(ns), LatencyRaw: at(30_000)}}}
+		run := Run{Kind: RR, Load: Load{Rate: 1},
+			Samples: []Sample{{Due: 100, Sent: 100, Transactions: 100, Latency: at(ns), LatencyRaw: at(30_000)}}}
 		run.Judge()
 		found := false
 		for _, w := range run.Warnings {

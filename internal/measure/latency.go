@@ -7,8 +7,9 @@ import (
 
 // Latency is a distribution of delays in nanoseconds, all taken with one clock.
 type Latency struct {
-	What string `json:"what"`           // "one-way" or "round-trip"
-	Loop string `json:"loop,omitempty"` // rr: "closed" (next request after the answer) or "open" (on a schedule, omission corrected)
+	What string `json:"what"` // "one-way" or "round-trip"
+	// rr: "closed" (next request after the answer) or "open" (on a schedule, omission corrected)
+	Loop string `json:"loop,omitempty"`
 	// Since is where a round trip of an open loop is counted from: "scheduled", when the request was due, or "sent",
 	// when it left.
 	Since string `json:"since,omitempty"`

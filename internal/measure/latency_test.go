@@ -36,7 +36,8 @@ func TestMergeLatency(t *testing.T) {
 	b := NewLatency("round-trip", []Bucket{{200, 299, 20}, {400, 499, 10}})
 	a.MinNs, b.MaxNs, a.Loop = 120, 480, "closed" // kept apart from the buckets by the source
 	m := MergeLatency(nil, a, nil, b)
-	if m.Count != 50 || m.MinNs != 120 || m.MaxNs != 480 || m.Loop != "closed" || len(m.Buckets) != 3 || m.Buckets[1].Count != 30 {
+	if m.Count != 50 || m.MinNs != 120 || m.MaxNs != 480 || m.Loop != "closed" || len(m.Buckets) != 3 ||
+		m.Buckets[1].Count != 30 {
 		t.Errorf("%+v", m)
 	}
 	if want := (a.MeanNs*20 + b.MeanNs*30) / 50; math.Abs(m.MeanNs-want) > 1e-9 {

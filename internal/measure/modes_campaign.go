@@ -68,7 +68,8 @@ func (c *ModesCampaign) settled(mode, workload string, before int) bool {
 	var values []float64
 	w, _ := c.Plan.workload(workload)
 	for i := range c.Cells {
-		if cell := &c.Cells[i]; cell.Mode == mode && cell.Workload == workload && cell.Block < before && cell.Sample != nil {
+		if cell := &c.Cells[i]; cell.Mode == mode && cell.Workload == workload && cell.Block < before &&
+			cell.Sample != nil {
 			values = append(values, cell.Sample.Value(w.Kind))
 		}
 	}
@@ -203,7 +204,8 @@ func (c *ModesCampaign) Progress() ModesProgress {
 // Run takes turns until the campaign is over or ctx ends. take measures one turn; what it could not do stands in the
 // cell's Error, and an error of its own, as that of save, which is called after each, ends the campaign. A turn that
 // was cut short by ctx does not count.
-func (c *ModesCampaign) Run(ctx context.Context, take func(context.Context, Turn) (ModeCell, error), save func(ModeCell) error, progress func(ModesProgress)) error {
+func (c *ModesCampaign) Run(ctx context.Context, take func(context.Context, Turn) (ModeCell, error),
+	save func(ModeCell) error, progress func(ModesProgress)) error {
 	for ctx.Err() == nil {
 		turn, more := c.Next()
 		if !more {

@@ -63,7 +63,8 @@ func DecodeCampaign(r io.Reader) (c *ModesCampaign, whole int64, err error) {
 		}
 		switch {
 		case l.Schema != SchemaCampaign:
-			return nil, 0, fmt.Errorf("%w: line %d: found schema %q, expected %q", ErrNotACampaign, n, l.Schema, SchemaCampaign)
+			return nil, 0, fmt.Errorf("%w: line %d: found schema %q, expected %q", ErrNotACampaign, n, l.Schema,
+				SchemaCampaign)
 		case n == 1 && l.Campaign != nil:
 			c = l.Campaign
 			if err := c.Plan.Check(); err != nil {
@@ -120,7 +121,8 @@ func DecodeModes(reader io.Reader) (*Modes, error) {
 		return nil, fmt.Errorf("%w: found schema %q, expected %q", ErrNotARun, m.Schema, SchemaModes)
 	}
 	if len(m.Runs) != len(m.Rows) {
-		return nil, fmt.Errorf("%w: %d rows and %d runs: expected a run for each row", ErrNotARun, len(m.Rows), len(m.Runs))
+		return nil, fmt.Errorf("%w: %d rows and %d runs: expected a run for each row", ErrNotARun, len(m.Rows),
+			len(m.Runs))
 	}
 	for i := range m.Runs {
 		if err := m.Runs[i].check(); err != nil {

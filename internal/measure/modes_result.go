@@ -54,8 +54,9 @@ type ModeRow struct {
 	Percentiles []Percentile `json:"percentiles"`          // of all samples together, as far as their number allows
 	Samples     []float64    `json:"samples"`              // in Unit, in the order in which they were taken
 	Search      *ModeRates   `json:"search,omitempty"`     // where the samples are results of searches
-	Settled     bool         `json:"settled"`              // the interval is as narrow as was asked for, or no width was asked for
-	LimitedBy   Limit        `json:"limited_by"`
+	// the interval is as narrow as was asked for, or no width was asked for
+	Settled   bool  `json:"settled"`
+	LimitedBy Limit `json:"limited_by"`
 }
 
 // ModeRates are the rates that the searches of a row found, packets per second: medians over those searches that found
@@ -65,8 +66,9 @@ type ModeRates struct {
 	NDRUpper *float64 `json:"ndr_upper_pps"`
 	PDRLower *float64 `json:"pdr_lower_pps"`
 	PDRUpper *float64 `json:"pdr_upper_pps"`
-	None     string   `json:"none,omitempty"` // why there is no rate without loss, as the last search that found none has it
-	Seconds  float64  `json:"seconds"`        // of traffic, all searches together
+	// why there is no rate without loss, as the last search that found none has it
+	None    string  `json:"none,omitempty"`
+	Seconds float64 `json:"seconds"` // of traffic, all searches together
 }
 
 // ModeFault is a sample that could not be taken.
@@ -80,8 +82,9 @@ type ModeFault struct {
 func (c *ModesCampaign) Result() *Modes {
 	p := &c.Plan
 	m := &Modes{
-		Schema: SchemaModes, Name: c.Name, Host: c.Host, Environment: c.Environment, Started: c.Started, Native: p.Native,
-		Modes: p.Modes, Workloads: p.Workloads, Seed: p.Seed, Notes: p.Notes, Conditions: c.Before,
+		Schema: SchemaModes, Name: c.Name, Host: c.Host, Environment: c.Environment, Started: c.Started,
+		Native: p.Native,
+		Modes:  p.Modes, Workloads: p.Workloads, Seed: p.Seed, Notes: p.Notes, Conditions: c.Before,
 		Order: []string{}, Rows: []ModeRow{}, Runs: []Run{}, Failures: []ModeFault{}, Warnings: []Warning{},
 	}
 	for i := range c.Cells {
@@ -111,7 +114,8 @@ func (c *ModesCampaign) Result() *Modes {
 // run is the run that a series makes.
 func (c *ModesCampaign) run(mode Mode, w Workload) Run {
 	r := Run{
-		Schema: Schema, Kind: w.Kind, Name: mode.Name, Host: c.Host, Environment: c.Environment, Load: w.Load, Started: c.Started,
+		Schema: Schema, Kind: w.Kind, Name: mode.Name, Host: c.Host, Environment: c.Environment, Load: w.Load,
+		Started: c.Started,
 	}
 	r.Load.Repeat = c.Plan.Min
 	var deltas [][]Delta
@@ -154,7 +158,8 @@ func (c *ModesCampaign) limitSearches(r *Run, w Workload) {
 		if cell.Mode != r.Name || cell.Workload != w.Name || cell.Sample == nil {
 			continue
 		}
-		r.LimitedBy, r.Evidence = cell.LimitedBy, []string{"each sample is the lower bound of a search for the highest rate without loss"}
+		r.LimitedBy, r.Evidence = cell.LimitedBy, []string{"each sample is the lower bound of a search for the " +
+			"highest rate without loss"}
 		if cell.LimitedBy != ByDevice {
 			return
 		}
@@ -164,7 +169,8 @@ func (c *ModesCampaign) limitSearches(r *Run, w Workload) {
 // row is what a table shows of a run.
 func (c *ModesCampaign) row(r *Run, w Workload) ModeRow {
 	row := ModeRow{
-		Mode: r.Name, Workload: w.Name, Kind: w.Kind, Unit: w.Kind.Unit(), Median: MedianAt(r.Values(), c.Plan.Level), Samples: r.Values(),
+		Mode: r.Name, Workload: w.Name, Kind: w.Kind, Unit: w.Kind.Unit(), Median: MedianAt(r.Values(), c.Plan.Level),
+		Samples: r.Values(),
 		Settled: c.settled(r.Name, w.Name, len(r.Samples)), LimitedBy: r.LimitedBy, Percentiles: []Percentile{},
 	}
 	row.Median.Unit = row.Unit
@@ -217,7 +223,8 @@ func (c *ModesCampaign) rates(mode string, w Workload) *ModeRates {
 			rates.None = cell.Search.NDR.None
 		}
 	}
-	for to, values := range map[**float64][]float64{&rates.NDRUpper: upper, &rates.PDRLower: pdr, &rates.PDRUpper: pdrUpper} {
+	for to, values := range map[**float64][]float64{&rates.NDRUpper: upper, &rates.PDRLower: pdr,
+		&rates.PDRUpper: pdrUpper} {
 		if len(values) > 0 {
 			median := Median(values).Value
 			*to = &median

@@ -44,7 +44,8 @@ type modesDevice struct {
 }
 
 func newDevice(noise float64) *modesDevice {
-	return &modesDevice{lot: rand.New(rand.NewPCG(1, 2)), noise: noise, share: map[string]float64{"native": 1, "mode1": 0.5, "mode2": 0.1}, tries: map[Turn]int{}}
+	return &modesDevice{lot: rand.New(rand.NewPCG(1, 2)), noise: noise,
+		share: map[string]float64{"native": 1, "mode1": 0.5, "mode2": 0.1}, tries: map[Turn]int{}}
 }
 
 func (d *modesDevice) take(_ context.Context, turn Turn) (ModeCell, error) {
@@ -54,9 +55,11 @@ func (d *modesDevice) take(_ context.Context, turn Turn) (ModeCell, error) {
 		return ModeCell{Error: "agent does not answer", Seconds: 1}, nil
 	}
 	v := 1000 * d.share[turn.Mode] * (1 + d.noise*(2*d.lot.Float64()-1))
-	busy := MachineCPU{Where: "host", Seconds: 1, CPUs: []CPUUse{{CPU: 0, SoftIRQ: 0.25, Idle: 0.75}, {CPU: 1, Guest: 0.75, Idle: 0.25, Steal: 1}}}
+	busy := MachineCPU{Where: "host", Seconds: 1, CPUs: []CPUUse{{CPU: 0, SoftIRQ: 0.25, Idle: 0.75},
+		{CPU: 1, Guest: 0.75, Idle: 0.25, Steal: 1}}}
 	return ModeCell{Seconds: 2, Sample: &Sample{
-		PPS: v, BitsPerS: v, Sent: 2000, Received: 1000, Lost: 1000, Seconds: 1, CPU: []MachineCPU{busy}, CPUNsPerUnit: 1e6 / v,
+		PPS: v, BitsPerS: v, Sent: 2000, Received: 1000, Lost: 1000, Seconds: 1, CPU: []MachineCPU{busy},
+		CPUNsPerUnit: 1e6 / v,
 	}}, nil
 }
 
@@ -125,7 +128,8 @@ func TestModesOrder(t *testing.T) {
 		}
 	}
 	if r := c.Result(); r.Partial || r.Missing != 0 || len(r.Rows) != 12 || r.Blocks != 4 || len(r.Order) != 48 {
-		t.Errorf("partial %v, missing %d, %d rows, %d blocks, %d in order", r.Partial, r.Missing, len(r.Rows), r.Blocks, len(r.Order))
+		t.Errorf("partial %v, missing %d, %d rows, %d blocks, %d in order", r.Partial, r.Missing, len(r.Rows), r.Blocks,
+			len(r.Order))
 	}
 }
 
@@ -152,7 +156,8 @@ func TestModesPercentages(t *testing.T) {
 			}
 			want := map[string]float64{"mode1": 50, "mode2": 10}[row.Mode]
 			p := row.Percent
-			if p == nil || math.Abs(p.Value-want) > 0.04*want || p.Lo > p.Value || p.Hi < p.Value || p.Hi-p.Lo > 0.08*want || p.Unit != "%" {
+			if p == nil || math.Abs(p.Value-want) > 0.04*want || p.Lo > p.Value || p.Hi < p.Value ||
+				p.Hi-p.Lo > 0.08*want || p.Unit != "%" {
 				t.Errorf("%d samples: %s: %+v, expected %g", repeat, row.Mode, p, want)
 				continue
 			}
@@ -161,7 +166,8 @@ func TestModesPercentages(t *testing.T) {
 			}
 		}
 		pps := r.Rows[3]
-		if pps.Workload != "pps" || pps.Mode != "native" || pps.Loss == nil || *pps.Loss != 0.5 || pps.CPUNs.Unit != "ns/packet" || r.Rows[0].CPUNs.Unit != "ns/byte" {
+		if pps.Workload != "pps" || pps.Mode != "native" || pps.Loss == nil || *pps.Loss != 0.5 ||
+			pps.CPUNs.Unit != "ns/packet" || r.Rows[0].CPUNs.Unit != "ns/byte" {
 			t.Errorf("found %+v", pps)
 		}
 	}
@@ -186,14 +192,16 @@ func TestModesStop(t *testing.T) {
 	if err := c.Run(t.Context(), take, keepNothing, quiet); err != nil {
 		t.Fatal(err)
 	}
-	for series, want := range map[[2]string]int{{"native", "stream"}: 6, {"mode1", "pps"}: 6, {"mode2", "pps"}: 20, {"native", "pps"}: 20} {
+	for series, want := range map[[2]string]int{{"native", "stream"}: 6, {"mode1", "pps"}: 6, {"mode2", "pps"}: 20,
+		{"native", "pps"}: 20} {
 		if n := len(c.values(series[0], series[1])); n != want {
 			t.Errorf("%v: %d samples, expected %d", series, n, want)
 		}
 	}
 	r := c.Result()
 	at := slices.IndexFunc(r.Warnings, func(w Warning) bool { return w.Code == "not-settled" })
-	if at < 0 || !strings.Contains(r.Warnings[at].Text, "mode2 (pps)") || strings.Contains(r.Warnings[at].Text, "mode1") {
+	if at < 0 || !strings.Contains(r.Warnings[at].Text, "mode2 (pps)") ||
+		strings.Contains(r.Warnings[at].Text, "mode1") {
 		t.Errorf("warnings: %+v", r.Warnings)
 	}
 	for _, row := range r.Rows {
@@ -259,9 +267,11 @@ func TestModesFailures(t *testing.T) {
 	c = runModes(t, modesPlan(3, 3, 3, 0), d)
 	r = c.Result()
 	if !r.Partial || !c.GivenUp("mode2") || c.GivenUp("mode1") || len(r.Failures) != maxFailures || r.Missing != 4 {
-		t.Errorf("gone: partial %v, given up %v, %d failures, missing %d", r.Partial, c.GivenUp("mode2"), len(r.Failures), r.Missing)
+		t.Errorf("gone: partial %v, given up %v, %d failures, missing %d", r.Partial, c.GivenUp("mode2"),
+			len(r.Failures), r.Missing)
 	}
-	if at := slices.IndexFunc(r.Warnings, func(w Warning) bool { return w.Code == "mode-failed" }); at < 0 || !strings.Contains(r.Warnings[at].Text, "mode2") || !strings.Contains(r.Warnings[at].Text, "does not answer") {
+	if at := slices.IndexFunc(r.Warnings, func(w Warning) bool { return w.Code == "mode-failed" }); at < 0 ||
+		!strings.Contains(r.Warnings[at].Text, "mode2") || !strings.Contains(r.Warnings[at].Text, "does not answer") {
 		t.Errorf("warnings: %+v", r.Warnings)
 	}
 	// Mended, it is measured to the end.
@@ -282,19 +292,22 @@ func TestModesFailures(t *testing.T) {
 	}
 	failed := errors.New("disk full")
 	c = &ModesCampaign{Plan: modesPlan(2, 3, 3, 0)}
-	if err := c.Run(t.Context(), newDevice(0).take, func(ModeCell) error { return failed }, quiet); !errors.Is(err, failed) {
+	if err := c.Run(t.Context(), newDevice(0).take, func(ModeCell) error { return failed }, quiet); !errors.Is(err,
+		failed) {
 		t.Errorf("found %v", err)
 	}
 	senseless := func(context.Context, Turn) (ModeCell, error) { return ModeCell{}, failed }
 	c = &ModesCampaign{Plan: modesPlan(2, 3, 3, 0)}
-	if err := c.Run(t.Context(), senseless, keepNothing, quiet); !errors.Is(err, failed) || len(c.Cells) != 0 || c.Ended {
+	if err := c.Run(t.Context(), senseless, keepNothing, quiet); !errors.Is(err, failed) || len(c.Cells) != 0 ||
+		c.Ended {
 		t.Errorf("found %v after %d cells", err, len(c.Cells))
 	}
 }
 
 func TestModesProgress(t *testing.T) {
 	c := &ModesCampaign{Plan: modesPlan(2, 3, 10, 0.05)}
-	if p := c.Progress(); p.Done != 0 || p.AtLeast != 12 || p.AtMost != 40 || p.Left != 36*time.Second || p.LeftMax != 120*time.Second {
+	if p := c.Progress(); p.Done != 0 || p.AtLeast != 12 || p.AtMost != 40 || p.Left != 36*time.Second ||
+		p.LeftMax != 120*time.Second {
 		t.Errorf("at the start: %+v", p)
 	}
 	var seen []ModesProgress
@@ -303,7 +316,8 @@ func TestModesProgress(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, p := range seen {
-		if p.Turn != d.order[i] || p.Done != i || (p.Last == nil) != (i == 0) || p.AtLeast > p.AtMost || p.Left > p.LeftMax || p.Left <= 0 {
+		if p.Turn != d.order[i] || p.Done != i || (p.Last == nil) != (i == 0) || p.AtLeast > p.AtMost ||
+			p.Left > p.LeftMax || p.Left <= 0 {
 			t.Errorf("turn %d: %+v", i, p)
 		}
 	}
@@ -347,12 +361,16 @@ func TestDecodeCampaignRefuses(t *testing.T) {
 		"[]\n":                  "line 1",
 		`{"schema":"x"}` + "\n": `found schema "x"`,
 		head + head:             "expected the plan first",
-		head + `{"schema":"mpps.campaign/1","cell":{"mode":"other","workload":"pps"}}` + "\n":                               `mode "other"`,
-		head + `{"schema":"mpps.campaign/1","cell":{"mode":"mode1","workload":"pps","block":3}}` + "\n":                     "block 3",
-		head + `{"schema":"mpps.campaign/1","cell":{"mode":"mode1","workload":"pps","block":0,"sample":{"pps":-1}}}` + "\n": "found -1",
-		strings.Replace(head, `"repeat_min":3`, `"repeat_min":0`, 1):                                                        "the plan",
+		head + `{"schema":"mpps.campaign/1","cell":{"mode":"other","workload":"pps"}}` +
+			"\n": `mode "other"`,
+		head + `{"schema":"mpps.campaign/1","cell":{"mode":"mode1","workload":"pps","block":3}}` +
+			"\n": "block 3",
+		head + `{"schema":"mpps.campaign/1","cell":{"mode":"mode1","workload":"pps","block":0,"sample":{"pps":-1}}}` +
+			"\n": "found -1",
+		strings.Replace(head, `"repeat_min":3`, `"repeat_min":0`, 1): "the plan",
 	} {
-		if _, _, err := DecodeCampaign(strings.NewReader(text)); !errors.Is(err, ErrNotACampaign) || !strings.Contains(err.Error(), want) {
+		if _, _, err := DecodeCampaign(strings.NewReader(text)); !errors.Is(err, ErrNotACampaign) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%.60q: %v, expected %q", text, err, want)
 		}
 	}
@@ -375,7 +393,8 @@ func TestModesFile(t *testing.T) {
 	if _, err := Decode(strings.NewReader(text)); !errors.Is(err, ErrModes) || !errors.Is(err, ErrNotARun) {
 		t.Errorf("read as a run: %v", err)
 	}
-	for _, bad := range []string{"{}", `{"schema":"mpps.modes/1","rows":[{}]}`, `{"schema":"mpps.modes/1","rows":[{}],"runs":[{}]}`} {
+	for _, bad := range []string{"{}", `{"schema":"mpps.modes/1","rows":[{}]}`,
+		`{"schema":"mpps.modes/1","rows":[{}],"runs":[{}]}`} {
 		if _, err := DecodeModes(strings.NewReader(bad)); !errors.Is(err, ErrNotARun) {
 			t.Errorf("%s: %v", bad, err)
 		}
@@ -384,14 +403,16 @@ func TestModesFile(t *testing.T) {
 
 func TestConditions(t *testing.T) {
 	count := func(n uint64) *uint64 { return &n }
-	quietly := Conditions{CPUs: 8, Governors: map[string]int{"performance": 8}, BusyCPUs: 0.2, Clocksource: "tsc", Throttled: count(3)}
+	quietly := Conditions{CPUs: 8, Governors: map[string]int{"performance": 8}, BusyCPUs: 0.2, Clocksource: "tsc",
+		Throttled: count(3)}
 	if w := quietly.Warnings(); len(w) != 0 {
 		t.Errorf("a quiet machine: %+v", w)
 	}
 	if w := (Conditions{}).Warnings(); len(w) != 0 {
 		t.Errorf("nothing is known: %+v", w)
 	}
-	spoilt := Conditions{CPUs: 8, Governors: map[string]int{"performance": 2, "powersave": 6}, BusyCPUs: 3, Steal: 0.2, Clocksource: "hpet"}
+	spoilt := Conditions{CPUs: 8, Governors: map[string]int{"performance": 2, "powersave": 6}, BusyCPUs: 3, Steal: 0.2,
+		Clocksource: "hpet"}
 	var codes []string
 	for _, w := range spoilt.Warnings() {
 		codes = append(codes, w.Code)
@@ -416,7 +437,8 @@ func TestConditions(t *testing.T) {
 // none.
 func TestModesSearch(t *testing.T) {
 	p := modesPlan(3, 3, 3, 0)
-	p.Workloads = []Workload{{Name: "ndr", Kind: PPS, Load: Load{FrameBytes: 64, Flows: 1, Duration: time.Second}, Search: 10 * time.Second}}
+	p.Workloads = []Workload{{Name: "ndr", Kind: PPS, Load: Load{FrameBytes: 64, Flows: 1, Duration: time.Second},
+		Search: 10 * time.Second}}
 	rate := func(pps float64) *float64 { return &pps }
 	take := func(_ context.Context, turn Turn) (ModeCell, error) {
 		cell := ModeCell{Seconds: 12, LimitedBy: ByDevice, Sample: &Sample{}, Search: &search.Result{Seconds: 9}}
@@ -443,10 +465,12 @@ func TestModesSearch(t *testing.T) {
 		t.Errorf("the second answer is another one: %s", d)
 	}
 	native, first, none := m.Rows[0], m.Rows[1], m.Rows[2]
-	if native.Median.Value != 1001 || native.LimitedBy != ByDevice || *native.Search.NDRUpper != 1010 || *native.Search.PDRLower != 1100 || native.Search.Seconds != 27 || native.Loss != nil {
+	if native.Median.Value != 1001 || native.LimitedBy != ByDevice || *native.Search.NDRUpper != 1010 ||
+		*native.Search.PDRLower != 1100 || native.Search.Seconds != 27 || native.Loss != nil {
 		t.Errorf("native: %+v, %+v", native, native.Search)
 	}
-	if first.LimitedBy != ByGenerator || first.Percent == nil || math.Abs(first.Percent.Value-50) > 0.2 || first.Search.NDRUpper != nil {
+	if first.LimitedBy != ByGenerator || first.Percent == nil || math.Abs(first.Percent.Value-50) > 0.2 ||
+		first.Search.NDRUpper != nil {
 		t.Errorf("one that the generator limited: %+v, %+v", first, first.Search)
 	}
 	if len(none.Samples) != 3 || none.Median.Value != 0 || none.Percent != nil || none.Search.None == "" || m.Partial {

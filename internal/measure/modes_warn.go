@@ -10,15 +10,18 @@ import (
 func (c *ModesCampaign) warn(m *Modes) {
 	add := func(w Warning) { m.Warnings = append(m.Warnings, w) }
 	if m.Environment.Emulated {
-		add(Warning{Code: "emulated", Text: "measured under full emulation: rates and times say nothing about hardware, ratios little",
+		add(Warning{Code: "emulated", Text: "measured under full emulation: rates and times say nothing about " +
+			"hardware, ratios little",
 			Hint: "repeat on the real host before deciding by these figures"})
 	}
 	if m.Partial {
-		add(Warning{Code: "partial", Text: fmt.Sprintf("not complete: %d samples, at least %d more were planned", m.Samples, m.Missing)})
+		add(Warning{Code: "partial", Text: fmt.Sprintf("not complete: %d samples, at least %d more were planned",
+			m.Samples, m.Missing)})
 	}
 	for _, mode := range m.Modes {
 		if c.GivenUp(mode.Name) {
-			add(Warning{Code: "mode-failed", Text: "mode " + mode.Name + " failed several times in a row and was given up: " + lastFailure(m.Failures, mode.Name),
+			add(Warning{Code: "mode-failed", Text: "mode " + mode.Name + " failed several times in a row and was " +
+				"given up: " + lastFailure(m.Failures, mode.Name),
 				Hint: "is its guest running, and 'mpps agent' in it?"})
 		}
 	}
@@ -27,7 +30,8 @@ func (c *ModesCampaign) warn(m *Modes) {
 		m.Warnings = append(m.Warnings, c.Before.Between(*c.After)...)
 	}
 	if m.Native == "" {
-		add(Warning{Code: "no-native", Text: "there is no native mode to be 100 %", Hint: "name the mode without virtualization with --native"})
+		add(Warning{Code: "no-native", Text: "there is no native mode to be 100 %",
+			Hint: "name the mode without virtualization with --native"})
 	}
 	for _, limit := range []struct {
 		by   Limit
@@ -50,12 +54,14 @@ func (c *ModesCampaign) warn(m *Modes) {
 	if c.Plan.Width > 0 && c.Ended {
 		var wide []string
 		for _, row := range m.Rows {
-			if len(row.Samples) > 0 && (row.Median.Level < c.Plan.Level || row.Median.Hi-row.Median.Lo > c.Plan.Width*row.Median.Value) {
+			if len(row.Samples) > 0 && (row.Median.Level < c.Plan.Level ||
+				row.Median.Hi-row.Median.Lo > c.Plan.Width*row.Median.Value) {
 				wide = append(wide, row.Mode+" ("+row.Workload+")")
 			}
 		}
 		if len(wide) > 0 {
-			add(Warning{Code: "not-settled", Text: fmt.Sprintf("after %d samples the interval is still wider than %s of the median: %s", c.Plan.Max, percent(c.Plan.Width), strings.Join(wide, ", ")),
+			add(Warning{Code: "not-settled", Text: fmt.Sprintf("after %d samples the interval is still wider than %s "+
+				"of the median: %s", c.Plan.Max, percent(c.Plan.Width), strings.Join(wide, ", ")),
 				Hint: "use a longer --duration, or a larger maximum of --repeat"})
 		}
 	}

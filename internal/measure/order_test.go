@@ -8,7 +8,8 @@ import (
 
 func TestOrderAcrossFlowsIsNamed(t *testing.T) {
 	named := func(flows int, reordered uint64) bool {
-		s := sampleOf(Load{Flows: flows}, Sent{Frames: 100, Elapsed: time.Second}, Arrived{Frames: 100, Reordered: reordered, Exact: true}, 0)
+		s := sampleOf(Load{Flows: flows}, Sent{Frames: 100, Elapsed: time.Second},
+			Arrived{Frames: 100, Reordered: reordered, Exact: true}, 0)
 		return slices.ContainsFunc(s.Warnings, func(w Warning) bool { return w.Code == "order-across-flows" })
 	}
 	if !named(16, 40) {

@@ -13,19 +13,22 @@ const (
 	AtNIC     Place = "nic"     // hardware, or its driver
 	AtSoftnet Place = "softnet" // a CPU's backlog (net.core.netdev_max_backlog)
 	AtQdisc   Place = "qdisc"   // a queueing discipline, or a filter or policer of ingress
-	AtTap     Place = "tap"     // a tap's ring was full: the guest, or what serves its vring, did not take packets in time
-	AtVring   Place = "vring"   // the guest's driver could make no packet of what it found in the vring
-	AtSocket  Place = "socket"  // a socket's buffer was full, or a datagram wrong
-	Elsewhere Place = "other"   // virtual interfaces, programs
+	// a tap's ring was full: the guest, or what serves its vring, did not take packets in time
+	AtTap     Place = "tap"
+	AtVring   Place = "vring"  // the guest's driver could make no packet of what it found in the vring
+	AtSocket  Place = "socket" // a socket's buffer was full, or a datagram wrong
+	Elsewhere Place = "other"  // virtual interfaces, programs
 )
 
 // dropNames are counters of packets that went no further, as the kernel's rtnl_link_stats64 and softnet name them
 // (Documentation/networking/statistics.rst), and as package counters names the others. rx_missed_errors and the like
 // are not in rx_dropped, rx_fifo_errors and rx_over_errors may repeat rx_missed_errors in some drivers and are shown
 // without being added.
-var dropNames = []string{"rx_dropped", "tx_dropped", "rx_missed_errors", "rx_nohandler", "tx_aborted_errors", "softnet.dropped",
+var dropNames = []string{"rx_dropped", "tx_dropped", "rx_missed_errors", "rx_nohandler", "tx_aborted_errors",
+	"softnet.dropped",
 	"qdisc.drops", "qdisc.ingress_drops", "driver.rx_queue_drops", "driver.rx_no_dma_resources", "vring.rx_drops",
-	"udp.rcvbuf_errors", "udp.mem_errors", "udp.csum_errors", "udp6.rcvbuf_errors", "udp6.mem_errors", "udp6.csum_errors"}
+	"udp.rcvbuf_errors", "udp.mem_errors", "udp.csum_errors", "udp6.rcvbuf_errors", "udp6.mem_errors",
+	"udp6.csum_errors"}
 
 // IsDrop reports whether a counter counts packets that were dropped there.
 func IsDrop(name string) bool {
@@ -104,7 +107,10 @@ func once(losses []Loss) []Loss {
 				return c.Where == l.Where && c.Interface == l.Interface && c.Name == "rx_dropped"
 			})
 		case "softnet.dropped":
-			takeOut(losses, l.Packets, func(c Counter) bool { return sameMachine(c, l.Counter) && c.Name == "rx_dropped" })
+			takeOut(losses, l.Packets, func(c Counter) bool {
+				return sameMachine(c, l.Counter) &&
+					c.Name == "rx_dropped"
+			})
 			takeOut(losses, l.Packets, func(c Counter) bool {
 				return sameMachine(c, l.Counter) && c.Name == "tx_dropped" && c.Kind == "veth"
 			})

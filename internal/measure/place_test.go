@@ -8,11 +8,15 @@ func TestPlaces(t *testing.T) {
 		want              Place
 	}{
 		{"device", "eth0", "rx_missed_errors", AtNIC}, {"device", "eth0", "driver.rx_queue_drops", AtNIC},
-		{"", "", "softnet.dropped", AtSoftnet}, {"veth", "v0", "qdisc.drops", AtQdisc}, {"tuntap", "tap0", "qdisc.drops", AtQdisc},
+		{"", "", "softnet.dropped", AtSoftnet}, {"veth", "v0", "qdisc.drops", AtQdisc},
+		{"tuntap", "tap0", "qdisc.drops", AtQdisc},
 		{"tuntap", "tap0", "tx_dropped", AtTap}, {"tuntap", "tap0", "rx_dropped", Elsewhere},
-		{"device", "eth0", "vring.rx_drops", AtVring}, {"device", "eth0", "rx_dropped", AtNIC}, {"device", "lo", "rx_dropped", Elsewhere},
-		{"", "", "udp.rcvbuf_errors", AtSocket}, {"", "", "udp6.mem_errors", AtSocket}, {"veth", "v1", "sink.ring_full", AtSocket},
-		{"bridge", "br0", "rx_dropped", Elsewhere}, {"", "eth0", "rx_dropped", ""}, {"veth", "v0", "xdp.drop.aborted", Elsewhere},
+		{"device", "eth0", "vring.rx_drops", AtVring}, {"device", "eth0", "rx_dropped", AtNIC},
+		{"device", "lo", "rx_dropped", Elsewhere},
+		{"", "", "udp.rcvbuf_errors", AtSocket}, {"", "", "udp6.mem_errors", AtSocket},
+		{"veth", "v1", "sink.ring_full", AtSocket},
+		{"bridge", "br0", "rx_dropped", Elsewhere}, {"", "eth0", "rx_dropped", ""},
+		{"veth", "v0", "xdp.drop.aborted", Elsewhere},
 	} {
 		if got := (Counter{Interface: c.iface, Kind: c.kind, Name: c.name}).Place(); got != c.want {
 			t.Errorf("%s of %s %s: %s, expected %s", c.name, c.kind, c.iface, got, c.want)
@@ -31,28 +35,39 @@ func TestLossIsCountedOnce(t *testing.T) {
 		unexplained uint64
 	}{
 		"a full vring is in rx_dropped of the guest's NIC": {
-			moved: lost{at("agent x", "eth0", "device", "vring.rx_drops"): 30, at("agent x", "eth0", "device", "rx_dropped"): 40, at("host", "eth0", "device", "rx_dropped"): 5},
-			want:  lost{at("agent x", "eth0", "device", "vring.rx_drops"): 30, at("agent x", "eth0", "device", "rx_dropped"): 10, at("host", "eth0", "device", "rx_dropped"): 5}, unexplained: 55,
+			moved: lost{at("agent x", "eth0", "device", "vring.rx_drops"): 30,
+				at("agent x", "eth0", "device", "rx_dropped"): 40, at("host", "eth0", "device", "rx_dropped"): 5},
+			want: lost{at("agent x", "eth0", "device", "vring.rx_drops"): 30,
+				at("agent x", "eth0", "device", "rx_dropped"): 10, at("host", "eth0", "device", "rx_dropped"): 5},
+			unexplained: 55,
 		},
 		"a full backlog is in rx_dropped of one end of a veth and in tx_dropped of the other": {
-			moved: lost{at("host", "", "", "softnet.dropped"): 60, at("netns:b", "v1", "veth", "rx_dropped"): 60, at("netns:a", "v0", "veth", "tx_dropped"): 62, at("agent x", "eth0", "device", "rx_dropped"): 7},
-			want:  lost{at("host", "", "", "softnet.dropped"): 60, at("netns:a", "v0", "veth", "tx_dropped"): 2, at("agent x", "eth0", "device", "rx_dropped"): 7}, unexplained: 31,
+			moved: lost{at("host", "", "", "softnet.dropped"): 60, at("netns:b", "v1", "veth", "rx_dropped"): 60,
+				at("netns:a", "v0", "veth", "tx_dropped"): 62, at("agent x", "eth0", "device", "rx_dropped"): 7},
+			want: lost{at("host", "", "", "softnet.dropped"): 60, at("netns:a", "v0", "veth", "tx_dropped"): 2,
+				at("agent x", "eth0", "device", "rx_dropped"): 7}, unexplained: 31,
 		},
 		"an agent's backlog is not this machine's": {
 			moved: lost{at("agent x", "", "", "softnet.dropped"): 20, at("host", "eth0", "device", "rx_dropped"): 20},
-			want:  lost{at("agent x", "", "", "softnet.dropped"): 20, at("host", "eth0", "device", "rx_dropped"): 20}, unexplained: 60,
+			want: lost{at("agent x", "", "", "softnet.dropped"): 20,
+				at("host", "eth0", "device", "rx_dropped"): 20},
+			unexplained: 60,
 		},
 		"a queueing discipline and the ring behind it drop different packets": {
-			moved: lost{at("host", "tap0", "tuntap", "qdisc.drops"): 50, at("host", "tap0", "tuntap", "tx_dropped"): 50},
-			want:  lost{at("host", "tap0", "tuntap", "qdisc.drops"): 50, at("host", "tap0", "tuntap", "tx_dropped"): 50},
+			moved: lost{at("host", "tap0", "tuntap", "qdisc.drops"): 50,
+				at("host", "tap0", "tuntap", "tx_dropped"): 50},
+			want: lost{at("host", "tap0", "tuntap", "qdisc.drops"): 50, at("host", "tap0", "tuntap", "tx_dropped"): 50},
 		},
 		"what an interface refuses to the one on top of it is counted below": {
-			moved: lost{at("host", "eth0", "device", "qdisc.drops"): 90, at("host", "eth0.5", "vlan", "tx_refused_below"): 90},
-			want:  lost{at("host", "eth0", "device", "qdisc.drops"): 90}, unexplained: 10,
+			moved: lost{at("host", "eth0", "device", "qdisc.drops"): 90,
+				at("host", "eth0.5", "vlan", "tx_refused_below"): 90},
+			want: lost{at("host", "eth0", "device", "qdisc.drops"): 90}, unexplained: 10,
 		},
 		"errors of UDP that hold the others": {
-			moved: lost{at("host", "", "", "udp.in_errors"): 12, at("host", "", "", "udp.rcvbuf_errors"): 9, at("host", "", "", "udp.csum_errors"): 3},
-			want:  lost{at("host", "", "", "udp.rcvbuf_errors"): 9, at("host", "", "", "udp.csum_errors"): 3}, unexplained: 88,
+			moved: lost{at("host", "", "", "udp.in_errors"): 12, at("host", "", "", "udp.rcvbuf_errors"): 9,
+				at("host", "", "", "udp.csum_errors"): 3},
+			want:        lost{at("host", "", "", "udp.rcvbuf_errors"): 9, at("host", "", "", "udp.csum_errors"): 3},
+			unexplained: 88,
 		},
 	} {
 		before, after := Counters{}, Counters{}
@@ -73,10 +88,12 @@ func TestLossIsCountedOnce(t *testing.T) {
 
 // What reached the receiver and found no room is located at its socket.
 func TestOverrunIsLocated(t *testing.T) {
-	run := &Run{Kind: PPS, From: Endpoint{Where: "host", Interface: "a"}, To: Endpoint{Where: "netns:b", Interface: "b"},
+	run := &Run{Kind: PPS, From: Endpoint{Where: "host", Interface: "a"},
+		To:      Endpoint{Where: "netns:b", Interface: "b"},
 		Samples: []Sample{{Sent: 100, Received: 60, Lost: 40, Overrun: 30, Seconds: 1}}}
 	run.Judge()
-	if len(run.Losses) != 1 || run.Losses[0].Place != AtSocket || run.Losses[0].Interface != "b" || run.Losses[0].Packets != 30 || run.UnexplainedLoss != 10 {
+	if len(run.Losses) != 1 || run.Losses[0].Place != AtSocket || run.Losses[0].Interface != "b" ||
+		run.Losses[0].Packets != 30 || run.UnexplainedLoss != 10 {
 		t.Errorf("losses %+v, %d unexplained", run.Losses, run.UnexplainedLoss)
 	}
 }

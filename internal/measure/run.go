@@ -14,9 +14,10 @@ type Kind string
 
 // The kinds of runs.
 const (
-	PPS    Kind = "pps"    // packets per second through the device; unit packet/s
-	RR     Kind = "rr"     // transactions over TCP or UDP: a request and its answer; unit transaction/s
-	CRR    Kind = "crr"    // the same with a TCP connection for each: connect, request, answer, close; unit transaction/s
+	PPS Kind = "pps" // packets per second through the device; unit packet/s
+	RR  Kind = "rr"  // transactions over TCP or UDP: a request and its answer; unit transaction/s
+	// the same with a TCP connection for each: connect, request, answer, close; unit transaction/s
+	CRR    Kind = "crr"
 	Stream Kind = "stream" // bytes over TCP connections; unit bit/s
 )
 
@@ -55,21 +56,23 @@ type Run struct {
 	Lost       uint64  `json:"lost"`
 	Duplicated uint64  `json:"duplicated"`
 	Reordered  uint64  `json:"reordered"`
-	PPS        float64 `json:"pps"`            // the median of the samples, pps runs only
-	Ways       []Way   `json:"ways,omitempty"` // two-way: the directions apart, From→To first; the totals above are their sums
+	PPS        float64 `json:"pps"` // the median of the samples, pps runs only
+	// two-way: the directions apart, From→To first; the totals above are their sums
+	Ways []Way `json:"ways,omitempty"`
 
-	Median          Estimate `json:"median"`                // of the samples' values, in Kind's unit
-	CPUNsPerPacket  float64  `json:"cpu_ns_per_packet"`     // median of the samples, pps runs only
-	CPUNsPerUnit    float64  `json:"cpu_ns_per_unit"`       // the same per packet, transaction or byte
-	Latency         *Latency `json:"latency,omitempty"`     // all samples together
-	LatencyRaw      *Latency `json:"latency_raw,omitempty"` // rr in an open loop: see Sample
-	Samples         []Sample `json:"samples"`
-	LimitedBy       Limit    `json:"limited_by"`
-	Evidence        []string `json:"evidence"` // why LimitedBy says so, as sentences with figures
-	Baseline        Baseline `json:"baseline"`
-	Counters        []Delta  `json:"counters"` // every counter that moved between the first trial's start and the last one's end
-	Losses          []Loss   `json:"losses"`   // where the lost packets were seen to go, largest first
-	UnexplainedLoss uint64   `json:"unexplained_loss"`
+	Median         Estimate `json:"median"`                // of the samples' values, in Kind's unit
+	CPUNsPerPacket float64  `json:"cpu_ns_per_packet"`     // median of the samples, pps runs only
+	CPUNsPerUnit   float64  `json:"cpu_ns_per_unit"`       // the same per packet, transaction or byte
+	Latency        *Latency `json:"latency,omitempty"`     // all samples together
+	LatencyRaw     *Latency `json:"latency_raw,omitempty"` // rr in an open loop: see Sample
+	Samples        []Sample `json:"samples"`
+	LimitedBy      Limit    `json:"limited_by"`
+	Evidence       []string `json:"evidence"` // why LimitedBy says so, as sentences with figures
+	Baseline       Baseline `json:"baseline"`
+	// every counter that moved between the first trial's start and the last one's end
+	Counters        []Delta `json:"counters"`
+	Losses          []Loss  `json:"losses"` // where the lost packets were seen to go, largest first
+	UnexplainedLoss uint64  `json:"unexplained_loss"`
 
 	Warnings []Warning `json:"warnings"`
 }
@@ -107,13 +110,14 @@ func (r *Run) Warn(w Warning) {
 
 // Environment is what a result depends on besides the device: results of different environments do not compare.
 type Environment struct {
-	Kernel    string `json:"kernel"`    // uname -r
-	CPU       string `json:"cpu_model"` // /proc/cpuinfo "model name"
-	CPUs      int    `json:"cpus"`      // online
-	Emulated  bool   `json:"emulated"`  // full emulation (TCG): rates and times prove nothing, ratios little
-	Virtual   string `json:"virtual,omitempty"`
-	MPPS      string `json:"mpps"`                // version of this program
-	Engine    string `json:"engine,omitempty"`    // the program that made the traffic where it was not this one: "netperf 2.7.0"
+	Kernel   string `json:"kernel"`    // uname -r
+	CPU      string `json:"cpu_model"` // /proc/cpuinfo "model name"
+	CPUs     int    `json:"cpus"`      // online
+	Emulated bool   `json:"emulated"`  // full emulation (TCG): rates and times prove nothing, ratios little
+	Virtual  string `json:"virtual,omitempty"`
+	MPPS     string `json:"mpps"` // version of this program
+	// the program that made the traffic where it was not this one: "netperf 2.7.0"
+	Engine    string `json:"engine,omitempty"`
 	Generator string `json:"generator,omitempty"` // xdp, af_packet
 	Sink      string `json:"sink,omitempty"`      // xdp, af_packet
 	FarHost   string `json:"far_host,omitempty"`  // the agent's host name and kernel
@@ -122,22 +126,26 @@ type Environment struct {
 
 // Load is what was asked for.
 type Load struct {
-	Rate        float64       `json:"rate_pps"`             // packets (rr open loop: transactions) per second, two-way in each direction; 0: as fast as possible
-	FrameBytes  int           `json:"frame_bytes"`          // with FCS, without preamble and gap: 64–1518; of a mix the mean, rounded
-	Mix         string        `json:"frame_mix,omitempty"`  // "imix": 28 frames of 64 bytes, 16 of 570 and 4 of 1518
-	TwoWay      bool          `json:"two_way,omitempty"`    // pps: in both directions at once
-	Flows       int           `json:"flows"`                // distinct address and port combinations; at least 1
-	Protocol    string        `json:"protocol,omitempty"`   // rr: "tcp" or "udp"
-	Timeout     time.Duration `json:"timeout_ns,omitempty"` // rr: after which a request without an answer is lost; over TCP in an open loop only
+	// packets (rr open loop: transactions) per second, two-way in each direction; 0: as fast as possible
+	Rate float64 `json:"rate_pps"`
+	// with FCS, without preamble and gap: 64–1518; of a mix the mean, rounded
+	FrameBytes int    `json:"frame_bytes"`
+	Mix        string `json:"frame_mix,omitempty"` // "imix": 28 frames of 64 bytes, 16 of 570 and 4 of 1518
+	TwoWay     bool   `json:"two_way,omitempty"`   // pps: in both directions at once
+	Flows      int    `json:"flows"`               // distinct address and port combinations; at least 1
+	Protocol   string `json:"protocol,omitempty"`  // rr: "tcp" or "udp"
+	// rr: after which a request without an answer is lost; over TCP in an open loop only
+	Timeout     time.Duration `json:"timeout_ns,omitempty"`
 	Connections int           `json:"connections,omitempty"`
-	Ramp        time.Duration `json:"ramp_ns,omitempty"`  // stream: at the start of each connection of a trial, before Duration, not counted
-	Sendfile    bool          `json:"sendfile,omitempty"` // stream: from a file's pages, which are not copied
-	Request     int           `json:"request_bytes,omitempty"`
-	Response    int           `json:"response_bytes,omitempty"`
-	Duration    time.Duration `json:"duration_ns"` // of one trial
-	WarmUp      time.Duration `json:"warm_up_ns"`  // traffic before the first trial, not counted
-	Repeat      int           `json:"repeat"`      // trials
-	Latency     bool          `json:"latency"`     // stamp packets where both ends read one clock
+	// stream: at the start of each connection of a trial, before Duration, not counted
+	Ramp     time.Duration `json:"ramp_ns,omitempty"`
+	Sendfile bool          `json:"sendfile,omitempty"` // stream: from a file's pages, which are not copied
+	Request  int           `json:"request_bytes,omitempty"`
+	Response int           `json:"response_bytes,omitempty"`
+	Duration time.Duration `json:"duration_ns"` // of one trial
+	WarmUp   time.Duration `json:"warm_up_ns"`  // traffic before the first trial, not counted
+	Repeat   int           `json:"repeat"`      // trials
+	Latency  bool          `json:"latency"`     // stamp packets where both ends read one clock
 }
 
 // Ways is in how many directions at once packets are sent.
@@ -166,9 +174,10 @@ type Warning = outcome.Warning
 
 // Baseline is what the measuring gear could do without the device under test.
 type Baseline struct {
-	Generator *Alone  `json:"generator_alone,omitempty"`
-	Receiver  *Alone  `json:"receiver_alone,omitempty"`
-	BusyCPUs  float64 `json:"busy_cpus"` // CPUs kept busy by others while nothing was sent, in CPUs (1.0 = one whole CPU)
+	Generator *Alone `json:"generator_alone,omitempty"`
+	Receiver  *Alone `json:"receiver_alone,omitempty"`
+	// CPUs kept busy by others while nothing was sent, in CPUs (1.0 = one whole CPU)
+	BusyCPUs float64 `json:"busy_cpus"`
 }
 
 // Alone is a rate of the generator or receiver alone.

@@ -128,7 +128,8 @@ func (d *Searched) Search(ctx context.Context, s *Search, o search.Options) erro
 	s.MinPPS, s.MaxPPS, s.FrameBytes, s.Flows = o.MinPPS, o.MaxPPS, o.FrameBytes, d.Load.Flows
 	before, err := d.Bench.Path.Counters(ctx)
 	if err != nil {
-		s.Warn(Warning{Code: "no-counters", Text: "the interface counters could not be read: " + err.Error(), Hint: "losses cannot be located without them"})
+		s.Warn(Warning{Code: "no-counters", Text: "the interface counters could not be read: " + err.Error(),
+			Hint: "losses cannot be located without them"})
 	}
 	r, err := search.Run(ctx, d, o)
 	if r == nil {
@@ -164,35 +165,44 @@ func (s *Search) judge(d *Searched) {
 	switch c := s.Baseline.Receiver; {
 	case d.Lost > 0 && d.Overrun*2 >= d.Lost:
 		s.LimitedBy = string(ByReceiver)
-		s.Evidence = append(s.Evidence, fmt.Sprintf("%d of %d lost packets had reached the receiver and found its ring full", d.Overrun, d.Lost))
+		s.Evidence = append(s.Evidence, fmt.Sprintf("%d of %d lost packets had reached the receiver and found its "+
+			"ring full", d.Overrun, d.Lost))
 	case c != nil && c.PPS > 0 && !c.AtLeast && s.NDR.UpperPPS != nil && top*headroom > c.PPS:
 		s.LimitedBy = string(ByReceiver)
-		s.Evidence = append(s.Evidence, fmt.Sprintf("the receiver alone (%s) counts %s, less than %g × what was found", c.How, rate(c.PPS), headroom))
+		s.Evidence = append(s.Evidence, fmt.Sprintf("the receiver alone (%s) counts %s, less than %g × what was found",
+			c.How, rate(c.PPS), headroom))
 	case s.LimitedBy == string(ByGenerator):
 		g := s.Baseline.Generator
 		if g == nil || g.PPS < top*headroom {
-			s.Evidence = append(s.Evidence, fmt.Sprintf("the generator could not send what it was asked for, up to %s", rate(s.MaxPPS)))
+			s.Evidence = append(s.Evidence, fmt.Sprintf("the generator could not send what it was asked for, up to %s",
+				rate(s.MaxPPS)))
 			break
 		}
-		s.Evidence = append(s.Evidence, fmt.Sprintf("the generator alone (%s) does %s, at least %g × what it sent here", g.How, rate(g.PPS), headroom))
+		s.Evidence = append(s.Evidence, fmt.Sprintf("the generator alone (%s) does %s, at least %g × what it sent here",
+			g.How, rate(g.PPS), headroom))
 		if s.LimitedBy = string(ByDevice); s.Baseline.BusyCPUs > disturb {
 			s.LimitedBy = string(ByUnknown)
-			s.Evidence = append(s.Evidence, fmt.Sprintf("%.1f CPUs were busy while nothing was sent: the generator may have been late for want of CPU time, or the path have held it back", s.Baseline.BusyCPUs))
+			s.Evidence = append(s.Evidence, fmt.Sprintf("%.1f CPUs were busy while nothing was sent: the generator "+
+				"may have been late for want of CPU time, or the path have held it back", s.Baseline.BusyCPUs))
 		} else {
-			s.Evidence = append(s.Evidence, "the path, which runs on the sender's CPU, held it back without losing anything: the rate that was sent is its limit")
+			s.Evidence = append(s.Evidence, "the path, which runs on the sender's CPU, held it back without losing "+
+				"anything: the rate that was sent is its limit")
 		}
 	case s.LimitedBy == "load":
 		s.LimitedBy = string(ByNothing)
 		if g := s.Baseline.Generator; g != nil && g.PPS > 0 && s.MaxPPS >= g.PPS*kept {
 			s.LimitedBy = string(ByGenerator)
-			s.Evidence = append(s.Evidence, fmt.Sprintf("nothing was lost at the most that the generator can do, %s", rate(g.PPS)))
+			s.Evidence = append(s.Evidence, fmt.Sprintf("nothing was lost at the most that the generator can do, %s",
+				rate(g.PPS)))
 		}
 	}
 	if s.Environment.Emulated {
-		s.Warn(Warning{Code: "emulated", Text: "measured under full emulation: rates and times say nothing about hardware, ratios little",
+		s.Warn(Warning{Code: "emulated", Text: "measured under full emulation: rates and times say nothing about " +
+			"hardware, ratios little",
 			Hint: "repeat on the real host before deciding by these figures"})
 	}
 	if s.Baseline.BusyCPUs > disturb {
-		s.Warn(Warning{Code: "other-load", Text: fmt.Sprintf("%.1f CPUs were busy while nothing was sent", s.Baseline.BusyCPUs), Hint: "end other load"})
+		s.Warn(Warning{Code: "other-load", Text: fmt.Sprintf("%.1f CPUs were busy while nothing was sent",
+			s.Baseline.BusyCPUs), Hint: "end other load"})
 	}
 }

@@ -11,9 +11,10 @@ type Role string
 
 // The roles, in the order in which they are told.
 const (
-	Vhost     Role = "vhost"     // vhost workers: threads of QEMU, before Linux 6.4 of the kernel
-	VCPU      Role = "vcpu"      // a guest's CPUs
-	Emulator  Role = "emulator"  // QEMU's other threads: its main loop, which carries packets where vhost does not, and I/O threads
+	Vhost Role = "vhost" // vhost workers: threads of QEMU, before Linux 6.4 of the kernel
+	VCPU  Role = "vcpu"  // a guest's CPUs
+	// QEMU's other threads: its main loop, which carries packets where vhost does not, and I/O threads
+	Emulator  Role = "emulator"
 	KSoftIRQ  Role = "ksoftirqd" // the kernel's, for softirqs that come faster than they are worked off
 	Pktgen    Role = "pktgen"    // the kernel's generator
 	Ourselves Role = "mpps"      // this program: generator, receiver and everything else of it
@@ -94,7 +95,8 @@ func threadUse(before, after ThreadTimes, n uint64) []ThreadUse {
 		all = append(all, *u)
 	}
 	slices.SortFunc(all, func(a, b ThreadUse) int {
-		return cmp.Or(cmp.Compare(slices.Index(roles, a.Role), slices.Index(roles, b.Role)), cmp.Compare(a.Guest, b.Guest))
+		return cmp.Or(cmp.Compare(slices.Index(roles, a.Role), slices.Index(roles, b.Role)),
+			cmp.Compare(a.Guest, b.Guest))
 	})
 	return all
 }
@@ -144,7 +146,8 @@ func (r *Run) ThreadCosts() []ThreadCost {
 		}
 	}
 	slices.SortFunc(all, func(a, b ThreadCost) int {
-		return cmp.Or(cmp.Compare(slices.Index(roles, a.Role), slices.Index(roles, b.Role)), cmp.Compare(a.Guest, b.Guest))
+		return cmp.Or(cmp.Compare(slices.Index(roles, a.Role), slices.Index(roles, b.Role)),
+			cmp.Compare(a.Guest, b.Guest))
 	})
 	return all
 }
@@ -163,7 +166,8 @@ func (r *Run) CPUParts() []CPUPart {
 		name string
 		of   func(CPUUse) float64
 	}{
-		{"user", func(u CPUUse) float64 { return u.User + u.Nice }}, {"system", func(u CPUUse) float64 { return u.System }},
+		{"user", func(u CPUUse) float64 { return u.User + u.Nice }},
+		{"system", func(u CPUUse) float64 { return u.System }},
 		{"softirq", func(u CPUUse) float64 { return u.SoftIRQ }}, {"irq", func(u CPUUse) float64 { return u.IRQ }},
 		{"guest", func(u CPUUse) float64 { return u.Guest }},
 	} {

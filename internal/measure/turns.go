@@ -23,7 +23,8 @@ func (b *Bench) Interleave(ctx context.Context, sides [2]Configuration, blocks i
 }
 
 // InterleaveExchange is Bench.Interleave for a conversation.
-func InterleaveExchange(ctx context.Context, e Exchange, sides [2]Configuration, blocks int, seed uint64, progress func(Step)) (Interleaved, error) {
+func InterleaveExchange(ctx context.Context, e Exchange, sides [2]Configuration, blocks int, seed uint64,
+	progress func(Step)) (Interleaved, error) {
 	none := func(context.Context, *Run) error { return nil }
 	return exchangeCampaign(e, progress).interleave(ctx, sides, blocks, seed, none)
 }
@@ -40,7 +41,8 @@ type turns struct {
 	last      *Sample
 }
 
-func (c *campaign) interleave(ctx context.Context, sides [2]Configuration, blocks int, seed uint64, baselines func(context.Context, *Run) error) (Interleaved, error) {
+func (c *campaign) interleave(ctx context.Context, sides [2]Configuration, blocks int, seed uint64,
+	baselines func(context.Context, *Run) error) (Interleaved, error) {
 	started := time.Now()
 	t := &turns{campaign: c, sides: sides, baselines: baselines, of: 4 * blocks}
 	take := func(side Side) func(context.Context) (Sample, error) {

@@ -54,8 +54,10 @@ func turnsOf(t *testing.T) {
 		run  *Run
 		want float64
 	}{{before, 1e6}, {after, 3e6}} {
-		if len(c.run.Samples) != 12 || math.Abs(c.run.PPS-c.want) > 1 || c.run.LimitedBy != ByDevice || c.run.Partial || c.run.Baseline.Generator == nil {
-			t.Errorf("%d samples, %v pps, expected %v; limited by %s", len(c.run.Samples), c.run.PPS, c.want, c.run.LimitedBy)
+		if len(c.run.Samples) != 12 || math.Abs(c.run.PPS-c.want) > 1 || c.run.LimitedBy != ByDevice || c.run.Partial ||
+			c.run.Baseline.Generator == nil {
+			t.Errorf("%d samples, %v pps, expected %v; limited by %s", len(c.run.Samples), c.run.PPS, c.want,
+				c.run.LimitedBy)
 		}
 		// The counters are those of this side's trials alone.
 		if len(c.run.Losses) != 1 || c.run.Losses[0].Packets != c.run.Lost || c.run.UnexplainedLoss != 0 {
@@ -66,7 +68,8 @@ func turnsOf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !ab.Significant || math.Abs(ab.Ratio.Value-3) > 0.01 || ab.Test != "signed-rank" || !ab.Valid() || len(ab.Values) != 6 {
+	if !ab.Significant || math.Abs(ab.Ratio.Value-3) > 0.01 || ab.Test != "signed-rank" || !ab.Valid() ||
+		len(ab.Values) != 6 {
 		t.Errorf("%s by %s", ab.Comparison, ab.Test)
 	}
 	if ab.Cost == nil || math.Abs(ab.Cost.Ratio.Value-1.0/3) > 0.01 {
@@ -85,7 +88,8 @@ func turnsOf(t *testing.T) {
 		t.Errorf("read as a run: %v", err)
 	}
 	again, err := DecodeAB(&text)
-	if err != nil || again.Verdict != ab.Verdict || strings.Join(again.Order, " ") != strings.Join(ab.Order, " ") || len(again.AfterRun.Samples) != 12 {
+	if err != nil || again.Verdict != ab.Verdict || strings.Join(again.Order, " ") != strings.Join(ab.Order, " ") ||
+		len(again.AfterRun.Samples) != 12 {
 		t.Errorf("read back: %v, %+v", err, again)
 	}
 }

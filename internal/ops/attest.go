@@ -94,7 +94,8 @@ func sayings(given []string, forget bool) ([]saying, error) {
 		case forget && has, !forget && !has:
 			return nil, outcome.Usage(fmt.Errorf("%s: expected %s", text, form), "one of "+strings.Join(values, ", "))
 		case !forget && !slices.Contains(values, value):
-			return nil, outcome.Usage(fmt.Errorf("%s: expected one of %s, found %q", id, strings.Join(values, ", "), value), "")
+			return nil, outcome.Usage(fmt.Errorf("%s: expected one of %s, found %q", id, strings.Join(values, ", "),
+				value), "")
 		}
 		if slices.ContainsFunc(all, func(s saying) bool { return s.id == id }) {
 			return nil, outcome.Usage(fmt.Errorf("%s stands there twice", id), "say one thing of it")
@@ -107,7 +108,8 @@ func sayings(given []string, forget bool) ([]saying, error) {
 // person refuses what is nobody's name.
 func person(by string) (string, error) {
 	if by == "" || strings.ContainsFunc(by, func(r rune) bool { return r < ' ' || r == 0x7f }) || len(by) > 100 {
-		return "", outcome.Usage(errors.New("whose word is it? expected --by NAME"), "the name is shown wherever the attestation is")
+		return "", outcome.Usage(errors.New("whose word is it? expected --by NAME"), "the name is shown wherever the "+
+			"attestation is")
 	}
 	return by, nil
 }

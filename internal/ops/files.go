@@ -109,7 +109,8 @@ func OpenJSON(name string) (io.ReadCloser, error) {
 		return nil, err
 	}
 	if info, err := f.Stat(); err == nil && info.Size() > facts.MaxSnapshot {
-		return nil, errors.Join(&fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("larger than %d MiB", facts.MaxSnapshot>>20)}, f.Close())
+		return nil, errors.Join(&fs.PathError{Op: "open", Path: name,
+			Err: fmt.Errorf("larger than %d MiB", facts.MaxSnapshot>>20)}, f.Close())
 	}
 	return struct {
 		io.Reader

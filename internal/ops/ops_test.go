@@ -51,8 +51,10 @@ func TestGather(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Facts.Name != h.Facts.Name || len(s.Facts.Readings) != len(h.Facts.Readings) || s.Mechanisms != nil || s.Site != nil {
-		t.Errorf("snapshot: %s with %d readings, mechanisms %v", s.Facts.Name, len(s.Facts.Readings), s.Mechanisms != nil)
+	if s.Facts.Name != h.Facts.Name || len(s.Facts.Readings) != len(h.Facts.Readings) || s.Mechanisms != nil ||
+		s.Site != nil {
+		t.Errorf("snapshot: %s with %d readings, mechanisms %v", s.Facts.Name, len(s.Facts.Readings),
+			s.Mechanisms != nil)
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
@@ -72,7 +74,8 @@ func TestGatherRefuses(t *testing.T) {
 		"no root":           {filepath.Join(dir, "none"), Look{}, outcome.CodeFailed, "--root takes"},
 		"no snapshot":       {dir, Look{Snapshot: filepath.Join(dir, "none.json")}, outcome.CodeFailed, "make one"},
 		"negative interval": {dir, Look{Interval: -time.Second}, outcome.CodeUsage, "leave it out"},
-		"watched snapshot":  {dir, Look{Snapshot: "a.json", Interval: time.Second}, outcome.CodeUsage, "one of the two"},
+		"watched snapshot": {dir, Look{Snapshot: "a.json", Interval: time.Second}, outcome.CodeUsage,
+			"one of the two"},
 	} {
 		_, err := (&Env{Root: test.root, Out: Deaf{}}).Gather(t.Context(), test.look)
 		if code, hint := outcome.Of(err); err == nil || code != test.code || !strings.Contains(hint, test.hint) {
@@ -108,7 +111,8 @@ func TestHas(t *testing.T) {
 func TestCaveats(t *testing.T) {
 	t.Parallel()
 	var codes []string
-	for _, w := range Caveats(&facts.Host{Unseen: []facts.Unseen{{What: "a", Why: "b"}}}, goal.Goal{PPS: 2.9e6, Frame: 64}) {
+	for _, w := range Caveats(&facts.Host{Unseen: []facts.Unseen{{What: "a", Why: "b"}}},
+		goal.Goal{PPS: 2.9e6, Frame: 64}) {
 		codes = append(codes, w.Code)
 	}
 	if got := strings.Join(codes, " "); got != "unseen near-limit not-root" {
@@ -163,7 +167,8 @@ func TestAttestRefuses(t *testing.T) {
 		{[]string{"firmware.smt=disabled"}, "E\x00", false, "--by NAME"},
 	} {
 		_, err := env.Attest(test.given, test.by, test.forget)
-		if code, _ := outcome.Of(err); err == nil || code != outcome.CodeUsage || !strings.Contains(err.Error(), test.want) {
+		if code, _ := outcome.Of(err); err == nil || code != outcome.CodeUsage ||
+			!strings.Contains(err.Error(), test.want) {
 			t.Errorf("%q: %v, expected %q", test.given, err, test.want)
 		}
 	}

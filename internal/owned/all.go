@@ -76,7 +76,8 @@ func init() {
 // supervise runs a program until it has ended or the lifeline has, then kills its descendants. It returns what to exit
 // with.
 func supervise(path string, argv []string) int {
-	signal.Notify(make(chan os.Signal, 1), unix.SIGTERM, unix.SIGINT, unix.SIGHUP) // not ignored: the program would inherit that
+	// not ignored: the program would inherit that
+	signal.Notify(make(chan os.Signal, 1), unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
 	unix.CloseOnExec(lifeline)
 	unix.CloseOnExec(startErr)
 	// The descendants whose parent ends become children of this process.
@@ -93,7 +94,8 @@ func supervise(path string, argv []string) int {
 		_ = unix.Close(fd)
 	}
 	ended := make(chan int, 1)
-	var reaping sync.Mutex // held from looking for a process until it is killed: its number is not given to another meanwhile
+	// held from looking for a process until it is killed: its number is not given to another meanwhile
+	var reaping sync.Mutex
 	go func() {
 		for {
 			if err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOWAIT, nil); errors.Is(err, unix.ECHILD) {
@@ -150,7 +152,8 @@ func children(proc string, pid int) (pids []int) {
 		}
 		var state string
 		var parent int
-		if _, err := fmt.Sscan(string(text[bytes.LastIndexByte(text, ')')+1:]), &state, &parent); err != nil || parent != pid {
+		if _, err := fmt.Sscan(string(text[bytes.LastIndexByte(text, ')')+1:]), &state, &parent); err != nil ||
+			parent != pid {
 			continue
 		}
 		if child, err := strconv.Atoi(strings.TrimPrefix(filepath.Dir(file), proc+"/")); err == nil {

@@ -52,7 +52,8 @@ func findings(t *Text, all []audit.Finding) {
 			return o.Found != f.Found || o.Wanted != f.Wanted || o.Why != f.Why
 		})
 		mark := words.Either(off, severity(t, f.Severity), Padded("", 8))
-		t.Wrapped(mark+" "+t.In(Bold, f.ID)+"  ", words.Either(alike, bothValues(f), fmt.Sprintf("%d values", len(group))))
+		t.Wrapped(mark+" "+t.In(Bold, f.ID)+"  ",
+			words.Either(alike, bothValues(f), fmt.Sprintf("%d values", len(group))))
 		if alike && brief(f.Found) != words.Or(f.Found) && f.Wanted != "" && !f.Address.Kind.Whole() {
 			inFull(t, under+"found: ", f.Found)
 		}

@@ -28,7 +28,8 @@ func Diagnosis(t *Text, d *bottleneck.Diagnosis, l *facts.Load, verbose bool) {
 		lead = "then "
 	}
 	if n := d.Next; n != nil {
-		t.Wrapped("  next   ", fmt.Sprintf("%s%s: %s (%.2f)", lead, bottleneck.About(n.Kind).Title, n.Say, n.Confidence))
+		t.Wrapped("  next   ", fmt.Sprintf("%s%s: %s (%.2f)", lead, bottleneck.About(n.Kind).Title, n.Say,
+			n.Confidence))
 	}
 	if len(d.Stages) > 0 {
 		t.Blank()
@@ -75,7 +76,8 @@ func diagnosisTable(t *Text, d *bottleneck.Diagnosis) [][]string {
 	for _, s := range d.Stages {
 		limits := d.Bottleneck != nil && d.Bottleneck.Stage == s.Name
 		rows = append(rows, []string{words.Either(limits, t.In(RedBold, "▶"), " "), s.Name, s.Object,
-			words.Either(s.Use >= 0, fmt.Sprintf("%3.0f %%", 100*s.Use), "–"), words.Either(s.PPS >= 0, words.SI(s.PPS, 3), "–"),
+			words.Either(s.Use >= 0, fmt.Sprintf("%3.0f %%", 100*s.Use), "–"),
+			words.Either(s.PPS >= 0, words.SI(s.PPS, 3), "–"),
 			strings.Join(Waits(&s), "; ")})
 	}
 	return rows

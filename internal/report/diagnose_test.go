@@ -11,14 +11,17 @@ import (
 func TestDiagnosis(t *testing.T) {
 	t.Parallel()
 	d := &bottleneck.Diagnosis{
-		Seconds: 5, Method: facts.ByTracepoints, Why: "vhost-2113 (queue 3) is at 99 % of CPU 17 while vCPUs are at 43 %",
+		Seconds: 5, Method: facts.ByTracepoints,
+		Why: "vhost-2113 (queue 3) is at 99 % of CPU 17 while vCPUs are at 43 %",
 		Bottleneck: &bottleneck.Bottleneck{
-			Kind: bottleneck.Vhost, Stage: "vhost", Object: "vhost-2113 (queue 3)", Confidence: 0.93, Advice: "fewer vCPUs, more queues and vhost CPUs", Knobs: []string{"domain.queues", "vhost.threads"},
+			Kind: bottleneck.Vhost, Stage: "vhost", Object: "vhost-2113 (queue 3)", Confidence: 0.93,
+			Advice: "fewer vCPUs, more queues and vhost CPUs", Knobs: []string{"domain.queues", "vhost.threads"},
 			Evidence: []bottleneck.Evidence{
 				{What: "share of CPU 17 that vhost-2113 (queue 3) used", Value: 0.99, Unit: "share",
 					Source: "/proc/2113/task/2117/schedstat"},
-				{What: "lost before vm1", Value: 44200, Unit: "packets/s"}, {What: "wait for a CPU, 99th percentile", Value: 5240,
-					Unit: "us"}, {What: "queues of vm1", Value: 4, Unit: "queues"},
+				{What: "lost before vm1", Value: 44200, Unit: "packets/s"}, {What: "wait for a CPU, 99th percentile",
+					Value: 5240,
+					Unit:  "us"}, {What: "queues of vm1", Value: 4, Unit: "queues"},
 			},
 		},
 		Next: &bottleneck.Bottleneck{Kind: bottleneck.GuestCPU, Say: "vm1 vCPU 2 is at 43 %", Confidence: 0.47},
@@ -34,8 +37,10 @@ func TestDiagnosis(t *testing.T) {
 	}
 	one := strings.Join(strings.Fields(text), " ")
 	for _, want := range []string{
-		"vhost-2113 (queue 3) is at 99 % of CPU 17 while vCPUs are at 43 %", "confidence 0.93", "do fewer vCPUs", "knobs domain.queues, vhost.threads", "99 % share of CPU 17",
-		"/proc/2113/task/2117/schedstat", "44.2 kpps lost before vm1", "5.24 ms wait", "4 queues queues of vm1", "then the guest's CPUs have no time left: vm1 vCPU 2 is at 43 % (0.47)",
+		"vhost-2113 (queue 3) is at 99 % of CPU 17 while vCPUs are at 43 %", "confidence 0.93", "do fewer vCPUs",
+		"knobs domain.queues, vhost.threads", "99 % share of CPU 17",
+		"/proc/2113/task/2117/schedstat", "44.2 kpps lost before vm1", "5.24 ms wait", "4 queues queues of vm1",
+		"then the guest's CPUs have no time left: vm1 vCPU 2 is at 43 % (0.47)",
 		"nic eth0 – 1.20 M", "▶ vhost", "221 k packets lost: tap", "took 48 ms of a CPU",
 	} {
 		if !strings.Contains(one, want) {

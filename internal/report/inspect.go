@@ -125,7 +125,8 @@ func guestStations(h *facts.Host, g facts.Guest, i facts.Interface) []Station {
 	if i.Tap != "" {
 		text := "one queue"
 		if at := slices.IndexFunc(h.Taps, func(tap facts.Tap) bool { return tap.Name == i.Tap }); at >= 0 {
-			text = fmt.Sprintf("%s, tx queue length %d", words.Count(h.Taps[at].RxQueues, "queue"), h.Taps[at].TxQueueLen)
+			text = fmt.Sprintf("%s, tx queue length %d", words.Count(h.Taps[at].RxQueues, "queue"),
+				h.Taps[at].TxQueueLen)
 		}
 		list = append(list, Station{Kind: "tap", Name: i.Tap, Text: text})
 	}
@@ -134,7 +135,8 @@ func guestStations(h *facts.Host, g facts.Guest, i facts.Interface) []Station {
 		pinned = pinned.Or(p)
 	}
 	pins := words.Either(len(pinned) > 0, " on CPUs "+pinned.String(), " not pinned")
-	text := fmt.Sprintf("%s: %s NIC %s, %s, %s%s", g.State+words.If(g.Job != "", " (%s)", g.Job), cmp.Or(i.Model, i.Type),
+	text := fmt.Sprintf("%s: %s NIC %s, %s, %s%s", g.State+words.If(g.Job != "", " (%s)", g.Job),
+		cmp.Or(i.Model, i.Type),
 		i.MAC, words.Count(max(i.Queues, 1), "queue"), words.Count(g.VCPUs, "vCPU"), pins) +
 		words.If(len(g.Pending) > 0, "; %s for a restart", words.Count(len(g.Pending), "change waits", "changes wait"))
 	return append(list, backEnd(g, i), Station{Kind: "guest", Name: g.Name, Text: text})
@@ -253,7 +255,8 @@ func passthrough(t *Text, h *facts.Host, drawn map[string]bool) {
 			Station{Kind: "NIC", Name: v.PF, Text: "physical function"}.draw(t, "╷")
 			Station{Kind: "VF", Name: fmt.Sprintf("%s vf %d", v.PF, v.Index),
 				Text: fmt.Sprintf("%s, IOMMU group %d, driver %s", v.PCI, v.Group, v.Driver)}.draw(t, "│")
-			Station{Kind: "guest", Name: g.Name, Text: g.State + ": the VF is passed through, no copy on the host"}.draw(t, "╵")
+			Station{Kind: "guest", Name: g.Name, Text: g.State +
+				": the VF is passed through, no copy on the host"}.draw(t, "╵")
 			t.Blank()
 		}
 	}

@@ -38,9 +38,11 @@ func sample() *facts.Host {
 		Netfilter: facts.Netfilter{BridgeModule: true,
 			Rules: []facts.RuleSet{{Tool: "iptables-legacy", Rules: 12}}},
 		Guests: []facts.Guest{
-			{Name: "slow", State: "running", VCPUs: 2, Job: "migration out", Inside: &facts.Inside{Why: "it is being migrated"},
+			{Name: "slow", State: "running", VCPUs: 2, Job: "migration out",
+				Inside: &facts.Inside{Why: "it is being migrated"},
 				Interfaces: []facts.Interface{
-					{MAC: "52:54:00:00:00:01", Type: "bridge", Source: "br0", Tap: "vnet0", Model: "e1000", Queues: 1}}},
+					{MAC: "52:54:00:00:00:01", Type: "bridge", Source: "br0", Tap: "vnet0", Model: "e1000",
+						Queues: 1}}},
 			{Name: "fast", State: "running", VCPUs: 2, Pins: []setting.CPUSet{setting.CPUs(2), setting.CPUs(3)},
 				Pending: []string{"interface/52:54:00:00:00:02/driver.queues"},
 				Inside: &facts.Inside{Release: "6.12.48", OS: "Debian 13", Host: &facts.Host{
@@ -49,7 +51,8 @@ func sample() *facts.Host {
 						Channels: &facts.Channels{Combined: 1, MaxCombined: 2}}},
 				}},
 				Interfaces: []facts.Interface{
-					{MAC: "52:54:00:00:00:02", Type: "bridge", Source: "br0", Tap: "vnet1", Model: "virtio", Queues: 2}},
+					{MAC: "52:54:00:00:00:02", Type: "bridge", Source: "br0", Tap: "vnet1", Model: "virtio",
+						Queues: 2}},
 				Threads: []facts.Thread{{TID: 4711, Role: "vhost", NIC: "52:54:00:00:00:02", CPU: 2,
 					Affinity: setting.CPUs(2, 3)}}},
 			{Name: "direct", State: "shut off", Hostdevs: []string{"0000:41:10.1"}},

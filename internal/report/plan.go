@@ -60,7 +60,8 @@ func phases(t *Text, all []plan.Phase) {
 	t.Section("what needs what")
 	for _, f := range all {
 		t.Line("   %s", t.In(Bold, f.What))
-		t.Field("      "+words.Count(f.Changes, "change")+": ", words.Either(f.Changes > 0, strings.Join(f.IDs, ", "), ""))
+		t.Field("      "+words.Count(f.Changes, "change")+": ", words.Either(f.Changes > 0, strings.Join(f.IDs, ", "),
+			""))
 		t.Field("      yours to do: ", strings.Join(f.ByHand, ", "))
 		t.Field("      to attest ('mpps attest'): ",
 			words.Either(f.Name == plan.PhaseFirmware, strings.Join(f.Unseen, ", "), ""))
@@ -147,9 +148,11 @@ func Rows(changes []plan.Change) []ChangeRow {
 	rows := make([]ChangeRow, 0, len(changes))
 	for _, c := range changes {
 		rows = append(rows, ChangeRow{
-			ID: c.ID, Title: c.Title, Stage: c.Stage.String(), Address: c.Address.String(), From: words.Or(c.From.String()),
-			To: words.Or(c.To.String()), Because: c.Because, Risk: string(c.Risk), Lasts: string(c.Lasts), Needs: c.Needs.String(),
-			Undo: "mpps rollback",
+			ID: c.ID, Title: c.Title, Stage: c.Stage.String(), Address: c.Address.String(),
+			From: words.Or(c.From.String()),
+			To:   words.Or(c.To.String()), Because: c.Because, Risk: string(c.Risk), Lasts: string(c.Lasts),
+			Needs: c.Needs.String(),
+			Undo:  "mpps rollback",
 		})
 	}
 	return rows

@@ -13,8 +13,9 @@ import (
 // the changes that they belong to, and what becomes of the way in.
 func TestPlanTerms(t *testing.T) {
 	c := func(path, rule string, risk goal.Risk) plan.Change {
-		change := plan.Change{ID: "netfilter.bridge", Address: setting.Of(setting.Sysctl, path), From: setting.Value("1"),
-			To: setting.Value("0"), Risk: risk}
+		change := plan.Change{ID: "netfilter.bridge", Address: setting.Of(setting.Sysctl, path),
+			From: setting.Value("1"),
+			To:   setting.Value("0"), Risk: risk}
 		if rule != "" {
 			change.Rules = []string{rule}
 		}

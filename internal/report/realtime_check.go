@@ -71,7 +71,8 @@ func ran(t *Text, r *realtime.Report, verbose bool) {
 	rows := [][]string{{"", "thread", "of", "cpu", "ms", "turns", "policy"}}
 	for _, thread := range shown {
 		rows = append(rows, []string{words.If(!thread.Expected, "!"), thread.Thread, thread.Of, fmt.Sprint(thread.CPU),
-			fmt.Sprintf("%.1f", thread.RunMS), fmt.Sprint(thread.Switches), strings.TrimPrefix(thread.Policy, "SCHED_")})
+			fmt.Sprintf("%.1f", thread.RunMS), fmt.Sprint(thread.Switches),
+			strings.TrimPrefix(thread.Policy, "SCHED_")})
 	}
 	t.Table(rows)
 	t.LineIf(rest > 0, "and %d more (-v shows them)", rest)

@@ -24,7 +24,8 @@ func TestRealtimeCheckDraws(t *testing.T) {
 	for i := range 6 {
 		r.Findings = append(r.Findings, realtime.Finding{
 			ID: "irq.may", Object: fmt.Sprintf("irq %d eth0",
-				50+i), Severity: knob.Low, Found: "its mask is 0-3", Why: "the kernel may choose anew", Do: "mpps plan moves it",
+				50+i), Severity: knob.Low, Found: "its mask is 0-3", Why: "the kernel may choose anew",
+			Do:   "mpps plan moves it",
 			Knob: "rt.irq_affinity", Mendable: true,
 		})
 	}
@@ -36,7 +37,8 @@ func TestRealtimeCheckDraws(t *testing.T) {
 		drawn := Draw(80, func(t *Text) { RealtimeCheck(t, r, verbose) })
 		for _, want := range []string{
 			"the host keeps CPUs 0-1; guests rt1; watched for 5.0 s, which took 12 ms of a\nCPU\n",
-			"\nhigh     irq 40 nvme0q1: it came 7 times in 5.0 s to CPU 2\n         each interrupt takes the vCPU out of the guest\n         nothing can move it\n         (irq.came)\n",
+			"\nhigh     irq 40 nvme0q1: it came 7 times in 5.0 s to CPU 2\n         each interrupt takes the vCPU " +
+				"out of the guest\n         nothing can move it\n         (irq.came)\n",
 			"\nlow      irq 50 eth0: its mask is 0-3\n         irq 51 eth0: its mask is 0-3\n",
 			"         do: mpps plan moves it\n         (irq.may; mpps explain rt.irq_affinity)\n",
 			"\n!  kworker/2:0 (60)   kernel  2    0.1  1      OTHER\n   kworker/2:1 (61)",
@@ -46,7 +48,8 @@ func TestRealtimeCheckDraws(t *testing.T) {
 				t.Errorf("verbose %v: expected %q in\n%s", verbose, want, drawn)
 			}
 		}
-		if strings.Contains(drawn, "irq 55 eth0") != verbose || strings.Contains(drawn, "and 2 more like these") == verbose ||
+		if strings.Contains(drawn, "irq 55 eth0") != verbose ||
+			strings.Contains(drawn, "and 2 more like these") == verbose ||
 			strings.Contains(drawn, "and 8 more") == verbose {
 			t.Errorf("verbose %v:\n%s", verbose, drawn)
 		}

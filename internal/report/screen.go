@@ -179,7 +179,8 @@ const (
 // sequences are what terminals send for them after an escape (xterm's and the console's).
 var sequences = map[string]Key{
 	"[A": KeyUp, "[B": KeyDown, "OA": KeyUp, "OB": KeyDown, "[5~": KeyPageUp, "[6~": KeyPageDown,
-	"[H": KeyHome, "[F": KeyEnd, "OH": KeyHome, "OF": KeyEnd, "[1~": KeyHome, "[4~": KeyEnd, "[7~": KeyHome, "[8~": KeyEnd,
+	"[H": KeyHome, "[F": KeyEnd, "OH": KeyHome, "OF": KeyEnd, "[1~": KeyHome, "[4~": KeyEnd, "[7~": KeyHome,
+	"[8~": KeyEnd,
 }
 
 // Keys reads the keyboard until it ends. The channel is closed then; where there is no keyboard it never gives

@@ -100,7 +100,8 @@ func SRIOVRecover(t *Text, r sriov.Recovery, dryRun bool) {
 
 // GuestSide draws what a guest makes of its virtual functions.
 func GuestSide(t *Text, g *sriov.GuestSide) {
-	t.Wrapped(t.In(Bold, g.Guest)+"  ", join(g.State, words.Count(g.VCPUs, "vCPU"), g.System, "irqbalance "+g.IRQBalance))
+	t.Wrapped(t.In(Bold, g.Guest)+"  ", join(g.State, words.Count(g.VCPUs, "vCPU"), g.System, "irqbalance "+
+		g.IRQBalance))
 	t.Field(t.In(Yellow, "not seen inside: "), words.Either(!g.Seen, g.Why, ""))
 	for _, f := range g.Functions {
 		t.Blank()
@@ -330,7 +331,8 @@ func traffic(c *facts.VFTraffic) string {
 	}
 	size := func(n uint64) string { return strings.ReplaceAll(words.Bytes(n), " ", "") }
 	lost := c.RxDropped + c.TxDropped
-	return fmt.Sprintf("rx=%s/%s tx=%s/%s", packets(c.RxPackets), size(c.RxBytes), packets(c.TxPackets), size(c.TxBytes)) +
+	return fmt.Sprintf("rx=%s/%s tx=%s/%s", packets(c.RxPackets), size(c.RxBytes), packets(c.TxPackets),
+		size(c.TxBytes)) +
 		words.If(lost > 0, " dropped=%s", packets(lost))
 }
 

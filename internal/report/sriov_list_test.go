@@ -15,12 +15,14 @@ func TestSRIOVListDraws(t *testing.T) {
 			SRIOV: &facts.SRIOV{Total: 7, Enabled: 4, AutoProbe: true},
 		}},
 		VFs: []facts.VF{
-			{PF: "ens1f0", Index: 0, PCI: "0000:41:10.0", Group: 17, Driver: "vfio-pci", MAC: "52:54:00:00:01:00", VLAN: 100,
+			{PF: "ens1f0", Index: 0, PCI: "0000:41:10.0", Group: 17, Driver: "vfio-pci", MAC: "52:54:00:00:01:00",
+				VLAN:      100,
 				MaxTxRate: 500, SpoofCheck: true, Untold: []string{"link_state"}},
 			{PF: "ens1f0", Index: 1, PCI: "0000:41:10.2", Group: -1, Driver: "igbvf", NIC: "ens1v1", MAC: facts.NoMAC,
 				Trust: true, LinkState: "disable", HostUse: "port of br0"},
-			{PF: "ens1f0", Index: 2, PCI: "0000:41:10.4", Group: -1, MAC: facts.NoMAC, SpoofCheck: true, LinkState: "auto",
-				Traffic: &facts.VFTraffic{RxPackets: 1_234_567, RxBytes: 5 << 20, TxPackets: 12, RxDropped: 3}},
+			{PF: "ens1f0", Index: 2, PCI: "0000:41:10.4", Group: -1, MAC: facts.NoMAC, SpoofCheck: true,
+				LinkState: "auto",
+				Traffic:   &facts.VFTraffic{RxPackets: 1_234_567, RxBytes: 5 << 20, TxPackets: 12, RxDropped: 3}},
 			{PF: "ens1f0", Index: 3, PCI: "0000:41:10.6", Group: -1, Driver: "igbvf", Untold: facts.VFAttributes},
 		},
 		Guests: []facts.Guest{
@@ -44,8 +46,10 @@ func TestSRIOVListDraws(t *testing.T) {
 		}},
 		{200, []string{
 			"VF   PCI           GROUP  DRIVER    NIC     GUEST     MAC",
-			"  0  0000:41:10.0  17     vfio-pci  –       web1 !+1  52:54:00:00:01:00  100   0    500  –    on        off    ?",
-			"  3  0000:41:10.6  –      igbvf     –       free      ?                  ?     ?    ?    ?    ?         ?      ?",
+			"  0  0000:41:10.0  17     vfio-pci  –       web1 !+1  52:54:00:00:01:00  100   0    500  –    on        " +
+				"off    ?",
+			"  3  0000:41:10.6  –      igbvf     –       free      ?                  ?     ?    ?    ?    ?         " +
+				"?      ?",
 		}},
 	} {
 		drawn := Draw(c.columns, func(t *Text) { SRIOVList(t, l) })

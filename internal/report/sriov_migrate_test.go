@@ -61,11 +61,14 @@ func TestMigrationCanBePasted(t *testing.T) {
 func TestGuestSideIsDrawn(t *testing.T) {
 	g := &sriov.GuestSide{Guest: "vm1", State: "running", VCPUs: 2, Seen: true, IRQBalance: "stopped",
 		Notes: []string{"of Windows"}, Functions: []sriov.GuestFunction{
-			{PF: "eno1", Index: 3, PCI: "0000:41:02.3", MAC: "52:54:00:00:00:02", Offers: 2, Wants: "ixgbevf", Name: "eth1",
+			{PF: "eno1", Index: 3, PCI: "0000:41:02.3", MAC: "52:54:00:00:00:02", Offers: 2, Wants: "ixgbevf",
+				Name:   "eth1",
 				Driver: "ixgbevf", MACInside: "52:54:00:00:00:02", State: "off", Because: "one CPU serves all 2 queues",
-				Advice: []string{"irqbalance"}, Interrupts: []sriov.GuestInterrupt{{Name: "TxRx-0", VCPUs: setting.CPUs(0)},
+				Advice: []string{"irqbalance"},
+				Interrupts: []sriov.GuestInterrupt{{Name: "TxRx-0", VCPUs: setting.CPUs(0)},
 					{Name: "TxRx-1", VCPUs: setting.CPUs(0, 1)}}},
-			{PF: "eno1", Index: 4, PCI: "0000:41:02.4", Wants: "ixgbevf", State: "unknown", Because: "its inside was not seen"},
+			{PF: "eno1", Index: 4, PCI: "0000:41:02.4", Wants: "ixgbevf", State: "unknown",
+				Because: "its inside was not seen"},
 		}}
 	text := Draw(80, func(t *Text) { GuestSide(t, g) })
 	for _, want := range []string{"eno1 VF 3", "2 queue pairs offered", "eth1 driver ixgbevf", "TxRx-0 on vCPU 0\n",

@@ -30,7 +30,8 @@ func Applied(t *Text, r apply.Result, dryRun, verbose bool) {
 	switch {
 	case dryRun:
 		t.Line("dry run: %s would be written, nothing was", words.Count(len(r.Changes)-already-cannot, "value"))
-		t.WrappedIf(cannot > 0, t.In(Red, "refused: "), "%s cannot be written here, so apply would change nothing at all",
+		t.WrappedIf(cannot > 0, t.In(Red, "refused: "),
+			"%s cannot be written here, so apply would change nothing at all",
 			words.Count(cannot, "value"))
 	case r.TX == "":
 		t.Line("nothing to change")
@@ -80,7 +81,8 @@ func RolledBack(t *Text, all []apply.Restored, dryRun, verbose bool) {
 		t.WrappedIf(same > 0, "", "%s as before already, or nothing is there to restore (-v shows them)",
 			words.Count(same, "value"))
 		t.WrappedIf(r.Drifted() > 0, t.In(Yellow, "drifted: "),
-			"%s left alone, changed by somebody else since; --force puts them back too", words.Count(r.Drifted(), "value"))
+			"%s left alone, changed by somebody else since; --force puts them back too",
+			words.Count(r.Drifted(), "value"))
 		written := fmt.Sprintf("%s of transaction %s", words.Count(r.Written(), "value"), r.Of)
 		switch {
 		case dryRun:
@@ -89,7 +91,8 @@ func RolledBack(t *Text, all []apply.Restored, dryRun, verbose bool) {
 			t.Wrapped(t.In(RedBold, string(r.State)+": "),
 				"transaction "+r.Of+" is not wholly put back; 'mpps rollback' again completes it")
 		default:
-			t.Wrapped(t.In(Green, "rolled back: "), fmt.Sprintf("%s put back and read back in %.2f s", written, r.Seconds))
+			t.Wrapped(t.In(Green, "rolled back: "), fmt.Sprintf("%s put back and read back in %.2f s", written,
+				r.Seconds))
 		}
 	}
 }
@@ -205,7 +208,8 @@ func PutBack(t *Text, p apply.Pass) {
 	}
 	for _, b := range p.ByHand {
 		t.Wrapped(t.In(Yellow, "left alone: "),
-			fmt.Sprintf("%s is %s, wanted %s: changed by hand; --insist puts it back too", b.Address, b.Found, b.Wanted))
+			fmt.Sprintf("%s is %s, wanted %s: changed by hand; --insist puts it back too", b.Address, b.Found,
+				b.Wanted))
 	}
 	switch {
 	case p.Values == 0:

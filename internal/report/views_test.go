@@ -40,7 +40,8 @@ func views(t *testing.T, h *facts.Host) map[string]func(*Text) {
 	for i, c := range p.Changes {
 		state := []journal.ChangeState{journal.ChangeDone, journal.ChangeAlready, journal.ChangeFailed,
 			journal.ChangeLeft}[i%4]
-		outcomes = append(outcomes, apply.Outcome{ID: c.ID, Address: c.Address, From: c.From.String(), To: c.To.String(),
+		outcomes = append(outcomes, apply.Outcome{ID: c.ID, Address: c.Address, From: c.From.String(),
+			To:    c.To.String(),
 			State: state, Needs: c.Needs, Why: c.Because})
 		rows = append(rows, apply.Row{ID: c.ID, Address: c.Address, Wanted: c.To.String(), Found: c.From.String(),
 			State: apply.Drifted, Why: "is " + c.From.String() + ", expected " + c.To.String()})
@@ -66,7 +67,8 @@ func views(t *testing.T, h *facts.Host) map[string]func(*Text) {
 		"verify":     func(t *Text) { Verified(t, status, true) },
 		"history tx": func(t *Text) { Transaction(t, apply.Detail{Entry: status.Transactions[0], List: outcomes}) },
 		"rollback": func(t *Text) {
-			RolledBack(t, []apply.Restored{{Of: "20261120T210912.123456-4711", State: journal.Applied, Changes: outcomes}},
+			RolledBack(t, []apply.Restored{{Of: "20261120T210912.123456-4711", State: journal.Applied,
+				Changes: outcomes}},
 				false, true)
 		},
 		"warning": func(t *Text) {
@@ -170,7 +172,8 @@ func TestNoColourWithoutATerminal(t *testing.T) {
 		}
 		printer.Progress("half way")
 	}
-	if err := p.Answer(Answer{Verb: "x", Text: func(t *Text) { t.Heading("title"); t.Blank(); t.Blank() }}); err != nil {
+	if err := p.Answer(Answer{Verb: "x",
+		Text: func(t *Text) { t.Heading("title"); t.Blank(); t.Blank() }}); err != nil {
 		t.Fatal(err)
 	}
 	if out.String() != "title\n" || problems.Len() > 0 {

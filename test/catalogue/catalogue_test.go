@@ -182,7 +182,8 @@ func (s *scene) play(r round, proofs map[string][]proof, left map[string]string)
 	}
 	a := labtest.Answer[applied](s, 2, "apply", "--detailed-exit-code", "--confirm", "0", "/share/"+r.name+".json")
 	if a.TX == "" || a.State != "applied" || len(a.Changes) != len(p.Changes) || len(a.Moved) > 0 {
-		s.Errorf("%s: transaction %q %s with %d of %d changes, moved: %v", r.name, a.TX, a.State, len(a.Changes), len(p.Changes), a.Moved)
+		s.Errorf("%s: transaction %q %s with %d of %d changes, moved: %v", r.name, a.TX, a.State, len(a.Changes),
+			len(p.Changes), a.Moved)
 	}
 	s.Took(r.name + ": applied")
 	during := s.survey(p.Addresses())
@@ -195,7 +196,8 @@ func (s *scene) play(r round, proofs map[string][]proof, left map[string]string)
 		s.Errorf("%s: after the rollback %s", r.name, difference)
 	}
 	for _, c := range p.Changes {
-		proofs[c.ID] = append(proofs[c.ID], proof{r.name, c, reading(before, c.Address), reading(during, c.Address), reading(after, c.Address)})
+		proofs[c.ID] = append(proofs[c.ID], proof{r.name, c, reading(before, c.Address), reading(during, c.Address),
+			reading(after, c.Address)})
 	}
 	s.Took(r.name + ": surveyed again")
 }

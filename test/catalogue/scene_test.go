@@ -107,7 +107,8 @@ func openScene(t *testing.T) *scene {
 	s.Must("virsh -q define /share/win1.xml")
 	var names []string
 	known := map[string]string{lab.MACigb0: "IGB0", lab.MACigb1: "IGB1", lab.MACvirtio: "VIRTIO"}
-	for line := range strings.Lines(s.Must(`for n in /sys/class/net/*; do [ ! -e $n/device ] || echo $(<$n/address) ${n##*/}; done`)) {
+	for line := range strings.Lines(
+		s.Must(`for n in /sys/class/net/*; do [ ! -e $n/device ] || echo $(<$n/address) ${n##*/}; done`)) {
 		mac, name, _ := strings.Cut(strings.TrimSpace(line), " ")
 		names = append(names, known[mac], name)
 	}
@@ -123,7 +124,8 @@ func openScene(t *testing.T) *scene {
 func (s *scene) survey(addresses []setting.Address) *survey.Survey {
 	s.Helper()
 	all := append(survey.Whole(), "virsh dumpxml --inactive "+guestName, "virsh dumpxml --inactive "+windowName)
-	v, err := survey.Take(func(script string) (string, error) { return s.Lab.Must(s.Context(), script) }, addresses, all...)
+	v, err := survey.Take(func(script string) (string, error) { return s.Lab.Must(s.Context(), script) }, addresses,
+		all...)
 	if err != nil {
 		s.Fatal(err)
 	}

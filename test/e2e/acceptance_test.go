@@ -25,19 +25,23 @@ func TestAcceptance(t *testing.T) {
 	b := openBox(t)
 	t.Cleanup(func() {
 		if t.Failed() {
-			journal, err := b.Lab.Must(context.WithoutCancel(t.Context()), "mpps history; cut -c1-2000 /var/lib/mpps/journal/*")
+			journal, err := b.Lab.Must(context.WithoutCancel(t.Context()), "mpps history; cut -c1-2000 "+
+				"/var/lib/mpps/journal/*")
 			t.Logf("%s %v", journal, err)
 		}
 	})
 	b.snapshot("first.json")
 	// This host is not rebooted. Its site file leaves alone what would wait for it.
 	b.Must("mkdir -p /etc/mpps; echo '- {id: boot.aspm, leave: true, reason: not rebooted here}' > /etc/mpps/site.yaml")
-	argv := []string{"acceptance", "throughput", "--short", "--no-reboot", "-o", "/share/accepted", "--guest", guestName, "--via", bridge,
-		"--agent", fmt.Sprintf("%s:%d", guestIP, agentPort), "--secret-file", "/share/secret", "--sink", "af_packet", "--pps", "500k", "--consent", "security"}
+	argv := []string{"acceptance", "throughput", "--short", "--no-reboot", "-o", "/share/accepted", "--guest",
+		guestName, "--via", bridge,
+		"--agent", fmt.Sprintf("%s:%d", guestIP, agentPort), "--secret-file", "/share/secret", "--sink", "af_packet",
+		"--pps", "500k", "--consent", "security"}
 
 	// What it would do is said first, and nothing of it is done.
 	dry := b.MPPS(0, append(slices.Clone(argv), "--dry-run")...)
-	for _, want := range []string{"mpps search --frame 64", "mpps plan -o /share/accepted/throughput-1/plan1.json", "waits for: restart of guest " + guestName, "changes now"} {
+	for _, want := range []string{"mpps search --frame 64", "mpps plan -o /share/accepted/throughput-1/plan1.json",
+		"waits for: restart of guest " + guestName, "changes now"} {
 		if !strings.Contains(dry.Stdout, want) {
 			b.Errorf("--dry-run does not say %q:\n%s", want, dry.Stdout)
 		}
@@ -46,11 +50,13 @@ func TestAcceptance(t *testing.T) {
 		b.Error("--dry-run has begun a report")
 	}
 	b.MPPS(3, "status", "--detailed-exit-code")
-	b.MPPS(3, "acceptance", "throughput", "--guest", "nobody", "--via", bridge, "--agent", "10.50.0.99:1", "-o", "/share/lacking")
+	b.MPPS(3, "acceptance", "throughput", "--guest", "nobody", "--via", bridge, "--agent", "10.50.0.99:1", "-o",
+		"/share/lacking")
 
 	b.MPPS(2, argv...)
 	r := accepted(b)
-	if r.State != acceptance.Waiting || len(r.Standing) != 1 || !strings.Contains(r.Hint, "--resume") || len(r.Owes.Restart) != 1 {
+	if r.State != acceptance.Waiting || len(r.Standing) != 1 || !strings.Contains(r.Hint, "--resume") ||
+		len(r.Owes.Restart) != 1 {
 		b.Fatalf("%s: %s (%s); transactions %v, owes %+v", r.State, r.Why, r.Hint, r.Standing, r.Owes)
 	}
 	// It waits on, and another one is not begun over it.
@@ -79,7 +85,8 @@ func TestAcceptance(t *testing.T) {
 			measured++
 		}
 		emulated := slices.ContainsFunc(f.Reasons, func(why acceptance.Reason) bool { return why.Code == "emulated" })
-		if r.Machine.Emulated && (f.State == acceptance.Reached || f.State == acceptance.Short || f.Measured != nil && !emulated) {
+		if r.Machine.Emulated && (f.State == acceptance.Reached || f.State == acceptance.Short || f.Measured != nil &&
+			!emulated) {
 			b.Errorf("%s: %s under emulation, reasons %+v", f.ID, f.State, f.Reasons)
 		}
 	}

@@ -15,7 +15,8 @@ import (
 
 // bench is the command line of a measurement into the guest.
 func bench(argv ...string) []string {
-	return append([]string{"--json", "bench", "pps", "--via", bridge, "--agent", guestIP + ":" + strconv.Itoa(agentPort),
+	return append([]string{"--json", "bench", "pps", "--via", bridge, "--agent", guestIP + ":" +
+		strconv.Itoa(agentPort),
 		"--secret-file", "/share/secret", "--warm-up", "300ms", "--keep=false"}, argv...)
 }
 
@@ -45,7 +46,8 @@ func ledger(b *box, run *measure.Run) {
 	}
 	for i, s := range run.Samples {
 		if s.Sent != s.Received-s.Duplicated+s.Lost {
-			b.Errorf("trial %d: sent %d, received %d, duplicated %d, lost %d", i+1, s.Sent, s.Received, s.Duplicated, s.Lost)
+			b.Errorf("trial %d: sent %d, received %d, duplicated %d, lost %d", i+1, s.Sent, s.Received, s.Duplicated,
+				s.Lost)
 		}
 	}
 }
@@ -73,7 +75,8 @@ pgrep -a mpps || true`)
 func (b *box) vhostTicks() []int {
 	b.Helper()
 	var all []int
-	for l := range strings.Lines(b.Must("for t in /proc/$(cat /run/libvirt/qemu/" + guestName + ".pid)/task/*; do grep -h ' (vhost-' $t/stat || true; done")) {
+	for l := range strings.Lines(b.Must("for t in /proc/$(cat /run/libvirt/qemu/" + guestName +
+		".pid)/task/*; do grep -h ' (vhost-' $t/stat || true; done")) {
 		_, rest, _ := strings.Cut(l, ") ")
 		f := strings.Fields(rest) // from the third field of proc_pid_stat(5) on
 		user, err := strconv.Atoi(f[11])
@@ -100,7 +103,8 @@ func testBench(b *box) {
 	}{
 		{"at a rate", []string{"--rate", "3k", "--duration", "1s", "--repeat", "3"}},
 		{"as fast as possible", []string{"--duration", "1s", "--repeat", "2"}},
-		{"large frames of one flow", []string{"--rate", "1k", "--frame", "1518", "--flows", "1", "--duration", "1s", "--repeat", "1"}},
+		{"large frames of one flow", []string{"--rate", "1k", "--frame", "1518", "--flows", "1", "--duration", "1s",
+			"--repeat", "1"}},
 	} {
 		tapped := b.tapped(tap)
 		run := measured(b, c.argv...)
@@ -124,10 +128,12 @@ func testBench(b *box) {
 			b.Errorf("%s: %d were sent, by mpps's own account %d came to the tap", c.name, run.Sent, through)
 		}
 		if moved["guest rx_packets"] < run.Received {
-			b.Errorf("%s: %d were received, the guest's NIC counted %d", c.name, run.Received, moved["guest rx_packets"])
+			b.Errorf("%s: %d were received, the guest's NIC counted %d", c.name, run.Received,
+				moved["guest rx_packets"])
 		}
 		carriers(b, run)
-		b.Logf("%s: sent %d, received %d, lost %d; tap %d, guest's NIC %d", c.name, run.Sent, run.Received, run.Lost, through, moved["guest rx_packets"])
+		b.Logf("%s: sent %d, received %d, lost %d; tap %d, guest's NIC %d", c.name, run.Sent, run.Received, run.Lost,
+			through, moved["guest rx_packets"])
 		if after := b.traces(); after != before {
 			b.Errorf("%s: found before:\n%s\nleft behind:\n%s", c.name, before, after)
 		}
@@ -165,7 +171,8 @@ func carriers(b *box, run *measure.Run) {
 func (b *box) tapped(tap string) uint64 {
 	b.Helper()
 	var sent, dropped uint64
-	text := b.Must(fmt.Sprintf("cat /sys/class/net/%[1]s/statistics/tx_packets /sys/class/net/%[1]s/statistics/tx_dropped", tap))
+	text := b.Must(fmt.Sprintf("cat /sys/class/net/%[1]s/statistics/tx_packets "+
+		"/sys/class/net/%[1]s/statistics/tx_dropped", tap))
 	if _, err := fmt.Sscan(text, &sent, &dropped); err != nil {
 		b.Fatalf("%q: %v", text, err)
 	}
@@ -183,7 +190,8 @@ func testBenchInterrupted(b *box) {
 	b.Must("rm -f /run/bench.pid")
 	go func() {
 		argv := strings.Join(bench("--rate", "1k", "--duration", "500ms", "--repeat", "1000"), "' '")
-		r, err := b.Lab.Shell(b.Context(), "echo $BASHPID > /run/bench.new; mv /run/bench.new /run/bench.pid; exec mpps '"+argv+"'")
+		r, err := b.Lab.Shell(b.Context(),
+			"echo $BASHPID > /run/bench.new; mv /run/bench.new /run/bench.pid; exec mpps '"+argv+"'")
 		done <- ended{r, err}
 	}()
 	// Once the port has carried frames of the trials the run is in its middle.
@@ -226,7 +234,8 @@ func testBenchNoAgent(b *box) {
 		{"no such host", "10.50.0.77:7878", "secret", []string{"10.50.0.77:7878", "is 'mpps agent' running"}},
 		{"another secret", guestIP + ":7878", "wrong-secret", []string{guestIP + ":7878", "secret"}},
 	} {
-		r := b.MPPS(1, "bench", "pps", "--via", bridge, "--agent", c.agent, "--secret-file", "/share/"+c.file, "--duration", "300ms", "--repeat", "1", "--keep=false")
+		r := b.MPPS(1, "bench", "pps", "--via", bridge, "--agent", c.agent, "--secret-file", "/share/"+c.file,
+			"--duration", "300ms", "--repeat", "1", "--keep=false")
 		b.Logf("%s: %s", c.name, strings.TrimSpace(r.Stderr))
 		for _, text := range append(c.says, "mpps: error: ", "hint: ") {
 			if !strings.Contains(r.Stderr, text) {

@@ -117,7 +117,8 @@ func (b *box) placed(queues int) {
 	for q := range queues {
 		list, _ := s.thread(fmt.Sprintf("vhost/%s/%d", guestMAC, q))
 		cpus, err := setting.ParseCPUs(list)
-		if err != nil || len(cpus) == 0 || slices.ContainsFunc(cpus, func(cpu int) bool { return slices.Contains(taken, strconv.Itoa(cpu)) }) {
+		if err != nil || len(cpus) == 0 ||
+			slices.ContainsFunc(cpus, func(cpu int) bool { return slices.Contains(taken, strconv.Itoa(cpu)) }) {
 			b.Errorf("vhost thread %d is on CPUs %q, vCPUs on %v", q, list, taken)
 		}
 	}
@@ -132,7 +133,8 @@ func testVhostThreads(b *box, queues int) {
 	h := b.snapshot("vhost.json")
 	var changes []change
 	for q := range queues {
-		changes = append(changes, change{fmt.Sprintf("thread-affinity:%s/vhost/%s/%d", guestName, guestMAC, q), strconv.Itoa(2 * q % 4)})
+		changes = append(changes, change{fmt.Sprintf("thread-affinity:%s/vhost/%s/%d", guestName, guestMAC, q),
+			strconv.Itoa(2 * q % 4)})
 	}
 	now := b.survey(addressesOf(b, changes)...)
 	b.roundTrip("vhost-threads", now, byHand(b, h, now, changes...))
@@ -145,7 +147,8 @@ func planAndApply(b *box, file string, goal []string) *plan.Plan {
 	b.MPPS(2, slices.Concat([]string{"plan", "--detailed-exit-code", "-o", "/share/" + file}, goal)...)
 	p := readPlan(b, file)
 	done := labtest.Answer[applied](b, 2, "apply", "--detailed-exit-code", "--confirm", "0", "/share/"+file)
-	if len(done.Changes) != len(p.Changes) || slices.ContainsFunc(done.Changes, func(o apply.Outcome) bool { return o.Found == "" }) {
+	if len(done.Changes) != len(p.Changes) ||
+		slices.ContainsFunc(done.Changes, func(o apply.Outcome) bool { return o.Found == "" }) {
 		b.Errorf("%d of %d changes: %+v", len(done.Changes), len(p.Changes), done.Changes)
 	}
 	return p

@@ -52,7 +52,8 @@ func byHand(b *box, h *facts.Host, now *survey, changes ...change) *plan.Plan {
 	for i, a := range addresses {
 		readings[a] = now.at(a)
 		catalogue = append(catalogue, &knob.Knob{
-			ID: fmt.Sprintf("test.%04d", i), Title: "a value of the test", Stage: datapath.Softirq, Risk: goal.None, Tiers: goal.Tiers(),
+			ID: fmt.Sprintf("test.%04d", i), Title: "a value of the test", Stage: datapath.Softirq, Risk: goal.None,
+			Tiers: goal.Tiers(),
 			Where: func(*facts.Host) []setting.Address { return []setting.Address{a} },
 			Want: func(*knob.View, setting.Address) knob.Advice {
 				return knob.Wants(changes[i].want(), "the test wants it")

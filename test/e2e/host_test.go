@@ -99,7 +99,8 @@ func openBox(t *testing.T) *box {
 		t.Fatal(err)
 	}
 	// A bridge has the address of a port of its.
-	for line := range strings.Lines(b.Must(`for n in /sys/class/net/*; do [ ! -e $n/device ] || echo $(<$n/address) ${n##*/}; done`)) {
+	for line := range strings.Lines(
+		b.Must(`for n in /sys/class/net/*; do [ ! -e $n/device ] || echo $(<$n/address) ${n##*/}; done`)) {
 		mac, name, _ := strings.Cut(strings.TrimSpace(line), " ")
 		b.names[mac] = name
 	}
@@ -174,7 +175,8 @@ func testGone(b *box) {
 	h := b.snapshot("gone.json")
 	somaxconn := b.Must("sysctl -n net.core.somaxconn")
 	changes := []change{
-		{"sysctl:net.core.somaxconn", "5000"}, {"domain:" + guestName + "/emulatorpin", "1"}, {"thread-affinity:" + guestName + "/vcpu/0", "1"},
+		{"sysctl:net.core.somaxconn", "5000"}, {"domain:" + guestName + "/emulatorpin", "1"},
+		{"thread-affinity:" + guestName + "/vcpu/0", "1"},
 	}
 	b.putPlan("gone-plan.json", byHand(b, h, b.survey(addressesOf(b, changes)...), changes...))
 	b.MPPS(0, "apply", "/share/gone-plan.json")

@@ -81,20 +81,23 @@ func compareTopology(b *box, h *facts.Host) {
 		online++
 		cores[f[2]+"/"+f[1]], packages[f[2]], nodes[f[3]] = true, true, true
 		id, _ := strconv.Atoi(f[0])
-		if cpu, found := h.Topology.CPU(id); !found || strconv.Itoa(cpu.Node) != f[3] || strconv.Itoa(cpu.Package) != f[2] {
+		if cpu, found := h.Topology.CPU(id); !found || strconv.Itoa(cpu.Node) != f[3] ||
+			strconv.Itoa(cpu.Package) != f[2] {
 			b.Errorf("CPU %d: %+v, lscpu has package %s and node %s", id, cpu, f[2], f[3])
 		}
 	}
 	c := h.Topology.Counts
 	for what, n := range map[string][2]int{
-		"CPUs": {c.CPUsOnline, online}, "cores": {c.Cores, len(cores)}, "packages": {c.Packages, len(packages)}, "nodes": {c.NUMANodes, len(nodes)},
+		"CPUs": {c.CPUsOnline, online}, "cores": {c.Cores, len(cores)}, "packages": {c.Packages, len(packages)},
+		"nodes": {c.NUMANodes, len(nodes)},
 	} {
 		if n[0] != n[1] || n[1] == 0 {
 			b.Errorf("%d %s, lscpu has %d", n[0], what, n[1])
 		}
 	}
 	for _, n := range h.Topology.Nodes {
-		if got, _ := line(b.Must(fmt.Sprintf("cat /sys/devices/system/node/node%d/meminfo", n.ID)), fmt.Sprintf("Node %d MemTotal:", n.ID)); got != fmt.Sprintf("%d kB", n.Memory>>10) {
+		if got, _ := line(b.Must(fmt.Sprintf("cat /sys/devices/system/node/node%d/meminfo", n.ID)),
+			fmt.Sprintf("Node %d MemTotal:", n.ID)); got != fmt.Sprintf("%d kB", n.Memory>>10) {
 			b.Errorf("node %d has %d bytes, the kernel says %s", n.ID, n.Memory, got)
 		}
 		distances := b.Must(fmt.Sprintf("numactl --hardware | awk '$1==\"%d:\"{$1=\"\";print}'", n.ID))
@@ -143,8 +146,10 @@ func compareLinks(b *box, h *facts.Host) {
 	for _, n := range h.NICs {
 		l := is[n.Name]
 		up := slices.Contains(l.Flags, "UP")
-		if n.MAC != l.MAC || n.MTU != l.MTU || n.TxQueueLen != l.Queue || n.Master != l.Master || n.Up != up || n.Index != l.Index {
-			b.Errorf("%s: %s MTU %d queue %d master %q up %v, ip says %+v", n.Name, n.MAC, n.MTU, n.TxQueueLen, n.Master, n.Up, l)
+		if n.MAC != l.MAC || n.MTU != l.MTU || n.TxQueueLen != l.Queue || n.Master != l.Master || n.Up != up ||
+			n.Index != l.Index {
+			b.Errorf("%s: %s MTU %d queue %d master %q up %v, ip says %+v", n.Name, n.MAC, n.MTU, n.TxQueueLen,
+				n.Master, n.Up, l)
 		}
 	}
 	if len(h.NICs) != len(b.nics()) {
@@ -235,7 +240,8 @@ func compareNICs(b *box, h *facts.Host, s *survey) {
 				b.Errorf("%s: interrupt %s on CPUs %s, the kernel says %s", n.Name, i.Name, i.Affinity, got)
 			}
 		}
-		if total := b.Must("grep -c -w " + n.Name + " /proc/interrupts || true"); n.Driver == "igb" && total != strconv.Itoa(len(n.IRQs)) {
+		if total := b.Must("grep -c -w " + n.Name + " /proc/interrupts || true"); n.Driver == "igb" &&
+			total != strconv.Itoa(len(n.IRQs)) {
 			b.Errorf("%s: %d interrupts, /proc/interrupts has %s", n.Name, len(n.IRQs), total)
 		}
 	}
@@ -336,7 +342,8 @@ func testInspectCost(b *box) {
 func (b *box) emulator() int {
 	b.Helper()
 	for _, p := range processes(b.t) {
-		if strings.Contains(p.commandLine, "/"+b.Lab.Name()+"/") && strings.Contains(p.commandLine, "qemu-system") && strings.Contains(p.commandLine, " -machine ") {
+		if strings.Contains(p.commandLine, "/"+b.Lab.Name()+"/") && strings.Contains(p.commandLine, "qemu-system") &&
+			strings.Contains(p.commandLine, " -machine ") {
 			return p.pid
 		}
 	}

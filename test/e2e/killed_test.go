@@ -76,7 +76,8 @@ func (b *box) strike(signal string, lines int, file string, meanwhile func(pid s
 	b.Must("rm -f /run/e2e.pid")
 	done := make(chan ended, 1)
 	go func() {
-		r, err := b.Lab.Shell(b.Context(), "ls /var/lib/mpps/journal > /run/e2e.before 2>/dev/null; echo $BASHPID > /run/e2e.new; mv /run/e2e.new /run/e2e.pid; exec mpps --json apply "+file)
+		r, err := b.Lab.Shell(b.Context(), "ls /var/lib/mpps/journal > /run/e2e.before 2>/dev/null; echo $BASHPID > "+
+			"/run/e2e.new; mv /run/e2e.new /run/e2e.pid; exec mpps --json apply "+file)
 		done <- ended{r, err}
 	}()
 	// Shell builtins only: a fork takes as long as many changes.
@@ -116,7 +117,8 @@ func testKilled(b *box, p *plan.Plan, before *survey) {
 	if status := b.MPPS(1, "status", "--detailed-exit-code").Stdout; !strings.HasPrefix(status, "interrupted") {
 		b.Errorf("status: %s", status)
 	}
-	if r := b.MPPS(1, "apply", "/share/long-plan.json"); !strings.Contains(r.Stderr, "is interrupted") || !strings.Contains(r.Stderr, "mpps rollback") {
+	if r := b.MPPS(1, "apply", "/share/long-plan.json"); !strings.Contains(r.Stderr, "is interrupted") ||
+		!strings.Contains(r.Stderr, "mpps rollback") {
 		// A value that is half way there may be told first.
 		if !strings.Contains(r.Stderr, "stale") {
 			b.Errorf("apply after a kill: %s", r.Stderr)
@@ -156,7 +158,8 @@ func testLocked(b *box, p *plan.Plan, before *survey) {
 				b.Errorf("%v names process %s not:\n%s", argv, pid, r.Stderr)
 			}
 		}
-		if status := b.MPPS(11, "status", "--detailed-exit-code").Stdout; !strings.HasPrefix(status, "in-flight: process "+pid+" ") {
+		if status := b.MPPS(11, "status", "--detailed-exit-code").Stdout; !strings.HasPrefix(status,
+			"in-flight: process "+pid+" ") {
 			b.Errorf("status: %s", status)
 		}
 	}))
@@ -176,16 +179,19 @@ func testStale(b *box) {
 	was := b.Must("sysctl -n net.core.somaxconn; sysctl -qw net.core.somaxconn=4321")
 	defer b.Must("sysctl -qw net.core.somaxconn=" + was)
 	r := b.MPPS(1, "apply", "/share/stale-plan.json")
-	if want := "sysctl:net.core.somaxconn was " + was + " and is 4321"; !strings.Contains(r.Stderr, want) || strings.Contains(r.Stderr, "nic-ring") {
+	if want := "sysctl:net.core.somaxconn was " + was + " and is 4321"; !strings.Contains(r.Stderr, want) ||
+		strings.Contains(r.Stderr, "nic-ring") {
 		b.Errorf("expected %q and nothing of the ring, found %s", want, r.Stderr)
 	}
 	if !strings.Contains(r.Stderr, "hint: make a new plan") {
 		b.Errorf("no hint: %s", r.Stderr)
 	}
 	// The host itself has changed: a NIC is gone.
-	b.Must("sysctl -qw net.core.somaxconn=" + was + "; ip link set " + igb + " down; ip link set " + igb + " name gone0")
+	b.Must("sysctl -qw net.core.somaxconn=" + was + "; ip link set " + igb + " down; ip link set " + igb +
+		" name gone0")
 	defer b.Must("ip link set gone0 name " + igb + "; ip link set " + igb + " up")
-	if r := b.MPPS(1, "apply", "/share/stale-plan.json"); !strings.Contains(r.Stderr, "nic "+igb+" was ") || !strings.Contains(r.Stderr, "gone") {
+	if r := b.MPPS(1, "apply", "/share/stale-plan.json"); !strings.Contains(r.Stderr, "nic "+igb+" was ") ||
+		!strings.Contains(r.Stderr, "gone") {
 		b.Errorf("a NIC that is gone: %s", r.Stderr)
 	}
 }

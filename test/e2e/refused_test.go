@@ -26,10 +26,14 @@ func testRefused(b *box) {
 		says []string
 	}{
 		{"a ring out of range", change{"nic-ring:" + igb + "/tx", "100000"}, []string{"exceeds maximum"}},
-		{"a value out of range", change{"sysctl:net.core.rps_sock_flow_entries", "99999999999"}, []string{"invalid argument"}},
-		{"a file that cannot be written", change{"sysfs:devices/system/cpu/online", "0-1"}, []string{"permission denied"}},
-		{"a CPU that is not there", change{"thread-affinity:" + guestName + "/vcpu/0", "63"}, []string{"invalid argument"}},
-		{"more queues than libvirt takes", change{"domain:" + guestName + "/interface/" + guestMAC + "/driver.queues", "10000"}, []string{"1 to 256"}},
+		{"a value out of range", change{"sysctl:net.core.rps_sock_flow_entries", "99999999999"},
+			[]string{"invalid argument"}},
+		{"a file that cannot be written", change{"sysfs:devices/system/cpu/online", "0-1"},
+			[]string{"permission denied"}},
+		{"a CPU that is not there", change{"thread-affinity:" + guestName + "/vcpu/0", "63"},
+			[]string{"invalid argument"}},
+		{"more queues than libvirt takes", change{"domain:" + guestName + "/interface/" + guestMAC + "/driver.queues",
+			"10000"}, []string{"1 to 256"}},
 	}
 	all := good
 	for _, c := range cases {
@@ -40,7 +44,8 @@ func testRefused(b *box) {
 		b.putPlan("refused-plan.json", byHand(b, h, before, append(good[:len(good):len(good)], c.bad)...))
 		r := b.MPPS(1, "apply", "/share/refused-plan.json")
 		b.Logf("%s: %s", c.name, strings.TrimSpace(r.Stderr))
-		for _, text := range append(c.says, c.bad.address, c.bad.to, "all 6 changes that were begun are put back", "hint: the machine is as it was") {
+		for _, text := range append(c.says, c.bad.address, c.bad.to, "all 6 changes that were begun are put back",
+			"hint: the machine is as it was") {
 			if !strings.Contains(r.Stderr, text) {
 				b.Errorf("%s: expected the error to say %q, found:\n%s", c.name, text, r.Stderr)
 			}

@@ -30,7 +30,8 @@ func (b *box) roundTrip(name string, before *survey, p *plan.Plan) {
 	}
 	done := labtest.Answer[applied](b, 2, "apply", "--detailed-exit-code", "--confirm", "0", "/share/"+name+".json")
 	if done.TX == "" || done.State != "applied" || len(done.Changes) != len(p.Changes) || len(done.Moved) > 0 {
-		b.Errorf("%s: transaction %q %s with %d of %d changes, moved: %v", name, done.TX, done.State, len(done.Changes), len(p.Changes), done.Moved)
+		b.Errorf("%s: transaction %q %s with %d of %d changes, moved: %v", name, done.TX, done.State, len(done.Changes),
+			len(p.Changes), done.Moved)
 	}
 	during := b.survey(p.Addresses()...)
 	for _, c := range p.Changes {

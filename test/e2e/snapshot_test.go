@@ -30,7 +30,8 @@ func testAuditElsewhere(b *box) {
 	b.snapshot("elsewhere.json")
 	goal := []string{"audit", "--pps", "1.8M", "--json"}
 	live := labtest.Result[map[string]json.RawMessage](b, b.MPPS(0, goal...).Stdout)
-	recorded := labtest.Result[map[string]json.RawMessage](b, here(b, append(goal, "--snapshot", filepath.Join(b.Lab.ShareDir(), "elsewhere.json"))...))
+	recorded := labtest.Result[map[string]json.RawMessage](b,
+		here(b, append(goal, "--snapshot", filepath.Join(b.Lab.ShareDir(), "elsewhere.json"))...))
 	findings := func(r map[string]json.RawMessage) []any {
 		var all []any
 		if err := json.Unmarshal(r["findings"], &all); err != nil {

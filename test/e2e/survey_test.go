@@ -44,7 +44,8 @@ func (b *box) survey(addresses ...setting.Address) *survey {
 			commands = append(commands, "ethtool -n "+nic+" rx-flow-hash "+flow)
 		}
 	}
-	s, err := others.Take(func(script string) (string, error) { return b.Lab.Must(b.Context(), script) }, addresses, commands...)
+	s, err := others.Take(func(script string) (string, error) { return b.Lab.Must(b.Context(), script) }, addresses,
+		commands...)
 	if err != nil {
 		b.Fatal(err)
 	}

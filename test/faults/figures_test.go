@@ -29,7 +29,8 @@ type figures struct {
 	undone   map[string]time.Duration // time to put 80 changes back, by what they are
 }
 
-var total = figures{kills: map[string]int{}, resets: map[string]int{}, found: map[string]int{}, undone: map[string]time.Duration{}}
+var total = figures{kills: map[string]int{}, resets: map[string]int{}, found: map[string]int{},
+	undone: map[string]time.Duration{}}
 
 func (f *figures) killed(what string) { f.mu.Lock(); f.kills[what]++; f.mu.Unlock() }
 
@@ -131,7 +132,8 @@ func TestFiguresFail(t *testing.T) {
 			t.Errorf("%s does not fail the run", name)
 		}
 	}
-	if text := (&figures{lost: []string{"x"}, kills: map[string]int{"apply": 3}}).String(); !strings.Contains(text, "kills tried          3 (apply 3)\n") || !strings.Contains(text, "states lost          1 (must be 0)") {
+	if text := (&figures{lost: []string{"x"}, kills: map[string]int{"apply": 3}}).String(); !strings.Contains(text,
+		"kills tried          3 (apply 3)\n") || !strings.Contains(text, "states lost          1 (must be 0)") {
 		t.Errorf("found %s", text)
 	}
 }

@@ -93,7 +93,8 @@ func leftovers(t *testing.T, root string, before, after map[string]string) []str
 func killedAt(t *testing.T, mode, root, plan string, at int) (over bool) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "MPPS_VICTIM="+mode, "MPPS_VICTIM_ROOT="+root, "MPPS_VICTIM_PLAN="+plan, "MPPS_VICTIM_DIES="+strconv.Itoa(at))
+	cmd.Env = append(os.Environ(), "MPPS_VICTIM="+mode, "MPPS_VICTIM_ROOT="+root, "MPPS_VICTIM_PLAN="+plan,
+		"MPPS_VICTIM_DIES="+strconv.Itoa(at))
 	out, err := cmd.CombinedOutput()
 	if err == nil {
 		return true

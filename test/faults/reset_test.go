@@ -69,7 +69,8 @@ func (b box) cut() {
 // files compares the files with those before.
 func (b box) files(what string) {
 	b.Helper()
-	for line := range strings.Lines(b.must(listed + ` >/share/files.now; LC_ALL=C comm -3 --output-delimiter=+ /share/files /share/files.now`)) {
+	for line := range strings.Lines(b.must(listed +
+		` >/share/files.now; LC_ALL=C comm -3 --output-delimiter=+ /share/files /share/files.now`)) {
 		line = strings.TrimSuffix(line, "\n")
 		switch added, now := strings.CutPrefix(line, "+"); {
 		case now && strings.HasPrefix(added, "/"):
@@ -83,7 +84,8 @@ func (b box) files(what string) {
 // seconds is how long a command takes.
 func (b box) seconds(command string) float64 {
 	b.Helper()
-	n, err := strconv.ParseFloat(b.must("s=$EPOCHREALTIME; "+command+` >&2; e=$EPOCHREALTIME; awk "BEGIN{print $e-$s}"`), 64)
+	n, err := strconv.ParseFloat(b.must("s=$EPOCHREALTIME; "+command+
+		` >&2; e=$EPOCHREALTIME; awk "BEGIN{print $e-$s}"`), 64)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -93,7 +95,8 @@ func (b box) seconds(command string) float64 {
 // differs takes a snapshot and names what is not as in an earlier one, with what it was and is.
 func (b box) differs(before, after string) map[string]string {
 	b.Helper()
-	out, err := b.lab.Shell(b.Context(), "cd /share; /opt/mpps snapshot -q -o "+after+" && /opt/mpps --json snapshot diff "+before+" "+after)
+	out, err := b.lab.Shell(b.Context(), "cd /share; /opt/mpps snapshot -q -o "+after+
+		" && /opt/mpps --json snapshot diff "+before+" "+after)
 	var answer struct {
 		Result struct {
 			Differences []facts.Difference `json:"differences"`
@@ -119,7 +122,8 @@ func (b box) differs(before, after string) map[string]string {
 func TestResetAnywhere(t *testing.T) {
 	b := box{t, labtest.Host(t, labtest.Disk, labtest.Fresh)}
 	// The disk is what it is here for: what is written and not fsynced is lost, what is fsynced is kept.
-	b.must(prepare + "cd /share; /opt/mpps snapshot -q -o control.json; echo kept > /root/kept; sync /root/kept; sync /root; echo lost > /root/lost")
+	b.must(prepare + "cd /share; /opt/mpps snapshot -q -o control.json; echo kept > /root/kept; sync /root/kept; " +
+		"sync /root; echo lost > /root/lost")
 	b.cut()
 	if got := b.must("cat /root/kept; cat /root/lost 2>/dev/null || echo gone"); got != "kept\ngone" && got != "kept" {
 		t.Fatalf("after a reset the files hold %q: expected the first alone", got)
@@ -131,7 +135,8 @@ func TestResetAnywhere(t *testing.T) {
 		t.Logf("a reboot alone resets %s: %s", path, values)
 	}
 
-	b.must("cd /share; /opt/mpps plan -q --pps 1.8M --consent security,data -o plan.json >plan.txt; " + listed + " >files")
+	b.must("cd /share; /opt/mpps plan -q --pps 1.8M --consent security,data -o plan.json >plan.txt; " + listed +
+		" >files")
 	takes := map[string]float64{"apply": b.seconds("/opt/mpps apply /share/plan.json --confirm 0")}
 	takes["rollback"] = b.seconds("/opt/mpps rollback")
 	b.files("without any reset")
@@ -141,7 +146,8 @@ func TestResetAnywhere(t *testing.T) {
 	if err := json.Unmarshal([]byte(b.must("cat /share/plan.json")), &plan); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d changes are applied in %.1f s and put back in %.1f s", len(plan.Changes), takes["apply"], takes["rollback"])
+	t.Logf("%d changes are applied in %.1f s and put back in %.1f s", len(plan.Changes), takes["apply"],
+		takes["rollback"])
 
 	for n := range resets(t) {
 		verb, command := "apply", "exec /opt/mpps apply /share/plan.json --confirm 0"

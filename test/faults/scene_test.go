@@ -48,7 +48,8 @@ const planned = 80
 func machineFiles() map[string]string {
 	files := map[string]string{
 		"proc/sys/kernel/hostname": "box\n", "proc/sys/kernel/random/boot_id": "6ab6f1b4-0000-4000-8000-000000000001\n",
-		"run/systemd/system/none": "", "etc/sysctl.d/10-network.conf": "net.core.v00 = 1\n", "etc/systemd/system/other.service": "[Unit]\n",
+		"run/systemd/system/none": "", "etc/sysctl.d/10-network.conf": "net.core.v00 = 1\n",
+		"etc/systemd/system/other.service":           "[Unit]\n",
 		"usr/lib/systemd/system/" + lasting.UnitName: "[Unit]\n",
 	}
 	for i := range planned {
@@ -160,7 +161,8 @@ func makePlan(t *testing.T, root string) *plan.Plan {
 		a := address(i)
 		addresses = append(addresses, a)
 		catalogue = append(catalogue, &knob.Knob{
-			ID: fmt.Sprintf("test.v%02d", i), Title: "a value", Stage: datapath.Softirq, Risk: goal.None, Tiers: goal.Tiers(),
+			ID: fmt.Sprintf("test.v%02d", i), Title: "a value", Stage: datapath.Softirq, Risk: goal.None,
+			Tiers: goal.Tiers(),
 			Where: func(*facts.Host) []setting.Address { return []setting.Address{a} },
 			Want: func(*knob.View, setting.Address) knob.Advice {
 				return knob.Wants(setting.Exact("2"), "the test wants it")

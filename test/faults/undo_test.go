@@ -76,7 +76,8 @@ func TestUndo80OfTheKernel(t *testing.T) {
 		figure := filepath.Join(t.TempDir(), "seconds")
 		cmd := exec.Command(os.Args[0], "-test.run=^TestUndo80OfTheKernel$", "-test.v")
 		cmd.Env = append(os.Environ(), inNamespace+"="+figure)
-		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS,
+			Pdeathsig: syscall.SIGKILL}
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			t.Fatalf("in a network namespace: %v: %s", err, out)
@@ -94,7 +95,8 @@ func TestUndo80OfTheKernel(t *testing.T) {
 		return
 	}
 	// /sys shows the devices of the namespace in which it was mounted.
-	if err := errors.Join(syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""), syscall.Mount("sysfs", "/sys", "sysfs", 0, "")); err != nil {
+	if err := errors.Join(syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""),
+		syscall.Mount("sysfs", "/sys", "sysfs", 0, "")); err != nil {
 		t.Fatalf("a /sys of its own: %v", err)
 	}
 	for _, line := range []string{
@@ -123,7 +125,8 @@ func TestUndo80OfTheKernel(t *testing.T) {
 			t.Fatalf("%s: %s", a, from.Why)
 		}
 		to := values[slices.IndexFunc(values, func(v string) bool { return v != from.Value })]
-		p.Changes = append(p.Changes, plan.Change{ID: "test", Address: a, From: from, To: setting.Value(to), Want: setting.Exact(to), Risk: goal.None})
+		p.Changes = append(p.Changes, plan.Change{ID: "test", Address: a, From: from, To: setting.Value(to),
+			Want: setting.Exact(to), Risk: goal.None})
 	}
 	for _, name := range switches {
 		for _, device := range []string{"lo", "ve0", "ve1"} {
@@ -142,7 +145,8 @@ func TestUndo80OfTheKernel(t *testing.T) {
 		t.Fatal(err)
 	}
 	if applied := kernelFiles(t); len(differences(before, applied)) != planned {
-		t.Fatalf("%d files of the kernel changed, expected %d: %q", len(differences(before, applied)), planned, differences(before, applied))
+		t.Fatalf("%d files of the kernel changed, expected %d: %q", len(differences(before, applied)), planned,
+			differences(before, applied))
 	}
 	took := undone(t, e, planned)
 	if after := kernelFiles(t); !maps.Equal(before, after) {
@@ -155,9 +159,11 @@ func TestUndo80OfTheKernel(t *testing.T) {
 
 // switches are parameters of a device that are 0 or 1, and move no others (Documentation/networking/ip-sysctl.rst).
 var switches = []string{
-	"accept_local", "accept_redirects", "accept_source_route", "arp_accept", "arp_announce", "arp_evict_nocarrier", "arp_filter",
+	"accept_local", "accept_redirects", "accept_source_route", "arp_accept", "arp_announce", "arp_evict_nocarrier",
+	"arp_filter",
 	"arp_ignore", "arp_notify", "bc_forwarding", "bootp_relay", "disable_policy", "disable_xfrm", "drop_gratuitous_arp",
-	"drop_unicast_in_l2_multicast", "ignore_routes_with_linkdown", "log_martians", "promote_secondaries", "proxy_arp", "rp_filter",
+	"drop_unicast_in_l2_multicast", "ignore_routes_with_linkdown", "log_martians", "promote_secondaries", "proxy_arp",
+	"rp_filter",
 }
 
 // kernelFiles is what the kernel shows of all parameters of the devices and of the masks, by its own files.

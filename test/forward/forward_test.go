@@ -36,7 +36,8 @@ func bench(t *testing.T, l *lab.Lab, args string) *measure.Run {
 			t.Errorf("%s: sent %d, received %d, duplicated %d, lost %d", args, s.Sent, s.Received, s.Duplicated, s.Lost)
 		}
 	}
-	t.Logf("%s: sent %d, received %d, lost %d, out of order %d, %.4g packets/s, limited by %s; %s", args, run.Sent, run.Received, run.Lost,
+	t.Logf("%s: sent %d, received %d, lost %d, out of order %d, %.4g packets/s, limited by %s; %s", args, run.Sent,
+		run.Received, run.Lost,
 		run.Reordered, run.Median.Value, run.LimitedBy, run.Environment.Generator)
 	return run
 }
@@ -59,7 +60,8 @@ ip -n A link add eth0 type veth peer name eth0 netns B
 ip -n A link set eth0 up; ip -n B link set eth0 up`)
 	t.Cleanup(func() { _, _ = l.Shell(context.WithoutCancel(ctx), "ip netns del A; ip netns del B") })
 	const way = "--from netns:A/eth0 --to netns:B/eth0 --generator pktgen --duration 500ms "
-	if r, err := l.Shell(ctx, "/share/mpps bench pps "+way); err != nil || r.Code != 1 || !strings.Contains(r.Stderr, "hint: modprobe pktgen") {
+	if r, err := l.Shell(ctx, "/share/mpps bench pps "+way); err != nil || r.Code != 1 ||
+		!strings.Contains(r.Stderr, "hint: modprobe pktgen") {
 		t.Errorf("without the module: %v, exit status %d: %s", err, r.Code, r.Stderr)
 	}
 	must("modprobe pktgen")
@@ -80,7 +82,8 @@ ip -n A link set eth0 up; ip -n B link set eth0 up`)
 		t.Errorf("left behind: %s", left)
 	}
 	must(`ip netns exec A sh -c 'echo add_device eth0@9 > /proc/net/pktgen/kpktgend_1'`)
-	if r, err := l.Shell(ctx, "/share/mpps bench pps "+way); err != nil || r.Code != 1 || !strings.Contains(r.Stderr, "kpktgend_1 has eth0@9") {
+	if r, err := l.Shell(ctx, "/share/mpps bench pps "+way); err != nil || r.Code != 1 ||
+		!strings.Contains(r.Stderr, "kpktgend_1 has eth0@9") {
 		t.Errorf("with somebody else's device: %v, exit status %d: %s", err, r.Code, r.Stderr)
 	}
 	if left := must(entries); strings.TrimSpace(left) != "eth0@9" {
@@ -118,9 +121,11 @@ func TestRouter(t *testing.T) {
 	if err := setup(ctx); err != nil {
 		t.Fatal(err)
 	}
-	g, err := l.StartGuestFresh(ctx, lab.GuestSpec{Name: "router", Binary: labtest.Init(t), Direct: true, Forward: true, NICs: []lab.NIC{
-		{Model: lab.Vhost, Bridge: "br0", Addr: "198.18.0.254/24"}, {Model: lab.Vhost, Bridge: "br1", Addr: "198.19.0.254/24"},
-	}}, setup)
+	g, err := l.StartGuestFresh(ctx, lab.GuestSpec{Name: "router", Binary: labtest.Init(t), Direct: true, Forward: true,
+		NICs: []lab.NIC{
+			{Model: lab.Vhost, Bridge: "br0", Addr: "198.18.0.254/24"},
+			{Model: lab.Vhost, Bridge: "br1", Addr: "198.19.0.254/24"},
+		}}, setup)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +134,8 @@ func TestRouter(t *testing.T) {
 		t.Fatal(err)
 	}
 	const way = "--forward --via br0 --out br1 --duration 1s --rate 1k "
-	for _, c := range []string{"--gateway 198.18.0.254", "--gateway 198.19.0.254 --reverse", "--gateway 198.18.0.254 --generator pktgen"} {
+	for _, c := range []string{"--gateway 198.18.0.254", "--gateway 198.19.0.254 --reverse",
+		"--gateway 198.18.0.254 --generator pktgen"} {
 		run := bench(t, l, way+c)
 		if run.Received < run.Sent/2 { // an emulated guest may be slow, but forwards
 			t.Errorf("%s: sent %d, received %d: %+v", c, run.Sent, run.Received, run.Losses)

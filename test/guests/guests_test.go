@@ -22,7 +22,8 @@ import (
 )
 
 func insideOf(p *plan.Plan) []plan.Change {
-	return slices.DeleteFunc(slices.Clone(p.Changes), func(c plan.Change) bool { return c.Address.Kind != setting.Inside })
+	return slices.DeleteFunc(slices.Clone(p.Changes),
+		func(c plan.Change) bool { return c.Address.Kind != setting.Inside })
 }
 
 // disorder leaves the guest as no goal wants it: a vCPU without a queue, all interrupts of queues on vCPU 0, a swap
@@ -70,11 +71,14 @@ func (s *scene) looked() {
 	in := h.Guests[0].Inside.Host
 	found := map[string]string{
 		"release": in.Kernel.Release, "command line": in.Kernel.CommandLine, "clock": in.Kernel.Clocksource,
-		"online": in.Topology.Online.String(), "isolated": in.Topology.Isolated.String(), "swap": fmt.Sprint(len(in.Housekeeping.Swap)),
+		"online": in.Topology.Online.String(), "isolated": in.Topology.Isolated.String(),
+		"swap":       fmt.Sprint(len(in.Housekeeping.Swap)),
 		"spectre_v2": in.Kernel.Vulnerabilities["spectre_v2"],
 	}
-	direct := strings.Split(s.inside(`uname() { cat /proc/sys/kernel/osrelease; }; uname; cat /proc/cmdline /sys/devices/system/clocksource/clocksource0/current_clocksource /sys/devices/system/cpu/online /sys/devices/system/cpu/isolated; grep -c zram /proc/swaps; cat /sys/devices/system/cpu/vulnerabilities/spectre_v2; cat /sys/class/net/eth0/address; ls -d /sys/class/net/eth0/queues/tx-* | grep -c .`), "\n")
-	want := map[string]string{"release": direct[0], "command line": direct[1], "clock": direct[2], "online": direct[3], "isolated": direct[4], "swap": direct[5], "spectre_v2": direct[6]}
+	direct := strings.Split(s.inside(
+		`uname() { cat /proc/sys/kernel/osrelease; }; uname; cat /proc/cmdline /sys/devices/system/clocksource/clocksource0/current_clocksource /sys/devices/system/cpu/online /sys/devices/system/cpu/isolated; grep -c zram /proc/swaps; cat /sys/devices/system/cpu/vulnerabilities/spectre_v2; cat /sys/class/net/eth0/address; ls -d /sys/class/net/eth0/queues/tx-* | grep -c .`), "\n")
+	want := map[string]string{"release": direct[0], "command line": direct[1], "clock": direct[2], "online": direct[3],
+		"isolated": direct[4], "swap": direct[5], "spectre_v2": direct[6]}
 	if d := cmp.Diff(want, found); d != "" {
 		s.Error(d)
 	}
@@ -82,7 +86,8 @@ func (s *scene) looked() {
 	if at < 0 {
 		s.Fatalf("NICs of the guest: %+v", in.NICs)
 	}
-	if n := in.NICs[at]; n.MAC != direct[7] || fmt.Sprint(n.TxQueues) != direct[8] || n.Driver != "virtio_net" || n.Channels == nil || n.Channels.MaxCombined != 2 || len(n.IRQs) < 4 {
+	if n := in.NICs[at]; n.MAC != direct[7] || fmt.Sprint(n.TxQueues) != direct[8] || n.Driver != "virtio_net" ||
+		n.Channels == nil || n.Channels.MaxCombined != 2 || len(n.IRQs) < 4 {
 		s.Errorf("the guest's NIC: %+v", n)
 	}
 	s.Took("inspected")
@@ -103,7 +108,8 @@ func (s *scene) planned() *plan.Plan {
 		}
 	}
 	slices.Sort(ids)
-	if d := cmp.Diff([]string{"guest.irqbalance", "guest.ksm", "guest.swap", "guest.throttling", "guest.timer_migration", "guest.watchdog", "guest.xps"}, ids); d != "" {
+	if d := cmp.Diff([]string{"guest.irqbalance", "guest.ksm", "guest.swap", "guest.throttling",
+		"guest.timer_migration", "guest.watchdog", "guest.xps"}, ids); d != "" {
 		s.Errorf("planned inside the guest: %s", d)
 	}
 	s.write("inside.json", fast, insideOf(quick)...)
@@ -118,7 +124,8 @@ func (s *scene) applied(p *plan.Plan, before string) {
 	s.Took("applied")
 	after := s.inside(listing)
 	for _, want := range []string{
-		"tx-0/xps_cpus:3", "tx-1/xps_cpus:4", "timer_migration:0", "sched_rt_runtime_us:-1", "watchdog_cpumask:0-1", "ksm/run:2",
+		"tx-0/xps_cpus:3", "tx-1/xps_cpus:4", "timer_migration:0", "sched_rt_runtime_us:-1", "watchdog_cpumask:0-1",
+		"ksm/run:2",
 	} {
 		if !strings.Contains(after, want) {
 			s.Errorf("the guest does not say %s:\n%s", want, after)
@@ -150,8 +157,10 @@ func (s *scene) channels(p *plan.Plan) {
 	s.Helper()
 	s.inside("ethtool -L eth0 combined 1")
 	p.Changes = []plan.Change{{
-		ID: "guest.channels", Address: setting.In(guestName, setting.Of(setting.NICChannels, "eth0", "combined")), From: setting.Value("1"), To: setting.Value("2"),
-		Want: setting.Exact("2"), Risk: goal.Blip, Lasts: setting.UntilGuestBoot, Because: "by hand", Severity: knob.High, Title: "by hand", Stage: datapath.Guest,
+		ID: "guest.channels", Address: setting.In(guestName, setting.Of(setting.NICChannels, "eth0", "combined")),
+		From: setting.Value("1"), To: setting.Value("2"),
+		Want: setting.Exact("2"), Risk: goal.Blip, Lasts: setting.UntilGuestBoot, Because: "by hand",
+		Severity: knob.High, Title: "by hand", Stage: datapath.Guest,
 	}}
 	s.write("channels.json", p)
 	s.MPPS(0, "apply", "--confirm", "0", "/share/channels.json")
@@ -176,7 +185,8 @@ func (s *scene) refused(why string) {
 		}
 	})
 	s.within(15*time.Second, "an apply there", func() {
-		if text := s.MPPS(1, "apply", "--confirm", "0", "/share/inside.json").Stderr; !strings.Contains(text, "stale") && !strings.Contains(text, why) {
+		if text := s.MPPS(1, "apply", "--confirm", "0", "/share/inside.json").Stderr; !strings.Contains(text,
+			"stale") && !strings.Contains(text, why) {
 			s.Errorf("apply says:\n%s", text)
 		}
 	})
@@ -199,16 +209,21 @@ func (s *scene) hangs() {
 	s.start("sh", "-c", "p=$(pidof qemu-ga); kill -STOP $p; sleep 30; kill -CONT $p")
 	time.Sleep(500 * time.Millisecond)
 	s.refused("does not answer")
-	s.Must("until virsh -q qemu-agent-command " + guestName + ` --timeout 2 '{"execute":"guest-ping"}' >/dev/null 2>&1; do sleep 0.2; done`)
+	s.Must("until virsh -q qemu-agent-command " + guestName +
+		` --timeout 2 '{"execute":"guest-ping"}' >/dev/null 2>&1; do sleep 0.2; done`)
 	s.Took("hung and came back")
 }
 
 // noChannel starts the same guest without a channel; it need not come up for that.
 func (s *scene) noChannel() {
 	s.Helper()
-	s.Must(`virsh dumpxml --inactive ` + guestName + ` | sed -e '/<channel/,/<\/channel>/d' -e 's/<name>.*/<name>vm2<\/name>/' -e '/<uuid>/d' -e '/<mac /d' -e '/<target dev/d' > /share/vm2.xml; virsh -q define /share/vm2.xml; virsh -q start vm2`)
+	s.Must(`virsh dumpxml --inactive ` + guestName +
+		` | sed -e '/<channel/,/<\/channel>/d' -e 's/<name>.*/<name>vm2<\/name>/' -e '/<uuid>/d' -e '/<mac /d' -e '/<target dev/d' > /share/vm2.xml; virsh -q define /share/vm2.xml; virsh -q start vm2`)
 	r := labtest.Answer[audit.Report](s, 0, "audit", "--pps", "1M", "--guest", "vm2")
-	at := slices.IndexFunc(r.Findings, func(f audit.Finding) bool { return f.ID == "guest.channels" && f.Address.Object() == "vm2" })
+	at := slices.IndexFunc(r.Findings, func(f audit.Finding) bool {
+		return f.ID == "guest.channels" &&
+			f.Address.Object() == "vm2"
+	})
 	if at < 0 || r.Findings[at].State != audit.Unknown || !strings.Contains(r.Findings[at].Why, "no channel") {
 		s.Errorf("of a guest without a channel: %+v", r.Findings[max(at, 0)])
 	}
@@ -220,7 +235,8 @@ func (s *scene) noChannel() {
 func (s *scene) vanishes() {
 	s.Helper()
 	// The loop starts no process: on a busy machine apply would be over before its second round.
-	s.Must(`cd /var/lib/mpps/journal; last=$(ls *.jsonl | tail -1); guest=$(cat /run/libvirt/qemu/` + guestName + `.pid); rm -f /run/apply.code
+	s.Must(`cd /var/lib/mpps/journal; last=$(ls *.jsonl | tail -1); guest=$(cat /run/libvirt/qemu/` + guestName +
+		`.pid); rm -f /run/apply.code
 	( mpps apply --confirm 0 /share/inside.json > /run/apply.log 2>&1; echo $? > /run/apply.code ) &
 	while [ ! -s /run/apply.code ]; do
 		for f in *.jsonl; do
@@ -245,7 +261,8 @@ func (s *scene) off() {
 	s.Helper()
 	r := labtest.Answer[audit.Report](s, 0, "audit", "--pps", "1M", "--guest", guestName)
 	for _, f := range r.Findings {
-		if f.ID == "guest.xps" && f.Address.Object() == guestName && (f.State != audit.Unknown || !strings.Contains(f.Why, "start it")) {
+		if f.ID == "guest.xps" && f.Address.Object() == guestName &&
+			(f.State != audit.Unknown || !strings.Contains(f.Why, "start it")) {
 			s.Errorf("of a guest that is off: %+v", f)
 		}
 	}

@@ -24,9 +24,11 @@ func TestLatencyInAGuest(t *testing.T) {
 	s := openScene(t)
 	const left = "pidof cyclictest || true"
 
-	f := labtest.Answer[wakeup.File](s, 0, "latency", "--guest", guestName, "--for", "4s", "--slice", "2s", "--runs", "2", "--interval", "2ms", "-o", "/share/latency.json")
+	f := labtest.Answer[wakeup.File](s, 0, "latency", "--guest", guestName, "--for", "4s", "--slice", "2s", "--runs",
+		"2", "--interval", "2ms", "-o", "/share/latency.json")
 	s.Took("measured")
-	if f.Tool.Name != "cyclictest" || f.Tool.Version == "" || !f.Tool.Exact || f.Asked.CPUs.String() != "2" || len(f.Runs) != 2 || f.Partial {
+	if f.Tool.Name != "cyclictest" || f.Tool.Version == "" || !f.Tool.Exact || f.Asked.CPUs.String() != "2" ||
+		len(f.Runs) != 2 || f.Partial {
 		s.Errorf("tool %+v, asked %+v, %d runs, partial %v", f.Tool, f.Asked, len(f.Runs), f.Partial)
 	}
 	var count uint64
@@ -36,17 +38,20 @@ func TestLatencyInAGuest(t *testing.T) {
 		}
 		count += r.Latency.Count
 	}
-	if l := f.Total.Latency; l == nil || l.Count != count || count < 100 || count > 4200 || l.MinNs > l.MaxNs || f.Worst[0].Ns != l.MaxNs {
+	if l := f.Total.Latency; l == nil || l.Count != count || count < 100 || count > 4200 || l.MinNs > l.MaxNs ||
+		f.Worst[0].Ns != l.MaxNs {
 		s.Errorf("of %d wake-ups: %+v, worst %+v", count, l, f.Worst[:1])
 	}
 	if w := f.Worst[0]; w.From.At.Before(f.Started) || w.To.Seconds > f.Seconds {
 		s.Errorf("the worst was %s", w.When())
 	}
-	if g := f.Guest; g == nil || g.Name != guestName || g.Kernel == "" || len(g.VCPUs) != 1 || g.VCPUs[0].VCPU != 2 || g.VCPUs[0].Thread == 0 {
+	if g := f.Guest; g == nil || g.Name != guestName || g.Kernel == "" || len(g.VCPUs) != 1 || g.VCPUs[0].VCPU != 2 ||
+		g.VCPUs[0].Thread == 0 {
 		s.Errorf("guest %+v", g)
 	}
 	has := func(kind facts.Disturbance) bool {
-		return f.Counted != nil && slices.ContainsFunc(f.Counted.Sources, func(c wakeup.Source) bool { return c.Kind == kind })
+		return f.Counted != nil && slices.ContainsFunc(f.Counted.Sources,
+			func(c wakeup.Source) bool { return c.Kind == kind })
 	}
 	for _, kind := range []facts.Disturbance{facts.VMExit, facts.Interrupt, facts.RunDelay} {
 		if !has(kind) {
@@ -59,7 +64,8 @@ func TestLatencyInAGuest(t *testing.T) {
 	if !warned("emulated") || !warned("not-pinned") || warned("idle") {
 		s.Errorf("warnings %+v", f.Warnings)
 	}
-	if len(f.Loads) != 2 || f.Loads[0].Where != "host" || f.Loads[0].Error != "" || !strings.Contains(f.Loads[1].Error, "no such program") {
+	if len(f.Loads) != 2 || f.Loads[0].Where != "host" || f.Loads[0].Error != "" ||
+		!strings.Contains(f.Loads[1].Error, "no such program") {
 		s.Errorf("loads %+v", f.Loads)
 	}
 	if text := s.inside(left); text != "" {
@@ -67,15 +73,18 @@ func TestLatencyInAGuest(t *testing.T) {
 	}
 
 	s.MPPS(0, "report", "/share/latency.json", "-o", "/share/latency.html")
-	if page, err := os.ReadFile(filepath.Join(s.Lab.ShareDir(), "latency.html")); err != nil || !strings.Contains(string(page), "How long wake-ups took") {
+	if page, err := os.ReadFile(filepath.Join(s.Lab.ShareDir(), "latency.html")); err != nil ||
+		!strings.Contains(string(page), "How long wake-ups took") {
 		s.Errorf("the page: %v", err)
 	}
 	s.Took("drawn")
 
 	// With mpps in the guest's $PATH its own loop measures, and its load runs there too.
 	s.inside("busybox ln -s /opt/mpps /bin/mpps")
-	f = labtest.Answer[wakeup.File](s, 0, "latency", "--guest", guestName, "--for", "2s", "--slice", "2s", "--runs", "1", "--interval", "2ms", "--tool", "own")
-	if l := f.Total.Latency; f.Tool.Name != "own" || l == nil || l.Count < 50 || l.Count > 1100 || len(f.Runs[0].Slices) != 1 || len(f.Runs[0].Slices[0].Long) == 0 {
+	f = labtest.Answer[wakeup.File](s, 0, "latency", "--guest", guestName, "--for", "2s", "--slice", "2s", "--runs",
+		"1", "--interval", "2ms", "--tool", "own")
+	if l := f.Total.Latency; f.Tool.Name != "own" || l == nil || l.Count < 50 || l.Count > 1100 ||
+		len(f.Runs[0].Slices) != 1 || len(f.Runs[0].Slices[0].Long) == 0 {
 		s.Errorf("the own loop: %+v, %+v", f.Tool, l)
 	}
 	if len(f.Loads) != 2 || f.Loads[1].Error != "" || f.Loads[1].CPUs.String() != "0-1" {
@@ -86,14 +95,16 @@ func TestLatencyInAGuest(t *testing.T) {
 	}
 	s.Took("measured by the own loop")
 
-	s.Must("( mpps latency --guest " + guestName + " --cpu 1 --for 600s --slice 600s --runs 1 --interval 2ms --load none > /share/cut.log 2>&1 & echo $! > /run/cut.pid )")
+	s.Must("( mpps latency --guest " + guestName + " --cpu 1 --for 600s --slice 600s --runs 1 --interval 2ms --load " +
+		"none > /share/cut.log 2>&1 & echo $! > /run/cut.pid )")
 	for last, same := "", 0; same < 3; time.Sleep(time.Second) { // longer than the second in which it is tried
 		now := s.inside("pidof cyclictest || true")
 		if same++; now == "" || now != last {
 			last, same = now, 0
 		}
 	}
-	text := s.Must("p=$(cat /run/cut.pid); kill -TERM $p; for i in $(seq 300); do [ -d /proc/$p ] || break; sleep 0.1; done; cat /share/cut.log")
+	text := s.Must("p=$(cat /run/cut.pid); kill -TERM $p; for i in $(seq 300); do [ -d /proc/$p ] || break; sleep " +
+		"0.1; done; cat /share/cut.log")
 	if !strings.Contains(text, "interrupted: 1 of 1 runs were begun") || !strings.Contains(text, "run 1") {
 		s.Errorf("interrupted, it says:\n%s", text)
 	}
@@ -104,7 +115,8 @@ func TestLatencyInAGuest(t *testing.T) {
 
 	refused := func(want string, argv ...string) {
 		s.Helper()
-		if text := s.MPPS(1, append([]string{"latency", "--for", "2s", "--runs", "1"}, argv...)...).Stderr; !strings.Contains(text, want) || !strings.Contains(text, "hint: ") {
+		if text := s.MPPS(1, append([]string{"latency", "--for", "2s", "--runs", "1"},
+			argv...)...).Stderr; !strings.Contains(text, want) || !strings.Contains(text, "hint: ") {
 			s.Errorf("%v says:\n%s", argv, text)
 		}
 	}

@@ -37,7 +37,8 @@ func openScene(t *testing.T) *scene {
 	}
 	var err error
 	s.guest, err = s.Lab.StartGuestFresh(t.Context(), lab.GuestSpec{
-		Name: guestName, Binary: labtest.Init(t), Programs: []string{labtest.Binary(t)}, Agent: true, VCPUs: 3, Modules: []string{"zram"}, Args: []string{"isolcpus=2"},
+		Name: guestName, Binary: labtest.Init(t), Programs: []string{labtest.Binary(t)}, Agent: true, VCPUs: 3,
+		Modules: []string{"zram"}, Args: []string{"isolcpus=2"},
 		NICs: []lab.NIC{{Model: lab.Vhost, Queues: 2, Bridge: "br0", Addr: "10.50.0.2/24"}},
 	}, furnished)
 	if err != nil {
@@ -58,7 +59,8 @@ func (s *scene) agent(command any, into any) {
 func (s *scene) start(argv ...string) (pid int) {
 	s.Helper()
 	var started struct{ PID int }
-	s.agent(map[string]any{"execute": "guest-exec", "arguments": map[string]any{"path": argv[0], "arg": argv[1:], "capture-output": true}}, &started)
+	s.agent(map[string]any{"execute": "guest-exec", "arguments": map[string]any{"path": argv[0], "arg": argv[1:],
+		"capture-output": true}}, &started)
 	return started.PID
 }
 

@@ -38,7 +38,8 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	if one := os.Getenv("MPPS_PLAN_ONE"); one != "" { // in the lab: a plan of one value that the catalogue does not hold
+	// in the lab: a plan of one value that the catalogue does not hold
+	if one := os.Getenv("MPPS_PLAN_ONE"); one != "" {
 		if err := planOne(one, os.Getenv("MPPS_PLAN_FILE")); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -123,7 +124,8 @@ func (s scene) stands(when string, limit time.Duration) {
 			return
 		}
 		if time.Since(began) > limit {
-			s.Fatalf("%s: not everything stands after %v:\n%s%s", when, limit, r.Stdout, s.Must("journalctl -u mpps-restore --no-pager | tail -30"))
+			s.Fatalf("%s: not everything stands after %v:\n%s%s", when, limit, r.Stdout,
+				s.Must("journalctl -u mpps-restore --no-pager | tail -30"))
 		}
 		time.Sleep(200 * time.Millisecond)
 	}
@@ -143,7 +145,8 @@ func TestValuesOutlastWhatResetsThem(t *testing.T) {
 	labtest.Long(t)
 	l := theHost(t)
 	s := scene{labtest.On(t, l)}
-	s.Must(prepare + "/opt/mpps snapshot -q -o /share/before.json; /opt/mpps apply --pps 1.8M --confirm 0 >/share/apply.txt")
+	s.Must(prepare + "/opt/mpps snapshot -q -o /share/before.json; /opt/mpps apply --pps 1.8M --confirm 0 " +
+		">/share/apply.txt")
 	s.stands("the apply", 5*time.Second)
 	if got := s.Must("systemctl is-active mpps-restore; sysctl -n kernel.numa_balancing"); got != "active\n0" {
 		t.Errorf("service and a kernel parameter: %q", got)
@@ -155,7 +158,8 @@ func TestValuesOutlastWhatResetsThem(t *testing.T) {
 	}
 	s.Must(prepare)
 	s.stands("a loss of power and the boot", 5*time.Second)
-	if got := s.Must("systemctl is-active mpps-restore; sysctl -n kernel.numa_balancing; systemctl is-active irqbalance || true"); got != "active\n0\ninactive" {
+	if got := s.Must("systemctl is-active mpps-restore; sysctl -n kernel.numa_balancing; systemctl is-active " +
+		"irqbalance || true"); got != "active\n0\ninactive" {
 		t.Errorf("after the boot: service, a kernel parameter and irqbalance: %q", got)
 	}
 
@@ -179,7 +183,9 @@ echo $i; cat $F; ip link set $I down; ip link set $I up; sleep 2; cat $F`)
 	} else {
 		t.Logf("a change by hand was reported after %s s", values[0])
 	}
-	if r, err := l.Shell(t.Context(), "journalctl -u mpps-restore --no-pager | grep 'changed by hand'; /opt/mpps restore"); err != nil || r.Code != 4 || !strings.Contains(r.Stdout, "left alone") {
+	if r, err := l.Shell(t.Context(),
+		"journalctl -u mpps-restore --no-pager | grep 'changed by hand'; /opt/mpps restore"); err != nil ||
+		r.Code != 4 || !strings.Contains(r.Stdout, "left alone") {
 		t.Errorf("exit %d, %v: expected 4 and the value named:\n%s", r.Code, err, r.Stdout)
 	}
 	s.Must("/opt/mpps restore --insist")
@@ -193,7 +199,8 @@ echo $i; cat $F; ip link set $I down; ip link set $I up; sleep 2; cat $F`)
 	if got := s.Must("systemctl show -P LoadState mpps-restore"); got != "not-found" {
 		t.Errorf("the service is %s", got)
 	}
-	if out := s.Must("/opt/mpps snapshot -q -o /share/after.json; /opt/mpps snapshot diff /share/before.json /share/after.json | grep -v -i irq || true"); strings.Contains(out, "readings[") {
+	if out := s.Must("/opt/mpps snapshot -q -o /share/after.json; /opt/mpps snapshot diff /share/before.json " +
+		"/share/after.json | grep -v -i irq || true"); strings.Contains(out, "readings[") {
 		t.Errorf("values differ from before the apply:\n%s", out)
 	}
 }
@@ -276,7 +283,8 @@ systemd-run -q --unit=restore-test /opt/mpps restore --watch`)
 	done := make(chan float64, 1)
 	go func() {
 		// From the moment at which the thread is there.
-		out, err := l.Must(t.Context(), `for i in $(seq 2000); do T=$(grep -lx 'CPU 0/KVM' /proc/[0-9]*/task/*/comm 2>/dev/null | head -1); [ -z "$T" ] || break; sleep 0.05; done
+		out, err := l.Must(t.Context(),
+			`for i in $(seq 2000); do T=$(grep -lx 'CPU 0/KVM' /proc/[0-9]*/task/*/comm 2>/dev/null | head -1); [ -z "$T" ] || break; sleep 0.05; done
 s=$EPOCHREALTIME; D=$(dirname $T); while ! grep -q '^Cpus_allowed_list:.2$' $D/status; do sleep 0.02; done; e=$EPOCHREALTIME; awk "BEGIN{print $e-$s}"`)
 		n, parsed := strconv.ParseFloat(strings.TrimSpace(out), 64)
 		if err != nil || parsed != nil {
@@ -287,7 +295,8 @@ s=$EPOCHREALTIME; D=$(dirname $T); while ! grep -q '^Cpus_allowed_list:.2$' $D/s
 	if err := l.Bridge(t.Context(), "br9", "10.50.0.1/24"); err != nil {
 		t.Fatal(err)
 	}
-	guest := lab.GuestSpec{Name: "vm1", Binary: program, VCPUs: 1, NICs: []lab.NIC{{Model: lab.Virtio, Bridge: "br9", Addr: "10.50.0.2/24"}}}
+	guest := lab.GuestSpec{Name: "vm1", Binary: program, VCPUs: 1,
+		NICs: []lab.NIC{{Model: lab.Virtio, Bridge: "br9", Addr: "10.50.0.2/24"}}}
 	if _, err := l.StartGuest(t.Context(), guest); err != nil {
 		t.Fatal(err)
 	}

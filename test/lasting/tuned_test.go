@@ -45,7 +45,8 @@ var ofIRQ = regexp.MustCompile(`'SMP affinity of IRQ ([0-9]+)'`)
 func moved(line string, planned map[setting.Address]string) (setting.Address, bool) {
 	if m := ofIRQ.FindStringSubmatch(line); m != nil {
 		for at := range planned {
-			if at.Kind == setting.IRQAffinity && strings.HasSuffix(at.Path, "/"+m[1]) || at.Kind == setting.IRQCPUs && at.Object() == m[1] {
+			if at.Kind == setting.IRQAffinity && strings.HasSuffix(at.Path, "/"+m[1]) || at.Kind == setting.IRQCPUs &&
+				at.Object() == m[1] {
 				return at, true
 			}
 		}
@@ -59,10 +60,14 @@ func TestTunedProfile(t *testing.T) {
 	labtest.Long(t)
 	s := scene{labtest.On(t, theHost(t))}
 	before := s.Must(prepare + "cat /etc/tuned/active_profile")
-	s.Must("cp /etc/default/grub /run/grub.before; /opt/mpps export tuned --latency 20us --cpus 2-3 --name quiet -o /etc/tuned/profiles >/run/exported 2>&1; tuned-adm profile quiet")
-	defer s.Must("tuned-adm profile " + before + "; rm -rf /etc/tuned/profiles/quiet; cp /run/grub.before /etc/default/grub; update-grub >/dev/null 2>&1; for i in /proc/irq/[0-9]*; do echo 0-3 >$i/smp_affinity_list; done 2>/dev/null; true")
+	s.Must("cp /etc/default/grub /run/grub.before; /opt/mpps export tuned --latency 20us --cpus 2-3 --name quiet -o " +
+		"/etc/tuned/profiles >/run/exported 2>&1; tuned-adm profile quiet")
+	defer s.Must("tuned-adm profile " + before + "; rm -rf /etc/tuned/profiles/quiet; cp /run/grub.before " +
+		"/etc/default/grub; update-grub >/dev/null 2>&1; for i in /proc/irq/[0-9]*; do echo 0-3 " +
+		">$i/smp_affinity_list; done 2>/dev/null; true")
 	t.Logf("%s", s.Must("cat /etc/tuned/profiles/quiet/tuned.conf"))
-	if got := s.Must("grep -c tuned-not-seen /run/exported || true; tuned-adm active"); !strings.HasPrefix(got, "0\n") || !strings.HasSuffix(got, "Current active profile: quiet") {
+	if got := s.Must("grep -c tuned-not-seen /run/exported || true; tuned-adm active"); !strings.HasPrefix(got,
+		"0\n") || !strings.HasSuffix(got, "Current active profile: quiet") {
 		t.Errorf("found %s", got)
 	}
 	// By other programs than mpps and TuneD.
@@ -87,10 +92,12 @@ func TestTunedProfile(t *testing.T) {
 done >/run/unmovable
 grep ERROR /var/log/tuned/tuned.log | grep -i -v -e cmdline -e kvmclock_periodic_sync -e nx_huge_pages -e script -e 'unknown coalesce parameter' -e "= '\([^']*\)', expected '\1'" | grep -v -F -f /run/unmovable || true`)
 	// Nothing that the profile gives is planned again, and nothing is planned against it.
-	if got := s.Must("/opt/mpps inspect | grep ^TuneD:"); !strings.HasPrefix(got, "TuneD: profile quiet · isolated cores 2-3") {
+	if got := s.Must("/opt/mpps inspect | grep ^TuneD:"); !strings.HasPrefix(got, "TuneD: profile quiet · isolated "+
+		"cores 2-3") {
 		t.Errorf("inspect: %s", got)
 	}
-	s.Must("/opt/mpps plan --latency 20us --cpus 2-3 --json >/share/plan.json 2>/dev/null; /opt/mpps export tuned --latency 20us --cpus 2-3 --name quiet --json >/share/profile.json 2>/dev/null")
+	s.Must("/opt/mpps plan --latency 20us --cpus 2-3 --json >/share/plan.json 2>/dev/null; /opt/mpps export tuned " +
+		"--latency 20us --cpus 2-3 --name quiet --json >/share/profile.json 2>/dev/null")
 	defer s.Must("rm -f /share/plan.json /share/profile.json")
 	planned := map[setting.Address]string{}
 	for _, c := range s.answer("plan.json").Result.Changes {
@@ -99,7 +106,8 @@ grep ERROR /var/log/tuned/tuned.log | grep -i -v -e cmdline -e kvmclock_periodic
 	for _, h := range append(s.answer("profile.json").Result.Held, s.answer("profile.json").Result.ByBase...) {
 		switch change, is := planned[h.Address]; {
 		case !is:
-		case h.Address.Kind.AtBoot(), h.Address.Kind == setting.ModuleParam: // given at the next boot, or when the module is loaded
+		// given at the next boot, or when the module is loaded
+		case h.Address.Kind.AtBoot(), h.Address.Kind == setting.ModuleParam:
 		case h.Address.Kind == setting.NICCoalesce: // see above
 		default:
 			t.Errorf("%s is planned (%s) although TuneD gives %s (%s)", h.Address, change, h.Value, h.Option)
@@ -110,7 +118,8 @@ grep ERROR /var/log/tuned/tuned.log | grep -i -v -e cmdline -e kvmclock_periodic
 	for line := range strings.Lines(complaints) {
 		at, is := moved(line, planned)
 		if !is {
-			t.Errorf("TuneD does not find it as it wrote it: %s\nnot to be moved: %s", line, s.Must("cat /run/unmovable"))
+			t.Errorf("TuneD does not find it as it wrote it: %s\nnot to be moved: %s", line,
+				s.Must("cat /run/unmovable"))
 			continue
 		}
 		t.Logf("planned, because TuneD left it there: %s %s (%s)", at, planned[at], strings.TrimSpace(line))
@@ -124,7 +133,8 @@ grep ERROR /var/log/tuned/tuned.log | grep -i -v -e cmdline -e kvmclock_periodic
 		}
 	}
 	// Another goal is another opinion, and that is said.
-	if got := s.Must("/opt/mpps plan --latency 20us --cpus 3 --json 2>/dev/null | grep -c '\"code\": \"tuned-resets\"' || true"); got == "0" {
+	if got := s.Must("/opt/mpps plan --latency 20us --cpus 3 --json 2>/dev/null | grep -c '\"code\": " +
+		"\"tuned-resets\"' || true"); got == "0" {
 		t.Error("a plan for other CPUs does not say that TuneD isolates others")
 	}
 }

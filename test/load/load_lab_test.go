@@ -24,7 +24,8 @@ func TestLoadOfGuest(t *testing.T) {
 		t.Fatal(err)
 	}
 	g, err := l.StartGuest(t.Context(), lab.GuestSpec{
-		Name: "vm1", Binary: labtest.Init(t), Agent: true, VCPUs: 2, NICs: []lab.NIC{{Model: lab.Vhost, Bridge: "br0", Addr: "10.50.0.2/24"}},
+		Name: "vm1", Binary: labtest.Init(t), Agent: true, VCPUs: 2,
+		NICs: []lab.NIC{{Model: lab.Vhost, Bridge: "br0", Addr: "10.50.0.2/24"}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -41,14 +42,20 @@ kill %1`)
 		t.Fatalf("%v: %.400s", err, text)
 	}
 	load := h.Load
-	t.Logf("%.1f s by %s, cost %.1f ms, unseen %+v\nthreads %+v\nprofile %+v\ndelays %+v\ndrops %+v\nguests %+v", load.Seconds, load.Method, load.CostMS, load.Unseen, load.Threads, load.Profile, load.Delays, load.Drops, load.Guests)
+	t.Logf("%.1f s by %s, cost %.1f ms, unseen %+v\nthreads %+v\nprofile %+v\ndelays %+v\ndrops %+v\nguests %+v",
+		load.Seconds, load.Method, load.CostMS, load.Unseen, load.Threads, load.Profile, load.Delays, load.Drops,
+		load.Guests)
 	// ms of each second. The bound of 2 % of a CPU is TestLoadCost's, on a processor; an emulated one takes some ten
 	// times as long for the same, and longer beside another lab: 12 % was measured.
 	const most = 300
 	if load.Method != facts.ByTracepoints || load.CostMS > most*load.Seconds {
-		t.Errorf("by %s, which took %.1f ms of %.1f s; expected at most 30 %% of an emulated CPU", load.Method, load.CostMS, load.Seconds)
+		t.Errorf("by %s, which took %.1f ms of %.1f s; expected at most 30 %% of an emulated CPU", load.Method,
+			load.CostMS, load.Seconds)
 	}
-	tap := slices.IndexFunc(load.Devices, func(d facts.DeviceLoad) bool { return d.Kind == "tap" && d.Guest == g.Spec.Name })
+	tap := slices.IndexFunc(load.Devices, func(d facts.DeviceLoad) bool {
+		return d.Kind == "tap" &&
+			d.Guest == g.Spec.Name
+	})
 	if tap < 0 || load.Devices[tap].TxPackets < 100 {
 		t.Errorf("no tap of the guest that carries packets in %+v", load.Devices)
 	}
@@ -61,7 +68,8 @@ kill %1`)
 			roles[x.Role] = x
 		}
 	}
-	if v := roles["vhost"]; v.NIC == "" || v.Queue != 0 || v.Ran <= 0 || v.Switches == 0 || len(v.Devices) != 1 || tap >= 0 && v.Devices[0] != load.Devices[tap].Name {
+	if v := roles["vhost"]; v.NIC == "" || v.Queue != 0 || v.Ran <= 0 || v.Switches == 0 || len(v.Devices) != 1 ||
+		tap >= 0 && v.Devices[0] != load.Devices[tap].Name {
 		t.Errorf("vhost: %+v", v)
 	}
 	if v := roles["vcpu"]; v.VCPU < 0 || v.Ran <= 0 || v.HaltPoll < 0 || v.HaltPoll > v.Ran || v.Policy != "other" {
@@ -74,7 +82,8 @@ kill %1`)
 		t.Fatalf("inside: %+v", load.Guests)
 	}
 	in := load.Guests[0]
-	if in.Seconds < load.Seconds*0.9 || len(in.CPUs) != 2 || len(in.Devices) == 0 || in.Devices[0].RxPackets < 100 || len(in.IRQs) == 0 || len(in.Softnet) != 2 {
+	if in.Seconds < load.Seconds*0.9 || len(in.CPUs) != 2 || len(in.Devices) == 0 || in.Devices[0].RxPackets < 100 ||
+		len(in.IRQs) == 0 || len(in.Softnet) != 2 {
 		t.Errorf("inside: %+v", in)
 	}
 	stages := map[string]float64{}

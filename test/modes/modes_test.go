@@ -26,7 +26,8 @@ func TestModes(t *testing.T) {
 	labtest.Place(t)
 	began := time.Now()
 	samples := filepath.Join(t.TempDir(), "campaign.jsonl")
-	cmd := exec.CommandContext(t.Context(), labtest.Command(t), "--json", "modes", "--mpps", labtest.Binary(t), "--repeat", "1", "--duration", "400ms", "--warm-up", "100ms",
+	cmd := exec.CommandContext(t.Context(), labtest.Command(t), "--json", "modes", "--mpps", labtest.Binary(t),
+		"--repeat", "1", "--duration", "400ms", "--warm-up", "100ms",
 		"--search-budget", "3s", "--seed", "11", "--keep=false", "--checkpoint", samples)
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
@@ -39,8 +40,10 @@ func TestModes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.Partial || m.Samples != 24 || m.Seed != 11 || m.Blocks != 1 || m.Native != "native" || len(m.Rows) != 24 || len(m.Notes) == 0 {
-		t.Errorf("partial %v, %d samples, %d blocks, %d rows; failures %+v", m.Partial, m.Samples, m.Blocks, len(m.Rows), m.Failures)
+	if m.Partial || m.Samples != 24 || m.Seed != 11 || m.Blocks != 1 || m.Native != "native" || len(m.Rows) != 24 ||
+		len(m.Notes) == 0 {
+		t.Errorf("partial %v, %d samples, %d blocks, %d rows; failures %+v", m.Partial, m.Samples, m.Blocks,
+			len(m.Rows), m.Failures)
 	}
 	emulated := slices.ContainsFunc(m.Warnings, func(w measure.Warning) bool { return w.Code == "emulated" })
 	if emulated != m.Environment.Emulated {
@@ -52,7 +55,8 @@ func TestModes(t *testing.T) {
 			searched(t, r)
 			continue
 		}
-		if len(r.Samples) != 1 || r.Median.Value <= 0 || (r.Percent == nil) != (r.Mode == "native") || r.CPUIdle.N != 1 || r.CPUNs.Value <= 0 {
+		if len(r.Samples) != 1 || r.Median.Value <= 0 || (r.Percent == nil) != (r.Mode == "native") ||
+			r.CPUIdle.N != 1 || r.CPUNs.Value <= 0 {
 			t.Errorf("row %+v", r)
 		}
 		switch r.Kind {
@@ -63,14 +67,16 @@ func TestModes(t *testing.T) {
 		case measure.PPS:
 			for _, s := range run.Samples {
 				if s.Sent != s.Received-s.Duplicated+s.Lost || s.Sent == 0 {
-					t.Errorf("%s: sent %d, received %d, duplicated %d, lost %d", r.Mode, s.Sent, s.Received, s.Duplicated, s.Lost)
+					t.Errorf("%s: sent %d, received %d, duplicated %d, lost %d", r.Mode, s.Sent, s.Received,
+						s.Duplicated, s.Lost)
 				}
 			}
 			if run.Baseline.Generator == nil || run.Baseline.Generator.PPS == 0 {
 				t.Errorf("%s: the generator alone: %+v", r.Mode, run.Baseline.Generator)
 			}
 		}
-		t.Logf("%-8s %-6s %8.4g %s, %3.0f %% of native, CPU idle %.0f %%, limited by %s", r.Mode, r.Workload, r.Median.Value, r.Unit, percent(r), r.CPUIdle.Value, r.LimitedBy)
+		t.Logf("%-8s %-6s %8.4g %s, %3.0f %% of native, CPU idle %.0f %%, limited by %s", r.Mode, r.Workload,
+			r.Median.Value, r.Unit, percent(r), r.CPUIdle.Value, r.LimitedBy)
 	}
 	// An agent in a namespace of the lab host, and five guests.
 	hosts := map[string]bool{}
@@ -96,7 +102,8 @@ func searched(t *testing.T, r measure.ModeRow) {
 	if len(r.Samples) != 1 || r.Search.Seconds <= 0 || (r.Median.Value == 0) != (r.Search.None != "") {
 		t.Errorf("row %+v, %+v", r, r.Search)
 	}
-	t.Logf("%-8s %-6s %8.4g %s without loss %s, %3.0f %% of native, %.1f s of traffic, limited by %s", r.Mode, r.Workload, r.Median.Value, r.Unit, r.Search.None, percent(r),
+	t.Logf("%-8s %-6s %8.4g %s without loss %s, %3.0f %% of native, %.1f s of traffic, limited by %s", r.Mode,
+		r.Workload, r.Median.Value, r.Unit, r.Search.None, percent(r),
 		r.Search.Seconds, r.LimitedBy)
 }
 

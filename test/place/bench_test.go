@@ -15,7 +15,8 @@ import (
 )
 
 // choices are the knobs by which a placement is brought about.
-var choices = map[string]bool{"domain.vcpupin": true, "domain.emulatorpin": true, "vhost.threads": true, "nic.irq_affinity": true}
+var choices = map[string]bool{"domain.vcpupin": true, "domain.emulatorpin": true, "vhost.threads": true,
+	"nic.irq_affinity": true}
 
 // BenchmarkPlacement measures packets into one guest while another is kept busy, in turns with both as libvirt leaves
 // them and as mpps places them, while they run. In emulation all CPUs are a few threads of one machine without caches
@@ -42,9 +43,11 @@ func BenchmarkPlacement(b *testing.B) {
 	busy := s.Must("ping -f -q " + second.addr + " >/dev/null 2>&1 & echo $!")
 	defer s.Must("kill " + busy)
 	for b.Loop() {
-		ab := labtest.Result[measure.AB](s, s.MPPSAny([]int{0, 5}, "--json", "bench", "pps", "--plan", "/share/placement.json", "--via", "br0", "--agent", first.addr+":7878",
+		ab := labtest.Result[measure.AB](s, s.MPPSAny([]int{0, 5}, "--json", "bench", "pps", "--plan",
+			"/share/placement.json", "--via", "br0", "--agent", first.addr+":7878",
 			"--secret-file", "/share/secret", "--duration", "1s", "--blocks", "6", "--keep=false").Stdout)
-		b.Logf("%d changes, %d blocks: %s; found %.0f, placed %.0f packets/s (emulated)", len(changes), ab.Blocks, ab.Verdict, ab.BeforeRun.PPS, ab.AfterRun.PPS)
+		b.Logf("%d changes, %d blocks: %s; found %.0f, placed %.0f packets/s (emulated)", len(changes), ab.Blocks,
+			ab.Verdict, ab.BeforeRun.PPS, ab.AfterRun.PPS)
 		b.ReportMetric(ab.Ratio.Value, "placed/found")
 		b.ReportMetric(ab.Ratio.Lo, "low")
 		b.ReportMetric(ab.Ratio.Hi, "high")

@@ -15,14 +15,16 @@ import (
 // testRendered has a definition made from a few words, and libvirt takes and starts it: its threads, those of vhost
 // among them, are where the words put them. It is started paused: it has nothing to boot.
 func testRendered(s *scene) {
-	s.MPPS(0, "domain", "render", "--name", "made", "--vcpus", "2", "--memory", "256MiB", "--nic", "bridge=br0,queues=2,rx_queue_size=1024",
+	s.MPPS(0, "domain", "render", "--name", "made", "--vcpus", "2", "--memory", "256MiB", "--nic",
+		"bridge=br0,queues=2,rx_queue_size=1024",
 		"--cpus", "1-2", "--node", "0", "--emulator-cpus", "3", "-o", "/run/made.xml")
 	s.Must("virsh -q define /run/made.xml && virsh -q start --paused made")
 	is := s.seats("made")
 	if got := fmt.Sprint(is); got != "{[[1] [2]] [[3] [3]] [3]}" {
 		s.Errorf("threads are on CPUs %s", got)
 	}
-	if g := s.guest("made"); g.State != "paused" || len(g.Pending) > 0 || len(g.Interfaces) != 1 || g.Interfaces[0].RxQueueSize != 1024 || g.Interfaces[0].Queues != 2 {
+	if g := s.guest("made"); g.State != "paused" || len(g.Pending) > 0 || len(g.Interfaces) != 1 ||
+		g.Interfaces[0].RxQueueSize != 1024 || g.Interfaces[0].Queues != 2 {
 		s.Errorf("%+v", g)
 	}
 	// Also while it is paused it has its CPUs: nobody else gets them.
@@ -45,9 +47,11 @@ func testTuned(s *scene) {
 	if text := s.Must("cat /run/same.xml"); text != before {
 		s.Errorf("nothing was asked for, and the definition is another:\n%s", text)
 	}
-	s.MPPS(0, "domain", "tune", first.name, "--rx-queue-size", "512", "--cache", "passthrough", "--hugepages", "2M", "--apply")
+	s.MPPS(0, "domain", "tune", first.name, "--rx-queue-size", "512", "--cache", "passthrough", "--hugepages", "2M",
+		"--apply")
 	after := s.Must("virsh dumpxml --inactive " + first.name)
-	for _, want := range []string{"rx_queue_size='512'", "<cache mode='passthrough'/>", "<page size='2048' unit='KiB'/>"} {
+	for _, want := range []string{"rx_queue_size='512'", "<cache mode='passthrough'/>",
+		"<page size='2048' unit='KiB'/>"} {
 		if !strings.Contains(after, want) || strings.Contains(before, want) {
 			s.Errorf("%s: before %v, after %v", want, strings.Contains(before, want), strings.Contains(after, want))
 		}
@@ -85,7 +89,8 @@ func testTuned(s *scene) {
 		{"--numatune=strict:7", "7", 1},
 		{"--vf-vlan=7", "hostdev", 1},
 	} {
-		if r := s.MPPS(c.code, "domain", "tune", first.name, c.what, "--apply"); !strings.Contains(r.Stderr, c.because) {
+		if r := s.MPPS(c.code, "domain", "tune", first.name, c.what, "--apply"); !strings.Contains(r.Stderr,
+			c.because) {
 			s.Errorf("%s: %s", c.what, r.Stderr)
 		}
 	}
@@ -99,10 +104,12 @@ func testTuned(s *scene) {
 // gets both, the guest a place on the node of the card and its memory there.
 func testFunction(s *scene) {
 	function := s.Must("basename $(readlink /sys/bus/pci/drivers/igb/*/virtfn1)")
-	s.MPPS(0, "domain", "render", "--name", "vf", "--vcpus", "1", "--memory", "256MiB", "--nic", "vf="+function+",vlan=7,mac=52:54:00:0a:03:02",
+	s.MPPS(0, "domain", "render", "--name", "vf", "--vcpus", "1", "--memory", "256MiB", "--nic", "vf="+function+
+		",vlan=7,mac=52:54:00:0a:03:02",
 		"--cpus", "5", "--node", "1", "--emulator-cpus", "4", "-o", "/run/vf.xml")
 	s.Must("virsh -q define /run/vf.xml && virsh -q start --paused vf")
-	if line := s.Must("ip link show | grep 'vf 1 '"); !strings.Contains(line, "52:54:00:0a:03:02") || !strings.Contains(line, "vlan 7") {
+	if line := s.Must("ip link show | grep 'vf 1 '"); !strings.Contains(line, "52:54:00:0a:03:02") ||
+		!strings.Contains(line, "vlan 7") {
 		s.Errorf("the function has %s", line)
 	}
 	h := s.inventory()
@@ -117,7 +124,8 @@ func testFunction(s *scene) {
 	}
 	r := labtest.Answer[placement.Result](s, 0, "place", "--pps", "100k")
 	placed := r.Guest("vf")
-	if placed == nil || !placed.Kept || !placed.Nodes.Equal(setting.CPUs(1)) || len(placed.Vhost) > 0 || placed.VCPUs[0].CPU != 5 {
+	if placed == nil || !placed.Kept || !placed.Nodes.Equal(setting.CPUs(1)) || len(placed.Vhost) > 0 ||
+		placed.VCPUs[0].CPU != 5 {
 		s.Errorf("%+v", placed)
 	}
 	// All memory of the guest is there and pinned since its start, although it has not run an instruction.

@@ -35,7 +35,8 @@ func TestPlacement(t *testing.T) {
 			s := s.in(t)
 			t.Cleanup(func() {
 				if t.Failed() { // the next part is to find the host in order all the same
-					_, _ = s.Lab.Shell(context.Background(), "for i in 1 2 3; do mpps rollback --force; done; for g in made vf; do virsh destroy $g; virsh undefine $g; done")
+					_, _ = s.Lab.Shell(context.Background(), "for i in 1 2 3; do mpps rollback --force; done; for g "+
+						"in made vf; do virsh destroy $g; virsh undefine $g; done")
 				}
 			})
 			part.do(s)
@@ -59,7 +60,8 @@ func testTwoGuests(s *scene) {
 		}
 	}
 	placed := labtest.Answer[placement.Result](s, 0, slices.Concat([]string{"place"}, goal)...)
-	if len(placed.Refused) > 0 || !placed.Proved || placed.Guest(first.name) == nil || placed.Guest(second.name) == nil {
+	if len(placed.Refused) > 0 || !placed.Proved || placed.Guest(first.name) == nil ||
+		placed.Guest(second.name) == nil {
 		s.Fatalf("%+v", placed)
 	}
 
@@ -80,7 +82,8 @@ func testTwoGuests(s *scene) {
 	s.placed(&placed, names...)
 
 	// Who has a place keeps it, and a newcomer moves nobody.
-	again := labtest.Answer[placement.Result](s, 0, slices.Concat([]string{"place", "--add", "name=new,vcpus=1,memory=128M"}, goal)...)
+	again := labtest.Answer[placement.Result](s, 0,
+		slices.Concat([]string{"place", "--add", "name=new,vcpus=1,memory=128M"}, goal)...)
 	if len(again.Moved) > 0 || again.Guest("new") == nil {
 		s.Errorf("with a newcomer: %+v", again)
 	}
@@ -144,7 +147,8 @@ func (s *scene) placed(want *placement.Result, guests ...string) {
 	for _, name := range guests {
 		is, placed := s.seats(name), want.Guest(name)
 		if len(is.vcpus) != len(placed.VCPUs) || len(is.vhost) != len(placed.Vhost) {
-			s.Fatalf("%s has %d vCPUs and %d vhost threads, the placement %d and %d", name, len(is.vcpus), len(is.vhost), len(placed.VCPUs), len(placed.Vhost))
+			s.Fatalf("%s has %d vCPUs and %d vhost threads, the placement %d and %d", name, len(is.vcpus),
+				len(is.vhost), len(placed.VCPUs), len(placed.Vhost))
 		}
 		node := nodeOf(is.vcpus[0])
 		for i, cpus := range is.vcpus {
@@ -164,8 +168,10 @@ func (s *scene) placed(want *placement.Result, guests ...string) {
 	for _, name := range guests {
 		is, placed := s.seats(name), want.Guest(name)
 		for i, cpus := range is.vhost {
-			if len(cpus) != 1 || cpus[0] != placed.Vhost[i].CPU || owner[cpus[0]] != "" || nodeOf(cpus) != nodeOf(is.vcpus[0]) {
-				s.Errorf("%s: vhost thread %d is on CPUs %s, the placement has %d, vCPUs are on %v", name, i, cpus, placed.Vhost[i].CPU, owner)
+			if len(cpus) != 1 || cpus[0] != placed.Vhost[i].CPU || owner[cpus[0]] != "" ||
+				nodeOf(cpus) != nodeOf(is.vcpus[0]) {
+				s.Errorf("%s: vhost thread %d is on CPUs %s, the placement has %d, vCPUs are on %v", name, i, cpus,
+					placed.Vhost[i].CPU, owner)
 			}
 		}
 		if !is.main.Equal(placed.Emulator) {
@@ -181,13 +187,15 @@ func testNoPlace(s *scene) {
 		{"name=big,vcpus=1,memory=64G", "64.0 GiB of memory", "name=big,vcpus=1,memory=@G"},
 	} {
 		refused := labtest.Answer[placement.Result](s, 4, "place", "--detailed-exit-code", "--add", c.add).Refused
-		if len(refused) != 1 || refused[0].Guest != "big" || !strings.Contains(refused[0].Shortage, c.shortage) || refused[0].Relax == "" {
+		if len(refused) != 1 || refused[0].Guest != "big" || !strings.Contains(refused[0].Shortage, c.shortage) ||
+			refused[0].Relax == "" {
 			s.Errorf("%s: %+v", c.add, refused)
 			continue
 		}
 		words := strings.Fields(refused[0].Relax) // give it N …
 		wish := strings.Replace(c.relaxed, "@", words[2], 1)
-		if r := labtest.Answer[placement.Result](s, 0, "place", "--detailed-exit-code", "--add", wish); len(r.Refused) > 0 {
+		if r := labtest.Answer[placement.Result](s, 0, "place", "--detailed-exit-code", "--add",
+			wish); len(r.Refused) > 0 {
 			s.Errorf("%s: %s, and that is refused too: %+v", c.add, refused[0].Relax, r.Refused)
 		}
 	}

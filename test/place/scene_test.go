@@ -58,7 +58,8 @@ type scene struct {
 
 func openScene(t testing.TB) *scene {
 	t.Helper()
-	s := &scene{Scene: labtest.On(t, labtest.Host(t, labtest.Fresh, labtest.Size(8, 10240))), guests: map[string]*lab.Guest{}}
+	s := &scene{Scene: labtest.On(t, labtest.Host(t, labtest.Fresh, labtest.Size(8, 10240))),
+		guests: map[string]*lab.Guest{}}
 	furnish := func(ctx context.Context) error {
 		_, err := s.Lab.Must(ctx, setup)
 		return err

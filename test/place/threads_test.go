@@ -12,7 +12,8 @@ import (
 // seats is where a guest's threads may run, as the host's kernel says; mpps has no part in it.
 type seats struct {
 	vcpus, vhost []setting.CPUSet
-	main         setting.CPUSet // QEMU's main loop; its workers come and go, and start where the thread is that wants them
+	// QEMU's main loop; its workers come and go, and start where the thread is that wants them
+	main setting.CPUSet
 }
 
 // seats reads the threads of a guest's QEMU, which since 6.4 are those of vhost too.

@@ -159,7 +159,8 @@ func become(ns string, argv []string) error {
 	trees := make([]int, len(below))
 	for i, dir := range below {
 		var err error
-		if trees[i], err = unix.OpenTree(unix.AT_FDCWD, dir, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE); err != nil {
+		if trees[i], err = unix.OpenTree(unix.AT_FDCWD, dir,
+			unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE); err != nil {
 			trees[i] = -1 // not there
 		}
 	}

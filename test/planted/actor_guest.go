@@ -108,7 +108,8 @@ func remember(node int) error {
 		return fmt.Errorf("memory of the guest: %w", err)
 	}
 	nodes := uint64(1) << node
-	if _, _, err := unix.Syscall6(unix.SYS_MBIND, uintptr(unsafe.Pointer(&memory[0])), guestMemory, bind, uintptr(unsafe.Pointer(&nodes)), 64, 0); err != 0 {
+	if _, _, err := unix.Syscall6(unix.SYS_MBIND, uintptr(unsafe.Pointer(&memory[0])), guestMemory, bind,
+		uintptr(unsafe.Pointer(&nodes)), 64, 0); err != 0 {
 		return fmt.Errorf("memory of the guest on node %d: %w", node, err)
 	}
 	for at := 0; at < len(memory); at += os.Getpagesize() {

@@ -101,7 +101,8 @@ func (s *sender) run(fd int, frames [][]byte, pps int, tick time.Duration) error
 				iovs[i].Base = &f[0]
 				iovs[i].SetLen(len(f))
 			}
-			done, _, errno := unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(fd), uintptr(unsafe.Pointer(&msgs[0])), uintptr(n), unix.MSG_DONTWAIT, 0, 0)
+			done, _, errno := unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(fd), uintptr(unsafe.Pointer(&msgs[0])),
+				uintptr(n), unix.MSG_DONTWAIT, 0, 0)
 			switch {
 			case errno == 0:
 				s.sent.Add(uint64(done))

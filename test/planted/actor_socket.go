@@ -80,7 +80,8 @@ func (p *capturePart) start(cpus []int) (acting, error) {
 		thread("tcpdump", cpus, func() error {
 			b := make([]byte, 2048)
 			for {
-				if _, err := raw(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b))); err != 0 && err != unix.EINTR {
+				if _, err := raw(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&b[0])),
+					uintptr(len(b))); err != 0 && err != unix.EINTR {
 					return fmt.Errorf("read: %w", err)
 				}
 			}

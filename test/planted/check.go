@@ -22,23 +22,32 @@ func (s *Scenario) check() error {
 	}
 	wrong(s.Title != "", "no title")
 	wrong(s.For >= 0.5 && s.For <= 60, "for %g seconds, expected 0.5 to 60", s.For)
-	wrong(slices.Contains([]string{"bridge", "route"}, s.Path.Forward), "path.forward %q, expected bridge or route", s.Path.Forward)
+	wrong(slices.Contains([]string{"bridge", "route"}, s.Path.Forward), "path.forward %q, expected bridge or route",
+		s.Path.Forward)
 	wrong(s.Path.Queues >= 1 && s.Path.Queues <= 16, "path.queues %d, expected 1 to 16", s.Path.Queues)
-	wrong(s.Path.Tunnel == nil || s.Path.Forward == "bridge", "a tunnel ends in a bridge: path.forward %q", s.Path.Forward)
+	wrong(s.Path.Tunnel == nil || s.Path.Forward == "bridge", "a tunnel ends in a bridge: path.forward %q",
+		s.Path.Forward)
 	if t := s.Path.Tunnel; t != nil {
 		wrong(t.Queues >= 1 && t.Queues <= 16, "path.tunnel.queues %d, expected 1 to 16", t.Queues)
-		wrong(t.SourcePorts >= 0 && t.SourcePorts <= 10_000, "path.tunnel.source_ports %d, expected at most 10000", t.SourcePorts)
+		wrong(t.SourcePorts >= 0 && t.SourcePorts <= 10_000, "path.tunnel.source_ports %d, expected at most 10000",
+			t.SourcePorts)
 	}
 	cpus("path.steer", s.Path.Steer)
 	wrong(len(s.Path.Ends) > 0, "no ends")
 	for i, e := range s.Path.Ends {
-		wrong(e.Name != "" && e.Name != wire && e.Name != host && len(e.Name) <= 8, "end %d has the name %q, expected one of 1 to 8 bytes", i, e.Name)
-		wrong(!slices.ContainsFunc(s.Path.Ends[:i], func(o End) bool { return o.Name == e.Name }), "two ends are called %s", e.Name)
-		wrong(slices.Contains([]string{"counter", "socket", "guest", "bare"}, e.Kind), "end %s is a %q, expected counter, socket, guest or bare", e.Name, e.Kind)
-		wrong(e.Kind == "guest" || e.Queues == 1 && e.VCPUs == 1 && e.VhostUS == 0 && e.VCPUUS == 0 && len(e.VhostCPUs)+len(e.VCPUCPUs) == 0 && !e.Emulated && e.Node == nil,
+		wrong(e.Name != "" && e.Name != wire && e.Name != host && len(e.Name) <= 8,
+			"end %d has the name %q, expected one of 1 to 8 bytes", i, e.Name)
+		wrong(!slices.ContainsFunc(s.Path.Ends[:i], func(o End) bool { return o.Name == e.Name }),
+			"two ends are called %s", e.Name)
+		wrong(slices.Contains([]string{"counter", "socket", "guest", "bare"}, e.Kind), "end %s is a %q, expected "+
+			"counter, socket, guest or bare", e.Name, e.Kind)
+		wrong(e.Kind == "guest" || e.Queues == 1 && e.VCPUs == 1 && e.VhostUS == 0 && e.VCPUUS == 0 &&
+			len(e.VhostCPUs)+len(e.VCPUCPUs) == 0 && !e.Emulated && e.Node == nil,
 			"end %s is no guest: it has no queues, vCPUs, vhost threads or memory", e.Name)
-		wrong(e.Node == nil || *e.Node >= 0 && *e.Node < 64, "end %s has its memory on a node that is not 0 to 63", e.Name)
-		wrong(e.Kind == "socket" || e.ReadUS == 0 && e.PauseUS == 0 && e.Buffer == 0 && len(e.CPUs) == 0, "end %s is no socket: nobody reads it", e.Name)
+		wrong(e.Node == nil || *e.Node >= 0 && *e.Node < 64, "end %s has its memory on a node that is not 0 to 63",
+			e.Name)
+		wrong(e.Kind == "socket" || e.ReadUS == 0 && e.PauseUS == 0 && e.Buffer == 0 && len(e.CPUs) == 0,
+			"end %s is no socket: nobody reads it", e.Name)
 		wrong(e.Kind != "guest" || s.Path.Forward == "bridge", "guest %s needs a bridge", e.Name)
 		wrong(min(e.VhostUS, e.VCPUUS, e.ReadUS, e.PauseUS) >= 0, "end %s takes negative time", e.Name)
 		cpus("end "+e.Name, slices.Concat(e.VhostCPUs, e.VCPUCPUs, e.CPUs))
@@ -54,26 +63,33 @@ func (s *Scenario) check() error {
 	}
 	for i, t := range s.Traffic {
 		from, to := s.Path.end(t.From), s.Path.end(t.To)
-		wrong(t.From == wire || from != nil && from.Kind == "guest", "traffic %d is from %q, expected wire or a guest", i, t.From)
-		wrong(t.To == wire && t.From != wire || to != nil, "traffic %d from %s is to %q, expected an end", i, t.From, t.To)
+		wrong(t.From == wire || from != nil && from.Kind == "guest", "traffic %d is from %q, expected wire or a guest",
+			i, t.From)
+		wrong(t.To == wire && t.From != wire || to != nil, "traffic %d from %s is to %q, expected an end", i, t.From,
+			t.To)
 		wrong(from == nil || to == nil, "traffic %d is from an end to an end", i)
-		wrong(t.PPS > 0 && t.PPS <= 5_000_000, "traffic %d has %d packets per second, expected 1 to 5,000,000", i, t.PPS)
+		wrong(t.PPS > 0 && t.PPS <= 5_000_000, "traffic %d has %d packets per second, expected 1 to 5,000,000", i,
+			t.PPS)
 		wrong(t.Frame >= 64 && t.Frame <= 1518, "traffic %d has frames of %d bytes, expected 64 to 1518", i, t.Frame)
 		wrong(t.Flows >= 1 && t.Flows <= 50_000, "traffic %d has %d flows, expected 1 to 50000", i, t.Flows)
-		wrong(t.Burst >= 0 && t.Burst <= 100_000, "traffic %d has bursts of %d packets, expected at most 100000", i, t.Burst)
+		wrong(t.Burst >= 0 && t.Burst <= 100_000, "traffic %d has bursts of %d packets, expected at most 100000", i,
+			t.Burst)
 		wrong(t.Burst == 0 || t.From == wire, "traffic %d is from a guest, which sends each millisecond: no bursts", i)
 		cpus("a sender", []int{t.CPU})
 	}
 	d := s.Expect.Delivers
 	most := float64(max(1, len(s.Path.Ends))) // a bridge floods copies
-	wrong(d.Below >= 0 && d.Below <= most && d.Above >= 0 && d.Above <= 1, "expect.delivers is a share, 0 to 1; below may be up to the number of ends")
-	wrong(!s.Expect.Healthy() || s.Expect.Object == "" && s.Expect.Stage == "", "expect: where nothing may be named there is no object or stage")
+	wrong(d.Below >= 0 && d.Below <= most && d.Above >= 0 && d.Above <= 1, "expect.delivers is a share, 0 to 1; "+
+		"below may be up to the number of ends")
+	wrong(!s.Expect.Healthy() || s.Expect.Object == "" && s.Expect.Stage == "", "expect: where nothing may be named "+
+		"there is no object or stage")
 	return errors.Join(errs...)
 }
 
 func (s *Scenario) checkStep(i int, step Step) error {
 	set := 0
-	for _, is := range []bool{step.Run != nil, step.Write != nil, step.Hog != nil, step.Quota != nil, step.Capture != nil} {
+	for _, is := range []bool{step.Run != nil, step.Write != nil, step.Hog != nil, step.Quota != nil,
+		step.Capture != nil} {
 		if is {
 			set++
 		}
@@ -94,11 +110,13 @@ func (s *Scenario) checkStep(i int, step Step) error {
 		}
 	case step.Write != nil:
 		file := step.Write.File
-		if strings.Contains(file, "..") || !strings.HasPrefix(file, "/proc/sys/") && !strings.HasPrefix(file, "/sys/class/net/") {
+		if strings.Contains(file, "..") || !strings.HasPrefix(file, "/proc/sys/") &&
+			!strings.HasPrefix(file, "/sys/class/net/") {
 			return fmt.Errorf("step %d writes %s, expected a file below /proc/sys or /sys/class/net", i, file)
 		}
 		if wholeKernel(file) && !s.Needs.OwnKernel {
-			return fmt.Errorf("step %d writes %s, which is one value for the whole kernel: needs.own_kernel is not set", i, file)
+			return fmt.Errorf("step %d writes %s, which is one value for the whole kernel: needs.own_kernel is not set",
+				i, file)
 		}
 	case step.Quota != nil:
 		e := s.Path.end(step.Quota.Of)

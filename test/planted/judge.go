@@ -69,7 +69,8 @@ func (o *Outcome) verdict() (said string, counts bool) {
 // plant may not have bitten. Both outcomes are told; the last one counts.
 func PlayTwice(play func() Outcome) []Outcome {
 	first := play()
-	if first.Right() || first.LeftOut != "" || first.Error == nil && first.Blunt == "" && first.Scenario.KnownWrong != "" {
+	if first.Right() || first.LeftOut != "" || first.Error == nil && first.Blunt == "" &&
+		first.Scenario.KnownWrong != "" {
 		return []Outcome{first}
 	}
 	first.Repeated = true
@@ -79,14 +80,17 @@ func PlayTwice(play func() Outcome) []Outcome {
 // Table is planted × found, in Markdown, and how many of those that ran were right.
 func Table(all []Outcome) (table string, right, ran int) {
 	var b strings.Builder
-	b.WriteString("| scenario | planted | expected | found first | confidence | next | sent, kpps | arrived | |\n|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| scenario | planted | expected | found first | confidence | next | sent, kpps | arrived | " +
+		"|\n|---|---|---|---|---|---|---|---|---|\n")
 	for _, o := range all {
-		row := []string{o.Scenario.Name, o.Scenario.Title, strings.Join(o.Scenario.Expect.Kinds, ", "), "–", "", "", "", "", ""}
+		row := []string{o.Scenario.Name, o.Scenario.Title, strings.Join(o.Scenario.Expect.Kinds, ", "), "–", "", "", "",
+			"", ""}
 		if o.Scenario.Expect.Healthy() {
 			row[2] = "nothing"
 		}
 		if o.Seconds > 0 && o.Sent > 0 {
-			row[6], row[7] = fmt.Sprintf("%.1f", float64(o.Sent)/o.Seconds/1e3), fmt.Sprintf("%.0f %%", 100*float64(o.Delivered)/float64(o.Sent))
+			row[6], row[7] = fmt.Sprintf("%.1f", float64(o.Sent)/o.Seconds/1e3),
+				fmt.Sprintf("%.0f %%", 100*float64(o.Delivered)/float64(o.Sent))
 		}
 		if o.Found != nil {
 			row[3] = "nothing"

@@ -14,7 +14,8 @@ import (
 
 // words are what names in braces in a scenario stand for.
 func (s *scene) words() *strings.Replacer {
-	pairs := []string{"{nic}", nicName, "{bridge}", bridgeName, "{tunnel}", tunnelName, "{uplink}", s.uplink(), "{wire_mac}", s.wireMAC.String(), "{mpps}", s.mpps, "{wire_ns}", s.wire.netns}
+	pairs := []string{"{nic}", nicName, "{bridge}", bridgeName, "{tunnel}", tunnelName, "{uplink}", s.uplink(),
+		"{wire_mac}", s.wireMAC.String(), "{mpps}", s.mpps, "{wire_ns}", s.wire.netns}
 	for i, e := range s.ends {
 		own := []string{"port", e.port, "mac", e.mac.String(), "ip", e.ip.String()}
 		if e.place != nil {
@@ -28,7 +29,8 @@ func (s *scene) words() *strings.Replacer {
 		}
 	}
 	for i, n := range s.cpus {
-		pairs = append(pairs, fmt.Sprintf("{cpu%d}", i), strconv.Itoa(n), fmt.Sprintf("{mask%d}", i), strconv.FormatUint(1<<n, 16))
+		pairs = append(pairs, fmt.Sprintf("{cpu%d}", i), strconv.Itoa(n), fmt.Sprintf("{mask%d}", i),
+			strconv.FormatUint(1<<n, 16))
 	}
 	return strings.NewReplacer(pairs...)
 }
@@ -41,7 +43,8 @@ func (s *scene) plant(ctx context.Context, step Step) error {
 	case step.Write != nil:
 		return s.write(step.Write)
 	case step.Hog != nil:
-		a, err := startActor(ctx, "hog", part{Comm: "hog", CPUs: s.real(step.Hog.CPUs), Hog: &hogPart{Threads: step.Hog.Threads, Nice: step.Hog.Nice}})
+		a, err := startActor(ctx, "hog", part{Comm: "hog", CPUs: s.real(step.Hog.CPUs),
+			Hog: &hogPart{Threads: step.Hog.Threads, Nice: step.Hog.Nice}})
 		if err != nil {
 			return err
 		}
@@ -49,7 +52,8 @@ func (s *scene) plant(ctx context.Context, step Step) error {
 		return nil
 	case step.Capture != nil:
 		c := &capturePart{Device: s.words().Replace(step.Capture.Device), Sockets: step.Capture.Sockets}
-		a, err := startActor(ctx, "capture", part{Netns: s.host.netns, Comm: "tcpdump", CPUs: s.real(step.Capture.CPUs), Capture: c})
+		a, err := startActor(ctx, "capture", part{Netns: s.host.netns, Comm: "tcpdump", CPUs: s.real(step.Capture.CPUs),
+			Capture: c})
 		if err != nil {
 			return err
 		}
@@ -146,7 +150,8 @@ func (s *scene) limit(q *Quota) error {
 	quota := strconv.Itoa(int(q.CPUs * quotaPeriod))
 	root, file, text := "/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", quota
 	if _, err := os.Stat(filepath.Join(root, file)); err != nil {
-		if root, file, text = "/sys/fs/cgroup", "cpu.max", quota+" "+strconv.Itoa(quotaPeriod); !hasController(root, "cpu") {
+		if root, file, text = "/sys/fs/cgroup", "cpu.max", quota+" "+strconv.Itoa(quotaPeriod); !hasController(root,
+			"cpu") {
 			return errors.New("quota: no control groups with the cpu controller below /sys/fs/cgroup")
 		}
 	}

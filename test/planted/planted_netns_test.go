@@ -15,7 +15,8 @@ import (
 // TestPlanted plants bottlenecks and has mpps diagnose find them: those that MPPS_PLANTED_ONLY names, else the short
 // ones. It prints the table; MPPS_PLANTED_TABLE is a file for it, MPPS_PLANTED_RECORD a directory for the loads.
 func TestPlanted(t *testing.T) {
-	o := Options{Mpps: program(t), Record: os.Getenv("MPPS_PLANTED_RECORD"), Args: strings.Fields(os.Getenv("MPPS_PLANTED_ARGS"))}
+	o := Options{Mpps: program(t), Record: os.Getenv("MPPS_PLANTED_RECORD"),
+		Args: strings.Fields(os.Getenv("MPPS_PLANTED_ARGS"))}
 	if text := os.Getenv("MPPS_PLANTED_SCALE"); text != "" {
 		var err error
 		if o.Scale, err = strconv.ParseFloat(text, 64); err != nil || o.Scale <= 0 || o.Scale > 10 {
@@ -60,7 +61,10 @@ func TestPlanted(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if ran == 0 && !slices.ContainsFunc(all, func(o Outcome) bool { return o.Wrong != "" && o.Scenario.KnownWrong != "" }) || float64(right) < 0.95*float64(ran) {
+	if ran == 0 && !slices.ContainsFunc(all, func(o Outcome) bool {
+		return o.Wrong != "" &&
+			o.Scenario.KnownWrong != ""
+	}) || float64(right) < 0.95*float64(ran) {
 		t.Errorf("%d of %d right, expected 95 %%", right, ran)
 	}
 }

@@ -83,7 +83,8 @@ func TestShort(t *testing.T) {
 		}
 	}
 	if len(some) < 10 || len(some) > 14 || healthy < 2 || len(stages) < 7 {
-		t.Errorf("%d short scenarios, expected 10 to 14; %d healthy, expected 2; of the stages %v, expected 7", len(some), healthy, slices.Sorted(maps.Keys(stages)))
+		t.Errorf("%d short scenarios, expected 10 to 14; %d healthy, expected 2; of the stages %v, expected 7",
+			len(some), healthy, slices.Sorted(maps.Keys(stages)))
 	}
 	t.Setenv("MPPS_PLANTED_ONLY", "*")
 	if n := len(chosen(scenarios(t))); n <= 2*len(some) {
@@ -160,7 +161,8 @@ func TestParseCanFail(t *testing.T) {
 // TestBursts: a stream with bursts of its own keeps its rate, also on a slower machine.
 func TestBursts(t *testing.T) {
 	t.Parallel()
-	s, err := Parse("x", "title: a\npath: {ends: [{name: a, kind: counter}]}\ntraffic: [{pps: 50000, burst: 5000}, {pps: 1000}]\n")
+	s, err := Parse("x", "title: a\npath: {ends: [{name: a, kind: counter}]}\ntraffic: [{pps: 50000, burst: 5000}, "+
+		"{pps: 1000}]\n")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +179,8 @@ func TestBursts(t *testing.T) {
 // TestJudge: a wrong answer is seen, and so is a plant that holds nothing back.
 func TestJudge(t *testing.T) {
 	t.Parallel()
-	planted, err := Parse("x", "title: a\npath: {ends: [{name: a, kind: counter}]}\ntraffic: [{pps: 1000}]\nexpect: {kinds: [softirq], object: 'CPU {cpu0}', delivers: {below: 0.9}}\n")
+	planted, err := Parse("x", "title: a\npath: {ends: [{name: a, kind: counter}]}\ntraffic: [{pps: 1000}]\nexpect: "+
+		"{kinds: [softirq], object: 'CPU {cpu0}', delivers: {below: 0.9}}\n")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,22 +197,29 @@ func TestJudge(t *testing.T) {
 		wrong, unplanted bool
 	}{
 		{"right", planted, &bottleneck.Bottleneck{Kind: bottleneck.Softirq, Object: "CPU 7"}, 50, true, false, false},
-		{"another kind", planted, &bottleneck.Bottleneck{Kind: bottleneck.Vhost, Object: "CPU 7"}, 50, false, true, false},
-		{"another object", planted, &bottleneck.Bottleneck{Kind: bottleneck.Softirq, Object: "CPU 8"}, 50, false, true, false},
+		{"another kind", planted, &bottleneck.Bottleneck{Kind: bottleneck.Vhost, Object: "CPU 7"}, 50, false, true,
+			false},
+		{"another object", planted, &bottleneck.Bottleneck{Kind: bottleneck.Softirq, Object: "CPU 8"}, 50, false, true,
+			false},
 		{"nothing", planted, nil, 50, false, true, false},
-		{"all arrived", planted, &bottleneck.Bottleneck{Kind: bottleneck.Softirq, Object: "CPU 7"}, 100, false, false, true},
+		{"all arrived", planted, &bottleneck.Bottleneck{Kind: bottleneck.Softirq, Object: "CPU 7"}, 100, false, false,
+			true},
 		{"healthy", healthy, nil, 100, true, false, false},
-		{"healthy, and something named", healthy, &bottleneck.Bottleneck{Kind: bottleneck.Softirq}, 100, false, true, false},
+		{"healthy, and something named", healthy, &bottleneck.Bottleneck{Kind: bottleneck.Softirq}, 100, false, true,
+			false},
 		{"healthy, and packets lost", healthy, nil, 90, false, false, true},
 	} {
-		o := Outcome{Scenario: c.s, Sent: 100, Seconds: 1, Delivered: c.delivered, Found: &bottleneck.Diagnosis{Bottleneck: c.found}}
+		o := Outcome{Scenario: c.s, Sent: 100, Seconds: 1, Delivered: c.delivered,
+			Found: &bottleneck.Diagnosis{Bottleneck: c.found}}
 		o.judge(at.words())
 		if o.Right() != c.right || (o.Wrong != "") != c.wrong || (o.Blunt != "") != c.unplanted {
 			t.Errorf("%s: right %v, wrong %q, blunt %q", c.name, o.Right(), o.Wrong, o.Blunt)
 		}
 	}
-	table, right, ran := Table([]Outcome{{Scenario: planted, LeftOut: "needs 2 CPUs"}, {Scenario: planted, Error: errors.New("a|b")}})
-	if right != 0 || ran != 1 || !strings.Contains(table, "left out: needs 2 CPUs") || !strings.Contains(table, "failed: a/b") {
+	table, right, ran := Table([]Outcome{{Scenario: planted, LeftOut: "needs 2 CPUs"},
+		{Scenario: planted, Error: errors.New("a|b")}})
+	if right != 0 || ran != 1 || !strings.Contains(table, "left out: needs 2 CPUs") ||
+		!strings.Contains(table, "failed: a/b") {
 		t.Errorf("%d of %d right:\n%s", right, ran, table)
 	}
 }
@@ -230,8 +240,10 @@ func TestKnownWrong(t *testing.T) {
 		{"still wrong", Outcome{Scenario: s, Found: found(bottleneck.TapQueue)}, "nobody counts that", 0, 0},
 		{"right now", Outcome{Scenario: s, Found: found(bottleneck.Vhost)}, "take that away", 0, 1},
 		{"it failed", Outcome{Scenario: s, Error: errors.New("no namespace")}, "no namespace", 0, 1},
-		{"another program", Outcome{Scenario: Scenario{Name: "x", Expect: s.Expect}, Found: found(bottleneck.CPUHog), Disturbed: "compile (7)"}, "disturbed by compile (7)", 0, 0},
-		{"played once more", Outcome{Scenario: Scenario{Name: "x", Expect: s.Expect}, Found: found(bottleneck.TapQueue), Repeated: true}, "tap-queue, expected vhost; played once more", 0, 0},
+		{"another program", Outcome{Scenario: Scenario{Name: "x", Expect: s.Expect}, Found: found(bottleneck.CPUHog),
+			Disturbed: "compile (7)"}, "disturbed by compile (7)", 0, 0},
+		{"played once more", Outcome{Scenario: Scenario{Name: "x", Expect: s.Expect}, Found: found(bottleneck.TapQueue),
+			Repeated: true}, "tap-queue, expected vhost; played once more", 0, 0},
 	} {
 		if c.o.Found != nil {
 			c.o.judge(strings.NewReplacer())
@@ -264,7 +276,8 @@ func TestPlayTwice(t *testing.T) {
 		all := PlayTwice(func() Outcome { next++; return c.plays[min(next, len(c.plays))-1] })
 		_, right, ran := Table(all)
 		if len(all) != len(c.plays) || next != len(c.plays) || right != c.right || ran != c.ran {
-			t.Errorf("%s: played %d times, %d of %d right; expected %d times, %d of %d", c.name, next, right, ran, len(c.plays), c.right, c.ran)
+			t.Errorf("%s: played %d times, %d of %d right; expected %d times, %d of %d", c.name, next, right, ran,
+				len(c.plays), c.right, c.ran)
 		}
 	}
 }
@@ -340,7 +353,8 @@ func judgeFile(t *testing.T, s Scenario, name string, counters bool) (wrong, say
 		l := h.Load
 		l.Method, l.Profile, l.Drops, l.Delays, l.Locks = facts.ByCounters, nil, nil, nil, nil
 	}
-	s.Expect.Object = strings.NewReplacer("{nic}", nicName, "{port}", "port"+s.Path.Ends[0].Name, "{bridge}", bridgeName, "{tunnel}", tunnelName).Replace(s.Expect.Object)
+	s.Expect.Object = strings.NewReplacer("{nic}", nicName, "{port}", "port"+s.Path.Ends[0].Name, "{bridge}",
+		bridgeName, "{tunnel}", tunnelName).Replace(s.Expect.Object)
 	if s.Path.Ends[0].Kind == "guest" {
 		s.Expect.Object = strings.ReplaceAll(s.Expect.Object, "port"+s.Path.Ends[0].Name, "tap"+s.Path.Ends[0].Name)
 	}
@@ -381,7 +395,8 @@ func TestOurs(t *testing.T) {
 	defer func() { _ = child.Process.Kill(); _ = child.Wait() }()
 	for thread, want := range map[string]bool{
 		fmt.Sprintf("sleep (%d)", child.Process.Pid): true, fmt.Sprintf("vhost-(1) (%d)", os.Getpid()): true,
-		"init (1)": false, fmt.Sprintf("parent (%d)", os.Getppid()): false, "gone (4194305)": false, "CPU 1": false, "": false,
+		"init (1)": false, fmt.Sprintf("parent (%d)", os.Getppid()): false, "gone (4194305)": false, "CPU 1": false,
+		"": false,
 	} {
 		if got := ours(thread); got != want {
 			t.Errorf("%q: found %v, want %v", thread, got, want)

@@ -14,8 +14,10 @@ import (
 // for anything worth a hundredth of a CPU are left out.
 func slim(h *facts.Host) *facts.Host {
 	s := &facts.Host{
-		Name: "planted", Taken: h.Taken, Root: h.Root, AsRoot: h.AsRoot, Emulated: h.Emulated, Virtual: h.Virtual, Topology: h.Topology,
-		NICs: h.NICs, Bridges: h.Bridges, Tunnels: h.Tunnels, Taps: h.Taps, VFs: h.VFs, Netfilter: h.Netfilter, KVM: h.KVM, Guests: h.Guests,
+		Name: "planted", Taken: h.Taken, Root: h.Root, AsRoot: h.AsRoot, Emulated: h.Emulated, Virtual: h.Virtual,
+		Topology: h.Topology,
+		NICs:     h.NICs, Bridges: h.Bridges, Tunnels: h.Tunnels, Taps: h.Taps, VFs: h.VFs, Netfilter: h.Netfilter,
+		KVM: h.KVM, Guests: h.Guests,
 		Readings: h.Readings, Unseen: h.Unseen, Load: h.Load,
 	}
 	s.Kernel.Release = h.Kernel.Release

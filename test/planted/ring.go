@@ -78,7 +78,8 @@ const (
 // sleep waits until a word is no longer what it was.
 func (r *ring) sleep(word *atomic.Uint32, seen uint32) {
 	r.waiting.Add(1)
-	_, _, _ = unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWait, uintptr(seen), 0, 0, 0) // it changed already, or a signal: looked at again
+	// it changed already, or a signal: looked at again
+	_, _, _ = unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWait, uintptr(seen), 0, 0, 0)
 	r.waiting.Add(-1)
 }
 

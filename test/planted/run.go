@@ -37,8 +37,9 @@ type Outcome struct {
 	Found     *bottleneck.Diagnosis
 	Wrong     string // why the answer is not the expected one; empty: it is
 	Blunt     string // why the plant is none: the path carries what it should not, or the other way round
-	Disturbed string // the program that is none of the scene's and took a CPU of the path, which mpps named; empty: none
-	Repeated  bool   // it did not come out right and was played once more: that counts in its place
+	// the program that is none of the scene's and took a CPU of the path, which mpps named; empty: none
+	Disturbed string
+	Repeated  bool // it did not come out right and was played once more: that counts in its place
 }
 
 // Right reports whether mpps said first what was planted.
@@ -117,7 +118,8 @@ func Play(ctx context.Context, s Scenario, o Options) (out Outcome) {
 	if o.Scale == 0 {
 		o.Scale = 1
 	}
-	at := &scene{s: s.scaled(o.Scale), tick: time.Duration(float64(time.Millisecond) / o.Scale), base: fmt.Sprintf("pl%d-", os.Getpid()), cpus: cpus, mpps: o.Mpps}
+	at := &scene{s: s.scaled(o.Scale), tick: time.Duration(float64(time.Millisecond) / o.Scale),
+		base: fmt.Sprintf("pl%d-", os.Getpid()), cpus: cpus, mpps: o.Mpps}
 	defer func() { out.Error = errors.Join(out.Error, at.close()) }()
 	if out.Error = at.open(ctx); out.Error != nil {
 		return out
@@ -217,7 +219,8 @@ func (s *scene) send(ctx context.Context) error {
 			f.Dst = net.HardwareAddr{0x52, 0x54, 0, 0, 0xff, 0xfe}
 		}
 		p := &senderPart{Device: s.outer(), PPS: t.PPS, Flow: f, Tick: t.tick(s.tick)}
-		a, err := startActor(ctx, fmt.Sprintf("sender %d", i), part{Netns: s.wire.netns, Comm: "wire", CPUs: s.real([]int{t.CPU}), Sender: p})
+		a, err := startActor(ctx, fmt.Sprintf("sender %d", i),
+			part{Netns: s.wire.netns, Comm: "wire", CPUs: s.real([]int{t.CPU}), Sender: p})
 		if err != nil {
 			return err
 		}

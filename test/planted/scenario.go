@@ -31,21 +31,25 @@ type Scenario struct {
 
 // Needs are what not every machine has. Where something is missing the scenario is left out, and the table says why.
 type Needs struct {
-	CPUs      int        `yaml:"cpus"`       // 0: one
-	Programs  []string   `yaml:"programs"`   // on the path of executables
-	Files     []string   `yaml:"files"`      // that exist, as a namespace sees them
-	Works     [][]string `yaml:"works"`      // command lines that succeed in the host's namespace, in this order, before anything is planted
-	OwnKernel bool       `yaml:"own_kernel"` // writes values of the whole kernel: only where MPPS_PLANTED_OWN_KERNEL is set, as in the lab
+	CPUs     int      `yaml:"cpus"`     // 0: one
+	Programs []string `yaml:"programs"` // on the path of executables
+	Files    []string `yaml:"files"`    // that exist, as a namespace sees them
+	// command lines that succeed in the host's namespace, in this order, before anything is planted
+	Works [][]string `yaml:"works"`
+	// writes values of the whole kernel: only where MPPS_PLANTED_OWN_KERNEL is set, as in the lab
+	OwnKernel bool `yaml:"own_kernel"`
 }
 
 // Path is a wire, a host with a NIC, and what lies behind.
 type Path struct {
 	Queues  int    `yaml:"queues"`  // of the NIC; 0: one
 	Forward string `yaml:"forward"` // bridge (as when empty) or route
-	Steer   []int  `yaml:"steer"`   // CPUs that receive from the NIC in place of the sender's, one list for all its queues
-	Tunnel  *struct {
-		Queues      int `yaml:"queues"`       // 0: one
-		SourcePorts int `yaml:"source_ports"` // that the far end sends the flows inside from; 0: the kernel's range, a port by the hash of each
+	// CPUs that receive from the NIC in place of the sender's, one list for all its queues
+	Steer  []int `yaml:"steer"`
+	Tunnel *struct {
+		Queues int `yaml:"queues"` // 0: one
+		// that the far end sends the flows inside from; 0: the kernel's range, a port by the hash of each
+		SourcePorts int `yaml:"source_ports"`
 	} `yaml:"tunnel"` // VXLAN over the NIC
 	Ends []End `yaml:"ends"`
 }
@@ -53,7 +57,9 @@ type Path struct {
 // End is who lies behind the host.
 type End struct {
 	Name string `yaml:"name"`
-	Kind string `yaml:"kind"` // counter: whatever comes is counted and dropped by XDP; socket: a program reads UDP; guest: behind a tap; bare: nobody is there
+	// counter: whatever comes is counted and dropped by XDP; socket: a program reads UDP; guest: behind a tap; bare:
+	// nobody is there
+	Kind string `yaml:"kind"`
 
 	// Of a guest. A packet costs the vhost thread of its queue and then a vCPU so many microseconds of CPU time.
 	Queues    int     `yaml:"queues"`     // 0: one
@@ -154,7 +160,8 @@ type Expect struct {
 	Stage    string   `yaml:"stage"`  // empty: any
 	Why      string   `yaml:"why"`    // why several kinds are right, for people
 	Delivers struct {
-		Below float64 `yaml:"below"` // share of what was sent that arrives at most, or the plant does not bite; 0: not asked
+		// share of what was sent that arrives at most, or the plant does not bite; 0: not asked
+		Below float64 `yaml:"below"`
 		Above float64 `yaml:"above"`
 	} `yaml:"delivers"`
 }

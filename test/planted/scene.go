@@ -160,7 +160,8 @@ func netns_(name string) error {
 }
 
 // pair makes a veth pair, both ends up.
-func (s *scene) pair(a *place, nameA string, b *place, nameB string, queues int) (first, second netlink.Link, err error) {
+func (s *scene) pair(a *place, nameA string, b *place, nameB string, queues int) (first, second netlink.Link,
+	err error) {
 	ns, err := netns.GetFromName(b.netns)
 	if err != nil {
 		return nil, nil, err
@@ -168,7 +169,8 @@ func (s *scene) pair(a *place, nameA string, b *place, nameB string, queues int)
 	defer ns.Close()
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.NumTxQueues, attrs.NumRxQueues = nameA, queues, queues
-	veth := &netlink.Veth{LinkAttrs: attrs, PeerName: nameB, PeerNamespace: netlink.NsFd(int(ns)), PeerNumTxQueues: uint32(queues), PeerNumRxQueues: uint32(queues)}
+	veth := &netlink.Veth{LinkAttrs: attrs, PeerName: nameB, PeerNamespace: netlink.NsFd(int(ns)),
+		PeerNumTxQueues: uint32(queues), PeerNumRxQueues: uint32(queues)}
 	if err := a.on.LinkAdd(veth); err != nil {
 		return nil, nil, fmt.Errorf("veth %s – %s: %w", nameA, nameB, err)
 	}
@@ -211,7 +213,8 @@ func (s *scene) bridge() error {
 	}
 	// A namespace begins with the kernel's default: bridged frames run through the rules
 	// (net/bridge/br_netfilter_hooks.c).
-	if err := s.host.write("/proc/sys/net/bridge/bridge-nf-call-iptables", "0"); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := s.host.write("/proc/sys/net/bridge/bridge-nf-call-iptables", "0"); err != nil &&
+		!errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	if s.s.Path.Tunnel != nil {
@@ -233,7 +236,8 @@ func (s *scene) port(name string, behind net.HardwareAddr) error {
 	if err := s.host.on.LinkSetMaster(l, bridge); err != nil {
 		return fmt.Errorf("%s into the bridge: %w", name, err)
 	}
-	return s.host.on.NeighSet(&netlink.Neigh{Family: unix.AF_BRIDGE, LinkIndex: l.Attrs().Index, HardwareAddr: behind, State: netlink.NUD_NOARP, Flags: netlink.NTF_MASTER})
+	return s.host.on.NeighSet(&netlink.Neigh{Family: unix.AF_BRIDGE, LinkIndex: l.Attrs().Index, HardwareAddr: behind,
+		State: netlink.NUD_NOARP, Flags: netlink.NTF_MASTER})
 }
 
 // tunnel puts a VXLAN device on both sides of the wire.
@@ -261,8 +265,10 @@ func (s *scene) tunnel() error {
 		}
 		attrs := netlink.NewLinkAttrs()
 		attrs.Name, attrs.NumTxQueues, attrs.NumRxQueues = tunnelName, side.queues, side.queues
-		vx := &netlink.Vxlan{LinkAttrs: attrs, VxlanId: 7, Group: net.ParseIP(side.far), VtepDevIndex: under.Attrs().Index, Port: 4789, Learning: false}
-		if t.SourcePorts > 0 && side.at == s.wire { // the upper end of the range is not in it (include/net/udp.h, udp_flow_src_port)
+		vx := &netlink.Vxlan{LinkAttrs: attrs, VxlanId: 7, Group: net.ParseIP(side.far),
+			VtepDevIndex: under.Attrs().Index, Port: 4789, Learning: false}
+		// the upper end of the range is not in it (include/net/udp.h, udp_flow_src_port)
+		if t.SourcePorts > 0 && side.at == s.wire {
 			vx.PortLow, vx.PortHigh = firstSourcePort, firstSourcePort+t.SourcePorts
 		}
 		if err := side.at.on.LinkAdd(vx); err != nil {

@@ -62,7 +62,8 @@ func (s *scene) routeTo(e *placedEnd, inner netlink.Link) error {
 	if err := s.host.on.AddrAdd(inner, address); err != nil {
 		return err
 	}
-	return s.host.on.NeighAdd(&netlink.Neigh{LinkIndex: inner.Attrs().Index, IP: e.ip, HardwareAddr: e.mac, State: netlink.NUD_PERMANENT})
+	return s.host.on.NeighAdd(&netlink.Neigh{LinkIndex: inner.Attrs().Index, IP: e.ip, HardwareAddr: e.mac,
+		State: netlink.NUD_PERMANENT})
 }
 
 // count takes and counts whatever arrives at a device, before the network stack sees it.
@@ -71,7 +72,8 @@ func (s *scene) count(p *place, device string) error {
 	if device == tunnelName {
 		method = traffic.XDPSkb
 	}
-	sink, err := traffic.NewSink(traffic.SinkConfig{In: traffic.Endpoint{Netns: p.netns, Iface: device}, DropOther: true, Method: method})
+	sink, err := traffic.NewSink(traffic.SinkConfig{In: traffic.Endpoint{Netns: p.netns, Iface: device},
+		DropOther: true, Method: method})
 	if err != nil {
 		return fmt.Errorf("counter: %w", err)
 	}
@@ -89,7 +91,8 @@ func (s *scene) startGuest(ctx context.Context, e *placedEnd) error {
 	}
 	for _, t := range s.s.Traffic {
 		if t.From == e.Name {
-			p.Tick, p.SendPPS, p.SendFlow = s.tick, t.PPS, flow{Src: e.mac, Dst: s.wireMAC, To: net.IPv4(198, 18, 0, 9), Bytes: t.Frame, Flows: t.Flows, Port: t.Port}
+			p.Tick, p.SendPPS, p.SendFlow = s.tick, t.PPS, flow{Src: e.mac, Dst: s.wireMAC, To: net.IPv4(198, 18, 0, 9),
+				Bytes: t.Frame, Flows: t.Flows, Port: t.Port}
 		}
 	}
 	vhost := "on"
@@ -97,7 +100,8 @@ func (s *scene) startGuest(ctx context.Context, e *placedEnd) error {
 		vhost = "off"
 	}
 	a, err := startActor(ctx, "guest "+e.Name, part{Netns: s.host.netns, Comm: emulator, Guest: p},
-		"qemu-system-x86_64", "-name", "guest="+s.base+e.Name, "-machine", "q35,accel=kvm", "-m", "256", "-smp", fmt.Sprint(e.VCPUs),
+		"qemu-system-x86_64", "-name", "guest="+s.base+e.Name, "-machine", "q35,accel=kvm", "-m", "256", "-smp",
+		fmt.Sprint(e.VCPUs),
 		"-netdev", fmt.Sprintf("tap,id=net0,ifname=%s,vhost=%s,queues=%d", e.port, vhost, e.Queues),
 		"-device", fmt.Sprintf("virtio-net-pci,netdev=net0,mac=%s", e.mac))
 	if err != nil {
@@ -117,11 +121,13 @@ func (s *scene) startSocket(ctx context.Context, e *placedEnd, device netlink.Li
 	if err := e.place.on.AddrAdd(device, address); err != nil {
 		return err
 	}
-	if err := e.place.on.RouteAdd(&netlink.Route{LinkIndex: device.Attrs().Index, Dst: &net.IPNet{IP: net.IPv4(198, 18, 0, 0), Mask: net.CIDRMask(16, 32)}}); err != nil {
+	if err := e.place.on.RouteAdd(&netlink.Route{LinkIndex: device.Attrs().Index,
+		Dst: &net.IPNet{IP: net.IPv4(198, 18, 0, 0), Mask: net.CIDRMask(16, 32)}}); err != nil {
 		return err
 	}
 	p := &socketPart{Port: e.Port, Read: micro(e.ReadUS), Pause: micro(e.PauseUS), Buffer: e.Buffer}
-	if e.actor, err = startActor(ctx, "socket "+e.Name, part{Netns: e.place.netns, Comm: "application", CPUs: s.real(e.CPUs), Socket: p}); err != nil {
+	if e.actor, err = startActor(ctx, "socket "+e.Name, part{Netns: e.place.netns, Comm: "application",
+		CPUs: s.real(e.CPUs), Socket: p}); err != nil {
 		return err
 	}
 	s.later(e.actor.stop)
@@ -138,7 +144,8 @@ func (s *scene) steer() error {
 		mask |= 1 << n
 	}
 	for queue := range s.s.Path.Queues {
-		if err := s.host.write(fmt.Sprintf("/sys/class/net/%s/queues/rx-%d/rps_cpus", nicName, queue), fmt.Sprintf("%x", mask)); err != nil {
+		if err := s.host.write(fmt.Sprintf("/sys/class/net/%s/queues/rx-%d/rps_cpus", nicName, queue),
+			fmt.Sprintf("%x", mask)); err != nil {
 			return err
 		}
 	}

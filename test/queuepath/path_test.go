@@ -68,7 +68,8 @@ until bpftool prog show | grep -q 'name transmitted'; do sleep 0.2; done; sleep 
 	before := s.Must(counters)
 	s.send(each, pause)
 	s.Must(fmt.Sprintf(`for g in %s; do until [ $(</sys/class/net/tap$g/statistics/rx_packets) -ge %d ]; do sleep 0.2; done; done; sleep 1
-P=$(cat /run/path.pid); kill -INT $P; while [ -d /proc/$P ]; do sleep 0.2; done`, strings.Join(guests, " "), guestQueues*each))
+P=$(cat /run/path.pid); kill -INT $P; while [ -d /proc/$P ]; do sleep 0.2; done`, strings.Join(guests, " "),
+		guestQueues*each))
 	var b, a [nicQueues]int
 	scan(s, before, b[:])
 	scan(s, s.Must(counters), a[:])
@@ -85,7 +86,8 @@ P=$(cat /run/path.pid); kill -INT $P; while [ -d /proc/$P ]; do sleep 0.2; done`
 		}
 	}
 	for q := range nicQueues {
-		if counted := a[q] - b[q]; counted < told[q] || counted > told[q]+20 { // the driver also counts what went out beside the watching
+		// the driver also counts what went out beside the watching
+		if counted := a[q] - b[q]; counted < told[q] || counted > told[q]+20 {
 			s.Errorf("queue %d: told %d frames, the driver counted %d", q, told[q], counted)
 		}
 	}
@@ -133,8 +135,10 @@ func testHealthy(s *scene) {
 // first requires that a fault of a kind is named first.
 func (s *scene) first(p *queuepath.Path, kind queuepath.Kind, cause string) {
 	s.Helper()
-	if len(p.Faults) == 0 || p.Faults[0].Kind != kind || !strings.Contains(p.Faults[0].Object+" "+p.Faults[0].Cause, cause) {
-		s.Errorf("expected %s (%s) first, found %+v in %.1f s at the NIC:%s", kind, cause, p.Faults, p.Watched, s.atNIC(p))
+	if len(p.Faults) == 0 || p.Faults[0].Kind != kind || !strings.Contains(p.Faults[0].Object+" "+p.Faults[0].Cause,
+		cause) {
+		s.Errorf("expected %s (%s) first, found %+v in %.1f s at the NIC:%s", kind, cause, p.Faults, p.Watched,
+			s.atNIC(p))
 	}
 }
 
@@ -143,7 +147,8 @@ func (s *scene) atNIC(p *queuepath.Path) string {
 	var text strings.Builder
 	for _, r := range p.Rows {
 		if r.To.Device == s.nic && r.To.Direction == queuepath.Tx {
-			fmt.Fprintf(&text, "\n%s/%d to %d: %d frames, %d changed, CPU %d", r.Origin.Device, r.Origin.Queue, r.To.Queue, r.Frames, r.Moves, r.CPU)
+			fmt.Fprintf(&text, "\n%s/%d to %d: %d frames, %d changed, CPU %d", r.Origin.Device, r.Origin.Queue,
+				r.To.Queue, r.Frames, r.Moves, r.CPU)
 		}
 	}
 	return text.String()
@@ -244,7 +249,8 @@ func (s *scene) apartAtNIC(p *queuepath.Path) {
 	took := map[int]queuepath.Queue{}
 	lanes := map[queuepath.Queue]bool{}
 	for _, r := range p.Rows {
-		if r.To.Device != s.nic || r.To.Direction != queuepath.Tx || !strings.HasPrefix(r.Origin.Device, "tapg") || r.Frames < 50 {
+		if r.To.Device != s.nic || r.To.Direction != queuepath.Tx || !strings.HasPrefix(r.Origin.Device, "tapg") ||
+			r.Frames < 50 {
 			continue
 		}
 		if other, taken := took[r.To.Queue]; taken && other != r.Origin {
@@ -253,7 +259,8 @@ func (s *scene) apartAtNIC(p *queuepath.Path) {
 		took[r.To.Queue], lanes[r.Origin] = r.Origin, true
 	}
 	if len(took) != nicQueues || len(lanes) != nicQueues {
-		s.Errorf("%d guest queues on %d queues of %s, expected %d on %d: %v", len(lanes), len(took), s.nic, nicQueues, nicQueues, took)
+		s.Errorf("%d guest queues on %d queues of %s, expected %d on %d: %v", len(lanes), len(took), s.nic, nicQueues,
+			nicQueues, took)
 	}
 }
 
@@ -269,7 +276,8 @@ ip link set vx0 master br0 up
 bridge fdb replace ` + beyond + ` dev vx0 master static
 ping -c 1 -W 5 10.99.0.1 >/dev/null || true`)
 	s.Cleanup(func() {
-		s.Must("ip link del vx0; ip addr flush dev " + s.nic + "; ip link set " + s.nic + " master br0; bridge fdb replace " + beyond + " dev " + s.nic + " master static")
+		s.Must("ip link del vx0; ip addr flush dev " + s.nic + "; ip link set " + s.nic +
+			" master br0; bridge fdb replace " + beyond + " dev " + s.nic + " master static")
 	})
 	s.first(s.while(3), queuepath.Funnel, "vx0")
 

@@ -69,7 +69,8 @@ func openScene(t testing.TB) *scene {
 		}
 		_, err := start(t.Context(), lab.GuestSpec{
 			Name: name, Binary: labtest.Init(t), VCPUs: guestQueues, Agent: true, Modules: []string{"pktgen"},
-			NICs: []lab.NIC{{Model: lab.Vhost, Queues: guestQueues, Bridge: "br0", Tap: "tap" + name, Addr: fmt.Sprintf("10.60.0.%d/24", i+1)}},
+			NICs: []lab.NIC{{Model: lab.Vhost, Queues: guestQueues, Bridge: "br0", Tap: "tap" + name,
+				Addr: fmt.Sprintf("10.60.0.%d/24", i+1)}},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -83,7 +84,8 @@ func openScene(t testing.TB) *scene {
 
 func (s *scene) cpusOf(node string) (all []int) {
 	s.Helper()
-	for _, word := range strings.Fields(s.Must("for c in /sys/devices/system/node/node" + node + "/cpu[0-9]*; do echo ${c##*cpu}; done")) {
+	for _, word := range strings.Fields(s.Must("for c in /sys/devices/system/node/node" + node +
+		"/cpu[0-9]*; do echo ${c##*cpu}; done")) {
 		n, err := strconv.Atoi(word)
 		if err != nil {
 			s.Fatal(err)
@@ -143,7 +145,8 @@ func (s *scene) send(count, delay int) {
 		script := `D=/proc/net/pktgen
 for q in 0 1; do
 	echo rem_device_all > $D/kpktgend_$q; echo add_device eth0@$q > $D/kpktgend_$q
-	for o in "count ` + strconv.Itoa(count) + `" "delay ` + strconv.Itoa(delay) + `" "pkt_size 60" "dst_mac ` + beyond + `" "dst 10.60.0.9" \
+	for o in "count ` + strconv.Itoa(count) + `" "delay ` + strconv.Itoa(delay) + `" "pkt_size 60" "dst_mac ` + beyond +
+			`" "dst 10.60.0.9" \
 		"udp_src_min $((1000 + 100 * q))" "udp_src_max $((1016 + 100 * q))" "queue_map_min $q" "queue_map_max $q"; do
 		echo "$o" > $D/eth0@$q
 	done

@@ -27,7 +27,8 @@ func TestTunnelDevices(t *testing.T) {
 	s.Must("modprobe -a vxlan geneve ip_gre fou bridge tun veth")
 	for _, kind := range []string{"vxlan", "geneve", "gretap", "gretap-key", "gretap-fou", "gretap-gue"} {
 		t.Run(kind, func(t *testing.T) {
-			out := s.In(t).Must("cd /tmp && MPPS_TEST_TUNNEL=" + kind + " /share/steer.test -test.run '^TestSteerManyFlows$' -test.v")
+			out := s.In(t).Must("cd /tmp && MPPS_TEST_TUNNEL=" + kind + " /share/steer.test -test.run " +
+				"'^TestSteerManyFlows$' -test.v")
 			if !strings.Contains(out, "--- PASS: TestSteerManyFlows") {
 				t.Errorf("not played:\n%s", out)
 			}

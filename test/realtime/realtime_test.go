@@ -43,7 +43,8 @@ func TestRealtimeHost(t *testing.T) {
 	}
 	first := labtest.Answer[apply.Result](s, 0, "apply", "--confirm", "0", "/share/plan.json").TX
 	st := s.status()
-	if st.State != apply.IsWaiting || st.Remains == nil || st.Remains.TX != first || !strings.Contains(st.Remains.Next, "reboot the host") || len(st.Remains.Later) == 0 {
+	if st.State != apply.IsWaiting || st.Remains == nil || st.Remains.TX != first ||
+		!strings.Contains(st.Remains.Next, "reboot the host") || len(st.Remains.Later) == 0 {
 		t.Errorf("before the reboot: %+v", st.Remains)
 	}
 	s.mpps(1, "apply", "--resume")
@@ -76,7 +77,8 @@ func TestRealtimeHost(t *testing.T) {
 		t.Errorf("isolated are %q, expected 2-3", got)
 	}
 	st = s.status()
-	if st.Remains == nil || !st.Remains.Looked || st.Remains.TX != first || len(st.Remains.Changes) == 0 || !strings.Contains(st.Remains.Next, "--resume") {
+	if st.Remains == nil || !st.Remains.Looked || st.Remains.TX != first || len(st.Remains.Changes) == 0 ||
+		!strings.Contains(st.Remains.Next, "--resume") {
 		t.Fatalf("after the reboot: %+v", st.Remains)
 	}
 	for _, l := range st.Remains.Changes {
@@ -129,7 +131,8 @@ func TestRealtimeHost(t *testing.T) {
 	}
 	families := s.seen(s.standing(p, slices.Concat(third.Changes, second.Changes), gone))
 	t.Logf("seen by other programs: %v", families)
-	for _, kind := range []setting.Kind{setting.KernelArg, setting.BootKernel, setting.ThreadSched, setting.Sysctl, setting.Domain, setting.DomainLive} {
+	for _, kind := range []setting.Kind{setting.KernelArg, setting.BootKernel, setting.ThreadSched, setting.Sysctl,
+		setting.Domain, setting.DomainLive} {
 		if families[kind] == 0 {
 			t.Errorf("no value of kind %s was set", kind)
 		}
@@ -167,7 +170,8 @@ func (s *scene) rollback(tx string) {
 	s.Took("mpps rollback --with-later " + tx)
 	switch {
 	case r.Code == 0:
-	case strings.Contains(r.Stderr, "did not return within") && strings.Contains(r.Stderr, "'mpps rollback "+tx+"' again"):
+	case strings.Contains(r.Stderr, "did not return within") && strings.Contains(r.Stderr, "'mpps rollback "+tx+
+		"' again"):
 		s.Logf("not at once: %s", r.Stderr)
 		s.mpps(0, "rollback", "-q", tx)
 	default:
@@ -228,7 +232,8 @@ func (s *scene) standing(p *plan.Plan, later []apply.Outcome, gone []setting.Add
 	}
 	for _, c := range p.Changes {
 		again := slices.ContainsFunc(later, func(o apply.Outcome) bool { return o.Address == c.Address })
-		if !again && !slices.Contains(gone, c.Address) && c.Address.Kind != setting.IRQAffinity && c.Address.Kind != setting.IRQCPUs {
+		if !again && !slices.Contains(gone, c.Address) && c.Address.Kind != setting.IRQAffinity &&
+			c.Address.Kind != setting.IRQCPUs {
 			all = append(all, c)
 		}
 	}

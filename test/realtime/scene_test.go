@@ -102,7 +102,8 @@ for c in 0 1 2 3; do chrt -p $(pgrep -x ksoftirqd/$c) | sed 's/pid [0-9]*//'; do
 // it ran.
 func (s *scene) cyclictest(when string) {
 	s.Helper()
-	out, code := labtest.Inside(s, s.Lab, guestName, "cat /sys/kernel/realtime; cyclictest -m -q -p 80 -i 2000 -l 1000 -t 1 -a 1")
+	out, code := labtest.Inside(s, s.Lab, guestName, "cat /sys/kernel/realtime; cyclictest -m -q -p 80 -i 2000 -l "+
+		"1000 -t 1 -a 1")
 	if code != 0 || !strings.HasPrefix(out, "1\n") || !strings.Contains(out, "Max:") {
 		s.Errorf("cyclictest %s: exit %d: %s", when, code, out)
 	}
@@ -115,7 +116,8 @@ func (s *scene) seen(changes []plan.Change) map[setting.Kind]int {
 	families := map[setting.Kind]int{}
 	var addresses []setting.Address
 	for _, c := range changes {
-		if _, err := survey.Take(func(string) (string, error) { return "", nil }, []setting.Address{c.Address}); err != nil && strings.Contains(err.Error(), "no other program") {
+		if _, err := survey.Take(func(string) (string, error) { return "", nil },
+			[]setting.Address{c.Address}); err != nil && strings.Contains(err.Error(), "no other program") {
 			s.other(c, families)
 			continue
 		}
@@ -150,7 +152,8 @@ func (s *scene) other(c plan.Change, families map[setting.Kind]int) {
 		if err != nil {
 			s.Fatal(err)
 		}
-		file := map[setting.Kind]string{setting.Sysctl: "/proc/sys/" + strings.ReplaceAll(inner.Path, ".", "/"), setting.Sysfs: "/sys/" + inner.Path}[inner.Kind]
+		file := map[setting.Kind]string{setting.Sysctl: "/proc/sys/" + strings.ReplaceAll(inner.Path, ".", "/"),
+			setting.Sysfs: "/sys/" + inner.Path}[inner.Kind]
 		if file == "" {
 			s.Logf("inside the guest, seen by mpps alone: %s %s", c.ID, inner)
 			return

@@ -171,14 +171,17 @@ update-grub 2>&1`)
 	var site strings.Builder
 	var left []string
 	for _, c := range p.Changes {
-		if (!strings.HasPrefix(c.Address, "kernel-arg:") || c.ID == "boot.idle") && !strings.HasPrefix(c.ID, "lasting.") && !slices.Contains(left, c.ID) {
+		if (!strings.HasPrefix(c.Address, "kernel-arg:") || c.ID == "boot.idle") &&
+			!strings.HasPrefix(c.ID, "lasting.") && !slices.Contains(left, c.ID) {
 			left = append(left, c.ID)
 			fmt.Fprintf(&site, "- {id: %s, leave: true, reason: only boot arguments here}\n", c.ID)
 		}
 	}
 	fmt.Fprintf(&site, "- {id: kernel.default, want: %s, reason: the one that this host is known to boot with}\n", own)
-	site.WriteString("- {id: boot.hugepages, address: 'kernel-arg:hugepagesz+hugepages', want: 'hugepagesz=1G hugepages=1', reason: room for one guest}\n")
-	b.Must("cat >/etc/mpps/site.yaml <<'EOF'\n" + site.String() + "EOF\ncd /share; /opt/mpps snapshot -q -o before.json")
+	site.WriteString("- {id: boot.hugepages, address: 'kernel-arg:hugepagesz+hugepages', want: 'hugepagesz=1G " +
+		"hugepages=1', reason: room for one guest}\n")
+	b.Must("cat >/etc/mpps/site.yaml <<'EOF'\n" + site.String() +
+		"EOF\ncd /share; /opt/mpps snapshot -q -o before.json")
 	files := b.Must(bootFiles)
 
 	p = planned{}
@@ -191,14 +194,17 @@ update-grub 2>&1`)
 		} else {
 			addresses = append(addresses, c.Address)
 		}
-		if c.Address != defaultKernel && !strings.HasPrefix(c.Address, "kernel-arg:") || c.Needs != "reboot of the host" {
-			t.Errorf("%s %s needs %q: expected only what the boot loader gets, which needs a reboot", c.ID, c.Address, c.Needs)
+		if c.Address != defaultKernel && !strings.HasPrefix(c.Address, "kernel-arg:") ||
+			c.Needs != "reboot of the host" {
+			t.Errorf("%s %s needs %q: expected only what the boot loader gets, which needs a reboot", c.ID, c.Address,
+				c.Needs)
 		}
 	}
 	if !chosen {
 		t.Error("the default kernel is not planned, which the site file asks for")
 	}
-	for _, name := range []string{"isolcpus", "nohz_full", "rcu_nocbs", "irqaffinity", "skew_tick", "hugepagesz+hugepages", "quiet", "processor.max_cstate"} {
+	for _, name := range []string{"isolcpus", "nohz_full", "rcu_nocbs", "irqaffinity", "skew_tick",
+		"hugepagesz+hugepages", "quiet", "processor.max_cstate"} {
 		if !slices.Contains(addresses, "kernel-arg:"+name) {
 			t.Errorf("%s is not planned: %v", name, addresses)
 		}
@@ -220,7 +226,8 @@ update-grub 2>&1`)
 		t.Errorf("the rebooted kernel says %q, expected %q", now, want)
 	}
 	words := strings.Fields(b.Must("cat /proc/cmdline"))
-	for _, word := range []string{"isolcpus=managed_irq,domain,2-3", "nohz_full=2-3", "rcu_nocbs=2-3", "irqaffinity=0-1", "skew_tick=1", "mce=ignore_ce", "tsc=reliable", "processor.max_cstate=1"} {
+	for _, word := range []string{"isolcpus=managed_irq,domain,2-3", "nohz_full=2-3", "rcu_nocbs=2-3",
+		"irqaffinity=0-1", "skew_tick=1", "mce=ignore_ce", "tsc=reliable", "processor.max_cstate=1"} {
 		if !slices.Contains(words, word) {
 			t.Errorf("the kernel was booted with %q, without %s", words, word)
 		}

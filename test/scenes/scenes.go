@@ -65,7 +65,10 @@ func join(found, lines []Scene) []Scene {
 	var all []Scene
 	var load [Turns]float64
 	for _, s := range found {
-		if i := slices.IndexFunc(lines, func(l Scene) bool { return l.Package == s.Package && l.Test == s.Test }); i >= 0 {
+		if i := slices.IndexFunc(lines, func(l Scene) bool {
+			return l.Package == s.Package &&
+				l.Test == s.Test
+		}); i >= 0 {
 			s.Turn, s.Seconds = lines[i].Turn, lines[i].Seconds
 			if s.Turn != Every {
 				load[s.Turn] += s.Seconds
@@ -105,7 +108,8 @@ func parse(text string) (scenes []Scene, packages map[string]float64, err error)
 			continue
 		}
 		if len(f) != 5 || f[4] != "measured" && f[4] != "estimate" {
-			return nil, nil, fmt.Errorf("scenes.txt:%d: expected package, test, turn, seconds and measured or estimate", n)
+			return nil, nil, fmt.Errorf("scenes.txt:%d: expected package, test, turn, seconds and measured or estimate",
+				n)
 		}
 		s := Scene{Package: f[0], Test: f[1], Turn: Every}
 		if s.Seconds, err = strconv.ParseFloat(f[3], 64); err != nil || s.Seconds <= 0 {
@@ -117,7 +121,8 @@ func parse(text string) (scenes []Scene, packages map[string]float64, err error)
 		}
 		if f[2] != "every" {
 			if s.Turn, err = strconv.Atoi(f[2]); err != nil || s.Turn < 0 || s.Turn >= Turns {
-				return nil, nil, fmt.Errorf("scenes.txt:%d: expected a turn from 0 to %d or every, found %q", n, Turns-1, f[2])
+				return nil, nil, fmt.Errorf("scenes.txt:%d: expected a turn from 0 to %d or every, found %q", n,
+					Turns-1, f[2])
 			}
 		}
 		scenes = append(scenes, s)

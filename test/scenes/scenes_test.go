@@ -33,7 +33,8 @@ func TestFourTurnsPlayEverything(t *testing.T) {
 			}
 		}
 	}
-	out, err := exec.Command("git", "-C", top, "grep", "-hE", "-e", `^\s*labtest\.Long\(`, "--", "*_test.go", ":!test/scenes").Output()
+	out, err := exec.Command("git", "-C", top, "grep", "-hE", "-e", `^\s*labtest\.Long\(`, "--", "*_test.go",
+		":!test/scenes").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,8 +82,12 @@ func TestTurnsFit(t *testing.T) {
 func TestEveryTurnBegins(t *testing.T) {
 	for turn := range Turns {
 		first := Turn(all(t), turn)[:2]
-		for _, scene := range []Scene{{Package: "test/catalogue", Test: "TestCatalogue"}, {Package: "test/realtime", Test: "TestRealtimeHost"}} {
-			if !slices.ContainsFunc(first, func(s Set) bool { return s.Package == scene.Package && slices.Contains(s.Tests, scene.Test) }) {
+		for _, scene := range []Scene{{Package: "test/catalogue", Test: "TestCatalogue"},
+			{Package: "test/realtime", Test: "TestRealtimeHost"}} {
+			if !slices.ContainsFunc(first, func(s Set) bool {
+				return s.Package == scene.Package &&
+					slices.Contains(s.Tests, scene.Test)
+			}) {
 				t.Errorf("turn %d begins with %v, without %s", turn, first, scene.Test)
 			}
 		}
@@ -104,7 +109,8 @@ func TestAnotherSceneMovesNone(t *testing.T) {
 	if again := join(append([]Scene{added}, found...), lines); !slices.Equal(after, again) {
 		t.Error("the same scenes get other turns the second time")
 	}
-	if len(after) != len(before)+1 || after[0].Test != "TestNew" || after[0].Seconds != unknown || !slices.Equal(after[1:], before) {
+	if len(after) != len(before)+1 || after[0].Test != "TestNew" || after[0].Seconds != unknown ||
+		!slices.Equal(after[1:], before) {
 		t.Errorf("with one more scene: %v\nbefore: %v", after, before)
 	}
 	none := join(found, nil) // without any record the scenes spread over all turns
@@ -120,7 +126,8 @@ func TestAnotherSceneMovesNone(t *testing.T) {
 func TestLongTests(t *testing.T) {
 	for _, c := range []struct{ text, tests, err string }{
 		{"func TestA(t *testing.T) { labtest.Long(t) }\nfunc TestB(t *testing.T) {}", "TestA", ""},
-		{`func TestA(t *testing.T) { t.Run("a", func(t *testing.T) { if true { labtest.Long(t) }; labtest.Long(t) }) }`, "TestA", ""},
+		{`func TestA(t *testing.T) { t.Run("a", func(t *testing.T) { if true { labtest.Long(t) }; labtest.Long(t) }) }`,
+			"TestA", ""},
 		{"func TestA(t *testing.T) { other.Long(t); labtest.Host(t) }", "", ""},
 		{"func helper(t *testing.T) { labtest.Long(t) }", "", "outside"},
 		{"func (s scene) TestA(t *testing.T) { labtest.Long(t) }", "", "outside"},
@@ -138,7 +145,8 @@ func TestLongTests(t *testing.T) {
 }
 
 func TestParse(t *testing.T) {
-	for _, line := range []string{"a TestA 4 10 measured", "a TestA -1 10 measured", "a TestA 0 0 measured", "a TestA 0 10", "a TestA 0 10 guess"} {
+	for _, line := range []string{"a TestA 4 10 measured", "a TestA -1 10 measured", "a TestA 0 0 measured",
+		"a TestA 0 10", "a TestA 0 10 guess"} {
 		if _, _, err := parse(line); err == nil {
 			t.Errorf("%q is accepted", line)
 		}

@@ -12,7 +12,8 @@ func TestOfCommit(t *testing.T) {
 	dir := t.TempDir()
 	git := func(args ...string) {
 		t.Helper()
-		args = append([]string{"-C", dir, "-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"}, args...)
+		args = append([]string{"-C", dir, "-c", "user.name=a", "-c", "user.email=a@example.org", "-c",
+			"commit.gpgsign=false"}, args...)
 		if out, err := exec.Command("git", args...).CombinedOutput(); err != nil {
 			t.Fatalf("git %v: %v\n%s", args, err, out)
 		}
@@ -33,10 +34,12 @@ func TestOfCommit(t *testing.T) {
 		}
 	}
 	shallow := t.TempDir()
-	if out, err := exec.Command("git", "clone", "-q", "--depth", "1", "file://"+dir, shallow).CombinedOutput(); err != nil {
+	if out, err := exec.Command("git", "clone", "-q", "--depth", "1", "file://"+dir,
+		shallow).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if turn, why, err := OfCommit(shallow); err != nil || turn < 0 || turn >= Turns || !strings.Contains(why, "shallow") {
+	if turn, why, err := OfCommit(shallow); err != nil || turn < 0 || turn >= Turns ||
+		!strings.Contains(why, "shallow") {
 		t.Errorf("shallow: turn %d, %q, %v", turn, why, err)
 	}
 	if _, _, err := OfCommit(t.TempDir()); err == nil {

@@ -26,7 +26,8 @@ type given struct {
 // idle defines guests that have nothing to boot and no NIC, and returns the definition of the last one.
 func (s *scene) idle(names ...string) string {
 	s.Helper()
-	s.Must("for g in " + strings.Join(names, " ") + "; do mpps domain render --name $g --vcpus 1 --memory 128MiB -o /run/$g.xml && virsh -q define /run/$g.xml || exit 1; done")
+	s.Must("for g in " + strings.Join(names, " ") + "; do mpps domain render --name $g --vcpus 1 --memory 128MiB -o " +
+		"/run/$g.xml && virsh -q define /run/$g.xml || exit 1; done")
 	return s.definition(names[len(names)-1])
 }
 
@@ -38,7 +39,8 @@ func (s *scene) definition(guest string) string {
 // left is what assigns leave on the host until everything is taken back.
 func (s *scene) left() string {
 	s.Helper()
-	return s.Must("ls -A /var/lib/mpps/vfs 2>/dev/null; ls /var/lib/mpps/desired.json 2>/dev/null; readlink /sys/bus/pci/devices/*/driver | grep vfio-pci; true")
+	return s.Must("ls -A /var/lib/mpps/vfs 2>/dev/null; ls /var/lib/mpps/desired.json 2>/dev/null; readlink " +
+		"/sys/bus/pci/devices/*/driver | grep vfio-pci; true")
 }
 
 // ports are what libvirt adds to a definition for a device where there is no free one; it keeps them.
@@ -54,7 +56,8 @@ func (s *scene) who() string {
 	return strings.Join(all, ", ")
 }
 
-const noNetworks = "for n in $(virsh -q net-list --all --name); do virsh -q net-destroy $n; virsh -q net-undefine $n; done 2>/dev/null; true"
+const noNetworks = "for n in $(virsh -q net-list --all --name); do virsh -q net-destroy $n; virsh -q net-undefine " +
+	"$n; done 2>/dev/null; true"
 
 // TestAssign gives functions to guests in each form and takes them back, as seen by ip and virsh.
 func TestAssign(t *testing.T) {
@@ -97,11 +100,13 @@ func TestAssign(t *testing.T) {
 func testInterface(s *scene) {
 	before := s.idle("a")
 	g := labtest.Answer[given](s, 0, "sriov", "assign", "a", "--pf", s.pf, "--vlan", "7", "--rate", "100")
-	if g.Index != 0 || g.Form != facts.ByInterface || g.PF != s.pf || g.Transaction.TX == "" || g.Memory.Needs != 128<<20 {
+	if g.Index != 0 || g.Form != facts.ByInterface || g.PF != s.pf || g.Transaction.TX == "" ||
+		g.Memory.Needs != 128<<20 {
 		s.Errorf("%+v", g)
 	}
 	with := s.definition("a")
-	if !strings.Contains(with, "<interface type='hostdev' managed='yes'>") || !strings.Contains(with, g.MAC) || !strings.Contains(with, "<tag id='7'/>") {
+	if !strings.Contains(with, "<interface type='hostdev' managed='yes'>") || !strings.Contains(with, g.MAC) ||
+		!strings.Contains(with, "<tag id='7'/>") {
 		s.Errorf("definition:\n%s", with)
 	}
 	if all, _ := s.vfs(); all[0].MAC == g.MAC || !strings.Contains(all[0].brief(), "vlan 0 qos 0 rate 100") {
@@ -121,7 +126,8 @@ func testInterface(s *scene) {
 		Left        []string
 		Transaction struct{ TX string }
 	}](s, 0, "sriov", "release", "a")
-	if all, _ := s.vfs(); len(out.Left) != 1 || !strings.Contains(out.Left[0], "mpps-restore.service sets") || !strings.Contains(all[0].brief(), "mac "+g.MAC+" vlan 7 qos 0 rate 100") {
+	if all, _ := s.vfs(); len(out.Left) != 1 || !strings.Contains(out.Left[0], "mpps-restore.service sets") ||
+		!strings.Contains(all[0].brief(), "mac "+g.MAC+" vlan 7 qos 0 rate 100") {
 		s.Errorf("the guest runs on with %s; left: %v", all[0].brief(), out.Left)
 	}
 	if s.definition("a") != before {
@@ -146,8 +152,10 @@ func testInterface(s *scene) {
 func testHostdev(s *scene) {
 	const mac = "52:54:00:0c:00:02"
 	s.idle("b", "c")
-	s.MPPS(0, "sriov", "assign", "b", "--vf", s.pf+"/1", "--as", "hostdev", "--mac", mac, "--vlan", "9", "--qos", "3", "--trust", "on")
-	if xml := s.definition("b"); !strings.Contains(xml, "<hostdev mode='subsystem' type='pci' managed='yes'>") || strings.Contains(xml, mac) {
+	s.MPPS(0, "sriov", "assign", "b", "--vf", s.pf+"/1", "--as", "hostdev", "--mac", mac, "--vlan", "9", "--qos", "3",
+		"--trust", "on")
+	if xml := s.definition("b"); !strings.Contains(xml, "<hostdev mode='subsystem' type='pci' managed='yes'>") ||
+		strings.Contains(xml, mac) {
 		s.Errorf("definition:\n%s", xml)
 	}
 	s.Must("virsh -q start --paused b")
@@ -173,12 +181,14 @@ func testPool(s *scene) {
 		before[name] = s.definition(name)
 	}
 	s.MPPS(0, "sriov", "assign", "p1", "--as", "network", "--network", "fast", "--pf", s.pf)
-	if nets := s.Must("virsh -q net-list --autostart"); !strings.Contains(nets, "fast") || !strings.Contains(nets, "active") {
+	if nets := s.Must("virsh -q net-list --autostart"); !strings.Contains(nets, "fast") ||
+		!strings.Contains(nets, "active") {
 		s.Errorf("networks: %s", nets)
 	}
 	second := labtest.Answer[given](s, 0, "sriov", "assign", "p2", "--as", "network", "--vlan", "5")
 	r := s.MPPS(1, "sriov", "assign", "p3", "--as", "network", "--network", "fast")
-	if !strings.Contains(r.Stderr, "pool fast has 2 functions and 2 interfaces on it already") || !strings.Contains(r.Stderr, "p1 (shut off)") || s.definition("p3") != before["p3"] {
+	if !strings.Contains(r.Stderr, "pool fast has 2 functions and 2 interfaces on it already") ||
+		!strings.Contains(r.Stderr, "p1 (shut off)") || s.definition("p3") != before["p3"] {
 		s.Errorf("%s\n%s", r.Stderr, s.definition("p3"))
 	}
 	s.Must("virsh -q start --paused p2")
@@ -205,10 +215,12 @@ func testPool(s *scene) {
 
 // testMemory: what a node does not have is refused before anything is written.
 func testMemory(s *scene) {
-	s.Must("mpps domain render --name big --vcpus 1 --memory 1GiB --node 1 -o /run/big.xml && virsh -q define /run/big.xml && virsh -q setmaxmem big 64G --config")
+	s.Must("mpps domain render --name big --vcpus 1 --memory 1GiB --node 1 -o /run/big.xml && virsh -q define " +
+		"/run/big.xml && virsh -q setmaxmem big 64G --config")
 	before := s.definition("big")
 	r := s.MPPS(1, "sriov", "assign", "big", "--force")
-	if !strings.Contains(r.Stderr, "guest big needs 65536 MiB of memory, all of it pinned") || !strings.Contains(r.Stderr, "node 1 has ") || s.definition("big") != before || s.left() != "" {
+	if !strings.Contains(r.Stderr, "guest big needs 65536 MiB of memory, all of it pinned") ||
+		!strings.Contains(r.Stderr, "node 1 has ") || s.definition("big") != before || s.left() != "" {
 		s.Errorf("%s\n%s\nleft: %s", r.Stderr, s.definition("big"), s.left())
 	}
 	s.Must("virsh -q undefine big")
@@ -219,11 +231,14 @@ func testPlugged(s *scene) {
 	const guest = "live"
 	s.Must("ip link add abr0 type bridge; ip addr replace 10.61.0.1/24 dev abr0; ip link set abr0 up")
 	s.Cleanup(func() { s.Must("ip link del abr0; true") })
-	s.guest(lab.GuestSpec{Name: guest, Agent: true, NICs: []lab.NIC{{Model: lab.Virtio, Bridge: "abr0", MAC: "52:54:00:0c:00:05", Addr: "10.61.0.2/24"}}, Modules: []string{"igbvf"}})
+	s.guest(lab.GuestSpec{Name: guest, Agent: true,
+		NICs:    []lab.NIC{{Model: lab.Virtio, Bridge: "abr0", MAC: "52:54:00:0c:00:05", Addr: "10.61.0.2/24"}},
+		Modules: []string{"igbvf"}})
 	before := ports.ReplaceAllString(s.definition(guest), "")
 	g := labtest.Answer[given](s, 0, "sriov", "assign", guest, "--pf", s.pf, "--live")
 	// Its init loads the modules of the devices that are there at boot, and nothing in it answers to a new one.
-	const look = "[ -d /sys/bus/pci/drivers/igbvf ] || insmod /mods/*-igbvf.ko; cat /sys/class/net/*/address; ls /sys/bus/pci/drivers/igbvf"
+	const look = "[ -d /sys/bus/pci/drivers/igbvf ] || insmod /mods/*-igbvf.ko; cat /sys/class/net/*/address; ls " +
+		"/sys/bus/pci/drivers/igbvf"
 	found := ""
 	for range 50 {
 		if found, _ = s.inside(guest, look); strings.Contains(found, g.MAC) {
@@ -238,7 +253,8 @@ func testPlugged(s *scene) {
 		s.Error("it is in one of the two definitions at most")
 	}
 	s.MPPS(0, "sriov", "release", guest, "--live")
-	if found, _ = s.inside(guest, look); strings.Contains(found, g.MAC) || ports.ReplaceAllString(s.definition(guest), "") != before || s.left() != "" {
+	if found, _ = s.inside(guest, look); strings.Contains(found, g.MAC) ||
+		ports.ReplaceAllString(s.definition(guest), "") != before || s.left() != "" {
 		s.Errorf("after the release: inside %s; left: %s; definition:\n%s", found, s.left(), s.definition(guest))
 	}
 	s.Must("virsh -q destroy " + guest + "; virsh -q undefine " + guest)
@@ -247,16 +263,19 @@ func testPlugged(s *scene) {
 // testAtOnce: three guests want two functions at the same moment. Two get one each, the third is told who has them.
 func testAtOnce(s *scene) {
 	s.idle("o0", "o1", "o2")
-	out := s.Must(`for g in o0 o1 o2; do (mpps sriov assign $g --pf ` + s.pf + ` --wait 5m >/run/$g.out 2>&1; echo "$g $? $(grep -o 'all 2 are taken' /run/$g.out)" >/run/$g.rc) & done; wait; cat /run/o?.rc`)
+	out := s.Must(`for g in o0 o1 o2; do (mpps sriov assign $g --pf ` + s.pf +
+		` --wait 5m >/run/$g.out 2>&1; echo "$g $? $(grep -o 'all 2 are taken' /run/$g.out)" >/run/$g.rc) & done; wait; cat /run/o?.rc`)
 	who := s.who()
 	got := strings.Count(out, " 0 ")
-	if got != 2 || strings.Count(out, " 1 all 2 are taken") != 1 || strings.Count(who, "defined") != 2 || s.Must("ls /var/lib/mpps/vfs | wc -l") != "2" {
+	if got != 2 || strings.Count(out, " 1 all 2 are taken") != 1 || strings.Count(who, "defined") != 2 ||
+		s.Must("ls /var/lib/mpps/vfs | wc -l") != "2" {
 		s.Errorf("%s\nwho: %s\n%s", out, who, s.Must("cat /run/o?.out"))
 	}
 	for line := range strings.Lines(out) {
 		name, rest, _ := strings.Cut(line, " ")
 		has := strings.HasPrefix(rest, "0")
-		if n := strings.Count(s.definition(name), "<interface type='hostdev'"); (n == 1) != has || !strings.Contains(who, name) == has {
+		if n := strings.Count(s.definition(name), "<interface type='hostdev'"); (n == 1) != has ||
+			!strings.Contains(who, name) == has {
 			s.Errorf("%s: %d functions; who: %s", strings.TrimSpace(line), n, who)
 		}
 		if has {
@@ -291,20 +310,24 @@ while kill -0 $pid 2>/dev/null && [ "$struck" = "too late" ]; do
 done
 wait $pid 2>/dev/null
 echo $struck; sleep 1 # libvirt ends what it was asked for`, s.pf, records))
-		if status := s.MPPS(1, "status", "--detailed-exit-code").Stdout; !strings.Contains(struck, "struck") || !strings.HasPrefix(status, "interrupted") {
+		if status := s.MPPS(1, "status", "--detailed-exit-code").Stdout; !strings.Contains(struck, "struck") ||
+			!strings.HasPrefix(status, "interrupted") {
 			s.Fatalf("%d records: %s; status: %s\n%s", records, struck, status, s.Must("cat /run/k.out"))
 		}
 		if records == killedAt[0] { // reserved, and in no definition yet
 			said := s.MPPS(4, "sriov", "check", "--fail-on", "high").Stdout
-			for _, want := range []string{"is interrupted", "for guest k, whose definition does not name it", "do: mpps rollback"} {
+			for _, want := range []string{"is interrupted", "for guest k, whose definition does not name it",
+				"do: mpps rollback"} {
 				if !strings.Contains(strings.Join(strings.Fields(said), " "), want) {
 					s.Errorf("check after the kill does not say %q:\n%s", want, said)
 				}
 			}
 		}
 		s.MPPS(0, "rollback")
-		if all, _ := s.vfs(); s.definition("k") != before || s.left() != "" || !strings.Contains(all[0].brief(), untouched) {
-			s.Fatalf("%d records, %s: after the rollback %s\n%s\nleft: %s", records, struck, all[0].brief(), s.definition("k"), s.left())
+		if all, _ := s.vfs(); s.definition("k") != before || s.left() != "" ||
+			!strings.Contains(all[0].brief(), untouched) {
+			s.Fatalf("%d records, %s: after the rollback %s\n%s\nleft: %s", records, struck, all[0].brief(),
+				s.definition("k"), s.left())
 		}
 		s.Logf("%d records: %s", records, struck)
 	}

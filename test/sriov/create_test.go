@@ -37,7 +37,8 @@ const traces = `ls /var/lib/mpps/desired.json /etc/systemd/system/mpps-* /etc/sy
 func (s *scene) withFunction(name string, number int) {
 	s.Helper()
 	pci := s.Must(fmt.Sprintf("basename $(readlink /sys/class/net/%s/device/virtfn%d)", s.pf, number))
-	s.MPPS(0, "domain", "render", "--name", name, "--vcpus", "1", "--memory", "128MiB", "--nic", "vf="+pci+",mac=52:54:00:0b:00:0"+strconv.Itoa(number), "-o", "/run/"+name+".xml")
+	s.MPPS(0, "domain", "render", "--name", name, "--vcpus", "1", "--memory", "128MiB", "--nic", "vf="+pci+
+		",mac=52:54:00:0b:00:0"+strconv.Itoa(number), "-o", "/run/"+name+".xml")
 	s.Must("virsh -q define /run/" + name + ".xml")
 }
 
@@ -104,25 +105,31 @@ func (s *scene) inUse() {
 	s.Helper()
 	refused := func(who string, verb ...string) {
 		s.Helper()
-		if r := s.MPPS(1, append([]string{"sriov"}, verb...)...); !strings.Contains(strings.Join(strings.Fields(r.Stderr), " "), who) {
+		if r := s.MPPS(1, append([]string{"sriov"}, verb...)...); !strings.Contains(
+			strings.Join(strings.Fields(r.Stderr), " "), who) {
 			s.Errorf("%s: %s, expected %q", verb[0], r.Stderr, who)
 		}
 	}
 	functions := s.functions()
 	s.withFunction("on", 0)
 	s.Must("virsh -q start --paused on")
-	refused("function 0 ("+s.Must("basename $(readlink /sys/class/net/"+s.pf+"/device/virtfn0)")+") by guest on", "create", s.pf, "-n", "5")
+	refused("function 0 ("+s.Must("basename $(readlink /sys/class/net/"+s.pf+"/device/virtfn0)")+") by guest on",
+		"create", s.pf, "-n", "5")
 	s.Must("virsh -q destroy on; virsh -q undefine on")
 
-	own := s.Must(`F=$(readlink -f /sys/class/net/` + s.pf + `/device/virtfn2); echo vfio-pci >$F/driver_override; echo ${F##*/} >/sys/bus/pci/drivers_probe
+	own := s.Must(`F=$(readlink -f /sys/class/net/` + s.pf +
+		`/device/virtfn2); echo vfio-pci >$F/driver_override; echo ${F##*/} >/sys/bus/pci/drivers_probe
 qemu-system-x86_64 -name own -nodefaults -display none -machine q35 -accel tcg -m 64 -S -device vfio-pci,host=${F##*/} >/run/own.log 2>&1 & echo $!`)
-	s.Must("for i in $(seq 200); do ls -l /proc/" + own + "/fd | grep -q vfio/[0-9] && break; sleep 0.1; done; cat /run/own.log")
+	s.Must("for i in $(seq 200); do ls -l /proc/" + own + "/fd | grep -q vfio/[0-9] && break; sleep 0.1; done; cat " +
+		"/run/own.log")
 	refused("guest own", "destroy", s.pf)
 	s.Must("kill " + own + "; while [ -d /proc/" + own + " ]; do sleep 0.1; done")
 
-	other := s.Must(`G=$(basename $(readlink /sys/class/net/` + s.pf + `/device/virtfn2/iommu_group)); sleep 1000 9<>/dev/vfio/$G >/dev/null 2>&1 & echo $!`)
+	other := s.Must(`G=$(basename $(readlink /sys/class/net/` + s.pf +
+		`/device/virtfn2/iommu_group)); sleep 1000 9<>/dev/vfio/$G >/dev/null 2>&1 & echo $!`)
 	refused("sleep (process "+other+")", "destroy", s.pf)
-	s.Must(`kill ` + other + `; F=$(readlink -f /sys/class/net/` + s.pf + `/device/virtfn2); echo >$F/driver_override; echo ${F##*/} >$F/driver/unbind`)
+	s.Must(`kill ` + other + `; F=$(readlink -f /sys/class/net/` + s.pf +
+		`/device/virtfn2); echo >$F/driver_override; echo ${F##*/} >$F/driver/unbind`)
 	if now := s.functions(); now != functions {
 		s.Errorf("functions after the refusals: %s, before %s", now, functions)
 	}
@@ -134,14 +141,16 @@ func TestFunctionsByUdev(t *testing.T) {
 	s := openScene(t)
 	s.MPPS(0, "sriov", "create", s.pf, "-n", "3", "--persist", "link", "--blacklist")
 	link := s.Must("cat /etc/systemd/network/70-mpps-" + s.pf + ".link /etc/modprobe.d/90-mpps-vf-igbvf.conf")
-	if !strings.Contains(link, "SR-IOVVirtualFunctions=3") || !strings.Contains(link, "NamePolicy=") || !strings.Contains(link, "blacklist igbvf") {
+	if !strings.Contains(link, "SR-IOVVirtualFunctions=3") || !strings.Contains(link, "NamePolicy=") ||
+		!strings.Contains(link, "blacklist igbvf") {
 		t.Errorf("files:\n%s", link)
 	}
 	if got := s.Must("grep -c vf-count /var/lib/mpps/desired.json || true"); got != "0" {
 		t.Errorf("a service makes the functions too")
 	}
 	// The card appears again.
-	s.Must("udevadm control --reload; D=$(basename $(readlink /sys/class/net/" + s.pf + "/device)); echo $D >/sys/bus/pci/drivers/igb/unbind; echo $D >/sys/bus/pci/drivers/igb/bind; udevadm settle")
+	s.Must("udevadm control --reload; D=$(basename $(readlink /sys/class/net/" + s.pf +
+		"/device)); echo $D >/sys/bus/pci/drivers/igb/unbind; echo $D >/sys/bus/pci/drivers/igb/bind; udevadm settle")
 	if got := s.functions(); !strings.HasPrefix(got, "3 3 ") {
 		t.Errorf("after the card appeared: %s", got)
 	}
@@ -171,17 +180,20 @@ func TestFunctionsAtBoot(t *testing.T) {
 	if err := s.Lab.Reboot(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.Must("systemctl is-system-running --wait || systemctl --failed --no-legend; systemctl is-active mpps-vfs || journalctl -b -u mpps-vfs --no-pager"); got != "running\nactive" {
+	if got := s.Must("systemctl is-system-running --wait || systemctl --failed --no-legend; systemctl is-active " +
+		"mpps-vfs || journalctl -b -u mpps-vfs --no-pager"); got != "running\nactive" {
 		t.Errorf("after the reboot the host is %s", got)
 	}
 	if got := s.functions(); !strings.HasPrefix(got, "3 3 ") {
 		t.Errorf("after the reboot: %s", got)
 	}
-	if vf := s.ofVF(1); !strings.Contains(vf, "52:54:00:0b:00:11") || !strings.Contains(vf, "vlan 7") || !strings.Contains(vf, "max_tx_rate 100Mbps") {
+	if vf := s.ofVF(1); !strings.Contains(vf, "52:54:00:0b:00:11") || !strings.Contains(vf, "vlan 7") ||
+		!strings.Contains(vf, "max_tx_rate 100Mbps") {
 		t.Errorf("function 1 after the reboot: %s", vf)
 	}
 	// By systemd's own clock: the functions were there before libvirt's daemon was started.
-	times := strings.Fields(s.Must(`for u in mpps-vfs libvirtd; do systemctl show -P ExecMainStartTimestampMonotonic -P ExecMainExitTimestampMonotonic $u.service; done; systemctl is-active mpps-vfs`))
+	times := strings.Fields(s.Must(
+		`for u in mpps-vfs libvirtd; do systemctl show -P ExecMainStartTimestampMonotonic -P ExecMainExitTimestampMonotonic $u.service; done; systemctl is-active mpps-vfs`))
 	if len(times) != 5 || times[4] != "active" {
 		t.Fatalf("services: %v\n%s", times, s.Must("journalctl -b -u mpps-vfs --no-pager"))
 	}
@@ -190,9 +202,12 @@ func TestFunctionsAtBoot(t *testing.T) {
 	if errMade != nil || errStarted != nil || made == 0 || made > started {
 		t.Errorf("functions were made by %d µs, libvirtd started at %d µs", made, started)
 	}
-	t.Logf("functions %.1f s before libvirtd\n%s", float64(started-made)/1e6, s.Must("journalctl -b -u mpps-vfs -o short-monotonic --no-pager"))
-	if got := s.Must("for i in $(seq 60); do virsh domstate auto | grep -q running && break; sleep 0.5; done; virsh domstate auto"); strings.TrimSpace(got) != "running" {
-		t.Errorf("the guest that starts by itself is %s\n%s", got, s.Must("journalctl -b -u libvirtd --no-pager | tail"))
+	t.Logf("functions %.1f s before libvirtd\n%s", float64(started-made)/1e6,
+		s.Must("journalctl -b -u mpps-vfs -o short-monotonic --no-pager"))
+	if got := s.Must("for i in $(seq 60); do virsh domstate auto | grep -q running && break; sleep 0.5; done; virsh " +
+		"domstate auto"); strings.TrimSpace(got) != "running" {
+		t.Errorf("the guest that starts by itself is %s\n%s", got,
+			s.Must("journalctl -b -u libvirtd --no-pager | tail"))
 	}
 	if r := s.MPPS(1, "sriov", "destroy", s.pf); !strings.Contains(r.Stderr, "guest auto") {
 		t.Errorf("while the guest runs: %s", r.Stderr)

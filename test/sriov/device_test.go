@@ -59,12 +59,16 @@ func to(a setting.Address, from, want string) plan.Change {
 func TestDevices(t *testing.T) {
 	labtest.Long(t)
 	s := openScene(t)
-	s.Must("echo 3 > /sys/class/net/" + s.pf + "/device/sriov_numvfs; udevadm settle; ip link add dbr0 type bridge 2>/dev/null; ip addr replace 10.60.0.1/24 dev dbr0; ip link set dbr0 up")
+	s.Must("echo 3 > /sys/class/net/" + s.pf + "/device/sriov_numvfs; udevadm settle; ip link add dbr0 type bridge " +
+		"2>/dev/null; ip addr replace 10.60.0.1/24 dev dbr0; ip link set dbr0 up")
 	t.Cleanup(func() {
-		s.Must("for n in $(virsh -q net-list --all --name); do virsh -q net-destroy $n; virsh -q net-undefine $n; done 2>/dev/null; ip link del dbr0; true")
+		s.Must("for n in $(virsh -q net-list --all --name); do virsh -q net-destroy $n; virsh -q net-undefine $n; " +
+			"done 2>/dev/null; ip link del dbr0; true")
 	})
 	const guest, vfMAC = "plugged", "52:54:00:0e:00:01"
-	s.guest(lab.GuestSpec{Name: guest, NICs: []lab.NIC{{Model: lab.Virtio, Bridge: "dbr0", MAC: "52:54:00:0e:00:02", Addr: "10.60.0.2/24"}}, Modules: []string{"igbvf"}})
+	s.guest(lab.GuestSpec{Name: guest,
+		NICs:    []lab.NIC{{Model: lab.Virtio, Bridge: "dbr0", MAC: "52:54:00:0e:00:02", Addr: "10.60.0.2/24"}},
+		Modules: []string{"igbvf"}})
 	vf := func(i string) string {
 		return s.Must("basename $(readlink /sys/class/net/" + s.pf + "/device/virtfn" + i + ")")
 	}
@@ -89,10 +93,12 @@ func TestDevices(t *testing.T) {
 		at := setting.Of(setting.Domain, guest, nic.Path())
 		tx, _ := s.apply(0, to(at, "", nic.Value()))
 		with := definition()
-		if !strings.Contains(with, vfMAC) || strings.Count(with, "<address type='pci'") <= strings.Count(before, "<address type='pci'") {
+		if !strings.Contains(with, vfMAC) || strings.Count(with, "<address type='pci'") <= strings.Count(before,
+			"<address type='pci'") {
 			t.Errorf("the definition is now\n%s", with)
 		}
-		if status := strings.Join(strings.Fields(s.MPPS(0, "status").Stdout), " "); !strings.Contains(status, "takes effect when it is shut down and started") {
+		if status := strings.Join(strings.Fields(s.MPPS(0, "status").Stdout), " "); !strings.Contains(status,
+			"takes effect when it is shut down and started") {
 			t.Errorf("status: %s", status)
 		}
 		s.MPPS(0, "verify")
@@ -118,7 +124,8 @@ func TestDevices(t *testing.T) {
 		before := definition()
 		standby := domain.BridgeInterface{MAC: vfMAC, Bridge: "dbr0", Standby: true, Alias: "ua-standby"}
 		primary := domain.HostdevInterface{MAC: vfMAC, PCI: vf("2"), Managed: true, Persistent: standby.Alias}
-		tx, _ := s.apply(0, to(setting.Of(setting.Domain, guest, standby.Path()), "", standby.Value()), to(setting.Of(setting.Domain, guest, primary.Path()), "", primary.Value()))
+		tx, _ := s.apply(0, to(setting.Of(setting.Domain, guest, standby.Path()), "", standby.Value()),
+			to(setting.Of(setting.Domain, guest, primary.Path()), "", primary.Value()))
 		if with := definition(); strings.Count(with, vfMAC) != 2 || !strings.Contains(with, "persistent='ua-standby'") {
 			t.Errorf("the definition is now\n%s", with)
 		}
@@ -145,7 +152,8 @@ func TestDevices(t *testing.T) {
 			t.Errorf("of a paused guest: %s", said)
 		}
 		s.Must("virsh -q resume " + guest)
-		running := func() string { return s.Must("virsh dumpxml " + guest + " | grep -v '<alias '") } // libvirt counts on
+		// libvirt counts on
+		running := func() string { return s.Must("virsh dumpxml " + guest + " | grep -v '<alias '") }
 		live := running()
 		out, _ := s.apply(0, to(at, nic.Value(), ""))
 		if got := driver(pci); got != was || user(pci) != "" {
@@ -165,7 +173,8 @@ func TestDevices(t *testing.T) {
 		s := s.in(t)
 		pool := domain.NetworkPool{Name: "test-pool", PF: s.pf, Managed: true}
 		of := func(what string) setting.Address { return setting.Of(setting.VirtNetwork, pool.Name, what) }
-		made, _ := s.apply(0, to(of("definition"), "", pool.Value()), to(of("active"), "no", "yes"), to(of("autostart"), "no", "yes"))
+		made, _ := s.apply(0, to(of("definition"), "", pool.Value()), to(of("active"), "no", "yes"),
+			to(of("autostart"), "no", "yes"))
 		if list := s.Must("virsh -q net-list --autostart"); !strings.Contains(list, "test-pool") {
 			t.Errorf("networks: %s", list)
 		}
@@ -183,7 +192,8 @@ func TestDevices(t *testing.T) {
 		if len(taken) != 1 || h.Pool(pool.Name) == nil || !h.Pool(pool.Name).Active {
 			t.Errorf("functions %v are the guest's; pools %+v", taken, h.Pools)
 		}
-		if _, said := s.apply(1, to(of("active"), "yes", "no")); !strings.Contains(said, "used by running guests: "+guest) {
+		if _, said := s.apply(1, to(of("active"), "yes", "no")); !strings.Contains(said, "used by running guests: "+
+			guest) {
 			t.Errorf("stopping a network that is used: %s", said)
 		}
 		s.MPPS(0, "rollback", plugged)

@@ -16,7 +16,10 @@ import (
 
 // points are those of a check with an ID.
 func points(c sriov.Check, id, object string) []sriov.Point {
-	return slices.DeleteFunc(slices.Clone(c.Points), func(p sriov.Point) bool { return p.ID != id || p.Object != object })
+	return slices.DeleteFunc(slices.Clone(c.Points), func(p sriov.Point) bool {
+		return p.ID != id ||
+			p.Object != object
+	})
 }
 
 // TestListAndCheck lists the functions of a real card as they are set and as guests have them, and finds what is odd.
@@ -34,13 +37,17 @@ func TestListAndCheck(t *testing.T) {
 			t.Errorf("%s of %s: %+v, expected ok", id, s.pf, got)
 		}
 	}
-	s.Must("echo 4 > /sys/class/net/" + s.pf + "/device/sriov_numvfs; udevadm settle; ip link set " + s.pf + " vf 1 mac 52:54:00:00:0e:01 vlan 100 qos 3 spoofchk off")
-	s.Must("for i in $(seq 100); do [ $(</sys/class/net/" + s.pf + "/carrier) = 1 ] && break; sleep 0.1; done") // igb limits rates only with a link
+	s.Must("echo 4 > /sys/class/net/" + s.pf + "/device/sriov_numvfs; udevadm settle; ip link set " + s.pf +
+		" vf 1 mac 52:54:00:00:0e:01 vlan 100 qos 3 spoofchk off")
+	// igb limits rates only with a link
+	s.Must("for i in $(seq 100); do [ $(</sys/class/net/" + s.pf + "/carrier) = 1 ] && break; sleep 0.1; done")
 	s.Must("ip link set " + s.pf + " vf 1 trust on max_tx_rate 200")
-	pci := strings.Fields(s.Must("for i in 0 1 2 3; do basename $(readlink /sys/class/net/" + s.pf + "/device/virtfn$i); done"))
+	pci := strings.Fields(s.Must("for i in 0 1 2 3; do basename $(readlink /sys/class/net/" + s.pf +
+		"/device/virtfn$i); done"))
 	define := func(name, address string) {
 		parts := strings.FieldsFunc(address, func(r rune) bool { return r == ':' || r == '.' })
-		s.Put(name+".xml", fmt.Sprintf(`<domain type='kvm'><name>%s</name><memory unit='MiB'>64</memory><vcpu>1</vcpu><os><type machine='q35'>hvm</type></os><devices>
+		s.Put(name+".xml", fmt.Sprintf(
+			`<domain type='kvm'><name>%s</name><memory unit='MiB'>64</memory><vcpu>1</vcpu><os><type machine='q35'>hvm</type></os><devices>
 <interface type='hostdev' managed='yes'><mac address='52:54:00:00:0f:01'/><source><address type='pci' domain='0x%s' bus='0x%s' slot='0x%s' function='0x%s'/></source></interface>
 </devices></domain>`, name, parts[0], parts[1], parts[2], parts[3]))
 		s.Must("virsh -q define /share/" + name + ".xml")
@@ -52,8 +59,10 @@ func TestListAndCheck(t *testing.T) {
 	}
 	f := l.VFs[1]
 	group := s.Must("basename $(readlink /sys/bus/pci/devices/" + pci[1] + "/iommu_group)")
-	if f.PCI != pci[1] || fmt.Sprint(f.Group) != group || f.Driver != "igbvf" || f.Guest != "ell1" || f.Holding != sriov.Defined ||
-		f.MAC != "52:54:00:00:0e:01" || *f.VLAN != 100 || *f.QoS != 3 || *f.MaxTxRate != 200 || *f.SpoofChk || !*f.Trust || f.LinkState != "" && f.LinkState != "auto" {
+	if f.PCI != pci[1] || fmt.Sprint(f.Group) != group || f.Driver != "igbvf" || f.Guest != "ell1" ||
+		f.Holding != sriov.Defined ||
+		f.MAC != "52:54:00:00:0e:01" || *f.VLAN != 100 || *f.QoS != 3 || *f.MaxTxRate != 200 || *f.SpoofChk ||
+		!*f.Trust || f.LinkState != "" && f.LinkState != "auto" {
 		t.Errorf("function 1: %+v", f)
 	}
 	if f.Traffic != nil {
@@ -96,18 +105,21 @@ func TestListAndCheck(t *testing.T) {
 		}
 	}
 	all := strings.Join(told, "\n")
-	for _, want := range []string{"does not name it", "gone, which does not exist", "ell1 and ell2", "mpps sriov release"} {
+	for _, want := range []string{"does not name it", "gone, which does not exist", "ell1 and ell2",
+		"mpps sriov release"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("expected %q among what the check found:\n%s", want, all)
 		}
 	}
 	// Without root it works and says what it did not see; of a snapshot it says the same.
-	out := s.Must("cp /share/mpps /run/mpps-nobody; chmod 755 /run/mpps-nobody; setpriv --reuid 65534 --regid 65534 --clear-groups /run/mpps-nobody sriov check " + s.pf)
+	out := s.Must("cp /share/mpps /run/mpps-nobody; chmod 755 /run/mpps-nobody; setpriv --reuid 65534 --regid 65534 " +
+		"--clear-groups /run/mpps-nobody sriov check " + s.pf)
 	if !strings.Contains(out, "run without root") || !strings.Contains(out, "could not be told") {
 		t.Errorf("without root:\n%s", out)
 	}
 	s.Must("mpps snapshot -o /run/ell.json")
-	if again := labtest.Answer[sriov.List](s, 0, "sriov", "list", s.pf, "--snapshot", "/run/ell.json"); fmt.Sprint(again.PFs) != fmt.Sprint(l.PFs) {
+	if again := labtest.Answer[sriov.List](s, 0, "sriov", "list", s.pf, "--snapshot",
+		"/run/ell.json"); fmt.Sprint(again.PFs) != fmt.Sprint(l.PFs) {
 		t.Errorf("of a snapshot: %+v, want %+v", again.PFs, l.PFs)
 	}
 	s.MPPS(4, "sriov", "check", "--snapshot", "/run/ell.json", "--fail-on", "high")
@@ -119,7 +131,8 @@ func (s *scene) simulated(cards, functions int) []string {
 	s.Helper()
 	labtest.Netdevsim(s, s.Lab)
 	s.Cleanup(func() {
-		s.Must("for d in /sys/bus/netdevsim/devices/*; do echo ${d##*netdevsim} > /sys/bus/netdevsim/del_device; done; rmmod netdevsim")
+		s.Must("for d in /sys/bus/netdevsim/devices/*; do echo ${d##*netdevsim} > /sys/bus/netdevsim/del_device; " +
+			"done; rmmod netdevsim")
 	})
 	s.Must(fmt.Sprintf(`for i in $(seq %d); do
 	echo "$i 1 4" > /sys/bus/netdevsim/new_device
@@ -137,7 +150,8 @@ func TestManyFunctions(t *testing.T) {
 	if len(cards) != 8 {
 		t.Fatalf("interfaces of simulated cards: %v", cards)
 	}
-	s.Must("ip link set " + cards[7] + " vf 126 mac 52:54:00:00:0e:7e vlan 7 qos 3 spoofchk on trust on state enable; ip link set " + cards[7] + " vf 126 max_tx_rate 500 min_tx_rate 100")
+	s.Must("ip link set " + cards[7] + " vf 126 mac 52:54:00:00:0e:7e vlan 7 qos 3 spoofchk on trust on state " +
+		"enable; ip link set " + cards[7] + " vf 126 max_tx_rate 500 min_tx_rate 100")
 	var best time.Duration
 	for range 5 {
 		began := time.Now()
@@ -149,13 +163,16 @@ func TestManyFunctions(t *testing.T) {
 			t.Fatalf("%d functions, want 1016", len(l.VFs))
 		}
 		f := l.VFs[1015]
-		if f.PF != cards[7] || f.MAC != "52:54:00:00:0e:7e" || *f.VLAN != 7 || *f.QoS != 3 || *f.MaxTxRate != 500 || *f.MinTxRate != 100 || !*f.SpoofChk ||
+		if f.PF != cards[7] || f.MAC != "52:54:00:00:0e:7e" || *f.VLAN != 7 || *f.QoS != 3 || *f.MaxTxRate != 500 ||
+			*f.MinTxRate != 100 || !*f.SpoofChk ||
 			!*f.Trust || f.LinkState != "enable" || f.Holding != sriov.Free || f.Traffic != nil {
 			t.Fatalf("the last function: %+v", f)
 		}
 	}
-	alone := s.Must("a=$(date +%s%N); mpps sriov list --json >/dev/null; b=$(date +%s%N); mpps --version >/dev/null; c=$(date +%s%N); echo $(((b-a)/1000000)) $(((c-b)/1000000))")
-	t.Logf("1016 functions listed in %v at best of 5, the way into the emulated host and the JSON of them included; in it, and a start of mpps alone, in ms: %s", best, alone)
+	alone := s.Must("a=$(date +%s%N); mpps sriov list --json >/dev/null; b=$(date +%s%N); mpps --version >/dev/null; " +
+		"c=$(date +%s%N); echo $(((b-a)/1000000)) $(((c-b)/1000000))")
+	t.Logf("1016 functions listed in %v at best of 5, the way into the emulated host and the JSON of them included; "+
+		"in it, and a start of mpps alone, in ms: %s", best, alone)
 	if best > 5*time.Second { // emulated: tens of times slower than the CPU below
 		t.Errorf("1016 functions took %v", best)
 	}

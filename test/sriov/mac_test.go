@@ -33,7 +33,8 @@ func TestTenant(t *testing.T) {
 	furnish := func() {
 		s.Must("systemctl is-system-running --wait >/dev/null; modprobe -a igb vfio-pci kvm_amd vhost_net; ip link set " + s.pf + " up")
 		s.MPPS(0, "sriov", "create", s.pf, "-n", "2", "--persist", "none")
-		s.Must("ip link add brt type bridge forward_delay 0; ip addr add " + bridgeAddr + "/24 dev brt; ip link set brt up")
+		s.Must("ip link add brt type bridge forward_delay 0; ip addr add " + bridgeAddr +
+			"/24 dev brt; ip link set brt up")
 	}
 	furnish()
 	t.Cleanup(func() {
@@ -43,10 +44,11 @@ func TestTenant(t *testing.T) {
 		return s.Must("basename $(readlink /sys/class/net/" + s.pf + "/device/virtfn" + n + ")")
 	}
 	home, there := function("0"), function("1")
-	_, err := s.Lab.StartGuestFresh(t.Context(), lab.GuestSpec{Name: tenant, Binary: labtest.Init(t), Agent: true, NICs: []lab.NIC{
-		{Model: lab.Vhost, Bridge: "brt", Addr: "10.98.0.2/24", Tap: "tten1", MAC: tapMAC},
-		{Model: lab.VF, VF: home, MAC: functMAC, Addr: functAddr},
-	}}, func(context.Context) error { furnish(); return nil })
+	_, err := s.Lab.StartGuestFresh(t.Context(), lab.GuestSpec{Name: tenant, Binary: labtest.Init(t), Agent: true,
+		NICs: []lab.NIC{
+			{Model: lab.Vhost, Bridge: "brt", Addr: "10.98.0.2/24", Tap: "tten1", MAC: tapMAC},
+			{Model: lab.VF, VF: home, MAC: functMAC, Addr: functAddr},
+		}}, func(context.Context) error { furnish(); return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +69,8 @@ type attempt struct {
 
 // asDevice is a script that puts a device in the place of the one before.
 func asDevice(xml string) string {
-	return "[ ! -e $xml ] || virsh -q detach-device " + tenant + " $xml --live\ncat > $xml <<EOF\n" + xml + "\nEOF\nvirsh -q attach-device " + tenant + " $xml --live\n"
+	return "[ ! -e $xml ] || virsh -q detach-device " + tenant + " $xml --live\ncat > $xml <<EOF\n" + xml +
+		"\nEOF\nvirsh -q attach-device " + tenant + " $xml --live\n"
 }
 
 const hostdevXML = "<hostdev mode='subsystem' type='pci' managed='yes'><source><address $address/></source></hostdev>"
@@ -79,15 +82,18 @@ var attempts = []attempt{
 		log: "attempted to override administratively set MAC address",
 	},
 	{name: "the same, spoofchk off", before: "ip link set $pf vf 0 spoofchk off", nic: "function", peer: outside},
-	{name: "the same, trust on", before: "ip link set $pf vf 0 spoofchk on trust on", nic: "function", peer: outside, changes: true, works: true},
+	{name: "the same, trust on", before: "ip link set $pf vf 0 spoofchk on trust on", nic: "function", peer: outside,
+		changes: true, works: true},
 	{
 		name: "hostdev, and nobody set an address", nic: "function", peer: outside, changes: true, works: true,
-		before: "ip link set $pf vf 0 trust off\nvirsh -q detach-interface " + tenant + " hostdev --mac " + functMAC + " --live\nip link set $pf vf 0 mac 00:00:00:00:00:00\n" + asDevice(hostdevXML),
+		before: "ip link set $pf vf 0 trust off\nvirsh -q detach-interface " + tenant + " hostdev --mac " + functMAC +
+			" --live\nip link set $pf vf 0 mac 00:00:00:00:00:00\n" + asDevice(hostdevXML),
 	},
 	{
 		name: "hostdev, the address set by the host", nic: "function", peer: outside,
-		before: "virsh -q detach-device " + tenant + " $xml --live; rm $xml\nip link set $pf vf 0 mac " + functMAC + "\n" + asDevice(hostdevXML),
-		log:    "attempted to override administratively set MAC address",
+		before: "virsh -q detach-device " + tenant + " $xml --live; rm $xml\nip link set $pf vf 0 mac " + functMAC +
+			"\n" + asDevice(hostdevXML),
+		log: "attempted to override administratively set MAC address",
 	},
 	{name: "virtio on a bridge", nic: "tap", peer: bridgeAddr, changes: true, works: true},
 	{
@@ -99,26 +105,30 @@ var attempts = []attempt{
 	{
 		name: "virtio on a locked port of a bridge", nic: "tap", peer: bridgeAddr, changes: true,
 		before: "ebtables-legacy -t nat -F PREROUTING\nbridge fdb del " + otherMAC + " dev tten1 master || true\n" +
-			"bridge fdb replace " + tapMAC + " dev tten1 master static\nbridge link set dev tten1 learning off locked on",
+			"bridge fdb replace " + tapMAC + " dev tten1 master static\nbridge link set dev tten1 learning off " +
+			"locked on",
 	},
 	{
 		name: "macvtap on the port, as libvirt makes it", nic: "plugged", peer: outside, changes: true,
 		before: "bridge link set dev tten1 locked off learning on\nmodprobe macvtap\n" +
-			asDevice("<interface type='direct'><mac address='"+functMAC+"'/><source dev='$pf' mode='bridge'/><model type='virtio'/></interface>"),
+			asDevice("<interface type='direct'><mac address='"+functMAC+"'/><source dev='$pf' mode='bridge'/><model "+
+				"type='virtio'/></interface>"),
 	},
 }
 
 // addresses has a guest try to change the address of each kind of NIC, with what the host can do about it.
 func (s *scene) addresses(pci string) {
 	s.Helper()
-	host := fmt.Sprintf("set -e\npf=%s pci=%s xml=/run/device.xml address=\"domain='0x%s' bus='0x%s' slot='0x%s' function='0x%s'\"\n",
+	host := fmt.Sprintf("set -e\npf=%s pci=%s xml=/run/device.xml address=\"domain='0x%s' bus='0x%s' slot='0x%s' "+
+		"function='0x%s'\"\n",
 		s.pf, pci, pci[:4], pci[5:7], pci[8:10], pci[11:])
 	for _, a := range attempts {
 		began := time.Now()
 		s.Must(host + a.before + "\ndmesg -C")
 		got := s.try(a)
 		if got.changes != a.changes || got.works != a.works {
-			s.Errorf("%s: changes %v, works %v; expected %v and %v:\n%s", a.name, got.changes, got.works, a.changes, a.works, got.text)
+			s.Errorf("%s: changes %v, works %v; expected %v and %v:\n%s", a.name, got.changes, got.works, a.changes,
+				a.works, got.text)
 		}
 		if log := s.Must("dmesg"); !strings.Contains(log, a.log) {
 			s.Errorf("%s: the host's kernel does not say %q:\n%s", a.name, a.log, log)
@@ -160,11 +170,13 @@ busybox ip link set $n address ` + otherMAC + `
 echo "now $(cat /sys/class/net/$n/address)"
 for i in 1 2 3; do busybox ping -c 1 -W 1 ` + a.peer + ` >/dev/null && echo works && exit 0; done; true`)
 	changes := strings.Contains(text, "now "+otherMAC)
-	if shown := s.Must("ip link show " + s.pf + " | grep 'vf 0 '"); a.nic == "function" && strings.Contains(shown, otherMAC) != a.changes {
+	if shown := s.Must("ip link show " + s.pf + " | grep 'vf 0 '"); a.nic == "function" &&
+		strings.Contains(shown, otherMAC) != a.changes {
 		s.Errorf("%s: the host shows %s", a.name, shown)
 	}
 	_, before, _ := strings.Cut(text, "own ")
 	before, _, _ = strings.Cut(before, "\n")
-	must("busybox ip link set $n address " + before + "\nreach || { echo out of reach with its own address again; exit 3; }")
+	must("busybox ip link set $n address " + before + "\nreach || { echo out of reach with its own address again; " +
+		"exit 3; }")
 	return outcome{changes: changes, works: changes && strings.Contains(text, "works"), text: text}
 }

@@ -22,18 +22,22 @@ const elsewhere = "kvm2"
 // and the function of "the other host" is another of the same card. Then it is all undone.
 func (s *scene) migration(home, there string) {
 	s.Helper()
-	if r, err := s.Lab.Shell(s.Context(), "virsh save "+tenant+" /run/"+tenant+".save"); err != nil || r.Code == 0 || !strings.Contains(r.Stderr, "cannot migrate domain") {
+	if r, err := s.Lab.Shell(s.Context(), "virsh save "+tenant+" /run/"+tenant+".save"); err != nil || r.Code == 0 ||
+		!strings.Contains(r.Stderr, "cannot migrate domain") {
 		s.Errorf("saved with a function: %v %+v", err, r)
 	}
 	s.other(there)
 	before := s.Must("virsh dumpxml --inactive " + tenant)
-	plan := labtest.Answer[sriov.Migration](s, 0, "sriov", "migrate-plan", tenant, "--to", elsewhere, "--to-snapshot", "/share/kvm2.json")
-	if plan.Live || !strings.Contains(plan.Why, "refused by libvirt and QEMU") || len(plan.Functions) != 1 || plan.Functions[0].Target != there {
+	plan := labtest.Answer[sriov.Migration](s, 0, "sriov", "migrate-plan", tenant, "--to", elsewhere, "--to-snapshot",
+		"/share/kvm2.json")
+	if plan.Live || !strings.Contains(plan.Why, "refused by libvirt and QEMU") || len(plan.Functions) != 1 ||
+		plan.Functions[0].Target != there {
 		s.Fatalf("%+v", plan)
 	}
 	done := s.carryOut(plan.Ways[0].Steps)
 	s.reaches()
-	if xml := s.Must("virsh dumpxml --inactive " + tenant); strings.Contains(xml, pciXML(home)) || !strings.Contains(xml, pciXML(there)) {
+	if xml := s.Must("virsh dumpxml --inactive " + tenant); strings.Contains(xml, pciXML(home)) ||
+		!strings.Contains(xml, pciXML(there)) {
 		s.Errorf("the definition after the migration:\n%s", xml)
 	}
 	// Back again, by the commands that undo.

@@ -34,14 +34,16 @@ func TestRecover(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 
-	s.Must("echo vfio-pci > " + dev + "/driver_override; echo " + pci + " > " + dev + "/driver/unbind; echo " + pci + " > /sys/bus/pci/drivers_probe")
+	s.Must("echo vfio-pci > " + dev + "/driver_override; echo " + pci + " > " + dev + "/driver/unbind; echo " + pci +
+		" > /sys/bus/pci/drivers_probe")
 	stuck := bound()
 	if r := recovers(4, "--dry-run"); r.Verdict != mended.Mendable || !r.Reset || bound() != stuck {
 		t.Errorf("looked at: %+v, now %s", r, bound())
 	}
 	group := s.Must("basename $(readlink " + dev + "/iommu_group)")
 	held := s.Must("(exec 7<>/dev/vfio/" + group + "; exec sleep 1000) >/dev/null 2>&1 & echo $!")
-	if r := recovers(4); r.Verdict != mended.Taken || bound() != stuck || !strings.Contains(r.Steps[len(r.Steps)-1].Found, "sleep (process "+held+")") {
+	if r := recovers(4); r.Verdict != mended.Taken || bound() != stuck ||
+		!strings.Contains(r.Steps[len(r.Steps)-1].Found, "sleep (process "+held+")") {
 		t.Errorf("taken: %+v", r)
 	}
 	if r := s.MPPS(1, "sriov", "reset", one); !strings.Contains(r.Stderr, "sleep (process "+held+") has it open") {
@@ -49,7 +51,8 @@ func TestRecover(t *testing.T) {
 	}
 	s.Must("kill -0 " + held + " && kill " + held)
 	r := recovers(0)
-	if r.Verdict != mended.Mendable || r.After != mended.Well || r.Transaction == "" || bound() != found || strings.Contains(r.WasReset, "not done") {
+	if r.Verdict != mended.Mendable || r.After != mended.Well || r.Transaction == "" || bound() != found ||
+		strings.Contains(r.WasReset, "not done") {
 		t.Errorf("mended: %+v, now %s", r, bound())
 	}
 	s.MPPS(0, "rollback")

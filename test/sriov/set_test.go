@@ -62,7 +62,8 @@ func (v told) brief() string {
 		tag = v.VLANs[0]
 	}
 	onOff := map[bool]string{true: "on", false: "off"}
-	return fmt.Sprintf("mac %s vlan %d qos %d rate %d spoofchk %s trust %s", v.MAC, tag.VLAN, tag.QoS, v.Rate.Max, onOff[v.SpoofChk], onOff[v.Trust])
+	return fmt.Sprintf("mac %s vlan %d qos %d rate %d spoofchk %s trust %s", v.MAC, tag.VLAN, tag.QoS, v.Rate.Max,
+		onOff[v.SpoofChk], onOff[v.Trust])
 }
 
 // becomes waits until a function is as wanted.
@@ -75,7 +76,8 @@ func (s *scene) becomes(number int, want string, within time.Duration) {
 			s.Logf("%5.1f s until function %d has %s", time.Since(began).Seconds(), number, want)
 			return
 		} else if time.Since(began) > within {
-			s.Fatalf("function %d has %s, expected %s within %v\n%s", number, got, want, within, s.Must("journalctl -q -o cat -u mpps-restore | tail -20"))
+			s.Fatalf("function %d has %s, expected %s within %v\n%s", number, got, want, within,
+				s.Must("journalctl -q -o cat -u mpps-restore | tail -20"))
 		}
 		time.Sleep(200 * time.Millisecond)
 	}
@@ -92,7 +94,8 @@ func TestSet(t *testing.T) {
 	one := s.pf + "/1"
 	pci := s.Must("basename $(readlink /sys/class/net/" + s.pf + "/device/virtfn1)")
 
-	s.MPPS(0, "sriov", "set", one, "mac", "52:54:00:0e:00:01", "vlan", "100", "qos", "3", "rate", "500", "spoofchk", "off", "trust", "on")
+	s.MPPS(0, "sriov", "set", one, "mac", "52:54:00:0e:00:01", "vlan", "100", "qos", "3", "rate", "500", "spoofchk",
+		"off", "trust", "on")
 	all, _ := s.vfs()
 	if got := all[1].brief(); got != "mac 52:54:00:0e:00:01 vlan 100 qos 3 rate 500 spoofchk off trust on" {
 		t.Errorf("set: %s", got)
@@ -127,7 +130,8 @@ func TestSet(t *testing.T) {
 		{"colour red", "no attribute", 64},
 	} {
 		r := s.MPPS(c.code, append([]string{"sriov", "set", one}, strings.Fields(c.words)...)...)
-		if !strings.Contains(r.Stderr, c.because) || !strings.Contains(r.Stderr, "hint:") && c.code == 1 && !strings.Contains(c.words, "vlan") {
+		if !strings.Contains(r.Stderr, c.because) || !strings.Contains(r.Stderr, "hint:") && c.code == 1 &&
+			!strings.Contains(c.words, "vlan") {
 			t.Errorf("%s: %s", c.words, r.Stderr)
 		}
 	}
@@ -140,7 +144,8 @@ func TestSet(t *testing.T) {
 	}
 
 	// Made again by hand, functions get what mpps keeps of them.
-	s.Must("echo 0 > /sys/class/net/" + s.pf + "/device/sriov_numvfs; echo 3 > /sys/class/net/" + s.pf + "/device/sriov_numvfs")
+	s.Must("echo 0 > /sys/class/net/" + s.pf + "/device/sriov_numvfs; echo 3 > /sys/class/net/" + s.pf +
+		"/device/sriov_numvfs")
 	s.becomes(1, "mac 52:54:00:0e:00:01 vlan 0 qos 0 rate 200 spoofchk on trust on", 15*time.Second)
 
 	s.MPPS(0, "sriov", "reset", one)
@@ -175,14 +180,16 @@ func TestLeft(t *testing.T) {
 	s.Must("echo 2 > /sys/class/net/" + s.pf + "/device/sriov_numvfs; udevadm settle")
 	function := s.Must("basename $(readlink /sys/class/net/" + s.pf + "/device/virtfn0)")
 	for name, words := range map[string]string{"a": ",vlan=7,mac=52:54:00:0e:00:0a", "b": ",mac=52:54:00:0e:00:0b"} {
-		s.MPPS(0, "domain", "render", "--name", name, "--vcpus", "1", "--memory", "128MiB", "--nic", "vf="+function+words, "-o", "/run/"+name+".xml")
+		s.MPPS(0, "domain", "render", "--name", name, "--vcpus", "1", "--memory", "128MiB", "--nic", "vf="+
+			function+words, "-o", "/run/"+name+".xml")
 		s.Must("virsh -q define /run/" + name + ".xml")
 	}
 	start := func(name string) { s.Must("virsh -q start --paused " + name) }
 	end := func(name string) { s.Must("virsh -q destroy " + name) }
 
 	start("a")
-	s.Must("ip link set " + s.pf + " vf 0 max_tx_rate 100; ip link set " + s.pf + " vf 0 trust on; ip link set " + s.pf + " vf 0 spoofchk off")
+	s.Must("ip link set " + s.pf + " vf 0 max_tx_rate 100; ip link set " + s.pf + " vf 0 trust on; ip link set " +
+		s.pf + " vf 0 spoofchk off")
 	end("a")
 	start("b")
 	all, _ := s.vfs()
@@ -190,13 +197,16 @@ func TestLeft(t *testing.T) {
 		t.Errorf("without mpps the next guest has %s: nothing is left to be proven", got)
 	}
 	end("b")
-	s.Must("ip link set " + s.pf + " vf 0 max_tx_rate 0; ip link set " + s.pf + " vf 0 trust off; ip link set " + s.pf + " vf 0 spoofchk on")
+	s.Must("ip link set " + s.pf + " vf 0 max_tx_rate 0; ip link set " + s.pf + " vf 0 trust off; ip link set " + s.pf +
+		" vf 0 spoofchk on")
 
 	start("a")
 	s.MPPS(0, "sriov", "set", s.pf+"/0", "rate", "100", "trust", "on")
 	s.Must("ip link set " + s.pf + " vf 0 spoofchk off") // and something that nobody keeps
-	for _, refused := range [][]string{{"set", s.pf + "/0", "vlan", "8"}, {"set", s.pf + "/0", "mac", "52:54:00:0e:00:0c"}, {"reset", s.pf + "/0"}, {"reset", "--guest", "a"}} {
-		if r := s.MPPS(1, append([]string{"sriov"}, refused...)...); !strings.Contains(r.Stderr, "guest a") || !strings.Contains(r.Stderr, "hint:") {
+	for _, refused := range [][]string{{"set", s.pf + "/0", "vlan", "8"},
+		{"set", s.pf + "/0", "mac", "52:54:00:0e:00:0c"}, {"reset", s.pf + "/0"}, {"reset", "--guest", "a"}} {
+		if r := s.MPPS(1, append([]string{"sriov"}, refused...)...); !strings.Contains(r.Stderr, "guest a") ||
+			!strings.Contains(r.Stderr, "hint:") {
 			t.Errorf("%v: %s", refused, r.Stderr)
 		}
 	}

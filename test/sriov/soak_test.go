@@ -47,7 +47,8 @@ func TestSoak(t *testing.T) {
 		if anew {
 			s.MPPS(0, "sriov", "create", s.pf, "-n", "2")
 		}
-		argv := []string{"sriov", "assign", "soaked", "--pf", s.pf, "--as", form, "--vlan", strconv.Itoa(round%4000 + 1)}
+		argv := []string{"sriov", "assign", "soaked", "--pf", s.pf, "--as", form, "--vlan",
+			strconv.Itoa(round%4000 + 1)}
 		if form != facts.ByNetwork {
 			argv = append(argv, "--rate", "100")
 		}
@@ -88,7 +89,8 @@ func TestSoak(t *testing.T) {
 		} else if grew > first+first/4 {
 			t.Errorf("round %d (%s): %d bytes of journals, in the first one %d", round, form, grew, first)
 		}
-		t.Logf("round %d (%s): %.1f s, %d bytes of journals", round, form, time.Since(began).Seconds()/float64(round+1), grew)
+		t.Logf("round %d (%s): %.1f s, %d bytes of journals", round, form, time.Since(began).Seconds()/float64(round+1),
+			grew)
 	}
 	s.Must("virsh -q undefine soaked")
 	if !anew {

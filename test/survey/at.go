@@ -140,7 +140,8 @@ func (s *Survey) sysfs(a setting.Address, text string) (string, bool, error) {
 		if word == "" {
 			word = name
 		}
-		match := regexp.MustCompile(`(?m)^\d+: ` + regexp.QuoteMeta(elements[2]) + `(?:@\S+)?: .* ` + word + ` (\d+)`).FindStringSubmatch(text)
+		match := regexp.MustCompile(`(?m)^\d+: ` + regexp.QuoteMeta(elements[2]) + `(?:@\S+)?: .* ` + word +
+			` (\d+)`).FindStringSubmatch(text)
 		if match == nil {
 			return "", false, nil
 		}
@@ -205,7 +206,8 @@ func cpus(mask string) (string, error) {
 func flowHash(text string) (string, bool) {
 	letters := ""
 	for _, f := range []struct{ says, letter string }{
-		{"L2DA", "m"}, {"VLAN tag", "v"}, {"L3 proto", "t"}, {"IP SA", "s"}, {"IP DA", "d"}, {"L4 bytes 0 & 1", "f"}, {"L4 bytes 2 & 3", "n"},
+		{"L2DA", "m"}, {"VLAN tag", "v"}, {"L3 proto", "t"}, {"IP SA", "s"}, {"IP DA", "d"}, {"L4 bytes 0 & 1", "f"},
+		{"L4 bytes 2 & 3", "n"},
 	} {
 		if strings.Contains(text, f.says) {
 			letters += f.letter

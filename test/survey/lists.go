@@ -98,8 +98,9 @@ func function(text, number, attribute string) (string, bool) {
 		return "", false
 	}
 	words := map[string]string{
-		"mac": `link/ether (\S+)`, "vlan": `, vlan (\d+)`, "qos": `, qos (\d+)`, "max_tx_rate": `max_tx_rate (\d+)`, "min_tx_rate": `min_tx_rate (\d+)`,
-		"spoofchk": `spoof checking (on|off)`, "trust": `trust (on|off)`, "link_state": `link-state (\w+)`,
+		"mac": `link/ether (\S+)`, "vlan": `, vlan (\d+)`, "qos": `, qos (\d+)`, "max_tx_rate": `max_tx_rate (\d+)`,
+		"min_tx_rate": `min_tx_rate (\d+)`,
+		"spoofchk":    `spoof checking (on|off)`, "trust": `trust (on|off)`, "link_state": `link-state (\w+)`,
 	}[attribute]
 	match := regexp.MustCompile(words).FindStringSubmatch(own)
 	switch {
@@ -125,7 +126,8 @@ func rule(text, name, tool string) (string, bool, error) {
 		_, table, _ := strings.Cut(text, "table ip raw {")
 		table, _, _ = strings.Cut(table, "\n}")
 		for l := range strings.Lines(table) {
-			if l = strings.TrimSpace(l); strings.HasPrefix(l, "meta ") || strings.HasPrefix(l, "ip ") || strings.HasPrefix(l, "iifname ") {
+			if l = strings.TrimSpace(l); strings.HasPrefix(l, "meta ") || strings.HasPrefix(l, "ip ") ||
+				strings.HasPrefix(l, "iifname ") {
 				rules = append(rules, l)
 			}
 		}

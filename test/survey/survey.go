@@ -33,9 +33,11 @@ func Bridges() string { return bridgeCommand }
 // Whole are command lines that tell all of what changes may move besides the values that they are to give: interrupts,
 // links, bridges, rule sets, and the files that make values last or that the boot loader reads.
 func Whole() []string {
-	files := "cd / && find etc/sysctl.d etc/modprobe.d etc/systemd etc/udev/rules.d etc/default etc/kernel boot/grub var/lib/mpps/desired.json -type f -exec md5sum {} + | sort"
+	files := "cd / && find etc/sysctl.d etc/modprobe.d etc/systemd etc/udev/rules.d etc/default etc/kernel boot/grub " +
+		"var/lib/mpps/desired.json -type f -exec md5sum {} + | sort"
 	return []string{
-		"grep -H . /proc/irq/*/smp_affinity_list", "grep -H . /sys/class/net/*/queues/*/[xr]ps_cpus", linksCommand, bridgeCommand, files,
+		"grep -H . /proc/irq/*/smp_affinity_list", "grep -H . /sys/class/net/*/queues/*/[xr]ps_cpus", linksCommand,
+		bridgeCommand, files,
 		saved["iptables-legacy"], saved["ip6tables-legacy"], saved["nft"],
 	}
 }
@@ -92,7 +94,8 @@ func (s *Survey) Of(command string) (string, bool) {
 // only one of the two was asked is a difference too.
 func (s *Survey) Differences(before *Survey) []string {
 	var all []string
-	for _, command := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(s.Commands(), before.Commands())))) {
+	for _, command := range slices.Compact(
+		slices.Sorted(slices.Values(slices.Concat(s.Commands(), before.Commands())))) {
 		was, asked := before.text[command]
 		is, asks := s.text[command]
 		if asked && asks && was == is {
@@ -101,7 +104,8 @@ func (s *Survey) Differences(before *Survey) []string {
 		then, now := strings.Split(was, "\n"), strings.Split(is, "\n")
 		for i := range max(len(then), len(now)) {
 			if line(then, i) != line(now, i) {
-				all = append(all, fmt.Sprintf("%s: line %d was\n\t%s\nand is\n\t%s", command, i+1, line(then, i), line(now, i)))
+				all = append(all, fmt.Sprintf("%s: line %d was\n\t%s\nand is\n\t%s", command, i+1, line(then, i),
+					line(now, i)))
 				break
 			}
 		}
@@ -153,7 +157,8 @@ func questions(addresses []setting.Address) ([]string, error) {
 		commands = append(commands, grepCommand+strings.Join(sorted(files), " "))
 	}
 	if len(threads) > 0 {
-		commands = append(commands, threadCommand+"case $c in "+strings.Join(sorted(threads), "|")+`) echo "thread $c"; chrt -p $p;; esac; done`)
+		commands = append(commands, threadCommand+"case $c in "+strings.Join(sorted(threads), "|")+
+			`) echo "thread $c"; chrt -p $p;; esac; done`)
 	}
 	return commands, nil
 }
@@ -170,8 +175,9 @@ const (
 	swapCommand   = "swapon --show=NAME,PRIO --noheadings --raw"
 	eventsCommand = "cat /sys/kernel/tracing/set_event"
 	// Without timers, and without the state of links, which come up again behind a change.
-	bridgeCommand = "ip -o -d link show type bridge | sed -E 's/ ([a-z_]*timer|fdb_n_learned) *[0-9.]*//g; s/<[^>]*>//; s/ state [A-Z]+//'"
-	menuCommand   = "grep -E '^[[:space:]]*(linux|set default=)' /boot/grub/grub.cfg"
+	bridgeCommand = "ip -o -d link show type bridge | sed -E 's/ ([a-z_]*timer|fdb_n_learned) *[0-9.]*//g; " +
+		"s/<[^>]*>//; s/ state [A-Z]+//'"
+	menuCommand = "grep -E '^[[:space:]]*(linux|set default=)' /boot/grub/grub.cfg"
 	// The CPUs of each kernel thread (PF_KTHREAD) that is not bound for good (PF_NO_SETAFFINITY), each list once:
 	// bash's own words alone, since a program for each thread would take seconds. Threads of interrupts follow them,
 	// and vhost's are a guest's.
@@ -191,7 +197,8 @@ var saved = map[string]string{
 func question(a setting.Address) (string, error) {
 	object := a.Object()
 	switch a.Kind {
-	case setting.Sysctl, setting.ThreadSched, setting.SysfsCPUs, setting.ModuleParam, setting.KSM, setting.IRQAffinity, setting.IRQCPUs:
+	case setting.Sysctl, setting.ThreadSched, setting.SysfsCPUs, setting.ModuleParam, setting.KSM, setting.IRQAffinity,
+		setting.IRQCPUs:
 		return "", nil
 	case setting.Sysfs:
 		switch {

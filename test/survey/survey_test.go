@@ -11,24 +11,38 @@ import (
 // answers are what programs print on a host, by the beginning of the command line.
 var answers = map[string]string{
 	sysctlCommand: "net.core.dev_weight = 64\nnet.ipv4.tcp_rmem = 4096\t131072\t6291456\n",
-	grepCommand: "/sys/kernel/mm/transparent_hugepage/enabled:always [madvise] never\n/sys/class/net/eth0/queues/tx-0/xps_cpus:0c\n" +
+	grepCommand: "/sys/kernel/mm/transparent_hugepage/enabled:always [madvise] " +
+		"never\n/sys/class/net/eth0/queues/tx-0/xps_cpus:0c\n" +
 		"/sys/module/kvm/parameters/nx_huge_pages:N\n/sys/kernel/mm/ksm/run:1\n/proc/irq/45/smp_affinity_list:2-3\n/proc/irq/default_smp_affinity:f\n/proc/irq/9/smp_affinity_list:0-1\n",
-	bridgeCommand:   "5: br0: mtu 1500 \\    bridge forward_delay 0 mcast_snooping 1 nf_call_iptables 1 nf_call_ip6tables 0\n",
-	linksCommand:    "3: eth0: mtu 1500 qdisc mq master br0 mode DEFAULT qlen 1000\\ link/ether 52:54:00:00:01:00\n5: br0: mtu 1500 qlen 500\\ link\n",
-	"ethtool -g":    "Ring parameters for eth0:\nPre-set maximums:\nRX:\t4096\nTX:\t4096\nCurrent hardware settings:\nRX:\t256\nTX:\t512\n",
-	"ethtool -l":    "Channel parameters for eth0:\nPre-set maximums:\nCombined:\t8\nCurrent hardware settings:\nRX:\tn/a\nCombined:\t4\n",
-	"ethtool -c":    "Coalesce parameters for eth0:\nAdaptive RX: off  TX: on\nrx-usecs:\t3\n",
-	"ethtool -k":    "Features for eth0:\nrx-checksumming: on [fixed]\n\ttx-scatter-gather: off\n",
-	"ethtool -n":    "UDP over IPV4 flows use these fields for computing Hash flow key:\nIP SA\nIP DA\nL4 bytes 0 & 1 [TCP/UDP src port]\nL4 bytes 2 & 3 [TCP/UDP dst port]\n",
-	"p=$(cat":       "pid 10's current affinity list: 0-3\npid 12's current affinity list: 1\npid 14's current affinity list: 2\npid 15's current affinity list: 3\n     10 qemu-system-x86\n     12 CPU 0/KVM\n     14 vhost-10\n     15 vhost-10\n",
-	threadCommand:   "thread ksoftirqd/1\npid 29's current scheduling policy: SCHED_FIFO\npid 29's current scheduling priority: 2\nthread rcuc/1\npid 28's current scheduling policy: SCHED_OTHER\npid 28's current scheduling priority: 0\n",
-	movableCommand:  "0-1\n0-2\n3\n",
-	swapCommand:     "/dev/zram0 5\n/dev/sda2 -2\n",
-	eventsCommand:   "sched:sched_switch\nirq:irq_handler_entry\n",
-	"ip link show":  "    vf 0     link/ether 00:00:00:00:00:00 brd ff:ff:ff:ff:ff:ff, vlan 100, tx rate 100 (Mbps), max_tx_rate 100Mbps, spoof checking on, link-state auto, trust off\n",
-	"iptables-leg":  "*raw\n:PREROUTING ACCEPT\n-A PREROUTING ! -p 253 -m comment --comment \"mpps nflog-skip\" -j ACCEPT\n-A PREROUTING -i vnet7 -j NFLOG\nCOMMIT\n",
-	"nft":           "",
-	"virsh dumpxml": "<domain type='kvm'><cputune><vcpupin vcpu='0' cpuset='1'/><vcpupin vcpu='1' cpuset='3,2'/><vcpusched vcpus='1-2' scheduler='fifo' priority='1'/><vcpusched vcpus='3' scheduler='batch'/></cputune><memoryBacking><hugepages/><locked/></memoryBacking><features><kvm><hint-dedicated state='on'/></kvm><pmu state='off'/><hyperv><vapic state='on'/></hyperv></features><clock><timer name='tsc'/><timer name='kvmclock' present='no'/></clock><devices><interface><mac address='52:54:00:00:00:01'/><model type='e1000'/></interface><interface><mac address='52:54:00:00:00:02'/><model type='virtio'/><driver queues='2'/><coalesce><rx><frames max='32'/></rx></coalesce></interface></devices></domain>\n",
+	bridgeCommand: "5: br0: mtu 1500 \\    bridge forward_delay 0 mcast_snooping 1 nf_call_iptables 1 " +
+		"nf_call_ip6tables 0\n",
+	linksCommand: "3: eth0: mtu 1500 qdisc mq master br0 mode DEFAULT qlen 1000\\ link/ether " +
+		"52:54:00:00:01:00\n5: br0: mtu 1500 qlen 500\\ link\n",
+	"ethtool -g": "Ring parameters for eth0:\nPre-set maximums:\nRX:\t4096\nTX:\t4096\nCurrent hardware " +
+		"settings:\nRX:\t256\nTX:\t512\n",
+	"ethtool -l": "Channel parameters for eth0:\nPre-set maximums:\nCombined:\t8\nCurrent hardware " +
+		"settings:\nRX:\tn/a\nCombined:\t4\n",
+	"ethtool -c": "Coalesce parameters for eth0:\nAdaptive RX: off  TX: on\nrx-usecs:\t3\n",
+	"ethtool -k": "Features for eth0:\nrx-checksumming: on [fixed]\n\ttx-scatter-gather: off\n",
+	"ethtool -n": "UDP over IPV4 flows use these fields for computing Hash flow key:\nIP SA\nIP DA\nL4 bytes 0 & " +
+		"1 [TCP/UDP src port]\nL4 bytes 2 & 3 [TCP/UDP dst port]\n",
+	"p=$(cat": "pid 10's current affinity list: 0-3\npid 12's current affinity list: 1\npid 14's current " +
+		"affinity list: 2\npid 15's current affinity list: 3\n     10 qemu-system-x86\n     12 CPU 0/KVM\n     14 " +
+		"vhost-10\n     15 vhost-10\n",
+	threadCommand: "thread ksoftirqd/1\npid 29's current scheduling policy: SCHED_FIFO\npid 29's current " +
+		"scheduling priority: 2\nthread rcuc/1\npid 28's current scheduling policy: SCHED_OTHER\npid 28's current " +
+		"scheduling priority: 0\n",
+	movableCommand: "0-1\n0-2\n3\n",
+	swapCommand:    "/dev/zram0 5\n/dev/sda2 -2\n",
+	eventsCommand:  "sched:sched_switch\nirq:irq_handler_entry\n",
+	"ip link show": "    vf 0     link/ether 00:00:00:00:00:00 brd ff:ff:ff:ff:ff:ff, vlan 100, tx rate 100 (Mbps), " +
+		"max_tx_rate 100Mbps, spoof checking on, link-state auto, trust off\n",
+	"iptables-leg": "*raw\n:PREROUTING ACCEPT\n-A PREROUTING ! -p 253 -m comment --comment \"mpps nflog-skip\" -j " +
+		"ACCEPT\n-A PREROUTING -i vnet7 -j NFLOG\nCOMMIT\n",
+	"nft": "",
+	"virsh dumpxml": "<domain type='kvm'><cputune><vcpupin vcpu='0' cpuset='1'/><vcpupin vcpu='1' " +
+		"cpuset='3,2'/><vcpusched vcpus='1-2' scheduler='fifo' priority='1'/><vcpusched vcpus='3' " +
+		"scheduler='batch'/></cputune><memoryBacking><hugepages/><locked/></memoryBacking><features><kvm><hint-dedicated state='on'/></kvm><pmu state='off'/><hyperv><vapic state='on'/></hyperv></features><clock><timer name='tsc'/><timer name='kvmclock' present='no'/></clock><devices><interface><mac address='52:54:00:00:00:01'/><model type='e1000'/></interface><interface><mac address='52:54:00:00:00:02'/><model type='virtio'/><driver queues='2'/><coalesce><rx><frames max='32'/></rx></coalesce></interface></devices></domain>\n",
 	"grep -E": "set default=\"gnulinux-advanced-1>gnulinux-6.1.0-1-amd64-advanced-1\"\n\tlinux\t/boot/vmlinuz-6.12.107+deb13-amd64 root=UUID=1 ro quiet hugepagesz=1G hugepages=2 console=tty0 console=ttyS0\n" +
 		"\tlinux\t/boot/vmlinuz-6.1.0-1-amd64 root=UUID=1 ro single\n",
 	"[ ! -e":          "kernel.x = 1\n",
@@ -149,7 +163,8 @@ func TestAt(t *testing.T) {
 }
 
 func TestFirstEntryIsDefault(t *testing.T) {
-	if got, _ := defaultKernel("  set default=\"${next_entry}\"\nset default=\"0\"\n\tlinux /boot/vmlinuz-6.12.107+deb13-amd64 ro\n"); got != "6.12.107+deb13-amd64" {
+	if got, _ := defaultKernel("  set default=\"${next_entry}\"\nset default=\"0\"\n\tlinux " +
+		"/boot/vmlinuz-6.12.107+deb13-amd64 ro\n"); got != "6.12.107+deb13-amd64" {
 		t.Errorf("found %q", got)
 	}
 }
@@ -161,7 +176,8 @@ func TestDifferences(t *testing.T) {
 		t.Errorf("differences of equal surveys: %q", found)
 	}
 	same.text["sysctl net.core.dev_weight"] = "net.core.dev_weight = 65\n"
-	if found := same.Differences(before); len(found) != 1 || !strings.Contains(found[0], "line 1 was\n\tnet.core.dev_weight = 64") {
+	if found := same.Differences(before); len(found) != 1 ||
+		!strings.Contains(found[0], "line 1 was\n\tnet.core.dev_weight = 64") {
 		t.Errorf("found %q", found)
 	}
 	if found := take(t).Differences(before); len(found) != 1 {

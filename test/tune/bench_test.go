@@ -20,14 +20,17 @@ type side struct{ name, enter, leave string }
 
 // tuned starts TuneD with a profile of its own, without a bus, and ends it, upon which it puts back what it set.
 func tuned(profile string) side {
-	return side{"TuneD " + profile, `tuned --no-dbus --no-socket -P /run/tuned-side.pid -l /run/tuned-side.log -p ` + profile + ` </dev/null >/dev/null 2>&1 &
+	return side{"TuneD " + profile, `tuned --no-dbus --no-socket -P /run/tuned-side.pid -l /run/tuned-side.log -p ` +
+		profile + ` </dev/null >/dev/null 2>&1 &
 for i in $(seq 300); do ! grep -q 'static tuning from profile .* applied' /run/tuned-side.log 2>/dev/null || exit 0; sleep 0.1; done
-cat /run/tuned-side.log; exit 1`, `p=$(cat /run/tuned-side.pid); kill $p; while [ -d /proc/$p ]; do sleep 0.1; done; rm -f /run/tuned-side.log`}
+cat /run/tuned-side.log; exit 1`,
+		`p=$(cat /run/tuned-side.pid); kill $p; while [ -d /proc/$p ]; do sleep 0.1; done; rm -f /run/tuned-side.log`}
 }
 
 // applied are plans that mpps applies one behind the other, and takes back.
 func applied(name, plans string) side {
-	return side{name, "for p in " + plans + "; do /share/mpps apply -q --confirm 0 $p; done", "for p in " + plans + "; do /share/mpps rollback -q; done"}
+	return side{name, "for p in " + plans + "; do /share/mpps apply -q --confirm 0 $p; done", "for p in " + plans +
+		"; do /share/mpps rollback -q; done"}
 }
 
 // rounds is how often each side is measured.
@@ -38,7 +41,8 @@ const rounds = 6
 // side is entered, measured and left once, in an order by lot.
 func BenchmarkAgainst(b *testing.B) {
 	on := furnish(b)
-	r, err := on.Lab.Shell(b.Context(), "/share/mpps tune "+goals+" --budget 15m --runtime-only --propose --seed 1 -o /share/tune.json --plan-output /share/kept.json")
+	r, err := on.Lab.Shell(b.Context(), "/share/mpps tune "+goals+" --budget 15m --runtime-only --propose --seed 1 "+
+		"-o /share/tune.json --plan-output /share/kept.json")
 	if err != nil || r.Code != 0 && r.Code != 2 {
 		b.Fatalf("%v: exit %d: %s", err, r.Code, r.Stderr)
 	}
@@ -57,7 +61,8 @@ func BenchmarkAgainst(b *testing.B) {
 	on.Must("/share/mpps plan -q --pps 1M --guest web1 --consent security --runtime-only -o /share/static.json")
 	sides := []side{
 		{"as found", "true", "true"}, tuned("network-throughput"), tuned("virtual-host"),
-		applied("everything planned at once", "/share/static.json"), applied("what the loop keeps", "/share/kept.json $(ls /share/kept.?.json 2>/dev/null)"),
+		applied("everything planned at once", "/share/static.json"),
+		applied("what the loop keeps", "/share/kept.json $(ls /share/kept.?.json 2>/dev/null)"),
 	}
 	rates := map[string][]float64{}
 	order := rand.New(rand.NewPCG(1, 2))
@@ -85,7 +90,8 @@ func BenchmarkAgainst(b *testing.B) {
 		}
 		slices.Sort(ratios)
 		at := slices.Sorted(slices.Values(rates[s.name]))
-		fmt.Fprintf(&table, "%-28s %7.0f packets/s, %.2f times as found [%.2f–%.2f]\n", s.name, at[len(at)/2], ratios[len(ratios)/2], ratios[0], ratios[len(ratios)-1])
+		fmt.Fprintf(&table, "%-28s %7.0f packets/s, %.2f times as found [%.2f–%.2f]\n", s.name, at[len(at)/2],
+			ratios[len(ratios)/2], ratios[0], ratios[len(ratios)-1])
 		b.ReportMetric(ratios[len(ratios)/2], strings.ReplaceAll(s.name, " ", "-")+"/found")
 	}
 	b.Logf("%d rounds, emulated:\n%s", len(found), table.String())

@@ -25,7 +25,8 @@ const (
 	secret = "tune"
 	// candidates are the one that helps and some that do nothing here: each that is tried takes a minute of emulation.
 	candidates = "netfilter.bridge,memory.numa_balancing,softirq.budget"
-	goals      = "--trial 400ms --pps 1M --guest web1 --consent security --via br0 --agent 10.50.0.2:7878 --secret-file /share/secret --sink af_packet"
+	goals      = "--trial 400ms --pps 1M --guest web1 --consent security --via br0 --agent 10.50.0.2:7878 " +
+		"--secret-file /share/secret --sink af_packet"
 )
 
 // rules are many enough that their cost shows above the noise of emulation.
@@ -64,7 +65,8 @@ func furnish(t testing.TB) *labtest.Scene {
 	}
 	_, err := s.Lab.StartGuestFresh(t.Context(), lab.GuestSpec{
 		Name: guest, Binary: labtest.Init(t), VCPUs: 2, MemoryMiB: 256,
-		NICs:    []lab.NIC{{Model: lab.Vhost, Bridge: "br0", MAC: "52:54:00:0a:00:02", Addr: "10.50.0.2/24", Queues: 2}},
+		NICs: []lab.NIC{{Model: lab.Vhost, Bridge: "br0", MAC: "52:54:00:0a:00:02", Addr: "10.50.0.2/24",
+			Queues: 2}},
 		Modules: []string{"veth"}, Args: []string{"mpps.secret=" + secret}, Probe: lab.TCPProbe(7878),
 	}, ready)
 	if err != nil {
@@ -85,7 +87,8 @@ func TestTune(t *testing.T) {
 	// On a machine that is busy with much else a gain may not be shown within the pairs that a candidate gets: it is
 	// never kept by chance, and may be missed.
 	for seed := 1; seed <= 3 && len(result.Kept) == 0; seed++ {
-		r, err := s.Lab.Shell(t.Context(), fmt.Sprintf("/share/mpps tune %s --only %s --budget 6m --runtime-only --seed %d -o /share/tune.json", goals, candidates, seed))
+		r, err := s.Lab.Shell(t.Context(), fmt.Sprintf("/share/mpps tune %s --only %s --budget 6m --runtime-only "+
+			"--seed %d -o /share/tune.json", goals, candidates, seed))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,7 +132,8 @@ func TestTune(t *testing.T) {
 func TestTuneKilled(t *testing.T) {
 	s := furnish(t)
 	beginning := s.Must(values)
-	s.Must("nohup setsid /share/mpps tune " + goals + " --only netfilter.bridge --budget 6m --runtime-only --seed 2 -q >/tmp/tune.log 2>&1 & echo $! >/tmp/tune.pid")
+	s.Must("nohup setsid /share/mpps tune " + goals + " --only netfilter.bridge --budget 6m --runtime-only --seed 2 " +
+		"-q >/tmp/tune.log 2>&1 & echo $! >/tmp/tune.pid")
 	out := s.Must(`for i in $(seq 6000); do
 	[ $(cat /sys/class/net/br0/bridge/nf_call_iptables) != 0 ] || break
 	[ -d /proc/$(cat /tmp/tune.pid) ] || break

@@ -258,7 +258,8 @@ func testpmdArgs(vdev string) func(l *link) ([]string, error) {
 		return []string{
 			"--no-huge", "-m", "256", "--no-pci", "--no-telemetry", "--file-prefix", l.near.Netns,
 			"--lcores", fmt.Sprintf("0@%d,1@%d", l.cpu, l.cpu), "--vdev", fmt.Sprintf(vdev, l.near.Iface),
-			"--", "--forward-mode=txonly", "--txpkts=60", "--auto-start", "--total-num-mbufs=16384", "--no-lsc-interrupt",
+			"--", "--forward-mode=txonly", "--txpkts=60", "--auto-start", "--total-num-mbufs=16384",
+			"--no-lsc-interrupt",
 		}, nil
 	}
 }

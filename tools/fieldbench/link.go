@@ -67,7 +67,8 @@ func newLink() (_ *link, err error) {
 	err = l.near.Do(func() error {
 		a := netlink.NewLinkAttrs()
 		a.Name = l.near.Iface
-		return netlink.LinkAdd(&netlink.Veth{LinkAttrs: a, PeerName: l.far.Iface, PeerNamespace: netlink.NsFd(int(far))})
+		return netlink.LinkAdd(&netlink.Veth{LinkAttrs: a, PeerName: l.far.Iface,
+			PeerNamespace: netlink.NsFd(int(far))})
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make a veth pair: %w", err)

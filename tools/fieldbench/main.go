@@ -49,7 +49,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	seconds := flags.Float64("seconds", 1, "counted time of each turn")
 	tree := flags.String("tree", "", "root tree of a newer Debian with netperf and xdp-tools "+
 		"(default: the lab's, if it was built)")
-	only := flags.String("only", "", "words: only contestants with one of them in their names, and those to compare with")
+	only := flags.String("only", "",
+		"words: only contestants with one of them in their names, and those to compare with")
 	parts := flags.String("parts", "generators,rr,cpu", "what to compare")
 	mpps := flags.String("mpps", "bin/mpps", "the program")
 	asJSON := flags.Bool("json", false, "print JSON")
@@ -76,8 +77,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	o := options{
-		rounds: *rounds, each: time.Duration(*seconds * float64(time.Second)), only: strings.Fields(*only), progress: stderr,
-		tree: treeOf(*tree),
+		rounds: *rounds, each: time.Duration(*seconds * float64(time.Second)), only: strings.Fields(*only),
+		progress: stderr,
+		tree:     treeOf(*tree),
 	}
 	report, err := bench(ctx, wanted, *mpps, o)
 	if err == nil {

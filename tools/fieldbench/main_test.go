@@ -159,7 +159,8 @@ func TestTrafgenFrame(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
-	for _, args := range [][]string{{"-rounds", "0"}, {"-seconds", "0"}, {"extra"}, {"-nonsense"}, {"-parts", "rr,all"}} {
+	for _, args := range [][]string{{"-rounds", "0"}, {"-seconds", "0"}, {"extra"}, {"-nonsense"},
+		{"-parts", "rr,all"}} {
 		var out, errs bytes.Buffer
 		if code := run(args, &out, &errs); code != 64 || errs.Len() == 0 {
 			t.Errorf("%v: exit code %d, %q", args, code, &errs)

@@ -121,8 +121,10 @@ func (r *Report) print(w io.Writer) error {
 				fmt.Fprintf(t, "%s %s\t–\t\t\t\t%s\t%s\n", row.Name, row.Version, row.Package, row.Failed)
 				continue
 			}
-			fmt.Fprintf(t, "%s %s\t%.4g\t%.4g–%.4g\t%.3f\t%.3f–%.3f\t%s\t\n", row.Name, row.Version, row.Median.Value/p.Scale,
-				slices.Min(row.Values)/p.Scale, slices.Max(row.Values)/p.Scale, row.Ratio.Value, row.Ratio.Lo, row.Ratio.Hi,
+			fmt.Fprintf(t, "%s %s\t%.4g\t%.4g–%.4g\t%.3f\t%.3f–%.3f\t%s\t\n", row.Name, row.Version,
+				row.Median.Value/p.Scale,
+				slices.Min(row.Values)/p.Scale, slices.Max(row.Values)/p.Scale, row.Ratio.Value, row.Ratio.Lo,
+				row.Ratio.Hi,
 				row.Package)
 		}
 		if err := t.Flush(); err != nil {

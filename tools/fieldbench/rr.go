@@ -97,7 +97,8 @@ func talkers(o options) []talker {
 	if netperf.row.Failed == "" {
 		netperf.row.Version = version(append(loader[:len(loader):len(loader)], program, "-V"))
 		netperf.server = append(loader[:len(loader):len(loader)], server, "-D", "-4", "-L", farAddr, "-p", netperfPort)
-		netperf.client = append(loader[:len(loader):len(loader)], program, "-H", farAddr, "-p", netperfPort, "-t", "TCP_RR",
+		netperf.client = append(loader[:len(loader):len(loader)], program, "-H", farAddr, "-p", netperfPort, "-t",
+			"TCP_RR",
 			"-l", seconds, "-P", "0", "--", "-D", "-o", "P50_LATENCY,MEAN_LATENCY")
 	}
 	sockperf := talker{row: Row{Name: "sockperf ping-pong", Package: "sockperf"}, parse: parseSockperf}
@@ -106,7 +107,8 @@ func talkers(o options) []talker {
 	} else {
 		sockperf.row.Version = version([]string{path, "--version"})
 		sockperf.server = []string{path, "server", "--tcp", "-i", farAddr, "-p", sockperfPort}
-		sockperf.client = []string{path, "ping-pong", "--tcp", "-i", farAddr, "-p", sockperfPort, "-t", seconds, "-m", "14",
+		sockperf.client = []string{path, "ping-pong", "--tcp", "-i", farAddr, "-p", sockperfPort, "-t", seconds, "-m",
+			"14",
 			"--full-rtt"}
 	}
 	address := net.JoinHostPort(farAddr, mppsPort)

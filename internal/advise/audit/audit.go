@@ -63,7 +63,8 @@ type Report struct {
 	LeftOut  []string          `json:"left_out"` // guests that do not run and were not named
 	Findings []Finding         `json:"findings"`
 	Place    *placement.Result `json:"placement,omitempty"`
-	Tuned    *facts.Tuned      `json:"tuned,omitempty"` // the profile of TuneD that is in force: whose values some of these are
+	// the profile of TuneD that is in force: whose values some of these are
+	Tuned *facts.Tuned `json:"tuned,omitempty"`
 }
 
 // Adjust may replace a knob's advice before it is judged, for a site's own wishes. Nil changes nothing.
@@ -125,7 +126,8 @@ func RunWith(h *facts.Host, g goal.Goal, catalogue []*knob.Knob, adjust Adjust) 
 }
 
 // judge makes a finding of a knob's advice and what was found.
-func judge(k *knob.Knob, a setting.Address, advice knob.Advice, found setting.Reading, tier goal.Tier, g goal.Goal) Finding {
+func judge(k *knob.Knob, a setting.Address, advice knob.Advice, found setting.Reading, tier goal.Tier,
+	g goal.Goal) Finding {
 	if advice.Found != nil {
 		found = *advice.Found
 	}
@@ -219,7 +221,8 @@ var stageOf = map[goal.Tier]datapath.Stage{goal.Passthrough: datapath.SRIOV, goa
 func verdict(r Report, catalogue []*knob.Knob, guests bool) string {
 	if r.Tier == goal.Default {
 		if n := r.Counts[Off]; n > 0 { // only the site file can want something here
-			return fmt.Sprintf("the target needs no tuning (%s), but %d values are not as the site file wants them", r.Why, n)
+			return fmt.Sprintf("the target needs no tuning (%s), but %d values are not as the site file wants them",
+				r.Why, n)
 		}
 		return "nothing needs tuning: " + r.Why
 	}
@@ -237,7 +240,8 @@ func verdict(r Report, catalogue []*knob.Knob, guests bool) string {
 	var text string
 	switch {
 	case held > 0:
-		text = fmt.Sprintf("%d of %d values hold the target back, the worst of severity %s", held, held+r.Counts[OK], worst)
+		text = fmt.Sprintf("%d of %d values hold the target back, the worst of severity %s", held, held+r.Counts[OK],
+			worst)
 		switch {
 		case odd == 1:
 			text += "; 1 more is odd and holds nothing back"
@@ -245,7 +249,8 @@ func verdict(r Report, catalogue []*knob.Knob, guests bool) string {
 			text += fmt.Sprintf("; %d more are odd and hold nothing back", odd)
 		}
 	case odd > 0:
-		text = fmt.Sprintf("well tuned: of %d values %d %s odd, and nothing holds the target back", odd+r.Counts[OK], odd, map[bool]string{true: "is", false: "are"}[odd == 1])
+		text = fmt.Sprintf("well tuned: of %d values %d %s odd, and nothing holds the target back", odd+r.Counts[OK],
+			odd, map[bool]string{true: "is", false: "are"}[odd == 1])
 	case r.Counts[OK] == 0:
 		text = "nothing was judged: no value that matters for the target could be seen here"
 	default:
@@ -259,7 +264,8 @@ func verdict(r Report, catalogue []*knob.Knob, guests bool) string {
 	}
 	stage, own := stageOf[r.Tier]
 	if own && !slices.ContainsFunc(catalogue, func(k *knob.Knob) bool { return k.Stage == stage }) {
-		text += fmt.Sprintf("; this version has no knobs of stage %s, so that only what tier %s shares with others was judged", stage, r.Tier)
+		text += fmt.Sprintf("; this version has no knobs of stage %s, so that only what tier %s shares with others "+
+			"was judged", stage, r.Tier)
 	}
 	return text
 }

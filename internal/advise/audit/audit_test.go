@@ -72,13 +72,15 @@ func twoSockets(h *facts.Host) {
 	var all []int
 	for id := range 40 {
 		node := id % 20 / 10
-		h.Topology.CPUs = append(h.Topology.CPUs, facts.CPU{ID: id, Online: true, Package: node, Core: id % 20, Node: node, Siblings: setting.CPUs(id%20, id%20+20)})
+		h.Topology.CPUs = append(h.Topology.CPUs, facts.CPU{ID: id, Online: true, Package: node, Core: id % 20,
+			Node: node, Siblings: setting.CPUs(id%20, id%20+20)})
 		all = append(all, id)
 	}
 	h.Topology.Online = setting.CPUs(all...)
 	for n := range 2 {
 		cpus := append(append(setting.CPUSet{}, all[10*n:10*n+10]...), all[20+10*n:30+10*n]...)
-		h.Topology.Nodes = append(h.Topology.Nodes, facts.Node{ID: n, CPUs: cpus, Memory: 64 << 30, Distances: [][]int{{10, 21}, {21, 10}}[n]})
+		h.Topology.Nodes = append(h.Topology.Nodes, facts.Node{ID: n, CPUs: cpus, Memory: 64 << 30,
+			Distances: [][]int{{10, 21}, {21, 10}}[n]})
 	}
 }
 
@@ -128,7 +130,8 @@ func TestKnobs(t *testing.T) {
 				shown[c.ID] = map[State]bool{}
 			}
 			shown[c.ID][c.State] = true
-			t.Run(fmt.Sprintf("%s/%d-%s-%s", strings.TrimSuffix(filepath.Base(file), ".json"), n+1, c.ID, c.State), c.run)
+			t.Run(fmt.Sprintf("%s/%d-%s-%s", strings.TrimSuffix(filepath.Base(file), ".json"), n+1, c.ID, c.State),
+				c.run)
 		}
 	}
 	for _, k := range knob.Catalogue() {
@@ -167,9 +170,12 @@ func (c knobCase) run(t *testing.T) {
 		if f.ID != c.ID || f.Address != a {
 			continue
 		}
-		if f.State != c.State || c.Wanted != "" && f.Wanted != c.Wanted || c.Risk != "" && f.Risk != c.Risk || !strings.Contains(f.Why, c.Why) ||
-			c.Severe != "" && f.Severity.String() != c.Severe || len(f.Rules) != c.Rules || c.Blocked != (f.Blocked != "") {
-			t.Errorf("found %q: %s, wanted %q, severity %s, risk %s, rules %q, blocked %q: %s\nexpected %+v", f.Found, f.State, f.Wanted, f.Severity, f.Risk, f.Rules, f.Blocked, f.Why, c)
+		if f.State != c.State || c.Wanted != "" && f.Wanted != c.Wanted || c.Risk != "" && f.Risk != c.Risk ||
+			!strings.Contains(f.Why, c.Why) ||
+			c.Severe != "" && f.Severity.String() != c.Severe || len(f.Rules) != c.Rules ||
+			c.Blocked != (f.Blocked != "") {
+			t.Errorf("found %q: %s, wanted %q, severity %s, risk %s, rules %q, blocked %q: %s\nexpected %+v", f.Found,
+				f.State, f.Wanted, f.Severity, f.Risk, f.Rules, f.Blocked, f.Why, c)
 		}
 		return
 	}
@@ -199,14 +205,16 @@ func TestPure(t *testing.T) {
 
 func TestDefaultTier(t *testing.T) {
 	r := Run(host(t, nil), goal.Goal{PPS: 50e3}, knob.Catalogue())
-	if r.Tier != goal.Default || !strings.HasPrefix(r.Verdict, "nothing needs tuning") || r.Counts[Off] != 0 || r.Counts[NotApplicable] != len(r.Findings) {
+	if r.Tier != goal.Default || !strings.HasPrefix(r.Verdict, "nothing needs tuning") || r.Counts[Off] != 0 ||
+		r.Counts[NotApplicable] != len(r.Findings) {
 		t.Errorf("tier %s, %q, %v", r.Tier, r.Verdict, r.Counts)
 	}
 }
 
 // TestPassthrough: from 3 M on bridge, virtio and vhost no longer matter, and it is said why.
 func TestPassthrough(t *testing.T) {
-	r := Run(host(t, map[string]any{"guests/0/interfaces/0/model": "e1000", "netfilter/br_netfilter": true}), goal.Goal{PPS: 3e6}, knob.Catalogue())
+	r := Run(host(t, map[string]any{"guests/0/interfaces/0/model": "e1000", "netfilter/br_netfilter": true}),
+		goal.Goal{PPS: 3e6}, knob.Catalogue())
 	if r.Tier != goal.Passthrough || !strings.Contains(r.Why, "VF") {
 		t.Errorf("tier %s: %s", r.Tier, r.Why)
 	}
@@ -241,7 +249,8 @@ func TestVerdict(t *testing.T) {
 			t.Errorf("%s: %s", name, r.Verdict)
 		}
 	}
-	if r := Run(host(t, map[string]any{"guests": []any{}}), goal.Goal{PPS: 5e4}, knob.Catalogue()); strings.Contains(r.Verdict, "guest") {
+	if r := Run(host(t, map[string]any{"guests": []any{}}), goal.Goal{PPS: 5e4}, knob.Catalogue()); strings.Contains(
+		r.Verdict, "guest") {
 		t.Errorf("nothing needs tuning: %s", r.Verdict)
 	}
 }
@@ -252,7 +261,8 @@ func TestOrder(t *testing.T) {
 	h.Readings[setting.Of(setting.Domain, "vm1/interface/52:54:00:00:00:01/model")] = setting.Value("e1000")
 	h.Readings[setting.Of(setting.Sysfs, "kernel/mm/transparent_hugepage/enabled")] = setting.Value("always")
 	r := Run(h, goal.Unlimited(), knob.Catalogue())
-	if f := r.Findings[0]; f.ID != "domain.nic_model" || f.Severity != knob.Critical || f.Needs != setting.RestartOf("vm1") {
+	if f := r.Findings[0]; f.ID != "domain.nic_model" || f.Severity != knob.Critical ||
+		f.Needs != setting.RestartOf("vm1") {
 		t.Errorf("first is %+v", f)
 	}
 	last := 0
@@ -284,12 +294,15 @@ func indexOf(s State) int {
 // TestMadeUp: facts that no host has must not make the audit fail, nor double what it says.
 func TestMadeUp(t *testing.T) {
 	h := host(t, map[string]any{
-		"nics/2":                map[string]any{"name": "eth0", "up": true, "rings": map[string]any{}, "tx_queues": 1 << 30, "rx_queues": 1 << 30, "numa_node": 99},
-		"guests/1":              map[string]any{"name": "vm1", "managed": true, "state": "running", "vcpus": 1 << 24},
-		"guests/2":              map[string]any{"name": "", "managed": true, "state": "running", "vcpus": -3, "vcpu_pins": []string{"0-3", "", "16383"}},
+		"nics/2": map[string]any{"name": "eth0", "up": true, "rings": map[string]any{},
+			"tx_queues": 1 << 30, "rx_queues": 1 << 30, "numa_node": 99},
+		"guests/1": map[string]any{"name": "vm1", "managed": true, "state": "running", "vcpus": 1 << 24},
+		"guests/2": map[string]any{"name": "", "managed": true, "state": "running", "vcpus": -3,
+			"vcpu_pins": []string{"0-3", "", "16383"}},
 		"guests/0/interfaces/1": map[string]any{"mac": "52:54:00:00:00:01", "type": "bridge", "queues": 1 << 30},
 		"guests/0/threads/2":    map[string]any{"role": "vhost", "nic": "52:54:00:00:00:01", "queue": 1},
-		"topology":              map[string]any{"cpus": []any{map[string]any{"id": 5, "online": true, "core": -1, "node": -1}}, "nodes": []any{map[string]any{"id": 3, "distances": []int{1, 2, 3}}}},
+		"topology": map[string]any{"cpus": []any{map[string]any{"id": 5, "online": true, "core": -1,
+			"node": -1}}, "nodes": []any{map[string]any{"id": 3, "distances": []int{1, 2, 3}}}},
 	})
 	r := Run(h, goal.Unlimited(), knob.Catalogue())
 	type spot struct {

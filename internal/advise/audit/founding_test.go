@@ -28,11 +28,14 @@ func founding(t *testing.T) *facts.Host {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &facts.Host{Name: "founding", KVM: facts.KVM{Loaded: true, Vhost: true, Vendor: "kvm_intel"}, Readings: facts.Readings{}}
+	h := &facts.Host{Name: "founding", KVM: facts.KVM{Loaded: true, Vhost: true, Vendor: "kvm_intel"},
+		Readings: facts.Readings{}}
 	twoSockets(h)
 	for i, name := range []string{"ens1f0", "ens1f1"} {
-		h.NICs = append(h.NICs, facts.NIC{Name: name, Driver: "i40e", Up: true, Node: 0, Master: "br_" + name, RxQueues: 9, TxQueues: 9})
-		h.Bridges = append(h.Bridges, facts.Bridge{Name: "br_" + name, Up: true, Ports: []string{name, []string{"vnic1.1", "vnic1.2"}[i]}})
+		h.NICs = append(h.NICs, facts.NIC{Name: name, Driver: "i40e", Up: true, Node: 0, Master: "br_" + name,
+			RxQueues: 9, TxQueues: 9})
+		h.Bridges = append(h.Bridges, facts.Bridge{Name: "br_" + name, Up: true,
+			Ports: []string{name, []string{"vnic1.1", "vnic1.2"}[i]}})
 	}
 	d := doc.Guest()
 	g := facts.Guest{
@@ -53,7 +56,8 @@ func founding(t *testing.T) *facts.Host {
 	}
 	for _, i := range d.Interfaces {
 		g.Interfaces = append(g.Interfaces, facts.Interface{
-			MAC: i.MAC, Type: i.Type, Source: i.Source, Model: i.Model, Backend: i.Driver.Name, Queues: max(1, i.Driver.Queues),
+			MAC: i.MAC, Type: i.Type, Source: i.Source, Model: i.Model, Backend: i.Driver.Name,
+			Queues:      max(1, i.Driver.Queues),
 			RxQueueSize: i.Driver.RxQueueSize, TxQueueSize: i.Driver.TxQueueSize, Coalesce: i.RxFrames,
 		})
 	}
@@ -97,7 +101,8 @@ func TestFounding(t *testing.T) {
 	for _, f := range r.In(OK) {
 		good[f.ID]++
 	}
-	for id, n := range map[string]int{"domain.vcpupin": 9, "domain.emulatorpin": 1, "domain.nic_model": 3, "domain.queues": 2, "domain.coalesce": 2, "placement.siblings": 1, "domain.numatune": 1} {
+	for id, n := range map[string]int{"domain.vcpupin": 9, "domain.emulatorpin": 1, "domain.nic_model": 3,
+		"domain.queues": 2, "domain.coalesce": 2, "placement.siblings": 1, "domain.numatune": 1} {
 		if good[id] != n {
 			t.Errorf("%s is fine at %d addresses; expected %d", id, good[id], n)
 		}

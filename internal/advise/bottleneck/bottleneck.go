@@ -22,14 +22,15 @@ type Diagnosis struct {
 
 // Bottleneck is a stage that holds the path back, and why.
 type Bottleneck struct {
-	Kind       Kind       `json:"kind"`   // what is wrong, by its name in Kinds
-	Stage      string     `json:"stage"`  // where on the path
-	Object     string     `json:"object"` // "vhost-2113 (queue 3)", "eth0", "CPU 17"
-	Evidence   []Evidence `json:"evidence"`
-	Confidence float64    `json:"confidence"` // 0–1: by how much the evidence rules others out, calibrated on planted bottlenecks
-	Say        string     `json:"say"`        // "vhost-2113 (queue 3) is at 99 % of CPU 17 while vCPUs are at 43 %"
-	Advice     string     `json:"advice"`     // "fewer vCPUs, more queues and vhost CPUs"
-	Knobs      []string   `json:"knobs"`      // IDs of the catalogue that act there, the likeliest to help first
+	Kind     Kind       `json:"kind"`   // what is wrong, by its name in Kinds
+	Stage    string     `json:"stage"`  // where on the path
+	Object   string     `json:"object"` // "vhost-2113 (queue 3)", "eth0", "CPU 17"
+	Evidence []Evidence `json:"evidence"`
+	// 0–1: by how much the evidence rules others out, calibrated on planted bottlenecks
+	Confidence float64  `json:"confidence"`
+	Say        string   `json:"say"`    // "vhost-2113 (queue 3) is at 99 % of CPU 17 while vCPUs are at 43 %"
+	Advice     string   `json:"advice"` // "fewer vCPUs, more queues and vhost CPUs"
+	Knobs      []string `json:"knobs"`  // IDs of the catalogue that act there, the likeliest to help first
 }
 
 // Kind names a bottleneck. The names stay: programs and scenarios refer to them.
@@ -45,7 +46,8 @@ type Evidence struct {
 
 // Stage is one station of the path with its use, saturation and errors.
 type Stage struct {
-	Name       string     `json:"name"`   // nic, softirq, netfilter, bridge, overlay, qdisc, tap, vhost, vcpu, guest, socket
+	// nic, softirq, netfilter, bridge, overlay, qdisc, tap, vhost, vcpu, guest, socket
+	Name       string     `json:"name"`
 	Object     string     `json:"object"` // the busiest of that stage
 	Use        float64    `json:"use"`    // 0–1; −1: not known
 	Saturation []Evidence `json:"saturation"`

@@ -20,7 +20,8 @@ func TestDocumented(t *testing.T) {
 		if len(links) == 0 {
 			links = []string{"–"}
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s |\n", m.Kind, m.Stage, m.Title, m.Seen, m.Advice, strings.Join(links, ", "))
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s |\n", m.Kind, m.Stage, m.Title, m.Seen, m.Advice,
+			strings.Join(links, ", "))
 	}
 	golden.Part(t, "../../../docs/diagnose.md", "kinds", b.String())
 }

@@ -114,7 +114,8 @@ func busiestStage(stages []Stage, but string) *Stage {
 	var found *Stage
 	for i := range stages {
 		s := &stages[i]
-		if s.Name != but && s.Name != "generator" && s.Name != "receiver" && s.Use > 0 && (found == nil || s.Use > found.Use) {
+		if s.Name != but && s.Name != "generator" && s.Name != "receiver" && s.Use > 0 &&
+			(found == nil || s.Use > found.Use) {
 			found = s
 		}
 	}

@@ -130,7 +130,8 @@ func TestCalibrated(t *testing.T) {
 		if b.n == 0 {
 			continue
 		}
-		t.Logf("%.1f–%.1f: %4.0f answers, %.2f right, %.2f said", float64(i)/10, float64(i+1)/10, b.n, b.right/b.n, b.said/b.n)
+		t.Logf("%.1f–%.1f: %4.0f answers, %.2f right, %.2f said", float64(i)/10, float64(i+1)/10, b.n, b.right/b.n,
+			b.said/b.n)
 		if b.n >= 40 && b.right/b.n < b.said/b.n-0.1 {
 			t.Errorf("answers with confidence %.2f were right in %.2f", b.said/b.n, b.right/b.n)
 		}
@@ -163,7 +164,8 @@ func TestFoundingExample(t *testing.T) {
 		s := newScene(1)
 		p.make(s)
 		b := Find(s.h, s.l).Bottleneck
-		if b == nil || b.Object != "vhost-2100 (queue 3)" || !strings.Contains(b.Say, "of CPU 7 while vCPUs are at") || !strings.Contains(b.Advice, "fewer vCPUs, more queues and vhost CPUs") {
+		if b == nil || b.Object != "vhost-2100 (queue 3)" || !strings.Contains(b.Say, "of CPU 7 while vCPUs are at") ||
+			!strings.Contains(b.Advice, "fewer vCPUs, more queues and vhost CPUs") {
 			t.Errorf("%+v", b)
 		}
 	}

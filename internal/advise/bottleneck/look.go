@@ -12,8 +12,9 @@ import (
 
 // Bounds of the signals.
 const (
-	idleLeft   = 0.07  // share of a CPU: less left is none left
-	threadFull = 0.90  // share of a CPU that a thread may use before it counts as full: interrupts and the scheduler have the rest
+	idleLeft = 0.07 // share of a CPU: less left is none left
+	// share of a CPU that a thread may use before it counts as full: interrupts and the scheduler have the rest
+	threadFull = 0.90
 	waitsLong  = 0.10  // share of the interval ready without a CPU
 	heldBack   = 0.05  // share of the interval that a cgroup is throttled
 	lossLeast  = 0.005 // of the packets: less is noise
@@ -27,12 +28,13 @@ type look struct {
 	h *facts.Host
 	l *facts.Load
 
-	seconds  float64
-	cpus     map[int]*facts.CPULoad
-	profile  map[int]map[string]facts.ProfileEntry // by CPU and stage
-	guests   []*guest
-	packets  float64 // of the busiest device in its busier direction, with what was lost there: what the path was offered at least
-	outwards bool    // more packets come from guests than go to them
+	seconds float64
+	cpus    map[int]*facts.CPULoad
+	profile map[int]map[string]facts.ProfileEntry // by CPU and stage
+	guests  []*guest
+	// of the busiest device in its busier direction, with what was lost there: what the path was offered at least
+	packets  float64
+	outwards bool // more packets come from guests than go to them
 	losses   []loss
 }
 
@@ -49,7 +51,8 @@ type guest struct {
 }
 
 func newLook(h *facts.Host, l *facts.Load) *look {
-	k := &look{h: h, l: l, seconds: max(l.Seconds, 0.001), cpus: map[int]*facts.CPULoad{}, profile: map[int]map[string]facts.ProfileEntry{}}
+	k := &look{h: h, l: l, seconds: max(l.Seconds, 0.001), cpus: map[int]*facts.CPULoad{},
+		profile: map[int]map[string]facts.ProfileEntry{}}
 	for i := range l.CPUs {
 		k.cpus[l.CPUs[i].CPU] = &l.CPUs[i]
 	}

@@ -40,16 +40,19 @@ type loss struct {
 // so the largest one counts (Documentation/networking/statistics.rst; ixgbe rx_no_dma_resources, igb
 // rx_no_buffer_count, mlx5 rx_out_of_buffer, i40e port.rx_dropped).
 var ringCounters = []string{
-	"rx_missed_errors", "rx_fifo_errors", "rx_over_errors", "rx_no_buffer_count", "rx_no_dma_resources", "rx_out_of_buffer",
+	"rx_missed_errors", "rx_fifo_errors", "rx_over_errors", "rx_no_buffer_count", "rx_no_dma_resources",
+	"rx_out_of_buffer",
 	"port.rx_dropped", "rx_discards_phy", "rx_buf_alloc_fail", "rx_alloc_failed",
 }
 
 // damageCounters are frames that arrived broken.
-var damageCounters = []string{"rx_crc_errors", "rx_frame_errors", "rx_length_errors", "rx_symbol_err_phy", "rx_crc_errors_phy"}
+var damageCounters = []string{"rx_crc_errors", "rx_frame_errors", "rx_length_errors", "rx_symbol_err_phy",
+	"rx_crc_errors_phy"}
 
 // pauseCounters are requests of the other end to stop sending.
 var pauseCounters = []string{
-	"rx_flow_control_xoff", "rx_flow_control_xoff_packets", "port.rx_flow_control_xoff", "rx_pause_ctrl_phy", "rx_xoff", "rx_pause",
+	"rx_flow_control_xoff", "rx_flow_control_xoff_packets", "port.rx_flow_control_xoff", "rx_pause_ctrl_phy", "rx_xoff",
+	"rx_pause",
 	"link_xoff_rx", "port.link_xoff_rx",
 }
 
@@ -82,13 +85,15 @@ func (k *look) findLosses() {
 		k.deviceLosses(&k.l.Devices[i])
 	}
 	for _, s := range k.l.Softnet {
-		k.lose(loss{at: atBacklog, cpu: s.CPU, packets: float64(s.Dropped), share: shareOf(float64(s.Dropped), float64(s.Processed)), source: "/proc/net/softnet_stat, dropped"})
+		k.lose(loss{at: atBacklog, cpu: s.CPU, packets: float64(s.Dropped),
+			share: shareOf(float64(s.Dropped), float64(s.Processed)), source: "/proc/net/softnet_stat, dropped"})
 	}
 	k.socketLosses(&k.l.Sockets, "", atSocket)
 	for i := range k.l.Guests {
 		g := &k.l.Guests[i]
 		for _, s := range g.Softnet {
-			k.lose(loss{at: inGuest, cpu: s.CPU, guest: g.Name, packets: float64(s.Dropped), share: shareOf(float64(s.Dropped), float64(s.Processed)), source: "softnet_stat inside " + g.Name})
+			k.lose(loss{at: inGuest, cpu: s.CPU, guest: g.Name, packets: float64(s.Dropped),
+				share: shareOf(float64(s.Dropped), float64(s.Processed)), source: "softnet_stat inside " + g.Name})
 		}
 		k.socketLosses(&g.Sockets, g.Name, atReader)
 	}
@@ -100,9 +105,12 @@ func (k *look) socketLosses(s *facts.SocketLoad, guest string, at place) {
 	if guest != "" {
 		inside = " inside " + guest
 	}
-	k.lose(loss{at: at, cpu: -1, guest: guest, packets: float64(s.ReceiveBuffer), share: shareOf(float64(s.ReceiveBuffer), float64(s.UDPIn)), source: "/proc/net/snmp, Udp RcvbufErrors" + inside})
+	k.lose(loss{at: at, cpu: -1, guest: guest, packets: float64(s.ReceiveBuffer),
+		share: shareOf(float64(s.ReceiveBuffer), float64(s.UDPIn)), source: "/proc/net/snmp, Udp RcvbufErrors" +
+			inside})
 	if guest == "" {
-		k.lose(loss{at: atPacket, cpu: -1, packets: float64(s.PacketDrops), share: shareOf(float64(s.PacketDrops), k.rxOfAll()), source: "AF_PACKET statistics"})
+		k.lose(loss{at: atPacket, cpu: -1, packets: float64(s.PacketDrops),
+			share: shareOf(float64(s.PacketDrops), k.rxOfAll()), source: "AF_PACKET statistics"})
 	}
 }
 
@@ -116,20 +124,24 @@ func (k *look) rxOfAll() (n float64) {
 
 func (k *look) deviceLosses(d *facts.DeviceLoad) {
 	if n, name := largest(d.Counters, ringCounters); (d.Kind == "nic" || d.Kind == "vf") && n > 0 {
-		k.lose(loss{at: atRing, device: d, cpu: -1, packets: float64(n), share: shareOf(float64(n), float64(d.RxPackets)), source: called(d) + ": " + name})
+		k.lose(loss{at: atRing, device: d, cpu: -1, packets: float64(n),
+			share: shareOf(float64(n), float64(d.RxPackets)), source: called(d) + ": " + name})
 	}
 	if n, name := largest(d.Counters, damageCounters); n > 0 {
-		k.lose(loss{at: atDamage, device: d, cpu: -1, packets: float64(n), share: shareOf(float64(n), float64(d.RxPackets)), source: called(d) + ": " + name})
+		k.lose(loss{at: atDamage, device: d, cpu: -1, packets: float64(n),
+			share: shareOf(float64(n), float64(d.RxPackets)), source: called(d) + ": " + name})
 	}
 	if n := d.Counters["tx_dropped"]; n > 0 {
 		at := atDevice
 		if d.Kind == "tap" {
 			at = atTap
 		}
-		k.lose(loss{at: at, device: d, cpu: -1, guest: d.Guest, packets: float64(n), share: shareOf(float64(n), float64(d.TxPackets)), source: called(d) + ": tx_dropped"})
+		k.lose(loss{at: at, device: d, cpu: -1, guest: d.Guest, packets: float64(n),
+			share: shareOf(float64(n), float64(d.TxPackets)), source: called(d) + ": tx_dropped"})
 	}
 	if n := d.Counters["rx_dropped"]; n > 0 && d.Kind == "veth" { // of others also frames that nobody wanted
-		k.lose(loss{at: atDevice, device: d, cpu: -1, packets: float64(n), share: shareOf(float64(n), float64(d.RxPackets)), source: called(d) + ": rx_dropped"})
+		k.lose(loss{at: atDevice, device: d, cpu: -1, packets: float64(n),
+			share: shareOf(float64(n), float64(d.RxPackets)), source: called(d) + ": rx_dropped"})
 	}
 	var worst, filter *facts.QdiscLoad // a class's drops stand in its parents too
 	for i := range d.Qdisc {
@@ -145,17 +157,23 @@ func (k *look) deviceLosses(d *facts.DeviceLoad) {
 		}
 	}
 	if worst != nil {
-		k.lose(loss{at: atQdisc, device: d, cpu: -1, guest: d.Guest, packets: float64(worst.Drops), share: shareOf(float64(worst.Drops), float64(worst.Packets)), source: "tc -s qdisc show dev " + d.Name + ": " + worst.Kind})
+		k.lose(loss{at: atQdisc, device: d, cpu: -1, guest: d.Guest, packets: float64(worst.Drops),
+			share: shareOf(float64(worst.Drops), float64(worst.Packets)), source: "tc -s qdisc show dev " + d.Name +
+				": " + worst.Kind})
 	}
 	if filter != nil {
-		k.lose(loss{at: atFilter, device: d, cpu: -1, guest: d.Guest, packets: float64(filter.Drops), share: shareOf(float64(filter.Drops), float64(d.RxPackets)), source: "tc -s qdisc show dev " + d.Name + ": " + filter.Kind})
+		k.lose(loss{at: atFilter, device: d, cpu: -1, guest: d.Guest, packets: float64(filter.Drops),
+			share: shareOf(float64(filter.Drops), float64(d.RxPackets)), source: "tc -s qdisc show dev " + d.Name +
+				": " + filter.Kind})
 	}
 }
 
 // reasons are the kernel's reasons for a drop (include/net/dropreason-core.h) that tell of a place.
 var reasons = map[string]place{
-	"NETFILTER_DROP": atRule, "TC_INGRESS": atFilter, "TC_EGRESS": atFilter, "FULL_RING": atTap, "CPU_BACKLOG": atBacklog,
-	"QDISC_DROP": atQdisc, "QDISC_OVERLIMIT": atQdisc, "SOCKET_RCVBUFF": atSocket, "SOCKET_BACKLOG": atSocket, "PACKET_SOCK_ERROR": atPacket,
+	"NETFILTER_DROP": atRule, "TC_INGRESS": atFilter, "TC_EGRESS": atFilter, "FULL_RING": atTap,
+	"CPU_BACKLOG": atBacklog,
+	"QDISC_DROP":  atQdisc, "QDISC_OVERLIMIT": atQdisc, "SOCKET_RCVBUFF": atSocket, "SOCKET_BACKLOG": atSocket,
+	"PACKET_SOCK_ERROR": atPacket,
 }
 
 // tracedLosses adds what only the tracepoint of freed packets tells.
@@ -177,7 +195,8 @@ func (k *look) tracedLosses() {
 			continue
 		}
 		passed := k.rxOfAll()
-		s := loss{at: at, device: d, cpu: -1, packets: float64(site.Packets), source: "kfree_skb: " + site.Reason + " in " + site.Symbol}
+		s := loss{at: at, device: d, cpu: -1, packets: float64(site.Packets), source: "kfree_skb: " + site.Reason +
+			" in " + site.Symbol}
 		if d != nil {
 			s.guest = d.Guest
 			passed = float64(max(d.RxPackets, d.TxPackets))
@@ -192,7 +211,10 @@ func (k *look) tracedLosses() {
 
 // dropDevice is the device of a drop. Of namespaces several may have one of that name.
 func (k *look) dropDevice(site *facts.DropSite) *facts.DeviceLoad {
-	if at := slices.IndexFunc(k.l.Devices, func(d facts.DeviceLoad) bool { return d.Name == site.Device && d.Netns == site.Netns }); at >= 0 && site.Device != "" {
+	if at := slices.IndexFunc(k.l.Devices, func(d facts.DeviceLoad) bool {
+		return d.Name == site.Device &&
+			d.Netns == site.Netns
+	}); at >= 0 && site.Device != "" {
 		return &k.l.Devices[at]
 	}
 	return k.device(site.Device)

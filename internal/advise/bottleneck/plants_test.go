@@ -43,7 +43,8 @@ var plants = []plant{
 		t.Ran, t.Waited = s.noisy(0.5), s.noisy(0.45)
 		s.hog(5, 0.48)
 		s.cpu(5, facts.CPULoad{System: 0.5, User: 0.48})
-		s.l.Delays = append(s.l.Delays, facts.WakeDelay{TID: t.TID, Waits: 4000, P50: 900, P99: 3900, Max: 8000, Over: "stress-ng-cpu"})
+		s.l.Delays = append(s.l.Delays, facts.WakeDelay{TID: t.TID, Waits: 4000, P50: 900, P99: 3900, Max: 8000,
+			Over: "stress-ng-cpu"})
 	}, true},
 	{"a hog beside a vCPU", CPUHog, func(s *scene) {
 		s.offered = 2.4e6
@@ -64,7 +65,8 @@ var plants = []plant{
 			t := s.vhost(i)
 			t.Ran = 0.985
 			s.cpu(4+i, facts.CPULoad{System: 0.55, Softirq: s.noisy(0.43)})
-			s.l.Softnet[i], s.l.Softnet[4+i] = facts.Softnet{CPU: i}, facts.Softnet{CPU: 4 + i, Processed: eth.RxPackets / queues}
+			s.l.Softnet[i], s.l.Softnet[4+i] = facts.Softnet{CPU: i},
+				facts.Softnet{CPU: 4 + i, Processed: eth.RxPackets / queues}
 		}
 		s.l.Profile = nil
 	}, true},
@@ -137,7 +139,9 @@ var plants = []plant{
 		for i := range queues {
 			t := s.vcpu(i)
 			t.HaltPoll, t.Ran, t.Waited = 0, s.noisy(0.5), s.noisy(0.46)
-			s.l.Threads = append(s.l.Threads, facts.ThreadLoad{PID: 2200, TID: 2205 + i, Comm: "CPU 0/KVM", Role: "vcpu", Guest: "vm2", VCPU: i, Queue: -1, CPU: 8 + i, Affinity: setting.CPUs(8 + i), Ran: s.noisy(0.48), Waited: 0.48})
+			s.l.Threads = append(s.l.Threads, facts.ThreadLoad{PID: 2200, TID: 2205 + i, Comm: "CPU 0/KVM",
+				Role: "vcpu", Guest: "vm2", VCPU: i, Queue: -1, CPU: 8 + i, Affinity: setting.CPUs(8 + i),
+				Ran: s.noisy(0.48), Waited: 0.48})
 			s.cpu(8+i, facts.CPULoad{Guest: 0.98})
 		}
 	}, true},
@@ -183,7 +187,8 @@ var plants = []plant{
 		for i := range queues {
 			s.l.Softnet[i].Dropped = s.l.Softnet[i].Processed / 12
 		}
-		s.l.Drops = append(s.l.Drops, facts.DropSite{Reason: "CPU_BACKLOG", Symbol: "enqueue_to_backlog", Packets: s.count(s.offered / 12)})
+		s.l.Drops = append(s.l.Drops, facts.DropSite{Reason: "CPU_BACKLOG", Symbol: "enqueue_to_backlog",
+			Packets: s.count(s.offered / 12)})
 	}, true},
 	{"the budget is tiny", Budget, func(s *scene) {
 		s.h.Readings[netdevTurns] = setting.Value("4")
@@ -195,23 +200,29 @@ var plants = []plant{
 		s.l.Profile = nil
 	}, true},
 	{"1000 rules of netfilter", NetfilterRules, func(s *scene) {
-		s.h.Netfilter = facts.Netfilter{BridgeModule: true, Rules: []facts.RuleSet{{Tool: "nft", Rules: 1000, Lines: repeated("ip filter FORWARD ip saddr 10.0.0.1 drop", 1000)}}}
+		s.h.Netfilter = facts.Netfilter{BridgeModule: true,
+			Rules: []facts.RuleSet{{Tool: "nft", Rules: 1000,
+				Lines: repeated("ip filter FORWARD ip saddr 10.0.0.1 drop", 1000)}}}
 		s.h.Bridges[0].CallIPTables = true
 		s.costly(map[string]float64{"netfilter": 0.82, "driver": 0.1, "bridge": 0.08}, 0.6)
 	}, true},
 	{"100 rules of ebtables", EbtablesRules, func(s *scene) {
-		s.h.Netfilter = facts.Netfilter{Rules: []facts.RuleSet{{Tool: "nft", Rules: 100, Lines: repeated("bridge filter FORWARD ether saddr 02:00:00:00:00:01 drop", 100)}}}
+		s.h.Netfilter = facts.Netfilter{Rules: []facts.RuleSet{{Tool: "nft", Rules: 100,
+			Lines: repeated("bridge filter FORWARD ether saddr 02:00:00:00:00:01 drop", 100)}}}
 		s.costly(map[string]float64{"netfilter": 0.8, "driver": 0.1, "bridge": 0.1}, 0.6)
 	}, true},
 	{"conntrack", Conntrack, func(s *scene) {
-		s.h.Netfilter = facts.Netfilter{BridgeModule: true, Conntrack: true, Rules: []facts.RuleSet{{Tool: "nft", Rules: 2, Lines: []string{"ip filter FORWARD ct state established accept", "ip filter FORWARD accept"}}}}
+		s.h.Netfilter = facts.Netfilter{BridgeModule: true, Conntrack: true,
+			Rules: []facts.RuleSet{{Tool: "nft", Rules: 2,
+				Lines: []string{"ip filter FORWARD ct state established accept", "ip filter FORWARD accept"}}}}
 		s.h.Bridges[0].CallIPTables = true
 		s.costly(map[string]float64{"conntrack": 0.3, "netfilter": 0.15, "driver": 0.3, "bridge": 0.25}, 0.2)
 	}, false},
 	{"a tunnel with one queue", TunnelQueue, func(s *scene) {
 		s.tunnel(1)
 		s.costly(map[string]float64{"lock": 0.35, "overlay": 0.25, "driver": 0.2, "bridge": 0.2}, 0.3)
-		s.l.Locks = []facts.LockWait{{Device: "vxlan7", Lock: "transmit queue 0", Waits: 400000, Share: 0.3 + 0.3*s.Float64()}}
+		s.l.Locks = []facts.LockWait{{Device: "vxlan7", Lock: "transmit queue 0", Waits: 400000,
+			Share: 0.3 + 0.3*s.Float64()}}
 	}, false},
 	{"one CPU takes all packets out of a tunnel", TunnelOneCPU, func(s *scene) {
 		s.onCPU0(1.1e6)
@@ -221,7 +232,8 @@ var plants = []plant{
 			s.dev("eth0").Queues[2*i].Packets = 3
 		}
 		s.dev("eth0").Queues[0].Packets = s.dev("eth0").RxPackets
-		s.profileOf(0, map[string]float64{"driver": 0.35, "stack": 0.3, "overlay": 0.05 + 0.2*s.Float64(), "bridge": 0.2, "tun": 0.1})
+		s.profileOf(0, map[string]float64{"driver": 0.35, "stack": 0.3, "overlay": 0.05 + 0.2*s.Float64(),
+			"bridge": 0.2, "tun": 0.1})
 	}, true},
 	{"encapsulation", TunnelCost, func(s *scene) {
 		s.tunnel(queues)
@@ -231,7 +243,8 @@ var plants = []plant{
 	}, true},
 	{"all CPUs send to one queue", QueueLock, func(s *scene) {
 		s.costly(map[string]float64{"lock": 0.45, "driver": 0.3, "bridge": 0.25}, 0.3)
-		s.l.Locks = []facts.LockWait{{Device: "eth0", Lock: "transmit queue 0", Waits: 500000, Share: 0.35 + 0.3*s.Float64()}}
+		s.l.Locks = []facts.LockWait{{Device: "eth0", Lock: "transmit queue 0", Waits: 500000,
+			Share: 0.35 + 0.3*s.Float64()}}
 	}, false},
 	{"a rate limit by tbf", RateLimit, func(s *scene) {
 		s.taken = s.offered * (0.1 + 0.6*s.Float64())
@@ -239,16 +252,21 @@ var plants = []plant{
 		tap := s.dev("vnet0")
 		delete(tap.Counters, "tx_dropped")
 		bytes := tap.TxPackets * 60
-		tap.Qdisc = []facts.QdiscLoad{{Kind: "tbf", Parent: "root", Packets: tap.TxPackets, Bytes: bytes, Drops: s.count(s.offered - s.taken), Overlimits: s.count(s.offered), Backlog: 130, RateBps: float64(bytes) * 8 / seconds * 1.01}}
-		s.l.Drops = []facts.DropSite{{Reason: "QDISC_DROP", Symbol: "tbf_enqueue", Device: "vnet0", Packets: tap.Qdisc[0].Drops}}
+		tap.Qdisc = []facts.QdiscLoad{{Kind: "tbf", Parent: "root", Packets: tap.TxPackets, Bytes: bytes,
+			Drops: s.count(s.offered - s.taken), Overlimits: s.count(s.offered), Backlog: 130,
+			RateBps: float64(bytes) * 8 / seconds * 1.01}}
+		s.l.Drops = []facts.DropSite{{Reason: "QDISC_DROP", Symbol: "tbf_enqueue", Device: "vnet0",
+			Packets: tap.Qdisc[0].Drops}}
 	}, true},
 	{"fq with a rate for each flow", RateLimit, func(s *scene) {
 		s.taken = s.offered * (0.1 + 0.6*s.Float64())
 		s.flow()
 		tap := s.dev("vnet0")
 		delete(tap.Counters, "tx_dropped")
-		tap.Qdisc = []facts.QdiscLoad{{Kind: "fq", Parent: "root", Packets: tap.TxPackets, Bytes: tap.TxBytes, Drops: s.count(s.offered - s.taken), Backlog: 180, FlowBps: 1e6}}
-		s.l.Drops = []facts.DropSite{{Reason: "QDISC_DROP", Symbol: "__dev_queue_xmit", Device: "vnet0", Packets: tap.Qdisc[0].Drops}}
+		tap.Qdisc = []facts.QdiscLoad{{Kind: "fq", Parent: "root", Packets: tap.TxPackets, Bytes: tap.TxBytes,
+			Drops: s.count(s.offered - s.taken), Backlog: 180, FlowBps: 1e6}}
+		s.l.Drops = []facts.DropSite{{Reason: "QDISC_DROP", Symbol: "__dev_queue_xmit", Device: "vnet0",
+			Packets: tap.Qdisc[0].Drops}}
 	}, true},
 	{"a rate limit by htb whose rate is not told", RateLimit, func(s *scene) {
 		s.taken = s.offered * 0.4
@@ -258,7 +276,8 @@ var plants = []plant{
 		s.l.Drops = nil
 		lost := s.count(s.offered - s.taken)
 		tap.Qdisc = []facts.QdiscLoad{
-			{Kind: "htb", Parent: "root", Packets: tap.TxPackets, Bytes: tap.TxPackets * 60, Drops: lost, Overlimits: s.count(s.offered)},
+			{Kind: "htb", Parent: "root", Packets: tap.TxPackets, Bytes: tap.TxPackets * 60, Drops: lost,
+				Overlimits: s.count(s.offered)},
 			{Kind: "pfifo", Parent: "1:10", Packets: tap.TxPackets, Drops: lost, Backlog: 900},
 		}
 	}, true},
@@ -268,12 +287,14 @@ var plants = []plant{
 		delete(s.dev("vnet0").Counters, "tx_dropped")
 		s.l.Drops = nil
 		eth := s.dev("eth0")
-		eth.Qdisc = append(eth.Qdisc, facts.QdiscLoad{Kind: "ingress", Parent: "ingress", Packets: eth.RxPackets, Drops: s.count(s.offered / 2)})
+		eth.Qdisc = append(eth.Qdisc, facts.QdiscLoad{Kind: "ingress", Parent: "ingress", Packets: eth.RxPackets,
+			Drops: s.count(s.offered / 2)})
 	}, true},
 	{"a queue discipline's queue is tiny", QdiscLimit, func(s *scene) {
 		eth := s.dev("eth0")
 		eth.TxPackets = s.count(400e3)
-		eth.Qdisc = []facts.QdiscLoad{{Kind: "pfifo_fast", Parent: "root", Packets: eth.TxPackets, Drops: eth.TxPackets / 9}}
+		eth.Qdisc = []facts.QdiscLoad{{Kind: "pfifo_fast", Parent: "root", Packets: eth.TxPackets,
+			Drops: eth.TxPackets / 9}}
 		s.h.NICs[0].TxQueueLen = 5
 	}, true},
 	{"a virtual function's rate", VFRate, func(s *scene) {
@@ -282,7 +303,8 @@ var plants = []plant{
 		s.flow()
 		s.h.VFs = []facts.VF{{PF: "eth0", Index: 3, Guest: "vm2", MaxTxRate: 500}}
 		n := s.count(0.72e6)
-		s.l.Guests = []facts.GuestLoad{{Name: "vm2", CPUs: []facts.CPULoad{{CPU: 0, Softirq: 0.3, Idle: 0.7}}, Devices: []facts.DeviceLoad{{Name: "ens4", Kind: "nic", TxPackets: n, TxBytes: n * 60}}}}
+		s.l.Guests = []facts.GuestLoad{{Name: "vm2", CPUs: []facts.CPULoad{{CPU: 0, Softirq: 0.3, Idle: 0.7}},
+			Devices: []facts.DeviceLoad{{Name: "ens4", Kind: "nic", TxPackets: n, TxBytes: n * 60}}}}
 	}, true},
 	{"the wire is full", LineRate, func(s *scene) {
 		eth := s.dev("eth0")
@@ -306,7 +328,8 @@ var plants = []plant{
 	{"the switch sends pause frames", PauseFrames, func(s *scene) {
 		eth := s.dev("eth0")
 		eth.TxPackets = s.count(300e3)
-		eth.Qdisc = []facts.QdiscLoad{{Kind: "fq_codel", Parent: "root", Packets: eth.TxPackets, Drops: eth.TxPackets / 20, Requeues: 3000}}
+		eth.Qdisc = []facts.QdiscLoad{{Kind: "fq_codel", Parent: "root", Packets: eth.TxPackets,
+			Drops: eth.TxPackets / 20, Requeues: 3000}}
 		eth.Counters["port.link_xoff_rx"] = s.count(4000)
 	}, true},
 	{"a bad cable", LinkErrors, func(s *scene) {
@@ -315,7 +338,8 @@ var plants = []plant{
 	{"the NIC has one queue", OneQueue, func(s *scene) {
 		s.onCPU0(1.75e6)
 		s.h.NICs[0].Channels.Combined, s.h.NICs[0].RxQueues = 1, 1
-		s.dev("eth0").Queues = []facts.QueueLoad{{Direction: "rx", Index: 0, Packets: s.dev("eth0").RxPackets, CPUs: setting.CPUs(0)}}
+		s.dev("eth0").Queues = []facts.QueueLoad{{Direction: "rx", Index: 0, Packets: s.dev("eth0").RxPackets,
+			CPUs: setting.CPUs(0)}}
 	}, true},
 	{"one of the NIC's queues has it all", QueueImbalance, func(s *scene) {
 		s.onCPU0(1.75e6)
@@ -343,14 +367,16 @@ var plants = []plant{
 	}, true},
 	{"somebody looks on", Capture, func(s *scene) {
 		s.costly(map[string]float64{"socket": 0.35, "driver": 0.35, "bridge": 0.3}, 0.3)
-		s.l.Threads = append(s.l.Threads, facts.ThreadLoad{PID: 777, TID: 777, Comm: "tcpdump", Role: "other", VCPU: -1, Queue: -1, CPU: 14, Ran: 0.6})
+		s.l.Threads = append(s.l.Threads, facts.ThreadLoad{PID: 777, TID: 777, Comm: "tcpdump", Role: "other", VCPU: -1,
+			Queue: -1, CPU: 14, Ran: 0.6})
 		s.l.Sockets.PacketDrops = s.count(200e3)
 	}, false},
 	{"a rule drops", DroppedByRule, func(s *scene) {
 		s.taken = s.offered * 0.4
 		s.flow()
 		delete(s.dev("vnet0").Counters, "tx_dropped")
-		s.l.Drops = []facts.DropSite{{Reason: "NETFILTER_DROP", Symbol: "nf_hook_slow", Device: "eth0", Packets: s.count(s.offered * 0.6)}}
+		s.l.Drops = []facts.DropSite{{Reason: "NETFILTER_DROP", Symbol: "nf_hook_slow", Device: "eth0",
+			Packets: s.count(s.offered * 0.6)}}
 	}, false},
 	{"the table of connections is full", Conntrack, func(s *scene) {
 		s.taken = s.offered * 0.4
@@ -369,31 +395,38 @@ var plants = []plant{
 	}, true},
 	{"a slow application", Socket, func(s *scene) {
 		s.receive(0.6e6, 0.25e6, 0.99)
-		s.l.Threads = append(s.l.Threads, facts.ThreadLoad{PID: 800, TID: 800, Comm: "dns-server", Role: "other", VCPU: -1, Queue: -1, CPU: 13, Ran: 0.985})
+		s.l.Threads = append(s.l.Threads, facts.ThreadLoad{PID: 800, TID: 800, Comm: "dns-server", Role: "other",
+			VCPU: -1, Queue: -1, CPU: 13, Ran: 0.985})
 		s.cpu(13, facts.CPULoad{User: 0.6, System: 0.385})
 	}, true},
 	{"an application that sleeps", Socket, func(s *scene) {
 		s.receive(0.2e6, 0.01e6, 0.99)
-		s.l.Threads = append(s.l.Threads, facts.ThreadLoad{PID: 800, TID: 800, Comm: "logger", Role: "other", VCPU: -1, Queue: -1, CPU: 13, Ran: 0.12})
+		s.l.Threads = append(s.l.Threads, facts.ThreadLoad{PID: 800, TID: 800, Comm: "logger", Role: "other", VCPU: -1,
+			Queue: -1, CPU: 13, Ran: 0.12})
 	}, true},
 	{"a buffer that is too short for bursts", SocketBuffer, func(s *scene) {
 		s.receive(0.2e6, 0.19e6, 0.01)
-		s.l.Threads = append(s.l.Threads, facts.ThreadLoad{PID: 800, TID: 800, Comm: "collector", Role: "other", VCPU: -1, Queue: -1, CPU: 13, Ran: 0.3})
+		s.l.Threads = append(s.l.Threads, facts.ThreadLoad{PID: 800, TID: 800, Comm: "collector", Role: "other",
+			VCPU: -1, Queue: -1, CPU: 13, Ran: 0.3})
 	}, true},
 	{"the measurement's receiver", Receiver, func(s *scene) {
 		s.receive(0.8e6, 0.4e6, 0.99)
-		s.l.Threads = append(s.l.Threads, facts.ThreadLoad{PID: 801, TID: 801, Comm: "mpps", Role: "mpps", VCPU: -1, Queue: -1, CPU: 13, Ran: 0.98})
+		s.l.Threads = append(s.l.Threads, facts.ThreadLoad{PID: 801, TID: 801, Comm: "mpps", Role: "mpps", VCPU: -1,
+			Queue: -1, CPU: 13, Ran: 0.98})
 	}, true},
 	{"the measurement's receiver, a packet socket", Receiver, func(s *scene) {
 		s.l.Sockets.PacketDrops = s.count(s.offered / 3)
-		s.l.Threads = append(s.l.Threads, facts.ThreadLoad{PID: 801, TID: 801, Comm: "mpps", Role: "mpps", VCPU: -1, Queue: -1, CPU: 13, Ran: 0.7, Throttle: 0.25})
+		s.l.Threads = append(s.l.Threads, facts.ThreadLoad{PID: 801, TID: 801, Comm: "mpps", Role: "mpps", VCPU: -1,
+			Queue: -1, CPU: 13, Ran: 0.7, Throttle: 0.25})
 	}, true},
 	{"pktgen at its end", Generator, func(s *scene) {
-		s.l.Threads = append(s.l.Threads, facts.ThreadLoad{PID: 60, TID: 60, Comm: "kpktgend_15", Role: "pktgen", VCPU: -1, Queue: -1, CPU: 15, Affinity: setting.CPUs(15), Ran: 0.99})
+		s.l.Threads = append(s.l.Threads, facts.ThreadLoad{PID: 60, TID: 60, Comm: "kpktgend_15", Role: "pktgen",
+			VCPU: -1, Queue: -1, CPU: 15, Affinity: setting.CPUs(15), Ran: 0.99})
 		s.cpu(15, facts.CPULoad{System: 0.97, Softirq: 0.02})
 	}, true},
 	{"a generator held back", Generator, func(s *scene) {
-		s.l.Threads = append(s.l.Threads, facts.ThreadLoad{PID: 61, TID: 61, Comm: "mpps", Role: "mpps", VCPU: -1, Queue: -1, CPU: 15, Ran: 0.3, Quota: 0.3, Throttle: 0.6})
+		s.l.Threads = append(s.l.Threads, facts.ThreadLoad{PID: 61, TID: 61, Comm: "mpps", Role: "mpps", VCPU: -1,
+			Queue: -1, CPU: 15, Ran: 0.3, Quota: 0.3, Throttle: 0.6})
 	}, true},
 }
 
@@ -414,7 +447,8 @@ func (s *scene) oneVhost(which int, alone bool) {
 	s.run(s.vhost(which), 0.99)
 	s.run(s.vcpu(which), 0.75)
 	if alone {
-		s.l.Threads = append(s.l.Threads[:0:0], append([]facts.ThreadLoad{s.l.Threads[which]}, s.l.Threads[queues:]...)...)
+		s.l.Threads = append(s.l.Threads[:0:0], append([]facts.ThreadLoad{s.l.Threads[which]},
+			s.l.Threads[queues:]...)...)
 	}
 }
 
@@ -450,7 +484,8 @@ func (s *scene) costly(profile map[string]float64, lost float64) {
 
 func (s *scene) tunnel(txQueues int) {
 	eth := s.dev("eth0")
-	d := facts.DeviceLoad{Name: "vxlan7", Kind: "tunnel", SpeedMbps: -1, Counters: map[string]uint64{}, RxPackets: eth.RxPackets, TxPackets: eth.RxPackets}
+	d := facts.DeviceLoad{Name: "vxlan7", Kind: "tunnel", SpeedMbps: -1, Counters: map[string]uint64{},
+		RxPackets: eth.RxPackets, TxPackets: eth.RxPackets}
 	for i := range txQueues {
 		d.Queues = append(d.Queues, facts.QueueLoad{Direction: "tx", Index: i})
 	}
@@ -490,7 +525,8 @@ func (s *scene) receive(offered, read, queued float64) {
 	}
 	lost := s.count(offered - read)
 	s.l.Sockets = facts.SocketLoad{UDPIn: s.count(read), ReceiveBuffer: lost, Queued: queued}
-	s.l.Drops = []facts.DropSite{{Reason: "SOCKET_RCVBUFF", Symbol: "__udp_enqueue_schedule_skb", Device: "eth0", Packets: lost}}
+	s.l.Drops = []facts.DropSite{{Reason: "SOCKET_RCVBUFF", Symbol: "__udp_enqueue_schedule_skb", Device: "eth0",
+		Packets: lost}}
 }
 
 // crowd fills every CPU with guests' threads.
@@ -504,6 +540,8 @@ func (s *scene) crowd() {
 		}
 	}
 	for n := range 24 {
-		s.l.Threads = append(s.l.Threads, facts.ThreadLoad{PID: 3000 + n/4, TID: 3100 + n, Comm: "CPU 0/KVM", Role: "vcpu", Guest: "other" + string(rune('a'+n/4)), VCPU: n % 4, Queue: -1, CPU: n % 16, Ran: s.noisy(0.5), Waited: s.noisy(0.45)})
+		s.l.Threads = append(s.l.Threads, facts.ThreadLoad{PID: 3000 + n/4, TID: 3100 + n, Comm: "CPU 0/KVM",
+			Role: "vcpu", Guest: "other" + string(rune('a'+n/4)), VCPU: n % 4, Queue: -1, CPU: n % 16,
+			Ran: s.noisy(0.5), Waited: s.noisy(0.45)})
 	}
 }

@@ -33,13 +33,15 @@ func backlogs(k *look) []suspect {
 	f.say = fmt.Sprintf("the queue of received packets of %s is full: %s of them are lost", f.object, percent(f.share))
 	limit, known := k.reading(maxBacklog)
 	if known {
-		f.evidence = append(f.evidence, Evidence{"length of the queue", limit, "packets", "net.core.netdev_max_backlog"})
+		f.evidence = append(f.evidence, Evidence{"length of the queue", limit, "packets",
+			"net.core.netdev_max_backlog"})
 		f.say += fmt.Sprintf("; it holds %.0f", limit)
 	}
 	switch {
 	case known && limit < usualBacklog/3:
 		f.strength = 0.95
-		if full { // what is not taken up is lost whatever the queue's length; but a queue this short loses also what would be
+		// what is not taken up is lost whatever the queue's length; but a queue this short loses also what would be
+		if full {
 			f.strength = 0.8
 		}
 	case full:
@@ -75,10 +77,12 @@ func budget(k *look) (found []suspect) {
 			from = "/proc/net/softnet_stat, packets by time_squeeze"
 		}
 		f := suspect{
-			kind: Budget, object: fmt.Sprintf("CPU %d", s.CPU), strength: 0.7, keys: []string{fmt.Sprintf("cpu:%d", s.CPU)},
-			say: fmt.Sprintf("rounds of the softirq on CPU %d end after %.0f packets, %s times a second before it is done", s.CPU, turns, amount(k.rate(float64(s.Squeezed)))),
+			kind: Budget, object: fmt.Sprintf("CPU %d", s.CPU), strength: 0.7,
+			keys: []string{fmt.Sprintf("cpu:%d", s.CPU)},
+			say:  fmt.Sprintf("rounds of the softirq on CPU %d end after %.0f packets, %s times a second before it is done", s.CPU, turns, amount(k.rate(float64(s.Squeezed)))),
 			evidence: []Evidence{
-				{fmt.Sprintf("rounds cut short on CPU %d", s.CPU), k.rate(float64(s.Squeezed)), "rounds/s", "/proc/net/softnet_stat, time_squeeze"},
+				{fmt.Sprintf("rounds cut short on CPU %d", s.CPU), k.rate(float64(s.Squeezed)), "rounds/s",
+					"/proc/net/softnet_stat, time_squeeze"},
 				{"packets for each round", turns, "packets", from},
 			},
 		}
@@ -108,7 +112,8 @@ func (k *look) copies(cpu int, of float64) (suspect, bool) {
 	var reader, own *facts.ThreadLoad
 	for i := range k.l.Threads {
 		t := &k.l.Threads[i]
-		if slices.ContainsFunc(watchers, func(w string) bool { return strings.HasPrefix(t.Comm, w) }) && (reader == nil || t.Ran > reader.Ran) {
+		if slices.ContainsFunc(watchers, func(w string) bool { return strings.HasPrefix(t.Comm, w) }) &&
+			(reader == nil || t.Ran > reader.Ran) {
 			reader = t
 		}
 		if t.Role == "mpps" && t.Ran >= 0.03 && (own == nil || t.Ran > own.Ran) {
@@ -120,13 +125,15 @@ func (k *look) copies(cpu int, of float64) (suspect, bool) {
 	}
 	f := suspect{
 		kind: Capture, stage: "softirq", object: fmt.Sprintf("CPU %d", cpu), strength: min(0.7+0.5*share, 0.92),
-		say:      fmt.Sprintf("%s of CPU %d goes into copies for packet sockets (%s)", percent(whole), cpu, function),
-		evidence: []Evidence{{fmt.Sprintf("share of CPU %d in packet sockets", cpu), whole, "share", "profile: " + function}},
+		say: fmt.Sprintf("%s of CPU %d goes into copies for packet sockets (%s)", percent(whole), cpu, function),
+		evidence: []Evidence{{fmt.Sprintf("share of CPU %d in packet sockets", cpu), whole, "share", "profile: " +
+			function}},
 	}
 	switch {
 	case reader != nil:
 		f.object = label(reader)
-		f.evidence = append(f.evidence, Evidence{"share of a CPU that " + label(reader) + " uses", reader.Ran, "share", schedstat(reader)})
+		f.evidence = append(f.evidence, Evidence{"share of a CPU that " + label(reader) + " uses", reader.Ran, "share",
+			schedstat(reader)})
 	case own != nil:
 		f.kind, f.stage, f.object = Receiver, "receiver", label(own)
 		f.say += ", with which the measurement receives"

@@ -53,21 +53,26 @@ func (k *look) costlyByProfile(cpu int, of float64) (suspect, bool) {
 			f.evidence = append(f.evidence, ruleEvidence(n, tool)...)
 		}
 		f.say = fmt.Sprintf("%s of CPU %d goes into %s (%s)", percent(ruleShare), cpu, what, ruleFunction)
-		f.evidence = append([]Evidence{{fmt.Sprintf("share of CPU %d in %s", cpu, what), ruleShare, "share", "profile: " + ruleFunction}}, f.evidence...)
+		f.evidence = append([]Evidence{{fmt.Sprintf("share of CPU %d in %s", cpu, what), ruleShare, "share",
+			"profile: " + ruleFunction}}, f.evidence...)
 		found = append(found, f)
 	}
 	if track >= 0.12 && track > rules {
 		found = append(found, suspect{
 			kind: Conntrack, stage: "netfilter", object: "conntrack", strength: min(0.68+0.6*track, 0.95),
-			say:      fmt.Sprintf("%s of CPU %d goes into tracking connections (%s)", percent(trackShare), cpu, trackFunction),
-			evidence: []Evidence{{fmt.Sprintf("share of CPU %d in connection tracking", cpu), trackShare, "share", "profile: " + trackFunction}},
+			say: fmt.Sprintf("%s of CPU %d goes into tracking connections (%s)", percent(trackShare), cpu,
+				trackFunction),
+			evidence: []Evidence{{fmt.Sprintf("share of CPU %d in connection tracking", cpu), trackShare, "share",
+				"profile: " + trackFunction}},
 		})
 	}
 	if overlay >= 0.15 {
 		f := suspect{
 			kind: TunnelCost, stage: "overlay", object: "tunnel", strength: min(0.62+0.6*overlay, 0.93),
-			say:      fmt.Sprintf("%s of CPU %d goes into encapsulation (%s)", percent(overlayShare), cpu, overlayFunction),
-			evidence: []Evidence{{fmt.Sprintf("share of CPU %d in encapsulation", cpu), overlayShare, "share", "profile: " + overlayFunction}},
+			say: fmt.Sprintf("%s of CPU %d goes into encapsulation (%s)", percent(overlayShare), cpu,
+				overlayFunction),
+			evidence: []Evidence{{fmt.Sprintf("share of CPU %d in encapsulation", cpu), overlayShare, "share",
+				"profile: " + overlayFunction}},
 		}
 		if t := k.tunnel(); t != nil {
 			f.object = called(t)
@@ -93,22 +98,27 @@ func (k *look) costlyByRules(cpu int) (suspect, bool) {
 	}
 	estimate := func(kind Kind, object string, nanoseconds float64, say string, e ...Evidence) suspect {
 		share := pps * nanoseconds * 1e-9
-		f := suspect{kind: kind, object: object, stage: About(kind).Stage, strength: min(0.45+0.4*min(share, 1), 0.8), say: say}
-		f.evidence = append(e, Evidence{fmt.Sprintf("estimated share of CPU %d", cpu), min(share, 1), "share", fmt.Sprintf("%s packets per second × %.0f ns", amount(pps), nanoseconds)})
+		f := suspect{kind: kind, object: object, stage: About(kind).Stage, strength: min(0.45+0.4*min(share, 1), 0.8),
+			say: say}
+		f.evidence = append(e, Evidence{fmt.Sprintf("estimated share of CPU %d", cpu), min(share, 1), "share",
+			fmt.Sprintf("%s packets per second × %.0f ns", amount(pps), nanoseconds)})
 		return f
 	}
 	var found []suspect
 	bridge, other := k.countRules()
 	if bridge > 0 {
 		found = append(found, estimate(EbtablesRules, "ebtables", float64(bridge)*ebtablesCost,
-			fmt.Sprintf("packets pass %s of the bridge on a CPU that has nothing left", some(bridge, "rule")), ruleEvidence(bridge, "ebtables")...))
+			fmt.Sprintf("packets pass %s of the bridge on a CPU that has nothing left", some(bridge, "rule")),
+			ruleEvidence(bridge, "ebtables")...))
 	}
 	if other > 0 && k.handed() {
 		found = append(found, estimate(NetfilterRules, "netfilter", float64(other)*ruleCost+bridgeNFCost,
-			fmt.Sprintf("packets pass up to %s of netfilter on a CPU that has nothing left", some(other, "rule")), ruleEvidence(other, "netfilter")...))
+			fmt.Sprintf("packets pass up to %s of netfilter on a CPU that has nothing left", some(other, "rule")),
+			ruleEvidence(other, "netfilter")...))
 	}
 	if t := k.tunnel(); t != nil && k.rate(float64(max(t.RxPackets, t.TxPackets))) > 0.3*pps {
-		f := estimate(TunnelCost, called(t), overlayCost, fmt.Sprintf("packets pass the tunnel %s on a CPU that has nothing left", called(t)))
+		f := estimate(TunnelCost, called(t), overlayCost, fmt.Sprintf("packets pass the tunnel %s on a CPU that has "+
+			"nothing left", called(t)))
 		f.keys = []string{"dev:" + called(t)}
 		found = append(found, f)
 	}
@@ -153,7 +163,10 @@ func (k *look) handed() bool {
 	if len(k.h.Bridges) == 0 {
 		return true
 	}
-	return slices.ContainsFunc(k.h.Bridges, func(b facts.Bridge) bool { return b.CallIPTables || b.CallIP6Tables || b.CallARPTables }) ||
+	return slices.ContainsFunc(k.h.Bridges, func(b facts.Bridge) bool {
+		return b.CallIPTables || b.CallIP6Tables ||
+			b.CallARPTables
+	}) ||
 		slices.ContainsFunc(bridgeNF, func(a setting.Address) bool {
 			on, known := k.reading(a)
 			return known && on != 0
@@ -178,7 +191,8 @@ func (k *look) ruleTool(function string) (tool string, rules int) {
 func (k *look) tunnel() *facts.DeviceLoad {
 	var found *facts.DeviceLoad
 	for i := range k.l.Devices {
-		if d := &k.l.Devices[i]; d.Kind == "tunnel" && (found == nil || d.RxPackets+d.TxPackets > found.RxPackets+found.TxPackets) {
+		if d := &k.l.Devices[i]; d.Kind == "tunnel" &&
+			(found == nil || d.RxPackets+d.TxPackets > found.RxPackets+found.TxPackets) {
 			found = d
 		}
 	}
@@ -198,7 +212,8 @@ func droppedByRule(k *look) (found []suspect) {
 			continue
 		}
 		found = append(found, suspect{
-			kind: DroppedByRule, object: "netfilter", strength: 0.85, lost: s.packets, share: s.share, keys: []string{"rule"},
+			kind: DroppedByRule, object: "netfilter", strength: 0.85, lost: s.packets, share: s.share,
+			keys:     []string{"rule"},
 			say:      fmt.Sprintf("a rule of netfilter drops %s of the packets", percent(s.share)),
 			evidence: []Evidence{{"dropped by a rule", k.rate(s.packets), "packets/s", s.source}},
 		})
@@ -228,7 +243,8 @@ func (k *look) vanished() []suspect {
 			}
 			in, out = in+float64(d.RxPackets), out+float64(d.TxPackets)
 			for _, s := range k.losses {
-				if s.device == d && (s.at == atTap || s.at == atQdisc || s.at == atFilter || s.at == atDevice && d.Counters["tx_dropped"] > 0) {
+				if s.device == d && (s.at == atTap || s.at == atQdisc || s.at == atFilter || s.at == atDevice &&
+					d.Counters["tx_dropped"] > 0) {
 					lost += s.packets
 				}
 			}
@@ -240,8 +256,10 @@ func (k *look) vanished() []suspect {
 	}
 	return []suspect{{
 		kind: DroppedByRule, object: "netfilter", strength: 0.62, lost: gone, share: gone / in, keys: []string{"rule"},
-		say: fmt.Sprintf("%s of the packets that come into bridges do not come out, and %s stand in their way", percent(gone/in), some(bridge+other, "rule")),
+		say: fmt.Sprintf("%s of the packets that come into bridges do not come out, and %s stand in their way",
+			percent(gone/in), some(bridge+other, "rule")),
 		evidence: append(ruleEvidence(bridge+other, "netfilter"),
-			Evidence{"packets that came into bridges and did not come out", k.rate(gone), "packets/s", "/sys/class/net/*/statistics"}),
+			Evidence{"packets that came into bridges and did not come out", k.rate(gone), "packets/s",
+				"/sys/class/net/*/statistics"}),
 	}}
 }

@@ -27,9 +27,11 @@ func quotas(k *look) (found []suspect) {
 		}
 		lost, share := k.lostTo(g)
 		f := suspect{
-			kind: GuestQuota, object: g.name, strength: min(0.85+0.5*worst.Throttle, 0.98), lost: lost, share: share, keys: g.keys(),
-			say:      fmt.Sprintf("the cgroup of %s is held back %s of the time", g.name, percent(worst.Throttle)),
-			evidence: []Evidence{{"share of the time that " + label(worst) + "'s cgroup was throttled", worst.Throttle, "share", "cpu.stat"}},
+			kind: GuestQuota, object: g.name, strength: min(0.85+0.5*worst.Throttle, 0.98), lost: lost, share: share,
+			keys: g.keys(),
+			say:  fmt.Sprintf("the cgroup of %s is held back %s of the time", g.name, percent(worst.Throttle)),
+			evidence: []Evidence{{"share of the time that " + label(worst) + "'s cgroup was throttled", worst.Throttle,
+				"share", "cpu.stat"}},
 		}
 		if worst.Role == "vhost" {
 			f.stage = "vhost"
@@ -57,7 +59,8 @@ func vcpus(k *look) (found []suspect) {
 		if v == nil {
 			continue
 		}
-		if vhost := busiest(g.vhost, wants); k.waits(v) && (vhost == nil || wants(vhost) < threadFull || wants(vhost) < wants(v)) {
+		if vhost := busiest(g.vhost, wants); k.waits(v) && (vhost == nil || wants(vhost) < threadFull ||
+			wants(vhost) < wants(v)) {
 			if f, is := k.starved(v); is {
 				f.lost, f.share = lost, share
 				f.keys = append(f.keys, g.keys()...)
@@ -107,11 +110,13 @@ func (k *look) fullGuest(g *guest, v *facts.ThreadLoad, lost, share float64) (su
 	}
 	if vhost := busiest(g.vhost, k.busy); vhost != nil {
 		f.say += fmt.Sprintf(" while vhost threads are at %s", percent(k.busy(vhost)))
-		f.evidence = append(f.evidence, Evidence{"share of a CPU that " + label(vhost) + " used", k.busy(vhost), "share", schedstat(vhost)})
+		f.evidence = append(f.evidence, Evidence{"share of a CPU that " + label(vhost) + " used", k.busy(vhost),
+			"share", schedstat(vhost)})
 	}
 	switch {
 	case lost > 0:
-		f.evidence = append(f.evidence, Evidence{"lost before " + g.name, k.rate(lost), "packets/s", "tx_dropped of its taps"})
+		f.evidence = append(f.evidence, Evidence{"lost before " + g.name, k.rate(lost), "packets/s",
+			"tx_dropped of its taps"})
 	case g.out > g.in:
 		f.strength = 0.62 // it sends as fast as it can: its CPU is what bounds it, and what else it does is not seen
 	default:
@@ -119,8 +124,10 @@ func (k *look) fullGuest(g *guest, v *facts.ThreadLoad, lost, share float64) (su
 	}
 	if full == 1 && idle >= 1 && idle >= len(g.vcpus)/2 && active >= 2 {
 		f.kind, f.object, f.strength = GuestIRQ, label(v), min(f.strength, 0.78)
-		f.say = fmt.Sprintf("packets reach %s by %s, and only %s is busy, at %s", g.name, some(active, "queue"), label(v), percent(effective(v)))
-		f.evidence = append(f.evidence, Evidence{"queues that carry packets", float64(active), "queues", "vhost threads"})
+		f.say = fmt.Sprintf("packets reach %s by %s, and only %s is busy, at %s", g.name, some(active, "queue"),
+			label(v), percent(effective(v)))
+		f.evidence = append(f.evidence, Evidence{"queues that carry packets", float64(active), "queues",
+			"vhost threads"})
 	}
 	return f, true
 }
@@ -140,8 +147,10 @@ func insideGuests(k *look) (found []suspect) {
 		for _, s := range k.lost(atReader) {
 			if s.guest == g.name {
 				found = append(found, suspect{
-					kind: GuestSocket, object: "socket in " + g.name, strength: 0.9, lost: s.packets, share: s.share, keys: append(g.keys(), "inside:"+g.name),
-					say:      fmt.Sprintf("sockets in %s lose %s of what reaches them: the application does not read fast enough", g.name, percent(s.share)),
+					kind: GuestSocket, object: "socket in " + g.name, strength: 0.9, lost: s.packets, share: s.share,
+					keys: append(g.keys(), "inside:"+g.name),
+					say: fmt.Sprintf("sockets in %s lose %s of what reaches them: the application does not read "+
+						"fast enough", g.name, percent(s.share)),
 					evidence: []Evidence{{"lost at receive buffers", k.rate(s.packets), "packets/s", s.source}},
 				})
 			}
@@ -158,8 +167,10 @@ func insideGuests(k *look) (found []suspect) {
 			continue
 		}
 		f := suspect{
-			kind: GuestCPU, object: fmt.Sprintf("%s vCPU %d", g.name, full), strength: 0.84, lost: lost, share: share, keys: append(g.keys(), "inside:"+g.name),
-			say: fmt.Sprintf("CPU %d of %s is at %s, %s of it for packets", full, g.name, percent(busy), percent(handling)),
+			kind: GuestCPU, object: fmt.Sprintf("%s vCPU %d", g.name, full), strength: 0.84, lost: lost, share: share,
+			keys: append(g.keys(), "inside:"+g.name),
+			say: fmt.Sprintf("CPU %d of %s is at %s, %s of it for packets", full, g.name, percent(busy),
+				percent(handling)),
 			evidence: []Evidence{
 				{fmt.Sprintf("CPU %d inside %s", full, g.name), busy, "share", "/proc/stat inside " + g.name},
 				{"softirq and interrupts on it", handling, "share", "/proc/stat inside " + g.name},
@@ -168,10 +179,13 @@ func insideGuests(k *look) (found []suspect) {
 		if handling < 0.3 && lost == 0 {
 			continue // its own work
 		}
-		if at, irqs, queues := interruptsInside(g.inside); spare && handling >= 0.4 && at == full && irqs >= 0.85 && queues >= 2 {
+		if at, irqs, queues := interruptsInside(g.inside); spare && handling >= 0.4 && at == full && irqs >= 0.85 &&
+			queues >= 2 {
 			f.kind, f.strength = GuestIRQ, 0.92
-			f.say = fmt.Sprintf("inside %s vCPU %d takes %s of the interrupts of %s and is at %s while others are idle", g.name, full, percent(irqs), some(queues, "queue"), percent(busy))
-			f.evidence = append(f.evidence, Evidence{fmt.Sprintf("interrupts of the NIC that come to vCPU %d", full), irqs, "share", "/proc/interrupts inside " + g.name})
+			f.say = fmt.Sprintf("inside %s vCPU %d takes %s of the interrupts of %s and is at %s while others are idle",
+				g.name, full, percent(irqs), some(queues, "queue"), percent(busy))
+			f.evidence = append(f.evidence, Evidence{fmt.Sprintf("interrupts of the NIC that come to vCPU %d", full),
+				irqs, "share", "/proc/interrupts inside " + g.name})
 			if runs, told := g.inside.Service["irqbalance"]; told && !runs {
 				f.say += "; irqbalance does not run there"
 			}
@@ -243,8 +257,10 @@ func exhausted(k *look) []suspect {
 		return nil
 	}
 	f := suspect{
-		kind: CPUExhausted, object: fmt.Sprintf("all %d CPUs", len(k.l.CPUs)), strength: min(0.85+0.2*waited, 0.95), keys: keys,
-		say: fmt.Sprintf("all %d CPUs are full, and %s of guests wait for one up to %s of the time", len(k.l.CPUs), some(threads, "thread"), percent(waited)),
+		kind: CPUExhausted, object: fmt.Sprintf("all %d CPUs", len(k.l.CPUs)), strength: min(0.85+0.2*waited, 0.95),
+		keys: keys,
+		say: fmt.Sprintf("all %d CPUs are full, and %s of guests wait for one up to %s of the time", len(k.l.CPUs),
+			some(threads, "thread"), percent(waited)),
 		evidence: []Evidence{
 			{"CPUs with nothing left", float64(len(k.l.CPUs)), "CPUs", "/proc/stat"},
 			{"threads of guests that wait for a CPU", float64(threads), "threads", "/proc/PID/task/TID/schedstat"},
@@ -270,8 +286,10 @@ func stolen(k *look) []suspect {
 		return nil
 	}
 	return []suspect{{
-		kind: Steal, object: fmt.Sprintf("CPU %d", worst.CPU), strength: min(0.4+worst.Steal, 0.85), keys: []string{"steal"},
-		say:      fmt.Sprintf("the hypervisor below takes %s of CPU %d away, which has nothing left", percent(worst.Steal), worst.CPU),
+		kind: Steal, object: fmt.Sprintf("CPU %d", worst.CPU), strength: min(0.4+worst.Steal, 0.85),
+		keys: []string{"steal"},
+		say: fmt.Sprintf("the hypervisor below takes %s of CPU %d away, which has nothing left",
+			percent(worst.Steal), worst.CPU),
 		evidence: []Evidence{{fmt.Sprintf("stolen of CPU %d", worst.CPU), worst.Steal, "share", "/proc/stat, steal"}},
 	}}
 }

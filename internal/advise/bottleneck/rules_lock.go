@@ -18,7 +18,8 @@ func queueLocks(k *look) (found []suspect) {
 		d := k.device(w.Device)
 		f := suspect{
 			kind: QueueLock, object: w.Lock, strength: min(0.7+0.6*w.Share, 0.95),
-			evidence: []Evidence{{"waiting for the lock of " + w.Lock, w.Share, "share of a CPU", "profile"}, {"samples that waited", float64(w.Waits), "samples", "profile"}},
+			evidence: []Evidence{{"waiting for the lock of " + w.Lock, w.Share, "share of a CPU", "profile"},
+				{"samples that waited", float64(w.Waits), "samples", "profile"}},
 		}
 		if d != nil {
 			f.object = called(d)
@@ -36,9 +37,11 @@ func queueLocks(k *look) (found []suspect) {
 			continue
 		}
 		f := suspect{
-			kind: QueueLock, object: fmt.Sprintf("CPU %d", cpu), strength: min(0.6+0.7*share, 0.92), keys: []string{fmt.Sprintf("cpu:%d", cpu)},
-			say:      fmt.Sprintf("CPU %d spends %s of its time waiting for locks (%s)", cpu, percent(share), function),
-			evidence: []Evidence{{fmt.Sprintf("share of CPU %d in waits for locks", cpu), share, "share", "profile: " + function}},
+			kind: QueueLock, object: fmt.Sprintf("CPU %d", cpu), strength: min(0.6+0.7*share, 0.92),
+			keys: []string{fmt.Sprintf("cpu:%d", cpu)},
+			say:  fmt.Sprintf("CPU %d spends %s of its time waiting for locks (%s)", cpu, percent(share), function),
+			evidence: []Evidence{{fmt.Sprintf("share of CPU %d in waits for locks", cpu), share, "share", "profile: " +
+				function}},
 		}
 		if k.funnel() != nil {
 			k.asFunnel(&f)
@@ -82,14 +85,17 @@ func (k *look) funnel() *facts.DeviceLoad {
 // profile does not tell from that of others.
 func (k *look) tunnelOn(cpu int) (suspect, bool) {
 	t, share := k.tunnel(), k.softnetShare(cpu)
-	if t == nil || len(k.l.CPUs) < 2 || share < 0.9 || t.RxPackets < t.TxPackets || float64(t.RxPackets) < 0.5*k.packets {
+	if t == nil || len(k.l.CPUs) < 2 || share < 0.9 || t.RxPackets < t.TxPackets ||
+		float64(t.RxPackets) < 0.5*k.packets {
 		return suspect{}, false
 	}
 	return suspect{
 		kind: TunnelOneCPU, stage: "overlay", object: called(t), strength: 0.85, keys: []string{"dev:" + called(t)},
-		say: fmt.Sprintf("CPU %d takes all packets out of the tunnel %s, and has %s left", cpu, called(t), percent(k.idle(cpu))),
+		say: fmt.Sprintf("CPU %d takes all packets out of the tunnel %s, and has %s left", cpu, called(t),
+			percent(k.idle(cpu))),
 		evidence: []Evidence{
-			{"packets out of the tunnel " + called(t), k.rate(float64(t.RxPackets)), "packets/s", "/sys/class/net/" + t.Name + "/statistics"},
+			{"packets out of the tunnel " + called(t), k.rate(float64(t.RxPackets)), "packets/s", "/sys/class/net/" +
+				t.Name + "/statistics"},
 			{fmt.Sprintf("packets received on CPU %d", cpu), share, "share", "/proc/net/softnet_stat"},
 		},
 	}, true
@@ -103,5 +109,6 @@ func (k *look) asFunnel(f *suspect) {
 	f.kind, f.stage, f.object = TunnelQueue, "overlay", called(d)
 	f.say = fmt.Sprintf("all packets go through the only transmit queue of %s, and CPUs wait for its lock", called(d))
 	f.keys = append(f.keys, "dev:"+called(d))
-	f.evidence = append(f.evidence, Evidence{"transmit queues of " + called(d), 1, "queues", "/sys/class/net/" + d.Name + "/queues"})
+	f.evidence = append(f.evidence, Evidence{"transmit queues of " + called(d), 1, "queues", "/sys/class/net/" +
+		d.Name + "/queues"})
 }

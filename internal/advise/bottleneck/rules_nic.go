@@ -39,11 +39,15 @@ func lineRate(k *look) (found []suspect) {
 			continue
 		}
 		found = append(found, suspect{
-			kind: LineRate, object: called(d), strength: 0.6 + 7*(min(full, 1)-0.95), keys: []string{"dev:" + called(d)},
-			say: fmt.Sprintf("%s carries %s of its %s: the wire is full", called(d), percent(full), bitrate(float64(d.SpeedMbps)*1e6)),
+			kind: LineRate, object: called(d), strength: 0.6 + 7*(min(full, 1)-0.95),
+			keys: []string{"dev:" + called(d)},
+			say: fmt.Sprintf("%s carries %s of its %s: the wire is full", called(d), percent(full),
+				bitrate(float64(d.SpeedMbps)*1e6)),
 			evidence: []Evidence{
-				{"share of the line rate of " + called(d), full, "share", "/sys/class/net/" + d.Name + "/statistics, speed"},
-				{"rate on the wire, with preamble and gap", k.bits(d), "bit/s", "/sys/class/net/" + d.Name + "/statistics"},
+				{"share of the line rate of " + called(d), full, "share", "/sys/class/net/" + d.Name +
+					"/statistics, speed"},
+				{"rate on the wire, with preamble and gap", k.bits(d), "bit/s", "/sys/class/net/" + d.Name +
+					"/statistics"},
 			},
 		})
 	}
@@ -72,8 +76,10 @@ func pcieLink(k *look) (found []suspect) {
 			continue
 		}
 		found = append(found, suspect{
-			kind: PCIeLink, object: called(d), strength: min(0.55+2*(use-0.85), 0.85), keys: []string{"dev:" + called(d)},
-			say: fmt.Sprintf("%s uses %s of its PCIe link (%s, %s)", called(d), percent(min(use, 1)), n.Link.Speed, some(n.Link.Width, "lane")),
+			kind: PCIeLink, object: called(d), strength: min(0.55+2*(use-0.85), 0.85),
+			keys: []string{"dev:" + called(d)},
+			say: fmt.Sprintf("%s uses %s of its PCIe link (%s, %s)", called(d), percent(min(use, 1)), n.Link.Speed,
+				some(n.Link.Width, "lane")),
 			evidence: []Evidence{
 				{"share of the PCIe link", use, "share", "/sys/bus/pci/devices/" + n.PCI + "/current_link_speed"},
 				{"capacity of the link", capacity, "bit/s", "/sys/bus/pci/devices/" + n.PCI + "/current_link_width"},
@@ -114,8 +120,10 @@ func pauseFrames(k *look) (found []suspect) {
 		}
 		found = append(found, suspect{
 			kind: PauseFrames, object: called(d), strength: strength, keys: []string{"dev:" + called(d)},
-			say:      fmt.Sprintf("the switch asked %s %s times a second to stop sending", called(d), amount(k.rate(float64(n)))),
-			evidence: []Evidence{{"pause frames received", k.rate(float64(n)), "frames/s", "ethtool -S " + d.Name + ": " + name}},
+			say: fmt.Sprintf("the switch asked %s %s times a second to stop sending", called(d),
+				amount(k.rate(float64(n)))),
+			evidence: []Evidence{{"pause frames received", k.rate(float64(n)), "frames/s", "ethtool -S " + d.Name +
+				": " + name}},
 		})
 	}
 	return found
@@ -124,7 +132,8 @@ func pauseFrames(k *look) (found []suspect) {
 func linkErrors(k *look) (found []suspect) {
 	for _, s := range k.lost(atDamage) {
 		found = append(found, suspect{
-			kind: LinkErrors, object: called(s.device), strength: 0.9, lost: s.packets, share: s.share, keys: []string{"dev:" + called(s.device)},
+			kind: LinkErrors, object: called(s.device), strength: 0.9, lost: s.packets, share: s.share,
+			keys:     []string{"dev:" + called(s.device)},
 			say:      fmt.Sprintf("%s of the frames of %s arrive damaged", percent(s.share), called(s.device)),
 			evidence: []Evidence{{"damaged frames", k.rate(s.packets), "packets/s", s.source}},
 		})
@@ -152,7 +161,8 @@ func vfRate(k *look) (found []suspect) {
 				inside = g.Seconds
 			}
 			for j := range g.Devices {
-				if d := &g.Devices[j]; vf.Guest == g.Name && (d.Kind == "nic" || d.Kind == "vf") && (at == nil || float64(d.TxPackets)/inside > float64(at.TxPackets)/seconds) {
+				if d := &g.Devices[j]; vf.Guest == g.Name && (d.Kind == "nic" || d.Kind == "vf") &&
+					(at == nil || float64(d.TxPackets)/inside > float64(at.TxPackets)/seconds) {
 					at, seconds = d, inside
 				}
 			}
@@ -170,8 +180,9 @@ func vfRate(k *look) (found []suspect) {
 			object += " (" + vf.Guest + ")"
 		}
 		found = append(found, suspect{
-			kind: VFRate, object: object, strength: min(0.75+2*max(full-0.85, 0), 0.95), keys: []string{"dev:" + called(at), "guest:" + vf.Guest, "dev:" + vf.PF},
-			say: fmt.Sprintf("%s sends %s, and its limit is %d Mbit/s", object, bitrate(rate), vf.MaxTxRate),
+			kind: VFRate, object: object, strength: min(0.75+2*max(full-0.85, 0), 0.95),
+			keys: []string{"dev:" + called(at), "guest:" + vf.Guest, "dev:" + vf.PF},
+			say:  fmt.Sprintf("%s sends %s, and its limit is %d Mbit/s", object, bitrate(rate), vf.MaxTxRate),
 			evidence: []Evidence{
 				{"rate that it sends", rate, "bit/s", "statistics of " + called(at)},
 				{"limit of the function", float64(vf.MaxTxRate) * 1e6, "bit/s", "ip link show dev " + vf.PF},
@@ -197,8 +208,10 @@ func rxRing(k *look) (found []suspect) {
 			}
 		}
 		f := suspect{
-			kind: RxRing, object: called(d), strength: 0.75, lost: s.packets, share: s.share, keys: []string{"dev:" + called(d)},
-			say: fmt.Sprintf("%s has no free receive descriptor for %s of its packets, while the CPUs that empty the ring are at most %s busy", called(d), percent(s.share), percent(worst)),
+			kind: RxRing, object: called(d), strength: 0.75, lost: s.packets, share: s.share,
+			keys: []string{"dev:" + called(d)},
+			say: fmt.Sprintf("%s has no free receive descriptor for %s of its packets, while the CPUs that empty "+
+				"the ring are at most %s busy", called(d), percent(s.share), percent(worst)),
 			evidence: []Evidence{
 				{"packets without a descriptor", k.rate(s.packets), "packets/s", s.source},
 				{"share of the busiest CPU that serves it", worst, "share", "/proc/stat"},
@@ -209,7 +222,8 @@ func rxRing(k *look) (found []suspect) {
 			f.strength = 0.55
 		case n != nil && n.Rings != nil && n.Rings.Rx > 0 && n.Rings.Rx < min(256, n.Rings.MaxRx):
 			f.strength = 0.93
-			f.evidence = append(f.evidence, Evidence{"receive descriptors per queue", float64(n.Rings.Rx), "descriptors", "ethtool -g " + d.Name})
+			f.evidence = append(f.evidence, Evidence{"receive descriptors per queue", float64(n.Rings.Rx),
+				"descriptors", "ethtool -g " + d.Name})
 		case worst < 0.8:
 			f.strength = 0.85
 		}

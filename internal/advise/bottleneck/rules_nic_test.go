@@ -21,7 +21,8 @@ func TestVFRateInside(t *testing.T) {
 		s.flow()
 		s.h.VFs = []facts.VF{{PF: "eth0", Index: 3, Guest: "vm2", MaxTxRate: limit / 1e6}}
 		packets := uint64(c.full * limit * inside / 8 / (60 + perFrame))
-		s.l.Guests = []facts.GuestLoad{{Name: "vm2", Seconds: inside, CPUs: []facts.CPULoad{{CPU: 0, Softirq: 0.3, Idle: 0.7}},
+		s.l.Guests = []facts.GuestLoad{{Name: "vm2", Seconds: inside,
+			CPUs:    []facts.CPULoad{{CPU: 0, Softirq: 0.3, Idle: 0.7}},
 			Devices: []facts.DeviceLoad{{Name: "ens4", Kind: "nic", TxPackets: packets, TxBytes: packets * 60}}}}
 		b := Find(s.h, s.l).Bottleneck
 		if (b != nil && b.Kind == VFRate) != c.named {

@@ -59,7 +59,8 @@ func (k *look) rateLimit(d *facts.DeviceLoad, q *facts.QdiscLoad, lost loss) (su
 		f.evidence = append(f.evidence, Evidence{"dropped there", k.rate(lost.packets), "packets/s", lost.source})
 	}
 	if q.Backlog > 0 {
-		f.evidence = append(f.evidence, Evidence{"packets that wait", float64(q.Backlog), "packets", "tc -s qdisc show dev " + d.Name})
+		f.evidence = append(f.evidence, Evidence{"packets that wait", float64(q.Backlog), "packets",
+			"tc -s qdisc show dev " + d.Name})
 	}
 	switch full := rate / max(q.RateBps, 1); {
 	case q.RateBps > 0 && full >= 0.85 && (waits || q.Overlimits > 0):
@@ -74,18 +75,24 @@ func (k *look) rateLimit(d *facts.DeviceLoad, q *facts.QdiscLoad, lost loss) (su
 		}, f.evidence...)
 	case q.RateBps > 0 && lost.packets > 0 && k.matters(lost) && q.Overlimits > 0:
 		f.strength = 0.85 // in bursts
-		f.say = fmt.Sprintf("%s holds packets back to %s and loses %s of them", f.object, bitrate(q.RateBps), percent(lost.share))
+		f.say = fmt.Sprintf("%s holds packets back to %s and loses %s of them", f.object, bitrate(q.RateBps),
+			percent(lost.share))
 	case q.FlowBps > 0 && k.matters(lost):
 		f.strength = 0.85
-		f.say = fmt.Sprintf("%s lets %s of each flow through and loses %s of the packets", f.object, bitrate(q.FlowBps), percent(lost.share))
-		f.evidence = append([]Evidence{{"its limit of each flow", q.FlowBps, "bit/s", "tc qdisc show dev " + d.Name}}, f.evidence...)
+		f.say = fmt.Sprintf("%s lets %s of each flow through and loses %s of the packets", f.object, bitrate(q.FlowBps),
+			percent(lost.share))
+		f.evidence = append([]Evidence{{"its limit of each flow", q.FlowBps, "bit/s", "tc qdisc show dev " + d.Name}},
+			f.evidence...)
 	case q.Kind == "fq" && q.Backlog > 0 && k.matters(lost) && neverFull(d):
 		f.strength = 0.75
-		f.say = fmt.Sprintf("%s holds packets back, at a device that takes every packet at once, and loses %s of them: it limits the rate of flows", f.object, percent(lost.share))
-	case q.RateBps == 0 && slices.Contains(shapers, q.Kind) && q.Overlimits > 0 && waits, q.RateBps == 0 && q.Kind == "netem" && lost.packets > 0 && k.matters(lost):
+		f.say = fmt.Sprintf("%s holds packets back, at a device that takes every packet at once, and loses %s of "+
+			"them: it limits the rate of flows", f.object, percent(lost.share))
+	case q.RateBps == 0 && slices.Contains(shapers, q.Kind) && q.Overlimits > 0 && waits, q.RateBps == 0 &&
+		q.Kind == "netem" && lost.packets > 0 && k.matters(lost):
 		f.strength = 0.8
 		f.say = fmt.Sprintf("%s held packets back %s times a second", f.object, amount(k.rate(float64(q.Overlimits))))
-		f.evidence = append(f.evidence, Evidence{"times that it was over its limit", k.rate(float64(q.Overlimits)), "times/s", "tc -s qdisc show dev " + d.Name})
+		f.evidence = append(f.evidence, Evidence{"times that it was over its limit", k.rate(float64(q.Overlimits)),
+			"times/s", "tc -s qdisc show dev " + d.Name})
 	default:
 		return suspect{}, false
 	}
@@ -95,18 +102,24 @@ func (k *look) rateLimit(d *facts.DeviceLoad, q *facts.QdiscLoad, lost loss) (su
 // neverFull reports whether a device has no queue of its own that could fill up and make its queue discipline wait: of
 // a fq before it packets wait for their flow's time alone (net/sched/sch_fq.c, fq_dequeue).
 func neverFull(d *facts.DeviceLoad) bool {
-	return d.Kind == "veth" && d.Counters["tx_dropped"] == 0 && !slices.ContainsFunc(d.Queues, func(q facts.QueueLoad) bool { return q.Stopped > 0 })
+	return d.Kind == "veth" && d.Counters["tx_dropped"] == 0 &&
+		!slices.ContainsFunc(d.Queues, func(q facts.QueueLoad) bool { return q.Stopped > 0 })
 }
 
 // qdiscLimits are queues of queue disciplines that overflow although nobody limits the rate.
 func qdiscLimits(k *look) (found []suspect) {
 	for _, s := range k.lost(atQdisc) {
-		if s.device == nil || slices.ContainsFunc(s.device.Qdisc, func(q facts.QdiscLoad) bool { return q.RateBps > 0 || slices.Contains(shapers, q.Kind) }) {
+		if s.device == nil || slices.ContainsFunc(s.device.Qdisc, func(q facts.QdiscLoad) bool {
+			return q.RateBps > 0 ||
+				slices.Contains(shapers, q.Kind)
+		}) {
 			continue
 		}
 		f := suspect{
-			kind: QdiscLimit, object: "queue of " + called(s.device), strength: 0.72, lost: s.packets, share: s.share, keys: []string{"dev:" + called(s.device)},
-			say:      fmt.Sprintf("the transmit queue of %s is full: %s of the packets are lost", called(s.device), percent(s.share)),
+			kind: QdiscLimit, object: "queue of " + called(s.device), strength: 0.72, lost: s.packets, share: s.share,
+			keys: []string{"dev:" + called(s.device)},
+			say: fmt.Sprintf("the transmit queue of %s is full: %s of the packets are lost", called(s.device),
+				percent(s.share)),
 			evidence: []Evidence{{"dropped there", k.rate(s.packets), "packets/s", s.source}},
 		}
 		if s.device.Guest != "" {
@@ -115,7 +128,8 @@ func qdiscLimits(k *look) (found []suspect) {
 		for _, n := range k.h.NICs {
 			if n.Name == s.device.Name && n.TxQueueLen > 0 && n.TxQueueLen < 500 {
 				f.strength = 0.9
-				f.evidence = append(f.evidence, Evidence{"length of the queue", float64(n.TxQueueLen), "packets", "/sys/class/net/" + n.Name + "/tx_queue_len"})
+				f.evidence = append(f.evidence, Evidence{"length of the queue", float64(n.TxQueueLen), "packets",
+					"/sys/class/net/" + n.Name + "/tx_queue_len"})
 			}
 		}
 		found = append(found, f)
@@ -131,13 +145,16 @@ func tapQueues(k *look) (found []suspect) {
 		}
 		d := s.device
 		f := suspect{
-			kind: TapQueue, object: called(d), strength: 0.72, lost: s.packets, share: s.share, keys: []string{"dev:" + called(d), "guest:" + d.Guest},
-			say:      fmt.Sprintf("the queue of %s is full: %s of the packets are lost, while guest and vhost threads have time", called(d), percent(s.share)),
+			kind: TapQueue, object: called(d), strength: 0.72, lost: s.packets, share: s.share,
+			keys: []string{"dev:" + called(d), "guest:" + d.Guest},
+			say: fmt.Sprintf("the queue of %s is full: %s of the packets are lost, while guest and vhost "+
+				"threads have time", called(d), percent(s.share)),
 			evidence: []Evidence{{"lost at " + called(d), k.rate(s.packets), "packets/s", s.source}},
 		}
 		if !slices.ContainsFunc(k.guests, func(g *guest) bool { return g.name == d.Guest && len(g.vcpus) > 0 }) {
 			f.strength = 0.55 // who empties it was not seen: they may have no time
-			f.say = fmt.Sprintf("the queue of %s is full: %s of the packets are lost; whether who empties it has time was not seen", called(d), percent(s.share))
+			f.say = fmt.Sprintf("the queue of %s is full: %s of the packets are lost; whether who empties it has "+
+				"time was not seen", called(d), percent(s.share))
 		}
 		if d.TxPackets == 0 {
 			f.kind, f.strength, f.stage = GuestDown, 0.9, ""
@@ -145,7 +162,8 @@ func tapQueues(k *look) (found []suspect) {
 			if f.object == "" {
 				f.object = called(d)
 			}
-			f.say = fmt.Sprintf("%s takes no packets: all %s per second for %s are lost", f.object, amount(k.rate(s.packets)), called(d))
+			f.say = fmt.Sprintf("%s takes no packets: all %s per second for %s are lost", f.object,
+				amount(k.rate(s.packets)), called(d))
 			found = append(found, f)
 			continue
 		}
@@ -153,7 +171,8 @@ func tapQueues(k *look) (found []suspect) {
 			if t.Name != d.Name || d.Netns != "" && t.TxQueueLen == 0 {
 				continue
 			}
-			f.evidence = append(f.evidence, Evidence{"length of its queue", float64(t.TxQueueLen), "packets", "/sys/class/net/" + d.Name + "/tx_queue_len"})
+			f.evidence = append(f.evidence, Evidence{"length of its queue", float64(t.TxQueueLen), "packets",
+				"/sys/class/net/" + d.Name + "/tx_queue_len"})
 			f.say += fmt.Sprintf("; it holds %d", t.TxQueueLen)
 			switch {
 			case t.TxQueueLen < 500: // the default is 1000

@@ -43,7 +43,10 @@ func softirqs(k *look) (found []suspect) {
 func merge(found []suspect) []suspect {
 	var merged []suspect
 	for _, f := range found {
-		at := slices.IndexFunc(merged, func(m suspect) bool { return m.kind == f.kind && (m.object == f.object || f.kind == Softirq) })
+		at := slices.IndexFunc(merged, func(m suspect) bool {
+			return m.kind == f.kind &&
+				(m.object == f.object || f.kind == Softirq)
+		})
 		if at < 0 {
 			merged = append(merged, f)
 			continue
@@ -63,8 +66,10 @@ func merge(found []suspect) []suspect {
 func (k *look) softirqOn(cpu int) suspect {
 	c := k.cpus[cpu]
 	f := suspect{
-		kind: Softirq, object: fmt.Sprintf("CPU %d", cpu), strength: 0.62 + 0.25*k.handling(cpu), keys: []string{fmt.Sprintf("cpu:%d", cpu)},
-		say: fmt.Sprintf("CPU %d spends %s of its time on receiving and forwarding, and has %s left", cpu, percent(k.handling(cpu)), percent(c.Idle)),
+		kind: Softirq, object: fmt.Sprintf("CPU %d", cpu), strength: 0.62 + 0.25*k.handling(cpu),
+		keys: []string{fmt.Sprintf("cpu:%d", cpu)},
+		say: fmt.Sprintf("CPU %d spends %s of its time on receiving and forwarding, and has %s left", cpu,
+			percent(k.handling(cpu)), percent(c.Idle)),
 		evidence: []Evidence{
 			{fmt.Sprintf("softirq and interrupts on CPU %d", cpu), k.handling(cpu), "share", "/proc/stat"},
 			{fmt.Sprintf("idle of CPU %d", cpu), c.Idle, "share", "/proc/stat"},
@@ -87,7 +92,8 @@ func (k *look) softirqOn(cpu int) suspect {
 	}
 	for _, s := range k.l.Softnet {
 		if s.CPU == cpu && s.Squeezed > 0 {
-			f.evidence = append(f.evidence, Evidence{fmt.Sprintf("rounds of the softirq cut short on CPU %d", cpu), k.rate(float64(s.Squeezed)), "rounds/s", "/proc/net/softnet_stat, time_squeeze"})
+			f.evidence = append(f.evidence, Evidence{fmt.Sprintf("rounds of the softirq cut short on CPU %d", cpu),
+				k.rate(float64(s.Squeezed)), "rounds/s", "/proc/net/softnet_stat, time_squeeze"})
 		}
 	}
 	return f
@@ -102,10 +108,13 @@ func (s *suspect) lose(l loss) {
 
 // concentrated finds out why a CPU has all packets: one queue, one of several, interrupts, or software steering.
 func (k *look) concentrated(cpu int, f *suspect) {
-	if softnet, all := k.softnet(cpu); softnet != nil && softnet.RPS > 0 && float64(softnet.RPS) >= 0.3*float64(softnet.Processed) && float64(softnet.Processed) >= 0.4*all {
+	if softnet, all := k.softnet(cpu); softnet != nil && softnet.RPS > 0 &&
+		float64(softnet.RPS) >= 0.3*float64(softnet.Processed) && float64(softnet.Processed) >= 0.4*all {
 		f.kind, f.strength = RPS, 0.8
-		f.say = fmt.Sprintf("software steering (RPS) sends %s of CPU %d's packets there, and it has %s left", percent(min(float64(softnet.RPS)/float64(softnet.Processed), 1)), cpu, percent(k.idle(cpu)))
-		f.evidence = append(f.evidence, Evidence{fmt.Sprintf("packets steered to CPU %d", cpu), k.rate(float64(softnet.RPS)), "packets/s", "/proc/net/softnet_stat, received_rps"})
+		f.say = fmt.Sprintf("software steering (RPS) sends %s of CPU %d's packets there, and it has %s left",
+			percent(min(float64(softnet.RPS)/float64(softnet.Processed), 1)), cpu, percent(k.idle(cpu)))
+		f.evidence = append(f.evidence, Evidence{fmt.Sprintf("packets steered to CPU %d", cpu),
+			k.rate(float64(softnet.RPS)), "packets/s", "/proc/net/softnet_stat, received_rps"})
 		return
 	}
 	d := k.feeds(cpu)
@@ -117,19 +126,24 @@ func (k *look) concentrated(cpu int, f *suspect) {
 	switch {
 	case of == 1:
 		f.kind, f.stage, f.object, f.strength = OneQueue, "nic", called(d), 0.68
-		f.say = fmt.Sprintf("%s has one queue, and CPU %d that serves it has %s left while others are idle", called(d), cpu, percent(k.idle(cpu)))
+		f.say = fmt.Sprintf("%s has one queue, and CPU %d that serves it has %s left while others are idle", called(d),
+			cpu, percent(k.idle(cpu)))
 		f.knobs = []string{"nic.channels", "nic.irq_affinity", "nic.rps"}
-		f.evidence = append(f.evidence, Evidence{"receive queues of " + called(d), 1, "queues", "/sys/class/net/" + d.Name + "/queues"})
+		f.evidence = append(f.evidence, Evidence{"receive queues of " + called(d), 1, "queues", "/sys/class/net/" +
+			d.Name + "/queues"})
 	case of > 1 && len(active) == 1 && active[0].Packets > 0:
 		f.kind, f.stage, f.object, f.strength = QueueImbalance, "nic", called(d), 0.82
 		f.say = fmt.Sprintf("queue %d of %s has nearly all packets of %d queues", active[0].Index, called(d), of)
-		f.evidence = append(f.evidence, Evidence{fmt.Sprintf("packets of queue %d of %s", active[0].Index, called(d)), k.rate(float64(active[0].Packets)), "packets/s", "ethtool -S " + d.Name})
+		f.evidence = append(f.evidence, Evidence{fmt.Sprintf("packets of queue %d of %s", active[0].Index, called(d)),
+			k.rate(float64(active[0].Packets)), "packets/s", "ethtool -S " + d.Name})
 	case of > 1 && k.onlyOn(d, active, cpu), of > 1 && len(active) == 0 && all > 0 && k.softnetShare(cpu) >= 0.9:
 		f.kind, f.strength = IRQOneCPU, 0.88
-		f.say = fmt.Sprintf("all %d queues of %s interrupt CPU %d, which has %s left while others are idle", of, called(d), cpu, percent(k.idle(cpu)))
+		f.say = fmt.Sprintf("all %d queues of %s interrupt CPU %d, which has %s left while others are idle", of,
+			called(d), cpu, percent(k.idle(cpu)))
 		f.evidence = append(f.evidence,
 			Evidence{"receive queues of " + called(d), float64(of), "queues", "/sys/class/net/" + d.Name + "/queues"},
-			Evidence{fmt.Sprintf("packets received on CPU %d", cpu), k.softnetShare(cpu), "share", "/proc/net/softnet_stat"})
+			Evidence{fmt.Sprintf("packets received on CPU %d", cpu), k.softnetShare(cpu), "share",
+				"/proc/net/softnet_stat"})
 	}
 	f.keys = append(f.keys, "dev:"+called(d))
 }
@@ -226,7 +240,8 @@ var (
 // bridgeNF hand bridged frames of every bridge to iptables, where a bridge's own switch does not (br_netfilter_hooks.c,
 // br_nf_pre_routing).
 var bridgeNF = []setting.Address{
-	setting.Of(setting.Sysctl, "net.bridge.bridge-nf-call-iptables"), setting.Of(setting.Sysctl, "net.bridge.bridge-nf-call-ip6tables"),
+	setting.Of(setting.Sysctl, "net.bridge.bridge-nf-call-iptables"),
+	setting.Of(setting.Sysctl, "net.bridge.bridge-nf-call-ip6tables"),
 	setting.Of(setting.Sysctl, "net.bridge.bridge-nf-call-arptables"),
 }
 

@@ -23,10 +23,13 @@ func fullTables(k *look) (found []suspect) {
 			where = " of namespace " + t.Netns
 		}
 		f := suspect{
-			kind: Conntrack, object: "table of connections" + where, strength: 0.8, lost: lost.packets, share: lost.share, keys: []string{"rule"},
-			say:      fmt.Sprintf("tracking of connections%s turns %s of the packets away", where, percent(lost.share)),
-			advice:   "a larger table (net.netfilter.nf_conntrack_max), shorter timeouts, or exempt the guests' packets from tracking",
-			evidence: []Evidence{{"packets for whose connection there was no room", k.rate(lost.packets), "packets/s", lost.source}},
+			kind: Conntrack, object: "table of connections" + where, strength: 0.8, lost: lost.packets,
+			share: lost.share, keys: []string{"rule"},
+			say: fmt.Sprintf("tracking of connections%s turns %s of the packets away", where, percent(lost.share)),
+			advice: "a larger table (net.netfilter.nf_conntrack_max), shorter timeouts, or exempt the guests' " +
+				"packets from tracking",
+			evidence: []Evidence{{"packets for whose connection there was no room", k.rate(lost.packets), "packets/s",
+				lost.source}},
 		}
 		if t.Max > 0 && float64(t.Entries) >= 0.9*float64(t.Max) {
 			f.strength = 0.95

@@ -15,7 +15,8 @@ func vhostThreads(k *look) (found []suspect) {
 		for _, t := range g.vhost {
 			var f suspect
 			var is bool
-			if vcpu := busiest(g.vcpus, wants); k.waits(t) && (vcpu == nil || wants(vcpu) < threadFull || wants(vcpu) < wants(t)) {
+			if vcpu := busiest(g.vcpus, wants); k.waits(t) && (vcpu == nil || wants(vcpu) < threadFull ||
+				wants(vcpu) < wants(t)) {
 				f, is = k.starved(t)
 			}
 			if !is && k.noneLeft(t) {
@@ -28,7 +29,8 @@ func vhostThreads(k *look) (found []suspect) {
 			f.lost += lost
 			f.share = max(f.share, share)
 			if lost > 0 {
-				f.evidence = append(f.evidence, Evidence{"lost before " + g.name, k.rate(lost), "packets/s", "tx_dropped of its taps"})
+				f.evidence = append(f.evidence, Evidence{"lost before " + g.name, k.rate(lost), "packets/s",
+					"tx_dropped of its taps"})
 			}
 			found = append(found, f)
 		}
@@ -77,23 +79,27 @@ func (k *look) fullVhost(g *guest, t *facts.ThreadLoad) suspect {
 	at := where(t)
 	busy := k.busy(t)
 	f := suspect{
-		kind: Vhost, object: label(t), keys: []string{fmt.Sprintf("cpu:%d", at)}, strength: min(0.80+1.5*max(max(busy, t.Ran+t.Waited)-threadFull, 0), 0.95),
+		kind: Vhost, object: label(t), keys: []string{fmt.Sprintf("cpu:%d", at)},
+		strength: min(0.80+1.5*max(max(busy, t.Ran+t.Waited)-threadFull, 0), 0.95),
 		evidence: []Evidence{{fmt.Sprintf("share of CPU %d that %s used", at, label(t)), busy, "share", schedstat(t)}},
 		say:      fmt.Sprintf("%s is at %s of CPU %d", label(t), percent(busy), at),
 	}
 	if busy < threadFull {
 		f.say += fmt.Sprintf(" and ready for %s more", percent(t.Waited))
-		f.evidence = append(f.evidence, Evidence{"share of the time that it was ready and had no CPU", t.Waited, "share", schedstat(t)})
+		f.evidence = append(f.evidence, Evidence{"share of the time that it was ready and had no CPU", t.Waited,
+			"share", schedstat(t)})
 	}
 	if vcpu := busiest(g.vcpus, effective); vcpu != nil {
 		use := effective(vcpu)
-		f.evidence = append(f.evidence, Evidence{"share of a CPU that the busiest vCPU of " + g.name + " used, halt polling left out", use, "share", schedstat(vcpu)})
+		f.evidence = append(f.evidence, Evidence{"share of a CPU that the busiest vCPU of " + g.name +
+			" used, halt polling left out", use, "share", schedstat(vcpu)})
 		f.say += fmt.Sprintf(" while vCPUs are at %s", percent(use))
 		if use >= threadFull { // one of the two waits for the other, and which cannot be told from here
 			f.strength -= 0.15
 		}
 	}
-	if costly, is := k.costlyByProfile(at, max(busy, 0.5)); is { // what a guest sends is forwarded in its vhost thread's time
+	// what a guest sends is forwarded in its vhost thread's time
+	if costly, is := k.costlyByProfile(at, max(busy, 0.5)); is {
 		f.kind, f.stage, f.object, f.strength = costly.kind, costly.stage, costly.object, costly.strength
 		f.say += ": " + costly.say
 		f.evidence = append(f.evidence, costly.evidence...)
@@ -103,7 +109,8 @@ func (k *look) fullVhost(g *guest, t *facts.ThreadLoad) suspect {
 	if c := k.cpus[at]; c != nil && k.handling(at) >= 0.3 && k.interrupted(at) {
 		f.kind, f.stage, f.strength = IRQBesideVhost, "vhost", min(0.7+0.4*k.handling(at), 0.93)
 		f.say += fmt.Sprintf(", of which interrupts of NICs have %s", percent(k.handling(at)))
-		f.evidence = append(f.evidence, Evidence{fmt.Sprintf("softirq and interrupts on CPU %d", at), k.handling(at), "share", "/proc/stat"})
+		f.evidence = append(f.evidence, Evidence{fmt.Sprintf("softirq and interrupts on CPU %d", at), k.handling(at),
+			"share", "/proc/stat"})
 		return f
 	}
 	var sisters []*facts.ThreadLoad
@@ -128,7 +135,8 @@ func (k *look) fullVhost(g *guest, t *facts.ThreadLoad) suspect {
 		f.kind, f.stage, f.strength = QueueImbalance, "vhost", f.strength-0.05
 		f.knobs = []string{"nic.flow_hash.udp4", "nic.flow_hash.udp6", "guest.xps", "domain.queues"}
 		f.say += fmt.Sprintf(", and the other %s at most at %s", some(len(sisters), "queue"), percent(rest))
-		f.evidence = append(f.evidence, Evidence{"share of a CPU that the next busiest queue's thread used", rest, "share", "/proc/PID/task/TID/schedstat"})
+		f.evidence = append(f.evidence, Evidence{"share of a CPU that the next busiest queue's thread used", rest,
+			"share", "/proc/PID/task/TID/schedstat"})
 	}
 	return f
 }
@@ -160,8 +168,10 @@ func emulated(k *look) (found []suspect) {
 		}
 		lost, share := k.lostTo(g)
 		found = append(found, suspect{
-			kind: NoVhost, object: label(t), strength: 0.9, lost: lost, share: share, keys: append(g.keys(), fmt.Sprintf("cpu:%d", where(t))),
-			say: fmt.Sprintf("%s has no vhost thread: QEMU carries its packets itself and is at %s of CPU %d", g.name, percent(k.busy(t)), where(t)),
+			kind: NoVhost, object: label(t), strength: 0.9, lost: lost, share: share,
+			keys: append(g.keys(), fmt.Sprintf("cpu:%d", where(t))),
+			say: fmt.Sprintf("%s has no vhost thread: QEMU carries its packets itself and is at %s of CPU %d", g.name,
+				percent(k.busy(t)), where(t)),
 			evidence: []Evidence{
 				{"share of a CPU that QEMU's main thread used", k.busy(t), "share", schedstat(t)},
 				{"vhost threads of " + g.name, 0, "threads", "/proc"},
@@ -209,8 +219,10 @@ func wrongNode(k *look) (found []suspect) {
 			continue
 		}
 		found = append(found, suspect{
-			kind: WrongNode, object: "vhost threads of " + g.name, strength: 0.82, lost: lost, share: share, keys: g.keys(),
-			say: fmt.Sprintf("%s of the time of %s's vhost threads is spent on another NUMA node than %s, which is on node %d", percent(far/all), g.name, of, want),
+			kind: WrongNode, object: "vhost threads of " + g.name, strength: 0.82, lost: lost, share: share,
+			keys: g.keys(),
+			say: fmt.Sprintf("%s of the time of %s's vhost threads is spent on another NUMA node than %s, which is "+
+				"on node %d", percent(far/all), g.name, of, want),
 			evidence: []Evidence{
 				{"share of the vhost threads' time on another node", far / all, "share", "/proc/PID/task/TID/stat"},
 				{"node of " + of, float64(want), "node", "/proc/PID/numa_maps, /sys/class/net"},

@@ -40,20 +40,28 @@ func newScene(seed uint64) *scene {
 		s.l.Softnet = append(s.l.Softnet, facts.Softnet{CPU: i})
 	}
 	s.l.Devices = []facts.DeviceLoad{
-		{Name: "eth0", Kind: "nic", SpeedMbps: 10000, Counters: map[string]uint64{"rx_dropped": uint64(s.IntN(20))}, Qdisc: []facts.QdiscLoad{{Kind: "mq", Parent: "root"}}},
+		{Name: "eth0", Kind: "nic", SpeedMbps: 10000, Counters: map[string]uint64{"rx_dropped": uint64(s.IntN(20))},
+			Qdisc: []facts.QdiscLoad{{Kind: "mq", Parent: "root"}}},
 		{Name: "br0", Kind: "bridge", SpeedMbps: -1, Counters: map[string]uint64{}},
-		{Name: "vnet0", Kind: "tap", Guest: "vm1", SpeedMbps: 10000, Counters: map[string]uint64{}, Qdisc: []facts.QdiscLoad{{Kind: "fq_codel", Parent: "root"}}},
+		{Name: "vnet0", Kind: "tap", Guest: "vm1", SpeedMbps: 10000, Counters: map[string]uint64{},
+			Qdisc: []facts.QdiscLoad{{Kind: "fq_codel", Parent: "root"}}},
 	}
 	for i := range queues {
-		s.l.Devices[0].Queues = append(s.l.Devices[0].Queues, facts.QueueLoad{Direction: "rx", Index: i, CPUs: setting.CPUs(i)}, facts.QueueLoad{Direction: "tx", Index: i})
-		s.l.Threads = append(s.l.Threads, facts.ThreadLoad{PID: 2100, TID: 2113 + i, Comm: "vhost-2100", Role: "vhost", Guest: "vm1", NIC: "52:54:00:00:00:01", Queue: i, VCPU: -1, CPU: 4 + i, Affinity: setting.CPUs(4 + i), Policy: "other"})
+		s.l.Devices[0].Queues = append(s.l.Devices[0].Queues, facts.QueueLoad{Direction: "rx", Index: i,
+			CPUs: setting.CPUs(i)}, facts.QueueLoad{Direction: "tx", Index: i})
+		s.l.Threads = append(s.l.Threads, facts.ThreadLoad{PID: 2100, TID: 2113 + i, Comm: "vhost-2100", Role: "vhost",
+			Guest: "vm1", NIC: "52:54:00:00:00:01", Queue: i, VCPU: -1, CPU: 4 + i, Affinity: setting.CPUs(4 + i),
+			Policy: "other"})
 	}
 	for i := range queues {
-		s.l.Threads = append(s.l.Threads, facts.ThreadLoad{PID: 2100, TID: 2105 + i, Comm: fmt.Sprintf("CPU %d/KVM", i), Role: "vcpu", Guest: "vm1", VCPU: i, Queue: -1, CPU: 8 + i, Affinity: setting.CPUs(8 + i), Policy: "other"})
+		s.l.Threads = append(s.l.Threads, facts.ThreadLoad{PID: 2100, TID: 2105 + i, Comm: fmt.Sprintf("CPU %d/KVM", i),
+			Role: "vcpu", Guest: "vm1", VCPU: i, Queue: -1, CPU: 8 + i, Affinity: setting.CPUs(8 + i), Policy: "other"})
 	}
 	s.l.Threads = append(s.l.Threads,
-		facts.ThreadLoad{PID: 2100, TID: 2100, Comm: "qemu-system-x86", Role: "emulator", Guest: "vm1", VCPU: -1, Queue: -1, CPU: 12, Ran: 0.01},
-		facts.ThreadLoad{PID: 900, TID: 900, Comm: "node_exporter", Role: "other", VCPU: -1, Queue: -1, CPU: 13, Ran: 0.02 + 0.05*s.Float64()},
+		facts.ThreadLoad{PID: 2100, TID: 2100, Comm: "qemu-system-x86", Role: "emulator", Guest: "vm1", VCPU: -1,
+			Queue: -1, CPU: 12, Ran: 0.01},
+		facts.ThreadLoad{PID: 900, TID: 900, Comm: "node_exporter", Role: "other", VCPU: -1, Queue: -1, CPU: 13,
+			Ran: 0.02 + 0.05*s.Float64()},
 		facts.ThreadLoad{PID: 1, TID: 4242, Comm: "mpps", Role: "mpps", VCPU: -1, Queue: -1, CPU: 14, Ran: 0.01},
 	)
 	s.flow()
@@ -62,25 +70,32 @@ func newScene(seed uint64) *scene {
 
 func (s *scene) host() {
 	nic := facts.NIC{
-		Name: "eth0", Driver: "i40e", Bus: "pci", PCI: "0000:41:00.0", Up: true, Carrier: "up", Speed: 10000, Master: "br0", TxQueueLen: 1000, RxQueues: queues, TxQueues: queues,
-		Channels: &facts.Channels{Combined: queues, MaxCombined: 16}, Rings: &facts.Rings{Rx: 512, Tx: 512, MaxRx: 4096, MaxTx: 4096},
+		Name: "eth0", Driver: "i40e", Bus: "pci", PCI: "0000:41:00.0", Up: true, Carrier: "up", Speed: 10000,
+		Master: "br0", TxQueueLen: 1000, RxQueues: queues, TxQueues: queues,
+		Channels: &facts.Channels{Combined: queues, MaxCombined: 16}, Rings: &facts.Rings{Rx: 512, Tx: 512, MaxRx: 4096,
+			MaxTx: 4096},
 		Link: &facts.PCILink{Speed: "8.0 GT/s PCIe", MaxSpeed: "8.0 GT/s PCIe", Width: 8, MaxWidth: 8},
 	}
 	for i := range queues {
-		nic.IRQs = append(nic.IRQs, facts.IRQ{Number: 40 + i, Name: fmt.Sprintf("i40e-eth0-TxRx-%d", i), On: fmt.Sprintf("TxRx-%d", i), Effective: setting.CPUs(i), Affinity: setting.CPUs(i)})
+		nic.IRQs = append(nic.IRQs, facts.IRQ{Number: 40 + i, Name: fmt.Sprintf("i40e-eth0-TxRx-%d", i),
+			On: fmt.Sprintf("TxRx-%d", i), Effective: setting.CPUs(i), Affinity: setting.CPUs(i)})
 	}
 	s.h = &facts.Host{
 		Name: "host1", AsRoot: true, Root: "/",
-		NICs:     []facts.NIC{nic},
-		Bridges:  []facts.Bridge{{Name: "br0", Up: true, Ports: []string{"eth0", "vnet0"}}},
-		Taps:     []facts.Tap{{Name: "vnet0", Type: "tap", Master: "br0", MultiQueue: true, TxQueues: queues, RxQueues: queues, TxQueueLen: 1000, Up: true, Guest: "vm1"}},
-		Guests:   []facts.Guest{{Name: "vm1", State: "running", PID: 2100, VCPUs: queues, Interfaces: []facts.Interface{{MAC: "52:54:00:00:00:01", Tap: "vnet0", Type: "bridge", Source: "br0", Model: "virtio", Queues: queues}}}},
+		NICs:    []facts.NIC{nic},
+		Bridges: []facts.Bridge{{Name: "br0", Up: true, Ports: []string{"eth0", "vnet0"}}},
+		Taps: []facts.Tap{{Name: "vnet0", Type: "tap", Master: "br0", MultiQueue: true, TxQueues: queues,
+			RxQueues: queues, TxQueueLen: 1000, Up: true, Guest: "vm1"}},
+		Guests: []facts.Guest{{Name: "vm1", State: "running", PID: 2100, VCPUs: queues,
+			Interfaces: []facts.Interface{{MAC: "52:54:00:00:00:01", Tap: "vnet0", Type: "bridge", Source: "br0",
+				Model: "virtio", Queues: queues}}}},
 		Readings: facts.Readings{maxBacklog: setting.Value("1000"), netdevTurns: setting.Value("300")},
 	}
 	for i := range 16 {
 		s.h.Topology.CPUs = append(s.h.Topology.CPUs, facts.CPU{ID: i, Online: true, Node: i / 8})
 	}
-	s.h.Topology.Nodes = []facts.Node{{ID: 0, CPUs: setting.CPUs(0, 1, 2, 3, 4, 5, 6, 7)}, {ID: 1, CPUs: setting.CPUs(8, 9, 10, 11, 12, 13, 14, 15)}}
+	s.h.Topology.Nodes = []facts.Node{{ID: 0, CPUs: setting.CPUs(0, 1, 2, 3, 4, 5, 6, 7)},
+		{ID: 1, CPUs: setting.CPUs(8, 9, 10, 11, 12, 13, 14, 15)}}
 }
 
 // noisy is a share with an error of up to a twentieth.
@@ -108,7 +123,8 @@ func (s *scene) flow() {
 	tap.Qdisc[0].Packets = tap.TxPackets
 	if lost := s.offered - s.taken; lost > 0 {
 		tap.Counters["tx_dropped"] = s.count(lost)
-		s.l.Drops = append(s.l.Drops, facts.DropSite{Reason: "FULL_RING", Symbol: "tun_net_xmit", Device: "vnet0", Packets: s.count(lost)})
+		s.l.Drops = append(s.l.Drops, facts.DropSite{Reason: "FULL_RING", Symbol: "tun_net_xmit", Device: "vnet0",
+			Packets: s.count(lost)})
 	}
 	for i := range queues {
 		eth.Queues[2*i].Packets = eth.RxPackets / queues
@@ -149,8 +165,10 @@ func (s *scene) run(t *facts.ThreadLoad, share float64) {
 // profileOf sets the profile of a CPU: shares of what it was busy.
 func (s *scene) profileOf(cpu int, parts map[string]float64) {
 	symbols := map[string]string{
-		"driver": "i40e_napi_poll", "bridge": "br_handle_frame", "tun": "tun_net_xmit", "vhost": "handle_rx", "copy": "_copy_to_iter", "netfilter": "nft_do_chain",
-		"conntrack": "nf_conntrack_in", "overlay": "vxlan_xmit_one", "lock": "native_queued_spin_lock_slowpath", "socket": "tpacket_rcv", "stack": "ip_rcv_core", "other": "asm_sysvec_call_function",
+		"driver": "i40e_napi_poll", "bridge": "br_handle_frame", "tun": "tun_net_xmit", "vhost": "handle_rx",
+		"copy": "_copy_to_iter", "netfilter": "nft_do_chain",
+		"conntrack": "nf_conntrack_in", "overlay": "vxlan_xmit_one", "lock": "native_queued_spin_lock_slowpath",
+		"socket": "tpacket_rcv", "stack": "ip_rcv_core", "other": "asm_sysvec_call_function",
 	}
 	kept := s.l.Profile[:0]
 	for _, p := range s.l.Profile {
@@ -160,9 +178,11 @@ func (s *scene) profileOf(cpu int, parts map[string]float64) {
 	}
 	s.l.Profile = kept
 	busy := s.l.CPUs[cpu].Busy()
-	for _, stage := range []string{"driver", "bridge", "tun", "vhost", "copy", "netfilter", "conntrack", "overlay", "lock", "socket", "stack", "other"} {
+	for _, stage := range []string{"driver", "bridge", "tun", "vhost", "copy", "netfilter", "conntrack", "overlay",
+		"lock", "socket", "stack", "other"} {
 		if share := s.noisy(parts[stage]) * busy; share*seconds*1000 >= 1 {
-			s.l.Profile = append(s.l.Profile, facts.ProfileEntry{CPU: cpu, Stage: stage, Symbol: symbols[stage], Share: share, Samples: int(share * seconds * 1000)})
+			s.l.Profile = append(s.l.Profile, facts.ProfileEntry{CPU: cpu, Stage: stage, Symbol: symbols[stage],
+				Share: share, Samples: int(share * seconds * 1000)})
 		}
 	}
 }
@@ -175,6 +195,7 @@ func (s *scene) blind() {
 }
 
 func (s *scene) hog(cpu int, share float64) *facts.ThreadLoad {
-	s.l.Threads = append(s.l.Threads, facts.ThreadLoad{PID: 5000, TID: 5000, Comm: "stress-ng-cpu", Role: "other", VCPU: -1, Queue: -1, CPU: cpu, Affinity: setting.CPUs(cpu), Ran: share, Waited: 1 - share})
+	s.l.Threads = append(s.l.Threads, facts.ThreadLoad{PID: 5000, TID: 5000, Comm: "stress-ng-cpu", Role: "other",
+		VCPU: -1, Queue: -1, CPU: cpu, Affinity: setting.CPUs(cpu), Ran: share, Waited: 1 - share})
 	return &s.l.Threads[len(s.l.Threads)-1]
 }

@@ -11,7 +11,8 @@ import (
 // stages is what every stage of the path did, in path order: of each the busiest object.
 func (k *look) stages() []Stage {
 	made := []*Stage{
-		k.generatorStage(), k.nicStage(), k.softirqStage(), k.profiled("netfilter", "netfilter", "conntrack"), k.bridgeStage(), k.overlayStage(),
+		k.generatorStage(), k.nicStage(), k.softirqStage(), k.profiled("netfilter", "netfilter", "conntrack"),
+		k.bridgeStage(), k.overlayStage(),
 		k.qdiscStage(), k.tapStage(), k.vhostStage(), k.vcpuStage(), k.guestStage(), k.socketStage(),
 	}
 	all := []Stage{}
@@ -43,7 +44,8 @@ func (k *look) lossesAt(places ...place) (found []Evidence) {
 func (k *look) generatorStage() *Stage {
 	var t *facts.ThreadLoad
 	for i := range k.l.Threads {
-		if o := &k.l.Threads[i]; (o.Role == "pktgen" || o.Role == "mpps") && o.Ran >= 0.1 && (t == nil || o.Ran > t.Ran) {
+		if o := &k.l.Threads[i]; (o.Role == "pktgen" || o.Role == "mpps") && o.Ran >= 0.1 &&
+			(t == nil || o.Ran > t.Ran) {
 			t = o
 		}
 	}
@@ -62,7 +64,8 @@ func (k *look) both(d *facts.DeviceLoad) float64 { return k.rate(float64(d.RxPac
 func (k *look) busiestDevice(kinds ...string) *facts.DeviceLoad {
 	var found *facts.DeviceLoad
 	for i := range k.l.Devices {
-		if d := &k.l.Devices[i]; slices.Contains(kinds, d.Kind) && (found == nil || d.RxPackets+d.TxPackets > found.RxPackets+found.TxPackets) {
+		if d := &k.l.Devices[i]; slices.Contains(kinds, d.Kind) &&
+			(found == nil || d.RxPackets+d.TxPackets > found.RxPackets+found.TxPackets) {
 			found = d
 		}
 	}
@@ -74,7 +77,8 @@ func (k *look) nicStage() *Stage {
 	if d == nil {
 		return nil
 	}
-	s := &Stage{Name: "nic", Object: called(d), Use: -1, PPS: k.both(d), Saturation: k.lossesAt(atRing), Errors: k.lossesAt(atDamage)}
+	s := &Stage{Name: "nic", Object: called(d), Use: -1, PPS: k.both(d), Saturation: k.lossesAt(atRing),
+		Errors: k.lossesAt(atDamage)}
 	if use := k.bits(d) / (float64(d.SpeedMbps) * 1e6); d.SpeedMbps > 0 && use <= 1.05 {
 		s.Use = min(use, 1)
 	}
@@ -88,7 +92,8 @@ func (k *look) softirqStage() *Stage {
 	c := slices.MaxFunc(k.l.CPUs, func(a, b facts.CPULoad) int {
 		return cmp.Or(cmp.Compare(k.handling(a.CPU), k.handling(b.CPU)), cmp.Compare(b.CPU, a.CPU))
 	})
-	s := &Stage{Name: "softirq", Object: fmt.Sprintf("CPU %d", c.CPU), Use: k.handling(c.CPU), PPS: -1, Saturation: k.lossesAt(atBacklog)}
+	s := &Stage{Name: "softirq", Object: fmt.Sprintf("CPU %d", c.CPU), Use: k.handling(c.CPU), PPS: -1,
+		Saturation: k.lossesAt(atBacklog)}
 	if _, all := k.softnet(c.CPU); all > 0 {
 		s.PPS = k.rate(all)
 	}
@@ -97,7 +102,8 @@ func (k *look) softirqStage() *Stage {
 		squeezed += row.Squeezed
 	}
 	if squeezed > 0 {
-		s.Saturation = append(s.Saturation, Evidence{"rounds cut short", float64(squeezed), "rounds", "/proc/net/softnet_stat, time_squeeze"})
+		s.Saturation = append(s.Saturation, Evidence{"rounds cut short", float64(squeezed), "rounds",
+			"/proc/net/softnet_stat, time_squeeze"})
 	}
 	return s
 }
@@ -173,7 +179,8 @@ func (k *look) qdiscStage() *Stage {
 				s.Use = min(k.rate(float64(q.Bytes)*8)/q.RateBps, 1)
 			}
 			if q.Backlog > 0 {
-				s.Saturation = append(s.Saturation, Evidence{"packets that wait", float64(q.Backlog), "packets", "tc -s qdisc"})
+				s.Saturation = append(s.Saturation, Evidence{"packets that wait", float64(q.Backlog), "packets",
+					"tc -s qdisc"})
 			}
 			if q.Drops > 0 {
 				s.Errors = append(s.Errors, Evidence{"lost: qdisc", float64(q.Drops), "packets", "tc -s qdisc"})
@@ -228,7 +235,8 @@ func (k *look) vcpuStage() *Stage {
 func (k *look) threadStage(name string, t *facts.ThreadLoad, use float64) *Stage {
 	s := &Stage{Name: name, Object: label(t), Use: min(use, 1), PPS: -1}
 	if t.Waited >= 0.01 {
-		s.Saturation = append(s.Saturation, Evidence{"waited for a CPU", t.Waited, "share", "/proc/PID/task/TID/schedstat"})
+		s.Saturation = append(s.Saturation, Evidence{"waited for a CPU", t.Waited, "share",
+			"/proc/PID/task/TID/schedstat"})
 	}
 	if t.Throttle > 0 {
 		s.Saturation = append(s.Saturation, Evidence{"held back by its cgroup", t.Throttle, "share", "cpu.stat"})
@@ -249,7 +257,8 @@ func (k *look) guestStage() *Stage {
 		}
 		for _, c := range g.inside.CPUs {
 			if found == nil || 1-c.Idle > found.Use {
-				found = &Stage{Name: "guest", Object: fmt.Sprintf("%s CPU %d", g.name, c.CPU), Use: 1 - c.Idle, PPS: -1, Saturation: k.lossesAt(inGuest), Errors: k.lossesAt(atReader)}
+				found = &Stage{Name: "guest", Object: fmt.Sprintf("%s CPU %d", g.name, c.CPU), Use: 1 - c.Idle, PPS: -1,
+					Saturation: k.lossesAt(inGuest), Errors: k.lossesAt(atReader)}
 			}
 		}
 	}
@@ -261,5 +270,6 @@ func (k *look) socketStage() *Stage {
 	if s.UDPIn == 0 && s.ReceiveBuffer == 0 && s.PacketDrops == 0 {
 		return nil
 	}
-	return &Stage{Name: "socket", Object: "sockets", Use: s.Queued, PPS: k.rate(float64(s.UDPIn + s.ReceiveBuffer)), Errors: k.lossesAt(atSocket, atPacket)}
+	return &Stage{Name: "socket", Object: "sockets", Use: s.Queued, PPS: k.rate(float64(s.UDPIn + s.ReceiveBuffer)),
+		Errors: k.lossesAt(atSocket, atPacket)}
 }

@@ -45,7 +45,8 @@ func (k *look) starved(t *facts.ThreadLoad) (suspect, bool) {
 	behind := ""
 	if d, told := k.delay(t.TID); told {
 		behind = d.Over
-		f.evidence = append(f.evidence, Evidence{"wait for a CPU after it was woken, 99th percentile", d.P99, "us", "sched_wakeup, sched_switch"})
+		f.evidence = append(f.evidence, Evidence{"wait for a CPU after it was woken, 99th percentile", d.P99, "us",
+			"sched_wakeup, sched_switch"})
 	}
 	takers := k.takers(t)
 	say := func(what string) {
@@ -71,12 +72,14 @@ func (k *look) starved(t *facts.ThreadLoad) (suspect, bool) {
 		return f, true
 	case first.role == "irq":
 		f.kind, f.stage = IRQBesideVhost, pathStage(t)
-		f.evidence = append(f.evidence, Evidence{fmt.Sprintf("softirq and interrupts on CPU %d", at), first.share, "share", "/proc/stat"})
+		f.evidence = append(f.evidence, Evidence{fmt.Sprintf("softirq and interrupts on CPU %d", at), first.share,
+			"share", "/proc/stat"})
 		say(fmt.Sprintf("spends %s on interrupts", percent(first.share)))
 		return f, true
 	}
 	o := first.busiest
-	f.evidence = append(f.evidence, Evidence{fmt.Sprintf("share of CPU %d that %s used", where(o), label(o)), o.Ran, "share", schedstat(o)})
+	f.evidence = append(f.evidence, Evidence{fmt.Sprintf("share of CPU %d that %s used", where(o), label(o)), o.Ran,
+		"share", schedstat(o)})
 	f.object = fmt.Sprintf("CPU %d", at)
 	switch {
 	case first.role == "other":
@@ -84,7 +87,8 @@ func (k *look) starved(t *facts.ThreadLoad) (suspect, bool) {
 		say(fmt.Sprintf("%s uses for %s", label(o), percent(o.Ran)))
 	case t.Role == "vhost" && first.role == "vhost":
 		f.kind = VhostShared
-		f.evidence = append(f.evidence, Evidence{fmt.Sprintf("vhost threads on CPU %d", at), float64(first.n + 1), "threads", "/proc/PID/task/TID/stat"})
+		f.evidence = append(f.evidence, Evidence{fmt.Sprintf("vhost threads on CPU %d", at), float64(first.n + 1),
+			"threads", "/proc/PID/task/TID/stat"})
 		say(fmt.Sprintf("it shares with %s", some(first.n, "other vhost thread")))
 	default:
 		f.kind = VCPUShared
@@ -108,7 +112,8 @@ func (k *look) takers(t *facts.ThreadLoad) []taker {
 	if len(t.Affinity) != 1 { // it wanders: whoever else fills CPUs that it may use
 		for i := range k.l.Threads {
 			o := &k.l.Threads[i]
-			if o.TID != t.TID && o.Ran >= 0.3 && k.full(where(o)) && (len(t.Affinity) == 0 || t.Affinity.Has(where(o))) && !slices.Contains(others, o) {
+			if o.TID != t.TID && o.Ran >= 0.3 && k.full(where(o)) &&
+				(len(t.Affinity) == 0 || t.Affinity.Has(where(o))) && !slices.Contains(others, o) {
 				others = append(others, o)
 			}
 		}

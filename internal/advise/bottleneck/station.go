@@ -28,15 +28,18 @@ type Look struct {
 // Station is one place that packets pass, with the queues, threads or CPUs that it is made of. Unlike Stage, which has
 // the busiest object of a stage, it is one object.
 type Station struct {
-	Stage string `json:"stage"` // nic, overlay, softirq, netfilter, conntrack, qdisc, bridge, tap, vhost, emulator, vcpu, guest, socket, vf, veth, beside
-	Name  string `json:"name"`  // "eth0", "rx 3", "vhost-2113", "CPU 4"
+	// nic, overlay, softirq, netfilter, conntrack, qdisc, bridge, tap, vhost, emulator, vcpu, guest, socket, vf, veth,
+	// beside
+	Stage string `json:"stage"`
+	Name  string `json:"name"` // "eth0", "rx 3", "vhost-2113", "CPU 4"
 	Guest string `json:"guest,omitempty"`
 
 	In  float64 `json:"to_guest_pps"` // packets per second towards guests and applications; −1: not counted here
 	Out float64 `json:"to_wire_pps"`  // packets per second towards the wire; −1: not counted here
 
-	Use   float64    `json:"use"` // how busy, 0–1; −1: not known
-	Of    string     `json:"of"`  // what Use is a share of: "10 Gbit/s", "CPU 17", "quota of 0.5 CPUs"; empty: of its interval
+	Use float64 `json:"use"` // how busy, 0–1; −1: not known
+	// what Use is a share of: "10 Gbit/s", "CPU 17", "quota of 0.5 CPUs"; empty: of its interval
+	Of    string     `json:"of"`
 	Waits []Evidence `json:"saturation"`
 	Lost  []Evidence `json:"errors"`   // packets per second by counter; some count the same packet twice
 	Loss  float64    `json:"lost_pps"` // packets per second that went no further here, each once as far as is known
@@ -254,11 +257,13 @@ func (b *stations) sockets(guest, name string, l facts.SocketLoad) {
 	for _, c := range []struct {
 		name string
 		n    uint64
-	}{{"receive_buffer_errors", l.ReceiveBuffer}, {"send_buffer_errors", l.SendBuffer}, {"no_port", l.NoPort}, {"tcp_listen_drops", l.TCPListen}, {"packet_socket_drops", l.PacketDrops}} {
+	}{{"receive_buffer_errors", l.ReceiveBuffer}, {"send_buffer_errors", l.SendBuffer}, {"no_port", l.NoPort},
+		{"tcp_listen_drops", l.TCPListen}, {"packet_socket_drops", l.PacketDrops}} {
 		b.lost(&s, c.name, c.n, true)
 	}
 	if l.Queued >= 0.1 {
-		s.Waits = append(s.Waits, Evidence{What: "fullest receive queue", Value: l.Queued, Unit: "share", Source: "sock_diag"})
+		s.Waits = append(s.Waits, Evidence{What: "fullest receive queue", Value: l.Queued, Unit: "share",
+			Source: "sock_diag"})
 	}
 	if s.PPS() > 0 || s.Loss > 0 || len(s.Waits) > 0 {
 		b.all = append(b.all, s)

@@ -34,7 +34,8 @@ func (b *stations) softirqs() {
 		if c, known := b.cpu(n.CPU); known {
 			p.Use, p.Of = c.Softirq+c.IRQ, p.Name
 			if c.Steal >= 0.05 {
-				p.Waits = append(p.Waits, Evidence{What: "stolen by the hypervisor", Value: c.Steal, Unit: "share", Source: "/proc/stat"})
+				p.Waits = append(p.Waits, Evidence{What: "stolen by the hypervisor", Value: c.Steal, Unit: "share",
+					Source: "/proc/stat"})
 			}
 			if p.Use > s.Use {
 				s.Use, s.Of = p.Use, p.Name
@@ -43,10 +44,12 @@ func (b *stations) softirqs() {
 		b.lost(&p, "backlog full", n.Dropped, true)
 		b.lost(&p, "flow limit", n.FlowLimit, false) // dropped has them too (enqueue_to_backlog in net/core/dev.c)
 		if n.Squeezed > 0 {
-			p.Waits = append(p.Waits, Evidence{What: "out of budget or time", Value: b.rate(n.Squeezed), Unit: "times/s", Source: "/proc/net/softnet_stat"})
+			p.Waits = append(p.Waits, Evidence{What: "out of budget or time", Value: b.rate(n.Squeezed),
+				Unit: "times/s", Source: "/proc/net/softnet_stat"})
 		}
 		if n.BacklogLen > 0 {
-			p.Waits = append(p.Waits, Evidence{What: "backlog", Value: float64(n.BacklogLen), Unit: "packets", Source: "/proc/net/softnet_stat"})
+			p.Waits = append(p.Waits, Evidence{What: "backlog", Value: float64(n.BacklogLen), Unit: "packets",
+				Source: "/proc/net/softnet_stat"})
 		}
 		s.Loss += p.Loss
 		s.Parts = append(s.Parts, p)
@@ -148,7 +151,8 @@ func (b *stations) thread(stage string, t *facts.ThreadLoad) Station {
 		s.Waits = append(s.Waits, Evidence{What: "no CPU", Value: t.Waited, Unit: "share", Source: "schedstat"})
 	}
 	if t.Throttle >= 0.01 {
-		s.Waits = append(s.Waits, Evidence{What: "held back by its quota", Value: t.Throttle, Unit: "share", Source: "cpu.stat"})
+		s.Waits = append(s.Waits, Evidence{What: "held back by its quota", Value: t.Throttle, Unit: "share",
+			Source: "cpu.stat"})
 	}
 	if t.HaltPoll >= 0.05 {
 		s.Of += fmt.Sprintf(", polls %.0f %%", t.HaltPoll*100)
@@ -178,7 +182,8 @@ func (b *stations) beside() {
 	}
 	s := station("beside", "")
 	for i := range b.load.Threads {
-		if t := &b.load.Threads[i]; (t.Role == "other" || t.Role == "pktgen" || t.Role == "mpps") && t.Ran >= least && on[t.CPU] {
+		if t := &b.load.Threads[i]; (t.Role == "other" || t.Role == "pktgen" || t.Role == "mpps") && t.Ran >= least &&
+			on[t.CPU] {
 			p := b.thread("beside", t)
 			p.Waits = nil // that it waits is good for the path
 			if p.Use > s.Use {

@@ -17,7 +17,8 @@ const onWire = 4 + 8 + 12
 var once = []string{"rx_dropped", "tx_dropped", "rx_missed_errors", "rx_nohandler", "tx_aborted_errors"}
 
 // losing are parts of names of a driver's own counters of packets that were lost.
-var losing = []string{"drop", "discard", "missed", "no_buffer", "no_dma", "out_of_buffer", "overrun", "overflow", "fifo", "errors"}
+var losing = []string{"drop", "discard", "missed", "no_buffer", "no_dma", "out_of_buffer", "overrun", "overflow",
+	"fifo", "errors"}
 
 // device is a network device with its queues and queue disciplines.
 func (b *stations) device(stage string, d facts.DeviceLoad) Station {
@@ -59,10 +60,12 @@ func (b *stations) losses(s *Station, counters map[string]uint64) {
 	var own uint64
 	for _, name := range names {
 		switch {
-		case strings.Contains(name, "xdp"): // a program took them: a measurement's receiver, or a filter, which counts for itself
+		// a program took them: a measurement's receiver, or a filter, which counts for itself
+		case strings.Contains(name, "xdp"):
 		case slices.Contains(once, name):
 			b.lost(s, name, counters[name], true)
-		case slices.ContainsFunc(losing, func(part string) bool { return strings.Contains(strings.ToLower(name), part) }):
+		case slices.ContainsFunc(losing,
+			func(part string) bool { return strings.Contains(strings.ToLower(name), part) }):
 			b.lost(s, name, counters[name], false)
 			own = max(own, counters[name])
 		}
@@ -93,7 +96,8 @@ func (b *stations) queue(d facts.DeviceLoad, q facts.QueueLoad) Station {
 	}
 	b.lost(&p, "drops", q.Drops, true)
 	if q.Stopped > 0 {
-		p.Waits = append(p.Waits, Evidence{What: "found stopped", Value: b.rate(q.Stopped), Unit: "times/s", Source: p.Name})
+		p.Waits = append(p.Waits, Evidence{What: "found stopped", Value: b.rate(q.Stopped), Unit: "times/s",
+			Source: p.Name})
 	}
 	return p
 }
@@ -120,7 +124,8 @@ func (b *stations) qdisc(d *facts.DeviceLoad, q facts.QdiscLoad) Station {
 		s.Waits = append(s.Waits, Evidence{What: "backlog", Value: float64(q.Backlog), Unit: "packets", Source: s.Name})
 	}
 	if q.Requeues > 0 {
-		s.Waits = append(s.Waits, Evidence{What: "requeues", Value: b.rate(q.Requeues), Unit: "packets/s", Source: s.Name})
+		s.Waits = append(s.Waits, Evidence{What: "requeues", Value: b.rate(q.Requeues), Unit: "packets/s",
+			Source: s.Name})
 	}
 	return s
 }
@@ -128,8 +133,10 @@ func (b *stations) qdisc(d *facts.DeviceLoad, q facts.QdiscLoad) Station {
 // dropped adds the kernel's reasons for what it dropped at a device, and the locks that were waited for there.
 func (b *stations) dropped(s *Station, d facts.DeviceLoad) {
 	for _, site := range b.load.Drops {
-		if site.Device == d.Name && site.Packets > 0 && (s.Loss > 0 || site.Reason != "NOT_SPECIFIED") { // that may be no loss
-			s.Lost = append(s.Lost, Evidence{What: site.Reason, Value: b.rate(site.Packets), Unit: "packets/s", Source: site.Symbol})
+		// that may be no loss
+		if site.Device == d.Name && site.Packets > 0 && (s.Loss > 0 || site.Reason != "NOT_SPECIFIED") {
+			s.Lost = append(s.Lost, Evidence{What: site.Reason, Value: b.rate(site.Packets), Unit: "packets/s",
+				Source: site.Symbol})
 			if len(d.Counters) == 0 {
 				s.Loss += b.rate(site.Packets)
 			}
@@ -137,7 +144,8 @@ func (b *stations) dropped(s *Station, d facts.DeviceLoad) {
 	}
 	for _, w := range b.load.Locks {
 		if w.Device == d.Name && w.Share >= 0.01 {
-			s.Waits = append(s.Waits, Evidence{What: "lock of " + w.Lock, Value: w.Share, Unit: "share", Source: "lock:contention_begin"})
+			s.Waits = append(s.Waits, Evidence{What: "lock of " + w.Lock, Value: w.Share, Unit: "share",
+				Source: "lock:contention_begin"})
 		}
 	}
 }

@@ -19,31 +19,40 @@ func busy() (*facts.Host, *facts.Load) {
 		Name: "kvm1", NICs: []facts.NIC{{Name: "eth0", Speed: 10000, Master: "br0"}},
 		Bridges: []facts.Bridge{{Name: "br0", Ports: []string{"eth0", "vnet0"}}},
 		Taps:    []facts.Tap{{Name: "vnet0", Master: "br0", Guest: "vm1"}, {Name: "vnet9", Guest: "vm2"}},
-		Guests:  []facts.Guest{{Name: "vm1", Interfaces: []facts.Interface{{MAC: "52:54:00:00:00:01", Tap: "vnet0"}}}, {Name: "vm2"}},
+		Guests: []facts.Guest{{Name: "vm1", Interfaces: []facts.Interface{{MAC: "52:54:00:00:00:01", Tap: "vnet0"}}},
+			{Name: "vm2"}},
 	}
 	l := &facts.Load{
 		Seconds: 2, Method: facts.ByTracepoints,
-		CPUs: []facts.CPULoad{{CPU: 0, Softirq: 0.6, Idle: 0.4}, {CPU: 1, System: 0.99, Idle: 0.01}, {CPU: 2, Guest: 0.43, Idle: 0.57}, {CPU: 3, Idle: 1}},
+		CPUs: []facts.CPULoad{{CPU: 0, Softirq: 0.6, Idle: 0.4}, {CPU: 1, System: 0.99, Idle: 0.01},
+			{CPU: 2, Guest: 0.43, Idle: 0.57}, {CPU: 3, Idle: 1}},
 		Devices: []facts.DeviceLoad{
 			{Name: "eth0", Kind: "nic", RxPackets: 2_000_000, RxBytes: 120_000_000, TxPackets: 10, SpeedMbps: 10000,
-				Counters: map[string]uint64{"rx_missed_errors": 400, "rx_no_dma_resources": 400, "rx_queue_0_xdp_drops": 70000},
-				Queues:   []facts.QueueLoad{{Direction: "rx", Index: 0, Packets: 2_000_000, CPUs: setting.CPUs(0)}, {Direction: "rx", Index: 1}},
-				Qdisc:    []facts.QdiscLoad{{Kind: "tbf", Parent: "root", Bytes: 2_500_000, RateBps: 10e6, Drops: 20}}},
+				Counters: map[string]uint64{"rx_missed_errors": 400, "rx_no_dma_resources": 400,
+					"rx_queue_0_xdp_drops": 70000},
+				Queues: []facts.QueueLoad{{Direction: "rx", Index: 0, Packets: 2_000_000, CPUs: setting.CPUs(0)},
+					{Direction: "rx", Index: 1}},
+				Qdisc: []facts.QdiscLoad{{Kind: "tbf", Parent: "root", Bytes: 2_500_000, RateBps: 10e6, Drops: 20}}},
 			{Name: "br0", Kind: "bridge", RxPackets: 3, SpeedMbps: -1},
-			{Name: "vnet0", Kind: "tap", TxPackets: 1_000_000, RxPackets: 500, Counters: map[string]uint64{"tx_dropped": 1_000_000}, SpeedMbps: 10},
+			{Name: "vnet0", Kind: "tap", TxPackets: 1_000_000, RxPackets: 500,
+				Counters: map[string]uint64{"tx_dropped": 1_000_000}, SpeedMbps: 10},
 			{Name: "vnet9", Kind: "tap", SpeedMbps: 10},
 		},
 		Softnet: []facts.Softnet{{CPU: 0, Processed: 2_000_000, Squeezed: 10}, {CPU: 3}},
 		Threads: []facts.ThreadLoad{
-			{TID: 11, Comm: "vhost-2113", Role: "vhost", Guest: "vm1", NIC: "52:54:00:00:00:01", Queue: 0, VCPU: -1, CPU: 1, Ran: 0.99, Waited: 0.3},
-			{TID: 12, Comm: "vhost-2113", Role: "vhost", Guest: "vm1", NIC: "52:54:00:00:00:01", Queue: 1, VCPU: -1, CPU: 3, Ran: 0},
-			{TID: 13, Comm: "CPU 0/KVM", Role: "vcpu", Guest: "vm1", Queue: -1, VCPU: 0, CPU: 2, Ran: 0.93, HaltPoll: 0.5},
+			{TID: 11, Comm: "vhost-2113", Role: "vhost", Guest: "vm1", NIC: "52:54:00:00:00:01", Queue: 0, VCPU: -1,
+				CPU: 1, Ran: 0.99, Waited: 0.3},
+			{TID: 12, Comm: "vhost-2113", Role: "vhost", Guest: "vm1", NIC: "52:54:00:00:00:01", Queue: 1, VCPU: -1,
+				CPU: 3, Ran: 0},
+			{TID: 13, Comm: "CPU 0/KVM", Role: "vcpu", Guest: "vm1", Queue: -1, VCPU: 0, CPU: 2, Ran: 0.93,
+				HaltPoll: 0.5},
 			{TID: 14, Comm: "stress", Role: "other", Queue: -1, VCPU: -1, CPU: 1, Ran: 0.3},
 			{TID: 15, Comm: "elsewhere", Role: "other", Queue: -1, VCPU: -1, CPU: 7, Ran: 0.9},
 			{TID: 16, Comm: "CPU 0/KVM", Role: "vcpu", Guest: "vm2", Queue: -1, VCPU: 0, CPU: 2, Ran: 0},
 		},
-		Profile: []facts.ProfileEntry{{CPU: 0, Stage: "netfilter", Symbol: "ipt_do_table", Share: 0.4}, {CPU: 1, Stage: "vhost", Share: 0.9}},
-		Drops:   []facts.DropSite{{Reason: "FULL_RING", Symbol: "tun_net_xmit", Device: "vnet0", Packets: 1_000_000}},
+		Profile: []facts.ProfileEntry{{CPU: 0, Stage: "netfilter", Symbol: "ipt_do_table", Share: 0.4},
+			{CPU: 1, Stage: "vhost", Share: 0.9}},
+		Drops: []facts.DropSite{{Reason: "FULL_RING", Symbol: "tun_net_xmit", Device: "vnet0", Packets: 1_000_000}},
 	}
 	return h, l
 }
@@ -65,7 +74,8 @@ func TestStationsAreInPathOrder(t *testing.T) {
 		got = append(got, line(s))
 	}
 	want := []string{
-		"nic eth0", "softirq CPU 0", "netfilter netfilter", "bridge br0", "tap vnet0 of vm1", "vhost 2 threads of vm1", "vcpu vm1 vCPU 0 of vm1",
+		"nic eth0", "softirq CPU 0", "netfilter netfilter", "bridge br0", "tap vnet0 of vm1", "vhost 2 threads of vm1",
+		"vcpu vm1 vCPU 0 of vm1",
 		"tap vnet9 of vm2", "vcpu vm2 vCPU 0 of vm2", "beside stress (14)",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
@@ -88,7 +98,8 @@ func TestStationsHaveTheirFigures(t *testing.T) {
 		use, in, loss float64
 		of            string
 	}{
-		{"nic eth0", (120e6 + 24*2e6) * 8 / 2 / 10e9, 1e6, 200 + 10, "10 Gbit/s"}, // the driver's counter repeats the standard one
+		// the driver's counter repeats the standard one
+		{"nic eth0", (120e6 + 24*2e6) * 8 / 2 / 10e9, 1e6, 200 + 10, "10 Gbit/s"},
 		{"nic eth0 / rx 0", 0.6, 1e6, 0, "CPU 0"},
 		{"nic eth0 / tbf of eth0", 1, -1, 10, "10 Mbit/s"},
 		{"softirq CPU 0", 0.6, 1e6, 0, "CPU 0"},
@@ -106,7 +117,8 @@ func TestStationsHaveTheirFigures(t *testing.T) {
 			continue
 		}
 		if math.Abs(s.Use-c.use) > 1e-9 || s.In != c.in || s.Loss != c.loss || s.Of != c.of {
-			t.Errorf("%s: use %v of %q, in %v, loss %v; wanted %v of %q, %v, %v", c.at, s.Use, s.Of, s.In, s.Loss, c.use, c.of, c.in, c.loss)
+			t.Errorf("%s: use %v of %q, in %v, loss %v; wanted %v of %q, %v, %v", c.at, s.Use, s.Of, s.In, s.Loss,
+				c.use, c.of, c.in, c.loss)
 		}
 	}
 	if w := by["vhost 2 threads of vm1 / vhost-2113 (queue 0)"].Waits; len(w) != 1 || w[0].Value != 0.3 {
@@ -191,8 +203,10 @@ func TestInsideStandsWithItsGuest(t *testing.T) {
 	t.Parallel()
 	h, l := busy()
 	l.Guests = []facts.GuestLoad{{
-		Name: "vm1", CPUs: []facts.CPULoad{{CPU: 0, Softirq: 0.9}}, Softnet: []facts.Softnet{{CPU: 0, Processed: 10, Dropped: 4}},
-		Devices: []facts.DeviceLoad{{Name: "eth0", Kind: "nic", RxPackets: 20, SpeedMbps: -1}}, Sockets: facts.SocketLoad{UDPIn: 8, ReceiveBuffer: 2},
+		Name: "vm1", CPUs: []facts.CPULoad{{CPU: 0, Softirq: 0.9}},
+		Softnet: []facts.Softnet{{CPU: 0, Processed: 10, Dropped: 4}},
+		Devices: []facts.DeviceLoad{{Name: "eth0", Kind: "nic", RxPackets: 20, SpeedMbps: -1}},
+		Sockets: facts.SocketLoad{UDPIn: 8, ReceiveBuffer: 2},
 	}}
 	var got []string
 	for _, s := range Stations(h, l) {

@@ -8,8 +8,9 @@ import (
 func TestAge(t *testing.T) {
 	now := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 	for at, want := range map[time.Time]string{
-		now: "today", now.Add(-23 * time.Hour): "today", now.Add(-25 * time.Hour): "1 day ago", now.AddDate(-1, 0, 0): "365 days ago",
-		{}: "at an unknown time", now.Add(time.Hour): "at an unknown time",
+		now: "today", now.Add(-23 * time.Hour): "today", now.Add(-25 * time.Hour): "1 day ago",
+		now.AddDate(-1, 0, 0): "365 days ago",
+		{}:                    "at an unknown time", now.Add(time.Hour): "at an unknown time",
 	} {
 		if got := Age(at, now); got != want {
 			t.Errorf("%v: %q, expected %q", at, got, want)

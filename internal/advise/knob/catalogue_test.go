@@ -142,15 +142,16 @@ func TestOldAdvice(t *testing.T) {
 		"boot.iommu":               {"amd_iommu=on", "intel_iommu=on"},
 		"boot.cstate":              {"intel_idle ignores processor.max_cstate"},
 		"boot.tsc":                 {"tsc=reliable", "tsc=nowatchdog"},
-		"boot.mitigations":         {"noibrs noibpb nopti nospectre_v2 nospectre_v1 l1tf=off nospec_store_bypass_disable no_stf_barrier mds=off", "mitigations=off"},
-		"boot.isolcpus":            {"managed_irq", "cannot be undone before a reboot"},
-		"boot.nohz_full":           {"implies rcu_nocbs", "boot CPU"},
-		"boot.quiet":               {"rhgb quiet"},
-		"boot.mce":                 {"mce=ignore_ce", "mce=off"},
-		"kernel.default":           {"UEK 5.4.17", "linux-firmware"},
-		"kernel.version":           {"ptr_ring (4.8)", "MSG_MORE in tun_sendmsg (4.11)", "batch dequeue (4.13)"},
-		"firmware.smt":             {"nosmt", "echo off > /sys/devices/system/cpu/smt/control"},
-		"firmware.numa_optimized":  {"Node Interleaving"},
+		"boot.mitigations": {"noibrs noibpb nopti nospectre_v2 nospectre_v1 l1tf=off " +
+			"nospec_store_bypass_disable no_stf_barrier mds=off", "mitigations=off"},
+		"boot.isolcpus":           {"managed_irq", "cannot be undone before a reboot"},
+		"boot.nohz_full":          {"implies rcu_nocbs", "boot CPU"},
+		"boot.quiet":              {"rhgb quiet"},
+		"boot.mce":                {"mce=ignore_ce", "mce=off"},
+		"kernel.default":          {"UEK 5.4.17", "linux-firmware"},
+		"kernel.version":          {"ptr_ring (4.8)", "MSG_MORE in tun_sendmsg (4.11)", "batch dequeue (4.13)"},
+		"firmware.smt":            {"nosmt", "echo off > /sys/devices/system/cpu/smt/control"},
+		"firmware.numa_optimized": {"Node Interleaving"},
 	} {
 		k, _ := Find(id)
 		if k == nil {
@@ -173,20 +174,25 @@ func everything() *facts.Host {
 		KVM: facts.KVM{Vendor: "kvm_intel"},
 		NICs: []facts.NIC{{
 			Name: "eth0", Rings: &facts.Rings{}, Channels: &facts.Channels{MaxCombined: 4}, RxQueues: 2, TxQueues: 2,
-			Coalesce: map[string]string{"rx-usecs": "1", "adaptive-rx": "on"}, FlowHash: map[string]string{"udp4": "sd"},
-			Features: []facts.Feature{{Name: "rx-checksum"}, {Name: "tx-scatter-gather"}, {Name: "tx-tcp-segmentation"}, {Name: "rx-gro"}, {Name: "tx-udp_tnl-segmentation"}, {Name: "tx-nocache-copy"}},
-			IRQs:     []facts.IRQ{{Number: 30, Name: "eth0-TxRx-0", On: "TxRx-0"}, {Number: 31, Name: "eth0", On: "eth0"}},
+			Coalesce: map[string]string{"rx-usecs": "1", "adaptive-rx": "on"},
+			FlowHash: map[string]string{"udp4": "sd"},
+			Features: []facts.Feature{{Name: "rx-checksum"}, {Name: "tx-scatter-gather"}, {Name: "tx-tcp-segmentation"},
+				{Name: "rx-gro"}, {Name: "tx-udp_tnl-segmentation"}, {Name: "tx-nocache-copy"}},
+			IRQs: []facts.IRQ{{Number: 30, Name: "eth0-TxRx-0", On: "TxRx-0"}, {Number: 31, Name: "eth0", On: "eth0"}},
 		}},
 		Bridges:   []facts.Bridge{{Name: "br0"}},
 		Taps:      []facts.Tap{{Name: "vnet0"}},
 		Netfilter: facts.Netfilter{Rules: []facts.RuleSet{{Tool: "nft"}, {Tool: "iptables-legacy"}}},
 		Guests: []facts.Guest{{
 			Name: "vm 1", Managed: true, VCPUs: 2,
-			Interfaces: []facts.Interface{{MAC: "52:54:00:00:00:01", Type: "bridge"}, {MAC: "52:54:00:00:00:02", Type: "hostdev"}},
-			Threads:    []facts.Thread{{Role: "vhost", NIC: "52:54:00:00:00:01"}},
+			Interfaces: []facts.Interface{{MAC: "52:54:00:00:00:01", Type: "bridge"},
+				{MAC: "52:54:00:00:00:02", Type: "hostdev"}},
+			Threads: []facts.Thread{{Role: "vhost", NIC: "52:54:00:00:00:01"}},
 		}, {
 			Name: "vm2", Inside: &facts.Inside{Host: &facts.Host{
-				NICs:         []facts.NIC{{Name: "eth0", Driver: "virtio_net", Channels: &facts.Channels{MaxCombined: 2}, TxQueues: 2, IRQs: []facts.IRQ{{Number: 30, On: "input.0"}}}},
+				NICs: []facts.NIC{{Name: "eth0", Driver: "virtio_net",
+					Channels: &facts.Channels{MaxCombined: 2}, TxQueues: 2,
+					IRQs: []facts.IRQ{{Number: 30, On: "input.0"}}}},
 				Housekeeping: &facts.Housekeeping{Swap: []facts.SwapArea{{Name: "/dev/vda2"}}, KSM: &facts.KSM{}},
 			}},
 		}},
@@ -195,12 +201,14 @@ func everything() *facts.Host {
 	h.Topology.Nodes = []facts.Node{{ID: 0}}
 	h.Virtual = "kvm"
 	h.NICs = append(h.NICs,
-		facts.NIC{Name: "eth1", Driver: "ixgbe", SRIOV: &facts.SRIOV{Total: 63, Enabled: 1}, Link: &facts.PCILink{Speed: "8.0 GT/s PCIe", MaxSpeed: "8.0 GT/s PCIe", Width: 8, MaxWidth: 8}},
+		facts.NIC{Name: "eth1", Driver: "ixgbe", SRIOV: &facts.SRIOV{Total: 63, Enabled: 1},
+			Link: &facts.PCILink{Speed: "8.0 GT/s PCIe", MaxSpeed: "8.0 GT/s PCIe", Width: 8, MaxWidth: 8}},
 		facts.NIC{Name: "eth2", Driver: "ixgbevf", PhysFn: "eth1"}, facts.NIC{Name: "eth3", Driver: "virtio_net"})
 	h.VFs = []facts.VF{{PF: "eth1", PCI: "0000:41:10.0"}}
 	h.Tunnels = []facts.Tunnel{{Name: "vxlan0", Type: "vxlan"}}
 	h.Netfilter.Rules[0].Rules = 3
-	h.Guests[0].Hostdevs, h.Guests[0].Definition = []string{"0000:41:10.0"}, "<domain><iothreads>1</iothreads><features><hyperv/></features></domain>"
+	h.Guests[0].Hostdevs, h.Guests[0].Definition = []string{"0000:41:10.0"},
+		"<domain><iothreads>1</iothreads><features><hyperv/></features></domain>"
 	h.Housekeeping = &facts.Housekeeping{
 		Swap: []facts.SwapArea{{Name: "/dev/sda2"}}, IRQs: []facts.IRQ{{Number: 9, On: "acpi"}},
 		Threads: []facts.KernelThread{{Name: "ksoftirqd/0"}, {Name: "ktimers/0"}, {Name: "rcuc/0"}, {Name: "rcub/0"}},
@@ -228,7 +236,8 @@ func TestWhere(t *testing.T) {
 				t.Errorf("%s and %s both speak of %s", other, k.ID, a)
 			}
 			owner[a] = k.ID
-			if isFact := func(a setting.Address) bool { return a.Kind == setting.Fact }; !k.Check && isFact(a) && !slices.ContainsFunc(all, func(a setting.Address) bool { return !isFact(a) }) {
+			if isFact := func(a setting.Address) bool { return a.Kind == setting.Fact }; !k.Check && isFact(a) &&
+				!slices.ContainsFunc(all, func(a setting.Address) bool { return !isFact(a) }) {
 				t.Errorf("%s: it speaks of facts alone, which can only be checked", k.ID)
 			}
 		}
@@ -249,7 +258,8 @@ func TestWhere(t *testing.T) {
 
 func TestFind(t *testing.T) {
 	for _, c := range []struct{ id, near string }{
-		{"nic.ring.xr", "nic.ring.rx"}, {"nic.rnig.rx", "nic.ring.rx"}, {"softirq.budgt", "softirq.budget"}, {"zero_copy", "vhost.zero_copy"}, {"vhost.thread", "vhost.threads"}, {"domain.nicmodel", "domain.nic_model"},
+		{"nic.ring.xr", "nic.ring.rx"}, {"nic.rnig.rx", "nic.ring.rx"}, {"softirq.budgt", "softirq.budget"},
+		{"zero_copy", "vhost.zero_copy"}, {"vhost.thread", "vhost.threads"}, {"domain.nicmodel", "domain.nic_model"},
 	} {
 		k, near := Find(c.id)
 		if k != nil || len(near) == 0 || near[0] != c.near {
@@ -271,7 +281,8 @@ func TestDistance(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
 		want int
-	}{{"", "", 0}, {"abc", "abc", 0}, {"abc", "acb", 1}, {"pcie_asmp", "pcie_aspm", 1}, {"abc", "", 3}, {"kitten", "sitting", 3}} {
+	}{{"", "", 0}, {"abc", "abc", 0}, {"abc", "acb", 1}, {"pcie_asmp", "pcie_aspm", 1}, {"abc", "", 3},
+		{"kitten", "sitting", 3}} {
 		if got := Distance(c.a, c.b); got != c.want || Distance(c.b, c.a) != c.want {
 			t.Errorf("Distance(%q, %q) = %d; expected %d", c.a, c.b, got, c.want)
 		}
@@ -280,7 +291,8 @@ func TestDistance(t *testing.T) {
 
 func TestQueueOf(t *testing.T) {
 	for name, want := range map[string]int{
-		"TxRx-0": 0, "eth0-TxRx-13": 13, "rx-7": 7, "input.2": 2, "output.2": 2, "comp3@pci:0000:41:00.0": 3, "Tx-Rx-5": 5, "fp-1": 1,
+		"TxRx-0": 0, "eth0-TxRx-13": 13, "rx-7": 7, "input.2": 2, "output.2": 2, "comp3@pci:0000:41:00.0": 3,
+		"Tx-Rx-5": 5, "fp-1": 1,
 		"eth0": -1, "misc": -1, "async0@pci:0000:41:00.0": -1, "config": -1, "": -1, "mbx-3": -1, "99": -1,
 	} {
 		got, ok := QueueOf(name)

@@ -71,7 +71,8 @@ func TestParsePage(t *testing.T) {
 	for _, c := range []struct{ from, to, found string }{
 		{goodPage, "", `:1: found "", expected "# nic.x"`},
 		{"# nic.x", "# nic.y", `:1: found "# nic.y"`},
-		{"\n## What it should be\n\n8, or 2 * 4\n", "", `:3: found "What it is (x_y).", expected "## What it should be"`},
+		{"\n## What it should be\n\n8, or 2 * 4\n", "",
+			`:3: found "What it is (x_y).", expected "## What it should be"`},
 		{"## Why", "## Because", `:17: found "## Because", expected "## Why"`},
 		{"\n## What it costs\n\nNothing.\n", "", `expected "## What it costs"`},
 		{"Nothing.", "", `nothing under "## What it costs"`},
@@ -89,7 +90,8 @@ func TestParsePage(t *testing.T) {
 		{"[All knobs]", "[All]", `expected "[All knobs](README.md)"`},
 		{"README.md)\n", "README.md)\n\nMore.\n", "text after"},
 	} {
-		if _, err := parsePage("nic.x", strings.Replace(goodPage, c.from, c.to, 1)); err == nil || !strings.Contains(err.Error(), c.found) {
+		if _, err := parsePage("nic.x", strings.Replace(goodPage, c.from, c.to, 1)); err == nil ||
+			!strings.Contains(err.Error(), c.found) {
 			t.Errorf("%q for %q: %v, expected %q", c.to, c.from, err, c.found)
 		}
 	}
@@ -105,7 +107,8 @@ func TestPagesSayWhatIsDone(t *testing.T) {
 		}
 	}
 	for k, counters := range map[*Knob][]string{nicRingRx: rxRingCounters, nicRingTx: txRingCounters} {
-		if verify := k.Doc().Verify; slices.ContainsFunc(counters, func(c string) bool { return !strings.Contains(verify, c) }) {
+		if verify := k.Doc().Verify; slices.ContainsFunc(counters,
+			func(c string) bool { return !strings.Contains(verify, c) }) {
 			t.Errorf("%s does not name all of %q", k.ID, counters)
 		}
 	}

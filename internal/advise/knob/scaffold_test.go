@@ -18,7 +18,8 @@ func TestNewKnob(t *testing.T) {
 		t.Fatal(err)
 	}
 	tree := t.TempDir()
-	for _, file := range []string{"internal/advise/knob/catalogue.go", "internal/advise/knob/testdata/ids.txt", "internal/advise/audit/testdata/knobs/kvm.json"} {
+	for _, file := range []string{"internal/advise/knob/catalogue.go", "internal/advise/knob/testdata/ids.txt",
+		"internal/advise/audit/testdata/knobs/kvm.json"} {
 		text, err := os.ReadFile(filepath.Join("../../..", file))
 		if err != nil {
 			t.Fatal(err)
@@ -42,7 +43,8 @@ func TestNewKnob(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(tree, "docs/knobs"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for id, variable := range map[string]string{"softirq.made_up": "softirqMadeUp", "nic.made.up": "nicMadeUp", "guest.x": "guestX"} {
+	for id, variable := range map[string]string{"softirq.made_up": "softirqMadeUp", "nic.made.up": "nicMadeUp",
+		"guest.x": "guestX"} {
 		if out, code := run(id); code != 0 {
 			t.Fatalf("%s: exit %d: %s", id, code, out)
 		}
@@ -51,7 +53,8 @@ func TestNewKnob(t *testing.T) {
 			if _, err := parser.ParseFile(token.NewFileSet(), filepath.Join(tree, file), nil, 0); err != nil {
 				t.Errorf("%s: %v", file, err)
 			}
-			if text, err := os.ReadFile(filepath.Join(tree, file)); err != nil || !strings.Contains(string(text), variable) {
+			if text, err := os.ReadFile(filepath.Join(tree, file)); err != nil ||
+				!strings.Contains(string(text), variable) {
 				t.Errorf("%s does not name %s: %v", file, variable, err)
 			}
 		}
@@ -76,7 +79,8 @@ func TestNewKnob(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if at := strings.Index(string(text), "softirqMadeUp"); at < strings.Index(string(text), "softirqWeight") || at > strings.Index(string(text), "kvmHaltPoll") {
+	if at := strings.Index(string(text), "softirqMadeUp"); at < strings.Index(string(text), "softirqWeight") ||
+		at > strings.Index(string(text), "kvmHaltPoll") {
 		t.Error("the line does not stand behind its family's last")
 	}
 	for _, wrong := range [][]string{{}, {"Nic.Ring"}, {"nic"}, {"other.thing"}, {"nic..x"}} {
@@ -125,7 +129,8 @@ func TestArchitectureShowsOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for file, begin := range map[string]string{"memory.go": "var memoryNUMAD = ", "../audit/testdata/knobs/memory_numad.json": "["} {
+	for file, begin := range map[string]string{"memory.go": "var memoryNUMAD = ",
+		"../audit/testdata/knobs/memory_numad.json": "["} {
 		all, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -19,7 +19,8 @@ func TestValues(t *testing.T) {
 		}
 		for _, v := range all {
 			kind, path, ok := strings.Cut(v.Address, ":")
-			if !ok || path == "" || v.What == "" || setting.Kinds[setting.Kind(kind)].What != v.What || kind == string(setting.Fact) {
+			if !ok || path == "" || v.What == "" || setting.Kinds[setting.Kind(kind)].What != v.What ||
+				kind == string(setting.Fact) {
 				t.Errorf("%s: %+v", k.ID, v)
 			}
 		}

@@ -20,8 +20,9 @@ type Value struct {
 	ID      string          `json:"id"` // of the knob, for people
 	Address setting.Address `json:"address"`
 	Want    setting.Want    `json:"want"`
-	To      setting.Reading `json:"to"`            // what is written
-	For     string          `json:"for,omitempty"` // the guest for which a virtual function was set; empty: whoever has it
+	To      setting.Reading `json:"to"` // what is written
+	// the guest for which a virtual function was set; empty: whoever has it
+	For string `json:"for,omitempty"`
 }
 
 type list struct {
@@ -82,7 +83,8 @@ func render(values []Value) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	fmt.Fprintf(&b, "{\n \"schema\": %q,\n \"about\": %s,\n \"values\": [", Schema, bytes.ReplaceAll(head, []byte(`\u0026`), []byte("&")))
+	fmt.Fprintf(&b, "{\n \"schema\": %q,\n \"about\": %s,\n \"values\": [", Schema,
+		bytes.ReplaceAll(head, []byte(`\u0026`), []byte("&")))
 	for i, v := range values {
 		line, err := json.Marshal(v)
 		if err != nil {
@@ -96,7 +98,8 @@ func render(values []Value) (string, error) {
 	}
 	b.WriteString("\n ]\n}\n")
 	if b.Len() > setting.MaxFile {
-		return "", fmt.Errorf("the list of %d values to be put back is larger than %d bytes; apply with --runtime-only, or in parts", len(values), setting.MaxFile)
+		return "", fmt.Errorf("the list of %d values to be put back is larger than %d bytes; apply with "+
+			"--runtime-only, or in parts", len(values), setting.MaxFile)
 	}
 	return b.String(), nil
 }
@@ -151,7 +154,8 @@ func (b *builder) desired() error {
 	if err != nil {
 		return err
 	}
-	because := fmt.Sprintf("%s would be lost with a reboot, an ifup, a driver's reload or a guest's start", count(len(all), "value"))
+	because := fmt.Sprintf("%s would be lost with a reboot, an ifup, a driver's reload or a guest's start",
+		count(len(all), "value"))
 	if len(all) == 0 {
 		because = fmt.Sprintf("%s are not put back any more", count(dropped, "value"))
 	}
@@ -188,7 +192,8 @@ func first(a setting.Address) int {
 }
 
 func merge(values []Value, c plan.Change) []Value {
-	added := Value{ID: c.ID, Address: c.Address, Want: c.Want, To: setting.Reading{State: c.To.State, Value: c.To.Value}, For: c.For}
+	added := Value{ID: c.ID, Address: c.Address, Want: c.Want,
+		To: setting.Reading{State: c.To.State, Value: c.To.Value}, For: c.For}
 	at := slices.IndexFunc(values, func(v Value) bool { return v.Address == c.Address })
 	if at >= 0 {
 		values[at] = added

@@ -18,7 +18,8 @@ const (
 # Undo: 'mpps rollback' puts the values and this file back; 'mpps history' lists what set them.
 # A module that the initramfs loads reads its parameters there: run update-initramfs -u or dracut -f once.
 `
-	about = "Written by mpps: values that mpps-restore.service puts back after a reboot, an ifup, a driver's reload or a guest's start. " +
+	about = "Written by mpps: values that mpps-restore.service puts back after a reboot, an ifup, a driver's reload " +
+		"or a guest's start. " +
 		"Undo: 'mpps rollback' puts the values and this file back; 'mpps history' lists what set them."
 )
 

@@ -38,7 +38,8 @@ func TestFunctionsComeBackInOrder(t *testing.T) {
 	for _, v := range values {
 		order = append(order, v.Address.String())
 	}
-	want := "sysfs:class/net/eth0/device/sriov_drivers_autoprobe nic-state:eth0 vf-count:eth0 vf-attr:eth0/3/mac vf-attr:eth0/0/vlan nic-ring:eth0/rx"
+	want := "sysfs:class/net/eth0/device/sriov_drivers_autoprobe nic-state:eth0 vf-count:eth0 vf-attr:eth0/3/mac " +
+		"vf-attr:eth0/0/vlan nic-ring:eth0/rx"
 	if got := strings.Join(order, " "); got != want {
 		t.Errorf("put back in the order\n%s\nexpected\n%s", got, want)
 	}
@@ -47,10 +48,12 @@ func TestFunctionsComeBackInOrder(t *testing.T) {
 			t.Errorf("change %d is kept by %q, lasts %s", i, c.Kept, c.Lasts)
 		}
 	}
-	if unit := find(p, "lasting.vfs-service"); unit == nil || unit.To.Value != "idle" || find(p, "lasting.vfs-unit") == nil || find(p, "lasting.service") == nil {
+	if unit := find(p, "lasting.vfs-service"); unit == nil || unit.To.Value != "idle" ||
+		find(p, "lasting.vfs-unit") == nil || find(p, "lasting.service") == nil {
 		t.Errorf("services: %+v", unit)
 	}
-	if p := add(t, host(), change("nic-ring:eth0/rx", "512", "256")); find(p, "lasting.vfs-service") != nil || find(p, "lasting.vfs-unit") != nil {
+	if p := add(t, host(), change("nic-ring:eth0/rx", "512", "256")); find(p, "lasting.vfs-service") != nil ||
+		find(p, "lasting.vfs-unit") != nil {
 		t.Error("the service for functions is there without functions")
 	}
 }
@@ -60,7 +63,8 @@ func TestFunctionsComeBackInOrder(t *testing.T) {
 func TestForgotten(t *testing.T) {
 	gone := func(c plan.Change) plan.Change { c.Forget = true; return c }
 	fewer := add(t, after(host(), add(t, host(), made()...)), change("vf-count:eth0", "4", "2"))
-	if text := find(fewer, "lasting.desired").To.Value; strings.Contains(text, "eth0/3/mac") || !strings.Contains(text, "eth0/0/vlan") {
+	if text := find(fewer, "lasting.desired").To.Value; strings.Contains(text, "eth0/3/mac") ||
+		!strings.Contains(text, "eth0/0/vlan") {
 		t.Errorf("with two functions left:\n%s", text)
 	}
 	forget := []plan.Change{gone(change("vf-count:eth0", "4", "0")), gone(change("nic-state:eth0", "up", "up")),
@@ -80,7 +84,8 @@ func TestForgotten(t *testing.T) {
 	}
 	with = after(host(), add(t, host(), append(made(), change("nic-ring:eth0/rx", "512", "256"))...))
 	after(with, add(t, with, forget...))
-	if text := with.Readings[desiredAddress].Value; strings.Contains(text, "vf-") || !strings.Contains(text, "nic-ring") {
+	if text := with.Readings[desiredAddress].Value; strings.Contains(text, "vf-") ||
+		!strings.Contains(text, "nic-ring") {
 		t.Errorf("with a ring left:\n%s", text)
 	}
 	if with.Readings[unitAddress].State != setting.Known || with.Readings[vfsAddress].State != setting.Absent {
@@ -101,7 +106,8 @@ func TestForgottenComesBack(t *testing.T) {
 		t.Fatal("what was taken out is said to be there")
 	}
 	after(h, add(t, h, change("nic-ring:eth0/rx", "512", "256")))
-	if to, done := Undo(desiredAddress, out.From, out.To, h.Readings[desiredAddress]); !done || !strings.Contains(to.Value, "vf-attr:eth0/3/mac") || !strings.Contains(to.Value, "nic-ring") {
+	if to, done := Undo(desiredAddress, out.From, out.To, h.Readings[desiredAddress]); !done ||
+		!strings.Contains(to.Value, "vf-attr:eth0/3/mac") || !strings.Contains(to.Value, "nic-ring") {
 		t.Errorf("done %v:\n%s", done, to.Value)
 	}
 	gone := setting.Missing("removed")
@@ -126,10 +132,12 @@ func TestGivenNeedsTheService(t *testing.T) {
 		return facts.Reservation{PF: "eth0", PCI: pci, Guest: "vm1", Form: facts.ByInterface}
 	}
 	give := func(r facts.Reservation) plan.Change {
-		return plan.Change{ID: "test", Address: r.Address(), From: setting.Missing("none"), To: setting.Value("{}"), Want: setting.Exact("{}"), Risk: goal.None, Stage: 1}
+		return plan.Change{ID: "test", Address: r.Address(), From: setting.Missing("none"), To: setting.Value("{}"),
+			Want: setting.Exact("{}"), Risk: goal.None, Stage: 1}
 	}
 	take := func(r facts.Reservation) plan.Change {
-		return plan.Change{ID: "test", Address: r.Address(), From: setting.Value("{}"), To: setting.Missing("removed"), Want: setting.NotThere(), Risk: goal.None, Stage: 1}
+		return plan.Change{ID: "test", Address: r.Address(), From: setting.Value("{}"), To: setting.Missing("removed"),
+			Want: setting.NotThere(), Risk: goal.None, Stage: 1}
 	}
 	one, two := of("0000:01:10.0"), of("0000:01:10.2")
 	h := host()
@@ -147,7 +155,8 @@ func TestGivenNeedsTheService(t *testing.T) {
 	forgotten.Forget = true
 	after(h, add(t, h, take(two), forgotten))
 	h.Reservations = []facts.Reservation{one}
-	if h.Readings[unitAddress].State != setting.Known || h.Readings[desiredAddress].State != setting.Absent || h.Readings[vfsAddress].State != setting.Absent {
+	if h.Readings[unitAddress].State != setting.Known || h.Readings[desiredAddress].State != setting.Absent ||
+		h.Readings[vfsAddress].State != setting.Absent {
 		t.Errorf("one is left: service %s, list %s", h.Readings[unitAddress], h.Readings[desiredAddress])
 	}
 	after(h, add(t, h, take(one)))

@@ -54,7 +54,8 @@ var (
 // Addresses lists what must be read before Add.
 func Addresses() []setting.Address {
 	return []setting.Address{
-		sysctlFolder, sysctlAddress, moduleFolder, moduleAddress, desiredAddress, unitFolder, fileAddress, vfsFile, wantsFolder, unitAddress, vfsAddress, watchFile, watchAddress,
+		sysctlFolder, sysctlAddress, moduleFolder, moduleAddress, desiredAddress, unitFolder, fileAddress, vfsFile,
+		wantsFolder, unitAddress, vfsAddress, watchFile, watchAddress,
 	}
 }
 
@@ -74,10 +75,14 @@ const (
 var ways = map[setting.Kind]way{
 	setting.Sysctl: bySysctl, setting.ModuleParam: byModule,
 	setting.Sysfs: byRestore, setting.SysfsCPUs: byRestore, setting.NICRing: byRestore, setting.NICChannels: byRestore,
-	setting.NICCoalesce: byRestore, setting.NICFeature: byRestore, setting.NICFlowHash: byRestore, setting.IRQAffinity: byRestore,
-	setting.IRQCPUs: byRestore, setting.ThreadAffinity: byRestore, setting.ThreadSched: byRestore, setting.ThreadCPUs: byRestore, setting.KSM: byRestore,
-	setting.Swap: byRestore, setting.TraceEvents: byRestore, setting.NetfilterRule: byRestore, setting.Service: byRestore,
-	setting.VFAttr: byRestore, setting.VFCount: byRestore, setting.NICState: byRestore, setting.QueueLanes: byRestore, setting.RootQdisc: byRestore,
+	setting.NICCoalesce: byRestore, setting.NICFeature: byRestore, setting.NICFlowHash: byRestore,
+	setting.IRQAffinity: byRestore,
+	setting.IRQCPUs:     byRestore, setting.ThreadAffinity: byRestore, setting.ThreadSched: byRestore,
+	setting.ThreadCPUs: byRestore, setting.KSM: byRestore,
+	setting.Swap: byRestore, setting.TraceEvents: byRestore, setting.NetfilterRule: byRestore,
+	setting.Service: byRestore,
+	setting.VFAttr:  byRestore, setting.VFCount: byRestore, setting.NICState: byRestore, setting.QueueLanes: byRestore,
+	setting.RootQdisc: byRestore,
 }
 
 // volatile reports whether a kernel parameter comes and goes with a device or a module: sysctl.d is read once at boot
@@ -93,7 +98,8 @@ func volatile(a setting.Address) bool {
 		}
 	}
 	elements := strings.Split(key, "/")
-	return len(elements) == 5 && elements[0] == "net" && (elements[2] == "conf" || elements[2] == "neigh") && elements[3] != "all" && elements[3] != "default"
+	return len(elements) == 5 && elements[0] == "net" && (elements[2] == "conf" || elements[2] == "neigh") &&
+		elements[3] != "all" && elements[3] != "default"
 }
 
 // Add plans what makes a plan's changes last, behind them: a file is written only once every value has proved to be
@@ -113,8 +119,10 @@ func Add(p *plan.Plan, h *facts.Host, standing ...plan.Change) error {
 		b.kept[c.Address] = c.Kept != "" || c.Forget
 	}
 	for _, c := range standing {
-		chosen := OfVFs(c.Address) && c.Address.Kind != setting.VFAttr // who made functions said how they are to come back
-		if !Of(c.ID) && !chosen && c.Want.Met(h.Readings.At(c.Address)) && !slices.ContainsFunc(p.Changes, func(n plan.Change) bool { return n.Address == c.Address }) {
+		// who made functions said how they are to come back
+		chosen := OfVFs(c.Address) && c.Address.Kind != setting.VFAttr
+		if !Of(c.ID) && !chosen && c.Want.Met(h.Readings.At(c.Address)) &&
+			!slices.ContainsFunc(p.Changes, func(n plan.Change) bool { return n.Address == c.Address }) {
 			b.standing = append(b.standing, c)
 		}
 	}
@@ -151,7 +159,8 @@ func (b *builder) add(id, title, because string, a setting.Address, want setting
 		return
 	}
 	b.plan.Changes = append(b.plan.Changes, plan.Change{
-		ID: family + id, Address: a, From: from, To: want.Target(), Want: want, Risk: goal.None, Lasts: setting.AcrossReboot,
+		ID: family + id, Address: a, From: from, To: want.Target(), Want: want, Risk: goal.None,
+		Lasts:   setting.AcrossReboot,
 		Because: because, Severity: knob.Info, Title: title, Stage: datapath.Kernel,
 	})
 }
@@ -188,7 +197,8 @@ func (b *builder) usable(a setting.Address) (text string, why string) {
 }
 
 // lines writes changes into a file of one line each.
-func (b *builder) lines(id, title string, folder, a setting.Address, header string, all []*plan.Change, line func(plan.Change) (key, text string)) {
+func (b *builder) lines(id, title string, folder, a setting.Address, header string, all []*plan.Change,
+	line func(plan.Change) (key, text string)) {
 	if len(all) == 0 {
 		return
 	}
@@ -220,15 +230,18 @@ func (b *builder) folder(id string, a setting.Address) {
 }
 
 func (b *builder) sysctls() {
-	b.lines("sysctl", "Kernel parameters at boot", sysctlFolder, sysctlAddress, sysctlHeader, b.changes(bySysctl), func(c plan.Change) (string, string) {
-		return setting.SysctlPath(c.Address.Path), c.Address.Path + " = " + c.To.Value
-	})
+	b.lines("sysctl", "Kernel parameters at boot", sysctlFolder, sysctlAddress, sysctlHeader, b.changes(bySysctl),
+		func(c plan.Change) (string, string) {
+			return setting.SysctlPath(c.Address.Path), c.Address.Path + " = " + c.To.Value
+		})
 }
 
 func (b *builder) modules() {
-	b.lines("module", "Module parameters when a module is loaded", moduleFolder, moduleAddress, moduleHeader, b.changes(byModule), func(c plan.Change) (string, string) {
-		return "options " + c.Address.Object() + " " + c.Address.Rest(), "options " + c.Address.Object() + " " + c.Address.Rest() + "=" + c.To.Value
-	})
+	b.lines("module", "Module parameters when a module is loaded", moduleFolder, moduleAddress, moduleHeader,
+		b.changes(byModule), func(c plan.Change) (string, string) {
+			return "options " + c.Address.Object() + " " + c.Address.Rest(), "options " + c.Address.Object() + " " +
+				c.Address.Rest() + "=" + c.To.Value
+		})
 }
 
 func count(n int, what string) string {

@@ -19,7 +19,8 @@ func change(address, from, to string) plan.Change {
 		panic(err)
 	}
 	return plan.Change{
-		ID: "test", Address: a, From: setting.Value(from), To: setting.Value(to), Want: setting.Exact(to), Risk: goal.None,
+		ID: "test", Address: a, From: setting.Value(from), To: setting.Value(to), Want: setting.Exact(to),
+		Risk:  goal.None,
 		Lasts: setting.Kinds[a.Kind].Lasts, Stage: 1,
 	}
 }
@@ -69,10 +70,12 @@ func TestAdd(t *testing.T) {
 	for _, c := range p.Changes[6:] {
 		ids = append(ids, c.ID)
 	}
-	if want := "lasting.sysctl lasting.module lasting.desired lasting.unit lasting.service"; strings.Join(ids, " ") != want {
+	if want := "lasting.sysctl lasting.module lasting.desired lasting.unit lasting.service"; strings.Join(ids,
+		" ") != want {
 		t.Fatalf("planned %v, expected %s", ids, want)
 	}
-	if text := find(p, "lasting.sysctl").To.Value; text != sysctlHeader+"net.core.dev_weight = 128\nnet.bridge.bridge-nf-call-iptables = 0\n" {
+	if text := find(p, "lasting.sysctl").To.Value; text != sysctlHeader+
+		"net.core.dev_weight = 128\nnet.bridge.bridge-nf-call-iptables = 0\n" {
 		t.Errorf("sysctl.d:\n%s", text)
 	}
 	if text := find(p, "lasting.module").To.Value; text != moduleHeader+"options kvm_intel ple_gap=0\n" {
@@ -90,12 +93,15 @@ func TestAdd(t *testing.T) {
 		order = append(order, v.Address.String()+"="+v.To.Value)
 	}
 	// Channels come first whatever the plan's order: they reset the others.
-	if want := "nic-channels:eth0/combined=2 nic-ring:eth0/rx=256 sysctl:net.bridge.bridge-nf-call-iptables=0 module-param:kvm_intel/ple_gap=0"; strings.Join(order, " ") != want {
+	if want := "nic-channels:eth0/combined=2 nic-ring:eth0/rx=256 sysctl:net.bridge.bridge-nf-call-iptables=0 " +
+		"module-param:kvm_intel/ple_gap=0"; strings.Join(order, " ") != want {
 		t.Errorf("desired %v, expected %s", order, want)
 	}
 	for i, want := range []struct{ lasts, kept string }{
-		{"across reboots", "put back by mpps-restore.service"}, {"across reboots", "/etc/sysctl.d/90-mpps.conf"}, {"across reboots", "put back by mpps-restore.service"},
-		{"across reboots", "/etc/modprobe.d/90-mpps.conf; put back by mpps-restore.service"}, {"across reboots", "/etc/sysctl.d/90-mpps.conf; put back by mpps-restore.service"},
+		{"across reboots", "put back by mpps-restore.service"}, {"across reboots", "/etc/sysctl.d/90-mpps.conf"},
+		{"across reboots", "put back by mpps-restore.service"},
+		{"across reboots", "/etc/modprobe.d/90-mpps.conf; put back by mpps-restore.service"},
+		{"across reboots", "/etc/sysctl.d/90-mpps.conf; put back by mpps-restore.service"},
 		{"in the guest's definition", ""},
 	} {
 		if c := p.Changes[i]; string(c.Lasts) != want.lasts || c.Kept != want.kept {
@@ -113,10 +119,12 @@ func TestAdd(t *testing.T) {
 	if len(again.Changes) != 4 {
 		t.Fatalf("%d changes, expected 4: the service runs already", len(again.Changes))
 	}
-	if text := find(again, "lasting.sysctl").To.Value; text != sysctlHeader+"net/core/dev_weight = 256\nnet.bridge.bridge-nf-call-iptables = 0\n# mine\nvm.swappiness=5\n" {
+	if text := find(again, "lasting.sysctl").To.Value; text != sysctlHeader+
+		"net/core/dev_weight = 256\nnet.bridge.bridge-nf-call-iptables = 0\n# mine\nvm.swappiness=5\n" {
 		t.Errorf("sysctl.d:\n%s", text)
 	}
-	if values, err := ParseDesired(find(again, "lasting.desired").To.Value); err != nil || len(values) != 4 || values[1].To.Value != "1024" {
+	if values, err := ParseDesired(find(again, "lasting.desired").To.Value); err != nil || len(values) != 4 ||
+		values[1].To.Value != "1024" {
 		t.Errorf("%+v, %v", values, err)
 	}
 
@@ -126,13 +134,15 @@ func TestAdd(t *testing.T) {
 	h.Readings[given.Address] = setting.Value("10")
 	gone := change("sysctl:vm.dirty_ratio", "20", "10")
 	late := &plan.Plan{Schema: plan.Schema, Goal: goal.Unlimited()}
-	if err := Add(late, h, given, gone, *find(p, "lasting.sysctl")); err != nil || len(late.Changes) != 1 || late.Changes[0].To.Value != sysctlHeader+"vm.swappiness = 10\n" {
+	if err := Add(late, h, given, gone, *find(p, "lasting.sysctl")); err != nil || len(late.Changes) != 1 ||
+		late.Changes[0].To.Value != sysctlHeader+"vm.swappiness = 10\n" {
 		t.Errorf("%+v, %v", late.Changes, err)
 	}
 
 	before := p.Digest
 	Strip(p)
-	if len(p.Changes) != 6 || p.Changes[1].Lasts != setting.UntilReboot || p.Changes[1].Kept != "" || p.Digest == before {
+	if len(p.Changes) != 6 || p.Changes[1].Lasts != setting.UntilReboot || p.Changes[1].Kept != "" ||
+		p.Digest == before {
 		t.Errorf("stripped: %+v", p.Changes)
 	}
 }
@@ -142,7 +152,8 @@ func TestAddLeavesOthersFilesAlone(t *testing.T) {
 	h.Readings[sysctlAddress] = setting.Value("net.core.dev_weight = 9\n")
 	h.Readings[desiredAddress] = setting.Value(about + " but damaged")
 	p := add(t, h, change("nic-ring:eth0/rx", "512", "256"), change("sysctl:net.core.dev_weight", "64", "128"))
-	if len(p.Changes) != 2 || !strings.Contains(p.Changes[1].Kept, "not written by mpps") || !strings.Contains(p.Changes[0].Kept, "not put back: /var/lib/mpps/desired.json") {
+	if len(p.Changes) != 2 || !strings.Contains(p.Changes[1].Kept, "not written by mpps") ||
+		!strings.Contains(p.Changes[0].Kept, "not put back: /var/lib/mpps/desired.json") {
 		t.Errorf("%+v", p.Changes)
 	}
 	if p.Changes[1].Lasts != setting.UntilReboot {
@@ -152,7 +163,8 @@ func TestAddLeavesOthersFilesAlone(t *testing.T) {
 	h.Readings[moduleFolder] = setting.Missing("there is none")
 	h.Lasting.Systemd = false
 	p = add(t, h, change("module-param:kvm/halt_poll_ns", "1", "0"))
-	if len(p.Changes) != 4 || p.Changes[1].Address != moduleFolder || !strings.Contains(p.Changes[0].Kept, "has to be started at boot") {
+	if len(p.Changes) != 4 || p.Changes[1].Address != moduleFolder ||
+		!strings.Contains(p.Changes[0].Kept, "has to be started at boot") {
 		t.Errorf("without systemd and directory: %+v", p.Changes)
 	}
 }
@@ -160,27 +172,42 @@ func TestAddLeavesOthersFilesAlone(t *testing.T) {
 func TestOwners(t *testing.T) {
 	h := host()
 	h.Lasting.Sysctls = []facts.OwnedValue{
-		{Key: "net/core/dev_weight", Value: "1", File: "/usr/lib/sysctl.d/10-a.conf"}, {Key: "net/ipv4/conf/*/rp_filter", Value: "2", File: "/etc/sysctl.d/99-b.conf"},
+		{Key: "net/core/dev_weight", Value: "1", File: "/usr/lib/sysctl.d/10-a.conf"},
+		{Key: "net/ipv4/conf/*/rp_filter", Value: "2", File: "/etc/sysctl.d/99-b.conf"},
 		{Key: "net/core/dev_weight", Value: "32", File: "/etc/sysctl.d/99-b.conf"},
 	}
-	h.Lasting.Tuned = &facts.Tuned{Running: true, Profile: "virtual-host", Sysctls: []facts.OwnedValue{{Key: "vm/swappiness", Value: "30"}}, Plugins: []string{"sysctl", "cpu"}, Options: []facts.OwnedValue{
-		{Key: "net.ring", Value: "rx 512", Of: "!eth0"}, {Key: "sysfs./sys/kernel/mm/ksm/run", Value: "0"}, {Key: "bootloader.cmdline", Value: "+isolcpus=2-3 nosmt"},
-		{Key: "net.txqueuelen", Value: "500", Of: "ens*,eth0"}, {Key: "modules.kvm", Value: "+r halt_poll_ns=0"},
-	}}
-	h.Lasting.NetworkManager = []facts.OwnedValue{{Key: "ethtool.ring-rx", Value: "512", Of: "eth0", File: "/etc/NetworkManager/system-connections/a"},
+	h.Lasting.Tuned = &facts.Tuned{Running: true, Profile: "virtual-host",
+		Sysctls: []facts.OwnedValue{{Key: "vm/swappiness", Value: "30"}}, Plugins: []string{"sysctl", "cpu"},
+		Options: []facts.OwnedValue{
+			{Key: "net.ring", Value: "rx 512", Of: "!eth0"}, {Key: "sysfs./sys/kernel/mm/ksm/run", Value: "0"},
+			{Key: "bootloader.cmdline", Value: "+isolcpus=2-3 nosmt"},
+			{Key: "net.txqueuelen", Value: "500", Of: "ens*,eth0"}, {Key: "modules.kvm", Value: "+r halt_poll_ns=0"},
+		}}
+	h.Lasting.NetworkManager = []facts.OwnedValue{{Key: "ethtool.ring-rx", Value: "512", Of: "eth0",
+		File: "/etc/NetworkManager/system-connections/a"},
 		{Key: "link.tx-queue-length", Value: "700", File: "/etc/NetworkManager/system-connections/b"}}
 	h.Services = []facts.Service{{Name: "irqbalance", Running: true}, {Name: "numad"}}
-	p := add(t, h, change("sysctl:net.core.dev_weight", "64", "128"), change("sysctl:net.ipv4.conf.eth0.rp_filter", "1", "0"), change("sysctl:vm.swappiness", "60", "10"),
-		change("irq-affinity:eth0/rx-0/45", "0-3", "1"), change("nic-ring:eth0/rx", "256", "1024"), change("nic-ring:eth1/rx", "256", "1024"),
-		change("thread-affinity:vm1/vcpu/0", "0-3", "1"), change("sysfs:devices/system/cpu/cpufreq/policy0/scaling_governor", "powersave", "performance"),
-		change("ksm:run", "1", "2"), change("kernel-arg:isolcpus", "1", "2-5"), change("sysfs:class/net/eth0/tx_queue_len", "1000", "2000"), change("module-param:kvm/halt_poll_ns", "200000", "1"))
+	p := add(t, h, change("sysctl:net.core.dev_weight", "64", "128"), change("sysctl:net.ipv4.conf.eth0.rp_filter", "1",
+		"0"), change("sysctl:vm.swappiness", "60", "10"),
+		change("irq-affinity:eth0/rx-0/45", "0-3", "1"), change("nic-ring:eth0/rx", "256", "1024"),
+		change("nic-ring:eth1/rx", "256", "1024"),
+		change("thread-affinity:vm1/vcpu/0", "0-3", "1"),
+		change("sysfs:devices/system/cpu/cpufreq/policy0/scaling_governor", "powersave", "performance"),
+		change("ksm:run", "1", "2"), change("kernel-arg:isolcpus", "1", "2-5"),
+		change("sysfs:class/net/eth0/tx_queue_len", "1000", "2000"), change("module-param:kvm/halt_poll_ns", "200000",
+			"1"))
 	for i, want := range []string{
-		"/usr/lib/sysctl.d/10-a.conf sets it to 1 at boot; /etc/sysctl.d/99-b.conf sets it to 32 at boot, and wins", "/etc/sysctl.d/99-b.conf sets it to 2 at boot, and wins",
-		"TuneD profile virtual-host sets it to 30 when the profile is chosen", "irqbalance sets it too every few seconds, and wins",
-		"NetworkManager profile /etc/NetworkManager/system-connections/a sets it to 512 when the connection is activated, and wins", "TuneD profile virtual-host sets it to 512 when the profile is chosen", "",
-		"TuneD profile virtual-host sets it too when the profile is chosen", "TuneD profile virtual-host sets it to 0 when the profile is chosen",
+		"/usr/lib/sysctl.d/10-a.conf sets it to 1 at boot; /etc/sysctl.d/99-b.conf sets it to 32 at boot, and wins",
+		"/etc/sysctl.d/99-b.conf sets it to 2 at boot, and wins",
+		"TuneD profile virtual-host sets it to 30 when the profile is chosen", "irqbalance sets it too every few " +
+			"seconds, and wins",
+		"NetworkManager profile /etc/NetworkManager/system-connections/a sets it to 512 when the connection is " +
+			"activated, and wins", "TuneD profile virtual-host sets it to 512 when the profile is chosen", "",
+		"TuneD profile virtual-host sets it too when the profile is chosen", "TuneD profile virtual-host sets it to " +
+			"0 when the profile is chosen",
 		"TuneD profile virtual-host sets it to 2-3 when the boot menu is written",
-		"NetworkManager profile /etc/NetworkManager/system-connections/b sets it to 700 when the connection is activated, and wins; TuneD profile virtual-host sets it to 500 when the profile is chosen",
+		"NetworkManager profile /etc/NetworkManager/system-connections/b sets it to 700 when the connection is " +
+			"activated, and wins; TuneD profile virtual-host sets it to 500 when the profile is chosen",
 		"TuneD profile virtual-host sets it to 0 when the profile is chosen",
 	} {
 		if got := strings.Join(p.Changes[i].Owners, "; "); got != want {
@@ -196,7 +223,8 @@ func TestOwners(t *testing.T) {
 
 // TestUnitsAreTheDeployedOnes: go:embed cannot reach deploy/.
 func TestUnitsAreTheDeployedOnes(t *testing.T) {
-	for name, template := range map[string]string{UnitName: unitTemplate, VFsName: vfsTemplate, WatchName: watchTemplate} {
+	for name, template := range map[string]string{UnitName: unitTemplate, VFsName: vfsTemplate,
+		WatchName: watchTemplate} {
 		text, err := os.ReadFile("../../../deploy/systemd/" + name)
 		if err != nil {
 			t.Fatal(err)
@@ -205,7 +233,8 @@ func TestUnitsAreTheDeployedOnes(t *testing.T) {
 			t.Errorf("internal/advise/lasting/%s differs from deploy/systemd: copy it", name)
 		}
 	}
-	if got := unitText(unitTemplate, "/opt/my tools/m%s"); !strings.Contains(got, `ExecStart="/opt/my tools/m%%s" restore --watch`) {
+	if got := unitText(unitTemplate, "/opt/my tools/m%s"); !strings.Contains(got,
+		`ExecStart="/opt/my tools/m%%s" restore --watch`) {
 		t.Error(got)
 	}
 	if got := unitText(vfsTemplate, "/opt/mpps"); !strings.Contains(got, "ExecStart=/opt/mpps restore --vfs\n") {
@@ -214,7 +243,8 @@ func TestUnitsAreTheDeployedOnes(t *testing.T) {
 }
 
 func FuzzParseDesired(f *testing.F) {
-	text, err := render([]Value{{ID: "a", Address: setting.Of(setting.NICRing, "eth0", "rx"), Want: setting.Exact("256"), To: setting.Value("256")}})
+	text, err := render([]Value{{ID: "a", Address: setting.Of(setting.NICRing, "eth0", "rx"),
+		Want: setting.Exact("256"), To: setting.Value("256")}})
 	if err != nil {
 		f.Fatal(err)
 	}

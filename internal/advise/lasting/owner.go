@@ -95,7 +95,8 @@ func matches(pattern, key string) bool {
 // section ethtool and link).
 func managerOwners(l *facts.Lasting, a setting.Address) []Owner {
 	names := map[setting.Kind]string{
-		setting.NICRing: "ring-", setting.NICCoalesce: "coalesce-", setting.NICFeature: "feature-", setting.NICChannels: "channels-",
+		setting.NICRing: "ring-", setting.NICCoalesce: "coalesce-", setting.NICFeature: "feature-",
+		setting.NICChannels: "channels-",
 	}
 	key, device := "ethtool."+names[a.Kind]+a.Rest(), a.Object()
 	switch {
@@ -107,7 +108,8 @@ func managerOwners(l *facts.Lasting, a setting.Address) []Owner {
 	var all []Owner
 	for _, v := range l.NetworkManager {
 		if v.Key == key && (v.Of == "" || v.Of == device) {
-			all = append(all, Owner{Who: "NetworkManager profile " + v.File, Value: v.Value, When: "when the connection is activated", Wins: true})
+			all = append(all, Owner{Who: "NetworkManager profile " + v.File, Value: v.Value,
+				When: "when the connection is activated", Wins: true})
 		}
 	}
 	return all

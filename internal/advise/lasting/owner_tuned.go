@@ -49,12 +49,14 @@ func Disputes(p *plan.Plan, h *facts.Host) []Dispute {
 		if !does || Of(c.ID) || agrees(set, c) {
 			continue
 		}
-		if set.Value == "" && !c.Address.Kind.AtBoot() && placedBy(c.Address) && h.Lasting.Tuned.Variables["isolated_cores"] != "" && keepsOff(h, c) {
+		if set.Value == "" && !c.Address.Kind.AtBoot() && placedBy(c.Address) &&
+			h.Lasting.Tuned.Variables["isolated_cores"] != "" && keepsOff(h, c) {
 			continue // TuneD would leave it where it is
 		}
 		kept := c.Address.Kind == setting.Sysctl && h.Lasting.Tuned.Reapplies && c.Lasts == setting.AcrossReboot
 		all = append(all, Dispute{
-			ID: c.ID, Address: c.Address, Planned: c.To.String(), Tuned: set.Value, Option: set.Option, File: set.File, Resets: !kept,
+			ID: c.ID, Address: c.Address, Planned: c.To.String(), Tuned: set.Value, Option: set.Option, File: set.File,
+			Resets: !kept,
 		})
 	}
 	return all
@@ -100,7 +102,8 @@ func leaveToTuned(p *plan.Plan, h *facts.Host) {
 	}
 	for i := range p.Changes {
 		c := &p.Changes[i]
-		if set, does := tuned.Of(h.Lasting.Tuned, c.Address); does && c.Kept == "" && c.Address.Kind != setting.NICCoalesce && !Of(c.ID) && ways[c.Address.Kind] != byItself && agrees(set, *c) {
+		if set, does := tuned.Of(h.Lasting.Tuned, c.Address); does && c.Kept == "" &&
+			c.Address.Kind != setting.NICCoalesce && !Of(c.ID) && ways[c.Address.Kind] != byItself && agrees(set, *c) {
 			c.Kept, c.Lasts = "TuneD profile "+h.Lasting.Tuned.Profile+", which gives the same", setting.AcrossReboot
 		}
 	}

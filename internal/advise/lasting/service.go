@@ -51,7 +51,8 @@ func (b *builder) keeper(a setting.Address) string {
 // those that there are then no more.
 func (b *builder) unforgotten(values []Value) []Value {
 	return slices.DeleteFunc(slices.Clone(values), func(v Value) bool {
-		return b.kept[v.Address] || slices.ContainsFunc(b.plan.Changes, func(c plan.Change) bool { return forgets(c, v.Address) })
+		return b.kept[v.Address] || slices.ContainsFunc(b.plan.Changes,
+			func(c plan.Change) bool { return forgets(c, v.Address) })
 	})
 }
 
@@ -80,16 +81,20 @@ func (b *builder) services(values []Value) {
 	if !l.Packaged {
 		if text, why := b.usable(fileAddress); why == "" && text == "" {
 			b.folder("unit", unitFolder)
-			b.add("unit", "Service that puts values back", "it watches devices and guests", fileAddress, setting.Exact(unitText(unitTemplate, l.Program)))
+			b.add("unit", "Service that puts values back", "it watches devices and guests", fileAddress,
+				setting.Exact(unitText(unitTemplate, l.Program)))
 		}
 		if text, why := b.usable(vfsFile); why == "" && text == "" && vfs {
-			b.add("vfs-unit", "Service that makes virtual functions at boot", "they are there before libvirt starts guests", vfsFile, setting.Exact(unitText(vfsTemplate, l.Program)))
+			b.add("vfs-unit", "Service that makes virtual functions at boot",
+				"they are there before libvirt starts guests", vfsFile, setting.Exact(unitText(vfsTemplate, l.Program)))
 		}
 	}
 	b.folder("service", wantsFolder)
-	b.add("service", "Enable and start "+UnitName, "values are put back within two seconds", unitAddress, setting.Exact("enabled"))
+	b.add("service", "Enable and start "+UnitName, "values are put back within two seconds", unitAddress,
+		setting.Exact("enabled"))
 	if vfs {
-		b.add("vfs-service", "Enable "+VFsName, "functions come back with the next boot", vfsAddress, setting.Any("idle", "enabled"))
+		b.add("vfs-service", "Enable "+VFsName, "functions come back with the next boot", vfsAddress,
+			setting.Any("idle", "enabled"))
 		return
 	}
 	b.without(vfsAddress, vfsFile)
@@ -105,12 +110,18 @@ func reservation(a setting.Address) bool {
 
 // gives reports whether the plan gives a function to a guest.
 func (b *builder) gives() bool {
-	return slices.ContainsFunc(b.plan.Changes, func(c plan.Change) bool { return reservation(c.Address) && c.To.State == setting.Known })
+	return slices.ContainsFunc(b.plan.Changes, func(c plan.Change) bool {
+		return reservation(c.Address) &&
+			c.To.State == setting.Known
+	})
 }
 
 // takesBack reports whether the plan takes one back.
 func (b *builder) takesBack() bool {
-	return slices.ContainsFunc(b.plan.Changes, func(c plan.Change) bool { return reservation(c.Address) && c.To.State == setting.Absent })
+	return slices.ContainsFunc(b.plan.Changes, func(c plan.Change) bool {
+		return reservation(c.Address) &&
+			c.To.State == setting.Absent
+	})
 }
 
 // given reports whether a guest has one once the plan is carried out.
@@ -139,9 +150,11 @@ func (b *builder) nothingLeft() {
 // without plans that a service goes, with its file where mpps has written it.
 func (b *builder) without(unit, file setting.Address) {
 	if b.host.Readings.At(unit).State == setting.Known {
-		b.add(strings.TrimSuffix(unit.Path, ".service")+".service", "Disable "+unit.Path, "nothing is left for it to do", unit, setting.NotThere())
+		b.add(strings.TrimSuffix(unit.Path, ".service")+".service", "Disable "+unit.Path,
+			"nothing is left for it to do", unit, setting.NotThere())
 	}
 	if text, why := b.usable(file); why == "" && text != "" {
-		b.add(strings.TrimSuffix(unit.Path, ".service")+".unit", "Remove "+unit.Path, "nothing is left for it to do", file, setting.NotThere())
+		b.add(strings.TrimSuffix(unit.Path, ".service")+".unit", "Remove "+unit.Path, "nothing is left for it to do",
+			file, setting.NotThere())
 	}
 }

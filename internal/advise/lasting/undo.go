@@ -52,7 +52,8 @@ func at(all []part, key string) (line string) {
 
 // Shared reports whether an address is a file that several transactions write entries of.
 func Shared(a setting.Address) bool {
-	return a.Kind == setting.File && (a.Path == SysctlFile || a.Path == ModuleFile || a.Path == DesiredFile) || isPool(a)
+	return a.Kind == setting.File && (a.Path == SysctlFile || a.Path == ModuleFile || a.Path == DesiredFile) ||
+		isPool(a)
 }
 
 // added are the entries that a transaction gave to a file.

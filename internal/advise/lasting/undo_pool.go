@@ -14,7 +14,8 @@ import (
 
 // isPool reports whether an address is the file of a pool.
 func isPool(a setting.Address) bool {
-	return a.Kind == setting.File && path.Dir(a.Path) == setting.Reservations && strings.HasPrefix(path.Base(a.Path), "network-")
+	return a.Kind == setting.File && path.Dir(a.Path) == setting.Reservations &&
+		strings.HasPrefix(path.Base(a.Path), "network-")
 }
 
 // reservations are the entries of such a file; none where it is not there.

@@ -11,7 +11,8 @@ import (
 // stay; what a release took out comes back beside what came since; and the last one takes the file with it.
 func TestUndoPool(t *testing.T) {
 	entry := func(guest string) facts.Reservation {
-		return facts.Reservation{PF: "ens1f0", Index: -1, Network: "fast", Guest: guest, UUID: "u" + guest, Form: facts.ByNetwork, MAC: "52:54:00:00:00:0" + guest}
+		return facts.Reservation{PF: "ens1f0", Index: -1, Network: "fast", Guest: guest, UUID: "u" + guest,
+			Form: facts.ByNetwork, MAC: "52:54:00:00:00:0" + guest}
 	}
 	at := entry("1").Address()
 	file := func(guests ...string) setting.Reading {

@@ -22,7 +22,8 @@ func TestUndoInAnyOrder(t *testing.T) {
 		for n := range 2 + random.IntN(4) {
 			var changes []plan.Change
 			for i := range 1 + random.IntN(3) { // no two applies give the same value
-				changes = append(changes, change(fmt.Sprintf("sysctl:net.core.v%d%d", n, i), "1", "2"), change(fmt.Sprintf("nic-ring:eth%d%d/rx", n, i), "1", "2"),
+				changes = append(changes, change(fmt.Sprintf("sysctl:net.core.v%d%d", n, i), "1", "2"),
+					change(fmt.Sprintf("nic-ring:eth%d%d/rx", n, i), "1", "2"),
 					change(fmt.Sprintf("module-param:m%d/p%d", n, i), "1", "2"))
 			}
 			g := given{map[setting.Address]setting.Reading{}, map[setting.Address]setting.Reading{}}

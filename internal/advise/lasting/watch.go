@@ -27,7 +27,8 @@ func Watch(p *plan.Plan, h *facts.Host) error {
 			if !b.planned(unitFolder) {
 				b.folder("watch-unit", unitFolder)
 			}
-			b.add("watch-unit", "Service that watches", "it tells when the host stops being as it was tuned", watchFile, setting.Exact(unitText(watchTemplate, l.Program)))
+			b.add("watch-unit", "Service that watches", "it tells when the host stops being as it was tuned", watchFile,
+				setting.Exact(unitText(watchTemplate, l.Program)))
 		}
 	}
 	if !b.planned(wantsFolder) {

@@ -23,7 +23,8 @@ func TestWatchIsAskedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	unit, service := find(p, "lasting.watch-unit"), find(p, "lasting.watch-service")
-	if unit == nil || service == nil || !strings.Contains(unit.To.Value, "ExecStart=/opt/mpps verify --watch --metrics /run/mpps-watch/mpps.prom\n") || service.To.Value != "enabled" || p.Digest == digest {
+	if unit == nil || service == nil || !strings.Contains(unit.To.Value, "ExecStart=/opt/mpps verify --watch "+
+		"--metrics /run/mpps-watch/mpps.prom\n") || service.To.Value != "enabled" || p.Digest == digest {
 		t.Errorf("unit %+v, service %+v", unit, service)
 	}
 	if last := p.Changes[len(p.Changes)-1]; last.Address != watchAddress {
@@ -52,13 +53,15 @@ func TestWatchIsAskedFor(t *testing.T) {
 	}
 	h = host()
 	h.Readings[watchFile] = setting.Value("[Service]\n")
-	if err := Watch(&plan.Plan{}, h); !errors.Is(err, ErrNoWatch) || !strings.Contains(err.Error(), "was not written by mpps") {
+	if err := Watch(&plan.Plan{}, h); !errors.Is(err, ErrNoWatch) ||
+		!strings.Contains(err.Error(), "was not written by mpps") {
 		t.Errorf("with a file of somebody else: %v", err)
 	}
 	h = host()
 	h.Lasting.Packaged, h.Lasting.Program = true, ""
 	p = &plan.Plan{Schema: plan.Schema}
-	if err := Watch(p, h); err != nil || find(p, "lasting.watch-unit") != nil || find(p, "lasting.watch-service") == nil {
+	if err := Watch(p, h); err != nil || find(p, "lasting.watch-unit") != nil ||
+		find(p, "lasting.watch-service") == nil {
 		t.Errorf("with a package: %v, %+v", err, p.Changes)
 	}
 }

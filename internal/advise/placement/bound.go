@@ -241,7 +241,8 @@ type bounds struct {
 }
 
 func (p *problem) bounds(prices []int64) *bounds {
-	b := &bounds{after: make([]int64, len(p.items)+1), load: make([][]int64, len(p.resources)), price: prices, least: make([][]int64, len(p.items))}
+	b := &bounds{after: make([]int64, len(p.items)+1), load: make([][]int64, len(p.resources)), price: prices,
+		least: make([][]int64, len(p.items))}
 	for i := len(p.items) - 1; i >= 0; i-- {
 		if i+1 < len(p.items) && p.items[i].kind == p.items[i+1].kind {
 			b.least[i] = b.least[i+1]

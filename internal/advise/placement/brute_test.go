@@ -247,7 +247,8 @@ func TestBruteForce(t *testing.T) {
 			proved++
 		}
 		if r.Cost.Total < best || r.Proved && r.Cost.Total != best {
-			t.Errorf("seed %d: cost %d (proved: %v), the best of %d placements costs %d\n%s\n%+v\n%+v", seed, r.Cost.Total, r.Proved, n, best, picture(r), r.Cost, ask)
+			t.Errorf("seed %d: cost %d (proved: %v), the best of %d placements costs %d\n%s\n%+v\n%+v", seed,
+				r.Cost.Total, r.Proved, n, best, picture(r), r.Cost, ask)
 		}
 	}
 	if proved < 80 {

@@ -74,7 +74,8 @@ func onMachine(t *testing.T, h *facts.Host) {
 		for _, problem := range Check(ask, r) {
 			t.Errorf("seed %d: %s", seed, problem)
 		}
-		t.Logf("%d CPUs, %d cells, %d guests: proved %v, %+v", len(ask.CPUs), len(lay(ask).cells), len(ask.Guests), r.Proved, r.Cost)
+		t.Logf("%d CPUs, %d cells, %d guests: proved %v, %+v", len(ask.CPUs), len(lay(ask).cells), len(ask.Guests),
+			r.Proved, r.Cost)
 	}
 }
 

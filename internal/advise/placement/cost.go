@@ -9,18 +9,19 @@ package placement
 // it takes half of that vCPU's core; one on a CPU that is kept for the host 40. All are multiplied by the rate that is
 // asked of the guest, relative to the least of all guests, at most 10.
 type Cost struct {
-	Refused  int   `json:"refused"`      // guests that found no place
-	Sharing  int   `json:"sharing"`      // vCPUs on a core that has another vCPU
-	Spread   int   `json:"spread"`       // nodes beyond the first, summed over all guests
-	Reserve  int   `json:"reserve"`      // cores that the host should keep and does not
-	Pages    int   `json:"pages"`        // guests that should have huge pages and get ordinary ones
-	Distance int64 `json:"distance"`     // points
-	Crowding int64 `json:"crowding"`     // points, of vhost threads
-	Balance  int64 `json:"balance"`      // 0: nothing is used; 1000: everything is; the more evenly, the less
-	Used     int   `json:"used_cores"`   // cores that have a vCPU or a vhost thread
-	Spare    int   `json:"spare_cores"`  // whole cores that have neither and are not kept for the host
-	Largest  int   `json:"largest_free"` // most of them on one node: the vCPUs of the largest guest that would still fit
-	Total    int64 `json:"total"`
+	Refused  int   `json:"refused"`     // guests that found no place
+	Sharing  int   `json:"sharing"`     // vCPUs on a core that has another vCPU
+	Spread   int   `json:"spread"`      // nodes beyond the first, summed over all guests
+	Reserve  int   `json:"reserve"`     // cores that the host should keep and does not
+	Pages    int   `json:"pages"`       // guests that should have huge pages and get ordinary ones
+	Distance int64 `json:"distance"`    // points
+	Crowding int64 `json:"crowding"`    // points, of vhost threads
+	Balance  int64 `json:"balance"`     // 0: nothing is used; 1000: everything is; the more evenly, the less
+	Used     int   `json:"used_cores"`  // cores that have a vCPU or a vhost thread
+	Spare    int   `json:"spare_cores"` // whole cores that have neither and are not kept for the host
+	// most of them on one node: the vCPUs of the largest guest that would still fit
+	Largest int   `json:"largest_free"`
+	Total   int64 `json:"total"`
 }
 
 // The weights, each larger than what those below it can add up to on a host of usual size.

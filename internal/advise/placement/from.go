@@ -18,7 +18,8 @@ func From(h *facts.Host, g goal.Goal) Ask {
 	}
 	for _, c := range h.Topology.CPUs {
 		if c.Online {
-			ask.CPUs = append(ask.CPUs, CPU{ID: c.ID, Core: c.Core, Node: c.Node, L3: c.L3, Isolated: h.Topology.Isolated.Has(c.ID)})
+			ask.CPUs = append(ask.CPUs, CPU{ID: c.ID, Core: c.Core, Node: c.Node, L3: c.L3,
+				Isolated: h.Topology.Isolated.Has(c.ID)})
 		}
 	}
 	for i, n := range h.Topology.Nodes {

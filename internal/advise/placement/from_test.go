@@ -11,10 +11,12 @@ import (
 
 // TestPaused: a paused guest goes on where it was, so nobody else gets its CPUs; one that is shut off has none.
 func TestPaused(t *testing.T) {
-	for state, taken := range map[string]bool{"running": true, "paused": true, "in shutdown": true, "shut off": false, "crashed": false} {
+	for state, taken := range map[string]bool{"running": true, "paused": true, "in shutdown": true, "shut off": false,
+		"crashed": false} {
 		h := facts.Synthetic(facts.Size{CPUs: 16})
 		h.Guests = []facts.Guest{
-			{Name: "old", State: state, VCPUs: 2, Memory: 1 << 28, Pins: []setting.CPUSet{setting.CPUs(2), setting.CPUs(3)}},
+			{Name: "old", State: state, VCPUs: 2, Memory: 1 << 28,
+				Pins: []setting.CPUSet{setting.CPUs(2), setting.CPUs(3)}},
 			{Name: "new", State: "running", VCPUs: 2, Memory: 1 << 28},
 		}
 		r := Place(From(h, goal.Goal{PPS: 100e3, Guest: "new"}))
@@ -34,7 +36,8 @@ func TestPaused(t *testing.T) {
 func TestQuiet(t *testing.T) {
 	h := facts.Synthetic(facts.Size{CPUs: 16})
 	given := h.Topology.Nodes[0].CPUs[1:]
-	for name, g := range map[string]goal.Goal{"latency": {Latency: 20 * time.Microsecond, CPUs: given}, "packets": {PPS: 1.8e6, CPUs: given}} {
+	for name, g := range map[string]goal.Goal{"latency": {Latency: 20 * time.Microsecond, CPUs: given},
+		"packets": {PPS: 1.8e6, CPUs: given}} {
 		ask := From(h, g)
 		ask.NICs = []NIC{{Name: "eth0", Node: 0}}
 		ask.Guests = nil

@@ -19,7 +19,8 @@ func TestHostile(t *testing.T) {
 	odd.Nodes[0].Distances = map[int]int{1: -5}
 	odd.Nodes[1].Distances = nil
 	odd.Guests[0].Memory = 1 << 63
-	for name, ask := range map[string]Ask{"many nodes": many, "a giant": giant, "odd": odd, "nothing": {}, "only a guest": Ask{}.guest("vm", 1, 1)} {
+	for name, ask := range map[string]Ask{"many nodes": many, "a giant": giant, "odd": odd, "nothing": {},
+		"only a guest": Ask{}.guest("vm", 1, 1)} {
 		start := time.Now()
 		r := Place(ask)
 		if took := time.Since(start); took > 10*time.Second {

@@ -96,7 +96,8 @@ func TestImprovement(t *testing.T) {
 	type sum struct{ sharing, spread, points, reserve, vcpus int64 }
 	var ours, byNumber, anywhere sum
 	add := func(s *sum, ask Ask, c Cost) {
-		s.sharing, s.spread, s.reserve = s.sharing+int64(c.Sharing), s.spread+int64(c.Spread), s.reserve+int64(c.Reserve)
+		s.sharing, s.spread, s.reserve = s.sharing+int64(c.Sharing), s.spread+int64(c.Spread),
+			s.reserve+int64(c.Reserve)
 		s.points += c.Distance + c.Crowding
 		for _, g := range ask.Guests {
 			s.vcpus += int64(g.VCPUs)
@@ -124,14 +125,17 @@ func TestImprovement(t *testing.T) {
 		add(&byNumber, ask, p)
 		add(&anywhere, ask, f)
 	}
-	t.Logf("%d hosts, %d guests, %d vCPUs; %d proved to be the best; slowest %v", hosts, guests, ours.vcpus, proved, slowest.Round(time.Millisecond))
+	t.Logf("%d hosts, %d guests, %d vCPUs; %d proved to be the best; slowest %v", hosts, guests, ours.vcpus, proved,
+		slowest.Round(time.Millisecond))
 	for _, row := range []struct {
 		name string
 		sum
 	}{{"placed", ours}, {"by number", byNumber}, {"floating", anywhere}} {
-		t.Logf("%-10s vCPUs sharing a core %5d, nodes beyond the first %4d, host cores missing %4d, points %7d", row.name, row.sharing, row.spread, row.reserve, row.points)
+		t.Logf("%-10s vCPUs sharing a core %5d, nodes beyond the first %4d, host cores missing %4d, points %7d",
+			row.name, row.sharing, row.spread, row.reserve, row.points)
 	}
-	t.Logf("points: %.1f times fewer than by number, %.1f times fewer than floating", float64(byNumber.points)/float64(ours.points), float64(anywhere.points)/float64(ours.points))
+	t.Logf("points: %.1f times fewer than by number, %.1f times fewer than floating",
+		float64(byNumber.points)/float64(ours.points), float64(anywhere.points)/float64(ours.points))
 	if better < hosts || proved < hosts/2 {
 		t.Errorf("better than both defaults on %d of %d hosts, proved on %d", better, hosts, proved)
 	}
@@ -170,7 +174,8 @@ func TestFast(t *testing.T) {
 				best = min(best, time.Since(start))
 			}
 			if !r.Proved || best > 100*time.Millisecond || r.Cost.Refused > 0 {
-				t.Errorf("2 × %d cores with %d threads, seed %d: proved %v, %v, %+v", shape[0], shape[1], seed, r.Proved, best, r.Cost)
+				t.Errorf("2 × %d cores with %d threads, seed %d: proved %v, %v, %+v", shape[0], shape[1], seed,
+					r.Proved, best, r.Cost)
 			}
 		}
 	}

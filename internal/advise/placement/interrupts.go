@@ -36,7 +36,8 @@ func (t *table) interrupts(r *Result) {
 		}
 		return 0
 	}
-	names := [...]string{"CPUs that do nothing else", "CPUs kept for the host", "vhost's CPUs", "sibling threads of vCPUs", "second threads of other cores"}
+	names := [...]string{"CPUs that do nothing else", "CPUs kept for the host", "vhost's CPUs",
+		"sibling threads of vCPUs", "second threads of other cores"}
 
 	for _, n := range t.ask.NICs {
 		for _, local := range []bool{true, false} {
@@ -65,9 +66,11 @@ func (t *table) interrupts(r *Result) {
 				where = "of any node, because the NIC does not tell its own"
 			case !local:
 				where = fmt.Sprintf("of other nodes, because guests have all of the NIC's node %d", n.Node)
-				r.relax("interrupts of %s go to another node, because guests have all CPUs of its node %d", n.Name, n.Node)
+				r.relax("interrupts of %s go to another node, because guests have all CPUs of its node %d", n.Name,
+					n.Node)
 			}
-			r.NICs = append(r.NICs, Serving{Name: n.Name, CPUs: chosen, Why: strings.Join(from, ", then ") + ", " + where})
+			r.NICs = append(r.NICs, Serving{Name: n.Name, CPUs: chosen, Why: strings.Join(from, ", then ") + ", " +
+				where})
 			break
 		}
 	}
@@ -87,10 +90,12 @@ func (t *table) house(r *Result) {
 		}
 		slices.Reverse(own) // the host's own work is on the lowest
 		own = own[:min(d.CPUs, len(own))]
-		housed := Housed{Name: d.Name, CPUs: setting.CPUs(own...), Why: fmt.Sprintf("kept for it on node %d, apart from guests", d.Node)}
+		housed := Housed{Name: d.Name, CPUs: setting.CPUs(own...),
+			Why: fmt.Sprintf("kept for it on node %d, apart from guests", d.Node)}
 		if len(own) < d.CPUs {
 			housed.Why = fmt.Sprintf("node %d has %d of the %d CPUs that it needs", d.Node, len(own), d.CPUs)
-			r.relax("%s gets %d of %d CPUs, because guests that stay have the others of node %d", d.Name, len(own), d.CPUs, d.Node)
+			r.relax("%s gets %d of %d CPUs, because guests that stay have the others of node %d", d.Name, len(own),
+				d.CPUs, d.Node)
 		}
 		left = left.Minus(housed.CPUs)
 		t.housed = t.housed.Or(housed.CPUs)
@@ -103,15 +108,18 @@ func (t *table) gaveWay(r *Result) {
 	for i := range r.Guests {
 		p := &r.Guests[i]
 		if len(p.Nodes) > 1 && !p.Kept {
-			r.relax("%s is spread over nodes %s, because no node has %d cores and its memory to spare", p.Name, p.Nodes, len(p.VCPUs))
+			r.relax("%s is spread over nodes %s, because no node has %d cores and its memory to spare", p.Name, p.Nodes,
+				len(p.VCPUs))
 		}
 		if t.guest(p.Name).Realtime && !t.hasIsolated() {
-			r.relax("%s is a realtime guest on CPUs that are not isolated, because none is: isolate them and start the host anew (boot.isolcpus)", p.Name)
+			r.relax("%s is a realtime guest on CPUs that are not isolated, because none is: isolate them and start "+
+				"the host anew (boot.isolcpus)", p.Name)
 		}
 		cores := map[int]bool{}
 		for _, v := range p.VCPUs {
 			core := t.cpus[v.CPU].Core
-			if !p.Kept && (cores[core] || slices.ContainsFunc(t.cores[core], func(cpu int) bool { return t.taken[cpu] != "" && t.taken[cpu] != p.Name })) {
+			if !p.Kept && (cores[core] || slices.ContainsFunc(t.cores[core],
+				func(cpu int) bool { return t.taken[cpu] != "" && t.taken[cpu] != p.Name })) {
 				r.relax("vCPUs of %s share cores, because the host has too few", p.Name)
 				break
 			}
@@ -134,11 +142,13 @@ func (t *table) gaveWay(r *Result) {
 		kept := t.coresIn(r.Housekeeping.And(t.cpusOf(setting.CPUs(node))))
 		want, _ := t.hostCores(node)
 		if cores, _ := t.coresOf(node); t.staying(node) > 0 && cores-t.staying(node) < want && kept < want {
-			r.relax("node %d keeps %s for the host where it should keep %d, because guests stay that are pinned to %d of its %d", node, many(kept, "core"), want, t.staying(node), cores)
+			r.relax("node %d keeps %s for the host where it should keep %d, because guests stay that are pinned to "+
+				"%d of its %d", node, many(kept, "core"), want, t.staying(node), cores)
 			continue
 		}
 		if missing > 0 {
-			r.relax("node %d keeps %s fewer for the host than it should, because guests would not fit otherwise", node, many(missing, "core"))
+			r.relax("node %d keeps %s fewer for the host than it should, because guests would not fit otherwise", node,
+				many(missing, "core"))
 		}
 	}
 }

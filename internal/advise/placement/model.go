@@ -48,7 +48,8 @@ func (c *cell) main() bool { return !c.isolated && c.given == "" }
 
 // lay makes the table of an ask, with the guests that stay where they are in their seats.
 func lay(ask Ask) *table {
-	t := &table{ask: ask, cpus: map[int]CPU{}, cores: map[int][]int{}, taken: map[int]string{}, worked: map[int]int{}, frozen: map[string]*Placed{}, cellOf: map[int]int{}}
+	t := &table{ask: ask, cpus: map[int]CPU{}, cores: map[int][]int{}, taken: map[int]string{}, worked: map[int]int{},
+		frozen: map[string]*Placed{}, cellOf: map[int]int{}}
 	t.ask.CPUs = slices.Clone(ask.CPUs)
 	slices.SortStableFunc(t.ask.CPUs, func(a, b CPU) int { return cmp.Compare(a.ID, b.ID) })
 	t.ask.CPUs = slices.CompactFunc(t.ask.CPUs, func(a, b CPU) bool { return a.ID == b.ID })
@@ -137,12 +138,16 @@ func (t *table) divide() {
 		if !known {
 			i = len(t.cells)
 			at[k] = i
-			t.cells = append(t.cells, cell{node: k.node, isolated: k.isolated, given: k.given, quiet: k.quiet, threads: len(seats)})
+			t.cells = append(t.cells, cell{node: k.node, isolated: k.isolated, given: k.given, quiet: k.quiet,
+				threads: len(seats)})
 		}
 		cell := &t.cells[i]
 		cell.size++
 		t.cellOf[c.Core] = i
-		if !slices.ContainsFunc(all, func(cpu int) bool { return t.taken[cpu] != "" || t.worked[cpu] > 0 && !t.ask.Kept.Has(cpu) }) {
+		if !slices.ContainsFunc(all, func(cpu int) bool {
+			return t.taken[cpu] != "" || t.worked[cpu] > 0 &&
+				!t.ask.Kept.Has(cpu)
+		}) {
 			cell.free = append(cell.free, core{id: c.Core, seats: seats, l3: c.L3})
 			cell.threads = min(cell.threads, len(seats))
 		}
@@ -259,12 +264,18 @@ func (t *table) hostCell(node, want int) *cell {
 		}
 	}
 	if first == nil {
-		if i := slices.IndexFunc(t.cells, func(c cell) bool { return c.node == node && c.main() && len(c.free) > 0 }); i >= 0 {
+		if i := slices.IndexFunc(t.cells, func(c cell) bool {
+			return c.node == node && c.main() &&
+				len(c.free) > 0
+		}); i >= 0 {
 			first = &t.cells[i]
 		}
 	}
 	if first == nil {
-		if i := slices.IndexFunc(t.cells, func(c cell) bool { return c.node == node && !c.quiet && len(c.free) > 0 }); i >= 0 {
+		if i := slices.IndexFunc(t.cells, func(c cell) bool {
+			return c.node == node && !c.quiet &&
+				len(c.free) > 0
+		}); i >= 0 {
 			first = &t.cells[i]
 		}
 	}

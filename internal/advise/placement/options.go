@@ -80,7 +80,8 @@ func (t *table) items(may freedom, stores []store) []item {
 	}
 	for i := range t.ask.Guests {
 		g := &t.ask.Guests[i]
-		it := item{guest: g, seated: t.frozen[g.Name], threads: threads(g), weight: min(int64(math.Round(rate(g)/least)), mostWeight)}
+		it := item{guest: g, seated: t.frozen[g.Name], threads: threads(g),
+			weight: min(int64(math.Round(rate(g)/least)), mostWeight)}
 		switch {
 		case it.seated == nil:
 			it.kind = t.kindOf(&it)
@@ -114,7 +115,8 @@ func (t *table) kindOf(it *item) string {
 			held = append(held, c.Node)
 		}
 	}
-	kind := fmt.Sprint(g.VCPUs, g.Memory, g.Hugepages, g.Realtime, g.Allowed, it.threads, it.weight, setting.CPUs(held...))
+	kind := fmt.Sprint(g.VCPUs, g.Memory, g.Hugepages, g.Realtime, g.Allowed, it.threads, it.weight,
+		setting.CPUs(held...))
 	for _, n := range g.NICs {
 		kind += fmt.Sprint(" ", t.nicNode(n), max(1, n.Queues))
 	}

@@ -16,7 +16,8 @@ type Paths struct {
 
 // PathsOf works out the paths of a host.
 func PathsOf(h *facts.Host) Paths {
-	p := Paths{below: map[string][]string{}, nics: map[string]bool{}, master: map[string]string{}, carries: map[string]bool{}}
+	p := Paths{below: map[string][]string{}, nics: map[string]bool{}, master: map[string]string{},
+		carries: map[string]bool{}}
 	for _, n := range h.NICs {
 		p.nics[n.Name] = true
 		if n.Master != "" {

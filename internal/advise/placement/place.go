@@ -159,7 +159,8 @@ func (t *table) resources(may freedom, stores []store) []resource {
 		r := resource{room: room, cost: make([]int64, room+1)}
 		for load := range r.cost {
 			used := min(load, limit)
-			r.cost[load] = costSharing*int64(c.sharing(load, limit)) + costReserve*int64(max(0, used-(len(c.free)-c.want))) +
+			r.cost[load] = costSharing*int64(c.sharing(load, limit)) + costReserve*int64(
+				max(0, used-(len(c.free)-c.want))) +
 				costUsed*int64(used) + balance(c.size-len(c.free)+used, c.size, all)
 		}
 		list = append(list, r)
@@ -219,7 +220,8 @@ func (t *table) keep(g *Guest) *Placed {
 	if faults != nil && !g.Fixed {
 		return nil
 	}
-	placed := &Placed{Name: g.Name, Kept: true, Why: "its vCPUs are pinned well already: one CPU each, no core shared, one node"}
+	placed := &Placed{Name: g.Name, Kept: true, Why: "its vCPUs are pinned well already: one CPU each, no core " +
+		"shared, one node"}
 	if faults != nil {
 		placed.Why = "it is not to be moved, although " + strings.Join(faults, ", ")
 	}
@@ -241,9 +243,11 @@ func (t *table) faults(g *Guest) (faults []string) {
 			faults = append(faults, fmt.Sprintf("vCPU %d is pinned to CPU %d, which is offline", vcpu, cpu))
 			continue
 		case len(g.Allowed) > 0 && !g.Allowed.Has(cpu):
-			faults = append(faults, fmt.Sprintf("vCPU %d is pinned to CPU %d, which is not among those given to it", vcpu, cpu))
+			faults = append(faults, fmt.Sprintf("vCPU %d is pinned to CPU %d, which is not among those given to it",
+				vcpu, cpu))
 		case len(g.Allowed) == 0 && c.Isolated != (g.Realtime && t.hasIsolated()):
-			faults = append(faults, fmt.Sprintf("vCPU %d is pinned to CPU %d, which is %s", vcpu, cpu, map[bool]string{true: "isolated", false: "not isolated"}[c.Isolated]))
+			faults = append(faults, fmt.Sprintf("vCPU %d is pinned to CPU %d, which is %s", vcpu, cpu,
+				map[bool]string{true: "isolated", false: "not isolated"}[c.Isolated]))
 		case seen[cpu]:
 			faults = append(faults, fmt.Sprintf("CPU %d has two vCPUs", cpu))
 		case t.taken[cpu] != "" && t.taken[cpu] != g.Name:
@@ -283,7 +287,8 @@ func (t *table) moved(r *Result) {
 	for i := range r.Guests {
 		p := &r.Guests[i]
 		g := t.guest(p.Name)
-		if len(g.Pins) == g.VCPUs && slices.ContainsFunc(p.VCPUs, func(v VCPU) bool { return g.Pins[v.VCPU] != v.CPU }) {
+		if len(g.Pins) == g.VCPUs && slices.ContainsFunc(p.VCPUs,
+			func(v VCPU) bool { return g.Pins[v.VCPU] != v.CPU }) {
 			r.Moved = append(r.Moved, p.Name)
 		}
 	}

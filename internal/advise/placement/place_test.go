@@ -35,7 +35,8 @@ func (a Ask) nic(node int) Ask {
 }
 
 func (a Ask) guest(name string, vcpus, queues int) Ask {
-	a.Guests = append(a.Guests, Guest{Name: name, VCPUs: vcpus, Memory: 16 << 30, NICs: []Interface{{MAC: "52:54:00:00:00:01", NIC: "eth0", Queues: queues}}})
+	a.Guests = append(a.Guests, Guest{Name: name, VCPUs: vcpus, Memory: 16 << 30,
+		NICs: []Interface{{MAC: "52:54:00:00:00:01", NIC: "eth0", Queues: queues}}})
 	return a
 }
 
@@ -48,12 +49,14 @@ func picture(r *Result) string {
 		for _, w := range g.Vhost {
 			vhost = append(vhost, w.CPU)
 		}
-		parts = append(parts, fmt.Sprintf("%s: %s | vhost %s | emulator %s", g.Name, g.VCPUSet(), setting.CPUs(vhost...), g.Emulator))
+		parts = append(parts, fmt.Sprintf("%s: %s | vhost %s | emulator %s", g.Name, g.VCPUSet(),
+			setting.CPUs(vhost...), g.Emulator))
 	}
 	for _, n := range r.NICs {
 		parts = append(parts, fmt.Sprintf("irq %s %s", n.Name, setting.CPUs(n.CPUs...)))
 	}
-	return fmt.Sprintf("%s; kept %s; relaxed %d; refused %d", strings.Join(parts, "; "), r.Housekeeping, len(r.Relaxed), len(r.Refused))
+	return fmt.Sprintf("%s; kept %s; relaxed %d; refused %d", strings.Join(parts, "; "), r.Housekeeping, len(r.Relaxed),
+		len(r.Refused))
 }
 
 func TestExamples(t *testing.T) {
@@ -77,19 +80,25 @@ func TestExamples(t *testing.T) {
 		want string
 	}{
 		{"CPUs that the user gives", named,
-			"vm1: 1-4 | vhost 7-8 | emulator 7-8; vm2: 5-6 | vhost 9,29 | emulator 9,29; irq eth0 0,7-9,20,29; kept 0,10,20,30; relaxed 0; refused 0"},
+			"vm1: 1-4 | vhost 7-8 | emulator 7-8; vm2: 5-6 | vhost 9,29 | emulator 9,29; irq eth0 0,7-9,20,29; kept " +
+				"0,10,20,30; relaxed 0; refused 0"},
 		{"a guest that must not be moved, on two nodes", fixed,
-			"vm1: 1,5 | vhost 6 | emulator 6; vm2: 2-3 | vhost 7 | emulator 7; irq eth0 0; kept 0,4; relaxed 0; refused 0"},
+			"vm1: 1,5 | vhost 6 | emulator 6; vm2: 2-3 | vhost 7 | emulator 7; irq eth0 0; kept 0,4; relaxed 0; " +
+				"refused 0"},
 		{"memory is on the other node", full,
 			"a: 5-6 | vhost 7 | emulator 7; irq eth0 0-3; kept 0,4; relaxed 0; refused 0"},
-		{"the founding host: 2 sockets of 10 cores with SMT, one guest of 9 vCPUs", sized(2, 10, 2).nic(0).guest("vm", 9, 9),
+		{"the founding host: 2 sockets of 10 cores with SMT, one guest of 9 vCPUs",
+			sized(2, 10, 2).nic(0).guest("vm", 9, 9),
 			"vm: 1-9 | vhost 11-19 | emulator 11-19; irq eth0 0,20-29; kept 0,10,20,30; relaxed 0; refused 0"},
-		{"2 sockets of 16 cores, one guest of 14 vCPUs for the highest rate", sized(2, 16, 1).nic(0).guest("vm", 14, 14),
+		{"2 sockets of 16 cores, one guest of 14 vCPUs for the highest rate",
+			sized(2, 16, 1).nic(0).guest("vm", 14, 14),
 			"vm: 2-15 | vhost 18-31 | emulator 18-31; irq eth0 0-1; kept 0-1,16-17; relaxed 0; refused 0"},
 		{"2 sockets of 16 cores, two guests of 14 vCPUs", sized(2, 16, 1).nic(0).guest("a", 14, 2).guest("b", 14, 2),
-			"a: 2-15 | vhost 0-1 | emulator 0-1; b: 18-31 | vhost 16-17 | emulator 16-17; irq eth0 0-1; kept 0-1,16-17; relaxed 0; refused 0"},
+			"a: 2-15 | vhost 0-1 | emulator 0-1; b: 18-31 | vhost 16-17 | emulator 16-17; irq eth0 0-1; kept " +
+				"0-1,16-17; relaxed 0; refused 0"},
 		{"hyperconverged: 10 and 14", hyper,
-			"big: 18-31 | vhost 16-17 | emulator 16-17; small: 6-15 | vhost 0-1 | emulator 0-1; irq eth0 0-5; kept 0-5,16-17; relaxed 2; refused 0"},
+			"big: 18-31 | vhost 16-17 | emulator 16-17; small: 6-15 | vhost 0-1 | emulator 0-1; irq eth0 0-5; kept " +
+				"0-5,16-17; relaxed 2; refused 0"},
 		{"the lab: 4 CPUs on 2 nodes", small,
 			"vm1: 2-3 | vhost 1 | emulator 1; irq eth0 0-1; kept 0; relaxed 3; refused 0"},
 		{"a guest that is pinned well stays", pinned,
@@ -117,7 +126,8 @@ func TestExamples(t *testing.T) {
 func TestRefusal(t *testing.T) {
 	r := Place(sized(2, 4, 1).nic(0).guest("vm", 9, 1))
 	refused := r.Refusal("vm")
-	if refused == nil || !strings.Contains(refused.Shortage, "needs 9 CPUs of its own, and 7 are left") || refused.Relax != "give it 7 vCPUs" {
+	if refused == nil || !strings.Contains(refused.Shortage, "needs 9 CPUs of its own, and 7 are left") ||
+		refused.Relax != "give it 7 vCPUs" {
 		t.Errorf("refusal %+v", refused)
 	}
 }
@@ -165,11 +175,13 @@ func TestQueues(t *testing.T) {
 		vcpus              int
 		least, most, write int
 	}{
-		{big, 9, 4, 9, 9}, {big, 2, 2, 2, 2}, {big, 1, 1, 1, 1}, {big, 64, 4, 64, 20}, {big, 1000, 4, 256, 20}, {crowd, 8, 1, 8, 1},
+		{big, 9, 4, 9, 9}, {big, 2, 2, 2, 2}, {big, 1, 1, 1, 1}, {big, 64, 4, 64, 20}, {big, 1000, 4, 256, 20},
+		{crowd, 8, 1, 8, 1},
 	} {
 		least, most, write := Queues(c.ask, c.vcpus)
 		if least != c.least || most != c.most || write != c.write {
-			t.Errorf("%d vCPUs among %d guests: %d to %d, %d; expected %d to %d, %d", c.vcpus, len(c.ask.Guests), least, most, write, c.least, c.most, c.write)
+			t.Errorf("%d vCPUs among %d guests: %d to %d, %d; expected %d to %d, %d", c.vcpus, len(c.ask.Guests), least,
+				most, write, c.least, c.most, c.write)
 		}
 	}
 }

@@ -34,7 +34,8 @@ type Ask struct {
 	Daemons  []Daemon  // what else the host runs
 	Reserves []Reserve // what is kept for the host, where not the usual
 
-	Quiet  setting.CPUSet // CPUs that are to be isolated: like those that are, they serve nobody but their guest's vCPUs
+	// CPUs that are to be isolated: like those that are, they serve nobody but their guest's vCPUs
+	Quiet  setting.CPUSet
 	Kept   setting.CPUSet // CPUs that the host keeps already: it goes on with them
 	Strict bool           // no rule gives way: a guest that would need it is refused, and the refusal says which
 

@@ -17,7 +17,8 @@ func random(seed uint64) Ask {
 	for i := range ask.Nodes {
 		ask.Nodes[i].Memory = uint64(rnd.IntN(5)) * (24 << 30)
 		if rnd.IntN(3) == 0 && ask.Nodes[i].Memory > 0 {
-			ask.Nodes[i].Pages = []Pages{{Size: 1 << 30, Count: uint64(rnd.IntN(20))}, {Size: 2 << 20, Count: uint64(rnd.IntN(2000))}}
+			ask.Nodes[i].Pages = []Pages{{Size: 1 << 30, Count: uint64(rnd.IntN(20))},
+				{Size: 2 << 20, Count: uint64(rnd.IntN(2000))}}
 		}
 	}
 	for i := range ask.CPUs {
@@ -97,7 +98,8 @@ func Check(ask Ask, r *Result) (problems []string) {
 	for _, g := range r.Guests {
 		asked := lookUp(ask, g.Name)
 		if len(g.VCPUs) != asked.VCPUs || g.Why == "" || g.MemoryWhy == "" || len(g.Vhost) > 0 && g.VhostWhy == "" {
-			wrong("%s has %d of %d vCPUs, reasons %q, %q, %q", g.Name, len(g.VCPUs), asked.VCPUs, g.Why, g.MemoryWhy, g.VhostWhy)
+			wrong("%s has %d of %d vCPUs, reasons %q, %q, %q", g.Name, len(g.VCPUs), asked.VCPUs, g.Why, g.MemoryWhy,
+				g.VhostWhy)
 		}
 		for _, v := range g.VCPUs {
 			c, on := online[v.CPU]
@@ -142,7 +144,8 @@ func Check(ask Ask, r *Result) (problems []string) {
 			if _, on := online[w.CPU]; !on && !lookUp(ask, g.Name).Fixed || owner != "" && owner != g.Name {
 				wrong("vhost of %s on CPU %d, which is %q's", g.Name, w.CPU, owner)
 			}
-			if shared != "" && shared != g.Name && !r.Housekeeping.Has(w.CPU) && !(lookUp(ask, g.Name).Fixed && lookUp(ask, shared).Fixed) {
+			if shared != "" && shared != g.Name && !r.Housekeeping.Has(w.CPU) &&
+				!(lookUp(ask, g.Name).Fixed && lookUp(ask, shared).Fixed) {
 				wrong("vhost threads of %s and %s share CPU %d", g.Name, shared, w.CPU)
 			}
 			workers[w.CPU] = g.Name
@@ -178,7 +181,8 @@ func overbooked(ask Ask, r *Result) (problems []string) {
 		for _, p := range n.Pages {
 			room -= min(room, p.Size*p.Count)
 			if pages[p.Size] > p.Count {
-				problems = append(problems, fmt.Sprintf("node %d has %d pages of %d, and %d are given", n.ID, p.Count, p.Size, pages[p.Size]))
+				problems = append(problems, fmt.Sprintf("node %d has %d pages of %d, and %d are given", n.ID, p.Count,
+					p.Size, pages[p.Size]))
 			}
 		}
 		if n.Memory > 0 && ordinary > room && !fixed {
@@ -195,7 +199,8 @@ func TestStable(t *testing.T) {
 	for seed := range uint64(60) {
 		ask := random(seed)
 		base := Place(ask)
-		more := Guest{Name: "new", VCPUs: 1 + int(seed%4), Memory: 2 << 30, NICs: []Interface{{MAC: "new:0", NIC: "eth0", Queues: 1}}}
+		more := Guest{Name: "new", VCPUs: 1 + int(seed%4), Memory: 2 << 30,
+			NICs: []Interface{{MAC: "new:0", NIC: "eth0", Queues: 1}}}
 		r := Add(ask, []Guest{more}, nil)
 		if r.Guest("new") != nil {
 			fitted++
@@ -203,19 +208,23 @@ func TestStable(t *testing.T) {
 		for _, g := range base.Guests {
 			now := r.Guest(g.Name)
 			if now == nil || !reflect.DeepEqual(now.VCPUs, g.VCPUs) || !reflect.DeepEqual(now.Vhost, g.Vhost) ||
-				!now.Emulator.Equal(g.Emulator) || !now.Nodes.Equal(g.Nodes) || !reflect.DeepEqual(now.Memory, g.Memory) {
+				!now.Emulator.Equal(g.Emulator) || !now.Nodes.Equal(g.Nodes) ||
+				!reflect.DeepEqual(now.Memory, g.Memory) {
 				t.Errorf("seed %d: %s was %+v and is %+v", seed, g.Name, g, now)
 			}
 		}
 		if len(base.Moved) < len(r.Moved) {
 			t.Errorf("seed %d: %v move", seed, r.Moved)
 		}
-		for _, problem := range Check(Ask{CPUs: ask.CPUs, Nodes: ask.Nodes, NICs: ask.NICs, Guests: append(slices.Clone(ask.Guests), more)}, r) {
+		for _, problem := range Check(Ask{CPUs: ask.CPUs, Nodes: ask.Nodes, NICs: ask.NICs,
+			Guests: append(slices.Clone(ask.Guests), more)}, r) {
 			t.Errorf("seed %d: %s", seed, problem)
 		}
-		pinned := slices.ContainsFunc(ask.Guests, func(g Guest) bool { return len(g.Pins) > 0 }) // where there is too little memory, maybe
+		// where there is too little memory, maybe
+		pinned := slices.ContainsFunc(ask.Guests, func(g Guest) bool { return len(g.Pins) > 0 })
 		if all := Add(ask, []Guest{more}, []string{"all"}); !pinned && len(all.Refused) > len(r.Refused) {
-			t.Errorf("seed %d: %d refused where all may move, %d where none may", seed, len(all.Refused), len(r.Refused))
+			t.Errorf("seed %d: %d refused where all may move, %d where none may", seed, len(all.Refused),
+				len(r.Refused))
 		}
 	}
 	if fitted < 20 {
@@ -264,8 +273,10 @@ func TestApplied(t *testing.T) {
 		again := Place(done)
 		for _, p := range first.Guests {
 			now := again.Guest(p.Name)
-			if now == nil || !reflect.DeepEqual(now.VCPUs, p.VCPUs) || !reflect.DeepEqual(now.Vhost, p.Vhost) || !now.Emulator.Equal(p.Emulator) {
-				t.Errorf("seed %d: %s was on %s, vhost %v, emulator %s, and is now %+v", seed, p.Name, p.VCPUSet(), p.Vhost, p.Emulator, now)
+			if now == nil || !reflect.DeepEqual(now.VCPUs, p.VCPUs) || !reflect.DeepEqual(now.Vhost, p.Vhost) ||
+				!now.Emulator.Equal(p.Emulator) {
+				t.Errorf("seed %d: %s was on %s, vhost %v, emulator %s, and is now %+v", seed, p.Name, p.VCPUSet(),
+					p.Vhost, p.Emulator, now)
 			}
 		}
 		if len(again.Moved) > 0 {

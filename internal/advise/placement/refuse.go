@@ -26,7 +26,8 @@ func (r *Result) explainRefusals(ask Ask) {
 		f.Shortage, memory = left.shortage(&g)
 		if len(r.Refused) > fewRefused {
 			demand, room := left.all, left.room
-			f.Relax = fmt.Sprintf("%d guests find no place: all together have %d vCPUs, and the host has CPUs for %d", len(r.Refused), demand, room)
+			f.Relax = fmt.Sprintf("%d guests find no place: all together have %d vCPUs, and the host has CPUs for %d",
+				len(r.Refused), demand, room)
 			continue
 		}
 		f.Relax = relaxation(ask, r, &g, memory)
@@ -108,7 +109,8 @@ func (t remains) shortage(g *Guest) (text string, memory bool) {
 	}
 	switch {
 	case len(g.Allowed) > 0 && cpus < g.VCPUs:
-		return fmt.Sprintf("needs %d CPUs of its own, and of those given to it (%s) %d are free", g.VCPUs, g.Allowed, cpus), false
+		return fmt.Sprintf("needs %d CPUs of its own, and of those given to it (%s) %d are free", g.VCPUs, g.Allowed,
+			cpus), false
 	case g.Realtime && t.hasIsolated() && cpus < g.VCPUs:
 		return fmt.Sprintf("needs %d isolated CPUs, and %d are isolated and free (%s)", g.VCPUs, isolated, free), false
 	case cpus < g.VCPUs:
@@ -116,7 +118,8 @@ func (t remains) shortage(g *Guest) (text string, memory bool) {
 		for i := range t.cells {
 			hard += t.cells[i].hard
 		}
-		return fmt.Sprintf("needs %d CPUs of its own, and %d are left (%d online, %s kept for the host, the others belong to other guests)", g.VCPUs, cpus, len(t.ask.CPUs), many(hard, "core")), false
+		return fmt.Sprintf("needs %d CPUs of its own, and %d are left (%d online, %s kept for the host, the others "+
+			"belong to other guests)", g.VCPUs, cpus, len(t.ask.CPUs), many(hard, "core")), false
 	}
 	var rooms []string
 	whole, largest := 0, 0
@@ -131,7 +134,8 @@ func (t remains) shortage(g *Guest) (text string, memory bool) {
 		if g.Passthrough {
 			pinned = ", all of it pinned when it starts because a device is passed through"
 		}
-		return fmt.Sprintf("needs %.1f GiB of memory%s, and beside other guests and the host's own %s free", float64(need)/1024, pinned, strings.Join(rooms, ", ")), true
+		return fmt.Sprintf("needs %.1f GiB of memory%s, and beside other guests and the host's own %s free",
+			float64(need)/1024, pinned, strings.Join(rooms, ", ")), true
 	}
 	return fmt.Sprintf("needs %d CPUs and %.1f GiB together on one node, and no node has both free (at most %d CPUs; %s)", g.VCPUs, float64(units(g.Memory))/1024, most, strings.Join(rooms, ", ")), false
 }
@@ -145,7 +149,8 @@ func relaxation(ask Ask, r *Result, g *Guest, memory bool) string {
 		try.Guests = slices.Clone(ask.Guests)
 		change(&try, lookUp(try, g.Name))
 		with := place(try)
-		if with.Refusal(g.Name) != nil || slices.ContainsFunc(r.Guests, func(p Placed) bool { return with.Guest(p.Name) == nil }) {
+		if with.Refusal(g.Name) != nil ||
+			slices.ContainsFunc(r.Guests, func(p Placed) bool { return with.Guest(p.Name) == nil }) {
 			return nil
 		}
 		return with
@@ -161,7 +166,8 @@ func relaxation(ask Ask, r *Result, g *Guest, memory bool) string {
 	}
 	if g.Realtime && len(g.Allowed) == 0 {
 		for n := 1; n <= g.VCPUs; n++ {
-			if more := isolate(ask, r, n); len(more) == n && fits(func(a *Ask, _ *Guest) { a.CPUs = marked(a.CPUs, more) }) != nil {
+			if more := isolate(ask, r, n); len(more) == n &&
+				fits(func(a *Ask, _ *Guest) { a.CPUs = marked(a.CPUs, more) }) != nil {
 				ways = append(ways, fmt.Sprintf("isolate %s more (%s)", many(n, "CPU"), more))
 				break
 			}

@@ -50,7 +50,8 @@ func TestFoundingAlternatives(t *testing.T) {
 			t.Errorf("found %+v, expected %+v", got, w)
 		}
 	}
-	if !strings.Contains(p.VhostWhy, "every packet crosses to node 0 (9 threads, distance 11 more); node 0 has no cores left, and the sibling threads there would take half of the vCPUs' cores") {
+	if !strings.Contains(p.VhostWhy, "every packet crosses to node 0 (9 threads, distance 11 more); node 0 has no "+
+		"cores left, and the sibling threads there would take half of the vCPUs' cores") {
 		t.Error(p.VhostWhy)
 	}
 }
@@ -65,9 +66,11 @@ func TestRules(t *testing.T) {
 		shortage, relax string // of the refused guest
 	}{
 		{name: "memory is not promised twice",
-			ask:      sized(1, 8, 1).nic(0).guest("a", 2, 1).with(func(g *Guest) { g.Memory = 40 << 30 }).guest("b", 2, 1).with(func(g *Guest) { g.Memory = 30 << 30 }),
+			ask: sized(1, 8, 1).nic(0).guest("a", 2, 1).with(func(g *Guest) { g.Memory = 40 << 30 }).guest("b", 2,
+				1).with(func(g *Guest) { g.Memory = 30 << 30 }),
 			want:     "b: 2-3 | vhost 4 | emulator 4; irq eth0 0-1,5-7; kept 0-1; relaxed 0; refused 1",
-			shortage: "needs 40.0 GiB of memory, and beside other guests and the host's own node 0 has 30.0 GiB free", relax: "give it 30 GiB of memory"},
+			shortage: "needs 40.0 GiB of memory, and beside other guests and the host's own node 0 has 30.0 GiB free",
+			relax:    "give it 30 GiB of memory"},
 		{name: "a guest with a device passed through goes where all its memory is",
 			ask: sized(2, 4, 1).nic(0).guest("vf", 2, 1).with(func(g *Guest) {
 				g.Passthrough, g.Memory = true, 62<<30
@@ -75,20 +78,25 @@ func TestRules(t *testing.T) {
 			}),
 			want: "vf: 5-6 | vhost  | emulator 4; irq eth0 0-3; kept 0,4; relaxed 0; refused 0"},
 		{name: "realtime on isolated CPUs, nobody else there",
-			ask:  sized(2, 4, 1).nic(0).isolated(2, 3).guest("rt", 2, 1).with(func(g *Guest) { g.Realtime = true }).guest("web", 2, 1),
-			want: "rt: 2-3 | vhost 1 | emulator 1; web: 5-6 | vhost 7 | emulator 7; irq eth0 0-1; kept 0,4; relaxed 0; refused 0"},
+			ask: sized(2, 4, 1).nic(0).isolated(2, 3).guest("rt", 2,
+				1).with(func(g *Guest) { g.Realtime = true }).guest("web", 2, 1),
+			want: "rt: 2-3 | vhost 1 | emulator 1; web: 5-6 | vhost 7 | emulator 7; irq eth0 0-1; kept 0,4; relaxed " +
+				"0; refused 0"},
 		{name: "too few isolated CPUs",
 			ask:      sized(1, 8, 1).nic(0).isolated(6, 7).guest("rt", 4, 1).with(func(g *Guest) { g.Realtime = true }),
 			want:     "irq eth0 2-5; kept 0-1; relaxed 0; refused 1",
-			shortage: "needs 4 isolated CPUs, and 2 are isolated and free (6-7)", relax: "isolate 2 CPUs more (2-3), or give it 2 vCPUs"},
+			shortage: "needs 4 isolated CPUs, and 2 are isolated and free (6-7)", relax: "isolate 2 CPUs more (2-3), " +
+				"or give it 2 vCPUs"},
 		{name: "nothing is isolated yet: the placement says what should be",
 			ask:  sized(1, 8, 1).nic(0).guest("rt", 4, 1).with(func(g *Guest) { g.Realtime = true }),
 			want: "rt: 2-5 | vhost 6 | emulator 6; irq eth0 0-1,6-7; kept 0-1; relaxed 1; refused 0"},
 		{name: "what is to be isolated is left alone: by the host, by interrupts, and by vhost threads",
-			ask:  sized(2, 4, 1).nic(1).quiet(5, 6, 7).guest("rt", 1, 1).with(func(g *Guest) { g.Realtime, g.Allowed = true, setting.CPUs(5, 6, 7) }),
+			ask: sized(2, 4, 1).nic(1).quiet(5, 6, 7).guest("rt", 1,
+				1).with(func(g *Guest) { g.Realtime, g.Allowed = true, setting.CPUs(5, 6, 7) }),
 			want: "rt: 5 | vhost 1 | emulator 1; irq eth0 4; kept 0,4; relaxed 1; refused 0"},
 		{name: "what is isolated and given likewise",
-			ask:  sized(2, 4, 1).nic(1).isolated(5, 6, 7).guest("rt", 1, 1).with(func(g *Guest) { g.Realtime, g.Allowed = true, setting.CPUs(5, 6, 7) }),
+			ask: sized(2, 4, 1).nic(1).isolated(5, 6, 7).guest("rt", 1,
+				1).with(func(g *Guest) { g.Realtime, g.Allowed = true, setting.CPUs(5, 6, 7) }),
 			want: "rt: 5 | vhost 1 | emulator 1; irq eth0 4; kept 0,4; relaxed 0; refused 0"},
 		{name: "huge pages are counted by node",
 			ask:  sized(2, 8, 2).nic(0).pools(8, 20).guest("a", 2, 1).with(func(g *Guest) { g.Hugepages = true }),
@@ -109,7 +117,8 @@ func TestRules(t *testing.T) {
 		if got := picture(r); got != c.want {
 			t.Errorf("%s:\n found    %s\n expected %s\n %q", c.name, got, c.want, r.Relaxed)
 		}
-		if c.shortage != "" && (len(r.Refused) != 1 || !strings.HasPrefix(r.Refused[0].Shortage, c.shortage) || r.Refused[0].Relax != c.relax) {
+		if c.shortage != "" && (len(r.Refused) != 1 || !strings.HasPrefix(r.Refused[0].Shortage, c.shortage) ||
+			r.Refused[0].Relax != c.relax) {
 			t.Errorf("%s: %+v", c.name, r.Refused)
 		}
 		for _, problem := range Check(c.ask, r) {
@@ -130,7 +139,8 @@ func TestMove(t *testing.T) {
 		t.Fatalf("%s: %+v", picture(r), r.Refused)
 	}
 	r = Add(ask, []Guest{big}, []string{"a"})
-	if r.Guest("big") == nil || !slices.Equal(r.Moved, []string{"a"}) || !r.Guest("b").Kept || len(r.Guest("big").Vhost) != 1 {
+	if r.Guest("big") == nil || !slices.Equal(r.Moved, []string{"a"}) || !r.Guest("b").Kept ||
+		len(r.Guest("big").Vhost) != 1 {
 		t.Errorf("%s: moved %v", picture(r), r.Moved)
 	}
 }
@@ -140,7 +150,8 @@ func TestStrict(t *testing.T) {
 	ask := sized(2, 4, 1).nic(0).guest("vm", 6, 1)
 	ask.Strict = true
 	r := Place(ask)
-	if len(r.Refused) != 1 || !strings.HasPrefix(r.Refused[0].Relax, "let a rule give way: vm is spread over nodes 0-1") {
+	if len(r.Refused) != 1 || !strings.HasPrefix(r.Refused[0].Relax,
+		"let a rule give way: vm is spread over nodes 0-1") {
 		t.Errorf("%+v", r.Refused)
 	}
 }
@@ -151,7 +162,8 @@ func TestReserves(t *testing.T) {
 	ask.Daemons = []Daemon{{Name: "osd", Node: 0, CPUs: 2, Memory: 8 << 30}}
 	ask.Reserves = []Reserve{{Node: 1, CPUs: 6, Memory: 60 << 30}}
 	r := Place(ask)
-	if want := "vm: 4-7 | vhost 14-15 | emulator 14-15; irq eth0 0-3; kept 0-3,8-13; relaxed 0; refused 0"; picture(r) != want {
+	if want := "vm: 4-7 | vhost 14-15 | emulator 14-15; irq eth0 0-3; kept 0-3,8-13; relaxed 0; refused 0"; picture(
+		r) != want {
 		t.Errorf("found    %s\n expected %s", picture(r), want)
 	}
 	if len(r.Daemons) != 1 || r.Daemons[0].CPUs.String() != "2-3" {
@@ -171,7 +183,8 @@ func TestReserveTaken(t *testing.T) {
 			ask.Reserves = []Reserve{{Node: 0, CPUs: cpus}}
 		}
 		r := Place(ask)
-		found := slices.ContainsFunc(r.Relaxed, func(text string) bool { return strings.Contains(text, "guests stay that are pinned to 5 of its 8") })
+		found := slices.ContainsFunc(r.Relaxed,
+			func(text string) bool { return strings.Contains(text, "guests stay that are pinned to 5 of its 8") })
 		if found != said {
 			t.Errorf("%d CPUs: said %v, expected %v: %v, kept %s", cpus, found, said, r.Relaxed, r.Housekeeping)
 		}

@@ -8,7 +8,8 @@ import (
 // A vhost thread that is not in the result is nowhere and costs nothing.
 func Score(ask Ask, r *Result) Cost {
 	t := lay(ask)
-	s := &scorer{t: t, r: r, vcpus: map[int]int{}, vhost: map[int]int{}, onCore: map[int]int{}, weights: map[string]int64{}}
+	s := &scorer{t: t, r: r, vcpus: map[int]int{}, vhost: map[int]int{}, onCore: map[int]int{},
+		weights: map[string]int64{}}
 	for _, it := range t.items(freedom{}, nil) {
 		s.weights[it.guest.Name] = it.weight
 	}
@@ -42,7 +43,8 @@ func Score(ask Ask, r *Result) Cost {
 		}
 	}
 	s.cells(&c)
-	c.Total += costSharing*int64(c.Sharing) + costSpread*int64(c.Spread) + costReserve*int64(c.Reserve) + costPages*int64(c.Pages) +
+	c.Total += costSharing*int64(c.Sharing) + costSpread*int64(c.Spread) + costReserve*int64(
+		c.Reserve) + costPages*int64(c.Pages) +
 		costPoint*(c.Distance+c.Crowding) + c.Balance + costUsed*int64(c.Used)
 	return c
 }

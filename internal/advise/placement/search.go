@@ -20,7 +20,8 @@ const (
 
 // solve chooses an option for each item, which it puts in another order, so that the sum of costs is least.
 func (p *problem) solve() (choice []int, cost int64, proved bool) {
-	slices.SortStableFunc(p.items, func(a, b item) int { return cmp.Or(cmp.Compare(b.size(), a.size()), cmp.Compare(a.kind, b.kind)) })
+	slices.SortStableFunc(p.items,
+		func(a, b item) int { return cmp.Or(cmp.Compare(b.size(), a.size()), cmp.Compare(a.kind, b.kind)) })
 	p.simplify()
 	b := p.bounds(p.prices())
 	floor := b.after[0]
@@ -164,7 +165,8 @@ func (l *level) len() int { return len(l.cost) }
 func (p *problem) sweep(b *bounds, lists [][]int32, width int, limit int64) (choice []int, cost int64, whole bool) {
 	whole = true
 	n := len(p.resources)
-	start := &level{loads: make([]int32, n), cost: []int64{0}, floor: []int64{0}, from: []int32{-1}, option: []int32{-1}, width: n}
+	start := &level{loads: make([]int32, n), cost: []int64{0}, floor: []int64{0}, from: []int32{-1},
+		option: []int32{-1}, width: n}
 	levels := []*level{start}
 	tried, most := 0, effort*usualResources/max(n, usualResources)
 	if p.content {

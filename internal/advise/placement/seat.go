@@ -194,7 +194,8 @@ func (t *table) explainSeat(p *Placed) {
 	case len(wanted.And(p.Nodes)) > 0:
 		p.Why = fmt.Sprintf("node %s is where one of its NICs is (they are on nodes %s)", p.Nodes, wanted)
 	default:
-		p.Why = fmt.Sprintf("node %s: on the NIC's node %s it would cost others more, or there are too few free cores or too little memory for it", p.Nodes, wanted)
+		p.Why = fmt.Sprintf("node %s: on the NIC's node %s it would cost others more, or there are too few free "+
+			"cores or too little memory for it", p.Nodes, wanted)
 	}
 	switch {
 	case len(g.Allowed) > 0:

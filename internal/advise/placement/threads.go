@@ -43,7 +43,8 @@ func (t *table) pool(r *Result, p *Placed, it *item, o *option) setting.CPUSet {
 		held := it.guest.Emulator
 		c := &t.cells[o.vhost.cell]
 		var pool []int
-		for _, core := range c.take(o.vhost.cores, func(o core) bool { return slices.ContainsFunc(o.seats, held.Has) }) {
+		for _, core := range c.take(o.vhost.cores,
+			func(o core) bool { return slices.ContainsFunc(o.seats, held.Has) }) {
 			seats := held.And(core.seats)
 			if len(seats) == 0 {
 				seats = core.seats[:min(c.threads, (it.threads+o.vhost.cores-1)/o.vhost.cores)]
@@ -132,7 +133,8 @@ func (t *table) explainVhost(p *Placed, it *item, o *option) {
 		if n.VF {
 			continue
 		}
-		why := fmt.Sprintf("%s for each of its NICs is what the host's CPUs allow, and no more than its %s can serve", many(max(1, n.Queues), "vhost thread"), many(it.guest.VCPUs, "vCPU"))
+		why := fmt.Sprintf("%s for each of its NICs is what the host's CPUs allow, and no more than its %s can serve",
+			many(max(1, n.Queues), "vhost thread"), many(it.guest.VCPUs, "vCPU"))
 		switch {
 		case it.guest.tuned:
 			why = "as its definition says"
@@ -157,7 +159,8 @@ func (t *table) reason(p *Placed, it *item, o *option) string {
 		}
 		text := joined(fmt.Sprintf("whole cores of node %d", c.node), against, ": ")
 		if t.siblings(it, o.parts) > 0 {
-			return text + fmt.Sprintf("; node %s has no cores left, and the sibling threads there would take half of the vCPUs' cores", p.Nodes)
+			return text + fmt.Sprintf("; node %s has no cores left, and the sibling threads there would take half of "+
+				"the vCPUs' cores", p.Nodes)
 		}
 		return text + fmt.Sprintf("; node %s has too few cores left", p.Nodes)
 	case onSiblings:
@@ -175,7 +178,8 @@ func (t *table) against(p *Placed, it *item, o *option) string {
 		c := &t.cells[b.cell]
 		var words []string
 		if !p.Nodes.Has(c.node) {
-			words = append(words, fmt.Sprintf("every packet crosses to node %s (%s, distance %d more)", p.Nodes, many(it.threads, "thread"), t.apart(c.node, p.Nodes[0])))
+			words = append(words, fmt.Sprintf("every packet crosses to node %s (%s, distance %d more)", p.Nodes,
+				many(it.threads, "thread"), t.apart(c.node, p.Nodes[0])))
 		}
 		if b.cores < it.threads {
 			words = append(words, fmt.Sprintf("%d threads share %s", it.threads, many(b.cores, "core")))
@@ -214,7 +218,8 @@ func (t *table) alternatives(p *Placed, it *item, chosen int) {
 			continue
 		}
 		seen[key] = true
-		p.Others = append(p.Others, Alternative{What: t.what(p, o, taken), Cost: o.points, Why: cmp.Or(t.against(p, it, o), "on its node, a core for each thread"), Chosen: taken})
+		p.Others = append(p.Others, Alternative{What: t.what(p, o, taken), Cost: o.points,
+			Why: cmp.Or(t.against(p, it, o), "on its node, a core for each thread"), Chosen: taken})
 	}
 	slices.SortStableFunc(p.Others, func(a, b Alternative) int { return cmp.Compare(a.Cost, b.Cost) })
 }

@@ -42,7 +42,8 @@ func (t *table) tally(r *Result) {
 		}
 		for _, p := range n.Pages {
 			if s := find(stores, n.ID, p.Size); s != nil {
-				u.Pools = append(u.Pools, PoolUse{Size: p.Size, Pages: p.Count, Left: uint64(s.room) * memoryUnit / p.Size})
+				u.Pools = append(u.Pools, PoolUse{Size: p.Size, Pages: p.Count,
+					Left: uint64(s.room) * memoryUnit / p.Size})
 			}
 		}
 		for _, cpus := range t.cores {

@@ -37,7 +37,8 @@ func Again(p *Plan, h *facts.Host, catalogue []*knob.Knob) (cuts bool, err error
 		cuts = cuts || c.Risk == goal.Connectivity || known && f.Risk == goal.Connectivity
 		switch {
 		case known && !p.Goal.Consents(f.Risk):
-			differs("risk of "+c.Address.String(), string(c.Risk), string(f.Risk)+", which needs --consent "+string(f.Risk)+rulesOf(f.Rules))
+			differs("risk of "+c.Address.String(), string(c.Risk), string(f.Risk)+", which needs --consent "+
+				string(f.Risk)+rulesOf(f.Rules))
 		case known && worse(f.Risk, c.Risk):
 			differs("risk of "+c.Address.String(), string(c.Risk), string(f.Risk)+rulesOf(f.Rules))
 		case known && !slices.Equal(f.Rules, c.Rules):

@@ -50,11 +50,15 @@ func TestAgain(t *testing.T) {
 		"a rule was added, with consent": {small, withRule("-s 10.0.0.1/32 -j DROP"), consenting(), []string{
 			"risk of sysctl:net.bridge.bridge-nf-call-iptables was none and is security (stops matching: ",
 		}, false},
-		"the same rules":   {withRule("-s 10.0.0.1/32 -j DROP"), withRule("-s 10.0.0.1/32 -j DROP"), consenting(), nil, false},
-		"the rule is gone": {withRule("-s 10.0.0.1/32 -j DROP"), small, consenting(), []string{"what stops matching with sysctl:", "-s 10.0.0.1/32 -j DROP and is 0 rules"}, false},
-		"another rule":     {withRule("-s 10.0.0.1/32 -j DROP"), withRule("-s 10.9.9.9/32 -j DROP"), consenting(), []string{"what stops matching", "10.0.0.1", "10.9.9.9"}, false},
-		"the way in moved": {elsewhere, lab, goal.Unlimited(), []string{"nic eth0 was not the way in and is the way in (default route)", "risk of nic-ring:eth0/rx was blip and is connectivity"}, true},
-		"the way in left":  {lab, elsewhere, goal.Unlimited(), nil, true},
+		"the same rules": {withRule("-s 10.0.0.1/32 -j DROP"), withRule("-s 10.0.0.1/32 -j DROP"), consenting(), nil,
+			false},
+		"the rule is gone": {withRule("-s 10.0.0.1/32 -j DROP"), small, consenting(),
+			[]string{"what stops matching with sysctl:", "-s 10.0.0.1/32 -j DROP and is 0 rules"}, false},
+		"another rule": {withRule("-s 10.0.0.1/32 -j DROP"), withRule("-s 10.9.9.9/32 -j DROP"), consenting(),
+			[]string{"what stops matching", "10.0.0.1", "10.9.9.9"}, false},
+		"the way in moved": {elsewhere, lab, goal.Unlimited(), []string{"nic eth0 was not the way in and is the way " +
+			"in (default route)", "risk of nic-ring:eth0/rx was blip and is connectivity"}, true},
+		"the way in left": {lab, elsewhere, goal.Unlimited(), nil, true},
 		"rules in the dark": {small, func() *facts.Host {
 			h := small()
 			h.Unseen = []facts.Unseen{facts.RulesUnseen("nft", "", "refused")}
@@ -128,7 +132,8 @@ func TestAgainByHand(t *testing.T) {
 // TestTouched: a change of whatever risk touches the NIC on which it is made, and no other.
 func TestTouched(t *testing.T) {
 	for address, want := range map[string]string{
-		"nic-coalesce:eth0/rx-usecs": "eth0", "irq-affinity:eth0/TxRx-0/9": "eth0", "sysfs:class/net/eth0/tx_queue_len": "eth0",
+		"nic-coalesce:eth0/rx-usecs": "eth0", "irq-affinity:eth0/TxRx-0/9": "eth0",
+		"sysfs:class/net/eth0/tx_queue_len":              "eth0",
 		"sysfs-cpus:class/net/eth1/queues/rx-0/rps_cpus": "eth1", "sysctl:net.core.somaxconn": "", "service:eth0": "",
 		"domain:eth0/interface/52:54:00:00:00:01/model": "", "sysfs:module/kvm_amd/parameters/avic": "",
 	} {
@@ -186,7 +191,8 @@ func TestEditedTerms(t *testing.T) {
 		if edited == text.String() {
 			t.Errorf("no %s in the plan", edit[0])
 		}
-		if _, err := Decode(strings.NewReader(edited)); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "edited or damaged") {
+		if _, err := Decode(strings.NewReader(edited)); !errors.Is(err, ErrFormat) ||
+			!strings.Contains(err.Error(), "edited or damaged") {
 			t.Errorf("%s for %s: found %v; expected it to be refused", edit[1], edit[0], err)
 		}
 	}

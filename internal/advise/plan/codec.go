@@ -87,7 +87,8 @@ func (p *Plan) check() error {
 			return fmt.Errorf("change %d: %w", i+1, err)
 		}
 		if !p.Goal.Consents(c.Risk) {
-			return fmt.Errorf("change %d: %s has risk %s, to which the plan's goal does not consent", i+1, c.Address, c.Risk)
+			return fmt.Errorf("change %d: %s has risk %s, to which the plan's goal does not consent", i+1, c.Address,
+				c.Risk)
 		}
 	}
 	for i, c := range p.Consent {

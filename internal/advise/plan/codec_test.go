@@ -129,7 +129,8 @@ func TestForged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Decode(bytes.NewReader(text)); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "changed twice") {
+	if _, err := Decode(bytes.NewReader(text)); !errors.Is(err, ErrFormat) ||
+		!strings.Contains(err.Error(), "changed twice") {
 		t.Errorf("a change twice: %v", err)
 	}
 }

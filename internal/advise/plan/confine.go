@@ -24,7 +24,8 @@ func (p *Plan) confine(h *facts.Host) {
 		}
 		p.Skipped = append(p.Skipped, Skipped{
 			ID: c.ID, Address: c.Address, Found: c.From.String(), Wanted: c.To.String(),
-			Why: fmt.Sprintf("CPU %s is outside the CPUs of the emulator (%s), in which libvirt's cpuset holds the vhost threads too: 'virsh emulatorpin %s CPUS --live' comes first",
+			Why: fmt.Sprintf("CPU %s is outside the CPUs of the emulator (%s), in which libvirt's cpuset holds the "+
+				"vhost threads too: 'virsh emulatorpin %s CPUS --live' comes first",
 				wanted, held, c.Address.Object()),
 		})
 		return true

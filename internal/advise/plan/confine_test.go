@@ -10,7 +10,8 @@ import (
 // TestConfine: a vhost thread gets a CPU only where the cpuset of its guest's emulator has it, now or by this plan.
 func TestConfine(t *testing.T) {
 	thread := setting.Of(setting.ThreadAffinity, "vm1", "vhost", "52:54:00:00:00:01", "0")
-	pin := Change{ID: "domain.emulatorpin", Address: setting.Of(setting.DomainLive, "vm1", "emulatorpin"), To: setting.Value("5-6")}
+	pin := Change{ID: "domain.emulatorpin", Address: setting.Of(setting.DomainLive, "vm1", "emulatorpin"),
+		To: setting.Value("5-6")}
 	other := pin
 	other.Address = setting.Of(setting.Domain, "vm1", "emulatorpin") // of the next start
 	for name, c := range map[string]struct {
@@ -25,7 +26,8 @@ func TestConfine(t *testing.T) {
 		"only its next start has the CPU":   {setting.CPUs(1, 2), []Change{other}, false},
 		"where the emulator is is not seen": {nil, nil, true},
 	} {
-		h := &facts.Host{Guests: []facts.Guest{{Name: "vm1", Threads: []facts.Thread{{Role: "emulator", Affinity: c.emulator}}}}}
+		h := &facts.Host{Guests: []facts.Guest{{Name: "vm1",
+			Threads: []facts.Thread{{Role: "emulator", Affinity: c.emulator}}}}}
 		to := "5"
 		if name == "this plan takes the CPU from it" {
 			to = "4"

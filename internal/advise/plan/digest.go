@@ -61,7 +61,8 @@ func (p *Plan) digest() string {
 	}{Schema: p.Schema, Goal: p.Goal, Identity: p.Identity, Management: p.Management}
 	items := func(changes []Change) (all []item) {
 		for _, c := range changes {
-			all = append(all, item{c.ID, c.Address, bare(c.From), bare(c.To), c.Want, c.Risk, c.Needs, append([]string(nil), c.Rules...)})
+			all = append(all, item{c.ID, c.Address, bare(c.From), bare(c.To), c.Want, c.Risk, c.Needs,
+				append([]string(nil), c.Rules...)})
 		}
 		return all
 	}
@@ -135,12 +136,14 @@ func Check(p *Plan, h *facts.Host) error {
 	}
 	for _, g := range h.Guests {
 		if g.Migrates() && slices.ContainsFunc(p.Changes, func(c Change) bool { return guestOf(c.Address) == g.Name }) {
-			stale.Changed = append(stale.Changed, Difference{"job of guest " + g.Name, "none", g.Job + ": plan again when that is over, on the host where it runs"})
+			stale.Changed = append(stale.Changed, Difference{"job of guest " + g.Name, "none", g.Job +
+				": plan again when that is over, on the host where it runs"})
 		}
 	}
 	for _, c := range p.Changes {
 		if found := h.Readings.At(c.Address); !found.Same(c.From) {
-			stale.Changed = append(stale.Changed, Difference{c.Address.String(), c.Address.Brief(c.From), c.Address.Brief(found)})
+			stale.Changed = append(stale.Changed, Difference{c.Address.String(), c.Address.Brief(c.From),
+				c.Address.Brief(found)})
 		}
 	}
 	if len(stale.Changed) > 0 {

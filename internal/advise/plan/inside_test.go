@@ -20,13 +20,15 @@ func withInside() *facts.Host {
 	in := &facts.Host{
 		AsRoot: true, Virtual: "kvm", Kernel: facts.Kernel{Release: "6.12.48"}, Readings: facts.Readings{},
 		NICs: []facts.NIC{{
-			Name: "eth0", Driver: "virtio_net", Up: true, TxQueues: 2, RxQueues: 2, Channels: &facts.Channels{Combined: 2, MaxCombined: 2},
-			XPS: []setting.CPUSet{setting.CPUs(0), {}},
+			Name: "eth0", Driver: "virtio_net", Up: true, TxQueues: 2, RxQueues: 2,
+			Channels: &facts.Channels{Combined: 2, MaxCombined: 2},
+			XPS:      []setting.CPUSet{setting.CPUs(0), {}},
 		}},
 	}
 	in.Topology.Online = setting.CPUs(0, 1, 2)
 	g.Inside = &facts.Inside{Release: "6.12.48", Host: in}
-	for path, value := range map[string]string{"nic-channels:eth0/combined": "1", "sysfs-cpus:class/net/eth0/queues/tx-0/xps_cpus": "0", "sysfs-cpus:class/net/eth0/queues/tx-1/xps_cpus": ""} {
+	for path, value := range map[string]string{"nic-channels:eth0/combined": "1",
+		"sysfs-cpus:class/net/eth0/queues/tx-0/xps_cpus": "0", "sysfs-cpus:class/net/eth0/queues/tx-1/xps_cpus": ""} {
 		a, err := setting.ParseAddress("inside:" + g.Name + "/" + path)
 		if err != nil {
 			panic(err)
@@ -60,12 +62,14 @@ func TestInsideIsPlannedWhereTheGoalNamesTheGuest(t *testing.T) {
 	if _, ids := insideIDs(t, h, guest); !slices.Equal(ids, []string{"guest.xps", "guest.xps"}) {
 		t.Errorf("planned inside: %v", ids)
 	}
-	if p, ids := insideIDs(t, h, ""); len(ids) > 0 || !slices.ContainsFunc(p.Skipped, func(s Skipped) bool { return strings.Contains(s.Why, "--guest "+guest) }) {
+	if p, ids := insideIDs(t, h, ""); len(ids) > 0 ||
+		!slices.ContainsFunc(p.Skipped, func(s Skipped) bool { return strings.Contains(s.Why, "--guest "+guest) }) {
 		t.Errorf("planned unasked: %v", ids)
 	}
 	h.Guests[0].Inside.Host.NICs[0].Channels.Combined = 1
 	p, ids := insideIDs(t, h, guest)
-	if !slices.Equal(ids, []string{"guest.channels"}) || !slices.ContainsFunc(p.Later, func(l Later) bool { return slices.Equal(l.IDs, []string{"guest.xps"}) }) {
+	if !slices.Equal(ids, []string{"guest.channels"}) ||
+		!slices.ContainsFunc(p.Later, func(l Later) bool { return slices.Equal(l.IDs, []string{"guest.xps"}) }) {
 		t.Errorf("with queues to come: %v, later %+v", ids, p.Later)
 	}
 }

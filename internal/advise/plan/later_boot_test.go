@@ -16,7 +16,8 @@ func TestAwaitBoot(t *testing.T) {
 			return make([]setting.Address, n)
 		}
 	}
-	catalogue := []*knob.Knob{{ID: "rt.rcuc", Where: threads(0)}, {ID: "rt.ksoftirqd", Where: threads(2)}, {ID: "rt.swap", Where: threads(0)}}
+	catalogue := []*knob.Knob{{ID: "rt.rcuc", Where: threads(0)}, {ID: "rt.ksoftirqd", Where: threads(2)},
+		{ID: "rt.swap", Where: threads(0)}}
 	argument := Change{Address: setting.Of(setting.KernelArg, "rcu_nocbs"), Needs: setting.Reboot()}
 	for name, c := range map[string]struct {
 		tier    goal.Tier

@@ -18,12 +18,15 @@ func lab() *facts.Host {
 	h := small()
 	h.Bridges[0].Ports = []string{"eth0"}
 	h.NICs = []facts.NIC{{
-		Name: "eth0", MAC: "52:54:00:00:01:00", Driver: "igb", Node: 1, Up: true, Master: "br0", Management: "default route", RxQueues: 1, TxQueues: 2,
-		Channels: &facts.Channels{Combined: 1, MaxCombined: 4}, Rings: &facts.Rings{Rx: 128, Tx: 256}, IRQs: []facts.IRQ{{Number: 9, On: "TxRx-0"}},
+		Name: "eth0", MAC: "52:54:00:00:01:00", Driver: "igb", Node: 1, Up: true, Master: "br0",
+		Management: "default route", RxQueues: 1, TxQueues: 2,
+		Channels: &facts.Channels{Combined: 1, MaxCombined: 4}, Rings: &facts.Rings{Rx: 128, Tx: 256},
+		IRQs: []facts.IRQ{{Number: 9, On: "TxRx-0"}},
 	}}
 	h.Guests = []facts.Guest{{
 		Name: "vm1", UUID: "u", Managed: true, State: "running", VCPUs: 2, Memory: 1 << 29,
-		Interfaces: []facts.Interface{{MAC: "52:54:00:00:00:01", Type: "bridge", Source: "br0", Model: "e1000", Queues: 1}},
+		Interfaces: []facts.Interface{{MAC: "52:54:00:00:00:01", Type: "bridge", Source: "br0", Model: "e1000",
+			Queues: 1}},
 	}}
 	for id := range 4 {
 		h.Topology.CPUs = append(h.Topology.CPUs, facts.CPU{ID: id, Online: true, Core: id, Node: id / 2})
@@ -37,7 +40,8 @@ func lab() *facts.Host {
 	}
 	for at, value := range map[string]string{
 		"nic-ring:eth0/rx": "128", "nic-channels:eth0/combined": "1", "irq-affinity:eth0/TxRx-0/9": "0-3",
-		"domain:vm1/interface/52:54:00:00:00:01/model": "e1000", "service:irqbalance": "running", "kernel-arg:pcie_aspm.policy": "performance", "sysfs:module/kvm_amd/parameters/avic": "0",
+		"domain:vm1/interface/52:54:00:00:00:01/model": "e1000", "service:irqbalance": "running",
+		"kernel-arg:pcie_aspm.policy": "performance", "sysfs:module/kvm_amd/parameters/avic": "0",
 	} {
 		a, err := setting.ParseAddress(at)
 		if err != nil {
@@ -65,7 +69,8 @@ func TestLab(t *testing.T) {
 	}
 	want := []string{
 		"nic.channels", "nic.ring.rx", "nic.irqbalance", "netfilter.bridge",
-		"domain.nic_model", "domain.backend", "domain.queues", "domain.coalesce", "domain.vcpupin", "domain.emulatorpin", "domain.numatune",
+		"domain.nic_model", "domain.backend", "domain.queues", "domain.coalesce", "domain.vcpupin",
+		"domain.emulatorpin", "domain.numatune",
 		"domain.cpu_model",
 	}
 	got := ids(p.Changes)
@@ -74,7 +79,8 @@ func TestLab(t *testing.T) {
 			t.Errorf("%s is not planned", id)
 		}
 	}
-	for _, pair := range [][2]string{{"nic.channels", "nic.ring.rx"}, {"domain.nic_model", "domain.queues"}, {"domain.backend", "domain.queues"}, {"domain.vcpupin", "domain.emulatorpin"}} {
+	for _, pair := range [][2]string{{"nic.channels", "nic.ring.rx"}, {"domain.nic_model", "domain.queues"},
+		{"domain.backend", "domain.queues"}, {"domain.vcpupin", "domain.emulatorpin"}} {
 		if slices.Index(got, pair[0]) > slices.Index(got, pair[1]) {
 			t.Errorf("%s comes behind %s in %v", pair[0], pair[1], got)
 		}
@@ -112,7 +118,8 @@ func TestLab(t *testing.T) {
 // something are planned only with consent.
 func TestReboot(t *testing.T) {
 	h := lab()
-	h.Kernel = facts.Kernel{Release: "6.12.0", Clocksource: "tsc", Vulnerabilities: map[string]string{"meltdown": "Mitigation: PTI"}}
+	h.Kernel = facts.Kernel{Release: "6.12.0", Clocksource: "tsc",
+		Vulnerabilities: map[string]string{"meltdown": "Mitigation: PTI"}}
 	h.Readings[setting.Of(setting.KernelArg, "quiet")] = setting.Value(setting.Flag)
 	g := goal.Goal{Latency: 20 * time.Microsecond, CPUs: setting.CPUs(0, 2, 3)}
 	p, err := Make(h, g, knob.Catalogue())
@@ -129,14 +136,16 @@ func TestReboot(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"isolcpus": "managed_irq,domain,2-3", "nohz_full": "2-3", "rcu_nocbs": "2-3", "idle": "poll", "tsc": "nowatchdog", "quiet": "absent", "processor.max_cstate": "1",
+		"isolcpus": "managed_irq,domain,2-3", "nohz_full": "2-3", "rcu_nocbs": "2-3", "idle": "poll",
+		"tsc": "nowatchdog", "quiet": "absent", "processor.max_cstate": "1",
 	} {
 		if to[name] != want {
 			t.Errorf("%s is planned to be %q, expected %q", name, to[name], want)
 		}
 	}
 	consent := ids(p.Consent)
-	if !slices.Contains(consent, "boot.mitigations") || !slices.Contains(consent, "boot.mce") || to["mitigations"] != "" {
+	if !slices.Contains(consent, "boot.mitigations") || !slices.Contains(consent, "boot.mce") ||
+		to["mitigations"] != "" {
 		t.Errorf("consent is asked for %v", consent)
 	}
 	waiting := 0
@@ -152,17 +161,20 @@ func TestReboot(t *testing.T) {
 
 func TestConsent(t *testing.T) {
 	h := small()
-	h.Netfilter.Rules = []facts.RuleSet{{Tool: "iptables-legacy", Rules: 1, Lines: []string{"-t filter -A FORWARD -s 10.0.0.1/32 -j DROP"}}}
+	h.Netfilter.Rules = []facts.RuleSet{{Tool: "iptables-legacy", Rules: 1,
+		Lines: []string{"-t filter -A FORWARD -s 10.0.0.1/32 -j DROP"}}}
 	g := goal.Unlimited()
 	p, err := Make(h, g, knob.Catalogue())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(p.Consent) != 2 || len(p.Changes) != 2 {
-		t.Fatalf("%d changes without consent and %d that need it; expected ip6tables to be planned and iptables not", len(p.Changes), len(p.Consent))
+		t.Fatalf("%d changes without consent and %d that need it; expected ip6tables to be planned and iptables not",
+			len(p.Changes), len(p.Consent))
 	}
 	for _, c := range p.Consent {
-		if !strings.Contains(c.Address.Path, "iptables") || c.Risk != goal.Security || len(c.Rules) != 1 || c.Because == "" || c.Warning == "" {
+		if !strings.Contains(c.Address.Path, "iptables") || c.Risk != goal.Security || len(c.Rules) != 1 ||
+			c.Because == "" || c.Warning == "" {
 			t.Errorf("consent is asked for %+v", c)
 		}
 	}

@@ -9,8 +9,10 @@ import (
 // stand. It carries the identity of the host and a digest like any plan.
 func Of(h *facts.Host, g goal.Goal, changes []Change) *Plan {
 	p := &Plan{
-		Schema: Schema, Host: h.Name, Made: h.Taken, Goal: g, Tier: g.Tier(), Why: "asked for by name", Asked: true, Identity: identity(h),
-		Changes: append([]Change{}, changes...), Consent: []Change{}, Skipped: []Skipped{}, Restarts: []Restart{}, Later: []Later{}, Management: []Management{},
+		Schema: Schema, Host: h.Name, Made: h.Taken, Goal: g, Tier: g.Tier(), Why: "asked for by name", Asked: true,
+		Identity: identity(h),
+		Changes:  append([]Change{}, changes...), Consent: []Change{}, Skipped: []Skipped{}, Restarts: []Restart{},
+		Later: []Later{}, Management: []Management{},
 		Phases: []Phase{}, Notes: []string{},
 	}
 	for _, c := range p.Changes {

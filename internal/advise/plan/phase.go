@@ -17,8 +17,10 @@ type Phase struct {
 	What    string   `json:"what"`    // "reboot of the host"
 	IDs     []string `json:"ids"`     // knobs whose changes take effect then, each once
 	Changes int      `json:"changes"` // how many changes
-	ByHand  []string `json:"by_hand"` // knobs of the phase that a person must see to: not as they should be, and not set by mpps
-	Unseen  []string `json:"unseen"`  // knobs of the phase that could not be judged; of the firmware what 'mpps attest' records
+	// knobs of the phase that a person must see to: not as they should be, and not set by mpps
+	ByHand []string `json:"by_hand"`
+	// knobs of the phase that could not be judged; of the firmware what 'mpps attest' records
+	Unseen []string `json:"unseen"`
 }
 
 // The names of phases, in the order in which they stand.
@@ -53,7 +55,8 @@ func (p *Plan) phase(name, what string) *Phase {
 	at := slices.IndexFunc(p.Phases, func(f Phase) bool { return f.Name == name && f.What == what })
 	if at < 0 {
 		at = len(p.Phases)
-		p.Phases = append(p.Phases, Phase{Name: name, What: what, IDs: []string{}, ByHand: []string{}, Unseen: []string{}})
+		p.Phases = append(p.Phases, Phase{Name: name, What: what, IDs: []string{}, ByHand: []string{},
+			Unseen: []string{}})
 	}
 	return &p.Phases[at]
 }
@@ -81,7 +84,8 @@ func (p *Plan) attend(report audit.Report) {
 			continue
 		case f.Address.Kind == setting.ModuleParam && f.Risk == goal.GuestRestart:
 			phase = p.phase(PhaseGuest, kvmReload)
-		case f.Address.Object() == "self", family == "kernel" || family == "boot" || f.Risk == goal.Reboot && family != "guest":
+		case f.Address.Object() == "self", family == "kernel" || family == "boot" || f.Risk == goal.Reboot &&
+			family != "guest":
 			phase = p.phase(phaseOf(setting.Reboot()))
 		case family == "guest" && f.Address.Kind == setting.Fact, family == "domain":
 			phase = p.phase(phaseOf(setting.RestartOf(f.Address.Object())))
@@ -117,8 +121,10 @@ func honest(report audit.Report) []string {
 	notes := []string{}
 	for _, f := range report.Findings {
 		if f.ID == "kernel.realtime" && f.State == audit.Off {
-			notes = append(notes, fmt.Sprintf("The running kernel is not a realtime one (%s). This plan sets everything else all the same, and that takes most of what delays a vCPU off its CPU; "+
-				"but no worst case can be promised: interrupt handlers, softirqs and locks delay a wake-up for as long as they take, now and then for milliseconds.", f.Found))
+			notes = append(notes, fmt.Sprintf("The running kernel is not a realtime one (%s). This plan sets "+
+				"everything else all the same, and that takes most of what delays a vCPU off its CPU; "+
+				"but no worst case can be promised: interrupt handlers, softirqs and locks delay a wake-up for as "+
+				"long as they take, now and then for milliseconds.", f.Found))
 		}
 	}
 	return notes

@@ -44,24 +44,25 @@ type Plan struct {
 
 // Change is one value to be written.
 type Change struct {
-	ID       string          `json:"id"`
-	Address  setting.Address `json:"address"`
-	From     setting.Reading `json:"from"`
-	To       setting.Reading `json:"to"`
-	Want     setting.Want    `json:"want"` // what a read back must satisfy
-	Risk     goal.Risk       `json:"risk"`
-	Lasts    setting.Lasting `json:"lasts"`
-	Kept     string          `json:"kept,omitempty"`   // what makes it last: a file, the service that puts it back
-	For      string          `json:"for,omitempty"`    // the guest for which it is made to last; empty: whoever has what it belongs to
-	Forget   bool            `json:"forget,omitempty"` // nothing is to make it last: what did so is taken out
-	Owners   []string        `json:"owners,omitempty"` // who else sets it, and who wins
-	Needs    setting.Needs   `json:"needs"`            // what must happen before it takes effect
-	Because  string          `json:"because"`
-	Severity knob.Severity   `json:"severity"`
-	Title    string          `json:"title"`
-	Stage    datapath.Stage  `json:"stage"`
-	Warning  string          `json:"warning,omitempty"`
-	Rules    []string        `json:"rules,omitempty"` // that stop matching
+	ID      string          `json:"id"`
+	Address setting.Address `json:"address"`
+	From    setting.Reading `json:"from"`
+	To      setting.Reading `json:"to"`
+	Want    setting.Want    `json:"want"` // what a read back must satisfy
+	Risk    goal.Risk       `json:"risk"`
+	Lasts   setting.Lasting `json:"lasts"`
+	Kept    string          `json:"kept,omitempty"` // what makes it last: a file, the service that puts it back
+	// the guest for which it is made to last; empty: whoever has what it belongs to
+	For      string         `json:"for,omitempty"`
+	Forget   bool           `json:"forget,omitempty"` // nothing is to make it last: what did so is taken out
+	Owners   []string       `json:"owners,omitempty"` // who else sets it, and who wins
+	Needs    setting.Needs  `json:"needs"`            // what must happen before it takes effect
+	Because  string         `json:"because"`
+	Severity knob.Severity  `json:"severity"`
+	Title    string         `json:"title"`
+	Stage    datapath.Stage `json:"stage"`
+	Warning  string         `json:"warning,omitempty"`
+	Rules    []string       `json:"rules,omitempty"` // that stop matching
 }
 
 // Skipped is a finding that is off and not planned.
@@ -114,14 +115,16 @@ func From(h *facts.Host, g goal.Goal, report audit.Report, catalogue []*knob.Kno
 	}
 	p := &Plan{
 		Schema: Schema, Host: h.Name, Made: h.Taken, Goal: g, Tier: report.Tier, Why: report.Why, Identity: identity(h),
-		Changes: []Change{}, Consent: []Change{}, Skipped: []Skipped{}, Restarts: []Restart{}, Later: []Later{}, Management: []Management{},
-		Phases: []Phase{}, Notes: honest(report),
+		Changes: []Change{}, Consent: []Change{}, Skipped: []Skipped{}, Restarts: []Restart{}, Later: []Later{},
+		Management: []Management{},
+		Phases:     []Phase{}, Notes: honest(report),
 	}
 	positions := wherePositions(h, catalogue)
 	for _, f := range report.In(audit.Off) {
 		switch {
 		case f.Blocked != "":
-			p.Skipped = append(p.Skipped, Skipped{ID: f.ID, Address: f.Address, Found: f.Found, Wanted: f.Wanted, Why: f.Blocked})
+			p.Skipped = append(p.Skipped, Skipped{ID: f.ID, Address: f.Address, Found: f.Found, Wanted: f.Wanted,
+				Why: f.Blocked})
 		case !g.Consents(f.Risk):
 			p.Consent = append(p.Consent, change(f))
 		default:
@@ -152,9 +155,10 @@ func From(h *facts.Host, g goal.Goal, report audit.Report, catalogue []*knob.Kno
 func (p *Plan) manage(h *facts.Host) {
 	for _, n := range h.NICs {
 		if n.Management != "" {
-			p.Management = append(p.Management, Management{NIC: n.Name, Why: n.Management, Touched: slices.ContainsFunc(p.Changes, func(c Change) bool {
-				return nicOf(c.Address) == n.Name
-			})})
+			p.Management = append(p.Management, Management{NIC: n.Name, Why: n.Management,
+				Touched: slices.ContainsFunc(p.Changes, func(c Change) bool {
+					return nicOf(c.Address) == n.Name
+				})})
 		}
 	}
 }
@@ -200,7 +204,8 @@ func (p *Plan) postpone() {
 	}
 	dropped := map[string][]string{}
 	p.Changes = slices.DeleteFunc(p.Changes, func(c Change) bool {
-		byQueue := c.ID == "nic.irq_affinity" || c.ID == "nic.xps" || c.ID == "nic.rps" || c.ID == "guest.xps" || c.ID == "guest.irqbalance"
+		byQueue := c.ID == "nic.irq_affinity" || c.ID == "nic.xps" || c.ID == "nic.rps" || c.ID == "guest.xps" ||
+			c.ID == "guest.irqbalance"
 		nic := queueOwner(c.Address)
 		if !byQueue || resized[nic] == "" {
 			return false
@@ -216,15 +221,19 @@ func (p *Plan) postpone() {
 	}
 	slices.Sort(nics)
 	for _, nic := range nics {
-		p.Later = append(p.Later, Later{After: "this plan", IDs: dropped[nic], Why: fmt.Sprintf("%s gives %s other interrupts and queues: plan again afterwards", resized[nic], nic)})
+		p.Later = append(p.Later, Later{After: "this plan", IDs: dropped[nic],
+			Why: fmt.Sprintf("%s gives %s other interrupts and queues: plan again afterwards", resized[nic], nic)})
 	}
 	for _, c := range p.Changes {
 		if p.Tier == goal.Realtime && c.ID == "domain.cpu_model" && strings.HasSuffix(c.Address.Path, "/cpu/mode") {
-			p.Later = append(p.Later, Later{After: "this plan", IDs: []string{"domain.invtsc", "domain.dedicated"}, Why: "libvirt takes these beside host-passthrough only: plan again afterwards, before guest " + c.Address.Object() + " is started anew"})
+			p.Later = append(p.Later, Later{After: "this plan", IDs: []string{"domain.invtsc", "domain.dedicated"},
+				Why: "libvirt takes these beside host-passthrough only: plan again afterwards, before guest " +
+					c.Address.Object() + " is started anew"})
 		}
 	}
 	for _, guest := range guests {
-		p.Later = append(p.Later, Later{After: setting.RestartOf(guest).String(), IDs: []string{"vhost.threads"}, Why: "the vhost threads of its new queues exist only then: plan again afterwards"})
+		p.Later = append(p.Later, Later{After: setting.RestartOf(guest).String(), IDs: []string{"vhost.threads"},
+			Why: "the vhost threads of its new queues exist only then: plan again afterwards"})
 	}
 }
 
@@ -242,7 +251,8 @@ func queueOwner(a setting.Address) string {
 // nicOf is the network device on which a value is set; empty where its address names none.
 func nicOf(a setting.Address) string {
 	switch a.Kind {
-	case setting.NICRing, setting.NICChannels, setting.NICCoalesce, setting.NICFeature, setting.NICFlowHash, setting.IRQAffinity,
+	case setting.NICRing, setting.NICChannels, setting.NICCoalesce, setting.NICFeature, setting.NICFlowHash,
+		setting.IRQAffinity,
 		setting.VFCount, setting.NICState, setting.QueueLanes, setting.RootQdisc:
 		return a.Object()
 	case setting.Sysfs, setting.SysfsCPUs:

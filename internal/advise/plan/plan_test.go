@@ -62,7 +62,8 @@ func TestMake(t *testing.T) {
 	if err := Check(read, h); !errors.As(err, &stale) {
 		t.Fatalf("found %v; expected a stale plan", err)
 	}
-	if len(stale.Changed) != 2 || stale.Changed[1] != (Difference{"sysctl:net.bridge.bridge-nf-call-iptables", "1", "0"}) {
+	if len(stale.Changed) != 2 || stale.Changed[1] != (Difference{"sysctl:net.bridge.bridge-nf-call-iptables", "1",
+		"0"}) {
 		t.Errorf("changed %+v", stale.Changed)
 	}
 	edited := strings.Replace(text.String(), `"value": "0"`, `"value": "2"`, 1)

@@ -17,14 +17,19 @@ import (
 func realtimeHost() *facts.Host {
 	h := &facts.Host{
 		Name: "h", AsRoot: true, Readings: facts.Readings{},
-		Kernel: facts.Kernel{Release: "6.12.48+deb13-amd64", Version: "#1 SMP PREEMPT_DYNAMIC Debian 6.12.48-1", Clocksource: "tsc", CommandLine: "root=/dev/sda1 ro quiet"},
-		KVM:    facts.KVM{Loaded: true, Vendor: "kvm_intel", QEMU: "10.0.2"},
+		Kernel: facts.Kernel{Release: "6.12.48+deb13-amd64", Version: "#1 SMP PREEMPT_DYNAMIC Debian 6.12.48-1",
+			Clocksource: "tsc", CommandLine: "root=/dev/sda1 ro quiet"},
+		KVM: facts.KVM{Loaded: true, Vendor: "kvm_intel", QEMU: "10.0.2"},
 		Guests: []facts.Guest{
-			{Name: "rt1", UUID: "u", Managed: true, State: "running", VCPUs: 4, MaxVCPUs: 4, Memory: 4 << 30, Definition: "<domain type='kvm'><name>rt1</name><vcpu>4</vcpu></domain>"},
-			{Name: "web", UUID: "w", Managed: true, State: "running", VCPUs: 2, MaxVCPUs: 2, Memory: 1 << 30, Definition: "<domain type='kvm'><name>web</name><vcpu>2</vcpu></domain>"},
+			{Name: "rt1", UUID: "u", Managed: true, State: "running", VCPUs: 4, MaxVCPUs: 4, Memory: 4 << 30,
+				Definition: "<domain type='kvm'><name>rt1</name><vcpu>4</vcpu></domain>"},
+			{Name: "web", UUID: "w", Managed: true, State: "running", VCPUs: 2, MaxVCPUs: 2, Memory: 1 << 30,
+				Definition: "<domain type='kvm'><name>web</name><vcpu>2</vcpu></domain>"},
 		},
-		Housekeeping: &facts.Housekeeping{Available: 32 << 30, Swap: []facts.SwapArea{{Name: "/dev/sda2", Size: 1 << 30}}, KSM: &facts.KSM{Run: 1}},
-		Power:        facts.Power{IdleDriver: "intel_idle", ScalingDriver: "intel_pstate", IdleStates: []facts.IdleState{{Name: "C6", Latency: 133, CPUs: 24}}},
+		Housekeeping: &facts.Housekeeping{Available: 32 << 30,
+			Swap: []facts.SwapArea{{Name: "/dev/sda2", Size: 1 << 30}}, KSM: &facts.KSM{Run: 1}},
+		Power: facts.Power{IdleDriver: "intel_idle", ScalingDriver: "intel_pstate",
+			IdleStates: []facts.IdleState{{Name: "C6", Latency: 133, CPUs: 24}}},
 	}
 	h.Topology.Vendor = "GenuineIntel"
 	var all []int
@@ -32,7 +37,8 @@ func realtimeHost() *facts.Host {
 		h.Topology.CPUs = append(h.Topology.CPUs, facts.CPU{ID: id, Online: true, Core: id, Siblings: setting.CPUs(id)})
 		all = append(all, id)
 		for _, kind := range []string{"ksoftirqd", "ktimers"} {
-			h.Housekeeping.Threads = append(h.Housekeeping.Threads, facts.KernelThread{Name: kind + "/" + setting.CPUs(id).String()})
+			h.Housekeeping.Threads = append(h.Housekeeping.Threads,
+				facts.KernelThread{Name: kind + "/" + setting.CPUs(id).String()})
 		}
 	}
 	h.Topology.Online = setting.CPUs(all...)
@@ -51,13 +57,19 @@ func realtimeHost() *facts.Host {
 		}
 	}
 	for at, value := range map[string]string{
-		"kernel-arg:quiet": setting.Flag, "irq-cpus:default": "0-23", "thread-cpus:kernel": "0-23", "swap:dev/sda2": "on", "ksm:run": "1",
-		"sysctl:kernel.sched_rt_runtime_us": "950000", "sysctl:kernel.sched_rt_period_us": "1000000", "sysctl:kernel.watchdog_cpumask": "0-23",
-		"sysctl:vm.stat_interval": "1", "sysctl:vm.compact_unevictable_allowed": "1", "sysctl:vm.compaction_proactiveness": "20",
-		"sysfs:kernel/rcu_normal": "0", "sysfs:kernel/rcu_expedited": "0", "sysfs-cpus:devices/virtual/workqueue/cpumask": "0-23",
+		"kernel-arg:quiet": setting.Flag, "irq-cpus:default": "0-23", "thread-cpus:kernel": "0-23",
+		"swap:dev/sda2": "on", "ksm:run": "1",
+		"sysctl:kernel.sched_rt_runtime_us": "950000", "sysctl:kernel.sched_rt_period_us": "1000000",
+		"sysctl:kernel.watchdog_cpumask": "0-23",
+		"sysctl:vm.stat_interval":        "1", "sysctl:vm.compact_unevictable_allowed": "1",
+		"sysctl:vm.compaction_proactiveness": "20",
+		"sysfs:kernel/rcu_normal":            "0", "sysfs:kernel/rcu_expedited": "0",
+		"sysfs-cpus:devices/virtual/workqueue/cpumask":              "0-23",
 		"sysfs:devices/system/machinecheck/machinecheck0/ignore_ce": "0", "sysfs:kernel/tracing/tracing_on": "1",
-		"sysfs:devices/system/clocksource/clocksource0/current_clocksource": "tsc", "sysfs:kernel/mm/transparent_hugepage/enabled": "always",
-		"module-param:kvm/lapic_timer_advance": "Y", "module-param:kvm/nx_huge_pages": "Y", "module-param:kvm/kvmclock_periodic_sync": "Y",
+		"sysfs:devices/system/clocksource/clocksource0/current_clocksource": "tsc",
+		"sysfs:kernel/mm/transparent_hugepage/enabled":                      "always",
+		"module-param:kvm/lapic_timer_advance":                              "Y", "module-param:kvm/nx_huge_pages": "Y",
+		"module-param:kvm/kvmclock_periodic_sync": "Y",
 	} {
 		a, err := setting.ParseAddress(at)
 		if err != nil {
@@ -65,7 +77,8 @@ func realtimeHost() *facts.Host {
 		}
 		h.Readings[a] = setting.Value(value)
 	}
-	h.Readings[setting.Of(setting.ModuleParam, "kvm", "kvmclock_periodic_sync")] = setting.Reading{State: setting.Known, Value: "Y", ReadOnly: true, Why: "read when kvm is loaded"}
+	h.Readings[setting.Of(setting.ModuleParam, "kvm", "kvmclock_periodic_sync")] = setting.Reading{State: setting.Known,
+		Value: "Y", ReadOnly: true, Why: "read when kvm is loaded"}
 	return h
 }
 
@@ -81,20 +94,29 @@ func TestRealtime(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]string{
-		"kernel-arg:isolcpus": "managed_irq,domain,20-23", "kernel-arg:nohz_full": "20-23", "kernel-arg:rcu_nocbs": "20-23",
-		"kernel-arg:irqaffinity": "0-19", "kernel-arg:skew_tick": "1", "kernel-arg:quiet": "absent", "kernel-arg:idle": "poll",
-		"kernel-arg:processor.max_cstate": "1", "kernel-arg:intel_idle.max_cstate": "0", "kernel-arg:intel_pstate": "disable", "kernel-arg:tsc": "nowatchdog",
+		"kernel-arg:isolcpus": "managed_irq,domain,20-23", "kernel-arg:nohz_full": "20-23",
+		"kernel-arg:rcu_nocbs":   "20-23",
+		"kernel-arg:irqaffinity": "0-19", "kernel-arg:skew_tick": "1", "kernel-arg:quiet": "absent",
+		"kernel-arg:idle":                 "poll",
+		"kernel-arg:processor.max_cstate": "1", "kernel-arg:intel_idle.max_cstate": "0",
+		"kernel-arg:intel_pstate": "disable", "kernel-arg:tsc": "nowatchdog",
 		"kernel-arg:hugepagesz+hugepages": "", "kernel-arg:pcie_aspm.policy": "performance",
-		"domain:rt1/vcpupin/0": "20", "domain:rt1/vcpupin/3": "23", "domain:rt1/emulatorpin": "", "domain:rt1/vcpusched/1-3": "fifo:1",
+		"domain:rt1/vcpupin/0": "20", "domain:rt1/vcpupin/3": "23", "domain:rt1/emulatorpin": "",
+		"domain:rt1/vcpusched/1-3":              "fifo:1",
 		"domain:rt1/memoryBacking/nosharepages": "yes",
 		"domain:rt1/features/pmu.state":         "off", "domain:rt1/clock/timer/kvmclock.present": "no",
 		"domain:rt1/cpu/mode": "host-passthrough",
-		"swap:dev/sda2":       "off", "ksm:run": "0", "sysctl:kernel.watchdog_cpumask": "0-19", "thread-sched:ksoftirqd/20": "SCHED_FIFO 2", "thread-sched:ktimers/23": "SCHED_FIFO 2",
-		"sysctl:kernel.sched_rt_runtime_us": "-1", "sysfs:kernel/debug/sched/fair_server/cpu22/runtime": "0", "irq-cpus:default": "0-19",
-		"sysfs-cpus:devices/virtual/workqueue/cpumask": "0-19", "thread-cpus:kernel": "0-19", "sysctl:vm.stat_interval": "10",
-		"sysfs:kernel/rcu_normal": "1", "sysctl:vm.compact_unevictable_allowed": "0", "sysctl:vm.compaction_proactiveness": "0",
+		"swap:dev/sda2":       "off", "ksm:run": "0", "sysctl:kernel.watchdog_cpumask": "0-19",
+		"thread-sched:ksoftirqd/20": "SCHED_FIFO 2", "thread-sched:ktimers/23": "SCHED_FIFO 2",
+		"sysctl:kernel.sched_rt_runtime_us": "-1", "sysfs:kernel/debug/sched/fair_server/cpu22/runtime": "0",
+		"irq-cpus:default": "0-19",
+		"sysfs-cpus:devices/virtual/workqueue/cpumask": "0-19", "thread-cpus:kernel": "0-19",
+		"sysctl:vm.stat_interval": "10",
+		"sysfs:kernel/rcu_normal": "1", "sysctl:vm.compact_unevictable_allowed": "0",
+		"sysctl:vm.compaction_proactiveness":           "0",
 		"sysfs:kernel/mm/transparent_hugepage/enabled": "madvise", "sysfs:kernel/tracing/tracing_on": "0",
-		"sysfs:devices/system/cpu/cpu21/power/pm_qos_resume_latency_us": "2", "sysfs:devices/system/cpu/cpu5/cpufreq/scaling_governor": "performance",
+		"sysfs:devices/system/cpu/cpu21/power/pm_qos_resume_latency_us": "2",
+		"sysfs:devices/system/cpu/cpu5/cpufreq/scaling_governor":        "performance",
 	}
 	found := map[string]string{}
 	for _, c := range p.Changes {
@@ -112,9 +134,11 @@ func TestRealtime(t *testing.T) {
 		}
 	}
 	for _, at := range []string{
-		"sysctl:kernel.sched_rt_period_us", "sysfs:kernel/rcu_expedited", "thread-sched:ksoftirqd/3", "sysctl:kernel.timer_migration", "domain:rt1/vcpusched/0",
+		"sysctl:kernel.sched_rt_period_us", "sysfs:kernel/rcu_expedited", "thread-sched:ksoftirqd/3",
+		"sysctl:kernel.timer_migration", "domain:rt1/vcpusched/0",
 		"domain:rt1/memoryBacking/hugepages", "domain:rt1/memoryBacking/locked", // with the pool, after the boot
-		"sysfs:kernel/debug/sched/fair_server/cpu3/runtime", "kernel-arg:pcie_aspm", "kernel-arg:mitigations", "sysfs:devices/system/cpu/cpu5/power/pm_qos_resume_latency_us",
+		"sysfs:kernel/debug/sched/fair_server/cpu3/runtime", "kernel-arg:pcie_aspm", "kernel-arg:mitigations",
+		"sysfs:devices/system/cpu/cpu5/power/pm_qos_resume_latency_us",
 	} {
 		if value, planned := found[at]; planned {
 			t.Errorf("%s is planned, to be %s", at, value)
@@ -127,7 +151,8 @@ func TestRealtime(t *testing.T) {
 	h.Readings[setting.Of(setting.Domain, "rt1", "cpu/mode")] = setting.Value("host-passthrough")
 	h.Readings[setting.Of(setting.Domain, "rt1", "cpu/migratable")] = setting.Value("on")
 	later, err := Make(h, realtimeGoal(), knob.Catalogue())
-	if err != nil || !slices.Contains(ids(later.Changes), "domain.invtsc") || !slices.Contains(ids(later.Changes), "domain.dedicated") {
+	if err != nil || !slices.Contains(ids(later.Changes), "domain.invtsc") ||
+		!slices.Contains(ids(later.Changes), "domain.dedicated") {
 		t.Errorf("with host-passthrough: %v, %v", ids(later.Changes), err)
 	}
 	consent := map[string]goal.Risk{}
@@ -155,12 +180,14 @@ func TestRealtimePhases(t *testing.T) {
 	for _, f := range p.Phases {
 		names, total, in[f.What] = append(names, f.Name), total+f.Changes, f
 	}
-	if got := strings.Join(slices.Compact(names), " "); got != "firmware reboot guest-restart now" || total != len(p.Changes) {
+	if got := strings.Join(slices.Compact(names), " "); got != "firmware reboot guest-restart now" ||
+		total != len(p.Changes) {
 		t.Errorf("phases %s with %d changes of %d", got, total, len(p.Changes))
 	}
 	for what, c := range map[string]struct{ ids, byHand, unseen []string }{
-		inFirmware:             {nil, nil, []string{"firmware.patrol_scrub", "firmware.c1e"}},
-		"reboot of the host":   {[]string{"boot.isolcpus", "boot.irqaffinity", "boot.hugepages", "boot.cstate"}, []string{"kernel.realtime"}, nil},
+		inFirmware: {nil, nil, []string{"firmware.patrol_scrub", "firmware.c1e"}},
+		"reboot of the host": {[]string{"boot.isolcpus", "boot.irqaffinity", "boot.hugepages", "boot.cstate"},
+			[]string{"kernel.realtime"}, nil},
 		"restart of guest rt1": {[]string{"domain.vcpusched", "domain.nosharepages"}, nil, nil},
 		kvmReload:              {nil, []string{"kvm.kvmclock_periodic_sync"}, nil},
 		atOnce:                 {[]string{"rt.kthreads", "rt.throttling", "cpu.governor"}, nil, nil},
@@ -174,7 +201,8 @@ func TestRealtimePhases(t *testing.T) {
 			}
 		}
 	}
-	if len(p.Notes) != 1 || !strings.Contains(p.Notes[0], "not a realtime one") || !strings.Contains(p.Notes[0], "PREEMPT_DYNAMIC") {
+	if len(p.Notes) != 1 || !strings.Contains(p.Notes[0], "not a realtime one") ||
+		!strings.Contains(p.Notes[0], "PREEMPT_DYNAMIC") {
 		t.Errorf("notes %q", p.Notes)
 	}
 	again, err := Make(h, realtimeGoal(), knob.Catalogue())
@@ -186,7 +214,8 @@ func TestRealtimePhases(t *testing.T) {
 		t.Errorf("sealed again: %+v", p.Phases)
 	}
 	h.Kernel.Realtime = true
-	if p, err = Make(h, realtimeGoal(), knob.Catalogue()); err != nil || len(p.Notes) != 0 || slices.Contains(p.Phases[1].ByHand, "kernel.realtime") {
+	if p, err = Make(h, realtimeGoal(), knob.Catalogue()); err != nil || len(p.Notes) != 0 ||
+		slices.Contains(p.Phases[1].ByHand, "kernel.realtime") {
 		t.Errorf("on a realtime kernel: %q, %v", p.Notes, err)
 	}
 }

@@ -36,7 +36,8 @@ func (p *Plan) unpooled(h *facts.Host, report audit.Report) {
 		}
 		p.Skipped = append(p.Skipped, Skipped{
 			ID: c.ID, Address: c.Address, Found: c.From.String(), Wanted: c.To.String(),
-			Why: fmt.Sprintf("no pool of huge pages has room for its memory (%s), and boot.hugepages makes no other ('mpps audit' says why): it would not start again", v.PoolWords(g.MemoryNodes)),
+			Why: fmt.Sprintf("no pool of huge pages has room for its memory (%s), and boot.hugepages makes no other "+
+				"('mpps audit' says why): it would not start again", v.PoolWords(g.MemoryNodes)),
 		})
 		return true
 	})
@@ -50,10 +51,12 @@ func (p *Plan) unpooled(h *facts.Host, report audit.Report) {
 			}
 			return out
 		})
-		later.Why = "the pool comes with that boot, and guest " + name + " could not be started until then if its definition asked for it: go on then with 'mpps apply --resume'"
+		later.Why = "the pool comes with that boot, and guest " + name + " could not be started until then if its " +
+			"definition asked for it: go on then with 'mpps apply --resume'"
 		g := named(h, name)
 		if left, starts := v.OrdinaryLeft(g); own && !starts {
-			later.Why += fmt.Sprintf(". Beside the pool %.1f GiB of ordinary memory are left for its %.1f GiB: do not let it start by itself before (virsh autostart --disable %s)",
+			later.Why += fmt.Sprintf(". Beside the pool %.1f GiB of ordinary memory are left for its %.1f GiB: do "+
+				"not let it start by itself before (virsh autostart --disable %s)",
 				float64(left)/(1<<30), float64(g.Memory)/(1<<30), name)
 		}
 		p.Later = append(p.Later, later)
@@ -62,7 +65,10 @@ func (p *Plan) unpooled(h *facts.Host, report audit.Report) {
 
 // poolComes reports whether the next boot makes a pool that is not there now, and whether as the catalogue wants it.
 func (p *Plan) poolComes(h *facts.Host, report audit.Report) (comes, own bool) {
-	at := slices.IndexFunc(report.Findings, func(f audit.Finding) bool { return f.ID == poolKnob && f.Address == poolArgument })
+	at := slices.IndexFunc(report.Findings, func(f audit.Finding) bool {
+		return f.ID == poolKnob &&
+			f.Address == poolArgument
+	})
 	if at < 0 {
 		return false, false
 	}
@@ -88,7 +94,9 @@ func (p *Plan) shareless(h *facts.Host, report audit.Report) {
 		}
 		p.Skipped = append(p.Skipped, Skipped{
 			ID: c.ID, Address: c.Address, Found: c.From.String(), Wanted: c.To.String(),
-			Why: "the kernel gives control groups shares of realtime (CONFIG_RT_GROUP_SCHED), libvirt's have none, and this plan does not set kernel.sched_rt_runtime_us to -1 (rt.throttling): the guest would not start again",
+			Why: "the kernel gives control groups shares of realtime (CONFIG_RT_GROUP_SCHED), libvirt's have none, " +
+				"and this plan does not set kernel.sched_rt_runtime_us to -1 (rt.throttling): the guest would not " +
+				"start again",
 		})
 		return true
 	})
@@ -105,5 +113,8 @@ func named(h *facts.Host, name string) *facts.Guest {
 
 // asked reports whether the site file asks for a change.
 func asked(report audit.Report, c Change) bool {
-	return slices.ContainsFunc(report.Findings, func(f audit.Finding) bool { return f.ID == c.ID && f.Address == c.Address && f.Site != "" })
+	return slices.ContainsFunc(report.Findings, func(f audit.Finding) bool {
+		return f.ID == c.ID &&
+			f.Address == c.Address && f.Site != ""
+	})
 }

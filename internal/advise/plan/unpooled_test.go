@@ -22,7 +22,8 @@ func pools(h *facts.Host, all ...facts.Hugepages) {
 // pool they come after it, and memory is not locked before; where nothing makes one the plan says why it leaves them
 // out.
 func TestHugePagesNeedAPool(t *testing.T) {
-	at, lock := setting.Of(setting.Domain, "rt1", "memoryBacking/hugepages"), setting.Of(setting.Domain, "rt1", "memoryBacking/locked")
+	at, lock := setting.Of(setting.Domain, "rt1", "memoryBacking/hugepages"),
+		setting.Of(setting.Domain, "rt1", "memoryBacking/locked")
 	booted := func(h *facts.Host) { h.Readings[poolArgument] = setting.Value("hugepagesz=1G hugepages=0:5") }
 	for name, c := range map[string]struct {
 		change func(*facts.Host)
@@ -30,12 +31,17 @@ func TestHugePagesNeedAPool(t *testing.T) {
 		to     string
 		why    string
 	}{
-		"the plan makes the pool":                      {func(*facts.Host) {}, "later", "", "--resume"},
-		"the pool waits for the boot already":          {booted, "later", "", "--resume"},
-		"that boot is over, and others have the pool":  {func(h *facts.Host) { booted(h); h.Kernel.CommandLine += " hugepagesz=1G hugepages=0:5" }, "left out", "", "no pool"},
-		"little memory beside the pool that will be":   {func(h *facts.Host) { h.Topology.Nodes[0].Memory = 10 << 30 }, "later", "", "3.0 GiB of ordinary memory are left for its 4.0 GiB"},
-		"the processor has no such pages, and no pool": {func(h *facts.Host) { pools(h, facts.Hugepages{Size: 2 << 20}) }, "left out", "", "no pool"},
-		"the memory is too small for a pool":           {func(h *facts.Host) { h.Topology.Nodes[0].Memory = 1 << 30 }, "left out", "", "no pool"},
+		"the plan makes the pool":                     {func(*facts.Host) {}, "later", "", "--resume"},
+		"the pool waits for the boot already":         {booted, "later", "", "--resume"},
+		"that boot is over, and others have the pool": {func(h *facts.Host) { booted(h); h.Kernel.CommandLine += " hugepagesz=1G hugepages=0:5" }, "left out", "", "no pool"},
+		"little memory beside the pool that will be": {func(h *facts.Host) { h.Topology.Nodes[0].Memory = 10 << 30 },
+			"later", "", "3.0 GiB of ordinary memory are left for its 4.0 GiB"},
+		"the processor has no such pages, and no pool": {func(h *facts.Host) {
+			pools(h,
+				facts.Hugepages{Size: 2 << 20})
+		}, "left out", "", "no pool"},
+		"the memory is too small for a pool": {func(h *facts.Host) { h.Topology.Nodes[0].Memory = 1 << 30 }, "left out",
+			"", "no pool"},
 		"a kernel that spreads pages over small nodes": {func(h *facts.Host) {
 			h.Kernel.Release = "5.14.0-1"
 			h.Topology.Nodes = append(h.Topology.Nodes, facts.Node{ID: 7, Memory: 4 << 30})
@@ -44,14 +50,18 @@ func TestHugePagesNeedAPool(t *testing.T) {
 			h.Kernel.Release = "5.16.0-1"
 			h.Topology.Nodes = append(h.Topology.Nodes, facts.Node{ID: 7, Memory: 4 << 30})
 		}, "later", "", ""},
-		"small pages, and enough of them": {func(h *facts.Host) { pools(h, facts.Hugepages{Size: 2 << 20, Total: 1 << 16, Free: 1 << 16}) }, "planned", "default", ""},
+		"small pages, and enough of them": {func(h *facts.Host) {
+			pools(h,
+				facts.Hugepages{Size: 2 << 20, Total: 1 << 16, Free: 1 << 16})
+		}, "planned", "default", ""},
 		"the pool is not of the default size": {func(h *facts.Host) {
 			h.Topology.DefaultPage = 2 << 20
 			pools(h, facts.Hugepages{Size: 2 << 20}, facts.Hugepages{Size: 1 << 30, Total: 5, Free: 5})
 		}, "planned", "1GiB", ""},
 		"the larger of two pools is of the default one": {func(h *facts.Host) {
 			h.Topology.DefaultPage = 1 << 30
-			pools(h, facts.Hugepages{Size: 2 << 20, Total: 1 << 12, Free: 1 << 12}, facts.Hugepages{Size: 1 << 30, Total: 5, Free: 5})
+			pools(h, facts.Hugepages{Size: 2 << 20, Total: 1 << 12, Free: 1 << 12},
+				facts.Hugepages{Size: 1 << 30, Total: 5, Free: 5})
 		}, "planned", "default", ""},
 	} {
 		h := realtimeHost()
@@ -72,7 +82,8 @@ func TestHugePagesNeedAPool(t *testing.T) {
 		}
 		if i := slices.IndexFunc(p.Later, func(l Later) bool { return slices.Contains(l.IDs, pagesKnob) }); i >= 0 {
 			got, why = got+"later", p.Later[i].Why
-			if l := p.Later[i]; l.After != "reboot of the host" || !slices.Contains(l.IDs, lockKnob) || slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Address == lock }) {
+			if l := p.Later[i]; l.After != "reboot of the host" || !slices.Contains(l.IDs, lockKnob) ||
+				slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Address == lock }) {
 				t.Errorf("%s: later %+v; locked memory waits too", name, l)
 			}
 		}
@@ -93,11 +104,12 @@ func TestRealtimeGroups(t *testing.T) {
 		planned bool
 		warned  bool
 	}{
-		"no such shares":                     {facts.No, setting.Missing("not there"), true, false},
-		"not known":                          {"", setting.Missing("not there"), true, false},
-		"the plan takes the limit away":      {facts.Yes, setting.Value("950000"), true, true},
-		"there is no limit":                  {facts.Yes, setting.Value("-1"), true, false},
-		"the limit cannot be set":            {facts.Yes, setting.Reading{State: setting.Known, Value: "950000", ReadOnly: true, Why: "a container"}, false, false},
+		"no such shares":                {facts.No, setting.Missing("not there"), true, false},
+		"not known":                     {"", setting.Missing("not there"), true, false},
+		"the plan takes the limit away": {facts.Yes, setting.Value("950000"), true, true},
+		"there is no limit":             {facts.Yes, setting.Value("-1"), true, false},
+		"the limit cannot be set": {facts.Yes, setting.Reading{State: setting.Known, Value: "950000",
+			ReadOnly: true, Why: "a container"}, false, false},
 		"the limit is not known":             {facts.Yes, setting.CouldNotTell("not read"), false, false},
 		"no shares, and a limit that stands": {facts.No, setting.CouldNotTell("not read"), true, false},
 	} {
@@ -108,7 +120,10 @@ func TestRealtimeGroups(t *testing.T) {
 			t.Fatal(err)
 		}
 		i := slices.IndexFunc(p.Changes, func(c Change) bool { return c.Address == at })
-		skipped := slices.ContainsFunc(p.Skipped, func(s Skipped) bool { return s.Address == at && strings.Contains(s.Why, "CONFIG_RT_GROUP_SCHED") })
+		skipped := slices.ContainsFunc(p.Skipped, func(s Skipped) bool {
+			return s.Address == at &&
+				strings.Contains(s.Why, "CONFIG_RT_GROUP_SCHED")
+		})
 		if planned := i >= 0; planned != c.planned || skipped == c.planned {
 			t.Errorf("%s: planned %v, left out with a reason %v", name, planned, skipped)
 			continue

@@ -65,7 +65,8 @@ func steerOn(t *testing.T, topology facts.Topology, guests, queues, nicQueues in
 	through(h, 1, true)
 	for q := range nicQueues {
 		cpu := topology.Online[q%len(topology.Online)]
-		h.NICs[0].IRQs = append(h.NICs[0].IRQs, facts.IRQ{Number: 100 + q, On: fmt.Sprintf("TxRx-%d", q), Effective: setting.CPUs(cpu)})
+		h.NICs[0].IRQs = append(h.NICs[0].IRQs, facts.IRQ{Number: 100 + q, On: fmt.Sprintf("TxRx-%d", q),
+			Effective: setting.CPUs(cpu)})
 	}
 	next, own := 0, len(topology.Online) >= guests*queues && !floating
 	for i := range h.Guests {
@@ -88,7 +89,8 @@ func steerOn(t *testing.T, topology facts.Topology, guests, queues, nicQueues in
 		return // a thread that floats over one CPU has it
 	}
 	if want := map[bool]Means{true: ByXPS, false: ByProgram}[own]; g.Means != want {
-		t.Fatalf("%d guests of %d queues on %d CPUs: %s (%s), expected %s", guests, queues, len(topology.Online), g.Means, g.Why, want)
+		t.Fatalf("%d guests of %d queues on %d CPUs: %s (%s), expected %s", guests, queues, len(topology.Online),
+			g.Means, g.Why, want)
 	}
 	if !own {
 		return

@@ -16,11 +16,13 @@ type Kind string
 
 // The kinds.
 const (
-	Funnel     Kind = "funnel"     // many queues enter a device that has fewer than both ends of the way, mostly one
-	Collision  Kind = "collision"  // several senders on one queue while there are enough for each to have its own
-	Flapping   Kind = "flapping"   // packets of one flow take different queues of a device: they can overtake each other
-	Contended  Kind = "contention" // CPUs wait for the lock of a queue or of its discipline
-	RemoteNode Kind = "remote"     // packets are handled on another NUMA node than the NIC, or the guest's memory, is on
+	Funnel    Kind = "funnel"    // many queues enter a device that has fewer than both ends of the way, mostly one
+	Collision Kind = "collision" // several senders on one queue while there are enough for each to have its own
+	// packets of one flow take different queues of a device: they can overtake each other
+	Flapping  Kind = "flapping"
+	Contended Kind = "contention" // CPUs wait for the lock of a queue or of its discipline
+	// packets are handled on another NUMA node than the NIC, or the guest's memory, is on
+	RemoteNode Kind = "remote"
 )
 
 // kinds is the order in which faults of the same weight are named.
@@ -33,12 +35,13 @@ type Fault struct {
 	Device   string        `json:"device"` // where it is seen
 	Queues   []Queue       `json:"queues"` // of that device, those that are concerned
 	Severity knob.Severity `json:"severity"`
-	Share    float64       `json:"share"`             // of all packets of the interval, 0 to 1
-	Packets  uint64        `json:"packets"`           // concerned, of those that were watched
-	Evidence string        `json:"evidence"`          // in numbers
-	Cause    string        `json:"cause"`             // why it is so
-	Mend     Mend          `json:"mend"`              // what to do
-	Follows  string        `json:"follows,omitempty"` // name of the fault that it is a consequence of: that one is to be mended
+	Share    float64       `json:"share"`    // of all packets of the interval, 0 to 1
+	Packets  uint64        `json:"packets"`  // concerned, of those that were watched
+	Evidence string        `json:"evidence"` // in numbers
+	Cause    string        `json:"cause"`    // why it is so
+	Mend     Mend          `json:"mend"`     // what to do
+	// name of the fault that it is a consequence of: that one is to be mended
+	Follows string `json:"follows,omitempty"`
 
 	origins map[Queue]bool // whose packets are concerned
 	full    bool           // told by full rings, which a NIC at its rate has too
@@ -63,9 +66,10 @@ const (
 	leastRate    = 500  // packets per second of a fault
 	leastShare   = 0.02 // of all packets: of a fault
 	sender       = 0.02 // of a device's packets: who sends less does not count as a sender, and
-	party        = 0.05 // of a queue's packets: who has less does not share it; but of many a quarter of an equal part is enough,
-	leastPart    = 0.002
-	leastSent    = 50 // packets of a sender or party
+	// of a queue's packets: who has less does not share it; but of many a quarter of an equal part is enough,
+	party     = 0.05
+	leastPart = 0.002
+	leastSent = 50 // packets of a sender or party
 )
 
 // Faults are what is wrong, the worst first, each followed by its consequences. There are none on a healthy path.
@@ -104,7 +108,8 @@ func severity(f *Fault) knob.Severity {
 func (j *judge) order(all []Fault) []Fault {
 	depth := func(f *Fault) int { return j.depths[Side{f.Device, f.direction()}] }
 	byWeight := func(a, b Fault) int {
-		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(slices.Index(kinds, a.Kind), slices.Index(kinds, b.Kind)),
+		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(slices.Index(kinds, a.Kind),
+			slices.Index(kinds, b.Kind)),
 			cmp.Compare(depth(&a), depth(&b)), cmp.Compare(b.Packets, a.Packets), strings.Compare(a.Object, b.Object))
 	}
 	slices.SortStableFunc(all, byWeight)
@@ -175,7 +180,8 @@ func devicesOf(queues []Queue) string {
 	}
 	const most = 4
 	var words []string
-	for _, device := range slices.SortedFunc(maps.Keys(by), func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b)) }) {
+	for _, device := range slices.SortedFunc(maps.Keys(by),
+		func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b)) }) {
 		if len(words) == most {
 			words = append(words, "and of "+some(len(by)-most, "more device"))
 			break

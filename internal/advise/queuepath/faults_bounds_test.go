@@ -14,7 +14,8 @@ import (
 // there.
 func TestConsequences(t *testing.T) {
 	s := healthy(random(1))
-	plants[slices.IndexFunc(plants, func(p planted) bool { return p.name == "lockless tunnel of one queue, no XPS" })].plant(s, random(1))
+	plants[slices.IndexFunc(plants,
+		func(p planted) bool { return p.name == "lockless tunnel of one queue, no XPS" })].plant(s, random(1))
 	s.contention = []Contention{{Device: "eth0", Queue: 2, Lock: "xmit", Waits: 30000, WaitNS: 40e6}}
 	faults := Faults(s.observe())
 	if len(faults) != 3 || faults[0].Kind != Funnel || faults[1].Kind != Collision || faults[2].Kind != Contended {
@@ -56,8 +57,10 @@ func TestSeveral(t *testing.T) {
 // that comes of it is a consequence.
 func TestFlappingByCPU(t *testing.T) {
 	o := &Observation{Seconds: 5, Watched: 0.5, Nodes: make([]int, 4), Devices: []Device{
-		{Name: "vnet0", Kind: "tap", TxQueues: 1, Lockless: true, Node: -1}, {Name: "vnet1", Kind: "tap", TxQueues: 1, Lockless: true, Node: -1},
-		{Name: "eth0", Kind: "nic", TxQueues: 4, Node: -1, XPS: []setting.CPUSet{setting.CPUs(0), setting.CPUs(1), setting.CPUs(2), setting.CPUs(3)}}}}
+		{Name: "vnet0", Kind: "tap", TxQueues: 1, Lockless: true, Node: -1}, {Name: "vnet1", Kind: "tap", TxQueues: 1,
+			Lockless: true, Node: -1},
+		{Name: "eth0", Kind: "nic", TxQueues: 4, Node: -1, XPS: []setting.CPUSet{setting.CPUs(0), setting.CPUs(1),
+			setting.CPUs(2), setting.CPUs(3)}}}}
 	for g := range 2 {
 		for cpu := range 2 {
 			if g == 1 && cpu == 1 {
@@ -68,12 +71,15 @@ func TestFlappingByCPU(t *testing.T) {
 			if g == 0 {
 				moves = 400
 			}
-			o.Rows = append(o.Rows, Row{Origin: in, From: in, To: in, FromCPU: -1, CPU: cpu, Frames: 5000, Packets: 5000},
-				Row{Origin: in, From: in, To: Queue{"eth0", Tx, cpu}, FromCPU: cpu, CPU: cpu, Frames: 5000, Packets: 5000, Moves: moves})
+			o.Rows = append(o.Rows, Row{Origin: in, From: in, To: in, FromCPU: -1, CPU: cpu, Frames: 5000,
+				Packets: 5000},
+				Row{Origin: in, From: in, To: Queue{"eth0", Tx, cpu}, FromCPU: cpu, CPU: cpu, Frames: 5000,
+					Packets: 5000, Moves: moves})
 		}
 	}
 	faults := Faults(o)
-	if len(faults) != 1 || faults[0].Name() != "flapping eth0 tx" || !strings.Contains(faults[0].Cause, "CPUs 0-1 in turn") || faults[0].Mend.Knob != "vhost.threads" {
+	if len(faults) != 1 || faults[0].Name() != "flapping eth0 tx" ||
+		!strings.Contains(faults[0].Cause, "CPUs 0-1 in turn") || faults[0].Mend.Knob != "vhost.threads" {
 		t.Errorf("\n%s", told(faults))
 	}
 	if !reflect.DeepEqual(faults[0].Queues, []Queue{{"eth0", Tx, 0}, {"eth0", Tx, 1}}) {
@@ -110,15 +116,18 @@ func TestLittle(t *testing.T) {
 		{"enough waits", Contention{Device: "eth0", Queue: 1, Lock: "xmit", Waits: 20000, WaitNS: 20e6}, 0, 1},
 		{"few waits", Contention{Device: "eth0", Queue: 1, Lock: "xmit", Waits: 90, WaitNS: 20e6}, 0, 0},
 		{"short waits", Contention{Device: "eth0", Queue: 1, Lock: "xmit", Waits: 20000, WaitNS: 2e6}, 0, 0},
-		{"few waits beside the packets", Contention{Device: "eth0", Queue: 1, Lock: "xmit", Waits: 900, WaitNS: 20e6}, 0, 0},
+		{"few waits beside the packets", Contention{Device: "eth0", Queue: 1, Lock: "xmit", Waits: 900, WaitNS: 20e6},
+			0, 0},
 		{"enough moves", Contention{}, 400, 1},
 		{"few moves", Contention{}, 30, 0},
 	} {
 		o := &Observation{Seconds: 5, Watched: 0.5, Nodes: make([]int, 4), Devices: []Device{
-			{Name: "vnet0", Kind: "tap", TxQueues: 2, Lockless: true, Node: -1}, {Name: "eth0", Kind: "nic", TxQueues: 2, Node: -1}}}
+			{Name: "vnet0", Kind: "tap", TxQueues: 2, Lockless: true, Node: -1},
+			{Name: "eth0", Kind: "nic", TxQueues: 2, Node: -1}}}
 		for q := range 2 {
 			in, out := Queue{"vnet0", Rx, q}, Queue{"eth0", Tx, q}
-			o.Rows = append(o.Rows, Row{Origin: in, From: in, To: in, FromCPU: -1, CPU: q, Frames: 50000, Packets: 50000},
+			o.Rows = append(o.Rows, Row{Origin: in, From: in, To: in, FromCPU: -1, CPU: q, Frames: 50000,
+				Packets: 50000},
 				Row{Origin: in, From: in, To: out, FromCPU: q, CPU: q, Frames: 50000, Packets: 50000, Moves: c.moves})
 		}
 		o.Contention = []Contention{c.waits}
@@ -146,7 +155,8 @@ func TestRequeues(t *testing.T) {
 		}
 		// A NIC at its rate gives packets back too, and nobody waits for a lock.
 		for _, f := range faults {
-			if f.Severity != knob.Low || !strings.Contains(f.Evidence, "a ring was full") || strings.Contains(f.Cause, "lock") {
+			if f.Severity != knob.Low || !strings.Contains(f.Evidence, "a ring was full") ||
+				strings.Contains(f.Cause, "lock") {
 				t.Errorf("%s", told(faults))
 			}
 		}
@@ -171,13 +181,15 @@ func TestAtLeast(t *testing.T) {
 // TestCrowded: a guest that gets everything by one of its queues, from many of the NIC's.
 func TestCrowded(t *testing.T) {
 	o := &Observation{Seconds: 1, Watched: 1, Nodes: make([]int, 8), Devices: []Device{
-		{Name: "vnet0", Kind: "tap", Guest: "vm0", TxQueues: 4, Lockless: true, Node: -1}, {Name: "eth0", Kind: "nic", TxQueues: 8, Node: -1}}}
+		{Name: "vnet0", Kind: "tap", Guest: "vm0", TxQueues: 4, Lockless: true, Node: -1},
+		{Name: "eth0", Kind: "nic", TxQueues: 8, Node: -1}}}
 	for q := range 8 {
 		in := Queue{"eth0", Rx, q}
 		o.Rows = append(o.Rows, Row{Origin: in, From: in, To: in, FromCPU: -1, CPU: q, Frames: 2000, Packets: 2000},
 			Row{Origin: in, From: in, To: Queue{"vnet0", Tx, 2}, FromCPU: q, CPU: q, Frames: 2000, Packets: 2000})
 	}
-	if faults := Faults(o); len(faults) != 1 || faults[0].Name() != "collision vnet0 tx 2" || faults[0].Mend.Knob != "guest.xps" {
+	if faults := Faults(o); len(faults) != 1 || faults[0].Name() != "collision vnet0 tx 2" ||
+		faults[0].Mend.Knob != "guest.xps" {
 		t.Errorf("\n%s", told(faults))
 	}
 	o.Rows = o.Rows[:4] // two flows on one of four queues: chance

@@ -120,18 +120,22 @@ func (j *judge) xpsCollision(d *Device, side Side) []Fault {
 	if len(f.origins) > 0 {
 		lanesSent = " " + some(len(f.origins), "lane")
 	}
-	f.Evidence = fmt.Sprintf("%s send%s by %s %s of %s; %s idle", cpuWords(setting.CPUs(sending...)), lanesSent, plural(len(f.Queues), "queue"), numbersOf(f.Queues),
+	f.Evidence = fmt.Sprintf("%s send%s by %s %s of %s; %s idle", cpuWords(setting.CPUs(sending...)), lanesSent,
+		plural(len(f.Queues), "queue"), numbersOf(f.Queues),
 		d.Name, j.idle(d, side))
 	q := f.Queues[0].Queue
 	var set setting.CPUSet
 	if q < len(d.XPS) {
 		set = d.XPS[q]
 	}
-	f.Cause = fmt.Sprintf("XPS sends them there: /sys/class/net/%s/queues/tx-%d/xps_cpus has %s", d.Name, q, cpuWords(set))
+	f.Cause = fmt.Sprintf("XPS sends them there: /sys/class/net/%s/queues/tx-%d/xps_cpus has %s", d.Name, q,
+		cpuWords(set))
 	if len(f.Queues) > 1 {
-		f.Cause = fmt.Sprintf("XPS sends them there: /sys/class/net/%s/queues/tx-*/xps_cpus, of queue %d %s", d.Name, q, cpuWords(set))
+		f.Cause = fmt.Sprintf("XPS sends them there: /sys/class/net/%s/queues/tx-*/xps_cpus, of queue %d %s", d.Name, q,
+			cpuWords(set))
 	}
-	f.Mend = Mend{Text: "divide the CPUs that send, above all those of the vhost threads, among the queues of " + d.Name, Command: steer, Knob: "nic.xps"}
+	f.Mend = Mend{Text: "divide the CPUs that send, above all those of the vhost threads, among the queues of " +
+		d.Name, Command: steer, Knob: "nic.xps"}
 	return []Fault{f}
 }
 
@@ -171,23 +175,30 @@ func (j *judge) laneCollisions(d *Device, side Side, funnels []Fault) []Fault {
 		}
 		j.place(&f, d, side)
 		meet := slices.SortedFunc(maps.Keys(f.origins), compareQueues)
-		f.Evidence = fmt.Sprintf("%s (%s) meet on %s %s of %s; %s idle", some(len(meet), "queue"), devicesOf(meet), plural(len(f.Queues), "queue"),
+		f.Evidence = fmt.Sprintf("%s (%s) meet on %s %s of %s; %s idle", some(len(meet), "queue"), devicesOf(meet),
+			plural(len(f.Queues), "queue"),
 			numbersOf(f.Queues), d.Name, j.idle(d, side))
 		if crowd := crowdOf(by[cause]); len(from) > d.TxQueues && crowd > fair {
 			f.Evidence += fmt.Sprintf("; %d on one where %d would do", crowd, fair)
 		}
-		f.Mend = Mend{Text: "give each guest queue a window of " + d.Name + "'s queues and carry its number there", Command: steer, Knob: "overlay.queue_mapping"}
+		f.Mend = Mend{Text: "give each guest queue a window of " + d.Name + "'s queues and carry its number there",
+			Command: steer, Knob: "overlay.queue_mapping"}
 		switch cause {
 		case planned:
-			f.Cause = fmt.Sprintf("mpps's lane program leads them there: the windows of %s were planned for other guests, or for what they sent then", d.Name)
+			f.Cause = fmt.Sprintf("mpps's lane program leads them there: the windows of %s were planned for other "+
+				"guests, or for what they sent then", d.Name)
 			f.Mend.Text = "plan the windows anew, from what guests send now"
 		case astray:
-			f.Cause = fmt.Sprintf("mpps's lane program is attached to %s, and lanes do not come out where they were planned: something behind it erases them or chooses anew", d.Name)
-			f.Mend = Mend{Text: "see what else is attached to the taps and to " + d.Name, Command: "tc filter show dev " + devicesFirst(meet) + " ingress", Knob: "overlay.queue_mapping"}
+			f.Cause = fmt.Sprintf("mpps's lane program is attached to %s, and lanes do not come out where they were "+
+				"planned: something behind it erases them or chooses anew", d.Name)
+			f.Mend = Mend{Text: "see what else is attached to the taps and to " + d.Name,
+				Command: "tc filter show dev " + devicesFirst(meet) + " ingress", Knob: "overlay.queue_mapping"}
 		case "kept":
-			f.Cause = fmt.Sprintf("the kernel takes the queue's number at the tap for the queue of %s: the first queues of all guests are its first queues", d.Name)
+			f.Cause = fmt.Sprintf("the kernel takes the queue's number at the tap for the queue of %s: the first "+
+				"queues of all guests are its first queues", d.Name)
 		case "":
-			f.Cause = fmt.Sprintf("what chose the queue of %s (a hash of the flow, where nothing else is set) knows neither guests nor what is idle", d.Name)
+			f.Cause = fmt.Sprintf("what chose the queue of %s (a hash of the flow, where nothing else is set) knows "+
+				"neither guests nor what is idle", d.Name)
 		default:
 			f.Follows = cause
 			f.Cause = fmt.Sprintf("behind the %s a hash of the flow chooses the queue of %s", cause, d.Name)
@@ -208,7 +219,10 @@ func (j *judge) throughFunnel(q Queue, origins []Queue, funnels []Fault) string 
 				continue
 			}
 			all += l.Packets
-			if slices.ContainsFunc(l.Stops[:at], func(s Stop) bool { return s.Device == f.Device && s.Direction == Tx }) {
+			if slices.ContainsFunc(l.Stops[:at], func(s Stop) bool {
+				return s.Device == f.Device &&
+					s.Direction == Tx
+			}) {
 				passed += l.Packets
 			}
 		}
@@ -249,9 +263,11 @@ func (j *judge) crowded(d *Device, side Side) []Fault {
 			f.origins[origin] = true
 		}
 		j.place(&f, d, side)
-		f.Evidence = fmt.Sprintf("%s (%s) lead to queue %d of %s; %s idle", some(len(from), "queue"), devicesOf(from), q.Queue, d.Name, j.idle(d, side))
+		f.Evidence = fmt.Sprintf("%s (%s) lead to queue %d of %s; %s idle", some(len(from), "queue"), devicesOf(from),
+			q.Queue, d.Name, j.idle(d, side))
 		f.Cause = "the guest answers these flows by one queue, and the tap follows it"
-		f.Mend = Mend{Text: "in the guest, use all channels and spread them by CPU", Command: "mpps plan", Knob: "guest.xps"}
+		f.Mend = Mend{Text: "in the guest, use all channels and spread them by CPU", Command: "mpps plan",
+			Knob: "guest.xps"}
 		return []Fault{f}
 	}
 	return nil
@@ -274,7 +290,8 @@ func (j *judge) idle(d *Device, side Side) string {
 func (j *judge) idleQueues(d *Device, side Side) int {
 	busy := 0
 	for _, q := range j.queuesOf(side) {
-		if n := j.at[q].packets; n >= leastSent && float64(n)*float64(d.TxQueues) >= 0.1*float64(j.sides[side].packets) {
+		if n := j.at[q].packets; n >= leastSent &&
+			float64(n)*float64(d.TxQueues) >= 0.1*float64(j.sides[side].packets) {
 			busy++
 		}
 	}

@@ -93,20 +93,23 @@ func (j *judge) waiting(device string) *Fault {
 	if j.blind(BlindFirst) {
 		least = "at least "
 	}
-	f.Evidence = fmt.Sprintf("%s%d waits for %d packets, %d ns each, together %s of a CPU; most for the %s%s", least, waits, l.packets, ns/waits,
+	f.Evidence = fmt.Sprintf("%s%d waits for %d packets, %d ns each, together %s of a CPU; most for the %s%s", least,
+		waits, l.packets, ns/waits,
 		percent(float64(ns)/(j.Watched*1e9)), lockNames[worst.Lock], where)
 	f.Cause, f.Mend = j.whyWaiting(device, root*2 > ns)
 	return f
 }
 
 // lockNames says what each lock is.
-var lockNames = map[string]string{"xmit": "transmit lock", "qdisc": "lock of the queue discipline", "busy": "busy lock of the queue discipline", "seq": "turn in the queue discipline"}
+var lockNames = map[string]string{"xmit": "transmit lock", "qdisc": "lock of the queue discipline",
+	"busy": "busy lock of the queue discipline", "seq": "turn in the queue discipline"}
 
 func (j *judge) whyWaiting(device string, root bool) (string, Mend) {
 	d := cmp.Or(j.Device(device), &Device{Name: device})
 	cpus := cpuWords(j.sides[Side{device, Tx}].cpus(party))
 	if root && d.TxQueues > 1 {
-		return fmt.Sprintf("%s has one queue discipline (%s) for all of its %s, and %s take its lock in turn", device, cmp.Or(d.Qdisc, "unknown"), some(d.TxQueues, "queue"), cpus), rootMend(d)
+		return fmt.Sprintf("%s has one queue discipline (%s) for all of its %s, and %s take its lock in turn", device,
+			cmp.Or(d.Qdisc, "unknown"), some(d.TxQueues, "queue"), cpus), rootMend(d)
 	}
 	return fmt.Sprintf("%s send by the same queues of %s", cpus, device),
 		Mend{Text: "divide the CPUs that send among the queues", Command: steer, Knob: "nic.xps"}
@@ -143,8 +146,10 @@ func (j *judge) requeued(device string) *Fault {
 	}
 	f.Share = j.share(uint64(float64(count) / j.Seconds * j.Watched))
 	f.Packets = uint64(f.Share * float64(j.total))
-	f.Evidence = fmt.Sprintf("the queue discipline of %s got %d of about %.0f packets back: a ring was full; this kernel does not tell of waits for locks", device, count, sent)
-	f.Cause = fmt.Sprintf("%s send by the same queues of %s, and more than their rings take", cpuWords(l.cpus(party)), device)
+	f.Evidence = fmt.Sprintf("the queue discipline of %s got %d of about %.0f packets back: a ring was full; this "+
+		"kernel does not tell of waits for locks", device, count, sent)
+	f.Cause = fmt.Sprintf("%s send by the same queues of %s, and more than their rings take", cpuWords(l.cpus(party)),
+		device)
 	f.Mend = Mend{Text: "divide the CPUs that send among the queues; where the NIC is at its rate a full ring is no fault", Command: steer, Knob: "nic.xps"}
 	return f
 }

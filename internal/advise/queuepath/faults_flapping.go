@@ -110,13 +110,15 @@ func (f *flap) join(more *flap) {
 func (j *judge) flapObject(side Side) string { return side.Device + " " + string(side.Direction) }
 
 func (j *judge) flappingAt(side Side, root string, f *flap) Fault {
-	fault := Fault{Kind: Flapping, Object: j.flapObject(side), Device: side.Device, Packets: f.packets, Share: j.share(f.packets), Follows: root, origins: f.origins}
+	fault := Fault{Kind: Flapping, Object: j.flapObject(side), Device: side.Device, Packets: f.packets,
+		Share: j.share(f.packets), Follows: root, origins: f.origins}
 	for _, q := range j.queuesOf(side) {
 		if j.at[q].moves > 0 {
 			fault.Queues = append(fault.Queues, q)
 		}
 	}
-	fault.Evidence = fmt.Sprintf("%d of %d frames (%s) took another queue of %s than the frame of their flow before them: queues %s",
+	fault.Evidence = fmt.Sprintf("%d of %d frames (%s) took another queue of %s than the frame of their flow before "+
+		"them: queues %s",
 		f.moves, f.frames, percent(float64(f.moves)/float64(max(f.frames, 1))), side.Device, numbersOf(fault.Queues))
 	fault.Cause, fault.Mend = j.whyFlapping(side, f)
 	if root != "" {
@@ -138,17 +140,21 @@ func (j *judge) whyFlapping(side Side, f *flap) (string, Mend) {
 	switch {
 	case side.Direction == Rx && d.guest():
 		return "the guest sends a flow by several of its queues: its sending thread moves between CPUs" + risk,
-			Mend{Text: "in the guest, keep sending threads on their CPUs, and set XPS there", Command: "mpps plan", Knob: "guest.xps"}
+			Mend{Text: "in the guest, keep sending threads on their CPUs, and set XPS there", Command: "mpps plan",
+				Knob: "guest.xps"}
 	case side.Direction == Rx && d.Kind == "nic":
 		return "the NIC moves flows between its receive queues, by flow director filters or because its hash was changed" + risk,
-			Mend{Text: fmt.Sprintf("end it: ethtool -K %s ntuple on switches the automatic filters of ixgbe off; leave the hash as it is under load", d.Name)}
+			Mend{Text: fmt.Sprintf("end it: ethtool -K %s ntuple on switches the automatic filters of ixgbe off; "+
+				"leave the hash as it is under load", d.Name)}
 	case side.Direction == Rx:
 		return "who sends changes queues" + risk, Mend{Text: "keep sending threads on their CPUs"}
 	case d.guest():
 		return "the guest answers a flow by several of its queues, and the tap follows it" + risk,
-			Mend{Text: "in the guest, keep sending threads on their CPUs, and set XPS there", Command: "mpps plan", Knob: "guest.xps"}
+			Mend{Text: "in the guest, keep sending threads on their CPUs, and set XPS there", Command: "mpps plan",
+				Knob: "guest.xps"}
 	case len(roaming) > 1 && j.byXPS(d, side) && f.byCPU():
-		return fmt.Sprintf("XPS chooses the queue of %s by CPU, and one lane's packets come from %s in turn%s", d.Name, cpuWords(roaming), risk),
+		return fmt.Sprintf("XPS chooses the queue of %s by CPU, and one lane's packets come from %s in turn%s", d.Name,
+				cpuWords(roaming), risk),
 			Mend{Text: "keep the threads that send (vhost) on a CPU each", Command: "mpps plan", Knob: "vhost.threads"}
 	}
 	return fmt.Sprintf("the choice of %s's queue was changed while flows went on: XPS, the number of queues, or a program", d.Name) + risk,

@@ -29,7 +29,8 @@ func (j *judge) funnels() []Fault {
 		if d.TxQueues > 1 && (d.Terminal() || d.TxQueues >= j.widestBehind(side)) {
 			continue
 		}
-		f := Fault{Kind: Funnel, Object: d.Name, Device: d.Name, Queues: j.queuesOf(side), Packets: l.packets, Share: j.share(l.packets), origins: map[Queue]bool{}}
+		f := Fault{Kind: Funnel, Object: d.Name, Device: d.Name, Queues: j.queuesOf(side), Packets: l.packets,
+			Share: j.share(l.packets), origins: map[Queue]bool{}}
 		for _, q := range from {
 			f.origins[q] = true
 		}
@@ -37,7 +38,8 @@ func (j *judge) funnels() []Fault {
 		if d.locks() {
 			lock = "a lock"
 		}
-		f.Evidence = fmt.Sprintf("%s (%s) enter %s, which has %s and takes %s; sent by %s", some(len(from), "queue"), devicesOf(from), d.Name,
+		f.Evidence = fmt.Sprintf("%s (%s) enter %s, which has %s and takes %s; sent by %s", some(len(from), "queue"),
+			devicesOf(from), d.Name,
 			some(d.TxQueues, "transmit queue"), lock, cpuWords(l.cpus(party)))
 		f.Cause, f.Mend = funnelCause(d), funnelMend(d)
 		all = append(all, f)
@@ -92,18 +94,24 @@ func funnelCause(d *Device) string {
 
 func funnelMend(d *Device) Mend {
 	if d.Terminal() {
-		return Mend{Text: "give it as many channels as there are CPUs that send", Command: "mpps plan", Knob: "nic.channels"}
+		return Mend{Text: "give it as many channels as there are CPUs that send", Command: "mpps plan",
+			Knob: "nic.channels"}
 	}
 	switch {
 	case !d.locks():
-		return Mend{Text: "carry each packet's queue past it to the NIC, or let the NIC choose by CPU (XPS)", Command: steer, Knob: "overlay.queue_mapping"}
+		return Mend{Text: "carry each packet's queue past it to the NIC, or let the NIC choose by CPU (XPS)",
+			Command: steer, Knob: "overlay.queue_mapping"}
 	case d.Lockless && !slices.Contains(facts.TunnelTypes, d.Kind):
-		return Mend{Text: fmt.Sprintf("let it send without %s", d.Qdisc), Command: fmt.Sprintf("tc qdisc replace dev %s root noqueue", d.Name), Knob: "overlay.queues"}
+		return Mend{Text: fmt.Sprintf("let it send without %s", d.Qdisc),
+			Command: fmt.Sprintf("tc qdisc replace dev %s root noqueue", d.Name), Knob: "overlay.queues"}
 	case d.Lockless: // but for the discipline
-		return Mend{Text: fmt.Sprintf("let it send without %s (noqueue), and carry each packet's queue past it to the NIC", d.Qdisc), Command: steer, Knob: "overlay.queues"}
+		return Mend{Text: fmt.Sprintf(
+			"let it send without %s (noqueue), and carry each packet's queue past it to the NIC", d.Qdisc),
+			Command: steer, Knob: "overlay.queues"}
 	}
 	return Mend{
-		Text:    "make it anew with as many queues as the NIC (numtxqueues), which cuts its guests off meanwhile; then mpps path --steer carries each packet's queue past it",
+		Text: "make it anew with as many queues as the NIC (numtxqueues), which cuts its guests off meanwhile; " +
+			"then mpps path --steer carries each packet's queue past it",
 		Command: "ip -d link show " + d.Name, Knob: "overlay.queues",
 	}
 }

@@ -57,7 +57,8 @@ func (j *judge) remoteGuests() ([]Fault, map[Queue]bool) {
 		name := cmp.Or(v.Guest, v.Device)
 		g := by[name]
 		if g == nil {
-			g = &far{cpus: map[int]bool{}, workers: map[int]bool{}, origins: map[Queue]bool{}, queues: map[Queue]bool{}, nicNode: -1}
+			g = &far{cpus: map[int]bool{}, workers: map[int]bool{}, origins: map[Queue]bool{}, queues: map[Queue]bool{},
+				nicNode: -1}
 			by[name], device[name] = g, v.Device
 		}
 		g.memoryNodes = g.memoryNodes.Or(v.Memory)
@@ -79,22 +80,27 @@ func (j *judge) remoteGuests() ([]Fault, map[Queue]bool) {
 		if !j.weighs(away) || float64(away) < leastRemote*float64(g.packets) {
 			continue
 		}
-		f := Fault{Kind: RemoteNode, Object: "vhost of " + name, Device: device[name], Packets: away, Share: j.share(away), origins: g.origins,
+		f := Fault{Kind: RemoteNode, Object: "vhost of " + name, Device: device[name], Packets: away,
+			Share: j.share(away), origins: g.origins,
 			Queues: slices.SortedFunc(maps.Keys(g.queues), compareQueues)}
 		maps.Copy(named, g.origins)
 		cpus := setting.CPUs(slices.Collect(maps.Keys(g.cpus))...)
-		f.Evidence = fmt.Sprintf("%s of the packets of %s are handled by %s, of another node than ", percent(float64(away)/float64(g.packets)), name, cpuWords(cpus))
-		f.Mend = Mend{Text: "put the threads on the guest's node, where the NIC should be too", Command: "mpps plan", Knob: "vhost.threads"}
+		f.Evidence = fmt.Sprintf("%s of the packets of %s are handled by %s, of another node than ",
+			percent(float64(away)/float64(g.packets)), name, cpuWords(cpus))
+		f.Mend = Mend{Text: "put the threads on the guest's node, where the NIC should be too", Command: "mpps plan",
+			Knob: "vhost.threads"}
 		switch {
 		case float64(g.memory) >= leastRemote*float64(g.packets):
 			f.Evidence += fmt.Sprintf("the guest's memory (node %s)", g.memoryNodes)
-			f.Cause = fmt.Sprintf("%s run far from the memory that they copy from and to", some(len(g.workers), "vhost thread"))
+			f.Cause = fmt.Sprintf("%s run far from the memory that they copy from and to",
+				some(len(g.workers), "vhost thread"))
 		default:
 			f.Evidence += fmt.Sprintf("%s (node %d)", g.nicName, g.nicNode)
 			f.Cause = fmt.Sprintf("%s run far from %s", some(len(g.workers), "vhost thread"), g.nicName)
 			if len(g.memoryNodes) > 0 && !g.memoryNodes.Has(g.nicNode) {
 				f.Cause = "the guest itself has its place far from " + g.nicName
-				f.Mend = Mend{Text: "move the guest to the NIC's node, or its traffic to a NIC of its node", Command: "mpps place", Knob: "nic.numa"}
+				f.Mend = Mend{Text: "move the guest to the NIC's node, or its traffic to a NIC of its node",
+					Command: "mpps place", Knob: "nic.numa"}
 			}
 		}
 		all = append(all, f)
@@ -169,14 +175,18 @@ func (j *judge) remoteNICs(named map[Queue]bool) []Fault {
 			continue
 		}
 		set := setting.CPUs(slices.Collect(maps.Keys(cpus))...)
-		f := Fault{Kind: RemoteNode, Object: d.Name + " " + string(side.Direction), Device: d.Name, Packets: away, Share: j.share(away),
+		f := Fault{Kind: RemoteNode, Object: d.Name + " " + string(side.Direction), Device: d.Name, Packets: away,
+			Share:  j.share(away),
 			Queues: slices.SortedFunc(maps.Keys(queues), compareQueues)}
-		f.Evidence = fmt.Sprintf("%s of its packets are handled by %s; it is on node %d", percent(float64(away)/float64(packets)), cpuWords(set), d.Node)
+		f.Evidence = fmt.Sprintf("%s of its packets are handled by %s; it is on node %d",
+			percent(float64(away)/float64(packets)), cpuWords(set), d.Node)
 		f.Cause = "its interrupts go to CPUs of another node"
-		f.Mend = Mend{Text: "give its interrupts CPUs of node " + fmt.Sprint(d.Node), Command: "mpps plan", Knob: "nic.irq_affinity"}
+		f.Mend = Mend{Text: "give its interrupts CPUs of node " + fmt.Sprint(d.Node), Command: "mpps plan",
+			Knob: "nic.irq_affinity"}
 		if side.Direction == Tx {
 			f.Cause = "who sends runs on CPUs of another node"
-			f.Mend = Mend{Text: "keep what sends by it on CPUs of node " + fmt.Sprint(d.Node), Command: "mpps place", Knob: "nic.numa"}
+			f.Mend = Mend{Text: "keep what sends by it on CPUs of node " + fmt.Sprint(d.Node), Command: "mpps place",
+				Knob: "nic.numa"}
 		}
 		all = append(all, f)
 	}
@@ -203,12 +213,15 @@ func (j *judge) handedOver() []Fault {
 		if !j.weighs(away) || float64(away) < leastRemote*float64(packets) {
 			continue
 		}
-		f := Fault{Kind: RemoteNode, Object: side.Device + " " + string(side.Direction), Device: side.Device, Packets: away, Share: j.share(away),
+		f := Fault{Kind: RemoteNode, Object: side.Device + " " + string(side.Direction), Device: side.Device,
+			Packets: away, Share: j.share(away),
 			Queues: slices.SortedFunc(maps.Keys(queues), compareQueues)}
-		f.Evidence = fmt.Sprintf("%s of its packets came from a CPU of another node to %s", percent(float64(away)/float64(max(packets, 1))),
+		f.Evidence = fmt.Sprintf("%s of its packets came from a CPU of another node to %s",
+			percent(float64(away)/float64(max(packets, 1))),
 			cpuWords(setting.CPUs(slices.Collect(maps.Keys(cpus))...)))
 		f.Cause = "RPS, or the CPU that takes up a queue's backlog, is on another node than the one before"
-		f.Mend = Mend{Text: "let the NIC's queues spread packets, not RPS, or only to CPUs of the NIC's node", Command: "mpps plan", Knob: "nic.rps"}
+		f.Mend = Mend{Text: "let the NIC's queues spread packets, not RPS, or only to CPUs of the NIC's node",
+			Command: "mpps plan", Knob: "nic.rps"}
 		all = append(all, f)
 	}
 	return all

@@ -16,7 +16,8 @@ func random(seed int) *rand.Rand { return rand.New(rand.NewPCG(uint64(seed), 15)
 func told(faults []Fault) string {
 	var b strings.Builder
 	for _, f := range faults {
-		fmt.Fprintf(&b, "  %s (%s, %s): %s\n    %s\n    follows %q\n", f.Name(), f.Severity, percent(f.Share), f.Evidence, f.Cause, f.Follows)
+		fmt.Fprintf(&b, "  %s (%s, %s): %s\n    %s\n    follows %q\n", f.Name(), f.Severity, percent(f.Share),
+			f.Evidence, f.Cause, f.Follows)
 	}
 	return b.String()
 }
@@ -33,7 +34,8 @@ func TestHealthy(t *testing.T) {
 			drained(o)
 		}
 		if faults := Faults(o); len(faults) > 0 {
-			t.Errorf("seed %d: %d guests of %d queues, tunnel %v, NIC of %d queues, carried %v:\n%s", seed, s.guests, s.queues, s.tunnel, s.nic.TxQueues, s.carried, told(faults))
+			t.Errorf("seed %d: %d guests of %d queues, tunnel %v, NIC of %d queues, carried %v:\n%s", seed, s.guests,
+				s.queues, s.tunnel, s.nic.TxQueues, s.carried, told(faults))
 		}
 	}
 }
@@ -68,12 +70,14 @@ func TestSteered(t *testing.T) {
 		s.nodes = make([]int, max(4, s.guests*s.queues))
 		var senders []Sender
 		for g := range s.guests {
-			senders = append(senders, Sender{Tap: tapName(g), Guest: tapName(g), Queues: s.queues, Weight: float64(1 + r.IntN(5)), Node: -1})
+			senders = append(senders, Sender{Tap: tapName(g), Guest: tapName(g), Queues: s.queues,
+				Weight: float64(1 + r.IntN(5)), Node: -1})
 		}
 		s.windows = Windows(senders, s.nic.TxQueues, nil, nil)
 		s.nic.Lanes = s.windows
 		if faults := Faults(s.observe()); len(faults) > 0 {
-			t.Errorf("seed %d: %d guests of %d queues, NIC of %d queues, windows %v:\n%s", seed, s.guests, s.queues, s.nic.TxQueues, s.windows, told(faults))
+			t.Errorf("seed %d: %d guests of %d queues, NIC of %d queues, windows %v:\n%s", seed, s.guests, s.queues,
+				s.nic.TxQueues, s.windows, told(faults))
 		}
 	}
 }
@@ -114,22 +118,26 @@ func crowd(s *scene, queues int) {
 var plants = []planted{
 	{"locked tunnel of one queue", func(s *scene, r *rand.Rand) {
 		crowd(s, 4)
-		s.tunnel = &Device{Name: "gre0", Kind: "gretap", TxQueues: 1, Node: -1, Qdisc: "fq_codel", Lower: []string{"eth0"}}
+		s.tunnel = &Device{Name: "gre0", Kind: "gretap", TxQueues: 1, Node: -1, Qdisc: "fq_codel",
+			Lower: []string{"eth0"}}
 	}, "funnel gre0", "one transmit queue|1 transmit queue", "overlay.queues"},
 	{"lockless tunnel with a queue discipline", func(s *scene, r *rand.Rand) {
 		crowd(s, 4)
-		s.tunnel = &Device{Name: "vxlan0", Kind: "vxlan", TxQueues: 1, Lockless: true, Node: -1, Qdisc: "pfifo", Lower: []string{"eth0"}}
+		s.tunnel = &Device{Name: "vxlan0", Kind: "vxlan", TxQueues: 1, Lockless: true, Node: -1, Qdisc: "pfifo",
+			Lower: []string{"eth0"}}
 	}, "funnel vxlan0", "queue discipline pfifo", "overlay.queues"},
 	{"lockless tunnel of one queue, no XPS", func(s *scene, r *rand.Rand) {
 		crowd(s, 4)
 		s.nic.XPS = nil
-		s.tunnel = &Device{Name: "vxlan0", Kind: "vxlan", TxQueues: 1, Lockless: true, Node: -1, Qdisc: "noqueue", Lower: []string{"eth0"}}
+		s.tunnel = &Device{Name: "vxlan0", Kind: "vxlan", TxQueues: 1, Lockless: true, Node: -1, Qdisc: "noqueue",
+			Lower: []string{"eth0"}}
 	}, "funnel vxlan0", "does not keep", "overlay.queue_mapping"},
 	{"many guests, lockless tunnel of one queue, no XPS", func(s *scene, r *rand.Rand) {
 		crowd(s, 8)
 		s.guests, s.nodes, s.nic.TxQueues = 16, make([]int, 128), 64
 		s.nic.XPS = nil
-		s.tunnel = &Device{Name: "vxlan0", Kind: "vxlan", TxQueues: 1, Lockless: true, Node: -1, Qdisc: "noqueue", Lower: []string{"eth0"}}
+		s.tunnel = &Device{Name: "vxlan0", Kind: "vxlan", TxQueues: 1, Lockless: true, Node: -1, Qdisc: "noqueue",
+			Lower: []string{"eth0"}}
 	}, "funnel vxlan0", "does not keep", "overlay.queue_mapping"},
 	{"NIC of one queue", func(s *scene, r *rand.Rand) {
 		crowd(s, 4)
@@ -156,12 +164,14 @@ var plants = []planted{
 		for i := range s.nic.XPS {
 			s.nic.XPS[i] = nil
 		}
-		s.nic.XPS[0], s.nic.XPS[1] = setting.CPUs(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11), setting.CPUs(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
+		s.nic.XPS[0], s.nic.XPS[1] = setting.CPUs(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11),
+			setting.CPUs(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
 		s.cpu = func(g, q, _ int) int { return 5 }
 	}, "collision eth0", "XPS sends them there", "nic.xps"},
 	{"XPS of all CPUs on one queue, below a lockless tunnel of one queue", func(s *scene, r *rand.Rand) {
 		crowd(s, 4)
-		s.tunnel = &Device{Name: "vxlan0", Kind: "vxlan", TxQueues: 1, Lockless: true, Node: -1, Qdisc: "noqueue", Lower: []string{"eth0"}}
+		s.tunnel = &Device{Name: "vxlan0", Kind: "vxlan", TxQueues: 1, Lockless: true, Node: -1, Qdisc: "noqueue",
+			Lower: []string{"eth0"}}
 		for i := range s.nic.XPS {
 			s.nic.XPS[i] = nil
 		}
@@ -219,10 +229,12 @@ func TestPlanted(t *testing.T) {
 					t.Fatalf("seed %d: %q is not first:\n%s", seed, p.first, told(faults))
 				}
 				f := faults[0]
-				if f.Follows != "" || f.Mend.Knob != p.knob || f.Evidence == "" || f.Mend.Text == "" || f.Share <= 0 || f.Share > 1 || len(f.Queues) == 0 {
+				if f.Follows != "" || f.Mend.Knob != p.knob || f.Evidence == "" || f.Mend.Text == "" || f.Share <= 0 ||
+					f.Share > 1 || len(f.Queues) == 0 {
 					t.Fatalf("seed %d: %+v", seed, f)
 				}
-				if !slices.ContainsFunc(strings.Split(p.cause, "|"), func(c string) bool { return strings.Contains(f.Cause, c) }) {
+				if !slices.ContainsFunc(strings.Split(p.cause, "|"),
+					func(c string) bool { return strings.Contains(f.Cause, c) }) {
 					t.Fatalf("seed %d: no %q in %q", seed, p.cause, f.Cause)
 				}
 				for _, more := range faults[1:] {

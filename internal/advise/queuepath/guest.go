@@ -39,7 +39,8 @@ func (p *Path) met(faults []Fault) []Fault {
 	met := []Fault{}
 	for _, f := range faults {
 		if slices.ContainsFunc(p.Rows, func(r Row) bool {
-			return r.Packets >= leastSent && slices.Contains(f.Queues, r.To) && (f.Kind != Flapping || f.origins[r.Origin])
+			return r.Packets >= leastSent && slices.Contains(f.Queues, r.To) &&
+				(f.Kind != Flapping || f.origins[r.Origin])
 		}) {
 			met = append(met, f)
 		}

@@ -12,7 +12,8 @@ func TestOfOneGuest(t *testing.T) {
 	o := &Observation{
 		Seconds: 1, Watched: 1,
 		Devices: []Device{
-			{Name: "tap1", Kind: "tap", Guest: "vm1", TxQueues: 1, RxQueues: 1}, {Name: "tap2", Kind: "tap", Guest: "vm2", TxQueues: 1, RxQueues: 1},
+			{Name: "tap1", Kind: "tap", Guest: "vm1", TxQueues: 1, RxQueues: 1},
+			{Name: "tap2", Kind: "tap", Guest: "vm2", TxQueues: 1, RxQueues: 1},
 			{Name: "eth0", Kind: "nic", TxQueues: 4, RxQueues: 4},
 		},
 		Rows: []Row{
@@ -23,7 +24,8 @@ func TestOfOneGuest(t *testing.T) {
 	}
 	whole := Judge(o)
 	p := whole.Of("vm1")
-	if len(p.Rows) != 3 || len(p.Vhost) != 1 || p.Vhost[0].Guest != "vm1" || len(p.Devices) != 3 || len(p.Faults) != len(whole.Faults) {
+	if len(p.Rows) != 3 || len(p.Vhost) != 1 || p.Vhost[0].Guest != "vm1" || len(p.Devices) != 3 ||
+		len(p.Faults) != len(whole.Faults) {
 		t.Errorf("rows %v, workers %v, %d devices", p.Rows, p.Vhost, len(p.Devices))
 	}
 	if len(p.Lanes) != 2 || len(whole.Lanes) <= 2 {

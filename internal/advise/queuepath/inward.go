@@ -22,7 +22,10 @@ func (j *judge) inward(d *Device) bool {
 		case exit.Device == d.Name && exit.Direction == Tx && l.Way != Own:
 			all += l.Packets
 			sources[l.Origin().Device] += l.Packets
-			if slices.ContainsFunc(l.Stops[1:], func(s Stop) bool { return s.Direction == Rx && slices.Contains(overlays, j.kind(s.Device)) }) {
+			if slices.ContainsFunc(l.Stops[1:], func(s Stop) bool {
+				return s.Direction == Rx &&
+					slices.Contains(overlays, j.kind(s.Device))
+			}) {
 				tunnelled += l.Packets
 			}
 		}

@@ -10,16 +10,20 @@ import (
 func TestContainers(t *testing.T) {
 	for _, tunnel := range []bool{false, true} {
 		for _, nicKind := range []string{"nic", "veth"} {
-			o := &Observation{Seconds: 5, Watched: 0.5, Nodes: make([]int, 8), Devices: []Device{{Name: "eth0", Kind: nicKind, TxQueues: 8, RxQueues: 8, Node: -1, Lockless: true}}}
+			o := &Observation{Seconds: 5, Watched: 0.5, Nodes: make([]int, 8),
+				Devices: []Device{{Name: "eth0", Kind: nicKind, TxQueues: 8, RxQueues: 8, Node: -1, Lockless: true}}}
 			if tunnel {
-				o.Devices = append(o.Devices, Device{Name: "vxlan0", Kind: "vxlan", TxQueues: 8, RxQueues: 8, Node: -1, Lockless: true})
+				o.Devices = append(o.Devices, Device{Name: "vxlan0", Kind: "vxlan", TxQueues: 8, RxQueues: 8, Node: -1,
+					Lockless: true})
 			}
 			for g := range 8 {
 				name := fmt.Sprintf("veth%d", g)
-				o.Devices = append(o.Devices, Device{Name: name, Kind: "veth", TxQueues: 1, RxQueues: 1, Node: -1, Lockless: true})
+				o.Devices = append(o.Devices, Device{Name: name, Kind: "veth", TxQueues: 1, RxQueues: 1, Node: -1,
+					Lockless: true})
 				way := func(cpu int, stops ...Queue) {
 					for i, to := range stops {
-						r := Row{Origin: stops[0], From: stops[max(i-1, 0)], To: to, FromCPU: cpu, CPU: cpu, Frames: 1000, Packets: 1000}
+						r := Row{Origin: stops[0], From: stops[max(i-1, 0)], To: to, FromCPU: cpu, CPU: cpu,
+							Frames: 1000, Packets: 1000}
 						if i == 0 {
 							r.FromCPU = -1
 						}

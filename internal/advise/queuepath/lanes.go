@@ -22,10 +22,11 @@ const (
 
 // Lane is the way of packets from the queue where the host saw them first to the last queue where it did.
 type Lane struct {
-	Way     Way     `json:"way"`
-	Guest   string  `json:"guest,omitempty"` // who sends, or on the way in who gets them; empty: not known
-	Stops   []Stop  `json:"stops"`           // first the origin, last the exit
-	Left    bool    `json:"left"`            // by the last queue they left the stack; false: dropped there, or for the host itself
+	Way   Way    `json:"way"`
+	Guest string `json:"guest,omitempty"` // who sends, or on the way in who gets them; empty: not known
+	Stops []Stop `json:"stops"`           // first the origin, last the exit
+	// by the last queue they left the stack; false: dropped there, or for the host itself
+	Left    bool    `json:"left"`
 	Frames  uint64  `json:"frames"`
 	Packets uint64  `json:"packets"`
 	Bytes   uint64  `json:"bytes"`
@@ -36,8 +37,9 @@ type Lane struct {
 // Stop is a queue on a lane, with the CPUs that handled its packets there.
 type Stop struct {
 	Queue
-	CPUs   setting.CPUSet `json:"cpus"`
-	Thread int            `json:"thread,omitempty"` // that carries packets of this queue of a tap, with vhost its worker; 0: none known
+	CPUs setting.CPUSet `json:"cpus"`
+	// that carries packets of this queue of a tap, with vhost its worker; 0: none known
+	Thread int `json:"thread,omitempty"`
 }
 
 // Origin is the lane's first queue.
@@ -178,7 +180,8 @@ func (w *web) widest(origin Queue, stays map[Queue]*amount) ([]Queue, amount) {
 		var best *strand
 		for _, s := range w.next[at] {
 			if s.packets > 0 && !slices.Contains(way, s.to) &&
-				(best == nil || s.packets > best.packets || s.packets == best.packets && compareQueues(s.to, best.to) < 0) {
+				(best == nil || s.packets > best.packets || s.packets == best.packets &&
+					compareQueues(s.to, best.to) < 0) {
 				best = s
 			}
 		}

@@ -28,7 +28,8 @@ func TestLanesAddUp(t *testing.T) {
 				got[s.Queue] += l.Packets
 			}
 			share += l.Share
-			if !l.Left || l.Way != Out && l.Way != In || l.Guest == "" || len(l.Stops[0].CPUs) == 0 || l.PPS != float64(l.Packets)/o.Watched {
+			if !l.Left || l.Way != Out && l.Way != In || l.Guest == "" || len(l.Stops[0].CPUs) == 0 ||
+				l.PPS != float64(l.Packets)/o.Watched {
 				t.Fatalf("seed %d: %+v", seed, l)
 			}
 			if l.Way == Out && l.Stops[0].Thread == 0 {
@@ -55,16 +56,20 @@ func TestLanesAddUp(t *testing.T) {
 func TestLanes(t *testing.T) {
 	tap0, tap1, vx, nic := Queue{"vnet0", Rx, 1}, Queue{"vnet1", Tx, 0}, Queue{"vxlan0", Tx, 0}, Queue{"eth0", Tx, 3}
 	o := &Observation{Seconds: 1, Watched: 0.5, Devices: []Device{
-		{Name: "vnet0", Kind: "tap", Guest: "vm0"}, {Name: "vnet1", Kind: "tap", Guest: "vm1"}, {Name: "vxlan0", Kind: "vxlan"}, {Name: "eth0", Kind: "nic"}},
+		{Name: "vnet0", Kind: "tap", Guest: "vm0"}, {Name: "vnet1", Kind: "tap", Guest: "vm1"},
+		{Name: "vxlan0", Kind: "vxlan"}, {Name: "eth0", Kind: "nic"}},
 		Vhost: []Vhost{{Guest: "vm1", Device: "vnet1", Queue: 0, Thread: 77}},
 		Rows: []Row{
-			{Origin: tap0, From: tap0, To: tap0, FromCPU: -1, CPU: 4, Frames: 100, Packets: 1000, Bytes: 64000, Thread: 55},
+			{Origin: tap0, From: tap0, To: tap0, FromCPU: -1, CPU: 4, Frames: 100, Packets: 1000, Bytes: 64000,
+				Thread: 55},
 			{Origin: tap0, From: tap0, To: vx, FromCPU: 4, CPU: 4, Frames: 80, Packets: 800, Bytes: 51200},
 			{Origin: tap0, From: tap0, To: tap1, FromCPU: 4, CPU: 4, Frames: 15, Packets: 150, Bytes: 9600},
 			{Origin: tap0, From: vx, To: nic, FromCPU: 4, CPU: 4, Frames: 70, Packets: 700, Bytes: 44800},
-			{Origin: tap0, From: nic, To: vx, FromCPU: 4, CPU: 4, Frames: 1, Packets: 10, Bytes: 640}, // round in a circle
+			// round in a circle
+			{Origin: tap0, From: nic, To: vx, FromCPU: 4, CPU: 4, Frames: 1, Packets: 10, Bytes: 640},
 			{Origin: nic, From: nic, To: nic, FromCPU: -1, CPU: 0, Frames: 20, Packets: 20, Bytes: 1280},
-			{Origin: tap1, From: tap1, To: nic, FromCPU: 1, CPU: 1, Frames: 5, Packets: 5, Bytes: 320}, // its first sight was before the window
+			// its first sight was before the window
+			{Origin: tap1, From: tap1, To: nic, FromCPU: 1, CPU: 1, Frames: 5, Packets: 5, Bytes: 320},
 		}}
 	type short struct {
 		way     Way
@@ -73,7 +78,8 @@ func TestLanes(t *testing.T) {
 		left    bool
 		exit    Queue
 	}
-	want := []short{{Out, "vm0", 690, true, nic}, {Between, "vm0", 150, true, tap1}, {Out, "vm0", 110, false, vx}, {Out, "vm0", 50, false, tap0},
+	want := []short{{Out, "vm0", 690, true, nic}, {Between, "vm0", 150, true, tap1}, {Out, "vm0", 110, false, vx},
+		{Out, "vm0", 50, false, tap0},
 		{Own, "", 20, true, nic}, {Own, "", 5, true, nic}}
 	var got []short
 	for _, l := range Lanes(o) {
@@ -117,9 +123,12 @@ func TestHops(t *testing.T) {
 	s.tunnel = &Device{Name: "a-tunnel", Kind: "vxlan", TxQueues: 1, Lockless: true, Node: -1}
 	hops := Hops(s.observe())
 	want := []Hop{
-		{From: Side{"vnet0", Rx}, To: Side{"a-tunnel", Tx}, FromQueues: []int{0, 1}, ToQueues: []int{0}, Packets: [][]uint64{{1000}, {1000}}, Sum: 2000},
-		{From: Side{"vnet1", Rx}, To: Side{"a-tunnel", Tx}, FromQueues: []int{0, 1}, ToQueues: []int{0}, Packets: [][]uint64{{1000}, {1000}}, Sum: 2000},
-		{From: Side{"a-tunnel", Tx}, To: Side{"eth0", Tx}, FromQueues: []int{0}, ToQueues: []int{0, 1, 2, 3}, Packets: [][]uint64{{1000, 1000, 1000, 1000}}, Sum: 4000},
+		{From: Side{"vnet0", Rx}, To: Side{"a-tunnel", Tx}, FromQueues: []int{0, 1}, ToQueues: []int{0},
+			Packets: [][]uint64{{1000}, {1000}}, Sum: 2000},
+		{From: Side{"vnet1", Rx}, To: Side{"a-tunnel", Tx}, FromQueues: []int{0, 1}, ToQueues: []int{0},
+			Packets: [][]uint64{{1000}, {1000}}, Sum: 2000},
+		{From: Side{"a-tunnel", Tx}, To: Side{"eth0", Tx}, FromQueues: []int{0}, ToQueues: []int{0, 1, 2, 3},
+			Packets: [][]uint64{{1000, 1000, 1000, 1000}}, Sum: 4000},
 	}
 	if !reflect.DeepEqual(hops, want) {
 		t.Errorf("\n%+v, expected\n%+v", hops, want)

@@ -19,7 +19,8 @@ const (
 type Queue struct {
 	Device    string    `json:"device"`
 	Direction Direction `json:"direction"`
-	Queue     int       `json:"queue"` // from 0; −1 where the device recorded none (a receive queue that no driver named)
+	// from 0; −1 where the device recorded none (a receive queue that no driver named)
+	Queue int `json:"queue"`
 }
 
 // Row is what went from one queue to the next in an interval. It holds no packet: rows are counted in the kernel.
@@ -30,11 +31,13 @@ type Row struct {
 	FromCPU int   `json:"from_cpu"` // CPU that had the packet at From; −1 for the first sight
 	CPU     int   `json:"cpu"`      // and at To
 
-	Frames  uint64 `json:"frames"`           // socket buffers: what a capture on the queue sees
-	Packets uint64 `json:"packets"`          // on the wire: segments of a GSO frame counted one by one
-	Bytes   uint64 `json:"bytes"`            // of the frames, without FCS
-	Moves   uint64 `json:"moves"`            // frames whose flow had taken another queue of the same device the time before
-	Thread  int    `json:"thread,omitempty"` // thread that was on the CPU at a first sight (a vhost worker); 0: none, softirq of an idle CPU
+	Frames  uint64 `json:"frames"`  // socket buffers: what a capture on the queue sees
+	Packets uint64 `json:"packets"` // on the wire: segments of a GSO frame counted one by one
+	Bytes   uint64 `json:"bytes"`   // of the frames, without FCS
+	// frames whose flow had taken another queue of the same device the time before
+	Moves uint64 `json:"moves"`
+	// thread that was on the CPU at a first sight (a vhost worker); 0: none, softirq of an idle CPU
+	Thread int `json:"thread,omitempty"`
 }
 
 // First reports whether a row is a packet's first sight on the host.
@@ -52,19 +55,22 @@ func (r *Row) Chooser() int {
 
 // Device is a device that packets were seen on, with what there is to know of it.
 type Device struct {
-	Name     string           `json:"name"`
-	Index    int              `json:"ifindex"`
-	Kind     string           `json:"kind"` // nic, tap, veth, bridge, vxlan, geneve, gretap, vlan, bond, … (facts.Tunnel.Type)
-	Guest    string           `json:"guest,omitempty"`
-	TxQueues int              `json:"tx_queues"` // in use (real_num_tx_queues)
-	RxQueues int              `json:"rx_queues"`
-	Node     int              `json:"numa_node"` // −1: none or not known
-	Lockless bool             `json:"lockless"`  // NETIF_F_LLTX, or no lock is taken because it has no queue discipline and says so
+	Name  string `json:"name"`
+	Index int    `json:"ifindex"`
+	// nic, tap, veth, bridge, vxlan, geneve, gretap, vlan, bond, … (facts.Tunnel.Type)
+	Kind     string `json:"kind"`
+	Guest    string `json:"guest,omitempty"`
+	TxQueues int    `json:"tx_queues"` // in use (real_num_tx_queues)
+	RxQueues int    `json:"rx_queues"`
+	Node     int    `json:"numa_node"` // −1: none or not known
+	// NETIF_F_LLTX, or no lock is taken because it has no queue discipline and says so
+	Lockless bool             `json:"lockless"`
 	Qdisc    string           `json:"qdisc,omitempty"`
 	XPS      []setting.CPUSet `json:"xps,omitempty"`    // by transmit queue; empty: none is set or told
 	Lower    []string         `json:"lower,omitempty"`  // devices below it: of a tunnel, bond, VLAN
 	Master   string           `json:"master,omitempty"` // bridge or bond that it is a port of
-	Lanes    []setting.Lane   `json:"lanes,omitempty"`  // windows of its transmit queues that the steering program gives to taps, by the taps' names
+	// windows of its transmit queues that the steering program gives to taps, by the taps' names
+	Lanes []setting.Lane `json:"lanes,omitempty"`
 }
 
 // Terminal reports whether packets leave the host's stack by the device: what is transmitted on it goes to the wire or
@@ -78,7 +84,8 @@ func (d *Device) Terminal() bool {
 type Contention struct {
 	Device string `json:"device"`
 	Queue  int    `json:"queue"` // transmit queue; −1: the lock of the root queue discipline
-	Lock   string `json:"lock"`  // xmit (netdev_queue._xmit_lock), qdisc (Qdisc.q.lock), busy (Qdisc.busylock), seq (Qdisc.seqlock)
+	// xmit (netdev_queue._xmit_lock), qdisc (Qdisc.q.lock), busy (Qdisc.busylock), seq (Qdisc.seqlock)
+	Lock   string `json:"lock"`
 	Waits  uint64 `json:"waits"`
 	WaitNS uint64 `json:"wait_ns"` // of all waits together
 }
@@ -129,7 +136,8 @@ type Blind int
 const (
 	BlindLocks Blind = iota + 1 // the kernel tells nothing of waits for the locks of transmit queues
 	BlindWays                   // packets cannot be followed from queue to queue
-	BlindFirst                  // of the CPUs that wait for a lock the first is not told: waits are at least those that are
+	// of the CPUs that wait for a lock the first is not told: waits are at least those that are
+	BlindFirst
 )
 
 // Unseen is what could not be seen, and why.

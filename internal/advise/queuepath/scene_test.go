@@ -75,10 +75,12 @@ func (c counts) add(k rowKey, packets, moves uint64, thread int) {
 
 // observe counts what the scene does.
 func (s *scene) observe() *Observation {
-	o := &Observation{Seconds: 5, Watched: 0.5, Nodes: s.nodes, Contention: s.contention, Requeues: s.requeues, Unseen: s.unseen}
+	o := &Observation{Seconds: 5, Watched: 0.5, Nodes: s.nodes, Contention: s.contention, Requeues: s.requeues,
+		Unseen: s.unseen}
 	rows := counts{}
 	for g := range s.guests {
-		o.Devices = append(o.Devices, Device{Name: tapName(g), Kind: "tap", Guest: fmt.Sprintf("vm%d", g), TxQueues: s.queues, RxQueues: s.queues, Node: -1, Lockless: true})
+		o.Devices = append(o.Devices, Device{Name: tapName(g), Kind: "tap", Guest: fmt.Sprintf("vm%d", g),
+			TxQueues: s.queues, RxQueues: s.queues, Node: -1, Lockless: true})
 		for q := range s.queues {
 			thread := 1000 + g*s.queues + q
 			for f := range s.flows {
@@ -174,7 +176,8 @@ func (s *scene) stray(rows counts) {
 		cpu := s.noise.IntN(len(s.nodes))
 		few := uint64(1 + s.noise.IntN(20))
 		rows.add(rowKey{origin, origin, origin, -1, cpu}, few, min(few, 3), 0)
-		rows.add(rowKey{origin, origin, Queue{s.nic.Name, Tx, s.noise.IntN(s.nic.TxQueues)}, cpu, cpu}, few, min(few, 3), 0)
+		rows.add(rowKey{origin, origin, Queue{s.nic.Name, Tx, s.noise.IntN(s.nic.TxQueues)}, cpu, cpu}, few,
+			min(few, 3), 0)
 		if s.flows > 0 {
 			q := Queue{tapName(g), Rx, 0}
 			rows.add(rowKey{q, q, q, -1, cpu}, s.packets/200, 1, 0)
@@ -190,7 +193,8 @@ func (s *scene) stray(rows counts) {
 
 // healthy is a random host whose lanes stay apart as far as its NIC has queues.
 func healthy(r *rand.Rand) *scene {
-	s := &scene{guests: 1 + r.IntN(6), queues: 1 << r.IntN(4), flows: 1 + r.IntN(8), packets: uint64(500 + r.IntN(5000)), memory: -1, noise: r, wayBack: r.IntN(2) == 0}
+	s := &scene{guests: 1 + r.IntN(6), queues: 1 << r.IntN(4), flows: 1 + r.IntN(8),
+		packets: uint64(500 + r.IntN(5000)), memory: -1, noise: r, wayBack: r.IntN(2) == 0}
 	lanes := s.guests * s.queues
 	s.nic = Device{Name: "eth0", Kind: "nic", TxQueues: 1 << (2 + r.IntN(5)), Node: -1, Qdisc: "mq"}
 	s.nic.RxQueues = s.nic.TxQueues
@@ -198,9 +202,11 @@ func healthy(r *rand.Rand) *scene {
 	s.cpu = func(g, q, _ int) int { return g*s.queues + q }
 	switch r.IntN(3) {
 	case 0:
-		s.tunnel = &Device{Name: "vxlan0", Kind: "vxlan", TxQueues: 1, RxQueues: 1, Lockless: true, Node: -1, Qdisc: "noqueue", Lower: []string{"eth0"}}
+		s.tunnel = &Device{Name: "vxlan0", Kind: "vxlan", TxQueues: 1, RxQueues: 1, Lockless: true, Node: -1,
+			Qdisc: "noqueue", Lower: []string{"eth0"}}
 	case 1:
-		s.tunnel = &Device{Name: "gre0", Kind: "gretap", TxQueues: s.nic.TxQueues, RxQueues: 1, Lockless: true, Node: -1, Qdisc: "noqueue", Lower: []string{"eth0"}}
+		s.tunnel = &Device{Name: "gre0", Kind: "gretap", TxQueues: s.nic.TxQueues, RxQueues: 1, Lockless: true,
+			Node: -1, Qdisc: "noqueue", Lower: []string{"eth0"}}
 	}
 	if s.carried = r.IntN(2) == 0; !s.carried {
 		s.spread()

@@ -54,8 +54,9 @@ type Steering struct {
 
 // Steered is what becomes of the NICs that the same taps send by: the ports of a bond, or a single one.
 type Steered struct {
-	NICs   []string       `json:"nics"`
-	Queues int            `json:"queues"` // of the one that has the fewest, as far as they can be steered (setting.MaxLanes)
+	NICs []string `json:"nics"`
+	// of the one that has the fewest, as far as they can be steered (setting.MaxLanes)
+	Queues int            `json:"queues"`
 	Means  Means          `json:"means"`
 	Why    string         `json:"why"`
 	Lanes  []setting.Lane `json:"lanes"`
@@ -108,7 +109,9 @@ func Steer(h *facts.Host, o *Observation, options SteerOptions) (*Steering, erro
 		one, changes, err := s.steer(g)
 		if refusal, is := errors.AsType[*Refusal](err); is { // the others need not wait for it
 			refusals = append(refusals, refusal)
-			result.Advice = append(result.Advice, Advice{fmt.Sprintf("%s: left as it is: %s", strings.Join(one.NICs, ", "), refusal.Why), refusal.Instead})
+			result.Advice = append(result.Advice,
+				Advice{fmt.Sprintf("%s: left as it is: %s", strings.Join(one.NICs, ", "), refusal.Why),
+					refusal.Instead})
 			continue
 		}
 		if err != nil {
@@ -116,7 +119,8 @@ func Steer(h *facts.Host, o *Observation, options SteerOptions) (*Steering, erro
 		}
 		result.Groups = append(result.Groups, one)
 		for _, c := range changes { // groups may have a tunnel in common
-			if !slices.ContainsFunc(result.Changes, func(other plan.Change) bool { return other.Address == c.Address }) {
+			if !slices.ContainsFunc(result.Changes,
+				func(other plan.Change) bool { return other.Address == c.Address }) {
 				result.Changes = append(result.Changes, c)
 			}
 		}
@@ -178,9 +182,11 @@ func (s *steerer) steer(g group) (Steered, []plan.Change, error) {
 	}
 	if worse != "" {
 		if s.options.By != "" || len(s.options.Weights) > 0 {
-			return one, nil, &Refusal{"what was asked for makes it worse: " + worse, "leave out --by and --weight; or watch longer, while all guests send as they usually do"}
+			return one, nil, &Refusal{"what was asked for makes it worse: " + worse, "leave out --by and --weight; " +
+				"or watch longer, while all guests send as they usually do"}
 		}
-		one.Means, one.Why = AsItIs, "there are too few queues for all lanes, and no division of them is better than what was seen: "+worse
+		one.Means, one.Why = AsItIs, "there are too few queues for all lanes, and no division of them is better than "+
+			"what was seen: "+worse
 		return one, qdiscs, nil
 	}
 	one.Means, one.Why, one.Lanes = way, why, lanes
@@ -196,12 +202,14 @@ func (s *steerer) way(g group) (Means, string, error) {
 	switch s.options.By {
 	case ByXPS:
 		if noXPS != "" {
-			return "", "", &Refusal{"XPS does not keep these lanes apart: " + noXPS, "mpps path --steer --by program carries the queue's number in the packet; or 'mpps plan' first, where vhost threads can be placed"}
+			return "", "", &Refusal{"XPS does not keep these lanes apart: " + noXPS, "mpps path --steer --by program " +
+				"carries the queue's number in the packet; or 'mpps plan' first, where vhost threads can be placed"}
 		}
 		return ByXPS, "asked for by name", nil
 	case ByProgram:
 		if noProgram != "" {
-			return "", "", &Refusal{noProgram, "give each vhost thread a CPU of its own ('mpps plan'), then mpps path --steer --by xps"}
+			return "", "", &Refusal{noProgram, "give each vhost thread a CPU of its own ('mpps plan'), then mpps " +
+				"path --steer --by xps"}
 		}
 		return ByProgram, "asked for by name", nil
 	}
@@ -221,7 +229,8 @@ func (s *steerer) way(g group) (Means, string, error) {
 }
 
 // change is one value of a group.
-func (s *steerer) change(id, title string, a setting.Address, want setting.Want, risk goal.Risk, stage datapath.Stage, because string) plan.Change {
+func (s *steerer) change(id, title string, a setting.Address, want setting.Want, risk goal.Risk, stage datapath.Stage,
+	because string) plan.Change {
 	return plan.Change{
 		ID: id, Title: title, Address: a, From: s.host.Readings.At(a), To: want.Target(), Want: want, Risk: risk,
 		Lasts: setting.Kinds[a.Kind].Lasts, Because: because, Stage: stage, Severity: knob.Medium,

@@ -16,7 +16,8 @@ var ownChoice = []string{"hv_netvsc", "cxgb4", "bnx2x"}
 // a recorded one from 1 (net/core/dev.c, netdev_core_pick_tx). A bond keeps it (drivers/net/bonding,
 // bond_select_queue).
 func (s *steerer) choosers(g group) []*facts.Tunnel {
-	return slices.DeleteFunc(s.between(g.taps), func(t *facts.Tunnel) bool { return !slices.Contains(overlays, t.Type) })
+	return slices.DeleteFunc(s.between(g.taps),
+		func(t *facts.Tunnel) bool { return !slices.Contains(overlays, t.Type) })
 }
 
 // between are the virtual devices that packets of some taps may pass: tunnels, VLANs, bonds.
@@ -72,22 +73,28 @@ func (s *steerer) advise(g group, one Steered) []Advice {
 	for _, t := range s.choosers(g) {
 		if t.TxQueues == 1 && !t.Lockless && t.LocklessBy != "" {
 			all = append(all, Advice{
-				fmt.Sprintf("%s has one transmit queue with a lock that all lanes take in turn, steered or not; the number is fixed when the device is made, and making it anew cuts its guests off meanwhile", t.Name),
-				fmt.Sprintf("ip -d link show %s; ip link del %s; ip link add %s numtxqueues %d numrxqueues %d type %s … (the options shown)", t.Name, t.Name, t.Name, want, want, t.Type),
+				fmt.Sprintf("%s has one transmit queue with a lock that all lanes take in turn, steered or not; the "+
+					"number is fixed when the device is made, and making it anew cuts its guests off meanwhile",
+					t.Name),
+				fmt.Sprintf("ip -d link show %s; ip link del %s; ip link add %s numtxqueues %d numrxqueues %d type "+
+					"%s … (the options shown)", t.Name, t.Name, t.Name, want, want, t.Type),
 			})
 		}
 	}
 	all = append(all, s.qdiscsLeft(g)...)
 	for _, p := range g.ports {
 		if n := s.nic(p.name); n != nil && slices.Contains(ownChoice, n.Driver) && one.Means != AsItIs {
-			all = append(all, Advice{fmt.Sprintf("%s chooses transmit queues itself and may not ask what a packet carries, nor XPS; whether lanes come out as planned is what is watched afterwards", n.Driver), "mpps path"})
+			all = append(all, Advice{fmt.Sprintf("%s chooses transmit queues itself and may not ask what a packet "+
+				"carries, nor XPS; whether lanes come out as planned is what is watched afterwards", n.Driver),
+				"mpps path"})
 		}
 	}
 	for _, tap := range g.taps {
 		if why := s.erased(tap); one.Means == ByProgram && why != "" {
 			all = append(all, Advice{
 				why + ": it gets none, and its packets take the queues that the kernel chooses",
-				"give each vhost thread a CPU of its own ('mpps plan'), then mpps path --steer --by xps; or do without the classifier",
+				"give each vhost thread a CPU of its own ('mpps plan'), then mpps path --steer --by xps; or do " +
+					"without the classifier",
 			})
 		}
 	}
@@ -98,14 +105,16 @@ func (s *steerer) advise(g group, one Steered) []Advice {
 		}
 		if sender.Queues == 1 && guest.VCPUs > 1 && one.Queues > len(g.senders) {
 			all = append(all, Advice{
-				fmt.Sprintf("%s has %d vCPUs and one queue on %s, so one lane; more come with its next start", guest.Name, guest.VCPUs, g.taps[i]),
+				fmt.Sprintf("%s has %d vCPUs and one queue on %s, so one lane; more come with its next start",
+					guest.Name, guest.VCPUs, g.taps[i]),
 				fmt.Sprintf("mpps plan --guest %s (domain.queues)", guest.Name),
 			})
 		}
 		for _, p := range g.ports {
 			if p.node >= 0 && sender.Node >= 0 && sender.Node != p.node {
 				all = append(all, Advice{
-					fmt.Sprintf("the vhost threads of %s run on node %d, %s is on node %d: each packet crosses, whichever queue it takes", guest.Name, sender.Node, p.name, p.node),
+					fmt.Sprintf("the vhost threads of %s run on node %d, %s is on node %d: each packet crosses, "+
+						"whichever queue it takes", guest.Name, sender.Node, p.name, p.node),
 					"mpps place",
 				})
 			}
@@ -113,7 +122,8 @@ func (s *steerer) advise(g group, one Steered) []Advice {
 	}
 	for _, t := range s.host.Taps {
 		if t.Type == "macvtap" && slices.ContainsFunc(g.ports, func(p port) bool { return p.name == t.Lower }) {
-			all = append(all, Advice{Text: fmt.Sprintf("%s is a macvtap: it passes no bridge and records no queue, so that its packets have no lane; they take the queues of the others", t.Name)})
+			all = append(all, Advice{Text: fmt.Sprintf("%s is a macvtap: it passes no bridge and records no queue, "+
+				"so that its packets have no lane; they take the queues of the others", t.Name)})
 		}
 	}
 	return all

@@ -27,7 +27,8 @@ func (s *steerer) apart(g group) string {
 			}
 		}
 	}
-	return fmt.Sprintf("%s alone sends by %s, nothing on the way erases its queue, and there is no XPS: queue n leaves by queue n", g.senders[0].Guest, g.ports[0].name)
+	return fmt.Sprintf("%s alone sends by %s, nothing on the way erases its queue, and there is no XPS: queue n "+
+		"leaves by queue n", g.senders[0].Guest, g.ports[0].name)
 }
 
 // seenApart reports whether lanes were seen to be apart: each queue of each tap sent enough to tell, by one queue of
@@ -43,7 +44,8 @@ func (s *steerer) seenApart(g group) string {
 	total := uint64(0)
 	for i := range s.seen.Rows {
 		r := &s.seen.Rows[i]
-		leaves := r.To.Direction == Tx && slices.ContainsFunc(g.ports, func(p port) bool { return p.name == r.To.Device })
+		leaves := r.To.Direction == Tx &&
+			slices.ContainsFunc(g.ports, func(p port) bool { return p.name == r.To.Device })
 		if leaves && slices.Contains(g.taps, r.Origin.Device) {
 			note(exits, r.Origin, r.To, r.Packets)
 			note(shares, r.To, r.Origin, r.Packets)

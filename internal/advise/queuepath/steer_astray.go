@@ -18,7 +18,8 @@ func Astray(o *Observation, s *Steering) []string {
 			planned, other := map[int]uint64{}, map[int]uint64{}
 			for j := range o.Rows {
 				r := &o.Rows[j]
-				if r.Origin.Device != g.taps[at] || r.Origin.Queue < 0 || r.To.Direction != Tx || !slices.Contains(g.NICs, r.To.Device) {
+				if r.Origin.Device != g.taps[at] || r.Origin.Queue < 0 || r.To.Direction != Tx ||
+					!slices.Contains(g.NICs, r.To.Device) {
 					continue
 				}
 				if r.To.Queue == QueueOf(l, r.Origin.Queue) {
@@ -37,7 +38,8 @@ func Astray(o *Observation, s *Steering) []string {
 			}
 			if len(queues) > 0 {
 				slices.Sort(queues)
-				all = append(all, fmt.Sprintf("%d of %d packets of %s of %s leave by other queues than planned (%s)", lost, total,
+				all = append(all, fmt.Sprintf("%d of %d packets of %s of %s leave by other queues than planned (%s)",
+					lost, total,
 					some(len(queues), "queue"), g.taps[at], l))
 			}
 		}

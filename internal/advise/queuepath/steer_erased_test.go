@@ -17,7 +17,8 @@ func TestSteerClassifiers(t *testing.T) {
 	}
 	float(h, 0)
 	s := mustSteer(t, h, nil, SteerOptions{})
-	if value := s.Changes[len(s.Changes)-1].To.Value; s.Groups[0].Means != ByProgram || value != "52:54:00:00:00:00=0+2" {
+	if value := s.Changes[len(s.Changes)-1].To.Value; s.Groups[0].Means != ByProgram ||
+		value != "52:54:00:00:00:00=0+2" {
 		t.Errorf("%s: %s", s.Groups[0].Means, value)
 	}
 	told := false
@@ -39,15 +40,18 @@ func TestSteerClassifiers(t *testing.T) {
 		t.Errorf("with a classifier at another tunnel: %+v", s.Groups)
 	}
 	h.Tunnels[0].Classifiers = []string{"flower"}
-	refusedWith(t, h, SteerOptions{}, "vhost threads of vm0 float", "egress of vx0 (flower; tc filter show dev vx0 egress) erases the lane")
+	refusedWith(t, h, SteerOptions{}, "vhost threads of vm0 float", "egress of vx0 (flower; tc filter show dev vx0 "+
+		"egress) erases the lane")
 }
 
 // TestAstray: what leaves by another queue than planned is told, what keeps to it and what hardly sends is not.
 func TestAstray(t *testing.T) {
 	h := steerHost(2, 2, 8)
 	for wrong, want := range map[int]int{0: 0, 1: 1} {
-		o := seenOn(h, func(tap, queue int) uint64 { return []uint64{5000, 10}[tap*queue] }, func(tap, queue int) int { return 2*tap + queue + wrong*(1-tap)*queue })
-		found := Astray(o, &Steering{Groups: []Steered{{NICs: []string{"eth0"}, Means: ByProgram, taps: []string{"vnet0", "vnet1"},
+		o := seenOn(h, func(tap, queue int) uint64 { return []uint64{5000, 10}[tap*queue] },
+			func(tap, queue int) int { return 2*tap + queue + wrong*(1-tap)*queue })
+		found := Astray(o, &Steering{Groups: []Steered{{NICs: []string{"eth0"}, Means: ByProgram,
+			taps:  []string{"vnet0", "vnet1"},
 			Lanes: []setting.Lane{{Tap: "a", Base: 0, Count: 2}, {Tap: "b", Base: 2, Count: 2}}}}})
 		if len(found) != want || want > 0 && !strings.Contains(found[0], "5000 of 5000 packets of 1 queue of vnet0") {
 			t.Errorf("%d wrong: %q", wrong, found)

@@ -103,7 +103,8 @@ func (s *steerer) queueNodes(g group) []int { return g.ports[0].nodes }
 // groups are the NICs that guests send by, those together that a tap sends by both.
 func (s *steerer) groups() ([]group, error) {
 	if s.options.NIC != "" && !slices.ContainsFunc(s.ports, func(p port) bool { return p.name == s.options.NIC }) {
-		return nil, &Refusal{fmt.Sprintf("there is no NIC %s", s.options.NIC), "mpps inspect lists them; a NIC is what has the wire, not the bridge or the bond above it"}
+		return nil, &Refusal{fmt.Sprintf("there is no NIC %s", s.options.NIC), "mpps inspect lists them; a NIC is " +
+			"what has the wire, not the bridge or the bond above it"}
 	}
 	var all []group
 	left := slices.Clone(s.ports)
@@ -132,7 +133,8 @@ func (s *steerer) groups() ([]group, error) {
 		if s.options.NIC != "" {
 			what = "no guest sends through a tap and a bridge by " + s.options.NIC
 		}
-		return nil, &Refusal{what, "start the guests first; --nic NAME says which NIC a tunnel leaves by where its route cannot be seen; macvtap and virtual functions choose their queue themselves"}
+		return nil, &Refusal{what, "start the guests first; --nic NAME says which NIC a tunnel leaves by where its " +
+			"route cannot be seen; macvtap and virtual functions choose their queue themselves"}
 	}
 	return all, nil
 }
@@ -140,7 +142,8 @@ func (s *steerer) groups() ([]group, error) {
 // together reports whether a tap sends by a port and one of a group's.
 func (s *steerer) together(g group, p port) bool {
 	for _, nics := range s.behind {
-		if slices.Contains(nics, p.name) && slices.ContainsFunc(g.ports, func(in port) bool { return slices.Contains(nics, in.name) }) {
+		if slices.Contains(nics, p.name) &&
+			slices.ContainsFunc(g.ports, func(in port) bool { return slices.Contains(nics, in.name) }) {
 			return true
 		}
 	}
@@ -153,7 +156,8 @@ func (s *steerer) together(g group, p port) bool {
 func (s *steerer) enoughQueues(g group) error {
 	for _, p := range g.ports {
 		if n := s.nic(p.name); n != nil && n.Classes > 1 {
-			return &Refusal{fmt.Sprintf("the transmit queues of %s are divided into %d traffic classes: a packet takes one of its class, whatever it carries", p.name, n.Classes),
+			return &Refusal{fmt.Sprintf("the transmit queues of %s are divided into %d traffic classes: a packet "+
+				"takes one of its class, whatever it carries", p.name, n.Classes),
 				fmt.Sprintf("tc qdisc show dev %s, dcb ets show dev %s; without mqprio or DCB its queues can be steered", p.name, p.name)}
 		}
 		if p.queues >= 2 {
@@ -161,7 +165,8 @@ func (s *steerer) enoughQueues(g group) error {
 		}
 		hint := "its driver offers no more"
 		if n := s.nic(p.name); n != nil && n.Channels != nil && max(n.Channels.MaxCombined, n.Channels.MaxTx) > 1 {
-			hint = fmt.Sprintf("ethtool -L %s combined %d, or let 'mpps plan' choose (nic.channels)", p.name, max(n.Channels.MaxCombined, n.Channels.MaxTx))
+			hint = fmt.Sprintf("ethtool -L %s combined %d, or let 'mpps plan' choose (nic.channels)", p.name,
+				max(n.Channels.MaxCombined, n.Channels.MaxTx))
 		}
 		return &Refusal{fmt.Sprintf("%s has %s: expected at least 2", p.name, some(p.queues, "transmit queue")), hint}
 	}

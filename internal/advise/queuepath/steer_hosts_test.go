@@ -20,12 +20,14 @@ func TestSteerBond(t *testing.T) {
 	third.Name, third.TxQueues, third.Master = "eth2", 8, "br2"
 	h.NICs[0].Master, second.Master = "bond0", "bond0"
 	h.NICs = append(h.NICs, second, third)
-	h.Tunnels = []facts.Tunnel{{Name: "bond0", Type: "bond", Lower: "eth0,eth1", Master: "br0", TxQueues: 16, Up: true, Lockless: true}}
+	h.Tunnels = []facts.Tunnel{{Name: "bond0", Type: "bond", Lower: "eth0,eth1", Master: "br0", TxQueues: 16, Up: true,
+		Lockless: true}}
 	h.Bridges[0].Ports[0] = "bond0"
 	h.Bridges = append(h.Bridges, facts.Bridge{Name: "br2", Up: true, Ports: []string{"eth2", "veth9"}})
 	h.Taps = append(h.Taps, facts.Tap{Name: "qemu7", Type: "tap", Master: "br2", RxQueues: 2, Up: true})
 	s := mustSteer(t, h, nil, SteerOptions{})
-	if len(s.Groups) != 2 || !slices.Equal(s.Groups[0].NICs, []string{"eth0", "eth1"}) || s.Groups[0].Queues != 6 || s.Groups[1].NICs[0] != "eth2" {
+	if len(s.Groups) != 2 || !slices.Equal(s.Groups[0].NICs, []string{"eth0", "eth1"}) || s.Groups[0].Queues != 6 ||
+		s.Groups[1].NICs[0] != "eth2" {
 		t.Fatalf("%+v", s.Groups)
 	}
 	values := map[string]string{}
@@ -80,7 +82,8 @@ func TestSteerAdvice(t *testing.T) {
 	for _, a := range s.Advice {
 		fmt.Fprintf(&text, "%s: %s\n", a.Text, a.Command)
 	}
-	for _, says := range []string{"ip link add vx0 numtxqueues 8", "mpps plan --guest vm0", "vhost threads of vm1 run on node 0, eth0 is on node 1", "macvtap0 is a macvtap"} {
+	for _, says := range []string{"ip link add vx0 numtxqueues 8", "mpps plan --guest vm0",
+		"vhost threads of vm1 run on node 0, eth0 is on node 1", "macvtap0 is a macvtap"} {
 		if !strings.Contains(text.String(), says) {
 			t.Errorf("expected %q in\n%s", says, text.String())
 		}
@@ -153,14 +156,17 @@ func TestSteerSeen(t *testing.T) {
 	float(h, 0)
 	refusedWith(t, h, SteerOptions{}, "no guest sends through a tap")
 	o := &Observation{Seconds: 1, Watched: 1, Devices: []Device{
-		{Name: "veth0", Kind: "veth", TxQueues: 4, RxQueues: 4, Node: -1}, {Name: "vnet0", Kind: "tap", Guest: "vm0", TxQueues: 2, RxQueues: 2}, {Name: "vnet1", Kind: "tap", Guest: "vm1", TxQueues: 2, RxQueues: 2},
+		{Name: "veth0", Kind: "veth", TxQueues: 4, RxQueues: 4, Node: -1}, {Name: "vnet0", Kind: "tap", Guest: "vm0",
+			TxQueues: 2, RxQueues: 2}, {Name: "vnet1", Kind: "tap", Guest: "vm1", TxQueues: 2, RxQueues: 2},
 	}}
 	for i := range 2 {
 		from, to := Queue{fmt.Sprintf("vnet%d", i), Rx, 0}, Queue{"veth0", Tx, 0}
-		o.Rows = append(o.Rows, Row{Origin: from, From: from, To: from, FromCPU: -1, Packets: 1000}, Row{Origin: from, From: from, To: to, Packets: 1000})
+		o.Rows = append(o.Rows, Row{Origin: from, From: from, To: from, FromCPU: -1, Packets: 1000},
+			Row{Origin: from, From: from, To: to, Packets: 1000})
 	}
 	s := mustSteer(t, h, o, SteerOptions{})
-	if len(s.Groups) != 1 || s.Groups[0].NICs[0] != "veth0" || s.Groups[0].Means != ByProgram || len(s.Groups[0].Lanes) != 2 {
+	if len(s.Groups) != 1 || s.Groups[0].NICs[0] != "veth0" || s.Groups[0].Means != ByProgram ||
+		len(s.Groups[0].Lanes) != 2 {
 		t.Errorf("%+v", s.Groups)
 	}
 	// Named, a NIC is that of the ports of bridges of which nothing is known; a tap without a bridge may be anything.

@@ -14,7 +14,8 @@ func TestSteerAskedKernel(t *testing.T) {
 	float(h, 0)
 	h.Kernel.Release, h.Kernel.Lanes = "4.18.0-553.el8", &facts.LaneSupport{TCX: true}
 	s := mustSteer(t, h, nil, SteerOptions{})
-	if last := s.Changes[len(s.Changes)-1]; s.Groups[0].Means != ByProgram || last.Risk != goal.None || last.Warning != "" {
+	if last := s.Changes[len(s.Changes)-1]; s.Groups[0].Means != ByProgram || last.Risk != goal.None ||
+		last.Warning != "" {
 		t.Errorf("4.18 that has all of it: %+v", last)
 	}
 	h.Kernel.Release, h.Kernel.Lanes = "6.12.48", &facts.LaneSupport{}

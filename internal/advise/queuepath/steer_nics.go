@@ -142,7 +142,10 @@ func (s *steerer) standing(t facts.Tap) []string {
 			continue
 		}
 		lanes, err := setting.ParseLanes(r.Value)
-		if err == nil && slices.ContainsFunc(lanes, func(l setting.Lane) bool { return l.Tap == t.Name || l.Tap == name }) {
+		if err == nil && slices.ContainsFunc(lanes, func(l setting.Lane) bool {
+			return l.Tap == t.Name ||
+				l.Tap == name
+		}) {
 			found = append(found, nic)
 		}
 	}

@@ -22,7 +22,8 @@ func routed(other Device, stray uint64) (*facts.Host, *Observation) {
 	o.Devices = append(o.Devices, other)
 	for i := range h.Taps {
 		from := Queue{h.Taps[i].Name, Rx, 0}
-		o.Rows = append(o.Rows, Row{Origin: from, From: from, To: Queue{other.Name, Tx, 0}, Frames: stray, Packets: stray})
+		o.Rows = append(o.Rows, Row{Origin: from, From: from, To: Queue{other.Name, Tx, 0}, Frames: stray,
+			Packets: stray})
 	}
 	return h, o
 }
@@ -49,7 +50,8 @@ func TestSteerStray(t *testing.T) {
 	} {
 		h, o := routed(c.other, c.stray)
 		s := mustSteer(t, h, o, SteerOptions{NIC: c.nic})
-		if len(s.Groups) != 1 || !slices.Equal(s.Groups[0].NICs, c.nics) || s.Groups[0].Queues != c.queues || s.Groups[0].Means != ByProgram {
+		if len(s.Groups) != 1 || !slices.Equal(s.Groups[0].NICs, c.nics) || s.Groups[0].Queues != c.queues ||
+			s.Groups[0].Means != ByProgram {
 			t.Errorf("%d packets by %s, --nic %q: %+v", c.stray, c.other.Name, c.nic, s.Groups)
 		}
 		for _, change := range s.Changes {
@@ -61,7 +63,8 @@ func TestSteerStray(t *testing.T) {
 	// A tap with lanes at both keeps one number for both.
 	h, o := routed(managed, 10_000)
 	h.Readings[setting.Of(setting.QueueLanes, "eno1")] = setting.Value("52:54:00:00:00:00=0+2 52:54:00:00:00:01=2+2")
-	if s := mustSteer(t, h, o, SteerOptions{NIC: "eth0", Standing: []string{"eno1"}}); !slices.Equal(s.Groups[0].NICs, []string{"eno1", "eth0"}) {
+	if s := mustSteer(t, h, o, SteerOptions{NIC: "eth0", Standing: []string{"eno1"}}); !slices.Equal(s.Groups[0].NICs,
+		[]string{"eno1", "eth0"}) {
 		t.Errorf("with lanes at eno1: %+v", s.Groups)
 	}
 }
@@ -94,10 +97,14 @@ func TestSteerOthers(t *testing.T) {
 		h.Bridges = append(h.Bridges, facts.Bridge{Name: "br2", Up: true, Ports: []string{"eth2", "qemu7"}})
 		h.Taps = append(h.Taps, facts.Tap{Name: "qemu7", Type: "tap", Master: "br2", RxQueues: 2, Up: true})
 		s := mustSteer(t, h, nil, SteerOptions{})
-		if len(s.Groups) != 1 || s.Groups[0].NICs[0] != "eth0" || s.Groups[0].Means != ByProgram || len(s.Changes) == 0 {
+		if len(s.Groups) != 1 || s.Groups[0].NICs[0] != "eth0" || s.Groups[0].Means != ByProgram ||
+			len(s.Changes) == 0 {
 			t.Errorf("%s: %+v", what, s.Groups)
 		}
-		if !slices.ContainsFunc(s.Advice, func(a Advice) bool { return strings.Contains(a.Text, what) && a.Command != "" }) {
+		if !slices.ContainsFunc(s.Advice, func(a Advice) bool {
+			return strings.Contains(a.Text, what) &&
+				a.Command != ""
+		}) {
 			t.Errorf("expected %q, found %+v", what, s.Advice)
 		}
 		refusedWith(t, h, SteerOptions{NIC: "eth2"}, "eth2")
@@ -136,7 +143,8 @@ func TestSteerQuick(t *testing.T) {
 	h.NICs[0].Master = ""
 	o := seenOn(h, func(int, int) uint64 { return 1000 }, func(tap, queue int) int { return (tap + queue) % 16 })
 	for i := range 200 {
-		o.Devices = append([]Device{{Name: fmt.Sprintf("vlan%d", i), Kind: "vlan", TxQueues: 1, Node: -1}}, o.Devices...)
+		o.Devices = append([]Device{{Name: fmt.Sprintf("vlan%d", i), Kind: "vlan", TxQueues: 1, Node: -1}},
+			o.Devices...)
 	}
 	for range 2 { // from further CPUs, as floating threads send
 		for i, n := 0, len(o.Rows); i < n; i++ {

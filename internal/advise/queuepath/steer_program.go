@@ -19,7 +19,8 @@ func (s *steerer) planProgram(g group, one Steered) []plan.Change {
 		for q := range p.queues {
 			a := setting.XPS(p.name, q)
 			if r := s.host.Readings.At(a); r.State != setting.Absent {
-				changes = append(changes, s.change("nic.xps", "Transmit queues by CPU", a, setting.Exact(""), goal.None, datapath.NIC,
+				changes = append(changes, s.change("nic.xps", "Transmit queues by CPU", a, setting.Exact(""), goal.None,
+					datapath.NIC,
 					"XPS would come before the queue that a packet carries"))
 			}
 		}
@@ -27,10 +28,12 @@ func (s *steerer) planProgram(g group, one Steered) []plan.Change {
 	risk, warning := goal.None, ""
 	if s.classic() {
 		risk = goal.Blip
-		warning = "this kernel has no tcx (Linux 6.6): clsact comes to the NIC and the taps, which stops their transmit queues for a moment"
+		warning = "this kernel has no tcx (Linux 6.6): clsact comes to the NIC and the taps, which stops their " +
+			"transmit queues for a moment"
 	}
 	for _, p := range g.ports {
-		c := s.change("overlay.queue_mapping", "Queue lanes", setting.Of(setting.QueueLanes, p.name), setting.Exact(setting.LanesText(one.Lanes)), risk, datapath.Overlay, one.told())
+		c := s.change("overlay.queue_mapping", "Queue lanes", setting.Of(setting.QueueLanes, p.name),
+			setting.Exact(setting.LanesText(one.Lanes)), risk, datapath.Overlay, one.told())
 		c.Warning = warning
 		changes = append(changes, c)
 	}
@@ -67,7 +70,8 @@ func (s *steerer) older(than string) bool {
 func (s *steerer) noProgram(g group) string {
 	switch asked := s.host.Kernel.Lanes; {
 	case asked != nil && asked.Why != "":
-		return fmt.Sprintf("the kernel does not take the program that carries queues (Linux 5.1 or later does): %s", asked.Why)
+		return fmt.Sprintf("the kernel does not take the program that carries queues (Linux 5.1 or later does): %s",
+			asked.Why)
 	case asked == nil && s.older("5.1"): // commit 74e31ca850c1: skb->queue_mapping may be written
 		return fmt.Sprintf("the program that carries queues needs Linux 5.1 or later, found %s", s.host.Kernel.Release)
 	}
@@ -84,7 +88,8 @@ func (s *steerer) erased(tap string) string {
 		return ""
 	}
 	tell := func(side, device string, kinds []string) string {
-		return fmt.Sprintf("a classifier at the %s of %s (%s; tc filter show dev %s %s) erases the lane of each packet that it passes", side, device, strings.Join(kinds, ", "), device, side)
+		return fmt.Sprintf("a classifier at the %s of %s (%s; tc filter show dev %s %s) erases the lane of each "+
+			"packet that it passes", side, device, strings.Join(kinds, ", "), device, side)
 	}
 	if len(t.Classifiers) > 0 {
 		return tell("ingress", tap, t.Classifiers)

@@ -36,9 +36,11 @@ func (s *steerer) planQdiscs(g group) []plan.Change {
 		if !locked || r.ReadOnly {
 			continue
 		}
-		c := s.change("overlay.queues", "No queueing discipline on a virtual device", setting.Of(setting.RootQdisc, t.Name), setting.Exact(setting.NoQueue), goal.Blip, datapath.Overlay,
+		c := s.change("overlay.queues", "No queueing discipline on a virtual device",
+			setting.Of(setting.RootQdisc, t.Name), setting.Exact(setting.NoQueue), goal.Blip, datapath.Overlay,
 			fmt.Sprintf("all lanes take the lock of %s in turn; %s itself needs none", q.Kind, t.Name))
-		c.Warning = "what is sent by " + t.Name + " while its discipline is exchanged, for a few milliseconds, is dropped"
+		c.Warning = "what is sent by " + t.Name +
+			" while its discipline is exchanged, for a few milliseconds, is dropped"
 		changes = append(changes, c)
 	}
 	return changes
@@ -50,7 +52,8 @@ func (s *steerer) qdiscsLeft(g group) []Advice {
 	for _, t := range s.between(g.taps) {
 		if q, r, locked := s.lockedBy(g, t); locked && r.ReadOnly {
 			all = append(all, Advice{
-				fmt.Sprintf("all lanes take the lock of %s on %s in turn, and it is left alone: %s", q.Kind, t.Name, cmp.Or(r.Why, "it cannot be exchanged")),
+				fmt.Sprintf("all lanes take the lock of %s on %s in turn, and it is left alone: %s", q.Kind, t.Name,
+					cmp.Or(r.Why, "it cannot be exchanged")),
 				fmt.Sprintf("tc qdisc show dev %s; tc qdisc replace dev %s root noqueue", t.Name, t.Name),
 			})
 		}

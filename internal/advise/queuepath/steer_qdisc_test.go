@@ -39,16 +39,24 @@ func TestSteerQdisc(t *testing.T) {
 		planned bool
 		advised string
 	}{
-		"the kernel's own":        {setting.Value("default fq_codel"), nil, true, ""},
-		"none":                    {setting.Value("noqueue"), nil, false, ""},
-		"somebody's":              {foreign, nil, false, "somebody put htb there"},
-		"down":                    {setting.Missing("down"), nil, false, ""},
-		"a lock of its own":       {setting.Value("default fq_codel"), func(h *facts.Host) { h.Tunnels[0].Lockless = false }, false, "numtxqueues"},
-		"a lock for each lane":    {setting.Value("default mq fq_codel"), func(h *facts.Host) { h.Tunnels[0].TxQueues = 8 }, false, ""},
-		"fewer locks than lanes":  {setting.Value("default mq fq_codel"), func(h *facts.Host) { h.Tunnels[0].TxQueues = 2 }, true, ""},
-		"a bond":                  {setting.Value("default fq_codel"), func(h *facts.Host) { h.Tunnels[0].Type = "bond" }, true, ""},
-		"and too few NIC queues":  {setting.Value("default fq_codel"), func(h *facts.Host) { h.NICs[0].TxQueues = 2 }, true, ""},
-		"one guest behind a bond": {setting.Value("default fq_codel"), func(h *facts.Host) { h.Tunnels[0].Type, h.Taps[1].Up = "bond", false }, true, ""},
+		"the kernel's own": {setting.Value("default fq_codel"), nil, true, ""},
+		"none":             {setting.Value("noqueue"), nil, false, ""},
+		"somebody's":       {foreign, nil, false, "somebody put htb there"},
+		"down":             {setting.Missing("down"), nil, false, ""},
+		"a lock of its own": {setting.Value("default fq_codel"),
+			func(h *facts.Host) { h.Tunnels[0].Lockless = false }, false, "numtxqueues"},
+		"a lock for each lane": {setting.Value("default mq fq_codel"),
+			func(h *facts.Host) { h.Tunnels[0].TxQueues = 8 }, false, ""},
+		"fewer locks than lanes": {setting.Value("default mq fq_codel"),
+			func(h *facts.Host) { h.Tunnels[0].TxQueues = 2 }, true, ""},
+		"a bond": {setting.Value("default fq_codel"),
+			func(h *facts.Host) { h.Tunnels[0].Type = "bond" }, true, ""},
+		"and too few NIC queues": {setting.Value("default fq_codel"), func(h *facts.Host) { h.NICs[0].TxQueues = 2 },
+			true, ""},
+		"one guest behind a bond": {setting.Value("default fq_codel"), func(h *facts.Host) {
+			h.Tunnels[0].Type,
+				h.Taps[1].Up = "bond", false
+		}, true, ""},
 	} {
 		h := steerHost(2, 2, 8)
 		through(h, 1, true)
@@ -62,7 +70,8 @@ func TestSteerQdisc(t *testing.T) {
 		if (i >= 0) != c.planned {
 			t.Errorf("%s: %+v", what, s.Changes)
 		} else if c.planned {
-			if one := s.Changes[i]; one.To.Value != setting.NoQueue || one.From != c.reading || one.Risk != goal.Blip || one.Warning == "" {
+			if one := s.Changes[i]; one.To.Value != setting.NoQueue || one.From != c.reading || one.Risk != goal.Blip ||
+				one.Warning == "" {
 				t.Errorf("%s: %+v", what, one)
 			}
 		}
@@ -107,10 +116,12 @@ func TestMendIsWhatSteerDoes(t *testing.T) {
 	}{
 		{Device{Name: "gre0", Kind: "gretap", TxQueues: 1, Lockless: true, Qdisc: "fq_codel"}, funnelMend, steer},
 		{Device{Name: "gre0", Kind: "gretap", TxQueues: 1, Lockless: true, Qdisc: "noqueue"}, funnelMend, steer},
-		{Device{Name: "gre1", Kind: "gre", TxQueues: 1, Lockless: true, Qdisc: "fq_codel"}, funnelMend, "tc qdisc replace dev gre1 root noqueue"},
+		{Device{Name: "gre1", Kind: "gre", TxQueues: 1, Lockless: true, Qdisc: "fq_codel"}, funnelMend,
+			"tc qdisc replace dev gre1 root noqueue"},
 		{Device{Name: "gre0", Kind: "gretap", TxQueues: 1, Qdisc: "noqueue"}, funnelMend, "ip -d link show gre0"},
 		{Device{Name: "gre0", Kind: "gretap", TxQueues: 4, Lockless: true, Qdisc: "fq_codel"}, rootMend, steer},
-		{Device{Name: "gre0", Kind: "gretap", TxQueues: 4, Qdisc: "fq_codel"}, rootMend, "tc qdisc replace dev gre0 root mq"},
+		{Device{Name: "gre0", Kind: "gretap", TxQueues: 4, Qdisc: "fq_codel"}, rootMend,
+			"tc qdisc replace dev gre0 root mq"},
 		{Device{Name: "eth0", Kind: "nic", TxQueues: 4, Qdisc: "fq"}, rootMend, "tc qdisc replace dev eth0 root mq"},
 	} {
 		if m := c.mend(&c.d); m.Command != c.command || m.Text == "" {

@@ -15,7 +15,8 @@ func TestSteerSilent(t *testing.T) {
 		through(h, 1, true)
 		h.Tunnels[0].Lower = ""
 		float(h, 0)
-		o := seenOn(h, func(tap, _ int) uint64 { return uint64(max(0, 2-silent-tap)) * 5000 }, func(_, queue int) int { return 4 + queue })
+		o := seenOn(h, func(tap, _ int) uint64 { return uint64(max(0, 2-silent-tap)) * 5000 },
+			func(_, queue int) int { return 4 + queue })
 		h.Readings[setting.Of(setting.QueueLanes, "eth0")] = setting.Value(stands)
 		s := mustSteer(t, h, o, SteerOptions{Standing: []string{"eth0"}})
 		if len(s.Groups) != 1 || setting.LanesText(s.Groups[0].Lanes) != stands {

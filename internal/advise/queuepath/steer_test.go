@@ -20,7 +20,8 @@ func steerHost(guests, queues, nicQueues int) *facts.Host {
 		h.Topology.Online = append(h.Topology.Online, c)
 	}
 	bridge := facts.Bridge{Name: "br0", Up: true, Ports: []string{"eth0"}}
-	h.NICs = []facts.NIC{{Name: "eth0", TxQueues: nicQueues, RxQueues: nicQueues, Node: -1, Up: true, Master: "br0", XPS: make([]setting.CPUSet, nicQueues)}}
+	h.NICs = []facts.NIC{{Name: "eth0", TxQueues: nicQueues, RxQueues: nicQueues, Node: -1, Up: true, Master: "br0",
+		XPS: make([]setting.CPUSet, nicQueues)}}
 	for q := range nicQueues {
 		h.Readings[setting.XPS("eth0", q)] = setting.Value("")
 	}
@@ -28,14 +29,17 @@ func steerHost(guests, queues, nicQueues int) *facts.Host {
 	cpu := 0
 	for i := range guests {
 		g := facts.Guest{Name: fmt.Sprintf("vm%d", i), Managed: true, State: "running", VCPUs: queues}
-		nic := facts.Interface{MAC: fmt.Sprintf("52:54:00:00:00:%02x", i), Type: "bridge", Source: "br0", Tap: fmt.Sprintf("vnet%d", i), Queues: queues}
+		nic := facts.Interface{MAC: fmt.Sprintf("52:54:00:00:00:%02x", i), Type: "bridge", Source: "br0",
+			Tap: fmt.Sprintf("vnet%d", i), Queues: queues}
 		for q := range queues {
-			g.Threads = append(g.Threads, facts.Thread{Role: "vhost", NIC: nic.MAC, Queue: q, Sure: facts.ByOrder, Affinity: setting.CPUs(cpu)})
+			g.Threads = append(g.Threads, facts.Thread{Role: "vhost", NIC: nic.MAC, Queue: q, Sure: facts.ByOrder,
+				Affinity: setting.CPUs(cpu)})
 			cpu++
 		}
 		g.Interfaces = []facts.Interface{nic}
 		h.Guests = append(h.Guests, g)
-		h.Taps = append(h.Taps, facts.Tap{Name: nic.Tap, Type: "tap", Master: "br0", MultiQueue: queues > 1, RxQueues: queues, TxQueues: queues, Up: true, Guest: g.Name})
+		h.Taps = append(h.Taps, facts.Tap{Name: nic.Tap, Type: "tap", Master: "br0", MultiQueue: queues > 1,
+			RxQueues: queues, TxQueues: queues, Up: true, Guest: g.Name})
 		bridge.Ports = append(bridge.Ports, nic.Tap)
 	}
 	h.Bridges = []facts.Bridge{bridge}
@@ -45,7 +49,8 @@ func steerHost(guests, queues, nicQueues int) *facts.Host {
 // through puts a VXLAN device between the bridge and the NIC.
 func through(h *facts.Host, queues int, lockless bool) {
 	h.Bridges[0].Ports[0], h.NICs[0].Master = "vx0", ""
-	h.Tunnels = []facts.Tunnel{{Name: "vx0", Type: "vxlan", Lower: "eth0", Master: "br0", TxQueues: queues, Lockless: lockless, LocklessBy: "driver", Up: true}}
+	h.Tunnels = []facts.Tunnel{{Name: "vx0", Type: "vxlan", Lower: "eth0", Master: "br0", TxQueues: queues,
+		Lockless: lockless, LocklessBy: "driver", Up: true}}
 }
 
 // float lets all vhost threads of a guest run anywhere.
@@ -170,7 +175,8 @@ func TestSteerByProgram(t *testing.T) {
 		t.Fatalf("%+v", s.Groups)
 	}
 	last := s.Changes[len(s.Changes)-1]
-	if last.Address != setting.Of(setting.QueueLanes, "eth0") || last.To.Value != "52:54:00:00:00:00=0+4 52:54:00:00:00:01=4+4" || last.Risk != goal.None {
+	if last.Address != setting.Of(setting.QueueLanes, "eth0") ||
+		last.To.Value != "52:54:00:00:00:00=0+4 52:54:00:00:00:01=4+4" || last.Risk != goal.None {
 		t.Errorf("%+v", last)
 	}
 	cleared := false
@@ -190,7 +196,8 @@ func TestSteerByProgram(t *testing.T) {
 	h.Bridges[0].Ports = append(h.Bridges[0].Ports, "vnet2")
 	h.Guests[0].Interfaces[0].Queues, h.Guests[1].Interfaces[0].Queues = 3, 3
 	s = mustSteer(t, h, nil, SteerOptions{})
-	if value := s.Changes[len(s.Changes)-1].To.Value; !strings.HasPrefix(value, "52:54:00:00:00:00=0+3 52:54:00:00:00:01=4+3 52:54:00:00:00:02=") {
+	if value := s.Changes[len(s.Changes)-1].To.Value; !strings.HasPrefix(value,
+		"52:54:00:00:00:00=0+3 52:54:00:00:00:01=4+3 52:54:00:00:00:02=") {
 		t.Errorf("a guest comes: %s", value)
 	}
 }
@@ -206,7 +213,8 @@ func TestSteerKernels(t *testing.T) {
 		t.Errorf("6.1: %+v", last)
 	}
 	h.Kernel.Release = "4.18.0-553.el8"
-	refusedWith(t, h, SteerOptions{}, "nothing keeps lanes apart here: vhost threads of vm0 float over", "Linux 5.1 or later, found 4.18.0")
+	refusedWith(t, h, SteerOptions{}, "nothing keeps lanes apart here: vhost threads of vm0 float over",
+		"Linux 5.1 or later, found 4.18.0")
 	refusedWith(t, h, SteerOptions{By: ByProgram}, "Linux 5.1 or later")
 	h = steerHost(2, 2, 8)
 	h.Kernel.Release = "4.18.0-553.el8"
@@ -237,7 +245,8 @@ func TestSteerRefuses(t *testing.T) {
 		h := steerHost(2, 2, 8)
 		spoil(h)
 		refusedWith(t, h, SteerOptions{By: ByXPS}, what)
-		if s := mustSteer(t, h, nil, SteerOptions{}); s.Groups[0].Means != ByProgram || !strings.Contains(s.Groups[0].Why, what) {
+		if s := mustSteer(t, h, nil, SteerOptions{}); s.Groups[0].Means != ByProgram ||
+			!strings.Contains(s.Groups[0].Why, what) {
 			t.Errorf("%s: %+v", what, s.Groups[0])
 		}
 	}
@@ -267,12 +276,14 @@ func TestSteerNothing(t *testing.T) {
 	float(h, 0)
 	for packets, means := range map[uint64]Means{100_000: AsItIs, 40: ByProgram} { // 40 packets tell nothing
 		o := &Observation{Seconds: 1, Watched: 1, Devices: []Device{
-			{Name: "eth0", Kind: "nic", TxQueues: 8, RxQueues: 8, Node: -1}, {Name: "vnet0", Kind: "tap", Guest: "vm0", TxQueues: 2, RxQueues: 2, Node: -1},
+			{Name: "eth0", Kind: "nic", TxQueues: 8, RxQueues: 8, Node: -1}, {Name: "vnet0", Kind: "tap", Guest: "vm0",
+				TxQueues: 2, RxQueues: 2, Node: -1},
 			{Name: "vnet1", Kind: "tap", Guest: "vm1", TxQueues: 2, RxQueues: 2, Node: -1},
 		}}
 		for i := range 4 {
 			from, to := Queue{fmt.Sprintf("vnet%d", i/2), Rx, i % 2}, Queue{"eth0", Tx, i}
-			o.Rows = append(o.Rows, Row{Origin: from, From: from, To: from, FromCPU: -1, CPU: i, Frames: packets, Packets: packets},
+			o.Rows = append(o.Rows, Row{Origin: from, From: from, To: from, FromCPU: -1, CPU: i, Frames: packets,
+				Packets: packets},
 				Row{Origin: from, From: from, To: to, FromCPU: i, CPU: i, Frames: packets, Packets: packets})
 		}
 		if s := mustSteer(t, h, o, SteerOptions{}); s.Groups[0].Means != means {

@@ -12,14 +12,18 @@ import (
 
 // seenOn is what was watched of a host: packets by tap and queue, and by which queue of eth0 they left.
 func seenOn(h *facts.Host, sent func(tap, queue int) uint64, exit func(tap, queue int) int) *Observation {
-	o := &Observation{Seconds: 1, Watched: 1, Devices: []Device{{Name: "eth0", Kind: "nic", TxQueues: h.NICs[0].TxQueues, RxQueues: h.NICs[0].TxQueues, Node: -1}}}
+	o := &Observation{Seconds: 1, Watched: 1,
+		Devices: []Device{{Name: "eth0", Kind: "nic", TxQueues: h.NICs[0].TxQueues, RxQueues: h.NICs[0].TxQueues,
+			Node: -1}}}
 	cpu := 0
 	for i, t := range h.Taps {
-		o.Devices = append(o.Devices, Device{Name: t.Name, Kind: "tap", Guest: t.Guest, TxQueues: t.TxQueues, RxQueues: t.RxQueues, Node: -1})
+		o.Devices = append(o.Devices, Device{Name: t.Name, Kind: "tap", Guest: t.Guest, TxQueues: t.TxQueues,
+			RxQueues: t.RxQueues, Node: -1})
 		for q := range t.RxQueues {
 			from, to := Queue{t.Name, Rx, q}, Queue{"eth0", Tx, exit(i, q)}
 			if n := sent(i, q); n > 0 {
-				o.Rows = append(o.Rows, Row{Origin: from, From: from, To: from, FromCPU: -1, CPU: cpu, Frames: n, Packets: n},
+				o.Rows = append(o.Rows, Row{Origin: from, From: from, To: from, FromCPU: -1, CPU: cpu, Frames: n,
+					Packets: n},
 					Row{Origin: from, From: from, To: to, FromCPU: cpu, CPU: cpu, Frames: n, Packets: n})
 			}
 			cpu++
@@ -42,7 +46,8 @@ func TestSteerBusyAndIdle(t *testing.T) {
 		for c := range 20 {
 			h.Topology.Online = append(h.Topology.Online[:c], c)
 		}
-		o := seenOn(h, func(tap, _ int) uint64 { return map[bool]uint64{true: 20_000, false: 30}[tap == 0] }, func(_, queue int) int { return queue })
+		o := seenOn(h, func(tap, _ int) uint64 { return map[bool]uint64{true: 20_000, false: 30}[tap == 0] },
+			func(_, queue int) int { return queue })
 		s := mustSteer(t, h, o, SteerOptions{By: by})
 		if g := s.Groups[0]; g.Means != AsItIs && (g.Lanes[0].Count != 8 || by != "" && g.Means != by) {
 			t.Errorf("by %q: %s: %v", by, g.Means, g.Lanes)
@@ -67,7 +72,8 @@ func TestSteerNeverWorse(t *testing.T) {
 				exits[[2]int{i, q}] = (len(exits) + r.IntN(2)) % h.NICs[0].TxQueues
 			}
 		}
-		o := seenOn(h, func(tap, queue int) uint64 { return amounts[[2]int{tap, queue}] }, func(tap, queue int) int { return exits[[2]int{tap, queue}] })
+		o := seenOn(h, func(tap, queue int) uint64 { return amounts[[2]int{tap, queue}] },
+			func(tap, queue int) int { return exits[[2]int{tap, queue}] })
 		g := mustSteer(t, h, o, SteerOptions{}).Groups[0]
 		if g.Means == AsItIs {
 			left++
@@ -100,7 +106,8 @@ func TestSteerNeverWorse(t *testing.T) {
 func TestSteerWeightsWorse(t *testing.T) {
 	h := steerHost(2, 8, 8)
 	float(h, 0)
-	o := seenOn(h, func(tap, _ int) uint64 { return uint64(10_000 * (1 - tap)) }, func(_, queue int) int { return queue })
+	o := seenOn(h, func(tap, _ int) uint64 { return uint64(10_000 * (1 - tap)) },
+		func(_, queue int) int { return queue })
 	options := SteerOptions{Weights: map[string]float64{"vm1": 3}}
 	_, err := Steer(h, o, options)
 	refusal, is := errors.AsType[*Refusal](err)

@@ -32,7 +32,8 @@ func (s *steerer) threads(g group, i int) []facts.Thread {
 func (s *steerer) noXPS(g group) string {
 	at := map[int]string{}
 	for i, sender := range g.senders {
-		if t := s.tap(g.taps[i]); t != nil && slices.ContainsFunc(t.RPS, func(c setting.CPUSet) bool { return len(c) > 0 }) {
+		if t := s.tap(g.taps[i]); t != nil &&
+			slices.ContainsFunc(t.RPS, func(c setting.CPUSet) bool { return len(c) > 0 }) {
 			return fmt.Sprintf("RPS of %s hands packets to other CPUs", t.Name)
 		}
 		threads := s.threads(g, i)
@@ -102,10 +103,12 @@ func (s *steerer) planXPS(g group, one Steered) []plan.Change {
 	for _, p := range g.ports {
 		lanes := setting.Of(setting.QueueLanes, p.name)
 		if s.host.Readings.At(lanes).State == setting.Known {
-			changes = append(changes, s.change("overlay.queue_mapping", "Queue lanes", lanes, setting.NotThere(), goal.None, datapath.Overlay, "the CPU that sends names the queue"))
+			changes = append(changes, s.change("overlay.queue_mapping", "Queue lanes", lanes, setting.NotThere(),
+				goal.None, datapath.Overlay, "the CPU that sends names the queue"))
 		}
 		for q, cpus := range s.masks(g, one.Lanes, p.queues) {
-			changes = append(changes, s.change("nic.xps", "Transmit queues by CPU", setting.XPS(p.name, q), setting.Exact(cpus.String()), goal.None, datapath.NIC, one.told()))
+			changes = append(changes, s.change("nic.xps", "Transmit queues by CPU", setting.XPS(p.name, q),
+				setting.Exact(cpus.String()), goal.None, datapath.NIC, one.told()))
 		}
 	}
 	return changes

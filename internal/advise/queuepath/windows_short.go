@@ -50,7 +50,8 @@ func (d *division) choose(senders []Sender) []setting.Lane {
 	candidates, allowed := [][]setting.Lane{d.own(senders), b.fill(b.even())}, []float64{near, near}
 	if stands, some := b.keep(d.before); some {
 		mended := b.fill(b.mend(slices.Clone(stands)))
-		candidates, allowed = append([][]setting.Lane{stands, mended}, candidates...), append([]float64{stay, stay}, allowed...)
+		candidates, allowed = append([][]setting.Lane{stands, mended}, candidates...),
+			append([]float64{stay, stay}, allowed...)
 	}
 	least, holes := b.fullest(candidates[0]), b.holes(candidates[0])
 	for _, c := range candidates[1:] {

@@ -22,8 +22,10 @@ func TestIdleTakeNothing(t *testing.T) {
 	if lanes[0].Count != 8 {
 		t.Errorf("eight nearly idle guests: %v", lanes)
 	}
-	two := []Sender{{Tap: "a", Queues: 8, Node: -1, Seen: busy(8, 10_000)}, {Tap: "b", Queues: 8, Node: -1, Seen: busy(8, 0)}}
-	if lanes := Windows(two, 8, nil, []setting.Lane{{Tap: "a", Base: 0, Count: 4}, {Tap: "b", Base: 4, Count: 4}}); lanes[0].Count != 8 {
+	two := []Sender{{Tap: "a", Queues: 8, Node: -1, Seen: busy(8, 10_000)},
+		{Tap: "b", Queues: 8, Node: -1, Seen: busy(8, 0)}}
+	if lanes := Windows(two, 8, nil, []setting.Lane{{Tap: "a", Base: 0, Count: 4},
+		{Tap: "b", Base: 4, Count: 4}}); lanes[0].Count != 8 {
 		t.Errorf("an idle guest keeps half of the queues: %v", lanes)
 	}
 	for i := range senders { // nothing was watched: 16 lanes, two on each queue
@@ -33,7 +35,8 @@ func TestIdleTakeNothing(t *testing.T) {
 		t.Errorf("16 lanes on 8 queues: %.0f on one", n)
 	}
 	// Each guest uses its first queue only.
-	first := []Sender{{Tap: "a", Queues: 8, Node: -1, Seen: []float64{900}}, {Tap: "b", Queues: 8, Node: -1, Seen: []float64{900}}}
+	first := []Sender{{Tap: "a", Queues: 8, Node: -1, Seen: []float64{900}},
+		{Tap: "b", Queues: 8, Node: -1, Seen: []float64{900}}}
 	if n := fullest(first, 8, Windows(first, 8, nil, nil)); n > 900 {
 		t.Errorf("two busy lanes meet: %.0f packets on one queue", n)
 	}
@@ -63,7 +66,8 @@ func TestIdleHalveNobody(t *testing.T) {
 		sound(t, all, queues, lanes)
 		balanced(t, all, queues, lanes)
 		if found := fullest(all, queues, lanes); found > 1.4*alone {
-			t.Fatalf("%d queues, %+v: the fullest has %.0f, without idle guests %.0f: %v", queues, all, found, alone, lanes)
+			t.Fatalf("%d queues, %+v: the fullest has %.0f, without idle guests %.0f: %v", queues, all, found, alone,
+				lanes)
 		}
 		if again := Windows(all, queues, nil, lanes); !slices.Equal(again, lanes) {
 			t.Fatalf("%v, and asked again %v", lanes, again)

@@ -32,7 +32,8 @@ func sound(t *testing.T, senders []Sender, queues int, lanes []setting.Lane) {
 	}
 	demand, given := 0, 0
 	for i, l := range lanes {
-		if l.Tap != senders[i].Tap || l.Count < 1 || l.Count > max(1, senders[i].Queues) || l.Base < 0 || l.Base+l.Count > queues {
+		if l.Tap != senders[i].Tap || l.Count < 1 || l.Count > max(1, senders[i].Queues) || l.Base < 0 ||
+			l.Base+l.Count > queues {
 			fail("window %v", l)
 		}
 		demand += max(1, senders[i].Queues)
@@ -92,7 +93,8 @@ func fair(t *testing.T, senders []Sender, queues int, lanes []setting.Lane) {
 			continue
 		}
 		for j, rich := range lanes {
-			if rich.Count > 1 && float64(rich.Count-1)/weight(senders[j]) > float64(poor.Count)/weight(senders[i])+1e-9 {
+			if rich.Count > 1 && float64(rich.Count-1)/weight(senders[j]) > float64(poor.Count)/weight(
+				senders[i])+1e-9 {
 				t.Fatalf("%v has more than its share beside %v: %+v", rich, poor, senders)
 			}
 		}
@@ -122,17 +124,20 @@ func balanced(t *testing.T, senders []Sender, queues int, lanes []setting.Lane) 
 	d := division{queues: queues, before: map[string]setting.Lane{}}
 	found, own := fullest(senders, queues, lanes), fullest(senders, queues, d.own(senders))
 	if found > stay*own+1e-6 {
-		t.Fatalf("%d queues, %+v: %v: the fullest queue has %.1f, with windows of one's own %.1f", queues, senders, lanes, found, own)
+		t.Fatalf("%d queues, %+v: %v: the fullest queue has %.1f, with windows of one's own %.1f", queues, senders,
+			lanes, found, own)
 	}
 	if even := (demand(senders) + queues - 1) / queues; senders[0].Seen == nil && found > stay*float64(even+1) {
-		t.Fatalf("%d queues, %+v: %v: the fullest queue has %.0f lanes, %d would do", queues, senders, lanes, found, even)
+		t.Fatalf("%d queues, %+v: %v: the fullest queue has %.0f lanes, %d would do", queues, senders, lanes, found,
+			even)
 	}
 }
 
 func randomSenders(r *rand.Rand, most int) []Sender {
 	senders := make([]Sender, 1+r.IntN(most))
 	for i := range senders {
-		senders[i] = Sender{Tap: fmt.Sprintf("t%d", i), Queues: 1 << r.IntN(5), Weight: []float64{0, 1, 1, 2, 3, 10, 0.5}[r.IntN(7)], Node: r.IntN(3) - 1}
+		senders[i] = Sender{Tap: fmt.Sprintf("t%d", i), Queues: 1 << r.IntN(5),
+			Weight: []float64{0, 1, 1, 2, 3, 10, 0.5}[r.IntN(7)], Node: r.IntN(3) - 1}
 	}
 	return senders
 }
@@ -165,7 +170,8 @@ func TestWindows(t *testing.T) {
 			case 0:
 				senders = slices.Delete(slices.Clone(senders), 0, r.IntN(len(senders)))
 			case 1:
-				senders = append(slices.Clone(senders), Sender{Tap: fmt.Sprintf("n%d", r.Int()), Queues: 1 + r.IntN(8), Node: -1, Weighed: len(senders) > 0 && senders[0].Weighed})
+				senders = append(slices.Clone(senders), Sender{Tap: fmt.Sprintf("n%d", r.Int()), Queues: 1 + r.IntN(8),
+					Node: -1, Weighed: len(senders) > 0 && senders[0].Weighed})
 			case 2:
 				senders = slices.Clone(senders)
 				senders[r.IntN(len(senders))].Queues = 1 + r.IntN(16)
@@ -327,7 +333,8 @@ func TestSharedStays(t *testing.T) {
 		if n == 0 {
 			stayed++
 		} else if is >= was && n > 1 { // one, where a queue would idle
-			t.Fatalf("%v, without %s: %v, %d moved, and the fullest queue has %.0f, before %.0f", lanes, senders[at].Tap, after, n, is, was)
+			t.Fatalf("%v, without %s: %v, %d moved, and the fullest queue has %.0f, before %.0f", lanes,
+				senders[at].Tap, after, n, is, was)
 		}
 	}
 	if stayed < 400 {

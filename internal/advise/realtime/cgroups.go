@@ -12,11 +12,13 @@ import (
 
 var (
 	cgroupPulls = &Kind{"cgroup.vcpu", Cgroups, "A vCPU's control group is not its pin", knob.High,
-		"a thread never leaves the CPUs of its group, and each time the group's change the kernel gives it all of them: the pin is gone", "domain.vcpupin"}
+		"a thread never leaves the CPUs of its group, and each time the group's change the kernel gives it all of " +
+			"them: the pin is gone", "domain.vcpupin"}
 	cgroupNarrow = &Kind{"cgroup.narrow", Cgroups, "A control group keeps guests off their CPUs", knob.High,
 		"a pin outside of the group's CPUs is refused, or cut down to what is left: the vCPU runs elsewhere", ""}
 	cgroupHelper = &Kind{"cgroup.helper", Cgroups, "The group of QEMU's own threads has quiet CPUs", knob.Medium,
-		"whenever the group's CPUs change, the kernel lets these threads run on all of them again", "domain.emulatorpin"}
+		"whenever the group's CPUs change, the kernel lets these threads run on all of them again",
+		"domain.emulatorpin"}
 	cgroupHost = &Kind{"cgroup.host", Cgroups, "A control group gives quiet CPUs to the host's programs", knob.Medium,
 		"whenever the group's CPUs change, the kernel lets its programs run on all of them again, pinned or not", ""}
 )
@@ -42,8 +44,11 @@ func cgroups(v *view) {
 		case c.Part != "":
 			if len(in) > 0 {
 				kind := strings.TrimRight(c.Part, "0123456789")
-				v.add(cgroupHelper, c.Path, in, fmt.Sprintf("the group of guest %s's %s has %s, of which %s should be quiet", c.Guest, c.Part, c.Effective, in),
-					fmt.Sprintf("virsh %spin %s %s --live", kind, strings.TrimSpace(c.Guest+" "+strings.TrimPrefix(c.Part, kind)), v.away())).with("cpus", float64(len(in)))
+				v.add(cgroupHelper, c.Path, in, fmt.Sprintf("the group of guest %s's %s has %s, of which %s should "+
+					"be quiet", c.Guest, c.Part, c.Effective, in),
+					fmt.Sprintf("virsh %spin %s %s --live", kind,
+						strings.TrimSpace(c.Guest+" "+strings.TrimPrefix(c.Part, kind)), v.away())).with("cpus",
+					float64(len(in)))
 			}
 		default:
 			v.holds(c, g.pins(), "guest "+c.Guest)
@@ -76,8 +81,10 @@ func (v *view) holds(c facts.Cgroup, need setting.CPUSet, whose string) {
 		return
 	}
 	if missing := need.And(v.h.Topology.Online).Minus(c.Effective); len(missing) > 0 {
-		v.add(cgroupNarrow, c.Path, missing, fmt.Sprintf("it has %s; for %s it lacks %s", c.Effective, whose, named(missing)),
-			fmt.Sprintf("systemctl set-property machine.slice AllowedCPUs=%s, or take AllowedCPUs out of its drop-in", c.Effective.Or(need))).with("cpus", float64(len(missing)))
+		v.add(cgroupNarrow, c.Path, missing, fmt.Sprintf("it has %s; for %s it lacks %s", c.Effective, whose,
+			named(missing)),
+			fmt.Sprintf("systemctl set-property machine.slice AllowedCPUs=%s, or take AllowedCPUs out of its drop-in",
+				c.Effective.Or(need))).with("cpus", float64(len(missing)))
 	}
 }
 
@@ -89,7 +96,9 @@ func (v *view) vcpuGroup(c facts.Cgroup, g *guest) {
 	}
 	pin := g.vcpus[n].pin.And(v.h.Topology.Online)
 	if len(pin) > 0 && !pin.Equal(c.Effective) {
-		v.add(cgroupPulls, c.Path, c.Effective.Or(pin), fmt.Sprintf("the group of guest %s's vCPU %d has %s, the pin is %s", c.Guest, n, c.Effective, pin),
-			fmt.Sprintf("virsh vcpupin %s %d %s --live sets both", c.Guest, n, pin)).with("cpus", float64(len(c.Effective)))
+		v.add(cgroupPulls, c.Path, c.Effective.Or(pin),
+			fmt.Sprintf("the group of guest %s's vCPU %d has %s, the pin is %s", c.Guest, n, c.Effective, pin),
+			fmt.Sprintf("virsh vcpupin %s %d %s --live sets both", c.Guest, n, pin)).with("cpus",
+			float64(len(c.Effective)))
 	}
 }

@@ -12,7 +12,8 @@ import (
 func TestDocumented(t *testing.T) {
 	var b strings.Builder
 	for _, family := range []Family{Lists, Guests, Threads, Interrupts, Kernel, Cgroups, Housekeeping} {
-		fmt.Fprintf(&b, "\n**%s**\n\n| finding | usually | what | why it matters | knob |\n|---|---|---|---|---|\n", titles[family])
+		fmt.Fprintf(&b, "\n**%s**\n\n| finding | usually | what | why it matters | knob |\n|---|---|---|---|---|\n",
+			titles[family])
 		for _, k := range kinds {
 			if k.Family == family {
 				link := "–"
@@ -27,6 +28,7 @@ func TestDocumented(t *testing.T) {
 }
 
 var titles = map[Family]string{
-	Lists: "Lists of CPUs that must agree", Guests: "Guests: definitions, and threads that run", Threads: "What runs there", Interrupts: "What interrupts there",
+	Lists: "Lists of CPUs that must agree", Guests: "Guests: definitions, and threads that run",
+	Threads: "What runs there", Interrupts: "What interrupts there",
 	Kernel: "The kernel's own work", Cgroups: "Control groups", Housekeeping: "What is left for the host",
 }

@@ -11,13 +11,17 @@ import (
 
 var (
 	guestNode = &Kind{"guest.node", Guests, "Its memory is on another node than its CPUs", knob.High,
-		"each access goes over the link between the nodes: slower by half, and at the mercy of what else uses the link", "domain.numatune"}
+		"each access goes over the link between the nodes: slower by half, and at the mercy of what else uses the link",
+		"domain.numatune"}
 	guestSpread = &Kind{"guest.spread", Guests, "Its CPUs are on several nodes, and it does not know", knob.Medium,
-		"the guest's kernel takes all of its memory for equally near, and puts work and data on different nodes", "domain.vnuma"}
+		"the guest's kernel takes all of its memory for equally near, and puts work and data on different nodes",
+		"domain.vnuma"}
 	guestStrict = &Kind{"guest.numa_mode", Guests, "Its memory may come from other nodes", knob.Medium,
-		"without mode strict the kernel takes pages from another node as soon as its own is short, and nobody is told", "domain.numatune"}
+		"without mode strict the kernel takes pages from another node as soon as its own is short, and nobody is told",
+		"domain.numatune"}
 	guestPages = &Kind{"guest.hugepages", Guests, "It has no huge pages", knob.Medium,
-		"small pages can be merged, moved, compacted and swapped: each costs the guest a fault of some microseconds, and translations miss more often", "domain.hugepages"}
+		"small pages can be merged, moved, compacted and swapped: each costs the guest a fault of some microseconds, " +
+			"and translations miss more often", "domain.hugepages"}
 	guestPagesShort = &Kind{"guest.hugepages_short", Guests, "There are not enough huge pages on the node", knob.High,
 		"the guest does not start again, or takes pages of another node", "boot.hugepages"}
 	guestLocked = &Kind{"guest.locked", Guests, "QEMU's own memory can be taken away", knob.Low,
@@ -37,22 +41,27 @@ func (v *view) memory(g *guest) {
 		tune := fmt.Sprintf("<numatune><memory mode='strict' nodeset='%s'/></numatune> in the definition, then a restart", cpuNodes)
 		switch {
 		case len(memory) == 0:
-			v.add(guestStrict, g.object("memory"), g.pins(), fmt.Sprintf("its definition names no node for it; its CPUs are on node %s", cpuNodes), tune)
+			v.add(guestStrict, g.object("memory"), g.pins(), fmt.Sprintf("its definition names no node for it; its "+
+				"CPUs are on node %s", cpuNodes), tune)
 		case len(memory.Minus(cpuNodes)) > 0:
-			v.add(guestNode, g.object("memory"), g.pins(), fmt.Sprintf("its memory is on node %s, its CPUs on node %s", memory, cpuNodes), tune)
+			v.add(guestNode, g.object("memory"), g.pins(), fmt.Sprintf("its memory is on node %s, its CPUs on node %s",
+				memory, cpuNodes), tune)
 		case g.d.NUMA.Mode != "" && g.d.NUMA.Mode != "strict" && len(g.d.NUMA.Cells) == 0:
 			v.add(guestStrict, g.object("memory"), g.pins(), fmt.Sprintf("the mode is %s", g.d.NUMA.Mode), tune)
 		}
 		if quiet := v.nodes(g.claims()); len(quiet) > 1 && len(cells) < 2 {
-			v.add(guestSpread, g.object(""), g.claims(), fmt.Sprintf("its CPUs are on nodes %s, its definition has %s", quiet, counted(len(cells), "NUMA cell")),
+			v.add(guestSpread, g.object(""), g.claims(), fmt.Sprintf("its CPUs are on nodes %s, its definition has %s",
+				quiet, counted(len(cells), "NUMA cell")),
 				"pin it to one node, or give it cells of its own (<numa><cell …/></numa>) with <memnode> for each").with("nodes", float64(len(quiet)))
 		}
 	}
 	if !g.d.Backing.HugePages {
-		v.add(guestPages, g.object("memory"), g.claims(), "its definition has no <hugepages/>", "<memoryBacking><hugepages/></memoryBacking>, huge pages of the boot (boot.hugepages), and a restart")
+		v.add(guestPages, g.object("memory"), g.claims(), "its definition has no <hugepages/>",
+			"<memoryBacking><hugepages/></memoryBacking>, huge pages of the boot (boot.hugepages), and a restart")
 	}
 	if !g.d.Backing.Locked {
-		v.add(guestLocked, g.object("memory"), g.claims(), "its definition has no <locked/>", "<memoryBacking><locked/></memoryBacking> and a restart")
+		v.add(guestLocked, g.object("memory"), g.claims(), "its definition has no <locked/>",
+			"<memoryBacking><locked/></memoryBacking> and a restart")
 	}
 }
 
@@ -91,18 +100,25 @@ func (v *view) pool() {
 	for p := range names {
 		places = append(places, p)
 	}
-	slices.SortFunc(places, func(a, b place) int { return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(a.size, b.size)) })
+	slices.SortFunc(places, func(a, b place) int {
+		return cmp.Or(cmp.Compare(a.node, b.node),
+			cmp.Compare(a.size, b.size))
+	})
 	for _, p := range places {
 		node, _ := v.h.Topology.Node(p.node)
 		pages, there := poolOf(node.Hugepages, p.size)
 		object := fmt.Sprintf("node %d pages of %d kB", p.node, p.size>>10)
 		switch {
 		case !there || pages.Total < need[p]:
-			v.add(guestPagesShort, object, v.s.CPUs.And(node.CPUs), fmt.Sprintf("there are %d, and %s need %d", pages.Total, guestNames(names[p]), need[p]),
-				fmt.Sprintf("hugepages=%d:%d behind hugepagesz= on the kernel command line (boot.hugepages), or %d to /sys/devices/system/node/node%d/hugepages/hugepages-%dkB/nr_hugepages", p.node, need[p], need[p], p.node, p.size>>10)).
+			v.add(guestPagesShort, object, v.s.CPUs.And(node.CPUs), fmt.Sprintf("there are %d, and %s need %d",
+				pages.Total, guestNames(names[p]), need[p]),
+				fmt.Sprintf("hugepages=%d:%d behind hugepagesz= on the kernel command line (boot.hugepages), or %d "+
+					"to /sys/devices/system/node/node%d/hugepages/hugepages-%dkB/nr_hugepages", p.node, need[p],
+					need[p], p.node, p.size>>10)).
 				with("pages", float64(pages.Total)).with("needed", float64(need[p]))
 		case pages.Free < ask[p]:
-			v.add(guestPagesShort, object, v.s.CPUs.And(node.CPUs), fmt.Sprintf("%d are free, and guests that are off need %d", pages.Free, ask[p]),
+			v.add(guestPagesShort, object, v.s.CPUs.And(node.CPUs),
+				fmt.Sprintf("%d are free, and guests that are off need %d", pages.Free, ask[p]),
 				"find who holds them (grep -l hugetlbfs /proc/*/maps), or reserve more (boot.hugepages)").
 				with("pages", float64(pages.Free)).with("needed", float64(ask[p])).at(knob.Medium)
 		}

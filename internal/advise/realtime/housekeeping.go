@@ -8,17 +8,23 @@ import (
 
 var (
 	houseNone = &Kind{"house.none", Housekeeping, "No CPU is left for the host", knob.Critical,
-		"interrupts, daemons, QEMU and the kernel's own work have to run somewhere: they run on the guests' CPUs", "placement.reserve"}
+		"interrupts, daemons, QEMU and the kernel's own work have to run somewhere: they run on the guests' CPUs",
+		"placement.reserve"}
 	houseCore = &Kind{"house.core", Housekeeping, "The host has no whole core", knob.Medium,
-		"the host's work shares each of its cores with a quiet CPU, and slows it down whenever it runs", "placement.reserve"}
+		"the host's work shares each of its cores with a quiet CPU, and slows it down whenever it runs",
+		"placement.reserve"}
 	houseNode = &Kind{"house.node", Housekeeping, "A node has no CPU for the host", knob.Medium,
-		"emulator, vhost threads and interrupts of the guests on that node work over the link between the nodes", "placement.reserve"}
+		"emulator, vhost threads and interrupts of the guests on that node work over the link between the nodes",
+		"placement.reserve"}
 	houseBusy = &Kind{"house.busy", Housekeeping, "The CPUs of the host are full", knob.High,
 		"what the guests wait for (disks, packets, QEMU) waits for a CPU itself", "placement.reserve"}
-	houseVectors = &Kind{"house.vectors", Housekeeping, "There are more interrupts than the host's CPUs have vectors", knob.High,
-		"an x86 CPU has about 200 vectors for devices: interrupts that find none on the host's CPUs are refused, or stay on the quiet ones", ""}
+	houseVectors = &Kind{"house.vectors", Housekeeping, "There are more interrupts than the host's CPUs have vectors",
+		knob.High,
+		"an x86 CPU has about 200 vectors for devices: interrupts that find none on the host's CPUs are refused, or " +
+			"stay on the quiet ones", ""}
 	houseStorage = &Kind{"house.storage", Housekeeping, "Storage daemons have too few CPUs", knob.Medium,
-		"each daemon that serves a disk wants a CPU of its own: without one the guests' disks wait, here and on other hosts", "placement.reserve"}
+		"each daemon that serves a disk wants a CPU of its own: without one the guests' disks wait, here and on " +
+			"other hosts", "placement.reserve"}
 	houseHelpers = &Kind{"house.helpers", Housekeeping, "Many threads of guests share few CPUs", knob.Low,
 		"vhost and I/O threads of the guests wait for each other when packets come", "vhost.budget"}
 )
@@ -33,14 +39,17 @@ const (
 // housekeeping judges whether the CPUs that are left are enough.
 func housekeeping(v *view) {
 	if len(v.house) == 0 {
-		v.add(houseNone, "housekeeping", v.s.CPUs, fmt.Sprintf("all %s that are online should be quiet", counted(len(v.h.Topology.Online), "CPU")), "give back a core of each node: take it out of the pins, isolcpus and nohz_full").with("cpus", 0)
+		v.add(houseNone, "housekeeping", v.s.CPUs, fmt.Sprintf("all %s that are online should be quiet",
+			counted(len(v.h.Topology.Online), "CPU")), "give back a core of each node: take it out of the pins, "+
+			"isolcpus and nohz_full").with("cpus", 0)
 		return
 	}
 	v.wholeCore()
 	for _, node := range v.h.Topology.Nodes {
 		quiet, left := node.CPUs.And(v.s.CPUs), node.CPUs.And(v.house)
 		if len(quiet) > 0 && len(left) == 0 {
-			v.add(houseNode, fmt.Sprintf("node %d", node.ID), quiet, fmt.Sprintf("all of its %s should be quiet", counted(len(quiet), "CPU")), "give one core of the node back to the host")
+			v.add(houseNode, fmt.Sprintf("node %d", node.ID), quiet, fmt.Sprintf("all of its %s should be quiet",
+				counted(len(quiet), "CPU")), "give one core of the node back to the host")
 		}
 	}
 	if v.o != nil && v.o.Seconds > 0 {
@@ -49,8 +58,11 @@ func housekeeping(v *view) {
 	for _, s := range v.h.Storage {
 		node, _ := v.h.Topology.Node(s.Node)
 		if left := node.CPUs.And(v.house); s.Count > len(left) {
-			v.add(houseStorage, fmt.Sprintf("node %d %s", s.Node, s.Name), left, fmt.Sprintf("%s, and the host keeps %s of the node", counted(s.Count, "daemon"), counted(len(left), "CPU")),
-				"more CPUs of the node for the host, or the daemons on another node").with("daemons", float64(s.Count)).with("cpus", float64(len(left)))
+			v.add(houseStorage, fmt.Sprintf("node %d %s", s.Node, s.Name), left,
+				fmt.Sprintf("%s, and the host keeps %s of the node", counted(s.Count, "daemon"),
+					counted(len(left), "CPU")),
+				"more CPUs of the node for the host, or the daemons on another node").with("daemons",
+				float64(s.Count)).with("cpus", float64(len(left)))
 		}
 	}
 	devices := 0
@@ -60,7 +72,10 @@ func housekeeping(v *view) {
 		}
 	}
 	if devices > vectors*len(v.house) {
-		v.add(houseVectors, "housekeeping", v.house, fmt.Sprintf("%d interrupts, %s of about %d vectors", devices, counted(len(v.house), "CPU"), vectors), "fewer queues of the NICs (nic.channels), or more CPUs for the host").with("interrupts", float64(devices)).with("cpus", float64(len(v.house)))
+		v.add(houseVectors, "housekeeping", v.house, fmt.Sprintf("%d interrupts, %s of about %d vectors", devices,
+			counted(len(v.house), "CPU"), vectors),
+			"fewer queues of the NICs (nic.channels), or more CPUs for the host").with("interrupts",
+			float64(devices)).with("cpus", float64(len(v.house)))
 	}
 	helpers := 0
 	for _, g := range v.guests {
@@ -73,7 +88,9 @@ func housekeeping(v *view) {
 		}
 	}
 	if helpers > helpersPerCPU*len(v.house) {
-		v.add(houseHelpers, "housekeeping", v.house, fmt.Sprintf("%d vhost and I/O threads on %s", helpers, counted(len(v.house), "CPU")), "fewer queues of the guests' NICs, or more CPUs for the host").with("threads", float64(helpers)).with("cpus", float64(len(v.house)))
+		v.add(houseHelpers, "housekeeping", v.house, fmt.Sprintf("%d vhost and I/O threads on %s", helpers,
+			counted(len(v.house), "CPU")), "fewer queues of the guests' NICs, or more CPUs for the host").with(
+			"threads", float64(helpers)).with("cpus", float64(len(v.house)))
 	}
 }
 
@@ -92,7 +109,9 @@ func (v *view) wholeCore() {
 		}
 	}
 	if smt {
-		v.add(houseCore, "housekeeping", v.house, fmt.Sprintf("of %s each shares its core with a quiet one", named(v.house)), "set whole cores aside, and leave whole cores to the host").with("cpus", float64(len(v.house)))
+		v.add(houseCore, "housekeeping", v.house, fmt.Sprintf("of %s each shares its core with a quiet one",
+			named(v.house)), "set whole cores aside, and leave whole cores to the host").with("cpus",
+			float64(len(v.house)))
 	}
 }
 
@@ -109,6 +128,7 @@ func (v *view) busy() {
 		return
 	}
 	if share := percent(busy, 1000*v.o.Seconds*n); share >= busyShare {
-		v.add(houseBusy, "housekeeping", v.house, fmt.Sprintf("%s: busy %.0f %% of the time", named(v.house), share), "more CPUs for the host, or less work on it").with("busy_percent", share)
+		v.add(houseBusy, "housekeeping", v.house, fmt.Sprintf("%s: busy %.0f %% of the time", named(v.house), share),
+			"more CPUs for the host, or less work on it").with("busy_percent", share)
 	}
 }

@@ -12,17 +12,20 @@ import (
 
 var (
 	irqCame = &Kind{"irq.came", Interrupts, "A device interrupted there", knob.High,
-		"each interrupt takes the vCPU out of the guest for some microseconds, and what it wakes follows", "rt.irq_affinity"}
+		"each interrupt takes the vCPU out of the guest for some microseconds, and what it wakes follows",
+		"rt.irq_affinity"}
 	irqAimed = &Kind{"irq.aimed", Interrupts, "A device's interrupt goes there", knob.Medium,
 		"it did not come while this was watched; the next one does", "rt.irq_affinity"}
 	irqMay = &Kind{"irq.may", Interrupts, "An interrupt may be put there", knob.Low,
-		"the kernel chose another CPU of its mask; when that one is busy or goes off it chooses anew", "rt.irq_affinity"}
+		"the kernel chose another CPU of its mask; when that one is busy or goes off it chooses anew",
+		"rt.irq_affinity"}
 	irqDefault = &Kind{"irq.default", Interrupts, "New interrupts may be put there", knob.Medium,
 		"an interrupt that is asked for from now on (a device set up anew, a module) gets this mask", "rt.irq_affinity"}
 	irqTick = &Kind{"irq.tick", Interrupts, "The CPU's timer keeps firing", knob.Medium,
 		"the tick should be stopped on this CPU: each time the timer fires the vCPU leaves the guest", ""}
 	irqCalls = &Kind{"irq.calls", Interrupts, "Other CPUs interrupt it", knob.Low,
-		"functions that run on all CPUs, and flushes of translations of programs that have been there, interrupt it from elsewhere", ""}
+		"functions that run on all CPUs, and flushes of translations of programs that have been there, interrupt it " +
+			"from elsewhere", ""}
 	irqNMI = &Kind{"irq.nmi", Interrupts, "NMIs and machine check polls", knob.Low,
 		"nothing holds an NMI up: watchdog and profilers take some microseconds each time", "rt.watchdog"}
 )
@@ -39,7 +42,8 @@ const (
 func interrupts(v *view) {
 	cpus := v.s.CPUs
 	if set, ok := v.set(setting.Of(setting.IRQCPUs, "default")); ok && len(set.And(cpus)) > 0 {
-		v.add(irqDefault, "default_smp_affinity", set.And(cpus), fmt.Sprintf("it has %s, of which %s should be quiet", set, set.And(cpus)),
+		v.add(irqDefault, "default_smp_affinity", set.And(cpus), fmt.Sprintf("it has %s, of which %s should be quiet",
+			set, set.And(cpus)),
 			fmt.Sprintf("echo %s > /proc/irq/default_smp_affinity; irqaffinity=%s at boot", v.awayMask(), v.away()))
 	}
 	fired := map[int]bool{}
@@ -60,7 +64,8 @@ func interrupts(v *view) {
 		object := fmt.Sprintf("irq %d %s", irq.Number, irq.Name)
 		switch {
 		case len(aimed) > 0 && v.placedByKernel(irq):
-			v.add(irqAimed, object, aimed, fmt.Sprintf("it goes to CPU %s", aimed), "").at(knob.Low).hopeless(managedWhy)
+			v.add(irqAimed, object, aimed, fmt.Sprintf("it goes to CPU %s", aimed),
+				"").at(knob.Low).hopeless(managedWhy)
 		case len(aimed) > 0:
 			v.add(irqAimed, object, aimed, fmt.Sprintf("it goes to CPU %s", aimed), v.moveIRQ(irq.Number))
 		case len(in) > 0 && !v.placedByKernel(irq):
@@ -70,10 +75,13 @@ func interrupts(v *view) {
 	v.mayIRQ(may)
 }
 
-const managedWhy = "nothing can move it: the kernel places it itself, and writing its affinity answers EIO; isolcpus=managed_irq at boot keeps it off as long as its mask has another CPU, and fewer queues of the device make that so"
+const managedWhy = "nothing can move it: the kernel places it itself, and writing its affinity answers EIO; " +
+	"isolcpus=managed_irq at boot keeps it off as long as its mask has another CPU, and fewer queues of the device " +
+	"make that so"
 
 func (v *view) moveIRQ(n int) string {
-	return fmt.Sprintf("echo %s > /proc/irq/%d/smp_affinity_list; rt.irq_affinity does it for all, and irqbalance must leave it alone", v.away(), n)
+	return fmt.Sprintf("echo %s > /proc/irq/%d/smp_affinity_list; rt.irq_affinity does it for all, and irqbalance "+
+		"must leave it alone", v.away(), n)
 }
 
 // interruptsOf are all interrupts of a host's devices, by number.
@@ -97,7 +105,10 @@ func (v *view) placedByKernel(irq facts.IRQ) bool {
 
 // managed are the interrupts that nobody can move and whose mask has one of some CPUs.
 func (v *view) managed(cpus setting.CPUSet) []facts.IRQ {
-	return slices.DeleteFunc(slices.Clone(v.irqs), func(i facts.IRQ) bool { return !v.placedByKernel(i) || len(i.Affinity.And(cpus)) == 0 })
+	return slices.DeleteFunc(slices.Clone(v.irqs), func(i facts.IRQ) bool {
+		return !v.placedByKernel(i) ||
+			len(i.Affinity.And(cpus)) == 0
+	})
 }
 
 // device judges an interrupt that came, and reports whether it came to the CPUs.
@@ -114,10 +125,13 @@ func (v *view) device(r facts.IRQRun) bool {
 	}
 	rate := float64(n) / max(v.o.Seconds, 0.001)
 	irq := facts.IRQ{Number: r.Number, Name: r.Name}
-	if i, known := slices.BinarySearchFunc(v.irqs, r.Number, func(irq facts.IRQ, n int) int { return irq.Number - n }); known {
+	if i, known := slices.BinarySearchFunc(v.irqs, r.Number,
+		func(irq facts.IRQ, n int) int { return irq.Number - n }); known {
 		irq = v.irqs[i]
 	}
-	f := v.add(irqCame, fmt.Sprintf("irq %d %s", r.Number, irq.Name), setting.CPUs(on...), fmt.Sprintf("it came %s in %.1f s to %s", counted(int(n), "time"), v.o.Seconds, named(setting.CPUs(on...))), v.moveIRQ(r.Number)).
+	f := v.add(irqCame, fmt.Sprintf("irq %d %s", r.Number, irq.Name), setting.CPUs(on...),
+		fmt.Sprintf("it came %s in %.1f s to %s", counted(int(n), "time"), v.o.Seconds, named(setting.CPUs(on...))),
+		v.moveIRQ(r.Number)).
 		with("count", float64(n)).with("per_second", rate)
 	if rate < came {
 		f.at(knob.Medium)
@@ -126,7 +140,8 @@ func (v *view) device(r facts.IRQRun) bool {
 	case v.placedByKernel(irq):
 		f.hopeless(managedWhy)
 	case strings.HasPrefix(irq.Name, "vfio-"):
-		f.at(knob.Low).Why = "it is of a device that a guest has: on its vCPU's own CPU it disturbs nobody else, but the vCPU"
+		f.at(knob.Low).Why = "it is of a device that a guest has: on its vCPU's own CPU it disturbs nobody else, but " +
+			"the vCPU"
 	}
 	return true
 }
@@ -136,7 +151,9 @@ func (v *view) mayIRQ(list []facts.IRQ) {
 	if len(list) <= grouped {
 		for _, irq := range list {
 			in := irq.Affinity.And(v.s.CPUs)
-			v.add(irqMay, fmt.Sprintf("irq %d %s", irq.Number, irq.Name), in, fmt.Sprintf("its mask is %s, of which %s should be quiet; now it goes to %s", irq.Affinity, in, none(irq.Effective)), v.moveIRQ(irq.Number))
+			v.add(irqMay, fmt.Sprintf("irq %d %s", irq.Number, irq.Name), in,
+				fmt.Sprintf("its mask is %s, of which %s should be quiet; now it goes to %s", irq.Affinity, in,
+					none(irq.Effective)), v.moveIRQ(irq.Number))
 		}
 		return
 	}
@@ -146,7 +163,8 @@ func (v *view) mayIRQ(list []facts.IRQ) {
 		names, in = append(names, fmt.Sprintf("%d %s", irq.Number, irq.Name)), in.Or(irq.Affinity.And(v.s.CPUs))
 	}
 	v.add(irqMay, "interrupts", in, fmt.Sprintf("%d of them: %s …", len(list), strings.Join(names[:6], ", ")),
-		fmt.Sprintf("mpps plan moves all of them (rt.irq_affinity) to CPUs %s", v.away())).with("interrupts", float64(len(list)))
+		fmt.Sprintf("mpps plan moves all of them (rt.irq_affinity) to CPUs %s", v.away())).with("interrupts",
+		float64(len(list)))
 }
 
 // local judges the CPU's own interrupts.
@@ -161,21 +179,29 @@ func (v *view) local() {
 	for _, cpu := range v.s.CPUs.And(v.o.CPUs) {
 		rate := func(name string) float64 { return float64(rows[name][cpu]) / seconds }
 		if loc := rate("LOC"); loc > tickRate && v.h.Topology.NohzFull.Has(cpu) {
-			f := v.add(irqTick, cpuObject(cpu), setting.CPUs(cpu), fmt.Sprintf("LOC came %.0f times a second", loc), "one thread alone on the CPU stops the tick; timers that the guest sets fire here as well").with("per_second", loc)
+			f := v.add(irqTick, cpuObject(cpu), setting.CPUs(cpu), fmt.Sprintf("LOC came %.0f times a second", loc),
+				"one thread alone on the CPU stops the tick; timers that the guest sets fire here as well").with(
+				"per_second", loc)
 			if v.alone(cpu) {
-				f.at(knob.Low).Why = "one thread alone has this CPU: these are most likely the guest's own timers, each of which takes the vCPU out of the guest"
+				f.at(knob.Low).Why = "one thread alone has this CPU: these are most likely the guest's own timers, " +
+					"each of which takes the vCPU out of the guest"
 			}
 		}
 		if calls := rate("CAL") + rate("TLB"); calls > callsRate {
-			v.add(irqCalls, cpuObject(cpu), setting.CPUs(cpu), fmt.Sprintf("CAL came %.0f, TLB %.0f times a second", rate("CAL"), rate("TLB")),
-				"trace-cmd record -M MASK -e csd:csd_function_entry names the functions; programs with threads on these CPUs flush each other's translations").with("per_second", calls)
+			v.add(irqCalls, cpuObject(cpu), setting.CPUs(cpu), fmt.Sprintf("CAL came %.0f, TLB %.0f times a second",
+				rate("CAL"), rate("TLB")),
+				"trace-cmd record -M MASK -e csd:csd_function_entry names the functions; programs with threads on "+
+					"these CPUs flush each other's translations").with("per_second", calls)
 		}
 		if res := rate("RES"); res > wakeRate {
-			v.add(irqCalls, cpuObject(cpu), setting.CPUs(cpu), fmt.Sprintf("RES came %.0f times a second: threads are woken there from elsewhere", res),
-				"disks and network of the guest kick its vCPU so; on an otherwise quiet guest look who wakes whom: trace-cmd record -e sched:sched_waking").with("per_second", res)
+			v.add(irqCalls, cpuObject(cpu), setting.CPUs(cpu), fmt.Sprintf("RES came %.0f times a second: threads "+
+				"are woken there from elsewhere", res),
+				"disks and network of the guest kick its vCPU so; on an otherwise quiet guest look who wakes whom: "+
+					"trace-cmd record -e sched:sched_waking").with("per_second", res)
 		}
 		if n := rows["NMI"][cpu] + rows["MCP"][cpu]; n > 0 {
-			v.add(irqNMI, cpuObject(cpu), setting.CPUs(cpu), fmt.Sprintf("NMI came %d times, machine check polls %d times in %.1f s", rows["NMI"][cpu], rows["MCP"][cpu], v.o.Seconds),
+			v.add(irqNMI, cpuObject(cpu), setting.CPUs(cpu), fmt.Sprintf("NMI came %d times, machine check polls %d "+
+				"times in %.1f s", rows["NMI"][cpu], rows["MCP"][cpu], v.o.Seconds),
 				"kernel.watchdog_cpumask without this CPU (rt.watchdog), no perf record -a; mce=ignore_ce ends the polls").with("count", float64(n))
 		}
 	}

@@ -10,31 +10,39 @@ import (
 
 var (
 	kernelWorkqueue = &Kind{"kernel.workqueue", Kernel, "Work that may run anywhere may run there", knob.Medium,
-		"writeback, filesystems and much of the network do their work in kworkers on any CPU of this mask", "rt.workqueue"}
+		"writeback, filesystems and much of the network do their work in kworkers on any CPU of this mask",
+		"rt.workqueue"}
 	kernelWatchdog = &Kind{"kernel.watchdog", Kernel, "Lockup detectors watch them", knob.Low,
 		"every few seconds a timer and an NMI take some microseconds on each CPU that is watched", "rt.watchdog"}
 	kernelRCU = &Kind{"kernel.rcuo", Kernel, "RCU's threads may run there", knob.Medium,
 		"what rcu_nocbs takes off a CPU is done by threads that come back to it where nobody pins them", "rt.kthreads"}
 	kernelTimers = &Kind{"kernel.timer_migration", Kernel, "Timers stay on the CPU that sets them", knob.Low,
-		"without migration a timer that was set on one of these CPUs fires there, instead of on a CPU of the host", "rt.timer_migration"}
+		"without migration a timer that was set on one of these CPUs fires there, instead of on a CPU of the host",
+		"rt.timer_migration"}
 	kernelThrottling = &Kind{"kernel.throttling", Kernel, "Realtime threads are stopped every second", knob.Medium,
-		"a vCPU with a realtime priority that does not sleep is stopped for the rest of each period: by default 50 ms of every second", "rt.throttling"}
+		"a vCPU with a realtime priority that does not sleep is stopped for the rest of each period: by default 50 " +
+			"ms of every second", "rt.throttling"}
 )
 
 // kernelWork judges the kernel's own work.
 func kernelWork(v *view) {
 	cpus := v.s.CPUs
-	if set, ok := v.set(setting.Of(setting.SysfsCPUs, "devices/virtual/workqueue/cpumask")); ok && len(set.And(cpus)) > 0 {
-		v.add(kernelWorkqueue, "workqueue cpumask", set.And(cpus), fmt.Sprintf("it has %s, of which %s should be quiet", set, set.And(cpus)),
+	if set, ok := v.set(setting.Of(setting.SysfsCPUs, "devices/virtual/workqueue/cpumask")); ok &&
+		len(set.And(cpus)) > 0 {
+		v.add(kernelWorkqueue, "workqueue cpumask", set.And(cpus), fmt.Sprintf("it has %s, of which %s should be quiet",
+			set, set.And(cpus)),
 			fmt.Sprintf("echo %s > /sys/devices/virtual/workqueue/cpumask", v.awayMask()))
 	}
 	if on := v.reading(setting.Of(setting.Sysctl, "kernel.watchdog")); on == "1" && !v.has("nowatchdog") {
 		if set, ok := v.set(setting.Of(setting.Sysctl, "kernel.watchdog_cpumask")); ok && len(set.And(cpus)) > 0 {
-			v.add(kernelWatchdog, "kernel.watchdog_cpumask", set.And(cpus), fmt.Sprintf("it has %s, of which %s should be quiet", set, set.And(cpus)), fmt.Sprintf("sysctl kernel.watchdog_cpumask=%s", v.away()))
+			v.add(kernelWatchdog, "kernel.watchdog_cpumask", set.And(cpus),
+				fmt.Sprintf("it has %s, of which %s should be quiet", set, set.And(cpus)),
+				fmt.Sprintf("sysctl kernel.watchdog_cpumask=%s", v.away()))
 		}
 	}
 	if v.reading(setting.Of(setting.Sysctl, "kernel.timer_migration")) == "0" {
-		v.add(kernelTimers, "kernel.timer_migration", cpus, "it is 0; that is for guests, not for their host", "sysctl kernel.timer_migration=1")
+		v.add(kernelTimers, "kernel.timer_migration", cpus, "it is 0; that is for guests, not for their host",
+			"sysctl kernel.timer_migration=1")
 	}
 	v.throttling()
 	v.offloaded()
@@ -69,7 +77,9 @@ func (v *view) throttling() {
 		return
 	}
 	if us := v.reading(setting.Of(setting.Sysctl, "kernel.sched_rt_runtime_us")); us != "" && us != "-1" {
-		v.add(kernelThrottling, "kernel.sched_rt_runtime_us", v.s.CPUs, fmt.Sprintf("it is %s, and the vCPUs of %s have a realtime priority", us, strings.Join(scheduled, ", ")), "sysctl kernel.sched_rt_runtime_us=-1")
+		v.add(kernelThrottling, "kernel.sched_rt_runtime_us", v.s.CPUs,
+			fmt.Sprintf("it is %s, and the vCPUs of %s have a realtime priority", us, strings.Join(scheduled, ", ")),
+			"sysctl kernel.sched_rt_runtime_us=-1")
 	}
 }
 
@@ -82,7 +92,8 @@ func (v *view) offloaded() {
 	in := setting.CPUSet{}
 	first := 0
 	for _, t := range v.o.Threads {
-		if share := t.Affinity.And(v.s.CPUs); t.Kernel && strings.HasPrefix(t.Comm, "rcuo") && len(share) > 0 && !v.ranThere(t) {
+		if share := t.Affinity.And(v.s.CPUs); t.Kernel && strings.HasPrefix(t.Comm, "rcuo") && len(share) > 0 &&
+			!v.ranThere(t) {
 			if first == 0 {
 				first = t.TID
 			}
@@ -90,7 +101,9 @@ func (v *view) offloaded() {
 		}
 	}
 	if len(names) > 0 {
-		v.add(kernelRCU, "rcuo threads", in, fmt.Sprintf("%d of them may run there: %s", len(names), strings.Join(names[:min(len(names), 6)], ", ")),
-			fmt.Sprintf("taskset -pc %s %d, and the same for each, or all at once with rt.kthreads; nohz_full at boot does it by itself", v.away(), first)).with("threads", float64(len(names)))
+		v.add(kernelRCU, "rcuo threads", in, fmt.Sprintf("%d of them may run there: %s", len(names),
+			strings.Join(names[:min(len(names), 6)], ", ")),
+			fmt.Sprintf("taskset -pc %s %d, and the same for each, or all at once with rt.kthreads; nohz_full at "+
+				"boot does it by itself", v.away(), first)).with("threads", float64(len(names)))
 	}
 }

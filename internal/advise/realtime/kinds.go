@@ -5,9 +5,11 @@ import "slices"
 // kinds is every kind, family by family, in the order in which equally bad findings are shown.
 var kinds = []*Kind{
 	houseNone,
-	listsOffline, listsIsolcpus, listsNohzFull, listsRCU, listsManaged, listsIgnored, listsMalformed, listsBootCPU, listsNoSuch, listsIRQAffinity,
+	listsOffline, listsIsolcpus, listsNohzFull, listsRCU, listsManaged, listsIgnored, listsMalformed, listsBootCPU,
+	listsNoSuch, listsIRQAffinity,
 	listsNextBoot, listsBalancer, listsPartition, listsSibling, listsSpare,
-	guestShared, guestUnpinned, guestOutside, guestWide, guestEmulator, guestIOThread, guestVhost, guestWorker, guestLivePin, guestLiveSched,
+	guestShared, guestUnpinned, guestOutside, guestWide, guestEmulator, guestIOThread, guestVhost, guestWorker,
+	guestLivePin, guestLiveSched,
 	guestNode, guestSpread, guestStrict, guestPages, guestPagesShort, guestLocked, guestSched,
 	threadUser, threadKernel, threadBound, threadPriority, threadUserMay, threadKernelMay, threadUnseen,
 	irqCame, irqAimed, irqDefault, irqMay, irqTick, irqCalls, irqNMI,

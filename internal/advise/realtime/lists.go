@@ -14,13 +14,17 @@ const bootCPU = 0
 
 var (
 	listsIsolcpus = &Kind{"lists.isolcpus", Lists, "The scheduler may put anything there", knob.High,
-		"the scheduler balances tasks onto CPUs that are not isolated: any thread can push a vCPU aside for milliseconds", "boot.isolcpus"}
+		"the scheduler balances tasks onto CPUs that are not isolated: any thread can push a vCPU aside for " +
+			"milliseconds", "boot.isolcpus"}
 	listsNohzFull = &Kind{"lists.nohz_full", Lists, "The tick goes on there", knob.High,
-		"the tick interrupts the CPU 100 to 1000 times a second, and each time takes the vCPU out of the guest", "boot.nohz_full"}
+		"the tick interrupts the CPU 100 to 1000 times a second, and each time takes the vCPU out of the guest",
+		"boot.nohz_full"}
 	listsRCU = &Kind{"lists.rcu_nocbs", Lists, "RCU's work is done there", knob.Medium,
-		"what is freed through RCU is freed in bursts on the CPU that freed it, unless threads elsewhere do it", "boot.rcu_nocbs"}
+		"what is freed through RCU is freed in bursts on the CPU that freed it, unless threads elsewhere do it",
+		"boot.rcu_nocbs"}
 	listsManaged = &Kind{"lists.managed_irq", Lists, "Managed interrupts are not kept away", knob.Low,
-		"the kernel spreads queues of disks over all CPUs and nobody can move them; only isolcpus=managed_irq keeps them off", "boot.isolcpus"}
+		"the kernel spreads queues of disks over all CPUs and nobody can move them; only isolcpus=managed_irq keeps " +
+			"them off", "boot.isolcpus"}
 	listsSpare = &Kind{"lists.spare", Lists, "CPUs are set aside for nobody", knob.Low,
 		"an isolated CPU that no guest uses is lost to the host: nothing is moved there", "boot.isolcpus"}
 	listsIgnored = &Kind{"lists.ignored", Lists, "The kernel did not take an argument", knob.High,
@@ -28,7 +32,8 @@ var (
 	listsMalformed = &Kind{"lists.malformed", Lists, "An argument is no list of CPUs", knob.High,
 		"the kernel ignores the whole argument, or takes a part of it", ""}
 	listsBootCPU = &Kind{"lists.boot_cpu", Lists, "The boot CPU is among them", knob.Medium,
-		"the boot CPU keeps the time for those that have no tick, and takes what nobody else does: the kernel takes it out of nohz_full by itself", "boot.nohz_full"}
+		"the boot CPU keeps the time for those that have no tick, and takes what nobody else does: the kernel takes " +
+			"it out of nohz_full by itself", "boot.nohz_full"}
 	listsNoSuch = &Kind{"lists.no_such_cpu", Lists, "A list names a CPU that is not there", knob.Medium,
 		"a list that was made for another machine isolates other CPUs than was meant", ""}
 	listsOffline = &Kind{"lists.offline", Lists, "A CPU is switched off", knob.High,
@@ -38,9 +43,11 @@ var (
 	listsNextBoot = &Kind{"lists.next_boot", Lists, "The next boot has another list", knob.Medium,
 		"after a reboot other CPUs are set aside than now, and the guests' pins do not follow", ""}
 	listsBalancer = &Kind{"lists.irqbalance", Lists, "irqbalance may use them", knob.High,
-		"irqbalance moves interrupts every ten seconds, onto every CPU that it is not told to leave alone", "nic.irqbalance"}
+		"irqbalance moves interrupts every ten seconds, onto every CPU that it is not told to leave alone",
+		"nic.irqbalance"}
 	listsPartition = &Kind{"lists.partition", Lists, "An isolated partition does not agree", knob.High,
-		"a cpuset that is meant to isolate CPUs and is invalid, or has only some of them, leaves the rest to the scheduler", ""}
+		"a cpuset that is meant to isolate CPUs and is invalid, or has only some of them, leaves the rest to the " +
+			"scheduler", ""}
 	listsSibling = &Kind{"lists.sibling", Lists, "The other thread of its core is not isolated", knob.Medium,
 		"both threads of a core share its units and caches: work on one slows the other down, at once and by up to a half", "firmware.smt"}
 )
@@ -58,20 +65,25 @@ func lists(v *view) {
 
 	isolcpus, nohz, rcu := v.running("isolcpus"), v.running("nohz_full"), v.running("rcu_nocbs")
 	if missing := cpus.Minus(t.Isolated).Minus(parted); len(missing) > 0 {
-		v.add(listsIsolcpus, "isolcpus", missing, fmt.Sprintf("isolated: %s; not: %s", none(t.Isolated.Or(parted)), named(missing)), plan).with("cpus", float64(len(missing)))
+		v.add(listsIsolcpus, "isolcpus", missing, fmt.Sprintf("isolated: %s; not: %s", none(t.Isolated.Or(parted)),
+			named(missing)), plan).with("cpus", float64(len(missing)))
 	}
 	if missing := cpus.Minus(t.NohzFull); len(missing) > 0 {
-		v.add(listsNohzFull, "nohz_full", missing, fmt.Sprintf("without a tick: %s; with one: %s", none(t.NohzFull), named(missing)), plan).with("cpus", float64(len(missing)))
+		v.add(listsNohzFull, "nohz_full", missing, fmt.Sprintf("without a tick: %s; with one: %s", none(t.NohzFull),
+			named(missing)), plan).with("cpus", float64(len(missing)))
 	}
 	// nohz_full implies rcu_nocbs (kernel/rcu/tree_nocb.h, rcu_init_nohz).
 	if missing := cpus.Minus(rcu.cpus).Minus(t.NohzFull); len(missing) > 0 {
-		v.add(listsRCU, "rcu_nocbs", missing, fmt.Sprintf("offloaded: %s; not: %s", none(rcu.cpus.Or(t.NohzFull)), named(missing)), plan).with("cpus", float64(len(missing)))
+		v.add(listsRCU, "rcu_nocbs", missing, fmt.Sprintf("offloaded: %s; not: %s", none(rcu.cpus.Or(t.NohzFull)),
+			named(missing)), plan).with("cpus", float64(len(missing)))
 	} else if short := t.NohzFull.And(cpus).Minus(rcu.cpus); rcu.given && rcu.err == nil && len(short) > 0 {
-		v.add(listsRCU, "rcu_nocbs", short, fmt.Sprintf("it names %s; the kernel adds %s, which nohz_full has", none(rcu.cpus), short), plan).at(knob.Low)
+		v.add(listsRCU, "rcu_nocbs", short, fmt.Sprintf("it names %s; the kernel adds %s, which nohz_full has",
+			none(rcu.cpus), short), plan).at(knob.Low)
 	}
 	if len(t.Isolated.And(cpus)) > 0 && isolcpus.given && isolcpus.err == nil && !isolcpus.flagged("managed_irq") {
 		managed := len(v.managed(cpus))
-		f := v.add(listsManaged, "isolcpus", cpus, fmt.Sprintf("its flags are %s; %s may come to these CPUs", strings.Join(isolcpus.flags, ","), counted(managed, "managed interrupt")), plan)
+		f := v.add(listsManaged, "isolcpus", cpus, fmt.Sprintf("its flags are %s; %s may come to these CPUs",
+			strings.Join(isolcpus.flags, ","), counted(managed, "managed interrupt")), plan)
 		if f.with("managed", float64(managed)); managed > 0 {
 			f.at(knob.Medium)
 		}
@@ -80,7 +92,9 @@ func lists(v *view) {
 	v.spare()
 	v.there(isolcpus, nohz, rcu)
 	if a := v.running("irqaffinity"); a.given && a.err == nil && len(a.cpus.And(cpus)) > 0 {
-		v.add(listsIRQAffinity, "irqaffinity", a.cpus.And(cpus), fmt.Sprintf("it names %s, among them %s", a.cpus, named(a.cpus.And(cpus))), fmt.Sprintf("irqaffinity=%s on the kernel command line; rt.irq_affinity sets the same at once", v.away()))
+		v.add(listsIRQAffinity, "irqaffinity", a.cpus.And(cpus), fmt.Sprintf("it names %s, among them %s", a.cpus,
+			named(a.cpus.And(cpus))), fmt.Sprintf("irqaffinity=%s on the kernel command line; rt.irq_affinity sets "+
+			"the same at once", v.away()))
 	}
 	v.nextBoot()
 	v.balancer()
@@ -101,8 +115,10 @@ func (v *view) ignored(isolcpus, nohz argument, plan string) {
 			v.add(listsMalformed, a.name, v.s.CPUs, fmt.Sprintf("the command line has it: %v", a.given.err), plan)
 		case a.name == "isolcpus" && !a.given.flagged("domain"):
 		case len(asked.Minus(a.shown)) > 0:
-			v.add(listsIgnored, a.name, asked.Minus(a.shown), fmt.Sprintf("the command line names %s, the kernel shows %s", a.given.cpus, none(a.shown)),
-				"look into the kernel's first messages (dmesg) for what it says of "+a.name+"; a kernel without CONFIG_NO_HZ_FULL has no nohz_full")
+			v.add(listsIgnored, a.name, asked.Minus(a.shown), fmt.Sprintf("the command line names %s, the kernel "+
+				"shows %s", a.given.cpus, none(a.shown)),
+				"look into the kernel's first messages (dmesg) for what it says of "+a.name+
+					"; a kernel without CONFIG_NO_HZ_FULL has no nohz_full")
 		}
 	}
 }
@@ -114,7 +130,9 @@ func (v *view) spare() {
 		claimed = claimed.Or(g.claims())
 	}
 	if spare := v.h.Topology.Isolated.Minus(claimed); len(spare) > 0 {
-		v.add(listsSpare, "isolcpus", spare, fmt.Sprintf("%s: isolated, and neither asked about nor a guest's", named(spare)), "give them to a guest, or take them out of isolcpus, nohz_full and rcu_nocbs").with("cpus", float64(len(spare)))
+		v.add(listsSpare, "isolcpus", spare, fmt.Sprintf("%s: isolated, and neither asked about nor a guest's",
+			named(spare)), "give them to a guest, or take them out of isolcpus, nohz_full and rcu_nocbs").with("cpus",
+			float64(len(spare)))
 	}
 }
 
@@ -142,14 +160,19 @@ func (v *view) there(isolcpus, nohz, rcu argument) {
 			given = given.Or(a.cpus)
 		}
 		if odd := a.cpus.Minus(all); len(odd) > 0 {
-			v.add(listsNoSuch, a.name, odd, fmt.Sprintf("it names %s; the machine has %s", odd, all), "correct the list on the kernel command line")
+			v.add(listsNoSuch, a.name, odd, fmt.Sprintf("it names %s; the machine has %s", odd, all),
+				"correct the list on the kernel command line")
 		}
 	}
 	if given.Or(v.s.CPUs).Has(bootCPU) {
-		v.add(listsBootCPU, cpuObject(bootCPU), setting.CPUs(bootCPU), fmt.Sprintf("CPU %d boots the host and is to be quiet too", bootCPU), "take CPU 0 out of isolcpus and nohz_full, and give the guest another one")
+		v.add(listsBootCPU, cpuObject(bootCPU), setting.CPUs(bootCPU),
+			fmt.Sprintf("CPU %d boots the host and is to be quiet too", bootCPU), "take CPU 0 out of isolcpus and "+
+				"nohz_full, and give the guest another one")
 	}
 	for _, cpu := range v.s.CPUs.And(all).Minus(v.h.Topology.Online) {
-		v.add(listsOffline, cpuObject(cpu), setting.CPUs(cpu), "it is offline", fmt.Sprintf("echo 1 > /sys/devices/system/cpu/cpu%d/online; siblings that smt/control keeps off cannot be a guest's", cpu))
+		v.add(listsOffline, cpuObject(cpu), setting.CPUs(cpu), "it is offline",
+			fmt.Sprintf("echo 1 > /sys/devices/system/cpu/cpu%d/online; siblings that smt/control keeps off cannot "+
+				"be a guest's", cpu))
 	}
 }
 
@@ -164,10 +187,12 @@ func (v *view) nextBoot() {
 			unknown, why = append(unknown, name), r.Why
 			continue
 		}
-		if now.given == next.given && now.cpus.Equal(next.cpus) && strings.Join(now.flags, ",") == strings.Join(next.flags, ",") {
+		if now.given == next.given && now.cpus.Equal(next.cpus) &&
+			strings.Join(now.flags, ",") == strings.Join(next.flags, ",") {
 			continue
 		}
-		v.add(listsNextBoot, name, v.s.CPUs, fmt.Sprintf("now %s, from the next boot on %s", now, next), "mpps plan shows which of the two is wanted; mpps status what still waits for a boot")
+		v.add(listsNextBoot, name, v.s.CPUs, fmt.Sprintf("now %s, from the next boot on %s", now, next),
+			"mpps plan shows which of the two is wanted; mpps status what still waits for a boot")
 	}
 	if len(unknown) > 0 {
 		v.unsure("what the next boot gets as "+strings.Join(unknown, ", "), why)
@@ -199,7 +224,8 @@ func (v *view) balancer() {
 		}
 		b := i.IRQBalance
 		var rest setting.CPUSet
-		do := fmt.Sprintf("IRQBALANCE_BANNED_CPULIST=%s in %s, then restart irqbalance; or stop it (nic.irqbalance)", v.s.CPUs, "/etc/default/irqbalance or /etc/sysconfig/irqbalance")
+		do := fmt.Sprintf("IRQBALANCE_BANNED_CPULIST=%s in %s, then restart irqbalance; or stop it (nic.irqbalance)",
+			v.s.CPUs, "/etc/default/irqbalance or /etc/sysconfig/irqbalance")
 		switch {
 		case b.Why != "":
 			v.unsure("irqbalance", b.Why)
@@ -240,11 +266,13 @@ func (v *view) partitioned(parted setting.CPUSet) {
 	}
 	for _, g := range v.h.Isolation.Cgroups {
 		if why, invalid := strings.CutPrefix(g.Partition, "isolated invalid"); invalid {
-			v.add(listsPartition, g.Path, g.CPUs, fmt.Sprintf("cpuset.cpus.partition is isolated invalid%s", why), "give the group CPUs that no other group has, and write isolated to its cpuset.cpus.partition once more")
+			v.add(listsPartition, g.Path, g.CPUs, fmt.Sprintf("cpuset.cpus.partition is isolated invalid%s", why),
+				"give the group CPUs that no other group has, and write isolated to its cpuset.cpus.partition once more")
 		}
 	}
 	if rest := v.s.CPUs.Minus(parted).Minus(v.h.Topology.Isolated); len(parted.And(v.s.CPUs)) > 0 && len(rest) > 0 {
-		v.add(listsPartition, "isolated partitions", rest, fmt.Sprintf("they have %s, not %s", parted, named(rest)), "add them to the cpuset.cpus of the partition")
+		v.add(listsPartition, "isolated partitions", rest, fmt.Sprintf("they have %s, not %s", parted, named(rest)),
+			"add them to the cpuset.cpus of the partition")
 	}
 }
 
@@ -259,8 +287,10 @@ func (v *view) siblings() {
 			continue
 		}
 		for _, other := range c.Siblings.And(v.house) {
-			f := v.add(listsSibling, cpuObject(other), setting.CPUs(cpu, other), fmt.Sprintf("it shares core %d with CPU %d and is the host's", c.Core, cpu),
-				fmt.Sprintf("echo 0 > /sys/devices/system/cpu/cpu%d/online, or nosmt; or set it aside too and leave it empty", other))
+			f := v.add(listsSibling, cpuObject(other), setting.CPUs(cpu, other),
+				fmt.Sprintf("it shares core %d with CPU %d and is the host's", c.Core, cpu),
+				fmt.Sprintf("echo 0 > /sys/devices/system/cpu/cpu%d/online, or nosmt; or set it aside too and leave "+
+					"it empty", other))
 			if t, seen := v.o.Time(other); seen {
 				share := percent(t.Busy, 1000*v.o.Seconds)
 				f.Found += fmt.Sprintf("; busy %.0f %% of the time", share)

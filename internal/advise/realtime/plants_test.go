@@ -169,7 +169,9 @@ var plants = map[*Kind]func(*scene) string{
 	},
 	listsPartition: func(s *scene) string {
 		path := "mine.slice"
-		s.h.Isolation.Cgroups = append(s.h.Isolation.Cgroups, facts.Cgroup{Path: path, CPUs: s.quiet, Partition: "isolated invalid (Cpu list in cpuset.cpus not exclusive)"})
+		s.h.Isolation.Cgroups = append(s.h.Isolation.Cgroups,
+			facts.Cgroup{Path: path, CPUs: s.quiet, Partition: "isolated invalid (Cpu list in cpuset.cpus not " +
+				"exclusive)"})
 		return path
 	},
 	listsSibling: func(s *scene) string {
@@ -350,7 +352,8 @@ var plants = map[*Kind]func(*scene) string{
 		return s.thread(facts.ThreadRun{Comm: "dd", Affinity: s.h.Topology.Online, RunNS: 12e6, Switches: 40})
 	},
 	threadKernel: func(s *scene) string {
-		return s.thread(facts.ThreadRun{Comm: "kworker/u16:3", Kernel: true, Fixed: true, Affinity: s.h.Topology.Online, RunNS: 1e6, Switches: 4})
+		return s.thread(facts.ThreadRun{Comm: "kworker/u16:3", Kernel: true, Fixed: true, Affinity: s.h.Topology.Online,
+			RunNS: 1e6, Switches: 4})
 	},
 	threadBound: func(s *scene) string {
 		return s.thread(facts.ThreadRun{Comm: "ktimers/9", Kernel: true, Fixed: true, RunNS: 3e6, Switches: 400})
@@ -392,7 +395,8 @@ var plants = map[*Kind]func(*scene) string{
 		if !s.take("irq 0") {
 			return ""
 		}
-		s.h.Observed.IRQs = append(s.h.Observed.IRQs, facts.IRQRun{Number: irq.Number, Name: irq.Name, Counts: map[int]uint64{s.quiet[0]: 7}})
+		s.h.Observed.IRQs = append(s.h.Observed.IRQs, facts.IRQRun{Number: irq.Number, Name: irq.Name,
+			Counts: map[int]uint64{s.quiet[0]: 7}})
 		return fmt.Sprintf("irq %d %s", irq.Number, irq.Name)
 	},
 	irqAimed: func(s *scene) string {
@@ -427,7 +431,8 @@ var plants = map[*Kind]func(*scene) string{
 	irqNMI:   func(s *scene) string { return s.own("NMI", 2) },
 
 	kernelWorkqueue: func(s *scene) string {
-		s.h.Readings[setting.Of(setting.SysfsCPUs, "devices/virtual/workqueue/cpumask")] = setting.Value(s.h.Topology.Online.String())
+		s.h.Readings[setting.Of(setting.SysfsCPUs, "devices/virtual/workqueue/cpumask")] = setting.Value(
+			s.h.Topology.Online.String())
 		return "workqueue cpumask"
 	},
 	kernelWatchdog: func(s *scene) string {
@@ -520,7 +525,8 @@ var plants = map[*Kind]func(*scene) string{
 			return ""
 		}
 		for i := range vectors*len(s.house) + 1 {
-			s.h.Housekeeping.IRQs = append(s.h.Housekeeping.IRQs, facts.IRQ{Number: 1000 + i, Name: fmt.Sprintf("many-%d", i), Affinity: s.house, Effective: s.house[:1]})
+			s.h.Housekeeping.IRQs = append(s.h.Housekeeping.IRQs,
+				facts.IRQ{Number: 1000 + i, Name: fmt.Sprintf("many-%d", i), Affinity: s.house, Effective: s.house[:1]})
 		}
 		return "housekeeping"
 	},

@@ -17,9 +17,10 @@ import (
 
 // Scope is what is judged: the CPUs that should be quiet.
 type Scope struct {
-	CPUs  setting.CPUSet `json:"cpus"`
-	From  string         `json:"from"`            // who says so: "--cpus", "the pins of guest rt1", "isolcpus, nohz_full"
-	Guest string         `json:"guest,omitempty"` // the one guest that they are for, where the user named it
+	CPUs setting.CPUSet `json:"cpus"`
+	// who says so: "--cpus", "the pins of guest rt1", "isolcpus, nohz_full"
+	From  string `json:"from"`
+	Guest string `json:"guest,omitempty"` // the one guest that they are for, where the user named it
 }
 
 // Family says what a finding is about.
@@ -48,9 +49,10 @@ type Kind struct {
 
 // Finding is one contradiction, or one intruder.
 type Finding struct {
-	ID       string             `json:"id"`     // of its kind
-	Object   string             `json:"object"` // "isolcpus", "cpu 20", "guest rt1 vcpu 0", "irq 45 nvme0q1", "thread kworker/3:1 (812)"
-	CPUs     setting.CPUSet     `json:"cpus"`   // that it concerns
+	ID string `json:"id"` // of its kind
+	// "isolcpus", "cpu 20", "guest rt1 vcpu 0", "irq 45 nvme0q1", "thread kworker/3:1 (812)"
+	Object   string             `json:"object"`
+	CPUs     setting.CPUSet     `json:"cpus"` // that it concerns
 	Severity knob.Severity      `json:"severity"`
 	Found    string             `json:"found"`   // with its numbers
 	Numbers  map[string]float64 `json:"numbers"` // the same for programs: seconds, run_ms, switches, per_second …
@@ -119,7 +121,8 @@ func Check(h *facts.Host, o *facts.Observation, s Scope) *Report {
 	v := newView(h, o, s)
 	r := &Report{Scope: v.s, House: v.house}
 	if len(v.s.CPUs) == 0 {
-		r.State, r.Verdict = NotIsolated, "no CPU is set aside for realtime: none is isolated or without a tick, no guest has pinned vCPUs with a realtime priority, and none was named"
+		r.State, r.Verdict = NotIsolated, "no CPU is set aside for realtime: none is isolated or without a tick, no "+
+			"guest has pinned vCPUs with a realtime priority, and none was named"
 		return r
 	}
 	for _, judge := range []func(*view){lists, guests, threads, interrupts, kernelWork, cgroups, housekeeping} {
@@ -166,7 +169,8 @@ func (v *view) verdict() (State, string) {
 			parts = append(parts, fmt.Sprintf("%d %s", n, severity))
 		}
 	}
-	return Contradicted, fmt.Sprintf("%s (%s): %s, %s%s", cpus, v.s.From, contradictions(len(v.found)), strings.Join(parts, ", "), tail)
+	return Contradicted, fmt.Sprintf("%s (%s): %s, %s%s", cpus, v.s.From, contradictions(len(v.found)),
+		strings.Join(parts, ", "), tail)
 }
 
 func contradictions(n int) string {

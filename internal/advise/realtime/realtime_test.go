@@ -74,7 +74,10 @@ func TestPlanted(t *testing.T) {
 		h := s.facts()
 		r := Check(h, h.Observed, Find(h, quiet, ""))
 		for _, w := range wishes {
-			if !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.ID == w.kind.ID && f.Object == w.object }) {
+			if !slices.ContainsFunc(r.Findings, func(f Finding) bool {
+				return f.ID == w.kind.ID &&
+					f.Object == w.object
+			}) {
 				t.Errorf("host %d, CPUs %s: planted %s of %q, found\n%s", seed, quiet, w.kind.ID, w.object, told(r))
 			}
 		}
@@ -152,7 +155,9 @@ func TestUnknown(t *testing.T) {
 		if len(r.Findings) > 0 {
 			t.Errorf("host %d: findings of what was not read:\n%s", seed, told(r))
 		}
-		for _, what := range []string{"control groups", "what runs on the CPUs", "irq-cpus:default", "sysfs-cpus:devices/virtual/workqueue/cpumask", "what the next boot gets as isolcpus, nohz_full, rcu_nocbs, irqaffinity"} {
+		for _, what := range []string{"control groups", "what runs on the CPUs", "irq-cpus:default",
+			"sysfs-cpus:devices/virtual/workqueue/cpumask", "what the next boot gets as isolcpus, nohz_full, " +
+				"rcu_nocbs, irqaffinity"} {
 			if !slices.ContainsFunc(r.Unjudged, func(u Unjudged) bool { return u.What == what }) {
 				t.Errorf("host %d: %q is not among what could not be judged: %v", seed, what, r.Unjudged)
 			}
@@ -165,7 +170,8 @@ func TestKernelList(t *testing.T) {
 	for i := range top.CPUs {
 		top.CPUs[i].ID = i
 	}
-	for text, want := range map[string]string{"2-3": "2-3", "all": "0-7", "4-N": "4-7", "N": "7", "0-7:1/2": "0,2,4,6", "1,0-7:2/4": "0-1,4-5", "": "", "x": "", "3-1": "", "0-7:0/2": "", "0-7:1": ""} {
+	for text, want := range map[string]string{"2-3": "2-3", "all": "0-7", "4-N": "4-7", "N": "7", "0-7:1/2": "0,2,4,6",
+		"1,0-7:2/4": "0-1,4-5", "": "", "x": "", "3-1": "", "0-7:0/2": "", "0-7:1": ""} {
 		set, err := kernelList(text, top)
 		if want == "" && err == nil || want != "" && (err != nil || set.String() != want) {
 			t.Errorf("%q: expected %q, found %q, %v", text, want, set, err)

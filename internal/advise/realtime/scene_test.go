@@ -53,7 +53,8 @@ type vcpuScene struct {
 // newScene makes up a consistent host.
 func newScene(seed uint64) *scene {
 	r := rand.New(rand.NewPCG(seed, 20))
-	s := &scene{r: r, h: &facts.Host{Name: "made-up", AsRoot: true, Readings: facts.Readings{}}, args: map[string]string{}, next: map[string]string{}, taken: map[string]bool{}, tid: 1000}
+	s := &scene{r: r, h: &facts.Host{Name: "made-up", AsRoot: true, Readings: facts.Readings{}},
+		args: map[string]string{}, next: map[string]string{}, taken: map[string]bool{}, tid: 1000}
 	nodes, cores := 1+r.IntN(4), 3+r.IntN(6)
 	s.smt = 1 + r.IntN(2)
 	s.topology(nodes, cores, r.IntN(2) == 0)
@@ -96,7 +97,8 @@ func (s *scene) topology(nodes, cores int, adjacent bool) {
 				siblings = siblings.Or(setting.CPUs(core + k*total))
 			}
 		}
-		t.CPUs = append(t.CPUs, facts.CPU{ID: cpu, Online: true, Core: core, Siblings: siblings, Node: core / cores, L3: -1})
+		t.CPUs = append(t.CPUs, facts.CPU{ID: cpu, Online: true, Core: core, Siblings: siblings, Node: core / cores,
+			L3: -1})
 		t.Online = append(t.Online, cpu)
 	}
 	for node := range nodes {
@@ -166,7 +168,8 @@ func (s *scene) kernel() {
 		}
 		for _, kind := range []string{"ksoftirqd", "rcuc"} {
 			if p := kinds[kind]; p > 0 {
-				thread := facts.KernelThread{Name: fmt.Sprintf("%s/%d", kind, c.ID), PID: s.newTID(), Policy: "SCHED_OTHER"}
+				thread := facts.KernelThread{Name: fmt.Sprintf("%s/%d", kind, c.ID), PID: s.newTID(),
+					Policy: "SCHED_OTHER"}
 				if s.quiet.Has(c.ID) {
 					thread.Policy, thread.Priority = "SCHED_FIFO", p
 				}
@@ -196,8 +199,10 @@ func (s *scene) guestsOf(node int) {
 	for len(free) > 0 && len(s.guests) < 12 {
 		take := 1 + s.r.IntN(len(free))
 		g := &guestScene{
-			name: fmt.Sprintf("rt%d", len(s.guests)), node: node, running: s.r.IntN(4) > 0, emulator: house, memory: fmt.Sprint(node), mode: "strict",
-			page: []uint64{2 << 20, 1 << 30}[s.r.IntN(2)], kib: uint64(1+s.r.IntN(8)) << 20, huge: true, locked: true, groups: map[string]setting.CPUSet{},
+			name: fmt.Sprintf("rt%d", len(s.guests)), node: node, running: s.r.IntN(4) > 0, emulator: house,
+			memory: fmt.Sprint(node), mode: "strict",
+			page: []uint64{2 << 20, 1 << 30}[s.r.IntN(2)], kib: uint64(1+s.r.IntN(8)) << 20, huge: true, locked: true,
+			groups: map[string]setting.CPUSet{},
 		}
 		for _, cpu := range free[:take] {
 			g.vcpus = append(g.vcpus, vcpuScene{pin: setting.CPUs(cpu), fifo: true, priority: 1})
@@ -246,14 +251,16 @@ func (s *scene) interrupts() {
 	}
 	for i := range s.r.IntN(4) { // spread over all CPUs by the kernel, kept off by managed_irq
 		s.h.Housekeeping.IRQs = append(s.h.Housekeeping.IRQs, facts.IRQ{
-			Number: 60 + i, Name: fmt.Sprintf("nvme0q%d", i+1), Affinity: s.h.Topology.Online, Effective: setting.CPUs(s.house[0]), Managed: s.r.IntN(2) == 0,
+			Number: 60 + i, Name: fmt.Sprintf("nvme0q%d", i+1), Affinity: s.h.Topology.Online,
+			Effective: setting.CPUs(s.house[0]), Managed: s.r.IntN(2) == 0,
 		})
 	}
 }
 
 func (s *scene) groups() {
 	i := s.h.Isolation
-	i.Cgroups = []facts.Cgroup{{Path: "machine.slice", Effective: s.h.Topology.Online}, {Path: "system.slice", Effective: s.h.Topology.Online}}
+	i.Cgroups = []facts.Cgroup{{Path: "machine.slice", Effective: s.h.Topology.Online},
+		{Path: "system.slice", Effective: s.h.Topology.Online}}
 	if s.r.IntN(2) == 0 {
 		i.Cgroups[1].CPUs, i.Cgroups[1].Effective = s.house, s.house
 	}
@@ -269,7 +276,8 @@ func (s *scene) observe() {
 			t.Switches = int64(s.r.IntN(20))
 			counts[cpu] = uint64(s.r.IntN(50))
 			o.Threads = append(o.Threads, facts.ThreadRun{
-				TID: s.newTID(), PID: s.tid, Comm: fmt.Sprintf("kworker/%d:1-mm_percpu_wq", cpu), Kernel: true, Fixed: true, Affinity: setting.CPUs(cpu), CPU: cpu,
+				TID: s.newTID(), PID: s.tid, Comm: fmt.Sprintf("kworker/%d:1-mm_percpu_wq", cpu), Kernel: true,
+				Fixed: true, Affinity: setting.CPUs(cpu), CPU: cpu,
 				Policy: "SCHED_OTHER", RunNS: 40_000, Switches: uint64(s.r.IntN(8)),
 			})
 		}
@@ -304,13 +312,15 @@ func (s *scene) facts() *facts.Host {
 }
 
 func (s *scene) guest(g *guestScene, pid int) facts.Guest {
-	f := facts.Guest{Name: g.name, Managed: true, State: "shut off", VCPUs: len(g.vcpus), MaxVCPUs: len(g.vcpus), Memory: g.kib << 10, Definition: g.xml()}
+	f := facts.Guest{Name: g.name, Managed: true, State: "shut off", VCPUs: len(g.vcpus), MaxVCPUs: len(g.vcpus),
+		Memory: g.kib << 10, Definition: g.xml()}
 	if !g.running {
 		return f
 	}
 	f.State, f.PID = "running", pid
 	add := func(role string, index int, affinity setting.CPUSet) *facts.Thread {
-		f.Threads = append(f.Threads, facts.Thread{TID: pid + len(f.Threads), Comm: role, Role: role, Index: index, Affinity: affinity, CPU: affinity[0], Policy: "SCHED_OTHER"})
+		f.Threads = append(f.Threads, facts.Thread{TID: pid + len(f.Threads), Comm: role, Role: role, Index: index,
+			Affinity: affinity, CPU: affinity[0], Policy: "SCHED_OTHER"})
 		return &f.Threads[len(f.Threads)-1]
 	}
 	held := g.emulator
@@ -322,7 +332,8 @@ func (s *scene) guest(g *guestScene, pid int) facts.Guest {
 	}
 	add("emulator", 0, held)
 	scope := "machine.slice/" + g.name + ".scope"
-	groups := []facts.Cgroup{{Path: scope, Effective: s.h.Topology.Online, Guest: g.name}, {Path: scope + "/libvirt/emulator", Effective: held, Guest: g.name, Part: "emulator"}}
+	groups := []facts.Cgroup{{Path: scope, Effective: s.h.Topology.Online, Guest: g.name},
+		{Path: scope + "/libvirt/emulator", Effective: held, Guest: g.name, Part: "emulator"}}
 	for i, c := range g.vcpus {
 		live := c.pin
 		if c.live != nil {
@@ -338,9 +349,11 @@ func (s *scene) guest(g *guestScene, pid int) facts.Guest {
 		if c.livePriority != 0 {
 			t.Policy, t.Priority = "SCHED_FIFO", c.livePriority
 		}
-		groups = append(groups, facts.Cgroup{Path: fmt.Sprintf("%s/libvirt/vcpu%d", scope, i), Effective: live, Guest: g.name, Part: fmt.Sprintf("vcpu%d", i)})
+		groups = append(groups, facts.Cgroup{Path: fmt.Sprintf("%s/libvirt/vcpu%d", scope, i), Effective: live,
+			Guest: g.name, Part: fmt.Sprintf("vcpu%d", i)})
 		if s.quiet.Has(live[0]) && len(live) == 1 {
-			s.h.Observed.Threads = append(s.h.Observed.Threads, facts.ThreadRun{TID: t.TID, PID: pid, Comm: "CPU 0/KVM", Affinity: live, CPU: live[0], Policy: t.Policy, Priority: t.Priority, RunNS: 4e9, Switches: 3})
+			s.h.Observed.Threads = append(s.h.Observed.Threads, facts.ThreadRun{TID: t.TID, PID: pid, Comm: "CPU 0/KVM",
+				Affinity: live, CPU: live[0], Policy: t.Policy, Priority: t.Priority, RunNS: 4e9, Switches: 3})
 		}
 	}
 	for i, set := range g.io {
@@ -363,7 +376,8 @@ func (s *scene) guest(g *guestScene, pid int) facts.Guest {
 
 func (g *guestScene) xml() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "<domain type='kvm'><name>%s</name><memory unit='KiB'>%d</memory><vcpu>%d</vcpu>", g.name, g.kib, len(g.vcpus))
+	fmt.Fprintf(&b, "<domain type='kvm'><name>%s</name><memory unit='KiB'>%d</memory><vcpu>%d</vcpu>", g.name, g.kib,
+		len(g.vcpus))
 	if len(g.io) > 0 {
 		fmt.Fprintf(&b, "<iothreads>%d</iothreads>", len(g.io))
 	}

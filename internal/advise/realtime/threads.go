@@ -22,7 +22,8 @@ var (
 		"they did not while this was watched; nothing keeps them away", ""}
 	threadKernelMay = &Kind{"threads.kernel_may", Threads, "Kernel threads may run there that need not", knob.Low,
 		"they did not while this was watched; nothing keeps them away", "rt.kthreads"}
-	threadPriority = &Kind{"threads.priority", Threads, "A kernel thread has no higher priority than the vCPU", knob.Medium,
+	threadPriority = &Kind{"threads.priority", Threads, "A kernel thread has no higher priority than the vCPU",
+		knob.Medium,
 		"behind a vCPU that never sleeps it never runs: timers, RCU and softirqs wait, until the kernel reports a stall", "rt.ksoftirqd"}
 	threadUnseen = &Kind{"threads.unseen", Threads, "Something ran there that was not seen", knob.Low,
 		"threads that lived too short to be seen, or that were moved there and back, came onto the CPU", ""}
@@ -109,7 +110,8 @@ func threads(v *view) {
 			v.boundRan(t)
 		case v.ranThere(t):
 			v.intruder(t, w)
-		case len(in) == 0 || bound(t) || w.guest || strings.HasPrefix(t.Comm, "rcuo"): // guests' are judged by their definitions, rcuo with the kernel's own work
+		// guests' are judged by their definitions, rcuo with the kernel's own work
+		case len(in) == 0 || bound(t) || w.guest || strings.HasPrefix(t.Comm, "rcuo"):
 		case t.Kernel:
 			mayKernel = append(mayKernel, t)
 		default:
@@ -131,7 +133,8 @@ func (v *view) moveKernel(t facts.ThreadRun) string {
 	case strings.HasPrefix(t.Comm, "irq/"):
 		return "it goes with its interrupt (rt.irq_affinity)"
 	}
-	return fmt.Sprintf("taskset -pc %s %d, or all of them at once with rt.kthreads; nohz_full at boot keeps them off by itself", v.away(), t.TID)
+	return fmt.Sprintf("taskset -pc %s %d, or all of them at once with rt.kthreads; nohz_full at boot keeps them off "+
+		"by itself", v.away(), t.TID)
 }
 
 // moved names the knob that moves a kernel thread.
@@ -155,7 +158,8 @@ func (v *view) intruder(t facts.ThreadRun, w who) {
 	case w.vcpu:
 		do = "pin the guest's vCPUs elsewhere: mpps place finds CPUs"
 	case w.guest:
-		do = fmt.Sprintf("virsh emulatorpin GUEST %s --config --live; vhost threads are placed by vhost.threads", v.away())
+		do = fmt.Sprintf("virsh emulatorpin GUEST %s --config --live; vhost threads are placed by vhost.threads",
+			v.away())
 	}
 	on := fmt.Sprintf("on CPU %d", t.CPU)
 	if len(t.Affinity.Minus(v.s.CPUs)) > 0 {
@@ -169,17 +173,21 @@ func (v *view) intruder(t facts.ThreadRun, w who) {
 	if w.guest {
 		whose = " (" + w.of + ")"
 	}
-	v.add(k, threadObject(t), v.s.CPUs.And(setting.CPUs(t.CPU)), fmt.Sprintf("it ran %.1f ms of %.1f s in %s, %s%s%s", ms(t.RunNS), v.o.Seconds, counted(int(t.Switches), "turn"), on, fresh, whose), do).moved(t).
+	v.add(k, threadObject(t), v.s.CPUs.And(setting.CPUs(t.CPU)), fmt.Sprintf("it ran %.1f ms of %.1f s in %s, %s%s%s",
+		ms(t.RunNS), v.o.Seconds, counted(int(t.Switches), "turn"), on, fresh, whose), do).moved(t).
 		with("run_ms", ms(t.RunNS)).with("switches", float64(t.Switches)).with("seconds", v.o.Seconds)
 }
 
 // causes are what gives a CPU's own kernel threads work.
 var causes = []struct{ prefix, why string }{
-	{"ksoftirqd", "nothing can move it: timers, network and RCU of this CPU give it work; interrupts and vhost threads elsewhere, and rcu_nocbs, take that away"},
+	{"ksoftirqd", "nothing can move it: timers, network and RCU of this CPU give it work; interrupts and vhost " +
+		"threads elsewhere, and rcu_nocbs, take that away"},
 	{"ktimers", "nothing can move it: timers that were set on this CPU run in it; what sets them must run elsewhere"},
 	{"rcuc", "nothing can move it: RCU's callbacks of this CPU run in it; rcu_nocbs takes them away at the next boot"},
-	{"kworker", "nothing can move it: work that was asked for on this CPU runs in it; vm.stat_interval=10 makes the commonest rarer, and trace-cmd record -e workqueue:workqueue_execute_start names the rest"},
-	{"migration", "nothing can move it: somebody changes CPUs of threads, or stops all CPUs for a moment (code patching, CPU hotplug)"},
+	{"kworker", "nothing can move it: work that was asked for on this CPU runs in it; vm.stat_interval=10 makes the " +
+		"commonest rarer, and trace-cmd record -e workqueue:workqueue_execute_start names the rest"},
+	{"migration", "nothing can move it: somebody changes CPUs of threads, or stops all CPUs for a moment (code " +
+		"patching, CPU hotplug)"},
 	{"cpuhp", "nothing can move it: CPUs are switched on and off"},
 }
 
@@ -195,7 +203,8 @@ func (v *view) boundRan(t facts.ThreadRun) {
 			why = c.why
 		}
 	}
-	f := v.add(threadBound, threadObject(t), t.Affinity, fmt.Sprintf("it ran %.1f ms of %.1f s in %s, %.1f a second", ms(t.RunNS), v.o.Seconds, counted(int(t.Switches), "turn"), rate), "").hopeless(why).
+	f := v.add(threadBound, threadObject(t), t.Affinity, fmt.Sprintf("it ran %.1f ms of %.1f s in %s, %.1f a second",
+		ms(t.RunNS), v.o.Seconds, counted(int(t.Switches), "turn"), rate), "").hopeless(why).
 		with("run_ms", ms(t.RunNS)).with("switches", float64(t.Switches)).with("per_second", rate)
 	if rate >= boundMuch {
 		f.at(knob.Medium)
@@ -210,7 +219,8 @@ func (v *view) may(k *Kind, together string, list []facts.ThreadRun, more int, d
 	if len(list) <= grouped && more == 0 {
 		for _, t := range list {
 			in := t.Affinity.And(v.s.CPUs)
-			v.add(k, threadObject(t), in, fmt.Sprintf("it may run on %s, of which %s should be quiet", t.Affinity, in), do(t)).moved(t).with("cpus", float64(len(in)))
+			v.add(k, threadObject(t), in, fmt.Sprintf("it may run on %s, of which %s should be quiet", t.Affinity, in),
+				do(t)).moved(t).with("cpus", float64(len(in)))
 		}
 		return
 	}
@@ -237,7 +247,8 @@ func (v *view) may(k *Kind, together string, list []facts.ThreadRun, more int, d
 	if len(list) > 0 {
 		example = list[0]
 	}
-	v.add(k, together, in, fmt.Sprintf("%d of them: %s", len(list)+more, text), "each of them: "+do(example)+"; isolcpus and nohz_full at boot keep all off").
+	v.add(k, together, in, fmt.Sprintf("%d of them: %s", len(list)+more, text), "each of them: "+do(example)+
+		"; isolcpus and nohz_full at boot keep all off").
 		with("threads", float64(len(list)+more))
 }
 
@@ -255,12 +266,16 @@ func (v *view) unseenRuns() {
 		}
 		rate := float64(t.Switches-seen[cpu]) / max(v.o.Seconds, 0.001)
 		if rate > unseenMany {
-			v.add(threadUnseen, cpuObject(cpu), setting.CPUs(cpu), fmt.Sprintf("threads came onto it %d times in %.1f s, those that were seen %d times", t.Switches, v.o.Seconds, seen[cpu]),
-				fmt.Sprintf("perf sched record -C %d -- sleep 5, then perf sched map, names them", cpu)).with("per_second", rate).with("switches", float64(t.Switches))
+			v.add(threadUnseen, cpuObject(cpu), setting.CPUs(cpu),
+				fmt.Sprintf("threads came onto it %d times in %.1f s, those that were seen %d times", t.Switches,
+					v.o.Seconds, seen[cpu]),
+				fmt.Sprintf("perf sched record -C %d -- sleep 5, then perf sched map, names them", cpu)).with(
+				"per_second", rate).with("switches", float64(t.Switches))
 		}
 	}
 	if len(uncounted) > 0 {
-		v.unsure("threads that came to "+named(uncounted)+" and were gone before the end", "the kernel does not count what comes onto a CPU (no /proc/schedstat: CONFIG_SCHEDSTATS)")
+		v.unsure("threads that came to "+named(uncounted)+" and were gone before the end",
+			"the kernel does not count what comes onto a CPU (no /proc/schedstat: CONFIG_SCHEDSTATS)")
 	}
 }
 
@@ -329,7 +344,8 @@ func (v *view) priorities() {
 		if than == 0 || realtime && t.Priority > than {
 			continue
 		}
-		f := v.add(threadPriority, "thread "+name, cpus, fmt.Sprintf("it has %s, the vCPU SCHED_FIFO %d", sched(t.Policy, t.Priority), than), fmt.Sprintf("chrt --fifo -p %d %d", than+1, t.PID))
+		f := v.add(threadPriority, "thread "+name, cpus, fmt.Sprintf("it has %s, the vCPU SCHED_FIFO %d",
+			sched(t.Policy, t.Priority), than), fmt.Sprintf("chrt --fifo -p %d %d", than+1, t.PID))
 		f.with("priority", float64(t.Priority)).with("vcpu_priority", float64(than)).Knob = id
 	}
 }
@@ -347,11 +363,16 @@ func (v *view) ran() []Ran {
 		}
 		w := of(t)
 		all = append(all, Ran{
-			Thread: fmt.Sprintf("%s (%d)", t.Comm, t.TID), Of: w.of, CPU: t.CPU, Affinity: t.Affinity, RunMS: ms(t.RunNS), Switches: t.Switches,
-			Policy: sched(t.Policy, t.Priority), Expected: w.expected || bound(t) && float64(t.Switches)/max(v.o.Seconds, 0.001) <= boundOften,
+			Thread: fmt.Sprintf("%s (%d)", t.Comm, t.TID), Of: w.of, CPU: t.CPU, Affinity: t.Affinity,
+			RunMS: ms(t.RunNS), Switches: t.Switches,
+			Policy: sched(t.Policy, t.Priority), Expected: w.expected || bound(t) &&
+				float64(t.Switches)/max(v.o.Seconds, 0.001) <= boundOften,
 		})
 	}
-	slices.SortStableFunc(all, func(a, b Ran) int { return cmp.Or(cmp.Compare(b.RunMS, a.RunMS), cmp.Compare(b.Switches, a.Switches)) })
+	slices.SortStableFunc(all, func(a, b Ran) int {
+		return cmp.Or(cmp.Compare(b.RunMS, a.RunMS),
+			cmp.Compare(b.Switches, a.Switches))
+	})
 	return all[:min(len(all), mostRan)]
 }
 

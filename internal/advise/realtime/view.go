@@ -38,7 +38,8 @@ func newView(h *facts.Host, o *facts.Observation, s Scope) *view {
 	elsewhere := h.Topology.Isolated.Minus(s.CPUs)
 	for _, g := range v.guests {
 		claims := g.claims()
-		g.realtime = g.f.Name == s.Guest || len(claims.And(s.CPUs)) > 0 && (s.Guest == "" || g.scheduled()) || s.Guest == "" && g.astray(elsewhere)
+		g.realtime = g.f.Name == s.Guest || len(claims.And(s.CPUs)) > 0 && (s.Guest == "" || g.scheduled()) ||
+			s.Guest == "" && g.astray(elsewhere)
 	}
 	return v
 }
@@ -49,14 +50,18 @@ func (g *guest) astray(elsewhere setting.CPUSet) bool {
 	if !g.scheduled() {
 		return false
 	}
-	return slices.ContainsFunc(g.quiet(), func(c vcpu) bool { return len(c.pin) == 0 || len(c.pin.Minus(elsewhere)) > 0 })
+	return slices.ContainsFunc(g.quiet(), func(c vcpu) bool {
+		return len(c.pin) == 0 ||
+			len(c.pin.Minus(elsewhere)) > 0
+	})
 }
 
 // add adds a finding of a kind. Found is a sentence with its numbers, do what mends it.
 func (v *view) add(k *Kind, object string, cpus setting.CPUSet, found, do string) *Finding {
 	v.found = append(v.found, Finding{
-		ID: k.ID, Object: object, CPUs: slices.Clone(cpus), Severity: k.Severity, Found: found, Numbers: map[string]float64{},
-		Why: k.Why, Do: do, Knob: k.Knob, Mendable: true,
+		ID: k.ID, Object: object, CPUs: slices.Clone(cpus), Severity: k.Severity, Found: found,
+		Numbers: map[string]float64{},
+		Why:     k.Why, Do: do, Knob: k.Knob, Mendable: true,
 	})
 	return &v.found[len(v.found)-1]
 }

@@ -138,12 +138,17 @@ func Parse(text []byte) (*File, error) {
 	f := &File{}
 	for i, written := range list {
 		e, wrong := written.check()
-		first := slices.IndexFunc(f.Entries, func(other Entry) bool { return other.ID == e.ID && other.Address == e.Address })
+		first := slices.IndexFunc(f.Entries, func(other Entry) bool {
+			return other.ID == e.ID &&
+				other.Address == e.Address
+		})
 		if wrong == nil && first >= 0 {
-			wrong = &mistake{"id", fmt.Sprintf("%s stands there twice, first at line %d", written.name(), lineOf(&document, first, "id")), "keep one of the two"}
+			wrong = &mistake{"id", fmt.Sprintf("%s stands there twice, first at line %d", written.name(),
+				lineOf(&document, first, "id")), "keep one of the two"}
 		}
 		if wrong != nil {
-			return nil, &Error{Entry: i + 1, Line: lineOf(&document, i, wrong.field), Problem: wrong.problem, Advice: wrong.advice}
+			return nil, &Error{Entry: i + 1, Line: lineOf(&document, i, wrong.field), Problem: wrong.problem,
+				Advice: wrong.advice}
 		}
 		f.Entries = append(f.Entries, e)
 	}
@@ -178,8 +183,10 @@ func plain(err error) string {
 	text = strings.ReplaceAll(text, " in type site.entry", "")
 	return expected.ReplaceAllStringFunc(text, func(found string) string {
 		parts := expected.FindStringSubmatch(found)
-		what := map[string]string{"[]site.entry": "a list of entries", "site.entry": "an entry", "bool": "true or false", "string": "a text"}[parts[2]]
-		return strings.TrimSuffix(fmt.Sprintf("expected %s, found %s", cmp.Or(what, parts[2]), cmp.Or(strings.Trim(parts[1], "` "), "something else")), " ")
+		what := map[string]string{"[]site.entry": "a list of entries", "site.entry": "an entry",
+			"bool": "true or false", "string": "a text"}[parts[2]]
+		return strings.TrimSuffix(fmt.Sprintf("expected %s, found %s", cmp.Or(what, parts[2]),
+			cmp.Or(strings.Trim(parts[1], "` "), "something else")), " ")
 	})
 }
 
@@ -200,17 +207,20 @@ func (w entry) check() (e Entry, wrong *mistake) {
 	case w.ID == "":
 		return e, &mistake{"id", "it has no id", form}
 	case k == nil && len(near) > 0:
-		return e, &mistake{"id", fmt.Sprintf("unknown knob %q", w.ID), "did you mean " + strings.Join(near, " or ") + "?"}
+		return e, &mistake{"id", fmt.Sprintf("unknown knob %q", w.ID), "did you mean " + strings.Join(near, " or ") +
+			"?"}
 	case k == nil:
 		return e, &mistake{"id", fmt.Sprintf("unknown knob %q", w.ID), "'mpps explain --list' shows all of them"}
 	case strings.TrimSpace(w.Reason) == "":
-		return e, &mistake{"reason", w.name() + " has no reason", "say in a sentence why this site wants it otherwise: whoever reads the audit sees it"}
+		return e, &mistake{"reason", w.name() + " has no reason", "say in a sentence why this site wants it " +
+			"otherwise: whoever reads the audit sees it"}
 	case w.Leave && !w.Want.IsZero():
 		return e, &mistake{"want", w.name() + " has both want and leave", form}
 	case !w.Leave && w.Want.IsZero():
 		return e, &mistake{"id", w.name() + " has neither want nor leave", form}
 	case !w.Leave && k.Check:
-		return e, &mistake{"want", w.ID + " is checked and explained only: mpps does not set it", "leave: true takes it out of the audit"}
+		return e, &mistake{"want", w.ID + " is checked and explained only: mpps does not set it",
+			"leave: true takes it out of the audit"}
 	}
 	e = Entry{ID: w.ID, Leave: w.Leave, Reason: strings.TrimSpace(w.Reason)}
 	if w.Address != "" {
@@ -219,7 +229,8 @@ func (w entry) check() (e Entry, wrong *mistake) {
 			return e, &mistake{"address", err.Error(), "addresses stand in 'mpps audit --json' and in plans"}
 		}
 		if !speaksOf(k, address) {
-			return e, &mistake{"address", fmt.Sprintf("%s speaks of no address like %s", k.ID, w.Address), "it speaks of " + addresses(k)}
+			return e, &mistake{"address", fmt.Sprintf("%s speaks of no address like %s", k.ID, w.Address),
+				"it speaks of " + addresses(k)}
 		}
 		e.Address = address
 	}
@@ -235,13 +246,15 @@ func (w entry) check() (e Entry, wrong *mistake) {
 		e.Want = setting.NotThere()
 	}
 	if n, err := strconv.ParseInt(value, 10, 64); k.Most > 0 && err == nil && (n < 1 || n > k.Most) {
-		return e, &mistake{"want", fmt.Sprintf("%s wants %s: expected 1 to %d", w.name(), value, k.Most), "the kernel has no such bound, and takes a typing error for an order"}
+		return e, &mistake{"want", fmt.Sprintf("%s wants %s: expected 1 to %d", w.name(), value, k.Most),
+			"the kernel has no such bound, and takes a typing error for an order"}
 	}
 	if w.Address != "" {
 		e.Want, wrong = wanted(e.Want, e.Address)
 		return e, wrong
 	}
-	for _, a := range knob.Anywhere(k) { // one that takes the value is enough: the knob's values may be of several forms
+	// one that takes the value is enough: the knob's values may be of several forms
+	for _, a := range knob.Anywhere(k) {
 		if _, wrong = wanted(e.Want, a); wrong == nil {
 			break
 		}
@@ -266,7 +279,8 @@ func wanted(w setting.Want, a setting.Address) (setting.Want, *mistake) {
 func speaksOf(k *knob.Knob, address setting.Address) bool {
 	return slices.ContainsFunc(knob.Anywhere(k), func(a setting.Address) bool {
 		mine, other := last(a.Path), last(address.Path)
-		free := a.Kind == setting.Swap || a.Kind == setting.IRQCPUs || a.Kind == setting.Fact || number(mine) && number(other)
+		free := a.Kind == setting.Swap || a.Kind == setting.IRQCPUs || a.Kind == setting.Fact || number(mine) &&
+			number(other)
 		return a.Kind == address.Kind && (free || mine == other)
 	})
 }

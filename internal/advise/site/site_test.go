@@ -72,7 +72,8 @@ func TestRefused(t *testing.T) {
 	} {
 		_, err := Parse([]byte(text))
 		var bad *Error
-		if !errors.As(err, &bad) || !strings.Contains(err.Error()+bad.Hint(), want) || strings.Contains(err.Error(), "\n") {
+		if !errors.As(err, &bad) || !strings.Contains(err.Error()+bad.Hint(), want) ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: %v, expected %s", text, err, want)
 		}
 	}
@@ -84,28 +85,34 @@ func TestAdjust(t *testing.T) {
 		t.Fatal(err)
 	}
 	eth0, eth1 := setting.Of(setting.NICRing, "eth0", "rx"), setting.Of(setting.NICRing, "eth1", "rx")
-	if a := f.Adjust("nic.ring.rx", eth0, knob.NoOpinion()); a.Want == nil || a.Want.Value != "512" || a.Site != "measured here" {
+	if a := f.Adjust("nic.ring.rx", eth0, knob.NoOpinion()); a.Want == nil || a.Want.Value != "512" ||
+		a.Site != "measured here" {
 		t.Errorf("%+v", a)
 	}
 	guarded := knob.Wants(setting.Exact("0"), "x")
-	guarded.Risk, guarded.Rules, guarded.Warning = goal.Security, []string{"-A FORWARD -j DROP"}, "these rules stop matching"
+	guarded.Risk, guarded.Rules, guarded.Warning = goal.Security, []string{"-A FORWARD -j DROP"},
+		"these rules stop matching"
 	for value, rules := range map[string]int{"0": 1, "1": 0} {
 		file, err := Parse([]byte("- {id: netfilter.bridge, want: " + value + ", reason: x}"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a := file.Adjust("netfilter.bridge", setting.Of(setting.Sysctl, "net.bridge.bridge-nf-call-iptables"), guarded); len(a.Rules) != rules || (a.Warning != "") != (rules > 0) || a.Risk != goal.Security {
+		if a := file.Adjust("netfilter.bridge", setting.Of(setting.Sysctl, "net.bridge.bridge-nf-call-iptables"),
+			guarded); len(a.Rules) != rules || (a.Warning != "") != (rules > 0) || a.Risk != goal.Security {
 			t.Errorf("the site wants %s: %+v", value, a)
 		}
 	}
 	hugepages := setting.Of(setting.KernelArg, "hugepagesz+hugepages")
-	wish := File{Entries: []Entry{{ID: "boot.hugepages", Address: hugepages, Want: setting.Exact("hugepagesz=1G hugepages=1"), Reason: "one guest"}}}
-	if a := wish.Adjust("boot.hugepages", hugepages, knob.Skips("no guest")); a.Want == nil || a.Needs != setting.Reboot() {
+	wish := File{Entries: []Entry{{ID: "boot.hugepages", Address: hugepages,
+		Want: setting.Exact("hugepagesz=1G hugepages=1"), Reason: "one guest"}}}
+	if a := wish.Adjust("boot.hugepages", hugepages, knob.Skips("no guest")); a.Want == nil ||
+		a.Needs != setting.Reboot() {
 		t.Errorf("%+v, expected a wish that needs a reboot", a)
 	}
 	if f, err := Parse([]byte("- {id: kernel.default, want: 6.12.48+deb13-amd64, reason: tried here}")); err != nil {
 		t.Error(err)
-	} else if a := f.Adjust("kernel.default", setting.Of(setting.BootKernel, "default"), knob.Unsure("x")); a.Want == nil || a.Want.Value != "6.12.48+deb13-amd64" || a.Needs != setting.Reboot() {
+	} else if a := f.Adjust("kernel.default", setting.Of(setting.BootKernel, "default"),
+		knob.Unsure("x")); a.Want == nil || a.Want.Value != "6.12.48+deb13-amd64" || a.Needs != setting.Reboot() {
 		t.Errorf("%+v, expected the kernel that the site asks for", a)
 	}
 	if a := f.Adjust("nic.ring.rx", eth1, knob.Skips("down")); a.Want == nil || a.Want.Value != "1024" {
@@ -114,14 +121,17 @@ func TestAdjust(t *testing.T) {
 	if a := f.Adjust("nic.ring.rx", eth0, knob.Skips("down")); a.Skip != "down" || a.Site != "" {
 		t.Errorf("does not apply: %+v", a)
 	}
-	if a := f.Adjust("memory.thp", setting.Of(setting.Sysfs, "x"), knob.Wants(setting.Exact("never"), "y")); a.Want != nil || !strings.Contains(a.Skip, "the database") {
+	if a := f.Adjust("memory.thp", setting.Of(setting.Sysfs, "x"),
+		knob.Wants(setting.Exact("never"), "y")); a.Want != nil || !strings.Contains(a.Skip, "the database") {
 		t.Errorf("left alone: %+v", a)
 	}
 	if mixed, err := Parse([]byte("- {id: rt.ksm, want: stopped, reason: x}")); err != nil {
 		t.Error(err)
-	} else if a := mixed.Adjust("rt.ksm", setting.Of(setting.Service, "ksmtuned"), knob.NoOpinion()); a.Want == nil || a.Want.Value != "stopped" {
+	} else if a := mixed.Adjust("rt.ksm", setting.Of(setting.Service, "ksmtuned"), knob.NoOpinion()); a.Want == nil ||
+		a.Want.Value != "stopped" {
 		t.Errorf("%+v", a)
-	} else if a := mixed.Adjust("rt.ksm", setting.Of(setting.KSM, "run"), knob.NoOpinion()); a.Want != nil || !strings.Contains(a.Unsure, "site file wants what cannot be") {
+	} else if a := mixed.Adjust("rt.ksm", setting.Of(setting.KSM, "run"), knob.NoOpinion()); a.Want != nil ||
+		!strings.Contains(a.Unsure, "site file wants what cannot be") {
 		t.Errorf("no count: %+v", a)
 	}
 	var none *File

@@ -25,16 +25,20 @@ func (g *Gift) address(h *facts.Host) error {
 	mac, err := net.ParseMAC(g.wish.MAC)
 	switch {
 	case err == nil && len(mac) == 6 && mac[0]&1 != 0:
-		return refuse("leave --mac out: one is made up", "%s is the address of a group: expected that of one device, such as 52:54:00:00:00:01", mac)
+		return refuse("leave --mac out: one is made up", "%s is the address of a group: expected that of one device, "+
+			"such as 52:54:00:00:00:01", mac)
 	case err != nil || len(mac) != 6 || facts.NoAddress(mac.String()):
-		return refuse("leave --mac out: one is made up", "expected the address of one device, such as 52:54:00:00:00:01, found %q", g.wish.MAC)
+		return refuse("leave --mac out: one is made up", "expected the address of one device, such as "+
+			"52:54:00:00:00:01, found %q", g.wish.MAC)
 	}
 	g.MAC = mac.String()
 	if who := MACUser(h, g.MAC, g.PCI); who != "" {
-		return refuse("take another, or leave --mac out: one is made up", "MAC address %s is in use: %s has it", g.MAC, who)
+		return refuse("take another, or leave --mac out: one is made up", "MAC address %s is in use: %s has it", g.MAC,
+			who)
 	}
 	if mac[0]&2 == 0 {
-		g.note("global-mac", g.MAC+" is in the range of a maker of cards: nobody else on the network may have it", "locally administered ones begin with 52:54:00, as those of libvirt")
+		g.note("global-mac", g.MAC+" is in the range of a maker of cards: nobody else on the network may have it",
+			"locally administered ones begin with 52:54:00, as those of libvirt")
 	}
 	return nil
 }

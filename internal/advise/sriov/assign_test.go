@@ -39,11 +39,13 @@ func depot() *facts.Host {
 	h.Topology.Online = setting.CPUs(0, 1, 2, 3, 4, 5, 6, 7)
 	for i := range 2 {
 		h.Topology.Nodes = append(h.Topology.Nodes, facts.Node{
-			ID: i, CPUs: setting.CPUs(4*i, 4*i+1, 4*i+2, 4*i+3), Memory: 64 * oneGiB, Free: 10 * oneGiB, Available: 20 * oneGiB,
+			ID: i, CPUs: setting.CPUs(4*i, 4*i+1, 4*i+2, 4*i+3), Memory: 64 * oneGiB, Free: 10 * oneGiB,
+			Available: 20 * oneGiB,
 			Hugepages: []facts.Hugepages{{Size: 2 << 20, Total: 4096, Free: 2048}, {Size: oneGiB, Total: 8, Free: 2}},
 		})
 	}
-	h.Topology.Hugepages = []facts.Hugepages{{Size: 2 << 20, Total: 8192, Free: 4096}, {Size: oneGiB, Total: 16, Free: 4}}
+	h.Topology.Hugepages = []facts.Hugepages{{Size: 2 << 20, Total: 8192, Free: 4096},
+		{Size: oneGiB, Total: 16, Free: 4}}
 	h.Guests = append(h.Guests, off("vm1", "0", 4, ""), off("vm2", "1", 4, ""), off("vm3", "", 4, ""))
 	return h
 }
@@ -55,9 +57,11 @@ func off(name, nodes string, memory uint64, more string) facts.Guest {
 		tune = "<numatune><memory mode='strict' nodeset='" + nodes + "'/></numatune>"
 	}
 	g := facts.Guest{
-		Name: name, UUID: "uuid-of-" + name, Managed: true, State: "shut off", VCPUs: 2, MaxVCPUs: 2, Memory: memory * oneGiB,
-		Definition: fmt.Sprintf("<domain type='kvm'><name>%s</name><memory unit='GiB'>%d</memory>%s%s<devices/></domain>", name, memory, tune, more),
-		Hugepages:  strings.Contains(more, "<hugepages"),
+		Name: name, UUID: "uuid-of-" + name, Managed: true, State: "shut off", VCPUs: 2, MaxVCPUs: 2,
+		Memory: memory * oneGiB,
+		Definition: fmt.Sprintf("<domain type='kvm'><name>%s</name><memory "+
+			"unit='GiB'>%d</memory>%s%s<devices/></domain>", name, memory, tune, more),
+		Hugepages: strings.Contains(more, "<hugepages"),
 	}
 	if nodes != "" {
 		set, err := setting.ParseCPUs(nodes)
@@ -89,29 +93,54 @@ func TestChoose(t *testing.T) {
 		found string
 		notes string
 	}{
-		"the card of the guest's node":            {Wish{Guest: "vm1"}, nil, "ens1f0/0 interface", ""},
-		"the other card of the other node's":      {Wish{Guest: "vm2"}, nil, "ens2/0 interface", ""},
-		"a guest that is bound to no node":        {Wish{Guest: "vm3"}, nil, "ens2/0 interface", "not-placed"}, // it has more free
-		"the card that is asked for":              {Wish{Guest: "vm2", PF: "ens1f0"}, nil, "ens1f0/0 interface", "other-node"},
-		"a number on a card":                      {Wish{Guest: "vm2", PF: "ens2", VF: "1"}, nil, "ens2/1 interface", ""},
-		"a PCI address":                           {Wish{Guest: "vm2", VF: "02:02.1"}, nil, "ens2/1 interface", ""},
-		"as a plain device":                       {Wish{Guest: "vm1", Form: facts.ByHostdev}, nil, "ens1f0/0 hostdev", ""},
-		"a pool that is made":                     {Wish{Guest: "vm2", Form: facts.ByNetwork}, nil, "ens2/-1 network mpps-ens2", ""},
-		"a pool with a name":                      {Wish{Guest: "vm2", Form: facts.ByNetwork, PF: "ens2", Network: "fast"}, nil, "ens2/-1 network fast", ""},
-		"nothing free on the node of the guest":   {Wish{Guest: "vm1"}, func(h *facts.Host) { h.VFs[0].Holder = "testpmd (process 7)" }, "ens2/0 interface", "other-node"},
-		"pinned by vCPUs":                         {Wish{Guest: "vm3"}, func(h *facts.Host) { h.Guests[4].Pins = []setting.CPUSet{setting.CPUs(1), setting.CPUs(2)} }, "ens1f0/0 interface", ""},
-		"a reserved one is left":                  {Wish{Guest: "vm2"}, func(h *facts.Host) { h.Reservations = reserved("0000:02:02.0", "vm3") }, "ens2/1 interface", ""},
-		"a card without a link":                   {Wish{Guest: "vm3"}, func(h *facts.Host) { h.NICs[1].Carrier = "down" }, "ens1f0/0 interface", "not-placed"},
-		"it is the card's only":                   {Wish{Guest: "vm2", PF: "ens2"}, func(h *facts.Host) { h.NICs[1].Carrier = "down" }, "ens2/0 interface", "no-link"},
-		"bound to vfio-pci by nobody, with force": {Wish{Guest: "vm2", VF: "ens2/0", Force: true}, func(h *facts.Host) { h.VFs[4].Driver = "vfio-pci" }, "ens2/0 interface", ""},
-		"of one listed in no pool":                {Wish{Guest: "vm2"}, func(h *facts.Host) { h.Pools = []facts.Pool{{Network: "n", Functions: []string{"0000:02:02.0"}}} }, "ens2/1 interface", ""},
-		"a pool that there is":                    {Wish{Guest: "vm2", Form: facts.ByNetwork}, func(h *facts.Host) { h.Pools = []facts.Pool{{Network: "old", PF: "ens2", Active: true}} }, "ens2/-1 network old", ""},
-		"an address of a maker":                   {Wish{Guest: "vm1", MAC: "A0:00:00:00:00:77"}, nil, "ens1f0/0 interface", "global-mac"},
-		"a card that is down":                     {Wish{Guest: "vm2", PF: "ens2"}, func(h *facts.Host) { h.NICs[1].Up = false }, "ens2/0 interface", "no-link"},
-		"a guest with guests":                     {Wish{Guest: "outer"}, func(h *facts.Host) { h.Guests = append(h.Guests, off("outer", "1", 1, nestedCPU)) }, "ens2/0 interface", "nested"},
-		"memory that may be free later":           {Wish{Guest: "big", Force: true}, func(h *facts.Host) { h.Guests = append(h.Guests, off("big", "0", 30, "")) }, "ens1f0/0 interface", "memory"},
-		"a guest that runs already with a device": {Wish{Guest: "fw1", PF: "ens2"}, nil, "ens2/0 interface", "not-placed"},
-		"a bridge on a card that lets it":         {Wish{Guest: "vm2", Bridge: true, Sets: []Set{{"trust", "on"}, {"spoofchk", "off"}}}, nil, "ens2/0 interface", "bridge attribute attribute"},
+		"the card of the guest's node":       {Wish{Guest: "vm1"}, nil, "ens1f0/0 interface", ""},
+		"the other card of the other node's": {Wish{Guest: "vm2"}, nil, "ens2/0 interface", ""},
+		// it has more free
+		"a guest that is bound to no node": {Wish{Guest: "vm3"}, nil, "ens2/0 interface", "not-placed"},
+		"the card that is asked for": {Wish{Guest: "vm2", PF: "ens1f0"}, nil, "ens1f0/0 interface",
+			"other-node"},
+		"a number on a card": {Wish{Guest: "vm2", PF: "ens2", VF: "1"}, nil, "ens2/1 interface",
+			""},
+		"a PCI address": {Wish{Guest: "vm2", VF: "02:02.1"}, nil, "ens2/1 interface", ""},
+		"as a plain device": {Wish{Guest: "vm1", Form: facts.ByHostdev}, nil, "ens1f0/0 hostdev",
+			""},
+		"a pool that is made": {Wish{Guest: "vm2", Form: facts.ByNetwork}, nil,
+			"ens2/-1 network mpps-ens2", ""},
+		"a pool with a name": {Wish{Guest: "vm2", Form: facts.ByNetwork, PF: "ens2",
+			Network: "fast"}, nil, "ens2/-1 network fast", ""},
+		"nothing free on the node of the guest": {Wish{Guest: "vm1"},
+			func(h *facts.Host) { h.VFs[0].Holder = "testpmd (process 7)" }, "ens2/0 interface", "other-node"},
+		"pinned by vCPUs": {Wish{Guest: "vm3"},
+			func(h *facts.Host) { h.Guests[4].Pins = []setting.CPUSet{setting.CPUs(1), setting.CPUs(2)} },
+			"ens1f0/0 interface", ""},
+		"a reserved one is left": {Wish{Guest: "vm2"},
+			func(h *facts.Host) { h.Reservations = reserved("0000:02:02.0", "vm3") }, "ens2/1 interface", ""},
+		"a card without a link": {Wish{Guest: "vm3"},
+			func(h *facts.Host) { h.NICs[1].Carrier = "down" }, "ens1f0/0 interface", "not-placed"},
+		"it is the card's only": {Wish{Guest: "vm2", PF: "ens2"},
+			func(h *facts.Host) { h.NICs[1].Carrier = "down" }, "ens2/0 interface", "no-link"},
+		"bound to vfio-pci by nobody, with force": {Wish{Guest: "vm2", VF: "ens2/0", Force: true},
+			func(h *facts.Host) { h.VFs[4].Driver = "vfio-pci" }, "ens2/0 interface", ""},
+		"of one listed in no pool": {Wish{Guest: "vm2"},
+			func(h *facts.Host) { h.Pools = []facts.Pool{{Network: "n", Functions: []string{"0000:02:02.0"}}} },
+			"ens2/1 interface", ""},
+		"a pool that there is": {Wish{Guest: "vm2", Form: facts.ByNetwork},
+			func(h *facts.Host) { h.Pools = []facts.Pool{{Network: "old", PF: "ens2", Active: true}} },
+			"ens2/-1 network old", ""},
+		"an address of a maker": {Wish{Guest: "vm1", MAC: "A0:00:00:00:00:77"}, nil,
+			"ens1f0/0 interface", "global-mac"},
+		"a card that is down": {Wish{Guest: "vm2", PF: "ens2"},
+			func(h *facts.Host) { h.NICs[1].Up = false }, "ens2/0 interface", "no-link"},
+		"a guest with guests": {Wish{Guest: "outer"},
+			func(h *facts.Host) { h.Guests = append(h.Guests, off("outer", "1", 1, nestedCPU)) }, "ens2/0 interface",
+			"nested"},
+		"memory that may be free later": {Wish{Guest: "big", Force: true},
+			func(h *facts.Host) { h.Guests = append(h.Guests, off("big", "0", 30, "")) }, "ens1f0/0 interface",
+			"memory"},
+		"a guest that runs already with a device": {Wish{Guest: "fw1", PF: "ens2"}, nil, "ens2/0 interface",
+			"not-placed"},
+		"a bridge on a card that lets it": {Wish{Guest: "vm2", Bridge: true,
+			Sets: []Set{{"trust", "on"}, {"spoofchk", "off"}}}, nil, "ens2/0 interface", "bridge attribute attribute"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := depot()
@@ -136,7 +165,8 @@ func TestChoose(t *testing.T) {
 }
 
 func reserved(pci, guest string) []facts.Reservation {
-	return []facts.Reservation{{PF: "ens2", PCI: pci, Guest: guest, UUID: "uuid-of-" + guest, Form: facts.ByInterface, MAC: "52:54:00:99:99:99"}}
+	return []facts.Reservation{{PF: "ens2", PCI: pci, Guest: guest, UUID: "uuid-of-" + guest, Form: facts.ByInterface,
+		MAC: "52:54:00:99:99:99"}}
 }
 
 // TestRefused goes through what is refused, each with a reason that names who or what, and with advice.
@@ -149,44 +179,86 @@ func TestRefused(t *testing.T) {
 		alter   func(h *facts.Host)
 		because []string
 	}{
-		"nobody":                {Wish{Guest: "vm9"}, nil, []string{"no guest vm9", "fw1, db1, vm1"}},
-		"transient":             {Wish{Guest: "vm1"}, func(h *facts.Host) { h.Guests[2].Definition, h.Guests[2].State = "", "running" }, []string{"vm1 is transient"}},
-		"unseen":                {Wish{Guest: "vm1"}, func(h *facts.Host) { h.Guests[2].Definition = "" }, []string{"cannot be read"}},
-		"migrates":              {Wish{Guest: "vm1"}, func(h *facts.Host) { h.Guests[2].Job = "migration out" }, []string{"migration out"}},
-		"a QEMU of its own":     {Wish{Guest: "vm1"}, func(h *facts.Host) { h.Guests[2].Managed = false }, []string{"libvirt does not know"}},
-		"no such card":          {Wish{Guest: "vm1", PF: "eth9"}, nil, []string{"no network device eth9"}},
-		"no card for it":        {Wish{Guest: "vm1", PF: "ens1f0v3"}, nil, []string{"ens1f0v3 has no virtual functions and cannot"}},
-		"no functions":          {Wish{Guest: "vm1", PF: "ens2"}, func(h *facts.Host) { h.NICs[1].SRIOV.Enabled = 0 }, []string{"ens2 has no virtual functions now", "mpps sriov create ens2"}},
-		"none free":             {Wish{Guest: "vm2", PF: "ens2"}, full, []string{"all 2 are taken", "ens2 0: testpmd (process 7)", "ens2v1 is port of br9", "mpps sriov create ens2 -n 64"}},
-		"another guest's":       {Wish{Guest: "vm2", VF: "ens1f0/1"}, nil, []string{"ens1f0 (0000:01:10.2) is not free: guest fw1"}},
-		"its own":               {Wish{Guest: "fw1", VF: "ens1f0/1"}, nil, []string{"has function 1 of ens1f0 already"}},
-		"the host's":            {Wish{Guest: "vm2", VF: "ens1f0/3"}, nil, []string{"the host (ens1f0v3 is port of br0)"}},
-		"the host's, by force":  {Wish{Guest: "vm2", VF: "ens1f0/3", Force: true}, nil, []string{"the host"}},
-		"bound":                 {Wish{Guest: "vm2", VF: "ens2/0"}, func(h *facts.Host) { h.VFs[4].Driver = "vfio-pci" }, []string{"bound it to vfio-pci", "--force"}},
-		"reserved":              {Wish{Guest: "vm2", VF: "ens2/0"}, func(h *facts.Host) { h.Reservations = reserved("0000:02:02.0", "vm3") }, []string{"vm3 (reserved)"}},
-		"reserved by the gone":  {Wish{Guest: "vm2", VF: "ens2/0"}, func(h *facts.Host) { h.Reservations = reserved("0000:02:02.0", "old") }, []string{"guest old, which is not defined any more"}},
-		"a number alone":        {Wish{Guest: "vm2", VF: "1"}, nil, []string{"of which card is not said"}},
-		"of the other card":     {Wish{Guest: "vm2", PF: "ens1f0", VF: "0000:02:02.0"}, nil, []string{"is a function of ens2, not of ens1f0"}},
-		"no IOMMU":              {Wish{Guest: "vm2", PF: "ens2"}, func(h *facts.Host) { h.VFs[4].Group, h.VFs[5].Group = -1, -1 }, []string{"no IOMMU group", "intel_iommu=on"}},
-		"a shared group":        {Wish{Guest: "vm2", PF: "ens2"}, func(h *facts.Host) { h.VFs[4].Group = 41 }, []string{"shares IOMMU group 41", "ACS"}},
-		"address in use":        {Wish{Guest: "vm1", MAC: "52:54:00:00:00:09"}, nil, []string{"52:54:00:00:00:09 is in use: guest fw1"}},
-		"address of a group":    {Wish{Guest: "vm1", MAC: "01:00:5e:00:00:01"}, nil, []string{"is the address of a group", "that of one device"}},
-		"no address":            {Wish{Guest: "vm1", MAC: "00:00:00:00:00:00"}, nil, []string{"address of one device"}},
-		"a rate":                {Wish{Guest: "vm1", PF: "ens1f0", Sets: []Set{{"max_tx_rate", "5"}}}, nil, []string{"ixgbe takes 11 to 10000"}},
-		"a priority":            {Wish{Guest: "vm1", Sets: []Set{{"vlan", "5"}, {"qos", "3"}}}, nil, []string{"qos 3 does not stay", "--as hostdev"}},
-		"a rate of a pool":      {Wish{Guest: "vm2", Form: facts.ByNetwork, Sets: []Set{{"max_tx_rate", "100"}}}, nil, []string{"max_tx_rate cannot be set in a pool"}},
-		"one of a pool":         {Wish{Guest: "vm2", Form: facts.ByNetwork, VF: "ens2/0"}, nil, []string{"cannot be asked for"}},
-		"a pool of taken ones":  {Wish{Guest: "vm1", Form: facts.ByNetwork, PF: "ens1f0"}, nil, []string{"some of its functions are taken", "1: guest fw1"}},
-		"a name of a pool":      {Wish{Guest: "vm1", Form: facts.ByNetwork, PF: "ens2", Network: "a/b"}, nil, []string{"name of a network"}},
-		"more than the node":    {Wish{Guest: "big"}, func(h *facts.Host) { h.Guests = append(h.Guests, off("big", "0", 80, "")) }, []string{"guest big needs 81920 MiB of memory, all of it pinned", "node 0 has 49152 MiB", "in all"}},
-		"more than is free":     {Wish{Guest: "big"}, func(h *facts.Host) { h.Guests = append(h.Guests, off("big", "0", 30, "")) }, []string{"needs 30720 MiB", "node 0 has 20480 MiB free", "--force"}},
-		"huge pages":            {Wish{Guest: "huge"}, func(h *facts.Host) { h.Guests = append(h.Guests, off("huge", "1", 6, hugepages)) }, []string{"6144 MiB of huge pages of 2 MiB", "node 1 has 4096 MiB free"}},
-		"promised":              {Wish{Guest: "vm1"}, func(h *facts.Host) { promise(h, 17) }, []string{"node 0 has 20480 MiB free, of which 17408 MiB is for other guests"}},
-		"a bridge":              {Wish{Guest: "vm2", Bridge: true}, nil, []string{"carries no bridge", "--trust on --spoofchk off"}},
-		"a bridge, igb":         {Wish{Guest: "vm2", Bridge: true, Sets: []Set{{"trust", "on"}, {"spoofchk", "off"}}}, func(h *facts.Host) { h.NICs[1].Driver = "igb" }, []string{"also with trust on", "macvtap"}},
-		"the 33rd":              {Wish{Guest: "vm1"}, func(h *facts.Host) { many(h, 32) }, []string{"has 32 virtual functions already", "at most 32"}},
-		"a pool that is full":   {Wish{Guest: "vm1", Form: facts.ByNetwork, Network: "fast"}, func(h *facts.Host) { poolOf(h, "vm2", "vm3") }, []string{"pool fast has 2 functions and 2 interfaces", "vm2 (shut off), vm3 (shut off)", "would fail at its start"}},
-		"full by a reservation": {Wish{Guest: "vm1", Form: facts.ByNetwork, Network: "fast"}, poolReserved, []string{"2 interfaces", "vm9 (reserved)"}},
+		"nobody": {Wish{Guest: "vm9"}, nil, []string{"no guest vm9", "fw1, db1, vm1"}},
+		"transient": {Wish{Guest: "vm1"}, func(h *facts.Host) {
+			h.Guests[2].Definition,
+				h.Guests[2].State = "", "running"
+		}, []string{"vm1 is transient"}},
+		"unseen": {Wish{Guest: "vm1"}, func(h *facts.Host) { h.Guests[2].Definition = "" },
+			[]string{"cannot be read"}},
+		"migrates": {Wish{Guest: "vm1"}, func(h *facts.Host) { h.Guests[2].Job = "migration out" },
+			[]string{"migration out"}},
+		"a QEMU of its own": {Wish{Guest: "vm1"}, func(h *facts.Host) { h.Guests[2].Managed = false },
+			[]string{"libvirt does not know"}},
+		"no such card": {Wish{Guest: "vm1", PF: "eth9"}, nil, []string{"no network device eth9"}},
+		"no card for it": {Wish{Guest: "vm1", PF: "ens1f0v3"}, nil,
+			[]string{"ens1f0v3 has no virtual functions and cannot"}},
+		"no functions": {Wish{Guest: "vm1", PF: "ens2"}, func(h *facts.Host) { h.NICs[1].SRIOV.Enabled = 0 },
+			[]string{"ens2 has no virtual functions now", "mpps sriov create ens2"}},
+		"none free": {Wish{Guest: "vm2", PF: "ens2"}, full,
+			[]string{"all 2 are taken", "ens2 0: testpmd (process 7)", "ens2v1 is port of br9",
+				"mpps sriov create ens2 -n 64"}},
+		"another guest's": {Wish{Guest: "vm2", VF: "ens1f0/1"}, nil,
+			[]string{"ens1f0 (0000:01:10.2) is not free: guest fw1"}},
+		"its own": {Wish{Guest: "fw1", VF: "ens1f0/1"}, nil,
+			[]string{"has function 1 of ens1f0 already"}},
+		"the host's": {Wish{Guest: "vm2", VF: "ens1f0/3"}, nil,
+			[]string{"the host (ens1f0v3 is port of br0)"}},
+		"the host's, by force": {Wish{Guest: "vm2", VF: "ens1f0/3", Force: true}, nil, []string{"the host"}},
+		"bound": {Wish{Guest: "vm2", VF: "ens2/0"},
+			func(h *facts.Host) { h.VFs[4].Driver = "vfio-pci" }, []string{"bound it to vfio-pci", "--force"}},
+		"reserved": {Wish{Guest: "vm2", VF: "ens2/0"},
+			func(h *facts.Host) { h.Reservations = reserved("0000:02:02.0", "vm3") }, []string{"vm3 (reserved)"}},
+		"reserved by the gone": {Wish{Guest: "vm2", VF: "ens2/0"},
+			func(h *facts.Host) { h.Reservations = reserved("0000:02:02.0", "old") },
+			[]string{"guest old, which is not defined any more"}},
+		"a number alone": {Wish{Guest: "vm2", VF: "1"}, nil, []string{"of which card is not said"}},
+		"of the other card": {Wish{Guest: "vm2", PF: "ens1f0", VF: "0000:02:02.0"}, nil,
+			[]string{"is a function of ens2, not of ens1f0"}},
+		"no IOMMU": {Wish{Guest: "vm2", PF: "ens2"},
+			func(h *facts.Host) { h.VFs[4].Group, h.VFs[5].Group = -1, -1 },
+			[]string{"no IOMMU group", "intel_iommu=on"}},
+		"a shared group": {Wish{Guest: "vm2", PF: "ens2"}, func(h *facts.Host) { h.VFs[4].Group = 41 },
+			[]string{"shares IOMMU group 41", "ACS"}},
+		"address in use": {Wish{Guest: "vm1", MAC: "52:54:00:00:00:09"}, nil,
+			[]string{"52:54:00:00:00:09 is in use: guest fw1"}},
+		"address of a group": {Wish{Guest: "vm1", MAC: "01:00:5e:00:00:01"}, nil,
+			[]string{"is the address of a group", "that of one device"}},
+		"no address": {Wish{Guest: "vm1", MAC: "00:00:00:00:00:00"}, nil, []string{"address of one device"}},
+		"a rate": {Wish{Guest: "vm1", PF: "ens1f0", Sets: []Set{{"max_tx_rate", "5"}}}, nil,
+			[]string{"ixgbe takes 11 to 10000"}},
+		"a priority": {Wish{Guest: "vm1", Sets: []Set{{"vlan", "5"}, {"qos", "3"}}}, nil,
+			[]string{"qos 3 does not stay", "--as hostdev"}},
+		"a rate of a pool": {Wish{Guest: "vm2", Form: facts.ByNetwork, Sets: []Set{{"max_tx_rate", "100"}}}, nil,
+			[]string{"max_tx_rate cannot be set in a pool"}},
+		"one of a pool": {Wish{Guest: "vm2", Form: facts.ByNetwork, VF: "ens2/0"}, nil,
+			[]string{"cannot be asked for"}},
+		"a pool of taken ones": {Wish{Guest: "vm1", Form: facts.ByNetwork, PF: "ens1f0"}, nil,
+			[]string{"some of its functions are taken", "1: guest fw1"}},
+		"a name of a pool": {Wish{Guest: "vm1", Form: facts.ByNetwork, PF: "ens2", Network: "a/b"}, nil,
+			[]string{"name of a network"}},
+		"more than the node": {Wish{Guest: "big"},
+			func(h *facts.Host) { h.Guests = append(h.Guests, off("big", "0", 80, "")) },
+			[]string{"guest big needs 81920 MiB of memory, all of it pinned", "node 0 has 49152 MiB", "in all"}},
+		"more than is free": {Wish{Guest: "big"},
+			func(h *facts.Host) { h.Guests = append(h.Guests, off("big", "0", 30, "")) },
+			[]string{"needs 30720 MiB", "node 0 has 20480 MiB free", "--force"}},
+		"huge pages": {Wish{Guest: "huge"},
+			func(h *facts.Host) { h.Guests = append(h.Guests, off("huge", "1", 6, hugepages)) },
+			[]string{"6144 MiB of huge pages of 2 MiB", "node 1 has 4096 MiB free"}},
+		"promised": {Wish{Guest: "vm1"}, func(h *facts.Host) { promise(h, 17) },
+			[]string{"node 0 has 20480 MiB free, of which 17408 MiB is for other guests"}},
+		"a bridge": {Wish{Guest: "vm2", Bridge: true}, nil,
+			[]string{"carries no bridge", "--trust on --spoofchk off"}},
+		"a bridge, igb": {Wish{Guest: "vm2", Bridge: true, Sets: []Set{{"trust", "on"}, {"spoofchk", "off"}}},
+			func(h *facts.Host) { h.NICs[1].Driver = "igb" }, []string{"also with trust on", "macvtap"}},
+		"the 33rd": {Wish{Guest: "vm1"}, func(h *facts.Host) { many(h, 32) },
+			[]string{"has 32 virtual functions already", "at most 32"}},
+		"a pool that is full": {Wish{Guest: "vm1", Form: facts.ByNetwork, Network: "fast"},
+			func(h *facts.Host) { poolOf(h, "vm2", "vm3") }, []string{"pool fast has 2 functions and 2 interfaces",
+				"vm2 (shut off), vm3 (shut off)", "would fail at its start"}},
+		"full by a reservation": {Wish{Guest: "vm1", Form: facts.ByNetwork, Network: "fast"}, poolReserved,
+			[]string{"2 interfaces", "vm9 (reserved)"}},
 		"full by a plain one": {Wish{Guest: "vm1", Form: facts.ByNetwork, Network: "fast"}, func(h *facts.Host) {
 			poolOf(h, "vm2")
 			h.Guests[4].Hostdevs = []string{"0000:02:02.1"}
@@ -241,13 +313,15 @@ func poolOf(h *facts.Host, guests ...string) {
 	h.Pools = []facts.Pool{{Network: "fast", PF: "ens2", Active: true, Autostart: true}}
 	for i, name := range guests {
 		g := guestNamed(h, name)
-		g.Interfaces = append(g.Interfaces, facts.Interface{MAC: fmt.Sprintf("52:54:00:00:01:%02x", i), Type: "network", Source: "fast"})
+		g.Interfaces = append(g.Interfaces, facts.Interface{MAC: fmt.Sprintf("52:54:00:00:01:%02x", i), Type: "network",
+			Source: "fast"})
 	}
 }
 
 func poolReserved(h *facts.Host) {
 	poolOf(h, "vm2")
-	h.Reservations = []facts.Reservation{{PF: "ens2", Index: -1, Network: "fast", Guest: "vm9", Form: facts.ByNetwork, MAC: "52:54:00:00:07:07"}}
+	h.Reservations = []facts.Reservation{{PF: "ens2", Index: -1, Network: "fast", Guest: "vm9", Form: facts.ByNetwork,
+		MAC: "52:54:00:00:07:07"}}
 }
 
 // TestAddress: the same guest is given the same address, another another one, and none that is in use.
@@ -278,37 +352,43 @@ func TestChanges(t *testing.T) {
 		alter func(*facts.Host)
 		want  string
 	}{
-		"interface": {Wish{Guest: "vm2", Form: facts.ByInterface, MAC: "52:54:00:aa:00:01", Sets: []Set{{"vlan", "7"}, {"max_tx_rate", "100"}}}, nil, `
+		"interface": {Wish{Guest: "vm2", Form: facts.ByInterface, MAC: "52:54:00:aa:00:01",
+			Sets: []Set{{"vlan", "7"}, {"max_tx_rate", "100"}}}, nil, `
 file:var/lib/mpps/vfs/0000:02:02.0.json = (reserved)
 vf-attr:ens2/0/max_tx_rate = 100
 domain:vm2/interface/52:54:00:aa:00:01 = hostdev pci=0000:02:02.0 managed=yes vlan=7`},
-		"what others left on it": {Wish{Guest: "vm2", Form: facts.ByInterface, VF: "ens2/1", MAC: "52:54:00:aa:00:01"}, func(h *facts.Host) {
-			h.VFs[5].SpoofCheck, h.VFs[5].VLAN = false, 8
-			readAll(h, &h.VFs[5])
-		}, `
+		"what others left on it": {Wish{Guest: "vm2", Form: facts.ByInterface, VF: "ens2/1", MAC: "52:54:00:aa:00:01"},
+			func(h *facts.Host) {
+				h.VFs[5].SpoofCheck, h.VFs[5].VLAN = false, 8
+				readAll(h, &h.VFs[5])
+			}, `
 file:var/lib/mpps/vfs/0000:02:02.1.json = (reserved)
 vf-attr:ens2/1/spoofchk = on forgotten
 vf-attr:ens2/1/vlan = 0 forgotten
 vf-attr:ens2/1/max_tx_rate = 0 forgotten
 domain:vm2/interface/52:54:00:aa:00:01 = hostdev pci=0000:02:02.1 managed=yes`},
-		"hostdev": {Wish{Guest: "vm2", Form: facts.ByHostdev, MAC: "52:54:00:aa:00:01", Sets: []Set{{"vlan", "7"}, {"qos", "3"}, {"trust", "on"}}}, nil, `
+		"hostdev": {Wish{Guest: "vm2", Form: facts.ByHostdev, MAC: "52:54:00:aa:00:01",
+			Sets: []Set{{"vlan", "7"}, {"qos", "3"}, {"trust", "on"}}}, nil, `
 file:var/lib/mpps/vfs/0000:02:02.0.json = (reserved)
 vf-attr:ens2/0/trust = on
 vf-attr:ens2/0/mac = 52:54:00:aa:00:01
 vf-attr:ens2/0/vlan = 7
 vf-attr:ens2/0/qos = 3
 domain:vm2/hostdev/0000:02:02.0 = managed`},
-		"a pool that is made": {Wish{Guest: "vm2", Form: facts.ByNetwork, PF: "ens2", Network: "fast", MAC: "52:54:00:aa:00:01"}, nil, `
+		"a pool that is made": {Wish{Guest: "vm2", Form: facts.ByNetwork, PF: "ens2", Network: "fast",
+			MAC: "52:54:00:aa:00:01"}, nil, `
 file:var/lib/mpps/vfs/network-fast.json = (reserved)
 virt-network:fast/definition = hostdev pf=ens2 managed=yes
 virt-network:fast/active = yes
 virt-network:fast/autostart = yes
 domain:vm2/interface/52:54:00:aa:00:01 = network=fast model=virtio`},
-		"a running guest": {Wish{Guest: "fw1", Form: facts.ByInterface, PF: "ens2", MAC: "52:54:00:aa:00:01", Live: true}, nil, `
+		"a running guest": {Wish{Guest: "fw1", Form: facts.ByInterface, PF: "ens2", MAC: "52:54:00:aa:00:01",
+			Live: true}, nil, `
 file:var/lib/mpps/vfs/0000:02:02.0.json = (reserved)
 domain:fw1/interface/52:54:00:aa:00:01 = hostdev pci=0000:02:02.0 managed=yes
 domain-device:fw1/interface/52:54:00:aa:00:01 = hostdev pci=0000:02:02.0 managed=yes`},
-		"a running guest, later": {Wish{Guest: "fw1", Form: facts.ByInterface, PF: "ens2", MAC: "52:54:00:aa:00:01"}, nil, `
+		"a running guest, later": {Wish{Guest: "fw1", Form: facts.ByInterface, PF: "ens2", MAC: "52:54:00:aa:00:01"},
+			nil, `
 file:var/lib/mpps/vfs/0000:02:02.0.json = (reserved)
 domain:fw1/interface/52:54:00:aa:00:01 = hostdev pci=0000:02:02.0 managed=yes after restart of guest fw1`},
 	} {
@@ -330,7 +410,8 @@ domain:fw1/interface/52:54:00:aa:00:01 = hostdev pci=0000:02:02.0 managed=yes af
 				t.Errorf("found:\n%s\nexpected:%s", found, c.want)
 			}
 			given, err := facts.ParseReservations(changes[0].Address, changes[0].To.Value)
-			if err != nil || len(given) != 1 || given[0].Guest != c.wish.Guest || given[0].MAC != c.wish.MAC || given[0].Form != c.wish.Form {
+			if err != nil || len(given) != 1 || given[0].Guest != c.wish.Guest || given[0].MAC != c.wish.MAC ||
+				given[0].Form != c.wish.Form {
 				t.Errorf("%v %+v", err, given)
 			}
 			for _, c := range changes {

@@ -64,11 +64,13 @@ type Journal struct {
 // catalogued are the knobs that look at the same things, and what to do where one finds something: they are the one
 // place where it is decided.
 var catalogued = []struct{ id, do string }{
-	{"firmware.vt_d", "switch VT-d (Intel) or IOMMU / AMD-Vi (AMD) on in the firmware's setup: it is another switch than VT-x or SVM"},
+	{"firmware.vt_d", "switch VT-d (Intel) or IOMMU / AMD-Vi (AMD) on in the firmware's setup: it is another switch " +
+		"than VT-x or SVM"},
 	{"boot.iommu", "'mpps plan --nic vf' has it as a change, 'mpps apply' writes it for the next boot; then reboot"},
 	{"firmware.sriov", "switch SR-IOV on in the firmware's setup and in that of the card"},
 	{"pci.link", "look at it under load, then at the slot: another one, or the card seated anew"},
-	{"sriov.ready", "wait and look again; 'udevadm settle' returns when names are done; then the kernel's log for the functions' driver"},
+	{"sriov.ready", "wait and look again; 'udevadm settle' returns when names are done; then the kernel's log for " +
+		"the functions' driver"},
 	{"sriov.persist", "'mpps sriov create PF -n N --persist unit' has them made before libvirt starts"},
 	{"sriov.usage", "give one of the guests another function"},
 }
@@ -126,7 +128,8 @@ func verdict(c Check, nics []*facts.NIC) string {
 	case n == 0:
 		text = "ready: everything that could be seen is as virtual functions need it"
 	case worst >= knob.High:
-		text = fmt.Sprintf("not ready: %s not as virtual functions need it, the worst of severity %s", numbered(n, "point is", "points are"), worst)
+		text = fmt.Sprintf("not ready: %s not as virtual functions need it, the worst of severity %s",
+			numbered(n, "point is", "points are"), worst)
 	default:
 		text = fmt.Sprintf("ready, but %s odd, the worst of severity %s", numbered(n, "point is", "points are"), worst)
 	}
@@ -159,11 +162,13 @@ func (e *examiner) ok(id, title, found string) {
 }
 
 func (e *examiner) bad(severity knob.Severity, id, title, found, why, do string) {
-	e.add(Point{ID: id, Object: e.object, Title: title, State: NotOK, Severity: severity, Found: found, Why: why, Do: do})
+	e.add(Point{ID: id, Object: e.object, Title: title, State: NotOK, Severity: severity, Found: found, Why: why,
+		Do: do})
 }
 
 func (e *examiner) unknown(id, title, why, do string) {
-	e.add(Point{ID: id, Object: e.object, Title: title, State: Unknown, Severity: knob.Info, Found: "unknown", Why: why, Do: do})
+	e.add(Point{ID: id, Object: e.object, Title: title, State: Unknown, Severity: knob.Info, Found: "unknown", Why: why,
+		Do: do})
 }
 
 // guestsUnseen is why not all guests could be seen, empty where nothing is known to hide.
@@ -219,7 +224,8 @@ func (e *examiner) audited() map[string][]Point {
 			if f.Address.Kind == setting.Fact && f.Address.Object() == n.Name {
 				p.Object = n.Name
 				if n.SRIOV != nil {
-					p.Do = strings.NewReplacer(" PF ", " "+n.Name+" ", " N ", fmt.Sprintf(" %d ", n.SRIOV.Enabled)).Replace(p.Do)
+					p.Do = strings.NewReplacer(" PF ", " "+n.Name+" ", " N ",
+						fmt.Sprintf(" %d ", n.SRIOV.Enabled)).Replace(p.Do)
 				}
 			}
 		}
@@ -239,7 +245,8 @@ func Concerns(a setting.Address) bool {
 		return strings.Contains(a.Path, "/sriov_")
 	case setting.Domain:
 		kind, name, _ := strings.Cut(a.Rest(), "/")
-		return (kind == "hostdev" || kind == "interface") && !strings.Contains(name, "/") // the whole device, not a value of it
+		// the whole device, not a value of it
+		return (kind == "hostdev" || kind == "interface") && !strings.Contains(name, "/")
 	}
 	return false
 }

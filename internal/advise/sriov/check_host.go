@@ -18,11 +18,13 @@ func (e *examiner) host() {
 	case f.Groups > 0:
 		e.ok("iommu", "the running kernel uses the IOMMU", numbered(f.Groups, "IOMMU group", "IOMMU groups"))
 	default:
-		do := "intel_iommu=on iommu=pt on the command line of an Intel host (AMD's is on by itself): 'mpps plan --nic vf'; then reboot"
+		do := "intel_iommu=on iommu=pt on the command line of an Intel host (AMD's is on by itself): 'mpps plan " +
+			"--nic vf'; then reboot"
 		if f.Tables && !f.DMAR && !f.IVRS {
 			do = "first the firmware: it offers none (firmware.vt_d)"
 		}
-		e.bad(knob.Critical, "iommu", "the running kernel uses the IOMMU", "no IOMMU group; command line: "+e.h.Kernel.CommandLine,
+		e.bad(knob.Critical, "iommu", "the running kernel uses the IOMMU", "no IOMMU group; command line: "+
+			e.h.Kernel.CommandLine,
 			"without one vfio gives no device to a guest", do)
 	}
 	if p == nil {
@@ -46,10 +48,12 @@ func (e *examiner) remapping(p *facts.Passthrough) {
 		e.unknown(id, title, "seen in /proc/interrupts once the kernel uses the IOMMU", "")
 	case p.Unsafe:
 		e.bad(knob.Medium, id, title, "off, and vfio_iommu_type1.allow_unsafe_interrupts is set",
-			"a guest can raise any interrupt of the host with its function", "switch interrupt remapping (x2APIC) on in the firmware; take intremap=off or nointremap from the command line")
+			"a guest can raise any interrupt of the host with its function", "switch interrupt remapping (x2APIC) on "+
+				"in the firmware; take intremap=off or nointremap from the command line")
 	default:
 		e.bad(knob.High, id, title, "off", "vfio refuses devices: a guest could raise any interrupt of the host",
-			"switch interrupt remapping (x2APIC) on in the firmware; take intremap=off or nointremap from the command line")
+			"switch interrupt remapping (x2APIC) on in the firmware; take intremap=off or nointremap from the "+
+				"command line")
 	}
 }
 
@@ -61,7 +65,8 @@ func (e *examiner) vfio(p *facts.Passthrough) {
 	case "available":
 		e.ok(id, title, "not loaded; libvirt loads it when a guest needs it")
 	case "missing":
-		e.bad(knob.Critical, id, title, "no such module for kernel "+e.h.Kernel.Release, "guests are given functions through it",
+		e.bad(knob.Critical, id, title, "no such module for kernel "+e.h.Kernel.Release, "guests are given functions "+
+			"through it",
 			"install the package with all of the kernel's modules (linux-modules-extra-…, kernel-modules)")
 	default:
 		e.unknown(id, title, "neither /sys/module nor the kernel's list of modules shows it", "modprobe vfio-pci")
@@ -75,13 +80,15 @@ func (e *examiner) locked(p *facts.Passthrough) {
 	for _, l := range p.Locked {
 		g := guestNamed(e.h, l.Guest)
 		if g != nil && l.Limit >= 0 && uint64(l.Limit) < g.Memory {
-			e.bad(knob.High, id, title, fmt.Sprintf("%s: %d MiB of %d MiB", l.Guest, l.Limit>>20, g.Memory>>20), "a guest with a function has all of its memory locked",
+			e.bad(knob.High, id, title, fmt.Sprintf("%s: %d MiB of %d MiB", l.Guest, l.Limit>>20, g.Memory>>20),
+				"a guest with a function has all of its memory locked",
 				"start it with libvirt, which raises the limit by itself, or with ulimit -l unlimited")
 			return
 		}
 	}
 	if len(p.Locked) > 0 {
-		e.ok(id, title, numbered(len(p.Locked), "running guest with a function has room", "running guests with functions have room"))
+		e.ok(id, title, numbered(len(p.Locked), "running guest with a function has room",
+			"running guests with functions have room"))
 	}
 }
 
@@ -97,7 +104,8 @@ func (e *examiner) journal(j Journal) {
 		if len(about) > 3 {
 			about = append(about[:3], fmt.Sprintf("and %d more", len(u.About)-3))
 		}
-		e.bad(knob.High, id, title, fmt.Sprintf("transaction %s is %s", u.TX, u.State), "it wrote, or may have written, "+strings.Join(about, ", "),
+		e.bad(knob.High, id, title, fmt.Sprintf("transaction %s is %s", u.TX, u.State),
+			"it wrote, or may have written, "+strings.Join(about, ", "),
 			"mpps rollback "+u.TX)
 	}
 	if len(j.Unsettled) == 0 {
@@ -124,13 +132,17 @@ func (e *examiner) reservations(name string, nics []*facts.NIC) {
 		case g == nil && e.guestsUnseen != "":
 			e.unknown(id, title, fmt.Sprintf("%s for guest %s: %s", what, r.Guest, e.guestsUnseen), "")
 		case g == nil:
-			e.bad(knob.Medium, id, title, fmt.Sprintf("%s for guest %s, which does not exist", what, r.Guest), "nobody else is given it",
+			e.bad(knob.Medium, id, title, fmt.Sprintf("%s for guest %s, which does not exist", what, r.Guest),
+				"nobody else is given it",
 				fmt.Sprintf("mpps sriov release %s, or remove %s where mpps no longer knows the guest", r.Guest, file))
 		case !named(g, r):
-			e.bad(knob.High, id, title, fmt.Sprintf("%s for guest %s, whose definition does not name it", what, g.Name), "it is half given or half taken back: by an interrupted change, or by hand",
-				"mpps rollback, where the journal has an unfinished change (above); otherwise mpps sriov release "+g.Name)
+			e.bad(knob.High, id, title, fmt.Sprintf("%s for guest %s, whose definition does not name it", what, g.Name),
+				"it is half given or half taken back: by an interrupted change, or by hand",
+				"mpps rollback, where the journal has an unfinished change (above); otherwise mpps sriov release "+
+					g.Name)
 		case r.Network == "" && !slices.ContainsFunc(e.functions, func(f Function) bool { return f.PCI == r.PCI }):
-			e.bad(knob.High, id, title, fmt.Sprintf("%s for guest %s, but there is no such function", what, g.Name), "the guest does not start until it is made again",
+			e.bad(knob.High, id, title, fmt.Sprintf("%s for guest %s, but there is no such function", what, g.Name),
+				"the guest does not start until it is made again",
 				fmt.Sprintf("mpps sriov create %s -n %d", r.PF, r.Index+1))
 		default:
 			hold++
@@ -157,6 +169,7 @@ func named(g *facts.Guest, r facts.Reservation) bool {
 		return slices.Contains(g.Hostdevs, r.PCI)
 	}
 	return slices.ContainsFunc(g.Interfaces, func(i facts.Interface) bool {
-		return i.MAC == r.MAC && (i.Source == r.Network || i.Type == "hostdev") // the running one shows the function in its place
+		// the running one shows the function in its place
+		return i.MAC == r.MAC && (i.Source == r.Network || i.Type == "hostdev")
 	})
 }

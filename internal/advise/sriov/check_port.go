@@ -56,16 +56,21 @@ func (e *examiner) offered(n *facts.NIC, card *facts.PhysicalFunction) {
 	}
 	switch {
 	case n.Bus != "pci":
-		e.bad(knob.Info, id, title, "a device of bus "+cmp.Or(n.Bus, "unknown"), "only functions of PCI cards can be given to guests", "")
+		e.bad(knob.Info, id, title, "a device of bus "+cmp.Or(n.Bus, "unknown"), "only functions of PCI cards can be "+
+			"given to guests", "")
 	case capability > 0:
 		e.bad(knob.High, id, title, fmt.Sprintf("the card says %d, the kernel shows no sriov_totalvfs", capability),
-			"its driver allows none (ice and i40e in safe or recovery mode, mlx5 by its firmware), or the kernel could not set the capability up", "the kernel's log for "+n.PCI+"; "+atVendor(vendor))
+			"its driver allows none (ice and i40e in safe or recovery mode, mlx5 by its firmware), or the kernel "+
+				"could not set the capability up", "the kernel's log for "+n.PCI+"; "+atVendor(vendor))
 	case capability == 0:
-		e.bad(knob.High, id, title, "the card's capability says 0", "SR-IOV is off in the card's own configuration", atVendor(vendor))
+		e.bad(knob.High, id, title, "the card's capability says 0", "SR-IOV is off in the card's own configuration",
+			atVendor(vendor))
 	case capability == -1:
-		e.bad(knob.Medium, id, title, "the card shows no SR-IOV capability", "it has none, or hides it while it is off in its own configuration", atVendor(vendor))
+		e.bad(knob.Medium, id, title, "the card shows no SR-IOV capability", "it has none, or hides it while it is "+
+			"off in its own configuration", atVendor(vendor))
 	default:
-		e.bad(knob.Medium, id, title, "no sriov_totalvfs", "SR-IOV is off in the firmware or in the card's own configuration, or the card has none; as root it can be told apart", atVendor(vendor))
+		e.bad(knob.Medium, id, title, "no sriov_totalvfs", "SR-IOV is off in the firmware or in the card's own "+
+			"configuration, or the card has none; as root it can be told apart", atVendor(vendor))
 	}
 }
 
@@ -74,9 +79,11 @@ func atVendor(vendor string) string {
 	const firmware = "switch SR-IOV on in the machine's firmware"
 	switch vendor {
 	case "0x8086":
-		return firmware + "; Intel's cards are set in their page of the firmware's setup (device configuration) or with bootutil"
+		return firmware + "; Intel's cards are set in their page of the firmware's setup (device configuration) or " +
+			"with bootutil"
 	case "0x15b3":
-		return "mlxconfig -d PCI set SRIOV_EN=1 NUM_OF_VFS=N (mstconfig where Mellanox' own tools are not installed), then a cold start; and " + firmware
+		return "mlxconfig -d PCI set SRIOV_EN=1 NUM_OF_VFS=N (mstconfig where Mellanox' own tools are not " +
+			"installed), then a cold start; and " + firmware
 	case "0x14e4":
 		return firmware + "; Broadcom's cards: multi-function mode SR-IOV in their page of the firmware's setup, or niccli"
 	case "0x1077":
@@ -90,7 +97,8 @@ func atVendor(vendor string) string {
 func (e *examiner) driver(n *facts.NIC, card *facts.PhysicalFunction) {
 	const id, title = "driver", "driver and firmware"
 	if n.Driver == "" {
-		e.bad(knob.High, id, title, "no driver", "functions are made by the driver of the physical one", "modprobe it; 'lspci -k' names it")
+		e.bad(knob.High, id, title, "no driver", "functions are made by the driver of the physical one",
+			"modprobe it; 'lspci -k' names it")
 		return
 	}
 	found := n.Driver
@@ -100,10 +108,12 @@ func (e *examiner) driver(n *facts.NIC, card *facts.PhysicalFunction) {
 	if n.Firmware != "" {
 		found += ", firmware " + n.Firmware
 	}
-	p := Point{ID: id, Object: n.Name, Title: title, State: OK, Severity: knob.Info, Found: found, Traps: traps[n.Driver]}
+	p := Point{ID: id, Object: n.Name, Title: title, State: OK, Severity: knob.Info, Found: found,
+		Traps: traps[n.Driver]}
 	if n.Driver == "bnxt_en" && !n.Up {
 		p.State, p.Severity = NotOK, knob.High
-		p.Why, p.Do = "bnxt_en takes a number of functions only while the interface is up, and says nothing when it does not", "ip link set "+n.Name+" up"
+		p.Why, p.Do = "bnxt_en takes a number of functions only while the interface is up, and says nothing when it "+
+			"does not", "ip link set "+n.Name+" up"
 	}
 	e.add(p)
 }
@@ -116,9 +126,11 @@ func (e *examiner) room(n *facts.NIC, card *facts.PhysicalFunction) {
 	case card == nil:
 		e.unknown(id, title, notRecorded, "")
 	case card.Unplaced > 0:
-		e.bad(knob.Critical, id, title, fmt.Sprintf("%d of %s without a place", card.Unplaced, numbered(card.Windows, "window", "windows")),
+		e.bad(knob.Critical, id, title, fmt.Sprintf("%d of %s without a place", card.Unplaced,
+			numbered(card.Windows, "window", "windows")),
 			"the kernel refuses to make functions: \"not enough MMIO resources for SR-IOV\"",
-			"switch \"above 4G decoding\" (more room for PCI devices) on in the firmware; if that is not enough boot with pci=realloc")
+			"switch \"above 4G decoding\" (more room for PCI devices) on in the firmware; if that is not enough boot "+
+				"with pci=realloc")
 	case card.Windows == 0:
 		e.unknown(id, title, "the device shows no windows for its functions", "")
 	default:
@@ -130,9 +142,11 @@ func (e *examiner) link(n *facts.NIC) {
 	const id, title = "link", "the port is up and has a link"
 	switch {
 	case !n.Up:
-		e.bad(knob.Medium, id, title, "down", "functions of most cards have no link while the physical one is down, and limits of rates are refused", "ip link set "+n.Name+" up")
+		e.bad(knob.Medium, id, title, "down", "functions of most cards have no link while the physical one is down, "+
+			"and limits of rates are refused", "ip link set "+n.Name+" up")
 	case n.Carrier == "down":
-		e.bad(knob.Low, id, title, "up, no carrier", "functions follow the port's link, unless link_state is enable", "look at cable, module and switch")
+		e.bad(knob.Low, id, title, "up, no carrier", "functions follow the port's link, unless link_state is enable",
+			"look at cable, module and switch")
 	case n.Speed > 0:
 		e.ok(id, title, fmt.Sprintf("up, %d Mb/s", n.Speed))
 	default:
@@ -184,7 +198,8 @@ func (e *examiner) isolation(n *facts.NIC, card *facts.PhysicalFunction, own []F
 		if len(own) == 0 {
 			severity = knob.Medium
 		}
-		e.bad(severity, id, title, shared, why, "switch ACS on in the firmware, or put the card into a slot that hangs on the processor itself; pcie_acs_override= is a patch that only hides it")
+		e.bad(severity, id, title, shared, why, "switch ACS on in the firmware, or put the card into a slot that "+
+			"hangs on the processor itself; pcie_acs_override= is a patch that only hides it")
 		return
 	}
 	if len(own) == 0 {
@@ -234,8 +249,10 @@ func (e *examiner) held(n *facts.NIC, own []Function) {
 	slices.Sort(counted)
 	e.ok("vf-driver", "drivers of the functions", strings.Join(counted, ", "))
 	if len(bare) > 0 {
-		e.bad(knob.Low, "mac", "functions of running guests have an address", strings.Join(first(bare, 6), ", ")+" without",
-			"the guest made one up, and makes up another at its next start", "mpps sriov set PF/N mac ADDRESS, while the guest is shut off")
+		e.bad(knob.Low, "mac", "functions of running guests have an address", strings.Join(first(bare, 6), ", ")+
+			" without",
+			"the guest made one up, and makes up another at its next start", "mpps sriov set PF/N mac ADDRESS, while "+
+				"the guest is shut off")
 	} else {
 		e.ok("mac", "functions of running guests have an address", "none is without")
 	}
@@ -243,10 +260,12 @@ func (e *examiner) held(n *facts.NIC, own []Function) {
 	case len(bound) == 0:
 		e.ok("leftover", "no function is bound for nobody", "none")
 	case e.guestsUnseen != "":
-		e.unknown("leftover", "no function is bound for nobody", strings.Join(first(bound, 6), ", ")+": "+e.guestsUnseen, "")
+		e.unknown("leftover", "no function is bound for nobody", strings.Join(first(bound, 6), ", ")+": "+
+			e.guestsUnseen, "")
 	default:
 		e.bad(knob.Low, "leftover", "no function is bound for nobody", strings.Join(first(bound, 6), ", "),
-			"they are passed on (vfio) and nobody is known to have them: a guest with managed='no' has ended, or something stopped in the middle",
+			"they are passed on (vfio) and nobody is known to have them: a guest with managed='no' has ended, or "+
+				"something stopped in the middle",
 			"mpps sriov reset "+bound[0])
 	}
 }

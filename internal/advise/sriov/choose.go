@@ -23,9 +23,11 @@ func Choose(h *facts.Host, w Wish) (*Gift, error) {
 		return nil, err
 	}
 	if has := given(h, g); has >= mostFunctions {
-		return nil, refuse("release one first: 'mpps sriov release "+g.Name+" --mac …'", "guest %s has %s already, and takes at most %d", g.Name, count(has, "virtual function"), mostFunctions)
+		return nil, refuse("release one first: 'mpps sriov release "+g.Name+" --mac …'", "guest %s has %s already, "+
+			"and takes at most %d", g.Name, count(has, "virtual function"), mostFunctions)
 	}
-	gift := &Gift{Guest: g.Name, UUID: g.UUID, Form: w.Form, Index: -1, Node: -1, GuestNodes: nodesOf(h, g), guest: g, wish: w}
+	gift := &Gift{Guest: g.Name, UUID: g.UUID, Form: w.Form, Index: -1, Node: -1, GuestNodes: nodesOf(h, g), guest: g,
+		wish: w}
 	if w.Form == facts.ByNetwork {
 		err = gift.choosePool(h)
 	} else {
@@ -67,11 +69,14 @@ func receiver(h *facts.Host, name string) (*facts.Guest, error) {
 		}
 		return nil, refuse(advice, "there is no guest %s", name)
 	case !g.Managed:
-		return nil, refuse("define it in libvirt; a QEMU of its own takes -device vfio-pci,host=…", "guest %s is a process that libvirt does not know", name)
+		return nil, refuse("define it in libvirt; a QEMU of its own takes -device vfio-pci,host=…",
+			"guest %s is a process that libvirt does not know", name)
 	case g.Definition == "" && g.Active():
-		return nil, refuse("'virsh dumpxml "+name+" > FILE', then 'virsh define FILE' makes it a lasting one", "guest %s is transient: it has no definition that could keep a function", name)
+		return nil, refuse("'virsh dumpxml "+name+" > FILE', then 'virsh define FILE' makes it a lasting one",
+			"guest %s is transient: it has no definition that could keep a function", name)
 	case g.Definition == "":
-		return nil, refuse("run as root, or see why libvirt does not show it", "the definition of guest %s cannot be read", name)
+		return nil, refuse("run as root, or see why libvirt does not show it",
+			"the definition of guest %s cannot be read", name)
 	case g.Job != "":
 		return nil, refuse("wait until it is done", "libvirt is busy with guest %s: %s", name, g.Job)
 	}
@@ -131,7 +136,8 @@ func (g *Gift) chooseFunction(h *facts.Host) error {
 	if len(taken) == 0 {
 		return refuse(more, "no free virtual function on %s: none could be seen", few(names))
 	}
-	return refuse("take one back with 'mpps sriov release'; "+more, "no free virtual function on %s: all %d are taken (%s)", few(names), len(taken), few(taken))
+	return refuse("take one back with 'mpps sriov release'; "+more, "no free virtual function on %s: all %d are "+
+		"taken (%s)", few(names), len(taken), few(taken))
 }
 
 // more says how more functions are made.
@@ -166,7 +172,8 @@ func (g *Gift) candidates(h *facts.Host) ([]*facts.NIC, error) {
 	case len(able) == 0:
 		return nil, refuse("'mpps sriov check' says why", "no network card of this host can have virtual functions")
 	default:
-		return nil, refuse(fmt.Sprintf("'mpps sriov create %s -n N' makes them", able[0].Name), "%s has no virtual functions now", able[0].Name)
+		return nil, refuse(fmt.Sprintf("'mpps sriov create %s -n N' makes them", able[0].Name),
+			"%s has no virtual functions now", able[0].Name)
 	}
 	free := map[string]int{}
 	for i := range h.VFs {
@@ -176,7 +183,8 @@ func (g *Gift) candidates(h *facts.Host) ([]*facts.NIC, error) {
 	}
 	slices.SortStableFunc(all, func(a, b *facts.NIC) int {
 		return cmp.Or(
-			last(!g.near(a), !g.near(b)), last(a.Carrier == "down", b.Carrier == "down"), last(free[a.Name] == 0, free[b.Name] == 0),
+			last(!g.near(a), !g.near(b)), last(a.Carrier == "down", b.Carrier == "down"),
+			last(free[a.Name] == 0, free[b.Name] == 0),
 			free[b.Name]-free[a.Name], strings.Compare(a.Name, b.Name))
 	})
 	return all, nil
@@ -203,7 +211,8 @@ func (g *Gift) named(h *facts.Host) error {
 	name := g.wish.VF
 	if _, err := strconv.Atoi(name); err == nil {
 		if g.wish.PF == "" {
-			return refuse("give --pf too, or the function's PCI address", "virtual function %s: of which card is not said", name)
+			return refuse("give --pf too, or the function's PCI address",
+				"virtual function %s: of which card is not said", name)
 		}
 		name = g.wish.PF + "/" + name
 	}
@@ -216,11 +225,13 @@ func (g *Gift) named(h *facts.Host) error {
 	}
 	pf := nicOf(h, vf.PF)
 	if pf == nil || pf.SRIOV == nil {
-		return refuse("'mpps sriov list' shows the cards", "the physical function %s of %s cannot be seen", vf.PF, vf.PCI)
+		return refuse("'mpps sriov list' shows the cards", "the physical function %s of %s cannot be seen", vf.PF,
+			vf.PCI)
 	}
 	who := Holder(h, vf)
 	if slices.Contains(g.guest.Hostdevs, vf.PCI) {
-		return refuse("'mpps sriov set' changes what it may do; 'mpps sriov release' takes it back first", "guest %s has function %d of %s already", g.Guest, vf.Index, vf.PF)
+		return refuse("'mpps sriov set' changes what it may do; 'mpps sriov release' takes it back first",
+			"guest %s has function %d of %s already", g.Guest, vf.Index, vf.PF)
 	}
 	idle := vf.Holder == "" && vf.HostUse == "" && who == foreign(vf) // only bound to a driver for guests, by somebody
 	if who != "" && !(idle && g.wish.Force) {
@@ -266,16 +277,20 @@ func nodesOf(h *facts.Host, g *facts.Guest) setting.CPUSet {
 func (g *Gift) distance(h *facts.Host) {
 	switch {
 	case !g.near(g.pf):
-		g.note("other-node", fmt.Sprintf("%s is on node %d, guest %s on node %s: each packet crosses the link between them", g.PF, g.Node, g.Guest, g.GuestNodes),
+		g.note("other-node", fmt.Sprintf("%s is on node %d, guest %s on node %s: each packet crosses the link "+
+			"between them", g.PF, g.Node, g.Guest, g.GuestNodes),
 			"take a card on its node, or 'mpps place' the guest on that of the card")
 	case len(g.GuestNodes) == 0 && g.Node >= 0 && len(h.Topology.Nodes) > 1:
-		g.note("not-placed", fmt.Sprintf("guest %s is bound to no node; %s is on node %d", g.Guest, g.PF, g.Node), "'mpps place' and 'mpps plan' put it there")
+		g.note("not-placed", fmt.Sprintf("guest %s is bound to no node; %s is on node %d", g.Guest, g.PF, g.Node),
+			"'mpps place' and 'mpps plan' put it there")
 	}
 	switch {
 	case !g.pf.Up:
-		g.note("no-link", g.PF+" is down: the function carries nothing until it is up", "ip link set "+g.PF+" up; 'mpps sriov create' brings it up")
+		g.note("no-link", g.PF+" is down: the function carries nothing until it is up", "ip link set "+g.PF+
+			" up; 'mpps sriov create' brings it up")
 	case g.pf.Carrier == "down":
-		g.note("no-link", g.PF+" has no link: the function carries nothing to the outside until it has", "plug the cable in")
+		g.note("no-link", g.PF+" has no link: the function carries nothing to the outside until it has",
+			"plug the cable in")
 	}
 }
 

@@ -12,26 +12,31 @@ import (
 func clashes(h *facts.Host, f *facts.VF, s Set) error {
 	if g := fromPool(h, f); g != "" && (s.Attribute == "mac" || s.Attribute == "vlan") {
 		return &Refused{
-			fmt.Sprintf("%s of %s: guest %s has it from a pool, and libvirt sets address and VLAN of whichever function it takes at each start", s.Attribute, nameOf(f), g),
+			fmt.Sprintf("%s of %s: guest %s has it from a pool, and libvirt sets address and VLAN of whichever "+
+				"function it takes at each start", s.Attribute, nameOf(f), g),
 			"change the guest's definition (virsh edit " + g + "), or the VLAN of the network",
 		}
 	}
 	switch s.Attribute {
 	case "mac":
 		if facts.NoAddress(s.Value) {
-			return &Refused{fmt.Sprintf("mac of %s: %s is no address", nameOf(f), s.Value), "'mpps sriov reset " + nameOf(f) + "' takes the address back"}
+			return &Refused{fmt.Sprintf("mac of %s: %s is no address", nameOf(f), s.Value), "'mpps sriov reset " +
+				nameOf(f) + "' takes the address back"}
 		}
 		if other := holderOf(h, f, s.Value); other != "" {
-			return &Refused{fmt.Sprintf("mac of %s: %s is the address of %s", nameOf(f), s.Value, other), "two devices with one address on a network lose each other's packets: choose another"}
+			return &Refused{fmt.Sprintf("mac of %s: %s is the address of %s", nameOf(f), s.Value, other),
+				"two devices with one address on a network lose each other's packets: choose another"}
 		}
-		return libvirtWrites(h, f, s, "<mac address='%s'/>", "virsh edit %[1]s, or release and assign with --mac", func(i *facts.Interface) string { return i.MAC })
+		return libvirtWrites(h, f, s, "<mac address='%s'/>", "virsh edit %[1]s, or release and assign with --mac",
+			func(i *facts.Interface) string { return i.MAC })
 	case "vlan":
-		return libvirtWrites(h, f, s, "<vlan><tag id='%s'/></vlan>", "mpps domain tune %[1]s --vf-vlan %[2]s --apply", func(i *facts.Interface) string {
-			if i.VLAN == 0 {
-				return "" // left as it is; before libvirt 10 made 0, and mpps-restore.service sets it again
-			}
-			return strconv.Itoa(i.VLAN)
-		})
+		return libvirtWrites(h, f, s, "<vlan><tag id='%s'/></vlan>", "mpps domain tune %[1]s --vf-vlan %[2]s --apply",
+			func(i *facts.Interface) string {
+				if i.VLAN == 0 {
+					return "" // left as it is; before libvirt 10 made 0, and mpps-restore.service sets it again
+				}
+				return strconv.Itoa(i.VLAN)
+			})
 	}
 	return nil
 }
@@ -50,7 +55,8 @@ func fromPool(h *facts.Host, f *facts.VF) string {
 // libvirtWrites refuses a value where the definition of a guest that has the function names another: libvirt sets MAC
 // and VLAN of an <interface type='hostdev'> at every start of the guest, whatever stands there
 // (src/hypervisor/virhostdev.c, virHostdevSetNetConfig), and takes them back to what they were when it ends.
-func libvirtWrites(h *facts.Host, f *facts.VF, s Set, element, instead string, defined func(*facts.Interface) string) error {
+func libvirtWrites(h *facts.Host, f *facts.VF, s Set, element, instead string,
+	defined func(*facts.Interface) string) error {
 	for k := range h.Guests {
 		g := &h.Guests[k]
 		i := interfaceOf(g, f)
@@ -59,7 +65,8 @@ func libvirtWrites(h *facts.Host, f *facts.VF, s Set, element, instead string, d
 		}
 		if says := defined(i); says != "" && says != s.Value {
 			return &Refused{
-				fmt.Sprintf("%s of %s: the definition of guest %s says "+element+", and libvirt sets that at each start of the guest", s.Attribute, nameOf(f), g.Name, says),
+				fmt.Sprintf("%s of %s: the definition of guest %s says "+element+", and libvirt sets that at each "+
+					"start of the guest", s.Attribute, nameOf(f), g.Name, says),
 				"change it there: " + fmt.Sprintf(instead, g.Name, s.Value),
 			}
 		}

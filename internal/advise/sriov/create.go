@@ -47,7 +47,8 @@ func BlacklistFile(module string) setting.Address {
 func CreateReads(h *facts.Host, pf string) []setting.Address {
 	all := []setting.Address{
 		setting.AutoProbe(pf), setting.Of(setting.NICState, pf), setting.Of(setting.VFCount, pf),
-		setting.Of(setting.Directory, "etc/modprobe.d"), setting.Of(setting.Directory, path.Dir(linkFile(pf).Path)), linkFile(pf),
+		setting.Of(setting.Directory, "etc/modprobe.d"), setting.Of(setting.Directory, path.Dir(linkFile(pf).Path)),
+		linkFile(pf),
 	}
 	if n := nic(h, pf); n != nil {
 		if module := facts.VFDriver(n.Driver); module != "" {
@@ -71,10 +72,12 @@ func Create(h *facts.Host, ask CreateAsk) ([]plan.Change, []Note, error) {
 	}
 	most, says := facts.VFMost(n.Driver, n.SRIOV.Total, 0)
 	if ask.Count == 0 {
-		return nil, nil, &Refused{Why: n.Name + ": expected 1 virtual function or more, found 0", Advice: "'mpps sriov destroy " + n.Name + "' takes them away"}
+		return nil, nil, &Refused{Why: n.Name + ": expected 1 virtual function or more, found 0",
+			Advice: "'mpps sriov destroy " + n.Name + "' takes them away"}
 	}
 	if ask.Count < 1 || ask.Count > most {
-		return nil, nil, &Refused{Why: fmt.Sprintf("%s: expected 1 to %d virtual functions (%s), found %d", n.Name, most, says, ask.Count), Advice: "'mpps sriov check' tells what the card, its firmware and the host allow"}
+		return nil, nil, &Refused{Why: fmt.Sprintf("%s: expected 1 to %d virtual functions (%s), found %d", n.Name,
+			most, says, ask.Count), Advice: "'mpps sriov check' tells what the card, its firmware and the host allow"}
 	}
 	notes, err := inTheWay(h, n, ask.Count, ask.Force)
 	if err != nil {
@@ -89,7 +92,8 @@ func Create(h *facts.Host, ask CreateAsk) ([]plan.Change, []Note, error) {
 	kept := ""
 	switch {
 	case ask.Persist == ByLink && ask.NoHostDriver:
-		return nil, nil, &Refused{Why: "udev makes the functions of a .link file before anything keeps drivers of the host from them", Advice: "use --persist unit, or --blacklist in place of --no-host-driver"}
+		return nil, nil, &Refused{Why: "udev makes the functions of a .link file before anything keeps drivers of " +
+			"the host from them", Advice: "use --persist unit, or --blacklist in place of --no-host-driver"}
 	case ask.Persist == ByLink:
 		if kept, err = b.link(ask.Link, ask.Count); err != nil {
 			return nil, nil, err
@@ -100,17 +104,25 @@ func Create(h *facts.Host, ask CreateAsk) ([]plan.Change, []Note, error) {
 	forget := ask.Persist == ByNoOne
 	if ask.NoHostDriver {
 		if h.Readings.At(setting.AutoProbe(n.Name)).State == setting.Absent { // drivers/pci/pci-sysfs.c, Linux 4.12
-			return nil, nil, &Refused{Why: "this kernel has no sriov_drivers_autoprobe (Linux 4.12 has)", Advice: "use --blacklist"}
+			return nil, nil, &Refused{Why: "this kernel has no sriov_drivers_autoprobe (Linux 4.12 has)",
+				Advice: "use --blacklist"}
 		}
-		b.add(plan.Change{Forget: forget}, "sriov.autoprobe", "Drivers of the host do not look for virtual functions", setting.AutoProbe(n.Name), setting.Exact("0"), goal.None, "the functions are for guests")
+		b.add(plan.Change{Forget: forget}, "sriov.autoprobe", "Drivers of the host do not look for virtual functions",
+			setting.AutoProbe(n.Name), setting.Exact("0"), goal.None, "the functions are for guests")
 		if n.SRIOV.Enabled == ask.Count && n.SRIOV.AutoProbe {
-			notes = append(notes, Note{"host-driver", fmt.Sprintf("functions that %s has now keep the driver that they have", n.Name), "destroy and create them to have them without"})
+			notes = append(notes, Note{"host-driver", fmt.Sprintf("functions that %s has now keep the driver that "+
+				"they have", n.Name), "destroy and create them to have them without"})
 		}
 	}
-	if facts.VFNeedsUp(n.Driver) && !ask.LeaveDown { // also where it is up: at the next boot functions come before the network is set up
-		b.add(plan.Change{Forget: forget}, "sriov.up", "The physical function is up", setting.Of(setting.NICState, n.Name), setting.Exact("up"), goal.Blip, "virtual functions of "+n.Driver+" have no link while it is down")
+	// also where it is up: at the next boot functions come before the network is set up
+	if facts.VFNeedsUp(n.Driver) && !ask.LeaveDown {
+		b.add(plan.Change{Forget: forget}, "sriov.up", "The physical function is up",
+			setting.Of(setting.NICState, n.Name), setting.Exact("up"), goal.Blip, "virtual functions of "+n.Driver+
+				" have no link while it is down")
 	}
-	b.add(plan.Change{Forget: forget, Kept: kept}, "sriov.count", "Virtual functions of "+n.Name, setting.Of(setting.VFCount, n.Name), setting.Exact(strconv.Itoa(ask.Count)), b.risk(goal.Blip), "asked for by name")
+	b.add(plan.Change{Forget: forget, Kept: kept}, "sriov.count", "Virtual functions of "+n.Name,
+		setting.Of(setting.VFCount, n.Name), setting.Exact(strconv.Itoa(ask.Count)), b.risk(goal.Blip),
+		"asked for by name")
 	b.unreserve(ask.Count)
 	notes = append(notes, b.others()...)
 	return b.done(notes)
@@ -127,9 +139,11 @@ func Destroy(h *facts.Host, pf string, force bool) ([]plan.Change, []Note, error
 		return nil, nil, err
 	}
 	b := &builder{h: h, nic: n}
-	b.add(plan.Change{Forget: true}, "sriov.count", "Virtual functions of "+n.Name, setting.Of(setting.VFCount, n.Name), setting.Exact("0"), b.risk(goal.Blip), "asked for by name")
+	b.add(plan.Change{Forget: true}, "sriov.count", "Virtual functions of "+n.Name, setting.Of(setting.VFCount, n.Name),
+		setting.Exact("0"), b.risk(goal.Blip), "asked for by name")
 	if h.Readings.At(setting.AutoProbe(n.Name)).State == setting.Known {
-		b.add(plan.Change{Forget: true}, "sriov.autoprobe", "Drivers of the host look for virtual functions", setting.AutoProbe(n.Name), setting.Exact("1"), goal.None, "as the kernel has it")
+		b.add(plan.Change{Forget: true}, "sriov.autoprobe", "Drivers of the host look for virtual functions",
+			setting.AutoProbe(n.Name), setting.Exact("1"), goal.None, "as the kernel has it")
 	}
 	b.noLink()
 	b.noBlacklist()
@@ -144,9 +158,11 @@ func physical(h *facts.Host, name string) (*facts.NIC, error) {
 	case n == nil:
 		return nil, &Refused{Why: "there is no NIC " + name, Advice: "'mpps inspect' lists the NICs" + able(h)}
 	case n.PhysFn != "":
-		return nil, &Refused{Why: fmt.Sprintf("%s is a virtual function of %s", name, n.PhysFn), Advice: "name the physical function"}
+		return nil, &Refused{Why: fmt.Sprintf("%s is a virtual function of %s", name, n.PhysFn),
+			Advice: "name the physical function"}
 	case n.SRIOV == nil || n.SRIOV.Total == 0:
-		return nil, &Refused{Why: name + " has no virtual functions to offer: sriov_totalvfs is 0 or not there", Advice: "'mpps sriov check' tells whether the card, its firmware or the host is in the way" + able(h)}
+		return nil, &Refused{Why: name + " has no virtual functions to offer: sriov_totalvfs is 0 or not there",
+			Advice: "'mpps sriov check' tells whether the card, its firmware or the host is in the way" + able(h)}
 	}
 	return n, nil
 }
@@ -199,7 +215,8 @@ func (b *builder) risk(otherwise goal.Risk) goal.Risk {
 }
 
 // add plans one change, with what kept says of how it lasts.
-func (b *builder) add(kept plan.Change, id, title string, a setting.Address, want setting.Want, risk goal.Risk, because string) {
+func (b *builder) add(kept plan.Change, id, title string, a setting.Address, want setting.Want, risk goal.Risk,
+	because string) {
 	c, err := change(b.h, id, title, a, want, risk, because)
 	if err != nil {
 		if b.err == nil {
@@ -222,16 +239,19 @@ func (b *builder) blacklist() error {
 	module := facts.VFDriver(b.nic.Driver)
 	switch module {
 	case "":
-		return &Refused{Why: "it is not known which driver has the virtual functions of " + b.nic.Driver, Advice: "use --no-host-driver"}
+		return &Refused{Why: "it is not known which driver has the virtual functions of " + b.nic.Driver,
+			Advice: "use --no-host-driver"}
 	case b.nic.Driver:
-		return &Refused{Why: module + " drives physical and virtual functions alike: without it the NIC itself would be gone after a reboot", Advice: "use --no-host-driver"}
+		return &Refused{Why: module + " drives physical and virtual functions alike: without it the NIC itself would " +
+			"be gone after a reboot", Advice: "use --no-host-driver"}
 	}
 	at := BlacklistFile(module)
 	if found := b.h.Readings.At(at); found.State == setting.Known && !strings.Contains(found.Value, mark) {
 		return &Refused{Why: fmt.Sprintf("/%s is there and was not written by mpps", at.Path)}
 	}
 	b.folder("etc/modprobe.d")
-	b.add(plan.Change{}, "sriov.blacklist", "The host does not load "+module+" by itself", at, setting.Exact(fmt.Sprintf(blacklistText, module)), goal.None, "the functions are for guests")
+	b.add(plan.Change{}, "sriov.blacklist", "The host does not load "+module+" by itself", at,
+		setting.Exact(fmt.Sprintf(blacklistText, module)), goal.None, "the functions are for guests")
 	return nil
 }
 
@@ -256,7 +276,8 @@ func (b *builder) noBlacklist() {
 	}
 	at := BlacklistFile(module)
 	if found := b.h.Readings.At(at); found.State == setting.Known && strings.Contains(found.Value, mark) {
-		b.add(plan.Change{}, "sriov.blacklist", "The host loads "+module+" again", at, setting.NotThere(), goal.None, "no functions are left for it")
+		b.add(plan.Change{}, "sriov.blacklist", "The host loads "+module+" again", at, setting.NotThere(), goal.None,
+			"no functions are left for it")
 	}
 }
 
@@ -264,7 +285,8 @@ func (b *builder) noBlacklist() {
 func (b *builder) folder(name string) {
 	at := setting.Of(setting.Directory, name)
 	if b.h.Readings.At(at).State == setting.Absent {
-		b.add(plan.Change{}, "sriov.directory", "Directory /"+name, at, setting.Any("present", "shared"), goal.None, "a file of mpps needs it")
+		b.add(plan.Change{}, "sriov.directory", "Directory /"+name, at, setting.Any("present", "shared"), goal.None,
+			"a file of mpps needs it")
 	}
 }
 
@@ -276,7 +298,8 @@ func (b *builder) others() []Note {
 	var all []Note
 	for _, f := range b.h.Housekeeping.VFFiles {
 		if f.Device == b.nic.Name && !strings.Contains(f.Path, "mpps") {
-			all = append(all, Note{"made-twice", f.Path + " makes functions of " + f.Device + " at boot too", "one of the two is enough: remove it, or use --persist none"})
+			all = append(all, Note{"made-twice", f.Path + " makes functions of " + f.Device + " at boot too",
+				"one of the two is enough: remove it, or use --persist none"})
 		}
 	}
 	return all
@@ -292,6 +315,7 @@ func (b *builder) unreserve(count int) {
 		if r.Leaving {
 			because = "it goes, and the guest has left it"
 		}
-		b.add(plan.Change{}, "sriov.reservation", fmt.Sprintf("Function %d is no longer given to guest %s", r.Index, r.Guest), r.Address(), setting.NotThere(), goal.None, because)
+		b.add(plan.Change{}, "sriov.reservation", fmt.Sprintf("Function %d is no longer given to guest %s", r.Index,
+			r.Guest), r.Address(), setting.NotThere(), goal.None, because)
 	}
 }

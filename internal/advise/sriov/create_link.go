@@ -38,9 +38,11 @@ func (b *builder) link(udev LinkFile, count int) (kept string, err error) {
 	base := udev.Text
 	switch {
 	case udev.Systemd == 0:
-		return "", &Refused{Why: "which systemd there is could not be told: .link files make virtual functions from version 251 on", Advice: "use --persist unit"}
+		return "", &Refused{Why: "which systemd there is could not be told: .link files make virtual functions from " +
+			"version 251 on", Advice: "use --persist unit"}
 	case udev.Systemd < linkSince:
-		return "", &Refused{Why: fmt.Sprintf("systemd %d: .link files make virtual functions from version %d on", udev.Systemd, linkSince), Advice: "use --persist unit"}
+		return "", &Refused{Why: fmt.Sprintf("systemd %d: .link files make virtual functions from version %d on",
+			udev.Systemd, linkSince), Advice: "use --persist unit"}
 	case found.State == setting.Known && !ours:
 		return "", &Refused{Why: fmt.Sprintf("/%s is there and was not written by mpps", at.Path)}
 	case ours:
@@ -48,13 +50,16 @@ func (b *builder) link(udev LinkFile, count int) (kept string, err error) {
 	case udev.Path == "" || udev.File == "":
 		return "", &Refused{Why: "udev tells nothing of " + b.nic.Name, Advice: "use --persist unit"}
 	case path.Base(udev.File) != defaultLink:
-		return "", &Refused{Why: fmt.Sprintf("%s is set up by %s, which a file of mpps would hide", b.nic.Name, udev.File), Advice: fmt.Sprintf("add SR-IOVVirtualFunctions=%d to its [Link] section, or use --persist unit", count)}
+		return "", &Refused{Why: fmt.Sprintf("%s is set up by %s, which a file of mpps would hide", b.nic.Name,
+			udev.File), Advice: fmt.Sprintf(
+			"add SR-IOVVirtualFunctions=%d to its [Link] section, or use --persist unit", count)}
 	}
 	if !ours {
 		base = fmt.Sprintf(linkHead, udev.File, udev.Path) + linkSection(base)
 	}
 	b.folder(path.Dir(at.Path))
-	b.add(plan.Change{}, "sriov.link", "Virtual functions are made by udev", at, setting.Exact(withCount(base, count)), goal.None, "they come back when the card appears")
+	b.add(plan.Change{}, "sriov.link", "Virtual functions are made by udev", at, setting.Exact(withCount(base, count)),
+		goal.None, "they come back when the card appears")
 	return "/" + at.Path, nil
 }
 
@@ -101,6 +106,7 @@ func withCount(text string, count int) string {
 func (b *builder) noLink() {
 	at := linkFile(b.nic.Name)
 	if found := b.h.Readings.At(at); found.State == setting.Known && strings.Contains(found.Value, mark) {
-		b.add(plan.Change{}, "sriov.link", "Virtual functions are not made by udev", at, setting.NotThere(), goal.None, "asked for by name")
+		b.add(plan.Change{}, "sriov.link", "Virtual functions are not made by udev", at, setting.NotThere(), goal.None,
+			"asked for by name")
 	}
 }

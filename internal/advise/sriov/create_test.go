@@ -15,12 +15,14 @@ import (
 // cardHost is a host with one card that has four functions of seven.
 func cardHost() *facts.Host {
 	h := &facts.Host{Readings: facts.Readings{}, NICs: []facts.NIC{
-		{Name: "eth0", Driver: "igb", PCI: "0000:01:00.0", Up: true, SRIOV: &facts.SRIOV{Total: 8, Enabled: 4, AutoProbe: true}},
+		{Name: "eth0", Driver: "igb", PCI: "0000:01:00.0", Up: true, SRIOV: &facts.SRIOV{Total: 8, Enabled: 4,
+			AutoProbe: true}},
 		{Name: "eth1", Driver: "virtio_net"},
 		{Name: "eth0v1", Driver: "igbvf", PhysFn: "eth0"},
 	}}
 	for i := range 4 {
-		h.VFs = append(h.VFs, facts.VF{PF: "eth0", Index: i, PCI: fmt.Sprintf("0000:01:10.%d", i), NIC: fmt.Sprintf("eth0v%d", i)})
+		h.VFs = append(h.VFs, facts.VF{PF: "eth0", Index: i, PCI: fmt.Sprintf("0000:01:10.%d", i),
+			NIC: fmt.Sprintf("eth0v%d", i)})
 	}
 	for _, a := range CreateReads(h, "eth0") {
 		h.Readings[a] = setting.Missing("there is none")
@@ -51,7 +53,8 @@ func TestCreateInOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := wishes(changes), "sysfs:class/net/eth0/device/sriov_drivers_autoprobe=0\nnic-state:eth0=up\nvf-count:eth0=7"; got != want {
+	if got, want := wishes(changes),
+		"sysfs:class/net/eth0/device/sriov_drivers_autoprobe=0\nnic-state:eth0=up\nvf-count:eth0=7"; got != want {
 		t.Errorf("planned\n%s\nexpected\n%s", got, want)
 	}
 	changes, _, err = Create(h, CreateAsk{PF: "eth0", Count: 7, LeaveDown: true, Persist: ByNoOne})
@@ -59,7 +62,8 @@ func TestCreateInOrder(t *testing.T) {
 		t.Errorf("%v\n%s", err, wishes(changes))
 	}
 	h.NICs[0].Driver = "mlx5_core" // whose functions do not need it
-	if changes, _, err = Create(h, CreateAsk{PF: "eth0", Count: 7, Persist: ByUnit}); err != nil || wishes(changes) != "vf-count:eth0=7" {
+	if changes, _, err = Create(h, CreateAsk{PF: "eth0", Count: 7, Persist: ByUnit}); err != nil ||
+		wishes(changes) != "vf-count:eth0=7" {
 		t.Errorf("%v\n%s", err, wishes(changes))
 	}
 }
@@ -77,29 +81,47 @@ func TestCreateRefuses(t *testing.T) {
 		ask     CreateAsk
 		because string
 	}{
-		"no such NIC":              {nil, CreateAsk{PF: "eth7", Count: 1}, "there is no NIC eth7"},
-		"a virtual function":       {nil, CreateAsk{PF: "eth0v1", Count: 1}, "eth0v1 is a virtual function of eth0"},
-		"no SR-IOV":                {nil, CreateAsk{PF: "eth1", Count: 1}, "eth1 has no virtual functions to offer"},
-		"more than the driver has": {nil, CreateAsk{PF: "eth0", Count: 8}, "expected 1 to 7 virtual functions (igb makes at most 7), found 8"},
-		"none":                     {nil, CreateAsk{PF: "eth0"}, "found 0"},
-		"a running guest":          {running, CreateAsk{PF: "eth0", Count: 5, Force: true}, "function 2 (0000:01:10.2) by guest fw1"},
-		"given by mpps":            {reserved, CreateAsk{PF: "eth0", Count: 3}, "function 3 (0000:01:10.3) is given to guest fw2"},
-		"a bridge": {func(h *facts.Host) { h.VFs[1].HostUse = "port of br0" }, CreateAsk{PF: "eth0", Count: 5, Force: true},
+		"no such NIC":        {nil, CreateAsk{PF: "eth7", Count: 1}, "there is no NIC eth7"},
+		"a virtual function": {nil, CreateAsk{PF: "eth0v1", Count: 1}, "eth0v1 is a virtual function of eth0"},
+		"no SR-IOV":          {nil, CreateAsk{PF: "eth1", Count: 1}, "eth1 has no virtual functions to offer"},
+		"more than the driver has": {nil, CreateAsk{PF: "eth0", Count: 8}, "expected 1 to 7 virtual functions (igb " +
+			"makes at most 7), found 8"},
+		"none": {nil, CreateAsk{PF: "eth0"}, "found 0"},
+		"a running guest": {running, CreateAsk{PF: "eth0", Count: 5, Force: true}, "function 2 (0000:01:10.2) by " +
+			"guest fw1"},
+		"given by mpps": {reserved, CreateAsk{PF: "eth0", Count: 3}, "function 3 (0000:01:10.3) is given to guest fw2"},
+		"a bridge": {func(h *facts.Host) { h.VFs[1].HostUse = "port of br0" },
+			CreateAsk{PF: "eth0", Count: 5, Force: true},
 			"function 1 (0000:01:10.1) by the host: its interface eth0v1 is port of br0"},
-		"a process": {func(h *facts.Host) { h.VFs[1].Holder = "dpdk-testpmd (process 78)" }, CreateAsk{PF: "eth0", Count: 5, Force: true},
+		"a process": {func(h *facts.Host) { h.VFs[1].Holder = "dpdk-testpmd (process 78)" },
+			CreateAsk{PF: "eth0", Count: 5, Force: true},
 			"function 1 (0000:01:10.1) by dpdk-testpmd (process 78)"},
-		"an address": {func(h *facts.Host) { h.VFs[1].HostUse, h.VFs[1].OnlyAddress = "has address 10.0.0.7", true }, CreateAsk{PF: "eth0", Count: 5}, "its interface eth0v1 has address 10.0.0.7"},
-		"one driver for both": {func(h *facts.Host) { h.NICs[0].Driver = "mlx5_core" }, CreateAsk{PF: "eth0", Count: 5, Blacklist: true},
+		"an address": {func(h *facts.Host) { h.VFs[1].HostUse, h.VFs[1].OnlyAddress = "has address 10.0.0.7", true },
+			CreateAsk{PF: "eth0", Count: 5}, "its interface eth0v1 has address 10.0.0.7"},
+		"one driver for both": {func(h *facts.Host) { h.NICs[0].Driver = "mlx5_core" },
+			CreateAsk{PF: "eth0", Count: 5, Blacklist: true},
 			"mlx5_core drives physical and virtual functions alike"},
-		"somebody else's blacklist": {func(h *facts.Host) { h.Readings[BlacklistFile("igbvf")] = setting.Value("blacklist igbvf\n") },
+		"somebody else's blacklist": {func(h *facts.Host) {
+			h.Readings[BlacklistFile("igbvf")] = setting.Value(
+				"blacklist igbvf\n")
+		},
 			CreateAsk{PF: "eth0", Count: 5, Blacklist: true}, "was not written by mpps"},
-		"udev before us": {nil, CreateAsk{PF: "eth0", Count: 5, NoHostDriver: true, Persist: ByLink}, "before anything keeps drivers"},
-		"old systemd":    {nil, CreateAsk{PF: "eth0", Count: 5, Persist: ByLink, Link: LinkFile{Systemd: 249}}, "systemd 249: .link files make virtual functions from version 251 on"},
-		"another .link": {nil, CreateAsk{PF: "eth0", Count: 5, Persist: ByLink, Link: LinkFile{Systemd: 257, Path: "pci-0000:01:00.0", File: "/etc/systemd/network/10-lan.link"}},
+		"udev before us": {nil, CreateAsk{PF: "eth0", Count: 5, NoHostDriver: true, Persist: ByLink},
+			"before anything keeps drivers"},
+		"old systemd": {nil, CreateAsk{PF: "eth0", Count: 5, Persist: ByLink, Link: LinkFile{Systemd: 249}},
+			"systemd 249: .link files make virtual functions from version 251 on"},
+		"another .link": {nil, CreateAsk{PF: "eth0", Count: 5, Persist: ByLink,
+			Link: LinkFile{Systemd: 257, Path: "pci-0000:01:00.0", File: "/etc/systemd/network/10-lan.link"}},
 			"eth0 is set up by /etc/systemd/network/10-lan.link"},
-		"an old kernel": {func(h *facts.Host) { h.Readings[setting.AutoProbe("eth0")] = setting.Missing("there is none") },
+		"an old kernel": {func(h *facts.Host) {
+			h.Readings[setting.AutoProbe("eth0")] = setting.Missing(
+				"there is none")
+		},
 			CreateAsk{PF: "eth0", Count: 5, NoHostDriver: true}, "no sriov_drivers_autoprobe"},
-		"not readable": {func(h *facts.Host) { h.Readings[setting.Of(setting.VFCount, "eth0")] = setting.CouldNotTell("broken") }, CreateAsk{PF: "eth0", Count: 5}, "broken"},
+		"not readable": {func(h *facts.Host) {
+			h.Readings[setting.Of(setting.VFCount, "eth0")] = setting.CouldNotTell(
+				"broken")
+		}, CreateAsk{PF: "eth0", Count: 5}, "broken"},
 	} {
 		h := cardHost()
 		if c.host != nil {
@@ -141,11 +163,14 @@ func TestCreateNotes(t *testing.T) {
 	h.Guests = []facts.Guest{{Name: "off", State: "shut off", Hostdevs: []string{"0000:01:10.0", "0000:01:10.3"}}}
 	h.Pools = []facts.Pool{{Network: "fast", PF: "eth0", Active: true}}
 	_, notes, err := Create(h, CreateAsk{PF: "eth0", Count: 2})
-	if err != nil || len(notes) != 2 || !strings.Contains(notes[0].Text, "guest off is defined with function 3") || !strings.Contains(notes[1].Text, "network fast") {
+	if err != nil || len(notes) != 2 || !strings.Contains(notes[0].Text, "guest off is defined with function 3") ||
+		!strings.Contains(notes[1].Text, "network fast") {
 		t.Errorf("%v: %+v", err, notes)
 	}
-	h.Housekeeping = &facts.Housekeeping{VFFiles: []facts.VFFile{{Path: "/etc/rc.local", Device: "eth0"}, {Path: "/var/lib/mpps/desired.json", Device: "eth0"}}}
-	if _, notes, _ = Create(h, CreateAsk{PF: "eth0", Count: 2}); len(notes) != 3 || !strings.Contains(notes[2].Text, "/etc/rc.local") {
+	h.Housekeeping = &facts.Housekeeping{VFFiles: []facts.VFFile{{Path: "/etc/rc.local", Device: "eth0"},
+		{Path: "/var/lib/mpps/desired.json", Device: "eth0"}}}
+	if _, notes, _ = Create(h, CreateAsk{PF: "eth0", Count: 2}); len(notes) != 3 ||
+		!strings.Contains(notes[2].Text, "/etc/rc.local") {
 		t.Errorf("made by somebody else too: %+v", notes)
 	}
 	h.Housekeeping = nil
@@ -187,14 +212,17 @@ func TestDestroy(t *testing.T) {
 // TestLinkText: the file holds what the one in force has, and another number later changes nothing else.
 func TestLinkText(t *testing.T) {
 	h := cardHost()
-	const inForce = "#  SPDX\n[Match]\nOriginalName=*\n\n[Link]\n# names\nNamePolicy=keep kernel\nMACAddressPolicy=persistent\n"
-	ask := CreateAsk{PF: "eth0", Count: 4, Persist: ByLink, Link: LinkFile{Systemd: 257, Path: "pci-0000:01:00.0", File: "/usr/lib/systemd/network/99-default.link", Text: inForce}}
+	const inForce = "#  SPDX\n[Match]\nOriginalName=*\n\n[Link]\n# names\nNamePolicy=keep " +
+		"kernel\nMACAddressPolicy=persistent\n"
+	ask := CreateAsk{PF: "eth0", Count: 4, Persist: ByLink, Link: LinkFile{Systemd: 257, Path: "pci-0000:01:00.0",
+		File: "/usr/lib/systemd/network/99-default.link", Text: inForce}}
 	changes, _, err := Create(h, ask)
 	if err != nil || len(changes) != 4 {
 		t.Fatal(err, wishes(changes))
 	}
 	file, count := changes[1], changes[3]
-	if !strings.HasSuffix(file.To.Value, "\n[Match]\nPath=pci-0000:01:00.0\n\n[Link]\nNamePolicy=keep kernel\nMACAddressPolicy=persistent\nSR-IOVVirtualFunctions=4\n") {
+	if !strings.HasSuffix(file.To.Value, "\n[Match]\nPath=pci-0000:01:00.0\n\n[Link]\nNamePolicy=keep "+
+		"kernel\nMACAddressPolicy=persistent\nSR-IOVVirtualFunctions=4\n") {
 		t.Error(file.To.Value)
 	}
 	if count.Kept != "/etc/systemd/network/70-mpps-eth0.link" || count.Lasts != setting.AcrossReboot {
@@ -207,7 +235,8 @@ func TestLinkText(t *testing.T) {
 		t.Errorf("%v\n%s", err, wishes(changes))
 	}
 	// The service in its place.
-	if changes, _, err = Create(h, CreateAsk{PF: "eth0", Count: 6}); err != nil || wishes(changes) != "file:etc/systemd/network/70-mpps-eth0.link=absent\nnic-state:eth0=up\nvf-count:eth0=6" {
+	if changes, _, err = Create(h, CreateAsk{PF: "eth0", Count: 6}); err != nil ||
+		wishes(changes) != "file:etc/systemd/network/70-mpps-eth0.link=absent\nnic-state:eth0=up\nvf-count:eth0=6" {
 		t.Errorf("%v\n%s", err, wishes(changes))
 	}
 }

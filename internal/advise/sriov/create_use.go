@@ -30,7 +30,9 @@ func inTheWay(h *facts.Host, n *facts.NIC, count int, force bool) ([]Note, error
 			case g.Active():
 				used = append(used, name+" by guest "+g.Name)
 			case v.Index >= count:
-				notes = append(notes, Note{"definition", fmt.Sprintf("guest %s is defined with %s, which will not be there: it does not start then", g.Name, name), "mpps sriov release " + g.Name + ", or take the device out with virsh edit"})
+				notes = append(notes, Note{"definition", fmt.Sprintf("guest %s is defined with %s, which will not be "+
+					"there: it does not start then", g.Name, name), "mpps sriov release " + g.Name +
+					", or take the device out with virsh edit"})
 			}
 		}
 		for _, r := range h.Reservations {
@@ -47,17 +49,22 @@ func inTheWay(h *facts.Host, n *facts.NIC, count int, force bool) ([]Note, error
 			used = append(used, fmt.Sprintf("%s by the host: its interface %s is %s", name, v.NIC, v.HostUse))
 		}
 	}
-	advice := "shut the guest down, or take the function out of it ('mpps sriov release', 'virsh detach-device'); take the interface out of what is above it"
+	advice := "shut the guest down, or take the function out of it ('mpps sriov release', 'virsh detach-device'); " +
+		"take the interface out of what is above it"
 	if len(used) > 0 {
-		return nil, &Refused{Why: "another number takes all virtual functions of " + n.Name + " away, and they are in use: " + some(used), Advice: advice}
+		return nil, &Refused{Why: "another number takes all virtual functions of " + n.Name +
+			" away, and they are in use: " + some(used), Advice: advice}
 	}
 	if len(doubtful) > 0 && !force {
-		return nil, &Refused{Why: "virtual functions of " + n.Name + " would go that are not free: " + some(doubtful), Advice: "'mpps sriov release' takes one back from its guest; --force does without"}
+		return nil, &Refused{Why: "virtual functions of " + n.Name + " would go that are not free: " + some(doubtful),
+			Advice: "'mpps sriov release' takes one back from its guest; --force does without"}
 	}
 	for i := range h.Pools {
 		p := &h.Pools[i]
 		if p.Active && slices.ContainsFunc(h.VFs, func(v facts.VF) bool { return v.PF == n.Name && p.Has(&v) }) {
-			notes = append(notes, Note{"pool", fmt.Sprintf("network %s hands out functions of %s and keeps the list of those that it found", p.Network, n.Name), fmt.Sprintf("virsh net-destroy %s && virsh net-start %s, once no guest has one", p.Network, p.Network)})
+			notes = append(notes, Note{"pool", fmt.Sprintf("network %s hands out functions of %s and keeps the list "+
+				"of those that it found", p.Network, n.Name), fmt.Sprintf("virsh net-destroy %s && virsh net-start "+
+				"%s, once no guest has one", p.Network, p.Network)})
 		}
 	}
 	return notes, nil

@@ -23,7 +23,8 @@ func Find(h *facts.Host, words []string) (f *facts.VF, rest []string, err error)
 	pf, number, byNumber := strings.Cut(name, "/")
 	n, bad := strconv.Atoi(number)
 	if byNumber && bad != nil {
-		return nil, nil, &Refused{fmt.Sprintf("%s: expected the number of a virtual function behind %s, found %q", name, pf, number), howNamed}
+		return nil, nil, &Refused{fmt.Sprintf("%s: expected the number of a virtual function behind %s, found %q", name,
+			pf, number), howNamed}
 	}
 	pci, _ := domain.CanonPCI(name)
 	has, isPF := 0, false
@@ -44,11 +45,14 @@ func Find(h *facts.Host, words []string) (f *facts.VF, rest []string, err error)
 	}
 	switch {
 	case byNumber && has > 0:
-		return nil, nil, &Refused{fmt.Sprintf("%s has no virtual function %d: it has %d, from 0 on", pf, n, has), "'mpps sriov list' shows them"}
+		return nil, nil, &Refused{fmt.Sprintf("%s has no virtual function %d: it has %d, from 0 on", pf, n, has),
+			"'mpps sriov list' shows them"}
 	case isPF && (byNumber || name == pf):
-		return nil, nil, &Refused{fmt.Sprintf("%s: expected a virtual function of %s", name, pf), howNamed + "; 'mpps sriov create' makes them"}
+		return nil, nil, &Refused{fmt.Sprintf("%s: expected a virtual function of %s", name, pf), howNamed +
+			"; 'mpps sriov create' makes them"}
 	}
-	return nil, nil, &Refused{fmt.Sprintf("there is no virtual function %s here", name), howNamed + "; 'mpps sriov list' shows them"}
+	return nil, nil, &Refused{fmt.Sprintf("there is no virtual function %s here", name), howNamed +
+		"; 'mpps sriov list' shows them"}
 }
 
 const howNamed = "name it as PF/N, PF vf N, by its PCI address, or by its interface's name"
@@ -86,8 +90,10 @@ func guestNamed(h *facts.Host, name string) *facts.Guest {
 func values(f *facts.VF) map[string]string {
 	onOff := map[bool]string{true: "on", false: "off"}
 	return map[string]string{
-		"mac": f.MAC, "vlan": strconv.Itoa(f.VLAN), "qos": strconv.Itoa(f.QoS), "max_tx_rate": strconv.Itoa(f.MaxTxRate),
-		"min_tx_rate": strconv.Itoa(f.MinTxRate), "spoofchk": onOff[f.SpoofCheck], "trust": onOff[f.Trust], "link_state": f.LinkState,
+		"mac": f.MAC, "vlan": strconv.Itoa(f.VLAN), "qos": strconv.Itoa(f.QoS),
+		"max_tx_rate": strconv.Itoa(f.MaxTxRate),
+		"min_tx_rate": strconv.Itoa(f.MinTxRate), "spoofchk": onOff[f.SpoofCheck], "trust": onOff[f.Trust],
+		"link_state": f.LinkState,
 	}
 }
 

@@ -45,7 +45,8 @@ type Function struct {
 	SpoofChk  *bool    `json:"spoofchk"`
 	Trust     *bool    `json:"trust"`
 	LinkState string   `json:"link_state"` // auto, enable or disable
-	Queues    int      `json:"queues"`     // pairs: of its interface on the host, else what its driver gives each function; 0 where neither is known
+	// pairs: of its interface on the host, else what its driver gives each function; 0 where neither is known
+	Queues int `json:"queues"`
 
 	Reservation *facts.Reservation `json:"reservation"` // by mpps; null where there is none
 	Traffic     *facts.VFTraffic   `json:"traffic"`     // null where the driver does not count
@@ -76,7 +77,8 @@ func Functions(h *facts.Host) []Function {
 	for i := range h.VFs {
 		v := &h.VFs[i]
 		f := Function{
-			PF: v.PF, Index: v.Index, PCI: v.PCI, Group: v.Group, Driver: v.Driver, NIC: v.NIC, Process: v.Holder, Uses: v.HostUse, Traffic: v.Traffic,
+			PF: v.PF, Index: v.Index, PCI: v.PCI, Group: v.Group, Driver: v.Driver, NIC: v.NIC, Process: v.Holder,
+			Uses: v.HostUse, Traffic: v.Traffic,
 			Queues: cmp.Or(v.Queues, facts.VFQueues(drivers[v.PF])),
 		}
 		f.settings(v)

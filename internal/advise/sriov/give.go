@@ -80,7 +80,8 @@ func (g *Gift) Changes(h *facts.Host, stays func(setting.Address) bool) ([]plan.
 	if err != nil {
 		return nil, err
 	}
-	if err := add("sriov.reserve", "Whose the virtual function is", g.reservation().Address(), reservation, goal.None, "nobody else is given it from now on"); err != nil {
+	if err := add("sriov.reserve", "Whose the virtual function is", g.reservation().Address(), reservation, goal.None,
+		"nobody else is given it from now on"); err != nil {
 		return nil, err
 	}
 	if g.Form == facts.ByNetwork {
@@ -102,11 +103,13 @@ func (g *Gift) Changes(h *facts.Host, stays func(setting.Address) bool) ([]plan.
 		}
 		all[len(all)-1].Forget = !asked // a function that is made anew has it by itself
 	}
-	if err := add("sriov.attach", "The guest's definition has the virtual function", g.place(setting.Domain), g.device(), goal.GuestRestart, "asked for by name"); err != nil {
+	if err := add("sriov.attach", "The guest's definition has the virtual function", g.place(setting.Domain),
+		g.device(), goal.GuestRestart, "asked for by name"); err != nil {
 		return nil, err
 	}
 	if g.plugged() {
-		if err := add("sriov.plug", "The running guest has the virtual function", g.place(setting.DomainDevice), g.device(), goal.None, "asked for with --live"); err != nil {
+		if err := add("sriov.plug", "The running guest has the virtual function", g.place(setting.DomainDevice),
+			g.device(), goal.None, "asked for with --live"); err != nil {
 			return nil, err
 		}
 	}
@@ -133,29 +136,39 @@ func (g *Gift) reserve(h *facts.Host) (string, error) {
 	switch {
 	case found.State == setting.Unknown:
 		return "", refuse("see to the file, then try again", "/%s cannot be read: %s", mine.Address().Path, found.Why)
-	case found.State == setting.Absent && len(before) == 0, found.State == setting.Known && len(before) > 0 && found.Value == facts.ReservationText(before):
-	case found.State == setting.Absent, unread == nil: // somebody was given it, or gave it back, since the host was looked at
-		return "", &plan.Stale{Changed: []plan.Difference{{What: mine.Address().String(), Then: count(len(before), "reservation"), Now: mine.Address().Brief(found)}}}
+	case found.State == setting.Absent && len(before) == 0, found.State == setting.Known && len(before) > 0 &&
+		found.Value == facts.ReservationText(before):
+	// somebody was given it, or gave it back, since the host was looked at
+	case found.State == setting.Absent, unread == nil:
+		return "", &plan.Stale{Changed: []plan.Difference{{What: mine.Address().String(),
+			Then: count(len(before), "reservation"), Now: mine.Address().Brief(found)}}}
 	default:
-		return "", refuse("'mpps sriov check' tells what it means; 'mpps sriov release --vf' takes it away", "/%s stands in the way of giving away %s", mine.Address().Path, g.title())
+		return "", refuse("'mpps sriov check' tells what it means; 'mpps sriov release --vf' takes it away",
+			"/%s stands in the way of giving away %s", mine.Address().Path, g.title())
 	}
 	return facts.ReservationText(append(given, mine)), nil
 }
 
 // makePool defines the network, starts it now and with libvirt.
-func (g *Gift) makePool(h *facts.Host, add func(id, title string, a setting.Address, to string, risk goal.Risk, because string) error) error {
+func (g *Gift) makePool(h *facts.Host, add func(id, title string, a setting.Address, to string, risk goal.Risk,
+	because string) error) error {
 	if g.pool == nil {
 		found := h.Readings.At(g.network("definition"))
 		if found.State != setting.Absent {
-			return refuse("give another name with --network", "libvirt has a network %s that is no pool of virtual functions", g.Network)
+			return refuse("give another name with --network", "libvirt has a network %s that is no pool of virtual "+
+				"functions", g.Network)
 		}
-		err := add("sriov.network", "Pool of virtual functions", g.network("definition"), domain.NetworkPool{Name: g.Network, PF: g.PF, Managed: true}.Value(), goal.None, fmt.Sprintf("all functions of %s are its", g.PF))
+		err := add("sriov.network", "Pool of virtual functions", g.network("definition"),
+			domain.NetworkPool{Name: g.Network, PF: g.PF, Managed: true}.Value(), goal.None,
+			fmt.Sprintf("all functions of %s are its", g.PF))
 		if err != nil {
 			return err
 		}
 	}
-	if err := add("sriov.network", "Pool of virtual functions: active", g.network("active"), "yes", goal.None, "libvirt hands out functions of active networks only"); err != nil {
+	if err := add("sriov.network", "Pool of virtual functions: active", g.network("active"), "yes", goal.None,
+		"libvirt hands out functions of active networks only"); err != nil {
 		return err
 	}
-	return add("sriov.network", "Pool of virtual functions: at boot", g.network("autostart"), "yes", goal.None, "it comes up with libvirt, after the functions are made")
+	return add("sriov.network", "Pool of virtual functions: at boot", g.network("autostart"), "yes", goal.None,
+		"it comes up with libvirt, after the functions are made")
 }

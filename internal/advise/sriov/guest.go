@@ -28,11 +28,12 @@ type GuestSide struct {
 
 // GuestFunction is one of its functions.
 type GuestFunction struct {
-	PF         string           `json:"pf"`
-	Index      int              `json:"index"`
-	PCI        string           `json:"pci"`
-	MAC        string           `json:"mac"`            // as the host has it
-	Offers     int              `json:"queues_offered"` // queue pairs that the port's driver gives a function, 0 where that is not known
+	PF    string `json:"pf"`
+	Index int    `json:"index"`
+	PCI   string `json:"pci"`
+	MAC   string `json:"mac"` // as the host has it
+	// queue pairs that the port's driver gives a function, 0 where that is not known
+	Offers     int              `json:"queues_offered"`
 	Wants      string           `json:"driver_needed"`  // Linux driver for it, empty where that is not known
 	Name       string           `json:"name,omitempty"` // in the guest
 	Driver     string           `json:"driver,omitempty"`
@@ -56,7 +57,8 @@ func Guest(h *facts.Host, name string) (*GuestSide, error) {
 		return nil, &Refused{fmt.Sprintf("no guest %q on %s", name, cmp.Or(h.Name, "this host")), guestsOf(h)}
 	}
 	g := &h.Guests[at]
-	side := &GuestSide{Guest: g.Name, State: g.State, VCPUs: g.VCPUs, IRQBalance: "unknown", Functions: []GuestFunction{}, Notes: []string{}}
+	side := &GuestSide{Guest: g.Name, State: g.State, VCPUs: g.VCPUs, IRQBalance: "unknown",
+		Functions: []GuestFunction{}, Notes: []string{}}
 	var inside *facts.Host
 	if g.Inside != nil {
 		side.System = strings.TrimSpace(g.Inside.Release + " " + g.Inside.OS)
@@ -64,7 +66,10 @@ func Guest(h *facts.Host, name string) (*GuestSide, error) {
 	}
 	if side.Seen = inside != nil; side.Seen {
 		side.IRQBalance = "stopped"
-		if slices.ContainsFunc(inside.Services, func(s facts.Service) bool { return s.Name == "irqbalance" && s.Running }) {
+		if slices.ContainsFunc(inside.Services, func(s facts.Service) bool {
+			return s.Name == "irqbalance" &&
+				s.Running
+		}) {
 			side.IRQBalance = "running"
 		}
 	} else if side.Why == "" {
@@ -76,15 +81,18 @@ func Guest(h *facts.Host, name string) (*GuestSide, error) {
 		}
 	}
 	if len(side.Functions) == 0 {
-		return nil, &Refused{g.Name + " has no virtual function", "'mpps sriov assign' gives it one; 'mpps audit --guest " + quoted(g.Name) + "' looks at its other NICs"}
+		return nil, &Refused{g.Name + " has no virtual function", "'mpps sriov assign' gives it one; 'mpps audit " +
+			"--guest " + quoted(g.Name) + "' looks at its other NICs"}
 	}
 	side.Notes = append(side.Notes, windows)
 	return side, nil
 }
 
 // windows is what a Windows guest needs: it has no agent that shows any of this.
-const windows = "Windows needs Intel's or the maker's driver for functions (Intel: the package of the card's own driver; Mellanox: WinOF-2), installed before the function is its only NIC. " +
-	"Server 2012 brings one for the functions of 82599 (X520) only. Queues are Receive Side Scaling there: Get-NetAdapterRss, Set-NetAdapterRss -BaseProcessorNumber"
+const windows = "Windows needs Intel's or the maker's driver for functions (Intel: the package of the card's own " +
+	"driver; Mellanox: WinOF-2), installed before the function is its only NIC. " +
+	"Server 2012 brings one for the functions of 82599 (X520) only. Queues are Receive Side Scaling there: " +
+	"Get-NetAdapterRss, Set-NetAdapterRss -BaseProcessorNumber"
 
 func unseenWhy(g *facts.Guest) string {
 	switch {
@@ -99,19 +107,22 @@ func unseenWhy(g *facts.Guest) string {
 // function is one function, with what is seen of it inside: the NIC with its address, or the only one with a driver for
 // it.
 func function(h, inside *facts.Host, v facts.VF) GuestFunction {
-	f := GuestFunction{PF: v.PF, Index: v.Index, PCI: v.PCI, MAC: v.MAC, Interrupts: []GuestInterrupt{}, Advice: []string{}, State: "unknown"}
+	f := GuestFunction{PF: v.PF, Index: v.Index, PCI: v.PCI, MAC: v.MAC, Interrupts: []GuestInterrupt{},
+		Advice: []string{}, State: "unknown"}
 	if n := nicOf(h, v.PF); n != nil {
 		f.Offers, f.Wants = facts.VFQueues(n.Driver), facts.VFDriver(n.Driver)
 	}
 	if inside == nil {
 		f.Because = "its inside was not seen"
-		f.Advice = append(f.Advice, "in the guest: ethtool -i DEV; ethtool -l DEV; grep DEV /proc/interrupts; 'mpps audit' there judges it")
+		f.Advice = append(f.Advice, "in the guest: ethtool -i DEV; ethtool -l DEV; grep DEV /proc/interrupts; 'mpps "+
+			"audit' there judges it")
 		return f
 	}
 	n := nicInside(inside, v, f.Wants)
 	if n == nil {
 		f.State, f.Because = "off", "no NIC with its address and driver is seen inside"
-		f.Advice = append(f.Advice, "in the guest: modprobe "+cmp.Or(f.Wants, "DRIVER")+", and dmesg says why where the driver does not take the function")
+		f.Advice = append(f.Advice, "in the guest: modprobe "+cmp.Or(f.Wants, "DRIVER")+", and dmesg says why where "+
+			"the driver does not take the function")
 		return f
 	}
 	f.Name, f.Driver, f.MACInside = n.Name, n.Driver, n.MAC
@@ -119,7 +130,8 @@ func function(h, inside *facts.Host, v facts.VF) GuestFunction {
 		f.Advice = append(f.Advice, fmt.Sprintf("its driver is %s, expected %s", n.Driver, f.Wants))
 	}
 	if n.MAC != v.MAC && !facts.NoAddress(v.MAC) {
-		f.Advice = append(f.Advice, fmt.Sprintf("it uses %s inside, and the host gave it %s: the card drops what it sends where spoofchk is on", n.MAC, v.MAC))
+		f.Advice = append(f.Advice, fmt.Sprintf("it uses %s inside, and the host gave it %s: the card drops what it "+
+			"sends where spoofchk is on", n.MAC, v.MAC))
 	}
 	for _, irq := range n.IRQs {
 		cpus := irq.Effective
@@ -164,8 +176,10 @@ func (f *GuestFunction) judge(inside *facts.Host, n *facts.NIC) {
 		f.Because = a.Unsure
 	case a.Found != nil && a.Want != nil && !a.Want.Met(*a.Found):
 		f.State, f.Because = "off", a.Because
-		f.Advice = append(f.Advice, "in the guest: systemctl enable --now irqbalance, or one vCPU each in /proc/irq/N/smp_affinity_list",
-			"queues are the function's own: more vCPUs than queues do not help receiving, except by RPS (rps_cpus) in the guest")
+		f.Advice = append(f.Advice, "in the guest: systemctl enable --now irqbalance, or one vCPU each in "+
+			"/proc/irq/N/smp_affinity_list",
+			"queues are the function's own: more vCPUs than queues do not help receiving, except by RPS (rps_cpus) "+
+				"in the guest")
 	default:
 		f.State, f.Because = "ok", a.Because
 	}

@@ -15,7 +15,8 @@ func inside(driver, mac string, cpus ...int) *facts.Host {
 	h.Topology.Online = setting.CPUs(0, 1, 2, 3)
 	n := facts.NIC{Name: "eth1", Driver: driver, MAC: mac, Up: true}
 	for i, cpu := range cpus {
-		n.IRQs = append(n.IRQs, facts.IRQ{Number: 50 + i, On: "TxRx-" + string(rune('0'+i)), Effective: setting.CPUs(cpu)})
+		n.IRQs = append(n.IRQs, facts.IRQ{Number: 50 + i, On: "TxRx-" + string(rune('0'+i)),
+			Effective: setting.CPUs(cpu)})
 	}
 	h.NICs = []facts.NIC{{Name: "eth0", Driver: "virtio_net", MAC: "52:54:00:00:00:01"}, n}
 	return h
@@ -48,7 +49,8 @@ func TestGuestSide(t *testing.T) {
 			t.Fatalf("%s: %+v", name, side)
 		}
 		f := side.Functions[0]
-		if text := f.Because + " " + strings.Join(f.Advice, " "); f.State != c.state || !strings.Contains(text, c.says) || f.Offers != 2 || f.Wants != "ixgbevf" {
+		if text := f.Because + " " + strings.Join(f.Advice, " "); f.State != c.state ||
+			!strings.Contains(text, c.says) || f.Offers != 2 || f.Wants != "ixgbevf" {
 			t.Errorf("%s: %+v", name, f)
 		}
 		if side.Seen != (c.inside != nil) || !side.Seen && side.Why == "" {

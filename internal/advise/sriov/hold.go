@@ -79,8 +79,10 @@ func unfit(h *facts.Host, vf *facts.VF) *Refused {
 	case vf.PCI == "":
 		return refuse("only functions on a PCI bus go to guests", "function %d of %s is on no PCI bus", vf.Index, vf.PF)
 	case vf.Group < 0:
-		return refuse("'mpps sriov check' says what is missing: VT-d or AMD-Vi in the firmware, intel_iommu=on iommu=pt on the kernel's command line",
-			"function %d of %s (%s) is in no IOMMU group: without an IOMMU no guest can have it", vf.Index, vf.PF, vf.PCI)
+		return refuse("'mpps sriov check' says what is missing: VT-d or AMD-Vi in the firmware, intel_iommu=on "+
+			"iommu=pt on the kernel's command line",
+			"function %d of %s (%s) is in no IOMMU group: without an IOMMU no guest can have it", vf.Index, vf.PF,
+			vf.PCI)
 	}
 	var others []string
 	for i := range h.VFs {
@@ -101,7 +103,8 @@ func unfit(h *facts.Host, vf *facts.VF) *Refused {
 		}
 	}
 	if len(others) > 0 {
-		return refuse("all devices of a group go to one guest or none: put the card into a slot with ACS ('mpps sriov check' shows the groups)",
+		return refuse("all devices of a group go to one guest or none: put the card into a slot with ACS ('mpps "+
+			"sriov check' shows the groups)",
 			"function %d of %s (%s) shares IOMMU group %d with %s", vf.Index, vf.PF, vf.PCI, vf.Group, few(others))
 	}
 	return nil
@@ -125,7 +128,8 @@ func InHand(h *facts.Host, gave []facts.Reservation) error {
 			continue
 		}
 		if g := runsWith(h, vf); g != nil && isGuest(r, g) && slices.Contains(g.Functions, r.PCI) {
-			return refuse("shut the guest down first, or take the function out of it with 'mpps sriov release "+g.Name+" --live'; --force goes on, and cuts it off",
+			return refuse("shut the guest down first, or take the function out of it with 'mpps sriov release "+g.Name+
+				" --live'; --force goes on, and cuts it off",
 				"guest %s runs with %s (%s), which it gave", g.Name, nameOf(vf), r.PCI)
 		}
 	}

@@ -16,11 +16,12 @@ import (
 
 // Upkeep is what is known beside the host when guests came or went a moment ago.
 type Upkeep struct {
-	Kept    map[setting.Address]string // attributes that mpps puts back, not this rule → the guest that they were set for, empty: whoever has the function
-	Made    map[string]bool            // physical functions whose functions mpps makes
-	Started map[string]bool            // guests that have just started
-	Left    map[string]string          // PCI address of a function → guest that has just stopped or been undefined with it
-	Defined map[string]bool            // guests of reservations that are still defined
+	// attributes that mpps puts back, not this rule → the guest that they were set for, empty: whoever has the function
+	Kept    map[setting.Address]string
+	Made    map[string]bool   // physical functions whose functions mpps makes
+	Started map[string]bool   // guests that have just started
+	Left    map[string]string // PCI address of a function → guest that has just stopped or been undefined with it
+	Defined map[string]bool   // guests of reservations that are still defined
 }
 
 // Due is one attribute that is to be written now.
@@ -83,7 +84,8 @@ func (u Upkeep) lent(h *facts.Host, f *facts.VF, name string) string {
 	switch {
 	case who != nil && !isGuest(r, who):
 		return fmt.Sprintf("guest %s runs with it, and it was set for %s", who.Name, r.Guest)
-	case who == nil && !u.Defined[r.Guest] && !slices.ContainsFunc(h.Guests, func(g facts.Guest) bool { return isGuest(r, &g) }):
+	case who == nil && !u.Defined[r.Guest] &&
+		!slices.ContainsFunc(h.Guests, func(g facts.Guest) bool { return isGuest(r, &g) }):
 		return fmt.Sprintf("guest %s, for which it was set, is gone", r.Guest)
 	}
 	return ""
@@ -93,10 +95,12 @@ func (u Upkeep) lent(h *facts.Host, f *facts.VF, name string) string {
 func (u Upkeep) concerns(h *facts.Host, f *facts.VF) bool {
 	pool := func(r facts.Reservation) bool { return r.Form == facts.ByNetwork && r.PF == f.PF }
 	leaves := func(r facts.Reservation) bool { return r.PCI == f.PCI && f.PCI != "" }
-	if u.Made[f.PF] || givenTo(h, f) != nil || slices.ContainsFunc(h.Reservations, pool) || slices.ContainsFunc(h.Leaving, leaves) {
+	if u.Made[f.PF] || givenTo(h, f) != nil || slices.ContainsFunc(h.Reservations, pool) ||
+		slices.ContainsFunc(h.Leaving, leaves) {
 		return true
 	}
-	return slices.ContainsFunc(facts.VFAttributes, func(name string) bool { _, kept := u.Kept[attribute(f, name)]; return kept })
+	return slices.ContainsFunc(facts.VFAttributes,
+		func(name string) bool { _, kept := u.Kept[attribute(f, name)]; return kept })
 }
 
 // stays reports whether an attribute is kept for who has the function now, or may have it next.
@@ -129,7 +133,8 @@ func (u Upkeep) overtaken(f *facts.VF, i *facts.Interface, because string) []Due
 	}
 	for _, s := range []Set{{"mac", i.MAC}, {"vlan", strconv.Itoa(i.VLAN)}} {
 		_, kept := u.Kept[attribute(f, s.Attribute)]
-		asNew := s.Attribute == "mac" && facts.NoAddress(f.MAC) && !facts.NoAddress(i.MAC) || s.Attribute == "vlan" && f.VLAN == 0 && i.VLAN != 0
+		asNew := s.Attribute == "mac" && facts.NoAddress(f.MAC) && !facts.NoAddress(i.MAC) || s.Attribute == "vlan" &&
+			f.VLAN == 0 && i.VLAN != 0
 		if asNew && !kept && !slices.Contains(f.Untold, s.Attribute) {
 			all = append(all, Due{knobs[s.Attribute].id, attribute(f, s.Attribute), s.Value, because})
 		}
@@ -219,7 +224,8 @@ func isGuest(r *facts.Reservation, g *facts.Guest) bool {
 func libvirtSets(g *facts.Guest, f *facts.VF) *facts.Interface {
 	nics := g.NICs()
 	for i := range nics {
-		if n := &nics[i]; n.Type == "hostdev" && n.Source == f.PCI || n.Type == "network" && (n.MAC == f.MAC || n.Function != "" && n.Function == f.PCI) {
+		if n := &nics[i]; n.Type == "hostdev" && n.Source == f.PCI || n.Type == "network" &&
+			(n.MAC == f.MAC || n.Function != "" && n.Function == f.PCI) {
 			return n
 		}
 	}

@@ -11,19 +11,23 @@ import (
 func TestMemory(t *testing.T) {
 	const one, two = "0000:41:10.0", "0000:41:10.2"
 	h := &facts.Host{
-		VFs:    []facts.VF{{PF: "ens1", Index: 0, PCI: one, Driver: "vfio-pci", Guest: "a"}, {PF: "ens1", Index: 1, PCI: two, Driver: "vfio-pci", Guest: "a"}},
-		Guests: []facts.Guest{{Name: "a", State: "running", Hostdevs: []string{one, two}}, {Name: "b", State: "shut off", Hostdevs: []string{one}}},
+		VFs: []facts.VF{{PF: "ens1", Index: 0, PCI: one, Driver: "vfio-pci", Guest: "a"},
+			{PF: "ens1", Index: 1, PCI: two, Driver: "vfio-pci", Guest: "a"}},
+		Guests: []facts.Guest{{Name: "a", State: "running", Hostdevs: []string{one, two}},
+			{Name: "b", State: "shut off", Hostdevs: []string{one}}},
 	}
 	left := func(m *Memory, guests ...string) string { return fmt.Sprint(m.Left(guests)) }
 	m := NewMemory()
 	m.Note(h)
-	if got := left(m, "a"); got != fmt.Sprintf("map[%s:a %s:a]", one, two) || left(m) != "map[]" || left(m, "b") != fmt.Sprintf("map[%s:b]", one) {
+	if got := left(m, "a"); got != fmt.Sprintf("map[%s:a %s:a]", one, two) || left(m) != "map[]" ||
+		left(m, "b") != fmt.Sprintf("map[%s:b]", one) {
 		t.Errorf("of a: %s, of nobody: %s, of b: %s", got, left(m), left(m, "b"))
 	}
 	// One of a pool is in no definition: it is known from when the guest ran.
 	h.Guests[0].State, h.Guests[0].Hostdevs = "shut off", []string{two}
 	m.Note(h)
-	if got := left(m, "a"); got != fmt.Sprintf("map[%s:a %s:a]", two, one) && got != fmt.Sprintf("map[%s:a %s:a]", one, two) {
+	if got := left(m, "a"); got != fmt.Sprintf("map[%s:a %s:a]", two, one) &&
+		got != fmt.Sprintf("map[%s:a %s:a]", one, two) {
 		t.Errorf("stopped: %s", got)
 	}
 	h.Guests = h.Guests[1:]

@@ -13,12 +13,16 @@ import (
 // everything set that a guest could leave behind.
 func kept() (*facts.Host, *facts.VF) {
 	h := &facts.Host{
-		NICs: []facts.NIC{{Name: "ens1", Driver: "igb", Up: true, Carrier: "up", Speed: 1000, SRIOV: &facts.SRIOV{Total: 7, Enabled: 1}}},
+		NICs: []facts.NIC{{Name: "ens1", Driver: "igb", Up: true, Carrier: "up", Speed: 1000,
+			SRIOV: &facts.SRIOV{Total: 7, Enabled: 1}}},
 		VFs: []facts.VF{{
-			PF: "ens1", PCI: "0000:41:10.0", Group: 9, MAC: "52:54:00:00:00:01", VLAN: 7, QoS: 2, MaxTxRate: 100, SpoofCheck: false, Trust: true, LinkState: "auto",
+			PF: "ens1", PCI: "0000:41:10.0", Group: 9, MAC: "52:54:00:00:00:01", VLAN: 7, QoS: 2, MaxTxRate: 100,
+			SpoofCheck: false, Trust: true, LinkState: "auto",
 		}},
 		Guests: []facts.Guest{
-			{Name: "a", UUID: "ua", State: "shut off", Hostdevs: []string{"0000:41:10.0"}, Interfaces: []facts.Interface{{MAC: "52:54:00:00:00:01", Type: "hostdev", Source: "0000:41:10.0", VLAN: 7}}},
+			{Name: "a", UUID: "ua", State: "shut off", Hostdevs: []string{"0000:41:10.0"},
+				Interfaces: []facts.Interface{{MAC: "52:54:00:00:00:01", Type: "hostdev", Source: "0000:41:10.0",
+					VLAN: 7}}},
 			{Name: "b", UUID: "ub", State: "shut off", Hostdevs: []string{"0000:41:10.0"}},
 		},
 		Readings: facts.Readings{},
@@ -30,7 +34,8 @@ const everything = "trust=off spoofchk=on mac=00:00:00:00:00:00 vlan=0 qos=0 max
 
 // TestKeep is the rule by which functions are reset when guests come and go, as a table.
 func TestKeep(t *testing.T) {
-	toA := facts.Reservation{PF: "ens1", PCI: "0000:41:10.0", Guest: "a", UUID: "ua", Form: facts.ByInterface, MAC: "52:54:00:00:00:01"}
+	toA := facts.Reservation{PF: "ens1", PCI: "0000:41:10.0", Guest: "a", UUID: "ua", Form: facts.ByInterface,
+		MAC: "52:54:00:00:00:01"}
 	runs := func(h *facts.Host, name string) {
 		for i := range h.Guests {
 			if h.Guests[i].Name == name {
@@ -50,7 +55,8 @@ func TestKeep(t *testing.T) {
 		due  string
 		lent bool
 	}{
-		{"a ends, nobody keeps anything", func(h *facts.Host, f *facts.VF, u *Upkeep) { u.Left[f.PCI] = "a" }, everything, false},
+		{"a ends, nobody keeps anything", func(h *facts.Host, f *facts.VF, u *Upkeep) { u.Left[f.PCI] = "a" },
+			everything, false},
 		{"a ends, its values are kept and it may come back", func(h *facts.Host, f *facts.VF, u *Upkeep) {
 			u.Left[f.PCI] = "a"
 			h.Reservations = append(h.Reservations, toA)
@@ -105,7 +111,8 @@ func TestKeep(t *testing.T) {
 		{"the same, of a pool", func(h *facts.Host, f *facts.VF, u *Upkeep) {
 			runs(h, "b")
 			u.Started["b"], f.MAC, f.VLAN = true, facts.NoMAC, 0
-			h.Guests[1].Interfaces = []facts.Interface{{MAC: "52:54:00:00:00:02", Type: "network", Source: "pool", Function: f.PCI, VLAN: 9}}
+			h.Guests[1].Interfaces = []facts.Interface{{MAC: "52:54:00:00:00:02", Type: "network", Source: "pool",
+				Function: f.PCI, VLAN: 9}}
 		}, "trust=off spoofchk=on qos=0 max_tx_rate=0 mac=52:54:00:00:00:02 vlan=9", false},
 		{"set by name and not given to anybody: for whoever has it", func(h *facts.Host, f *facts.VF, u *Upkeep) {
 			runs(h, "b")
@@ -125,11 +132,13 @@ func TestKeep(t *testing.T) {
 			runs(h, "b")
 			u.Made, u.Started["b"], f.MAC = nil, true, "52:54:00:00:00:02"
 			h.Guests[1].Interfaces = []facts.Interface{{MAC: "52:54:00:00:00:02", Type: "network", Source: "pool"}}
-			h.Reservations = append(h.Reservations, facts.Reservation{PF: "ens1", Index: -1, Network: "pool", Guest: "b", UUID: "ub", Form: facts.ByNetwork})
+			h.Reservations = append(h.Reservations, facts.Reservation{PF: "ens1", Index: -1, Network: "pool",
+				Guest: "b", UUID: "ub", Form: facts.ByNetwork})
 		}, "trust=off spoofchk=on qos=0 max_tx_rate=0", false},
 		{"a guest of a pool ends", func(h *facts.Host, f *facts.VF, u *Upkeep) {
 			u.Made, u.Left[f.PCI] = nil, "b"
-			h.Reservations = append(h.Reservations, facts.Reservation{PF: "ens1", Index: -1, Network: "pool", Guest: "b", UUID: "ub", Form: facts.ByNetwork})
+			h.Reservations = append(h.Reservations, facts.Reservation{PF: "ens1", Index: -1, Network: "pool",
+				Guest: "b", UUID: "ub", Form: facts.ByNetwork})
 		}, everything, false},
 		{"it has its host driver back, with an address of its own", func(h *facts.Host, f *facts.VF, u *Upkeep) {
 			u.Left[f.PCI], f.Driver, f.NIC, f.MAC = "a", "igbvf", "ens1v0", "ae:00:00:00:00:01"
@@ -145,15 +154,27 @@ func TestKeep(t *testing.T) {
 		}, "trust=off mac=00:00:00:00:00:00 vlan=0 qos=0 max_tx_rate=0", false},
 
 		{"nothing happened", func(*facts.Host, *facts.VF, *Upkeep) {}, "", false},
-		{"a ended, and b runs with it by now", func(h *facts.Host, f *facts.VF, u *Upkeep) { runs(h, "b"); u.Left[f.PCI] = "a" }, "", false},
-		{"another guest started", func(h *facts.Host, f *facts.VF, u *Upkeep) { runs(h, "b"); u.Started["c"] = true }, "", false},
-		{"the host uses it", func(h *facts.Host, f *facts.VF, u *Upkeep) { u.Left[f.PCI], f.HostUse = "a", "port of br0" }, "", false},
-		{"another process has it", func(h *facts.Host, f *facts.VF, u *Upkeep) { u.Left[f.PCI], f.Holder = "a", "dpdk-testpmd (process 7)" }, "", false},
-		{"mpps neither made nor gave nor set it", func(h *facts.Host, f *facts.VF, u *Upkeep) { u.Left[f.PCI], u.Made = "a", nil }, "", false},
+		{"a ended, and b runs with it by now",
+			func(h *facts.Host, f *facts.VF, u *Upkeep) { runs(h, "b"); u.Left[f.PCI] = "a" }, "", false},
+		{"another guest started", func(h *facts.Host, f *facts.VF, u *Upkeep) { runs(h, "b"); u.Started["c"] = true },
+			"", false},
+		{"the host uses it", func(h *facts.Host, f *facts.VF, u *Upkeep) {
+			u.Left[f.PCI], f.HostUse = "a",
+				"port of br0"
+		}, "", false},
+		{"another process has it", func(h *facts.Host, f *facts.VF, u *Upkeep) {
+			u.Left[f.PCI], f.Holder = "a",
+				"dpdk-testpmd (process 7)"
+		}, "", false},
+		{"mpps neither made nor gave nor set it", func(h *facts.Host, f *facts.VF, u *Upkeep) {
+			u.Left[f.PCI],
+				u.Made = "a", nil
+		}, "", false},
 	} {
 		h, f := kept()
 		u := Upkeep{
-			Kept: map[setting.Address]string{}, Made: map[string]bool{"ens1": true}, Started: map[string]bool{}, Left: map[string]string{}, Defined: map[string]bool{"a": true},
+			Kept: map[setting.Address]string{}, Made: map[string]bool{"ens1": true}, Started: map[string]bool{},
+			Left: map[string]string{}, Defined: map[string]bool{"a": true},
 		}
 		c.set(h, f, &u)
 		var due []string

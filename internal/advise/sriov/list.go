@@ -16,20 +16,21 @@ type List struct {
 
 // Port is a physical function with what becomes of its virtual ones.
 type Port struct {
-	PF      string  `json:"pf"`
-	PCI     string  `json:"pci"`
-	Driver  string  `json:"driver"`
-	Node    int     `json:"numa_node"` // −1: not known
-	Up      bool    `json:"up"`
-	Carrier string  `json:"carrier"`
-	Speed   int     `json:"speed_mbps"` // −1: not known
-	Most    int     `json:"total_vfs"`  // that it can have
-	VFs     int     `json:"vfs"`        // that it has
-	Seen    int     `json:"seen"`       // of these: fewer while they are being made
-	Used    int     `json:"used"`
-	Free    int     `json:"free"`
-	Pooled  []Share `json:"pooled"` // guests that were given one of a pool of libvirt: it takes a free one at their start
-	Guests  []Share `json:"by_guest"`
+	PF      string `json:"pf"`
+	PCI     string `json:"pci"`
+	Driver  string `json:"driver"`
+	Node    int    `json:"numa_node"` // −1: not known
+	Up      bool   `json:"up"`
+	Carrier string `json:"carrier"`
+	Speed   int    `json:"speed_mbps"` // −1: not known
+	Most    int    `json:"total_vfs"`  // that it can have
+	VFs     int    `json:"vfs"`        // that it has
+	Seen    int    `json:"seen"`       // of these: fewer while they are being made
+	Used    int    `json:"used"`
+	Free    int    `json:"free"`
+	// guests that were given one of a pool of libvirt: it takes a free one at their start
+	Pooled []Share `json:"pooled"`
+	Guests []Share `json:"by_guest"`
 }
 
 // Share is how many functions of a physical one a guest has.
@@ -74,7 +75,8 @@ func Show(h *facts.Host, which Which) (List, error) {
 		return l, noPort(h, which.PF)
 	}
 	if which.Guest != "" && len(l.VFs) == 0 && !knownGuest(h, which.Guest) {
-		return l, &Refused{Why: fmt.Sprintf("no guest %q on this host", which.Guest), Advice: "without --guest every function is listed with its guest"}
+		return l, &Refused{Why: fmt.Sprintf("no guest %q on this host", which.Guest),
+			Advice: "without --guest every function is listed with its guest"}
 	}
 	return l, nil
 }

@@ -17,13 +17,15 @@ func manyPorts(pfs, vfs int) *facts.Host {
 	for p := range pfs {
 		name := fmt.Sprintf("ens%df0", p+1)
 		h.NICs = append(h.NICs, facts.NIC{
-			Name: name, PCI: fmt.Sprintf("0000:%02x:00.0", 0x41+p), Driver: "ixgbe", Node: p % 2, Up: true, Carrier: "up", Speed: 10000,
+			Name: name, PCI: fmt.Sprintf("0000:%02x:00.0", 0x41+p), Driver: "ixgbe", Node: p % 2, Up: true,
+			Carrier: "up", Speed: 10000,
 			SRIOV: &facts.SRIOV{Total: vfs, Enabled: vfs, AutoProbe: true},
 		})
 		for i := range vfs {
 			h.VFs = append(h.VFs, facts.VF{
-				PF: name, Index: i, PCI: fmt.Sprintf("0000:%02x:%02x.%d", 0x41+p, 0x10+i/8, i%8), Group: 100*p + i, Driver: "ixgbevf",
-				MAC: facts.NoMAC, SpoofCheck: true, LinkState: "auto",
+				PF: name, Index: i, PCI: fmt.Sprintf("0000:%02x:%02x.%d", 0x41+p, 0x10+i/8, i%8), Group: 100*p + i,
+				Driver: "ixgbevf",
+				MAC:    facts.NoMAC, SpoofCheck: true, LinkState: "auto",
 			})
 		}
 	}
@@ -44,7 +46,8 @@ func TestHoldings(t *testing.T) {
 	h.VFs[6].Untold = facts.VFAttributes
 	h.VFs[7].Untold = []string{"trust"}
 	h.Reservations = []facts.Reservation{
-		{PF: "ens1f0", Index: 3, PCI: h.VFs[3].PCI, Guest: "new"}, {PF: "ens1f0", Index: -1, Network: "pool", Guest: "third"},
+		{PF: "ens1f0", Index: 3, PCI: h.VFs[3].PCI, Guest: "new"}, {PF: "ens1f0", Index: -1, Network: "pool",
+			Guest: "third"},
 	}
 	all := Functions(h)
 	for i, want := range []struct {
@@ -52,15 +55,19 @@ func TestHoldings(t *testing.T) {
 		holding Holding
 		guests  []string
 	}{
-		{"runs", Running, []string{"runs", "off"}}, {"runs", Defined, []string{"runs"}}, // it waits for its next start with it
-		{"off", Defined, []string{"off"}}, {"new", Reserved, []string{}}, {"", Host, []string{}}, {"", Bound, []string{}},
+		// it waits for its next start with it
+		{"runs", Running, []string{"runs", "off"}}, {"runs", Defined, []string{"runs"}},
+		{"off", Defined, []string{"off"}}, {"new", Reserved, []string{}}, {"", Host, []string{}},
+		{"", Bound, []string{}},
 		{"", Free, []string{}}, {"", Free, []string{}}, {"", Opened, []string{}}, {"", Pooled, []string{}},
 	} {
-		if got := all[i]; got.Guest != want.guest || got.Holding != want.holding || !slices.Equal(got.Guests, want.guests) {
+		if got := all[i]; got.Guest != want.guest || got.Holding != want.holding ||
+			!slices.Equal(got.Guests, want.guests) {
 			t.Errorf("function %d: %q %s %v, want %+v", i, got.Guest, got.Holding, got.Guests, want)
 		}
 	}
-	if all[6].SpoofChk != nil || all[6].VLAN != nil || all[7].Trust != nil || all[7].SpoofChk == nil || !*all[7].SpoofChk {
+	if all[6].SpoofChk != nil || all[6].VLAN != nil || all[7].Trust != nil || all[7].SpoofChk == nil ||
+		!*all[7].SpoofChk {
 		t.Errorf("what was not told: %+v and %+v", all[6], all[7])
 	}
 	if all[0].Queues != 2 {
@@ -71,7 +78,8 @@ func TestHoldings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p := l.PFs[0]; p.Used != 8 || p.Free != 2 || p.VFs != 10 || !slices.Equal(p.Guests, []Share{{"runs", 2}, {"off", 1}, {"new", 1}}) ||
+	if p := l.PFs[0]; p.Used != 8 || p.Free != 2 || p.VFs != 10 ||
+		!slices.Equal(p.Guests, []Share{{"runs", 2}, {"off", 1}, {"new", 1}}) ||
 		!slices.Equal(p.Pooled, []Share{{"third", 1}}) {
 		t.Errorf("totals: %+v", p)
 	}
@@ -79,7 +87,8 @@ func TestHoldings(t *testing.T) {
 		which Which
 		want  []int
 	}{
-		{Which{Free: true}, []int{6, 7}}, {Which{Guest: "off"}, []int{0, 2}}, {Which{PF: "0000:41:00.0", Guest: "new"}, []int{3}},
+		{Which{Free: true}, []int{6, 7}}, {Which{Guest: "off"}, []int{0, 2}}, {Which{PF: "0000:41:00.0", Guest: "new"},
+			[]int{3}},
 		{Which{Guest: "third"}, nil},
 	} {
 		l, err := Show(h, c.which)
@@ -105,7 +114,8 @@ func TestListRefuses(t *testing.T) {
 	} {
 		_, err := Show(h, c.which)
 		var refused *Refused
-		if !errors.As(err, &refused) || !strings.Contains(refused.Why, c.why) || !strings.Contains(refused.Advice, c.advice) {
+		if !errors.As(err, &refused) || !strings.Contains(refused.Why, c.why) ||
+			!strings.Contains(refused.Advice, c.advice) {
 			t.Errorf("%+v: %v", c.which, err)
 		}
 	}
@@ -118,7 +128,8 @@ func TestListRefuses(t *testing.T) {
 func TestListOfManyIsFast(t *testing.T) {
 	h := manyPorts(8, 127)
 	for g := range 200 {
-		h.Guests = append(h.Guests, facts.Guest{Name: fmt.Sprint("vm", g), State: "running", Hostdevs: []string{h.VFs[g].PCI, h.VFs[g+200].PCI}})
+		h.Guests = append(h.Guests, facts.Guest{Name: fmt.Sprint("vm", g), State: "running",
+			Hostdevs: []string{h.VFs[g].PCI, h.VFs[g+200].PCI}})
 		h.VFs[g].Driver = "vfio-pci"
 	}
 	least := time.Hour // of some runs: the others say what else the machine did

@@ -145,9 +145,11 @@ func (g *Gift) fits(h *facts.Host) (Pinned, error) {
 		promised := min(promised(h, g.Guest, one), now)
 		total.Nodes, total.PageSize = total.Nodes.Or(one.nodes), max(total.PageSize, one.page)
 		total.Room, total.Promised = total.Room+now, total.Promised+promised
-		why := fmt.Sprintf("guest %s needs %s of %s, all of it pinned when it starts with a virtual function; %s", g.Guest, mib(one.bytes), one.kind(), one.place())
+		why := fmt.Sprintf("guest %s needs %s of %s, all of it pinned when it starts with a virtual function; %s",
+			g.Guest, mib(one.bytes), one.kind(), one.place())
 		if one.bytes > most {
-			return total, refuse("give it less, or a place that has it: 'mpps domain tune', numatune", "%s has %s in all", why, mib(most))
+			return total, refuse("give it less, or a place that has it: 'mpps domain tune', numatune",
+				"%s has %s in all", why, mib(most))
 		}
 		if one.bytes <= now-promised {
 			continue
@@ -157,7 +159,8 @@ func (g *Gift) fits(h *facts.Host) (Pinned, error) {
 			why += fmt.Sprintf(", of which %s is for other guests with functions that are off now", mib(promised))
 		}
 		if !g.wish.Force {
-			return total, refuse("stop what uses it, or give the guest less; --force where it will be free when the guest starts", "%s", why)
+			return total, refuse("stop what uses it, or give the guest less; --force where it will be free when the "+
+				"guest starts", "%s", why)
 		}
 		g.note("memory", why, "free it before the guest starts")
 	}

@@ -123,14 +123,17 @@ func Migrate(h *facts.Host, ask MigrateAsk) (*Migration, error) {
 	}
 	at := slices.IndexFunc(h.Guests, func(g facts.Guest) bool { return g.Name == ask.Guest && g.Managed })
 	if at < 0 {
-		return nil, &Refused{fmt.Sprintf("no guest %q of libvirt on %s", ask.Guest, cmp.Or(h.Name, "this host")), guestsOf(h)}
+		return nil, &Refused{fmt.Sprintf("no guest %q of libvirt on %s", ask.Guest, cmp.Or(h.Name, "this host")),
+			guestsOf(h)}
 	}
 	g := &h.Guests[at]
 	switch {
 	case g.Definition == "":
-		return nil, &Refused{"the definition of " + g.Name + " could not be read", "a guest that is only running (transient) is made anew by whoever made it: virsh dumpxml " + quoted(g.Name)}
+		return nil, &Refused{"the definition of " + g.Name + " could not be read", "a guest that is only running " +
+			"(transient) is made anew by whoever made it: virsh dumpxml " + quoted(g.Name)}
 	case g.Migrates():
-		return nil, &Refused{g.Name + " is being migrated now (" + g.Job + ")", "wait for its end, or end it: " + shellLine("virsh", "domjobabort", g.Name)}
+		return nil, &Refused{g.Name + " is being migrated now (" + g.Job + ")", "wait for its end, or end it: " +
+			shellLine("virsh", "domjobabort", g.Name)}
 	}
 	def, err := devicesOf(g.Definition)
 	if err != nil {
@@ -142,9 +145,11 @@ func Migrate(h *facts.Host, ask MigrateAsk) (*Migration, error) {
 	if len(p.Functions) == 0 {
 		return nil, &Refused{g.Name + " has no virtual function", "it migrates like any guest: " + p.migrate()}
 	}
-	if at := slices.IndexFunc(p.Functions, func(f MigrateVF) bool { return facts.NoAddress(f.MAC) }); ask.Failover && at >= 0 {
+	if at := slices.IndexFunc(p.Functions, func(f MigrateVF) bool { return facts.NoAddress(f.MAC) }); ask.Failover &&
+		at >= 0 {
 		f := &p.Functions[at]
-		return nil, refuse(shellLine("mpps", "sriov", "set", fmt.Sprintf("%s/%d", f.PF, f.Index), "mac", "52:54:00:…")+" gives it one", "%s has no MAC address: both halves of a pair need the same", f)
+		return nil, refuse(shellLine("mpps", "sriov", "set", fmt.Sprintf("%s/%d", f.PF, f.Index), "mac", "52:54:00:…")+
+			" gives it one", "%s has no MAC address: both halves of a pair need the same", f)
 	}
 	p.because()
 	p.place()
@@ -174,8 +179,10 @@ func badHost(name string) error {
 	switch {
 	case name == "":
 		return errors.New("no host to migrate to")
-	case strings.HasPrefix(name, "-") || !hostName.MatchString(name) || strings.Contains(name, ":") && net.ParseIP(name) == nil:
-		return &Refused{fmt.Sprintf("found %q, expected the name or address of a host", name), "the user is root: --to kvm2"}
+	case strings.HasPrefix(name, "-") || !hostName.MatchString(name) || strings.Contains(name, ":") &&
+		net.ParseIP(name) == nil:
+		return &Refused{fmt.Sprintf("found %q, expected the name or address of a host", name),
+			"the user is root: --to kvm2"}
 	}
 	return nil
 }
@@ -197,28 +204,35 @@ func guestsOf(h *facts.Host) string {
 func (p *migration) because() {
 	if p.teamed() {
 		p.Live = p.guest.Active()
-		p.Why = "each function stands behind a virtio NIC (teaming): QEMU unplugs it before the migration and plugs one in behind it"
+		p.Why = "each function stands behind a virtio NIC (teaming): QEMU unplugs it before the migration and plugs " +
+			"one in behind it"
 		return
 	}
 	able := 0
 	for _, f := range p.Functions {
 		if since, is := migratable[strings.ReplaceAll(f.vf.Driver, "-", "_")]; is {
 			able++
-			p.Notes = append(p.Notes, fmt.Sprintf("%s is bound to %s, which can save and load a function's state (Linux %s): with the same card, firmware and driver there, "+
-				"libvirt 8.6 and QEMU 8.1 on both hosts, 'virsh migrate' itself may do. mpps has not seen it work, and plans without it", f.PCI, f.vf.Driver, since))
+			p.Notes = append(p.Notes, fmt.Sprintf("%s is bound to %s, which can save and load a function's state "+
+				"(Linux %s): with the same card, firmware and driver there, "+
+				"libvirt 8.6 and QEMU 8.1 on both hosts, 'virsh migrate' itself may do. mpps has not seen it work, "+
+				"and plans without it", f.PCI, f.vf.Driver, since))
 		}
 	}
-	p.Why = fmt.Sprintf("live migration is refused by libvirt and QEMU: the state of %s (%s) is in the card and not in QEMU, and vfio-pci cannot read it out or put it into another card",
+	p.Why = fmt.Sprintf("live migration is refused by libvirt and QEMU: the state of %s (%s) is in the card and not "+
+		"in QEMU, and vfio-pci cannot read it out or put it into another card",
 		count(len(p.Functions), "virtual function"), p.functionNames())
 	if able == len(p.Functions) {
-		p.Why = "whether live migration works depends on the driver that holds the function: see the notes; this plan does without"
+		p.Why = "whether live migration works depends on the driver that holds the function: see the notes; this " +
+			"plan does without"
 	}
 	if !p.guest.Active() {
-		p.Why = p.guest.Name + " is " + p.guest.State + ", so nothing is live; its definition names " + p.functionNames() + ", and the other host has other functions, or gave that one to somebody else"
+		p.Why = p.guest.Name + " is " + p.guest.State + ", so nothing is live; its definition names " +
+			p.functionNames() + ", and the other host has other functions, or gave that one to somebody else"
 	}
 	p.Never = []MigrateCommand{{
 		Command: "virsh migrate --offline … " + quoted(p.guest.Name) + " " + p.address(),
-		Why: "libvirt does not refuse it: it copies the definition with this host's PCI address. The guest then fails at its start there, " +
+		Why: "libvirt does not refuse it: it copies the definition with this host's PCI address. The guest then " +
+			"fails at its start there, " +
 			"or takes a function that is another guest's, or another device's, and its MAC and VLAN are set on it",
 	}}
 }

@@ -32,26 +32,33 @@ func (p *migration) checkSource() {
 		p.check(on, MigrateOK, "no other device of the host is passed to the guest", "none", "")
 	}
 	if g.Active() {
-		p.check(on, judged(g.State == "running"), "the guest runs, so that it can let go of the function", g.State, shellLine("virsh", "resume", g.Name))
+		p.check(on, judged(g.State == "running"), "the guest runs, so that it can let go of the function", g.State,
+			shellLine("virsh", "resume", g.Name))
 	}
 	if len(p.def.Devices.Folders) > 0 {
-		p.check(on, MigrateUnknown, "no folder of the host is in the guest (virtiofs, 9p)", count(len(p.def.Devices.Folders), "folder"),
-			"libvirt before 9.7 refuses to migrate with virtiofs, and always with 9p that is mounted: unmount and detach it first")
+		p.check(on, MigrateUnknown, "no folder of the host is in the guest (virtiofs, 9p)",
+			count(len(p.def.Devices.Folders), "folder"),
+			"libvirt before 9.7 refuses to migrate with virtiofs, and always with 9p that is mounted: unmount and "+
+				"detach it first")
 	}
 	switch local := p.localDisks(); {
 	case len(local) == 0:
 		p.check(on, MigrateOK, "disks can be reached from both hosts", p.disks(), "")
 	default:
 		p.check(on, MigrateUnknown, "disks can be reached from both hosts", strings.Join(local, ", "),
-			shellLine("ssh", "root@"+p.To, "ls -l "+quoted(local...))+"   # where they are not shared add --copy-storage-all to 'virsh migrate'")
+			shellLine("ssh", "root@"+p.To, "ls -l "+quoted(local...))+"   # where they are not shared add "+
+				"--copy-storage-all to 'virsh migrate'")
 	}
-	p.check(on, MigrateUnknown, "no snapshot of the guest is in libvirt, which refuses to migrate with one", "not looked at", shellLine("virsh", "snapshot-list", g.Name))
-	p.check(on, MigrateUnknown, "libvirt of the other host answers", "not tried", shellLine("virsh", "-c", p.address(), "version"))
+	p.check(on, MigrateUnknown, "no snapshot of the guest is in libvirt, which refuses to migrate with one",
+		"not looked at", shellLine("virsh", "snapshot-list", g.Name))
+	p.check(on, MigrateUnknown, "libvirt of the other host answers", "not tried",
+		shellLine("virsh", "-c", p.address(), "version"))
 	if nics := p.otherNICs(); len(nics) == 0 {
 		p.check(on, MigrateUnknown, "the guest has a NIC beside its functions, to be reached meanwhile", "none",
 			"nothing is reachable between detaching and attaching: --failover plans a standby")
 	} else {
-		p.check(on, MigrateOK, "the guest has a NIC beside its functions, to be reached meanwhile", strings.Join(nics, ", "), "")
+		p.check(on, MigrateOK, "the guest has a NIC beside its functions, to be reached meanwhile",
+			strings.Join(nics, ", "), "")
 	}
 }
 
@@ -59,7 +66,10 @@ func (p *migration) checkSource() {
 func (p *migration) otherNICs() []string {
 	var all []string
 	for _, n := range p.guest.NICs() {
-		if !slices.ContainsFunc(p.Functions, func(f MigrateVF) bool { return f.MAC == n.MAC && f.Form != facts.ByHostdev }) {
+		if !slices.ContainsFunc(p.Functions, func(f MigrateVF) bool {
+			return f.MAC == n.MAC &&
+				f.Form != facts.ByHostdev
+		}) {
 			all = append(all, strings.TrimSpace(n.MAC+" on "+n.Source))
 		}
 	}
@@ -146,19 +156,23 @@ func (p *migration) checkTarget() {
 	}
 	h, g, on := p.ask.Target, p.guest, p.To
 	if h.Name == p.from.Name && h.Name != "" {
-		p.check(on, MigrateMissing, "the snapshot is of the other host", "it is of "+h.Name+" too", "mpps snapshot -o FILE, run there")
+		p.check(on, MigrateMissing, "the snapshot is of the other host", "it is of "+h.Name+" too",
+			"mpps snapshot -o FILE, run there")
 	}
 	for _, other := range h.Guests {
 		if other.Name == g.Name || other.UUID == g.UUID && g.UUID != "" {
 			p.check(on, judged(!other.Active()), "no guest of that name or UUID is there", other.Name+", "+other.State,
-				"libvirt takes a definition of the same name and UUID for an older one of this guest, and refuses it where only one of them is the same: "+shellLine("virsh", "dominfo", other.Name))
+				"libvirt takes a definition of the same name and UUID for an older one of this guest, and refuses it "+
+					"where only one of them is the same: "+shellLine("virsh", "dominfo", other.Name))
 		}
 	}
 	p.checkFunctions(h)
 	p.checkHost(h)
 	for _, bridge := range p.bridges() {
 		found := slices.ContainsFunc(h.Bridges, func(b facts.Bridge) bool { return b.Name == bridge })
-		p.check(on, judged(found), "bridge "+bridge+" of the guest's other NICs", there(found), shellLine("ip", "link", "add", bridge, "type", "bridge")+"   # with the same port, MTU and VLANs as on "+p.From)
+		p.check(on, judged(found), "bridge "+bridge+" of the guest's other NICs", there(found),
+			shellLine("ip", "link", "add", bridge, "type", "bridge")+"   # with the same port, MTU and VLANs as on "+
+				p.From)
 	}
 }
 
@@ -185,24 +199,31 @@ func (p *migration) checkFunctions(h *facts.Host) {
 	for _, f := range p.Functions {
 		switch {
 		case f.Form == facts.ByNetwork:
-			p.check(p.To, MigrateUnknown, "network "+f.Network+" is a pool with a free function", "not looked at", shellLine("virsh", "-c", p.address(), "net-dumpxml", f.Network))
+			p.check(p.To, MigrateUnknown, "network "+f.Network+" is a pool with a free function", "not looked at",
+				shellLine("virsh", "-c", p.address(), "net-dumpxml", f.Network))
 			continue
 		case f.Target == "":
-			p.check(p.To, MigrateMissing, "a free virtual function for "+f.String(), freeOn(h), shellLine("mpps", "sriov", "create", f.PF, "-n", fmt.Sprint(len(p.Functions)))+"   # there, where "+f.PF+" is its port's name")
+			p.check(p.To, MigrateMissing, "a free virtual function for "+f.String(), freeOn(h),
+				shellLine("mpps", "sriov", "create", f.PF, "-n", fmt.Sprint(len(p.Functions)))+"   # there, where "+
+					f.PF+" is its port's name")
 			continue
 		}
 		port := nicOf(h, f.PFThere)
-		p.check(p.To, MigrateOK, "a free virtual function for "+f.String(), fmt.Sprintf("%s VF %d, %s", f.PFThere, f.Number, f.Target), "")
+		p.check(p.To, MigrateOK, "a free virtual function for "+f.String(),
+			fmt.Sprintf("%s VF %d, %s", f.PFThere, f.Number, f.Target), "")
 		if port == nil {
 			continue
 		}
-		p.check(p.To, judged(port.Up && port.Carrier == "up"), "the port of that function is up, with a cable in the same network", fmt.Sprintf("%s, carrier %s", upDown(port.Up), port.Carrier),
+		p.check(p.To, judged(port.Up && port.Carrier == "up"), "the port of that function is up, with a cable in the "+
+			"same network", fmt.Sprintf("%s, carrier %s", upDown(port.Up), port.Carrier),
 			shellLine("ip", "link", "set", f.PFThere, "up"))
 		if err := facts.VFRate(port.Driver, port.Speed, f.vf.MaxTxRate); err != nil {
-			p.check(p.To, MigrateMissing, fmt.Sprintf("its limit of %d Mb/s can be set there", f.vf.MaxTxRate), err.Error(), "")
+			p.check(p.To, MigrateMissing, fmt.Sprintf("its limit of %d Mb/s can be set there", f.vf.MaxTxRate),
+				err.Error(), "")
 		}
 		if here := nicOf(p.from, f.PF); here != nil && here.Driver != port.Driver {
-			p.check(p.To, MigrateUnknown, "the guest has the driver of the other card's functions", fmt.Sprintf("here %s, there %s", here.Driver, port.Driver),
+			p.check(p.To, MigrateUnknown, "the guest has the driver of the other card's functions",
+				fmt.Sprintf("here %s, there %s", here.Driver, port.Driver),
 				"in the guest: modinfo "+cmp.Or(facts.VFDriver(port.Driver), port.Driver))
 		}
 	}

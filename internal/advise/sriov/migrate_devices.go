@@ -68,7 +68,8 @@ func (a *pciAddr) pci() string {
 		return ""
 	}
 	part := func(text string) string { return strings.TrimPrefix(strings.TrimSpace(text), "0x") }
-	found, ok := domain.CanonPCI(fmt.Sprintf("%s:%s:%s.%s", cmp.Or(part(a.Domain), "0"), cmp.Or(part(a.Bus), "0"), cmp.Or(part(a.Slot), "0"), cmp.Or(part(a.Function), "0")))
+	found, ok := domain.CanonPCI(fmt.Sprintf("%s:%s:%s.%s", cmp.Or(part(a.Domain), "0"), cmp.Or(part(a.Bus), "0"),
+		cmp.Or(part(a.Slot), "0"), cmp.Or(part(a.Function), "0")))
 	if !ok {
 		return ""
 	}
@@ -98,7 +99,8 @@ func devicesOf(text string) (*definition, error) {
 func (p *migration) find() {
 	taken := map[string]bool{}
 	add := func(form string, d device, pci string) {
-		f := MigrateVF{MAC: strings.ToLower(d.MAC.Address), PCI: pci, Form: form, Network: d.Source.Network, Number: -1, device: d}
+		f := MigrateVF{MAC: strings.ToLower(d.MAC.Address), PCI: pci, Form: form, Network: d.Source.Network, Number: -1,
+			device: d}
 		if len(d.Tags) == 1 {
 			f.VLAN = d.Tags[0].ID
 		}
@@ -150,7 +152,8 @@ func (p *migration) find() {
 			continue
 		}
 		f := p.from.VFs[at] // plugged into the running guest
-		p.Functions = append(p.Functions, MigrateVF{MAC: f.MAC, PF: f.PF, Index: f.Index, PCI: f.PCI, Form: facts.ByInterface, VLAN: f.VLAN, Number: -1, vf: f, plugged: true,
+		p.Functions = append(p.Functions, MigrateVF{MAC: f.MAC, PF: f.PF, Index: f.Index, PCI: f.PCI,
+			Form: facts.ByInterface, VLAN: f.VLAN, Number: -1, vf: f, plugged: true,
 			device: device{Type: "hostdev", Managed: "yes"}})
 		p.Notes = append(p.Notes, pci+" is plugged into the running guest and not in its definition")
 	}

@@ -22,13 +22,18 @@ func standbyAlias(n int) string { return fmt.Sprintf("ua-standby%d", n) }
 
 // failover makes a pair of each function: a virtio NIC that is always there, and the function in front of it.
 func (p *migration) failover() MigrateWay {
-	w := MigrateWay{Name: "failover", What: "a pair of a virtio NIC (standby) and the function (primary), which QEMU unplugs and plugs by itself",
-		Traffic: "moves to the virtio NIC when the migration begins, and back to a function on " + p.To + ": a moment at each change, no gap between",
+	w := MigrateWay{Name: "failover", What: "a pair of a virtio NIC (standby) and the function (primary), which QEMU " +
+		"unplugs and plugs by itself",
+		Traffic: "moves to the virtio NIC when the migration begins, and back to a function on " + p.To +
+			": a moment at each change, no gap between",
 		Needs: []string{
-			"libvirt " + teamingLibvirt + " and QEMU " + teamingQEMU + " on both hosts, machine type q35 (the function is plugged on PCI Express)",
-			"in the guest Linux " + teamingKernel + " with net_failover, which virtio_net brings (VIRTIO_NET_F_STANDBY), or Windows with NetKVM's protocol driver (VIOPROT) installed; " +
+			"libvirt " + teamingLibvirt + " and QEMU " + teamingQEMU + " on both hosts, machine type q35 (the " +
+				"function is plugged on PCI Express)",
+			"in the guest Linux " + teamingKernel + " with net_failover, which virtio_net brings " +
+				"(VIRTIO_NET_F_STANDBY), or Windows with NetKVM's protocol driver (VIOPROT) installed; " +
 				"and the address on the failover interface alone: DHCP on the function too breaks it",
-			"the same MAC address on both halves, and a bridge of the same name on both hosts that reaches the function's network and VLAN",
+			"the same MAC address on both halves, and a bridge of the same name on both hosts that reaches the " +
+				"function's network and VLAN",
 		}}
 	w.XML = []string{}
 	w.Steps = append(w.Steps, p.save())
@@ -37,7 +42,8 @@ func (p *migration) failover() MigrateWay {
 		f := &p.Functions[i]
 		if f.Form == facts.ByHostdev {
 			f.Form = facts.ByInterface // libvirt sets its address: both halves must have the same
-			p.Notes = append(p.Notes, f.PCI+" is a plain <hostdev>: as half of a pair it becomes <interface type='hostdev'>, because both halves need one MAC address")
+			p.Notes = append(p.Notes, f.PCI+" is a plain <hostdev>: as half of a pair it becomes <interface "+
+				"type='hostdev'>, because both halves need one MAC address")
 		}
 		alias := standbyAlias(i)
 		pair := f.standby(bridge, alias) + "\n" + f.element(f.PCI, alias)
@@ -48,16 +54,23 @@ func (p *migration) failover() MigrateWay {
 			return pasted(shellLine("virsh", verb, p.guest.Name, "/dev/stdin", "--config"), xml)
 		}
 		w.Steps = append(w.Steps, MigrateStep{On: p.From, What: "make a pair of " + f.String() + " in the definition",
-			Commands: []string{edit("detach-device", former.element(f.PCI, "")), edit("attach-device", f.standby(bridge, alias)), edit("attach-device", f.element(f.PCI, alias))},
-			Undo:     []string{shellLine("virsh", "define", p.saved())}})
+			Commands: []string{edit("detach-device", former.element(f.PCI, "")),
+				edit("attach-device", f.standby(bridge, alias)), edit("attach-device", f.element(f.PCI, alias))},
+			Undo: []string{shellLine("virsh", "define", p.saved())}})
 	}
 	if p.guest.Active() {
-		w.Steps = append(w.Steps, MigrateStep{On: p.From, What: "start the guest anew, once: a pair cannot be made of NICs that it runs with", Traffic: "none while it boots",
-			Commands: []string{shellLine("virsh", "shutdown", p.guest.Name), "until virsh domstate " + quoted(p.guest.Name) + " | grep -q 'shut off'; do sleep 1; done", shellLine("virsh", "start", p.guest.Name)}, Undo: []string{}})
+		w.Steps = append(w.Steps, MigrateStep{On: p.From, What: "start the guest anew, once: a pair cannot be made " +
+			"of NICs that it runs with", Traffic: "none while it boots",
+			Commands: []string{shellLine("virsh", "shutdown", p.guest.Name), "until virsh domstate " +
+				quoted(p.guest.Name) + " | grep -q 'shut off'; do sleep 1; done",
+				shellLine("virsh", "start", p.guest.Name)}, Undo: []string{}})
 	} else {
-		w.Steps = append(w.Steps, MigrateStep{On: p.From, What: "start the guest", Commands: []string{shellLine("virsh", "start", p.guest.Name)}, Undo: []string{shellLine("virsh", "shutdown", p.guest.Name)}})
+		w.Steps = append(w.Steps, MigrateStep{On: p.From, What: "start the guest",
+			Commands: []string{shellLine("virsh", "start", p.guest.Name)},
+			Undo:     []string{shellLine("virsh", "shutdown", p.guest.Name)}})
 	}
-	w.Steps = append(w.Steps, MigrateStep{On: "guest " + p.guest.Name, What: "see the pair: a failover interface (the virtio NIC's own name), and two with the same address behind it",
+	w.Steps = append(w.Steps, MigrateStep{On: "guest " + p.guest.Name, What: "see the pair: a failover interface " +
+		"(the virtio NIC's own name), and two with the same address behind it",
 		Commands: []string{"ip -d link show | grep -B1 -A2 " + quoted(p.Functions[0].MAC)}, Undo: []string{}})
 	w.Steps = append(w.Steps, p.moved()...)
 	w.Steps = append(w.Steps, p.look(), p.forget())
@@ -78,9 +91,11 @@ func formOf(d device) string {
 
 // paired is the way of a guest whose functions are pairs already.
 func (p *migration) paired() MigrateWay {
-	w := MigrateWay{Name: "failover", What: "migrate live: each function is half of a pair, and QEMU unplugs and plugs it by itself", XML: []string{},
+	w := MigrateWay{Name: "failover", What: "migrate live: each function is half of a pair, and QEMU unplugs and " +
+		"plugs it by itself", XML: []string{},
 		Traffic: "moves to the virtio NIC when the migration begins, and back to a function on " + p.To,
-		Needs:   []string{"the guest has taken the pair (net_failover); otherwise QEMU waits for the unplug and the migration does not begin"}}
+		Needs: []string{"the guest has taken the pair (net_failover); otherwise QEMU waits for the unplug and the " +
+			"migration does not begin"}}
 	w.Steps = append(w.Steps, p.save())
 	w.Steps = append(w.Steps, p.moved()...)
 	w.Steps = append(w.Steps, p.look(), p.forget())
@@ -101,7 +116,10 @@ func (p *migration) moved() []MigrateStep {
 				words[j] = strings.TrimPrefix(words[j], "--")
 			}
 			number := fmt.Sprintf("%s/%d", f.PFThere, f.Number)
-			steps = append(steps, MigrateStep{On: p.To, What: "set on " + f.Target + " what stands on the function here", Commands: []string{shellLine(append([]string{"mpps", "sriov", "set", number}, words...)...)}, Undo: []string{"mpps rollback"}})
+			steps = append(steps, MigrateStep{On: p.To, What: "set on " + f.Target +
+				" what stands on the function here",
+				Commands: []string{shellLine(append([]string{"mpps", "sriov", "set", number}, words...)...)},
+				Undo:     []string{"mpps rollback"}})
 		}
 		if f.Form == facts.ByNetwork || f.Target == "" || f.Target == f.PCI {
 			continue
@@ -109,8 +127,10 @@ func (p *migration) moved() []MigrateStep {
 		differ = true
 		xml = append(xml, strings.Join([]string{"s|", pciPart(f.PCI), "|", pciPart(f.Target), "|"}, ""))
 	}
-	migrate := MigrateStep{On: p.From, What: "migrate: QEMU unplugs the function, moves the guest, and plugs the other host's", Traffic: "through the virtio NIC meanwhile",
-		Undo: []string{shellLine("virsh", "domjobabort", p.guest.Name) + "   # while it goes on; QEMU plugs the function again"}}
+	migrate := MigrateStep{On: p.From, What: "migrate: QEMU unplugs the function, moves the guest, and plugs the " +
+		"other host's", Traffic: "through the virtio NIC meanwhile",
+		Undo: []string{shellLine("virsh", "domjobabort", p.guest.Name) + "   # while it goes on; QEMU plugs the " +
+			"function again"}}
 	if !differ {
 		migrate.Commands = []string{p.migrate()}
 		return append(steps, migrate)
@@ -121,8 +141,10 @@ func (p *migration) moved() []MigrateStep {
 	}
 	there, kept := p.guest.Name+"."+p.To+".live.xml", p.guest.Name+"."+p.To+".xml"
 	migrate.Commands = []string{
-		shellLine("virsh", "dumpxml", "--migratable", p.guest.Name) + " | " + shellLine(append([]string{"sed"}, edits...)...) + " > " + quoted(there),
-		shellLine("virsh", "dumpxml", "--inactive", "--migratable", p.guest.Name) + " | " + shellLine(append([]string{"sed"}, edits...)...) + " > " + quoted(kept),
+		shellLine("virsh", "dumpxml", "--migratable", p.guest.Name) + " | " +
+			shellLine(append([]string{"sed"}, edits...)...) + " > " + quoted(there),
+		shellLine("virsh", "dumpxml", "--inactive", "--migratable", p.guest.Name) + " | " +
+			shellLine(append([]string{"sed"}, edits...)...) + " > " + quoted(kept),
 		p.migrate("--xml", there, "--persistent-xml", kept),
 	}
 	return append(steps, migrate)
@@ -132,7 +154,10 @@ func (p *migration) moved() []MigrateStep {
 // own, else the first.
 func (p *migration) standbyBridge() string {
 	for _, b := range p.from.Bridges {
-		if slices.ContainsFunc(p.Functions, func(f MigrateVF) bool { return f.PF != "" && slices.Contains(b.Ports, f.PF) }) {
+		if slices.ContainsFunc(p.Functions, func(f MigrateVF) bool {
+			return f.PF != "" &&
+				slices.Contains(b.Ports, f.PF)
+		}) {
 			return b.Name
 		}
 	}
@@ -148,25 +173,31 @@ func (p *migration) standbyBridge() string {
 // checkFailover looks at what a pair needs.
 func (p *migration) checkFailover(bridge string) {
 	versions := func(on string, h *facts.Host) {
-		for _, program := range []struct{ name, is, wants string }{{"libvirt", h.KVM.Libvirt, teamingLibvirt}, {"QEMU", h.KVM.QEMU, teamingQEMU}} {
+		for _, program := range []struct{ name, is, wants string }{{"libvirt", h.KVM.Libvirt, teamingLibvirt},
+			{"QEMU", h.KVM.QEMU, teamingQEMU}} {
 			state := judged(facts.CompareVersions(program.is, program.wants) >= 0)
 			if program.is == "" {
 				state = MigrateUnknown
 			}
-			p.check(on, state, program.name+" "+program.wants+" for a pair", cmp.Or(program.is, "not seen"), shellLine("virsh", "version"))
+			p.check(on, state, program.name+" "+program.wants+" for a pair", cmp.Or(program.is, "not seen"),
+				shellLine("virsh", "version"))
 		}
 		has := slices.ContainsFunc(h.Bridges, func(b facts.Bridge) bool { return b.Name == bridge })
-		p.check(on, judged(has), "bridge "+bridge+" for the standby", there(has), shellLine("ip", "link", "add", bridge, "type", "bridge")+"   # with a port in the function's network")
+		p.check(on, judged(has), "bridge "+bridge+" for the standby", there(has),
+			shellLine("ip", "link", "add", bridge, "type", "bridge")+"   # with a port in the function's network")
 	}
 	versions(p.From, p.from)
 	if p.ask.Target != nil {
 		versions(p.To, p.ask.Target)
 	}
-	p.check(p.From, judged(strings.Contains(p.guest.Machine, "q35") || strings.HasPrefix(p.guest.Machine, "virt")), "a machine type with PCI Express (q35)", cmp.Or(p.guest.Machine, "not seen"),
+	p.check(p.From, judged(strings.Contains(p.guest.Machine, "q35") || strings.HasPrefix(p.guest.Machine, "virt")),
+		"a machine type with PCI Express (q35)", cmp.Or(p.guest.Machine, "not seen"),
 		"QEMU takes the primary half on PCI Express only")
 	state, found := MigrateUnknown, "not asked"
 	if p.guest.Inside != nil && p.guest.Inside.Release != "" {
-		state, found = judged(facts.CompareVersions(p.guest.Inside.Release, teamingKernel) >= 0), "Linux "+p.guest.Inside.Release
+		state, found = judged(facts.CompareVersions(p.guest.Inside.Release, teamingKernel) >= 0), "Linux "+
+			p.guest.Inside.Release
 	}
-	p.check("guest "+p.guest.Name, state, "a guest with net_failover (Linux "+teamingKernel+")", found, "in the guest: uname -r; modinfo net_failover")
+	p.check("guest "+p.guest.Name, state, "a guest with net_failover (Linux "+teamingKernel+")", found,
+		"in the guest: uname -r; modinfo net_failover")
 }

@@ -53,15 +53,22 @@ func (p *migration) save() MigrateStep {
 
 // detachAttach takes the functions out, migrates what is left, and gives the guest functions of the other host.
 func (p *migration) detachAttach() MigrateWay {
-	w := MigrateWay{Name: "detach-attach", What: "detach, migrate live, attach", Needs: []string{"a guest that lets go of a PCI device while it runs (Linux does; Windows does)"}, XML: []string{},
-		Traffic: "through " + p.functionNames() + " none from the first detach until the attach on " + p.To + " (as long as the migration takes); the guest itself runs on, and its other NICs with it"}
+	w := MigrateWay{Name: "detach-attach", What: "detach, migrate live, attach",
+		Needs: []string{"a guest that lets go of a PCI device while it runs (Linux does; Windows does)"},
+		XML:   []string{},
+		Traffic: "through " + p.functionNames() + " none from the first detach until the attach on " + p.To +
+			" (as long as the migration takes); the guest itself runs on, and its other NICs with it"}
 	w.Steps = append(w.Steps, p.save())
 	for i := range p.Functions {
 		w.Steps = append(w.Steps, p.detach(&p.Functions[i]))
 	}
-	w.Steps = append(w.Steps, MigrateStep{On: p.From, What: "migrate what is left of it: a guest without the card", Commands: []string{p.migrate()},
-		Traffic: "other NICs stand still for the last moment of the migration (below a second as a rule)",
-		Undo:    []string{shellLine("virsh", "domjobabort", p.guest.Name) + "   # while it goes on; the guest stays here", "ssh root@" + p.To + " " + quoted(shellLine("virsh", "migrate", "--live", "--persistent", p.guest.Name, p.back())) + "   # afterwards"}})
+	w.Steps = append(w.Steps, MigrateStep{On: p.From, What: "migrate what is left of it: a guest without the card",
+		Commands: []string{p.migrate()},
+		Traffic:  "other NICs stand still for the last moment of the migration (below a second as a rule)",
+		Undo: []string{shellLine("virsh", "domjobabort", p.guest.Name) +
+			"   # while it goes on; the guest stays here", "ssh root@" + p.To + " " +
+			quoted(shellLine("virsh", "migrate", "--live", "--persistent", p.guest.Name, p.back())) +
+			"   # afterwards"}})
 	for i := range p.Functions {
 		f := &p.Functions[i]
 		w.Steps = append(w.Steps, p.attach(f, true))
@@ -93,7 +100,8 @@ func (p *migration) detach(f *MigrateVF) MigrateStep {
 	case facts.ByHostdev:
 		lines = []string{pasted(with("virsh", "detach-device", p.guest.Name, "/dev/stdin"), f.element(f.PCI, ""))}
 	case facts.ByNetwork:
-		lines = []string{shellLine("virsh", "detach-interface", p.guest.Name, "hostdev", "--mac", f.MAC, "--live"), shellLine("virsh", "detach-interface", p.guest.Name, "network", "--mac", f.MAC, "--config")}
+		lines = []string{shellLine("virsh", "detach-interface", p.guest.Name, "hostdev", "--mac", f.MAC, "--live"),
+			shellLine("virsh", "detach-interface", p.guest.Name, "network", "--mac", f.MAC, "--config")}
 	default:
 		lines = []string{with("virsh", "detach-interface", p.guest.Name, "hostdev", "--mac", f.MAC)}
 	}
@@ -111,7 +119,8 @@ func (p *migration) reserved(f *MigrateVF) bool {
 
 // gone tells when the guest has let go: the function then has another driver than vfio-pci, or none.
 func (p *migration) gone(f *MigrateVF) string {
-	return "until ! virsh dumpxml " + quoted(p.guest.Name) + " | grep -q " + quoted(pciPart(f.PCI)) + "; do sleep 1; done   # the guest has let go of it"
+	return "until ! virsh dumpxml " + quoted(p.guest.Name) + " | grep -q " + quoted(pciPart(f.PCI)) +
+		"; do sleep 1; done   # the guest has let go of it"
 }
 
 // pciPart is what stands of an address in libvirt's XML and in no other's of the same guest.
@@ -144,16 +153,19 @@ func (p *migration) attach(f *MigrateVF, live bool) MigrateStep {
 	words = append(words, p.attributes(f)...)
 	traffic := ""
 	if live {
-		words, traffic = append(words, "--live"), "through the function again, from this step on: the guest sees a NIC come, with the same MAC address"
+		words, traffic = append(words, "--live"), "through the function again, from this step on: the guest sees a "+
+			"NIC come, with the same MAC address"
 	}
-	return MigrateStep{On: p.To, What: what, Commands: []string{shellLine(words...)}, Traffic: traffic, Undo: []string{"mpps rollback"}}
+	return MigrateStep{On: p.To, What: what, Commands: []string{shellLine(words...)}, Traffic: traffic,
+		Undo: []string{"mpps rollback"}}
 }
 
 // attributes are what stands on a function and is to stand on the other, as flags.
 func (p *migration) attributes(f *MigrateVF) []string {
 	var words []string
 	set := func(name string, is bool, value string) {
-		if is && !slices.Contains(f.vf.Untold, map[string]string{"rate": "max_tx_rate", "min-rate": "min_tx_rate", "state": "link_state"}[name]) && !slices.Contains(f.vf.Untold, name) {
+		if is && !slices.Contains(f.vf.Untold, map[string]string{"rate": "max_tx_rate", "min-rate": "min_tx_rate",
+			"state": "link_state"}[name]) && !slices.Contains(f.vf.Untold, name) {
 			words = append(words, "--"+name, value)
 		}
 	}
@@ -172,14 +184,18 @@ func (p *migration) attributes(f *MigrateVF) []string {
 
 // look reports whether everything arrived.
 func (p *migration) look() MigrateStep {
-	return MigrateStep{On: p.To, What: "look whether it arrived", Commands: []string{shellLine("virsh", "domstate", p.guest.Name), shellLine("virsh", "domiflist", p.guest.Name), "mpps sriov list", "mpps sriov check"}, Undo: []string{}}
+	return MigrateStep{On: p.To, What: "look whether it arrived",
+		Commands: []string{shellLine("virsh", "domstate", p.guest.Name), shellLine("virsh", "domiflist", p.guest.Name),
+			"mpps sriov list", "mpps sriov check"}, Undo: []string{}}
 }
 
 // forget ends what the old host knows of the guest, last of all: until then it can go back.
 func (p *migration) forget() MigrateStep {
-	s := MigrateStep{On: p.From, What: "forget the guest here, when all is well there: until then the same guest could be started on both hosts",
-		Commands: []string{shellLine("virsh", "autostart", "--disable", p.guest.Name), shellLine("virsh", "undefine", p.guest.Name)},
-		Undo:     []string{shellLine("virsh", "define", p.saved())}}
+	s := MigrateStep{On: p.From, What: "forget the guest here, when all is well there: until then the same guest " +
+		"could be started on both hosts",
+		Commands: []string{shellLine("virsh", "autostart", "--disable", p.guest.Name),
+			shellLine("virsh", "undefine", p.guest.Name)},
+		Undo: []string{shellLine("virsh", "define", p.saved())}}
 	if p.def.NVRAM != nil {
 		s.Commands[1] = shellLine("virsh", "undefine", "--keep-nvram", p.guest.Name)
 	}
@@ -196,7 +212,8 @@ func (p *migration) defineAnew() MigrateWay {
 	w := MigrateWay{Name: "define-anew", What: "define anew: shut down here, start there", XML: []string{},
 		Needs:   []string{"disks that both hosts reach, or a copy of them while the guest is off"},
 		Traffic: "none from the shutdown until the guest has booted on " + p.To}
-	w.Steps = []MigrateStep{p.save(), {On: p.From, What: "define it there without its functions, not started: libvirt has no offline migration that would leave them out", Commands: p.without(),
+	w.Steps = []MigrateStep{p.save(), {On: p.From, What: "define it there without its functions, not started: " +
+		"libvirt has no offline migration that would leave them out", Commands: p.without(),
 		Undo: []string{shellLine("virsh", "-c", p.address(), "undefine", p.guest.Name)}}}
 	for i := range p.Functions {
 		if f := &p.Functions[i]; f.Form != facts.ByNetwork {
@@ -204,14 +221,21 @@ func (p *migration) defineAnew() MigrateWay {
 		}
 	}
 	if p.guest.Active() {
-		w.Steps = append(w.Steps, MigrateStep{On: p.From, What: "shut it down, and let no reboot of this host start it", Traffic: "none from here on",
-			Commands: []string{shellLine("virsh", "autostart", "--disable", p.guest.Name), shellLine("virsh", "shutdown", p.guest.Name), "until virsh domstate " + quoted(p.guest.Name) + " | grep -q 'shut off'; do sleep 1; done"},
-			Undo:     []string{shellLine("virsh", "start", p.guest.Name)}})
+		w.Steps = append(w.Steps, MigrateStep{On: p.From, What: "shut it down, and let no reboot of this host start it",
+			Traffic: "none from here on",
+			Commands: []string{shellLine("virsh", "autostart", "--disable", p.guest.Name),
+				shellLine("virsh", "shutdown", p.guest.Name), "until virsh domstate " + quoted(p.guest.Name) +
+					" | grep -q 'shut off'; do sleep 1; done"},
+			Undo: []string{shellLine("virsh", "start", p.guest.Name)}})
 	}
 	for _, file := range p.localDisks() {
-		w.Steps = append(w.Steps, MigrateStep{On: p.From, What: "copy a disk that is not shared", Commands: []string{shellLine("rsync", "--sparse", "--inplace", file, "root@"+p.To+":"+file)}, Undo: []string{}})
+		w.Steps = append(w.Steps, MigrateStep{On: p.From, What: "copy a disk that is not shared",
+			Commands: []string{shellLine("rsync", "--sparse", "--inplace", file, "root@"+p.To+":"+file)},
+			Undo:     []string{}})
 	}
-	w.Steps = append(w.Steps, MigrateStep{On: p.To, What: "start it", Commands: []string{shellLine("virsh", "start", p.guest.Name)}, Traffic: "through the function again when it has booted",
+	w.Steps = append(w.Steps, MigrateStep{On: p.To, What: "start it",
+		Commands: []string{shellLine("virsh", "start", p.guest.Name)}, Traffic: "through the function again when it " +
+			"has booted",
 		Undo: []string{shellLine("virsh", "shutdown", p.guest.Name)}}, p.look(), p.forget())
 	return w
 }
@@ -221,9 +245,11 @@ func (p *migration) without() []string {
 	lines := []string{shellLine("virsh", "-c", p.address(), "define", p.saved())}
 	for i := range p.Functions {
 		f := &p.Functions[i]
-		defined := slices.ContainsFunc(p.def.Devices.Interfaces, func(d device) bool { return d.Source.Address.pci() == f.PCI && f.PCI != "" })
+		defined := slices.ContainsFunc(p.def.Devices.Interfaces,
+			func(d device) bool { return d.Source.Address.pci() == f.PCI && f.PCI != "" })
 		if f.Form == facts.ByHostdev || f.Form == facts.ByInterface && defined {
-			lines = append(lines, pasted(shellLine("virsh", "-c", p.address(), "detach-device", p.guest.Name, "/dev/stdin", "--config"), f.element(f.PCI, "")))
+			lines = append(lines, pasted(shellLine("virsh", "-c", p.address(), "detach-device", p.guest.Name,
+				"/dev/stdin", "--config"), f.element(f.PCI, "")))
 		}
 	}
 	return lines

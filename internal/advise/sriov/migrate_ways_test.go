@@ -19,7 +19,8 @@ func TestMigrateFailover(t *testing.T) {
 	if len(m.Ways) != 1 || m.Ways[0].Name != "failover" || len(m.Ways[0].XML) != 1 || len(m.Missing()) > 0 {
 		t.Fatalf("%+v", m)
 	}
-	for _, want := range []string{"<teaming type='persistent'/>", "<alias name='ua-standby0'/>", "<teaming type='transient' persistent='ua-standby0'/>", "<source bridge='br0'/>"} {
+	for _, want := range []string{"<teaming type='persistent'/>", "<alias name='ua-standby0'/>",
+		"<teaming type='transient' persistent='ua-standby0'/>", "<source bridge='br0'/>"} {
 		if !strings.Contains(m.Ways[0].XML[0], want) {
 			t.Errorf("no %s in\n%s", want, m.Ways[0].XML[0])
 		}
@@ -52,7 +53,8 @@ func TestMigrateOfAGuestThatIsOff(t *testing.T) {
 	from, to := hosts()
 	from.Guests[0].State = "shut off"
 	m := migrationOf(t, from, MigrateAsk{Target: to})
-	if len(m.Ways) != 1 || m.Ways[0].Name != "define-anew" || len(m.Never) != 1 || !strings.Contains(m.Never[0].Command, "--offline") {
+	if len(m.Ways) != 1 || m.Ways[0].Name != "define-anew" || len(m.Never) != 1 ||
+		!strings.Contains(m.Never[0].Command, "--offline") {
 		t.Errorf("%+v", m)
 	}
 }
@@ -68,9 +70,10 @@ func TestMigrateRefuses(t *testing.T) {
 		"no such guest":     {nil, "vm2", "kvm2", `no guest "vm2"`},
 		"a flag for a host": {nil, "vm1", "-oProxyCommand=x", "the name or address of a host"},
 		"a shell's text":    {nil, "vm1", "a b", "the name or address of a host"},
-		"no function":       {func(h *facts.Host) { h.VFs[1].PCI, h.Guests[0].Hostdevs = "0000:41:09.0", nil }, "vm1", "kvm2", "no virtual function"},
-		"on its way":        {func(h *facts.Host) { h.Guests[0].Job = "migration out" }, "vm1", "kvm2", "being migrated now"},
-		"transient":         {func(h *facts.Host) { h.Guests[0].Definition = "" }, "vm1", "kvm2", "could not be read"},
+		"no function": {func(h *facts.Host) { h.VFs[1].PCI, h.Guests[0].Hostdevs = "0000:41:09.0", nil }, "vm1",
+			"kvm2", "no virtual function"},
+		"on its way": {func(h *facts.Host) { h.Guests[0].Job = "migration out" }, "vm1", "kvm2", "being migrated now"},
+		"transient":  {func(h *facts.Host) { h.Guests[0].Definition = "" }, "vm1", "kvm2", "could not be read"},
 	} {
 		from, _ := hosts()
 		if c.change != nil {
@@ -120,7 +123,8 @@ func TestMigrateIsShell(t *testing.T) {
 				t.Fatalf("%s: %v: %s", line, err, text)
 			}
 			if strings.Contains(line, "virsh detach") || strings.Contains(line, "virsh start") {
-				if got, err := os.ReadFile(out); err != nil || !strings.Contains(string(got), "\n"+from.Guests[0].Name+"\n") {
+				if got, err := os.ReadFile(out); err != nil || !strings.Contains(string(got), "\n"+from.Guests[0].Name+
+					"\n") {
 					t.Errorf("%s: %v: the name did not arrive whole:\n%s", line, err, got)
 				}
 			}

@@ -35,7 +35,8 @@ func pciXML(pci string) string {
 	domain, rest, _ := strings.Cut(pci, ":")
 	bus, rest, _ := strings.Cut(rest, ":")
 	slot, function, _ := strings.Cut(rest, ".")
-	return fmt.Sprintf("<address type='pci' domain='0x%s' bus='0x%s' slot='0x%s' function='0x%s'/>", domain, bus, slot, function)
+	return fmt.Sprintf("<address type='pci' domain='0x%s' bus='0x%s' slot='0x%s' function='0x%s'/>", domain, bus, slot,
+		function)
 }
 
 // element is the device of a function for one host: with the function's address there, and where the guest sees it as

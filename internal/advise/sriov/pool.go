@@ -14,7 +14,8 @@ var networkName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,60}$`)
 // and the one too many fails at its start, when nobody looks.
 func (g *Gift) choosePool(h *facts.Host) error {
 	if g.wish.VF != "" {
-		return refuse("--as interface takes one function; or leave --vf out", "a pool has its functions handed out by libvirt at each start: one of them cannot be asked for")
+		return refuse("--as interface takes one function; or leave --vf out", "a pool has its functions handed out "+
+			"by libvirt at each start: one of them cannot be asked for")
 	}
 	name := g.wish.Network
 	if name == "" {
@@ -83,7 +84,8 @@ func (g *Gift) newPool(h *facts.Host) error {
 		}
 	}
 	if len(taken) > 0 {
-		return refuse("release them first, or take another card: libvirt's pool is all functions of a card, and would hand these out too",
+		return refuse("release them first, or take another card: libvirt's pool is all functions of a card, and "+
+			"would hand these out too",
 			"%s cannot become the pool %s: some of its functions are taken (%s)", g.PF, g.Network, few(taken))
 	}
 	if len(all) == 0 {
@@ -133,7 +135,8 @@ func (g *Gift) counted(h *facts.Host, all []*facts.VF) error {
 		also = "; " + why
 	}
 	return refuse("take one back with 'mpps sriov release'; "+more(g.pf),
-		"pool %s has %s and %s on it already (%s): one more would fail at its start, when the functions run out%s", g.Network, count(fit, "function"), count(len(users), "interface"), few(users), also)
+		"pool %s has %s and %s on it already (%s): one more would fail at its start, when the functions run out%s",
+		g.Network, count(fit, "function"), count(len(users), "interface"), few(users), also)
 }
 
 // beside says who has a function of a pool otherwise than through the pool.

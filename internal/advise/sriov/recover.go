@@ -114,8 +114,10 @@ func (r *recovery) physical() error {
 	case !facts.VFNeedsUp(nic.Driver):
 		r.step(what, nic.Name+" is down, which its functions do not need", "ok", "")
 	default:
-		r.step(what, nic.Name+" is down: its functions have no link, and their drivers get no answer", "mended", "it is brought up")
-		return r.change("sriov.up", "The physical function is up", setting.Of(setting.NICState, nic.Name), "up", goal.Blip, "functions of "+nic.Driver+" have no link while it is down")
+		r.step(what, nic.Name+" is down: its functions have no link, and their drivers get no answer", "mended",
+			"it is brought up")
+		return r.change("sriov.up", "The physical function is up", setting.Of(setting.NICState, nic.Name), "up",
+			goal.Blip, "functions of "+nic.Driver+" have no link while it is down")
 	}
 	return nil
 }
@@ -124,13 +126,17 @@ func (r *recovery) holder() error {
 	const what = "nobody has it"
 	switch g := runsWith(r.host, r.f); {
 	case g != nil:
-		r.step(what, "guest "+g.Name+" runs with it", "taken", "nothing is done to what a guest has; shut it down first")
+		r.step(what, "guest "+g.Name+" runs with it", "taken",
+			"nothing is done to what a guest has; shut it down first")
 	case r.f.Elsewhere:
-		r.step(what, r.f.Holder+" has its interface", "taken", "'lsns -t net' lists the namespaces; end the container, or take the interface out of it, then repeat")
+		r.step(what, r.f.Holder+" has its interface", "taken", "'lsns -t net' lists the namespaces; end the "+
+			"container, or take the interface out of it, then repeat")
 	case r.f.Holder != "":
-		r.step(what, r.f.Holder+" has it open, and is no guest that runs", "taken", "end that process yourself (a QEMU that is left over: 'kill PID', then 'kill -9 PID'), then repeat")
+		r.step(what, r.f.Holder+" has it open, and is no guest that runs", "taken", "end that process yourself (a "+
+			"QEMU that is left over: 'kill PID', then 'kill -9 PID'), then repeat")
 	case r.f.HostUse != "":
-		r.step(what, fmt.Sprintf("the host uses its interface %s (%s)", r.f.NIC, r.f.HostUse), "taken", "take the interface out of that first, if the function is to go to a guest")
+		r.step(what, fmt.Sprintf("the host uses its interface %s (%s)", r.f.NIC, r.f.HostUse), "taken",
+			"take the interface out of that first, if the function is to go to a guest")
 	default:
 		r.step(what, "neither a guest nor a process nor the host", "ok", "")
 	}
@@ -140,7 +146,8 @@ func (r *recovery) holder() error {
 func (r *recovery) group() error {
 	const what = "it has an IOMMU group"
 	if r.f.Group < 0 {
-		r.step(what, "none: vfio gives it to nobody", "for-you", "'mpps sriov check' tells what the firmware and the kernel lack (intel_iommu=on)")
+		r.step(what, "none: vfio gives it to nobody", "for-you", "'mpps sriov check' tells what the firmware and the "+
+			"kernel lack (intel_iommu=on)")
 		return nil
 	}
 	r.step(what, fmt.Sprintf("group %d", r.f.Group), "ok", "")
@@ -170,15 +177,19 @@ func (r *recovery) driver() error {
 	}
 	switch unmanaged := r.unmanaged(); {
 	case unmanaged != "" && facts.PassesThrough(driver):
-		r.step(what, fmt.Sprintf("%s, where the definition of guest %s wants it (managed='no')", driver, unmanaged), "ok", "")
+		r.step(what, fmt.Sprintf("%s, where the definition of guest %s wants it (managed='no')", driver, unmanaged),
+			"ok", "")
 	case unmanaged != "":
-		r.step(what, fmt.Sprintf("%s, and guest %s expects vfio-pci (managed='no')", orNone(driver), unmanaged), "for-you", "virsh nodedev-detach pci_"+strings.NewReplacer(":", "_", ".", "_").Replace(r.f.PCI))
+		r.step(what, fmt.Sprintf("%s, and guest %s expects vfio-pci (managed='no')", orNone(driver), unmanaged),
+			"for-you", "virsh nodedev-detach pci_"+strings.NewReplacer(":", "_", ".", "_").Replace(r.f.PCI))
 	case facts.PassesThrough(driver) && wantsNone:
-		return mend(fmt.Sprintf("left with %s, and nobody has it", driver), "none", "it is taken from "+driver+"; drivers of the host do not look for functions of "+nic.Name)
+		return mend(fmt.Sprintf("left with %s, and nobody has it", driver), "none", "it is taken from "+driver+
+			"; drivers of the host do not look for functions of "+nic.Name)
 	case facts.PassesThrough(driver) && want != "":
 		return mend(fmt.Sprintf("left with %s, and nobody has it", driver), want, "it is reset and given back to "+want)
 	case facts.PassesThrough(driver):
-		r.step(what, fmt.Sprintf("left with %s, and nobody has it", driver), "for-you", "bind it to its driver on the host, or leave it: a guest takes it from there too")
+		r.step(what, fmt.Sprintf("left with %s, and nobody has it", driver), "for-you", "bind it to its driver on "+
+			"the host, or leave it: a guest takes it from there too")
 	case driver == "" && wantsNone && only == "":
 		r.step(what, "none, because drivers of the host do not look for functions of "+nic.Name, "ok", "")
 	case driver == "" && wantsNone:
@@ -190,9 +201,11 @@ func (r *recovery) driver() error {
 		}
 		return mend(found, want, "driver_override is cleared, the function reset, and "+want+" tried again")
 	case driver == "":
-		r.step(what, "none", "for-you", "load the module of its driver; which one that is is not known of "+nicDriver(nic))
+		r.step(what, "none", "for-you", "load the module of its driver; which one that is is not known of "+
+			nicDriver(nic))
 	case only != "":
-		return mend(fmt.Sprintf("%s, but only %s may take it (driver_override)", driver, only), driver, "driver_override is cleared")
+		return mend(fmt.Sprintf("%s, but only %s may take it (driver_override)", driver, only), driver,
+			"driver_override is cleared")
 	case r.f.NIC == "":
 		r.step(what, driver+", but it has no interface", "mended", "the function is reset and "+driver+" tried again")
 		r.Reset = true
@@ -245,12 +258,14 @@ func (r *recovery) address() error {
 	case !facts.NoAddress(r.f.MAC):
 		r.step(what, r.f.MAC, "ok", "")
 	case given == nil || given.Form == facts.ByNetwork:
-		r.step(what, "none was set: its driver, here or in a guest, chooses one, another at each start", "ok", "'mpps sriov set "+nameOf(r.f)+" mac ADDRESS' gives it one that stays")
+		r.step(what, "none was set: its driver, here or in a guest, chooses one, another at each start", "ok",
+			"'mpps sriov set "+nameOf(r.f)+" mac ADDRESS' gives it one that stays")
 	case given.Form == facts.ByInterface:
 		r.step(what, "none: libvirt sets "+given.MAC+" at the start of guest "+given.Guest, "ok", "")
 	default:
 		r.step(what, "none, and it was given to guest "+given.Guest+" with "+given.MAC, "mended", "it gets "+given.MAC)
-		return r.change(knobs["mac"].id, knobs["mac"].title, attribute(r.f, "mac"), given.MAC, knobs["mac"].risk, "guest "+given.Guest+" was given it")
+		return r.change(knobs["mac"].id, knobs["mac"].title, attribute(r.f, "mac"), given.MAC, knobs["mac"].risk,
+			"guest "+given.Guest+" was given it")
 	}
 	return nil
 }
@@ -269,7 +284,9 @@ func (r *recovery) allAnew() string {
 	}
 	again := fmt.Sprintf("mpps sriov destroy %s && mpps sriov create %s -n %d", r.f.PF, r.f.PF, all)
 	if len(taken) > 0 {
-		return fmt.Sprintf("if that does not help, all functions of %s are to be made anew, once nobody has one of them (now %s): %s", r.f.PF, strings.Join(taken[:min(4, len(taken))], "; "), again)
+		return fmt.Sprintf("if that does not help, all functions of %s are to be made anew, once nobody has one of "+
+			"them (now %s): %s", r.f.PF, strings.Join(taken[:min(4, len(taken))], "; "), again)
 	}
-	return fmt.Sprintf("if that does not help, all functions of %s are to be made anew, which nobody has: %s", r.f.PF, again)
+	return fmt.Sprintf("if that does not help, all functions of %s are to be made anew, which nobody has: %s", r.f.PF,
+		again)
 }

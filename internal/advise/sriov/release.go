@@ -55,7 +55,8 @@ func Take(h *facts.Host, w Return) (*Returned, error) {
 		}
 	}
 	if w.Guest != "" && guestNamed(h, w.Guest) == nil && len(all) == 0 {
-		return nil, refuse("'mpps sriov list' shows who has which", "there is no guest %s, and no virtual function is reserved for it", w.Guest)
+		return nil, refuse("'mpps sriov list' shows who has which", "there is no guest %s, and no virtual function "+
+			"is reserved for it", w.Guest)
 	}
 	all = slices.DeleteFunc(all, func(r *Returned) bool {
 		return vf != nil && r.PCI != vf.PCI || w.MAC != "" && !strings.EqualFold(r.MAC, w.MAC)
@@ -68,7 +69,8 @@ func Take(h *facts.Host, w Return) (*Returned, error) {
 		}
 		one.live = w.Live && one.runs
 		if one.runs && !one.live && !one.defined && one.reservation == nil {
-			return nil, refuse("--live takes it out of the running guest", "guest %s runs with %s, and its definition does not have it", one.Guest, one.title())
+			return nil, refuse("--live takes it out of the running guest", "guest %s runs with %s, and its "+
+				"definition does not have it", one.Guest, one.title())
 		}
 		return one, nil
 	case len(all) > 1:
@@ -82,7 +84,8 @@ func Take(h *facts.Host, w Return) (*Returned, error) {
 	case vf != nil:
 		return nil, refuse("'mpps sriov list' shows who has which", "guest %s does not have %s", w.Guest, nameOf(vf))
 	}
-	return nil, refuse("'mpps sriov list' shows who has which", "guest %s has no virtual function%s", w.Guest, strings.TrimSuffix(" with address "+w.MAC, " with address "))
+	return nil, refuse("'mpps sriov list' shows who has which", "guest %s has no virtual function%s", w.Guest,
+		strings.TrimSuffix(" with address "+w.MAC, " with address "))
 }
 
 // find is the function that is named. A number alone is one on the card of which the guest has one.
@@ -93,7 +96,8 @@ func (w Return) find(h *facts.Host, all []*Returned) (*facts.VF, error) {
 		for _, r := range all {
 			if fmt.Sprint(r.Index) == name {
 				if pf != "" && pf != r.PF {
-					return nil, refuse("name it as PF/N", "function %s: guest %s has one of %s and one of %s", name, w.Guest, pf, r.PF)
+					return nil, refuse("name it as PF/N", "function %s: guest %s has one of %s and one of %s", name,
+						w.Guest, pf, r.PF)
 				}
 				pf = r.PF
 			}
@@ -193,8 +197,14 @@ func held(h *facts.Host, guest string) []*Returned {
 
 // throughPool reports whether a running guest has a function through a pool.
 func throughPool(g *facts.Guest, pci string) bool {
-	return slices.ContainsFunc(g.Interfaces, func(nic facts.Interface) bool { return nic.Type == "network" && nic.Function == pci }) ||
-		slices.ContainsFunc(g.Plugged, func(nic facts.Interface) bool { return nic.Type == "network" && nic.Function == pci })
+	return slices.ContainsFunc(g.Interfaces, func(nic facts.Interface) bool {
+		return nic.Type == "network" &&
+			nic.Function == pci
+	}) ||
+		slices.ContainsFunc(g.Plugged, func(nic facts.Interface) bool {
+			return nic.Type == "network" &&
+				nic.Function == pci
+		})
 }
 
 // title is what it is called in messages.
@@ -244,19 +254,22 @@ func (r *Returned) Addresses() []setting.Address {
 // stays tells which attributes are kept for whoever has the function: they stay.
 func (r *Returned) Changes(h *facts.Host, stays func(setting.Address) bool) ([]plan.Change, error) {
 	var all []plan.Change
-	add := func(forget bool, id, title string, a setting.Address, want setting.Want, risk goal.Risk, because string) error {
+	add := func(forget bool, id, title string, a setting.Address, want setting.Want, risk goal.Risk,
+		because string) error {
 		c, err := change(h, id, title, a, want, risk, because)
 		c.Forget = forget
 		all = append(all, c)
 		return err
 	}
 	if r.live {
-		if err := add(false, "sriov.unplug", "The running guest has the virtual function", r.place(setting.DomainDevice), setting.NotThere(), goal.Connectivity, "asked for with --live"); err != nil {
+		if err := add(false, "sriov.unplug", "The running guest has the virtual function",
+			r.place(setting.DomainDevice), setting.NotThere(), goal.Connectivity, "asked for with --live"); err != nil {
 			return nil, err
 		}
 	}
 	if r.defined {
-		if err := add(false, "sriov.attach", "The guest's definition has the virtual function", r.place(setting.Domain), setting.NotThere(), goal.GuestRestart, "asked for by name"); err != nil {
+		if err := add(false, "sriov.attach", "The guest's definition has the virtual function", r.place(setting.Domain),
+			setting.NotThere(), goal.GuestRestart, "asked for by name"); err != nil {
 			return nil, err
 		}
 		if r.runs && !r.live {
@@ -283,9 +296,11 @@ func (r *Returned) Changes(h *facts.Host, stays func(setting.Address) bool) ([]p
 		case r.runs && !r.live && r.Network == "":
 			leaving := *r.reservation
 			leaving.Leaving = true
-			want, because = setting.Exact(facts.ReservationText([]facts.Reservation{leaving})), "it is nobody's once guest "+r.Guest+" has ended"
+			want, because = setting.Exact(facts.ReservationText([]facts.Reservation{leaving})),
+				"it is nobody's once guest "+r.Guest+" has ended"
 		}
-		if err := add(false, "sriov.reserve", "Whose the virtual function is", r.file(), want, goal.None, because); err != nil {
+		if err := add(false, "sriov.reserve", "Whose the virtual function is", r.file(), want, goal.None,
+			because); err != nil {
 			return nil, err
 		}
 	}
@@ -294,7 +309,9 @@ func (r *Returned) Changes(h *facts.Host, stays func(setting.Address) bool) ([]p
 
 // clear has the function as one that was just made, and nothing set again of what it had. While the guest runs with it
 // it stays as it is: the guest would lose its address.
-func (r *Returned) clear(h *facts.Host, stays func(setting.Address) bool, add func(forget bool, id, title string, a setting.Address, want setting.Want, risk goal.Risk, because string) error) error {
+func (r *Returned) clear(h *facts.Host, stays func(setting.Address) bool,
+	add func(forget bool, id, title string, a setting.Address, want setting.Want, risk goal.Risk,
+		because string) error) error {
 	runs := r.runs && !r.live
 	nic := nicOf(h, r.PF)
 	var fresh map[string]string
@@ -308,7 +325,8 @@ func (r *Returned) clear(h *facts.Host, stays func(setting.Address) bool, add fu
 			continue
 		}
 		// An address that is not the guest's is one that the host's driver has chosen, or libvirt has put back.
-		others := name == "mac" && (facts.NoAddress(found.Value) || r.MAC != "" && !strings.EqualFold(found.Value, r.MAC))
+		others := name == "mac" && (facts.NoAddress(found.Value) || r.MAC != "" &&
+			!strings.EqualFold(found.Value, r.MAC))
 		if runs || to == "" || others {
 			to = found.Value
 		}
@@ -335,7 +353,8 @@ func (r *Returned) Later(watched bool) []string {
 	case watched:
 		text += "; then mpps-restore.service sets the function back"
 	default:
-		text += fmt.Sprintf("; then 'mpps sriov reset %s' sets the function back, or the next assign does: mpps-restore.service does not run, since it has nothing else to do", nameOf(r.vf))
+		text += fmt.Sprintf("; then 'mpps sriov reset %s' sets the function back, or the next assign does: "+
+			"mpps-restore.service does not run, since it has nothing else to do", nameOf(r.vf))
 	}
 	return []string{text}
 }

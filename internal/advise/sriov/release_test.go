@@ -12,7 +12,8 @@ import (
 // TestRelease goes through what is taken back in which order: of guests that are off, that run, that are gone; given by
 // mpps or by hand, by itself or out of a pool.
 func TestRelease(t *testing.T) {
-	theirs := []facts.Reservation{{PF: "ens1f0", Index: 1, PCI: "0000:01:10.2", Guest: "fw1", UUID: "u1", Form: facts.ByInterface, MAC: "52:54:00:00:00:01"}}
+	theirs := []facts.Reservation{{PF: "ens1f0", Index: 1, PCI: "0000:01:10.2", Guest: "fw1", UUID: "u1",
+		Form: facts.ByInterface, MAC: "52:54:00:00:00:01"}}
 	for name, c := range map[string]struct {
 		back  Return
 		alter func(h *facts.Host)
@@ -75,7 +76,8 @@ vf-attr:ens2/1/max_tx_rate = 0 forgotten
 vf-attr:ens2/1/min_tx_rate = 0 forgotten
 vf-attr:ens2/1/link_state = auto forgotten
 file:var/lib/mpps/vfs/0000:02:02.1.json = gone`, ""},
-		"the guest and the function are gone": {Return{Guest: "old"}, func(h *facts.Host) { h.Reservations = reserved("0000:02:02.7", "old") }, `
+		"the guest and the function are gone": {Return{Guest: "old"},
+			func(h *facts.Host) { h.Reservations = reserved("0000:02:02.7", "old") }, `
 file:var/lib/mpps/vfs/0000:02:02.7.json = gone`, ""},
 		"renamed": {Return{Guest: "fw1"}, func(h *facts.Host) {
 			h.Reservations = theirs
@@ -89,7 +91,8 @@ file:var/lib/mpps/vfs/0000:01:10.2.json = gone`, ""},
 			poolOf(h, "vm2", "vm3")
 			for _, name := range []string{"vm2", "vm3"} {
 				g := guestNamed(h, name)
-				h.Reservations = append(h.Reservations, facts.Reservation{PF: "ens2", Index: -1, Network: "fast", Guest: name, UUID: g.UUID, Form: facts.ByNetwork, MAC: g.Interfaces[0].MAC})
+				h.Reservations = append(h.Reservations, facts.Reservation{PF: "ens2", Index: -1, Network: "fast",
+					Guest: name, UUID: g.UUID, Form: facts.ByNetwork, MAC: g.Interfaces[0].MAC})
 			}
 		}, `
 domain:vm2/interface/52:54:00:00:01:00 = gone
@@ -140,17 +143,26 @@ func TestReleaseRefused(t *testing.T) {
 		alter   func(h *facts.Host)
 		because string
 	}{
-		"nobody":            {Return{Guest: "vm9"}, nil, "no guest vm9"},
-		"nothing":           {Return{Guest: "vm1"}, nil, "guest vm1 has no virtual function"},
-		"nobody's":          {Return{VF: "ens1f0/0"}, nil, "ens1f0/0 is nobody's"},
-		"another's":         {Return{Guest: "vm1", VF: "ens1f0/1"}, nil, "guest vm1 does not have ens1f0/1"},
-		"not that address":  {Return{Guest: "fw1", MAC: "52:54:00:00:00:09"}, nil, "no virtual function with address 52:54:00:00:00:09"},
-		"several":           {Return{Guest: "fw1"}, func(h *facts.Host) { h.Guests[0].Hostdevs = append(h.Guests[0].Hostdevs, "0000:01:10.4") }, "2 virtual functions are meant"},
-		"no such function":  {Return{VF: "ens1f0/8"}, nil, "no virtual function 8"},
-		"a number alone":    {Return{Guest: "fw1", VF: "3"}, nil, "of which card is not said"},
-		"busy":              {Return{Guest: "fw1"}, func(h *facts.Host) { h.Guests[0].Job = "save" }, "libvirt is busy with guest fw1: save"},
-		"only plugged in":   {Return{Guest: "fw1"}, func(h *facts.Host) { h.Guests[0].Plugged, h.Guests[0].Interfaces = h.Guests[0].Interfaces[:1], nil }, "its definition does not have it"},
-		"of several guests": {Return{VF: "ens1f0/1"}, func(h *facts.Host) { h.Guests[2].Hostdevs = []string{"0000:01:10.2"} }, "2 virtual functions are meant: ens1f0/1 (0000:01:10.2) of fw1, ens1f0/1 (0000:01:10.2) of vm1"},
+		"nobody":    {Return{Guest: "vm9"}, nil, "no guest vm9"},
+		"nothing":   {Return{Guest: "vm1"}, nil, "guest vm1 has no virtual function"},
+		"nobody's":  {Return{VF: "ens1f0/0"}, nil, "ens1f0/0 is nobody's"},
+		"another's": {Return{Guest: "vm1", VF: "ens1f0/1"}, nil, "guest vm1 does not have ens1f0/1"},
+		"not that address": {Return{Guest: "fw1", MAC: "52:54:00:00:00:09"}, nil, "no virtual function with address " +
+			"52:54:00:00:00:09"},
+		"several": {Return{Guest: "fw1"},
+			func(h *facts.Host) { h.Guests[0].Hostdevs = append(h.Guests[0].Hostdevs, "0000:01:10.4") },
+			"2 virtual functions are meant"},
+		"no such function": {Return{VF: "ens1f0/8"}, nil, "no virtual function 8"},
+		"a number alone":   {Return{Guest: "fw1", VF: "3"}, nil, "of which card is not said"},
+		"busy": {Return{Guest: "fw1"}, func(h *facts.Host) { h.Guests[0].Job = "save" },
+			"libvirt is busy with guest fw1: save"},
+		"only plugged in": {Return{Guest: "fw1"}, func(h *facts.Host) {
+			h.Guests[0].Plugged,
+				h.Guests[0].Interfaces = h.Guests[0].Interfaces[:1], nil
+		}, "its definition does not have it"},
+		"of several guests": {Return{VF: "ens1f0/1"},
+			func(h *facts.Host) { h.Guests[2].Hostdevs = []string{"0000:01:10.2"} }, "2 virtual functions are meant: " +
+				"ens1f0/1 (0000:01:10.2) of fw1, ens1f0/1 (0000:01:10.2) of vm1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := depot()
@@ -170,7 +182,8 @@ func TestReleaseRefused(t *testing.T) {
 // is set back, and given away again, without a trace of the one who had it.
 func TestLeaving(t *testing.T) {
 	h := depot()
-	gone := facts.Reservation{PF: "ens2", Index: 1, PCI: "0000:02:02.1", Guest: "vm2", UUID: "uuid-of-vm2", Form: facts.ByHostdev, MAC: "52:54:00:00:00:55", Leaving: true}
+	gone := facts.Reservation{PF: "ens2", Index: 1, PCI: "0000:02:02.1", Guest: "vm2", UUID: "uuid-of-vm2",
+		Form: facts.ByHostdev, MAC: "52:54:00:00:00:55", Leaving: true}
 	h.Leaving = []facts.Reservation{gone}
 	h.VFs[5].MAC, h.VFs[5].VLAN = gone.MAC, 9
 	readAll(h, &h.VFs[5])
@@ -179,7 +192,8 @@ func TestLeaving(t *testing.T) {
 	for _, d := range due {
 		set = append(set, d.Address.String()+" = "+d.Value)
 	}
-	if found := strings.Join(set, ", "); found != "vf-attr:ens2/1/mac = 00:00:00:00:00:00, vf-attr:ens2/1/vlan = 0, vf-attr:ens2/1/max_tx_rate = 0" {
+	if found := strings.Join(set, ", "); found != "vf-attr:ens2/1/mac = 00:00:00:00:00:00, vf-attr:ens2/1/vlan = 0, "+
+		"vf-attr:ens2/1/max_tx_rate = 0" {
 		t.Errorf("due: %s", found)
 	}
 	g, err := Choose(h, Wish{Guest: "vm1", VF: "ens2/1", Form: facts.ByInterface})
@@ -192,7 +206,8 @@ func TestLeaving(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if given, err := facts.ParseReservations(gone.Address(), changes[0].To.Value); err != nil || len(given) != 1 || given[0].Guest != "vm1" {
+	if given, err := facts.ParseReservations(gone.Address(), changes[0].To.Value); err != nil || len(given) != 1 ||
+		given[0].Guest != "vm1" {
 		t.Errorf("%v %+v", err, given)
 	}
 }
@@ -218,7 +233,8 @@ func TestKeptForAll(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if changes, err = b.Changes(h, kept); err != nil || strings.Contains(listed(changes), "max_tx_rate") || !strings.Contains(listed(changes), "min_tx_rate") {
+	if changes, err = b.Changes(h, kept); err != nil || strings.Contains(listed(changes), "max_tx_rate") ||
+		!strings.Contains(listed(changes), "min_tx_rate") {
 		t.Errorf("taken back: %v\n%s", err, listed(changes))
 	}
 }

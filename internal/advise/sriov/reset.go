@@ -53,7 +53,10 @@ func FreeOf(h *facts.Host, pf string) ([]*facts.VF, error) {
 			continue
 		}
 		has++
-		named := slices.ContainsFunc(h.Guests, func(g facts.Guest) bool { return f.PCI != "" && slices.Contains(g.Hostdevs, f.PCI) })
+		named := slices.ContainsFunc(h.Guests, func(g facts.Guest) bool {
+			return f.PCI != "" &&
+				slices.Contains(g.Hostdevs, f.PCI)
+		})
 		if !named && givenTo(h, f) == nil && inUse(h, f) == "" {
 			all = append(all, f)
 		}
@@ -62,7 +65,8 @@ func FreeOf(h *facts.Host, pf string) ([]*facts.VF, error) {
 	case has == 0:
 		return nil, &Refused{pf + " has no virtual functions here", "'mpps sriov list' shows which NIC has some"}
 	case len(all) == 0:
-		return nil, &Refused{fmt.Sprintf("none of the %d virtual functions of %s is free", has, pf), "'mpps sriov list' shows who has which"}
+		return nil, &Refused{fmt.Sprintf("none of the %d virtual functions of %s is free", has, pf),
+			"'mpps sriov list' shows who has which"}
 	}
 	return all, nil
 }
@@ -74,7 +78,8 @@ func PlanReset(h *facts.Host, functions []*facts.VF, kept func(setting.Address) 
 	var all []plan.Change
 	for _, f := range functions {
 		if who := inUse(h, f); who != "" {
-			return nil, &Refused{fmt.Sprintf("%s is not reset: %s", nameOf(f), who), "shut the guest down or end the process first; 'mpps sriov set' changes single attributes while it runs"}
+			return nil, &Refused{fmt.Sprintf("%s is not reset: %s", nameOf(f), who), "shut the guest down or end the " +
+				"process first; 'mpps sriov set' changes single attributes while it runs"}
 		}
 		changes, err := resetOne(h, f, kept)
 		if err != nil {

@@ -18,23 +18,41 @@ func TestReset(t *testing.T) {
 		because string
 	}{
 		{"everything was set by hand", func(*facts.Host, *facts.VF) {}, "", everything, ""},
-		{"everything was set by mpps", func(*facts.Host, *facts.VF) {}, "trust spoofchk mac vlan qos max_tx_rate", everything, ""},
-		{"what is kept and is as a new one has it is forgotten", func(_ *facts.Host, f *facts.VF) { f.Trust, f.VLAN = false, 0 }, "trust vlan",
+		{"everything was set by mpps", func(*facts.Host, *facts.VF) {}, "trust spoofchk mac vlan qos max_tx_rate",
+			everything, ""},
+		{"what is kept and is as a new one has it is forgotten", func(_ *facts.Host, f *facts.VF) {
+			f.Trust,
+				f.VLAN = false, 0
+		}, "trust vlan",
 			"trust=off spoofchk=on mac=00:00:00:00:00:00 vlan=0 qos=0 max_tx_rate=0", ""},
 		{"nothing is to be done", func(_ *facts.Host, f *facts.VF) {
 			*f = facts.VF{PF: f.PF, PCI: f.PCI, MAC: facts.NoMAC, SpoofCheck: true, LinkState: "auto"}
 		}, "", "", ""},
-		{"its driver on the host has chosen the address", func(_ *facts.Host, f *facts.VF) { f.Driver, f.NIC, f.MAC = "igbvf", "ens1v0", "ae:00:00:00:00:01" }, "",
+		{"its driver on the host has chosen the address", func(_ *facts.Host, f *facts.VF) {
+			f.Driver, f.NIC,
+				f.MAC = "igbvf", "ens1v0", "ae:00:00:00:00:01"
+		}, "",
 			"trust=off spoofchk=on vlan=0 qos=0 max_tx_rate=0", ""},
-		{"its driver on the host has found the guest's address", func(_ *facts.Host, f *facts.VF) { f.Driver, f.NIC = "igbvf", "ens1v0" }, "", everything, ""},
-		{"its driver on the host has the address that mpps keeps", func(_ *facts.Host, f *facts.VF) { f.Driver, f.NIC, f.MAC = "igbvf", "ens1v0", "ae:00:00:00:00:01" }, "mac", everything, ""},
-		{"a card whose source was not read", func(h *facts.Host, f *facts.VF) { h.NICs[0].Driver = "unheard-of" }, "spoofchk",
+		{"its driver on the host has found the guest's address", func(_ *facts.Host, f *facts.VF) {
+			f.Driver,
+				f.NIC = "igbvf", "ens1v0"
+		}, "", everything, ""},
+		{"its driver on the host has the address that mpps keeps", func(_ *facts.Host, f *facts.VF) {
+			f.Driver, f.NIC,
+				f.MAC = "igbvf", "ens1v0", "ae:00:00:00:00:01"
+		}, "mac", everything, ""},
+		{"a card whose source was not read", func(h *facts.Host, f *facts.VF) { h.NICs[0].Driver = "unheard-of" },
+			"spoofchk",
 			"trust=off spoofchk=off mac=00:00:00:00:00:00 vlan=0 qos=0 max_tx_rate=0", ""},
 
-		{"a guest runs with it", func(h *facts.Host, f *facts.VF) { h.Guests[1].State, f.Guest = "running", "b" }, "", "", "guest b runs with it|shut the guest down"},
-		{"another process has it", func(_ *facts.Host, f *facts.VF) { f.Holder = "dpdk-testpmd (process 7)" }, "", "", "dpdk-testpmd (process 7) has it open"},
-		{"the host uses it", func(_ *facts.Host, f *facts.VF) { f.NIC, f.HostUse = "ens1v0", "port of br0" }, "", "", "ens1v0 (port of br0)"},
-		{"the link is down", func(h *facts.Host, _ *facts.VF) { h.NICs[0].Carrier = "down" }, "", "", "max_tx_rate of ens1/0: igb sets rates only while its link is up|plug the cable in"},
+		{"a guest runs with it", func(h *facts.Host, f *facts.VF) { h.Guests[1].State, f.Guest = "running", "b" }, "",
+			"", "guest b runs with it|shut the guest down"},
+		{"another process has it", func(_ *facts.Host, f *facts.VF) { f.Holder = "dpdk-testpmd (process 7)" }, "", "",
+			"dpdk-testpmd (process 7) has it open"},
+		{"the host uses it", func(_ *facts.Host, f *facts.VF) { f.NIC, f.HostUse = "ens1v0", "port of br0" }, "", "",
+			"ens1v0 (port of br0)"},
+		{"the link is down", func(h *facts.Host, _ *facts.VF) { h.NICs[0].Carrier = "down" }, "", "",
+			"max_tx_rate of ens1/0: igb sets rates only while its link is up|plug the cable in"},
 	} {
 		h, f := kept()
 		c.set(h, f)
@@ -74,7 +92,8 @@ func TestResetOf(t *testing.T) {
 		{func() ([]*facts.VF, error) { return FreeOf(h, "ens1f0") }, "ens1f0/3", ""},
 		{func() ([]*facts.VF, error) { return FreeOf(h, "ens2") }, "ens2/0, ens2/1", ""},
 		{func() ([]*facts.VF, error) { return FreeOf(h, "eth0") }, "", "eth0 has no virtual functions"},
-		{func() ([]*facts.VF, error) { h.VFs[3].HostUse = "port of br0"; return FreeOf(h, "ens1f0") }, "", "none of the 4"},
+		{func() ([]*facts.VF, error) { h.VFs[3].HostUse = "port of br0"; return FreeOf(h, "ens1f0") }, "",
+			"none of the 4"},
 	} {
 		found, err := c.of()
 		if c.because != "" {

@@ -19,9 +19,11 @@ type Set struct{ Attribute, Value string }
 // attributeWords are the words of people for attributes (setting.VFAttr), those of ip link and of libvirt among them.
 var attributeWords = map[string]string{
 	"mac": "mac", "vlan": "vlan", "qos": "qos", "priority": "qos",
-	"rate": "max_tx_rate", "max-rate": "max_tx_rate", "max_tx_rate": "max_tx_rate", "max-tx-rate": "max_tx_rate", "tx-rate": "max_tx_rate",
+	"rate": "max_tx_rate", "max-rate": "max_tx_rate", "max_tx_rate": "max_tx_rate", "max-tx-rate": "max_tx_rate",
+	"tx-rate":  "max_tx_rate",
 	"min-rate": "min_tx_rate", "min_tx_rate": "min_tx_rate", "min-tx-rate": "min_tx_rate",
-	"spoofchk": "spoofchk", "trust": "trust", "state": "link_state", "link-state": "link_state", "link_state": "link_state",
+	"spoofchk": "spoofchk", "trust": "trust", "state": "link_state", "link-state": "link_state",
+	"link_state": "link_state",
 }
 
 // knobs are the pages that explain an attribute, and what it is called in a plan.
@@ -52,11 +54,14 @@ func ParseSets(words []string) ([]Set, error) {
 		switch {
 		case ingress(word):
 			return nil, &Refused{word + ": what a virtual function receives cannot be limited",
-				"no card drops for one function what the wire has already carried: limit the sender ('mpps sriov set VF rate' at the sender's function), or the port of the switch"}
+				"no card drops for one function what the wire has already carried: limit the sender ('mpps sriov set " +
+					"VF rate' at the sender's function), or the port of the switch"}
 		case word == "proto" || word == "vlan-proto":
-			return nil, &Refused{word + ": mpps sets VLANs of 802.1Q only", "802.1ad is taken by ice (double VLAN mode), mlx4 and bnxt_en: ip link set PF vf N vlan V proto 802.1ad"}
+			return nil, &Refused{word + ": mpps sets VLANs of 802.1Q only", "802.1ad is taken by ice (double VLAN " +
+				"mode), mlx4 and bnxt_en: ip link set PF vf N vlan V proto 802.1ad"}
 		case !known:
-			return nil, &Refused{fmt.Sprintf("%s is no attribute of a virtual function", words[0]), "expected mac, vlan, qos, rate, min-rate, spoofchk, trust or state"}
+			return nil, &Refused{fmt.Sprintf("%s is no attribute of a virtual function", words[0]),
+				"expected mac, vlan, qos, rate, min-rate, spoofchk, trust or state"}
 		case len(words) == 1:
 			return nil, &Refused{word + ": no value", "name an attribute and its value, such as: rate 100"}
 		}
@@ -79,7 +84,8 @@ func ParseSets(words []string) ([]Set, error) {
 }
 
 func ingress(word string) bool {
-	return slices.Contains([]string{"rx-rate", "rx_rate", "max_rx_rate", "max-rx-rate", "min_rx_rate", "min-rx-rate", "ingress", "inbound", "average", "peak", "burst"}, word)
+	return slices.Contains([]string{"rx-rate", "rx_rate", "max_rx_rate", "max-rx-rate", "min_rx_rate", "min-rx-rate",
+		"ingress", "inbound", "average", "peak", "burst"}, word)
 }
 
 // Addresses lists what must be read before PlanSet.
@@ -210,7 +216,8 @@ func warned(h *facts.Host, p facts.VFPort, nic *facts.NIC, f *facts.VF, s Set) s
 	cleared := facts.VFRateCleared(p.Driver)
 	switch {
 	case fromPool(h, f) != "":
-		return fmt.Sprintf("guest %s has it from a pool: at its next start it may have another function, without this", fromPool(h, f))
+		return fmt.Sprintf("guest %s has it from a pool: at its next start it may have another function, without this",
+			fromPool(h, f))
 	case nic != nil && !nic.Up:
 		return fmt.Sprintf("%s is down: its functions carry nothing until it is up", nic.Name)
 	case s.Attribute == "max_tx_rate" && s.Value != "0" && cleared != "":
@@ -222,7 +229,8 @@ func warned(h *facts.Host, p facts.VFPort, nic *facts.NIC, f *facts.VF, s Set) s
 	case s.Attribute == "qos" && s.Value != "0":
 		for _, g := range h.Guests {
 			if i := interfaceOf(&g, f); i != nil && i.VLAN != 0 {
-				return fmt.Sprintf("libvirt takes it back to 0 at each start of %s, with the VLAN; mpps-restore.service sets it again", g.Name)
+				return fmt.Sprintf("libvirt takes it back to 0 at each start of %s, with the VLAN; "+
+					"mpps-restore.service sets it again", g.Name)
 			}
 		}
 	}

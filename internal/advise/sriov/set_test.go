@@ -14,23 +14,34 @@ import (
 func cards() *facts.Host {
 	h := &facts.Host{
 		NICs: []facts.NIC{
-			{Name: "ens1f0", Driver: "ixgbe", MAC: "a0:00:00:00:00:01", Up: true, Carrier: "up", Speed: 10000, SRIOV: &facts.SRIOV{Total: 63, Enabled: 4, AutoProbe: true}},
-			{Name: "ens2", Driver: "i40e", MAC: "a0:00:00:00:00:02", Up: true, Carrier: "up", Speed: 10000, SRIOV: &facts.SRIOV{Total: 64, Enabled: 2, AutoProbe: true}},
+			{Name: "ens1f0", Driver: "ixgbe", MAC: "a0:00:00:00:00:01", Up: true, Carrier: "up", Speed: 10000,
+				SRIOV: &facts.SRIOV{Total: 63, Enabled: 4, AutoProbe: true}},
+			{Name: "ens2", Driver: "i40e", MAC: "a0:00:00:00:00:02", Up: true, Carrier: "up", Speed: 10000,
+				SRIOV: &facts.SRIOV{Total: 64, Enabled: 2, AutoProbe: true}},
 			{Name: "ens1f0v3", Driver: "ixgbevf", MAC: "02:11:11:11:11:11", PhysFn: "ens1f0", Up: false},
 		},
 		Bridges: []facts.Bridge{{Name: "br0", MAC: "a0:00:00:00:00:03"}},
 		VFs: []facts.VF{
-			{PF: "ens1f0", Index: 0, PCI: "0000:01:10.0", Group: 30, MAC: facts.NoMAC, SpoofCheck: true, LinkState: "auto"},
-			{PF: "ens1f0", Index: 1, PCI: "0000:01:10.2", Group: 31, Driver: "vfio-pci", Guest: "fw1", MAC: "52:54:00:00:00:01", VLAN: 7, SpoofCheck: true, LinkState: "auto"},
-			{PF: "ens1f0", Index: 2, PCI: "0000:01:10.4", Group: 32, Driver: "vfio-pci", Guest: "db1", MAC: "52:54:00:00:00:02", SpoofCheck: true, LinkState: "auto"},
-			{PF: "ens1f0", Index: 3, PCI: "0000:01:10.6", Group: 33, Driver: "ixgbevf", NIC: "ens1f0v3", MAC: "02:11:11:11:11:11", SpoofCheck: true, LinkState: "auto"},
-			{PF: "ens2", Index: 0, PCI: "0000:02:02.0", Group: 40, MAC: facts.NoMAC, SpoofCheck: true, LinkState: "auto"},
-			{PF: "ens2", Index: 1, PCI: "0000:02:02.1", Group: 41, MAC: facts.NoMAC, MaxTxRate: 500, SpoofCheck: true, LinkState: "auto"},
+			{PF: "ens1f0", Index: 0, PCI: "0000:01:10.0", Group: 30, MAC: facts.NoMAC, SpoofCheck: true,
+				LinkState: "auto"},
+			{PF: "ens1f0", Index: 1, PCI: "0000:01:10.2", Group: 31, Driver: "vfio-pci", Guest: "fw1",
+				MAC: "52:54:00:00:00:01", VLAN: 7, SpoofCheck: true, LinkState: "auto"},
+			{PF: "ens1f0", Index: 2, PCI: "0000:01:10.4", Group: 32, Driver: "vfio-pci", Guest: "db1",
+				MAC: "52:54:00:00:00:02", SpoofCheck: true, LinkState: "auto"},
+			{PF: "ens1f0", Index: 3, PCI: "0000:01:10.6", Group: 33, Driver: "ixgbevf", NIC: "ens1f0v3",
+				MAC: "02:11:11:11:11:11", SpoofCheck: true, LinkState: "auto"},
+			{PF: "ens2", Index: 0, PCI: "0000:02:02.0", Group: 40, MAC: facts.NoMAC, SpoofCheck: true,
+				LinkState: "auto"},
+			{PF: "ens2", Index: 1, PCI: "0000:02:02.1", Group: 41, MAC: facts.NoMAC, MaxTxRate: 500, SpoofCheck: true,
+				LinkState: "auto"},
 		},
 		Guests: []facts.Guest{
-			{Name: "fw1", UUID: "u1", State: "running", PID: 100, Hostdevs: []string{"0000:01:10.2"}, Definition: "<domain/>", Interfaces: []facts.Interface{
-				{MAC: "52:54:00:00:00:01", Type: "hostdev", Source: "0000:01:10.2", VLAN: 7}, {MAC: "52:54:00:00:00:09", Type: "bridge", Source: "br0"}}},
-			{Name: "db1", UUID: "u2", State: "running", PID: 200, Hostdevs: []string{"0000:01:10.4"}, Definition: "<domain/>"},
+			{Name: "fw1", UUID: "u1", State: "running", PID: 100, Hostdevs: []string{"0000:01:10.2"},
+				Definition: "<domain/>", Interfaces: []facts.Interface{
+					{MAC: "52:54:00:00:00:01", Type: "hostdev", Source: "0000:01:10.2", VLAN: 7},
+					{MAC: "52:54:00:00:00:09", Type: "bridge", Source: "br0"}}},
+			{Name: "db1", UUID: "u2", State: "running", PID: 200, Hostdevs: []string{"0000:01:10.4"},
+				Definition: "<domain/>"},
 		},
 		Readings: facts.Readings{},
 	}
@@ -83,7 +94,8 @@ func TestSet(t *testing.T) {
 		planned string // attribute=value in order; empty: refused
 		because string // why, and what to do; of a plan: a warning
 	}{
-		{"ens1f0/0 mac 52:54:00:12:34:56 vlan 100 rate 500", "mac=52:54:00:12:34:56 vlan=100 max_tx_rate=500", "takes the limit away when its link comes up at another speed"},
+		{"ens1f0/0 mac 52:54:00:12:34:56 vlan 100 rate 500", "mac=52:54:00:12:34:56 vlan=100 max_tx_rate=500",
+			"takes the limit away when its link comes up at another speed"},
 		{"ens1f0/0 rate 0500 mac 52-54-00-12-34-56", "mac=52:54:00:12:34:56 max_tx_rate=500", ""},
 		{"ens1f0/0 spoofchk off trust on", "trust=on spoofchk=off", "may then change the function's MAC address"},
 		{"ens1f0/0 qos 3", "qos=3", ""},
@@ -105,7 +117,8 @@ func TestSet(t *testing.T) {
 		{"ens1f0/0 mac a0:00:00:00:00:03", "", "bridge br0"},
 		{"ens1f0/0 mac 52:54:00:00:00:02", "", "virtual function ens1f0/2|choose another"},
 		{"ens1f0/0 mac 52:54:00:00:00:09", "", "guest fw1"},
-		{"ens1f0/1 mac 52:54:00:00:00:99", "", "the definition of guest fw1 says <mac address='52:54:00:00:00:01'/>|virsh edit fw1"},
+		{"ens1f0/1 mac 52:54:00:00:00:99", "", "the definition of guest fw1 says <mac " +
+			"address='52:54:00:00:00:01'/>|virsh edit fw1"},
 		{"ens1f0/1 vlan 8", "", "<tag id='7'/>|mpps domain tune fw1 --vf-vlan 8"},
 		{"ens1f0/0 vlan 4095", "", "0 to 4094"},
 		{"ens1f0/0 qos 8", "", "0 to 7"},
@@ -151,7 +164,8 @@ func refusedWith(t *testing.T, what string, err error, because string) {
 	t.Helper()
 	why, advice, _ := strings.Cut(because, "|")
 	var refused *Refused
-	if !errors.As(err, &refused) || why == "" || !strings.Contains(refused.Why, why) || !strings.Contains(refused.Advice, advice) {
+	if !errors.As(err, &refused) || why == "" || !strings.Contains(refused.Why, why) ||
+		!strings.Contains(refused.Advice, advice) {
 		t.Errorf("%s: refused with %v (%v), expected %s", what, err, refused, because)
 	}
 }
@@ -168,7 +182,8 @@ func TestRatesInOrder(t *testing.T) {
 		{100, 200, "rate 500 min-rate 300", "max_tx_rate min_tx_rate"},
 		{100, 200, "rate 0 min-rate 300", "max_tx_rate min_tx_rate"},
 	} {
-		h := &facts.Host{Readings: facts.Readings{}, NICs: []facts.NIC{{Name: "ens3", Driver: "ice", Up: true, Carrier: "up", Speed: 25000}}}
+		h := &facts.Host{Readings: facts.Readings{},
+			NICs: []facts.NIC{{Name: "ens3", Driver: "ice", Up: true, Carrier: "up", Speed: 25000}}}
 		f := &facts.VF{PF: "ens3", MinTxRate: c.min, MaxTxRate: c.max, MAC: facts.NoMAC}
 		readAll(h, f)
 		sets, err := ParseSets(strings.Fields(c.words))

@@ -25,7 +25,8 @@ func (r *Refused) Hint() string { return r.Advice }
 
 // change is one value that somebody asked for by name. What the host has now is taken from its readings, which must
 // hold the address.
-func change(h *facts.Host, id, title string, a setting.Address, want setting.Want, risk goal.Risk, because string) (plan.Change, error) {
+func change(h *facts.Host, id, title string, a setting.Address, want setting.Want, risk goal.Risk,
+	because string) (plan.Change, error) {
 	want, err := want.Canonical(a)
 	if err != nil {
 		return plan.Change{}, err

@@ -17,11 +17,14 @@ func (g *Gift) attributes(h *facts.Host) error {
 		case s.Attribute == "mac":
 			return refuse("--mac gives the guest's NIC its address", "mac is no attribute to be given here")
 		case g.Form == facts.ByNetwork && s.Attribute != "vlan":
-			return refuse("--as interface gives the guest a function of its own; or set all functions of the pool: 'mpps sriov set'",
-				"%s cannot be set in a pool: which function guest %s gets is known only when it starts", s.Attribute, g.Guest)
+			return refuse("--as interface gives the guest a function of its own; or set all functions of the pool: "+
+				"'mpps sriov set'",
+				"%s cannot be set in a pool: which function guest %s gets is known only when it starts", s.Attribute,
+				g.Guest)
 		case g.Form == facts.ByInterface && s.Attribute == "qos" && s.Value != "0":
 			return refuse("--as hostdev: then mpps sets VLAN and priority, and libvirt leaves them alone",
-				"qos %s does not stay on an interface: libvirt writes the VLAN with priority 0 when the guest starts", s.Value)
+				"qos %s does not stay on an interface: libvirt writes the VLAN with priority 0 when the guest starts",
+				s.Value)
 		}
 	}
 	if g.Form == facts.ByNetwork {
@@ -103,24 +106,32 @@ var nested = regexp.MustCompile(`<feature\s[^>]*policy=['"](?:require|force)['"]
 func (g *Gift) bridges() error {
 	if !g.wish.Bridge {
 		if nested.MatchString(g.guest.Definition) {
-			g.note("nested", fmt.Sprintf("guest %s has virtualisation of its own: a bridge for guests in it gets nothing through a virtual function", g.Guest), "--inside-bridge says what does; or give its guests functions of their own")
+			g.note("nested", fmt.Sprintf("guest %s has virtualisation of its own: a bridge for guests in it gets "+
+				"nothing through a virtual function", g.Guest), "--inside-bridge says what does; or give its guests "+
+				"functions of their own")
 		}
 		return nil
 	}
 	trusted := g.wish.asked("trust") == "on" && g.wish.asked("spoofchk") == "off"
 	able := slices.Contains(promiscuous, g.pf.Driver)
-	const instead = "virtio with vhost on a bridge of the host (--pps says what it carries), or macvtap; Open vSwitch in the guest works where it sends with the function's own address"
+	const instead = "virtio with vhost on a bridge of the host (--pps says what it carries), or macvtap; Open " +
+		"vSwitch in the guest works where it sends with the function's own address"
 	switch {
 	case trusted && able:
-		g.note("bridge", fmt.Sprintf("a bridge in guest %s has all frames of the port only with promiscuous mode in the guest, and other functions of %s may lose theirs to it", g.Guest, g.PF),
+		g.note("bridge", fmt.Sprintf("a bridge in guest %s has all frames of the port only with promiscuous mode in "+
+			"the guest, and other functions of %s may lose theirs to it", g.Guest, g.PF),
 			"X520 (82599) does not offer it even to a trusted function")
 	case g.wish.Force:
-		g.note("bridge", fmt.Sprintf("the card delivers only frames for %s's own address: a bridge in the guest carries nothing of others", g.Guest), instead)
+		g.note("bridge", fmt.Sprintf("the card delivers only frames for %s's own address: a bridge in the guest "+
+			"carries nothing of others", g.Guest), instead)
 	case able:
-		return refuse("--trust on --spoofchk off lets the guest have all frames ("+g.pf.Driver+" takes promiscuous mode from a trusted function); better: "+instead,
-			"a virtual function carries no bridge in the guest: the card drops frames from and for other addresses than its own")
+		return refuse("--trust on --spoofchk off lets the guest have all frames ("+g.pf.Driver+
+			" takes promiscuous mode from a trusted function); better: "+instead,
+			"a virtual function carries no bridge in the guest: the card drops frames from and for other addresses "+
+				"than its own")
 	default:
-		return refuse(instead, "a virtual function of %s carries no bridge in the guest: the card drops frames for other addresses than its own, also with trust on", g.pf.Driver)
+		return refuse(instead, "a virtual function of %s carries no bridge in the guest: the card drops frames for "+
+			"other addresses than its own, also with trust on", g.pf.Driver)
 	}
 	return nil
 }

@@ -78,7 +78,8 @@ func restart(g *facts.Guest) setting.Needs {
 
 // reservation is the gift as it is noted.
 func (g *Gift) reservation() facts.Reservation {
-	return facts.Reservation{PF: g.PF, Index: g.Index, PCI: g.PCI, Network: g.Network, Guest: g.Guest, UUID: g.UUID, Form: g.Form, MAC: g.MAC}
+	return facts.Reservation{PF: g.PF, Index: g.Index, PCI: g.PCI, Network: g.Network, Guest: g.Guest, UUID: g.UUID,
+		Form: g.Form, MAC: g.MAC}
 }
 
 // functionOf is the function that a PCI address names.

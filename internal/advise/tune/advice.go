@@ -25,20 +25,24 @@ func Advise(h *facts.Host, r *Result, d *bottleneck.Diagnosis) []Advice {
 			continue
 		}
 		if line := float64(n.Speed) * 1e6 / float64(8*frame+bitsOnWire); target > line {
-			all = append(all, Advice{"line-rate", fmt.Sprintf("%s packets/s of %d bytes are more than %s carries at %d Mbit/s (%s): a faster NIC, or several", rate(target), frame, n.Name, n.Speed, rate(line))})
+			all = append(all, Advice{"line-rate", fmt.Sprintf("%s packets/s of %d bytes are more than %s carries at "+
+				"%d Mbit/s (%s): a faster NIC, or several", rate(target), frame, n.Name, n.Speed, rate(line))})
 		}
 	}
 	if target > ofVhost && r.Goal.NIC != "vf" {
 		all = append(all, functions(h, target))
 	}
 	if r.Verdict == NotDevice {
-		all = append(all, Advice{"gear", fmt.Sprintf("the %s is the limit: send from a second host ('mpps agent'), from more CPUs, or by a hardware generator (--trial-command)", r.Final.LimitedBy)})
+		all = append(all, Advice{"gear", fmt.Sprintf("the %s is the limit: send from a second host ('mpps agent'), "+
+			"from more CPUs, or by a hardware generator (--trial-command)", r.Final.LimitedBy)})
 	}
 	if d != nil && d.Bottleneck != nil && d.Bottleneck.Advice != "" {
 		all = append(all, Advice{"bottleneck", d.Bottleneck.Say + ": " + d.Bottleneck.Advice})
 	}
 	for _, w := range r.Waits {
-		all = append(all, Advice{"restart", fmt.Sprintf("%s could only be tried behind a %s: 'mpps apply' with the same goal makes what is left, 'mpps bench compare' tells what it gained", counted(len(w.Keys), "candidate"), w.For)})
+		all = append(all, Advice{"restart", fmt.Sprintf("%s could only be tried behind a %s: 'mpps apply' with the "+
+			"same goal makes what is left, 'mpps bench compare' tells what it gained",
+			counted(len(w.Keys), "candidate"), w.For)})
 	}
 	return all
 }
@@ -47,8 +51,10 @@ func Advise(h *facts.Host, r *Result, d *bottleneck.Diagnosis) []Advice {
 func functions(h *facts.Host, target float64) Advice {
 	for _, n := range h.NICs {
 		if n.SRIOV != nil && n.SRIOV.Total > 0 {
-			return Advice{"vf", fmt.Sprintf("%s packets/s need a virtual function: %s has %d ('mpps sriov assign', 'mpps plan --nic vf')", rate(target), n.Name, n.SRIOV.Total)}
+			return Advice{"vf", fmt.Sprintf("%s packets/s need a virtual function: %s has %d ('mpps sriov assign', "+
+				"'mpps plan --nic vf')", rate(target), n.Name, n.SRIOV.Total)}
 		}
 	}
-	return Advice{"vf", fmt.Sprintf("%s packets/s need a virtual function: a tap with vhost carries about %s, and no NIC of this host has functions", rate(target), rate(ofVhost))}
+	return Advice{"vf", fmt.Sprintf("%s packets/s need a virtual function: a tap with vhost carries about %s, and no "+
+		"NIC of this host has functions", rate(target), rate(ofVhost))}
 }

@@ -58,5 +58,6 @@ func (l *loop) search(ctx context.Context) (Rate, error) {
 
 // tooShort words that a budget does not even hold the first search.
 func (l *loop) tooShort() error {
-	return fmt.Errorf("the budget of %v ended within the first search: expected time for two searches, a proof and the trials between", l.Budget)
+	return fmt.Errorf("the budget of %v ended within the first search: expected time for two searches, a proof and "+
+		"the trials between", l.Budget)
 }

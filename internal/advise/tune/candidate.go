@@ -13,13 +13,14 @@ import (
 
 // Candidate is what can be tried: the changes of one knob, or of several that only make sense together.
 type Candidate struct {
-	Key     string // names it: the knobs' IDs joined by +
-	IDs     []string
-	Title   string
-	Stage   string // of the packet path, as bottleneck.Stage names it
-	Risk    goal.Risk
-	Needs   setting.Needs // what must happen before it takes effect; only what takes effect at once can be tried in turns
-	Weight  float64       // how much the catalogue makes of it, 0–1
+	Key   string // names it: the knobs' IDs joined by +
+	IDs   []string
+	Title string
+	Stage string // of the packet path, as bottleneck.Stage names it
+	Risk  goal.Risk
+	// what must happen before it takes effect; only what takes effect at once can be tried in turns
+	Needs   setting.Needs
+	Weight  float64 // how much the catalogue makes of it, 0–1
 	Changes []Change
 }
 
@@ -71,7 +72,8 @@ func Join(a, b Candidate) Candidate {
 
 // riskCost is by how much a risk makes a trial dearer: what a gain must outweigh.
 var riskCost = map[goal.Risk]float64{
-	goal.None: 1, goal.Blip: 1.3, goal.GuestRestart: 3, goal.Reboot: 4, goal.Connectivity: 3, goal.Security: 2, goal.Data: 3,
+	goal.None: 1, goal.Blip: 1.3, goal.GuestRestart: 3, goal.Reboot: 4, goal.Connectivity: 3, goal.Security: 2,
+	goal.Data: 3,
 }
 
 // expectation is what can be hoped for of a candidate, and why.
@@ -88,7 +90,8 @@ var usual = math.Log(1.2)
 
 // expect weighs a candidate: what the bottleneck says, what the next one would be, what was named earlier in the run,
 // how much the catalogue makes of it, and what was learned on hosts of this class.
-func expect(c Candidate, d *bottleneck.Diagnosis, named []*bottleneck.Bottleneck, learned Effects, class string) expectation {
+func expect(c Candidate, d *bottleneck.Diagnosis, named []*bottleneck.Bottleneck, learned Effects,
+	class string) expectation {
 	e := expectation{chance: 0.04 + 0.06*c.Weight, log: usual}
 	kind := ""
 	var b, next *bottleneck.Bottleneck
@@ -106,7 +109,8 @@ func expect(c Candidate, d *bottleneck.Diagnosis, named []*bottleneck.Bottleneck
 		e.reason = append(e.reason, fmt.Sprintf("acts on what would be the next bottleneck (%s)", next.Kind))
 	case earlier >= 0:
 		e.chance = max(e.chance, 0.18)
-		e.reason = append(e.reason, fmt.Sprintf("an earlier diagnosis of this run pointed at it (%s)", named[earlier].Kind))
+		e.reason = append(e.reason, fmt.Sprintf("an earlier diagnosis of this run pointed at it (%s)",
+			named[earlier].Kind))
 	case b != nil && c.Stage == b.Stage:
 		e.chance = max(e.chance, 0.15)
 		e.reason = append(e.reason, "the same stage as the bottleneck: "+b.Stage)

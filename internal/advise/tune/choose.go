@@ -58,7 +58,8 @@ func (l *loop) worth(c Candidate) bool {
 	if !tried {
 		return true
 	}
-	useless := before.outcome == Useless || before.outcome == NotShown || before.outcome == Hurts && before.ratio >= possibly
+	useless := before.outcome == Useless || before.outcome == NotShown || before.outcome == Hurts &&
+		before.ratio >= possibly
 	if !useless || before.times == mostTimes || before.kept == len(l.kept) {
 		return false
 	}

@@ -50,7 +50,8 @@ func (l *loop) prove(ctx context.Context) error {
 	l.Progress(Progress{What: "final", Rate: l.last})
 	final, err := l.search(ctx)
 	if errors.Is(err, errBudget) { // what was kept is proven, only its rate without loss is not known
-		final = Rate{LimitedBy: "unknown", Loss: l.found.Loss, None: "the budget was spent before the last search ended"}
+		final = Rate{LimitedBy: "unknown", Loss: l.found.Loss,
+			None: "the budget was spent before the last search ended"}
 		r.Verdict = OutOfBudget
 	} else if err != nil {
 		return err
@@ -64,7 +65,8 @@ func (l *loop) prove(ctx context.Context) error {
 		if err := l.host.Begin(ctx); err != nil {
 			return err
 		}
-		l.overcome(fmt.Sprintf("the last search found %s where the first had found %s", rate(final.PPS), rate(l.found.PPS)))
+		l.overcome(fmt.Sprintf("the last search found %s where the first had found %s", rate(final.PPS),
+			rate(l.found.PPS)))
 		return nil
 	}
 	r.Final, l.proven = final, true

@@ -56,9 +56,11 @@ func (l *loop) goOn(ctx context.Context) error {
 		a.Outcome, a.Why = NotShown, "nothing was measured before the restart"
 		l.unproven("restart-not-shown", "was not shown to help")
 	case slices.Min(after) > slices.Max(e.Samples)*(1+l.MinEffect):
-		a.Outcome, a.Why = Kept, fmt.Sprintf("%s: each of %d trials behind it is ahead of each before it; %s", a.Gain, n, apart)
+		a.Outcome, a.Why = Kept, fmt.Sprintf("%s: each of %d trials behind it is ahead of each before it; %s", a.Gain,
+			n, apart)
 	case slices.Max(after) < slices.Min(e.Samples)*(1-l.MinEffect):
-		a.Outcome, a.Why = Hurts, fmt.Sprintf("%s: each of %d trials behind it is slower than each before it; %s", a.Gain, n, apart)
+		a.Outcome, a.Why = Hurts, fmt.Sprintf("%s: each of %d trials behind it is slower than each before it; %s",
+			a.Gain, n, apart)
 		l.unproven("restart-hurts", "made it slower")
 	default:
 		a.Outcome, a.Why = NotShown, fmt.Sprintf("%s: trials before and behind it overlap; %s", a.Gain, apart)
@@ -77,6 +79,7 @@ func (l *loop) goOn(ctx context.Context) error {
 // another restart.
 func (l *loop) unproven(code, what string) {
 	e := l.Earlier
-	l.result.Advice = append(l.result.Advice, Advice{code, fmt.Sprintf("what took effect with the %s %s, and stands: 'mpps rollback %s', then a %s, takes it back", e.Restart, what, e.TX, e.Restart)})
+	l.result.Advice = append(l.result.Advice,
+		Advice{code, fmt.Sprintf("what took effect with the %s %s, and stands: 'mpps rollback %s', then a %s, takes it back", e.Restart, what, e.TX, e.Restart)})
 	l.undo = &Wait{For: fmt.Sprintf("rollback of %s and a %s", e.TX, e.Restart), Keys: e.Keys, Undo: e.TX}
 }

@@ -27,7 +27,8 @@ func TestBehindRestart(t *testing.T) {
 		s.Capacity = map[string]float64{"a": 1e6 * c.factor, "b": 5e6}
 		earlier := &tune.Earlier{
 			Restart: "restart of guest vm1", Keys: []string{"domain.queues"}, TX: "tx", LoadPPS: 2e6, Samples: samples,
-			Baseline: tune.Rate{PPS: 0.9e6, LimitedBy: "device"}, Attempts: []tune.Attempt{{N: 1, Key: "before", Outcome: tune.Kept}}, Kept: []string{"before"},
+			Baseline: tune.Rate{PPS: 0.9e6, LimitedBy: "device"},
+			Attempts: []tune.Attempt{{N: 1, Key: "before", Outcome: tune.Kept}}, Kept: []string{"before"},
 		}
 		r, _ := run(t, s, 2, tune.Options{Goal: goal.Goal{PPS: 1.9e6}, Earlier: earlier})
 		if len(r.Attempts) < 2 || r.Attempts[1].Outcome != c.outcome || r.Attempts[1].Key != earlier.Restart {
@@ -49,9 +50,11 @@ func TestBehindRestart(t *testing.T) {
 		}
 		// What is not proven stands; the next step is to take it back.
 		offered := slices.ContainsFunc(r.Waits, func(w tune.Wait) bool {
-			return w.Undo == "tx" && w.For == "rollback of tx and a restart of guest vm1" && slices.Equal(w.Keys, earlier.Keys)
+			return w.Undo == "tx" && w.For == "rollback of tx and a restart of guest vm1" &&
+				slices.Equal(w.Keys, earlier.Keys)
 		})
-		advised := slices.ContainsFunc(r.Advice, func(a tune.Advice) bool { return strings.Contains(a.Text, "'mpps rollback tx'") })
+		advised := slices.ContainsFunc(r.Advice,
+			func(a tune.Advice) bool { return strings.Contains(a.Text, "'mpps rollback tx'") })
 		if unproven := c.outcome != tune.Kept; offered != unproven || advised != unproven {
 			t.Errorf("%s: next %v, advice %v", c.name, r.Waits, r.Advice)
 		}
@@ -63,7 +66,8 @@ func TestBudgetBehindRestart(t *testing.T) {
 	h := &timed{Host: simulated.New(still(), 1), trial: 30 * time.Second, search: 10 * time.Second}
 	r := runOn(t, h, tune.Options{
 		Goal: goal.Goal{PPS: 1.9e6}, Budget: 2 * time.Minute, Now: func() time.Time { return h.now },
-		Earlier: &tune.Earlier{Restart: "reboot", TX: "tx", LoadPPS: 2e6, Samples: []float64{5e5, 5e5, 5e5, 5e5, 5e5, 5e5, 5e5, 5e5}, Baseline: tune.Rate{PPS: 0.5e6, LimitedBy: "device"}},
+		Earlier: &tune.Earlier{Restart: "reboot", TX: "tx", LoadPPS: 2e6, Samples: []float64{5e5, 5e5, 5e5, 5e5, 5e5,
+			5e5, 5e5, 5e5}, Baseline: tune.Rate{PPS: 0.5e6, LimitedBy: "device"}},
 	})
 	if n := len(r.Attempts[0].Gain.Pairs); n < 3 || n > 4 || r.Attempts[0].Outcome != tune.Kept {
 		t.Errorf("%d trials behind the restart: %+v", n, r.Attempts[0])
@@ -78,7 +82,8 @@ func TestGeneratorBehindRestart(t *testing.T) {
 	s := still()
 	s.Sends = 0.6e6
 	r := runOn(t, advised{simulated.New(s, 1)}, tune.Options{Goal: goal.Goal{PPS: 1.9e6}, Earlier: &tune.Earlier{
-		Restart: "restart of guest vm1", Keys: []string{"domain.queues"}, TX: "tx", LoadPPS: 2e6, Samples: []float64{5e5, 5e5, 5e5},
+		Restart: "restart of guest vm1", Keys: []string{"domain.queues"}, TX: "tx", LoadPPS: 2e6,
+		Samples:  []float64{5e5, 5e5, 5e5},
 		Baseline: tune.Rate{PPS: 0.5e6, LimitedBy: "device"},
 	}})
 	if r.Verdict != tune.NotDevice || !strings.Contains(r.Why, "nothing more was changed") || !has(r, "gear") {

@@ -82,7 +82,8 @@ type Earlier struct {
 	Before   *bottleneck.Diagnosis `json:"before"`
 	Attempts []Attempt             `json:"attempts"`
 	Kept     []string              `json:"kept"`
-	Undo     []string              `json:"undo"` // commands that undo what it left standing and what earlier ones did, the newest first
+	// commands that undo what it left standing and what earlier ones did, the newest first
+	Undo []string `json:"undo"`
 }
 
 // Progress is a step that is about to begin.

@@ -16,7 +16,8 @@ import (
 // calm is a quiet machine of two stages with some knobs.
 func calm(knobs ...simulated.Knob) simulated.Spec {
 	return simulated.Spec{
-		Name: "calm", Stages: []string{"a", "b"}, Capacity: map[string]float64{"a": 1e6, "b": 1.5e6}, Noise: simulated.Noise{Jitter: 0.005}, Knobs: knobs,
+		Name: "calm", Stages: []string{"a", "b"}, Capacity: map[string]float64{"a": 1e6, "b": 1.5e6},
+		Noise: simulated.Noise{Jitter: 0.005}, Knobs: knobs,
 	}
 }
 
@@ -37,7 +38,8 @@ func attempt(r *tune.Result, key string) *tune.Attempt {
 func TestGround(t *testing.T) {
 	follower := helps("a.irq", "a", 1.1)
 	follower.Behind = []string{"a.channels"}
-	r, h := run(t, calm(helps("a.channels", "a", 1.1), follower, helps("b.other", "b", 1.05), helps("a.more", "a", 1.5)), 3, tune.Options{})
+	r, h := run(t, calm(helps("a.channels", "a", 1.1), follower, helps("b.other", "b", 1.05),
+		helps("a.more", "a", 1.5)), 3, tune.Options{})
 	for _, id := range []string{"a.channels", "a.irq"} {
 		if !slices.Contains(h.Standing(), id) || attempt(r, id).Outcome != tune.Kept {
 			t.Errorf("%s does not stand: %v\n%s", id, h.Standing(), story(h.Spec, r))
@@ -67,7 +69,8 @@ func TestGoneTooFar(t *testing.T) {
 	s.Knobs[0].Weight = 1
 	h := simulated.New(s, 1)
 	r := runOn(t, narrow{h, "a.first", "b.later"}, tune.Options{Goal: goal.Goal{PPS: 1e9}})
-	if want := []string{"a.first", "a.more", "b.later"}; !slices.Equal(h.Standing(), want) || attempt(r, "a.first").Outcome != tune.Kept {
+	if want := []string{"a.first", "a.more", "b.later"}; !slices.Equal(h.Standing(), want) ||
+		attempt(r, "a.first").Outcome != tune.Kept {
 		t.Errorf("standing %v, expected %v%s", h.Standing(), want, story(s, r))
 	}
 }
@@ -76,7 +79,8 @@ func TestGoneTooFar(t *testing.T) {
 // loss is found, and one that only moves packets is not.
 func TestOnlyLoss(t *testing.T) {
 	for _, noise := range []simulated.Noise{{Jitter: 0.005}, {Jitter: 0.01, Stall: 0.03}, {Jitter: 0.02, Walk: 0.005}} {
-		s := calm(simulated.Knob{ID: "a.ring", Stage: "a", Calms: 0.1}, simulated.Knob{ID: "a.nothing", Stage: "a"}, simulated.Knob{ID: "b.louder", Stage: "b", Calms: 2})
+		s := calm(simulated.Knob{ID: "a.ring", Stage: "a", Calms: 0.1}, simulated.Knob{ID: "a.nothing", Stage: "a"},
+			simulated.Knob{ID: "b.louder", Stage: "b", Calms: 2})
 		s.Capacity, s.Burst, s.Noise = map[string]float64{"a": 1.25e6, "b": 3e6}, 0.35, noise
 		r, h := run(t, s, 4, tune.Options{Goal: goal.Goal{PPS: 1e6}})
 		if r.Verdict != tune.Met || !slices.Equal(h.Standing(), []string{"a.ring"}) {
@@ -106,8 +110,10 @@ func TestLossLater(t *testing.T) {
 func TestQuietLoss(t *testing.T) {
 	kept := 0
 	for seed := range uint64(20) {
-		s := calm(simulated.Knob{ID: "a.1", Stage: "a"}, simulated.Knob{ID: "a.2", Stage: "a"}, simulated.Knob{ID: "b.1", Stage: "b"}, simulated.Knob{ID: "b.2", Stage: "b"})
-		s.Capacity, s.Burst, s.Noise = map[string]float64{"a": 1.25e6, "b": 3e6}, 0.35, simulated.Noise{Jitter: 0.02, Stall: 0.05}
+		s := calm(simulated.Knob{ID: "a.1", Stage: "a"}, simulated.Knob{ID: "a.2", Stage: "a"},
+			simulated.Knob{ID: "b.1", Stage: "b"}, simulated.Knob{ID: "b.2", Stage: "b"})
+		s.Capacity, s.Burst, s.Noise = map[string]float64{"a": 1.25e6, "b": 3e6}, 0.35,
+			simulated.Noise{Jitter: 0.02, Stall: 0.05}
 		r, _ := run(t, s, seed, tune.Options{Goal: goal.Goal{PPS: 1e6}})
 		kept += len(r.Kept)
 	}
@@ -125,8 +131,10 @@ func TestTwoCores(t *testing.T) {
 				Name: "two-cores", Stages: []string{"softirq", "vhost", "vcpu"}, Noise: noise, Mistaken: 0.05,
 				Capacity: map[string]float64{"softirq": 0.6e6, "vhost": 0.7e6, "vcpu": 0.9e6},
 				Knobs: []simulated.Knob{
-					{ID: "nic.rps", Stage: "softirq", Weight: 0.8, Factors: map[string]float64{"softirq": 1.4, "vhost": 0.75, "vcpu": 0.75}},
-					{ID: "nic.threaded", Stage: "softirq", Weight: 0.8, Factors: map[string]float64{simulated.All: 0.9}},
+					{ID: "nic.rps", Stage: "softirq", Weight: 0.8, Factors: map[string]float64{"softirq": 1.4,
+						"vhost": 0.75, "vcpu": 0.75}},
+					{ID: "nic.threaded", Stage: "softirq", Weight: 0.8,
+						Factors: map[string]float64{simulated.All: 0.9}},
 					{ID: "softirq.budget", Stage: "softirq", Weight: 0.4, Factors: map[string]float64{"softirq": 1.25}},
 					{ID: "vhost.threads", Stage: "vhost", Weight: 0.4, Factors: map[string]float64{"vhost": 1.1}},
 				},
@@ -145,13 +153,15 @@ func TestTwoCores(t *testing.T) {
 func TestTwosCountOnce(t *testing.T) {
 	second := helps("a.2", "a", 1.4)
 	second.Needs = []string{"a.1"}
-	spoiler := simulated.Knob{ID: "b.0", Stage: "b", Spoils: map[string]float64{"a.2": 0.5}} // else all that is left would be kept at once
+	// else all that is left would be kept at once
+	spoiler := simulated.Knob{ID: "b.0", Stage: "b", Spoils: map[string]float64{"a.2": 0.5}}
 	s := calm(simulated.Knob{ID: "a.1", Stage: "a"}, second, spoiler, helps("b.1", "b", 1.5))
 	r, _ := run(t, s, 1, tune.Options{})
 	won := 0
 	for i, a := range r.Attempts {
 		if want := 1 / tune.Spend(0.05, i+1, 16, won); math.Abs(a.Needed/want-1) > 1e-9 {
-			t.Errorf("attempt %d (%s) behind %d that were kept needed %.1f, expected %.1f", a.N, a.Key, won, a.Needed, want)
+			t.Errorf("attempt %d (%s) behind %d that were kept needed %.1f, expected %.1f", a.N, a.Key, won, a.Needed,
+				want)
 		}
 		if a.Outcome == tune.Kept {
 			won++
@@ -190,15 +200,17 @@ func (b broken) Begin(context.Context) error { return errors.New("the journal is
 func TestNotRestored(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	r, err := tune.Run(ctx, broken{simulated.New(still(), 1)}, tune.Options{Seed: 1, Goal: goal.Goal{PPS: 1.5e6}, Progress: func(p tune.Progress) {
-		if p.What == "try" && len(p.Attempt.Gain.Pairs) > 0 {
-			cancel()
-		}
-	}})
+	r, err := tune.Run(ctx, broken{simulated.New(still(), 1)}, tune.Options{Seed: 1, Goal: goal.Goal{PPS: 1.5e6},
+		Progress: func(p tune.Progress) {
+			if p.What == "try" && len(p.Attempt.Gain.Pairs) > 0 {
+				cancel()
+			}
+		}})
 	if err == nil || !strings.Contains(err.Error(), "journal is gone") || !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
-	if r.Verdict != tune.Interrupted || strings.Contains(r.Why, "as it was found") || !strings.Contains(r.Why, "journal is gone") {
+	if r.Verdict != tune.Interrupted || strings.Contains(r.Why, "as it was found") ||
+		!strings.Contains(r.Why, "journal is gone") {
 		t.Errorf("%s: %s", r.Verdict, r.Why)
 	}
 }
@@ -220,7 +232,8 @@ func (d *deaf) Sample(ctx context.Context, pps float64, length int) (float64, er
 func TestFailed(t *testing.T) {
 	h := &deaf{simulated.New(still(), 1), 6}
 	r, err := tune.Run(t.Context(), h, tune.Options{Seed: 1, Goal: goal.Goal{PPS: 1e9}})
-	if err == nil || r.Verdict != tune.Failed || !strings.Contains(r.Why, "agent is gone") || !strings.Contains(r.Why, "as it was found") || len(h.Standing()) > 0 {
+	if err == nil || r.Verdict != tune.Failed || !strings.Contains(r.Why, "agent is gone") ||
+		!strings.Contains(r.Why, "as it was found") || len(h.Standing()) > 0 {
 		t.Errorf("%v; %s: %s; standing %v", err, r.Verdict, r.Why, h.Standing())
 	}
 }

@@ -148,7 +148,8 @@ func ReadEffects(r io.Reader) (Effects, error) {
 		return Effects{}, fmt.Errorf("learned effects: found schema %q, expected %q", e.Schema, EffectsSchema)
 	}
 	for i, k := range e.Known {
-		if k.Key == "" || k.Tried < 1 || k.Kept < 0 || k.Hurt < 0 || k.Kept+k.Hurt > k.Tried || math.IsNaN(k.Log) || math.Abs(k.Log) > mostLog*float64(max(1, k.Kept)) {
+		if k.Key == "" || k.Tried < 1 || k.Kept < 0 || k.Hurt < 0 || k.Kept+k.Hurt > k.Tried || math.IsNaN(k.Log) ||
+			math.Abs(k.Log) > mostLog*float64(max(1, k.Kept)) {
 			return Effects{}, fmt.Errorf("learned effects: entry %d (%q) says what no run can have found", i+1, k.Key)
 		}
 	}

@@ -40,13 +40,15 @@ func TestLearned(t *testing.T) {
 
 // TestEffectsFile: what is written is read as it was; what no run can have found is refused.
 func TestEffectsFile(t *testing.T) {
-	e := learnedOf("x", Attempt{Key: "a", Limit: "vhost-busy", Outcome: Kept, Gain: Gain{Ratio: 2}}, Attempt{Key: "a", Limit: "vhost-busy", Outcome: Useless})
+	e := learnedOf("x", Attempt{Key: "a", Limit: "vhost-busy", Outcome: Kept, Gain: Gain{Ratio: 2}},
+		Attempt{Key: "a", Limit: "vhost-busy", Outcome: Useless})
 	var text bytes.Buffer
 	if err := e.Write(&text); err != nil {
 		t.Fatal(err)
 	}
 	back, err := ReadEffects(&text)
-	if err != nil || len(back.Known) != 1 || back.Known[0] != (Effect{Class: "x", Bottleneck: "vhost-busy", Key: "a", Tried: 2, Kept: 1, Log: math.Ln2}) {
+	if err != nil || len(back.Known) != 1 ||
+		back.Known[0] != (Effect{Class: "x", Bottleneck: "vhost-busy", Key: "a", Tried: 2, Kept: 1, Log: math.Ln2}) {
 		t.Errorf("read back %+v, %v", back, err)
 	}
 	if twice := back.Import(e); twice.Known[0].Tried != 4 {
@@ -68,8 +70,9 @@ func TestEffectsFile(t *testing.T) {
 // makes dearer.
 func TestOrder(t *testing.T) {
 	d := &bottleneck.Diagnosis{
-		Bottleneck: &bottleneck.Bottleneck{Kind: "k", Stage: "vhost", Confidence: 0.9, Knobs: []string{"first", "second"}},
-		Next:       &bottleneck.Bottleneck{Kind: "n", Stage: "nic", Knobs: []string{"next"}},
+		Bottleneck: &bottleneck.Bottleneck{Kind: "k", Stage: "vhost", Confidence: 0.9,
+			Knobs: []string{"first", "second"}},
+		Next: &bottleneck.Bottleneck{Kind: "n", Stage: "nic", Knobs: []string{"next"}},
 	}
 	before := []*bottleneck.Bottleneck{{Kind: "b", Stage: "tap", Knobs: []string{"before"}}}
 	score := func(c Candidate) float64 { return expect(c, d, before, Effects{}, "").score }
@@ -77,12 +80,14 @@ func TestOrder(t *testing.T) {
 		return Candidate{Key: id, IDs: []string{id}, Risk: risk, Stage: stage}
 	}
 	order := []Candidate{
-		of("first", goal.None, "vhost"), of("second", goal.None, "vhost"), of("second", goal.Security, "vhost"), of("next", goal.None, "nic"),
+		of("first", goal.None, "vhost"), of("second", goal.None, "vhost"), of("second", goal.Security, "vhost"),
+		of("next", goal.None, "nic"),
 		of("before", goal.None, "tap"), of("same", goal.None, "vhost"), of("other", goal.None, "guest"),
 	}
 	for i := 1; i < len(order); i++ {
 		if score(order[i-1]) <= score(order[i]) {
-			t.Errorf("%s (%s) at %g does not come before %s (%s) at %g", order[i-1].Key, order[i-1].Risk, score(order[i-1]), order[i].Key, order[i].Risk, score(order[i]))
+			t.Errorf("%s (%s) at %g does not come before %s (%s) at %g", order[i-1].Key, order[i-1].Risk,
+				score(order[i-1]), order[i].Key, order[i].Risk, score(order[i]))
 		}
 	}
 }
@@ -94,7 +99,8 @@ func TestTogether(t *testing.T) {
 		{Key: "nic.irq_affinity", IDs: []string{"nic.irq_affinity"}, Needs: setting.Reboot()},
 	}
 	got := Together(all)
-	if len(got) != 3 || got[0].Key != "nic.xps+nic.channels" || got[0].Risk != goal.Blip || got[1].Key != "other" || got[2].Needs.IsZero() {
+	if len(got) != 3 || got[0].Key != "nic.xps+nic.channels" || got[0].Risk != goal.Blip || got[1].Key != "other" ||
+		got[2].Needs.IsZero() {
 		t.Errorf("%+v", got)
 	}
 }

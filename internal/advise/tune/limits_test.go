@@ -89,7 +89,8 @@ func TestGeneratorInTheEnd(t *testing.T) {
 // TestFreesGenerator: a knob that only lets the generator send more is no gain of the host; one that starves it is no
 // loss, and the load of those that come after is not the less.
 func TestFreesGenerator(t *testing.T) {
-	s := calm(simulated.Knob{ID: "a.frees", Stage: "a", Weight: 1, Sender: 2}, simulated.Knob{ID: "a.starves", Stage: "a", Weight: 0.9, Sender: 0.5}, helps("b.helps", "a", 1.25))
+	s := calm(simulated.Knob{ID: "a.frees", Stage: "a", Weight: 1, Sender: 2},
+		simulated.Knob{ID: "a.starves", Stage: "a", Weight: 0.9, Sender: 0.5}, helps("b.helps", "a", 1.25))
 	s.Capacity = map[string]float64{"a": 1e6, "b": 5e6}
 	s.Sends = 1.6e6
 	r, h := run(t, s, 2, tune.Options{})
@@ -163,7 +164,8 @@ func TestMissedInTheEnd(t *testing.T) {
 	s.Knobs[1].Factors = nil
 	h = &fickle{Host: simulated.New(s, 1), poor: func(n int) bool { return n >= 3 }}
 	r = runOn(t, h, tune.Options{Goal: target})
-	if r.Verdict != tune.Better || attempt(r, "b.helps").N == 0 || len(r.Untried) > 0 || !slices.Equal(h.Standing(), []string{"a.helps"}) {
+	if r.Verdict != tune.Better || attempt(r, "b.helps").N == 0 || len(r.Untried) > 0 ||
+		!slices.Equal(h.Standing(), []string{"a.helps"}) {
 		t.Errorf("%s (%s), not tried %v, standing %v", r.Verdict, r.Why, r.Untried, h.Standing())
 	}
 }
@@ -198,16 +200,19 @@ func (c *timed) Search(ctx context.Context) (tune.Rate, error) {
 // TestWithinBudget: whatever searches take, the run ends within the budget, and what was kept is proven and searched
 // for by then.
 func TestWithinBudget(t *testing.T) {
-	many := []simulated.Knob{helps("a.1", "a", 1.2), helps("a.2", "a", 1.12), helps("a.3", "a", 1.45), helps("b.1", "b", 1.1), {ID: "a.4", Stage: "a", Factors: map[string]float64{"a": 1.06, "b": 0.995}}}
+	many := []simulated.Knob{helps("a.1", "a", 1.2), helps("a.2", "a", 1.12), helps("a.3", "a", 1.45),
+		helps("b.1", "b", 1.1), {ID: "a.4", Stage: "a", Factors: map[string]float64{"a": 1.06, "b": 0.995}}}
 	some := 0
 	for _, trial := range []time.Duration{time.Second, 4 * time.Second} {
 		for _, search := range []time.Duration{5 * time.Second, 20 * time.Second, 40 * time.Second, time.Minute} {
 			for budget := max(30*time.Second, search); budget < 10*time.Minute; budget += 7 * time.Second {
 				h := &timed{Host: simulated.New(calm(many...), 1), trial: trial, search: search}
-				r := runOn(t, h, tune.Options{Goal: goal.Goal{PPS: 1e9}, Budget: budget, Now: func() time.Time { return h.now }})
+				r := runOn(t, h, tune.Options{Goal: goal.Goal{PPS: 1e9}, Budget: budget,
+					Now: func() time.Time { return h.now }})
 				fail := func(format string, args ...any) {
 					t.Helper()
-					t.Errorf("budget %v, trials of %v, searches of %v: "+format, append([]any{budget, trial, search}, args...)...)
+					t.Errorf("budget %v, trials of %v, searches of %v: "+format,
+						append([]any{budget, trial, search}, args...)...)
 				}
 				if took := h.now.Sub(time.Time{}); took > budget+10*trial {
 					fail("took %v; %s: %s", took, r.Verdict, r.Why)
@@ -243,15 +248,18 @@ func TestLength(t *testing.T) {
 		for seed := range uint64(20) {
 			s := calm(helps("a.helps", "a", 1.3))
 			s.Noise.Jitter = 0.25
-			h := &timed{Host: simulated.New(s, seed), trial: 500 * time.Millisecond, search: time.Second, change: c.change}
-			r := runOn(t, h, tune.Options{Goal: goal.Goal{PPS: 1e9}, Seed: seed, Trial: h.trial, Now: func() time.Time { return h.now }})
+			h := &timed{Host: simulated.New(s, seed), trial: 500 * time.Millisecond, search: time.Second,
+				change: c.change}
+			r := runOn(t, h, tune.Options{Goal: goal.Goal{PPS: 1e9}, Seed: seed, Trial: h.trial,
+				Now: func() time.Time { return h.now }})
 			for i, p := range attempt(r, "a.helps").Gain.Pairs {
 				want := c.length
 				if i == 0 { // how long a change takes is not known yet
 					want = 1
 				}
 				if p.Length != want {
-					t.Fatalf("changes of %v: trials of pair %d have length %d, expected %d", c.change, i+1, p.Length, want)
+					t.Fatalf("changes of %v: trials of pair %d have length %d, expected %d", c.change, i+1, p.Length,
+						want)
 				}
 			}
 			kept += len(r.Kept)
@@ -267,7 +275,8 @@ func TestLength(t *testing.T) {
 func TestLengthAA(t *testing.T) {
 	longer := 0
 	for i, s := range simulated.Healthy(150) {
-		h := &timed{Host: simulated.New(s, uint64(i)), trial: 500 * time.Millisecond, search: time.Second, change: 6 * time.Second}
+		h := &timed{Host: simulated.New(s, uint64(i)), trial: 500 * time.Millisecond, search: time.Second,
+			change: 6 * time.Second}
 		r := runOn(t, h, tune.Options{Seed: uint64(i), Trial: h.trial, Now: func() time.Time { return h.now }})
 		if len(r.Kept) > 0 || len(h.Standing()) > 0 {
 			t.Errorf("%s: kept %v", s.Name, r.Kept)
@@ -303,11 +312,13 @@ func TestSearchesEnd(t *testing.T) {
 	o := tune.Options{Goal: goal.Goal{PPS: 1e9}, Budget: 2 * time.Second, Seed: 1}
 	h := &endless{simulated.New(calm(helps("a.helps", "a", 1.4)), 1), 1}
 	r := runOn(t, h, o)
-	if r.Verdict != tune.OutOfBudget || !slices.Equal(h.Standing(), []string{"a.helps"}) || r.Final.None == "" || r.Final.Loaded < 1.2e6 {
+	if r.Verdict != tune.OutOfBudget || !slices.Equal(h.Standing(), []string{"a.helps"}) || r.Final.None == "" ||
+		r.Final.Loaded < 1.2e6 {
 		t.Errorf("%s (%s), standing %v, final %+v", r.Verdict, r.Why, h.Standing(), r.Final)
 	}
 	o.Budget = 50 * time.Millisecond
-	if _, err := tune.Run(t.Context(), &endless{simulated.New(still(), 1), 0}, o); err == nil || !strings.Contains(err.Error(), "50ms ended within the first search") {
+	if _, err := tune.Run(t.Context(), &endless{simulated.New(still(), 1), 0}, o); err == nil ||
+		!strings.Contains(err.Error(), "50ms ended within the first search") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -57,11 +57,14 @@ type tally struct {
 // run could not be brought to its end, and then everything is as it was found, or the error says what is not.
 func Run(ctx context.Context, h Host, o Options) (*Result, error) {
 	o = o.withDefaults()
-	l := &loop{Options: o, host: h, lot: rand.New(rand.NewPCG(o.Seed, 0x74756e65)), began: o.Now(), held: map[string]tally{}, made: map[string][]Candidate{}}
+	l := &loop{Options: o, host: h, lot: rand.New(rand.NewPCG(o.Seed, 0x74756e65)), began: o.Now(),
+		held: map[string]tally{}, made: map[string][]Candidate{}}
 	l.result = &Result{
 		Schema: Schema, Goal: o.Goal, Started: l.began.UTC(), Budget: o.Budget.Seconds(), Proposed: o.Propose,
-		Attempts: []Attempt{}, Revisits: []Attempt{}, Kept: []string{}, Added: []string{}, Untried: []Untried{}, Waits: []Wait{}, Advice: []Advice{}, Warnings: []Warning{},
-		Method: Method{Test: testSentence, Alpha: o.Alpha, MinEffect: o.MinEffect, MaxPairs: o.MaxPairs, Seed: o.Seed, TrialSecs: o.Trial.Seconds()},
+		Attempts: []Attempt{}, Revisits: []Attempt{}, Kept: []string{}, Added: []string{}, Untried: []Untried{},
+		Waits: []Wait{}, Advice: []Advice{}, Warnings: []Warning{},
+		Method: Method{Test: testSentence, Alpha: o.Alpha, MinEffect: o.MinEffect, MaxPairs: o.MaxPairs, Seed: o.Seed,
+			TrialSecs: o.Trial.Seconds()},
 	}
 	err := l.run(ctx)
 	if err != nil {
@@ -74,8 +77,12 @@ func Run(ctx context.Context, h Host, o Options) (*Result, error) {
 	return l.result, err
 }
 
-const testSentence = "each candidate is measured against what stands in pairs of trials whose order is by lot; a pair counts for it where it is ahead by more than the least gain that counts; " +
-	"it is kept once a bet on it has multiplied its stake by one over its share of alpha (an e-value, which holds whenever one looks and whatever the noise); of what is kept no more than a share alpha does not help, in the mean, what was kept at once counting as one, and where nothing helps the chance to keep anything is no more than alpha (e-LOND)"
+const testSentence = "each candidate is measured against what stands in pairs of trials whose order is by lot; a " +
+	"pair counts for it where it is ahead by more than the least gain that counts; " +
+	"it is kept once a bet on it has multiplied its stake by one over its share of alpha (an e-value, which holds " +
+	"whenever one looks and whatever the noise); of what is kept no more than a share alpha does not help, in the " +
+	"mean, what was kept at once counting as one, and where nothing helps the chance to keep anything is no more " +
+	"than alpha (e-LOND)"
 
 // mostRounds is how often a run goes on where its last search missed a target that an earlier one had found.
 const mostRounds = 3
@@ -169,7 +176,8 @@ func (l *loop) baseline(ctx context.Context) (done bool, err error) {
 	}
 	if r.Baseline.LimitedBy == "generator" && l.heldByHost() {
 		l.heldBack = true
-		r.Warnings = append(r.Warnings, Warning{Code: "generator-late", Text: "the generator sent less than it was asked for; it runs a part of the path on its own CPU, and as " +
+		r.Warnings = append(r.Warnings, Warning{Code: "generator-late", Text: "the generator sent less than it was " +
+			"asked for; it runs a part of the path on its own CPU, and as " +
 			l.state.Bottleneck.Say + " the host was held responsible: what makes sending cheaper counts as a gain too"})
 	}
 	l.baselineVerdict()
@@ -293,7 +301,8 @@ func (l *loop) candidates(ctx context.Context) error {
 		all = Together(all)
 		c, e, more := l.choose(all)
 		second := e.blind && asked != len(l.kept) && !l.late(all) && !l.spent()
-		if !more && !fresh || second { // a diagnosis may be mistaken, and takes less time than to try what none points at
+		// a diagnosis may be mistaken, and takes less time than to try what none points at
+		if !more && !fresh || second {
 			if err := l.diagnose(ctx); err != nil {
 				return err
 			}
@@ -333,8 +342,10 @@ func (l *loop) attempt(ctx context.Context, c Candidate, e expectation) error {
 	began := l.Now()
 	l.tested++
 	a := Attempt{
-		N: len(l.result.Attempts) + 1, Key: c.Key, IDs: c.IDs, Title: c.Title, Stage: c.Stage, Risk: c.Risk, Changes: c.Changes,
-		Expected: e.ratio(), Because: e.reason, Needed: 1 / spend(l.Alpha, l.tested, l.expect, l.won), Limit: l.kindOfLimit(),
+		N: len(l.result.Attempts) + 1, Key: c.Key, IDs: c.IDs, Title: c.Title, Stage: c.Stage, Risk: c.Risk,
+		Changes:  c.Changes,
+		Expected: e.ratio(), Because: e.reason, Needed: 1 / spend(l.Alpha, l.tested, l.expect, l.won),
+		Limit: l.kindOfLimit(),
 	}
 	l.result.Untried = slices.DeleteFunc(l.result.Untried, func(u Untried) bool { return u.Key == c.Key })
 	if parts := l.parts(c); len(parts) > 1 {
@@ -354,7 +365,8 @@ func (l *loop) attempt(ctx context.Context, c Candidate, e expectation) error {
 	a.Seconds = l.Now().Sub(began).Seconds()
 	l.result.Attempts = append(l.result.Attempts, a)
 	l.Progress(Progress{What: "done", Attempt: &a, Rate: l.last})
-	l.held[c.Key] = tally{times: l.held[c.Key].times + 1, outcome: a.Outcome, limit: limit, ratio: a.Gain.Ratio, kept: stood, byLoss: byLoss}
+	l.held[c.Key] = tally{times: l.held[c.Key].times + 1, outcome: a.Outcome, limit: limit, ratio: a.Gain.Ratio,
+		kept: stood, byLoss: byLoss}
 	if err == nil && a.Outcome == Kept && len(a.Parts) > 0 {
 		err = l.takeApart(ctx, l.parts(c))
 	}

@@ -56,7 +56,8 @@ func TestAgainstExhaustive(t *testing.T) {
 		r, h := run(t, s, uint64(100+i), tune.Options{})
 		share, trials := h.Now()/best, float64(cost(r))/float64(sets)
 		shares, worst = append(shares, share), min(worst, share)
-		t.Logf("%s: %2d knobs, %.2f of the best, %.2f of the trials (%d), kept %v", s.Name, len(s.Knobs), share, trials, cost(r), r.Kept)
+		t.Logf("%s: %2d knobs, %.2f of the best, %.2f of the trials (%d), kept %v", s.Name, len(s.Knobs), share, trials,
+			cost(r), r.Kept)
 		if share < 0.95 {
 			short++
 			t.Logf("%s: %.3f of the best rate%s", s.Name, share, story(s, r))
@@ -83,7 +84,8 @@ func TestAgainstExhaustive(t *testing.T) {
 	}
 	slices.Sort(shares)
 	if short > hosts/20 || worst < 0.9 {
-		t.Errorf("%d of %d hosts below 95 %% of the best rate, the worst at %.3f: expected one in twenty at the most", short, hosts, worst)
+		t.Errorf("%d of %d hosts below 95 %% of the best rate, the worst at %.3f: expected one in twenty at the most",
+			short, hosts, worst)
 	}
 	t.Logf("of %d hosts: median %.3f of the best, worst %.3f", hosts, shares[hosts/2], worst)
 }
@@ -104,7 +106,8 @@ func TestAA(t *testing.T) {
 // still is a host that any target is within reach of by one knob.
 func still() simulated.Spec {
 	return simulated.Spec{
-		Name: "still", Stages: []string{"a", "b"}, Capacity: map[string]float64{"a": 1e6, "b": 5e6}, Noise: simulated.Noise{Jitter: 0.01},
+		Name: "still", Stages: []string{"a", "b"}, Capacity: map[string]float64{"a": 1e6, "b": 5e6},
+		Noise: simulated.Noise{Jitter: 0.01},
 		Knobs: []simulated.Knob{
 			{ID: "a.helps", Stage: "a", Factors: map[string]float64{"a": 2}},
 			{ID: "a.refused", Stage: "a", Refused: true},

@@ -25,22 +25,26 @@ type Result struct {
 	Verdict Verdict `json:"verdict"`
 	Why     string  `json:"why"` // the verdict in one sentence with figures
 
-	Baseline Rate                  `json:"baseline"` // of the host as it was found
-	Final    Rate                  `json:"final"`    // of the host with what was kept; the baseline where nothing was
-	Whole    Gain                  `json:"whole"`    // everything that was kept, against the beginning, in turns; Pairs 0: not measured
-	Before   *bottleneck.Diagnosis `json:"before"`   // null: could not be told
-	After    *bottleneck.Diagnosis `json:"after"`    // null where nothing was kept
+	Baseline Rate `json:"baseline"` // of the host as it was found
+	Final    Rate `json:"final"`    // of the host with what was kept; the baseline where nothing was
+	// everything that was kept, against the beginning, in turns; Pairs 0: not measured
+	Whole  Gain                  `json:"whole"`
+	Before *bottleneck.Diagnosis `json:"before"` // null: could not be told
+	After  *bottleneck.Diagnosis `json:"after"`  // null where nothing was kept
 
 	Attempts []Attempt `json:"attempts"` // in the order in which they were made
-	Kept     []string  `json:"kept"`     // keys of the candidates that stand in the end, in the order in which they were kept
-	Added    []string  `json:"added"`    // of these, what this run added; the others stood before a restart
-	Revisits []Attempt `json:"revisits"` // of what was kept: measured anew on top of all others, and taken out where it costs there
+	// keys of the candidates that stand in the end, in the order in which they were kept
+	Kept  []string `json:"kept"`
+	Added []string `json:"added"` // of these, what this run added; the others stood before a restart
+	// of what was kept: measured anew on top of all others, and taken out where it costs there
+	Revisits []Attempt `json:"revisits"`
 	Untried  []Untried `json:"untried"`
 	Waits    []Wait    `json:"waits"`  // what could only be tried after a restart
 	Advice   []Advice  `json:"advice"` // what to buy or change where the target was missed
 
-	Method    Method `json:"method"`
-	Restarted string `json:"restarted"` // "restart of guest vm1", with which this run goes on where an earlier one ended; empty: none
+	Method Method `json:"method"`
+	// "restart of guest vm1", with which this run goes on where an earlier one ended; empty: none
+	Restarted string `json:"restarted"`
 
 	Trials   int     `json:"trials"`         // measurements in pairs and checks, those of the searches not counted
 	Searches int     `json:"searches"`       // for the highest rate
@@ -50,9 +54,10 @@ type Result struct {
 	Plan      string `json:"plan"`       // digest of the final plan; empty: none
 	RestartTX string `json:"restart_tx"` // the transaction that made what waits for a restart; empty: none was made
 	// RestartFor is the restart that it waits for: of guests first, of the host when no guest's is left.
-	RestartFor string   `json:"restart_for,omitempty"`
-	TX         string   `json:"tx"`    // the first transaction of what was kept; empty: none was made
-	Chain      []string `json:"chain"` // all of them in order, each following the one before: what is about something that another made comes behind it
+	RestartFor string `json:"restart_for,omitempty"`
+	TX         string `json:"tx"` // the first transaction of what was kept; empty: none was made
+	// all of them in order, each following the one before: what is about something that another made comes behind it
+	Chain []string `json:"chain"`
 	// UndoEarlier are the commands that undo what stood before Restarted and what took effect with it, the newest
 	// first; then it takes that restart again.
 	UndoEarlier []string  `json:"undo_earlier,omitempty"`
@@ -77,20 +82,22 @@ const (
 	OutOfBudget Verdict = "out-of-time" // the budget is spent; what had helped is kept
 	Waiting     Verdict = "waiting"     // what is left needs a restart
 	NotDevice   Verdict = "not-device"  // the generator or the receiver is the limit, not the host
-	Interrupted Verdict = "interrupted" // by the user: everything is as it was found, or the sentence says what kept it from that
-	Failed      Verdict = "failed"      // by an error: likewise
+	// by the user: everything is as it was found, or the sentence says what kept it from that
+	Interrupted Verdict = "interrupted"
+	Failed      Verdict = "failed" // by an error: likewise
 )
 
 // Rate is what a search found.
 type Rate struct {
-	PPS       float64  `json:"pps"`        // that is carried with no more loss than the goal allows: the lower bound
-	UpperPPS  *float64 `json:"upper_pps"`  // null: nothing was seen to be too much
-	Loaded    float64  `json:"loaded_pps"` // that came through when the trial load was sent, or would in a typical second; 0: not measured
-	LimitedBy string   `json:"limited_by"` // device, generator, receiver, nothing, unknown
-	Loss      float64  `json:"loss"`       // share that was allowed
-	Seconds   float64  `json:"seconds"`    // of traffic
-	Trials    int      `json:"trials"`
-	None      string   `json:"none,omitempty"` // why there is no such rate
+	PPS      float64  `json:"pps"`       // that is carried with no more loss than the goal allows: the lower bound
+	UpperPPS *float64 `json:"upper_pps"` // null: nothing was seen to be too much
+	// that came through when the trial load was sent, or would in a typical second; 0: not measured
+	Loaded    float64 `json:"loaded_pps"`
+	LimitedBy string  `json:"limited_by"` // device, generator, receiver, nothing, unknown
+	Loss      float64 `json:"loss"`       // share that was allowed
+	Seconds   float64 `json:"seconds"`    // of traffic
+	Trials    int     `json:"trials"`
+	None      string  `json:"none,omitempty"` // why there is no such rate
 }
 
 // Attempt is one candidate that was tried.
@@ -125,7 +132,8 @@ func (a *Attempt) Name() string {
 
 // Stands reports whether an attempt, or a part of it, is among these keys.
 func (a *Attempt) Stands(kept []string) bool {
-	return slices.Contains(kept, a.Key) || slices.ContainsFunc(a.Parts, func(key string) bool { return slices.Contains(kept, key) })
+	return slices.Contains(kept, a.Key) ||
+		slices.ContainsFunc(a.Parts, func(key string) bool { return slices.Contains(kept, key) })
 }
 
 // TakenOut are the parts of an attempt that are not among these keys.
@@ -144,7 +152,8 @@ const (
 	NotShown Outcome = "not-shown" // may help a little; too little to be shown with the trials that one candidate gets
 	Refused  Outcome = "refused"   // could not be made, and is undone: the machine refused it
 	Cut      Outcome = "cut-short" // the budget or the user ended it
-	Overcome Outcome = "overcome"  // kept, and undone later: it costs beside what was kept after it, or the whole showed no gain
+	// kept, and undone later: it costs beside what was kept after it, or the whole showed no gain
+	Overcome Outcome = "overcome"
 )
 
 // Change is one value of a candidate.
@@ -200,7 +209,8 @@ type Untried struct {
 type Wait struct {
 	For  string   `json:"for"` // "restart of guest vm1"
 	Keys []string `json:"keys"`
-	Undo string   `json:"undo,omitempty"` // it is no candidate: the transaction to roll back before that restart, since its changes are not proven to help
+	// it is no candidate: the transaction to roll back before that restart, since its changes are not proven to help
+	Undo string `json:"undo,omitempty"`
 
 	needs setting.Needs // that For names; none where it names more
 }
@@ -213,8 +223,9 @@ type Advice struct {
 
 // Method is how gains were told from chance.
 type Method struct {
-	Test      string  `json:"test"`          // in a sentence
-	Alpha     float64 `json:"alpha"`         // of what is kept, the share that does not help, in the mean; where nothing helps, the chance to keep anything
+	Test string `json:"test"` // in a sentence
+	// of what is kept, the share that does not help, in the mean; where nothing helps, the chance to keep anything
+	Alpha     float64 `json:"alpha"`
 	MinEffect float64 `json:"min_effect"`    // least gain that counts, relative
 	MaxPairs  int     `json:"max_pairs"`     // that one candidate gets
 	Seed      uint64  `json:"seed"`          // of the lots

@@ -63,8 +63,10 @@ func (l *loop) again(ctx context.Context, c Candidate, alone bool) error {
 	byLoss := l.byLoss || l.held[c.Key].byLoss
 	began, m, last := l.Now(), l.match(0, byLoss), l.last
 	a := Attempt{
-		N: len(l.result.Revisits) + 1, Key: c.Key, IDs: c.IDs, Title: c.Title, Stage: c.Stage, Risk: c.Risk, Changes: c.Changes,
-		Because: []string{"kept before, measured anew on top of what was kept beside it"}, Limit: l.kindOfLimit(), Needed: 2 / wholeAlpha,
+		N: len(l.result.Revisits) + 1, Key: c.Key, IDs: c.IDs, Title: c.Title, Stage: c.Stage, Risk: c.Risk,
+		Changes: c.Changes,
+		Because: []string{"kept before, measured anew on top of what was kept beside it"}, Limit: l.kindOfLimit(),
+		Needed: 2 / wholeAlpha,
 	}
 	if !l.spent() {
 		switch err := l.stand(ctx, others); {

@@ -32,12 +32,20 @@ func (l *loop) pairUp(all []Candidate) (Candidate, expectation, bool) {
 	before := slices.Clone(l.named)
 	slices.Reverse(before)
 	for _, limit := range slices.Concat(l.limits(), before) {
-		here := slices.DeleteFunc(slices.Clone(all), func(c Candidate) bool { return !l.useless(c) || namedBy(limit, c) < 0 })
-		slices.SortStableFunc(here, func(a, b Candidate) int { return cmp.Compare(l.held[b.Key].ratio, l.held[a.Key].ratio) })
+		here := slices.DeleteFunc(slices.Clone(all), func(c Candidate) bool {
+			return !l.useless(c) ||
+				namedBy(limit, c) < 0
+		})
+		slices.SortStableFunc(here, func(a, b Candidate) int {
+			return cmp.Compare(l.held[b.Key].ratio,
+				l.held[a.Key].ratio)
+		})
 		for i := range here {
 			for j := range i {
 				if c := l.several(here[j], here[i]); l.held[c.Key].times == 0 {
-					return c, expectation{chance: 0.1, log: usual, reason: []string{"neither helps alone; both act on what was named (" + string(limit.Kind) + ")"}}, true
+					return c, expectation{chance: 0.1, log: usual,
+						reason: []string{"neither helps alone; both act on what was named (" + string(limit.Kind) +
+							")"}}, true
 				}
 			}
 		}
@@ -60,7 +68,10 @@ func (l *loop) ahead(all []Candidate) []Candidate {
 	ahead := slices.DeleteFunc(slices.Clone(all), func(c Candidate) bool {
 		return !l.useless(c) || l.held[c.Key].ratio < 1 || c.Risk != goal.None && c.Risk != goal.Blip
 	})
-	slices.SortStableFunc(ahead, func(a, b Candidate) int { return cmp.Compare(l.held[b.Key].ratio, l.held[a.Key].ratio) })
+	slices.SortStableFunc(ahead, func(a, b Candidate) int {
+		return cmp.Compare(l.held[b.Key].ratio,
+			l.held[a.Key].ratio)
+	})
 	return ahead
 }
 
@@ -76,7 +87,8 @@ func (l *loop) rest(all []Candidate) (Candidate, expectation, bool) {
 		return Candidate{}, expectation{}, false
 	}
 	c := l.several(ahead...)
-	c.Title = fmt.Sprintf("all that came out ahead by too little to be shown: %s and %d more", ahead[0].Title, len(ahead)-1)
+	c.Title = fmt.Sprintf("all that came out ahead by too little to be shown: %s and %d more", ahead[0].Title,
+		len(ahead)-1)
 	return c, expectation{chance: 0.2, log: usual, reason: []string{"small gains add up"}}, l.held[c.Key].times == 0
 }
 

@@ -24,7 +24,8 @@ func all(id string, by float64) simulated.Knob {
 // many is not. At little noise the host carries no less than with the whole plan; at much, where each knob is lost in
 // it, it is not far behind.
 func TestSmallGains(t *testing.T) {
-	for _, c := range []struct{ jitter, gain, costs, least float64 }{{0.003, 1.009, 0.96, 0.985}, {0.03, 1.03, 0.9, 0.93}} {
+	for _, c := range []struct{ jitter, gain, costs, least float64 }{{0.003, 1.009, 0.96, 0.985},
+		{0.03, 1.03, 0.9, 0.93}} {
 		const seeds = 10
 		better := 0
 		for seed := range uint64(seeds) {
@@ -41,7 +42,8 @@ func TestSmallGains(t *testing.T) {
 			}
 			whole, _ := s.Carries(everything)
 			if slices.Contains(h.Standing(), "a.costs") || h.Now() < c.least*whole {
-				t.Errorf("jitter %g, seed %d: %.0f, with everything %.0f, standing %v%s", c.jitter, seed, h.Now(), whole, h.Standing(), story(s, r))
+				t.Errorf("jitter %g, seed %d: %.0f, with everything %.0f, standing %v%s", c.jitter, seed, h.Now(),
+					whole, h.Standing(), story(s, r))
 			}
 			if h.Now() > whole {
 				better++
@@ -65,7 +67,8 @@ func TestHarmInTime(t *testing.T) {
 			s := calm(append(knobs, all("nic.threaded", 0.9), all("nic.rps", 0.93), helps("a.last", "a", 1.6))...)
 			s.Noise.Jitter = 0.02
 			h := &timed{Host: simulated.New(s, seed), trial: time.Second, search: 15 * time.Second}
-			r := runOn(t, h, tune.Options{Goal: goal.Goal{PPS: 1e9}, Seed: seed, Budget: budget * time.Minute, Now: func() time.Time { return h.now }})
+			r := runOn(t, h, tune.Options{Goal: goal.Goal{PPS: 1e9}, Seed: seed, Budget: budget * time.Minute,
+				Now: func() time.Time { return h.now }})
 			for _, id := range h.Standing() {
 				if id == "nic.threaded" || id == "nic.rps" {
 					t.Errorf("budget %d min, seed %d: %s stands%s", budget, seed, id, story(s, r))
@@ -91,7 +94,8 @@ func TestLate(t *testing.T) {
 	s := calm(many...)
 	s.Noise.Jitter = 0.003
 	h := &timed{Host: simulated.New(s, 1), trial: time.Second, search: 15 * time.Second}
-	r := runOn(t, h, tune.Options{Goal: goal.Goal{PPS: 1e9}, Budget: 12 * time.Minute, Now: func() time.Time { return h.now }})
+	r := runOn(t, h, tune.Options{Goal: goal.Goal{PPS: 1e9}, Budget: 12 * time.Minute,
+		Now: func() time.Time { return h.now }})
 	if len(r.Kept) < 8 || len(r.Untried) < 8 || len(r.Warnings) > 0 {
 		t.Errorf("kept %d, untried %d: %s%s", len(r.Kept), len(r.Untried), r.Why, story(calm(), r))
 	}
@@ -120,14 +124,20 @@ func TestTakenOut(t *testing.T) {
 		s := calm(brake, all("a.1", 1.009), all("a.2", 1.009), all("a.3", 1.009), all("a.4", 1.009))
 		s.Noise.Jitter = 0.002
 		r, h := run(t, s, seed, tune.Options{})
-		i := slices.IndexFunc(r.Revisits, func(a tune.Attempt) bool { return a.Key == "a.brake" && a.Outcome == tune.Hurts })
+		i := slices.IndexFunc(r.Revisits, func(a tune.Attempt) bool {
+			return a.Key == "a.brake" &&
+				a.Outcome == tune.Hurts
+		})
 		if i < 0 {
 			continue
 		}
 		found = true
-		whole := r.Attempts[slices.IndexFunc(r.Attempts, func(a tune.Attempt) bool { return slices.Contains(a.Parts, "a.brake") && a.Outcome == tune.Kept })]
-		if slices.Contains(h.Standing(), "a.brake") || slices.Contains(r.Kept, "a.brake") || len(r.Revisits[i].Gain.Pairs) == 0 ||
-			!slices.Equal(whole.TakenOut(r.Kept), []string{"a.brake"}) || !whole.Stands(r.Kept) || !strings.Contains(whole.Why, "of these a.brake was taken out: it costs beside the others") {
+		whole := r.Attempts[slices.IndexFunc(r.Attempts,
+			func(a tune.Attempt) bool { return slices.Contains(a.Parts, "a.brake") && a.Outcome == tune.Kept })]
+		if slices.Contains(h.Standing(), "a.brake") || slices.Contains(r.Kept, "a.brake") ||
+			len(r.Revisits[i].Gain.Pairs) == 0 ||
+			!slices.Equal(whole.TakenOut(r.Kept), []string{"a.brake"}) || !whole.Stands(r.Kept) ||
+			!strings.Contains(whole.Why, "of these a.brake was taken out: it costs beside the others") {
 			t.Errorf("seed %d: standing %v, kept %v: %s", seed, h.Standing(), r.Kept, whole.Why)
 		}
 	}
@@ -183,7 +193,8 @@ func (d *drifting) Begin(ctx context.Context) error {
 func TestDrifted(t *testing.T) {
 	h := &drifting{deaf{simulated.New(still(), 1), 40}}
 	r, err := tune.Run(t.Context(), h, tune.Options{Seed: 1, Goal: goal.Goal{PPS: 1e9}})
-	if err == nil || len(r.Kept) > 0 || !strings.Contains(r.Why, "transaction X") || !strings.Contains(r.Why, "everything else is as it was found") {
+	if err == nil || len(r.Kept) > 0 || !strings.Contains(r.Why, "transaction X") ||
+		!strings.Contains(r.Why, "everything else is as it was found") {
 		t.Errorf("%v; kept %v: %s", err, r.Kept, r.Why)
 	}
 	for _, a := range r.Attempts {
@@ -204,12 +215,14 @@ func (d *doubtful) Diagnose(context.Context, float64) (*bottleneck.Diagnosis, er
 	if d.asked++; d.asked != 2 {
 		return &bottleneck.Diagnosis{Why: "nothing is full"}, nil
 	}
-	return &bottleneck.Diagnosis{Bottleneck: &bottleneck.Bottleneck{Kind: "a-full", Stage: "a", Object: "a", Confidence: 0.9, Knobs: []string{d.knob}}}, nil
+	return &bottleneck.Diagnosis{Bottleneck: &bottleneck.Bottleneck{Kind: "a-full", Stage: "a", Object: "a",
+		Confidence: 0.9, Knobs: []string{d.knob}}}, nil
 }
 
 // TestSecondOpinion: before something is tried that nothing points at the diagnosis is remade, once for what stands.
 func TestSecondOpinion(t *testing.T) {
-	knobs := []simulated.Knob{{ID: "b.0", Stage: "b"}, {ID: "b.1", Stage: "b"}, {ID: "b.2", Stage: "b"}, {ID: "a.0", Stage: "a"}}
+	knobs := []simulated.Knob{{ID: "b.0", Stage: "b"}, {ID: "b.1", Stage: "b"}, {ID: "b.2", Stage: "b"},
+		{ID: "a.0", Stage: "a"}}
 	h := &doubtful{Host: simulated.New(calm(knobs...), 1), knob: "a.0"}
 	learned := tune.Effects{Known: []tune.Effect{{Key: "b.0", Tried: 5}}} // tells nothing of what holds the path back
 	r := runOn(t, h, tune.Options{Goal: goal.Goal{PPS: 1e9}, Seed: 1, Learned: learned})

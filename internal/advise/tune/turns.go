@@ -232,7 +232,8 @@ func (l *loop) describe(m *match, a *Attempt) {
 	}
 	switch a.Outcome {
 	case Kept:
-		a.Why = fmt.Sprintf("%s in %d pairs; the bet on it won %.0f times its stake, and %.0f were needed", g, n, a.Evidence, a.Needed)
+		a.Why = fmt.Sprintf("%s in %d pairs; the bet on it won %.0f times its stake, and %.0f were needed", g, n,
+			a.Evidence, a.Needed)
 	case Hurts:
 		a.Why = fmt.Sprintf("%s in all %d pairs: %s", worse, n, g)
 	case Useless:
@@ -241,7 +242,8 @@ func (l *loop) describe(m *match, a *Attempt) {
 		a.Why = fmt.Sprintf("the budget was spent after %d pairs: %s", n, g)
 	case NotShown:
 		if a.Why = fmt.Sprintf("%s could not be told from chance in %d pairs", g, n); m.short >= mostShort {
-			a.Why = fmt.Sprintf("less than %.0f %% of the load was sent in %d of %d pairs: the generator may be what it frees or holds back", 100*sentEnough, m.short, len(g.Pairs))
+			a.Why = fmt.Sprintf("less than %.0f %% of the load was sent in %d of %d pairs: the generator may be what "+
+				"it frees or holds back", 100*sentEnough, m.short, len(g.Pairs))
 		}
 	}
 }

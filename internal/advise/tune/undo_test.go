@@ -16,9 +16,11 @@ func TestUndone(t *testing.T) {
 	}
 	r.Kept = append([]string{"before"}, r.Kept...)
 	r.Kept = append([]string{"x.2"}, r.Kept...)
-	r.Attempts = append([]tune.Attempt{{Key: "before", Outcome: tune.Kept}, {Key: "x.1+x.2", Parts: []string{"x.1", "x.2"}, Outcome: tune.Kept}}, r.Attempts...)
+	r.Attempts = append([]tune.Attempt{{Key: "before", Outcome: tune.Kept},
+		{Key: "x.1+x.2", Parts: []string{"x.1", "x.2"}, Outcome: tune.Kept}}, r.Attempts...)
 	r.Undone(tune.Rate{PPS: 7}, tune.Failed, "it could not be made to last")
-	if !slices.Equal(r.Kept, []string{"x.2", "before"}) || len(r.Added) > 0 || r.Final.PPS != 7 || r.Verdict != tune.Failed || r.After != nil {
+	if !slices.Equal(r.Kept, []string{"x.2", "before"}) || len(r.Added) > 0 || r.Final.PPS != 7 ||
+		r.Verdict != tune.Failed || r.After != nil {
 		t.Errorf("%s, kept %v, added %v, final %g", r.Verdict, r.Kept, r.Added, r.Final.PPS)
 	}
 	for _, a := range r.Attempts {

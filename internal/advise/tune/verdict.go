@@ -34,7 +34,8 @@ func (l *loop) baselineVerdict() {
 		l.conclude()
 	case l.reached(b.PPS) && l.reached(l.last):
 		r.Verdict = Good
-		r.Why = fmt.Sprintf("the host is good: it carries %s packets/s, %s were asked for, and a trial %s let %s through; nothing was changed", rate(b.PPS), rate(l.Goal.PPS), l.atLoad(), rate(l.last))
+		r.Why = fmt.Sprintf("the host is good: it carries %s packets/s, %s were asked for, and a trial %s let %s "+
+			"through; nothing was changed", rate(b.PPS), rate(l.Goal.PPS), l.atLoad(), rate(l.last))
 	case l.notHost(b):
 		l.conclude()
 	}
@@ -68,32 +69,40 @@ func (l *loop) conclude() {
 		r.Verdict, r.Why = Met, fmt.Sprintf("the target holds: %s with %s", change, counted(len(r.Kept), "change"))
 	case l.notHost(r.Final):
 		r.Verdict = NotDevice
-		r.Why = fmt.Sprintf("the %s is the limit at %s packets/s, not the host: no change of the host could be seen; ", r.Final.LimitedBy, rate(to))
+		r.Why = fmt.Sprintf("the %s is the limit at %s packets/s, not the host: no change of the host could be seen; ",
+			r.Final.LimitedBy, rate(to))
 		switch {
 		case len(l.kept) > 0:
-			r.Why = fmt.Sprintf("the %s is the limit by now, not the host: %s with %s%s; whether more would help could not be seen", r.Final.LimitedBy, change, counted(len(r.Kept), "change"), missed)
+			r.Why = fmt.Sprintf("the %s is the limit by now, not the host: %s with %s%s; whether more would help "+
+				"could not be seen", r.Final.LimitedBy, change, counted(len(r.Kept), "change"), missed)
 		case l.Earlier != nil:
 			r.Why += "nothing more was changed"
 		default:
 			r.Why += "nothing was changed"
 		}
 	case r.Verdict == OutOfBudget && len(r.Kept) > 0:
-		r.Why = fmt.Sprintf("the budget is spent: %s with %s%s; %s not tried", change, counted(len(r.Kept), "change"), missed, counted(len(r.Untried), "candidate"))
+		r.Why = fmt.Sprintf("the budget is spent: %s with %s%s; %s not tried", change, counted(len(r.Kept), "change"),
+			missed, counted(len(r.Untried), "candidate"))
 	case r.Verdict == OutOfBudget && len(r.Attempts) == 0:
-		r.Why = fmt.Sprintf("the budget of %v holds the first search (%.0f s) and what is reserved for the proof, no candidate between: %s packets/s%s; %s not tried",
+		r.Why = fmt.Sprintf("the budget of %v holds the first search (%.0f s) and what is reserved for the proof, no "+
+			"candidate between: %s packets/s%s; %s not tried",
 			l.Budget, l.searchTook.Seconds(), rate(from), missed, counted(len(r.Untried), "candidate"))
 	case r.Verdict == OutOfBudget:
-		r.Why = fmt.Sprintf("the budget is spent and nothing was shown to help: %s packets/s%s; %s not tried", rate(from), missed, counted(len(r.Untried), "candidate"))
+		r.Why = fmt.Sprintf("the budget is spent and nothing was shown to help: %s packets/s%s; %s not tried",
+			rate(from), missed, counted(len(r.Untried), "candidate"))
 	case len(r.Waits) > 0:
 		r.Verdict = Waiting
 		r.Why = fmt.Sprintf("what is left needs a %s: so far %s%s", r.Waits[0].For, change, missed)
 	case len(r.Kept) > 0 && len(r.Untried) > 0:
-		r.Verdict, r.Why = Better, fmt.Sprintf("the target held once, and was missed by the last search: %s with %s%s; %s not tried", change, counted(len(r.Kept), "change"), missed, counted(len(r.Untried), "candidate"))
+		r.Verdict, r.Why = Better, fmt.Sprintf("the target held once, and was missed by the last search: %s with "+
+			"%s%s; %s not tried", change, counted(len(r.Kept), "change"), missed, counted(len(r.Untried), "candidate"))
 	case len(r.Kept) > 0:
-		r.Verdict, r.Why = Better, fmt.Sprintf("nothing is left to try: %s with %s%s", change, counted(len(r.Kept), "change"), missed)
+		r.Verdict, r.Why = Better, fmt.Sprintf("nothing is left to try: %s with %s%s", change,
+			counted(len(r.Kept), "change"), missed)
 	default:
 		r.Verdict = NoGain
-		r.Why = fmt.Sprintf("nothing helps: %s tried, none kept; %s packets/s%s", counted(len(r.Attempts), "candidate"), rate(from), missed)
+		r.Why = fmt.Sprintf("nothing helps: %s tried, none kept; %s packets/s%s", counted(len(r.Attempts), "candidate"),
+			rate(from), missed)
 	}
 	for i := range r.Untried {
 		r.Untried[i].Why = l.untriedWhy()

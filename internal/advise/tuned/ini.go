@@ -20,7 +20,8 @@ func parse(text string) []entry {
 		case line[0] == '[' && strings.HasSuffix(line, "]"):
 			section = line[1 : len(line)-1]
 			all = append(all, entry{section: section})
-		case indented && len(all) > 0 && all[len(all)-1].key != "" && all[len(all)-1].section == section && !strings.Contains(line, "="):
+		case indented && len(all) > 0 && all[len(all)-1].key != "" && all[len(all)-1].section == section &&
+			!strings.Contains(line, "="):
 			all[len(all)-1].value += " " + line
 		case section == "":
 		default:

@@ -260,13 +260,15 @@ func (l *loader) evaluate(m Machine) {
 				value = ""
 			}
 			if u.plugin == "sysctl" {
-				l.facts.Sysctls = append(l.facts.Sysctls, facts.OwnedValue{Key: setting.SysctlPath(o.key), Value: value, File: o.file})
+				l.facts.Sysctls = append(l.facts.Sysctls, facts.OwnedValue{Key: setting.SysctlPath(o.key), Value: value,
+					File: o.file})
 				continue
 			}
 			if devices == "*" {
 				devices = ""
 			}
-			l.facts.Options = append(l.facts.Options, facts.OwnedValue{Key: u.plugin + "." + o.key, Value: value, File: o.file, Of: devices})
+			l.facts.Options = append(l.facts.Options, facts.OwnedValue{Key: u.plugin + "." + o.key, Value: value,
+				File: o.file, Of: devices})
 		}
 	}
 	if cmdline, ok := v.expand(cmdline); ok {

@@ -11,7 +11,8 @@ import (
 
 // Set is what a profile gives to one value.
 type Set struct {
-	Value  string // in the canonical form of the address's kind; empty where TuneD works it out, or where it is not one value
+	// in the canonical form of the address's kind; empty where TuneD works it out, or where it is not one value
+	Value  string
 	Option string // as the profile has it: "sysctl.vm/swappiness", "scheduler.isolated_cores"
 	File   string
 	Boots  bool // it is given when the boot menu is written, and not when the profile is chosen
@@ -73,7 +74,8 @@ func relative(value string) string {
 func argument(t *facts.Tuned, a setting.Address) (Set, bool) {
 	s := Set{Option: "bootloader.cmdline", Boots: true}
 	for _, o := range slices.Backward(t.Options) {
-		if found := setting.ParseCommandLine(strings.TrimLeft(o.Value, "+")).Get(a.Path); strings.HasPrefix(o.Key, "bootloader.cmdline") && found.State == setting.Known {
+		if found := setting.ParseCommandLine(strings.TrimLeft(o.Value, "+")).Get(a.Path); strings.HasPrefix(o.Key,
+			"bootloader.cmdline") && found.State == setting.Known {
 			if s.Option, s.File = o.Key, o.File; t.Arguments == "" { // of a snapshot that has no more
 				s.Value = found.Value
 			}
@@ -149,7 +151,8 @@ func sysfs(option, plugin, key, file string) bool {
 		return option == "cpu.governor"
 	case strings.HasPrefix(file, "devices/system/cpu/") && strings.HasSuffix(file, "/energy_performance_preference"):
 		return option == "cpu.energy_performance_preference"
-	case strings.HasPrefix(file, "devices/system/cpu/cpu") && strings.HasSuffix(file, "/power/pm_qos_resume_latency_us"):
+	case strings.HasPrefix(file, "devices/system/cpu/cpu") &&
+		strings.HasSuffix(file, "/power/pm_qos_resume_latency_us"):
 		return option == "cpu.pm_qos_resume_latency_us"
 	}
 	return false
@@ -198,10 +201,12 @@ func serviceState(value string) string {
 // CPUs and what the threads' names match. Threads of the kernel stand in brackets there.
 func scheduling(plugin, key, value, thread string) (string, bool) {
 	fields := strings.SplitN(value, ":", 5)
-	if plugin != "scheduler" || !strings.HasPrefix(key, "group.") || len(fields) != 5 || !matches(fields[4], "["+thread+"]") {
+	if plugin != "scheduler" || !strings.HasPrefix(key, "group.") || len(fields) != 5 ||
+		!matches(fields[4], "["+thread+"]") {
 		return "", false
 	}
-	policy, known := map[string]string{"f": "SCHED_FIFO", "r": "SCHED_RR", "o": "SCHED_OTHER", "b": "SCHED_BATCH"}[fields[1]]
+	policy, known := map[string]string{"f": "SCHED_FIFO", "r": "SCHED_RR", "o": "SCHED_OTHER",
+		"b": "SCHED_BATCH"}[fields[1]]
 	switch {
 	case !known:
 		return "", true

@@ -60,7 +60,8 @@ func (h *ahead) forget() {
 }
 
 // read reads one address, with all others of its object where nothing is known of it.
-func (h *ahead) read(ctx context.Context, mechanism setting.Reads, a setting.Address, limit time.Duration) setting.Reading {
+func (h *ahead) read(ctx context.Context, mechanism setting.Reads, a setting.Address,
+	limit time.Duration) setting.Reading {
 	h.lock.Lock()
 	h.remember(a)
 	if found, known := h.found[a]; known && time.Since(h.at) < aheadCounts {

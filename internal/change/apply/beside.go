@@ -59,11 +59,13 @@ func (r *run) keep(ctx context.Context) (moved []Moved, err error) {
 		}
 		back, problem := r.put(ctx, b.address, b.value)
 		if problem == nil {
-			err = errors.Join(err, r.writer.Append(journal.Record{Event: journal.Kept, Address: &b.address, Before: &found, Found: &back}))
+			err = errors.Join(err, r.writer.Append(journal.Record{Event: journal.Kept, Address: &b.address,
+				Before: &found, Found: &back}))
 			continue
 		}
 		found = r.read(ctx, b.address)
-		moved = append(moved, Moved{Address: b.address, From: b.value.String(), Found: found.String(), Why: problem.Error()})
+		moved = append(moved, Moved{Address: b.address, From: b.value.String(), Found: found.String(),
+			Why: problem.Error()})
 		err = errors.Join(err, r.writer.Append(journal.Record{
 			Event: journal.Moved, Address: &b.address, Before: &b.value, Found: &found, Error: problem.Error(),
 		}))
@@ -110,7 +112,8 @@ func (r *run) watchFor(ctx context.Context, t *journal.Transaction, earlier *jou
 func unkept(moved []Moved) error {
 	var all []error
 	for _, m := range moved {
-		all = append(all, fmt.Errorf("%s was moved from %s to %s by another change: %s", m.Address, m.From, m.Found, m.Why))
+		all = append(all, fmt.Errorf("%s was moved from %s to %s by another change: %s", m.Address, m.From, m.Found,
+			m.Why))
 	}
 	return errors.Join(all...)
 }

@@ -18,7 +18,8 @@ func ringsMoveAffinity(t *testing.T) (f *fake, p *plan.Plan, irq setting.Address
 	f = newFake(t, 1)
 	f.values[ring], f.values[irq] = setting.Value("256"), setting.Value("3")
 	f.moves[ring] = func(f *fake) { f.values[irq] = setting.Value("0-7") }
-	p = &plan.Plan{Changes: []plan.Change{{ID: "nic.ring.rx", Address: ring, From: setting.Value("256"), To: setting.Value("4096"), Want: setting.Exact("4096")}}}
+	p = &plan.Plan{Changes: []plan.Change{{ID: "nic.ring.rx", Address: ring, From: setting.Value("256"),
+		To: setting.Value("4096"), Want: setting.Exact("4096")}}}
 	return f, p, irq
 }
 
@@ -43,7 +44,10 @@ func TestBesideStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, transaction := range ledger.Transactions {
-		if !slices.ContainsFunc(transaction.Records, func(r journal.Record) bool { return r.Event == journal.Kept && *r.Address == irq }) {
+		if !slices.ContainsFunc(transaction.Records, func(r journal.Record) bool {
+			return r.Event == journal.Kept &&
+				*r.Address == irq
+		}) {
 			t.Errorf("%s does not tell what it put back", transaction.Header.TX)
 		}
 	}
@@ -69,10 +73,12 @@ func TestBesideThatCannotStay(t *testing.T) {
 	before := f.snapshot()
 	f.refuse[irq] = syscall.EIO
 	result, err := e.Run(t.Context(), p, Options{Beside: []setting.Address{irq}})
-	if err != nil || len(result.Moved) != 1 || result.Moved[0].Found != "0-7" || !strings.Contains(result.Moved[0].Why, "input/output error") {
+	if err != nil || len(result.Moved) != 1 || result.Moved[0].Found != "0-7" ||
+		!strings.Contains(result.Moved[0].Why, "input/output error") {
 		t.Fatalf("%+v, %v; expected the affinity as moved", result, err)
 	}
-	if _, err := e.Rollback(t.Context(), RollbackOptions{}); err == nil || !strings.Contains(err.Error(), "irq-affinity:eth0/TxRx-0/45 was moved from 3 to 0-7") {
+	if _, err := e.Rollback(t.Context(), RollbackOptions{}); err == nil ||
+		!strings.Contains(err.Error(), "irq-affinity:eth0/TxRx-0/45 was moved from 3 to 0-7") {
 		t.Errorf("rollback: %v, expected it to name the affinity", err)
 	}
 	delete(f.refuse, irq)
@@ -95,7 +101,8 @@ func TestBesideComesBack(t *testing.T) {
 	}
 	e := engine(t, f)
 	before := f.snapshot()
-	applied(t, e, &plan.Plan{Changes: []plan.Change{{ID: "sriov.count", Address: count, From: setting.Value("4"), To: setting.Value("0"), Want: setting.Exact("0")}}}, attribute)
+	applied(t, e, &plan.Plan{Changes: []plan.Change{{ID: "sriov.count", Address: count, From: setting.Value("4"),
+		To: setting.Value("0"), Want: setting.Exact("0")}}}, attribute)
 	if got := f.values[attribute]; got.State != setting.Absent {
 		t.Fatalf("without the function its attribute is %s", got)
 	}

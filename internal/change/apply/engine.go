@@ -53,14 +53,19 @@ const defaultDeadline = 10 * time.Second
 // after seconds on an emulated host), or a NIC goes down and up.
 var slow = map[setting.Kind]time.Duration{
 	setting.Domain: time.Minute, setting.NetfilterRule: time.Minute,
-	setting.Service:   2 * time.Minute,                                      // systemd kills what does not stop after 90 s (DefaultTimeoutStopSec): irqbalance that was started a moment ago
-	setting.Unit:      2 * time.Minute,                                      // so too; and systemd reads all units anew first, which took it 12 s on a busy host
-	setting.File:      time.Minute,                                          // as where the file is a unit
-	setting.KernelArg: 3 * time.Minute, setting.BootKernel: 3 * time.Minute, // grub-mkconfig and grubby look at every kernel and, with os-prober, at every disk
+	// systemd kills what does not stop after 90 s (DefaultTimeoutStopSec): irqbalance that was started a moment ago
+	setting.Service: 2 * time.Minute,
+	// so too; and systemd reads all units anew first, which took it 12 s on a busy host
+	setting.Unit: 2 * time.Minute,
+	setting.File: time.Minute, // as where the file is a unit
+	// grub-mkconfig and grubby look at every kernel and, with os-prober, at every disk
+	setting.KernelArg: 3 * time.Minute, setting.BootKernel: 3 * time.Minute,
 	setting.DomainDevice: 100 * time.Second, // a guest may take its time to let a device go
 	setting.VirtNetwork:  time.Minute,
-	setting.VFCount:      3 * time.Minute, // 63 functions take 10 s on a host with nothing else to do, and then they are waited for
-	setting.NICRing:      30 * time.Second, setting.NICChannels: 30 * time.Second, setting.Inside: 30 * time.Second, setting.PCIDriver: 30 * time.Second,
+	// 63 functions take 10 s on a host with nothing else to do, and then they are waited for
+	setting.VFCount: 3 * time.Minute,
+	setting.NICRing: 30 * time.Second, setting.NICChannels: 30 * time.Second, setting.Inside: 30 * time.Second,
+	setting.PCIDriver: 30 * time.Second,
 }
 
 func (e *Engine) deadline(a setting.Address) time.Duration {
@@ -141,7 +146,8 @@ func (e *Engine) Alone(command string, act func()) error {
 var readBackPauses = []time.Duration{10 * time.Millisecond, 50 * time.Millisecond, 200 * time.Millisecond}
 
 // readBack reads an address until it is as it should be, for a quarter of a second at the most.
-func (e *Engine) readBack(ctx context.Context, a setting.Address, is func(setting.Reading) bool) (setting.Reading, bool) {
+func (e *Engine) readBack(ctx context.Context, a setting.Address, is func(setting.Reading) bool) (setting.Reading,
+	bool) {
 	found := e.read(ctx, a)
 	for _, pause := range readBackPauses {
 		if is(found) {

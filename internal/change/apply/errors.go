@@ -110,7 +110,8 @@ type Unended struct {
 
 // Error names it.
 func (u *Unended) Error() string {
-	return fmt.Sprintf("the run %s was interrupted: %s of it still stand", u.Session, counted(u.Transactions, "transaction"))
+	return fmt.Sprintf("the run %s was interrupted: %s of it still stand", u.Session,
+		counted(u.Transactions, "transaction"))
 }
 
 // Hint says what to do.
@@ -172,7 +173,8 @@ type Unrestored struct {
 
 // Error names every value that is not back.
 func (u *Unrestored) Error() string {
-	return fmt.Sprintf("transaction %s is not wholly put back: %s", u.TX, strings.ReplaceAll(u.Problem.Error(), "\n", "; "))
+	return fmt.Sprintf("transaction %s is not wholly put back: %s", u.TX, strings.ReplaceAll(u.Problem.Error(), "\n",
+		"; "))
 }
 
 // Unwrap gives the problem.

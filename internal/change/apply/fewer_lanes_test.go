@@ -41,7 +41,8 @@ func TestLanesPutBack(t *testing.T) {
 	const all = "a=0+2 b=2+2"
 	f.values[nic] = setting.Value(all)
 	r := &Restorer{Engine: engine(t, f), Desired: func() ([]lasting.Value, error) {
-		return []lasting.Value{{ID: "overlay.queue_mapping", Address: nic, Want: setting.Exact(all), To: setting.Value(all)}}, nil
+		return []lasting.Value{{ID: "overlay.queue_mapping", Address: nic, Want: setting.Exact(all),
+			To: setting.Value(all)}}, nil
 	}}
 	if err := r.Load(); err != nil {
 		t.Fatal(err)
@@ -76,7 +77,8 @@ func TestLanesRefused(t *testing.T) {
 	const all, part = "a=0+2 b=2+2", "a=0+2"
 	f.values[nic], f.becomes[nic] = setting.Value(part), map[string]string{all: part}
 	r := &Restorer{Engine: engine(t, f), Desired: func() ([]lasting.Value, error) {
-		return []lasting.Value{{ID: "overlay.queue_mapping", Address: nic, Want: setting.Exact(all), To: setting.Value(all)}}, nil
+		return []lasting.Value{{ID: "overlay.queue_mapping", Address: nic, Want: setting.Exact(all),
+			To: setting.Value(all)}}, nil
 	}}
 	if err := r.Load(); err != nil {
 		t.Fatal(err)

@@ -86,7 +86,8 @@ func (e *Engine) needs(ctx context.Context, l *journal.Ledger, t *journal.Transa
 
 func entry(l *journal.Ledger, t *journal.Transaction) Entry {
 	h := t.Header
-	out := Entry{TX: h.TX, Kind: h.Kind, Of: h.Of, Follows: h.Follows, Why: h.Why, State: l.State(t), Started: h.Started, Version: h.Version, Digest: h.Digest, Torn: t.Torn > 0}
+	out := Entry{TX: h.TX, Kind: h.Kind, Of: h.Of, Follows: h.Follows, Why: h.Why, State: l.State(t),
+		Started: h.Started, Version: h.Version, Digest: h.Digest, Torn: t.Torn > 0}
 	if ended := t.Ended(); !ended.IsZero() {
 		out.Ended = &ended
 	}

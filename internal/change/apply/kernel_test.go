@@ -76,7 +76,8 @@ func parameter(t *testing.T, e *apply.Engine, name, to string) plan.Change {
 	if from.State != setting.Known {
 		t.Fatalf("%s: %s", a, from.Why)
 	}
-	return plan.Change{ID: "test", Address: a, From: from, To: setting.Value(to), Want: setting.Exact(to), Risk: goal.None}
+	return plan.Change{ID: "test", Address: a, From: from, To: setting.Value(to), Want: setting.Exact(to),
+		Risk: goal.None}
 }
 
 // kernelRefuses: a TTL of 999 is out of range (net/ipv4/sysctl_net_ipv4.c, ip_default_ttl 1–255).
@@ -147,7 +148,8 @@ func kernelDevice(t *testing.T) {
 		if from.State != setting.Known {
 			t.Fatalf("%s: %s", a, from.Why)
 		}
-		return plan.Change{ID: "test", Address: a, From: from, To: setting.Value(to), Want: setting.Exact(to), Risk: goal.Blip}
+		return plan.Change{ID: "test", Address: a, From: from, To: setting.Value(to), Want: setting.Exact(to),
+			Risk: goal.Blip}
 	}
 	p := &plan.Plan{Goal: goal.Unlimited(), Changes: []plan.Change{
 		change(setting.Of(setting.NICChannels, "ve0", "tx"), "2"),
@@ -155,7 +157,8 @@ func kernelDevice(t *testing.T) {
 		change(setting.Of(setting.SysfsCPUs, "class/net/ve0/queues/rx-0/rps_cpus"), "1"),
 	}}
 	beside := []setting.Address{
-		setting.Of(setting.SysfsCPUs, "class/net/ve0/queues/rx-1/rps_cpus"), setting.Of(setting.SysfsCPUs, "class/net/ve0/queues/tx-1/xps_cpus"),
+		setting.Of(setting.SysfsCPUs, "class/net/ve0/queues/rx-1/rps_cpus"),
+		setting.Of(setting.SysfsCPUs, "class/net/ve0/queues/tx-1/xps_cpus"),
 	}
 	before := shows()
 	if result, err := e.Run(t.Context(), p, apply.Options{Beside: beside}); err != nil || len(result.Moved) > 0 {
@@ -196,7 +199,10 @@ func kernelUndoes80(t *testing.T) {
 		}
 	}
 	for _, where := range []string{"ipv6.conf.default", "ipv6.conf.lo"} {
-		for _, name := range []string{"autoconf", "accept_ra_defrtr", "accept_ra_pinfo", "accept_redirects", "hop_limit", "mtu", "accept_source_route", "dad_transmits", "max_addresses", "router_solicitations", "suppress_frag_ndisc", "temp_prefered_lft", "temp_valid_lft", "regen_max_retry", "use_oif_addrs_only", "keep_addr_on_down", "ndisc_notify", "drop_unicast_in_l2_multicast"} {
+		for _, name := range []string{"autoconf", "accept_ra_defrtr", "accept_ra_pinfo", "accept_redirects",
+			"hop_limit", "mtu", "accept_source_route", "dad_transmits", "max_addresses", "router_solicitations",
+			"suppress_frag_ndisc", "temp_prefered_lft", "temp_valid_lft", "regen_max_retry", "use_oif_addrs_only",
+			"keep_addr_on_down", "ndisc_notify", "drop_unicast_in_l2_multicast"} {
 			if _, err := os.Stat("/proc/sys/net/" + strings.ReplaceAll(where, ".", "/") + "/" + name); err != nil {
 				continue
 			}
@@ -245,7 +251,8 @@ func kernelUndoes80(t *testing.T) {
 func kernelFullDisk(t *testing.T) {
 	e := kernelEngine(t)
 	p := &plan.Plan{Goal: goal.Unlimited()}
-	for _, name := range []string{"accept_local", "arp_accept", "arp_filter", "arp_notify", "bc_forwarding", "bootp_relay", "log_martians", "proxy_arp", "drop_gratuitous_arp", "ignore_routes_with_linkdown"} {
+	for _, name := range []string{"accept_local", "arp_accept", "arp_filter", "arp_notify", "bc_forwarding",
+		"bootp_relay", "log_martians", "proxy_arp", "drop_gratuitous_arp", "ignore_routes_with_linkdown"} {
 		for _, device := range []string{"default", "lo"} {
 			p.Changes = append(p.Changes, parameter(t, e, "net.ipv4.conf."+device+"."+name, "1"))
 		}
@@ -274,7 +281,8 @@ func kernelFullDisk(t *testing.T) {
 			t.Fatalf("%d pages: %v; expected no space", pages, err)
 		}
 		if result.Written() != 0 || !maps.Equal(parameters(t), before) {
-			t.Errorf("%d pages: %d changes stand, parameters differ: %v", pages, result.Written(), !maps.Equal(parameters(t), before))
+			t.Errorf("%d pages: %d changes stand, parameters differ: %v", pages, result.Written(),
+				!maps.Equal(parameters(t), before))
 		}
 		// The journal ends where there was no more room. Once there is, a rollback finds nothing to do.
 		if s, err := e.Status(t.Context()); err != nil || s.State != apply.IsInterrupted {
@@ -286,7 +294,8 @@ func kernelFullDisk(t *testing.T) {
 		if _, err := e.Rollback(t.Context(), apply.RollbackOptions{}); err != nil {
 			t.Errorf("%d pages: rollback: %v", pages, err)
 		}
-		if s, err := e.Status(t.Context()); err != nil || s.State != apply.IsClean || !maps.Equal(parameters(t), before) {
+		if s, err := e.Status(t.Context()); err != nil || s.State != apply.IsClean ||
+			!maps.Equal(parameters(t), before) {
 			t.Errorf("%d pages: status %s, %v", pages, s.State, err)
 		}
 	}

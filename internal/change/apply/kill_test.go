@@ -111,7 +111,8 @@ func victim(mode, root string, n int) int {
 	}
 	j.Appended = func(_ string, r journal.Record) { dies(string(r.Event)) }
 	m := &files{root: root, dies: dies}
-	e := &Engine{Mechanisms: setting.Mechanisms{setting.Sysctl: m}, Journal: j, Host: "box", BootID: "boot-1", Version: "test"}
+	e := &Engine{Mechanisms: setting.Mechanisms{setting.Sysctl: m}, Journal: j, Host: "box", BootID: "boot-1",
+		Version: "test"}
 	dies("begin")
 	beside := []setting.Address{bystander}
 	switch mode {
@@ -147,7 +148,8 @@ func TestKillAnywhere(t *testing.T) {
 				applied(t, e, changes(victims), bystander)
 			}
 			cmd := exec.Command(os.Args[0])
-			cmd.Env = append(os.Environ(), "MPPS_VICTIM="+mode, "MPPS_VICTIM_ROOT="+root, "MPPS_VICTIM_DIES="+strconv.Itoa(n))
+			cmd.Env = append(os.Environ(), "MPPS_VICTIM="+mode, "MPPS_VICTIM_ROOT="+root, "MPPS_VICTIM_DIES="+
+				strconv.Itoa(n))
 			out, err := cmd.CombinedOutput()
 			var died *exec.ExitError
 			if err == nil { // it passed fewer points than n: all are tried

@@ -23,7 +23,8 @@ func inNamespace(t *testing.T) bool {
 	if outside == "" {
 		cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
 		cmd.Env = append(os.Environ(), mark+"="+inside)
-		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS,
+			Pdeathsig: syscall.SIGKILL}
 		out, err := cmd.CombinedOutput()
 		t.Logf("%s", out)
 		if err != nil {
@@ -35,7 +36,8 @@ func inNamespace(t *testing.T) bool {
 		t.Fatalf("namespace %s: expected one of its own", inside)
 	}
 	// /sys shows the devices of the namespace in which it was mounted.
-	if err := errors.Join(syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""), syscall.Mount("sysfs", "/sys", "sysfs", 0, "")); err != nil {
+	if err := errors.Join(syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""),
+		syscall.Mount("sysfs", "/sys", "sysfs", 0, "")); err != nil {
 		t.Fatalf("a /sys of its own: %v", err)
 	}
 	return true

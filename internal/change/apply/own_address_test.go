@@ -19,7 +19,8 @@ func TestAddressTakenAway(t *testing.T) {
 	p := &plan.Plan{Goal: goal.Unlimited()}
 	for a, value := range map[setting.Address][2]string{mac: {"52:54:00:00:00:01", facts.NoMAC}, vlan: {"7", "0"}} {
 		f.values[a] = setting.Value(value[0])
-		p.Changes = append(p.Changes, plan.Change{ID: "test", Address: a, From: setting.Value(value[0]), To: setting.Value(value[1]), Want: setting.Exact(value[1]), Risk: "none", Lasts: setting.UntilVFsRemade})
+		p.Changes = append(p.Changes, plan.Change{ID: "test", Address: a, From: setting.Value(value[0]),
+			To: setting.Value(value[1]), Want: setting.Exact(value[1]), Risk: "none", Lasts: setting.UntilVFsRemade})
 	}
 	if _, err := e.Run(t.Context(), p, Options{}); err != nil {
 		t.Fatal(err)

@@ -182,7 +182,8 @@ func (r *Restorer) byHand() []ByHand {
 	all := []ByHand{}
 	for _, d := range r.values {
 		if d.standing == byHand {
-			all = append(all, ByHand{ID: d.ID, Address: d.Address, Wanted: wanted(d.Address, d.Want), Found: d.found, Since: d.since})
+			all = append(all, ByHand{ID: d.ID, Address: d.Address, Wanted: wanted(d.Address, d.Want), Found: d.found,
+				Since: d.since})
 		}
 	}
 	return all
@@ -210,7 +211,8 @@ func (r *Restorer) judge(ctx context.Context, d *desired, now time.Time) bool {
 	case r.Insist, now.Before(d.until):
 	case before == refusing: // until what it belongs to is set up again; of lanes, until a device comes
 		return false
-	case before == away, fewerLanes(d.Address, d.To, found), newThreads(d.Address, d.To, d.seen, found): // it appeared, and no event told
+	// it appeared, and no event told
+	case before == away, fewerLanes(d.Address, d.To, found), newThreads(d.Address, d.To, d.seen, found):
 		d.until = now.Add(anewWindow)
 	default:
 		if before != byHand {
@@ -267,7 +269,8 @@ func (r *Restorer) again(ctx context.Context, d *desired) error {
 		return refused(d.Address, wanted(d.Address, d.Want), err)
 	}
 	if found, is := r.readBack(ctx, d.Address, d.Want.Met); !is {
-		return fmt.Errorf("%s: wrote %s, but it reads back as %s", d.Address, d.Address.Brief(d.To), told(d.Address, found))
+		return fmt.Errorf("%s: wrote %s, but it reads back as %s", d.Address, d.Address.Brief(d.To),
+			told(d.Address, found))
 	}
 	return nil
 }
@@ -286,7 +289,8 @@ func (e *Engine) Expired(ctx context.Context) ([]Restored, error) {
 		if !c.Armed || c.Confirmed || t.Header.BootID == e.BootID || ledger.State(t) == journal.InFlight {
 			continue
 		}
-		restored, err := e.Rollback(ctx, RollbackOptions{TX: t.Header.TX, WithLater: true, Why: "not confirmed before the host was started anew", unconfirmed: true})
+		restored, err := e.Rollback(ctx, RollbackOptions{TX: t.Header.TX, WithLater: true,
+			Why: "not confirmed before the host was started anew", unconfirmed: true})
 		all, problems = append(all, restored...), append(problems, err)
 	}
 	return all, errors.Join(problems...)

@@ -44,10 +44,14 @@ func TestRestoreOnEvents(t *testing.T) {
 		return strings.TrimLeft(strings.TrimSpace(string(text)), "0,")
 	}
 	values := []lasting.Value{
-		{ID: "test.queue", Address: setting.Of(setting.Sysfs, strings.TrimPrefix(queue, "/sys/")), Want: setting.Exact("777"), To: setting.Value("777")},
-		{ID: "test.mask", Address: setting.Of(setting.SysfsCPUs, strings.TrimPrefix(mask, "/sys/")), Want: setting.Exact("0"), To: setting.Value("0")},
-		{ID: "test.parameter", Address: setting.Of(setting.Sysctl, "net.ipv4.conf.ve0.rp_filter"), Want: setting.Exact("2"), To: setting.Value("2")},
-		{ID: "test.channels", Address: setting.Of(setting.NICChannels, "ve0", "tx"), Want: setting.Exact("3"), To: setting.Value("3")},
+		{ID: "test.queue", Address: setting.Of(setting.Sysfs, strings.TrimPrefix(queue, "/sys/")),
+			Want: setting.Exact("777"), To: setting.Value("777")},
+		{ID: "test.mask", Address: setting.Of(setting.SysfsCPUs, strings.TrimPrefix(mask, "/sys/")),
+			Want: setting.Exact("0"), To: setting.Value("0")},
+		{ID: "test.parameter", Address: setting.Of(setting.Sysctl, "net.ipv4.conf.ve0.rp_filter"),
+			Want: setting.Exact("2"), To: setting.Value("2")},
+		{ID: "test.channels", Address: setting.Of(setting.NICChannels, "ve0", "tx"), Want: setting.Exact("3"),
+			To: setting.Value("3")},
 	}
 	m, err := machine.Open("/")
 	if err != nil {
@@ -72,7 +76,8 @@ func TestRestoreOnEvents(t *testing.T) {
 	})
 	time.Sleep(300 * time.Millisecond) // nothing is there yet
 	all := func() bool {
-		return holds(queue) == "777" && holds(mask) == "1" && holds("/proc/sys/net/ipv4/conf/ve0/rp_filter") == "2" && len(glob(t, "/sys/class/net/ve0/queues/tx-*")) == 3
+		return holds(queue) == "777" && holds(mask) == "1" && holds("/proc/sys/net/ipv4/conf/ve0/rp_filter") == "2" &&
+			len(glob(t, "/sys/class/net/ve0/queues/tx-*")) == 3
 	}
 	var slowest time.Duration
 	for range 5 {
@@ -134,7 +139,8 @@ func translated(in <-chan machine.Event) <-chan apply.Event {
 	go func() {
 		defer close(out)
 		for e := range in {
-			out <- apply.Event{Object: e.Object, Anew: e.Anew, Carrier: e.Carrier, Function: e.Function, Guest: apply.GuestChange(e.Guest)}
+			out <- apply.Event{Object: e.Object, Anew: e.Anew, Carrier: e.Carrier, Function: e.Function,
+				Guest: apply.GuestChange(e.Guest)}
 		}
 	}()
 	return out

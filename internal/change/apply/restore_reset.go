@@ -11,7 +11,8 @@ import (
 func (r *Restorer) Reset(object string, anew bool, now time.Time) (concerned int) {
 	for _, d := range r.values {
 		if object != "" && holder(d.Address) != object {
-			if anew && d.Address.Kind == setting.QueueLanes && d.standing != byHand { // it may be a tap of one of the lanes
+			// it may be a tap of one of the lanes
+			if anew && d.Address.Kind == setting.QueueLanes && d.standing != byHand {
 				d.until = now.Add(anewWindow)
 				concerned++
 			}

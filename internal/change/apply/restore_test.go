@@ -25,7 +25,8 @@ func restorer(t *testing.T) (*Restorer, *fake, []setting.Address) {
 	var values []lasting.Value
 	for _, a := range addresses {
 		f.values[a] = setting.Value("2")
-		values = append(values, lasting.Value{ID: "test." + string(a.Kind), Address: a, Want: setting.Exact("2"), To: setting.Value("2")})
+		values = append(values, lasting.Value{ID: "test." + string(a.Kind), Address: a, Want: setting.Exact("2"),
+			To: setting.Value("2")})
 	}
 	r := &Restorer{Engine: engine(t, f), Desired: func() ([]lasting.Value, error) { return values, nil }}
 	if err := r.Load(); err != nil {
@@ -61,7 +62,8 @@ func TestRestoreTellsResetFromHand(t *testing.T) {
 	// Somebody changes one while nothing happens: it is left alone, also at the next ifup.
 	now = now.Add(time.Minute)
 	f.values[a[0]] = setting.Value("7")
-	if p := look(t, r, now, true); len(p.PutBack) != 0 || len(p.ByHand) != 1 || p.ByHand[0].Found != "7" || p.ByHand[0].Wanted != "2" {
+	if p := look(t, r, now, true); len(p.PutBack) != 0 || len(p.ByHand) != 1 || p.ByHand[0].Found != "7" ||
+		p.ByHand[0].Wanted != "2" {
 		t.Fatalf("changed by hand: %+v", p)
 	}
 	f.values[a[1]] = setting.Value("9")
@@ -114,7 +116,8 @@ func TestRestoreAfterBoot(t *testing.T) {
 	}
 	r.settle()
 	f.values[a[3]], f.values[a[0]] = setting.Value("1"), setting.Value("9")
-	if p := look(t, r, now.Add(time.Second), true); len(p.ByHand) != 1 || p.ByHand[0].Address != a[3] || len(p.PutBack) != 1 {
+	if p := look(t, r, now.Add(time.Second), true); len(p.ByHand) != 1 || p.ByHand[0].Address != a[3] ||
+		len(p.PutBack) != 1 {
 		t.Fatalf("%+v", p)
 	}
 }
@@ -218,7 +221,8 @@ func TestWatch(t *testing.T) {
 func TestExpired(t *testing.T) {
 	f := newFake(t, 2)
 	e := engine(t, f)
-	if _, err := e.Run(t.Context(), &plan.Plan{Goal: goal.Unlimited(), Changes: changes(2).Changes}, Options{Confirm: time.Minute}); err != nil {
+	if _, err := e.Run(t.Context(), &plan.Plan{Goal: goal.Unlimited(), Changes: changes(2).Changes},
+		Options{Confirm: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
 	if done, err := e.Expired(t.Context()); err != nil || len(done) != 0 {

@@ -33,7 +33,8 @@ type Due struct {
 
 // upkeepLooks are how long after an event is looked what is due. libvirt takes back what it set, and binds functions to
 // their drivers on the host, for a while after a guest's process has ended.
-var upkeepLooks = [...]time.Duration{100 * time.Millisecond, 700 * time.Millisecond, 2 * time.Second, 5 * time.Second, 12 * time.Second, 25 * time.Second}
+var upkeepLooks = [...]time.Duration{100 * time.Millisecond, 700 * time.Millisecond, 2 * time.Second, 5 * time.Second,
+	12 * time.Second, 25 * time.Second}
 
 // upkeep follows guests that came or went a moment ago.
 type upkeep struct {

@@ -19,7 +19,8 @@ func functions(t *testing.T) (r *Restorer, f *fake, rate, trust setting.Address)
 	rate, trust = setting.Of(setting.VFAttr, "ens1/0/max_tx_rate"), setting.Of(setting.VFAttr, "ens1/0/trust")
 	f.values[rate], f.values[trust] = setting.Value("100"), setting.Value("off")
 	r = &Restorer{Engine: engine(t, f), Desired: func() ([]lasting.Value, error) {
-		return []lasting.Value{{ID: "test.rate", Address: rate, Want: setting.Exact("100"), To: setting.Value("100")}}, nil
+		return []lasting.Value{{ID: "test.rate", Address: rate, Want: setting.Exact("100"), To: setting.Value("100")}},
+			nil
 	}}
 	if err := r.Load(); err != nil {
 		t.Fatal(err)
@@ -121,7 +122,8 @@ func TestUpkeep(t *testing.T) {
 		if what == "" {
 			return Due{}, nil
 		}
-		return Due{Values: []lasting.Value{{ID: "test.trust", Address: trust, Want: setting.Exact("off"), To: setting.Value("off")}}, Anew: []setting.Address{rate}}, nil
+		return Due{Values: []lasting.Value{{ID: "test.trust", Address: trust, Want: setting.Exact("off"),
+			To: setting.Value("off")}}, Anew: []setting.Address{rate}}, nil
 	}
 	events := make(chan Event)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -192,7 +194,8 @@ func TestUpkeepWaits(t *testing.T) {
 	r, f, _, trust := functions(t)
 	f.values[trust] = setting.Value("on")
 	r.Due = func(context.Context, []Event, []lasting.Value) (Due, error) {
-		return Due{Values: []lasting.Value{{ID: "test.trust", Address: trust, Want: setting.Exact("off"), To: setting.Value("off")}}}, nil
+		return Due{Values: []lasting.Value{{ID: "test.trust", Address: trust, Want: setting.Exact("off"),
+			To: setting.Value("off")}}}, nil
 	}
 	lock, err := r.Journal.Lock("somebody else")
 	if err != nil {
@@ -201,7 +204,8 @@ func TestUpkeepWaits(t *testing.T) {
 	w := watch{Restorer: r, told: func(p Pass, err error) { t.Logf("%+v, %v", p, err) }}
 	w.guests.happened(Event{Object: "a", Guest: Stopped}, now)
 	w.tend(t.Context(), now.Add(time.Second))
-	if wait, any := w.guests.wait(now.Add(time.Second)); !any || wait > 100*time.Millisecond || f.values[trust].Value != "on" {
+	if wait, any := w.guests.wait(now.Add(time.Second)); !any || wait > 100*time.Millisecond ||
+		f.values[trust].Value != "on" {
 		t.Errorf("while another is at work: wait %v (%v), trust %s", wait, any, f.values[trust])
 	}
 	if err := lock.Release(); err != nil {

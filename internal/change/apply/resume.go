@@ -76,8 +76,10 @@ func awaits(t *journal.Transaction) bool {
 	return slices.ContainsFunc(t.Changes(), func(c journal.Change) bool { return !c.Needs.IsZero() })
 }
 
-func (e *Engine) remainsOf(l *journal.Ledger, t *journal.Transaction, chain []*journal.Transaction, rows []Row) *Remains {
-	r := &Remains{TX: t.Header.TX, Waits: []Wait{}, Later: []journal.Postponed{}, Changes: []Left{}, Cannot: []Left{}, Notes: []string{}, newest: l.Newest()}
+func (e *Engine) remainsOf(l *journal.Ledger, t *journal.Transaction, chain []*journal.Transaction,
+	rows []Row) *Remains {
+	r := &Remains{TX: t.Header.TX, Waits: []Wait{}, Later: []journal.Postponed{}, Changes: []Left{}, Cannot: []Left{},
+		Notes: []string{}, newest: l.Newest()}
 	needs, boots := map[setting.Address]setting.Needs{}, map[string]string{}
 	for _, one := range chain {
 		r.Chain = append(r.Chain, one.Header.TX)
@@ -121,7 +123,8 @@ func (e *Engine) remainsOf(l *journal.Ledger, t *journal.Transaction, chain []*j
 		r.Against, r.Next = "it waits for a "+setting.Reboot().String(), "reboot the host, then 'mpps apply --resume'"
 	case booted > 0:
 		r.Against = fmt.Sprintf("the host was rebooted without %s of the boot loader's: another entry or kernel was booted", counted(booted, "value"))
-		r.Next = "compare /proc/cmdline with the boot menu ('mpps verify' names them), reboot into the default entry, then 'mpps apply --resume'"
+		r.Next = "compare /proc/cmdline with the boot menu ('mpps verify' names them), reboot into the default " +
+			"entry, then 'mpps apply --resume'"
 	default:
 		r.Next = "'mpps apply --resume'"
 	}
@@ -158,10 +161,12 @@ func (r *Remains) Fits(running, site string) error {
 		if r.chosen {
 			return &OtherKernel{TX: r.TX, Running: running, Chosen: want, Goal: r.Flags}
 		}
-		r.Notes = append(r.Notes, fmt.Sprintf("the host runs kernel %s, and when transaction %s was made %s was to be booted next: what remains is planned for the one that runs", running, r.TX, want))
+		r.Notes = append(r.Notes, fmt.Sprintf("the host runs kernel %s, and when transaction %s was made %s was to "+
+			"be booted next: what remains is planned for the one that runs", running, r.TX, want))
 	}
 	if site != r.resume.Site {
-		r.Notes = append(r.Notes, fmt.Sprintf("the site file is another than when transaction %s was made: what remains is planned with the one that is there now", r.TX))
+		r.Notes = append(r.Notes, fmt.Sprintf("the site file is another than when transaction %s was made: what "+
+			"remains is planned with the one that is there now", r.TX))
 	}
 	return nil
 }
@@ -186,7 +191,8 @@ func (s *Status) Looked() {
 		return
 	}
 	s.State = IsWaiting
-	s.Why = fmt.Sprintf("the host was rebooted; the plan of %s goes on with %s: 'mpps apply --resume'", r.TX, counted(len(r.Changes), "change"))
+	s.Why = fmt.Sprintf("the host was rebooted; the plan of %s goes on with %s: 'mpps apply --resume'", r.TX,
+		counted(len(r.Changes), "change"))
 }
 
 // Resumable is what is left of the plan that can be gone on with now. The error says why there is none: nothing waits,

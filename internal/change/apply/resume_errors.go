@@ -10,7 +10,8 @@ type NothingWaits struct {
 // Error says so.
 func (n *NothingWaits) Error() string {
 	if n.Older != "" {
-		return fmt.Sprintf("transaction %s does not say what it was for: another mpps, or another command than apply, made it", n.Older)
+		return fmt.Sprintf("transaction %s does not say what it was for: another mpps, or another command than "+
+			"apply, made it", n.Older)
 	}
 	return "no transaction waits to be gone on with"
 }
@@ -42,10 +43,12 @@ type OtherKernel struct{ TX, Running, Chosen, Goal string }
 
 // Error names both.
 func (o *OtherKernel) Error() string {
-	return fmt.Sprintf("transaction %s cannot be gone on with: the host runs kernel %s, and it chose %s", o.TX, o.Running, o.Chosen)
+	return fmt.Sprintf("transaction %s cannot be gone on with: the host runs kernel %s, and it chose %s", o.TX,
+		o.Running, o.Chosen)
 }
 
 // Hint says what to do.
 func (o *OtherKernel) Hint() string {
-	return fmt.Sprintf("reboot into %s; or 'mpps rollback %s', and 'mpps apply %s' for the kernel that runs", o.Chosen, o.TX, o.Goal)
+	return fmt.Sprintf("reboot into %s; or 'mpps rollback %s', and 'mpps apply %s' for the kernel that runs", o.Chosen,
+		o.TX, o.Goal)
 }

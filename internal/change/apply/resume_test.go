@@ -45,7 +45,8 @@ func (b *bootable) boot(id string) { b.BootID, b.running = id, b.values[argument
 func realtime(first bool, values ...int) *plan.Plan {
 	p := &plan.Plan{Digest: "d1", Goal: goal.Goal{Latency: 50 * time.Microsecond, CPUs: setting.CPUs(2, 3)}}
 	if first {
-		p.Changes = append(p.Changes, plan.Change{ID: "boot.isolcpus", Address: argument, From: setting.Missing(""), To: setting.Value("2-3"),
+		p.Changes = append(p.Changes, plan.Change{ID: "boot.isolcpus", Address: argument, From: setting.Missing(""),
+			To:   setting.Value("2-3"),
 			Want: setting.Exact("2-3"), Risk: goal.Reboot, Lasts: setting.InBootLoader, Needs: setting.Reboot()})
 	}
 	for _, i := range values {
@@ -86,15 +87,18 @@ func TestResumeOverBoot(t *testing.T) {
 	}
 	first := b.apply(t, realtime(true, 0), "")
 	var notYet *NotYet
-	if _, err := b.Resumable(t.Context()); !errors.As(err, &notYet) || !strings.Contains(err.Error(), "waits for a reboot") {
+	if _, err := b.Resumable(t.Context()); !errors.As(err, &notYet) ||
+		!strings.Contains(err.Error(), "waits for a reboot") {
 		t.Errorf("before the boot: %v", err)
 	}
-	if r := b.left(t); r.Done != 1 || len(r.Waits) != 1 || r.Waits[0].For != setting.Reboot() || r.Flags != "--latency 50us --cpus 2-3" {
+	if r := b.left(t); r.Done != 1 || len(r.Waits) != 1 || r.Waits[0].For != setting.Reboot() ||
+		r.Flags != "--latency 50us --cpus 2-3" {
 		t.Errorf("before the boot: %+v", r)
 	}
 
 	b.BootID = "boot-2" // of another entry: the argument is not in effect
-	if _, err := b.Resumable(t.Context()); !errors.As(err, &notYet) || !strings.Contains(err.Error(), "without 1 value of the boot loader's: another entry") {
+	if _, err := b.Resumable(t.Context()); !errors.As(err, &notYet) ||
+		!strings.Contains(err.Error(), "without 1 value of the boot loader's: another entry") {
 		t.Errorf("booted otherwise: %v", err)
 	}
 	b.boot("boot-3")
@@ -113,7 +117,8 @@ func TestResumeOverBoot(t *testing.T) {
 	}
 
 	var built *BuiltOn
-	if _, err := b.Rollback(t.Context(), RollbackOptions{TX: first}); !errors.As(err, &built) || !strings.Contains(err.Error(), "it goes on with it") {
+	if _, err := b.Rollback(t.Context(), RollbackOptions{TX: first}); !errors.As(err, &built) ||
+		!strings.Contains(err.Error(), "it goes on with it") {
 		t.Errorf("the first alone: %v", err)
 	}
 	all, err := b.Rollback(t.Context(), RollbackOptions{TX: first, WithLater: true})
@@ -144,7 +149,8 @@ func TestResumeWithoutTheFirst(t *testing.T) {
 		t.Errorf("%s was put back: %+v, %v", second, r, err)
 	}
 	rollBack(t, b.Engine, RollbackOptions{})
-	if _, err := b.Run(t.Context(), realtime(false, 1), Options{Follows: first}); err == nil || !strings.Contains(err.Error(), "it is rolled-back") {
+	if _, err := b.Run(t.Context(), realtime(false, 1), Options{Follows: first}); err == nil ||
+		!strings.Contains(err.Error(), "it is rolled-back") {
 		t.Errorf("going on with what was put back: %v", err)
 	}
 }
@@ -157,7 +163,8 @@ func TestResumeOlder(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.boot("boot-2")
-	if _, err := b.Resumable(t.Context()); err == nil || !strings.Contains(err.Error(), "transaction "+r.TX+" does not say what it was for") {
+	if _, err := b.Resumable(t.Context()); err == nil || !strings.Contains(err.Error(), "transaction "+r.TX+
+		" does not say what it was for") {
 		t.Errorf("%v", err)
 	}
 	if rollBack(t, b.Engine, RollbackOptions{}).State != journal.Applied {

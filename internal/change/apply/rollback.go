@@ -144,7 +144,8 @@ func (e *Engine) unneeded(all []Restored, dryRun bool) {
 }
 
 // restore puts one transaction back. It is not ended by a cancelled context: half a rollback helps nobody.
-func (e *Engine) restore(ctx context.Context, lock *journal.Lock, t, unfinished *journal.Transaction, s sharing, o RollbackOptions) (Restored, error) {
+func (e *Engine) restore(ctx context.Context, lock *journal.Lock, t, unfinished *journal.Transaction, s sharing,
+	o RollbackOptions) (Restored, error) {
 	began := time.Now()
 	ctx = context.WithoutCancel(ctx)
 	confirmation := t.Confirmation()
@@ -158,7 +159,8 @@ func (e *Engine) restore(ctx context.Context, lock *journal.Lock, t, unfinished 
 		why = "asked for"
 	}
 	w, err := e.Journal.Create(lock, journal.Header{
-		Kind: journal.Rollback, Of: t.Header.TX, Why: why, Session: t.Header.Session, Host: e.Host, BootID: e.BootID, Version: e.Version,
+		Kind: journal.Rollback, Of: t.Header.TX, Why: why, Session: t.Header.Session, Host: e.Host, BootID: e.BootID,
+		Version: e.Version,
 		Changes: len(t.Changes()),
 	})
 	if err != nil {
@@ -201,7 +203,8 @@ func (e *Engine) preview(ctx context.Context, t *journal.Transaction, s sharing,
 		undone := s.before(c, found)
 		partly := !undone.Same(c.Before)
 		c.Before = undone
-		row := Outcome{ID: c.ID, Address: c.Address, From: found.String(), To: c.Before.String(), State: journal.ChangeIntended, Needs: c.Needs, want: wantOf(c.Before)}
+		row := Outcome{ID: c.ID, Address: c.Address, From: found.String(), To: c.Before.String(),
+			State: journal.ChangeIntended, Needs: c.Needs, want: wantOf(c.Before)}
 		if left := e.decide(t, c, found, s, o.Force || partly); left.reason != "" {
 			row.State, row.Reason, row.Why, row.To = journal.ChangeLeft, left.reason, left.why, found.String()
 		}
@@ -211,7 +214,8 @@ func (e *Engine) preview(ctx context.Context, t *journal.Transaction, s sharing,
 }
 
 // decide returns why the value before of a change is not written.
-func (e *Engine) decide(t *journal.Transaction, c journal.Change, found setting.Reading, s sharing, force bool) leaving {
+func (e *Engine) decide(t *journal.Transaction, c journal.Change, found setting.Reading, s sharing,
+	force bool) leaving {
 	write := leaving{}
 	switch {
 	case found.State == setting.Unknown:
@@ -240,14 +244,16 @@ func (e *Engine) decide(t *journal.Transaction, c journal.Change, found setting.
 	}
 	if e.Reset != nil && c.State == journal.ChangeDone {
 		if reset := e.Reset(c, t.Ended()); reset != "" {
-			return leaving{reason: journal.Gone, why: fmt.Sprintf("nothing to restore: is %s, since %s", told(c.Address, found), reset)}
+			return leaving{reason: journal.Gone, why: fmt.Sprintf("nothing to restore: is %s, since %s",
+				told(c.Address, found), reset)}
 		}
 	}
 	ours := c.After
 	if c.Found != nil {
 		ours = *c.Found
 	}
-	return leaving{reason: journal.Drifted, why: fmt.Sprintf("changed by somebody else since: is %s, mpps left it at %s, before that it was %s",
+	return leaving{reason: journal.Drifted, why: fmt.Sprintf("changed by somebody else since: is %s, mpps left it at "+
+		"%s, before that it was %s",
 		told(c.Address, found), c.Address.Brief(ours), c.Address.Brief(c.Before))}
 }
 
@@ -328,11 +334,13 @@ func (r *run) restoreAgain(ctx context.Context, one restored) restored {
 
 // leave records that a value is not written, and why.
 func (r *run) leave(c journal.Change, found setting.Reading, left leaving) error {
-	c.N, c.State, c.Reason, c.LeftFor, c.Why, c.Error = len(r.changes)+1, journal.ChangeLeft, left.reason, left.tx, left.why, ""
+	c.N, c.State, c.Reason, c.LeftFor, c.Why, c.Error = len(r.changes)+1, journal.ChangeLeft, left.reason, left.tx,
+		left.why, ""
 	c.Before, c.After, c.Found = found, found, &found
 	r.changes = append(r.changes, c)
 	return r.writer.Append(journal.Record{
-		Event: journal.Left, N: c.N, ID: c.ID, Address: &c.Address, Found: &found, Reason: left.reason, LeftFor: left.tx, Why: left.why,
+		Event: journal.Left, N: c.N, ID: c.ID, Address: &c.Address, Found: &found, Reason: left.reason,
+		LeftFor: left.tx, Why: left.why,
 	})
 }
 
@@ -367,7 +375,8 @@ func (r *run) restoreThese(ctx context.Context, these []restored) []restored {
 			Event: journal.Intent, N: n, ID: c.ID, Address: &c.Address, Before: &before, After: &c.Before, Want: &want,
 			Risk: c.Risk, Lasts: c.Lasts, Needs: c.Needs,
 		})
-		r.changes = append(r.changes, journal.Change{N: n, ID: c.ID, Address: c.Address, Before: before, After: c.Before, Want: want, Needs: c.Needs, State: journal.ChangeDone})
+		r.changes = append(r.changes, journal.Change{N: n, ID: c.ID, Address: c.Address, Before: before,
+			After: c.Before, Want: want, Needs: c.Needs, State: journal.ChangeDone})
 	}
 	written := false
 	if len(these) > 1 {

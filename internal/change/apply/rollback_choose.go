@@ -9,7 +9,8 @@ import (
 
 // sessionHolder is who is at work on a session.
 func sessionHolder(s *journal.Session, of []*journal.Transaction) journal.Holder {
-	return journal.Holder{PID: s.PID, Began: s.Began, Command: s.Name, Since: of[0].Header.Started, TX: of[len(of)-1].Header.TX}
+	return journal.Holder{PID: s.PID, Began: s.Began, Command: s.Name, Since: of[0].Header.Started,
+		TX: of[len(of)-1].Header.TX}
 }
 
 // choose lists the transactions to put back, the latest first: without a name the last one, and where it is a part of a
@@ -61,7 +62,8 @@ func choose(l *journal.Ledger, o RollbackOptions) ([]*journal.Transaction, error
 	if len(targets) > 1 && !o.WithLater {
 		refusal := &BuiltOn{TX: t.Header.TX}
 		for _, later := range l.BuiltOn(t) {
-			refusal.Later, refusal.Because = append(refusal.Later, later.Header.TX), append(refusal.Because, later.Because)
+			refusal.Later, refusal.Because = append(refusal.Later, later.Header.TX),
+				append(refusal.Because, later.Because)
 		}
 		return nil, refusal
 	}

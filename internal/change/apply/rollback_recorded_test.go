@@ -58,14 +58,16 @@ func TestRollbackOfARecordedMachine(t *testing.T) {
 	if got := state(t, e); got != IsInterrupted {
 		t.Errorf("status is %s, expected interrupted", got)
 	}
-	if done, err := e.Rollback(t.Context(), RollbackOptions{}); err != nil || len(done) != 1 || f.values[setting.Of(setting.Sysctl, "net.d")].Value != "1" {
+	if done, err := e.Rollback(t.Context(), RollbackOptions{}); err != nil || len(done) != 1 ||
+		f.values[setting.Of(setting.Sysctl, "net.d")].Value != "1" {
 		t.Fatalf("%+v, %v, the machine is %v", done, err, f.values)
 	}
 	ledger, err := e.Journal.Ledger()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if done, err := e.Rollback(t.Context(), RollbackOptions{TX: ledger.Open()[0].Header.TX, WithLater: true}); err != nil || len(done) != 2 {
+	if done, err := e.Rollback(t.Context(), RollbackOptions{TX: ledger.Open()[0].Header.TX,
+		WithLater: true}); err != nil || len(done) != 2 {
 		t.Errorf("%+v, %v", done, err)
 	}
 	for a, r := range f.values {

@@ -27,7 +27,8 @@ func applied(t *testing.T, e *Engine, p *plan.Plan, beside ...setting.Address) s
 func then(n int, value string) *plan.Plan {
 	p := changes(n)
 	for i := range p.Changes {
-		p.Changes[i].From, p.Changes[i].To, p.Changes[i].Want = setting.Value("new"), setting.Value(value), setting.Exact(value)
+		p.Changes[i].From, p.Changes[i].To, p.Changes[i].Want = setting.Value("new"), setting.Value(value),
+			setting.Exact(value)
 	}
 	return p
 }
@@ -64,7 +65,8 @@ func TestRollbackOfWhatIsInHand(t *testing.T) {
 		options RollbackOptions
 		refused bool
 	}{
-		{RollbackOptions{}, true}, {RollbackOptions{DryRun: true}, true}, {RollbackOptions{Force: true}, false}, {RollbackOptions{Why: "not confirmed"}, false},
+		{RollbackOptions{}, true}, {RollbackOptions{DryRun: true}, true}, {RollbackOptions{Force: true}, false},
+		{RollbackOptions{Why: "not confirmed"}, false},
 	} {
 		f := newFake(t, 2)
 		e := engine(t, f)
@@ -111,13 +113,15 @@ func TestRollbackLeavesDriftAlone(t *testing.T) {
 }
 
 func TestRollbackOfAGuestThatIsOff(t *testing.T) {
-	thread, rule := setting.Of(setting.ThreadAffinity, "vm1", "vcpu", "0"), setting.Of(setting.NetfilterRule, "nflog-skip", "nft")
+	thread, rule := setting.Of(setting.ThreadAffinity, "vm1", "vcpu", "0"),
+		setting.Of(setting.NetfilterRule, "nflog-skip", "nft")
 	f := newFake(t, 0)
 	f.values[thread] = setting.Value("0-3")
 	e := engine(t, f)
 	applied(t, e, &plan.Plan{Changes: []plan.Change{
 		{ID: "vcpupin", Address: thread, From: setting.Value("0-3"), To: setting.Value("1"), Want: setting.Exact("1")},
-		{ID: "rule", Address: rule, From: setting.Missing("no rule"), To: setting.Value("present"), Want: setting.Exact("present")},
+		{ID: "rule", Address: rule, From: setting.Missing("no rule"), To: setting.Value("present"),
+			Want: setting.Exact("present")},
 	}})
 	delete(f.values, thread)
 	s, err := e.Status(t.Context())
@@ -142,7 +146,8 @@ func TestRollbackOfAGuestThatWasStartedAnew(t *testing.T) {
 	f.values[thread] = setting.Value("0-3")
 	e := engine(t, f)
 	applied(t, e, &plan.Plan{Changes: []plan.Change{
-		{ID: "vhost.threads", Address: thread, From: setting.Value("0-3"), To: setting.Value("1"), Want: setting.Exact("1"), Lasts: setting.UntilGuestStop},
+		{ID: "vhost.threads", Address: thread, From: setting.Value("0-3"), To: setting.Value("1"),
+			Want: setting.Exact("1"), Lasts: setting.UntilGuestStop},
 	}})
 	f.values[thread] = setting.Value("0-7")
 	e.Reset = func(c journal.Change, since time.Time) string {
@@ -151,11 +156,13 @@ func TestRollbackOfAGuestThatWasStartedAnew(t *testing.T) {
 		}
 		return "guest vm1 was started anew"
 	}
-	if s, err := e.Status(t.Context()); err != nil || s.State != IsDrifted || !strings.Contains(s.Rows[0].Why, "started anew") {
+	if s, err := e.Status(t.Context()); err != nil || s.State != IsDrifted ||
+		!strings.Contains(s.Rows[0].Why, "started anew") {
 		t.Errorf("status is %+v, %v; expected drift with its reason", s, err)
 	}
 	done, err := e.Rollback(t.Context(), RollbackOptions{})
-	if err != nil || done[0].Drifted() != 0 || f.values[thread].Value != "0-7" || done[0].Changes[0].Reason != journal.Gone {
+	if err != nil || done[0].Drifted() != 0 || f.values[thread].Value != "0-7" ||
+		done[0].Changes[0].Reason != journal.Gone {
 		t.Errorf("%+v, %v, thread on %s; expected nothing to restore", done, err, f.values[thread])
 	}
 }
@@ -167,7 +174,8 @@ func TestRollbackOfWhatOthersBuiltOn(t *testing.T) {
 	first := applied(t, e, changes(3))
 	second := applied(t, e, then(1, "newer"))
 	var built *BuiltOn
-	if _, err := e.Rollback(t.Context(), RollbackOptions{TX: first}); !errors.As(err, &built) || built.Later[0] != second {
+	if _, err := e.Rollback(t.Context(), RollbackOptions{TX: first}); !errors.As(err, &built) ||
+		built.Later[0] != second {
 		t.Fatalf("error is %v, expected it to name %s", err, second)
 	}
 	s, err := e.Status(t.Context())
@@ -211,7 +219,8 @@ func TestRollbackAfterAReboot(t *testing.T) {
 		t.Errorf("status is %+v, %v; expected drift with the reboot as its reason", s, err)
 	}
 	f.writes = nil
-	if done, err := e.Rollback(t.Context(), RollbackOptions{}); err != nil || done[0].Drifted() != 0 || len(f.writes) != 0 {
+	if done, err := e.Rollback(t.Context(), RollbackOptions{}); err != nil || done[0].Drifted() != 0 ||
+		len(f.writes) != 0 {
 		t.Errorf("%+v, %v, writes %v; expected nothing to write", done, err, f.writes)
 	}
 }
@@ -271,7 +280,8 @@ func TestGuardUndoesWhatNobodyConfirms(t *testing.T) {
 		t.Fatalf("%+v, %v, the machine is %v", done, err, f.values)
 	}
 	entries, err := e.History()
-	if err != nil || entries[0].State != journal.WasRolledBack || !strings.Contains(entries[1].Why, "not confirmed within 50ms") {
+	if err != nil || entries[0].State != journal.WasRolledBack ||
+		!strings.Contains(entries[1].Why, "not confirmed within 50ms") {
 		t.Errorf("history is %+v, %v", entries, err)
 	}
 	if _, err := e.Confirm(result.TX); err == nil || !strings.Contains(err.Error(), "rolled-back") {
@@ -342,7 +352,8 @@ func TestRollbackOfAGuestThatIsNotDefinedAnyMore(t *testing.T) {
 	f.values[queues] = setting.Value("0-3")
 	e := engine(t, f)
 	applied(t, e, &plan.Plan{Changes: []plan.Change{
-		{ID: "domain.vcpupin", Address: queues, From: setting.Value("0-3"), To: setting.Value("1"), Want: setting.Exact("1")},
+		{ID: "domain.vcpupin", Address: queues, From: setting.Value("0-3"), To: setting.Value("1"),
+			Want: setting.Exact("1")},
 	}})
 	f.values[queues] = setting.NoObject("guest vm1: no such guest")
 	done, err := e.Rollback(t.Context(), RollbackOptions{})
@@ -354,7 +365,8 @@ func TestRollbackOfAGuestThatIsNotDefinedAnyMore(t *testing.T) {
 func TestArmFails(t *testing.T) {
 	f := newFake(t, 2)
 	e := engine(t, f)
-	result, err := e.Run(t.Context(), changes(2), Options{Confirm: time.Minute, Arm: func(string) error { return errors.New("no fork") }})
+	result, err := e.Run(t.Context(), changes(2),
+		Options{Confirm: time.Minute, Arm: func(string) error { return errors.New("no fork") }})
 	if err == nil || result.State != journal.FailedUndone || len(f.writes) > 0 {
 		t.Errorf("state %s, %v, writes %v; expected nothing written", result.State, err, f.writes)
 	}

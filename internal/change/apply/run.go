@@ -74,7 +74,8 @@ type Outcome struct {
 }
 
 func outcome(c journal.Change) Outcome {
-	o := Outcome{ID: c.ID, Address: c.Address, From: c.Before.String(), To: c.After.String(), State: c.State, Needs: c.Needs, Why: c.Why, Reason: c.Reason, want: c.Want}
+	o := Outcome{ID: c.ID, Address: c.Address, From: c.Before.String(), To: c.After.String(), State: c.State,
+		Needs: c.Needs, Why: c.Why, Reason: c.Reason, want: c.Want}
 	if c.Found != nil {
 		o.Found = c.Found.String()
 	}
@@ -116,7 +117,8 @@ func (e *Engine) Run(ctx context.Context, p *plan.Plan, o Options) (Result, erro
 		return Result{}, err
 	}
 	if newest := ledger.Newest(); o.Newest != nil && *o.Newest != newest {
-		return Result{}, &plan.Stale{Digest: p.Digest, Changed: []plan.Difference{{What: "journal", Then: "last transaction " + *o.Newest, Now: newest}}}
+		return Result{}, &plan.Stale{Digest: p.Digest,
+			Changed: []plan.Difference{{What: "journal", Then: "last transaction " + *o.Newest, Now: newest}}}
 	}
 	if err := follows(ledger, o.Follows); err != nil {
 		return Result{}, err
@@ -213,7 +215,8 @@ func (e *Engine) preflight(ctx context.Context, p *plan.Plan) ([]setting.Reading
 		}
 		found[i] = e.read(ctx, c.Address)
 		if !c.Want.Met(found[i]) && (found[i].State == setting.Unknown || !found[i].Same(c.From)) {
-			stale.Changed = append(stale.Changed, plan.Difference{What: c.Address.String(), Then: c.Address.Brief(c.From), Now: told(c.Address, found[i])})
+			stale.Changed = append(stale.Changed, plan.Difference{What: c.Address.String(),
+				Then: c.Address.Brief(c.From), Now: told(c.Address, found[i])})
 		}
 	}
 	if len(stale.Changed) > 0 {
@@ -262,7 +265,8 @@ func (e *Engine) writable(outcomes []Outcome) error {
 func planned(p *plan.Plan, found []setting.Reading) []Outcome {
 	outcomes := make([]Outcome, len(p.Changes))
 	for i, c := range p.Changes {
-		o := Outcome{ID: c.ID, Address: c.Address, From: found[i].String(), To: c.To.String(), State: journal.ChangeIntended, Needs: c.Needs}
+		o := Outcome{ID: c.ID, Address: c.Address, From: found[i].String(), To: c.To.String(),
+			State: journal.ChangeIntended, Needs: c.Needs}
 		if c.Want.Met(found[i]) {
 			o.State, o.To, o.Found = journal.ChangeAlready, o.From, o.From
 		}
@@ -274,7 +278,8 @@ func planned(p *plan.Plan, found []setting.Reading) []Outcome {
 // all arms the confirm timer, makes every change and commits.
 func (r *run) all(ctx context.Context, p *plan.Plan, o Options, before []setting.Reading) error {
 	if o.Confirm > 0 {
-		if err := r.writer.Append(journal.Record{Event: journal.ConfirmArmed, Seconds: o.Confirm.Seconds()}); err != nil {
+		if err := r.writer.Append(journal.Record{Event: journal.ConfirmArmed,
+			Seconds: o.Confirm.Seconds()}); err != nil {
 			return err
 		}
 	}
@@ -347,7 +352,8 @@ func (r *run) make(ctx context.Context, changes []plan.Change, before []setting.
 // it since: new channels reset rings, masks and affinities.
 func (r *run) announce(ctx context.Context, c plan.Change, before setting.Reading) (write bool, err error) {
 	n := len(r.changes) + 1
-	begun := journal.Change{N: n, ID: c.ID, Address: c.Address, Before: before, After: c.To, Want: c.Want, Risk: c.Risk, Lasts: c.Lasts, Needs: c.Needs}
+	begun := journal.Change{N: n, ID: c.ID, Address: c.Address, Before: before, After: c.To, Want: c.Want, Risk: c.Risk,
+		Lasts: c.Lasts, Needs: c.Needs}
 	if found := r.read(ctx, c.Address); c.Want.Met(found) && c.Want.Met(before) {
 		begun.State, begun.After, begun.Found = journal.ChangeAlready, found, &found
 		err := r.writer.Append(journal.Record{
@@ -383,7 +389,8 @@ func (r *run) conclude(ctx context.Context, c plan.Change, n int, failed error) 
 	found, met := r.readBack(ctx, c.Address, c.Want.Met)
 	change.Found = &found
 	if !met {
-		err := fmt.Errorf("%s: wanted %s, wrote %s, but it reads back as %s", c.Address, wanted(c.Address, c.Want), c.Address.Brief(c.To), told(c.Address, found))
+		err := fmt.Errorf("%s: wanted %s, wrote %s, but it reads back as %s", c.Address, wanted(c.Address, c.Want),
+			c.Address.Brief(c.To), told(c.Address, found))
 		change.State, change.Error = journal.ChangeFailed, err.Error()
 		return errors.Join(err, r.writer.Append(journal.Record{Event: journal.Failed, N: n, Error: err.Error()}))
 	}

@@ -87,7 +87,8 @@ func TestFaults(t *testing.T) {
 				if !f.same(before) {
 					t.Errorf("the machine is %v, expected %v", f.values, before)
 				}
-				if may := strings.Contains(err.Error(), "; a write of "+address(at).String()+" may still take effect"); may != (fault.state == journal.Doubtful) {
+				if may := strings.Contains(err.Error(), "; a write of "+address(at).String()+
+					" may still take effect"); may != (fault.state == journal.Doubtful) {
 					t.Errorf("error is %q, state %s", err, failure.State)
 				}
 				if strings.Contains(err.Error(), "nothing was changed") {
@@ -124,7 +125,8 @@ func TestFaultThenRollbackSettles(t *testing.T) {
 	if err != nil || s.State != IsFailed || len(s.Rows) != 2 {
 		t.Fatalf("status is %+v, %v; expected failed, and the two values that could not be put back", s, err)
 	}
-	for i, want := range []string{"is new, and could not be put back to old", "is odd, and could not be put back to old"} {
+	for i, want := range []string{"is new, and could not be put back to old",
+		"is odd, and could not be put back to old"} {
 		if r := s.Rows[i]; r.State != Drifted || r.Wanted != "old" || r.Why != want {
 			t.Errorf("row %+v, expected %s", r, want)
 		}
@@ -134,7 +136,8 @@ func TestFaultThenRollbackSettles(t *testing.T) {
 		t.Errorf("a second apply: %v, expected Unsettled", err)
 	}
 	// Still refused: the rollback fails, and says so; then it works.
-	if _, err := e.Rollback(t.Context(), RollbackOptions{}); !errors.Is(err, syscall.EBUSY) || !errors.Is(err, syscall.EIO) {
+	if _, err := e.Rollback(t.Context(), RollbackOptions{}); !errors.Is(err, syscall.EBUSY) ||
+		!errors.Is(err, syscall.EIO) {
 		t.Errorf("rollback: %v, expected both refusals", err)
 	}
 	if got := state(t, e); got != IsFailed {
@@ -228,7 +231,8 @@ func TestDriverRounds(t *testing.T) {
 	f.values[ring] = setting.Value("256")
 	f.becomes[ring] = map[string]string{"4000": "4096"}
 	e := engine(t, f)
-	p := &plan.Plan{Changes: []plan.Change{{ID: "nic.ring.rx", Address: ring, From: setting.Value("256"), To: setting.Value("4000"), Want: setting.Least(4000)}}}
+	p := &plan.Plan{Changes: []plan.Change{{ID: "nic.ring.rx", Address: ring, From: setting.Value("256"),
+		To: setting.Value("4000"), Want: setting.Least(4000)}}}
 	result, err := e.Run(t.Context(), p, Options{})
 	if err != nil || result.Changes[0].Found != "4096" {
 		t.Fatalf("found %+v, %v; expected 4096", result.Changes, err)
@@ -240,9 +244,11 @@ func TestDriverRounds(t *testing.T) {
 
 // TestOneMovesAnother: channels reset a mask, in both directions; the mask must be as before all the same.
 func TestOneMovesAnother(t *testing.T) {
-	channels, mask := setting.Of(setting.NICChannels, "eth0", "combined"), setting.Of(setting.SysfsCPUs, "class/net/eth0/queues/tx-0/xps_cpus")
+	channels, mask := setting.Of(setting.NICChannels, "eth0", "combined"),
+		setting.Of(setting.SysfsCPUs, "class/net/eth0/queues/tx-0/xps_cpus")
 	p := &plan.Plan{Changes: []plan.Change{
-		{ID: "nic.channels", Address: channels, From: setting.Value("1"), To: setting.Value("4"), Want: setting.Exact("4")},
+		{ID: "nic.channels", Address: channels, From: setting.Value("1"), To: setting.Value("4"),
+			Want: setting.Exact("4")},
 		{ID: "nic.xps", Address: mask, From: setting.Value("0-3"), To: setting.Value("0"), Want: setting.Exact("0")},
 	}}
 	for _, fails := range []bool{false, true} {
@@ -344,11 +350,14 @@ func TestUnwritable(t *testing.T) {
 		return errors.New("no kernel")
 	}
 	result, err := e.Run(t.Context(), changes(3), Options{DryRun: true})
-	if err != nil || result.Changes[0].State != journal.ChangeIntended || result.Changes[2].State != journal.ChangeFailed || result.Changes[2].Why != "cannot be written here: no kernel" {
+	if err != nil || result.Changes[0].State != journal.ChangeIntended ||
+		result.Changes[2].State != journal.ChangeFailed ||
+		result.Changes[2].Why != "cannot be written here: no kernel" {
 		t.Errorf("dry run: %+v, %v", result, err)
 	}
 	var refused *Unwritable
-	if _, err := e.Run(t.Context(), changes(3), Options{}); !errors.As(err, &refused) || refused.First != address(1) || refused.More != 1 {
+	if _, err := e.Run(t.Context(), changes(3), Options{}); !errors.As(err, &refused) || refused.First != address(1) ||
+		refused.More != 1 {
 		t.Errorf("found %v; expected to be refused", err)
 	}
 	if len(f.writes) > 0 || state(t, e) != IsClean {

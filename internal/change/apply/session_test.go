@@ -46,7 +46,8 @@ func TestSessionInterrupted(t *testing.T) {
 	if err != nil || len(restored) != 2 {
 		t.Errorf("a rollback would put back %d transactions, %v", len(restored), err)
 	}
-	if restored, err = e.Rollback(t.Context(), RollbackOptions{}); err != nil || len(restored) != 2 || !f.same(beginning) {
+	if restored, err = e.Rollback(t.Context(), RollbackOptions{}); err != nil || len(restored) != 2 ||
+		!f.same(beginning) {
 		t.Errorf("%d transactions put back, %v: %v, expected %v", len(restored), err, f.values, beginning)
 	}
 	if got := state(t, e); got != IsApplied {
@@ -75,7 +76,8 @@ func TestSessionAtWork(t *testing.T) {
 	if _, err := e.Rollback(t.Context(), RollbackOptions{TX: first.TX}); !errors.As(err, &locked) {
 		t.Errorf("a rollback beside it: %v", err)
 	}
-	if _, err := e.Rollback(t.Context(), RollbackOptions{TX: first.TX, Session: session}); err != nil || !f.same(beginning) {
+	if _, err := e.Rollback(t.Context(), RollbackOptions{TX: first.TX, Session: session}); err != nil ||
+		!f.same(beginning) {
 		t.Errorf("its own rollback: %v, %v", err, f.values)
 	}
 	if _, err := e.Run(t.Context(), changes(3), Options{}); err != nil {

@@ -42,7 +42,8 @@ func (e *Engine) shares(l *journal.Ledger, t *journal.Transaction) sharing {
 		}
 	}
 	for _, earlier := range l.Transactions {
-		if earlier.Header.Kind != journal.Apply || earlier.Header.TX == t.Header.TX || l.State(earlier) != journal.WasRolledBack {
+		if earlier.Header.Kind != journal.Apply || earlier.Header.TX == t.Header.TX ||
+			l.State(earlier) != journal.WasRolledBack {
 			continue
 		}
 		left := map[setting.Address]bool{}

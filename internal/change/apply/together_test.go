@@ -40,10 +40,12 @@ func withMenu(t *testing.T, n int) (*menu, *Engine, *plan.Plan) {
 	for _, name := range []string{"a", "b", "c"}[:n] {
 		a := setting.Of(setting.KernelArg, name)
 		f.values[a] = setting.Value("old")
-		p.Changes = append(p.Changes, plan.Change{ID: "test." + name, Address: a, From: setting.Value("old"), To: setting.Value("new"),
+		p.Changes = append(p.Changes, plan.Change{ID: "test." + name, Address: a, From: setting.Value("old"),
+			To:   setting.Value("new"),
 			Want: setting.Exact("new"), Risk: "none", Lasts: setting.InBootLoader})
 	}
-	p.Changes = append(p.Changes, plan.Change{ID: "test.last", Address: setting.Of(setting.Sysfs, "last"), From: setting.Value("old"), To: setting.Value("new"),
+	p.Changes = append(p.Changes, plan.Change{ID: "test.last", Address: setting.Of(setting.Sysfs, "last"),
+		From: setting.Value("old"), To: setting.Value("new"),
 		Want: setting.Exact("new"), Risk: "none", Lasts: setting.UntilReboot})
 	f.values[setting.Of(setting.Sysfs, "last")] = setting.Value("old")
 	all := f.mechanisms()
@@ -60,7 +62,8 @@ func TestChangesTogether(t *testing.T) {
 	}
 	m.runs = nil
 	done, err := e.Rollback(t.Context(), RollbackOptions{})
-	if err != nil || done[0].Written() != 7 || !slices.Equal(m.runs, []int{3}) || !m.same(before) || state(t, e) != IsClean {
+	if err != nil || done[0].Written() != 7 || !slices.Equal(m.runs, []int{3}) || !m.same(before) ||
+		state(t, e) != IsClean {
 		t.Errorf("%+v, runs of %v, %v, %v", done, m.runs, m.values, err)
 	}
 }
@@ -69,7 +72,8 @@ func TestChangesTogetherOneAlready(t *testing.T) {
 	m, e, p := withMenu(t, 3)
 	m.values[setting.Of(setting.KernelArg, "b")] = setting.Value("new")
 	result, err := e.Run(t.Context(), p, Options{})
-	if err != nil || result.Written() != 6 || !slices.Equal(m.runs, []int{2}) || result.Changes[4].State != journal.ChangeAlready {
+	if err != nil || result.Written() != 6 || !slices.Equal(m.runs, []int{2}) ||
+		result.Changes[4].State != journal.ChangeAlready {
 		t.Errorf("%+v, runs of %v, %v", result.Changes, m.runs, err)
 	}
 }
@@ -80,7 +84,8 @@ func TestChangesTogetherAreRefused(t *testing.T) {
 	m.breaks = errors.New("no space left")
 	result, err := e.Run(t.Context(), p, Options{})
 	var failure *Failure
-	if !errors.As(err, &failure) || failure.State != journal.FailedUndone || !strings.Contains(err.Error(), "kernel-arg:a: wanted new: no space left") {
+	if !errors.As(err, &failure) || failure.State != journal.FailedUndone ||
+		!strings.Contains(err.Error(), "kernel-arg:a: wanted new: no space left") {
 		t.Fatalf("error is %v", err)
 	}
 	for _, c := range result.Changes {
@@ -108,7 +113,8 @@ func TestTogetherUndone(t *testing.T) {
 			}
 			_, err := e.Run(t.Context(), p, Options{})
 			var failure *Failure
-			if !errors.As(err, &failure) || failure.State != journal.FailedUndone || failure.Undone != 7 || !m.same(before) || !slices.Equal(m.runs, []int{3, 3}) {
+			if !errors.As(err, &failure) || failure.State != journal.FailedUndone || failure.Undone != 7 ||
+				!m.same(before) || !slices.Equal(m.runs, []int{3, 3}) {
 				t.Errorf("runs of %v, the machine is %v, %v", m.runs, m.values, err)
 			}
 		})
@@ -126,12 +132,14 @@ func TestTogetherInterrupted(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w, err := e.Journal.Create(lock, journal.Header{Kind: journal.Apply, Host: e.Host, BootID: e.BootID, Version: e.Version, Changes: 3})
+			w, err := e.Journal.Create(lock, journal.Header{Kind: journal.Apply, Host: e.Host, BootID: e.BootID,
+				Version: e.Version, Changes: 3})
 			if err != nil {
 				t.Fatal(err)
 			}
 			for i, c := range p.Changes[3:6] {
-				if err := w.Append(journal.Record{Event: journal.Intent, N: i + 1, ID: c.ID, Address: &c.Address, Before: &c.From, After: &c.To, Want: &c.Want}); err != nil {
+				if err := w.Append(journal.Record{Event: journal.Intent, N: i + 1, ID: c.ID, Address: &c.Address,
+					Before: &c.From, After: &c.To, Want: &c.Want}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -145,7 +153,8 @@ func TestTogetherInterrupted(t *testing.T) {
 			if got := state(t, e); got != IsInterrupted {
 				t.Errorf("state is %s", got)
 			}
-			if _, err := e.Rollback(t.Context(), RollbackOptions{}); err != nil || !m.same(before) || state(t, e) != IsClean {
+			if _, err := e.Rollback(t.Context(), RollbackOptions{}); err != nil || !m.same(before) ||
+				state(t, e) != IsClean {
 				t.Errorf("the machine is %v, %v", m.values, err)
 			}
 		})
@@ -161,7 +170,8 @@ func TestTogetherOnRollbackOneByOne(t *testing.T) {
 	b := setting.Of(setting.KernelArg, "b")
 	m.refuseTo[b] = map[string]error{"old": errors.New("invalid argument")}
 	_, err := e.Rollback(t.Context(), RollbackOptions{})
-	if err == nil || !strings.Contains(err.Error(), "kernel-arg:b: wanted old: invalid argument") || strings.Contains(err.Error(), "kernel-arg:a") {
+	if err == nil || !strings.Contains(err.Error(), "kernel-arg:b: wanted old: invalid argument") ||
+		strings.Contains(err.Error(), "kernel-arg:a") {
 		t.Errorf("error is %v", err)
 	}
 	for a, r := range m.values {

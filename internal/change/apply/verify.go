@@ -16,9 +16,10 @@ type RowState string
 
 // The states of a row.
 const (
-	Compliant   RowState = "compliant"
-	Drifted     RowState = "drifted"     // somebody else changed it since, or something reset it
-	Owned       RowState = "owned"       // somebody else who is known sets it: a later file of sysctl.d, irqbalance, TuneD
+	Compliant RowState = "compliant"
+	Drifted   RowState = "drifted" // somebody else changed it since, or something reset it
+	// somebody else who is known sets it: a later file of sysctl.d, irqbalance, TuneD
+	Owned       RowState = "owned"
 	ReadOnly    RowState = "read-only"   // it is not as wanted, and the kernel offers no way to change it any more
 	Unsupported RowState = "unsupported" // the kernel or driver has no such value any more
 	NotThere    RowState = "absent"      // what it belongs to is not there now: a guest that is off
@@ -143,7 +144,8 @@ func (e *Engine) lingering(ctx context.Context, l *journal.Ledger, stands map[se
 			}
 			if found := e.read(ctx, c.Address); c.Want.Met(found) {
 				seen[c.Address] = true
-				rows = append(rows, Row{ID: c.ID, Address: c.Address, Wanted: wanted(c.Address, c.Want), Found: c.Address.Brief(found), State: WaitsFor, Why: why, TX: t.Header.TX})
+				rows = append(rows, Row{ID: c.ID, Address: c.Address, Wanted: wanted(c.Address, c.Want),
+					Found: c.Address.Brief(found), State: WaitsFor, Why: why, TX: t.Header.TX})
 			}
 		}
 	}
@@ -167,14 +169,17 @@ func (e *Engine) lingers(l *journal.Ledger, back *journal.Transaction, c journal
 
 func (e *Engine) row(ctx context.Context, t *journal.Transaction, c journal.Change) Row {
 	found := e.read(ctx, c.Address)
-	row := Row{ID: c.ID, Address: c.Address, Wanted: wanted(c.Address, c.Want), Found: c.Address.Brief(found), State: Compliant, TX: t.Header.TX}
+	row := Row{ID: c.ID, Address: c.Address, Wanted: wanted(c.Address, c.Want), Found: c.Address.Brief(found),
+		State: Compliant, TX: t.Header.TX}
 	switch {
 	case found.State == setting.Unknown:
 		row.State, row.Why = Untold, found.Why
 	case c.State == journal.ChangeUndoFailed: // what is wanted is what was there before
 		row.Wanted = c.Address.Brief(c.Before)
-		row.State, row.Why = Drifted, fmt.Sprintf("is %s, and could not be put back to %s", told(c.Address, found), row.Wanted)
-	case c.Want.Met(found), found.State == setting.Known && tookAway(c), lasting.Holds(c.Address, c.Before, c.After, found):
+		row.State, row.Why = Drifted, fmt.Sprintf("is %s, and could not be put back to %s", told(c.Address, found),
+			row.Wanted)
+	case c.Want.Met(found), found.State == setting.Known && tookAway(c), lasting.Holds(c.Address, c.Before, c.After,
+		found):
 		if why := e.waits(t, c); why != "" {
 			row.State, row.Why = WaitsFor, why
 		}
@@ -183,7 +188,8 @@ func (e *Engine) row(ctx context.Context, t *journal.Transaction, c journal.Chan
 	case gone(c.Address, found):
 		row.State, row.Why = NotThere, found.Why
 	case found.ReadOnly:
-		row.State, row.Why = ReadOnly, fmt.Sprintf("is %s, expected %s: %s", told(c.Address, found), row.Wanted, found.Why)
+		row.State, row.Why = ReadOnly, fmt.Sprintf("is %s, expected %s: %s", told(c.Address, found), row.Wanted,
+			found.Why)
 	case e.Lent != nil && e.Lent(c.Address) != "":
 		row.State, row.Why = NotThere, e.Lent(c.Address)
 	default:
@@ -235,12 +241,14 @@ func (e *Engine) waits(t *journal.Transaction, c journal.Change) string {
 // summary is the one word, with the reason for it.
 func summary(s Status) (Summary, string) {
 	if s.Holder != nil {
-		return IsInFlight, fmt.Sprintf("process %d (%s) is at work since %s", s.Holder.PID, s.Holder.Command, s.Holder.Since.Format(time.RFC3339))
+		return IsInFlight, fmt.Sprintf("process %d (%s) is at work since %s", s.Holder.PID, s.Holder.Command,
+			s.Holder.Since.Format(time.RFC3339))
 	}
 	if n, last := s.session(); n > 0 && last.atWork {
 		return IsInFlight, fmt.Sprintf("%s is at work", last.Session)
 	} else if n > 0 {
-		return IsInterrupted, fmt.Sprintf("%s was interrupted: %s of it stand; 'mpps rollback' restores its beginning", last.Session, counted(n, "transaction"))
+		return IsInterrupted, fmt.Sprintf("%s was interrupted: %s of it stand; 'mpps rollback' restores its beginning",
+			last.Session, counted(n, "transaction"))
 	}
 	for _, look := range []struct {
 		state journal.State
@@ -281,7 +289,8 @@ func (s Status) session() (n int, last Entry) {
 
 // off counts the values that are not as applied though what they belong to is there.
 func (s Status) off() int {
-	return s.Counts[string(Drifted)] + s.Counts[string(Owned)] + s.Counts[string(ReadOnly)] + s.Counts[string(Unsupported)]
+	return s.Counts[string(Drifted)] + s.Counts[string(Owned)] + s.Counts[string(ReadOnly)] + s.Counts[string(
+		Unsupported)]
 }
 
 // unconfirmed says what is to be known of a transaction that waits to be confirmed.
@@ -290,7 +299,8 @@ func unconfirmed(s Status) string {
 		switch {
 		case t.ConfirmUntil == nil:
 		case time.Now().After(t.ConfirmUntil.Add(guardPatience)):
-			return t.TX + " was not confirmed in time, and the process that was to put it back is gone (a reboot?); 'mpps rollback' puts it back, 'mpps confirm' keeps it"
+			return t.TX + " was not confirmed in time, and the process that was to put it back is gone (a reboot?); " +
+				"'mpps rollback' puts it back, 'mpps confirm' keeps it"
 		default:
 			return t.TX + " waits to be confirmed"
 		}

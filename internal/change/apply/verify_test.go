@@ -17,7 +17,8 @@ func TestRowsSayWhyNot(t *testing.T) {
 	if _, err := e.Run(t.Context(), p, Options{}); err != nil {
 		t.Fatal(err)
 	}
-	if s, err := e.Status(t.Context()); err != nil || s.State != IsWaiting || s.Counts[string(WaitsFor)] != 1 || s.Rows[6].Why != "takes effect after reboot of the host" {
+	if s, err := e.Status(t.Context()); err != nil || s.State != IsWaiting || s.Counts[string(WaitsFor)] != 1 ||
+		s.Rows[6].Why != "takes effect after reboot of the host" {
 		t.Errorf("before the reboot: %+v, %v", s, err)
 	}
 	e.BootID = "boot-2"
@@ -49,12 +50,14 @@ func TestRowsSayWhyNot(t *testing.T) {
 	e.Lent = func(a setting.Address) string {
 		return map[setting.Address]string{address(0): "guest b runs with it"}[a]
 	}
-	if s, err := e.Status(t.Context()); err != nil || s.Rows[0].State != NotThere || s.Rows[0].Why != "guest b runs with it" {
+	if s, err := e.Status(t.Context()); err != nil || s.Rows[0].State != NotThere ||
+		s.Rows[0].Why != "guest b runs with it" {
 		t.Errorf("lent: %+v, %v", s.Rows[0], err)
 	}
 	e.Lent = nil
 	e.BootID = "boot-3"
-	if s, err = e.Status(t.Context()); err != nil || !strings.HasSuffix(s.Rows[0].Why, "the host was started anew since, and the value lasts until reboot") {
+	if s, err = e.Status(t.Context()); err != nil || !strings.HasSuffix(s.Rows[0].Why, "the host was started anew "+
+		"since, and the value lasts until reboot") {
 		t.Errorf("after another boot: %+v, %v", s.Rows[0], err)
 	}
 	if s.State != IsDrifted || s.Why != "4 of 7 values are not as applied" {

@@ -83,7 +83,8 @@ func TestWaitingAfterRollback(t *testing.T) {
 		t.Errorf("rolled back: %+v; expected it to need a restart", r.Changes)
 	}
 	s, err := e.Status(t.Context())
-	if err != nil || s.State != IsWaiting || len(s.Rows) != 1 || s.Rows[0].State != WaitsFor || s.Rows[0].Found != "old" || !strings.Contains(s.Why, "still runs with") {
+	if err != nil || s.State != IsWaiting || len(s.Rows) != 1 || s.Rows[0].State != WaitsFor ||
+		s.Rows[0].Found != "old" || !strings.Contains(s.Why, "still runs with") {
 		t.Errorf("rolled back: %+v, %v; expected the guest to be waited for", s, err)
 	}
 	if len(s.Transactions) != 0 {
@@ -230,7 +231,8 @@ func TestKernelStillHasIt(t *testing.T) {
 	}
 	e.Lingers = func(c journal.Change, _, _ time.Time) string { return e.Waiting(c) }
 	p := &plan.Plan{Changes: []plan.Change{{
-		ID: "boot.isolcpus", Address: argument, From: f.values[argument], To: setting.Value("2-5"), Want: setting.Exact("2-5"),
+		ID: "boot.isolcpus", Address: argument, From: f.values[argument], To: setting.Value("2-5"),
+		Want:  setting.Exact("2-5"),
 		Lasts: setting.InBootLoader, Needs: setting.Reboot(),
 	}}}
 	is := func(when string, want Summary) {
@@ -248,7 +250,8 @@ func TestKernelStillHasIt(t *testing.T) {
 	is("booted", IsApplied)
 	rollBack(t, e, RollbackOptions{})
 	is("rolled back behind the boot", IsWaiting)
-	if s, err := e.Status(t.Context()); err != nil || !strings.Contains(s.Why, "running kernel has isolcpus 2-5") || len(s.Transactions) != 0 {
+	if s, err := e.Status(t.Context()); err != nil || !strings.Contains(s.Why, "running kernel has isolcpus 2-5") ||
+		len(s.Transactions) != 0 {
 		t.Errorf("%+v, %v", s, err)
 	}
 	e.BootID = "boot-3" // with the argument, which somebody has typed into the boot menu

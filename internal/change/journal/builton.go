@@ -24,7 +24,8 @@ func (l *Ledger) BuiltOn(t *Transaction) []Built {
 			continue
 		}
 		mine[c.Address] = true
-		if c.Address.Kind == setting.NICChannels || c.Address.Kind == setting.VFCount || len(setters[c.Address.Path]) > 0 {
+		if c.Address.Kind == setting.NICChannels || c.Address.Kind == setting.VFCount ||
+			len(setters[c.Address.Path]) > 0 {
 			bases = append(bases, c.Address)
 		}
 	}
@@ -72,7 +73,8 @@ func shared(k setting.Kind) bool {
 
 // setters are services that set values of their own accord while they run.
 var setters = map[string][]setting.Kind{
-	"irqbalance": {setting.IRQAffinity, setting.IRQCPUs}, "ksmtuned": {setting.KSM}, "numad": {setting.ThreadAffinity, setting.DomainLive},
+	"irqbalance": {setting.IRQAffinity, setting.IRQCPUs}, "ksmtuned": {setting.KSM},
+	"numad": {setting.ThreadAffinity, setting.DomainLive},
 }
 
 // rests reports whether a value would not stay as it is if another were as before: the number of a NIC's channels makes

@@ -10,8 +10,10 @@ import (
 // TestBuiltOn has two transactions that stand, and asks whether the second built on the first.
 func TestBuiltOn(t *testing.T) {
 	channels, balancer := setting.Of(setting.NICChannels, "eth0", "combined"), setting.Of(setting.Service, "irqbalance")
-	irq, mask := setting.Of(setting.IRQAffinity, "eth0", "TxRx-0", "45"), setting.Of(setting.SysfsCPUs, "class/net/eth0/queues/tx-0/xps_cpus")
-	other, file := setting.Of(setting.IRQAffinity, "eth1", "TxRx-0", "46"), setting.Of(setting.File, "etc/sysctl.d/90-mpps.conf")
+	irq, mask := setting.Of(setting.IRQAffinity, "eth0", "TxRx-0", "45"),
+		setting.Of(setting.SysfsCPUs, "class/net/eth0/queues/tx-0/xps_cpus")
+	other, file := setting.Of(setting.IRQAffinity, "eth1", "TxRx-0", "46"),
+		setting.Of(setting.File, "etc/sysctl.d/90-mpps.conf")
 	ring := setting.Of(setting.NICRing, "eth0", "rx")
 	functions, attribute := setting.Of(setting.VFCount, "eth0"), setting.Of(setting.VFAttr, "eth0", "1", "vlan")
 	for _, c := range []struct {
@@ -24,8 +26,10 @@ func TestBuiltOn(t *testing.T) {
 		{ring, channels, false, ""},
 		{file, file, false, ""},
 		{channels, irq, false, "it set irq-affinity:eth0/TxRx-0/45, which rests on nic-channels:eth0/combined"},
-		{channels, mask, false, "it set sysfs-cpus:class/net/eth0/queues/tx-0/xps_cpus, which rests on nic-channels:eth0/combined"},
-		{channels, setting.Of(setting.QueueLanes, "eth0"), false, "it set queue-lanes:eth0, which rests on nic-channels:eth0/combined"},
+		{channels, mask, false, "it set sysfs-cpus:class/net/eth0/queues/tx-0/xps_cpus, which rests on " +
+			"nic-channels:eth0/combined"},
+		{channels, setting.Of(setting.QueueLanes, "eth0"), false, "it set queue-lanes:eth0, which rests on " +
+			"nic-channels:eth0/combined"},
 		{channels, irq, true, ""},
 		{channels, other, false, ""},
 		{channels, ring, false, ""},
@@ -43,7 +47,8 @@ func TestBuiltOn(t *testing.T) {
 			if already {
 				add(t, w, Record{Event: Already, N: 1, Address: &a, Found: &two, Want: &want})
 			} else {
-				add(t, w, Record{Event: Intent, N: 1, Address: &a, Before: &one, After: &two, Want: &want}, done(1, "2"))
+				add(t, w, Record{Event: Intent, N: 1, Address: &a, Before: &one, After: &two, Want: &want},
+					done(1, "2"))
 			}
 			add(t, w, Record{Event: Committed})
 			return w.TX()

@@ -58,7 +58,8 @@ func (d *Dir) names() ([]string, error) {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
 	if len(entries) > maxFiles {
-		return nil, &Refused{File: "/" + Path, Problem: fmt.Errorf("more than %d files", maxFiles), hint: "move old ones away"}
+		return nil, &Refused{File: "/" + Path, Problem: fmt.Errorf("more than %d files", maxFiles),
+			hint: "move old ones away"}
 	}
 	var names []string
 	for _, entry := range entries {
@@ -78,10 +79,12 @@ func (d *Dir) trusted() error {
 			return fmt.Errorf("journal: %w", err)
 		}
 		if !info.IsDir() {
-			return &Refused{File: "/" + name, Problem: fmt.Errorf("it is a %s, expected a directory", what(info)), hint: "see who made it, and move it away"}
+			return &Refused{File: "/" + name, Problem: fmt.Errorf("it is a %s, expected a directory", what(info)),
+				hint: "see who made it, and move it away"}
 		}
 		if err := owned(info); err != nil {
-			return &Refused{File: "/" + name, Problem: err, hint: "see what others wrote there, then 'chown root' and 'chmod 755' it"}
+			return &Refused{File: "/" + name, Problem: err, hint: "see what others wrote there, then 'chown root' " +
+				"and 'chmod 755' it"}
 		}
 	}
 	return nil
@@ -168,7 +171,8 @@ func (d *Dir) open(tx string, flags int) (*os.File, error) {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
 	if !before.Mode().IsRegular() {
-		return nil, &Refused{File: "/" + name, Problem: fmt.Errorf("it is a %s, expected a file", what(before)), hint: "see who made it, and move it away"}
+		return nil, &Refused{File: "/" + name, Problem: fmt.Errorf("it is a %s, expected a file", what(before)),
+			hint: "see who made it, and move it away"}
 	}
 	f, err := d.root.OpenFile(name, flags, 0)
 	if err != nil {
@@ -181,7 +185,8 @@ func (d *Dir) open(tx string, flags int) (*os.File, error) {
 		err = &Refused{File: "/" + name, Problem: errors.New("it was replaced while it was opened")}
 	default:
 		if owner := owned(info); owner != nil {
-			err = &Refused{File: "/" + name, Problem: owner, hint: "compare its 'before' values with the machine; believe it only after 'chown root' and 'chmod 644'"}
+			err = &Refused{File: "/" + name, Problem: owner, hint: "compare its 'before' values with the machine; " +
+				"believe it only after 'chown root' and 'chmod 644'"}
 		}
 	}
 	if err != nil {

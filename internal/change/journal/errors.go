@@ -43,7 +43,8 @@ func (r *Refused) Hint() string {
 	if errors.As(r.Problem, &version) {
 		return "use the version of mpps that wrote it, or roll back with that and move the file away"
 	}
-	return "look at it ('before' is what each value was), put the values back by hand, then move the file out of the directory"
+	return "look at it ('before' is what each value was), put the values back by hand, then move the file out of the " +
+		"directory"
 }
 
 // versionError is a format that this version does not know.
@@ -65,7 +66,8 @@ func (l *Locked) Error() string {
 	if h.PID == 0 {
 		return "another mpps is changing this machine (it did not say who it is)"
 	}
-	text := fmt.Sprintf("another mpps is changing this machine: process %d (%s), since %s", h.PID, h.Command, h.Since.UTC().Format(time.RFC3339))
+	text := fmt.Sprintf("another mpps is changing this machine: process %d (%s), since %s", h.PID, h.Command,
+		h.Since.UTC().Format(time.RFC3339))
 	if h.TX != "" {
 		text += ", transaction " + h.TX
 	}

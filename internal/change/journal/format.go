@@ -26,13 +26,14 @@ const (
 
 // Header is the first line of a file.
 type Header struct {
-	Schema  string          `json:"schema"`
-	TX      string          `json:"tx"`             // the file's name without its suffix
-	Kind    Kind            `json:"kind"`           // apply or rollback
-	Of      string          `json:"of,omitempty"`   // rollback: the transaction that is put back
-	Why     string          `json:"why,omitempty"`  // rollback: "asked for", "not confirmed in time"
-	Host    string          `json:"host"`           // host name
-	BootID  string          `json:"boot_id"`        // /proc/sys/kernel/random/boot_id: values that a reboot resets are told by it
+	Schema string `json:"schema"`
+	TX     string `json:"tx"`            // the file's name without its suffix
+	Kind   Kind   `json:"kind"`          // apply or rollback
+	Of     string `json:"of,omitempty"`  // rollback: the transaction that is put back
+	Why    string `json:"why,omitempty"` // rollback: "asked for", "not confirmed in time"
+	Host   string `json:"host"`          // host name
+	// /proc/sys/kernel/random/boot_id: values that a reboot resets are told by it
+	BootID  string          `json:"boot_id"`
 	Version string          `json:"mpps"`           // version of the program
 	Started time.Time       `json:"started"`        // UTC
 	Goal    json.RawMessage `json:"goal,omitempty"` // of the plan, for people; never drives anything
@@ -40,7 +41,8 @@ type Header struct {
 	Changes int             `json:"changes"`           // how many changes the plan holds
 	Follows string          `json:"follows,omitempty"` // apply: the transaction that it goes on with
 	Resume  json.RawMessage `json:"resume,omitempty"`  // apply: what it takes to go on with it, see Resume
-	Session *Session        `json:"session,omitempty"` // the work that it is a part of, and that is put back as a whole; of a rollback: that of what it puts back
+	// the work that it is a part of, and that is put back as a whole; of a rollback: that of what it puts back
+	Session *Session `json:"session,omitempty"`
 }
 
 // Event says what a record tells.
@@ -48,15 +50,17 @@ type Event string
 
 // The events. Those marked + are on disk (fsync) before the function that appends them returns.
 const (
-	Intent       Event = "intent"        // + a value is about to be written: n, id, address, before, after, want, risk, lasts, needs
-	Already      Event = "already"       // a value is what is wanted: n, id, address, found, want; nothing is written
-	Done         Event = "done"          // written and read back: n, found
-	Failed       Event = "failed"        // refused, or not what was wanted when read back: n, error
-	InDoubt      Event = "in_doubt"      // + the write did not return in time: n, error
-	UndoIntent   Event = "undo_intent"   // + the value before is about to be written: n
-	Undone       Event = "undone"        // and was read back: n, found
-	UndoFailed   Event = "undo_failed"   // n, error
-	Left         Event = "left"          // rollback: nothing is written for this value: n, id, address, found, reason, left_for, why
+	// + a value is about to be written: n, id, address, before, after, want, risk, lasts, needs
+	Intent     Event = "intent"
+	Already    Event = "already"     // a value is what is wanted: n, id, address, found, want; nothing is written
+	Done       Event = "done"        // written and read back: n, found
+	Failed     Event = "failed"      // refused, or not what was wanted when read back: n, error
+	InDoubt    Event = "in_doubt"    // + the write did not return in time: n, error
+	UndoIntent Event = "undo_intent" // + the value before is about to be written: n
+	Undone     Event = "undone"      // and was read back: n, found
+	UndoFailed Event = "undo_failed" // n, error
+	// rollback: nothing is written for this value: n, id, address, found, reason, left_for, why
+	Left         Event = "left"
 	Committed    Event = "committed"     // + everything is as wanted
 	RolledBack   Event = "rolled_back"   // + apply failed, everything is as before
 	Incomplete   Event = "incomplete"    // + ended, and something is neither: error

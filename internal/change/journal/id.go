@@ -22,7 +22,8 @@ func newID(now time.Time, last string) (string, error) {
 	}
 	now = now.UTC()
 	if len(last) >= len(idTime) {
-		if before, err := time.Parse(idTime, last[:len(idTime)]); err == nil && !now.Truncate(time.Microsecond).After(before) {
+		if before, err := time.Parse(idTime, last[:len(idTime)]); err == nil &&
+			!now.Truncate(time.Microsecond).After(before) {
 			now = before.Add(time.Microsecond)
 		}
 	}

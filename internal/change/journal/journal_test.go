@@ -54,8 +54,10 @@ func add(t *testing.T, w *Writer, records ...Record) {
 }
 
 func intent(n int, path, before, after string) Record {
-	a, b, to, want := setting.Of(setting.Sysctl, path), setting.Value(before), setting.Value(after), setting.Exact(after)
-	return Record{Event: Intent, N: n, ID: "test." + path, Address: &a, Before: &b, After: &to, Want: &want, Risk: "none", Lasts: setting.UntilReboot}
+	a, b, to, want := setting.Of(setting.Sysctl, path), setting.Value(before), setting.Value(after),
+		setting.Exact(after)
+	return Record{Event: Intent, N: n, ID: "test." + path, Address: &a, Before: &b, After: &to, Want: &want,
+		Risk: "none", Lasts: setting.UntilReboot}
 }
 
 func done(n int, found string) Record {
@@ -74,7 +76,8 @@ func TestWriteAndRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Header.Digest != "abc" || string(got.Header.Goal) != `{"pps":1.8e6}` || got.State() != Interrupted || got.Torn != 0 {
+	if got.Header.Digest != "abc" || string(got.Header.Goal) != `{"pps":1.8e6}` || got.State() != Interrupted ||
+		got.Torn != 0 {
 		t.Errorf("read %+v, state %s", got.Header, got.State())
 	}
 	ledger, err := d.Ledger()
@@ -82,7 +85,8 @@ func TestWriteAndRead(t *testing.T) {
 		t.Errorf("state is %v, %v; expected in-flight while the lock is held", ledger, err)
 	}
 	changes := got.Changes()
-	if len(changes) != 2 || changes[0].State != ChangeDone || changes[1].State != ChangeIntended || changes[1].Before.Value != "x y" {
+	if len(changes) != 2 || changes[0].State != ChangeDone || changes[1].State != ChangeIntended ||
+		changes[1].Before.Value != "x y" {
 		t.Errorf("changes are %+v", changes)
 	}
 	add(t, w, done(2, "z"), Record{Event: Committed})
@@ -106,13 +110,18 @@ func TestStates(t *testing.T) {
 		{"interrupted in a write", []Record{intent(1, "a", "1", "2")}, Interrupted, ChangeIntended},
 		{"interrupted behind a write", []Record{intent(1, "a", "1", "2"), done(1, "2")}, Interrupted, ChangeDone},
 		{"applied", []Record{intent(1, "a", "1", "2"), done(1, "2"), {Event: Committed}}, Applied, ChangeDone},
-		{"failed and undone", []Record{intent(1, "a", "1", "2"), {Event: Failed, N: 1, Error: "EINVAL"}, {Event: UndoIntent, N: 1},
+		{"failed and undone", []Record{intent(1, "a", "1", "2"), {Event: Failed, N: 1, Error: "EINVAL"},
+			{Event: UndoIntent, N: 1},
 			{Event: Undone, N: 1}, {Event: RolledBack}}, FailedUndone, ChangeUndone},
-		{"interrupted in the undo", []Record{intent(1, "a", "1", "2"), {Event: Failed, N: 1, Error: "EINVAL"}, {Event: UndoIntent, N: 1}}, Interrupted, ChangeFailed},
-		{"undo failed", []Record{intent(1, "a", "1", "2"), {Event: Failed, N: 1}, {Event: UndoIntent, N: 1}, {Event: UndoFailed, N: 1, Error: "EIO"},
+		{"interrupted in the undo", []Record{intent(1, "a", "1", "2"), {Event: Failed, N: 1, Error: "EINVAL"},
+			{Event: UndoIntent, N: 1}}, Interrupted, ChangeFailed},
+		{"undo failed", []Record{intent(1, "a", "1", "2"), {Event: Failed, N: 1}, {Event: UndoIntent, N: 1},
+			{Event: UndoFailed, N: 1, Error: "EIO"},
 			{Event: Incomplete}}, FailedPartly, ChangeUndoFailed},
-		{"in doubt", []Record{intent(1, "a", "1", "2"), {Event: InDoubt, N: 1, Error: "no answer"}}, Doubtful, ChangeInDoubt},
-		{"in doubt, then undone", []Record{intent(1, "a", "1", "2"), {Event: InDoubt, N: 1}, {Event: UndoIntent, N: 1}, {Event: Undone, N: 1},
+		{"in doubt", []Record{intent(1, "a", "1", "2"), {Event: InDoubt, N: 1, Error: "no answer"}}, Doubtful,
+			ChangeInDoubt},
+		{"in doubt, then undone", []Record{intent(1, "a", "1", "2"), {Event: InDoubt, N: 1}, {Event: UndoIntent, N: 1},
+			{Event: Undone, N: 1},
 			{Event: Incomplete}}, Doubtful, ChangeUndone},
 	}
 	for _, c := range cases {
@@ -218,7 +227,8 @@ func TestReopenRemovesATornLine(t *testing.T) {
 	d, root := open(t)
 	l := lock(t, d)
 	w := create(t, d, l, Header{Kind: Apply})
-	add(t, w, Record{Event: ConfirmArmed, Seconds: 60}, intent(1, "a", "1", "2"), done(1, "2"), Record{Event: Committed})
+	add(t, w, Record{Event: ConfirmArmed, Seconds: 60}, intent(1, "a", "1", "2"), done(1, "2"),
+		Record{Event: Committed})
 	f, err := os.OpenFile(file(root, w.TX()), os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -244,7 +254,8 @@ func TestReopenRemovesATornLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	var refused *Refused
-	if _, err := d.Load(w.TX()); !errors.As(err, &refused) || !strings.Contains(err.Error(), "committed after committed") {
+	if _, err := d.Load(w.TX()); !errors.As(err, &refused) ||
+		!strings.Contains(err.Error(), "committed after committed") {
 		t.Errorf("two ends: %v, expected a refusal", err)
 	}
 }

@@ -110,7 +110,10 @@ func (l *Ledger) Open() []*Transaction {
 
 // Unsettled lists the applies that must be rolled back before anything else is changed: what they left is not known.
 func (l *Ledger) Unsettled() []*Transaction {
-	return slices.DeleteFunc(l.Open(), func(t *Transaction) bool { return l.State(t) == Applied || l.State(t) == InFlight })
+	return slices.DeleteFunc(l.Open(), func(t *Transaction) bool {
+		return l.State(t) == Applied ||
+			l.State(t) == InFlight
+	})
 }
 
 // Find is the transaction of a name or of the one name that begins so.

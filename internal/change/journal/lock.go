@@ -62,7 +62,8 @@ func (d *Dir) Lock(command string) (*Lock, error) {
 		return nil, err
 	}
 	_, start := process(os.Getpid())
-	l := &Lock{lock: lock, told: told, holder: Holder{PID: os.Getpid(), Began: start, Command: command, Since: time.Now().UTC()}}
+	l := &Lock{lock: lock, told: told, holder: Holder{PID: os.Getpid(), Began: start, Command: command,
+		Since: time.Now().UTC()}}
 	if err := l.tell(); err != nil {
 		return nil, errors.Join(err, l.Release())
 	}
@@ -90,7 +91,8 @@ func (d *Dir) locked() *Locked {
 
 func (d *Dir) openLock(name string, mode fs.FileMode) (*os.File, error) {
 	if info, err := d.root.Lstat(name); err == nil && !info.Mode().IsRegular() {
-		return nil, &Refused{File: "/" + name, what: "lock", Problem: fmt.Errorf("it is a %s, expected a file", what(info)), hint: "see who made it, and remove it"}
+		return nil, &Refused{File: "/" + name, what: "lock", Problem: fmt.Errorf("it is a %s, expected a file",
+			what(info)), hint: "see who made it, and remove it"}
 	}
 	f, err := d.root.OpenFile(name, os.O_RDWR|os.O_CREATE, mode)
 	if err != nil {
@@ -108,7 +110,8 @@ func (l *Lock) Serve(tx string) error {
 // Release gives the lock back, also where a child between its fork and its exec has a copy of the descriptor: closing
 // ours would leave the lock to it for that moment (flock(2)).
 func (l *Lock) Release() error {
-	return errors.Join(l.told.Truncate(0), l.told.Close(), syscall.Flock(int(l.lock.Fd()), syscall.LOCK_UN), l.lock.Close())
+	return errors.Join(l.told.Truncate(0), l.told.Close(), syscall.Flock(int(l.lock.Fd()), syscall.LOCK_UN),
+		l.lock.Close())
 }
 
 func (l *Lock) tell() error {

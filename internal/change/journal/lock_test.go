@@ -28,7 +28,8 @@ func TestLock(t *testing.T) {
 	d, root := open(t)
 	l := lock(t, d)
 	var locked *Locked
-	if _, err := d.Lock("again"); !errors.As(err, &locked) || locked.Holder.PID != os.Getpid() || !strings.Contains(err.Error(), "(test)") {
+	if _, err := d.Lock("again"); !errors.As(err, &locked) || locked.Holder.PID != os.Getpid() ||
+		!strings.Contains(err.Error(), "(test)") {
 		t.Errorf("error is %v, expected it to name this process", err)
 	}
 	check(t, l.Serve("20200101T000000.000000Z-000000"))
@@ -69,12 +70,15 @@ func TestLockOfTheDying(t *testing.T) {
 	defer f.Close()
 	check(t, syscall.Flock(int(f.Fd()), syscall.LOCK_EX))
 	var locked *Locked
-	if _, err := d.Lock("again"); !errors.As(err, &locked) || locked.Ending || !strings.Contains(err.Error(), "did not say who it is") {
+	if _, err := d.Lock("again"); !errors.As(err, &locked) || locked.Ending ||
+		!strings.Contains(err.Error(), "did not say who it is") {
 		t.Errorf("error is %v", err)
 	}
-	write(t, filepath.Join(root, HolderPath), `{"pid":999999999,"began":5,"command":"apply","since":"2026-01-01T00:00:00Z","tx":"20260101T000000.000000Z-000000"}`)
+	write(t, filepath.Join(root, HolderPath),
+		`{"pid":999999999,"began":5,"command":"apply","since":"2026-01-01T00:00:00Z","tx":"20260101T000000.000000Z-000000"}`)
 	_, err = d.Lock("again")
-	if !errors.As(err, &locked) || !locked.Ending || !strings.Contains(err.Error(), "process 999999999 (apply), since 2026-01-01T00:00:00Z, transaction 2026") || !strings.Contains(err.Error(), "was killed") {
+	if !errors.As(err, &locked) || !locked.Ending || !strings.Contains(err.Error(), "process 999999999 (apply), "+
+		"since 2026-01-01T00:00:00Z, transaction 2026") || !strings.Contains(err.Error(), "was killed") {
 		t.Errorf("error is %v, expected it to name the process that hangs", err)
 	}
 	if !strings.Contains(locked.Hint(), "kernel's log") || locked.ExitCode() != 11 {
@@ -100,7 +104,8 @@ func TestLockIsNoLink(t *testing.T) {
 		check(t, os.MkdirAll(filepath.Join(root, "run/mpps"), 0o755))
 		check(t, os.Symlink("elsewhere", filepath.Join(root, name)))
 		var refused *Refused
-		if _, err := d.Lock("test"); !errors.As(err, &refused) || !strings.Contains(err.Error(), "lock /"+name+" is refused: it is a symbolic link") || refused.Hint() == "" {
+		if _, err := d.Lock("test"); !errors.As(err, &refused) || !strings.Contains(err.Error(), "lock /"+name+
+			" is refused: it is a symbolic link") || refused.Hint() == "" {
 			t.Errorf("error is %v", err)
 		}
 	}

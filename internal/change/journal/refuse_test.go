@@ -18,14 +18,24 @@ func TestRefusals(t *testing.T) {
 		hint  string
 	}{
 		{"empty", func(t *testing.T, _, name string) { write(t, name, "") }, "truncated", "by hand"},
-		{"header cut", func(t *testing.T, _, name string) { write(t, name, `{"schema":"mpps.journal/1","tx":`) }, "truncated", "by hand"},
-		{"zeros", func(t *testing.T, _, name string) { write(t, name, strings.Repeat("\x00", 4096)) }, "truncated", "by hand"},
-		{"not a journal", func(t *testing.T, _, name string) { write(t, name, "hello\nworld\n") }, "line 1: not a journal line", "by hand"},
-		{"a later version", func(t *testing.T, _, name string) { write(t, name, `{"schema":"mpps.journal/2","what":"ever"}`+"\n") }, "mpps.journal/2", "the version of mpps that wrote it"},
-		{"huge", func(t *testing.T, _, name string) { check(t, os.Truncate(name, maxFile+1)) }, "larger than 64 MiB", "by hand"},
-		{"another's", func(t *testing.T, _, name string) { check(t, os.Chown(name, 12345, 0)) }, "belongs to user 12345", "chown"},
-		{"group may write", func(t *testing.T, _, name string) { check(t, os.Chmod(name, 0o664)) }, "mode 0664", "chmod"},
-		{"others may write", func(t *testing.T, _, name string) { check(t, os.Chmod(name, 0o646)) }, "mode 0646", "chmod"},
+		{"header cut", func(t *testing.T, _, name string) { write(t, name, `{"schema":"mpps.journal/1","tx":`) },
+			"truncated", "by hand"},
+		{"zeros", func(t *testing.T, _, name string) { write(t, name, strings.Repeat("\x00", 4096)) }, "truncated",
+			"by hand"},
+		{"not a journal", func(t *testing.T, _, name string) { write(t, name, "hello\nworld\n") },
+			"line 1: not a journal line", "by hand"},
+		{"a later version", func(t *testing.T, _,
+			name string) {
+			write(t, name, `{"schema":"mpps.journal/2","what":"ever"}`+"\n")
+		}, "mpps.journal/2", "the version of mpps that wrote it"},
+		{"huge", func(t *testing.T, _, name string) { check(t, os.Truncate(name, maxFile+1)) }, "larger than 64 MiB",
+			"by hand"},
+		{"another's", func(t *testing.T, _, name string) { check(t, os.Chown(name, 12345, 0)) },
+			"belongs to user 12345", "chown"},
+		{"group may write", func(t *testing.T, _, name string) { check(t, os.Chmod(name, 0o664)) }, "mode 0664",
+			"chmod"},
+		{"others may write", func(t *testing.T, _, name string) { check(t, os.Chmod(name, 0o646)) }, "mode 0646",
+			"chmod"},
 		{"a link", func(t *testing.T, _, name string) {
 			check(t, os.Rename(name, name+".moved"))
 			check(t, os.Symlink(filepath.Base(name)+".moved", name))
@@ -34,7 +44,9 @@ func TestRefusals(t *testing.T) {
 		{"another name", func(t *testing.T, _, name string) {
 			check(t, os.Rename(name, filepath.Join(filepath.Dir(name), "20200101T000000.000000Z-000000"+suffix)))
 		}, "it holds the transaction", "by hand"},
-		{"the directory is everybody's", func(t *testing.T, root, _ string) { check(t, os.Chmod(filepath.Join(root, Path), 0o777)) }, "mode 0777", "chmod 755"},
+		{"the directory is everybody's",
+			func(t *testing.T, root, _ string) { check(t, os.Chmod(filepath.Join(root, Path), 0o777)) }, "mode 0777",
+			"chmod 755"},
 		{"the directory is a link", func(t *testing.T, root, _ string) {
 			check(t, os.Rename(filepath.Join(root, Path), filepath.Join(root, "elsewhere")))
 			check(t, os.Symlink("../../../elsewhere", filepath.Join(root, Path)))
@@ -98,7 +110,8 @@ func TestCutOffLater(t *testing.T) {
 		check(t, os.Truncate(name, info.Size()-250))
 		_, err = d.Load(w.TX())
 		var refused *Refused
-		if complete != (errors.As(err, &refused) && strings.Contains(err.Error(), "truncated: it was complete")) || !complete && err != nil {
+		if complete != (errors.As(err, &refused) && strings.Contains(err.Error(), "truncated: it was complete")) ||
+			!complete && err != nil {
 			t.Errorf("complete %v, cut off: %v", complete, err)
 		}
 		if _, _, again := d.Reopen(l, w.TX()); complete != (again != nil) {
@@ -115,7 +128,8 @@ func TestConfirmedLater(t *testing.T) {
 	d, root := open(t)
 	l := lock(t, d)
 	w := create(t, d, l, Header{Kind: Apply})
-	add(t, w, Record{Event: ConfirmArmed, Seconds: 60}, intent(1, "a", "1", "2"), done(1, "2"), Record{Event: Committed})
+	add(t, w, Record{Event: ConfirmArmed, Seconds: 60}, intent(1, "a", "1", "2"), done(1, "2"),
+		Record{Event: Committed})
 	check(t, w.Close())
 	again, _, err := d.Reopen(l, w.TX())
 	check(t, err)
@@ -136,13 +150,14 @@ func TestMalformed(t *testing.T) {
 	bare := intent(1, "a", "1", "2")
 	bare.Address = nil
 	for name, records := range map[string][]Record{
-		"line 2: intent of change 2 where change 1":      {intent(2, "a", "1", "2")},
-		"line 3: intent of change 1 where change 2":      {intent(1, "a", "1", "2"), intent(1, "a", "1", "2")},
-		"line 2: done of change 1, which has no open":    {done(1, "2")},
-		"line 4: done of change 1, which has no open":    {intent(1, "a", "1", "2"), done(1, "2"), done(1, "2")},
-		"line 2: undone of change 1, which has no":       {{Event: Undone, N: 1}},
-		"line 2: intent with an unknown value":           {unknown},
-		"line 2: kept of sysctl:a, which was not to":     {{Event: Kept, Address: unknown.Address, Found: unknown.After}},
+		"line 2: intent of change 2 where change 1":   {intent(2, "a", "1", "2")},
+		"line 3: intent of change 1 where change 2":   {intent(1, "a", "1", "2"), intent(1, "a", "1", "2")},
+		"line 2: done of change 1, which has no open": {done(1, "2")},
+		"line 4: done of change 1, which has no open": {intent(1, "a", "1", "2"), done(1, "2"), done(1, "2")},
+		"line 2: undone of change 1, which has no":    {{Event: Undone, N: 1}},
+		"line 2: intent with an unknown value":        {unknown},
+		"line 2: kept of sysctl:a, which was not to": {{Event: Kept, Address: unknown.Address,
+			Found: unknown.After}},
 		"line 2: beside without an address":              {{Event: Beside}},
 		"line 2: intent without an address":              {bare},
 		"line 2: unknown event \"exploded\"":             {{Event: "exploded"}},

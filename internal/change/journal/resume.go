@@ -45,7 +45,8 @@ func (t *Transaction) Resume() (*Resume, error) {
 		return nil, fmt.Errorf("what transaction %s keeps for going on cannot be read: %w", t.Header.TX, err)
 	}
 	if version.Schema != ResumeSchema {
-		return nil, fmt.Errorf("what transaction %s keeps for going on is %s, this mpps reads %s", t.Header.TX, version.Schema, ResumeSchema)
+		return nil, fmt.Errorf("what transaction %s keeps for going on is %s, this mpps reads %s", t.Header.TX,
+			version.Schema, ResumeSchema)
 	}
 	r := &Resume{}
 	if err := json.Unmarshal(t.Header.Resume, r); err != nil {

@@ -14,12 +14,15 @@ import (
 func TestResume(t *testing.T) {
 	d, _ := open(t)
 	l := lock(t, d)
-	kept, err := Resume{Goal: goal.Goal{Latency: 50 * time.Microsecond, CPUs: setting.CPUs(2, 3), Guest: "rt1", Consent: []goal.Risk{goal.Data}},
-		Kernel: "6.12-rt", Site: "0a", Later: []Postponed{{After: "reboot of the host", IDs: []string{"rt.rcuc"}}}}.Encode()
+	kept, err := Resume{Goal: goal.Goal{Latency: 50 * time.Microsecond, CPUs: setting.CPUs(2, 3), Guest: "rt1",
+		Consent: []goal.Risk{goal.Data}},
+		Kernel: "6.12-rt", Site: "0a",
+		Later: []Postponed{{After: "reboot of the host", IDs: []string{"rt.rcuc"}}}}.Encode()
 	check(t, err)
 	first := create(t, d, l, Header{Kind: Apply, Resume: kept})
 	older := create(t, d, l, Header{Kind: Apply, Goal: []byte(`{"pps":1.8e6,"loss":0}`)})
-	later := create(t, d, l, Header{Kind: Apply, Resume: []byte(`{"schema":"mpps.resume/2","goal":"something else"}`), Follows: first.TX()})
+	later := create(t, d, l, Header{Kind: Apply, Resume: []byte(`{"schema":"mpps.resume/2","goal":"something else"}`),
+		Follows: first.TX()})
 	for _, w := range []*Writer{first, older, later} {
 		add(t, w, intent(1, "net.a", "1", "2"), done(1, "2"), Record{Event: Committed})
 	}
@@ -29,14 +32,16 @@ func TestResume(t *testing.T) {
 		return of
 	}
 	r, err := load(first).Resume()
-	if err != nil || r.Goal.Latency != 50*time.Microsecond || r.Goal.CPUs.String() != "2-3" || r.Goal.Guest != "rt1" || !r.Goal.Consents(goal.Data) ||
+	if err != nil || r.Goal.Latency != 50*time.Microsecond || r.Goal.CPUs.String() != "2-3" || r.Goal.Guest != "rt1" ||
+		!r.Goal.Consents(goal.Data) ||
 		r.Kernel != "6.12-rt" || r.Site != "0a" || len(r.Later) != 1 {
 		t.Errorf("read %+v, %v", r, err)
 	}
 	if r, err := load(older).Resume(); r != nil || err != nil {
 		t.Errorf("an older journal keeps %+v, %v", r, err)
 	}
-	if r, err := load(later).Resume(); r != nil || err == nil || !strings.Contains(err.Error(), "is mpps.resume/2, this mpps reads mpps.resume/1") {
+	if r, err := load(later).Resume(); r != nil || err == nil ||
+		!strings.Contains(err.Error(), "is mpps.resume/2, this mpps reads mpps.resume/1") {
 		t.Errorf("a later format: %+v, %v", r, err)
 	}
 	ledger, err := d.Ledger()
@@ -52,7 +57,8 @@ func TestFollowsIsChecked(t *testing.T) {
 	l := lock(t, d)
 	for _, of := range []string{"x", "29991120T211530.123456Z-3f9a1c"} {
 		w := create(t, d, l, Header{Kind: Apply, Follows: of})
-		if _, err := d.Load(w.TX()); err == nil || !strings.Contains(err.Error(), "not the name of an earlier transaction") {
+		if _, err := d.Load(w.TX()); err == nil || !strings.Contains(err.Error(), "not the name of an earlier "+
+			"transaction") {
 			t.Errorf("follows %s: %v", of, err)
 		}
 	}

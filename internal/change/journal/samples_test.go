@@ -14,7 +14,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-var record = flag.String("record", "", "write the samples of testdata whose names match; what is released is never recorded anew")
+var record = flag.String("record", "", "write the samples of testdata whose names match; what is released is never "+
+	"recorded anew")
 
 // TestSamples reads journals that were recorded when the format was made. Every later version must read them: there is
 // one of every version, state and event.
@@ -30,7 +31,8 @@ func TestSamples(t *testing.T) {
 		torn    bool
 	}{
 		"applied": {Applied, 4, false}, "undone": {FailedUndone, 2, false}, "interrupted": {Interrupted, 2, true},
-		"in-doubt": {Doubtful, 1, false}, "rollback": {Applied, 3, false}, "confirmed": {Applied, 1, false}, "beside": {Applied, 1, false},
+		"in-doubt": {Doubtful, 1, false}, "rollback": {Applied, 3, false}, "confirmed": {Applied, 1, false},
+		"beside": {Applied, 1, false},
 		"failed": {FailedPartly, 2, false}, "lasting": {Applied, 5, false},
 	} {
 		text, err := os.ReadFile(filepath.Join("testdata", name+suffix))
@@ -43,7 +45,8 @@ func TestSamples(t *testing.T) {
 			continue
 		}
 		if got.State() != want.state || len(got.Changes()) != want.changes || got.Torn > 0 != want.torn {
-			t.Errorf("%s: %s with %d changes, torn %d; expected %+v", name, got.State(), len(got.Changes()), got.Torn, want)
+			t.Errorf("%s: %s with %d changes, torn %d; expected %+v", name, got.State(), len(got.Changes()), got.Torn,
+				want)
 		}
 		if got.Header.Schema != Schema {
 			t.Errorf("%s: %s", name, got.Header.Schema)
@@ -53,7 +56,8 @@ func TestSamples(t *testing.T) {
 			events[r.Event] = true
 		}
 	}
-	for _, e := range []Event{Intent, Already, Done, Failed, InDoubt, UndoIntent, Undone, UndoFailed, Left, Committed, RolledBack, Incomplete, Beside, Kept, Moved, ConfirmArmed, Confirmed} {
+	for _, e := range []Event{Intent, Already, Done, Failed, InDoubt, UndoIntent, Undone, UndoFailed, Left, Committed,
+		RolledBack, Incomplete, Beside, Kept, Moved, ConfirmArmed, Confirmed} {
 		if !events[e] {
 			t.Errorf("no sample holds %s", e)
 		}
@@ -95,7 +99,8 @@ func TestSampleOfAMachine(t *testing.T) {
 		t.Errorf("found %v, expected %v", states, want)
 	}
 	if open := l.Open(); len(open) != 3 || len(l.BuiltOn(open[0])) != 1 || len(l.Unsettled()) != 1 {
-		t.Errorf("%d transactions stand, %v built on the first, %d are unsettled", len(open), l.BuiltOn(open[0]), len(l.Unsettled()))
+		t.Errorf("%d transactions stand, %v built on the first, %d are unsettled", len(open), l.BuiltOn(open[0]),
+			len(l.Unsettled()))
 	}
 	l.Holder = &Holder{PID: 1, TX: l.Transactions[7].Header.TX}
 	if got := l.State(l.Transactions[6]); got != InFlight {
@@ -110,9 +115,11 @@ func recordMachine(t *testing.T, into string) {
 	d, root := open(t)
 	l := lock(t, d)
 	back := func(of string, n int, path, from, to string, ends ...Record) {
-		a, before, after, want := setting.Of(setting.Sysctl, path), setting.Value(from), setting.Value(to), setting.Exact(to)
+		a, before, after, want := setting.Of(setting.Sysctl, path), setting.Value(from), setting.Value(to),
+			setting.Exact(to)
 		w := create(t, d, l, Header{Kind: Rollback, Of: of, Why: "asked for", Changes: n})
-		add(t, w, append([]Record{{Event: Intent, N: 1, ID: "test." + path, Address: &a, Before: &before, After: &after, Want: &want}}, ends...)...)
+		add(t, w, append([]Record{{Event: Intent, N: 1, ID: "test." + path, Address: &a, Before: &before, After: &after,
+			Want: &want}}, ends...)...)
 	}
 	apply := func(records ...Record) string {
 		w := create(t, d, l, Header{Kind: Apply, Digest: "4f1c", Changes: 1})
@@ -121,9 +128,12 @@ func recordMachine(t *testing.T, into string) {
 	}
 	one := setting.Value("1")
 	first := apply(intent(1, "net.a", "1", "2"), done(1, "2"), Record{Event: Committed})
-	back(first, 1, "net.a", "2", "1", Record{Event: Failed, N: 1, Error: "sysctl:net.a: wanted 1: device or resource busy"}, Record{Event: Incomplete, Error: "device or resource busy"})
+	back(first, 1, "net.a", "2", "1",
+		Record{Event: Failed, N: 1, Error: "sysctl:net.a: wanted 1: device or resource busy"},
+		Record{Event: Incomplete, Error: "device or resource busy"})
 	back(first, 1, "net.a", "2", "1", done(1, "1"), Record{Event: Committed})
-	apply(intent(1, "net.b", "1", "2"), Record{Event: Failed, N: 1, Error: "invalid argument"}, Record{Event: Undone, N: 1, Found: &one}, Record{Event: RolledBack})
+	apply(intent(1, "net.b", "1", "2"), Record{Event: Failed, N: 1, Error: "invalid argument"},
+		Record{Event: Undone, N: 1, Found: &one}, Record{Event: RolledBack})
 	apply(intent(1, "net.c", "1", "2"), done(1, "2"), Record{Event: Committed})
 	apply(intent(1, "net.c", "2", "3"), done(1, "3"), Record{Event: Committed})
 	killed := apply(intent(1, "net.d", "1", "2"))
@@ -146,7 +156,8 @@ func recordSamples(t *testing.T, which *regexp.Regexp) {
 		}
 		return w.TX()
 	}
-	ring, rule, pin := setting.Of(setting.NICRing, "eth0", "rx"), setting.Of(setting.NetfilterRule, "nflog-skip", "nft"), setting.Of(setting.Domain, "vm1", "vcpupin", "0")
+	ring, rule, pin := setting.Of(setting.NICRing, "eth0", "rx"), setting.Of(setting.NetfilterRule, "nflog-skip",
+		"nft"), setting.Of(setting.Domain, "vm1", "vcpupin", "0")
 	known, absent := setting.Value("256"), setting.Missing("no such rule")
 	to, want := setting.Value("4000"), setting.Least(4000)
 	rounded, present, wantRule := setting.Value("4096"), setting.Value("present"), setting.Exact("present")
@@ -156,55 +167,77 @@ func recordSamples(t *testing.T, which *regexp.Regexp) {
 	tx := save("applied", header, 0,
 		intent(1, "net.core.netdev_max_backlog", "1000", "250000"), done(1, "250000"),
 		Record{Event: Already, N: 2, ID: "softirq.weight", Address: &already, Found: &known, Want: &want},
-		Record{Event: Intent, N: 3, ID: "nic.ring.rx", Address: &ring, Before: &known, After: &to, Want: &want, Risk: "blip", Lasts: setting.UntilIfup},
+		Record{Event: Intent, N: 3, ID: "nic.ring.rx", Address: &ring, Before: &known, After: &to, Want: &want,
+			Risk: "blip", Lasts: setting.UntilIfup},
 		Record{Event: Done, N: 3, Found: &rounded},
-		Record{Event: Intent, N: 4, ID: "netfilter.nflog_skip", Address: &rule, Before: &absent, After: &present, Want: &wantRule, Risk: "security", Lasts: setting.UntilRulesReset},
+		Record{Event: Intent, N: 4, ID: "netfilter.nflog_skip", Address: &rule, Before: &absent, After: &present,
+			Want: &wantRule, Risk: "security", Lasts: setting.UntilRulesReset},
 		Record{Event: Done, N: 4, Found: &present}, Record{Event: Committed})
 	save("undone", header, 0, intent(1, "net.a", "1", "2"), done(1, "2"), intent(2, "net.b", "1", "2"),
 		Record{Event: Failed, N: 2, Error: "sysctl:net.b: wanted 2: invalid argument"},
-		Record{Event: Undone, N: 2, Found: &one}, Record{Event: UndoIntent, N: 1}, Record{Event: Undone, N: 1, Found: &one}, Record{Event: RolledBack})
+		Record{Event: Undone, N: 2, Found: &one}, Record{Event: UndoIntent, N: 1},
+		Record{Event: Undone, N: 1, Found: &one}, Record{Event: RolledBack})
 	save("interrupted", header, 9, intent(1, "net.a", "1", "2"), done(1, "2"),
-		Record{Event: Intent, N: 2, ID: "domain.vcpupin", Address: &pin, Before: &pinned, After: &one, Want: &pinWant, Risk: "guest-restart", Lasts: setting.InDefinition, Needs: setting.RestartOf("vm1")},
+		Record{Event: Intent, N: 2, ID: "domain.vcpupin", Address: &pin, Before: &pinned, After: &one, Want: &pinWant,
+			Risk: "guest-restart", Lasts: setting.InDefinition, Needs: setting.RestartOf("vm1")},
 		done(2, "1"))
-	save("in-doubt", header, 0, intent(1, "net.a", "1", "2"), Record{Event: InDoubt, N: 1, Error: "sysctl:net.a: wanted 2: in doubt: it is not known whether it took effect: the write did not return within 10s"},
-		Record{Event: UndoIntent, N: 1}, Record{Event: UndoFailed, N: 1, Error: "put back: sysctl:net.a: wanted 1: in doubt"},
+	save("in-doubt", header, 0, intent(1, "net.a", "1", "2"),
+		Record{Event: InDoubt, N: 1, Error: "sysctl:net.a: wanted 2: in doubt: it is not known whether it took " +
+			"effect: the write did not return within 10s"},
+		Record{Event: UndoIntent, N: 1}, Record{Event: UndoFailed, N: 1, Error: "put back: sysctl:net.a: wanted 1: " +
+			"in doubt"},
 		Record{Event: Incomplete, Error: "sysctl:net.a: in doubt"})
 	hand := setting.Value("777")
 	backlog := setting.Of(setting.Sysctl, "net.core.netdev_max_backlog")
 	back := setting.Exact("256")
 	gone := setting.NotThere()
 	save("rollback", Header{Kind: Rollback, Of: tx, Why: "asked for", Changes: 4}, 0,
-		Record{Event: Intent, N: 1, ID: "netfilter.nflog_skip", Address: &rule, Before: &present, After: &absent, Want: &gone},
+		Record{Event: Intent, N: 1, ID: "netfilter.nflog_skip", Address: &rule, Before: &present, After: &absent,
+			Want: &gone},
 		Record{Event: Done, N: 1, Found: &absent},
 		Record{Event: Intent, N: 2, ID: "nic.ring.rx", Address: &ring, Before: &rounded, After: &known, Want: &back},
 		Record{Event: Done, N: 2, Found: &known},
-		Record{Event: Left, N: 3, ID: "softirq.backlog", Address: &backlog, Found: &hand, Why: "changed by somebody else since: is 777, mpps left it at 250000, before that it was 1000"},
+		Record{Event: Left, N: 3, ID: "softirq.backlog", Address: &backlog, Found: &hand,
+			Why: "changed by somebody else since: is 777, mpps left it at 250000, before that it was 1000"},
 		Record{Event: Committed})
-	irq, three, all, spread := setting.Of(setting.IRQAffinity, "eth0", "TxRx-0", "45"), setting.Value("3"), setting.Value("0-7"), setting.Of(setting.SysfsCPUs, "class/net/eth0/queues/tx-0/xps_cpus")
+	irq, three, all, spread := setting.Of(setting.IRQAffinity, "eth0", "TxRx-0", "45"), setting.Value("3"),
+		setting.Value("0-7"), setting.Of(setting.SysfsCPUs, "class/net/eth0/queues/tx-0/xps_cpus")
 	save("beside", Header{Kind: Apply, Changes: 1}, 0,
 		Record{Event: Beside, Address: &irq, Found: &three}, Record{Event: Beside, Address: &spread, Found: &three},
-		Record{Event: Intent, N: 1, ID: "nic.ring.rx", Address: &ring, Before: &known, After: &to, Want: &want}, Record{Event: Done, N: 1, Found: &rounded},
+		Record{Event: Intent, N: 1, ID: "nic.ring.rx", Address: &ring, Before: &known, After: &to, Want: &want},
+		Record{Event: Done, N: 1, Found: &rounded},
 		Record{Event: Kept, Address: &irq, Before: &all, Found: &three},
-		Record{Event: Moved, Address: &spread, Before: &three, Found: &all, Error: "sysfs-cpus:class/net/eth0/queues/tx-0/xps_cpus: wanted 3: input/output error"},
+		Record{Event: Moved, Address: &spread, Before: &three, Found: &all,
+			Error: "sysfs-cpus:class/net/eth0/queues/tx-0/xps_cpus: wanted 3: input/output error"},
 		Record{Event: Committed})
 	save("failed", header, 0, intent(1, "net.a", "1", "2"), done(1, "2"), intent(2, "net.b", "1", "2"),
 		Record{Event: Failed, N: 2, Error: "sysctl:net.b: wanted 2: invalid argument"},
 		Record{Event: Undone, N: 2, Found: &one}, Record{Event: UndoIntent, N: 1},
 		Record{Event: UndoFailed, N: 1, Error: "put back: sysctl:net.a: wanted 1: device or resource busy"},
-		Record{Event: Incomplete, Error: "sysctl:net.b: wanted 2: invalid argument; put back: sysctl:net.a: wanted 1: device or resource busy"})
-	conf, folder, unit, argument := setting.Of(setting.File, "etc/sysctl.d/90-mpps.conf"), setting.Of(setting.Directory, "etc/sysctl.d"), setting.Of(setting.Unit, "mpps-restore.service"), setting.Of(setting.KernelArg, "isolcpus")
-	text, enabled, cpus := setting.Value("# Written by mpps\nnet.core.dev_weight = 128\n"), setting.Value("enabled"), setting.Value("managed_irq,domain,2-5")
-	none, wantFolder, wantText, wantUnit, wantCPUs := setting.Missing("not there"), setting.Any("present", "shared"), setting.Exact(text.Value), setting.Exact("enabled"), setting.Exact(cpus.Value)
+		Record{Event: Incomplete, Error: "sysctl:net.b: wanted 2: invalid argument; put back: sysctl:net.a: wanted " +
+			"1: device or resource busy"})
+	conf, folder, unit, argument := setting.Of(setting.File, "etc/sysctl.d/90-mpps.conf"),
+		setting.Of(setting.Directory, "etc/sysctl.d"), setting.Of(setting.Unit, "mpps-restore.service"),
+		setting.Of(setting.KernelArg, "isolcpus")
+	text, enabled, cpus := setting.Value("# Written by mpps\nnet.core.dev_weight = 128\n"), setting.Value("enabled"),
+		setting.Value("managed_irq,domain,2-5")
+	none, wantFolder, wantText, wantUnit, wantCPUs := setting.Missing("not there"), setting.Any("present", "shared"),
+		setting.Exact(text.Value), setting.Exact("enabled"), setting.Exact(cpus.Value)
 	save("lasting", header, 0, intent(1, "net.core.dev_weight", "64", "128"), done(1, "128"),
-		Record{Event: Intent, N: 2, ID: "boot.isolcpus", Address: &argument, Before: &none, After: &cpus, Want: &wantCPUs, Risk: "reboot", Lasts: setting.InBootLoader, Needs: setting.Reboot()},
+		Record{Event: Intent, N: 2, ID: "boot.isolcpus", Address: &argument, Before: &none, After: &cpus,
+			Want: &wantCPUs, Risk: "reboot", Lasts: setting.InBootLoader, Needs: setting.Reboot()},
 		Record{Event: Done, N: 2, Found: &cpus},
-		Record{Event: Intent, N: 3, ID: "lasting.sysctl.directory", Address: &folder, Before: &none, After: &present, Want: &wantFolder, Risk: "none", Lasts: setting.AcrossReboot},
+		Record{Event: Intent, N: 3, ID: "lasting.sysctl.directory", Address: &folder, Before: &none, After: &present,
+			Want: &wantFolder, Risk: "none", Lasts: setting.AcrossReboot},
 		Record{Event: Done, N: 3, Found: &present},
-		Record{Event: Intent, N: 4, ID: "lasting.sysctl", Address: &conf, Before: &none, After: &text, Want: &wantText, Risk: "none", Lasts: setting.AcrossReboot},
+		Record{Event: Intent, N: 4, ID: "lasting.sysctl", Address: &conf, Before: &none, After: &text, Want: &wantText,
+			Risk: "none", Lasts: setting.AcrossReboot},
 		Record{Event: Done, N: 4, Found: &text},
-		Record{Event: Intent, N: 5, ID: "lasting.service", Address: &unit, Before: &none, After: &enabled, Want: &wantUnit, Risk: "none", Lasts: setting.AcrossReboot},
+		Record{Event: Intent, N: 5, ID: "lasting.service", Address: &unit, Before: &none, After: &enabled,
+			Want: &wantUnit, Risk: "none", Lasts: setting.AcrossReboot},
 		Record{Event: Done, N: 5, Found: &enabled}, Record{Event: Committed})
-	save("confirmed", Header{Kind: Apply, Changes: 1}, 0, Record{Event: ConfirmArmed, Seconds: 60}, intent(1, "net.a", "1", "2"), done(1, "2"),
+	save("confirmed", Header{Kind: Apply, Changes: 1}, 0, Record{Event: ConfirmArmed, Seconds: 60},
+		intent(1, "net.a", "1", "2"), done(1, "2"),
 		Record{Event: Committed}, Record{Event: Confirmed})
 }
 

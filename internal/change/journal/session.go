@@ -17,7 +17,8 @@ type Session struct {
 // NewSession is a session of this process. what says what it is: "tune".
 func NewSession(what string) *Session {
 	_, began := process(os.Getpid())
-	return &Session{Name: what + "-" + time.Now().UTC().Format("20060102T150405.000000Z"), PID: os.Getpid(), Began: began}
+	return &Session{Name: what + "-" + time.Now().UTC().Format("20060102T150405.000000Z"), PID: os.Getpid(),
+		Began: began}
 }
 
 // AtWork reports whether the session's process lives.

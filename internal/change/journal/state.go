@@ -76,7 +76,8 @@ func (t *Transaction) Changes() []Change {
 			})
 		case Already, Left:
 			added := Change{N: r.N, ID: r.ID, Address: *r.Address, Found: r.Found, Before: *r.Found, After: *r.Found,
-				Needs: r.Needs, Lasts: r.Lasts, Risk: r.Risk, Reason: r.Reason, LeftFor: r.LeftFor, Why: r.Why, State: ChangeAlready}
+				Needs: r.Needs, Lasts: r.Lasts, Risk: r.Risk, Reason: r.Reason, LeftFor: r.LeftFor, Why: r.Why,
+				State: ChangeAlready}
 			if r.Event == Left {
 				added.State = ChangeLeft
 			}

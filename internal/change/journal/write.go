@@ -180,7 +180,8 @@ func (w *Writer) Append(r Record) error {
 		return fmt.Errorf("journal %s: %w", w.tx, err)
 	}
 	if len(line) > maxLine || w.size+int64(len(line)) > maxFile {
-		return fmt.Errorf("journal %s: record of %d bytes in a file of %d: expected at most %d and %d", w.tx, len(line), w.size, maxLine, maxFile)
+		return fmt.Errorf("journal %s: record of %d bytes in a file of %d: expected at most %d and %d", w.tx, len(line),
+			w.size, maxLine, maxFile)
 	}
 	_, err = w.file.WriteAt(line, w.size)
 	if err == nil && r.Event.synced() {

@@ -14,11 +14,13 @@ import (
 // back.
 func Rows(s apply.Status) (all []Finding, off int) {
 	for _, r := range s.Rows {
-		f := Finding{Source: Values, Code: "value." + string(r.State), Object: r.Address.String(), From: r.Wanted, To: r.Found, Severity: knob.High, Twice: !r.Address.Kind.AtBoot()}
+		f := Finding{Source: Values, Code: "value." + string(r.State), Object: r.Address.String(), From: r.Wanted,
+			To: r.Found, Severity: knob.High, Twice: !r.Address.Kind.AtBoot()}
 		switch r.State {
 		case apply.Drifted, apply.Owned, apply.ReadOnly, apply.Unsupported:
 			off++
-			f.Hint = fmt.Sprintf("%s; 'mpps restore --insist' puts values back that it keeps, 'mpps plan' plans the rest again ('mpps explain %s')", r.Why, r.ID)
+			f.Hint = fmt.Sprintf("%s; 'mpps restore --insist' puts values back that it keeps, 'mpps plan' plans the "+
+				"rest again ('mpps explain %s')", r.Why, r.ID)
 			if r.State == apply.ReadOnly || r.State == apply.Unsupported {
 				f.Hint = r.Why
 			}
@@ -27,7 +29,8 @@ func Rows(s apply.Status) (all []Finding, off int) {
 	}
 	switch s.State {
 	case apply.IsInterrupted, apply.IsInDoubt, apply.IsFailed:
-		all = append(all, Finding{Source: Values, Code: "value." + string(s.State), Object: "transaction", To: s.Why, Hint: "'mpps rollback' completes it", Severity: knob.High})
+		all = append(all, Finding{Source: Values, Code: "value." + string(s.State), Object: "transaction", To: s.Why,
+			Hint: "'mpps rollback' completes it", Severity: knob.High})
 	}
 	return all, off
 }
@@ -54,7 +57,8 @@ func Realtime(r *realtime.Report) []Finding {
 			found.Source, found.Twice = Observed, true
 		case f.ID == fromBoots:
 			found.Source = Boots
-		case f.ID == "irq.aimed" || strings.HasPrefix(f.ID, "guest."): // the kernel moves one within its mask; a guest that is being started is pinned thread by thread
+		// the kernel moves one within its mask; a guest that is being started is pinned thread by thread
+		case f.ID == "irq.aimed" || strings.HasPrefix(f.ID, "guest."):
 			found.Twice = true
 		}
 		all = append(all, found)

@@ -23,16 +23,20 @@ func (w *Watcher) scope(l *Look) []Event {
 		w.aside, w.from = before.Or(l.Aside), l.From
 		if w.judged {
 			events = append(events, Event{
-				Schema: Schema, Time: l.At, Host: l.Host, Event: Changed, Code: "isolation.came", Object: "CPUs set aside",
-				From: setBy(before, from), To: setBy(l.Aside, l.From), Severity: knob.Info,
+				Schema: Schema, Time: l.At, Host: l.Host, Event: Changed, Code: "isolation.came",
+				Object: "CPUs set aside",
+				From:   setBy(before, from), To: setBy(l.Aside, l.From), Severity: knob.Info,
 			})
 		}
 	}
 	w.judged = true
 	if gone := w.aside.Minus(l.Aside); len(gone) > 0 {
 		l.Findings = append(slices.Clip(l.Findings), Finding{
-			Source: Isolated, Code: "isolation.lost", Object: "CPUs set aside", From: setBy(w.aside, w.from), To: setBy(l.Aside, l.From), Severity: knob.High,
-			Hint: fmt.Sprintf("nothing keeps other work off %s any more: 'mpps realtime check --cpus %s' says what is missing, 'mpps plan --latency 20us --cpus %s' mends it; a watch that is started anew takes the host as it is", named(gone), gone, gone),
+			Source: Isolated, Code: "isolation.lost", Object: "CPUs set aside", From: setBy(w.aside, w.from),
+			To: setBy(l.Aside, l.From), Severity: knob.High,
+			Hint: fmt.Sprintf("nothing keeps other work off %s any more: 'mpps realtime check --cpus %s' says what "+
+				"is missing, 'mpps plan --latency 20us --cpus %s' mends it; a watch that is started anew takes the "+
+				"host as it is", named(gone), gone, gone),
 		})
 	}
 	return events

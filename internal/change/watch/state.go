@@ -54,14 +54,18 @@ func (w *Watcher) changes(l Look) []Event {
 	}
 	var all []Event
 	tell := func(code, object, from, to, hint string, severity knob.Severity) {
-		all = append(all, Event{Schema: Schema, Time: l.At, Host: l.Host, Event: Changed, Code: code, Object: object, From: from, To: to, Hint: hint, Severity: severity})
+		all = append(all, Event{Schema: Schema, Time: l.At, Host: l.Host, Event: Changed, Code: code, Object: object,
+			From: from, To: to, Hint: hint, Severity: severity})
 	}
 	if before.known && now.known {
-		if gone, come := words(before.Arguments, now.Arguments), words(now.Arguments, before.Arguments); gone+come != "" {
-			tell("boot.arguments", "next boot", gone, come, "'mpps plan' says whether they are those that are wanted; an update of the kernel or of the boot loader writes them anew", knob.Medium)
+		if gone, come := words(before.Arguments, now.Arguments),
+			words(now.Arguments, before.Arguments); gone+come != "" {
+			tell("boot.arguments", "next boot", gone, come, "'mpps plan' says whether they are those that are "+
+				"wanted; an update of the kernel or of the boot loader writes them anew", knob.Medium)
 		}
 		if before.Kernel != now.Kernel {
-			tell("boot.kernel", "next boot", before.Kernel, now.Kernel, "'mpps explain kernel.default' says how another one is chosen", knob.Medium)
+			tell("boot.kernel", "next boot", before.Kernel, now.Kernel, "'mpps explain kernel.default' says how "+
+				"another one is chosen", knob.Medium)
 		}
 	}
 	if !now.known { // what cannot be told now is compared with the last that could
@@ -70,13 +74,16 @@ func (w *Watcher) changes(l Look) []Event {
 	for _, name := range movers {
 		switch was, is := before.Daemons[name], now.Daemons[name]; {
 		case is && !was:
-			tell("service.started", name, "stopped", "running", fmt.Sprintf("it sets values that mpps sets too: 'systemctl disable --now %s', or 'mpps plan' names what it sets otherwise", name), knob.Medium)
+			tell("service.started", name, "stopped", "running",
+				fmt.Sprintf("it sets values that mpps sets too: 'systemctl disable --now %s', or 'mpps plan' names "+
+					"what it sets otherwise", name), knob.Medium)
 		case was && !is:
 			tell("service.stopped", name, "running", "stopped", "", knob.Info)
 		}
 	}
 	if before.Profile != now.Profile {
-		tell("tuned.profile", "TuneD", before.Profile, now.Profile, "'mpps plan' names what the profile gives otherwise", knob.Medium)
+		tell("tuned.profile", "TuneD", before.Profile, now.Profile,
+			"'mpps plan' names what the profile gives otherwise", knob.Medium)
 	}
 	for name, pid := range now.Guests {
 		if was, ran := before.Guests[name]; was != pid {
@@ -98,7 +105,8 @@ func (w *Watcher) changes(l Look) []Event {
 // words are those of a command line that another one has not.
 func words(line, other string) string {
 	rest := setting.ParseCommandLine(other)
-	return strings.Join(slices.DeleteFunc(slices.Clone(setting.ParseCommandLine(line)), func(word string) bool { return slices.Contains(rest, word) }), " ")
+	return strings.Join(slices.DeleteFunc(slices.Clone(setting.ParseCommandLine(line)),
+		func(word string) bool { return slices.Contains(rest, word) }), " ")
 }
 
 // Boot judges the next boot's kernel: one without PREEMPT_RT behind one with it is no realtime host any more. A
@@ -109,13 +117,19 @@ func Boot(h *facts.Host) []Finding {
 		return nil
 	}
 	return []Finding{{
-		Source: Boots, Code: "boot.not_realtime", Object: "next boot", From: h.Kernel.Release, To: e.Version, Severity: knob.High,
-		Hint: "the next boot has a kernel without PREEMPT_RT: choose the other one (grub-set-default, grubby --set-default), 'mpps explain kernel.default'",
+		Source: Boots, Code: "boot.not_realtime", Object: "next boot", From: h.Kernel.Release, To: e.Version,
+		Severity: knob.High,
+		Hint: "the next boot has a kernel without PREEMPT_RT: choose the other one (grub-set-default, grubby " +
+			"--set-default), 'mpps explain kernel.default'",
 	}}
 }
 
 func realtimeName(version string) bool {
-	return slices.ContainsFunc(strings.FieldsFunc(strings.ToLower(version), func(r rune) bool { return r == '-' || r == '.' || r == '+' || r == '_' }), func(part string) bool {
-		return part == "realtime" || part == "rt" || strings.HasPrefix(part, "rt") && strings.Trim(part[2:], "0123456789") == ""
+	return slices.ContainsFunc(strings.FieldsFunc(strings.ToLower(version), func(r rune) bool {
+		return r == '-' ||
+			r == '.' || r == '+' || r == '_'
+	}), func(part string) bool {
+		return part == "realtime" || part == "rt" || strings.HasPrefix(part, "rt") &&
+			strings.Trim(part[2:], "0123456789") == ""
 	})
 }

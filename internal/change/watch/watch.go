@@ -147,7 +147,8 @@ func (w *Watcher) Take(l Look) []Event {
 	present := map[string]bool{}
 	for source, why := range l.Unseen {
 		l.Findings = append(slices.Clip(l.Findings), Finding{
-			Source: source, Code: "watch.unseen", Object: string(source), To: why, Hint: "what stood is taken to stand; see 'mpps verify' by hand", Severity: knob.Medium, Twice: true,
+			Source: source, Code: "watch.unseen", Object: string(source), To: why,
+			Hint: "what stood is taken to stand; see 'mpps verify' by hand", Severity: knob.Medium, Twice: true,
 		})
 	}
 	for _, f := range l.Findings {
@@ -182,7 +183,8 @@ func (w *Watcher) Take(l Look) []Event {
 	}
 	events = append(events, w.changes(l)...)
 	slices.SortStableFunc(events, func(a, b Event) int {
-		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Object, b.Object), cmp.Compare(a.To, b.To))
+		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Object, b.Object),
+			cmp.Compare(a.To, b.To))
 	})
 	for _, e := range events {
 		if e.Event != Ends {
@@ -194,7 +196,8 @@ func (w *Watcher) Take(l Look) []Event {
 }
 
 func (w *Watcher) event(l Look, what string, s *standing) Event {
-	e := Event{Schema: Schema, Time: l.At, Host: l.Host, Event: what, Code: s.Code, Object: s.Object, From: s.From, To: s.To, Hint: s.Hint, Severity: s.Severity}
+	e := Event{Schema: Schema, Time: l.At, Host: l.Host, Event: what, Code: s.Code, Object: s.Object, From: s.From,
+		To: s.To, Hint: s.Hint, Severity: s.Severity}
 	switch what {
 	case Begins:
 		e.Found = s.first
@@ -223,5 +226,6 @@ func (w *Watcher) Standing() []Finding {
 // OK reports whether the host is known to be realtime: CPUs are set aside for it, the last look saw everything, and
 // nothing worth a warning stands.
 func (w *Watcher) OK() bool {
-	return w.looks > 0 && len(w.aside) > 0 && len(w.last.Unseen) == 0 && !slices.ContainsFunc(w.Standing(), func(f Finding) bool { return f.Severity >= knob.Medium })
+	return w.looks > 0 && len(w.aside) > 0 && len(w.last.Unseen) == 0 &&
+		!slices.ContainsFunc(w.Standing(), func(f Finding) bool { return f.Severity >= knob.Medium })
 }

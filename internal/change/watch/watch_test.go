@@ -20,11 +20,13 @@ var began = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // look is the nth look, with findings "source code object" of which those that begin with ~ must be seen twice.
 func look(n int, findings ...string) Look {
-	l := Look{At: began.Add(time.Duration(n) * 30 * time.Second), Host: "h", Saw: everything, Aside: setting.CPUs(2, 3), From: "isolcpus", State: State{Daemons: map[string]bool{}, Guests: map[string]int{}}}
+	l := Look{At: began.Add(time.Duration(n) * 30 * time.Second), Host: "h", Saw: everything, Aside: setting.CPUs(2, 3),
+		From: "isolcpus", State: State{Daemons: map[string]bool{}, Guests: map[string]int{}}}
 	for _, text := range findings {
 		rest, twice := strings.CutPrefix(text, "~")
 		fields := strings.SplitN(rest, " ", 3)
-		l.Findings = append(l.Findings, Finding{Source: Source(fields[0]), Code: fields[1], Object: fields[2], From: "a", To: "b", Severity: knob.High, Twice: twice})
+		l.Findings = append(l.Findings, Finding{Source: Source(fields[0]), Code: fields[1], Object: fields[2],
+			From: "a", To: "b", Severity: knob.High, Twice: twice})
 	}
 	return l
 }
@@ -45,10 +47,13 @@ func TestHolds(t *testing.T) {
 		look Look
 		want string
 	}{
-		{look(0, "isolated lists.isolcpus isolcpus", "~observed threads.user_ran thread x (1)"), "begins lists.isolcpus isolcpus"},
-		{look(1, "isolated lists.isolcpus isolcpus", "~observed threads.user_ran thread x (2)"), "begins threads.user_ran thread x (2)"},
+		{look(0, "isolated lists.isolcpus isolcpus", "~observed threads.user_ran thread x (1)"),
+			"begins lists.isolcpus isolcpus"},
+		{look(1, "isolated lists.isolcpus isolcpus", "~observed threads.user_ran thread x (2)"),
+			"begins threads.user_ran thread x (2)"},
 		{look(2, "~observed threads.kernel_ran thread kworker/u8:1 (7)"), "ends lists.isolcpus isolcpus"},
-		{look(3, "~observed threads.kernel_ran thread kworker/u9:3 (9)", "~observed threads.user_ran thread x (3)"), "begins threads.kernel_ran thread kworker/u9:3 (9)"},
+		{look(3, "~observed threads.kernel_ran thread kworker/u9:3 (9)", "~observed threads.user_ran thread x (3)"),
+			"begins threads.kernel_ran thread kworker/u9:3 (9)"},
 		{look(4), ""},
 		{look(5), "ends threads.kernel_ran thread kworker/u9:3 (9); ends threads.user_ran thread x (3)"},
 		{look(6, "~values value.drifted ksm:run"), ""},
@@ -60,7 +65,8 @@ func TestHolds(t *testing.T) {
 			t.Errorf("look %d: told %q, expected %q", i, got, c.want)
 		}
 		for _, e := range events {
-			if e.Event == Begins && e.Found != (i == 0 || i == 1) || e.Event == Ends && (e.Since == nil || e.To != "a") || e.Schema != Schema || e.Host != "h" {
+			if e.Event == Begins && e.Found != (i == 0 || i == 1) || e.Event == Ends &&
+				(e.Since == nil || e.To != "a") || e.Schema != Schema || e.Host != "h" {
 				t.Errorf("look %d: %+v", i, e)
 			}
 		}
@@ -89,7 +95,8 @@ func TestUnseen(t *testing.T) {
 	if got := told(w.Take(look(4, "isolated irq.aimed irq 4"))); got != "" {
 		t.Errorf("told %q", got)
 	}
-	if got := told(w.Take(look(5))); got != "ends irq.aimed irq 4; ends watch.unseen isolated; ends watch.unseen observed" {
+	if got := told(w.Take(look(5))); got != "ends irq.aimed irq 4; ends watch.unseen isolated; ends watch.unseen "+
+		"observed" {
 		t.Errorf("told %q", got)
 	}
 	if !w.OK() {
@@ -119,9 +126,11 @@ func TestLost(t *testing.T) {
 		{"2-4", "isolated partitions", true, nil, "changed isolation.came CPUs set aside", true, "2-4"},
 		{"2-4", "isolated partitions", true, []string{"isolated irq.default x"}, "begins irq.default x", false, "2-4"},
 		{"", "", false, nil, "", false, "2-4"}, // nobody could look
-		{"2", "isolated partitions", true, []string{"isolated irq.default x"}, "begins isolation.lost CPUs set aside", false, "2-4"},
+		{"2", "isolated partitions", true, []string{"isolated irq.default x"}, "begins isolation.lost CPUs set aside",
+			false, "2-4"},
 		{"", "", true, []string{"isolated irq.default x"}, "", false, "2-4"},
-		{"2-4", "isolated partitions", true, []string{"isolated irq.default x"}, "ends isolation.lost CPUs set aside", false, "2-4"},
+		{"2-4", "isolated partitions", true, []string{"isolated irq.default x"}, "ends isolation.lost CPUs set aside",
+			false, "2-4"},
 		{"2-4", "isolated partitions", true, nil, "ends irq.default x", true, "2-4"},
 	} {
 		l := look(i, c.findings...)
@@ -135,10 +144,13 @@ func TestLost(t *testing.T) {
 		}
 		events := w.Take(l)
 		if got := told(events); got != c.want || w.OK() != c.ok || w.Aside(nil).String() != c.watched {
-			t.Errorf("look %d: told %q, ok %v, watched %s; expected %q, %v, %s", i, got, w.OK(), w.Aside(nil), c.want, c.ok, c.watched)
+			t.Errorf("look %d: told %q, ok %v, watched %s; expected %q, %v, %s", i, got, w.OK(), w.Aside(nil), c.want,
+				c.ok, c.watched)
 		}
 		for _, e := range events {
-			if e.Code == "isolation.lost" && e.Event == Begins && (e.From != "2-4 (isolated partitions)" || e.To != "2 (isolated partitions)" || e.Severity != knob.High || !strings.Contains(e.Hint, "CPUs 3-4 ")) {
+			if e.Code == "isolation.lost" && e.Event == Begins && (e.From != "2-4 (isolated partitions)" ||
+				e.To != "2 (isolated partitions)" || e.Severity != knob.High ||
+				!strings.Contains(e.Hint, "CPUs 3-4 ")) {
 				t.Errorf("look %d: %+v", i, e)
 			}
 			if e.Code == "isolation.came" && i == 1 && (e.From != "none" || e.To != "2-3 (isolated partitions)") {
@@ -173,16 +185,19 @@ func TestChanges(t *testing.T) {
 		{host("ro isolcpus=2-3 quiet", "6.12.1-rt-amd64", tuned(false)), ""},
 		{host("ro quiet", "6.12.1-rt-amd64", tuned(false)), "changed boot.arguments next boot"},
 		{unknown, ""},
-		{host("ro quiet", "6.13.1-amd64", tuned(true), guest(7)), "begins boot.not_realtime next boot; changed boot.kernel next boot; changed service.started tuned; changed guest.started rt1"},
+		{host("ro quiet", "6.13.1-amd64", tuned(true), guest(7)), "begins boot.not_realtime next boot; changed " +
+			"boot.kernel next boot; changed service.started tuned; changed guest.started rt1"},
 		{host("ro quiet", "6.13.1-amd64", tuned(true), guest(9)), "changed guest.started rt1"},
-		{host("ro quiet", "6.12.2+deb13-rt-amd64", nil), "ends boot.not_realtime next boot; changed boot.kernel next boot; changed guest.stopped rt1; changed service.stopped tuned"},
+		{host("ro quiet", "6.12.2+deb13-rt-amd64", nil), "ends boot.not_realtime next boot; changed boot.kernel next " +
+			"boot; changed guest.stopped rt1; changed service.stopped tuned"},
 		{host("ro quiet", "5.14.0-427.rt14.712.el9", nil), "changed boot.kernel next boot"},
 	} {
 		if got := take(n, c.h); got != c.want {
 			t.Errorf("look %d: told %q, expected %q", n, got, c.want)
 		}
 	}
-	for version, is := range map[string]bool{"6.12.48+deb13-rt-amd64": true, "5.4.17-2136.uek": false, "6.1.0-start-1": false, "5.15.0-1-realtime": true, "4.18.0-1.rt7.1": true} {
+	for version, is := range map[string]bool{"6.12.48+deb13-rt-amd64": true, "5.4.17-2136.uek": false,
+		"6.1.0-start-1": false, "5.15.0-1-realtime": true, "4.18.0-1.rt7.1": true} {
 		if realtimeName(version) != is {
 			t.Errorf("%s: expected %v", version, is)
 		}
@@ -193,17 +208,22 @@ func TestChanges(t *testing.T) {
 func TestFrom(t *testing.T) {
 	a := setting.Of(setting.Sysctl, "vm.swappiness")
 	rows, off := Rows(apply.Status{State: apply.IsDrifted, Rows: []apply.Row{
-		{ID: "x", Address: a, Wanted: "1", Found: "60", State: apply.Drifted, Why: "is 60"}, {ID: "y", Address: a, State: apply.Compliant}, {ID: "z", Address: a, State: apply.Untold},
-		{ID: "k", Address: setting.Of(setting.KernelArg, "isolcpus"), Wanted: "2", Found: "absent", State: apply.Owned}, {ID: "w", Address: a, State: apply.WaitsFor},
+		{ID: "x", Address: a, Wanted: "1", Found: "60", State: apply.Drifted, Why: "is 60"},
+		{ID: "y", Address: a, State: apply.Compliant}, {ID: "z", Address: a, State: apply.Untold},
+		{ID: "k", Address: setting.Of(setting.KernelArg, "isolcpus"), Wanted: "2", Found: "absent", State: apply.Owned},
+		{ID: "w", Address: a, State: apply.WaitsFor},
 	}})
-	if off != 2 || len(rows) != 2 || rows[0].Code != "value.drifted" || !rows[0].Twice || rows[1].Code != "value.owned" || rows[1].Twice || rows[0].From != "1" || rows[0].To != "60" {
+	if off != 2 || len(rows) != 2 || rows[0].Code != "value.drifted" || !rows[0].Twice ||
+		rows[1].Code != "value.owned" || rows[1].Twice || rows[0].From != "1" || rows[0].To != "60" {
 		t.Errorf("off %d: %+v", off, rows)
 	}
-	if rows, _ := Rows(apply.Status{State: apply.IsInDoubt, Why: "y"}); len(rows) != 1 || rows[0].Code != "value.in-doubt" {
+	if rows, _ := Rows(apply.Status{State: apply.IsInDoubt, Why: "y"}); len(rows) != 1 ||
+		rows[0].Code != "value.in-doubt" {
 		t.Errorf("%+v", rows)
 	}
 	r := &realtime.Report{}
-	for _, id := range []string{"threads.user_ran", "threads.priority", "irq.came", "irq.aimed", "lists.next_boot", "guest.vcpu_wide"} {
+	for _, id := range []string{"threads.user_ran", "threads.priority", "irq.came", "irq.aimed", "lists.next_boot",
+		"guest.vcpu_wide"} {
 		r.Findings = append(r.Findings, realtime.Finding{ID: id, Object: "o", Found: "f", Do: "d", Severity: knob.Low})
 	}
 	want := "observed true; isolated false; observed true; isolated true; boot false; isolated true"
@@ -215,7 +235,8 @@ func TestFrom(t *testing.T) {
 		t.Errorf("%v, expected %s", got, want)
 	}
 	for _, k := range realtime.Kinds() { // every kind has a source and none is lost
-		if all := Realtime(&realtime.Report{Findings: []realtime.Finding{{ID: k.ID}}}); len(all) != 1 || all[0].Source == "" {
+		if all := Realtime(&realtime.Report{Findings: []realtime.Finding{{ID: k.ID}}}); len(all) != 1 ||
+			all[0].Source == "" {
 			t.Errorf("%s: %+v", k.ID, all)
 		}
 	}
@@ -233,9 +254,13 @@ func TestMetrics(t *testing.T) {
 	w.Take(l)
 	text := w.Metrics(`1"`)
 	for _, want := range []string{
-		"mpps_realtime_ok 0\n", "mpps_realtime_cpus 2\n", "mpps_realtime_findings{code=\"irq.aimed\",severity=\"high\"} 2\n", "mpps_applied_values 12\n", "mpps_drifted_values 3\n",
-		"mpps_watch_source_success{source=\"isolated\"} 1\n", "mpps_watch_source_success{source=\"observed\"} 0\n", "mpps_watch_events_total{code=\"irq.aimed\"} 2\n",
-		"mpps_watch_looks_total 1\n", "mpps_watch_pause_seconds 30\n", "mpps_watch_failed_looks_total 1\n", "mpps_watch_last_look_timestamp_seconds 1767323045\n", "mpps_watch_look_duration_seconds 1.5\n",
+		"mpps_realtime_ok 0\n", "mpps_realtime_cpus 2\n",
+		"mpps_realtime_findings{code=\"irq.aimed\",severity=\"high\"} 2\n", "mpps_applied_values 12\n",
+		"mpps_drifted_values 3\n",
+		"mpps_watch_source_success{source=\"isolated\"} 1\n", "mpps_watch_source_success{source=\"observed\"} 0\n",
+		"mpps_watch_events_total{code=\"irq.aimed\"} 2\n",
+		"mpps_watch_looks_total 1\n", "mpps_watch_pause_seconds 30\n", "mpps_watch_failed_looks_total 1\n",
+		"mpps_watch_last_look_timestamp_seconds 1767323045\n", "mpps_watch_look_duration_seconds 1.5\n",
 		"mpps_watch_cpu_seconds_total 0.25\n", `mpps_build_info{version="1\""} 1` + "\n",
 	} {
 		if !strings.Contains(text, want) {
@@ -247,7 +272,8 @@ func TestMetrics(t *testing.T) {
 	}
 	l = look(1)
 	l.Saw = map[Source]bool{Isolated: true} // another mpps is at work
-	if w.Take(l); !strings.Contains(w.Metrics("1"), "\nmpps_applied_values 12\n") || !strings.Contains(w.Metrics("1"), "\nmpps_drifted_values 3\n") {
+	if w.Take(l); !strings.Contains(w.Metrics("1"), "\nmpps_applied_values 12\n") ||
+		!strings.Contains(w.Metrics("1"), "\nmpps_drifted_values 3\n") {
 		t.Errorf("a look that left the values out has forgotten them:\n%s", w.Metrics("1"))
 	}
 	typed := map[string]bool{}

@@ -122,7 +122,8 @@ func Acceptance(name string) []string {
 		argv = append(argv, "--mode", m)
 	}
 	if in.Guest != "" {
-		argv = append(argv, "--guest", in.Guest, "--via", in.Via, "--agent", in.Agent, "--sink", in.Sink, "--pps", in.PPS,
+		argv = append(argv, "--guest", in.Guest, "--via", in.Via, "--agent", in.Agent, "--sink", in.Sink, "--pps",
+			in.PPS,
 			"--consent", strings.Join(in.Consent, ","))
 	}
 	return argv
@@ -186,7 +187,8 @@ func (a *app) experiment(ctx context.Context, p *accept.Report, name string) (r 
 }
 
 // experimentHost boots the host of an experiment, and returns how its guests are restarted.
-func (a *app) experimentHost(ctx context.Context, name string) (s *scene, restart func(context.Context) error, err error) {
+func (a *app) experimentHost(ctx context.Context, name string) (s *scene, restart func(context.Context) error,
+	err error) {
 	if name != "modes" {
 		s, err = a.openScene(ctx, a.steps(), io.Discard)
 		return s, func(ctx context.Context) error { return s.guest.Restart(ctx) }, err

@@ -72,7 +72,8 @@ func (a *app) root() *cobra.Command {
 	cli.Root(root)
 	flags := root.PersistentFlags()
 	cli.Flags(flags, &a.opts.JSON, &a.opts.Quiet, &a.opts.NoColor, &a.opts.Verbose)
-	flags.StringVar(&a.mpps, "mpps", "", "the mpps for the emulated host (default: $MPPS_BIN, or the one beside mpps-lab)")
+	flags.StringVar(&a.mpps, "mpps", "", "the mpps for the emulated host (default: $MPPS_BIN, or the one beside "+
+		"mpps-lab)")
 	root.AddCommand(a.upCommand(), a.runCommand(), a.sshCommand(), a.putCommand(), a.getCommand(),
 		a.bootCommand("reset", "end the lab like a power cut and boot it again",
 			func(l *lab.Lab, ctx context.Context) error { return l.Reset(ctx) }),
@@ -134,8 +135,9 @@ func program(file string) (string, error) {
 	}
 	if err != nil {
 		return "", &outcome.Fault{
-			Err:  fmt.Errorf("program for the emulated host: %w", err),
-			Hint: "'make build' leaves mpps, mpps-guest and mpps-lab in one directory; --mpps or MPPS_BIN names another mpps",
+			Err: fmt.Errorf("program for the emulated host: %w", err),
+			Hint: "'make build' leaves mpps, mpps-guest and mpps-lab in one directory; --mpps or MPPS_BIN names " +
+				"another mpps",
 			Code: outcome.CodeNotConfigured,
 		}
 	}

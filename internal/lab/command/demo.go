@@ -44,7 +44,8 @@ The rates are those of an emulated host; only their ratio says something.`,
 				return outcome.Usage(fmt.Errorf("--pps: %w", err), "")
 			}
 			if trials < 2 {
-				return outcome.Usage(fmt.Errorf("--trials %d: expected 2 or more", trials), "an interval of 95 % needs 6")
+				return outcome.Usage(fmt.Errorf("--trials %d: expected 2 or more", trials),
+					"an interval of 95 % needs 6")
 			}
 			d := &demo{app: a, out: out, pps: target, trials: trials, started: time.Now()}
 			return d.run(cmd.Context())
@@ -201,7 +202,8 @@ func (d *demo) before(ctx context.Context) error { return d.bench(ctx, "before",
 // apply makes the plan and applies it, and restarts the guest because the plan needs it and this is a demo.
 // What waits for a reboot of the host is left waiting.
 func (d *demo) apply(ctx context.Context) error {
-	if _, err := d.keep(ctx, "plan.txt", append([]string{"plan", "-o", "/share/plan.json"}, d.goal()...)...); err != nil {
+	if _, err := d.keep(ctx, "plan.txt", append([]string{"plan", "-o", "/share/plan.json"},
+		d.goal()...)...); err != nil {
 		return err
 	}
 	p, err := saved.ReadPlan(d.scene.shared("plan.json"))

@@ -81,16 +81,19 @@ func TestDemoFreshBox(t *testing.T) {
 				f, opened, played := newFakeStage(), 0, 0
 				f.died = c.died
 				err := f.play(t.Context(), []act{
-					{what: "open", about: time.Second, limit: time.Minute, do: func(context.Context) error { opened++; return nil }},
-					{what: "work", about: time.Second, limit: time.Minute, again: c.again, do: func(ctx context.Context) error {
-						if played++; played <= c.times {
-							return c.fails(ctx)
-						}
-						return nil
-					}},
+					{what: "open", about: time.Second, limit: time.Minute,
+						do: func(context.Context) error { opened++; return nil }},
+					{what: "work", about: time.Second, limit: time.Minute, again: c.again,
+						do: func(ctx context.Context) error {
+							if played++; played <= c.times {
+								return c.fails(ctx)
+							}
+							return nil
+						}},
 				})
 				if !errors.Is(err, c.want) || f.boxes != c.boxes || opened != c.boxes+1 || f.reports != opened+played {
-					t.Errorf("error %v (want %v), %d fresh boxes (want %d), %d opened, %d reports", err, c.want, f.boxes, c.boxes,
+					t.Errorf("error %v (want %v), %d fresh boxes (want %d), %d opened, %d reports", err, c.want,
+						f.boxes, c.boxes,
 						opened, f.reports)
 				}
 			})

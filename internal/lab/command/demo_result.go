@@ -178,8 +178,10 @@ func (s *demoState) document(d *demo) *bench.Document {
 		Seconds: s.seconds,
 		Goal:    goal.FormatRate(d.pps) + " packets per second of 64 bytes into guest " + demoGuest,
 		Method: []string{
-			"Three states are measured one after the other, each after a start of the guest: as found, with the whole plan " +
-				"applied, and after the rollback. The ratio compares the second with the others measured so far, which are the " +
+			"Three states are measured one after the other, each after a start of the guest: as found, with the " +
+				"whole plan " +
+				"applied, and after the rollback. The ratio compares the second with the others measured so far, " +
+				"which are the " +
 				"same configuration; how far those lie apart is drift.",
 			"Frames enter the bridge through a temporary veth pair and are counted by a packet socket in the guest: behind " +
 				"its driver and the receive path of its kernel, the same for every model of NIC.",
@@ -206,8 +208,10 @@ func (s *demoState) document(d *demo) *bench.Document {
 	if h.Emulated || d.scene != nil && d.scene.lab.Emulated() {
 		doc.Host.Emulated = true
 		doc.Warn(outcome.Warning{Code: "emulated",
-			Text: "The host and its guest run under software emulation (TCG). An exit of the guest costs many times what it " +
-				"does on hardware, and so do all rates: e1000 against vhost is about right as a ratio, nothing is right as a " +
+			Text: "The host and its guest run under software emulation (TCG). An exit of the guest costs many times " +
+				"what it " +
+				"does on hardware, and so do all rates: e1000 against vhost is about right as a ratio, nothing is " +
+				"right as a " +
 				"figure.",
 			Hint: "Repeat with mpps bench on the real host."})
 	}
@@ -250,7 +254,8 @@ func (s *demoState) compare(doc *bench.Document) {
 	if s.again.Run != nil {
 		if drift := measure.Compare(found, s.again.Run.Values()); drift.Significant {
 			doc.Warn(outcome.Warning{Code: "drift",
-				Text: fmt.Sprintf("Before and rolled back are the same configuration and still differ by %s: that much of any "+
+				Text: fmt.Sprintf("Before and rolled back are the same configuration and still differ by %s: that "+
+					"much of any "+
 					"difference here is the machine's.", drift),
 				Hint: "Nothing else should run on the machine that the demo runs on."})
 		}

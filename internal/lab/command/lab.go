@@ -60,12 +60,13 @@ func (a *app) upCommand() *cobra.Command {
 				return errors.Join(err, l.Stop(cmd.Context()))
 			}
 			result := Up{l.Name(), l.Accel(), l.ShareDir(), l.Netns()}
-			return a.out.Answer(report.Answer{Verb: "lab-up", Host: l.Name(), Result: result, Text: func(t *report.Text) {
-				t.Line("lab %s is up (%s)", result.Name, result.Accel)
-				t.Wrapped("its /share is ", result.Share)
-				t.Wrapped("the far ends of its NICs are in network namespace ", result.Netns)
-				t.Line("'mpps-lab run -- COMMAND', 'mpps-lab ssh', 'mpps-lab down'")
-			}})
+			return a.out.Answer(report.Answer{Verb: "lab-up", Host: l.Name(), Result: result,
+				Text: func(t *report.Text) {
+					t.Line("lab %s is up (%s)", result.Name, result.Accel)
+					t.Wrapped("its /share is ", result.Share)
+					t.Wrapped("the far ends of its NICs are in network namespace ", result.Netns)
+					t.Line("'mpps-lab run -- COMMAND', 'mpps-lab ssh', 'mpps-lab down'")
+				}})
 		},
 	}
 	a.nameFlag(cmd)
@@ -102,7 +103,8 @@ func (a *app) nameFlag(cmd *cobra.Command) {
 }
 
 func (a *app) runCommand() *cobra.Command {
-	return a.onLab("run -- COMMAND [ARGS…]", "run a command in the lab; its exit code is passed on", cobra.MinimumNArgs(1),
+	return a.onLab("run -- COMMAND [ARGS…]", "run a command in the lab; its exit code is passed on",
+		cobra.MinimumNArgs(1),
 		func(ctx context.Context, l *lab.Lab, argv []string) error {
 			r, err := l.Exec(ctx, lab.Cmd{Argv: argv, Stdout: a.stdout, Stderr: a.stderr})
 			if err != nil {
@@ -117,7 +119,8 @@ func (a *app) sshCommand() *cobra.Command {
 		func(ctx context.Context, l *lab.Lab, _ []string) error {
 			in, file := a.stdin.(*os.File)
 			if !file || !report.IsTerminal(in) {
-				return outcome.Usage(errors.New("standard input is no terminal"), "'mpps-lab run -- COMMAND' runs a single command")
+				return outcome.Usage(errors.New("standard input is no terminal"), "'mpps-lab run -- COMMAND' runs a "+
+					"single command")
 			}
 			return l.Interactive(ctx, in, a.stdout)
 		})

@@ -173,7 +173,8 @@ func (f *modesFlags) resumeCommand() (argv, wanted []string, err error) {
 		names = append(names, m.Name)
 	}
 	if wanted, err = modesWanted(names); err != nil {
-		return nil, nil, outcome.Failed(fmt.Errorf("campaign %s: its modes are not those of the emulated host", f.resume),
+		return nil, nil, outcome.Failed(fmt.Errorf("campaign %s: its modes are not those of the emulated host",
+			f.resume),
 			"'mpps bench modes --resume' goes on with it")
 	}
 	return resumeInLab(), wanted, nil

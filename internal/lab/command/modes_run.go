@@ -32,7 +32,8 @@ const mends = 2
 func (s *modesScene) measureOn(ctx context.Context, w *modesWatch, argv []string) error {
 	for round := 0; ; round++ {
 		failure := s.measure(ctx, w, argv)
-		if code, _ := outcome.Of(failure); failure == nil || ctx.Err() != nil || round == mends || code == outcome.CodeUsage {
+		if code, _ := outcome.Of(failure); failure == nil || ctx.Err() != nil || round == mends ||
+			code == outcome.CodeUsage {
 			return failure
 		}
 		c, err := w.read()

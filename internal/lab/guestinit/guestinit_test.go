@@ -9,7 +9,9 @@ import (
 )
 
 func TestParseCmdline(t *testing.T) {
-	c, err := ParseCmdline("console=ttyS0 quiet mpps.hostname=g1 mpps.addr=eth0=10.50.0.2/24 mpps.addr=52:54:00:aa:00:01=fd00::2/64 mpps.addr=eth2= mpps.route=default=10.50.0.1 mpps.route=10.9.0.0/16=10.50.0.9 mpps.forward=1 other.x=1\n")
+	c, err := ParseCmdline("console=ttyS0 quiet mpps.hostname=g1 mpps.addr=eth0=10.50.0.2/24 " +
+		"mpps.addr=52:54:00:aa:00:01=fd00::2/64 mpps.addr=eth2= mpps.route=default=10.50.0.1 " +
+		"mpps.route=10.9.0.0/16=10.50.0.9 mpps.forward=1 other.x=1\n")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,10 +27,12 @@ func TestParseCmdline(t *testing.T) {
 		},
 		Forward: true, Hostname: "g1",
 	}
-	if d := cmp.Diff(want, c, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); d != "" {
+	if d := cmp.Diff(want, c, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }),
+		cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); d != "" {
 		t.Error(d)
 	}
-	for _, bad := range []string{"mpps.addr=10.0.0.1/24", "mpps.addr=eth0=10.0.0.1", "mpps.addr=52:54:=10.0.0.1/8", "mpps.route=default", "mpps.route=x=10.0.0.1", "mpps.route=default=x"} {
+	for _, bad := range []string{"mpps.addr=10.0.0.1/24", "mpps.addr=eth0=10.0.0.1", "mpps.addr=52:54:=10.0.0.1/8",
+		"mpps.route=default", "mpps.route=x=10.0.0.1", "mpps.route=default=x"} {
 		if _, err := ParseCmdline(bad); err == nil {
 			t.Errorf("%s: was accepted", bad)
 		}
@@ -51,7 +55,9 @@ func FuzzParseCmdline(f *testing.F) {
 }
 
 func TestModuleIsLoadedForItsDeviceOnly(t *testing.T) {
-	mods := parseList("load virtio_net 00-failover.ko 01-virtio_net.ko\nalias virtio_net virtio:d00000001v*\nload e1000 02-e1000.ko\nalias e1000 pci:v00008086d0000100Esv*sd*bc*sc*i*\nload sch_fq 03-sch_fq.ko\nalias nonesuch x\nbroken\n")
+	mods := parseList("load virtio_net 00-failover.ko 01-virtio_net.ko\nalias virtio_net virtio:d00000001v*\nload " +
+		"e1000 02-e1000.ko\nalias e1000 pci:v00008086d0000100Esv*sd*bc*sc*i*\nload sch_fq 03-sch_fq.ko\nalias " +
+		"nonesuch x\nbroken\n")
 	devices := []string{"virtio:d00000001v00001AF4", "pci:v00001AF4d00001041sv00001AF4sd00001100bc02sc00i00"}
 	var got []string
 	for _, m := range mods {

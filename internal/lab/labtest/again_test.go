@@ -46,7 +46,8 @@ func TestSecondTry(t *testing.T) {
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestPlanted$", "-test.v")
 		cmd.Env = append(os.Environ(), asked+"="+how, mark+"="+filepath.Join(t.TempDir(), "failed"))
 		out, err := cmd.CombinedOutput()
-		if tried := strings.Contains(string(out), "trying again, once: [TestPlanted]"); (err == nil) != ok || tried != ok {
+		if tried := strings.Contains(string(out), "trying again, once: [TestPlanted]"); (err == nil) != ok ||
+			tried != ok {
 			t.Errorf("%s: passed %v and tried again %v, expected %v for both:\n%s", how, err == nil, tried, ok, out)
 		}
 	}

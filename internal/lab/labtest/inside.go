@@ -18,14 +18,16 @@ import (
 func Inside(t testing.TB, l *lab.Lab, guest, script string) (string, int) {
 	t.Helper()
 	var started struct{ PID int }
-	Agent(t, l, guest, map[string]any{"execute": "guest-exec", "arguments": map[string]any{"path": "sh", "arg": []string{"-c", "exec 2>&1\n" + script}, "capture-output": true}}, &started)
+	Agent(t, l, guest, map[string]any{"execute": "guest-exec", "arguments": map[string]any{"path": "sh",
+		"arg": []string{"-c", "exec 2>&1\n" + script}, "capture-output": true}}, &started)
 	for range 300 {
 		var status struct {
 			Exited   bool
 			ExitCode int
 			Out      string `json:"out-data"`
 		}
-		Agent(t, l, guest, map[string]any{"execute": "guest-exec-status", "arguments": map[string]any{"pid": started.PID}}, &status)
+		Agent(t, l, guest, map[string]any{"execute": "guest-exec-status",
+			"arguments": map[string]any{"pid": started.PID}}, &status)
 		if !status.Exited {
 			time.Sleep(100 * time.Millisecond)
 			continue
@@ -51,10 +53,12 @@ func Agent(t testing.TB, l *lab.Lab, guest string, command, into any) {
 	if err := os.WriteFile(filepath.Join(l.ShareDir(), "command.json"), text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err := l.Must(context.WithoutCancel(t.Context()), `virsh -q qemu-agent-command `+guest+` --timeout 30 "$(cat /share/command.json)"`)
+	out, err := l.Must(context.WithoutCancel(t.Context()), `virsh -q qemu-agent-command `+guest+
+		` --timeout 30 "$(cat /share/command.json)"`)
 	if err != nil {
 		saw(l)
-		state, _ := l.Must(context.WithoutCancel(t.Context()), "virsh -q qemu-monitor-command "+guest+" --hmp 'info registers -a' | grep -E '^(CPU#|RIP|CR0)'; tail -n 3 /run/lab/"+guest+".console; "+
+		state, _ := l.Must(context.WithoutCancel(t.Context()), "virsh -q qemu-monitor-command "+guest+
+			" --hmp 'info registers -a' | grep -E '^(CPU#|RIP|CR0)'; tail -n 3 /run/lab/"+guest+".console; "+
 			"ps -L -o tid=,stat=,psr=,time=,comm= -p $(cat /run/libvirt/qemu/"+guest+".pid)")
 		t.Fatalf("%s: %v\nthe guest then:\n%s", text, err, state)
 	}

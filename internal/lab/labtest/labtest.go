@@ -94,7 +94,8 @@ func Main(m *testing.M) int {
 func stop(l *lab.Lab) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	return errors.Join(l.Stop(ctx), lab.RemoveData(l.Name())) // also what a persistent one keeps: its name is never used again
+	// also what a persistent one keeps: its name is never used again
+	return errors.Join(l.Stop(ctx), lab.RemoveData(l.Name()))
 }
 
 // Long skips a scene that 'make test' leaves out, which runs with -short: with all of them it would take more than an

@@ -26,7 +26,8 @@ func Netdevsim(t testing.TB, l *lab.Lab) {
 	var exit *exec.ExitError
 	switch {
 	case errors.As(err, &exit) && exit.ExitCode() == 4:
-		t.Skipf("netdevsim is not built for the lab's kernel, and Debian's mirror does not give what that needs: %s", problems.String())
+		t.Skipf("netdevsim is not built for the lab's kernel, and Debian's mirror does not give what that needs: %s",
+			problems.String())
 	case errors.As(err, &exit):
 		t.Fatalf("%s: %v\n%s", script, err, problems.String())
 	case err != nil:
@@ -35,7 +36,8 @@ func Netdevsim(t testing.TB, l *lab.Lab) {
 	if err := l.Put("netdevsim.ko", strings.TrimSpace(out.String())); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Must(t.Context(), "modprobe -a psample macsec; [ -e /sys/bus/netdevsim ] || insmod /share/netdevsim.ko"); err != nil {
+	if _, err := l.Must(t.Context(), "modprobe -a psample macsec; [ -e /sys/bus/netdevsim ] || insmod "+
+		"/share/netdevsim.ko"); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -91,7 +91,8 @@ func (k kernelArg) Read(_ context.Context, a setting.Address) setting.Reading {
 	case err != nil:
 		return setting.CouldNotTell(err.Error())
 	case slices.Contains(unfinished(k.m), a.Path):
-		return setting.CouldNotTell("a change of it is under way, or was cut short: the boot loader's files may not agree with each other")
+		return setting.CouldNotTell("a change of it is under way, or was cut short: the boot loader's files may not " +
+			"agree with each other")
 	}
 	next, why := l.nextEntry()
 	if next == nil {
@@ -203,7 +204,8 @@ func (k kernelArg) write(ctx context.Context, changes []argumentChange) error {
 	case err == nil:
 		err = finish(k.m, names)
 	case undone: // what was unfinished before still is
-		err = errors.Join(err, finish(k.m, slices.DeleteFunc(names, func(name string) bool { return slices.Contains(former, name) })))
+		err = errors.Join(err, finish(k.m,
+			slices.DeleteFunc(names, func(name string) bool { return slices.Contains(former, name) })))
 	}
 	return err
 }

@@ -69,7 +69,8 @@ func TestDefaultKernelPuttingBackCutShort(t *testing.T) {
 			if err := k.Tidy(t.Context(), defaultKernel); err != nil {
 				t.Error(err)
 			}
-			if left := differences(before, contents(t, m)); len(left) > 0 || !k.Read(t.Context(), defaultKernel).Same(was) {
+			if left := differences(before, contents(t, m)); len(left) > 0 ||
+				!k.Read(t.Context(), defaultKernel).Same(was) {
 				t.Errorf("not as it was: %v", left)
 			}
 		})

@@ -124,7 +124,8 @@ func (k bootKernel) choose(ctx context.Context, to setting.Reading) error {
 		}
 	}
 	if chosen < 0 {
-		return fmt.Errorf("no entry of the boot menu is for it; there are %s", strings.Join(slices.Compact(versions), ", "))
+		return fmt.Errorf("no entry of the boot menu is for it; there are %s",
+			strings.Join(slices.Compact(versions), ", "))
 	}
 	was := ""
 	if next, _ := l.nextEntry(); next != nil {

@@ -21,11 +21,16 @@ func TestDefaultKernel(t *testing.T) {
 		other, file, line string
 		runs              int
 	}{
-		"debian12":     {"6.1.0-40-amd64", "etc/default/grub.d/90-mpps.cfg", "GRUB_DEFAULT='gnulinux-advanced-6fb441ef-c9ed-4df8-8f94-51a61b314603>gnulinux-6.1.0-40-amd64-advanced-6fb441ef-c9ed-4df8-8f94-51a61b314603'", 1},
-		"rhel9":        {"5.14.0-362.24.1.el9_3.x86_64", "boot/grub2/grubenv", "saved_entry=d30fac14f2344115850f8ee089af7047-5.14.0-362.24.1.el9_3.x86_64", 0},
-		"el7":          {"5.4.17-2011.7.4.el7uek.x86_64", "boot/grub2/grubenv", "saved_entry=CentOS Linux (5.4.17-2011.7.4.el7uek.x86_64) 7 (Core)", 0},
-		"el7-uefi":     {"3.10.0-1160.el7.x86_64", "boot/efi/EFI/centos/grubenv", "saved_entry=CentOS Linux (3.10.0-1160.el7.x86_64) 7 (Core)", 0},
-		"systemd-boot": {"6.12.43+deb13-amd64", "efi/loader/loader.conf", "default 4f6e1c2b7a5d4e0c9b3a8f7d6c5b4a39-6.12.43+deb13-amd64.conf", 0},
+		"debian12": {"6.1.0-40-amd64", "etc/default/grub.d/90-mpps.cfg",
+			"GRUB_DEFAULT='gnulinux-advanced-6fb441ef-c9ed-4df8-8f94-51a61b314603>gnulinux-6.1.0-40-amd64-advanced-6fb441ef-c9ed-4df8-8f94-51a61b314603'", 1},
+		"rhel9": {"5.14.0-362.24.1.el9_3.x86_64", "boot/grub2/grubenv",
+			"saved_entry=d30fac14f2344115850f8ee089af7047-5.14.0-362.24.1.el9_3.x86_64", 0},
+		"el7": {"5.4.17-2011.7.4.el7uek.x86_64", "boot/grub2/grubenv", "saved_entry=CentOS Linux " +
+			"(5.4.17-2011.7.4.el7uek.x86_64) 7 (Core)", 0},
+		"el7-uefi": {"3.10.0-1160.el7.x86_64", "boot/efi/EFI/centos/grubenv", "saved_entry=CentOS Linux " +
+			"(3.10.0-1160.el7.x86_64) 7 (Core)", 0},
+		"systemd-boot": {"6.12.43+deb13-amd64", "efi/loader/loader.conf",
+			"default 4f6e1c2b7a5d4e0c9b3a8f7d6c5b4a39-6.12.43+deb13-amd64.conf", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := bootTree(t, name)
@@ -104,14 +109,19 @@ func TestDefaultKernelForms(t *testing.T) {
 		text string // of that file; "-": it is not there
 		to   string
 	}{
-		"no default in loader.conf":       {"systemd-boot", "efi/loader/loader.conf", "timeout 3", older},
-		"a pattern in loader.conf":        {"systemd-boot", "efi/loader/loader.conf", "default *-6.12.43*\ntimeout 3\n", newer},
-		"twice in loader.conf":            {"systemd-boot", "efi/loader/loader.conf", "default *-6.12.48*\ntimeout 3\ndefault *-6.12.43*\n", newer},
-		"no loader.conf":                  {"systemd-boot", "efi/loader/loader.conf", "-", older},
-		"none saved":                      {"rhel9", "boot/grub2/grubenv", "# GRUB Environment Block\nboot_success=0\n" + strings.Repeat("#", 984), "5.14.0-362.24.1.el9_3.x86_64"},
-		"no environment block":            {"rhel9", "boot/grub2/grubenv", "-", "5.14.0-362.24.1.el9_3.x86_64"},
-		"saved by number":                 {"rhel9", "boot/grub2/grubenv", "# GRUB Environment Block\nsaved_entry=1\n" + strings.Repeat("#", 985), "5.14.0-427.13.1.el9_4.x86_64"},
-		"the administrator's own default": {"debian12", "etc/default/grub", "GRUB_DEFAULT=0\nGRUB_CMDLINE_LINUX_DEFAULT=\"quiet\"\nGRUB_CMDLINE_LINUX=\"\"\n", "6.1.0-40-amd64"},
+		"no default in loader.conf": {"systemd-boot", "efi/loader/loader.conf", "timeout 3", older},
+		"a pattern in loader.conf": {"systemd-boot", "efi/loader/loader.conf", "default *-6.12.43*\ntimeout 3\n",
+			newer},
+		"twice in loader.conf": {"systemd-boot", "efi/loader/loader.conf", "default *-6.12.48*\ntimeout " +
+			"3\ndefault *-6.12.43*\n", newer},
+		"no loader.conf": {"systemd-boot", "efi/loader/loader.conf", "-", older},
+		"none saved": {"rhel9", "boot/grub2/grubenv",
+			"# GRUB Environment Block\nboot_success=0\n" + strings.Repeat("#", 984), "5.14.0-362.24.1.el9_3.x86_64"},
+		"no environment block": {"rhel9", "boot/grub2/grubenv", "-", "5.14.0-362.24.1.el9_3.x86_64"},
+		"saved by number": {"rhel9", "boot/grub2/grubenv", "# GRUB Environment Block\nsaved_entry=1\n" +
+			strings.Repeat("#", 985), "5.14.0-427.13.1.el9_4.x86_64"},
+		"the administrator's own default": {"debian12", "etc/default/grub",
+			"GRUB_DEFAULT=0\nGRUB_CMDLINE_LINUX_DEFAULT=\"quiet\"\nGRUB_CMDLINE_LINUX=\"\"\n", "6.1.0-40-amd64"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := bootTree(t, c.tree)
@@ -148,9 +158,10 @@ func TestDefaultKernelRefused(t *testing.T) {
 		tree, to, why string
 		spoil         func(m *tree.Tree, s *standIn) error
 	}{
-		"no such kernel":         {"rhel9", "4.18.0", "no entry of the boot menu", nil},
-		"only a rescue kernel":   {"rhel9", "0-rescue", "no entry of the boot menu", nil},
-		"grub-mkconfig fails":    {"debian12", "6.1.0-40-amd64", "no space left", func(_ *tree.Tree, s *standIn) error { s.fail = errors.New("no space left"); return nil }},
+		"no such kernel":       {"rhel9", "4.18.0", "no entry of the boot menu", nil},
+		"only a rescue kernel": {"rhel9", "0-rescue", "no entry of the boot menu", nil},
+		"grub-mkconfig fails": {"debian12", "6.1.0-40-amd64", "no space left",
+			func(_ *tree.Tree, s *standIn) error { s.fail = errors.New("no space left"); return nil }},
 		"another one is once":    {"rhel9", "5.14.0-362.24.1.el9_3.x86_64", "all the same", once},
 		"no room in the block":   {"rhel9", "5.14.0-362.24.1.el9_3.x86_64", "no room", full},
 		"an EFI variable has it": {"systemd-boot", "6.12.43+deb13-amd64", "bootctl set-default", efiDefault},
@@ -168,7 +179,8 @@ func TestDefaultKernelRefused(t *testing.T) {
 				k.run = nil // as on a machine, where what cannot be written is refused before
 			}
 			before := contents(t, m)
-			if err := k.Write(t.Context(), defaultKernel, setting.Value(c.to)); err == nil || !strings.Contains(err.Error(), c.why) {
+			if err := k.Write(t.Context(), defaultKernel, setting.Value(c.to)); err == nil ||
+				!strings.Contains(err.Error(), c.why) {
 				t.Errorf("error %v, expected one about %q", err, c.why)
 			}
 			if left := differences(before, contents(t, m)); len(left) > 0 {
@@ -179,11 +191,13 @@ func TestDefaultKernelRefused(t *testing.T) {
 }
 
 func once(m *tree.Tree, _ *standIn) error {
-	return os.WriteFile(filepath.Join(m.Path, "boot/grub2/grubenv"), []byte("# GRUB Environment Block\nnext_entry=0\n"), 0o644)
+	return os.WriteFile(filepath.Join(m.Path, "boot/grub2/grubenv"), []byte("# GRUB Environment Block\nnext_entry=0\n"),
+		0o644)
 }
 
 func full(m *tree.Tree, _ *standIn) error {
-	return os.WriteFile(filepath.Join(m.Path, "boot/grub2/grubenv"), []byte("# GRUB Environment Block\nsaved_entry=0\nx="+strings.Repeat("y", 982)+"\n"), 0o644)
+	return os.WriteFile(filepath.Join(m.Path, "boot/grub2/grubenv"),
+		[]byte("# GRUB Environment Block\nsaved_entry=0\nx="+strings.Repeat("y", 982)+"\n"), 0o644)
 }
 
 func efiDefault(m *tree.Tree, _ *standIn) error {
@@ -203,7 +217,8 @@ func TestDefaultKernelCutShort(t *testing.T) {
 			k := bootKernel{kernelArg{m: m}}
 			before := contents(t, m)
 			was := k.Read(t.Context(), defaultKernel)
-			err := errors.Join(keep(m, file, before[file]), m.Replace(keptDefault, was.Value+"\n"), os.WriteFile(filepath.Join(m.Path, tree.Draft(file)), []byte("half"), 0o644))
+			err := errors.Join(keep(m, file, before[file]), m.Replace(keptDefault, was.Value+"\n"),
+				os.WriteFile(filepath.Join(m.Path, tree.Draft(file)), []byte("half"), 0o644))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -237,7 +252,8 @@ func TestDefaultKernelCutShort(t *testing.T) {
 			if now := k.Read(t.Context(), defaultKernel); now.State != setting.Unknown {
 				t.Errorf("found %s, expected unknown", now)
 			}
-			if err := errors.Join(k.Write(t.Context(), defaultKernel, was), k.Tidy(t.Context(), defaultKernel)); err != nil {
+			if err := errors.Join(k.Write(t.Context(), defaultKernel, was),
+				k.Tidy(t.Context(), defaultKernel)); err != nil {
 				t.Fatal(err)
 			}
 			if left := differences(before, contents(t, m)); len(left) > 0 {
@@ -268,7 +284,8 @@ func TestDefaultKernelByItsName(t *testing.T) {
 	if err := k.Write(t.Context(), defaultKernel, newest); err != nil {
 		t.Fatal(err)
 	}
-	if text, err = m.Read("etc/default/grub.d/90-mpps.cfg"); err != nil || !strings.Contains(text, ">gnulinux-"+newest.Value+"-advanced-") {
+	if text, err = m.Read("etc/default/grub.d/90-mpps.cfg"); err != nil ||
+		!strings.Contains(text, ">gnulinux-"+newest.Value+"-advanced-") {
 		t.Errorf("%v, found\n%s", err, text)
 	}
 }

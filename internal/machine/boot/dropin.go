@@ -32,7 +32,8 @@ type argumentEdit struct {
 const menuDefault = "GRUB_DEFAULT"
 
 const (
-	dropInHead = "# Written by mpps; 'mpps rollback' takes it away. Do not edit: it is written anew with every change.\n" +
+	dropInHead = "# Written by mpps; 'mpps rollback' takes it away. Do not edit: it is written anew with every " +
+		"change.\n" +
 		"# It takes some arguments out of what /etc/default/grub says, and adds those that mpps has set.\n"
 	dropInMark   = "#: "
 	dropInFolded = "# mpps made this folder.\n"
@@ -130,7 +131,8 @@ GRUB_CMDLINE_LINUX_DEFAULT=$mpps_words
 set +f
 `, strings.Join(patterns, " | "))
 	for _, word := range added {
-		fmt.Fprintf(&b, "GRUB_CMDLINE_LINUX_DEFAULT=\"${GRUB_CMDLINE_LINUX_DEFAULT}${GRUB_CMDLINE_LINUX_DEFAULT:+ }\"'%s'\n", word)
+		fmt.Fprintf(&b, "GRUB_CMDLINE_LINUX_DEFAULT=\"${GRUB_CMDLINE_LINUX_DEFAULT}${GRUB_CMDLINE_LINUX_DEFAULT:+ "+
+			"}\"'%s'\n", word)
 	}
 	return b.String(), nil
 }
@@ -193,7 +195,8 @@ func (k kernelArg) writeDropIn(ctx context.Context, l *loader, changes []argumen
 }
 
 // editDropIn changes the edits in our file, and asks settled whether the menu then does as was wanted.
-func (k kernelArg) editDropIn(ctx context.Context, l *loader, edit func([]argumentEdit) []argumentEdit, settled func() error) (undone bool, err error) {
+func (k kernelArg) editDropIn(ctx context.Context, l *loader, edit func([]argumentEdit) []argumentEdit,
+	settled func() error) (undone bool, err error) {
 	before, err := k.m.Read(dropIn)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return true, err

@@ -181,7 +181,8 @@ func readSystemdBoot(m *tree.Tree, dir string, names []string) *loader {
 			return cmp.Compare(len(y.sortKey), len(x.sortKey)) // those with a sort key first
 		}
 		if x.sortKey != "" {
-			if c := cmp.Or(strings.Compare(x.sortKey, y.sortKey), strings.Compare(x.machine, y.machine), facts.CompareVersions(y.version, x.version)); c != 0 {
+			if c := cmp.Or(strings.Compare(x.sortKey, y.sortKey), strings.Compare(x.machine, y.machine),
+				facts.CompareVersions(y.version, x.version)); c != 0 {
 				return c
 			}
 		}
@@ -237,7 +238,8 @@ func readSystemdBoot(m *tree.Tree, dir string, names []string) *loader {
 // matchEntry matches a pattern with an entry's ID. Counted boot attempts ("+2-1") are no part of it.
 func matchEntry(pattern, id string) bool {
 	pattern, id = strings.ToLower(pattern), strings.ToLower(id)
-	if base, suffix, counted := strings.Cut(strings.TrimSuffix(id, ".conf"), "+"); counted && strings.Trim(suffix, "0123456789-") == "" {
+	if base, suffix, counted := strings.Cut(strings.TrimSuffix(id, ".conf"), "+"); counted &&
+		strings.Trim(suffix, "0123456789-") == "" {
 		id = base + ".conf"
 	}
 	if pattern+".conf" == id {

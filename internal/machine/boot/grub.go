@@ -59,7 +59,8 @@ func parseGrub(text string) grubMenu {
 				e := grubEntry{}
 				for _, b := range stack[1:] {
 					if b.kind == "menuentry" || b.kind == "submenu" {
-						e.ids, e.titles, e.index = append(e.ids, b.id), append(e.titles, b.title), append(e.index, b.index)
+						e.ids, e.titles, e.index = append(e.ids, b.id), append(e.titles, b.title),
+							append(e.index, b.index)
 					}
 				}
 				menu.entries = append(menu.entries, e)
@@ -177,7 +178,8 @@ func expand(text string, known ...map[string]string) string {
 				from++
 			}
 			end := from
-			for end < len(text) && (text[end] == '_' || text[end] >= '0' && text[end] <= '9' || text[end] >= 'a' && text[end] <= 'z' || text[end] >= 'A' && text[end] <= 'Z') {
+			for end < len(text) && (text[end] == '_' || text[end] >= '0' && text[end] <= '9' || text[end] >= 'a' &&
+				text[end] <= 'z' || text[end] >= 'A' && text[end] <= 'Z') {
 				end++
 			}
 			if end == from || braced && (end == len(text) || text[end] != '}') {

@@ -250,7 +250,8 @@ func kernelVersion(linux string) string {
 			return version
 		}
 	}
-	if dir := path.Base(path.Dir(linux)); base == "linux" && strings.ContainsFunc(dir, func(r rune) bool { return r >= '0' && r <= '9' }) {
+	if dir := path.Base(path.Dir(linux)); base == "linux" &&
+		strings.ContainsFunc(dir, func(r rune) bool { return r >= '0' && r <= '9' }) {
 		return dir // TOKEN/VERSION/linux of kernel-install
 	}
 	return ""

@@ -78,24 +78,30 @@ func TestReadBootLoaders(t *testing.T) {
 			"root=/dev/vda1 ro console=tty0 console=ttyS0,115200 quiet", 5, 2,
 		},
 		"rhel9": {
-			grubBLS, "d30fac14f2344115850f8ee089af7047-5.14.0-427.13.1.el9_4.x86_64", "5.14.0-427.13.1.el9_4.x86_64", byGrubby,
-			"root=/dev/mapper/rhel-root ro crashkernel=1G-4G:192M,4G-64G:256M,64G-:512M resume=/dev/mapper/rhel-swap rd.lvm.lv=rhel/root rd.lvm.lv=rhel/swap rhgb quiet skew_tick=1 tsc=reliable", 3, 1,
+			grubBLS, "d30fac14f2344115850f8ee089af7047-5.14.0-427.13.1.el9_4.x86_64", "5.14.0-427.13.1.el9_4.x86_64",
+			byGrubby,
+			"root=/dev/mapper/rhel-root ro crashkernel=1G-4G:192M,4G-64G:256M,64G-:512M resume=/dev/mapper/rhel-swap " +
+				"rd.lvm.lv=rhel/root rd.lvm.lv=rhel/swap rhgb quiet skew_tick=1 tsc=reliable", 3, 1,
 		},
 		"rhel8": {
 			grubBLS, "f620e5ae41694b8499fd1f338b4f2d03-4.18.0-147.el8.x86_64", "4.18.0-147.el8.x86_64", byGrubby,
-			"root=UUID=80c961de-0c21-44a3-b8e2-e7916053edea ro crashkernel=auto resume=UUID=2872386b-5c35-4987-a8ff-67fe1989616a rhgb quiet", 1, 0,
+			"root=UUID=80c961de-0c21-44a3-b8e2-e7916053edea ro crashkernel=auto " +
+				"resume=UUID=2872386b-5c35-4987-a8ff-67fe1989616a rhgb quiet", 1, 0,
 		},
 		"el7": {
 			grub, "CentOS Linux (3.10.0-957.el7.x86_64) 7 (Core)", "3.10.0-957.el7.x86_64", byGrubby,
-			"root=/dev/mapper/centos-root ro crashkernel=auto rd.lvm.lv=centos/root rd.lvm.lv=centos/swap rhgb quiet LANG=en_US.UTF-8", 2, 0,
+			"root=/dev/mapper/centos-root ro crashkernel=auto rd.lvm.lv=centos/root rd.lvm.lv=centos/swap rhgb quiet " +
+				"LANG=en_US.UTF-8", 2, 0,
 		},
 		"el7-uefi": {
 			grub, "CentOS Linux (3.10.0-1160.119.1.el7.x86_64) 7 (Core)", "3.10.0-1160.119.1.el7.x86_64", byGrubby,
-			"root=/dev/mapper/centos-root ro crashkernel=auto rd.lvm.lv=centos/root rd.lvm.lv=centos/swap rhgb quiet LANG=en_US.UTF-8", 3, 1,
+			"root=/dev/mapper/centos-root ro crashkernel=auto rd.lvm.lv=centos/root rd.lvm.lv=centos/swap rhgb quiet " +
+				"LANG=en_US.UTF-8", 3, 1,
 		},
 		"systemd-boot": {
 			systemdBoot, "4f6e1c2b7a5d4e0c9b3a8f7d6c5b4a39-6.12.48+deb13-amd64.conf", "6.12.48+deb13-amd64", byEntries,
-			"root=UUID=6fb441ef-c9ed-4df8-8f94-51a61b314603 ro quiet systemd.machine_id=4f6e1c2b7a5d4e0c9b3a8f7d6c5b4a39", 2, 0,
+			"root=UUID=6fb441ef-c9ed-4df8-8f94-51a61b314603 ro quiet " +
+				"systemd.machine_id=4f6e1c2b7a5d4e0c9b3a8f7d6c5b4a39", 2, 0,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -106,7 +112,8 @@ func TestReadBootLoaders(t *testing.T) {
 			}
 			b := h.Boot
 			next, known := b.NextEntry()
-			if b.Loader != want.loader || !known || next.ID != want.next || next.Version != want.version || b.Writer != want.writer || next.Arguments != want.arguments {
+			if b.Loader != want.loader || !known || next.ID != want.next || next.Version != want.version ||
+				b.Writer != want.writer || next.Arguments != want.arguments {
 				t.Errorf("found %s, %s, %+v (%s)", b.Loader, b.Writer, next, b.Why)
 			}
 			rescues := 0
@@ -167,7 +174,8 @@ func TestKernelArguments(t *testing.T) {
 			changed := differences(before, contents(t, m))
 			for _, name := range changed {
 				switch {
-				case strings.HasPrefix(name, "var/lib/mpps/boot/"), strings.Contains(name, "loader/entries/"), strings.HasSuffix(name, "grubenv"), name == "etc/default/grub",
+				case strings.HasPrefix(name, "var/lib/mpps/boot/"), strings.Contains(name, "loader/entries/"),
+					strings.HasSuffix(name, "grubenv"), name == "etc/default/grub",
 					name == "etc/kernel/cmdline", strings.HasSuffix(name, "grub.cfg"), name == dropIn:
 				default:
 					t.Errorf("%s was changed", name)
@@ -216,16 +224,21 @@ func TestRefusedArguments(t *testing.T) {
 		stand          standIn
 		why            string
 	}{
-		"grub-mkconfig fails":             {"debian12", "iommu", setting.Value("pt"), standIn{fail: boom}, "no space left"},
-		"what grub.cfg has by itself":     {"debian12", "root", setting.Value("/dev/sda1"), standIn{}, "booted next"},
-		"grubby fails":                    {"rhel9", "iommu", setting.Value("pt"), standIn{fail: boom}, "no space left"},
-		"grubby takes other words too":    {"rhel9", "lvm", setting.Missing(""), standIn{old: true}, "expected"},
-		"TuneD's words are not grubby's":  {"rhel9", "tsc", setting.Missing(""), standIn{}, "tsc"},
-		"grubby and the same name twice":  {"rhel9", "console", setting.Value("tty0 ttyS0"), standIn{}, "more than once"},
-		"a value that a shell looks into": {"debian12", "iommu", setting.Value("$(reboot)"), standIn{}, "cannot be written"},
-		"a name that a shell looks into":  {"debian12", "a;b", setting.Value("1"), standIn{}, "cannot be written"},
-		"a value that GRUB looks into":    {"systemd-boot", "iommu", setting.Value("'x'"), standIn{}, "cannot be written"},
-		"an unknown value":                {"systemd-boot", "iommu", setting.CouldNotTell(""), standIn{}, "unknown"},
+		"grub-mkconfig fails": {"debian12", "iommu", setting.Value("pt"), standIn{fail: boom},
+			"no space left"},
+		"what grub.cfg has by itself": {"debian12", "root", setting.Value("/dev/sda1"), standIn{}, "booted next"},
+		"grubby fails": {"rhel9", "iommu", setting.Value("pt"), standIn{fail: boom},
+			"no space left"},
+		"grubby takes other words too":   {"rhel9", "lvm", setting.Missing(""), standIn{old: true}, "expected"},
+		"TuneD's words are not grubby's": {"rhel9", "tsc", setting.Missing(""), standIn{}, "tsc"},
+		"grubby and the same name twice": {"rhel9", "console", setting.Value("tty0 ttyS0"), standIn{},
+			"more than once"},
+		"a value that a shell looks into": {"debian12", "iommu", setting.Value("$(reboot)"), standIn{},
+			"cannot be written"},
+		"a name that a shell looks into": {"debian12", "a;b", setting.Value("1"), standIn{}, "cannot be written"},
+		"a value that GRUB looks into": {"systemd-boot", "iommu", setting.Value("'x'"), standIn{},
+			"cannot be written"},
+		"an unknown value": {"systemd-boot", "iommu", setting.CouldNotTell(""), standIn{}, "unknown"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := bootTree(t, c.tree)
@@ -281,18 +294,31 @@ func TestWhichEntryIsNext(t *testing.T) {
 		next  string
 		why   string
 	}{
-		"a number":              {"debian12", map[string]string{"grub/default": "1>2"}, advanced + ">gnulinux-6.1.0-40-amd64-advanced-6fb441ef-c9ed-4df8-8f94-51a61b314603", ""},
-		"a title":               {"debian12", map[string]string{"grub/default": "Advanced options for Debian GNU/Linux>Debian GNU/Linux, with Linux 6.1.0-40-amd64"}, advanced + ">gnulinux-6.1.0-40-amd64-advanced-6fb441ef-c9ed-4df8-8f94-51a61b314603", ""},
-		"a menu":                {"debian12", map[string]string{"grub/default": "1"}, "", "not one of its kernels"},
-		"no such entry":         {"debian12", map[string]string{"grub/default": "windows"}, "gnulinux-simple-6fb441ef-c9ed-4df8-8f94-51a61b314603", ""},
-		"asked for once":        {"debian12", map[string]string{"boot/grub/grubenv": "# GRUB Environment Block\nnext_entry=1>2\n####"}, advanced + ">gnulinux-6.1.0-40-amd64-advanced-6fb441ef-c9ed-4df8-8f94-51a61b314603", ""},
-		"saved by number":       {"rhel9", map[string]string{"boot/grub2/grubenv": "saved_entry=1\n"}, "d30fac14f2344115850f8ee089af7047-5.14.0-362.24.1.el9_3.x86_64", ""},
-		"none saved":            {"rhel9", map[string]string{"boot/grub2/grubenv": "boot_success=0\n"}, "d30fac14f2344115850f8ee089af7047-5.14.0-427.13.1.el9_4.x86_64", ""},
-		"a pattern":             {"systemd-boot", map[string]string{"efi/loader/loader.conf": "default *-6.12.43*\n"}, "4f6e1c2b7a5d4e0c9b3a8f7d6c5b4a39-6.12.43+deb13-amd64.conf", ""},
-		"the one before":        {"systemd-boot", map[string]string{"efi/loader/loader.conf": "default @saved\n"}, "", "works out"},
-		"a unified image":       {"systemd-boot", map[string]string{"efi/EFI/Linux/debian-6.12.efi": "MZ", "efi/loader/loader.conf": "default debian-*\n"}, "", "unified"},
-		"unified images beside": {"systemd-boot", map[string]string{"efi/EFI/Linux/debian-6.12.efi": "MZ"}, "", "unified"},
-		"by an EFI variable": {"systemd-boot", map[string]string{"sys/firmware/efi/efivars/LoaderEntryOneShot-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f": "\x07\x00\x00\x00*\x006\x00.\x001\x002\x00.\x004\x003\x00*\x00\x00\x00"},
+		"a number": {"debian12", map[string]string{"grub/default": "1>2"}, advanced +
+			">gnulinux-6.1.0-40-amd64-advanced-6fb441ef-c9ed-4df8-8f94-51a61b314603", ""},
+		"a title": {"debian12", map[string]string{"grub/default": "Advanced options for Debian " +
+			"GNU/Linux>Debian GNU/Linux, with Linux 6.1.0-40-amd64"}, advanced +
+			">gnulinux-6.1.0-40-amd64-advanced-6fb441ef-c9ed-4df8-8f94-51a61b314603", ""},
+		"a menu": {"debian12", map[string]string{"grub/default": "1"}, "", "not one of its kernels"},
+		"no such entry": {"debian12", map[string]string{"grub/default": "windows"},
+			"gnulinux-simple-6fb441ef-c9ed-4df8-8f94-51a61b314603", ""},
+		"asked for once": {"debian12",
+			map[string]string{"boot/grub/grubenv": "# GRUB Environment Block\nnext_entry=1>2\n####"}, advanced +
+				">gnulinux-6.1.0-40-amd64-advanced-6fb441ef-c9ed-4df8-8f94-51a61b314603", ""},
+		"saved by number": {"rhel9", map[string]string{"boot/grub2/grubenv": "saved_entry=1\n"},
+			"d30fac14f2344115850f8ee089af7047-5.14.0-362.24.1.el9_3.x86_64", ""},
+		"none saved": {"rhel9", map[string]string{"boot/grub2/grubenv": "boot_success=0\n"},
+			"d30fac14f2344115850f8ee089af7047-5.14.0-427.13.1.el9_4.x86_64", ""},
+		"a pattern": {"systemd-boot", map[string]string{"efi/loader/loader.conf": "default *-6.12.43*\n"},
+			"4f6e1c2b7a5d4e0c9b3a8f7d6c5b4a39-6.12.43+deb13-amd64.conf", ""},
+		"the one before": {"systemd-boot", map[string]string{"efi/loader/loader.conf": "default @saved\n"}, "",
+			"works out"},
+		"a unified image": {"systemd-boot", map[string]string{"efi/EFI/Linux/debian-6.12.efi": "MZ",
+			"efi/loader/loader.conf": "default debian-*\n"}, "", "unified"},
+		"unified images beside": {"systemd-boot", map[string]string{"efi/EFI/Linux/debian-6.12.efi": "MZ"}, "",
+			"unified"},
+		"by an EFI variable": {"systemd-boot",
+			map[string]string{"sys/firmware/efi/efivars/LoaderEntryOneShot-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f": "\x07\x00\x00\x00*\x006\x00.\x001\x002\x00.\x004\x003\x00*\x00\x00\x00"},
 			"4f6e1c2b7a5d4e0c9b3a8f7d6c5b4a39-6.12.43+deb13-amd64.conf", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -303,10 +329,12 @@ func TestWhichEntryIsNext(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					file, text = "boot/grub/grub.cfg", strings.Replace(cfg, `set default="0"`, `set default="`+text+`"`, 1)
+					file, text = "boot/grub/grub.cfg", strings.Replace(cfg, `set default="0"`, `set default="`+text+`"`,
+						1)
 				}
 				full := filepath.Join(m.Path, file)
-				if err := errors.Join(os.MkdirAll(filepath.Dir(full), 0o755), os.WriteFile(full, []byte(text), 0o644)); err != nil {
+				if err := errors.Join(os.MkdirAll(filepath.Dir(full), 0o755),
+					os.WriteFile(full, []byte(text), 0o644)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -331,7 +359,8 @@ func TestRecordedTreesHaveNoPrograms(t *testing.T) {
 	if r.Value != setting.Flag || !r.ReadOnly {
 		t.Errorf("found %+v, expected the flag, read only", r)
 	}
-	r = kernelArg{m: treetest.Lines(t, map[string]string{"proc/cmdline": "ro"})}.Read(t.Context(), setting.Of(setting.KernelArg, "quiet"))
+	r = kernelArg{m: treetest.Lines(t, map[string]string{"proc/cmdline": "ro"})}.Read(t.Context(),
+		setting.Of(setting.KernelArg, "quiet"))
 	if r.State != setting.Unknown || !strings.Contains(r.Why, "no boot loader") {
 		t.Errorf("found %+v on a machine without a boot loader", r)
 	}
@@ -343,9 +372,11 @@ func TestModuleArguments(t *testing.T) {
 		"sys/module/kvm_intel/parameters/ple_gap": "128",
 		"sys/module/nothing/refcnt":               "0",
 	})
-	got := moduleArguments(m, "6.1", []string{"ro kvm-intel.ple_gap=0 intel_idle.max_cstate=0 pcie_aspm.polici=x kvm_intel.plegap=0 i915.x=1 nothing.y=2", "a/b.c=1 .x= y."})
+	got := moduleArguments(m, "6.1", []string{"ro kvm-intel.ple_gap=0 intel_idle.max_cstate=0 pcie_aspm.polici=x " +
+		"kvm_intel.plegap=0 i915.x=1 nothing.y=2", "a/b.c=1 .x= y."})
 	want := map[string]facts.ModuleArgument{
-		"kvm_intel.ple_gap": facts.ParameterKnown, "intel_idle.max_cstate": facts.ParameterKnown, "pcie_aspm.polici": facts.ParameterMissing,
+		"kvm_intel.ple_gap": facts.ParameterKnown, "intel_idle.max_cstate": facts.ParameterKnown,
+		"pcie_aspm.polici": facts.ParameterMissing,
 		"kvm_intel.plegap": facts.ParameterMissing, "i915.x": facts.ModuleNotLoaded, "nothing.y": facts.ModuleSilent,
 	}
 	for name, state := range want {
@@ -359,7 +390,8 @@ func TestModuleArguments(t *testing.T) {
 }
 
 func FuzzBootFiles(f *testing.F) {
-	for _, name := range []string{"debian12/boot/grub/grub.cfg", "rhel9/boot/grub2/grub.cfg", "rhel9/boot/grub2/grubenv", "systemd-boot/efi/loader/entries/4f6e1c2b7a5d4e0c9b3a8f7d6c5b4a39-6.12.48+deb13-amd64.conf"} {
+	for _, name := range []string{"debian12/boot/grub/grub.cfg", "rhel9/boot/grub2/grub.cfg",
+		"rhel9/boot/grub2/grubenv", "systemd-boot/efi/loader/entries/4f6e1c2b7a5d4e0c9b3a8f7d6c5b4a39-6.12.48+deb13-amd64.conf"} {
 		text, err := os.ReadFile("testdata/boot/" + name)
 		if err != nil {
 			f.Fatal(err)
@@ -380,7 +412,8 @@ func FuzzBootFiles(f *testing.F) {
 			return
 		}
 		after := setting.ParseCommandLine(parseLoaderEntry(edited).options)
-		if !after.Without("iommu").SameWords(setting.ParseCommandLine(e.options).Without("iommu")) && !strings.ContainsAny(text, "\"\x00") && !slices.Contains(after, "--") {
+		if !after.Without("iommu").SameWords(setting.ParseCommandLine(e.options).Without("iommu")) &&
+			!strings.ContainsAny(text, "\"\x00") && !slices.Contains(after, "--") {
 			t.Errorf("%q became %q", e.options, after)
 		}
 		if before, now := strings.Count(text, "\n"), strings.Count(edited, "\n"); now < before || now > before+2 {

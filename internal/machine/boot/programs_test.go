@@ -65,14 +65,15 @@ printf '%s\n%s\n%s\n' "${GRUB_DEFAULT}" "${GRUB_CMDLINE_LINUX}" "${GRUB_CMDLINE_
 		return err
 	}
 	text = regexp.MustCompile(`set default="[^$].*"`).ReplaceAllLiteralString(text, `set default="`+first+`"`)
-	text = regexp.MustCompile(`(?m)^(\t+linux\t\S+ root=\S+ ro )(single )?.*$`).ReplaceAllStringFunc(text, func(line string) string {
-		head, _, recovery := strings.Cut(line, " ro single")
-		if recovery {
-			return head + " ro single " + always
-		}
-		head, _, _ = strings.Cut(line, " ro ")
-		return head + " ro " + always + " " + normal
-	})
+	text = regexp.MustCompile(`(?m)^(\t+linux\t\S+ root=\S+ ro )(single )?.*$`).ReplaceAllStringFunc(text,
+		func(line string) string {
+			head, _, recovery := strings.Cut(line, " ro single")
+			if recovery {
+				return head + " ro single " + always
+			}
+			head, _, _ = strings.Cut(line, " ro ")
+			return head + " ro " + always + " " + normal
+		})
 	if s.dies == "first" {
 		text = text[:len(text)/2]
 		defer panic(stops{})
@@ -87,14 +88,18 @@ func (s *standIn) grubby(args []string) error {
 			if names, found := strings.CutPrefix(arg, "--remove-args="); found {
 				for _, name := range strings.Fields(names) {
 					words = slices.DeleteFunc(words, func(word string) bool {
-						return word == name || strings.HasPrefix(word, name+"=") || s.old && strings.Contains(word, name)
+						return word == name || strings.HasPrefix(word, name+"=") || s.old &&
+							strings.Contains(word, name)
 					})
 				}
 			}
 			if added, found := strings.CutPrefix(arg, "--args="); found {
 				for _, word := range strings.Fields(added) {
 					name, _, _ := strings.Cut(word, "=")
-					i := slices.IndexFunc(words, func(old string) bool { return old == name || strings.HasPrefix(old, name+"=") })
+					i := slices.IndexFunc(words, func(old string) bool {
+						return old == name ||
+							strings.HasPrefix(old, name+"=")
+					})
 					if i >= 0 {
 						words[i] = word
 					} else {

@@ -59,7 +59,8 @@ func together(t *testing.T, k kernelArg) (forth, back []setting.Assignment) {
 	for _, c := range []struct {
 		argument string
 		to       setting.Reading
-	}{{"iommu", setting.Value("pt")}, {"quiet", setting.Missing("")}, {"hugepagesz+hugepages", setting.Value("hugepagesz=1G hugepages=4")}} {
+	}{{"iommu", setting.Value("pt")}, {"quiet", setting.Missing("")},
+		{"hugepagesz+hugepages", setting.Value("hugepagesz=1G hugepages=4")}} {
 		a := setting.Of(setting.KernelArg, c.argument)
 		forth = append(forth, setting.Assignment{Address: a, To: c.to})
 		back = append(back, setting.Assignment{Address: a, To: k.Read(t.Context(), a)})
@@ -106,11 +107,13 @@ func TestArgumentsCutShort(t *testing.T) {
 						}
 					}
 					leftover := tree.Draft("etc/default/grub")
-					if err := os.WriteFile(filepath.Join(m.Path, leftover), []byte("half"), 0o644); err != nil && name != "systemd-boot" {
+					if err := os.WriteFile(filepath.Join(m.Path, leftover), []byte("half"), 0o644); err != nil &&
+						name != "systemd-boot" {
 						t.Fatal(err)
 					}
 					for _, one := range forth {
-						if r := k.Read(t.Context(), one.Address); r.State != setting.Unknown || dies != "emptied" && !strings.Contains(r.Why, "cut short") {
+						if r := k.Read(t.Context(), one.Address); r.State != setting.Unknown || dies != "emptied" &&
+							!strings.Contains(r.Why, "cut short") {
 							t.Errorf("%s is %s (%s), expected unknown", one.Address, r, r.Why)
 						}
 					}

@@ -30,7 +30,8 @@ func (p *processors) addCaches(cpu int, at *tree.Folder, core mask) {
 }
 
 func (p *processors) addCache(cache *tree.Folder, cpus mask) {
-	o := object{kind: kindCache, cpus: cpus, id: cache.Number("id", -1), level: cache.Number("level", 0), data: "Unified"}
+	o := object{kind: kindCache, cpus: cpus, id: cache.Number("id", -1), level: cache.Number("level", 0),
+		data: "Unified"}
 	if o.level < 1 || o.level > 5 {
 		return
 	}

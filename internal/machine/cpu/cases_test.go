@@ -42,8 +42,10 @@ func cpuFiles(id, core, pkg int, coreCPUs, pkgCPUs string) files {
 func fourCPUs() files {
 	all := files{
 		"sys/devices/system/cpu/online": "0-3", "sys/devices/system/node/online": "0-1",
-		"sys/devices/system/node/node0/cpumap": "3", "sys/devices/system/node/node0/meminfo": "Node 0 MemTotal:  2048 kB\nNode 0 MemFree:  1024 kB",
-		"sys/devices/system/node/node1/cpumap": "c", "sys/devices/system/node/node1/meminfo": "Node 1 MemTotal:  4096 kB\nNode 1 MemFree:  1024 kB",
+		"sys/devices/system/node/node0/cpumap":   "3",
+		"sys/devices/system/node/node0/meminfo":  "Node 0 MemTotal:  2048 kB\nNode 0 MemFree:  1024 kB",
+		"sys/devices/system/node/node1/cpumap":   "c",
+		"sys/devices/system/node/node1/meminfo":  "Node 1 MemTotal:  4096 kB\nNode 1 MemFree:  1024 kB",
 		"sys/devices/system/node/node0/distance": "10 21", "sys/devices/system/node/node1/distance": "21 10",
 		"proc/meminfo": "MemTotal: 6144 kB\nMemFree: 2048 kB",
 	}
@@ -56,7 +58,8 @@ func fourCPUs() files {
 
 func l3(cpu int, cpus string) files {
 	at := fmt.Sprintf("sys/devices/system/cpu/cpu%d/cache/index3/", cpu)
-	return files{at + "level": "3", at + "type": "Unified", at + "size": "16384K", at + "shared_cpu_map": set(cpus).Mask()}
+	return files{at + "level": "3", at + "type": "Unified", at + "size": "16384K", at +
+		"shared_cpu_map": set(cpus).Mask()}
 }
 
 // oldNames gives a machine the file names of Linux before 5.3.
@@ -125,16 +128,19 @@ func TestTopologyCases(t *testing.T) {
 			counts: facts.Counts{Packages: 2, NUMANodes: 3, Cores: 4, CPUsOnline: 4},
 		},
 		"overlapping nodes": {
-			files:  fourCPUs().plus(files{node + "node1/cpumap": "e"}),
-			counts: facts.Counts{Packages: 2, NUMANodes: 1, Cores: 4, CPUsOnline: 4}, suspect: "NUMA node 1 claims CPUs 1",
+			files:   fourCPUs().plus(files{node + "node1/cpumap": "e"}),
+			counts:  facts.Counts{Packages: 2, NUMANodes: 1, Cores: 4, CPUsOnline: 4},
+			suspect: "NUMA node 1 claims CPUs 1",
 		},
 		"overlapping nodes that are emulated": {
-			files:  fourCPUs().plus(files{node + "node1/cpumap": "f", node + "node0/cpumap": "f", "proc/cmdline": "ro numa=fake=2"}),
+			files: fourCPUs().plus(files{node + "node1/cpumap": "f", node + "node0/cpumap": "f",
+				"proc/cmdline": "ro numa=fake=2"}),
 			counts: four,
 		},
 		"node without a map": {
-			files:  fourCPUs().plus(files{node + "node1/cpumap": ""}),
-			counts: facts.Counts{Packages: 2, NUMANodes: 1, Cores: 4, CPUsOnline: 4}, suspect: "NUMA node 1 has no CPU map",
+			files:   fourCPUs().plus(files{node + "node1/cpumap": ""}),
+			counts:  facts.Counts{Packages: 2, NUMANodes: 1, Cores: 4, CPUsOnline: 4},
+			suspect: "NUMA node 1 has no CPU map",
 		},
 		"no NUMA": {
 			files: fourCPUs().plus(files{
@@ -144,11 +150,13 @@ func TestTopologyCases(t *testing.T) {
 			counts: facts.Counts{Packages: 2, NUMANodes: 1, Cores: 4, CPUsOnline: 4},
 		},
 		"package number −1": {
-			files:  fourCPUs().plus(files{cpu + "cpu0/topology/physical_package_id": "-1", cpu + "cpu2/topology/physical_package_id": "-1"}),
+			files: fourCPUs().plus(files{cpu + "cpu0/topology/physical_package_id": "-1", cpu +
+				"cpu2/topology/physical_package_id": "-1"}),
 			counts: four,
 		},
 		"packages with the same number": {
-			files:  fourCPUs().plus(files{cpu + "cpu2/topology/physical_package_id": "0", cpu + "cpu3/topology/physical_package_id": "0"}),
+			files: fourCPUs().plus(files{cpu + "cpu2/topology/physical_package_id": "0", cpu +
+				"cpu3/topology/physical_package_id": "0"}),
 			counts: four,
 		},
 		"no packages": {
@@ -167,47 +175,57 @@ func TestTopologyCases(t *testing.T) {
 			counts: four, suspect: "L3 cache of CPUs 1-2 overlaps with package 0",
 		},
 		"one core to two packages": {
-			files:  fourCPUs().plus(files{cpu + "cpu1/topology/core_cpus": "6", cpu + "cpu2/topology/core_cpus": "6"}),
-			counts: facts.Counts{Packages: 1, NUMANodes: 2, Cores: 2, CPUsOnline: 4}, suspect: "core 1 of CPUs 1-2 overlaps",
+			files:   fourCPUs().plus(files{cpu + "cpu1/topology/core_cpus": "6", cpu + "cpu2/topology/core_cpus": "6"}),
+			counts:  facts.Counts{Packages: 1, NUMANodes: 2, Cores: 2, CPUsOnline: 4},
+			suspect: "core 1 of CPUs 1-2 overlaps",
 		},
 		"dies": {
 			files: fourCPUs().plus(files{
-				cpu + "cpu0/topology/package_cpus": "f", cpu + "cpu1/topology/package_cpus": "f", cpu + "cpu2/topology/package_cpus": "f", cpu + "cpu3/topology/package_cpus": "f",
-				cpu + "cpu0/topology/die_cpus": "3", cpu + "cpu1/topology/die_cpus": "3", cpu + "cpu2/topology/die_cpus": "c", cpu + "cpu3/topology/die_cpus": "c",
+				cpu + "cpu0/topology/package_cpus": "f", cpu + "cpu1/topology/package_cpus": "f", cpu +
+					"cpu2/topology/package_cpus": "f", cpu + "cpu3/topology/package_cpus": "f",
+				cpu + "cpu0/topology/die_cpus": "3", cpu + "cpu1/topology/die_cpus": "3", cpu +
+					"cpu2/topology/die_cpus": "c", cpu + "cpu3/topology/die_cpus": "c",
 			}),
 			counts: facts.Counts{Packages: 1, Dies: 2, NUMANodes: 2, Cores: 4, CPUsOnline: 4},
 		},
 		"each CPU its own die, as other architectures say": {
 			files: fourCPUs().plus(files{
-				cpu + "cpu0/topology/die_cpus": "1", cpu + "cpu1/topology/die_cpus": "2", cpu + "cpu2/topology/die_cpus": "4", cpu + "cpu3/topology/die_cpus": "8",
+				cpu + "cpu0/topology/die_cpus": "1", cpu + "cpu1/topology/die_cpus": "2", cpu +
+					"cpu2/topology/die_cpus": "4", cpu + "cpu3/topology/die_cpus": "8",
 			}),
 			counts: four,
 		},
 		"cpuset": {
-			files:  fourCPUs().plus(files{"proc/self/cpuset": "/some", "dev/cpuset/cpus": "0-3", "dev/cpuset/some/cpus": "0,2-3", "dev/cpuset/some/mems": "0"}),
+			files: fourCPUs().plus(files{"proc/self/cpuset": "/some", "dev/cpuset/cpus": "0-3",
+				"dev/cpuset/some/cpus": "0,2-3", "dev/cpuset/some/mems": "0"}),
 			counts: facts.Counts{Packages: 2, NUMANodes: 1, Cores: 3, CPUsOnline: 3, CPUsOffline: 1},
 		},
 		"cpuset that empties a package but not its node": {
-			files:  fourCPUs().plus(files{"proc/self/cgroup": "0::/some", "sys/fs/cgroup/cpuset.cpus.effective": "0-3", "sys/fs/cgroup/some/cpuset.cpus.effective": "0-1", "sys/fs/cgroup/some/cpuset.mems.effective": "0-1"}),
+			files: fourCPUs().plus(files{"proc/self/cgroup": "0::/some", "sys/fs/cgroup/cpuset.cpus.effective": "0-3",
+				"sys/fs/cgroup/some/cpuset.cpus.effective": "0-1", "sys/fs/cgroup/some/cpuset.mems.effective": "0-1"}),
 			counts: facts.Counts{Packages: 2, NUMANodes: 2, Cores: 2, CPUsOnline: 2, CPUsOffline: 2},
 		},
 		"cpuset that empties a package and its node": {
-			files:  fourCPUs().plus(files{"proc/self/cpuset": "/a", "proc/mounts": "x /cg cgroup rw,cpuset 0 0", "cg/a/cpuset.cpus": "0-1", "cg/a/cpuset.mems": "0"}),
+			files: fourCPUs().plus(files{"proc/self/cpuset": "/a", "proc/mounts": "x /cg cgroup rw,cpuset 0 0",
+				"cg/a/cpuset.cpus": "0-1", "cg/a/cpuset.mems": "0"}),
 			counts: facts.Counts{Packages: 1, NUMANodes: 1, Cores: 2, CPUsOnline: 2, CPUsOffline: 2},
 		},
 		"cpuset that would lead out of the tree": {
-			files:  fourCPUs().plus(files{"proc/self/cpuset": "/../../..", "dev/cpuset/cpus": "0-3", "dev/cpuset/mems": "0-1"}),
+			files: fourCPUs().plus(files{"proc/self/cpuset": "/../../..", "dev/cpuset/cpus": "0-3",
+				"dev/cpuset/mems": "0-1"}),
 			counts: four,
 		},
 		"GPU memory on POWER": {
 			files: fourCPUs().plus(files{
-				"proc/cpuinfo": "processor\t: 0\ncpu\t\t: POWER9, altivec supported", node + "online": "0-1,255", node + "node255/cpumap": "0",
+				"proc/cpuinfo": "processor\t: 0\ncpu\t\t: POWER9, altivec supported", node + "online": "0-1,255", node +
+					"node255/cpumap": "0",
 				"proc/driver/nvidia/gpus/0004:04:00.0/numa_status": "Node: 255\nStatus: online",
 			}),
 			counts: four, suspect: "NUMA node 255 is the memory of a GPU",
 		},
 		"only /proc/cpuinfo": {
-			files: files{"proc/cpuinfo": "processor : 0\nphysical id : 0\ncore id : 0\n\nprocessor : 4\nphysical id : 0\ncore id : 0\n\nprocessor : 2\nphysical id : 196611\ncore id : 0\n",
+			files: files{"proc/cpuinfo": "processor : 0\nphysical id : 0\ncore id : 0\n\nprocessor : 4\nphysical id " +
+				": 0\ncore id : 0\n\nprocessor : 2\nphysical id : 196611\ncore id : 0\n",
 				"proc/meminfo": "MemTotal: 1024 kB"},
 			counts: facts.Counts{Packages: 2, NUMANodes: 1, Cores: 2, CPUsOnline: 3},
 		},
@@ -218,10 +236,13 @@ func TestTopologyCases(t *testing.T) {
 		"nothing": {files: files{"proc/x": "y"}, counts: facts.Counts{NUMANodes: 1}},
 		"nonsense": {
 			files: fourCPUs().plus(files{
-				cpu + "online": "zzz", cpu + "cpu1/topology/core_cpus": "q", cpu + "cpu99999999999/topology/core_cpus": "1",
-				node + "node1/distance": "a b", node + "node0/meminfo": "MemTotal: 99999999999999999999 kB", "proc/cpuinfo": "\x00\xff:",
+				cpu + "online": "zzz", cpu + "cpu1/topology/core_cpus": "q", cpu +
+					"cpu99999999999/topology/core_cpus": "1",
+				node + "node1/distance": "a b", node + "node0/meminfo": "MemTotal: 99999999999999999999 kB",
+				"proc/cpuinfo": "\x00\xff:",
 			}),
-			counts: facts.Counts{Packages: 2, NUMANodes: 2, Cores: 3, CPUsOnline: 4}, suspect: `sys/devices/system/cpu/online: expected a list of CPUs or nodes, found "zzz"`,
+			counts:  facts.Counts{Packages: 2, NUMANodes: 2, Cores: 3, CPUsOnline: 4},
+			suspect: `sys/devices/system/cpu/online: expected a list of CPUs or nodes, found "zzz"`,
 		},
 		"nonsense in the list of online CPUs": {
 			files:  fourCPUs().plus(files{cpu + "online": "0-1,,x"}),
@@ -236,12 +257,14 @@ func TestTopologyCases(t *testing.T) {
 			counts: four, suspect: `sys/devices/system/cpu/cpu1/topology/physical_package_id: expected a number, found "xx"`,
 		},
 		"nonsense for a core's CPUs": {
-			files:  fourCPUs().plus(files{cpu + "cpu1/topology/core_cpus": "q", cpu + "cpu1/topology/core_cpus_list": "1"}),
+			files: fourCPUs().plus(files{cpu + "cpu1/topology/core_cpus": "q", cpu +
+				"cpu1/topology/core_cpus_list": "1"}),
 			counts: four, suspect: `sys/devices/system/cpu/cpu1/topology/core_cpus: expected a CPU mask, found "q"`,
 		},
 		"nonsense for a cache's size": {
-			files:  fourCPUs().plus(l3(2, "2-3")).plus(files{cpu + "cpu2/cache/index3/size": "16384Q"}),
-			counts: facts.Counts{Packages: 2, NUMANodes: 2, L3Caches: 1, Cores: 4, CPUsOnline: 4}, suspect: `index3/size: expected a size, found "16384Q"`,
+			files:   fourCPUs().plus(l3(2, "2-3")).plus(files{cpu + "cpu2/cache/index3/size": "16384Q"}),
+			counts:  facts.Counts{Packages: 2, NUMANodes: 2, L3Caches: 1, Cores: 4, CPUsOnline: 4},
+			suspect: `index3/size: expected a size, found "16384Q"`,
 		},
 		"nonsense for isolated CPUs": {
 			files:  fourCPUs().plus(files{cpu + "isolated": "3-2"}),
@@ -252,8 +275,9 @@ func TestTopologyCases(t *testing.T) {
 			counts: four, suspect: `sys/devices/system/node/node1/distance: expected numbers, found "21 near"`,
 		},
 		"two distances to three nodes": {
-			files:  fourCPUs().plus(files{node + "online": "0-2", node + "node2/cpumap": "0"}),
-			counts: facts.Counts{Packages: 2, NUMANodes: 3, Cores: 4, CPUsOnline: 4}, suspect: "NUMA node 0 has 2 distances, expected one for each of 3 nodes: left out",
+			files:   fourCPUs().plus(files{node + "online": "0-2", node + "node2/cpumap": "0"}),
+			counts:  facts.Counts{Packages: 2, NUMANodes: 3, Cores: 4, CPUsOnline: 4},
+			suspect: "NUMA node 0 has 2 distances, expected one for each of 3 nodes: left out",
 		},
 	}
 	for name, c := range cases {
@@ -265,7 +289,8 @@ func TestTopologyCases(t *testing.T) {
 			if top.Offline.String() != c.offline {
 				t.Errorf("expected CPUs %q offline, found %q", c.offline, top.Offline)
 			}
-			if found := strings.Join(top.Suspect, "; "); c.suspect == "" && found != "" || !strings.Contains(found, c.suspect) {
+			if found := strings.Join(top.Suspect, "; "); c.suspect == "" && found != "" ||
+				!strings.Contains(found, c.suspect) {
 				t.Errorf("expected %q to be suspect, found %q", c.suspect, found)
 			}
 		})
@@ -274,17 +299,21 @@ func TestTopologyCases(t *testing.T) {
 
 func TestTopologyDetails(t *testing.T) {
 	f := fourCPUs().plus(l3(2, "2-3")).plus(l3(3, "2-3")).plus(files{
-		"sys/devices/system/cpu/smt/control": "notsupported", "sys/devices/system/cpu/isolated": "2-3", "sys/devices/system/cpu/nohz_full": "  (null)",
+		"sys/devices/system/cpu/smt/control": "notsupported", "sys/devices/system/cpu/isolated": "2-3",
+		"sys/devices/system/cpu/nohz_full":                                         "  (null)",
 		"sys/devices/system/node/node1/hugepages/hugepages-2048kB/nr_hugepages":    "512",
 		"sys/devices/system/node/node1/hugepages/hugepages-2048kB/free_hugepages":  "500",
 		"sys/devices/system/node/node1/hugepages/hugepages-1048576kB/nr_hugepages": "4",
 		"sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages":                    "512",
 		"sys/kernel/mm/hugepages/hugepages-2048kB/resv_hugepages":                  "12",
-		"proc/cpuinfo": "processor\t: 0\nvendor_id\t: GenuineIntel\nmodel name\t: Made Up\n\nprocessor\t: 1\nmodel name\t: Other\n",
+		"proc/cpuinfo": "processor\t: 0\nvendor_id\t: GenuineIntel\nmodel name\t: Made Up\n\nprocessor\t: 1\nmodel " +
+			"name\t: Other\n",
 	})
 	top := look(t, f)
-	if top.SMT != "notsupported" || !top.Isolated.Equal(setting.CPUs(2, 3)) || len(top.NohzFull) != 0 || top.Model != "Made Up" || top.Vendor != "GenuineIntel" {
-		t.Errorf("found SMT %q, isolated %s, nohz_full %s, model %q of %q", top.SMT, top.Isolated, top.NohzFull, top.Model, top.Vendor)
+	if top.SMT != "notsupported" || !top.Isolated.Equal(setting.CPUs(2, 3)) || len(top.NohzFull) != 0 ||
+		top.Model != "Made Up" || top.Vendor != "GenuineIntel" {
+		t.Errorf("found SMT %q, isolated %s, nohz_full %s, model %q of %q", top.SMT, top.Isolated, top.NohzFull,
+			top.Model, top.Vendor)
 	}
 	node, _ := top.Node(1)
 	if node.Memory != 4<<20 || node.Free != 1<<20 || !slices.Equal(node.Distances, []int{21, 10}) {
@@ -310,7 +339,8 @@ func TestDistancesOfKeptNodes(t *testing.T) {
 		node + "online": "0-2", node + "node1/cpumap": "1", node + "node2/cpumap": "c",
 		node + "node0/distance": "10 20 30", node + "node1/distance": "20 10 40", node + "node2/distance": "30 40 10",
 	}))
-	if len(top.Nodes) != 2 || !slices.Equal(top.Nodes[0].Distances, []int{10, 30}) || !slices.Equal(top.Nodes[1].Distances, []int{30, 10}) {
+	if len(top.Nodes) != 2 || !slices.Equal(top.Nodes[0].Distances, []int{10, 30}) ||
+		!slices.Equal(top.Nodes[1].Distances, []int{30, 10}) {
 		t.Errorf("found %+v", top.Nodes)
 	}
 }
@@ -327,7 +357,8 @@ func TestSuspectIsBounded(t *testing.T) {
 	}
 	top := look(t, f)
 	if len(top.Suspect) != mostSuspect || len(top.Suspect[0]) > 200 {
-		t.Errorf("found %d entries, the first %q; expected %d short ones", len(top.Suspect), top.Suspect[0], mostSuspect)
+		t.Errorf("found %d entries, the first %q; expected %d short ones", len(top.Suspect), top.Suspect[0],
+			mostSuspect)
 	}
 }
 
@@ -336,7 +367,8 @@ func TestSuspectIsBounded(t *testing.T) {
 func TestComputeUnits(t *testing.T) {
 	const cpu = "sys/devices/system/cpu/"
 	f := fourCPUs().plus(files{
-		cpu + "cpu0/topology/core_cpus": "3", cpu + "cpu1/topology/core_cpus": "3", cpu + "cpu2/topology/core_cpus": "c", cpu + "cpu3/topology/core_cpus": "c",
+		cpu + "cpu0/topology/core_cpus": "3", cpu + "cpu1/topology/core_cpus": "3", cpu +
+			"cpu2/topology/core_cpus": "c", cpu + "cpu3/topology/core_cpus": "c",
 	})
 	family := func(n string) files {
 		return files{"proc/cpuinfo": "processor: 0\nvendor_id: AuthenticAMD\ncpu family: " + n}
@@ -371,7 +403,8 @@ func TestLargeMachine(t *testing.T) {
 	var h facts.Host
 	start := time.Now()
 	Topology(t.Context(), m, &h)
-	if want := (facts.Counts{Packages: 4, NUMANodes: 4, L3Caches: 68, Cores: cores, CPUsOnline: cpus}); h.Topology.Counts != want {
+	if want := (facts.Counts{Packages: 4, NUMANodes: 4, L3Caches: 68, Cores: cores,
+		CPUsOnline: cpus}); h.Topology.Counts != want {
 		t.Errorf("expected %+v, found %+v", want, h.Topology.Counts)
 	}
 	t.Logf("%d CPUs in %v", cpus, time.Since(start))
@@ -379,7 +412,8 @@ func TestLargeMachine(t *testing.T) {
 }
 
 func FuzzParseMask(f *testing.F) {
-	for _, text := range []string{"0", "ff", "00000000,0000000f\n", "1,00000000", "zz", ",", "ffffffff,ffffffff,ffffffff"} {
+	for _, text := range []string{"0", "ff", "00000000,0000000f\n", "1,00000000", "zz", ",",
+		"ffffffff,ffffffff,ffffffff"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

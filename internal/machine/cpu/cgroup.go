@@ -52,7 +52,9 @@ func Cpusets(m *tree.Tree, guests []facts.Guest) []facts.Cgroup {
 		}
 	}
 	for _, name := range m.List(files.mount) {
-		if strings.HasSuffix(name, ".slice") || strings.HasSuffix(name, ".scope") || strings.HasPrefix(m.Line(path.Join(files.mount, name, "cpuset.cpus.partition")), "isolated") || name == "machine" {
+		if strings.HasSuffix(name, ".slice") || strings.HasSuffix(name, ".scope") ||
+			strings.HasPrefix(m.Line(path.Join(files.mount, name, "cpuset.cpus.partition")), "isolated") ||
+			name == "machine" {
 			add(name, "", "")
 		}
 	}
@@ -139,7 +141,8 @@ func cpuset(m *tree.Tree, files cpusetFiles, name string) (facts.Cgroup, bool) {
 	if err != nil {
 		return facts.Cgroup{}, false
 	}
-	c := facts.Cgroup{Path: name, CPUs: setting.CPUSet{}, Effective: setting.CPUSet{}, Partition: m.Line(dir + "/cpuset.cpus.partition")}
+	c := facts.Cgroup{Path: name, CPUs: setting.CPUSet{}, Effective: setting.CPUSet{},
+		Partition: m.Line(dir + "/cpuset.cpus.partition")}
 	if set, err := setting.ParseCPUs(effective); err == nil && set != nil {
 		c.Effective = set
 	}

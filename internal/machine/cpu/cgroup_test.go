@@ -82,7 +82,8 @@ func TestCpusets(t *testing.T) {
 			m := treetest.Recorded(t, c.files)
 			var got []string
 			for _, g := range Cpusets(m, []facts.Guest{{Name: "rt1", PID: 5000}, {Name: "off"}}) {
-				got = append(got, fmt.Sprintf("%s %s %s of %s eff %s %s", g.Path, g.Guest, g.Part, g.CPUs, g.Effective, g.Partition))
+				got = append(got, fmt.Sprintf("%s %s %s of %s eff %s %s", g.Path, g.Guest, g.Part, g.CPUs, g.Effective,
+					g.Partition))
 			}
 			if strings.Join(got, "\n") != strings.Join(c.want, "\n") {
 				t.Errorf("expected\n%s\nfound\n%s", strings.Join(c.want, "\n"), strings.Join(got, "\n"))

@@ -38,7 +38,8 @@ func readNodes(m *tree.Tree, commandLine string) (nodes []facts.Node, suspect []
 		case !told:
 			suspect = append(suspect, fmt.Sprintf("NUMA node %d has no CPU map: left out", number))
 		case cpus.intersects(taken) && !fake:
-			suspect = append(suspect, fmt.Sprintf("NUMA node %d claims CPUs %s of nodes before it: left out", number, cpus.and(taken).set()))
+			suspect = append(suspect, fmt.Sprintf("NUMA node %d claims CPUs %s of nodes before it: left out", number,
+				cpus.and(taken).set()))
 		case hidden[number]:
 			suspect = append(suspect, fmt.Sprintf("NUMA node %d is the memory of a GPU: left out", number))
 		default:
@@ -50,7 +51,8 @@ func readNodes(m *tree.Tree, commandLine string) (nodes []facts.Node, suspect []
 	}
 	for i, node := range nodes {
 		if len(node.Distances) != 0 && len(node.Distances) != len(numbers) {
-			suspect = append(suspect, fmt.Sprintf("NUMA node %d has %d distances, expected one for each of %d nodes: left out", node.ID, len(node.Distances), len(numbers)))
+			suspect = append(suspect, fmt.Sprintf("NUMA node %d has %d distances, expected one for each of %d nodes: "+
+				"left out", node.ID, len(node.Distances), len(numbers)))
 		}
 		nodes[i].Distances = pick(node.Distances, columns, len(numbers))
 	}
@@ -97,7 +99,8 @@ func pick(row, columns []int, online int) []int {
 func wholeMachine(m *tree.Tree, cpus mask, totals []facts.Hugepages) facts.Node {
 	text, _ := m.Read("proc/meminfo")
 	return facts.Node{
-		CPUs: cpus.set(), Memory: Meminfo(text, "MemTotal:"), Free: Meminfo(text, "MemFree:"), Available: Meminfo(text, "MemAvailable:"),
+		CPUs: cpus.set(), Memory: Meminfo(text, "MemTotal:"), Free: Meminfo(text, "MemFree:"),
+		Available: Meminfo(text, "MemAvailable:"),
 		Distances: []int{10}, Hugepages: totals,
 	}
 }

@@ -188,7 +188,8 @@ func (p *processors) list() []facts.CPU {
 	}
 	cores := map[int]int{}
 	p.present.or(p.online).members(func(number int) bool {
-		cpu := facts.CPU{ID: number, Online: p.online.has(number), Package: -1, Die: -1, Core: -1, CoreID: -1, Node: -1, L3: -1}
+		cpu := facts.CPU{ID: number, Online: p.online.has(number), Package: -1, Die: -1, Core: -1, CoreID: -1, Node: -1,
+			L3: -1}
 		if ids, told := p.ids[number]; told {
 			cpu.Package, cpu.Die, cpu.CoreID = ids.pkg, ids.die, ids.core
 		}

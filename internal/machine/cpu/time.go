@@ -55,7 +55,8 @@ func ParseTimes(text string) map[int]Times {
 			}
 		}
 		all[cpu] = Times{
-			busy: n[0] + n[1] + n[2] + n[5] + n[6] + n[7], User: n[0] + n[1], System: n[2], Idle: n[3] + n[4], IRQ: n[5], SoftIRQ: n[6], Steal: n[7],
+			busy: n[0] + n[1] + n[2] + n[5] + n[6] + n[7], User: n[0] + n[1], System: n[2], Idle: n[3] + n[4],
+			IRQ: n[5], SoftIRQ: n[6], Steal: n[7],
 			Guest: n[8] + n[9], Switches: -1,
 		}
 	}

@@ -34,9 +34,11 @@ func Topology(_ context.Context, m *tree.Tree, h *facts.Host) {
 	}
 	memory(m, t, p.online)
 	limits(m, t, p)
-	t.CPUs, t.Nodes, t.Caches, t.Hugepages = tree.OrEmpty(t.CPUs), tree.OrEmpty(t.Nodes), tree.OrEmpty(t.Caches), tree.OrEmpty(t.Hugepages)
+	t.CPUs, t.Nodes, t.Caches, t.Hugepages = tree.OrEmpty(t.CPUs), tree.OrEmpty(t.Nodes), tree.OrEmpty(t.Caches),
+		tree.OrEmpty(t.Hugepages)
 	for i := range t.Nodes {
-		t.Nodes[i].Distances, t.Nodes[i].Hugepages = tree.OrEmpty(t.Nodes[i].Distances), tree.OrEmpty(t.Nodes[i].Hugepages)
+		t.Nodes[i].Distances, t.Nodes[i].Hugepages = tree.OrEmpty(t.Nodes[i].Distances),
+			tree.OrEmpty(t.Nodes[i].Hugepages)
 	}
 	for i := range t.Caches {
 		if t.Caches[i].Level == 3 && t.Caches[i].Type != "Instruction" {
@@ -56,7 +58,8 @@ func processorsOf(m *tree.Tree, h *facts.Host, first map[string]string) *process
 	if p, found := readProcessors(cpus, computeUnits(first)); found {
 		return p
 	}
-	h.Unseen = append(h.Unseen, facts.Unseen{What: "CPU topology", Why: "no topology in /" + Dir + ": taken from /proc/cpuinfo"})
+	h.Unseen = append(h.Unseen, facts.Unseen{What: "CPU topology", Why: "no topology in /" + Dir +
+		": taken from /proc/cpuinfo"})
 	text, _ := m.Read("proc/cpuinfo")
 	p := parseCpuinfo(text)
 	if p.present.empty() {

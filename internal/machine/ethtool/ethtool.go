@@ -77,8 +77,10 @@ var coalesceGroup = group{
 	what: "coalescing", get: unix.ETHTOOL_MSG_COALESCE_GET, set: unix.ETHTOOL_MSG_COALESCE_SET,
 	ioctlGet: unix.ETHTOOL_GCOALESCE, ioctlSet: unix.ETHTOOL_SCOALESCE,
 	fields: []string{
-		"rx-usecs", "rx-frames", "rx-usecs-irq", "rx-frames-irq", "tx-usecs", "tx-frames", "tx-usecs-irq", "tx-frames-irq",
-		"stats-block-usecs", "adaptive-rx", "adaptive-tx", "pkt-rate-low", "rx-usecs-low", "rx-frames-low", "tx-usecs-low",
+		"rx-usecs", "rx-frames", "rx-usecs-irq", "rx-frames-irq", "tx-usecs", "tx-frames", "tx-usecs-irq",
+		"tx-frames-irq",
+		"stats-block-usecs", "adaptive-rx", "adaptive-tx", "pkt-rate-low", "rx-usecs-low", "rx-frames-low",
+		"tx-usecs-low",
 		"tx-frames-low", "pkt-rate-high", "rx-usecs-high", "rx-frames-high", "tx-usecs-high", "tx-frames-high",
 		"sample-interval",
 	},
@@ -174,8 +176,9 @@ func (e *Conn) fill(n *facts.NIC) error {
 	none := func(err error) bool { return errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EINVAL) }
 	if values, err := e.read(channelGroup, n.Name); err == nil {
 		n.Channels = &facts.Channels{
-			Rx: int(values["rx"]), Tx: int(values["tx"]), Other: int(values["other"]), Combined: int(values["combined"]),
-			MaxRx: int(values["rx-max"]), MaxTx: int(values["tx-max"]), MaxOther: int(values["other-max"]),
+			Rx: int(values["rx"]), Tx: int(values["tx"]), Other: int(values["other"]),
+			Combined: int(values["combined"]),
+			MaxRx:    int(values["rx-max"]), MaxTx: int(values["tx-max"]), MaxOther: int(values["other-max"]),
 			MaxCombined: int(values["combined-max"]),
 		}
 	} else if !none(err) {
@@ -240,7 +243,8 @@ func hashes(features []featureState) bool {
 // own: igb and ixgbe rx_no_buffer_count, rx_missed_errors, rx_no_dma_resources; i40e port.rx_dropped, rx_discards; mlx5
 // rx_out_of_buffer, rx_discards_phy; virtio rx0_drops; ena queue_0_rx_bad_desc_num; bnx2x rx_fifo_discards.
 var telling = []string{
-	"missed", "no_buffer", "no_dma", "out_of_buffer", "discard", "drop", "fifo", "alloc_failed", "alloc_rx", "timeout", "busy",
+	"missed", "no_buffer", "no_dma", "out_of_buffer", "discard", "drop", "fifo", "alloc_failed", "alloc_rx", "timeout",
+	"busy",
 	"restart", "overrun", "overflow",
 }
 

@@ -38,7 +38,8 @@ func TestIoctlSpeaksAsNetlinkDoes(t *testing.T) {
 		newer, err1 := e.read(c.g, c.device)
 		older, err2 := old.read(c.g, c.device)
 		if err1 != nil || err2 != nil || newer[c.field] != c.value {
-			t.Errorf("%s of %s: netlink %v (%v), ioctl %v (%v), want %s %d", c.g.what, c.device, newer, err1, older, err2, c.field, c.value)
+			t.Errorf("%s of %s: netlink %v (%v), ioctl %v (%v), want %s %d", c.g.what, c.device, newer, err1, older,
+				err2, c.field, c.value)
 		}
 		for field, value := range newer {
 			if older[field] != value {

@@ -31,7 +31,8 @@ func TestCoalesceTellsOnlyWhatTheDriverHas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := map[string]uint32{"rx-usecs": 3, "adaptive-rx": 1, "sample-interval": 9}; !reflect.DeepEqual(values, want) {
+	if want := map[string]uint32{"rx-usecs": 3, "adaptive-rx": 1, "sample-interval": 9}; !reflect.DeepEqual(values,
+		want) {
 		t.Errorf("%v, want %v", values, want)
 	}
 	if got := coalesceGroup.value("adaptive-rx", 1); got != "on" {
@@ -123,7 +124,8 @@ func TestFlowHashLetters(t *testing.T) {
 func TestTellingCounters(t *testing.T) {
 	for name, want := range map[string]bool{
 		"rx_missed_errors": true, "rx_no_buffer_count": true, "rx_out_of_buffer": true, "rx_queue_3_drops": true,
-		"rx_queue_63_drops": false, "rx_packets": false, "rx5_drops": true, "tx_timeout_count": true, "rx_64_bytes_phy": false,
+		"rx_queue_63_drops": false, "rx_packets": false, "rx5_drops": true, "tx_timeout_count": true,
+		"rx_64_bytes_phy": false,
 	} {
 		if got := tells(name); got != want {
 			t.Errorf("%s kept: %v, want %v", name, got, want)

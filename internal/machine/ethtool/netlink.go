@@ -35,7 +35,8 @@ const omitReply = 1 << 1
 
 // request sends one message about a device and returns the attributes of the answer. The header is attribute 1 of every
 // message of the family.
-func (e *Conn) request(command uint8, device string, flags netlink.HeaderFlags, more func(*netlink.AttributeEncoder)) ([]byte, error) {
+func (e *Conn) request(command uint8, device string, flags netlink.HeaderFlags, more func(*netlink.AttributeEncoder)) (
+	[]byte, error) {
 	if len(device) == 0 || len(device) >= altNameSize {
 		return nil, unix.ENODEV
 	}
@@ -219,18 +220,19 @@ func decodeBitset(set *netlink.AttributeDecoder, bits *[]featureBit) error {
 }
 
 func (e *Conn) setFeatureNetlink(device, feature string, on bool) error {
-	_, err := e.request(unix.ETHTOOL_MSG_FEATURES_SET, device, netlink.Acknowledge, func(encoder *netlink.AttributeEncoder) {
-		encoder.Nested(unix.ETHTOOL_A_FEATURES_WANTED, func(set *netlink.AttributeEncoder) error {
-			set.Nested(unix.ETHTOOL_A_BITSET_BITS, func(bits *netlink.AttributeEncoder) error {
-				bits.Nested(unix.ETHTOOL_A_BITSET_BITS_BIT, func(bit *netlink.AttributeEncoder) error {
-					bit.String(unix.ETHTOOL_A_BITSET_BIT_NAME, feature)
-					bit.Flag(unix.ETHTOOL_A_BITSET_BIT_VALUE, on)
+	_, err := e.request(unix.ETHTOOL_MSG_FEATURES_SET, device, netlink.Acknowledge,
+		func(encoder *netlink.AttributeEncoder) {
+			encoder.Nested(unix.ETHTOOL_A_FEATURES_WANTED, func(set *netlink.AttributeEncoder) error {
+				set.Nested(unix.ETHTOOL_A_BITSET_BITS, func(bits *netlink.AttributeEncoder) error {
+					bits.Nested(unix.ETHTOOL_A_BITSET_BITS_BIT, func(bit *netlink.AttributeEncoder) error {
+						bit.String(unix.ETHTOOL_A_BITSET_BIT_NAME, feature)
+						bit.Flag(unix.ETHTOOL_A_BITSET_BIT_VALUE, on)
+						return nil
+					})
 					return nil
 				})
 				return nil
 			})
-			return nil
 		})
-	})
 	return err
 }

@@ -227,7 +227,8 @@ func writeFeature(e *Conn, device, name, value string) error {
 	if after.On == on {
 		return nil
 	}
-	err = errors.New("the kernel keeps it " + onOff(after.On) + ", because the device or another feature that it needs does not allow it")
+	err = errors.New("the kernel keeps it " + onOff(after.On) + ", because the device or another feature that it " +
+		"needs does not allow it")
 	return errors.Join(err, e.setFeature(device, name, before.wanted))
 }
 

@@ -73,7 +73,8 @@ func handlers(tail string) []string {
 	}
 	names := strings.TrimSpace(tail[at:])
 	digits := strings.TrimLeft(names, "0123456789")
-	if len(digits) < len(names) && (strings.HasPrefix(digits, "-edge") || strings.HasPrefix(digits, "-fasteoi") || strings.HasPrefix(digits, "-level")) {
+	if len(digits) < len(names) && (strings.HasPrefix(digits, "-edge") || strings.HasPrefix(digits, "-fasteoi") ||
+		strings.HasPrefix(digits, "-level")) {
 		return nil
 	}
 	return strings.Split(names, ", ")
@@ -152,7 +153,8 @@ func matchInterrupts(n *facts.NIC, busDevice string, owned []int, rows []interru
 				continue
 			}
 			irqs = append(irqs, facts.IRQ{
-				Number: row.Number, Name: action, On: irqNameOn(action, n.Name, busDevice, n.Driver), Count: row.Count(),
+				Number: row.Number, Name: action, On: irqNameOn(action, n.Name, busDevice, n.Driver),
+				Count:    row.Count(),
 				Affinity: setting.CPUSet{}, Effective: setting.CPUSet{}, Hint: setting.CPUSet{},
 			})
 			break
@@ -204,7 +206,8 @@ func irqNameOn(action, device, busDevice, driver string) string {
 			break
 		}
 	}
-	if head, rest, found := strings.Cut(name, "-"); found && !stripped && looksLikeDevice(head) && startsWithLetter(rest) {
+	if head, rest, found := strings.Cut(name, "-"); found && !stripped && looksLikeDevice(head) &&
+		startsWithLetter(rest) {
 		name = rest // an earlier name of the device
 	}
 	if name == device || name == busDevice || name == "" {

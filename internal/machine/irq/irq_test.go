@@ -50,8 +50,10 @@ func TestInterruptsOfRecordedHosts(t *testing.T) {
 		{"rss-ladder.tests/ixgbe.E5645/interrupts", "eth1", "", "", "ixgbe",
 			"74 device, 75 TxRx-0, 76 TxRx-1, 77 TxRx-2, 78 TxRx-3, 79 TxRx-4, 80 TxRx-5, 81 TxRx-6, 82 TxRx-7"},
 		{"rss-ladder.tests/mlx5.Q6700/interrupts", "enp1s0f0", "0000:01:00.0", "0000:01:00.0", "mlx5_core",
-			"27 mlx5_pages_eq, 28 mlx5_cmd_eq, 29 mlx5_async_eq, 30 mlx5_comp0, 31 mlx5_comp1, 32 mlx5_comp2, 33 mlx5_comp3"},
-		{"server-info-show.tests/1xE3-1271.I217_and_X710.L2_mixed.masterconf/interrupts", "eth0", "0000:01:00.0", "0000:01:00.0", "i40e",
+			"27 mlx5_pages_eq, 28 mlx5_cmd_eq, 29 mlx5_async_eq, 30 mlx5_comp0, 31 mlx5_comp1, 32 mlx5_comp2, 33 " +
+				"mlx5_comp3"},
+		{"server-info-show.tests/1xE3-1271.I217_and_X710.L2_mixed.masterconf/interrupts", "eth0", "0000:01:00.0",
+			"0000:01:00.0", "i40e",
 			"32 misc, 33 TxRx-0, 34 TxRx-1, 35 TxRx-2, 36 TxRx-3, 37 fdir-TxRx-0"},
 	} {
 		text, err := os.ReadFile(filepath.Join(folder, c.file))

@@ -41,7 +41,8 @@ func Balance(m *tree.Tree, services []facts.Service) *facts.IRQBalance {
 	if pid == 0 {
 		return nil
 	}
-	return &facts.IRQBalance{Banned: setting.CPUSet{}, Why: "neither its environment nor a file of its unit could be read"}
+	return &facts.IRQBalance{Banned: setting.CPUSet{},
+		Why: "neither its environment nor a file of its unit could be read"}
 }
 
 // bannedCPUs reads the variables that name CPUs to be left alone: a list, or in versions before 1.8 a mask. The last

@@ -9,7 +9,9 @@ import (
 
 func TestFirmware(t *testing.T) {
 	var h facts.Host
-	Firmware(t.Context(), treetest.Lines(t, map[string]string{"sys/firmware/acpi/tables/DMAR": "x", "sys/firmware/acpi/tables/APIC": "x", "sys/kernel/iommu_groups/0/type": "DMA", "sys/kernel/iommu_groups/1/type": "DMA"}), &h)
+	Firmware(t.Context(), treetest.Lines(t, map[string]string{"sys/firmware/acpi/tables/DMAR": "x",
+		"sys/firmware/acpi/tables/APIC": "x", "sys/kernel/iommu_groups/0/type": "DMA",
+		"sys/kernel/iommu_groups/1/type": "DMA"}), &h)
 	if f := h.Firmware; !f.Tables || !f.DMAR || f.IVRS || f.Groups != 2 {
 		t.Errorf("found %+v", f)
 	}

@@ -20,7 +20,8 @@ func TestKernel(t *testing.T) {
 	var h facts.Host
 	Inventory(t.Context(), m, &h)
 	k := h.Kernel
-	if k.Release != "6.12.48-rt" || !k.Realtime || k.CommandLine != "ro quiet" || k.Clocksource != "tsc" || len(k.Vulnerabilities) != 2 || k.Vulnerabilities["meltdown"] != "Not affected" {
+	if k.Release != "6.12.48-rt" || !k.Realtime || k.CommandLine != "ro quiet" || k.Clocksource != "tsc" ||
+		len(k.Vulnerabilities) != 2 || k.Vulnerabilities["meltdown"] != "Not affected" {
 		t.Errorf("found %+v", k)
 	}
 	if h.Virtual != "" || h.Emulated {
@@ -29,7 +30,8 @@ func TestKernel(t *testing.T) {
 }
 
 func TestParseVersion(t *testing.T) {
-	release, version := parseVersion("Linux version 3.10.0-957.el7.x86_64 (mockbuild@x) (gcc version 4.8.5 (Red Hat 4.8.5-36) (GCC) ) #1 SMP PREEMPT RT Thu Nov 8")
+	release, version := parseVersion("Linux version 3.10.0-957.el7.x86_64 (mockbuild@x) (gcc version 4.8.5 (Red Hat " +
+		"4.8.5-36) (GCC) ) #1 SMP PREEMPT RT Thu Nov 8")
 	if release != "3.10.0-957.el7.x86_64" || version != "#1 SMP PREEMPT RT Thu Nov 8" || !realtimeVersion(version) {
 		t.Errorf("found %q, %q", release, version)
 	}
@@ -45,16 +47,24 @@ func TestHypervisor(t *testing.T) {
 		name     string
 		emulated bool
 	}{
-		"bare metal":                {map[string]string{dmi + "sys_vendor": "Dell Inc.", "proc/cpuinfo": "processor: 0\nflags: fpu vme"}, "", false},
-		"KVM":                       {map[string]string{dmi + "sys_vendor": "QEMU", clocks: "kvm-clock tsc acpi_pm", "proc/cpuinfo": "flags: hypervisor"}, "kvm", false},
-		"emulated, other model":     {map[string]string{dmi + "sys_vendor": "QEMU", clocks: "tsc hpet acpi_pm", "proc/cpuinfo": "flags: hypervisor"}, "tcg", true},
-		"emulated by its name":      {map[string]string{"proc/cpuinfo": "processor: 0\nmodel name: QEMU TCG CPU version 2.5+"}, "tcg", true},
+		"bare metal": {map[string]string{dmi + "sys_vendor": "Dell Inc.",
+			"proc/cpuinfo": "processor: 0\nflags: fpu vme"}, "", false},
+		"KVM": {map[string]string{dmi + "sys_vendor": "QEMU", clocks: "kvm-clock tsc acpi_pm",
+			"proc/cpuinfo": "flags: hypervisor"}, "kvm", false},
+		"emulated, other model": {map[string]string{dmi + "sys_vendor": "QEMU", clocks: "tsc hpet acpi_pm",
+			"proc/cpuinfo": "flags: hypervisor"}, "tcg", true},
+		"emulated by its name": {map[string]string{"proc/cpuinfo": "processor: 0\nmodel name: QEMU TCG CPU " +
+			"version 2.5+"}, "tcg", true},
 		"QEMU, clocks not recorded": {map[string]string{dmi + "sys_vendor": "QEMU"}, "qemu", false},
 		"cloud":                     {map[string]string{dmi + "sys_vendor": "Amazon EC2"}, "kvm", false},
-		"VMware":                    {map[string]string{dmi + "sys_vendor": "VMware, Inc.", dmi + "product_name": "VMware7,1"}, "vmware", false},
-		"Hyper-V":                   {map[string]string{dmi + "sys_vendor": "Microsoft Corporation", dmi + "product_name": "Virtual Machine"}, "hyperv", false},
-		"a Surface":                 {map[string]string{dmi + "sys_vendor": "Microsoft Corporation", dmi + "product_name": "Surface Pro"}, "", false},
-		"no firmware tables":        {map[string]string{"proc/cpuinfo": "processor: 0\nflags: fpu hypervisor sse"}, "unknown", false},
+		"VMware": {map[string]string{dmi + "sys_vendor": "VMware, Inc.", dmi +
+			"product_name": "VMware7,1"}, "vmware", false},
+		"Hyper-V": {map[string]string{dmi + "sys_vendor": "Microsoft Corporation", dmi +
+			"product_name": "Virtual Machine"}, "hyperv", false},
+		"a Surface": {map[string]string{dmi + "sys_vendor": "Microsoft Corporation", dmi +
+			"product_name": "Surface Pro"}, "", false},
+		"no firmware tables": {map[string]string{"proc/cpuinfo": "processor: 0\nflags: fpu hypervisor sse"}, "unknown",
+			false},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -72,7 +82,8 @@ func TestKVM(t *testing.T) {
 	})
 	var h facts.Host
 	KVM(t.Context(), m, &h)
-	if k := h.KVM; !k.Loaded || k.Vendor != "kvm_amd" || !k.Vhost || len(k.Parameters) != 3 || k.Parameters["kvm.halt_poll_ns"] != "200000" {
+	if k := h.KVM; !k.Loaded || k.Vendor != "kvm_amd" || !k.Vhost || len(k.Parameters) != 3 ||
+		k.Parameters["kvm.halt_poll_ns"] != "200000" {
 		t.Errorf("found %+v", k)
 	}
 }
@@ -80,7 +91,8 @@ func TestKVM(t *testing.T) {
 // TestRealtimeGroupsOfKernel: whether control groups have shares of realtime, from the file of version 1, from the
 // configuration wherever it was left, and from the switch of newer kernels.
 func TestRealtimeGroupsOfKernel(t *testing.T) {
-	const with, without = "CONFIG_CGROUPS=y\nCONFIG_RT_GROUP_SCHED=y\n", "CONFIG_CGROUPS=y\n# CONFIG_RT_GROUP_SCHED is not set\n"
+	const with, without = "CONFIG_CGROUPS=y\nCONFIG_RT_GROUP_SCHED=y\n", "CONFIG_CGROUPS=y\n# CONFIG_RT_GROUP_SCHED " +
+		"is not set\n"
 	const asleep = with + "CONFIG_RT_GROUP_SCHED_DEFAULT_DISABLED=y\n"
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
@@ -95,8 +107,9 @@ func TestRealtimeGroupsOfKernel(t *testing.T) {
 		command string
 		want    facts.Answer
 	}{
-		"nothing tells":          {map[string]string{"proc/uptime": "1 1"}, "", ""},
-		"version 1":              {map[string]string{"sys/fs/cgroup/cpu,cpuacct/cpu.rt_runtime_us": "950000", "boot/config-6.1.0": without}, "", facts.Yes},
+		"nothing tells": {map[string]string{"proc/uptime": "1 1"}, "", ""},
+		"version 1": {map[string]string{"sys/fs/cgroup/cpu,cpuacct/cpu.rt_runtime_us": "950000",
+			"boot/config-6.1.0": without}, "", facts.Yes},
 		"in /boot":               {map[string]string{"boot/config-6.1.0": with}, "", facts.Yes},
 		"in /boot, without":      {map[string]string{"boot/config-6.1.0": without}, "", facts.No},
 		"of another kernel":      {map[string]string{"boot/config-6.2.0": with}, "", ""},
@@ -105,7 +118,8 @@ func TestRealtimeGroupsOfKernel(t *testing.T) {
 		"switched off":           {map[string]string{"boot/config-6.1.0": with}, "ro rt_group_sched=0", facts.No},
 		"off unless switched on": {map[string]string{"boot/config-6.1.0": asleep}, "ro", facts.No},
 		"switched on":            {map[string]string{"boot/config-6.1.0": asleep}, "ro rt_group_sched=1", facts.Yes},
-		"a broken one beside it": {map[string]string{"proc/config.gz": "no gzip", "boot/config-6.1.0": without}, "", facts.No},
+		"a broken one beside it": {map[string]string{"proc/config.gz": "no gzip", "boot/config-6.1.0": without}, "",
+			facts.No},
 	} {
 		if got := realtimeGroups(treetest.Lines(t, c.files), "6.1.0", c.command); got != c.want {
 			t.Errorf("%s: %q, expected %q", name, got, c.want)

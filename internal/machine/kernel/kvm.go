@@ -9,7 +9,8 @@ import (
 )
 
 // kvmModules are the modules whose parameters decide how guests run.
-var kvmModules = []string{"kvm", "kvm_intel", "kvm_amd", "vhost", "vhost_net", "vfio", "vfio_pci", "vfio_iommu_type1", "tun"}
+var kvmModules = []string{"kvm", "kvm_intel", "kvm_amd", "vhost", "vhost_net", "vfio", "vfio_pci", "vfio_iommu_type1",
+	"tun"}
 
 // KVM reads which hypervisor modules are loaded (or built in: these have a directory only with parameters) and with
 // which parameters. The versions of QEMU and libvirt come with the guests.

@@ -47,7 +47,8 @@ func ParseSwaps(text string) []facts.SwapArea {
 		if errors.Join(errSize, errUsed, errPriority) != nil {
 			continue
 		}
-		areas = append(areas, facts.SwapArea{Name: unoctal(fields[0]), Type: fields[1], Size: size << 10, Used: used << 10, Priority: priority})
+		areas = append(areas, facts.SwapArea{Name: unoctal(fields[0]), Type: fields[1], Size: size << 10,
+			Used: used << 10, Priority: priority})
 	}
 	return areas
 }

@@ -38,7 +38,8 @@ func TestSwapFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer mechanism.Write(ctx, a, setting.Value("off"))
-	if r := mechanism.Read(ctx, a); r.Value != "on 5" || !strings.Contains(treetest.Tool(t, "swapon", "--show=NAME,PRIO", "--noheadings"), "5") {
+	if r := mechanism.Read(ctx, a); r.Value != "on 5" ||
+		!strings.Contains(treetest.Tool(t, "swapon", "--show=NAME,PRIO", "--noheadings"), "5") {
 		t.Errorf("after swapon: %+v", r)
 	}
 	if err := mechanism.Write(ctx, a, setting.Value("off")); err != nil {

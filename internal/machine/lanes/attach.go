@@ -44,7 +44,8 @@ func (p Program) attach(program *ebpf.Program, d Device, s side) error {
 	if is, err := p.attached(d, s); is || err != nil {
 		return err
 	}
-	if err := errors.Join(p.release(p.pin(d, s)), p.dropFilters(d, s, false)); err != nil { // what is there is not enough
+	// what is there is not enough
+	if err := errors.Join(p.release(p.pin(d, s)), p.dropFilters(d, s, false)); err != nil {
 		return err
 	}
 	if p.Filters {
@@ -93,7 +94,8 @@ func remove(name string) error {
 // loadError words what the kernel said to a program or a map.
 func loadError(err error) error {
 	if errors.Is(err, unix.EPERM) {
-		return fmt.Errorf("the kernel does not let this process load eBPF programs (needs root, and CAP_BPF in a container): %w", err)
+		return fmt.Errorf("the kernel does not let this process load eBPF programs (needs root, and CAP_BPF in a "+
+			"container): %w", err)
 	}
 	return fmt.Errorf("load the lane programs: %w", err)
 }

@@ -66,7 +66,8 @@ func TestFilterInFront(t *testing.T) {
 		error
 		Hint() string
 	}](err)
-	if !is || !strings.Contains(err.Error(), "nic0 has a filter of somebody else's (u32) with pref 1") || !strings.Contains(hinted.Hint(), "nic0 egress") {
+	if !is || !strings.Contains(err.Error(), "nic0 has a filter of somebody else's (u32) with pref 1") ||
+		!strings.Contains(hinted.Hint(), "nic0 egress") {
 		t.Errorf("behind a filter of another kind: %v", err)
 	}
 	must("filter del dev nic0 egress")
@@ -103,11 +104,13 @@ func TestOneTap(t *testing.T) {
 	windows := []setting.Lane{{Tap: "tap0", Base: 0, Count: 2}, {Tap: "tap1", Base: 2, Count: 2}}
 	for _, one := range [][]setting.Lane{windows, {windows[1], windows[0]}} {
 		prog := program(t, true)
-		if err := errors.Join(tc(t, "qdisc add dev tap0 clsact"), tc(t, "filter add dev tap0 ingress protocol ip pref 1 u32 match u32 0 0 flowid :1")); err != nil {
+		if err := errors.Join(tc(t, "qdisc add dev tap0 clsact"),
+			tc(t, "filter add dev tap0 ingress protocol ip pref 1 u32 match u32 0 0 flowid :1")); err != nil {
 			t.Fatal(err)
 		}
 		err := prog.Write(one)
-		if _, is := errors.AsType[*TapsError](err); !is || !strings.Contains(err.Error(), "tap0: tap0 has a filter of somebody else's (u32)") {
+		if _, is := errors.AsType[*TapsError](err); !is ||
+			!strings.Contains(err.Error(), "tap0: tap0 has a filter of somebody else's (u32)") {
 			t.Errorf("with a tap that cannot be attached: %v", err)
 		}
 		if found := prog.reads(t); found != "tap1=2+2" {
@@ -150,7 +153,8 @@ func TestOneTap(t *testing.T) {
 		nothingLeft(t)
 	})
 	prog := program(t, true)
-	if err := errors.Join(tc(t, "qdisc del dev tap1 clsact"), tc(t, "qdisc add dev tap1 handle ffff: ingress")); err != nil {
+	if err := errors.Join(tc(t, "qdisc del dev tap1 clsact"),
+		tc(t, "qdisc add dev tap1 handle ffff: ingress")); err != nil {
 		t.Fatal(err)
 	}
 	if err := prog.Write(windows); err != nil {
@@ -187,8 +191,9 @@ func TestFiltersOfAnotherVersion(t *testing.T) {
 		}{{prog.NIC, nicSide, programs.MppsLaneNic.FD()}, {find(t, prog, "tap0"), tapSide, programs.MppsLaneTap.FD()}} {
 			_ = tc(t, "qdisc add dev "+at.d.Name+" clsact") // may be there
 			if err := netlink.FilterAdd(&netlink.BpfFilter{
-				FilterAttrs: netlink.FilterAttrs{LinkIndex: at.d.Index, Parent: at.s.parent(), Protocol: unix.ETH_P_ALL},
-				Fd:          at.f, Name: "mpps-lanes-v9:nic0", DirectAction: true,
+				FilterAttrs: netlink.FilterAttrs{LinkIndex: at.d.Index, Parent: at.s.parent(),
+					Protocol: unix.ETH_P_ALL},
+				Fd: at.f, Name: "mpps-lanes-v9:nic0", DirectAction: true,
 			}); err != nil {
 				t.Fatal(err)
 			}

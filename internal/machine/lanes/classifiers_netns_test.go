@@ -126,11 +126,13 @@ func TestIngressInTheWay(t *testing.T) {
 		return
 	}
 	newPath(t, false, 2)
-	if out, err := exec.Command("tc", "qdisc", "add", "dev", "nic0", "handle", "ffff:", "ingress").CombinedOutput(); err != nil {
+	if out, err := exec.Command("tc", "qdisc", "add", "dev", "nic0", "handle", "ffff:",
+		"ingress").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	prog := program(t, true)
-	if err := prog.Write([]setting.Lane{{Tap: "tap0", Base: 0, Count: 2}}); err == nil || !strings.Contains(err.Error(), "nic0 has the queue discipline ingress") {
+	if err := prog.Write([]setting.Lane{{Tap: "tap0", Base: 0, Count: 2}}); err == nil ||
+		!strings.Contains(err.Error(), "nic0 has the queue discipline ingress") {
 		t.Errorf("written: %v; it reads %s", err, prog.reads(t))
 	}
 	nothingLeft(t)

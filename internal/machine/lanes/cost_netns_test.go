@@ -15,7 +15,8 @@ func BenchmarkPrograms(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer objects.Close()
-	if err := objects.Windows.Put(uint32(1), lanesWindow{Base: 4, Count: 4}); err != nil { // lo, where test runs take place
+	// lo, where test runs take place
+	if err := objects.Windows.Put(uint32(1), lanesWindow{Base: 4, Count: 4}); err != nil {
 		b.Fatal(err)
 	}
 	frame := frameOf(0, 0, 0)

@@ -22,7 +22,8 @@ func TestVeth(t *testing.T) {
 		return
 	}
 	p := newPath(t, false)
-	ip(t, "link add host9 numtxqueues 4 numrxqueues 4 type veth peer name cont9 numtxqueues 4 numrxqueues 4", "link set cont9 up", "link set host9 up master br0")
+	ip(t, "link add host9 numtxqueues 4 numrxqueues 4 type veth peer name cont9 numtxqueues 4 numrxqueues 4",
+		"link set cont9 up", "link set host9 up master br0")
 	prog := program(t, false)
 	if err := prog.Write([]setting.Lane{{Tap: "host9", Base: 3, Count: 4}}); err != nil {
 		t.Fatal(err)
@@ -42,12 +43,14 @@ func TestVeth(t *testing.T) {
 			if q == queue {
 				cpus = fmt.Sprintf("%x", uint64(1)<<min(runtime.NumCPU(), 31)-1)
 			}
-			if err := os.WriteFile(fmt.Sprintf("/sys/class/net/cont9/queues/tx-%d/xps_cpus", q), []byte(cpus), 0); err != nil {
+			if err := os.WriteFile(fmt.Sprintf("/sys/class/net/cont9/queues/tx-%d/xps_cpus", q), []byte(cpus),
+				0); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for n := range 100 {
-			if err := unix.Sendto(fd, frameOf(9, byte(queue), uint32(n)), 0, &unix.SockaddrLinklayer{Ifindex: cont.Index}); err != nil {
+			if err := unix.Sendto(fd, frameOf(9, byte(queue), uint32(n)), 0,
+				&unix.SockaddrLinklayer{Ifindex: cont.Index}); err != nil {
 				t.Fatal(err)
 			}
 		}

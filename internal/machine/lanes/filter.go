@@ -54,7 +54,8 @@ func filtersAt(d Device, s side) ([]netlink.Filter, error) {
 	l := &netlink.GenericLink{LinkAttrs: netlink.LinkAttrs{Index: d.Index, Name: d.Name}}
 	all, err := netlink.FilterList(l, s.parent())
 	switch {
-	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENODEV), errors.Is(err, unix.ENOENT), errors.Is(err, unix.EOPNOTSUPP):
+	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENODEV), errors.Is(err, unix.ENOENT),
+		errors.Is(err, unix.EOPNOTSUPP):
 		return nil, nil // no such queue discipline, device or support for one
 	case err != nil:
 		return nil, fmt.Errorf("filters of %s: %w", d.Name, err)
@@ -70,13 +71,15 @@ func (p Program) addFilter(program *ebpf.Program, d Device, s side) error {
 	if err := onlyClsact(d, s); err != nil {
 		return err
 	}
-	attrs := netlink.QdiscAttrs{LinkIndex: d.Index, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT}
+	attrs := netlink.QdiscAttrs{LinkIndex: d.Index, Handle: netlink.MakeHandle(0xffff, 0),
+		Parent: netlink.HANDLE_CLSACT}
 	if err := netlink.QdiscAdd(&netlink.Clsact{QdiscAttrs: attrs}); err != nil && !errors.Is(err, unix.EEXIST) {
 		return fmt.Errorf("queue discipline clsact on %s (Linux 4.5 and later; NET_SCH_INGRESS): %w", d.Name, err)
 	}
 	err := netlink.FilterAdd(&netlink.BpfFilter{
-		FilterAttrs: netlink.FilterAttrs{LinkIndex: d.Index, Parent: s.parent(), Protocol: unix.ETH_P_ALL, Priority: first},
-		Fd:          program.FD(), Name: p.filterName(), DirectAction: true,
+		FilterAttrs: netlink.FilterAttrs{LinkIndex: d.Index, Parent: s.parent(), Protocol: unix.ETH_P_ALL,
+			Priority: first},
+		Fd: program.FD(), Name: p.filterName(), DirectAction: true,
 	})
 	if err != nil {
 		if kind, _ := p.before(d, s); kind != "" {
@@ -113,7 +116,8 @@ func (e *inFront) Error() string {
 
 // Hint says how to see it.
 func (e *inFront) Hint() string {
-	return fmt.Sprintf("tc filter show dev %s %s; with a higher pref it runs behind", e.device, map[side]string{tapSide: "ingress", nicSide: "egress"}[e.side])
+	return fmt.Sprintf("tc filter show dev %s %s; with a higher pref it runs behind", e.device,
+		map[side]string{tapSide: "ingress", nicSide: "egress"}[e.side])
 }
 
 // onlyClsact refuses a NIC that has the queue discipline ingress: it stands where clsact would, the kernel answers
@@ -129,7 +133,8 @@ func onlyClsact(d Device, s side) error {
 	}
 	for _, q := range all {
 		if q.Attrs().LinkIndex == d.Index && q.Type() == "ingress" {
-			return fmt.Errorf("%s has the queue discipline ingress: expected clsact or none, which filters at the egress need; 'tc qdisc del dev %s ingress' takes it off, with its filters", d.Name, d.Name)
+			return fmt.Errorf("%s has the queue discipline ingress: expected clsact or none, which filters at the "+
+				"egress need; 'tc qdisc del dev %s ingress' takes it off, with its filters", d.Name, d.Name)
 		}
 	}
 	return nil

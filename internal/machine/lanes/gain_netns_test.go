@@ -54,7 +54,8 @@ func xps(queue func(cpu int) int) error {
 		if len(set) > 0 {
 			mask = setting.CPUs(set...).Mask()
 		}
-		if err := os.WriteFile(fmt.Sprintf("/sys/class/net/nic0/queues/tx-%d/xps_cpus", q), []byte(mask), 0); err != nil {
+		if err := os.WriteFile(fmt.Sprintf("/sys/class/net/nic0/queues/tx-%d/xps_cpus", q), []byte(mask),
+			0); err != nil {
 			return err
 		}
 	}
@@ -63,7 +64,8 @@ func xps(queue func(cpu int) int) error {
 
 func noXPS() error {
 	for q := range nicQueues {
-		if err := os.WriteFile(fmt.Sprintf("/sys/class/net/nic0/queues/tx-%d/xps_cpus", q), []byte("0"), 0); err != nil {
+		if err := os.WriteFile(fmt.Sprintf("/sys/class/net/nic0/queues/tx-%d/xps_cpus", q), []byte("0"),
+			0); err != nil {
 			return err
 		}
 	}
@@ -123,7 +125,8 @@ func TestGains(t *testing.T) {
 		for range 2 {
 			used := map[bool]map[int]bool{false: {}, true: {}}
 			for _, mended := range []bool{false, true} {
-				if err := map[bool]func(Program, []setting.Lane) error{false: one.plant, true: one.mend}[mended](prog, windows); err != nil {
+				if err := map[bool]func(Program, []setting.Lane) error{false: one.plant, true: one.mend}[mended](prog,
+					windows); err != nil {
 					t.Fatalf("%s, mended %v: %v", one.name, mended, err)
 				}
 				restore := onCPU(t, 1)
@@ -133,7 +136,8 @@ func TestGains(t *testing.T) {
 				restore()
 			}
 			switch {
-			case one.name == "all XPS on one queue" && (len(used[false]) != 1 || !used[false][0] || runtime.NumCPU() > 1 && used[true][0]):
+			case one.name == "all XPS on one queue" && (len(used[false]) != 1 || !used[false][0] ||
+				runtime.NumCPU() > 1 && used[true][0]):
 				t.Errorf("%s: planted %v, mended %v", one.name, used[false], used[true])
 			case one.name == "two guests on one queue" && (len(used[false]) != 4 || len(used[true]) != 8):
 				t.Errorf("%s: planted %v, mended %v", one.name, used[false], used[true])
@@ -156,7 +160,8 @@ func BenchmarkGain(b *testing.B) {
 		b.Run(one.name, func(b *testing.B) {
 			const mark = "MPPS_BENCH_NAMESPACE"
 			if os.Getenv(mark) == "" {
-				cmd := exec.Command(os.Args[0], "-test.run=^$", "-test.bench=^BenchmarkGain$/^"+strings.ReplaceAll(one.name, " ", "_")+"$", "-test.benchtime=1x")
+				cmd := exec.Command(os.Args[0], "-test.run=^$", "-test.bench=^BenchmarkGain$/^"+
+					strings.ReplaceAll(one.name, " ", "_")+"$", "-test.benchtime=1x")
 				cmd.Env = append(os.Environ(), mark+"=1")
 				cmd.SysProcAttr = &unix.SysProcAttr{Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWNS}
 				out, err := cmd.CombinedOutput()
@@ -167,7 +172,8 @@ func BenchmarkGain(b *testing.B) {
 				return
 			}
 			for _, err := range []error{
-				unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount("sysfs", "/sys", "sysfs", 0, ""), unix.Mount("bpf", FileSystem, "bpf", 0, ""),
+				unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount("sysfs", "/sys", "sysfs", 0, ""),
+				unix.Mount("bpf", FileSystem, "bpf", 0, ""),
 			} {
 				if err != nil {
 					b.Fatal(err)
@@ -225,7 +231,8 @@ func measureGain(b *testing.B, one gain) {
 		time.Sleep(300 * time.Millisecond)
 		return float64(arrivedAt(b)-before) / time.Since(began).Seconds()
 	}
-	windows := []setting.Lane{{Tap: "tap0", Base: 0, Count: one.queues}, {Tap: "tap1", Base: one.queues, Count: one.queues}}
+	windows := []setting.Lane{{Tap: "tap0", Base: 0, Count: one.queues},
+		{Tap: "tap1", Base: one.queues, Count: one.queues}}
 	var before, after, ratios []float64
 	for range 12 {
 		must(one.plant(prog, windows))

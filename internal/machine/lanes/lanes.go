@@ -144,7 +144,8 @@ func (p Program) Read() (lanes []setting.Lane, there bool, err error) {
 		return nil, false, err
 	}
 	if len(others) > 0 {
-		return nil, true, fmt.Errorf("%s: expected %s, found the program of another version of mpps", others[0], version)
+		return nil, true, fmt.Errorf("%s: expected %s, found the program of another version of mpps", others[0],
+			version)
 	}
 	if exists, err := p.Exists(); !exists || err != nil {
 		return nil, false, err

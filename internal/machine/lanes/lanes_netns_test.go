@@ -79,7 +79,8 @@ func TestTwoNICs(t *testing.T) {
 	}
 	p := newPath(t, true, 4, 4)
 	had := map[[3]int]bool{}
-	ip(t, "link add nic1 numtxqueues 4 numrxqueues 4 type veth peer name far1 numtxqueues 4 numrxqueues 4", "link set nic1 up", "link set far1 up")
+	ip(t, "link add nic1 numtxqueues 4 numrxqueues 4 type veth peer name far1 numtxqueues 4 numrxqueues 4",
+		"link set nic1 up", "link set far1 up")
 	ways(t, func(t *testing.T, filters bool) {
 		p.t = t
 		first := program(t, filters)

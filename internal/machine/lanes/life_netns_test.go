@@ -142,7 +142,8 @@ func TestRemovedUnderTraffic(t *testing.T) {
 		p.t = t
 		prog := program(t, filters)
 		if filters { // clsact is there: the kernel drops frames while it comes
-			for _, err := range []error{prog.Write([]setting.Lane{{Tap: "tap0", Base: 0, Count: 4}, {Tap: "tap1", Base: 4, Count: 4}}), prog.Remove()} {
+			for _, err := range []error{prog.Write([]setting.Lane{{Tap: "tap0", Base: 0, Count: 4},
+				{Tap: "tap1", Base: 4, Count: 4}}), prog.Remove()} {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -223,7 +224,8 @@ func TestKilled(t *testing.T) {
 				nothingAttached(t)
 			}
 			if round%2 == 0 {
-				if err := prog.Write([]setting.Lane{{Tap: "tap0", Base: 0, Count: 2}, {Tap: "tap1", Base: 2, Count: 2}}); err != nil {
+				if err := prog.Write([]setting.Lane{{Tap: "tap0", Base: 0, Count: 2},
+					{Tap: "tap1", Base: 2, Count: 2}}); err != nil {
 					t.Fatalf("over %s: %v", found, err)
 				}
 				if again := prog.reads(t); again != "tap0=0+2 tap1=2+2" {

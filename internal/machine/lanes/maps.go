@@ -84,7 +84,8 @@ func (p Program) makeMaps(spec *ebpf.CollectionSpec) (m *maps, err error) {
 		return nil, loadError(err)
 	}
 	m.entries, err = ebpf.NewMap(&ebpf.MapSpec{
-		Name: "mpps_entries", Type: ebpf.Hash, KeySize: uint32(len(name{})), ValueSize: 4, MaxEntries: spec.Maps[lanesMapWindows].MaxEntries,
+		Name: "mpps_entries", Type: ebpf.Hash, KeySize: uint32(len(name{})), ValueSize: 4,
+		MaxEntries: spec.Maps[lanesMapWindows].MaxEntries,
 	})
 	if err != nil {
 		return nil, errors.Join(loadError(err), m.windows.Close())

@@ -68,7 +68,8 @@ func newPath(t testing.TB, vxlan bool, queues ...int) *path {
 	_ = os.WriteFile("/proc/sys/net/ipv6/conf/default/disable_ipv6", []byte("1"), 0)
 	n := fmt.Sprint(nicQueues)
 	ip(t, "link add nic0 numtxqueues "+n+" numrxqueues "+n+" type veth peer name far0 numtxqueues "+n+" numrxqueues "+n,
-		"link set far0 address "+farMAC.String(), "link set nic0 up", "link set far0 up", "link add br0 type bridge forward_delay 0", "link set br0 up")
+		"link set far0 address "+farMAC.String(), "link set nic0 up", "link set far0 up", "link add br0 type bridge "+
+			"forward_delay 0", "link set br0 up")
 	port := "nic0"
 	if vxlan {
 		ip(t, "addr add 10.9.0.1/24 dev nic0", "neigh add 10.9.0.2 lladdr "+farMAC.String()+" dev nic0 nud permanent",
@@ -79,7 +80,8 @@ func newPath(t testing.TB, vxlan bool, queues ...int) *path {
 	for i, count := range queues {
 		p.guests = append(p.guests, p.guest(byte(i), count))
 	}
-	if out, err := exec.Command("bridge", "fdb", "add", farMAC.String(), "dev", port, "master", "static").CombinedOutput(); err != nil {
+	if out, err := exec.Command("bridge", "fdb", "add", farMAC.String(), "dev", port, "master",
+		"static").CombinedOutput(); err != nil {
 		t.Fatalf("bridge fdb: %v\n%s", err, out)
 	}
 	p.capture()
@@ -228,7 +230,8 @@ func (p *path) collect(had map[[3]int]bool) matrix {
 			had[key] = true
 			m[[3]int{int(s.guest), int(s.queue), s.at}]++
 		case <-limit:
-			p.t.Fatalf("%d frames of %d are lost, %d of them by the capture; came so far %v", missing, missing+len(had), p.overflowed(), m)
+			p.t.Fatalf("%d frames of %d are lost, %d of them by the capture; came so far %v", missing, missing+len(had),
+				p.overflowed(), m)
 		}
 	}
 	return m
@@ -281,7 +284,8 @@ func (m matrix) exact(t *testing.T, what string, each int, guests []*guest, wind
 			want++
 			at := windows[i].Base + q%windows[i].Count
 			if n := m[[3]int{int(g.number), q, at}]; n != each {
-				t.Errorf("%s: of %s queue %d %d frames of %d came by queue %d of the NIC: %v", what, g.tap, q, n, each, at, m)
+				t.Errorf("%s: of %s queue %d %d frames of %d came by queue %d of the NIC: %v", what, g.tap, q, n, each,
+					at, m)
 			}
 		}
 	}

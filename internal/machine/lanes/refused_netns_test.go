@@ -35,7 +35,8 @@ func TestRefused(t *testing.T) {
 	}
 	twice := prog
 	twice.Find = func(string) (Device, bool) { return find(t, prog, "tap1"), true }
-	if err := twice.Write([]setting.Lane{{Tap: "tap0", Base: 4, Count: 2}, {Tap: "tap1", Base: 4, Count: 2}}); err == nil || !strings.Contains(err.Error(), "two lanes name tap1") {
+	if err := twice.Write([]setting.Lane{{Tap: "tap0", Base: 4, Count: 2},
+		{Tap: "tap1", Base: 4, Count: 2}}); err == nil || !strings.Contains(err.Error(), "two lanes name tap1") {
 		t.Errorf("two lanes of one tap: %v", err)
 	}
 	if found := prog.reads(t); found != "tap0=0+2" {
@@ -113,7 +114,8 @@ func TestUntouched(t *testing.T) {
 	after := p.run(had, 300)
 	for key, n := range before {
 		if key[0] == 1 && after[key] != n {
-			t.Errorf("tap1 queue %d: %d frames by queue %d of the NIC, without the programs %d", key[1], after[key], key[2], n)
+			t.Errorf("tap1 queue %d: %d frames by queue %d of the NIC, without the programs %d", key[1], after[key],
+				key[2], n)
 		}
 	}
 	for q := range 4 {
@@ -121,12 +123,14 @@ func TestUntouched(t *testing.T) {
 			t.Errorf("tap0: %v", after)
 		}
 	}
-	pass, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.SchedCLS, License: "GPL", Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}})
+	pass, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.SchedCLS, License: "GPL",
+		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer pass.Close()
-	l, err := link.AttachTCX(link.TCXOptions{Interface: find(t, prog, "tap0").Index, Program: pass, Attach: ebpf.AttachTCXIngress, Anchor: link.Tail()})
+	l, err := link.AttachTCX(link.TCXOptions{Interface: find(t, prog, "tap0").Index, Program: pass,
+		Attach: ebpf.AttachTCXIngress, Anchor: link.Tail()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,8 @@ func inNamespace(t *testing.T) bool {
 	const mark = "MPPS_TEST_NAMESPACE"
 	if os.Getenv(mark) == t.Name() {
 		for _, err := range []error{
-			unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount("sysfs", "/sys", "sysfs", 0, ""), unix.Mount("bpf", FileSystem, "bpf", 0, ""),
+			unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount("sysfs", "/sys", "sysfs", 0, ""),
+			unix.Mount("bpf", FileSystem, "bpf", 0, ""),
 		} {
 			if err != nil {
 				t.Fatalf("mount: %v", err)
@@ -69,13 +70,14 @@ func programOf(nic string, filters bool) (Program, error) {
 	if err != nil {
 		return Program{}, err
 	}
-	return Program{Root: FileSystem, NIC: Device{Name: nic, Index: l.Attrs().Index}, Filters: filters, Find: func(tap string) (Device, bool) {
-		l, err := netlink.LinkByName(tap)
-		if err != nil {
-			return Device{}, false
-		}
-		return Device{Name: tap, Index: l.Attrs().Index, Unrecorded: l.Type() == "veth"}, true
-	}}, nil
+	return Program{Root: FileSystem, NIC: Device{Name: nic, Index: l.Attrs().Index}, Filters: filters,
+		Find: func(tap string) (Device, bool) {
+			l, err := netlink.LinkByName(tap)
+			if err != nil {
+				return Device{}, false
+			}
+			return Device{Name: tap, Index: l.Attrs().Index, Unrecorded: l.Type() == "veth"}, true
+		}}, nil
 }
 
 // reads is what is attached, as text.
@@ -96,7 +98,8 @@ func nothingLeft(t *testing.T) {
 	t.Helper()
 	nothingAttached(t)
 	pins, err := filepath.Glob(FileSystem + "/*")
-	pins = slices.DeleteFunc(pins, func(name string) bool { return strings.HasSuffix(name, ".debug") }) // the kernel's own
+	// the kernel's own
+	pins = slices.DeleteFunc(pins, func(name string) bool { return strings.HasSuffix(name, ".debug") })
 	if err != nil || len(pins) > 0 {
 		t.Errorf("pins are left: %q, %v", pins, err)
 	}
@@ -123,7 +126,8 @@ func nothingAttached(t *testing.T) {
 	}
 	for _, l := range links {
 		for _, at := range []ebpf.AttachType{ebpf.AttachTCXIngress, ebpf.AttachTCXEgress} {
-			if r, err := link.QueryPrograms(link.QueryOptions{Target: l.Attrs().Index, Attach: at}); err == nil && len(r.Programs) > 0 {
+			if r, err := link.QueryPrograms(link.QueryOptions{Target: l.Attrs().Index, Attach: at}); err == nil &&
+				len(r.Programs) > 0 {
 				t.Errorf("%s: a program is left", l.Attrs().Name)
 			}
 		}

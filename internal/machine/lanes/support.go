@@ -44,7 +44,8 @@ func supported(spec *ebpf.CollectionSpec) (Support, error) {
 		return Support{Why: why}, nil
 	}
 	defer objects.Close()
-	l, err := link.AttachTCX(link.TCXOptions{Interface: math.MaxInt32, Program: objects.MppsLaneNic, Attach: ebpf.AttachTCXEgress})
+	l, err := link.AttachTCX(link.TCXOptions{Interface: math.MaxInt32, Program: objects.MppsLaneNic,
+		Attach: ebpf.AttachTCXEgress})
 	if err == nil {
 		return Support{TCX: true}, l.Close()
 	}

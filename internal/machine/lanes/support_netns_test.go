@@ -37,7 +37,8 @@ func TestSupported(t *testing.T) {
 		t.Fatal(err)
 	}
 	// skb->len may not be written.
-	spec.Programs["mpps_lane_nic"].Instructions = asm.Instructions{asm.StoreImm(asm.R1, 0, 1, asm.Word), asm.Mov.Imm(asm.R0, -1), asm.Return()}
+	spec.Programs["mpps_lane_nic"].Instructions = asm.Instructions{asm.StoreImm(asm.R1, 0, 1, asm.Word),
+		asm.Mov.Imm(asm.R0, -1), asm.Return()}
 	if s, err := supported(spec); err != nil || s.Why == "" || s.TCX {
 		t.Errorf("a program that it does not take: %+v, %v", s, err)
 	}

@@ -165,7 +165,8 @@ func (p Program) ready() (*maps, *lanesPrograms, error) {
 		}
 	}
 	programs := &lanesPrograms{}
-	err = spec.LoadAndAssign(programs, &ebpf.CollectionOptions{MapReplacements: map[string]*ebpf.Map{lanesMapWindows: m.windows}})
+	err = spec.LoadAndAssign(programs,
+		&ebpf.CollectionOptions{MapReplacements: map[string]*ebpf.Map{lanesMapWindows: m.windows}})
 	if err != nil {
 		m.close()
 		return nil, nil, loadError(err)
@@ -175,7 +176,8 @@ func (p Program) ready() (*maps, *lanesPrograms, error) {
 
 // fits reports whether the maps are of the form that the programs here expect.
 func (m *maps) fits(spec *ebpf.CollectionSpec) bool {
-	return spec.Maps[lanesMapWindows].Compatible(m.windows) == nil && int(m.entries.KeySize()) == len(name{}) && m.entries.ValueSize() == 4
+	return spec.Maps[lanesMapWindows].Compatible(m.windows) == nil && int(m.entries.KeySize()) == len(name{}) &&
+		m.entries.ValueSize() == 4
 }
 
 // detachOthers takes the tap's program away from all devices but those that are to have it, and the pins of devices

@@ -47,7 +47,8 @@ func (v Virsh) Ask(ctx context.Context, guest string, commands ...AgentCommand) 
 		if err != nil {
 			return nil, err
 		}
-		lines[i] = fmt.Sprintf("qemu-agent-command --timeout %d --domain %s --cmd %s", AgentTimeout, Quoted(guest), Quoted(string(text)))
+		lines[i] = fmt.Sprintf("qemu-agent-command --timeout %d --domain %s --cmd %s", AgentTimeout, Quoted(guest),
+			Quoted(string(text)))
 	}
 	outputs, said, err := v.saying(ctx, "", lines...)
 	if err == nil && said != "" {
@@ -79,13 +80,18 @@ func Returned(output string) json.RawMessage {
 
 // The reasons why an agent cannot be asked, each with what to do.
 var (
-	ErrAgentHangs  = errors.New("its agent does not answer: it or the guest hangs; look at the guest's console, restart qemu-guest-agent there, or run mpps in the guest")
-	ErrAgentSlow   = fmt.Errorf("its agent answers, and what was asked for took more than %v: look again when the guest is less busy, or run mpps there", LookPatience)
-	ErrNoAgent     = errors.New("its agent is not connected: install and start qemu-guest-agent in the guest, or run mpps there")
-	ErrNoChannel   = errors.New("it has no channel for an agent: add <channel type='unix'><target type='virtio' name='org.qemu.guest_agent.0'/></channel> to its definition and qemu-guest-agent to the guest, or run mpps there")
+	ErrAgentHangs = errors.New("its agent does not answer: it or the guest hangs; look at the guest's console, " +
+		"restart qemu-guest-agent there, or run mpps in the guest")
+	ErrAgentSlow = fmt.Errorf("its agent answers, and what was asked for took more than %v: look again when the "+
+		"guest is less busy, or run mpps there", LookPatience)
+	ErrNoAgent = errors.New("its agent is not connected: install and start qemu-guest-agent in the guest, or run " +
+		"mpps there")
+	ErrNoChannel = errors.New("it has no channel for an agent: add <channel type='unix'><target type='virtio' " +
+		"name='org.qemu.guest_agent.0'/></channel> to its definition and qemu-guest-agent to the guest, or run mpps there")
 	ErrPaused      = errors.New("it is paused: resume it first")
 	ErrMigrates    = errors.New("it is being migrated: look again when that is over, on the host where it runs then")
-	ErrAgentRefuse = errors.New("its agent does not allow guest-exec: allow it there (qemu-ga --allow-rpcs or --block-rpcs, on RHEL in /etc/sysconfig/qemu-ga), or run mpps in the guest")
+	ErrAgentRefuse = errors.New("its agent does not allow guest-exec: allow it there (qemu-ga --allow-rpcs or " +
+		"--block-rpcs, on RHEL in /etc/sysconfig/qemu-ga), or run mpps in the guest")
 )
 
 // AgentFailure words what libvirt said (src/qemu/qemu_agent.c, qemu_domain.c), with what virsh said kept where it is
@@ -95,9 +101,12 @@ func AgentFailure(err error) error {
 		said string
 		is   error
 	}{
-		{"domain is not running", ErrNotRunning}, {"Domain not found", ErrNotRunning}, {"failed to get domain", ErrNotRunning}, {"domain is not active", ErrNotRunning},
-		{"guest agent is not connected", ErrNoAgent}, {"guest agent is not configured", ErrNoChannel}, {"guest agent is not available", ErrAgentHangs},
-		{"guest agent didn't respond", ErrAgentHangs}, {"Guest agent not available for now", ErrAgentHangs}, {"guest agent command timed out", ErrAgentHangs},
+		{"domain is not running", ErrNotRunning}, {"Domain not found", ErrNotRunning},
+		{"failed to get domain", ErrNotRunning}, {"domain is not active", ErrNotRunning},
+		{"guest agent is not connected", ErrNoAgent}, {"guest agent is not configured", ErrNoChannel},
+		{"guest agent is not available", ErrAgentHangs},
+		{"guest agent didn't respond", ErrAgentHangs}, {"Guest agent not available for now", ErrAgentHangs},
+		{"guest agent command timed out", ErrAgentHangs},
 		{"Guest agent disappeared", ErrNoAgent}, {"End of file from agent socket", ErrNoAgent},
 	} {
 		if tree.Says(err, known.said) {
@@ -125,7 +134,8 @@ type Ran struct {
 var errNotEnded = fmt.Errorf("%w: the program in the guest was started and its end was not seen", setting.ErrInDoubt)
 
 // execPauses are the pauses between looks whether programs have ended; the last one is repeated.
-var execPauses = []time.Duration{0, 20 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond}
+var execPauses = []time.Duration{0, 20 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond,
+	200 * time.Millisecond}
 
 // Execute runs programs in a guest side by side, and waits until all have ended. The error says why none was started.
 // Where the guest or its agent goes away meanwhile, what had not ended by then is errNotEnded.
@@ -200,7 +210,8 @@ func CannotRun(err error) error {
 }
 
 // Ended asks for those that are open, and returns those that still are.
-func Ended(ctx context.Context, a Agents, guest string, pids []int64, open []int, results []Ran) (still []int, err error) {
+func Ended(ctx context.Context, a Agents, guest string, pids []int64, open []int, results []Ran) (still []int,
+	err error) {
 	commands := make([]AgentCommand, len(open))
 	for k, i := range open {
 		commands[k] = AgentCommand{"guest-exec-status", map[string]any{"pid": pids[i]}}

@@ -72,9 +72,11 @@ esac`)
 		t.Fatal(err)
 	}
 	defer j.Close()
-	e := &apply.Engine{Mechanisms: setting.Mechanisms{setting.Domain: v}, Journal: j, Host: "box", BootID: "boot", Version: "test", Deadline: time.Second}
+	e := &apply.Engine{Mechanisms: setting.Mechanisms{setting.Domain: v}, Journal: j, Host: "box", BootID: "boot",
+		Version: "test", Deadline: time.Second}
 	p := &plan.Plan{Goal: goal.Unlimited(), Changes: []plan.Change{{
-		ID: "domain.queues", Address: a, From: from, To: setting.Value("4"), Want: setting.Exact("4"), Risk: goal.GuestRestart, Lasts: setting.InDefinition,
+		ID: "domain.queues", Address: a, From: from, To: setting.Value("4"), Want: setting.Exact("4"),
+		Risk: goal.GuestRestart, Lasts: setting.InDefinition,
 	}}}
 	result, err := e.Run(t.Context(), p, apply.Options{})
 	if err == nil || result.State != journal.Doubtful {

@@ -11,7 +11,8 @@ import (
 func DescribeDefinition(g domain.Guest, text string) facts.Guest {
 	fact := facts.Guest{Name: g.Name, Managed: true, State: "shut off", Definition: text}
 	describeGuest(&fact, g)
-	fact.Interfaces, fact.Hostdevs, fact.Pins = tree.OrEmpty(fact.Interfaces), tree.OrEmpty(fact.Hostdevs), tree.OrEmpty(fact.Pins)
+	fact.Interfaces, fact.Hostdevs, fact.Pins = tree.OrEmpty(fact.Interfaces), tree.OrEmpty(fact.Hostdevs),
+		tree.OrEmpty(fact.Pins)
 	fact.Pending, fact.Threads = tree.OrEmpty(fact.Pending), tree.OrEmpty(fact.Threads)
 	return fact
 }

@@ -142,7 +142,8 @@ func (d devices) plug(ctx context.Context, v plugger, a setting.Address, text st
 	if err != nil && to.Verbatim != "" && !errors.Is(err, setting.ErrInDoubt) {
 		// Its former place in the guest may be taken by now.
 		if doc, other := runningDocument(ctx, d.machine, a.Object()); other == nil {
-			if bare, other := doc.Device(a.Rest(), to.Value, ""); other == nil && v.device(ctx, "attach-device", a.Object(), bare) == nil {
+			if bare, other := doc.Device(a.Rest(), to.Value, ""); other == nil &&
+				v.device(ctx, "attach-device", a.Object(), bare) == nil {
 				err = nil
 			}
 		}
@@ -222,10 +223,12 @@ func (h *Held) Error() string {
 
 // Hint says what to do.
 func (h *Held) Hint() string {
-	return "a guest that boots, hangs or has no driver for hot plug does not answer; it may still let it go later, and shutting it down does so at once"
+	return "a guest that boots, hangs or has no driver for hot plug does not answer; it may still let it go later, " +
+		"and shutting it down does so at once"
 }
 
 // device runs attach-device or detach-device with the XML of a device.
 func (v Virsh) device(ctx context.Context, command, guest, text string) error {
-	return v.machine.Change(ctx, text, v.path, "-q", "-c", "qemu:///system", command, "--live", "--domain", guest, "--file", "/proc/self/fd/0")
+	return v.machine.Change(ctx, text, v.path, "-q", "-c", "qemu:///system", command, "--live", "--domain", guest,
+		"--file", "/proc/self/fd/0")
 }

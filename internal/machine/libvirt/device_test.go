@@ -51,19 +51,29 @@ const pooledXML = `<domain type='kvm'>
 func pooledHost(t *testing.T) *tree.Tree {
 	live := strings.NewReplacer(
 		"<domain type='kvm'>", "<domain type='kvm' id='1'>",
-		"<source network='pool'/>", "<source network='pool' portid='2c5c8b9f-4c24-43c5-9dc8-4ac5a3a4f001'/>\n      <actual type='hostdev' managed='yes'>\n"+
-			"        <driver name='vfio'/>\n        <source>\n          <address type='pci' domain='0x0000' bus='0x01' slot='0x10' function='0x1'/>\n          <origstates>\n            <unbind/>\n          </origstates>\n        </source>\n      </actual>",
-		"<address type='pci' domain='0x0000' bus='0x01' slot='0x00'", "<alias name='hostdev0'/>\n      <address type='pci' domain='0x0000' bus='0x01' slot='0x00'",
+		"<source network='pool'/>", "<source network='pool' portid='2c5c8b9f-4c24-43c5-9dc8-4ac5a3a4f001'/>\n      "+
+			"<actual type='hostdev' managed='yes'>\n"+
+			"        <driver name='vfio'/>\n        <source>\n          <address type='pci' domain='0x0000' "+
+			"bus='0x01' slot='0x10' function='0x1'/>\n          <origstates>\n            <unbind/>\n          "+
+			"</origstates>\n        </source>\n      </actual>",
+		"<address type='pci' domain='0x0000' bus='0x01' slot='0x00'", "<alias name='hostdev0'/>\n      <address "+
+			"type='pci' domain='0x0000' bus='0x01' slot='0x00'",
 		"<source bridge='br0'/>", "<source bridge='br0'/>\n      <target dev='vnet0'/>",
 	).Replace(pooledXML)
 	return treetest.Lines(t, map[string]string{
 		"etc/libvirt/qemu/pooled.xml": pooledXML,
-		"etc/libvirt/qemu/other.xml":  strings.NewReplacer("pooled", "other", "604803a9", "704803a9", "function='0x3'", "function='0x1'").Replace(pooledXML),
-		"run/libvirt/qemu/pooled.xml": "<domstatus state='running' reason='booted' pid='300'>\n" + live + "</domstatus>\n",
-		"etc/libvirt/qemu/networks/pool.xml": "<!--\nWARNING: THIS IS AN AUTO-GENERATED FILE.\n-->\n\n<network>\n  <name>pool</name>\n  <uuid>1d2a0d0e-0000-4000-8000-000000000001</uuid>\n" +
+		"etc/libvirt/qemu/other.xml": strings.NewReplacer("pooled", "other", "604803a9", "704803a9", "function='0x3'",
+			"function='0x1'").Replace(pooledXML),
+		"run/libvirt/qemu/pooled.xml": "<domstatus state='running' reason='booted' pid='300'>\n" + live +
+			"</domstatus>\n",
+		"etc/libvirt/qemu/networks/pool.xml": "<!--\nWARNING: THIS IS AN AUTO-GENERATED FILE.\n-->\n\n<network>\n  " +
+			"<name>pool</name>\n  <uuid>1d2a0d0e-0000-4000-8000-000000000001</uuid>\n" +
 			"  <forward mode='hostdev' managed='yes'>\n    <pf dev='ens1f0'/>\n  </forward>\n</network>\n",
-		"run/libvirt/network/pool.xml":          "<networkstatus>\n  <network>\n    <name>pool</name>\n  </network>\n</networkstatus>\n",
-		"etc/libvirt/qemu/networks/default.xml": "<network>\n  <name>default</name>\n  <uuid>1d2a0d0e-0000-4000-8000-000000000002</uuid>\n  <forward mode='nat'/>\n  <bridge name='virbr0' stp='on' delay='0'/>\n</network>\n",
+		"run/libvirt/network/pool.xml": "<networkstatus>\n  <network>\n    <name>pool</name>\n  " +
+			"</network>\n</networkstatus>\n",
+		"etc/libvirt/qemu/networks/default.xml": "<network>\n  <name>default</name>\n  " +
+			"<uuid>1d2a0d0e-0000-4000-8000-000000000002</uuid>\n  <forward mode='nat'/>\n  <bridge name='virbr0' " +
+			"stp='on' delay='0'/>\n</network>\n",
 	})
 }
 
@@ -71,16 +81,19 @@ func TestDevicesOfARunningGuest(t *testing.T) {
 	m := pooledHost(t)
 	all := Mechanisms(m, new(Definitions))
 	for address, want := range map[string]string{
-		"domain-device:pooled/interface/52:54:00:aa:00:01":            "network=pool model=virtio",
-		"domain-device:pooled/interface/52:54:00:aa:00:02@persistent": "bridge=br0 model=virtio teaming=persistent alias=ua-backup0",
-		"domain-device:pooled/interface/52:54:00:aa:00:02@transient":  "hostdev pci=0000:01:10.3 managed=yes teaming=transient:ua-backup0",
-		"domain-device:pooled/interface/52:54:00:aa:00:09":            "absent",
-		"domain-device:pooled/hostdev/0000:01:10.7":                   "absent",
-		"domain-device:other/interface/52:54:00:aa:00:01":             "absent",
-		"domain-device:nobody/hostdev/0000:01:10.7":                   "absent",
-		"domain-device:pooled/interface/52:54:00:aa:00:02":            "unknown",
-		"domain-device:pooled/vcpupin/0":                              "unknown",
-		"domain:pooled/interface/52:54:00:aa:00:02@transient":         "hostdev pci=0000:01:10.3 managed=yes teaming=transient:ua-backup0",
+		"domain-device:pooled/interface/52:54:00:aa:00:01": "network=pool model=virtio",
+		"domain-device:pooled/interface/52:54:00:aa:00:02@persistent": "bridge=br0 model=virtio teaming=persistent " +
+			"alias=ua-backup0",
+		"domain-device:pooled/interface/52:54:00:aa:00:02@transient": "hostdev pci=0000:01:10.3 managed=yes " +
+			"teaming=transient:ua-backup0",
+		"domain-device:pooled/interface/52:54:00:aa:00:09": "absent",
+		"domain-device:pooled/hostdev/0000:01:10.7":        "absent",
+		"domain-device:other/interface/52:54:00:aa:00:01":  "absent",
+		"domain-device:nobody/hostdev/0000:01:10.7":        "absent",
+		"domain-device:pooled/interface/52:54:00:aa:00:02": "unknown",
+		"domain-device:pooled/vcpupin/0":                   "unknown",
+		"domain:pooled/interface/52:54:00:aa:00:02@transient": "hostdev pci=0000:01:10.3 managed=yes " +
+			"teaming=transient:ua-backup0",
 	} {
 		a, err := setting.ParseAddress(address)
 		if err != nil {
@@ -115,10 +128,12 @@ func TestFunctionsOfPools(t *testing.T) {
 		first, third := g.Interfaces[0], g.Interfaces[2]
 		switch g.Name {
 		case "pooled":
-			if first.Function != "0000:01:10.1" || first.Source != "pool" || third.Function != "0000:01:10.3" || third.Teaming != "transient" || g.Interfaces[1].Alias != "ua-backup0" {
+			if first.Function != "0000:01:10.1" || first.Source != "pool" || third.Function != "0000:01:10.3" ||
+				third.Teaming != "transient" || g.Interfaces[1].Alias != "ua-backup0" {
 				t.Errorf("interfaces: %+v", g.Interfaces)
 			}
-			if len(g.Functions) != 2 || len(g.Plugged) != 0 || len(g.Pending) != 0 || g.Interfaces[1].Tap != "vnet0" || third.Tap != "" {
+			if len(g.Functions) != 2 || len(g.Plugged) != 0 || len(g.Pending) != 0 || g.Interfaces[1].Tap != "vnet0" ||
+				third.Tap != "" {
 				t.Errorf("%+v", g)
 			}
 		case "other":
@@ -133,14 +148,15 @@ func TestNetworksOfLibvirt(t *testing.T) {
 	m := pooledHost(t)
 	all := Mechanisms(m, new(Definitions))
 	for address, want := range map[string]string{
-		"virt-network:pool/definition":    "hostdev pf=ens1f0 managed=yes",
-		"virt-network:pool/active":        "yes",
-		"virt-network:pool/autostart":     "no",
-		"virt-network:default/definition": "<network><forward mode='nat'/><bridge name='virbr0' stp='on' delay='0'/></network>",
-		"virt-network:default/active":     "no",
-		"virt-network:none/definition":    "absent",
-		"virt-network:none/active":        "no",
-		"virt-network:pool/bridge":        "unknown",
+		"virt-network:pool/definition": "hostdev pf=ens1f0 managed=yes",
+		"virt-network:pool/active":     "yes",
+		"virt-network:pool/autostart":  "no",
+		"virt-network:default/definition": "<network><forward mode='nat'/><bridge name='virbr0' stp='on' " +
+			"delay='0'/></network>",
+		"virt-network:default/active":  "no",
+		"virt-network:none/definition": "absent",
+		"virt-network:none/active":     "no",
+		"virt-network:pool/bridge":     "unknown",
 	} {
 		a, err := setting.ParseAddress(address)
 		if err != nil {
@@ -186,22 +202,29 @@ func TestUnplugWaits(t *testing.T) {
 		"let go a moment later": {does: func(m *tree.Tree) error {
 			text, err := m.Read(status)
 			from, to := strings.LastIndex(text, "    <interface"), strings.LastIndex(text, "  </devices>")
-			time.AfterFunc(2*poll/3, func() { _ = os.WriteFile(filepath.Join(m.Path, status), []byte(text[:from]+text[to:]), 0o600) })
+			time.AfterFunc(2*poll/3, func() {
+				_ = os.WriteFile(filepath.Join(m.Path, status),
+					[]byte(text[:from]+text[to:]), 0o600)
+			})
 			return err
 		}},
 		"shut down meanwhile": {does: func(m *tree.Tree) error { return os.Remove(filepath.Join(m.Path, status)) }},
-		"kept":                {does: func(*tree.Tree) error { return nil }, problem: "still has it after 900ms", doubt: true},
-		"refused":             {does: func(*tree.Tree) error { return errors.New("device not found") }, problem: "device not found"},
+		"kept": {does: func(*tree.Tree) error { return nil }, problem: "still has it after 900ms",
+			doubt: true},
+		"refused": {does: func(*tree.Tree) error { return errors.New("device not found") },
+			problem: "device not found"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := pooledHost(t)
 			v := &handed{driver: libvirtFiles{m}, does: func(string, string) error { return c.does(m) }}
 			err := devices{m, 3 * poll}.unplug(t.Context(), v, a)
-			if (err == nil) != (c.problem == "") || err != nil && !strings.Contains(err.Error(), c.problem) || errors.Is(err, setting.ErrInDoubt) != c.doubt {
+			if (err == nil) != (c.problem == "") || err != nil && !strings.Contains(err.Error(), c.problem) ||
+				errors.Is(err, setting.ErrInDoubt) != c.doubt {
 				t.Errorf("%v, expected %q", err, c.problem)
 			}
-			if len(v.asked) != 1 || !strings.HasPrefix(v.asked[0], "detach-device pooled <interface type='hostdev' managed='yes'>") || !strings.Contains(v.asked[0], "function='0x3'") {
+			if len(v.asked) != 1 || !strings.HasPrefix(v.asked[0], "detach-device pooled <interface type='hostdev' "+
+				"managed='yes'>") || !strings.Contains(v.asked[0], "function='0x3'") {
 				t.Errorf("libvirt was asked %q", v.asked)
 			}
 		})
@@ -211,11 +234,13 @@ func TestUnplugWaits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(m.Path, status), []byte(strings.Replace(text, "state='running'", "state='paused'", 1)), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(m.Path, status),
+		[]byte(strings.Replace(text, "state='running'", "state='paused'", 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	v := &handed{driver: libvirtFiles{m}}
-	if err := (devices{m, time.Second}).unplug(t.Context(), v, a); err == nil || !strings.Contains(err.Error(), "is paused") || len(v.asked) != 0 {
+	if err := (devices{m, time.Second}).unplug(t.Context(), v, a); err == nil ||
+		!strings.Contains(err.Error(), "is paused") || len(v.asked) != 0 {
 		t.Errorf("of a paused guest: %v, asked %q", err, v.asked)
 	}
 }
@@ -225,9 +250,11 @@ func TestPlugFindsAnotherPlace(t *testing.T) {
 	m := pooledHost(t)
 	const status = "run/libvirt/qemu/pooled.xml"
 	a := setting.Of(setting.DomainDevice, "pooled", "hostdev/0000:01:10.5")
-	const element = "<hostdev mode='subsystem' type='pci' managed='yes'><source><address domain='0x0000' bus='0x01' slot='0x10' function='0x5'/></source>"
+	const element = "<hostdev mode='subsystem' type='pci' managed='yes'><source><address domain='0x0000' bus='0x01' " +
+		"slot='0x10' function='0x5'/></source>"
 	was := setting.Value("managed")
-	was.Verbatim = "0 " + element + "<address type='pci' domain='0x0000' bus='0x07' slot='0x00' function='0x0'/></hostdev>"
+	was.Verbatim = "0 " + element + "<address type='pci' domain='0x0000' bus='0x07' slot='0x00' " +
+		"function='0x0'/></hostdev>"
 	v := &handed{driver: libvirtFiles{m}}
 	v.does = func(_, text string) error {
 		if strings.Contains(text, "bus='0x07'") {
@@ -237,7 +264,8 @@ func TestPlugFindsAnotherPlace(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return os.WriteFile(filepath.Join(m.Path, status), []byte(strings.Replace(now, "  </devices>", text+"\n  </devices>", 1)), 0o600)
+		return os.WriteFile(filepath.Join(m.Path, status),
+			[]byte(strings.Replace(now, "  </devices>", text+"\n  </devices>", 1)), 0o600)
 	}
 	doc, err := runningDocument(t.Context(), m, "pooled")
 	if err != nil {

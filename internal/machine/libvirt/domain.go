@@ -306,7 +306,8 @@ func confined(m *tree.Tree, tid int, set setting.CPUSet) string {
 	if len(allowed) == 0 || len(allowed.And(set)) > 0 {
 		return ""
 	}
-	return fmt.Sprintf(" (its cpuset %s allows CPUs %s; libvirt sets that from emulatorpin, vcpupin and iothreadpin)", name, allowed)
+	return fmt.Sprintf(" (its cpuset %s allows CPUs %s; libvirt sets that from emulatorpin, vcpupin and iothreadpin)",
+		name, allowed)
 }
 
 // pickThread is the thread of a guest that an address means.

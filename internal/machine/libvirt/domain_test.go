@@ -113,10 +113,12 @@ func TestWhatLibvirtAddsGoesWithItsValue(t *testing.T) {
 		return strings.Replace(text, "<memory nodeset=", "<memory mode='strict' nodeset=", 1)
 	}}
 	path := "numatune/memory.nodeset"
-	if err := redefine(t.Context(), k, "vm 1", path, setting.Value("1")); err != nil || !strings.Contains(k.text, "mode='strict' nodeset='1'") {
+	if err := redefine(t.Context(), k, "vm 1", path, setting.Value("1")); err != nil ||
+		!strings.Contains(k.text, "mode='strict' nodeset='1'") {
 		t.Fatalf("%v\n%s", err, k.text)
 	}
-	if err := redefine(t.Context(), k, "vm 1", path, setting.Missing("not in the definition")); err != nil || k.text != bare {
+	if err := redefine(t.Context(), k, "vm 1", path, setting.Missing("not in the definition")); err != nil ||
+		k.text != bare {
 		t.Errorf("taken out again: %v\n%s", err, k.text)
 	}
 }
@@ -157,13 +159,15 @@ func TestRefusedDefinitionsLeaveTheGuestAsItWas(t *testing.T) {
 		to          setting.Reading
 		want        string
 	}{
-		"libvirt refuses":      {keeper{fail: refusal}, "vm 1", path, setting.Value("4"), "unsupported configuration"},
-		"libvirt knows better": {keeper{alter: func(string) string { return definedXML }}, "vm 1", path, setting.Value("4"), "wanted 4, but libvirt made it 2"},
-		"no such guest":        {keeper{}, "gone", path, setting.Value("4"), "no such guest"},
-		"no such interface":    {keeper{}, "vm 1", "interface/52:54:00:00:00:99/driver.queues", setting.Value("4"), "no such interface"},
-		"no such path":         {keeper{}, "vm 1", "devices/disk", setting.Value("4"), "not a path"},
-		"nonsense":             {keeper{}, "vm 1", path, setting.Value("many"), "many"},
-		"unknown":              {keeper{}, "vm 1", path, setting.CouldNotTell("why"), "unknown value"},
+		"libvirt refuses": {keeper{fail: refusal}, "vm 1", path, setting.Value("4"), "unsupported configuration"},
+		"libvirt knows better": {keeper{alter: func(string) string { return definedXML }}, "vm 1", path,
+			setting.Value("4"), "wanted 4, but libvirt made it 2"},
+		"no such guest": {keeper{}, "gone", path, setting.Value("4"), "no such guest"},
+		"no such interface": {keeper{}, "vm 1", "interface/52:54:00:00:00:99/driver.queues", setting.Value("4"),
+			"no such interface"},
+		"no such path": {keeper{}, "vm 1", "devices/disk", setting.Value("4"), "not a path"},
+		"nonsense":     {keeper{}, "vm 1", path, setting.Value("many"), "many"},
+		"unknown":      {keeper{}, "vm 1", path, setting.CouldNotTell("why"), "unknown value"},
 		"altered, then put back": {keeper{alter: func(text string) string {
 			if first {
 				first = false
@@ -188,12 +192,15 @@ func TestRefusedDefinitionsLeaveTheGuestAsItWas(t *testing.T) {
 }
 
 func TestParseDomstats(t *testing.T) {
-	found := parseDomstats("Domain: 'lab one'\n  state.state=1\n  state.reason=1\n\nDomain: 'it's'\n  state.state=5\n  state.reason=0\n\nDomain: 'x'\n  state.state=99\n")
-	want := []libvirtGuest{{Name: "lab one", state: "running"}, {Name: "it's", state: "shut off"}, {Name: "x", state: "no state"}}
+	found := parseDomstats("Domain: 'lab one'\n  state.state=1\n  state.reason=1\n\nDomain: 'it's'\n  " +
+		"state.state=5\n  state.reason=0\n\nDomain: 'x'\n  state.state=99\n")
+	want := []libvirtGuest{{Name: "lab one", state: "running"}, {Name: "it's", state: "shut off"},
+		{Name: "x", state: "no state"}}
 	if !reflect.DeepEqual(found, want) {
 		t.Errorf("expected %+v, found %+v", want, found)
 	}
-	l, q := parseVersions("Compiled against library: libvirt 11.3.0\nUsing library: libvirt 11.3.0\nUsing API: QEMU 11.3.0\nRunning hypervisor: QEMU 10.0.13\n")
+	l, q := parseVersions("Compiled against library: libvirt 11.3.0\nUsing library: libvirt 11.3.0\nUsing API: QEMU " +
+		"11.3.0\nRunning hypervisor: QEMU 10.0.13\n")
 	if l != "11.3.0" || q != "10.0.13" {
 		t.Errorf("found libvirt %q, QEMU %q", l, q)
 	}
@@ -220,7 +227,8 @@ func TestDefinitionsAreReadAnewWhenTheyChange(t *testing.T) {
 // TestWholeInterfacesComeBack as libvirt had placed them, and where their place in the guest is another device's by
 // now, elsewhere.
 func TestWholeInterfacesComeBack(t *testing.T) {
-	const path, place = "interface/52:54:00:aa:00:01", "      <address type='pci' domain='0x0000' bus='0x01' slot='0x00' function='0x0'/>\n"
+	const path, place = "interface/52:54:00:aa:00:01", "      <address type='pci' domain='0x0000' bus='0x01' " +
+		"slot='0x00' function='0x0'/>\n"
 	text := strings.Replace(pooledXML, "<name>pooled<", "<name>vm 1<", 1)
 	k := &keeper{text: text, alter: func(text string) string { return text }}
 	doc, err := domain.Parse([]byte(text))
@@ -228,10 +236,12 @@ func TestWholeInterfacesComeBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	before, err := valueIn(doc, path)
-	if err != nil || before.Value != "network=pool model=virtio" || !strings.Contains(before.Verbatim, strings.TrimSpace(place)) || before.Why != "" {
+	if err != nil || before.Value != "network=pool model=virtio" ||
+		!strings.Contains(before.Verbatim, strings.TrimSpace(place)) || before.Why != "" {
 		t.Fatalf("found %+v, %v", before, err)
 	}
-	if err := redefine(t.Context(), k, "vm 1", path, setting.Missing("removed")); err != nil || strings.Contains(k.text, "network='pool'") {
+	if err := redefine(t.Context(), k, "vm 1", path, setting.Missing("removed")); err != nil ||
+		strings.Contains(k.text, "network='pool'") {
 		t.Fatalf("%v\n%s", err, k.text)
 	}
 	without := k.text
@@ -242,7 +252,8 @@ func TestWholeInterfacesComeBack(t *testing.T) {
 	k.text = without
 	taken := errors.New("XML error: Attempted double use of PCI Address 0000:01:00.0")
 	refusing := &picky{keeper: k, refuses: place, err: taken}
-	if err := redefine(t.Context(), refusing, "vm 1", path, before); err != nil || !strings.Contains(k.text, "network='pool'") || strings.Contains(k.text, place) {
+	if err := redefine(t.Context(), refusing, "vm 1", path, before); err != nil ||
+		!strings.Contains(k.text, "network='pool'") || strings.Contains(k.text, place) {
 		t.Errorf("%v\n%s", err, k.text)
 	}
 	k.text, refusing.refuses = without, "network='pool'"

@@ -68,7 +68,8 @@ func finish(h *facts.Host) {
 	for i := range h.Guests {
 		g := &h.Guests[i]
 		if g.State == "running" && g.PID == 0 {
-			h.Unseen = append(h.Unseen, facts.Unseen{What: "threads of guest " + g.Name, Why: "its QEMU process is not to be seen"})
+			h.Unseen = append(h.Unseen, facts.Unseen{What: "threads of guest " + g.Name,
+				Why: "its QEMU process is not to be seen"})
 		}
 		for _, nic := range g.NICs() {
 			if nic.Tap != "" {
@@ -153,7 +154,8 @@ func managed(ctx context.Context, m *tree.Tree, h *facts.Host, cache *Definition
 		}
 		if guest.Running != "" {
 			if running, err = domain.Parse([]byte(guest.Running)); err != nil {
-				h.Unseen = append(h.Unseen, facts.Unseen{What: "running definition of guest " + guest.Name, Why: err.Error()})
+				h.Unseen = append(h.Unseen, facts.Unseen{What: "running definition of guest " + guest.Name,
+					Why: err.Error()})
 			}
 		}
 		switch {
@@ -224,8 +226,9 @@ func clamped(n, most int) int { return min(max(n, 0), most) }
 func describeNIC(nic domain.Interface) facts.Interface {
 	fact := facts.Interface{
 		MAC: nic.MAC, Type: nic.Type, Source: nic.Source, Model: nic.Model, Backend: nic.Driver.Name,
-		Queues: max(clamped(nic.Driver.Queues, tree.MaxQueues), 1), RxQueueSize: nic.Driver.RxQueueSize, TxQueueSize: nic.Driver.TxQueueSize,
-		Coalesce: nic.RxFrames, Function: nic.PCI, Teaming: nic.Teaming,
+		Queues: max(clamped(nic.Driver.Queues, tree.MaxQueues), 1), RxQueueSize: nic.Driver.RxQueueSize,
+		TxQueueSize: nic.Driver.TxQueueSize,
+		Coalesce:    nic.RxFrames, Function: nic.PCI, Teaming: nic.Teaming,
 	}
 	if strings.HasPrefix(nic.Alias, "ua-") { // others are libvirt's own, for the run
 		fact.Alias = nic.Alias
@@ -244,7 +247,10 @@ func describeNIC(nic domain.Interface) facts.Interface {
 func takeTargets(fact *facts.Guest, live domain.Guest) {
 	fact.Functions = FunctionsOf(live)
 	for _, running := range live.Interfaces {
-		at := slices.IndexFunc(fact.Interfaces, func(nic facts.Interface) bool { return nic.MAC == running.MAC && nic.Teaming == running.Teaming })
+		at := slices.IndexFunc(fact.Interfaces, func(nic facts.Interface) bool {
+			return nic.MAC == running.MAC &&
+				nic.Teaming == running.Teaming
+		})
 		if at >= 0 {
 			nic := &fact.Interfaces[at]
 			nic.Tap = running.Target

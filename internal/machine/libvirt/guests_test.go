@@ -21,7 +21,8 @@ const ofLibvirt = `/usr/bin/qemu-system-x86_64 -name|guest=lab,,one,debug-thread
 func TestParseQEMU(t *testing.T) {
 	found := parseQEMU(strings.FieldsFunc(ofLibvirt, func(r rune) bool { return r == ' ' || r == '|' }))
 	want := qemu{
-		name: "lab,one", uuid: "604803a9-c81f-45a7-839a-a6ab341a1fa9", cpus: 2, mem: 256 << 20, mach: "pc-q35-10.0", kvm: true,
+		name: "lab,one", uuid: "604803a9-c81f-45a7-839a-a6ab341a1fa9", cpus: 2, mem: 256 << 20, mach: "pc-q35-10.0",
+		kvm: true,
 		nics: []qemuNIC{
 			{"hostnet0", "52:54:00:aa:00:01", "virtio-net-pci", "tap", "fd:25", true, 2},
 			{"hostnet1", "52:54:00:aa:00:02", "e1000", "tap", "fd:29", false, 1},
@@ -36,7 +37,8 @@ func TestParseQEMU(t *testing.T) {
 
 	byHand := parseQEMU([]string{
 		"qemu-kvm", "-enable-kvm", "-name", "wild", "-m", "2G", "-smp", "cpus=4", "-M", "q35", "-netdev",
-		"tap,id=n0,ifname=wt0,script=no,vhost=on,queues=2", "-device", "virtio-net-pci,netdev=n0,mac=52:54:0:cc:0:1,mq=on", "-snapshot",
+		"tap,id=n0,ifname=wt0,script=no,vhost=on,queues=2", "-device",
+		"virtio-net-pci,netdev=n0,mac=52:54:0:cc:0:1,mq=on", "-snapshot",
 	})
 	want = qemu{
 		name: "wild", cpus: 4, mem: 2 << 30, mach: "q35", kvm: true,
@@ -45,15 +47,18 @@ func TestParseQEMU(t *testing.T) {
 	if !reflect.DeepEqual(byHand, want) {
 		t.Errorf("expected %+v\nfound    %+v", want, byHand)
 	}
-	for _, line := range [][]string{nil, {""}, {"q", "-netdev"}, {"q", "-netdev", "{"}, {"q", "-m", "99999999999T"}, {"q", "-smp", "x", "-name"}, {"q", "-netdev", "tap,id=a,queues=-5"}} {
-		if q := parseQEMU(line); q.mem == 0 || q.cpus != 1 || len(q.nics) > 1 || len(q.nics) == 1 && q.nics[0].queues != 1 {
+	for _, line := range [][]string{nil, {""}, {"q", "-netdev"}, {"q", "-netdev", "{"}, {"q", "-m", "99999999999T"},
+		{"q", "-smp", "x", "-name"}, {"q", "-netdev", "tap,id=a,queues=-5"}} {
+		if q := parseQEMU(line); q.mem == 0 || q.cpus != 1 || len(q.nics) > 1 || len(q.nics) == 1 &&
+			q.nics[0].queues != 1 {
 			t.Errorf("%q became %+v", line, q)
 		}
 	}
 }
 
 func TestTitlesAreElementsOfAddresses(t *testing.T) {
-	for name, want := range map[string]string{"vm1": "vm1", "a b": "a b", "a/b\x1b": "a_b_", "": "qemu-7", "..": "qemu-7"} {
+	for name, want := range map[string]string{"vm1": "vm1", "a b": "a b", "a/b\x1b": "a_b_", "": "qemu-7",
+		"..": "qemu-7"} {
 		if found := (qemu{name: name, pid: 7}).Title(); found != want {
 			t.Errorf("%q: expected %q, found %q", name, want, found)
 		}
@@ -88,9 +93,10 @@ func TestVhostWorkersAreMatchedByOrderAndNumber(t *testing.T) {
 		workers int
 		want    string
 	}{
-		"as started":           {nics, nil, 3, one + "/0 " + one + "/1 " + three + "/0"},
-		"with the definition":  {nics, running(one, three), 3, one + "/0 " + one + "/1 " + three + "/0"},
-		"one plugged in":       {nics, running(one, three, plugged), 4, one + "/0 " + one + "/1 " + three + "/0 " + plugged + "/0"},
+		"as started":          {nics, nil, 3, one + "/0 " + one + "/1 " + three + "/0"},
+		"with the definition": {nics, running(one, three), 3, one + "/0 " + one + "/1 " + three + "/0"},
+		"one plugged in": {nics, running(one, three, plugged), 4, one + "/0 " + one + "/1 " + three + "/0 " +
+			plugged + "/0"},
 		"one pulled out":       {nics, running(three), 1, three + "/0"},
 		"too few":              {nics, nil, 2, "? ?"},
 		"too many":             {nics, nil, 4, "? ? ? ?"},
@@ -114,7 +120,8 @@ func TestVhostWorkersAreMatchedByOrderAndNumber(t *testing.T) {
 					continue
 				}
 				found = append(found, fmt.Sprintf("%s/%d", thread.NIC, thread.Queue))
-				if want := map[bool]facts.Sure{true: facts.OnlyOne, false: facts.ByOrder}[c.workers == 1]; thread.Sure != want {
+				if want := map[bool]facts.Sure{true: facts.OnlyOne,
+					false: facts.ByOrder}[c.workers == 1]; thread.Sure != want {
 					t.Errorf("sure by %q, expected %q", thread.Sure, want)
 				}
 			}
@@ -169,30 +176,36 @@ func guestHost(t *testing.T) *tree.Tree {
 	zero := func(words string) string { return strings.NewReplacer(" ", "\x00", "_", " ").Replace(words) }
 	all := map[string]string{
 		"etc/libvirt/qemu/vm 1.xml": "<!--\nWARNING: THIS IS AN AUTO-GENERATED FILE.\n-->\n\n" + definedXML,
-		"etc/libvirt/qemu/vm2.xml":  strings.NewReplacer("vm 1", "vm2", "604803a9", "704803a9", "00:aa", "00:bb").Replace(definedXML),
-		"etc/libvirt/qemu/bad.xml":  "<domain><name>bad</domain>",
-		"run/libvirt/qemu/vm 1.xml": "<domstatus state='running' reason='booted' pid='300'>\n<domainJob/>\n" + running + "</domstatus>\n",
-		"proc/300/comm":             "qemu-system-x86",
-		"proc/300/cmdline":          zero("/usr/bin/qemu-kvm -name guest=vm_1,debug-threads=on -uuid 604803a9-c81f-45a7-839a-a6ab341a1fa9 -netdev {\"type\":\"tap\",\"fd\":\"25\",\"vhost\":true,\"vhostfd\":\"27\",\"id\":\"hostnet0\"} -device {\"driver\":\"virtio-net-pci\",\"netdev\":\"hostnet0\",\"mac\":\"52:54:00:aa:00:01\"}"),
-		"proc/300/fdinfo/25":        "pos:\t0\nflags:\t0104002\niff:\tvnet3",
-		"proc/300/task/300/stat":    treetest.Stat(300, "qemu-system-x86", 100, 0, 0, 0),
-		"proc/300/task/300/status":  "Name: x\nCpus_allowed:\t3\nCpus_allowed_list:\t0-1\nMems_allowed_list: 0",
-		"proc/300/task/305/stat":    treetest.Stat(305, "CPU 0/KVM", 103, 2, 1, 1),
-		"proc/300/task/305/status":  "Cpus_allowed_list:\t2",
-		"proc/300/task/304/stat":    treetest.Stat(304, "IO iothread3", 101, 1, 0, 0),
-		"proc/300/task/304/status":  "Cpus_allowed_list:\t0-3",
-		"proc/300/task/309/stat":    treetest.Stat(309, "vnc_worker", 109, 1, 0, 0),
-		"proc/301/comm":             "vhost-300",
-		"proc/301/stat":             treetest.Stat(301, "vhost-300", 102, 3, 0, 0),
-		"proc/301/status":           "Cpus_allowed_list:\t3",
-		"proc/400/comm":             "qemu-kvm",
-		"proc/400/cmdline":          zero("qemu-kvm -name wild -smp 2 -m 64 -netdev tap,id=a,ifname=wt0,vhost=on,queues=2 -device virtio-net-pci,netdev=a,mac=52:54:00:cc:00:01"),
-		"proc/400/task/400/stat":    treetest.Stat(400, "qemu-kvm", 200, 0, 0, 0),
-		"proc/400/task/401/stat":    treetest.Stat(401, "vhost-400", 201, 0, 0, 0),
-		"proc/400/task/402/stat":    treetest.Stat(402, "vhost-400", 201, 0, 0, 0),
-		"proc/400/task/402/status":  "Cpus_allowed_list:\t1",
-		"proc/500/comm":             "irqbalance",
-		"proc/501/comm":             "systemd-network",
+		"etc/libvirt/qemu/vm2.xml": strings.NewReplacer("vm 1", "vm2", "604803a9", "704803a9", "00:aa",
+			"00:bb").Replace(definedXML),
+		"etc/libvirt/qemu/bad.xml": "<domain><name>bad</domain>",
+		"run/libvirt/qemu/vm 1.xml": "<domstatus state='running' reason='booted' pid='300'>\n<domainJob/>\n" + running +
+			"</domstatus>\n",
+		"proc/300/comm": "qemu-system-x86",
+		"proc/300/cmdline": zero("/usr/bin/qemu-kvm -name guest=vm_1,debug-threads=on -uuid " +
+			"604803a9-c81f-45a7-839a-a6ab341a1fa9 -netdev " +
+			"{\"type\":\"tap\",\"fd\":\"25\",\"vhost\":true,\"vhostfd\":\"27\",\"id\":\"hostnet0\"} -device " +
+			"{\"driver\":\"virtio-net-pci\",\"netdev\":\"hostnet0\",\"mac\":\"52:54:00:aa:00:01\"}"),
+		"proc/300/fdinfo/25":       "pos:\t0\nflags:\t0104002\niff:\tvnet3",
+		"proc/300/task/300/stat":   treetest.Stat(300, "qemu-system-x86", 100, 0, 0, 0),
+		"proc/300/task/300/status": "Name: x\nCpus_allowed:\t3\nCpus_allowed_list:\t0-1\nMems_allowed_list: 0",
+		"proc/300/task/305/stat":   treetest.Stat(305, "CPU 0/KVM", 103, 2, 1, 1),
+		"proc/300/task/305/status": "Cpus_allowed_list:\t2",
+		"proc/300/task/304/stat":   treetest.Stat(304, "IO iothread3", 101, 1, 0, 0),
+		"proc/300/task/304/status": "Cpus_allowed_list:\t0-3",
+		"proc/300/task/309/stat":   treetest.Stat(309, "vnc_worker", 109, 1, 0, 0),
+		"proc/301/comm":            "vhost-300",
+		"proc/301/stat":            treetest.Stat(301, "vhost-300", 102, 3, 0, 0),
+		"proc/301/status":          "Cpus_allowed_list:\t3",
+		"proc/400/comm":            "qemu-kvm",
+		"proc/400/cmdline": zero("qemu-kvm -name wild -smp 2 -m 64 -netdev " +
+			"tap,id=a,ifname=wt0,vhost=on,queues=2 -device virtio-net-pci,netdev=a,mac=52:54:00:cc:00:01"),
+		"proc/400/task/400/stat":   treetest.Stat(400, "qemu-kvm", 200, 0, 0, 0),
+		"proc/400/task/401/stat":   treetest.Stat(401, "vhost-400", 201, 0, 0, 0),
+		"proc/400/task/402/stat":   treetest.Stat(402, "vhost-400", 201, 0, 0, 0),
+		"proc/400/task/402/status": "Cpus_allowed_list:\t1",
+		"proc/500/comm":            "irqbalance",
+		"proc/501/comm":            "systemd-network",
 	}
 	return treetest.Lines(t, all)
 }
@@ -212,7 +225,8 @@ func TestGuestsOfARecordedHost(t *testing.T) {
 	if want := []string{"bad shut off", "vm 1 running", "vm2 shut off", "wild running"}; !slices.Equal(names, want) {
 		t.Fatalf("expected guests %q, found %q", want, names)
 	}
-	if h.Taps[0].Guest != "vm 1" || h.Taps[1].Guest != "wild" || h.Taps[2].Guest != "" || h.VFs[0].Guest != "vm 1" || h.VFs[1].Guest != "" {
+	if h.Taps[0].Guest != "vm 1" || h.Taps[1].Guest != "wild" || h.Taps[2].Guest != "" || h.VFs[0].Guest != "vm 1" ||
+		h.VFs[1].Guest != "" {
 		t.Errorf("taps %+v, VFs %+v", h.Taps, h.VFs)
 	}
 	if len(h.Unseen) != 1 || !strings.Contains(h.Unseen[0].What, "guest bad") {
@@ -220,24 +234,32 @@ func TestGuestsOfARecordedHost(t *testing.T) {
 	}
 
 	g := h.Guests[1]
-	if strings.Contains(g.Definition, "sesame") || strings.Contains(g.Definition, "WARNING") || !strings.HasPrefix(g.Definition, "<domain") {
+	if strings.Contains(g.Definition, "sesame") || strings.Contains(g.Definition, "WARNING") ||
+		!strings.HasPrefix(g.Definition, "<domain") {
 		t.Errorf("definition:\n%s", g.Definition)
 	}
 	wanted := facts.Guest{
-		Name: "vm 1", UUID: "604803a9-c81f-45a7-839a-a6ab341a1fa9", Managed: true, State: "running", PID: 300, VCPUs: 1, MaxVCPUs: 2,
-		Memory: 256 << 20, Hugepages: true, CPUMode: "host-passthrough", Machine: "pc-q35-10.0",
+		Name: "vm 1", UUID: "604803a9-c81f-45a7-839a-a6ab341a1fa9", Managed: true, State: "running", PID: 300, VCPUs: 1,
+		MaxVCPUs: 2,
+		Memory:   256 << 20, Hugepages: true, CPUMode: "host-passthrough", Machine: "pc-q35-10.0",
 		Interfaces: []facts.Interface{
-			{MAC: "52:54:00:aa:00:01", Type: "bridge", Source: "br0", Tap: "vnet3", Model: "virtio", Backend: "vhost", Queues: 2, RxQueueSize: 1024},
+			{MAC: "52:54:00:aa:00:01", Type: "bridge", Source: "br0", Tap: "vnet3", Model: "virtio", Backend: "vhost",
+				Queues: 2, RxQueueSize: 1024},
 			{MAC: "52:54:00:aa:00:07", Type: "hostdev", Source: "0000:01:10.1", Queues: 1, Function: "0000:01:10.1"},
 		},
-		Hostdevs: []string{"0000:01:10.1"}, Functions: []string{"0000:01:10.1"}, Pins: []setting.CPUSet{nil, {0, 1, 3}}, EmulatorPin: setting.CPUs(0, 1), MemoryNodes: setting.CPUs(1),
+		Hostdevs: []string{"0000:01:10.1"}, Functions: []string{"0000:01:10.1"}, Pins: []setting.CPUSet{nil, {0, 1, 3}},
+		EmulatorPin: setting.CPUs(0, 1), MemoryNodes: setting.CPUs(1),
 		Definition: g.Definition, Pending: []string{"interface/52:54:00:aa:00:01/driver.queues"},
 		Threads: []facts.Thread{
-			{TID: 300, Comm: "qemu-system-x86", Role: "emulator", Queue: -1, Affinity: setting.CPUs(0, 1), Policy: "SCHED_OTHER"},
-			{TID: 304, Comm: "IO iothread3", Role: "iothread", Index: 3, Queue: -1, Affinity: setting.CPUs(0, 1, 2, 3), CPU: 1, Policy: "SCHED_OTHER"},
-			{TID: 305, Comm: "CPU 0/KVM", Role: "vcpu", Queue: -1, Affinity: setting.CPUs(2), CPU: 2, Policy: "SCHED_FIFO", Priority: 1},
+			{TID: 300, Comm: "qemu-system-x86", Role: "emulator", Queue: -1, Affinity: setting.CPUs(0, 1),
+				Policy: "SCHED_OTHER"},
+			{TID: 304, Comm: "IO iothread3", Role: "iothread", Index: 3, Queue: -1, Affinity: setting.CPUs(0, 1, 2, 3),
+				CPU: 1, Policy: "SCHED_OTHER"},
+			{TID: 305, Comm: "CPU 0/KVM", Role: "vcpu", Queue: -1, Affinity: setting.CPUs(2), CPU: 2,
+				Policy: "SCHED_FIFO", Priority: 1},
 			{TID: 309, Comm: "vnc_worker", Role: "worker", Queue: -1, CPU: 1, Policy: "SCHED_OTHER"},
-			{TID: 301, Comm: "vhost-300", Role: "vhost", NIC: "52:54:00:aa:00:01", Sure: "only one", Affinity: setting.CPUs(3), CPU: 3, Policy: "SCHED_OTHER"},
+			{TID: 301, Comm: "vhost-300", Role: "vhost", NIC: "52:54:00:aa:00:01", Sure: "only one",
+				Affinity: setting.CPUs(3), CPU: 3, Policy: "SCHED_OTHER"},
 		},
 	}
 	if !reflect.DeepEqual(g, wanted) {

@@ -65,7 +65,8 @@ const (
 var states = [...]string{"no state", "running", "idle", "paused", "in shutdown", "shut off", "crashed", "pmsuspended"}
 
 // stateWords are the same in status files (src/conf/domain_conf.c, virDomainState).
-var stateWords = [len(states)]string{"nostate", "running", "blocked", "paused", "shutdown", "shutoff", "crashed", "pmsuspended"}
+var stateWords = [len(states)]string{"nostate", "running", "blocked", "paused", "shutdown", "shutoff", "crashed",
+	"pmsuspended"}
 
 // Mechanisms are those of guests, their devices and threads, and networks.
 func Mechanisms(m *tree.Tree, known *Definitions) setting.Mechanisms {
@@ -133,7 +134,8 @@ func (v Virsh) saying(ctx context.Context, stdin string, commands ...string) ([]
 	text, said, _, err := v.machine.Program(ctx, stdin, v.path, append(args, script)...)
 	outputs := strings.Split(text, mark)
 	if len(outputs) <= len(commands) {
-		return nil, said, errors.Join(fmt.Errorf("virsh answered %d of %d commands", max(len(outputs)-1, 0), len(commands)), err)
+		return nil, said, errors.Join(fmt.Errorf("virsh answered %d of %d commands", max(len(outputs)-1, 0),
+			len(commands)), err)
 	}
 	return outputs[:len(commands)], said, err
 }
@@ -274,7 +276,8 @@ func (v Virsh) one(ctx context.Context, command string) (string, error) {
 }
 
 func (v Virsh) define(ctx context.Context, text string) error {
-	return v.machine.ChangeWithUs(ctx, text, v.path, "-q", "-c", "qemu:///system", "define", "--file", "/proc/self/fd/0")
+	return v.machine.ChangeWithUs(ctx, text, v.path, "-q", "-c", "qemu:///system", "define", "--file",
+		"/proc/self/fd/0")
 }
 
 // libvirtFiles reads the files in which libvirt's QEMU driver keeps its guests: definitions and the state of

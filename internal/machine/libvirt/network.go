@@ -140,7 +140,8 @@ func (u *NetworkUsed) Error() string {
 
 // Hint says what to do.
 func (u *NetworkUsed) Hint() string {
-	return "take their interfaces of it out first, or shut them down: without its network libvirt does not know any more which functions are taken"
+	return "take their interfaces of it out first, or shut them down: without its network libvirt does not know any " +
+		"more which functions are taken"
 }
 
 // free refuses a network that running guests have interfaces of. Where what a guest runs with cannot be seen it may be
@@ -159,7 +160,10 @@ func (n virtNetworks) free(ctx context.Context, name string) error {
 		if err != nil {
 			return fmt.Errorf("whether guest %s uses it cannot be told: %w", guest, err)
 		}
-		if slices.ContainsFunc(doc.Guest().Interfaces, func(nic domain.Interface) bool { return nic.Type == "network" && nic.Source == name }) {
+		if slices.ContainsFunc(doc.Guest().Interfaces, func(nic domain.Interface) bool {
+			return nic.Type == "network" &&
+				nic.Source == name
+		}) {
 			used.Guests = append(used.Guests, guest)
 		}
 	}

@@ -57,7 +57,8 @@ WARNING: THIS IS AN AUTO-GENERATED FILE.
 	if err := os.Mkdir(filepath.Join(dir, "etc/libvirt/qemu/networks/autostart"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink("/etc/libvirt/qemu/networks/fast.xml", filepath.Join(dir, "etc/libvirt/qemu/networks/autostart/fast.xml")); err != nil {
+	if err := os.Symlink("/etc/libvirt/qemu/networks/fast.xml",
+		filepath.Join(dir, "etc/libvirt/qemu/networks/autostart/fast.xml")); err != nil {
 		t.Fatal(err)
 	}
 	m, err := tree.Open(dir)
@@ -78,7 +79,8 @@ WARNING: THIS IS AN AUTO-GENERATED FILE.
 	if len(h.Unseen) != 1 || h.Unseen[0].What != "network broken of libvirt" {
 		t.Errorf("unseen %+v", h.Unseen)
 	}
-	if h.PoolOf(&facts.VF{PF: "ens1f9", PCI: "0000:01:1f.7"}).Network != "listed" || h.PoolOf(&facts.VF{PF: "ens1f9", PCI: "0000:01:1f.6"}) != nil ||
+	if h.PoolOf(&facts.VF{PF: "ens1f9", PCI: "0000:01:1f.7"}).Network != "listed" ||
+		h.PoolOf(&facts.VF{PF: "ens1f9", PCI: "0000:01:1f.6"}) != nil ||
 		h.PoolOf(&facts.VF{PF: "ens1f0", PCI: "0000:01:10.0"}).Network != "fast" {
 		t.Error("functions are taken for those of other pools")
 	}

@@ -50,7 +50,8 @@ type qemuNIC struct {
 
 // IsQEMU tells a QEMU process by its name; which has at most 15 bytes.
 func IsQEMU(comm string) bool {
-	return strings.HasPrefix(comm, "qemu-system-") || comm == "qemu-kvm" || comm == "kvm" || strings.HasPrefix(comm, "qemu-kvm")
+	return strings.HasPrefix(comm, "qemu-system-") || comm == "qemu-kvm" || comm == "kvm" ||
+		strings.HasPrefix(comm, "qemu-kvm")
 }
 
 // ReadQEMU reads a QEMU process's command line; false where it is not one of a machine.
@@ -153,7 +154,8 @@ func longPCI(address string) string {
 func makeNIC(id string, backend, device options) qemuNIC {
 	nic := qemuNIC{id: id, model: device["driver"], kind: backend["type"], tap: backend["ifname"], queues: 1}
 	nic.mac, _ = domain.CanonMAC(device["mac"])
-	nic.vhost = backend["vhost"] == "on" || backend["vhost"] == "true" || backend["vhostfd"] != "" || backend["vhostfds"] != ""
+	nic.vhost = backend["vhost"] == "on" || backend["vhost"] == "true" || backend["vhostfd"] != "" ||
+		backend["vhostfds"] != ""
 	for _, count := range []string{backend["fds"], backend["vhostfds"]} {
 		if count != "" {
 			nic.queues = strings.Count(count, ":") + 1

@@ -69,7 +69,8 @@ func vhostQueues(nics []qemuNIC, live *domain.Guest) []vhostQueue {
 	started := map[string]bool{}
 	for _, nic := range nics {
 		started[nic.mac] = true
-		if live != nil && !slices.ContainsFunc(live.Interfaces, func(i domain.Interface) bool { return i.MAC == nic.mac }) {
+		if live != nil && !slices.ContainsFunc(live.Interfaces,
+			func(i domain.Interface) bool { return i.MAC == nic.mac }) {
 			continue // unplugged since
 		}
 		if nic.vhost {

@@ -19,7 +19,8 @@ func bridge(m *tree.Tree, d Device) facts.Bridge {
 	}
 	return facts.Bridge{
 		Name: d.Name, MAC: d.mac, MTU: d.mtu, Up: d.Up, Ports: ports, STP: set("stp_state"),
-		VLANFiltering: set("vlan_filtering"), Snooping: set("multicast_snooping"), CallIPTables: set("nf_call_iptables"),
+		VLANFiltering: set("vlan_filtering"), Snooping: set("multicast_snooping"),
+		CallIPTables:  set("nf_call_iptables"),
 		CallIP6Tables: set("nf_call_ip6tables"), CallARPTables: set("nf_call_arptables"),
 	}
 }

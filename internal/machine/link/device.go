@@ -160,7 +160,8 @@ func ParseLink(message []byte) (Device, error) {
 		return Device{}, fmt.Errorf("link message of %d bytes: expected %d or more", len(message), unix.SizeofIfInfomsg)
 	}
 	d := Device{
-		Index: int(int32(binary.NativeEndian.Uint32(message[4:]))), Up: binary.NativeEndian.Uint32(message[8:])&unix.IFF_UP != 0,
+		Index:   int(int32(binary.NativeEndian.Uint32(message[4:]))),
+		Up:      binary.NativeEndian.Uint32(message[8:])&unix.IFF_UP != 0,
 		Carrier: "unknown",
 	}
 	ad, err := netlink.NewAttributeDecoder(message[unix.SizeofIfInfomsg:])
@@ -291,7 +292,8 @@ func (v *virtual) parse(ad *netlink.AttributeDecoder) error {
 			continue
 		}
 		switch ad.Type() { // the others are lists
-		case unix.IFLA_VF_MAC, unix.IFLA_VF_VLAN, unix.IFLA_VF_TX_RATE, unix.IFLA_VF_RATE, unix.IFLA_VF_SPOOFCHK, unix.IFLA_VF_TRUST,
+		case unix.IFLA_VF_MAC, unix.IFLA_VF_VLAN, unix.IFLA_VF_TX_RATE, unix.IFLA_VF_RATE, unix.IFLA_VF_SPOOFCHK,
+			unix.IFLA_VF_TRUST,
 			unix.IFLA_VF_LINK_STATE:
 			v.index = int(binary.NativeEndian.Uint32(b))
 		}
@@ -332,7 +334,8 @@ func (v *virtual) parse(ad *netlink.AttributeDecoder) error {
 func (v *virtual) parseTraffic(ad *netlink.AttributeDecoder) error {
 	t := &v.traffic
 	into := map[uint16]*uint64{ // include/uapi/linux/if_link.h, IFLA_VF_STATS_RX_PACKETS and following
-		0: &t.RxPackets, 1: &t.TxPackets, 2: &t.RxBytes, 3: &t.TxBytes, 4: &t.Broadcast, 5: &t.Multicast, 7: &t.RxDropped, 8: &t.TxDropped,
+		0: &t.RxPackets, 1: &t.TxPackets, 2: &t.RxBytes, 3: &t.TxBytes, 4: &t.Broadcast, 5: &t.Multicast,
+		7: &t.RxDropped, 8: &t.TxDropped,
 	}
 	for ad.Next() {
 		if count := into[ad.Type()]; count != nil && len(ad.Bytes()) == 8 {

@@ -52,14 +52,16 @@ func TestLinkWithVFs(t *testing.T) {
 		})
 		e.Nested(unix.IFLA_VFINFO_LIST, func(list *netlink.AttributeEncoder) error {
 			list.Nested(unix.IFLA_VF_INFO, func(v *netlink.AttributeEncoder) error {
-				v.Bytes(unix.IFLA_VF_MAC, append(words(3), append([]byte{0x52, 0x54, 0, 0, 2, 3}, make([]byte, 26)...)...))
+				v.Bytes(unix.IFLA_VF_MAC, append(words(3),
+					append([]byte{0x52, 0x54, 0, 0, 2, 3}, make([]byte, 26)...)...))
 				v.Bytes(unix.IFLA_VF_VLAN, words(3, 100, 5))
 				v.Bytes(unix.IFLA_VF_RATE, words(3, 10, 1000))
 				v.Bytes(unix.IFLA_VF_TX_RATE, words(3, 999)) // older form of the same; the newer one counts
 				v.Bytes(unix.IFLA_VF_SPOOFCHK, words(3, 1))
 				v.Bytes(unix.IFLA_VF_TRUST, words(3, 0xffffffff)) // the driver does not tell
 				v.Bytes(unix.IFLA_VF_LINK_STATE, words(3, 2))
-				v.Nested(unix.IFLA_VF_VLAN_LIST, func(list *netlink.AttributeEncoder) error { // begins with no VF number
+				// begins with no VF number
+				v.Nested(unix.IFLA_VF_VLAN_LIST, func(list *netlink.AttributeEncoder) error {
 					list.Bytes(unix.IFLA_VF_VLAN_INFO, words(3, 100, 5, 0))
 					return nil
 				})
@@ -73,10 +75,12 @@ func TestLinkWithVFs(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Device{
-		Name: "ens1", Index: 7, mac: "52:54:00:00:01:00", mtu: 1500, Up: true, Carrier: "up", qdisc: "mq", master: 9, xdp: true,
+		Name: "ens1", Index: 7, mac: "52:54:00:00:01:00", mtu: 1500, Up: true, Carrier: "up", qdisc: "mq", master: 9,
+		xdp:   true,
 		Stats: map[string]uint64{"rx_packets": 5, "tx_packets": 6},
 		vfs: []virtual{{
-			index: 3, mac: "52:54:00:00:02:03", vlan: 100, qos: 5, minRate: 10, maxRate: 1000, spoofCheck: true, linkState: "disable", noTrust: true,
+			index: 3, mac: "52:54:00:00:02:03", vlan: 100, qos: 5, minRate: 10, maxRate: 1000, spoofCheck: true,
+			linkState: "disable", noTrust: true,
 			hasRate: true,
 		}},
 	}

@@ -156,7 +156,8 @@ func addressHolders() map[netip.Addr]int {
 	}
 	defer conn.Close()
 	answers, err := conn.Execute(netlink.Message{
-		Header: netlink.Header{Type: unix.RTM_GETADDR, Flags: netlink.Request | netlink.Dump}, Data: make([]byte, unix.SizeofIfAddrmsg),
+		Header: netlink.Header{Type: unix.RTM_GETADDR, Flags: netlink.Request | netlink.Dump},
+		Data:   make([]byte, unix.SizeofIfAddrmsg),
 	})
 	if err != nil {
 		return holders

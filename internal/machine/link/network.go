@@ -17,7 +17,8 @@ import (
 
 // Inventory takes stock of everything that a frame passes between the wire and a guest's tap.
 func Inventory(ctx context.Context, m *tree.Tree, h *facts.Host) {
-	h.NICs, h.Bridges, h.Tunnels, h.Taps, h.VFs = []facts.NIC{}, []facts.Bridge{}, []facts.Tunnel{}, []facts.Tap{}, []facts.VF{}
+	h.NICs, h.Bridges, h.Tunnels, h.Taps, h.VFs = []facts.NIC{}, []facts.Bridge{}, []facts.Tunnel{}, []facts.Tap{},
+		[]facts.VF{}
 	devices := devices(m, h)
 	names := make(map[int]string, len(devices))
 	for _, d := range devices {
@@ -54,7 +55,8 @@ func devices(m *tree.Tree, h *facts.Host) []Device {
 	}
 	if err != nil {
 		if !errors.Is(err, tree.ErrNotLive) {
-			h.Unseen = append(h.Unseen, facts.Unseen{What: "link table of the kernel (read from sysfs instead)", Why: err.Error()})
+			h.Unseen = append(h.Unseen, facts.Unseen{What: "link table of the kernel (read from sysfs instead)",
+				Why: err.Error()})
 		}
 		devices = recordedDevices(m)
 	}
@@ -104,7 +106,8 @@ func recordedDevices(m *tree.Tree) []Device {
 		flags, _ := strconv.ParseUint(dir.Line("flags"), 0, 32)
 		d := Device{
 			Name: name, mac: dir.Line("address"), mtu: dir.Number("mtu", 0), Up: flags&1 != 0, Carrier: "unknown",
-			txQueueLen: dir.Number("tx_queue_len", 0), Kind: tree.Variable(dir.Line("uevent"), "DEVTYPE"), lower: dir.Number("iflink", 0), Stats: map[string]uint64{},
+			txQueueLen: dir.Number("tx_queue_len", 0), Kind: tree.Variable(dir.Line("uevent"), "DEVTYPE"),
+			lower: dir.Number("iflink", 0), Stats: map[string]uint64{},
 		}
 		d.Index, _ = strconv.Atoi(strings.TrimSpace(index))
 		if d.lower == d.Index {

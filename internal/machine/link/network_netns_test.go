@@ -17,13 +17,16 @@ func TestNetworkOfNamespace(t *testing.T) {
 	if !treetest.InNamespace(t) {
 		return
 	}
-	treetest.IP(t, "link add v0 numtxqueues 4 numrxqueues 4 type veth peer name v1", "link add br0 type bridge stp_state 1 nf_call_iptables 1",
+	treetest.IP(t, "link add v0 numtxqueues 4 numrxqueues 4 type veth peer name v1", "link add br0 type bridge "+
+		"stp_state 1 nf_call_iptables 1",
 		"tuntap add t0 mode tap multi_queue user 7", "tuntap add t1 mode tap", "tuntap add u0 mode tun",
 		"link set t0 master br0", "link set v0 master br0", "link set br0 up", "link set v0 up", "link set v1 up",
-		"link add vx0 numtxqueues 4 numrxqueues 4 type vxlan id 7 dev v1 dstport 4789", "link add mv0 link v1 type macvtap mode bridge",
+		"link add vx0 numtxqueues 4 numrxqueues 4 type vxlan id 7 dev v1 dstport 4789", "link add mv0 link v1 type "+
+			"macvtap mode bridge",
 		"addr add 192.0.2.1/24 dev br0", "route add default via 192.0.2.2")
 	treetest.Tool(t, "tc", "qdisc", "add", "dev", "vx0", "clsact")
-	treetest.Tool(t, "tc", "filter", "add", "dev", "vx0", "egress", "protocol", "all", "u32", "match", "u32", "0", "0", "flowid", ":1")
+	treetest.Tool(t, "tc", "filter", "add", "dev", "vx0", "egress", "protocol", "all", "u32", "match", "u32", "0", "0",
+		"flowid", ":1")
 	m := treetest.Live(t)
 	h := &facts.Host{}
 	Inventory(context.Background(), m, h)
@@ -44,7 +47,8 @@ func TestNetworkOfNamespace(t *testing.T) {
 	if !b.STP || !b.Snooping || !b.CallIPTables || b.CallIP6Tables || !slices.Equal(b.Ports, []string{"t0", "v0"}) {
 		t.Errorf("bridge %+v", b)
 	}
-	if got, want := fmt.Sprint(b.MTU, b.MAC), fmt.Sprint(treetest.IPLink(t, "br0")["mtu"], treetest.IPLink(t, "br0")["address"]); got != want {
+	if got, want := fmt.Sprint(b.MTU, b.MAC), fmt.Sprint(treetest.IPLink(t, "br0")["mtu"],
+		treetest.IPLink(t, "br0")["address"]); got != want {
 		t.Errorf("bridge %s, ip shows %s", got, want)
 	}
 	if got := names(h.Taps, func(t facts.Tap) string {
@@ -56,14 +60,17 @@ func TestNetworkOfNamespace(t *testing.T) {
 		t.Fatalf("%d tunnels, want 1", len(h.Tunnels))
 	}
 	x := h.Tunnels[0]
-	if x.Name != "vx0" || x.Type != "vxlan" || x.Lower != "v1" || x.TxQueues != 4 || !x.Lockless || x.LocklessBy == "" || !slices.Equal(x.Classifiers, []string{"u32"}) {
+	if x.Name != "vx0" || x.Type != "vxlan" || x.Lower != "v1" || x.TxQueues != 4 || !x.Lockless ||
+		x.LocklessBy == "" || !slices.Equal(x.Classifiers, []string{"u32"}) {
 		t.Errorf("tunnel %+v", x)
 	}
-	if got := managementPath(m, devices(m, h)); got["br0"] != "default route" || got["v0"] != "default route" || got["v1"] != "" {
+	if got := managementPath(m, devices(m, h)); got["br0"] != "default route" || got["v0"] != "default route" ||
+		got["v1"] != "" {
 		t.Errorf("management path %v, want br0 and its ports", got)
 	}
 	t.Setenv("SSH_CONNECTION", "192.0.2.9 50000 192.0.2.1 22")
-	if got := managementPath(m, devices(m, h))["v0"]; got != "default route, route to 192.0.2.9 (SSH client), SSH session from 192.0.2.9 port 50000" {
+	if got := managementPath(m, devices(m, h))["v0"]; got != "default route, route to 192.0.2.9 (SSH client), SSH "+
+		"session from 192.0.2.9 port 50000" {
 		t.Errorf("management path through v0: %q", got)
 	}
 	// Nothing says who the operator is: every connection to sshd's port counts, by its socket.
@@ -83,7 +90,8 @@ func TestNetworkOfNamespace(t *testing.T) {
 	}
 	defer connection.Close()
 	port := connection.LocalAddr().(*net.TCPAddr).Port
-	if got, want := managementPath(m, devices(m, h))["v0"], fmt.Sprintf("default route, SSH session from 192.0.2.1 port %d", port); got != want {
+	if got, want := managementPath(m, devices(m, h))["v0"],
+		fmt.Sprintf("default route, SSH session from 192.0.2.1 port %d", port); got != want {
 		t.Errorf("with a session's socket: %q, want %q", got, want)
 	}
 	if len(h.Softnet) == 0 {

@@ -85,7 +85,8 @@ func pciLink(m *tree.Tree, function string) *facts.PCILink {
 func sriov(m *tree.Tree, name, behind string) *facts.SRIOV {
 	enabled := m.Number(path.Join(behind, "sriov_numvfs"), 0)
 	total := m.Number(path.Join(behind, "sriov_totalvfs"), 0)
-	if total == 0 && m.Target(path.Join(behind, "subsystem")) == "netdevsim" { // drivers/net/netdevsim/dev.c, nsim_dev_debugfs_init
+	// drivers/net/netdevsim/dev.c, nsim_dev_debugfs_init
+	if total == 0 && m.Target(path.Join(behind, "subsystem")) == "netdevsim" {
 		total = max(m.Number(path.Join("sys/kernel/debug/netdevsim", m.Target(behind), "max_vfs"), enabled), enabled)
 	}
 	if total == 0 || representor.MatchString(m.Line(path.Join(tree.ClassNet, name, "phys_port_name"))) {

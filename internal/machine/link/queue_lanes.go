@@ -30,7 +30,8 @@ func (q queueLanes) program(nic string) (lanes.Program, error) {
 	if err != nil {
 		return lanes.Program{}, err
 	}
-	p := lanes.Program{Root: lanes.FileSystem, NIC: lanes.Device{Name: nic}, Find: func(tap string) (lanes.Device, bool) { return tapOf(devices, tap) }}
+	p := lanes.Program{Root: lanes.FileSystem, NIC: lanes.Device{Name: nic},
+		Find: func(tap string) (lanes.Device, bool) { return tapOf(devices, tap) }}
 	for _, d := range devices {
 		if d.Name == nic {
 			p.NIC.Index = d.Index
@@ -91,7 +92,8 @@ func tapOf(devices []Device, tap string) (lanes.Device, bool) {
 	for _, d := range devices {
 		is := d.Name == tap
 		if strings.Contains(tap, ":") {
-			is = d.Kind == "tun" && (d.mac == tap || len(d.mac) == len(tap) && d.mac[:2] == "fe" && d.mac[2:] == tap[2:])
+			is = d.Kind == "tun" && (d.mac == tap || len(d.mac) == len(tap) && d.mac[:2] == "fe" &&
+				d.mac[2:] == tap[2:])
 		}
 		if is {
 			return lanes.Device{Name: d.Name, Index: d.Index, Unrecorded: d.Kind == "veth"}, true
@@ -129,7 +131,8 @@ func (q queueLanes) Write(ctx context.Context, a setting.Address, to setting.Rea
 		return tree.Refused(a, to.String(), tree.ErrNotLive)
 	}
 	p, err := q.program(a.Path)
-	if err != nil && !(errors.Is(err, errNoNIC) && to.State == setting.Absent) { // of a NIC that is gone the pins may be there
+	// of a NIC that is gone the pins may be there
+	if err != nil && !(errors.Is(err, errNoNIC) && to.State == setting.Absent) {
 		return tree.Refused(a, to.String(), err)
 	}
 	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)

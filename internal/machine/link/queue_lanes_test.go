@@ -21,7 +21,8 @@ func TestTapOf(t *testing.T) {
 		{Name: "mine", Index: 8, Kind: "tun", mac: "52:54:00:aa:bb:04"}, // made by hand, with the guest's own address
 	}
 	for tap, want := range map[string]lanes.Device{
-		"52:54:00:aa:bb:01": {Name: "vnet7", Index: 5}, "vnet8": {Name: "vnet8", Index: 6}, "cont0": {Name: "cont0", Index: 7, Unrecorded: true},
+		"52:54:00:aa:bb:01": {Name: "vnet7", Index: 5}, "vnet8": {Name: "vnet8", Index: 6},
+		"cont0":             {Name: "cont0", Index: 7, Unrecorded: true},
 		"52:54:00:aa:bb:04": {Name: "mine", Index: 8}, "52:54:00:aa:bb:03": {}, "vnet9": {}, "52:54:00:aa:bb:09": {},
 	} {
 		if found, is := tapOf(devices, tap); found != want || is != (want.Index > 0) {
@@ -34,17 +35,22 @@ func TestTapOf(t *testing.T) {
 // other.
 func TestBetween(t *testing.T) {
 	devices := []Device{
-		{Name: "eth0", Index: 1, master: 3}, {Name: "eth1", Index: 2, master: 3}, {Name: "bond0", Index: 3, Kind: "bond"},
-		{Name: "bond0.7", Index: 4, Kind: "vlan", lower: 3, master: 10}, {Name: "bond0.9", Index: 9, Kind: "vlan", lower: 3, master: 10}, {Name: "vx0", Index: 5, Kind: "vxlan", lower: 4, master: 11},
-		{Name: "eth9", Index: 6}, {Name: "eth9.8", Index: 7, Kind: "vlan", lower: 6, master: 10}, {Name: "gre9", Index: 8, Kind: "gretap", master: 10},
+		{Name: "eth0", Index: 1, master: 3}, {Name: "eth1", Index: 2, master: 3},
+		{Name: "bond0", Index: 3, Kind: "bond"},
+		{Name: "bond0.7", Index: 4, Kind: "vlan", lower: 3, master: 10}, {Name: "bond0.9", Index: 9, Kind: "vlan",
+			lower: 3, master: 10}, {Name: "vx0", Index: 5, Kind: "vxlan", lower: 4, master: 11},
+		{Name: "eth9", Index: 6}, {Name: "eth9.8", Index: 7, Kind: "vlan", lower: 6, master: 10},
+		{Name: "gre9", Index: 8, Kind: "gretap", master: 10},
 		{Name: "br0", Index: 10, Kind: "bridge"}, {Name: "br1", Index: 11, Kind: "bridge"},
-		{Name: "vnet0", Index: 20, Kind: "tun", master: 10}, {Name: "vnet1", Index: 21, Kind: "tun", master: 11}, {Name: "vnet2", Index: 22, Kind: "tun"},
+		{Name: "vnet0", Index: 20, Kind: "tun", master: 10}, {Name: "vnet1", Index: 21, Kind: "tun", master: 11},
+		{Name: "vnet2", Index: 22, Kind: "tun"},
 	}
 	for _, c := range []struct {
 		tap, nic int
 		want     string
 	}{
-		{20, 1, "bond0 bond0.7 bond0.9"}, {20, 2, "bond0 bond0.7 bond0.9"}, {20, 6, "eth9.8"}, {21, 1, "bond0 bond0.7 vx0"}, {21, 6, ""}, {22, 1, ""}, {99, 1, ""},
+		{20, 1, "bond0 bond0.7 bond0.9"}, {20, 2, "bond0 bond0.7 bond0.9"}, {20, 6, "eth9.8"},
+		{21, 1, "bond0 bond0.7 vx0"}, {21, 6, ""}, {22, 1, ""}, {99, 1, ""},
 	} {
 		var names []string
 		for _, d := range between(devices, c.tap, c.nic) {

@@ -24,7 +24,8 @@ var errNoQdisc = errors.New("no queueing discipline: it comes when the device is
 func (r rootQdisc) root(device string) (q setting.Qdisc, handle uint32, err error) {
 	index := r.m.Number(path.Join(tree.ClassNet, device, "ifindex"), 0)
 	all, err := tc.QdiscList(&tc.GenericLink{LinkAttrs: tc.LinkAttrs{Index: index, Name: device}})
-	for try := 1; errors.Is(err, tc.ErrDumpInterrupted) && try < 5; try++ { // devices came or went meanwhile: the list may lack some
+	// devices came or went meanwhile: the list may lack some
+	for try := 1; errors.Is(err, tc.ErrDumpInterrupted) && try < 5; try++ {
 		all, err = tc.QdiscList(&tc.GenericLink{LinkAttrs: tc.LinkAttrs{Index: index, Name: device}})
 	}
 	if err != nil {

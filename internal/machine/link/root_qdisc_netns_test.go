@@ -16,7 +16,8 @@ func TestRootQdisc(t *testing.T) {
 	if !treetest.InNamespace(t) {
 		return
 	}
-	treetest.IP(t, "tuntap add t0 mode tap", "link set t0 up", "tuntap add t4 mode tap multi_queue", "link set t4 up", "tuntap add t5 mode tap", "link add br0 type bridge", "link set br0 up")
+	treetest.IP(t, "tuntap add t0 mode tap", "link set t0 up", "tuntap add t4 mode tap multi_queue", "link set t4 up",
+		"tuntap add t5 mode tap", "link add br0 type bridge", "link set br0 up")
 	mechanisms := Mechanisms(treetest.Live(t))
 	read := func(device string) setting.Reading {
 		return mechanisms.Read(t.Context(), setting.Of(setting.RootQdisc, device))
@@ -45,7 +46,8 @@ func TestRootQdisc(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if r, tc := read(c.device), shown(c.device); r.Value != setting.NoQueue || !strings.HasPrefix(tc, "qdisc noqueue") {
+		if r, tc := read(c.device), shown(c.device); r.Value != setting.NoQueue ||
+			!strings.HasPrefix(tc, "qdisc noqueue") {
 			t.Errorf("%s: reads %+v, expected none; tc: %s", c.device, r, tc)
 		}
 		if err := write(c.device, c.value); err != nil {
@@ -72,7 +74,8 @@ func TestRootQdisc(t *testing.T) {
 		if r.State != setting.Known || !r.ReadOnly || r.Why == "" {
 			t.Errorf("%s with parameters: %+v", device, r)
 		}
-		if err := write(device, setting.NoQueue); err == nil || !strings.Contains(err.Error(), "put back as they were") {
+		if err := write(device, setting.NoQueue); err == nil ||
+			!strings.Contains(err.Error(), "put back as they were") {
 			t.Errorf("%s with parameters was exchanged: %v", device, err)
 		}
 		if after := shown(device); after != before {

@@ -10,21 +10,26 @@ import (
 
 // TestRootQdiscLeftAlone: of a NIC, with parameters, and where the kernel would choose another one now than it did.
 func TestRootQdiscLeftAlone(t *testing.T) {
-	r := rootQdisc{treetest.Recorded(t, map[string]string{"proc/sys/net/core/default_qdisc": "fq_codel\n", "sys/class/net/eth0/device/vendor": "0x8086\n", "sys/class/net/gre0/flags": "0x1003\n"})}
+	r := rootQdisc{treetest.Recorded(t, map[string]string{"proc/sys/net/core/default_qdisc": "fq_codel\n",
+		"sys/class/net/eth0/device/vendor": "0x8086\n", "sys/class/net/gre0/flags": "0x1003\n"})}
 	for _, c := range []struct{ device, value, why string }{
-		{"gre0", "default fq_codel", ""}, {"gre0", "default mq fq_codel", ""}, {"gre0", "mq 1: fq_codel", ""}, {"gre0", "pfifo_fast 1:", ""}, {"gre0", "noqueue", ""},
-		{"gre0", "default pfifo_fast", "choice was pfifo_fast and now is fq_codel"}, {"gre0", "default mq fq", "choice was fq and now is fq_codel"},
+		{"gre0", "default fq_codel", ""}, {"gre0", "default mq fq_codel", ""}, {"gre0", "mq 1: fq_codel", ""},
+		{"gre0", "pfifo_fast 1:", ""}, {"gre0", "noqueue", ""},
+		{"gre0", "default pfifo_fast", "choice was pfifo_fast and now is fq_codel"},
+		{"gre0", "default mq fq", "choice was fq and now is fq_codel"},
 		{"gre0", "htb 1:", "parameters"}, {"eth0", "default fq_codel", "a NIC's"},
 	} {
 		q, err := setting.ParseQdisc(c.value)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := r.left(c.device, q); (err == nil) != (c.why == "") || err != nil && !strings.Contains(err.Error(), c.why) {
+		if err := r.left(c.device, q); (err == nil) != (c.why == "") || err != nil &&
+			!strings.Contains(err.Error(), c.why) {
 			t.Errorf("%s on %s: %v, expected %q", c.value, c.device, err, c.why)
 		}
 	}
-	if got := r.Read(t.Context(), setting.Of(setting.RootQdisc, "gre0")); got.State != setting.Unknown || got.Why == "" {
+	if got := r.Read(t.Context(), setting.Of(setting.RootQdisc, "gre0")); got.State != setting.Unknown ||
+		got.Why == "" {
 		t.Errorf("of a recorded tree: %+v", got)
 	}
 }

@@ -36,7 +36,8 @@ func ParseSoftnet(text string) ([]facts.Softnet, error) {
 			continue
 		}
 		if len(fields) < 3 {
-			return nil, fmt.Errorf("softnet_stat: expected 9 columns or more, found %d in %q", len(fields), strings.TrimSpace(line))
+			return nil, fmt.Errorf("softnet_stat: expected 9 columns or more, found %d in %q", len(fields),
+				strings.TrimSpace(line))
 		}
 		columns := make([]uint64, max(13, len(fields)))
 		for i, field := range fields {

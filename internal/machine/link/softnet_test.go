@@ -44,7 +44,8 @@ func TestSoftnetOfRecordedHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (facts.Softnet{Processed: 0x1ba0fbc3, Squeezed: 0x1b3}); len(rows) != 8 || rows[0] != want || rows[7].CPU != 7 {
+	if want := (facts.Softnet{Processed: 0x1ba0fbc3, Squeezed: 0x1b3}); len(rows) != 8 || rows[0] != want ||
+		rows[7].CPU != 7 {
 		t.Errorf("%d rows, the first %+v; want 8, %+v", len(rows), rows[0], want)
 	}
 }

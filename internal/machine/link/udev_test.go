@@ -16,13 +16,15 @@ func TestLink(t *testing.T) {
 	}
 	m := treetest.Recorded(t, files)
 	version, place, file, text := Link(m, "eth0")
-	if version != 257 || place != "pci-0000:01:00.0" || file != "/usr/lib/systemd/network/99-default.link" || text != "[Link]\nNamePolicy=keep\n" {
+	if version != 257 || place != "pci-0000:01:00.0" || file != "/usr/lib/systemd/network/99-default.link" ||
+		text != "[Link]\nNamePolicy=keep\n" {
 		t.Error(version, place, file, text)
 	}
 	if version, place, _, _ := Link(m, "eth9"); version != 257 || place != "" {
 		t.Error(version, place)
 	}
-	for name, want := range map[string]int{"libsystemd-shared-239.so": 239, "libsystemd-shared-257.13-1.el10.so": 257, "libsystemd-core-257.so": 0} {
+	for name, want := range map[string]int{"libsystemd-shared-239.so": 239, "libsystemd-shared-257.13-1.el10.so": 257,
+		"libsystemd-core-257.so": 0} {
 		if got := systemdVersion(treetest.Recorded(t, map[string]string{"usr/lib/systemd/" + name: ""})); got != want {
 			t.Errorf("%s: %d", name, got)
 		}

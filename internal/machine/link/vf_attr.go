@@ -177,7 +177,10 @@ func (v vfAttr) Write(ctx context.Context, a setting.Address, to setting.Reading
 	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
 	defer cancel()
 	for { // i40e and ice set a function up anew after most changes, and answer EAGAIN until it is done
-		err = setting.Within(ctx, func() error { return setVF(v.m.Number(path.Join(tree.ClassNet, pf, "ifindex"), 0), attrType, data) })
+		err = setting.Within(ctx, func() error {
+			return setVF(v.m.Number(path.Join(tree.ClassNet, pf, "ifindex"), 0),
+				attrType, data)
+		})
 		if !errors.Is(err, unix.EAGAIN) || !pause(ctx, settlePause) {
 			break
 		}
@@ -188,7 +191,8 @@ func (v vfAttr) Write(ctx context.Context, a setting.Address, to setting.Reading
 	for { // the PF tells nothing of a function that is being set up anew
 		after, err := v.function(pf, number)
 		if err == nil {
-			if found := after.reading(attribute); !found.Same(setting.Value(value)) && !ownAddress(attribute, value, before) {
+			if found := after.reading(attribute); !found.Same(setting.Value(value)) &&
+				!ownAddress(attribute, value, before) {
 				return tree.Refused(a, value, fmt.Errorf("the driver made it %s", found))
 			}
 			return nil
@@ -221,7 +225,8 @@ func ownAddress(attribute, value string, before virtual) bool {
 // port is a physical function as the port of its virtual ones.
 func (v vfAttr) port(pf string) facts.VFPort {
 	dir := path.Join(tree.ClassNet, pf)
-	port := facts.VFPort{Driver: v.m.Target(path.Join(dir, "device", "driver")), Speed: v.m.Number(path.Join(dir, "speed"), 0)}
+	port := facts.VFPort{Driver: v.m.Target(path.Join(dir, "device", "driver")),
+		Speed: v.m.Number(path.Join(dir, "speed"), 0)}
 	// carrier cannot be read while the device is down; a port that is down limits nothing.
 	if carrier, err := v.m.Read(path.Join(dir, "carrier")); err == nil && strings.TrimSpace(carrier) == "1" {
 		port.Carrier = "up"

@@ -46,7 +46,8 @@ func TestVFEncode(t *testing.T) {
 			t.Errorf("%s=%s: %v, %v", c.attribute, c.value, data, err)
 		}
 	}
-	if _, data, err := v.encode("mac", "52:54:00:00:00:01", facts.VFPort{}); err != nil || len(data) != 36 || data[4] != 0x52 || data[9] != 1 {
+	if _, data, err := v.encode("mac", "52:54:00:00:00:01", facts.VFPort{}); err != nil || len(data) != 36 ||
+		data[4] != 0x52 || data[9] != 1 {
 		t.Errorf("mac: %v, %v", data, err)
 	}
 }

@@ -20,7 +20,8 @@ import (
 // attribute by attribute and in its order: 196 bytes, 296 with counters.
 func vfInfo(v *netlink.AttributeEncoder, number int, counters bool) {
 	n := uint32(number)
-	v.Bytes(unix.IFLA_VF_MAC, append(words(n), append([]byte{0x52, 0x54, 0, 0, byte(number >> 8), byte(number)}, make([]byte, 26)...)...))
+	v.Bytes(unix.IFLA_VF_MAC, append(words(n), append([]byte{0x52, 0x54, 0, 0, byte(number >> 8), byte(number)},
+		make([]byte, 26)...)...))
 	v.Bytes(unix.IFLA_VF_BROADCAST, append([]byte{255, 255, 255, 255, 255, 255}, make([]byte, 26)...))
 	v.Bytes(unix.IFLA_VF_VLAN, words(n, 100, 0))
 	v.Bytes(unix.IFLA_VF_RATE, words(n, 0, n))
@@ -104,7 +105,8 @@ func (k *kernel) dial() *netlink.Conn {
 				k.answers[key] = portMessage(k, index, k.vfs, mask)
 				k.longest = max(k.longest, len(k.answers[key]))
 			}
-			return netlink.Message{Header: netlink.Header{Type: unix.RTM_NEWLINK, Sequence: request.Header.Sequence, PID: nltest.PID}, Data: k.answers[key]}
+			return netlink.Message{Header: netlink.Header{Type: unix.RTM_NEWLINK, Sequence: request.Header.Sequence,
+				PID: nltest.PID}, Data: k.answers[key]}
 		}
 		if request.Header.Flags&netlink.Dump != netlink.Dump {
 			return []netlink.Message{answer(index)}, nil
@@ -116,7 +118,9 @@ func (k *kernel) dial() *netlink.Conn {
 		for i := range k.pfs {
 			all = append(all, answer(i+2))
 		}
-		return nltest.Multipart(append(all, netlink.Message{Header: netlink.Header{Type: netlink.Done, Sequence: request.Header.Sequence, PID: nltest.PID}}))
+		return nltest.Multipart(append(all,
+			netlink.Message{Header: netlink.Header{Type: netlink.Done, Sequence: request.Header.Sequence,
+				PID: nltest.PID}}))
 	})
 }
 
@@ -138,9 +142,11 @@ func TestManyVFsAreAskedForByPort(t *testing.T) {
 		}
 		for i, v := range vfs {
 			want := virtual{
-				index: i, mac: fmt.Sprintf("52:54:00:00:%02x:%02x", i>>8, i&255), vlan: 100, maxRate: i, spoofCheck: true, linkState: "auto", hasRate: true,
+				index: i, mac: fmt.Sprintf("52:54:00:00:%02x:%02x", i>>8, i&255), vlan: 100, maxRate: i,
+				spoofCheck: true, linkState: "auto", hasRate: true,
 				traffic: facts.VFTraffic{
-					RxPackets: uint64(i), TxPackets: 1000 + uint64(i), RxBytes: 2000 + uint64(i), TxBytes: 3000 + uint64(i), Broadcast: 4000 + uint64(i),
+					RxPackets: uint64(i), TxPackets: 1000 + uint64(i), RxBytes: 2000 + uint64(i),
+					TxBytes: 3000 + uint64(i), Broadcast: 4000 + uint64(i),
 					Multicast: 5000 + uint64(i), RxDropped: 7000 + uint64(i), TxDropped: 8000 + uint64(i),
 				},
 			}
@@ -168,7 +174,8 @@ func TestMoreVFsThanAMessageHolds(t *testing.T) {
 	}{
 		{200, 200, true, false}, {201, 201, false, false}, {320, 320, false, false}, // 296 and 196 bytes each
 		{321, 321, false, true}, {2048, 2048, false, true},
-		{222, 7, true, true}, {335, 7, true, true}, {400, 7, true, true}, {670, 250, false, true}, // they were made in between
+		// they were made in between
+		{222, 7, true, true}, {335, 7, true, true}, {400, 7, true, true}, {670, 250, false, true},
 	} {
 		k := &kernel{TB: t, pfs: 1, vfs: c.has}
 		conn := k.dial()
@@ -178,7 +185,8 @@ func TestMoreVFsThanAMessageHolds(t *testing.T) {
 		case c.fails && err == nil:
 			t.Errorf("%d functions, %d expected: %d were believed", c.has, c.says, len(vfs))
 		case c.fails && !errors.Is(err, errManyVFs):
-			if !strings.Contains(err.Error(), "link message") && !strings.Contains(err.Error(), "no answer") { // what follows a wrapped list is no attribute
+			// what follows a wrapped list is no attribute
+			if !strings.Contains(err.Error(), "link message") && !strings.Contains(err.Error(), "no answer") {
 				t.Errorf("%d functions, %d expected: %v", c.has, c.says, err)
 			}
 		case !c.fails && (err != nil || counted != c.counted || len(vfs) != c.has):

@@ -107,7 +107,8 @@ func legacyTables(m *tree.Tree, legacy legacyTool) ([]string, error) {
 // loading anything should the table have vanished meanwhile.
 func saveTable(ctx context.Context, m *tree.Tree, legacy legacyTool, table string) (string, error) {
 	switch legacy.tool {
-	case "arptables-legacy": // the save programs of both ask whatever "arptables" is, which may be the one for nf_tables
+	// the save programs of both ask whatever "arptables" is, which may be the one for nf_tables
+	case "arptables-legacy":
 		text, err := m.Command(ctx, "", legacy.save, "-t", table, "-n", "-L")
 		return saveArptables(text, table), err
 	case "ebtables-legacy":

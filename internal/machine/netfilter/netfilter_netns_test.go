@@ -26,12 +26,14 @@ func TestRuleSets(t *testing.T) {
 		setup      [][]string
 	}{
 		{"nft", "nft -s list ruleset", [][]string{
-			{"nft", "add table inet mine"}, {"nft", "add chain inet mine input { type filter hook input priority 0 ; policy accept ; }"},
+			{"nft", "add table inet mine"}, {"nft", "add chain inet mine input { type filter hook input priority 0 ; " +
+				"policy accept ; }"},
 			{"nft", "add set inet mine ports { type inet_service ; elements = { 22, 80 } ; }"},
 			{"nft", "add rule inet mine input tcp dport @ports counter accept comment \"two  words\""},
 		}},
 		{"iptables-legacy", "iptables-legacy -S", [][]string{
-			{"iptables-legacy", "-N", "mine"}, {"iptables-legacy", "-A", "mine", "-p", "tcp", "--dport", "22", "-j", "ACCEPT"},
+			{"iptables-legacy", "-N", "mine"}, {"iptables-legacy", "-A", "mine", "-p", "tcp", "--dport", "22", "-j",
+				"ACCEPT"},
 			{"iptables-legacy", "-A", "FORWARD", "-j", "mine"}, {"iptables-legacy", "-P", "FORWARD", "DROP"},
 		}},
 	} {
@@ -95,7 +97,8 @@ func TestNetfilterOfNamespace(t *testing.T) {
 	}{
 		{"iptables-legacy", 2, []string{"iptables-legacy", "-A", "FORWARD", "-s", "192.0.2.1", "-j", "DROP"}},
 		{"", 0, []string{"iptables-legacy", "-A", "INPUT", "-s", "192.0.2.1", "-j", "DROP"}},
-		{"nft", 2, []string{"nft", "add table inet x; add chain inet x gate { type filter hook forward priority 0; policy drop; }; add rule inet x gate counter accept"}},
+		{"nft", 2, []string{"nft", "add table inet x; add chain inet x gate { type filter hook forward priority 0; " +
+			"policy drop; }; add rule inet x gate counter accept"}},
 		{"iptables-nft", 0, []string{"iptables-nft", "-A", "FORWARD", "-s", "192.0.2.1", "-j", "DROP"}},
 	} {
 		if _, err := exec.LookPath(c.program[0]); err != nil {
@@ -115,7 +118,8 @@ func TestNetfilterOfNamespace(t *testing.T) {
 		if set.Rules != want[set.Tool] {
 			t.Errorf("%s: %d rules, want %d: %q", set.Tool, set.Rules, want[set.Tool], set.Lines)
 		}
-		if text := strings.Join(set.Lines, "\n"); !strings.Contains(text, "192.0.2.1") || strings.Contains(text, "packets") {
+		if text := strings.Join(set.Lines, "\n"); !strings.Contains(text, "192.0.2.1") ||
+			strings.Contains(text, "packets") {
 			t.Errorf("%s:\n%s", set.Tool, text)
 		}
 	}

@@ -16,7 +16,8 @@ type wholeRules struct{ m *tree.Tree }
 // maxRuleSet bounds the text of a rule set, which stands in journals.
 const maxRuleSet = 4 << 20
 
-var errManagedRules = errors.New("some of these rules were made by iptables-nft, and nft cannot read back what it prints of them")
+var errManagedRules = errors.New("some of these rules were made by iptables-nft, and nft cannot read back what it " +
+	"prints of them")
 
 func (s wholeRules) Read(ctx context.Context, a setting.Address) setting.Reading {
 	if !s.m.Live() {
@@ -35,7 +36,8 @@ func (s wholeRules) Read(ctx context.Context, a setting.Address) setting.Reading
 	case empty:
 		return setting.Missing("no rules")
 	case len(text) > maxRuleSet:
-		return setting.CouldNotTell(fmt.Sprintf("rules of %s: %d bytes are too many to keep in a journal", a.Path, len(text)))
+		return setting.CouldNotTell(fmt.Sprintf("rules of %s: %d bytes are too many to keep in a journal", a.Path,
+			len(text)))
 	}
 	return setting.Value(text)
 }
@@ -47,14 +49,16 @@ func (s wholeRules) save(ctx context.Context, tool string) (text string, empty b
 			return "", false, err
 		}
 		text, err = setting.Kinds[setting.RuleSet].Canonical(text)
-		if err == nil && (strings.Contains(text, "is managed by iptables-nft") || strings.Contains(text, "\txt match ") || strings.Contains(text, " xt target ")) {
+		if err == nil && (strings.Contains(text, "is managed by iptables-nft") ||
+			strings.Contains(text, "\txt match ") || strings.Contains(text, " xt target ")) {
 			err = errManagedRules
 		}
 		return text, text == "", err
 	}
 	legacy, known := s.legacy(tool)
 	if !known {
-		return "", false, fmt.Errorf("expected iptables-legacy, ip6tables-legacy, ebtables-legacy or nft, found %q", tool)
+		return "", false, fmt.Errorf("expected iptables-legacy, ip6tables-legacy, ebtables-legacy or nft, found %q",
+			tool)
 	}
 	tables, err := legacyTables(s.m, legacy)
 	if err != nil {

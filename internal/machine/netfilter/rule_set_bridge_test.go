@@ -11,7 +11,8 @@ import (
 const (
 	bridgeListing = "ebtables -t filter -N mine\n" +
 		"ebtables -t filter -N other\n" +
-		"ebtables -t filter -A INPUT -p IPv4 --ip-proto udp --ip-dport 53 --log-level info --log-prefix \"two  words\" -j CONTINUE \n" +
+		"ebtables -t filter -A INPUT -p IPv4 --ip-proto udp --ip-dport 53 --log-level info --log-prefix \"two  " +
+		"words\" -j CONTINUE \n" +
 		"ebtables -t filter -P FORWARD DROP\n" +
 		"ebtables -t filter -A FORWARD -p ARP -i vnet0 --arp-op Request -j ACCEPT \n" +
 		"ebtables -t filter -A FORWARD -j mine\n" +
@@ -39,7 +40,8 @@ func TestBridgeRules(t *testing.T) {
 	if text, empty, err := bridgeRules("", "nat"); text != "*nat\n" || !empty || err != nil {
 		t.Errorf("without rules: %q, empty %v, %v", text, empty, err)
 	}
-	if text, empty, err := bridgeRules("ebtables -t nat -P OUTPUT DROP\n", "nat"); text != "*nat\n-P OUTPUT DROP\n" || empty || err != nil {
+	if text, empty, err := bridgeRules("ebtables -t nat -P OUTPUT DROP\n", "nat"); text != "*nat\n-P OUTPUT DROP\n" ||
+		empty || err != nil {
 		t.Errorf("a policy alone: %q, empty %v, %v", text, empty, err)
 	}
 }
@@ -50,8 +52,10 @@ func TestBridgeRulesBeyondRestore(t *testing.T) {
 		command string
 		beyond  bool
 	}{
-		"as long as a line may be":   {"-A INPUT --among-src " + strings.Repeat("a", bridgeLineBytes-len("-A INPUT --among-src ")), false},
-		"a byte longer":              {"-A INPUT --among-src " + strings.Repeat("a", bridgeLineBytes-len("-A INPUT --among-src ")+1), true},
+		"as long as a line may be": {"-A INPUT --among-src " +
+			strings.Repeat("a", bridgeLineBytes-len("-A INPUT --among-src ")), false},
+		"a byte longer": {"-A INPUT --among-src " +
+			strings.Repeat("a", bridgeLineBytes-len("-A INPUT --among-src ")+1), true},
 		"as many words as there may": {strings.TrimSpace(strings.Repeat("a ", bridgeLineWords)), false},
 		"a word more":                {strings.TrimSpace(strings.Repeat("a ", bridgeLineWords+1)), true},
 		"two prefixes":               {`-A INPUT --log-prefix "a" --nflog-prefix "b" -j DROP`, false},
@@ -62,7 +66,8 @@ func TestBridgeRulesBeyondRestore(t *testing.T) {
 			t.Errorf("%s: empty %v, %v: %.60q", name, empty, err, text)
 		}
 	}
-	if _, _, err := bridgeRules("The kernel doesn't support the ebtables 'filter' table.\n", "filter"); err == nil || errors.Is(err, errBeyondRestore) {
+	if _, _, err := bridgeRules("The kernel doesn't support the ebtables 'filter' table.\n", "filter"); err == nil ||
+		errors.Is(err, errBeyondRestore) {
 		t.Errorf("no command: %v", err)
 	}
 }

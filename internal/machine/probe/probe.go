@@ -71,7 +71,8 @@ const sampleCost = 3 * time.Microsecond
 
 // Start begins to watch. What cannot be watched is in Unseen of what is seen.
 func Start(c Config) *Probe {
-	p := &Probe{waited: map[uint32]probeWaits{}, others: map[probeBehind]uint64{}, own: c.Own, stop: make(chan struct{}), done: make(chan struct{})}
+	p := &Probe{waited: map[uint32]probeWaits{}, others: map[probeBehind]uint64{}, own: c.Own,
+		stop: make(chan struct{}), done: make(chan struct{})}
 	missing := func(what string, err error) { p.unseen = append(p.unseen, facts.Unseen{What: what, Why: err.Error()}) }
 	var err error
 	p.programs, err = load(c.btf)
@@ -81,8 +82,10 @@ func Start(c Config) *Probe {
 		missing("why packets are dropped", err)
 	} else {
 		p.windows = []*window{
-			{names: []string{probeProgDropped}, runs: func(r probeRan) uint64 { return r.Drops }, share: 0.01, thin: p.programs.thin},
-			{names: []string{probeProgSwitched, probeProgWoken, probeProgMade}, runs: func(r probeRan) uint64 { return r.Switches }, begin: p.programs.begin, share: 0.005},
+			{names: []string{probeProgDropped}, runs: func(r probeRan) uint64 { return r.Drops }, share: 0.01,
+				thin: p.programs.thin},
+			{names: []string{probeProgSwitched, probeProgWoken, probeProgMade},
+				runs: func(r probeRan) uint64 { return r.Switches }, begin: p.programs.begin, share: 0.005},
 		}
 		if err := p.programs.begin(); err != nil {
 			missing("why packets are dropped", err)
@@ -137,7 +140,8 @@ func (p *Probe) follow(threads []int) {
 		}
 	}
 	for _, tid := range threads {
-		if err := m.Update(uint32(tid), probeWaits{}, ebpf.UpdateNoExist); err != nil && !errors.Is(err, ebpf.ErrKeyExist) {
+		if err := m.Update(uint32(tid), probeWaits{}, ebpf.UpdateNoExist); err != nil &&
+			!errors.Is(err, ebpf.ErrKeyExist) {
 			p.failed = fmt.Errorf("threads that are followed: %w", err)
 		}
 	}
@@ -239,7 +243,8 @@ func (p *Probe) drops(scale float64) ([]Drop, error) {
 			sum += n
 		}
 		keys = append(keys, key)
-		d := Drop{DropSite: facts.DropSite{Reason: p.programs.reason(key.Reason), Packets: uint64(math.Round(float64(sum) * scale))}, Inode: key.Netns, Ifindex: int(key.Ifindex)}
+		d := Drop{DropSite: facts.DropSite{Reason: p.programs.reason(key.Reason),
+			Packets: uint64(math.Round(float64(sum) * scale))}, Inode: key.Netns, Ifindex: int(key.Ifindex)}
 		if known, err := loadedSymbols(); err == nil {
 			if at := known.find(key.Where); at >= 0 {
 				d.Symbol = known[at].name
@@ -255,7 +260,8 @@ func (p *Probe) drops(scale float64) ([]Drop, error) {
 		_ = m.Delete(k) // what is dropped between the two is lost for the count
 	}
 	slices.SortFunc(all, func(a, b Drop) int {
-		return cmp.Or(cmp.Compare(b.Packets, a.Packets), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Symbol, b.Symbol), cmp.Compare(a.Ifindex, b.Ifindex))
+		return cmp.Or(cmp.Compare(b.Packets, a.Packets), cmp.Compare(a.Reason, b.Reason),
+			cmp.Compare(a.Symbol, b.Symbol), cmp.Compare(a.Ifindex, b.Ifindex))
 	})
 	return all, err
 }
@@ -286,10 +292,14 @@ func (p *Probe) delays(scale float64) ([]facts.WakeDelay, error) {
 			continue
 		}
 		all = append(all, facts.WakeDelay{
-			TID: int(tid), Waits: uint64(math.Round(float64(w.Waits) * scale)), P50: quantile(w, 0.5), P99: quantile(w, 0.99), Max: quantile(w, 1), Over: behind[tid],
+			TID: int(tid), Waits: uint64(math.Round(float64(w.Waits) * scale)), P50: quantile(w, 0.5),
+			P99: quantile(w, 0.99), Max: quantile(w, 1), Over: behind[tid],
 		})
 	}
-	slices.SortFunc(all, func(a, b facts.WakeDelay) int { return cmp.Or(cmp.Compare(b.P99, a.P99), cmp.Compare(a.TID, b.TID)) })
+	slices.SortFunc(all, func(a, b facts.WakeDelay) int {
+		return cmp.Or(cmp.Compare(b.P99, a.P99),
+			cmp.Compare(a.TID, b.TID))
+	})
 	return all, nil
 }
 

@@ -12,15 +12,24 @@ import (
 
 func TestStageOf(t *testing.T) {
 	for _, c := range []struct{ name, module, stage string }{
-		{"br_handle_frame", "bridge", "bridge"}, {"br_handle_frame", "", "bridge"}, {"br_nf_pre_routing", "", "netfilter"}, {"nft_do_chain", "nf_tables", "netfilter"},
-		{"ebt_do_table", "ebtables", "netfilter"}, {"nf_conntrack_in", "", "conntrack"}, {"__nf_conntrack_find_get", "nf_conntrack", "conntrack"}, {"nf_hook_slow", "", "netfilter"},
-		{"vxlan_xmit", "vxlan", "overlay"}, {"vxlan_xmit", "", "overlay"}, {"tbf_enqueue", "sch_tbf", "qdisc"}, {"tbf_dequeue", "", "qdisc"}, {"__qdisc_run", "", "qdisc"},
-		{"ixgbe_poll", "ixgbe", "driver"}, {"mlx5e_napi_poll", "mlx5_core", "driver"}, {"igb_poll", "igb", "driver"}, {"veth_poll", "", "driver"},
-		{"tun_get_user", "tun", "tun"}, {"tun_net_xmit", "", "tun"}, {"handle_rx", "vhost_net", "vhost"}, {"vhost_get_vq_desc", "", "vhost"}, {"virtqueue_add_split", "", "virtio"},
-		{"vcpu_enter_guest", "kvm", "kvm"}, {"vmx_vcpu_run", "kvm_intel", "kvm"}, {"kvm_vcpu_halt", "", "kvm"}, {"udp_queue_rcv_one_skb", "", "socket"}, {"packet_rcv", "", "socket"},
-		{"native_queued_spin_lock_slowpath", "", "lock"}, {"__pv_queued_spin_lock_slowpath", "", "lock"}, {"rep_movs_alternative", "", "copy"}, {"_copy_to_iter", "", "copy"},
-		{"pv_native_safe_halt", "", "idle"}, {"cpu_startup_entry", "", "idle"}, {"bpf_prog_6deef7357e7b4530_filter", "bpf", "bpf"},
-		{"_raw_spin_lock", "", ""}, {"kmem_cache_alloc_noprof", "", ""}, {"ext4_file_write_iter", "ext4", ""}, {"x", "", ""},
+		{"br_handle_frame", "bridge", "bridge"}, {"br_handle_frame", "", "bridge"},
+		{"br_nf_pre_routing", "", "netfilter"}, {"nft_do_chain", "nf_tables", "netfilter"},
+		{"ebt_do_table", "ebtables", "netfilter"}, {"nf_conntrack_in", "", "conntrack"},
+		{"__nf_conntrack_find_get", "nf_conntrack", "conntrack"}, {"nf_hook_slow", "", "netfilter"},
+		{"vxlan_xmit", "vxlan", "overlay"}, {"vxlan_xmit", "", "overlay"}, {"tbf_enqueue", "sch_tbf", "qdisc"},
+		{"tbf_dequeue", "", "qdisc"}, {"__qdisc_run", "", "qdisc"},
+		{"ixgbe_poll", "ixgbe", "driver"}, {"mlx5e_napi_poll", "mlx5_core", "driver"}, {"igb_poll", "igb", "driver"},
+		{"veth_poll", "", "driver"},
+		{"tun_get_user", "tun", "tun"}, {"tun_net_xmit", "", "tun"}, {"handle_rx", "vhost_net", "vhost"},
+		{"vhost_get_vq_desc", "", "vhost"}, {"virtqueue_add_split", "", "virtio"},
+		{"vcpu_enter_guest", "kvm", "kvm"}, {"vmx_vcpu_run", "kvm_intel", "kvm"}, {"kvm_vcpu_halt", "", "kvm"},
+		{"udp_queue_rcv_one_skb", "", "socket"}, {"packet_rcv", "", "socket"},
+		{"native_queued_spin_lock_slowpath", "", "lock"}, {"__pv_queued_spin_lock_slowpath", "", "lock"},
+		{"rep_movs_alternative", "", "copy"}, {"_copy_to_iter", "", "copy"},
+		{"pv_native_safe_halt", "", "idle"}, {"cpu_startup_entry", "", "idle"},
+		{"bpf_prog_6deef7357e7b4530_filter", "bpf", "bpf"},
+		{"_raw_spin_lock", "", ""}, {"kmem_cache_alloc_noprof", "", ""}, {"ext4_file_write_iter", "ext4", ""},
+		{"x", "", ""},
 	} {
 		if stage := stageOf(c.name, c.module); stage != c.stage {
 			t.Errorf("%s [%s]: found %q, expected %q", c.name, c.module, stage, c.stage)
@@ -51,7 +60,8 @@ func known(t *testing.T) symbols {
 func TestSymbols(t *testing.T) {
 	s := known(t)
 	for address, name := range map[uint64]string{
-		0xffffffff81000000: "_stext", 0xffffffff8100007f: "_stext", 0xffffffff81000080: "br_handle_frame", 0xffffffff810000ff: "br_handle_frame", 0xffffffff810001ff: "nft_do_chain",
+		0xffffffff81000000: "_stext", 0xffffffff8100007f: "_stext", 0xffffffff81000080: "br_handle_frame",
+		0xffffffff810000ff: "br_handle_frame", 0xffffffff810001ff: "nft_do_chain",
 		0xffffffff81ffffff: "do_idle",
 	} {
 		if at := s.find(address); s[at].name != name {
@@ -61,7 +71,8 @@ func TestSymbols(t *testing.T) {
 	if at := s.find(0xffffffff80ffffff); at != -1 {
 		t.Errorf("before the first: found %d", at)
 	}
-	if _, err := parseSymbols(strings.NewReader("0000000000000000 T _stext\n0000000000000000 T _text\n")); err != errHidden {
+	if _, err := parseSymbols(strings.NewReader(
+		"0000000000000000 T _stext\n0000000000000000 T _text\n")); err != errHidden {
 		t.Errorf("hidden addresses: %v", err)
 	}
 	if _, err := parseSymbols(strings.NewReader("wrong T _stext\n")); err == nil {
@@ -71,7 +82,8 @@ func TestSymbols(t *testing.T) {
 
 // TestSample has stacks, innermost first, and which stage they count for.
 func TestSample(t *testing.T) {
-	const nft, bridge, slow, raw, xmit, alloc, idle = 0xffffffff81000104, 0xffffffff81000084, 0xffffffff81000204, 0xffffffff81000284, 0xffffffff81000304, 0xffffffff81000404, 0xffffffff81000504
+	const nft, bridge, slow, raw, xmit, alloc, idle = 0xffffffff81000104, 0xffffffff81000084, 0xffffffff81000204,
+		0xffffffff81000284, 0xffffffff81000304, 0xffffffff81000404, 0xffffffff81000504
 	const mark = ^uint64(127) // PERF_CONTEXT_KERNEL
 	for _, c := range []struct {
 		name     string
@@ -113,7 +125,8 @@ func TestSample(t *testing.T) {
 				}
 				return
 			}
-			if len(entries) != 1 || entries[0].Stage != c.stage || entries[0].Symbol != c.function || entries[0].Share != 0.5 || entries[0].CPU != 3 {
+			if len(entries) != 1 || entries[0].Stage != c.stage || entries[0].Symbol != c.function ||
+				entries[0].Share != 0.5 || entries[0].CPU != 3 {
 				t.Errorf("found %+v, expected half of the time in %s, %s", entries, c.stage, c.function)
 			}
 			if locks := p.locks(1); (c.stage == "lock") != (len(locks) == 1) {
@@ -163,7 +176,8 @@ func TestPauseAfter(t *testing.T) {
 		window, busiest time.Duration
 		pause           bool
 	}{
-		{time.Second, 9 * time.Millisecond, false}, {time.Second, 11 * time.Millisecond, true}, {20 * time.Millisecond, 10 * time.Millisecond, true},
+		{time.Second, 9 * time.Millisecond, false}, {time.Second, 11 * time.Millisecond, true},
+		{20 * time.Millisecond, 10 * time.Millisecond, true},
 		{20 * time.Millisecond, time.Millisecond, false}, {time.Millisecond, time.Millisecond, false},
 	} {
 		pause := pauseAfter(c.window, c.busiest, 0.01)
@@ -185,7 +199,9 @@ func TestWithoutBTF(t *testing.T) {
 	if err := p.Close(); err != nil {
 		t.Error(err)
 	}
-	if s.Traced || len(s.Drops)+len(s.Delays) > 0 || len(s.Unseen) == 0 || !strings.Contains(s.Unseen[0].Why, "CONFIG_DEBUG_INFO_BTF") || !strings.Contains(s.Unseen[0].Why, "no such file") {
+	if s.Traced || len(s.Drops)+len(s.Delays) > 0 || len(s.Unseen) == 0 ||
+		!strings.Contains(s.Unseen[0].Why, "CONFIG_DEBUG_INFO_BTF") ||
+		!strings.Contains(s.Unseen[0].Why, "no such file") {
 		t.Errorf("found %+v", s)
 	}
 	if os.Geteuid() == 0 && len(s.Unseen) != 1 {

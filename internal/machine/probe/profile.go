@@ -55,9 +55,11 @@ type ring struct {
 // startProfile begins to sample CPUs.
 func startProfile(cpus setting.CPUSet, known symbols) (*profile, error) {
 	attr := unix.PerfEventAttr{
-		Type: unix.PERF_TYPE_SOFTWARE, Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})), Config: unix.PERF_COUNT_SW_CPU_CLOCK, Sample: uint64(every),
-		Sample_type: unix.PERF_SAMPLE_IP | unix.PERF_SAMPLE_CALLCHAIN, Bits: unix.PerfBitDisabled | unix.PerfBitExcludeCallchainUser,
-		Wakeup: math.MaxUint32, Sample_max_stack: 32,
+		Type: unix.PERF_TYPE_SOFTWARE, Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
+		Config: unix.PERF_COUNT_SW_CPU_CLOCK, Sample: uint64(every),
+		Sample_type: unix.PERF_SAMPLE_IP | unix.PERF_SAMPLE_CALLCHAIN,
+		Bits:        unix.PerfBitDisabled | unix.PerfBitExcludeCallchainUser,
+		Wakeup:      math.MaxUint32, Sample_max_stack: 32,
 	}
 	p := &profile{known: known, cache: map[uint64]int{}}
 	p.reset()
@@ -116,7 +118,8 @@ func (p *profile) read(r ring) {
 	record := make([]byte, 0, 512)
 	for tail < head {
 		at := tail % size
-		kind, misc, length := binary.NativeEndian.Uint32(data[at:]), binary.NativeEndian.Uint16(data[at+4:]), uint64(binary.NativeEndian.Uint16(data[at+6:]))
+		kind, misc, length := binary.NativeEndian.Uint32(data[at:]), binary.NativeEndian.Uint16(data[at+4:]),
+			uint64(binary.NativeEndian.Uint16(data[at+6:]))
 		if length < 8 || length > head-tail {
 			break // not what the kernel writes
 		}
@@ -224,7 +227,8 @@ func (p *profile) entries() []facts.ProfileEntry {
 	for k, n := range sums {
 		share := float64(n) / float64(p.total[k.cpu])
 		if share >= 0.001 {
-			all = append(all, facts.ProfileEntry{CPU: k.cpu, Stage: k.stage, Symbol: p.known[most[k].symbol].name, Share: share, Samples: n})
+			all = append(all, facts.ProfileEntry{CPU: k.cpu, Stage: k.stage, Symbol: p.known[most[k].symbol].name,
+				Share: share, Samples: n})
 		}
 	}
 	slices.SortFunc(all, func(a, b facts.ProfileEntry) int {

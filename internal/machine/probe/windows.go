@@ -103,7 +103,8 @@ func (w *window) judge(now time.Time) {
 		w.thinned, w.since, w.window, w.busiest = true, now, 0, 0 // else the time until now would be counted again
 		w.err = w.thin(thinned)
 		return
-	case w.thinned && w.window > time.Second && float64(w.busiest)*float64(runCost)/float64(thinCost) < w.share/2*float64(w.window):
+	case w.thinned && w.window > time.Second &&
+		float64(w.busiest)*float64(runCost)/float64(thinCost) < w.share/2*float64(w.window):
 		w.thinned = false
 		w.err = w.thin(1)
 	}
@@ -120,7 +121,8 @@ func (w *window) judge(now time.Time) {
 // pauseAfter is how long programs stay detached that took some time of the busiest CPU within a window; none where that
 // was no more than their share.
 func pauseAfter(window, busiest time.Duration, share float64) time.Duration {
-	if window < shortest/2 || float64(busiest) <= share*float64(window) || busiest < turnCost/4 { // the last: to detach would cost more
+	// the last: to detach would cost more
+	if window < shortest/2 || float64(busiest) <= share*float64(window) || busiest < turnCost/4 {
 		return 0
 	}
 	return min(time.Duration(float64(busiest+turnCost)/share)-window, longest)

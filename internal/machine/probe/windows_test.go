@@ -12,7 +12,8 @@ func TestThinnedOnce(t *testing.T) {
 	begun := time.Unix(1000, 0)
 	at := func(passed time.Duration) time.Time { return begun.Add(passed) }
 	thins := 0
-	w := &window{runs: func(r probeRan) uint64 { return r.Drops }, share: 0.01, thin: func(of uint32) error { thins++; return nil }, since: begun}
+	w := &window{runs: func(r probeRan) uint64 { return r.Drops }, share: 0.01,
+		thin: func(of uint32) error { thins++; return nil }, since: begun}
 	ran := uint64(0)
 	for passed := 10 * time.Millisecond; passed <= 100*time.Millisecond; passed += 10 * time.Millisecond {
 		ran += 2000 // 0.3 ms of each 10, and thinned 0.1 ms

@@ -44,7 +44,8 @@ func DetachListening(m *tree.Tree, unit string, args ...string) (io.WriteCloser,
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
 	if (service{m}).systemd() {
-		scope := exec.Command("systemd-run", append([]string{"--quiet", "--collect", "--scope", "--unit=" + unit, "--", program}, args...)...)
+		scope := exec.Command("systemd-run",
+			append([]string{"--quiet", "--collect", "--scope", "--unit=" + unit, "--", program}, args...)...)
 		if to, err := listening(scope); err == nil {
 			return to, nil
 		}

@@ -11,7 +11,8 @@ import (
 
 // watchedServices are the daemons that set values which mpps would set too, as /proc/PID/comm has them. Python
 // programs run under their own name (tuned sets it).
-var watchedServices = []string{"irqbalance", "tuned", "NetworkManager", "numad", "ksmtuned", "systemd-networkd", "tuned-ppd"}
+var watchedServices = []string{"irqbalance", "tuned", "NetworkManager", "numad", "ksmtuned", "systemd-networkd",
+	"tuned-ppd"}
 
 // Inventory tells which daemons run that own settings.
 func Inventory(_ context.Context, m *tree.Tree, h *facts.Host) {

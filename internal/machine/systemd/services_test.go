@@ -25,7 +25,8 @@ func TestStorage(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, text := range map[string]string{
-			"comm": p.comm + "\n", "status": "Name:\t" + p.comm + "\nVmRSS:\t    " + p.rss + "\nCpus_allowed_list:\t" + p.cpus + "\n",
+			"comm": p.comm + "\n", "status": "Name:\t" + p.comm + "\nVmRSS:\t    " + p.rss + "\nCpus_allowed_list:\t" +
+				p.cpus + "\n",
 		} {
 			if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
 				t.Fatal(err)
@@ -37,7 +38,8 @@ func TestStorage(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	h := &facts.Host{Topology: facts.Topology{Nodes: []facts.Node{{ID: 0, CPUs: setting.CPUs(0, 1, 2, 3)}, {ID: 1, CPUs: setting.CPUs(4, 5, 6, 7)}}}}
+	h := &facts.Host{Topology: facts.Topology{Nodes: []facts.Node{{ID: 0, CPUs: setting.CPUs(0, 1, 2, 3)},
+		{ID: 1, CPUs: setting.CPUs(4, 5, 6, 7)}}}}
 	Inventory(t.Context(), m, h)
 	want := []facts.Storage{
 		{Name: "ceph-osd", Count: 1, Node: 0, Memory: 2 << 20}, {Name: "ceph-osd", Count: 2, Node: 1, Memory: 2 << 20},
@@ -56,11 +58,13 @@ func TestKnowsUnit(t *testing.T) {
 		want       bool
 	}{
 		{"just read from its file", "LoadState=loaded\nFragmentPath=" + file + "\nNeedDaemonReload=no\n", true, true},
-		{"in memory, its file written since", "LoadState=loaded\nFragmentPath=" + file + "\nNeedDaemonReload=yes\n", true, false},
+		{"in memory, its file written since", "LoadState=loaded\nFragmentPath=" + file + "\nNeedDaemonReload=yes\n",
+			true, false},
 		{"in memory from a package", "LoadState=loaded\nFragmentPath=/usr/lib/systemd/system/mpps-restore.service\nNeedDaemonReload=no\n", true, false},
 		{"looked for before it was written", "LoadState=not-found\nFragmentPath=\nNeedDaemonReload=no\n", true, false},
 		{"removed, and forgotten", "LoadState=not-found\nFragmentPath=\nNeedDaemonReload=no\n", false, true},
-		{"removed, and still in memory", "LoadState=loaded\nFragmentPath=" + file + "\nNeedDaemonReload=yes\n", false, false},
+		{"removed, and still in memory", "LoadState=loaded\nFragmentPath=" + file + "\nNeedDaemonReload=yes\n", false,
+			false},
 		{"a systemd that does not tell", "LoadState=loaded\nFragmentPath=" + file + "\n", true, false},
 	} {
 		if got := knowsUnit(c.text, file, c.exists); got != c.want {

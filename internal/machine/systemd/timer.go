@@ -12,7 +12,8 @@ import (
 // DetachLater starts this program with other arguments after a time, by a transient timer of systemd: it needs neither
 // this process nor its session, whose control group may be emptied when the operator's connection ends. What it starts
 // is tried again where it fails. Where systemd is not the init system done is false.
-func DetachLater(ctx context.Context, m *tree.Tree, unit, description string, after time.Duration, args ...string) (done bool, err error) {
+func DetachLater(ctx context.Context, m *tree.Tree, unit, description string, after time.Duration,
+	args ...string) (done bool, err error) {
 	if !(service{m}).systemd() {
 		return false, nil
 	}

@@ -111,7 +111,8 @@ func UnitsChanged(ctx context.Context, m *tree.Tree, name string) error {
 	}
 	reading, cancel := tree.Deadline(ctx, tree.ReadPatience)
 	defer cancel()
-	text, err := m.Command(reading, "", "systemctl", "show", "--property=LoadState,FragmentPath,NeedDaemonReload", "--", path.Base(name))
+	text, err := m.Command(reading, "", "systemctl", "show", "--property=LoadState,FragmentPath,NeedDaemonReload", "--",
+		path.Base(name))
 	if err == nil && knowsUnit(text, "/"+name, m.Exists(name)) {
 		return nil
 	}

@@ -55,7 +55,8 @@ func movableThreads(m *tree.Tree) (all []movable, online setting.CPUSet) {
 			continue // it ended meanwhile
 		}
 		t, err := ParseStat(text)
-		if err != nil || strings.HasPrefix(t.Comm, "irq/") || ofGuest(t.Comm) || t.flags&kernelThread == 0 || t.flags&boundForGood != 0 || t.Policy == unix.SCHED_DEADLINE {
+		if err != nil || strings.HasPrefix(t.Comm, "irq/") || ofGuest(t.Comm) || t.flags&kernelThread == 0 ||
+			t.flags&boundForGood != 0 || t.Policy == unix.SCHED_DEADLINE {
 			continue
 		}
 		cpus := of(m, t.TID, t.TID)
@@ -181,7 +182,9 @@ func places(all []movable, wanted setting.CPUSet, before []movable, online setti
 		switch {
 		case len(had[i]) > 0:
 			next[i] = had[i]
-		case t.name == threadParent || len(kept.And(online)) == 0 && len(online) > 0 || len(kept) == 0 || len(before) > 0: // one that came since has what the others had
+		// one that came since has what the others had
+		case t.name == threadParent || len(kept.And(online)) == 0 && len(online) > 0 || len(kept) == 0 ||
+			len(before) > 0:
 			next[i] = wanted
 		default:
 			next[i] = kept

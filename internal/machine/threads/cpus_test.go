@@ -24,10 +24,13 @@ const (
 func kernelTree() map[string]string {
 	files := map[string]string{"sys/devices/system/cpu/online": "0-3\n"}
 	files["proc/44/comm"], files["proc/44/status"] = "sugov:3\n", "Cpus_allowed_list:\t3\n"
-	files["proc/44/stat"] = strings.Replace(kernelLine(44, "sugov:3", moves), " 0 0 0 0 0 0 0 0 0 0 0 0 0\n", " 0 6 0 0 0 0 0 0 0 0 0 0 0\n", 1)
+	files["proc/44/stat"] = strings.Replace(kernelLine(44, "sugov:3", moves), " 0 0 0 0 0 0 0 0 0 0 0 0 0\n",
+		" 0 6 0 0 0 0 0 0 0 0 0 0 0\n", 1)
 	for pid, t := range map[string]struct{ comm, flags, cpus string }{
-		"2": {"kthreadd", moves, "0-7"}, "14": {"rcu_preempt", moves, "0-7"}, "15": {"migration/0", stays, "0"}, "16": {"ksoftirqd/3", stays, "3"},
-		"40": {"kswapd1", moves, "2-3"}, "41": {"kworker/u8:1", stays, "0-3"}, "42": {"irq/24-eth0", moves, "3"}, "43": {"vhost-900", moves, "3"},
+		"2": {"kthreadd", moves, "0-7"}, "14": {"rcu_preempt", moves, "0-7"}, "15": {"migration/0", stays, "0"},
+		"16": {"ksoftirqd/3", stays, "3"},
+		"40": {"kswapd1", moves, "2-3"}, "41": {"kworker/u8:1", stays, "0-3"}, "42": {"irq/24-eth0", moves, "3"},
+		"43":  {"vhost-900", moves, "3"},
 		"45":  {"kvm-nx-lpage-re", moves, "3"},
 		"900": {"qemu", "4194560", "0-3"},
 	} {
@@ -48,13 +51,15 @@ func TestKernelThreadsAreOneValue(t *testing.T) {
 	a := setting.Of(setting.ThreadCPUs, "kernel")
 	m := treetest.Recorded(t, kernelTree())
 	r := (threadCPUs{m}).Read(t.Context(), a)
-	if want := "2 0-7 kthreadd\n14 0-7 rcu_preempt\n40 2-3 kswapd1"; r.State != setting.Known || r.Value != "0-3" || r.Verbatim != want {
+	if want := "2 0-7 kthreadd\n14 0-7 rcu_preempt\n40 2-3 kswapd1"; r.State != setting.Known || r.Value != "0-3" ||
+		r.Verbatim != want {
 		t.Errorf("found %s with %q; expected 0-3 with %q", r, r.Verbatim, want)
 	}
 	if err := (threadCPUs{m}).Write(t.Context(), a, setting.Value("0-1")); err == nil {
 		t.Error("threads of a recording were moved")
 	}
-	if r := Mechanisms(treetest.Recorded(t, map[string]string{"proc/900/comm": "qemu\n"}))[setting.ThreadCPUs].Read(t.Context(), a); r.State != setting.Unknown {
+	if r := Mechanisms(treetest.Recorded(t, map[string]string{"proc/900/comm": "qemu\n"}))[setting.ThreadCPUs].Read(
+		t.Context(), a); r.State != setting.Unknown {
 		t.Errorf("where no kernel thread can be seen: %s", r)
 	}
 	if r := (threadCPUs{m}).Read(t.Context(), setting.Of(setting.ThreadCPUs, "kswapd1")); r.State != setting.Unknown {
@@ -72,7 +77,8 @@ func TestPlacesOfKernelThreads(t *testing.T) {
 		}
 		return cpus
 	}
-	all := []movable{{2, "kthreadd", set("0-3")}, {14, "rcu_preempt", set("0-3")}, {40, "kswapd0", set("1-2")}, {41, "kswapd1", set("3")}}
+	all := []movable{{2, "kthreadd", set("0-3")}, {14, "rcu_preempt", set("0-3")}, {40, "kswapd0", set("1-2")},
+		{41, "kswapd1", set("3")}}
 	join := func(sets []setting.CPUSet) string {
 		var words []string
 		for _, s := range sets {
@@ -87,7 +93,8 @@ func TestPlacesOfKernelThreads(t *testing.T) {
 	if len(before) != len(all) || before[2].name != "kswapd0" || !before[2].cpus.Equal(all[2].cpus) {
 		t.Fatalf("read back as %+v", before)
 	}
-	now := []movable{{2, "kthreadd", set("0-1")}, {15, "rcu_preempt", set("0-1")}, {40, "kswapd0", set("1")}, {41, "other", set("0")}, {42, "kswapd1", set("0-1")}}
+	now := []movable{{2, "kthreadd", set("0-1")}, {15, "rcu_preempt", set("0-1")}, {40, "kswapd0", set("1")},
+		{41, "other", set("0")}, {42, "kswapd1", set("0-1")}}
 	if got := join(places(now, set("0-3"), before, set("0-3"))); got != "0-3 0-3 1-2 0-3 3" {
 		t.Errorf("put back to %s", got)
 	}
@@ -97,16 +104,19 @@ func TestPlacesOfKernelThreads(t *testing.T) {
 	// Of several with one name each gets its own back, those with the number that they had first; one more of them has
 	// what the first had.
 	twins := []movable{{2, "kthreadd", set("0-3")}, {20, "md", set("0")}, {21, "md", set("1")}, {22, "md", set("2")}}
-	now = []movable{{2, "kthreadd", set("0-1")}, {21, "md", set("0-1")}, {30, "md", set("0-1")}, {31, "md", set("0-1")}, {32, "md", set("0-1")}}
+	now = []movable{{2, "kthreadd", set("0-1")}, {21, "md", set("0-1")}, {30, "md", set("0-1")}, {31, "md", set("0-1")},
+		{32, "md", set("0-1")}}
 	if got := join(places(now, set("0-3"), twins, set("0-3"))); got != "0-3 1 0 2 0" {
 		t.Errorf("several of one name: %s", got)
 	}
 	// Siblings that are offline: what is not wanted goes, the value is what is online, and a rollback brings all back.
-	siblings := []movable{{2, "kthreadd", set("0-7")}, {14, "rcu_preempt", set("0-7")}, {15, "other", set("2,6")}, {16, "another", set("1,5")}}
+	siblings := []movable{{2, "kthreadd", set("0-7")}, {14, "rcu_preempt", set("0-7")}, {15, "other", set("2,6")},
+		{16, "another", set("1,5")}}
 	if got := join(places(siblings, set("0-1"), nil, set("0-3"))); got != "0-1 0-1 0-1 1" {
 		t.Errorf("with siblings offline moved to %s", got)
 	}
-	now = []movable{{2, "kthreadd", set("0-1")}, {14, "rcu_preempt", set("0-1")}, {15, "other", set("0-1")}, {16, "another", set("1")}}
+	now = []movable{{2, "kthreadd", set("0-1")}, {14, "rcu_preempt", set("0-1")}, {15, "other", set("0-1")},
+		{16, "another", set("1")}}
 	if got := join(places(now, set("0-3"), parsePlaces(placesOf(siblings)), set("0-3"))); got != "0-7 0-7 2,6 1,5" {
 		t.Errorf("with siblings offline put back to %s", got)
 	}

@@ -64,7 +64,8 @@ const (
 func WatchDisturbances(m *tree.Tree, cpus setting.CPUSet, pid int, vcpus []int) *Disturbances {
 	d := &Disturbances{m: m, cpus: cpus, pid: pid, files: map[facts.Counter]string{}}
 	for _, tid := range vcpus {
-		d.threads = append(d.threads, guestThread{tid: tid, name: m.Line(d.taskFile(tid, "comm")) + " (" + strconv.Itoa(tid) + ")"})
+		d.threads = append(d.threads, guestThread{tid: tid, name: m.Line(d.taskFile(tid, "comm")) + " (" +
+			strconv.Itoa(tid) + ")"})
 	}
 	d.openSMI()
 	if pid > 0 {
@@ -75,12 +76,15 @@ func WatchDisturbances(m *tree.Tree, cpus setting.CPUSet, pid int, vcpus []int) 
 		for _, state := range m.List(folder + "cpuidle") {
 			name, latency := m.Line(folder+"cpuidle/"+state+"/name"), m.Number(folder+"cpuidle/"+state+"/latency", 0)
 			if latency > 1 { // what takes no time to leave, such as polling, disturbs nobody
-				d.idle = append(d.idle, idleState{cpu, fmt.Sprintf("%s (%d µs to leave)", name, latency), folder + "cpuidle/" + state + "/usage"})
+				d.idle = append(d.idle, idleState{cpu, fmt.Sprintf("%s (%d µs to leave)", name, latency), folder +
+					"cpuidle/" + state + "/usage"})
 			}
 		}
 		for _, name := range []string{"core_throttle_count", "package_throttle_count"} {
 			if file := folder + "thermal_throttle/" + name; m.Exists(file) {
-				d.throttle = append(d.throttle, namedFile{facts.Counter{Kind: facts.Throttle, Name: strings.TrimSuffix(name, "_throttle_count"), CPU: cpu}, file})
+				d.throttle = append(d.throttle,
+					namedFile{facts.Counter{Kind: facts.Throttle, Name: strings.TrimSuffix(name, "_throttle_count"),
+						CPU: cpu}, file})
 			}
 		}
 		if file := folder + "cpufreq/stats/total_trans"; m.Exists(file) {
@@ -195,10 +199,12 @@ func (d *Disturbances) look() {
 				continue
 			}
 			task, err := ParseStat(text)
-			if err != nil || !slices.Contains(d.cpus, task.CPU) || strings.HasPrefix(task.Comm, "swapper/") || d.measured(task.TID) || d.tool(pid) {
+			if err != nil || !slices.Contains(d.cpus, task.CPU) || strings.HasPrefix(task.Comm, "swapper/") ||
+				d.measured(task.TID) || d.tool(pid) {
 				continue
 			}
-			c := facts.Counter{Kind: facts.OtherThread, Name: fmt.Sprintf("%s (%d)", task.Comm, task.TID), CPU: task.CPU}
+			c := facts.Counter{Kind: facts.OtherThread, Name: fmt.Sprintf("%s (%d)", task.Comm, task.TID),
+				CPU: task.CPU}
 			if _, known := d.files[c]; known || len(d.others) == maxOthers {
 				continue
 			}
@@ -242,6 +248,7 @@ func (d *Disturbances) findKVM() {
 		}
 	}
 	if len(d.kvm) == 0 {
-		d.missing("exits of the guest: there is no " + folder + "/" + strconv.Itoa(d.pid) + "-* (debugfs not mounted, or without KVM)")
+		d.missing("exits of the guest: there is no " + folder + "/" + strconv.Itoa(d.pid) +
+			"-* (debugfs not mounted, or without KVM)")
 	}
 }

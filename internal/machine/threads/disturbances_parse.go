@@ -27,7 +27,8 @@ func timesOf(times map[int]cpu.Times, cpus setting.CPUSet, t facts.Tally) {
 
 // rows of /proc/interrupts that are no device's (arch/x86/kernel/irq.c, arch_show_interrupts).
 var interruptKinds = map[string]facts.Disturbance{
-	"NMI": facts.NMI, "PMI": facts.NMI, "MCE": facts.MachineCheck, "MCP": facts.MachineCheck, "DFR": facts.MachineCheck, "THR": facts.MachineCheck, "TRM": facts.Throttle,
+	"NMI": facts.NMI, "PMI": facts.NMI, "MCE": facts.MachineCheck, "MCP": facts.MachineCheck, "DFR": facts.MachineCheck,
+	"THR": facts.MachineCheck, "TRM": facts.Throttle,
 	"RES": facts.IPI, "CAL": facts.IPI, "TLB": facts.IPI, "IWI": facts.IPI,
 }
 
@@ -85,7 +86,8 @@ func softIRQsOf(text string, cpus setting.CPUSet, t facts.Tally) {
 }
 
 // memoryCounters are those of /proc/vmstat that tell of work on pages that others wait for.
-var memoryCounters = []string{"allocstall_normal", "allocstall_movable", "compact_stall", "numa_pages_migrated", "pgmigrate_success", "thp_collapse_alloc", "thp_split_page", "ksm_swpin_copy", "pswpin", "pswpout"}
+var memoryCounters = []string{"allocstall_normal", "allocstall_movable", "compact_stall", "numa_pages_migrated",
+	"pgmigrate_success", "thp_collapse_alloc", "thp_split_page", "ksm_swpin_copy", "pswpin", "pswpout"}
 
 func memoryOf(text string, t facts.Tally) {
 	for line := range strings.Lines(text) {

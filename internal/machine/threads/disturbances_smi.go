@@ -33,7 +33,8 @@ func (d *Disturbances) openSMI() {
 	name := fmt.Sprintf("/dev/cpu/%d/msr", cpu)
 	f, err := os.OpenFile(name, os.O_RDONLY, 0)
 	if err != nil {
-		d.missing(fmt.Sprintf("SMIs: %s cannot be read (%v); 'modprobe msr' and root make it so", name, withoutPath(err)))
+		d.missing(fmt.Sprintf("SMIs: %s cannot be read (%v); 'modprobe msr' and root make it so", name,
+			withoutPath(err)))
 		return
 	}
 	var value [8]byte

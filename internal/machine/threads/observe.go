@@ -24,7 +24,8 @@ const Budget = 0.02
 func Observe(ctx context.Context, m *tree.Tree, h *facts.Host, cpus setting.CPUSet, interval time.Duration,
 	share float64) *facts.Observation {
 	if !m.Live() {
-		return &facts.Observation{CPUs: cpus, Unseen: []facts.Unseen{{What: "what runs on the CPUs", Why: "a recorded tree stands still"}}}
+		return &facts.Observation{CPUs: cpus,
+			Unseen: []facts.Unseen{{What: "what runs on the CPUs", Why: "a recorded tree stands still"}}}
 	}
 	var guests []int
 	for i := range h.Guests {
@@ -88,7 +89,8 @@ type limit struct {
 
 // reached is what could not be looked at within the limit.
 func (l limit) reached(what, todo string) facts.Unseen {
-	return facts.Unseen{What: what, Why: fmt.Sprintf("there was no time to %s: watching may take %g %% of a CPU; watch longer",
+	return facts.Unseen{What: what, Why: fmt.Sprintf("there was no time to %s: watching may take %g %% of a CPU; "+
+		"watch longer",
 		todo, 100*l.share)}
 }
 
@@ -96,7 +98,8 @@ func (l limit) reached(what, todo string) facts.Unseen {
 func between(m *tree.Tree, before, after moment, h *facts.Host, cpus setting.CPUSet, l limit) *facts.Observation {
 	o := &facts.Observation{
 		Seconds: after.at.Sub(before.at).Seconds(), CPUs: cpus,
-		Times: cpu.TimesBetween(before.times, after.times, h.Topology.Online), IRQs: irq.CountsBetween(before.counts, after.counts, cpus),
+		Times:  cpu.TimesBetween(before.times, after.times, h.Topology.Online),
+		IRQs:   irq.CountsBetween(before.counts, after.counts, cpus),
 		Unseen: append([]facts.Unseen{}, after.unseen...),
 	}
 	runsBetween(m, before.threads, after.threads, o, l)
@@ -104,7 +107,8 @@ func between(m *tree.Tree, before, after moment, h *facts.Host, cpus setting.CPU
 		o.Unseen = append(o.Unseen, l.reached(fmt.Sprintf("threads of %d processes", left), "look at them"))
 	}
 	if silent := before.threads.Silent; silent > 0 && silent == len(before.threads.Threads) {
-		o.Unseen = append(o.Unseen, facts.Unseen{What: "how long threads ran", Why: "the kernel does not count it (no schedstat files: CONFIG_SCHED_INFO)"})
+		o.Unseen = append(o.Unseen, facts.Unseen{What: "how long threads ran", Why: "the kernel does not count it " +
+			"(no schedstat files: CONFIG_SCHED_INFO)"})
 	}
 	return o
 }

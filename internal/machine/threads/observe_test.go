@@ -17,16 +17,19 @@ import (
 func runLine(tid int, comm string, flags uint64, started, cpu, priority, policy int) string {
 	fields := strings.Fields(strings.Repeat("0 ", 50))
 	fields[0], fields[6] = "S", fmt.Sprint(flags)
-	fields[19], fields[36], fields[37], fields[38] = fmt.Sprint(started), fmt.Sprint(cpu), fmt.Sprint(priority), fmt.Sprint(policy)
+	fields[19], fields[36], fields[37], fields[38] = fmt.Sprint(started), fmt.Sprint(cpu), fmt.Sprint(priority),
+		fmt.Sprint(policy)
 	return fmt.Sprintf("%d (%s) %s\n", tid, comm, strings.Join(fields, " "))
 }
 
 // threadFiles are those of one thread.
-func threadFiles(pid, tid int, comm string, flags uint64, started, cpu int, allowed, schedstat string) map[string]string {
+func threadFiles(pid, tid int, comm string, flags uint64, started, cpu int, allowed,
+	schedstat string) map[string]string {
 	dir := fmt.Sprintf("proc/%d/task/%d/", pid, tid)
 	return map[string]string{
-		dir + "stat":      runLine(tid, comm, flags, started, cpu, 0, 0),
-		dir + "status":    "Name:\t" + comm + "\nCpus_allowed:\tff\nCpus_allowed_list:\t" + allowed + "\nMems_allowed:\t1\n",
+		dir + "stat": runLine(tid, comm, flags, started, cpu, 0, 0),
+		dir + "status": "Name:\t" + comm + "\nCpus_allowed:\tff\nCpus_allowed_list:\t" + allowed +
+			"\nMems_allowed:\t1\n",
 		dir + "schedstat": schedstat + "\n",
 	}
 }
@@ -34,17 +37,21 @@ func threadFiles(pid, tid int, comm string, flags uint64, started, cpu int, allo
 // TestObservation compares two recorded moments of a machine with four CPUs, of which 2 and 3 are watched.
 func TestObservation(t *testing.T) {
 	interrupts := func(timer, disk, loc int) string {
-		return fmt.Sprintf("           CPU0       CPU1       CPU2       CPU3       \n%4d: %10d %10d %10d %10d  IO-APIC   2-edge      timer\n%4d: %10d %10d %10d %10d  PCI-MSI 1-edge      nvme0q1\n LOC: %10d %10d %10d %10d   Local timer interrupts\n ERR:          7\n",
+		return fmt.Sprintf("           CPU0       CPU1       CPU2       CPU3       \n%4d: %10d %10d %10d %10d  "+
+			"IO-APIC   2-edge      timer\n%4d: %10d %10d %10d %10d  PCI-MSI 1-edge      nvme0q1\n LOC: %10d %10d "+
+			"%10d %10d   Local timer interrupts\n ERR:          7\n",
 			0, timer, 0, 0, timer, 40, 5, 5, disk, 5, loc, loc, loc, loc)
 	}
 	stat := func(busy int) string {
 		return fmt.Sprintf("cpu  1 1 1 1 1 1 1 1 1 1\ncpu0 %d 0 0 100 0 0 0 0 0 0\ncpu2 %d 1 2 500 9 3 4 5 6 0\nctxt 5\n", busy, busy)
 	}
 	schedstat := func(turns int) string {
-		return fmt.Sprintf("version 16\ntimestamp 1\ncpu0 0 0 0 0 0 0 0 0 %d\ndomain0 f 0 0\ncpu2 0 0 0 0 0 0 1 2 %d\n", turns, turns)
+		return fmt.Sprintf("version 16\ntimestamp 1\ncpu0 0 0 0 0 0 0 0 0 %d\ndomain0 f 0 0\ncpu2 0 0 0 0 0 0 1 2 %d\n",
+			turns, turns)
 	}
 	before := treetest.Recorded(t, treetest.Merged(map[string]string{
-		"proc/uptime": "1000.00 1.00\n", "proc/interrupts": interrupts(1, 100, 1000), "proc/stat": stat(100), "proc/schedstat": schedstat(10),
+		"proc/uptime": "1000.00 1.00\n", "proc/interrupts": interrupts(1, 100, 1000), "proc/stat": stat(100),
+		"proc/schedstat": schedstat(10),
 	},
 		threadFiles(30, 30, "ksoftirqd/2", flagKernel|flagFixed, 5, 2, "2", "1000 5 10"),
 		threadFiles(400, 400, "main", 0, 6, 0, "0-3", "100 0 1"),
@@ -54,7 +61,8 @@ func TestObservation(t *testing.T) {
 		threadFiles(800, 800, "ends", 0, 6, 1, "2", "70 0 7"),
 	))
 	after := treetest.Recorded(t, treetest.Merged(map[string]string{
-		"proc/uptime": "1005.00 1.00\n", "proc/interrupts": interrupts(5_000_000_000, 142, 1250), "proc/stat": stat(350), "proc/schedstat": schedstat(60),
+		"proc/uptime": "1005.00 1.00\n", "proc/interrupts": interrupts(5_000_000_000, 142, 1250),
+		"proc/stat": stat(350), "proc/schedstat": schedstat(60),
 	},
 		threadFiles(30, 30, "ksoftirqd/2", flagKernel|flagFixed, 5, 2, "2", "3000 5 14"),
 		threadFiles(400, 400, "main", 0, 6, 0, "0-3", "100 0 1"),
@@ -75,7 +83,8 @@ func TestObservation(t *testing.T) {
 	}
 	var threads []string
 	for _, r := range o.Threads {
-		threads = append(threads, fmt.Sprintf("%d/%d %s kernel=%v fixed=%v on %s last %d: %d ns %d turns new=%v", r.PID, r.TID, r.Comm, r.Kernel, r.Fixed, r.Affinity, r.CPU, r.RunNS, r.Switches, r.New))
+		threads = append(threads, fmt.Sprintf("%d/%d %s kernel=%v fixed=%v on %s last %d: %d ns %d turns new=%v", r.PID,
+			r.TID, r.Comm, r.Kernel, r.Fixed, r.Affinity, r.CPU, r.RunNS, r.Switches, r.New))
 	}
 	if want := []string{
 		"400/401 worker) x kernel=false fixed=false on 0-3 last 3: 20000000 ns 20 turns new=false",
@@ -90,10 +99,12 @@ func TestObservation(t *testing.T) {
 	for _, r := range o.IRQs {
 		irqs = append(irqs, fmt.Sprintf("%d %s %v", r.Number, r.Name, r.Counts))
 	}
-	if want := []string{"0 timer map[3:4999999999]", "40 nvme0q1 map[2:42]", "-1 LOC map[2:250 3:250]"}; !slices.Equal(irqs, want) {
+	if want := []string{"0 timer map[3:4999999999]", "40 nvme0q1 map[2:42]", "-1 LOC map[2:250 3:250]"}; !slices.Equal(
+		irqs, want) {
 		t.Errorf("expected %q, found %q", want, irqs)
 	}
-	if want := []facts.CPUTime{{CPU: 0, Busy: 2500, Switches: 50}, {CPU: 2, Busy: 2500, Switches: 50}}; !slices.Equal(o.Times, want) {
+	if want := []facts.CPUTime{{CPU: 0, Busy: 2500, Switches: 50}, {CPU: 2, Busy: 2500, Switches: 50}}; !slices.Equal(
+		o.Times, want) {
 		t.Errorf("expected %+v, found %+v", want, o.Times)
 	}
 }
@@ -119,7 +130,8 @@ func TestObservationIsBounded(t *testing.T) {
 // TestNamesAreBounded: where the time is up before all threads that ran have their names, those that ran longest have,
 // and how many have not is told.
 func TestNamesAreBounded(t *testing.T) {
-	first, second := map[string]string{"proc/uptime": "1000 1\n", "proc/stat": "", "proc/interrupts": ""}, map[string]string{"proc/uptime": "1005 1\n", "proc/stat": "", "proc/interrupts": ""}
+	first, second := map[string]string{"proc/uptime": "1000 1\n", "proc/stat": "", "proc/interrupts": ""},
+		map[string]string{"proc/uptime": "1005 1\n", "proc/stat": "", "proc/interrupts": ""}
 	for pid := 1; pid <= 60; pid++ {
 		first = treetest.Merged(first, threadFiles(pid, pid, "t", 0, 1, 2, "2", "1000 1 1"))
 		ran := 1000
@@ -133,10 +145,12 @@ func TestNamesAreBounded(t *testing.T) {
 	one, two := look(treetest.Recorded(t, first), cpus, nil, nil, never), look(after, cpus, nil, nil, never)
 	asked := 0
 	o := between(after, one, two, &facts.Host{}, cpus, limit{Budget, func() bool { asked++; return asked == 2 }})
-	if len(o.Threads) != 31 || o.Threads[0].TID != 40 || o.Omitted != 20 || len(o.Unseen) != 1 || !strings.HasPrefix(o.Unseen[0].What, "9 threads that ran") {
+	if len(o.Threads) != 31 || o.Threads[0].TID != 40 || o.Omitted != 20 || len(o.Unseen) != 1 ||
+		!strings.HasPrefix(o.Unseen[0].What, "9 threads that ran") {
 		t.Errorf("%d threads, %d omitted, %v", len(o.Threads), o.Omitted, o.Unseen)
 	}
-	if o = between(after, one, two, &facts.Host{}, cpus, limit{Budget, never}); len(o.Threads) != 60 || o.Omitted != 0 || len(o.Unseen) != 0 {
+	if o = between(after, one, two, &facts.Host{}, cpus, limit{Budget, never}); len(o.Threads) != 60 ||
+		o.Omitted != 0 || len(o.Unseen) != 0 {
 		t.Errorf("with time enough %d threads, %d omitted, %v", len(o.Threads), o.Omitted, o.Unseen)
 	}
 }
@@ -145,16 +159,19 @@ func TestNamesAreBounded(t *testing.T) {
 func TestNoSchedstat(t *testing.T) {
 	files := threadFiles(30, 30, "t", 0, 1, 2, "2", "")
 	delete(files, "proc/30/task/30/schedstat")
-	m := treetest.Recorded(t, treetest.Merged(files, map[string]string{"proc/stat": "", "proc/interrupts": "", "proc/uptime": "1 1\n"}))
+	m := treetest.Recorded(t, treetest.Merged(files, map[string]string{"proc/stat": "", "proc/interrupts": "",
+		"proc/uptime": "1 1\n"}))
 	look := look(m, setting.CPUs(2), nil, nil, func() bool { return false })
 	o := between(m, look, look, &facts.Host{}, setting.CPUs(2), limit{Budget, func() bool { return false }})
-	if len(o.Unseen) != 1 || o.Unseen[0].What != "how long threads ran" || len(o.Threads) != 1 || o.Threads[0].RunNS != 0 {
+	if len(o.Unseen) != 1 || o.Unseen[0].What != "how long threads ran" || len(o.Threads) != 1 ||
+		o.Threads[0].RunNS != 0 {
 		t.Errorf("%+v", o)
 	}
 }
 
 func TestRecordedTreeStandsStill(t *testing.T) {
-	o := Observe(t.Context(), treetest.Recorded(t, map[string]string{"proc/stat": ""}), &facts.Host{}, setting.CPUs(1), time.Hour, Budget)
+	o := Observe(t.Context(), treetest.Recorded(t, map[string]string{"proc/stat": ""}), &facts.Host{}, setting.CPUs(1),
+		time.Hour, Budget)
 	if len(o.Unseen) != 1 || o.Unseen[0].Why != "a recorded tree stands still" {
 		t.Errorf("%+v", o.Unseen)
 	}
@@ -167,7 +184,8 @@ func TestWideCounts(t *testing.T) {
 		for _, last := range []uint64{0, 3, 33, 333, 11_111_111_111} {
 			text := head + fmt.Sprintf(" 24: %10d %10d %10d %10d  PCI-MSI 1-edge      eth0\nNMI: %10d %10d %10d %10d   Non-maskable interrupts\n", first, 5, 6, last, 1, 2, 3, last)
 			rows := irq.ParseCPUCounts(text, setting.CPUs(0, 2, 3, 9))
-			if got := rows["24"]; got.Name != "eth0" || got.Number != 24 || !slices.Equal(got.Counts, []uint64{first, 6, last, 0}) {
+			if got := rows["24"]; got.Name != "eth0" || got.Number != 24 ||
+				!slices.Equal(got.Counts, []uint64{first, 6, last, 0}) {
 				t.Errorf("%d, %d: %+v", first, last, got)
 			}
 			if got := rows["NMI"]; got.Number != -1 || !slices.Equal(got.Counts, []uint64{1, 3, last, 0}) {

@@ -111,7 +111,8 @@ func (w *threadWatcher) process(proc *tree.Folder, pid int) {
 		}
 	}
 	tids := []int{pid}
-	if p.links != 3 { // two, and one for each thread (fs/proc/base.c, proc_task_getattr): to count is cheaper than to list
+	// two, and one for each thread (fs/proc/base.c, proc_task_getattr): to count is cheaper than to list
+	if p.links != 3 {
 		tids = tids[:0]
 		for _, name := range task.Names() {
 			if tid, err := strconv.Atoi(name); err == nil {
@@ -242,7 +243,8 @@ func runsBetween(m *tree.Tree, before, after Look, o *facts.Observation, l limit
 	for i, run := range append(ran, idle...) {
 		over := i%16 == 15 && l.enough()
 		if nameless := len(ran) - i; over && nameless > 0 {
-			o.Unseen = append(o.Unseen, l.reached(fmt.Sprintf("%d threads that ran, the ones that ran least", nameless), "name them"))
+			o.Unseen = append(o.Unseen, l.reached(fmt.Sprintf("%d threads that ran, the ones that ran least", nameless),
+				"name them"))
 		}
 		if over || i >= mostThreads && i >= len(ran) {
 			o.Omitted = len(ran) + len(idle) - max(i, len(ran))

@@ -26,7 +26,8 @@ func TestThreadPolicy(t *testing.T) {
 	if out, err := exec.Command("chrt", "-f", "-p", "2", pid).CombinedOutput(); err != nil {
 		t.Skipf("this kernel gives a process of this control group no realtime policy: chrt: %s", out)
 	}
-	for value, want := range map[string]string{"SCHED_FIFO 2": "SCHED_FIFO 2", "SCHED_BATCH": "SCHED_BATCH 0", "SCHED_OTHER": "SCHED_OTHER 0"} {
+	for value, want := range map[string]string{"SCHED_FIFO 2": "SCHED_FIFO 2", "SCHED_BATCH": "SCHED_BATCH 0",
+		"SCHED_OTHER": "SCHED_OTHER 0"} {
 		if err := setPolicy(child.Process.Pid, value); err != nil {
 			t.Errorf("%s: %v", value, err)
 		}

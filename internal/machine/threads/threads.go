@@ -31,7 +31,8 @@ type task struct {
 }
 
 // policies are the names of scheduling policies by number (include/uapi/linux/sched.h).
-var policies = [...]string{0: "SCHED_OTHER", 1: "SCHED_FIFO", 2: "SCHED_RR", 3: "SCHED_BATCH", 5: "SCHED_IDLE", 6: "SCHED_DEADLINE"}
+var policies = [...]string{0: "SCHED_OTHER", 1: "SCHED_FIFO", 2: "SCHED_RR", 3: "SCHED_BATCH", 5: "SCHED_IDLE",
+	6: "SCHED_DEADLINE"}
 
 // ParseStat reads a stat file (proc_pid_stat(5)). The name stands in parentheses and may hold any character, so the
 // fields are counted from the last parenthesis.
@@ -192,7 +193,8 @@ func getAffinity(tid int) (setting.CPUSet, error) {
 
 // readAffinity fills the words with a thread's CPUs.
 func readAffinity(tid int, words *affinityWords) error {
-	_, _, errno := unix.RawSyscall(unix.SYS_SCHED_GETAFFINITY, uintptr(tid), unsafe.Sizeof(*words), uintptr(unsafe.Pointer(words)))
+	_, _, errno := unix.RawSyscall(unix.SYS_SCHED_GETAFFINITY, uintptr(tid), unsafe.Sizeof(*words),
+		uintptr(unsafe.Pointer(words)))
 	if errno != 0 {
 		return fmt.Errorf("affinity of thread %d: %w", tid, errno)
 	}
@@ -220,7 +222,8 @@ func SetAffinity(tid int, set setting.CPUSet) error {
 		}
 		words[cpu/64] |= 1 << (cpu % 64)
 	}
-	_, _, errno := unix.RawSyscall(unix.SYS_SCHED_SETAFFINITY, uintptr(tid), unsafe.Sizeof(words), uintptr(unsafe.Pointer(&words)))
+	_, _, errno := unix.RawSyscall(unix.SYS_SCHED_SETAFFINITY, uintptr(tid), unsafe.Sizeof(words),
+		uintptr(unsafe.Pointer(&words)))
 	if errno != 0 {
 		return fmt.Errorf("affinity of thread %d to CPUs %s: %w", tid, set, errno)
 	}

@@ -58,7 +58,8 @@ func inDoubt(cut bool, err error) error {
 
 // Program runs a program and returns what it wrote on standard output and on standard error. cut reports that it was
 // started and did not exit by itself: killed by the deadline, a cancellation or somebody else.
-func (t *Tree) Program(ctx context.Context, stdin, name string, args ...string) (text, stderr string, cut bool, err error) {
+func (t *Tree) Program(ctx context.Context, stdin, name string, args ...string) (text, stderr string, cut bool,
+	err error) {
 	return t.run(ctx, (*exec.Cmd).Run, stdin, name, args...)
 }
 

@@ -44,17 +44,20 @@ func TestChangeInDoubt(t *testing.T) {
 			if took := time.Since(began); took > patience+time.Second+time.Second {
 				t.Errorf("took %v", took)
 			}
-			if errors.Is(err, setting.ErrInDoubt) != c.doubt || (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			if errors.Is(err, setting.ErrInDoubt) != c.doubt || (err == nil) != (c.says == "") || err != nil &&
+				!strings.Contains(err.Error(), c.says) {
 				t.Errorf("found %v; expected doubt %v and %q", err, c.doubt, c.says)
 			}
 		})
 	}
-	if err := m.Change(t.Context(), "", filepath.Join(t.TempDir(), "none")); err == nil || errors.Is(err, setting.ErrInDoubt) {
+	if err := m.Change(t.Context(), "", filepath.Join(t.TempDir(), "none")); err == nil ||
+		errors.Is(err, setting.ErrInDoubt) {
 		t.Errorf("a program that is not there: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if _, err := m.Command(ctx, "", treetest.Program(t, "exec sleep 60")); err == nil || errors.Is(err, setting.ErrInDoubt) {
+	if _, err := m.Command(ctx, "", treetest.Program(t, "exec sleep 60")); err == nil ||
+		errors.Is(err, setting.ErrInDoubt) {
 		t.Errorf("a program that only reads: %v; expected an error without doubt about a write", err)
 	}
 }

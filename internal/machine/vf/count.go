@@ -156,7 +156,8 @@ func (p physical) because(err error) string {
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EINVAL), errors.Is(err, unix.ERANGE):
 		return " (" + p.m.Target(path.Join(p.dir, "driver")) + " does not make so many just now; dmesg tells why)"
 	case errors.Is(err, unix.ENOMEM), errors.Is(err, unix.ENOSPC):
-		return " (there is not enough address space or bus numbers for them: the firmware gives too little to this slot; see dmesg, pci=realloc or pci=assign-busses)"
+		return " (there is not enough address space or bus numbers for them: the firmware gives too little to this " +
+			"slot; see dmesg, pci=realloc or pci=assign-busses)"
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EOPNOTSUPP):
 		return " (the driver that has the device now makes none)"
 	}

@@ -46,8 +46,9 @@ func oneFunction(i int) map[string]string {
 		dir + "/iommu_group":                          "-> ../../../kernel/iommu_groups/" + strconv.Itoa(20+i),
 		dir + "/driver":                               "-> ../../../bus/pci/drivers/igbvf",
 		fmt.Sprintf("%s/net/eth0v%d/ifindex", dir, i): strconv.Itoa(10+i) + "\n",
-		fmt.Sprintf("sys/class/net/eth0v%d", i):       fmt.Sprintf("-> ../../devices/pci0000:00/%s/net/eth0v%d", functionAddress(i), i),
-		fmt.Sprintf("run/udev/data/n%d", 10+i):        "I:1\n",
+		fmt.Sprintf("sys/class/net/eth0v%d", i): fmt.Sprintf("-> ../../devices/pci0000:00/%s/net/eth0v%d",
+			functionAddress(i), i),
+		fmt.Sprintf("run/udev/data/n%d", 10+i): "I:1\n",
 	}
 }
 
@@ -164,15 +165,20 @@ func TestVFCountInUse(t *testing.T) {
 		files map[string]string
 		by    string
 	}{
-		"a guest of libvirt": {map[string]string{"run/libvirt/qemu/fw1.xml": domainXML}, "function 1 (0000:01:10.1) by guest fw1"},
+		"a guest of libvirt": {map[string]string{"run/libvirt/qemu/fw1.xml": domainXML}, "function 1 (0000:01:10.1) " +
+			"by guest fw1"},
 		"a QEMU of its own": {map[string]string{
-			"proc/77/comm": "qemu-system-x86\n", "proc/77/cmdline": "qemu-system-x86_64\x00-name\x00own\x00", "proc/77/fd/9": "-> /dev/vfio/20",
+			"proc/77/comm": "qemu-system-x86\n", "proc/77/cmdline": "qemu-system-x86_64\x00-name\x00own\x00",
+			"proc/77/fd/9": "-> /dev/vfio/20",
 		}, "function 0 (0000:01:10.0) by guest own"},
-		"another process": {map[string]string{"proc/78/comm": "dpdk-testpmd\n", "proc/78/fd/9": "-> /dev/vfio/22"}, "function 2 (0000:01:10.2) by dpdk-testpmd (process 78)"},
+		"another process": {map[string]string{"proc/78/comm": "dpdk-testpmd\n", "proc/78/fd/9": "-> /dev/vfio/22"},
+			"function 2 (0000:01:10.2) by dpdk-testpmd (process 78)"},
 		"a process with the device itself": {map[string]string{
-			"sys/devices/pci0000:00/0000:01:10.2/vfio-dev/vfio5/dev": "1:1\n", "proc/78/comm": "testpmd\n", "proc/78/fd/9": "-> /dev/vfio/devices/vfio5",
+			"sys/devices/pci0000:00/0000:01:10.2/vfio-dev/vfio5/dev": "1:1\n", "proc/78/comm": "testpmd\n",
+			"proc/78/fd/9": "-> /dev/vfio/devices/vfio5",
 		}, "function 2 (0000:01:10.2) by testpmd (process 78)"},
-		"a bridge": {map[string]string{"sys/devices/pci0000:00/0000:01:10.0/net/eth0v0/upper_br0": "-> ../../../br0"}, "function 0 (0000:01:10.0) by br0, which is above its device eth0v0"},
+		"a bridge": {map[string]string{"sys/devices/pci0000:00/0000:01:10.0/net/eth0v0/upper_br0": "-> ../../../br0"},
+			"function 0 (0000:01:10.0) by br0, which is above its device eth0v0"},
 	} {
 		files := pfTree("igb", 7, 3)
 		maps.Copy(files, c.files)
@@ -193,7 +199,8 @@ func TestVFCountInUse(t *testing.T) {
 	}
 	// Who has opened VFIO itself, or another group, has none of the functions.
 	files := pfTree("igb", 7, 1)
-	maps.Copy(files, map[string]string{"proc/78/comm": "x\n", "proc/78/fd/9": "-> /dev/vfio/vfio", "proc/78/fd/10": "-> /dev/vfio/99"})
+	maps.Copy(files, map[string]string{"proc/78/comm": "x\n", "proc/78/fd/9": "-> /dev/vfio/vfio",
+		"proc/78/fd/10": "-> /dev/vfio/99"})
 	m := treetest.Recorded(t, files)
 	defer actingKernel(t, m, allOf)()
 	if err := vfCountOf(m).Write(t.Context(), countOfPF, setting.Value("0")); err != nil {
@@ -230,8 +237,9 @@ func TestVFsSettle(t *testing.T) {
 		"nobody probes":   {functions: bare, probe: "0"},
 		"no driver comes": {functions: bare, probe: "1", least: settleQuiet},
 		"udev at work":    {functions: allOf, probe: "1", queue: true, least: settleQuiet},
-		"udev works on":   {functions: unnamed, probe: "1", queue: true, fails: "3 of 3 are there, 3 have a driver, 2 have a name, udev is still at work): eth0 has 3 virtual functions now"},
-		"none appears":    {functions: none, probe: "0", fails: "not settled within 3s (0 of 3 are there)"},
+		"udev works on": {functions: unnamed, probe: "1", queue: true, fails: "3 of 3 are there, 3 have a driver, " +
+			"2 have a name, udev is still at work): eth0 has 3 virtual functions now"},
+		"none appears": {functions: none, probe: "0", fails: "not settled within 3s (0 of 3 are there)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -244,7 +252,8 @@ func TestVFsSettle(t *testing.T) {
 			stop := actingKernel(t, m, c.functions)
 			defer stop()
 			began := time.Now()
-			err := vfCount{m: m, answers: true, patience: settleFor(3 * time.Second)}.Write(t.Context(), countOfPF, setting.Value("3"))
+			err := vfCount{m: m, answers: true, patience: settleFor(3 * time.Second)}.Write(t.Context(), countOfPF,
+				setting.Value("3"))
 			took := time.Since(began)
 			switch {
 			case c.fails == "" && err != nil, c.fails != "" && (err == nil || !strings.Contains(err.Error(), c.fails)):
@@ -265,7 +274,8 @@ func TestVFFilesOfMPPS(t *testing.T) {
 		"var/lib/mpps/desired.json":                                   `{"schema":"mpps.desired/1","values":[{"address":"vf-count:eth7"},{"address":"vf-attr:eth8/0/vlan"}]}`,
 		"etc/systemd/system/multi-user.target.wants/mpps-vfs.service": "-> ../mpps-vfs.service",
 	})
-	if got := fmt.Sprint(Files(treetest.Recorded(t, files))); got != "[{/var/lib/mpps/desired.json eth7} {/etc/systemd/network/70-mpps-eth0.link eth0}]" {
+	if got := fmt.Sprint(Files(treetest.Recorded(t, files))); got != "[{/var/lib/mpps/desired.json eth7} "+
+		"{/etc/systemd/network/70-mpps-eth0.link eth0}]" {
 		t.Error(got)
 	}
 	delete(files, "etc/systemd/system/multi-user.target.wants/mpps-vfs.service")

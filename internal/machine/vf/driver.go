@@ -81,7 +81,8 @@ func rebind(ctx context.Context, m *tree.Tree, pci, driver, only string) error {
 		}
 		err := m.Write(ctx, "sys/bus/pci/drivers_probe", pci)
 		if m.Target(dir+"/driver") != driver {
-			err = errors.Join(errors.New("the driver did not take it (dmesg says why)"), err, m.Write(ctx, dir+"/driver_override", only+"\n"))
+			err = errors.Join(errors.New("the driver did not take it (dmesg says why)"), err,
+				m.Write(ctx, dir+"/driver_override", only+"\n"))
 			return err
 		}
 	}
@@ -115,7 +116,8 @@ func deviceUsed(m *tree.Tree, pci string) string {
 		return facts.OtherNamespace + " has its interface"
 	}
 	for _, nic := range m.List(dir + "/net") {
-		if state := link.Mechanisms(m)[setting.NICState].Read(context.Background(), setting.Of(setting.NICState, nic)); state.Value == "up" {
+		if state := link.Mechanisms(m)[setting.NICState].Read(context.Background(),
+			setting.Of(setting.NICState, nic)); state.Value == "up" {
 			return "its interface " + nic + " is up: take it down first"
 		}
 	}

@@ -29,7 +29,8 @@ func TestDriverOfADevice(t *testing.T) {
 	delete(files, "sys/devices/pci0000:00/"+functionAddress(2)+"/driver")
 	m := treetest.Recorded(t, files)
 	all := Mechanisms(m)
-	for pci, want := range map[string]string{functionAddress(0): "igbvf", functionAddress(1): "igbvf override:vfio-pci", functionAddress(2): "none"} {
+	for pci, want := range map[string]string{functionAddress(0): "igbvf", functionAddress(1): "igbvf override:vfio-pci",
+		functionAddress(2): "none"} {
 		a := setting.Of(setting.PCIDriver, pci)
 		found := all.Read(t.Context(), a)
 		canonical, err := setting.Kinds[setting.PCIDriver].Canonical(found.Value)
@@ -50,14 +51,21 @@ func TestWhoHasADevice(t *testing.T) {
 		"":                              {},
 		"dpdk (process 78) has it open": {"proc/78/comm": "dpdk\n", "proc/78/fd/9": "-> /dev/vfio/20"},
 		"dpdk (process 79) has it open": {
-			"proc/79/comm": "dpdk\n", "proc/79/fd/9": "-> /dev/uio4", "sys/devices/pci0000:00/" + functionAddress(0) + "/uio/uio4/name": "igb_uio\n",
+			"proc/79/comm": "dpdk\n", "proc/79/fd/9": "-> /dev/uio4", "sys/devices/pci0000:00/" + functionAddress(0) +
+				"/uio/uio4/name": "igb_uio\n",
 		},
 		"qemu (process 80) has it open": { // vDPA: the function keeps its driver
-			"proc/80/comm": "qemu\n", "proc/80/fd/9": "-> /dev/vhost-vdpa-3", "sys/devices/pci0000:00/" + functionAddress(0) + "/vdpa0/vhost-vdpa-3/dev": "511:3\n",
+			"proc/80/comm": "qemu\n", "proc/80/fd/9": "-> /dev/vhost-vdpa-3", "sys/devices/pci0000:00/" +
+				functionAddress(0) + "/vdpa0/vhost-vdpa-3/dev": "511:3\n",
 		},
-		"what guest fw2 runs with cannot be told: ":      {"run/libvirt/qemu/fw2.xml": "<domstatus state='running' reason='booted' pid='9'><domain type='kvm' id='1'><name>fw2</domain></domstatus>"},
-		"its interface eth0v0 is up: take it down first": {"sys/devices/pci0000:00/" + functionAddress(0) + "/net/eth0v0/flags": "0x1003\n"},
-		"guest fw1 runs with it":                         {"run/libvirt/qemu/fw1.xml": "<domstatus state='running' reason='booted' pid='9'><domain type='kvm' id='1'><name>fw1</name><devices><hostdev mode='subsystem' type='pci' managed='yes'><source><address domain='0x0000' bus='0x01' slot='0x10' function='0x0'/></source></hostdev></devices></domain></domstatus>"},
+		"what guest fw2 runs with cannot be told: ": {"run/libvirt/qemu/fw2.xml": "<domstatus state='running' " +
+			"reason='booted' pid='9'><domain type='kvm' id='1'><name>fw2</domain></domstatus>"},
+		"its interface eth0v0 is up: take it down first": {"sys/devices/pci0000:00/" + functionAddress(0) +
+			"/net/eth0v0/flags": "0x1003\n"},
+		"guest fw1 runs with it": {"run/libvirt/qemu/fw1.xml": "<domstatus state='running' reason='booted' " +
+			"pid='9'><domain type='kvm' id='1'><name>fw1</name><devices><hostdev mode='subsystem' type='pci' " +
+			"managed='yes'><source><address domain='0x0000' bus='0x01' slot='0x10' " +
+			"function='0x0'/></source></hostdev></devices></domain></domstatus>"},
 	} {
 		files := pciTree()
 		maps.Copy(files, more)
@@ -75,7 +83,8 @@ func TestWhoHasADevice(t *testing.T) {
 		if err == nil || who != "" && err.Error() != who {
 			t.Errorf("taken from its driver: %v, expected %q", err, who)
 		}
-		if done := ResetFunction(t.Context(), m, functionAddress(0)); !strings.Contains(done.Why, tree.ErrNotLive.Error()) {
+		if done := ResetFunction(t.Context(), m, functionAddress(0)); !strings.Contains(done.Why,
+			tree.ErrNotLive.Error()) {
 			t.Errorf("a recorded function was reset: %+v", done)
 		}
 	}
@@ -98,11 +107,13 @@ func TestInAnotherNamespace(t *testing.T) {
 			t.Errorf("function %d is held by %q, expected %q", i, f.Holder, want)
 		}
 	}
-	if err := rebind(t.Context(), m, functionAddress(1), "", ""); err == nil || !strings.Contains(err.Error(), "container") {
+	if err := rebind(t.Context(), m, functionAddress(1), "", ""); err == nil ||
+		!strings.Contains(err.Error(), "container") {
 		t.Errorf("taken from its driver: %v", err)
 	}
 	var used *InUse
-	if err := vfCountOf(m).make(t.Context(), countOfPF, 0); !errors.As(err, &used) || len(used.Uses) != 1 || !strings.Contains(used.Uses[0], "container") {
+	if err := vfCountOf(m).make(t.Context(), countOfPF, 0); !errors.As(err, &used) || len(used.Uses) != 1 ||
+		!strings.Contains(used.Uses[0], "container") {
 		t.Errorf("taken away: %v", err)
 	}
 }
@@ -111,10 +122,12 @@ func TestInAnotherNamespace(t *testing.T) {
 // nobody's that way.
 func TestHolders(t *testing.T) {
 	files := pciTree()
-	maps.Copy(files, map[string]string{"proc/78/comm": "dpdk\n", "proc/78/fd/9": "-> /dev/vfio/20", "proc/78/fd/10": "-> /dev/vfio/21"})
+	maps.Copy(files, map[string]string{"proc/78/comm": "dpdk\n", "proc/78/fd/9": "-> /dev/vfio/20",
+		"proc/78/fd/10": "-> /dev/vfio/21"})
 	m := treetest.Recorded(t, files)
 	h := &facts.Host{VFs: []facts.VF{
-		{PCI: functionAddress(0), Driver: "vfio-pci"}, {PCI: functionAddress(1), Driver: "igbvf"}, {PCI: functionAddress(2), Driver: "vfio-pci"},
+		{PCI: functionAddress(0), Driver: "vfio-pci"}, {PCI: functionAddress(1), Driver: "igbvf"},
+		{PCI: functionAddress(2), Driver: "vfio-pci"},
 	}}
 	Holders(t.Context(), m, h)
 	if h.VFs[0].Holder != "dpdk (process 78)" || h.VFs[1].Holder+h.VFs[2].Holder != "" {

@@ -23,10 +23,12 @@ var vfFolders = []struct{ folder, suffix string }{
 var vfWords = regexp.MustCompile(`sriov_numvfs|SR-IOVVirtualFunctions\s*=|\bmax_vfs\s*=|\btotal-vfs\s*=`)
 
 // vfDevice finds the device that a line or a file's match section names.
-var vfDevice = regexp.MustCompile(`class/net/([^/\s"']+)/device/sriov_numvfs|^\s*OriginalName\s*=\s*([^\s*?\[]+)|KERNEL=="([^"*?\[]+)"|^\s*interface-name\s*=\s*(\S+)`)
+var vfDevice = regexp.MustCompile(
+	`class/net/([^/\s"']+)/device/sriov_numvfs|^\s*OriginalName\s*=\s*([^\s*?\[]+)|KERNEL=="([^"*?\[]+)"|^\s*interface-name\s*=\s*(\S+)`)
 
 // vfPlace finds the PCI address by which a .link file or a rule names the device (ID_PATH of udev).
-var vfPlace = regexp.MustCompile(`(?m)(?:^\s*Path\s*=|ID_PATH}=="|KERNELS=="|^\s*path\s*=)\s*(?:pci-)?([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\b`)
+var vfPlace = regexp.MustCompile(
+	`(?m)(?:^\s*Path\s*=|ID_PATH}=="|KERNELS=="|^\s*path\s*=)\s*(?:pci-)?([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\b`)
 
 // Files lists the files that make virtual functions at boot: those of an administrator, and the list of values that
 // mpps-vfs.service puts back, where that is enabled.

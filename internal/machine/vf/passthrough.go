@@ -120,7 +120,8 @@ func physicalFunction(m *tree.Tree, n facts.NIC) facts.PhysicalFunction {
 	dir := path.Join(pciDevices, n.PCI)
 	f := facts.PhysicalFunction{
 		NIC: n.Name, PCI: n.PCI, Vendor: m.Line(dir + "/vendor"), Device: m.Line(dir + "/device"),
-		DriverVersion: m.Line("sys/module/" + strings.ReplaceAll(n.Driver, "-", "_") + "/version"), Bridges: []facts.PCIBridge{},
+		DriverVersion: m.Line("sys/module/" + strings.ReplaceAll(n.Driver, "-", "_") + "/version"),
+		Bridges:       []facts.PCIBridge{},
 	}
 	f.Windows, f.Unplaced = windows(m.Line(dir + "/resource"))
 	f.Capability = offeredVFs(config(m, n.PCI))

@@ -91,7 +91,8 @@ func (p physical) settled() settled {
 			continue
 		}
 		s.drivers++
-		if nets := p.m.List(path.Join(dir, "net")); len(nets) > 0 && Named(p.m, nets[0]) || driver == "vfio-pci" || driver == "pci-stub" {
+		if nets := p.m.List(path.Join(dir, "net")); len(nets) > 0 && Named(p.m, nets[0]) || driver == "vfio-pci" ||
+			driver == "pci-stub" {
 			s.names++
 		}
 	}

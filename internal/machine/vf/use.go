@@ -33,7 +33,8 @@ func (u *InUse) Error() string {
 
 // Hint says what to do.
 func (u *InUse) Hint() string {
-	return "shut the guest down or take the function out of it ('mpps sriov release', 'virsh detach-device'), end the process, or take the device out of what is above it"
+	return "shut the guest down or take the function out of it ('mpps sriov release', 'virsh detach-device'), end " +
+		"the process, or take the device out of what is above it"
 }
 
 // uses lists who has the virtual functions of a physical one now: running guests, by libvirt's own files or as QEMU
@@ -164,7 +165,8 @@ func vfioHolders(m *tree.Tree) map[string][]string {
 // opensDevice reports whether a file is one by which a program has a device, or the group of one.
 func opensDevice(node string) bool {
 	return node != "/dev/vfio/vfio" &&
-		(strings.HasPrefix(node, "/dev/vfio/") || strings.HasPrefix(node, "/dev/uio") || strings.HasPrefix(node, "/dev/vhost-vdpa-"))
+		(strings.HasPrefix(node, "/dev/vfio/") || strings.HasPrefix(node, "/dev/uio") ||
+			strings.HasPrefix(node, "/dev/vhost-vdpa-"))
 }
 
 // processTitle is a process for people.

@@ -87,15 +87,17 @@ const (
 	Always    When = ""
 	IfRestart When = "restart owed"
 	IfBoot    When = "reboot owed"
-	Restarted When = "restarted" // the guest or the host was started anew on the way: what exists only since then can be planned
+	// the guest or the host was started anew on the way: what exists only since then can be planned
+	Restarted When = "restarted"
 )
 
 // Step is one step of an experiment: a command of mpps, or something to wait for.
 type Step struct {
-	ID    string   `json:"id"`
-	Phase Phase    `json:"phase"`
-	Does  string   `json:"does"`           // what for, as a sentence without a full stop
-	Argv  []string `json:"argv,omitempty"` // behind "mpps"; none where it waits, or where only what was applied tells (Undo)
+	ID    string `json:"id"`
+	Phase Phase  `json:"phase"`
+	Does  string `json:"does"` // what for, as a sentence without a full stop
+	// behind "mpps"; none where it waits, or where only what was applied tells (Undo)
+	Argv []string `json:"argv,omitempty"`
 	// Again goes on with it where it was interrupted, once Kept is there.
 	Again []string `json:"again,omitempty"`
 	Kept  string   `json:"kept,omitempty"`

@@ -90,7 +90,8 @@ const roughly = 0.1
 
 // Judge compares a figure with what the founding experiment had.
 func Judge(f Figure, o *Outcomes, m *Machine, in Inputs) Judged {
-	j := Judged{ID: f.ID, What: f.What, Unit: f.Unit, Lower: f.Lower, Note: f.Note, State: NotMeasured, Reasons: []Reason{}, Look: []string{}}
+	j := Judged{ID: f.ID, What: f.What, Unit: f.Unit, Lower: f.Lower, Note: f.Note, State: NotMeasured,
+		Reasons: []Reason{}, Look: []string{}}
 	if f.Founding > 0 {
 		founding := f.Founding
 		j.Founding = &founding
@@ -154,9 +155,11 @@ func Judge(f Figure, o *Outcomes, m *Machine, in Inputs) Judged {
 			why("about", "the founding figure is a round one: within a tenth counts as reached")
 		}
 	case f.Under:
-		why("no-figure", "the founding experiment wrote down only that it was under %g %s: so is this", f.Founding, f.Unit)
+		why("no-figure", "the founding experiment wrote down only that it was under %g %s: so is this", f.Founding,
+			f.Unit)
 	case measured.AtLeast:
-		why("generator-limit", "the %s was the limit, not the device: the true figure may be higher", measured.LimitedBy)
+		why("generator-limit", "the %s was the limit, not the device: the true figure may be higher",
+			measured.LimitedBy)
 	case !f.Ratio && len(others) > 0:
 	default:
 		j.State = Short
@@ -188,7 +191,8 @@ func (c Conditions) differs(m *Machine, in Inputs) []Reason {
 			}
 		}
 		if !slices.ContainsFunc(found, func(d string) bool { return slices.Contains(c.Drivers, d) }) {
-			why("other-nic", "other hardware: the NIC is driven by %s here, by %s then", orUnknown(found), strings.Join(c.Drivers, " or "))
+			why("other-nic", "other hardware: the NIC is driven by %s here, by %s then", orUnknown(found),
+				strings.Join(c.Drivers, " or "))
 		}
 	}
 	if g := m.Guest; g != nil {

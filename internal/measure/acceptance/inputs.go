@@ -111,7 +111,8 @@ func (in Inputs) way() []string {
 	if in.Forwards() {
 		argv = append(argv, "--forward")
 	}
-	argv = append(argv, flags("--from", in.From, "--via", in.Via, "--to", in.To, "--out", in.Out, "--gateway", in.Gateway,
+	argv = append(argv, flags("--from", in.From, "--via", in.Via, "--to", in.To, "--out", in.Out, "--gateway",
+		in.Gateway,
 		"--agent", in.Agent)...)
 	if in.Agent != "" {
 		argv = append(argv, flags("--secret-file", in.SecretFile)...)
@@ -121,7 +122,8 @@ func (in Inputs) way() []string {
 
 // search is a search for the highest rates over the ends, or by another generator.
 func (in Inputs) search(id string, phase Phase, does string) Step {
-	argv := []string{"search", "--frame", "64", "--pdr", strconv.FormatFloat(almost, 'f', -1, 64), "--name", id, "--keep=false"}
+	argv := []string{"search", "--frame", "64", "--pdr", strconv.FormatFloat(almost, 'f', -1, 64), "--name", id,
+		"--keep=false"}
 	switch {
 	case in.Trial != "":
 		argv = append(argv, flags("--trial-command", in.Trial, "--max-pps", in.MaxPPS)...)
@@ -139,7 +141,8 @@ func (in Inputs) search(id string, phase Phase, does string) Step {
 
 // bench measures packets of 64 bytes, as many as there can be.
 func (in Inputs) bench(id string, phase Phase, does string, way ...string) Step {
-	argv := append([]string{"bench", "pps", "--frame", "64", "--repeat", in.repeat(), "--duration", in.duration().String(), "--name", id, "--keep=false"}, way...)
+	argv := append([]string{"bench", "pps", "--frame", "64", "--repeat", in.repeat(), "--duration",
+		in.duration().String(), "--name", id, "--keep=false"}, way...)
 	return Step{ID: id, Phase: phase, Does: does, Argv: argv, Gives: GivesRun, Codes: []int{limited}}
 }
 
@@ -159,7 +162,8 @@ func (in Inputs) plan(n string, when When, goal ...string) []Step {
 	}
 	return []Step{
 		{ID: "plan" + n, Phase: Mend, Does: "plan what the goal calls for", Argv: argv, Gives: Planned, When: when},
-		{ID: "apply" + n, Phase: Mend, Does: "make these changes, as one transaction", Argv: in.apply(file), Gives: Applied, When: when},
+		{ID: "apply" + n, Phase: Mend, Does: "make these changes, as one transaction", Argv: in.apply(file),
+			Gives: Applied, When: when},
 	}
 }
 
@@ -193,8 +197,10 @@ func (in Inputs) mend(goal ...string) []Step {
 	var boot []Step
 	if !in.NoReboot {
 		boot = []Step{
-			{ID: "boot", Phase: Wait, For: Boot, When: IfBoot, Does: "kernel, kernel arguments and huge pages are there after a reboot of the host; start the guest afterwards"},
-			{ID: "resume", Phase: Mend, When: IfBoot, Does: "go on with what had to wait for the reboot", Argv: in.apply("--resume"), Gives: Applied},
+			{ID: "boot", Phase: Wait, For: Boot, When: IfBoot, Does: "kernel, kernel arguments and huge pages are " +
+				"there after a reboot of the host; start the guest afterwards"},
+			{ID: "resume", Phase: Mend, When: IfBoot, Does: "go on with what had to wait for the reboot",
+				Argv: in.apply("--resume"), Gives: Applied},
 		}
 	}
 	return steps(

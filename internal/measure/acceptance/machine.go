@@ -81,14 +81,16 @@ func MachineOf(h *facts.Host, in Inputs) *Machine {
 		if n.PhysFn != "" {
 			continue
 		}
-		nic := NIC{Name: n.Name, Driver: n.Driver, Firmware: n.Firmware, Mbps: n.Speed, Node: n.Node, Queues: n.RxQueues}
+		nic := NIC{Name: n.Name, Driver: n.Driver, Firmware: n.Firmware, Mbps: n.Speed, Node: n.Node,
+			Queues: n.RxQueues}
 		if n.Link != nil {
 			nic.PCIe = strings.TrimSpace(n.Link.Speed + " " + lanes(n.Link.Width))
 		}
 		if n.SRIOV != nil {
 			nic.VFs = n.SRIOV.Total
 		}
-		nic.Path = n.Name == in.PF || n.Name == bare(in.From) || n.Name == bare(in.To) || n.Master != "" && slices.Contains(masters, n.Master)
+		nic.Path = n.Name == in.PF || n.Name == bare(in.From) || n.Name == bare(in.To) || n.Master != "" &&
+			slices.Contains(masters, n.Master)
 		m.NICs = append(m.NICs, nic)
 	}
 	for _, t := range h.Tunnels {

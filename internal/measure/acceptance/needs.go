@@ -57,7 +57,8 @@ func lacks(code, what, why, hint string) Check {
 // NeedRoot is the right to change the host.
 func NeedRoot(_ Inputs, s Seen) []Check {
 	if !s.Root {
-		return []Check{lacks("root", "root", "settings are changed and packets sent, and this is not root", "repeat with sudo")}
+		return []Check{lacks("root", "root", "settings are changed and packets sent, and this is not root",
+			"repeat with sudo")}
 	}
 	return []Check{ok("root", "root", "yes")}
 }
@@ -66,18 +67,22 @@ func NeedRoot(_ Inputs, s Seen) []Check {
 func NeedGuest(in Inputs, s Seen) []Check {
 	const what = "a guest"
 	if in.Guest == "" {
-		return []Check{lacks("guest", what, "nothing says which guest is measured", "--guest NAME; 'mpps inspect' lists those of this host")}
+		return []Check{lacks("guest", what, "nothing says which guest is measured", "--guest NAME; 'mpps inspect' "+
+			"lists those of this host")}
 	}
 	g := guestOf(s.Host, in.Guest)
 	switch why, hidden := guestsHidden(s.Host); {
 	case g == nil && hidden:
-		return []Check{lacks("guest-unseen", what, fmt.Sprintf("whether guest %s is there could not be seen: %s", in.Guest, why), "'virsh list --all' says what it lacks")}
+		return []Check{lacks("guest-unseen", what, fmt.Sprintf("whether guest %s is there could not be seen: %s",
+			in.Guest, why), "'virsh list --all' says what it lacks")}
 	case g == nil:
 		return []Check{lacks("guest", what, fmt.Sprintf("no guest %q on this host", in.Guest), guestsHint(s.Host))}
 	case !g.Active():
-		return []Check{lacks("guest-off", what, fmt.Sprintf("guest %s is %s", g.Name, g.State), "start it: 'virsh start "+g.Name+"'")}
+		return []Check{lacks("guest-off", what, fmt.Sprintf("guest %s is %s", g.Name, g.State),
+			"start it: 'virsh start "+g.Name+"'")}
 	}
-	return []Check{ok("guest", what, fmt.Sprintf("%s, %d vCPUs, %s; you restart it where a step asks for it", g.Name, g.VCPUs, g.State))}
+	return []Check{ok("guest", what, fmt.Sprintf("%s, %d vCPUs, %s; you restart it where a step asks for it", g.Name,
+		g.VCPUs, g.State))}
 }
 
 // Unknown is the check by which the guest that was named is not on the host; nil where it is, or where that could not
@@ -116,7 +121,8 @@ func NeedVCPUs(in Inputs, s Seen) []Check {
 	if g == nil || g.VCPUs >= in.Queues {
 		return nil
 	}
-	return []Check{lacks("vcpus", "vCPUs", fmt.Sprintf("guest %s has %d, and %d queues are to be used", g.Name, g.VCPUs, in.Queues),
+	return []Check{lacks("vcpus", "vCPUs", fmt.Sprintf("guest %s has %d, and %d queues are to be used", g.Name, g.VCPUs,
+		in.Queues),
 		"--queues "+strconv.Itoa(g.VCPUs)+", or give it more vCPUs")}
 }
 
@@ -125,16 +131,20 @@ func NeedWay(in Inputs, _ Seen) []Check {
 	const what = "a generator and a receiver"
 	switch {
 	case in.Trial != "" && in.MaxPPS == "":
-		return []Check{lacks("way", what, "--trial-command needs --max-pps: nothing else says how much it can send", "64-byte frames fill 10 Gbit/s at 14.88M")}
+		return []Check{lacks("way", what, "--trial-command needs --max-pps: nothing else says how much it can send",
+			"64-byte frames fill 10 Gbit/s at 14.88M")}
 	case in.Trial != "":
 		return []Check{ok("way", what, "trials by "+in.Trial)}
 	case in.From == "" && in.Via == "":
 		return []Check{lacks("way", what, "nothing says where packets leave",
-			"--via BRIDGE --out BRIDGE --gateway IP for a guest that routes, --from IFACE --agent HOST:PORT into one, or --trial-command for another generator")}
+			"--via BRIDGE --out BRIDGE --gateway IP for a guest that routes, --from IFACE --agent HOST:PORT into "+
+				"one, or --trial-command for another generator")}
 	case in.Agent == "" && !in.Forwards():
-		return []Check{lacks("way", what, "nothing says where packets arrive", "--out BRIDGE or --to IFACE behind the guest, or --agent HOST:PORT in it")}
+		return []Check{lacks("way", what, "nothing says where packets arrive", "--out BRIDGE or --to IFACE behind "+
+			"the guest, or --agent HOST:PORT in it")}
 	case in.Agent != "" && in.Forwards():
-		return []Check{lacks("way", what, "--agent ends packets in the guest, and --out or --to behind it: expected one of them", "leave --agent out for a guest that routes")}
+		return []Check{lacks("way", what, "--agent ends packets in the guest, and --out or --to behind it: expected "+
+			"one of them", "leave --agent out for a guest that routes")}
 	}
 	c := ok("way", what, "this host's own, which takes CPU time from what is measured")
 	return []Check{c}
@@ -145,9 +155,11 @@ func NeedFrom(in Inputs, _ Seen) []Check {
 	const what = "a second port"
 	switch {
 	case in.From == "":
-		return []Check{lacks("from", what, "nothing says which port sends and counts", "--from IFACE, cabled to the port under test; or --from netns:NAME/IFACE")}
+		return []Check{lacks("from", what, "nothing says which port sends and counts", "--from IFACE, cabled to the "+
+			"port under test; or --from netns:NAME/IFACE")}
 	case in.Agent == "":
-		return []Check{lacks("agent", what, "nothing says where the guest's agent answers over tap and bridge", "--agent HOST:PORT of 'mpps agent' in the guest")}
+		return []Check{lacks("agent", what, "nothing says where the guest's agent answers over tap and bridge",
+			"--agent HOST:PORT of 'mpps agent' in the guest")}
 	}
 	return []Check{ok("from", what, in.From)}
 }
@@ -160,7 +172,8 @@ func NeedAgents(in Inputs, s Seen) []Check {
 			continue
 		}
 		if err := s.Agents[at]; err != nil {
-			all = append(all, lacks("agent-silent", "the guest's agent", at+": "+err.Error(), "in the guest: 'mpps agent --listen "+at+"'"))
+			all = append(all, lacks("agent-silent", "the guest's agent", at+": "+err.Error(),
+				"in the guest: 'mpps agent --listen "+at+"'"))
 			continue
 		}
 		all = append(all, ok("agent", "the guest's agent", at+" answers"))
@@ -175,7 +188,8 @@ func NeedTunnel(_ Inputs, s Seen) []Check {
 			return []Check{ok("tunnel", "a tunnel", fmt.Sprintf("%s, %s, %d queues", t.Name, t.Type, t.TxQueues))}
 		}
 	}
-	c := lacks("tunnel", "a tunnel", "none was seen on this host: queues meet in tunnels, and without one there may be nothing to mend",
+	c := lacks("tunnel", "a tunnel", "none was seen on this host: queues meet in tunnels, and without one there may "+
+		"be nothing to mend",
 		"'ip link add vxlan0 type vxlan …', as a port of the guest's bridge")
 	c.Soft = true
 	return []Check{c}
@@ -202,18 +216,23 @@ func NeedFunctions(in Inputs, s Seen) []Check {
 	all := []Check{}
 	switch {
 	case len(able) == 0 && in.PF != "":
-		all = append(all, lacks("functions", what, in.PF+" has none, or is not there", "'mpps sriov list' shows the cards that do"))
+		all = append(all, lacks("functions", what, in.PF+" has none, or is not there", "'mpps sriov list' shows the "+
+			"cards that do"))
 	case len(able) == 0:
-		all = append(all, lacks("functions", what, "no NIC of this host has any", "SR-IOV must be on in the firmware; 'mpps explain firmware.sriov'"))
+		all = append(all, lacks("functions", what, "no NIC of this host has any", "SR-IOV must be on in the "+
+			"firmware; 'mpps explain firmware.sriov'"))
 	case total == 0:
-		all = append(all, lacks("functions", what, able[0]+" could have some and has none", "'mpps sriov create "+able[0]+" -n 4'"))
+		all = append(all, lacks("functions", what, able[0]+" could have some and has none", "'mpps sriov create "+
+			able[0]+" -n 4'"))
 	case free == 0:
-		all = append(all, lacks("functions", what, fmt.Sprintf("all %d belong to guests", total), "'mpps sriov list' shows whose they are"))
+		all = append(all, lacks("functions", what, fmt.Sprintf("all %d belong to guests", total),
+			"'mpps sriov list' shows whose they are"))
 	default:
 		all = append(all, ok("functions", what, fmt.Sprintf("%d, %d of them free", total, free)))
 	}
 	if in.VFAgent == "" {
-		all = append(all, lacks("vf-agent", "an address on the function", "nothing says where the guest's agent will answer over the function",
+		all = append(all, lacks("vf-agent", "an address on the function", "nothing says where the guest's agent will "+
+			"answer over the function",
 			"--vf-agent HOST:PORT, an address that the guest gets on the new interface"))
 	}
 	return all
@@ -224,9 +243,11 @@ func NeedModes(in Inputs, _ Seen) []Check {
 	const what = "modes"
 	switch {
 	case len(in.Modes) == 0:
-		return []Check{lacks("modes", what, "nothing says which modes there are", "--mode native=HOST:PORT,from=eth1 --mode virtio=HOST:PORT,from=eth1 …, one for each")}
+		return []Check{lacks("modes", what, "nothing says which modes there are", "--mode native=HOST:PORT,from=eth1 "+
+			"--mode virtio=HOST:PORT,from=eth1 …, one for each")}
 	case !hasMode(in.Modes, "native"):
-		return []Check{lacks("native", what, "none is called native, which is 100 %", "--mode native=HOST:PORT,from=eth1: an agent on this host, without virtualization")}
+		return []Check{lacks("native", what, "none is called native, which is 100 %",
+			"--mode native=HOST:PORT,from=eth1: an agent on this host, without virtualization")}
 	}
 	return []Check{ok("modes", what, fmt.Sprintf("%d named", len(in.Modes)))}
 }
@@ -239,7 +260,8 @@ func NeedIsolable(in Inputs, s Seen) []Check {
 	}
 	all := []Check{ok("cpus", "CPUs for the guest", in.CPUs)}
 	if !s.Host.Kernel.Realtime {
-		c := lacks("realtime-kernel", "a PREEMPT_RT kernel", "this host runs "+s.Host.Kernel.Release+", which is none: everything else is done without",
+		c := lacks("realtime-kernel", "a PREEMPT_RT kernel", "this host runs "+s.Host.Kernel.Release+
+			", which is none: everything else is done without",
 			"install one, such as linux-image-rt-amd64; 'mpps explain kernel.realtime'")
 		c.Soft = true
 		all = append(all, c)

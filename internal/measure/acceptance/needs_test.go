@@ -36,20 +36,26 @@ func TestNeeds(t *testing.T) {
 		spoil  func(*Seen)
 		code   string // what is missing; empty: nothing
 	}{
-		"throughput":                 {throughput, func(in *Inputs) { in.Agent = "" }, nil, ""},
-		"both ends of the guest":     {throughput, nil, nil, "way"},
-		"no root":                    {throughput, func(in *Inputs) { in.Agent = "" }, func(s *Seen) { s.Root = false }, "root"},
-		"no guest named":             {throughput, func(in *Inputs) { in.Agent, in.Guest = "", "" }, nil, "guest"},
-		"no such guest":              {throughput, func(in *Inputs) { in.Agent, in.Guest = "", "vm2" }, nil, "guest"},
-		"guests are not seen":        {throughput, func(in *Inputs) { in.Agent, in.Guest = "", "vm2" }, func(s *Seen) { s.Host.Unseen = []facts.Unseen{facts.GuestsUnseen("no libvirt")} }, "guest-unseen"},
-		"guest is off":               {throughput, func(in *Inputs) { in.Agent = "" }, func(s *Seen) { s.Host.Guests[0].State = "shut off" }, "guest-off"},
-		"no way in":                  {throughput, func(in *Inputs) { in.From, in.Via = "", "" }, nil, "way"},
-		"no way out":                 {throughput, func(in *Inputs) { in.Agent, in.Out = "", "" }, nil, "way"},
-		"another generator":          {throughput, func(in *Inputs) { in.Trial, in.MaxPPS = "trex.py", "14.88M" }, nil, ""},
-		"one that nobody can gauge":  {throughput, func(in *Inputs) { in.Trial = "trex.py" }, nil, "way"},
-		"an agent that is silent":    {throughput, func(in *Inputs) { in.Out = "" }, func(s *Seen) { s.Agents["192.0.2.2:7878"] = errors.New("refused") }, "agent-silent"},
-		"queues":                     {queues, func(in *Inputs) { in.Out = "" }, nil, ""},
-		"too few vCPUs":              {queues, func(in *Inputs) { in.Out = "" }, func(s *Seen) { s.Host.Guests[0].VCPUs = 4 }, "vcpus"},
+		"throughput":             {throughput, func(in *Inputs) { in.Agent = "" }, nil, ""},
+		"both ends of the guest": {throughput, nil, nil, "way"},
+		"no root": {throughput, func(in *Inputs) { in.Agent = "" }, func(s *Seen) { s.Root = false },
+			"root"},
+		"no guest named": {throughput, func(in *Inputs) { in.Agent, in.Guest = "", "" }, nil, "guest"},
+		"no such guest":  {throughput, func(in *Inputs) { in.Agent, in.Guest = "", "vm2" }, nil, "guest"},
+		"guests are not seen": {throughput, func(in *Inputs) { in.Agent, in.Guest = "", "vm2" },
+			func(s *Seen) { s.Host.Unseen = []facts.Unseen{facts.GuestsUnseen("no libvirt")} }, "guest-unseen"},
+		"guest is off": {throughput, func(in *Inputs) { in.Agent = "" },
+			func(s *Seen) { s.Host.Guests[0].State = "shut off" }, "guest-off"},
+		"no way in":  {throughput, func(in *Inputs) { in.From, in.Via = "", "" }, nil, "way"},
+		"no way out": {throughput, func(in *Inputs) { in.Agent, in.Out = "", "" }, nil, "way"},
+		"another generator": {throughput, func(in *Inputs) { in.Trial, in.MaxPPS = "trex.py", "14.88M" }, nil,
+			""},
+		"one that nobody can gauge": {throughput, func(in *Inputs) { in.Trial = "trex.py" }, nil, "way"},
+		"an agent that is silent": {throughput, func(in *Inputs) { in.Out = "" },
+			func(s *Seen) { s.Agents["192.0.2.2:7878"] = errors.New("refused") }, "agent-silent"},
+		"queues": {queues, func(in *Inputs) { in.Out = "" }, nil, ""},
+		"too few vCPUs": {queues, func(in *Inputs) { in.Out = "" },
+			func(s *Seen) { s.Host.Guests[0].VCPUs = 4 }, "vcpus"},
 		"sriov":                      {sriov, nil, nil, ""},
 		"no sender":                  {sriov, func(in *Inputs) { in.From = "" }, nil, "from"},
 		"no agent":                   {sriov, func(in *Inputs) { in.Agent = "" }, nil, "agent"},
@@ -60,10 +66,11 @@ func TestNeeds(t *testing.T) {
 		"no address on the function": {sriov, func(in *Inputs) { in.VFAgent = "" }, nil, "vf-agent"},
 		"modes":                      {modes, nil, nil, ""},
 		"no modes":                   {modes, func(in *Inputs) { in.Modes = nil }, nil, "modes"},
-		"nothing to compare with":    {modes, func(in *Inputs) { in.Modes = []string{"vf=192.0.2.1:1"} }, nil, "native"},
-		"realtime":                   {realtime, nil, nil, ""},
-		"no CPUs":                    {realtime, func(in *Inputs) { in.CPUs = "" }, nil, "cpus"},
-		"no agent of QEMU":           {realtime, nil, func(s *Seen) { s.Host.Guests[0].Agent = false }, "guest-agent"},
+		"nothing to compare with": {modes, func(in *Inputs) { in.Modes = []string{"vf=192.0.2.1:1"} }, nil,
+			"native"},
+		"realtime":         {realtime, nil, nil, ""},
+		"no CPUs":          {realtime, func(in *Inputs) { in.CPUs = "" }, nil, "cpus"},
+		"no agent of QEMU": {realtime, nil, func(s *Seen) { s.Host.Guests[0].Agent = false }, "guest-agent"},
 	} {
 		s := set()
 		if c.spoil != nil {
@@ -79,7 +86,8 @@ func TestNeeds(t *testing.T) {
 				}
 			}
 		}
-		if Missing(all) != (len(missing) > 0) || c.code == "" && len(missing) > 0 || c.code != "" && !slices.Contains(missing, c.code) {
+		if Missing(all) != (len(missing) > 0) || c.code == "" && len(missing) > 0 || c.code != "" &&
+			!slices.Contains(missing, c.code) {
 			t.Errorf("%s: missing %v, expected %q", name, missing, c.code)
 		}
 	}
@@ -94,7 +102,10 @@ func TestNeeds(t *testing.T) {
 		s := set()
 		c.spoil(&s)
 		all := c.of.Look(inputs(func(in *Inputs) { in.Out = "" }), s)
-		if Missing(all) || !slices.ContainsFunc(all, func(k Check) bool { return k.Code == c.code && !k.OK && k.Soft }) {
+		if Missing(all) || !slices.ContainsFunc(all, func(k Check) bool {
+			return k.Code == c.code && !k.OK &&
+				k.Soft
+		}) {
 			t.Errorf("%s: %+v", name, all)
 		}
 	}
@@ -113,7 +124,8 @@ func TestSettle(t *testing.T) {
 			t.Errorf("%s on %s, %q named: %q, expected %q", c.of.Name, c.guest, c.named, in.GuestCPU, c.want)
 		}
 		for _, step := range c.of.Steps(in) {
-			if at := slices.Index(step.Argv, "--cpu"); step.Gives == Wakeups && c.want != "" && (at < 0 || step.Argv[at+1] != c.want) {
+			if at := slices.Index(step.Argv, "--cpu"); step.Gives == Wakeups && c.want != "" &&
+				(at < 0 || step.Argv[at+1] != c.want) {
 				t.Errorf("%s: %v", c.of.Name, step.Argv)
 			}
 		}
@@ -126,7 +138,8 @@ func TestUnknown(t *testing.T) {
 		guest   string
 		unseen  []facts.Unseen
 		unknown bool
-	}{"there": {"vm1", nil, false}, "not there": {"vm2", nil, true}, "not named": {"", nil, false}, "not seen": {"vm2", []facts.Unseen{facts.GuestsUnseen("")}, false}} {
+	}{"there": {"vm1", nil, false}, "not there": {"vm2", nil, true}, "not named": {"", nil, false},
+		"not seen": {"vm2", []facts.Unseen{facts.GuestsUnseen("")}, false}} {
 		s := set()
 		s.Host.Unseen = c.unseen
 		in := inputs(func(in *Inputs) { in.Guest = c.guest })
@@ -139,10 +152,13 @@ func TestUnknown(t *testing.T) {
 func TestMachine(t *testing.T) {
 	s := set()
 	s.Host.Topology.Model = "some CPU"
-	s.Host.Guests[0].Interfaces = []facts.Interface{{Source: "br0", Queues: 4, Model: "virtio"}, {Source: "br1", Queues: 2, Model: "e1000"}}
-	s.Host.NICs = append(s.Host.NICs, facts.NIC{Name: "ens2", Driver: "i40e", Master: "br0"}, facts.NIC{Name: "ens1f0v0", Driver: "ixgbevf", PhysFn: "ens1f0"})
+	s.Host.Guests[0].Interfaces = []facts.Interface{{Source: "br0", Queues: 4, Model: "virtio"},
+		{Source: "br1", Queues: 2, Model: "e1000"}}
+	s.Host.NICs = append(s.Host.NICs, facts.NIC{Name: "ens2", Driver: "i40e", Master: "br0"},
+		facts.NIC{Name: "ens1f0v0", Driver: "ixgbevf", PhysFn: "ens1f0"})
 	m := MachineOf(s.Host, Inputs{Guest: "vm1", Via: "br7"})
-	if on := m.OnPath(); len(on) != 1 || on[0].Name != "ens2" || m.Guest.Queues != 4 || m.Guest.Model != "virtio" || len(m.NICs) != 2 {
+	if on := m.OnPath(); len(on) != 1 || on[0].Name != "ens2" || m.Guest.Queues != 4 || m.Guest.Model != "virtio" ||
+		len(m.NICs) != 2 {
 		t.Errorf("%+v, guest %+v", m, m.Guest)
 	}
 	if on := MachineOf(s.Host, Inputs{From: "netns:far/ens1f0"}).OnPath(); len(on) != 1 || on[0].Name != "ens1f0" {

@@ -47,7 +47,8 @@ func (o *Outcomes) Add(step string, gives Gives, answer []byte) error {
 			return fmt.Errorf("answer of step %s: %w", step, err)
 		}
 		put(&o.Modes, step, m)
-		emulated = m.Environment.Emulated || slices.ContainsFunc(m.Warnings, func(w measure.Warning) bool { return w.Code == "emulated" })
+		emulated = m.Environment.Emulated ||
+			slices.ContainsFunc(m.Warnings, func(w measure.Warning) bool { return w.Code == "emulated" })
 	case Wakeups:
 		w, err := wakeup.Decode(bytes.NewReader(answer))
 		if err != nil {
@@ -90,7 +91,8 @@ func ratioOf(before, after string) func(*Outcomes) (Measured, bool) {
 		if e.N == 0 {
 			return Measured{Unit: "×", None: "one of the two rates is 0"}, true
 		}
-		m := Measured{Value: e.Value, Lo: e.Lo, Hi: e.Hi, N: min(len(a.Samples), len(b.Samples)), Unit: "×", AtLeast: !a.Valid(), LimitedBy: string(a.LimitedBy)}
+		m := Measured{Value: e.Value, Lo: e.Lo, Hi: e.Hi, N: min(len(a.Samples), len(b.Samples)), Unit: "×",
+			AtLeast: !a.Valid(), LimitedBy: string(a.LimitedBy)}
 		if !b.Valid() {
 			m.Uncertain = fmt.Sprintf("what it is compared with was limited by the %s: the ratio may be larger or smaller", b.LimitedBy)
 		}
@@ -117,7 +119,8 @@ func bound(s *measure.Search, partial bool) Measured {
 	if partial {
 		found = &s.PDR
 	}
-	m := Measured{N: s.Trials, Unit: "packet/s", AtLeast: !s.Valid() || s.LimitedBy == string(measure.ByNothing), LimitedBy: s.LimitedBy}
+	m := Measured{N: s.Trials, Unit: "packet/s", AtLeast: !s.Valid() || s.LimitedBy == string(measure.ByNothing),
+		LimitedBy: s.LimitedBy}
 	if m.LimitedBy == string(measure.ByNothing) {
 		m.LimitedBy = "highest load that was asked for"
 	}
@@ -172,7 +175,8 @@ func percentOf(mode, workload string) func(*Outcomes) (Measured, bool) {
 					continue
 				}
 				limited := r.LimitedBy == measure.ByGenerator || r.LimitedBy == measure.ByReceiver
-				return Measured{Value: r.Percent.Value, Lo: r.Percent.Lo, Hi: r.Percent.Hi, N: len(r.Samples), Unit: "%", AtLeast: limited, LimitedBy: string(r.LimitedBy)}, true
+				return Measured{Value: r.Percent.Value, Lo: r.Percent.Lo, Hi: r.Percent.Hi, N: len(r.Samples),
+					Unit: "%", AtLeast: limited, LimitedBy: string(r.LimitedBy)}, true
 			}
 		}
 		return Measured{}, false

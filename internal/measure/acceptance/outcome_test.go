@@ -20,23 +20,29 @@ func TestAdd(t *testing.T) {
 		schema string
 		result any
 	}{
-		{"r", GivesRun, "mpps.bench-pps/1", &measure.Run{Schema: measure.Schema, Kind: measure.PPS, Environment: under, Samples: []measure.Sample{{PPS: 5}}}},
-		{"s", Searched, "mpps.search/1", &measure.Search{Schema: measure.SchemaSearch, Environment: under, Result: search.Result{Mode: search.Fast}}},
-		{"m", Campaign, "mpps.bench-modes/1", &measure.Modes{Schema: measure.SchemaModes, Warnings: []measure.Warning{{Code: "emulated"}}}},
-		{"w", Wakeups, "mpps.latency/1", &wakeup.File{Schema: wakeup.Schema, Environment: under, Total: wakeup.Distribution{Latency: latency}, Runs: make([]wakeup.Run, 1)}},
+		{"r", GivesRun, "mpps.bench-pps/1", &measure.Run{Schema: measure.Schema, Kind: measure.PPS, Environment: under,
+			Samples: []measure.Sample{{PPS: 5}}}},
+		{"s", Searched, "mpps.search/1", &measure.Search{Schema: measure.SchemaSearch, Environment: under,
+			Result: search.Result{Mode: search.Fast}}},
+		{"m", Campaign, "mpps.bench-modes/1", &measure.Modes{Schema: measure.SchemaModes,
+			Warnings: []measure.Warning{{Code: "emulated"}}}},
+		{"w", Wakeups, "mpps.latency/1", &wakeup.File{Schema: wakeup.Schema, Environment: under,
+			Total: wakeup.Distribution{Latency: latency}, Runs: make([]wakeup.Run, 1)}},
 	} {
 		text, err := json.Marshal(map[string]any{"schema": c.schema, "result": c.result})
 		if err != nil {
 			t.Fatal(err)
 		}
 		o := &Outcomes{}
-		if err := o.Add(c.step, c.gives, text); err != nil || !o.Emulated || len(o.Runs)+len(o.Searches)+len(o.Modes)+len(o.Wakeups) != 1 {
+		if err := o.Add(c.step, c.gives, text); err != nil || !o.Emulated ||
+			len(o.Runs)+len(o.Searches)+len(o.Modes)+len(o.Wakeups) != 1 {
 			t.Errorf("%s: %v, %+v", c.gives, err, o)
 		}
 		if r := o.Runs[c.step]; r != nil && r.Median.Value != 5 {
 			t.Errorf("median %g", r.Median.Value)
 		}
-		if err := o.Add(c.step, c.gives, []byte(`{"schema": "mpps.audit/1", "result": {}}`)); err == nil || !strings.Contains(err.Error(), "step "+c.step) {
+		if err := o.Add(c.step, c.gives, []byte(`{"schema": "mpps.audit/1", "result": {}}`)); err == nil ||
+			!strings.Contains(err.Error(), "step "+c.step) {
 			t.Errorf("%s: another answer was read: %v", c.gives, err)
 		}
 	}

@@ -8,17 +8,21 @@ import (
 var queues = &Experiment{
 	Name:  "queues",
 	Title: "one queue, many queues, and queues that are kept to the wire",
-	Founding: "A guest sent small packets through a tunnel (GRE; VXLAN and GENEVE alike): 140 kpps with one queue, 200 kpps with several, because the tunnel " +
+	Founding: "A guest sent small packets through a tunnel (GRE; VXLAN and GENEVE alike): 140 kpps with one queue, " +
+		"200 kpps with several, because the tunnel " +
 		"made them one again, and about 400 kpps once every device on the way kept the queue that the guest had chosen.",
 	Takes: 20 * time.Minute,
 	Wants: []string{
 		"a guest of four vCPUs or more behind a tunnel (GRE, VXLAN or GENEVE) on this host",
-		"the tunnel's other end: a second port, cabled to the first, in a namespace of this host (--from netns:far/vxlan0), or a second host with a generator (--trial-command)",
+		"the tunnel's other end: a second port, cabled to the first, in a namespace of this host (--from " +
+			"netns:far/vxlan0), or a second host with a generator (--trial-command)",
 		"'mpps agent' in the guest, reached through the tunnel",
-		"moments in which the guest may be shut down and started, by you: for one queue, for many, and after the rollback",
+		"moments in which the guest may be shut down and started, by you: for one queue, for many, and after the " +
+			"rollback",
 	},
 	Needs: []Need{NeedRoot, NeedGuest, NeedVCPUs, NeedWay, NeedAgents, NeedTunnel},
-	NoLab: "the tunnel's two ends would share the emulated host's CPUs: test/queuepath shows there that the queues are kept",
+	NoLab: "the tunnel's two ends would share the emulated host's CPUs: test/queuepath shows there that the queues " +
+		"are kept",
 	Steps: func(in Inputs) []Step {
 		measured := func(id, does string) Step {
 			if in.Trial != "" {
@@ -33,7 +37,8 @@ var queues = &Experiment{
 		look := func(id, does string, phase Phase, gives Gives, argv ...string) Step {
 			s := Step{ID: id, Phase: phase, Does: does, Gives: gives, Argv: append([]string{"path"}, argv...)}
 			if in.Trial == "" { // else the other generator is started by hand: it has no traffic but in its trials
-				s.Beside = append(append([]string{"bench", "pps", "--frame", "64", "--repeat", "1", "--duration", "30s", "--keep=false"}, in.way()...), sends(in)...)
+				s.Beside = append(append([]string{"bench", "pps", "--frame", "64", "--repeat", "1", "--duration", "30s",
+					"--keep=false"}, in.way()...), sends(in)...)
 			}
 			return s
 		}
@@ -60,14 +65,20 @@ var queues = &Experiment{
 		if in.Trial != "" {
 			read, ratio = ndrOf, func(a, b string) func(*Outcomes) (Measured, bool) { return gainOf(a, b, false) }
 		}
-		look := []string{"mpps path --guest " + orName(in.Guest), "mpps path --steer --dry-run", "mpps explain overlay.queues"}
+		look := []string{"mpps path --guest " + orName(in.Guest), "mpps path --steer --dry-run",
+			"mpps explain overlay.queues"}
 		where := Conditions{Tunnel: true}
 		return []Figure{
-			{ID: "queues.one", What: "through the tunnel with one queue", Unit: "packet/s", Founding: 140e3, Conditions: where, Read: read("one"), Look: look},
-			{ID: "queues.many", What: "with many queues", Unit: "packet/s", Founding: 200e3, Conditions: where, Read: read("many"), Look: look},
-			{ID: "queues.kept", What: "with many queues, kept up to the wire", Unit: "packet/s", Founding: 400e3, About: true, Conditions: where, Read: read("kept"), Look: look},
-			{ID: "queues.gain-many", What: "many queues over one", Unit: "×", Founding: 200.0 / 140, Ratio: true, Read: ratio("one", "many"), Look: look},
-			{ID: "queues.gain-kept", What: "kept queues over many", Unit: "×", Founding: 2, About: true, Ratio: true, Read: ratio("many", "kept"), Look: look},
+			{ID: "queues.one", What: "through the tunnel with one queue", Unit: "packet/s", Founding: 140e3,
+				Conditions: where, Read: read("one"), Look: look},
+			{ID: "queues.many", What: "with many queues", Unit: "packet/s", Founding: 200e3, Conditions: where,
+				Read: read("many"), Look: look},
+			{ID: "queues.kept", What: "with many queues, kept up to the wire", Unit: "packet/s", Founding: 400e3,
+				About: true, Conditions: where, Read: read("kept"), Look: look},
+			{ID: "queues.gain-many", What: "many queues over one", Unit: "×", Founding: 200.0 / 140, Ratio: true,
+				Read: ratio("one", "many"), Look: look},
+			{ID: "queues.gain-kept", What: "kept queues over many", Unit: "×", Founding: 2, About: true, Ratio: true,
+				Read: ratio("many", "kept"), Look: look},
 		}
 	},
 }

@@ -106,7 +106,8 @@ func (o *Owed) Add(needs setting.Needs) {
 
 // Begin makes a run with its steps, none of them done.
 func (e *Experiment) Begin(in Inputs, now time.Time) *Run {
-	r := &Run{Name: e.Name, Title: e.Title, Founding: e.Founding, State: Running, Started: now.UTC(), Inputs: in, Owes: Owed{Restart: []string{}},
+	r := &Run{Name: e.Name, Title: e.Title, Founding: e.Founding, State: Running, Started: now.UTC(), Inputs: in,
+		Owes:   Owed{Restart: []string{}},
 		Checks: []Check{}, Steps: []StepDone{}, Standing: []string{}, Figures: []Judged{}, Notes: []string{}}
 	for _, s := range e.Steps(in) {
 		r.Steps = append(r.Steps, StepDone{Step: s, State: Pending})
@@ -168,7 +169,8 @@ func (s *StepDone) Over(now Waited, answers error) (bool, string) {
 		}
 	case Answer:
 		if answers != nil {
-			return false, "nobody answers at " + s.At + " (" + answers.Error() + "): give the guest's new interface that address, and start 'mpps agent' there"
+			return false, "nobody answers at " + s.At + " (" + answers.Error() + "): give the guest's new interface " +
+				"that address, and start 'mpps agent' there"
 		}
 	}
 	return true, ""

@@ -13,7 +13,8 @@ import (
 )
 
 func whole() Inputs {
-	return Inputs{Guest: "vm1", Via: "br0", Out: "br1", From: "eth1", Agent: "192.0.2.2:7878", VFAgent: "192.0.2.3:7878", CPUs: "20-23", Dir: "d"}.Defaults()
+	return Inputs{Guest: "vm1", Via: "br0", Out: "br1", From: "eth1", Agent: "192.0.2.2:7878",
+		VFAgent: "192.0.2.3:7878", CPUs: "20-23", Dir: "d"}.Defaults()
 }
 
 // walk does every step that is due, as a machine that owes what is said, and lists their IDs.
@@ -46,18 +47,26 @@ func TestWays(t *testing.T) {
 		owes map[string][]setting.Needs
 		want string
 	}{
-		"nothing waits":         {throughput, nil, "machine before plan1 apply1 after rollback verify"},
-		"the guest waits":       {throughput, map[string][]setting.Needs{"apply1": {guest}}, "machine before plan1 apply1 restart plan2 apply2 after rollback verify"},
-		"the host waits":        {throughput, map[string][]setting.Needs{"apply1": {boot, guest}}, "machine before plan1 apply1 boot resume plan2 apply2 after rollback verify"},
-		"one queue, then many":  {queues, map[string][]setting.Needs{"queues1": {guest}, "queuesN": {guest}}, "machine queues1 restart1 one queuesN restartN many met steer kept apart rollback verify"},
-		"it had many":           {queues, map[string][]setting.Needs{"queues1": {guest}}, "machine queues1 restart1 one queuesN many met steer kept apart rollback verify"},
-		"a function":            {sriov, nil, "machine check tap-rx tap-tx assign address vf-rx vf-tx rollback verify"},
-		"modes change nothing":  {modes, nil, "machine modes"},
-		"realtime at once":      {realtime, nil, "machine before plan1 apply1 stands after rollback verify"},
-		"realtime over a boot":  {realtime, map[string][]setting.Needs{"apply1": {boot, guest}}, "machine before plan1 apply1 boot resume plan2 apply2 stands after rollback verify"},
-		"and the guest again":   {realtime, map[string][]setting.Needs{"apply1": {boot}, "resume": {guest}}, "machine before plan1 apply1 boot resume restart plan2 apply2 stands after rollback verify"},
-		"and what comes of it":  {realtime, map[string][]setting.Needs{"apply1": {boot}, "apply2": {guest}}, "machine before plan1 apply1 boot resume plan2 apply2 again stands after rollback verify"},
-		"realtime, guest alone": {realtime, map[string][]setting.Needs{"apply1": {guest}}, "machine before plan1 apply1 restart plan2 apply2 stands after rollback verify"},
+		"nothing waits": {throughput, nil, "machine before plan1 apply1 after rollback verify"},
+		"the guest waits": {throughput, map[string][]setting.Needs{"apply1": {guest}},
+			"machine before plan1 apply1 restart plan2 apply2 after rollback verify"},
+		"the host waits": {throughput, map[string][]setting.Needs{"apply1": {boot, guest}},
+			"machine before plan1 apply1 boot resume plan2 apply2 after rollback verify"},
+		"one queue, then many": {queues, map[string][]setting.Needs{"queues1": {guest}, "queuesN": {guest}},
+			"machine queues1 restart1 one queuesN restartN many met steer kept apart rollback verify"},
+		"it had many": {queues, map[string][]setting.Needs{"queues1": {guest}}, "machine queues1 restart1 " +
+			"one queuesN many met steer kept apart rollback verify"},
+		"a function":           {sriov, nil, "machine check tap-rx tap-tx assign address vf-rx vf-tx rollback verify"},
+		"modes change nothing": {modes, nil, "machine modes"},
+		"realtime at once":     {realtime, nil, "machine before plan1 apply1 stands after rollback verify"},
+		"realtime over a boot": {realtime, map[string][]setting.Needs{"apply1": {boot, guest}},
+			"machine before plan1 apply1 boot resume plan2 apply2 stands after rollback verify"},
+		"and the guest again": {realtime, map[string][]setting.Needs{"apply1": {boot}, "resume": {guest}},
+			"machine before plan1 apply1 boot resume restart plan2 apply2 stands after rollback verify"},
+		"and what comes of it": {realtime, map[string][]setting.Needs{"apply1": {boot}, "apply2": {guest}},
+			"machine before plan1 apply1 boot resume plan2 apply2 again stands after rollback verify"},
+		"realtime, guest alone": {realtime, map[string][]setting.Needs{"apply1": {guest}},
+			"machine before plan1 apply1 restart plan2 apply2 stands after rollback verify"},
 	} {
 		r := c.of.Begin(whole(), time.Unix(0, 0))
 		got := strings.Join(walk(r, func(id string) []setting.Needs { return c.owes[id] }), " ")
@@ -68,7 +77,10 @@ func TestWays(t *testing.T) {
 	in := whole()
 	in.NoReboot = true
 	r := throughput.Begin(in, time.Unix(0, 0))
-	got := strings.Join(walk(r, func(id string) []setting.Needs { return map[string][]setting.Needs{"apply1": {boot, guest}}[id] }), " ")
+	got := strings.Join(walk(r, func(id string) []setting.Needs {
+		return map[string][]setting.Needs{"apply1": {boot,
+			guest}}[id]
+	}), " ")
 	if want := "machine before plan1 apply1 restart plan2 apply2 after rollback verify"; got != want || !r.Owes.Boot {
 		t.Errorf("without a reboot: %s, owes %+v", got, r.Owes)
 	}
@@ -120,7 +132,8 @@ func TestWaits(t *testing.T) {
 
 func TestOwed(t *testing.T) {
 	var o Owed
-	for _, needs := range []setting.Needs{{}, setting.RestartOf("vm1"), setting.RestartOf("vm1"), setting.Reboot(), {Kind: setting.OtherNeed, Words: "reboot of guest vm1"}} {
+	for _, needs := range []setting.Needs{{}, setting.RestartOf("vm1"), setting.RestartOf("vm1"), setting.Reboot(),
+		{Kind: setting.OtherNeed, Words: "reboot of guest vm1"}} {
 		o.Add(needs)
 	}
 	if !o.Boot || len(o.Restart) != 2 {
@@ -131,7 +144,8 @@ func TestOwed(t *testing.T) {
 // TestSteps: what every experiment must have.
 func TestSteps(t *testing.T) {
 	for _, e := range All() {
-		if Find(e.Name) != e || e.Title == "" || e.Founding == "" || e.Takes == 0 || len(e.Wants) == 0 || len(e.Needs) == 0 {
+		if Find(e.Name) != e || e.Title == "" || e.Founding == "" || e.Takes == 0 || len(e.Wants) == 0 ||
+			len(e.Needs) == 0 {
 			t.Errorf("%s says too little of itself", e.Name)
 		}
 		ids := map[string]bool{}
@@ -153,7 +167,8 @@ func TestSteps(t *testing.T) {
 			t.Errorf("%s measures nothing", e.Name)
 		}
 		for _, f := range e.Figures(whole()) {
-			if !strings.HasPrefix(f.ID, e.Name+".") || f.What == "" || f.Unit == "" || f.Read == nil || f.Founding > 0 && !f.AsFound && len(f.Look) == 0 {
+			if !strings.HasPrefix(f.ID, e.Name+".") || f.What == "" || f.Unit == "" || f.Read == nil ||
+				f.Founding > 0 && !f.AsFound && len(f.Look) == 0 {
 				t.Errorf("%s: figure %+v", e.Name, f)
 			}
 		}
@@ -176,13 +191,15 @@ func TestDecode(t *testing.T) {
 		t.Fatal(err)
 	}
 	back, err := Decode(bytes.NewReader(text))
-	if err != nil || back.Last("throughput") == nil || len(back.Last("throughput").Steps) != len(p.Runs[0].Steps) || back.Last("sriov") != nil {
+	if err != nil || back.Last("throughput") == nil || len(back.Last("throughput").Steps) != len(p.Runs[0].Steps) ||
+		back.Last("sriov") != nil {
 		t.Errorf("%+v, %v", back, err)
 	}
 	if !back.Last("throughput").Unfinished() || (*Run)(nil).Unfinished() {
 		t.Error("what is unfinished")
 	}
-	for _, wrong := range []string{"", "[]", `{"schema": "mpps.run/1"}`, `{"schema": "` + Schema + `", "runs": [null]}`, `{"schema": "` + Schema + `", "runs": [{"name": "speed"}]}`} {
+	for _, wrong := range []string{"", "[]", `{"schema": "mpps.run/1"}`, `{"schema": "` + Schema + `", "runs": [null]}`,
+		`{"schema": "` + Schema + `", "runs": [{"name": "speed"}]}`} {
 		if _, err := Decode(strings.NewReader(wrong)); !errors.Is(err, ErrNotAReport) {
 			t.Errorf("%q: %v", wrong, err)
 		}

@@ -57,8 +57,10 @@ func found(t *testing.T, p *Program, capacity float64) *search.Result {
 		if f.LowerPPS == nil || f.UpperPPS == nil {
 			t.Fatalf("%s: no bounds: %+v", f.Name, r)
 		}
-		if lower, upper := *f.LowerPPS/truth-1, *f.UpperPPS/truth-1; math.Abs(lower) > 0.005 || math.Abs(upper) > 0.005 || lower > 0 || upper < 0 {
-			t.Errorf("%s: %.0f to %.0f, expected %.0f between them and within 0.5 %%", f.Name, *f.LowerPPS, *f.UpperPPS, truth)
+		if lower, upper := *f.LowerPPS/truth-1, *f.UpperPPS/truth-1; math.Abs(lower) > 0.005 ||
+			math.Abs(upper) > 0.005 || lower > 0 || upper < 0 {
+			t.Errorf("%s: %.0f to %.0f, expected %.0f between them and within 0.5 %%", f.Name, *f.LowerPPS, *f.UpperPPS,
+				truth)
 		}
 	}
 	return r
@@ -73,7 +75,8 @@ func trex(t *testing.T, virtual bool, setup map[string]any, words ...string) (co
 	if err != nil {
 		t.Fatal(err)
 	}
-	command = []string{"env", "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=testdata", "'FAKE_TREX=" + string(text) + "'", python(t)}
+	command = []string{"env", "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=testdata", "'FAKE_TREX=" + string(text) + "'",
+		python(t)}
 	if virtual {
 		command = append(command, "testdata/clock.py")
 	}
@@ -138,10 +141,12 @@ func TestTRex(t *testing.T) {
 		if i == r.Trials {
 			size = 1518
 		}
-		if e.Event != "start" || e.Port != 0 || e.Bytes != size || e.Src != "198.18.0.1" || e.Dst != "198.19.0.1" || e.MAC != "02:00:00:00:00:07" || e.Checksum != 0 {
+		if e.Event != "start" || e.Port != 0 || e.Bytes != size || e.Src != "198.18.0.1" || e.Dst != "198.19.0.1" ||
+			e.MAC != "02:00:00:00:00:07" || e.Checksum != 0 {
 			t.Errorf("trial %d: %+v", i, e)
 		}
-		if len(e.VM) != 4 || !slices.Equal(e.VM[0], []any{"tuple", "flow", "198.18.0.1", "198.18.0.16", 49152.0, 49152.0, 16.0}) {
+		if len(e.VM) != 4 || !slices.Equal(e.VM[0], []any{"tuple", "flow", "198.18.0.1", "198.18.0.16", 49152.0,
+			49152.0, 16.0}) {
 			t.Errorf("trial %d varies frames by %v", i, e.VM)
 		}
 	}
@@ -154,7 +159,8 @@ func TestTRexTwoWay(t *testing.T) {
 	found(t, p, 3e6) // both directions together
 	_ = p.Close()
 	all := events(t, log)
-	if a, b := all[0], all[1]; a.Port != 0 || b.Port != 1 || a.PPS != b.PPS || b.Src != "198.19.0.1" || b.Dst != "198.18.0.1" ||
+	if a, b := all[0], all[1]; a.Port != 0 || b.Port != 1 || a.PPS != b.PPS || b.Src != "198.19.0.1" ||
+		b.Dst != "198.18.0.1" ||
 		!slices.Equal(b.VM[0], []any{"tuple", "flow", "198.19.0.1", "198.19.0.250", 49152.0, 49155.0, 1000.0}) {
 		t.Errorf("the directions are %+v and %+v", a, b)
 	}
@@ -168,7 +174,8 @@ func TestTRexFails(t *testing.T) {
 		frame int
 		want  string
 	}{
-		"no server":      {map[string]any{}, []string{"--server", "192.0.2.1"}, 64, "cannot connect to TRex at 192.0.2.1: no server"},
+		"no server": {map[string]any{}, []string{"--server", "192.0.2.1"}, 64, "cannot connect to TRex at " +
+			"192.0.2.1: no server"},
 		"no such port":   {map[string]any{}, []string{"--ports", "0,7"}, 64, "has no port 7: it has 0, 1"},
 		"somebody's":     {map[string]any{"owner": "eve"}, nil, 64, "owned by 'eve'"},
 		"frame size":     {map[string]any{}, nil, 60, "frames of 60 bytes: TRex has 64 to 9216"},
@@ -245,7 +252,8 @@ func TestPktgenDPDK(t *testing.T) {
 	p := started(t, dpdk(t, fake, "--dst-mac", "02:00:00:00:00:07")...)
 	found(t, p, 2.345e6)
 	port := fake.port(0)
-	if port.rangeSize != 64 || !port.ranges || port.srcFrom != "198.18.0.1" || port.srcTo != "198.18.0.16" || port.portFrom != 49152 || port.portTo != 49167 || port.count == 0 {
+	if port.rangeSize != 64 || !port.ranges || port.srcFrom != "198.18.0.1" || port.srcTo != "198.18.0.16" ||
+		port.portFrom != 49152 || port.portTo != 49167 || port.count == 0 {
 		t.Errorf("the port that sends: %+v", port)
 	}
 	if !slices.Contains(fake.calls, "range.dst_mac") {

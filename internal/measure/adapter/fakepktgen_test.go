@@ -128,7 +128,8 @@ func (p *pktgen) shell(c net.Conn) {
 		}
 		chunk, err := state.LoadString("return " + line + ";")
 		if err != nil {
-			for chunk, err = state.LoadString(line); err != nil && strings.Contains(err.Error(), "EOF") && lines.Scan(); {
+			for chunk, err = state.LoadString(line); err != nil && strings.Contains(err.Error(), "EOF") &&
+				lines.Scan(); {
 				line += "\n" + lines.Text()
 				chunk, err = state.LoadString(line)
 			}
@@ -168,7 +169,8 @@ func (p *pktgen) library(state *lua.LState, out *bufio.Writer) {
 		"flush": func(*lua.LState) int { _ = out.Flush(); return 0 },
 	}))
 	library := table(map[string]lua.LGFunction{
-		"set": p.set, "start": p.start, "stop": p.stop, "portStats": p.portStats, "portInfo": p.portInfo, "linkState": p.linkState,
+		"set": p.set, "start": p.start, "stop": p.stop, "portStats": p.portStats, "portInfo": p.portInfo,
+		"linkState": p.linkState,
 		"portCount": func(l *lua.LState) int { l.Push(lua.LNumber(len(p.ports))); return 1 },
 		"set_type":  p.noted("set_type", 2), "set_proto": p.noted("set_proto", 2), "set_mac": p.noted("set_mac", 3),
 		"set_range": func(l *lua.LState) int {
@@ -177,13 +179,18 @@ func (p *pktgen) library(state *lua.LState, out *bufio.Writer) {
 		},
 	})
 	state.SetField(library, "range", table(map[string]lua.LGFunction{
-		"ip_proto": p.noted("range.ip_proto", 2), "dst_mac": p.noted("range.dst_mac", 3), "dst_ip": p.noted("range.dst_ip", 3), "dst_port": p.noted("range.dst_port", 3),
+		"ip_proto": p.noted("range.ip_proto", 2), "dst_mac": p.noted("range.dst_mac", 3),
+		"dst_ip": p.noted("range.dst_ip", 3), "dst_port": p.noted("range.dst_port", 3),
 		"src_ip": func(l *lua.LState) int {
-			p.each(l, "range.src_ip", 3, func(port *dpdkPort) { between(l, &port.srcFrom, &port.srcTo, l.CheckString(3)) })
+			p.each(l, "range.src_ip", 3, func(port *dpdkPort) {
+				between(l, &port.srcFrom, &port.srcTo,
+					l.CheckString(3))
+			})
 			return 0
 		},
 		"src_port": func(l *lua.LState) int {
-			p.each(l, "range.src_port", 3, func(port *dpdkPort) { between(l, &port.portFrom, &port.portTo, l.CheckInt(3)) })
+			p.each(l, "range.src_port", 3,
+				func(port *dpdkPort) { between(l, &port.portFrom, &port.portTo, l.CheckInt(3)) })
 			return 0
 		},
 		"pkt_size": func(l *lua.LState) int {
@@ -309,7 +316,8 @@ func (p *pktgen) portInfo(l *lua.LState) int {
 }
 
 func (p *pktgen) linkState(l *lua.LState) int {
-	return p.perPort(l, "linkState", 1, func(int, *dpdkPort) lua.LValue { return lua.LString(fmt.Sprintf("<UP-%d-FD>", linkMbit)) })
+	return p.perPort(l, "linkState", 1,
+		func(int, *dpdkPort) lua.LValue { return lua.LString(fmt.Sprintf("<UP-%d-FD>", linkMbit)) })
 }
 
 // port is a copy of a port as it is now.

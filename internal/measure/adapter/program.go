@@ -81,7 +81,8 @@ func Start(command string, grace time.Duration) (*Program, error) {
 	case len(words) == 0 || words[0] == "":
 		return nil, &Error{Err: errors.New("trial command: expected a program, found nothing"), Usage: true}
 	}
-	p := &Program{name: words[0], grace: grace, waits: [2]time.Duration{patient, patient}, cmd: exec.Command(words[0], words[1:]...), lines: make(chan []byte, 1), stopped: make(chan struct{})}
+	p := &Program{name: words[0], grace: grace, waits: [2]time.Duration{patient, patient},
+		cmd: exec.Command(words[0], words[1:]...), lines: make(chan []byte, 1), stopped: make(chan struct{})}
 	p.cmd.Stderr = &p.stderr
 	p.cmd.WaitDelay = 2 * patient // for what it started and left with its standard error
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
@@ -94,7 +95,8 @@ func Start(command string, grace time.Duration) (*Program, error) {
 	// In a group of its own: Ctrl-C is for this program, which then ends the trial in its own way; and what it starts
 	// ends with Close.
 	if p.kill, err = owned.StartAll(p.cmd); err != nil {
-		return nil, &Error{Err: fmt.Errorf("start the trial command: %w", err), Tip: "--trial-command 'PROGRAM ARGUMENTS'; it is found as a shell finds it", Usage: true}
+		return nil, &Error{Err: fmt.Errorf("start the trial command: %w", err), Tip: "--trial-command 'PROGRAM " +
+			"ARGUMENTS'; it is found as a shell finds it", Usage: true}
 	}
 	go p.read(out)
 	return p, nil
@@ -175,10 +177,12 @@ func (p *Program) parse(line []byte) (search.Outcome, error) {
 		Error                   string
 	}
 	if err := json.Unmarshal(line, &a); err != nil {
-		return search.Outcome{}, p.wrong("answered %s: expected a line of JSON with sent, received and seconds", excerpt(line))
+		return search.Outcome{}, p.wrong("answered %s: expected a line of JSON with sent, received and seconds",
+			excerpt(line))
 	}
 	if a.Error != "" {
-		return search.Outcome{}, &Error{Err: fmt.Errorf("the trial command %s could not do a trial: %s", p.name, a.Error), Tip: p.said()}
+		return search.Outcome{}, &Error{Err: fmt.Errorf("the trial command %s could not do a trial: %s", p.name,
+			a.Error), Tip: p.said()}
 	}
 	for _, f := range []struct {
 		name  string
@@ -191,7 +195,8 @@ func (p *Program) parse(line []byte) (search.Outcome, error) {
 			return search.Outcome{}, p.wrong("answered %s: %s is %g", excerpt(line), f.name, *f.value)
 		}
 	}
-	return search.Outcome{Sent: uint64(math.Round(*a.Sent)), Received: uint64(math.Round(*a.Received)), Seconds: *a.Seconds}, nil
+	return search.Outcome{Sent: uint64(math.Round(*a.Sent)), Received: uint64(math.Round(*a.Received)),
+		Seconds: *a.Seconds}, nil
 }
 
 func excerpt(line []byte) string {
@@ -211,7 +216,8 @@ func (p *Program) lastWords() string {
 	if said := p.said(); said != "" {
 		return said
 	}
-	return "each trial is a line of JSON on its standard input, and each answer one on its standard output: see docs/search.md"
+	return "each trial is a line of JSON on its standard input, and each answer one on its standard output: see " +
+		"docs/search.md"
 }
 
 // said is the end of what it said to people, if anything.

@@ -57,14 +57,17 @@ func TestTrial(t *testing.T) {
 func TestQuestion(t *testing.T) {
 	t.Parallel()
 	asked := filepath.Join(t.TempDir(), "asked")
-	p := script(t, time.Minute, `while read -r q; do echo "$q" >>`+asked+`; echo '{"sent":1,"received":1,"seconds":1}'; done`)
-	for _, q := range []search.Trial{{PPS: 14.88e6, FrameBytes: 64, Seconds: 1}, {PPS: 1234.5, FrameBytes: 1518, Seconds: 0.25}} {
+	p := script(t, time.Minute, `while read -r q; do echo "$q" >>`+asked+
+		`; echo '{"sent":1,"received":1,"seconds":1}'; done`)
+	for _, q := range []search.Trial{{PPS: 14.88e6, FrameBytes: 64, Seconds: 1},
+		{PPS: 1234.5, FrameBytes: 1518, Seconds: 0.25}} {
 		if _, err := p.Trial(t.Context(), q); err != nil {
 			t.Fatal(err)
 		}
 	}
 	got, err := os.ReadFile(asked)
-	if want := `{"pps":14880000,"frame_bytes":64,"seconds":1}` + "\n" + `{"pps":1234.5,"frame_bytes":1518,"seconds":0.25}` + "\n"; err != nil || string(got) != want {
+	if want := `{"pps":14880000,"frame_bytes":64,"seconds":1}` + "\n" +
+		`{"pps":1234.5,"frame_bytes":1518,"seconds":0.25}` + "\n"; err != nil || string(got) != want {
 		t.Errorf("asked %s, %v", got, err)
 	}
 }
@@ -81,16 +84,20 @@ func TestWrong(t *testing.T) {
 		"negative":      {answers(`{"sent":10,"received":-1,"seconds":1}`), "received is -1", ""},
 		"too much":      {answers(`{"sent":1e19,"received":1,"seconds":1}`), "sent is 1e+19", ""},
 		"long nonsense": {answers(strings.Repeat("x", 500)), `"` + strings.Repeat("x", 120) + `"…`, ""},
-		"too long":      {"read -r q; head -c 70000 /dev/zero | tr '\\0' x; sleep 5", "a line of more than 65536 bytes", ""},
-		"error":         {answers(`{"error":"no link"}`), "could not do a trial: no link", ""},
-		"hint":          {"echo one >&2; echo two >&2; echo 'the cable is out' >&2\n" + answers(`{"error":"no link"}`), "no link", "it said: one / two / the cable is out"},
-		"last words":    {"read -r q; for i in 1 2 3 4; do echo line $i >&2; done; exit 3", "ended without an answer", "it said: line 2 / line 3 / line 4"},
-		"ends at once":  {"echo no licence >&2; exit 1", "ended without an answer", "it said: no licence"},
-		"closes":        {"exec >&-; sleep 5", "ended without an answer", ""},
-		"too early":     {"echo ready; sleep 5", `said "ready" before it was asked`, ""},
-		"twice":         {`while read -r q; do echo '{"sent":1,"received":1,"seconds":1}'; echo done; done`, `said "done" before it was asked`, ""},
-		"half a line":   {`read -r q; printf '{"sent":1,'`, `answered "{\"sent\":1,"`, ""},
-		"hangs":         {"sleep 5", "gave no answer to a trial of 0.01 s for 200ms beyond it", ""},
+		"too long": {"read -r q; head -c 70000 /dev/zero | tr '\\0' x; sleep 5", "a line of more than 65536 bytes",
+			""},
+		"error": {answers(`{"error":"no link"}`), "could not do a trial: no link", ""},
+		"hint": {"echo one >&2; echo two >&2; echo 'the cable is out' >&2\n" + answers(`{"error":"no link"}`),
+			"no link", "it said: one / two / the cable is out"},
+		"last words": {"read -r q; for i in 1 2 3 4; do echo line $i >&2; done; exit 3", "ended without an answer",
+			"it said: line 2 / line 3 / line 4"},
+		"ends at once": {"echo no licence >&2; exit 1", "ended without an answer", "it said: no licence"},
+		"closes":       {"exec >&-; sleep 5", "ended without an answer", ""},
+		"too early":    {"echo ready; sleep 5", `said "ready" before it was asked`, ""},
+		"twice": {`while read -r q; do echo '{"sent":1,"received":1,"seconds":1}'; echo done; done`,
+			`said "done" before it was asked`, ""},
+		"half a line": {`read -r q; printf '{"sent":1,'`, `answered "{\"sent\":1,"`, ""},
+		"hangs":       {"sleep 5", "gave no answer to a trial of 0.01 s for 200ms beyond it", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -110,7 +117,8 @@ func TestWrong(t *testing.T) {
 			}
 			_, err := p.Trial(t.Context(), question)
 			var e *Error
-			if !errors.As(err, &e) || !strings.Contains(err.Error(), "the trial command sh ") || !strings.Contains(err.Error(), c.want) {
+			if !errors.As(err, &e) || !strings.Contains(err.Error(), "the trial command sh ") ||
+				!strings.Contains(err.Error(), c.want) {
 				t.Fatalf("found %v, expected %q", err, c.want)
 			}
 			if !strings.Contains(e.Hint(), c.hint) || e.ExitCode() != 1 {
@@ -133,7 +141,8 @@ func TestWrong(t *testing.T) {
 // TestLongStderr: a program that talks a lot to people is not held up by it, and its last words are kept.
 func TestLongStderr(t *testing.T) {
 	t.Parallel()
-	p := script(t, time.Minute, "head -c 300000 /dev/zero | tr '\\0' '\\n' >&2; echo the end >&2\n"+answers(`{"error":"no"}`))
+	p := script(t, time.Minute, "head -c 300000 /dev/zero | tr '\\0' '\\n' >&2; echo the end >&2\n"+
+		answers(`{"error":"no"}`))
 	_, err := p.Trial(t.Context(), question)
 	var e *Error
 	if !errors.As(err, &e) || e.Hint() != "it said: the end" || len(p.stderr.text) > kept {
@@ -164,14 +173,16 @@ func TestStart(t *testing.T) {
 func TestWords(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "words")
-	p := script(t, time.Minute, `for w; do printf '%s\n' "$w" >>`+file+`; done`+"\n"+answers(`{"sent":1,"received":1,"seconds":1}`),
+	p := script(t, time.Minute, `for w; do printf '%s\n' "$w" >>`+file+`; done`+"\n"+
+		answers(`{"sent":1,"received":1,"seconds":1}`),
 		`plain 'single quoted $HOME' "double \"quoted\"" back\ slash '' --a='b c' $HOME '*' ; a|b '>x'`)
 	if _, err := p.Trial(t.Context(), question); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(file)
 	got := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
-	want := []string{"plain", "single quoted $HOME", `double "quoted"`, "back slash", "", "--a=b c", "$HOME", "*", ";", "a|b", ">x"}
+	want := []string{"plain", "single quoted $HOME", `double "quoted"`, "back slash", "", "--a=b c", "$HOME", "*", ";",
+		"a|b", ">x"}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("words %q, %v", got, err)
 	}

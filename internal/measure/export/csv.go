@@ -13,10 +13,12 @@ import (
 var percentiles = []float64{50, 90, 99, 99.9, 99.99, 99.999}
 
 var header = []string{
-	"run", "side", "kind", "host", "from", "to", "frame", "ways", "flows", "connections", "started", "emulated", "limited_by", "trial", "value", "unit", "seconds",
+	"run", "side", "kind", "host", "from", "to", "frame", "ways", "flows", "connections", "started", "emulated",
+	"limited_by", "trial", "value", "unit", "seconds",
 	"offered_pps", "sent", "received", "lost", "duplicated", "reordered", "transactions", "bytes", "retransmits",
 	"cpu_ns_per_unit", "latency_min_ns", "latency_mean_ns",
-	"latency_p50_ns", "latency_p90_ns", "latency_p99_ns", "latency_p99_9_ns", "latency_p99_99_ns", "latency_p99_999_ns", "latency_max_ns",
+	"latency_p50_ns", "latency_p90_ns", "latency_p99_ns", "latency_p99_9_ns", "latency_p99_99_ns", "latency_p99_999_ns",
+	"latency_max_ns",
 	"vhost_ns_per_unit", "vcpu_ns_per_unit", "emulator_ns_per_unit",
 }
 
@@ -54,11 +56,14 @@ func row(l Labeled, i int, s measure.Sample) []string {
 	}
 	cells := []string{
 		l.Label, l.Side, string(r.Kind), r.Host, place(r.From), place(r.To),
-		frames(r), integer(pps, uint64(r.Load.Ways())), integer(pps, uint64(max(r.Load.Flows, 1))), integer(!pps, uint64(max(r.Load.Connections, 1))),
+		frames(r), integer(pps, uint64(r.Load.Ways())), integer(pps, uint64(max(r.Load.Flows, 1))),
+		integer(!pps, uint64(max(r.Load.Connections, 1))),
 		r.Started.UTC().Format(time.RFC3339Nano), strconv.FormatBool(r.Environment.Emulated),
 		string(r.LimitedBy), strconv.Itoa(i + 1), decimal(s.Value(r.Kind)), r.Kind.Unit(), decimal(s.Seconds),
-		offered, integer(counted, s.Sent), integer(counted, s.Received), integer(counted, s.Lost), integer(pps, s.Duplicated), integer(pps, s.Reordered),
-		integer(trips, s.Transactions), integer(stream, s.Bytes), integer(stream, s.Retransmits), decimal(s.CPUNsPerUnit),
+		offered, integer(counted, s.Sent), integer(counted, s.Received), integer(counted, s.Lost),
+		integer(pps, s.Duplicated), integer(pps, s.Reordered),
+		integer(trips, s.Transactions), integer(stream, s.Bytes), integer(stream, s.Retransmits),
+		decimal(s.CPUNsPerUnit),
 	}
 	d := s.Latency
 	if d == nil {

@@ -43,7 +43,8 @@ func compared(t *testing.T) *measure.AB {
 		after.Samples[i].PPS *= 2
 	}
 	after.Judge()
-	ab := &measure.AB{Schema: measure.SchemaAB, Kind: measure.PPS, Name: "mitigations", BeforeRun: *before, AfterRun: *after,
+	ab := &measure.AB{Schema: measure.SchemaAB, Kind: measure.PPS, Name: "mitigations", BeforeRun: *before,
+		AfterRun:   *after,
 		Comparison: measure.Compare(before.Values(), after.Values())}
 	return ab
 }
@@ -93,7 +94,8 @@ func TestNoPlace(t *testing.T) {
 		f   Format
 		run string
 		fit bool
-	}{{HDR, "stream", false}, {HDR, "rr", true}, {IPerf3, "rr", false}, {IPerf3, "stream", true}, {Netperf, "rr", true}, {"tsv", "rr", false}} {
+	}{{HDR, "stream", false}, {HDR, "rr", true}, {IPerf3, "rr", false}, {IPerf3, "stream", true}, {Netperf, "rr", true},
+		{"tsv", "rr", false}} {
 		s := &Set{}
 		s.Add("", recorded(t, c.run))
 		var b bytes.Buffer
@@ -109,7 +111,8 @@ func TestSameNames(t *testing.T) {
 	s := &Set{}
 	s.Add("", recorded(t, "rr"))
 	s.Add("", recorded(t, "rr"))
-	if text := written(t, Prometheus, s); strings.Count(text, `run="one connection #2"`) != strings.Count(text, `run="one connection"`) {
+	if text := written(t, Prometheus, s); strings.Count(text, `run="one connection #2"`) != strings.Count(text,
+		`run="one connection"`) {
 		t.Errorf("the second run's series are not told apart:\n%s", text)
 	}
 	if slices.ContainsFunc(s.Runs, func(l Labeled) bool { return l.Label != "" }) {
@@ -127,7 +130,8 @@ func TestNothing(t *testing.T) {
 			if f.Fits(kind, false) != nil {
 				continue
 			}
-			if text := written(t, f, s); strings.Contains(text, "NaN") || strings.Contains(text, "Inf") || strings.Contains(text, "%!") {
+			if text := written(t, f, s); strings.Contains(text, "NaN") || strings.Contains(text, "Inf") ||
+				strings.Contains(text, "%!") {
 				t.Errorf("%s of an empty run of %s: %s", f, kind, text)
 			}
 		}

@@ -104,7 +104,8 @@ func frames(r *measure.Run) string {
 
 // host is an address without its port.
 func host(address string) string {
-	if at := strings.LastIndexByte(address, ':'); at > 0 && strings.Count(address, ":") == 1 || strings.HasPrefix(address, "[") {
+	if at := strings.LastIndexByte(address, ':'); at > 0 && strings.Count(address, ":") == 1 ||
+		strings.HasPrefix(address, "[") {
 		return strings.Trim(address[:at], "[]")
 	}
 	return address

@@ -56,8 +56,10 @@ func TestNetperfUnits(t *testing.T) {
 	}
 	p99, _ := r.Latency.Percentile(99)
 	for key, want := range map[string]float64{ // microseconds from nanoseconds
-		"THROUGHPUT": r.Median.Value, "TRANSACTION_RATE": r.Median.Value, "RT_LATENCY": 1e6 / r.Median.Value, "P99_LATENCY": float64(p99) / 1e3,
-		"MEAN_LATENCY": r.Latency.MeanNs / 1e3, "LOCAL_SD": r.CPUNsPerUnit / 1e3, "THROUGHPUT_CONFID": (r.Median.Hi - r.Median.Lo) / r.Median.Value * 100,
+		"THROUGHPUT": r.Median.Value, "TRANSACTION_RATE": r.Median.Value, "RT_LATENCY": 1e6 / r.Median.Value,
+		"P99_LATENCY":  float64(p99) / 1e3,
+		"MEAN_LATENCY": r.Latency.MeanNs / 1e3, "LOCAL_SD": r.CPUNsPerUnit / 1e3,
+		"THROUGHPUT_CONFID": (r.Median.Hi - r.Median.Lo) / r.Median.Value * 100,
 	} {
 		if got := number(key); math.Abs(got-want) > 0.01 {
 			t.Errorf("%s is %v, expected %v", key, got, want)
@@ -67,7 +69,8 @@ func TestNetperfUnits(t *testing.T) {
 	if mean, rt := number("MEAN_LATENCY"), number("RT_LATENCY"); math.Abs(mean-rt) > rt/5 {
 		t.Errorf("MEAN_LATENCY %v and RT_LATENCY %v lie apart", mean, rt)
 	}
-	if have["THROUGHPUT_UNITS"] != "Trans/s" || have["DIRECTION"] != "Send|Recv" || have["CONFIDENCE_LEVEL"] != "75" || have["SD_UNITS"] != "usec/Tran" {
+	if have["THROUGHPUT_UNITS"] != "Trans/s" || have["DIRECTION"] != "Send|Recv" || have["CONFIDENCE_LEVEL"] != "75" ||
+		have["SD_UNITS"] != "usec/Tran" {
 		t.Errorf("found %v", have)
 	}
 	if util := number("LOCAL_CPU_UTIL"); util <= 0 || util > 100 {
@@ -76,7 +79,8 @@ func TestNetperfUnits(t *testing.T) {
 
 	r, s = one(t, "stream")
 	have = fields(t, written(t, Netperf, s))
-	if number("THROUGHPUT") != math.Round(r.Median.Value/1e4)/100 || have["THROUGHPUT_UNITS"] != "10^6bits/s" || have["SD_UNITS"] != "usec/KB" {
+	if number("THROUGHPUT") != math.Round(r.Median.Value/1e4)/100 || have["THROUGHPUT_UNITS"] != "10^6bits/s" ||
+		have["SD_UNITS"] != "usec/KB" {
 		t.Errorf("found %v, expected %v in 10^6bits/s", have, r.Median.Value)
 	}
 	if _, there := have["P50_LATENCY"]; there {
@@ -87,7 +91,8 @@ func TestNetperfUnits(t *testing.T) {
 // Few values have no percentile 99: it is left out and not made up.
 func TestPercentilesWithinSamples(t *testing.T) {
 	r, s := one(t, "rr")
-	few := measure.NewLatency("round-trip", []measure.Bucket{{FromNs: 1000, ToNs: 1001, Count: 150}, {FromNs: 2000, ToNs: 2003, Count: 50}})
+	few := measure.NewLatency("round-trip", []measure.Bucket{{FromNs: 1000, ToNs: 1001, Count: 150},
+		{FromNs: 2000, ToNs: 2003, Count: 50}})
 	r.Latency = few
 	for i := range r.Samples {
 		r.Samples[i].Latency = few
@@ -155,8 +160,10 @@ func TestIPerf3Shape(t *testing.T) {
 				t.Errorf("%s: %s is a %s, iperf3 has %q there", name, member, kind, real[member])
 			}
 		}
-		for _, member := range []string{".start.version", ".start.timestamp.timesecs", ".start.test_start.protocol", ".intervals[].sum.bits_per_second",
-			".end.sum_sent.bits_per_second", ".end.sum_received.bits_per_second", ".end.sum_received.bytes", ".end.cpu_utilization_percent.host_total"} {
+		for _, member := range []string{".start.version", ".start.timestamp.timesecs", ".start.test_start.protocol",
+			".intervals[].sum.bits_per_second",
+			".end.sum_sent.bits_per_second", ".end.sum_received.bits_per_second", ".end.sum_received.bytes",
+			".end.cpu_utilization_percent.host_total"} {
 			if ours[member] == "" {
 				t.Errorf("%s: %s is missing", name, member)
 			}
@@ -170,7 +177,8 @@ func TestIPerf3Counts(t *testing.T) {
 	if err := json.Unmarshal([]byte(written(t, IPerf3, s)), &have); err != nil {
 		t.Fatal(err)
 	}
-	if sum := have.End.Sum; *sum.Packets != r.Sent || *sum.LostPackets != r.Lost || math.Abs(*sum.LostPercent-float64(r.Lost)/float64(r.Sent)*100) > 1e-9 || r.Lost == 0 {
+	if sum := have.End.Sum; *sum.Packets != r.Sent || *sum.LostPackets != r.Lost ||
+		math.Abs(*sum.LostPercent-float64(r.Lost)/float64(r.Sent)*100) > 1e-9 || r.Lost == 0 {
 		t.Errorf("found %d packets, %d lost, %v %%", *sum.Packets, *sum.LostPackets, *sum.LostPercent)
 	}
 	if have.Start.Test.Block != 18 || have.End.Sent.Bytes != r.Sent*18 { // the smallest frame carries 18 bytes over UDP
@@ -226,17 +234,20 @@ func TestBenchstatReads(t *testing.T) {
 	if have := values["PPSafterpkt/s"]; !slices.Equal(have, ab.AfterRun.Values()) {
 		t.Errorf("found %v, expected %v", have, ab.AfterRun.Values())
 	}
-	if cost := values["PPSsec/pkt-cpu"]; len(cost) != 3 || math.Abs(cost[0]*1e9-recorded(t, "pps").Samples[0].CPUNsPerUnit) > 1e-3 {
+	if cost := values["PPSsec/pkt-cpu"]; len(cost) != 3 ||
+		math.Abs(cost[0]*1e9-recorded(t, "pps").Samples[0].CPUNsPerUnit) > 1e-3 {
 		t.Errorf("cost in seconds: %v", cost)
 	}
 	before := benchmath.NewSample(values["PPSbeforepkt/s"], &benchmath.DefaultThresholds)
-	if summary := benchmath.AssumeNothing.Summary(before, 0.95); math.Abs(summary.Center-ab.BeforeRun.Median.Value) > 1e-6 {
+	if summary := benchmath.AssumeNothing.Summary(before,
+		0.95); math.Abs(summary.Center-ab.BeforeRun.Median.Value) > 1e-6 {
 		t.Errorf("benchstat's median is %v, ours %v", summary.Center, ab.BeforeRun.Median.Value)
 	}
 }
 
 func TestBenchName(t *testing.T) {
-	r := &measure.Run{Kind: measure.PPS, From: measure.Endpoint{Where: "netns:A", Interface: "veth-1"}, To: measure.Endpoint{Where: "agent 10.0.0.2:7878"}, Load: measure.Load{FrameBytes: 64}}
+	r := &measure.Run{Kind: measure.PPS, From: measure.Endpoint{Where: "netns:A", Interface: "veth-1"},
+		To: measure.Endpoint{Where: "agent 10.0.0.2:7878"}, Load: measure.Load{FrameBytes: 64}}
 	const want = "BenchmarkPPS/run=virtio,_4:8/from=netns:A:veth-1/to=agent@10.0.0.2:7878/flows=1/frame=64"
 	if have := benchName(Labeled{Label: "virtio, 4/8", Run: r}); have != want {
 		t.Errorf("found %q, expected %q", have, want)
@@ -296,7 +307,8 @@ func TestHDRLog(t *testing.T) {
 	}
 	step := 100 / float64(r.Latency.Count) // ranks are rounded differently
 	for _, p := range r.Latency.Percentiles {
-		have, lo, hi := float64(sum.ValueAtQuantile(p.P)), float64(r.Latency.At(p.P-step)), float64(r.Latency.At(p.P+step))
+		have, lo, hi := float64(sum.ValueAtQuantile(p.P)), float64(r.Latency.At(p.P-step)),
+			float64(r.Latency.At(p.P+step))
 		if have < lo*0.999 || have > hi*1.001 {
 			t.Errorf("p%g is %v ns, expected %v to %v", p.P, have, lo, hi)
 		}
@@ -339,7 +351,8 @@ func TestOpenLoop(t *testing.T) {
 	if _, there := have["RT_LATENCY"]; there || have["PROTOCOL"] != "UDP" {
 		t.Errorf("found %v, expected UDP and no time that follows from a rate that was set", have)
 	}
-	if lines := written(t, GoBench, s); !strings.Contains(lines, "/protocol=udp/rate=1000/") || !strings.Contains(lines, " loss-%") {
+	if lines := written(t, GoBench, s); !strings.Contains(lines, "/protocol=udp/rate=1000/") ||
+		!strings.Contains(lines, " loss-%") {
 		t.Errorf("found %s", lines)
 	}
 }
@@ -348,7 +361,8 @@ func TestOpenLoop(t *testing.T) {
 func TestModes(t *testing.T) {
 	rr, stream := recorded(t, "rr"), recorded(t, "stream")
 	m := &measure.Modes{Runs: []measure.Run{*rr, *stream, {Kind: measure.PPS}},
-		Rows: []measure.ModeRow{{Mode: "vhost", Workload: "rr"}, {Mode: "vhost", Workload: "bulk"}, {Mode: "vhost", Workload: "pps"}}}
+		Rows: []measure.ModeRow{{Mode: "vhost", Workload: "rr"}, {Mode: "vhost", Workload: "bulk"},
+			{Mode: "vhost", Workload: "pps"}}}
 	for f, want := range map[Format][]string{HDR: {"vhost"}, IPerf3: {"vhost bulk"}, CSV: {"vhost", "vhost bulk"}} {
 		s := &Set{}
 		s.AddModes(m, f)

@@ -27,8 +27,10 @@ func gobench(w io.Writer, s *Set) error {
 	for _, l := range s.Runs {
 		r := l.Run
 		for _, c := range [][2]string{
-			{"host", r.Host}, {"kernel", r.Environment.Kernel}, {"cpu", r.Environment.CPU}, {"emulated", yes(r.Environment.Emulated)},
-			{"generator", r.Environment.Generator}, {"sink", r.Environment.Sink}, {"limited-by", string(r.LimitedBy)}, {"side", l.Side},
+			{"host", r.Host}, {"kernel", r.Environment.Kernel}, {"cpu", r.Environment.CPU},
+			{"emulated", yes(r.Environment.Emulated)},
+			{"generator", r.Environment.Generator}, {"sink", r.Environment.Sink}, {"limited-by", string(r.LimitedBy)},
+			{"side", l.Side},
 		} {
 			if value := configValue(c[1]); config[c[0]] != value {
 				fmt.Fprintln(b, strings.TrimSpace(c[0]+": "+value)) // an empty value takes the last one back
@@ -60,7 +62,8 @@ func configValue(text string) string { return strings.Join(strings.Fields(text),
 // end, which would be taken for a number of processors.
 func benchName(l Labeled) string {
 	r := l.Run
-	name := "Benchmark" + map[measure.Kind]string{measure.PPS: "PPS", measure.Stream: "Stream", measure.RR: "RR", measure.CRR: "CRR"}[r.Kind]
+	name := "Benchmark" + map[measure.Kind]string{measure.PPS: "PPS", measure.Stream: "Stream", measure.RR: "RR",
+		measure.CRR: "CRR"}[r.Kind]
 	if name == "Benchmark" {
 		name += strings.ToUpper(string(r.Kind))
 	}

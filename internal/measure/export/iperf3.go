@@ -122,8 +122,10 @@ func datagram(frame int) int { return max(frame-4-14-20-8, 0) }
 
 func iperfRun(l Labeled, version string) iperf {
 	r := l.Run
-	out := iperf{Title: l.Label, Start: iperfStartOf(r, version), Intervals: []iperfInterval{}, End: iperfEnd{Streams: []iperfStream{}},
-		MPPS: iperfOurs{Median: r.Median, LimitedBy: r.LimitedBy, Side: l.Side, Warnings: append([]measure.Warning{}, r.Warnings...)}}
+	out := iperf{Title: l.Label, Start: iperfStartOf(r, version), Intervals: []iperfInterval{},
+		End: iperfEnd{Streams: []iperfStream{}},
+		MPPS: iperfOurs{Median: r.Median, LimitedBy: r.LimitedBy, Side: l.Side,
+			Warnings: append([]measure.Warning{}, r.Warnings...)}}
 	var total iperfSum
 	var weighted float64
 	var again, disordered uint64
@@ -167,7 +169,8 @@ func iperfStartOf(r *measure.Run, version string) iperfStart {
 		Connected: []iperfConnected{}, Version: "mpps " + version,
 		SystemInfo: fmt.Sprintf("Linux %s %s %s", r.Host, r.Environment.Kernel, r.Environment.CPU),
 		Timestamp:  iperfTimestamp{Time: r.Started.UTC().Format(time.RFC1123), TimeSecs: r.Started.Unix()},
-		Test:       iperfTest{Protocol: protocol(r), Streams: max(r.Load.Connections, 1), Omit: r.Load.WarmUp.Seconds(), Duration: r.Load.Duration.Seconds()},
+		Test: iperfTest{Protocol: protocol(r), Streams: max(r.Load.Connections, 1), Omit: r.Load.WarmUp.Seconds(),
+			Duration: r.Load.Duration.Seconds()},
 	}
 	if r.Kind == measure.Stream && r.Load.Ramp > 0 { // of each connection, which is what iperf3 omits
 		start.Test.Omit = r.Load.Ramp.Seconds()
@@ -207,7 +210,8 @@ func iperfSampleOf(r *measure.Run, s measure.Sample, begin float64) iperfSum {
 // iperfCPUOf puts guest time to user time, as the kernel's own accounting does.
 func iperfCPUOf(r *measure.Run) iperfCPU {
 	var out iperfCPU
-	for i, to := range [][3]**float64{{&out.HostTotal, &out.HostUser, &out.HostSystem}, {&out.RemoteTotal, &out.RemoteUser, &out.RemoteSystem}} {
+	for i, to := range [][3]**float64{{&out.HostTotal, &out.HostUser, &out.HostSystem},
+		{&out.RemoteTotal, &out.RemoteUser, &out.RemoteSystem}} {
 		m := use(r, i)
 		if m == nil || m.Seconds <= 0 {
 			continue

@@ -26,7 +26,8 @@ func prometheus(w io.Writer, s *Set) error {
 	b := bufio.NewWriter(w)
 	for _, name := range p.order {
 		f := p.families[name]
-		fmt.Fprintf(b, "# HELP %s %s\n# TYPE %s %s\n", name, strings.NewReplacer(`\`, `\\`, "\n", `\n`).Replace(f.help), name, f.kind)
+		fmt.Fprintf(b, "# HELP %s %s\n# TYPE %s %s\n", name, strings.NewReplacer(`\`, `\\`, "\n", `\n`).Replace(f.help),
+			name, f.kind)
 		for _, line := range f.lines {
 			b.WriteString(line)
 		}
@@ -81,16 +82,20 @@ func with(labels []label, more ...label) []label { return append(slices.Clone(la
 
 func (p *exposition) run(l Labeled, version string) {
 	r := l.Run
-	labels := []label{{"kind", string(r.Kind)}, {"run", l.Label}, {"side", l.Side}, {"host", r.Host}, {"from", place(r.From)}, {"to", place(r.To)}}
+	labels := []label{{"kind", string(r.Kind)}, {"run", l.Label}, {"side", l.Side}, {"host", r.Host},
+		{"from", place(r.From)}, {"to", place(r.To)}}
 	if r.Kind == measure.PPS {
 		labels = append(labels, label{"frame", frames(r)})
 		if r.Load.TwoWay {
 			labels = append(labels, label{"ways", "2"})
 		}
 	}
-	p.gauge("info", "What was measured with what; always 1.", with(labels, label{"version", version}, label{"kernel", r.Environment.Kernel},
-		label{"generator", r.Environment.Generator}, label{"sink", r.Environment.Sink}, label{"limited_by", string(r.LimitedBy)}), 1)
-	p.gauge("start_time_seconds", "When the run began, in seconds since the epoch.", labels, float64(r.Started.UnixMilli())/1000)
+	p.gauge("info", "What was measured with what; always 1.",
+		with(labels, label{"version", version}, label{"kernel", r.Environment.Kernel},
+			label{"generator", r.Environment.Generator}, label{"sink", r.Environment.Sink},
+			label{"limited_by", string(r.LimitedBy)}), 1)
+	p.gauge("start_time_seconds", "When the run began, in seconds since the epoch.", labels,
+		float64(r.Started.UnixMilli())/1000)
 	p.gauge("valid", "1 where neither generator nor receiver was the limit.", labels, truth(r.Valid()))
 	p.gauge("partial", "1 where the run ended early.", labels, truth(r.Partial))
 	p.gauge("emulated", "1 where everything ran under full emulation.", labels, truth(r.Environment.Emulated))
@@ -109,7 +114,8 @@ func (p *exposition) run(l Labeled, version string) {
 		p.gauge("confidence_ratio", "Confidence of the median's interval.", labels, m.Level)
 	}
 	p.gauge("trials", "Trials that were completed.", labels, float64(len(r.Samples)))
-	p.gauge(each, "CPU time of the near machine, softirq and guests included, median of the trials.", labels, r.CPUNsPerUnit/1e9)
+	p.gauge(each, "CPU time of the near machine, softirq and guests included, median of the trials.", labels,
+		r.CPUNsPerUnit/1e9)
 	if transactional(r.Kind) && r.Sent > 0 {
 		p.gauge("sent_requests", "Requests sent in all trials.", labels, float64(r.Sent))
 		p.gauge("lost_requests", "Requests that were not answered in time.", labels, float64(r.Lost))
@@ -124,7 +130,8 @@ func (p *exposition) run(l Labeled, version string) {
 		p.gauge("loss_ratio", "Share of the packets sent that was lost.", labels, loss(r.Lost, r.Sent)/100)
 		for _, at := range r.Losses {
 			p.gauge("located_lost_packets", "Packets that a counter on the way saw dropped.",
-				with(labels, label{"place", string(at.Place)}, label{"where", at.Where}, label{"device", at.Interface}, label{"counter", at.Name}), float64(at.Packets))
+				with(labels, label{"place", string(at.Place)}, label{"where", at.Where}, label{"device", at.Interface},
+					label{"counter", at.Name}), float64(at.Packets))
 		}
 	}
 	if r.Kind == measure.Stream {
@@ -159,7 +166,8 @@ func (p *exposition) threads(labels []label, r *measure.Run) {
 	}
 	for _, g := range order {
 		of := with(labels, label{"role", string(g.role)}, label{"guest", g.guest})
-		p.gauge("thread_seconds", "Time that threads ran in the trials, guest time and softirqs in their context included.", of, ran[g])
+		p.gauge("thread_seconds", "Time that threads ran in the trials, guest time and softirqs in their context "+
+			"included.", of, ran[g])
 		if g.role == measure.Ourselves { // its clock does not say
 			continue
 		}
@@ -174,7 +182,8 @@ func (p *exposition) latency(labels []label, l *measure.Latency) {
 	const help = "Delays of all trials; percentiles as far as the number of samples allows."
 	labels = with(labels, label{"what", l.What}, label{"loop", l.Loop}, label{"since", l.Since})
 	for _, q := range l.Percentiles {
-		p.add("mpps_bench_latency_seconds", "", "summary", help, with(labels, label{"quantile", decimal(float64(int64(q.P*1e6+0.5)) / 1e8)}), float64(q.ValueNs)/1e9)
+		p.add("mpps_bench_latency_seconds", "", "summary", help,
+			with(labels, label{"quantile", decimal(float64(int64(q.P*1e6+0.5)) / 1e8)}), float64(q.ValueNs)/1e9)
 	}
 	p.add("mpps_bench_latency_seconds", "_sum", "summary", help, labels, l.MeanNs*float64(l.Count)/1e9)
 	p.add("mpps_bench_latency_seconds", "_count", "summary", help, labels, float64(l.Count))
@@ -193,9 +202,11 @@ func (p *exposition) cpus(labels []label, r *measure.Run) {
 			for _, mode := range []struct {
 				name    string
 				seconds float64
-			}{{"guest", u.Guest}, {"idle", u.Idle}, {"irq", u.IRQ}, {"nice", u.Nice}, {"softirq", u.SoftIRQ}, {"steal", u.Steal}, {"system", u.System}, {"user", u.User}} {
+			}{{"guest", u.Guest}, {"idle", u.Idle}, {"irq", u.IRQ}, {"nice", u.Nice}, {"softirq", u.SoftIRQ},
+				{"steal", u.Steal}, {"system", u.System}, {"user", u.User}} {
 				p.gauge("cpu_seconds", "How each CPU spent the trials; user and nice without guest.",
-					with(labels, label{"machine", m.Where}, label{"cpu", strconv.Itoa(u.CPU)}, label{"mode", mode.name}), mode.seconds)
+					with(labels, label{"machine", m.Where}, label{"cpu", strconv.Itoa(u.CPU)},
+						label{"mode", mode.name}), mode.seconds)
 			}
 		}
 	}
@@ -204,7 +215,8 @@ func (p *exposition) cpus(labels []label, r *measure.Run) {
 func (p *exposition) ratio(r Ratio) {
 	labels := []label{{"kind", string(r.Kind)}, {"run", r.Label}, {"test", r.Comparison.Test}}
 	p.gauge("difference_p_value", "Probability of a difference as large where there is none.", labels, r.Comparison.P)
-	p.gauge("difference_significant", "1 where the sides differ at the level of 5 %.", labels, truth(r.Comparison.Significant))
+	p.gauge("difference_significant", "1 where the sides differ at the level of 5 %.", labels,
+		truth(r.Comparison.Significant))
 	if q := r.Comparison.Ratio; q.N > 0 {
 		p.gauge("ratio", "After divided by before: Hodges-Lehmann estimate.", labels, q.Value)
 		p.gauge("ratio_lower", "Lower bound of the ratio's interval.", labels, q.Lo)

@@ -49,7 +49,8 @@ func parsed(text string) (map[string]float64, error) {
 			if base != current || done[base] {
 				return nil, fmt.Errorf("%q: stands among those of %s", line, current)
 			}
-			if kinds[current] == "gauge" && (strings.HasSuffix(base, "_total") || strings.HasSuffix(base, "_count") || strings.HasSuffix(base, "_sum")) {
+			if kinds[current] == "gauge" && (strings.HasSuffix(base, "_total") || strings.HasSuffix(base, "_count") ||
+				strings.HasSuffix(base, "_sum")) {
 				return nil, fmt.Errorf("%q: a gauge with the suffix of another type", line)
 			}
 			if _, twice := series[name]; twice {

@@ -61,7 +61,8 @@ func dialAgent(ctx context.Context, o AgentOptions, silence time.Duration) (*far
 	if _, _, err := net.SplitHostPort(o.Address); err != nil {
 		return nil, wrong("an agent's address is HOST:PORT", "agent %q: %w", o.Address, err)
 	}
-	client, err := agent.Dial(ctx, o.Address, agent.DialOptions{Netns: o.Netns, Version: o.Version, Secret: o.Secret, Timeout: dialTimeout, Silence: silence})
+	client, err := agent.Dial(ctx, o.Address, agent.DialOptions{Netns: o.Netns, Version: o.Version, Secret: o.Secret,
+		Timeout: dialTimeout, Silence: silence})
 	if err != nil {
 		return nil, explainDial(o, err)
 	}
@@ -109,7 +110,8 @@ func findNIC(info agent.Info, o AgentOptions) (agent.Link, error) {
 	if o.NIC != "" {
 		return agent.Link{}, wrong(hint, "agent %s has no interface %s", o.Address, o.NIC)
 	}
-	return agent.Link{}, wrong("say with --guest-nic which; "+hint, "agent %s has no interface with the address %s", o.Address, host)
+	return agent.Link{}, wrong("say with --guest-nic which; "+hint, "agent %s has no interface with the address %s",
+		o.Address, host)
 }
 
 func (f *far) where() string { return "agent " + f.addr }
@@ -157,7 +159,8 @@ func (f *far) generatorAlone(ctx context.Context, c traffic.Config, load measure
 	return a, err
 }
 
-func (f *far) receiverAlone(ctx context.Context, s traffic.SinkConfig, g traffic.Config, load measure.Load) (traffic.Alone, error) {
+func (f *far) receiverAlone(ctx context.Context, s traffic.SinkConfig, g traffic.Config,
+	load measure.Load) (traffic.Alone, error) {
 	return f.client.ReceiverAlone(ctx, s, g, load.Duration)
 }
 
@@ -177,7 +180,8 @@ func WithAgent(ctx context.Context, m *Machine, w With, load measure.Load, o Opt
 	if err != nil {
 		return nil, err
 	}
-	p := &Path{setup: setup{machines: machines{m, f}, FarHost: f.info.Host, FarKernel: f.info.Kernel, undo: []func() error{f.client.Close}}}
+	p := &Path{setup: setup{machines: machines{m, f}, FarHost: f.info.Host, FarKernel: f.info.Kernel,
+		undo: []func() error{f.client.Close}}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.Close())
@@ -185,7 +189,8 @@ func WithAgent(ctx context.Context, m *Machine, w With, load measure.Load, o Opt
 	}()
 	mac, err := net.ParseMAC(f.nic.MAC)
 	if err != nil || len(mac) != 6 || bytes.Equal(mac, make([]byte, 6)) {
-		return nil, wrong("packets are sent to an Ethernet address", "interface %s of agent %s has the address %q", f.nic.Name, f.addr, f.nic.MAC)
+		return nil, wrong("packets are sent to an Ethernet address", "interface %s of agent %s has the address %q",
+			f.nic.Name, f.addr, f.nic.MAC)
 	}
 	if !f.nic.Up {
 		return nil, wrong("set it up there", "interface %s of agent %s is down", f.nic.Name, f.addr)
@@ -227,7 +232,8 @@ func WithAgent(ctx context.Context, m *Machine, w With, load measure.Load, o Opt
 }
 
 // nearEnd is this machine's end: the given interface, or one into the bridge.
-func (m *Machine) nearEnd(ctx context.Context, w With, load measure.Load, s *setup) (traffic.Device, measure.Endpoint, error) {
+func (m *Machine) nearEnd(ctx context.Context, w With, load measure.Load, s *setup) (traffic.Device, measure.Endpoint,
+	error) {
 	if w.Bridge == "" {
 		d, err := device(w.From, load)
 		return d, endpoint(d), err
@@ -244,13 +250,15 @@ func (m *Machine) nearEnd(ctx context.Context, w With, load measure.Load, s *set
 
 // countThere makes the receiving end of a direction at the agent.
 func (p *Path) countThere(ctx context.Context, f *far, o Options, l lane) error {
-	config := traffic.SinkConfig{In: traffic.Endpoint{Iface: f.nic.Name}, Method: o.Sink, Stream: l.stream, Streams: max(1, len(l.cpus))}
+	config := traffic.SinkConfig{In: traffic.Endpoint{Iface: f.nic.Name}, Method: o.Sink, Stream: l.stream,
+		Streams: max(1, len(l.cpus))}
 	o.accept(&config)
 	sink, err := f.client.NewSink(ctx, config)
 	if err != nil {
 		return explain(fmt.Errorf("sink at %s: %w", f.addr, err))
 	}
-	p.receivers = append(p.receivers, &receiver{config: config, sink: sink, limit: f.receiverAlone, warn: p.warnAs("sink")})
+	p.receivers = append(p.receivers, &receiver{config: config, sink: sink, limit: f.receiverAlone,
+		warn: p.warnAs("sink")})
 	return nil
 }
 
@@ -259,8 +267,9 @@ func (p *Path) sendThere(f *far, to net.HardwareAddr, load measure.Load, o Optio
 	frame := l.frame(load)
 	frame.DstMAC = to
 	p.senders = append(p.senders, &sender{
-		config: traffic.Config{Out: traffic.Endpoint{Iface: f.nic.Name}, Frame: frame, Stream: l.stream, CPUs: l.cpus, Method: o.Generator, Clone: o.Clone, Burst: o.Burst},
-		make:   func(c traffic.Config) (traffic.Generator, error) { return f.client.NewGenerator(c), nil },
-		limit:  f.generatorAlone, warn: p.warnAs("generator"),
+		config: traffic.Config{Out: traffic.Endpoint{Iface: f.nic.Name}, Frame: frame, Stream: l.stream, CPUs: l.cpus,
+			Method: o.Generator, Clone: o.Clone, Burst: o.Burst},
+		make:  func(c traffic.Config) (traffic.Generator, error) { return f.client.NewGenerator(c), nil },
+		limit: f.generatorAlone, warn: p.warnAs("generator"),
 	})
 }

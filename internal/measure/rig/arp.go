@@ -51,7 +51,8 @@ func arpFrame(to net.HardwareAddr, a arp) []byte {
 
 // parseARP reads a frame.
 func parseARP(b []byte) (arp, bool) {
-	if len(b) < arpBytes || binary.BigEndian.Uint16(b[12:]) != unix.ETH_P_ARP || !bytes.Equal(b[14:20], []byte{0, 1, 8, 0, 6, 4}) {
+	if len(b) < arpBytes || binary.BigEndian.Uint16(b[12:]) != unix.ETH_P_ARP ||
+		!bytes.Equal(b[14:20], []byte{0, 1, 8, 0, 6, 4}) {
 		return arp{}, false
 	}
 	return arp{

@@ -15,7 +15,8 @@ func TestARP(t *testing.T) {
 		t.Fatal(err)
 	}
 	a, ok := parseARP(frame)
-	if !ok || a.op != arpReply || a.from.String() != "52:54:00:00:0a:01" || a.sender.String() != "198.18.0.254" || a.of.String() != "0.0.0.0" {
+	if !ok || a.op != arpReply || a.from.String() != "52:54:00:00:0a:01" || a.sender.String() != "198.18.0.254" ||
+		a.of.String() != "0.0.0.0" {
 		t.Errorf("%+v, %v", a, ok)
 	}
 	to, err := net.ParseMAC("fe:6d:70:00:01:0a")
@@ -25,7 +26,8 @@ func TestARP(t *testing.T) {
 	for _, op := range []uint16{arpRequest, arpReply} {
 		a.op, a.of = op, netip.MustParseAddr("198.19.0.1")
 		b := arpFrame(to, a)
-		if got, ok := parseARP(b); !ok || len(b) != 60 || got.op != op || got.sender != a.sender || got.of != a.of || got.from.String() != a.from.String() {
+		if got, ok := parseARP(b); !ok || len(b) != 60 || got.op != op || got.sender != a.sender || got.of != a.of ||
+			got.from.String() != a.from.String() {
 			t.Errorf("%+v, %v in %d bytes", got, ok, len(b))
 		}
 	}

@@ -19,7 +19,8 @@ type Options struct {
 	Clone     int            // traffic.Config.Clone, of Pktgen
 	Burst     int            // frames of Pktgen back to back, 0: one
 	Sink      traffic.Method // Auto, XDP, XDPSkb or AFPacket; what is compared must be counted in the same way
-	CPUs      []int          // that this machine's generators run on, one worker each; empty: one of the kernel's choice for each direction
+	// that this machine's generators run on, one worker each; empty: one of the kernel's choice for each direction
+	CPUs []int
 }
 
 // accept has a sink count what the generator sends.
@@ -105,13 +106,15 @@ func lanes(load measure.Load, o Options) (there, back lane, err error) {
 
 // countHere makes the receiving end of a direction on this machine.
 func (p *Path) countHere(target traffic.Device, load measure.Load, o Options, l lane) error {
-	config := traffic.SinkConfig{In: target.Endpoint, Method: o.Sink, Stream: l.stream, Streams: max(1, len(l.cpus)), Latency: load.Latency}
+	config := traffic.SinkConfig{In: target.Endpoint, Method: o.Sink, Stream: l.stream, Streams: max(1, len(l.cpus)),
+		Latency: load.Latency}
 	o.accept(&config)
 	sink, err := traffic.NewSink(config)
 	if err != nil {
 		return explain(err)
 	}
-	p.receivers = append(p.receivers, &receiver{config: config, sink: sink, local: true, limit: receiverAlone, warn: p.warnAs("sink")})
+	p.receivers = append(p.receivers, &receiver{config: config, sink: sink, local: true, limit: receiverAlone,
+		warn: p.warnAs("sink")})
 	return nil
 }
 
@@ -121,8 +124,9 @@ func (p *Path) sendHere(source traffic.Device, to net.HardwareAddr, load measure
 	frame := l.frame(load)
 	frame.DstMAC = to
 	s := &sender{
-		config: traffic.Config{Out: source.Endpoint, Frame: frame, Stream: l.stream, CPUs: l.cpus, Method: o.Generator, Clone: o.Clone, Burst: o.Burst},
-		make:   traffic.NewGenerator, limit: generatorAlone, warn: p.warnAs("generator"),
+		config: traffic.Config{Out: source.Endpoint, Frame: frame, Stream: l.stream, CPUs: l.cpus, Method: o.Generator,
+			Clone: o.Clone, Burst: o.Burst},
+		make: traffic.NewGenerator, limit: generatorAlone, warn: p.warnAs("generator"),
 	}
 	p.senders = append(p.senders, s)
 	p.warnLineRate(source, load)
@@ -179,9 +183,11 @@ func fits(load measure.Load, where string, mtu int) error {
 func frameFits(frame int, where string, mtu int) error {
 	switch {
 	case frame < traffic.MinFrame || frame > traffic.MaxFrame:
-		return wrong("sizes count the FCS, as in RFC 2544", "frames of %d bytes: expected %d to %d", frame, traffic.MinFrame, traffic.MaxFrame)
+		return wrong("sizes count the FCS, as in RFC 2544", "frames of %d bytes: expected %d to %d", frame,
+			traffic.MinFrame, traffic.MaxFrame)
 	case mtu > 0 && frame-18 > mtu:
-		return wrong("use a smaller --frame or a larger MTU", "frames of %d bytes need an MTU of %d: %s has %d", frame, frame-18, where, mtu)
+		return wrong("use a smaller --frame or a larger MTU", "frames of %d bytes need an MTU of %d: %s has %d", frame,
+			frame-18, where, mtu)
 	}
 	return nil
 }
@@ -192,7 +198,8 @@ func CheckLoad(load measure.Load) error {
 	case load.Flows < 1 || load.Flows > MaxFlows:
 		return wrong("", "%d flows: expected 1 to %d", load.Flows, MaxFlows)
 	case load.Rate < 0 || load.Rate > 1e9:
-		return wrong("0 is as fast as possible; 14.88M is the line rate of 10 Gbit/s", "%g packets a second: expected 0 to 1G", load.Rate)
+		return wrong("0 is as fast as possible; 14.88M is the line rate of 10 Gbit/s",
+			"%g packets a second: expected 0 to 1G", load.Rate)
 	case load.Duration <= 0:
 		return wrong("", "a duration of %v: expected more than nothing", load.Duration)
 	case load.Repeat < 1 || load.Repeat > 10000:

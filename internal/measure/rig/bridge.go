@@ -72,7 +72,8 @@ func (m *Machine) intoBridge(ctx context.Context, bridge string) (p port, remove
 	pid, attrs := os.Getpid(), netlink.NewLinkAttrs()
 	attrs.Name, attrs.MTU = inner, master.Attrs().MTU
 	attrs.HardwareAddr = highMAC(byte(pid>>8), byte(pid), 0x0a+ends[1]-'a')
-	pair := &netlink.Veth{LinkAttrs: attrs, PeerName: outer, PeerMTU: uint32(attrs.MTU), PeerNamespace: netlink.NsFd(peer.Fd()),
+	pair := &netlink.Veth{LinkAttrs: attrs, PeerName: outer, PeerMTU: uint32(attrs.MTU),
+		PeerNamespace:    netlink.NsFd(peer.Fd()),
 		PeerHardwareAddr: highMAC(byte(pid>>8), byte(pid), 0x0a+ends[0]-'a')}
 	if err := netlink.LinkAdd(pair); err != nil {
 		return p, nil, fault("bench pps --via needs root", "make a veth pair into %s: %w", bridge, err)
@@ -131,7 +132,8 @@ func (m *Machine) waitForwarding(ctx context.Context, iface, bridge string) erro
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fault("is the bridge up? 'ip link set "+bridge+" up'", "port %s of bridge %s does not forward after %v: state %s, expected 3",
+			return fault("is the bridge up? 'ip link set "+bridge+" up'", "port %s of bridge %s does not forward "+
+				"after %v: state %s, expected 3",
 				iface, bridge, forwardingDelay, state)
 		}
 		timer := time.NewTimer(20 * time.Millisecond)

@@ -50,7 +50,8 @@ func TestConditions(t *testing.T) {
 		t.Fatal(err)
 	}
 	nine := uint64(9)
-	if d := cmp.Diff(measure.Conditions{CPUs: 2, Governors: map[string]int{"performance": 1, "powersave": 1}, Throttled: &nine, Clocksource: "tsc"}, c); d != "" {
+	if d := cmp.Diff(measure.Conditions{CPUs: 2, Governors: map[string]int{"performance": 1, "powersave": 1},
+		Throttled: &nine, Clocksource: "tsc"}, c); d != "" {
 		t.Error(d)
 	}
 	// A machine that tells nothing but its CPU times.
@@ -61,7 +62,8 @@ func TestConditions(t *testing.T) {
 	if _, err := treeMachine(t, nil).Conditions(t.Context(), time.Millisecond); err == nil {
 		t.Error("a machine without CPU times was accepted")
 	}
-	bad := treeMachine(t, map[string]string{"proc/stat": stat, "sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count": "many\n"})
+	bad := treeMachine(t, map[string]string{"proc/stat": stat,
+		"sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count": "many\n"})
 	if _, err := bad.Conditions(t.Context(), time.Millisecond); err == nil {
 		t.Error(`a count of "many" was accepted`)
 	}

@@ -61,7 +61,8 @@ func (s *sender) send(ctx context.Context, load measure.Load) (measure.Sent, err
 	}
 	// What was chosen once stays: all trials are alike.
 	s.config.Method = r.Method
-	return measure.Sent{Frames: r.Sent, Elapsed: r.Elapsed, Slipped: r.Slipped, Floor: r.BatchDelay, Errors: r.Refused}, nil
+	return measure.Sent{Frames: r.Sent, Elapsed: r.Elapsed, Slipped: r.Slipped, Floor: r.BatchDelay, Errors: r.Refused},
+		nil
 }
 
 func (s *sender) alone(ctx context.Context, load measure.Load) measure.Alone {
@@ -144,7 +145,8 @@ func (r *receiver) alone(ctx context.Context, load measure.Load) measure.Alone {
 	return aloneOf(a, err, "behind a generator on a veth pair of its own")
 }
 
-func receiverAlone(ctx context.Context, s traffic.SinkConfig, g traffic.Config, load measure.Load) (traffic.Alone, error) {
+func receiverAlone(ctx context.Context, s traffic.SinkConfig, g traffic.Config, load measure.Load) (traffic.Alone,
+	error) {
 	return traffic.ReceiverAlone(ctx, s, g, load.Duration)
 }
 

@@ -38,7 +38,8 @@ func CheckEngine(name string, kind measure.Kind, load measure.Load) error {
 	case load.Rate > 0:
 		return wrong("leave --engine out", "%s makes transactions in a closed loop only, without --rate", name)
 	case !whole(load.Duration) || !whole(load.Ramp) || !whole(load.WarmUp):
-		return wrong("--duration, --ramp and --warm-up in whole seconds, such as 5s", "a duration of %v, a ramp of %v and a warm-up of %v: %s takes whole seconds", load.Duration, load.Ramp, load.WarmUp, name)
+		return wrong("--duration, --ramp and --warm-up in whole seconds, such as 5s", "a duration of %v, a ramp of "+
+			"%v and a warm-up of %v: %s takes whole seconds", load.Duration, load.Ramp, load.WarmUp, name)
 	case engine.Name(name) == engine.Netperf && load.Ramp > 0:
 		return wrong("--ramp 0s", "netperf cannot leave out the ramp-up of a stream")
 	case engine.Name(name) == engine.Netperf && load.Sendfile:
@@ -52,7 +53,8 @@ func CheckEngine(name string, kind measure.Kind, load measure.Load) error {
 }
 
 // EngineBetween makes a conversation between two network namespaces of this machine with both programs of an engine.
-func EngineBetween(ctx context.Context, m *Machine, name string, kind measure.Kind, from, to traffic.Endpoint, reverse bool) (*Talk, error) {
+func EngineBetween(ctx context.Context, m *Machine, name string, kind measure.Kind, from, to traffic.Endpoint,
+	reverse bool) (*Talk, error) {
 	source, target, address, err := twoEnds(from, to)
 	if err != nil {
 		return nil, err
@@ -67,8 +69,9 @@ func EngineBetween(ctx context.Context, m *Machine, name string, kind measure.Ki
 	}
 	m.count("", from.Netns, to.Netns)
 	t := &Talk{
-		setup: setup{machines: machines{m}, From: endpoint(source), To: endpoint(target), undo: []func() error{server.Close}},
-		kind:  kind, reverse: reverse,
+		setup: setup{machines: machines{m}, From: endpoint(source), To: endpoint(target),
+			undo: []func() error{server.Close}},
+		kind: kind, reverse: reverse,
 		Engine: &Engine{program: program, target: engine.Target{Netns: from.Netns, Addr: server.Addr}},
 	}
 	t.To.Address = server.Addr
@@ -77,7 +80,8 @@ func EngineBetween(ctx context.Context, m *Machine, name string, kind measure.Ki
 
 // EngineWithAgent makes a conversation with the server of an engine that runs on an agent's machine, at the program's
 // usual port or the one that is given. The agent tells that machine's CPU times and counters; it starts no programs.
-func EngineWithAgent(ctx context.Context, m *Machine, name string, kind measure.Kind, o AgentOptions, port uint16, reverse bool) (*Talk, error) {
+func EngineWithAgent(ctx context.Context, m *Machine, name string, kind measure.Kind, o AgentOptions, port uint16,
+	reverse bool) (*Talk, error) {
 	program, err := findEngine(ctx, name)
 	if err != nil {
 		return nil, err
@@ -121,7 +125,8 @@ func explainEngine(name engine.Name, err error) error {
 	case errors.Is(err, engine.ErrOld):
 		return fault("netperf since 2.5 and iperf3 since 3.0 do; leave --engine out", "%w", err)
 	case errors.Is(err, engine.ErrUnreachable):
-		return fault("start '"+name.Server()+"' there; --engine-port says where it listens", "%s: %w", name.Server(), err)
+		return fault("start '"+name.Server()+"' there; --engine-port says where it listens", "%s: %w", name.Server(),
+			err)
 	}
 	return err
 }
@@ -136,19 +141,23 @@ func (e *Engine) talk(ctx context.Context, kind measure.Kind, load measure.Load,
 			Seconds: seconds(load.Duration), Omit: seconds(load.Ramp), Reverse: reverse, Sendfile: load.Sendfile,
 		})
 		return measure.Sample{
-			Seconds: s.Elapsed.Seconds(), Bytes: s.Bytes, RampBytes: s.Omitted, BitsPerS: s.BitsPerS, Retransmits: s.Retransmits,
+			Seconds: s.Elapsed.Seconds(), Bytes: s.Bytes, RampBytes: s.Omitted, BitsPerS: s.BitsPerS,
+			Retransmits: s.Retransmits,
 		}, explainEngine(e.program.Name, err)
 	}
 	r, err := e.program.Transactions(ctx, target, engine.RR{
-		Seconds: seconds(load.Duration), Request: load.Request, Response: load.Response, UDP: load.Protocol == UDP, Connect: kind == measure.CRR,
+		Seconds: seconds(load.Duration), Request: load.Request, Response: load.Response, UDP: load.Protocol == UDP,
+		Connect: kind == measure.CRR,
 	})
 	// The program tells a rate; the number is what follows from it.
 	n := uint64(r.PerSecond*r.Elapsed.Seconds() + 0.5)
-	s := measure.Sample{Seconds: r.Elapsed.Seconds(), TPS: r.PerSecond, Transactions: n, Sent: n, Received: n, Retransmits: r.Retransmits}
+	s := measure.Sample{Seconds: r.Elapsed.Seconds(), TPS: r.PerSecond, Transactions: n, Sent: n, Received: n,
+		Retransmits: r.Retransmits}
 	s.Latency = delaysOf(r.Delays, n)
 	if load.Protocol == UDP {
 		s.Warnings = append(s.Warnings, measure.Warning{Code: "losses-not-told",
-			Text: fmt.Sprintf("%s does not tell lost requests over UDP, and waits for their answers to the end", e.program.Version),
+			Text: fmt.Sprintf("%s does not tell lost requests over UDP, and waits for their answers to the end",
+				e.program.Version),
 			Hint: "leave --engine out to see them"})
 	}
 	return s, explainEngine(e.program.Name, err)
@@ -160,8 +169,10 @@ func delaysOf(d *engine.Delays, n uint64) *measure.Latency {
 		return nil
 	}
 	return &measure.Latency{
-		What: "round-trip", Loop: "closed", Count: n, MinNs: uint64(d.Min), MeanNs: float64(d.Mean), MaxNs: uint64(d.Max),
-		Percentiles: []measure.Percentile{{P: 50, ValueNs: uint64(d.P50)}, {P: 90, ValueNs: uint64(d.P90)}, {P: 99, ValueNs: uint64(d.P99)}},
-		Buckets:     []measure.Bucket{},
+		What: "round-trip", Loop: "closed", Count: n, MinNs: uint64(d.Min), MeanNs: float64(d.Mean),
+		MaxNs: uint64(d.Max),
+		Percentiles: []measure.Percentile{{P: 50, ValueNs: uint64(d.P50)}, {P: 90, ValueNs: uint64(d.P90)},
+			{P: 99, ValueNs: uint64(d.P99)}},
+		Buckets: []measure.Bucket{},
 	}
 }

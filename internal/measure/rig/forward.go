@@ -28,10 +28,12 @@ func Through(ctx context.Context, m *Machine, f Forward, load measure.Load, o Op
 		f.From, f.To, f.Via, f.Out = f.To, f.From, f.Out, f.Via
 	}
 	if load.TwoWay && (f.Gateway.IsValid() || f.GatewayMAC != nil) {
-		return nil, wrong("measure one way, and the other with --reverse", "both ways at once through a device that routes: there is one gateway for one of them")
+		return nil, wrong("measure one way, and the other with --reverse", "both ways at once through a device that "+
+			"routes: there is one gateway for one of them")
 	}
 	if f.From == f.To && f.Via == f.Out {
-		return nil, wrong("give two interfaces or bridges that the device connects", "both ends are %s%s", f.From, f.Via)
+		return nil, wrong("give two interfaces or bridges that the device connects", "both ends are %s%s", f.From,
+			f.Via)
 	}
 	p := &Path{setup: setup{machines: machines{m}}}
 	defer func() {

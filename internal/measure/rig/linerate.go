@@ -41,7 +41,8 @@ func (p *Path) warnLineRate(d traffic.Device, load measure.Load) {
 	if most, known := near.lineRate(d, load); known && load.Rate > most {
 		p.Warnings = append(p.Warnings, measure.Warning{
 			Code: "above-line-rate",
-			Text: fmt.Sprintf("%.4g packets a second were asked for, and such frames fill the link of %s at %.4g", load.Rate, d.Endpoint, most),
+			Text: fmt.Sprintf("%.4g packets a second were asked for, and such frames fill the link of %s at %.4g",
+				load.Rate, d.Endpoint, most),
 			Hint: "use a lower --rate, or smaller frames",
 		})
 	}

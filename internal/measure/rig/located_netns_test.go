@@ -39,7 +39,8 @@ func only(t *testing.T, place measure.Place, losses []measure.Loss, unexplained,
 	}
 	// The namespaces have a few packets of their own (IPv6), which may be lost as well.
 	if lost == 0 || unexplained > 0 || there < lost || there > lost+20 || elsewhere > 20 {
-		t.Errorf("%d lost, %d of them seen at %s and %d elsewhere, %d not seen: %+v", lost, there, place, elsewhere, unexplained, losses)
+		t.Errorf("%d lost, %d of them seen at %s and %d elsewhere, %d not seen: %+v", lost, there, place, elsewhere,
+			unexplained, losses)
 	}
 }
 
@@ -62,8 +63,9 @@ func TestLossAtQdisc(t *testing.T) {
 			return err
 		}
 		return netlink.QdiscAdd(&netlink.Tbf{
-			QdiscAttrs: netlink.QdiscAttrs{LinkIndex: l.Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT},
-			Rate:       50_000, Limit: 3000, Buffer: 100_000, // bytes/s, bytes, ticks
+			QdiscAttrs: netlink.QdiscAttrs{LinkIndex: l.Attrs().Index, Handle: netlink.MakeHandle(1, 0),
+				Parent: netlink.HANDLE_ROOT},
+			Rate: 50_000, Limit: 3000, Buffer: 100_000, // bytes/s, bytes, ticks
 		})
 	}))
 	m := machineOf(t)
@@ -124,7 +126,8 @@ func TestLossAtTap(t *testing.T) {
 	check(t, tap.Do(func() error {
 		attrs := netlink.NewLinkAttrs()
 		attrs.Name, attrs.TxQLen = tap.Iface, 64
-		made := &netlink.Tuntap{LinkAttrs: attrs, Mode: netlink.TUNTAP_MODE_TAP, Flags: netlink.TUNTAP_NO_PI | netlink.TUNTAP_ONE_QUEUE, NonPersist: true, Queues: 1}
+		made := &netlink.Tuntap{LinkAttrs: attrs, Mode: netlink.TUNTAP_MODE_TAP,
+			Flags: netlink.TUNTAP_NO_PI | netlink.TUNTAP_ONE_QUEUE, NonPersist: true, Queues: 1}
 		if err := netlink.LinkAdd(made); err != nil {
 			return err
 		}

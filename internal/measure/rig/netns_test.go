@@ -36,7 +36,8 @@ func twoNamespaces(t *testing.T) (a, b traffic.Endpoint) {
 	check(t, a.Do(func() error {
 		attrs := netlink.NewLinkAttrs()
 		attrs.Name = a.Iface
-		return netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: b.Iface, PeerNamespace: netlink.NsFd(int(peer))})
+		return netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: b.Iface,
+			PeerNamespace: netlink.NsFd(int(peer))})
 	}))
 	for _, e := range []traffic.Endpoint{a, b} {
 		check(t, e.Do(func() error { return up(e.Iface) }))
@@ -83,7 +84,8 @@ func machineOf(t *testing.T) *Machine {
 }
 
 func shortLoad(rate float64) measure.Load {
-	return measure.Load{Rate: rate, FrameBytes: 64, Flows: 16, Duration: 200 * time.Millisecond, WarmUp: 50 * time.Millisecond, Repeat: 2}
+	return measure.Load{Rate: rate, FrameBytes: 64, Flows: 16, Duration: 200 * time.Millisecond,
+		WarmUp: 50 * time.Millisecond, Repeat: 2}
 }
 
 // state is all of a namespace that a measurement could leave a trace in. That a link runs is told late by the kernel
@@ -96,7 +98,8 @@ func state(t *testing.T, e traffic.Endpoint) string {
 		for _, l := range links {
 			a := l.Attrs()
 			xdp := a.Xdp != nil && a.Xdp.Attached
-			fmt.Fprintf(&text, "%s %s %s mtu %d flags %v promisc %d xdp %v\n", a.Name, l.Type(), a.HardwareAddr, a.MTU, a.Flags&^net.FlagRunning, a.Promisc, xdp)
+			fmt.Fprintf(&text, "%s %s %s mtu %d flags %v promisc %d xdp %v\n", a.Name, l.Type(), a.HardwareAddr, a.MTU,
+				a.Flags&^net.FlagRunning, a.Promisc, xdp)
 		}
 		return err
 	}))
@@ -122,7 +125,8 @@ func TestBetweenNamespaces(t *testing.T) {
 				}
 				for _, s := range run.Samples {
 					if s.Sent != s.Received-s.Duplicated+s.Lost || s.Duplicated != 0 {
-						t.Errorf("sent %d, received %d, lost %d, duplicated %d", s.Sent, s.Received, s.Lost, s.Duplicated)
+						t.Errorf("sent %d, received %d, lost %d, duplicated %d", s.Sent, s.Received, s.Lost,
+							s.Duplicated)
 					}
 					if s.Latency == nil || s.Latency.Count != s.Received {
 						t.Errorf("%d received, latency of %+v", s.Received, s.Latency)
@@ -132,7 +136,8 @@ func TestBetweenNamespaces(t *testing.T) {
 					}
 				}
 				// A machine that is busy with other things may keep the generator from its rate, but loses nothing.
-				if kept := run.LimitedBy == measure.ByNothing || run.LimitedBy == measure.ByUnknown; rate > 0 && (run.Lost != 0 || !kept) {
+				if kept := run.LimitedBy == measure.ByNothing || run.LimitedBy == measure.ByUnknown; rate > 0 &&
+					(run.Lost != 0 || !kept) {
 					t.Errorf("%d lost at %g/s; limited by %s: %q", run.Lost, rate, run.LimitedBy, run.Evidence)
 				}
 				if method == traffic.XDP && rate == 0 && run.Lost != 0 {
@@ -155,8 +160,10 @@ func TestBetweenNamespaces(t *testing.T) {
 				if after := state(t, a) + state(t, b); after != before {
 					t.Errorf("left behind:\n%sfound before:\n%s", after, before)
 				}
-				t.Logf("%s: %.0f pps, generator alone %.0f, receiver alone %.0f, limited by %s %q, %.0f ns a packet", method, run.PPS,
-					run.Baseline.Generator.PPS, run.Baseline.Receiver.PPS, run.LimitedBy, run.Evidence, run.CPUNsPerPacket)
+				t.Logf("%s: %.0f pps, generator alone %.0f, receiver alone %.0f, limited by %s %q, %.0f ns a packet",
+					method, run.PPS,
+					run.Baseline.Generator.PPS, run.Baseline.Receiver.PPS, run.LimitedBy, run.Evidence,
+					run.CPUNsPerPacket)
 			})
 		}
 	}
@@ -193,11 +200,14 @@ func TestTwoWay(t *testing.T) {
 						t.Errorf("sample %d, way %d: %+v", i, way, w)
 					}
 				}
-				if sent != s.Sent || received != s.Received || lost != s.Lost || s.Latency == nil || s.Latency.Count != s.Received {
-					t.Errorf("sample %d: sent %d of %d, received %d of %d, latency %+v", i, sent, s.Sent, received, s.Received, s.Latency)
+				if sent != s.Sent || received != s.Received || lost != s.Lost || s.Latency == nil ||
+					s.Latency.Count != s.Received {
+					t.Errorf("sample %d: sent %d of %d, received %d of %d, latency %+v", i, sent, s.Sent, received,
+						s.Received, s.Latency)
 				}
 			}
-			if g, r := run.Baseline.Generator, run.Baseline.Receiver; g.Error != "" || r.Error != "" || g.PPS <= 0 || r.PPS <= 0 {
+			if g, r := run.Baseline.Generator, run.Baseline.Receiver; g.Error != "" || r.Error != "" || g.PPS <= 0 ||
+				r.PPS <= 0 {
 				t.Errorf("alone: generator %+v, receiver %+v", g, r)
 			}
 			if after := state(t, a) + state(t, b); after != before {
@@ -220,8 +230,10 @@ func TestReceiverTellsHowLongFramesArrived(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		arrived, err := p.Arrived(t.Context())
 		check(t, errors.Join(err, p.Close()))
-		if arrived.Frames != sent.Frames || arrived.SpanFrames+32 < arrived.Frames || arrived.SpanFrames >= arrived.Frames {
-			t.Errorf("%s: %d of %d frames arrived, %d of them within the span", method, arrived.Frames, sent.Frames, arrived.SpanFrames)
+		if arrived.Frames != sent.Frames || arrived.SpanFrames+32 < arrived.Frames ||
+			arrived.SpanFrames >= arrived.Frames {
+			t.Errorf("%s: %d of %d frames arrived, %d of them within the span", method, arrived.Frames, sent.Frames,
+				arrived.SpanFrames)
 		}
 		// The last 32 frames are not within it; on a busy machine they, and the end of sending, may have come late.
 		if arrived.Span > sent.Elapsed+20*time.Millisecond || arrived.Span < load.Duration/4 {
@@ -297,12 +309,14 @@ func TestBetweenRefuses(t *testing.T) {
 	}))
 	mixed := shortLoad(0)
 	mixed.Mix, mixed.FrameBytes = IMIX, MixBytes(IMIX)
-	if _, err := Between(t.Context(), machineOf(t), a, b, mixed, Options{}); err == nil || !strings.Contains(err.Error(), "MTU of 1500") {
+	if _, err := Between(t.Context(), machineOf(t), a, b, mixed, Options{}); err == nil ||
+		!strings.Contains(err.Error(), "MTU of 1500") {
 		t.Errorf("IMIX over an MTU of 100: %v", err)
 	}
 	fits, big := shortLoad(0), shortLoad(0)
 	fits.FrameBytes, big.FrameBytes = 118, 119
-	if _, err := Between(t.Context(), machineOf(t), a, b, big, Options{}); err == nil || !strings.Contains(err.Error(), "MTU of 101") {
+	if _, err := Between(t.Context(), machineOf(t), a, b, big, Options{}); err == nil ||
+		!strings.Contains(err.Error(), "MTU of 101") {
 		t.Errorf("a frame of 119 bytes over an MTU of 100: %v", err)
 	}
 	p, err := Between(t.Context(), machineOf(t), a, b, fits, Options{})
@@ -322,7 +336,8 @@ func TestPortLeavesNothing(t *testing.T) {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = "br0"
 	bridge := &netlink.Bridge{LinkAttrs: attrs}
-	check(t, errors.Join(netlink.LinkAdd(bridge), os.WriteFile("/sys/class/net/br0/bridge/forward_delay", []byte("0"), 0), netlink.LinkSetUp(bridge)))
+	check(t, errors.Join(netlink.LinkAdd(bridge), os.WriteFile("/sys/class/net/br0/bridge/forward_delay", []byte("0"),
+		0), netlink.LinkSetUp(bridge)))
 	m := machineOf(t)
 	m.count("")
 	for range 2 {
@@ -331,7 +346,8 @@ func TestPortLeavesNothing(t *testing.T) {
 		seen, err := m.counters(t.Context())
 		check(t, err)
 		for _, name := range []string{p.Outer.Iface, p.Inner.Iface} {
-			if _, counted := seen[measure.Counter{Where: "host", Interface: name, Kind: "veth", Name: "rx_packets"}]; !counted {
+			if _, counted := seen[measure.Counter{Where: "host", Interface: name, Kind: "veth",
+				Name: "rx_packets"}]; !counted {
 				t.Errorf("%s is not counted", name)
 			}
 		}

@@ -182,7 +182,8 @@ func (p *Path) Arrived(context.Context) (measure.Arrived, error) {
 		if err != nil {
 			return sum, err
 		}
-		sum.Frames, sum.Duplicated, sum.Reordered = sum.Frames+a.Frames, sum.Duplicated+a.Duplicated, sum.Reordered+a.Reordered
+		sum.Frames, sum.Duplicated, sum.Reordered = sum.Frames+a.Frames, sum.Duplicated+a.Duplicated,
+			sum.Reordered+a.Reordered
 		sum.Overrun, sum.Exact = sum.Overrun+a.Overrun, sum.Exact && a.Exact
 		sum.Ways = append(sum.Ways, a)
 	}

@@ -37,7 +37,8 @@ func tree(t *testing.T, files map[string]string) *Machine {
 }
 
 func TestFlowsAreSpreadOverAddressesAndPorts(t *testing.T) {
-	for _, c := range []struct{ flows, addresses int }{{1, 1}, {2, 2}, {16, 4}, {12, 4}, {7, 7}, {1000, 40}, {65536, 256}, {65521, 65521}} {
+	for _, c := range []struct{ flows, addresses int }{{1, 1}, {2, 2}, {16, 4}, {12, 4}, {7, 7}, {1000, 40},
+		{65536, 256}, {65521, 65521}} {
 		frame := frameOf(measure.Load{Flows: c.flows, FrameBytes: 64})
 		if frame.Flows() != uint64(c.flows) || int(frame.Src.Count) != c.addresses {
 			t.Errorf("%d flows: %d of %d addresses, expected %d", c.flows, frame.Flows(), frame.Src.Count, c.addresses)
@@ -48,15 +49,18 @@ func TestFlowsAreSpreadOverAddressesAndPorts(t *testing.T) {
 func TestLanes(t *testing.T) {
 	for _, c := range []struct {
 		cpus, there, back []int
-	}{{[]int{3, 4}, []int{3}, []int{4}}, {[]int{1, 2, 3, 4}, []int{1, 2}, []int{3, 4}}, {[]int{1, 2, 3}, []int{1}, []int{3}}, {[]int{5}, []int{5}, []int{5}}} {
+	}{{[]int{3, 4}, []int{3}, []int{4}}, {[]int{1, 2, 3, 4}, []int{1, 2}, []int{3, 4}},
+		{[]int{1, 2, 3}, []int{1}, []int{3}}, {[]int{5}, []int{5}, []int{5}}} {
 		there, back, err := lanes(measure.Load{TwoWay: true}, Options{CPUs: c.cpus})
-		if err != nil || !slices.Equal(there.cpus, c.there) || !slices.Equal(back.cpus, c.back) || there.stream == back.stream {
+		if err != nil || !slices.Equal(there.cpus, c.there) || !slices.Equal(back.cpus, c.back) ||
+			there.stream == back.stream {
 			t.Errorf("%v: %+v and %+v, %v", c.cpus, there, back, err)
 		}
 	}
 	load := measure.Load{Flows: 16, FrameBytes: 64}
 	there, back := lane{}.frame(load), lane{back: true}.frame(load)
-	if there.Src != back.Src && there.Src.First == back.Dst.First && there.Dst.First == back.Src.First && back.Src.Count == 4 {
+	if there.Src != back.Src && there.Src.First == back.Dst.First && there.Dst.First == back.Src.First &&
+		back.Src.Count == 4 {
 		return
 	}
 	t.Errorf("there from %v to %v, back from %v to %v", there.Src, there.Dst, back.Src, back.Dst)
@@ -69,7 +73,8 @@ func TestMixBytes(t *testing.T) {
 }
 
 func TestLineRate(t *testing.T) {
-	m := tree(t, map[string]string{"sys/class/net/eth0/speed": "10000\n", "sys/class/net/eth1/speed": "-1\n", "sys/class/net/v0/speed": "10000\n"})
+	m := tree(t, map[string]string{"sys/class/net/eth0/speed": "10000\n", "sys/class/net/eth1/speed": "-1\n",
+		"sys/class/net/v0/speed": "10000\n"})
 	nic := func(name, kind, netns string) traffic.Device {
 		return traffic.Device{Endpoint: traffic.Endpoint{Iface: name, Netns: netns}, Kind: kind}
 	}
@@ -80,7 +85,8 @@ func TestLineRate(t *testing.T) {
 		want   float64
 	}{
 		{nic("eth0", "device", ""), small, 14.88e6}, {nic("eth0", "device", ""), mixed, 3.3436e6},
-		{nic("eth1", "device", ""), small, 0}, {nic("eth2", "device", ""), small, 0}, {nic("v0", "veth", ""), small, 0}, {nic("eth0", "device", "a"), small, 0},
+		{nic("eth1", "device", ""), small, 0}, {nic("eth2", "device", ""), small, 0}, {nic("v0", "veth", ""), small, 0},
+		{nic("eth0", "device", "a"), small, 0},
 	} {
 		got, known := m.lineRate(c.device, c.load)
 		if math.Abs(got-c.want) > 0.001*c.want || known != (c.want > 0) {

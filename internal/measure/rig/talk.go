@@ -50,8 +50,9 @@ func TalkBetween(m *Machine, kind measure.Kind, from, to traffic.Endpoint, rever
 	}
 	m.count("", from.Netns, to.Netns)
 	t := &Talk{
-		setup: setup{machines: machines{m}, From: endpoint(source), To: endpoint(target), undo: []func() error{server.Close}},
-		kind:  kind, target: talk.Target{Netns: from.Netns, Addr: server.Addr()}, reverse: reverse,
+		setup: setup{machines: machines{m}, From: endpoint(source), To: endpoint(target),
+			undo: []func() error{server.Close}},
+		kind: kind, target: talk.Target{Netns: from.Netns, Addr: server.Addr()}, reverse: reverse,
 	}
 	t.To.Address = server.Addr()
 	return t, nil
@@ -60,7 +61,8 @@ func TalkBetween(m *Machine, kind measure.Kind, from, to traffic.Endpoint, rever
 // twoEnds looks up both ends of a conversation on this machine, and the address to listen at.
 func twoEnds(from, to traffic.Endpoint) (source, target traffic.Device, address string, err error) {
 	if from == to {
-		return source, target, "", wrong("give two interfaces that a device under test connects", "both ends are %s", from)
+		return source, target, "", wrong("give two interfaces that a device under test connects", "both ends are %s",
+			from)
 	}
 	any := measure.Load{FrameBytes: traffic.MinFrame}
 	if source, err = device(from, any); err == nil {
@@ -106,7 +108,8 @@ func addressOf(d traffic.Device) (address string, err error) {
 	case err != nil:
 		return "", fmt.Errorf("addresses of %s: %w", d.Endpoint, err)
 	case address == "":
-		return "", wrong("ip address add 10.0.0.2/24 dev "+d.Iface, "interface %s has no address to listen at", d.Endpoint)
+		return "", wrong("ip address add 10.0.0.2/24 dev "+d.Iface, "interface %s has no address to listen at",
+			d.Endpoint)
 	}
 	return address, nil
 }
@@ -146,7 +149,8 @@ func nicAddress(name string, addresses []string) (string, error) {
 			return ip.String(), nil
 		}
 	}
-	return "", wrong("it has "+strings.Join(append(addresses, "none"), ", "), "interface %s of the agent has no address to listen at", name)
+	return "", wrong("it has "+strings.Join(append(addresses, "none"), ", "), "interface %s of the agent has no "+
+		"address to listen at", name)
 }
 
 // Talk does the load once.
@@ -158,7 +162,8 @@ func (t *Talk) Talk(ctx context.Context, load measure.Load) (measure.Sample, err
 	target.Conns = load.Connections
 	switch t.kind {
 	case measure.CRR:
-		r, err := talk.CRR(ctx, talk.RRConfig{Target: target, Duration: load.Duration, Request: load.Request, Response: load.Response})
+		r, err := talk.CRR(ctx, talk.RRConfig{Target: target, Duration: load.Duration, Request: load.Request,
+			Response: load.Response})
 		return transactions(load, r), explainTalk(err)
 	case measure.RR:
 		r, err := talk.RR(ctx, talk.RRConfig{
@@ -175,7 +180,8 @@ func (t *Talk) Talk(ctx context.Context, load measure.Load) (measure.Sample, err
 
 // streamed is the sample of a stream.
 func streamed(r talk.StreamResult) measure.Sample {
-	s := measure.Sample{Seconds: r.Elapsed.Seconds(), Bytes: r.Bytes, RampBytes: r.RampBytes, BitsPerS: r.BitsPerSecond(), Retransmits: r.Retransmits}
+	s := measure.Sample{Seconds: r.Elapsed.Seconds(), Bytes: r.Bytes, RampBytes: r.RampBytes,
+		BitsPerS: r.BitsPerSecond(), Retransmits: r.Retransmits}
 	if len(r.Spans) == 0 {
 		return s
 	}
@@ -186,7 +192,8 @@ func streamed(r talk.StreamResult) measure.Sample {
 	s.Seconds = longest.Seconds()
 	if slices.ContainsFunc(r.Spans, func(span talk.Span) bool { return span.Time == 0 }) {
 		s.Warnings = append(s.Warnings, measure.Warning{
-			Code: "ramp-not-over", Text: "some connections carried nothing that counts: they were slower than the ramp, or were cut short",
+			Code: "ramp-not-over", Text: "some connections carried nothing that counts: they were slower than the " +
+				"ramp, or were cut short",
 			Hint: "use a longer --duration or a shorter --ramp, or fewer --connections",
 		})
 	}
@@ -219,10 +226,12 @@ func explainTalk(err error) error {
 	case errors.Is(err, talk.ErrConfig):
 		return &Error{Err: err, Usage: true}
 	case errors.Is(err, talk.ErrPorts):
-		return fault("sysctl -w net.ipv4.ip_local_port_range='1024 65535' gives more of them; fewer --connections need fewer", "%w", err)
+		return fault("sysctl -w net.ipv4.ip_local_port_range='1024 65535' gives more of them; fewer --connections "+
+			"need fewer", "%w", err)
 	}
 	if errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.EHOSTUNREACH) {
-		return fault("'ip route get ADDRESS' shows what way the kernel takes; the far end's address must be one that this end can reach", "%w", err)
+		return fault("'ip route get ADDRESS' shows what way the kernel takes; the far end's address must be one that "+
+			"this end can reach", "%w", err)
 	}
 	return err
 }

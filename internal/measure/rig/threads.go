@@ -15,10 +15,11 @@ import (
 // watch is what is known of the threads that carry packets. All processes are looked at once; after that only those
 // that are new, and the threads of QEMU.
 type watch struct {
-	looks  map[int]int                     // by process: how often its name was looked at
-	kernel map[int]measure.Thread          // kernel threads, by number
-	guests map[int]map[int]*measure.Thread // threads of QEMU by process and number; nil is a thread that is of no interest
-	names  map[int]string                  // of the guests, by process
+	looks  map[int]int            // by process: how often its name was looked at
+	kernel map[int]measure.Thread // kernel threads, by number
+	// threads of QEMU by process and number; nil is a thread that is of no interest
+	guests map[int]map[int]*measure.Thread
+	names  map[int]string // of the guests, by process
 }
 
 // looksEnough is how often a process is asked for its name: one that has been forked and not yet executed has its
@@ -46,7 +47,8 @@ func (m *Machine) threads() measure.ThreadTimes {
 	// (thread_group_cputime in kernel/sched/cputime.c). getrusage would count in ticks.
 	var own unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &own); err == nil {
-		times[measure.Thread{PID: os.Getpid(), Role: measure.Ourselves, Name: "mpps"}] = measure.ThreadTime{Ran: uint64(own.Nano())}
+		times[measure.Thread{PID: os.Getpid(), Role: measure.Ourselves, Name: "mpps"}] = measure.ThreadTime{Ran: uint64(
+			own.Nano())}
 	}
 	return times
 }
@@ -73,7 +75,8 @@ func (m *Machine) add(times measure.ThreadTimes, t measure.Thread, file string) 
 func (m *Machine) look() error {
 	w := &m.watch
 	if w.looks == nil {
-		*w = watch{looks: map[int]int{}, kernel: map[int]measure.Thread{}, guests: map[int]map[int]*measure.Thread{}, names: map[int]string{}}
+		*w = watch{looks: map[int]int{}, kernel: map[int]measure.Thread{}, guests: map[int]map[int]*measure.Thread{},
+			names: map[int]string{}}
 	}
 	pids, err := m.numbers("proc")
 	if err != nil {

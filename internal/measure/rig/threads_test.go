@@ -19,7 +19,8 @@ func processes(t *testing.T, lines ...string) map[string]string {
 		var pid, tid, ran, waited, guest int
 		where, what, _ := strings.Cut(line, ": ")
 		parts := strings.Split(what, ", ")
-		if _, err := fmt.Sscanf(where+" "+strings.Join(parts[1:], " "), "%d/%d %d %d %d", &pid, &tid, &ran, &waited, &guest); err != nil {
+		if _, err := fmt.Sscanf(where+" "+strings.Join(parts[1:], " "), "%d/%d %d %d %d", &pid, &tid, &ran, &waited,
+			&guest); err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}
 		at := fmt.Sprintf("proc/%d/task/%d/", pid, tid)
@@ -37,9 +38,11 @@ func processes(t *testing.T, lines ...string) map[string]string {
 
 func TestThreadsThatCarryPackets(t *testing.T) {
 	files := processes(t,
-		"0/15: ksoftirqd/0, 100, 0, 0", "0/16: kworker/0:1, 100, 0, 0", "0/77: vhost-300, 30, 3, 0", "0/80: kpktgend_1, 11, 0, 0",
+		"0/15: ksoftirqd/0, 100, 0, 0", "0/16: kworker/0:1, 100, 0, 0", "0/77: vhost-300, 30, 3, 0",
+		"0/80: kpktgend_1, 11, 0, 0",
 		// As libvirt starts it, with vhost as a thread of QEMU.
-		"200/200: qemu-system-x86, 10, 1, 0", "200/201: CPU 0/KVM, 1000, 5, 900", "200/202: CPU 1/KVM, 500, 6, 400", "200/203: vhost-200, 70, 2, 0",
+		"200/200: qemu-system-x86, 10, 1, 0", "200/201: CPU 0/KVM, 1000, 5, 900", "200/202: CPU 1/KVM, 500, 6, 400",
+		"200/203: vhost-200, 70, 2, 0",
 		"200/204: IO mon_iothread, 4, 0, 0", "200/205: kvm-nx-lpage-re, 9, 0, 0",
 		// By hand: its threads have no names of their own.
 		"300/300: qemu-system-x86, 10, 0, 0", "300/301: qemu-system-x86, 800, 0, 700",
@@ -56,9 +59,11 @@ func TestThreadsThatCarryPackets(t *testing.T) {
 		}
 	}
 	want := map[string]uint64{
-		"ksoftirqd  ksoftirqd/0": 100, "pktgen  kpktgend_1": 11, "vhost router vhost-300": 30, "vhost web,1 vhost-200": 70,
-		"vcpu web,1 CPU 0/KVM": 1000, "vcpu web,1 CPU 1/KVM": 500, "vcpu router qemu-system-x86 301": 800,
-		"emulator web,1 qemu-system-x86": 10, "emulator web,1 IO mon_iothread": 4, "emulator router qemu-system-x86": 10,
+		"ksoftirqd  ksoftirqd/0": 100, "pktgen  kpktgend_1": 11, "vhost router vhost-300": 30,
+		"vhost web,1 vhost-200": 70,
+		"vcpu web,1 CPU 0/KVM":  1000, "vcpu web,1 CPU 1/KVM": 500, "vcpu router qemu-system-x86 301": 800,
+		"emulator web,1 qemu-system-x86": 10, "emulator web,1 IO mon_iothread": 4,
+		"emulator router qemu-system-x86": 10,
 	}
 	for name, ran := range want {
 		if got[name] != ran {

@@ -17,8 +17,9 @@ func (h *hunt) bounds(b belief, name string, loss float64) (lower, upper bound) 
 	lo, hi, middle := b.interval()
 	m, half := margin(b), h.o.Width/2
 	scale := h.scale(loss)
-	lower = bound{purpose: purpose{lowerBound, name}, pps: scale * lo * (1 - m), from: scale * min(middle*(1-half), lo*(1-m)),
-		to: scale * lo * (1 - m/4), lower: true, loss: loss, seconds: 1}
+	lower = bound{purpose: purpose{lowerBound, name}, pps: scale * lo * (1 - m),
+		from: scale * min(middle*(1-half), lo*(1-m)),
+		to:   scale * lo * (1 - m/4), lower: true, loss: loss, seconds: 1}
 	upper = bound{purpose: purpose{upperBound, name}, pps: scale * hi * (1 + m), from: scale * hi * (1 + m/4),
 		to: scale * max(middle*(1+half), hi*(1+m)), loss: loss, seconds: 1}
 	if loss == 0 {

@@ -26,7 +26,8 @@ func (h *hunt) compliant(ctx context.Context) (belief, error) {
 	if len(b.all) == 0 {
 		return b, h.finalAtLimit(ctx)
 	}
-	for lo, hi, _ := b.interval(); hi/lo-1 > 0.8*h.o.Width && (h.spent < enough || b.split()); lo, hi, _ = b.interval() {
+	for lo, hi, _ := b.interval(); hi/lo-1 > 0.8*h.o.Width && (h.spent < enough || b.split()); lo, hi,
+		_ = b.interval() {
 		next := b.most()
 		if h.starved() || !h.afford(next.seconds) {
 			return b, nil
@@ -82,7 +83,8 @@ func (h *hunt) prove(ctx context.Context, b belief, goal Goal) error {
 			load, failed = higher, 0
 			continue
 		}
-		if failed++; failed == 2 && goal.LossRatio == 0 && h.floor == 0 && t.LossRate < rare && h.afford(h.o.Final.Seconds()) {
+		if failed++; failed == 2 && goal.LossRatio == 0 && h.floor == 0 && t.LossRate < rare &&
+			h.afford(h.o.Final.Seconds()) {
 			// What is lost so rarely that a second does not show it may be lost at any load.
 			half, err := h.try(ctx, load/2, h.o.Final.Seconds(), purpose{aim: halfLoad})
 			if err != nil {
@@ -209,7 +211,8 @@ func (h *hunt) proof(goal Goal) (best Tried, ok bool) {
 func (h *hunt) refuted(goal Goal) (least Tried, ok bool) {
 	proof, proven := h.proof(goal)
 	for _, t := range h.trials {
-		if h.passes(t, goal.LossRatio) || proven && t.load() <= proof.load() || !proven && goal.LossRatio > 0 && !t.purpose.final() {
+		if h.passes(t, goal.LossRatio) || proven && t.load() <= proof.load() || !proven && goal.LossRatio > 0 &&
+			!t.purpose.final() {
 			continue
 		}
 		if !ok || t.load() < least.load() {

@@ -22,7 +22,8 @@ func (h *hunt) fast(ctx context.Context) (belief, error) {
 		if !more || h.starved() || !h.afford(next.seconds) {
 			return b, nil
 		}
-		if h.floor == 0 && h.afford(6) && h.attempts(purpose{lowerBound, "NDR"}) == 2 && h.attempts(purpose{aim: anyLoad}) == 0 {
+		if h.floor == 0 && h.afford(6) && h.attempts(purpose{lowerBound, "NDR"}) == 2 &&
+			h.attempts(purpose{aim: anyLoad}) == 0 {
 			if lower, _ := h.bounds(b, "NDR", 0); !h.settles(lower) {
 				if err := h.seekFloor(ctx, b.quantile(0.5)); err != nil {
 					return b, err

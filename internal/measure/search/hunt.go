@@ -24,7 +24,8 @@ type hunt struct {
 // try does a trial; loads beyond those allowed are brought to the limit. Generators that pace in batches fall short by
 // some percent, always by about the same: they are asked for as much more.
 func (h *hunt) try(ctx context.Context, pps, seconds float64, p purpose) (Tried, error) {
-	ask := Trial{PPS: min(max(pps*max(1, min(h.lags[0], h.lags[1])), h.o.MinPPS), h.o.MaxPPS), FrameBytes: h.o.FrameBytes, Seconds: seconds}
+	ask := Trial{PPS: min(max(pps*max(1, min(h.lags[0], h.lags[1])), h.o.MinPPS), h.o.MaxPPS),
+		FrameBytes: h.o.FrameBytes, Seconds: seconds}
 	if h.o.Progress != nil {
 		h.o.Progress(Step{Trial: ask, Purpose: p.String(), Spent: h.spent, N: len(h.trials) + 1})
 	}

@@ -21,8 +21,9 @@ type hypothesis struct {
 // The kinds of noise that are thought possible, and shares of the seconds that are not typical (a stall, another
 // state), each with its prior weight.
 var (
-	sigmas = []struct{ sigma, prior float64 }{{1e-4, 0.25}, {3e-4, 0.15}, {1e-3, 0.2}, {2e-3, 0.1}, {4e-3, 0.1}, {1e-2, 0.1}, {3e-2, 0.06}, {1e-1, 0.04}}
-	odds   = [...]struct{ share, prior float64 }{{0.01, 0.4}, {0.05, 0.3}, {0.15, 0.2}, {0.35, 0.1}}
+	sigmas = []struct{ sigma, prior float64 }{{1e-4, 0.25}, {3e-4, 0.15}, {1e-3, 0.2}, {2e-3, 0.1}, {4e-3, 0.1},
+		{1e-2, 0.1}, {3e-2, 0.06}, {1e-1, 0.04}}
+	odds = [...]struct{ share, prior float64 }{{0.01, 0.4}, {0.05, 0.3}, {0.15, 0.2}, {0.35, 0.1}}
 )
 
 const (
@@ -120,7 +121,8 @@ func (h hypothesis) likelihood(t *seen) (l [len(odds)]float64) {
 			if h.other > h.capacity {
 				m = min(mean+part*(h.other-h.capacity), t.load)
 			}
-			given = 0.9*h.density(t, through, m, max(variance, h.capacity*h.capacity*h.sigma*h.sigma/t.seconds)) + 0.1*anything
+			given = 0.9*h.density(t, through, m,
+				max(variance, h.capacity*h.capacity*h.sigma*h.sigma/t.seconds)) + 0.1*anything
 		}
 		for i := range odds {
 			l[i] += t.odd[i][k] * given
@@ -269,7 +271,8 @@ func (b *belief) normalize() {
 		if x.capacity != y.capacity {
 			return cmp.Compare(x.capacity, y.capacity)
 		}
-		return cmp.Or(cmp.Compare(x.buffer, y.buffer), cmp.Compare(x.collapse, y.collapse), cmp.Compare(x.sigma, y.sigma), cmp.Compare(x.other, y.other))
+		return cmp.Or(cmp.Compare(x.buffer, y.buffer), cmp.Compare(x.collapse, y.collapse),
+			cmp.Compare(x.sigma, y.sigma), cmp.Compare(x.other, y.other))
 	})
 	var sum float64 // in this order, for they come in any, and the last digit would depend on it
 	for _, h := range b.all {

@@ -14,8 +14,10 @@ func (b belief) most() proposal {
 	high, low := b.quantile(0.9), b.quantile(0.1)
 	best, gain := proposal{}, math.Inf(-1)
 	for _, c := range []proposal{
-		{high * 1.06, 1, purpose{aim: overload}}, {high * 1.06, 3, purpose{aim: overload}}, {high * 1.01, 2, purpose{aim: above}},
-		{high * 0.998, 3, purpose{aim: below}}, {b.quantile(0.5), 2, purpose{aim: amid}}, {low * 0.998, 2, purpose{aim: belowAll}},
+		{high * 1.06, 1, purpose{aim: overload}}, {high * 1.06, 3, purpose{aim: overload}},
+		{high * 1.01, 2, purpose{aim: above}},
+		{high * 0.998, 3, purpose{aim: below}}, {b.quantile(0.5), 2, purpose{aim: amid}},
+		{low * 0.998, 2, purpose{aim: belowAll}},
 	} {
 		if g := gainOf(sample, c); g > gain {
 			best, gain = c, g

@@ -25,30 +25,33 @@ type Result struct {
 	Irregular  bool     `json:"irregular"`
 	Remarks    []string `json:"remarks"`
 	Deviations []string `json:"deviations"` // from RFC 2544 section 26.1
-	LimitedBy  string   `json:"limited_by"` // "device", "generator", or "load": the device carried the most that was asked for
-	Partial    bool     `json:"partial"`
-	Device     Likely   `json:"device"`
-	Tried      []Tried  `json:"tried"`
+	// "device", "generator", or "load": the device carried the most that was asked for
+	LimitedBy string  `json:"limited_by"`
+	Partial   bool    `json:"partial"`
+	Device    Likely  `json:"device"`
+	Tried     []Tried `json:"tried"`
 }
 
 // Likely is the device as the trials make it believed.
 type Likely struct {
-	CapacityPPS   float64 `json:"capacity_pps"`    // of a typical second
-	SpreadSeconds float64 `json:"seconds_spread"`  // standard deviation of a second's capacity, relative
-	BufferSeconds float64 `json:"buffer_seconds"`  // of its capacity, held before anything is dropped
-	Collapse      float64 `json:"collapse"`        // by how much the forwarded rate falls for each packet above the capacity
-	SplitPPS      float64 `json:"other_state_pps"` // what seconds carry that are not typical; 0: none seen
+	CapacityPPS   float64 `json:"capacity_pps"`   // of a typical second
+	SpreadSeconds float64 `json:"seconds_spread"` // standard deviation of a second's capacity, relative
+	BufferSeconds float64 `json:"buffer_seconds"` // of its capacity, held before anything is dropped
+	// by how much the forwarded rate falls for each packet above the capacity
+	Collapse float64 `json:"collapse"`
+	SplitPPS float64 `json:"other_state_pps"` // what seconds carry that are not typical; 0: none seen
 }
 
 // Found is what was found for one goal. A bound that there is not is null.
 type Found struct {
 	Goal
-	Confidence   float64  `json:"confidence"` // that the rate lies between the bounds
-	Width        float64  `json:"width"`      // that was aimed at, relative
-	FinalSeconds float64  `json:"final_trial_seconds"`
-	ExceedRatio  float64  `json:"exceed_ratio"` // share of the seconds at the lower bound that may lose more than the goal
-	LowerPPS     *float64 `json:"lower_pps"`    // relevant lower bound
-	UpperPPS     *float64 `json:"upper_pps"`    // relevant upper bound
+	Confidence   float64 `json:"confidence"` // that the rate lies between the bounds
+	Width        float64 `json:"width"`      // that was aimed at, relative
+	FinalSeconds float64 `json:"final_trial_seconds"`
+	// share of the seconds at the lower bound that may lose more than the goal
+	ExceedRatio float64  `json:"exceed_ratio"`
+	LowerPPS    *float64 `json:"lower_pps"` // relevant lower bound
+	UpperPPS    *float64 `json:"upper_pps"` // relevant upper bound
 	// Throughput is the conditional throughput: what is forwarded at the lower bound.
 	ThroughputPPS *float64 `json:"throughput_pps"`
 	EstimatePPS   *float64 `json:"estimate_pps"` // as likely too high as too low
@@ -106,7 +109,8 @@ func (h *hunt) result(b belief) *Result {
 		r.remark("the generator sent clearly less than it was asked for in most of the last trials")
 	}
 	if h.steps > 0 {
-		r.remark("%d of the trials took a time far from that asked for, as if a clock had been set, and were repeated", h.steps)
+		r.remark("%d of the trials took a time far from that asked for, as if a clock had been set, and were repeated",
+			h.steps)
 	}
 	if h.ended {
 		r.remark("the budget of %v of traffic ended before the search did", h.o.Budget)
@@ -120,7 +124,8 @@ func (h *hunt) atLimit(f *Found, r *Result) {
 	last := h.trials[len(h.trials)-1]
 	load := last.load()
 	if !h.clean(last) {
-		f.None, f.UpperPPS = fmt.Sprintf("the lowest load of %.6g packets per second lost %.2g %%", load, last.LossRate*100), &load
+		f.None, f.UpperPPS = fmt.Sprintf("the lowest load of %.6g packets per second lost %.2g %%", load,
+			last.LossRate*100), &load
 		f.Upper = Basis{By: "trial", Seconds: last.Outcome.Seconds, LossRate: last.LossRate}
 		return
 	}
@@ -207,7 +212,8 @@ func (h *hunt) characterize(b belief, r *Result) {
 	for _, t := range h.trials {
 		missing := (min(t.load(), middle)-t.rate())/middle - h.floor
 		noise := 4*r.Device.SpreadSeconds/math.Sqrt(t.Outcome.Seconds) + 2*slack
-		if worst := middle * (1 - missing*t.Outcome.Seconds); missing > noise && (r.WorstPPS == 0 || worst < r.WorstPPS) {
+		if worst := middle * (1 - missing*t.Outcome.Seconds); missing > noise &&
+			(r.WorstPPS == 0 || worst < r.WorstPPS) {
 			r.WorstPPS = max(1, worst)
 		}
 	}

@@ -59,7 +59,8 @@ func (o Options) Check() error {
 	case !(o.MinPPS > 0):
 		return fmt.Errorf("a lowest rate of %g packets per second: expected more than nothing", o.MinPPS)
 	case o.MinPPS >= o.MaxPPS:
-		return fmt.Errorf("rates from %g to %g packets per second: expected the lowest below the highest", o.MinPPS, o.MaxPPS)
+		return fmt.Errorf("rates from %g to %g packets per second: expected the lowest below the highest", o.MinPPS,
+			o.MaxPPS)
 	case !(o.PDR > 0) || o.PDR >= 1:
 		return fmt.Errorf("a loss of %g for the PDR: expected a share above 0 and below 1, such as 0.005", o.PDR)
 	case !(o.Width >= 0.001) || o.Width > 0.5:

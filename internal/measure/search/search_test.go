@@ -22,7 +22,8 @@ func (d arithmetic) Trial(_ context.Context, t Trial) (Outcome, error) {
 }
 
 func options(mode Mode) Options {
-	o := Options{Mode: mode, MinPPS: 9001, MaxPPS: simulated.LineRate, FrameBytes: 64, PDR: 0.005, Width: 0.005, Budget: time.Minute, Final: time.Minute}
+	o := Options{Mode: mode, MinPPS: 9001, MaxPPS: simulated.LineRate, FrameBytes: 64, PDR: 0.005, Width: 0.005,
+		Budget: time.Minute, Final: time.Minute}
 	if mode == Compliant {
 		o.Budget = 20 * time.Minute
 	}
@@ -38,7 +39,8 @@ var searches sync.Map
 // find is a search, done once.
 func find(t *testing.T, mode Mode, kind string, n int) *Result {
 	t.Helper()
-	once, _ := searches.LoadOrStore(fmt.Sprint(mode, kind, n), sync.OnceValue(func() *Result { return simulate(t, mode, kind, n) }))
+	once, _ := searches.LoadOrStore(fmt.Sprint(mode, kind, n),
+		sync.OnceValue(func() *Result { return simulate(t, mode, kind, n) }))
 	return once.(func() *Result)()
 }
 
@@ -85,8 +87,10 @@ func TestFast(t *testing.T) {
 				}
 				seconds += r.Seconds
 			}
-			if seconds /= bounds / 2; seconds > c.seconds || math.Abs(sum/bounds) > c.mean || worst > c.worst || covered < 0.95*bounds {
-				t.Errorf("%s: %.1f s, errors %.2f %% on average and %.2f %% at worst, the truth covered %g times of %g", c.kind, seconds, sum/bounds, worst, covered, bounds)
+			if seconds /= bounds / 2; seconds > c.seconds || math.Abs(sum/bounds) > c.mean || worst > c.worst ||
+				covered < 0.95*bounds {
+				t.Errorf("%s: %.1f s, errors %.2f %% on average and %.2f %% at worst, the truth covered %g times of %g",
+					c.kind, seconds, sum/bounds, worst, covered, bounds)
 			}
 		})
 	}
@@ -104,7 +108,8 @@ func TestCompliant(t *testing.T) {
 				r := find(t, Compliant, c.kind, n)
 				seconds += r.Seconds / 20
 				for _, f := range []Found{r.NDR, r.PDR} {
-					if f.LowerPPS == nil || f.UpperPPS == nil || f.Lower.By != "trial" || f.Lower.Seconds != 60 || f.Lower.LossRate > f.LossRatio {
+					if f.LowerPPS == nil || f.UpperPPS == nil || f.Lower.By != "trial" || f.Lower.Seconds != 60 ||
+						f.Lower.LossRate > f.LossRatio {
 						t.Fatalf("%s %d: %+v: expected a lower bound proven by a final trial", c.kind, n, f)
 					}
 					if width := *f.UpperPPS / *f.LowerPPS - 1; width > 0.00501 || width <= 0 {
@@ -132,7 +137,8 @@ func TestCompliantStalls(t *testing.T) {
 			continue
 		}
 		if e := *r.NDR.LowerPPS/hidden(n) - 1; e < -0.06 || e > 0 {
-			t.Errorf("stalls %d: %.2f %%, expected the worst second, 5 %% below the typical one, or what no trial of 60 s met", n, 100*e)
+			t.Errorf("stalls %d: %.2f %%, expected the worst second, 5 %% below the typical one, or what no trial of "+
+				"60 s met", n, 100*e)
 		}
 	}
 }
@@ -143,7 +149,8 @@ func TestFloor(t *testing.T) {
 	for _, mode := range []Mode{Fast, Compliant} {
 		for n := range 20 {
 			r := find(t, mode, "floor", n)
-			if !strings.HasPrefix(r.NDR.None, "no rate without loss; floor 0.0") || r.NDR.LowerPPS != nil || math.Abs(r.FloorRate-0.0003) > 0.0001 {
+			if !strings.HasPrefix(r.NDR.None, "no rate without loss; floor 0.0") || r.NDR.LowerPPS != nil ||
+				math.Abs(r.FloorRate-0.0003) > 0.0001 {
 				t.Errorf("%s %d: %q, floor %g, %+v", mode, n, r.NDR.None, r.FloorRate, r.NDR)
 			}
 			if r.PDR.LowerPPS == nil || math.Abs(*r.PDR.LowerPPS/(hidden(n)*0.9997/0.995)-1) > 0.006 {
@@ -179,7 +186,8 @@ func TestLimits(t *testing.T) {
 	}
 	for _, mode := range []Mode{Fast, Compliant} {
 		r, err := Run(t.Context(), arithmetic{faster}, options(mode))
-		if err != nil || r.LimitedBy != "load" || r.NDR.LowerPPS == nil || *r.NDR.LowerPPS != simulated.LineRate || r.NDR.UpperPPS != nil {
+		if err != nil || r.LimitedBy != "load" || r.NDR.LowerPPS == nil || *r.NDR.LowerPPS != simulated.LineRate ||
+			r.NDR.UpperPPS != nil {
 			t.Errorf("%s, a device faster than the highest load: %+v, %v", mode, r, err)
 		}
 		if mode == Compliant && r.NDR.Lower.Seconds != 60 {
@@ -187,7 +195,8 @@ func TestLimits(t *testing.T) {
 		}
 		slower, _ := simulated.New("clean", 1000, 1)
 		r, err = Run(t.Context(), arithmetic{slower}, options(mode))
-		if err != nil || r.NDR.LowerPPS != nil || r.NDR.UpperPPS == nil || !strings.Contains(r.NDR.None, "lowest load") {
+		if err != nil || r.NDR.LowerPPS != nil || r.NDR.UpperPPS == nil ||
+			!strings.Contains(r.NDR.None, "lowest load") {
 			t.Errorf("%s, a device slower than the lowest load: %+v, %v", mode, r, err)
 		}
 	}
@@ -237,8 +246,12 @@ func TestFailures(t *testing.T) {
 			t.Errorf("%s: %+v: expected no result", name, r)
 		}
 	}
-	nothing := &script{f: func(_ int, t Trial) (Outcome, error) { return Outcome{uint64(t.PPS * t.Seconds), 0, t.Seconds}, nil }}
-	if r, err := Run(t.Context(), nothing, options(Fast)); err != nil || r.NDR.LowerPPS != nil || r.NDR.None == "" || nothing.n > 40 {
+	nothing := &script{f: func(_ int, t Trial) (Outcome, error) {
+		return Outcome{uint64(t.PPS * t.Seconds), 0,
+			t.Seconds}, nil
+	}}
+	if r, err := Run(t.Context(), nothing, options(Fast)); err != nil || r.NDR.LowerPPS != nil || r.NDR.None == "" ||
+		nothing.n > 40 {
 		t.Errorf("a device that forwards nothing: %+v, %v after %d trials", r, err, nothing.n)
 	}
 }
@@ -249,7 +262,8 @@ func TestGeneratorFallsShort(t *testing.T) {
 	t.Parallel()
 	short := &script{f: func(_ int, t Trial) (Outcome, error) { t.PPS *= 0.967; return capped(1e6, t), nil }}
 	r, err := Run(t.Context(), short, options(Fast))
-	if err != nil || r.NDR.LowerPPS == nil || math.Abs(*r.NDR.LowerPPS/1e6-1) > 0.004 || r.NDR.Lower.By != "trial" || r.Irregular {
+	if err != nil || r.NDR.LowerPPS == nil || math.Abs(*r.NDR.LowerPPS/1e6-1) > 0.004 || r.NDR.Lower.By != "trial" ||
+		r.Irregular {
 		t.Errorf("a generator that falls short by 3 %%: %+v, %v", r, err)
 	}
 	slow := &script{f: func(_ int, t Trial) (Outcome, error) { t.PPS = min(t.PPS, 2e6); return capped(5e6, t), nil }}
@@ -270,7 +284,8 @@ func TestClockSteps(t *testing.T) {
 				return o, nil
 			}}
 			r, err := Run(t.Context(), d, options(Fast))
-			if err != nil || r.Seconds > 30 || d.n != r.Trials+2 || !r.Irregular || r.NDR.LowerPPS == nil || math.Abs(*r.NDR.LowerPPS/1e6-1) > 0.002 || *r.NDR.UpperPPS < 1e6 {
+			if err != nil || r.Seconds > 30 || d.n != r.Trials+2 || !r.Irregular || r.NDR.LowerPPS == nil ||
+				math.Abs(*r.NDR.LowerPPS/1e6-1) > 0.002 || *r.NDR.UpperPPS < 1e6 {
 				t.Errorf("trials %d and %d took %g times as long: %+v, %v", at, at+1, factor, r, err)
 			}
 		}
@@ -329,7 +344,8 @@ func TestCheck(t *testing.T) {
 	for name, change := range map[string]func(*Options){
 		"mode": func(o *Options) { o.Mode = "quick" }, "no highest": func(o *Options) { o.MaxPPS = 0 },
 		"lowest above": func(o *Options) { o.MinPPS = 1e9 }, "not a number": func(o *Options) { o.MaxPPS = math.NaN() },
-		"no loss": func(o *Options) { o.PDR = 0 }, "all lost": func(o *Options) { o.PDR = 1 }, "no width": func(o *Options) { o.Width = 0 },
+		"no loss": func(o *Options) { o.PDR = 0 }, "all lost": func(o *Options) { o.PDR = 1 },
+		"no width":  func(o *Options) { o.Width = 0 },
 		"no budget": func(o *Options) { o.Budget = 0 }, "no final": func(o *Options) { o.Mode, o.Final = Compliant, 0 },
 	} {
 		o := options(Fast)

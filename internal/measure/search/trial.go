@@ -15,9 +15,10 @@ type Trial struct {
 
 // Outcome is what came of a trial.
 type Outcome struct {
-	Sent     uint64  `json:"sent"`
-	Received uint64  `json:"received"` // different packets, late ones included
-	Seconds  float64 `json:"seconds"`  // of sending, as they passed for the device: simulated ones may differ from the clock's
+	Sent     uint64 `json:"sent"`
+	Received uint64 `json:"received"` // different packets, late ones included
+	// of sending, as they passed for the device: simulated ones may differ from the clock's
+	Seconds float64 `json:"seconds"`
 }
 
 // Device is a device under test between a generator and a receiver.
@@ -61,7 +62,9 @@ func tried(t Trial, p purpose, o Outcome) (Tried, error) {
 	case !(o.Seconds > 0) || math.IsInf(o.Seconds, 0):
 		return Tried{}, fmt.Errorf("a trial of %g s took %g s: expected more than nothing", t.Seconds, o.Seconds)
 	case o.Received > o.Sent:
-		return Tried{}, fmt.Errorf("a trial sent %d packets and received %d: expected no more than were sent", o.Sent, o.Received)
+		return Tried{}, fmt.Errorf("a trial sent %d packets and received %d: expected no more than were sent", o.Sent,
+			o.Received)
 	}
-	return Tried{Trial: t, Outcome: o, purpose: p, Purpose: p.String(), LossRate: 1 - float64(o.Received)/float64(o.Sent)}, nil
+	return Tried{Trial: t, Outcome: o, purpose: p, Purpose: p.String(),
+		LossRate: 1 - float64(o.Received)/float64(o.Sent)}, nil
 }

@@ -72,7 +72,8 @@ func BenchmarkWatchingContended(b *testing.B) {
 	s := newScene(b, 0)
 	tap := s.tap("tap0", 2)
 	s.must(s.on.QdiscAdd(&netlink.GenericQdisc{
-		QdiscAttrs: netlink.QdiscAttrs{LinkIndex: s.nic.Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT}, QdiscType: "pfifo",
+		QdiscAttrs: netlink.QdiscAttrs{LinkIndex: s.nic.Attrs().Index, Handle: netlink.MakeHandle(1, 0),
+			Parent: netlink.HANDLE_ROOT}, QdiscType: "pfifo",
 	}))
 	ctx, stop := context.WithCancel(context.Background())
 	var senders sync.WaitGroup
@@ -126,7 +127,8 @@ func turns(ctx context.Context, b *testing.B, s *scene) {
 		for _, way := range rand.Perm(3) {
 			rate[way], perCPU[way] = take([]*Config{nil, {}, {EveryPacket: true}}[way])
 		}
-		b.Logf("Mpps %.3f, watched %.3f, every packet %.3f; per second of CPU time %.3f, %.3f, %.3f", rate[0]/1e6, rate[1]/1e6, rate[2]/1e6, perCPU[0]/1e6, perCPU[1]/1e6, perCPU[2]/1e6)
+		b.Logf("Mpps %.3f, watched %.3f, every packet %.3f; per second of CPU time %.3f, %.3f, %.3f", rate[0]/1e6,
+			rate[1]/1e6, rate[2]/1e6, perCPU[0]/1e6, perCPU[1]/1e6, perCPU[2]/1e6)
 		told["Mpps"] = append(told["Mpps"], rate[0]/1e6)
 		for way, name := range []string{1: "usual", 2: "every-packet"} {
 			if name != "" {

@@ -35,7 +35,8 @@ func counted(ctx context.Context, c Config, v *inventory, why error) (*queuepath
 		Seconds: passed, Watched: passed, EveryPacket: true, Nodes: cpuNodes(v.host), Vhost: vhost(v.host, v.ns),
 		Unseen: []queuepath.Unseen{{
 			Blind: queuepath.BlindWays, Why: why.Error(),
-			What: "packets' ways from queue to queue, their CPUs and flows, and waits for locks: only what each queue carried is told, by its device's counters",
+			What: "packets' ways from queue to queue, their CPUs and flows, and waits for locks: only what each " +
+				"queue carried is told, by its device's counters",
 		}},
 	}
 	var together []string
@@ -46,7 +47,8 @@ func counted(ctx context.Context, c Config, v *inventory, why error) (*queuepath
 		}
 		n := now.packets - was.packets
 		o.Rows = append(o.Rows, queuepath.Row{
-			Origin: q, From: q, To: q, FromCPU: -1, CPU: -1, Frames: n, Packets: n, Bytes: now.bytes - min(was.bytes, now.bytes),
+			Origin: q, From: q, To: q, FromCPU: -1, CPU: -1, Frames: n, Packets: n,
+			Bytes: now.bytes - min(was.bytes, now.bytes),
 		})
 		if q.Queue < 0 {
 			together = append(together, q.Device+" "+string(q.Direction))
@@ -54,7 +56,8 @@ func counted(ctx context.Context, c Config, v *inventory, why error) (*queuepath
 	}
 	if len(together) > 0 {
 		o.Unseen = append(o.Unseen, queuepath.Unseen{
-			What: "the queues of " + strings.Join(together, ", "), Why: "their drivers count the packets of all queues together",
+			What: "the queues of " + strings.Join(together, ", "), Why: "their drivers count the packets of all " +
+				"queues together",
 		})
 	}
 	for _, index := range slices.Sorted(maps.Keys(v.devices)) {
@@ -68,7 +71,8 @@ func counted(ctx context.Context, c Config, v *inventory, why error) (*queuepath
 func (v *inventory) counters() (map[queuepath.Queue]amount, error) {
 	all := map[queuepath.Queue]amount{}
 	err := v.ns.do(func() error {
-		for _, d := range slices.SortedFunc(maps.Values(v.devices), func(a, b queuepath.Device) int { return cmp.Compare(a.Index, b.Index) }) {
+		for _, d := range slices.SortedFunc(maps.Values(v.devices),
+			func(a, b queuepath.Device) int { return cmp.Compare(a.Index, b.Index) }) {
 			queues, err := readCounters(&d)
 			if err != nil {
 				return fmt.Errorf("counters of %s: %w", d.Name, err)

@@ -51,7 +51,8 @@ func TestWithoutBTF(t *testing.T) {
 	for _, u := range o.Unseen {
 		what, why = append(what, u.What), append(why, u.Why)
 	}
-	if len(what) != 2 || !strings.Contains(what[0], "ways") || !strings.Contains(why[0], "BTF") || !strings.Contains(what[1], "tap4 rx") {
+	if len(what) != 2 || !strings.Contains(what[0], "ways") || !strings.Contains(why[0], "BTF") ||
+		!strings.Contains(what[1], "tap4 rx") {
 		t.Errorf("not seen: %q because %q", what, why)
 	}
 }

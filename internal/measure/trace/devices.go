@@ -23,7 +23,8 @@ type inventory struct {
 }
 
 func newInventory(ns namespace, h *facts.Host) *inventory {
-	return &inventory{ns: ns, host: h, devices: map[int]queuepath.Device{}, loops: map[int]bool{}, tunnels: maps.Clone(standardTunnels), xdp: map[string]bool{}, marks: map[int]uint64{}}
+	return &inventory{ns: ns, host: h, devices: map[int]queuepath.Device{}, loops: map[int]bool{},
+		tunnels: maps.Clone(standardTunnels), xdp: map[string]bool{}, marks: map[int]uint64{}}
 }
 
 // refresh reads the devices again. One that is gone stays known: it may stand in rows.
@@ -72,7 +73,8 @@ func (v *inventory) refresh() error {
 func (v *inventory) device(l netdev, names map[int]string, all []netdev) queuepath.Device {
 	q := readQueues(l.name)
 	d := queuepath.Device{
-		Name: l.name, Index: l.index, Kind: l.kind, TxQueues: cmp.Or(q.tx, l.tx), RxQueues: cmp.Or(q.rx, l.rx), Node: q.node,
+		Name: l.name, Index: l.index, Kind: l.kind, TxQueues: cmp.Or(q.tx, l.tx), RxQueues: cmp.Or(q.rx, l.rx),
+		Node:  q.node,
 		Qdisc: l.qdisc, XPS: q.xps, Master: names[l.master],
 	}
 	switch {
@@ -111,7 +113,8 @@ func (v *inventory) device(l netdev, names map[int]string, all []netdev) queuepa
 // receiving are the kinds of devices, beside those with a wire or a guest behind them, that hand packets to the stack
 // themselves, so that what has their index as skb_iif was seen there. Bonds, VLANs and the like only rename what
 // another device handed over.
-var receiving = []string{"bridge", "tun", "vxlan", "geneve", "gretap", "ip6gretap", "gre", "ip6gre", "ipip", "sit", "ip6tnl"}
+var receiving = []string{"bridge", "tun", "vxlan", "geneve", "gretap", "ip6gretap", "gre", "ip6gre", "ipip", "sit",
+	"ip6tnl"}
 
 // flags is what the program must know of a device (bpf/watch.bpf.c).
 func flags(d *queuepath.Device) uint32 {
@@ -170,7 +173,8 @@ func (v *inventory) past() []queuepath.Unseen {
 	var all []queuepath.Unseen
 	if len(v.xdp) > 0 {
 		all = append(all, queuepath.Unseen{
-			What: "packets that XDP programs take or forward: on " + strings.Join(slices.Sorted(maps.Keys(v.xdp)), ", "), Why: "they never become socket buffers",
+			What: "packets that XDP programs take or forward: on " + strings.Join(slices.Sorted(maps.Keys(v.xdp)),
+				", "), Why: "they never become socket buffers",
 		})
 	}
 	if v.host == nil || v.ns.name != "" {
@@ -184,7 +188,8 @@ func (v *inventory) past() []queuepath.Unseen {
 	}
 	if len(guests) > 0 {
 		all = append(all, queuepath.Unseen{
-			What: "packets of functions that guests have as their own: of " + strings.Join(guests, ", "), Why: "they go between NIC and guest without the host's kernel",
+			What: "packets of functions that guests have as their own: of " + strings.Join(guests, ", "),
+			Why:  "they go between NIC and guest without the host's kernel",
 		})
 	}
 	return all

@@ -26,9 +26,10 @@ import (
 // TestKilled ends a watching process by SIGKILL in the middle. Every program, link and map that it had must be gone.
 func TestKilled(t *testing.T) {
 	if ns := os.Getenv("TRACE_TEST_WATCH"); ns != "" {
-		_, err := Watch(context.Background(), Config{Netns: ns, For: time.Minute, EveryPacket: true, Progress: func(time.Duration) {
-			fmt.Println("watching")
-		}})
+		_, err := Watch(context.Background(), Config{Netns: ns, For: time.Minute, EveryPacket: true,
+			Progress: func(time.Duration) {
+				fmt.Println("watching")
+			}})
 		t.Fatal("not killed: ", err)
 	}
 	s := newScene(t, 0)
@@ -47,7 +48,8 @@ func TestKilled(t *testing.T) {
 	s.must(child.Process.Kill())
 	child.Wait()
 	if len(programs) != 4 || len(links) != 4 || len(maps) < 8 {
-		t.Errorf("it held %d programs, %d links and %d maps, expected 4, 4 and 8 or more", len(programs), len(links), len(maps))
+		t.Errorf("it held %d programs, %d links and %d maps, expected 4, 4 and 8 or more", len(programs), len(links),
+			len(maps))
 	}
 	// What is closed goes after a grace period.
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
@@ -179,7 +181,8 @@ func TestNewDevice(t *testing.T) {
 // TestXDPIsTold: what an XDP program drops is in no row, and this is said of the device.
 func TestXDPIsTold(t *testing.T) {
 	s := newScene(t, 0)
-	o, err := Watch(context.Background(), Config{Netns: strings.TrimSuffix(s.host, "h") + "w", For: 50 * time.Millisecond})
+	o, err := Watch(context.Background(), Config{Netns: strings.TrimSuffix(s.host, "h") + "w",
+		For: 50 * time.Millisecond})
 	s.must(err)
 	if !slices.ContainsFunc(o.Unseen, func(u queuepath.Unseen) bool {
 		return strings.Contains(u.What, "XDP") && strings.Contains(u.What, "wire0")
@@ -197,7 +200,8 @@ func TestNotRoot(t *testing.T) {
 			if err == nil || !errors.As(err, &hinted) || !strings.Contains(hinted.Hint(), "root") {
 				t.Fatalf("namespace %q: found %v, expected an error whose hint names root", ns, err)
 			}
-			if text := err.Error(); ns == "" && text != "cannot watch packets' queues: load the watching program: operation not permitted" {
+			if text := err.Error(); ns == "" && text != "cannot watch packets' queues: load the watching program: "+
+				"operation not permitted" {
 				t.Errorf("found %q, expected no more than what is refused", text)
 			}
 		}

@@ -45,10 +45,16 @@ func TestPacketExact(t *testing.T) {
 			}
 			for from := range 4 {
 				origin := queuepath.Queue{Device: "tap0", Direction: queuepath.Rx, Queue: from}
-				if n := frameSum(o, func(r *queuepath.Row) bool { return r.First() && r.To == origin }); n != written[from] {
+				if n := frameSum(o, func(r *queuepath.Row) bool {
+					return r.First() &&
+						r.To == origin
+				}); n != written[from] {
 					t.Errorf("%v: %d frames claimed, %d were written to it", origin, n, written[from])
 				}
-				if n := frameSum(o, func(r *queuepath.Row) bool { return r.Origin == origin && r.From == origin && r.To.Device == uplink }); n != written[from] {
+				if n := frameSum(o, func(r *queuepath.Row) bool {
+					return r.Origin == origin && r.From == origin &&
+						r.To.Device == uplink
+				}); n != written[from] {
 					t.Errorf("%v to %s: %d frames claimed, expected %d", origin, uplink, n, written[from])
 				}
 				for to := range wireQueues {
@@ -59,7 +65,10 @@ func TestPacketExact(t *testing.T) {
 					}
 				}
 			}
-			all := frameSum(o, func(r *queuepath.Row) bool { return r.Origin.Device == "tap0" && r.To.Device == "nic0" })
+			all := frameSum(o, func(r *queuepath.Row) bool {
+				return r.Origin.Device == "tap0" &&
+					r.To.Device == "nic0"
+			})
 			if all != frames {
 				t.Errorf("%d frames claimed at the NIC, expected %d", all, frames)
 			}

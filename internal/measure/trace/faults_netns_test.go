@@ -18,7 +18,8 @@ import (
 func (s *scene) xps(sets ...setting.CPUSet) {
 	s.t.Helper()
 	s.inHost(func() error {
-		if err := unix.Mount("", "/sys", "", unix.MS_REMOUNT, ""); err != nil { // mounted for reading; this thread's own
+		// mounted for reading; this thread's own
+		if err := unix.Mount("", "/sys", "", unix.MS_REMOUNT, ""); err != nil {
 			return err
 		}
 		for queue := range wireQueues {
@@ -26,7 +27,8 @@ func (s *scene) xps(sets ...setting.CPUSet) {
 			if queue < len(sets) {
 				mask = sets[queue].Mask()
 			}
-			if err := os.WriteFile(fmt.Sprintf("/sys/class/net/nic0/queues/tx-%d/xps_cpus", queue), []byte(mask), 0); err != nil {
+			if err := os.WriteFile(fmt.Sprintf("/sys/class/net/nic0/queues/tx-%d/xps_cpus", queue), []byte(mask),
+				0); err != nil {
 				return err
 			}
 		}
@@ -153,7 +155,8 @@ func TestPlantedFaults(t *testing.T) {
 			faults := queuepath.Faults(c.run(s))
 			var told []string
 			for _, f := range faults {
-				told = append(told, fmt.Sprintf("%s, %.0f %%: %s; %s (follows %q)", f.Name(), 100*f.Share, f.Evidence, f.Cause, f.Follows))
+				told = append(told, fmt.Sprintf("%s, %.0f %%: %s; %s (follows %q)", f.Name(), 100*f.Share, f.Evidence,
+					f.Cause, f.Follows))
 			}
 			all := strings.Join(told, "\n")
 			switch {

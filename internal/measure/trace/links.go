@@ -55,14 +55,16 @@ func dump(kind netlink.HeaderType, data []byte) ([]netlink.Message, error) {
 		return nil, err
 	}
 	defer conn.Close()
-	return conn.Execute(netlink.Message{Header: netlink.Header{Type: kind, Flags: netlink.Request | netlink.Dump}, Data: data})
+	return conn.Execute(netlink.Message{Header: netlink.Header{Type: kind, Flags: netlink.Request | netlink.Dump},
+		Data: data})
 }
 
 func parseLink(message []byte) (netdev, error) {
 	if len(message) < unix.SizeofIfInfomsg {
 		return netdev{}, fmt.Errorf("link message of %d bytes: expected %d or more", len(message), unix.SizeofIfInfomsg)
 	}
-	l := netdev{index: int(int32(binary.NativeEndian.Uint32(message[4:]))), lo: binary.NativeEndian.Uint32(message[8:])&unix.IFF_LOOPBACK != 0}
+	l := netdev{index: int(int32(binary.NativeEndian.Uint32(message[4:]))),
+		lo: binary.NativeEndian.Uint32(message[8:])&unix.IFF_LOOPBACK != 0}
 	ad, err := netlink.NewAttributeDecoder(message[unix.SizeofIfInfomsg:])
 	if err != nil {
 		return netdev{}, fmt.Errorf("link message: %w", err)

@@ -75,11 +75,13 @@ func TestContention(t *testing.T) {
 	}
 	// One lock for all queues of the device (struct Qdisc, q.lock).
 	s.must(s.on.QdiscAdd(&netlink.GenericQdisc{
-		QdiscAttrs: netlink.QdiscAttrs{LinkIndex: s.nic.Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT}, QdiscType: "pfifo",
+		QdiscAttrs: netlink.QdiscAttrs{LinkIndex: s.nic.Attrs().Index, Handle: netlink.MakeHandle(1, 0),
+			Parent: netlink.HANDLE_ROOT}, QdiscType: "pfifo",
 	}))
 	o = s.watching(Config{EveryPacket: true}, both)
 	if n := waits(o); n < 20 {
-		t.Errorf("%d waits for the lock of a queue discipline that CPUs take turns at, expected many: %+v", n, o.Contention)
+		t.Errorf("%d waits for the lock of a queue discipline that CPUs take turns at, expected many: %+v", n,
+			o.Contention)
 	}
 	for _, c := range o.Contention {
 		if c.Device == "nic0" && c.Lock == "qdisc" && c.Queue != -1 {
@@ -164,7 +166,8 @@ func TestBusy(t *testing.T) {
 func testBusy(t *testing.T, s *scene) {
 	tap := s.tap("tap0", 2)
 	s.must(s.on.QdiscAdd(&netlink.GenericQdisc{
-		QdiscAttrs: netlink.QdiscAttrs{LinkIndex: s.nic.Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT}, QdiscType: "pfifo",
+		QdiscAttrs: netlink.QdiscAttrs{LinkIndex: s.nic.Attrs().Index, Handle: netlink.MakeHandle(1, 0),
+			Parent: netlink.HANDLE_ROOT}, QdiscType: "pfifo",
 	}))
 	n, err := openNamespace(strings.TrimSuffix(s.host, "h") + "w")
 	s.must(err)
@@ -192,7 +195,8 @@ func testBusy(t *testing.T, s *scene) {
 	}
 	for to := range wireQueues {
 		for tag := range 2 {
-			origin, at := queuepath.Queue{Device: "tap0", Direction: queuepath.Rx, Queue: tag}, queuepath.Queue{Device: "nic0", Direction: queuepath.Tx, Queue: to}
+			origin, at := queuepath.Queue{Device: "tap0", Direction: queuepath.Rx, Queue: tag},
+				queuepath.Queue{Device: "nic0", Direction: queuepath.Tx, Queue: to}
 			claimed := frameSum(o, func(r *queuepath.Row) bool { return r.Origin == origin && r.To == at })
 			if counted := s.counters.at(t, to, tag); claimed != counted {
 				t.Errorf("%v to %v: %d frames claimed, %d counted on the wire", origin, at, claimed, counted)
@@ -200,7 +204,8 @@ func testBusy(t *testing.T, s *scene) {
 		}
 	}
 	if len(o.Requeues) == 0 {
-		t.Skip("nothing came back: before Linux 6.16 a veth drops what its ring has no room for (drivers/net/veth.c, veth_xmit)")
+		t.Skip("nothing came back: before Linux 6.16 a veth drops what its ring has no room for (drivers/net/veth.c, " +
+			"veth_xmit)")
 	}
 	if r := o.Requeues[0]; len(o.Requeues) != 1 || r.Device != "nic0" || r.Count == 0 {
 		t.Errorf("requeues %+v, expected those of nic0", o.Requeues)
@@ -222,7 +227,8 @@ func TestTransmitLock(t *testing.T) {
 	}
 	l := s.up(s.on, "ifb9")
 	// Without a discipline, so that its lock is all there is.
-	s.must(s.on.QdiscReplace(&netlink.GenericQdisc{QdiscAttrs: netlink.QdiscAttrs{LinkIndex: l.Attrs().Index, Parent: netlink.HANDLE_ROOT}, QdiscType: "noqueue"}))
+	s.must(s.on.QdiscReplace(&netlink.GenericQdisc{QdiscAttrs: netlink.QdiscAttrs{LinkIndex: l.Attrs().Index,
+		Parent: netlink.HANDLE_ROOT}, QdiscType: "noqueue"}))
 	socket := make([]int, senders)
 	s.inHost(func() (err error) {
 		for i := range socket {

@@ -47,22 +47,25 @@ func TestMendedFaults(t *testing.T) {
 		run    func(s *scene, tap []int, mended bool)
 		first  string
 	}{
-		{"a flow that the guest sends by two queues", 0, 4, nil, func(*scene) {}, func(s *scene, tap []int, mended bool) {
-			each(s, tap, func(i int) (int, int) {
-				if mended {
-					return 1, 0
-				}
-				return 1 + i%2, 0
-			})
-		}, "flapping tap0 rx"},
-		{"a sender that changes CPUs", 0, 1, nil, func(s *scene) { s.xps(setting.CPUs(cpus[0]), setting.CPUs(cpus[1])) }, func(s *scene, tap []int, mended bool) {
-			each(s, tap, func(i int) (int, int) {
-				if mended {
-					return 0, 1
-				}
-				return 0, i / 100
-			})
-		}, "flapping nic0 tx"},
+		{"a flow that the guest sends by two queues", 0, 4, nil, func(*scene) {},
+			func(s *scene, tap []int, mended bool) {
+				each(s, tap, func(i int) (int, int) {
+					if mended {
+						return 1, 0
+					}
+					return 1 + i%2, 0
+				})
+			}, "flapping tap0 rx"},
+		{"a sender that changes CPUs", 0, 1, nil,
+			func(s *scene) { s.xps(setting.CPUs(cpus[0]), setting.CPUs(cpus[1])) },
+			func(s *scene, tap []int, mended bool) {
+				each(s, tap, func(i int) (int, int) {
+					if mended {
+						return 0, 1
+					}
+					return 0, i / 100
+				})
+			}, "flapping nic0 tx"},
 		{"XPS rewritten in flight", 0, 1, nil, func(*scene) {}, func(s *scene, tap []int, mended bool) {
 			each(s, tap, func(i int) (int, int) {
 				if i%100 == 0 && (!mended || i == 0) {
@@ -87,7 +90,8 @@ func TestMendedFaults(t *testing.T) {
 			tap := s.tap("tap0", c.queues)
 			c.ready(s)
 			for _, mended := range []bool{false, true, false, true} {
-				faults := queuepath.Faults(s.watching(Config{EveryPacket: true, Host: c.host}, func() { c.run(s, tap, mended) }))
+				faults := queuepath.Faults(s.watching(Config{EveryPacket: true, Host: c.host},
+					func() { c.run(s, tap, mended) }))
 				found := ""
 				if len(faults) > 0 {
 					found = faults[0].Name()
@@ -113,7 +117,8 @@ func nodes(cpus []int) *facts.Host {
 func (s *scene) rps(device string, set setting.CPUSet) {
 	s.t.Helper()
 	s.inHost(func() error {
-		if err := unix.Mount("", "/sys", "", unix.MS_REMOUNT, ""); err != nil { // mounted for reading; this thread's own
+		// mounted for reading; this thread's own
+		if err := unix.Mount("", "/sys", "", unix.MS_REMOUNT, ""); err != nil {
 			return err
 		}
 		mask := "0"
@@ -143,7 +148,8 @@ func (s *scene) fromWire(frames int) {
 	for i := range frames {
 		inner := frame(i%16, 3)
 		copy(inner, net.HardwareAddr{2, 0, 0, 0, 9, 9}) // nobody: the bridge sends it to all ports
-		s.must(unix.Sendto(out, s.encapsulated(inner), 0, &unix.SockaddrLinklayer{Ifindex: peer.Attrs().Index, Halen: 6}))
+		s.must(unix.Sendto(out, s.encapsulated(inner), 0, &unix.SockaddrLinklayer{Ifindex: peer.Attrs().Index,
+			Halen: 6}))
 	}
 }
 

@@ -40,7 +40,8 @@ func (w *watcher) observation() (*queuepath.Observation, error) {
 		return nil, err
 	}
 	if sum.Locks > 0 {
-		o.Unseen = append(o.Unseen, queuepath.Unseen{What: fmt.Sprintf("waits for %d locks of transmit queues", sum.Locks), Why: "their table was full"})
+		o.Unseen = append(o.Unseen, queuepath.Unseen{What: fmt.Sprintf("waits for %d locks of transmit queues",
+			sum.Locks), Why: "their table was full"})
 	}
 	o.Lost = queuepath.Lost{Rows: sum.Rows + sum.Unknown, Joins: sum.Joins}
 	o.Requeues, err = w.requeued()
@@ -72,7 +73,8 @@ func (w *watcher) rows(o *queuepath.Observation) error {
 	all := w.coll.Maps[watchMapRows].Iterate()
 	for all.Next(&h, &r) {
 		row := queuepath.Row{
-			Origin: w.queue(h.Origin, h.OriginQueue, h.OriginDir), From: w.queue(h.From, h.FromQueue, h.FromDir), To: w.queue(h.To, h.ToQueue, h.ToDir),
+			Origin: w.queue(h.Origin, h.OriginQueue, h.OriginDir), From: w.queue(h.From, h.FromQueue, h.FromDir),
+			To:      w.queue(h.To, h.ToQueue, h.ToDir),
 			FromCPU: number(h.FromCpu), CPU: int(h.Cpu),
 			Frames: r.Frames, Packets: r.Packets, Bytes: r.Bytes, Moves: r.Moves, Thread: int(r.Thread),
 		}
@@ -82,7 +84,8 @@ func (w *watcher) rows(o *queuepath.Observation) error {
 		return fmt.Errorf("read the rows: %w", err)
 	}
 	slices.SortFunc(o.Rows, func(a, b queuepath.Row) int {
-		return cmp.Or(compareQueues(a.Origin, b.Origin), cmp.Compare(order(&a), order(&b)), compareQueues(a.From, b.From), compareQueues(a.To, b.To),
+		return cmp.Or(compareQueues(a.Origin, b.Origin), cmp.Compare(order(&a), order(&b)),
+			compareQueues(a.From, b.From), compareQueues(a.To, b.To),
 			cmp.Compare(a.FromCPU, b.FromCPU), cmp.Compare(a.CPU, b.CPU))
 	})
 	return nil
@@ -96,7 +99,8 @@ func order(r *queuepath.Row) int {
 }
 
 func compareQueues(a, b queuepath.Queue) int {
-	return cmp.Or(strings.Compare(a.Device, b.Device), strings.Compare(string(a.Direction), string(b.Direction)), cmp.Compare(a.Queue, b.Queue))
+	return cmp.Or(strings.Compare(a.Device, b.Device), strings.Compare(string(a.Direction), string(b.Direction)),
+		cmp.Compare(a.Queue, b.Queue))
 }
 
 // told takes over what the kernel's own structures say of the devices that packets were seen on.
@@ -122,7 +126,8 @@ var lockKinds = [...]string{"xmit", "qdisc", "busy", "seq"}
 
 func (w *watcher) contention(o *queuepath.Observation) error {
 	if w.noWaits != nil {
-		o.Unseen = append(o.Unseen, queuepath.Unseen{Blind: queuepath.BlindLocks, What: "waits for the locks of transmit queues", Why: w.noWaits.Error()})
+		o.Unseen = append(o.Unseen, queuepath.Unseen{Blind: queuepath.BlindLocks,
+			What: "waits for the locks of transmit queues", Why: w.noWaits.Error()})
 		return nil
 	}
 	if u := w.untold(); u.Blind != 0 {
@@ -136,14 +141,16 @@ func (w *watcher) contention(o *queuepath.Observation) error {
 			continue
 		}
 		o.Contention = append(o.Contention, queuepath.Contention{
-			Device: w.queue(l.Ifindex, 0, 0).Device, Queue: number(l.Queue), Lock: lockKinds[min(int(l.Kind), len(lockKinds)-1)], Waits: l.Waits, WaitNS: l.Ns,
+			Device: w.queue(l.Ifindex, 0, 0).Device, Queue: number(l.Queue),
+			Lock: lockKinds[min(int(l.Kind), len(lockKinds)-1)], Waits: l.Waits, WaitNS: l.Ns,
 		})
 	}
 	if err := all.Err(); err != nil {
 		return fmt.Errorf("read the waits for locks: %w", err)
 	}
 	slices.SortFunc(o.Contention, func(a, b queuepath.Contention) int {
-		return cmp.Or(cmp.Compare(b.WaitNS, a.WaitNS), strings.Compare(a.Device, b.Device), cmp.Compare(a.Queue, b.Queue), strings.Compare(a.Lock, b.Lock))
+		return cmp.Or(cmp.Compare(b.WaitNS, a.WaitNS), strings.Compare(a.Device, b.Device),
+			cmp.Compare(a.Queue, b.Queue), strings.Compare(a.Lock, b.Lock))
 	})
 	return nil
 }
@@ -176,7 +183,8 @@ func vhost(h *facts.Host, ns namespace) []queuepath.Vhost {
 			}
 			for _, nic := range g.NICs() {
 				if nic.MAC == t.NIC && nic.Tap != "" {
-					all = append(all, queuepath.Vhost{Guest: g.Name, Device: nic.Tap, Queue: t.Queue, Thread: t.TID, CPU: lastCPU(t), Memory: g.MemoryNodes})
+					all = append(all, queuepath.Vhost{Guest: g.Name, Device: nic.Tap, Queue: t.Queue, Thread: t.TID,
+						CPU: lastCPU(t), Memory: g.MemoryNodes})
 				}
 			}
 		}

@@ -60,7 +60,8 @@ func load(ns namespace, c Config) (*program, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := spec.Variables[watchVarCfg].Set(watchConfig{Netns: ns.inode, Stale: stale, Lltx: locklessBit(kernel)}); err != nil {
+	if err := spec.Variables[watchVarCfg].Set(watchConfig{Netns: ns.inode, Stale: stale,
+		Lltx: locklessBit(kernel)}); err != nil {
 		return nil, fmt.Errorf("configure the watching program: %w", err)
 	}
 	// Kernels before 5.11 count a program's memory against this limit.

@@ -61,7 +61,8 @@ func readCounters(d *queuepath.Device) (map[queuepath.Queue]amount, error) {
 		if n > 1 {
 			q.Queue = -1
 		}
-		queues[q] = amount{packets: counter(d.Name, string(way)+"_packets"), bytes: counter(d.Name, string(way)+"_bytes")}
+		queues[q] = amount{packets: counter(d.Name, string(way)+"_packets"),
+			bytes: counter(d.Name, string(way)+"_bytes")}
 	}
 	return queues, nil
 }

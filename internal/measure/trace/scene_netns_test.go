@@ -55,7 +55,8 @@ func newScene(t testing.TB, tunnelQueues int) *scene {
 	defer w.Close()
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.NumTxQueues, attrs.NumRxQueues = "nic0", wireQueues, wireQueues
-	s.must(s.on.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "wire0", PeerNamespace: netlink.NsFd(int(w)), PeerNumTxQueues: wireQueues, PeerNumRxQueues: wireQueues}))
+	s.must(s.on.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "wire0", PeerNamespace: netlink.NsFd(int(w)),
+		PeerNumTxQueues: wireQueues, PeerNumRxQueues: wireQueues}))
 	s.nic = s.up(s.on, "nic0")
 	peer := s.up(s.wire, "wire0")
 	attrs = netlink.NewLinkAttrs()
@@ -68,14 +69,16 @@ func newScene(t testing.TB, tunnelQueues int) *scene {
 		s.must(err)
 		s.must(s.on.AddrAdd(s.nic, address))
 		far := net.IPv4(192, 0, 2, 2)
-		s.must(s.on.NeighAdd(&netlink.Neigh{LinkIndex: s.nic.Attrs().Index, IP: far, HardwareAddr: peer.Attrs().HardwareAddr, State: netlink.NUD_PERMANENT}))
+		s.must(s.on.NeighAdd(&netlink.Neigh{LinkIndex: s.nic.Attrs().Index, IP: far,
+			HardwareAddr: peer.Attrs().HardwareAddr, State: netlink.NUD_PERMANENT}))
 		attrs = netlink.NewLinkAttrs()
 		attrs.Name, attrs.NumTxQueues, attrs.NumRxQueues = "vx0", tunnelQueues, tunnelQueues
 		s.must(s.on.LinkAdd(&netlink.Vxlan{LinkAttrs: attrs, VxlanId: 7, Group: far, Port: 4789, Learning: false}))
 		uplink = s.up(s.on, "vx0")
 	}
 	s.must(s.on.LinkSetMaster(uplink, bridge))
-	s.must(s.on.NeighSet(&netlink.Neigh{Family: unix.AF_BRIDGE, LinkIndex: uplink.Attrs().Index, HardwareAddr: remote, State: netlink.NUD_NOARP, Flags: netlink.NTF_MASTER}))
+	s.must(s.on.NeighSet(&netlink.Neigh{Family: unix.AF_BRIDGE, LinkIndex: uplink.Attrs().Index, HardwareAddr: remote,
+		State: netlink.NUD_NOARP, Flags: netlink.NTF_MASTER}))
 	s.forwards(uplink.Attrs().Name)
 	s.counters = newCapture(t, base+"w", peer.Attrs().Index, s.tagAt())
 	return s
@@ -106,7 +109,8 @@ func (s *scene) namespace(name string) *netlink.Handle {
 		if err == nil {
 			h.Close()
 			for _, which := range []string{"all", "default"} {
-				_ = os.WriteFile("/proc/sys/net/ipv6/conf/"+which+"/disable_ipv6", []byte("1"), 0) // absent without IPv6
+				// absent without IPv6
+				_ = os.WriteFile("/proc/sys/net/ipv6/conf/"+which+"/disable_ipv6", []byte("1"), 0)
 			}
 		}
 		done <- err

@@ -18,7 +18,8 @@ func TestCutOnTheWay(t *testing.T) {
 			const frames, pieces = 2_000, 8
 			s := newScene(t, tunnelQueues)
 			s.vnet = true
-			s.must(s.on.LinkSetGSOMaxSize(s.nic, 500)) // larger ones the kernel cuts (net/core/dev.c, gso_features_check)
+			// larger ones the kernel cuts (net/core/dev.c, gso_features_check)
+			s.must(s.on.LinkSetGSOMaxSize(s.nic, 500))
 			tap := s.tap("tap0", 2)
 			var written [2]uint64
 			o := s.watching(Config{EveryPacket: true}, func() {
@@ -43,7 +44,8 @@ func TestCutOnTheWay(t *testing.T) {
 					}
 				}
 				if whole.Frames != written[from] || whole.Packets != pieces*written[from] {
-					t.Errorf("%v: %d frames of %d packets, expected %d of %d", origin, whole.Frames, whole.Packets, written[from], pieces*written[from])
+					t.Errorf("%v: %d frames of %d packets, expected %d of %d", origin, whole.Frames, whole.Packets,
+						written[from], pieces*written[from])
 				}
 				for to := range wireQueues {
 					at := queuepath.Queue{Device: "nic0", Direction: queuepath.Tx, Queue: to}

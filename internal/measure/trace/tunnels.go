@@ -114,7 +114,8 @@ func fouPorts() ([]tunnelPort, error) {
 	if err != nil {
 		return nil, nil
 	}
-	messages, err := conn.Execute(genetlink.Message{Header: genetlink.Header{Command: fouGet, Version: fouVersion}}, family.ID, netlink.Request|netlink.Dump)
+	messages, err := conn.Execute(genetlink.Message{Header: genetlink.Header{Command: fouGet, Version: fouVersion}},
+		family.ID, netlink.Request|netlink.Dump)
 	if err != nil {
 		return nil, fmt.Errorf("ports of FoU: %w", err)
 	}

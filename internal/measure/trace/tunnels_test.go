@@ -17,24 +17,36 @@ func TestTunnelOfLink(t *testing.T) {
 		data []netlink.Attribute
 		want tunnelPort
 	}{
-		"vxlan":                  {"vxlan", []netlink.Attribute{attr(unix.IFLA_VXLAN_PORT, port...)}, tunnelPort{12345, inVXLAN}},
-		"vxlan gpe":              {"vxlan", []netlink.Attribute{attr(unix.IFLA_VXLAN_PORT, port...), attr(unix.IFLA_VXLAN_GPE)}, tunnelPort{12345, inVXLANGPE}},
-		"vxlan, gpe first":       {"vxlan", []netlink.Attribute{attr(unix.IFLA_VXLAN_GPE), attr(unix.IFLA_VXLAN_PORT, port...)}, tunnelPort{12345, inVXLANGPE}},
-		"geneve":                 {"geneve", []netlink.Attribute{attr(unix.IFLA_GENEVE_PORT, port...)}, tunnelPort{12345, inGeneve}},
-		"gretap in fou":          {"gretap", []netlink.Attribute{attr(14, 1, 0), attr(17, port...)}, tunnelPort{12345, inFoUGRE}},
-		"gretap in gue":          {"gretap", []netlink.Attribute{attr(14, 2, 0), attr(17, port...)}, tunnelPort{12345, inGUE}},
-		"ipip in fou":            {"ipip", []netlink.Attribute{attr(15, 1, 0), attr(18, port...)}, tunnelPort{12345, inFoUIP}},
-		"sit in gue":             {"sit", []netlink.Attribute{attr(15, 2, 0), attr(18, port...)}, tunnelPort{12345, inGUE}},
-		"gre without UDP":        {"gre", []netlink.Attribute{attr(14, 0, 0), attr(17, 0, 0)}, tunnelPort{}},
-		"a bridge has no port":   {"bridge", []netlink.Attribute{attr(unix.IFLA_VXLAN_PORT, port...)}, tunnelPort{}},
-		"a port of one byte":     {"geneve", []netlink.Attribute{attr(unix.IFLA_GENEVE_PORT, 1)}, tunnelPort{0, inGeneve}},
-		"bareudp, maybe of MPLS": {"bareudp", []netlink.Attribute{attr(unix.IFLA_BAREUDP_PORT, port...)}, tunnelPort{12345, inOpaque}},
+		"vxlan": {"vxlan", []netlink.Attribute{attr(unix.IFLA_VXLAN_PORT, port...)},
+			tunnelPort{12345, inVXLAN}},
+		"vxlan gpe": {"vxlan", []netlink.Attribute{attr(unix.IFLA_VXLAN_PORT, port...),
+			attr(unix.IFLA_VXLAN_GPE)}, tunnelPort{12345, inVXLANGPE}},
+		"vxlan, gpe first": {"vxlan", []netlink.Attribute{attr(unix.IFLA_VXLAN_GPE),
+			attr(unix.IFLA_VXLAN_PORT, port...)}, tunnelPort{12345, inVXLANGPE}},
+		"geneve": {"geneve", []netlink.Attribute{attr(unix.IFLA_GENEVE_PORT, port...)},
+			tunnelPort{12345, inGeneve}},
+		"gretap in fou": {"gretap", []netlink.Attribute{attr(14, 1, 0), attr(17, port...)},
+			tunnelPort{12345, inFoUGRE}},
+		"gretap in gue": {"gretap", []netlink.Attribute{attr(14, 2, 0), attr(17, port...)},
+			tunnelPort{12345, inGUE}},
+		"ipip in fou": {"ipip", []netlink.Attribute{attr(15, 1, 0), attr(18, port...)},
+			tunnelPort{12345, inFoUIP}},
+		"sit in gue": {"sit", []netlink.Attribute{attr(15, 2, 0), attr(18, port...)},
+			tunnelPort{12345, inGUE}},
+		"gre without UDP":      {"gre", []netlink.Attribute{attr(14, 0, 0), attr(17, 0, 0)}, tunnelPort{}},
+		"a bridge has no port": {"bridge", []netlink.Attribute{attr(unix.IFLA_VXLAN_PORT, port...)}, tunnelPort{}},
+		"a port of one byte": {"geneve", []netlink.Attribute{attr(unix.IFLA_GENEVE_PORT, 1)},
+			tunnelPort{0, inGeneve}},
+		"bareudp, maybe of MPLS": {"bareudp", []netlink.Attribute{attr(unix.IFLA_BAREUDP_PORT, port...)},
+			tunnelPort{12345, inOpaque}},
 	} {
 		data, err := netlink.MarshalAttributes(c.data)
 		if err != nil {
 			t.Fatal(err)
 		}
-		info, err := netlink.MarshalAttributes([]netlink.Attribute{attr(unix.IFLA_INFO_KIND, append([]byte(c.kind), 0)...), attr(unix.IFLA_INFO_DATA, data...)})
+		info, err := netlink.MarshalAttributes(
+			[]netlink.Attribute{attr(unix.IFLA_INFO_KIND, append([]byte(c.kind), 0)...),
+				attr(unix.IFLA_INFO_DATA, data...)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,11 +66,13 @@ func TestParseFoU(t *testing.T) {
 		kind, protocol byte
 		want           inside
 	}{
-		"gue": {2, 0, inGUE}, "gre": {1, unix.IPPROTO_GRE, inFoUGRE}, "ipip": {1, unix.IPPROTO_IPIP, inFoUIP}, "sit": {1, unix.IPPROTO_IPV6, inFoUIP},
+		"gue": {2, 0, inGUE}, "gre": {1, unix.IPPROTO_GRE, inFoUGRE}, "ipip": {1, unix.IPPROTO_IPIP, inFoUIP},
+		"sit":  {1, unix.IPPROTO_IPV6, inFoUIP},
 		"MPLS": {1, unix.IPPROTO_MPLS, inOpaque}, "a type of tomorrow": {3, unix.IPPROTO_IPIP, inOpaque},
 	} {
 		message, err := netlink.MarshalAttributes([]netlink.Attribute{
-			{Type: fouAttrPort, Data: []byte{0x15, 0xb3}}, {Type: fouAttrProto, Data: []byte{c.protocol}}, {Type: fouAttrType, Data: []byte{c.kind}},
+			{Type: fouAttrPort, Data: []byte{0x15, 0xb3}}, {Type: fouAttrProto, Data: []byte{c.protocol}},
+			{Type: fouAttrType, Data: []byte{c.kind}},
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -30,12 +30,14 @@ func (w *watcher) untold() queuepath.Unseen {
 }
 
 func untold(virtual, arch string) queuepath.Unseen {
-	first := queuepath.Unseen{Blind: queuepath.BlindFirst, What: "the first of the CPUs that wait for a transmit queue's lock"}
+	first := queuepath.Unseen{Blind: queuepath.BlindFirst, What: "the first of the CPUs that wait for a transmit " +
+		"queue's lock"}
 	switch {
 	case virtual == "" || arch != "amd64":
 		first.Why = "the kernel tells of those that queue behind it; of two CPUs that take turns that is nearly nothing"
 	case !slices.Contains(paravirtual, virtual):
-		first.Why = "as a guest of " + virtual + " CPUs do not queue for locks, and the kernel may tell of no wait at all"
+		first.Why = "as a guest of " + virtual +
+			" CPUs do not queue for locks, and the kernel may tell of no wait at all"
 	default:
 		return queuepath.Unseen{}
 	}

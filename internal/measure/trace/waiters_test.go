@@ -13,7 +13,8 @@ import (
 func TestUntold(t *testing.T) {
 	for _, c := range []struct{ virtual, arch, why string }{
 		{"", "amd64", "queue behind it"}, {"", "arm64", "queue behind it"}, {"kvm", "arm64", "queue behind it"},
-		{"kvm", "amd64", ""}, {"xen", "amd64", ""}, {"tcg", "amd64", "as a guest of tcg"}, {"unknown", "amd64", "no wait at all"},
+		{"kvm", "amd64", ""}, {"xen", "amd64", ""}, {"tcg", "amd64", "as a guest of tcg"},
+		{"unknown", "amd64", "no wait at all"},
 	} {
 		u := untold(c.virtual, c.arch)
 		if (u.Blind == queuepath.BlindFirst) != (c.why != "") || !strings.Contains(u.Why, c.why) {
@@ -25,7 +26,8 @@ func TestUntold(t *testing.T) {
 		t.Error("on bare metal nothing is said")
 	}
 	for text, want := range map[string]bool{
-		"processor\t: 0\nflags\t\t: fpu hypervisor lahf_lm\n": true, "flags\t\t: fpu vme\n": false, "model name\t: hypervisor\n": false, "": false,
+		"processor\t: 0\nflags\t\t: fpu hypervisor lahf_lm\n": true, "flags\t\t: fpu vme\n": false,
+		"model name\t: hypervisor\n": false, "": false,
 	} {
 		if guestFlag(text) != want {
 			t.Errorf("%q: expected %v", text, want)

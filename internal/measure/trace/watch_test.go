@@ -30,7 +30,8 @@ func TestRhythm(t *testing.T) {
 			}
 			took := part * float64(windows) / float64(windows+pauses)
 			if took > share*1.05 || took < share*0.9 {
-				t.Errorf("%.2f spent within windows that end %v late: %.4f of the CPU's time, expected %.4f", part, late, took, share)
+				t.Errorf("%.2f spent within windows that end %v late: %.4f of the CPU's time, expected %.4f", part,
+					late, took, share)
 			}
 		}
 	}
@@ -45,7 +46,8 @@ func TestRhythm(t *testing.T) {
 		t.Errorf("after many windows on an idle machine they last %v, expected %v", r.length, cycle)
 	}
 	if pause := r.next(time.Second, time.Second, 0.9); pause != longest || r.length != shortest {
-		t.Errorf("after a window of an overloaded machine %v and then one of %v, expected %v and %v", pause, r.length, longest, shortest)
+		t.Errorf("after a window of an overloaded machine %v and then one of %v, expected %v and %v", pause, r.length,
+			longest, shortest)
 	}
 	if r.next(shortest, 0, 0.5); r.length > 2*shortest {
 		t.Errorf("one window without packets later they last %v", r.length)
@@ -54,11 +56,13 @@ func TestRhythm(t *testing.T) {
 
 func TestTimeIsBounded(t *testing.T) {
 	for _, d := range []time.Duration{0, -time.Second, time.Hour + 1} {
-		if _, err := Watch(context.Background(), Config{For: d}); err == nil || !strings.Contains(err.Error(), "at most an hour") {
+		if _, err := Watch(context.Background(), Config{For: d}); err == nil ||
+			!strings.Contains(err.Error(), "at most an hour") {
 			t.Errorf("for %v: %v, expected a refusal", d, err)
 		}
 	}
-	if _, err := Watch(context.Background(), Config{For: time.Second, Netns: "there-is-none"}); err == nil || !strings.Contains(err.Error(), "there-is-none") {
+	if _, err := Watch(context.Background(), Config{For: time.Second, Netns: "there-is-none"}); err == nil ||
+		!strings.Contains(err.Error(), "there-is-none") {
 		t.Errorf("a namespace that is not there: %v", err)
 	}
 }

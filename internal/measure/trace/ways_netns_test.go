@@ -40,17 +40,25 @@ func TestOwnTrafficBeside(t *testing.T) {
 					s.send(tap[i%2], frame(i%7, byte(i%2)))
 					var err error
 					if tunnelQueues > 0 {
-						err = unix.Sendto(own, make([]byte, 18), 0, &unix.SockaddrInet4{Port: 9, Addr: [4]byte{192, 0, 2, 2}})
+						err = unix.Sendto(own, make([]byte, 18), 0,
+							&unix.SockaddrInet4{Port: 9, Addr: [4]byte{192, 0, 2, 2}})
 					} else {
-						err = unix.Sendto(own, frame(i%7, 5), 0, &unix.SockaddrLinklayer{Ifindex: s.nic.Attrs().Index, Halen: 6})
+						err = unix.Sendto(own, frame(i%7, 5), 0, &unix.SockaddrLinklayer{Ifindex: s.nic.Attrs().Index,
+							Halen: 6})
 						s.written++
 					}
 					s.must(err)
 				}
 				s.settle()
 			})
-			guest := frameSum(o, func(r *queuepath.Row) bool { return r.To.Device == "nic0" && r.Origin.Device == "tap0" })
-			host := frameSum(o, func(r *queuepath.Row) bool { return r.To.Device == "nic0" && r.Origin.Device == "nic0" && r.First() })
+			guest := frameSum(o, func(r *queuepath.Row) bool {
+				return r.To.Device == "nic0" &&
+					r.Origin.Device == "tap0"
+			})
+			host := frameSum(o, func(r *queuepath.Row) bool {
+				return r.To.Device == "nic0" &&
+					r.Origin.Device == "nic0" && r.First()
+			})
 			others := frameSum(o, func(r *queuepath.Row) bool {
 				return r.To.Device == "nic0" && r.Origin.Device != "tap0" && !(r.Origin.Device == "nic0" && r.First())
 			})
@@ -203,7 +211,8 @@ func TestMoves(t *testing.T) {
 		s.settle()
 	})
 	if a, b := moves(o, "tap0"), moves(o, "nic0"); a != frames-1 || b != frames-1 {
-		t.Errorf("a flow that changes its queue with every frame: %d moves at the tap and %d at the NIC, expected %d", a, b, frames-1)
+		t.Errorf("a flow that changes its queue with every frame: %d moves at the tap and %d at the NIC, expected %d",
+			a, b, frames-1)
 	}
 }
 

@@ -36,13 +36,14 @@ func BareLoop(ctx context.Context, out Endpoint, cpu int, f Frame) (err error) {
 	if err := dev.Do(func() error { return devmap.Put(uint32(0), uint32(dev.Index)) }); err != nil {
 		return fmt.Errorf("bare loop: %w", err)
 	}
-	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.XDP, License: "Dual BSD/GPL", Instructions: asm.Instructions{
-		asm.LoadMapPtr(asm.R1, devmap.FD()),
-		asm.Mov.Imm(asm.R2, 0),
-		asm.Mov.Imm(asm.R3, 0),
-		asm.FnRedirectMap.Call(),
-		asm.Return(),
-	}})
+	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.XDP, License: "Dual BSD/GPL",
+		Instructions: asm.Instructions{
+			asm.LoadMapPtr(asm.R1, devmap.FD()),
+			asm.Mov.Imm(asm.R2, 0),
+			asm.Mov.Imm(asm.R3, 0),
+			asm.FnRedirectMap.Call(),
+			asm.Return(),
+		}})
 	if err != nil {
 		return fmt.Errorf("bare loop: %w", err)
 	}

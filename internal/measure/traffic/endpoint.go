@@ -42,7 +42,8 @@ func ParseEndpoint(s string) (Endpoint, error) {
 	}
 	if rest == "" || len(rest) > unix.IFNAMSIZ-1 || rest == "." || rest == ".." ||
 		strings.ContainsAny(rest, "/: \t\n\v\f\r\x00") {
-		return Endpoint{}, fmt.Errorf("endpoint %q: bad interface name %q, want 1 to %d bytes without slash, colon or space",
+		return Endpoint{}, fmt.Errorf("endpoint %q: bad interface name %q, want 1 to %d bytes without slash, colon "+
+			"or space",
 			s, rest, unix.IFNAMSIZ-1)
 	}
 	e.Iface = rest

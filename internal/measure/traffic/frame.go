@@ -64,8 +64,9 @@ type PortRange struct {
 // The flows are all combinations of the four ranges, stepped like an odometer
 // whose fastest wheel is the source port.
 type Frame struct {
-	Size        int              `json:"size"`            // with FCS, 0 means 64
-	Sizes       []int            `json:"sizes,omitempty"` // sizes in turn instead of one, up to 64 and 8 different ones; Size is then the largest
+	Size int `json:"size"` // with FCS, 0 means 64
+	// sizes in turn instead of one, up to 64 and 8 different ones; Size is then the largest
+	Sizes       []int            `json:"sizes,omitempty"`
 	SrcMAC      net.HardwareAddr `json:"src_mac,omitempty"`
 	DstMAC      net.HardwareAddr `json:"dst_mac,omitempty"`
 	VLAN        uint16           `json:"vlan,omitempty"` // 1–4094, 0 for no tag
@@ -144,7 +145,8 @@ func (f Frame) check(mtu int) error {
 		return fmt.Errorf("%w: addresses %s and %s, want IPv4", ErrFrame, f.Src.First, f.Dst.First)
 	case uint64(addr(f.Src.First))+uint64(f.Src.Count) > 1<<32 || uint64(addr(f.Dst.First))+uint64(f.Dst.Count) > 1<<32:
 		return fmt.Errorf("%w: address range runs past 255.255.255.255", ErrFrame)
-	case uint64(f.SrcPort.First)+uint64(f.SrcPort.Count) > 1<<16 || uint64(f.DstPort.First)+uint64(f.DstPort.Count) > 1<<16:
+	case uint64(f.SrcPort.First)+uint64(f.SrcPort.Count) > 1<<16 ||
+		uint64(f.DstPort.First)+uint64(f.DstPort.Count) > 1<<16:
 		return fmt.Errorf("%w: port range runs past 65535", ErrFrame)
 	case len(f.SrcMAC) != 6 || len(f.DstMAC) != 6:
 		return fmt.Errorf("%w: MAC addresses %q and %q, want 6 bytes", ErrFrame, f.SrcMAC, f.DstMAC)

@@ -41,7 +41,8 @@ func TestExactCounts(t *testing.T) {
 					if g.Method() != way.gen || r.Method != way.gen || s.Method() != way.sink || c.Method != way.sink {
 						t.Errorf("%s to %s instead", r.Method, c.Method)
 					}
-					if r.Sent != n || g.Sent() != n || c.Received != n || c.Lost(n) != 0 || c.Duplicated+c.Reordered+c.TooLate+c.Foreign != 0 || !c.Exact {
+					if r.Sent != n || g.Sent() != n || c.Received != n || c.Lost(n) != 0 ||
+						c.Duplicated+c.Reordered+c.TooLate+c.Foreign != 0 || !c.Exact {
 						t.Errorf("sent %d, counts %+v", r.Sent, c)
 					}
 					if c.Bytes != r.Bytes || r.Bytes != g.(interface{ bytes(uint64) uint64 }).bytes(n) {
@@ -75,9 +76,11 @@ func TestSameFrames(t *testing.T) {
 		{Size: 72, VLAN: 1, UDPChecksum: true},
 		{Size: 64, SrcPort: PortRange{1, 7}, Dst: AddrRange{netip.MustParseAddr("198.19.255.250"), 9}},
 		{Size: 300, UDPChecksum: true, TOS: 0x2e << 2, TTL: 9, DstPort: PortRange{65000, 536}},
-		{Size: 1522, VLAN: 4000, Priority: 3, UDPChecksum: true, Src: AddrRange{netip.MustParseAddr("255.255.254.0"), 512}},
+		{Size: 1522, VLAN: 4000, Priority: 3, UDPChecksum: true, Src: AddrRange{netip.MustParseAddr("255.255.254.0"),
+			512}},
 		{Sizes: IMIX()},
-		{Sizes: []int{1522, 68, 68, 600, 72}, VLAN: 5, UDPChecksum: true, SrcPort: PortRange{1, 10}, Src: AddrRange{netip.MustParseAddr("198.18.0.250"), 4}},
+		{Sizes: []int{1522, 68, 68, 600, 72}, VLAN: 5, UDPChecksum: true, SrcPort: PortRange{1, 10},
+			Src: AddrRange{netip.MustParseAddr("198.18.0.250"), 4}},
 	} {
 		for _, method := range methods {
 			got := capture(t, b, 3000)
@@ -198,7 +201,8 @@ func TestPlanted(t *testing.T) {
 			}
 			c := settle(t, s)
 			x, y := c.Streams[0], c.Streams[1]
-			if x.Received != 1985 || x.Lost(2000) != 20 || x.Missing() != 20 || x.Duplicated != 5 || x.Reordered != 20 || x.Next != 2000 || x.First != 0 || !x.Exact {
+			if x.Received != 1985 || x.Lost(2000) != 20 || x.Missing() != 20 || x.Duplicated != 5 ||
+				x.Reordered != 20 || x.Next != 2000 || x.First != 0 || !x.Exact {
 				t.Errorf("stream 9: %+v", x)
 			}
 			if y.Received != 10 || y.Missing() != 9_000_001-10 || y.Duplicated+y.Reordered != 0 {

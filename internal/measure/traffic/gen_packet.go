@@ -71,7 +71,8 @@ func newPacketGenerator(c Config, dev Device, why string) (_ *packetGenerator, e
 		bypass = bypass && ok
 	}
 	if !bypass {
-		g.warnings = append(g.warnings, "this kernel cannot bypass the queueing discipline (PACKET_QDISC_BYPASS, since 3.14): it is part of what is measured")
+		g.warnings = append(g.warnings, "this kernel cannot bypass the queueing discipline (PACKET_QDISC_BYPASS, "+
+			"since 3.14): it is part of what is measured")
 	}
 	return g, nil
 }
@@ -148,7 +149,8 @@ func (g *packetGenerator) Run(ctx context.Context) (Result, error) {
 	r.Cancelled = len(errs) == 0 && ctx.Err() != nil && !errors.Is(context.Cause(ctx), errDone)
 	var first, last time.Time
 	for _, w := range g.workers {
-		r.Workers = append(r.Workers, WorkerResult{CPU: w.cpu, Stream: w.stream, Sent: w.sent.Load(), Elapsed: w.ended.Sub(w.started)})
+		r.Workers = append(r.Workers, WorkerResult{CPU: w.cpu, Stream: w.stream, Sent: w.sent.Load(),
+			Elapsed: w.ended.Sub(w.started)})
 		r.Sent += w.sent.Load()
 		r.Bytes += g.conf.Frame.bytes(w.sent.Load())
 		r.Slipped += w.slipped
@@ -214,7 +216,8 @@ func (w *packetWorker) run(ctx context.Context) error {
 	kinds := make([]packetKind, len(mix.kinds))
 	for i, kind := range mix.kinds {
 		header := kind.template(w.stream)
-		kinds[i] = packetKind{sums{kind.ipBase(), kind.udpBase(w.stream)}, header[:kind.l2Bytes()-2+l3Bytes], len(header)}
+		kinds[i] = packetKind{sums{kind.ipBase(), kind.udpBase(w.stream)}, header[:kind.l2Bytes()-2+l3Bytes],
+			len(header)}
 	}
 	pos := f.at(uint64(w.stream-c.Stream) * (f.Flows() / uint64(len(c.CPUs))))
 	limit := w.count

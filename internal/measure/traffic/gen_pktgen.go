@@ -246,7 +246,8 @@ const pktgenLate = 5 * time.Second
 // has returned is not the end: it waits for threads that it sees running 125 ms
 // after it woke them (pktgen_run_all_threads), and on a busy machine sees none.
 // Nobody would end such a run if this process were killed: it goes on a leash.
-func (g *pktgenGenerator) wait(ctx context.Context, before []pktgenState, done <-chan error) (cancelled bool, err error) {
+func (g *pktgenGenerator) wait(ctx context.Context, before []pktgenState, done <-chan error) (cancelled bool,
+	err error) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	var end <-chan time.Time // of Duration, which begins with the first frame
@@ -365,7 +366,8 @@ func (g *pktgenGenerator) result(before []pktgenState) (Result, error) {
 				return r, err
 			}
 		}
-		r.Workers = append(r.Workers, WorkerResult{CPU: w.cpu, Stream: w.stream, Sent: s.sofar, Elapsed: time.Duration(s.stopped-s.started) * time.Microsecond})
+		r.Workers = append(r.Workers, WorkerResult{CPU: w.cpu, Stream: w.stream, Sent: s.sofar,
+			Elapsed: time.Duration(s.stopped-s.started) * time.Microsecond})
 		r.Sent += s.sofar
 		failed += s.errors
 		if s.started > 0 && (first == 0 || s.started < first) {
@@ -376,7 +378,8 @@ func (g *pktgenGenerator) result(before []pktgenState) (Result, error) {
 	r.Elapsed = time.Duration(last-first) * time.Microsecond
 	r.Bytes = r.Sent * uint64(g.conf.Frame.Size)
 	if failed > 0 {
-		r.Warnings = append(r.Warnings[:len(r.Warnings):len(r.Warnings)], fmt.Sprintf("the device refused %d frames of pktgen, which are not among those sent", failed))
+		r.Warnings = append(r.Warnings[:len(r.Warnings):len(r.Warnings)],
+			fmt.Sprintf("the device refused %d frames of pktgen, which are not among those sent", failed))
 	}
 	return r, nil
 }

@@ -103,7 +103,8 @@ func (c *Config) program(stream uint16) genConfig {
 		DstFirst: addr(f.Dst.First), DstCount: f.Dst.Count,
 		SportFirst: uint32(f.SrcPort.First), SportCount: f.SrcPort.Count,
 		DportFirst: uint32(f.DstPort.First), DportCount: f.DstPort.Count,
-		Stream: swap16(stream), Flows: bit(f.Flows() > 1 || len(f.Sizes) > 0), Vlan: bit(f.VLAN != 0), Stamp: bit(c.Stamp),
+		Stream: swap16(stream), Flows: bit(f.Flows() > 1 || len(f.Sizes) > 0), Vlan: bit(f.VLAN != 0),
+		Stamp:  bit(c.Stamp),
 		UdpSum: bit(f.UDPChecksum), Drop: bit(c.Discard),
 	}
 	// The program writes the words as they are.
@@ -306,7 +307,8 @@ func (g *xdpGenerator) result() (Result, error) {
 		if r.Refused = n - g.refusedBefore; r.Refused > 0 && r.Refused >= r.Sent {
 			return r, fmt.Errorf("%s took none of %d frames: %w", g.conf.Out, r.Sent, why)
 		} else if r.Refused > 0 {
-			r.Warnings = append(r.Warnings, fmt.Sprintf("%s did not take %d of %d frames, of the last: %v", g.conf.Out, r.Refused, r.Sent, why))
+			r.Warnings = append(r.Warnings, fmt.Sprintf("%s did not take %d of %d frames, of the last: %v", g.conf.Out,
+				r.Refused, r.Sent, why))
 		}
 	}
 	if n := r.Sent + polls; n > 0 {

@@ -183,7 +183,8 @@ func (c *Config) prepare() (Device, error) {
 	case c.Burst < 0 || c.Burst > 4096:
 		return dev, fmt.Errorf("%w: burst %d, want 1 to 4096", ErrConfig, c.Burst)
 	case int(c.Stream)+workers-1 > maxStream:
-		return dev, fmt.Errorf("%w: %d workers from stream %d on pass stream %d", ErrConfig, workers, c.Stream, maxStream)
+		return dev, fmt.Errorf("%w: %d workers from stream %d on pass stream %d", ErrConfig, workers, c.Stream,
+			maxStream)
 	}
 	if c.Batch == 0 {
 		c.Batch = maxBatch

@@ -39,7 +39,8 @@ func TestRemoved(t *testing.T) {
 		switch {
 		case r.Sent == 0,
 			name == "removed" && (!errors.Is(err, ErrNoDevice) || r.Cancelled),
-			name == "down" && (err != nil || !r.Cancelled || r.Refused == 0 || r.Refused >= r.Sent || len(r.Warnings) == 0):
+			name == "down" && (err != nil || !r.Cancelled || r.Refused == 0 || r.Refused >= r.Sent ||
+				len(r.Warnings) == 0):
 			t.Errorf("%s: %+v, %v", name, r, err)
 		}
 	}

@@ -42,7 +42,8 @@ func TestIMIX(t *testing.T) {
 
 func TestMixBytes(t *testing.T) {
 	for _, f := range []Frame{
-		{}, {Size: 1518}, {Sizes: IMIX()}, {Sizes: IMIX(), SrcPort: PortRange{1, 16}}, {Sizes: []int{64, 100}, SrcPort: PortRange{1, 3}},
+		{}, {Size: 1518}, {Sizes: IMIX()}, {Sizes: IMIX(), SrcPort: PortRange{1, 16}},
+		{Sizes: []int{64, 100}, SrcPort: PortRange{1, 3}},
 		{Sizes: []int{64, 65, 66, 67, 68}, SrcPort: PortRange{1, 5}},
 	} {
 		m := f.mix()

@@ -31,7 +31,8 @@ func pair(t *testing.T) (a, b Endpoint) {
 	err = a.Do(func() error {
 		attrs := netlink.NewLinkAttrs()
 		attrs.Name, attrs.MTU = a.Iface, 1504
-		return netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: b.Iface, PeerNamespace: netlink.NsFd(int(hb)), PeerMTU: 1504})
+		return netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: b.Iface, PeerNamespace: netlink.NsFd(int(hb)),
+			PeerMTU: 1504})
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -41,7 +41,8 @@ func TestPlantedPktgen(t *testing.T) {
 				want = StreamCounts{Received: 7, Next: 7}
 			}
 			for i, x := range c.Streams {
-				if x.Stream != uint16(3+i) || x.Received != want.Received || x.Next != want.Next || x.Duplicated != want.Duplicated || x.Reordered != want.Reordered {
+				if x.Stream != uint16(3+i) || x.Received != want.Received || x.Next != want.Next ||
+					x.Duplicated != want.Duplicated || x.Reordered != want.Reordered {
 					t.Errorf("%s, unnumbered %v: %+v, want %+v", m, unnumbered, x, want)
 				}
 			}

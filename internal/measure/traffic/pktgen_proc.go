@@ -44,7 +44,8 @@ func (d *pktgenDir) close() error { return d.root.Close() }
 const enotsupp = syscall.Errno(524)
 
 // errShare is what it means here.
-var errShare = errors.New("the device does not take the same frame twice, as a veth does not (IFF_TX_SKB_SHARING): without clones and bursts it works")
+var errShare = errors.New("the device does not take the same frame twice, as a veth does not (IFF_TX_SKB_SHARING): " +
+	"without clones and bursts it works")
 
 // write writes a line to a file.
 func (d *pktgenDir) write(file, line string) error {
@@ -72,7 +73,8 @@ func (d *pktgenDir) free() error {
 		for _, name := range names {
 			pid := pktgenOwner(name)
 			if pid == 0 {
-				return fmt.Errorf("pktgen is in use: %s has %s; echo rem_device_all > /proc/net/pktgen/%s when nobody needs it", thread, name, thread)
+				return fmt.Errorf("pktgen is in use: %s has %s; echo rem_device_all > /proc/net/pktgen/%s when "+
+					"nobody needs it", thread, name, thread)
 			}
 			if err := unix.Kill(pid, 0); pid == os.Getpid() || err == nil || errors.Is(err, unix.EPERM) {
 				return fmt.Errorf("pktgen is in use: %s has %s of process %d", thread, name, pid)
@@ -104,7 +106,8 @@ func (d *pktgenDir) clear(thread string, ours []string) error {
 	names := threadDevices(string(text))
 	for _, name := range names {
 		if !slices.Contains(ours, name) {
-			return fmt.Errorf("pktgen: left %s on %s, because %s, which is somebody else's, would go with it", strings.Join(ours, ", "), thread, name)
+			return fmt.Errorf("pktgen: left %s on %s, because %s, which is somebody else's, would go with it",
+				strings.Join(ours, ", "), thread, name)
 		}
 	}
 	if len(names) == 0 {

@@ -40,7 +40,8 @@ func TestPktgenState(t *testing.T) {
 	if want := (pktgenState{100000, 3, 623913381008, 623913396439}); err != nil || s != want {
 		t.Errorf("%+v, %v, want %+v", s, err, want)
 	}
-	for _, text := range []string{"", "Current:\n", strings.Replace(pktgenDevice, "100000  errors", "many  errors", 1)} {
+	for _, text := range []string{"", "Current:\n", strings.Replace(pktgenDevice, "100000  errors", "many  errors",
+		1)} {
 		if s, err := parsePktgenState(text); err == nil {
 			t.Errorf("%q was taken for %+v", text, s)
 		}
@@ -64,13 +65,15 @@ func TestPktgenState(t *testing.T) {
 
 func TestPktgenSettings(t *testing.T) {
 	c := Config{CPUs: []int{0, 1}, Rate: 300e3, Count: 7, Clone: 2, Burst: 4, Method: Pktgen, Frame: Frame{
-		Size: 128, Src: AddrRange{First: netip.MustParseAddr("198.18.0.254"), Count: 4}, SrcPort: PortRange{First: 1024, Count: 4},
-		DstMAC: net.HardwareAddr{2, 0, 0, 0, 0, 2}, SrcMAC: net.HardwareAddr{2, 0, 0, 0, 0, 1},
+		Size: 128, Src: AddrRange{First: netip.MustParseAddr("198.18.0.254"), Count: 4},
+		SrcPort: PortRange{First: 1024, Count: 4},
+		DstMAC:  net.HardwareAddr{2, 0, 0, 0, 0, 2}, SrcMAC: net.HardwareAddr{2, 0, 0, 0, 0, 1},
 	}}
 	c.Frame = c.Frame.withDefaults()
 	got := strings.Join(c.pktgenSettings(1), "\n")
 	for _, want := range []string{
-		"count 3", "pkt_size 124", "delay 6667", "clone_skb 2", "burst 4", "src_max 198.18.1.1", "udp_src_min 1024", "udp_src_max 1028",
+		"count 3", "pkt_size 124", "delay 6667", "clone_skb 2", "burst 4", "src_max 198.18.1.1", "udp_src_min 1024",
+		"udp_src_max 1028",
 		"udp_dst_min 10", "dst_mac 02:00:00:00:00:02", "flag IPSRC_RND",
 	} {
 		if !slices.Contains(strings.Split(got, "\n"), want) {
@@ -81,8 +84,10 @@ func TestPktgenSettings(t *testing.T) {
 		t.Errorf("numbered %v: %v", c.numbered(), err)
 	}
 	for i, change := range []func(*Config){
-		func(c *Config) { c.Discard = true }, func(c *Config) { c.Frame.VLAN = 5 }, func(c *Config) { c.Frame.DstPort.First = 7 },
-		func(c *Config) { c.Frame.SrcPort = PortRange{First: 65535, Count: 1} }, func(c *Config) { c.Rate = 0.1 }, func(c *Config) { c.Clone = -1 },
+		func(c *Config) { c.Discard = true }, func(c *Config) { c.Frame.VLAN = 5 },
+		func(c *Config) { c.Frame.DstPort.First = 7 },
+		func(c *Config) { c.Frame.SrcPort = PortRange{First: 65535, Count: 1} }, func(c *Config) { c.Rate = 0.1 },
+		func(c *Config) { c.Clone = -1 },
 	} {
 		bad := c
 		change(&bad)
@@ -95,7 +100,8 @@ func TestPktgenSettings(t *testing.T) {
 // pktgenFrame is a frame as pktgen sent it, to be numbered.
 func pktgenFrame(t *testing.T, worker int, seq uint32) []byte {
 	t.Helper()
-	b, err := hex.DecodeString("525400000200525400000100" + "0800" + "4500002e00000000201100" + "00" + "c6120001c6130001" +
+	b, err := hex.DecodeString("525400000200525400000100" + "0800" + "4500002e00000000201100" + "00" +
+		"c6120001c6130001" +
 		"04000009001a0000" + "be9be955" + "00000000" + "0000000000000000" + "0000")
 	if err != nil || len(b) != 60 {
 		t.Fatalf("%d bytes: %v", len(b), err)

@@ -122,7 +122,8 @@ func transmitsXDP(dev Device) error {
 			return nil
 		}
 		for d.Next() {
-			if d.Type() == netdevAttrXDP && len(d.Bytes()) == 8 && binary.NativeEndian.Uint64(d.Bytes())&netdevXDPActNdoXmit == 0 {
+			if d.Type() == netdevAttrXDP && len(d.Bytes()) == 8 &&
+				binary.NativeEndian.Uint64(d.Bytes())&netdevXDPActNdoXmit == 0 {
 				return &UnsupportedError{
 					What: fmt.Sprintf("sending XDP frames on %s (%s)", dev.Endpoint, dev.Kind), Answer: No,
 					Err: errors.New("the device does not offer it (netdev xdp-features without ndo-xmit)"),

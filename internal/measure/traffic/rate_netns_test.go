@@ -20,7 +20,8 @@ func TestPacing(t *testing.T) {
 			c := settle(t, s)
 			asked := rate * (r.Elapsed - r.Slipped).Seconds()
 			if float64(r.Sent) < 0.97*asked-1 || float64(r.Sent) > 1.03*asked+2 || c.Received != r.Sent {
-				t.Errorf("%s: %.0f/s asked: sent %d in %v of which %v slipped, received %d", m, rate, r.Sent, r.Elapsed, r.Slipped, c.Received)
+				t.Errorf("%s: %.0f/s asked: sent %d in %v of which %v slipped, received %d", m, rate, r.Sent, r.Elapsed,
+					r.Slipped, c.Received)
 			}
 			if r.Elapsed < 450*time.Millisecond {
 				t.Errorf("%s: took %v for 500 ms", m, r.Elapsed)
@@ -40,7 +41,8 @@ func TestWorkers(t *testing.T) {
 	a, b := pair(t)
 	for _, m := range []Method{XDP, AFPacket} {
 		s := mustSink(t, SinkConfig{In: b, Stream: 40, Streams: 2})
-		g := mustGenerator(t, Config{Out: a, Stream: 40, Count: 100_001, CPUs: []int{0, 1}, Method: m, Frame: Frame{SrcPort: PortRange{1, 100}}})
+		g := mustGenerator(t, Config{Out: a, Stream: 40, Count: 100_001, CPUs: []int{0, 1}, Method: m,
+			Frame: Frame{SrcPort: PortRange{1, 100}}})
 		r := mustRun(t, g)
 		c := settle(t, s)
 		if r.Sent != 100_001 || r.Workers[0].Sent != 50_001 || r.Workers[1].Sent != 50_000 || g.Streams() != 2 {
@@ -48,7 +50,8 @@ func TestWorkers(t *testing.T) {
 		}
 		// Two CPUs that fill one queue of a veth can overrun it; what it did
 		// not take is counted.
-		if c.Received != r.Sent-r.Refused || c.Streams[0].Received == 0 || c.Streams[1].Received == 0 || c.Duplicated != 0 {
+		if c.Received != r.Sent-r.Refused || c.Streams[0].Received == 0 || c.Streams[1].Received == 0 ||
+			c.Duplicated != 0 {
 			t.Errorf("%s: %+v, refused %d", m, c, r.Refused)
 		}
 		s.Close()

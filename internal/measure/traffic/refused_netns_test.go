@@ -94,10 +94,11 @@ func TestRefused(t *testing.T) {
 	for name, c := range map[string]Config{
 		"no such interface": {Out: Endpoint{Netns: a.Netns, Iface: "none"}},
 		"no such namespace": {Out: Endpoint{Netns: "no-such-namespace", Iface: "veth0"}},
-		"MTU":               {Out: Endpoint{Netns: a.Netns, Iface: "lo"}, Frame: Frame{Size: 64, DstMAC: macA}}, // lo is down
-		"rate":              {Out: a, Rate: -1},
-		"method":            {Out: a, Method: "pktgen"},
-		"stream":            {Out: a, Stream: 65535, CPUs: []int{0, 1}},
+		// lo is down
+		"MTU":    {Out: Endpoint{Netns: a.Netns, Iface: "lo"}, Frame: Frame{Size: 64, DstMAC: macA}},
+		"rate":   {Out: a, Rate: -1},
+		"method": {Out: a, Method: "pktgen"},
+		"stream": {Out: a, Stream: 65535, CPUs: []int{0, 1}},
 	} {
 		if g, err := NewGenerator(c); err == nil {
 			g.Close()

@@ -150,7 +150,8 @@ func (s *packetSink) read() error {
 			}
 			if fds[0].Revents&unix.POLLERR != 0 {
 				// The interface went down; SO_ERROR clears the condition.
-				if v, err := unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_ERROR); err == nil && v != 0 && unix.Errno(v) != unix.ENETDOWN {
+				if v, err := unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_ERROR); err == nil && v != 0 &&
+					unix.Errno(v) != unix.ENETDOWN {
 					return s.fail(fmt.Errorf("packet ring: %w", unix.Errno(v)))
 				}
 			}
@@ -260,7 +261,8 @@ func (s *packetSink) Counts() (Counts, error) {
 		return Counts{}, fmt.Errorf("packet ring statistics: %w", err)
 	}
 	s.overrun += uint64(st.Drops) // reading sets them to zero
-	c := Counts{Method: AFPacket, Exact: true, Foreign: s.foreign, Stamped: s.stamped, Overrun: s.overrun, Warnings: s.warnings}
+	c := Counts{Method: AFPacket, Exact: true, Foreign: s.foreign, Stamped: s.stamped, Overrun: s.overrun,
+		Warnings: s.warnings}
 	for i := range s.streams {
 		c.add(s.streams[i].counts(s.conf.Stream + uint16(i)))
 	}

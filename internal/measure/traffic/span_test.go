@@ -34,7 +34,8 @@ func TestSpan(t *testing.T) {
 		t.Fatal(err)
 	}
 	var back Counts
-	if err := json.Unmarshal(text, &back); err != nil || back.span != c.span || back.Streams[0].Span() != 800*time.Nanosecond {
+	if err := json.Unmarshal(text, &back); err != nil || back.span != c.span ||
+		back.Streams[0].Span() != 800*time.Nanosecond {
 		t.Errorf("%s became %+v, %v", text, back, err)
 	}
 }

@@ -125,7 +125,8 @@ func TestFrameRefused(t *testing.T) {
 
 // TestFlows: stepping visits every flow once and agrees with at.
 func TestFlows(t *testing.T) {
-	f := Frame{Src: AddrRange{Count: 3}, Dst: AddrRange{Count: 4}, SrcPort: PortRange{Count: 5}, DstPort: PortRange{Count: 2}}.withDefaults()
+	f := Frame{Src: AddrRange{Count: 3}, Dst: AddrRange{Count: 4}, SrcPort: PortRange{Count: 5},
+		DstPort: PortRange{Count: 2}}.withDefaults()
 	seen := map[flow]bool{}
 	var p flow
 	for n := range f.Flows() {
@@ -230,7 +231,8 @@ func TestTracker(t *testing.T) {
 		}
 		c := tr.counts(0)
 		if c.Lost(n) != lost || c.Duplicated != dup || c.Reordered != want || c.TooLate != 0 || c.Next != top {
-			t.Errorf("seed %d: lost %d of %d, duplicated %d of %d, reordered %d of %d", seed, c.Lost(n), lost, c.Duplicated, dup, c.Reordered, want)
+			t.Errorf("seed %d: lost %d of %d, duplicated %d of %d, reordered %d of %d", seed, c.Lost(n), lost,
+				c.Duplicated, dup, c.Reordered, want)
 		}
 	}
 }
@@ -238,10 +240,12 @@ func TestTracker(t *testing.T) {
 // TestTrackerEpochs: gaps of any size, and numbers too old to be judged.
 func TestTrackerEpochs(t *testing.T) {
 	var tr tracker
-	for _, s := range []uint64{5, 1 << 20, 1<<20 + 1, 1 << 40, 1<<40 - 7, 1<<40 - 7, 1<<40 - trackerWindow + 1, 1<<40 - trackerWindow - 1, 1<<63 + 3} {
+	for _, s := range []uint64{5, 1 << 20, 1<<20 + 1, 1 << 40, 1<<40 - 7, 1<<40 - 7, 1<<40 - trackerWindow + 1,
+		1<<40 - trackerWindow - 1, 1<<63 + 3} {
 		tr.see(s, 64)
 	}
-	if tr.received != 9 || tr.duplicated != 1 || tr.reordered != 2 || tr.tooLate != 1 || tr.first != 5 || tr.next != 1<<63+4 {
+	if tr.received != 9 || tr.duplicated != 1 || tr.reordered != 2 || tr.tooLate != 1 || tr.first != 5 ||
+		tr.next != 1<<63+4 {
 		t.Errorf("received %d duplicated %d reordered %d too late %d first %d next %d",
 			tr.received, tr.duplicated, tr.reordered, tr.tooLate, tr.first, tr.next)
 	}
@@ -258,7 +262,8 @@ func TestPacer(t *testing.T) {
 		k, _ := p.due(at, 64)
 		n += k
 	}
-	if want := uint64(1e6 - float64(p.slipped)/1000); n > want+5 || n < want-5 || p.slipped < 5*time.Millisecond || p.slipped > 5010*time.Microsecond {
+	if want := uint64(1e6 - float64(p.slipped)/1000); n > want+5 || n < want-5 || p.slipped < 5*time.Millisecond ||
+		p.slipped > 5010*time.Microsecond {
 		t.Errorf("%d frames, %v slipped", n, p.slipped)
 	}
 	if _, wait := p.due(time.Second-10*time.Microsecond, 64); wait <= 0 {

@@ -107,7 +107,8 @@ func (t *measured) run(o Options, stop *atomic.Bool) {
 		t.err = fmt.Errorf("CPU %d: %w", t.CPU, err)
 		return
 	}
-	if err := unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: uint32(o.Priority)}, 0); err != nil {
+	if err := unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO,
+		Priority: uint32(o.Priority)}, 0); err != nil {
 		t.Problem = fmt.Sprintf("it could not have SCHED_FIFO: %v", err)
 	}
 	blockSignals()
@@ -117,7 +118,8 @@ func (t *measured) run(o Options, stop *atomic.Bool) {
 		sleepUntil(next)
 		at := now()
 		t.took(max(at-next, 0), at)
-		for next += int64(o.Interval); next <= at; next += int64(o.Interval) { // what was missed is missed, as with cyclictest
+		// what was missed is missed, as with cyclictest
+		for next += int64(o.Interval); next <= at; next += int64(o.Interval) {
 		}
 	}
 }
@@ -167,11 +169,13 @@ func now() int64 {
 // sleepUntil sleeps until CLOCK_MONOTONIC is there. Signals are blocked, so nothing else ends it.
 func sleepUntil(ns int64) {
 	ts := unix.NsecToTimespec(ns)
-	unix.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, uintptr(unsafe.Pointer(&ts)), 0, 0, 0)
+	unix.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, uintptr(unsafe.Pointer(&ts)),
+		0, 0, 0)
 }
 
 // blockSignals keeps the runtime's signals, by which it would make this thread yield, and all others from it.
 func blockSignals() {
 	all := ^uint64(0)
-	unix.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&all)), 0, unsafe.Sizeof(all), 0, 0)
+	unix.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&all)), 0, unsafe.Sizeof(all), 0,
+		0)
 }

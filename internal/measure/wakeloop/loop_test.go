@@ -25,7 +25,8 @@ func TestMeasure(t *testing.T) {
 	if r.MinNs > r.MaxNs || float64(r.MinNs) > r.MeanNs || r.MeanNs > float64(r.MaxNs) {
 		t.Errorf("min %d, mean %g, max %d", r.MinNs, r.MeanNs, r.MaxNs)
 	}
-	if n := len(r.Long); n != 8 || r.Long[n-1].Ns != r.MaxNs || r.Long[0].Ns != r.TriggerNs || r.Long[n-1].When < before || r.Long[n-1].When > now() {
+	if n := len(r.Long); n != 8 || r.Long[n-1].Ns != r.MaxNs || r.Long[0].Ns != r.TriggerNs ||
+		r.Long[n-1].When < before || r.Long[n-1].When > now() {
 		t.Errorf("%d long ones, max %d, trigger %d: %+v", n, r.MaxNs, r.TriggerNs, r.Long)
 	}
 }
@@ -35,7 +36,8 @@ func TestMeasureEnds(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	began := time.Now()
-	if _, err := Measure(ctx, Options{CPUs: []int{0}, Interval: time.Millisecond, For: time.Minute, Priority: 1, Keep: 1}); err != nil {
+	if _, err := Measure(ctx, Options{CPUs: []int{0}, Interval: time.Millisecond, For: time.Minute, Priority: 1,
+		Keep: 1}); err != nil {
 		t.Skip(err)
 	}
 	if took := time.Since(began); took > 10*time.Second {
@@ -44,12 +46,14 @@ func TestMeasureEnds(t *testing.T) {
 }
 
 func TestMeasureRefuses(t *testing.T) {
-	for _, o := range []Options{{Interval: time.Millisecond, Keep: 1}, {CPUs: []int{0}, Interval: time.Microsecond, Keep: 1}, {CPUs: []int{0}, Interval: time.Hour, Keep: 1}} {
+	for _, o := range []Options{{Interval: time.Millisecond, Keep: 1}, {CPUs: []int{0}, Interval: time.Microsecond,
+		Keep: 1}, {CPUs: []int{0}, Interval: time.Hour, Keep: 1}} {
 		if _, err := Measure(t.Context(), o); err == nil {
 			t.Errorf("%+v is measured", o)
 		}
 	}
-	if _, err := Measure(t.Context(), Options{CPUs: []int{1000}, Interval: time.Millisecond, For: time.Millisecond, Keep: 1}); err == nil {
+	if _, err := Measure(t.Context(), Options{CPUs: []int{1000}, Interval: time.Millisecond, For: time.Millisecond,
+		Keep: 1}); err == nil {
 		t.Error("CPU 1000 is measured")
 	}
 }

@@ -97,13 +97,15 @@ func FindCauses(runs []Run, s *Series, medianNs uint64) Causes {
 func (c *Causes) verdict() string {
 	switch {
 	case len(c.Found) == 0 && c.Windows < 20:
-		return fmt.Sprintf("nothing that the host counts goes with it, but %d windows are few: measure longer", c.Windows)
+		return fmt.Sprintf("nothing that the host counts goes with it, but %d windows are few: measure longer",
+			c.Windows)
 	case len(c.Found) == 0:
 		return "nothing that the host counts goes with it"
 	case c.Unexplained == 0:
 		return c.Found[0].Evidence
 	}
-	return fmt.Sprintf("%s; with %d of %d windows with long wake-ups nothing that the host counts goes", c.Found[0].Evidence, c.Unexplained, c.Bad)
+	return fmt.Sprintf("%s; with %d of %d windows with long wake-ups nothing that the host counts goes",
+		c.Found[0].Evidence, c.Unexplained, c.Bad)
 }
 
 // strongest is the source that tells the open bad windows best from the good ones, with the windows in which it was up;
@@ -121,7 +123,8 @@ func strongest(all []window, isBad, open []bool, s *Series, found []Cause) (*Cau
 		}
 		var best *candidate
 		for _, above := range thresholds(all, isBad, k) {
-			c := candidate{Cause: Cause{Kind: source.Kind, Name: source.Name, CPU: source.CPU, Above: above}, hit: make([]bool, len(all))}
+			c := candidate{Cause: Cause{Kind: source.Kind, Name: source.Name, CPU: source.CPU, Above: above},
+				hit: make([]bool, len(all))}
 			for i := range all {
 				up := all[i].rate(k) > above
 				c.hit[i] = up
@@ -166,7 +169,8 @@ func strongest(all []window, isBad, open []bool, s *Series, found []Cause) (*Cau
 				same++
 			}
 		}
-		if other := source(c.Kind, c.Name, c.CPU); other != source(chosen.Kind, chosen.Name, chosen.CPU) && 2*same > chosen.Hits && len(chosen.Also) < 5 {
+		if other := source(c.Kind, c.Name, c.CPU); other != source(chosen.Kind, chosen.Name, chosen.CPU) &&
+			2*same > chosen.Hits && len(chosen.Also) < 5 {
 			chosen.Also = append(chosen.Also, other)
 		}
 	}
@@ -174,7 +178,8 @@ func strongest(all []window, isBad, open []bool, s *Series, found []Cause) (*Cau
 	if chosen.Chance < 1e-6 {
 		chosen.Confidence = Strong
 	}
-	chosen.Evidence = fmt.Sprintf("%s: in %d of %d windows with long wake-ups, and in %d of %d others", source(chosen.Kind, chosen.Name, chosen.CPU), chosen.Hits, chosen.Bad,
+	chosen.Evidence = fmt.Sprintf("%s: in %d of %d windows with long wake-ups, and in %d of %d others",
+		source(chosen.Kind, chosen.Name, chosen.CPU), chosen.Hits, chosen.Bad,
 		chosen.FalseHits, chosen.Others)
 	chosen.Advice = advice[chosen.Kind]
 	return &chosen.Cause, chosen.hit
@@ -293,7 +298,8 @@ func standingOut(all []window, at int, s *Series) []Beside {
 		}
 		share := float64(more) / float64(max(len(all)-1, 1))
 		if mine > 0 && len(all) >= 20 && share <= 0.02 {
-			list = append(list, Beside{Kind: source.Kind, Name: source.Name, CPU: source.CPU, Delta: uint64(all[at].deltas[k]), Share: share})
+			list = append(list, Beside{Kind: source.Kind, Name: source.Name, CPU: source.CPU,
+				Delta: uint64(all[at].deltas[k]), Share: share})
 		}
 	}
 	slices.SortStableFunc(list, func(a, b Beside) int {

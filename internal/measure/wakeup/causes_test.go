@@ -18,15 +18,27 @@ var background = []struct {
 	counter facts.Counter
 	mean    float64
 }{
-	{facts.Counter{Kind: facts.SMI, CPU: -1}, 0.001}, {facts.Counter{Kind: facts.Steal, CPU: 3}, 0.003}, {facts.Counter{Kind: facts.MachineCheck, Name: "polls", CPU: 3}, 0.001},
-	{facts.Counter{Kind: facts.Throttle, Name: "core", CPU: 3}, 0.001}, {facts.Counter{Kind: facts.OtherThread, Name: "kworker/3:1 (812)", CPU: 3}, 0.02},
-	{facts.Counter{Kind: facts.OtherThread, Name: "ksoftirqd/3 (40)", CPU: 3}, 0.01}, {facts.Counter{Kind: facts.Migration, Name: "CPU 1/KVM (900)", CPU: -1}, 0.001},
-	{facts.Counter{Kind: facts.PageFault, Name: "CPU 1/KVM (900)", CPU: -1}, 0.05}, {facts.Counter{Kind: facts.Interrupt, Name: "45 eth0-rx-0", CPU: 3}, 2},
-	{facts.Counter{Kind: facts.Interrupt, Name: "LOC local timer", CPU: 3}, 25}, {facts.Counter{Kind: facts.IPI, Name: "TLB", CPU: 3}, 0.3}, {facts.Counter{Kind: facts.IPI, Name: "CAL", CPU: 3}, 1},
-	{facts.Counter{Kind: facts.NMI, Name: "NMI", CPU: 3}, 0.01}, {facts.Counter{Kind: facts.SoftIRQ, Name: "RCU", CPU: 3}, 3}, {facts.Counter{Kind: facts.SoftIRQ, Name: "TIMER", CPU: 3}, 5},
-	{facts.Counter{Kind: facts.Memory, Name: "compact_stall", CPU: -1}, 0.01}, {facts.Counter{Kind: facts.IdleEntry, Name: "C6", CPU: 3}, 0.5}, {facts.Counter{Kind: facts.IdleEntry, Name: "C1", CPU: 3}, 40},
-	{facts.Counter{Kind: facts.Frequency, CPU: 3}, 0.2}, {facts.Counter{Kind: facts.RunDelay, Name: "CPU 1/KVM (900)", CPU: -1}, 30},
-	{facts.Counter{Kind: facts.ContextSwitch, CPU: 3}, 12}, {facts.Counter{Kind: facts.VMExit, Name: "exits", CPU: -1}, 500}, {facts.Counter{Kind: facts.VMExit, Name: "io_exits", CPU: -1}, 20},
+	{facts.Counter{Kind: facts.SMI, CPU: -1}, 0.001}, {facts.Counter{Kind: facts.Steal, CPU: 3}, 0.003},
+	{facts.Counter{Kind: facts.MachineCheck, Name: "polls", CPU: 3}, 0.001},
+	{facts.Counter{Kind: facts.Throttle, Name: "core", CPU: 3}, 0.001},
+	{facts.Counter{Kind: facts.OtherThread, Name: "kworker/3:1 (812)", CPU: 3}, 0.02},
+	{facts.Counter{Kind: facts.OtherThread, Name: "ksoftirqd/3 (40)", CPU: 3}, 0.01},
+	{facts.Counter{Kind: facts.Migration, Name: "CPU 1/KVM (900)", CPU: -1}, 0.001},
+	{facts.Counter{Kind: facts.PageFault, Name: "CPU 1/KVM (900)", CPU: -1}, 0.05},
+	{facts.Counter{Kind: facts.Interrupt, Name: "45 eth0-rx-0", CPU: 3}, 2},
+	{facts.Counter{Kind: facts.Interrupt, Name: "LOC local timer", CPU: 3}, 25},
+	{facts.Counter{Kind: facts.IPI, Name: "TLB", CPU: 3}, 0.3}, {facts.Counter{Kind: facts.IPI, Name: "CAL", CPU: 3},
+		1},
+	{facts.Counter{Kind: facts.NMI, Name: "NMI", CPU: 3}, 0.01},
+	{facts.Counter{Kind: facts.SoftIRQ, Name: "RCU", CPU: 3}, 3},
+	{facts.Counter{Kind: facts.SoftIRQ, Name: "TIMER", CPU: 3}, 5},
+	{facts.Counter{Kind: facts.Memory, Name: "compact_stall", CPU: -1}, 0.01},
+	{facts.Counter{Kind: facts.IdleEntry, Name: "C6", CPU: 3}, 0.5},
+	{facts.Counter{Kind: facts.IdleEntry, Name: "C1", CPU: 3}, 40},
+	{facts.Counter{Kind: facts.Frequency, CPU: 3}, 0.2},
+	{facts.Counter{Kind: facts.RunDelay, Name: "CPU 1/KVM (900)", CPU: -1}, 30},
+	{facts.Counter{Kind: facts.ContextSwitch, CPU: 3}, 12}, {facts.Counter{Kind: facts.VMExit, Name: "exits", CPU: -1},
+		500}, {facts.Counter{Kind: facts.VMExit, Name: "io_exits", CPU: -1}, 20},
 }
 
 // poisson is a number by lot.
@@ -92,7 +104,9 @@ func (s scene) file() *File {
 		slice.MaxNs, slice.Count = max(slice.MaxNs, usual), slice.Count+500
 		if isLong {
 			slice.MaxNs = max(slice.MaxNs, ns)
-			slice.Long = append(slice.Long, Wakeup{Ns: ns, Run: 1, CPU: 1, From: run.moment(end.Add(-60 * time.Millisecond)), To: run.moment(end.Add(-40 * time.Millisecond))})
+			slice.Long = append(slice.Long,
+				Wakeup{Ns: ns, Run: 1, CPU: 1, From: run.moment(end.Add(-60 * time.Millisecond)),
+					To: run.moment(end.Add(-40 * time.Millisecond))})
 		}
 		if (i+1)%100 == 0 {
 			slice.To = end
@@ -106,7 +120,8 @@ func (s scene) file() *File {
 			slice = Slice{From: end, CPU: 1}
 		}
 	}
-	run.Latency = measure.NewLatency(TimerWakeup, []measure.Bucket{{FromNs: 8000, ToNs: 8000, Count: 1e6}, {FromNs: 18000, ToNs: 18000, Count: 1000}})
+	run.Latency = measure.NewLatency(TimerWakeup, []measure.Bucket{{FromNs: 8000, ToNs: 8000, Count: 1e6},
+		{FromNs: 18000, ToNs: 18000, Count: 1000}})
 	f := &File{Runs: []Run{run}, Counted: recorder.Series(nil, 0)}
 	f.Finish()
 	return f
@@ -121,7 +136,8 @@ func TestPlanted(t *testing.T) {
 			more = 50
 		}
 		for seed := range uint64(2) {
-			f := scene{seed: seed, seconds: 200, exact: true, long: 25, planted: map[int]float64{n: more}, share: 0.9}.file()
+			f := scene{seed: seed, seconds: 200, exact: true, long: 25, planted: map[int]float64{n: more},
+				share: 0.9}.file()
 			c := f.Causes
 			if len(c.Found) == 0 || c.Found[0].Kind != b.counter.Kind || c.Found[0].Name != b.counter.Name {
 				t.Errorf("planted %v, seed %d: found %+v", b.counter, seed, c)
@@ -130,7 +146,8 @@ func TestPlanted(t *testing.T) {
 			if f.Worst[0].Cause != 1 && f.Worst[1].Cause != 1 && f.Worst[2].Cause != 1 {
 				t.Errorf("planted %v: none of the three worst has it: %+v", b.counter, f.Worst[:3])
 			}
-			if c.Found[0].Confidence != Strong || c.Found[0].Advice == "" || !strings.Contains(c.Verdict, " windows with long wake-ups") {
+			if c.Found[0].Confidence != Strong || c.Found[0].Advice == "" ||
+				!strings.Contains(c.Verdict, " windows with long wake-ups") {
 				t.Errorf("%+v", c)
 			}
 		}
@@ -153,7 +170,8 @@ func TestPlantedBySlice(t *testing.T) {
 // TestConsequences: a thread that ran comes with switches and with waiting. The thread is the cause, the others are
 // named beside it.
 func TestConsequences(t *testing.T) {
-	f := scene{seed: 3, seconds: 300, exact: true, long: 25, planted: map[int]float64{4: 100}, extra: map[int]float64{19: 400, 20: 60}, share: 1}.file()
+	f := scene{seed: 3, seconds: 300, exact: true, long: 25, planted: map[int]float64{4: 100},
+		extra: map[int]float64{19: 400, 20: 60}, share: 1}.file()
 	c := f.Causes
 	if len(c.Found) != 1 || c.Found[0].Kind != facts.OtherThread || len(c.Found[0].Also) != 2 {
 		t.Errorf("%+v", c)
@@ -202,7 +220,8 @@ func TestNothing(t *testing.T) {
 	for seed := range uint64(24) {
 		for _, exact := range []bool{true, false} {
 			f := scene{seed: 1000 + seed, seconds: 200, exact: exact, long: 6}.file()
-			if len(f.Causes.Found) > 0 || !strings.HasPrefix(f.Causes.Verdict, "nothing that the host counts") || f.Causes.Unexplained != f.Causes.Bad || f.Causes.Bad == 0 {
+			if len(f.Causes.Found) > 0 || !strings.HasPrefix(f.Causes.Verdict, "nothing that the host counts") ||
+				f.Causes.Unexplained != f.Causes.Bad || f.Causes.Bad == 0 {
 				t.Errorf("seed %d, exact %v: %+v", seed, exact, f.Causes)
 			}
 		}
@@ -262,8 +281,10 @@ func TestRecorderBounded(t *testing.T) {
 			t.Fatalf("%d deltas, %d ends", len(source.Deltas), len(s.Ends))
 		}
 	}
-	if len(s.Ends) > 51 || len(s.Sources) != maxSources || s.LeftOut != 201-maxSources || total != 0 && total != 1_000_000 || s.Ends[len(s.Ends)-1] != 1000 {
-		t.Errorf("%d intervals, %d sources, %d left out, total %d, end %v", len(s.Ends), len(s.Sources), s.LeftOut, total, s.Ends[len(s.Ends)-1])
+	if len(s.Ends) > 51 || len(s.Sources) != maxSources || s.LeftOut != 201-maxSources || total != 0 &&
+		total != 1_000_000 || s.Ends[len(s.Ends)-1] != 1000 {
+		t.Errorf("%d intervals, %d sources, %d left out, total %d, end %v", len(s.Ends), len(s.Sources), s.LeftOut,
+			total, s.Ends[len(s.Ends)-1])
 	}
 	for i := 1; i < len(s.Ends); i++ {
 		if s.Ends[i] <= s.Ends[i-1] {

@@ -107,7 +107,8 @@ func ParseCyclictest(text string, cap int, cpus []int) (*Output, error) {
 
 // distribution makes a thread's figures of cyclictest's.
 func (t cyclicThread) distribution(cap int) (Distribution, error) {
-	s := sampled{cpu: t.CPU, capNs: uint64(cap) * 1000, count: t.Cycles, min: micros(t.Min), max: micros(t.Max), mean: t.Avg * 1000}
+	s := sampled{cpu: t.CPU, capNs: uint64(cap) * 1000, count: t.Cycles, min: micros(t.Min), max: micros(t.Max),
+		mean: t.Avg * 1000}
 	var inside uint64
 	for key, n := range t.Histogram {
 		us, err := strconv.ParseUint(key, 10, 32)
@@ -159,7 +160,8 @@ func (o *Output) spikes(text string) {
 		us, _ := strconv.ParseUint(m[2], 10, 40)
 		when, _ := strconv.ParseUint(m[3], 10, 53)
 		if thread < len(o.Threads) {
-			o.Long = append(o.Long, Long{CPU: o.Threads[thread].CPU, Ns: us * 1000, When: time.Duration(when) * time.Microsecond})
+			o.Long = append(o.Long, Long{CPU: o.Threads[thread].CPU, Ns: us * 1000,
+				When: time.Duration(when) * time.Microsecond})
 		}
 	}
 	o.Lost = counted - min(counted, uint64(len(o.Long)))
@@ -191,7 +193,8 @@ func parseCyclicText(text string, cap int, cpus []int) (*Output, error) {
 			return nil, unexpected("cyclictest", "found %d columns behind lines of %d", len(numbers), len(threads)+1)
 		}
 		for i, n := range numbers[1:] {
-			threads[i].buckets = append(threads[i].buckets, measure.Bucket{FromNs: numbers[0] * 1000, ToNs: numbers[0] * 1000, Count: n})
+			threads[i].buckets = append(threads[i].buckets, measure.Bucket{FromNs: numbers[0] * 1000,
+				ToNs: numbers[0] * 1000, Count: n})
 		}
 	}
 	if len(threads) == 0 || len(notes["Max Latencies"]) < len(threads) {
@@ -211,7 +214,8 @@ func parseCyclicText(text string, cap int, cpus []int) (*Output, error) {
 			t.cpu = cpus[i]
 		}
 		t.beyond = at("Histogram Overflows", i)
-		t.min, t.max, t.mean = at("Min Latencies", i)*1000, at("Max Latencies", i)*1000, float64(at("Avg Latencies", i))*1000
+		t.min, t.max, t.mean = at("Min Latencies", i)*1000, at("Max Latencies", i)*1000,
+			float64(at("Avg Latencies", i))*1000
 		out.Threads = append(out.Threads, Thread{CPU: t.cpu, Distribution: t.distribution(TimerWakeup)})
 	}
 	return out, nil

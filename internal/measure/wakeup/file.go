@@ -73,7 +73,8 @@ func (f *File) check() error {
 	if s := f.Counted; s != nil {
 		for _, source := range s.Sources {
 			if len(source.Deltas) != len(s.Ends) {
-				return fmt.Errorf("%w: counter %q has %d values for %d intervals", ErrNotAFile, source.Name, len(source.Deltas), len(s.Ends))
+				return fmt.Errorf("%w: counter %q has %d values for %d intervals", ErrNotAFile, source.Name,
+					len(source.Deltas), len(s.Ends))
 			}
 		}
 	}
@@ -99,7 +100,8 @@ type Row struct {
 
 // Compare compares two files. Percentiles are there that both have samples for.
 func Compare(before, after *File) Comparison {
-	c := Comparison{Before: before.Label("before"), After: after.Label("after"), Longest: measure.Compare(before.longest(), after.longest())}
+	c := Comparison{Before: before.Label("before"), After: after.Label("after"),
+		Longest: measure.Compare(before.longest(), after.longest())}
 	b, a := before.Total.Latency, after.Total.Latency
 	c.Rows = append(c.Rows, Row{"min", float64(b.MinNs), float64(a.MinNs)}, Row{"mean", b.MeanNs, a.MeanNs})
 	for _, p := range b.Percentiles {
@@ -110,7 +112,8 @@ func Compare(before, after *File) Comparison {
 	c.Rows = append(c.Rows, Row{"max", float64(b.MaxNs), float64(a.MaxNs)})
 	differ := func(what string, x, y any) {
 		if x != y {
-			c.Warnings = append(c.Warnings, measure.Warning{Code: "different-" + strings.ReplaceAll(what, " ", "-"), Text: fmt.Sprintf("different %s: %v and %v", what, x, y),
+			c.Warnings = append(c.Warnings, measure.Warning{Code: "different-" + strings.ReplaceAll(what, " ", "-"),
+				Text: fmt.Sprintf("different %s: %v and %v", what, x, y),
 				Hint: "the difference may come from this"})
 		}
 	}
@@ -126,7 +129,8 @@ func Compare(before, after *File) Comparison {
 	if b.Count != a.Count {
 		few, many := min(b.Count, a.Count), max(b.Count, a.Count)
 		if many > few+few/10 {
-			c.Warnings = append(c.Warnings, measure.Warning{Code: "different-counts", Text: fmt.Sprintf("%d and %d wake-ups: the longest of more is longer", b.Count, a.Count),
+			c.Warnings = append(c.Warnings, measure.Warning{Code: "different-counts",
+				Text: fmt.Sprintf("%d and %d wake-ups: the longest of more is longer", b.Count, a.Count),
 				Hint: "compare percentiles, or measure for the same time"})
 		}
 	}

@@ -58,7 +58,8 @@ func (r *Run) Add(number int, out *Output, from, to time.Time, trigger uint64, c
 		}
 		for _, l := range out.Long {
 			end := clock.at(l.When)
-			s.Long = append(s.Long, Wakeup{Ns: l.Ns, Run: number, CPU: l.CPU, From: r.moment(end.Add(-time.Duration(l.Ns) - clock.Off)), To: r.moment(end.Add(clock.Off))})
+			s.Long = append(s.Long, Wakeup{Ns: l.Ns, Run: number, CPU: l.CPU,
+				From: r.moment(end.Add(-time.Duration(l.Ns) - clock.Off)), To: r.moment(end.Add(clock.Off))})
 		}
 		longest(&s.Long, keptLong)
 	}

@@ -46,7 +46,8 @@ func TestMerge(t *testing.T) {
 // TestNoPercentileBeyondTheLongest: a bucket's upper edge may be.
 func TestNoPercentileBeyondTheLongest(t *testing.T) {
 	s := sampled{max: 5200, min: 5000, buckets: []measure.Bucket{{FromNs: 5000, ToNs: 5999, Count: 100}}}
-	for _, d := range []Distribution{s.distribution(TimerWakeup), Merge(s.distribution(TimerWakeup), s.distribution(TimerWakeup))} {
+	for _, d := range []Distribution{s.distribution(TimerWakeup),
+		Merge(s.distribution(TimerWakeup), s.distribution(TimerWakeup))} {
 		if p, told := d.Latency.Percentile(50); !told || p != 5200 {
 			t.Errorf("median %d of at most 5200", p)
 		}
@@ -59,13 +60,16 @@ func TestAdd(t *testing.T) {
 	r := Run{Started: begin}
 	clock := Clock{Host: begin, There: 1000 * time.Second, Off: 10 * time.Millisecond, Known: true}
 	at := func(s int) time.Time { return begin.Add(time.Duration(s) * time.Second) }
-	r.Add(3, &Output{Threads: []Thread{{CPU: 1, Distribution: dist(400_000, 1, 100_000, 10)}, {CPU: 2, Distribution: dist(5000, 0, 0, 10)}}}, at(0), at(10), 0, clock)
+	r.Add(3, &Output{Threads: []Thread{{CPU: 1, Distribution: dist(400_000, 1, 100_000, 10)},
+		{CPU: 2, Distribution: dist(5000, 0, 0, 10)}}}, at(0), at(10), 0, clock)
 	if w := r.Worst; w.Ns != 400_000 || w.CPU != 1 || w.When() != "within 0.0 s–10.0 s of run 3" {
 		t.Errorf("%s: %+v", w.When(), w)
 	}
-	out := &Output{Exact: true, Threads: []Thread{{CPU: 1, Distribution: dist(700_000, 1, 100_000, 10)}}, Long: []Long{{CPU: 1, Ns: 200_000, When: 1011 * time.Second}, {CPU: 1, Ns: 700_000, When: 1013 * time.Second}}}
+	out := &Output{Exact: true, Threads: []Thread{{CPU: 1, Distribution: dist(700_000, 1, 100_000, 10)}},
+		Long: []Long{{CPU: 1, Ns: 200_000, When: 1011 * time.Second}, {CPU: 1, Ns: 700_000, When: 1013 * time.Second}}}
 	r.Add(3, out, at(10), at(20), 100_000, clock)
-	if w := r.Worst; w.Ns != 700_000 || w.When() != "13.010 s into run 3" || w.From.Seconds > 12.9894 || w.From.Seconds < 12.98 {
+	if w := r.Worst; w.Ns != 700_000 || w.When() != "13.010 s into run 3" || w.From.Seconds > 12.9894 ||
+		w.From.Seconds < 12.98 {
 		t.Errorf("%s: %+v", w.When(), w)
 	}
 	out.Lost = 5
@@ -73,14 +77,17 @@ func TestAdd(t *testing.T) {
 	if r.Slices[2].TriggerNs != 0 || r.Slices[1].TriggerNs != 100_000 || r.Slices[0].TriggerNs != 0 {
 		t.Errorf("triggers of %+v", r.Slices)
 	}
-	if len(r.Threads) != 2 || r.Threads[0].Latency.Count+r.Threads[1].Latency.Count != r.Latency.Count || r.Latency.Count != 43 || r.Beyond != 3 {
+	if len(r.Threads) != 2 || r.Threads[0].Latency.Count+r.Threads[1].Latency.Count != r.Latency.Count ||
+		r.Latency.Count != 43 || r.Beyond != 3 {
 		t.Errorf("%d wake-ups on %d threads, %d beyond", r.Latency.Count, len(r.Threads), r.Beyond)
 	}
 }
 
 // TestTrigger: about as many as there is room for.
 func TestTrigger(t *testing.T) {
-	d := Distribution{Latency: measure.NewLatency(TimerWakeup, []measure.Bucket{{FromNs: 8000, ToNs: 8000, Count: 49000}, {FromNs: 20000, ToNs: 20000, Count: 900}, {FromNs: 50000, ToNs: 50000, Count: 100}})}
+	d := Distribution{Latency: measure.NewLatency(TimerWakeup,
+		[]measure.Bucket{{FromNs: 8000, ToNs: 8000, Count: 49000}, {FromNs: 20000, ToNs: 20000, Count: 900},
+			{FromNs: 50000, ToNs: 50000, Count: 100}})}
 	if got := Trigger(d, 1); got != 20_000 {
 		t.Errorf("of one slice %d", got)
 	}
@@ -101,14 +108,17 @@ func TestFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	again, err := Decode(strings.NewReader(text.String()))
-	if err != nil || again.Total.Latency.Count != f.Total.Latency.Count || len(again.Counted.Sources) != len(f.Counted.Sources) {
+	if err != nil || again.Total.Latency.Count != f.Total.Latency.Count ||
+		len(again.Counted.Sources) != len(f.Counted.Sources) {
 		t.Fatalf("%v", err)
 	}
 	wrapped := `{"schema":"mpps.latency/1","result":` + text.String() + `}`
-	if again, err = Decode(strings.NewReader(wrapped)); err != nil || again.Total.Latency.Count != f.Total.Latency.Count {
+	if again, err = Decode(strings.NewReader(wrapped)); err != nil ||
+		again.Total.Latency.Count != f.Total.Latency.Count {
 		t.Errorf("out of an answer: %v", err)
 	}
-	for _, broken := range []string{"", "{}", "[]", `{"schema":"mpps.run/1"}`, `{"schema":"mpps.latency-run/1"}`, `{"schema":"mpps.latency-run/1","runs":5}`, text.String()[:text.Len()/2],
+	for _, broken := range []string{"", "{}", "[]", `{"schema":"mpps.run/1"}`, `{"schema":"mpps.latency-run/1"}`,
+		`{"schema":"mpps.latency-run/1","runs":5}`, text.String()[:text.Len()/2],
 		strings.Replace(text.String(), `"deltas":[`, `"deltas":[1,`, 1)} {
 		if _, err := Decode(strings.NewReader(broken)); !errors.Is(err, ErrNotAFile) {
 			t.Errorf("%.40q: %v", broken, err)
@@ -145,10 +155,11 @@ func TestCompare(t *testing.T) {
 func TestPrograms(t *testing.T) {
 	asked := Asked{CPUs: []int{1, 3}, Interval: 200 * time.Microsecond, Priority: 95}
 	want := map[string]string{
-		"cyclictest": "cyclictest -q -m -p 95 -i 200 -d 0 -t 2 -a 1,3 -D 10 -h 100000 --json=- --histfile=/dev/null --spike=42 --spike-nodes=4096",
-		"timerlat":   "rtla timerlat hist -c 1,3 -d 10s -p 200 -P f:95 -E 20000",
-		"own":        "mpps latency loop --cpu 1,3 --for 10s --interval 200µs --priority 95",
-		"oslat":      "oslat -q -c 1,3 -D 10 -b 1024 -f 95 --json=-",
+		"cyclictest": "cyclictest -q -m -p 95 -i 200 -d 0 -t 2 -a 1,3 -D 10 -h 100000 --json=- --histfile=/dev/null " +
+			"--spike=42 --spike-nodes=4096",
+		"timerlat": "rtla timerlat hist -c 1,3 -d 10s -p 200 -P f:95 -E 20000",
+		"own":      "mpps latency loop --cpu 1,3 --for 10s --interval 200µs --priority 95",
+		"oslat":    "oslat -q -c 1,3 -D 10 -b 1024 -f 95 --json=-",
 	}
 	for _, p := range Programs("mpps") {
 		if err := p.Took("cyclictest V 2.40 timerlat loop --json=FILENAME --spike-nodes=[num of nodes]"); err != nil {

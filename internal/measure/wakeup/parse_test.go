@@ -42,8 +42,10 @@ func TestCyclictestJSON(t *testing.T) {
 	for n, thread := range out.Threads {
 		l := thread.Latency
 		last := l.Buckets[len(l.Buckets)-1]
-		if thread.CPU != n || thread.Beyond == 0 || last.FromNs != 100_000 || last.ToNs != l.MaxNs || last.Count != thread.Beyond {
-			t.Errorf("thread %d on CPU %d: %d beyond the histogram, last bucket %+v, max %d", n, thread.CPU, thread.Beyond, last, l.MaxNs)
+		if thread.CPU != n || thread.Beyond == 0 || last.FromNs != 100_000 || last.ToNs != l.MaxNs ||
+			last.Count != thread.Beyond {
+			t.Errorf("thread %d on CPU %d: %d beyond the histogram, last bucket %+v, max %d", n, thread.CPU,
+				thread.Beyond, last, l.MaxNs)
 		}
 		if p, told := l.Percentile(50); !told || p < 5000 || p > 99_000 {
 			t.Errorf("median %d", p)
@@ -57,7 +59,8 @@ func TestCyclictestJSON(t *testing.T) {
 // TestCyclictestKeys: with and without the stray colon.
 func TestCyclictestKeys(t *testing.T) {
 	text := recorded(t, "cyclictest-2.40-json.txt")
-	mended := strings.ReplaceAll(strings.ReplaceAll(text, `"cmdline:"`, `"cmdline"`), `"rt_test_version:"`, `"rt_test_version"`)
+	mended := strings.ReplaceAll(strings.ReplaceAll(text, `"cmdline:"`, `"cmdline"`), `"rt_test_version:"`,
+		`"rt_test_version"`)
 	if mended == text {
 		t.Fatal("the recorded text has no stray colon")
 	}
@@ -87,7 +90,8 @@ func TestCyclictestSpikes(t *testing.T) {
 	if most != out.Threads[0].Latency.MaxNs {
 		t.Errorf("longest told %d, max %d", most, out.Threads[0].Latency.MaxNs)
 	}
-	out, err = ParseCyclictest(regexp.MustCompile(`spikes = \d+`).ReplaceAllString(text, "spikes = 100000"), 100_000, nil)
+	out, err = ParseCyclictest(regexp.MustCompile(`spikes = \d+`).ReplaceAllString(text, "spikes = 100000"), 100_000,
+		nil)
 	if err != nil || out.Lost != 100_000-uint64(len(out.Long)) {
 		t.Errorf("of 100000 spikes %d are lost: %v", out.Lost, err)
 	}
@@ -155,12 +159,15 @@ func TestTimerlat(t *testing.T) {
 		t.Fatalf("%+v", out.Threads)
 	}
 	l := out.Threads[0].Latency
-	if l.Count != 57024 || l.MaxNs != 412_000 || out.Threads[0].Beyond != 1 || l.Buckets[len(l.Buckets)-1].FromNs != 256_000 {
+	if l.Count != 57024 || l.MaxNs != 412_000 || out.Threads[0].Beyond != 1 ||
+		l.Buckets[len(l.Buckets)-1].FromNs != 256_000 {
 		t.Errorf("%+v", l)
 	}
 	// With programs in user space, what counts is when they had the CPU.
-	user := "Index   IRQ-001   Thr-001   Usr-001\n3 0 7 0\n9 7 0 6\nover: 0 0 0\ncount: 7 7 6\nmin: 9 3 9\navg: 9 3 9\nmax: 9 3 9\n"
-	if out, err = ParseTimerlat(user, 256); err != nil || out.Threads[0].Latency.Count != 6 || out.Threads[0].Latency.MaxNs != 9000 {
+	user := "Index   IRQ-001   Thr-001   Usr-001\n3 0 7 0\n9 7 0 6\nover: 0 0 0\ncount: 7 7 6\nmin: 9 3 9\navg: 9 3 " +
+		"9\nmax: 9 3 9\n"
+	if out, err = ParseTimerlat(user, 256); err != nil || out.Threads[0].Latency.Count != 6 ||
+		out.Threads[0].Latency.MaxNs != 9000 {
 		t.Errorf("%+v, %v", out, err)
 	}
 }
@@ -173,7 +180,8 @@ func TestBroken(t *testing.T) {
 		"timerlat":   func(s string) (*Output, error) { return ParseTimerlat(s, 256) },
 		"own":        ParseOwn,
 	}
-	texts := []string{"", "\n", "{", "{}", "null", "Unable to change scheduling policy!\nProbably missing capabilities\n", "# Histogram\n", "Index IRQ-000 Thr-000\n", `{"thread": {"7": {}}}`,
+	texts := []string{"", "\n", "{", "{}", "null", "Unable to change scheduling policy!\nProbably missing " +
+		"capabilities\n", "# Histogram\n", "Index IRQ-000 Thr-000\n", `{"thread": {"7": {}}}`,
 		`{"thread": {"0": {"histogram": {"-1": 5}, "cycles": 5}}}`, recorded(t, "cyclictest-2.40-json.txt")[:800]}
 	for name, parse := range parsers {
 		for _, text := range texts {

@@ -17,7 +17,8 @@ const (
 // Series is what a host counted during a measurement, interval by interval.
 type Series struct {
 	Started time.Time `json:"started"`
-	Ends    []float64 `json:"ends_s"` // of the intervals, seconds since Started, ascending; the first one begins at Started
+	// of the intervals, seconds since Started, ascending; the first one begins at Started
+	Ends    []float64 `json:"ends_s"`
 	Sources []Source  `json:"sources"`
 	LeftOut int       `json:"left_out,omitempty"` // counters that moved and for which there was no room
 	Unseen  []string  `json:"unseen"`             // what could not be counted, and why
@@ -78,7 +79,8 @@ func (r *Recorder) Add(at time.Time, now facts.Tally) {
 			} else {
 				i = len(s.Sources)
 				r.at[counter] = i
-				s.Sources = append(s.Sources, Source{Kind: counter.Kind, Name: counter.Name, CPU: counter.CPU, Deltas: make([]uint64, len(s.Ends))})
+				s.Sources = append(s.Sources, Source{Kind: counter.Kind, Name: counter.Name, CPU: counter.CPU,
+					Deltas: make([]uint64, len(s.Ends))})
 			}
 		}
 		if i >= 0 {

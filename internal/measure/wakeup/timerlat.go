@@ -39,7 +39,8 @@ func ParseTimerlat(text string, entries int) (*Output, error) {
 		}
 		for i, at := range columns {
 			if n := column(fields, at); n > 0 {
-				threads[i].buckets = append(threads[i].buckets, measure.Bucket{FromNs: us * 1000, ToNs: us * 1000, Count: n})
+				threads[i].buckets = append(threads[i].buckets, measure.Bucket{FromNs: us * 1000, ToNs: us * 1000,
+					Count: n})
 			}
 		}
 	}
@@ -50,7 +51,8 @@ func ParseTimerlat(text string, entries int) (*Output, error) {
 	for i, at := range columns {
 		t := &threads[i]
 		t.cpu, t.capNs, t.beyond = cpus[i], uint64(entries)*1000, column(rows["over"], at)
-		t.min, t.max, t.mean = column(rows["min"], at)*1000, column(rows["max"], at)*1000, float64(column(rows["avg"], at))*1000
+		t.min, t.max, t.mean = column(rows["min"], at)*1000, column(rows["max"], at)*1000,
+			float64(column(rows["avg"], at))*1000
 		if t.count = column(rows["count"], at); t.count == 0 {
 			continue
 		}

@@ -46,17 +46,23 @@ const (
 // not tried unasked.
 func Programs(self string) []Program {
 	return []Program{
-		{Name: "cyclictest", Argv0: "cyclictest", Package: "rt-tests", What: "how late a sleeping thread runs after its timer was due, in whole µs",
+		{Name: "cyclictest", Argv0: "cyclictest", Package: "rt-tests", What: "how late a sleeping thread runs after " +
+			"its timer was due, in whole µs",
 			Probe: []string{"cyclictest", "--help"}, Needs: "cyclictest", start: startCyclictest,
 			read: func(s string, a Asked) (*Output, error) { return ParseCyclictest(s, histogramCap, a.CPUs) }},
-		{Name: "timerlat", Argv0: "rtla", Package: "rtla (Debian, Fedora) or linux-tools (Ubuntu)", What: "how late a kernel thread runs after its timer was due (timerlat tracer), in whole µs",
-			Probe: []string{"grep", "-w", "timerlat", "/sys/kernel/tracing/available_tracers"}, Needs: "timerlat", start: startTimerlat,
-			read: func(s string, _ Asked) (*Output, error) { return ParseTimerlat(s, timerlatCap) }},
-		{Name: "own", Argv0: self, Package: "mpps itself, in $PATH", What: "how late a sleeping thread of mpps runs after its timer was due",
+		{Name: "timerlat", Argv0: "rtla", Package: "rtla (Debian, Fedora) or linux-tools (Ubuntu)",
+			What:  "how late a kernel thread runs after its timer was due (timerlat tracer), in whole µs",
+			Probe: []string{"grep", "-w", "timerlat", "/sys/kernel/tracing/available_tracers"}, Needs: "timerlat",
+			start: startTimerlat,
+			read:  func(s string, _ Asked) (*Output, error) { return ParseTimerlat(s, timerlatCap) }},
+		{Name: "own", Argv0: self, Package: "mpps itself, in $PATH", What: "how late a sleeping thread of mpps runs " +
+			"after its timer was due",
 			Probe: []string{self, "latency", "loop", "--help"}, Needs: "loop", start: startOwn(self),
 			read: func(s string, _ Asked) (*Output, error) { return ParseOwn(s) }},
-		{Name: "oslat", Argv0: "oslat", Package: "rt-tests", What: "how long a busy loop was interrupted, in whole µs; nothing sleeps, and percentiles are of turns of the loop",
-			Probe: []string{"oslat", "--help"}, Needs: "--json", start: startOslat, read: func(s string, _ Asked) (*Output, error) { return ParseOslat(s) }},
+		{Name: "oslat", Argv0: "oslat", Package: "rt-tests", What: "how long a busy loop was interrupted, in whole " +
+			"µs; nothing sleeps, and percentiles are of turns of the loop",
+			Probe: []string{"oslat", "--help"}, Needs: "--json", start: startOslat,
+			read: func(s string, _ Asked) (*Output, error) { return ParseOslat(s) }},
 	}
 }
 
@@ -93,7 +99,8 @@ func wholeSeconds(d time.Duration) string { return strconv.Itoa(int(d / time.Sec
 
 func startCyclictest(a Asked, p probed) []string {
 	us := func(d time.Duration) string { return strconv.Itoa(int(d / time.Microsecond)) }
-	argv := []string{"cyclictest", "-q", "-m", "-p", strconv.Itoa(a.Priority), "-i", us(a.Interval), "-d", "0", "-t", strconv.Itoa(len(a.CPUs)), "-a", list(a.CPUs),
+	argv := []string{"cyclictest", "-q", "-m", "-p", strconv.Itoa(a.Priority), "-i", us(a.Interval), "-d", "0", "-t",
+		strconv.Itoa(len(a.CPUs)), "-a", list(a.CPUs),
 		"-D", wholeSeconds(a.Slice), "-h", strconv.Itoa(histogramCap)}
 	if p.json {
 		argv = append(argv, "--json=-", "--histfile=/dev/null")
@@ -105,17 +112,20 @@ func startCyclictest(a Asked, p probed) []string {
 }
 
 func startTimerlat(a Asked, _ probed) []string {
-	return []string{"rtla", "timerlat", "hist", "-c", list(a.CPUs), "-d", wholeSeconds(a.Slice) + "s", "-p", strconv.Itoa(max(int(a.Interval/time.Microsecond), 100)),
+	return []string{"rtla", "timerlat", "hist", "-c", list(a.CPUs), "-d", wholeSeconds(a.Slice) + "s", "-p",
+		strconv.Itoa(max(int(a.Interval/time.Microsecond), 100)),
 		"-P", "f:" + strconv.Itoa(a.Priority), "-E", strconv.Itoa(timerlatCap)}
 }
 
 func startOslat(a Asked, _ probed) []string {
-	return []string{"oslat", "-q", "-c", list(a.CPUs), "-D", wholeSeconds(a.Slice), "-b", "1024", "-f", strconv.Itoa(a.Priority), "--json=-"}
+	return []string{"oslat", "-q", "-c", list(a.CPUs), "-D", wholeSeconds(a.Slice), "-b", "1024", "-f",
+		strconv.Itoa(a.Priority), "--json=-"}
 }
 
 func startOwn(self string) func(Asked, probed) []string {
 	return func(a Asked, _ probed) []string {
-		return []string{self, "latency", "loop", "--cpu", list(a.CPUs), "--for", a.Slice.String(), "--interval", a.Interval.String(), "--priority", strconv.Itoa(a.Priority)}
+		return []string{self, "latency", "loop", "--cpu", list(a.CPUs), "--for", a.Slice.String(), "--interval",
+			a.Interval.String(), "--priority", strconv.Itoa(a.Priority)}
 	}
 }
 

@@ -51,13 +51,14 @@ type MeasuredV struct {
 
 // Asked is what the measurement was asked for.
 type Asked struct {
-	CPUs     setting.CPUSet `json:"cpus"` // of the guest, or of the host where there is no guest
-	For      time.Duration  `json:"for_ns"`
-	Runs     int            `json:"runs"`
-	Slice    time.Duration  `json:"slice_ns"`    // a run is measured in pieces of this length, each with its own maximum
-	Interval time.Duration  `json:"interval_ns"` // from one wake-up to the next
-	Priority int            `json:"priority"`    // SCHED_FIFO
-	Load     string         `json:"load"`
+	CPUs setting.CPUSet `json:"cpus"` // of the guest, or of the host where there is no guest
+	For  time.Duration  `json:"for_ns"`
+	Runs int            `json:"runs"`
+	// a run is measured in pieces of this length, each with its own maximum
+	Slice    time.Duration `json:"slice_ns"`
+	Interval time.Duration `json:"interval_ns"` // from one wake-up to the next
+	Priority int           `json:"priority"`    // SCHED_FIFO
+	Load     string        `json:"load"`
 }
 
 // Tool is the program that measured.

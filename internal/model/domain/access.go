@@ -138,7 +138,8 @@ func (d *Doc) single(p *place) error {
 			n = d.byKey(e.parent, s).times[p.key]
 		}
 		if n > 1 {
-			return &PathError{Path: p.path, Problem: fmt.Sprintf("there are %d such <%s> elements, expected one", n, e.name),
+			return &PathError{Path: p.path, Problem: fmt.Sprintf("there are %d such <%s> elements, expected one", n,
+				e.name),
 				Advice: "libvirt reads one of them at most; remove the others"}
 		}
 	}
@@ -150,8 +151,9 @@ func (d *Doc) whole(p *place) error {
 	if d.hidden == "" {
 		return nil
 	}
-	return &PathError{Path: p.path, Problem: fmt.Sprintf("%q in the document stands for elements that are not looked into", clip(d.hidden)),
-		Advice: "write out what it stands for"}
+	return &PathError{Path: p.path,
+		Problem: fmt.Sprintf("%q in the document stands for elements that are not looked into", clip(d.hidden)),
+		Advice:  "write out what it stands for"}
 }
 
 func (p *place) anchor() *element {

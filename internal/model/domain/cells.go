@@ -14,41 +14,43 @@ type vCell struct {
 
 // numaCells is the guest's own NUMA cells in the order of their numbers, "0-3:4GiB 4-7:4GiB"; "none:1GiB" is a cell
 // without vCPUs.
-var numaCells = kind{allowed: "VCPUS:SIZE for each cell, such as 0-3:4GiB 4-7:4GiB", canon: func(s string) (string, bool) {
-	cells, ok := parseCells(s)
-	return formatCells(cells), ok
-}, wanted: func(v string) *ValueError {
-	cells, _ := parseCells(v)
-	seen := map[int]bool{}
-	for _, c := range cells {
-		set, _ := ParseSet(c.cpus)
-		for _, n := range set {
-			if seen[n] {
-				return refuse("each vCPU in one cell", "vCPU "+strconv.Itoa(n)+" stands in two")
+var numaCells = kind{allowed: "VCPUS:SIZE for each cell, such as 0-3:4GiB 4-7:4GiB",
+	canon: func(s string) (string, bool) {
+		cells, ok := parseCells(s)
+		return formatCells(cells), ok
+	}, wanted: func(v string) *ValueError {
+		cells, _ := parseCells(v)
+		seen := map[int]bool{}
+		for _, c := range cells {
+			set, _ := ParseSet(c.cpus)
+			for _, n := range set {
+				if seen[n] {
+					return refuse("each vCPU in one cell", "vCPU "+strconv.Itoa(n)+" stands in two")
+				}
+				seen[n] = true
 			}
-			seen[n] = true
 		}
-	}
-	return nil
-}, suits: func(v string, _ *element, d *Doc) *ValueError {
-	vcpus, known := atoi(d.root.first("vcpu").text(d))
-	cells, _ := parseCells(v)
-	var total uint64
-	for _, c := range cells {
-		total += c.kib
-	}
-	// src/conf/domain_postparse.c, virDomainDefPostParseMemory: the sum of the cells becomes the guest's memory.
-	if has := d.Guest().MemoryKiB; has > 0 && total != has {
-		return refuse("cells with "+formatKiB(has)+" together", "the guest has "+formatKiB(has)+", and libvirt would make it "+formatKiB(total))
-	}
-	for _, c := range cells {
-		// src/conf/domain_postparse.c and src/conf/numa_conf.c: more vCPUs in cells than the domain has are refused.
-		if set, err := ParseSet(c.cpus); err == nil && known && set[len(set)-1] >= vcpus {
-			return refuse("vCPUs 0 to "+strconv.Itoa(vcpus-1), "the domain has "+strconv.Itoa(vcpus)+" vCPUs")
+		return nil
+	}, suits: func(v string, _ *element, d *Doc) *ValueError {
+		vcpus, known := atoi(d.root.first("vcpu").text(d))
+		cells, _ := parseCells(v)
+		var total uint64
+		for _, c := range cells {
+			total += c.kib
 		}
-	}
-	return nil
-}}
+		// src/conf/domain_postparse.c, virDomainDefPostParseMemory: the sum of the cells becomes the guest's memory.
+		if has := d.Guest().MemoryKiB; has > 0 && total != has {
+			return refuse("cells with "+formatKiB(has)+" together", "the guest has "+formatKiB(has)+
+				", and libvirt would make it "+formatKiB(total))
+		}
+		for _, c := range cells {
+			// src/conf/domain_postparse.c and src/conf/numa_conf.c: more vCPUs in cells than the domain has are refused.
+			if set, err := ParseSet(c.cpus); err == nil && known && set[len(set)-1] >= vcpus {
+				return refuse("vCPUs 0 to "+strconv.Itoa(vcpus-1), "the domain has "+strconv.Itoa(vcpus)+" vCPUs")
+			}
+		}
+		return nil
+	}}
 
 func parseCells(s string) ([]vCell, bool) {
 	var cells []vCell

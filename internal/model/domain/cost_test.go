@@ -19,12 +19,20 @@ func TestHostileSizes(t *testing.T) {
 		return b.String()
 	}
 	cases := map[string]string{
-		"interfaces":  "<domain><devices>" + repeat(10000, "<interface type='a%[1]d'><mac address='52:54:%02[2]x:%02[3]x:0:1'/></interface>") + "</devices></domain>",
-		"same MAC":    "<domain><devices>" + strings.Repeat("<interface type='x'><mac address='52:54:0:0:0:1'/></interface>", 10000) + "</devices></domain>",
-		"pins":        "<domain><vcpu>90000</vcpu><cputune>" + repeat(16000, "<vcpupin vcpu='%[1]d' cpuset='%[3]d'/>") + "</cputune></domain>",
-		"long sets":   "<domain><cputune>" + strings.Repeat("<vcpusched vcpus='"+strings.Repeat("0-16383,", 8000)+"1'/>", 60) + strings.Repeat("<vcpusched vcpus='0-16383,0-16383,0-16383,1'/>", 300) + "</cputune></domain>",
-		"pages":       "<domain><memoryBacking><hugepages>" + strings.Repeat("<page size='1'/>", 50000) + "</hugepages></memoryBacking></domain>",
-		"deep":        "<domain>" + strings.Repeat(strings.Repeat("<a>", 250)+strings.Repeat("</a>", 250), 300) + "</domain>",
+		"interfaces": "<domain><devices>" +
+			repeat(10000, "<interface type='a%[1]d'><mac address='52:54:%02[2]x:%02[3]x:0:1'/></interface>") +
+			"</devices></domain>",
+		"same MAC": "<domain><devices>" +
+			strings.Repeat("<interface type='x'><mac address='52:54:0:0:0:1'/></interface>", 10000) +
+			"</devices></domain>",
+		"pins": "<domain><vcpu>90000</vcpu><cputune>" + repeat(16000, "<vcpupin vcpu='%[1]d' cpuset='%[3]d'/>") +
+			"</cputune></domain>",
+		"long sets": "<domain><cputune>" + strings.Repeat("<vcpusched vcpus='"+strings.Repeat("0-16383,", 8000)+
+			"1'/>", 60) + strings.Repeat("<vcpusched vcpus='0-16383,0-16383,0-16383,1'/>", 300) + "</cputune></domain>",
+		"pages": "<domain><memoryBacking><hugepages>" + strings.Repeat("<page size='1'/>", 50000) +
+			"</hugepages></memoryBacking></domain>",
+		"deep": "<domain>" + strings.Repeat(strings.Repeat("<a>", 250)+strings.Repeat("</a>", 250), 300) +
+			"</domain>",
 		"entities":    "<domain>" + strings.Repeat("&amp;", 800000) + "</domain>",
 		"white space": "<domain>" + strings.Repeat(" \n", 2<<20-100) + "</domain>",
 		"open tags":   "<domain>" + strings.Repeat("<a ", 1<<20),

@@ -15,7 +15,8 @@ var cpuWords = []struct {
 	word, child, attr string // attr of child, or of <cpu> itself; the child's text where there is none
 	allowed           []string
 }{
-	{"model", "model", "", nil}, {"fallback", "model", "fallback", []string{"allow", "forbid"}}, {"vendor_id", "model", "vendor_id", nil},
+	{"model", "model", "", nil}, {"fallback", "model", "fallback", []string{"allow", "forbid"}},
+	{"vendor_id", "model", "vendor_id", nil},
 	{"vendor", "vendor", "", nil}, {"match", "", "match", []string{"exact", "minimum", "strict"}},
 	{"check", "", "check", []string{"none", "partial", "full"}},
 }
@@ -60,7 +61,8 @@ var cpuMode = kind{allowed: strings.Join(cpuModes, ", "), canon: func(s string) 
 	return nil
 }, suits: func(v string, _ *element, d *Doc) *ValueError {
 	if v == "custom" && d.root.first("cpu", "model") == nil {
-		return refuse("custom with a model, such as 'custom model=Skylake-Client'", "'virsh cpu-models x86_64' lists models")
+		return refuse("custom with a model, such as 'custom model=Skylake-Client'",
+			"'virsh cpu-models x86_64' lists models")
 	}
 	return nil
 }}

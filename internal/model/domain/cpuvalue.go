@@ -13,7 +13,8 @@ var cpuCache = wordKind("", "passthrough", "emulate", "disable").where(func(v st
 	}
 	cpu := d.root.first("cpu")
 	if mode := cpu.get(d, "mode"); mode != "host-passthrough" && mode != "maximum" {
-		return refuse("emulate or disable with CPU mode "+strconv.Quote(clip(mode)), "passthrough needs the CPU mode host-passthrough: set it first")
+		return refuse("emulate or disable with CPU mode "+strconv.Quote(clip(mode)), "passthrough needs the CPU mode "+
+			"host-passthrough: set it first")
 	}
 	if cpu.first("cache").attr("level") != nil {
 		return refuse("emulate for a single level", "libvirt refuses passthrough with a level: remove the level first")
@@ -24,7 +25,8 @@ var cpuCache = wordKind("", "passthrough", "emulate", "disable").where(func(v st
 // migratableFits refuses it beside a processor that is not the host's own, as libvirt does.
 func migratableFits(_ string, _ *element, d *Doc) *ValueError {
 	if mode := d.root.first("cpu").get(d, "mode"); !ofHost(mode) {
-		return refuse("nothing with CPU mode "+strconv.Quote(clip(mode)), "it is for host-passthrough and maximum: set the mode first")
+		return refuse("nothing with CPU mode "+strconv.Quote(clip(mode)), "it is for host-passthrough and maximum: "+
+			"set the mode first")
 	}
 	return nil
 }
@@ -33,7 +35,8 @@ func migratableFits(_ string, _ *element, d *Doc) *ValueError {
 // none may stand there.
 var hypervMode = wordKind("", "custom", "passthrough").where(func(v string, _ *element, d *Doc) *ValueError {
 	if named := d.root.first("features", "hyperv").elements(); v == "passthrough" && len(named) > 0 {
-		return refuse("custom beside enlightenments that are named ("+clip(named[0].name)+")", "take them away first: unset features/hyperv/"+clip(named[0].name)+".state")
+		return refuse("custom beside enlightenments that are named ("+clip(named[0].name)+")",
+			"take them away first: unset features/hyperv/"+clip(named[0].name)+".state")
 	}
 	return nil
 })
@@ -71,7 +74,8 @@ var vendorID = kind{allowed: "1 to 12 characters without commas", canon: canonWo
 // virDomainNumatuneSet).
 func notAuto(_ string, _ *element, d *Doc) *ValueError {
 	if d.root.first("numatune", "memory").get(d, "placement") == "auto" {
-		return refuse("nothing beside placement='auto', which leaves the nodes to numad", "unset numatune/memory.placement as well")
+		return refuse("nothing beside placement='auto', which leaves the nodes to numad",
+			"unset numatune/memory.placement as well")
 	}
 	return nil
 }

@@ -52,20 +52,24 @@ func (s Description) check() error {
 	switch {
 	case s.Name == "":
 		return bad("name", "found nothing, expected the guest's name", "")
-	case len(s.Name) > 255 || strings.ContainsAny(s.Name, "/\n\r\t") || strings.TrimSpace(s.Name) == "" || strings.Trim(s.Name, ".") == "":
-		return bad("name", fmt.Sprintf("found %q, expected up to 255 characters without slashes and line ends", clip(s.Name)), "libvirt names a file after it")
+	case len(s.Name) > 255 || strings.ContainsAny(s.Name, "/\n\r\t") || strings.TrimSpace(s.Name) == "" ||
+		strings.Trim(s.Name, ".") == "":
+		return bad("name", fmt.Sprintf("found %q, expected up to 255 characters without slashes and line ends",
+			clip(s.Name)), "libvirt names a file after it")
 	case plain("name", s.Name) != nil:
 		return plain("name", s.Name)
 	case strings.TrimSpace(s.Name) != s.Name:
 		return bad("name", fmt.Sprintf("found %q, expected no white space around it", clip(s.Name)), "")
 	case s.UUID != "" && !isUUID(s.UUID):
-		return bad("uuid", fmt.Sprintf("found %q, expected a UUID such as 5f2d1c1a-0c3b-4a55-9e5e-3e1d2c4b5a01", clip(s.UUID)), "left out, libvirt makes one")
+		return bad("uuid", fmt.Sprintf("found %q, expected a UUID such as 5f2d1c1a-0c3b-4a55-9e5e-3e1d2c4b5a01",
+			clip(s.UUID)), "left out, libvirt makes one")
 	case s.VCPUs < 1 || s.VCPUs > MaxVCPUs:
 		return bad("vcpus", fmt.Sprintf("found %d, expected 1 to %d", s.VCPUs, MaxVCPUs), "")
 	case s.MemoryKiB < 1024:
 		return bad("memory", fmt.Sprintf("found %d KiB, expected at least 1 MiB", s.MemoryKiB), "such as 8GiB")
 	case s.Realtime && (s.CPUs == "" || s.Emulator == ""):
-		return bad("realtime", "found no CPUs of its own, expected one for each vCPU and others for QEMU", "a realtime guest runs on isolated CPUs: name them, and those of the emulator")
+		return bad("realtime", "found no CPUs of its own, expected one for each vCPU and others for QEMU",
+			"a realtime guest runs on isolated CPUs: name them, and those of the emulator")
 	}
 	own, err := s.cpus()
 	if err != nil {
@@ -77,7 +81,8 @@ func (s Description) check() error {
 			return bad("emulator CPUs", err.Error(), "such as 0-1")
 		}
 		if slices.ContainsFunc(set, func(n int) bool { return slices.Contains(own, n) }) {
-			return bad("emulator CPUs", fmt.Sprintf("%s and the vCPUs' %s overlap", s.Emulator, s.CPUs), "QEMU's own threads would take time from a vCPU in the middle of a burst")
+			return bad("emulator CPUs", fmt.Sprintf("%s and the vCPUs' %s overlap", s.Emulator, s.CPUs),
+				"QEMU's own threads would take time from a vCPU in the middle of a burst")
 		}
 	}
 	for i, n := range s.NICs {
@@ -87,7 +92,8 @@ func (s Description) check() error {
 	}
 	for _, path := range s.Disks {
 		if !strings.HasPrefix(path, "/") {
-			return bad("disk", fmt.Sprintf("found %q, expected a path from / on", clip(path)), "libvirt looks for it from a directory of its own")
+			return bad("disk", fmt.Sprintf("found %q, expected a path from / on", clip(path)),
+				"libvirt looks for it from a directory of its own")
 		}
 	}
 	for what, texts := range map[string][]string{"disk": s.Disks, "machine": {s.Machine}} {
@@ -113,7 +119,8 @@ func isUUID(text string) bool {
 		return false
 	}
 	for i, r := range text {
-		if dash := i == 8 || i == 13 || i == 18 || i == 23; dash != (r == '-') || !dash && !strings.ContainsRune("0123456789abcdefABCDEF", r) {
+		if dash := i == 8 || i == 13 || i == 18 || i == 23; dash != (r == '-') || !dash &&
+			!strings.ContainsRune("0123456789abcdefABCDEF", r) {
 			return false
 		}
 	}
@@ -129,7 +136,8 @@ func (s Description) cpus() ([]int, error) {
 		return nil, &DescriptionError{"CPUs", err.Error(), "such as 2-5"}
 	}
 	if len(set) != s.VCPUs {
-		return nil, &DescriptionError{"CPUs", fmt.Sprintf("found %d (%s), expected %d, one for each vCPU", len(set), FormatSet(set), s.VCPUs), "vCPUs that share a CPU lose packets"}
+		return nil, &DescriptionError{"CPUs", fmt.Sprintf("found %d (%s), expected %d, one for each vCPU", len(set),
+			FormatSet(set), s.VCPUs), "vCPUs that share a CPU lose packets"}
 	}
 	return set, nil
 }
@@ -148,15 +156,18 @@ func (n NICDescription) check(i int) error {
 	}
 	if n.MAC != "" {
 		if _, ok := CanonMAC(n.MAC); !ok {
-			return &DescriptionError{"NIC " + strconv.Itoa(i), fmt.Sprintf("found %q, expected a MAC address such as 52:54:00:00:00:01", clip(n.MAC)), ""}
+			return &DescriptionError{"NIC " + strconv.Itoa(i), fmt.Sprintf("found %q, expected a MAC address such as "+
+				"52:54:00:00:00:01", clip(n.MAC)), ""}
 		}
 	}
 	if ways != 1 {
-		return &DescriptionError{"NIC " + strconv.Itoa(i), fmt.Sprintf("leads to %d places, expected one", ways), "one of bridge, network, direct (a device of the host) and vf (a PCI address)"}
+		return &DescriptionError{"NIC " + strconv.Itoa(i), fmt.Sprintf("leads to %d places, expected one", ways),
+			"one of bridge, network, direct (a device of the host) and vf (a PCI address)"}
 	}
 	if n.VF != "" {
 		if _, ok := CanonPCI(n.VF); !ok {
-			return &DescriptionError{"NIC " + strconv.Itoa(i), fmt.Sprintf("found %q, expected a PCI address such as 0000:01:10.0", clip(n.VF)), ""}
+			return &DescriptionError{"NIC " + strconv.Itoa(i), fmt.Sprintf("found %q, expected a PCI address such as "+
+				"0000:01:10.0", clip(n.VF)), ""}
 		}
 	}
 	return nil

@@ -44,7 +44,8 @@ const (
 // neither UTF-8, UTF-16 nor one byte a character, or is beyond the limits above. The error is a *SyntaxError.
 func Parse(text []byte) (*Doc, error) {
 	if len(text) > MaxBytes {
-		return nil, &SyntaxError{Line: 1, Problem: sizeProblem(len(text)), Advice: "libvirt takes no larger domain either; check that this is the right file"}
+		return nil, &SyntaxError{Line: 1, Problem: sizeProblem(len(text)), Advice: "libvirt takes no larger domain " +
+			"either; check that this is the right file"}
 	}
 	src, charset, err := decoded(text)
 	if err != nil {

@@ -18,7 +18,8 @@ func TestDocumentedPaths(t *testing.T) {
 	for _, found := range regexp.MustCompile("`([a-zA-Z0-9_/.]+)`").FindAllStringSubmatch(string(text), -1) {
 		form := found[1]
 		for _, key := range []string{"/KEY", "/INDEX", "/NAME", "/N", "/CELL", "/ADDRESS", "/MAC"} {
-			if before, after, ok := strings.Cut(form, key); ok && (after == "" || strings.ContainsAny(after[:1], "/.")) {
+			if before, after, ok := strings.Cut(form, key); ok &&
+				(after == "" || strings.ContainsAny(after[:1], "/.")) {
 				form = before + "/*" + after
 			}
 		}

@@ -8,19 +8,20 @@ import (
 
 // documentTypes are documents with one, and the guest's name in each.
 var documentTypes = map[string]string{
-	"<!DOCTYPE domain><domain><name>a</name></domain>":                                                                                                        "a",
-	"<?xml version='1.1'?>\n<!-- x -->\n<!DOCTYPE domain SYSTEM \"d.dtd\" >\n<?p?><domain><name>a</name></domain>":                                            "a",
-	"<!DOCTYPE domain PUBLIC '-//x' 'd.dtd' [ ]><domain><name>a</name></domain>":                                                                              "a",
-	`<!DOCTYPE d [<!ENTITY n "web"><!ENTITY n "other">]><domain><name>&n;1</name></domain>`:                                                                   "web1",
-	`<!DOCTYPE d [<!ENTITY a "w&b;"><!ENTITY b "e&#98;">]><domain><name>&a;</name></domain>`:                                                                  "web",
-	"<!DOCTYPE d [\n<!ELEMENT domain ANY>\n<!ATTLIST domain a CDATA '>]'>\n<!NOTATION n SYSTEM 'x'><!-- ]> --><?p ]> ?>\n]>\n<domain><name>a</name></domain>": "a",
-	`<!DOCTYPE d [<!ENTITY % p " "><!ENTITY n 'b'>%p;]><domain><name>a&n;</name></domain>`:                                                                    "ab",
-	`<!DOCTYPE d [<!ENTITY x SYSTEM "file:///etc/shadow">]><domain><name>a&x;</name></domain>`:                                                                "a&x;",
-	`<!DOCTYPE d [<!ENTITY g PUBLIC "a" "b" NDATA n>]><domain><name>a</name></domain>`:                                                                        "a",
-	`<!DOCTYPE d SYSTEM 'd.dtd'><domain><name>&later;</name></domain>`:                                                                                        "&later;",
-	`<!DOCTYPE d [<!ENTITY e "<devices/>">]><domain><name>a</name>&e;</domain>`:                                                                               "a",
-	`<!DOCTYPE d [<!ENTITY q "4"><!ENTITY v "&#38;q;">]><domain><name>a&v;</name><vcpu>&q;</vcpu></domain>`:                                                   "a4",
-	`<!DOCTYPE d [<!ENTITY c "<![CDATA[x]]>">]><domain><name>a</name><description>&c;</description></domain>`:                                                 "a",
+	"<!DOCTYPE domain><domain><name>a</name></domain>":                                                             "a",
+	"<?xml version='1.1'?>\n<!-- x -->\n<!DOCTYPE domain SYSTEM \"d.dtd\" >\n<?p?><domain><name>a</name></domain>": "a",
+	"<!DOCTYPE domain PUBLIC '-//x' 'd.dtd' [ ]><domain><name>a</name></domain>":                                   "a",
+	`<!DOCTYPE d [<!ENTITY n "web"><!ENTITY n "other">]><domain><name>&n;1</name></domain>`:                        "web1",
+	`<!DOCTYPE d [<!ENTITY a "w&b;"><!ENTITY b "e&#98;">]><domain><name>&a;</name></domain>`:                       "web",
+	"<!DOCTYPE d [\n<!ELEMENT domain ANY>\n<!ATTLIST domain a CDATA '>]'>\n<!NOTATION n SYSTEM 'x'><!-- ]> --><?p ]> " +
+		"?>\n]>\n<domain><name>a</name></domain>": "a",
+	`<!DOCTYPE d [<!ENTITY % p " "><!ENTITY n 'b'>%p;]><domain><name>a&n;</name></domain>`:                    "ab",
+	`<!DOCTYPE d [<!ENTITY x SYSTEM "file:///etc/shadow">]><domain><name>a&x;</name></domain>`:                "a&x;",
+	`<!DOCTYPE d [<!ENTITY g PUBLIC "a" "b" NDATA n>]><domain><name>a</name></domain>`:                        "a",
+	`<!DOCTYPE d SYSTEM 'd.dtd'><domain><name>&later;</name></domain>`:                                        "&later;",
+	`<!DOCTYPE d [<!ENTITY e "<devices/>">]><domain><name>a</name>&e;</domain>`:                               "a",
+	`<!DOCTYPE d [<!ENTITY q "4"><!ENTITY v "&#38;q;">]><domain><name>a&v;</name><vcpu>&q;</vcpu></domain>`:   "a4",
+	`<!DOCTYPE d [<!ENTITY c "<![CDATA[x]]>">]><domain><name>a</name><description>&c;</description></domain>`: "a",
 }
 
 func TestDocumentTypes(t *testing.T) {
@@ -69,7 +70,8 @@ func TestHiddenElements(t *testing.T) {
 }
 
 func TestEncodings(t *testing.T) {
-	const text = "\ufeff<?xml version=\"1.0\" encoding=\"UTF-16\"?>\r\n<domain>\r\n  <name>caf\u00e9 \U0001f600</name>\r\n  <vcpu>2</vcpu>\r\n</domain>\r\n"
+	const text = "\ufeff<?xml version=\"1.0\" encoding=\"UTF-16\"?>\r\n<domain>\r\n  <name>caf\u00e9 " +
+		"\U0001f600</name>\r\n  <vcpu>2</vcpu>\r\n</domain>\r\n"
 	for _, c := range []charset{utf16LE, utf16BE} {
 		for _, whole := range []string{text, strings.TrimPrefix(text, "\ufeff")} {
 			d := parse(t, string(c.encoded(whole)))
@@ -77,7 +79,8 @@ func TestEncodings(t *testing.T) {
 				t.Errorf("name %q", d.Guest().Name)
 			}
 			set(t, d, "emulatorpin", "0-1")
-			want := strings.Replace(whole, "</vcpu>\r\n", "</vcpu>\r\n  <cputune>\r\n    <emulatorpin cpuset='0-1'/>\r\n  </cputune>\r\n", 1)
+			want := strings.Replace(whole, "</vcpu>\r\n", "</vcpu>\r\n  <cputune>\r\n    <emulatorpin "+
+				"cpuset='0-1'/>\r\n  </cputune>\r\n", 1)
 			if got := d.text(); got != want || d.String() != string(c.encoded(want)) {
 				t.Errorf("edited to %q", got)
 			}

@@ -16,10 +16,14 @@ var wanted = map[string][2]string{
 	"memoryBacking/access.mode": {"shared", "private"}, "memoryBacking/allocation.mode": {"immediate", "ondemand"},
 	"vcpu.cpuset": {"1-3", "7"}, "vcpupin/*": {"5", "1,3-4"}, "emulatorpin": {"0-1", "15"}, "iothreadpin/*": {"1", "2"},
 	"emulatorsched": {"fifo:1", "batch"}, "vcpusched/*": {"fifo:1", "rr:99"}, "iothreadsched/*": {"idle", "fifo:2"},
-	"numatune/memory": {"strict:0", "preferred:0-1"}, "numatune/memnode/*": {"strict:0", "interleave:1"}, "numatune/memory.mode": {"strict", "preferred"}, "numatune/memory.placement": {"static", "auto"}, "numatune/memory.nodeset": {"0", "0-1"},
+	"numatune/memory": {"strict:0", "preferred:0-1"}, "numatune/memnode/*": {"strict:0", "interleave:1"},
+	"numatune/memory.mode": {"strict", "preferred"}, "numatune/memory.placement": {"static", "auto"},
+	"numatune/memory.nodeset": {"0", "0-1"},
 	"numatune/memnode/*.mode": {"strict", "interleave"}, "numatune/memnode/*.nodeset": {"0", "1"},
-	"features/hyperv/*.state": {"on", "off"}, "features/kvm/*.state": {"on", "off"}, "features/pmu.state": {"on", "off"},
-	"cpu/mode": {"host-passthrough", "host-model"}, "cpu/migratable": {"on", "off"}, "cpu/cache.mode": {"passthrough", "emulate"},
+	"features/hyperv/*.state": {"on", "off"}, "features/kvm/*.state": {"on", "off"},
+	"features/pmu.state": {"on", "off"},
+	"cpu/mode":           {"host-passthrough", "host-model"}, "cpu/migratable": {"on", "off"},
+	"cpu/cache.mode":       {"passthrough", "emulate"},
 	"features/hyperv.mode": {"custom", "passthrough"}, "features/hyperv/spinlocks.retries": {"8191", "4095"},
 	"features/hyperv/vendor_id.value": {"KVM", "libvirt-rule"}, "features/hyperv/stimer/direct.state": {"on", "on"},
 	"features/hyperv/tlbflush/direct.state": {"on", "on"}, "features/hyperv/tlbflush/extended.state": {"on", "on"},
@@ -27,7 +31,8 @@ var wanted = map[string][2]string{
 	"interface/*/mac": {"52:54:00:aa:00:01", "02:00:00:00:00:aa"}, "interface/*/managed": {"yes", "no"},
 	"interface/*/source.pci": {"0000:01:10.0", "0001:0a:00.7"}, "hostdev/*": {"managed", "unmanaged"},
 	"cpu/numa/cells": {"0-1:1GiB", "0:2GiB none:1GiB"}, "cpu/numa/cell/*.memAccess": {"shared", "private"},
-	"clock/timer/*.present": {"no", "yes"}, "interface/*/vlan": {"42", "7"}, "interface/*/model": {"virtio", "virtio-non-transitional"},
+	"clock/timer/*.present": {"no", "yes"}, "interface/*/vlan": {"42", "7"},
+	"interface/*/model":       {"virtio", "virtio-non-transitional"},
 	"interface/*/driver.name": {"vhost", "qemu"}, "interface/*/driver.queues": {"4", "256"},
 	"interface/*/driver.rx_queue_size": {"1024", "512"}, "interface/*/driver.tx_queue_size": {"256", "256"},
 	"interface/*/mtu": {"9000", "1500"}, "interface/*/coalesce.rx.frames.max": {"32", "64"},
@@ -136,8 +141,10 @@ func TestSetThenRestore(t *testing.T) {
 					}
 					// What libvirt adds beside a mode by itself goes with it.
 					bare := strings.NewReplacer(" check='none' migratable='on'", "", " check='partial'", "")
-					if !bytes.Equal(again.Bytes(), text) && (path != "cpu/mode" || again.String() != bare.Replace(string(text))) {
-						t.Errorf("%s: %s=%s, parse and back differs:\n%s", name, path, v, lineDiff(string(text), again.String()))
+					if !bytes.Equal(again.Bytes(), text) &&
+						(path != "cpu/mode" || again.String() != bare.Replace(string(text))) {
+						t.Errorf("%s: %s=%s, parse and back differs:\n%s", name, path, v,
+							lineDiff(string(text), again.String()))
 					}
 				}
 				count++
@@ -216,7 +223,8 @@ func shuffle(text string, seed uint64, edits int) string {
 	var paths []string
 	for _, form := range Known() { // fixed order: a map's would make the seed meaningless
 		for p := range all {
-			if rl, _ := match(p); rl.path == form && !rl.byIndex && !rl.whole { // a new address is a new name for other paths; parts are other paths
+			// a new address is a new name for other paths; parts are other paths
+			if rl, _ := match(p); rl.path == form && !rl.byIndex && !rl.whole {
 				paths = append(paths, p)
 			}
 		}
@@ -276,13 +284,15 @@ func TestPlacement(t *testing.T) {
 `)
 	for _, e := range [][2]string{ // not in libvirt's order, on purpose
 		{"interface/52:54:00:00:00:01/coalesce.rx.frames.max", "32"}, {"interface/52:54:00:00:00:01/model", "virtio"},
-		{"interface/52:54:00:00:00:01/driver.tx_queue_size", "256"}, {"interface/52:54:00:00:00:01/driver.rx_queue_size", "1024"},
+		{"interface/52:54:00:00:00:01/driver.tx_queue_size", "256"},
+		{"interface/52:54:00:00:00:01/driver.rx_queue_size", "1024"},
 		{"interface/52:54:00:00:00:01/driver.queues", "4"}, {"interface/52:54:00:00:00:01/driver.name", "vhost"},
 		{"interface/52:54:00:00:00:01/mtu", "9000"}, {"interface/52:54:00:00:00:01/vlan", "7"},
 		{"clock/timer/kvmclock.present", "no"}, {"cpu/mode", "host-passthrough"}, {"cpu/cache.mode", "passthrough"},
 		{"features/hyperv/vapic.state", "on"}, {"features/hyperv/relaxed.state", "on"},
 		{"vcpusched/1", "fifo:1"}, {"emulatorpin", "0"}, {"vcpupin/3", "6"},
-		{"vcpupin/0", "4"}, {"vcpupin/2", "5"}, {"numatune/memory.nodeset", "0-1"}, {"memoryBacking/locked", "yes"}, {"memoryBacking/hugepages", "1GiB@0"},
+		{"vcpupin/0", "4"}, {"vcpupin/2", "5"}, {"numatune/memory.nodeset", "0-1"}, {"memoryBacking/locked", "yes"},
+		{"memoryBacking/hugepages", "1GiB@0"},
 	} {
 		set(t, d, e[0], e[1])
 	}
@@ -353,16 +363,23 @@ func TestHouseStyle(t *testing.T) {
 		{"hand-tabs.xml", "vcpupin/0", "3", "\t<cputune>\n", "\t<cputune>\n\t\t<vcpupin vcpu=\"0\" cpuset=\"3\"/>\n"},
 		{"hand-tabs.xml", "vcpupin/2", "3", "^5\"/>\n", "^5\"/>\n\t\t<vcpupin vcpu=\"2\" cpuset=\"3\"/>\n"},
 		{"hand-tabs.xml", "emulatorpin", "3", "<!-- hot -->\n", "<!-- hot -->\n\t\t<emulatorpin cpuset=\"3\"/>\n"},
-		{"hand-tabs.xml", "interface/52:54:00:ab:cd:0e/driver.rx_queue_size", "256", "queues=\"2\"\n", "queues=\"2\"\n\t\t\t\trx_queue_size=\"256\"\n"},
-		{"hand-tabs.xml", "interface/1/model", "virtio", "<source bridge=\"br1\"/>\n", "<source bridge=\"br1\"/>\n\t\t\t<model type=\"virtio\"/>\n"},
+		{"hand-tabs.xml", "interface/52:54:00:ab:cd:0e/driver.rx_queue_size", "256", "queues=\"2\"\n",
+			"queues=\"2\"\n\t\t\t\trx_queue_size=\"256\"\n"},
+		{"hand-tabs.xml", "interface/1/model", "virtio", "<source bridge=\"br1\"/>\n",
+			"<source bridge=\"br1\"/>\n\t\t\t<model type=\"virtio\"/>\n"},
 		{"hand-tabs.xml", "cpu/cache.mode", "passthrough", "></cpu>", ">\n\t\t<cache mode=\"passthrough\"/>\n\t</cpu>"},
-		{"hand-compact.xml", "interface/0/driver.queues", "2", "<model type='virtio'/>", "<model type='virtio'/><driver queues='2'/>"},
+		{"hand-compact.xml", "interface/0/driver.queues", "2", "<model type='virtio'/>",
+			"<model type='virtio'/><driver queues='2'/>"},
 		{"hand-compact.xml", "vcpupin/0", "2", "</vcpu>", "</vcpu><cputune><vcpupin vcpu='0' cpuset='2'/></cputune>"},
-		{"hand-odd.xml", "vcpupin/0", "2", "<cputune/>", "<cputune>\n        <vcpupin vcpu=\"0\" cpuset=\"2\"/>\n    </cputune>"},
+		{"hand-odd.xml", "vcpupin/0", "2", "<cputune/>", "<cputune>\n        <vcpupin vcpu=\"0\" cpuset=\"2\"/>\n    " +
+			"</cputune>"},
 		{"hand-odd.xml", "cpu/mode", "host-model", "<cpu>", "<cpu mode=\"host-model\">"},
-		{"hand-minimal.xml", "emulatorpin", "1", "/>", ">\n  <cputune>\n    <emulatorpin cpuset='1'/>\n  </cputune>\n</domain>"},
-		{"libvirt-crlf.xml", "emulatorpin", "1", "</vcpu>\r\n", "</vcpu>\r\n  <cputune>\r\n    <emulatorpin cpuset='1'/>\r\n  </cputune>\r\n"},
-		{"libvirt-nics.xml", "clock/timer/tsc.present", "yes", "<clock offset='utc'/>", "<clock offset='utc'>\n    <timer name='tsc' present='yes'/>\n  </clock>"},
+		{"hand-minimal.xml", "emulatorpin", "1", "/>", ">\n  <cputune>\n    <emulatorpin cpuset='1'/>\n  " +
+			"</cputune>\n</domain>"},
+		{"libvirt-crlf.xml", "emulatorpin", "1", "</vcpu>\r\n", "</vcpu>\r\n  <cputune>\r\n    <emulatorpin " +
+			"cpuset='1'/>\r\n  </cputune>\r\n"},
+		{"libvirt-nics.xml", "clock/timer/tsc.present", "yes", "<clock offset='utc'/>", "<clock offset='utc'>\n    " +
+			"<timer name='tsc' present='yes'/>\n  </clock>"},
 	}
 	for _, c := range cases {
 		d := sample(t, c.file)

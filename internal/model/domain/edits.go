@@ -64,7 +64,8 @@ func (d *Doc) Carry(wishes []Wish, nics []string, on Host) ([]Edit, error) {
 }
 
 // filled is what libvirt makes of a value that is absent: to take it away is to set it to this.
-var filled = map[string]string{"cpu/migratable": "on"} // src/conf/cpu_conf.c: of host-passthrough and maximum, since 6.5.0
+// src/conf/cpu_conf.c: of host-passthrough and maximum, since 6.5.0
+var filled = map[string]string{"cpu/migratable": "on"}
 
 // lost are values that stand in one document and not in the other, but for those that edits name, whole or a part of
 // them, and those of interfaces: one that gets another MAC address has other paths.
@@ -72,9 +73,11 @@ func lost(before, after *Doc, edits []Edit) []Edit {
 	var all []Edit
 	for _, gone := range Diff(before, after) {
 		named := func(e Edit) bool {
-			return gone.Path == e.Path || strings.HasPrefix(gone.Path, e.Path+".") || strings.HasPrefix(e.Path, gone.Path+".")
+			return gone.Path == e.Path || strings.HasPrefix(gone.Path, e.Path+".") ||
+				strings.HasPrefix(e.Path, gone.Path+".")
 		}
-		if !gone.HasFrom || gone.HasTo || strings.HasPrefix(gone.Path, "interface/") || slices.ContainsFunc(edits, named) {
+		if !gone.HasFrom || gone.HasTo || strings.HasPrefix(gone.Path, "interface/") ||
+			slices.ContainsFunc(edits, named) {
 			continue
 		}
 		if gone.To, gone.HasTo = filled[gone.Path], filled[gone.Path] != ""; gone.To != gone.From {

@@ -74,30 +74,36 @@ func TestCarryRefuses(t *testing.T) {
 	}
 	d := parse(t, "<domain><vcpu>1</vcpu><devices/></domain>")
 	var bad *PathError
-	if _, err := d.Carry([]Wish{{Path: tx, Value: "256"}}, nil, Host{}); !errors.As(err, &bad) || !strings.Contains(bad.Problem, "no interfaces") {
+	if _, err := d.Carry([]Wish{{Path: tx, Value: "256"}}, nil, Host{}); !errors.As(err, &bad) ||
+		!strings.Contains(bad.Problem, "no interfaces") {
 		t.Errorf("a domain without interfaces: %v", err)
 	}
 	var old *VersionError
-	if _, err := sample(t, "libvirt-bridge.xml").Carry([]Wish{{Path: tx, Value: "256"}}, nil, Host{Libvirt: "3.6.0"}); !errors.As(err, &old) {
+	if _, err := sample(t, "libvirt-bridge.xml").Carry([]Wish{{Path: tx, Value: "256"}}, nil,
+		Host{Libvirt: "3.6.0"}); !errors.As(err, &old) {
 		t.Errorf("an old libvirt: %v", err)
 	}
 }
 
 // TestCarryInOrder: a NIC that becomes virtio can have queues then.
 func TestCarryInOrder(t *testing.T) {
-	d := parse(t, "<domain><vcpu>2</vcpu><devices><interface type='bridge'><source bridge='b'/><model type='e1000'/></interface></devices></domain>")
-	edits, err := d.Carry([]Wish{{Path: "interface/*/model", Value: "virtio"}, {Path: "interface/*/driver.queues", Value: "2"}}, nil, Host{})
+	d := parse(t, "<domain><vcpu>2</vcpu><devices><interface type='bridge'><source bridge='b'/><model "+
+		"type='e1000'/></interface></devices></domain>")
+	edits, err := d.Carry([]Wish{{Path: "interface/*/model", Value: "virtio"},
+		{Path: "interface/*/driver.queues", Value: "2"}}, nil, Host{})
 	if err != nil || len(edits) != 2 || d.Guest().Interfaces[0].Driver.Queues != 2 {
 		t.Errorf("edits %+v (%v)", edits, err)
 	}
-	if !slices.Equal(edits, []Edit{{"interface/0/model", "e1000", "virtio", true, true}, {"interface/0/driver.queues", "", "2", false, true}}) {
+	if !slices.Equal(edits, []Edit{{"interface/0/model", "e1000", "virtio", true, true},
+		{"interface/0/driver.queues", "", "2", false, true}}) {
 		t.Errorf("edits %+v", edits)
 	}
 }
 
 func TestWishes(t *testing.T) {
 	d := sample(t, "libvirt-nics.xml") // two vCPUs
-	group := parse(t, "<domain><vcpu>4</vcpu><iothreads>2</iothreads><cputune><vcpupin vcpu='1' cpuset='3'/><vcpusched vcpus='0-1' scheduler='batch'/></cputune></domain>")
+	group := parse(t, "<domain><vcpu>4</vcpu><iothreads>2</iothreads><cputune><vcpupin vcpu='1' "+
+		"cpuset='3'/><vcpusched vcpus='0-1' scheduler='batch'/></cputune></domain>")
 	hyperv := parse(t, "<domain><features><hyperv><vapic state='on'/><strange/></hyperv></features></domain>")
 	ok := func(all []Wish, err error) func(want string) {
 		return func(want string) {
@@ -126,7 +132,8 @@ func TestWishes(t *testing.T) {
 	ok(group.WishSched("iothreadsched", "idle"))("iothreadsched/1=idle iothreadsched/2=idle")
 	ok(WishNUMA("strict:0"))("numatune/memory=strict:0")
 	ok(WishNUMA("1"))("numatune/memory=1")
-	ok(WishNUMA("0=strict:0,1=preferred:1,2=off"))("numatune/memnode/0=strict:0 numatune/memnode/1=preferred:1 numatune/memnode/2=-")
+	ok(WishNUMA("0=strict:0,1=preferred:1,2=off"))("numatune/memnode/0=strict:0 numatune/memnode/1=preferred:1 " +
+		"numatune/memnode/2=-")
 	ok(WishNUMA("off"))("numatune/memory=-")
 	ok(WishPages("1G"))("memoryBacking/hugepages=1GiB")
 	ok(WishPages("2M@0;1GiB@1"))("memoryBacking/hugepages=2MiB@0 1GiB@1")
@@ -135,7 +142,8 @@ func TestWishes(t *testing.T) {
 	ok(WishCells("0:1GiB;1:1GiB"))("cpu/numa/cells=0:1GiB 1:1GiB")
 	ok(hyperv.WishHyperV("off"))("clock/timer/hypervclock.present=- features/hyperv/vapic.state=off")
 	ok(hyperv.WishHyperV("passthrough"))("features/hyperv.mode=passthrough")
-	ok(hyperv.WishHyperV("vapic,synic=off,spinlocks,vendor_id=KVM"))("features/hyperv/vapic.state=on features/hyperv/synic.state=off features/hyperv/spinlocks.retries=8191 features/hyperv/vendor_id.value=KVM")
+	ok(hyperv.WishHyperV("vapic,synic=off,spinlocks,vendor_id=KVM"))("features/hyperv/vapic.state=on " +
+		"features/hyperv/synic.state=off features/hyperv/spinlocks.retries=8191 features/hyperv/vendor_id.value=KVM")
 	ok(hyperv.WishHyperV("spinlocks=5000"))("features/hyperv/spinlocks.retries=5000")
 
 	bad := func(all []Wish, err error) {
@@ -176,7 +184,8 @@ func TestHyperVOn(t *testing.T) {
 	if _, err := d.Carry(wishes, nil, Host{Libvirt: "11.3.0", QEMU: "10.0.2"}); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(d.String(), "<spinlocks state='on' retries='8191'/>") || strings.Index(d.String(), "<synic") > strings.Index(d.String(), "<stimer") {
+	if !strings.Contains(d.String(), "<spinlocks state='on' retries='8191'/>") ||
+		strings.Index(d.String(), "<synic") > strings.Index(d.String(), "<stimer") {
 		t.Errorf("got %s", d)
 	}
 }
@@ -228,9 +237,10 @@ func TestLost(t *testing.T) {
 		want   string
 	}{
 		"a model without it": {[]Wish{{Path: "cpu/mode", Value: "host-model"}}, "cpu/migratable cpu/mode"},
-		"both by name":       {[]Wish{{Path: "cpu/migratable", Off: true}, {Path: "cpu/mode", Value: "host-model"}}, "cpu/migratable cpu/mode"},
-		"a whole":            {[]Wish{{Path: "numatune/memory", Off: true}}, "numatune/memory"},
-		"nothing":            {[]Wish{{Path: "vcpupin/0", Value: "1"}}, "vcpupin/0"},
+		"both by name": {[]Wish{{Path: "cpu/migratable", Off: true}, {Path: "cpu/mode", Value: "host-model"}},
+			"cpu/migratable cpu/mode"},
+		"a whole": {[]Wish{{Path: "numatune/memory", Off: true}}, "numatune/memory"},
+		"nothing": {[]Wish{{Path: "vcpupin/0", Value: "1"}}, "vcpupin/0"},
 	} {
 		edits, err := parse(t, text).Carry(c.wishes, nil, Host{})
 		if err != nil {
@@ -245,7 +255,8 @@ func TestLost(t *testing.T) {
 		}
 	}
 	// What libvirt makes of an absent value is not lost.
-	edits, err := parse(t, strings.Replace(text, "off", "on", 1)).Carry([]Wish{{Path: "cpu/mode", Value: "host-model"}}, nil, Host{})
+	edits, err := parse(t, strings.Replace(text, "off", "on", 1)).Carry([]Wish{{Path: "cpu/mode", Value: "host-model"}},
+		nil, Host{})
 	if err != nil || len(edits) != 1 {
 		t.Errorf("%v: %+v", err, edits)
 	}

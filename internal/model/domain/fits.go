@@ -30,7 +30,8 @@ func (d *Doc) fits(p *place) error {
 				return err
 			}
 		} else if known && mine[len(mine)-1] >= vcpus {
-			return &PathError{Path: p.path, Problem: fmt.Sprintf("found vCPU %d, expected 0 to %d", mine[len(mine)-1], vcpus-1)}
+			return &PathError{Path: p.path, Problem: fmt.Sprintf("found vCPU %d, expected 0 to %d", mine[len(mine)-1],
+				vcpus-1)}
 		}
 		table := d.byKey(d.root.first("cputune"), s)
 		for _, n := range mine {
@@ -59,9 +60,11 @@ func (d *Doc) hasIOThreads(p *place, wanted []int) error {
 	for _, n := range wanted {
 		switch {
 		case n == 0:
-			return &PathError{Path: p.path, Problem: "found I/O thread 0, expected 1 or above", Advice: "libvirt counts I/O threads from 1"}
+			return &PathError{Path: p.path, Problem: "found I/O thread 0, expected 1 or above",
+				Advice: "libvirt counts I/O threads from 1"}
 		case !ids[n]:
-			return &PathError{Path: p.path, Problem: fmt.Sprintf("the domain has no I/O thread %d, it has %d", n, len(ids)),
+			return &PathError{Path: p.path, Problem: fmt.Sprintf("the domain has no I/O thread %d, it has %d", n,
+				len(ids)),
 				Advice: "<iothreads>N</iothreads> gives it N"}
 		}
 	}

@@ -63,7 +63,8 @@ var sched = kind{allowed: "fifo:PRIORITY or rr:PRIORITY (1 to 99), batch, idle",
 	switch {
 	case policy == "fifo" || policy == "rr":
 		if !has || n < 1 || n > 99 {
-			return refuse(policy+" with a priority from 1 to 99, such as "+policy+":1", "priorities above 49 starve the kernel's own interrupt threads")
+			return refuse(policy+" with a priority from 1 to 99, such as "+policy+":1", "priorities above 49 starve "+
+				"the kernel's own interrupt threads")
 		}
 		return nil
 	case (policy == "batch" || policy == "idle") && !has:
@@ -155,7 +156,8 @@ func CanonPCI(s string) (string, bool) {
 	if len(parts) == 3 {
 		parts, s = slices.Insert(parts, 0, "0"), "0:"+s
 	}
-	if len(parts) != 4 || strings.Count(s, ":") != 2 || strings.Count(s, ".") != 1 || strings.LastIndexByte(s, ':') > strings.IndexByte(s, '.') {
+	if len(parts) != 4 || strings.Count(s, ":") != 2 || strings.Count(s, ".") != 1 ||
+		strings.LastIndexByte(s, ':') > strings.IndexByte(s, '.') {
 		return "", false
 	}
 	var n [4]uint64

@@ -39,7 +39,8 @@ type AbsentError struct {
 }
 
 func (e *AbsentError) Error() string {
-	return fmt.Sprintf("%s: %q names %s %s, this host has %s", e.Path, clip(e.Value), e.What, FormatSet(e.Absent), FormatSet(e.Has))
+	return fmt.Sprintf("%s: %q names %s %s, this host has %s", e.Path, clip(e.Value), e.What, FormatSet(e.Absent),
+		FormatSet(e.Has))
 }
 
 // Hint says what to do.
@@ -61,19 +62,23 @@ var gates = []gate{
 	{"features/hyperv.mode", "passthrough", "8.0.0", "5.0"},
 	{"features/hyperv/spinlocks.retries", "", "1.1.0", "2.0"}, {"features/hyperv/vendor_id.value", "", "1.3.3", "2.5"},
 	{"features/hyperv/stimer/direct.state", "", "5.7.0", "4.1"},
-	{"features/hyperv/tlbflush/direct.state", "", "11.0.0", "7.1"}, {"features/hyperv/tlbflush/extended.state", "", "11.0.0", "7.1"},
+	{"features/hyperv/tlbflush/direct.state", "", "11.0.0", "7.1"}, {"features/hyperv/tlbflush/extended.state", "",
+		"11.0.0", "7.1"},
 	{"features/hyperv/vpindex.state", "on", "1.3.3", "2.5"}, {"features/hyperv/runtime.state", "on", "1.3.3", "2.5"},
 	{"features/hyperv/synic.state", "on", "1.3.3", "2.6"}, {"features/hyperv/stimer.state", "on", "1.3.3", "2.6"},
 	{"features/hyperv/reset.state", "on", "1.3.3", "2.5"}, {"features/hyperv/frequencies.state", "on", "4.7.0", "2.12"},
-	{"features/hyperv/reenlightenment.state", "on", "4.7.0", "3.0"}, {"features/hyperv/tlbflush.state", "on", "4.7.0", "3.0"},
+	{"features/hyperv/reenlightenment.state", "on", "4.7.0", "3.0"}, {"features/hyperv/tlbflush.state", "on", "4.7.0",
+		"3.0"},
 	{"features/hyperv/ipi.state", "on", "4.10.0", "3.1"}, {"features/hyperv/evmcs.state", "on", "4.10.0", "3.1"},
 	{"features/hyperv/avic.state", "on", "8.10.0", "6.2"}, {"features/hyperv/emsr_bitmap.state", "on", "10.7.0", "7.1"},
 	{"features/hyperv/xmm_input.state", "on", "10.7.0", "7.1"},
 	{"features/kvm/hidden.state", "", "1.2.8", "2.1"}, {"features/kvm/hint-dedicated.state", "", "5.7.0", "2.12"},
 	{"features/kvm/poll-control.state", "", "6.10.0", "4.2"}, {"features/kvm/pv-ipi.state", "", "7.10.0", "3.1"},
-	{"cpu/mode", "maximum", "7.1.0", "2.9"}, {"cpu/migratable", "", "6.5.0", ""}, {"cpu/cache.mode", "", "3.3.0", "2.9"},
+	{"cpu/mode", "maximum", "7.1.0", "2.9"}, {"cpu/migratable", "", "6.5.0", ""},
+	{"cpu/cache.mode", "", "3.3.0", "2.9"},
 	{"interface/*/vlan", "", "1.2.0", ""}, {"interface/*/model", "igb", "9.3.0", "8.0"},
-	{"interface/*/model", "virtio-transitional", "5.2.0", "4.0"}, {"interface/*/model", "virtio-non-transitional", "5.2.0", "4.0"},
+	{"interface/*/model", "virtio-transitional", "5.2.0", "4.0"}, {"interface/*/model", "virtio-non-transitional",
+		"5.2.0", "4.0"},
 	{"interface/*/driver.rx_queue_size", "", "2.3.0", "2.7"}, {"interface/*/driver.tx_queue_size", "", "3.7.0", "2.10"},
 	{"interface/*/mtu", "", "3.1.0", ""}, {"interface/*/coalesce.rx.frames.max", "", "3.3.0", ""},
 }
@@ -132,7 +137,8 @@ func (d *Doc) Supported(path, value string, on Host) error {
 			return &VersionError{path, value, "QEMU", g.qemu, on.QEMU}
 		}
 	}
-	if typ := d.nicType(path); r.path == "interface/*/vlan" && typ == "bridge" && !d.openVSwitch(path) && older(on.Libvirt, "11.0.0") {
+	if typ := d.nicType(path); r.path == "interface/*/vlan" && typ == "bridge" && !d.openVSwitch(path) &&
+		older(on.Libvirt, "11.0.0") {
 		// docs/formatdomain.rst, "Setting VLAN tag": standard Linux bridges since 11.0.0.
 		return &VersionError{path + " on a bridge", value, "libvirt", "11.0.0", on.Libvirt}
 	}

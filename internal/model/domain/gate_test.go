@@ -19,7 +19,8 @@ func TestSupported(t *testing.T) {
 		{nic + "driver.rx_queue_size", "1024", "", "", ""},
 		{nic + "driver.queues", "4", "1.2.2", "2.0.0", ""},
 		{"cpu/mode", "maximum", "7.0.0", "9.0", "libvirt"}, {"cpu/mode", "host-model", "1.2.2", "2.0", ""},
-		{"features/hyperv/ipi.state", "on", "9.0.0", "3.0.1", "QEMU"}, {"features/hyperv/ipi.state", "off", "1.2.2", "2.0", ""},
+		{"features/hyperv/ipi.state", "on", "9.0.0", "3.0.1", "QEMU"}, {"features/hyperv/ipi.state", "off", "1.2.2",
+			"2.0", ""},
 		{"features/hyperv/vapic.state", "on", "1.2.2", "2.0", ""},
 		{"vcpusched/0", "fifo:1", "1.2.12", "", "libvirt"}, {"emulatorsched", "fifo:1", "5.2.9", "", "libvirt"},
 		{"interface/0/vlan", "5", "9.0.0", "7.2.9", ""}, // a virtual function
@@ -29,8 +30,10 @@ func TestSupported(t *testing.T) {
 		d := sample(t, "libvirt-nics.xml")
 		err := d.Supported(c.path, c.value, Host{Libvirt: c.libvirt, QEMU: c.qemu})
 		var old *VersionError
-		if errors.As(err, &old) != (c.program != "") || old != nil && (old.Program != c.program || !strings.Contains(old.Hint(), c.program)) {
-			t.Errorf("%s=%s with libvirt %s and QEMU %s: %v, expected %q", c.path, c.value, c.libvirt, c.qemu, err, c.program)
+		if errors.As(err, &old) != (c.program != "") || old != nil &&
+			(old.Program != c.program || !strings.Contains(old.Hint(), c.program)) {
+			t.Errorf("%s=%s with libvirt %s and QEMU %s: %v, expected %q", c.path, c.value, c.libvirt, c.qemu, err,
+				c.program)
 		}
 	}
 }
@@ -41,7 +44,8 @@ func TestAbsent(t *testing.T) {
 	for _, c := range []struct{ path, value, absent string }{
 		{"vcpupin/0", "3", ""}, {"vcpupin/0", "0-4", "4"}, {"vcpupin/0", "0-9,^4-9", ""}, {"emulatorpin", "9", "9"},
 		{"iothreadpin/1", "5-6", "5-6"}, {"vcpu.cpuset", "0-7", "4-7"},
-		{"numatune/memory", "strict:1", "1"}, {"numatune/memory", "strict:2", ""}, {"numatune/memnode/0.nodeset", "0-2", "1"},
+		{"numatune/memory", "strict:1", "1"}, {"numatune/memory", "strict:2", ""},
+		{"numatune/memnode/0.nodeset", "0-2", "1"},
 		{"interface/0/driver.queues", "9", ""},
 	} {
 		d := sample(t, "libvirt-nics.xml")
@@ -58,7 +62,8 @@ func TestAbsent(t *testing.T) {
 
 // TestVLANOfABridge: libvirt tags ports of Linux bridges since 11.0.0, those of Open vSwitch since long before.
 func TestVLANOfABridge(t *testing.T) {
-	const text = "<domain><devices><interface type='bridge'><source bridge='b'/><model type='virtio'/>%</interface></devices></domain>"
+	const text = "<domain><devices><interface type='bridge'><source bridge='b'/><model " +
+		"type='virtio'/>%</interface></devices></domain>"
 	for port, refused := range map[string]bool{"": true, "<virtualport type='openvswitch'/>": false} {
 		d := parse(t, strings.Replace(text, "%", port, 1))
 		if err := d.Supported("interface/0/vlan", "5", Host{Libvirt: "10.10.0"}); (err != nil) != refused {
@@ -90,7 +95,8 @@ func TestOlder(t *testing.T) {
 	for _, c := range []struct {
 		has, needs string
 		want       bool
-	}{{"1.9", "1.10", true}, {"1.10", "1.9", false}, {"2", "2.1", false}, {"2.1.3", "2.1", false}, {"", "1", false}, {"x", "1", false}, {"10.0.2", "2.12", false}} {
+	}{{"1.9", "1.10", true}, {"1.10", "1.9", false}, {"2", "2.1", false}, {"2.1.3", "2.1", false}, {"", "1", false},
+		{"x", "1", false}, {"10.0.2", "2.12", false}} {
 		if got := older(c.has, c.needs); got != c.want {
 			t.Errorf("%s older than %s: %v", c.has, c.needs, got)
 		}

@@ -12,24 +12,26 @@ type Guest struct {
 	Emulator string `json:"emulator,omitempty"` // path of the program
 	Agent    bool   `json:"agent"`              // has the channel of the QEMU guest agent
 
-	VCPUs         VCPUs          `json:"vcpus"`
-	IOThreads     int            `json:"iothreads,omitempty"`
-	MemoryKiB     uint64         `json:"memory_kib"`
-	CurrentKiB    uint64         `json:"current_memory_kib,omitempty"` // what the balloon leaves
-	HardLimitKiB  uint64         `json:"hard_limit_kib,omitempty"`     // <memtune><hard_limit>: of QEMU as a whole; 0 where there is none
-	Backing       Backing        `json:"backing"`
-	CPU           CPU            `json:"cpu"`
-	Pins          []Pin          `json:"vcpu_pins,omitempty"`
-	EmulatorPin   string         `json:"emulator_pin,omitempty"` // CPU set
-	IOThreadPins  []Pin          `json:"iothread_pins,omitempty"`
-	Sched         []Sched        `json:"vcpu_sched,omitempty"`
-	EmulatorSched Sched          `json:"emulator_sched,omitzero"`
-	NUMA          NUMA           `json:"numa,omitzero"`
-	Interfaces    []Interface    `json:"interfaces,omitempty"`
-	HostDevs      []HostDev      `json:"hostdevs,omitempty"` // <hostdev>; interfaces of type hostdev are in Interfaces
-	Timers        []Timer        `json:"timers,omitempty"`
-	QEMUArgs      bool           `json:"qemu_args,omitempty"` // has qemu:commandline: arguments that this does not understand
-	Unclear       []Misstatement `json:"unclear,omitempty"`
+	VCPUs      VCPUs  `json:"vcpus"`
+	IOThreads  int    `json:"iothreads,omitempty"`
+	MemoryKiB  uint64 `json:"memory_kib"`
+	CurrentKiB uint64 `json:"current_memory_kib,omitempty"` // what the balloon leaves
+	// <memtune><hard_limit>: of QEMU as a whole; 0 where there is none
+	HardLimitKiB  uint64      `json:"hard_limit_kib,omitempty"`
+	Backing       Backing     `json:"backing"`
+	CPU           CPU         `json:"cpu"`
+	Pins          []Pin       `json:"vcpu_pins,omitempty"`
+	EmulatorPin   string      `json:"emulator_pin,omitempty"` // CPU set
+	IOThreadPins  []Pin       `json:"iothread_pins,omitempty"`
+	Sched         []Sched     `json:"vcpu_sched,omitempty"`
+	EmulatorSched Sched       `json:"emulator_sched,omitzero"`
+	NUMA          NUMA        `json:"numa,omitzero"`
+	Interfaces    []Interface `json:"interfaces,omitempty"`
+	HostDevs      []HostDev   `json:"hostdevs,omitempty"` // <hostdev>; interfaces of type hostdev are in Interfaces
+	Timers        []Timer     `json:"timers,omitempty"`
+	// has qemu:commandline: arguments that this does not understand
+	QEMUArgs bool           `json:"qemu_args,omitempty"`
+	Unclear  []Misstatement `json:"unclear,omitempty"`
 }
 
 // Misstatement is a value in the domain that could not be understood.
@@ -119,18 +121,21 @@ type MemNode struct {
 
 // Interface is one network interface.
 type Interface struct {
-	Index      int    `json:"index"`           // place among the interfaces, from 0
-	Path       string `json:"path"`            // how paths name it: interface/MAC, or interface/INDEX
-	Alias      string `json:"alias,omitempty"` // net0: running guests
-	MAC        string `json:"mac,omitempty"`
-	Type       string `json:"type"`                  // bridge, network, direct, hostdev, vhostuser, vdpa, ethernet, user …
-	Source     string `json:"source,omitempty"`      // bridge, network, device or socket, as the type has it
-	SourceMode string `json:"source_mode,omitempty"` // direct: bridge, vepa, private, passthrough; vhostuser: client, server
-	Bridge     string `json:"bridge,omitempty"`      // also for type network, where a running guest shows it
-	PCI        string `json:"pci,omitempty"`         // the host's function, 0000:01:10.0: of type hostdev, or out of a network that is a pool
-	Teaming    string `json:"teaming,omitempty"`     // which half of a failover pair: persistent or transient
-	Persistent string `json:"persistent,omitempty"`  // transient: the alias of the other half
-	Target     string `json:"target,omitempty"`      // tap or macvtap on the host
+	Index int    `json:"index"`           // place among the interfaces, from 0
+	Path  string `json:"path"`            // how paths name it: interface/MAC, or interface/INDEX
+	Alias string `json:"alias,omitempty"` // net0: running guests
+	MAC   string `json:"mac,omitempty"`
+	// bridge, network, direct, hostdev, vhostuser, vdpa, ethernet, user …
+	Type   string `json:"type"`
+	Source string `json:"source,omitempty"` // bridge, network, device or socket, as the type has it
+	// direct: bridge, vepa, private, passthrough; vhostuser: client, server
+	SourceMode string `json:"source_mode,omitempty"`
+	Bridge     string `json:"bridge,omitempty"` // also for type network, where a running guest shows it
+	// the host's function, 0000:01:10.0: of type hostdev, or out of a network that is a pool
+	PCI        string `json:"pci,omitempty"`
+	Teaming    string `json:"teaming,omitempty"`    // which half of a failover pair: persistent or transient
+	Persistent string `json:"persistent,omitempty"` // transient: the alias of the other half
+	Target     string `json:"target,omitempty"`     // tap or macvtap on the host
 	Model      string `json:"model,omitempty"`
 	Driver     Driver `json:"driver,omitzero"`
 	// RxFrames is the most frames that the tap takes in one go (<coalesce>).

@@ -53,7 +53,8 @@ func TestGuestSaysWhatIsUnclear(t *testing.T) {
 	for _, u := range d.Guest().Unclear {
 		where = append(where, u.Where+"="+u.Found)
 	}
-	want := []string{"domain id=x", "vcpu=many", "vcpu current=-", "memory=1 bogus", "currentMemory=lots", "vcpupin vcpu=a", "vcpupin cpuset=9-1",
+	want := []string{"domain id=x", "vcpu=many", "vcpu current=-", "memory=1 bogus", "currentMemory=lots",
+		"vcpupin vcpu=a", "vcpupin cpuset=9-1",
 		"interface 0 pci address=bus 0x100", "interface 0 mac=zz", "interface 0 driver queues=q"}
 	if !slices.Equal(where, want) {
 		t.Errorf("got  %q\nwant %q", where, want)
@@ -87,12 +88,14 @@ func TestPending(t *testing.T) {
 	if got := Pending(live, defined); len(got) != 5 || got[1].Path != "cpu/mode" {
 		t.Errorf("pending %+v, expected CPU mode as well", got)
 	}
-	unplugged := parse(t, strings.Replace(sample(t, "libvirt-bridge.xml").String(), "52:54:00:00:00:02", "52:54:00:00:00:03", 1))
+	unplugged := parse(t, strings.Replace(sample(t, "libvirt-bridge.xml").String(), "52:54:00:00:00:02",
+		"52:54:00:00:00:03", 1))
 	var paths []string
 	for _, d := range Pending(live, unplugged) {
 		paths = append(paths, d.Path)
 	}
-	if !slices.Contains(paths, "interface/52:54:00:00:00:02/type") || !slices.Contains(paths, "interface/52:54:00:00:00:03/model") {
+	if !slices.Contains(paths, "interface/52:54:00:00:00:02/type") ||
+		!slices.Contains(paths, "interface/52:54:00:00:00:03/model") {
 		t.Errorf("an exchanged interface shows as %q", paths)
 	}
 }

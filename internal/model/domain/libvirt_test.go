@@ -92,7 +92,8 @@ var testTarget = regexp.MustCompile(`\n *<target dev='testnet[0-9]*'/>`)
 
 // settled tells paths beside which libvirt writes a default of its own.
 func settled(path string) bool {
-	return path == "numatune/memory.nodeset" || strings.HasPrefix(path, "features/hyperv") || path == "cpu/mode" // mode='strict', mode='custom'; forgets the model
+	// mode='strict', mode='custom'; forgets the model
+	return path == "numatune/memory.nodeset" || strings.HasPrefix(path, "features/hyperv") || path == "cpu/mode"
 }
 
 // TestAgainstLibvirt sets every path, has libvirt store it, and puts it back: as set, libvirt writes the same bytes;
@@ -102,9 +103,11 @@ func TestAgainstLibvirt(t *testing.T) {
 	tried := 0
 	for name, cpu := range map[string]string{
 		"cells":  "", // as in libvirtBase
-		"no CPU": "\n", "topology": "<cpu><topology sockets='1' cores='3' threads='1'/></cpu>", "model": "<cpu mode='host-model'/>",
-		"custom": "<cpu mode='custom' match='exact'><model fallback='forbid'>Skylake-Client</model><vendor>Intel</vendor><feature policy='require' name='vmx'/></cpu>",
-		"old":    "<cpu match='minimum'><model>Nehalem</model></cpu>",
+		"no CPU": "\n", "topology": "<cpu><topology sockets='1' cores='3' threads='1'/></cpu>",
+		"model": "<cpu mode='host-model'/>",
+		"custom": "<cpu mode='custom' match='exact'><model " +
+			"fallback='forbid'>Skylake-Client</model><vendor>Intel</vendor><feature policy='require' name='vmx'/></cpu>",
+		"old": "<cpu match='minimum'><model>Nehalem</model></cpu>",
 	} {
 		text := libvirtBase
 		if cpu != "" {
@@ -155,7 +158,8 @@ func againstLibvirt(t *testing.T, base []byte) int {
 			t.Errorf("%s=%s: libvirt makes it %q %v (%v)", x.path, x.value, got, there, err)
 		}
 		if !settled(x.path) && !bytes.Equal(kept, texts[i]) {
-			t.Errorf("%s=%s: libvirt writes it otherwise:\n%s", x.path, x.value, lineDiff(string(texts[i]), string(kept)))
+			t.Errorf("%s=%s: libvirt writes it otherwise:\n%s", x.path, x.value,
+				lineDiff(string(texts[i]), string(kept)))
 		}
 		if err := d.Restore(x.path, x.old, x.had); err != nil {
 			t.Errorf("%s: %v", x.path, err)
@@ -164,7 +168,8 @@ func againstLibvirt(t *testing.T, base []byte) int {
 	}
 	for i, kept := range storedAll(t, back) {
 		if !bytes.Equal(kept, base) {
-			t.Errorf("%s=%s and back: libvirt has\n%s", trials[i].path, trials[i].value, lineDiff(string(base), string(kept)))
+			t.Errorf("%s=%s and back: libvirt has\n%s", trials[i].path, trials[i].value,
+				lineDiff(string(base), string(kept)))
 		}
 	}
 	return len(trials)

@@ -35,7 +35,8 @@ func (n NetworkPool) Value() string {
 	return value
 }
 
-const networkAllowed = "hostdev pf=DEVICE or hostdev functions=ADDRESS,ADDRESS, with managed=yes or no, vlan=N, driver=vfio"
+const networkAllowed = "hostdev pf=DEVICE or hostdev functions=ADDRESS,ADDRESS, with managed=yes or no, vlan=N, " +
+	"driver=vfio"
 
 // CanonNetwork is the canonical form of a network's value. What is not a pool of functions is XML, which is put back
 // and not wanted.
@@ -165,7 +166,8 @@ func (d *Doc) poolInWords(e *element) (v string, ok bool) {
 		words = append(words, "functions="+strings.Join(all, ","))
 	}
 	for _, w := range []struct{ key, value string }{
-		{"managed", forward.get(d, "managed")}, {"driver", forward.first("driver").get(d, "name")}, {"vlan", e.first("vlan", "tag").get(d, "id")},
+		{"managed", forward.get(d, "managed")}, {"driver", forward.first("driver").get(d, "name")},
+		{"vlan", e.first("vlan", "tag").get(d, "id")},
 	} {
 		if w.value != "" {
 			words = append(words, w.key+"="+w.value)
@@ -184,12 +186,14 @@ func NetworkXML(name, uuid, value, verbatim string) (string, error) {
 	}
 	if verbatim != "" {
 		d, e, err := network(verbatim)
-		if v, _, other := NetworkValue(verbatim); err == nil && other == nil && v == canon && e.first("name").text(d) == name {
+		if v, _, other := NetworkValue(verbatim); err == nil && other == nil && v == canon &&
+			e.first("name").text(d) == name {
 			return networkOf(verbatim) + "\n", nil
 		}
 	}
 	if strings.HasPrefix(canon, "<") {
-		return "", &ValueError{Path: name, Found: value, Allowed: networkAllowed, Advice: "a network that is not a pool of functions is read and put back, not made"}
+		return "", &ValueError{Path: name, Found: value, Allowed: networkAllowed,
+			Advice: "a network that is not a pool of functions is read and put back, not made"}
 	}
 	return networkText(name, uuid, canon), nil
 }
@@ -224,9 +228,11 @@ func networkText(name, uuid, v string) string {
 	if pf := given("pf"); pf != "" {
 		b.WriteString("    <pf dev='" + quote(unescapeWord(pf)) + "'/>\n")
 	}
-	for _, address := range slices.DeleteFunc(strings.Split(given("functions"), ","), func(s string) bool { return s == "" }) {
+	for _, address := range slices.DeleteFunc(strings.Split(given("functions"), ","),
+		func(s string) bool { return s == "" }) {
 		parts := strings.FieldsFunc(address, func(r rune) bool { return r == ':' || r == '.' })
-		b.WriteString("    <address type='pci' domain='0x" + parts[0] + "' bus='0x" + parts[1] + "' slot='0x" + parts[2] + "' function='0x" + parts[3] + "'/>\n")
+		b.WriteString("    <address type='pci' domain='0x" + parts[0] + "' bus='0x" + parts[1] + "' slot='0x" +
+			parts[2] + "' function='0x" + parts[3] + "'/>\n")
 	}
 	b.WriteString("  </forward>\n")
 	if tag := given("vlan"); tag != "" {

@@ -23,13 +23,20 @@ const poolXML = `<network>
 func TestNetworkValues(t *testing.T) {
 	for text, want := range map[string]string{
 		poolXML: "hostdev pf=ens1f0 managed=yes vlan=7",
-		"<!--\n<network> is what follows\n-->\n" + poolXML:                                           "hostdev pf=ens1f0 managed=yes vlan=7",
-		"<networkstatus><floor sum='0'/>" + poolXML + "</networkstatus>":                             "hostdev pf=ens1f0 managed=yes vlan=7",
+		"<!--\n<network> is what follows\n-->\n" +
+			poolXML: "hostdev pf=ens1f0 managed=yes vlan=7",
+		"<networkstatus><floor sum='0'/>" + poolXML +
+			"</networkstatus>": "hostdev pf=ens1f0 managed=yes vlan=7",
 		networkText("a b", "", "hostdev functions=0000:01:10.0,0000:01:10.2 managed=no driver=vfio"): "hostdev functions=0000:01:10.0,0000:01:10.2 managed=no driver=vfio",
-		strings.Replace(poolXML, "<pf dev='ens1f0'/>", "<pf dev='ens1f0'/><!-- a note -->", 1):       "hostdev pf=ens1f0 managed=yes vlan=7",
-		"<network><name>n</name><forward mode='bridge'/><bridge name='br0'/></network>":              "<network><forward mode='bridge'/><bridge name='br0'/></network>",
-		strings.Replace(poolXML, "  <vlan>", "  <portgroup name='x'/>\n  <vlan>", 1):                 "<network><forward mode='hostdev' managed='yes'><pf dev='ens1f0'/></forward><portgroup name='x'/><vlan><tag id='7'/></vlan></network>",
-		strings.Replace(poolXML, "<tag id='7'/>", "<tag id='7'/><tag id='8'/>", 1):                   "<network><forward mode='hostdev' managed='yes'><pf dev='ens1f0'/></forward><vlan><tag id='7'/><tag id='8'/></vlan></network>",
+		strings.Replace(poolXML, "<pf dev='ens1f0'/>", "<pf dev='ens1f0'/><!-- a note -->",
+			1): "hostdev pf=ens1f0 managed=yes vlan=7",
+		"<network><name>n</name><forward mode='bridge'/><bridge name='br0'/></network>": "<network><forward mode='bridge'/><bridge name='br0'/></network>",
+		strings.Replace(poolXML, "  <vlan>", "  <portgroup name='x'/>\n  <vlan>",
+			1): "<network><forward mode='hostdev' managed='yes'><pf dev='ens1f0'/></forward><portgroup " +
+			"name='x'/><vlan><tag id='7'/></vlan></network>",
+		strings.Replace(poolXML, "<tag id='7'/>", "<tag id='7'/><tag id='8'/>",
+			1): "<network><forward mode='hostdev' managed='yes'><pf dev='ens1f0'/></forward><vlan><tag id='7'/><tag " +
+			"id='8'/></vlan></network>",
 		"<domain/>": "",
 	} {
 		got, verbatim, err := NetworkValue(text)
@@ -47,7 +54,8 @@ func TestNetworkValues(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if back, err := NetworkXML(e.first("name").text(d), "", got, verbatim); err != nil || strings.TrimSpace(back) != strings.TrimSpace(networkOf(text)) {
+		if back, err := NetworkXML(e.first("name").text(d), "", got, verbatim); err != nil ||
+			strings.TrimSpace(back) != strings.TrimSpace(networkOf(text)) {
 			t.Errorf("comes back as (%v)\n%s", err, back)
 		}
 	}
@@ -62,12 +70,15 @@ func TestNetworkXML(t *testing.T) {
 	if NetworkUUID(got) != "1d2a0d0e-0000-4000-8000-000000000001" || NetworkUUID("<x/>") != "" {
 		t.Error("the UUID is another")
 	}
-	if got, err := NetworkXML("other", "", pool.Value(), poolXML); err != nil || strings.Contains(got, "uuid") || !strings.Contains(got, "<name>other</name>") {
+	if got, err := NetworkXML("other", "", pool.Value(), poolXML); err != nil || strings.Contains(got, "uuid") ||
+		!strings.Contains(got, "<name>other</name>") {
 		t.Errorf("the text of another network is taken (%v):\n%s", err, got)
 	}
 	for _, bad := range []string{
-		"", "hostdev", "hostdev managed=yes", "hostdev pf=a functions=0000:01:10.0", "hostdev pf=a vlan=0", "hostdev pf=a vlan=4095", "hostdev pf=a pf=b",
-		"hostdev functions=1", "hostdev pf=a managed=maybe", "hostdev pf=a x=y", "bridge pf=a", "<network><forward mode='nat'/></network>", "<domain/>", "<network>",
+		"", "hostdev", "hostdev managed=yes", "hostdev pf=a functions=0000:01:10.0", "hostdev pf=a vlan=0",
+		"hostdev pf=a vlan=4095", "hostdev pf=a pf=b",
+		"hostdev functions=1", "hostdev pf=a managed=maybe", "hostdev pf=a x=y", "bridge pf=a",
+		"<network><forward mode='nat'/></network>", "<domain/>", "<network>",
 	} {
 		if got, err := NetworkXML("n", "", bad, ""); err == nil {
 			t.Errorf("%q was taken:\n%s", bad, got)
@@ -82,7 +93,8 @@ func TestNetworkXML(t *testing.T) {
 // TestNetworksAreValid by libvirt's own schema.
 func TestNetworksAreValid(t *testing.T) {
 	libvirtSchema(t)
-	for _, pool := range []NetworkPool{{Name: "a", PF: "ens1f0"}, {Name: "b<&>", PF: "e", Managed: true, VLAN: 9}, {Name: "c", Functions: []string{"0000:01:10.0", "10001:0a:1f.7"}}} {
+	for _, pool := range []NetworkPool{{Name: "a", PF: "ens1f0"}, {Name: "b<&>", PF: "e", Managed: true, VLAN: 9},
+		{Name: "c", Functions: []string{"0000:01:10.0", "10001:0a:1f.7"}}} {
 		text, err := NetworkXML(pool.Name, "", pool.Value(), "")
 		if err != nil {
 			t.Fatal(err)

@@ -25,13 +25,20 @@ type nicWord struct {
 var nicWords = []nicWord{
 	{"pci", "hostdev", []string{"source", "address"}, "", pciAddress},
 	{"managed", "hostdev", nil, "managed", yesNo},
-	{"model", "network bridge", []string{"model"}, "type", kind{canon: canonWord, allowed: nicModel.allowed, wanted: nicModel.wanted}},
-	{"driver", "hostdev network bridge", []string{"driver"}, "name", kind{canon: canonWord, allowed: nicDriver.allowed, wanted: nicDriver.wanted}},
-	{"queues", "network bridge", []string{"driver"}, "queues", kind{canon: canonInt, allowed: nicQueues.allowed, wanted: nicQueues.wanted}},
-	{"rx_queue_size", "network bridge", []string{"driver"}, "rx_queue_size", kind{canon: canonInt, allowed: queueSize(false).allowed, wanted: queueSize(false).wanted}},
-	{"tx_queue_size", "network bridge", []string{"driver"}, "tx_queue_size", wordKind("only vhost-user and vDPA have more", "256")},
-	{"vlan", "hostdev network bridge", []string{"vlan", "tag"}, "id", kind{canon: canonInt, allowed: vlanTag.allowed, wanted: vlanTag.wanted}},
-	{"mtu", "network bridge", []string{"mtu"}, "size", kind{canon: canonInt, allowed: mtuBytes.allowed, wanted: mtuBytes.wanted}},
+	{"model", "network bridge", []string{"model"}, "type", kind{canon: canonWord, allowed: nicModel.allowed,
+		wanted: nicModel.wanted}},
+	{"driver", "hostdev network bridge", []string{"driver"}, "name", kind{canon: canonWord, allowed: nicDriver.allowed,
+		wanted: nicDriver.wanted}},
+	{"queues", "network bridge", []string{"driver"}, "queues", kind{canon: canonInt, allowed: nicQueues.allowed,
+		wanted: nicQueues.wanted}},
+	{"rx_queue_size", "network bridge", []string{"driver"}, "rx_queue_size",
+		kind{canon: canonInt, allowed: queueSize(false).allowed, wanted: queueSize(false).wanted}},
+	{"tx_queue_size", "network bridge", []string{"driver"}, "tx_queue_size",
+		wordKind("only vhost-user and vDPA have more", "256")},
+	{"vlan", "hostdev network bridge", []string{"vlan", "tag"}, "id", kind{canon: canonInt, allowed: vlanTag.allowed,
+		wanted: vlanTag.wanted}},
+	{"mtu", "network bridge", []string{"mtu"}, "size", kind{canon: canonInt, allowed: mtuBytes.allowed,
+		wanted: mtuBytes.wanted}},
 	{"teaming", "hostdev network bridge", []string{"teaming"}, "", teamingKind},
 	{"link", "hostdev network bridge", []string{"link"}, "state", wordKind("", "up", "down")},
 	{"boot", "hostdev network bridge", []string{"boot"}, "order", intKind(1, 1<<20, "")},
@@ -43,7 +50,8 @@ var nicWords = []nicWord{
 var aliasKind = kind{allowed: "ua- and letters, digits, - and _", canon: canonWord, wanted: func(v string) *ValueError {
 	const others = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 	if !isUserAlias(v) || strings.Trim(v, others) != "" {
-		return refuse("ua- and letters, digits, - and _", "libvirt names a device itself where the name does not begin with ua-")
+		return refuse("ua- and letters, digits, - and _", "libvirt names a device itself where the name does not "+
+			"begin with ua-")
 	}
 	return nil
 }}
@@ -212,10 +220,12 @@ var nicKind = kind{allowed: nicAllowed, canon: canonNIC, wanted: func(v string) 
 		return refuse("driver=vhost or driver=qemu", "vfio is for an interface of type hostdev")
 	case typ != "hostdev" && given["model"] == "":
 		return refuse(typ+"="+source+" model=virtio …", "without a model the hypervisor's default is an emulated one")
-	case typ != "hostdev" && !strings.HasPrefix(given["model"], "virtio") && given["driver"]+given["queues"]+given["rx_queue_size"]+given["tx_queue_size"] != "":
+	case typ != "hostdev" && !strings.HasPrefix(given["model"], "virtio") &&
+		given["driver"]+given["queues"]+given["rx_queue_size"]+given["tx_queue_size"] != "":
 		return refuse("these only with model=virtio", "")
 	case half == "persistent" && (typ == "hostdev" || !strings.HasPrefix(given["model"], "virtio")):
-		return refuse("teaming=persistent only with model=virtio", "the half of a failover pair that stays is a virtio interface (src/qemu/qemu_validate.c)")
+		return refuse("teaming=persistent only with model=virtio", "the half of a failover pair that stays is a "+
+			"virtio interface (src/qemu/qemu_validate.c)")
 	case half == "persistent" && given["alias"] == "":
 		return refuse("teaming=persistent with an alias=ua-NAME", "the other half names it by that")
 	case half == "transient" && typ == "bridge":
@@ -224,7 +234,8 @@ var nicKind = kind{allowed: nicAllowed, canon: canonNIC, wanted: func(v string) 
 	return nil
 }}
 
-const nicAllowed = "hostdev pci=ADDRESS [managed=yes|no], network=NAME model=MODEL or bridge=NAME model=MODEL, with further words as they are read"
+const nicAllowed = "hostdev pci=ADDRESS [managed=yes|no], network=NAME model=MODEL or bridge=NAME model=MODEL, with " +
+	"further words as they are read"
 
 // canonNIC orders the words. It takes what stands in a document too, though it would be refused.
 func canonNIC(s string) (string, bool) {

@@ -21,7 +21,8 @@ var (
 // default is e1000 or rtl8139. vhost-user and vDPA are virtio always.
 func (d *Doc) isVirtio(nic *element) bool {
 	model := nic.first("model").get(d, "type")
-	return strings.HasPrefix(model, "virtio") || model == "" && slices.Contains([]string{"vhostuser", "vdpa"}, nic.get(d, "type"))
+	return strings.HasPrefix(model, "virtio") || model == "" && slices.Contains([]string{"vhostuser", "vdpa"},
+		nic.get(d, "type"))
 }
 
 // needsVirtio refuses settings of the virtio device on one that is none.
@@ -33,18 +34,20 @@ func (d *Doc) needsVirtio(nic *element) *ValueError {
 	case d.isVirtio(nic):
 		return nil
 	case model == "":
-		return never("an interface without a model: the hypervisor's default is an emulated one", "give it the model virtio first")
+		return never("an interface without a model: the hypervisor's default is an emulated one",
+			"give it the model virtio first")
 	}
 	return never("an interface of model "+clip(model), "give it the model virtio first")
 }
 
 // nicQueues is the number of queue pairs. MAX_TAP_QUEUES is 256 (drivers/net/tun.c): a tap opens no more.
-var nicQueues = intKind(1, 256, "a tap has at most 256 queues; more than the guest has vCPUs bring nothing").where(func(v string, nic *element, d *Doc) *ValueError {
-	if typ := nic.get(d, "type"); !slices.Contains(queueTypes, typ) && typ != "hostdev" {
-		return never("an interface of type "+clip(typ), "multiqueue is for "+strings.Join(queueTypes, ", "))
-	}
-	return d.needsVirtio(nic)
-})
+var nicQueues = intKind(1, 256, "a tap has at most 256 queues; more than the guest has vCPUs bring nothing").where(
+	func(v string, nic *element, d *Doc) *ValueError {
+		if typ := nic.get(d, "type"); !slices.Contains(queueTypes, typ) && typ != "hostdev" {
+			return never("an interface of type "+clip(typ), "multiqueue is for "+strings.Join(queueTypes, ", "))
+		}
+		return d.needsVirtio(nic)
+	})
 
 // queueSize is the number of descriptors of a virtio queue. QEMU takes powers of two from 256 to 1024
 // (hw/net/virtio-net.c, VIRTIO_NET_RX_QUEUE_MIN_SIZE and VIRTQUEUE_MAX_SIZE). The transmit queue has more than 256 only
@@ -68,7 +71,8 @@ func queueSize(tx bool) kind {
 }
 
 // nicDriver is the back end: libvirt's enum virDomainNetDriver, or the host driver of a passed-through function.
-var nicDriver = wordKind("vhost runs the queues in the kernel, qemu in the emulator's own threads", "vhost", "qemu", "vfio").where(func(v string, nic *element, d *Doc) *ValueError {
+var nicDriver = wordKind("vhost runs the queues in the kernel, qemu in the emulator's own threads", "vhost", "qemu",
+	"vfio").where(func(v string, nic *element, d *Doc) *ValueError {
 	hostdev := nic.get(d, "type") == "hostdev"
 	switch {
 	case hostdev && v != "vfio":
@@ -97,7 +101,8 @@ var nicModel = wordKind("virtio is the one for packet rate; e1000 and rtl8139 ar
 
 // coalesceFrames: drivers/net/tun.c, tun_set_coalesce, makes more than NAPI_POLL_WEIGHT (64) of them 64. libvirt
 // refuses it on all but a network or bridge (src/qemu/qemu_validate.c, qemuValidateNetSupportsCoalesce).
-var coalesceFrames = intKind(0, 64, "the tun driver caps it at 64 frames").where(func(_ string, nic *element, d *Doc) *ValueError {
+var coalesceFrames = intKind(0, 64, "the tun driver caps it at 64 frames").where(func(_ string, nic *element,
+	d *Doc) *ValueError {
 	if typ := nic.get(d, "type"); typ != "network" && typ != "bridge" {
 		return never("an interface of type "+clip(typ), "libvirt has it for types network and bridge")
 	}
@@ -107,40 +112,46 @@ var coalesceFrames = intKind(0, 64, "the tun driver caps it at 64 frames").where
 // mtuBytes is refused where libvirt cannot set it (src/qemu/qemu_domain.c, qemuDomainNetSupportsMTU).
 var mtuBytes = intKind(68, 65535, "").where(func(_ string, nic *element, d *Doc) *ValueError {
 	if typ := nic.get(d, "type"); !slices.Contains([]string{"network", "bridge", "ethernet", "vhostuser"}, typ) {
-		return never("an interface of type "+clip(typ), "libvirt sets it for types network, bridge, ethernet and vhostuser; of others the device behind them has it")
+		return never("an interface of type "+clip(typ), "libvirt sets it for types network, bridge, ethernet and "+
+			"vhostuser; of others the device behind them has it")
 	}
 	return nil
 })
 
 // vlanTag is refused where libvirt refuses it at the guest's start (src/conf/domain_validate.c,
 // virDomainActualNetDefValidate).
-var vlanTag = intKind(1, 4094, "0 and 4095 are reserved by IEEE 802.1Q").where(func(_ string, nic *element, d *Doc) *ValueError {
+var vlanTag = intKind(1, 4094, "0 and 4095 are reserved by IEEE 802.1Q").where(func(_ string, nic *element,
+	d *Doc) *ValueError {
 	switch typ := nic.get(d, "type"); {
-	case typ == "hostdev", typ == "network", typ == "bridge", typ == "direct" && nic.first("source").get(d, "mode") == "passthrough":
+	case typ == "hostdev", typ == "network", typ == "bridge", typ == "direct" &&
+		nic.first("source").get(d, "mode") == "passthrough":
 		return nil
 	default:
-		return never("an interface of type "+clip(typ), "libvirt tags virtual functions (hostdev, direct in mode passthrough) and ports of bridges")
+		return never("an interface of type "+clip(typ), "libvirt tags virtual functions (hostdev, direct in mode "+
+			"passthrough) and ports of bridges")
 	}
 })
 
 // nicMAC is the address of an interface. libvirt refuses a multicast address, and two interfaces with one address
 // cannot be told apart.
-var nicMAC = kind{allowed: "a MAC address such as 52:54:00:00:00:01", canon: CanonMAC, wanted: func(v string) *ValueError {
-	first, _ := strconv.ParseUint(v[:2], 16, 8)
-	switch {
-	case first&1 != 0:
-		return refuse("a unicast address", "the lowest bit of the first byte marks a group address")
-	case v == "00:00:00:00:00:00":
-		return refuse("an address other than zero", "")
-	}
-	return nil
-}, suits: func(v string, nic *element, d *Doc) *ValueError {
-	t := d.interfaces()
-	if other := t.first[v]; other != nil && other != nic {
-		return refuse("an address that no other interface has", "interface "+strconv.Itoa(slices.Index(t.all, other))+" has it")
-	}
-	return nil
-}}
+var nicMAC = kind{allowed: "a MAC address such as 52:54:00:00:00:01", canon: CanonMAC,
+	wanted: func(v string) *ValueError {
+		first, _ := strconv.ParseUint(v[:2], 16, 8)
+		switch {
+		case first&1 != 0:
+			return refuse("a unicast address", "the lowest bit of the first byte marks a group address")
+		case v == "00:00:00:00:00:00":
+			return refuse("an address other than zero", "")
+		}
+		return nil
+	}, suits: func(v string, nic *element, d *Doc) *ValueError {
+		t := d.interfaces()
+		if other := t.first[v]; other != nil && other != nic {
+			return refuse("an address that no other interface has", "interface "+
+				strconv.Itoa(slices.Index(t.all, other))+" has it")
+		}
+		return nil
+	}}
 
 // onHostdev refuses what only an interface of type hostdev has.
 func onHostdev(_ string, nic *element, d *Doc) *ValueError {

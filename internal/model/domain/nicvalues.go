@@ -27,7 +27,8 @@ func (n HostdevInterface) Value() string {
 	if n.Managed {
 		managed = "yes"
 	}
-	return nicValue("hostdev", "pci", n.PCI, "managed", managed, "vlan", number(n.VLAN), "teaming", transient(n.Persistent), "alias", n.Alias)
+	return nicValue("hostdev", "pci", n.PCI, "managed", managed, "vlan", number(n.VLAN), "teaming",
+		transient(n.Persistent), "alias", n.Alias)
 }
 
 // NetworkInterface is an interface of a libvirt network. Where that is a pool of functions, libvirt takes a free one
@@ -45,7 +46,8 @@ func (n NetworkInterface) Path() string { return nicPath(n.MAC, transient(n.Pers
 
 // Value is the interface as a value of its path.
 func (n NetworkInterface) Value() string {
-	return nicValue("network="+escapeWord(n.Network), "model", virtioUnless(n.Model), "vlan", number(n.VLAN), "teaming", transient(n.Persistent), "alias", n.Alias)
+	return nicValue("network="+escapeWord(n.Network), "model", virtioUnless(n.Model), "vlan", number(n.VLAN), "teaming",
+		transient(n.Persistent), "alias", n.Alias)
 }
 
 // BridgeInterface is an interface on a bridge of the host.
@@ -64,7 +66,8 @@ func (n BridgeInterface) Path() string { return nicPath(n.MAC, n.teaming()) }
 
 // Value is the interface as a value of its path.
 func (n BridgeInterface) Value() string {
-	return nicValue("bridge="+escapeWord(n.Bridge), "model", virtioUnless(n.Model), "queues", number(n.Queues), "vlan", number(n.VLAN), "teaming", n.teaming(), "alias", n.Alias)
+	return nicValue("bridge="+escapeWord(n.Bridge), "model", virtioUnless(n.Model), "queues", number(n.Queues), "vlan",
+		number(n.VLAN), "teaming", n.teaming(), "alias", n.Alias)
 }
 
 func (n BridgeInterface) teaming() string {

@@ -14,31 +14,33 @@ type page struct {
 }
 
 // hugePages is "default" for <hugepages/>, or page sizes with the guest cells they are for: "1GiB", "1GiB@0 2MiB@1-3".
-var hugePages = kind{allowed: "default, or sizes such as 1GiB or 2MiB@0-1, separated by spaces", canon: func(s string) (string, bool) {
-	pages, ok := parsePages(s)
-	return formatPages(pages), ok
-}, wanted: func(v string) *ValueError {
-	pages, _ := parsePages(v)
-	for _, p := range pages {
-		if bits.OnesCount64(p.kib) != 1 || p.kib < 4 {
-			return refuse("page sizes that are powers of two", "x86 has 2MiB and 1GiB")
+var hugePages = kind{allowed: "default, or sizes such as 1GiB or 2MiB@0-1, separated by spaces",
+	canon: func(s string) (string, bool) {
+		pages, ok := parsePages(s)
+		return formatPages(pages), ok
+	}, wanted: func(v string) *ValueError {
+		pages, _ := parsePages(v)
+		for _, p := range pages {
+			if bits.OnesCount64(p.kib) != 1 || p.kib < 4 {
+				return refuse("page sizes that are powers of two", "x86 has 2MiB and 1GiB")
+			}
 		}
-	}
-	if len(pages) > 1 && slices.ContainsFunc(pages, func(p page) bool { return p.nodes == "" }) {
-		return refuse("at most one size without cells", "write SIZE@CELLS for each")
-	}
-	return nil
-}, suits: func(v string, _ *element, d *Doc) *ValueError {
-	// libvirt refuses pages for a cell that the guest does not have; without cells it has one, 0.
-	cells := max(len(d.root.first("cpu", "numa").all("cell")), 1)
-	pages, _ := parsePages(v)
-	for _, p := range pages {
-		if set, err := ParseSet(p.nodes); err == nil && set[len(set)-1] >= cells {
-			return refuse("cells 0 to "+strconv.Itoa(cells-1), "the guest has "+strconv.Itoa(cells)+": give it cells of its own first (cpu/numa/cells)")
+		if len(pages) > 1 && slices.ContainsFunc(pages, func(p page) bool { return p.nodes == "" }) {
+			return refuse("at most one size without cells", "write SIZE@CELLS for each")
 		}
-	}
-	return nil
-}}
+		return nil
+	}, suits: func(v string, _ *element, d *Doc) *ValueError {
+		// libvirt refuses pages for a cell that the guest does not have; without cells it has one, 0.
+		cells := max(len(d.root.first("cpu", "numa").all("cell")), 1)
+		pages, _ := parsePages(v)
+		for _, p := range pages {
+			if set, err := ParseSet(p.nodes); err == nil && set[len(set)-1] >= cells {
+				return refuse("cells 0 to "+strconv.Itoa(cells-1), "the guest has "+strconv.Itoa(cells)+
+					": give it cells of its own first (cpu/numa/cells)")
+			}
+		}
+		return nil
+	}}
 
 func parsePages(s string) ([]page, bool) {
 	words := strings.Fields(s)

@@ -27,7 +27,8 @@ func TestCorpusDomain(t *testing.T) {
 	}
 	d := parse(t, string(text))
 	g := d.Guest()
-	if g.VCPUs.Max != 128 || g.VCPUs.Current != 9 || g.MemoryKiB != 16<<20 || len(g.Pins) != 9 || !g.Agent || len(g.Unclear) != 0 {
+	if g.VCPUs.Max != 128 || g.VCPUs.Current != 9 || g.MemoryKiB != 16<<20 || len(g.Pins) != 9 || !g.Agent ||
+		len(g.Unclear) != 0 {
 		t.Errorf("read %+v", g)
 	}
 	if n := g.Interfaces[1]; n.Driver != (Driver{"vhost", 9, 256, 256}) || n.RxFrames != 32 || n.Source != "br_ens1f0" {
@@ -86,12 +87,17 @@ func TestParseRefuses(t *testing.T) {
 		{"entity without text", "<!DOCTYPE d [<!ENTITY a >]><domain/>", 1, "lacks a text"},
 		{"entity without end", "<!DOCTYPE d [<!ENTITY a 'x' ]><domain/>", 1, "has no end"},
 		{"entity in itself", `<!DOCTYPE d [<!ENTITY a "&b;"><!ENTITY b "&a;">]><domain>&b;</domain>`, 1, "in itself"},
-		{"entity bomb", `<!DOCTYPE d [<!ENTITY a "` + strings.Repeat("a", 1000) + `"><!ENTITY b "` + strings.Repeat("&a;", 1000) + `">]><domain>&b;</domain>`, 1, "more than 65536 bytes"},
-		{"many entities", `<!DOCTYPE d [<!ENTITY a "` + strings.Repeat("a", 60000) + `">]><domain>` + strings.Repeat("&a;", 100) + `</domain>`, 1, "more than 4194304 bytes"},
+		{"entity bomb", `<!DOCTYPE d [<!ENTITY a "` + strings.Repeat("a", 1000) + `"><!ENTITY b "` +
+			strings.Repeat("&a;", 1000) + `">]><domain>&b;</domain>`, 1, "more than 65536 bytes"},
+		{"many entities", `<!DOCTYPE d [<!ENTITY a "` + strings.Repeat("a", 60000) + `">]><domain>` +
+			strings.Repeat("&a;", 100) + `</domain>`, 1, "more than 4194304 bytes"},
 		{"elements in a value", `<!DOCTYPE d [<!ENTITY a "<b/>">]><domain a='&a;'/>`, 1, "stands for elements"},
-		{"external entity in a value", `<!DOCTYPE d [<!ENTITY x SYSTEM "file:///etc/shadow">]><domain a='&x;'/>`, 1, "something outside"},
+		{"external entity in a value", `<!DOCTYPE d [<!ENTITY x SYSTEM "file:///etc/shadow">]><domain a='&x;'/>`, 1,
+			"something outside"},
 		{"undeclared beside declared", `<!DOCTYPE d [<!ENTITY a "b">]><domain>&c;</domain>`, 1, "not a known entity"},
-		{"undeclared in a standalone document", `<?xml version='1.0' standalone='yes'?><!DOCTYPE d SYSTEM 'd.dtd'><domain>&c;</domain>`, 1, "not a known entity"},
+		{"undeclared in a standalone document",
+			`<?xml version='1.0' standalone='yes'?><!DOCTYPE d SYSTEM 'd.dtd'><domain>&c;</domain>`, 1,
+			"not a known entity"},
 		{"parameter entity in a text", `<!DOCTYPE d [<!ENTITY a "%b;">]><domain/>`, 1, "&#37;"},
 		{"declaration inside", "<domain><!ELEMENT a ANY></domain>", 1, "declaration inside"},
 		{"late XML declaration", "\n<?xml version='1.0'?><domain/>", 2, "not at the start"},

@@ -27,7 +27,8 @@ func (p *place) leaf() *element {
 func (d *Doc) find(path string) (*place, error) {
 	r, key := match(path)
 	if r == nil {
-		return nil, &PathError{Path: clip(path), Problem: "is not a path that can be read or set", Advice: nearest(path)}
+		return nil, &PathError{Path: clip(path), Problem: "is not a path that can be read or set",
+			Advice: nearest(path)}
 	}
 	key, err := r.canonKey(path, key)
 	if err != nil {
@@ -50,7 +51,8 @@ func (d *Doc) find(path string) (*place, error) {
 		at = next
 	}
 	if last := at.parent; r.sole && len(last.all(at.name)) > 1 {
-		return nil, &PathError{Path: p.path, Problem: fmt.Sprintf("there are %d <%s> elements, expected one", len(last.all(at.name)), at.name),
+		return nil, &PathError{Path: p.path, Problem: fmt.Sprintf("there are %d <%s> elements, expected one",
+			len(last.all(at.name)), at.name),
 			Advice: "a trunk of several VLANs is left alone"}
 	}
 	return p, nil
@@ -138,7 +140,8 @@ func (r *rule) canonKey(path, key string) (string, error) {
 		case byWholeNIC:
 			mac, ok := canonHalf(key)
 			if !ok {
-				return "", bad(key, "a MAC address such as 52:54:00:00:00:01, of a failover pair with @persistent or @transient behind it")
+				return "", bad(key, "a MAC address such as 52:54:00:00:00:01, of a failover pair with @persistent or "+
+					"@transient behind it")
 			}
 			return mac, nil
 		case byNIC:
@@ -273,7 +276,8 @@ func (d *Doc) nic(p *place) (*element, error) {
 	}
 	if n := t.times[p.key]; n > 1 {
 		return nil, &PathError{Path: p.path, Problem: fmt.Sprintf("%d interfaces have this MAC address", n),
-			Advice: "name the interface by its index instead: interface/0 is the first; a half of a failover pair by @persistent or @transient behind the address"}
+			Advice: "name the interface by its index instead: interface/0 is the first; a half of a failover pair by " +
+				"@persistent or @transient behind the address"}
 	}
 	return t.first[p.key], nil
 }

@@ -28,21 +28,30 @@ func TestRandomDomains(t *testing.T) {
 // parts is what may be inside what; attributes have the values that follow them.
 var parts = map[string][]string{
 	"domain":  {"vcpu", "memoryBacking", "cputune", "numatune", "features", "cpu", "clock", "devices", "x:other", "os"},
-	"devices": {"interface", "interface", "emulator"}, "interface": {"mac", "model", "driver", "coalesce", "vlan", "mtu", "source"},
-	"coalesce": {"rx"}, "rx": {"frames"}, "vlan": {"tag"}, "memoryBacking": {"hugepages", "locked", "access"}, "hugepages": {"page"},
-	"cputune": {"vcpupin", "vcpupin", "emulatorpin", "vcpusched", "shares"}, "numatune": {"memory", "memnode"},
-	"features": {"hyperv", "acpi", "pmu"}, "hyperv": {"vapic", "synic"}, "cpu": {"cache", "topology", "numa"}, "numa": {"cell"},
+	"devices": {"interface", "interface", "emulator"}, "interface": {"mac", "model", "driver", "coalesce", "vlan",
+		"mtu", "source"},
+	"coalesce": {"rx"}, "rx": {"frames"}, "vlan": {"tag"}, "memoryBacking": {"hugepages", "locked", "access"},
+	"hugepages": {"page"},
+	"cputune":   {"vcpupin", "vcpupin", "emulatorpin", "vcpusched", "shares"}, "numatune": {"memory", "memnode"},
+	"features": {"hyperv", "acpi", "pmu"}, "hyperv": {"vapic", "synic"}, "cpu": {"cache", "topology", "numa"},
+	"numa":  {"cell"},
 	"clock": {"timer", "timer"}, "driver": {"host"},
 }
 
 var partAttrs = map[string][]string{
-	"interface": {"type=bridge,vhostuser"}, "mac": {"address=52:54:00:00:00:01,52:54:00:00:00:02,52:54:0:0:0:A"}, "model": {"type=virtio,e1000"},
-	"driver": {"name=vhost", "queues=4, 4", "rx_queue_size=512", "rss=on"}, "frames": {"max=128"}, "tag": {"id=5"}, "mtu": {"size=1500"},
-	"vcpupin": {"vcpu=0,1,2", "cpuset=1,^2"}, "emulatorpin": {"cpuset=0-3"}, "vcpusched": {"vcpus=0,0-1", "scheduler=fifo", "priority=1"},
-	"memory": {"mode=strict", "nodeset=0"}, "memnode": {"cellid=0,1", "nodeset=0", "mode=strict"}, "vapic": {"state=on"}, "pmu": {"state=off"},
-	"cpu": {"mode=host-model,custom", "check=none"}, "cache": {"mode=passthrough"}, "timer": {"name=hpet,kvmclock", "present=no"},
-	"page": {"size=1,2048", "unit=GiB,M", "nodeset=0,1"}, "access": {"mode=shared"}, "clock": {"offset=utc"}, "hyperv": {"mode=custom"},
-	"cell": {"id=0,1", "cpus=0-1"}, "vcpu": {"cpuset=0-7"},
+	"interface": {"type=bridge,vhostuser"}, "mac": {"address=52:54:00:00:00:01,52:54:00:00:00:02,52:54:0:0:0:A"},
+	"model":  {"type=virtio,e1000"},
+	"driver": {"name=vhost", "queues=4, 4", "rx_queue_size=512", "rss=on"}, "frames": {"max=128"}, "tag": {"id=5"},
+	"mtu":     {"size=1500"},
+	"vcpupin": {"vcpu=0,1,2", "cpuset=1,^2"}, "emulatorpin": {"cpuset=0-3"},
+	"vcpusched": {"vcpus=0,0-1", "scheduler=fifo", "priority=1"},
+	"memory":    {"mode=strict", "nodeset=0"}, "memnode": {"cellid=0,1", "nodeset=0", "mode=strict"},
+	"vapic": {"state=on"}, "pmu": {"state=off"},
+	"cpu": {"mode=host-model,custom", "check=none"}, "cache": {"mode=passthrough"},
+	"timer": {"name=hpet,kvmclock", "present=no"},
+	"page":  {"size=1,2048", "unit=GiB,M", "nodeset=0,1"}, "access": {"mode=shared"}, "clock": {"offset=utc"},
+	"hyperv": {"mode=custom"},
+	"cell":   {"id=0,1", "cpus=0-1"}, "vcpu": {"cpuset=0-7"},
 }
 
 func randomDomain(seed uint64) string {
@@ -70,7 +79,8 @@ func randomDomain(seed uint64) string {
 			key, values, _ := strings.Cut(a, "=")
 			all := strings.Split(values, ",")
 			quote := []string{"'", `"`}[r.IntN(2)]
-			b.WriteString([]string{" ", "  ", "\n\t"}[r.IntN(lines+1)] + key + "=" + quote + all[r.IntN(len(all))] + quote)
+			b.WriteString([]string{" ", "  ", "\n\t"}[r.IntN(lines+1)] + key + "=" +
+				quote + all[r.IntN(len(all))] + quote)
 		}
 		switch r.IntN(6) {
 		case 0:

@@ -141,28 +141,34 @@ func (r *reader) kib(number, unit, where string) uint64 {
 func (r *reader) backing(e *element) Backing {
 	d := r.doc
 	b := Backing{
-		HugePages: e.first("hugepages") != nil, NoSharePages: e.first("nosharepages") != nil, Locked: e.first("locked") != nil,
-		Source: e.first("source").get(d, "type"), Access: e.first("access").get(d, "mode"), Allocation: e.first("allocation").get(d, "mode"),
+		HugePages: e.first("hugepages") != nil, NoSharePages: e.first("nosharepages") != nil,
+		Locked: e.first("locked") != nil,
+		Source: e.first("source").get(d, "type"), Access: e.first("access").get(d, "mode"),
+		Allocation: e.first("allocation").get(d, "mode"),
 	}
 	for _, p := range e.first("hugepages").all("page") {
-		b.Pages = append(b.Pages, HugePage{KiB: r.kib(p.get(d, "size"), p.get(d, "unit"), "hugepages page"), Cells: r.set(p, "hugepages page", "nodeset")})
+		b.Pages = append(b.Pages, HugePage{KiB: r.kib(p.get(d, "size"), p.get(d, "unit"), "hugepages page"),
+			Cells: r.set(p, "hugepages page", "nodeset")})
 	}
 	return b
 }
 
 func (r *reader) cpu(e *element) CPU {
-	c := CPU{Mode: e.get(r.doc, "mode"), Model: e.first("model").text(r.doc), Cache: e.first("cache").get(r.doc, "mode")}
+	c := CPU{Mode: e.get(r.doc, "mode"), Model: e.first("model").text(r.doc),
+		Cache: e.first("cache").get(r.doc, "mode")}
 	if t := e.first("topology"); t != nil {
 		c.Topology = Topology{Sockets: r.number(t, "topology", "sockets"), Dies: r.number(t, "topology", "dies"),
-			Clusters: r.number(t, "topology", "clusters"), Cores: r.number(t, "topology", "cores"), Threads: r.number(t, "topology", "threads")}
+			Clusters: r.number(t, "topology", "clusters"), Cores: r.number(t, "topology", "cores"),
+			Threads: r.number(t, "topology", "threads")}
 	}
 	for i, cell := range e.first("numa").all("cell") {
 		id := i // libvirt counts cells without an id in order
 		if cell.attr("id") != nil {
 			id = r.number(cell, "numa cell", "id")
 		}
-		c.Cells = append(c.Cells, Cell{ID: id, CPUs: r.set(cell, "numa cell", "cpus"), Access: cell.get(r.doc, "memAccess"),
-			KiB: r.kib(cell.get(r.doc, "memory"), cell.get(r.doc, "unit"), "numa cell memory")})
+		c.Cells = append(c.Cells, Cell{ID: id, CPUs: r.set(cell, "numa cell", "cpus"),
+			Access: cell.get(r.doc, "memAccess"),
+			KiB:    r.kib(cell.get(r.doc, "memory"), cell.get(r.doc, "unit"), "numa cell memory")})
 	}
 	return c
 }
@@ -172,11 +178,13 @@ func (r *reader) cputune(g *Guest, e *element) {
 		g.Pins = append(g.Pins, Pin{ID: r.number(p, "vcpupin", "vcpu"), CPUs: r.set(p, "vcpupin", "cpuset")})
 	}
 	for _, p := range e.all("iothreadpin") {
-		g.IOThreadPins = append(g.IOThreadPins, Pin{ID: r.number(p, "iothreadpin", "iothread"), CPUs: r.set(p, "iothreadpin", "cpuset")})
+		g.IOThreadPins = append(g.IOThreadPins, Pin{ID: r.number(p, "iothreadpin", "iothread"),
+			CPUs: r.set(p, "iothreadpin", "cpuset")})
 	}
 	g.EmulatorPin = r.set(e.first("emulatorpin"), "emulatorpin", "cpuset")
 	for _, s := range e.all("vcpusched") {
-		g.Sched = append(g.Sched, Sched{VCPUs: r.set(s, "vcpusched", "vcpus"), Policy: s.get(r.doc, "scheduler"), Priority: r.number(s, "vcpusched", "priority")})
+		g.Sched = append(g.Sched, Sched{VCPUs: r.set(s, "vcpusched", "vcpus"), Policy: s.get(r.doc, "scheduler"),
+			Priority: r.number(s, "vcpusched", "priority")})
 	}
 	if s := e.first("emulatorsched"); s != nil {
 		g.EmulatorSched = Sched{Policy: s.get(r.doc, "scheduler"), Priority: r.number(s, "emulatorsched", "priority")}
@@ -185,9 +193,11 @@ func (r *reader) cputune(g *Guest, e *element) {
 
 func (r *reader) numatune(e *element) NUMA {
 	m := e.first("memory")
-	n := NUMA{Mode: m.get(r.doc, "mode"), Nodes: r.set(m, "numatune memory", "nodeset"), Placement: m.get(r.doc, "placement")}
+	n := NUMA{Mode: m.get(r.doc, "mode"), Nodes: r.set(m, "numatune memory", "nodeset"),
+		Placement: m.get(r.doc, "placement")}
 	for _, c := range e.all("memnode") {
-		n.Cells = append(n.Cells, MemNode{Cell: r.number(c, "memnode", "cellid"), Mode: c.get(r.doc, "mode"), Nodes: r.set(c, "memnode", "nodeset")})
+		n.Cells = append(n.Cells, MemNode{Cell: r.number(c, "memnode", "cellid"), Mode: c.get(r.doc, "mode"),
+			Nodes: r.set(c, "memnode", "nodeset")})
 	}
 	return n
 }
@@ -196,7 +206,8 @@ func (r *reader) nic(index int, e *element) Interface {
 	d := r.doc
 	source, where := e.first("source"), "interface "+strconv.Itoa(index)
 	n := Interface{
-		Index: index, Path: "interface/" + d.interfaces().key(index), Alias: e.first("alias").get(d, "name"), MAC: d.interfaces().macs[index],
+		Index: index, Path: "interface/" + d.interfaces().key(index), Alias: e.first("alias").get(d, "name"),
+		MAC:  d.interfaces().macs[index],
 		Type: e.get(d, "type"), SourceMode: source.get(d, "mode"), Bridge: source.get(d, "bridge"),
 		Target: e.first("target").get(d, "dev"), Model: e.first("model").get(d, "type"),
 		MTU: r.number(e.first("mtu"), where+" mtu", "size"), LinkState: e.first("link").get(d, "state"),
@@ -211,7 +222,8 @@ func (r *reader) nic(index int, e *element) Interface {
 	if a := source.first("address"); a != nil && n.Type == "hostdev" {
 		n.PCI = r.pci(a, where)
 	}
-	if actual := e.first("actual"); actual.get(d, "type") == "hostdev" { // a status file's; dumpxml shows it in place of the network
+	// a status file's; dumpxml shows it in place of the network
+	if actual := e.first("actual"); actual.get(d, "type") == "hostdev" {
 		if a := actual.first("source", "address"); a != nil {
 			n.PCI = r.pci(a, where)
 		}
@@ -233,7 +245,8 @@ func (r *reader) nic(index int, e *element) Interface {
 }
 
 func (r *reader) hostdev(e *element) HostDev {
-	h := HostDev{Type: e.get(r.doc, "type"), Managed: e.get(r.doc, "managed") == "yes", Alias: e.first("alias").get(r.doc, "name")}
+	h := HostDev{Type: e.get(r.doc, "type"), Managed: e.get(r.doc, "managed") == "yes",
+		Alias: e.first("alias").get(r.doc, "name")}
 	if a := e.first("source", "address"); a != nil && h.Type == "pci" {
 		h.PCI = r.pci(a, "hostdev")
 	}

@@ -166,7 +166,10 @@ func (n NICDescription) render(w *writer) {
 	switch {
 	case n.VF != "":
 		w.in("interface", " type='hostdev' managed='yes'", func() {
-			w.in("source", "", func() { w.line("<address type='pci' domain='0x0000' bus='0x00' slot='0x00' function='0x0'/>") })
+			w.in("source", "", func() {
+				w.line("<address type='pci' domain='0x0000' bus='0x00' slot='0x00' " +
+					"function='0x0'/>")
+			})
 		})
 	case n.Direct != "":
 		w.in("interface", " type='direct'", func() {

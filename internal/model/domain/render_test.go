@@ -9,13 +9,19 @@ import (
 // descriptions are of every kind of guest; TestRenderedIsValid asks libvirt's schema about each.
 var descriptions = map[string]Description{
 	"least": {Name: "a", VCPUs: 1, MemoryKiB: 1024},
-	"usual": {Name: "web", UUID: "5f2d1c1a-0c3b-4a55-9e5e-3e1d2c4b5a01", VCPUs: 8, MemoryKiB: 16 << 20, Disks: []string{"/var/lib/a.qcow2", "/dev/vg/b", "/c.img"},
-		NICs: []NICDescription{{Bridge: "br0", MAC: "52:54:00:00:00:01", MTU: 9000, Coalesce: 32, RxQueueSize: 1024}, {Network: "default", Queues: 8}, {Direct: "eth0", Model: "e1000e"}, {Bridge: "b", Model: "virtio", Driver: "qemu", VLAN: 7}}},
-	"realtime": {Name: "rt", VCPUs: 4, MemoryKiB: 4 << 20, CPUs: "2-5", Emulator: "0-1", Nodes: "0", HugePages: "1GiB", Realtime: true,
-		NICs: []NICDescription{{VF: "0000:01:10.0", MAC: "52:54:00:00:00:01", VLAN: 7}}, HostDevs: []string{"0000:02:00.0", "3:0.1"}},
-	"nodes":   {Name: "two", VCPUs: 5, MemoryKiB: 3<<20 + 1024, Nodes: "0,2"},
-	"windows": {Name: "win & <co>", VCPUs: 2, MemoryKiB: 4 << 20, Windows: true, UEFI: true, Machine: "pc-q35-7.2", Disks: []string{"/it's.qcow2"}},
-	"both":    {Name: "rtwin", VCPUs: 2, MemoryKiB: 4 << 20, Windows: true, Realtime: true, CPUs: "4-5", Emulator: "0"},
+	"usual": {Name: "web", UUID: "5f2d1c1a-0c3b-4a55-9e5e-3e1d2c4b5a01", VCPUs: 8, MemoryKiB: 16 << 20,
+		Disks: []string{"/var/lib/a.qcow2", "/dev/vg/b", "/c.img"},
+		NICs: []NICDescription{{Bridge: "br0", MAC: "52:54:00:00:00:01", MTU: 9000, Coalesce: 32, RxQueueSize: 1024},
+			{Network: "default", Queues: 8}, {Direct: "eth0", Model: "e1000e"},
+			{Bridge: "b", Model: "virtio", Driver: "qemu", VLAN: 7}}},
+	"realtime": {Name: "rt", VCPUs: 4, MemoryKiB: 4 << 20, CPUs: "2-5", Emulator: "0-1", Nodes: "0", HugePages: "1GiB",
+		Realtime: true,
+		NICs:     []NICDescription{{VF: "0000:01:10.0", MAC: "52:54:00:00:00:01", VLAN: 7}},
+		HostDevs: []string{"0000:02:00.0", "3:0.1"}},
+	"nodes": {Name: "two", VCPUs: 5, MemoryKiB: 3<<20 + 1024, Nodes: "0,2"},
+	"windows": {Name: "win & <co>", VCPUs: 2, MemoryKiB: 4 << 20, Windows: true, UEFI: true, Machine: "pc-q35-7.2",
+		Disks: []string{"/it's.qcow2"}},
+	"both": {Name: "rtwin", VCPUs: 2, MemoryKiB: 4 << 20, Windows: true, Realtime: true, CPUs: "4-5", Emulator: "0"},
 }
 
 // TestRender: what was described is what the definition says.
@@ -28,8 +34,10 @@ func TestRender(t *testing.T) {
 		}
 		again := parse(t, d.String())
 		g := again.Guest()
-		if g.Name != s.Name || g.UUID != s.UUID || g.VCPUs.Max != s.VCPUs || g.MemoryKiB != s.MemoryKiB || len(g.Interfaces) != len(s.NICs) ||
-			len(g.HostDevs) != len(s.HostDevs) || !g.Agent || len(g.Unclear) > 0 || g.CPU.Mode != "host-passthrough" || g.CPU.Cache != "passthrough" {
+		if g.Name != s.Name || g.UUID != s.UUID || g.VCPUs.Max != s.VCPUs || g.MemoryKiB != s.MemoryKiB ||
+			len(g.Interfaces) != len(s.NICs) ||
+			len(g.HostDevs) != len(s.HostDevs) || !g.Agent || len(g.Unclear) > 0 || g.CPU.Mode != "host-passthrough" ||
+			g.CPU.Cache != "passthrough" {
 			t.Errorf("%s reads as %+v", name, g)
 		}
 		var total uint64
@@ -47,9 +55,12 @@ func TestRender(t *testing.T) {
 
 func TestRenderedValues(t *testing.T) {
 	cases := []struct{ of, path, want string }{
-		{"usual", "interface/0/driver.queues", "4"}, {"usual", "interface/0/driver.name", "vhost"}, {"usual", "interface/1/driver.queues", "8"},
-		{"usual", "interface/2/driver.queues", ""}, {"usual", "interface/3/vlan", "7"}, {"least", "numatune/memory.nodeset", ""},
-		{"realtime", "vcpupin/3", "5"}, {"realtime", "vcpusched/3", "fifo:1"}, {"realtime", "memoryBacking/locked", "yes"},
+		{"usual", "interface/0/driver.queues", "4"}, {"usual", "interface/0/driver.name", "vhost"},
+		{"usual", "interface/1/driver.queues", "8"},
+		{"usual", "interface/2/driver.queues", ""}, {"usual", "interface/3/vlan", "7"},
+		{"least", "numatune/memory.nodeset", ""},
+		{"realtime", "vcpupin/3", "5"}, {"realtime", "vcpusched/3", "fifo:1"},
+		{"realtime", "memoryBacking/locked", "yes"},
 		{"realtime", "clock/timer/kvmclock.present", "no"}, {"realtime", "interface/0/source.pci", "0000:01:10.0"},
 		{"realtime", "hostdev/0000:03:00.1", "managed"}, {"realtime", "numatune/memory.mode", "strict"},
 		{"nodes", "cpu/numa/cells", "0-1:1537MiB 2-4:1536MiB"}, {"nodes", "numatune/memnode/1.nodeset", "2"},
@@ -87,7 +98,8 @@ func TestRenderRefuses(t *testing.T) {
 		{func(s *Description) { s.NICs = []NICDescription{{Bridge: "a", VF: "0000:01:10.0"}} }, "leads to 2 places"},
 		{func(s *Description) { s.NICs = []NICDescription{{VF: "eth0"}} }, "PCI address"},
 		{func(s *Description) { s.NICs = []NICDescription{{Bridge: "a", Queues: 257}} }, "1 to 256"},
-		{func(s *Description) { s.NICs = []NICDescription{{Bridge: "a", Model: "e1000", Queues: 2}} }, "nothing on an interface of model e1000"},
+		{func(s *Description) { s.NICs = []NICDescription{{Bridge: "a", Model: "e1000", Queues: 2}} },
+			"nothing on an interface of model e1000"},
 		{func(s *Description) {
 			s.NICs = []NICDescription{{Bridge: "a", MAC: "52:54:00:00:00:01"}, {Bridge: "b", MAC: "52:54:00:00:00:01"}}
 		}, "no other interface has"},
@@ -105,7 +117,8 @@ func TestRenderRefuses(t *testing.T) {
 		var described *DescriptionError
 		var value *ValueError
 		var path *PathError
-		if !errors.As(err, &described) && !errors.As(err, &value) && !errors.As(err, &path) || !strings.Contains(err.Error(), c.problem) {
+		if !errors.As(err, &described) && !errors.As(err, &value) && !errors.As(err, &path) ||
+			!strings.Contains(err.Error(), c.problem) {
 			t.Errorf("expected %q, got %v", c.problem, err)
 		}
 	}
@@ -126,13 +139,15 @@ func TestDiskNames(t *testing.T) {
 func FuzzRender(f *testing.F) {
 	f.Add("a", "br0", "/x", "52:54:00:00:00:01", 2, uint64(1<<20), false, false)
 	f.Fuzz(func(t *testing.T, name, bridge, disk, mac string, vcpus int, kib uint64, windows, uefi bool) {
-		s := Description{Name: name, VCPUs: vcpus, MemoryKiB: kib, Windows: windows, UEFI: uefi, Disks: []string{disk}, NICs: []NICDescription{{Bridge: bridge, MAC: mac}}}
+		s := Description{Name: name, VCPUs: vcpus, MemoryKiB: kib, Windows: windows, UEFI: uefi, Disks: []string{disk},
+			NICs: []NICDescription{{Bridge: bridge, MAC: mac}}}
 		d, err := Render(s)
 		if err != nil {
 			return
 		}
 		g := parse(t, d.String()).Guest()
-		if g.Name != strings.TrimSpace(name) || g.Interfaces[0].Bridge != bridge || g.VCPUs.Max != vcpus || g.MemoryKiB != kib || len(g.Unclear) > 0 {
+		if g.Name != strings.TrimSpace(name) || g.Interfaces[0].Bridge != bridge || g.VCPUs.Max != vcpus ||
+			g.MemoryKiB != kib || len(g.Unclear) > 0 {
 			t.Fatalf("%+v reads as %+v", s, g)
 		}
 	})

@@ -43,7 +43,8 @@ const (
 // rules is every path that this package knows, in the order in which Paths gives them.
 var rules = []rule{
 	{path: "memoryBacking/hugepages", steps: in("memoryBacking", "hugepages"), value: hugePages, form: pagesForm{}},
-	{path: "memoryBacking/nosharepages", steps: in("memoryBacking", "nosharepages"), value: presence, form: presenceForm{}},
+	{path: "memoryBacking/nosharepages", steps: in("memoryBacking", "nosharepages"), value: presence,
+		form: presenceForm{}},
 	{path: "memoryBacking/locked", steps: in("memoryBacking", "locked"), value: presence, form: presenceForm{}},
 	{path: "memoryBacking/source.type", steps: in("memoryBacking", "source"), attr: "type",
 		value: wordKind("", "anonymous", "file", "memfd")},
@@ -53,17 +54,22 @@ var rules = []rule{
 		value: wordKind("", "immediate", "ondemand")},
 
 	{path: "vcpu.cpuset", steps: []step{{name: "vcpu", must: true}}, attr: "cpuset", value: cpuSet},
-	{path: "vcpupin/*", steps: below("cputune", step{name: "vcpupin", key: byNumber, attr: "vcpu"}), attr: "cpuset", value: cpuSet},
+	{path: "vcpupin/*", steps: below("cputune", step{name: "vcpupin", key: byNumber, attr: "vcpu"}), attr: "cpuset",
+		value: cpuSet},
 	{path: "emulatorpin", steps: in("cputune", "emulatorpin"), attr: "cpuset", value: cpuSet},
-	{path: "iothreadpin/*", steps: below("cputune", step{name: "iothreadpin", key: byNumber, attr: "iothread"}), attr: "cpuset", value: cpuSet},
+	{path: "iothreadpin/*", steps: below("cputune", step{name: "iothreadpin", key: byNumber, attr: "iothread"}),
+		attr: "cpuset", value: cpuSet},
 	{path: "emulatorsched", steps: in("cputune", "emulatorsched"), value: sched, form: schedForm{}},
-	{path: "vcpusched/*", steps: below("cputune", step{name: "vcpusched", key: bySet, attr: "vcpus"}), value: sched, form: schedForm{}},
-	{path: "iothreadsched/*", steps: below("cputune", step{name: "iothreadsched", key: bySet, attr: "iothreads"}), value: sched, form: schedForm{}},
+	{path: "vcpusched/*", steps: below("cputune", step{name: "vcpusched", key: bySet, attr: "vcpus"}), value: sched,
+		form: schedForm{}},
+	{path: "iothreadsched/*", steps: below("cputune", step{name: "iothreadsched", key: bySet, attr: "iothreads"}),
+		value: sched, form: schedForm{}},
 
 	{path: "numatune/memory", steps: numaMemory, value: numaNodes, form: nodesForm{}, whole: true},
 	{path: "numatune/memnode/*", steps: numaNode, value: numaNodes, form: nodesForm{}, whole: true},
 	{path: "numatune/memory.mode", steps: numaMemory, attr: "mode", value: numaMode.where(besideNodes)},
-	{path: "numatune/memory.placement", steps: numaMemory, attr: "placement", value: wordKind("", "static", "auto").where(placementFits)},
+	{path: "numatune/memory.placement", steps: numaMemory, attr: "placement",
+		value: wordKind("", "static", "auto").where(placementFits)},
 	{path: "numatune/memory.nodeset", steps: numaMemory, attr: "nodeset", value: nodeSet.where(notAuto)},
 	{path: "numatune/memnode/*.mode", steps: numaNode, attr: "mode", value: numaMode.where(hasNodes), anchor: 1},
 	{path: "numatune/memnode/*.nodeset", steps: numaNode, attr: "nodeset", value: nodeSet},
@@ -72,46 +78,61 @@ var rules = []rule{
 	{path: "features/hyperv/*.state", steps: hyperv, attr: "state", value: hypervState, anchor: 2},
 	{path: "features/hyperv/spinlocks.retries", steps: hypervOn("spinlocks"), attr: "retries", value: spinRetries},
 	{path: "features/hyperv/vendor_id.value", steps: hypervOn("vendor_id"), attr: "value", value: vendorID},
-	{path: "features/hyperv/stimer/direct.state", steps: append(hypervOn("stimer"), step{name: "direct"}), attr: "state", value: switchedOn},
-	{path: "features/hyperv/tlbflush/direct.state", steps: append(hypervOn("tlbflush"), step{name: "direct"}), attr: "state", value: switchedOn},
-	{path: "features/hyperv/tlbflush/extended.state", steps: append(hypervOn("tlbflush"), step{name: "extended"}), attr: "state", value: switchedOn},
-	{path: "features/kvm/*.state", steps: append(in("features", "kvm"), step{key: byName}), attr: "state", value: onOff},
+	{path: "features/hyperv/stimer/direct.state", steps: append(hypervOn("stimer"), step{name: "direct"}),
+		attr: "state", value: switchedOn},
+	{path: "features/hyperv/tlbflush/direct.state", steps: append(hypervOn("tlbflush"), step{name: "direct"}),
+		attr: "state", value: switchedOn},
+	{path: "features/hyperv/tlbflush/extended.state", steps: append(hypervOn("tlbflush"), step{name: "extended"}),
+		attr: "state", value: switchedOn},
+	{path: "features/kvm/*.state", steps: append(in("features", "kvm"), step{key: byName}), attr: "state",
+		value: onOff},
 	{path: "features/pmu.state", steps: in("features", "pmu"), attr: "state", value: onOff},
 	{path: "cpu/mode", steps: in("cpu"), value: cpuMode, form: cpuForm{}},
 	{path: "cpu/migratable", steps: in("cpu"), attr: "migratable", value: onOff.where(migratableFits)},
 	{path: "cpu/cache.mode", steps: in("cpu", "cache"), attr: "mode", value: cpuCache},
 	{path: "cpu/numa/cells", steps: in("cpu", "numa"), value: numaCells, form: cellsForm{}},
 	{path: "cpu/numa/cell/*.memAccess", steps: numaCell, attr: "memAccess", value: wordKind("", "private", "shared")},
-	{path: "clock/timer/*.present", steps: []step{{name: "clock", filler: "offset=utc"}, {name: "timer", key: byWord, attr: "name"}}, attr: "present", value: yesNo},
+	{path: "clock/timer/*.present", steps: []step{{name: "clock", filler: "offset=utc"},
+		{name: "timer", key: byWord, attr: "name"}}, attr: "present", value: yesNo},
 
-	{path: "interface/*", steps: []step{{name: "devices", must: true}, {name: "interface", key: byWholeNIC}}, value: nicKind, form: nicForm{}, whole: true},
-	{path: "interface/*/type", steps: nic(), attr: "type", value: kind{allowed: "libvirt's interface types", canon: canonWord}, readOnly: true},
+	{path: "interface/*", steps: []step{{name: "devices", must: true}, {name: "interface", key: byWholeNIC}},
+		value: nicKind, form: nicForm{}, whole: true},
+	{path: "interface/*/type", steps: nic(), attr: "type", value: kind{allowed: "libvirt's interface types",
+		canon: canonWord}, readOnly: true},
 	{path: "interface/*/mac", steps: nic("mac"), attr: "address", value: nicMAC, anchor: 1, byIndex: true},
 	{path: "interface/*/managed", steps: nic(), value: yesNo.where(onHostdev), form: managedForm{}, anchor: 1},
-	{path: "interface/*/source.pci", steps: append(nic("source"), step{name: "address", filler: "type=pci"}), value: pciAddress.where(onHostdev), form: pciForm{}, anchor: 1},
+	{path: "interface/*/source.pci", steps: append(nic("source"), step{name: "address", filler: "type=pci"}),
+		value: pciAddress.where(onHostdev), form: pciForm{}, anchor: 1},
 	{path: "interface/*/vlan", steps: nic("vlan", "tag"), attr: "id", value: vlanTag, sole: true, anchor: 1},
 	{path: "interface/*/model", steps: nic("model"), attr: "type", value: nicModel, anchor: 1},
 	{path: "interface/*/driver.name", steps: nic("driver"), attr: "name", value: nicDriver, anchor: 1},
 	{path: "interface/*/driver.queues", steps: nic("driver"), attr: "queues", value: nicQueues, anchor: 1},
-	{path: "interface/*/driver.rx_queue_size", steps: nic("driver"), attr: "rx_queue_size", value: queueSize(false), anchor: 1},
-	{path: "interface/*/driver.tx_queue_size", steps: nic("driver"), attr: "tx_queue_size", value: queueSize(true), anchor: 1},
+	{path: "interface/*/driver.rx_queue_size", steps: nic("driver"), attr: "rx_queue_size", value: queueSize(false),
+		anchor: 1},
+	{path: "interface/*/driver.tx_queue_size", steps: nic("driver"), attr: "tx_queue_size", value: queueSize(true),
+		anchor: 1},
 	{path: "interface/*/mtu", steps: nic("mtu"), attr: "size", value: mtuBytes, anchor: 1},
-	{path: "interface/*/coalesce.rx.frames.max", steps: nic("coalesce", "rx", "frames"), attr: "max", value: coalesceFrames, anchor: 1},
+	{path: "interface/*/coalesce.rx.frames.max", steps: nic("coalesce", "rx", "frames"), attr: "max",
+		value: coalesceFrames, anchor: 1},
 
-	{path: "hostdev/*", steps: []step{{name: "devices", must: true}, {name: "hostdev", key: byPCI}}, value: hostdevKind, form: hostdevForm{}},
+	{path: "hostdev/*", steps: []step{{name: "devices", must: true}, {name: "hostdev", key: byPCI}}, value: hostdevKind,
+		form: hostdevForm{}},
 }
 
 var (
 	numaMemory = below("numatune", step{name: "memory", implied: "mode=strict"})
-	numaNode   = below("numatune", step{name: "memnode", key: byNumber, attr: "cellid", filler: "mode=strict", implied: "mode=strict"})
-	hyperv     = []step{{name: "features"}, {name: "hyperv", implied: "mode=custom"}, {key: byName}}
+	numaNode   = below("numatune", step{name: "memnode", key: byNumber, attr: "cellid", filler: "mode=strict",
+		implied: "mode=strict"})
+	hyperv = []step{{name: "features"}, {name: "hyperv", implied: "mode=custom"}, {key: byName}}
 )
 
-var numaCell = []step{{name: "cpu", must: true}, {name: "numa", must: true}, {name: "cell", key: byNumber, attr: "id", must: true}}
+var numaCell = []step{{name: "cpu", must: true}, {name: "numa", must: true}, {name: "cell", key: byNumber, attr: "id",
+	must: true}}
 
 // hypervOn names an enlightenment that is switched on where it is made: one with a value of its own is nothing without.
 func hypervOn(name string) []step {
-	return []step{{name: "features"}, {name: "hyperv", implied: "mode=custom"}, {name: name, filler: "state=on", implied: "state=on"}}
+	return []step{{name: "features"}, {name: "hyperv", implied: "mode=custom"},
+		{name: name, filler: "state=on", implied: "state=on"}}
 }
 
 // in names elements one below the other.

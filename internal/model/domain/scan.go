@@ -19,7 +19,8 @@ type scanner struct {
 }
 
 func (s *scanner) fail(at int, format string, args ...any) *SyntaxError {
-	return &SyntaxError{Line: 1 + strings.Count(s.src[:min(at, len(s.src))], "\n"), Problem: fmt.Sprintf(format, args...)}
+	return &SyntaxError{Line: 1 + strings.Count(s.src[:min(at, len(s.src))], "\n"),
+		Problem: fmt.Sprintf(format, args...)}
 }
 
 // document reads the whole text.

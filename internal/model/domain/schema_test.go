@@ -50,7 +50,8 @@ func libvirtSchema(t *testing.T) func(name string, documents map[string][]byte) 
 					lines = append(lines, strings.ReplaceAll(line, folder+"/", ""))
 				}
 			}
-			t.Errorf("%s: not valid by libvirt's schema (%v):\n%s", name, err, strings.Join(lines[:min(len(lines), 20)], ""))
+			t.Errorf("%s: not valid by libvirt's schema (%v):\n%s", name, err, strings.Join(lines[:min(len(lines), 20)],
+				""))
 		}
 	}
 }
@@ -133,9 +134,11 @@ func TestWholeInterfacesAreValid(t *testing.T) {
 	standby := BridgeInterface{MAC: pooled.MAC, Bridge: "br1", Standby: true, Alias: pooled.Persistent}
 	set(t, d, standby.Path(), standby.Value())
 	set(t, d, pooled.Path(), pooled.Value())
-	set(t, d, "interface/52:54:00:00:00:42", "bridge=br0 model=virtio driver=vhost queues=4 rx_queue_size=1024 tx_queue_size=256 mtu=9000 link=down boot=3 alias=ua-x")
+	set(t, d, "interface/52:54:00:00:00:42", "bridge=br0 model=virtio driver=vhost queues=4 rx_queue_size=1024 "+
+		"tx_queue_size=256 mtu=9000 link=down boot=3 alias=ua-x")
 	set(t, d, "hostdev/0000:3b:02.5", "managed")
-	if v, _, err := parse(t, d.String()).Get(pooled.Path()); v != "network=a%20b model=virtio vlan=9 teaming=transient:ua-backup1" || err != nil {
+	if v, _, err := parse(t, d.String()).Get(pooled.Path()); v != "network=a%20b model=virtio vlan=9 "+
+		"teaming=transient:ua-backup1" || err != nil {
 		t.Errorf("a network's name: %q, %v", v, err)
 	}
 	valid("whole interfaces", map[string][]byte{"all": d.Bytes()})
@@ -164,8 +167,10 @@ func TestLikeLibxml(t *testing.T) {
 	for _, text := range samples(t) {
 		check(t, string(text), true)
 	}
-	for _, text := range []string{"<domain>&#1;</domain>", "<domain><!-- a -- b --></domain>", "<domain>]]></domain>", "<domain a='<'/>",
-		"<!DOCTYPE d [<!ENTITY a 'x' ]><domain/>", `<!DOCTYPE d [<!ENTITY a "&b;"><!ENTITY b "&a;">]><domain>&b;</domain>`, "<domain><a></domain>"} {
+	for _, text := range []string{"<domain>&#1;</domain>", "<domain><!-- a -- b --></domain>", "<domain>]]></domain>",
+		"<domain a='<'/>",
+		"<!DOCTYPE d [<!ENTITY a 'x' ]><domain/>",
+		`<!DOCTYPE d [<!ENTITY a "&b;"><!ENTITY b "&a;">]><domain>&b;</domain>`, "<domain><a></domain>"} {
 		check(t, text, false)
 	}
 }

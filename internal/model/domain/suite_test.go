@@ -75,7 +75,8 @@ func TestSuite(t *testing.T) {
 		edited++
 		before, after := withoutQueues(t, text), withoutQueues(t, d.Bytes())
 		if !slices.Equal(before, after) {
-			t.Errorf("%s: more than queues changed\n%s", name, lineDiff(strings.Join(before, "\n"), strings.Join(after, "\n")))
+			t.Errorf("%s: more than queues changed\n%s", name,
+				lineDiff(strings.Join(before, "\n"), strings.Join(after, "\n")))
 		}
 		for _, e := range edits {
 			if got, _, err := parse(t, d.String()).Get(e.Path); got != "4" || err != nil {
@@ -116,10 +117,14 @@ func withoutQueues(t *testing.T, text []byte) []string {
 			attrs := slices.DeleteFunc(slices.Clone(x.Attr), func(a xml.Attr) bool {
 				return x.Name.Local == "driver" && a.Name.Local == "queues" && slices.Contains(path, "interface")
 			})
-			slices.SortFunc(attrs, func(a, b xml.Attr) int { return strings.Compare(fmt.Sprint(a.Name), fmt.Sprint(b.Name)) })
+			slices.SortFunc(attrs, func(a, b xml.Attr) int {
+				return strings.Compare(fmt.Sprint(a.Name),
+					fmt.Sprint(b.Name))
+			})
 			out = append(out, fmt.Sprint("<", x.Name, attrs))
 		case xml.EndElement:
-			if n := len(out); x.Name.Local == "driver" && slices.Contains(path, "interface") && out[n-1] == fmt.Sprint("<", x.Name, []xml.Attr{}) {
+			if n := len(out); x.Name.Local == "driver" && slices.Contains(path, "interface") &&
+				out[n-1] == fmt.Sprint("<", x.Name, []xml.Attr{}) {
 				out = out[:n-1]
 			} else {
 				out = append(out, fmt.Sprint("</", x.Name))

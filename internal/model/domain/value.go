@@ -10,10 +10,11 @@ import (
 
 // kind is what the values of one path have in common.
 type kind struct {
-	allowed string                      // in words, for messages
-	canon   func(string) (string, bool) // the one spelling of a value; false if it is none. Generous: it reads what others wrote
-	wanted  func(v string) *ValueError  // says why a canonical value must not be set anywhere; may be nil
-	suits   func(v string, on *element, d *Doc) *ValueError
+	allowed string // in words, for messages
+	// the one spelling of a value; false if it is none. Generous: it reads what others wrote
+	canon  func(string) (string, bool)
+	wanted func(v string) *ValueError // says why a canonical value must not be set anywhere; may be nil
+	suits  func(v string, on *element, d *Doc) *ValueError
 	// suits, if there is one, says why a canonical value must not be set in this document, or on this element (the one
 	// that the rule's anchor names: an interface). Both leave Path and Found to the caller.
 }

@@ -11,9 +11,11 @@ func TestParseSet(t *testing.T) {
 	cases := []struct{ in, want string }{
 		{"0", "0"}, {"0-3,8", "0-3,8"}, {"8,0-3", "0-3,8"}, {"0-3,^2", "0-1,3"}, {"^2,0-3", "0-3"}, {"0-3,^2,2", "0-3"},
 		{" 1 , 2 - 4 ", "1-4"}, {"1,1,1", "1"}, {"16383", "16383"}, {"007", "7"},
-		{"", ""}, {" ", ""}, {",", ""}, {"1,", ""}, {"a", ""}, {"1-", ""}, {"-1", ""}, {"3-1", ""}, {"^1", ""}, {"1,^1", ""},
+		{"", ""}, {" ", ""}, {",", ""}, {"1,", ""}, {"a", ""}, {"1-", ""}, {"-1", ""}, {"3-1", ""}, {"^1", ""},
+		{"1,^1", ""},
 		{"^1-2", ""}, {"1 2", ""}, {"0x3", ""}, {"16384", ""}, {"99999999999999999999", ""}, {"1-2-3", ""}, {"+1", ""},
-		{strings.Repeat("1,", 40000) + "1", ""}, {strings.Repeat("0-16383,", 20) + "1", ""}, {"0-16383,^7", "0-6,8-16383"},
+		{strings.Repeat("1,", 40000) + "1", ""}, {strings.Repeat("0-16383,", 20) + "1", ""},
+		{"0-16383,^7", "0-6,8-16383"},
 	}
 	for _, c := range cases {
 		set, err := ParseSet(c.in)
@@ -27,8 +29,10 @@ func TestParseSet(t *testing.T) {
 }
 
 func TestCanonMAC(t *testing.T) {
-	for in, want := range map[string]string{"52:54:00:AA:bB:01": "52:54:00:aa:bb:01", "0:1:2:3:4:f": "00:01:02:03:04:0f",
-		"52-54-00-00-00-01": "", "52:54:00:00:00": "", "52:54:00:00:00:001": "", "52:54:00:00:00:gg": "", "52:54:00:00:00:+1": "", "": ""} {
+	for in, want := range map[string]string{"52:54:00:AA:bB:01": "52:54:00:aa:bb:01",
+		"0:1:2:3:4:f":       "00:01:02:03:04:0f",
+		"52-54-00-00-00-01": "", "52:54:00:00:00": "", "52:54:00:00:00:001": "", "52:54:00:00:00:gg": "",
+		"52:54:00:00:00:+1": "", "": ""} {
 		if got, ok := CanonMAC(in); ok != (want != "") || ok && got != want {
 			t.Errorf("%q: got %q, expected %q", in, got, want)
 		}
@@ -43,7 +47,8 @@ func TestMemoryUnits(t *testing.T) {
 		ok   bool
 	}{
 		{1, "", 1, true}, {1, "KiB", 1, true}, {1, "k", 1, true}, {1000, "KB", 977, true}, {16, "GiB", 16 << 20, true},
-		{2, "M", 2048, true}, {1, "TB", 976562500, true}, {1023, "b", 1, true}, {2049, "bytes", 3, true}, {0, "GiB", 0, true},
+		{2, "M", 2048, true}, {1, "TB", 976562500, true}, {1023, "b", 1, true}, {2049, "bytes", 3, true},
+		{0, "GiB", 0, true},
 		{1, "X", 0, false}, {1, "KiX", 0, false}, {1 << 60, "GiB", 0, false}, {1 << 63, "E", 0, false},
 	}
 	for _, c := range cases {
@@ -98,8 +103,10 @@ func TestSetRefuses(t *testing.T) {
 		{"memoryBacking/hugepages", "1024", "default, or sizes", ""},
 		{"memoryBacking/locked", "no", "allowed: yes", "delete"},
 		{"cpu/mode", "host", "host-passthrough, ", ""}, {"cpu/mode", "custom", "custom with a model", "cpu-models"},
-		{"cpu/mode", "host-model model=x", "host-passthrough, ", ""}, {"cpu/mode", "custom model=x fallback=no", "fallback=allow", ""},
-		{"cpu/migratable", "off", "CPU mode", "set the mode first"}, {"memoryBacking/hugepages", "1GiB@1", "cells 0 to 0", "cpu/numa/cells"},
+		{"cpu/mode", "host-model model=x", "host-passthrough, ", ""}, {"cpu/mode", "custom model=x fallback=no",
+			"fallback=allow", ""},
+		{"cpu/migratable", "off", "CPU mode", "set the mode first"},
+		{"memoryBacking/hugepages", "1GiB@1", "cells 0 to 0", "cpu/numa/cells"},
 		{"cpu/numa/cell/0.memAccess", "shared", "no <cpu>", ""},
 		{"cpu/numa/cells", "0-3", "VCPUS:SIZE", ""},
 		{"cpu/numa/cells", "0:1GiB 0-1:1GiB", "each vCPU in one cell", "stands in two"},
@@ -181,7 +188,8 @@ func TestSetTakes(t *testing.T) {
 
 // TestSchedulerGroups: libvirt writes one <vcpusched> a vCPU, people write groups; half a group cannot be set.
 func TestSchedulerGroups(t *testing.T) {
-	d := parse(t, "<domain><vcpu>4</vcpu><cputune><vcpusched vcpus='0-1' scheduler='fifo' priority='1'/></cputune></domain>")
+	d := parse(t, "<domain><vcpu>4</vcpu><cputune><vcpusched vcpus='0-1' scheduler='fifo' "+
+		"priority='1'/></cputune></domain>")
 	var bad *PathError
 	if err := d.Set("vcpusched/0", "fifo:2"); !errors.As(err, &bad) || !strings.Contains(bad.Advice, "vcpusched/0-1") {
 		t.Errorf("half a group: %v", err)
@@ -200,7 +208,8 @@ func TestSchedulerGroups(t *testing.T) {
 // TestRestoreTakesWhatWasThere: values that Set refuses, and values that nobody can read.
 func TestRestoreTakesWhatWasThere(t *testing.T) {
 	const path = "interface/0/coalesce.rx.frames.max"
-	text := "<domain><devices><interface type='bridge'><model type='homemade'/><driver queues='many'/><coalesce><rx><frames max='128'/></rx></coalesce></interface></devices></domain>"
+	text := "<domain><devices><interface type='bridge'><model type='homemade'/><driver " +
+		"queues='many'/><coalesce><rx><frames max='128'/></rx></coalesce></interface></devices></domain>"
 	d := parse(t, text)
 	old, had, err := d.Get(path)
 	if old != "128" || !had || err != nil {
@@ -226,7 +235,8 @@ func TestRestoreTakesWhatWasThere(t *testing.T) {
 func TestAmbiguousMAC(t *testing.T) {
 	d := sample(t, "hand-odd.xml")
 	var bad *PathError
-	if _, _, err := d.Get("interface/52:54:00:00:00:11/model"); !errors.As(err, &bad) || !strings.Contains(bad.Advice, "index") {
+	if _, _, err := d.Get("interface/52:54:00:00:00:11/model"); !errors.As(err, &bad) ||
+		!strings.Contains(bad.Advice, "index") {
 		t.Errorf("two interfaces with one MAC address: %v", err)
 	}
 	set(t, d, "interface/3/model", "virtio")
@@ -240,7 +250,8 @@ func TestDoubledElementsAreNotEdited(t *testing.T) {
 	if got, there, err := d.Get("numatune/memory.nodeset"); got != "0" || !there || err != nil {
 		t.Errorf("read %q %v %v, expected libvirt's choice, the first", got, there, err)
 	}
-	for _, err := range []error{d.Set("numatune/memory.nodeset", "2"), d.Delete("numatune/memory.nodeset"), d.Restore("numatune/memory.nodeset", "2", true)} {
+	for _, err := range []error{d.Set("numatune/memory.nodeset", "2"), d.Delete("numatune/memory.nodeset"),
+		d.Restore("numatune/memory.nodeset", "2", true)} {
 		var bad *PathError
 		if !errors.As(err, &bad) || !strings.Contains(bad.Problem, "2 such <memory> elements") {
 			t.Errorf("error %v", err)
@@ -251,11 +262,17 @@ func TestDoubledElementsAreNotEdited(t *testing.T) {
 // TestRestoreAfterLibvirt: libvirt stores defaults beside what was set; restoring must not leave them behind alone.
 func TestRestoreAfterLibvirt(t *testing.T) {
 	cases := []struct{ path, stored, want string }{
-		{"numatune/memory.nodeset", "<domain>\n  <numatune>\n    <memory mode='strict' nodeset='0'/>\n  </numatune>\n  <os/>\n</domain>", "<domain>\n  <os/>\n</domain>"},
-		{"numatune/memnode/0.nodeset", "<domain><numatune><memnode cellid='0' mode='strict' nodeset='0'/></numatune><os/></domain>", "<domain><os/></domain>"},
-		{"numatune/memory.nodeset", "<domain><numatune><memory mode='preferred' nodeset='0'/></numatune></domain>", "<domain><numatune><memory mode='preferred'/></numatune></domain>"},
-		{"features/hyperv/vapic.state", "<domain><features><acpi/><hyperv mode='custom'><vapic state='on'/></hyperv></features></domain>", "<domain><features><acpi/></features></domain>"},
-		{"features/hyperv/vapic.state", "<domain><features><hyperv mode='passthrough'><vapic state='on'/></hyperv></features></domain>", "<domain><features><hyperv mode='passthrough'/></features></domain>"},
+		{"numatune/memory.nodeset", "<domain>\n  <numatune>\n    <memory mode='strict' nodeset='0'/>\n  " +
+			"</numatune>\n  <os/>\n</domain>", "<domain>\n  <os/>\n</domain>"},
+		{"numatune/memnode/0.nodeset", "<domain><numatune><memnode cellid='0' mode='strict' " +
+			"nodeset='0'/></numatune><os/></domain>", "<domain><os/></domain>"},
+		{"numatune/memory.nodeset", "<domain><numatune><memory mode='preferred' nodeset='0'/></numatune></domain>",
+			"<domain><numatune><memory mode='preferred'/></numatune></domain>"},
+		{"features/hyperv/vapic.state", "<domain><features><acpi/><hyperv mode='custom'><vapic " +
+			"state='on'/></hyperv></features></domain>", "<domain><features><acpi/></features></domain>"},
+		{"features/hyperv/vapic.state", "<domain><features><hyperv mode='passthrough'><vapic " +
+			"state='on'/></hyperv></features></domain>", "<domain><features><hyperv " +
+			"mode='passthrough'/></features></domain>"},
 	}
 	for _, c := range cases {
 		d := parse(t, c.stored)

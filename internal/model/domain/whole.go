@@ -45,7 +45,8 @@ func (d *Doc) passed(e *element) bool {
 
 // runtimeAttr tells an attribute of <source> that libvirt adds to an interface of type network while the guest runs.
 func (d *Doc) runtimeAttr(e *element, name string) bool {
-	return d.live && e.name == "source" && e.parent != nil && e.parent.get(d, "type") == "network" && name != "network" && name != "portgroup"
+	return d.live && e.name == "source" && e.parent != nil && e.parent.get(d, "type") == "network" &&
+		name != "network" && name != "portgroup"
 }
 
 // meaning is an element such that two that libvirt would read alike are equal: without white space and comments,
@@ -71,7 +72,8 @@ func (d *Doc) meaning(e *element, passed func(*element) bool) string {
 		}
 	}
 	slices.Sort(kids)
-	return "<" + e.name + " " + strings.Join(attrs, " ") + ">" + strconv.Quote(e.text(d)) + strings.Join(kids, "") + "</>"
+	return "<" + e.name + " " + strings.Join(attrs, " ") + ">" + strconv.Quote(e.text(d)) + strings.Join(kids, "") +
+		"</>"
 }
 
 // oneLine is an element as XML on one line.
@@ -120,7 +122,8 @@ func spaced(text string) string {
 // fragment reads one element.
 func (d *Doc) fragment(text string) (*element, error) {
 	s := &scanner{src: text, entities: d.entities}
-	if !strings.HasPrefix(text, "<") || len(text) > MaxBytes || strings.HasPrefix(text, "<?") || strings.HasPrefix(text, "<!") {
+	if !strings.HasPrefix(text, "<") || len(text) > MaxBytes || strings.HasPrefix(text, "<?") ||
+		strings.HasPrefix(text, "<!") {
 		return nil, s.fail(0, "found no element, expected one")
 	}
 	if err := s.checkCharacters(); err != nil {
@@ -358,7 +361,8 @@ func (d *Doc) nicFits(p *place, v string) error {
 	teaming, other, _ := strings.Cut(wordOf(v, "teaming"), ":")
 	if teaming != half {
 		named := "interface/" + strings.TrimSuffix(mac+"@"+teaming, "@")
-		return bad(fmt.Sprintf("found %q, expected the path %s", clip(v), named), "the halves of a failover pair have one MAC address")
+		return bad(fmt.Sprintf("found %q, expected the path %s", clip(v), named), "the halves of a failover pair "+
+			"have one MAC address")
 	}
 	now, named := p.leaf(), false
 	for _, e := range d.interfaces().all {
@@ -370,7 +374,8 @@ func (d *Doc) nicFits(p *place, v string) error {
 		address, _ := CanonMAC(e.first("mac").get(d, "address"))
 		switch {
 		case address == mac && (half == "" || its == "" || its == half):
-			return bad("another interface has this MAC address", "two interfaces have one address only as the halves of a failover pair")
+			return bad("another interface has this MAC address", "two interfaces have one address only as the halves "+
+				"of a failover pair")
 		case alias != "" && alias == wordOf(v, "alias"):
 			return bad("another interface is named "+clip(alias), "")
 		case its == "persistent" && alias != "" && alias == other:
@@ -378,7 +383,8 @@ func (d *Doc) nicFits(p *place, v string) error {
 		}
 	}
 	if half == "transient" && !named {
-		return bad(fmt.Sprintf("found no interface with teaming=persistent and alias=%s", clip(other)), "make the interface that stays first")
+		return bad(fmt.Sprintf("found no interface with teaming=persistent and alias=%s", clip(other)),
+			"make the interface that stays first")
 	}
 	if pci := wordOf(v, "pci"); pci != "" {
 		if at := d.holder(pci); at != nil && at != now {
@@ -430,7 +436,8 @@ func IsDevice(path string) bool {
 // an element made of the value. It refuses what Set refuses, but for what stood there before (verbatim).
 func (d *Doc) Device(path, value, verbatim string) (string, error) {
 	if !IsDevice(path) {
-		return "", &PathError{Path: clip(path), Problem: "is not a device", Advice: "such as interface/52:54:00:00:00:01 or hostdev/0000:01:10.0"}
+		return "", &PathError{Path: clip(path), Problem: "is not a device",
+			Advice: "such as interface/52:54:00:00:00:01 or hostdev/0000:01:10.0"}
 	}
 	copied, err := d.Clone()
 	if err != nil {

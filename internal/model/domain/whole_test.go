@@ -12,7 +12,8 @@ const pair = "52:54:00:6d:90:02"
 // guestOf is a definition as libvirt writes it, with these devices.
 func withDevices(devices string) string {
 	return "<domain type='kvm'>\n  <name>vm1</name>\n  <vcpu placement='static'>2</vcpu>\n  <devices>\n" +
-		"    <emulator>/usr/bin/qemu-system-x86_64</emulator>\n" + devices + "    <memballoon model='virtio'/>\n  </devices>\n</domain>\n"
+		"    <emulator>/usr/bin/qemu-system-x86_64</emulator>\n" + devices + "    <memballoon model='virtio'/>\n  " +
+		"</devices>\n</domain>\n"
 }
 
 const (
@@ -68,7 +69,8 @@ const (
 var forms = []struct{ path, value, text string }{
 	{HostdevInterface{MAC: "52:54:00:00:00:01", PCI: "0000:01:10.0", Managed: true, VLAN: 5}.Path(),
 		HostdevInterface{MAC: "52:54:00:00:00:01", PCI: "0000:01:10.0", Managed: true, VLAN: 5}.Value(), hostdevNIC},
-	{NetworkInterface{MAC: "52:54:0:0:0:2", Network: "pool"}.Path(), NetworkInterface{Network: "pool"}.Value(), poolNIC},
+	{NetworkInterface{MAC: "52:54:0:0:0:2", Network: "pool"}.Path(), NetworkInterface{Network: "pool"}.Value(),
+		poolNIC},
 	{BridgeInterface{MAC: pair, Standby: true}.Path(),
 		BridgeInterface{Bridge: "br0", Queues: 2, Standby: true, Alias: "ua-backup0"}.Value(), standbyNIC},
 	{HostdevInterface{MAC: pair, Persistent: "ua-backup0"}.Path(),
@@ -105,7 +107,8 @@ func TestWholeInterfaces(t *testing.T) {
 	}
 	for i, want := range []string{
 		"hostdev pci=0000:01:10.0 managed=yes vlan=5", "network=pool model=virtio",
-		"bridge=br0 model=virtio queues=2 teaming=persistent alias=ua-backup0", "hostdev pci=0000:01:10.2 managed=yes teaming=transient:ua-backup0",
+		"bridge=br0 model=virtio queues=2 teaming=persistent alias=ua-backup0", "hostdev pci=0000:01:10.2 " +
+			"managed=yes teaming=transient:ua-backup0",
 	} {
 		if forms[i].value != want {
 			t.Errorf("%s has the value %q, expected %q", forms[i].path, forms[i].value, want)
@@ -116,7 +119,8 @@ func TestWholeInterfaces(t *testing.T) {
 // TestWholeElementsComeBack takes elements out of a definition and puts them back in another process: not one byte
 // differs, the place in the guest and the order among their like least of all.
 func TestWholeElementsComeBack(t *testing.T) {
-	odd := strings.Replace(poolNIC, "<model type='virtio'/>", "<model type='virtio'/>\n      <bandwidth>\n        <inbound  average='100'/><!-- slow -->\n      </bandwidth>", 1)
+	odd := strings.Replace(poolNIC, "<model type='virtio'/>", "<model type='virtio'/>\n      <bandwidth>\n        "+
+		"<inbound  average='100'/><!-- slow -->\n      </bandwidth>", 1)
 	text := withDevices(hostdevNIC + odd + standbyNIC + primaryNIC + plainHostdev)
 	paths := []string{"hostdev/0000:01:10.4"}
 	for _, c := range forms {
@@ -163,10 +167,12 @@ func TestWholeElementsComeBack(t *testing.T) {
 // TestWholeInterfaceAsXML: what there are no words for is read as XML on one line, which is its own canonical form, can
 // be put back and not set.
 func TestWholeInterfaceAsXML(t *testing.T) {
-	odd := strings.Replace(poolNIC, "<model type='virtio'/>", "<model type='virtio'/>\n      <target dev='a  b&amp;'/>", 1)
+	odd := strings.Replace(poolNIC, "<model type='virtio'/>", "<model type='virtio'/>\n      <target dev='a  b&amp;'/>",
+		1)
 	d := parse(t, withDevices(odd))
 	const path = "interface/52:54:00:00:00:02"
-	want := "<interface type='network'><mac address='52:54:00:00:00:02'/><source network='pool'/><model type='virtio'/><target dev='a &#32;b&amp;'/></interface>"
+	want := "<interface type='network'><mac address='52:54:00:00:00:02'/><source network='pool'/><model " +
+		"type='virtio'/><target dev='a &#32;b&amp;'/></interface>"
 	got, _, err := d.Get(path)
 	if got != want || err != nil {
 		t.Fatalf("reads %s (%v), expected %s", got, err, want)
@@ -217,10 +223,13 @@ func TestWholeInterfaceRefuses(t *testing.T) {
 		{"interface/52:54:00:00:00:09", "user model=virtio", "allowed"},
 		{"interface/52:54:00:00:00:09", "bridge=br0 model=virtio alias=ua-backup0", "is named"},
 		{"interface/52:54:00:00:00:09", "bridge=br0 model=virtio teaming=persistent alias=ua-b", "@persistent"},
-		{"interface/52:54:00:00:00:09@persistent", "bridge=br0 model=virtio", "expected the path interface/52:54:00:00:00:09"},
+		{"interface/52:54:00:00:00:09@persistent", "bridge=br0 model=virtio",
+			"expected the path interface/52:54:00:00:00:09"},
 		{"interface/52:54:00:00:00:09@persistent", "bridge=br0 model=virtio teaming=persistent", "alias=ua-NAME"},
-		{"interface/52:54:00:00:00:09@transient", "hostdev pci=0000:01:10.7 teaming=transient:ua-none", "no interface with teaming=persistent"},
-		{"interface/52:54:00:00:00:01@transient", "hostdev pci=0000:01:10.7 teaming=transient:ua-backup0", "has this MAC"},
+		{"interface/52:54:00:00:00:09@transient", "hostdev pci=0000:01:10.7 teaming=transient:ua-none",
+			"no interface with teaming=persistent"},
+		{"interface/52:54:00:00:00:01@transient", "hostdev pci=0000:01:10.7 teaming=transient:ua-backup0",
+			"has this MAC"},
 		{"interface/" + pair, "hostdev pci=0000:01:10.7", "expected the path"},
 		{"interface/01:00:5e:00:00:01", "hostdev pci=0000:01:10.7", "unicast"},
 		{"interface/0", "hostdev pci=0000:01:10.7", "a MAC address"},
@@ -260,10 +269,12 @@ func TestHalvesOfAPair(t *testing.T) {
 	if v, _, err := one.Get("interface/" + pair + "/driver.queues"); v != "2" || err != nil {
 		t.Errorf("without the half: %q, %v", v, err)
 	}
-	if _, _, err := both.Get("interface/" + pair + "/driver.queues"); err == nil || !strings.Contains(hint(err), "@persistent") {
+	if _, _, err := both.Get("interface/" + pair + "/driver.queues"); err == nil ||
+		!strings.Contains(hint(err), "@persistent") {
 		t.Errorf("either half was meant: %v (%s)", err, hint(err))
 	}
-	if n := both.Guest().Interfaces[1]; n.Path != "interface/"+pair+"@transient" || n.PCI != "0000:01:10.2" || n.Persistent != "ua-backup0" {
+	if n := both.Guest().Interfaces[1]; n.Path != "interface/"+pair+"@transient" || n.PCI != "0000:01:10.2" ||
+		n.Persistent != "ua-backup0" {
 		t.Errorf("%+v", n)
 	}
 	whole := "interface/" + pair + "@transient"
@@ -274,7 +285,8 @@ func TestHalvesOfAPair(t *testing.T) {
 		}
 		found = append(found, d.Path)
 	}
-	if len(found) < 3 || Within(queues, whole) || !Within(whole, whole) || !Within("interface/"+pair+"/vlan", "interface/"+pair) || Within("vcpupin/0", "vcpupin") {
+	if len(found) < 3 || Within(queues, whole) || !Within(whole, whole) ||
+		!Within("interface/"+pair+"/vlan", "interface/"+pair) || Within("vcpupin/0", "vcpupin") {
 		t.Errorf("parts of %s: %v", whole, found)
 	}
 }
@@ -334,10 +346,12 @@ func TestWholeInterfaceOfRunningGuest(t *testing.T) {
 	if got, want := d.Verbatim("interface/52:54:00:00:00:01"), "0 "+strings.TrimSpace(hostdevNIC); got != want {
 		t.Errorf("differs:\n%s", lineDiff(want, got))
 	}
-	if got := d.Verbatim("interface/52:54:00:00:00:02"); strings.Contains(got, "actual") || strings.Contains(got, "portid") || strings.Contains(got, "alias") {
+	if got := d.Verbatim("interface/52:54:00:00:00:02"); strings.Contains(got, "actual") ||
+		strings.Contains(got, "portid") || strings.Contains(got, "alias") {
 		t.Errorf("comes back as\n%s", got)
 	}
-	if got := d.Element("interface/52:54:00:00:00:01"); !strings.Contains(got, "hostdev0") || d.Element("interface/52:54:00:00:00:07") != "" {
+	if got := d.Element("interface/52:54:00:00:00:01"); !strings.Contains(got, "hostdev0") ||
+		d.Element("interface/52:54:00:00:00:07") != "" {
 		t.Errorf("stands there as\n%s", got)
 	}
 }
@@ -348,7 +362,8 @@ func FuzzWholeInterface(f *testing.F) {
 	for _, c := range forms {
 		f.Add(c.path, c.value)
 	}
-	f.Add("interface/52:54:00:00:00:02", "<interface type='network'><mac address='52:54:00:00:00:02'/><x a=' &#9; '>b</x></interface>")
+	f.Add("interface/52:54:00:00:00:02", "<interface type='network'><mac address='52:54:00:00:00:02'/><x a=' &#9; "+
+		"'>b</x></interface>")
 	text := withDevices(hostdevNIC + poolNIC + standbyNIC + plainHostdev)
 	f.Fuzz(func(t *testing.T, path, value string) {
 		d := parse(t, text)

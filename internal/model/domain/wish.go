@@ -37,7 +37,8 @@ func (d *Doc) WishPins(what, text string) ([]Wish, error) {
 			return nil, &wishError{text, form}
 		}
 		if len(set) != len(threads) {
-			return nil, &wishError{text, fmt.Sprintf("as many CPUs as there are threads (%d), or %s", len(threads), form)}
+			return nil, &wishError{text, fmt.Sprintf("as many CPUs as there are threads (%d), or %s", len(threads),
+				form)}
 		}
 		var all []Wish
 		for i, cpu := range set {

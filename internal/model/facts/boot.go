@@ -7,8 +7,9 @@ type Boot struct {
 	Entries []BootEntry `json:"entries"` // of Linux kernels, as the menu has them
 	Next    string      `json:"next"`    // ID of the entry that is booted next, empty where it could not be told
 	Why     string      `json:"why,omitempty"`
-	Writer  string      `json:"writer,omitempty"`    // how arguments are changed: "/etc/default/grub.d", "grubby", "loader entries"
-	Frozen  string      `json:"read_only,omitempty"` // why they cannot be changed here, empty where they can
+	// how arguments are changed: "/etc/default/grub.d", "grubby", "loader entries"
+	Writer string `json:"writer,omitempty"`
+	Frozen string `json:"read_only,omitempty"` // why they cannot be changed here, empty where they can
 	// Modules tells of every argument MODULE.PARAMETER of the running and of the next command line what became of it.
 	Modules map[string]ModuleArgument `json:"modules,omitempty"`
 }
@@ -28,7 +29,8 @@ type ModuleArgument string
 
 // What is known of an argument MODULE.PARAMETER.
 const (
-	ParameterKnown   ModuleArgument = "known"                // /sys/module/MODULE/parameters/PARAMETER is there, or modinfo names it
+	// /sys/module/MODULE/parameters/PARAMETER is there, or modinfo names it
+	ParameterKnown   ModuleArgument = "known"
 	ParameterMissing ModuleArgument = "no such parameter"    // the module is there and has others
 	ModuleNotLoaded  ModuleArgument = "module not loaded"    // nothing can be said
 	ModuleSilent     ModuleArgument = "parameters not shown" // the module is there and shows none

@@ -151,7 +151,8 @@ func places(n int) []string {
 
 // keyFields are what names an element of a list of objects, tried in this order together: a VF is named by its PF and
 // index, a guest's interface by its MAC, a thread by role, NIC and number.
-var keyFields = [][]string{{"role", "nic", "index"}, {"pf", "index"}, {"name"}, {"id"}, {"mac"}, {"size_bytes"}, {"tool"}}
+var keyFields = [][]string{{"role", "nic", "index"}, {"pf", "index"}, {"name"}, {"id"}, {"mac"}, {"size_bytes"},
+	{"tool"}}
 
 // elementKeys are the keys of a list's elements; false where they have none or the same twice.
 func elementKeys(list []any) ([]string, bool) {

@@ -16,7 +16,8 @@ import (
 // called after the guest and its NIC; reasons and bounds of readings do not count (setting.Reading.Same).
 func configuration(h *Host) *Host {
 	c := *h
-	c.Taken, c.Root, c.AsRoot, c.Unseen, c.Softnet, c.Interval, c.Observed, c.Load = time.Time{}, "", false, nil, nil, nil, nil, nil
+	c.Taken, c.Root, c.AsRoot, c.Unseen, c.Softnet, c.Interval, c.Observed, c.Load = time.Time{}, "", false, nil, nil,
+		nil, nil, nil
 	c.Topology = stillTopology(h.Topology)
 	taps := tapNames(h)
 
@@ -178,12 +179,15 @@ func trim(a, b *Host) {
 			for k := range side.guest.Interfaces {
 				side.guest.Interfaces[k].Tap = ""
 			}
-			side.host.Taps = slices.DeleteFunc(side.host.Taps, func(t Tap) bool { return strings.HasPrefix(t.Name, prefix) })
+			side.host.Taps = slices.DeleteFunc(side.host.Taps,
+				func(t Tap) bool { return strings.HasPrefix(t.Name, prefix) })
 			for k := range side.host.Bridges {
-				side.host.Bridges[k].Ports = slices.DeleteFunc(side.host.Bridges[k].Ports, func(port string) bool { return strings.HasPrefix(port, prefix) })
+				side.host.Bridges[k].Ports = slices.DeleteFunc(side.host.Bridges[k].Ports,
+					func(port string) bool { return strings.HasPrefix(port, prefix) })
 			}
 			maps.DeleteFunc(side.host.Readings, func(address setting.Address, _ setting.Reading) bool {
-				live := address.Kind == setting.ThreadAffinity || address.Kind == setting.DomainLive || address.Kind == setting.DomainDevice
+				live := address.Kind == setting.ThreadAffinity || address.Kind == setting.DomainLive ||
+					address.Kind == setting.DomainDevice
 				return live && address.Object() == side.guest.Name || strings.Contains(address.Path, prefix)
 			})
 		}

@@ -64,7 +64,8 @@ func TestWhatChangesByItselfIsNoDifference(t *testing.T) {
 		}
 	}
 	tap := setting.Of(setting.SysfsCPUs, "class/net/vnet2/queues/tx-0/xps_cpus")
-	after.Readings[setting.Of(setting.SysfsCPUs, "class/net/"+rename["vnet2"]+"/queues/tx-0/xps_cpus")] = setting.Missing("other reason")
+	after.Readings[setting.Of(setting.SysfsCPUs, "class/net/"+rename["vnet2"]+
+		"/queues/tx-0/xps_cpus")] = setting.Missing("other reason")
 	delete(after.Readings, tap)
 
 	if differences := Diff(before, after); len(differences) > 0 {
@@ -82,19 +83,28 @@ func TestConfigurationIsADifference(t *testing.T) {
 		path          string
 		before, after string
 	}{
-		"ring":     {func(h *Host) { h.NICs[1].Rings.Rx = 256 }, "nics[eth1].rings.rx", "2048", "256"},
-		"feature":  {func(h *Host) { h.NICs[0].Features[3].On = !h.NICs[0].Features[3].On }, "nics[eth0].features[tx-feature-3].on", "true", "false"},
-		"irq":      {func(h *Host) { h.NICs[0].IRQs[1].Affinity = setting.CPUs(7) }, "nics[eth0].irqs[ice-eth0-TxRx-1].affinity", "1", "7"},
-		"reading":  {func(h *Host) { h.Readings[weight] = setting.Value("128") }, "readings[sysctl:net.core.dev_weight].value", "64", "128"},
-		"unread":   {func(h *Host) { delete(h.Readings, weight) }, "readings[sysctl:net.core.dev_weight]", `{"state":"known","value":"64"}`, absent},
-		"bridge":   {func(h *Host) { h.Bridges[0].CallIPTables = true }, "bridges[br0].nf_call_iptables", "false", "true"},
-		"no NIC":   {func(h *Host) { h.NICs = h.NICs[:1] }, "nics[eth1]", "", absent},
-		"guest":    {func(h *Host) { h.Guests[2].Interfaces[0].Queues = 1 }, "guests[vm002].interfaces[52:54:00:00:00:02].queues", "4", "1"},
-		"vhost":    {func(h *Host) { h.Guests[1].Threads[5].Affinity = setting.CPUs(2, 3) }, "guests[vm001].threads[vhost 52:54:00:00:00:01 0].affinity", "0-15", "2-3"},
-		"pages":    {func(h *Host) { h.Topology.Hugepages[1].Total = 0 }, "topology.hugepages[1073741824].total", "256", "0"},
-		"service":  {func(h *Host) { h.Services[0].Running = false }, "services[irqbalance].running", "true", "false"},
-		"new":      {func(h *Host) { h.Bridges = append(h.Bridges, Bridge{Name: "br9"}) }, "bridges[br9]", absent, ""},
-		"argument": {func(h *Host) { h.Kernel.CommandLine += " mitigations=off" }, "kernel.command_line", "BOOT_IMAGE=/vmlinuz ro quiet", "BOOT_IMAGE=/vmlinuz ro quiet mitigations=off"},
+		"ring": {func(h *Host) { h.NICs[1].Rings.Rx = 256 }, "nics[eth1].rings.rx", "2048", "256"},
+		"feature": {func(h *Host) { h.NICs[0].Features[3].On = !h.NICs[0].Features[3].On },
+			"nics[eth0].features[tx-feature-3].on", "true", "false"},
+		"irq": {func(h *Host) { h.NICs[0].IRQs[1].Affinity = setting.CPUs(7) },
+			"nics[eth0].irqs[ice-eth0-TxRx-1].affinity", "1", "7"},
+		"reading": {func(h *Host) { h.Readings[weight] = setting.Value("128") },
+			"readings[sysctl:net.core.dev_weight].value", "64", "128"},
+		"unread": {func(h *Host) { delete(h.Readings, weight) }, "readings[sysctl:net.core.dev_weight]",
+			`{"state":"known","value":"64"}`, absent},
+		"bridge": {func(h *Host) { h.Bridges[0].CallIPTables = true }, "bridges[br0].nf_call_iptables", "false",
+			"true"},
+		"no NIC": {func(h *Host) { h.NICs = h.NICs[:1] }, "nics[eth1]", "", absent},
+		"guest": {func(h *Host) { h.Guests[2].Interfaces[0].Queues = 1 },
+			"guests[vm002].interfaces[52:54:00:00:00:02].queues", "4", "1"},
+		"vhost": {func(h *Host) { h.Guests[1].Threads[5].Affinity = setting.CPUs(2, 3) },
+			"guests[vm001].threads[vhost 52:54:00:00:00:01 0].affinity", "0-15", "2-3"},
+		"pages": {func(h *Host) { h.Topology.Hugepages[1].Total = 0 }, "topology.hugepages[1073741824].total", "256",
+			"0"},
+		"service": {func(h *Host) { h.Services[0].Running = false }, "services[irqbalance].running", "true", "false"},
+		"new":     {func(h *Host) { h.Bridges = append(h.Bridges, Bridge{Name: "br9"}) }, "bridges[br9]", absent, ""},
+		"argument": {func(h *Host) { h.Kernel.CommandLine += " mitigations=off" }, "kernel.command_line",
+			"BOOT_IMAGE=/vmlinuz ro quiet", "BOOT_IMAGE=/vmlinuz ro quiet mitigations=off"},
 		"text": {func(h *Host) {
 			h.Guests[0].Definition = strings.Replace(h.Guests[0].Definition, "queues='4'", "queues='2'", 1)
 		}, "guests[vm000].definition", "", ""},
@@ -124,7 +134,8 @@ func TestLongTextsDifferInALine(t *testing.T) {
 	before, after := small(), small()
 	after.Guests[0].Definition = strings.Replace(after.Guests[0].Definition, "queues='4'", "queues='2'", 1)
 	found := Diff(before, after)
-	if len(found) != 1 || !strings.HasPrefix(found[0].After, "line ") || !strings.Contains(found[0].After, "queues='2'") || len(found[0].After) > 250 {
+	if len(found) != 1 || !strings.HasPrefix(found[0].After, "line ") ||
+		!strings.Contains(found[0].After, "queues='2'") || len(found[0].After) > 250 {
 		t.Errorf("found %v", found)
 	}
 }
@@ -151,7 +162,8 @@ func TestStoppedGuestIsNoDifference(t *testing.T) {
 			}
 		}
 	}
-	after.Readings[setting.Of(setting.ThreadAffinity, "vm001", "vhost", "52:54:00:00:00:01", "0")] = setting.Missing("does not run")
+	after.Readings[setting.Of(setting.ThreadAffinity, "vm001", "vhost", "52:54:00:00:00:01", "0")] = setting.Missing(
+		"does not run")
 	delete(after.Readings, setting.Of(setting.SysfsCPUs, "class/net/vnet2/queues/tx-0/xps_cpus"))
 	if found := Diff(before, after); len(found) > 0 {
 		t.Errorf("found %v", found)

@@ -5,15 +5,17 @@ type Disturbance string
 
 // The disturbances, those first that are the more certain to be a cause and not a consequence.
 const (
-	SMI           Disturbance = "smi"            // system management interrupts: the firmware had the CPU; times
-	Steal         Disturbance = "steal"          // the hypervisor below ran something else; nanoseconds, seen in steps of 10 ms
-	MachineCheck  Disturbance = "machine-check"  // machine check exceptions and polls; times
-	Throttle      Disturbance = "throttle"       // the CPU was slowed down for heat or power; times
-	OtherThread   Disturbance = "other-thread"   // another thread ran on the CPU; nanoseconds
-	Migration     Disturbance = "migration"      // the guest's thread came to another CPU; times
-	PageFault     Disturbance = "page-fault"     // of the guest's thread: memory that was not there; times
-	Interrupt     Disturbance = "interrupt"      // of a device, or of the CPU's own timer; times
-	IPI           Disturbance = "ipi"            // interrupts that other CPUs sent: TLB shootdowns, function calls, rescheduling; times
+	SMI Disturbance = "smi" // system management interrupts: the firmware had the CPU; times
+	// the hypervisor below ran something else; nanoseconds, seen in steps of 10 ms
+	Steal        Disturbance = "steal"
+	MachineCheck Disturbance = "machine-check" // machine check exceptions and polls; times
+	Throttle     Disturbance = "throttle"      // the CPU was slowed down for heat or power; times
+	OtherThread  Disturbance = "other-thread"  // another thread ran on the CPU; nanoseconds
+	Migration    Disturbance = "migration"     // the guest's thread came to another CPU; times
+	PageFault    Disturbance = "page-fault"    // of the guest's thread: memory that was not there; times
+	Interrupt    Disturbance = "interrupt"     // of a device, or of the CPU's own timer; times
+	// interrupts that other CPUs sent: TLB shootdowns, function calls, rescheduling; times
+	IPI           Disturbance = "ipi"
 	NMI           Disturbance = "nmi"            // watchdog and performance monitoring; times
 	SoftIRQ       Disturbance = "softirq"        // work behind interrupts; times
 	Memory        Disturbance = "memory"         // pages of the host compacted, migrated, reclaimed or merged; times
@@ -26,7 +28,8 @@ const (
 
 // Disturbances are all kinds, the more certain ones first.
 func Disturbances() []Disturbance {
-	return []Disturbance{SMI, Steal, MachineCheck, Throttle, OtherThread, Migration, PageFault, Interrupt, IPI, NMI, SoftIRQ, Memory, IdleEntry,
+	return []Disturbance{SMI, Steal, MachineCheck, Throttle, OtherThread, Migration, PageFault, Interrupt, IPI, NMI,
+		SoftIRQ, Memory, IdleEntry,
 		Frequency, RunDelay, ContextSwitch, VMExit}
 }
 

@@ -12,11 +12,12 @@ type Firmware struct {
 
 // Power is how the CPUs save power.
 type Power struct {
-	ScalingDriver string         `json:"scaling_driver,omitempty"` // cpufreq: intel_pstate, amd-pstate-epp, acpi-cpufreq; empty without cpufreq
-	Governors     map[string]int `json:"governors"`                // cpufreq governor → CPUs
-	Preferences   map[string]int `json:"energy_preferences"`       // energy_performance_preference → CPUs
-	Turbo         string         `json:"turbo,omitempty"`          // on, off, empty where the kernel does not tell
-	IdleDriver    string         `json:"idle_driver,omitempty"`    // cpuidle: intel_idle, acpi_idle, haltpoll, none
+	// cpufreq: intel_pstate, amd-pstate-epp, acpi-cpufreq; empty without cpufreq
+	ScalingDriver string         `json:"scaling_driver,omitempty"`
+	Governors     map[string]int `json:"governors"`             // cpufreq governor → CPUs
+	Preferences   map[string]int `json:"energy_preferences"`    // energy_performance_preference → CPUs
+	Turbo         string         `json:"turbo,omitempty"`       // on, off, empty where the kernel does not tell
+	IdleDriver    string         `json:"idle_driver,omitempty"` // cpuidle: intel_idle, acpi_idle, haltpoll, none
 	IdleGovernor  string         `json:"idle_governor,omitempty"`
 	IdleStates    []IdleState    `json:"idle_states"` // of the first CPU that has any
 	// LatencyLimit is the wake-up latency in µs that somebody holds /dev/cpu_dma_latency open for; nil where it could

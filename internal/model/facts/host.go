@@ -35,8 +35,9 @@ type Host struct {
 	VFs      []VF     `json:"vfs"`
 
 	Reservations []Reservation `json:"reservations,omitempty"` // of virtual functions, by mpps
-	Leaving      []Reservation `json:"leaving,omitempty"`      // of those that are taken back from guests that run, or ran, with them
-	Pools        []Pool        `json:"vf_pools,omitempty"`     // of virtual functions, by libvirt
+	// of those that are taken back from guests that run, or ran, with them
+	Leaving []Reservation `json:"leaving,omitempty"`
+	Pools   []Pool        `json:"vf_pools,omitempty"` // of virtual functions, by libvirt
 
 	Passthrough *Passthrough `json:"passthrough,omitempty"` // nil in snapshots of versions that did not look
 
@@ -58,7 +59,8 @@ type Host struct {
 	Interval *Interval    `json:"interval,omitempty"` // what was counted while mpps watched; nil where it did not
 	Observed *Observation `json:"observed,omitempty"` // what ran meanwhile; nil where nobody watched
 
-	Load *Load `json:"load,omitempty"` // what the stages of the packet path did (mpps diagnose -o); nil where nobody watched
+	// what the stages of the packet path did (mpps diagnose -o); nil where nobody watched
+	Load *Load `json:"load,omitempty"`
 
 	Readings Readings `json:"readings"`
 	Unseen   []Unseen `json:"unseen"` // what could not be seen, and why
@@ -83,8 +85,10 @@ type Kernel struct {
 	Realtime        bool              `json:"realtime"`        // PREEMPT_RT
 	Vulnerabilities map[string]string `json:"vulnerabilities"` // name → what the kernel says of it
 	Clocksource     string            `json:"clocksource,omitempty"`
-	RTGroups        Answer            `json:"rt_groups,omitempty"` // control groups have shares of realtime of their own (CONFIG_RT_GROUP_SCHED, in force)
-	Lanes           *LaneSupport      `json:"lanes,omitempty"`     // null: it was not asked (only mpps path --steer does), or not by root
+	// control groups have shares of realtime of their own (CONFIG_RT_GROUP_SCHED, in force)
+	RTGroups Answer `json:"rt_groups,omitempty"`
+	// null: it was not asked (only mpps path --steer does), or not by root
+	Lanes *LaneSupport `json:"lanes,omitempty"`
 }
 
 // Answer is yes, no, or empty: it could not be told.

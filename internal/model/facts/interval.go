@@ -54,7 +54,8 @@ func SoftnetBetween(before, after []Softnet) []Softnet {
 		rows = append(rows, Softnet{
 			CPU: row.CPU, BacklogLen: row.BacklogLen,
 			Processed: Grown(was.Processed, row.Processed), Dropped: Grown(was.Dropped, row.Dropped),
-			Squeezed: Grown(was.Squeezed, row.Squeezed), RPS: Grown(was.RPS, row.RPS), FlowLimit: Grown(was.FlowLimit, row.FlowLimit),
+			Squeezed: Grown(was.Squeezed, row.Squeezed), RPS: Grown(was.RPS, row.RPS),
+			FlowLimit: Grown(was.FlowLimit, row.FlowLimit),
 		})
 	}
 	return rows

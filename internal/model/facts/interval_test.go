@@ -10,14 +10,17 @@ func TestBetween(t *testing.T) {
 	before := &Host{
 		Taken:   began,
 		Softnet: []Softnet{{CPU: 0, Processed: 100, Dropped: 7, Squeezed: 3}, {CPU: 1, Processed: 50}},
-		NICs:    []NIC{{Name: "eth0", Stats: map[string]uint64{"rx_packets": 1000, "rx_missed_errors": 5}, IRQs: []IRQ{{Number: 1, Count: 10}, {Number: 2, Count: 20}}}},
-		Taps:    []Tap{{Name: "vnet0", Stats: map[string]uint64{"tx_dropped": 4}}},
+		NICs: []NIC{{Name: "eth0", Stats: map[string]uint64{"rx_packets": 1000, "rx_missed_errors": 5},
+			IRQs: []IRQ{{Number: 1, Count: 10}, {Number: 2, Count: 20}}}},
+		Taps: []Tap{{Name: "vnet0", Stats: map[string]uint64{"tx_dropped": 4}}},
 	}
 	after := &Host{
-		Taken:   began.Add(2 * time.Second),
-		Softnet: []Softnet{{CPU: 0, Processed: 300, Dropped: 9, Squeezed: 3, BacklogLen: 8}, {CPU: 1, Processed: 10}, {CPU: 2, Processed: 5}},
+		Taken: began.Add(2 * time.Second),
+		Softnet: []Softnet{{CPU: 0, Processed: 300, Dropped: 9, Squeezed: 3, BacklogLen: 8}, {CPU: 1, Processed: 10},
+			{CPU: 2, Processed: 5}},
 		NICs: []NIC{
-			{Name: "eth0", Stats: map[string]uint64{"rx_packets": 5000, "rx_missed_errors": 5, "tx_packets": 1}, IRQs: []IRQ{{Number: 1, Count: 15}, {Number: 2, Count: 25}}},
+			{Name: "eth0", Stats: map[string]uint64{"rx_packets": 5000, "rx_missed_errors": 5, "tx_packets": 1},
+				IRQs: []IRQ{{Number: 1, Count: 15}, {Number: 2, Count: 25}}},
 			{Name: "eth1", Stats: map[string]uint64{"rx_packets": 77}},
 		},
 		Taps: []Tap{{Name: "vnet0", Stats: map[string]uint64{"tx_dropped": 1}}},
@@ -27,7 +30,8 @@ func TestBetween(t *testing.T) {
 		t.Fatalf("interval %+v", d)
 	}
 	if d.Dropped() != 2 || d.Squeezed() != 0 || d.Processed() != 205 {
-		t.Errorf("dropped %d, squeezed %d, processed %d; expected 2, 0 and 205 (CPU 1 ran backwards, CPU 2 is new)", d.Dropped(), d.Squeezed(), d.Processed())
+		t.Errorf("dropped %d, squeezed %d, processed %d; expected 2, 0 and 205 (CPU 1 ran backwards, CPU 2 is new)",
+			d.Dropped(), d.Squeezed(), d.Processed())
 	}
 	if d.Softnet[0].BacklogLen != 8 {
 		t.Errorf("backlog length %d; expected that of the end, 8", d.Softnet[0].BacklogLen)

@@ -4,18 +4,21 @@ import "mpps/internal/model/setting"
 
 // Isolation is who else says which CPUs are for what, beside the kernel's command line and the guests' definitions.
 type Isolation struct {
-	Cgroups    []Cgroup    `json:"cgroups"`              // cpusets of the uppermost groups, and of running guests
-	IRQBalance *IRQBalance `json:"irqbalance,omitempty"` // how irqbalance is set up; nil where it is not installed and does not run
+	Cgroups []Cgroup `json:"cgroups"` // cpusets of the uppermost groups, and of running guests
+	// how irqbalance is set up; nil where it is not installed and does not run
+	IRQBalance *IRQBalance `json:"irqbalance,omitempty"`
 }
 
 // Cgroup is the cpuset of one control group. Groups without the cpuset controller are not listed.
 type Cgroup struct {
-	Path      string         `json:"path"`                // below the mount: machine.slice/machine-qemu\x2d1\x2dvm1.scope/libvirt/vcpu0
-	CPUs      setting.CPUSet `json:"cpus"`                // cpuset.cpus; empty: those of the group above
-	Effective setting.CPUSet `json:"effective"`           // cpuset.cpus.effective: those that its threads may use
-	Partition string         `json:"partition,omitempty"` // cpuset.cpus.partition: member, root, isolated, or "isolated invalid (why)"; empty in version 1
-	Guest     string         `json:"guest,omitempty"`     // whose it is
-	Part      string         `json:"part,omitempty"`      // which of the guest's threads: emulator, vcpu0, iothread1; empty: all
+	// below the mount: machine.slice/machine-qemu\x2d1\x2dvm1.scope/libvirt/vcpu0
+	Path      string         `json:"path"`
+	CPUs      setting.CPUSet `json:"cpus"`      // cpuset.cpus; empty: those of the group above
+	Effective setting.CPUSet `json:"effective"` // cpuset.cpus.effective: those that its threads may use
+	// cpuset.cpus.partition: member, root, isolated, or "isolated invalid (why)"; empty in version 1
+	Partition string `json:"partition,omitempty"`
+	Guest     string `json:"guest,omitempty"` // whose it is
+	Part      string `json:"part,omitempty"`  // which of the guest's threads: emulator, vcpu0, iothread1; empty: all
 }
 
 // IRQBalance is how irqbalance is told which CPUs to leave alone.

@@ -13,8 +13,10 @@ func isolated() *Host {
 		Name: "host", Guests: []Guest{{Name: "secret"}},
 		Isolation: &Isolation{
 			Cgroups: []Cgroup{
-				{Path: `machine.slice/machine-qemu\x2d1\x2dsecret.scope/libvirt/vcpu0`, Guest: "secret", Part: "vcpu0", Effective: setting.CPUs(3)},
-				{Path: "system.slice", CPUs: setting.CPUs(0, 1), Effective: setting.CPUs(0, 1)}, {Path: "user.slice", Effective: setting.CPUs(0, 1)},
+				{Path: `machine.slice/machine-qemu\x2d1\x2dsecret.scope/libvirt/vcpu0`, Guest: "secret", Part: "vcpu0",
+					Effective: setting.CPUs(3)},
+				{Path: "system.slice", CPUs: setting.CPUs(0, 1), Effective: setting.CPUs(0, 1)},
+				{Path: "user.slice", Effective: setting.CPUs(0, 1)},
 			},
 			IRQBalance: &IRQBalance{Told: true, Banned: setting.CPUs(3), From: "its environment"},
 		},
@@ -26,7 +28,8 @@ func isolated() *Host {
 func TestIsolationScrubbed(t *testing.T) {
 	h := isolated()
 	c := Scrub(h)
-	if got := c.Isolation.Cgroups[0]; got.Path != "machine.slice/guest1.scope/libvirt/vcpu0" || got.Guest != "guest1" || got.Part != "vcpu0" {
+	if got := c.Isolation.Cgroups[0]; got.Path != "machine.slice/guest1.scope/libvirt/vcpu0" || got.Guest != "guest1" ||
+		got.Part != "vcpu0" {
 		t.Errorf("%+v", got)
 	}
 	text, err := json.Marshal(c)
@@ -45,7 +48,8 @@ func TestIsolationScrubbed(t *testing.T) {
 // a slice and irqbalance are told is.
 func TestIsolationConfiguration(t *testing.T) {
 	a, b := isolated(), isolated()
-	b.Observed, b.Isolation.Cgroups[0].Effective, b.Isolation.Cgroups[1].Effective = nil, setting.CPUs(0), setting.CPUs(0)
+	b.Observed, b.Isolation.Cgroups[0].Effective, b.Isolation.Cgroups[1].Effective = nil, setting.CPUs(0),
+		setting.CPUs(0)
 	b.Isolation.IRQBalance.From = "/etc/default/irqbalance"
 	b.Isolation.Cgroups = b.Isolation.Cgroups[:2]
 	if d := Diff(a, b); len(d) > 0 || Digest(a) != Digest(b) {

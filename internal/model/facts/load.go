@@ -7,21 +7,25 @@ import "mpps/internal/model/setting"
 // tell stands beside (Profile, Drops, Delays) and is empty, with the reason in Unseen, where the kernel does not give
 // it. All counts are increases within the interval.
 type Load struct {
-	Seconds float64        `json:"seconds"`
-	CPUs    []CPULoad      `json:"cpus"`    // every online CPU
-	Devices []DeviceLoad   `json:"devices"` // NICs, bridges, tunnels, taps and veths of the watched network namespaces
-	Softnet []Softnet      `json:"softnet"` // increases by CPU; BacklogLen is the value at the end
-	Threads []ThreadLoad   `json:"threads"` // vhost, vCPUs, emulator, ksoftirqd, threaded NAPI, and whoever else used more than a hundredth of a CPU
-	Sockets SocketLoad     `json:"sockets"`
-	Tracked []TrackLoad    `json:"tracked"` // tables of connections that are tracked, of the watched network namespaces that have any
+	Seconds float64      `json:"seconds"`
+	CPUs    []CPULoad    `json:"cpus"`    // every online CPU
+	Devices []DeviceLoad `json:"devices"` // NICs, bridges, tunnels, taps and veths of the watched network namespaces
+	Softnet []Softnet    `json:"softnet"` // increases by CPU; BacklogLen is the value at the end
+	// vhost, vCPUs, emulator, ksoftirqd, threaded NAPI, and whoever else used more than a hundredth of a CPU
+	Threads []ThreadLoad `json:"threads"`
+	Sockets SocketLoad   `json:"sockets"`
+	// tables of connections that are tracked, of the watched network namespaces that have any
+	Tracked []TrackLoad    `json:"tracked"`
 	Profile []ProfileEntry `json:"profile"` // where CPU time went in the kernel; empty: not sampled
 	Drops   []DropSite     `json:"drops"`   // packets that the kernel freed as dropped, by reason
 	Delays  []WakeDelay    `json:"delays"`  // waits for a CPU of the threads on the path
 	Locks   []LockWait     `json:"locks"`   // waits for locks of the path
-	Guests  []GuestLoad    `json:"guests"`  // seen from inside by the guest's agent; empty: nobody was asked, or answered
-	Method  LoadMethod     `json:"method"`
-	CostMS  float64        `json:"cost_ms"` // CPU time that watching took within the interval; to prepare for it is not in it
-	Unseen  []Unseen       `json:"unseen"`
+	// seen from inside by the guest's agent; empty: nobody was asked, or answered
+	Guests []GuestLoad `json:"guests"`
+	Method LoadMethod  `json:"method"`
+	// CPU time that watching took within the interval; to prepare for it is not in it
+	CostMS float64  `json:"cost_ms"`
+	Unseen []Unseen `json:"unseen"`
 }
 
 // LoadMethod is what a Load rests on.
@@ -70,12 +74,13 @@ type DeviceLoad struct {
 
 // QueueLoad is one receive or transmit queue.
 type QueueLoad struct {
-	Direction string         `json:"direction"` // rx or tx
-	Index     int            `json:"index"`
-	Packets   uint64         `json:"packets"`
-	Drops     uint64         `json:"drops"`
-	Stopped   uint64         `json:"stopped"` // how often the stack found a transmit queue stopped or its ring full; 0 where it is not counted
-	CPUs      setting.CPUSet `json:"cpus"`    // where its interrupt came or its packets were seen
+	Direction string `json:"direction"` // rx or tx
+	Index     int    `json:"index"`
+	Packets   uint64 `json:"packets"`
+	Drops     uint64 `json:"drops"`
+	// how often the stack found a transmit queue stopped or its ring full; 0 where it is not counted
+	Stopped uint64         `json:"stopped"`
+	CPUs    setting.CPUSet `json:"cpus"` // where its interrupt came or its packets were seen
 }
 
 // QdiscLoad is one queue discipline.
@@ -94,27 +99,32 @@ type QdiscLoad struct {
 
 // ThreadLoad is one thread on the path, or beside it.
 type ThreadLoad struct {
-	PID      int            `json:"pid"`
-	TID      int            `json:"tid"`
-	Comm     string         `json:"comm"`
-	Role     string         `json:"role"` // vhost, vcpu, emulator, ksoftirqd, napi, pktgen, mpps, other
-	Guest    string         `json:"guest,omitempty"`
-	NIC      string         `json:"nic,omitempty"` // the guest's interface (MAC) that a vhost thread serves; empty: not known
-	Queue    int            `json:"queue"`         // its queue; −1: not known
-	VCPU     int            `json:"vcpu"`          // −1: no vCPU
-	CPU      int            `json:"cpu"`           // where it ran last
+	PID   int    `json:"pid"`
+	TID   int    `json:"tid"`
+	Comm  string `json:"comm"`
+	Role  string `json:"role"` // vhost, vcpu, emulator, ksoftirqd, napi, pktgen, mpps, other
+	Guest string `json:"guest,omitempty"`
+	// the guest's interface (MAC) that a vhost thread serves; empty: not known
+	NIC      string         `json:"nic,omitempty"`
+	Queue    int            `json:"queue"` // its queue; −1: not known
+	VCPU     int            `json:"vcpu"`  // −1: no vCPU
+	CPU      int            `json:"cpu"`   // where it ran last
 	Affinity setting.CPUSet `json:"affinity"`
-	Node     int            `json:"numa_node"`         // of the CPU where it ran last; −1: not known
-	Ran      float64        `json:"ran"`               // share of the interval on a CPU, softirqs in its context included
-	Waited   float64        `json:"waited"`            // share in which it was ready and had no CPU (schedstat's run_delay)
-	Quota    float64        `json:"quota"`             // CPUs that its cgroup may use (cpu.max); 0: no limit
-	Throttle float64        `json:"throttled"`         // share of the interval in which its cgroup was held back
-	HaltPoll float64        `json:"halt_poll"`         // of a vCPU: share of the interval in which it polled for wake-ups (KVM's halt_poll_*_ns); part of Ran
-	Switches uint64         `json:"switches"`          // how often it came onto a CPU
-	Policy   string         `json:"policy"`            // other, batch, idle, fifo, rr, deadline
-	Memory   map[int]uint64 `json:"memory,omitempty"`  // bytes of its process by NUMA node, for guests
-	Exits    uint64         `json:"exits"`             // of all vCPUs of a guest together, with its emulator, where KVM counts
-	Devices  []string       `json:"devices,omitempty"` // that it serves: a tap, a NIC's queue
+	Node     int            `json:"numa_node"` // of the CPU where it ran last; −1: not known
+	// share of the interval on a CPU, softirqs in its context included
+	Ran float64 `json:"ran"`
+	// share in which it was ready and had no CPU (schedstat's run_delay)
+	Waited   float64 `json:"waited"`
+	Quota    float64 `json:"quota"`     // CPUs that its cgroup may use (cpu.max); 0: no limit
+	Throttle float64 `json:"throttled"` // share of the interval in which its cgroup was held back
+	// of a vCPU: share of the interval in which it polled for wake-ups (KVM's halt_poll_*_ns); part of Ran
+	HaltPoll float64        `json:"halt_poll"`
+	Switches uint64         `json:"switches"`         // how often it came onto a CPU
+	Policy   string         `json:"policy"`           // other, batch, idle, fifo, rr, deadline
+	Memory   map[int]uint64 `json:"memory,omitempty"` // bytes of its process by NUMA node, for guests
+	// of all vCPUs of a guest together, with its emulator, where KVM counts
+	Exits   uint64   `json:"exits"`
+	Devices []string `json:"devices,omitempty"` // that it serves: a tap, a NIC's queue
 }
 
 // SocketLoad is what the sockets of the watched namespaces lost.
@@ -141,8 +151,9 @@ type TrackLoad struct {
 
 // ProfileEntry is the share of all CPU time of one CPU that was spent in functions of one stage.
 type ProfileEntry struct {
-	CPU     int     `json:"cpu"`
-	Stage   string  `json:"stage"`    // bridge, netfilter, conntrack, overlay, qdisc, driver, tun, vhost, virtio, kvm, socket, lock, copy, other
+	CPU int `json:"cpu"`
+	// bridge, netfilter, conntrack, overlay, qdisc, driver, tun, vhost, virtio, kvm, socket, lock, copy, other
+	Stage   string  `json:"stage"`
 	Symbol  string  `json:"function"` // the one with the most samples of the stage
 	Share   float64 `json:"share"`    // of the CPU's time in the interval, 0–1
 	Samples int     `json:"samples"`
@@ -150,7 +161,8 @@ type ProfileEntry struct {
 
 // DropSite is where the kernel dropped packets.
 type DropSite struct {
-	Reason  string `json:"reason"`   // skb drop reason without its prefix: NETFILTER_DROP, FULL_RING, QDISC_DROP, CPU_BACKLOG, SOCKET_RCVBUFF …
+	// skb drop reason without its prefix: NETFILTER_DROP, FULL_RING, QDISC_DROP, CPU_BACKLOG, SOCKET_RCVBUFF …
+	Reason  string `json:"reason"`
 	Symbol  string `json:"function"` // that freed it
 	Device  string `json:"device,omitempty"`
 	Netns   string `json:"netns,omitempty"` // of the device or the socket; empty: that of this process
@@ -178,8 +190,9 @@ type LockWait struct {
 
 // GuestLoad is a guest seen from inside.
 type GuestLoad struct {
-	Name    string            `json:"name"`
-	Seconds float64           `json:"seconds"` // between the two looks at it, by its own clock: a little more than the host's interval
+	Name string `json:"name"`
+	// between the two looks at it, by its own clock: a little more than the host's interval
+	Seconds float64           `json:"seconds"`
 	CPUs    []CPULoad         `json:"cpus"`
 	Softnet []Softnet         `json:"softnet"`
 	Devices []DeviceLoad      `json:"devices"`

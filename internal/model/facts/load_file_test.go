@@ -13,10 +13,12 @@ func loaded() *Host {
 		Guests: []Guest{{Name: "db", State: "running"}, {Name: "web", State: "running"}},
 		Load: &Load{
 			Seconds: 2, Method: ByCounters,
-			CPUs:    []CPULoad{{CPU: 0, Softirq: 0.2, Idle: 0.8}},
-			Devices: []DeviceLoad{{Name: "eth0", Kind: "nic"}, {Name: "vnet0", Kind: "tap", Guest: "db"}, {Name: "vnet1", Kind: "tap", Guest: "web"}},
-			Threads: []ThreadLoad{{TID: 1, Comm: "vhost-1", Role: "vhost", Guest: "db"}, {TID: 2, Comm: "vhost-2", Role: "vhost", Guest: "web"}},
-			Guests:  []GuestLoad{{Name: "db"}, {Name: "web"}},
+			CPUs: []CPULoad{{CPU: 0, Softirq: 0.2, Idle: 0.8}},
+			Devices: []DeviceLoad{{Name: "eth0", Kind: "nic"}, {Name: "vnet0", Kind: "tap", Guest: "db"},
+				{Name: "vnet1", Kind: "tap", Guest: "web"}},
+			Threads: []ThreadLoad{{TID: 1, Comm: "vhost-1", Role: "vhost", Guest: "db"},
+				{TID: 2, Comm: "vhost-2", Role: "vhost", Guest: "web"}},
+			Guests: []GuestLoad{{Name: "db"}, {Name: "web"}},
 		},
 	}
 }
@@ -36,7 +38,8 @@ func TestLoadInSnapshot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if h.Load == nil || h.Load.Seconds != 2 || len(h.Load.Devices) != 3 || h.Load.Devices[1].Guest != h.Guests[0].Name || h.Load.Threads[1].Guest != h.Guests[1].Name {
+	if h.Load == nil || h.Load.Seconds != 2 || len(h.Load.Devices) != 3 ||
+		h.Load.Devices[1].Guest != h.Guests[0].Name || h.Load.Threads[1].Guest != h.Guests[1].Name {
 		t.Errorf("read back: %+v", h.Load)
 	}
 	a, b := loaded(), loaded()
@@ -69,7 +72,8 @@ func TestLoadRefused(t *testing.T) {
 func TestLoadOf(t *testing.T) {
 	t.Parallel()
 	l := loaded().Load.Of("db")
-	if len(l.Devices) != 2 || len(l.Guests) != 1 || l.Threads[0].Guest != "db" || l.Threads[1].Role != "other" || l.Threads[1].Guest != "" {
+	if len(l.Devices) != 2 || len(l.Guests) != 1 || l.Threads[0].Guest != "db" || l.Threads[1].Role != "other" ||
+		l.Threads[1].Guest != "" {
 		t.Errorf("%+v", l)
 	}
 }

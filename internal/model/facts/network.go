@@ -26,24 +26,28 @@ type NIC struct {
 	TxQueueLen int    `json:"tx_queue_len"`
 	XDP        bool   `json:"xdp"` // an XDP program is attached
 
-	RxQueues   int               `json:"rx_queues"` // directories in queues/
-	TxQueues   int               `json:"tx_queues"`
-	Channels   *Channels         `json:"channels"` // null where the driver does not tell
-	Rings      *Rings            `json:"rings"`
-	Coalesce   map[string]string `json:"coalesce"` // names of ethtool -c → value; only fields the driver supports
-	Features   []Feature         `json:"features"`
-	FlowHash   map[string]string `json:"flow_hash"` // udp4, udp6, tcp4, tcp6 → letters
-	IRQs       []IRQ             `json:"irqs"`
-	XPS        []setting.CPUSet  `json:"xps"`                       // by transmit queue
-	RPS        []setting.CPUSet  `json:"rps"`                       // by receive queue
-	Qdisc      string            `json:"qdisc,omitempty"`           // root qdisc
-	Classes    int               `json:"traffic_classes,omitempty"` // that its transmit queues are divided into (mqprio, DCB); 0: not divided
-	Steered    bool              `json:"steered,omitempty"`         // a lane program of mpps chooses its transmit queue (setting.QueueLanes)
-	Link       *PCILink          `json:"pcie_link"`
-	SRIOV      *SRIOV            `json:"sriov"`
-	PhysFn     string            `json:"physfn,omitempty"`     // this NIC is a VF of that PF
-	Stats      map[string]uint64 `json:"stats"`                // totals since boot: rx_packets, rx_dropped, rx_missed_errors …
-	Management string            `json:"management,omitempty"` // why this is the operator's way in: "default route", "route to 192.0.2.7 (SSH client)"
+	RxQueues int               `json:"rx_queues"` // directories in queues/
+	TxQueues int               `json:"tx_queues"`
+	Channels *Channels         `json:"channels"` // null where the driver does not tell
+	Rings    *Rings            `json:"rings"`
+	Coalesce map[string]string `json:"coalesce"` // names of ethtool -c → value; only fields the driver supports
+	Features []Feature         `json:"features"`
+	FlowHash map[string]string `json:"flow_hash"` // udp4, udp6, tcp4, tcp6 → letters
+	IRQs     []IRQ             `json:"irqs"`
+	XPS      []setting.CPUSet  `json:"xps"`             // by transmit queue
+	RPS      []setting.CPUSet  `json:"rps"`             // by receive queue
+	Qdisc    string            `json:"qdisc,omitempty"` // root qdisc
+	// that its transmit queues are divided into (mqprio, DCB); 0: not divided
+	Classes int `json:"traffic_classes,omitempty"`
+	// a lane program of mpps chooses its transmit queue (setting.QueueLanes)
+	Steered bool     `json:"steered,omitempty"`
+	Link    *PCILink `json:"pcie_link"`
+	SRIOV   *SRIOV   `json:"sriov"`
+	PhysFn  string   `json:"physfn,omitempty"` // this NIC is a VF of that PF
+	// totals since boot: rx_packets, rx_dropped, rx_missed_errors …
+	Stats map[string]uint64 `json:"stats"`
+	// why this is the operator's way in: "default route", "route to 192.0.2.7 (SSH client)"
+	Management string `json:"management,omitempty"`
 }
 
 // Channels is what ethtool -l shows.
@@ -76,14 +80,16 @@ type Feature struct {
 // IRQ is one interrupt of a device. Managed interrupts refuse writes of their affinity with EIO, from Linux commit
 // eb29369fa543 on with EPERM.
 type IRQ struct {
-	Number    int            `json:"number"`
-	Name      string         `json:"name"` // the action's name in /proc/interrupts
-	On        string         `json:"on"`   // the name without device and driver ("TxRx-0"): stays when the device is renamed
+	Number int    `json:"number"`
+	Name   string `json:"name"` // the action's name in /proc/interrupts
+	// the name without device and driver ("TxRx-0"): stays when the device is renamed
+	On        string         `json:"on"`
 	Affinity  setting.CPUSet `json:"affinity"`
 	Effective setting.CPUSet `json:"effective"`
 	Hint      setting.CPUSet `json:"hint"`
-	Count     uint64         `json:"count"`   // over all CPUs, since boot
-	Managed   bool           `json:"managed"` // known to refuse: newer kernels give its file no write permission (kernel/irq/proc.c, register_irq_proc)
+	Count     uint64         `json:"count"` // over all CPUs, since boot
+	// known to refuse: newer kernels give its file no write permission (kernel/irq/proc.c, register_irq_proc)
+	Managed bool `json:"managed"`
 }
 
 // Address is where the affinity of one of the NIC's interrupts is set. The interrupt is found again by device and name:
@@ -125,15 +131,19 @@ type VF struct {
 	Trust      bool   `json:"trust"`
 	LinkState  string `json:"link_state"` // auto, enable or disable
 
-	Queues  int    `json:"queues,omitempty"`   // of its interface on the host, the larger number of the two directions; 0 where it has none
-	HostUse string `json:"host_use,omitempty"` // what the host itself does with its interface: "port of br0"; empty: nothing that can be seen
-	Holder  string `json:"holder,omitempty"`   // a process that has it open and is no guest of libvirt: "dpdk-testpmd (process 4711)"; or OtherNamespace
+	// of its interface on the host, the larger number of the two directions; 0 where it has none
+	Queues int `json:"queues,omitempty"`
+	// what the host itself does with its interface: "port of br0"; empty: nothing that can be seen
+	HostUse string `json:"host_use,omitempty"`
+	// a process that has it open and is no guest of libvirt: "dpdk-testpmd (process 4711)"; or OtherNamespace
+	Holder string `json:"holder,omitempty"`
 	// OnlyAddress is set where all that the host does with its interface is to have an address on it.
 	OnlyAddress bool `json:"only_address,omitempty"`
 	// Elsewhere is set where its interface is in another network namespace.
 	Elsewhere bool `json:"elsewhere,omitempty"`
 
-	Untold  []string   `json:"untold,omitempty"`  // attributes that the driver, or a recorded tree, does not tell: their fields say nothing
+	// attributes that the driver, or a recorded tree, does not tell: their fields say nothing
+	Untold  []string   `json:"untold,omitempty"`
 	Traffic *VFTraffic `json:"traffic,omitempty"` // nil where the driver does not count
 }
 
@@ -200,10 +210,11 @@ type Tunnel struct {
 
 // Tap is a tap or macvtap device.
 type Tap struct {
-	Name       string            `json:"name"`
-	Type       string            `json:"type"`            // tap or macvtap
-	Lower      string            `json:"lower,omitempty"` // the device under a macvtap
-	Owner      int               `json:"owner"`           // user who may open it without privilege, −1 where nobody is named
+	Name  string `json:"name"`
+	Type  string `json:"type"`            // tap or macvtap
+	Lower string `json:"lower,omitempty"` // the device under a macvtap
+	// user who may open it without privilege, −1 where nobody is named
+	Owner      int               `json:"owner"`
 	Master     string            `json:"master,omitempty"`
 	MultiQueue bool              `json:"multi_queue"`
 	TxQueues   int               `json:"tx_queues"`
@@ -215,15 +226,17 @@ type Tap struct {
 	Guest      string            `json:"guest,omitempty"`
 	Stats      map[string]uint64 `json:"stats"`
 
-	Classifiers []string `json:"classifiers,omitempty"` // tc filters at its ingress, but for those of mpps: "u32", "bpf"
+	// tc filters at its ingress, but for those of mpps: "u32", "bpf"
+	Classifiers []string `json:"classifiers,omitempty"`
 }
 
 // Netfilter is which hooks and rules stand in a packet's way.
 type Netfilter struct {
-	BridgeModule bool      `json:"br_netfilter"` // loaded: bridged frames may be handed to iptables
-	Conntrack    bool      `json:"nf_conntrack"` // loaded
-	Backends     []string  `json:"backends"`     // iptables-legacy, iptables-nft, nft, ebtables-legacy, ebtables-nft: those with rules
-	Rules        []RuleSet `json:"rule_sets"`
+	BridgeModule bool `json:"br_netfilter"` // loaded: bridged frames may be handed to iptables
+	Conntrack    bool `json:"nf_conntrack"` // loaded
+	// iptables-legacy, iptables-nft, nft, ebtables-legacy, ebtables-nft: those with rules
+	Backends []string  `json:"backends"`
+	Rules    []RuleSet `json:"rule_sets"`
 }
 
 // RuleSet is one family's or tool's rules.

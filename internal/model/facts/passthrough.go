@@ -4,12 +4,16 @@ import "slices"
 
 // Passthrough is what giving devices to guests rests on, beside the firmware's tables and the command line.
 type Passthrough struct {
-	Remapping string             `json:"interrupt_remapping,omitempty"` // on or off, by the chips' names in /proc/interrupts; empty: could not tell
-	Modules   map[string]string  `json:"modules"`                       // vfio-pci, and the drivers that need it → loaded, available or missing
-	Unsafe    bool               `json:"unsafe_interrupts,omitempty"`   // vfio_iommu_type1.allow_unsafe_interrupts
-	Groups    []IOMMUGroup       `json:"shared_groups"`                 // that hold a function of a NIC and devices that are none of the same NIC
-	Functions []PhysicalFunction `json:"functions"`                     // PCI NICs that are no virtual functions, in the order of NICs
-	Locked    []LockLimit        `json:"locked,omitempty"`              // of running guests with passed-through devices
+	// on or off, by the chips' names in /proc/interrupts; empty: could not tell
+	Remapping string `json:"interrupt_remapping,omitempty"`
+	// vfio-pci, and the drivers that need it → loaded, available or missing
+	Modules map[string]string `json:"modules"`
+	Unsafe  bool              `json:"unsafe_interrupts,omitempty"` // vfio_iommu_type1.allow_unsafe_interrupts
+	// that hold a function of a NIC and devices that are none of the same NIC
+	Groups []IOMMUGroup `json:"shared_groups"`
+	// PCI NICs that are no virtual functions, in the order of NICs
+	Functions []PhysicalFunction `json:"functions"`
+	Locked    []LockLimit        `json:"locked,omitempty"` // of running guests with passed-through devices
 }
 
 // IOMMUGroup is a set of devices that the IOMMU cannot tell apart: they go to one guest together, or to none.
@@ -20,8 +24,9 @@ type IOMMUGroup struct {
 
 // GroupDevice is one device of a group.
 type GroupDevice struct {
-	PCI    string `json:"pci"`
-	Class  string `json:"class"` // six hexadecimal digits: 0604 at the beginning is a bridge, 0200 an Ethernet controller
+	PCI string `json:"pci"`
+	// six hexadecimal digits: 0604 at the beginning is a bridge, 0200 an Ethernet controller
+	Class  string `json:"class"`
 	Driver string `json:"driver,omitempty"`
 }
 

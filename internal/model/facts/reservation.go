@@ -37,7 +37,8 @@ type Reservation struct {
 
 const reservationSchema = "mpps.vfs/1"
 
-const aboutReservation = "Written by mpps: which guest has this virtual function. Undo: 'mpps sriov release', or 'mpps rollback' of what gave it; 'mpps sriov check' tells whether it still holds."
+const aboutReservation = "Written by mpps: which guest has this virtual function. Undo: 'mpps sriov release', or " +
+	"'mpps rollback' of what gave it; 'mpps sriov check' tells whether it still holds."
 
 // reserved is the form of a file.
 type reserved struct {

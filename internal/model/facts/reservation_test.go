@@ -8,7 +8,8 @@ import (
 )
 
 func TestReservationText(t *testing.T) {
-	function := Reservation{PF: "ens1f0", Index: 1, PCI: "0000:01:10.1", Guest: "vm1", UUID: "u", Form: ByInterface, MAC: "52:54:00:00:00:01"}
+	function := Reservation{PF: "ens1f0", Index: 1, PCI: "0000:01:10.1", Guest: "vm1", UUID: "u", Form: ByInterface,
+		MAC: "52:54:00:00:00:01"}
 	pool := []Reservation{
 		{PF: "ens1f0", Index: -1, Network: "fast", Guest: "vm2", Form: ByNetwork, MAC: "52:54:00:00:00:03"},
 		{PF: "ens1f0", Index: -1, Network: "fast", Guest: "vm1", Form: ByNetwork, MAC: "52:54:00:00:00:02"},
@@ -23,10 +24,12 @@ func TestReservationText(t *testing.T) {
 		if err != nil || len(back) != len(given) || ReservationText(back) != text {
 			t.Errorf("%v: %+v\n%s", err, back, text)
 		}
-		if _, err := ParseReservations(setting.Of(setting.File, setting.Reservations, "0000:01:10.7.json"), text); err == nil {
+		if _, err := ParseReservations(setting.Of(setting.File, setting.Reservations, "0000:01:10.7.json"),
+			text); err == nil {
 			t.Errorf("%s is taken under another name", at)
 		}
-		for old, new := range map[string]string{"mpps.vfs/1": "mpps.vfs/2", `"guest":"vm1"`: `"guest":""`, "given": "given\""} {
+		for old, new := range map[string]string{"mpps.vfs/1": "mpps.vfs/2", `"guest":"vm1"`: `"guest":""`,
+			"given": "given\""} {
 			if _, err := ParseReservations(at, strings.Replace(text, old, new, 1)); err == nil {
 				t.Errorf("%s: taken with %s in place of %s", at, new, old)
 			}
@@ -39,11 +42,13 @@ func TestReservationText(t *testing.T) {
 
 func TestScrubReservations(t *testing.T) {
 	h := &Host{
-		Guests:       []Guest{{Name: "payroll", UUID: "11111111-2222-4333-8444-555555555555"}},
-		Reservations: []Reservation{{PF: "ens1f0", PCI: "0000:01:10.1", Guest: "payroll", UUID: "11111111-2222-4333-8444-555555555555", Form: ByHostdev, MAC: "52:54:00:12:34:56"}},
+		Guests: []Guest{{Name: "payroll", UUID: "11111111-2222-4333-8444-555555555555"}},
+		Reservations: []Reservation{{PF: "ens1f0", PCI: "0000:01:10.1", Guest: "payroll",
+			UUID: "11111111-2222-4333-8444-555555555555", Form: ByHostdev, MAC: "52:54:00:12:34:56"}},
 	}
 	c := Scrub(h)
-	if r := c.Reservations[0]; r.Guest != c.Guests[0].Name || r.Guest == "payroll" || r.UUID != c.Guests[0].UUID || r.MAC == h.Reservations[0].MAC || r.PCI != "0000:01:10.1" {
+	if r := c.Reservations[0]; r.Guest != c.Guests[0].Name || r.Guest == "payroll" || r.UUID != c.Guests[0].UUID ||
+		r.MAC == h.Reservations[0].MAC || r.PCI != "0000:01:10.1" {
 		t.Errorf("%+v", r)
 	}
 }

@@ -60,7 +60,8 @@ func (s *scrubber) host(h *Host, name string) *Host {
 	c.Readings = make(Readings, len(h.Readings))
 	for a, r := range h.Readings {
 		r.Value, r.Why, r.Verbatim = s.text(r.Value), s.named(s.text(r.Why), h), s.named(s.text(r.Verbatim), h)
-		if a.Kind == setting.File || r.Verbatim != "" { // the list of values to be put back names guests, and so may an interface
+		// the list of values to be put back names guests, and so may an interface
+		if a.Kind == setting.File || r.Verbatim != "" {
 			r.Value = s.named(r.Value, h)
 		}
 		c.Readings[s.address(a)] = r
@@ -132,7 +133,8 @@ var (
 	macWord     = regexp.MustCompile(`(?i)\b[0-9a-f]{2}(?::[0-9a-f]{2}){5}\b`)
 	machineWord = regexp.MustCompile(`\b[0-9a-f]{32}\b`) // machine-id, in the names of boot entries
 	uuidWord    = regexp.MustCompile(`(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
-	ipWord      = regexp.MustCompile(`(?i)\b(?:\d{1,3}\.){3}\d{1,3}\b|(?:\b[0-9a-f]{1,4})?(?::{1,2}[0-9a-f]{1,4}){2,7}(?:::)?\b`)
+	ipWord      = regexp.MustCompile(
+		`(?i)\b(?:\d{1,3}\.){3}\d{1,3}\b|(?:\b[0-9a-f]{1,4})?(?::{1,2}[0-9a-f]{1,4}){2,7}(?:::)?\b`)
 	// told are the elements of a definition in which people write, and those that hold serial numbers.
 	told = regexp.MustCompile(`(?s)<(title|description|serial|entry|wwn|metadata)((?:\s[^>]*)?)>.*?</(title|description|serial|entry|wwn|metadata)>`)
 )
@@ -140,7 +142,8 @@ var (
 // text replaces everything in a text that can be told by its form.
 func (s *scrubber) text(text string) string {
 	text = uuidWord.ReplaceAllStringFunc(text, func(word string) string { return s.uuids.of(strings.ToLower(word)) })
-	text = machineWord.ReplaceAllStringFunc(text, func(word string) string { return strings.ReplaceAll(s.uuids.of(word), "-", "") })
+	text = machineWord.ReplaceAllStringFunc(text,
+		func(word string) string { return strings.ReplaceAll(s.uuids.of(word), "-", "") })
 	text = macWord.ReplaceAllStringFunc(text, func(word string) string { return s.mac(strings.ToLower(word)) })
 	return ipWord.ReplaceAllStringFunc(text, s.ip)
 }

@@ -32,16 +32,20 @@ func TestScrub(t *testing.T) {
 </domain>
 `
 	h.Unseen = []Unseen{{What: "definition of guest payroll", Why: "line 3"}}
-	h.Netfilter.Rules[0].Lines = []string{"add rule filter input ip saddr 203.0.113.77 accept", "add rule filter input ip saddr 127.0.0.1 accept"}
-	h.Readings[setting.Of(setting.Domain, "payroll", "interface", "52:54:00:00:00:00", "driver.queues")] = setting.Value("4")
-	plugged := setting.Value("<interface type='vhostuser'><mac address='52:54:00:00:00:00'/><source type='unix' path='/run/payroll.sock' mode='server'/></interface>")
+	h.Netfilter.Rules[0].Lines = []string{"add rule filter input ip saddr 203.0.113.77 accept",
+		"add rule filter input ip saddr 127.0.0.1 accept"}
+	h.Readings[setting.Of(setting.Domain, "payroll", "interface", "52:54:00:00:00:00",
+		"driver.queues")] = setting.Value("4")
+	plugged := setting.Value("<interface type='vhostuser'><mac address='52:54:00:00:00:00'/><source type='unix' " +
+		"path='/run/payroll.sock' mode='server'/></interface>")
 	plugged.Verbatim = "0 " + plugged.Value
 	h.Readings[setting.Of(setting.DomainDevice, "payroll", "interface", "52:54:00:00:00:00")] = plugged
 
 	c := Scrub(h)
 	text := string(written(t, c))
 	for _, secret := range []string{
-		"secret-host", "example.org", "203.0.113.9", "3c:ec:ef", "203.0.113.77", "2a01:4f8", "payroll", "a81f45a7", "Acme", "SN-998877",
+		"secret-host", "example.org", "203.0.113.9", "3c:ec:ef", "203.0.113.77", "2a01:4f8", "payroll", "a81f45a7",
+		"Acme", "SN-998877",
 		"WD-12345", "198.51.100.9", `"52:54:00:00:00:00"`,
 	} {
 		if strings.Contains(text, secret) {
@@ -59,9 +63,11 @@ func TestScrub(t *testing.T) {
 	if c.Taps[0].Guest != g.Name || !strings.Contains(g.Definition, "<name>"+g.Name+"</name>") ||
 		!strings.Contains(g.Definition, "address='"+mac+"'") || !strings.Contains(g.Definition, g.UUID) ||
 		!strings.Contains(g.Definition, "images/"+g.Name+".qcow2") {
-		t.Errorf("the same thing has several replacements: guest %s, NIC %s, tap of %s in\n%s", g.Name, mac, c.Taps[0].Guest, g.Definition)
+		t.Errorf("the same thing has several replacements: guest %s, NIC %s, tap of %s in\n%s", g.Name, mac,
+			c.Taps[0].Guest, g.Definition)
 	}
-	if found := c.Readings.At(setting.Of(setting.Domain, g.Name, "interface", mac, "driver.queues")); found.Value != "4" {
+	if found := c.Readings.At(setting.Of(setting.Domain, g.Name, "interface", mac,
+		"driver.queues")); found.Value != "4" {
 		t.Errorf("the reading of the renamed guest is %v", found)
 	}
 	threads := 0
@@ -92,7 +98,9 @@ func TestScrubKeepsTheLikenessOfTaps(t *testing.T) {
 func TestScrubBoot(t *testing.T) {
 	const machine = "4f6e1c2b7a5d4e0c9b3a8f7d6c5b4a39"
 	h := &Host{
-		Boot:     &Boot{Next: machine + "-6.12.conf", Entries: []BootEntry{{ID: machine + "-6.12.conf", Arguments: "ro root=UUID=6fb441ef-c9ed-4df8-8f94-51a61b314603"}}},
+		Boot: &Boot{Next: machine + "-6.12.conf",
+			Entries: []BootEntry{{ID: machine + "-6.12.conf",
+				Arguments: "ro root=UUID=6fb441ef-c9ed-4df8-8f94-51a61b314603"}}},
 		Attested: map[string]Attestation{"firmware.txt": {Value: "disabled", By: "Erika Mustermann"}},
 	}
 	c := Scrub(h)
@@ -117,7 +125,9 @@ func TestScrubInside(t *testing.T) {
 	g.Name = "payroll"
 	mac := g.Interfaces[0].MAC
 	g.Inside = &Inside{Release: "5.14.0.1", OS: "Linux", Host: &Host{
-		Name: "payroll.example.org", Root: "guest payroll", Kernel: Kernel{Release: "5.14.0.1", CommandLine: "ip=203.0.113.9 root=UUID=a81f45a7-c81f-45a7-839a-a6ab341a1fa9"},
+		Name: "payroll.example.org", Root: "guest payroll",
+		Kernel: Kernel{Release: "5.14.0.1",
+			CommandLine: "ip=203.0.113.9 root=UUID=a81f45a7-c81f-45a7-839a-a6ab341a1fa9"},
 		NICs: []NIC{{Name: "eth0", MAC: mac}}, Readings: Readings{},
 	}}
 	h.Readings[setting.In("payroll", setting.Of(setting.Sysctl, "kernel.timer_migration"))] = setting.Value("1")
@@ -129,10 +139,12 @@ func TestScrubInside(t *testing.T) {
 		}
 	}
 	in := c.Guests[0].Inside
-	if in.Host == nil || in.Host.NICs[0].MAC != c.Guests[0].Interfaces[0].MAC || in.Release != "5.14.0.1" || in.Host.Kernel.Release != "5.14.0.1" {
+	if in.Host == nil || in.Host.NICs[0].MAC != c.Guests[0].Interfaces[0].MAC || in.Release != "5.14.0.1" ||
+		in.Host.Kernel.Release != "5.14.0.1" {
 		t.Errorf("%+v", in)
 	}
-	if r := c.Readings.At(setting.In(c.Guests[0].Name, setting.Of(setting.Sysctl, "kernel.timer_migration"))); r.Value != "1" {
+	if r := c.Readings.At(setting.In(c.Guests[0].Name,
+		setting.Of(setting.Sysctl, "kernel.timer_migration"))); r.Value != "1" {
 		t.Errorf("its value is not at the guest's new name: %+v", r)
 	}
 	if _, err := ReadSnapshot(strings.NewReader(text)); err != nil {

@@ -182,7 +182,8 @@ func (h *Host) check() error {
 			return err
 		}
 		if c := n.Channels; c != nil {
-			if err := within("channels of NIC "+n.Name, maxQueues, c.Rx, c.Tx, c.Other, c.Combined, c.MaxRx, c.MaxTx, c.MaxOther, c.MaxCombined); err != nil {
+			if err := within("channels of NIC "+n.Name, maxQueues, c.Rx, c.Tx, c.Other, c.Combined, c.MaxRx, c.MaxTx,
+				c.MaxOther, c.MaxCombined); err != nil {
 				return err
 			}
 		}

@@ -63,7 +63,8 @@ func survey(text []byte) error {
 		return bad("make a new one with this version of mpps, or read it with the version that made it",
 			"it has schema %q, this version reads %q", clip([]byte(schema), 40), Schema)
 	case strings.HasPrefix(schema, "mpps."):
-		return bad("this is the answer of another command; "+remake, "it has schema %q, expected %q", clip([]byte(schema), 40), Schema)
+		return bad("this is the answer of another command; "+remake, "it has schema %q, expected %q",
+			clip([]byte(schema), 40), Schema)
 	}
 	return bad(remake, "it has schema %q, expected %q", clip([]byte(schema), 40), Schema)
 }

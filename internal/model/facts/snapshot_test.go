@@ -15,7 +15,8 @@ import (
 func small() *Host {
 	h := Synthetic(Size{CPUs: 16, NICs: 2, Queues: 4, Guests: 3})
 	h.Readings[setting.Of(setting.Sysctl, "net.core.dev_weight")] = setting.Value("64")
-	h.Readings[setting.Of(setting.Domain, "vm001", "interface", "52:54:00:00:00:01", "driver.queues")] = setting.Value("4")
+	h.Readings[setting.Of(setting.Domain, "vm001", "interface", "52:54:00:00:00:01", "driver.queues")] = setting.Value(
+		"4")
 	h.Readings[setting.Of(setting.ThreadAffinity, "vm001", "vhost", "52:54:00:00:00:01", "0")] = setting.Value("0-15")
 	h.Readings[setting.Of(setting.SysfsCPUs, "class/net/vnet2/queues/tx-0/xps_cpus")] = setting.Missing("no XPS")
 	return h
@@ -98,37 +99,38 @@ func TestHostileSnapshotsAreRefused(t *testing.T) {
 	}
 	in := func(result string) string { return `{"schema":"mpps.snapshot/1","result":{` + result + `}}` }
 	cases := map[string]struct{ text, want string }{
-		"empty":               {"", "empty"},
-		"blank":               {" \n ", "white space"},
-		"zeros":               {strings.Repeat("\x00", 5000), "not a snapshot"},
-		"html":                {"<html>", "not a snapshot"},
-		"list":                {"[1,2]", "not a snapshot"},
-		"truncated":           {good[:len(good)/2], "truncated"},
-		"truncated early":     {`{"schema":"mpps.sn`, "truncated"},
-		"trailing":            {good + "{}", "not JSON"},
-		"no schema":           {`{"result":{}}`, "names no schema"},
-		"other command":       {swap("mpps.snapshot/1", "mpps.audit/1"), `"mpps.audit/1"`},
-		"later version":       {swap("mpps.snapshot/1", "mpps.snapshot/2"), "this version reads"},
-		"foreign":             {`{"schema":"\u001b[2Jowned","result":{}}`, "expected"},
-		"no result":           {`{"schema":"mpps.snapshot/1"}`, "no result"},
-		"NaN":                 {swap(`"ifindex": 2`, `"ifindex": NaN`), "not JSON"},
-		"wrong type":          {swap(`"ifindex": 2`, `"ifindex": "two"`), "expected int"},
-		"huge number":         {swap(`"ifindex": 2`, `"ifindex": 1e400`), "expected int"},
-		"traversal":           {swap(`"name": "eth0"`, `"name": "../../etc/passwd"`), "not a name"},
-		"guest traversal":     {swap(`"name": "vm000"`, `"name": ".."`), "not a name"},
-		"escape in a name":    {swap(`"name": "vm000"`, `"name": "\u001b[2J"`), "not a name"},
-		"traversing address":  {in(`"readings":{"sysfs:../../etc/shadow":{"state":"known"}}`), ".."},
-		"unknown kind":        {in(`"readings":{"shell:rm":{"state":"known"}}`), "unknown kind"},
-		"unknown state":       {in(`"readings":{"sysctl:a":{"state":"maybe"}}`), "unknown state"},
-		"CPU beside itself":   {in(`"topology":{"cpus":[{"id":1,"l3":-1},{"id":1,"l3":-1}]}`), "at most once"},
-		"CPU out of order":    {in(`"topology":{"cpus":[{"id":2,"l3":-1},{"id":1,"l3":-1}]}`), "not in order"},
-		"cache that is not":   {in(`"topology":{"cpus":[{"id":0,"l3":7}]}`), "cache 7 of 0"},
-		"billion vCPUs":       {in(`"guests":[{"name":"a","vcpus":1000000000}]`), "vCPUs of guest a"},
-		"negative queues":     {in(`"nics":[{"name":"a","rx_queues":-1}]`), "NIC a"},
-		"absurd channels":     {in(`"nics":[{"name":"a","channels":{"combined":2000000000}}]`), "channels of NIC a"},
-		"CPU number":          {in(`"topology":{"online":"0-99999999"}`), "above"},
-		"deep":                {`{"schema":"mpps.snapshot/1","x":` + strings.Repeat("[", 100000), "beyond all bounds"},
-		"deep objects":        {`{"schema":"mpps.snapshot/1","x":` + strings.Repeat(`{"a":`, 100000), "beyond all bounds"},
+		"empty":              {"", "empty"},
+		"blank":              {" \n ", "white space"},
+		"zeros":              {strings.Repeat("\x00", 5000), "not a snapshot"},
+		"html":               {"<html>", "not a snapshot"},
+		"list":               {"[1,2]", "not a snapshot"},
+		"truncated":          {good[:len(good)/2], "truncated"},
+		"truncated early":    {`{"schema":"mpps.sn`, "truncated"},
+		"trailing":           {good + "{}", "not JSON"},
+		"no schema":          {`{"result":{}}`, "names no schema"},
+		"other command":      {swap("mpps.snapshot/1", "mpps.audit/1"), `"mpps.audit/1"`},
+		"later version":      {swap("mpps.snapshot/1", "mpps.snapshot/2"), "this version reads"},
+		"foreign":            {`{"schema":"\u001b[2Jowned","result":{}}`, "expected"},
+		"no result":          {`{"schema":"mpps.snapshot/1"}`, "no result"},
+		"NaN":                {swap(`"ifindex": 2`, `"ifindex": NaN`), "not JSON"},
+		"wrong type":         {swap(`"ifindex": 2`, `"ifindex": "two"`), "expected int"},
+		"huge number":        {swap(`"ifindex": 2`, `"ifindex": 1e400`), "expected int"},
+		"traversal":          {swap(`"name": "eth0"`, `"name": "../../etc/passwd"`), "not a name"},
+		"guest traversal":    {swap(`"name": "vm000"`, `"name": ".."`), "not a name"},
+		"escape in a name":   {swap(`"name": "vm000"`, `"name": "\u001b[2J"`), "not a name"},
+		"traversing address": {in(`"readings":{"sysfs:../../etc/shadow":{"state":"known"}}`), ".."},
+		"unknown kind":       {in(`"readings":{"shell:rm":{"state":"known"}}`), "unknown kind"},
+		"unknown state":      {in(`"readings":{"sysctl:a":{"state":"maybe"}}`), "unknown state"},
+		"CPU beside itself":  {in(`"topology":{"cpus":[{"id":1,"l3":-1},{"id":1,"l3":-1}]}`), "at most once"},
+		"CPU out of order":   {in(`"topology":{"cpus":[{"id":2,"l3":-1},{"id":1,"l3":-1}]}`), "not in order"},
+		"cache that is not":  {in(`"topology":{"cpus":[{"id":0,"l3":7}]}`), "cache 7 of 0"},
+		"billion vCPUs":      {in(`"guests":[{"name":"a","vcpus":1000000000}]`), "vCPUs of guest a"},
+		"negative queues":    {in(`"nics":[{"name":"a","rx_queues":-1}]`), "NIC a"},
+		"absurd channels":    {in(`"nics":[{"name":"a","channels":{"combined":2000000000}}]`), "channels of NIC a"},
+		"CPU number":         {in(`"topology":{"online":"0-99999999"}`), "above"},
+		"deep":               {`{"schema":"mpps.snapshot/1","x":` + strings.Repeat("[", 100000), "beyond all bounds"},
+		"deep objects": {`{"schema":"mpps.snapshot/1","x":` + strings.Repeat(`{"a":`, 100000),
+			"beyond all bounds"},
 		"many objects":        {in(`"nics":[` + strings.Repeat("{},", 600_000) + "{}]"), "beyond all bounds"},
 		"many elements":       {in(`"x":[` + strings.Repeat("0,", 2_100_000) + "0]"), "beyond all bounds"},
 		"CPU lists that grow": {in(`"x":[` + strings.Repeat(`"0-16383",`, 1000) + `""]`), "beyond all bounds"},
@@ -163,7 +165,8 @@ type failing struct{ err error }
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
 func TestUnknownFieldsAreIgnored(t *testing.T) {
-	h, err := ReadSnapshot(strings.NewReader(`{"schema":"mpps.snapshot/1","later":[{}],"result":{"name":"a","newer":{"x":1}}}`))
+	h, err := ReadSnapshot(strings.NewReader(
+		`{"schema":"mpps.snapshot/1","later":[{}],"result":{"name":"a","newer":{"x":1}}}`))
 	if err != nil || h.Name != "a" || h.Readings == nil {
 		t.Errorf("found %+v, %v", h, err)
 	}

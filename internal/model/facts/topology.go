@@ -24,8 +24,9 @@ type Topology struct {
 	// They are in all lists, for the host has them, but not in Counts, for lstopo does not count them either.
 	DeniedCPUs  setting.CPUSet `json:"denied_cpus,omitempty"`
 	DeniedNodes setting.CPUSet `json:"denied_nodes,omitempty"`
-	Hugepages   []Hugepages    `json:"hugepages"`                        // totals over all nodes
-	DefaultPage uint64         `json:"default_hugepage_bytes,omitempty"` // size of the huge pages that nobody names a size of; 0: not known
+	Hugepages   []Hugepages    `json:"hugepages"` // totals over all nodes
+	// size of the huge pages that nobody names a size of; 0: not known
+	DefaultPage uint64 `json:"default_hugepage_bytes,omitempty"`
 }
 
 // DefaultHugepage is the size in bytes of huge pages that nobody names a size of: what the running kernel tells, else
@@ -98,13 +99,14 @@ type CPU struct {
 
 // Node is one NUMA node. Sizes are in bytes.
 type Node struct {
-	ID        int            `json:"id"`
-	CPUs      setting.CPUSet `json:"cpus"`
-	Memory    uint64         `json:"memory_bytes"`
-	Free      uint64         `json:"free_bytes"`
-	Available uint64         `json:"available_bytes,omitempty"` // free, or taken by caches of files that the kernel gives up; 0: not known
-	Distances []int          `json:"distances"`                 // to each node in the order of Topology.Nodes; 10 = local
-	Hugepages []Hugepages    `json:"hugepages"`
+	ID     int            `json:"id"`
+	CPUs   setting.CPUSet `json:"cpus"`
+	Memory uint64         `json:"memory_bytes"`
+	Free   uint64         `json:"free_bytes"`
+	// free, or taken by caches of files that the kernel gives up; 0: not known
+	Available uint64      `json:"available_bytes,omitempty"`
+	Distances []int       `json:"distances"` // to each node in the order of Topology.Nodes; 10 = local
+	Hugepages []Hugepages `json:"hugepages"`
 }
 
 // Hugepages is the pool of one page size.

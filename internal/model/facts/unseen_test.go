@@ -22,7 +22,8 @@ func TestOldWords(t *testing.T) {
 		}
 	}
 	for text, want := range map[string][2]bool{
-		`{"host_use": "has address 10.0.0.7"}`: {true, false}, `{"host_use": "port of br0"}`: {}, `{"holder": "qemu (process 7)"}`: {},
+		`{"host_use": "has address 10.0.0.7"}`: {true, false}, `{"host_use": "port of br0"}`: {},
+		`{"holder": "qemu (process 7)"}`:                        {},
 		`{"holder": "a container (another network namespace)"}`: {false, true},
 	} {
 		var v VF

@@ -3,7 +3,8 @@ package facts
 import "testing"
 
 func TestCompareVersions(t *testing.T) {
-	ordered := []string{"", "3.10.0-957.el7", "5.4.17-2011.el7uek", "5.10.0", "5.14.0-362.24.1.el9_3", "5.14.0-427.13.1.el9_4", "6.1.0-9", "6.1.0-40", "6.12.43+deb13", "6.12.48+deb13"}
+	ordered := []string{"", "3.10.0-957.el7", "5.4.17-2011.el7uek", "5.10.0", "5.14.0-362.24.1.el9_3",
+		"5.14.0-427.13.1.el9_4", "6.1.0-9", "6.1.0-40", "6.12.43+deb13", "6.12.48+deb13"}
 	for i, older := range ordered {
 		for _, newer := range ordered[i+1:] {
 			if CompareVersions(older, newer) >= 0 || CompareVersions(newer, older) <= 0 {

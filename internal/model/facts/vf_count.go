@@ -23,9 +23,12 @@ var vfDrivers = map[string]vfDriver{
 	"ice":  {guest: "iavf", most: 256, needs: true}, // ice_sriov.h, ICE_MAX_SRIOV_VFS
 	"idpf": {guest: "idpf"},
 	// One module drives physical and virtual functions alike.
-	"mlx4_core": {guest: "mlx4_core"}, "mlx5_core": {guest: "mlx5_core"}, "bnxt_en": {guest: "bnxt_en"}, "qede": {guest: "qede"},
-	"nfp": {guest: "nfp"}, "be2net": {guest: "be2net"}, "bnx2x": {guest: "bnx2x"}, "fm10k": {guest: "fm10k"}, "sfc": {guest: "sfc"},
-	"cxgb4": {guest: "cxgb4vf"}, "hns3": {guest: "hclgevf"}, "thunder-nic": {guest: "nicvf"}, "rvu_nicpf": {guest: "rvu_nicvf"},
+	"mlx4_core": {guest: "mlx4_core"}, "mlx5_core": {guest: "mlx5_core"}, "bnxt_en": {guest: "bnxt_en"},
+	"qede": {guest: "qede"},
+	"nfp":  {guest: "nfp"}, "be2net": {guest: "be2net"}, "bnx2x": {guest: "bnx2x"}, "fm10k": {guest: "fm10k"},
+	"sfc":   {guest: "sfc"},
+	"cxgb4": {guest: "cxgb4vf"}, "hns3": {guest: "hclgevf"}, "thunder-nic": {guest: "nicvf"},
+	"rvu_nicpf": {guest: "rvu_nicvf"},
 }
 
 // VFDriver is the module that drives the virtual functions of a physical one on the host; empty where that is not

@@ -22,7 +22,8 @@ func (n *NIC) VFPort() VFPort { return VFPort{n.Driver, n.Speed, n.Carrier} }
 // it is, with what is written beside this value.
 func (p VFPort) Refuses(now VF, attribute, value string) error {
 	if takes, _, source := VFTakes(p.Driver, attribute); !takes {
-		return fmt.Errorf("%s cannot set %s of a virtual function (%s has no function for it)", p.Driver, attribute, source)
+		return fmt.Errorf("%s cannot set %s of a virtual function (%s has no function for it)", p.Driver, attribute,
+			source)
 	}
 	number := func(most int) (int, error) {
 		n, err := strconv.Atoi(value)
@@ -59,7 +60,8 @@ func (p VFPort) Refuses(now VF, attribute, value string) error {
 			return err
 		case now.MaxTxRate > 0 && n > now.MaxTxRate:
 			return fmt.Errorf("min_tx_rate of %d Mb/s is more than max_tx_rate, %d", n, now.MaxTxRate)
-		case n > 0 && p.Speed > 0 && n > p.Speed: // ice: of all its functions together (ice_sriov.c, ice_min_tx_rate_oversubscribed)
+		// ice: of all its functions together (ice_sriov.c, ice_min_tx_rate_oversubscribed)
+		case n > 0 && p.Speed > 0 && n > p.Speed:
 			return fmt.Errorf("min_tx_rate of %d Mb/s is more than the link has, %d", n, p.Speed)
 		}
 		return VFMinRate(p.Driver, n)
@@ -67,7 +69,8 @@ func (p VFPort) Refuses(now VF, attribute, value string) error {
 		if value != "on" && value != "off" {
 			return fmt.Errorf("expected on or off, found %q", value)
 		}
-		if attribute == "spoofchk" && value == "on" && p.Driver == "mlx4_core" && NoAddress(now.MAC) { // mlx4/cmd.c, mlx4_set_vf_spoofchk
+		// mlx4/cmd.c, mlx4_set_vf_spoofchk
+		if attribute == "spoofchk" && value == "on" && p.Driver == "mlx4_core" && NoAddress(now.MAC) {
 			return errors.New("mlx4_core checks only a function that has an address: set mac first")
 		}
 		return nil
@@ -75,7 +78,8 @@ func (p VFPort) Refuses(now VF, attribute, value string) error {
 		switch {
 		case value != "auto" && value != "enable" && value != "disable":
 			return fmt.Errorf("expected auto, enable or disable, found %q", value)
-		case value == "enable" && p.Driver == "ixgbe": // ixgbe_sriov.c, ixgbe_ndo_set_vf_link_state: says so in the log and answers 0
+		// ixgbe_sriov.c, ixgbe_ndo_set_vf_link_state: says so in the log and answers 0
+		case value == "enable" && p.Driver == "ixgbe":
 			return errors.New("ixgbe does nothing for link_state enable and says that all is well: it has auto and disable")
 		}
 		return nil
@@ -93,7 +97,8 @@ func (p VFPort) refusesMAC(now VF, value string) error {
 	case mac.String() != NoMAC:
 		return nil
 	case vfSetters[p.Driver].noZero:
-		return fmt.Errorf("%s does not take the address of no card, %s (%s); %s stands for it", p.Driver, NoMAC, vfSetters[p.Driver].source, altNoMAC)
+		return fmt.Errorf("%s does not take the address of no card, %s (%s); %s stands for it", p.Driver, NoMAC,
+			vfSetters[p.Driver].source, altNoMAC)
 	case p.Driver == "mlx4_core" && now.SpoofCheck: // mlx4/cmd.c, mlx4_set_vf_mac: EPERM
 		return errors.New("mlx4_core does not take the address away while spoofchk is on")
 	}
@@ -154,7 +159,8 @@ func VFRate(driver string, speed, rate int) error {
 		case rate < 50:
 			return fmt.Errorf("i40e silently makes 50 Mb/s of anything from 1 to 49, found %d", rate)
 		case rate%50 != 0:
-			return fmt.Errorf("i40e limits in steps of 50 Mb/s and tells the rate that was asked for, not the one it keeps: found %d", rate)
+			return fmt.Errorf("i40e limits in steps of 50 Mb/s and tells the rate that was asked for, not the one it "+
+				"keeps: found %d", rate)
 		}
 		return between(50, min(link, 40000))
 	case "igb": // drivers/net/ethernet/intel/igb/igb_main.c, igb_ndo_set_vf_bw; of I350 it limits none
@@ -163,7 +169,8 @@ func VFRate(driver string, speed, rate int) error {
 		return between(1, 100000)
 	case "fm10k": // drivers/net/ethernet/intel/fm10k/fm10k_type.h, FM10K_VF_TC_MIN, FM10K_VF_TC_MAX
 		return between(1, 100000)
-	case "bnxt_en", "hinic", "hns3", "cxgb4": // bnxt_set_vf_bw, hinic_ndo_set_vf_bw, hclge_vf_rate_param_check, cxgb4_mgmt_set_vf_rate
+	// bnxt_set_vf_bw, hinic_ndo_set_vf_bw, hclge_vf_rate_param_check, cxgb4_mgmt_set_vf_rate
+	case "bnxt_en", "hinic", "hns3", "cxgb4":
 		return between(1, link)
 	case "be2net": // drivers/net/ethernet/emulex/benet/be_main.c, be_set_vf_tx_rate
 		return between(100, link)
@@ -178,7 +185,8 @@ func VFRate(driver string, speed, rate int) error {
 // VFMinRate says why a driver does not take a guaranteed rate of a virtual function in Mb/s.
 func VFMinRate(driver string, rate int) error {
 	switch driver {
-	case "ixgbe", "i40e", "igb", "be2net", "mlx4_core", "hns3", "cxgb4", "ionic", "funeth", "fm10k": // *_set_vf_bw, *_set_vf_rate; fm10k does not look at it
+	// *_set_vf_bw, *_set_vf_rate; fm10k does not look at it
+	case "ixgbe", "i40e", "igb", "be2net", "mlx4_core", "hns3", "cxgb4", "ionic", "funeth", "fm10k":
 		if rate != 0 {
 			return fmt.Errorf("%s guarantees no rate: min_tx_rate must be 0, found %d", driver, rate)
 		}

@@ -77,7 +77,8 @@ func TestVFRefuses(t *testing.T) {
 		{port("new", 0, ""), VF{}, "speed", "1", "no attribute"},
 	} {
 		err := c.port.Refuses(c.now, c.attribute, c.value)
-		if c.because == "" && err != nil || c.because != "" && (err == nil || !strings.Contains(err.Error(), c.because)) {
+		if c.because == "" && err != nil || c.because != "" &&
+			(err == nil || !strings.Contains(err.Error(), c.because)) {
 			t.Errorf("%s %s=%s: %v, expected %q", c.port.Driver, c.attribute, c.value, err, c.because)
 		}
 	}
@@ -101,7 +102,8 @@ func TestVFFresh(t *testing.T) {
 			}
 		}
 	}
-	for driver, want := range map[string]string{"ixgbe": "on", "mlx5_core": "off", "netdevsim": "off", "enic": "", "unheard-of": ""} {
+	for driver, want := range map[string]string{"ixgbe": "on", "mlx5_core": "off", "netdevsim": "off", "enic": "",
+		"unheard-of": ""} {
 		if got := VFFresh(driver)["spoofchk"]; got != want {
 			t.Errorf("%s: spoofchk %q, expected %q", driver, got, want)
 		}

@@ -29,12 +29,14 @@ type vfSetter struct {
 // vfSetters are those of Linux 6.12, drivers/net: the *_netdev_ops of each, and where it makes its functions. By the
 // name of the PCI driver.
 var vfSetters = map[string]vfSetter{
-	"ixgbe":     {"mac vlan rate spoofchk trust link_state", false, true, true, "ixgbe_sriov.c, __ixgbe_enable_sriov"},
-	"igb":       {"mac vlan rate spoofchk trust", false, true, true, "igb_main.c, igb_vf_configure"},
-	"i40e":      {"mac vlan rate spoofchk trust link_state", false, true, true, "i40e_virtchnl_pf.c, i40e_alloc_vfs"},
-	"ice":       {"mac vlan rate spoofchk trust link_state", false, true, true, "ice_vf_lib.c, ice_initialize_vf_entry"},
-	"fm10k":     {"mac vlan rate", false, false, false, "fm10k_netdev.c"},
-	"mlx5_core": {"mac vlan rate spoofchk trust link_state", false, false, true, "mlx5/core/eswitch.c, mlx5_esw_vport_alloc"},
+	"ixgbe": {"mac vlan rate spoofchk trust link_state", false, true, true, "ixgbe_sriov.c, __ixgbe_enable_sriov"},
+	"igb":   {"mac vlan rate spoofchk trust", false, true, true, "igb_main.c, igb_vf_configure"},
+	"i40e":  {"mac vlan rate spoofchk trust link_state", false, true, true, "i40e_virtchnl_pf.c, i40e_alloc_vfs"},
+	"ice": {"mac vlan rate spoofchk trust link_state", false, true, true,
+		"ice_vf_lib.c, ice_initialize_vf_entry"},
+	"fm10k": {"mac vlan rate", false, false, false, "fm10k_netdev.c"},
+	"mlx5_core": {"mac vlan rate spoofchk trust link_state", false, false, true,
+		"mlx5/core/eswitch.c, mlx5_esw_vport_alloc"},
 	"mlx4_core": {"mac vlan rate spoofchk link_state", false, false, true, "mlx4/cmd.c, mlx4_multi_func_init"},
 	"bnxt_en":   {"mac vlan rate spoofchk trust link_state", false, false, true, "bnxt_sriov.c, bnxt_set_vf_attr"},
 	"bnx2x":     {"mac vlan spoofchk link_state", true, false, false, "bnx2x_main.c; bnx2x_sriov.c, bnx2x_set_vf_mac"},
@@ -43,7 +45,8 @@ var vfSetters = map[string]vfSetter{
 	"sfc":       {"mac vlan spoofchk link_state", false, false, false, "sfc/efx.c"},
 	"hns3":      {"mac vlan rate spoofchk trust link_state", false, false, false, "hns3_enet.c"},
 	"qede":      {"mac vlan rate spoofchk trust link_state", true, false, false, "qede_main.c, qede_set_vf_mac"},
-	"qlcnic":    {"mac vlan rate spoofchk", true, false, false, "qlcnic_main.c; qlcnic_sriov_pf.c, qlcnic_sriov_set_vf_mac"},
+	"qlcnic": {"mac vlan rate spoofchk", true, false, false, "qlcnic_main.c; qlcnic_sriov_pf.c, " +
+		"qlcnic_sriov_set_vf_mac"},
 	"cxgb4":     {"mac vlan rate link_state", true, false, false, "cxgb4_main.c, cxgb4_mgmt_set_vf_mac"},
 	"ionic":     {"mac vlan rate spoofchk trust link_state", false, false, false, "ionic_lif.c"},
 	"nfp":       {"mac vlan rate spoofchk trust link_state", false, false, false, "nfp_net_common.c"},
@@ -52,7 +55,8 @@ var vfSetters = map[string]vfSetter{
 	"funeth":    {"mac vlan rate", false, false, false, "funeth_main.c"},
 	"fsl_enetc": {"mac vlan spoofchk", true, false, false, "enetc_pf.c, enetc_pf_set_vf_mac"},
 	"LiquidIO":  {"mac vlan spoofchk trust link_state", true, false, false, "lio_main.c, liquidio_set_vf_mac"},
-	"netdevsim": {"mac vlan rate spoofchk trust link_state", false, false, true, "netdevsim/netdev.c; dev.c, nsim_drv_probe"},
+	"netdevsim": {"mac vlan rate spoofchk trust link_state", false, false, true, "netdevsim/netdev.c; dev.c, " +
+		"nsim_drv_probe"},
 }
 
 // VFTakes reports whether a driver lets an attribute be set at all, and by which file of the kernel that is known;
@@ -76,7 +80,8 @@ func VFTakes(driver, attribute string) (takes, known bool, source string) {
 // function without an address one of its own.
 func VFFresh(driver string) map[string]string {
 	fresh := map[string]string{
-		"mac": NoMAC, "vlan": "0", "qos": "0", "max_tx_rate": "0", "min_tx_rate": "0", "trust": "off", "link_state": "auto",
+		"mac": NoMAC, "vlan": "0", "qos": "0", "max_tx_rate": "0", "min_tx_rate": "0", "trust": "off",
+		"link_state": "auto",
 	}
 	d, known := vfSetters[driver]
 	if known && d.noZero {
@@ -102,5 +107,6 @@ func NoAddress(mac string) bool { return mac == NoMAC || mac == altNoMAC || mac 
 // PassesThrough reports whether a driver hands a function to a guest or another process: vfio-pci, those built on it
 // (mlx5_vfio_pci), and those of DPDK without an IOMMU (uio_pci_generic, igb_uio).
 func PassesThrough(driver string) bool {
-	return driver == "vfio-pci" || driver == "uio_pci_generic" || driver == "igb_uio" || strings.HasSuffix(driver, "_vfio_pci") || strings.HasSuffix(driver, "-vfio-pci")
+	return driver == "vfio-pci" || driver == "uio_pci_generic" || driver == "igb_uio" ||
+		strings.HasSuffix(driver, "_vfio_pci") || strings.HasSuffix(driver, "-vfio-pci")
 }

@@ -9,9 +9,11 @@ type Sure string
 
 // How sure a match is, the surest first. A match that traffic contradicts is no match: such a thread is not placed.
 const (
-	OnlyOne    Sure = "only one"                                   // there is one thread, and one queue
-	ByTraffic  Sure = "order of creation, confirmed by traffic"    // and threads of busy NICs ran, those of quiet ones did not
-	ByOrder    Sure = "order of creation"                          // as many threads as queues, in the order in which QEMU makes them
+	OnlyOne Sure = "only one" // there is one thread, and one queue
+	// and threads of busy NICs ran, those of quiet ones did not
+	ByTraffic Sure = "order of creation, confirmed by traffic"
+	// as many threads as queues, in the order in which QEMU makes them
+	ByOrder    Sure = "order of creation"
 	NotByOrder Sure = "order of creation, contradicted by traffic" // a busy NIC's threads did not run, while others did
 )
 

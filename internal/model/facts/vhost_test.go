@@ -9,7 +9,8 @@ func TestWatch(t *testing.T) {
 	at := func(packets, ran [2]uint64, sure Sure) *Host {
 		return &Host{
 			Taps: []Tap{
-				{Name: "vnet0", Stats: map[string]uint64{"rx_packets": packets[0] / 2, "tx_packets": packets[0] - packets[0]/2}},
+				{Name: "vnet0", Stats: map[string]uint64{"rx_packets": packets[0] / 2,
+					"tx_packets": packets[0] - packets[0]/2}},
 				{Name: "vnet1", Stats: map[string]uint64{"rx_packets": packets[1]}},
 			},
 			Guests: []Guest{{
@@ -38,7 +39,8 @@ func TestWatch(t *testing.T) {
 	} {
 		start := uint64(1e6)
 		before := at([2]uint64{70, 90}, [2]uint64{start, start}, c.was)
-		after := at([2]uint64{70 + c.packets[0], 90 + c.packets[1]}, [2]uint64{start + c.ran[0], start + c.ran[1]}, c.was)
+		after := at([2]uint64{70 + c.packets[0], 90 + c.packets[1]}, [2]uint64{start + c.ran[0], start + c.ran[1]},
+			c.was)
 		if name == "the kernel counts no runtime" {
 			after.Guests[0].Threads[1].RunNS = 0
 		}

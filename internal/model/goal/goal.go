@@ -53,7 +53,8 @@ func (r Risk) NeedsConsent() bool { return r == Security || r == Data }
 
 // Goal is the target.
 type Goal struct {
-	PPS     float64        `json:"pps,omitempty"`         // packets per second to one guest, 64-byte frames unless Frame says otherwise
+	// packets per second to one guest, 64-byte frames unless Frame says otherwise
+	PPS     float64        `json:"pps,omitempty"`
 	Frame   int            `json:"frame_bytes,omitempty"` // Ethernet frame with FCS, 64–9018 bytes; 0 means 64
 	Loss    float64        `json:"loss"`                  // allowed share of lost packets, 0–1
 	Bulk    float64        `json:"bulk_bps,omitempty"`    // bits per second of bulk data
@@ -112,12 +113,14 @@ func (g Goal) Why() string {
 		return fmt.Sprintf("a wake-up latency of %v needs isolated CPUs and realtime housekeeping", g.Latency)
 	case Passthrough:
 		if g.PPS >= passthroughFrom {
-			return fmt.Sprintf("%s packets per second are more than a tap with vhost carries (about 2 M): use a VF", FormatRate(g.PPS))
+			return fmt.Sprintf("%s packets per second are more than a tap with vhost carries (about 2 M): use a VF",
+				FormatRate(g.PPS))
 		}
 		return "the guest is to get a VF"
 	case Aggressive:
 		if g.NearLimit() {
-			return fmt.Sprintf("%s packets per second are near the limit of what a guest's own kernel forwards", FormatRate(g.PPS))
+			return fmt.Sprintf("%s packets per second are near the limit of what a guest's own kernel forwards",
+				FormatRate(g.PPS))
 		}
 		if g.PPS >= aggressiveFrom {
 			return fmt.Sprintf("%s packets per second need more than sizing: netfilter bypass, NAPI and vhost placement", FormatRate(g.PPS))
@@ -172,7 +175,8 @@ func (g Goal) Check() error {
 	case g.NIC != "" && g.NIC != "virtio" && g.NIC != "vf":
 		return contradiction("nic is virtio or vf", "nic %q", g.NIC)
 	case g.NIC == "virtio" && g.PPS >= passthroughFrom:
-		return contradiction("leave nic out or ask for a vf; or ask for at most 2M", "%s packets per second need a VF, but nic is virtio (its limit is about 2 M)", FormatRate(g.PPS))
+		return contradiction("leave nic out or ask for a vf; or ask for at most 2M", "%s packets per second need a "+
+			"VF, but nic is virtio (its limit is about 2 M)", FormatRate(g.PPS))
 	}
 	for _, r := range g.Consent {
 		if !slices.Contains(Risks(), r) {

@@ -16,9 +16,12 @@ func TestTier(t *testing.T) {
 		goal Goal
 		want Tier
 	}{
-		{Goal{}, Default}, {Goal{PPS: 99_999}, Default}, {Goal{PPS: 100e3}, Standard}, {Goal{PPS: 499_999}, Standard}, {Goal{PPS: 500e3}, Aggressive},
-		{Goal{PPS: 2.5e6}, Aggressive}, {Goal{PPS: 3e6}, Passthrough}, {Goal{NIC: "vf"}, Passthrough}, {Goal{NIC: "virtio"}, Default},
-		{Goal{Bulk: 999e6}, Default}, {Goal{Bulk: 1e9}, Standard}, {Goal{Bulk: 25e9}, Aggressive}, {Goal{PPS: 1e6, Latency: 20 * time.Microsecond}, Realtime}, {Unlimited(), Aggressive},
+		{Goal{}, Default}, {Goal{PPS: 99_999}, Default}, {Goal{PPS: 100e3}, Standard}, {Goal{PPS: 499_999}, Standard},
+		{Goal{PPS: 500e3}, Aggressive},
+		{Goal{PPS: 2.5e6}, Aggressive}, {Goal{PPS: 3e6}, Passthrough}, {Goal{NIC: "vf"}, Passthrough},
+		{Goal{NIC: "virtio"}, Default},
+		{Goal{Bulk: 999e6}, Default}, {Goal{Bulk: 1e9}, Standard}, {Goal{Bulk: 25e9}, Aggressive},
+		{Goal{PPS: 1e6, Latency: 20 * time.Microsecond}, Realtime}, {Unlimited(), Aggressive},
 	} {
 		if got := c.goal.Tier(); got != c.want {
 			t.Errorf("%+v: tier %s; expected %s", c.goal, got, c.want)
@@ -33,7 +36,8 @@ func TestTier(t *testing.T) {
 }
 
 func TestNearLimit(t *testing.T) {
-	for g, want := range map[*Goal]bool{{PPS: 1.99e6}: false, {PPS: 2e6}: true, {PPS: 2.99e6}: true, {PPS: 3e6}: false, {PPS: 2.5e6, NIC: "vf"}: false, {PPS: 2.5e6, Latency: 20000}: false} {
+	for g, want := range map[*Goal]bool{{PPS: 1.99e6}: false, {PPS: 2e6}: true, {PPS: 2.99e6}: true, {PPS: 3e6}: false,
+		{PPS: 2.5e6, NIC: "vf"}: false, {PPS: 2.5e6, Latency: 20000}: false} {
 		if got := g.NearLimit(); got != want {
 			t.Errorf("%+v: near the limit: %v", *g, got)
 		}
@@ -42,9 +46,12 @@ func TestNearLimit(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	for name, g := range map[string]Goal{
-		"virtio beyond its limit": {PPS: 3e6, NIC: "virtio"}, "negative": {PPS: -1}, "negative bulk": {Bulk: -1}, "no number": {PPS: math.NaN()}, "beyond any NIC": {PPS: 2e9},
-		"beyond any host": {Bulk: 1e15}, "all lost": {Loss: 1}, "loss below none": {Loss: -0.1}, "loss is no number": {Loss: math.NaN()}, "runt": {Frame: 63}, "giant": {Frame: 9019}, "a nanosecond": {Latency: 1},
-		"an hour": {Latency: time.Hour}, "other NIC": {NIC: "e1000"}, "other consent": {Consent: []Risk{"fun"}},
+		"virtio beyond its limit": {PPS: 3e6, NIC: "virtio"}, "negative": {PPS: -1}, "negative bulk": {Bulk: -1},
+		"no number": {PPS: math.NaN()}, "beyond any NIC": {PPS: 2e9},
+		"beyond any host": {Bulk: 1e15}, "all lost": {Loss: 1}, "loss below none": {Loss: -0.1},
+		"loss is no number": {Loss: math.NaN()}, "runt": {Frame: 63}, "giant": {Frame: 9019},
+		"a nanosecond": {Latency: 1},
+		"an hour":      {Latency: time.Hour}, "other NIC": {NIC: "e1000"}, "other consent": {Consent: []Risk{"fun"}},
 	} {
 		err := g.Check()
 		var c *Contradiction
@@ -52,7 +59,8 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%s: %v; expected a contradiction with a hint", name, err)
 		}
 	}
-	for _, g := range []Goal{{}, Unlimited(), {PPS: 3e6, NIC: "vf"}, {PPS: 3e6}, {Frame: 64, Loss: 0.005, Consent: Risks()}, {Latency: 20 * time.Microsecond}} {
+	for _, g := range []Goal{{}, Unlimited(), {PPS: 3e6, NIC: "vf"}, {PPS: 3e6},
+		{Frame: 64, Loss: 0.005, Consent: Risks()}, {Latency: 20 * time.Microsecond}} {
 		if err := g.Check(); err != nil {
 			t.Errorf("%+v: %v", g, err)
 		}
@@ -69,7 +77,8 @@ func TestConsents(t *testing.T) {
 }
 
 func TestRates(t *testing.T) {
-	for text, want := range map[string]float64{"1.8M": 1.8e6, "140k": 140e3, "25G": 25e9, "500000": 5e5, " 2m ": 2e6, "0": 0, "1e3k": 1e6} {
+	for text, want := range map[string]float64{"1.8M": 1.8e6, "140k": 140e3, "25G": 25e9, "500000": 5e5, " 2m ": 2e6,
+		"0": 0, "1e3k": 1e6} {
 		got, err := ParseRate(text)
 		if err != nil || math.Abs(got-want) > 1e-6*want {
 			t.Errorf("ParseRate(%q) = %v, %v; expected %v", text, got, err, want)
@@ -80,7 +89,8 @@ func TestRates(t *testing.T) {
 			t.Errorf("ParseRate(%q) = %v; expected an error", text, got)
 		}
 	}
-	for rate, want := range map[float64]string{1.8e6: "1.8M", 140e3: "140k", 999: "999", 25e9: "25G", 0: "0", 1234567: "1.235M"} {
+	for rate, want := range map[float64]string{1.8e6: "1.8M", 140e3: "140k", 999: "999", 25e9: "25G", 0: "0",
+		1234567: "1.235M"} {
 		if got := FormatRate(rate); got != want {
 			t.Errorf("FormatRate(%v) = %s; expected %s", rate, got, want)
 		}
@@ -99,7 +109,8 @@ func FuzzParseRate(f *testing.F) {
 }
 
 func TestJSON(t *testing.T) {
-	g := Goal{PPS: 1.8e6, Frame: 64, Loss: 0.005, Latency: 20 * time.Microsecond, CPUs: setting.CPUs(20, 21, 22), Guest: "vm1", NIC: "vf", Consent: []Risk{Security}}
+	g := Goal{PPS: 1.8e6, Frame: 64, Loss: 0.005, Latency: 20 * time.Microsecond, CPUs: setting.CPUs(20, 21, 22),
+		Guest: "vm1", NIC: "vf", Consent: []Risk{Security}}
 	text, err := json.Marshal(g)
 	if err != nil {
 		t.Fatal(err)

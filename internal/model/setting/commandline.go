@@ -72,7 +72,8 @@ func argumentNames(path string) []string { return strings.Split(path, "+") }
 
 func named(word, path string) bool {
 	name, _, _ := Argument(word)
-	return slices.ContainsFunc(argumentNames(path), func(other string) bool { return ArgumentName(name) == ArgumentName(other) })
+	return slices.ContainsFunc(argumentNames(path),
+		func(other string) bool { return ArgumentName(name) == ArgumentName(other) })
 }
 
 // Get is the reading of a KernelArg address: absent, Flag, or the value; the values of all where the argument stands
@@ -209,7 +210,8 @@ func CheckWord(word string) error {
 		return fmt.Errorf("%q is not a kernel argument", word)
 	}
 	for _, r := range word {
-		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("_-.,:/=+@%", r) {
+		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') &&
+			!strings.ContainsRune("_-.,:/=+@%", r) {
 			return fmt.Errorf("%q holds %q, which cannot be written to every boot loader's files", word, r)
 		}
 	}

@@ -23,8 +23,10 @@ func TestParseCommandLine(t *testing.T) {
 func TestGetArgument(t *testing.T) {
 	c := ParseCommandLine(`BOOT_IMAGE=/vmlinuz ro quiet nohz-full=2-5 hugepagesz=1G hugepages=4 hugepagesz=2M hugepages=512 x=present empty= console=tty0 console=ttyS0 dyndbg="file a +p" -- quiet debug`)
 	for path, want := range map[string]string{
-		"quiet": Flag, "nohz_full": "2-5", "hugepagesz": "1G 2M", "hugepagesz+hugepages": "hugepagesz=1G hugepages=4 hugepagesz=2M hugepages=512",
-		"x": `"present"`, "empty": "", "console": "tty0 ttyS0", "debug": "absent", "iommu": "absent", "dyndbg": "file a +p",
+		"quiet": Flag, "nohz_full": "2-5", "hugepagesz": "1G 2M", "hugepagesz+hugepages": "hugepagesz=1G hugepages=4 " +
+			"hugepagesz=2M hugepages=512",
+		"x": `"present"`, "empty": "", "console": "tty0 ttyS0", "debug": "absent", "iommu": "absent",
+		"dyndbg": "file a +p",
 	} {
 		if got := c.Get(path); got.String() != want {
 			t.Errorf("%s is %q, expected %q", path, got, want)
@@ -44,13 +46,15 @@ func TestWithArgument(t *testing.T) {
 		{"ro quiet", "iommu", Value("pt"), "ro quiet iommu=pt"},
 		{"ro quiet", "quiet", Missing(""), "ro"},
 		{"ro rhgb", "quiet", Value(Flag), "ro rhgb quiet"},
-		{"ro isolcpus=1 quiet", "isolcpus", Value("managed_irq,domain,2-3"), "ro isolcpus=managed_irq,domain,2-3 quiet"},
+		{"ro isolcpus=1 quiet", "isolcpus", Value("managed_irq,domain,2-3"),
+			"ro isolcpus=managed_irq,domain,2-3 quiet"},
 		{"ro nohz-full=1 quiet", "nohz_full", Value("2"), "ro nohz_full=2 quiet"},
 		{"console=tty0 ro console=ttyS0", "console", Value("ttyS1"), "console=ttyS1 ro"},
 		{"console=tty0 ro console=ttyS0", "console", Value("tty0 ttyS0"), "console=tty0 console=ttyS0 ro"},
 		{"ro -- single", "iommu", Value("pt"), "ro iommu=pt -- single"},
 		{"ro intel_iommu=on", "iommu", Missing(""), "ro intel_iommu=on"},
-		{"ro hugepages=3", "hugepagesz+hugepages", Value("hugepagesz=1G hugepages=0:4,1:4"), "ro hugepagesz=1G hugepages=0:4,1:4"},
+		{"ro hugepages=3", "hugepagesz+hugepages", Value("hugepagesz=1G hugepages=0:4,1:4"),
+			"ro hugepagesz=1G hugepages=0:4,1:4"},
 		{"ro", "x", Value(`"present"`), "ro x=present"},
 		{"ro", "x", Value(""), "ro x="},
 	} {

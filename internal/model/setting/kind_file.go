@@ -35,7 +35,8 @@ func (k Kind) Whole() bool { return k == File || k == RuleSet }
 
 // own are the directories in which mpps has files of its own: those whose name says so.
 var own = []string{
-	"etc/sysctl.d", "etc/modprobe.d", "etc/systemd/system", "etc/systemd/network", "etc/default/grub.d", "etc/kernel", "etc/udev/rules.d", "var/lib/mpps",
+	"etc/sysctl.d", "etc/modprobe.d", "etc/systemd/system", "etc/systemd/network", "etc/default/grub.d", "etc/kernel",
+	"etc/udev/rules.d", "var/lib/mpps",
 }
 
 // WantsFolder is where the units are linked that multi-user.target starts (systemd.unit(5)).
@@ -48,7 +49,8 @@ var shared = []string{"var/lib/mpps/desired.json", "etc/kernel/cmdline", "etc/de
 // function (0000:01:10.0.json), and network-NAME.json for each of libvirt's networks that is a pool of functions.
 const Reservations = "var/lib/mpps/vfs"
 
-var reservation = regexp.MustCompile(`^([0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]|network-[A-Za-z0-9][A-Za-z0-9._-]{0,100})\.json$`)
+var reservation = regexp.MustCompile(
+	`^([0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]|network-[A-Za-z0-9][A-Za-z0-9._-]{0,100})\.json$`)
 
 // CheckFile refuses the path of a file that is none of those which mpps writes.
 func CheckFile(name string) error {

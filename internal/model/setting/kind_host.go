@@ -49,7 +49,8 @@ const (
 )
 
 // Policies of threads that can be set here, by the names of sched(7).
-var policies = map[string]bool{"SCHED_OTHER": false, "SCHED_BATCH": false, "SCHED_IDLE": false, "SCHED_FIFO": true, "SCHED_RR": true}
+var policies = map[string]bool{"SCHED_OTHER": false, "SCHED_BATCH": false, "SCHED_IDLE": false, "SCHED_FIFO": true,
+	"SCHED_RR": true}
 
 // canonicalSched is a policy and, of SCHED_FIFO and SCHED_RR, a priority from 1 to 99.
 func canonicalSched(raw string) (string, error) {

@@ -28,10 +28,14 @@ func TestCanonicalLanes(t *testing.T) {
 
 func TestLanesRefused(t *testing.T) {
 	for raw, says := range map[string]string{
-		"": "expected lanes", "vnet0": "found no window", "vnet0=4": "another window", "vnet0=+4": "another window", "vnet0=4+": "another window",
-		"vnet0=-1+2": "another window", "vnet0=0+0": "from 0 to 255", "vnet0=255+2": "from 0 to 255", "vnet0=256+1": "from 0 to 255",
-		"vnet0=0+4 vnet0=4+4": "two of vnet0", "52:54=0+1": "an address that is none", "00:00:00:00:00:00:00:01=0+1": "an address that is none",
-		"=0+1": "no device can have", "sixteen-letters-=0+1": "no device can have", "a/b=0+1": "no device can have", "..=0+1": "no device can have",
+		"": "expected lanes", "vnet0": "found no window", "vnet0=4": "another window", "vnet0=+4": "another window",
+		"vnet0=4+":   "another window",
+		"vnet0=-1+2": "another window", "vnet0=0+0": "from 0 to 255", "vnet0=255+2": "from 0 to 255",
+		"vnet0=256+1":         "from 0 to 255",
+		"vnet0=0+4 vnet0=4+4": "two of vnet0", "52:54=0+1": "an address that is none",
+		"00:00:00:00:00:00:00:01=0+1": "an address that is none",
+		"=0+1":                        "no device can have", "sixteen-letters-=0+1": "no device can have",
+		"a/b=0+1": "no device can have", "..=0+1": "no device can have",
 		"idle vnet0=0+1": "found no window", "52:54:00:00:00:0A=0+1 52:54:00:00:00:0a=1+1": "two of 52:54:00:00:00:0a",
 	} {
 		if found, err := Kinds[QueueLanes].Canonical(raw); err == nil || !strings.Contains(err.Error(), says) {

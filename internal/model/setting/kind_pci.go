@@ -22,10 +22,12 @@ func canonicalDriver(raw string) (string, error) {
 	bad := len(fields) == 0 || len(fields) > 2 || strings.Contains(fields[0], ":")
 	for _, field := range fields {
 		name := strings.TrimPrefix(field, override)
-		bad = bad || name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != ""
+		bad = bad || name == "" || strings.Trim(name,
+			"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != ""
 	}
 	if bad || len(fields) == 2 && !strings.HasPrefix(fields[1], override) {
-		return "", fmt.Errorf("expected the name of a driver, or none, such as igbvf or vfio-pci override:vfio-pci, found %q", raw)
+		return "", fmt.Errorf("expected the name of a driver, or none, such as igbvf or vfio-pci override:vfio-pci, "+
+			"found %q", raw)
 	}
 	return strings.Join(fields, " "), nil
 }

@@ -4,8 +4,11 @@ import "testing"
 
 func TestDriver(t *testing.T) {
 	for raw, want := range map[string]string{
-		"igbvf": "igbvf", " vfio-pci\n": "vfio-pci", "none": "none", "vfio-pci  override:vfio-pci": "vfio-pci override:vfio-pci", "none override:mlx5_core": "none override:mlx5_core",
-		"": "", "a b": "", "override:x": "", "a override:": "", "../x": "", "a override:b override:c": "",
+		"igbvf": "igbvf", " vfio-pci\n": "vfio-pci", "none": "none",
+		"vfio-pci  override:vfio-pci": "vfio-pci override:vfio-pci",
+		"none override:mlx5_core":     "none override:mlx5_core",
+		"":                            "", "a b": "", "override:x": "", "a override:": "", "../x": "",
+		"a override:b override:c": "",
 	} {
 		got, err := Kinds[PCIDriver].Canonical(raw)
 		if got != want || (err == nil) != (want != "") {

@@ -58,7 +58,8 @@ func ParseQdisc(text string) (Qdisc, error) {
 	none := q.Kind == NoQueue
 	if len(words) > 0 || !qdiscKind.MatchString(q.Kind) || q.Each != "" && !qdiscKind.MatchString(q.Each) ||
 		none && (q.Default || q.Handle != "") || !none && !q.Default && !qdiscHandle.MatchString(q.Handle) {
-		return Qdisc{}, fmt.Errorf("expected a queueing discipline such as noqueue, default fq_codel or pfifo_fast 8001:, found %q", text)
+		return Qdisc{}, fmt.Errorf("expected a queueing discipline such as noqueue, default fq_codel or pfifo_fast "+
+			"8001:, found %q", text)
 	}
 	return q, nil
 }

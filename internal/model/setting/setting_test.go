@@ -147,7 +147,8 @@ func TestCanonical(t *testing.T) {
 			t.Errorf("%s %q is %q (%v), expected %q", c.kind, c.raw, got, err, c.want)
 		}
 	}
-	if _, err := Exact("many").Canonical(Of(NICRing, "eth0", "rx")); err == nil || !strings.Contains(err.Error(), "nic-ring:eth0/rx") {
+	if _, err := Exact("many").Canonical(Of(NICRing, "eth0", "rx")); err == nil ||
+		!strings.Contains(err.Error(), "nic-ring:eth0/rx") {
 		t.Errorf("a ring of many descriptors: %v, expected an error that names the address", err)
 	}
 }
@@ -155,7 +156,8 @@ func TestCanonical(t *testing.T) {
 func TestSysctlPath(t *testing.T) {
 	for name, want := range map[string]string{
 		"net.core.dev_weight": "net/core/dev_weight", "net/core/dev_weight": "net/core/dev_weight",
-		"net.ipv4.conf.eth0/100.rp_filter": "net/ipv4/conf/eth0.100/rp_filter", "net/ipv4/conf/eth0.100/rp_filter": "net/ipv4/conf/eth0.100/rp_filter",
+		"net.ipv4.conf.eth0/100.rp_filter": "net/ipv4/conf/eth0.100/rp_filter",
+		"net/ipv4/conf/eth0.100/rp_filter": "net/ipv4/conf/eth0.100/rp_filter",
 	} {
 		if got := SysctlPath(name); got != want {
 			t.Errorf("%s is %s, want %s", name, got, want)

@@ -141,12 +141,14 @@ func (p *Report) Answer(host string, runs []*acceptance.Run) report.Answer {
 	for _, r := range runs {
 		if r.Machine != nil && r.Machine.Emulated {
 			warnings = append(warnings, outcome.Warning{Code: "emulated",
-				Text: r.Name + ": EMULATION: that it runs is shown, and nothing about hardware", Hint: "repeat on a real host"})
+				Text: r.Name + ": EMULATION: that it runs is shown, and nothing about hardware",
+				Hint: "repeat on a real host"})
 		}
 	}
-	return report.Answer{Verb: "acceptance", Host: host, Result: &answer, Warnings: warnings, Text: func(t *report.Text) {
-		founding.Text(t, &answer, p.Dir)
-	}}
+	return report.Answer{Verb: "acceptance", Host: host, Result: &answer, Warnings: warnings,
+		Text: func(t *report.Text) {
+			founding.Text(t, &answer, p.Dir)
+		}}
 }
 
 // Code is the exit code for the worst of what became of the runs.

@@ -99,7 +99,8 @@ func OfThisHost(ctx context.Context, env *ops.Env, c *measure.ModesCampaign, fil
 	if c.Host != run.Host || there.Kernel != here.Kernel || there.CPU != here.CPU {
 		return outcome.Failed(fmt.Errorf("campaign %s is of host %s with kernel %s and %s, this is %s with %s and %s",
 			file, c.Host, there.Kernel, there.CPU, run.Host, here.Kernel, here.CPU),
-			"samples of different machines do not belong in one table; 'mpps-lab modes --resume' goes on with one of an emulated host")
+			"samples of different machines do not belong in one table; 'mpps-lab modes --resume' goes on with one of "+
+				"an emulated host")
 	}
 	return nil
 }

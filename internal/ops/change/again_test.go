@@ -62,19 +62,23 @@ func (s *store) look() *facts.Host {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h := &facts.Host{Name: "box", Readings: facts.Readings{}, NICs: []facts.NIC{
-		{Name: "eth0", Driver: "igb", Up: true, Carrier: "up", Speed: 1000, Node: -1, SRIOV: &facts.SRIOV{Total: 7, Enabled: s.functions}},
+		{Name: "eth0", Driver: "igb", Up: true, Carrier: "up", Speed: 1000, Node: -1,
+			SRIOV: &facts.SRIOV{Total: 7, Enabled: s.functions}},
 	}}
 	for i := range s.functions {
-		h.VFs = append(h.VFs, facts.VF{PF: "eth0", Index: i, PCI: functionPCI(i), Group: 20 + i, MAC: facts.NoMAC, SpoofCheck: true})
+		h.VFs = append(h.VFs, facts.VF{PF: "eth0", Index: i, PCI: functionPCI(i), Group: 20 + i, MAC: facts.NoMAC,
+			SpoofCheck: true})
 	}
 	for i := range s.guests {
-		g := facts.Guest{Name: "vm" + strconv.Itoa(i), UUID: "uuid" + strconv.Itoa(i), Managed: true, State: "shut off", Definition: "<domain/>"}
+		g := facts.Guest{Name: "vm" + strconv.Itoa(i), UUID: "uuid" + strconv.Itoa(i), Managed: true, State: "shut off",
+			Definition: "<domain/>"}
 		for a, r := range s.values {
 			if a.Kind == setting.Domain && a.Object() == g.Name && r.State == setting.Known {
 				_, pci, _ := strings.Cut(r.Value, "pci=")
 				pci, _, _ = strings.Cut(pci, " ")
 				g.Hostdevs = append(g.Hostdevs, pci)
-				g.Interfaces = append(g.Interfaces, facts.Interface{MAC: strings.TrimPrefix(a.Rest(), "interface/"), Type: "hostdev", Source: pci})
+				g.Interfaces = append(g.Interfaces, facts.Interface{MAC: strings.TrimPrefix(a.Rest(), "interface/"),
+					Type: "hostdev", Source: pci})
 			}
 		}
 		h.Guests = append(h.Guests, g)
@@ -138,9 +142,10 @@ func (s *store) assignWith(t *testing.T, root, guest string, appended func(tx st
 func TestAssignAtOnce(t *testing.T) {
 	t.Parallel()
 	const guests, functions = 9, 5
-	s := &store{functions: functions, guests: guests, values: map[setting.Address]setting.Reading{}, refuses: map[string]error{
-		"vm2": errors.New("libvirt: no"), "vm7": errors.New("libvirt: no"),
-	}}
+	s := &store{functions: functions, guests: guests, values: map[setting.Address]setting.Reading{},
+		refuses: map[string]error{
+			"vm2": errors.New("libvirt: no"), "vm7": errors.New("libvirt: no"),
+		}}
 	root := t.TempDir()
 	problems := make([]error, guests)
 	var all sync.WaitGroup

@@ -200,7 +200,10 @@ func wayIn(env *ops.Env, p *plan.Plan, h *facts.Host) {
 			continue
 		}
 		found = true
-		touched := slices.ContainsFunc(p.Management, func(w plan.Management) bool { return w.NIC == nic.Name && w.Touched })
+		touched := slices.ContainsFunc(p.Management, func(w plan.Management) bool {
+			return w.NIC == nic.Name &&
+				w.Touched
+		})
 		switch {
 		case touched:
 			env.Out.Step("your way in: %s (%s); this plan changes it", nic.Name, nic.Management)

@@ -30,7 +30,8 @@ func TestWhileMoving(t *testing.T) {
 		n := 0
 		_, err := whileMoving(&ops.Env{Out: ops.Deaf{}}, func() (*Done, error) {
 			if n++; n <= test.stale {
-				return nil, fmt.Errorf("apply: %w", &plan.Stale{Changed: []plan.Difference{{What: "irq-affinity:eth0/48", Then: "1", Now: "3"}}})
+				return nil, fmt.Errorf("apply: %w",
+					&plan.Stale{Changed: []plan.Difference{{What: "irq-affinity:eth0/48", Then: "1", Now: "3"}}})
 			}
 			return nil, test.then
 		})

@@ -80,7 +80,8 @@ func carryOut(ctx context.Context, env *ops.Env, w Wish, o Options, newest *stri
 func unread(changes []plan.Change) error {
 	for _, c := range changes {
 		if c.From.State == setting.Unknown {
-			return outcome.Failed(fmt.Errorf("%s cannot be read: %s", c.Address, cmp.Or(c.From.Why, "no reason is known")),
+			return outcome.Failed(fmt.Errorf("%s cannot be read: %s", c.Address,
+				cmp.Or(c.From.Why, "no reason is known")),
 				"what cannot be read could not be put back; "+
 					"a recorded tree (--root) holds neither attributes of functions nor what programs are attached")
 		}

@@ -44,7 +44,8 @@ func (e *Engine) WatchGuests(ctx context.Context) {
 		if !pending(c) {
 			return ""
 		}
-		return "guest " + c.Address.Object() + " runs with its former definition: takes effect when it is shut down and started"
+		return "guest " + c.Address.Object() + " runs with its former definition: takes effect when it is shut down " +
+			"and started"
 	}
 	e.Lingers = func(c journal.Change, from, until time.Time) string {
 		if c.Address.Kind.AtBoot() {

@@ -66,7 +66,8 @@ func TestWatchGuests(t *testing.T) {
 	if why := e.Waiting(model); !strings.Contains(why, "guest web1 runs with its former definition") {
 		t.Errorf("found %q", why)
 	}
-	if why := e.Lingers(model, began.Add(-hour), began.Add(hour)); !strings.Contains(why, "guest web1 still runs with what was put back") {
+	if why := e.Lingers(model, began.Add(-hour), began.Add(hour)); !strings.Contains(why,
+		"guest web1 still runs with what was put back") {
 		t.Errorf("found %q", why)
 	}
 	if why := e.Waiting(other) + e.Lingers(other, began.Add(-hour), began.Add(hour)); why != "" {

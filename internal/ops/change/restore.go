@@ -212,7 +212,8 @@ func (r *Restoring) vfs(ctx context.Context, wait time.Duration) (*apply.Pass, e
 	case err != nil:
 		return nil, err
 	case total.Absent > 0:
-		return &total, outcome.Failed(fmt.Errorf("%s of devices that did not appear within %v", ops.Count(total.Absent, "value"), wait),
+		return &total, outcome.Failed(fmt.Errorf("%s of devices that did not appear within %v",
+			ops.Count(total.Absent, "value"), wait),
 			"mpps-restore.service puts them back when they appear")
 	case total.Failed() > 0:
 		return &total, outcome.Exit(outcome.CodeFailed)
@@ -221,7 +222,8 @@ func (r *Restoring) vfs(ctx context.Context, wait time.Duration) (*apply.Pass, e
 }
 
 // untilThere puts values back until all expected ones stand, or the time is up.
-func (r *Restoring) untilThere(ctx context.Context, wait time.Duration, expected func() (int, error)) (apply.Pass, error) {
+func (r *Restoring) untilThere(ctx context.Context, wait time.Duration, expected func() (int, error)) (apply.Pass,
+	error) {
 	known := r.recall().ByHand
 	total := apply.Pass{PutBack: []apply.PutBack{}, ByHand: []apply.ByHand{}}
 	for began := time.Now(); ; {

@@ -50,7 +50,8 @@ func disputed(all []lasting.Dispute, t *facts.Tuned) outcome.Warning {
 	}
 	w := outcome.Warning{
 		Code: "tuned-disagrees",
-		Text: fmt.Sprintf("%s is planned to be %s, and TuneD's profile %s %s (%s)", what, d.Planned, t.Profile, gives, where),
+		Text: fmt.Sprintf("%s is planned to be %s, and TuneD's profile %s %s (%s)", what, d.Planned, t.Profile, gives,
+			where),
 	}
 	switch {
 	case d.Address.Kind.AtBoot():

@@ -22,7 +22,8 @@ const editID = "domain.edit"
 
 // carryOut changes a guest's definition on this host, as a plan like any other: value by value, journaled and read
 // back. With live it also changes what libvirt can change while the guest runs.
-func carryOut(ctx context.Context, env *ops.Env, d *Definition, edits []domain.Edit, live, dryRun bool) (*change.Done, error) {
+func carryOut(ctx context.Context, env *ops.Env, d *Definition, edits []domain.Edit, live, dryRun bool) (*change.Done,
+	error) {
 	m, err := env.Open()
 	if err != nil {
 		return nil, err
@@ -44,8 +45,9 @@ func carryOut(ctx context.Context, env *ops.Env, d *Definition, edits []domain.E
 		}
 		asked := func(at setting.Address, want setting.Want, needs setting.Needs) plan.Change {
 			return described(d, at, plan.Change{
-				Address: at, From: mechanisms.Read(ctx, at), To: want.Target(), Want: want, Because: "asked for by name",
-				Lasts: setting.Kinds[at.Kind].Lasts, Needs: needs,
+				Address: at, From: mechanisms.Read(ctx, at), To: want.Target(), Want: want,
+				Because: "asked for by name",
+				Lasts:   setting.Kinds[at.Kind].Lasts, Needs: needs,
 			})
 		}
 		running := setting.Of(setting.DomainLive, d.Guest.Name, e.Path)

@@ -35,9 +35,12 @@ var nicValues = []named{
 	{name: "model", path: "interface/*/model", usage: "the NIC that the guest sees: virtio"},
 	{name: "driver", path: "interface/*/driver.name", usage: "who carries its packets: vhost or qemu", off: true},
 	{name: "queues", path: "interface/*/driver.queues", usage: "queue pairs, 1 to 256", off: true},
-	{name: "rx-queue-size", path: "interface/*/driver.rx_queue_size", usage: "descriptors of a receive queue: 256, 512 or 1024", off: true},
-	{name: "tx-queue-size", path: "interface/*/driver.tx_queue_size", usage: "descriptors of a transmit queue: 256 (a tap has no more)", off: true},
-	{name: "coalesce-rx", path: "interface/*/coalesce.rx.frames.max", usage: "frames that the tap takes in one go, 0 to 64", off: true},
+	{name: "rx-queue-size", path: "interface/*/driver.rx_queue_size", usage: "descriptors of a receive queue: 256, " +
+		"512 or 1024", off: true},
+	{name: "tx-queue-size", path: "interface/*/driver.tx_queue_size", usage: "descriptors of a transmit queue: 256 " +
+		"(a tap has no more)", off: true},
+	{name: "coalesce-rx", path: "interface/*/coalesce.rx.frames.max",
+		usage: "frames that the tap takes in one go, 0 to 64", off: true},
 	{name: "mtu", path: "interface/*/mtu", usage: "bytes of payload, 68 to 65535", off: true},
 }
 
@@ -48,15 +51,20 @@ var (
 
 var guestValues = []named{
 	{name: "emulatorpin", path: "emulatorpin", usage: "CPUs of QEMU's own threads, such as 0-1", off: true},
-	{name: "emulatorsched", path: "emulatorsched", usage: "how QEMU's own threads are scheduled, such as fifo:1", off: true},
+	{name: "emulatorsched", path: "emulatorsched", usage: "how QEMU's own threads are scheduled, such as fifo:1",
+		off: true},
 	{name: "cpu-mode", path: "cpu/mode", usage: "the processor that the guest sees: host-passthrough"},
 	{name: "cache", path: "cpu/cache.mode", usage: "the caches that it sees: passthrough, emulate, disable", off: true},
 	{name: "migratable", path: "cpu/migratable", usage: "hide what cannot migrate: on or off"},
-	{name: "kvmclock", path: "clock/timer/kvmclock.present", usage: "the host's clock for the guest: on or off", words: onOff},
-	{name: "kvm-hidden", path: "features/kvm/hidden.state", usage: "hide from the guest that it runs on KVM: on or off"},
+	{name: "kvmclock", path: "clock/timer/kvmclock.present", usage: "the host's clock for the guest: on or off",
+		words: onOff},
+	{name: "kvm-hidden", path: "features/kvm/hidden.state",
+		usage: "hide from the guest that it runs on KVM: on or off"},
 	{name: "pmu", path: "features/pmu.state", usage: "performance counters in the guest: on or off"},
-	{name: "locked", path: "memoryBacking/locked", usage: "keep the guest's memory from being swapped: on or off", words: onYes, off: true},
-	{name: "nosharepages", path: "memoryBacking/nosharepages", usage: "keep its pages from being merged: on or off", words: onYes, off: true},
+	{name: "locked", path: "memoryBacking/locked", usage: "keep the guest's memory from being swapped: on or off",
+		words: onYes, off: true},
+	{name: "nosharepages", path: "memoryBacking/nosharepages", usage: "keep its pages from being merged: on or off",
+		words: onYes, off: true},
 }
 
 // otherNames stand for several values, or for one that depends on the definition.
@@ -91,7 +99,8 @@ func (a *Asked) nics() error {
 			continue
 		}
 		if _, ok := domain.CanonMAC(n); !ok {
-			return outcome.Usage(fmt.Errorf("--nic %s: expected a MAC address such as 52:54:00:00:00:01, or an index from 0", n),
+			return outcome.Usage(fmt.Errorf(
+				"--nic %s: expected a MAC address such as 52:54:00:00:00:01, or an index from 0", n),
 				"'mpps domain show' lists the NICs")
 		}
 	}
@@ -237,7 +246,8 @@ func (a *Asked) function(d *domain.Doc, flag string) (int, error) {
 			"name one with --nic: "+strings.Join(names, ", "))
 	}
 	return 0, outcome.Failed(
-		fmt.Errorf("--%s: --nic names %s of the domain's virtual functions, expected one", flag, ops.Count(len(named), "interface")),
+		fmt.Errorf("--%s: --nic names %s of the domain's virtual functions, expected one", flag,
+			ops.Count(len(named), "interface")),
 		"it has "+strings.Join(names, ", "))
 }
 

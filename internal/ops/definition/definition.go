@@ -63,7 +63,8 @@ func noGuest(word string, h *facts.Host) error {
 			names = append(names, g.Name)
 		}
 	}
-	hint := "this host has no guests of libvirt, or they could not be seen; a file is named by a path or a name that ends in .xml"
+	hint := "this host has no guests of libvirt, or they could not be seen; a file is named by a path or a name that " +
+		"ends in .xml"
 	if len(names) > 0 {
 		hint = "guests of this host: " + strings.Join(names[:min(len(names), 12)], ", ")
 	}

@@ -108,7 +108,8 @@ func (g *Description) AddNICs(all []string) error {
 			"model": &n.Model, "driver": &n.Driver,
 		}
 		numbers := map[string]*int{
-			"queues": &n.Queues, "rx_queue_size": &n.RxQueueSize, "coalesce_rx": &n.Coalesce, "mtu": &n.MTU, "vlan": &n.VLAN,
+			"queues": &n.Queues, "rx_queue_size": &n.RxQueueSize, "coalesce_rx": &n.Coalesce, "mtu": &n.MTU,
+			"vlan": &n.VLAN,
 		}
 		for i, part := range strings.Split(text, ",") {
 			key, value, found := strings.Cut(part, "=")
@@ -138,7 +139,8 @@ func (g *Description) AddNICs(all []string) error {
 
 // Render makes the definition.
 func (g *Description) Render() (*domain.Doc, error) {
-	s := domain.Description{Name: g.Name, UUID: g.UUID, VCPUs: g.VCPUs, Disks: g.Disks, HostDevs: g.HostDevs, Nodes: g.Node, CPUs: g.CPUs,
+	s := domain.Description{Name: g.Name, UUID: g.UUID, VCPUs: g.VCPUs, Disks: g.Disks, HostDevs: g.HostDevs,
+		Nodes: g.Node, CPUs: g.CPUs,
 		Emulator: g.Emulator, Machine: g.Machine, UEFI: g.UEFI, Realtime: g.Realtime, Windows: g.Windows}
 	var ok bool
 	if s.MemoryKiB, ok = domain.ParseSize(g.Memory); !ok {

@@ -61,8 +61,9 @@ type TuneAsk struct {
 
 // Tuned is a definition that was changed.
 type Tuned struct {
-	Source  string        `json:"source"`            // "guest vm1", or the file
-	Changes []domain.Edit `json:"changes"`           // in the order in which they were made; from and to are equal where it was so already
+	Source string `json:"source"` // "guest vm1", or the file
+	// in the order in which they were made; from and to are equal where it was so already
+	Changes []domain.Edit `json:"changes"`
 	Written string        `json:"written,omitempty"` // the file that was written
 	XML     string        `json:"xml,omitempty"`     // the definition, where it was written to no file
 
@@ -105,7 +106,8 @@ func Tune(ctx context.Context, env *ops.Env, a TuneAsk) (*Tuned, *change.Done, e
 		done, err := carryOut(ctx, env, d, edits, !a.Config, a.DryRun)
 		return nil, done, err
 	}
-	return &Tuned{Source: d.Name, Changes: edits, Host: d.HostName(), Text: d.Doc.Bytes(), Warnings: with.notes}, nil, nil
+	return &Tuned{Source: d.Name, Changes: edits, Host: d.HostName(), Text: d.Doc.Bytes(), Warnings: with.notes}, nil,
+		nil
 }
 
 // fits refuses what cannot be done with a definition.
@@ -117,7 +119,8 @@ func (a *TuneAsk) fits(d *Definition) error {
 	case a.Config && !a.Apply:
 		return outcome.Usage(errors.New("--config: expected --apply beside it"), "without --apply no guest is touched")
 	case a.Apply && a.Snapshot != "":
-		return outcome.Usage(errors.New("--apply and --snapshot: expected one of them"), "a snapshot is of another host")
+		return outcome.Usage(errors.New("--apply and --snapshot: expected one of them"),
+			"a snapshot is of another host")
 	}
 	return nil
 }

@@ -135,7 +135,8 @@ func loadCPUs(h *facts.Host, measured setting.CPUSet) setting.CPUSet {
 	return free
 }
 
-func (l *loads) start(ctx context.Context, place *machine.Place, planned time.Duration, where string, cpus setting.CPUSet,
+func (l *loads) start(ctx context.Context, place *machine.Place, planned time.Duration, where string,
+	cpus setting.CPUSet,
 	argv []string) {
 	load := wakeup.Load{Where: where, What: loadName(argv), CPUs: cpus}
 	if cpus != nil && len(cpus) == 0 {

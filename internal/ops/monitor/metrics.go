@@ -101,7 +101,8 @@ func localAddress(to string) (address string, is bool, err error) {
 		name = "127.0.0.1"
 	}
 	if ip := net.ParseIP(name); ip == nil || !ip.IsLoopback() {
-		return "", true, outcome.Usage(fmt.Errorf("--metrics %s: expected a loopback address such as 127.0.0.1:9909", to),
+		return "", true, outcome.Usage(fmt.Errorf("--metrics %s: expected a loopback address such as 127.0.0.1:9909",
+			to),
 			"node_exporter's textfile collector carries a file to other hosts")
 	}
 	return net.JoinHostPort(name, port), true, nil

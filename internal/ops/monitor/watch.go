@@ -206,7 +206,8 @@ func (w *watcher) look(ctx context.Context, n int, seen *facts.Observation) (tim
 	}
 	l.At, l.Took, l.Cost = time.Now(), time.Since(begun), machine.UsedTime()-used
 	if n == 0 {
-		w.env.Out.Step("watching %s and what runs on %s, every %v", ops.Count(l.Values, "applied value"), where(w.scope), w.Every)
+		w.env.Out.Step("watching %s and what runs on %s, every %v", ops.Count(l.Values, "applied value"),
+			where(w.scope), w.Every)
 	}
 	if seen != nil {
 		l.Cost += time.Duration(seen.CostMS * float64(time.Millisecond))

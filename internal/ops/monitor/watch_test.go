@@ -43,10 +43,11 @@ func watchTree(t *testing.T, cpus setting.CPUSet, calm func(w *watchedTree)) *wa
 	env := &ops.Env{Root: w.root, Out: ops.Deaf{}}
 	done := make(chan error, 1)
 	go func() {
-		done <- Watch(w.ctx, env, Options{Every: time.Second, Cost: 50, Metrics: w.state, CPUs: cpus, Event: func(e watch.Event) error {
-			w.events = append(w.events, e)
-			return nil
-		}})
+		done <- Watch(w.ctx, env, Options{Every: time.Second, Cost: 50, Metrics: w.state, CPUs: cpus,
+			Event: func(e watch.Event) error {
+				w.events = append(w.events, e)
+				return nil
+			}})
 	}()
 	w.end = func() {
 		t.Helper()
@@ -64,7 +65,8 @@ func watchTree(t *testing.T, cpus setting.CPUSet, calm func(w *watchedTree)) *wa
 func (w *watchedTree) put(name, text string) {
 	w.Helper()
 	name = filepath.Join(w.root, name)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name+".new", []byte(text), 0o644), os.Rename(name+".new", name)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name+".new", []byte(text), 0o644),
+		os.Rename(name+".new", name)); err != nil {
 		w.Error(err)
 	}
 }
@@ -105,7 +107,8 @@ func (w *watchedTree) reported() []string {
 func TestWatchTells(t *testing.T) {
 	t.Parallel()
 	menu := func(args string) string {
-		return "set default=\"0\"\nmenuentry 'Debian' --class gnu $menuentry_id_option 'a' {\n\tlinux\t/boot/vmlinuz-6.12.0 root=/dev/vda1 ro " + args + "\n}\n"
+		return "set default=\"0\"\nmenuentry 'Debian' --class gnu $menuentry_id_option 'a' " +
+			"{\n\tlinux\t/boot/vmlinuz-6.12.0 root=/dev/vda1 ro " + args + "\n}\n"
 	}
 	calm := func(w *watchedTree) {
 		w.put("boot/grub/grub.cfg", menu("quiet"))
@@ -125,7 +128,8 @@ func TestWatchTells(t *testing.T) {
 	w.end()
 	told := w.reported()
 	for _, want := range []string{
-		"changed boot.arguments next boot", "begins lists.next_boot isolcpus", "changed service.started tuned", "begins irq.aimed irq 45",
+		"changed boot.arguments next boot", "begins lists.next_boot isolcpus", "changed service.started tuned",
+		"begins irq.aimed irq 45",
 		"ends lists.next_boot isolcpus", "changed service.stopped tuned", "ends irq.aimed irq 45",
 	} {
 		n := 0
@@ -164,7 +168,8 @@ func TestWatchLosesIsolation(t *testing.T) {
 	}
 	w.end()
 	told := strings.Join(w.reported(), "\n")
-	for _, want := range []string{"changed isolation.came CPUs set aside", "begins irq.aimed irq 45", "begins isolation.lost CPUs set aside", "begins lists.isolcpus isolcpus"} {
+	for _, want := range []string{"changed isolation.came CPUs set aside", "begins irq.aimed irq 45",
+		"begins isolation.lost CPUs set aside", "begins lists.isolcpus isolcpus"} {
 		if strings.Count(told, want) != 1 {
 			t.Errorf("expected %q once in\n%s", want, told)
 		}
@@ -190,7 +195,8 @@ func TestWatchSaysWhatItDidNotSee(t *testing.T) {
 	}
 	defer m.Close()
 	m.LookInside(machine.NoGuest)
-	w := &watcher{Options: Options{CPUs: setting.CPUs(3)}, env: &ops.Env{Root: root, Out: ops.Deaf{}}, machine: m, watch: watch.New()}
+	w := &watcher{Options: Options{CPUs: setting.CPUs(3)}, env: &ops.Env{Root: root, Out: ops.Deaf{}}, machine: m,
+		watch: watch.New()}
 	ran := facts.ThreadRun{TID: 9, PID: 9, Comm: "dd", CPU: 3, Affinity: setting.CPUs(3), RunNS: 1e9, Switches: 3}
 	for left, saw := range map[string]bool{"": true, "threads of 37 processes": false} {
 		seen := &facts.Observation{Seconds: 2, CPUs: setting.CPUs(3), Threads: []facts.ThreadRun{ran}}
@@ -200,7 +206,8 @@ func TestWatchSaysWhatItDidNotSee(t *testing.T) {
 		l := watch.Look{Saw: map[watch.Source]bool{}, Unseen: map[watch.Source]string{}}
 		w.realtime(t.Context(), &l, seen)
 		found := slices.ContainsFunc(l.Findings, func(f watch.Finding) bool { return f.Code == "threads.user_ran" })
-		if why := l.Unseen[watch.Observed]; !found || l.Saw[watch.Observed] != saw || (why == "") != saw || !strings.Contains(why, left) {
+		if why := l.Unseen[watch.Observed]; !found || l.Saw[watch.Observed] != saw || (why == "") != saw ||
+			!strings.Contains(why, left) {
 			t.Errorf("%q: found %v, saw %v, unseen %q", left, found, l.Saw[watch.Observed], why)
 		}
 	}
@@ -211,7 +218,8 @@ func TestWatchPauses(t *testing.T) {
 	for _, c := range []struct {
 		cost        float64
 		used, pause time.Duration
-	}{{1, 10 * time.Millisecond, 2 * time.Second}, {1, 600 * time.Millisecond, time.Minute}, {20, 600 * time.Millisecond, 3 * time.Second}} {
+	}{{1, 10 * time.Millisecond, 2 * time.Second}, {1, 600 * time.Millisecond, time.Minute},
+		{20, 600 * time.Millisecond, 3 * time.Second}} {
 		if got := (&Options{Every: 2 * time.Second, Cost: c.cost}).pause(c.used); got != c.pause {
 			t.Errorf("%v of CPU time at %v %%: %v, expected %v", c.used, c.cost, got, c.pause)
 		}

@@ -75,7 +75,8 @@ func (a *Ask) place(h *facts.Host) (*placement.Result, []string, error) {
 			return nil, nil, err
 		}
 		if n, _ := h.Topology.Node(r.Node); r.CPUs > len(n.CPUs) {
-			return nil, nil, outcome.Failed(fmt.Errorf("--reserve: %d CPUs of node %d, which has %d", r.CPUs, r.Node, len(n.CPUs)),
+			return nil, nil, outcome.Failed(fmt.Errorf("--reserve: %d CPUs of node %d, which has %d", r.CPUs, r.Node,
+				len(n.CPUs)),
 				"CPUs of that node: "+n.CPUs.String())
 		}
 	}
@@ -88,7 +89,8 @@ func (a *Ask) place(h *facts.Host) (*placement.Result, []string, error) {
 	for i := range a.Guests {
 		guest := &a.Guests[i]
 		if names[guest.Name] {
-			return nil, nil, outcome.Failed(fmt.Errorf("--add: guest %s runs here already, or is added twice", guest.Name),
+			return nil, nil, outcome.Failed(fmt.Errorf("--add: guest %s runs here already, or is added twice",
+				guest.Name),
 				"give it another name")
 		}
 		names[guest.Name] = true

@@ -71,7 +71,8 @@ const writtenBy = "# Written by mpps"
 
 // write writes a profile's directory. One that somebody else has made is left alone.
 func write(folder string, files []export.File) (string, error) {
-	if text, err := os.ReadFile(filepath.Join(folder, "tuned.conf")); err == nil && !strings.HasPrefix(string(text), writtenBy) {
+	if text, err := os.ReadFile(filepath.Join(folder, "tuned.conf")); err == nil &&
+		!strings.HasPrefix(string(text), writtenBy) {
 		return "", errors.New(folder + " is there and was not written by mpps")
 	}
 	if err := os.MkdirAll(folder, 0o755); err != nil {
@@ -110,7 +111,8 @@ func caveats(p *export.Profile) []outcome.Warning {
 			Code: "twice-at-boot",
 			Text: "the boot loader's own files give these kernel arguments already, " +
 				"and the kernel would get them twice: " + strings.Join(p.Twice, ", "),
-			Hint: "'mpps rollback' takes out those that mpps has written; others are taken out of /etc/default/grub or by grubby",
+			Hint: "'mpps rollback' takes out those that mpps has written; others are taken out of /etc/default/grub " +
+				"or by grubby",
 		})
 	}
 	return all

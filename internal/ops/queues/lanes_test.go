@@ -11,12 +11,14 @@ import (
 // TestLanesByTap: a lane of an address is that of the guest's tap, one of a name stays, and so does one of a guest
 // that is gone.
 func TestLanesByTap(t *testing.T) {
-	h := &facts.Host{Guests: []facts.Guest{{Name: "vm0", Interfaces: []facts.Interface{{MAC: "52:54:00:00:00:01", Tap: "vnet7"}, {MAC: "52:54:00:00:00:02"}}}}}
+	h := &facts.Host{Guests: []facts.Guest{{Name: "vm0",
+		Interfaces: []facts.Interface{{MAC: "52:54:00:00:00:01", Tap: "vnet7"}, {MAC: "52:54:00:00:00:02"}}}}}
 	lanes, err := setting.ParseLanes("52:54:00:00:00:01=0+4 52:54:00:00:00:02=4+2 tap3=6+1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []setting.Lane{{Tap: "vnet7", Base: 0, Count: 4}, {Tap: "52:54:00:00:00:02", Base: 4, Count: 2}, {Tap: "tap3", Base: 6, Count: 1}}
+	want := []setting.Lane{{Tap: "vnet7", Base: 0, Count: 4}, {Tap: "52:54:00:00:00:02", Base: 4, Count: 2},
+		{Tap: "tap3", Base: 6, Count: 1}}
 	if named := lanesByTap(lanes, h); !slices.Equal(named, want) {
 		t.Errorf("found %v, expected %v", named, want)
 	}

@@ -73,7 +73,8 @@ func caveats(o *queuepath.Observation) []outcome.Warning {
 	if o.Lost.Rows > 0 {
 		warnings = append(warnings, outcome.Warning{
 			Code: "rows-lost",
-			Text: fmt.Sprintf("%d frames were not counted: there was no room for their row, or their device was new", o.Lost.Rows),
+			Text: fmt.Sprintf("%d frames were not counted: there was no room for their row, or their device was new",
+				o.Lost.Rows),
 			Hint: "watch a shorter time, or one network namespace of several",
 		})
 	}
@@ -100,7 +101,8 @@ func addLanes(ctx context.Context, o *queuepath.Observation, h *ops.Host) error 
 		if d == nil {
 			continue
 		}
-		if r := h.Mechanisms[setting.QueueLanes].Read(ctx, setting.Of(setting.QueueLanes, nic)); r.State == setting.Known {
+		if r := h.Mechanisms[setting.QueueLanes].Read(ctx,
+			setting.Of(setting.QueueLanes, nic)); r.State == setting.Known {
 			lanes, errLanes := setting.ParseLanes(r.Value)
 			err = errors.Join(err, errLanes)
 			d.Lanes = lanesByTap(lanes, h.Facts)

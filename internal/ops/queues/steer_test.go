@@ -21,19 +21,23 @@ func codes(warnings []outcome.Warning) string {
 // TestSteerCaveats: a plan that is made from nothing or from half of the packets says so, and so does the look at its
 // result.
 func TestSteerCaveats(t *testing.T) {
-	from, to := queuepath.Queue{Device: "vnet0", Direction: queuepath.Rx}, queuepath.Queue{Device: "eth0", Direction: queuepath.Tx}
+	from, to := queuepath.Queue{Device: "vnet0", Direction: queuepath.Rx},
+		queuepath.Queue{Device: "eth0", Direction: queuepath.Tx}
 	watched := func() *queuepath.Observation {
 		return &queuepath.Observation{Rows: []queuepath.Row{
-			{Origin: from, From: from, To: from, FromCPU: -1, Frames: 100}, {Origin: from, From: from, To: to, Frames: 100},
+			{Origin: from, From: from, To: from, FromCPU: -1, Frames: 100},
+			{Origin: from, From: from, To: to, Frames: 100},
 		}}
 	}
 	counted := &queuepath.Observation{
-		Rows:   []queuepath.Row{{Origin: to, From: to, To: to, FromCPU: -1, CPU: -1, Frames: 100}},
-		Unseen: []queuepath.Unseen{{Blind: queuepath.BlindWays, What: "packets' ways from queue to queue", Why: "no BTF"}},
+		Rows: []queuepath.Row{{Origin: to, From: to, To: to, FromCPU: -1, CPU: -1, Frames: 100}},
+		Unseen: []queuepath.Unseen{{Blind: queuepath.BlindWays, What: "packets' ways from queue to queue",
+			Why: "no BTF"}},
 	}
 	silent := &queuepath.Observation{Unseen: counted.Unseen}
 	blind := watched()
-	blind.Unseen = []queuepath.Unseen{{Blind: queuepath.BlindLocks, Why: "this kernel has no tracepoints for them"}, {Blind: queuepath.BlindFirst, Why: "it spins"}}
+	blind.Unseen = []queuepath.Unseen{{Blind: queuepath.BlindLocks, Why: "this kernel has no tracepoints for them"},
+		{Blind: queuepath.BlindFirst, Why: "it spins"}}
 	full := watched()
 	full.Lost.Rows = 7
 	for what, c := range map[string]struct {

@@ -21,21 +21,23 @@ type Assigned struct {
 }
 
 // Assign gives a guest a function. If the transaction was undone, its outcome comes with the error.
-func Assign(ctx context.Context, env *ops.Env, w sriov.Wish, o change.Options, wait time.Duration) (*Assigned, *change.Done, error) {
+func Assign(ctx context.Context, env *ops.Env, w sriov.Wish, o change.Options, wait time.Duration) (*Assigned,
+	*change.Done, error) {
 	var gift *sriov.Gift
-	d, err := change.Again(ctx, env, change.Wish{Goal: askedFor, Changes: func(h *ops.Host) ([]plan.Change, []outcome.Warning, error) {
-		var err error
-		if gift, err = sriov.Choose(h.Facts, w); err != nil {
-			return nil, nil, err
-		}
-		h.Read(ctx, gift.Addresses()...)
-		kept, err := keeps(h.Facts, forAll)
-		if err != nil {
-			return nil, nil, err
-		}
-		changes, err := gift.Changes(h.Facts, kept)
-		return changes, nil, err
-	}}, o, wait)
+	d, err := change.Again(ctx, env,
+		change.Wish{Goal: askedFor, Changes: func(h *ops.Host) ([]plan.Change, []outcome.Warning, error) {
+			var err error
+			if gift, err = sriov.Choose(h.Facts, w); err != nil {
+				return nil, nil, err
+			}
+			h.Read(ctx, gift.Addresses()...)
+			kept, err := keeps(h.Facts, forAll)
+			if err != nil {
+				return nil, nil, err
+			}
+			changes, err := gift.Changes(h.Facts, kept)
+			return changes, nil, err
+		}}, o, wait)
 	if d == nil {
 		return nil, nil, err
 	}
@@ -50,23 +52,25 @@ type Released struct {
 }
 
 // Release takes a function back from a guest. If the transaction was undone, its outcome comes with the error.
-func Release(ctx context.Context, env *ops.Env, w sriov.Return, o change.Options, wait time.Duration) (*Released, *change.Done, error) {
+func Release(ctx context.Context, env *ops.Env, w sriov.Return, o change.Options, wait time.Duration) (*Released,
+	*change.Done, error) {
 	var back *sriov.Returned
 	watched := false
-	d, err := change.Again(ctx, env, change.Wish{Goal: askedFor, Changes: func(h *ops.Host) ([]plan.Change, []outcome.Warning, error) {
-		var err error
-		if back, err = sriov.Take(h.Facts, w); err != nil {
-			return nil, nil, err
-		}
-		h.Read(ctx, back.Addresses()...)
-		watched = h.Facts.Readings.At(setting.Of(setting.Unit, lasting.UnitName)).State == setting.Known
-		kept, err := keeps(h.Facts, forAll)
-		if err != nil {
-			return nil, nil, err
-		}
-		changes, err := back.Changes(h.Facts, kept)
-		return changes, nil, err
-	}}, o, wait)
+	d, err := change.Again(ctx, env,
+		change.Wish{Goal: askedFor, Changes: func(h *ops.Host) ([]plan.Change, []outcome.Warning, error) {
+			var err error
+			if back, err = sriov.Take(h.Facts, w); err != nil {
+				return nil, nil, err
+			}
+			h.Read(ctx, back.Addresses()...)
+			watched = h.Facts.Readings.At(setting.Of(setting.Unit, lasting.UnitName)).State == setting.Known
+			kept, err := keeps(h.Facts, forAll)
+			if err != nil {
+				return nil, nil, err
+			}
+			changes, err := back.Changes(h.Facts, kept)
+			return changes, nil, err
+		}}, o, wait)
 	if d == nil {
 		return nil, nil, err
 	}

@@ -62,7 +62,8 @@ func Reset(ctx context.Context, env *ops.Env, ask ResetAsk, o change.Options) (*
 }
 
 // resetAll resets the functions themselves. The error is how the verb ends if one of them could not be.
-func resetAll(ctx context.Context, env *ops.Env, m *machine.Machine, functions []*facts.VF) (all []outcome.Warning, err error) {
+func resetAll(ctx context.Context, env *ops.Env, m *machine.Machine, functions []*facts.VF) (all []outcome.Warning,
+	err error) {
 	for _, f := range functions {
 		if f.PCI == "" {
 			continue

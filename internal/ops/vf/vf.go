@@ -24,7 +24,8 @@ import (
 var askedFor = goal.Goal{Consent: []goal.Risk{goal.Security}}
 
 // List shows the functions of this machine, or of a snapshot.
-func List(ctx context.Context, env *ops.Env, snapshot string, which sriov.Which) (h *facts.Host, l sriov.List, err error) {
+func List(ctx context.Context, env *ops.Env, snapshot string, which sriov.Which) (h *facts.Host, l sriov.List,
+	err error) {
 	if snapshot != "" {
 		h, err = ops.ReadSnapshot(snapshot)
 	} else {
@@ -42,9 +43,10 @@ func List(ctx context.Context, env *ops.Env, snapshot string, which sriov.Which)
 
 // Check goes through everything that functions need: of one physical function, or of all where pf is empty.
 func Check(ctx context.Context, env *ops.Env, snapshot, pf string) (*facts.Host, sriov.Check, error) {
-	h, err := env.Host(ctx, ops.Look{Snapshot: snapshot, Guest: ops.NoGuest, Read: func(h *facts.Host) []setting.Address {
-		return knob.Addresses(h, sriov.Catalogued())
-	}})
+	h, err := env.Host(ctx, ops.Look{Snapshot: snapshot, Guest: ops.NoGuest,
+		Read: func(h *facts.Host) []setting.Address {
+			return knob.Addresses(h, sriov.Catalogued())
+		}})
 	if err != nil {
 		return nil, sriov.Check{}, err
 	}
@@ -95,7 +97,8 @@ func Guest(ctx context.Context, env *ops.Env, snapshot, guest string) (*facts.Ho
 }
 
 // Migrate plans how a guest with functions gets to another host, of which target is a snapshot where it is not empty.
-func Migrate(ctx context.Context, env *ops.Env, ask sriov.MigrateAsk, target string) (*facts.Host, *sriov.Migration, error) {
+func Migrate(ctx context.Context, env *ops.Env, ask sriov.MigrateAsk, target string) (*facts.Host, *sriov.Migration,
+	error) {
 	if target != "" {
 		there, err := ops.ReadSnapshot(target)
 		if err != nil {
@@ -154,19 +157,20 @@ func warnings(notes []sriov.Note) []outcome.Warning {
 
 // Set sets attributes of a function: words name it and then attributes with their values.
 func Set(ctx context.Context, env *ops.Env, words []string, o change.Options) (*change.Done, error) {
-	return change.CarryOut(ctx, env, change.Wish{Goal: askedFor, Changes: func(h *ops.Host) ([]plan.Change, []outcome.Warning, error) {
-		f, rest, err := sriov.Find(h.Facts, words)
-		if err != nil {
-			return nil, nil, err
-		}
-		sets, err := sriov.ParseSets(rest)
-		if err != nil {
-			return nil, nil, outcome.Usage(err, "")
-		}
-		h.Read(ctx, sriov.Addresses(f, sets)...)
-		changes, err := sriov.PlanSet(h.Facts, f, sets)
-		return changes, nil, err
-	}}, o)
+	return change.CarryOut(ctx, env,
+		change.Wish{Goal: askedFor, Changes: func(h *ops.Host) ([]plan.Change, []outcome.Warning, error) {
+			f, rest, err := sriov.Find(h.Facts, words)
+			if err != nil {
+				return nil, nil, err
+			}
+			sets, err := sriov.ParseSets(rest)
+			if err != nil {
+				return nil, nil, outcome.Usage(err, "")
+			}
+			h.Read(ctx, sriov.Addresses(f, sets)...)
+			changes, err := sriov.PlanSet(h.Facts, f, sets)
+			return changes, nil, err
+		}}, o)
 }
 
 // only returns the function that words name. Nothing may follow it.

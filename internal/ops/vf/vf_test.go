@@ -18,12 +18,15 @@ import (
 func snapshot(t *testing.T) string {
 	t.Helper()
 	h := &facts.Host{Name: "box", Readings: facts.Readings{}, NICs: []facts.NIC{
-		{Name: "eth0", Driver: "igb", Up: true, Carrier: "up", Speed: 1000, Node: -1, SRIOV: &facts.SRIOV{Total: 7, Enabled: 2}},
+		{Name: "eth0", Driver: "igb", Up: true, Carrier: "up", Speed: 1000, Node: -1,
+			SRIOV: &facts.SRIOV{Total: 7, Enabled: 2}},
 	}}
 	for i, pci := range []string{"0000:01:10.0", "0000:01:10.1"} {
-		h.VFs = append(h.VFs, facts.VF{PF: "eth0", Index: i, PCI: pci, Group: 20 + i, MAC: facts.NoMAC, SpoofCheck: true})
+		h.VFs = append(h.VFs, facts.VF{PF: "eth0", Index: i, PCI: pci, Group: 20 + i, MAC: facts.NoMAC,
+			SpoofCheck: true})
 	}
-	h.Guests = []facts.Guest{{Name: "vm1", Managed: true, State: "running", Definition: "<domain/>", Hostdevs: []string{"0000:01:10.1"}}}
+	h.Guests = []facts.Guest{{Name: "vm1", Managed: true, State: "running", Definition: "<domain/>",
+		Hostdevs: []string{"0000:01:10.1"}}}
 	name := filepath.Join(t.TempDir(), "host.json")
 	f, err := os.Create(name)
 	if err != nil {
@@ -70,9 +73,13 @@ func TestRefused(t *testing.T) {
 		"set": func() (*change.Done, error) {
 			return Set(t.Context(), env, strings.Fields("eth0/1 vlan 7"), change.Options{})
 		},
-		"reset": func() (*change.Done, error) { return Reset(t.Context(), env, ResetAsk{Free: "eth0"}, change.Options{}) },
+		"reset": func() (*change.Done, error) {
+			return Reset(t.Context(), env, ResetAsk{Free: "eth0"},
+				change.Options{})
+		},
 		"assign": func() (*change.Done, error) {
-			_, d, err := Assign(t.Context(), env, sriov.Wish{Guest: "vm1", Form: facts.ByInterface}, change.Options{}, 0)
+			_, d, err := Assign(t.Context(), env, sriov.Wish{Guest: "vm1", Form: facts.ByInterface}, change.Options{},
+				0)
 			return d, err
 		},
 		"release": func() (*change.Done, error) {

@@ -339,7 +339,8 @@ func trialCells(d *svg.Drawing, r *measure.Run, cpu int, row float64) {
 				}
 			}
 		}
-		name := words.Either(end > first+1, fmt.Sprintf("trials %d to %d", first+1, end), fmt.Sprintf("trial %d", first+1))
+		name := words.Either(end > first+1, fmt.Sprintf("trials %d to %d", first+1, end),
+			fmt.Sprintf("trial %d", first+1))
 		if whole > 0 {
 			d.Cell(busy/whole, x, d.Y, width-min(1, width/4), row-2, fmt.Sprintf("CPU %d, %s: %.0f %% busy",
 				cpu, name, busy/whole*100))
@@ -358,7 +359,8 @@ func timeSplit(d *svg.Drawing, u measure.CPUUse, row float64) {
 	d.Rect("idle", x, d.Y, width, row-3, fmt.Sprintf("CPU %d: %.0f %% idle", u.CPU, u.Idle/total*100))
 	for _, part := range cpuParts {
 		if share := part.of(u) / total; share >= 0.002 {
-			d.Rect("cpu-"+part.class, x, d.Y, share*width, row-3, fmt.Sprintf("CPU %d: %.0f %% %s", u.CPU, share*100, part.name))
+			d.Rect("cpu-"+part.class, x, d.Y, share*width, row-3, fmt.Sprintf("CPU %d: %.0f %% %s", u.CPU, share*100,
+				part.name))
 			x += share * width
 		}
 	}

@@ -56,7 +56,8 @@ func lossOverLoad(r *Rates) template.HTML {
 		if longest > 0 {
 			radius = 2.5 + 3.5*math.Sqrt(t.Seconds/longest)
 		}
-		d.Dot("trial", x.At(t.OfferedPPS), at, radius, fmt.Sprintf("%s packets/s for %s: loss %s", words.SI(t.OfferedPPS, 4),
+		d.Dot("trial", x.At(t.OfferedPPS), at, radius, fmt.Sprintf("%s packets/s for %s: loss %s",
+			words.SI(t.OfferedPPS, 4),
 			words.Seconds(t.Seconds), words.Loss(t.LossRatio)))
 	}
 	d.AxisX(x, top, "packets/s offered", words.Tick)

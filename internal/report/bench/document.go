@@ -380,7 +380,8 @@ func (d *Document) AddWakeups(label string, f *wakeup.File) {
 		return words.If(l.Error == "", "%s on %s", l.What, l.Where)
 	})...)
 	asked := f.Asked
-	d.say("%s: %s by %s %s: %s. Every %v at SCHED_FIFO %d, %d × %v in slices of %v; meanwhile ran: %s.", label, f.Where(),
+	d.say("%s: %s by %s %s: %s. Every %v at SCHED_FIFO %d, %d × %v in slices of %v; meanwhile ran: %s.", label,
+		f.Where(),
 		f.Tool.Name, f.Tool.Version, f.Tool.What, asked.Interval, asked.Priority, len(f.Runs), asked.For, asked.Slice,
 		cmp.Or(loads, "nothing"))
 	quiet := *f

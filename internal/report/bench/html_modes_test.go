@@ -27,7 +27,8 @@ func campaign() *Document {
 		bar("e1000", 2100, 8.1, 71), bar("virtio", 9100, 35, 66), bar("vhost-net", 14200, 55, 61),
 		bar("native", 26000, 100, 80)}}
 	packets := Modes{Title: "Packets of 64 bytes", Unit: "packet/s", Note: "Counted in the guest.", Bars: []ModeBar{
-		{Mode: "e1000", Value: 620, Lo: 600, Hi: 640, N: 6}, {Mode: "vhost-net", Value: 8800, Lo: 8100, Hi: 9300, N: 6}}}
+		{Mode: "e1000", Value: 620, Lo: 600, Hi: 640, N: 6}, {Mode: "vhost-net", Value: 8800, Lo: 8100, Hi: 9300,
+			N: 6}}}
 	found := Rates{Label: "vhost-net", NDR: &RateBounds{LowerPPS: 8.802e6, UpperPPS: 8.846e6},
 		PDR: &RateBounds{LowerPPS: 9.1e6, UpperPPS: 9.14e6}, PDRLoss: 0.005}
 	for _, rate := range []float64{14.88e6, 11e6, 9.5e6, 9.14e6, 9.1e6, 8.95e6, 8.846e6, 8.802e6, 8.6e6} {
@@ -65,8 +66,10 @@ func page1(t *testing.T, d *Document, env string) string {
 func TestModesPage(t *testing.T) {
 	page := page1(t, campaign(), "MPPS_PAGE_MODES")
 	for _, wanted := range []string{
-		"vhost-net reaches 64\u00a0% [61,\u00a067] of native: TCP stream.", "e1000 3.3 % [3.2, 3.5]", "the NIC has no virtual functions", "limited by the generator",
-		"NDR, no loss: [8.802 M, 8.846 M] packets/s", "PDR, loss up to 0.5 %", "no rate without loss: floor 0.03 %", "CPU time left idle",
+		"vhost-net reaches 64\u00a0% [61,\u00a067] of native: TCP stream.", "e1000 3.3 % [3.2, 3.5]",
+		"the NIC has no virtual functions", "limited by the generator",
+		"NDR, no loss: [8.802 M, 8.846 M] packets/s", "PDR, loss up to 0.5 %", "no rate without loss: floor 0.03 %",
+		"CPU time left idle",
 	} {
 		if !strings.Contains(page, wanted) {
 			t.Errorf("the page lacks %q", wanted)
@@ -143,7 +146,8 @@ func TestLatencyWithinSamples(t *testing.T) {
 	c := curveOf(r)
 	last := c[len(c)-1]
 	if want := math.Log10(200); math.Abs(last.nines-want) > 1e-9 || last.value > 2e6 {
-		t.Errorf("the curve of 2000 samples ends at %v nines, %v ns; expected %v nines, without the longest", last.nines,
+		t.Errorf("the curve of 2000 samples ends at %v nines, %v ns; expected %v nines, without the longest",
+			last.nines,
 			last.value, want)
 	}
 	if have := percentilesOf([]labeled{{Run: r, Label: "few"}}); !slices.Equal(have, []float64{50, 90, 99}) {
@@ -200,7 +204,8 @@ func TestCampaign(t *testing.T) {
 	stream := run("native", 9.4e9, 0.02, 6, 1)
 	stream.Kind = measure.Stream
 	row := func(mode string, value float64) measure.ModeRow {
-		return measure.ModeRow{Mode: mode, Workload: "stream", Kind: measure.Stream, Unit: "bit/s", Samples: []float64{value},
+		return measure.ModeRow{Mode: mode, Workload: "stream", Kind: measure.Stream, Unit: "bit/s",
+			Samples: []float64{value},
 			Median:  measure.Estimate{Value: value, Lo: value * 0.9, Hi: value * 1.1, N: 6},
 			CPUIdle: measure.Estimate{Value: 40, Lo: 30, Hi: 50, N: 6},
 			Percent: &measure.Estimate{Value: 99, Lo: 95, Hi: 104, N: 6}}
@@ -222,7 +227,8 @@ func TestCampaign(t *testing.T) {
 			t.Errorf("the page lacks %q", wanted)
 		}
 	}
-	if bars := d.Modes[0].Bars; bars[0].Percent != 100 || math.Abs(bars[0].PercentLo-90) > 1e-9 || bars[1].Percent != 99 ||
+	if bars := d.Modes[0].Bars; bars[0].Percent != 100 || math.Abs(bars[0].PercentLo-90) > 1e-9 ||
+		bars[1].Percent != 99 ||
 		!bars[1].Same || bars[2].Same {
 		t.Errorf("found %+v", bars)
 	}
@@ -259,7 +265,8 @@ func TestTwoWays(t *testing.T) {
 	}
 	d := &Document{Title: "two ways"}
 	d.Add("both", r)
-	if page := page1(t, d, ""); !strings.Contains(page, "IMIX frames of 354 bytes on average, both directions together") {
+	if page := page1(t, d, ""); !strings.Contains(page,
+		"IMIX frames of 354 bytes on average, both directions together") {
 		t.Error("the page does not say what was sent")
 	}
 }

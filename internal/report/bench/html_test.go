@@ -28,7 +28,8 @@ func run(label string, rate, spread float64, n int, seed uint64) *measure.Run {
 		s := measure.Sample{PPS: pps, Sent: 60000, Received: received, Lost: 60000 - received, Seconds: 3}
 		cpu := measure.MachineCPU{Where: "host", Seconds: 3}
 		for c := range 4 {
-			cpu.CPUs = append(cpu.CPUs, measure.CPUUse{CPU: c, Guest: float64(c) * 0.5, SoftIRQ: 0.4, System: 0.3, User: 0.2,
+			cpu.CPUs = append(cpu.CPUs, measure.CPUUse{CPU: c, Guest: float64(c) * 0.5, SoftIRQ: 0.4, System: 0.3,
+				User:  0.2,
 				Steal: 0.1, Idle: 2 - float64(c)*0.5})
 		}
 		s.CPU = []measure.MachineCPU{cpu}
@@ -62,7 +63,8 @@ func trips(label string, rate float64, median uint64, seed uint64) *measure.Run 
 	for i := range r.Samples {
 		var own []measure.Bucket
 		for j, b := range buckets {
-			own = append(own, measure.Bucket{FromNs: b.FromNs, ToNs: b.ToNs * uint64(100+(i-3)*j/10) / 100, Count: b.Count / 6})
+			own = append(own, measure.Bucket{FromNs: b.FromNs, ToNs: b.ToNs * uint64(100+(i-3)*j/10) / 100,
+				Count: b.Count / 6})
 		}
 		r.Samples[i].Latency = measure.NewLatency("round-trip", own)
 	}
@@ -77,14 +79,17 @@ func document() *Document {
 	return &Document{
 		Schema: DocumentSchema, Title: "mpps demo: one guest on one host",
 		Made: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), Version: "0.1.0",
-		Seconds: 214, Host: HostLine{Name: "l1", Kernel: "6.12.94", CPU: "AMD EPYC-Rome", CPUs: 4, Nodes: 2, Memory: 6 << 30,
+		Seconds: 214, Host: HostLine{Name: "l1", Kernel: "6.12.94", CPU: "AMD EPYC-Rome", CPUs: 4, Nodes: 2,
+			Memory:   6 << 30,
 			Emulated: true},
 		Goal: "500k packets per second of 64 bytes without loss",
 		Path: []Stop{
 			{Stage: "sender", Name: "veth", Before: "XDP live frames", Packets: 60000},
-			{Stage: "bridge", Name: "br0", Before: "frames run through 40 iptables rules", After: "frames skip iptables"},
+			{Stage: "bridge", Name: "br0", Before: "frames run through 40 iptables rules",
+				After: "frames skip iptables"},
 			{Stage: "tap", Name: "vnet0", Before: "1 queue", After: "2 queues", Lost: 52000},
-			{Stage: "vhost", Name: "vhost-812", Before: "none: QEMU emulates registers", After: "2 threads on CPUs 0 and 1"},
+			{Stage: "vhost", Name: "vhost-812", Before: "none: QEMU emulates registers",
+				After: "2 threads on CPUs 0 and 1"},
 			{Stage: "guest", Name: "web1", Before: "e1000", After: "virtio, 2 queues, vCPUs pinned to 2-3"},
 		},
 		Series: []Series{{Label: "before", Run: before, RR: trips("before", 200, 4e6, 5)},
@@ -92,11 +97,13 @@ func document() *Document {
 		Compared: &Compared{From: "before", To: "after", Throughput: c, RoundTrips: &rr},
 		Changes: []report.ChangeRow{{ID: "domain.nic_model", Title: "Model of the guest's NIC", Stage: "domain",
 			Address: "domain:web1/interface/52:54:00:00:00:01/model", From: "e1000", To: "virtio",
-			Because: "an emulated e1000 costs several exits a packet", Risk: "guest-restart", Lasts: "in the guest's definition",
+			Because: "an emulated e1000 costs several exits a packet", Risk: "guest-restart",
+			Lasts: "in the guest's definition",
 			Needs: "restart of guest web1", Undo: "mpps rollback 20261120T120000-ab12"},
 			{ID: "netfilter.bridge", Title: "Bridged frames skip iptables", Stage: "netfilter",
 				Address: "sysfs:class/net/br0/bridge/nf_call_iptables", From: "1", To: "0",
-				Because: "every bridged frame runs through 40 rules that match none of them <script>", Risk: "security", Lasts: "until reboot", Undo: "mpps rollback"}},
+				Because: "every bridged frame runs through 40 rules that match none of them <script>", Risk: "security",
+				Lasts: "until reboot", Undo: "mpps rollback"}},
 		Refused: []report.ChangeRow{{ID: "nic.ring.rx", Title: "Receive descriptors",
 			Because: "no counters over an interval: no verdict"}},
 		Rollback: &RollbackRow{Identical: true, Compared: 412, Seconds: 3.2},

@@ -109,7 +109,8 @@ func drawCauses(t *report.Text, f *wakeup.File) {
 		t.Field("    with it: ", strings.Join(found.Also, "; "))
 		t.Wrapped("    what to do: ", found.Advice)
 	}
-	t.LineIf(c.Unexplained > 0, "  with %d of %d windows with long wake-ups nothing that is counted goes", c.Unexplained,
+	t.LineIf(c.Unexplained > 0, "  with %d of %d windows with long wake-ups nothing that is counted goes",
+		c.Unexplained,
 		c.Bad)
 }
 
@@ -122,6 +123,7 @@ func drawWakeupComparison(t *report.Text, c *wakeup.Comparison) {
 	}
 	t.Table(rows)
 	t.Wrapped("  ", "the longest of each run: "+words.Either(c.Longest.Significant,
-		fmt.Sprintf("%s → %s µs, significant at 95 %%", inMicros(c.Longest.Before.Value), inMicros(c.Longest.After.Value)),
+		fmt.Sprintf("%s → %s µs, significant at 95 %%", inMicros(c.Longest.Before.Value),
+			inMicros(c.Longest.After.Value)),
 		"no significant difference"))
 }

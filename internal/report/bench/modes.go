@@ -17,7 +17,8 @@ const wideModes = 180
 func ModesText(t *report.Text, m *measure.Modes, saved []string) {
 	t.Heading(words.Join(": ", "bench modes", m.Name))
 	t.Wrapped("  ", fmt.Sprintf("%s, %s, %s; %s in turns, %s by seed %d", m.Host, words.Count(len(m.Modes), "mode"),
-		words.Count(len(m.Workloads), "workload"), words.Count(m.Samples, "sample"), words.Count(m.Blocks, "block"), m.Seed))
+		words.Count(len(m.Workloads), "workload"), words.Count(m.Samples, "sample"), words.Count(m.Blocks, "block"),
+		m.Seed))
 	t.Each("  ", m.Notes)
 	t.LineIf(m.Environment.Emulated, "  %s", t.In(report.Yellow, "EMULATED: not the figures of hardware"))
 	t.Blank()
@@ -153,7 +154,8 @@ func workloadText(w measure.Workload) string {
 		return fmt.Sprintf("TCP transactions of %d and %d bytes, %s, %v each", l.Request, l.Response,
 			words.Count(l.Connections, "connection"), l.Duration)
 	default:
-		return fmt.Sprintf("%d-byte frames, %s, as fast as possible, %v each", l.FrameBytes, words.Count(l.Flows, "flow"),
+		return fmt.Sprintf("%d-byte frames, %s, as fast as possible, %v each", l.FrameBytes,
+			words.Count(l.Flows, "flow"),
 			l.Duration)
 	}
 }

@@ -35,7 +35,8 @@ func HTML(w io.Writer, d *Document) error {
 	}
 	all, woken := d.runs(""), d.wakeupRuns()
 	b := body{
-		Document: d, Stops: stops(d.Path), Groups: groups(d.Changes), All: all, Packets: d.runs(measure.PPS), Woken: woken,
+		Document: d, Stops: stops(d.Path), Groups: groups(d.Changes), All: all, Packets: d.runs(measure.PPS),
+		Woken:   woken,
 		Kinds:   report.Group(all, func(r labeled) measure.Kind { return r.Kind }),
 		Talks:   with(all, func(r labeled) bool { return r.Kind != measure.PPS }),
 		Split:   with(all, func(r labeled) bool { return len(r.CPUParts()) > 0 }),
@@ -121,7 +122,8 @@ func loadText(r labeled) string {
 		flows := words.Count(max(l.Flows, 1), "flow")
 		what = fmt.Sprintf("%s, %s, %s, generator %s, sink %s", frameText(l), flows, pace, e.Generator, e.Sink)
 	}
-	return fmt.Sprintf("%d trials of %s, %s%s; limited by %s", len(r.Samples), words.Seconds(l.Duration.Seconds()), what,
+	return fmt.Sprintf("%d trials of %s, %s%s; limited by %s", len(r.Samples), words.Seconds(l.Duration.Seconds()),
+		what,
 		words.If(e.FarKernel != "", ", kernel of the far end %s", e.FarKernel), r.LimitedBy)
 }
 
@@ -181,7 +183,8 @@ func (r labeled) Directions() []labeled {
 		one := &measure.Run{Sent: way.Sent, Received: way.Received, Lost: way.Lost}
 		for _, s := range r.Samples {
 			if i < len(s.Ways) {
-				one.Samples = append(one.Samples, measure.Sample{PPS: s.Ways[i].PPS, Sent: s.Ways[i].Sent, Lost: s.Ways[i].Lost})
+				one.Samples = append(one.Samples, measure.Sample{PPS: s.Ways[i].PPS, Sent: s.Ways[i].Sent,
+					Lost: s.Ways[i].Lost})
 			}
 		}
 		one.Median = measure.Median(one.Values())

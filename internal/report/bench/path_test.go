@@ -17,7 +17,8 @@ func TestStops(t *testing.T) {
 				Model: "virtio", Queues: 2}},
 		}}}
 		stops := guestStops(h, "vm1")
-		if n := len(stops); n < 2 || stops[n-1].Stage != "guest" || stops[n-1].Name != "vm1" || stops[n-2].Stage != "vhost" {
+		if n := len(stops); n < 2 || stops[n-1].Stage != "guest" || stops[n-1].Name != "vm1" ||
+			stops[n-2].Stage != "vhost" {
 			t.Errorf("%s: %+v", name, stops)
 		}
 	}

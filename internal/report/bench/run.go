@@ -48,13 +48,16 @@ func loadOf(r *measure.Run) string {
 		words.If(r.Environment.Engine != "", " by %s", r.Environment.Engine)
 	switch r.Kind {
 	case measure.RR, measure.CRR:
-		loop := words.Either(r.Load.Rate > 0, "open loop at "+goal.FormatRate(r.Load.Rate)+" transaction/s", "closed loop")
+		loop := words.Either(r.Load.Rate > 0, "open loop at "+goal.FormatRate(r.Load.Rate)+" transaction/s",
+			"closed loop")
 		loop = words.Either(r.Kind == measure.CRR, "one transaction each", loop)
 		return fmt.Sprintf("%s, %s, request %d bytes, response %d bytes, %s, %s",
-			strings.ToUpper(cmp.Or(r.Load.Protocol, "tcp")), words.Count(r.Load.Connections, "connection"), r.Load.Request,
+			strings.ToUpper(cmp.Or(r.Load.Protocol, "tcp")), words.Count(r.Load.Connections, "connection"),
+			r.Load.Request,
 			r.Load.Response, loop, trials)
 	case measure.Stream:
-		how := words.If(r.Load.Sendfile, ", by sendfile") + words.If(r.Load.Ramp > 0, ", behind a ramp of %v", r.Load.Ramp)
+		how := words.If(r.Load.Sendfile, ", by sendfile") + words.If(r.Load.Ramp > 0, ", behind a ramp of %v",
+			r.Load.Ramp)
 		return fmt.Sprintf("%s%s, %s", words.Count(r.Load.Connections, "connection"), how, trials)
 	}
 	pace := words.Either(r.Load.Rate > 0, goal.FormatRate(r.Load.Rate)+" packet/s", "as fast as possible") +

@@ -35,7 +35,8 @@ func TurnsText(t *report.Text, ab *measure.AB, saved []string) {
 		rows = append(rows, []string{fmt.Sprintf("  %5d", i+1), ab.Order[i], rateList(block.A), rateList(block.B)})
 	}
 	t.Table(rows)
-	t.LineIf(ab.RolledBack, "  everything is as it was found; the plan was applied %s", words.Count(ab.Switches, "time"))
+	t.LineIf(ab.RolledBack, "  everything is as it was found; the plan was applied %s",
+		words.Count(ab.Switches, "time"))
 	t.Saved(saved)
 }
 

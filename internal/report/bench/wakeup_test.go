@@ -28,8 +28,9 @@ func awake(usual, longest uint64) *wakeup.File {
 	f := &wakeup.File{Schema: wakeup.Schema, Host: "h", Tool: wakeup.Tool{Name: "cyclictest", What: "how late"},
 		Counted: &wakeup.Series{Ends: []float64{1}}}
 	for i := range 2 {
-		r := wakeup.Run{Started: begin, Distribution: wakeup.Distribution{Latency: measure.NewLatency(wakeup.TimerWakeup,
-			buckets)}}
+		r := wakeup.Run{Started: begin,
+			Distribution: wakeup.Distribution{Latency: measure.NewLatency(wakeup.TimerWakeup,
+				buckets)}}
 		r.Slices = []wakeup.Slice{{From: begin.Add(time.Duration(i) * time.Second),
 			To: begin.Add(time.Duration(i+10) * time.Second), Count: 5, MaxNs: longest - uint64(i)}}
 		f.Runs = append(f.Runs, r)
@@ -132,7 +133,9 @@ func TestWakeupPicture(t *testing.T) {
 		}
 		drawn := string(wakeupHistograms(all))
 		var shown []small
-		for _, m := range regexp.MustCompile(`<text class="small" text-anchor="(\w+)" x="([^"]+)" y="([^"]+)">([^<]+)<`).FindAllStringSubmatch(drawn, -1) {
+		for _, m := range regexp.MustCompile(
+			`<text class="small" text-anchor="(\w+)" x="([^"]+)" y="([^"]+)">([^<]+)<`).FindAllStringSubmatch(drawn,
+			-1) {
 			x, errX := strconv.ParseFloat(m[2], 64)
 			y, errY := strconv.ParseFloat(m[3], 64)
 			if errX != nil || errY != nil {
@@ -156,7 +159,8 @@ func TestWakeupPicture(t *testing.T) {
 		for _, f := range files {
 			shortest = math.Min(shortest, float64(f.Total.Latency.MinNs))
 		}
-		for i, m := range regexp.MustCompile(`<path class="curve s\d" d="M([0-9.]+) ([0-9.]+)L([0-9.]+) ([0-9.]+)`).FindAllStringSubmatch(drawn, -1) {
+		for i, m := range regexp.MustCompile(
+			`<path class="curve s\d" d="M([0-9.]+) ([0-9.]+)L([0-9.]+) ([0-9.]+)`).FindAllStringSubmatch(drawn, -1) {
 			if own := float64(files[i].Total.Latency.MinNs); own > 2*shortest && m[1] == "46.0" {
 				t.Errorf("%s: the curve of %g ns and longer begins at the left edge", name, own)
 			}

@@ -136,9 +136,11 @@ func StepAnswer(o *acceptance.Outcomes, s *acceptance.StepDone) []string {
 	switch {
 	case run != nil && s.Gives == acceptance.GivesRun:
 		m := run.Median
-		return []string{fmt.Sprintf("median %s %s, n = %d, limited by %s", interval(m), run.Kind.Unit(), m.N, run.LimitedBy)}
+		return []string{fmt.Sprintf("median %s %s, n = %d, limited by %s", interval(m), run.Kind.Unit(), m.N,
+			run.LimitedBy)}
 	case found != nil && s.Gives == acceptance.Searched:
-		within := bounds("within "+words.Percent(found.PDR.LossRatio)+" of loss", found.PDR.LowerPPS, found.PDR.UpperPPS)
+		within := bounds("within "+words.Percent(found.PDR.LossRatio)+" of loss", found.PDR.LowerPPS,
+			found.PDR.UpperPPS)
 		return []string{bounds("without loss", found.NDR.LowerPPS, found.NDR.UpperPPS),
 			fmt.Sprintf("%s; %s, limited by %s", within, words.Count(found.Trials, "trial"), found.LimitedBy)}
 	case modes != nil && s.Gives == acceptance.Campaign:
@@ -153,7 +155,8 @@ func StepAnswer(o *acceptance.Outcomes, s *acceptance.StepDone) []string {
 		return lines
 	case wakeups != nil && s.Gives == acceptance.Wakeups:
 		l := wakeups.Total.Latency
-		lines := []string{fmt.Sprintf("%s wake-ups by %s: longest %s, mean %s", words.Grouped(l.Count), wakeups.Tool.Name,
+		lines := []string{fmt.Sprintf("%s wake-ups by %s: longest %s, mean %s", words.Grouped(l.Count),
+			wakeups.Tool.Name,
 			words.Duration(float64(l.MaxNs)), words.Duration(l.MeanNs))}
 		if p, known := l.Percentile(99.99); known {
 			lines[0] += ", p99.99 " + words.Duration(float64(p))
@@ -273,7 +276,8 @@ func Text(t *report.Text, p *acceptance.Report, dir string) {
 			t.Field("  hint: ", r.Hint)
 		}
 		t.WrappedIf(len(r.Standing) > 0 && r.State != acceptance.Done, "  on this host: ",
-			"transactions %s stand; 'mpps rollback TX', the last one first, puts them back", strings.Join(r.Standing, ", "))
+			"transactions %s stand; 'mpps rollback TX', the last one first, puts them back",
+			strings.Join(r.Standing, ", "))
 		t.Blank()
 		for _, j := range r.Figures {
 			drawFigure(t, j)
@@ -288,7 +292,8 @@ func Text(t *report.Text, p *acceptance.Report, dir string) {
 
 // drawFigure draws a figure with its verdict.
 func drawFigure(t *report.Text, j acceptance.Judged) {
-	style := map[acceptance.State]report.Style{acceptance.Reached: report.Green, acceptance.Short: report.Yellow}[j.State]
+	style := map[acceptance.State]report.Style{acceptance.Reached: report.Green,
+		acceptance.Short: report.Yellow}[j.State]
 	word := verdict(j)
 	t.Wrapped("  "+t.In(style, word)+strings.Repeat(" ", max(16-report.Visible(word), 1)), j.What)
 	const under = "                  "

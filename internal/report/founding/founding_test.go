@@ -22,10 +22,13 @@ func repeated(t *testing.T) *acceptance.Report {
 	t.Helper()
 	at := time.Date(2026, 11, 22, 14, 0, 0, 0, time.UTC)
 	m := &acceptance.Machine{
-		CPU: "Intel(R) Xeon(R) Gold 6230", Packages: 2, Cores: 40, CPUs: 80, Nodes: 2, Memory: 384 << 30, Kernel: "6.12.48+deb13-rt-amd64",
-		CommandLine: "quiet isolcpus=managed_irq,domain,20-23", QEMU: "10.0.3", Libvirt: "11.3.0", Tunnels: []string{"vxlan"}, Attested: []string{"firmware.c6"},
+		CPU: "Intel(R) Xeon(R) Gold 6230", Packages: 2, Cores: 40, CPUs: 80, Nodes: 2, Memory: 384 << 30,
+		Kernel:      "6.12.48+deb13-rt-amd64",
+		CommandLine: "quiet isolcpus=managed_irq,domain,20-23", QEMU: "10.0.3", Libvirt: "11.3.0",
+		Tunnels: []string{"vxlan"}, Attested: []string{"firmware.c6"},
 		NICs: []acceptance.NIC{{Name: "ens1f0", Driver: "i40e", Firmware: "9.20", Mbps: 10000, Queues: 40,
-			PCIe: "8.0 GT/s PCIe x8", VFs: 64, Path: true}, {Name: "eno1", Driver: "tg3", Mbps: 1000, Node: -1, Queues: 4}},
+			PCIe: "8.0 GT/s PCIe x8", VFs: 64, Path: true}, {Name: "eno1", Driver: "tg3", Mbps: 1000, Node: -1,
+			Queues: 4}},
 		Guest: &acceptance.Guest{VCPUs: 9, Queues: 9, Model: "virtio", Backend: "vhost", Memory: 8 << 30, Pinned: true},
 	}
 	in := acceptance.Inputs{Guest: "r1", Via: "br0", Out: "br1", Gateway: "198.18.0.254", From: "eth1",
@@ -50,22 +53,26 @@ func repeated(t *testing.T) *acceptance.Report {
 			s := &r.Steps[i]
 			s.State, s.Seconds, s.Answer = acceptance.Ended, float64(3+i*17), StepAnswer(o, s)
 			if s.Phase == acceptance.Undo {
-				s.Ran, s.Answer = []string{"mpps rollback 20261122T141002"}, []string{"20261122T141002: everything is back"}
+				s.Ran, s.Answer = []string{"mpps rollback 20261122T141002"},
+					[]string{"20261122T141002: everything is back"}
 			}
 		}
 		r.Judge(o)
-		r.Notes = []string{"everything is put back; what was changed for the next start (definitions, kernel arguments) is gone for good after one more"}
+		r.Notes = []string{"everything is put back; what was changed for the next start (definitions, kernel " +
+			"arguments) is gone for good after one more"}
 		return r
 	}
 	waiting := begun("queues", 0)
-	waiting.State, waiting.Why, waiting.Hint = acceptance.Waiting, "the guest has one queue when it is started anew", "shut the guest down and start it; then 'mpps acceptance queues --resume'"
+	waiting.State, waiting.Why, waiting.Hint = acceptance.Waiting, "the guest has one queue when it is started anew",
+		"shut the guest down and start it; then 'mpps acceptance queues --resume'"
 	waiting.Standing = []string{"20261122T150000"}
 	waiting.Steps[0].State, waiting.Steps[1].State = acceptance.Ended, acceptance.Ended
 	waiting.Steps[1].Answer = []string{"transaction 20261122T150000", "1 change takes effect after restart of guest r1"}
 	waiting.Steps[2].Waited = &acceptance.Waited{BootID: "b", PID: 7}
 	waiting.Judge(&acceptance.Outcomes{})
 	broken := begun("sriov", 0)
-	broken.State, broken.Why, broken.Hint, broken.Seconds = acceptance.Failed, "step assign failed: guest <r1> shares its IOMMU group", "'mpps sriov check' tells more", 190
+	broken.State, broken.Why, broken.Hint, broken.Seconds = acceptance.Failed, "step assign failed: guest <r1> "+
+		"shares its IOMMU group", "'mpps sriov check' tells more", 190
 	var samples []measure.Sample
 	for i := range 12 {
 		samples = append(samples, measure.Sample{PPS: 450e3 + float64(i)*1500})
@@ -75,14 +82,16 @@ func repeated(t *testing.T) *acceptance.Report {
 	for i := range 4 {
 		broken.Steps[i].State, broken.Steps[i].Seconds = acceptance.Ended, 60
 	}
-	broken.Steps[4].State, broken.Steps[4].Problem, broken.Steps[4].Seconds = acceptance.Broke, "guest <r1> shares its IOMMU group", 2
+	broken.Steps[4].State, broken.Steps[4].Problem, broken.Steps[4].Seconds = acceptance.Broke,
+		"guest <r1> shares its IOMMU group", 2
 	broken.Judge(&acceptance.Outcomes{Runs: map[string]*measure.Run{"tap-tx": tap, "tap-rx": tap, "vf-tx": tap}})
 	lacking := begun("modes", 0)
 	lacking.State, lacking.Why = acceptance.Lacking, "something it needs is missing"
 	lacking.Checks = []acceptance.Check{{What: "modes", Code: "modes", Why: "nothing says which modes there are",
 		Hint: "--mode native=HOST:PORT,from=eth1"}}
 	return &acceptance.Report{Schema: acceptance.Schema, Version: "0.1.0", Machine: m, Runs: []*acceptance.Run{
-		done("throughput", -3, search(0.4e6, 0.45e6), search(1.21e6, 1.3e6)), done("throughput", 0, search(0.42e6, 0.44e6),
+		done("throughput", -3, search(0.4e6, 0.45e6), search(1.21e6, 1.3e6)),
+		done("throughput", 0, search(0.42e6, 0.44e6),
 			search(1.83e6, 1.92e6)), waiting, broken, lacking,
 	}}
 }
@@ -119,8 +128,10 @@ func TestAcceptancePage(t *testing.T) {
 	}
 	text := page.String()
 	for _, want := range []string{
-		"2 of 3 comparable figures reached", "short by 4.0 %", "waits for you", "ended early", "Not measured: ", "not run: something is missing", "guest &lt;r1&gt;", "Earlier runs",
-		"mpps rollback 20261122T150000", "then 1.8 Mpps", "i40e", "within 0.07 % of loss", "generator was the limit", "≥ 458",
+		"2 of 3 comparable figures reached", "short by 4.0 %", "waits for you", "ended early", "Not measured: ",
+		"not run: something is missing", "guest &lt;r1&gt;", "Earlier runs",
+		"mpps rollback 20261122T150000", "then 1.8 Mpps", "i40e", "within 0.07 % of loss", "generator was the limit",
+		"≥ 458",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q", want)

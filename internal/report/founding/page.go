@@ -45,7 +45,8 @@ func HTML(w io.Writer, p *acceptance.Report) error {
 			b.Waiting = r.Name + ": " + stateText(r.Run.State)
 		}
 	}
-	out := page.Page{Title: "mpps acceptance", Body: b, Version: p.Version, Data: p, Verdict: "Nothing was measured yet"}
+	out := page.Page{Title: "mpps acceptance", Body: b, Version: p.Version, Data: p,
+		Verdict: "Nothing was measured yet"}
 	switch {
 	case comparable > 0:
 		out.Verdict = fmt.Sprintf("%d of %s reached", reached, words.Count(comparable, "comparable figure"))

@@ -105,7 +105,8 @@ func (g *grid) svg() template.HTML {
 			share, title := 0.0, ""
 			if n > 0 {
 				share = 0.15 + 0.85*float64(n)/most
-				title = fmt.Sprintf("%s → %s: %s packets, %s", f, g.to[c], words.Grouped(n), words.Share(float64(n)/float64(g.sum)))
+				title = fmt.Sprintf("%s → %s: %s packets, %s", f, g.to[c], words.Grouped(n),
+					words.Share(float64(n)/float64(g.sum)))
 			}
 			d.Cell(share, left+cell*float64(c)+0.5, y+0.5, cell-1, row-1, title)
 		}

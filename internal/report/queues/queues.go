@@ -48,7 +48,8 @@ func headline(p *queuepath.Path) string {
 	case !p.Joined():
 		return "whether the way is right cannot be told: only each queue's counter can be read"
 	case len(causes) == 0:
-		return fmt.Sprintf("No problems found: %spps over %s.", words.SI(pps, 3), words.Count(len(p.Lanes), "queue path"))
+		return fmt.Sprintf("No problems found: %spps over %s.", words.SI(pps, 3),
+			words.Count(len(p.Lanes), "queue path"))
 	}
 	more := words.If(len(causes) > 1, " first, and %s", words.Count(len(causes)-1, "more fault"))
 	return fmt.Sprintf("%s%s: %s of %s packets per second on %s", causes[0].Name(), more, words.Share(causes[0].Share),
@@ -112,7 +113,10 @@ func byNumber(a, b string) int {
 }
 
 func leadingDigits(s string) int {
-	return len(s) - len(strings.TrimLeftFunc(s, func(r rune) bool { return r <= unicode.MaxASCII && unicode.IsDigit(r) }))
+	return len(s) - len(strings.TrimLeftFunc(s, func(r rune) bool {
+		return r <= unicode.MaxASCII &&
+			unicode.IsDigit(r)
+	}))
 }
 
 // order is the order of queues in drawings.
@@ -248,7 +252,8 @@ func drawLanes(t *report.Text, p *queuepath.Path, way queuepath.Way, title strin
 		words.SI(pps, 3), words.Share(share)))
 	drawStrips(t, strips, n)
 	_, share = total(thin)
-	t.LineIf(len(thin) > 0, "  and %s too thin to draw, %s together", words.Count(len(thin), "lane"), words.Share(share))
+	t.LineIf(len(thin) > 0, "  and %s too thin to draw, %s together", words.Count(len(thin), "lane"),
+		words.Share(share))
 }
 
 // bundles are groups of lanes that share a line: each alone where there are few.
@@ -281,7 +286,8 @@ func stripOf(p *queuepath.Path, group []queuepath.Lane, columns map[queuepath.Si
 		c := columns[stop.Side()]
 		s.cells[c] = stop.Device + " " + numbers(queues...)
 		slices.Sort(faults)
-		s.marks[c] = strings.Join(words.Each(slices.Compact(faults), func(f int) string { return fmt.Sprintf("!%d", f) }), "")
+		s.marks[c] = strings.Join(words.Each(slices.Compact(faults),
+			func(f int) string { return fmt.Sprintf("!%d", f) }), "")
 	}
 	return s
 }
@@ -307,7 +313,8 @@ func drawStrips(t *report.Text, strips []strip, n int) {
 		d.gap = min(max(room/(n-1), 2), 16)
 	}
 	// What the first column shows already is not said twice.
-	named := slices.ContainsFunc(strips, func(s strip) bool { return !strings.HasPrefix(cmp.Or(s.cells...), s.owner+" ") })
+	named := slices.ContainsFunc(strips,
+		func(s strip) bool { return !strings.HasPrefix(cmp.Or(s.cells...), s.owner+" ") })
 	for i := range strips {
 		s := &strips[i]
 		line := d.columns(t, i)

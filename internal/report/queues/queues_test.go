@@ -26,7 +26,8 @@ func queueScene(guests, queues, nic int, tunnel bool, parts int,
 			in, cpu := queuepath.Queue{Device: tap, Direction: queuepath.Rx, Queue: q}, g*queues+q
 			for part := range parts {
 				n := uint64(5000 + 1000*((g+q+part)%5))
-				row := queuepath.Row{Origin: in, From: in, To: in, FromCPU: -1, CPU: cpu, Frames: n, Packets: n, Bytes: 64 * n,
+				row := queuepath.Row{Origin: in, From: in, To: in, FromCPU: -1, CPU: cpu, Frames: n, Packets: n,
+					Bytes:  64 * n,
 					Thread: 2000 + cpu}
 				o.Rows = append(o.Rows, row)
 				row.FromCPU, row.Thread = cpu, 0
@@ -39,17 +40,20 @@ func queueScene(guests, queues, nic int, tunnel bool, parts int,
 				o.Rows = append(o.Rows, row)
 			}
 			back := queuepath.Queue{Device: "eth0", Direction: queuepath.Rx, Queue: (g*queues + q) % nic}
-			row := queuepath.Row{Origin: back, From: back, To: back, FromCPU: -1, CPU: back.Queue, Frames: 3000, Packets: 3000,
-				Bytes: 192000}
+			row := queuepath.Row{Origin: back, From: back, To: back, FromCPU: -1, CPU: back.Queue, Frames: 3000,
+				Packets: 3000,
+				Bytes:   192000}
 			o.Rows = append(o.Rows, row)
 			row.FromCPU, row.To = row.CPU, queuepath.Queue{Device: tap, Direction: queuepath.Tx, Queue: q}
 			o.Rows = append(o.Rows, row)
-			o.Vhost = append(o.Vhost, queuepath.Vhost{Guest: fmt.Sprintf("vm%d", g), Device: tap, Queue: q, Thread: 2000 + cpu,
-				CPU: cpu})
+			o.Vhost = append(o.Vhost, queuepath.Vhost{Guest: fmt.Sprintf("vm%d", g), Device: tap, Queue: q,
+				Thread: 2000 + cpu,
+				CPU:    cpu})
 		}
 	}
 	if tunnel {
-		o.Devices = append(o.Devices, queuepath.Device{Name: "vxlan0", Kind: "vxlan", TxQueues: 1, RxQueues: 1, Node: -1,
+		o.Devices = append(o.Devices, queuepath.Device{Name: "vxlan0", Kind: "vxlan", TxQueues: 1, RxQueues: 1,
+			Node:     -1,
 			Lockless: true, Qdisc: "noqueue", Lower: []string{"eth0"}})
 	}
 	o.Devices = append(o.Devices, queuepath.Device{Name: "eth0", Kind: "nic", TxQueues: nic, RxQueues: nic, Node: -1,
@@ -73,8 +77,10 @@ func TestQueuePathText(t *testing.T) {
 	for _, width := range []int{60, 80, 200} {
 		text := report.Draw(width, func(t *report.Text) { Text(t, mixed()) })
 		for _, want := range []string{
-			"funnel vxlan0: 83 % of 348 k packets per second on 24 lanes", "1 funnel vxlan0 · high · 83 % of the packets",
-			"2 collision eth0 · 77 % of the packets · follows from funnel vxlan0", "mpps path --steer; mpps explain overlay.queue_mapping",
+			"funnel vxlan0: 83 % of 348 k packets per second on 24 lanes",
+			"1 funnel vxlan0 · high · 83 % of the packets",
+			"2 collision eth0 · 77 % of the packets · follows from funnel vxlan0", "mpps path --steer; mpps explain " +
+				"overlay.queue_mapping",
 			"from guests to the wire · 288 k packets per second, 83 % of all", "from the wire to guests",
 		} {
 			if !strings.Contains(flat(text, want), want) {
@@ -120,7 +126,8 @@ func TestQueuePathEnds(t *testing.T) {
 	text := report.Draw(80, func(t *report.Text) { Text(t, p) })
 	for _, want := range []string{
 		"vnet0 0 ━━━━━━━━ vxlan0 0 ┓                  40.0 k  44 % ends here  CPU 3\n",
-		"vnet0 rx 0  100\nvnet0 rx 1 <0.1\n", "                          ┗━━━━━━━ eth0 2    50.0 k  56 %  CPU 3\n", "  and 1 lane too thin to draw, < 0.1 % together\n",
+		"vnet0 rx 0  100\nvnet0 rx 1 <0.1\n", "                          ┗━━━━━━━ eth0 2    50.0 k  56 %  CPU 3\n",
+		"  and 1 lane too thin to draw, < 0.1 % together\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
@@ -205,7 +212,8 @@ func TestQueuePathLarge(t *testing.T) {
 func pathPage(t *testing.T, p *queuepath.Path) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := HTML(&b, "kvm1", p, []report.Warning{{Text: "something is missing"}}, "1.0", time.Unix(0, 0)); err != nil {
+	if err := HTML(&b, "kvm1", p, []report.Warning{{Text: "something is missing"}}, "1.0",
+		time.Unix(0, 0)); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -225,7 +233,8 @@ func TestQueuePathPage(t *testing.T) {
 	}
 	for _, want := range []string{"!1</span> funnel vxlan0", "follows from funnel vxlan0", "queue badqueue", "0 !1",
 		"1 idle", "vm1 · vnet1", "vxlan0 · vxlan · 1 queue",
-		"vnet1 3 → vxlan0 0 → eth0 4: 22.5 k packets per second, 6 %, CPU 7, vhost 2007", "eth0 3: ", "something is missing", "lock by queue, mq"} {
+		"vnet1 3 → vxlan0 0 → eth0 4: 22.5 k packets per second, 6 %, CPU 7, vhost 2007", "eth0 3: ",
+		"something is missing", "lock by queue, mq"} {
 		if !strings.Contains(html, want) {
 			t.Errorf("no %q in the page", want)
 		}

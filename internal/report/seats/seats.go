@@ -85,8 +85,10 @@ func cost(c placement.Cost) string {
 	room := fmt.Sprintf("%s left, room for a guest of %s", words.Count(c.Spare, "core"), words.Count(c.Largest, "vCPU"))
 	return words.Join("; ", fmt.Sprintf("distance %d, vhost threads sharing %d, balance %d of 1000", c.Distance,
 		c.Crowding, c.Balance), number(c.Refused, "guest refused", "guests refused"),
-		number(c.Sharing, "vCPU shares a core", "vCPUs share cores"), number(c.Spread, "node more than guests should need",
-			"nodes more than guests should need"), number(c.Reserve, "core missing for the host", "cores missing for the host"),
+		number(c.Sharing, "vCPU shares a core", "vCPUs share cores"),
+		number(c.Spread, "node more than guests should need",
+			"nodes more than guests should need"), number(c.Reserve, "core missing for the host",
+			"cores missing for the host"),
 		number(c.Pages, "guest without the huge pages it asks for", "guests without the huge pages they ask for"),
 		words.Either(c.Largest > 0, room, "no core is left"))
 }
@@ -154,7 +156,8 @@ func (s *seating) at(cpu int) seat {
 	case len(s.vhost[cpu]) > 1:
 		return seat{"vhost", "+", title("vhost threads of " + threads), report.Cyan}
 	case len(s.vhost[cpu]) == 1:
-		return seat{"vhost" + s.colour(threads), strings.ToLower(s.tags[threads]), title("vhost of " + threads), report.Cyan}
+		return seat{"vhost" + s.colour(threads), strings.ToLower(s.tags[threads]), title("vhost of " + threads),
+			report.Cyan}
 	}
 	return seat{"spare", "·", title("nobody's"), report.Faint}
 }
@@ -293,7 +296,8 @@ func drawGuest(t *report.Text, seats *seating, p *Placing, g *placement.Placed) 
 			if len(p.Result.Guests) > 6 && !slices.Contains(p.Added, g.Name) {
 				break
 			}
-			t.Wrapped(fmt.Sprintf("    %-7s %4d  ", words.Either(o.Chosen, "chosen", "instead"), o.Cost), o.What+": "+o.Why)
+			t.Wrapped(fmt.Sprintf("    %-7s %4d  ", words.Either(o.Chosen, "chosen", "instead"), o.Cost), o.What+": "+
+				o.Why)
 		}
 	}
 	for _, q := range g.Queues {

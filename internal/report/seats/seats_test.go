@@ -26,10 +26,12 @@ func founding() *facts.Host {
 	for n, cpus := range []string{"0-9,20-29", "10-19,30-39"} {
 		set, _ := setting.ParseCPUs(cpus)
 		h.Topology.Nodes = append(h.Topology.Nodes, facts.Node{ID: n, CPUs: set, Memory: 64 << 30,
-			Distances: [][]int{{10, 21}, {21, 10}}[n], Hugepages: []facts.Hugepages{{Size: 1 << 30, Total: 16, Free: 16}}})
+			Distances: [][]int{{10, 21}, {21, 10}}[n],
+			Hugepages: []facts.Hugepages{{Size: 1 << 30, Total: 16, Free: 16}}})
 	}
 	h.Guests = []facts.Guest{{Name: "router", State: "running", VCPUs: 9, Memory: 16 << 30, Hugepages: true,
-		Interfaces: []facts.Interface{{MAC: "52:54:00:00:00:01", Type: "bridge", Source: "br0", Model: "virtio", Queues: 9}}}}
+		Interfaces: []facts.Interface{{MAC: "52:54:00:00:00:01", Type: "bridge", Source: "br0", Model: "virtio",
+			Queues: 9}}}}
 	return h
 }
 
@@ -43,7 +45,8 @@ func TestPlacePicture(t *testing.T) {
 			"socket 0, node 0 · 10 cores · CPUs 0-9,20-29 · 64 GiB memory, 44 GiB left",
 			"     CPU 0  # A A A A A A A  A A\n    CPU 20  # · · · · · · ·  · ·\n",
 			"    CPU 10  # a a a a a a a  a a\n    CPU 30  # · · · · · · ·  · ×\n",
-			"A router\n", "9 threads on CPUs 11-19: ", "99 9 cores of node 1 (CPUs 11-19): ", "270 sibling threads on node 0 (CPUs 21-29): ",
+			"A router\n", "9 threads on CPUs 11-19: ", "99 9 cores of node 1 (CPUs 11-19): ",
+			"270 sibling threads on node 0 (CPUs 21-29): ",
 			"CPUs 0,10,20,30 kept for it", "in huge pages of 1 GiB",
 		} {
 			if !strings.Contains(flat(text, want), want) {

@@ -36,7 +36,8 @@ func (d *Drawing) HTML(label string) template.HTML {
 	if d.Fixed {
 		style = fmt.Sprintf(`style="width:%spx;max-width:none" `, px(d.Width))
 	}
-	return template.HTML(fmt.Sprintf(`<svg %sviewBox="0 0 %s %s" role="img" aria-label="%s">`, style, px(d.Width), px(d.Y),
+	return template.HTML(fmt.Sprintf(`<svg %sviewBox="0 0 %s %s" role="img" aria-label="%s">`, style, px(d.Width),
+		px(d.Y),
 		template.HTMLEscapeString(label)) + d.grid.String() + d.bands.String() + d.marks.String() + "</svg>")
 }
 
@@ -85,7 +86,8 @@ func (d *Drawing) Cell(share, x, y, w, h float64, title string) {
 	element(&d.marks, "rect", "idle", "", "x", x, "y", y, "width", w, "height", h)
 	if share > 0 || title != "" {
 		opacity := strconv.FormatFloat(min(max(share, 0), 1), 'f', 2, 64)
-		element(&d.marks, "rect", "heat", titled(title), "fill-opacity", opacity, "x", x, "y", y, "width", w, "height", h)
+		element(&d.marks, "rect", "heat", titled(title), "fill-opacity", opacity, "x", x, "y", y, "width", w, "height",
+			h)
 	}
 }
 

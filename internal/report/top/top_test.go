@@ -24,10 +24,12 @@ func vhostLook() *bottleneck.Look {
 				SpeedMbps: 25000, Counters: map[string]uint64{"rx_missed_errors": 1210},
 				Queues: []facts.QueueLoad{{Direction: "rx", Index: 0, Packets: 912_345, CPUs: setting.CPUs(0)},
 					{Direction: "rx", Index: 1, Packets: 900_000, CPUs: setting.CPUs(1)},
-					{Direction: "rx", Index: 2}, {Direction: "rx", Index: 3}, {Direction: "tx", Index: 0, Packets: 12_345}}},
+					{Direction: "rx", Index: 2}, {Direction: "rx", Index: 3},
+					{Direction: "tx", Index: 0, Packets: 12_345}}},
 			{Name: "eth1", Kind: "nic", SpeedMbps: 1000},
 			{Name: "vxlan100", Kind: "tunnel", RxPackets: 4000, TxPackets: 3900, SpeedMbps: -1,
-				Qdisc: []facts.QdiscLoad{{Kind: "tbf", Parent: "root", Packets: 3900, Bytes: 1_200_000, RateBps: 10e6, Drops: 20,
+				Qdisc: []facts.QdiscLoad{{Kind: "tbf", Parent: "root", Packets: 3900, Bytes: 1_200_000, RateBps: 10e6,
+					Drops:   20,
 					Backlog: 12}}},
 			{Name: "br0", Kind: "bridge"},
 			{Name: "vnet0", Kind: "tap", TxPackets: 700_000, RxPackets: 11_000,
@@ -37,12 +39,16 @@ func vhostLook() *bottleneck.Look {
 		},
 		Softnet: []facts.Softnet{{CPU: 0, Processed: 912_345, Squeezed: 31}, {CPU: 1, Processed: 900_000}, {CPU: 2}},
 		Threads: []facts.ThreadLoad{
-			{TID: 2117, Comm: "vhost-2113", Role: "vhost", Guest: "web-frontend-01", Queue: 3, VCPU: -1, CPU: 17, Ran: 0.99,
+			{TID: 2117, Comm: "vhost-2113", Role: "vhost", Guest: "web-frontend-01", Queue: 3, VCPU: -1, CPU: 17,
+				Ran:    0.99,
 				Waited: 0.12},
-			{TID: 2118, Comm: "vhost-2113", Role: "vhost", Guest: "web-frontend-01", Queue: 0, VCPU: -1, CPU: 16, Ran: 0.02},
-			{TID: 2119, Comm: "CPU 0/KVM", Role: "vcpu", Guest: "web-frontend-01", Queue: -1, VCPU: 0, CPU: 18, Ran: 0.7,
+			{TID: 2118, Comm: "vhost-2113", Role: "vhost", Guest: "web-frontend-01", Queue: 0, VCPU: -1, CPU: 16,
+				Ran: 0.02},
+			{TID: 2119, Comm: "CPU 0/KVM", Role: "vcpu", Guest: "web-frontend-01", Queue: -1, VCPU: 0, CPU: 18,
+				Ran:      0.7,
 				HaltPoll: 0.27},
-			{TID: 2120, Comm: "CPU 1/KVM", Role: "vcpu", Guest: "web-frontend-01", Queue: -1, VCPU: 1, CPU: 19, Ran: 0.02},
+			{TID: 2120, Comm: "CPU 1/KVM", Role: "vcpu", Guest: "web-frontend-01", Queue: -1, VCPU: 1, CPU: 19,
+				Ran: 0.02},
 			{TID: 2217, Comm: "vhost-2213", Role: "vhost", Guest: "db2", Queue: 0, VCPU: -1, CPU: 4, Ran: 0.05},
 			{TID: 2219, Comm: "CPU 0/KVM", Role: "vcpu", Guest: "db2", Queue: -1, VCPU: 0, CPU: 5, Ran: 0.5, Quota: 0.5,
 				Throttle: 0.4},
@@ -96,7 +102,8 @@ func wideLook() *bottleneck.Look {
 	}
 	return &bottleneck.Look{Schema: bottleneck.LookSchema, At: time.Date(2026, 11, 22, 20, 14, 3, 0, time.UTC),
 		Host: h.Name, Seconds: 2, Method: l.Method, CostMS: l.CostMS, CPUs: l.CPUs, Stations: bottleneck.Stations(h, l),
-		Diagnosis: &bottleneck.Diagnosis{Why: "nothing holds the path back: no stage is short of anything and nothing is lost"}}
+		Diagnosis: &bottleneck.Diagnosis{Why: "nothing holds the path back: no stage is short of anything and " +
+			"nothing is lost"}}
 }
 
 func idleLook() *bottleneck.Look {
@@ -149,11 +156,13 @@ func TestTopFits(t *testing.T) {
 					v := View{Rows: rows, Sort: by, Keys: rows > 0, Paused: rows == 24, Idle: rows == 50, Offset: rows}
 					text := frame(look, columns, v)
 					for line := range strings.Lines(text) {
-						if n := report.Visible(strings.TrimSuffix(line, "\n")); n > columns && (columns >= 80 || rows > 0) {
+						if n := report.Visible(strings.TrimSuffix(line, "\n")); n > columns &&
+							(columns >= 80 || rows > 0) {
 							t.Errorf("%s, %d columns: %d: %q", name, columns, n, line)
 						}
 					}
-					if n := strings.Count(strings.TrimSuffix(text, "\n"), "\n") + 1; rows >= 24 && columns >= 60 && n > rows {
+					if n := strings.Count(strings.TrimSuffix(text, "\n"), "\n") + 1; rows >= 24 && columns >= 60 &&
+						n > rows {
 						t.Errorf("%s, %d×%d: %d lines", name, columns, rows, n)
 					}
 				}
@@ -168,7 +177,10 @@ func TestTopScrolls(t *testing.T) {
 	look, seen := wideLook(), map[string]bool{}
 	scroll := 1
 	for at := 0; at <= scroll; at++ {
-		text := report.Draw(80, func(t *report.Text) { scroll = Draw(t, look, &View{Rows: 24, Keys: true, Offset: at}) })
+		text := report.Draw(80, func(t *report.Text) {
+			scroll = Draw(t, look,
+				&View{Rows: 24, Keys: true, Offset: at})
+		})
 		for line := range strings.Lines(text) {
 			seen[strings.TrimSpace(line)] = true
 		}

@@ -25,7 +25,8 @@ func Text(t *report.Text, r *tune.Result, saved []string) {
 	t.Blank()
 	t.Wrapped("  as found: ", tunedRate(r.Baseline))
 	t.WrappedIf(len(r.Kept) > 0, "  now: ", "%s", tunedRate(r.Final))
-	t.WrappedIf(len(r.Added) > 0, "  proof: ", "everything that was kept against the beginning, in turns: %s (%d pairs)",
+	t.WrappedIf(len(r.Added) > 0, "  proof: ",
+		"everything that was kept against the beginning, in turns: %s (%d pairs)",
 		r.Whole, len(r.Whole.Pairs))
 	drawLimit(t, "  held back by: ", r.Before)
 	if r.After != nil {
@@ -93,7 +94,8 @@ func standingText(r *tune.Result) string {
 func standingOfRun(r *tune.Result) string {
 	undo := "'" + r.UndoCommand() + "' undoes it"
 	kept := words.Either(len(r.Chain) < 2, "kept as transaction "+r.TX,
-		fmt.Sprintf("kept as %d transactions, each on top of the one before (%s)", len(r.Chain), strings.Join(r.Chain, ", ")))
+		fmt.Sprintf("kept as %d transactions, each on top of the one before (%s)", len(r.Chain),
+			strings.Join(r.Chain, ", ")))
 	switch {
 	case r.TX != "" && r.RestartTX != "":
 		return kept + "; " + undo + ", with what waits for the restart"

@@ -102,7 +102,8 @@ func headline(r *tune.Result) string {
 	return cmp.Or(map[tune.Verdict]string{
 		tune.Met: "The target holds. " + kept, tune.Good: "Good as it was: " + found + " Nothing was changed.",
 		tune.NoGain: "Nothing helped: " + found, tune.OutOfBudget: "Out of time. " + kept, tune.NotDevice: other,
-		tune.Waiting: "More needs a restart. " + kept, tune.Interrupted: "Ended early.", tune.Failed: "Ended by an error.",
+		tune.Waiting: "More needs a restart. " + kept, tune.Interrupted: "Ended early.",
+		tune.Failed: "Ended by an error.",
 	}[r.Verdict], kept)
 }
 
@@ -187,7 +188,8 @@ type attemptView struct {
 var outcomes = map[tune.Outcome]struct{ word, class string }{
 	tune.Kept: {"kept", "good"}, tune.Hurts: {"hurts", "bad"},
 	tune.Useless: {"no gain", ""}, tune.NotShown: {"not shown to help", ""},
-	tune.Refused: {"refused by the machine", "bad"}, tune.Cut: {"cut short", ""}, tune.Overcome: {"taken back later", ""},
+	tune.Refused: {"refused by the machine", "bad"}, tune.Cut: {"cut short", ""},
+	tune.Overcome: {"taken back later", ""},
 }
 
 // revisitOf is a repeated measurement of what was kept before, and its outcome.
@@ -218,7 +220,8 @@ func attemptOf(a *tune.Attempt, kept []string) attemptView {
 			id, _, _ := strings.Cut(key, "#")
 			out = append(out, id)
 		}
-		v.Diff = slices.DeleteFunc(slices.Clone(a.Changes), func(c tune.Change) bool { return slices.Contains(out, c.ID) })
+		v.Diff = slices.DeleteFunc(slices.Clone(a.Changes),
+			func(c tune.Change) bool { return slices.Contains(out, c.ID) })
 	}
 	const most = 12
 	v.Diff, v.More = v.Diff[:min(len(v.Diff), most)], max(len(v.Diff)-most, 0)
@@ -267,7 +270,8 @@ func waterfall(r *tune.Result) template.HTML {
 	if len(steps) > 1 && to > 0 {
 		if together := to / at; together < 0.98 || together > 1.02 {
 			name := words.Either(together < 1, "less", "more") + " together than alone"
-			steps = append(steps, step{name: name, text: "×" + words.Times(together), class: "pale s2", from: at, to: to})
+			steps = append(steps, step{name: name, text: "×" + words.Times(together), class: "pale s2", from: at,
+				to: to})
 		}
 		last := step{name: "a last search, with all of it", text: words.SI(to, 3), class: "bar s3", to: to}
 		if u := r.Final.UpperPPS; u != nil && r.Final.PPS > 0 && *u > to {
@@ -275,7 +279,8 @@ func waterfall(r *tune.Result) template.HTML {
 		}
 		steps = append(steps, last)
 	}
-	most := words.Either(r.Goal.PPS <= 4*max(from, to), r.Goal.PPS, 0) // else so far away that the steps could not be seen
+	// else so far away that the steps could not be seen
+	most := words.Either(r.Goal.PPS <= 4*max(from, to), r.Goal.PPS, 0)
 	for _, s := range steps {
 		most = max(most, s.to, min(s.hi, 1.5*s.to))
 	}
@@ -333,7 +338,8 @@ func forest(r *tune.Result) template.HTML {
 		both := pairs(g)
 		d.Samples(class, x, y, 2.6, ratios(both), func(j int) string {
 			p := both[j]
-			return fmt.Sprintf("%s, pair %d: %s → %s packets/s", a.Name(), j+1, words.SI(p.Before, 3), words.SI(p.After, 3))
+			return fmt.Sprintf("%s, pair %d: %s → %s packets/s", a.Name(), j+1, words.SI(p.Before, 3),
+				words.SI(p.After, 3))
 		})
 		most := words.Either(g.Hi == 0 && g.Lo > 0, math.Inf(1), g.Hi) // few pairs do not bound it
 		d.Estimate(class, x, g.Lo, g.Ratio, most, y, 14)

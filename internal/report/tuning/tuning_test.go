@@ -30,52 +30,67 @@ func tuned() *tune.Result {
 		return tune.Gain{Ratio: ratio, Lo: lo, Hi: hi, Level: 0.95, Unit: "packets/s", Pairs: pairs(before, ratios...)}
 	}
 	return &tune.Result{
-		Schema: tune.Schema, Host: "kvm1", Goal: goal.Goal{PPS: 3e6, Frame: 64}, Started: time.Date(2026, 11, 22, 20, 0, 0, 0,
+		Schema: tune.Schema, Host: "kvm1", Goal: goal.Goal{PPS: 3e6, Frame: 64},
+		Started: time.Date(2026, 11, 22, 20, 0, 0, 0,
 			time.UTC), Seconds: 1312,
 		Verdict: tune.Better, Why: "620k → 1.83M packets/s (×2.95), and nothing is left to try: the target of 3M is missed",
-		Baseline: tune.Rate{PPS: 0.62e6, UpperPPS: &floor, Loaded: 0.63e6, LimitedBy: "device", Seconds: 62, Trials: 31},
-		Final:    tune.Rate{PPS: 1.83e6, UpperPPS: &upper, Loaded: 1.86e6, LimitedBy: "device", Seconds: 58, Trials: 29},
-		Whole:    gain(2.93, 2.7, 3.15, 0.62e6, 2.9, 2.95, 3.0, 2.85, 2.93, 2.91),
+		Baseline: tune.Rate{PPS: 0.62e6, UpperPPS: &floor, Loaded: 0.63e6, LimitedBy: "device", Seconds: 62,
+			Trials: 31},
+		Final: tune.Rate{PPS: 1.83e6, UpperPPS: &upper, Loaded: 1.86e6, LimitedBy: "device", Seconds: 58, Trials: 29},
+		Whole: gain(2.93, 2.7, 3.15, 0.62e6, 2.9, 2.95, 3.0, 2.85, 2.93, 2.91),
 		Before: &bottleneck.Diagnosis{Why: "vhost-2113 (queue 0) is at 99 % of CPU 17 while vCPUs are at 43 %",
 			Bottleneck: &bottleneck.Bottleneck{Kind: bottleneck.Vhost, Stage: "vhost", Object: "vhost-2113 (queue 0)",
 				Confidence: 0.93, Say: "vhost-2113 (queue 0) is at 99 % of CPU 17 while vCPUs are at 43 %",
 				Advice: "fewer vCPUs, more queues and vhost CPUs", Knobs: []string{"domain.queues",
-					"vhost.cpus"}, Evidence: []bottleneck.Evidence{{What: "share of CPU 17 that vhost-2113 used", Value: 0.99,
-					Unit: "share"}, {What: "lost at the tap vnet0", Value: 410e3, Unit: "packets/s"}}},
+					"vhost.cpus"}, Evidence: []bottleneck.Evidence{{What: "share of CPU 17 that vhost-2113 used",
+					Value: 0.99,
+					Unit:  "share"}, {What: "lost at the tap vnet0", Value: 410e3, Unit: "packets/s"}}},
 			Next: &bottleneck.Bottleneck{Say: "CPU 0 is at 82 % in softirqs"},
 			Stages: []bottleneck.Stage{{Name: "nic", Object: "eth0", Use: 0.07, PPS: 1e6},
-				{Name: "softirq", Object: "CPU 0", Use: 0.82, PPS: 1e6}, {Name: "bridge", Object: "br0", Use: -1, PPS: 1e6},
+				{Name: "softirq", Object: "CPU 0", Use: 0.82, PPS: 1e6}, {Name: "bridge", Object: "br0", Use: -1,
+					PPS: 1e6},
 				{Name: "tap", Object: "vnet0", Use: -1, PPS: 0.62e6,
 					Saturation: []bottleneck.Evidence{{What: "lost: tap", Value: 410e3, Unit: "packets"}}},
-				{Name: "vhost", Object: "vhost-2113 (queue 0)", Use: 0.99, PPS: -1}, {Name: "vcpu", Object: "vm1 vCPU 0", Use: 0.43,
+				{Name: "vhost", Object: "vhost-2113 (queue 0)", Use: 0.99, PPS: -1},
+				{Name: "vcpu", Object: "vm1 vCPU 0", Use: 0.43,
 					PPS: -1}}},
 		After: &bottleneck.Diagnosis{Why: "CPU 0 has no time left",
-			Bottleneck: &bottleneck.Bottleneck{Kind: bottleneck.Softirq, Stage: "softirq", Object: "CPU 0", Confidence: 0.81,
-				Say: "CPU 0 is at 98 % in softirqs", Advice: "spread the NIC's queues over more CPUs",
-				Knobs: []string{"nic.irq-affinity"}}, Stages: []bottleneck.Stage{{Name: "nic", Object: "eth0", Use: 0.19},
+			Bottleneck: &bottleneck.Bottleneck{Kind: bottleneck.Softirq, Stage: "softirq", Object: "CPU 0",
+				Confidence: 0.81,
+				Say:        "CPU 0 is at 98 % in softirqs", Advice: "spread the NIC's queues over more CPUs",
+				Knobs: []string{"nic.irq-affinity"}},
+			Stages: []bottleneck.Stage{{Name: "nic", Object: "eth0", Use: 0.19},
 				{Name: "softirq", Object: "CPU 0", Use: 0.98}, {Name: "bridge", Object: "br0", Use: -1},
 				{Name: "tap", Object: "vnet0", Use: -1},
-				{Name: "vhost", Object: "vhost-2113 (queue 3)", Use: 0.71}, {Name: "vcpu", Object: "vm1 vCPU 0", Use: 0.62}}},
+				{Name: "vhost", Object: "vhost-2113 (queue 3)", Use: 0.71},
+				{Name: "vcpu", Object: "vm1 vCPU 0", Use: 0.62}}},
 		Attempts: []tune.Attempt{
-			{N: 1, Key: "domain.queues+guest.queues", IDs: []string{"domain.queues"}, Title: "Queues of the guest's NIC",
+			{N: 1, Key: "domain.queues+guest.queues", IDs: []string{"domain.queues"},
+				Title: "Queues of the guest's NIC",
 				Stage: "vhost", Risk: goal.None, Expected: 1.8, Because: []string{"it acts where the bottleneck is"},
 				Limit: "vhost", Changes: []tune.Change{{ID: "domain.queues",
 					Address: "domain:vm1/interface/52:54:00:00:00:01/driver.queues", From: "1", To: "4"},
-					{ID: "guest.queues", Address: "inside:vm1/nic-channels:eth0/combined", From: "1", To: "4"}}, Outcome: tune.Kept,
-				Why: "2.1 times as many packets came through, at least 1.94", Gain: gain(2.1, 1.94, 2.3, 0.62e6, 2.05, 2.1, 2.2,
+					{ID: "guest.queues", Address: "inside:vm1/nic-channels:eth0/combined", From: "1", To: "4"}},
+				Outcome: tune.Kept,
+				Why:     "2.1 times as many packets came through, at least 1.94",
+				Gain: gain(2.1, 1.94, 2.3, 0.62e6, 2.05, 2.1, 2.2,
 					2.12), Evidence: 212, Needed: 40, Seconds: 41},
 			{N: 2, Key: "softirq.threaded", IDs: []string{"softirq.threaded"}, Title: "Threaded NAPI", Stage: "softirq",
-				Limit: "softirq", Changes: []tune.Change{{ID: "softirq.threaded", Address: "nic-threaded:eth0", From: "0",
-					To: "1"}}, Outcome: tune.Hurts, Why: "a third of the packets less came through",
+				Limit: "softirq", Changes: []tune.Change{{ID: "softirq.threaded", Address: "nic-threaded:eth0",
+					From: "0",
+					To:   "1"}}, Outcome: tune.Hurts, Why: "a third of the packets less came through",
 				Gain: gain(0.66, 0.6, 0.72, 1.3e6, 0.65, 0.66, 0.7), Evidence: 0, Needed: 40},
-			{N: 3, Key: "nic.ring.rx", IDs: []string{"nic.ring.rx"}, Title: "Receive descriptors per NIC queue", Stage: "nic",
-				Limit: "softirq", Changes: []tune.Change{{ID: "nic.ring.rx", Address: "nic-ring:eth0/rx", From: "256", To: "4096"}},
+			{N: 3, Key: "nic.ring.rx", IDs: []string{"nic.ring.rx"}, Title: "Receive descriptors per NIC queue",
+				Stage: "nic",
+				Limit: "softirq", Changes: []tune.Change{{ID: "nic.ring.rx", Address: "nic-ring:eth0/rx", From: "256",
+					To: "4096"}},
 				Outcome: tune.NotShown, Why: "too little to be shown with the pairs that one candidate gets",
 				Gain: gain(1.01, 0.98, 0, 1.3e6, 1.0, 1.02, 1.01, 0.99, 1.03), Evidence: 1.8, Needed: 40},
 			{N: 4, Key: "netfilter.bridge", IDs: []string{"netfilter.bridge"}, Title: "Bridged frames skip iptables",
 				Stage: "netfilter", Risk: goal.Security, Limit: "softirq",
-				Changes: []tune.Change{{ID: "netfilter.bridge", Address: "sysctl:net.bridge.bridge-nf-call-iptables", From: "1",
-					To: "0"}}, Outcome: tune.Kept, Why: "1.52 times as many packets came through, at least 1.42",
+				Changes: []tune.Change{{ID: "netfilter.bridge", Address: "sysctl:net.bridge.bridge-nf-call-iptables",
+					From: "1",
+					To:   "0"}}, Outcome: tune.Kept, Why: "1.52 times as many packets came through, at least 1.42",
 				Gain: gain(1.52, 1.42, 1.63, 1.3e6, 1.5, 1.55, 1.51, 1.53), Evidence: 96, Needed: 40},
 			{N: 6, Key: "restart of guest vm1", Title: "restart of guest vm1", Stage: "guest", Outcome: tune.Kept,
 				Why: "each of 8 trials behind it is ahead of each before it", Gain: gain(1.1, 0, 0, 1.3e6, 1.1, 1.12)},
@@ -83,12 +98,15 @@ func tuned() *tune.Result {
 				Stage: "vhost", Outcome: tune.Refused, Why: "the machine refused it: operation not supported"},
 		},
 		Kept: []string{"domain.queues+guest.queues", "netfilter.bridge"},
-		Untried: []tune.Untried{{Key: "kernel.mitigations", Title: "Mitigations of the CPU's faults", Risk: goal.Security,
-			Why: "needs --consent security"}},
-		Waits:  []tune.Wait{{For: "reboot", Keys: []string{"kernel.isolcpus"}}},
-		Advice: []tune.Advice{{Code: "vf", Text: "3M packets/s need a virtual function: eth0 has 63 ('mpps sriov assign', 'mpps plan --nic vf')"}},
-		Method: tune.Method{Test: "each candidate is measured against what stands in pairs", Alpha: 0.05, MinEffect: 0.02,
-			MaxPairs: 24, Seed: 4711, LoadPPS: 2e6, TrialSecs: 1},
+		Untried: []tune.Untried{{Key: "kernel.mitigations", Title: "Mitigations of the CPU's faults",
+			Risk: goal.Security,
+			Why:  "needs --consent security"}},
+		Waits: []tune.Wait{{For: "reboot", Keys: []string{"kernel.isolcpus"}}},
+		Advice: []tune.Advice{{Code: "vf", Text: "3M packets/s need a virtual function: eth0 has 63 ('mpps sriov " +
+			"assign', 'mpps plan --nic vf')"}},
+		Method: tune.Method{Test: "each candidate is measured against what stands in pairs", Alpha: 0.05,
+			MinEffect: 0.02,
+			MaxPairs:  24, Seed: 4711, LoadPPS: 2e6, TrialSecs: 1},
 		Trials: 74, Searches: 2, Budget: 1800, TX: "20261122T200011.123456-4711", Plan: "sha256:1234",
 	}
 }
@@ -113,17 +131,22 @@ func TestTunePage(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"3× more packets: 620\u00a0k → 1.83\u00a0M per second; 3.00\u00a0M were asked for.", "target missed", "×2.9 [2.7, 3.1]",
-		"vhost-2113 (queue 0) is at 99 % of CPU 17", "93 % sure", "CPU 0 is at 98 % in softirqs", "▶ held it back", "▶ holds it back now",
-		"Queues of the guest&#39;s NIC", "domain:vm1/interface/52:54:00:00:00:01/driver.queues", "hurts", "refused by the machine", "not shown to help",
-		"needs --consent security", "kernel.isolcpus", "eth0 has 63", "5 pairs with trials up to 4 times as long; e-value 1.8 of the 40 needed", "mpps rollback 20261122T200011.123456-4711", "seed 4711", "target 3.00 M",
+		"3× more packets: 620\u00a0k → 1.83\u00a0M per second; 3.00\u00a0M were asked for.", "target missed",
+		"×2.9 [2.7, 3.1]",
+		"vhost-2113 (queue 0) is at 99 % of CPU 17", "93 % sure", "CPU 0 is at 98 % in softirqs", "▶ held it back",
+		"▶ holds it back now",
+		"Queues of the guest&#39;s NIC", "domain:vm1/interface/52:54:00:00:00:01/driver.queues", "hurts",
+		"refused by the machine", "not shown to help",
+		"needs --consent security", "kernel.isolcpus", "eth0 has 63", "5 pairs with trials up to 4 times as long; " +
+			"e-value 1.8 of the 40 needed", "mpps rollback 20261122T200011.123456-4711", "seed 4711", "target 3.00 M",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("not on the page: %q", want)
 		}
 	}
-	if found := regexp.MustCompile(`(?:src|href)="[^#"]|https?://|<script(?: [^>]*)?>[^{]`).FindString(strings.SplitN(page,
-		`<script type="application/json"`, 2)[0]); found != "" {
+	if found := regexp.MustCompile(`(?:src|href)="[^#"]|https?://|<script(?: [^>]*)?>[^{]`).FindString(
+		strings.SplitN(page,
+			`<script type="application/json"`, 2)[0]); found != "" {
 		t.Errorf("the page is not whole by itself: %s", found)
 	}
 	var back tune.Result
@@ -138,12 +161,15 @@ func TestTunePage(t *testing.T) {
 func TestTuneHeadlines(t *testing.T) {
 	t.Parallel()
 	for verdict, want := range map[tune.Verdict]string{
-		tune.Met:         "The target holds. 3× more packets: 620\u00a0k → 1.83\u00a0M per second; 3.00\u00a0M were asked for.",
-		tune.Good:        "Good as it was: 620\u00a0k packets per second; 3.00\u00a0M were asked for. Nothing was changed.",
+		tune.Met: "The target holds. 3× more packets: 620\u00a0k → 1.83\u00a0M per second; 3.00\u00a0M were " +
+			"asked for.",
+		tune.Good: "Good as it was: 620\u00a0k packets per second; 3.00\u00a0M were asked for. Nothing was " +
+			"changed.",
 		tune.Better:      "3× more packets: 620\u00a0k → 1.83\u00a0M per second; 3.00\u00a0M were asked for.",
 		tune.NoGain:      "Nothing helped: 620\u00a0k packets per second; 3.00\u00a0M were asked for.",
 		tune.OutOfBudget: "Out of time. 3× more packets: 620\u00a0k → 1.83\u00a0M per second; 3.00\u00a0M were asked for.",
-		tune.Waiting:     "More needs a restart. 3× more packets: 620\u00a0k → 1.83\u00a0M per second; 3.00\u00a0M were asked for.",
+		tune.Waiting: "More needs a restart. 3× more packets: 620\u00a0k → 1.83\u00a0M per second; 3.00\u00a0M " +
+			"were asked for.",
 		tune.NotDevice:   "The device is the limit at 620\u00a0k packets per second, not this host.",
 		tune.Interrupted: "Ended early.",
 		tune.Failed:      "Ended by an error.",
@@ -157,7 +183,8 @@ func TestTuneHeadlines(t *testing.T) {
 	}
 	r := tuned()
 	r.Verdict, r.Final.LimitedBy, r.Added = tune.NotDevice, "generator", r.Kept
-	if got := headline(r); got != "The generator is the limit by now, not this host. 3× more packets: 620\u00a0k → 1.83\u00a0M per second; 3.00\u00a0M were asked for." {
+	if got := headline(r); got != "The generator is the limit by now, not this host. 3× more packets: 620\u00a0k → "+
+		"1.83\u00a0M per second; 3.00\u00a0M were asked for." {
 		t.Error(got)
 	}
 	r = tuned()
@@ -193,7 +220,8 @@ func TestTuneAtOnce(t *testing.T) {
 	a.Outcome, a.Key, a.Parts, r.Kept = tune.Kept, "x.1+x.2+x.3", []string{"x.1", "x.2", "x.3"}, []string{"x.1", "x.3"}
 	a.Changes = []tune.Change{{ID: "x.1", Address: "sysctl:one"}, {ID: "x.2", Address: "sysctl:two"},
 		{ID: "x.3", Address: "sysctl:three"}}
-	r.Revisits = []tune.Attempt{{N: 1, Key: "x.2", Title: "the second", Outcome: tune.Hurts, Gain: tune.Gain{Ratio: 0.9}}}
+	r.Revisits = []tune.Attempt{{N: 1, Key: "x.2", Title: "the second", Outcome: tune.Hurts,
+		Gain: tune.Gain{Ratio: 0.9}}}
 	page := pageOf(t, r)
 	page = page[:strings.Index(page, `id="mpps-data"`)]
 	for want, on := range map[string]bool{"sysctl:one": true, "sysctl:two": false, "sysctl:three": true,

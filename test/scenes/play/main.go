@@ -81,7 +81,8 @@ func theTurn(ctx context.Context, turn int, until int64, list bool) (bool, error
 	sets := scenes.Turn(all, turn)
 	if list {
 		for _, s := range sets {
-			fmt.Printf("CGO_ENABLED=0 go test -tags lab -count=1 -run '%s' ./%s # %.0f s\n", s.Pattern(), s.Package, s.Seconds)
+			fmt.Printf("CGO_ENABLED=0 go test -tags lab -count=1 -run '%s' ./%s # %.0f s\n", s.Pattern(), s.Package,
+				s.Seconds)
 		}
 		return true, nil
 	}

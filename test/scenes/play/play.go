@@ -75,7 +75,8 @@ func (p *player) take(sets []scenes.Set) (scenes.Set, bool) {
 			p.next++
 			return set, true
 		}
-		p.notPlayed = append(p.notPlayed, fmt.Sprintf("%s %s: takes %.0f s, %.0f s are left", set.Package, strings.Join(set.Tests, " "), set.Seconds, max(left, 0)))
+		p.notPlayed = append(p.notPlayed, fmt.Sprintf("%s %s: takes %.0f s, %.0f s are left", set.Package,
+			strings.Join(set.Tests, " "), set.Seconds, max(left, 0)))
 	}
 	return scenes.Set{}, false
 }
@@ -94,7 +95,8 @@ func (p *player) one(ctx context.Context, set scenes.Set) {
 			continue
 		}
 		text.WriteString(e.Output)
-		if e.Test != "" && !strings.Contains(e.Test, "/") && (e.Action == "pass" || e.Action == "fail" || e.Action == "skip") {
+		if e.Test != "" && !strings.Contains(e.Test, "/") && (e.Action == "pass" || e.Action == "fail" ||
+			e.Action == "skip") {
 			ended[e.Test] = e
 		}
 	}
@@ -109,7 +111,8 @@ func (p *player) one(ctx context.Context, set scenes.Set) {
 			fmt.Fprintf(p.out, "%s\t%s %s\t%.1fs\n", e.Action, set.Package, test, e.Elapsed)
 			failed = failed || e.Action == "fail" && err != nil
 		case cut:
-			p.notPlayed = append(p.notPlayed, fmt.Sprintf("%s %s: cut off, its package ran for %.0f s", set.Package, test, took))
+			p.notPlayed = append(p.notPlayed, fmt.Sprintf("%s %s: cut off, its package ran for %.0f s", set.Package,
+				test, took))
 		default:
 			p.notPlayed = append(p.notPlayed, set.Package+" "+test)
 			failed = true
@@ -127,7 +130,8 @@ func (p *player) one(ctx context.Context, set scenes.Set) {
 // goTest plays a set. Its time limit is for a scene that hangs. What it started ends with it.
 func goTest(ctx context.Context, s scenes.Set, out io.Writer) error {
 	limit := time.Duration(5*s.Seconds+600) * time.Second
-	cmd := exec.Command("go", "test", "-tags", "lab", "-count=1", "-json", "-timeout", limit.String(), "-run", s.Pattern(), "./"+s.Package)
+	cmd := exec.Command("go", "test", "-tags", "lab", "-count=1", "-json", "-timeout", limit.String(), "-run",
+		s.Pattern(), "./"+s.Package)
 	cmd.Stdout, cmd.Stderr = out, out
 	end, err := owned.StartAll(cmd)
 	if err != nil {

@@ -18,7 +18,8 @@ import (
 
 // said is what go test -json prints of a test's end.
 func said(w io.Writer, action, test string) {
-	fmt.Fprintf(w, "{\"Action\":\"output\",\"Test\":%q,\"Output\":\"output of %s\\n\"}\n{\"Action\":%q,\"Test\":%q,\"Elapsed\":1.5}\n", test, test, action, test)
+	fmt.Fprintf(w, "{\"Action\":\"output\",\"Test\":%q,\"Output\":\"output of "+
+		"%s\\n\"}\n{\"Action\":%q,\"Test\":%q,\"Elapsed\":1.5}\n", test, test, action, test)
 }
 
 // TestPlay: what passes, fails, is cut off at the end of the time, and what is not begun, for it would not fit.
@@ -46,30 +47,36 @@ func TestPlay(t *testing.T) {
 		{"fail", time.Hour, func(_ context.Context, s scenes.Set, w io.Writer) error {
 			said(w, "fail", s.Tests[0])
 			return errors.New("exit status 1")
-		}, false, []string{"fail\ttest/a TestA", "output of TestA", "FAIL\tmpps/test/a", "not played: test/a TestB"}, nil},
+		}, false, []string{"fail\ttest/a TestA", "output of TestA", "FAIL\tmpps/test/a", "not played: test/a TestB"},
+			nil},
 		{"does not compile", time.Hour, func(_ context.Context, s scenes.Set, w io.Writer) error {
 			fmt.Fprintln(w, "a_test.go:1: syntax error")
 			return errors.New("exit status 1")
 		}, false, []string{"syntax error", "not played: test/a TestA"}, nil},
-		{"a scene is gone and nobody tells", time.Hour, func(context.Context, scenes.Set, io.Writer) error { return nil }, false, []string{"not played: test/a TestA"}, nil},
+		{"a scene is gone and nobody tells", time.Hour,
+			func(context.Context, scenes.Set, io.Writer) error { return nil }, false,
+			[]string{"not played: test/a TestA"}, nil},
 		{"cut off", 250 * time.Second, func(ctx context.Context, s scenes.Set, w io.Writer) error {
 			said(w, "pass", s.Tests[0])
 			<-ctx.Done()
 			return errors.New("signal: terminated")
-		}, true, []string{"pass\ttest/a TestA", "not played: test/a TestB: cut off", "not played: test/c TestC: takes 300 s, 250 s are left"}, []string{"FAIL"}},
+		}, true, []string{"pass\ttest/a TestA", "not played: test/a TestB: cut off", "not played: test/c TestC: " +
+			"takes 300 s, 250 s are left"}, []string{"FAIL"}},
 		{"failed, then cut off", 250 * time.Second, func(ctx context.Context, s scenes.Set, w io.Writer) error {
 			said(w, "fail", s.Tests[0])
 			<-ctx.Done()
 			return errors.New("signal: terminated")
 		}, false, []string{"FAIL\tmpps/test/a"}, nil},
-		{"no time at all", -time.Second, nil, true, []string{"not played: test/a TestA TestB: takes 200 s, 0 s are left"}, []string{"ok"}},
+		{"no time at all", -time.Second, nil, true,
+			[]string{"not played: test/a TestA TestB: takes 200 s, 0 s are left"}, []string{"ok"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var out bytes.Buffer
 				p := player{until: time.Now().Add(c.left), run: c.run, out: &out}
 				ok := p.play(t.Context(), []scenes.Set{
-					{Package: "test/a", Tests: []string{"TestA", "TestB"}, Seconds: 200}, {Package: "test/c", Tests: []string{"TestC"}, Seconds: 300},
+					{Package: "test/a", Tests: []string{"TestA", "TestB"}, Seconds: 200},
+					{Package: "test/c", Tests: []string{"TestC"}, Seconds: 300},
 				})
 				if ok != c.ok {
 					t.Errorf("found %v, want %v", ok, c.ok)
@@ -102,9 +109,11 @@ func TestSummary(t *testing.T) {
 	dir := t.TempDir()
 	unit, labs, stats := filepath.Join(dir, "unit.log"), filepath.Join(dir, "lab.log"), filepath.Join(dir, "hosts")
 	for name, text := range map[string]string{
-		unit:  "ok  \tmpps/a\t1.5s\nok  \tmpps/b\t(cached)\n?   \tmpps/c\t[no test files]\n    ok  \tmpps/quoted\t9.0s\n",
-		labs:  "--- FAIL: TestD\nFAIL\nFAIL\tmpps/d\t20.0s\n",
-		stats: `{"event":"boot","seconds":5}` + "\n" + `{"event":"restore","seconds":1}` + "\n" + `{"event":"death","cause":"Kernel panic\nand more"}` + "\n" + `{"event":"retry","cause":"hung"}` + "\n",
+		unit: "ok  \tmpps/a\t1.5s\nok  \tmpps/b\t(cached)\n?   \tmpps/c\t[no test files]\n    ok  " +
+			"\tmpps/quoted\t9.0s\n",
+		labs: "--- FAIL: TestD\nFAIL\nFAIL\tmpps/d\t20.0s\n",
+		stats: `{"event":"boot","seconds":5}` + "\n" + `{"event":"restore","seconds":1}` + "\n" +
+			`{"event":"death","cause":"Kernel panic\nand more"}` + "\n" + `{"event":"retry","cause":"hung"}` + "\n",
 	} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

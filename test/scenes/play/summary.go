@@ -90,7 +90,8 @@ func hosts(w io.Writer, stats string) error {
 		}
 	}
 	fmt.Fprintf(w, "emulated hosts: %d boots (%.0f s), %d restores (%.0f s), %d deaths, %d retries\n",
-		count[lab.StatBoot], seconds[lab.StatBoot], count[lab.StatRestore], seconds[lab.StatRestore], count[lab.StatDeath], count[lab.StatRetry])
+		count[lab.StatBoot], seconds[lab.StatBoot], count[lab.StatRestore], seconds[lab.StatRestore],
+		count[lab.StatDeath], count[lab.StatRetry])
 	for _, c := range causes {
 		fmt.Fprintln(w, "  "+c)
 	}

@@ -207,7 +207,8 @@ func (h *Host) Candidates(context.Context) ([]tune.Candidate, error) {
 			if risk == "" {
 				risk = goal.None
 			}
-			all = append(all, tune.Candidate{Key: k.ID, IDs: []string{k.ID}, Title: k.ID, Stage: k.Stage, Risk: risk, Weight: k.Weight,
+			all = append(all, tune.Candidate{Key: k.ID, IDs: []string{k.ID}, Title: k.ID, Stage: k.Stage, Risk: risk,
+				Weight:  k.Weight,
 				Changes: []tune.Change{{ID: k.ID, Address: "simulated:" + k.ID, From: "0", To: "1"}}})
 		}
 	}
@@ -234,7 +235,8 @@ func (h *Host) Diagnose(_ context.Context, pps float64) (*bottleneck.Diagnosis, 
 }
 
 func (h *Host) at(stage string) *bottleneck.Bottleneck {
-	b := &bottleneck.Bottleneck{Kind: bottleneck.Kind(stage + "-full"), Stage: stage, Object: stage, Confidence: 0.8, Say: stage + " is full"}
+	b := &bottleneck.Bottleneck{Kind: bottleneck.Kind(stage + "-full"), Stage: stage, Object: stage, Confidence: 0.8,
+		Say: stage + " is full"}
 	for _, k := range h.Knobs {
 		if k.Stage == stage {
 			b.Knobs = append(b.Knobs, k.ID)

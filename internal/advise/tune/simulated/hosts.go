@@ -31,7 +31,8 @@ func Hosts(n int) []Spec {
 
 func host(i int) Spec {
 	r := rand.New(rand.NewPCG(uint64(i), 0x73706563))
-	s := Spec{Name: fmt.Sprintf("host-%02d", i), Stages: stages, Capacity: map[string]float64{}, Noise: noises[i%len(noises)], Mistaken: 0.05}
+	s := Spec{Name: fmt.Sprintf("host-%02d", i), Stages: stages, Capacity: map[string]float64{},
+		Noise: noises[i%len(noises)], Mistaken: 0.05}
 	for _, stage := range stages {
 		s.Capacity[stage] = 1e6 * (1.5 + 2*r.Float64())
 	}
@@ -61,7 +62,8 @@ func host(i int) Spec {
 		factors := map[string]float64{stage: 1.5}
 		if i%2 == 0 {
 			s.Knobs = append(s.Knobs, Knob{ID: "overlay.queues", Stage: stage, Weight: 0.5},
-				Knob{ID: "overlay.queue_mapping", Stage: stage, Weight: 0.5, Factors: factors, Needs: []string{"overlay.queues"}})
+				Knob{ID: "overlay.queue_mapping", Stage: stage, Weight: 0.5, Factors: factors,
+					Needs: []string{"overlay.queues"}})
 		} else {
 			first := add(Knob{Stage: stage})
 			add(Knob{Stage: stage, Factors: factors, Needs: []string{first}})

@@ -37,10 +37,11 @@ func Base(g goal.Goal) string {
 
 // Profile is a profile for a goal.
 type Profile struct {
-	Name    string `json:"name"`
-	Base    string `json:"base"`    // the profile that it includes
-	Assumed bool   `json:"assumed"` // the base's files were not there to be read: what its versions 2.20 to 2.25 have in common counts
-	Files   []File `json:"files"`   // below a directory of the profile's name
+	Name string `json:"name"`
+	Base string `json:"base"` // the profile that it includes
+	// the base's files were not there to be read: what its versions 2.20 to 2.25 have in common counts
+	Assumed bool   `json:"assumed"`
+	Files   []File `json:"files"` // below a directory of the profile's name
 	Written string `json:"written,omitempty"`
 	Held    []Held `json:"held"`    // by this profile
 	ByBase  []Held `json:"by_base"` // by the profile that it includes
@@ -107,7 +108,8 @@ func Make(r Request) (*Profile, error) {
 	if err := CheckName(r.Name); err != nil {
 		return nil, err
 	}
-	b := &builder{Request: r, profile: &Profile{Name: r.Name, Base: Base(r.Report.Goal), Held: []Held{}, ByBase: []Held{}, NotHeld: []Left{}}}
+	b := &builder{Request: r, profile: &Profile{Name: r.Name, Base: Base(r.Report.Goal), Held: []Held{},
+		ByBase: []Held{}, NotHeld: []Left{}}}
 	if b.profile.Base == RealtimeBase {
 		if b.cores = b.isolated(); len(b.cores) == 0 {
 			return nil, ErrNoCPUs
@@ -164,8 +166,11 @@ func wanted(f audit.Finding) (value string, is bool) {
 	stands := f.State == audit.OK && f.Reading.State == setting.Known
 	switch {
 	case f.Want == nil:
-		return f.Reading.Value, stands && slices.Contains([]setting.Kind{setting.KernelArg, setting.Sysctl, setting.SysfsCPUs, setting.ThreadSched, setting.KSM}, f.Address.Kind)
-	case f.State == audit.Unknown && f.Address.Kind != setting.KernelArg, f.State == audit.NotApplicable, f.Want.Op == setting.Gone:
+		return f.Reading.Value, stands &&
+			slices.Contains([]setting.Kind{setting.KernelArg, setting.Sysctl, setting.SysfsCPUs, setting.ThreadSched,
+				setting.KSM}, f.Address.Kind)
+	case f.State == audit.Unknown && f.Address.Kind != setting.KernelArg, f.State == audit.NotApplicable,
+		f.Want.Op == setting.Gone:
 		return "", false
 	case stands:
 		return f.Reading.Value, true
@@ -203,7 +208,8 @@ func (b *builder) resolve(more string) *facts.Tuned {
 		if text, is := own[name]; is {
 			return text, true
 		}
-		if b.Files == nil || name == "etc/tuned/tuned-main.conf" { // our own folder must be among those that are looked into
+		// our own folder must be among those that are looked into
+		if b.Files == nil || name == "etc/tuned/tuned-main.conf" {
 			return "", false
 		}
 		return b.Files(name)
@@ -218,6 +224,7 @@ func variablesSection(vars []string) string {
 }
 
 func variablesText(vars []string) string {
-	return "# Written by mpps: variables of the profile that tuned.conf includes. They stand in the place of that profile's own file\n" +
+	return "# Written by mpps: variables of the profile that tuned.conf includes. They stand in the place of that " +
+		"profile's own file\n" +
 		"# of variables, which is not read.\n" + strings.Join(vars, "\n") + "\n"
 }

@@ -21,7 +21,8 @@ func finding(at, found string, want ...string) audit.Finding {
 	if err != nil {
 		panic(err)
 	}
-	f := audit.Finding{ID: "test." + string(a.Kind), Address: a, State: audit.OK, Reading: setting.Value(found), Why: "the test wants it", Risk: goal.None}
+	f := audit.Finding{ID: "test." + string(a.Kind), Address: a, State: audit.OK, Reading: setting.Value(found),
+		Why: "the test wants it", Risk: goal.None}
 	if found == "" {
 		f.Reading = setting.Missing("not there")
 	}
@@ -38,7 +39,8 @@ func finding(at, found string, want ...string) audit.Finding {
 func request(g goal.Goal, all ...audit.Finding) Request {
 	cpus := setting.CPUs(0, 1, 2, 3)
 	return Request{
-		Name: "quiet", Flags: "--latency 20us --cpus 2-3", Version: "1", Host: &facts.Host{Name: "h", Topology: facts.Topology{Online: cpus}},
+		Name: "quiet", Flags: "--latency 20us --cpus 2-3", Version: "1",
+		Host:   &facts.Host{Name: "h", Topology: facts.Topology{Online: cpus}},
 		Report: audit.Report{Goal: g, Findings: all}, Machine: tuned.Machine{Online: cpus, Present: cpus},
 	}
 }
@@ -52,17 +54,28 @@ func realtimeFindings() []audit.Finding {
 	gone := finding("kernel-arg:nosoftlockup", "present", "x")
 	gone.Want = &setting.Want{Op: setting.Gone}
 	return []audit.Finding{
-		finding("kernel-arg:isolcpus", "", "managed_irq,domain,2-3"), finding("kernel-arg:nohz_full", "2-3"), finding("kernel-arg:tsc", "", "nowatchdog"),
-		finding("kernel-arg:idle", "", "poll"), finding("kernel-arg:hugepagesz+hugepages", "", "hugepagesz=1G hugepages=4"), gone, risky, check,
-		finding("sysctl:vm.stat_interval", "1", "10", "20"), finding("sysctl:kernel.timer_migration", "0"), finding("sysctl:vm.swappiness", "60", "1"),
-		finding("sysctl:net/ipv4/conf/eth0.1/rp_filter", "1", "0"), finding("sysfs-cpus:devices/virtual/workqueue/cpumask", "0-3", "0-1"),
-		finding("sysfs-cpus:class/net/eth0/queues/rx-0/rps_cpus", "", "0-1"), finding("ksm:run", "1", "0", "2"), finding("ksm:merge_across_nodes", "1", "0"),
-		finding("sysfs:kernel/mm/transparent_hugepage/enabled", "always", "madvise", "never"), finding("sysfs:kernel/tracing/tracing_on", "1", "0"),
-		finding("thread-sched:ksoftirqd/2", "SCHED_OTHER", "SCHED_FIFO 2"), finding("thread-sched:rcuc/2", "SCHED_OTHER", "SCHED_FIFO 3"),
-		finding("thread-sched:rcuc/3", "SCHED_OTHER", "SCHED_FIFO 3"), finding("thread-sched:ktimers/3", "SCHED_OTHER", "SCHED_FIFO 5"),
-		finding("thread-sched:ktimers/2", "SCHED_OTHER", "SCHED_FIFO 5"), finding("irq-cpus:9/acpi", "0-3", "0-1"), finding("irq-affinity:eth0/TxRx-0/45", "0-3", "0"),
-		finding("module-param:kvm_intel/ple_gap", "128", "0"), finding("service:ksmtuned", "running", "stopped"), finding("service:numad", "stopped", "stopped"),
-		finding("nic-coalesce:eth0/rx-usecs", "50", "0"), finding("nic-coalesce:eth0/adaptive-rx", "on", "off"), finding("nic-channels:eth0/combined", "4", "2"),
+		finding("kernel-arg:isolcpus", "", "managed_irq,domain,2-3"), finding("kernel-arg:nohz_full", "2-3"),
+		finding("kernel-arg:tsc", "", "nowatchdog"),
+		finding("kernel-arg:idle", "", "poll"), finding("kernel-arg:hugepagesz+hugepages", "",
+			"hugepagesz=1G hugepages=4"), gone, risky, check,
+		finding("sysctl:vm.stat_interval", "1", "10", "20"), finding("sysctl:kernel.timer_migration", "0"),
+		finding("sysctl:vm.swappiness", "60", "1"),
+		finding("sysctl:net/ipv4/conf/eth0.1/rp_filter", "1", "0"),
+		finding("sysfs-cpus:devices/virtual/workqueue/cpumask", "0-3", "0-1"),
+		finding("sysfs-cpus:class/net/eth0/queues/rx-0/rps_cpus", "", "0-1"), finding("ksm:run", "1", "0", "2"),
+		finding("ksm:merge_across_nodes", "1", "0"),
+		finding("sysfs:kernel/mm/transparent_hugepage/enabled", "always", "madvise", "never"),
+		finding("sysfs:kernel/tracing/tracing_on", "1", "0"),
+		finding("thread-sched:ksoftirqd/2", "SCHED_OTHER", "SCHED_FIFO 2"),
+		finding("thread-sched:rcuc/2", "SCHED_OTHER", "SCHED_FIFO 3"),
+		finding("thread-sched:rcuc/3", "SCHED_OTHER", "SCHED_FIFO 3"), finding("thread-sched:ktimers/3", "SCHED_OTHER",
+			"SCHED_FIFO 5"),
+		finding("thread-sched:ktimers/2", "SCHED_OTHER", "SCHED_FIFO 5"), finding("irq-cpus:9/acpi", "0-3", "0-1"),
+		finding("irq-affinity:eth0/TxRx-0/45", "0-3", "0"),
+		finding("module-param:kvm_intel/ple_gap", "128", "0"), finding("service:ksmtuned", "running", "stopped"),
+		finding("service:numad", "stopped", "stopped"),
+		finding("nic-coalesce:eth0/rx-usecs", "50", "0"), finding("nic-coalesce:eth0/adaptive-rx", "on", "off"),
+		finding("nic-channels:eth0/combined", "4", "2"),
 		finding("domain:rt1/vcpupin/0", "", "2"), finding("swap:dev/sda2", "on", "off"),
 	}
 }
@@ -104,12 +117,15 @@ func addresses(all []Held) (texts []string) {
 func TestRealtime(t *testing.T) {
 	r := request(realtimeGoal, realtimeFindings()...)
 	p := make1(t, r)
-	if p.Base != RealtimeBase || !p.Assumed || len(p.Files) != 2 || !strings.Contains(p.Files[1].Text, "isolated_cores=2-3\nisolate_managed_irq=Y\nnetdev_queue_count=2\n") {
+	if p.Base != RealtimeBase || !p.Assumed || len(p.Files) != 2 ||
+		!strings.Contains(p.Files[1].Text, "isolated_cores=2-3\nisolate_managed_irq=Y\nnetdev_queue_count=2\n") {
 		t.Errorf("base %s, files %+v", p.Base, p.Files)
 	}
 	byBase := []string{
-		"kernel-arg:isolcpus=managed_irq,domain,2-3", "kernel-arg:nohz_full=2-3", "sysctl:vm.stat_interval=10", "sysctl:kernel.timer_migration=0",
-		"sysfs-cpus:devices/virtual/workqueue/cpumask=0-1", "ksm:run=2", "sysfs:kernel/mm/transparent_hugepage/enabled=never", "thread-sched:ksoftirqd/2=SCHED_FIFO 2",
+		"kernel-arg:isolcpus=managed_irq,domain,2-3", "kernel-arg:nohz_full=2-3", "sysctl:vm.stat_interval=10",
+		"sysctl:kernel.timer_migration=0",
+		"sysfs-cpus:devices/virtual/workqueue/cpumask=0-1", "ksm:run=2",
+		"sysfs:kernel/mm/transparent_hugepage/enabled=never", "thread-sched:ksoftirqd/2=SCHED_FIFO 2",
 		"thread-sched:rcuc/2=SCHED_FIFO 4", "thread-sched:rcuc/3=SCHED_FIFO 4", "irq-cpus:9/acpi=0-1",
 	}
 	if got := addresses(p.ByBase); !slices.Equal(got, byBase) {
@@ -122,7 +138,8 @@ func TestRealtime(t *testing.T) {
 			t.Errorf("%+v", l)
 		}
 	}
-	if want := []string{"kernel-arg:mitigations", "irq-affinity:eth0/TxRx-0/45", "domain:rt1/vcpupin/0", "swap:dev/sda2"}; !slices.Equal(left, want) {
+	if want := []string{"kernel-arg:mitigations", "irq-affinity:eth0/TxRx-0/45", "domain:rt1/vcpupin/0",
+		"swap:dev/sda2"}; !slices.Equal(left, want) {
 		t.Errorf("not held: %v, expected %v", left, want)
 	}
 	if !slices.Equal(p.Twice, []string{"nohz_full"}) {
@@ -140,15 +157,19 @@ func TestRealtime(t *testing.T) {
 			t.Errorf("%s: TuneD gives %q (%+v), expected %q", h.Address, set.Value, set, h.Value)
 		}
 	}
-	if strings.Count(got.Arguments, "tsc=") != 1 || !strings.HasSuffix(got.Arguments, "tsc=nowatchdog idle=poll hugepagesz=1G hugepages=4") {
+	if strings.Count(got.Arguments, "tsc=") != 1 || !strings.HasSuffix(got.Arguments, "tsc=nowatchdog idle=poll "+
+		"hugepagesz=1G hugepages=4") {
 		t.Errorf("arguments %q", got.Arguments)
 	}
 	text := p.Files[0].Text
 	for _, want := range []string{
-		"[sysctl]\n", "net.ipv4.conf.eth0/1.rp_filter=0\n", "/sys/class/net/eth0/queues/rx-0/rps_cpus=${f:cpulist2hex:0-1}\n", "group.ktimers=0:f:5:*:^\\[ktimers\n",
-		"^qemu-system;^vhost-\n", "[net_eth0]\ntype=net\ndevices=eth0\npriority=-1\n", "coalesce=rx-usecs 0 adaptive-rx off\n", "service.ksmtuned=stop,disable\n",
+		"[sysctl]\n", "net.ipv4.conf.eth0/1.rp_filter=0\n",
+		"/sys/class/net/eth0/queues/rx-0/rps_cpus=${f:cpulist2hex:0-1}\n", "group.ktimers=0:f:5:*:^\\[ktimers\n",
+		"^qemu-system;^vhost-\n", "[net_eth0]\ntype=net\ndevices=eth0\npriority=-1\n",
+		"coalesce=rx-usecs 0 adaptive-rx off\n", "service.ksmtuned=stop,disable\n",
 		"include=realtime-virtual-host\n", "/sys/module/kvm_intel/parameters/ple_gap=0\n",
-		"#   test.swap  swap:dev/sda2 = off\n#     no plugin of TuneD switches swap off\n#     mpps apply --latency 20us --cpus 2-3\n",
+		"#   test.swap  swap:dev/sda2 = off\n#     no plugin of TuneD switches swap off\n#     mpps apply --latency " +
+			"20us --cpus 2-3\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("expected %q in\n%s", want, text)
@@ -165,8 +186,10 @@ func TestRealtime(t *testing.T) {
 // is refused.
 func TestOtherBases(t *testing.T) {
 	for want, g := range map[string]goal.Goal{HostBase: goal.Unlimited(), BulkBase: {Bulk: 25e9}} {
-		p := make1(t, request(g, finding("sysctl:net.core.dev_weight", "64", "128"), finding("sysfs:devices/system/cpu/cpufreq/policy0/scaling_governor", "powersave", "performance")))
-		if p.Base != want || len(p.Files) != 1 || len(p.Held) != 1 || len(p.ByBase) != 1 || strings.Contains(p.Files[0].Text, "[variables]") {
+		p := make1(t, request(g, finding("sysctl:net.core.dev_weight", "64", "128"),
+			finding("sysfs:devices/system/cpu/cpufreq/policy0/scaling_governor", "powersave", "performance")))
+		if p.Base != want || len(p.Files) != 1 || len(p.Held) != 1 || len(p.ByBase) != 1 ||
+			strings.Contains(p.Files[0].Text, "[variables]") {
 			t.Errorf("%s: %+v", want, p)
 		}
 	}
@@ -184,13 +207,15 @@ func TestOtherBases(t *testing.T) {
 
 // TestReadFromTuneD: the host's own profiles count where they can be read, and what they do not have is said here.
 func TestReadFromTuneD(t *testing.T) {
-	r := request(realtimeGoal, finding("kernel-arg:isolcpus", "", "managed_irq,domain,2-3"), finding("sysctl:vm.stat_interval", "1", "10"))
+	r := request(realtimeGoal, finding("kernel-arg:isolcpus", "", "managed_irq,domain,2-3"),
+		finding("sysctl:vm.stat_interval", "1", "10"))
 	r.Files = func(name string) (string, bool) {
 		text, is := map[string]string{"usr/lib/tuned/profiles/realtime-virtual-host/tuned.conf": "[variables]\ninclude=/etc/tuned/x.conf\n[bootloader]\ncmdline=isolcpus=managed_irq,domain,${isolated_cores}\n"}[name]
 		return text, is
 	}
 	p := make1(t, r)
-	if p.Assumed || len(p.ByBase) != 1 || len(p.Held) != 1 || !strings.Contains(p.Files[0].Text, "vm.stat_interval=10\n") {
+	if p.Assumed || len(p.ByBase) != 1 || len(p.Held) != 1 ||
+		!strings.Contains(p.Files[0].Text, "vm.stat_interval=10\n") {
 		t.Errorf("%+v", p)
 	}
 }

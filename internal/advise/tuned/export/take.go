@@ -36,7 +36,8 @@ func (b *builder) take(f audit.Finding) {
 		return // TuneD calls a service that is not installed an error
 	}
 	set, does := tuned.Of(b.base, f.Address)
-	held := Held{ID: f.ID, Address: f.Address, Value: value, Option: strings.Replace(set.Option, "/", ".", 1), Because: f.Why}
+	held := Held{ID: f.ID, Address: f.Address, Value: value, Option: strings.Replace(set.Option, "/", ".", 1),
+		Because: f.Why}
 	if does && b.agrees(f, set, value) {
 		if set.Value != "" {
 			held.Value = set.Value
@@ -95,18 +96,22 @@ func realtime(policy string) int {
 
 // gone takes a kernel argument out that is to be absent and that the included profile adds.
 func (b *builder) gone(f audit.Finding) {
-	if f.Address.Kind != setting.KernelArg || f.Want == nil || f.Want.Op != setting.Gone || f.State == audit.NotApplicable {
+	if f.Address.Kind != setting.KernelArg || f.Want == nil || f.Want.Op != setting.Gone ||
+		f.State == audit.NotApplicable {
 		return
 	}
 	set, does := tuned.Of(b.base, f.Address)
 	switch {
 	case does:
 		if words, err := setting.Words(f.Address.Path, set.Value); err == nil {
-			b.section("bootloader").lines = append(b.section("bootloader").lines, line{f.ID, "cmdline_mpps_less_" + optionName(f.Address.Path), "-" + strings.Join(words, " ")})
-			b.profile.Held = append(b.profile.Held, Held{ID: f.ID, Address: f.Address, Value: "absent", Option: "bootloader.cmdline_mpps_less", Instead: set.Value, Because: f.Why})
+			b.section("bootloader").lines = append(b.section("bootloader").lines,
+				line{f.ID, "cmdline_mpps_less_" + optionName(f.Address.Path), "-" + strings.Join(words, " ")})
+			b.profile.Held = append(b.profile.Held, Held{ID: f.ID, Address: f.Address, Value: "absent",
+				Option: "bootloader.cmdline_mpps_less", Instead: set.Value, Because: f.Why})
 		}
 	case f.State == audit.Off:
-		b.left(f, "TuneD adds kernel arguments and takes none out of the boot loader's own files", "mpps apply "+b.Flags)
+		b.left(f, "TuneD adds kernel arguments and takes none out of the boot loader's own files", "mpps apply "+
+			b.Flags)
 	}
 }
 
@@ -118,7 +123,8 @@ func (b *builder) argument(f audit.Finding, where *section, set tuned.Set, value
 	}
 	if set.Value != "" {
 		if old, err := setting.Words(f.Address.Path, set.Value); err == nil {
-			where.lines = append(where.lines, line{f.ID + ": the included profile gives another", "cmdline_mpps_less_" + optionName(f.Address.Path), "-" + strings.Join(old, " ")})
+			where.lines = append(where.lines, line{f.ID + ": the included profile gives another", "cmdline_mpps_less_" +
+				optionName(f.Address.Path), "-" + strings.Join(old, " ")})
 		}
 	}
 	at := slices.IndexFunc(where.lines, func(l line) bool { return l.key == "cmdline_mpps" })
@@ -127,7 +133,8 @@ func (b *builder) argument(f audit.Finding, where *section, set tuned.Set, value
 		return
 	}
 	l := where.lines[at]
-	where.lines = append(slices.Delete(where.lines, at, at+1), line{l.comment + ", " + f.ID, l.key, l.value + " " + strings.Join(words, " ")})
+	where.lines = append(slices.Delete(where.lines, at, at+1), line{l.comment + ", " + f.ID, l.key, l.value + " " +
+		strings.Join(words, " ")})
 }
 
 func optionName(text string) string {
@@ -144,7 +151,8 @@ func (b *builder) boots(f audit.Finding) {
 	if f.Address.Kind != setting.KernelArg || f.Reading.State != setting.Known {
 		return
 	}
-	if l := b.Host.Lasting; l != nil && l.Tuned != nil && setting.ParseCommandLine(l.Tuned.BootArguments).Get(f.Address.Path).State == setting.Known {
+	if l := b.Host.Lasting; l != nil && l.Tuned != nil &&
+		setting.ParseCommandLine(l.Tuned.BootArguments).Get(f.Address.Path).State == setting.Known {
 		return
 	}
 	b.profile.Twice = append(b.profile.Twice, f.Address.Path)
@@ -155,7 +163,8 @@ func (b *builder) left(f audit.Finding, why, command string) {
 	if f.Want != nil {
 		value = f.Want.String()
 	}
-	b.profile.NotHeld = append(b.profile.NotHeld, Left{ID: f.ID, Address: f.Address, Wanted: value, Why: why, Command: command})
+	b.profile.NotHeld = append(b.profile.NotHeld, Left{ID: f.ID, Address: f.Address, Wanted: value, Why: why,
+		Command: command})
 }
 
 // section is the section of a name, made where it is not there.
@@ -250,7 +259,8 @@ func (b *builder) sysfs(a setting.Address, value string) (where *section, key, t
 func (b *builder) once(s *section, key, value string) (where *section, k, text, why string) {
 	if at := slices.IndexFunc(s.lines, func(l line) bool { return l.key == key }); at >= 0 {
 		if s.lines[at].value != value {
-			return nil, "", "", fmt.Sprintf("another of its kind has %s, and TuneD has one option for all", s.lines[at].value)
+			return nil, "", "", fmt.Sprintf("another of its kind has %s, and TuneD has one option for all",
+				s.lines[at].value)
 		}
 		s.lines = slices.Delete(s.lines, at, at+1)
 	}
@@ -286,7 +296,8 @@ func (b *builder) device(name string) *section {
 
 func (b *builder) nic(a setting.Address, value string) (where *section, key, text, why string) {
 	s := b.device(a.Object())
-	key = map[setting.Kind]string{setting.NICRing: "ring", setting.NICChannels: "channels", setting.NICCoalesce: "coalesce", setting.NICFeature: "features"}[a.Kind]
+	key = map[setting.Kind]string{setting.NICRing: "ring", setting.NICChannels: "channels",
+		setting.NICCoalesce: "coalesce", setting.NICFeature: "features"}[a.Kind]
 	text = path.Base(a.Rest()) + " " + value
 	if at := slices.IndexFunc(s.lines, func(l line) bool { return l.key == key }); at >= 0 {
 		text = s.lines[at].value + " " + text

@@ -26,7 +26,8 @@ func (b *builder) spare() {
 		}
 	}
 	s := b.section("scheduler")
-	s.lines = append(s.lines, line{"QEMU and its vhost threads stay where they are pinned (the list of " + b.profile.Base + ", and these)", "ps_blacklist", strings.TrimPrefix(list, ";")})
+	s.lines = append(s.lines, line{"QEMU and its vhost threads stay where they are pinned (the list of " +
+		b.profile.Base + ", and these)", "ps_blacklist", strings.TrimPrefix(list, ";")})
 }
 
 // order is that of the sections.

@@ -71,7 +71,8 @@ func IP(t *testing.T, commands ...string) {
 func IPLink(t *testing.T, device string) map[string]any {
 	t.Helper()
 	var links []map[string]any
-	if err := json.Unmarshal([]byte(Tool(t, "ip", "-j", "-d", "link", "show", device)), &links); err != nil || len(links) != 1 {
+	if err := json.Unmarshal([]byte(Tool(t, "ip", "-j", "-d", "link", "show", device)), &links); err != nil ||
+		len(links) != 1 {
 		t.Fatalf("ip link show %s: %v, %d devices", device, err, len(links))
 	}
 	return links[0]

@@ -68,7 +68,8 @@ func open(tb testing.TB, root string) *tree.Tree {
 func Program(tb testing.TB, lines string) string {
 	tb.Helper()
 	name := filepath.Join(tb.TempDir(), "program")
-	syscall.ForkLock.RLock() // a program that another test starts now would hold the file open for writing: "text file busy"
+	// a program that another test starts now would hold the file open for writing: "text file busy"
+	syscall.ForkLock.RLock()
 	err := os.WriteFile(name, []byte("#!/bin/sh\n"+lines+"\n"), 0o755)
 	syscall.ForkLock.RUnlock()
 	if err != nil {

@@ -87,11 +87,12 @@ func TestFakeAgent(t *testing.T) {
 		done  string
 		want  error
 	}{
-		"without the secret": {`{"mpps":"1","protocol":2,"challenge":"00","secret":true}`, `{"proof":"00","silence_ms":1000}`, ErrSecret},
-		"older version":      {`{"mpps":"9","protocol":1,"challenge":"00"}`, ``, ErrVersion},
-		"a web server":       {`HTTP/1.1 400 Bad Request`, ``, ErrHello},
-		"other JSON":         {`{}`, ``, ErrHello},
-		"endless line":       {strings.Repeat("x", maxLine+10), ``, ErrHello},
+		"without the secret": {`{"mpps":"1","protocol":2,"challenge":"00","secret":true}`,
+			`{"proof":"00","silence_ms":1000}`, ErrSecret},
+		"older version": {`{"mpps":"9","protocol":1,"challenge":"00"}`, ``, ErrVersion},
+		"a web server":  {`HTTP/1.1 400 Bad Request`, ``, ErrHello},
+		"other JSON":    {`{}`, ``, ErrHello},
+		"endless line":  {strings.Repeat("x", maxLine+10), ``, ErrHello},
 	} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -110,7 +111,8 @@ func TestFakeAgent(t *testing.T) {
 				_, _ = r.ReadString('\n')
 			}
 		}()
-		if _, err := Dial(t.Context(), l.Addr().String(), DialOptions{Secret: []byte("x"), Timeout: 3 * time.Second}); !errors.Is(err, c.want) {
+		if _, err := Dial(t.Context(), l.Addr().String(),
+			DialOptions{Secret: []byte("x"), Timeout: 3 * time.Second}); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 		l.Close()
@@ -154,7 +156,8 @@ func TestOpenNetwork(t *testing.T) {
 	for addr, ok := range map[string]bool{
 		"127.0.0.1:0": true, "[::1]:0": true, "localhost:0": true,
 		"10.1.2.3:5": true, "192.168.1.1:5": true, "[fe80::1]:5": true, "[fd00::1]:5": true,
-		"0.0.0.0:0": false, "[::]:0": false, ":0": false, "8.8.8.8:5": false, "203.0.113.1:5": false, "host.example:5": false, "nonsense": false,
+		"0.0.0.0:0": false, "[::]:0": false, ":0": false, "8.8.8.8:5": false, "203.0.113.1:5": false,
+		"host.example:5": false, "nonsense": false,
 	} {
 		if err := closedAddress(addr); (err == nil) != ok {
 			t.Errorf("%s: %v", addr, err)
@@ -197,13 +200,16 @@ func TestInfo(t *testing.T) {
 
 func TestErrorsKeepTheirIdentity(t *testing.T) {
 	c := dial(t, start(t, Options{}), DialOptions{})
-	if _, err := c.NewSink(t.Context(), traffic.SinkConfig{In: traffic.Endpoint{Iface: "no-such-link"}}); !errors.Is(err, traffic.ErrNoDevice) {
+	if _, err := c.NewSink(t.Context(), traffic.SinkConfig{In: traffic.Endpoint{Iface: "no-such-link"}}); !errors.Is(
+		err, traffic.ErrNoDevice) {
 		t.Errorf("missing interface: %v", err)
 	}
-	if _, err := c.NewSink(t.Context(), traffic.SinkConfig{In: traffic.Endpoint{Iface: "lo"}, Streams: -1}); !errors.Is(err, traffic.ErrConfig) {
+	if _, err := c.NewSink(t.Context(), traffic.SinkConfig{In: traffic.Endpoint{Iface: "lo"}, Streams: -1}); !errors.Is(
+		err, traffic.ErrConfig) {
 		t.Errorf("bad configuration: %v", err)
 	}
-	for _, e := range []traffic.Endpoint{{Netns: "../../proc/1/ns/net", Iface: "lo"}, {Netns: "/proc/1/ns/net", Iface: "lo"}} {
+	for _, e := range []traffic.Endpoint{{Netns: "../../proc/1/ns/net", Iface: "lo"},
+		{Netns: "/proc/1/ns/net", Iface: "lo"}} {
 		if _, err := c.Counters(t.Context(), e); !errors.Is(err, errRefused) {
 			t.Errorf("%v: %v", e, err)
 		}

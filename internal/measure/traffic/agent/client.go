@@ -57,7 +57,8 @@ func Dial(ctx context.Context, addr string, o DialOptions) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("agent %s: %w", addr, err)
 	}
-	c := &Client{wire: newWire(conn), timeout: o.Timeout, waiting: map[uint64]chan response{}, done: make(chan struct{})}
+	c := &Client{wire: newWire(conn), timeout: o.Timeout, waiting: map[uint64]chan response{},
+		done: make(chan struct{})}
 	silence, err := c.hello(o)
 	if err != nil {
 		conn.Close()
@@ -76,7 +77,8 @@ func (c *Client) hello(o DialOptions) (time.Duration, error) {
 		return 0, ErrHello
 	}
 	if c.Agent.Protocol != Protocol {
-		return 0, fmt.Errorf("%w: found %d (mpps %s), expected %d", ErrVersion, c.Agent.Protocol, c.Agent.MPPS, Protocol)
+		return 0, fmt.Errorf("%w: found %d (mpps %s), expected %d", ErrVersion, c.Agent.Protocol, c.Agent.MPPS,
+			Protocol)
 	}
 	if len(o.Secret) > 0 && !c.Agent.Secret {
 		return 0, fmt.Errorf("%w: the agent has none", ErrSecret)
@@ -166,7 +168,8 @@ func (c *Client) Close() error {
 // call makes one request and waits for its answer, for as long as the request
 // itself takes and the client's timeout on top.
 func (c *Client) call(ctx context.Context, verb string, args, result any, takes time.Duration) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, takes+c.timeout, fmt.Errorf("agent: no answer to %s within %v", verb, takes+c.timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, takes+c.timeout, fmt.Errorf("agent: no answer to %s within %v", verb,
+		takes+c.timeout))
 	defer cancel()
 	raw, err := json.Marshal(args)
 	if err != nil {
@@ -259,7 +262,8 @@ func (c *Client) GeneratorAlone(ctx context.Context, g traffic.Config, d time.Du
 	return a, c.call(ctx, "alone.generator", aloneArgs{Config: g, Duration: d}, &a, d)
 }
 
-func (c *Client) ReceiverAlone(ctx context.Context, s traffic.SinkConfig, g traffic.Config, d time.Duration) (traffic.Alone, error) {
+func (c *Client) ReceiverAlone(ctx context.Context, s traffic.SinkConfig, g traffic.Config,
+	d time.Duration) (traffic.Alone, error) {
 	var a traffic.Alone
 	return a, c.call(ctx, "alone.receiver", aloneArgs{Config: g, Sink: s, Duration: d}, &a, d)
 }

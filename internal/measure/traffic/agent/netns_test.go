@@ -92,7 +92,8 @@ func attached(t *testing.T, e traffic.Endpoint) (xdp bool, tx uint64) {
 // interfaces of the local ones.
 func TestTraffic(t *testing.T) {
 	a, b := pair(t)
-	near, far := dial(t, start(t, Options{}), DialOptions{}), dial(t, start(t, Options{Secret: []byte("x")}), DialOptions{Secret: []byte("x")})
+	near, far := dial(t, start(t, Options{}), DialOptions{}), dial(t, start(t, Options{Secret: []byte("x")}),
+		DialOptions{Secret: []byte("x")})
 	s, err := far.NewSink(t.Context(), traffic.SinkConfig{In: b, Latency: true})
 	if err != nil {
 		t.Fatal(err)

@@ -140,7 +140,8 @@ func (s *Server) session(ctx context.Context, c net.Conn) {
 		select {
 		case running <- struct{}{}:
 		default:
-			if w.send(response{ID: r.ID, Error: remoteError(fmt.Errorf("%w: more than %d requests at a time", errRefused, maxRequests))}, silence) != nil {
+			if w.send(response{ID: r.ID, Error: remoteError(fmt.Errorf("%w: more than %d requests at a time",
+				errRefused, maxRequests))}, silence) != nil {
 				return
 			}
 			continue

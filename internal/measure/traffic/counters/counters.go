@@ -134,7 +134,8 @@ func standard(s *netlink.LinkStatistics) Counters {
 		"rx_length_errors": s.RxLengthErrors, "rx_over_errors": s.RxOverErrors, "rx_crc_errors": s.RxCrcErrors,
 		"rx_frame_errors": s.RxFrameErrors, "rx_fifo_errors": s.RxFifoErrors, "rx_missed_errors": s.RxMissedErrors,
 		"tx_aborted_errors": s.TxAbortedErrors, "tx_carrier_errors": s.TxCarrierErrors,
-		"tx_fifo_errors": s.TxFifoErrors, "tx_heartbeat_errors": s.TxHeartbeatErrors, "tx_window_errors": s.TxWindowErrors,
+		"tx_fifo_errors": s.TxFifoErrors, "tx_heartbeat_errors": s.TxHeartbeatErrors,
+		"tx_window_errors": s.TxWindowErrors,
 	}
 }
 
@@ -150,7 +151,8 @@ func queueing() (map[int]Counters, error) {
 	drops := map[int]Counters{}
 	for _, q := range list {
 		a := q.Attrs()
-		name := map[uint32]string{netlink.HANDLE_ROOT: "qdisc.drops", netlink.HANDLE_INGRESS: "qdisc.ingress_drops"}[a.Parent]
+		name := map[uint32]string{netlink.HANDLE_ROOT: "qdisc.drops",
+			netlink.HANDLE_INGRESS: "qdisc.ingress_drops"}[a.Parent]
 		if name == "" || a.Statistics == nil || a.Statistics.Queue == nil {
 			continue
 		}
@@ -215,7 +217,8 @@ func queues(statistics map[string]uint64, name string) (sum uint64) {
 // sockets reads the UDP counters of the calling thread's namespace.
 func sockets() (Counters, error) {
 	all := Counters{}
-	for file, prefix := range map[string]string{"/proc/thread-self/net/snmp": "udp.", "/proc/thread-self/net/snmp6": "udp6."} {
+	for file, prefix := range map[string]string{"/proc/thread-self/net/snmp": "udp.",
+		"/proc/thread-self/net/snmp6": "udp6."} {
 		f, err := os.Open(file)
 		if errors.Is(err, os.ErrNotExist) { // without IPv6
 			continue

@@ -81,7 +81,8 @@ func Find(ctx context.Context, name Name) (Program, error) {
 	out, err := run(ctx, command{argv: []string{p.client, flag}, within: 10 * time.Second})
 	found := versionOf.FindSubmatch(out)
 	if found == nil {
-		return p, errors.Join(fmt.Errorf("%s %s: found %q, expected its version: %w", name, flag, firstLine(out), ErrOld), err)
+		return p, errors.Join(fmt.Errorf("%s %s: found %q, expected its version: %w", name, flag, firstLine(out),
+			ErrOld), err)
 	}
 	p.Version = string(name) + " " + string(found[1])
 	return p, nil
@@ -99,7 +100,8 @@ const maxOutput = 16 << 20
 
 // run runs a command to its end and returns what it wrote to standard output, also when it failed.
 func run(ctx context.Context, c command) ([]byte, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, c.within, fmt.Errorf("%s: no end within %v", base(c.argv[0]), c.within))
+	ctx, cancel := context.WithTimeoutCause(ctx, c.within, fmt.Errorf("%s: no end within %v", base(c.argv[0]),
+		c.within))
 	defer cancel()
 	var out, problems limited
 	wait, err := start(ctx, c, &out, &problems)
@@ -111,7 +113,8 @@ func run(ctx context.Context, c command) ([]byte, error) {
 		return out.Bytes(), context.Cause(ctx)
 	}
 	if err != nil {
-		return out.Bytes(), fmt.Errorf("%s: %w: %s", base(c.argv[0]), err, firstLine(append(problems.Bytes(), out.Bytes()...)))
+		return out.Bytes(), fmt.Errorf("%s: %w: %s", base(c.argv[0]), err,
+			firstLine(append(problems.Bytes(), out.Bytes()...)))
 	}
 	return out.Bytes(), nil
 }

@@ -23,11 +23,14 @@ func recorded(t *testing.T, name string) []byte {
 func TestNetperfTransactions(t *testing.T) {
 	for name, want := range map[string]Transactions{
 		"tcp_rr": {PerSecond: 17001.60, Elapsed: time.Second, Delays: &Delays{
-			Min: 5 * time.Microsecond, Mean: 58760, P50: 52 * time.Microsecond, P90: 61 * time.Microsecond, P99: 223 * time.Microsecond, Max: 4012 * time.Microsecond}},
+			Min: 5 * time.Microsecond, Mean: 58760, P50: 52 * time.Microsecond, P90: 61 * time.Microsecond,
+			P99: 223 * time.Microsecond, Max: 4012 * time.Microsecond}},
 		"udp_rr": {PerSecond: 27948.49, Elapsed: time.Second, Delays: &Delays{
-			Min: 4 * time.Microsecond, Mean: 35740, P50: 46 * time.Microsecond, P90: 53 * time.Microsecond, P99: 152 * time.Microsecond, Max: 1370 * time.Microsecond}},
+			Min: 4 * time.Microsecond, Mean: 35740, P50: 46 * time.Microsecond, P90: 53 * time.Microsecond,
+			P99: 152 * time.Microsecond, Max: 1370 * time.Microsecond}},
 		"tcp_crr": {PerSecond: 15350.43, Elapsed: time.Second, Delays: &Delays{
-			Min: 22 * time.Microsecond, Mean: 65080, P50: 58 * time.Microsecond, P90: 68 * time.Microsecond, P99: 284 * time.Microsecond, Max: 2501 * time.Microsecond}},
+			Min: 22 * time.Microsecond, Mean: 65080, P50: 58 * time.Microsecond, P90: 68 * time.Microsecond,
+			P99: 284 * time.Microsecond, Max: 2501 * time.Microsecond}},
 	} {
 		values, err := parseNetperf(recorded(t, "netperf-2.7.1-"+name+".txt"), netperfRR)
 		if err != nil {
@@ -37,7 +40,8 @@ func TestNetperfTransactions(t *testing.T) {
 		if err := got.take(values); err != nil {
 			t.Fatal(err)
 		}
-		if got.PerSecond != want.PerSecond || got.Elapsed != want.Elapsed || got.Retransmits != 0 || *got.Delays != *want.Delays {
+		if got.PerSecond != want.PerSecond || got.Elapsed != want.Elapsed || got.Retransmits != 0 ||
+			*got.Delays != *want.Delays {
 			t.Errorf("%s: %+v %+v, want %+v %+v", name, got, got.Delays, want, want.Delays)
 		}
 		if err := new(Stream).take(values); err == nil {
@@ -57,16 +61,20 @@ func TestNetperfStream(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := Stream{Bytes: 651968512 + 579059712, Elapsed: time.Second, BitsPerS: (5214.74 + 4631.88) * 1e6, Retransmits: 1250}
-	if both.Bytes != want.Bytes || both.Elapsed != want.Elapsed || both.Retransmits != want.Retransmits || both.BitsPerS < want.BitsPerS-1 || both.BitsPerS > want.BitsPerS+1 {
+	want := Stream{Bytes: 651968512 + 579059712, Elapsed: time.Second, BitsPerS: (5214.74 + 4631.88) * 1e6,
+		Retransmits: 1250}
+	if both.Bytes != want.Bytes || both.Elapsed != want.Elapsed || both.Retransmits != want.Retransmits ||
+		both.BitsPerS < want.BitsPerS-1 || both.BitsPerS > want.BitsPerS+1 {
 		t.Errorf("%+v, want %+v", both, want)
 	}
 }
 
 func TestIperf3(t *testing.T) {
 	for name, want := range map[string]Stream{
-		"two":     {Bytes: 2571371248, Elapsed: 1000924 * time.Microsecond, BitsPerS: 20551979954.522022, Retransmits: 13708, Omitted: 2702573568},
-		"reverse": {Bytes: 1848376592, Elapsed: 1000033 * time.Microsecond, BitsPerS: 14786524780.682238, Retransmits: 7102},
+		"two": {Bytes: 2571371248, Elapsed: 1000924 * time.Microsecond, BitsPerS: 20551979954.522022,
+			Retransmits: 13708, Omitted: 2702573568},
+		"reverse": {Bytes: 1848376592, Elapsed: 1000033 * time.Microsecond, BitsPerS: 14786524780.682238,
+			Retransmits: 7102},
 	} {
 		got, err := parseIperf3(recorded(t, "iperf3-3.12-"+name+".json"))
 		if err != nil || got != want {
@@ -79,12 +87,15 @@ func TestIperf3(t *testing.T) {
 }
 
 func TestNonsense(t *testing.T) {
-	for _, text := range []string{"", "iperf: unrecognized option '-J'", "{}", `{"start": {}}`, `{"start": {}, "end": {"sum_received": {"seconds": -1}}}`} {
+	for _, text := range []string{"", "iperf: unrecognized option '-J'", "{}", `{"start": {}}`,
+		`{"start": {}, "end": {"sum_received": {"seconds": -1}}}`} {
 		if _, err := parseIperf3([]byte(text)); !errors.Is(err, ErrOld) {
 			t.Errorf("iperf3 that prints %q: %v", text, err)
 		}
 	}
-	if _, err := parseIperf3([]byte(`{"start": {}, "error": "the server is busy running a test. try again later"}`)); err == nil || errors.Is(err, ErrOld) || !strings.Contains(err.Error(), "busy") {
+	if _, err := parseIperf3([]byte(
+		`{"start": {}, "error": "the server is busy running a test. try again later"}`)); err == nil ||
+		errors.Is(err, ErrOld) || !strings.Contains(err.Error(), "busy") {
 		t.Errorf("a busy server: %v", err)
 	}
 	for _, text := range []string{"", "TCP REQUEST/RESPONSE TEST\n16384 87380 1 1 1.00 17001.60\n", "THROUGHPUT=1\n"} {
@@ -92,7 +103,8 @@ func TestNonsense(t *testing.T) {
 			t.Errorf("netperf that prints %q: %v", text, err)
 		}
 	}
-	for _, change := range []string{"THROUGHPUT=many", "P50_LATENCY=NaN", "ELAPSED_TIME=1e7", "MAX_LATENCY=1e300", "THROUGHPUT_UNITS=10^6bits/s"} {
+	for _, change := range []string{"THROUGHPUT=many", "P50_LATENCY=NaN", "ELAPSED_TIME=1e7", "MAX_LATENCY=1e300",
+		"THROUGHPUT_UNITS=10^6bits/s"} {
 		values, err := parseNetperf(append(recorded(t, "netperf-2.7.1-tcp_rr.txt"), change...), netperfRR)
 		if err != nil {
 			t.Fatal(err)
@@ -149,7 +161,8 @@ func TestHangs(t *testing.T) {
 	short, stop := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer stop()
 	begin = time.Now()
-	if _, err := p.Serve(short, "", "127.0.0.1", ""); !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) > 3*time.Second {
+	if _, err := p.Serve(short, "", "127.0.0.1", ""); !errors.Is(err, context.DeadlineExceeded) ||
+		time.Since(begin) > 3*time.Second {
 		t.Errorf("a server that does not listen: %v after %v", err, time.Since(begin))
 	}
 	fake(t, "iperf3", "case $1 in --version) echo iperf 3.12;; *) echo cannot; exit 3;; esac")

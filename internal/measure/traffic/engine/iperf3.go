@@ -39,7 +39,8 @@ func (p Program) Stream(ctx context.Context, t Target, c StreamConfig) (Stream, 
 	if c.Sendfile {
 		argv = append(argv, "-Z")
 	}
-	out, failed := run(ctx, command{netns: t.Netns, argv: argv, within: time.Duration(c.Seconds+c.Omit)*time.Second + beyond})
+	out, failed := run(ctx, command{netns: t.Netns, argv: argv,
+		within: time.Duration(c.Seconds+c.Omit)*time.Second + beyond})
 	if ctx.Err() != nil {
 		return Stream{}, context.Cause(ctx)
 	}
@@ -91,7 +92,8 @@ func parseIperf3(out []byte) (Stream, error) {
 		return Stream{}, errors.New(o.Error)
 	}
 	r := o.End.Received
-	if r.Seconds <= 0 || r.Bytes < 0 || r.BitsPerS < 0 || r.Seconds > 1e6 || r.Bytes > 1e18 || o.End.Sent.Retransmits < 0 {
+	if r.Seconds <= 0 || r.Bytes < 0 || r.BitsPerS < 0 || r.Seconds > 1e6 || r.Bytes > 1e18 ||
+		o.End.Sent.Retransmits < 0 {
 		return Stream{}, fmt.Errorf("%g bytes received in %g seconds: %w", r.Bytes, r.Seconds, ErrOld)
 	}
 	s := Stream{

@@ -46,26 +46,31 @@ type Stream struct {
 
 // The selectors of netperf's omni output (-k), since 2.5.
 var (
-	netperfRR     = []string{"THROUGHPUT", "THROUGHPUT_UNITS", "ELAPSED_TIME", "LOCAL_TRANSPORT_RETRANS", "MIN_LATENCY", "MEAN_LATENCY", "P50_LATENCY", "P90_LATENCY", "P99_LATENCY", "MAX_LATENCY"}
-	netperfStream = []string{"THROUGHPUT", "THROUGHPUT_UNITS", "ELAPSED_TIME", "LOCAL_TRANSPORT_RETRANS", "LOCAL_BYTES_RECVD", "REMOTE_BYTES_RECVD"}
+	netperfRR = []string{"THROUGHPUT", "THROUGHPUT_UNITS", "ELAPSED_TIME", "LOCAL_TRANSPORT_RETRANS", "MIN_LATENCY",
+		"MEAN_LATENCY", "P50_LATENCY", "P90_LATENCY", "P99_LATENCY", "MAX_LATENCY"}
+	netperfStream = []string{"THROUGHPUT", "THROUGHPUT_UNITS", "ELAPSED_TIME", "LOCAL_TRANSPORT_RETRANS",
+		"LOCAL_BYTES_RECVD", "REMOTE_BYTES_RECVD"}
 )
 
 // beyond is how much longer than asked for a client may take.
 const beyond = 20 * time.Second
 
 // netperf runs a test, once for each connection at the same time, and hands each output to take.
-func (p Program) netperf(ctx context.Context, t Target, test string, seconds int, options, keys []string, take func(map[string]string) error) error {
+func (p Program) netperf(ctx context.Context, t Target, test string, seconds int, options, keys []string,
+	take func(map[string]string) error) error {
 	host, port, err := net.SplitHostPort(t.Addr)
 	if err != nil {
 		return err
 	}
-	argv := append([]string{p.client, "-H", host, "-p", port, "-t", test, "-l", strconv.Itoa(seconds), "-P", "0", "--"}, options...)
+	argv := append([]string{p.client, "-H", host, "-p", port, "-t", test, "-l", strconv.Itoa(seconds), "-P", "0", "--"},
+		options...)
 	argv = append(argv, "-k", strings.Join(keys, ","))
 	outs, errs := make([][]byte, t.Conns), make([]error, t.Conns)
 	var wait sync.WaitGroup
 	for i := range t.Conns {
 		wait.Go(func() {
-			outs[i], errs[i] = run(ctx, command{netns: t.Netns, argv: argv, within: time.Duration(seconds)*time.Second + beyond})
+			outs[i], errs[i] = run(ctx, command{netns: t.Netns, argv: argv,
+				within: time.Duration(seconds)*time.Second + beyond})
 		})
 	}
 	wait.Wait()
@@ -130,8 +135,9 @@ func (t *Transactions) take(values map[string]string) error {
 	}
 	var rate, elapsed, again, least, mean, p50, p90, p99, most float64
 	err := numbers(values, map[string]*float64{
-		"THROUGHPUT": &rate, "ELAPSED_TIME": &elapsed, "LOCAL_TRANSPORT_RETRANS": &again, "MIN_LATENCY": &least, "MEAN_LATENCY": &mean,
-		"P50_LATENCY": &p50, "P90_LATENCY": &p90, "P99_LATENCY": &p99, "MAX_LATENCY": &most,
+		"THROUGHPUT": &rate, "ELAPSED_TIME": &elapsed, "LOCAL_TRANSPORT_RETRANS": &again, "MIN_LATENCY": &least,
+		"MEAN_LATENCY": &mean,
+		"P50_LATENCY":  &p50, "P90_LATENCY": &p90, "P99_LATENCY": &p99, "MAX_LATENCY": &most,
 	})
 	if err != nil {
 		return err
@@ -150,7 +156,8 @@ func (s *Stream) take(values map[string]string) error {
 	}
 	var rate, elapsed, again, here, there float64
 	err := numbers(values, map[string]*float64{
-		"THROUGHPUT": &rate, "ELAPSED_TIME": &elapsed, "LOCAL_TRANSPORT_RETRANS": &again, "LOCAL_BYTES_RECVD": &here, "REMOTE_BYTES_RECVD": &there,
+		"THROUGHPUT": &rate, "ELAPSED_TIME": &elapsed, "LOCAL_TRANSPORT_RETRANS": &again, "LOCAL_BYTES_RECVD": &here,
+		"REMOTE_BYTES_RECVD": &there,
 	})
 	if err != nil {
 		return err
@@ -180,7 +187,8 @@ func (p Program) Transactions(ctx context.Context, t Target, c RR) (Transactions
 		test = "TCP_CRR"
 	}
 	var r Transactions
-	err := p.netperf(ctx, t, test, c.Seconds, []string{"-r", fmt.Sprintf("%d,%d", c.Request, c.Response)}, netperfRR, r.take)
+	err := p.netperf(ctx, t, test, c.Seconds, []string{"-r", fmt.Sprintf("%d,%d", c.Request, c.Response)}, netperfRR,
+		r.take)
 	if t.Conns > 1 {
 		r.Delays = nil
 	}

@@ -52,7 +52,8 @@ func (p Program) Serve(ctx context.Context, netns, address, client string) (*Ser
 		case ended := <-s.done:
 			s.stop()
 			s.done <- ended
-			return nil, fmt.Errorf("%s ended at once: %w: %s", p.Name.Server(), errors.Join(ended, err), firstLine(out.Bytes()))
+			return nil, fmt.Errorf("%s ended at once: %w: %s", p.Name.Server(), errors.Join(ended, err),
+				firstLine(out.Bytes()))
 		case <-ctx.Done():
 			return nil, errors.Join(context.Cause(ctx), s.Close())
 		case <-time.After(20 * time.Millisecond):

@@ -54,7 +54,10 @@ func CRR(ctx context.Context, c RRConfig) (RRResult, error) {
 	run := newRun(ctx, c.Duration, conns, grace)
 	sampled := run.sample(&live, c.Interval)
 	err = run.each(func(i int, k *conn) error {
-		return traffic.Endpoint{Netns: c.Netns}.Do(func() error { return run.connect(ctx, k, far[i], c, &tallies[i], &live) })
+		return traffic.Endpoint{Netns: c.Netns}.Do(func() error {
+			return run.connect(ctx, k, far[i], c, &tallies[i],
+				&live)
+		})
 	})
 	r := RRResult{Elapsed: time.Since(run.start), Cancelled: ctx.Err() != nil, Intervals: <-sampled}
 	r.sum(tallies)
@@ -118,7 +121,8 @@ func (s *slot) abort() {
 }
 
 // connect makes one transaction after the other.
-func (r *run) connect(ctx context.Context, now *conn, far unix.Sockaddr, c RRConfig, n *tally, live *atomic.Uint64) error {
+func (r *run) connect(ctx context.Context, now *conn, far unix.Sockaddr, c RRConfig, n *tally,
+	live *atomic.Uint64) error {
 	request, response := make([]byte, c.Request), make([]byte, c.Response)
 	start := time.Now()
 	var begin time.Duration

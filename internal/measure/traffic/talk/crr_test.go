@@ -10,7 +10,8 @@ import (
 
 func TestCRR(t *testing.T) {
 	s := serve(t)
-	for _, c := range []RRConfig{{Count: 300}, {Count: 100, Request: 5000, Response: 70_000, Target: Target{Conns: 3}}} {
+	for _, c := range []RRConfig{{Count: 300}, {Count: 100, Request: 5000, Response: 70_000,
+		Target: Target{Conns: 3}}} {
 		c.Addr = s.Addr()
 		before := s.Counts().Transactions
 		r, err := CRR(t.Context(), c)
@@ -18,8 +19,10 @@ func TestCRR(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := c.Count * uint64(max(1, c.Conns))
-		if r.Transactions != want || r.Sent != want || r.Lost != 0 || r.Histogram().Count() != want || s.Counts().Transactions-before != want {
-			t.Errorf("%+v: %d transactions of %d, the server counts %d", c, r.Transactions, r.Sent, s.Counts().Transactions-before)
+		if r.Transactions != want || r.Sent != want || r.Lost != 0 || r.Histogram().Count() != want ||
+			s.Counts().Transactions-before != want {
+			t.Errorf("%+v: %d transactions of %d, the server counts %d", c, r.Transactions, r.Sent,
+				s.Counts().Transactions-before)
 		}
 	}
 }
@@ -34,7 +37,8 @@ func TestCRREnds(t *testing.T) {
 		t.Errorf("cancelled: %d transactions, %v after %v", r.Transactions, err, time.Since(begin))
 	}
 	time.AfterFunc(50*time.Millisecond, func() { s.Close() })
-	if r, err := CRR(t.Context(), RRConfig{Target: Target{Addr: s.Addr()}, Duration: 20 * time.Second}); err == nil || r.Elapsed > 5*time.Second {
+	if r, err := CRR(t.Context(), RRConfig{Target: Target{Addr: s.Addr()}, Duration: 20 * time.Second}); err == nil ||
+		r.Elapsed > 5*time.Second {
 		t.Errorf("a server that closes: %v after %v", err, r.Elapsed)
 	}
 	for _, c := range []RRConfig{{UDP: true, Count: 1}, {Rate: 1, Count: 1}, {}} {

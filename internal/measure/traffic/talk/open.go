@@ -309,7 +309,8 @@ func (o *openLoop) wait(now time.Duration, sending bool) error {
 // span is how long an open loop took: its schedule, and longer where answers came after it.
 func (r *run) span(c RRConfig, tallies []tally) time.Duration {
 	end := c.Duration
-	if all := leadIn + time.Duration(float64(c.Count)*float64(len(tallies))/c.Rate*1e9); c.Count > 0 && (end == 0 || all < end) {
+	if all := leadIn + time.Duration(float64(c.Count)*float64(len(tallies))/c.Rate*1e9); c.Count > 0 &&
+		(end == 0 || all < end) {
 		end = all
 	}
 	if ended := time.Duration(r.ended.Load()); ended > 0 {

@@ -44,9 +44,10 @@ type RRResult struct {
 	Elapsed      time.Duration `json:"elapsed"`      // to the last answer, or the end of the schedule if that was later
 	PerConn      []uint64      `json:"per_conn"`
 	Intervals    []Interval    `json:"intervals"`
-	Delays       []traffic.Bin `json:"delays"` // of the transactions; see Histogram. In an open loop from the time at which a request was due
-	Retransmits  uint64        `json:"retransmits"`
-	Cancelled    bool          `json:"cancelled,omitempty"`
+	// of the transactions; see Histogram. In an open loop from the time at which a request was due
+	Delays      []traffic.Bin `json:"delays"`
+	Retransmits uint64        `json:"retransmits"`
+	Cancelled   bool          `json:"cancelled,omitempty"`
 
 	// Of an open loop.
 	SinceSent []traffic.Bin `json:"since_sent,omitempty"` // delays from the time at which the request was really sent
@@ -89,9 +90,11 @@ func (c *RRConfig) check() error {
 	}
 	switch {
 	case c.Request < 0 || c.Response < 0 || c.Request > most || c.Response > most:
-		return fmt.Errorf("%w: request of %d and response of %d bytes, want 1 to %d", ErrConfig, c.Request, c.Response, most)
+		return fmt.Errorf("%w: request of %d and response of %d bytes, want 1 to %d", ErrConfig, c.Request, c.Response,
+			most)
 	case c.UDP && c.Rate > 0 && min(c.Request, c.Response) < NumberBytes:
-		return fmt.Errorf("%w: request of %d and response of %d bytes, want %d or more for the number of a request", ErrConfig, c.Request, c.Response, NumberBytes)
+		return fmt.Errorf("%w: request of %d and response of %d bytes, want %d or more for the number of a request",
+			ErrConfig, c.Request, c.Response, NumberBytes)
 	case c.Rate < 0 || math.IsNaN(c.Rate) || math.IsInf(c.Rate, 0):
 		return fmt.Errorf("%w: rate of %g transactions/s", ErrConfig, c.Rate)
 	case c.Timeout < 0:
@@ -134,7 +137,8 @@ func RR(ctx context.Context, c RRConfig) (RRResult, error) {
 		case c.Rate > 0:
 			return run.onSchedule(k, c, i, &tallies[i], &live)
 		case c.UDP:
-			return run.transactUDP(k, make([]byte, c.Request), make([]byte, c.Response), c.Count, c.Timeout, &tallies[i], &live)
+			return run.transactUDP(k, make([]byte, c.Request), make([]byte, c.Response), c.Count, c.Timeout,
+				&tallies[i], &live)
 		}
 		return run.transact(k, make([]byte, c.Request), make([]byte, c.Response), c.Count, &tallies[i], &live)
 	})

@@ -25,7 +25,8 @@ func TestUDP(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := c.Count * uint64(max(1, c.Conns))
-		if r.Transactions != want || r.Sent != want || r.Lost != 0 || r.Late != 0 || r.Histogram().Count() != want || r.SinceSent != nil {
+		if r.Transactions != want || r.Sent != want || r.Lost != 0 || r.Late != 0 || r.Histogram().Count() != want ||
+			r.SinceSent != nil {
 			t.Errorf("%+v: %d transactions of %d sent, %d lost, %d late", c, r.Transactions, r.Sent, r.Lost, r.Late)
 		}
 	}
@@ -87,13 +88,16 @@ func TestUDPLoss(t *testing.T) {
 				}
 			})
 			r, err := RR(t.Context(), RRConfig{
-				Target: Target{Addr: addr}, UDP: true, Count: 60, Request: size, Response: size, Rate: rate, Timeout: 100 * time.Millisecond,
+				Target: Target{Addr: addr}, UDP: true, Count: 60, Request: size, Response: size, Rate: rate,
+				Timeout: 100 * time.Millisecond,
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r.Sent != 60 || r.Transactions+r.Lost != 60 || r.Lost != 2 || r.Late < 1 || r.Late > 2 || r.Histogram().Count() != r.Transactions || r.Elapsed > 3*time.Second {
-				t.Errorf("rate %g, %d bytes: %d sent, %d answered, %d lost, %d late in %v", rate, size, r.Sent, r.Transactions, r.Lost, r.Late, r.Elapsed)
+			if r.Sent != 60 || r.Transactions+r.Lost != 60 || r.Lost != 2 || r.Late < 1 || r.Late > 2 ||
+				r.Histogram().Count() != r.Transactions || r.Elapsed > 3*time.Second {
+				t.Errorf("rate %g, %d bytes: %d sent, %d answered, %d lost, %d late in %v", rate, size, r.Sent,
+					r.Transactions, r.Lost, r.Late, r.Elapsed)
 			}
 			if rate > 0 && r.Late != 2 {
 				t.Errorf("open loop: %d late, expected 2", r.Late)
@@ -108,7 +112,8 @@ func TestUDPSilence(t *testing.T) {
 		addr := lossy(t, func(int, func(time.Duration)) {})
 		begin := time.Now()
 		r, err := RR(t.Context(), RRConfig{
-			Target: Target{Addr: addr}, UDP: true, Request: 8, Response: 8, Duration: 100 * time.Millisecond, Rate: rate, Timeout: 50 * time.Millisecond,
+			Target: Target{Addr: addr}, UDP: true, Request: 8, Response: 8, Duration: 100 * time.Millisecond,
+			Rate: rate, Timeout: 50 * time.Millisecond,
 		})
 		if err != nil || r.Transactions != 0 || r.Lost == 0 || r.Lost != r.Sent || time.Since(begin) > 10*time.Second {
 			t.Errorf("rate %g: %+v, %v after %v", rate, r, err, time.Since(begin))
@@ -122,7 +127,8 @@ func TestUDPCancel(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(50*time.Millisecond, cancel)
 		begin := time.Now()
-		r, err := RR(ctx, RRConfig{Target: Target{Addr: addr}, UDP: true, Request: 8, Response: 8, Duration: time.Hour, Rate: rate, Timeout: time.Minute})
+		r, err := RR(ctx, RRConfig{Target: Target{Addr: addr}, UDP: true, Request: 8, Response: 8, Duration: time.Hour,
+			Rate: rate, Timeout: time.Minute})
 		if err != nil || !r.Cancelled || r.Sent != r.Transactions+r.Lost || time.Since(begin) > 10*time.Second {
 			t.Errorf("rate %g: %d sent, %d lost, %v after %v", rate, r.Sent, r.Lost, err, time.Since(begin))
 		}
@@ -134,21 +140,26 @@ func TestOpenLoop(t *testing.T) {
 	for _, udp := range []bool{false, true} {
 		for _, conns := range []int{1, 3} {
 			r, err := RR(t.Context(), RRConfig{
-				Target: Target{Addr: s.Addr(), Conns: conns}, UDP: udp, Rate: 2000, Duration: 252 * time.Millisecond, Request: 16, Response: 32,
+				Target: Target{Addr: s.Addr(), Conns: conns}, UDP: udp, Rate: 2000, Duration: 252 * time.Millisecond,
+				Request: 16, Response: 32,
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
 			// 250 ms behind the lead-in of 2 ms.
-			if r.Due != 500 || r.Sent < 400 || r.Sent > 500 || r.Transactions+r.Lost != r.Sent || r.Lost != 0 || r.Blocked != 0 {
-				t.Errorf("udp %v, %d connections: %d due, %d sent, %d answered, %d lost, %d blocked", udp, conns, r.Due, r.Sent, r.Transactions, r.Lost, r.Blocked)
+			if r.Due != 500 || r.Sent < 400 || r.Sent > 500 || r.Transactions+r.Lost != r.Sent || r.Lost != 0 ||
+				r.Blocked != 0 {
+				t.Errorf("udp %v, %d connections: %d due, %d sent, %d answered, %d lost, %d blocked", udp, conns, r.Due,
+					r.Sent, r.Transactions, r.Lost, r.Blocked)
 			}
 			if rate := r.PerSecond(); rate < 1600 || rate > 2001 {
 				t.Errorf("udp %v, %d connections: %g a second in %v", udp, conns, rate, r.Elapsed)
 			}
 			due, sent := r.Histogram(), traffic.FromBins(r.SinceSent)
-			if due.Count() != r.Transactions || sent.Count() != r.Transactions || due.Quantile(0.5) < sent.Quantile(0.5) || due.Quantile(1) < sent.Quantile(1) {
-				t.Errorf("udp %v: delays from the schedule %v to %v, from sending %v to %v", udp, due.Quantile(0.5), due.Quantile(1), sent.Quantile(0.5), sent.Quantile(1))
+			if due.Count() != r.Transactions || sent.Count() != r.Transactions ||
+				due.Quantile(0.5) < sent.Quantile(0.5) || due.Quantile(1) < sent.Quantile(1) {
+				t.Errorf("udp %v: delays from the schedule %v to %v, from sending %v to %v", udp, due.Quantile(0.5),
+					due.Quantile(1), sent.Quantile(0.5), sent.Quantile(1))
 			}
 		}
 	}
@@ -166,7 +177,8 @@ func TestOpenLoopSeesStalls(t *testing.T) {
 	}
 	slow := map[float64]uint64{}
 	for _, rate := range []float64{0, 1000} {
-		r, err := RR(t.Context(), RRConfig{Target: Target{Addr: lossy(t, stall)}, UDP: true, Rate: rate, Count: 300, Request: 8, Response: 8, Timeout: 2 * time.Second})
+		r, err := RR(t.Context(), RRConfig{Target: Target{Addr: lossy(t, stall)}, UDP: true, Rate: rate, Count: 300,
+			Request: 8, Response: 8, Timeout: 2 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -201,10 +213,13 @@ func TestOpenLoopBlocked(t *testing.T) {
 	}()
 	begin := time.Now()
 	r, err := RR(t.Context(), RRConfig{
-		Target: Target{Addr: l.Addr().String()}, Rate: 1000, Duration: 200 * time.Millisecond, Request: 1 << 20, Timeout: 50 * time.Millisecond,
+		Target: Target{Addr: l.Addr().String()}, Rate: 1000, Duration: 200 * time.Millisecond, Request: 1 << 20,
+		Timeout: 50 * time.Millisecond,
 	})
-	if err != nil || r.Blocked == 0 || r.Sent >= r.Due || r.Lost != r.Sent || r.Transactions != 0 || time.Since(begin) > 2*time.Second {
-		t.Errorf("%d due, %d sent, %d lost, %d blocked, %v after %v", r.Due, r.Sent, r.Lost, r.Blocked, err, time.Since(begin))
+	if err != nil || r.Blocked == 0 || r.Sent >= r.Due || r.Lost != r.Sent || r.Transactions != 0 ||
+		time.Since(begin) > 2*time.Second {
+		t.Errorf("%d due, %d sent, %d lost, %d blocked, %v after %v", r.Due, r.Sent, r.Lost, r.Blocked, err,
+			time.Since(begin))
 	}
 }
 

@@ -29,16 +29,18 @@ type StreamConfig struct {
 
 // StreamResult counts what was received.
 type StreamResult struct {
-	Bytes       uint64        `json:"bytes"` // received by the far end, or here if Reverse; behind the ramp, if there was one
-	RampBytes   uint64        `json:"ramp_bytes,omitempty"`
-	Sent        uint64        `json:"sent,omitempty"`
-	Elapsed     time.Duration `json:"elapsed"`         // until the last byte was received
-	Rate        float64       `json:"bytes_per_s"`     // over all connections, behind the ramp
-	Spans       []Span        `json:"spans,omitempty"` // with a ramp
-	PerConn     []uint64      `json:"per_conn"`        // all that was received, the ramp included
-	Intervals   []Interval    `json:"intervals"`       // as seen here: bytes handed to the socket, or received if Reverse
-	Retransmits uint64        `json:"retransmits"`
-	Cancelled   bool          `json:"cancelled,omitempty"`
+	// received by the far end, or here if Reverse; behind the ramp, if there was one
+	Bytes     uint64        `json:"bytes"`
+	RampBytes uint64        `json:"ramp_bytes,omitempty"`
+	Sent      uint64        `json:"sent,omitempty"`
+	Elapsed   time.Duration `json:"elapsed"`         // until the last byte was received
+	Rate      float64       `json:"bytes_per_s"`     // over all connections, behind the ramp
+	Spans     []Span        `json:"spans,omitempty"` // with a ramp
+	PerConn   []uint64      `json:"per_conn"`        // all that was received, the ramp included
+	// as seen here: bytes handed to the socket, or received if Reverse
+	Intervals   []Interval `json:"intervals"`
+	Retransmits uint64     `json:"retransmits"`
+	Cancelled   bool       `json:"cancelled,omitempty"`
 }
 
 // A Span is what one connection received behind its ramp, by the receiver's clock.
@@ -191,7 +193,8 @@ func (g *gauge) answer() []byte {
 func (g *gauge) take(b []byte) error {
 	total, late, took := binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:]), binary.BigEndian.Uint64(b[16:])
 	if late > total || took > math.MaxInt64 {
-		return fmt.Errorf("the far end counts %d bytes, %d of them in %d ns: expected no more than all", total, late, took)
+		return fmt.Errorf("the far end counts %d bytes, %d of them in %d ns: expected no more than all", total, late,
+			took)
 	}
 	g.total, g.late = total, late
 	if took > 0 {

@@ -23,7 +23,8 @@ func TestStream(t *testing.T) {
 	for i := range 4 {
 		reverse := i%2 > 0
 		r, err := Stream(t.Context(), StreamConfig{
-			Target: Target{Addr: s.Addr(), Conns: 3}, Bytes: 5_000_001, Reverse: reverse, Buffer: 10_000, Interval: time.Millisecond, Sendfile: i > 1,
+			Target: Target{Addr: s.Addr(), Conns: 3}, Bytes: 5_000_001, Reverse: reverse, Buffer: 10_000,
+			Interval: time.Millisecond, Sendfile: i > 1,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -32,7 +33,8 @@ func TestStream(t *testing.T) {
 		for _, i := range r.Intervals {
 			n += i.Count
 		}
-		if r.Bytes != 15_000_003 || n != r.Bytes || len(r.PerConn) != 3 || r.PerConn[2] != 5_000_001 || r.BitsPerSecond() <= 0 || r.Cancelled {
+		if r.Bytes != 15_000_003 || n != r.Bytes || len(r.PerConn) != 3 || r.PerConn[2] != 5_000_001 ||
+			r.BitsPerSecond() <= 0 || r.Cancelled {
 			t.Errorf("reverse %v: %+v", reverse, r)
 		}
 	}
@@ -44,8 +46,10 @@ func TestStream(t *testing.T) {
 func TestStreamDuration(t *testing.T) {
 	s := serve(t)
 	for _, reverse := range []bool{false, true} {
-		r, err := Stream(t.Context(), StreamConfig{Target: Target{Addr: s.Addr()}, Duration: 80 * time.Millisecond, Reverse: reverse})
-		if err != nil || r.Bytes == 0 || !reverse && r.Sent != r.Bytes || r.Elapsed < 80*time.Millisecond || r.Elapsed > 10*time.Second || r.Cancelled {
+		r, err := Stream(t.Context(), StreamConfig{Target: Target{Addr: s.Addr()}, Duration: 80 * time.Millisecond,
+			Reverse: reverse})
+		if err != nil || r.Bytes == 0 || !reverse && r.Sent != r.Bytes || r.Elapsed < 80*time.Millisecond ||
+			r.Elapsed > 10*time.Second || r.Cancelled {
 			t.Errorf("reverse %v: %+v, %v", reverse, r, err)
 		}
 	}
@@ -56,7 +60,8 @@ func TestRamp(t *testing.T) {
 	s := serve(t)
 	for _, reverse := range []bool{false, true} {
 		r, err := Stream(t.Context(), StreamConfig{
-			Target: Target{Addr: s.Addr(), Conns: 2}, Ramp: 400 * time.Millisecond, Duration: 800 * time.Millisecond, Reverse: reverse,
+			Target: Target{Addr: s.Addr(), Conns: 2}, Ramp: 400 * time.Millisecond, Duration: 800 * time.Millisecond,
+			Reverse: reverse,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -71,7 +76,8 @@ func TestRamp(t *testing.T) {
 		for _, n := range r.PerConn {
 			all += n
 		}
-		if len(r.Spans) != 2 || r.Bytes != counted || r.Bytes+r.RampBytes != all || r.RampBytes == 0 || r.Rate <= 0 || r.Elapsed < 1200*time.Millisecond {
+		if len(r.Spans) != 2 || r.Bytes != counted || r.Bytes+r.RampBytes != all || r.RampBytes == 0 || r.Rate <= 0 ||
+			r.Elapsed < 1200*time.Millisecond {
 			t.Errorf("reverse %v: %+v", reverse, r)
 		}
 	}
@@ -100,13 +106,16 @@ func TestRamp(t *testing.T) {
 
 func TestRR(t *testing.T) {
 	s := serve(t)
-	r, err := RR(t.Context(), RRConfig{Target: Target{Addr: s.Addr(), Conns: 2}, Count: 500, Request: 100, Response: 3000})
+	r, err := RR(t.Context(), RRConfig{Target: Target{Addr: s.Addr(), Conns: 2}, Count: 500, Request: 100,
+		Response: 3000})
 	if err != nil {
 		t.Fatal(err)
 	}
 	h := r.Histogram()
-	if r.Transactions != 1000 || h.Count() != 1000 || r.PerConn[0] != 500 || h.Quantile(0) < 500*time.Nanosecond || h.Quantile(1) > r.Elapsed*101/100 {
-		t.Errorf("%d transactions in %v, %d times, %v to %v", r.Transactions, r.Elapsed, h.Count(), h.Quantile(0), h.Quantile(1))
+	if r.Transactions != 1000 || h.Count() != 1000 || r.PerConn[0] != 500 || h.Quantile(0) < 500*time.Nanosecond ||
+		h.Quantile(1) > r.Elapsed*101/100 {
+		t.Errorf("%d transactions in %v, %d times, %v to %v", r.Transactions, r.Elapsed, h.Count(), h.Quantile(0),
+			h.Quantile(1))
 	}
 	if c := s.Counts(); c.Transactions != 1000 {
 		t.Errorf("the server answered %d", c.Transactions)
@@ -150,7 +159,8 @@ func TestDeadServer(t *testing.T) {
 func TestCloseEndsConnections(t *testing.T) {
 	s := serve(t)
 	time.AfterFunc(50*time.Millisecond, func() { s.Close() })
-	if r, err := RR(t.Context(), RRConfig{Target: Target{Addr: s.Addr()}, Duration: 20 * time.Second}); err == nil || r.Elapsed > 5*time.Second {
+	if r, err := RR(t.Context(), RRConfig{Target: Target{Addr: s.Addr()}, Duration: 20 * time.Second}); err == nil ||
+		r.Elapsed > 5*time.Second {
 		t.Errorf("%v after %v", err, r.Elapsed)
 	}
 }
@@ -160,7 +170,8 @@ func TestFarEndGone(t *testing.T) {
 	for _, sendfile := range []bool{false, true} {
 		s := serve(t)
 		time.AfterFunc(50*time.Millisecond, func() { s.Close() })
-		r, err := Stream(t.Context(), StreamConfig{Target: Target{Addr: s.Addr()}, Duration: 20 * time.Second, Sendfile: sendfile})
+		r, err := Stream(t.Context(), StreamConfig{Target: Target{Addr: s.Addr()}, Duration: 20 * time.Second,
+			Sendfile: sendfile})
 		if err == nil || r.Elapsed > 5*time.Second {
 			t.Errorf("sendfile %v: %v after %v", sendfile, err, r.Elapsed)
 		}
@@ -171,11 +182,13 @@ func TestRefused(t *testing.T) {
 	if _, err := RR(t.Context(), RRConfig{Target: Target{Addr: "127.0.0.1:1"}}); !errors.Is(err, ErrConfig) {
 		t.Errorf("without a limit: %v", err)
 	}
-	if _, err := Stream(t.Context(), StreamConfig{Target: Target{Addr: "127.0.0.1:1", Conns: -1}, Bytes: 1}); !errors.Is(err, ErrConfig) {
+	if _, err := Stream(t.Context(), StreamConfig{Target: Target{Addr: "127.0.0.1:1", Conns: -1},
+		Bytes: 1}); !errors.Is(err, ErrConfig) {
 		t.Errorf("negative connections: %v", err)
 	}
 	for _, ramp := range []time.Duration{-1, time.Microsecond, 2 * time.Hour} {
-		if _, err := Stream(t.Context(), StreamConfig{Target: Target{Addr: "127.0.0.1:1"}, Bytes: 1, Ramp: ramp}); !errors.Is(err, ErrConfig) {
+		if _, err := Stream(t.Context(), StreamConfig{Target: Target{Addr: "127.0.0.1:1"}, Bytes: 1,
+			Ramp: ramp}); !errors.Is(err, ErrConfig) {
 			t.Errorf("a ramp of %v: %v", ramp, err)
 		}
 	}
@@ -210,7 +223,8 @@ func TestTurn(t *testing.T) {
 	for _, c := range []struct {
 		now  time.Duration
 		want bool
-	}{{0, false}, {turnEvery - 1, false}, {turnEvery, true}, {turnEvery + 1, false}, {3 * turnEvery, true}, {4*turnEvery - 1, false}} {
+	}{{0, false}, {turnEvery - 1, false}, {turnEvery, true}, {turnEvery + 1, false}, {3 * turnEvery, true},
+		{4*turnEvery - 1, false}} {
 		if got := turn.due(c.now); got != c.want {
 			t.Errorf("at %v: %v, want %v", c.now, got, c.want)
 		}

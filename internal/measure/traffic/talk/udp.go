@@ -116,7 +116,8 @@ func number(b []byte, n uint64) {
 }
 
 // transactUDP makes one transaction after the other; one that is not answered in time is lost.
-func (r *run) transactUDP(c *conn, request, response []byte, limit uint64, timeout time.Duration, n *tally, live *atomic.Uint64) error {
+func (r *run) transactUDP(c *conn, request, response []byte, limit uint64, timeout time.Duration, n *tally,
+	live *atomic.Uint64) error {
 	if err := c.giveUpAfter(min(glance, timeout)); err != nil {
 		return err
 	}
