@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -12,13 +11,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"mpps/internal/cli"
 	"mpps/internal/measure/acceptance"
 	"mpps/internal/measure/traffic"
-	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
-	"mpps/internal/ops"
 	"mpps/internal/ops/bench"
-	"mpps/internal/report"
 	"mpps/internal/report/founding"
 )
 
@@ -64,7 +61,8 @@ for you: --resume goes on · 3 something it needs is missing · 64 usage.`,
 		Args: func(_ *cobra.Command, names []string) error { return f.named(names) },
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if f.list {
-				return a.listExperiments()
+				name, _ := os.Hostname() // an answer without it is as good
+				return a.out.Answer(founding.List(name))
 			}
 			chosen := experiments(names)
 			if err := f.check(); err != nil {
@@ -92,39 +90,39 @@ func (f *acceptanceFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.Short, "short", false, "few and short trials: to see that all is set up")
 	flags.StringVar(&f.Guest, "guest", "", "the guest that is measured")
 	flags.StringSliceVar(&f.Consent, "consent", nil, "risks accepted by name: security, data, connectivity")
-	textVar(flags, &f.From, "from", "", "interface that sends: IFACE or netns:NAME/IFACE", parseEndpoint)
-	textVar(flags, &f.To, "to", "", "behind a guest that routes: interface that receives", parseEndpoint)
+	cli.TextVar(flags, &f.From, "from", "", "interface that sends: IFACE or netns:NAME/IFACE", parseEndpoint)
+	cli.TextVar(flags, &f.To, "to", "", "behind a guest that routes: interface that receives", parseEndpoint)
 	flags.StringVar(&f.Via, "via", "", "bridge of this host that leads to the guest")
 	flags.StringVar(&f.Out, "out", "", "bridge of this host behind a guest that routes")
-	textVar(flags, &f.Gateway, "gateway", "", "address of a guest that routes, on the sending side", parseIPv4)
+	cli.TextVar(flags, &f.Gateway, "gateway", "", "address of a guest that routes, on the sending side", parseIPv4)
 	flags.StringVar(&f.Agent, "agent", "", "HOST:PORT of 'mpps agent' in the guest")
 	flags.StringVar(&f.SecretFile, "secret-file", "", "file with the secret that the agents were given")
-	choiceVar(flags, &f.Generator, "generator", "", "xdp, af_packet or pktgen (default: the fastest that works)",
+	cli.ChoiceVar(flags, &f.Generator, "generator", "", "xdp, af_packet or pktgen (default: the fastest that works)",
 		string(traffic.XDP), string(traffic.AFPacket), string(traffic.Pktgen))
-	choiceVar(flags, &f.Sink, "sink", "", "xdp, xdp-skb or af_packet (default: the fastest that works)",
+	cli.ChoiceVar(flags, &f.Sink, "sink", "", "xdp, xdp-skb or af_packet (default: the fastest that works)",
 		string(traffic.XDP), string(traffic.XDPSkb), string(traffic.AFPacket))
-	textVar(flags, &f.SendOn, "generator-cpus", "", "CPUs that the generator runs on", parseCPUs)
+	cli.TextVar(flags, &f.SendOn, "generator-cpus", "", "CPUs that the generator runs on", parseCPUs)
 	flags.StringVar(&f.Trial, "trial-command", "", "another generator's adapter, as of 'mpps search'")
 	flags.StringVar(&f.HostTrial, "host-trial-command", "",
 		"throughput: the same, cabled so that the host itself forwards")
-	textVar(flags, &f.MaxPPS, "max-pps", "", "highest load, such as 14.88M", parseMost)
+	cli.TextVar(flags, &f.MaxPPS, "max-pps", "", "highest load, such as 14.88M", parseMost)
 	flags.BoolVar(&f.Compliant, "compliant", false, "throughput: prove rates by trials of 60 s (RFC 2544)")
-	textVar(flags, &f.PPS, "pps", "1.8M", "throughput: the target of the plan", parseMost)
-	intVar(flags, &f.Queues, "queues", 9, 2, 256, "queues: how many the guest gets")
+	cli.TextVar(flags, &f.PPS, "pps", "1.8M", "throughput: the target of the plan", parseMost)
+	cli.IntVar(flags, &f.Queues, "queues", 9, 2, 256, "queues: how many the guest gets")
 	flags.StringVar(&f.NIC, "nic", "", "queues: the NIC behind the tunnel (default: all)")
 	flags.StringVar(&f.PF, "pf", "", "sriov: the card")
 	flags.StringVar(&f.VFAgent, "vf-agent", "", "sriov: HOST:PORT of the agent over the function")
 	flags.StringVar(&f.TunnelAgent, "tunnel-agent", "", "sriov: HOST:PORT of the agent over a VXLAN")
-	textVar(flags, &f.TunnelFrom, "tunnel-from", "", "sriov: interface that sends into the VXLAN", parseEndpoint)
-	listVar(flags, &f.Modes, "mode", "modes: `NAME=HOST:PORT,from=IFACE` of each, as of 'mpps bench modes'",
+	cli.TextVar(flags, &f.TunnelFrom, "tunnel-from", "", "sriov: interface that sends into the VXLAN", parseEndpoint)
+	cli.ListVar(flags, &f.Modes, "mode", "modes: `NAME=HOST:PORT,from=IFACE` of each, as of 'mpps bench modes'",
 		func(text string) (string, error) {
 			_, err := bench.ParseMode(text)
 			return text, err
 		})
-	textVar(flags, &f.Latency, "latency", "20us", "realtime: the target of the plan", parseTime)
-	textVar(flags, &f.GuestCPU, "guest-cpu", "", "realtime: the guest's CPU that is measured (default: the last)",
+	cli.TextVar(flags, &f.Latency, "latency", "20us", "realtime: the target of the plan", cli.ParseTime)
+	cli.TextVar(flags, &f.GuestCPU, "guest-cpu", "", "realtime: the guest's CPU that is measured (default: the last)",
 		parseCPUs)
-	textVar(flags, &f.CPUs, "cpus", "", "realtime: CPUs for the guest alone, such as 20-23", parseCPUs)
+	cli.TextVar(flags, &f.CPUs, "cpus", "", "realtime: CPUs for the guest alone, such as 20-23", parseCPUs)
 }
 
 // named refuses names of no experiment.
@@ -202,57 +200,4 @@ func (f *acceptanceFlags) inputs() (acceptance.Inputs, error) {
 		in.SecretFile = absolute
 	}
 	return in, nil
-}
-
-// acceptanceList is the answer of acceptance --list.
-type acceptanceList struct {
-	Experiments []listedExperiment `json:"experiments"`
-}
-
-type listedExperiment struct {
-	Name     string   `json:"name"`
-	Title    string   `json:"title"`
-	Founding string   `json:"founding"`
-	Minutes  float64  `json:"minutes"` // with the defaults, restarts left out
-	Wants    []string `json:"wants"`
-	Lab      bool     `json:"lab"` // mpps-lab can repeat it
-}
-
-func (a *app) listExperiments() error {
-	list := acceptanceList{}
-	for _, e := range acceptance.All() {
-		list.Experiments = append(list.Experiments, listedExperiment{e.Name, e.Title, e.Founding, e.Takes.Minutes(),
-			e.Wants, e.NoLab == ""})
-	}
-	name, err := os.Hostname()
-	if err != nil {
-		name = ""
-	}
-	return a.out.Answer(report.Answer{Verb: "acceptance-list", Host: name, Result: list, Text: func(t *report.Text) {
-		founding.List(t, acceptance.All())
-	}})
-}
-
-// seen looks at what the prerequisites are judged by.
-func (a *app) seen(ctx context.Context, in acceptance.Inputs) (acceptance.Seen, error) {
-	h, err := a.inventory(ctx)
-	if err != nil {
-		return acceptance.Seen{}, err
-	}
-	s := acceptance.Seen{Host: h, Root: h.AsRoot, Agents: map[string]error{}}
-	for _, at := range []string{in.Agent, in.TunnelAgent} {
-		if at != "" && a.root == "/" {
-			s.Agents[at] = greets(ctx, at)
-		}
-	}
-	return s, nil
-}
-
-// inventory takes stock of the machine without reading its settings.
-func (a *app) inventory(ctx context.Context) (*facts.Host, error) {
-	h, err := a.env().Host(ctx, ops.Look{Guest: ops.NoGuest})
-	if err != nil {
-		return nil, err
-	}
-	return h.Facts, h.Close()
 }

@@ -22,10 +22,11 @@ func (a *app) acceptanceDryRun(ctx context.Context, f *acceptanceFlags, chosen [
 	if err != nil {
 		return err
 	}
+	x := a.acceptanceRunner(p)
 	dry := founding.DryRuns{}
 	name := ""
 	for _, e := range chosen {
-		seen, err := a.seen(ctx, in)
+		seen, err := x.Seen(ctx, in)
 		if err != nil {
 			return err
 		}
@@ -43,7 +44,7 @@ func (a *app) acceptanceDryRun(ctx context.Context, f *acceptanceFlags, chosen [
 			if s.Gives != acceptance.Planned || s.When != acceptance.Always {
 				continue
 			}
-			p, err := a.dryPlan(ctx, s.Argv)
+			p, err := x.DryPlan(ctx, s.Argv)
 			if err != nil {
 				d.Unplanned = err.Error()
 				continue

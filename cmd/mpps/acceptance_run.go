@@ -1,26 +1,23 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"net"
-	"path/filepath"
-	"slices"
 	"strings"
-	"time"
 
 	"mpps/internal/measure/acceptance"
-	"mpps/internal/ops"
 	"mpps/internal/ops/accept"
-	"mpps/internal/ops/bench"
 	"mpps/internal/outcome"
 )
 
-// accept runs experiments one after the other, or goes on with them, until one has to wait or fails.
+// acceptanceRunner runs experiments for a report.
+func (a *app) acceptanceRunner(p *accept.Report) *accept.Runner {
+	return &accept.Runner{Env: a.env(), Report: p, Execute: a.own}
+}
+
+// accept runs experiments, or continues them, and answers with their runs.
 func (a *app) accept(ctx context.Context, f *acceptanceFlags, chosen []*acceptance.Experiment) error {
-	ctx, stop := ops.UntilHangup(ctx) // a shell that goes away ends it like Ctrl-C
-	defer stop()
 	p, err := accept.Open(f.output)
 	if err != nil {
 		return err
@@ -29,222 +26,38 @@ func (a *app) accept(ctx context.Context, f *acceptanceFlags, chosen []*acceptan
 	if err != nil {
 		return err
 	}
-	var runs []*acceptance.Run
-	for _, e := range chosen {
-		r := p.Last(e.Name)
-		switch {
-		case f.resume && r.Unfinished():
-			r.Inputs.Keep = r.Inputs.Keep || f.Keep
-			err = a.goOn(ctx, p, r)
-		case f.resume && len(chosen) == 1:
-			return outcome.Failed(fmt.Errorf("there is no run of %s in %s that could go on", e.Name, p.Dir),
-				"without --resume a new run is begun")
-		case f.resume && r != nil: // done already
-			continue
-		case r.Unfinished() && len(r.Standing) > 0:
-			return outcome.Failed(fmt.Errorf("a run of %s has changed this host and is not at its end: %s", e.Name,
-				r.Why),
-				fmt.Sprintf("'mpps acceptance %s --resume -o %s' goes on; 'mpps rollback %s' puts back what it "+
-					"changed", e.Name, f.output, r.Standing[len(r.Standing)-1]))
-		default:
-			r, err = a.begin(ctx, p, e, in)
-		}
-		if r != nil {
-			runs = append(runs, r)
-		}
-		if err != nil || r != nil && r.State != acceptance.Done && r.State != acceptance.Lacking {
-			break
-		}
-	}
-	return a.accepted(p, runs, f, err)
-}
-
-// begin looks at the prerequisites and, where they are met, runs an experiment.
-func (a *app) begin(ctx context.Context, p *accept.Report, e *acceptance.Experiment,
-	in acceptance.Inputs) (*acceptance.Run, error) {
-	seen, err := a.seen(ctx, in)
-	if err != nil {
-		return nil, err
-	}
-	machine := acceptance.MachineOf(seen.Host, in)
-	machine.Emulated = machine.Emulated || in.Lab
-	if err := p.Of(machine); err != nil {
-		return nil, err
-	}
-	in = e.Settle(in, seen.Host)
-	in.Dir = filepath.Join(p.Dir, p.Next(e.Name))
-	r := e.Begin(in, time.Now())
-	r.Machine, r.Checks = machine, e.Look(in, seen)
-	if acceptance.Missing(r.Checks) {
-		r.State, r.Why = acceptance.Lacking, "something it needs is missing"
-		return r, errors.Join(p.Add(r), p.Save(version))
-	}
-	if err := p.Add(r); err != nil {
-		return nil, err
-	}
-	return r, a.goOn(ctx, p, r)
-}
-
-// goOn runs the steps that are left. What became of them is in the run, and on the disk, when it returns.
-func (a *app) goOn(ctx context.Context, p *accept.Report, r *acceptance.Run) error {
-	o, err := accept.Outcomes(r)
+	runs, err := a.acceptanceRunner(p).Run(ctx, chosen, in, f.resume)
 	if err != nil {
 		return err
-	}
-	r.State, r.Why, r.Hint = acceptance.Running, "", ""
-	for s := r.Next(); s != nil; s = r.Next() {
-		if err := p.Save(version); err != nil {
-			return err
-		}
-		if ctx.Err() != nil {
-			a.broke(ctx, r, s, context.Cause(ctx))
-			break
-		}
-		if s.For != "" {
-			waits, err := a.waits(ctx, r, s)
-			if err != nil {
-				return err
-			}
-			if waits {
-				r.State = acceptance.Waiting
-				break
-			}
-			continue
-		}
-		a.out.Step("%s %d/%d: %s", r.Name, slices.IndexFunc(r.Steps,
-			func(d acceptance.StepDone) bool { return d.ID == s.ID })+1, len(r.Steps), s.Does)
-		began := time.Now()
-		s.Started = began.UTC()
-		failure := a.step(ctx, r, s, o)
-		s.Seconds = time.Since(began).Seconds()
-		r.Seconds += s.Seconds
-		if failure != nil {
-			a.broke(ctx, r, s, failure)
-			break
-		}
-		s.State, s.Problem = acceptance.Ended, ""
-		if err := a.look(ctx, r, s); err != nil {
-			return err
-		}
-	}
-	if r.State == acceptance.Running {
-		r.State = acceptance.Done
-		r.Notes = append(r.Notes, ending(r)...)
-	}
-	r.Judge(o)
-	return p.Save(version)
-}
-
-// look takes down what was measured after the changes: the guest has other queues then.
-func (a *app) look(ctx context.Context, r *acceptance.Run, s *acceptance.StepDone) error {
-	if s.Phase != acceptance.After {
-		return nil
-	}
-	h, err := a.inventory(ctx)
-	if err != nil {
-		return err
-	}
-	r.Machine = acceptance.MachineOf(h, r.Inputs)
-	r.Machine.Emulated = r.Machine.Emulated || r.Inputs.Lab
-	return nil
-}
-
-// broke notes what ended a run early, and how to go on or back.
-func (a *app) broke(ctx context.Context, r *acceptance.Run, s *acceptance.StepDone, failure error) {
-	code, hint := a.ends(failure)
-	s.State, s.Code, s.Problem = acceptance.Broke, code, failure.Error()
-	r.State, r.Why, r.Hint = acceptance.Failed, fmt.Sprintf("step %s failed: %s", s.ID, failure), hint
-	if bench.Interrupted(ctx, failure) || ctx.Err() != nil {
-		s.State, r.Why, r.Hint = acceptance.Pending, "interrupted in step "+s.ID, ""
-	}
-}
-
-// waits reports whether a step still has to wait for something.
-func (a *app) waits(ctx context.Context, r *acceptance.Run, s *acceptance.StepDone) (bool, error) {
-	m, err := a.env().Open()
-	if err != nil {
-		return false, err
-	}
-	_, boot := m.Identity()
-	if err := m.Close(); err != nil {
-		return false, err
-	}
-	h, err := a.inventory(ctx)
-	if err != nil {
-		return false, err
-	}
-	now := acceptance.Waited{BootID: boot}
-	for _, g := range h.Guests {
-		if g.Name == r.Inputs.Guest && g.Active() {
-			now.PID = g.PID
-		}
-	}
-	first := s.Waited == nil
-	if first {
-		s.Waited, s.Started = &now, time.Now().UTC()
-	}
-	var answers error
-	if s.For == acceptance.Answer {
-		answers = greets(ctx, s.At)
-	}
-	over, todo := s.Over(now, answers)
-	if over && (s.For == acceptance.Answer || !first) {
-		r.Pass(s)
-		return false, nil
-	}
-	r.Why = s.Does
-	r.Hint = todo + "; then 'mpps acceptance " + r.Name + " --resume'"
-	return true, nil
-}
-
-// greets reports whether somebody answers at an agent's address.
-func greets(ctx context.Context, at string) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", at)
-	if err != nil {
-		var where *net.OpError
-		if errors.As(err, &where) {
-			err = where.Err
-		}
-		return err
-	}
-	return c.Close()
-}
-
-// ending is what a person must know of a host on which a run is done.
-func ending(r *acceptance.Run) []string {
-	notes := []string{}
-	switch {
-	case len(r.Standing) > 0:
-		notes = append(notes, "what was changed stands, as asked for: transactions "+strings.Join(r.Standing,
-			", ")+"; 'mpps rollback TX', the last one first, puts it back")
-	case r.Restarted:
-		notes = append(notes, "everything is put back; what was changed for the next start (definitions, kernel "+
-			"arguments) is gone for good after one more")
-	}
-	if r.Owes.Boot {
-		notes = append(notes, "measured without what waits for a reboot of the host, as asked for")
-	}
-	if len(r.Owes.Restart) > 0 && len(r.Standing) > 0 {
-		notes = append(notes, "still to take effect: "+strings.Join(r.Owes.Restart, ", "))
-	}
-	return notes
-}
-
-// accepted answers with the runs of this call.
-func (a *app) accepted(p *accept.Report, runs []*acceptance.Run, f *acceptanceFlags, failure error) error {
-	if failure != nil {
-		return failure
 	}
 	name := ""
-	if h, err := a.env().Open(); err == nil {
+	if h, wrong := a.env().Open(); wrong == nil {
 		name, _ = h.Identity()
-		failure = h.Close()
+		err = h.Close()
 	}
-	err := a.out.Answer(p.Answer(name, runs))
-	if err = errors.Join(err, failure); err != nil {
+	if err = errors.Join(a.out.Answer(p.Answer(name, runs)), err); err != nil {
 		return err
 	}
 	return outcome.Exit(accept.Code(runs))
+}
+
+// own carries out a command line of this program, as main does, and returns its answer as JSON.
+func (a *app) own(ctx context.Context, argv []string) (accept.Answer, error) {
+	var out bytes.Buffer
+	inner := &app{stdin: strings.NewReader(""), stdout: &out, stderr: a.stderr}
+	global := []string{"--json", "--root", a.root}
+	if a.quiet {
+		global = append(global, "--quiet")
+	}
+	err := inner.execute(ctx, append(global, argv...))
+	answer := accept.Answer{JSON: out.Bytes(), Restarts: inner.restarts}
+	if err == nil {
+		return answer, nil
+	}
+	code, hint := inner.ends(err)
+	answer.Code = code
+	if outcome.Silent(err) {
+		return answer, nil
+	}
+	return answer, &outcome.Fault{Err: err, Hint: hint, Code: code}
 }

@@ -13,11 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"mpps/internal/advise/plan"
 	"mpps/internal/golden"
 	"mpps/internal/measure/acceptance"
 	"mpps/internal/model/facts"
-	"mpps/internal/model/setting"
 	"mpps/internal/ops/accept"
 	"mpps/internal/outcome"
 	"mpps/internal/report"
@@ -214,7 +212,7 @@ func TestAcceptanceRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := snapshotOf(t, root)
-	if err := a.goOn(t.Context(), p, run); err != nil {
+	if err := a.acceptanceRunner(p).Continue(t.Context(), run); err != nil {
 		t.Fatal(err)
 	}
 	if run.State != acceptance.Waiting || len(run.Standing) != 1 || !strings.Contains(run.Hint, "--resume") {
@@ -229,14 +227,14 @@ func TestAcceptanceRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	run = again.Last("throughput")
-	if err := a.goOn(t.Context(), again, run); err != nil || run.State != acceptance.Waiting {
+	if err := a.acceptanceRunner(again).Continue(t.Context(), run); err != nil || run.State != acceptance.Waiting {
 		t.Fatalf("without a reboot: %s, %v", run.State, err)
 	}
 	boot := filepath.Join(root, "proc/sys/kernel/random/boot_id")
 	if err := os.WriteFile(boot, []byte("11111111-2222-3333-4444-555555555555\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.goOn(t.Context(), again, run); err != nil {
+	if err := a.acceptanceRunner(again).Continue(t.Context(), run); err != nil {
 		t.Fatal(err)
 	}
 	if run.State != acceptance.Done || len(run.Standing) != 0 || !run.Restarted {
@@ -275,30 +273,6 @@ func snapshotOf(t *testing.T, root string) []byte {
 	return out.Bytes()
 }
 
-// TestAcceptanceOwes: what a transaction waits for is taken from its plan, and one that would be undone by itself ends
-// the run.
-func TestAcceptanceOwes(t *testing.T) {
-	a := &app{restarts: []plan.Restart{{What: setting.Reboot()}, {What: setting.RestartOf("vm1")}}}
-	for name, c := range map[string]struct {
-		answer   string
-		standing int
-		owes     bool
-		fails    bool
-	}{
-		"apply":           {`{"result": {"tx": "T1"}}`, 1, true, false},
-		"sriov assign":    {`{"result": {"transaction": {"tx": "T1"}}}`, 1, true, false},
-		"nothing to do":   {`{"result": {}}`, 0, false, false},
-		"to be confirmed": {`{"result": {"tx": "T1", "confirm_within_seconds": 60}}`, 0, false, true},
-	} {
-		r, s := &acceptance.Run{}, &acceptance.StepDone{Step: acceptance.Step{ID: "x", Gives: acceptance.Applied}}
-		err := a.understand(r, s, []byte(c.answer))
-		if (err != nil) != c.fails || len(r.Standing) != c.standing || r.Owes.Boot != c.owes ||
-			(len(r.Owes.Restart) == 1) != c.owes {
-			t.Errorf("%s: %v, standing %v, owes %+v", name, err, r.Standing, r.Owes)
-		}
-	}
-}
-
 // TestAcceptanceBreaks: a step that fails ends the run, which says what stands and goes on with the step when it is
 // resumed.
 func TestAcceptanceBreaks(t *testing.T) {
@@ -314,7 +288,7 @@ func TestAcceptanceBreaks(t *testing.T) {
 	if err := p.Add(r); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.goOn(t.Context(), p, r); err != nil {
+	if err := a.acceptanceRunner(p).Continue(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
 	if s := r.Steps[0]; r.State != acceptance.Failed || s.State != acceptance.Broke || s.Code != outcome.CodeUsage ||
@@ -322,13 +296,15 @@ func TestAcceptanceBreaks(t *testing.T) {
 		t.Errorf("%s: %s (%s); %+v", r.State, r.Why, r.Hint, s)
 	}
 	r.Steps[0].Argv = []string{"audit", "--pps", "500k"}
-	if err := a.goOn(t.Context(), p, r); err != nil || r.State != acceptance.Done || r.Steps[0].Problem != "" {
+	if err := a.acceptanceRunner(p).Continue(t.Context(), r); err != nil || r.State != acceptance.Done ||
+		r.Steps[0].Problem != "" {
 		t.Errorf("resumed: %s %s, %v", r.State, r.Why, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	r.Steps[0].State = acceptance.Pending
-	if err := a.goOn(ctx, p, r); err != nil || r.State != acceptance.Failed || r.Steps[0].State != acceptance.Pending {
+	if err := a.acceptanceRunner(p).Continue(ctx, r); err != nil || r.State != acceptance.Failed ||
+		r.Steps[0].State != acceptance.Pending {
 		t.Errorf("interrupted: %s %s, step %s, %v", r.State, r.Why, r.Steps[0].State, err)
 	}
 	if err := p.Of(&acceptance.Machine{CPU: "one"}); err != nil {
@@ -359,18 +335,5 @@ func TestAcceptanceCode(t *testing.T) {
 		if code := accept.Code(c.runs); code != c.code {
 			t.Errorf("%+v: %d, expected %d", c.runs, code, c.code)
 		}
-	}
-}
-
-// TestBeside: load that dies early is told of, load that is ended is not.
-func TestBeside(t *testing.T) {
-	a := &app{stdin: strings.NewReader(""), stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}, root: "/", quiet: true}
-	end := a.beside(t.Context(), []string{"bench", "pps"})
-	for range 100 {
-		time.Sleep(10 * time.Millisecond)
-	}
-	var f *outcome.Fault
-	if err := end(); !errors.As(err, &f) || f.Code != outcome.CodeUsage {
-		t.Errorf("a load that was refused: %v", err)
 	}
 }

@@ -54,7 +54,8 @@ gone on with (--resume) · 11 another mpps is at work.`,
 					"the goal is part of the plan")
 			}
 			if ask.Resume && (len(given) > 0 || flags.given(cmd) || ask.RuntimeOnly) {
-				return usage(errors.New("--resume and a plan file, goal flags or --runtime-only: expected --resume alone"),
+				return usage(errors.New("--resume and a plan file, goal flags or --runtime-only: expected --resume "+
+					"alone"),
 					"the goal is that of the transaction that is gone on with; to change it: 'mpps apply' with the "+
 						"new goal")
 			}

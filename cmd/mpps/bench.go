@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"mpps/internal/cli"
 	"mpps/internal/measure"
 	"mpps/internal/measure/export"
 	"mpps/internal/ops/bench"
@@ -70,14 +71,15 @@ type runFlags struct {
 func (f *runFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	f.set = flags
-	durationVar(flags, &f.duration, "duration", 5*time.Second, 1, 0, "of one trial")
-	durationVar(flags, &f.warmUp, "warm-up", 500*time.Millisecond, 0, 0, "traffic before the first trial, not counted")
-	intVar(flags, &f.repeat, "repeat", 6, 1, 10000, "trials; fewer than 6 give no interval of 95 %")
+	cli.DurationVar(flags, &f.duration, "duration", 5*time.Second, 1, 0, "of one trial")
+	cli.DurationVar(flags, &f.warmUp, "warm-up", 500*time.Millisecond, 0, 0,
+		"traffic before the first trial, not counted")
+	cli.IntVar(flags, &f.repeat, "repeat", 6, 1, 10000, "trials; fewer than 6 give no interval of 95 %")
 	flags.StringVar(&f.name, "name", "", "a label for the result")
 	addKeep(flags, &f.keep, "run")
 	flags.StringVar(&f.planFile, "plan", "", "compare this machine as found and with this plan, in turns; ends with "+
 		"all of it rolled back")
-	intVar(flags, &f.blocks, "blocks", 6, 1, 1000, "with --plan: blocks of four trials, two a side; fewer than 6 "+
+	cli.IntVar(flags, &f.blocks, "blocks", 6, 1, 1000, "with --plan: blocks of four trials, two a side; fewer than 6 "+
 		"cannot show small differences")
 	flags.Uint64Var(&f.seed, "seed", 0, "with --plan: of the order of the trials (default: by lot)")
 	formatFlag(cmd, "text", "json")

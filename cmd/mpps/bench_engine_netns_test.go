@@ -4,13 +4,14 @@ package main
 
 import (
 	"fmt"
-	"mpps/internal/outcome"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"mpps/internal/outcome"
 )
 
 // netperfOfLab puts netperf out of a root tree that the lab has built into the search path: Debian 12 has none in main.

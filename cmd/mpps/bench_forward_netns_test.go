@@ -3,12 +3,13 @@
 package main
 
 import (
-	"mpps/internal/outcome"
 	"os"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"mpps/internal/outcome"
 )
 
 // newForwarding is a host with two bridges and a guest with a NIC in each.

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"mpps/internal/cli"
 	"mpps/internal/measure"
 	"mpps/internal/measure/export"
 	"mpps/internal/measure/rig"
@@ -91,27 +92,28 @@ Exit codes: 0 measured · 1 failed, or ended early · 64 usage.`,
 
 func (f *modesFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	listVar(flags, &f.modes, "mode", "`NAME=HOST:PORT` of a mode's agent, with ,via= ,from= and the like; repeated",
+	cli.ListVar(flags, &f.modes, "mode", "`NAME=HOST:PORT` of a mode's agent, with ,via= ,from= and the like; repeated",
 		bench.ParseMode)
 	flags.StringVar(&f.native, "native", "native", "the mode that is 100 %")
 	flags.StringSliceVar(&f.workloads, "workloads", workloadNames(), "what is measured of each mode")
-	valueVar(flags, &f.repeat, "repeat", "3", "samples of each mode and workload: N, or MIN,MAX with -I", parseRepeat)
-	valueVar(flags, &f.interval, "interval,I", "", "LEVEL,WIDTH in percent, as netperf has it: sample until the "+
+	cli.ValueVar(flags, &f.repeat, "repeat", "3", "samples of each mode and workload: N, or MIN,MAX with -I",
+		parseRepeat)
+	cli.ValueVar(flags, &f.interval, "interval,I", "", "LEVEL,WIDTH in percent, as netperf has it: sample until the "+
 		"interval is so narrow", parseInterval)
-	durationVar(flags, &f.Duration, "duration", 5*time.Second, 1, 0, "of one sample")
-	durationVar(flags, &f.WarmUp, "warm-up", 500*time.Millisecond, 0, 0,
+	cli.DurationVar(flags, &f.Duration, "duration", 5*time.Second, 1, 0, "of one sample")
+	cli.DurationVar(flags, &f.WarmUp, "warm-up", 500*time.Millisecond, 0, 0,
 		"traffic before each sample, not counted")
-	durationVar(flags, &f.Budget, "search-budget", 30*time.Second, time.Second, 0,
+	cli.DurationVar(flags, &f.Budget, "search-budget", 30*time.Second, time.Second, 0,
 		"ndr: most traffic of a search")
 	flags.IntVar(&f.Frame, "frame", 64, "pps: frame size in bytes, with FCS: 64 to 1518")
-	intVar(flags, &f.Flows, "flows", 16, 1, rig.MaxFlows, "pps: distinct source addresses and ports")
-	intVar(flags, &f.Connections, "connections", 1, 1, 1024, "stream, rr: TCP connections at a time, 1 to 1024")
-	choiceVar(flags, &f.generator, "generator", "auto", "pps: auto, xdp or af_packet", "auto", string(traffic.XDP),
+	cli.IntVar(flags, &f.Flows, "flows", 16, 1, rig.MaxFlows, "pps: distinct source addresses and ports")
+	cli.IntVar(flags, &f.Connections, "connections", 1, 1, 1024, "stream, rr: TCP connections at a time, 1 to 1024")
+	cli.ChoiceVar(flags, &f.generator, "generator", "auto", "pps: auto, xdp or af_packet", "auto", string(traffic.XDP),
 		string(traffic.AFPacket))
-	choiceVar(flags, &f.sink, "sink", string(traffic.XDPSkb),
+	cli.ChoiceVar(flags, &f.sink, "sink", string(traffic.XDPSkb),
 		"pps: xdp-skb, which every driver can, xdp or af_packet",
 		"auto", string(traffic.XDP), string(traffic.XDPSkb), string(traffic.AFPacket))
-	valueVar(flags, &f.cpus, "cpus", "", "pps: CPUs that the generator runs on, one worker each", parseCPUs)
+	cli.ValueVar(flags, &f.cpus, "cpus", "", "pps: CPUs that the generator runs on, one worker each", parseCPUs)
 	flags.StringVar(&f.secretFile, "secret-file", "", "file with the secret that the agents were given")
 	flags.Uint64Var(&f.seed, "seed", 0, "of the order (default: by lot)")
 	flags.StringVar(&f.name, "name", "", "a label for the result")

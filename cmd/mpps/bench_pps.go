@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mpps/internal/cli"
 	"mpps/internal/measure"
 	"mpps/internal/measure/rig"
 	"mpps/internal/measure/traffic"
@@ -62,7 +63,7 @@ func (f *ppsFlags) add(cmd *cobra.Command) {
 	f.runFlags.add(cmd)
 	f.path.add(flags, "cpus")
 	f.path.addPackets(flags)
-	valueVar(flags, &f.rate, "rate", "", "packets per second, such as 100k; 0 is as fast as possible", parseRate)
+	cli.ValueVar(flags, &f.rate, "rate", "", "packets per second, such as 100k; 0 is as fast as possible", parseRate)
 	flags.BoolVar(&f.latency, "latency", false, "stamp frames and tell their one-way delays; costs the generator "+
 		"speed (default: with --rate)")
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mpps/internal/cli"
 	"mpps/internal/measure"
 	"mpps/internal/measure/rig"
 	"mpps/internal/measure/traffic"
@@ -64,11 +65,11 @@ A request over UDP that is not answered within --timeout is lost and counted.
 	flags := cmd.Flags()
 	f.add(cmd)
 	addEnds(flags, &f.ends)
-	choiceVar(flags, &f.engine, "engine", bench.Ours, "what makes the traffic: mpps, netperf or iperf3 (streams "+
+	cli.ChoiceVar(flags, &f.engine, "engine", bench.Ours, "what makes the traffic: mpps, netperf or iperf3 (streams "+
 		"only), where installed", bench.Ours, "netperf", "iperf3")
 	flags.Uint16Var(&f.enginePort, "engine-port", 0, "with --agent: where the engine's server listens there "+
 		"(default: 12865, or 5201)")
-	intVar(flags, &f.connections, "connections", 1, 1, 1024, "TCP connections at a time, 1 to 1024")
+	cli.IntVar(flags, &f.connections, "connections", 1, 1, 1024, "TCP connections at a time, 1 to 1024")
 	if kind == measure.CRR {
 		cmd.Use, cmd.Short = "crr", "TCP connections per second: connect, request, response, close"
 		cmd.Long = `Makes a TCP connection for each transaction, as netperf's TCP_CRR: connect, send
@@ -81,18 +82,20 @@ The far end closes first: what a connection leaves behind for a minute
   mpps bench crr --from netns:A/v0 --to netns:B/v1 --response 1024
 
 --to, or the agent, needs an IP address that --from, or this host, can reach.`
-		intVar(flags, &f.request, "request", 1, 1, mostBytes, "bytes of a request")
-		intVar(flags, &f.response, "response", 1, 1, mostBytes, "bytes of a response")
+		cli.IntVar(flags, &f.request, "request", 1, 1, mostBytes, "bytes of a request")
+		cli.IntVar(flags, &f.response, "response", 1, 1, mostBytes, "bytes of a response")
 		return cmd
 	}
 	if kind == measure.RR {
-		intVar(flags, &f.request, "request", 1, 1, mostBytes,
+		cli.IntVar(flags, &f.request, "request", 1, 1, mostBytes,
 			"bytes of a request (default with --udp --rate: 8, its number)")
-		intVar(flags, &f.response, "response", 1, 1, mostBytes, "bytes of a response (default with --udp --rate: 8)")
+		cli.IntVar(flags, &f.response, "response", 1, 1, mostBytes,
+			"bytes of a response (default with --udp --rate: 8)")
 		flags.BoolVar(&f.udp, "udp", false, "over UDP instead of TCP")
-		valueVar(flags, &f.rate, "rate", "", "transactions per second on a schedule, such as 10k; 0 is a closed loop",
+		cli.ValueVar(flags, &f.rate, "rate", "",
+			"transactions per second on a schedule, such as 10k; 0 is a closed loop",
 			parseRate)
-		durationVar(flags, &f.timeout, "timeout", time.Second, time.Millisecond, time.Hour,
+		cli.DurationVar(flags, &f.timeout, "timeout", time.Second, time.Millisecond, time.Hour,
 			"after which a request is lost: over UDP, or with --rate at the end of a trial")
 		return cmd
 	}

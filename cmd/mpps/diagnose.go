@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mpps/internal/advise/bottleneck"
+	"mpps/internal/cli"
 	"mpps/internal/model/facts"
 	"mpps/internal/ops/load"
 	"mpps/internal/outcome"
@@ -62,7 +63,7 @@ the limit but the generator or the receiver of a measurement.`,
 		},
 	}
 	flags := cmd.Flags()
-	durationVar(flags, &f.interval, "for", 5*time.Second, 200*time.Millisecond, time.Hour,
+	cli.DurationVar(flags, &f.interval, "for", 5*time.Second, 200*time.Millisecond, time.Hour,
 		"how long to watch, at most an hour; SIGINT ends it with what was seen")
 	flags.StringArrayVar(&f.netns, "netns", nil, "watch the devices and sockets of this network namespace too (ip "+
 		"netns list; may be repeated)")

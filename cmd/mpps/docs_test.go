@@ -133,8 +133,8 @@ func (w written) parses() error {
 	return cmd.ValidateArgs(given)
 }
 
-// TestDocumentedCommands parses every command in the documents and in the help: a verb, flag or argument that the program
-// does not take fails.
+// TestDocumentedCommands parses every command in the documents and in the help: a verb, flag or argument that the
+// program does not take fails.
 func TestDocumentedCommands(t *testing.T) {
 	var all []written
 	for _, file := range documents(t) {

@@ -25,7 +25,7 @@ func badFlag(cmd *cobra.Command, err error) error {
 	if errors.As(err, &none) && none.GetSpecifiedName() == "lab" {
 		return usage(err, "'mpps-lab "+cmd.Name()+"' does it on an emulated host")
 	}
-	return usage(flagError(err), cli.SeeHelp(cmd.CommandPath()))
+	return usage(cli.FlagError(err), cli.SeeHelp(cmd.CommandPath()))
 }
 
 // moved is a verb that is mpps-lab's.

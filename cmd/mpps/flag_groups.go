@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"mpps/internal/cli"
 	"mpps/internal/measure"
 	"mpps/internal/measure/rig"
 	"mpps/internal/measure/traffic"
@@ -18,8 +19,8 @@ import (
 
 // addEnds adds the flags that name the ends of a measurement.
 func addEnds(flags *pflag.FlagSet, e *bench.Ends) {
-	valueVar(flags, &e.From, "from", "", "interface that sends: IFACE or netns:NAME/IFACE", parseEndpoint)
-	valueVar(flags, &e.To, "to", "", "interface that receives: IFACE or netns:NAME/IFACE", parseEndpoint)
+	cli.ValueVar(flags, &e.From, "from", "", "interface that sends: IFACE or netns:NAME/IFACE", parseEndpoint)
+	cli.ValueVar(flags, &e.To, "to", "", "interface that receives: IFACE or netns:NAME/IFACE", parseEndpoint)
 	flags.StringVar(&e.Agent, "agent", "", "HOST:PORT of 'mpps agent' at the far end")
 	flags.StringVar(&e.NIC, "guest-nic", "", "the agent's interface (default: the one with the agent's address)")
 	flags.StringVar(&e.SecretFile, "secret-file", "", "file with the secret that the agent was given")
@@ -74,24 +75,27 @@ func (f *trafficFlags) add(flags *pflag.FlagSet, cpus string) {
 	flags.StringVar(&f.Via, "via", "", "bridge of this host that leads to the agent, or with --forward to the guest")
 	flags.BoolVar(&f.Forward, "forward", false, "through a guest or router, from --from or --via to --to or --out")
 	flags.StringVar(&f.Out, "out", "", "with --forward: bridge of this host on the far side of the guest")
-	valueVar(flags, &f.Gateway, "gateway", "", "with --forward: the guest's address on the sending side, if it "+
+	cli.ValueVar(flags, &f.Gateway, "gateway", "", "with --forward: the guest's address on the sending side, if it "+
 		"routes;\nits route to 198.19.0.1 is what is used, with --reverse that to 198.18.0.1", parseIPv4)
-	valueVar(flags, &f.GatewayMAC, "gateway-mac", "", "with --forward: its MAC address, instead of --gateway", parseMAC)
-	intVar(flags, &f.flows, "flows", 16, 1, rig.MaxFlows, "distinct source addresses and ports")
-	choiceVar(flags, &f.generator, "generator", "auto",
+	cli.ValueVar(flags, &f.GatewayMAC, "gateway-mac", "", "with --forward: its MAC address, instead of --gateway",
+		parseMAC)
+	cli.IntVar(flags, &f.flows, "flows", 16, 1, rig.MaxFlows, "distinct source addresses and ports")
+	cli.ChoiceVar(flags, &f.generator, "generator", "auto",
 		"auto, xdp, af_packet, or pktgen: the kernel's, if its module is loaded",
 		"auto", string(traffic.XDP), string(traffic.AFPacket), string(traffic.Pktgen))
-	choiceVar(flags, &f.sink, "sink", "auto", "auto, xdp, xdp-skb or af_packet: name one for results that are to be "+
-		"compared",
+	cli.ChoiceVar(flags, &f.sink, "sink", "auto",
+		"auto, xdp, xdp-skb or af_packet: name one for results that are to be "+
+			"compared",
 		"auto", string(traffic.XDP), string(traffic.XDPSkb), string(traffic.AFPacket))
-	valueVar(flags, &f.cpus, cpus, "", "CPUs that the generator runs on, one worker each (default: one of the first "+
-		"allowed)", parseCPUs)
+	cli.ValueVar(flags, &f.cpus, cpus, "",
+		"CPUs that the generator runs on, one worker each (default: one of the first "+
+			"allowed)", parseCPUs)
 	f.burst = 1
 }
 
 // addPackets adds the flags that say what packets are sent.
 func (f *trafficFlags) addPackets(flags *pflag.FlagSet) {
-	valueVar(flags, &f.frame, "frame", "64", "frame size in bytes, with FCS: 64 to 1518, or imix",
+	cli.ValueVar(flags, &f.frame, "frame", "64", "frame size in bytes, with FCS: 64 to 1518, or imix",
 		func(text string) (frameSize, error) {
 			if text == rig.IMIX {
 				return frameSize{rig.MixBytes(rig.IMIX), rig.IMIX}, nil
@@ -104,9 +108,10 @@ func (f *trafficFlags) addPackets(flags *pflag.FlagSet) {
 		})
 	flags.BoolVar(&f.imix, "imix", false, "the same as --frame imix")
 	flags.BoolVar(&f.twoWay, "two-way", false, "send in both directions at once; rates are those of each")
-	intVar(flags, &f.clone, "clone-skb", 0, 0, 1<<20, "with pktgen: how often a frame is sent before the next is "+
+	cli.IntVar(flags, &f.clone, "clone-skb", 0, 0, 1<<20, "with pktgen: how often a frame is sent before the next is "+
 		"made;\nsuch frames have no sequence numbers of their own")
-	intVar(flags, &f.burst, "burst", 1, 1, 4096, "with pktgen: copies of a frame handed over at once; as --clone-skb")
+	cli.IntVar(flags, &f.burst, "burst", 1, 1, 4096, "with pktgen: copies of a frame handed over at once; as "+
+		"--clone-skb")
 }
 
 // pathFlagNames are the flags that belong to our own generator, whatever the one with its CPUs is called.
@@ -190,9 +195,9 @@ type trialFlags struct {
 func (f *trialFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.command, "trial-command", "", "program that does the trials, with its arguments "+
 		"(docs/search.md)")
-	durationVar(flags, &f.grace, "trial-grace", time.Minute, 1, 0,
+	cli.DurationVar(flags, &f.grace, "trial-grace", time.Minute, 1, 0,
 		"how long after a trial's time its answer is waited for")
-	valueVar(flags, &f.maxPPS, "max-pps", "", "highest load, such as 14.88M (default: what our generator can do)",
+	cli.ValueVar(flags, &f.maxPPS, "max-pps", "", "highest load, such as 14.88M (default: what our generator can do)",
 		parseMost)
 }
 

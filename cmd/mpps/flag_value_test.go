@@ -45,7 +45,7 @@ func TestBadValues(t *testing.T) {
 			return
 		}
 		cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
-			if _, read := f.Value.(interface{ readAtOnce() }); !read && slices.Contains(anyText, f.Name) {
+			if _, read := f.Value.(interface{ ReadAtOnce() }); !read && slices.Contains(anyText, f.Name) {
 				return
 			}
 			n++

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mpps/internal/cli"
 	"mpps/internal/measure/wakeloop"
 	"mpps/internal/measure/wakeup"
 	"mpps/internal/model/setting"
@@ -73,15 +74,16 @@ Exit codes: 0 measured · 1 failed, or ended early · 64 usage.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.Guest, "guest", "", "a running guest of libvirt (default: this host)")
-	valueVar(flags, &f.CPUs, "cpu", "", "CPUs to measure, of the guest or the host, such as 1 or 2-3 (default: the "+
-		"isolated ones, or the last)", parseCPUs)
+	cli.ValueVar(flags, &f.CPUs, "cpu", "",
+		"CPUs to measure, of the guest or the host, such as 1 or 2-3 (default: the "+
+			"isolated ones, or the last)", parseCPUs)
 	flags.DurationVar(&f.For, "for", 10*time.Minute, "of one run, in whole seconds")
-	intVar(flags, &f.Runs, "runs", 5, 1, maxRuns, "how many; 6 or more can be compared with confidence")
+	cli.IntVar(flags, &f.Runs, "runs", 5, 1, maxRuns, "how many; 6 or more can be compared with confidence")
 	flags.DurationVar(&f.Slice, "slice", 0, "of one slice, in whole seconds (default: 10s, shorter for short runs)")
-	durationVar(flags, &f.Interval, "interval", 200*time.Microsecond, 20*time.Microsecond, time.Second,
+	cli.DurationVar(flags, &f.Interval, "interval", 200*time.Microsecond, 20*time.Microsecond, time.Second,
 		"from one wake-up to the next")
-	intVar(flags, &f.Priority, "priority", 95, 1, 99, "of SCHED_FIFO, 1 to 99")
-	choiceVar(flags, &f.Tool, "tool", "auto", "cyclictest, timerlat, oslat, own or auto", toolNames()...)
+	cli.IntVar(flags, &f.Priority, "priority", 95, 1, 99, "of SCHED_FIFO, 1 to 99")
+	cli.ChoiceVar(flags, &f.Tool, "tool", "auto", "cyclictest, timerlat, oslat, own or auto", toolNames()...)
 	flags.StringVar(&f.Load, "load", "own", "own, stress-ng, none or a command")
 	flags.StringVar(&f.Name, "name", "", "a label for the result")
 	flags.StringVarP(&f.output, "output", "o", "", "write the result to this file")
@@ -183,7 +185,7 @@ func (a *app) latencyLoop() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	valueVar(flags, &cpus, "cpu", "0", "CPUs to measure", parseCPUs)
+	cli.ValueVar(flags, &cpus, "cpu", "0", "CPUs to measure", parseCPUs)
 	flags.DurationVar(&length, "for", time.Second, "how long")
 	flags.DurationVar(&interval, "interval", 200*time.Microsecond, "from one wake-up to the next")
 	flags.IntVar(&priority, "priority", 95, "of SCHED_FIFO")
@@ -198,7 +200,7 @@ func (a *app) latencyLoad() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return wakeloop.Load(cmd.Context(), cpus, length) },
 	}
 	flags := cmd.Flags()
-	valueVar(flags, &cpus, "cpu", fmt.Sprintf("0-%d", runtime.NumCPU()-1), "CPUs to keep busy", parseCPUs)
-	durationVar(flags, &length, "for", time.Minute, 1, maxRuns*maxLength, "how long")
+	cli.ValueVar(flags, &cpus, "cpu", fmt.Sprintf("0-%d", runtime.NumCPU()-1), "CPUs to keep busy", parseCPUs)
+	cli.DurationVar(flags, &length, "for", time.Minute, 1, maxRuns*maxLength, "how long")
 	return cmd
 }

@@ -49,7 +49,8 @@ func (f *steerFlags) check(p *pathFlags, given func(string) bool) error {
 	}
 	for _, name := range []string{"netns", "guest", "every-packet", "output"} {
 		if given(name) {
-			return usage(fmt.Errorf("--steer and --%s: steering is of all guests of a NIC of this host, and draws nothing", name),
+			return usage(fmt.Errorf("--steer and --%s: steering is of all guests of a NIC of this host, and draws "+
+				"nothing", name),
 				"give one of the two")
 		}
 	}

@@ -5,7 +5,6 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
-	"mpps/internal/outcome"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"mpps/internal/outcome"
 )
 
 // TestSteerHost sees lanes that run together named, mends them, sees them apart, lets a guest come again, and takes all

@@ -3,9 +3,10 @@
 package main
 
 import (
-	"mpps/internal/outcome"
 	"strings"
 	"testing"
+
+	"mpps/internal/outcome"
 )
 
 // TestSteerDiscipline: a tunnel that needs no queue discipline loses the one that it has, is kept so, and gets it back.

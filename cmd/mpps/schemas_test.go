@@ -101,7 +101,7 @@ var answers = map[string]any{
 	"sriov-recover":      sriov.Recovery{},
 	"lab-list":           command.List{},
 	"acceptance":         acceptance.Report{},
-	"acceptance-list":    acceptanceList{},
+	"acceptance-list":    founding.Listing{},
 	"acceptance-dry-run": founding.DryRuns{},
 	"export-tuned":       export.Profile{},
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mpps/internal/cli"
 	"mpps/internal/measure"
 	"mpps/internal/measure/rig"
 	"mpps/internal/measure/search"
@@ -66,13 +67,13 @@ func (f *searchFlags) add(cmd *cobra.Command) {
 	f.path.add(flags, "cpus")
 	f.path.addPackets(flags)
 	f.trialFlags.add(flags)
-	valueVar(flags, &f.minPPS, "min-pps", "", "lowest load (default: the 10000th part of the highest)", parseMost)
+	cli.ValueVar(flags, &f.minPPS, "min-pps", "", "lowest load (default: the 10000th part of the highest)", parseMost)
 	flags.Float64Var(&f.pdr, "pdr", 0.005, "share of loss of the PDR")
 	flags.Float64Var(&f.width, "width", 0.005, "how far the bounds may be apart, as a share of the result")
 	flags.BoolVar(&f.compliant, "compliant", false, "prove lower bounds by final trials of 60 s without loss (RFC "+
 		"2544)")
 	flags.DurationVar(&f.final, "final", 60*time.Second, "with --compliant: length of a final trial")
-	durationVar(flags, &f.budget, "budget", 0, 1, 0, "most time of traffic (default: 1m, with --compliant 20m)")
+	cli.DurationVar(flags, &f.budget, "budget", 0, 1, 0, "most time of traffic (default: 1m, with --compliant 20m)")
 	flags.StringVar(&f.name, "name", "", "a label for the result")
 	addKeep(flags, &f.keep, "result")
 }

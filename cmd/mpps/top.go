@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mpps/internal/advise/bottleneck"
+	"mpps/internal/cli"
 	"mpps/internal/ops"
 	"mpps/internal/ops/load"
 	"mpps/internal/outcome"
@@ -61,12 +62,12 @@ Exit codes: 0 ended, by a key, a signal or --for · 1 failed.`,
 		},
 	}
 	flags := cmd.Flags()
-	durationVar(flags, &f.every, "every", time.Second, 200*time.Millisecond, time.Minute,
+	cli.DurationVar(flags, &f.every, "every", time.Second, 200*time.Millisecond, time.Minute,
 		"how long between two looks, 200ms to 1m")
-	durationVar(flags, &f.length, "for", 0, 0, 0, "for how long; 0 until it is ended")
+	cli.DurationVar(flags, &f.length, "for", 0, 0, 0, "for how long; 0 until it is ended")
 	flags.BoolVar(&f.once, "once", false, "one look, and the end")
 	flags.StringVar(&f.guest, "guest", "", "show guests with this in their names alone")
-	choiceVar(flags, &f.sort, "sort", string(top.ByPath),
+	cli.ChoiceVar(flags, &f.sort, "sort", string(top.ByPath),
 		"what comes first among NICs, guests and queues: "+strings.Join(topOrders(), ", "), topOrders()...)
 	flags.BoolVar(&f.all, "idle", false, "show what nothing passed, too")
 	flags.BoolVar(&f.counters, "counters", false, "load nothing into the kernel: counters alone, with less certainty")

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"mpps/internal/advise/knob"
+	"mpps/internal/cli"
 	"mpps/internal/measure/rig"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
@@ -81,9 +82,9 @@ func (f *tuneFlags) add(cmd *cobra.Command) {
 	f.set = flags
 	f.path.add(flags, generatorCPUs)
 	f.trialFlags.add(flags)
-	durationVar(flags, &f.Budget, "budget", 30*time.Minute, 0, 0,
+	cli.DurationVar(flags, &f.Budget, "budget", 30*time.Minute, 0, 0,
 		"time for all of it; 0: as long as there is something to try")
-	durationVar(flags, &f.Trial, "trial", time.Second, 100*time.Millisecond, time.Minute, "length of one trial")
+	cli.DurationVar(flags, &f.Trial, "trial", time.Second, 100*time.Millisecond, time.Minute, "length of one trial")
 	flags.Uint64Var(&f.Seed, "seed", 0, "of the order of the trials (default: by lot)")
 	flags.BoolVar(&f.Restarts, "restarts", false, "also make, at the end, what takes effect with a restart only")
 	flags.BoolVar(&f.Resume, "resume", false, "go on behind the restart that the last run with --restarts waited for")

@@ -164,7 +164,8 @@ func (l *Lab) ticking(ctx context.Context) error {
 	defer cancel()
 	_, err := l.Must(ctx, `for c in $(seq 0 $(($(nproc --all) - 1))); do taskset -c $c sleep 0.02 & done; wait`)
 	if ctx.Err() != nil {
-		return fmt.Errorf("a CPU of the lab host did not wake up from a sleep of 20 ms within %v: its timer has stopped", limit)
+		return fmt.Errorf("a CPU of the lab host did not wake up from a sleep of 20 ms within %v: its timer has "+
+			"stopped", limit)
 	}
 	return err
 }

@@ -134,7 +134,10 @@ var imports = map[string][]string{
 	"ops/tuning": {"outcome", "model/setting", "model/facts", "model/goal", "advise/bottleneck", "advise/plan",
 		"advise/lasting", "change/journal", "change/apply", "measure/traffic", "measure/search", "measure/adapter",
 		"measure", "advise/tune", "machine", "ops", "ops/change", "ops/bench"},
-	"ops/accept": {"outcome", "model/facts", "measure/acceptance", "ops", "report", "report/founding"},
+	"ops/accept": {
+		"outcome", "model/facts", "model/goal", "advise/plan", "measure/acceptance", "ops", "ops/change", "ops/bench",
+		"report", "report/founding",
+	},
 	"cli":        {"outcome", "ops", "report"},
 	"lab/command": {
 		"measure/acceptance", "advise/audit", "cli", "model/facts", "model/goal", "advise/knob", "lab", "measure",

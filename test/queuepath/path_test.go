@@ -181,7 +181,8 @@ func (s *scene) steers(kind queuepath.Kind, cause string) {
 	r := s.mpps(0, "path", "--steer", "--for", "3s")
 	well := s.path(3)
 	s.stop()
-	s.Logf("%.0f packets per second with the fault, %.0f mended: guests that send at a pace, on %d CPUs of this machine", s.rate(ill), s.rate(well), runtime.NumCPU())
+	s.Logf("%.0f packets per second with the fault, %.0f mended: guests that send at a pace, on %d CPUs of this "+
+		"machine", s.rate(ill), s.rate(well), runtime.NumCPU())
 	if len(well.Faults) > 0 || !strings.Contains(r.Stdout, "xps_cpus") {
 		s.Errorf("steered:\n%s\nthen: %+v", r.Stdout, well.Faults)
 	}
@@ -291,7 +292,8 @@ ping -c 1 -W 5 10.99.0.1 >/dev/null || true`)
 		s.Errorf("steered: %+v", p.Faults)
 	}
 	s.mpps(0, "rollback")
-	if left := s.Must("find /sys/fs/bpf -mindepth 1 -not -type d 2>/dev/null; bpftool prog show | grep -i lane || true"); left != "" {
+	if left := s.Must("find /sys/fs/bpf -mindepth 1 -not -type d 2>/dev/null; bpftool prog show | grep -i lane || " +
+		"true"); left != "" {
 		s.Errorf("left by the rollback: %s", left)
 	}
 }

@@ -221,7 +221,8 @@ update-grub 2>&1`)
 
 	b.reboot()
 	b.all("applied", "compliant", append(addresses, defaultKernel))
-	want := "isolated 2-3\nnohz_full 2-3\nhugepages 1\nhugetlb 1048576\ncstate 1\naspm [performance]\nirqs 3\nrelease " + own + "\nOffload RCU callbacks from CPUs: 2-3"
+	want := "isolated 2-3\nnohz_full 2-3\nhugepages 1\nhugetlb 1048576\ncstate 1\naspm [performance]\nirqs " +
+		"3\nrelease " + own + "\nOffload RCU callbacks from CPUs: 2-3"
 	if now := b.Must(kernel); now != want {
 		t.Errorf("the rebooted kernel says %q, expected %q", now, want)
 	}

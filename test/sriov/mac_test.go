@@ -31,7 +31,8 @@ func TestTenant(t *testing.T) {
 	labtest.Long(t)
 	s := openScene(t)
 	furnish := func() {
-		s.Must("systemctl is-system-running --wait >/dev/null; modprobe -a igb vfio-pci kvm_amd vhost_net; ip link set " + s.pf + " up")
+		s.Must("systemctl is-system-running --wait >/dev/null; modprobe -a igb vfio-pci kvm_amd vhost_net; ip link " +
+			"set " + s.pf + " up")
 		s.MPPS(0, "sriov", "create", s.pf, "-n", "2", "--persist", "none")
 		s.Must("ip link add brt type bridge forward_delay 0; ip addr add " + bridgeAddr +
 			"/24 dev brt; ip link set brt up")

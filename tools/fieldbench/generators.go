@@ -67,8 +67,9 @@ func benchGenerators(ctx context.Context, l *link, o options) ([]Part, error) {
 		})
 	}
 	return interleave(ctx, o, all, []Part{{
-		Title: "packet generators on one core: 64-byte frames, a veth pair into an XDP program that drops, counted there",
-		Unit:  "Mpps", Scale: 1e6, Base: base,
+		Title: "packet generators on one core: 64-byte frames, a veth pair into an XDP program that drops, counted " +
+			"there",
+		Unit: "Mpps", Scale: 1e6, Base: base,
 	}})
 }
 

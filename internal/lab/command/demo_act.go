@@ -40,6 +40,8 @@ type stage struct {
 
 	mu      sync.Mutex
 	started time.Time
+	act     act       // the current one, and when it began
+	begun   time.Time
 	spoken  time.Time // when the last line was printed
 	detail  string    // the last line of the program that runs
 	printed int       // lines of this act
@@ -49,6 +51,11 @@ type stage struct {
 // play plays the acts in order. Without a fresh box a failure ends it.
 func (s *stage) play(ctx context.Context, acts []act) error {
 	s.started = time.Now()
+	ended := make(chan struct{})
+	var beating sync.WaitGroup
+	beating.Go(func() { s.beat(ended) })
+	defer beating.Wait()
+	defer close(ended)
 	fresh, repeated := false, map[int]bool{}
 	for i := 0; i < len(acts); i++ {
 		err := s.one(ctx, i, acts)
@@ -85,25 +92,21 @@ func (s *stage) one(ctx context.Context, i int, acts []act) error {
 	a := acts[i]
 	s.mu.Lock()
 	s.printed, s.detail = 0, ""
+	s.act, s.begun = a, time.Now()
 	s.mu.Unlock()
 	s.say("[%d/%d, %s] %s (about %s)", i+1, len(acts), seconds(time.Since(s.started)), a.what, seconds(a.about))
 	limited, cancel := context.WithTimeoutCause(ctx, a.limit, errDemoDeadline)
 	defer cancel()
-	begun := time.Now()
-	ended := make(chan struct{})
-	var beating sync.WaitGroup
-	beating.Go(func() { s.beat(ended, a, begun) })
 	err := a.do(limited)
-	close(ended)
-	beating.Wait()
 	if err != nil && ctx.Err() == nil && limited.Err() != nil {
 		err = errors.Join(context.Cause(limited), err)
 	}
 	return errors.Join(err, s.after())
 }
 
-// beat prints a line whenever the act has been silent for a while.
-func (s *stage) beat(ended <-chan struct{}, a act, begun time.Time) {
+// beat prints a line whenever the terminal has been silent for a while: during an act, and while a box that may have died
+// is looked at and a fresh one is made.
+func (s *stage) beat(ended <-chan struct{}) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -112,7 +115,7 @@ func (s *stage) beat(ended <-chan struct{}, a act, begun time.Time) {
 			return
 		case <-tick.C:
 			s.mu.Lock()
-			silent, detail := time.Since(s.spoken), s.detail
+			silent, detail, a, begun := time.Since(s.spoken), s.detail, s.act, s.begun
 			s.mu.Unlock()
 			if silent < demoSilence {
 				continue

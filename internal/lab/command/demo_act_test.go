@@ -52,6 +52,31 @@ func TestDemoBeats(t *testing.T) {
 	})
 }
 
+// TestDemoBeatsBetween: looking whether a box has died, and making a fresh one, are no silence either.
+func TestDemoBeatsBetween(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeStage()
+		slow := func(context.Context) error { time.Sleep(40 * time.Second); return nil }
+		f.reopen = slow
+		f.dead = func(ctx context.Context) error { _ = slow(ctx); return errors.New("panic") }
+		failed := false
+		err := f.play(t.Context(), []act{{what: "measure", about: time.Second, limit: time.Minute,
+			do: func(context.Context) error {
+				if failed {
+					return nil
+				}
+				failed = true
+				return errors.New("no answer")
+			}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(f.terminal.String(), "still running"); n < 4 {
+			t.Errorf("%d heartbeats in 80 s, want 4:\n%s", n, f.terminal.String())
+		}
+	})
+}
+
 // TestDemoFreshBox begins again once, from the first act, after a box died or an act passed its deadline.
 func TestDemoFreshBox(t *testing.T) {
 	hang := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }

@@ -183,11 +183,14 @@ func (s *demoState) document(d *demo) *bench.Document {
 				"applied, and after the rollback. The ratio compares the second with the others measured so far, " +
 				"which are the " +
 				"same configuration; how far those lie apart is drift.",
-			"Frames enter the bridge through a temporary veth pair and are counted by a packet socket in the guest: behind " +
+			"Frames enter the bridge through a temporary veth pair and are counted by a packet socket in the guest: " +
+				"behind " +
 				"its driver and the receive path of its kernel, the same for every model of NIC.",
-			"Intervals are those of the median by order statistics; the ratio is the Hodges–Lehmann estimate with the " +
+			"Intervals are those of the median by order statistics; the ratio is the Hodges–Lehmann estimate with " +
+				"the " +
 				"interval that inverts the Mann–Whitney test.",
-			"The rule set that the bridge walked through was the demo's own, so it consented to taking the bridge out of " +
+			"The rule set that the bridge walked through was the demo's own, so it consented to taking the bridge " +
+				"out of " +
 				"iptables. On your host mpps lists the rules that would stop matching and asks.",
 		},
 	}

@@ -1,4 +1,4 @@
-// Package accept keeps the report of the acceptance protocol in its directory.
+// Package accept runs experiments of the acceptance protocol step by step and keeps their report in its directory.
 package accept
 
 import (

@@ -164,7 +164,8 @@ func (m *metricsServer) answer(c net.Conn) {
 	case method != "GET" && method != "HEAD":
 		status, text = "405 Method Not Allowed\r\nAllow: GET, HEAD", "405 method not allowed\n"
 	}
-	head := fmt.Sprintf("HTTP/1.1 %s\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: %d\r\n"+
+	head := fmt.Sprintf("HTTP/1.1 %s\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: "+
+		"%d\r\n"+
 		"Connection: close\r\n\r\n", status, len(text))
 	if method == "HEAD" {
 		text = ""

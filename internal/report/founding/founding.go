@@ -169,18 +169,40 @@ func StepAnswer(o *acceptance.Outcomes, s *acceptance.StepDone) []string {
 	return nil
 }
 
-// List lists what can be repeated.
-func List(t *report.Text, all []*acceptance.Experiment) {
-	for i, e := range all {
-		if i > 0 {
-			t.Blank()
-		}
-		t.Line("%s  %s", t.In(report.Bold, e.Name), e.Title)
-		t.Wrapped("  then  ", e.Founding)
-		t.Wrapped("  takes ", length(e.Takes.Minutes()))
-		t.Each("  wants ", e.Wants)
-		t.Wrapped("  lab   ", words.Either(e.NoLab != "", "no: "+e.NoLab, "mpps-lab acceptance "+e.Name))
+// Listing is the answer of acceptance --list.
+type Listing struct {
+	Experiments []Listed `json:"experiments"`
+}
+
+// Listed is an experiment that can be repeated.
+type Listed struct {
+	Name     string   `json:"name"`
+	Title    string   `json:"title"`
+	Founding string   `json:"founding"`
+	Minutes  float64  `json:"minutes"` // with the defaults, without restarts
+	Wants    []string `json:"wants"`
+	Lab      bool     `json:"lab"` // mpps-lab can repeat it
+}
+
+// List is the answer that lists what can be repeated.
+func List(host string) report.Answer {
+	var list Listing
+	for _, e := range acceptance.All() {
+		list.Experiments = append(list.Experiments,
+			Listed{e.Name, e.Title, e.Founding, e.Takes.Minutes(), e.Wants, e.NoLab == ""})
 	}
+	return report.Answer{Verb: "acceptance-list", Host: host, Result: list, Text: func(t *report.Text) {
+		for i, e := range acceptance.All() {
+			if i > 0 {
+				t.Blank()
+			}
+			t.Line("%s  %s", t.In(report.Bold, e.Name), e.Title)
+			t.Wrapped("  then  ", e.Founding)
+			t.Wrapped("  takes ", length(e.Takes.Minutes()))
+			t.Each("  wants ", e.Wants)
+			t.Wrapped("  lab   ", words.Either(e.NoLab != "", "no: "+e.NoLab, "mpps-lab acceptance "+e.Name))
+		}
+	}}
 }
 
 func length(minutes float64) string {

@@ -222,7 +222,8 @@ func help(t *report.Text, v *View) {
 	t.Table([][]string{
 		{"  in", "packets per second towards guests and applications"},
 		{"  out", "packets per second towards the wire"},
-		{"  use", "of a NIC its line rate, of a CPU its softirqs, of a thread its time on a CPU, of a limit its rate; " +
+		{"  use", "of a NIC its line rate, of a CPU its softirqs, of a thread its time on a CPU, of a limit its " +
+			"rate; " +
 			"▶ holds the path back"},
 		{"  lost", "packets per second that went no further"},
 	})

@@ -33,7 +33,8 @@ func tuned() *tune.Result {
 		Schema: tune.Schema, Host: "kvm1", Goal: goal.Goal{PPS: 3e6, Frame: 64},
 		Started: time.Date(2026, 11, 22, 20, 0, 0, 0,
 			time.UTC), Seconds: 1312,
-		Verdict: tune.Better, Why: "620k → 1.83M packets/s (×2.95), and nothing is left to try: the target of 3M is missed",
+		Verdict: tune.Better, Why: "620k → 1.83M packets/s (×2.95), and nothing is left to try: the target of 3M is " +
+			"missed",
 		Baseline: tune.Rate{PPS: 0.62e6, UpperPPS: &floor, Loaded: 0.63e6, LimitedBy: "device", Seconds: 62,
 			Trials: 31},
 		Final: tune.Rate{PPS: 1.83e6, UpperPPS: &upper, Loaded: 1.86e6, LimitedBy: "device", Seconds: 58, Trials: 29},
@@ -165,9 +166,10 @@ func TestTuneHeadlines(t *testing.T) {
 			"asked for.",
 		tune.Good: "Good as it was: 620\u00a0k packets per second; 3.00\u00a0M were asked for. Nothing was " +
 			"changed.",
-		tune.Better:      "3× more packets: 620\u00a0k → 1.83\u00a0M per second; 3.00\u00a0M were asked for.",
-		tune.NoGain:      "Nothing helped: 620\u00a0k packets per second; 3.00\u00a0M were asked for.",
-		tune.OutOfBudget: "Out of time. 3× more packets: 620\u00a0k → 1.83\u00a0M per second; 3.00\u00a0M were asked for.",
+		tune.Better: "3× more packets: 620\u00a0k → 1.83\u00a0M per second; 3.00\u00a0M were asked for.",
+		tune.NoGain: "Nothing helped: 620\u00a0k packets per second; 3.00\u00a0M were asked for.",
+		tune.OutOfBudget: "Out of time. 3× more packets: 620\u00a0k → 1.83\u00a0M per second; 3.00\u00a0M were asked " +
+			"for.",
 		tune.Waiting: "More needs a restart. 3× more packets: 620\u00a0k → 1.83\u00a0M per second; 3.00\u00a0M " +
 			"were asked for.",
 		tune.NotDevice:   "The device is the limit at 620\u00a0k packets per second, not this host.",

@@ -1,7 +1,6 @@
-package main
+package accept
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,43 +24,21 @@ import (
 // first.
 const headStart = 10 * time.Second
 
-// own carries out a command line of this program, as main does. Its answer is JSON.
-func (a *app) own(ctx context.Context, argv []string) (answer []byte, code int, err error) {
-	var out bytes.Buffer
-	inner := &app{stdin: strings.NewReader(""), stdout: &out, stderr: a.stderr}
-	global := []string{"--json", "--root", a.root}
-	if a.quiet {
-		global = append(global, "--quiet")
-	}
-	err = inner.execute(ctx, append(global, argv...))
-	if len(inner.restarts) > 0 { // not of a load that runs beside
-		a.restarts = inner.restarts
-	}
-	if err == nil {
-		return out.Bytes(), outcome.CodeOK, nil
-	}
-	code, hint := inner.ends(err)
-	if outcome.Silent(err) {
-		return out.Bytes(), code, nil
-	}
-	return out.Bytes(), code, &outcome.Fault{Err: err, Hint: hint, Code: code}
-}
-
 // step runs one step and keeps its answer.
-func (a *app) step(ctx context.Context, r *acceptance.Run, s *acceptance.StepDone, o *acceptance.Outcomes) error {
+func (x *Runner) step(ctx context.Context, r *acceptance.Run, s *acceptance.StepDone, o *acceptance.Outcomes) error {
 	if s.Phase == acceptance.Undo {
-		return a.undo(ctx, r, s)
+		return x.undo(ctx, r, s)
 	}
 	ended := func() error { return nil }
 	if len(s.Beside) > 0 {
-		ended = a.beside(ctx, s.Beside)
+		ended = x.beside(ctx, s.Beside)
 		select {
 		case <-time.After(headStart):
 		case <-ctx.Done():
 		}
 	}
-	a.restarts = nil
-	answer, code, err := a.own(ctx, commandOf(s))
+	answer, err := x.Execute(ctx, commandOf(s))
+	code := answer.Code
 	load := ended()
 	s.Code = code
 	if err != nil && !(code != outcome.CodeFailed && slices.Contains(s.Codes, code)) {
@@ -73,16 +50,16 @@ func (a *app) step(ctx context.Context, r *acceptance.Run, s *acceptance.StepDon
 	if code != outcome.CodeOK && !slices.Contains(s.Codes, code) {
 		return fmt.Errorf("exit code %d", code)
 	}
-	if len(answer) > 0 {
+	if len(answer.JSON) > 0 {
 		s.File = s.ID + ".json"
-		if err := ops.ReplaceFile(filepath.Join(r.Inputs.Dir, s.File), answer); err != nil {
+		if err := ops.ReplaceFile(filepath.Join(r.Inputs.Dir, s.File), answer.JSON); err != nil {
 			return fmt.Errorf("write %s: %w", s.File, err)
 		}
 	}
-	if err := a.understand(r, s, answer); err != nil {
+	if err := understand(r, s, answer); err != nil {
 		return err
 	}
-	if err := o.Add(s.ID, s.Gives, answer); err != nil {
+	if err := o.Add(s.ID, s.Gives, answer.JSON); err != nil {
 		return err
 	}
 	s.Answer = append(s.Answer, founding.StepAnswer(o, s)...)
@@ -101,7 +78,7 @@ func commandOf(s *acceptance.StepDone) []string {
 }
 
 // understand takes out of an answer what the protocol goes on by.
-func (a *app) understand(r *acceptance.Run, s *acceptance.StepDone, answer []byte) error {
+func understand(r *acceptance.Run, s *acceptance.StepDone, answer Answer) error {
 	s.Answer = nil
 	switch s.Gives {
 	case acceptance.Applied:
@@ -114,7 +91,7 @@ func (a *app) understand(r *acceptance.Run, s *acceptance.StepDone, answer []byt
 				} `json:"transaction"`
 			} `json:"result"`
 		}
-		if err := json.Unmarshal(answer, &made); err != nil {
+		if err := json.Unmarshal(answer.JSON, &made); err != nil {
 			return fmt.Errorf("answer of step %s: %w", s.ID, err)
 		}
 		tx := made.Result.TX + made.Result.Transaction.TX
@@ -131,7 +108,7 @@ func (a *app) understand(r *acceptance.Run, s *acceptance.StepDone, answer []byt
 		if !slices.Contains(r.Standing, tx) {
 			r.Standing = append(r.Standing, tx)
 		}
-		for _, restart := range a.restarts {
+		for _, restart := range answer.Restarts {
 			r.Owes.Add(restart.What)
 			s.Answer = append(s.Answer, change.TakeEffect(len(restart.Addresses))+" after "+restart.What.String())
 		}
@@ -139,7 +116,7 @@ func (a *app) understand(r *acceptance.Run, s *acceptance.StepDone, answer []byt
 		var made struct {
 			Result plan.Plan `json:"result"`
 		}
-		if err := json.Unmarshal(answer, &made); err != nil {
+		if err := json.Unmarshal(answer.JSON, &made); err != nil {
 			return fmt.Errorf("answer of step %s: %w", s.ID, err)
 		}
 		p := &made.Result
@@ -169,11 +146,11 @@ func plannedWords(p *plan.Plan) []string {
 }
 
 // beside starts a command that makes load, and returns what ends it.
-func (a *app) beside(ctx context.Context, argv []string) func() error {
+func (x *Runner) beside(ctx context.Context, argv []string) func() error {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() {
-		_, _, err := a.own(ctx, argv)
+		_, err := x.Execute(ctx, argv)
 		done <- err
 	}()
 	return func() error {
@@ -188,11 +165,12 @@ func (a *app) beside(ctx context.Context, argv []string) func() error {
 
 // undo puts back what the run changed, the newest transaction first. What somebody else has changed since is left
 // alone, and told.
-func (a *app) undo(ctx context.Context, r *acceptance.Run, s *acceptance.StepDone) error {
+func (x *Runner) undo(ctx context.Context, r *acceptance.Run, s *acceptance.StepDone) error {
 	for n := len(r.Standing) - 1; n >= 0; n-- {
 		argv := []string{"rollback", r.Standing[n]}
 		s.Ran = append(s.Ran, "mpps "+strings.Join(argv, " "))
-		answer, code, err := a.own(ctx, argv)
+		answer, err := x.Execute(ctx, argv)
+		code := answer.Code
 		if err == nil && code != outcome.CodeOK && code != outcome.CodeDrifted {
 			err = fmt.Errorf("exit code %d", code)
 		}
@@ -200,7 +178,7 @@ func (a *app) undo(ctx context.Context, r *acceptance.Run, s *acceptance.StepDon
 			return err
 		}
 		s.File = fmt.Sprintf("%s-%d.json", s.ID, len(s.Ran))
-		if err := ops.ReplaceFile(filepath.Join(r.Inputs.Dir, s.File), answer); err != nil {
+		if err := ops.ReplaceFile(filepath.Join(r.Inputs.Dir, s.File), answer.JSON); err != nil {
 			return fmt.Errorf("write %s: %w", s.File, err)
 		}
 		if code == outcome.CodeDrifted {
@@ -214,8 +192,8 @@ func (a *app) undo(ctx context.Context, r *acceptance.Run, s *acceptance.StepDon
 	return nil
 }
 
-// dryPlan is what a plan would change now.
-func (a *app) dryPlan(ctx context.Context, argv []string) (*plan.Plan, error) {
+// DryPlan is what a plan would change now.
+func (x *Runner) DryPlan(ctx context.Context, argv []string) (*plan.Plan, error) {
 	dir, err := os.MkdirTemp("", "mpps-acceptance-")
 	if err != nil {
 		return nil, err
@@ -224,12 +202,12 @@ func (a *app) dryPlan(ctx context.Context, argv []string) (*plan.Plan, error) {
 	if at := slices.Index(argv, "-o"); at >= 0 {
 		argv[at+1] = filepath.Join(dir, "plan.json")
 	}
-	answer, _, err := a.own(ctx, argv)
+	answer, err := x.Execute(ctx, argv)
 	var made struct {
 		Result plan.Plan `json:"result"`
 	}
 	if err == nil {
-		err = json.Unmarshal(answer, &made)
+		err = json.Unmarshal(answer.JSON, &made)
 	}
 	return &made.Result, errors.Join(err, os.RemoveAll(dir))
 }

@@ -1,0 +1,155 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// flagValue is a flag whose text is read when it is given, so that what is wrong with it is said of the flag that was
+// given.
+type flagValue[T any] struct {
+	to         *T
+	parse      func(string) (T, error)
+	text, kind string
+}
+
+// Set reads the text. That a text is empty is said by notEmpty.
+func (v *flagValue[T]) Set(text string) error {
+	if text == "" {
+		v.text = text
+		return nil
+	}
+	value, err := v.parse(text)
+	if err != nil {
+		return &badValue{err}
+	}
+	*v.to, v.text = value, text
+	return nil
+}
+
+// ReadAtOnce marks flags whose text is read when it is given.
+func (v *flagValue[T]) ReadAtOnce() {}
+
+func (v *flagValue[T]) String() string { return v.text }
+
+// Type is the placeholder in the help.
+func (v *flagValue[T]) Type() string { return v.kind }
+
+// badValue is what is wrong with a flag's value. Its text follows the flag's name.
+type badValue struct{ error }
+
+func (b *badValue) Unwrap() error { return b.error }
+
+// FlagError words what pflag complains about.
+func FlagError(err error) error {
+	var at *pflag.InvalidValueError
+	var bad *badValue
+	if errors.As(err, &at) && errors.As(err, &bad) {
+		return fmt.Errorf("--%s%w", at.GetFlag().Name, bad.error)
+	}
+	return err
+}
+
+// ValueVar adds a flag, or with NAME,N one with a short form; otherwise is its default as a text, empty for the zero
+// value.
+func ValueVar[T any](flags *pflag.FlagSet, to *T, name, otherwise, use string, parse func(string) (T, error)) {
+	v := &flagValue[T]{to: to, kind: "string", text: otherwise, parse: parse}
+	if otherwise != "" {
+		*to, _ = parse(otherwise)
+	}
+	name, short, _ := strings.Cut(name, ",")
+	flags.VarP(v, name, short, use)
+}
+
+// ListVar adds a flag that may be repeated.
+func ListVar[T any](flags *pflag.FlagSet, to *[]T, name, use string, parse func(string) (T, error)) {
+	ValueVar(flags, to, name, "", use, func(text string) ([]T, error) {
+		v, err := AfterColon(parse(text))
+		return append(*to, v), err
+	})
+	flags.Lookup(name).Value.(*flagValue[[]T]).kind = "stringArray"
+}
+
+// TextVar adds a flag that is kept as the text that it is, once it could be read.
+func TextVar[T any](flags *pflag.FlagSet, to *string, name, otherwise, use string, parse func(string) (T, error)) {
+	ValueVar(flags, to, name, otherwise, use, func(text string) (string, error) {
+		_, err := parse(text)
+		return text, err
+	})
+}
+
+func ParseTime(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		err = fmt.Errorf(" %q: expected a time such as 5s", text)
+	}
+	return d, err
+}
+
+// AfterColon sets a complaint that names the value itself off from the flag's name.
+func AfterColon[T any](value T, err error) (T, error) {
+	if err != nil {
+		err = fmt.Errorf(": %w", err)
+	}
+	return value, err
+}
+
+// ChoiceVar adds a flag with a few values.
+func ChoiceVar(flags *pflag.FlagSet, to *string, name, otherwise, use string, choices ...string) {
+	ValueVar(flags, to, name, otherwise, use, func(text string) (string, error) {
+		if !slices.Contains(choices, text) {
+			last := len(choices) - 1
+			return "", fmt.Errorf(" %q: expected %s or %s", text, strings.Join(choices[:last], ", "), choices[last])
+		}
+		return text, nil
+	})
+}
+
+// IntVar adds a flag for a number in a range.
+func IntVar(flags *pflag.FlagSet, to *int, name string, otherwise, least, most int, use string) {
+	ValueVar(flags, to, name, strconv.Itoa(otherwise), use, func(text string) (int, error) {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < least || n > most {
+			err = fmt.Errorf(" %s: expected %d to %d", text, least, most)
+		}
+		return n, err
+	})
+	flags.Lookup(name).Value.(*flagValue[int]).kind = "int"
+}
+
+// DurationVar adds a flag for a time in a range; without an upper end where most is 0.
+func DurationVar(flags *pflag.FlagSet, to *time.Duration, name string, otherwise, least, most time.Duration,
+	use string) {
+	ValueVar(flags, to, name, otherwise.String(), use, func(text string) (time.Duration, error) {
+		d, err := ParseTime(text)
+		switch {
+		case err != nil:
+		case most > 0 && (d < least || d > most):
+			err = fmt.Errorf(" %v: expected %s to %s", d, brief(least), brief(most))
+		case d < least && least <= 1:
+			err = fmt.Errorf(" %v: expected more than nothing", d)
+		case d < least:
+			err = fmt.Errorf(" %v: expected %s or more", d, brief(least))
+		}
+		return d, err
+	})
+	flags.Lookup(name).Value.(*flagValue[time.Duration]).kind = "duration"
+}
+
+// brief writes a time without the units that are 0: 1h, not 1h0m0s.
+func brief(d time.Duration) string {
+	text := d.String()
+	if short, is := strings.CutSuffix(text, "m0s"); is {
+		text = short + "m"
+	}
+	if short, is := strings.CutSuffix(text, "h0m"); is {
+		text = short + "h"
+	}
+	return text
+}

@@ -1,0 +1,271 @@
+package accept
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"mpps/internal/advise/plan"
+	"mpps/internal/measure/acceptance"
+	"mpps/internal/model/facts"
+	"mpps/internal/ops"
+	"mpps/internal/ops/bench"
+	"mpps/internal/outcome"
+)
+
+// Runner runs experiments by the command lines of this program.
+type Runner struct {
+	Env     *ops.Env
+	Report  *Report
+	Execute func(ctx context.Context, argv []string) (Answer, error)
+}
+
+// Answer is what a command line of this program answered: JSON, its exit code, and the restarts that its changes wait
+// for. An exit code that is an answer (drifted, findings) comes without an error.
+type Answer struct {
+	JSON     []byte
+	Code     int
+	Restarts []plan.Restart
+}
+
+// Run runs experiments one after the other until one has to wait or fails, and returns their runs. With resume it
+// continues unfinished runs with their own inputs, except that in.Keep is added.
+func (x *Runner) Run(ctx context.Context, chosen []*acceptance.Experiment, in acceptance.Inputs,
+	resume bool) ([]*acceptance.Run, error) {
+	ctx, stop := ops.UntilHangup(ctx) // a shell that goes away ends it like Ctrl-C
+	defer stop()
+	p := x.Report
+	var runs []*acceptance.Run
+	var err error
+	for _, e := range chosen {
+		r := p.Last(e.Name)
+		switch {
+		case resume && r.Unfinished():
+			r.Inputs.Keep = r.Inputs.Keep || in.Keep
+			err = x.Continue(ctx, r)
+		case resume && len(chosen) == 1:
+			return runs, outcome.Failed(fmt.Errorf("there is no run of %s in %s that could go on", e.Name, p.Dir),
+				"without --resume a new run is begun")
+		case resume && r != nil: // done already
+			continue
+		case r.Unfinished() && len(r.Standing) > 0:
+			return runs, outcome.Failed(fmt.Errorf("a run of %s has changed this host and is not at its end: %s",
+				e.Name,
+				r.Why),
+				fmt.Sprintf("'mpps acceptance %s --resume -o %s' goes on; 'mpps rollback %s' puts back what it "+
+					"changed", e.Name, p.Dir, r.Standing[len(r.Standing)-1]))
+		default:
+			r, err = x.begin(ctx, e, in)
+		}
+		if r != nil {
+			runs = append(runs, r)
+		}
+		if err != nil || r != nil && r.State != acceptance.Done && r.State != acceptance.Lacking {
+			break
+		}
+	}
+	return runs, err
+}
+
+// begin looks at the prerequisites and, where they are met, runs an experiment.
+func (x *Runner) begin(ctx context.Context, e *acceptance.Experiment, in acceptance.Inputs) (*acceptance.Run, error) {
+	p := x.Report
+	seen, err := x.Seen(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	machine := acceptance.MachineOf(seen.Host, in)
+	machine.Emulated = machine.Emulated || in.Lab
+	if err := p.Of(machine); err != nil {
+		return nil, err
+	}
+	in = e.Settle(in, seen.Host)
+	in.Dir = filepath.Join(p.Dir, p.Next(e.Name))
+	r := e.Begin(in, time.Now())
+	r.Machine, r.Checks = machine, e.Look(in, seen)
+	if acceptance.Missing(r.Checks) {
+		r.State, r.Why = acceptance.Lacking, "something it needs is missing"
+		return r, errors.Join(p.Add(r), p.Save(x.Env.Version))
+	}
+	if err := p.Add(r); err != nil {
+		return nil, err
+	}
+	return r, x.Continue(ctx, r)
+}
+
+// Continue runs the remaining steps of a run. Their outcome is in the run, and on disk, when it returns.
+func (x *Runner) Continue(ctx context.Context, r *acceptance.Run) error {
+	p := x.Report
+	o, err := Outcomes(r)
+	if err != nil {
+		return err
+	}
+	r.State, r.Why, r.Hint = acceptance.Running, "", ""
+	for s := r.Next(); s != nil; s = r.Next() {
+		if err := p.Save(x.Env.Version); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			broke(ctx, r, s, context.Cause(ctx))
+			break
+		}
+		if s.For != "" {
+			waits, err := x.waits(ctx, r, s)
+			if err != nil {
+				return err
+			}
+			if waits {
+				r.State = acceptance.Waiting
+				break
+			}
+			continue
+		}
+		x.Env.Out.Step("%s %d/%d: %s", r.Name, slices.IndexFunc(r.Steps,
+			func(d acceptance.StepDone) bool { return d.ID == s.ID })+1, len(r.Steps), s.Does)
+		began := time.Now()
+		s.Started = began.UTC()
+		failure := x.step(ctx, r, s, o)
+		s.Seconds = time.Since(began).Seconds()
+		r.Seconds += s.Seconds
+		if failure != nil {
+			broke(ctx, r, s, failure)
+			break
+		}
+		s.State, s.Problem = acceptance.Ended, ""
+		if err := x.look(ctx, r, s); err != nil {
+			return err
+		}
+	}
+	if r.State == acceptance.Running {
+		r.State = acceptance.Done
+		r.Notes = append(r.Notes, ending(r)...)
+	}
+	r.Judge(o)
+	return p.Save(x.Env.Version)
+}
+
+// look takes down what was measured after the changes: the guest has other queues then.
+func (x *Runner) look(ctx context.Context, r *acceptance.Run, s *acceptance.StepDone) error {
+	if s.Phase != acceptance.After {
+		return nil
+	}
+	h, err := x.inventory(ctx)
+	if err != nil {
+		return err
+	}
+	r.Machine = acceptance.MachineOf(h, r.Inputs)
+	r.Machine.Emulated = r.Machine.Emulated || r.Inputs.Lab
+	return nil
+}
+
+// broke notes what ended a run early, and how to go on or back.
+func broke(ctx context.Context, r *acceptance.Run, s *acceptance.StepDone, failure error) {
+	code, hint := outcome.Of(failure)
+	s.State, s.Code, s.Problem = acceptance.Broke, code, failure.Error()
+	r.State, r.Why, r.Hint = acceptance.Failed, fmt.Sprintf("step %s failed: %s", s.ID, failure), hint
+	if bench.Interrupted(ctx, failure) || ctx.Err() != nil {
+		s.State, r.Why, r.Hint = acceptance.Pending, "interrupted in step "+s.ID, ""
+	}
+}
+
+// waits reports whether a step still has to wait for something.
+func (x *Runner) waits(ctx context.Context, r *acceptance.Run, s *acceptance.StepDone) (bool, error) {
+	m, err := x.Env.Open()
+	if err != nil {
+		return false, err
+	}
+	_, boot := m.Identity()
+	if err := m.Close(); err != nil {
+		return false, err
+	}
+	h, err := x.inventory(ctx)
+	if err != nil {
+		return false, err
+	}
+	now := acceptance.Waited{BootID: boot}
+	for _, g := range h.Guests {
+		if g.Name == r.Inputs.Guest && g.Active() {
+			now.PID = g.PID
+		}
+	}
+	first := s.Waited == nil
+	if first {
+		s.Waited, s.Started = &now, time.Now().UTC()
+	}
+	var answers error
+	if s.For == acceptance.Answer {
+		answers = greets(ctx, s.At)
+	}
+	over, todo := s.Over(now, answers)
+	if over && (s.For == acceptance.Answer || !first) {
+		r.Pass(s)
+		return false, nil
+	}
+	r.Why = s.Does
+	r.Hint = todo + "; then 'mpps acceptance " + r.Name + " --resume'"
+	return true, nil
+}
+
+// greets reports whether somebody answers at an agent's address.
+func greets(ctx context.Context, at string) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", at)
+	if err != nil {
+		var where *net.OpError
+		if errors.As(err, &where) {
+			err = where.Err
+		}
+		return err
+	}
+	return c.Close()
+}
+
+// ending is what a person must know of a host on which a run is done.
+func ending(r *acceptance.Run) []string {
+	notes := []string{}
+	switch {
+	case len(r.Standing) > 0:
+		notes = append(notes, "what was changed stands, as asked for: transactions "+strings.Join(r.Standing,
+			", ")+"; 'mpps rollback TX', the last one first, puts it back")
+	case r.Restarted:
+		notes = append(notes, "everything is put back; what was changed for the next start (definitions, kernel "+
+			"arguments) is gone for good after one more")
+	}
+	if r.Owes.Boot {
+		notes = append(notes, "measured without what waits for a reboot of the host, as asked for")
+	}
+	if len(r.Owes.Restart) > 0 && len(r.Standing) > 0 {
+		notes = append(notes, "still to take effect: "+strings.Join(r.Owes.Restart, ", "))
+	}
+	return notes
+}
+
+// Seen looks at what the prerequisites are judged by.
+func (x *Runner) Seen(ctx context.Context, in acceptance.Inputs) (acceptance.Seen, error) {
+	h, err := x.inventory(ctx)
+	if err != nil {
+		return acceptance.Seen{}, err
+	}
+	s := acceptance.Seen{Host: h, Root: h.AsRoot, Agents: map[string]error{}}
+	for _, at := range []string{in.Agent, in.TunnelAgent} {
+		if at != "" && x.Env.Live() {
+			s.Agents[at] = greets(ctx, at)
+		}
+	}
+	return s, nil
+}
+
+// inventory takes stock of the machine without reading its settings.
+func (x *Runner) inventory(ctx context.Context) (*facts.Host, error) {
+	h, err := x.Env.Host(ctx, ops.Look{Guest: ops.NoGuest})
+	if err != nil {
+		return nil, err
+	}
+	return h.Facts, h.Close()
+}
