@@ -40,7 +40,7 @@ type stage struct {
 
 	mu      sync.Mutex
 	started time.Time
-	act     act       // the current one, and when it began
+	act     act // the current one, and when it began
 	begun   time.Time
 	spoken  time.Time // when the last line was printed
 	detail  string    // the last line of the program that runs
