@@ -37,7 +37,8 @@ func (c *ModesCampaign) warn(m *Modes) {
 		by   Limit
 		text string
 	}{
-		{ByGenerator, "the generator, not the mode, set the result of %s: it is a lower bound, and so is its percentage"},
+		{ByGenerator, "the generator, not the mode, set the result of %s: it is a lower bound, and so is its " +
+			"percentage"},
 		{ByReceiver, "the receiver, not the mode, set the result of %s: it is a lower bound, and so is its percentage"},
 	} {
 		var of []string

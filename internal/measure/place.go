@@ -90,14 +90,15 @@ func LocateLoss(deltas []Delta, lost uint64) (losses []Loss, unexplained uint64)
 	return losses, minus(lost, seen)
 }
 
-// once leaves each packet to the counter that tells most of where it was lost. What a queueing discipline drops is in
-// no counter of its interface, nor is what a tap's ring has no room for in its queueing discipline's. But
+// once counts each lost packet only at the counter that says most precisely where it was lost. Drops of a queueing
+// discipline are in no counter of its interface, and drops at a tap's full ring are in no counter of its queueing
+// discipline. Two kinds are counted twice by the kernel:
 //
-//   - what virtio_net drops at the vring is in rx_dropped of the interface as well (virtnet_stats in
+//   - virtio_net's drops at the vring are also in rx_dropped of the interface (virtnet_stats in
 //     drivers/net/virtio_net.c);
-//   - what finds a backlog full is in rx_dropped of the interface that it came in by (enqueue_to_backlog in net/core/dev.c),
-//     and, where that is a veth, in tx_dropped of its peer (veth_xmit in drivers/net/veth.c). Which interfaces these were
-//     is not told: those of the machine that dropped most are taken for them.
+//   - drops at a full backlog are also in rx_dropped of the receiving interface (enqueue_to_backlog in net/core/dev.c)
+//     and, if that is a veth, in tx_dropped of its peer (veth_xmit in drivers/net/veth.c). The kernel does not say which
+//     interfaces these were; the ones with the most drops are assumed.
 func once(losses []Loss) []Loss {
 	sortLosses(losses)
 	for _, l := range slices.Clone(losses) {

@@ -123,8 +123,9 @@ var meanings = []Meaning{
 		Advice: "put the NIC into a slot with more lanes or of a later generation",
 		Knobs:  []string{"pci.link", "boot.aspm"}},
 	{Kind: PauseFrames, Stage: "nic", level: byLimit, Title: "the switch asks the NIC to wait",
-		Seen:   "at least 100 pause frames a second were received",
-		Advice: "look for the slow port behind the switch, or turn flow control off where loss is preferred to waiting"},
+		Seen: "at least 100 pause frames a second were received",
+		Advice: "look for the slow port behind the switch, or turn flow control off where loss is preferred to " +
+			"waiting"},
 	{Kind: LinkErrors, Stage: "nic", level: byLimit, Title: "frames arrive damaged",
 		Seen:   "rx_crc_errors and the like grow",
 		Advice: "replace cable, transceiver or port: no setting helps"},
@@ -194,9 +195,12 @@ var meanings = []Meaning{
 	{Kind: TunnelOneCPU, Stage: "overlay", level: byCost, Title: "one CPU takes all packets out of a tunnel",
 		Seen: "at least 90 % of the packets are received on one CPU, which is full, and at least half of them come " +
 			"out of a tunnel",
-		Advice: "outer packets from many source ports (the far end's range), hashed by ports, over more queues or by RPS", Knobs: []string{"nic.flow_hash.udp4", "nic.flow_hash.udp6", "nic.rps", "nic.channels", "nic.irq_affinity"}},
+		Advice: "outer packets from many source ports (the far end's range), hashed by ports, over more queues or by " +
+			"RPS", Knobs: []string{"nic.flow_hash.udp4", "nic.flow_hash.udp6", "nic.rps", "nic.channels",
+			"nic.irq_affinity"}},
 	{Kind: TunnelCost, Stage: "overlay", level: byCost, Title: "encapsulation takes the CPU's time",
-		Seen:   "encapsulation takes at least 15 % of a full CPU (profile); without one, from the packets of the tunnel",
+		Seen: "encapsulation takes at least 15 % of a full CPU (profile); without one, from the packets of the " +
+			"tunnel",
 		Advice: "let the NIC do it, spread it over more CPUs, or do without",
 		Knobs:  []string{"nic.offload.tunnel", "overlay.queues", "overlay.queue_mapping", "nic.flow_hash.udp4"}},
 	{Kind: QueueLock, Stage: "qdisc", level: byCost, Title: "CPUs wait for each other at one transmit queue",

@@ -79,7 +79,8 @@ func budget(k *look) (found []suspect) {
 		f := suspect{
 			kind: Budget, object: fmt.Sprintf("CPU %d", s.CPU), strength: 0.7,
 			keys: []string{fmt.Sprintf("cpu:%d", s.CPU)},
-			say:  fmt.Sprintf("rounds of the softirq on CPU %d end after %.0f packets, %s times a second before it is done", s.CPU, turns, amount(k.rate(float64(s.Squeezed)))),
+			say: fmt.Sprintf("rounds of the softirq on CPU %d end after %.0f packets, %s times a second before it "+
+				"is done", s.CPU, turns, amount(k.rate(float64(s.Squeezed)))),
 			evidence: []Evidence{
 				{fmt.Sprintf("rounds cut short on CPU %d", s.CPU), k.rate(float64(s.Squeezed)), "rounds/s",
 					"/proc/net/softnet_stat, time_squeeze"},

@@ -33,7 +33,8 @@ func fullTables(k *look) (found []suspect) {
 		}
 		if t.Max > 0 && float64(t.Entries) >= 0.9*float64(t.Max) {
 			f.strength = 0.95
-			f.say = fmt.Sprintf("the table of connections%s is full: it holds %d of %d, and turns %s of the packets away", where, t.Entries, t.Max, percent(lost.share))
+			f.say = fmt.Sprintf("the table of connections%s is full: it holds %d of %d, and turns %s of the packets "+
+				"away", where, t.Entries, t.Max, percent(lost.share))
 		}
 		f.evidence = append(f.evidence,
 			Evidence{"connections in the table", float64(t.Entries), "connections", "nf_conntrack_count"},

@@ -28,7 +28,8 @@ func TestLintRealLines(t *testing.T) {
 		"skew_tick=1 tsc=nowatchdog nmi_watchdog=0 rcu_nocb_poll idle=poll intel_idle.max_cstate=0 " +
 			"pcie_aspm.policy=performance default_hugepagesz=1G hugepagesz=1G hugepages=0:8,1:8 intel_iommu=on " +
 			"mce=ignore_ce nosmt cgroup_enable=memory swapaccount=1 systemd.unified_cgroup_hierarchy=0 audit=0 " +
-			"selinux=0 apparmor=1 security=apparmor panic=10 reboot=k pci=realloc random.trust_cpu=1 swiotlb=noforce psi=1",
+			"selinux=0 apparmor=1 security=apparmor panic=10 reboot=k pci=realloc random.trust_cpu=1 swiotlb=noforce " +
+			"psi=1",
 	} {
 		if odd, _ := lint(setting.ParseCommandLine(line), nil); len(odd) > 0 {
 			t.Errorf("odd: %v", odd)

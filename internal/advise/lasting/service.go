@@ -40,7 +40,8 @@ func (b *builder) keeper(a setting.Address) string {
 	}
 	switch {
 	case !b.host.Lasting.Systemd:
-		return "put back by 'mpps restore --watch', which has to be started at boot: systemd is not the init system here"
+		return "put back by 'mpps restore --watch', which has to be started at boot: systemd is not the init system " +
+			"here"
 	case b.host.Lasting.Program == "" && !b.host.Lasting.Packaged:
 		return "put back by " + name + ", where that is installed"
 	}

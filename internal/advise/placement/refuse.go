@@ -137,7 +137,8 @@ func (t remains) shortage(g *Guest) (text string, memory bool) {
 		return fmt.Sprintf("needs %.1f GiB of memory%s, and beside other guests and the host's own %s free",
 			float64(need)/1024, pinned, strings.Join(rooms, ", ")), true
 	}
-	return fmt.Sprintf("needs %d CPUs and %.1f GiB together on one node, and no node has both free (at most %d CPUs; %s)", g.VCPUs, float64(units(g.Memory))/1024, most, strings.Join(rooms, ", ")), false
+	return fmt.Sprintf("needs %d CPUs and %.1f GiB together on one node, and no node has both free (at most %d CPUs; "+
+		"%s)", g.VCPUs, float64(units(g.Memory))/1024, most, strings.Join(rooms, ", ")), false
 }
 
 // relaxation is the smallest thing that makes a refused guest fit: a rule that gives way, one guest that moves, a few

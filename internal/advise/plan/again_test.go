@@ -45,7 +45,8 @@ func TestAgain(t *testing.T) {
 		"nothing changed":           {small, small, goal.Unlimited(), nil, false},
 		"nothing changed, a way in": {lab, lab, goal.Unlimited(), nil, true},
 		"a rule was added": {small, withRule("-s 10.0.0.1/32 -j DROP"), goal.Unlimited(), []string{
-			"risk of sysctl:net.bridge.bridge-nf-call-iptables was none and is security, which needs --consent security", "-s 10.0.0.1/32 -j DROP",
+			"risk of sysctl:net.bridge.bridge-nf-call-iptables was none and is security, which needs --consent " +
+				"security", "-s 10.0.0.1/32 -j DROP",
 		}, false},
 		"a rule was added, with consent": {small, withRule("-s 10.0.0.1/32 -j DROP"), consenting(), []string{
 			"risk of sysctl:net.bridge.bridge-nf-call-iptables was none and is security (stops matching: ",

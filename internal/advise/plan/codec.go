@@ -97,7 +97,8 @@ func (p *Plan) check() error {
 		}
 	}
 	if want := p.digest(); p.Digest != want {
-		return fmt.Errorf("its digest does not fit its content (expected %.12s…, found %.12s…): it was edited or damaged", want, p.Digest)
+		return fmt.Errorf("its digest does not fit its content (expected %.12s…, found %.12s…): it was edited or "+
+			"damaged", want, p.Digest)
 	}
 	return nil
 }

@@ -150,6 +150,7 @@ func (j *judge) requeued(device string) *Fault {
 		"kernel does not tell of waits for locks", device, count, sent)
 	f.Cause = fmt.Sprintf("%s send by the same queues of %s, and more than their rings take", cpuWords(l.cpus(party)),
 		device)
-	f.Mend = Mend{Text: "divide the CPUs that send among the queues; where the NIC is at its rate a full ring is no fault", Command: steer, Knob: "nic.xps"}
+	f.Mend = Mend{Text: "divide the CPUs that send among the queues; where the NIC is at its rate a full ring is no " +
+		"fault", Command: steer, Knob: "nic.xps"}
 	return f
 }

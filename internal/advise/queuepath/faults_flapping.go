@@ -143,7 +143,8 @@ func (j *judge) whyFlapping(side Side, f *flap) (string, Mend) {
 			Mend{Text: "in the guest, keep sending threads on their CPUs, and set XPS there", Command: "mpps plan",
 				Knob: "guest.xps"}
 	case side.Direction == Rx && d.Kind == "nic":
-		return "the NIC moves flows between its receive queues, by flow director filters or because its hash was changed" + risk,
+		return "the NIC moves flows between its receive queues, by flow director filters or because its hash was " +
+				"changed" + risk,
 			Mend{Text: fmt.Sprintf("end it: ethtool -K %s ntuple on switches the automatic filters of ixgbe off; "+
 				"leave the hash as it is under load", d.Name)}
 	case side.Direction == Rx:
@@ -157,6 +158,7 @@ func (j *judge) whyFlapping(side Side, f *flap) (string, Mend) {
 				cpuWords(roaming), risk),
 			Mend{Text: "keep the threads that send (vhost) on a CPU each", Command: "mpps plan", Knob: "vhost.threads"}
 	}
-	return fmt.Sprintf("the choice of %s's queue was changed while flows went on: XPS, the number of queues, or a program", d.Name) + risk,
+	return fmt.Sprintf("the choice of %s's queue was changed while flows went on: XPS, the number of queues, or a "+
+			"program", d.Name) + risk,
 		Mend{Text: "leave it as it is under load; a plan sets it once", Command: steer, Knob: "nic.xps"}
 }

@@ -87,7 +87,8 @@ func funnelCause(d *Device) string {
 	case !d.locks():
 		return what + ": it does not keep a packet's queue but erases it, and what comes behind chooses anew"
 	case d.Qdisc != "" && d.Qdisc != "noqueue":
-		return what + fmt.Sprintf(" with the queue discipline %s, whose lock all CPUs that send through it take in turn", d.Qdisc)
+		return what + fmt.Sprintf(" with the queue discipline %s, whose lock all CPUs that send through it take in "+
+			"turn", d.Qdisc)
 	}
 	return what + ", whose lock all CPUs that send through it take in turn"
 }

@@ -158,7 +158,8 @@ func (s *steerer) enoughQueues(g group) error {
 		if n := s.nic(p.name); n != nil && n.Classes > 1 {
 			return &Refusal{fmt.Sprintf("the transmit queues of %s are divided into %d traffic classes: a packet "+
 				"takes one of its class, whatever it carries", p.name, n.Classes),
-				fmt.Sprintf("tc qdisc show dev %s, dcb ets show dev %s; without mqprio or DCB its queues can be steered", p.name, p.name)}
+				fmt.Sprintf("tc qdisc show dev %s, dcb ets show dev %s; without mqprio or DCB its queues can be "+
+					"steered", p.name, p.name)}
 		}
 		if p.queues >= 2 {
 			continue

@@ -20,7 +20,8 @@ var (
 	guestShared = &Kind{"guest.cpu_shared", Guests, "Two vCPUs have one CPU", knob.High,
 		"they take turns: while one runs, the other waits", "domain.vcpupin"}
 	guestEmulator = &Kind{"guest.emulator", Guests, "QEMU's own threads may run there", knob.High,
-		"the emulator answers the monitor, draws screens and does disk work: none of it may come between a vCPU and its CPU", "domain.emulatorpin"}
+		"the emulator answers the monitor, draws screens and does disk work: none of it may come between a vCPU and " +
+			"its CPU", "domain.emulatorpin"}
 	guestIOThread = &Kind{"guest.iothread", Guests, "An I/O thread may run there", knob.High,
 		"an I/O thread polls or sleeps on the guest's disks, and takes the CPU from the vCPU each time",
 		"domain.iothreadpin"}

@@ -25,7 +25,8 @@ var (
 	guestPagesShort = &Kind{"guest.hugepages_short", Guests, "There are not enough huge pages on the node", knob.High,
 		"the guest does not start again, or takes pages of another node", "boot.hugepages"}
 	guestLocked = &Kind{"guest.locked", Guests, "QEMU's own memory can be taken away", knob.Low,
-		"the guest's RAM in huge pages stays; what QEMU itself needs can be swapped or dropped, and comes back with a fault", "domain.locked"}
+		"the guest's RAM in huge pages stays; what QEMU itself needs can be swapped or dropped, and comes back with " +
+			"a fault", "domain.locked"}
 )
 
 // memory judges where a guest's memory is and whether it stays.
@@ -38,7 +39,8 @@ func (v *view) memory(g *guest) {
 	}
 	several := len(v.h.Topology.Nodes) > 1
 	if several && len(cpuNodes) > 0 {
-		tune := fmt.Sprintf("<numatune><memory mode='strict' nodeset='%s'/></numatune> in the definition, then a restart", cpuNodes)
+		tune := fmt.Sprintf("<numatune><memory mode='strict' nodeset='%s'/></numatune> in the definition, then a "+
+			"restart", cpuNodes)
 		switch {
 		case len(memory) == 0:
 			v.add(guestStrict, g.object("memory"), g.pins(), fmt.Sprintf("its definition names no node for it; its "+
@@ -52,7 +54,8 @@ func (v *view) memory(g *guest) {
 		if quiet := v.nodes(g.claims()); len(quiet) > 1 && len(cells) < 2 {
 			v.add(guestSpread, g.object(""), g.claims(), fmt.Sprintf("its CPUs are on nodes %s, its definition has %s",
 				quiet, counted(len(cells), "NUMA cell")),
-				"pin it to one node, or give it cells of its own (<numa><cell …/></numa>) with <memnode> for each").with("nodes", float64(len(quiet)))
+				"pin it to one node, or give it cells of its own (<numa><cell …/></numa>) with <memnode> for each").
+				with("nodes", float64(len(quiet)))
 		}
 	}
 	if !g.d.Backing.HugePages {

@@ -202,7 +202,8 @@ func (v *view) local() {
 		if n := rows["NMI"][cpu] + rows["MCP"][cpu]; n > 0 {
 			v.add(irqNMI, cpuObject(cpu), setting.CPUs(cpu), fmt.Sprintf("NMI came %d times, machine check polls %d "+
 				"times in %.1f s", rows["NMI"][cpu], rows["MCP"][cpu], v.o.Seconds),
-				"kernel.watchdog_cpumask without this CPU (rt.watchdog), no perf record -a; mce=ignore_ce ends the polls").with("count", float64(n))
+				"kernel.watchdog_cpumask without this CPU (rt.watchdog), no perf record -a; mce=ignore_ce ends the "+
+					"polls").with("count", float64(n))
 		}
 	}
 }

@@ -49,7 +49,8 @@ var (
 		"a cpuset that is meant to isolate CPUs and is invalid, or has only some of them, leaves the rest to the " +
 			"scheduler", ""}
 	listsSibling = &Kind{"lists.sibling", Lists, "The other thread of its core is not isolated", knob.Medium,
-		"both threads of a core share its units and caches: work on one slows the other down, at once and by up to a half", "firmware.smt"}
+		"both threads of a core share its units and caches: work on one slows the other down, at once and by up to a " +
+			"half", "firmware.smt"}
 )
 
 // lists judges the lists of CPUs that must agree.
@@ -267,7 +268,8 @@ func (v *view) partitioned(parted setting.CPUSet) {
 	for _, g := range v.h.Isolation.Cgroups {
 		if why, invalid := strings.CutPrefix(g.Partition, "isolated invalid"); invalid {
 			v.add(listsPartition, g.Path, g.CPUs, fmt.Sprintf("cpuset.cpus.partition is isolated invalid%s", why),
-				"give the group CPUs that no other group has, and write isolated to its cpuset.cpus.partition once more")
+				"give the group CPUs that no other group has, and write isolated to its cpuset.cpus.partition once "+
+					"more")
 		}
 	}
 	if rest := v.s.CPUs.Minus(parted).Minus(v.h.Topology.Isolated); len(parted.And(v.s.CPUs)) > 0 && len(rest) > 0 {

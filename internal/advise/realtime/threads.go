@@ -24,7 +24,8 @@ var (
 		"they did not while this was watched; nothing keeps them away", "rt.kthreads"}
 	threadPriority = &Kind{"threads.priority", Threads, "A kernel thread has no higher priority than the vCPU",
 		knob.Medium,
-		"behind a vCPU that never sleeps it never runs: timers, RCU and softirqs wait, until the kernel reports a stall", "rt.ksoftirqd"}
+		"behind a vCPU that never sleeps it never runs: timers, RCU and softirqs wait, until the kernel reports a " +
+			"stall", "rt.ksoftirqd"}
 	threadUnseen = &Kind{"threads.unseen", Threads, "Something ran there that was not seen", knob.Low,
 		"threads that lived too short to be seen, or that were moved there and back, came onto the CPU", ""}
 )

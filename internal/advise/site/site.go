@@ -74,7 +74,8 @@ func (e *Error) Error() string {
 // Hint says what to do.
 func (e *Error) Hint() string { return e.Advice }
 
-const form = "an entry is {id, want, reason} or {id, leave: true, reason}, with an address where only one value is meant"
+const form = "an entry is {id, want, reason} or {id, leave: true, reason}, with an address where only one value is " +
+	"meant"
 
 // Load reads the file below a root; nil where there is none.
 func Load(root string) (*File, error) {

@@ -85,9 +85,11 @@ func atVendor(vendor string) string {
 		return "mlxconfig -d PCI set SRIOV_EN=1 NUM_OF_VFS=N (mstconfig where Mellanox' own tools are not " +
 			"installed), then a cold start; and " + firmware
 	case "0x14e4":
-		return firmware + "; Broadcom's cards: multi-function mode SR-IOV in their page of the firmware's setup, or niccli"
+		return firmware + "; Broadcom's cards: multi-function mode SR-IOV in their page of the firmware's setup, or " +
+			"niccli"
 	case "0x1077":
-		return firmware + "; Marvell's (QLogic's) cards: virtualization mode SR-IOV in their page of the firmware's setup"
+		return firmware + "; Marvell's (QLogic's) cards: virtualization mode SR-IOV in their page of the firmware's " +
+			"setup"
 	case "0x1924":
 		return firmware + "; Solarflare's cards: sfboot switch-mode=sriov vf-count=N"
 	}

@@ -80,6 +80,7 @@ func (l *loop) goOn(ctx context.Context) error {
 func (l *loop) unproven(code, what string) {
 	e := l.Earlier
 	l.result.Advice = append(l.result.Advice,
-		Advice{code, fmt.Sprintf("what took effect with the %s %s, and stands: 'mpps rollback %s', then a %s, takes it back", e.Restart, what, e.TX, e.Restart)})
+		Advice{code, fmt.Sprintf("what took effect with the %s %s, and stands: 'mpps rollback %s', then a %s, takes "+
+			"it back", e.Restart, what, e.TX, e.Restart)})
 	l.undo = &Wait{For: fmt.Sprintf("rollback of %s and a %s", e.TX, e.Restart), Keys: e.Keys, Undo: e.TX}
 }

@@ -122,7 +122,8 @@ func (e *Engine) remainsOf(l *journal.Ledger, t *journal.Transaction, chain []*j
 	case unbooted > 0:
 		r.Against, r.Next = "it waits for a "+setting.Reboot().String(), "reboot the host, then 'mpps apply --resume'"
 	case booted > 0:
-		r.Against = fmt.Sprintf("the host was rebooted without %s of the boot loader's: another entry or kernel was booted", counted(booted, "value"))
+		r.Against = fmt.Sprintf("the host was rebooted without %s of the boot loader's: another entry or kernel was "+
+			"booted", counted(booted, "value"))
 		r.Next = "compare /proc/cmdline with the boot menu ('mpps verify' names them), reboot into the default " +
 			"entry, then 'mpps apply --resume'"
 	default:

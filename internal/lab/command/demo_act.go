@@ -104,8 +104,8 @@ func (s *stage) one(ctx context.Context, i int, acts []act) error {
 	return errors.Join(err, s.after())
 }
 
-// beat prints a line whenever the terminal has been silent for a while: during an act, and while a box that may have died
-// is looked at and a fresh one is made.
+// beat prints a line whenever the terminal has been silent for a while: during an act, and while a box that may have
+// died is looked at and a fresh one is made.
 func (s *stage) beat(ended <-chan struct{}) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()

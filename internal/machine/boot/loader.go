@@ -41,7 +41,8 @@ type bootEntry struct {
 }
 
 // errNoLoader says that none of the known boot loaders' files are there.
-var errNoLoader = errors.New("no boot loader was found: neither grub.cfg nor loader/entries in /boot, /boot/efi or /efi")
+var errNoLoader = errors.New("no boot loader was found: neither grub.cfg nor loader/entries in /boot, /boot/efi or " +
+	"/efi")
 
 // readLoader finds the boot loader's files and reads them. Which loader is in use is told by their files; where those
 // of two are there, by what the firmware was told at the last boot (LoaderInfo).

@@ -27,15 +27,16 @@ func Mechanisms(m *tree.Tree) setting.Mechanisms {
 // name.
 //
 // What a change brings with it, by kind:
-//   - rings: the driver stops the device, or one queue after the other, and sets it up again: packets are lost for a moment,
-//     most drivers ask for their interrupts again, and with them smp_affinity goes back to the default or the driver's hint.
-//   - channels: as rings; besides, the number of queues and interrupts changes: XPS of all queues is reset
-//     (net/core/dev.c, netif_set_real_num_tx_queues clears that of queues that go; most drivers then set their own), the
-//     RSS table is spread again unless the user had set it, RPS of queues that go is lost, queues that come start without.
+//   - rings: the driver stops the device, or one queue after the other, and sets it up again. Packets are lost for a
+//     moment; most drivers request their interrupts again, which resets smp_affinity to the default or to the driver's
+//     hint.
+//   - channels: as rings. The number of queues and interrupts changes too: XPS of all queues is reset (net/core/dev.c,
+//     netif_set_real_num_tx_queues clears it for removed queues; most drivers then set their own), the RSS table is
+//     spread again unless the user had set it, RPS of removed queues is lost, and new queues start without RPS.
 //   - coalesce, flow hash: take effect at once; nothing else changes, except that adaptive coalescing makes the fixed
 //     numbers change by themselves.
-//   - features: others that depend on one follow it down (no checksum, no segmentation) and come back with it, since the
-//     kernel remembers what is wanted. Some drivers set the device up again (LRO, GRO-HW, VLAN stripping).
+//   - features: features that depend on one follow it down (no checksum, no segmentation) and come back with it, since
+//     the kernel remembers what is wanted. Some drivers set the device up again (LRO, GRO-HW, VLAN stripping).
 //
 // Plans therefore order channels before rings before XPS, RPS and IRQ affinity, and rollback goes the other way.
 type driverValue struct {

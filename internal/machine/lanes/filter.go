@@ -111,7 +111,8 @@ type inFront struct {
 }
 
 func (e *inFront) Error() string {
-	return fmt.Sprintf("%s has a filter of somebody else's (%s) with pref %d: expected none that runs before the one of mpps", e.device, e.kind, first)
+	return fmt.Sprintf("%s has a filter of somebody else's (%s) with pref %d: expected none that runs before the one "+
+		"of mpps", e.device, e.kind, first)
 }
 
 // Hint says how to see it.

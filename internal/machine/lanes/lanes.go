@@ -2,8 +2,8 @@
 // reads what is really attached, changes the windows while traffic runs, and takes all of it away. What it makes is
 // pinned below a file system of the kernel's and outlives the process:
 //
-//	/sys/fs/bpf/mpps/lanes-v1/NIC/windows   which queues of the NIC a tap has, by the tap's ifindex; read by the programs
-//	                              entries   the same as it was asked for, by the tap's name or its guest's address
+//	/sys/fs/bpf/mpps/lanes-v1/NIC/windows   the NIC's queues that each tap has, by the tap's ifindex, for the programs
+//	                              entries   the same as requested, by the tap's name or its guest's address
 //	                              nic       the link of the NIC's program (tcx, Linux 6.6 and later)
 //	                              tap-17    the link of a tap's program, by ifindex
 //

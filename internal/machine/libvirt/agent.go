@@ -87,7 +87,8 @@ var (
 	ErrNoAgent = errors.New("its agent is not connected: install and start qemu-guest-agent in the guest, or run " +
 		"mpps there")
 	ErrNoChannel = errors.New("it has no channel for an agent: add <channel type='unix'><target type='virtio' " +
-		"name='org.qemu.guest_agent.0'/></channel> to its definition and qemu-guest-agent to the guest, or run mpps there")
+		"name='org.qemu.guest_agent.0'/></channel> to its definition and qemu-guest-agent to the guest, or run mpps " +
+		"there")
 	ErrPaused      = errors.New("it is paused: resume it first")
 	ErrMigrates    = errors.New("it is being migrated: look again when that is over, on the host where it runs then")
 	ErrAgentRefuse = errors.New("its agent does not allow guest-exec: allow it there (qemu-ga --allow-rpcs or " +

@@ -43,7 +43,8 @@ func TestObservation(t *testing.T) {
 			0, timer, 0, 0, timer, 40, 5, 5, disk, 5, loc, loc, loc, loc)
 	}
 	stat := func(busy int) string {
-		return fmt.Sprintf("cpu  1 1 1 1 1 1 1 1 1 1\ncpu0 %d 0 0 100 0 0 0 0 0 0\ncpu2 %d 1 2 500 9 3 4 5 6 0\nctxt 5\n", busy, busy)
+		return fmt.Sprintf("cpu  1 1 1 1 1 1 1 1 1 1\ncpu0 %d 0 0 100 0 0 0 0 0 0\ncpu2 %d 1 2 500 9 3 4 5 6 0\nctxt "+
+			"5\n", busy, busy)
 	}
 	schedstat := func(turns int) string {
 		return fmt.Sprintf("version 16\ntimestamp 1\ncpu0 0 0 0 0 0 0 0 0 %d\ndomain0 f 0 0\ncpu2 0 0 0 0 0 0 1 2 %d\n",

@@ -269,8 +269,9 @@ func TestVFsSettle(t *testing.T) {
 func TestVFFilesOfMPPS(t *testing.T) {
 	files := pfTree("igb", 7, 0)
 	maps.Copy(files, map[string]string{
-		"sys/bus/pci/devices/0000:01:00.0":                            "-> ../../../devices/pci0000:00/0000:01:00.0",
-		"etc/systemd/network/70-mpps-eth0.link":                       "# Written by mpps\n[Match]\nPath=pci-0000:01:00.0\n\n[Link]\nSR-IOVVirtualFunctions=4\n",
+		"sys/bus/pci/devices/0000:01:00.0": "-> ../../../devices/pci0000:00/0000:01:00.0",
+		"etc/systemd/network/70-mpps-eth0.link": "# Written by " +
+			"mpps\n[Match]\nPath=pci-0000:01:00.0\n\n[Link]\nSR-IOVVirtualFunctions=4\n",
 		"var/lib/mpps/desired.json":                                   `{"schema":"mpps.desired/1","values":[{"address":"vf-count:eth7"},{"address":"vf-attr:eth8/0/vlan"}]}`,
 		"etc/systemd/system/multi-user.target.wants/mpps-vfs.service": "-> ../mpps-vfs.service",
 	})

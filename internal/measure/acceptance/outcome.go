@@ -94,7 +94,8 @@ func ratioOf(before, after string) func(*Outcomes) (Measured, bool) {
 		m := Measured{Value: e.Value, Lo: e.Lo, Hi: e.Hi, N: min(len(a.Samples), len(b.Samples)), Unit: "×",
 			AtLeast: !a.Valid(), LimitedBy: string(a.LimitedBy)}
 		if !b.Valid() {
-			m.Uncertain = fmt.Sprintf("what it is compared with was limited by the %s: the ratio may be larger or smaller", b.LimitedBy)
+			m.Uncertain = fmt.Sprintf("what it is compared with was limited by the %s: the ratio may be larger or "+
+				"smaller", b.LimitedBy)
 		}
 		return m, true
 	}
@@ -157,7 +158,8 @@ func gainOf(before, after string, partial bool) func(*Outcomes) (Measured, bool)
 		case b.Lo <= 0 || a.None != "" || b.None != "":
 			m.None = "one of the two rates does not exist"
 		case b.AtLeast:
-			m.Uncertain = fmt.Sprintf("what it is compared with was limited by the %s: the ratio may be larger or smaller", b.LimitedBy)
+			m.Uncertain = fmt.Sprintf("what it is compared with was limited by the %s: the ratio may be larger or "+
+				"smaller", b.LimitedBy)
 			fallthrough
 		default:
 			m.Value, m.Lo, m.Hi = a.Lo/b.Lo, a.Lo/b.Hi, a.Hi/b.Lo

@@ -10,7 +10,8 @@ var queues = &Experiment{
 	Title: "one queue, many queues, and queues that are kept to the wire",
 	Founding: "A guest sent small packets through a tunnel (GRE; VXLAN and GENEVE alike): 140 kpps with one queue, " +
 		"200 kpps with several, because the tunnel " +
-		"made them one again, and about 400 kpps once every device on the way kept the queue that the guest had chosen.",
+		"made them one again, and about 400 kpps once every device on the way kept the queue that the guest had " +
+		"chosen.",
 	Takes: 20 * time.Minute,
 	Wants: []string{
 		"a guest of four vCPUs or more behind a tunnel (GRE, VXLAN or GENEVE) on this host",

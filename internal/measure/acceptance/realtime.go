@@ -17,7 +17,8 @@ var realtime = &Experiment{
 	Wants: []string{
 		"a host that may be rebooted, by you, up to twice: isolation, kernel and huge pages are set at boot; " +
 			"firmware as docs/acceptance.md lists it, recorded with 'mpps attest'",
-		"a PREEMPT_RT kernel installed on host and guest; without one everything else is done, and the figure is another",
+		"a PREEMPT_RT kernel installed on host and guest; without one everything else is done, and the figure is " +
+			"another",
 		"a guest with qemu-guest-agent and cyclictest (rt-tests) in it, and CPUs of one node for it alone (--cpus)",
 	},
 	Needs: []Need{NeedRoot, NeedGuest, NeedIsolable, NeedInside},

@@ -109,7 +109,8 @@ func (h hypothesis) around(all map[point]hypothesis) {
 			middle := int(math.Round(h.buffer / (2 * pitch)))
 			for at.buffer = max(1, middle-wide); at.buffer <= middle+wide; at.buffer++ {
 				n.buffer = float64(at.buffer) * 2 * pitch
-				n.weight = known * priorBuffer * pitch * 2 * pitch / (n.buffer + 0.002) / (1 + square(n.buffer/0.2)) / math.Log(100)
+				n.weight = known * priorBuffer * pitch * 2 * pitch / (n.buffer + 0.002) /
+					(1 + square(n.buffer/0.2)) / math.Log(100)
 				all[at] = n
 			}
 		case h.collapse > 0:

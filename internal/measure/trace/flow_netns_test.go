@@ -27,10 +27,11 @@ func TestFlows(t *testing.T) {
 		"IPv4 in GRE":       {make: func(flow int) []byte { return inGRE(frame(flow, 1)[14:], 0x0800) }},
 		"Ethernet in GRE":   {make: func(flow int) []byte { return inGRE(frame(flow, 1), 0x6558) }},
 		"a fragment":        {make: func(flow int) []byte { return fragment(frame(flow, 1)) }, none: true},
-		"no IP":             {make: func(flow int) []byte { f := frame(flow, 1); f[12], f[13] = 0x88, 0xb5; return f }, none: true},
-		"cut short":         {make: func(flow int) []byte { return frame(flow, 1)[:30] }, none: true},
-		"IPv4 in IPv4":      {make: func(flow int) []byte { return inIP(frame(flow, 1)[14:], unix.IPPROTO_IPIP) }},
-		"IPv6 in IPv4":      {make: func(flow int) []byte { return inIP(inIPv6(flow)[14:], unix.IPPROTO_IPV6) }},
+		"no IP": {make: func(flow int) []byte { f := frame(flow, 1); f[12], f[13] = 0x88, 0xb5; return f },
+			none: true},
+		"cut short":    {make: func(flow int) []byte { return frame(flow, 1)[:30] }, none: true},
+		"IPv4 in IPv4": {make: func(flow int) []byte { return inIP(frame(flow, 1)[14:], unix.IPPROTO_IPIP) }},
+		"IPv6 in IPv4": {make: func(flow int) []byte { return inIP(inIPv6(flow)[14:], unix.IPPROTO_IPV6) }},
 		"a fragment in IPv4": {make: func(flow int) []byte {
 			return inIP(fragment(frame(flow, 1))[14:],
 				unix.IPPROTO_IPIP)

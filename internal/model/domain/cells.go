@@ -44,7 +44,8 @@ var numaCells = kind{allowed: "VCPUS:SIZE for each cell, such as 0-3:4GiB 4-7:4G
 				", and libvirt would make it "+formatKiB(total))
 		}
 		for _, c := range cells {
-			// src/conf/domain_postparse.c and src/conf/numa_conf.c: more vCPUs in cells than the domain has are refused.
+			// src/conf/domain_postparse.c and src/conf/numa_conf.c: more vCPUs in cells than the domain has are
+			// refused.
 			if set, err := ParseSet(c.cpus); err == nil && known && set[len(set)-1] >= vcpus {
 				return refuse("vCPUs 0 to "+strconv.Itoa(vcpus-1), "the domain has "+strconv.Itoa(vcpus)+" vCPUs")
 			}

@@ -230,7 +230,8 @@ func FuzzCarry(f *testing.F) {
 
 // TestLost: what goes with a wish is an edit too, and comes before it; a part of what was wished is none of its own.
 func TestLost(t *testing.T) {
-	const text = "<domain><vcpu>2</vcpu><cpu mode='host-passthrough' migratable='off'><cache mode='passthrough'/></cpu>" +
+	const text = "<domain><vcpu>2</vcpu><cpu mode='host-passthrough' migratable='off'><cache " +
+		"mode='passthrough'/></cpu>" +
 		"<numatune><memory mode='strict' nodeset='0'/></numatune></domain>"
 	for name, c := range map[string]struct {
 		wishes []Wish

@@ -106,7 +106,8 @@ func TestAgainstLibvirt(t *testing.T) {
 		"no CPU": "\n", "topology": "<cpu><topology sockets='1' cores='3' threads='1'/></cpu>",
 		"model": "<cpu mode='host-model'/>",
 		"custom": "<cpu mode='custom' match='exact'><model " +
-			"fallback='forbid'>Skylake-Client</model><vendor>Intel</vendor><feature policy='require' name='vmx'/></cpu>",
+			"fallback='forbid'>Skylake-Client</model><vendor>Intel</vendor><feature policy='require' " +
+			"name='vmx'/></cpu>",
 		"old": "<cpu match='minimum'><model>Nehalem</model></cpu>",
 	} {
 		text := libvirtBase

@@ -80,7 +80,8 @@ func (p VFPort) Refuses(now VF, attribute, value string) error {
 			return fmt.Errorf("expected auto, enable or disable, found %q", value)
 		// ixgbe_sriov.c, ixgbe_ndo_set_vf_link_state: says so in the log and answers 0
 		case value == "enable" && p.Driver == "ixgbe":
-			return errors.New("ixgbe does nothing for link_state enable and says that all is well: it has auto and disable")
+			return errors.New("ixgbe does nothing for link_state enable and says that all is well: it has auto and " +
+				"disable")
 		}
 		return nil
 	}

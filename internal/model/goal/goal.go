@@ -123,7 +123,8 @@ func (g Goal) Why() string {
 				FormatRate(g.PPS))
 		}
 		if g.PPS >= aggressiveFrom {
-			return fmt.Sprintf("%s packets per second need more than sizing: netfilter bypass, NAPI and vhost placement", FormatRate(g.PPS))
+			return fmt.Sprintf("%s packets per second need more than sizing: netfilter bypass, NAPI and vhost "+
+				"placement", FormatRate(g.PPS))
 		}
 		return "10 Gbit/s and more of bulk data need vhost placement and offloads"
 	case Standard:

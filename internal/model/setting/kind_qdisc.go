@@ -70,7 +70,8 @@ func ParseQdisc(text string) (Qdisc, error) {
 func (q Qdisc) Restorable() error {
 	switch {
 	case q.Kind == "mq" && q.Each == "":
-		return errors.New("its queues have disciplines that somebody put there, which could not be put back as they were")
+		return errors.New("its queues have disciplines that somebody put there, which could not be put back as they " +
+			"were")
 	case q.Kind == NoQueue, q.Default, q.Kind == "pfifo_fast", q.Kind == "mq":
 		return nil
 	}

@@ -2,7 +2,7 @@
 //
 //	play [-turn N] [-until UNIX] [-list]   plays or lists the long scenes of a turn, by default of this commit's
 //	play -order                            lists the packages of the emulated host, the longest first
-//	play -summary FILE...                  adds up what make test and the turn left in files: outputs of go test, and MPPS_LAB_STATS
+//	play -summary FILE...                  adds up outputs of go test and files of MPPS_LAB_STATS
 package main
 
 import (

@@ -170,9 +170,10 @@ func queueing() (map[int]Counters, error) {
 //
 //   - igb: rx_queue_N_drops, frames that found no descriptor (register RQDPC; igb_update_stats in
 //     drivers/net/ethernet/intel/igb/igb_main.c adds them to rx_fifo_errors only).
-//   - ixgbe: rx_no_dma_resources, the same (QPRDC; ixgbe_update_stats in drivers/net/ethernet/intel/ixgbe/ixgbe_main.c).
-//   - virtio_net: rx_queue_N_drops (rxN_drops and rx_drops since 6.10), buffers of the vring that made no packet. They are in
-//     rx_dropped too (virtnet_stats in drivers/net/virtio_net.c); frames that an XDP program took are not meant.
+//   - ixgbe: rx_no_dma_resources, the same (QPRDC; ixgbe_update_stats in
+//     drivers/net/ethernet/intel/ixgbe/ixgbe_main.c).
+//   - virtio_net: rx_queue_N_drops (rxN_drops and rx_drops since 6.10), vring buffers that became no packet. They are
+//     also in rx_dropped (virtnet_stats in drivers/net/virtio_net.c). Frames taken by an XDP program are not counted.
 func driver(socket int, device string) Counters {
 	d, err := nicctl.ReadDriver(socket, device)
 	if err != nil {
