@@ -97,8 +97,8 @@ func LocateLoss(deltas []Delta, lost uint64) (losses []Loss, unexplained uint64)
 //   - virtio_net's drops at the vring are also in rx_dropped of the interface (virtnet_stats in
 //     drivers/net/virtio_net.c);
 //   - drops at a full backlog are also in rx_dropped of the receiving interface (enqueue_to_backlog in net/core/dev.c)
-//     and, if that is a veth, in tx_dropped of its peer (veth_xmit in drivers/net/veth.c). The kernel does not say which
-//     interfaces these were; the ones with the most drops are assumed.
+//     and, if that is a veth, in tx_dropped of its peer (veth_xmit in drivers/net/veth.c). The kernel does not say
+//     which interfaces these were; the ones with the most drops are assumed.
 func once(losses []Loss) []Loss {
 	sortLosses(losses)
 	for _, l := range slices.Clone(losses) {
