@@ -31,9 +31,9 @@ With --confirm the changes are undone by themselves, even if this shell dies,
 unless 'mpps confirm' follows in time. That is on (60s) for plans with changes
 of risk connectivity; --confirm 0 turns it off.
 
-A plan of which a part waits for a reboot or a guest's restart is gone on with
-by --resume: it looks at the host anew with the goal of the newest transaction
-that waited, and applies what remains as a transaction that follows it.
+After the reboot or guest restart that part of a plan waits for, --resume
+applies the rest: it looks at the host again with the goal of the newest waiting
+transaction and applies what remains as a transaction that follows it.
 'mpps status' shows what that would be.
 
   mpps apply plan.json
@@ -42,8 +42,8 @@ that waited, and applies what remains as a transaction that follows it.
   mpps apply --resume
 
 Exit codes: 0 all is as planned · 1 failed, and put back · 2 changes were made,
-or with --dry-run would be (--detailed-exit-code) · 3 no transaction waits to be
-gone on with (--resume) · 11 another mpps is at work.`,
+or with --dry-run would be (--detailed-exit-code) · 3 no transaction waits to
+be resumed · 11 another mpps is at work.`,
 		Args: args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) (err error) {
 			if err := checkConfirm(ask.Confirm); err != nil {
@@ -56,7 +56,7 @@ gone on with (--resume) · 11 another mpps is at work.`,
 			if ask.Resume && (len(given) > 0 || flags.given(cmd) || ask.RuntimeOnly) {
 				return usage(errors.New("--resume and a plan file, goal flags or --runtime-only: expected --resume "+
 					"alone"),
-					"the goal is that of the transaction that is gone on with; to change it: 'mpps apply' with the "+
+					"the goal is that of the resumed transaction; to change it: 'mpps apply' with the "+
 						"new goal")
 			}
 			if !cmd.Flags().Changed("confirm") {

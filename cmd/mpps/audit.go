@@ -23,9 +23,9 @@ func (a *app) auditCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit",
 		Short: "what holds the path back, worst first",
-		Long: `Judges every value of which the catalogue speaks against a target. Findings that
-are off come first, worst first; a value that could not be read is no verdict.
-Some knobs decide by what is lost now: watch under load with --interval.
+		Long: `Checks every setting in the catalogue against your target. What limits it comes
+first, worst first; unreadable settings are listed, not judged. Some knobs
+depend on what is lost right now: add --interval under load.
 
   mpps audit --pps 1.8M
   mpps audit --pps 500k --guest web1 --interval 2s

@@ -25,7 +25,7 @@ func (a *app) verifyCommand() *cobra.Command {
 		Long: `Reads every value that was applied and stands, and compares it with what was
 wanted. Each is compliant, or drifted, owned (somebody else who is known sets
 it), read-only, unsupported, absent (of a guest that is off), waiting (for a
-restart), or unknown, which is no verdict.
+restart), or unknown: it could not be read.
 
 With --watch it stays, looks again every 30 seconds, and tells what begins and
 ends to be wrong: values that are not as applied, threads and interrupts on CPUs

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The main goroutine, in which TestMain runs, begins on the first thread. With one processor for Go, a goroutine that it
-// waits for runs on the same thread.
+// The main goroutine, in which TestMain runs, begins on the first thread. With one processor for Go, a goroutine that
+// it waits for runs on the same thread.
 func init() { runtime.LockOSThread() }
 
 // plain and own are how many of tries goroutines ran on the first thread: those of the go statement and those of Do.

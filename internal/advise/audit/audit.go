@@ -240,27 +240,26 @@ func verdict(r Report, catalogue []*knob.Knob, guests bool) string {
 	var text string
 	switch {
 	case held > 0:
-		text = fmt.Sprintf("%d of %d values hold the target back, the worst of severity %s", held, held+r.Counts[OK],
-			worst)
+		text = fmt.Sprintf("%d of %d settings limit the target (worst: %s)", held, held+r.Counts[OK], worst)
 		switch {
 		case odd == 1:
-			text += "; 1 more is odd and holds nothing back"
+			text += "; 1 more differs harmlessly"
 		case odd > 1:
-			text += fmt.Sprintf("; %d more are odd and hold nothing back", odd)
+			text += fmt.Sprintf("; %d more differ harmlessly", odd)
 		}
 	case odd > 0:
-		text = fmt.Sprintf("well tuned: of %d values %d %s odd, and nothing holds the target back", odd+r.Counts[OK],
-			odd, map[bool]string{true: "is", false: "are"}[odd == 1])
+		text = fmt.Sprintf("well tuned: no setting limits the target; %d of %d differ harmlessly", odd,
+			odd+r.Counts[OK])
 	case r.Counts[OK] == 0:
-		text = "nothing was judged: no value that matters for the target could be seen here"
+		text = "nothing was judged: no setting that matters for the target could be read here"
 	default:
-		text = "everything that could be seen is as the target needs it"
+		text = "every setting that could be read is as the target needs it"
 	}
 	if n := r.Counts[Unknown]; n > 0 {
 		text += fmt.Sprintf("; %d could not be judged", n)
 	}
 	if !guests {
-		text += "; no guest is known here, so that nothing of guests was judged"
+		text += "; no guest is known here, so no guest settings were judged"
 	}
 	stage, own := stageOf[r.Tier]
 	if own && !slices.ContainsFunc(catalogue, func(k *knob.Knob) bool { return k.Stage == stage }) {

@@ -46,7 +46,7 @@ func Find(h *facts.Host, l *facts.Load) *Diagnosis {
 		d.Unseen = []facts.Unseen{}
 	}
 	if pps := k.rate(k.packets); pps < quiet {
-		d.Why = fmt.Sprintf("hardly any packet came by (%.0f per second): nothing is held back", pps)
+		d.Why = fmt.Sprintf("no traffic seen (%.0f packets per second): nothing to diagnose", pps)
 		return d
 	}
 	var all []suspect

@@ -246,8 +246,11 @@ func (t *table) faults(g *Guest) (faults []string) {
 			faults = append(faults, fmt.Sprintf("vCPU %d is pinned to CPU %d, which is not among those given to it",
 				vcpu, cpu))
 		case len(g.Allowed) == 0 && c.Isolated != (g.Realtime && t.hasIsolated()):
-			faults = append(faults, fmt.Sprintf("vCPU %d is pinned to CPU %d, which is %s", vcpu, cpu,
-				map[bool]string{true: "isolated", false: "not isolated"}[c.Isolated]))
+			kind := "not isolated"
+			if c.Isolated {
+				kind = "isolated"
+			}
+			faults = append(faults, fmt.Sprintf("vCPU %d is pinned to CPU %d, which is %s", vcpu, cpu, kind))
 		case seen[cpu]:
 			faults = append(faults, fmt.Sprintf("CPU %d has two vCPUs", cpu))
 		case t.taken[cpu] != "" && t.taken[cpu] != g.Name:

@@ -88,11 +88,10 @@ func guestNamed(h *facts.Host, name string) *facts.Guest {
 
 // values are the attributes of a function as they are written.
 func values(f *facts.VF) map[string]string {
-	onOff := map[bool]string{true: "on", false: "off"}
 	return map[string]string{
 		"mac": f.MAC, "vlan": strconv.Itoa(f.VLAN), "qos": strconv.Itoa(f.QoS),
 		"max_tx_rate": strconv.Itoa(f.MaxTxRate),
-		"min_tx_rate": strconv.Itoa(f.MinTxRate), "spoofchk": onOff[f.SpoofCheck], "trust": onOff[f.Trust],
+		"min_tx_rate": strconv.Itoa(f.MinTxRate), "spoofchk": facts.OnOff(f.SpoofCheck), "trust": facts.OnOff(f.Trust),
 		"link_state": f.LinkState,
 	}
 }

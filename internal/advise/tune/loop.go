@@ -77,12 +77,12 @@ func Run(ctx context.Context, h Host, o Options) (*Result, error) {
 	return l.result, err
 }
 
-const testSentence = "each candidate is measured against what stands in pairs of trials whose order is by lot; a " +
-	"pair counts for it where it is ahead by more than the least gain that counts; " +
-	"it is kept once a bet on it has multiplied its stake by one over its share of alpha (an e-value, which holds " +
-	"whenever one looks and whatever the noise); of what is kept no more than a share alpha does not help, in the " +
-	"mean, what was kept at once counting as one, and where nothing helps the chance to keep anything is no more " +
-	"than alpha (e-LOND)"
+const testSentence = "each candidate is measured against the configuration kept so far, in pairs of trials in random " +
+	"order; a pair counts for it if it is ahead by more than the least gain that counts; it is kept once its e-value " +
+	"exceeds 1/α_t, its share of alpha (e-LOND, valid at any time and whatever the noise); so at most a share alpha " +
+	"of " +
+	"what is kept does not help, in expectation, with everything kept at once counted as one, and where nothing " +
+	"helps, the chance to keep anything is at most alpha"
 
 // mostRounds is how often a run goes on where its last search missed a target that an earlier one had found.
 const mostRounds = 3

@@ -232,7 +232,7 @@ func (l *loop) describe(m *match, a *Attempt) {
 	}
 	switch a.Outcome {
 	case Kept:
-		a.Why = fmt.Sprintf("%s in %d pairs; the bet on it won %.0f times its stake, and %.0f were needed", g, n,
+		a.Why = fmt.Sprintf("%s in %d pairs; e-value %.0f, %.0f needed", g, n,
 			a.Evidence, a.Needed)
 	case Hurts:
 		a.Why = fmt.Sprintf("%s in all %d pairs: %s", worse, n, g)

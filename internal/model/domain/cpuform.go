@@ -147,7 +147,10 @@ func (f cpuForm) migration(d *Doc, e *element, to string) {
 		if a.name != "migratable" && a.name != "check" {
 			continue
 		}
-		beside := map[bool]string{true: "none", false: "partial"}[from]
+		beside := "partial"
+		if from {
+			beside = "none"
+		}
 		switch {
 		case !a.made && to != "" && own == ofHost(to):
 			a.gone = false

@@ -24,7 +24,11 @@ func (n NetworkPool) Value() string {
 	if len(n.Functions) > 0 {
 		words = append(words, "functions="+strings.Join(n.Functions, ","))
 	}
-	words = append(words, "managed="+map[bool]string{true: "yes", false: "no"}[n.Managed])
+	managed := "no"
+	if n.Managed {
+		managed = "yes"
+	}
+	words = append(words, "managed="+managed)
 	if n.VLAN != 0 {
 		words = append(words, "vlan="+number(n.VLAN))
 	}
@@ -115,7 +119,11 @@ func NetworkValue(text string) (value, verbatim string, err error) {
 func networkOf(text string) string {
 	text = strings.TrimSpace(text)
 	for strings.HasPrefix(text, "<!--") || strings.HasPrefix(text, "<?") {
-		_, rest, found := strings.Cut(text, map[bool]string{true: "-->", false: "?>"}[text[1] == '!'])
+		end := "?>"
+		if text[1] == '!' {
+			end = "-->"
+		}
+		_, rest, found := strings.Cut(text, end)
 		if !found {
 			return text
 		}

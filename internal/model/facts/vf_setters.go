@@ -88,7 +88,7 @@ func VFFresh(driver string) map[string]string {
 		fresh["mac"] = altNoMAC
 	}
 	if d.known {
-		fresh["spoofchk"] = map[bool]string{true: "on", false: "off"}[d.spoofOn]
+		fresh["spoofchk"] = OnOff(d.spoofOn)
 	}
 	if driver == "qede" { // it tells the link's speed where there is no limit (qed_sriov.c, qed_get_vf_config)
 		delete(fresh, "max_tx_rate")
@@ -109,4 +109,12 @@ func NoAddress(mac string) bool { return mac == NoMAC || mac == altNoMAC || mac 
 func PassesThrough(driver string) bool {
 	return driver == "vfio-pci" || driver == "uio_pci_generic" || driver == "igb_uio" ||
 		strings.HasSuffix(driver, "_vfio_pci") || strings.HasSuffix(driver, "-vfio-pci")
+}
+
+// OnOff is a switch of a virtual function as ip-link(8) writes it: "on" or "off".
+func OnOff(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
 }
