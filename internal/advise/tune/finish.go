@@ -29,7 +29,7 @@ func (l *loop) finish(ctx context.Context, lastRound bool) (done bool, err error
 		l.result.Verdict = OutOfBudget
 	}
 	if l.Propose && len(l.kept) > 0 {
-		if err := l.host.Begin(ctx); err != nil {
+		if err := l.host.Reset(ctx); err != nil {
 			return false, err
 		}
 	}
@@ -62,7 +62,7 @@ func (l *loop) prove(ctx context.Context) error {
 	}
 	l.state = r.After
 	if final.UpperPPS != nil && *final.UpperPPS < l.found.PPS {
-		if err := l.host.Begin(ctx); err != nil {
+		if err := l.host.Reset(ctx); err != nil {
 			return err
 		}
 		l.overcome(fmt.Sprintf("the last search found %s where the first had found %s", rate(final.PPS),
@@ -75,7 +75,7 @@ func (l *loop) prove(ctx context.Context) error {
 
 // whole measures everything that was kept against the beginning, on fresh pairs. In the end it stands, or nothing does.
 func (l *loop) whole(ctx context.Context) error {
-	if err := l.host.Begin(ctx); err != nil {
+	if err := l.host.Reset(ctx); err != nil {
 		return err
 	}
 	c, err := l.host.Whole(ctx, l.kept)

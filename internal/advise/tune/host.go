@@ -9,45 +9,44 @@ import (
 	"mpps/internal/model/goal"
 )
 
-// Host is what is tuned. What was kept and what is tried stand on top of the beginning: the host as it was found. No
-// method is called while another one runs.
+// Host is the host that is tuned. Kept changes and the one that is being tried apply on top of the state in which the
+// run found it. Methods are called one at a time.
 type Host interface {
-	// Candidates are the changes that could be tried on the host as it stands, with what was kept.
+	// Candidates returns the changes that could be tried now, given what was kept.
 	Candidates(ctx context.Context) ([]Candidate, error)
-	// Diagnose says what holds the path back while the trial load, in packets per second, is sent. nil: it could not be
-	// told.
+	// Diagnose finds the bottleneck while the trial load, in packets per second, is sent. It returns nil if it cannot
+	// tell.
 	Diagnose(ctx context.Context, pps float64) (*bottleneck.Diagnosis, error)
-	// Try makes a candidate's changes. An ErrRefused says that it could not be made and that nothing stands of it.
+	// Try makes a candidate's changes. ErrRefused means that none of them were made.
 	Try(ctx context.Context, c Candidate) error
-	// Back takes back what Try made; nothing where nothing is tried. An ended context does not keep it from doing so.
+	// Back undoes the last Try, if it was not kept. It does so even if ctx has ended.
 	Back(ctx context.Context) error
-	// Keep lets stand what is tried.
+	// Keep keeps what is being tried.
 	Keep(ctx context.Context) error
-	// Begin brings the beginning about: nothing stands any more. An ended context does not keep it from doing so.
-	Begin(ctx context.Context) error
-	// Whole is everything that was kept as one candidate, to be tried on the beginning.
+	// Reset restores the state the run started from. It does so even if ctx has ended.
+	Reset(ctx context.Context) error
+	// Whole returns everything that was kept as one candidate, to be tried after Reset.
 	Whole(ctx context.Context, kept []Candidate) (Candidate, error)
-	// Sample sends the load for one trial, of so many times the usual length, and tells the packets per second that
-	// came through.
+	// Sample sends the load for one trial, of length times the usual duration, and returns the packets per second that
+	// arrived.
 	Sample(ctx context.Context, pps float64, length int) (float64, error)
 	// Search finds the highest rate with no more loss than the goal allows.
 	Search(ctx context.Context) (Rate, error)
-	// Advise says what to buy or change where the target was missed; d is what holds the path back in the end.
+	// Advise returns what to buy or change if the target was missed; d is the final bottleneck.
 	Advise(r *Result, d *bottleneck.Diagnosis) []Advice
 }
 
-// Sender is a Host that tells how much a trial really sent: where that is less than the load, the sender was the limit
-// and not the host.
+// Sender is a Host that knows how much a trial really sent. If that is less than the load, the sender was the limit,
+// not the host.
 type Sender interface {
-	// Sent is the packets per second that left the sender in the last Sample; 0: not known.
+	// Sent is the rate of the last Sample at the sender, in packets per second, or 0 if unknown.
 	Sent() float64
 }
 
-// ErrRefused marks a candidate that the machine refused and of which nothing stands.
+// ErrRefused marks a candidate that the machine refused; none of its changes were made.
 var ErrRefused = errors.New("refused")
 
-// ErrDrifted marks that everything was put back but values that somebody else had changed meanwhile, which were left
-// alone.
+// ErrDrifted marks that everything was restored except values that somebody else had changed meanwhile.
 var ErrDrifted = errors.New("changed by somebody else")
 
 // Options are what a run is to reach, and how.

@@ -193,7 +193,7 @@ func TestUntried(t *testing.T) {
 // broken is a host whose beginning cannot be restored once it was changed.
 type broken struct{ *simulated.Host }
 
-func (b broken) Begin(context.Context) error { return errors.New("the journal is gone") }
+func (b broken) Reset(context.Context) error { return errors.New("the journal is gone") }
 
 // TestNotRestored: where the beginning could not be restored the result does not say that it was, and the error has the
 // reason.

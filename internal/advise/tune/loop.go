@@ -108,7 +108,7 @@ func (l *loop) abort(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		r.Verdict, r.Why = Interrupted, "it was ended early"
 	}
-	wrong := l.host.Begin(ctx)
+	wrong := l.host.Reset(ctx)
 	if wrong != nil && !onlyDrift(wrong) {
 		r.Why += "; what was found could not be restored: " + wrong.Error()
 		return errors.Join(err, wrong)

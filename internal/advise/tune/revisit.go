@@ -157,7 +157,7 @@ func (l *loop) tellTakenOut(key, why string) {
 
 // stand has candidates stand, and nothing else. After ErrRefused nothing stands.
 func (l *loop) stand(ctx context.Context, these []Candidate) error {
-	if err := l.host.Begin(ctx); err != nil || len(these) == 0 {
+	if err := l.host.Reset(ctx); err != nil || len(these) == 0 {
 		return err
 	}
 	whole, err := l.host.Whole(ctx, these)

@@ -185,8 +185,8 @@ func TestOneLateTrial(t *testing.T) {
 // drifting is a host on which somebody else has changed a value by the time that all is put back.
 type drifting struct{ deaf }
 
-func (d *drifting) Begin(ctx context.Context) error {
-	return errors.Join(d.Host.Begin(ctx), fmt.Errorf("1 value of transaction X: %w", tune.ErrDrifted))
+func (d *drifting) Reset(ctx context.Context) error {
+	return errors.Join(d.Host.Reset(ctx), fmt.Errorf("1 value of transaction X: %w", tune.ErrDrifted))
 }
 
 // TestDrifted: what somebody else changed is not said to be as it was found, and everything else is.

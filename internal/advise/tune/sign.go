@@ -5,79 +5,78 @@ import (
 	"slices"
 )
 
-// Sign tells gains from chance in pairs of trials whose order is by lot. Where a change does nothing, the lot alone
-// decides which of the two trials next to each other is the faster one, whatever the machine does meanwhile: noise of
-// any form, drift, stalls. So whoever stakes a share of his money on the change in every pair wins nothing in the mean,
-// and that he ever multiplies his stake by 1/α has a chance of no more than α, however often one looks and whenever one
-// stops (Ville's inequality; the money is an e-value: Shafer, Testing by betting, 2021). What counts is by how much the
-// change is ahead of the least gain that counts. The share that is staked may depend on how far the two trials are
-// apart, which the lot does not decide; it grows with that, so that a gain smaller than the least one loses money too.
+// Sign is a sequential test of paired trials in random order, by betting. If a change has no effect, only the random
+// order decides which of two adjacent trials is faster, whatever the machine does meanwhile: noise of any distribution,
+// drift, stalls. A bettor who stakes a fraction of his wealth on the change in every pair then gains nothing in
+// expectation, and the probability that his wealth ever reaches 1/α is at most α, no matter how often one looks or when
+// one stops (Ville's inequality; the wealth is an e-value: Shafer, Testing by betting, 2021). A pair is won if the
+// change is ahead by more than the least gain that counts. The stake may depend on the distance between the two trials,
+// which the order does not decide; it grows with the distance, so a gain below the least one loses wealth too.
 type Sign struct {
-	Least float64   // gain that counts at the least, relative: 0.01 is 1 %
-	logs  []float64 // of after/before, by pair
+	Least float64   // least gain that counts, relative: 0.01 is 1 %
+	logs  []float64 // logarithms of after/before, by pair
 }
 
-// stakes are the shares of the money that are staked at the most, and how it is divided among them at the beginning.
-// Bold stakes win soon where every pair is won, cautious ones where some are lost.
+// stakes are the largest fractions of the wealth that are staked, each with its part of the initial wealth. Large
+// stakes win early if every pair is won, small ones if some are lost.
 var stakes = []struct{ share, part float64 }{{0.9, 0.5}, {0.6, 0.3}, {0.3, 0.2}}
 
-// money is by how much who bets that the ratio is more than one, given as its logarithm, or less, has multiplied his
-// money after each pair.
-func money(logs []float64, than float64, more bool) []float64 {
-	var have [3]float64
+// eValues returns, after each pair, the e-value of the bet that the log ratio is above a bound, or below it.
+func eValues(logs []float64, bound float64, above bool) []float64 {
+	var wealth [3]float64
 	for i, s := range stakes {
-		have[i] = s.part
+		wealth[i] = s.part
 	}
 	all := make([]float64, len(logs))
-	apart := make([]float64, 0, len(logs)) // of the pairs so far, sorted
+	distances := make([]float64, 0, len(logs)) // of the pairs so far, sorted
 	for n, log := range logs {
-		ahead := log - than
-		if !more {
+		ahead := log - bound
+		if !above {
 			ahead = -ahead
 		}
 		distance := math.Abs(ahead)
-		boldness := 1.0
-		if len(apart) > 1 {
-			if usual := apart[len(apart)/2]; usual > 0 {
-				boldness = min(1, distance/(1.5*usual))
+		fraction := 1.0
+		if len(distances) > 1 {
+			if median := distances[len(distances)/2]; median > 0 {
+				fraction = min(1, distance/(1.5*median))
 			}
 		}
 		if ahead == 0 {
-			boldness = 0
+			fraction = 0
 		}
 		for i, s := range stakes {
-			have[i] *= 1 + math.Copysign(s.share*boldness, ahead)
-			all[n] += have[i]
+			wealth[i] *= 1 + math.Copysign(s.share*fraction, ahead)
+			all[n] += wealth[i]
 		}
-		at, _ := slices.BinarySearch(apart, distance)
-		apart = slices.Insert(apart, at, distance)
+		at, _ := slices.BinarySearch(distances, distance)
+		distances = slices.Insert(distances, at, distance)
 	}
 	return all
 }
 
-// Add takes a pair in. Values are rates: the more the better. What is 0 or less counts as hardly anything.
+// Add adds a pair of rates, of which the higher is the better. Rates below 0.001, zero among them, count as 0.001.
 func (s *Sign) Add(before, after float64) {
-	const hardly = 1e-3
-	s.logs = append(s.logs, math.Log(max(after, hardly)/max(before, hardly)))
+	const least = 1e-3
+	s.logs = append(s.logs, math.Log(max(after, least)/max(before, least)))
 }
 
-// Pairs is how many pairs there are.
+// Pairs is the number of pairs.
 func (s *Sign) Pairs() int { return len(s.logs) }
 
-// Gain is the money of who bets that the change gains more than the least that counts.
-func (s *Sign) Gain() float64 { return s.now(true) }
+// Gain is the e-value of the bet that the change gains more than the least gain that counts.
+func (s *Sign) Gain() float64 { return s.eValue(true) }
 
-// Futile is the money of who bets against that.
-func (s *Sign) Futile() float64 { return s.now(false) }
+// Futile is the e-value of the opposite bet.
+func (s *Sign) Futile() float64 { return s.eValue(false) }
 
-func (s *Sign) now(more bool) float64 {
+func (s *Sign) eValue(above bool) float64 {
 	if len(s.logs) == 0 {
 		return 1
 	}
-	return money(s.logs, math.Log1p(s.Least), more)[len(s.logs)-1]
+	return eValues(s.logs, math.Log1p(s.Least), above)[len(s.logs)-1]
 }
 
-// Slower counts the pairs in which the change was behind.
+// Slower is the number of pairs in which the change was slower.
 func (s *Sign) Slower() (n int) {
 	for _, log := range s.logs {
 		if log < 0 {
@@ -87,12 +86,12 @@ func (s *Sign) Slower() (n int) {
 	return n
 }
 
-// Reach is what Gain could be at the most after so many pairs in all.
+// Reach is the largest Gain that is still possible after so many pairs in total.
 func (s *Sign) Reach(pairs int) float64 {
 	return s.Gain() * math.Pow(1+stakes[0].share, float64(max(0, pairs-len(s.logs))))
 }
 
-// Ratio is the median of after/before over the pairs; 0 where there are none.
+// Ratio is the median of after/before over the pairs, or 0 without pairs.
 func (s *Sign) Ratio() float64 {
 	if len(s.logs) == 0 {
 		return 0
@@ -102,23 +101,23 @@ func (s *Sign) Ratio() float64 {
 	return math.Exp((sorted[(n-1)/2] + sorted[n/2]) / 2)
 }
 
-// Interval are the ratios against which nobody would have won his stake 2/(1−level) times at any time: it holds with
-// that confidence whenever one stops. A bound that so few pairs do not give is 0.
+// Interval returns the ratios against which no bet ever reached an e-value of 2/(1−level): a confidence interval that
+// is valid whenever one stops. A bound that needs more pairs is 0.
 func (s *Sign) Interval(level float64) (lo, hi float64) {
 	if len(s.logs) == 0 {
 		return 0, 0
 	}
 	middle := math.Log(s.Ratio())
-	bound := func(more bool) float64 {
-		won, not := middle-math.Ln10, middle // a tenth of the ratio, or ten times as much
-		if !more {
+	bound := func(above bool) float64 {
+		won, not := middle-math.Ln10, middle // a tenth of the ratio, or ten times the ratio
+		if !above {
 			won = middle + math.Ln10
 		}
-		if !s.everWon(won, 2/(1-level), more) {
+		if !s.everWon(won, 2/(1-level), above) {
 			return 0
 		}
 		for range 40 {
-			if at := (won + not) / 2; s.everWon(at, 2/(1-level), more) {
+			if at := (won + not) / 2; s.everWon(at, 2/(1-level), above) {
 				won = at
 			} else {
 				not = at
@@ -129,16 +128,16 @@ func (s *Sign) Interval(level float64) (lo, hi float64) {
 	return bound(true), bound(false)
 }
 
-// everWon reports whether a bet on more than a log ratio, or on less, was won at some time.
-func (s *Sign) everWon(log, need float64, more bool) bool {
-	return slices.Max(money(s.logs, log, more)) >= need
+// everWon reports whether a bet that the log ratio is above a bound, or below it, ever reached the e-value needed.
+func (s *Sign) everWon(bound, needed float64, above bool) bool {
+	return slices.Max(eValues(s.logs, bound, above)) >= needed
 }
 
-// spend is the share of alpha that the n-th test of a run gets, from 1, after so many others were kept: one half is
-// divided evenly among as many tests as were expected, the other favours the first, which are the likeliest to help;
-// all add up to no more than alpha. Each that was kept adds a share, so that of what is kept no more than a share alpha
-// does not help, in the mean (e-LOND: Xu and Ramdas, Online multiple testing with e-values, 2024); where nothing helps,
-// the chance to keep anything is no more than alpha.
+// spend is the part of alpha that the n-th test of a run gets, counted from 1, after so many earlier ones were kept.
+// One half of alpha is divided evenly among the expected number of tests; the other half favours the first tests, which
+// are the most likely to help. Together they never exceed alpha. Each candidate that was kept adds a part, so that in
+// expectation at most a share alpha of what is kept does not help (e-LOND: Xu and Ramdas, Online multiple testing with
+// e-values, 2024). If nothing helps, the probability of keeping anything is at most alpha.
 func spend(alpha float64, n, expected, kept int) float64 {
 	share := 0.5 / float64(n*(n+1))
 	if n <= expected {

@@ -23,7 +23,7 @@ import (
 // nothing of it stands,
 // or the error says what does, and so does the result.
 func (h *trialHost) final(ctx context.Context, o *Options, r *tune.Result) ([]*plan.Plan, error) {
-	plans, err := []*plan.Plan{}, h.Begin(ctx)
+	plans, err := []*plan.Plan{}, h.Reset(ctx)
 	if err == nil {
 		plans, err = h.chain(ctx, o, r)
 	}

@@ -80,8 +80,8 @@ func (h *trialHost) Back(ctx context.Context) (err error) {
 	return errors.Join(err, h.alone.Stand())
 }
 
-// Begin rolls back everything of the session, the latest first.
-func (h *trialHost) Begin(ctx context.Context) error {
+// Reset rolls back everything of the session, the latest first.
+func (h *trialHost) Reset(ctx context.Context) error {
 	problem := h.Back(ctx)
 	if len(h.stack) == 0 {
 		return problem

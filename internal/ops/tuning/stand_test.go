@@ -133,7 +133,7 @@ func TestAllIsWatched(t *testing.T) {
 		keep(t, h, wants("nic.channels", channels, "2", "4")),
 		keep(t, h, wants("sysctl.weight", weight, "64", "128")),
 	}
-	if err := h.Begin(t.Context()); err != nil {
+	if err := h.Reset(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	whole, err := h.Whole(t.Context(), kept)
@@ -296,14 +296,14 @@ func TestKeptStays(t *testing.T) {
 	}
 }
 
-// TestBeginGoesOn: a value that somebody else changed does not leave the others as they were tried.
-func TestBeginGoesOn(t *testing.T) {
+// TestResetGoesOn: a value that somebody else changed does not leave the others as they were tried.
+func TestResetGoesOn(t *testing.T) {
 	q := newQueued()
 	h := standing(t, q)
 	keep(t, h, wants("sysctl.weight", weight, "64", "128"))
 	keep(t, h, wants("sysctl.backlog", backlog, "1000", "5000"))
 	q.values[backlog] = setting.Value("7")
-	err := h.Begin(t.Context())
+	err := h.Reset(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "somebody else changed") || asFound(err) {
 		t.Errorf("error %v", err)
 	}

@@ -285,8 +285,8 @@ func (h *Host) Keep(context.Context) error {
 	return nil
 }
 
-// Begin unsets everything.
-func (h *Host) Begin(context.Context) error {
+// Reset unsets everything.
+func (h *Host) Reset(context.Context) error {
 	h.tried, h.stands = nil, map[string]bool{}
 	return nil
 }
