@@ -76,7 +76,7 @@ be resumed · 11 another mpps is at work.`,
 	flags.addWatch(cmd)
 	cmd.Flags().DurationVar(&ask.Confirm, "confirm", 0,
 		"undo unless 'mpps confirm' follows within this time, such as 60s")
-	cmd.Flags().BoolVar(&ask.Resume, "resume", false, "go on with the plan of the newest transaction that waited for "+
+	cmd.Flags().BoolVar(&ask.Resume, "resume", false, "resume the plan of the newest transaction that waited for "+
 		"a reboot or a guest's restart")
 	cmd.Flags().BoolVar(&ask.DryRun, "dry-run", false, "read everything, write nothing")
 	cmd.Flags().BoolVar(&ask.RuntimeOnly, "runtime-only", false, "change only the running host: nothing that "+

@@ -122,7 +122,7 @@ func (f *modesFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.keep.Runs, "keep", true, "keep the result, and until it is complete each sample, in "+
 		"/var/lib/mpps/runs")
 	flags.StringVar(&f.checkpoint, "checkpoint", "", "write each sample to this file as it is taken")
-	flags.StringVar(&f.resume, "resume", "", "go on with the campaign of this file, by its own plan")
+	flags.StringVar(&f.resume, "resume", "", "continue the campaign of this file with its own plan")
 	formatFlag(cmd, "text", "json")
 }
 

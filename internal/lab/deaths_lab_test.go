@@ -35,7 +35,7 @@ for f in scan_delay_ms scan_period_min_ms scan_period_max_ms; do echo 100 >/sys/
 	}
 }
 
-// bootAndWork boots a host, lets a process for each of its CPUs write to 150 MB for 8 s and returns why the host died;
+// bootAndWork boots a host, lets a process for each of its CPUs write to 150 MB for 4 s and returns why the host died;
 // empty if it did not.
 func bootAndWork(b *testing.B, script string) string {
 	name := fmt.Sprintf("deaths-%d", os.Getpid())
@@ -55,7 +55,7 @@ func bootAndWork(b *testing.B, script string) string {
 	defer cancel()
 	_, err = l.Must(ctx, script+`
 for i in 1 2 3 4; do
-	timeout 8 perl -e '$x = "a" x (150 << 20); while (1) { substr($x, int(rand(length $x)), 1) = "b" }' &
+	timeout 4 perl -e '$x = "a" x (150 << 20); while (1) { substr($x, int(rand(length $x)), 1) = "b" }' &
 done
 wait`)
 	if died := l.Died(b.Context()); died != "" {

@@ -102,7 +102,7 @@ func Status(t *Text, s apply.Status, verbose bool) {
 	state(t, s)
 	for _, e := range s.Transactions {
 		t.Line("  %s", entryLine(e))
-		t.LineIf(e.Follows != "", "    goes on with %s", e.Follows)
+		t.LineIf(e.Follows != "", "    resumes %s", e.Follows)
 		if e.ConfirmUntil != nil {
 			until := e.ConfirmUntil.Local().Format("2006-01-02 15:04:05")
 			t.Line("  %s until %s, or it is put back by itself", t.In(RedBold, "'mpps confirm' it"), until)
@@ -160,7 +160,7 @@ func History(t *Text, entries []apply.Entry, all bool) {
 			continue
 		}
 		t.Line("%s", entryLine(e))
-		t.LineIf(e.Follows != "", "  goes on with %s", e.Follows)
+		t.LineIf(e.Follows != "", "  resumes %s", e.Follows)
 		entries = entries[1:]
 	}
 }
@@ -187,7 +187,7 @@ func entryLine(e apply.Entry) string {
 // Transaction draws one transaction with its changes.
 func Transaction(t *Text, d apply.Detail) {
 	t.Line("%s", entryLine(d.Entry))
-	t.LineIf(d.Follows != "", "  goes on with %s", d.Follows)
+	t.LineIf(d.Follows != "", "  resumes %s", d.Follows)
 	t.Field("  ", d.Error)
 	for _, c := range d.List {
 		t.Blank()
@@ -228,7 +228,7 @@ func remains(t *Text, r *apply.Remains) {
 	}
 	t.Blank()
 	t.Wrapped("", "plan of transaction "+r.Chain[0]+words.If(r.Flags != "", " (%s)", r.Flags))
-	t.Field("  gone on with by  ", strings.Join(r.Chain[1:], ", "))
+	t.Field("  resumed by  ", strings.Join(r.Chain[1:], ", "))
 	t.Line("  done     %s in effect", words.Count(r.Done, "value"))
 	for _, w := range r.Waits {
 		t.Wrapped("  waits    ", fmt.Sprintf("%s for a %s", words.Count(len(w.Addresses), "value"), w.For))

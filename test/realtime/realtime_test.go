@@ -91,7 +91,7 @@ func TestRealtimeHost(t *testing.T) {
 	}
 	st = s.status()
 	if r := st.Remains; r == nil || !slices.Equal(r.Chain, []string{first, second.TX}) {
-		t.Errorf("gone on with: %+v", r)
+		t.Errorf("resumed: %+v", r)
 	} else {
 		for _, l := range r.Changes {
 			s.Logf("still remains: %s %s: %s", l.ID, l.Address, l.To)
@@ -107,7 +107,7 @@ func TestRealtimeHost(t *testing.T) {
 	}
 	s.Took("the guest runs as it is defined now")
 	s.mpps(0, "restore", "-q") // what belongs to a running guest, as the service does
-	// What was set inside the guest lasted until its restart, and is gone on with too.
+	// What was set inside the guest lasted until its restart, and is resumed too.
 	third := labtest.Answer[apply.Result](s, 0, "apply", "--resume", "--confirm", "0")
 	if third.TX != "" && third.Follows != second.TX {
 		t.Errorf("went on with %q as %q", third.Follows, third.TX)

@@ -207,6 +207,6 @@ func TestDevices(t *testing.T) {
 // in is the scene for a part of the test.
 func (s *scene) in(t *testing.T) *scene {
 	c := *s
-	c.TB = t
+	c.Scene = s.In(t)
 	return &c
 }

@@ -64,7 +64,7 @@ type Result struct {
 	Emulated    bool      `json:"emulated"`
 	Warnings    []Warning `json:"warnings"`
 
-	resumed *bottleneck.Diagnosis // what held the path back behind Restarted; nil: nothing was gone on with
+	resumed *bottleneck.Diagnosis // what held the path back behind Restarted; nil: nothing was resumed
 }
 
 // Warning is what a reader must know of a result.

@@ -11,8 +11,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// ahead is what was read together with a value that is read in the time of many (setting.Reads): the values of the same
-// object that the engine was told of or has read before. It counts for a moment, and only until something is written.
+// ahead caches values that were read together (setting.Reads): the values of one object that the engine expects or has
+// read before. The cache is valid for a moment, and only until something is written.
 type ahead struct {
 	lock   sync.Mutex
 	wanted map[string][]setting.Address // by kind and object
@@ -20,12 +20,12 @@ type ahead struct {
 	at     time.Time
 }
 
-// aheadCounts is how long what was read ahead counts.
+// aheadCounts is how long the cache is valid.
 const aheadCounts = 2 * time.Second
 
 func objectOf(a setting.Address) string { return string(a.Kind) + ":" + a.Object() }
 
-// expect tells of addresses that will be read.
+// expect announces addresses that will be read.
 func (h *ahead) expect(all []setting.Address) {
 	h.lock.Lock()
 	defer h.lock.Unlock()
@@ -52,14 +52,14 @@ func (h *ahead) remember(a setting.Address) {
 	}
 }
 
-// forget drops what was read: it may be otherwise now.
+// forget drops the cache: the values may have changed.
 func (h *ahead) forget() {
 	h.lock.Lock()
 	defer h.lock.Unlock()
 	h.found = nil
 }
 
-// read reads one address, with all others of its object where nothing is known of it.
+// read reads one address and, if its object is not cached, all expected addresses of that object.
 func (h *ahead) read(ctx context.Context, mechanism setting.Reads, a setting.Address,
 	limit time.Duration) setting.Reading {
 	h.lock.Lock()

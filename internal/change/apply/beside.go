@@ -9,11 +9,11 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Some writes move values that nobody asked to change: a NIC that is set up again with other rings may come back with
-// other interrupt affinities, other channels reset the masks of its queues. Those values are read and journaled ahead
-// of the first write and put back behind the last one, in an apply, in its undo and in a rollback alike.
+// Some writes move values that nobody asked to change: a NIC may come back from new rings with other interrupt
+// affinities, and new channels reset the masks of its queues. Those values are read and journaled before the first
+// write and restored after the last one, in an apply, its undo and a rollback alike.
 
-// Moved is a value beside the changes that could not be put back.
+// Moved is a value that the changes moved and that could not be restored.
 type Moved struct {
 	Address setting.Address `json:"address"`
 	From    string          `json:"from"`
@@ -21,14 +21,14 @@ type Moved struct {
 	Why     string          `json:"why"`
 }
 
-// beside is one value that is to stay as it is.
+// beside is one value that must stay as it is.
 type beside struct {
 	address setting.Address
 	value   setting.Reading
 }
 
-// watch reads values that are to stay as they are, and journals them. Those that are not there, or cannot be written,
-// cannot be put back and are passed over. The next intent brings the records to disk.
+// watch reads and journals values that must stay as they are. It skips absent and unwritable ones, which could not be
+// restored. The next intent brings the records to disk.
 func (r *run) watch(ctx context.Context, addresses []setting.Address) error {
 	for _, a := range addresses {
 		found := r.read(ctx, a)
@@ -42,14 +42,14 @@ func (r *run) watch(ctx context.Context, addresses []setting.Address) error {
 	return nil
 }
 
-// stay journals a value that is to stay.
+// stay journals a value that must stay as it is.
 func (r *run) stay(a setting.Address, value setting.Reading) error {
 	r.besides = append(r.besides, beside{a, value})
 	return r.writer.Append(journal.Record{Event: journal.Beside, Address: &a, Found: &value})
 }
 
-// keep puts back what was moved, and tells what it could not. A value that is not there any more cannot be put back and
-// need not be: its queue or interrupt is gone.
+// keep restores what was moved and returns what it could not restore. A value that no longer exists need not be: its
+// queue or interrupt is gone.
 func (r *run) keep(ctx context.Context) (moved []Moved, err error) {
 	ctx = context.WithoutCancel(ctx)
 	for _, b := range r.besides {
@@ -73,10 +73,10 @@ func (r *run) keep(ctx context.Context) (moved []Moved, err error) {
 	return moved, err
 }
 
-// watchFor journals the values that a rollback of t must leave as they are. Where t was completed that is what they are
-// now, but for those that t moved and could not put back, and for those that t took away with what they belong to, a
-// queue or a virtual function, which comes back with the defaults of its driver; where it was not, or an earlier
-// rollback of it was not, what they were before that began.
+// watchFor journals the values that a rollback of t must not change. If t was completed, these are the current values,
+// except those that t moved and could not restore and those that t removed together with a queue or a virtual function,
+// which comes back with its driver's defaults. If t, or an earlier rollback of it, was not completed, these are the
+// values before it began.
 func (r *run) watchFor(ctx context.Context, t *journal.Transaction, earlier *journal.Transaction) error {
 	source := t
 	if earlier != nil {
@@ -108,7 +108,8 @@ func (r *run) watchFor(ctx context.Context, t *journal.Transaction, earlier *jou
 	return nil
 }
 
-// unkept turns what could not be put back into errors.
+// unkept turns values that could not be restored into errors.
+
 func unkept(moved []Moved) error {
 	var all []error
 	for _, m := range moved {

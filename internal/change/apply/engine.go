@@ -1,6 +1,6 @@
-// Package apply makes planned changes on a machine such that they can always be undone: each is announced in the
-// journal, written with a deadline, read back and compared; after a failure everything is put back in reverse. Rollback
-// does the same from a journal of any age, verify compares the machine with what was applied.
+// Package apply makes planned changes on a machine and can always undo them. Each change is announced in the journal,
+// written with a deadline, read back and compared; after a failure all changes are undone in reverse order. Rollback
+// undoes them from a journal of any age; verify compares the machine with what was applied.
 package apply
 
 import (
@@ -18,30 +18,32 @@ type Engine struct {
 	Mechanisms setting.Mechanisms
 	Journal    *journal.Dir
 	Host       string        // host name, for the journal's header
-	BootID     string        // of the running kernel: tells values that a reboot has reset
+	BootID     string        // of the running kernel: values written under another one were reset by a reboot
 	Version    string        // of the program
 	Deadline   time.Duration // of one read or write; 0 means 10 s, more for kinds that are slow
-	// Writable tells why an address cannot be written on this machine, whatever the value; nil where it can. nil means
-	// that only a write tells.
+
+	// The functions that follow are questions about the machine. Each may be nil, which is the answer "no" to all.
+
+	// Writable returns why no value can be written to an address on this machine, or nil. If the function is nil, only
+	// a write tells.
 	Writable func(a setting.Address) error
-	// Waiting tells why a change whose value is as wanted has not taken effect yet ("guest vm1 runs with its former
-	// definition"); empty where it has. nil means nothing waits.
+	// Waiting returns why a change has not taken effect yet although its value is as wanted ("guest vm1 runs with its
+	// former definition"), or "".
 	Waiting func(c journal.Change) string
-	// Lingers tells why what a transaction wrote at from or later, and a rollback put back until, is still in effect
-	// ("guest vm1 still runs with it"); empty where it is not. nil means nothing does. The change is the rollback's.
-	// For kernel arguments it is asked only where the kernel was booted between the two.
+	// Lingers returns why a value that a transaction wrote at from or later, and that a rollback restored by until, is
+	// still in effect ("guest vm1 still runs with it"), or "". The change is the rollback's. For kernel arguments it is
+	// called only if the kernel was booted between the two.
 	Lingers func(c journal.Change, from, until time.Time) string
-	// Reset tells what has reset the value of a change since a time, though nobody wrote it ("guest vm1 was started
-	// again"); empty where nothing has. nil means nothing does.
+	// Reset returns what has reset the value of a change since a time without writing it ("guest vm1 was started
+	// again"), or "".
 	Reset func(c journal.Change, since time.Time) string
-	// Owner tells who else sets the value of a change, where that explains what was found; empty where nobody does. nil
-	// means nobody else sets anything.
+	// Owner returns who else sets the value of a change, if that explains the value that was found, or "".
 	Owner func(c journal.Change, found setting.Reading) string
-	// Lent tells why a value that is off is not to be as applied now: a guest for which it was not set has what it
-	// belongs to. Empty where that is not so; nil means that nothing is lent.
+	// Lent returns why a drifted value need not be as applied for now (its device is used by a guest for which it was
+	// not set), or "".
 	Lent func(a setting.Address) string
-	// InHand tells why changes that stand must not be put back just now: a guest runs with what they gave it. It is
-	// asked only where somebody asks for a rollback, without Force. nil means that nothing stands against it.
+	// InHand returns why applied changes must not be undone right now: a guest runs with what they gave it. It is
+	// called only for a rollback that a user asks for, without Force.
 	InHand func(ctx context.Context, changes []journal.Change) error
 
 	ahead ahead
@@ -49,20 +51,20 @@ type Engine struct {
 
 const defaultDeadline = 10 * time.Second
 
-// slow are the kinds whose values take longer on a machine that is well: programs are run for them (libvirt answers
+// slow are the deadlines of kinds that take longer on a healthy machine: a program is run for them (libvirt answers
 // after seconds on an emulated host), or a NIC goes down and up.
 var slow = map[setting.Kind]time.Duration{
 	setting.Domain: time.Minute, setting.NetfilterRule: time.Minute,
 	// systemd kills what does not stop after 90 s (DefaultTimeoutStopSec): irqbalance that was started a moment ago
 	setting.Service: 2 * time.Minute,
-	// so too; and systemd reads all units anew first, which took it 12 s on a busy host
+	// the same; and systemd first reloads all units, which took 12 s on a busy host
 	setting.Unit: 2 * time.Minute,
-	setting.File: time.Minute, // as where the file is a unit
+	setting.File: time.Minute, // it may be a unit
 	// grub-mkconfig and grubby look at every kernel and, with os-prober, at every disk
 	setting.KernelArg: 3 * time.Minute, setting.BootKernel: 3 * time.Minute,
-	setting.DomainDevice: 100 * time.Second, // a guest may take its time to let a device go
+	setting.DomainDevice: 100 * time.Second, // a guest may be slow to release a device
 	setting.VirtNetwork:  time.Minute,
-	// 63 functions take 10 s on a host with nothing else to do, and then they are waited for
+	// creating 63 functions takes 10 s on an idle host; then their devices are waited for
 	setting.VFCount: 3 * time.Minute,
 	setting.NICRing: 30 * time.Second, setting.NICChannels: 30 * time.Second, setting.Inside: 30 * time.Second,
 	setting.PCIDriver: 30 * time.Second,
@@ -117,10 +119,10 @@ func (e *Engine) within(ctx context.Context, limit time.Duration, write func(con
 	return err
 }
 
-// restoring is what the lock's holder is called while values are put back: a matter of moments.
+// restoring is the lock holder's name while values are restored, which takes moments.
 const restoring = "restore"
 
-// lock takes the machine's lock. It waits for who puts values back just now, and for nobody else.
+// lock takes the machine's lock. It waits for a restore that is in progress, and for no other holder.
 func (e *Engine) lock(command string) (*journal.Lock, error) {
 	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
 		lock, err := e.Journal.Lock(command)
@@ -131,8 +133,7 @@ func (e *Engine) lock(command string) (*journal.Lock, error) {
 	}
 }
 
-// Alone does what is no transaction while nobody else changes the machine. command is what the holder of the lock is
-// called.
+// Alone calls act, which is no transaction, under the machine's lock. command is the lock holder's name.
 func (e *Engine) Alone(command string, act func()) error {
 	lock, err := e.lock(command)
 	if err != nil {
@@ -142,7 +143,7 @@ func (e *Engine) Alone(command string, act func()) error {
 	return lock.Release()
 }
 
-// Services and threads take a moment to be what they were told to be.
+// Services and threads take a moment to change.
 var readBackPauses = []time.Duration{10 * time.Millisecond, 50 * time.Millisecond, 200 * time.Millisecond}
 
 // readBack reads an address until it is as it should be, for a quarter of a second at the most.

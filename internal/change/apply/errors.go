@@ -17,8 +17,8 @@ type Failure struct {
 	Cause   error             // what failed: the value, what was wanted, what the kernel said; or why it was cancelled
 	Undone  int               // how many changes were put back
 	Left    []error           // what could not be put back
-	Doubted []setting.Address // of which a write may still take effect, whatever was put back
-	Writes  []error           // where the journal itself could not be written on the way
+	Doubted []setting.Address // whose writes may still take effect, whatever was restored
+	Writes  []error           // failures to write the journal itself
 }
 
 func (f *Failure) note(err error) {
@@ -88,7 +88,7 @@ func (u *Unwritable) Hint() string {
 	return "apply the plan on the machine itself; --dry-run names every such value"
 }
 
-// Unsettled is an earlier transaction that must be put in order first.
+// Unsettled is an earlier transaction that must be repaired first.
 type Unsettled struct {
 	TX    string
 	State journal.State
@@ -102,7 +102,7 @@ func (u *Unsettled) Hint() string {
 	return "put the machine in order first: 'mpps rollback " + u.TX + "'"
 }
 
-// Unended is an earlier work of many transactions, a tuning run, that was interrupted.
+// Unended is an earlier session, a tuning run, that was interrupted.
 type Unended struct {
 	Session      string
 	Transactions int // of it that stand
@@ -165,7 +165,7 @@ func (n *NotApplied) Error() string {
 // Hint says what to do.
 func (n *NotApplied) Hint() string { return "apply a plan again: 'mpps plan', 'mpps apply'" }
 
-// Unrestored is a rollback that could not put everything back.
+// Unrestored is a rollback that could not restore everything.
 type Unrestored struct {
 	TX      string
 	Problem error

@@ -6,8 +6,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// fewerLanes reports whether what is found of lanes is what was left there but for taps that have come again since,
-// with their guests: programs go with the device that they are attached to, and nobody has changed anything.
+// fewerLanes reports whether lanes differ from what was left only by taps that were created again with their guests:
+// programs vanish with the device they are attached to, and nobody has changed anything.
 func fewerLanes(a setting.Address, left, found setting.Reading) bool {
 	if a.Kind != setting.QueueLanes || left.State != setting.Known || found.State != setting.Known {
 		return false

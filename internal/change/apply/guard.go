@@ -26,8 +26,8 @@ func (n *NotWaiting) Error() string {
 // Hint says what to do.
 func (n *NotWaiting) Hint() string { return "'mpps history' shows what became of it" }
 
-// Confirm keeps a transaction that would be undone otherwise. tx may be the beginning of its name; empty means the one
-// that waits. It returns the name.
+// Confirm keeps a transaction that would otherwise be undone, and returns its name. tx may be a prefix of the name;
+// empty means the transaction that waits.
 func (e *Engine) Confirm(tx string) (string, error) {
 	lock, err := e.lock("confirm")
 	if err != nil {
@@ -74,22 +74,22 @@ func waits(l *journal.Ledger, tx string) (*journal.Transaction, error) {
 	return t, nil
 }
 
-// guardPause is how often a guard looks at the journal; guardPatience how long it goes on where that fails, or where
-// putting things back does: what holds a driver for a moment must not leave the operator outside.
+// guardPause is how often a guard reads the journal. guardPatience is how long it retries if reading or rolling back
+// fails: a driver that is busy for a moment must not lock the operator out.
 const (
 	guardPause    = 200 * time.Millisecond
 	guardPatience = 2 * time.Minute
 )
 
-// Guard waits until a transaction is confirmed or has been undone, and rolls it back where neither happens in its time,
-// or where its process dies before it is done. It outlives the process that made the transaction, and needs nothing of
-// it but the journal. The time runs from the commit on, on a clock that does not jump.
+// Guard waits until a transaction is confirmed or undone, and rolls it back if neither happens in time or if its
+// process dies before it is done. Guard outlives the process that made the transaction and needs only its journal. The
+// time runs from the commit, on a monotonic clock.
 func (e *Engine) Guard(ctx context.Context, tx string) ([]Restored, error) {
 	return e.guard(ctx, guard{Engine: e, tx: tx})
 }
 
-// Orphaned puts a transaction back at once, where it stands and is not confirmed: the process that would have done it
-// is gone. It is as patient as Guard.
+// Orphaned rolls back an unconfirmed transaction at once, because the process that would have done so is gone. It is as
+// patient as Guard.
 func (e *Engine) Orphaned(ctx context.Context, tx, why string) ([]Restored, error) {
 	return e.guard(ctx, guard{Engine: e, tx: tx, orphan: why})
 }
@@ -125,14 +125,13 @@ type guard struct {
 	orphan  string    // why there is nothing to wait for; empty where there is a confirmation
 }
 
-// pause is how long to wait before the next look: there is no hurry, and others may be measuring, while much time is
-// left.
+// pause is the time until the next look. It is longer while much time is left, since others may be measuring.
 func (g *guard) pause() time.Duration {
 	return min(max(time.Until(g.expires)/4, guardPause), 2*time.Second)
 }
 
-// look looks at the transaction once, and puts it back where it is time to. done tells that there is nothing more to
-// wait for.
+// look checks the transaction once and rolls it back when it is time. done means that there is nothing left to wait
+// for.
 func (g *guard) look(ctx context.Context) (restored []Restored, done bool, err error) {
 	ledger, err := g.Journal.Ledger()
 	if err != nil {

@@ -26,7 +26,7 @@ type Entry struct {
 	Torn    bool          `json:"torn,omitempty"` // the machine stopped in the middle of its last record
 	Error   string        `json:"error,omitempty"`
 	Session string        `json:"session,omitempty"` // the work that it is a part of, and that is put back as a whole
-	// ConfirmUntil is when it is undone unless it is confirmed.
+	// ConfirmUntil is when the transaction is undone unless it is confirmed.
 	ConfirmUntil *time.Time `json:"confirm_until,omitempty"`
 
 	atWork bool // the session's process lives
@@ -48,8 +48,8 @@ type Detail struct {
 	List []Outcome `json:"list"`
 }
 
-// Detail tells one transaction; name may be the beginning of its name. What a change needs is told only where it still
-// waits for it: not where it failed, was put back, or has taken effect.
+// Detail returns one transaction; name may be a prefix of its name. Needs of a change are kept only while the change
+// waits for them: not if it failed, was undone, or has taken effect.
 func (e *Engine) Detail(ctx context.Context, name string) (Detail, error) {
 	ledger, refused := e.Journal.Ledger()
 	t, err := ledger.Find(name)

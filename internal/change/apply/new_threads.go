@@ -7,9 +7,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// newThreads reports whether what is found of the kernel's threads is off only by threads that have come since they
-// were seen as wanted: the kernel starts threads at any time, on the CPUs that it was booted with for them, and tells
-// nobody.
+// newThreads reports whether kernel threads differ from what is wanted only by threads that are newer than the last
+// check: the kernel starts threads at any time, on the CPUs it was booted with for them, and notifies nobody.
 func newThreads(a setting.Address, wanted setting.Reading, seen string, found setting.Reading) bool {
 	if a.Kind != setting.ThreadCPUs || seen == "" || found.State != setting.Known {
 		return false

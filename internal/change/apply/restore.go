@@ -11,20 +11,21 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Values that a reboot, an ifup, a driver's reload or a guest's start has reset are put back. What tells a reset from a
-// change by hand is that something happened to the object that holds the value: it appeared, was brought up or was
-// started a moment ago. A value that changes while nothing happens was changed by somebody, and is reported and left
-// alone, also when its object is brought up again; only an object that is remade begins afresh.
+// Restore restores values that a reboot, an ifup, a driver reload or a guest start has reset. A reset differs from a
+// change by hand in that something happened to the object that holds the value: it appeared, was brought up or was
+// started a moment ago. A value that changes while nothing happens was changed by somebody; it is reported and left
+// alone, even when its object is brought up again. Only an object that is created again starts fresh.
 
-// How long after an event a value that is off counts as reset by it: drivers, udev and libvirt go on setting things up
-// for a while. After a boot other services do, and a guest's threads may be seconds behind its process file.
+// How long after an event a drifted value counts as reset by it: drivers, udev and libvirt continue to set things up
+// for a while. After a boot other services do too, and a guest's threads may start seconds after its process file
+// appears.
 const (
 	resetWindow = 5 * time.Second
 	anewWindow  = 8 * time.Second
 	slowWindow  = 30 * time.Second
 )
 
-// window is how long what was remade may still be reset.
+// window is how long the values of a new object may still be reset.
 func window(object string, a setting.Address) time.Duration {
 	if object == "" || a.Kind == setting.ThreadAffinity {
 		return slowWindow
@@ -40,35 +41,35 @@ const (
 	met                      // as wanted
 	away                     // its object is not there, or it is lent
 	byHand                   // changed by somebody
-	refusing                 // reset, and what it belongs to does not take it now
+	refusing                 // reset, and its object does not accept it now
 )
 
 // desired is one value with what is known of it.
 type desired struct {
 	lasting.Value
 	standing standing
-	until    time.Time // off before then means that it was reset
+	until    time.Time // if it drifts before then, it was reset
 	found    string
 	since    time.Time // byHand
-	seen     string    // what stood beside the value when it was as wanted (setting.Reading.Verbatim)
+	seen     string    // setting.Reading.Verbatim of the value when it was as wanted
 }
 
-// Restorer puts values back.
+// Restorer restores values that were reset.
 type Restorer struct {
 	*Engine
-	// Desired reads the list of desired values; an empty one means that nothing is to be put back.
+	// Desired reads the list of desired values; with an empty list nothing is restored.
 	Desired func() ([]lasting.Value, error)
-	// Insist also puts back what was changed by hand.
+	// Insist also restores values that were changed by hand.
 	Insist bool
-	// Due, where it is set, tells what follows from guests that came or went a moment ago; without events what stands
-	// now.
+	// Due, if set, returns what follows from guests that came or went a moment ago, or without events from the current
+	// state.
 	Due func(ctx context.Context, events []Event, list []lasting.Value) (Due, error)
 
 	values []*desired
 	lent   map[setting.Address]string
 }
 
-// PutBack is one value that was put back, or that could not be.
+// PutBack is one value that was restored, or could not be.
 type PutBack struct {
 	ID      string          `json:"id"`
 	Address setting.Address `json:"address"`
@@ -86,7 +87,7 @@ type ByHand struct {
 	Since   time.Time       `json:"since"` // when it was seen
 }
 
-// Pass is what one look at the values came to.
+// Pass is the result of one look at the values.
 type Pass struct {
 	Values  int       `json:"values"`
 	PutBack []PutBack `json:"put_back"`
@@ -96,7 +97,7 @@ type Pass struct {
 	Seconds float64   `json:"seconds"`
 }
 
-// Failed counts what could not be put back.
+// Failed is the number of values that could not be restored.
 func (p Pass) Failed() int {
 	n := 0
 	for _, b := range p.PutBack {
@@ -107,8 +108,8 @@ func (p Pass) Failed() int {
 	return n
 }
 
-// Load reads the list again. What is known of values that stay in it is kept. Values that come new were written a
-// moment ago by the apply that added them.
+// Load reads the list again and keeps what is known of values that remain in it. New values were written a moment ago
+// by the apply that added them.
 func (r *Restorer) Load() error {
 	list, err := r.Desired()
 	if err != nil {
@@ -129,10 +130,10 @@ func (r *Restorer) Load() error {
 	return nil
 }
 
-// Boot says that the host was started a moment ago: whatever is off was reset.
+// Boot records that the host has just booted: every drifted value was reset.
 func (r *Restorer) Boot(now time.Time) { r.Reset("", true, now) }
 
-// Recall takes over what an earlier process knew of values that were changed by hand.
+// Recall takes over an earlier process's knowledge of values changed by hand.
 func (r *Restorer) Recall(known []ByHand) {
 	for _, b := range known {
 		for _, d := range r.values {
@@ -143,8 +144,8 @@ func (r *Restorer) Recall(known []ByHand) {
 	}
 }
 
-// Look reads the values (with all: every one, otherwise only those that may have been reset a moment ago) and puts back
-// what was reset. It takes the lock only where there is something to write; a *journal.Locked means to come again.
+// Look reads the values (all of them, or only those that may have been reset a moment ago) and restores what was reset.
+// It takes the lock only if there is something to write; after a *journal.Locked try again.
 func (r *Restorer) Look(ctx context.Context, now time.Time, all bool) (Pass, error) {
 	began := time.Now()
 	pass := Pass{Values: len(r.values), PutBack: []PutBack{}, ByHand: []ByHand{}}
@@ -177,7 +178,7 @@ func (r *Restorer) Look(ctx context.Context, now time.Time, all bool) (Pass, err
 	return pass, err
 }
 
-// byHand are the values that somebody changed, as they were seen last.
+// byHand are the values that somebody changed, as last seen.
 func (r *Restorer) byHand() []ByHand {
 	all := []ByHand{}
 	for _, d := range r.values {
@@ -189,7 +190,7 @@ func (r *Restorer) byHand() []ByHand {
 	return all
 }
 
-// judge reads one value and reports whether it is to be put back.
+// judge reads one value and reports whether it must be restored.
 func (r *Restorer) judge(ctx context.Context, d *desired, now time.Time) bool {
 	if _, lent := r.lent[d.Address]; lent {
 		d.standing = away
@@ -225,8 +226,8 @@ func (r *Restorer) judge(ctx context.Context, d *desired, now time.Time) bool {
 	return true
 }
 
-// putBack writes values under the lock. It refuses where a transaction is half done, and passes over what is no longer
-// desired: a rollback may have ended a moment ago.
+// putBack writes values under the lock. It refuses while a transaction is half done, and skips values that are no
+// longer desired: a rollback may have just ended.
 func (r *Restorer) putBack(ctx context.Context, off []*desired) ([]PutBack, error) {
 	lock, err := r.Journal.Lock(restoring)
 	if err != nil {
@@ -263,7 +264,7 @@ func (r *Restorer) putBack(ctx context.Context, off []*desired) ([]PutBack, erro
 	return done, nil
 }
 
-// again writes one value and reads it back. What the value was before mpps stands in the journal of the apply.
+// again writes one value and reads it back. The original value is in the journal of the apply.
 func (r *Restorer) again(ctx context.Context, d *desired) error {
 	if err := r.write(ctx, d.Address, d.To); err != nil {
 		return refused(d.Address, wanted(d.Address, d.Want), err)
@@ -275,8 +276,8 @@ func (r *Restorer) again(ctx context.Context, d *desired) error {
 	return nil
 }
 
-// Expired puts back the transactions that nobody confirmed before the host was restarted: what was to do that died with
-// the host, and their files would bring the values back.
+// Expired undoes transactions that nobody confirmed before the host was restarted: their guards died with the host, and
+// their files would bring the values back.
 func (e *Engine) Expired(ctx context.Context) ([]Restored, error) {
 	ledger, err := e.Journal.Ledger()
 	if err != nil {
@@ -296,7 +297,7 @@ func (e *Engine) Expired(ctx context.Context) ([]Restored, error) {
 	return all, errors.Join(problems...)
 }
 
-// Once puts back everything that is off, but for what is known to be changed by hand (Insist: that too).
+// Once restores every drifted value except those known to be changed by hand (with Insist those too).
 func (r *Restorer) Once(ctx context.Context, known []ByHand) (Pass, error) {
 	now := time.Now()
 	r.Recall(known)

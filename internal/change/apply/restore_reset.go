@@ -7,7 +7,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Reset says that an object (empty: every one) was set up again a moment ago, or with again that it was made.
+// Reset records that an object (empty: every object) was just set up again or, with again, was created.
 func (r *Restorer) Reset(object string, anew bool, now time.Time) (concerned int) {
 	for _, d := range r.values {
 		if object != "" && holder(d.Address) != object {
@@ -31,8 +31,8 @@ func (r *Restorer) Reset(object string, anew bool, now time.Time) (concerned int
 	return concerned
 }
 
-// Link says that a port got its carrier, perhaps at another speed: drivers take limits of its functions away then, or
-// take them again.
+// Link records that a port got its carrier, perhaps at another speed: drivers then drop the limits of its functions or
+// apply them again.
 func (r *Restorer) Link(object string, now time.Time) (concerned int) {
 	for _, d := range r.values {
 		if d.Address.Kind == setting.VFAttr && d.Address.Object() == object && d.standing != byHand {
@@ -43,7 +43,7 @@ func (r *Restorer) Link(object string, now time.Time) (concerned int) {
 	return concerned
 }
 
-// Function says that a virtual function, PF/N, was made or bound to its driver a moment ago.
+// Function records that a virtual function, PF/N, was just created or bound to its driver.
 func (r *Restorer) Function(name string, now time.Time) (concerned int) {
 	for _, d := range r.values {
 		if d.Address.Kind == setting.VFAttr && strings.HasPrefix(d.Address.Path, name+"/") {

@@ -10,9 +10,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Some values are not in the list and are due all the same when guests come and go: attributes that a guest leaves
-// behind on a virtual function. What is due is not decided here; it is looked at, and written, as values that are put
-// back are.
+// Some values are not in the list and still have to be written when guests come and go: attributes that a guest leaves
+// on a virtual function. What has to be written is decided elsewhere; here it is read and written like restored values.
 
 // GuestChange is what became of a guest: started, stopped or undefined; empty for events of devices.
 type GuestChange string
@@ -26,13 +25,13 @@ const (
 
 // Due is what follows from guests that came and went.
 type Due struct {
-	Values []lasting.Value            // to be written now where they are off
-	Lent   map[setting.Address]string // values of the list that are not to be put back now, and why
-	Anew   []setting.Address          // values of the list that what happened may have reset
+	Values []lasting.Value            // to be written now if they differ
+	Lent   map[setting.Address]string // values of the list that must not be restored now, and why
+	Anew   []setting.Address          // values of the list that the event may have reset
 }
 
-// upkeepLooks are how long after an event is looked what is due. libvirt takes back what it set, and binds functions to
-// their drivers on the host, for a while after a guest's process has ended.
+// upkeepLooks are the delays after an event at which values are checked. For a while after a guest's process has ended,
+// libvirt resets what it set and binds functions to their drivers on the host.
 var upkeepLooks = [...]time.Duration{100 * time.Millisecond, 700 * time.Millisecond, 2 * time.Second, 5 * time.Second,
 	12 * time.Second, 25 * time.Second}
 
@@ -43,7 +42,7 @@ type upkeep struct {
 	looks  int       // done since then
 }
 
-// happened takes in what became of a guest. What it was before that counts no more.
+// happened records what became of a guest, in place of any earlier event.
 func (u *upkeep) happened(e Event, now time.Time) {
 	var others []Event
 	for _, old := range u.events {
@@ -54,7 +53,7 @@ func (u *upkeep) happened(e Event, now time.Time) {
 	u.events, u.since, u.looks = append(others, e), now, 0
 }
 
-// wait is how long until the next look; false where none is to come.
+// wait is the time until the next look, or false if there is none.
 func (u *upkeep) wait(now time.Time) (time.Duration, bool) {
 	if len(u.events) == 0 {
 		return 0, false
@@ -62,14 +61,15 @@ func (u *upkeep) wait(now time.Time) (time.Duration, bool) {
 	return max(0, u.since.Add(upkeepLooks[u.looks]).Sub(now)), true
 }
 
-// looked counts a look. After the last one what happened has no consequences any more.
+// looked counts a look. After the last look the event has no further consequences.
 func (u *upkeep) looked() {
 	if u.looks++; u.looks == len(upkeepLooks) {
 		u.events = nil
 	}
 }
 
-// Consider asks what follows from guests that came and went, none for what stands now: which values are lent.
+// Consider asks what follows from guests that came and went (or, without any, from the current state): which values are
+// lent.
 func (r *Restorer) Consider(ctx context.Context, events []Event, now time.Time) (Due, error) {
 	if r.Due == nil {
 		return Due{}, nil
@@ -96,7 +96,7 @@ func (r *Restorer) Consider(ctx context.Context, events []Event, now time.Time) 
 	return due, nil
 }
 
-// Tend writes what is due. Under the lock it asks again: somebody may have set or given away something since.
+// Tend writes the values that are due. It asks again under the lock, since somebody may have set or assigned something.
 func (r *Restorer) Tend(ctx context.Context, events []Event, now time.Time) ([]PutBack, error) {
 	due, err := r.Consider(ctx, events, now)
 	if err != nil || !r.anyOff(ctx, due.Values) {

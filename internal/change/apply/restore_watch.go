@@ -10,7 +10,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Event says that a device or a guest (empty: any) was set up again, or with Anew that it was made.
+// Event means that a device or a guest (empty: any) was set up again or, with Anew, was created.
 type Event struct {
 	Object  string
 	Anew    bool
@@ -20,8 +20,8 @@ type Event struct {
 	Guest    GuestChange // what became of a guest
 }
 
-// How often values are looked at. While something that happened may still reset values they are looked at soon and then
-// less and less often; otherwise rarely enough that looking takes less than a hundredth of a CPU.
+// How often values are checked. While an event may still reset values, they are checked soon and then less and less
+// often; otherwise so rarely that checking takes less than 1 % of a CPU.
 const (
 	firstLook  = 20 * time.Millisecond
 	lastLook   = 500 * time.Millisecond
@@ -29,9 +29,9 @@ const (
 	idleFactor = 100
 )
 
-// Watch puts values back until the context ends. It begins with everything: after a boot (nothing is remembered of this
-// one) what is off was reset, otherwise somebody changed it while nobody watched. told gets every pass that put
-// something back or found something newly changed by hand, the first pass, and an error where looking failed.
+// Watch restores values until the context ends. It starts with all of them: right after a boot every drifted value was
+// reset; otherwise somebody changed it while nobody watched. told gets the first pass, every pass that restored
+// something or found something newly changed by hand, and every failure.
 func (r *Restorer) Watch(ctx context.Context, booted bool, events <-chan Event, told func(Pass, error)) error {
 	if err := r.Load(); err != nil {
 		return err

@@ -10,29 +10,29 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Remains is what is left of a plan whose changes could not all take effect, or not all be made, at once: its
-// transaction, those that went on with it, and what is still to happen.
+// Remains is the rest of a plan whose changes could not all be made or take effect at once: its transaction, those that
+// resumed it, and what is still to do.
 type Remains struct {
-	TX    string    `json:"tx"`    // the transaction to go on with
-	Chain []string  `json:"chain"` // those that it went on with and itself, the first of them first
+	TX    string    `json:"tx"`    // the transaction to resume
+	Chain []string  `json:"chain"` // the transactions that it resumed, first one first, and itself
 	Goal  goal.Goal `json:"goal"`
 	Flags string    `json:"flags"` // the goal as it is given to 'mpps plan'
 	Done  int       `json:"done"`  // values that stand and are in effect
 	Waits []Wait    `json:"waits"` // values that stand and are not
-	// Later is what could not be planned when the transaction was made, or when the host was looked at again.
+	// Later is what could not be planned when the transaction was made or the host was inspected again.
 	Later []journal.Postponed `json:"later"`
-	// Against is why the plan cannot be gone on with now; empty where it can.
+	// Against is why the plan cannot be resumed now; empty where it can.
 	Against string   `json:"against,omitempty"`
-	Looked  bool     `json:"looked"`  // whether the host was looked at anew: Changes and Cannot are what remains
-	Changes []Left   `json:"changes"` // that a transaction which goes on would make, in their order
-	Cannot  []Left   `json:"cannot"`  // not as the plan wants it, and nothing that mpps can change now
-	Notes   []string `json:"notes"`   // what is otherwise than when the transaction was made
+	Looked  bool     `json:"looked"`  // the host was inspected again: Changes and Cannot are what remains
+	Changes []Left   `json:"changes"` // that the resuming transaction would make, in order
+	Cannot  []Left   `json:"cannot"`  // not as the plan wants them, and mpps cannot change them now
+	Notes   []string `json:"notes"`   // what differs from when the transaction was made
 	Next    string   `json:"next"`    // what to do now
 
 	resume  *journal.Resume
 	newest  string // last transaction of the journal
 	chosen  bool   // the chain chose the kernel that is booted
-	pending bool   // nobody went on since the host was booted
+	pending bool   // not resumed since the host was booted
 }
 
 // Wait groups values that wait for one thing.
@@ -51,8 +51,7 @@ type Left struct {
 	Why     string          `json:"why,omitempty"`
 }
 
-// remains finds the newest transaction that waits or waited for something and that none went on with; nil where there
-// is none.
+// remains finds the newest transaction that waits or waited for something and was not resumed, or nil.
 func (e *Engine) remains(l *journal.Ledger, rows []Row) *Remains {
 	followed := map[string]bool{}
 	for _, t := range slices.Backward(l.Open()) {
@@ -154,9 +153,8 @@ func (r *Remains) Resume() *journal.Resume { return r.resume }
 // Newest is the last transaction of the journal when this was found, for Options.Newest.
 func (r *Remains) Newest() string { return r.newest }
 
-// Fits compares the host with what it was to be, by the release of the kernel that runs and the digest of the site
-// file: what is otherwise and does not matter goes into Notes. The error is what must not be gone on with: another
-// kernel than the one that the plan itself chose.
+// Fits compares the running kernel's release and the site file's digest with what the transaction expects. Differences
+// that do not matter go into Notes. The error is one that forbids resuming: another kernel than the plan chose.
 func (r *Remains) Fits(running, site string) error {
 	if want := r.resume.Kernel; want != "" && running != want {
 		if r.chosen {
@@ -172,7 +170,7 @@ func (r *Remains) Fits(running, site string) error {
 	return nil
 }
 
-// Found takes in what a plan that was remade says.
+// Found takes over the result of planning again.
 func (r *Remains) Found(changes, cannot []Left, later []journal.Postponed) {
 	r.Looked, r.Later = true, append([]journal.Postponed{}, later...)
 	r.Changes, r.Cannot = append(r.Changes, changes...), append(r.Cannot, cannot...)
@@ -185,19 +183,19 @@ func (r *Remains) Found(changes, cannot []Left, later []journal.Postponed) {
 	}
 }
 
-// Looked takes in what is left of the plan: a host on which nobody went on since it was booted waits for that.
+// Looked takes over the rest of the plan: a host that was booted but not resumed since waits for that.
 func (s *Status) Looked() {
 	r := s.Remains
 	if r == nil || !r.Looked || len(r.Changes) == 0 || !r.pending || s.State != IsApplied && s.State != IsWaiting {
 		return
 	}
 	s.State = IsWaiting
-	s.Why = fmt.Sprintf("the host was rebooted; the plan of %s goes on with %s: 'mpps apply --resume'", r.TX,
+	s.Why = fmt.Sprintf("the host was rebooted; the plan of %s continues with %s: 'mpps apply --resume'", r.TX,
 		counted(len(r.Changes), "change"))
 }
 
-// Resumable is what is left of the plan that can be gone on with now. The error says why there is none: nothing waits,
-// what waits cannot be gone on with yet, or the machine must be put in order first.
+// Resumable returns the rest of a plan that can be resumed now. The error says why there is none: nothing waits, what
+// waits cannot be resumed yet, or the machine must be repaired first.
 func (e *Engine) Resumable(ctx context.Context) (*Remains, error) {
 	ledger, err := e.Journal.Ledger()
 	if err != nil {
@@ -229,7 +227,7 @@ func (e *Engine) Resumable(ctx context.Context) (*Remains, error) {
 	}
 }
 
-// follows refuses to go on with a transaction that does not stand.
+// follows refuses to resume a transaction that is not applied.
 func follows(l *journal.Ledger, tx string) error {
 	if tx == "" {
 		return nil

@@ -2,7 +2,7 @@ package apply
 
 import "fmt"
 
-// NothingWaits is the answer where no transaction is to be gone on with.
+// NothingWaits means that no transaction waits to be resumed.
 type NothingWaits struct {
 	Older string // one that waits, of an mpps that did not keep its goal; empty: none
 }
@@ -13,7 +13,7 @@ func (n *NothingWaits) Error() string {
 		return fmt.Sprintf("transaction %s does not say what it was for: another mpps, or another command than "+
 			"apply, made it", n.Older)
 	}
-	return "no transaction waits to be gone on with"
+	return "no transaction waits to be resumed"
 }
 
 // Hint says what to do.
@@ -27,12 +27,12 @@ func (n *NothingWaits) Hint() string {
 // ExitCode is the program's exit code for it: nothing is there.
 func (n *NothingWaits) ExitCode() int { return 3 }
 
-// NotYet refuses to go on with a transaction.
+// NotYet refuses to resume a transaction.
 type NotYet struct{ TX, Why, Next string }
 
 // Error says what stands against it.
 func (n *NotYet) Error() string {
-	return fmt.Sprintf("transaction %s cannot be gone on with: %s", n.TX, n.Why)
+	return fmt.Sprintf("transaction %s cannot be resumed: %s", n.TX, n.Why)
 }
 
 // Hint says what to do.
@@ -43,7 +43,7 @@ type OtherKernel struct{ TX, Running, Chosen, Goal string }
 
 // Error names both.
 func (o *OtherKernel) Error() string {
-	return fmt.Sprintf("transaction %s cannot be gone on with: the host runs kernel %s, and it chose %s", o.TX,
+	return fmt.Sprintf("transaction %s cannot be resumed: the host runs kernel %s, and it chose %s", o.TX,
 		o.Running, o.Chosen)
 }
 

@@ -108,7 +108,7 @@ func TestResumeOverBoot(t *testing.T) {
 	}
 	r.Found([]Left{{ID: "test.v01", Address: address(1)}}, nil, nil)
 	s := Status{State: IsApplied, Remains: r}
-	if s.Looked(); s.State != IsWaiting || !strings.Contains(s.Why, "the plan of "+first+" goes on with 1 change:") {
+	if s.Looked(); s.State != IsWaiting || !strings.Contains(s.Why, "the plan of "+first+" continues with 1 change:") {
 		t.Errorf("%s: %s", s.State, s.Why)
 	}
 	second := b.apply(t, realtime(false, 1, 2), first)
@@ -118,7 +118,7 @@ func TestResumeOverBoot(t *testing.T) {
 
 	var built *BuiltOn
 	if _, err := b.Rollback(t.Context(), RollbackOptions{TX: first}); !errors.As(err, &built) ||
-		!strings.Contains(err.Error(), "it goes on with it") {
+		!strings.Contains(err.Error(), "it resumes it") {
 		t.Errorf("the first alone: %v", err)
 	}
 	all, err := b.Rollback(t.Context(), RollbackOptions{TX: first, WithLater: true})
@@ -137,7 +137,7 @@ func TestResumeOverBoot(t *testing.T) {
 	}
 }
 
-// TestResumeWithoutTheFirst: what was put back meanwhile is not gone on with; after the later one alone was put back
+// TestResumeWithoutTheFirst: what was put back meanwhile is not resumed; after the later one alone was put back
 // the first is.
 func TestResumeWithoutTheFirst(t *testing.T) {
 	b := newBootable(t)

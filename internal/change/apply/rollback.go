@@ -11,14 +11,13 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// RollbackOptions say what to put back.
+// RollbackOptions say what to restore.
 type RollbackOptions struct {
 	TX        string // or the beginning of its name; empty means the last that stands
 	Force     bool   // also values that somebody else changed since
-	WithLater bool   // first what later transactions built on it
+	WithLater bool   // first the later transactions that build on it
 	DryRun    bool
-	// Session is the caller's own work of many transactions. What belongs to another one whose process lives is not
-	// touched.
+	// Session is the caller's own session. Transactions of another session whose process is alive are not touched.
 	Session *journal.Session
 	Why     string // for the journal; empty means "asked for"
 
@@ -36,7 +35,7 @@ type Restored struct {
 	Guarded bool `json:"-"` // something still waits to put it back unless it is confirmed
 }
 
-// Drifted counts the values that somebody else changed since and that were left alone.
+// Drifted is the number of values that somebody else has changed since and that were left alone.
 func (r Restored) Drifted() int {
 	n := 0
 	for _, c := range r.Changes {
@@ -47,7 +46,7 @@ func (r Restored) Drifted() int {
 	return n
 }
 
-// Written is how many values were put back, or with DryRun would be.
+// Written is the number of values that were restored, or with DryRun would be.
 func (r Restored) Written() int {
 	n := 0
 	for _, c := range r.Changes {
@@ -58,7 +57,7 @@ func (r Restored) Written() int {
 	return n
 }
 
-// leaving is why a rollback leaves a value as it is; the zero value is that it does not.
+// leaving is why a rollback leaves a value alone; the zero value means that it restores it.
 type leaving struct {
 	reason journal.Reason
 	tx     string // that needs the value
@@ -67,10 +66,10 @@ type leaving struct {
 
 var leftAsBefore = leaving{reason: journal.AsBefore, why: "is as it was before"}
 
-// Rollback puts back what a transaction wrote, the last first, going on past errors. A value is written only where it
-// still holds what the transaction wrote, or where the transaction was interrupted while it wrote it. Each rollback is
-// a transaction of its own; one that was interrupted is completed by asking again. An empty result means that there was
-// nothing to put back.
+// Rollback restores what a transaction changed, in reverse order, and continues after errors. A value is written only
+// if it is still what the transaction wrote, or if the transaction was interrupted while writing it. Each rollback is a
+// transaction itself; calling Rollback again completes an interrupted one. An empty result means that there was nothing
+// to restore.
 func (e *Engine) Rollback(ctx context.Context, o RollbackOptions) ([]Restored, error) {
 	lock, err := e.lock("rollback")
 	if err != nil {
@@ -117,8 +116,8 @@ func (e *Engine) Rollback(ctx context.Context, o RollbackOptions) ([]Restored, e
 	return all, errors.Join(failures...)
 }
 
-// unneeded takes out what values need to take effect where they need nothing: what was put back before it had taken
-// effect is in effect as it was all the time.
+// unneeded clears Needs of restored values that need no restart: a change that was undone before it took effect leaves
+// the old value in effect.
 func (e *Engine) unneeded(all []Restored, dryRun bool) {
 	if e.Waiting == nil {
 		return
@@ -143,7 +142,7 @@ func (e *Engine) unneeded(all []Restored, dryRun bool) {
 	}
 }
 
-// restore puts one transaction back. It is not ended by a cancelled context: half a rollback helps nobody.
+// restore undoes one transaction. A cancelled context does not stop it: half a rollback helps nobody.
 func (e *Engine) restore(ctx context.Context, lock *journal.Lock, t, unfinished *journal.Transaction, s sharing,
 	o RollbackOptions) (Restored, error) {
 	began := time.Now()
@@ -219,7 +218,7 @@ func (e *Engine) decide(t *journal.Transaction, c journal.Change, found setting.
 	write := leaving{}
 	switch {
 	case found.State == setting.Unknown:
-		return write // the write proves itself by its read-back
+		return write // the read-back decides whether it worked
 	case found.Same(c.Before):
 		return leftAsBefore
 	case c.Before.State == setting.Absent && s.neededBy(c.Address) != "":
@@ -229,17 +228,17 @@ func (e *Engine) decide(t *journal.Transaction, c journal.Change, found setting.
 	case force:
 		return write
 	case s.begun[c.Address]:
-		return write // an earlier rollback died while it wrote it: what stands there is ours
+		return write // an earlier rollback died while writing it: the value is ours
 	case c.State == journal.ChangeDone && c.Found != nil:
 		if found.Same(*c.Found) || tookAway(c) || fewerLanes(c.Address, *c.Found, found) {
 			return write
 		}
 	case c.Doubted && (c.Want.Met(found) || found.Same(c.After)):
-		return write // its undo was overtaken by the write of which it was not known whether it would come about
+		return write // a write in doubt came through after its undo
 	case c.State == journal.ChangeUndone:
 	case e.BootID == t.Header.BootID || c.Want.Met(found) || found.Same(c.After):
-		// The write was under way when the journal ends, or its undo failed: what stands there is most likely ours, in
-		// the driver's rounding. After a reboot only what we recognize is.
+		// The journal ends during the write, or the undo failed: the value is most likely ours, as the driver rounded
+		// it. After a reboot it is ours only if we recognize it.
 		return write
 	}
 	if e.Reset != nil && c.State == journal.ChangeDone {
@@ -257,8 +256,8 @@ func (e *Engine) decide(t *journal.Transaction, c journal.Change, found setting.
 		told(c.Address, found), c.Address.Brief(ours), c.Address.Brief(c.Before))}
 }
 
-// restoreAll goes through the changes from the last to the first, and once more for what could not be put back before
-// what followed was, and for what was moved by it.
+// restoreAll restores the changes from the last to the first, then tries again those that could not be restored before
+// earlier ones were, and those that the others moved.
 func (r *run) restoreAll(ctx context.Context, t *journal.Transaction, s sharing, force bool) error {
 	var problems []error
 	var touched []journal.Change
@@ -274,7 +273,7 @@ func (r *run) restoreAll(ctx context.Context, t *journal.Transaction, s sharing,
 			}
 			found := r.read(ctx, c.Address)
 			undone := s.before(c, found)
-			partly := !undone.Same(c.Before) // entries of others stay in the file
+			partly := !undone.Same(c.Before) // other transactions' entries stay in the file
 			c.Before = undone
 			if left := r.decide(t, c, found, s, force || partly); left.reason != "" {
 				problems = append(problems, r.leave(c, found, left))
@@ -318,8 +317,8 @@ func (r *run) restoreAll(ctx context.Context, t *journal.Transaction, s sharing,
 	return errors.Join(append(problems, unkept(moved), err, r.tidy(ctx, all))...)
 }
 
-// restoreAgain tries once more what could not be put back while others stood: the kernel refuses to a thread the CPUs
-// that it had before as long as its cpuset is narrower. Of a write that may still come about nothing more is asked.
+// restoreAgain retries a value that could not be restored before others were: the kernel refuses a thread its former
+// CPUs as long as its cpuset is narrower. Writes in doubt are not retried.
 func (r *run) restoreAgain(ctx context.Context, one restored) restored {
 	if errors.Is(one.err, setting.ErrInDoubt) {
 		return one
@@ -344,7 +343,7 @@ func (r *run) leave(c journal.Change, found setting.Reading, left leaving) error
 	})
 }
 
-// wantOf is what a value that is put back must satisfy.
+// wantOf is what a restored value must satisfy.
 func wantOf(before setting.Reading) setting.Want {
 	if before.State == setting.Absent {
 		return setting.NotThere()
@@ -352,22 +351,22 @@ func wantOf(before setting.Reading) setting.Want {
 	return setting.Exact(before.Value)
 }
 
-// restored is one value that is put back.
+// restored is one value that is being restored.
 type restored struct {
 	c     journal.Change // Before is what is written
 	found setting.Reading
 	err   error
 }
 
-// restoreThese announces, writes and reads back values that stood there before: one, or several that are written in one
-// go and, where that fails, one by one. Where the journal cannot be written they are put back all the same: the
-// transaction that is put back still tells what they were.
+// restoreThese announces, writes and reads back former values: one, or several that are written together and, if that
+// fails, one by one. They are restored even if the journal cannot be written: the journal of the transaction that is
+// undone still has them.
 func (r *run) restoreThese(ctx context.Context, these []restored) []restored {
 	first := len(r.changes)
 	journaled := make([]error, len(these))
 	for i, one := range these {
 		c, before := one.c, one.found
-		if one.found.State == setting.Unknown { // an intent holds what a rollback of it could write
+		if one.found.State == setting.Unknown { // an intent must hold a value that a rollback of it could write
 			before = c.After
 		}
 		n, want := len(r.changes)+1, wantOf(c.Before)

@@ -7,14 +7,14 @@ import (
 	"mpps/internal/change/journal"
 )
 
-// sessionHolder is who is at work on a session.
+// sessionHolder is the process that works on a session.
 func sessionHolder(s *journal.Session, of []*journal.Transaction) journal.Holder {
 	return journal.Holder{PID: s.PID, Began: s.Began, Command: s.Name, Since: of[0].Header.Started,
 		TX: of[len(of)-1].Header.TX}
 }
 
-// choose lists the transactions to put back, the latest first: without a name the last one, and where it is a part of a
-// session, all of that.
+// choose returns the transactions to undo, the latest first: without a name the last one and, if it is part of a
+// session, the whole session.
 func choose(l *journal.Ledger, o RollbackOptions) ([]*journal.Transaction, error) {
 	open := l.Open()
 	if o.TX == "" {

@@ -15,22 +15,22 @@ import (
 // Options of Run.
 type Options struct {
 	DryRun bool
-	// Confirm, where above 0, is the time from the commit on within which the changes are to be confirmed.
+	// Confirm is the time after the commit within which the changes must be confirmed; 0: they need not be.
 	Confirm time.Duration
 	// Arm starts, or tells, what undoes the changes where this process cannot; it is called before the first write. nil
 	// means that nothing does.
 	Arm func(tx string) error
-	// Newest, where it is given, is the last transaction of the journal when the host was looked at: one that came
-	// since makes the plan stale, whatever values it is about.
+	// Newest, if given, is the journal's last transaction when the host was inspected. A later one makes the plan
+	// stale, whichever values it concerns.
 	Newest *string
 	// Resume is what the journal is to keep for going on with the plan (journal.Resume.Encode); nil: it cannot be gone
 	// on with.
 	Resume json.RawMessage
-	// Follows names the transaction that the plan goes on with. It must stand when the machine is changed.
+	// Follows names the transaction that the plan resumes. It must still be applied when the machine is changed.
 	Follows string
-	// Session is the work that the transaction is a part of; nil: none. Others are refused while one stands.
+	// Session is the work that the transaction is a part of, or nil. Others are refused while a session is open.
 	Session *journal.Session
-	// Beside are addresses that the changes may move though none is about them. They are put back as they were.
+	// Beside are addresses that the changes may move although no change is about them. They are restored.
 	Beside []setting.Address
 }
 
@@ -38,11 +38,11 @@ type Options struct {
 type Result struct {
 	TX      string        `json:"tx,omitempty"` // empty where nothing had to be written
 	State   journal.State `json:"state,omitempty"`
-	Follows string        `json:"follows,omitempty"` // the transaction that was gone on with
+	Follows string        `json:"follows,omitempty"` // the transaction that was resumed
 	Changes []Outcome     `json:"changes"`
 	// ConfirmWithin is the number of seconds within which the changes are to be confirmed; 0 where they need not be.
 	ConfirmWithin float64 `json:"confirm_within_seconds,omitempty"`
-	Moved         []Moved `json:"moved,omitempty"` // values beside the changes that moved and could not be put back
+	Moved         []Moved `json:"moved,omitempty"` // values that the changes moved and that could not be restored
 	Seconds       float64 `json:"seconds"`
 }
 
@@ -99,9 +99,9 @@ type run struct {
 	moved   []Moved          // and could not be put back
 }
 
-// Run makes the changes of a plan, all or none. It refuses to begin where the machine is not as the plan says, where an
-// earlier transaction is not settled, and where somebody else is at work. When a change fails or ctx is cancelled,
-// everything that was done is put back, and the error (a *Failure) says what failed and what could not be put back.
+// Run makes all changes of a plan or none. It refuses to begin if the machine is not as the plan says, an earlier
+// transaction is not settled, or somebody else holds the lock. If a change fails or ctx is cancelled, everything done
+// so far is undone, and the error (a *Failure) says what failed and what could not be restored.
 func (e *Engine) Run(ctx context.Context, p *plan.Plan, o Options) (Result, error) {
 	began := time.Now()
 	lock, err := e.lock("apply")
@@ -168,9 +168,8 @@ func (e *Engine) Run(ctx context.Context, p *plan.Plan, o Options) (Result, erro
 	return result, err
 }
 
-// Settled tells, without a lock, why Run would refuse to begin whatever the plan: somebody is at work, an earlier
-// transaction is half done or waits for a confirmation, or a work of many was interrupted. nil where nothing stands
-// against it now.
+// Settled returns, without taking the lock, why Run would refuse any plan right now: another process is at work, an
+// earlier transaction is half done or waits for confirmation, or a session was interrupted. It returns nil otherwise.
 func (e *Engine) Settled() error {
 	ledger, err := e.Journal.Ledger()
 	if err != nil {
@@ -182,8 +181,8 @@ func (e *Engine) Settled() error {
 	return settled(ledger, nil)
 }
 
-// settled refuses to change a machine on which an earlier transaction is half done or waits for a confirmation, or on
-// which a work of many transactions is under way or was interrupted, unless it is the caller's.
+// settled refuses to change a machine on which an earlier transaction is half done or waits for confirmation, or on
+// which a session other than the caller's is open or was interrupted.
 func settled(l *journal.Ledger, own *journal.Session) error {
 	if session, of := l.Unended(); session != nil && !session.Is(own) {
 		if session.AtWork() {
@@ -203,8 +202,7 @@ func settled(l *journal.Ledger, own *journal.Session) error {
 	return nil
 }
 
-// preflight reads every value and refuses the plan, with a *plan.Stale, where one is neither as
-// planned nor as wanted.
+// preflight reads every value and refuses the plan with a *plan.Stale if one is neither as planned nor as wanted.
 func (e *Engine) preflight(ctx context.Context, p *plan.Plan) ([]setting.Reading, error) {
 	found := make([]setting.Reading, len(p.Changes))
 	stale := &plan.Stale{Digest: p.Digest}
@@ -234,7 +232,7 @@ func needsWrite(p *plan.Plan, found []setting.Reading) bool {
 	return false
 }
 
-// writable marks what cannot be written on this machine as failed, with the reason, and returns it as an error.
+// writable marks changes that cannot be written on this machine as failed and returns the reasons as an error.
 func (e *Engine) writable(outcomes []Outcome) error {
 	if e.Writable == nil {
 		return nil
@@ -311,7 +309,7 @@ func (r *run) all(ctx context.Context, p *plan.Plan, o Options, before []setting
 	return r.writer.Append(journal.Record{Event: journal.Committed})
 }
 
-// make makes some changes: one, or several that are written in one go.
+// make makes one change, or several that are written together.
 func (r *run) make(ctx context.Context, changes []plan.Change, before []setting.Reading) error {
 	var begun []plan.Change
 	var numbers []int
@@ -347,9 +345,9 @@ func (r *run) make(ctx context.Context, changes []plan.Change, before []setting.
 	return errors.Join(problems...)
 }
 
-// announce tells the journal of a change, and whether anything is to be written for it. before is the value ahead of
-// the whole transaction, which is what an undo restores even where an earlier change of the same transaction has moved
-// it since: new channels reset rings, masks and affinities.
+// announce journals a change and returns whether it needs a write. before is the value before the whole transaction,
+// which an undo restores even if an earlier change of this transaction has moved it since: new channels reset rings,
+// masks and affinities.
 func (r *run) announce(ctx context.Context, c plan.Change, before setting.Reading) (write bool, err error) {
 	n := len(r.changes) + 1
 	begun := journal.Change{N: n, ID: c.ID, Address: c.Address, Before: before, After: c.To, Want: c.Want, Risk: c.Risk,
@@ -374,7 +372,7 @@ func (r *run) announce(ctx context.Context, c plan.Change, before setting.Readin
 	return true, nil
 }
 
-// conclude reads back what was written, unless the write failed, and tells the journal what became of the change.
+// conclude reads back what was written, unless the write failed, and journals the outcome of the change.
 func (r *run) conclude(ctx context.Context, c plan.Change, n int, failed error) error {
 	change := &r.changes[n-1]
 	if failed != nil {

@@ -6,20 +6,20 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Files that make values last are shared: each transaction has its entries in them, and the directories and the unit
-// are there for all. A transaction that is rolled back while others stand takes out its entries and leaves what the
-// others need; the last of them removes it.
+// The files that make values persistent are shared: each transaction has its own entries in them, and all share the
+// directories and the unit. A rollback removes the transaction's entries and leaves what other applied transactions
+// need; the rollback of the last one removes the rest.
 
-// sharing is what the other transactions that stand have to do with one that is rolled back.
+// sharing is how the other applied transactions concern one that is rolled back.
 type sharing struct {
 	others    []*journal.Transaction
-	inherited []journal.Change // left by earlier rollbacks, needed by nobody else any more
-	// begun are the values that earlier rollbacks of it began to write and did not see written. What stands there is
-	// neither what the transaction wrote nor what somebody else did.
+	inherited []journal.Change // left by earlier rollbacks, and no longer needed by any other transaction
+	// begun are the values that earlier rollbacks began to write without seeing the result. They are neither what the
+	// transaction wrote nor a change by somebody else.
 	begun map[setting.Address]bool
 }
 
-// shares works that out for a transaction.
+// shares returns the sharing of a transaction.
 func (e *Engine) shares(l *journal.Ledger, t *journal.Transaction) sharing {
 	s := sharing{begun: map[setting.Address]bool{}}
 	for _, earlier := range l.Transactions {
@@ -61,7 +61,7 @@ func (e *Engine) shares(l *journal.Ledger, t *journal.Transaction) sharing {
 	return s
 }
 
-// neededBy is the transaction that needs a unit or directory; empty where none does.
+// neededBy is the transaction that needs a unit or directory, or "".
 func (s sharing) neededBy(a setting.Address) string {
 	if a.Kind != setting.Unit && a.Kind != setting.File && a.Kind != setting.Directory {
 		return ""
@@ -80,7 +80,7 @@ func (s sharing) neededBy(a setting.Address) string {
 	return ""
 }
 
-// before is what a rollback is to write for a change where its file is shared: the text without the change's entries.
+// before is the value that a rollback writes for a change of a shared file: the text without the change's entries.
 func (s sharing) before(c journal.Change, found setting.Reading) setting.Reading {
 	if c.Found != nil && found.Same(*c.Found) || found.Same(c.After) || found.Same(c.Before) {
 		return c.Before

@@ -9,11 +9,10 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Changes that stand beside each other and whose mechanism is a setting.Together are announced one by one, written in
-// one go, and read back one by one. A journal that ends in between has several intents open, and a rollback looks at
-// each.
+// Adjacent changes whose mechanism is a setting.Together are announced one by one, written together, and read back one
+// by one. A journal that ends in between has several open intents, and a rollback checks each.
 
-// together is how many changes, from the first of n on, are written in one go: at least one.
+// together is the number of changes, from the first of n, that are written together: at least one.
 func (e *Engine) together(n int, at func(int) setting.Address) int {
 	kind := at(0).Kind
 	if _, able := e.Mechanisms[kind].(setting.Together); !able {
@@ -26,7 +25,7 @@ func (e *Engine) together(n int, at func(int) setting.Address) int {
 	return len(seen)
 }
 
-// writeAll writes several values of one kind in one go, with the deadline of one.
+// writeAll writes several values of one kind together, with the deadline of one.
 func (e *Engine) writeAll(ctx context.Context, all []setting.Assignment) error {
 	first := all[0].Address
 	mechanism, able := e.Mechanisms[first.Kind].(setting.Together)
@@ -36,8 +35,8 @@ func (e *Engine) writeAll(ctx context.Context, all []setting.Assignment) error {
 	return e.within(ctx, e.deadline(first), func(ctx context.Context) error { return mechanism.WriteAll(ctx, all) })
 }
 
-// undoTogether puts back changes that were written in one go, or one. What is not as before after it was written in one
-// go is written alone.
+// undoTogether restores one change, or several that were written together. Values that are not restored by that are
+// written one by one.
 func (r *run) undoTogether(ctx context.Context, changes []journal.Change) error {
 	var back []setting.Assignment
 	var written []error

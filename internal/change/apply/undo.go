@@ -10,8 +10,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// undo puts back what a failed run has written, the last first, going on past every error, and ends the transaction.
-// It goes on where the journal cannot be written any more: the intents that a later rollback needs are on disk.
+// undo restores what a failed run has written, in reverse order and past every error, and ends the transaction. It
+// continues even if the journal can no longer be written: the intents that a later rollback needs are on disk.
 func (r *run) undo(ctx context.Context, cause error) error {
 	ctx = context.WithoutCancel(ctx)
 	failure := &Failure{TX: r.writer.TX(), State: journal.FailedUndone, Cause: cause}
@@ -53,7 +53,7 @@ func (r *run) undo(ctx context.Context, cause error) error {
 	return failure
 }
 
-// undoOne puts one value back. The error is of the journal; what the machine refuses is kept in the change.
+// undoOne restores one value. The error is the journal's; a refusal by the machine is recorded in the change.
 func (r *run) undoOne(ctx context.Context, c *journal.Change) error {
 	found := r.read(ctx, c.Address)
 	written := []error{}
@@ -73,8 +73,8 @@ func (r *run) undoOne(ctx context.Context, c *journal.Change) error {
 	return errors.Join(written...)
 }
 
-// undoAgain tries once more what could not be put back while others stood: the kernel refuses to a thread the CPUs that
-// it had before as long as its cpuset is narrower.
+// undoAgain retries values that could not be restored before others were: the kernel refuses a thread its former CPUs
+// as long as its cpuset is narrower.
 func (r *run) undoAgain(ctx context.Context, failure *Failure) {
 	for i := range slices.Backward(r.changes) {
 		c := &r.changes[i]
@@ -89,8 +89,8 @@ func (r *run) undoAgain(ctx context.Context, failure *Failure) {
 	}
 }
 
-// settle looks once more at everything that was put back: what was put back later may have moved what was put back
-// before it (fewer channels reset masks). Twice is enough, since what moves others comes first in the plan's order.
+// settle checks every restored value again: a later restore may have moved an earlier one (fewer channels reset masks).
+// Twice is enough, since values that move others come first in the plan's order.
 func (r *run) settle(ctx context.Context, failure *Failure) {
 	for range 2 {
 		moved := false

@@ -20,11 +20,11 @@ const (
 	Drifted   RowState = "drifted" // somebody else changed it since, or something reset it
 	// somebody else who is known sets it: a later file of sysctl.d, irqbalance, TuneD
 	Owned       RowState = "owned"
-	ReadOnly    RowState = "read-only"   // it is not as wanted, and the kernel offers no way to change it any more
-	Unsupported RowState = "unsupported" // the kernel or driver has no such value any more
-	NotThere    RowState = "absent"      // what it belongs to is not there now: a guest that is off
+	ReadOnly    RowState = "read-only"   // not as wanted, and the kernel no longer allows a change
+	Unsupported RowState = "unsupported" // the kernel or driver no longer has such a value
+	NotThere    RowState = "absent"      // its object is not there now, such as a guest that is off
 	Untold      RowState = "unknown"     // could not be read
-	WaitsFor    RowState = "waiting"     // as wanted, or put back, but not in effect before a restart
+	WaitsFor    RowState = "waiting"     // as wanted, or restored, but in effect only after a restart
 )
 
 // Row is one applied value as it is now.
@@ -53,22 +53,21 @@ const (
 	IsClean       Summary = "clean" // nothing of mpps stands on this machine
 )
 
-// Status is what mpps changed on the machine and how that stands.
+// Status is what mpps changed on the machine and how it compares now.
 type Status struct {
 	State  Summary         `json:"state"`
 	Why    string          `json:"why,omitempty"`
 	Holder *journal.Holder `json:"holder,omitempty"`
-	// Transactions are those that stand, or may stand, oldest first.
+	// Transactions are the applied ones, and those that may be, oldest first.
 	Transactions []Entry        `json:"transactions"`
 	Rows         []Row          `json:"rows"`
 	Counts       map[string]int `json:"counts"` // rows by state
-	// Remains is what is left of the plan of the newest transaction that waits or waited for something; nil where none
-	// does.
+	// Remains is the rest of the plan of the newest transaction that waits or waited for something, or nil.
 	Remains *Remains `json:"remains,omitempty"`
 }
 
-// Status reads every value that was applied and stands, and says how it compares. Where several transactions wrote the
-// same address the last one counts.
+// Status reads every applied value and compares it. If several transactions wrote the same address, the last one
+// counts.
 func (e *Engine) Status(ctx context.Context) (Status, error) {
 	ledger, err := e.Journal.Ledger()
 	if err != nil {
@@ -107,8 +106,8 @@ func (e *Engine) Status(ctx context.Context) (Status, error) {
 	return s, nil
 }
 
-// putBack is what rollbacks have put back or begun to, by the transaction that wrote it. Where that is still open its
-// rollback is under way or was not completed.
+// putBack is what rollbacks have restored or begun to restore, by the transaction that wrote it. If that transaction is
+// still open, its rollback is under way or was not completed.
 func putBack(l *journal.Ledger) map[string]map[setting.Address]bool {
 	back := map[string]map[setting.Address]bool{}
 	for _, t := range l.Transactions {
@@ -125,9 +124,9 @@ func putBack(l *journal.Ledger) map[string]map[setting.Address]bool {
 	return back
 }
 
-// lingering are the values that were put back and whose former ones are still in effect: a guest that was started while
-// they stood in its definition runs with them until its next start, a kernel that was booted with an argument until the
-// next boot. Those of which a transaction stands are left out.
+// lingering returns restored values whose rolled-back versions are still in effect: a guest that was started with them
+// in its definition keeps them until its next start, and a kernel keeps its arguments until the next boot. Values that
+// an applied transaction sets are left out.
 func (e *Engine) lingering(ctx context.Context, l *journal.Ledger, stands map[setting.Address]int) (rows []Row) {
 	seen := map[setting.Address]bool{}
 	for _, t := range l.Transactions {
@@ -152,7 +151,7 @@ func (e *Engine) lingering(ctx context.Context, l *journal.Ledger, stands map[se
 	return rows
 }
 
-// lingers tells why the former value of what a rollback put back is still in effect; empty where it is not.
+// lingers returns why a value that a rollback replaced is still in effect, or "".
 func (e *Engine) lingers(l *journal.Ledger, back *journal.Transaction, c journal.Change) string {
 	if e.Lingers == nil {
 		return ""
@@ -207,8 +206,7 @@ func (e *Engine) row(ctx context.Context, t *journal.Transaction, c journal.Chan
 	return row
 }
 
-// wasReset tells what has reset a value that is not as applied, though nobody wrote it; empty where nothing is known of
-// it.
+// wasReset returns what has reset a drifted value without anybody writing it, or "" if unknown.
 func (e *Engine) wasReset(t *journal.Transaction, c journal.Change) string {
 	what := ""
 	if e.BootID != t.Header.BootID && !c.Lasts.Kept() {
@@ -225,7 +223,7 @@ func (e *Engine) wasReset(t *journal.Transaction, c journal.Change) string {
 	return what + ", and the value lasts " + string(c.Lasts)
 }
 
-// waits tells why a value that stands has not taken effect yet; empty where it has.
+// waits returns why an applied value has not taken effect yet, or "".
 func (e *Engine) waits(t *journal.Transaction, c journal.Change) string {
 	if e.Waiting != nil {
 		if why := e.Waiting(c); why != "" || c.Address.Kind.AtBoot() { // the running kernel tells
@@ -277,7 +275,7 @@ func summary(s Status) (Summary, string) {
 	return IsClean, ""
 }
 
-// session is how many transactions of an unended session stand, and the last of them.
+// session returns the number of applied transactions of an unfinished session, and the last of them.
 func (s Status) session() (n int, last Entry) {
 	for _, t := range s.Transactions {
 		if t.Session != "" {
@@ -287,13 +285,13 @@ func (s Status) session() (n int, last Entry) {
 	return n, last
 }
 
-// off counts the values that are not as applied though what they belong to is there.
+// off is the number of values that are not as applied although their objects exist.
 func (s Status) off() int {
 	return s.Counts[string(Drifted)] + s.Counts[string(Owned)] + s.Counts[string(ReadOnly)] + s.Counts[string(
 		Unsupported)]
 }
 
-// unconfirmed says what is to be known of a transaction that waits to be confirmed.
+// unconfirmed describes a transaction that waits for confirmation.
 func unconfirmed(s Status) string {
 	for _, t := range s.Transactions {
 		switch {

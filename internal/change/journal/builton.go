@@ -36,7 +36,7 @@ func (l *Ledger) BuiltOn(t *Transaction) []Built {
 		}
 		because := builtBy(other, mine, bases)
 		if other.Header.Follows == t.Header.TX {
-			because = "it goes on with it"
+			because = "it resumes it"
 		}
 		if because != "" {
 			later = append(later, Built{other, because})

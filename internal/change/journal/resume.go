@@ -8,7 +8,7 @@ import (
 )
 
 // ResumeSchema is the version of what a header keeps for going on. A header with another one is read and rolled back
-// like any; it only cannot be gone on with.
+// like any; it only cannot be resumed.
 const ResumeSchema = "mpps.resume/1"
 
 // Resume is what a later command needs to go on with a plan of which a part was not possible at once: to look at the

@@ -84,7 +84,7 @@ Exit codes: 0 measured · 1 failed, or ended early · 3 not configured · 64 usa
 	flags.BoolVar(&f.keep.Runs, "keep", true, "keep the result, and until it is complete each sample, in "+
 		"/var/lib/mpps/runs")
 	flags.StringVar(&f.checkpoint, "checkpoint", "", "write each sample to this file as it is taken")
-	flags.StringVar(&f.resume, "resume", "", "go on with the campaign of this file, by its own plan")
+	flags.StringVar(&f.resume, "resume", "", "continue the campaign of this file with its own plan")
 	return cmd
 }
 
