@@ -48,7 +48,7 @@ func (h *healthy) Try(context.Context, tune.Candidate) error {
 
 func (h *healthy) Back(context.Context) error  { return nil }
 func (h *healthy) Keep(context.Context) error  { return nil }
-func (h *healthy) Begin(context.Context) error { return nil }
+func (h *healthy) Reset(context.Context) error { return nil }
 
 func (h *healthy) Whole(context.Context, []tune.Candidate) (tune.Candidate, error) {
 	return tune.Candidate{Key: "everything that was kept"}, nil
