@@ -1,6 +1,7 @@
 package bottleneck
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -10,121 +11,138 @@ import (
 // suspect is something that may hold the path back.
 type suspect struct {
 	kind     Kind
-	stage    string // empty: that of the kind
+	stage    string // empty: the kind's
 	object   string
 	say      string
 	evidence []Evidence
-	strength float64  // 0–1: how directly the evidence shows that it limits now
-	lost     float64  // packets that are lost because of it
-	share    float64  // of those at the place where they are lost
-	keys     []string // where it acts: "cpu:3", "guest:vm1", "dev:eth0": what meets there may follow from it
-	knobs    []string // in place of the kind's
-	advice   string   // in place of the kind's
-
-	hidden bool // follows from another
+	strength float64  // 0–1: how directly the evidence shows that it is the limit now
+	lost     float64  // packets lost because of it
+	share    float64  // of the packets at the place where they are lost
+	keys     []string // where it acts: "cpu:3", "guest:vm1", "dev:eth0"; one may explain others with its keys
+	knobs    []string // nil: the kind's
+	advice   string   // empty: the kind's
 }
 
-// named is the least strength of what is named a bottleneck.
-const named = 0.5
+// show adds a figure to the evidence.
+func (s *suspect) show(what string, value float64, unit, source string) {
+	s.evidence = append(s.evidence, Evidence{what, value, unit, source})
+}
+
+// addLoss adds packets that are lost because of the suspect. The share is that of the worst place.
+func (s *suspect) addLoss(l loss) {
+	s.lost += l.packets
+	s.share = max(s.share, l.share)
+	s.show("lost: "+string(l.at), l.packets, "packets", l.source)
+}
+
+// become takes over another suspect's explanation, and adds its evidence and keys.
+func (s *suspect) become(o suspect) {
+	s.kind, s.stage, s.object, s.strength = o.kind, o.stage, o.object, o.strength
+	s.evidence, s.keys = append(s.evidence, o.evidence...), append(s.keys, o.keys...)
+}
+
+// strongest returns the suspect with the highest strength; false if there are none.
+func strongest(found []suspect) (suspect, bool) {
+	if len(found) == 0 {
+		return suspect{}, false
+	}
+	return slices.MaxFunc(found, func(a, b suspect) int { return cmp.Compare(a.strength, b.strength) }), true
+}
+
+func cpuKey(cpu int) string                { return fmt.Sprintf("cpu:%d", cpu) }
+func deviceKey(d *facts.DeviceLoad) string { return "dev:" + deviceName(d) }
+
+// notNil returns an empty list for nil, which JSON shows as null.
+func notNil[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
+// minStrength is the least strength that a bottleneck is named with.
+const minStrength = 0.5
 
 // rules find suspects. Their order decides nothing.
-var rules = []func(*look) []suspect{
+var rules = []func(*path) []suspect{
 	lineRate, pcieLink, pauseFrames, linkErrors, vfRate, rxRing,
-	softirqs, backlogs, budget,
+	softirqs, backlogs, budgets,
 	droppedByRule, fullTables, queueLocks, rateLimits, qdiscLimits,
-	tapQueues, vhostThreads, emulated, wrongNode,
-	quotas, vcpus, insideGuests, exhausted, stolen,
+	tapQueues, vhostThreads, emulatedNICs, wrongNode,
+	quotas, vcpus, insideGuests, exhaustedCPUs, stolenCPUs,
 	sockets, packetSockets, generators,
 }
 
-// Find says which stage holds the path back. Nothing is named on a path where nothing is lost and no stage is full, nor
-// on one without traffic. The same host and load always give the same answer.
+// Find returns which stage holds the path back. It names none if nothing is lost and no stage is full, nor without
+// traffic. The same host and load always give the same answer.
 func Find(h *facts.Host, l *facts.Load) *Diagnosis {
-	k := newLook(h, l)
-	d := &Diagnosis{Seconds: l.Seconds, Method: l.Method, Stages: k.stages(), Unseen: l.Unseen}
-	if d.Unseen == nil {
-		d.Unseen = []facts.Unseen{}
-	}
-	if pps := k.rate(k.packets); pps < quiet {
+	p := newPath(h, l)
+	d := &Diagnosis{Seconds: l.Seconds, Method: l.Method, Stages: p.stages(), Unseen: notNil(l.Unseen)}
+	if pps := p.rate(p.packets); pps < minPPS {
 		d.Why = fmt.Sprintf("no traffic seen (%.0f packets per second): nothing to diagnose", pps)
 		return d
 	}
 	var all []suspect
 	for _, rule := range rules {
-		all = append(all, rule(k)...)
+		all = append(all, rule(p)...)
 	}
-	for i := range all { // bursts that lose little are named only where the queue is known to be short
-		if s := &all[i]; About(s.kind).level == byBuffer && s.share < 0.02 {
+	for s := range each(all) { // bursts that lose little are named only if the queue is known to be short
+		if About(s.kind).level == byBuffer && s.share < 0.02 {
 			s.strength *= 0.65
 		}
 	}
-	all = slices.DeleteFunc(all, func(s suspect) bool { return s.strength < named })
-	order := k.rank(all)
+	all = slices.DeleteFunc(all, func(s suspect) bool { return s.strength < minStrength })
+	order := p.rank(all)
 	if len(order) == 0 {
-		d.Why = k.healthy(d.Stages)
-		d.Next = k.nextByUse(d.Stages, "")
+		d.Why = p.whyNone(d.Stages)
+		d.Next = p.nextByUse(d.Stages, "")
 		return d
 	}
-	first := order[0]
-	d.Bottleneck = k.tell(&first, order[1:])
-	d.Why = first.say
+	d.Bottleneck = p.answer(&order[0], order[1:])
+	d.Why = order[0].say
 	if len(order) > 1 {
-		d.Next = k.tell(&order[1], order[2:])
+		d.Next = p.answer(&order[1], order[2:])
 	} else {
-		d.Next = k.nextByUse(d.Stages, d.Bottleneck.Stage)
+		d.Next = p.nextByUse(d.Stages, d.Bottleneck.Stage)
 	}
 	return d
 }
 
-// tell makes the answer of a suspect.
-func (k *look) tell(s *suspect, rivals []suspect) *Bottleneck {
+// answer returns a suspect as the bottleneck; its confidence depends on the suspects ranked after it.
+func (p *path) answer(s *suspect, rivals []suspect) *Bottleneck {
 	m := About(s.kind)
 	b := &Bottleneck{
-		Kind: s.kind, Stage: s.stage, Object: s.object, Evidence: s.evidence, Confidence: k.confidence(s, rivals),
-		Say: s.say, Advice: s.advice, Knobs: slices.Clone(m.Knobs),
-	}
-	if b.Stage == "" {
-		b.Stage = m.Stage
-	}
-	if b.Advice == "" {
-		b.Advice = m.Advice
+		Kind: s.kind, Stage: cmp.Or(s.stage, m.Stage), Object: s.object, Evidence: notNil(s.evidence),
+		Confidence: p.confidence(s, rivals), Say: s.say, Advice: cmp.Or(s.advice, m.Advice),
+		Knobs: append([]string{}, m.Knobs...),
 	}
 	if s.knobs != nil {
 		b.Knobs = s.knobs
 	}
-	if b.Knobs == nil {
-		b.Knobs = []string{}
-	}
-	if b.Evidence == nil {
-		b.Evidence = []Evidence{}
-	}
 	return b
 }
 
-// healthy says why nothing is named.
-func (k *look) healthy(stages []Stage) string {
-	say := fmt.Sprintf("nothing holds the path back: %s packets per second", amount(k.rate(k.packets)))
+// whyNone returns the sentence for a path that nothing holds back.
+func (p *path) whyNone(stages []Stage) string {
+	say := fmt.Sprintf("nothing holds the path back: %s packets per second", amount(p.rate(p.packets)))
 	if s := busiestStage(stages, ""); s != nil {
 		say += fmt.Sprintf(", and the busiest stage, %s, is at %s", s.Object, percent(s.Use))
 	}
 	return say
 }
 
-func busiestStage(stages []Stage, but string) *Stage {
-	var found *Stage
-	for i := range stages {
-		s := &stages[i]
-		if s.Name != but && s.Name != "generator" && s.Name != "receiver" && s.Use > 0 &&
-			(found == nil || s.Use > found.Use) {
-			found = s
+func busiestStage(stages []Stage, except string) *Stage {
+	return most(each(stages), func(s *Stage) float64 {
+		if s.Name == except || s.Name == "generator" || s.Name == "receiver" || s.Use == 0 {
+			return -1
 		}
-	}
-	return found
+		return s.Use
+	})
 }
 
-// nextByUse is the stage that has the least left, where no other suspect is there.
-func (k *look) nextByUse(stages []Stage, but string) *Bottleneck {
-	s := busiestStage(stages, but)
+// nextByUse returns the busiest stage as the next bottleneck if there is no other suspect; nil if none is at 30 %.
+func (p *path) nextByUse(stages []Stage, except string) *Bottleneck {
+	s := busiestStage(stages, except)
 	if s == nil || s.Use < 0.3 {
 		return nil
 	}
@@ -135,8 +153,7 @@ func (k *look) nextByUse(stages []Stage, but string) *Bottleneck {
 	if !known {
 		return nil
 	}
-	next := suspect{kind: kind, stage: s.Name, object: s.Object, strength: 0.3 + 0.4*min(s.Use, 1),
+	return p.answer(&suspect{kind: kind, stage: s.Name, object: s.Object, strength: 0.3 + 0.4*min(s.Use, 1),
 		say:      fmt.Sprintf("%s is at %s", s.Object, percent(s.Use)),
-		evidence: []Evidence{{What: "use of " + s.Object, Value: s.Use, Unit: "share", Source: "stages"}}}
-	return k.tell(&next, nil)
+		evidence: []Evidence{{What: "use of " + s.Object, Value: s.Use, Unit: "share", Source: "stages"}}}, nil)
 }

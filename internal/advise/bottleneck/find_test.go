@@ -11,7 +11,7 @@ import (
 
 const rounds = 40
 
-// TestPlanted plants each bottleneck in many scenes and looks whether it is named first.
+// TestPlanted plants each bottleneck in many scenes and checks that Find names it.
 func TestPlanted(t *testing.T) {
 	t.Parallel()
 	right, all, rightBlind, allBlind := 0, 0, 0, 0
@@ -67,14 +67,14 @@ func TestEveryKindIsPlanted(t *testing.T) {
 	for _, p := range plants {
 		planted[p.kind] = true
 	}
-	for _, m := range Kinds() {
+	for _, m := range meanings {
 		if !planted[m.Kind] {
 			t.Errorf("%s: nothing plants it", m.Kind)
 		}
 	}
 }
 
-// TestHealthy says whether something is named where nothing is wrong: at every load, and on a host without any.
+// TestHealthy checks that nothing is named on healthy hosts, at any load or without any.
 func TestHealthy(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {
@@ -100,7 +100,7 @@ func TestHealthy(t *testing.T) {
 	}
 }
 
-// TestCalibrated holds the confidence against how often the answer is right, over all plants and scenes.
+// TestCalibrated compares the confidence with how often the answer is right, over all plants and scenes.
 func TestCalibrated(t *testing.T) {
 	t.Parallel()
 	type bin struct{ n, right, said float64 }
@@ -138,7 +138,7 @@ func TestCalibrated(t *testing.T) {
 	}
 }
 
-// TestSame says whether the same load gives the same answer, and whether judging leaves it as it was.
+// TestSame checks that the same load gives the same answer, and that Find changes neither host nor load.
 func TestSame(t *testing.T) {
 	t.Parallel()
 	for _, p := range plants {

@@ -1,10 +1,8 @@
 package bottleneck
 
-import "slices"
-
 // The kinds, in the order in which a packet from the wire meets them.
 const (
-	Generator Kind = "generator" // packets are not sent any faster: the path is not what is measured
+	Generator Kind = "generator" // the sender is the limit: the path is not what is measured
 
 	LineRate    Kind = "line-rate"    // the wire carries no more
 	PCIeLink    Kind = "pcie-link"    // the NIC's bus carries no more
@@ -13,24 +11,24 @@ const (
 	VFRate      Kind = "vf-rate"      // the rate limit of a virtual function
 	RxRing      Kind = "rx-ring"      // receive descriptors run out while the CPU has time
 
-	OneQueue       Kind = "one-queue"       // all packets through the only queue, one CPU's worth
-	QueueImbalance Kind = "queue-imbalance" // several queues, and one has nearly all packets
+	OneQueue       Kind = "one-queue"       // all packets take the only queue, so one CPU handles them
+	QueueImbalance Kind = "queue-imbalance" // one of several queues has nearly all packets
 	IRQOneCPU      Kind = "irq-one-cpu"     // several queues, one CPU serves them
 	RPS            Kind = "rps"             // software steering puts the packets onto a CPU that cannot take them
 	Backlog        Kind = "backlog"         // a CPU's queue of received packets is too short
 	Budget         Kind = "budget"          // rounds of the softirq end too early
-	Capture        Kind = "capture"         // a packet socket takes a copy of everything
-	Softirq        Kind = "softirq"         // a CPU has no time left, by forwarding alone
+	Capture        Kind = "capture"         // a packet socket copies every packet
+	Softirq        Kind = "softirq"         // forwarding alone fills a CPU
 
 	NetfilterRules Kind = "netfilter-rules" // packets run through too many rules
 	EbtablesRules  Kind = "ebtables-rules"  // the same, of the bridge's own tables
 	Conntrack      Kind = "conntrack"       // connections are tracked
-	DroppedByRule  Kind = "dropped-by-rule" // a rule drops them: meant so, or not
+	DroppedByRule  Kind = "dropped-by-rule" // a rule drops them, on purpose or not
 
 	TunnelQueue  Kind = "tunnel-queue"   // a tunnel with one transmit queue, and a lock around it
 	TunnelOneCPU Kind = "tunnel-one-cpu" // one CPU takes all packets out of a tunnel
 	TunnelCost   Kind = "tunnel-cost"    // encapsulation takes the CPU's time
-	QueueLock    Kind = "queue-lock"     // CPUs wait for each other at a transmit queue or queue discipline
+	QueueLock    Kind = "queue-lock"     // CPUs wait for each other's lock of a transmit queue or queue discipline
 	RateLimit    Kind = "rate-limit"     // a queue discipline limits the rate
 	Policer      Kind = "policer"        // a filter drops what is above a rate
 	QdiscLimit   Kind = "qdisc-limit"    // a queue discipline's queue is too short
@@ -44,79 +42,70 @@ const (
 	NoVhost        Kind = "no-vhost"         // QEMU carries the packets itself
 	Vhost          Kind = "vhost"            // a vhost thread has no time left
 
-	GuestQuota   Kind = "guest-quota"   // the guest's cgroup is held back
-	GuestDown    Kind = "guest-down"    // the guest takes no packets at all
+	GuestQuota   Kind = "guest-quota"   // the guest's cgroup is throttled
+	GuestDown    Kind = "guest-down"    // the guest receives no packets at all
 	VCPUShared   Kind = "vcpu-shared"   // vCPUs wait for each other, or for vhost threads
 	GuestIRQ     Kind = "guest-irq"     // inside the guest one vCPU serves all queues
 	GuestCPU     Kind = "guest-cpu"     // the guest's CPUs have no time left
 	GuestSocket  Kind = "guest-socket"  // the application in the guest does not read fast enough
 	CPUExhausted Kind = "cpu-exhausted" // no CPU of the host has time left
-	Steal        Kind = "steal"         // the host is a guest itself, and its CPUs are taken away
+	Steal        Kind = "steal"         // the host is a guest itself, and its hypervisor takes its CPUs away
 
 	Socket       Kind = "socket"        // the application does not read fast enough
 	SocketBuffer Kind = "socket-buffer" // its buffer is too short for bursts
 	Receiver     Kind = "receiver"      // the measurement's own receiver does not read fast enough
 )
 
-// level is what kind of thing holds a path back. Of two that meet at the same place, the lower explains the higher: a
-// guest that is held back has a busy vCPU, and a full tap queue before it.
+// level is the sort of cause. Of two suspects at the same place, the lower level explains the higher: a throttled guest
+// has a busy vCPU, and a full tap queue before it.
 type level int
 
 const (
-	byLimit  level = iota // somebody set a bound, or the hardware has it
+	byLimit  level = iota // a configured limit, or one of the hardware
 	byOthers              // the CPU goes to others
-	byCost                // each packet costs too much, or all come through one place
+	byCost                // each packet costs too much, or all take one queue or CPU
 	byUse                 // the stage's own work
-	byBuffer              // time is left: the queue before the stage is too short
-	byEnds                // not the path, but who measures it
-
+	byBuffer              // CPU time is left: the queue before the stage is too short
+	byEnds                // the generator or receiver of the measurement, not the path
 )
 
-// Meaning is what is known of a kind beforehand.
+// Meaning describes a kind.
 type Meaning struct {
-	Kind   Kind     `json:"kind"`
-	Stage  string   `json:"stage"` // where it acts, unless the finding says otherwise
-	Title  string   `json:"title"`
-	Seen   string   `json:"seen"` // what it is recognised by
-	Advice string   `json:"advice"`
-	Knobs  []string `json:"knobs"` // IDs of the catalogue, the likeliest to help first
-	Ends   bool     `json:"ends"`  // not the path is the limit but the generator or the receiver (exit code 5)
+	Kind   Kind
+	Stage  string // where it acts, unless the bottleneck names another
+	Title  string
+	Seen   string // how it is recognised
+	Advice string
+	Knobs  []string // IDs of the catalogue, the likeliest to help first
+	Ends   bool     // the generator or the receiver is the limit, not the path (exit code 5)
 
 	level level
 }
 
-// Kinds lists all kinds in path order.
-func Kinds() []Meaning {
-	all := slices.Clone(meanings)
-	for i := range all {
-		all[i].Knobs = slices.Clone(all[i].Knobs)
-	}
-	return all
-}
-
-// About is what a kind means; the zero value for one that is not known here.
+// About returns the meaning of a kind; the zero value for an unknown one.
 func About(k Kind) Meaning {
-	if at := slices.IndexFunc(meanings, func(m Meaning) bool { return m.Kind == k }); at >= 0 {
-		return meanings[at]
+	if m := find(meanings, func(m *Meaning) bool { return m.Kind == k }); m != nil {
+		return *m
 	}
 	return Meaning{}
 }
 
-// StageNames are the names that Stage.Name and Bottleneck.Stage have, in path order.
+// StageNames returns the values of Stage.Name and Bottleneck.Stage in path order.
 func StageNames() []string {
 	return []string{"generator", "nic", "softirq", "netfilter", "bridge", "overlay", "qdisc", "tap", "vhost", "vcpu",
 		"guest", "socket", "receiver"}
 }
 
+// meanings has all kinds in path order.
 var meanings = []Meaning{
 	{Kind: Generator, Stage: "generator", level: byEnds, Ends: true, Title: "the generator is the limit",
 		Seen: "pktgen's or mpps's thread has a full CPU, waits for one, or its cgroup is held back, and nothing " +
-			"behind it loses packets",
+			"after it loses packets",
 		Advice: "send from more CPUs, with another generator, or take away what holds it back; the result says " +
-			"nothing of the path"},
+			"nothing about the path"},
 
 	{Kind: LineRate, Stage: "nic", level: byLimit, Title: "the wire is full",
-		Seen:   "bytes with preamble and gap are at least 95 % of the speed that the NIC tells",
+		Seen:   "bytes with preamble and gap are at least 95 % of the speed that the NIC reports",
 		Advice: "larger frames, a second port, or a faster NIC: no setting helps", Knobs: []string{"pci.link"}},
 	{Kind: PCIeLink, Stage: "nic", level: byLimit, Title: "the NIC's PCIe link is full",
 		Seen:   "bytes and descriptors are at least 85 % of what the link's speed and lanes carry",
@@ -290,5 +279,5 @@ var meanings = []Meaning{
 	{Kind: Receiver, Stage: "receiver", level: byEnds, Ends: true,
 		Title:  "the receiver of the measurement is the limit",
 		Seen:   "the socket that overflows is mpps's own",
-		Advice: "another kind of receiver, or more CPU time for it; the result says nothing of the path"},
+		Advice: "another kind of receiver, or more CPU time for it; the result says nothing about the path"},
 }

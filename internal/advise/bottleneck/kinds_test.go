@@ -10,7 +10,7 @@ import (
 func TestKinds(t *testing.T) {
 	t.Parallel()
 	seen := map[Kind]bool{}
-	for _, m := range Kinds() {
+	for _, m := range meanings {
 		switch {
 		case seen[m.Kind]:
 			t.Errorf("%s: twice", m.Kind)

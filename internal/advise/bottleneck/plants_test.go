@@ -5,12 +5,12 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// plant is a bottleneck put into a healthy scene, with its symptoms up and down the path.
+// plant puts a bottleneck into a healthy scene, with its symptoms up and down the path.
 type plant struct {
 	name  string
 	kind  Kind
 	make  func(*scene)
-	blind bool // counters alone show it too
+	blind bool // visible by counters alone too
 }
 
 var plants = []plant{
@@ -191,7 +191,7 @@ var plants = []plant{
 			Packets: s.count(s.offered / 12)})
 	}, true},
 	{"the budget is tiny", Budget, func(s *scene) {
-		s.h.Readings[netdevTurns] = setting.Value("4")
+		s.h.Readings[netdevBudget] = setting.Value("4")
 		s.ring(0.1)
 		for i := range queues {
 			s.l.Softnet[i].Squeezed = s.l.Softnet[i].Processed / 5
@@ -309,7 +309,7 @@ var plants = []plant{
 	{"the wire is full", LineRate, func(s *scene) {
 		eth := s.dev("eth0")
 		eth.SpeedMbps = 1000
-		eth.RxPackets = uint64(0.995 * 1e9 * s.l.Seconds / 8 / (1514 + perFrame))
+		eth.RxPackets = uint64(0.995 * 1e9 * s.l.Seconds / 8 / (1514 + frameOverhead))
 		eth.RxBytes = eth.RxPackets * 1514
 		s.offered = float64(eth.RxPackets) / seconds
 		s.taken = s.offered
@@ -438,7 +438,7 @@ func repeated(line string, n int) []string {
 	return lines
 }
 
-// oneVhost puts all packets onto one queue's vhost thread; alone: it is the only one.
+// oneVhost puts all packets onto one queue's vhost thread; with alone it is the only one.
 func (s *scene) oneVhost(which int, alone bool) {
 	for i := range queues {
 		s.run(s.vhost(i), 0.01)
@@ -463,14 +463,14 @@ func (s *scene) inside() *facts.GuestLoad {
 	return &s.l.Guests[0]
 }
 
-// ring loses a share of the packets for want of descriptors.
+// ring loses a share of the packets because descriptors run out.
 func (s *scene) ring(share float64) {
 	eth := s.dev("eth0")
 	n := s.count(s.offered * share)
 	eth.Counters["rx_missed_errors"], eth.Counters["port.rx_dropped"] = n, n
 }
 
-// costly fills the NIC's CPUs, and the ring loses what they cannot take.
+// costly fills the NIC's CPUs, so the ring loses packets.
 func (s *scene) costly(profile map[string]float64, lost float64) {
 	for i := range queues {
 		s.cpu(i, facts.CPULoad{Softirq: 0.96 + 0.03*s.Float64()})
@@ -493,7 +493,7 @@ func (s *scene) tunnel(txQueues int) {
 	s.h.Tunnels = []facts.Tunnel{{Name: "vxlan7", Type: "vxlan", Lower: "eth0", Master: "br0", TxQueues: txQueues}}
 }
 
-// onCPU0 has all packets received on CPU 0, which can take so many.
+// onCPU0 receives all packets on CPU 0, which can handle only so many.
 func (s *scene) onCPU0(most float64) {
 	s.offered = most * (1.2 + 0.5*s.Float64())
 	s.taken = most
@@ -512,7 +512,7 @@ func (s *scene) onCPU0(most float64) {
 	s.l.Softnet[0].Processed = eth.RxPackets
 }
 
-// receive is traffic to the host's own sockets.
+// receive sends traffic to the host's own sockets.
 func (s *scene) receive(offered, read, queued float64) {
 	s.offered, s.taken = offered, 0
 	s.l.Drops = nil

@@ -9,11 +9,12 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// usualBacklog is the kernel's default (net/core/hotdata.c, max_backlog).
-const usualBacklog = 1000
+// defaultBacklog is the kernel's default (net/core/hotdata.c, max_backlog).
+const defaultBacklog = 1000
 
-func backlogs(k *look) []suspect {
-	lost := k.lost(atBacklog)
+// backlogs blames the CPUs' backlogs of received packets where they overflow.
+func backlogs(p *path) []suspect {
+	lost := p.lossesAt(atBacklog)
 	if len(lost) == 0 {
 		return nil
 	}
@@ -21,120 +22,104 @@ func backlogs(k *look) []suspect {
 	f := suspect{kind: Backlog, object: "every CPU", strength: 0.7}
 	full := false
 	for _, s := range lost {
-		f.lose(s)
+		f.addLoss(s)
 		if s.cpu >= 0 {
-			f.keys = append(f.keys, fmt.Sprintf("cpu:%d", s.cpu))
-			full = full || k.full(s.cpu) && k.handling(s.cpu) > 0.6
+			f.keys = append(f.keys, cpuKey(s.cpu))
+			full = full || p.full(s.cpu) && p.softirqUse(s.cpu) > 0.6
 		}
 	}
 	if worst.cpu >= 0 {
-		f.object = fmt.Sprintf("CPU %d", worst.cpu)
+		f.object = cpuName(worst.cpu)
 	}
 	f.say = fmt.Sprintf("the queue of received packets of %s is full: %s of them are lost", f.object, percent(f.share))
-	limit, known := k.reading(maxBacklog)
+	limit, known := p.reading(maxBacklog)
 	if known {
-		f.evidence = append(f.evidence, Evidence{"length of the queue", limit, "packets",
-			"net.core.netdev_max_backlog"})
+		f.show("length of the queue", limit, "packets", "net.core.netdev_max_backlog")
 		f.say += fmt.Sprintf("; it holds %.0f", limit)
 	}
 	switch {
-	case known && limit < usualBacklog/3:
+	case known && limit < defaultBacklog/3:
 		f.strength = 0.95
-		// what is not taken up is lost whatever the queue's length; but a queue this short loses also what would be
-		if full {
+		if full { // a full CPU loses packets at any length, but so short a backlog loses more of them
 			f.strength = 0.8
 		}
 	case full:
 		f.strength = 0.55
-	case known && limit >= 10*usualBacklog:
+	case known && limit >= 10*defaultBacklog:
 		f.strength = 0.6
 	}
 	return []suspect{f}
 }
 
-// fewTurns is how many packets a round that was cut short may have had where the setting cannot be seen: so few do not
-// take the 2 ms at which rounds are cut for their time (net.core.netdev_budget_usecs).
-const fewTurns = 8
+// maxShortRound is how many packets a round that was cut short may have had, if the budget is not known: so few do not
+// take the 2 ms after which rounds end for their time (net.core.netdev_budget_usecs).
+const maxShortRound = 8
 
-func budget(k *look) (found []suspect) {
-	set, known := k.reading(netdevTurns)
+// budgets blames netdev_budget where most rounds of the softirq are cut short.
+func budgets(p *path) (found []suspect) {
+	set, known := p.reading(netdevBudget)
 	if known && set >= 150 { // the default is 300 (net/core/hotdata.c)
 		return nil
 	}
-	for _, s := range k.l.Softnet {
-		turns := set
+	for _, s := range p.l.Softnet {
+		budget, from := set, "net.core.netdev_budget"
 		if !known && s.Squeezed > 0 { // only the first network namespace has the setting
-			if turns = float64(s.Processed) / float64(s.Squeezed); turns > fewTurns {
+			budget, from = float64(s.Processed)/float64(s.Squeezed), "/proc/net/softnet_stat, packets by time_squeeze"
+			if budget > maxShortRound {
 				continue
 			}
-			turns = max(1, turns)
+			budget = max(1, budget)
 		}
-		if s.Squeezed == 0 || float64(s.Squeezed)*2*turns < float64(s.Processed) || k.handling(s.CPU) < 0.25 {
-			continue // most rounds end by themselves
-		}
-		from := "net.core.netdev_budget"
-		if !known {
-			from = "/proc/net/softnet_stat, packets by time_squeeze"
+		if s.Squeezed == 0 || float64(s.Squeezed)*2*budget < float64(s.Processed) || p.softirqUse(s.CPU) < 0.25 {
+			continue // most rounds end because no packets are left
 		}
 		f := suspect{
-			kind: Budget, object: fmt.Sprintf("CPU %d", s.CPU), strength: 0.7,
-			keys: []string{fmt.Sprintf("cpu:%d", s.CPU)},
+			kind: Budget, object: cpuName(s.CPU), strength: 0.7, keys: []string{cpuKey(s.CPU)},
 			say: fmt.Sprintf("rounds of the softirq on CPU %d end after %.0f packets, %s times a second before it "+
-				"is done", s.CPU, turns, amount(k.rate(float64(s.Squeezed)))),
-			evidence: []Evidence{
-				{fmt.Sprintf("rounds cut short on CPU %d", s.CPU), k.rate(float64(s.Squeezed)), "rounds/s",
-					"/proc/net/softnet_stat, time_squeeze"},
-				{"packets for each round", turns, "packets", from},
-			},
+				"is done", s.CPU, budget, amount(p.rate(float64(s.Squeezed)))),
 		}
+		f.show("rounds cut short on "+cpuName(s.CPU), p.rate(float64(s.Squeezed)), "rounds/s",
+			"/proc/net/softnet_stat, time_squeeze")
+		f.show("packets for each round", budget, "packets", from)
 		for _, at := range []place{atRing, atBacklog, atDevice} {
-			for _, l := range k.lost(at) {
+			for _, l := range p.lossesAt(at) {
 				if l.cpu < 0 || l.cpu == s.CPU {
-					f.lose(l)
+					f.addLoss(l)
 				}
 			}
 		}
-		if f.lost > 0 || k.full(s.CPU) {
+		if f.lost > 0 || p.full(s.CPU) {
 			f.strength = 0.9
 		}
 		found = append(found, f)
 	}
-	return merge(found)
+	return mergeCauses(found)
 }
 
-// watchers are programs that take copies of packets.
-var watchers = []string{"tcpdump", "dumpcap", "tshark", "suricata", "snort", "ntopng", "zeek"}
+// captureTools are programs that capture packets.
+var captureTools = []string{"tcpdump", "dumpcap", "tshark", "suricata", "snort", "ntopng", "zeek"}
 
-// copies is a CPU of whose time for packets much goes into AF_PACKET sockets: somebody looks on, or that is how a
-// measurement receives.
-func (k *look) copies(cpu int, of float64) (suspect, bool) {
-	whole, function := k.part(cpu, "socket")
-	share := min(whole/of, 1)
-	var reader, own *facts.ThreadLoad
-	for i := range k.l.Threads {
-		t := &k.l.Threads[i]
-		if slices.ContainsFunc(watchers, func(w string) bool { return strings.HasPrefix(t.Comm, w) }) &&
-			(reader == nil || t.Ran > reader.Ran) {
-			reader = t
-		}
-		if t.Role == "mpps" && t.Ran >= 0.03 && (own == nil || t.Ran > own.Ran) {
-			own = t
-		}
-	}
-	if share < 0.12 || !strings.Contains(function, "packet_rcv") && reader == nil {
+// captureCost returns the suspect of a CPU that spends much of its packet time (a share of the CPU) on copies for
+// AF_PACKET sockets: of a capture, or of a measurement that receives that way.
+func (p *path) captureCost(cpu int, packetTime float64) (suspect, bool) {
+	whole, function := p.profileShare(cpu, "socket")
+	share := min(whole/packetTime, 1)
+	tool := p.busiestOf(func(t *facts.ThreadLoad) bool {
+		return slices.ContainsFunc(captureTools, func(name string) bool { return strings.HasPrefix(t.Comm, name) })
+	})
+	own := p.busiestOf(func(t *facts.ThreadLoad) bool { return t.Role == "mpps" && t.Ran >= 0.03 })
+	if share < 0.12 || !strings.Contains(function, "packet_rcv") && tool == nil {
 		return suspect{}, false
 	}
 	f := suspect{
-		kind: Capture, stage: "softirq", object: fmt.Sprintf("CPU %d", cpu), strength: min(0.7+0.5*share, 0.92),
+		kind: Capture, stage: "softirq", object: cpuName(cpu), strength: min(0.7+0.5*share, 0.92),
 		say: fmt.Sprintf("%s of CPU %d goes into copies for packet sockets (%s)", percent(whole), cpu, function),
-		evidence: []Evidence{{fmt.Sprintf("share of CPU %d in packet sockets", cpu), whole, "share", "profile: " +
-			function}},
 	}
+	f.show(fmt.Sprintf("share of CPU %d in packet sockets", cpu), whole, "share", "profile: "+function)
 	switch {
-	case reader != nil:
-		f.object = label(reader)
-		f.evidence = append(f.evidence, Evidence{"share of a CPU that " + label(reader) + " uses", reader.Ran, "share",
-			schedstat(reader)})
+	case tool != nil:
+		f.object = label(tool)
+		f.show("share of a CPU that "+label(tool)+" uses", tool.Ran, "share", schedstat(tool))
 	case own != nil:
 		f.kind, f.stage, f.object = Receiver, "receiver", label(own)
 		f.say += ", with which the measurement receives"

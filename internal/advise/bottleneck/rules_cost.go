@@ -1,7 +1,6 @@
 package bottleneck
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,145 +9,123 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// What a packet costs besides being forwarded, in nanoseconds, as measured on one core of 2.x GHz: for hosts whose
-// kernel gives no profile. docs/diagnose.md has the figures; on another CPU they are right within a factor of two.
+// Cost per packet beyond plain forwarding, in nanoseconds on one core of 2.x GHz, for hosts whose kernel gives no
+// profile. docs/diagnose.md has the measurements; on other CPUs they hold within a factor of two.
 const (
-	ruleCost      = 5.0  // of an nft or iptables rule
-	ebtablesCost  = 47.0 // of a rule in the bridge's own tables
-	bridgeNFCost  = 227.0
-	conntrackCost = 110.0
-	overlayCost   = 516.0
+	ruleCost     = 5.0  // of an nft or iptables rule
+	ebtablesCost = 47.0 // of a rule in the bridge's own tables
+	bridgeNFCost = 227.0
+	overlayCost  = 516.0
 )
 
-// costly is what takes a CPU's time beyond forwarding: rules, connection tracking, encapsulation. By the profile where
-// there is one.
-func (k *look) costly(cpu int) (suspect, bool) {
-	if len(k.profile[cpu]) > 0 {
-		return k.costlyByProfile(cpu, min(max(k.handling(cpu), 0.2), 1))
-	}
-	if k.sampled() {
+// packetCost returns what takes a CPU's time beyond forwarding: rules, connection tracking or encapsulation. It uses
+// the profile if there is one.
+func (p *path) packetCost(cpu int) (suspect, bool) {
+	switch {
+	case len(p.profile[cpu]) > 0:
+		return p.costByProfile(cpu, min(max(p.softirqUse(cpu), 0.2), 1))
+	case len(p.l.Profile) > 0:
 		return suspect{}, false
 	}
-	return k.costlyByRules(cpu)
+	return p.costByRules(cpu)
 }
 
-// costlyByProfile takes shares of the part of a CPU's time that goes into packets: others may have the rest.
-func (k *look) costlyByProfile(cpu int, of float64) (suspect, bool) {
-	ruleShare, ruleFunction := k.part(cpu, "netfilter")
-	trackShare, trackFunction := k.part(cpu, "conntrack")
-	overlayShare, overlayFunction := k.part(cpu, "overlay")
-	rules, track, overlay := min(ruleShare/of, 1), min(trackShare/of, 1), min(overlayShare/of, 1)
+// costByProfile compares each cost with the packet time, the share of the CPU that goes into packets.
+func (p *path) costByProfile(cpu int, packetTime float64) (suspect, bool) {
 	var found []suspect
+	add := func(kind Kind, strength, share float64, function, object, verb, what string) *suspect {
+		f := suspect{kind: kind, stage: About(kind).Stage, object: object, strength: strength,
+			say: fmt.Sprintf("%s of CPU %d goes into %s (%s)", percent(share), cpu, verb, function)}
+		f.show(fmt.Sprintf("share of CPU %d in %s", cpu, what), share, "share", "profile: "+function)
+		found = append(found, f)
+		return &found[len(found)-1]
+	}
+	ruleShare, function := p.profileShare(cpu, "netfilter")
+	trackShare, trackFunction := p.profileShare(cpu, "conntrack")
+	rules, track := min(ruleShare/packetTime, 1), min(trackShare/packetTime, 1)
 	least := 0.25
-	if bridge, other := k.countRules(); bridge+other == 0 && len(k.h.Netfilter.Rules) > 0 {
-		least = 0.35 // there are none: it is the way to them
+	if bridge, other := p.countRules(); bridge+other == 0 && len(p.h.Netfilter.Rules) > 0 {
+		least = 0.35 // no rules: it is the cost of the empty hooks
 	}
 	if rules >= least && rules >= track {
-		f := suspect{kind: NetfilterRules, stage: "netfilter", object: "netfilter", strength: min(0.62+0.5*rules, 0.97)}
-		what := "rules of netfilter"
-		if tool, n := k.ruleTool(ruleFunction); tool == "ebtables" {
-			f.kind, f.object, what = EbtablesRules, "ebtables", "rules of the bridge"
-			f.evidence = append(f.evidence, ruleEvidence(n, tool)...)
-		} else {
-			f.evidence = append(f.evidence, ruleEvidence(n, tool)...)
+		kind, object, what := NetfilterRules, "netfilter", "rules of netfilter"
+		tool, n := p.ruleTool(function)
+		if tool == "ebtables" {
+			kind, object, what = EbtablesRules, "ebtables", "rules of the bridge"
 		}
-		f.say = fmt.Sprintf("%s of CPU %d goes into %s (%s)", percent(ruleShare), cpu, what, ruleFunction)
-		f.evidence = append([]Evidence{{fmt.Sprintf("share of CPU %d in %s", cpu, what), ruleShare, "share",
-			"profile: " + ruleFunction}}, f.evidence...)
-		found = append(found, f)
+		add(kind, min(0.62+0.5*rules, 0.97), ruleShare, function, object, what, what).showRules(n, tool)
 	}
 	if track >= 0.12 && track > rules {
-		found = append(found, suspect{
-			kind: Conntrack, stage: "netfilter", object: "conntrack", strength: min(0.68+0.6*track, 0.95),
-			say: fmt.Sprintf("%s of CPU %d goes into tracking connections (%s)", percent(trackShare), cpu,
-				trackFunction),
-			evidence: []Evidence{{fmt.Sprintf("share of CPU %d in connection tracking", cpu), trackShare, "share",
-				"profile: " + trackFunction}},
-		})
+		add(Conntrack, min(0.68+0.6*track, 0.95), trackShare, trackFunction, "conntrack", "tracking connections",
+			"connection tracking")
 	}
-	if overlay >= 0.15 {
-		f := suspect{
-			kind: TunnelCost, stage: "overlay", object: "tunnel", strength: min(0.62+0.6*overlay, 0.93),
-			say: fmt.Sprintf("%s of CPU %d goes into encapsulation (%s)", percent(overlayShare), cpu,
-				overlayFunction),
-			evidence: []Evidence{{fmt.Sprintf("share of CPU %d in encapsulation", cpu), overlayShare, "share",
-				"profile: " + overlayFunction}},
+	overlayShare, function := p.profileShare(cpu, "overlay")
+	if overlay := min(overlayShare/packetTime, 1); overlay >= 0.15 {
+		f := add(TunnelCost, min(0.62+0.6*overlay, 0.93), overlayShare, function, "tunnel", "encapsulation",
+			"encapsulation")
+		if t := p.tunnel(); t != nil {
+			f.object, f.keys = deviceName(t), []string{deviceKey(t)}
 		}
-		if t := k.tunnel(); t != nil {
-			f.object = called(t)
-			f.keys = []string{"dev:" + called(t)}
-		}
+	}
+	if f, is := p.captureCost(cpu, packetTime); is {
 		found = append(found, f)
 	}
-	if f, is := k.copies(cpu, of); is {
-		found = append(found, f)
-	}
-	if len(found) == 0 {
-		return suspect{}, false
-	}
-	return slices.MaxFunc(found, func(a, b suspect) int { return cmp.Compare(a.strength, b.strength) }), true
+	return strongest(found)
 }
 
-// costlyByRules estimates from the number of rules and packets what a profile would have told.
-func (k *look) costlyByRules(cpu int) (suspect, bool) {
-	row, _ := k.softnet(cpu)
-	pps := k.rate(k.packets)
+// costByRules estimates the costs from the number of rules and packets where there is no profile.
+func (p *path) costByRules(cpu int) (suspect, bool) {
+	row, _ := p.softnet(cpu)
+	pps := p.rate(p.packets)
 	if row != nil && row.Processed > 0 {
-		pps = min(pps, k.rate(float64(row.Processed)))
-	}
-	estimate := func(kind Kind, object string, nanoseconds float64, say string, e ...Evidence) suspect {
-		share := pps * nanoseconds * 1e-9
-		f := suspect{kind: kind, object: object, stage: About(kind).Stage, strength: min(0.45+0.4*min(share, 1), 0.8),
-			say: say}
-		f.evidence = append(e, Evidence{fmt.Sprintf("estimated share of CPU %d", cpu), min(share, 1), "share",
-			fmt.Sprintf("%s packets per second × %.0f ns", amount(pps), nanoseconds)})
-		return f
+		pps = min(pps, p.rate(float64(row.Processed)))
 	}
 	var found []suspect
-	bridge, other := k.countRules()
+	add := func(kind Kind, object string, nanoseconds float64, what string, rules int, keys ...string) {
+		share := min(pps*nanoseconds*1e-9, 1)
+		f := suspect{kind: kind, object: object, stage: About(kind).Stage, strength: min(0.45+0.4*share, 0.8),
+			say: fmt.Sprintf("packets pass %s on a CPU that has nothing left", what), keys: keys}
+		f.showRules(rules, object)
+		f.show(fmt.Sprintf("estimated share of CPU %d", cpu), share, "share",
+			fmt.Sprintf("%s packets per second × %.0f ns", amount(pps), nanoseconds))
+		if f.strength >= 0.55 {
+			found = append(found, f)
+		}
+	}
+	bridge, other := p.countRules()
 	if bridge > 0 {
-		found = append(found, estimate(EbtablesRules, "ebtables", float64(bridge)*ebtablesCost,
-			fmt.Sprintf("packets pass %s of the bridge on a CPU that has nothing left", some(bridge, "rule")),
-			ruleEvidence(bridge, "ebtables")...))
+		add(EbtablesRules, "ebtables", float64(bridge)*ebtablesCost, count(bridge, "rule")+" of the bridge", bridge)
 	}
-	if other > 0 && k.handed() {
-		found = append(found, estimate(NetfilterRules, "netfilter", float64(other)*ruleCost+bridgeNFCost,
-			fmt.Sprintf("packets pass up to %s of netfilter on a CPU that has nothing left", some(other, "rule")),
-			ruleEvidence(other, "netfilter")...))
+	if other > 0 && p.rulesSeePackets() {
+		add(NetfilterRules, "netfilter", float64(other)*ruleCost+bridgeNFCost,
+			fmt.Sprintf("up to %s of netfilter", count(other, "rule")), other)
 	}
-	if t := k.tunnel(); t != nil && k.rate(float64(max(t.RxPackets, t.TxPackets))) > 0.3*pps {
-		f := estimate(TunnelCost, called(t), overlayCost, fmt.Sprintf("packets pass the tunnel %s on a CPU that has "+
-			"nothing left", called(t)))
-		f.keys = []string{"dev:" + called(t)}
-		found = append(found, f)
+	if t := p.tunnel(); t != nil && p.rate(float64(max(t.RxPackets, t.TxPackets))) > 0.3*pps {
+		add(TunnelCost, deviceName(t), overlayCost, "the tunnel "+deviceName(t), 0, deviceKey(t))
 	}
-	found = slices.DeleteFunc(found, func(f suspect) bool { return f.strength < 0.55 })
-	if len(found) == 0 {
-		return suspect{}, false
-	}
-	return slices.MaxFunc(found, func(a, b suspect) int { return cmp.Compare(a.strength, b.strength) }), true
+	return strongest(found)
 }
 
-func ruleEvidence(n int, tool string) []Evidence {
-	if n == 0 {
-		return nil
+// showRules adds the number of a tool's rules to the evidence, if there are any.
+func (s *suspect) showRules(n int, tool string) {
+	if n > 0 {
+		s.show("rules of "+tool, float64(n), "rules", tool)
 	}
-	return []Evidence{{"rules of " + tool, float64(n), "rules", tool}}
 }
 
-// countRules are the rules of the bridge's own tables, and all others. Some hooks see only some of them.
-func (k *look) countRules() (bridge, other int) {
-	for _, set := range k.h.Netfilter.Rules {
+// countRules returns the number of rules in the bridge's own tables, and of all others. A hook may see only some.
+func (p *path) countRules() (bridge, other int) {
+	for _, set := range p.h.Netfilter.Rules {
 		n := 0
 		for _, line := range set.Lines {
-			if strings.HasPrefix(set.Tool, "ebtables") || strings.HasPrefix(line, "bridge ") {
+			if strings.HasPrefix(line, "bridge ") {
 				n++
 			}
 		}
 		switch {
 		case strings.HasPrefix(set.Tool, "ebtables"):
 			n = set.Rules
-		case len(set.Lines) > 0 && len(set.Lines) < set.Rules: // cut: the rest is like them
+		case len(set.Lines) > 0 && len(set.Lines) < set.Rules: // the list is cut: extrapolate
 			n = n * set.Rules / len(set.Lines)
 		}
 		bridge += n
@@ -157,109 +134,101 @@ func (k *look) countRules() (bridge, other int) {
 	return bridge, other
 }
 
-// handed reports whether rules of iptables and nft see the packets: those that are routed, and bridged ones where a
-// bridge hands them over.
-func (k *look) handed() bool {
-	if len(k.h.Bridges) == 0 {
-		return true
-	}
-	return slices.ContainsFunc(k.h.Bridges, func(b facts.Bridge) bool {
-		return b.CallIPTables || b.CallIP6Tables ||
-			b.CallARPTables
-	}) ||
+// rulesSeePackets reports whether iptables and nft rules see the packets: routed ones always, bridged ones if a bridge
+// passes them on.
+func (p *path) rulesSeePackets() bool {
+	return len(p.h.Bridges) == 0 ||
+		slices.ContainsFunc(p.h.Bridges, func(b facts.Bridge) bool {
+			return b.CallIPTables || b.CallIP6Tables || b.CallARPTables
+		}) ||
 		slices.ContainsFunc(bridgeNF, func(a setting.Address) bool {
-			on, known := k.reading(a)
+			on, known := p.reading(a)
 			return known && on != 0
 		})
 }
 
-// ruleTool tells whose rules a function of netfilter runs through: those of the bridge, or others.
-func (k *look) ruleTool(function string) (tool string, rules int) {
-	bridge, other := k.countRules()
+// ruleTool returns whose rules a netfilter function evaluates, the bridge's (ebtables) or others, and their number.
+func (p *path) ruleTool(function string) (tool string, rules int) {
+	bridge, other := p.countRules()
 	switch {
 	case strings.HasPrefix(function, "ebt_") || strings.HasPrefix(function, "nft_do_chain_bridge"):
 		return "ebtables", bridge
 	case strings.HasPrefix(function, "ipt_") || strings.HasPrefix(function, "br_nf_"):
 		return "netfilter", other
-	case float64(bridge)*ebtablesCost > float64(other)*ruleCost && (bridge > 10 || !k.handed()):
+	case float64(bridge)*ebtablesCost > float64(other)*ruleCost && (bridge > 10 || !p.rulesSeePackets()):
 		return "ebtables", bridge
 	}
 	return "netfilter", other
 }
 
-// tunnel is the tunnel device with the most packets.
-func (k *look) tunnel() *facts.DeviceLoad {
-	var found *facts.DeviceLoad
-	for i := range k.l.Devices {
-		if d := &k.l.Devices[i]; d.Kind == "tunnel" &&
-			(found == nil || d.RxPackets+d.TxPackets > found.RxPackets+found.TxPackets) {
-			found = d
-		}
+// tunnel returns the tunnel device with the most packets; nil if none carries any traffic.
+func (p *path) tunnel() *facts.DeviceLoad {
+	if d := p.busiestDevice("tunnel"); d != nil && p.bothWays(d) >= minPPS {
+		return d
 	}
-	if found == nil || k.rate(float64(found.RxPackets+found.TxPackets)) < quiet {
-		return nil
-	}
-	return found
+	return nil
 }
 
-func droppedByRule(k *look) (found []suspect) {
-	for _, s := range k.lost(atRule) {
-		if full := k.untracked(); full > 0 { // conntrack drops them in its hook, for the same reason
-			s.share *= max(s.packets-full, 0) / s.packets
-			s.packets = max(s.packets-full, 0)
+func droppedByRule(p *path) (found []suspect) {
+	for _, s := range p.lossesAt(atRule) {
+		if full := p.conntrackDrops(); full > 0 { // conntrack drops them in its hook, for the same reason
+			left := max(s.packets-full, 0)
+			s.share *= left / s.packets
+			s.packets = left
 		}
-		if s.share < 0.3 { // a firewall drops; that is what it is for
+		if s.share < 0.3 { // dropping some packets is a firewall's job
 			continue
 		}
 		found = append(found, suspect{
 			kind: DroppedByRule, object: "netfilter", strength: 0.85, lost: s.packets, share: s.share,
 			keys:     []string{"rule"},
 			say:      fmt.Sprintf("a rule of netfilter drops %s of the packets", percent(s.share)),
-			evidence: []Evidence{{"dropped by a rule", k.rate(s.packets), "packets/s", s.source}},
+			evidence: []Evidence{{"dropped by a rule", p.rate(s.packets), "packets/s", s.source}},
 		})
 	}
-	if len(found) == 0 && len(k.l.Drops) == 0 {
-		return k.vanished()
+	if len(found) == 0 && len(p.l.Drops) == 0 {
+		return p.missingPackets()
 	}
 	return found
 }
 
-// vanished tells, where no tracepoint does, that much of what comes into bridges does not come out, is not lost at a
-// port and not for the host itself, while rules stand in its way.
-func (k *look) vanished() []suspect {
-	bridge, other := k.countRules()
-	if bridge == 0 && (other == 0 || !k.handed()) {
+// missingPackets blames rules without a tracepoint's evidence: packets go into bridges and do not come out, are not
+// lost at a port and not for the host itself, and there are rules that may drop them.
+func (p *path) missingPackets() []suspect {
+	bridge, other := p.countRules()
+	if bridge == 0 && (other == 0 || !p.rulesSeePackets()) {
 		return nil
 	}
 	var in, out, lost float64
-	for _, b := range k.h.Bridges {
-		if d := k.device(b.Name); d != nil {
+	for _, b := range p.h.Bridges {
+		if d := p.device(b.Name); d != nil {
 			out += float64(d.RxPackets) - float64(d.TxPackets)
 		}
 		for _, port := range b.Ports {
-			d := k.device(port)
+			d := p.device(port)
 			if d == nil {
 				continue
 			}
 			in, out = in+float64(d.RxPackets), out+float64(d.TxPackets)
-			for _, s := range k.losses {
-				if s.device == d && (s.at == atTap || s.at == atQdisc || s.at == atFilter || s.at == atDevice &&
-					d.Counters["tx_dropped"] > 0) {
+			for _, s := range p.losses {
+				if s.device == d && (s.at == atTap || s.at == atQdisc || s.at == atFilter ||
+					s.at == atDevice && d.Counters["tx_dropped"] > 0) {
 					lost += s.packets
 				}
 			}
 		}
 	}
-	gone := in - max(out, 0) - lost - k.untracked()
-	if in <= 0 || k.rate(in) < quiet || gone < 0.3*in {
+	gone := in - max(out, 0) - lost - p.conntrackDrops()
+	if in <= 0 || p.rate(in) < minPPS || gone < 0.3*in {
 		return nil
 	}
-	return []suspect{{
+	f := suspect{
 		kind: DroppedByRule, object: "netfilter", strength: 0.62, lost: gone, share: gone / in, keys: []string{"rule"},
 		say: fmt.Sprintf("%s of the packets that come into bridges do not come out, and %s stand in their way",
-			percent(gone/in), some(bridge+other, "rule")),
-		evidence: append(ruleEvidence(bridge+other, "netfilter"),
-			Evidence{"packets that came into bridges and did not come out", k.rate(gone), "packets/s",
-				"/sys/class/net/*/statistics"}),
-	}}
+			percent(gone/in), count(bridge+other, "rule")),
+	}
+	f.showRules(bridge+other, "netfilter")
+	f.show("packets that came into bridges and did not come out", p.rate(gone), "packets/s",
+		"/sys/class/net/*/statistics")
+	return []suspect{f}
 }

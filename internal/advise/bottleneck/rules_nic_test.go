@@ -7,8 +7,7 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// TestVFRateInside: a guest is looked at by its own clock, for longer than the host, and its rate is that of its own
-// seconds.
+// TestVFRateInside checks that a guest's rate is computed with its own interval, which is longer than the host's.
 func TestVFRateInside(t *testing.T) {
 	t.Parallel()
 	const inside, limit = 1.6 * seconds, 500e6 // seconds, bit/s
@@ -20,7 +19,7 @@ func TestVFRateInside(t *testing.T) {
 		s.offered, s.taken = 0.1e6, 0.1e6
 		s.flow()
 		s.h.VFs = []facts.VF{{PF: "eth0", Index: 3, Guest: "vm2", MaxTxRate: limit / 1e6}}
-		packets := uint64(c.full * limit * inside / 8 / (60 + perFrame))
+		packets := uint64(c.full * limit * inside / 8 / (60 + frameOverhead))
 		s.l.Guests = []facts.GuestLoad{{Name: "vm2", Seconds: inside,
 			CPUs:    []facts.CPULoad{{CPU: 0, Softirq: 0.3, Idle: 0.7}},
 			Devices: []facts.DeviceLoad{{Name: "ens4", Kind: "nic", TxPackets: packets, TxBytes: packets * 60}}}}

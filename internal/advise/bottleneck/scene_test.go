@@ -9,15 +9,15 @@ import (
 )
 
 // scene is a host of 16 CPUs on two nodes with packets from the wire to a guest: NIC (4 queues on CPUs 0–3), bridge,
-// tap, vhost threads (CPUs 4–7), vCPUs (CPUs 8–11; 12–15 are free). It is made as such a host looks: every counter
-// follows from the rate and from what a packet costs at each stage, with noise on all of them.
+// tap, vhost threads (CPUs 4–7), vCPUs (CPUs 8–11; 12–15 are free). Every counter follows from the rate and a packet's
+// cost at each stage, with noise.
 type scene struct {
 	*rand.Rand
 	h *facts.Host
 	l *facts.Load
 
 	offered float64 // packets per second from the wire
-	taken   float64 // of them by the guest
+	taken   float64 // packets per second that the guest receives
 }
 
 const (
@@ -28,7 +28,7 @@ const (
 	queues      = 4
 )
 
-// newScene is a healthy path with some load.
+// newScene returns a healthy path with some load.
 func newScene(seed uint64) *scene {
 	s := &scene{Rand: rand.New(rand.NewPCG(seed, 7))}
 	s.offered = 200e3 + 1.4e6*s.Float64()
@@ -89,7 +89,7 @@ func (s *scene) host() {
 		Guests: []facts.Guest{{Name: "vm1", State: "running", PID: 2100, VCPUs: queues,
 			Interfaces: []facts.Interface{{MAC: "52:54:00:00:00:01", Tap: "vnet0", Type: "bridge", Source: "br0",
 				Model: "virtio", Queues: queues}}}},
-		Readings: facts.Readings{maxBacklog: setting.Value("1000"), netdevTurns: setting.Value("300")},
+		Readings: facts.Readings{maxBacklog: setting.Value("1000"), netdevBudget: setting.Value("300")},
 	}
 	for i := range 16 {
 		s.h.Topology.CPUs = append(s.h.Topology.CPUs, facts.CPU{ID: i, Online: true, Node: i / 8})
@@ -98,7 +98,7 @@ func (s *scene) host() {
 		{ID: 1, CPUs: setting.CPUs(8, 9, 10, 11, 12, 13, 14, 15)}}
 }
 
-// noisy is a share with an error of up to a twentieth.
+// noisy returns a share with an error of up to 5 %.
 func (s *scene) noisy(share float64) float64 { return max(0, min(1, share*(0.95+0.1*s.Float64()))) }
 
 func (s *scene) count(rate float64) uint64 { return uint64(rate * seconds * (0.98 + 0.04*s.Float64())) }
@@ -115,7 +115,7 @@ func (s *scene) dev(name string) *facts.DeviceLoad {
 func (s *scene) vhost(i int) *facts.ThreadLoad { return &s.l.Threads[i] }
 func (s *scene) vcpu(i int) *facts.ThreadLoad  { return &s.l.Threads[queues+i] }
 
-// flow sets every counter after offered and taken, spread evenly.
+// flow sets every counter according to offered and taken, spread evenly.
 func (s *scene) flow() {
 	eth, tap := s.dev("eth0"), s.dev("vnet0")
 	eth.RxPackets, tap.TxPackets = s.count(s.offered), s.count(s.taken)
@@ -145,7 +145,7 @@ func (s *scene) cpu(i int, c facts.CPULoad) {
 	s.l.CPUs[i] = c
 }
 
-// run sets how much a thread ran, and its CPU with it. A vCPU polls for a part of the rest.
+// run sets how much a thread ran, and its CPU's use. A vCPU polls for a part of the rest.
 func (s *scene) run(t *facts.ThreadLoad, share float64) {
 	t.Ran = min(s.noisy(share), 0.995)
 	t.Waited = 0.01 * s.Float64()
@@ -156,13 +156,13 @@ func (s *scene) run(t *facts.ThreadLoad, share float64) {
 		t.Ran += t.HaltPoll
 		c = facts.CPULoad{Guest: t.Ran - t.HaltPoll, System: t.HaltPoll}
 	}
-	s.cpu(where(t), c)
+	s.cpu(cpuOf(t), c)
 	if t.Role == "vhost" {
-		s.profileOf(where(t), map[string]float64{"vhost": 0.4, "copy": 0.3, "tun": 0.2, "other": 0.1})
+		s.profileOf(cpuOf(t), map[string]float64{"vhost": 0.4, "copy": 0.3, "tun": 0.2, "other": 0.1})
 	}
 }
 
-// profileOf sets the profile of a CPU: shares of what it was busy.
+// profileOf sets the profile of a CPU, in shares of its busy time.
 func (s *scene) profileOf(cpu int, parts map[string]float64) {
 	symbols := map[string]string{
 		"driver": "i40e_napi_poll", "bridge": "br_handle_frame", "tun": "tun_net_xmit", "vhost": "handle_rx",
@@ -187,7 +187,7 @@ func (s *scene) profileOf(cpu int, parts map[string]float64) {
 	}
 }
 
-// blind takes away what only tracepoints and the profile tell.
+// blind removes what only tracepoints and the profile show.
 func (s *scene) blind() {
 	s.l.Method = facts.ByCounters
 	s.l.Profile, s.l.Drops, s.l.Delays, s.l.Locks = nil, nil, nil, nil

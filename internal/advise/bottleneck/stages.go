@@ -8,32 +8,27 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// stages is what every stage of the path did, in path order: of each the busiest object.
-func (k *look) stages() []Stage {
-	made := []*Stage{
-		k.generatorStage(), k.nicStage(), k.softirqStage(), k.profiled("netfilter", "netfilter", "conntrack"),
-		k.bridgeStage(), k.overlayStage(),
-		k.qdiscStage(), k.tapStage(), k.vhostStage(), k.vcpuStage(), k.guestStage(), k.socketStage(),
-	}
+// stages returns what each stage of the path did, in path order: its busiest object.
+func (p *path) stages() []Stage {
 	all := []Stage{}
-	for _, s := range made {
-		if s == nil {
-			continue
+	for _, s := range []*Stage{
+		p.generatorStage(), p.nicStage(), p.softirqStage(), p.profileStage("netfilter", "netfilter", "conntrack"),
+		p.bridgeStage(), p.overlayStage(), p.qdiscStage(), p.tapStage(),
+		p.threadStage("vhost", p.busy, func(g *guest) []*facts.ThreadLoad { return g.vhost }),
+		p.threadStage("vcpu", effective, func(g *guest) []*facts.ThreadLoad { return g.vcpus }),
+		p.guestStage(), p.socketStage(),
+	} {
+		if s != nil {
+			s.Saturation, s.Errors = notNil(s.Saturation), notNil(s.Errors)
+			all = append(all, *s)
 		}
-		if s.Saturation == nil {
-			s.Saturation = []Evidence{}
-		}
-		if s.Errors == nil {
-			s.Errors = []Evidence{}
-		}
-		all = append(all, *s)
 	}
 	return all
 }
 
-// lossesAt are the losses of some places as evidence, noise too.
-func (k *look) lossesAt(places ...place) (found []Evidence) {
-	for _, s := range k.losses {
+// lossEvidence returns the losses at some places as evidence, including those that do not matter.
+func (p *path) lossEvidence(places ...place) (found []Evidence) {
+	for _, s := range p.losses {
 		if slices.Contains(places, s.at) {
 			found = append(found, Evidence{"lost: " + string(s.at), s.packets, "packets", s.source})
 		}
@@ -41,80 +36,75 @@ func (k *look) lossesAt(places ...place) (found []Evidence) {
 	return found
 }
 
-func (k *look) generatorStage() *Stage {
-	var t *facts.ThreadLoad
-	for i := range k.l.Threads {
-		if o := &k.l.Threads[i]; (o.Role == "pktgen" || o.Role == "mpps") && o.Ran >= 0.1 &&
-			(t == nil || o.Ran > t.Ran) {
-			t = o
-		}
-	}
+func (p *path) generatorStage() *Stage {
+	t := p.busiestOf(func(t *facts.ThreadLoad) bool {
+		return (t.Role == "pktgen" || t.Role == "mpps") && t.Ran >= 0.1
+	})
 	if t == nil {
 		return nil
 	}
 	s := &Stage{Name: "generator", Object: label(t), Use: t.Ran, PPS: -1}
-	if t.Throttle >= heldBack {
-		s.Saturation = append(s.Saturation, Evidence{"held back by its cgroup", t.Throttle, "share", "cpu.stat"})
+	if t.Throttle >= minThrottle {
+		s.saturate("held back by its cgroup", t.Throttle, "share", "cpu.stat")
 	}
 	return s
 }
 
-func (k *look) both(d *facts.DeviceLoad) float64 { return k.rate(float64(d.RxPackets + d.TxPackets)) }
-
-func (k *look) busiestDevice(kinds ...string) *facts.DeviceLoad {
-	var found *facts.DeviceLoad
-	for i := range k.l.Devices {
-		if d := &k.l.Devices[i]; slices.Contains(kinds, d.Kind) &&
-			(found == nil || d.RxPackets+d.TxPackets > found.RxPackets+found.TxPackets) {
-			found = d
-		}
-	}
-	return found
+func (p *path) bothWays(d *facts.DeviceLoad) float64 {
+	return p.rate(float64(d.RxPackets + d.TxPackets))
 }
 
-func (k *look) nicStage() *Stage {
-	d := k.busiestDevice("nic", "vf")
+func (p *path) busiestDevice(kinds ...string) *facts.DeviceLoad {
+	return most(each(p.l.Devices), func(d *facts.DeviceLoad) float64 {
+		if !slices.Contains(kinds, d.Kind) {
+			return -1
+		}
+		return float64(d.RxPackets + d.TxPackets)
+	})
+}
+
+func (p *path) nicStage() *Stage {
+	d := p.busiestDevice("nic", "vf")
 	if d == nil {
 		return nil
 	}
-	s := &Stage{Name: "nic", Object: called(d), Use: -1, PPS: k.both(d), Saturation: k.lossesAt(atRing),
-		Errors: k.lossesAt(atDamage)}
-	if use := k.bits(d) / (float64(d.SpeedMbps) * 1e6); d.SpeedMbps > 0 && use <= 1.05 {
+	s := &Stage{Name: "nic", Object: deviceName(d), Use: -1, PPS: p.bothWays(d), Saturation: p.lossEvidence(atRing),
+		Errors: p.lossEvidence(atDamage)}
+	if use := p.bits(d) / (float64(d.SpeedMbps) * 1e6); d.SpeedMbps > 0 && use <= 1.05 {
 		s.Use = min(use, 1)
 	}
 	return s
 }
 
-func (k *look) softirqStage() *Stage {
-	if len(k.l.CPUs) == 0 {
+func (p *path) softirqStage() *Stage {
+	if len(p.l.CPUs) == 0 {
 		return nil
 	}
-	c := slices.MaxFunc(k.l.CPUs, func(a, b facts.CPULoad) int {
-		return cmp.Or(cmp.Compare(k.handling(a.CPU), k.handling(b.CPU)), cmp.Compare(b.CPU, a.CPU))
+	c := slices.MaxFunc(p.l.CPUs, func(a, b facts.CPULoad) int {
+		return cmp.Or(cmp.Compare(p.softirqUse(a.CPU), p.softirqUse(b.CPU)), cmp.Compare(b.CPU, a.CPU))
 	})
-	s := &Stage{Name: "softirq", Object: fmt.Sprintf("CPU %d", c.CPU), Use: k.handling(c.CPU), PPS: -1,
-		Saturation: k.lossesAt(atBacklog)}
-	if _, all := k.softnet(c.CPU); all > 0 {
-		s.PPS = k.rate(all)
+	s := &Stage{Name: "softirq", Object: cpuName(c.CPU), Use: p.softirqUse(c.CPU), PPS: -1,
+		Saturation: p.lossEvidence(atBacklog)}
+	if _, all := p.softnet(c.CPU); all > 0 {
+		s.PPS = p.rate(all)
 	}
 	var squeezed uint64
-	for _, row := range k.l.Softnet {
+	for _, row := range p.l.Softnet {
 		squeezed += row.Squeezed
 	}
 	if squeezed > 0 {
-		s.Saturation = append(s.Saturation, Evidence{"rounds cut short", float64(squeezed), "rounds",
-			"/proc/net/softnet_stat, time_squeeze"})
+		s.saturate("rounds cut short", float64(squeezed), "rounds", "/proc/net/softnet_stat, time_squeeze")
 	}
 	return s
 }
 
-// profiled is a stage that only the profile shows.
-func (k *look) profiled(name string, stages ...string) *Stage {
+// profileStage returns a stage that only the profile shows; nil if there is none.
+func (p *path) profileStage(name string, stages ...string) *Stage {
 	s := &Stage{Name: name, Use: -1, PPS: -1}
-	for _, c := range k.l.CPUs {
+	for _, c := range p.l.CPUs {
 		share := 0.0
 		for _, stage := range stages {
-			part, _ := k.part(c.CPU, stage)
+			part, _ := p.profileShare(c.CPU, stage)
 			share += part
 		}
 		if share > s.Use && share > 0 {
@@ -122,9 +112,9 @@ func (k *look) profiled(name string, stages ...string) *Stage {
 		}
 	}
 	if name == "netfilter" {
-		s.Errors = k.lossesAt(atRule)
-		if bridge, other := k.countRules(); bridge+other > 0 && s.Object == "" {
-			s.Object = some(bridge+other, "rule")
+		s.Errors = p.lossEvidence(atRule)
+		if bridge, other := p.countRules(); bridge+other > 0 && s.Object == "" {
+			s.Object = count(bridge+other, "rule")
 		}
 	}
 	if s.Object == "" && len(s.Errors) == 0 {
@@ -134,53 +124,45 @@ func (k *look) profiled(name string, stages ...string) *Stage {
 	return s
 }
 
-func (k *look) bridgeStage() *Stage {
-	d := k.busiestDevice("bridge")
-	s := k.profiled("bridge", "bridge")
-	if d == nil {
-		return s
+// bridgeStage has no packet rate: a bridge counts only packets to and from the host itself.
+func (p *path) bridgeStage() *Stage {
+	s := p.profileStage("bridge", "bridge")
+	if d := p.busiestDevice("bridge"); d != nil {
+		s = cmp.Or(s, &Stage{Name: "bridge", Use: -1, PPS: -1})
+		s.Object = deviceName(d)
 	}
-	if s == nil {
-		s = &Stage{Name: "bridge", Use: -1}
-	}
-	s.Object = called(d)
-	s.PPS = -1 // its own counters are those of packets to and from the host itself
 	return s
 }
 
-func (k *look) overlayStage() *Stage {
-	t := k.tunnel()
-	s := k.profiled("overlay", "overlay")
+func (p *path) overlayStage() *Stage {
+	t, s := p.tunnel(), p.profileStage("overlay", "overlay")
 	if t == nil {
 		return s
 	}
-	if s == nil {
-		s = &Stage{Name: "overlay", Use: -1}
-	}
-	s.Object, s.PPS = called(t), k.both(t)
-	for _, w := range k.l.Locks {
+	s = cmp.Or(s, &Stage{Name: "overlay", Use: -1})
+	s.Object, s.PPS = deviceName(t), p.bothWays(t)
+	for _, w := range p.l.Locks {
 		if w.Device == t.Name {
-			s.Saturation = append(s.Saturation, Evidence{"waiting for " + w.Lock, w.Share, "share of a CPU", "profile"})
+			s.saturate("waiting for "+w.Lock, w.Share, "share of a CPU", "profile")
 		}
 	}
 	return s
 }
 
-func (k *look) qdiscStage() *Stage {
+func (p *path) qdiscStage() *Stage {
 	var found *Stage
-	for i := range k.l.Devices {
-		d := &k.l.Devices[i]
+	for d := range each(p.l.Devices) {
 		for _, q := range d.Qdisc {
 			if q.Packets == 0 && q.Drops == 0 {
 				continue
 			}
-			s := &Stage{Name: "qdisc", Object: q.Kind + " of " + called(d), Use: -1, PPS: k.rate(float64(q.Packets))}
+			s := &Stage{Name: "qdisc", Object: q.Kind + " of " + deviceName(d), Use: -1,
+				PPS: p.rate(float64(q.Packets))}
 			if q.RateBps > 0 {
-				s.Use = min(k.rate(float64(q.Bytes)*8)/q.RateBps, 1)
+				s.Use = min(p.rate(float64(q.Bytes)*8)/q.RateBps, 1)
 			}
 			if q.Backlog > 0 {
-				s.Saturation = append(s.Saturation, Evidence{"packets that wait", float64(q.Backlog), "packets",
-					"tc -s qdisc"})
+				s.saturate("packets that wait", float64(q.Backlog), "packets", "tc -s qdisc")
 			}
 			if q.Drops > 0 {
 				s.Errors = append(s.Errors, Evidence{"lost: qdisc", float64(q.Drops), "packets", "tc -s qdisc"})
@@ -194,82 +176,67 @@ func (k *look) qdiscStage() *Stage {
 	return found
 }
 
-func (k *look) tapStage() *Stage {
-	d := k.busiestDevice("tap")
+func (p *path) tapStage() *Stage {
+	d := p.busiestDevice("tap")
 	if d == nil {
 		return nil
 	}
-	for _, s := range k.losses { // one that loses tells more than one that is busy
-		if s.at == atTap && s.device != nil && k.matters(s) {
+	for _, s := range p.lossesAt(atTap) { // a tap that loses packets comes before a busy one
+		if s.device != nil {
 			d = s.device
 			break
 		}
 	}
-	return &Stage{Name: "tap", Object: called(d), Use: -1, PPS: k.both(d), Saturation: k.lossesAt(atTap)}
+	return &Stage{Name: "tap", Object: deviceName(d), Use: -1, PPS: p.bothWays(d), Saturation: p.lossEvidence(atTap)}
 }
 
-func (k *look) vhostStage() *Stage {
+// threadStage returns the busiest of some threads of all guests as a stage; nil if there are none.
+func (p *path) threadStage(name string, use func(*facts.ThreadLoad) float64,
+	threads func(*guest) []*facts.ThreadLoad) *Stage {
 	var all []*facts.ThreadLoad
-	for _, g := range k.guests {
-		all = append(all, g.vhost...)
+	for _, g := range p.guests {
+		all = append(all, threads(g)...)
 	}
-	t := busiest(all, k.busy)
+	t := busiestThread(all, use)
 	if t == nil {
 		return nil
 	}
-	return k.threadStage("vhost", t, k.busy(t))
-}
-
-func (k *look) vcpuStage() *Stage {
-	var all []*facts.ThreadLoad
-	for _, g := range k.guests {
-		all = append(all, g.vcpus...)
-	}
-	t := busiest(all, effective)
-	if t == nil {
-		return nil
-	}
-	return k.threadStage("vcpu", t, effective(t))
-}
-
-func (k *look) threadStage(name string, t *facts.ThreadLoad, use float64) *Stage {
-	s := &Stage{Name: name, Object: label(t), Use: min(use, 1), PPS: -1}
+	s := &Stage{Name: name, Object: label(t), Use: min(use(t), 1), PPS: -1}
 	if t.Waited >= 0.01 {
-		s.Saturation = append(s.Saturation, Evidence{"waited for a CPU", t.Waited, "share",
-			"/proc/PID/task/TID/schedstat"})
+		s.saturate("waited for a CPU", t.Waited, "share", anySchedstat)
 	}
 	if t.Throttle > 0 {
-		s.Saturation = append(s.Saturation, Evidence{"held back by its cgroup", t.Throttle, "share", "cpu.stat"})
+		s.saturate("held back by its cgroup", t.Throttle, "share", "cpu.stat")
 	}
-	for _, g := range k.guests {
+	for _, g := range p.guests {
 		if g.name == t.Guest && len(g.taps) > 0 {
-			s.PPS = k.rate(g.in + g.out)
+			s.PPS = p.rate(g.toGuest + g.fromGuest)
 		}
 	}
 	return s
 }
 
-func (k *look) guestStage() *Stage {
+func (p *path) guestStage() *Stage {
 	var found *Stage
-	for _, g := range k.guests {
+	for _, g := range p.guests {
 		if g.inside == nil {
 			continue
 		}
 		for _, c := range g.inside.CPUs {
 			if found == nil || 1-c.Idle > found.Use {
 				found = &Stage{Name: "guest", Object: fmt.Sprintf("%s CPU %d", g.name, c.CPU), Use: 1 - c.Idle, PPS: -1,
-					Saturation: k.lossesAt(inGuest), Errors: k.lossesAt(atReader)}
+					Saturation: p.lossEvidence(inGuest), Errors: p.lossEvidence(atReader)}
 			}
 		}
 	}
 	return found
 }
 
-func (k *look) socketStage() *Stage {
-	s := &k.l.Sockets
+func (p *path) socketStage() *Stage {
+	s := &p.l.Sockets
 	if s.UDPIn == 0 && s.ReceiveBuffer == 0 && s.PacketDrops == 0 {
 		return nil
 	}
-	return &Stage{Name: "socket", Object: "sockets", Use: s.Queued, PPS: k.rate(float64(s.UDPIn + s.ReceiveBuffer)),
-		Errors: k.lossesAt(atSocket, atPacket)}
+	return &Stage{Name: "socket", Object: "sockets", Use: s.Queued, PPS: p.rate(float64(s.UDPIn + s.ReceiveBuffer)),
+		Errors: p.lossEvidence(atSocket, atPacket)}
 }

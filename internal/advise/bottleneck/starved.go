@@ -1,147 +1,138 @@
 package bottleneck
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
 	"mpps/internal/model/facts"
 )
 
-// mostly is the share of its CPU from which on a thread has too little of it by its own work rather than by that of
-// others.
-const mostly = 0.67
+// ownUse is the share of its CPU from which on a thread is short of CPU time because of its own work, not of others.
+const ownUse = 0.67
 
-// waits reports whether a thread wants more of its CPU than it gets: it is ready all the time, or much of it on a CPU
-// that has nothing left. One that sleeps between is not what others wait for, however long it takes to get its CPU.
-func (k *look) waits(t *facts.ThreadLoad) bool {
-	if t.Ran > mostly {
+// anySchedstat is the source of figures of several threads.
+const anySchedstat = "/proc/PID/task/TID/schedstat"
+
+// waiting reports whether a thread needs more of its CPU than it gets: it is runnable all the time, or most of it on a
+// full CPU. A thread that sleeps in between does not count, however long it waits for the CPU when it wakes up.
+func (p *path) waiting(t *facts.ThreadLoad) bool {
+	if t.Ran > ownUse {
 		return false // without the others it would have little more
 	}
-	return t.Waited >= waitsLong && t.Ran+t.Waited >= threadFull-0.04 ||
-		t.Waited >= 0.25 && t.Ran+t.Waited >= 0.7 && k.full(where(t))
+	return t.Waited >= minWait && t.Ran+t.Waited >= threadFull-0.04 ||
+		t.Waited >= 0.25 && t.Ran+t.Waited >= 0.7 && p.full(cpuOf(t))
 }
 
-// noneLeft reports whether a thread is full: by what it used, or because it wanted the rest of a CPU that has nothing
-// left.
-func (k *look) noneLeft(t *facts.ThreadLoad) bool {
-	return k.busy(t) >= threadFull || t.Ran >= 0.5 && t.Ran+t.Waited >= threadFull-0.04 && k.full(where(t))
+// waitsMoreThan reports whether a thread is waiting and none of the other threads, which may wait for it, needs more.
+func (p *path) waitsMoreThan(t *facts.ThreadLoad, others []*facts.ThreadLoad) bool {
+	o := busiestThread(others, demand)
+	return p.waiting(t) && (o == nil || demand(o) < threadFull || demand(o) < demand(t))
 }
 
-// wants is how much of a CPU a thread would use if it had one for itself.
-func wants(t *facts.ThreadLoad) float64 { return effective(t) + t.Waited }
+// saturated reports whether a thread is full: by what it used, or because it needed the rest of a full CPU.
+func (p *path) saturated(t *facts.ThreadLoad) bool {
+	return p.busy(t) >= threadFull || t.Ran >= 0.5 && t.Ran+t.Waited >= threadFull-0.04 && p.full(cpuOf(t))
+}
 
-// starved says who has the CPU that a thread of the path waits for. Where nobody in particular has it and the thread
-// itself has the most of it, it is not starved but full.
-func (k *look) starved(t *facts.ThreadLoad) (suspect, bool) {
-	at := where(t)
-	f := suspect{
-		object: label(t), keys: []string{fmt.Sprintf("cpu:%d", at), fmt.Sprintf("thread:%d", t.TID)},
-		strength: min(0.72+0.4*t.Waited, 0.95),
-		evidence: []Evidence{
-			{"share of the time that " + label(t) + " waited for a CPU", t.Waited, "share", schedstat(t)},
-			{"share that it ran", t.Ran, "share", schedstat(t)},
-		},
+// demand returns how much of a CPU a thread would use if it had one to itself.
+func demand(t *facts.ThreadLoad) float64 { return effective(t) + t.Waited }
+
+// contention returns what takes the CPU that a thread of the path waits for. It returns false if nothing else takes
+// much and the thread itself has most of it: then it is not starved but full.
+func (p *path) contention(t *facts.ThreadLoad) (suspect, bool) {
+	at := cpuOf(t)
+	f := suspect{object: label(t), keys: []string{cpuKey(at), fmt.Sprintf("thread:%d", t.TID)},
+		strength: min(0.72+0.4*t.Waited, 0.95)}
+	f.show("share of the time that "+label(t)+" waited for a CPU", t.Waited, "share", schedstat(t))
+	f.show("share that it ran", t.Ran, "share", schedstat(t))
+	runner := "" // what ran instead
+	if d := find(p.l.Delays, func(d *facts.WakeDelay) bool { return d.TID == t.TID }); d != nil {
+		runner = d.Over
+		f.show("wait for a CPU after it was woken, 99th percentile", d.P99, "us", "sched_wakeup, sched_switch")
 	}
-	behind := ""
-	if d, told := k.delay(t.TID); told {
-		behind = d.Over
-		f.evidence = append(f.evidence, Evidence{"wait for a CPU after it was woken, 99th percentile", d.P99, "us",
-			"sched_wakeup, sched_switch"})
-	}
-	takers := k.takers(t)
 	say := func(what string) {
 		f.say = fmt.Sprintf("%s waits %s of the time for CPU %d, which %s", label(t), percent(t.Waited), at, what)
 	}
-	first := takers[0]
-	for _, taker := range takers[1:] {
-		if taker.share > first.share {
-			first = taker
-		}
-	}
+	first := slices.MaxFunc(p.takers(t), func(a, b taker) int { return cmp.Compare(a.share, b.share) })
 	switch {
 	case first.share < 0.15 && t.Waited < max(t.Ran, 0.35):
 		return suspect{}, false
 	case first.share < 0.15:
 		f.kind, f.stage, f.strength = CPUHog, pathStage(t), f.strength-0.15
-		f.object = label(t)
 		f.say = fmt.Sprintf("%s waits %s of the time for a CPU", label(t), percent(t.Waited))
-		if behind != "" {
-			f.object = behind
-			say(behind + " has in its place")
+		if runner != "" {
+			f.object = runner
+			say(runner + " has in its place")
 		}
 		return f, true
 	case first.role == "irq":
 		f.kind, f.stage = IRQBesideVhost, pathStage(t)
-		f.evidence = append(f.evidence, Evidence{fmt.Sprintf("softirq and interrupts on CPU %d", at), first.share,
-			"share", "/proc/stat"})
+		f.show("softirq and interrupts on "+cpuName(at), first.share, "share", "/proc/stat")
 		say(fmt.Sprintf("spends %s on interrupts", percent(first.share)))
 		return f, true
 	}
 	o := first.busiest
-	f.evidence = append(f.evidence, Evidence{fmt.Sprintf("share of CPU %d that %s used", where(o), label(o)), o.Ran,
-		"share", schedstat(o)})
-	f.object = fmt.Sprintf("CPU %d", at)
-	switch {
-	case first.role == "other":
-		f.kind, f.stage, f.object = CPUHog, pathStage(t), label(o)
-		say(fmt.Sprintf("%s uses for %s", label(o), percent(o.Ran)))
-	case t.Role == "vhost" && first.role == "vhost":
+	f.show(fmt.Sprintf("share of CPU %d that %s used", cpuOf(o), label(o)), o.Ran, "share", schedstat(o))
+	f.object = cpuName(at)
+	if t.Role == "vhost" && first.role == "vhost" {
 		f.kind = VhostShared
-		f.evidence = append(f.evidence, Evidence{fmt.Sprintf("vhost threads on CPU %d", at), float64(first.n + 1),
-			"threads", "/proc/PID/task/TID/stat"})
-		say(fmt.Sprintf("it shares with %s", some(first.n, "other vhost thread")))
-	default:
-		f.kind = VCPUShared
-		say(fmt.Sprintf("%s uses for %s", label(o), percent(o.Ran)))
+		f.show("vhost threads on "+cpuName(at), float64(first.threads+1), "threads", "/proc/PID/task/TID/stat")
+		say("it shares with " + count(first.threads, "other vhost thread"))
+		return f, true
 	}
+	f.kind = VCPUShared
+	if first.role == "other" {
+		f.kind, f.stage, f.object = CPUHog, pathStage(t), label(o)
+	}
+	say(fmt.Sprintf("%s uses for %s", label(o), percent(o.Ran)))
 	return f, true
 }
 
-// taker is who else has a thread's CPU.
+// taker is a group of threads that take a thread's CPU, or the packets that are received there.
 type taker struct {
 	role    string // other, vhost, vcpu, or irq
 	share   float64
-	n       int
+	threads int
 	busiest *facts.ThreadLoad
 }
 
-// takers are by what a thread's CPU is used besides: by strangers, vhost threads, vCPUs, and for packets that others
-// receive there.
-func (k *look) takers(t *facts.ThreadLoad) []taker {
-	others := k.beside(t, 0.08)
-	if len(t.Affinity) != 1 { // it wanders: whoever else fills CPUs that it may use
-		for i := range k.l.Threads {
-			o := &k.l.Threads[i]
-			if o.TID != t.TID && o.Ran >= 0.3 && k.full(where(o)) &&
-				(len(t.Affinity) == 0 || t.Affinity.Has(where(o))) && !slices.Contains(others, o) {
+// takers returns what uses a thread's CPU besides the thread: threads off the path, vhost threads, vCPUs, and packets
+// that are received there for others.
+func (p *path) takers(t *facts.ThreadLoad) []taker {
+	others := p.neighbours(t, 0.08)
+	if len(t.Affinity) != 1 { // not bound to one CPU: any thread that fills a CPU which this one may use
+		for o := range each(p.l.Threads) {
+			if o.TID != t.TID && o.Ran >= 0.3 && p.full(cpuOf(o)) &&
+				(len(t.Affinity) == 0 || t.Affinity.Has(cpuOf(o))) && !slices.Contains(others, o) {
 				others = append(others, o)
 			}
 		}
 	}
 	all := []taker{{role: "other"}, {role: "vhost"}, {role: "vcpu"}, {role: "irq"}}
 	for _, o := range others {
-		at := 0
+		g := &all[0]
 		switch o.Role {
 		case "vhost":
-			at = 1
+			g = &all[1]
 		case "vcpu":
-			at = 2
+			g = &all[2]
 		case "ksoftirqd", "napi":
-			continue // their time is that of softirqs
+			continue // their time is softirq time
 		}
-		all[at].share += o.Ran
-		all[at].n++
-		if all[at].busiest == nil || o.Ran > all[at].busiest.Ran {
-			all[at].busiest = o
+		g.share += o.Ran
+		g.threads++
+		if g.busiest == nil || o.Ran > g.busiest.Ran {
+			g.busiest = o
 		}
 	}
-	if !k.outwards || k.interrupted(where(t)) { // else they may be those of what the thread itself sends
-		all[3].share = k.handling(where(t))
+	if !p.outwards || p.nicInterrupts(cpuOf(t)) { // otherwise the thread's own packets may cause the softirqs
+		all[3].share = p.softirqUse(cpuOf(t))
 	}
 	return all
 }
 
-// schedstat is where the kernel tells how long a thread ran and waited.
+// schedstat returns the file with a thread's time on and waiting for a CPU.
 func schedstat(t *facts.ThreadLoad) string {
 	return fmt.Sprintf("/proc/%d/task/%d/schedstat", t.PID, t.TID)
 }

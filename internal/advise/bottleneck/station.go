@@ -11,22 +11,22 @@ import (
 // LookSchema is the version of a line of mpps top --json.
 const LookSchema = "mpps.top/1"
 
-// Look is the path at one moment: every station with its parts, and what holds the path back, from one interval.
+// Look is the path during one interval: every station with its parts, and what holds the path back.
 type Look struct {
 	Schema    string           `json:"schema"`
 	At        time.Time        `json:"time"`
 	Host      string           `json:"host"`
-	Seconds   float64          `json:"seconds"` // that were watched
+	Seconds   float64          `json:"seconds"` // length of the interval
 	Method    facts.LoadMethod `json:"method"`
 	CostMS    float64          `json:"cost_ms"` // CPU time that watching took
 	CPUs      []facts.CPULoad  `json:"cpus"`
 	Stations  []Station        `json:"stations"`  // in path order
-	Diagnosis *Diagnosis       `json:"diagnosis"` // null: could not be told
+	Diagnosis *Diagnosis       `json:"diagnosis"` // null: not possible
 	Unseen    []facts.Unseen   `json:"unseen"`
 }
 
-// Station is one place that packets pass, with the queues, threads or CPUs that it is made of. Unlike Stage, which has
-// the busiest object of a stage, it is one object.
+// Station is one place that packets pass, with its queues, threads or CPUs. It is one object, unlike Stage, which shows
+// the busiest object of a stage.
 type Station struct {
 	// nic, overlay, softirq, netfilter, conntrack, qdisc, bridge, tap, vhost, emulator, vcpu, guest, socket, vf, veth,
 	// beside
@@ -38,58 +38,69 @@ type Station struct {
 	Out float64 `json:"to_wire_pps"`  // packets per second towards the wire; −1: not counted here
 
 	Use float64 `json:"use"` // how busy, 0–1; −1: not known
-	// what Use is a share of: "10 Gbit/s", "CPU 17", "quota of 0.5 CPUs"; empty: of its interval
+	// what Use is a share of: "10 Gbit/s", "CPU 17", "quota of 0.5 CPUs"; empty: the interval
 	Of    string     `json:"of"`
 	Waits []Evidence `json:"saturation"`
 	Lost  []Evidence `json:"errors"`   // packets per second by counter; some count the same packet twice
-	Loss  float64    `json:"lost_pps"` // packets per second that went no further here, each once as far as is known
+	Loss  float64    `json:"lost_pps"` // packets per second lost here, each once as far as is known
 
 	Parts []Station `json:"parts"`
 }
 
-// PPS is how many packets per second pass in both directions; 0 where it is not counted.
+// PPS returns the packets per second in both directions; 0 if they are not counted.
 func (s *Station) PPS() float64 { return max(s.In, 0) + max(s.Out, 0) }
 
-// Idle reports whether nothing happened there that anybody would look at.
+// Idle reports whether the station did nothing of interest.
 func (s *Station) Idle() bool {
 	return s.PPS() < 1 && s.Use < 0.005 && s.Loss == 0 && len(s.Waits)+len(s.Lost) == 0
 }
 
-// station is one of a stage of which nothing is known yet.
+// station returns a station without any figures.
 func station(stage, name string) Station {
 	return Station{Stage: stage, Name: name, In: -1, Out: -1, Use: -1}
 }
 
-// Stations are all places of a host's path in path order: from NICs over softirqs and bridges to guests, each guest's
-// behind the bridge that its tap is on, then what is on no such path.
+// wait adds a figure to the saturation.
+func (s *Station) wait(what string, value float64, unit, source string) {
+	s.Waits = append(s.Waits, Evidence{what, value, unit, source})
+}
+
+// add adds a part. The station's use is that of its busiest part.
+func (s *Station) add(part Station) {
+	if part.Use > s.Use {
+		s.Use, s.Of = part.Use, part.Of
+	}
+	s.Parts = append(s.Parts, part)
+}
+
+// Stations returns all stations of a host in path order: from NICs over softirqs and bridges to guests, each guest
+// after the bridge of its tap, then what is on no such path.
 func Stations(h *facts.Host, l *facts.Load) []Station {
-	b := &stations{host: h, load: l, drawn: map[string]bool{}}
-	b.kind("nic", "nic")
-	b.kind("tunnel", "overlay")
-	b.softirqs()
-	b.profiled("netfilter", "conntrack")
+	b := &stations{host: h, load: l, added: map[string]bool{}}
+	b.addKind("nic", "nic")
+	b.addKind("tunnel", "overlay")
+	b.addSoftirqs()
+	b.addProfiled("netfilter", "conntrack")
 	for _, d := range l.Devices {
 		if d.Kind != "bridge" {
 			continue
 		}
 		b.all = append(b.all, b.bridge(d))
-		for _, p := range l.Devices {
-			if p.Kind == "tap" && d.Netns == p.Netns && b.master(p.Name) == d.Name {
-				b.tap(p)
-			}
+		for _, t := range b.tapsOf(d) {
+			b.addTap(t)
 		}
 	}
 	for _, d := range l.Devices {
 		if d.Kind == "tap" {
-			b.tap(d)
+			b.addTap(d)
 		}
 	}
-	b.kind("vf", "vf")
-	b.kind("veth", "veth")
-	b.kind("other", "device")
-	b.guests()
-	b.sockets("", "sockets", l.Sockets)
-	b.beside()
+	b.addKind("vf", "vf")
+	b.addKind("veth", "veth")
+	b.addKind("other", "device")
+	b.addOtherGuests()
+	b.addSockets("", l.Sockets)
+	b.addBeside()
 	return b.all
 }
 
@@ -98,10 +109,10 @@ type stations struct {
 	host  *facts.Host
 	load  *facts.Load
 	all   []Station
-	drawn map[string]bool // devices with their namespace, and threads' guests, that stand already
+	added map[string]bool // taps with their namespace, and guests, that all contains
 }
 
-// rate is a count of the interval per second.
+// rate converts a count of the interval to a rate per second.
 func (b *stations) rate(n uint64) float64 {
 	if b.load.Seconds <= 0 {
 		return 0
@@ -109,7 +120,7 @@ func (b *stations) rate(n uint64) float64 {
 	return float64(n) / b.load.Seconds
 }
 
-func (b *stations) kind(kind, stage string) {
+func (b *stations) addKind(kind, stage string) {
 	for _, d := range b.load.Devices {
 		if d.Kind == kind {
 			b.all = append(b.all, b.device(stage, d))
@@ -117,129 +128,124 @@ func (b *stations) kind(kind, stage string) {
 	}
 }
 
-func (b *stations) master(tap string) string {
-	for i := range b.host.Taps {
-		if b.host.Taps[i].Name == tap {
-			return b.host.Taps[i].Master
+// tapOf returns a tap of the inventory; the zero value if there is none of that name.
+func (b *stations) tapOf(name string) facts.Tap {
+	if t := find(b.host.Taps, func(t *facts.Tap) bool { return t.Name == name }); t != nil {
+		return *t
+	}
+	return facts.Tap{}
+}
+
+// tapsOf returns the taps that are ports of a bridge.
+func (b *stations) tapsOf(bridge facts.DeviceLoad) []facts.DeviceLoad {
+	var taps []facts.DeviceLoad
+	for _, d := range b.load.Devices {
+		if d.Kind == "tap" && d.Netns == bridge.Netns && b.tapOf(d.Name).Master == bridge.Name {
+			taps = append(taps, d)
 		}
 	}
-	return ""
+	return taps
+}
+
+func (b *stations) guestOf(tap facts.DeviceLoad) string {
+	return cmp.Or(tap.Guest, b.tapOf(tap.Name).Guest)
 }
 
 func (b *stations) bridge(d facts.DeviceLoad) Station {
 	s := b.device("bridge", d)
-	s.In, s.Out = -1, -1 // it counts only what is for the host itself (br_pass_frame_up in net/bridge/br_input.c)
-	b.spent(&s, "bridge")
-	for _, p := range b.load.Devices { // what its taps take and give is what it forwards to and from guests
-		if p.Kind == "tap" && p.Netns == d.Netns && b.master(p.Name) == d.Name {
-			s.In = max(s.In, 0) + b.rate(p.TxPackets)
-			s.Out = max(s.Out, 0) + b.rate(p.RxPackets)
-		}
+	// its own counters have only packets for the host itself (br_pass_frame_up in net/bridge/br_input.c)
+	s.In, s.Out = -1, -1
+	b.addProfile(&s, "bridge")
+	for _, t := range b.tapsOf(d) { // its taps' packets are those that it forwards to and from guests
+		s.In = max(s.In, 0) + b.rate(t.TxPackets)
+		s.Out = max(s.Out, 0) + b.rate(t.RxPackets)
 	}
 	return s
 }
 
-// tap adds a tap with what serves it and the guest behind it; once.
-func (b *stations) tap(d facts.DeviceLoad) {
-	key := d.Netns + "/" + d.Name
-	if b.drawn[key] {
+// addTap adds a tap with its vhost threads, once, and its guest after the guest's last tap.
+func (b *stations) addTap(d facts.DeviceLoad) {
+	if b.added[d.Netns+"/"+d.Name] {
 		return
 	}
-	b.drawn[key] = true
+	b.added[d.Netns+"/"+d.Name] = true
 	s := b.device("tap", d)
-	s.Guest = cmp.Or(d.Guest, b.guestOf(d.Name))
+	s.Guest = b.guestOf(d)
 	b.all = append(b.all, s)
 	mac := b.mac(s.Guest, d.Name)
-	b.threads("vhost", s.Guest, func(t *facts.ThreadLoad) bool {
+	b.addThreads("vhost", s.Guest, func(t *facts.ThreadLoad) bool {
 		if slices.Contains(t.Devices, d.Name) {
 			return true
 		}
 		return len(t.Devices) == 0 && s.Guest != "" && t.Guest == s.Guest && (t.NIC == mac || t.NIC == "")
 	})
-	if s.Guest != "" && b.lastTap(s.Guest, d) {
-		b.guest(s.Guest)
+	if s.Guest != "" && !slices.ContainsFunc(b.load.Devices, func(o facts.DeviceLoad) bool {
+		return o.Kind == "tap" && b.guestOf(o) == s.Guest && !b.added[o.Netns+"/"+o.Name]
+	}) {
+		b.addGuest(s.Guest)
 	}
 }
 
-// lastTap reports whether no other tap of the guest is still to be drawn.
-func (b *stations) lastTap(guest string, at facts.DeviceLoad) bool {
-	for _, d := range b.load.Devices {
-		if d.Kind == "tap" && cmp.Or(d.Guest, b.guestOf(d.Name)) == guest && !b.drawn[d.Netns+"/"+d.Name] {
-			return false
-		}
-	}
-	return true
-}
-
-func (b *stations) guestOf(tap string) string {
-	for i := range b.host.Taps {
-		if b.host.Taps[i].Name == tap {
-			return b.host.Taps[i].Guest
-		}
-	}
-	return ""
-}
-
-// mac is the address of the guest's NIC that a tap is of.
+// mac returns the MAC address of the guest's NIC that a tap belongs to.
 func (b *stations) mac(guest, tap string) string {
-	for i := range b.host.Guests {
-		if b.host.Guests[i].Name != guest {
+	for _, g := range b.host.Guests {
+		if g.Name != guest {
 			continue
 		}
-		for _, n := range b.host.Guests[i].NICs() {
+		for _, n := range g.NICs() {
 			if n.Tap == tap {
 				return n.MAC
 			}
 		}
 	}
-	return "\x00" // of none: an empty one would be that of every thread whose NIC is not known
+	return "\x00" // matches no thread; an empty one would match threads whose NIC is not known
 }
 
-// guests adds those that have no tap here: with functions passed through, or a NIC of another kind.
-func (b *stations) guests() {
+// addOtherGuests adds guests without a tap: with VFs passed through, or a NIC of another kind.
+func (b *stations) addOtherGuests() {
 	var names []string
 	for _, t := range b.load.Threads {
 		if t.Guest != "" {
 			names = append(names, t.Guest)
 		}
 	}
-	for i := range b.load.Guests {
-		names = append(names, b.load.Guests[i].Name)
+	for _, g := range b.load.Guests {
+		names = append(names, g.Name)
 	}
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
-		if !b.drawn["guest "+name] {
-			b.threads("vhost", name, func(t *facts.ThreadLoad) bool { return t.Guest == name })
-			b.guest(name)
+		if !b.added["guest "+name] {
+			b.addThreads("vhost", name, func(t *facts.ThreadLoad) bool { return t.Guest == name })
+			b.addGuest(name)
 		}
 	}
 }
 
-// guest adds the threads of a guest and what it told of its inside; once.
-func (b *stations) guest(name string) {
-	if b.drawn["guest "+name] {
+// addGuest adds a guest's threads and what its agent reported, once.
+func (b *stations) addGuest(name string) {
+	if b.added["guest "+name] {
 		return
 	}
-	b.drawn["guest "+name] = true
+	b.added["guest "+name] = true
 	own := func(t *facts.ThreadLoad) bool { return t.Guest == name }
-	b.threads("emulator", name, own)
-	b.threads("vcpu", name, own)
-	for i := range b.load.Guests {
-		if g := &b.load.Guests[i]; g.Name == name {
-			b.inside(g)
+	b.addThreads("emulator", name, own)
+	b.addThreads("vcpu", name, own)
+	for g := range each(b.load.Guests) {
+		if g.Name == name {
+			b.addInside(g)
 		}
 	}
 }
 
-// inside adds a guest as it sees itself.
-func (b *stations) inside(g *facts.GuestLoad) {
+// addInside adds a guest's own view of itself.
+func (b *stations) addInside(g *facts.GuestLoad) {
 	in := stations{host: &facts.Host{}, load: &facts.Load{
 		Seconds: b.load.Seconds, CPUs: g.CPUs, Devices: g.Devices, Softnet: g.Softnet,
-	}, drawn: map[string]bool{}}
-	in.kind("nic", "guest")
-	in.kind("vf", "guest")
-	in.softirqs()
-	in.sockets(g.Name, "sockets", g.Sockets)
+	}, added: map[string]bool{}}
+	in.addKind("nic", "guest")
+	in.addKind("vf", "guest")
+	in.addSoftirqs()
+	in.addSockets(g.Name, g.Sockets)
 	for _, s := range in.all {
 		s.Guest = g.Name
 		if s.Stage == "softirq" {
@@ -249,29 +255,26 @@ func (b *stations) inside(g *facts.GuestLoad) {
 	}
 }
 
-// sockets adds them where they lost packets or have them waiting.
-func (b *stations) sockets(guest, name string, l facts.SocketLoad) {
-	s := station("socket", name)
+// addSockets adds sockets if they received, lost or queued packets.
+func (b *stations) addSockets(guest string, l facts.SocketLoad) {
+	s := station("socket", "sockets")
 	s.Guest = guest
 	s.In, s.Out = b.rate(l.UDPIn), b.rate(l.UDPOut)
-	for _, c := range []struct {
-		name string
-		n    uint64
-	}{{"receive_buffer_errors", l.ReceiveBuffer}, {"send_buffer_errors", l.SendBuffer}, {"no_port", l.NoPort},
-		{"tcp_listen_drops", l.TCPListen}, {"packet_socket_drops", l.PacketDrops}} {
-		b.lost(&s, c.name, c.n, true)
-	}
+	b.addLost(&s, "receive_buffer_errors", l.ReceiveBuffer, true)
+	b.addLost(&s, "send_buffer_errors", l.SendBuffer, true)
+	b.addLost(&s, "no_port", l.NoPort, true)
+	b.addLost(&s, "tcp_listen_drops", l.TCPListen, true)
+	b.addLost(&s, "packet_socket_drops", l.PacketDrops, true)
 	if l.Queued >= 0.1 {
-		s.Waits = append(s.Waits, Evidence{What: "fullest receive queue", Value: l.Queued, Unit: "share",
-			Source: "sock_diag"})
+		s.wait("fullest receive queue", l.Queued, "share", "sock_diag")
 	}
 	if s.PPS() > 0 || s.Loss > 0 || len(s.Waits) > 0 {
 		b.all = append(b.all, s)
 	}
 }
 
-// lost adds a counter of lost packets that moved; whole says that no other counter counts the same packets.
-func (b *stations) lost(s *Station, name string, n uint64, whole bool) {
+// addLost adds a counter of lost packets unless it is 0. whole says that no other counter counts the same packets.
+func (b *stations) addLost(s *Station, name string, n uint64, whole bool) {
 	if n == 0 {
 		return
 	}

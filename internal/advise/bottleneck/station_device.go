@@ -2,71 +2,63 @@ package bottleneck
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"mpps/internal/model/facts"
 )
 
-// onWire is what a frame takes on the wire beyond what a NIC's byte counters have: check sequence, preamble, start
-// delimiter and the gap between frames (IEEE 802.3, 3.1.1 and 4.4.2), bytes.
-const onWire = 4 + 8 + 12
-
-// once are counters of rtnl_link_stats64 that count a packet which went no further, no packet in two of them
+// standardLosses are counters of rtnl_link_stats64 for packets that went no further. No packet is in two of them
 // (Documentation/networking/statistics.rst).
-var once = []string{"rx_dropped", "tx_dropped", "rx_missed_errors", "rx_nohandler", "tx_aborted_errors"}
+var standardLosses = []string{"rx_dropped", "tx_dropped", "rx_missed_errors", "rx_nohandler", "tx_aborted_errors"}
 
-// losing are parts of names of a driver's own counters of packets that were lost.
-var losing = []string{"drop", "discard", "missed", "no_buffer", "no_dma", "out_of_buffer", "overrun", "overflow",
+// driverLosses are parts of the names that drivers give to their own counters of lost packets.
+var driverLosses = []string{"drop", "discard", "missed", "no_buffer", "no_dma", "out_of_buffer", "overrun", "overflow",
 	"fifo", "errors"}
 
-// device is a network device with its queues and queue disciplines.
+// device returns the station of a network device with its queues and queue disciplines.
 func (b *stations) device(stage string, d facts.DeviceLoad) Station {
-	s := station(stage, called(&d))
+	s := station(stage, deviceName(&d))
 	s.Guest = d.Guest
 	s.In, s.Out = b.rate(d.RxPackets), b.rate(d.TxPackets)
-	if d.Kind == "tap" { // what a tap sends the guest receives
+	if d.Kind == "tap" { // the guest receives what the tap sends
 		s.In, s.Out = s.Out, s.In
 	}
 	if line := float64(d.SpeedMbps) * 1e6; line > 0 && (d.Kind == "nic" || d.Kind == "vf") && b.load.Seconds > 0 {
-		bits := func(bytes, packets uint64) float64 { return float64(bytes+packets*onWire) * 8 / b.load.Seconds }
-		s.Use, s.Of = min(1, max(bits(d.RxBytes, d.RxPackets), bits(d.TxBytes, d.TxPackets))/line), bitrate(line)
+		bits := max(wireBits(d.RxBytes, d.RxPackets), wireBits(d.TxBytes, d.TxPackets)) / b.load.Seconds
+		s.Use, s.Of = min(1, bits/line), bitrate(line)
 	}
-	b.losses(&s, d.Counters)
+	b.addCounters(&s, d.Counters)
 	for _, q := range d.Queues {
 		s.Parts = append(s.Parts, b.queue(d, q))
 	}
 	for _, q := range d.Qdisc {
 		p := b.qdisc(&d, q)
-		if p.Loss > 0 && q.Parent == "root" { // one below the root is counted there too
+		if q.Parent == "root" { // the root's count includes those below it
 			s.Loss += p.Loss
 		}
 		if p.Loss > 0 || len(p.Waits) > 0 || p.Use >= 0 {
 			s.Parts = append(s.Parts, p)
 		}
 	}
-	b.dropped(&s, d)
+	b.addDropped(&s, d)
 	return s
 }
 
-// losses takes over the counters that tell of lost packets. A driver's own repeat the standard ones in many drivers, so
-// that they are counted only where these stand still, and of them the one that moved most.
-func (b *stations) losses(s *Station, counters map[string]uint64) {
-	var names []string
-	for name := range counters {
-		names = append(names, name)
-	}
-	slices.Sort(names)
+// addCounters adds the counters of lost packets. Many drivers' own counters repeat the standard ones, so they count as
+// loss only if no standard one grew, and then only the largest.
+func (b *stations) addCounters(s *Station, counters map[string]uint64) {
 	var own uint64
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(counters)) {
 		switch {
-		// a program took them: a measurement's receiver, or a filter, which counts for itself
+		// an XDP program took them: a measurement's receiver, or a filter with its own counters
 		case strings.Contains(name, "xdp"):
-		case slices.Contains(once, name):
-			b.lost(s, name, counters[name], true)
-		case slices.ContainsFunc(losing,
+		case slices.Contains(standardLosses, name):
+			b.addLost(s, name, counters[name], true)
+		case slices.ContainsFunc(driverLosses,
 			func(part string) bool { return strings.Contains(strings.ToLower(name), part) }):
-			b.lost(s, name, counters[name], false)
+			b.addLost(s, name, counters[name], false)
 			own = max(own, counters[name])
 		}
 	}
@@ -75,65 +67,60 @@ func (b *stations) losses(s *Station, counters map[string]uint64) {
 	}
 }
 
-// queue is one of a device.
+// queue returns the station of one queue of a device.
 func (b *stations) queue(d facts.DeviceLoad, q facts.QueueLoad) Station {
-	p := station(stageOf(d), fmt.Sprintf("%s %d", q.Direction, q.Index))
+	stage := d.Kind
+	if stage == "tunnel" {
+		stage = "overlay"
+	}
+	p := station(stage, fmt.Sprintf("%s %d", q.Direction, q.Index))
 	p.Guest = d.Guest
 	if (q.Direction == "rx") == (d.Kind != "tap") {
 		p.In = b.rate(q.Packets)
 	} else {
 		p.Out = b.rate(q.Packets)
 	}
-	if len(q.CPUs) == 1 {
-		p.Of = fmt.Sprintf("CPU %d", q.CPUs[0])
-	} else if len(q.CPUs) > 1 {
-		p.Of = "CPUs " + q.CPUs.String()
-	}
-	if len(q.CPUs) == 1 && q.Direction == "rx" {
-		if c, known := b.cpu(q.CPUs[0]); known {
+	switch len(q.CPUs) {
+	case 0:
+	case 1:
+		p.Of = cpuName(q.CPUs[0])
+		if c := b.cpu(q.CPUs[0]); c != nil && q.Direction == "rx" {
 			p.Use = c.Softirq + c.IRQ
 		}
+	default:
+		p.Of = "CPUs " + q.CPUs.String()
 	}
-	b.lost(&p, "drops", q.Drops, true)
+	b.addLost(&p, "drops", q.Drops, true)
 	if q.Stopped > 0 {
-		p.Waits = append(p.Waits, Evidence{What: "found stopped", Value: b.rate(q.Stopped), Unit: "times/s",
-			Source: p.Name})
+		p.wait("found stopped", b.rate(q.Stopped), "times/s", p.Name)
 	}
 	return p
 }
 
-func stageOf(d facts.DeviceLoad) string {
-	if d.Kind == "tunnel" {
-		return "overlay"
-	}
-	return d.Kind
-}
-
-// qdisc is one queue discipline; its use is known where it limits the rate.
+// qdisc returns the station of one queue discipline. Its use is known only if it limits the rate.
 func (b *stations) qdisc(d *facts.DeviceLoad, q facts.QdiscLoad) Station {
-	s := station("qdisc", q.Kind+" of "+called(d))
+	s := station("qdisc", q.Kind+" of "+deviceName(d))
 	if q.Parent != "root" && q.Parent != "" {
-		s.Name = q.Kind + " " + q.Parent + " of " + called(d)
+		s.Name = q.Kind + " " + q.Parent + " of " + deviceName(d)
 	}
 	s.Out = b.rate(q.Packets)
 	if q.RateBps > 0 && b.load.Seconds > 0 {
 		s.Use, s.Of = min(1, float64(q.Bytes)*8/b.load.Seconds/q.RateBps), bitrate(q.RateBps)
 	}
-	b.lost(&s, "drops", q.Drops, true)
+	b.addLost(&s, "drops", q.Drops, true)
 	if q.Backlog > 0 {
-		s.Waits = append(s.Waits, Evidence{What: "backlog", Value: float64(q.Backlog), Unit: "packets", Source: s.Name})
+		s.wait("backlog", float64(q.Backlog), "packets", s.Name)
 	}
 	if q.Requeues > 0 {
-		s.Waits = append(s.Waits, Evidence{What: "requeues", Value: b.rate(q.Requeues), Unit: "packets/s",
-			Source: s.Name})
+		s.wait("requeues", b.rate(q.Requeues), "packets/s", s.Name)
 	}
 	return s
 }
 
-// dropped adds the kernel's reasons for what it dropped at a device, and the locks that were waited for there.
-func (b *stations) dropped(s *Station, d facts.DeviceLoad) {
+// addDropped adds the kernel's reasons for drops at a device, and the waits for its locks.
+func (b *stations) addDropped(s *Station, d facts.DeviceLoad) {
 	for _, site := range b.load.Drops {
-		// that may be no loss
+		// NOT_SPECIFIED may be no loss
 		if site.Device == d.Name && site.Packets > 0 && (s.Loss > 0 || site.Reason != "NOT_SPECIFIED") {
 			s.Lost = append(s.Lost, Evidence{What: site.Reason, Value: b.rate(site.Packets), Unit: "packets/s",
 				Source: site.Symbol})
@@ -144,8 +131,7 @@ func (b *stations) dropped(s *Station, d facts.DeviceLoad) {
 	}
 	for _, w := range b.load.Locks {
 		if w.Device == d.Name && w.Share >= 0.01 {
-			s.Waits = append(s.Waits, Evidence{What: "lock of " + w.Lock, Value: w.Share, Unit: "share",
-				Source: "lock:contention_begin"})
+			s.wait("lock of "+w.Lock, w.Share, "share", "lock:contention_begin")
 		}
 	}
 }

@@ -12,8 +12,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// busy is a host on which a vhost thread has no time left: one NIC, a bridge, a guest with two queues, and a thread
-// beside.
+// busy returns a host with a full vhost thread: one NIC, a bridge, a guest with two queues, and a thread off the path.
 func busy() (*facts.Host, *facts.Load) {
 	h := &facts.Host{
 		Name: "kvm1", NICs: []facts.NIC{{Name: "eth0", Speed: 10000, Master: "br0"}},
@@ -57,7 +56,7 @@ func busy() (*facts.Host, *facts.Load) {
 	return h, l
 }
 
-// line is a station in short.
+// line returns a station in short.
 func line(s Station) string {
 	text := fmt.Sprintf("%s %s", s.Stage, s.Name)
 	if s.Guest != "" {
@@ -104,7 +103,7 @@ func TestStationsHaveTheirFigures(t *testing.T) {
 		{"nic eth0 / tbf of eth0", 1, -1, 10, "10 Mbit/s"},
 		{"softirq CPU 0", 0.6, 1e6, 0, "CPU 0"},
 		{"netfilter netfilter", 0.4, -1, 0, "CPU 0, ipt_do_table"},
-		{"bridge br0", -1, 500_000, 0, ""}, // what its taps were given
+		{"bridge br0", -1, 500_000, 0, ""}, // its taps' packets
 		{"tap vnet0 of vm1", -1, 500_000, 500_000, ""},
 		{"vhost 2 threads of vm1", 0.99, -1, 0, "CPU 1"},
 		{"vhost 2 threads of vm1 / vhost-2113 (queue 0)", 0.99, -1, 0, "CPU 1"},
@@ -132,7 +131,7 @@ func TestStationsHaveTheirFigures(t *testing.T) {
 	}
 }
 
-// TestStationsOfNothing: an interval of no length and a host without anything.
+// TestStationsOfNothing tries an interval of no length and an empty host.
 func TestStationsOfNothing(t *testing.T) {
 	t.Parallel()
 	if got := Stations(&facts.Host{}, &facts.Load{}); len(got) != 0 {
@@ -147,8 +146,8 @@ func TestStationsOfNothing(t *testing.T) {
 	}
 }
 
-// TestStationsOfRecordings: on recorded paths a diagnosis names objects that stand among the stations, and no figure is
-// none.
+// TestStationsOfRecordings checks that most diagnoses of recorded paths name objects that are stations, and that every
+// figure is a number.
 func TestStationsOfRecordings(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/recorded/*.json")
@@ -198,7 +197,7 @@ func TestStationsOfRecordings(t *testing.T) {
 	}
 }
 
-// TestInsideStandsWithItsGuest: what a guest told of itself stands behind its vCPUs.
+// TestInsideStandsWithItsGuest checks that a guest's own report comes after its vCPUs.
 func TestInsideStandsWithItsGuest(t *testing.T) {
 	t.Parallel()
 	h, l := busy()
