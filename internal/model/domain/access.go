@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Get reads a value in canonical form. present is false where the document does not have it. The error is a *PathError
-// for a path that means nothing here, or a *ValueError for a value in the document that libvirt could not read either.
+// Get returns a value in canonical form. present is false if the document does not have it. The error is a *PathError
+// for a path that means nothing here, or a *ValueError for a value that libvirt could not read either.
 func (d *Doc) Get(path string) (value string, present bool, err error) {
 	p, err := d.find(path)
 	if err != nil {
@@ -31,7 +31,7 @@ func (d *Doc) present(p *place) bool {
 	return leaf != nil && (p.rule.attr == "" || leaf.attr(p.rule.attr) != nil)
 }
 
-// raw gives the value of a place that is present, as written.
+// raw returns the value of a present place, as written.
 func (d *Doc) raw(p *place) string {
 	switch {
 	case p.rule.form != nil:
@@ -42,13 +42,13 @@ func (d *Doc) raw(p *place) string {
 	return p.leaf().get(d, p.rule.attr)
 }
 
-// Check reports whether Set would take a value, and gives its canonical form.
+// Check returns the canonical form of a value, or the error with which Set would refuse it.
 func (d *Doc) Check(path, value string) (string, error) {
-	_, v, err := d.check(path, value, true)
+	_, v, err := d.check(path, value, false)
 	return v, err
 }
 
-func (d *Doc) check(path, value string, wanted bool) (*place, string, error) {
+func (d *Doc) check(path, value string, restored bool) (*place, string, error) {
 	p, err := d.find(path)
 	if err != nil {
 		return nil, "", err
@@ -56,77 +56,55 @@ func (d *Doc) check(path, value string, wanted bool) (*place, string, error) {
 	if p.rule.readOnly {
 		return nil, "", &PathError{Path: p.path, Problem: "can be read but not set"}
 	}
-	if err := d.whole(p); err != nil {
+	if err := d.checkVisible(p); err != nil {
 		return nil, "", err
 	}
-	if err := d.single(p); err != nil {
+	if err := d.checkSingle(p); err != nil {
 		return nil, "", err
 	}
-	v, ok := p.rule.value.canon(value)
-	if !ok {
-		return nil, "", &ValueError{Path: p.path, Found: value, Allowed: p.rule.value.allowed}
+	v, err := p.rule.value.check(p.path, value, restored)
+	if err != nil {
+		return nil, "", err
 	}
-	if !wanted {
+	if restored {
 		return p, v, nil
 	}
-	if f := p.rule.value.wanted; f != nil {
-		if bad := f(v); bad != nil {
-			bad.Path, bad.Found = p.path, value
-			return nil, "", bad
-		}
-	}
-	if f := p.rule.value.suits; f != nil {
+	if f := p.rule.value.validIn; f != nil {
 		if bad := f(v, p.anchor(), d); bad != nil {
 			bad.Path, bad.Found = p.path, value
 			return nil, "", bad
 		}
 	}
 	if p.rule.last().key == byWholeNIC {
-		if err := d.nicFits(p, v); err != nil {
+		if err := d.checkNIC(p, v); err != nil {
 			return nil, "", err
 		}
 	}
-	return p, v, d.fits(p)
+	return p, v, d.checkKey(p)
 }
 
-// CheckPath reports whether a path names a value that any document could have set.
+// CheckPath refuses a path that no document could have set.
 func CheckPath(path string) error {
-	r, key := match(path)
-	if r == nil {
-		return &PathError{Path: clip(path), Problem: "is not a path that can be read or set", Advice: nearest(path)}
-	}
-	if _, err := r.canonKey(path, key); err != nil {
-		return err
-	}
-	if r.readOnly {
+	r, _, err := ruleFor(path)
+	if err == nil && r.readOnly {
 		return &PathError{Path: clip(path), Problem: "can be read but not set"}
 	}
-	return nil
+	return err
 }
 
-// CheckValue reports whether any document could take a value at a path, and gives its canonical form: what is wrong
-// with the value alone, without a document to look at.
+// CheckValue returns the canonical form of a value, or why no document could take it at a path. It looks at the value
+// alone.
 func CheckValue(path, value string) (string, error) {
 	if err := CheckPath(path); err != nil {
 		return "", err
 	}
 	r, _ := match(path)
-	v, ok := r.value.canon(value)
-	if !ok {
-		return "", &ValueError{Path: clip(path), Found: value, Allowed: r.value.allowed}
-	}
-	if r.value.wanted != nil {
-		if bad := r.value.wanted(v); bad != nil {
-			bad.Path, bad.Found = clip(path), value
-			return "", bad
-		}
-	}
-	return v, nil
+	return r.value.check(clip(path), value, false)
 }
 
-// single refuses to edit an element that is there twice: libvirt refuses most such domains, and of the rest it reads
-// one.
-func (d *Doc) single(p *place) error {
+// checkSingle refuses to edit an element that occurs twice: libvirt refuses most such domains, and reads only one
+// element in the others.
+func (d *Doc) checkSingle(p *place) error {
 	for i, e := range p.chain {
 		s, n := &p.rule.steps[i], 0
 		if s.key == byNIC || s.key == byWholeNIC || s.key == byPCI || s.name == "devices" {
@@ -146,8 +124,9 @@ func (d *Doc) single(p *place) error {
 	return nil
 }
 
-// whole refuses to edit a document of which a part stands elsewhere: what would be made may be there already.
-func (d *Doc) whole(p *place) error {
+// checkVisible refuses to edit a document with an entity that stands for elements: what would be added may already be
+// in it.
+func (d *Doc) checkVisible(p *place) error {
 	if d.hidden == "" {
 		return nil
 	}
@@ -163,31 +142,29 @@ func (p *place) anchor() *element {
 	return nil
 }
 
-// Set gives a value, making what is missing. It refuses, before it changes anything, what libvirt or QEMU would refuse,
-// ignore or cut down: a *ValueError or *PathError. A value equal to the present one changes no byte.
+// Set sets a value and adds the elements it needs. Before it changes anything, it refuses what libvirt or QEMU would
+// refuse, ignore or truncate: a *ValueError or *PathError. Setting the present value changes no byte.
 func (d *Doc) Set(path, value string) error {
-	p, v, err := d.check(path, value, true)
-	if err != nil {
-		return err
+	p, v, err := d.check(path, value, false)
+	if err == nil {
+		d.put(p, v)
 	}
-	d.put(p, v)
-	return nil
+	return err
 }
 
-// Restore puts back what Get gave earlier: the value, or its absence. It takes values that Set refuses, since they were
-// there. In the same Doc, the bytes come back as well; across Parse they do wherever the value had been written in
-// canonical form and no element had stood empty. Putting back an absence also takes away what libvirt adds by itself
-// beside the value when it stores a domain, such as mode='strict' beside a nodeset.
+// Restore puts back what Get returned earlier: the value, or its absence. It accepts values that Set refuses, since
+// they were there. In the same Doc, the bytes come back as well; across Parse they do if the value was written in
+// canonical form and no element was empty. Restoring an absence also removes what libvirt adds with the value when it
+// stores a domain, such as mode='strict' with a nodeset.
 func (d *Doc) Restore(path, value string, present bool) error {
 	if !present {
 		return d.drop(path, true)
 	}
-	p, v, err := d.check(path, value, false)
-	if err != nil {
-		return err
+	p, v, err := d.check(path, value, true)
+	if err == nil {
+		d.put(p, v)
 	}
-	d.put(p, v)
-	return nil
+	return err
 }
 
 func (d *Doc) put(p *place, v string) {
@@ -206,9 +183,9 @@ func (d *Doc) put(p *place, v string) {
 	}
 	defer func() {
 		if d.changes-before == len(made) {
-			d.grown(made, p.key)
+			d.updateTables(made, p.key)
 		} else {
-			d.edited()
+			d.dropTables()
 		}
 	}()
 	switch {
@@ -222,7 +199,7 @@ func (d *Doc) put(p *place, v string) {
 	}
 }
 
-// make brings back the element of a step if it was deleted, or makes it.
+// make brings back a step's deleted element, or adds one.
 func (d *Doc) make(at *element, s *step, key string) *element {
 	name, keyAttr := s.name, s.attr
 	if s.key == byName {
@@ -244,7 +221,7 @@ func (d *Doc) make(at *element, s *step, key string) *element {
 	return e
 }
 
-// Delete takes a value away, and every element above it that has nothing left. What is absent already is no error.
+// Delete removes a value, and every element above it that becomes empty. An absent value is no error.
 func (d *Doc) Delete(path string) error { return d.drop(path, false) }
 
 func (d *Doc) drop(path string, undo bool) error {
@@ -255,20 +232,20 @@ func (d *Doc) drop(path string, undo bool) error {
 	if p.rule.readOnly {
 		return &PathError{Path: p.path, Problem: "can be read but not set"}
 	}
-	if err := d.whole(p); err != nil {
+	if err := d.checkVisible(p); err != nil {
 		return err
 	}
 	if !d.present(p) {
 		return nil
 	}
-	if err := d.single(p); err != nil {
+	if err := d.checkSingle(p); err != nil {
 		return err
 	}
 	last := len(p.chain) - 1
 	if p.rule.attr == "" && p.rule.steps[last].must {
 		return &PathError{Path: p.path, Problem: "is always there", Advice: "set it to another value"}
 	}
-	defer d.edited()
+	defer d.dropTables()
 	if f, partly := p.rule.form.(interface{ drop(*Doc, *element) }); partly {
 		f.drop(d, p.chain[last])
 	} else if p.rule.attr == "" {

@@ -6,19 +6,18 @@ import (
 	"strings"
 )
 
-// vCell is one NUMA cell of the guest: its vCPUs ("" for a cell of memory alone) and its memory.
+// vCell is one NUMA cell of the guest: its vCPUs ("" for a memory-only cell) and its memory.
 type vCell struct {
 	cpus string
 	kib  uint64
 }
 
-// numaCells is the guest's own NUMA cells in the order of their numbers, "0-3:4GiB 4-7:4GiB"; "none:1GiB" is a cell
-// without vCPUs.
+// numaCells is the guest's NUMA cells in numerical order, "0-3:4GiB 4-7:4GiB"; "none:1GiB" is a cell without vCPUs.
 var numaCells = kind{allowed: "VCPUS:SIZE for each cell, such as 0-3:4GiB 4-7:4GiB",
 	canon: func(s string) (string, bool) {
 		cells, ok := parseCells(s)
 		return formatCells(cells), ok
-	}, wanted: func(v string) *ValueError {
+	}, valid: func(v string) *ValueError {
 		cells, _ := parseCells(v)
 		seen := map[int]bool{}
 		for _, c := range cells {
@@ -31,7 +30,7 @@ var numaCells = kind{allowed: "VCPUS:SIZE for each cell, such as 0-3:4GiB 4-7:4G
 			}
 		}
 		return nil
-	}, suits: func(v string, _ *element, d *Doc) *ValueError {
+	}, validIn: func(v string, _ *element, d *Doc) *ValueError {
 		vcpus, known := atoi(d.root.first("vcpu").text(d))
 		cells, _ := parseCells(v)
 		var total uint64
@@ -44,8 +43,8 @@ var numaCells = kind{allowed: "VCPUS:SIZE for each cell, such as 0-3:4GiB 4-7:4G
 				", and libvirt would make it "+formatKiB(total))
 		}
 		for _, c := range cells {
-			// src/conf/domain_postparse.c and src/conf/numa_conf.c: more vCPUs in cells than the domain has are
-			// refused.
+			// libvirt refuses more vCPUs in cells than the domain has (src/conf/domain_postparse.c,
+			// src/conf/numa_conf.c).
 			if set, err := ParseSet(c.cpus); err == nil && known && set[len(set)-1] >= vcpus {
 				return refuse("vCPUs 0 to "+strconv.Itoa(vcpus-1), "the domain has "+strconv.Itoa(vcpus)+" vCPUs")
 			}
@@ -83,8 +82,8 @@ func formatCells(cells []vCell) string {
 	return strings.Join(words, " ")
 }
 
-// ParseSize reads an amount of memory with its unit, such as 16GiB or 2M, in KiB. A number without a unit is refused:
-// libvirt takes it for KiB, people mean bytes or GiB.
+// ParseSize reads an amount of memory with its unit, such as 16GiB or 2M, and returns KiB. A number without a unit is
+// refused: libvirt reads KiB, people mean bytes or GiB.
 func ParseSize(s string) (kib uint64, ok bool) {
 	digits := strings.TrimRight(s, "KMGTPEkmgtpeiBb")
 	n, err := strconv.ParseUint(digits, 10, 64)
@@ -95,10 +94,10 @@ func ParseSize(s string) (kib uint64, ok bool) {
 	return kib, ok && kib > 0
 }
 
-// cellsForm is the <cell> children of <numa>.
+// cellsForm is the list of <cell> in <numa>.
 type cellsForm struct{}
 
-// ordered gives the cells by their number: libvirt counts cells without an id in the order in which they stand.
+// ordered returns the cells by number. libvirt numbers cells without an id in document order.
 func (cellsForm) ordered(d *Doc, e *element) []*element {
 	cells := e.all("cell")
 	id := map[*element]int{}
@@ -130,8 +129,8 @@ func (f cellsForm) get(d *Doc, e *element) string {
 	return formatCells(cells)
 }
 
-// put gives each cell its vCPUs and memory in place, makes cells that are missing (or brings back ones that were
-// parsed) and takes those away that are too many.
+// put sets each cell's vCPUs and memory in place, adds missing cells (or brings back parsed ones) and removes surplus
+// ones.
 func (f cellsForm) put(d *Doc, e *element, v string) {
 	wanted, _ := parseCells(v)
 	for i, c := range f.ordered(d, e) {
@@ -146,7 +145,7 @@ func (f cellsForm) put(d *Doc, e *element, v string) {
 		case i < len(have):
 			c = have[i]
 		default:
-			if c = f.former(d, e, i); c == nil {
+			if c = f.removedCell(d, e, i); c == nil {
 				c = d.insert(e, "cell", "id", strconv.Itoa(i))
 			}
 			d.bringBack(c)
@@ -154,14 +153,14 @@ func (f cellsForm) put(d *Doc, e *element, v string) {
 		if w.cpus == "" {
 			c.removeAttr("cpus")
 		} else {
-			d.keep(c, "cpus", w.cpus, canonSet)
+			d.setCanon(c, "cpus", w.cpus, canonSet)
 		}
-		d.keepKiB(c, w.kib)
+		d.setKiB(c, w.kib)
 	}
 }
 
-// former is the parsed cell of a number that was taken away; nil if there is none.
-func (cellsForm) former(d *Doc, e *element, number int) *element {
+// removedCell returns the parsed cell that had a number and was removed, nil if there is none.
+func (cellsForm) removedCell(d *Doc, e *element, number int) *element {
 	at := 0
 	for _, n := range e.kids {
 		if n.el == nil || n.el.name != "cell" || n.el.made {
@@ -176,9 +175,8 @@ func (cellsForm) former(d *Doc, e *element, number int) *element {
 	return nil
 }
 
-// keepKiB gives an element an amount of memory in the attributes memory and unit. What was parsed and is as much comes
-// back.
-func (d *Doc) keepKiB(e *element, kib uint64) {
+// setKiB sets the attributes memory and unit. If the parsed amount is the same, its bytes come back.
+func (d *Doc) setKiB(e *element, kib uint64) {
 	amount := func(value func(*attr) string) (uint64, bool) {
 		var memory, unit string
 		for _, a := range e.attrs {

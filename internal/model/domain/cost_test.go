@@ -76,16 +76,16 @@ func BenchmarkParseGuest(b *testing.B) {
 // TestManyThreads: edits of thousands of threads take seconds at most, not minutes.
 func TestManyThreads(t *testing.T) {
 	d := parse(t, "<domain><vcpu>1024</vcpu></domain>")
-	pins, err := d.WishPins("vcpupin", "0-1023")
+	pins, err := d.PinChanges("vcpupin", "0-1023")
 	if err != nil {
 		t.Fatal(err)
 	}
-	sched, err := d.WishSched("vcpusched", "fifo:1")
+	sched, err := d.SchedChanges("vcpusched", "fifo:1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	if _, err := d.Carry(append(pins, sched...), nil, Host{}); err != nil {
+	if _, err := d.Apply(append(pins, sched...), nil, Host{}); err != nil {
 		t.Fatal(err)
 	}
 	if g := d.Guest(); len(g.Pins) != 1024 || len(g.Sched) != 1024 {

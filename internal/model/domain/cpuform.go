@@ -5,14 +5,13 @@ import (
 	"strings"
 )
 
-// cpuForm is the processor that the guest sees: a mode, and for mode custom what the model is, since libvirt forgets
-// the model with the mode: "host-passthrough", "custom model=Skylake-Client fallback=forbid vendor=Intel match=exact
-// check=partial".
+// cpuForm is the guest's CPU: a mode, and for mode custom also the model, since libvirt drops the model with the mode:
+// "host-passthrough", "custom model=Skylake-Client fallback=forbid vendor=Intel match=exact check=partial".
 type cpuForm struct{}
 
-// cpuWords are what may stand behind custom, in order: where it is in the document, and what it may be.
+// cpuWords are the words after custom, in order: their location in the document and their values.
 var cpuWords = []struct {
-	word, child, attr string // attr of child, or of <cpu> itself; the child's text where there is none
+	word, child, attr string // attr of child, or of <cpu> if child is empty; without attr, the child's text
 	allowed           []string
 }{
 	{"model", "model", "", nil}, {"fallback", "model", "fallback", []string{"allow", "forbid"}},
@@ -28,38 +27,29 @@ var cpuMode = kind{allowed: strings.Join(cpuModes, ", "), canon: func(s string) 
 	if len(words) == 0 {
 		return "", false
 	}
-	said := map[string]string{}
-	for _, w := range words[1:] {
-		name, value, found := strings.Cut(w, "=")
-		if _, twice := said[name]; !found || twice || value == "" || words[0] != "custom" || len(value) > 64 {
-			return "", false
-		}
-		said[name] = value
-	}
+	given, ok := assignments(words[1:])
 	out := words[0]
 	for _, w := range cpuWords {
-		if v, is := said[w.word]; is {
+		if v, is := given[w.word]; is && len(v) <= 64 {
 			out += " " + w.word + "=" + v
-			delete(said, w.word)
+			delete(given, w.word)
 		}
 	}
-	_, ok := canonWord(words[0])
-	return out, ok && len(said) == 0
-}, wanted: func(v string) *ValueError {
+	_, isWord := canonWord(words[0])
+	return out, ok && isWord && len(given) == 0 && (len(words) == 1 || words[0] == "custom")
+}, valid: func(v string) *ValueError {
 	words := strings.Fields(v)
 	if !slices.Contains(cpuModes, words[0]) {
 		return refuse(strings.Join(cpuModes, ", "), "")
 	}
-	for _, said := range words[1:] {
-		name, value, _ := strings.Cut(said, "=")
-		for _, w := range cpuWords {
-			if w.word == name && w.allowed != nil && !slices.Contains(w.allowed, value) {
-				return refuse(name+"="+strings.Join(w.allowed, ", "+name+"="), "")
-			}
+	given, _ := assignments(words[1:])
+	for _, w := range cpuWords {
+		if v, is := given[w.word]; is && w.allowed != nil && !slices.Contains(w.allowed, v) {
+			return refuse(w.word+"="+strings.Join(w.allowed, ", "+w.word+"="), "")
 		}
 	}
 	return nil
-}, suits: func(v string, _ *element, d *Doc) *ValueError {
+}, validIn: func(v string, _ *element, d *Doc) *ValueError {
 	if v == "custom" && d.root.first("cpu", "model") == nil {
 		return refuse("custom with a model, such as 'custom model=Skylake-Client'",
 			"'virsh cpu-models x86_64' lists models")
@@ -67,7 +57,7 @@ var cpuMode = kind{allowed: strings.Join(cpuModes, ", "), canon: func(s string) 
 	return nil
 }}
 
-// has: a model without a mode is custom (src/conf/cpu_conf.c, virCPUDefParseXML).
+// has: a model without a mode means custom (src/conf/cpu_conf.c, virCPUDefParseXML).
 func (cpuForm) has(_ *Doc, e *element) bool { return e.attr("mode") != nil || e.first("model") != nil }
 
 func (cpuForm) mode(d *Doc, e *element) string {
@@ -80,14 +70,14 @@ func (cpuForm) mode(d *Doc, e *element) string {
 func (f cpuForm) get(d *Doc, e *element) string {
 	out := f.mode(d, e)
 	for _, w := range cpuWords {
-		if v := f.said(d, e, w.child, w.attr); out != "" && f.mode(d, e) == "custom" && v != "" {
+		if v := f.word(d, e, w.child, w.attr); out != "" && f.mode(d, e) == "custom" && v != "" {
 			out += " " + w.word + "=" + v
 		}
 	}
 	return out
 }
 
-func (cpuForm) said(d *Doc, e *element, child, attr string) string {
+func (cpuForm) word(d *Doc, e *element, child, attr string) string {
 	if child != "" {
 		e = e.first(child)
 	}
@@ -97,7 +87,7 @@ func (cpuForm) said(d *Doc, e *element, child, attr string) string {
 	return strings.TrimSpace(e.get(d, attr))
 }
 
-// ofHost tells modes in which the guest sees the host's own processor.
+// ofHost reports whether the guest sees the host's own CPU in this mode.
 func ofHost(mode string) bool { return mode == "host-passthrough" || mode == "maximum" }
 
 func (f cpuForm) put(d *Doc, e *element, v string) {
@@ -109,37 +99,33 @@ func (f cpuForm) put(d *Doc, e *element, v string) {
 	if a := e.attr("mode"); words[0] == "custom" && a != nil && a.made && len(words) > 1 && e.first("model") != nil {
 		e.removeAttr("mode") // as it was: a model without a mode
 	} else if f.mode(d, e) != words[0] || a == nil && words[0] != "custom" || a == nil && e.first("model") == nil {
-		d.keep(e, "mode", words[0], canonWord)
+		d.setCanon(e, "mode", words[0], canonWord)
 	}
 	if len(words) < 2 {
 		return
 	}
-	said := map[string]string{}
-	for _, w := range words[1:] {
-		name, value, _ := strings.Cut(w, "=")
-		said[name] = value
-	}
+	given, _ := assignments(words[1:])
 	for _, w := range cpuWords {
-		value, is := said[w.word]
+		value, is := given[w.word]
 		at := e
 		if w.child != "" {
-			at = d.child(e, w.child, w.attr == "", value, is || w.attr != "" && said[w.child] != "")
+			at = d.child(e, w.child, w.attr == "", value, is || w.attr != "" && given[w.child] != "")
 		}
 		switch {
 		case w.attr == "" || at == nil:
 		case is:
-			d.keep(at, w.attr, value, canonWord)
+			d.setCanon(at, w.attr, value, canonWord)
 		default:
 			at.removeAttr(w.attr)
 		}
 	}
 }
 
-// migration takes away what libvirt adds by itself beside one sort of mode (the host's own processor or another) when
-// the sort changes: migratable, which it refuses beside the other, and its defaults of check. What was parsed comes
-// back with its mode.
+// migration removes what libvirt adds with one sort of mode (the host's own CPU or another) when the sort changes:
+// migratable, which it refuses with the other sort, and its default for check. Parsed attributes come back with their
+// mode.
 func (f cpuForm) migration(d *Doc, e *element, to string) {
-	from, own := ofHost(f.mode(d, e)), false // own: of the mode that was parsed
+	from, own := ofHost(f.mode(d, e)), false // own: of the parsed mode
 	for _, a := range e.attrs {
 		own = own || a.name == "mode" && !a.made && ofHost(strings.TrimSpace(d.decode(a.orig)))
 	}
@@ -161,8 +147,8 @@ func (f cpuForm) migration(d *Doc, e *element, to string) {
 	}
 }
 
-// child gives the child of an element with a text, bringing it back or making it; nil where it is not wanted, and then
-// it is taken away.
+// child returns the child with a text, brought back or added if necessary. If it is not wanted, child removes it and
+// returns nil.
 func (d *Doc) child(e *element, name string, byText bool, text string, wanted bool) *element {
 	is := e.first(name)
 	if !byText {
@@ -187,7 +173,7 @@ func (d *Doc) child(e *element, name string, byText bool, text string, wanted bo
 	return is
 }
 
-// drop leaves an element without a processor of any mode. What was parsed beside no mode stays.
+// drop removes the CPU mode and model. Attributes that were parsed without a mode stay.
 func (cpuForm) drop(d *Doc, e *element) {
 	had := false // a mode or model was parsed
 	for _, a := range e.attrs {

@@ -10,12 +10,12 @@ import (
 // maxCPU is the largest number in a CPU or node set: VIR_DOMAIN_CPUMASK_LEN is 16384 (src/conf/domain_conf.h).
 const maxCPU = 16383
 
-// maxSetText bounds the work on hostile text; every second number up to maxCPU takes less.
+// maxSetText bounds the work on hostile text; every second number up to maxCPU fits in it.
 const maxSetText = 64 << 10
 
 // ParseSet reads a set of CPU or node numbers in libvirt's syntax (src/util/virbitmap.c, virBitmapParse): "0-3,8,^2",
-// read from left to right, ^N taking one number out again. Numbers come back sorted and once each. An empty set is an
-// error, as it is to libvirt.
+// evaluated from left to right, ^N removing one number. It returns each number once, sorted. As in libvirt, an empty
+// set is an error.
 func ParseSet(text string) ([]int, error) {
 	if len(text) > maxSetText {
 		return nil, fmt.Errorf("a set of %d characters, at most %d allowed", len(text), maxSetText)
@@ -62,7 +62,7 @@ func ParseSet(text string) ([]int, error) {
 	return set, nil
 }
 
-// setNumber reads one number without sign or white space.
+// setNumber reads one number without a sign or white space.
 func setNumber(s string) (int, error) {
 	if s == "" || len(s) > 9 || strings.Trim(s, "0123456789") != "" {
 		return 0, fmt.Errorf("%q is not a number", clip(s))

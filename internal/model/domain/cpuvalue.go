@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// cpuCache is what the guest is told of caches. The host's own only make sense with the host's CPU, and without a level
+// cpuCache is the cache information that the guest sees. The host's own requires the host's CPU, and no level
 // (src/qemu/qemu_validate.c, qemuValidateDomainDefCpu).
 var cpuCache = wordKind("", "passthrough", "emulate", "disable").where(func(v string, _ *element, d *Doc) *ValueError {
 	if v != "passthrough" {
@@ -22,8 +22,8 @@ var cpuCache = wordKind("", "passthrough", "emulate", "disable").where(func(v st
 	return nil
 })
 
-// migratableFits refuses it beside a processor that is not the host's own, as libvirt does.
-func migratableFits(_ string, _ *element, d *Doc) *ValueError {
+// checkMigratable refuses migratable unless the guest has the host's own CPU, as libvirt does.
+func checkMigratable(_ string, _ *element, d *Doc) *ValueError {
 	if mode := d.root.first("cpu").get(d, "mode"); !ofHost(mode) {
 		return refuse("nothing with CPU mode "+strconv.Quote(clip(mode)), "it is for host-passthrough and maximum: "+
 			"set the mode first")
@@ -31,8 +31,8 @@ func migratableFits(_ string, _ *element, d *Doc) *ValueError {
 	return nil
 }
 
-// hypervMode is whether the guest is told of the enlightenments that stand below, or of all that the host has: then
-// none may stand there.
+// hypervMode is custom if the guest sees the listed enlightenments, passthrough if it sees all that the host has.
+// libvirt accepts no list with passthrough.
 var hypervMode = wordKind("", "custom", "passthrough").where(func(v string, _ *element, d *Doc) *ValueError {
 	if named := d.root.first("features", "hyperv").elements(); v == "passthrough" && len(named) > 0 {
 		return refuse("custom beside enlightenments that are named ("+clip(named[0].name)+")",
@@ -41,7 +41,7 @@ var hypervMode = wordKind("", "custom", "passthrough").where(func(v string, _ *e
 	return nil
 })
 
-// hypervState is on or off; two enlightenments are nothing without a value of their own.
+// hypervState is on or off. Two enlightenments also need a value.
 var hypervState = onOff.where(func(v string, on *element, d *Doc) *ValueError {
 	if v != "on" || on == nil {
 		return nil
@@ -55,7 +55,7 @@ var hypervState = onOff.where(func(v string, on *element, d *Doc) *ValueError {
 })
 
 // spinRetries: libvirt refuses less than 4095 (src/conf/domain_conf.c, virDomainFeaturesHyperVDefParse).
-var spinRetries = kind{allowed: "4095 or more", canon: canonInt, wanted: func(v string) *ValueError {
+var spinRetries = kind{allowed: "4095 or more", canon: canonInt, valid: func(v string) *ValueError {
 	if n, _ := strconv.Atoi(v); n < 4095 {
 		return refuse("4095 or more", "8191 is what Hyper-V guests are usually given")
 	}
@@ -63,16 +63,16 @@ var spinRetries = kind{allowed: "4095 or more", canon: canonInt, wanted: func(v 
 }}
 
 // vendorID: VIR_DOMAIN_HYPERV_VENDOR_ID_MAX is 12, and commas would end QEMU's argument.
-var vendorID = kind{allowed: "1 to 12 characters without commas", canon: canonWord, wanted: func(v string) *ValueError {
+var vendorID = kind{allowed: "1 to 12 characters without commas", canon: canonWord, valid: func(v string) *ValueError {
 	if len(v) > 12 || strings.Contains(v, ",") {
 		return refuse("1 to 12 characters without commas", "")
 	}
 	return nil
 }}
 
-// notAuto refuses nodes where numad chooses them: libvirt drops them silently (src/conf/numa_conf.c,
+// refuseWithAuto refuses nodes if numad chooses them: libvirt drops the nodes silently (src/conf/numa_conf.c,
 // virDomainNumatuneSet).
-func notAuto(_ string, _ *element, d *Doc) *ValueError {
+func refuseWithAuto(_ string, _ *element, d *Doc) *ValueError {
 	if d.root.first("numatune", "memory").get(d, "placement") == "auto" {
 		return refuse("nothing beside placement='auto', which leaves the nodes to numad",
 			"unset numatune/memory.placement as well")
@@ -80,8 +80,8 @@ func notAuto(_ string, _ *element, d *Doc) *ValueError {
 	return nil
 }
 
-// placementFits refuses the other way round, and static without nodes, which libvirt refuses.
-func placementFits(v string, _ *element, d *Doc) *ValueError {
+// checkPlacement refuses auto with nodes, and static without nodes, which libvirt refuses.
+func checkPlacement(v string, _ *element, d *Doc) *ValueError {
 	switch has := d.root.first("numatune", "memory").attr("nodeset") != nil; {
 	case v == "auto" && has:
 		return refuse("static beside a nodeset", "unset numatune/memory.nodeset as well")
@@ -91,16 +91,11 @@ func placementFits(v string, _ *element, d *Doc) *ValueError {
 	return nil
 }
 
-// switchedOn is an option of an enlightenment. libvirt does not keep one that is off.
-var switchedOn = kind{allowed: "on", canon: canonWord, wanted: func(v string) *ValueError {
-	if v != "on" {
-		return refuse("on", "to switch it off, take it away (unset)")
-	}
-	return nil
-}}
+// switchedOn is an option of an enlightenment. libvirt does not store one that is off.
+var switchedOn = wordKind("to switch it off, take it away (unset)", "on")
 
-// besideNodes refuses a mode of memory that names no nodes, unless numad chooses them: libvirt refuses it too.
-func besideNodes(_ string, _ *element, d *Doc) *ValueError {
+// requireNodes refuses a memory mode without nodes unless numad chooses them, as libvirt does.
+func requireNodes(_ string, _ *element, d *Doc) *ValueError {
 	m := d.root.first("numatune", "memory")
 	if m.attr("nodeset") == nil && m.get(d, "placement") != "auto" {
 		return refuse("nothing without nodes", "set numatune/memory to MODE:NODES")
@@ -108,16 +103,32 @@ func besideNodes(_ string, _ *element, d *Doc) *ValueError {
 	return nil
 }
 
-// hasNodes refuses the mode of a guest cell's memory that names no nodes: libvirt's schema wants both.
-func hasNodes(_ string, memnode *element, _ *Doc) *ValueError {
+// requireNodeset refuses a mode for a guest cell without nodes: libvirt's schema requires both.
+func requireNodeset(_ string, memnode *element, _ *Doc) *ValueError {
 	if memnode.attr("nodeset") == nil {
 		return refuse("nothing without nodes", "set the nodeset first")
 	}
 	return nil
 }
 
-// where adds what a document must be for the values of a kind.
-func (k kind) where(suits func(v string, on *element, d *Doc) *ValueError) kind {
-	k.suits = suits
+// where returns the kind with a check against the document.
+func (k kind) where(validIn func(v string, on *element, d *Doc) *ValueError) kind {
+	k.validIn = validIn
 	return k
+}
+
+// check returns the canonical form of a value. It refuses values that no document may have; a restored value must only
+// be readable.
+func (k *kind) check(path, value string, restored bool) (string, error) {
+	v, ok := k.canon(value)
+	if !ok {
+		return "", &ValueError{Path: path, Found: value, Allowed: k.allowed}
+	}
+	if k.valid != nil && !restored {
+		if bad := k.valid(v); bad != nil {
+			bad.Path, bad.Found = path, value
+			return "", bad
+		}
+	}
+	return v, nil
 }

@@ -2,13 +2,14 @@ package domain
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 )
 
-// Description is what a person must say for a complete definition.
+// Description is the input for a complete definition.
 type Description struct {
 	Name      string
 	UUID      string // empty: libvirt makes one
@@ -17,8 +18,8 @@ type Description struct {
 	NICs      []NICDescription
 	Disks     []string // files or block devices, in the order in which the guest sees them
 	HostDevs  []string // PCI functions
-	Nodes     string   // host nodes of its memory; several make a NUMA cell of the guest for each
-	CPUs      string   // a CPU for each vCPU, in order
+	Nodes     string   // host nodes for its memory; with several, the guest gets one NUMA cell each
+	CPUs      string   // one CPU per vCPU, in order
 	Emulator  string   // CPUs of QEMU's own threads
 	HugePages string   // page size such as 1GiB, or default
 	Machine   string   // empty: q35
@@ -27,7 +28,7 @@ type Description struct {
 	Windows   bool
 }
 
-// NICDescription is one NIC: exactly one of Bridge, Network, Direct and VF says where it leads.
+// NICDescription is one NIC. Exactly one of Bridge, Network, Direct and VF is set.
 type NICDescription struct {
 	Bridge, Network, Direct, VF string
 	MAC, Model, Driver          string
@@ -35,18 +36,18 @@ type NICDescription struct {
 	Coalesce, MTU, VLAN         int
 }
 
-// DescriptionError says what is wrong with a description.
+// DescriptionError reports an invalid description.
 type DescriptionError struct{ What, Problem, Advice string }
 
 func (e *DescriptionError) Error() string { return e.What + ": " + e.Problem }
 
-// Hint says what to do; empty if there is nothing to add.
+// Hint returns the advice; it may be empty.
 func (e *DescriptionError) Hint() string { return e.Advice }
 
-// MaxVCPUs is the most that a description may ask for: KVM_MAX_VCPUS of x86 (arch/x86/include/asm/kvm_host.h).
+// MaxVCPUs is the largest number of vCPUs: KVM_MAX_VCPUS of x86 (arch/x86/include/asm/kvm_host.h).
 const MaxVCPUs = 4096
 
-// check refuses a description from which no good definition can be made.
+// check refuses a description that gives no usable definition.
 func (s Description) check() error {
 	bad := func(what, problem, advice string) error { return &DescriptionError{what, problem, advice} }
 	switch {
@@ -56,11 +57,11 @@ func (s Description) check() error {
 		strings.Trim(s.Name, ".") == "":
 		return bad("name", fmt.Sprintf("found %q, expected up to 255 characters without slashes and line ends",
 			clip(s.Name)), "libvirt names a file after it")
-	case plain("name", s.Name) != nil:
-		return plain("name", s.Name)
+	case checkXMLText("name", s.Name) != nil:
+		return checkXMLText("name", s.Name)
 	case strings.TrimSpace(s.Name) != s.Name:
 		return bad("name", fmt.Sprintf("found %q, expected no white space around it", clip(s.Name)), "")
-	case s.UUID != "" && !isUUID(s.UUID):
+	case s.UUID != "" && !uuid.MatchString(s.UUID):
 		return bad("uuid", fmt.Sprintf("found %q, expected a UUID such as 5f2d1c1a-0c3b-4a55-9e5e-3e1d2c4b5a01",
 			clip(s.UUID)), "left out, libvirt makes one")
 	case s.VCPUs < 1 || s.VCPUs > MaxVCPUs:
@@ -71,7 +72,7 @@ func (s Description) check() error {
 		return bad("realtime", "found no CPUs of its own, expected one for each vCPU and others for QEMU",
 			"a realtime guest runs on isolated CPUs: name them, and those of the emulator")
 	}
-	own, err := s.cpus()
+	cpus, err := s.cpus()
 	if err != nil {
 		return err
 	}
@@ -80,7 +81,7 @@ func (s Description) check() error {
 		if err != nil {
 			return bad("emulator CPUs", err.Error(), "such as 0-1")
 		}
-		if slices.ContainsFunc(set, func(n int) bool { return slices.Contains(own, n) }) {
+		if slices.ContainsFunc(set, func(n int) bool { return slices.Contains(cpus, n) }) {
 			return bad("emulator CPUs", fmt.Sprintf("%s and the vCPUs' %s overlap", s.Emulator, s.CPUs),
 				"QEMU's own threads would take time from a vCPU in the middle of a burst")
 		}
@@ -98,7 +99,7 @@ func (s Description) check() error {
 	}
 	for what, texts := range map[string][]string{"disk": s.Disks, "machine": {s.Machine}} {
 		for _, text := range texts {
-			if err := plain(what, text); err != nil {
+			if err := checkXMLText(what, text); err != nil {
 				return err
 			}
 		}
@@ -106,26 +107,15 @@ func (s Description) check() error {
 	return nil
 }
 
-// plain refuses text that XML cannot hold.
-func plain(what, text string) error {
+// checkXMLText refuses characters that XML cannot hold.
+func checkXMLText(what, text string) error {
 	if !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return !legalRune(r) }) {
 		return &DescriptionError{what, "holds characters that XML does not have", ""}
 	}
 	return nil
 }
 
-func isUUID(text string) bool {
-	if len(text) != 36 {
-		return false
-	}
-	for i, r := range text {
-		if dash := i == 8 || i == 13 || i == 18 || i == 23; dash != (r == '-') || !dash &&
-			!strings.ContainsRune("0123456789abcdefABCDEF", r) {
-			return false
-		}
-	}
-	return true
-}
+var uuid = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
 
 func (s Description) cpus() ([]int, error) {
 	if s.CPUs == "" {
@@ -143,32 +133,29 @@ func (s Description) cpus() ([]int, error) {
 }
 
 func (n NICDescription) check(i int) error {
-	ways := 0
-	for _, way := range []string{n.Bridge, n.Network, n.Direct, n.VF} {
-		if way != "" {
-			ways++
-		}
-	}
+	what, places := "NIC "+strconv.Itoa(i), 0
 	for _, text := range []string{n.Bridge, n.Network, n.Direct, n.MAC} {
-		if err := plain("NIC "+strconv.Itoa(i), text); err != nil {
+		if err := checkXMLText(what, text); err != nil {
 			return err
 		}
 	}
-	if n.MAC != "" {
-		if _, ok := CanonMAC(n.MAC); !ok {
-			return &DescriptionError{"NIC " + strconv.Itoa(i), fmt.Sprintf("found %q, expected a MAC address such as "+
-				"52:54:00:00:00:01", clip(n.MAC)), ""}
+	for _, place := range []string{n.Bridge, n.Network, n.Direct, n.VF} {
+		if place != "" {
+			places++
 		}
 	}
-	if ways != 1 {
-		return &DescriptionError{"NIC " + strconv.Itoa(i), fmt.Sprintf("leads to %d places, expected one", ways),
+	_, isMAC := CanonMAC(n.MAC)
+	_, isPCI := CanonPCI(n.VF)
+	switch {
+	case n.MAC != "" && !isMAC:
+		return &DescriptionError{what, fmt.Sprintf("found %q, expected a MAC address such as 52:54:00:00:00:01",
+			clip(n.MAC)), ""}
+	case places != 1:
+		return &DescriptionError{what, fmt.Sprintf("leads to %d places, expected one", places),
 			"one of bridge, network, direct (a device of the host) and vf (a PCI address)"}
-	}
-	if n.VF != "" {
-		if _, ok := CanonPCI(n.VF); !ok {
-			return &DescriptionError{"NIC " + strconv.Itoa(i), fmt.Sprintf("found %q, expected a PCI address such as "+
-				"0000:01:10.0", clip(n.VF)), ""}
-		}
+	case n.VF != "" && !isPCI:
+		return &DescriptionError{what, fmt.Sprintf("found %q, expected a PCI address such as 0000:01:10.0",
+			clip(n.VF)), ""}
 	}
 	return nil
 }

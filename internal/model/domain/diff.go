@@ -1,33 +1,30 @@
 package domain
 
 import (
+	"errors"
 	"slices"
 	"strings"
 )
 
-// Difference is one path whose value two documents do not share.
+// Difference is a path whose value differs between two documents.
 type Difference struct {
 	Path    string `json:"path"`
 	From    string `json:"from"`
 	To      string `json:"to"`
-	HasFrom bool   `json:"has_from"` // false: absent in the first document
-	HasTo   bool   `json:"has_to"`   // false: absent in the second
+	HasFrom bool   `json:"has_from"` // false if the first document does not have it
+	HasTo   bool   `json:"has_to"`   // false if the second document does not have it
 }
 
-// Diff lists the known paths whose values differ between two documents, in the order of Paths. A value that cannot be
-// read is compared as written.
+// Diff lists the paths whose values differ, in the order of Paths. An unreadable value is compared as written.
 func Diff(a, b *Doc) []Difference {
-	paths := a.Paths()
-	in := map[string]bool{}
-	for _, p := range paths {
-		in[p] = true
-	}
-	for _, p := range b.Paths() {
-		if !in[p] {
-			paths = append(paths, p)
-		}
-	}
+	paths := append(a.Paths(), b.Paths()...)
 	slices.SortStableFunc(paths, func(x, y string) int { return ruleIndex(x) - ruleIndex(y) })
+	seen := map[string]bool{}
+	paths = slices.DeleteFunc(paths, func(p string) bool {
+		again := seen[p]
+		seen[p] = true
+		return again
+	})
 	var out []Difference
 	for _, path := range paths {
 		d := Difference{Path: path}
@@ -40,14 +37,14 @@ func Diff(a, b *Doc) []Difference {
 	return out
 }
 
-// Pending lists what a guest's next start will change: the differences from what it runs with (virsh dumpxml) to what
-// is defined (virsh dumpxml --inactive). Two differences are left out since libvirt makes them itself when a guest
-// starts: CPU mode host-model becomes the custom model that it stood for, and an interface of type network shows the
-// type that the network gave it and what goes with that (src/conf/domain_conf.c, virDomainNetDefFormat, publicActual);
-// and a function of the host shows the driver that passes it through.
+// Pending lists what a guest's next start will change: the differences between the running XML (virsh dumpxml) and the
+// definition (virsh dumpxml --inactive). It leaves out what libvirt itself changes when a guest starts: CPU mode
+// host-model becomes the custom model it stood for; an interface of type network shows the type that the network gave
+// it and what goes with that (src/conf/domain_conf.c, virDomainNetDefFormat, publicActual); and a host function shows
+// the driver that passes it through.
 func Pending(live, defined *Doc) []Difference {
 	all := Diff(live, defined)
-	resolved := map[string]bool{} // interfaces that a network has made functions of the host
+	resolved := map[string]bool{} // interfaces that got a host function from a network
 	for _, d := range all {
 		if nic, is := strings.CutSuffix(d.Path, "/type"); is && d.From == "hostdev" && d.To == "network" {
 			resolved[nic] = true
@@ -72,20 +69,14 @@ func Pending(live, defined *Doc) []Difference {
 
 func (d *Doc) shown(path string) (string, bool) {
 	v, present, err := d.Get(path)
-	if err != nil && present {
-		if p, perr := d.find(path); perr == nil {
-			return d.raw(p), true
-		}
+	var bad *ValueError
+	if errors.As(err, &bad) {
+		return bad.Found, true
 	}
 	return v, present
 }
 
 func ruleIndex(path string) int {
 	r, _ := match(path)
-	for i := range rules {
-		if &rules[i] == r {
-			return i
-		}
-	}
-	return len(rules)
+	return slices.IndexFunc(rules, func(other rule) bool { return other.path == r.path })
 }

@@ -2,10 +2,10 @@ package domain
 
 import "strings"
 
-// A domain needs no document type declaration, and libvirt accepts one. It is kept as it stands; of what is in it only
-// the entities count, which may be used in values (XML 1.0 sections 2.8 and 4.2).
+// A domain needs no document type declaration, but libvirt accepts one. It is kept as it is. Only its entities matter,
+// which may be used in values (XML 1.0 sections 2.8 and 4.2).
 
-// doctype passes over <!DOCTYPE …> and collects the entities that it declares.
+// doctype skips <!DOCTYPE …> and collects the entities it declares.
 func (s *scanner) doctype() error {
 	at := s.pos
 	s.pos += len("<!DOCTYPE")
@@ -37,7 +37,7 @@ func (s *scanner) doctype() error {
 	return nil
 }
 
-// gap passes over white space that must be there.
+// gap skips required white space.
 func (s *scanner) gap(at int) error {
 	from := s.pos
 	if s.space(); s.pos == from {
@@ -46,7 +46,7 @@ func (s *scanner) gap(at int) error {
 	return nil
 }
 
-// word passes over a word if it stands here.
+// word skips a word and reports whether it was there.
 func (s *scanner) word(word string) bool {
 	if strings.HasPrefix(s.src[s.pos:], word) {
 		s.pos += len(word)
@@ -55,7 +55,7 @@ func (s *scanner) word(word string) bool {
 	return false
 }
 
-// externalID reads SYSTEM 'uri' or PUBLIC 'id' 'uri', if there is one.
+// externalID skips SYSTEM 'uri' or PUBLIC 'id' 'uri' and reports whether one was there.
 func (s *scanner) externalID(at int) (there bool, err error) {
 	literals := 0
 	switch {
@@ -77,7 +77,7 @@ func (s *scanner) externalID(at int) (there bool, err error) {
 	return true, nil
 }
 
-// literal reads a text in quotes.
+// literal reads quoted text.
 func (s *scanner) literal(at int) (string, error) {
 	if s.pos >= len(s.src) || s.src[s.pos] != '\'' && s.src[s.pos] != '"' {
 		return "", s.fail(at, "a declaration lacks a text in quotes")
@@ -105,14 +105,14 @@ func (s *scanner) subset(at int) error {
 			s.pos++
 			return nil
 		case rest[0] == '%':
-			// What a parameter entity stands for is not looked into: what follows may be declared otherwise in it.
+			// Parameter entities are not expanded, so later declarations may already have been made in one.
 			s.pos++
 			if _, err = s.name("a name after %"); err == nil && !s.word(";") {
 				err = s.fail(at, "a parameter entity's reference has no end")
 			}
 			s.entities.loose = !s.standalone
 		case strings.HasPrefix(rest, "<!--"), strings.HasPrefix(rest, "<?"):
-			_, err = s.aside()
+			_, err = s.nonElement()
 		case s.word("<!ENTITY"):
 			err = s.entityDeclaration()
 		case s.word("<!ELEMENT"), s.word("<!ATTLIST"), s.word("<!NOTATION"):
@@ -129,7 +129,7 @@ func (s *scanner) subset(at int) error {
 	}
 }
 
-// entityDeclaration reads the rest of <!ENTITY name 'text'>; the first declaration of a name counts.
+// entityDeclaration reads the rest of <!ENTITY name 'text'>. The first declaration of a name counts.
 func (s *scanner) entityDeclaration() error {
 	at := s.pos
 	if err := s.gap(at); err != nil {
@@ -182,7 +182,7 @@ func (s *scanner) entityDeclaration() error {
 	return nil
 }
 
-// entityValue resolves the character references of an entity's text (section 4.5).
+// entityValue expands the character references in an entity's text (section 4.5).
 func (s *scanner) entityValue(at int, text string) (string, error) {
 	if strings.Contains(text, "%") {
 		return "", s.fail(at, "%% in an entity's text, expected &#37;")
@@ -190,7 +190,7 @@ func (s *scanner) entityValue(at int, text string) (string, error) {
 	var b strings.Builder
 	for i := 0; i < len(text); {
 		if strings.HasPrefix(text[i:], "&#") {
-			r, n := character(text[i:])
+			r, n := charRef(text[i:])
 			if n == 0 {
 				return "", s.fail(at, "%q is not a known entity", clip(text[i:min(len(text), i+12)]))
 			}
@@ -204,7 +204,7 @@ func (s *scanner) entityValue(at int, text string) (string, error) {
 	return b.String(), nil
 }
 
-// otherDeclaration passes over the rest of a declaration.
+// otherDeclaration skips the rest of a declaration.
 func (s *scanner) otherDeclaration() error {
 	at := s.pos
 	for s.pos < len(s.src) {

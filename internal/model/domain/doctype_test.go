@@ -74,14 +74,14 @@ func TestEncodings(t *testing.T) {
 		"\U0001f600</name>\r\n  <vcpu>2</vcpu>\r\n</domain>\r\n"
 	for _, c := range []charset{utf16LE, utf16BE} {
 		for _, whole := range []string{text, strings.TrimPrefix(text, "\ufeff")} {
-			d := parse(t, string(c.encoded(whole)))
-			if d.String() != string(c.encoded(whole)) || d.Guest().Name != "caf\u00e9 \U0001f600" {
+			d := parse(t, string(c.encode(whole)))
+			if d.String() != string(c.encode(whole)) || d.Guest().Name != "caf\u00e9 \U0001f600" {
 				t.Errorf("name %q", d.Guest().Name)
 			}
 			set(t, d, "emulatorpin", "0-1")
 			want := strings.Replace(whole, "</vcpu>\r\n", "</vcpu>\r\n  <cputune>\r\n    <emulatorpin "+
 				"cpuset='0-1'/>\r\n  </cputune>\r\n", 1)
-			if got := d.text(); got != want || d.String() != string(c.encoded(want)) {
+			if got := d.text(); got != want || d.String() != string(c.encode(want)) {
 				t.Errorf("edited to %q", got)
 			}
 		}

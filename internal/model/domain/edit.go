@@ -1,11 +1,12 @@
 package domain
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// setAttr gives an attribute a value. A value that means what was parsed brings back the bytes that were parsed.
+// setAttr sets an attribute. If the parsed value means the same, its bytes come back.
 func (d *Doc) setAttr(e *element, name, value string, same func(raw string) bool) *attr {
 	for _, a := range e.attrs {
 		if a.name != name {
@@ -22,24 +23,17 @@ func (d *Doc) setAttr(e *element, name, value string, same func(raw string) bool
 	return d.addAttr(e, name, value)
 }
 
-// addAttr makes an attribute at libvirt's place among the others, in the quotes of its neighbours.
+// addAttr adds an attribute at libvirt's position, with the quotes of its neighbours.
 func (d *Doc) addAttr(e *element, name, value string) *attr {
 	order := attrOrder[e.name]
-	mine, at := rank(order, name), len(e.attrs)
-	if mine >= 0 {
-		at = -1
-		for i, a := range e.attrs {
-			if r := rank(order, a.name); r >= 0 && r < mine {
-				at = i + 1
-			}
-		}
-		for i := 0; at < 0 && i < len(e.attrs); i++ {
-			if rank(order, e.attrs[i].name) > mine {
-				at = i
-			}
-		}
-		if at < 0 {
-			at = len(e.attrs)
+	at := len(e.attrs)
+	if mine := slices.Index(order, name); mine >= 0 {
+		before := func(a *attr) bool { return slices.Contains(order[:mine], a.name) }
+		after := func(a *attr) bool { return slices.Contains(order[mine+1:], a.name) }
+		if i := lastIndex(e.attrs, before); i >= 0 {
+			at = i + 1
+		} else if i := slices.IndexFunc(e.attrs, after); i >= 0 {
+			at = i
 		}
 	}
 	a := &attr{lead: " ", name: name, eq: "=", quote: d.quoteFor(e), made: true}
@@ -47,14 +41,12 @@ func (d *Doc) addAttr(e *element, name, value string) *attr {
 		a.lead = e.attrs[at-1].lead
 	}
 	a.raw = escape(value, a.quote)
-	e.attrs = append(e.attrs, nil)
-	copy(e.attrs[at+1:], e.attrs[at:])
-	e.attrs[at] = a
+	e.attrs = slices.Insert(e.attrs, at, a)
 	return a
 }
 
-// quoteFor gives the quotes of the element itself, or of an earlier or later element of the same name beside it, or of
-// the first element above it that has attributes; else libvirt's.
+// quoteFor returns the quotes of the element itself, of a sibling with the same name, or of the nearest ancestor that
+// has attributes; libvirt's otherwise.
 func (d *Doc) quoteFor(e *element) byte {
 	if len(e.attrs) > 0 {
 		return e.attrs[0].quote
@@ -72,14 +64,14 @@ func (d *Doc) quoteFor(e *element) byte {
 	return '\''
 }
 
-// removeAttr takes an attribute away; the bytes of one that was parsed are kept for setAttr.
+// removeAttr removes an attribute. It keeps the bytes of a parsed one for setAttr.
 func (e *element) removeAttr(name string) {
 	for i, a := range e.attrs {
 		if a.name != name || a.gone {
 			continue
 		}
 		if a.made {
-			e.attrs = append(e.attrs[:i], e.attrs[i+1:]...)
+			e.attrs = slices.Delete(e.attrs, i, i+1)
 		} else {
 			a.gone = true
 		}
@@ -87,71 +79,55 @@ func (e *element) removeAttr(name string) {
 	}
 }
 
-// insert makes an empty child element where libvirt would write it. key, if it is a number, sorts it among its like.
+// insert adds an empty child element where libvirt would write it. A numeric key sorts it among elements of its name.
 func (d *Doc) insert(e *element, name, keyAttr, key string) *element {
-	d.changes++
-	kid := &element{parent: e, name: name, selfClosed: true, bare: true, made: true}
-	at := d.place(e, name, keyAttr, key)
-	kid.lead = d.leadAt(e, at)
-	e.kids = append(e.kids, node{})
-	copy(e.kids[at+1:], e.kids[at:])
-	e.kids[at] = node{kind: elementNode, el: kid}
+	kid := &element{name: name, selfClosed: true, bare: true}
+	d.insertAt(e, kid, d.place(e, name, keyAttr, key))
 	if keyAttr != "" {
 		d.addAttr(kid, keyAttr, key)
 	}
 	return kid
 }
 
-// place gives the index in e.kids for a new element: among its like by number, else behind everything that libvirt
-// writes before it, else in front of everything that libvirt writes after it.
+// place returns the index in e.kids for a new element: among elements of its name by number, else after what libvirt
+// writes before it, else before what libvirt writes after it.
 func (d *Doc) place(e *element, name, keyAttr, key string) int {
-	var live, like []int // indices in e.kids; like: positions in live
-	for i, n := range e.kids {
-		if n.el == nil || n.el.gone {
-			continue
+	live := e.elements()
+	after := func(k *element) int { return e.after(e.index(k)) }
+	frontOf := func(k *element) int {
+		if i := slices.Index(live, k); i > 0 {
+			return after(live[i-1])
 		}
-		if n.el.name == name {
-			like = append(like, len(live))
-		}
-		live = append(live, i)
+		return 0
 	}
-	frontOf := func(k int) int {
-		if k == 0 {
-			return 0
+	like := e.all(name)
+	if number, ok := firstNumber(key); ok && keyAttr != "" && len(like) > 0 {
+		smaller := func(k *element) bool {
+			n, ok := firstNumber(k.get(d, keyAttr))
+			return ok && n < number
 		}
-		return e.behind(live[k-1])
-	}
-	if number, ok := firstNumber(key); ok && keyAttr != "" {
-		for j := len(like) - 1; j >= 0; j-- {
-			if k, ok := firstNumber(e.kids[live[like[j]]].el.get(d, keyAttr)); ok && k < number {
-				return e.behind(live[like[j]])
-			}
+		if i := lastIndex(like, smaller); i >= 0 {
+			return after(like[i])
 		}
-		if len(like) > 0 {
-			return frontOf(like[0])
-		}
+		return frontOf(like[0])
 	}
 	if len(like) > 0 {
-		return e.behind(live[like[len(like)-1]])
+		return after(like[len(like)-1])
 	}
 	order := childOrder[e.name]
 	if e.name == "interface" && e.get(d, "type") == "hostdev" {
 		order = childOrder["interface of type hostdev"]
 	}
-	if mine := rank(order, name); mine >= 0 {
-		for k := len(live) - 1; k >= 0; k-- {
-			if r := rank(order, e.kids[live[k]].el.name); r >= 0 && r < mine {
-				return e.behind(live[k])
-			}
+	if mine := slices.Index(order, name); mine >= 0 {
+		if i := lastIndex(live, func(k *element) bool { return slices.Contains(order[:mine], k.name) }); i >= 0 {
+			return after(live[i])
 		}
-		for k := range live {
-			if rank(order, e.kids[live[k]].el.name) > mine {
-				return frontOf(k)
-			}
+		if i := slices.IndexFunc(live, func(k *element) bool { return slices.Contains(order[mine:], k.name) }); i >= 0 {
+			return frontOf(live[i])
 		}
 	}
 	if len(live) > 0 {
-		return e.behind(live[len(live)-1])
+		return after(live[len(live)-1])
 	}
 	end := len(e.kids)
 	if end > 0 && e.kids[end-1].kind == textNode && blank(e.kids[end-1].raw) {
@@ -160,8 +136,8 @@ func (d *Doc) place(e *element, name, keyAttr, key string) int {
 	return end
 }
 
-// behind gives the index behind child i and the comments that stand on its line.
-func (e *element) behind(i int) int {
+// after returns the index after child i and after the comments on its line.
+func (e *element) after(i int) int {
 	at := i + 1
 	for j := at; j < len(e.kids); j++ {
 		switch n := e.kids[j]; {
@@ -175,19 +151,14 @@ func (e *element) behind(i int) int {
 	return at
 }
 
-// leadAt gives the white space before a new child at an index: that of its neighbours, else one level below its parent.
+// leadAt returns the white space before a new child at an index: its neighbours', else one level more than its
+// parent's.
 func (d *Doc) leadAt(e *element, at int) string {
 	siblings := false
-	for i := at - 1; i >= 0; i-- {
-		if k := e.kids[i].el; k != nil && !k.gone {
-			if hasNewline(k.lead) {
-				return k.lead
-			}
-			siblings = true
-		}
-	}
-	for _, n := range e.kids[at:] {
-		if n.el != nil && !n.el.gone {
+	nearest := slices.Clone(e.kids[:at])
+	slices.Reverse(nearest)
+	for _, n := range append(nearest, e.kids[at:]...) {
+		if n.live() {
 			if hasNewline(n.el.lead) {
 				return n.el.lead
 			}
@@ -205,9 +176,9 @@ func (d *Doc) leadAt(e *element, at int) string {
 	return ""
 }
 
-// prune takes away an element that an edit has left empty: one that carries nothing but its key. An element that was
-// already empty when it was parsed stays, so that setting a value and taking it back leaves the same bytes. undo says
-// that a value is being put back to absent, not deleted on purpose: what libvirt added beside it goes as well.
+// prune removes an element that an edit left empty: nothing but its key. An element that was parsed empty stays, so
+// that setting a value and reverting it restores the bytes. undo is set when a value is put back to absent rather than
+// deleted on purpose: then what libvirt added with it goes too.
 func (d *Doc) prune(e *element, s *step, undo bool) bool {
 	for _, a := range e.attrs {
 		implied := undo && a.name+"="+a.raw == s.implied
@@ -215,23 +186,19 @@ func (d *Doc) prune(e *element, s *step, undo bool) bool {
 			return false
 		}
 	}
-	parsed := !e.made
 	for _, n := range e.kids {
-		switch {
-		case n.el != nil && !n.el.gone:
-			return false
-		case n.el == nil && (n.kind != textNode || !blank(n.raw)):
+		if n.live() || n.el == nil && (n.kind != textNode || !blank(n.raw)) {
 			return false
 		}
 	}
-	if parsed && !e.hadContent(s, undo) {
+	if !e.made && !e.hadContent(s, undo) {
 		return false
 	}
 	d.remove(e)
 	return true
 }
 
-// hadContent reports whether a parsed element had anything but its key and what prune does not count.
+// hadContent reports whether a parsed element had anything that prune counts.
 func (e *element) hadContent(s *step, undo bool) bool {
 	for _, a := range e.attrs {
 		implied := undo && !a.gone && a.name+"="+a.orig == s.implied
@@ -239,27 +206,18 @@ func (e *element) hadContent(s *step, undo bool) bool {
 			return true
 		}
 	}
-	for _, n := range e.kids {
-		if n.el != nil && !n.el.made {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(e.kids, func(n node) bool { return n.el != nil && !n.el.made })
 }
 
-// remove takes an element away; one that was parsed is kept, unseen, so that its bytes can come back.
+// remove removes an element. A parsed one is kept, hidden, so that its bytes can come back.
 func (d *Doc) remove(e *element) {
 	d.changes++
 	if !e.made {
 		e.gone = true
 		return
 	}
-	for i, n := range e.parent.kids {
-		if n.el == e {
-			e.parent.kids = append(e.parent.kids[:i], e.parent.kids[i+1:]...)
-			return
-		}
-	}
+	i := e.parent.index(e)
+	e.parent.kids = slices.Delete(e.parent.kids, i, i+1)
 }
 
 // bringBack undoes remove.
@@ -274,6 +232,16 @@ func (d *Doc) bringBack(e *element) {
 func firstNumber(s string) (int, bool) {
 	s = strings.TrimSpace(s)
 	return atoi(s[:len(s)-len(strings.TrimLeft(s, "0123456789"))])
+}
+
+// lastIndex returns the index of the last element for which is holds, -1 if there is none.
+func lastIndex[T any](all []T, is func(T) bool) int {
+	for i := len(all) - 1; i >= 0; i-- {
+		if is(all[i]) {
+			return i
+		}
+	}
+	return -1
 }
 
 func atoi(s string) (int, bool) {

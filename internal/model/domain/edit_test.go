@@ -41,7 +41,7 @@ var wanted = map[string][2]string{
 // settable gives every path that can be set in a document, with two values for each.
 func settable(d *Doc) map[string][2]string {
 	out := map[string][2]string{}
-	for _, form := range Known() {
+	for _, form := range knownPaths() {
 		values, ok := wanted[form]
 		if !ok {
 			continue
@@ -221,7 +221,7 @@ func shuffle(text string, seed uint64, edits int) string {
 	r := rand.New(rand.NewPCG(seed, 1))
 	all := settable(d)
 	var paths []string
-	for _, form := range Known() { // fixed order: a map's would make the seed meaningless
+	for _, form := range knownPaths() { // fixed order: a map's would make the seed meaningless
 		for p := range all {
 			// a new address is a new name for other paths; parts are other paths
 			if rl, _ := match(p); rl.path == form && !rl.byIndex && !rl.whole {

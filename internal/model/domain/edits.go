@@ -8,37 +8,37 @@ import (
 	"strings"
 )
 
-// Wish is one value that somebody wants in a domain. A path "interface/*/…" means every interface that can have it, or
-// those that are named beside the wishes.
-type Wish struct {
+// Change is one value to set or to remove. The path "interface/*/…" addresses every interface that can have such a
+// value, or those named in Apply.
+type Change struct {
 	Path  string
 	Value string
-	Off   bool // take the value away
+	Off   bool // remove the value
 }
 
-// Edit is one value that was changed, or was as wanted already (From equals To).
+// Edit is a value that was changed, or that was already as requested (From equals To).
 type Edit = Difference
 
-// Carry makes what is wished true, in the order of the wishes: a NIC's model before its queues, a node set before its
-// mode. nics names interfaces by MAC address or index; with none, "interface/*" is every interface that can have such a
-// value, and it is an error if there is none, or if one of them cannot have this value. on refuses what a host cannot
-// do. At an error the document may be half edited.
+// Apply makes the changes in their order, which matters: a NIC's model before its queues, a node set before its mode.
+// nics names interfaces by MAC address or index. If it is empty, "interface/*" means every interface that can have the
+// value, and it is an error if none can. If it names some, each of them must be able to have it. host refuses what a
+// host cannot do. After an error the document may be half edited.
 //
-// Values that go with what was wished (a processor model leaves no room for migratable) are edits too, before the
-// others: who takes the edits back has to bring them back last.
-func (d *Doc) Carry(wishes []Wish, nics []string, on Host) ([]Edit, error) {
+// Side effects, such as migratable, which some CPU modes exclude, are returned as edits too, before the others: whoever
+// reverts the edits must restore them last.
+func (d *Doc) Apply(changes []Change, nics []string, host Host) ([]Edit, error) {
 	before, err := d.Clone()
 	if err != nil {
 		return nil, err
 	}
 	for _, key := range nics {
-		if _, err := d.nicNamed(key); err != nil {
+		if _, err := d.nicIndex(key); err != nil {
 			return nil, err
 		}
 	}
 	var edits []Edit
 	given := map[string]string{}
-	for _, w := range wishes {
+	for _, w := range changes {
 		paths, err := d.expand(w, nics)
 		if err != nil {
 			return edits, err
@@ -48,28 +48,28 @@ func (d *Doc) Carry(wishes []Wish, nics []string, on Host) ([]Edit, error) {
 			if w.Off {
 				word = "(absent)"
 			}
-			one := d.oneName(path)
+			one := d.canonPath(path)
 			if other, twice := given[one]; twice && other != word {
 				return edits, &ConflictError{Path: path, One: other, Other: word}
 			}
 			given[one] = word
-			e, err := d.carry(path, w, on)
+			e, err := d.applyOne(path, w, host)
 			if err != nil {
 				return edits, err
 			}
 			edits = append(edits, e)
 		}
 	}
-	return append(lost(before, d, edits), edits...), nil
+	return append(sideEffects(before, d, edits), edits...), nil
 }
 
-// filled is what libvirt makes of a value that is absent: to take it away is to set it to this.
-// src/conf/cpu_conf.c: of host-passthrough and maximum, since 6.5.0
-var filled = map[string]string{"cpu/migratable": "on"}
+// impliedValue holds what libvirt assumes for an absent value: removing the value sets it to this. src/conf/cpu_conf.c,
+// for host-passthrough and maximum since 6.5.0.
+var impliedValue = map[string]string{"cpu/migratable": "on"}
 
-// lost are values that stand in one document and not in the other, but for those that edits name, whole or a part of
-// them, and those of interfaces: one that gets another MAC address has other paths.
-func lost(before, after *Doc, edits []Edit) []Edit {
+// sideEffects lists the values of before that after lacks, except those that edits name, whole or in part, and those of
+// interfaces: an interface with a new MAC address has new paths.
+func sideEffects(before, after *Doc, edits []Edit) []Edit {
 	var all []Edit
 	for _, gone := range Diff(before, after) {
 		named := func(e Edit) bool {
@@ -80,35 +80,31 @@ func lost(before, after *Doc, edits []Edit) []Edit {
 			slices.ContainsFunc(edits, named) {
 			continue
 		}
-		if gone.To, gone.HasTo = filled[gone.Path], filled[gone.Path] != ""; gone.To != gone.From {
+		if gone.To, gone.HasTo = impliedValue[gone.Path], impliedValue[gone.Path] != ""; gone.To != gone.From {
 			all = append(all, gone)
 		}
 	}
 	return all
 }
 
-// ConflictError says that two wishes want two values of one path.
+// ConflictError reports two changes with different values for one path.
 type ConflictError struct{ Path, One, Other string }
 
 func (e *ConflictError) Error() string {
 	return fmt.Sprintf("%s: wanted %q and %q, expected one value", e.Path, clip(e.One), clip(e.Other))
 }
 
-// Hint says what to do.
 func (e *ConflictError) Hint() string { return "leave one of the two out" }
 
-func (d *Doc) carry(path string, w Wish, on Host) (Edit, error) {
+func (d *Doc) applyOne(path string, w Change, host Host) (Edit, error) {
 	e := Edit{Path: path}
 	e.From, e.HasFrom = d.shown(path)
 	if w.Off {
-		if err := d.Delete(path); err != nil {
-			return e, err
-		}
-		return e, nil
+		return e, d.Delete(path)
 	}
 	v, err := d.Check(path, w.Value)
 	if err == nil {
-		err = d.Supported(path, v, on)
+		err = d.CheckSupport(path, v, host)
 	}
 	if err != nil {
 		return e, err
@@ -117,15 +113,15 @@ func (d *Doc) carry(path string, w Wish, on Host) (Edit, error) {
 	return e, d.Set(path, w.Value)
 }
 
-// expand gives the paths that a wish means.
-func (d *Doc) expand(w Wish, nics []string) ([]string, error) {
+// expand returns the paths that a change addresses.
+func (d *Doc) expand(w Change, nics []string) ([]string, error) {
 	front, back, keyed := strings.Cut(w.Path, "interface/*/")
 	if !keyed || front != "" {
 		return []string{w.Path}, nil
 	}
 	t := d.interfaces()
 	var paths []string
-	var cannot error // the first interface's that can have no such value
+	var cannot error // of the first interface that can have no such value
 	for i := range t.all {
 		key := t.key(i)
 		if r, _ := match(w.Path); r != nil && r.byIndex {
@@ -133,12 +129,12 @@ func (d *Doc) expand(w Wish, nics []string) ([]string, error) {
 		}
 		path := "interface/" + key + "/" + back
 		if len(nics) > 0 {
-			if d.isNamed(i, nics) {
+			if d.named(i, nics) {
 				paths = append(paths, path)
 			}
 			continue
 		}
-		err := d.takes(path, w)
+		err := d.checkTakes(path, w)
 		var bad *ValueError
 		switch {
 		case err == nil:
@@ -158,8 +154,8 @@ func (d *Doc) expand(w Wish, nics []string) ([]string, error) {
 	return nil, cannot
 }
 
-// takes reports whether an interface that nobody named is meant, and why not.
-func (d *Doc) takes(path string, w Wish) error {
+// checkTakes refuses an interface that nobody named and that cannot take the change.
+func (d *Doc) checkTakes(path string, w Change) error {
 	if w.Off {
 		if _, present, err := d.Get(path); err == nil && !present {
 			return never("an interface that has none", "")
@@ -170,8 +166,8 @@ func (d *Doc) takes(path string, w Wish) error {
 	return err
 }
 
-// oneName is the one spelling of a path: an interface by its index, keys in canonical form.
-func (d *Doc) oneName(path string) string {
+// canonPath returns the canonical spelling of a path: an interface by its index, keys in canonical form.
+func (d *Doc) canonPath(path string) string {
 	p, err := d.find(path)
 	if err != nil {
 		return path
@@ -184,8 +180,8 @@ func (d *Doc) oneName(path string) string {
 	return "interface/" + strconv.Itoa(slices.Index(d.interfaces().all, p.chain[1])) + "/" + rest
 }
 
-// nicNamed gives the index of the interface of a MAC address or index.
-func (d *Doc) nicNamed(key string) (int, error) {
+// nicIndex returns the index of an interface from its MAC address or index.
+func (d *Doc) nicIndex(key string) (int, error) {
 	p, err := d.find("interface/" + key + "/type")
 	if err != nil {
 		var bad *PathError
@@ -197,14 +193,14 @@ func (d *Doc) nicNamed(key string) (int, error) {
 	return slices.Index(d.interfaces().all, p.chain[1]), nil
 }
 
-func (d *Doc) isNamed(index int, nics []string) bool {
+func (d *Doc) named(index int, nics []string) bool {
 	return slices.ContainsFunc(nics, func(key string) bool {
-		i, err := d.nicNamed(key)
+		i, err := d.nicIndex(key)
 		return err == nil && i == index
 	})
 }
 
-// VFs gives the indices of the interfaces that are virtual functions of the host.
+// VFs returns the indices of the interfaces that are VFs of the host.
 func (d *Doc) VFs() []int {
 	var all []int
 	for i, e := range d.interfaces().all {
@@ -219,11 +215,11 @@ func (d *Doc) VFs() []int {
 type Value struct {
 	Path  string `json:"path"`
 	Value string `json:"value"`
-	// Unclear says that the value is not one that libvirt could read; Value is then as written.
+	// Unclear is set for a value that libvirt could not read; Value is then as written.
 	Unclear bool `json:"unclear,omitempty"`
 }
 
-// Values gives everything in the document that can be read by a path, in the order of Paths.
+// Values returns every value that has a path, in the order of Paths.
 func (d *Doc) Values() []Value {
 	var all []Value
 	for _, path := range d.Paths() {

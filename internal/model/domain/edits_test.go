@@ -7,12 +7,12 @@ import (
 	"testing"
 )
 
-// tuned carries wishes out in a copy of a sample and gives the lines that differ.
-func tuned(t *testing.T, name string, nics []string, wishes ...Wish) (string, []Edit, error) {
+// tuned carries changes out in a copy of a sample and gives the lines that differ.
+func tuned(t *testing.T, name string, nics []string, changes ...Change) (string, []Edit, error) {
 	t.Helper()
 	d := sample(t, name)
 	before := d.String()
-	edits, err := d.Carry(wishes, nics, Host{})
+	edits, err := d.Apply(changes, nics, Host{})
 	return lineDiff(before, d.String()), edits, err
 }
 
@@ -21,14 +21,14 @@ func TestCarryChangesWhatIsNamed(t *testing.T) {
 	const queues = "interface/*/driver.queues"
 	cases := []struct {
 		nics  []string
-		wish  Wish
+		wish  Change
 		paths string // of the edits
 	}{
-		{nil, Wish{Path: queues, Value: "4"}, "02 04 05 06 07"},
-		{[]string{"02:00:00:00:00:02"}, Wish{Path: queues, Value: "4"}, "02"},
-		{[]string{"3", "1"}, Wish{Path: queues, Value: "4"}, "02 04"},
-		{nil, Wish{Path: queues, Off: true}, "04"},
-		{nil, Wish{Path: "interface/*/driver.name", Value: "vhost"}, "02 04 05 06 07"},
+		{nil, Change{Path: queues, Value: "4"}, "02 04 05 06 07"},
+		{[]string{"02:00:00:00:00:02"}, Change{Path: queues, Value: "4"}, "02"},
+		{[]string{"3", "1"}, Change{Path: queues, Value: "4"}, "02 04"},
+		{nil, Change{Path: queues, Off: true}, "04"},
+		{nil, Change{Path: "interface/*/driver.name", Value: "vhost"}, "02 04 05 06 07"},
 	}
 	for _, c := range cases {
 		_, edits, err := tuned(t, "libvirt-nics.xml", c.nics, c.wish)
@@ -41,7 +41,7 @@ func TestCarryChangesWhatIsNamed(t *testing.T) {
 			t.Errorf("%+v of %v: edits %v (%v), expected %s", c.wish, c.nics, paths, err, c.paths)
 		}
 	}
-	diff, _, err := tuned(t, "libvirt-nics.xml", []string{"3"}, Wish{Path: queues, Value: "7"})
+	diff, _, err := tuned(t, "libvirt-nics.xml", []string{"3"}, Change{Path: queues, Value: "7"})
 	if err != nil || strings.Count(diff, "\n") != 2 || !strings.Contains(diff, "queues='7'") {
 		t.Errorf("one value changes %s (%v)", diff, err)
 	}
@@ -51,35 +51,35 @@ func TestCarryRefuses(t *testing.T) {
 	const tx = "interface/*/driver.tx_queue_size"
 	cases := []struct {
 		nics          []string
-		wishes        []Wish
+		changes       []Change
 		problem, hint string
 	}{
-		{nil, []Wish{{Path: tx, Value: "1024"}}, "256 on an interface of type direct", "does not start"},
-		{[]string{"0"}, []Wish{{Path: tx, Value: "256"}}, "nothing on a function of the host", "in the guest"},
-		{[]string{"02:00:00:00:00:99"}, []Wish{{Path: tx, Value: "256"}}, "no such interface", "02:00:00:00:00:01"},
+		{nil, []Change{{Path: tx, Value: "1024"}}, "256 on an interface of type direct", "does not start"},
+		{[]string{"0"}, []Change{{Path: tx, Value: "256"}}, "nothing on a function of the host", "in the guest"},
+		{[]string{"02:00:00:00:00:99"}, []Change{{Path: tx, Value: "256"}}, "no such interface", "02:00:00:00:00:01"},
 		{[]string{"42"}, nil, "no such interface", "02:00:00:00:00:01"},
-		{nil, []Wish{{Path: "vcpupin/0", Value: "1"}, {Path: "vcpupin/0", Value: "2"}}, `"1" and "2"`, "leave one"},
-		{nil, []Wish{{Path: "vcpupin/0", Value: "1"}, {Path: "vcpupin/0", Off: true}}, "(absent)", "leave one"},
-		{nil, []Wish{{Path: "interface/*/mac", Value: "02:00:00:00:00:aa"}}, "no other interface has", ""},
+		{nil, []Change{{Path: "vcpupin/0", Value: "1"}, {Path: "vcpupin/0", Value: "2"}}, `"1" and "2"`, "leave one"},
+		{nil, []Change{{Path: "vcpupin/0", Value: "1"}, {Path: "vcpupin/0", Off: true}}, "(absent)", "leave one"},
+		{nil, []Change{{Path: "interface/*/mac", Value: "02:00:00:00:00:aa"}}, "no other interface has", ""},
 	}
 	for _, c := range cases {
-		_, _, err := tuned(t, "libvirt-nics.xml", c.nics, c.wishes...)
+		_, _, err := tuned(t, "libvirt-nics.xml", c.nics, c.changes...)
 		if err == nil || !strings.Contains(err.Error(), c.problem) {
-			t.Errorf("%+v: %v, expected %q", c.wishes, err, c.problem)
+			t.Errorf("%+v: %v, expected %q", c.changes, err, c.problem)
 			continue
 		}
 		if hint := err.(interface{ Hint() string }).Hint(); !strings.Contains(hint, c.hint) {
-			t.Errorf("%+v: hint %q, expected %q", c.wishes, hint, c.hint)
+			t.Errorf("%+v: hint %q, expected %q", c.changes, hint, c.hint)
 		}
 	}
 	d := parse(t, "<domain><vcpu>1</vcpu><devices/></domain>")
 	var bad *PathError
-	if _, err := d.Carry([]Wish{{Path: tx, Value: "256"}}, nil, Host{}); !errors.As(err, &bad) ||
+	if _, err := d.Apply([]Change{{Path: tx, Value: "256"}}, nil, Host{}); !errors.As(err, &bad) ||
 		!strings.Contains(bad.Problem, "no interfaces") {
 		t.Errorf("a domain without interfaces: %v", err)
 	}
 	var old *VersionError
-	if _, err := sample(t, "libvirt-bridge.xml").Carry([]Wish{{Path: tx, Value: "256"}}, nil,
+	if _, err := sample(t, "libvirt-bridge.xml").Apply([]Change{{Path: tx, Value: "256"}}, nil,
 		Host{Libvirt: "3.6.0"}); !errors.As(err, &old) {
 		t.Errorf("an old libvirt: %v", err)
 	}
@@ -89,7 +89,7 @@ func TestCarryRefuses(t *testing.T) {
 func TestCarryInOrder(t *testing.T) {
 	d := parse(t, "<domain><vcpu>2</vcpu><devices><interface type='bridge'><source bridge='b'/><model "+
 		"type='e1000'/></interface></devices></domain>")
-	edits, err := d.Carry([]Wish{{Path: "interface/*/model", Value: "virtio"},
+	edits, err := d.Apply([]Change{{Path: "interface/*/model", Value: "virtio"},
 		{Path: "interface/*/driver.queues", Value: "2"}}, nil, Host{})
 	if err != nil || len(edits) != 2 || d.Guest().Interfaces[0].Driver.Queues != 2 {
 		t.Errorf("edits %+v (%v)", edits, err)
@@ -105,7 +105,7 @@ func TestWishes(t *testing.T) {
 	group := parse(t, "<domain><vcpu>4</vcpu><iothreads>2</iothreads><cputune><vcpupin vcpu='1' "+
 		"cpuset='3'/><vcpusched vcpus='0-1' scheduler='batch'/></cputune></domain>")
 	hyperv := parse(t, "<domain><features><hyperv><vapic state='on'/><strange/></hyperv></features></domain>")
-	ok := func(all []Wish, err error) func(want string) {
+	ok := func(all []Change, err error) func(want string) {
 		return func(want string) {
 			t.Helper()
 			var words []string
@@ -120,68 +120,68 @@ func TestWishes(t *testing.T) {
 			}
 		}
 	}
-	ok(d.WishPins("vcpupin", "0=2,1=3"))("vcpupin/0=2 vcpupin/1=3")
-	ok(d.WishPins("vcpupin", "0-1=2-3,8"))("vcpupin/0=2-3,8 vcpupin/1=2-3,8")
-	ok(d.WishPins("vcpupin", "6-7"))("vcpupin/0=6 vcpupin/1=7")
-	ok(group.WishPins("vcpupin", "off"))("vcpupin/1=-")
-	ok(group.WishPins("iothreadpin", "4,6"))("iothreadpin/1=4 iothreadpin/2=6")
-	ok(d.WishSched("vcpusched", "fifo:1"))("vcpusched/0=fifo:1 vcpusched/1=fifo:1")
-	ok(d.WishSched("vcpusched", "1=off"))("vcpusched/1=-")
-	ok(group.WishSched("vcpusched", "rr:2"))("vcpusched/2=rr:2 vcpusched/3=rr:2 vcpusched/0-1=rr:2")
-	ok(group.WishSched("vcpusched", "0=rr:2"))("vcpusched/0=rr:2")
-	ok(group.WishSched("iothreadsched", "idle"))("iothreadsched/1=idle iothreadsched/2=idle")
-	ok(WishNUMA("strict:0"))("numatune/memory=strict:0")
-	ok(WishNUMA("1"))("numatune/memory=1")
-	ok(WishNUMA("0=strict:0,1=preferred:1,2=off"))("numatune/memnode/0=strict:0 numatune/memnode/1=preferred:1 " +
+	ok(d.PinChanges("vcpupin", "0=2,1=3"))("vcpupin/0=2 vcpupin/1=3")
+	ok(d.PinChanges("vcpupin", "0-1=2-3,8"))("vcpupin/0=2-3,8 vcpupin/1=2-3,8")
+	ok(d.PinChanges("vcpupin", "6-7"))("vcpupin/0=6 vcpupin/1=7")
+	ok(group.PinChanges("vcpupin", "off"))("vcpupin/1=-")
+	ok(group.PinChanges("iothreadpin", "4,6"))("iothreadpin/1=4 iothreadpin/2=6")
+	ok(d.SchedChanges("vcpusched", "fifo:1"))("vcpusched/0=fifo:1 vcpusched/1=fifo:1")
+	ok(d.SchedChanges("vcpusched", "1=off"))("vcpusched/1=-")
+	ok(group.SchedChanges("vcpusched", "rr:2"))("vcpusched/2=rr:2 vcpusched/3=rr:2 vcpusched/0-1=rr:2")
+	ok(group.SchedChanges("vcpusched", "0=rr:2"))("vcpusched/0=rr:2")
+	ok(group.SchedChanges("iothreadsched", "idle"))("iothreadsched/1=idle iothreadsched/2=idle")
+	ok(NUMAChanges("strict:0"))("numatune/memory=strict:0")
+	ok(NUMAChanges("1"))("numatune/memory=1")
+	ok(NUMAChanges("0=strict:0,1=preferred:1,2=off"))("numatune/memnode/0=strict:0 numatune/memnode/1=preferred:1 " +
 		"numatune/memnode/2=-")
-	ok(WishNUMA("off"))("numatune/memory=-")
-	ok(WishPages("1G"))("memoryBacking/hugepages=1GiB")
-	ok(WishPages("2M@0;1GiB@1"))("memoryBacking/hugepages=2MiB@0 1GiB@1")
-	ok(WishPages("on"))("memoryBacking/hugepages=default")
-	ok(WishPages("off"))("memoryBacking/hugepages=-")
-	ok(WishCells("0:1GiB;1:1GiB"))("cpu/numa/cells=0:1GiB 1:1GiB")
-	ok(hyperv.WishHyperV("off"))("clock/timer/hypervclock.present=- features/hyperv/vapic.state=off")
-	ok(hyperv.WishHyperV("passthrough"))("features/hyperv.mode=passthrough")
-	ok(hyperv.WishHyperV("vapic,synic=off,spinlocks,vendor_id=KVM"))("features/hyperv/vapic.state=on " +
+	ok(NUMAChanges("off"))("numatune/memory=-")
+	ok(PageChanges("1G"))("memoryBacking/hugepages=1GiB")
+	ok(PageChanges("2M@0;1GiB@1"))("memoryBacking/hugepages=2MiB@0 1GiB@1")
+	ok(PageChanges("on"))("memoryBacking/hugepages=default")
+	ok(PageChanges("off"))("memoryBacking/hugepages=-")
+	ok(CellChanges("0:1GiB;1:1GiB"))("cpu/numa/cells=0:1GiB 1:1GiB")
+	ok(hyperv.HyperVChanges("off"))("clock/timer/hypervclock.present=- features/hyperv/vapic.state=off")
+	ok(hyperv.HyperVChanges("passthrough"))("features/hyperv.mode=passthrough")
+	ok(hyperv.HyperVChanges("vapic,synic=off,spinlocks,vendor_id=KVM"))("features/hyperv/vapic.state=on " +
 		"features/hyperv/synic.state=off features/hyperv/spinlocks.retries=8191 features/hyperv/vendor_id.value=KVM")
-	ok(hyperv.WishHyperV("spinlocks=5000"))("features/hyperv/spinlocks.retries=5000")
+	ok(hyperv.HyperVChanges("spinlocks=5000"))("features/hyperv/spinlocks.retries=5000")
 
-	bad := func(all []Wish, err error) {
+	bad := func(all []Change, err error) {
 		t.Helper()
 		if err == nil {
 			t.Errorf("took %+v", all)
 		}
 	}
 	for _, text := range []string{"", "0", "x", "0=", "=1", "0=1,,1=2", "0=a", "a=1", "0-1=", "2-9", ",0=1"} {
-		bad(d.WishPins("vcpupin", text))
+		bad(d.PinChanges("vcpupin", text))
 	}
 	for _, text := range []string{"", "fifo", "fifo:0", "0=fifo", "x=fifo:1", "nice"} {
-		bad(d.WishSched("vcpusched", text))
+		bad(d.SchedChanges("vcpusched", text))
 	}
 	for _, text := range []string{"", "loose:0", "strict:", "0=", "x=strict:0", "strict:a"} {
-		bad(WishNUMA(text))
+		bad(NUMAChanges(text))
 	}
 	for _, text := range []string{"1", "3M", "1G 2M", "G", ""} {
-		bad(WishPages(text))
+		bad(PageChanges(text))
 	}
 	for _, text := range []string{"", "0-1", "0:1"} {
-		bad(WishCells(text))
+		bad(CellChanges(text))
 	}
 	for _, text := range []string{"", "turbo", "vapic=maybe", "spinlocks=1", "vapic,,synic"} {
-		bad(hyperv.WishHyperV(text))
+		bad(hyperv.HyperVChanges(text))
 	}
-	bad(group.WishSched("iothreadsched", "1=fifo"))
-	bad(d.WishSched("iothreadsched", "idle"))
+	bad(group.SchedChanges("iothreadsched", "1=fifo"))
+	bad(d.SchedChanges("iothreadsched", "idle"))
 }
 
 // TestHyperVOn: the usual enlightenments, in an order that libvirt and QEMU take one by one.
 func TestHyperVOn(t *testing.T) {
 	d := parse(t, "<domain>\n  <os/>\n</domain>\n")
-	wishes, err := d.WishHyperV("on")
+	changes, err := d.HyperVChanges("on")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Carry(wishes, nil, Host{Libvirt: "11.3.0", QEMU: "10.0.2"}); err != nil {
+	if _, err := d.Apply(changes, nil, Host{Libvirt: "11.3.0", QEMU: "10.0.2"}); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(d.String(), "<spinlocks state='on' retries='8191'/>") ||
@@ -208,7 +208,7 @@ func FuzzCarry(f *testing.F) {
 		if nic != "" {
 			nics = []string{nic}
 		}
-		edits, err := d.Carry([]Wish{{Path: path, Value: value, Off: off}}, nics, Host{})
+		edits, err := d.Apply([]Change{{Path: path, Value: value, Off: off}}, nics, Host{})
 		if err != nil {
 			return
 		}
@@ -234,16 +234,16 @@ func TestLost(t *testing.T) {
 		"mode='passthrough'/></cpu>" +
 		"<numatune><memory mode='strict' nodeset='0'/></numatune></domain>"
 	for name, c := range map[string]struct {
-		wishes []Wish
-		want   string
+		changes []Change
+		want    string
 	}{
-		"a model without it": {[]Wish{{Path: "cpu/mode", Value: "host-model"}}, "cpu/migratable cpu/mode"},
-		"both by name": {[]Wish{{Path: "cpu/migratable", Off: true}, {Path: "cpu/mode", Value: "host-model"}},
+		"a model without it": {[]Change{{Path: "cpu/mode", Value: "host-model"}}, "cpu/migratable cpu/mode"},
+		"both by name": {[]Change{{Path: "cpu/migratable", Off: true}, {Path: "cpu/mode", Value: "host-model"}},
 			"cpu/migratable cpu/mode"},
-		"a whole": {[]Wish{{Path: "numatune/memory", Off: true}}, "numatune/memory"},
-		"nothing": {[]Wish{{Path: "vcpupin/0", Value: "1"}}, "vcpupin/0"},
+		"a whole": {[]Change{{Path: "numatune/memory", Off: true}}, "numatune/memory"},
+		"nothing": {[]Change{{Path: "vcpupin/0", Value: "1"}}, "vcpupin/0"},
 	} {
-		edits, err := parse(t, text).Carry(c.wishes, nil, Host{})
+		edits, err := parse(t, text).Apply(c.changes, nil, Host{})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -256,7 +256,7 @@ func TestLost(t *testing.T) {
 		}
 	}
 	// What libvirt makes of an absent value is not lost.
-	edits, err := parse(t, strings.Replace(text, "off", "on", 1)).Carry([]Wish{{Path: "cpu/mode", Value: "host-model"}},
+	edits, err := parse(t, strings.Replace(text, "off", "on", 1)).Apply([]Change{{Path: "cpu/mode", Value: "host-model"}},
 		nil, Host{})
 	if err != nil || len(edits) != 1 {
 		t.Errorf("%v: %+v", err, edits)

@@ -8,22 +8,22 @@ import (
 	"unicode/utf8"
 )
 
-// charset is how a document's characters stand in its bytes. Documents in UTF-16 are edited as UTF-8 and written back
-// as they were; those in an encoding of one byte a character, whose first half is ASCII, are edited as they are.
+// charset is a document's encoding. UTF-16 is edited as UTF-8 and written back as UTF-16. Encodings with one byte per
+// character, whose lower half is ASCII, are edited as they are.
 type charset byte
 
 const (
 	utf8Bytes charset = iota
-	latin1            // ISO-8859-1: each byte is the character of its number
-	oneByte           // another of one byte: what the second half means is not known here
+	latin1            // ISO-8859-1: each byte is the code point
+	oneByte           // another one-byte encoding: the meaning of the upper half is unknown here
 	utf16LE
 	utf16BE
 )
 
-// single tells encodings of one byte a character.
+// single reports whether each character is one byte.
 func (c charset) single() bool { return c == latin1 || c == oneByte }
 
-// wide is the byte order of UTF-16, nil of other encodings.
+// wide returns the byte order of UTF-16, nil for other encodings.
 func (c charset) wide() binary.ByteOrder {
 	switch c {
 	case utf16LE:
@@ -34,8 +34,7 @@ func (c charset) wide() binary.ByteOrder {
 	return nil
 }
 
-// encoded gives the bytes of a text.
-func (c charset) encoded(text string) []byte {
+func (c charset) encode(text string) []byte {
 	order := c.wide()
 	if order == nil {
 		return []byte(text)
@@ -48,8 +47,9 @@ func (c charset) encoded(text string) []byte {
 	return out
 }
 
-// decoded finds UTF-16 by its byte order mark, or by a first character < of two bytes, and gives the text in UTF-8.
-func decoded(raw []byte) (string, charset, error) {
+// decodeText recognizes UTF-16 by its byte order mark, or by a first character < of two bytes, and returns the text in
+// UTF-8.
+func decodeText(raw []byte) (string, charset, error) {
 	var is charset
 	switch text := string(raw[:min(len(raw), 2)]); text {
 	case "\xff\xfe", "<\x00":
@@ -75,7 +75,7 @@ func decoded(raw []byte) (string, charset, error) {
 	return string(runes), is, nil
 }
 
-// checkCharacters finds the encoding and refuses bytes that no XML document may have (XML 1.0 section 2.2).
+// checkCharacters determines the encoding and refuses bytes that no XML document may have (XML 1.0 section 2.2).
 func (s *scanner) checkCharacters() error {
 	if strings.TrimSpace(strings.TrimPrefix(s.src, "\ufeff")) == "" {
 		return &SyntaxError{Line: 1, Problem: "no text, expected a <domain> element"}
@@ -84,7 +84,7 @@ func (s *scanner) checkCharacters() error {
 	if err != nil {
 		return err
 	}
-	if s.charset, err = s.named(declared); err != nil {
+	if s.charset, err = s.charsetOf(declared); err != nil {
 		return err
 	}
 	for i := 0; i < len(s.src); {
@@ -108,8 +108,9 @@ func (s *scanner) checkCharacters() error {
 	return nil
 }
 
-// named is the encoding of a declared name. UTF-16 was found by its bytes; a name that contradicts them is refused.
-func (s *scanner) named(declared string) (charset, error) {
+// charsetOf returns the encoding for a declared name. UTF-16 was recognized by its bytes; a name that contradicts them
+// is refused.
+func (s *scanner) charsetOf(declared string) (charset, error) {
 	name := strings.ToLower(declared)
 	wide := strings.HasPrefix(name, "utf-16") || name == "utf16"
 	switch {
@@ -129,7 +130,7 @@ func (s *scanner) named(declared string) (charset, error) {
 	return utf8Bytes, bad
 }
 
-// declaration reads the XML declaration, if there is one, and gives the encoding that it names.
+// declaration reads the XML declaration, if there is one, and returns the encoding that it names.
 func (s *scanner) declaration() (string, error) {
 	text := strings.TrimPrefix(s.src, "\ufeff")
 	if !strings.HasPrefix(text, "<?xml") || len(text) < 6 || !isSpace(text[5]) {

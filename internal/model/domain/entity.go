@@ -5,40 +5,39 @@ import (
 	"strings"
 )
 
-// entities are those that a document type declares, beside the five of XML itself. Nothing outside the text is ever
-// read.
+// entities are declared by a document type, in addition to XML's own five. Nothing outside the text is read.
 type entities struct {
-	text  map[string]string // internal general entities: replacement text, character references in it resolved
-	alien map[string]bool   // external ones: what they stand for is not known
-	loose bool              // there are declarations that are not read: a name may be declared there
+	text  map[string]string // internal general entities: replacement text, with character references expanded
+	alien map[string]bool   // external entities: unknown replacement
+	loose bool              // some declarations are not read: any name may be declared there
 
-	full map[string]expansion // what was worked out
+	full map[string]expansion // cache of expansions
 }
 
-// expansion is what an entity stands for.
+// expansion is the replacement of an entity.
 type expansion struct {
 	text   string
-	markup bool // elements and the like: not looked into
+	markup bool // contains elements or other markup: not expanded
 	wrong  string
 }
 
-// Limits of what entities may stand for: a domain has none, an attack on its reader has many.
+// Limits of expansion: a domain needs no entities, an attack on its reader uses many.
 const (
 	maxExpansion = 64 << 10 // of one reference, in bytes
 	maxNesting   = 16
 )
 
-// reference is what stands behind an ampersand.
+// reference is the meaning of an ampersand and what follows.
 type reference struct {
 	text   string
-	length int  // of the reference itself; 0 if it is none
-	opaque bool // its meaning is not known: elements, or an entity that is declared elsewhere
+	length int  // of the reference itself; 0 if it is not one
+	opaque bool // unknown: elements, or an entity declared elsewhere
 	wrong  string
 }
 
-// at reads the reference at the start of s.
-func (t *entities) at(s string) reference {
-	if r, n := character(s); n > 0 {
+// lookup reads the reference at the start of s.
+func (t *entities) lookup(s string) reference {
+	if r, n := charRef(s); n > 0 {
 		return reference{text: string(r), length: n}
 	}
 	if t == nil {
@@ -59,7 +58,7 @@ func (t *entities) at(s string) reference {
 	return reference{}
 }
 
-// expand works out what an internal entity stands for; the work is bounded because each is worked out once.
+// expand returns the replacement of an internal entity. Each is expanded once, which bounds the work.
 func (t *entities) expand(name string, depth int) expansion {
 	if x, known := t.full[name]; known {
 		return x
@@ -82,7 +81,7 @@ func (t *entities) expand(name string, depth int) expansion {
 		if raw = raw[amp:]; raw == "" {
 			break
 		}
-		r := t.inside(raw, depth)
+		r := t.lookupNested(raw, depth)
 		if r.length == 0 && r.wrong == "" {
 			r.wrong = "holds an ampersand that begins no reference"
 		}
@@ -97,8 +96,8 @@ func (t *entities) expand(name string, depth int) expansion {
 	return x
 }
 
-// inside reads a reference in the replacement text of an entity.
-func (t *entities) inside(s string, depth int) reference {
+// lookupNested reads a reference in the replacement text of an entity.
+func (t *entities) lookupNested(s string, depth int) reference {
 	end := strings.IndexByte(s[:min(len(s), 256)], ';')
 	if end > 1 {
 		if _, is := t.text[s[1:end]]; is {
@@ -106,12 +105,12 @@ func (t *entities) inside(s string, depth int) reference {
 			return reference{text: x.text, length: end + 1, opaque: x.markup, wrong: x.wrong}
 		}
 	}
-	return t.at(s)
+	return t.lookup(s)
 }
 
-// character decodes a reference to one of the five predefined entities or to a character; n is its length, 0 if it is
-// none.
-func character(s string) (r rune, n int) {
+// charRef decodes a reference to a character or to one of the five predefined entities. n is its length, 0 if it is
+// neither.
+func charRef(s string) (r rune, n int) {
 	const longest = len("&#x000010ffff;")
 	end := strings.IndexByte(s[:min(len(s), longest)], ';')
 	if end < 2 {
@@ -142,7 +141,7 @@ func character(s string) (r rune, n int) {
 	return rune(v), end + 1
 }
 
-// isName tells a name with at most one prefix.
+// isName reports whether a text is a name with at most one prefix.
 func isName(text string) bool {
 	s := &scanner{src: text}
 	name, err := s.name("")

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// SyntaxError says why a text is not a domain document.
+// SyntaxError reports text that is not a domain document.
 type SyntaxError struct {
 	Line    int // from 1
 	Problem string
@@ -19,7 +19,7 @@ func (e *SyntaxError) Error() string {
 // Hint says what to do; empty if there is nothing to add.
 func (e *SyntaxError) Hint() string { return e.Advice }
 
-// PathError says that a path names nothing that can be read or set in this document.
+// PathError reports a path that cannot be read or set in this document.
 type PathError struct {
 	Path    string
 	Problem string
@@ -31,14 +31,14 @@ func (e *PathError) Error() string { return fmt.Sprintf("domain path %q: %s", e.
 // Hint says what to do; empty if there is nothing to add.
 func (e *PathError) Hint() string { return e.Advice }
 
-// ValueError says that a value is not one of those that its path may have: on reading that the document holds nonsense,
-// on setting that the wanted value is refused.
+// ValueError reports a value that its path may not have: on reading, that the document is invalid; on setting, that the
+// new value is refused.
 type ValueError struct {
 	Path    string
 	Found   string
 	Allowed string
 	Advice  string
-	// Never says that what the path names can have no such value at all, whatever it is: queues of an emulated NIC.
+	// Never means that no value is possible there at all, such as queues of an emulated NIC.
 	Never bool
 }
 
@@ -49,7 +49,7 @@ func (e *ValueError) Error() string {
 // Hint says what to do; empty if there is nothing to add.
 func (e *ValueError) Hint() string { return e.Advice }
 
-// clip keeps hostile values out of messages.
+// clip shortens hostile values for messages.
 func clip(s string) string {
 	const most = 80
 	if len(s) <= most {

@@ -2,9 +2,9 @@ package domain
 
 import "fmt"
 
-// fits refuses keys that libvirt would refuse or ignore.
-func (d *Doc) fits(p *place) error {
-	s := &p.rule.steps[len(p.rule.steps)-1]
+// checkKey refuses keys that libvirt would refuse or ignore.
+func (d *Doc) checkKey(p *place) error {
+	s := p.rule.last()
 	vcpus, known := atoi(d.root.first("vcpu").text(d))
 	switch {
 	case s.name == "vcpupin" && known:
@@ -22,11 +22,11 @@ func (d *Doc) fits(p *place) error {
 		}
 	case s.name == "iothreadpin":
 		n, _ := atoi(p.key)
-		return d.hasIOThreads(p, []int{n})
+		return d.checkIOThreads(p, []int{n})
 	case s.key == bySet:
 		mine, _ := ParseSet(p.key)
 		if s.name == "iothreadsched" {
-			if err := d.hasIOThreads(p, mine); err != nil {
+			if err := d.checkIOThreads(p, mine); err != nil {
 				return err
 			}
 		} else if known && mine[len(mine)-1] >= vcpus {
@@ -44,9 +44,9 @@ func (d *Doc) fits(p *place) error {
 	return nil
 }
 
-// hasIOThreads refuses I/O threads that the domain does not have: libvirt does not take such a domain
-// (src/conf/domain_conf.c, virDomainIOThreadPinDefParseXML). They are counted from 1 unless <iothreadids> names them.
-func (d *Doc) hasIOThreads(p *place, wanted []int) error {
+// checkIOThreads refuses I/O threads that the domain does not have, as libvirt does (src/conf/domain_conf.c,
+// virDomainIOThreadPinDefParseXML). They are numbered from 1 unless <iothreadids> names them.
+func (d *Doc) checkIOThreads(p *place, wanted []int) error {
 	ids := map[int]bool{}
 	for _, e := range d.root.first("iothreadids").all("iothread") {
 		if n, ok := atoi(e.get(d, "id")); ok {

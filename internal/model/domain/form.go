@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// form is how a value that is more than one attribute stands in its element. Such values are one because libvirt
-// refuses the half of them: a realtime scheduler without a priority, a NUMA cell without memory.
+// form reads and writes a value that is more than one attribute. Such values are set as one because libvirt refuses
+// half of them: a realtime scheduler without a priority, a NUMA cell without memory.
 type form interface {
-	get(d *Doc, e *element) string    // as written; the rule's kind brings it into canonical form
-	put(d *Doc, e *element, v string) // a canonical value; what was parsed and means the same comes back with its bytes
+	get(d *Doc, e *element) string    // as written; the rule's kind makes it canonical
+	put(d *Doc, e *element, v string) // v is canonical; a parsed value that means the same comes back byte for byte
 }
 
-// presenceForm is an element without a value: it is there or not.
+// presenceForm is an element without a value: present or absent.
 type presenceForm struct{}
 
 func (presenceForm) get(*Doc, *element) string  { return "yes" }
 func (presenceForm) put(*Doc, *element, string) {}
 
-// keep sets an attribute whose values are compared in a canonical form.
-func (d *Doc) keep(e *element, name, value string, canon func(string) (string, bool)) {
+// setCanon sets an attribute whose values are compared in canonical form.
+func (d *Doc) setCanon(e *element, name, value string, canon func(string) (string, bool)) {
 	d.setAttr(e, name, value, func(raw string) bool {
 		c, ok := canon(d.decode(raw))
 		w, _ := canon(value)
@@ -29,7 +29,7 @@ func (d *Doc) keep(e *element, name, value string, canon func(string) (string, b
 	})
 }
 
-// schedForm is scheduler and priority: "fifo:1", "rr:20", "batch", "idle".
+// schedForm is a scheduler and its priority: "fifo:1", "rr:20", "batch", "idle".
 type schedForm struct{}
 
 func (schedForm) get(d *Doc, e *element) string {
@@ -41,15 +41,15 @@ func (schedForm) get(d *Doc, e *element) string {
 
 func (schedForm) put(d *Doc, e *element, v string) {
 	policy, priority, realtime := strings.Cut(v, ":")
-	d.keep(e, "scheduler", policy, canonWord)
+	d.setCanon(e, "scheduler", policy, canonWord)
 	if realtime {
-		d.keep(e, "priority", priority, canonInt)
+		d.setCanon(e, "priority", priority, canonInt)
 	} else {
 		e.removeAttr("priority")
 	}
 }
 
-// sched are the policies of sched(7) that libvirt knows. Realtime ones have a priority from 1 to 99.
+// sched is a policy of sched(7) that libvirt supports. The realtime ones have a priority from 1 to 99.
 var sched = kind{allowed: "fifo:PRIORITY or rr:PRIORITY (1 to 99), batch, idle", canon: func(s string) (string, bool) {
 	policy, priority, realtime := strings.Cut(strings.TrimSpace(s), ":")
 	if policy, ok := canonWord(policy); !ok || !realtime {
@@ -57,7 +57,7 @@ var sched = kind{allowed: "fifo:PRIORITY or rr:PRIORITY (1 to 99), batch, idle",
 	}
 	n, ok := canonInt(priority)
 	return strings.TrimSpace(policy) + ":" + n, ok
-}, wanted: func(v string) *ValueError {
+}, valid: func(v string) *ValueError {
 	policy, priority, has := strings.Cut(v, ":")
 	n, _ := strconv.Atoi(priority)
 	switch {
@@ -73,8 +73,8 @@ var sched = kind{allowed: "fifo:PRIORITY or rr:PRIORITY (1 to 99), batch, idle",
 	return refuse("fifo:PRIORITY or rr:PRIORITY (1 to 99), batch, idle", "")
 }}
 
-// nodesForm is where memory comes from: mode and nodes, "strict:0-1". libvirt refuses a mode without nodes, and gives
-// nodes without a mode the mode strict.
+// nodesForm is a memory mode and its nodes, "strict:0-1". libvirt refuses a mode without nodes, and defaults to strict
+// for nodes without a mode.
 type nodesForm struct{}
 
 var numaNodes = kind{allowed: "MODE:NODES such as strict:0", canon: func(s string) (string, bool) {
@@ -85,10 +85,10 @@ var numaNodes = kind{allowed: "MODE:NODES such as strict:0", canon: func(s strin
 	mode, isWord := canonWord(mode)
 	nodes, isSet := canonSet(set)
 	return mode + ":" + nodes, isWord && isSet
-}, wanted: func(v string) *ValueError {
+}, valid: func(v string) *ValueError {
 	mode, _, _ := strings.Cut(v, ":")
-	return numaMode.wanted(mode)
-}, suits: func(v string, on *element, d *Doc) *ValueError { return notAuto(v, on, d) }}
+	return numaMode.valid(mode)
+}, validIn: refuseWithAuto}
 
 func (nodesForm) get(d *Doc, e *element) string {
 	if mode := e.get(d, "mode"); mode != "" {
@@ -100,9 +100,9 @@ func (nodesForm) get(d *Doc, e *element) string {
 func (nodesForm) put(d *Doc, e *element, v string) {
 	mode, nodes, _ := strings.Cut(v, ":")
 	if e.attr("mode") != nil || mode != "strict" || e.made {
-		d.keep(e, "mode", mode, canonWord)
+		d.setCanon(e, "mode", mode, canonWord)
 	}
-	d.keep(e, "nodeset", nodes, canonSet)
+	d.setCanon(e, "nodeset", nodes, canonSet)
 }
 
 // pciForm is a PCI address in the four attributes of <address>: "0000:01:10.0".
@@ -114,8 +114,8 @@ var pciParts = [...]struct {
 	digits int
 }{{"domain", 0xffffffff, 4}, {"bus", 0xff, 2}, {"slot", 0x1f, 2}, {"function", 7, 1}}
 
-// get writes an address as the kernel does. libvirt reads hexadecimal with 0x, octal with 0, else decimal
-// (virXMLPropUInt with base 0); domain and function may be left out.
+// get returns an address in the kernel's form. libvirt reads 0x as hexadecimal, 0 as octal, the rest as decimal
+// (virXMLPropUInt with base 0); domain and function are optional.
 func (pciForm) get(d *Doc, e *element) string {
 	var part [4]uint64
 	for i, p := range pciParts {
@@ -137,7 +137,7 @@ func (pciForm) put(d *Doc, e *element, v string) {
 	for i, p := range pciParts {
 		wanted, _ := strconv.ParseUint(parts[i], 16, 32)
 		if wanted == 0 && e.attr(p.name) == nil && !e.made && p.name != "bus" && p.name != "slot" {
-			continue // libvirt takes it for 0
+			continue // libvirt reads a missing one as 0
 		}
 		d.setAttr(e, p.name, fmt.Sprintf("0x%0*x", p.digits, wanted), func(raw string) bool {
 			n, err := strconv.ParseUint(strings.TrimSpace(d.decode(raw)), 0, 32)
@@ -146,10 +146,9 @@ func (pciForm) put(d *Doc, e *element, v string) {
 	}
 }
 
-// pciAddress is a function of the host.
 var pciAddress = kind{allowed: "a PCI address such as 0000:01:10.0", canon: CanonPCI}
 
-// CanonPCI gives a PCI address as the kernel writes it: 0000:01:10.0. The domain may be left out.
+// CanonPCI returns a PCI address in the kernel's form: 0000:01:10.0. The domain is optional.
 func CanonPCI(s string) (string, bool) {
 	s = strings.ToLower(strings.TrimSpace(s))
 	parts := strings.FieldsFunc(s, func(r rune) bool { return r == ':' || r == '.' })
@@ -171,11 +170,11 @@ func CanonPCI(s string) (string, bool) {
 	return fmt.Sprintf("%04x:%02x:%02x.%x", n[0], n[1], n[2], n[3]), true
 }
 
-// hostdevForm is a <hostdev> that gives a PCI function to the guest: "managed" where libvirt takes the function from
-// its host driver at the guest's start and gives it back, "unmanaged" where somebody else does.
+// hostdevForm is a <hostdev> that passes a PCI function to the guest: "managed" if libvirt unbinds the host driver when
+// the guest starts and binds it again afterwards, "unmanaged" if somebody else does.
 type hostdevForm struct{}
 
-var hostdevKind = kind{allowed: "managed or unmanaged", canon: canonWord, wanted: func(v string) *ValueError {
+var hostdevKind = kind{allowed: "managed or unmanaged", canon: canonWord, valid: func(v string) *ValueError {
 	if v != "managed" && v != "unmanaged" {
 		return refuse("managed or unmanaged", "managed: libvirt binds the function to vfio-pci and gives it back")
 	}
@@ -193,14 +192,14 @@ func (f hostdevForm) put(d *Doc, e *element, v string) {
 	if !e.made && f.get(d, e) == v {
 		return
 	}
-	d.keep(e, "managed", map[string]string{"managed": "yes", "unmanaged": "no"}[v], canonWord)
+	d.setCanon(e, "managed", map[string]string{"managed": "yes", "unmanaged": "no"}[v], canonWord)
 }
 
-// managedForm is whether libvirt takes a function from its host driver and gives it back: what is not said is no, and
-// libvirt does not write that.
+// managedForm is whether libvirt unbinds and rebinds the host driver of a function. The default is no, which libvirt
+// does not write.
 type managedForm struct{}
 
-// has reports whether an interface has this value at all.
+// has reports whether the interface can have this value.
 func (managedForm) has(d *Doc, e *element) bool { return e.get(d, "type") == "hostdev" }
 
 func (managedForm) get(d *Doc, e *element) string {
@@ -220,10 +219,10 @@ func (f managedForm) put(d *Doc, e *element, v string) {
 			return
 		}
 	}
-	d.keep(e, "managed", v, canonWord)
+	d.setCanon(e, "managed", v, canonWord)
 }
 
-// hostdevKey is the PCI address of a <hostdev>, "" for one of another kind.
+// hostdevKey returns the PCI address of a <hostdev>, "" for other types.
 func (d *Doc) hostdevKey(e *element) string {
 	a := e.first("source", "address")
 	if a == nil || e.get(d, "type") != "pci" {

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// Host is what a definition must do with. What is not known of it, and left empty, refuses nothing.
+// Host is the host that a definition is for. Empty fields are unknown and refuse nothing.
 type Host struct {
 	Libvirt, QEMU string // versions, such as 11.3.0
-	CPUs, Nodes   []int  // numbers of its CPUs and of its NUMA nodes
+	CPUs, Nodes   []int  // CPU and NUMA node numbers
 }
 
-// VersionError says that a host's libvirt or QEMU is too old for a value: libvirt drops an element that it does not
-// know without a word, and QEMU refuses to start the guest.
+// VersionError reports that a host's libvirt or QEMU is too old for a value. libvirt silently drops unknown elements,
+// and QEMU refuses to start the guest.
 type VersionError struct {
 	Path, Value string
 	Program     string // libvirt or QEMU
@@ -30,8 +30,8 @@ func (e *VersionError) Hint() string {
 	return "leave it out, or bring the host's " + e.Program + " up to " + e.Needs
 }
 
-// AbsentError says that a host has no CPU or node that a value names. Libvirt takes such a definition, and the guest
-// does not start.
+// AbsentError reports a CPU or node that the host does not have. libvirt accepts such a definition, but the guest does
+// not start.
 type AbsentError struct {
 	Path, Value string
 	What        string // CPU or NUMA node
@@ -48,11 +48,11 @@ func (e *AbsentError) Hint() string {
 	return "the guest would not start: name a " + e.What + " that is there"
 }
 
-// gate is the first libvirt and QEMU that have a path, or one value of it (value is not empty).
+// gate is the first libvirt and QEMU version with a path, or with one value of it (value is not empty).
 type gate struct{ path, value, libvirt, qemu string }
 
-// gates follow libvirt's docs/formatdomain.rst ("Since"), and QEMU's changelog where libvirt does not name QEMU's
-// version. What libvirt had before 1.2.0 and QEMU before 2.0 is not listed: nothing that old runs this.
+// gates are from libvirt's docs/formatdomain.rst ("Since"), and from QEMU's changelog if libvirt names no QEMU version.
+// Features older than libvirt 1.2.0 and QEMU 2.0 are not listed: mpps does not run on anything that old.
 var gates = []gate{
 	{"memoryBacking/source.type", "memfd", "4.10.0", "2.12"}, {"memoryBacking/source.type", "", "3.2.0", ""},
 	{"memoryBacking/allocation.mode", "", "3.2.0", ""}, {"iothreadpin/*", "", "1.2.10", "2.0"},
@@ -83,18 +83,22 @@ var gates = []gate{
 	{"interface/*/mtu", "", "3.1.0", ""}, {"interface/*/coalesce.rx.frames.max", "", "3.3.0", ""},
 }
 
-// onCPUs and onNodes are the paths whose values are CPUs and NUMA nodes of the host, the latter behind "MODE:" in some.
+// teamingGate is for a word of a whole interface that has no path.
+var teamingGate = gate{"interface/*/teaming", "", "6.1.0", "4.2"}
+
+// onCPUs and onNodes are the paths whose values are host CPUs and host NUMA nodes. Some of the latter have a prefix
+// "MODE:".
 var (
 	onCPUs  = []string{"vcpu.cpuset", "vcpupin/*", "emulatorpin", "iothreadpin/*"}
 	onNodes = []string{"numatune/memory", "numatune/memnode/*", "numatune/memory.nodeset", "numatune/memnode/*.nodeset"}
 )
 
-// present refuses CPUs and nodes that a host does not have.
-func (on Host) present(r *rule, path, value string) error {
-	what, has := "CPU", on.CPUs
+// checkNumbers refuses CPUs and nodes that a host does not have.
+func (host Host) checkNumbers(r *rule, path, value string) error {
+	what, has := "CPU", host.CPUs
 	switch {
 	case slices.Contains(onNodes, r.path):
-		what, has = "NUMA node", on.Nodes
+		what, has = "NUMA node", host.Nodes
 	case !slices.Contains(onCPUs, r.path):
 		return nil
 	}
@@ -113,43 +117,53 @@ func (on Host) present(r *rule, path, value string) error {
 	return &AbsentError{path, value, what, absent, has}
 }
 
-// Supported reports whether a host can do what a path is to be set to. The error is a *VersionError or an *AbsentError.
-func (d *Doc) Supported(path, value string, on Host) error {
+// CheckSupport refuses a value that a host does not support. The error is a *VersionError or an *AbsentError.
+func (d *Doc) CheckSupport(path, value string, host Host) error {
 	r, key := match(path)
 	if r == nil {
 		return nil
 	}
-	if err := on.present(r, path, value); err != nil {
+	if err := host.checkNumbers(r, path, value); err != nil {
 		return err
 	}
 	if r.last().key == byWholeNIC {
-		return partsSupported(path, value, on)
+		return checkWordSupport(path, value, host)
 	}
-	named := strings.Replace(r.path, "*", key, 1)
-	for _, g := range gates {
-		if g.path != r.path && g.path != named || g.value != "" && g.value != value {
-			continue
-		}
-		if older(on.Libvirt, g.libvirt) {
-			return &VersionError{path, value, "libvirt", g.libvirt, on.Libvirt}
-		}
-		if older(on.QEMU, g.qemu) {
-			return &VersionError{path, value, "QEMU", g.qemu, on.QEMU}
-		}
+	if err := host.checkGates(path, value, value, r.path, strings.Replace(r.path, "*", key, 1)); err != nil {
+		return err
 	}
-	if typ := d.nicType(path); r.path == "interface/*/vlan" && typ == "bridge" && !d.openVSwitch(path) &&
-		older(on.Libvirt, "11.0.0") {
-		// docs/formatdomain.rst, "Setting VLAN tag": standard Linux bridges since 11.0.0.
-		return &VersionError{path + " on a bridge", value, "libvirt", "11.0.0", on.Libvirt}
+	if r.path == "interface/*/vlan" && d.onLinuxBridge(path) {
+		return host.checkBridgeVLAN(path, value)
 	}
 	return nil
 }
 
-// teamingGate is of a word that has no path of its own.
-var teamingGate = gate{"interface/*/teaming", "", "6.1.0", "4.2"}
+// checkGates refuses a value that a gate of one of the paths puts in a later version. shown is the value in the error.
+func (host Host) checkGates(path, shown, value string, paths ...string) error {
+	for _, g := range append([]gate{teamingGate}, gates...) {
+		if !slices.Contains(paths, g.path) || g.value != "" && g.value != value {
+			continue
+		}
+		if older(host.Libvirt, g.libvirt) {
+			return &VersionError{path, shown, "libvirt", g.libvirt, host.Libvirt}
+		}
+		if older(host.QEMU, g.qemu) {
+			return &VersionError{path, shown, "QEMU", g.qemu, host.QEMU}
+		}
+	}
+	return nil
+}
 
-// partsSupported reports whether a host can do every word of the value of a whole interface.
-func partsSupported(path, value string, on Host) error {
+// checkBridgeVLAN refuses VLAN tags of Linux bridges before libvirt 11.0.0 (docs/formatdomain.rst, "Setting VLAN tag").
+func (host Host) checkBridgeVLAN(path, shown string) error {
+	if older(host.Libvirt, "11.0.0") {
+		return &VersionError{path + " on a bridge", shown, "libvirt", "11.0.0", host.Libvirt}
+	}
+	return nil
+}
+
+// checkWordSupport refuses the value of a whole interface if the host does not support every word.
+func checkWordSupport(path, value string, host Host) error {
 	for word := range strings.FieldsSeq(value) {
 		key, v, _ := strings.Cut(word, "=")
 		i := slices.IndexFunc(nicWords, func(w nicWord) bool { return w.key == key })
@@ -160,38 +174,25 @@ func partsSupported(path, value string, on Host) error {
 		if w := nicWords[i]; len(w.at) == 1 && w.at[0] == "driver" {
 			part = "driver." + w.attr
 		}
-		for _, g := range append([]gate{teamingGate}, gates...) {
-			if g.path != "interface/*/"+part || g.value != "" && g.value != v {
-				continue
-			}
-			if older(on.Libvirt, g.libvirt) {
-				return &VersionError{path, word, "libvirt", g.libvirt, on.Libvirt}
-			}
-			if older(on.QEMU, g.qemu) {
-				return &VersionError{path, word, "QEMU", g.qemu, on.QEMU}
-			}
+		err := host.checkGates(path, word, v, "interface/*/"+part)
+		if err == nil && key == "vlan" && strings.HasPrefix(value, "bridge=") {
+			err = host.checkBridgeVLAN(path, word)
 		}
-		if key == "vlan" && strings.HasPrefix(value, "bridge=") && older(on.Libvirt, "11.0.0") {
-			return &VersionError{path + " on a bridge", word, "libvirt", "11.0.0", on.Libvirt}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// nicType is the type of the interface that a path names; empty where it names none.
-func (d *Doc) nicType(path string) string {
-	if p, err := d.find(path); err == nil && len(p.chain) > 1 && p.rule.steps[1].key == byNIC {
-		return p.chain[1].get(d, "type")
-	}
-	return ""
-}
-
-func (d *Doc) openVSwitch(path string) bool {
+// onLinuxBridge reports whether a path is of an interface on a bridge that is not Open vSwitch's.
+func (d *Doc) onLinuxBridge(path string) bool {
 	p, err := d.find(path)
-	return err == nil && len(p.chain) > 1 && p.chain[1].first("virtualport").get(d, "type") == "openvswitch"
+	return err == nil && len(p.chain) > 1 && p.chain[1].get(d, "type") == "bridge" &&
+		p.chain[1].first("virtualport").get(d, "type") != "openvswitch"
 }
 
-// older compares versions number by number, as far as both have them. A version that is not known is not older.
+// older compares versions number by number, as far as both go. An unknown version is not older.
 func older(has, needs string) bool {
 	a, b := strings.Split(has, "."), strings.Split(needs, ".")
 	for i := range min(len(a), len(b)) {

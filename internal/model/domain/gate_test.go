@@ -28,7 +28,7 @@ func TestSupported(t *testing.T) {
 	}
 	for _, c := range cases {
 		d := sample(t, "libvirt-nics.xml")
-		err := d.Supported(c.path, c.value, Host{Libvirt: c.libvirt, QEMU: c.qemu})
+		err := d.CheckSupport(c.path, c.value, Host{Libvirt: c.libvirt, QEMU: c.qemu})
 		var old *VersionError
 		if errors.As(err, &old) != (c.program != "") || old != nil &&
 			(old.Program != c.program || !strings.Contains(old.Hint(), c.program)) {
@@ -49,12 +49,12 @@ func TestAbsent(t *testing.T) {
 		{"interface/0/driver.queues", "9", ""},
 	} {
 		d := sample(t, "libvirt-nics.xml")
-		err := d.Supported(c.path, c.value, on)
+		err := d.CheckSupport(c.path, c.value, on)
 		var absent *AbsentError
 		if errors.As(err, &absent) != (c.absent != "") || absent != nil && FormatSet(absent.Absent) != c.absent {
 			t.Errorf("%s=%s: %v, expected to miss %q", c.path, c.value, err, c.absent)
 		}
-		if err := d.Supported(c.path, c.value, Host{}); err != nil {
+		if err := d.CheckSupport(c.path, c.value, Host{}); err != nil {
 			t.Errorf("%s=%s where nothing is known: %v", c.path, c.value, err)
 		}
 	}
@@ -66,10 +66,10 @@ func TestVLANOfABridge(t *testing.T) {
 		"type='virtio'/>%</interface></devices></domain>"
 	for port, refused := range map[string]bool{"": true, "<virtualport type='openvswitch'/>": false} {
 		d := parse(t, strings.Replace(text, "%", port, 1))
-		if err := d.Supported("interface/0/vlan", "5", Host{Libvirt: "10.10.0"}); (err != nil) != refused {
+		if err := d.CheckSupport("interface/0/vlan", "5", Host{Libvirt: "10.10.0"}); (err != nil) != refused {
 			t.Errorf("port %q: %v", port, err)
 		}
-		if err := d.Supported("interface/0/vlan", "5", Host{Libvirt: "11.3.0"}); err != nil {
+		if err := d.CheckSupport("interface/0/vlan", "5", Host{Libvirt: "11.3.0"}); err != nil {
 			t.Errorf("port %q: %v", port, err)
 		}
 	}

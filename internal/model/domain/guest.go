@@ -1,7 +1,7 @@
 package domain
 
-// Guest is what a domain says about the things that matter to packets and latency. Zero values mean that the domain
-// does not say: "" for text, 0 for numbers, nil for lists. What it says and cannot be understood is in Unclear.
+// Guest is the part of a domain that matters to packets and latency. Zero values mean that the domain does not say: ""
+// for text, 0 for numbers, nil for lists. Unclear lists the values that could not be understood.
 type Guest struct {
 	Name     string `json:"name"`
 	UUID     string `json:"uuid,omitempty"`
@@ -9,14 +9,14 @@ type Guest struct {
 	ID       int    `json:"id,omitempty"`   // libvirt's number of a running guest
 	Arch     string `json:"arch,omitempty"`
 	Machine  string `json:"machine,omitempty"`
-	Emulator string `json:"emulator,omitempty"` // path of the program
+	Emulator string `json:"emulator,omitempty"` // path of the QEMU binary
 	Agent    bool   `json:"agent"`              // has the channel of the QEMU guest agent
 
 	VCPUs      VCPUs  `json:"vcpus"`
 	IOThreads  int    `json:"iothreads,omitempty"`
 	MemoryKiB  uint64 `json:"memory_kib"`
-	CurrentKiB uint64 `json:"current_memory_kib,omitempty"` // what the balloon leaves
-	// <memtune><hard_limit>: of QEMU as a whole; 0 where there is none
+	CurrentKiB uint64 `json:"current_memory_kib,omitempty"` // after ballooning
+	// <memtune><hard_limit>, for QEMU as a whole; 0 if there is none
 	HardLimitKiB  uint64      `json:"hard_limit_kib,omitempty"`
 	Backing       Backing     `json:"backing"`
 	CPU           CPU         `json:"cpu"`
@@ -29,20 +29,19 @@ type Guest struct {
 	Interfaces    []Interface `json:"interfaces,omitempty"`
 	HostDevs      []HostDev   `json:"hostdevs,omitempty"` // <hostdev>; interfaces of type hostdev are in Interfaces
 	Timers        []Timer     `json:"timers,omitempty"`
-	// has qemu:commandline: arguments that this does not understand
+	// has qemu:commandline, whose arguments are not interpreted
 	QEMUArgs bool           `json:"qemu_args,omitempty"`
 	Unclear  []Misstatement `json:"unclear,omitempty"`
 }
 
-// Misstatement is a value in the domain that could not be understood.
+// Misstatement is a value that could not be understood.
 type Misstatement struct {
 	Where string `json:"where"`
 	Found string `json:"found"`
 }
 
-// VCPUs counts virtual CPUs.
 type VCPUs struct {
-	Current   int    `json:"current"` // at start; equal to Max where the domain does not say
+	Current   int    `json:"current"` // at start; equal to Max unless the domain says otherwise
 	Max       int    `json:"max"`
 	Placement string `json:"placement,omitempty"` // static, auto
 	Set       string `json:"set,omitempty"`       // default CPU set of all threads
@@ -59,13 +58,13 @@ type Backing struct {
 	Allocation   string     `json:"allocation,omitempty"`
 }
 
-// HugePage is one page size and the guest's cells that it is for.
+// HugePage is one page size and the guest NUMA cells that use it.
 type HugePage struct {
 	KiB   uint64 `json:"kib"`
 	Cells string `json:"cells,omitempty"` // set of guest NUMA cells, "" for all
 }
 
-// CPU is the processor that the guest sees.
+// CPU is the guest's CPU.
 type CPU struct {
 	Mode     string   `json:"mode,omitempty"` // host-passthrough, host-model, custom, maximum
 	Model    string   `json:"model,omitempty"`
@@ -74,7 +73,7 @@ type CPU struct {
 	Cells    []Cell   `json:"cells,omitempty"`
 }
 
-// Topology is the guest's sockets, dies, clusters, cores and threads.
+// Topology is the guest's CPU topology.
 type Topology struct {
 	Sockets  int `json:"sockets"`
 	Dies     int `json:"dies,omitempty"`
@@ -104,7 +103,7 @@ type Sched struct {
 	Priority int    `json:"priority,omitempty"`
 }
 
-// NUMA is <numatune>: where on the host the guest's memory comes from.
+// NUMA is <numatune>: the host nodes of the guest's memory.
 type NUMA struct {
 	Mode      string    `json:"mode,omitempty"` // strict, preferred, interleave, restrictive
 	Nodes     string    `json:"nodes,omitempty"`
@@ -112,7 +111,7 @@ type NUMA struct {
 	Cells     []MemNode `json:"cells,omitempty"`
 }
 
-// MemNode is where the memory of one guest cell comes from.
+// MemNode is the host memory of one guest cell.
 type MemNode struct {
 	Cell  int    `json:"cell"`
 	Mode  string `json:"mode,omitempty"`
@@ -121,24 +120,24 @@ type MemNode struct {
 
 // Interface is one network interface.
 type Interface struct {
-	Index int    `json:"index"`           // place among the interfaces, from 0
-	Path  string `json:"path"`            // how paths name it: interface/MAC, or interface/INDEX
-	Alias string `json:"alias,omitempty"` // net0: running guests
+	Index int    `json:"index"`           // position among the interfaces, from 0
+	Path  string `json:"path"`            // its name in paths: interface/MAC, or interface/INDEX
+	Alias string `json:"alias,omitempty"` // such as net0; running guests only
 	MAC   string `json:"mac,omitempty"`
 	// bridge, network, direct, hostdev, vhostuser, vdpa, ethernet, user …
 	Type   string `json:"type"`
-	Source string `json:"source,omitempty"` // bridge, network, device or socket, as the type has it
+	Source string `json:"source,omitempty"` // bridge, network, device or socket, depending on the type
 	// direct: bridge, vepa, private, passthrough; vhostuser: client, server
 	SourceMode string `json:"source_mode,omitempty"`
-	Bridge     string `json:"bridge,omitempty"` // also for type network, where a running guest shows it
-	// the host's function, 0000:01:10.0: of type hostdev, or out of a network that is a pool
+	Bridge     string `json:"bridge,omitempty"` // of type network too, if the XML is of a running guest
+	// PCI address of the host function, such as 0000:01:10.0: for type hostdev, or taken from a network that is a pool
 	PCI        string `json:"pci,omitempty"`
-	Teaming    string `json:"teaming,omitempty"`    // which half of a failover pair: persistent or transient
+	Teaming    string `json:"teaming,omitempty"`    // half of a failover pair: persistent or transient
 	Persistent string `json:"persistent,omitempty"` // transient: the alias of the other half
 	Target     string `json:"target,omitempty"`     // tap or macvtap on the host
 	Model      string `json:"model,omitempty"`
 	Driver     Driver `json:"driver,omitzero"`
-	// RxFrames is the most frames that the tap takes in one go (<coalesce>).
+	// RxFrames is the largest batch of frames that the tap accepts (<coalesce>).
 	RxFrames  int    `json:"rx_frames,omitempty"`
 	VLANs     []int  `json:"vlans,omitempty"`
 	Trunk     bool   `json:"trunk,omitempty"`
@@ -154,7 +153,7 @@ type Driver struct {
 	TxQueueSize int    `json:"tx_queue_size,omitempty"`
 }
 
-// HostDev is a device of the host that was given to the guest.
+// HostDev is a passed-through host device.
 type HostDev struct {
 	Type    string `json:"type"` // pci, usb, scsi, mdev
 	Managed bool   `json:"managed"`

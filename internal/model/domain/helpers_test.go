@@ -69,3 +69,12 @@ func taken(d *Doc, path string, values [2]string) [2]string {
 	}
 	return values
 }
+
+// knownPaths returns the forms of all paths, with * for a key.
+func knownPaths() []string {
+	var out []string
+	for i := range rules {
+		out = append(out, rules[i].path)
+	}
+	return out
+}

@@ -1,20 +1,20 @@
 package domain
 
-// keyedAt names one look-up table: the children of an element by the key of one step.
+// keyedAt identifies a keyTable: an element's children by the key of a step.
 type keyedAt struct {
 	at *element
 	s  *step
 }
 
 // keyTable finds children by key. It keeps the cost of reading and editing all paths of a large (or hostile) domain
-// from growing with its square.
+// from growing quadratically.
 type keyTable struct {
-	first  map[string]*element // for each key
-	times  map[string]int      // how many have it
-	member map[int]string      // of keys that are sets: the key that has a number
+	first  map[string]*element // by key
+	times  map[string]int      // number of elements with a key
+	member map[int]string      // for keys that are sets: the key that contains a number
 }
 
-// byKey gives the children of an element by the keys of a step.
+// byKey returns the table of an element's children by the key of a step.
 func (d *Doc) byKey(at *element, s *step) *keyTable {
 	if table, ok := d.keyed[keyedAt{at, s}]; ok {
 		return table
@@ -47,12 +47,11 @@ func (t *keyTable) add(s *step, key string, e *element) {
 	}
 }
 
-// edited drops what was looked up before an edit.
-func (d *Doc) edited() { d.keyed, d.nics = nil, nil }
+// dropTables drops the caches before an edit.
+func (d *Doc) dropTables() { d.keyed, d.nics = nil, nil }
 
-// grown drops what was looked up before an edit that made nothing but some elements, one below the other, and keeps
-// tables by adding them.
-func (d *Doc) grown(made []*element, key string) {
+// updateTables updates the caches for an edit that only added elements, each below the one before.
+func (d *Doc) updateTables(made []*element, key string) {
 	d.nics = nil
 	for _, e := range made {
 		for at, table := range d.keyed {

@@ -62,17 +62,17 @@ func storedAll(t *testing.T, texts [][]byte) [][]byte {
 		}
 		commands += "define " + file + "; dumpxml --inactive vm; undefine vm; echo '" + mark + "'; "
 	}
-	var said bytes.Buffer
+	var given bytes.Buffer
 	cmd := exec.Command("virsh", "-q", "-c", "test:///default", commands)
-	cmd.Stderr = &said
+	cmd.Stderr = &given
 	out, err := cmd.Output()
 	out = testTarget.ReplaceAll(out, nil)
 	parts := bytes.Split(out, []byte(mark))
 	if len(parts) != len(texts)+1 {
-		t.Fatalf("libvirt answered %d of %d (%v): %s", len(parts)-1, len(texts), err, said.String())
+		t.Fatalf("libvirt answered %d of %d (%v): %s", len(parts)-1, len(texts), err, given.String())
 	}
-	if said.Len() > 0 {
-		t.Errorf("libvirt refuses: %s", said.String())
+	if given.Len() > 0 {
+		t.Errorf("libvirt refuses: %s", given.String())
 	}
 	var all [][]byte
 	for _, part := range parts[:len(texts)] {
@@ -182,21 +182,21 @@ func TestOneByOne(t *testing.T) {
 	libvirtSchema(t)
 	base := stored(t, []byte(libvirtBase))
 	doc := parse(t, string(base))
-	all := []Wish{
+	all := []Change{
 		{Path: "interface/*/driver.name", Value: "vhost"}, {Path: "interface/*/driver.queues", Value: "3"},
 		{Path: "cpu/cache.mode", Value: "passthrough"}, {Path: "cpu/migratable", Value: "off"},
 		{Path: "memoryBacking/hugepages", Value: "1GiB"}, {Path: "emulatorpin", Value: "0-1"},
 		{Path: "cpu/numa/cells", Value: "0:1GiB 1-2:1GiB"}, {Path: "hostdev/0000:02:00.0", Value: "managed"},
 		{Path: "interface/1/source.pci", Value: "0000:01:10.2"}, {Path: "interface/1/vlan", Value: "7"},
 	}
-	for _, make := range []func() ([]Wish, error){
-		func() ([]Wish, error) { return doc.WishPins("vcpupin", "4-6") },
-		func() ([]Wish, error) { return doc.WishPins("iothreadpin", "1=0") },
-		func() ([]Wish, error) { return doc.WishSched("vcpusched", "fifo:1") },
-		func() ([]Wish, error) { return doc.WishSched("iothreadsched", "2=batch") },
-		func() ([]Wish, error) { return WishNUMA("preferred:0") },
-		func() ([]Wish, error) { return WishNUMA("0=strict:0,1=preferred:1") },
-		func() ([]Wish, error) { return doc.WishHyperV("on") },
+	for _, make := range []func() ([]Change, error){
+		func() ([]Change, error) { return doc.PinChanges("vcpupin", "4-6") },
+		func() ([]Change, error) { return doc.PinChanges("iothreadpin", "1=0") },
+		func() ([]Change, error) { return doc.SchedChanges("vcpusched", "fifo:1") },
+		func() ([]Change, error) { return doc.SchedChanges("iothreadsched", "2=batch") },
+		func() ([]Change, error) { return NUMAChanges("preferred:0") },
+		func() ([]Change, error) { return NUMAChanges("0=strict:0,1=preferred:1") },
+		func() ([]Change, error) { return doc.HyperVChanges("on") },
 	} {
 		more, err := make()
 		if err != nil {
@@ -204,8 +204,8 @@ func TestOneByOne(t *testing.T) {
 		}
 		all = append(all, more...)
 	}
-	all = append(all, Wish{Path: "interface/1/mac", Value: "52:54:00:00:00:aa"})
-	edits, err := doc.Carry(all, nil, Host{})
+	all = append(all, Change{Path: "interface/1/mac", Value: "52:54:00:00:00:aa"})
+	edits, err := doc.Apply(all, nil, Host{})
 	if err != nil {
 		t.Fatal(err)
 	}

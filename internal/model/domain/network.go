@@ -1,38 +1,25 @@
 package domain
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
 
-// NetworkPool is a network of libvirt that gives virtual functions to guests: each interface of the network takes a
-// free one at its guest's start (docs/formatnetwork.rst, "Using an SR-IOV VF pool").
+// NetworkPool is a libvirt network that hands out VFs: each interface of the network takes a free one when its guest
+// starts (docs/formatnetwork.rst, "Using an SR-IOV VF pool").
 type NetworkPool struct {
 	Name      string
-	PF        string   // all functions of a physical one; empty where they are named
+	PF        string   // physical function: all its VFs; empty if Functions lists them
 	Functions []string // PCI addresses
-	Managed   bool     // libvirt takes a function from its host driver and gives it back
-	VLAN      int      // of all its functions; 0: none
+	Managed   bool     // libvirt unbinds and rebinds the host driver
+	VLAN      int      // tag for all its functions; 0: none
 }
 
-// Value is the pool as a value.
+// Value returns the canonical value of the pool.
 func (n NetworkPool) Value() string {
-	words := []string{"hostdev"}
-	if n.PF != "" {
-		words = append(words, "pf="+escapeWord(n.PF))
-	}
-	if len(n.Functions) > 0 {
-		words = append(words, "functions="+strings.Join(n.Functions, ","))
-	}
-	managed := "no"
-	if n.Managed {
-		managed = "yes"
-	}
-	words = append(words, "managed="+managed)
-	if n.VLAN != 0 {
-		words = append(words, "vlan="+number(n.VLAN))
-	}
-	value := strings.Join(words, " ")
+	value := inOrder("hostdev", "pf", escapeWord(n.PF), "functions", strings.Join(n.Functions, ","), "managed",
+		yesOrNo(n.Managed), "vlan", number(n.VLAN))
 	if canon, err := CanonNetwork(value); err == nil {
 		return canon
 	}
@@ -42,8 +29,8 @@ func (n NetworkPool) Value() string {
 const networkAllowed = "hostdev pf=DEVICE or hostdev functions=ADDRESS,ADDRESS, with managed=yes or no, vlan=N, " +
 	"driver=vfio"
 
-// CanonNetwork is the canonical form of a network's value. What is not a pool of functions is XML, which is put back
-// and not wanted.
+// CanonNetwork returns the canonical form of a network's value. A network that is not a VF pool has its XML as value,
+// which is put back but never set.
 func CanonNetwork(value string) (string, error) {
 	bad := &ValueError{Path: "definition", Found: value, Allowed: networkAllowed}
 	words := strings.Fields(value)
@@ -54,11 +41,11 @@ func CanonNetwork(value string) (string, error) {
 	if len(words) == 0 || words[0] != "hostdev" {
 		return "", bad
 	}
-	given := map[string]string{"managed": "no"}
-	seen := map[string]bool{}
-	for _, word := range words[1:] {
-		key, v, _ := strings.Cut(word, "=")
-		ok := v != "" && !seen[key]
+	given, ok := assignments(words[1:])
+	if (given["pf"] == "") == (given["functions"] == "") {
+		return "", bad
+	}
+	for key, v := range given {
 		switch key {
 		case "pf":
 			v = escapeWord(unescapeWord(v))
@@ -72,35 +59,24 @@ func CanonNetwork(value string) (string, error) {
 		case "managed":
 			ok = ok && (v == "yes" || v == "no")
 		case "vlan":
-			v, ok = canonTag(v)
+			canon, err := vlanTag.check("vlan", v, false)
+			v, ok = canon, ok && err == nil
 		case "driver":
 			ok = ok && v == "vfio"
 		default:
 			ok = false
 		}
-		if !ok {
-			return "", bad
-		}
-		given[key], seen[key] = v, true
+		given[key] = v
 	}
-	if seen["pf"] == seen["functions"] {
+	if !ok {
 		return "", bad
 	}
-	for _, key := range []string{"pf", "functions", "managed", "driver", "vlan"} {
-		if given[key] != "" {
-			given[""] += " " + key + "=" + given[key]
-		}
-	}
-	return "hostdev" + given[""], nil
+	return inOrder("hostdev", "pf", given["pf"], "functions", given["functions"], "managed",
+		cmp.Or(given["managed"], "no"), "driver", given["driver"], "vlan", given["vlan"]), nil
 }
 
-func canonTag(v string) (string, bool) {
-	v, ok := canonInt(v)
-	return v, ok && vlanTag.wanted(v) == nil
-}
-
-// NetworkValue reads what libvirt keeps of a network, with or without the comment in front of it: the value, and the
-// text with which it can be defined again as it was.
+// NetworkValue reads libvirt's file of a network, with or without its leading comment. It returns the value, and the
+// text that defines the network again unchanged.
 func NetworkValue(text string) (value, verbatim string, err error) {
 	d, e, err := network(text)
 	if err != nil {
@@ -108,15 +84,15 @@ func NetworkValue(text string) (value, verbatim string, err error) {
 	}
 	if v, ok := d.poolInWords(e); ok {
 		made, again, err := network(networkText("n", "", v))
-		if err == nil && d.meaning(e, d.networkPassed) == made.meaning(again, made.networkPassed) {
-			return v, networkOf(text), nil
+		if err == nil && d.meaning(e, d.ignoredInNetwork) == made.meaning(again, made.ignoredInNetwork) {
+			return v, networkElement(text), nil
 		}
 	}
-	return d.oneLine(e, d.networkPassed), networkOf(text), nil
+	return d.oneLine(e, d.ignoredInNetwork), networkElement(text), nil
 }
 
-// networkOf is the <network> of a text: behind libvirt's comment, or inside a status file.
-func networkOf(text string) string {
+// networkElement returns the <network> in a text: after libvirt's comment, or inside a status file.
+func networkElement(text string) string {
 	text = strings.TrimSpace(text)
 	for strings.HasPrefix(text, "<!--") || strings.HasPrefix(text, "<?") {
 		end := "?>"
@@ -140,7 +116,7 @@ func networkOf(text string) string {
 
 func network(text string) (*Doc, *element, error) {
 	d := &Doc{}
-	e, err := d.fragment(networkOf(text))
+	e, err := d.fragment(networkElement(text))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -151,42 +127,30 @@ func network(text string) (*Doc, *element, error) {
 	return d, e, nil
 }
 
-// networkPassed tells what a network's value leaves out: its name, which the address has, and its UUID.
-func (d *Doc) networkPassed(e *element) bool {
+// ignoredInNetwork reports whether a network's value leaves out this part: its name, which is in the address, and its
+// UUID.
+func (d *Doc) ignoredInNetwork(e *element) bool {
 	return e.parent != nil && e.parent.name == "network" && (e.name == "name" || e.name == "uuid")
 }
 
-// poolInWords is the value of a network that is a pool of functions.
+// poolInWords returns the value of a VF pool.
 func (d *Doc) poolInWords(e *element) (v string, ok bool) {
 	forward := e.first("forward")
 	if forward.get(d, "mode") != "hostdev" {
 		return "", false
 	}
-	words := []string{"hostdev"}
-	if pf := forward.first("pf").get(d, "dev"); pf != "" {
-		words = append(words, "pf="+escapeWord(pf))
-	}
-	var all []string
+	var functions []string
 	for _, a := range forward.all("address") {
-		all = append(all, pciForm{}.get(d, a))
+		functions = append(functions, pciForm{}.get(d, a))
 	}
-	if len(all) > 0 {
-		words = append(words, "functions="+strings.Join(all, ","))
-	}
-	for _, w := range []struct{ key, value string }{
-		{"managed", forward.get(d, "managed")}, {"driver", forward.first("driver").get(d, "name")},
-		{"vlan", e.first("vlan", "tag").get(d, "id")},
-	} {
-		if w.value != "" {
-			words = append(words, w.key+"="+w.value)
-		}
-	}
-	v, err := CanonNetwork(strings.Join(words, " "))
+	v, err := CanonNetwork(inOrder("hostdev", "pf", escapeWord(forward.first("pf").get(d, "dev")), "functions",
+		strings.Join(functions, ","), "managed", forward.get(d, "managed"), "driver",
+		forward.first("driver").get(d, "name"), "vlan", e.first("vlan", "tag").get(d, "id")))
 	return v, err == nil
 }
 
-// NetworkXML is the text to define a network with: verbatim where that holds the value, else one made of it. uuid is
-// that of the network that is there and is to become another; empty where there is none.
+// NetworkXML returns the text that defines a network: verbatim if that has the value, else a new one. uuid is that of
+// the existing network to replace, empty if there is none.
 func NetworkXML(name, uuid, value, verbatim string) (string, error) {
 	canon, err := CanonNetwork(value)
 	if err != nil {
@@ -196,7 +160,7 @@ func NetworkXML(name, uuid, value, verbatim string) (string, error) {
 		d, e, err := network(verbatim)
 		if v, _, other := NetworkValue(verbatim); err == nil && other == nil && v == canon &&
 			e.first("name").text(d) == name {
-			return networkOf(verbatim) + "\n", nil
+			return networkElement(verbatim) + "\n", nil
 		}
 	}
 	if strings.HasPrefix(canon, "<") {
@@ -206,7 +170,7 @@ func NetworkXML(name, uuid, value, verbatim string) (string, error) {
 	return networkText(name, uuid, canon), nil
 }
 
-// NetworkUUID is the UUID in the text of a network; empty where it has none.
+// NetworkUUID returns the UUID in a network's XML, empty if it has none.
 func NetworkUUID(text string) string {
 	d, e, err := network(text)
 	if err != nil {
@@ -215,7 +179,7 @@ func NetworkUUID(text string) string {
 	return e.first("uuid").text(d)
 }
 
-// networkText makes a pool of a canonical value, as libvirt writes it (src/conf/network_conf.c,
+// networkText builds a pool from a canonical value, in libvirt's form (src/conf/network_conf.c,
 // virNetworkDefFormatBuf).
 func networkText(name, uuid, v string) string {
 	given := func(key string) string { return wordOf(v, key) }

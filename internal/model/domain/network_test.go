@@ -55,7 +55,7 @@ func TestNetworkValues(t *testing.T) {
 			t.Fatal(err)
 		}
 		if back, err := NetworkXML(e.first("name").text(d), "", got, verbatim); err != nil ||
-			strings.TrimSpace(back) != strings.TrimSpace(networkOf(text)) {
+			strings.TrimSpace(back) != strings.TrimSpace(networkElement(text)) {
 			t.Errorf("comes back as (%v)\n%s", err, back)
 		}
 	}

@@ -7,47 +7,40 @@ import (
 )
 
 // A whole <interface> as one value: "hostdev pci=0000:01:10.0 managed=yes vlan=5", "network=pool model=virtio",
-// "bridge=br0 model=virtio teaming=persistent alias=ua-backup0". The words are everything that the element holds but
-// for its MAC address, which is the path's key, and the place (<address>) that libvirt gives it in the guest, which
-// nobody asks for. An element that holds more than there are words for is its XML on one line; such a value is read and
-// put back, never set.
+// "bridge=br0 model=virtio teaming=persistent alias=ua-backup0". The words hold everything in the element except its
+// MAC address, which is the path's key, and its <address> in the guest, which libvirt assigns. If the words cannot
+// express an element, its value is its XML on one line. Such a value is read and put back, never set.
 
-// nicWord is one word of such a value.
+// nicWord is one word of the value of a whole interface.
 type nicWord struct {
 	key   string
-	types string   // the types of interface that can have it
+	types string   // interface types that can have it
 	at    []string // elements from <interface> down
 	attr  string
 	value kind
 }
 
-// nicWords is every word behind the first, in the order in which they are written.
+// nicWords lists the words after the first, in the order in which they are written.
 var nicWords = []nicWord{
 	{"pci", "hostdev", []string{"source", "address"}, "", pciAddress},
 	{"managed", "hostdev", nil, "managed", yesNo},
-	{"model", "network bridge", []string{"model"}, "type", kind{canon: canonWord, allowed: nicModel.allowed,
-		wanted: nicModel.wanted}},
-	{"driver", "hostdev network bridge", []string{"driver"}, "name", kind{canon: canonWord, allowed: nicDriver.allowed,
-		wanted: nicDriver.wanted}},
-	{"queues", "network bridge", []string{"driver"}, "queues", kind{canon: canonInt, allowed: nicQueues.allowed,
-		wanted: nicQueues.wanted}},
-	{"rx_queue_size", "network bridge", []string{"driver"}, "rx_queue_size",
-		kind{canon: canonInt, allowed: queueSize(false).allowed, wanted: queueSize(false).wanted}},
+	{"model", "network bridge", []string{"model"}, "type", nicModel},
+	{"driver", "hostdev network bridge", []string{"driver"}, "name", nicDriver},
+	{"queues", "network bridge", []string{"driver"}, "queues", nicQueues},
+	{"rx_queue_size", "network bridge", []string{"driver"}, "rx_queue_size", queueSize(false)},
 	{"tx_queue_size", "network bridge", []string{"driver"}, "tx_queue_size",
 		wordKind("only vhost-user and vDPA have more", "256")},
-	{"vlan", "hostdev network bridge", []string{"vlan", "tag"}, "id", kind{canon: canonInt, allowed: vlanTag.allowed,
-		wanted: vlanTag.wanted}},
-	{"mtu", "network bridge", []string{"mtu"}, "size", kind{canon: canonInt, allowed: mtuBytes.allowed,
-		wanted: mtuBytes.wanted}},
+	{"vlan", "hostdev network bridge", []string{"vlan", "tag"}, "id", vlanTag},
+	{"mtu", "network bridge", []string{"mtu"}, "size", mtuBytes},
 	{"teaming", "hostdev network bridge", []string{"teaming"}, "", teamingKind},
 	{"link", "hostdev network bridge", []string{"link"}, "state", wordKind("", "up", "down")},
 	{"boot", "hostdev network bridge", []string{"boot"}, "order", intKind(1, 1<<20, "")},
 	{"alias", "hostdev network bridge", []string{"alias"}, "name", aliasKind},
 }
 
-// aliasKind is a name that the user has given. libvirt keeps one only with this prefix (src/conf/domain_conf.c,
-// USER_ALIAS_CHARS and virDomainDeviceAliasIsUserAlias).
-var aliasKind = kind{allowed: "ua- and letters, digits, - and _", canon: canonWord, wanted: func(v string) *ValueError {
+// aliasKind is a user alias. libvirt keeps only aliases with this prefix (src/conf/domain_conf.c, USER_ALIAS_CHARS and
+// virDomainDeviceAliasIsUserAlias).
+var aliasKind = kind{allowed: "ua- and letters, digits, - and _", canon: canonWord, valid: func(v string) *ValueError {
 	const others = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 	if !isUserAlias(v) || strings.Trim(v, others) != "" {
 		return refuse("ua- and letters, digits, - and _", "libvirt names a device itself where the name does not "+
@@ -58,11 +51,11 @@ var aliasKind = kind{allowed: "ua- and letters, digits, - and _", canon: canonWo
 
 func isUserAlias(name string) bool { return strings.HasPrefix(name, "ua-") && len(name) > len("ua-") }
 
-// teamingKind is which half of a failover pair an interface is: "persistent", the virtio interface that stays, or
-// "transient:ALIAS", the faster one that may go, with the name of the other.
-var teamingKind = kind{allowed: "persistent or transient:ALIAS", canon: canonWord, wanted: func(v string) *ValueError {
+// teamingKind is the half of a failover pair: "persistent" is the virtio interface that stays; "transient:ALIAS" is the
+// faster one that may be unplugged, with the alias of the other.
+var teamingKind = kind{allowed: "persistent or transient:ALIAS", canon: canonWord, valid: func(v string) *ValueError {
 	if alias, transient := strings.CutPrefix(v, "transient:"); transient {
-		return aliasKind.wanted(alias)
+		return aliasKind.valid(alias)
 	}
 	if v != "persistent" {
 		return refuse("persistent or transient:ALIAS", "ALIAS is the name (<alias>) of the interface that stays")
@@ -70,31 +63,30 @@ var teamingKind = kind{allowed: "persistent or transient:ALIAS", canon: canonWor
 	return nil
 }}
 
-// nicSource is the first word of a type that is named with what it leads to.
+// nicSource maps an interface type to the attribute of <source> that the first word names.
 var nicSource = map[string]string{"network": "network", "bridge": "bridge"}
 
-// nicForm is a whole <interface>.
 type nicForm struct{}
 
-// get gives the words, or the XML on one line.
+// get returns the words, or the XML on one line.
 func (nicForm) get(d *Doc, e *element) string {
 	v, ok := d.nicInWords(e)
 	if ok {
-		// What the words do not say is found by making an element of them.
+		// Build an element from the words: if it differs, the words do not say everything.
 		scratch := &Doc{nl: "\n", unit: "  ", root: &element{name: "domain"}}
 		made := scratch.insert(scratch.insert(scratch.root, "devices", "", ""), "interface", "", "")
 		scratch.fillNIC(made, e.first("mac").get(d, "address"), v)
-		if d.meaning(e, d.passed) == scratch.meaning(made, scratch.passed) {
+		if d.meaning(e, d.ignored) == scratch.meaning(made, scratch.ignored) {
 			return v
 		}
 	}
-	return d.oneLine(e, d.passed)
+	return d.oneLine(e, d.ignored)
 }
 
-// put fills an element that Set has made.
-func (nicForm) put(*Doc, *element, string) {} // a whole element is put by put of package whole.go
+// put does nothing: Doc.putWhole in whole.go writes whole interfaces.
+func (nicForm) put(*Doc, *element, string) {}
 
-// nicInWords gives what the words can say of an interface. ok is false where its type has none.
+// nicInWords returns an interface as words. ok is false for a type without words.
 func (d *Doc) nicInWords(e *element) (v string, ok bool) {
 	typ := e.get(d, "type")
 	first := typ
@@ -108,13 +100,9 @@ func (d *Doc) nicInWords(e *element) (v string, ok bool) {
 		return "", false
 	}
 	words := []string{first}
-	for i := range nicWords {
-		w := &nicWords[i]
-		if !w.of(typ) {
-			continue
-		}
-		raw, there := d.nicWord(e, w)
-		if !there {
+	for _, w := range nicWords {
+		raw, there := d.nicWord(e, &w)
+		if !there || !w.of(typ) {
 			continue
 		}
 		value, good := w.value.canon(raw)
@@ -128,7 +116,6 @@ func (d *Doc) nicInWords(e *element) (v string, ok bool) {
 
 func (w *nicWord) of(typ string) bool { return slices.Contains(strings.Fields(w.types), typ) }
 
-// nicWord reads one word of an interface.
 func (d *Doc) nicWord(e *element, w *nicWord) (raw string, there bool) {
 	at := e.first(w.at...)
 	if at == nil {
@@ -145,13 +132,13 @@ func (d *Doc) nicWord(e *element, w *nicWord) (raw string, there bool) {
 		}
 		return at.get(d, "type"), true
 	}
-	if at != e && d.passed(at) || at.attr(w.attr) == nil {
+	if at != e && d.ignored(at) || at.attr(w.attr) == nil {
 		return "", false
 	}
 	return at.get(d, w.attr), true
 }
 
-// fillNIC makes what the words of a canonical value say in an empty <interface>.
+// fillNIC fills an empty <interface> from a canonical value.
 func (d *Doc) fillNIC(e *element, mac, v string) {
 	words := strings.Fields(v)
 	typ, source, named := strings.Cut(words[0], "=")
@@ -190,24 +177,21 @@ func (d *Doc) fillNIC(e *element, mac, v string) {
 	}
 }
 
-// nicKind is the value of a whole interface. Its canonical form has the words in their order.
-var nicKind = kind{allowed: nicAllowed, canon: canonNIC, wanted: func(v string) *ValueError {
+// nicKind is the value of a whole interface.
+var nicKind = kind{allowed: nicAllowed, canon: canonNIC, valid: func(v string) *ValueError {
 	if strings.HasPrefix(v, "<") {
 		return refuse(nicAllowed, "an interface that holds more than these words say is read and put back, not made")
 	}
 	words := strings.Fields(v)
 	typ, source, _ := strings.Cut(words[0], "=")
-	given := map[string]string{}
-	for _, word := range words[1:] {
-		key, value, _ := strings.Cut(word, "=")
-		w := nicWords[slices.IndexFunc(nicWords, func(w nicWord) bool { return w.key == key })]
-		if w.value.wanted != nil {
-			if bad := w.value.wanted(value); bad != nil {
-				bad.Allowed = key + ": " + bad.Allowed
+	given, _ := assignments(words[1:])
+	for _, w := range nicWords {
+		if value, is := given[w.key]; is && w.value.valid != nil {
+			if bad := w.value.valid(value); bad != nil {
+				bad.Allowed = w.key + ": " + bad.Allowed
 				return bad
 			}
 		}
-		given[key] = value
 	}
 	switch half, _, _ := strings.Cut(given["teaming"], ":"); {
 	case typ == "hostdev" && given["pci"] == "":
@@ -237,7 +221,7 @@ var nicKind = kind{allowed: nicAllowed, canon: canonNIC, wanted: func(v string) 
 const nicAllowed = "hostdev pci=ADDRESS [managed=yes|no], network=NAME model=MODEL or bridge=NAME model=MODEL, with " +
 	"further words as they are read"
 
-// canonNIC orders the words. It takes what stands in a document too, though it would be refused.
+// canonNIC puts the words in their order. It also accepts documents with values that Set would refuse.
 func canonNIC(s string) (string, bool) {
 	words := strings.Fields(s)
 	if len(words) == 0 {
@@ -259,33 +243,23 @@ func canonNIC(s string) (string, bool) {
 	default:
 		return "", false
 	}
-	given := map[string]string{}
-	if typ == "hostdev" {
+	given, ok := assignments(words[1:])
+	if typ == "hostdev" && given["managed"] == "" {
 		given["managed"] = "no"
-	}
-	seen := map[string]bool{}
-	for _, word := range words[1:] {
-		key, value, _ := strings.Cut(word, "=")
-		i := slices.IndexFunc(nicWords, func(w nicWord) bool { return w.key == key && w.of(typ) })
-		if i < 0 || seen[key] {
-			return "", false
-		}
-		canon, ok := nicWords[i].value.canon(value)
-		if !ok {
-			return "", false
-		}
-		given[key], seen[key] = canon, true
 	}
 	out := words[:1:1]
 	for _, w := range nicWords {
-		if given[w.key] != "" {
-			out = append(out, w.key+"="+given[w.key])
+		if value, is := given[w.key]; is {
+			canon, good := w.value.canon(value)
+			ok = ok && good && w.of(typ)
+			out = append(out, w.key+"="+canon)
+			delete(given, w.key)
 		}
 	}
-	return strings.Join(out, " "), true
+	return strings.Join(out, " "), ok && len(given) == 0
 }
 
-// escapeWord makes one word of a name: %XX for what would part words, and for the percent sign.
+// escapeWord turns a name into one word: %XX for the percent sign and for bytes that would split the word.
 func escapeWord(name string) string {
 	var b strings.Builder
 	for _, c := range []byte(name) {

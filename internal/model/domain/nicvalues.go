@@ -1,21 +1,22 @@
 package domain
 
 import (
+	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// HostdevInterface is an interface that is a function of the host: libvirt sets its MAC address and VLAN when the guest
-// starts.
+// HostdevInterface is a passed-through host function. libvirt sets its MAC address and VLAN when the guest starts.
 type HostdevInterface struct {
 	MAC     string
 	PCI     string // 0000:01:10.0
-	Managed bool   // libvirt takes the function from its host driver and gives it back
+	Managed bool   // libvirt unbinds and rebinds the host driver
 	VLAN    int    // 0: none
-	// Persistent is the alias of the virtio interface with the same MAC address that takes over while this one is away;
-	// empty: there is none.
+	// Persistent is the alias of the virtio interface with the same MAC address that takes over while this one is
+	// unplugged; empty if there is none.
 	Persistent string
-	Alias      string // ua-…; empty: libvirt names it
+	Alias      string // ua-…; empty: libvirt chooses one
 }
 
 // Path is where the interface stands in a definition, or in what a guest runs with.
@@ -23,21 +24,17 @@ func (n HostdevInterface) Path() string { return nicPath(n.MAC, transient(n.Pers
 
 // Value is the interface as a value of its path.
 func (n HostdevInterface) Value() string {
-	managed := "no"
-	if n.Managed {
-		managed = "yes"
-	}
-	return nicValue("hostdev", "pci", n.PCI, "managed", managed, "vlan", number(n.VLAN), "teaming",
+	return nicValue("hostdev", "pci", n.PCI, "managed", yesOrNo(n.Managed), "vlan", number(n.VLAN), "teaming",
 		transient(n.Persistent), "alias", n.Alias)
 }
 
-// NetworkInterface is an interface of a libvirt network. Where that is a pool of functions, libvirt takes a free one
-// when the guest starts.
+// NetworkInterface is an interface of a libvirt network. If the network is a pool of VFs, libvirt takes a free one when
+// the guest starts.
 type NetworkInterface struct {
 	MAC, Network string
-	Model        string // empty: virtio, which says nothing where the network is a pool
+	Model        string // empty: virtio, which means nothing in a pool
 	VLAN         int
-	Persistent   string // as of HostdevInterface
+	Persistent   string // as in HostdevInterface
 	Alias        string
 }
 
@@ -46,17 +43,17 @@ func (n NetworkInterface) Path() string { return nicPath(n.MAC, transient(n.Pers
 
 // Value is the interface as a value of its path.
 func (n NetworkInterface) Value() string {
-	return nicValue("network="+escapeWord(n.Network), "model", virtioUnless(n.Model), "vlan", number(n.VLAN), "teaming",
-		transient(n.Persistent), "alias", n.Alias)
+	return nicValue("network="+escapeWord(n.Network), "model", cmp.Or(n.Model, "virtio"), "vlan", number(n.VLAN),
+		"teaming", transient(n.Persistent), "alias", n.Alias)
 }
 
-// BridgeInterface is an interface on a bridge of the host.
+// BridgeInterface is an interface on a host bridge.
 type BridgeInterface struct {
 	MAC, Bridge string
 	Model       string // empty: virtio
-	Queues      int    // pairs; 0: libvirt's default, one
+	Queues      int    // pairs; 0: libvirt's default of one
 	VLAN        int
-	// Standby makes it the half of a failover pair that stays; Alias is then what the other half names it by.
+	// Standby makes it the half of a failover pair that stays. The other half refers to it by Alias.
 	Standby bool
 	Alias   string
 }
@@ -66,8 +63,8 @@ func (n BridgeInterface) Path() string { return nicPath(n.MAC, n.teaming()) }
 
 // Value is the interface as a value of its path.
 func (n BridgeInterface) Value() string {
-	return nicValue("bridge="+escapeWord(n.Bridge), "model", virtioUnless(n.Model), "queues", number(n.Queues), "vlan",
-		number(n.VLAN), "teaming", n.teaming(), "alias", n.Alias)
+	return nicValue("bridge="+escapeWord(n.Bridge), "model", cmp.Or(n.Model, "virtio"), "queues", number(n.Queues),
+		"vlan", number(n.VLAN), "teaming", n.teaming(), "alias", n.Alias)
 }
 
 func (n BridgeInterface) teaming() string {
@@ -77,8 +74,7 @@ func (n BridgeInterface) teaming() string {
 	return ""
 }
 
-// HostdevPath is where a function that is passed through as a plain <hostdev> stands. Its value is managed or
-// unmanaged.
+// HostdevPath is the path of a function that is passed through as a plain <hostdev>. Its value is managed or unmanaged.
 func HostdevPath(pci string) string { return "hostdev/" + pci }
 
 func nicPath(mac, teaming string) string {
@@ -89,19 +85,30 @@ func nicPath(mac, teaming string) string {
 	return "interface/" + strings.TrimSuffix(mac+"@"+half, "@")
 }
 
-// nicValue puts words together; those without a value are left out.
+// nicValue joins the words, without those that have no value.
 func nicValue(first string, pairs ...string) string {
-	words := []string{first}
-	for i := 0; i < len(pairs); i += 2 {
-		if pairs[i+1] != "" {
-			words = append(words, pairs[i]+"="+pairs[i+1])
-		}
-	}
-	value := strings.Join(words, " ")
+	value := inOrder(first, pairs...)
 	if canon, ok := canonNIC(value); ok {
 		return canon
 	}
 	return value
+}
+
+// inOrder appends KEY=VALUE for each pair with a value.
+func inOrder(first string, pairs ...string) string {
+	for pair := range slices.Chunk(pairs, 2) {
+		if pair[1] != "" {
+			first += " " + pair[0] + "=" + pair[1]
+		}
+	}
+	return first
+}
+
+func yesOrNo(is bool) string {
+	if is {
+		return "yes"
+	}
+	return "no"
 }
 
 func transient(persistent string) string {
@@ -116,11 +123,4 @@ func number(n int) string {
 		return ""
 	}
 	return strconv.Itoa(n)
-}
-
-func virtioUnless(model string) string {
-	if model == "" {
-		return "virtio"
-	}
-	return model
 }

@@ -3,8 +3,8 @@ package domain
 // Order of children and attributes as libvirt writes them: src/conf/domain_conf.c,
 // virDomainDefFormatInternalSetRootName, virDomainMemorybackingFormat, virDomainCputuneDefFormat,
 // virDomainNetDefFormat, virDomainVirtioNetDriverFormat, virDomainDefFormatFeatures; src/conf/numa_conf.c,
-// virDomainNumatuneFormatXML; src/conf/cpu_conf.c, virCPUDefFormatBuf. libvirt's schema lets children come in any
-// order; the order is kept so that a file edited here and one that libvirt wrote after the same change are alike.
+// virDomainNumatuneFormatXML; src/conf/cpu_conf.c, virCPUDefFormatBuf. libvirt's schema allows any order of children.
+// Following libvirt makes a file edited here look like one that libvirt wrote after the same change.
 var childOrder = map[string][]string{
 	"domain": {"name", "uuid", "genid", "title", "description", "metadata", "maxMemory", "memory", "currentMemory",
 		"blkiotune", "memtune", "memoryBacking", "vcpu", "vcpus", "iothreads", "iothreadids", "defaultiothread",
@@ -19,23 +19,20 @@ var childOrder = map[string][]string{
 	"numatune": {"memory", "memnode"},
 	"cpu":      {"model", "vendor", "topology", "cache", "maxphysaddr", "feature", "numa"},
 	"features": {"acpi", "apic", "pae", "hap", "viridian", "privnet", "hyperv", "kvm", "pvspinlock", "capabilities",
-		"pmu",
-		"vmport", "gic", "smm", "ioapic", "hpt", "vmcoreinfo", "htm", "nested-hv", "msrs", "ccf-assist", "xen", "cfpc",
-		"sbbc", "ibs", "tcg", "async-teardown", "ras", "ps2", "aia"},
+		"pmu", "vmport", "gic", "smm", "ioapic", "hpt", "vmcoreinfo", "htm", "nested-hv", "msrs", "ccf-assist", "xen",
+		"cfpc", "sbbc", "ibs", "tcg", "async-teardown", "ras", "ps2", "aia"},
 	"hyperv":  hypervNames,
 	"hostdev": {"driver", "source", "address"},
 	"numa":    {"cell", "interconnects"},
 	"devices": {"emulator", "disk", "controller", "lease", "filesystem", "interface", "smartcard", "serial", "parallel",
 		"console", "channel", "tpm", "input", "graphics", "sound", "audio", "video", "hostdev", "redirdev",
-		"redirfilter",
-		"hub", "watchdog", "memballoon", "rng", "nvram", "panic", "shmem", "memory", "iommu", "vsock", "crypto",
-		"pstore"},
+		"redirfilter", "hub", "watchdog", "memballoon", "rng", "nvram", "panic", "shmem", "memory", "iommu", "vsock",
+		"crypto", "pstore"},
 	"kvm": kvmNames,
 	// virDomainNetDefFormat writes the driver of a passed-through function (virDomainHostdevDefFormatSubsys) before its
 	// source.
 	"interface of type hostdev": {"mac", "driver", "source", "vlan", "virtualport", "bandwidth", "port", "target",
-		"model", "filterref",
-		"tune", "teaming", "link", "boot", "alias", "rom", "acpi", "address"},
+		"model", "filterref", "tune", "teaming", "link", "boot", "alias", "rom", "acpi", "address"},
 	"interface": {"mac", "source", "vlan", "virtualport", "bandwidth", "port", "ip", "route", "portForward", "script",
 		"downscript", "backenddomain", "target", "guest", "model", "driver", "backend", "filterref", "tune", "teaming",
 		"link", "mtu", "coalesce", "boot", "alias", "rom", "acpi", "address"},
@@ -44,8 +41,7 @@ var childOrder = map[string][]string{
 // src/conf/domain_conf.c, VIR_ENUM_IMPL(virDomainHyperv) and VIR_ENUM_IMPL(virDomainKVM).
 var (
 	hypervNames = []string{"relaxed", "vapic", "spinlocks", "vpindex", "runtime", "synic", "stimer", "reset",
-		"vendor_id",
-		"frequencies", "reenlightenment", "tlbflush", "ipi", "evmcs", "avic", "emsr_bitmap", "xmm_input"}
+		"vendor_id", "frequencies", "reenlightenment", "tlbflush", "ipi", "evmcs", "avic", "emsr_bitmap", "xmm_input"}
 	kvmNames = []string{"hidden", "hint-dedicated", "poll-control", "pv-ipi", "dirty-ring"}
 )
 
@@ -72,14 +68,4 @@ var attrOrder = map[string][]string{
 	"allocation":    {"mode", "threads"},
 	"driver": {"name", "txmode", "ioeventfd", "event_idx", "queues", "rx_queue_size", "tx_queue_size", "rss",
 		"rss_hash_report", "iommu", "ats", "packed", "page_per_vq"},
-}
-
-// rank gives the place of a name in libvirt's order, -1 if it has none.
-func rank(order []string, name string) int {
-	for i, n := range order {
-		if n == name {
-			return i
-		}
-	}
-	return -1
 }

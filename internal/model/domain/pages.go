@@ -13,12 +13,12 @@ type page struct {
 	nodes string // canonical set of guest NUMA cells, "" for all
 }
 
-// hugePages is "default" for <hugepages/>, or page sizes with the guest cells they are for: "1GiB", "1GiB@0 2MiB@1-3".
+// hugePages is "default" for <hugepages/>, or page sizes with the guest cells that use them: "1GiB", "1GiB@0 2MiB@1-3".
 var hugePages = kind{allowed: "default, or sizes such as 1GiB or 2MiB@0-1, separated by spaces",
 	canon: func(s string) (string, bool) {
 		pages, ok := parsePages(s)
 		return formatPages(pages), ok
-	}, wanted: func(v string) *ValueError {
+	}, valid: func(v string) *ValueError {
 		pages, _ := parsePages(v)
 		for _, p := range pages {
 			if bits.OnesCount64(p.kib) != 1 || p.kib < 4 {
@@ -29,8 +29,8 @@ var hugePages = kind{allowed: "default, or sizes such as 1GiB or 2MiB@0-1, separ
 			return refuse("at most one size without cells", "write SIZE@CELLS for each")
 		}
 		return nil
-	}, suits: func(v string, _ *element, d *Doc) *ValueError {
-		// libvirt refuses pages for a cell that the guest does not have; without cells it has one, 0.
+	}, validIn: func(v string, _ *element, d *Doc) *ValueError {
+		// libvirt refuses pages for a missing cell; a guest without cells has one, 0.
 		cells := max(len(d.root.first("cpu", "numa").all("cell")), 1)
 		pages, _ := parsePages(v)
 		for _, p := range pages {
@@ -81,14 +81,14 @@ func formatPages(pages []page) string {
 	return strings.Join(words, " ")
 }
 
-// pagesForm is the <page> children of <hugepages>.
+// pagesForm is the list of <page> in <hugepages>.
 type pagesForm struct{}
 
 func (f pagesForm) get(d *Doc, e *element) string {
 	return f.read(d, e, func(p *element) bool { return !p.gone })
 }
 
-// read writes the <page> children of <hugepages> as a value.
+// read returns the <page> children that which selects.
 func (pagesForm) read(d *Doc, e *element, which func(*element) bool) string {
 	var pages []page
 	for _, n := range e.kids {
@@ -111,24 +111,20 @@ func (pagesForm) read(d *Doc, e *element, which func(*element) bool) string {
 	return formatPages(pages)
 }
 
-// put replaces the <page> children, or brings back those that were parsed if they mean the same.
+// put replaces the <page> children, or brings back the parsed ones if they mean the same.
 func (f pagesForm) put(d *Doc, e *element, v string) {
 	if f.get(d, e) == v {
 		return
 	}
 	parsed := func(p *element) bool { return !p.made }
 	back := !e.made && f.read(d, e, parsed) == v
-	var kids []*element
-	for _, n := range e.kids {
-		if n.el != nil && n.el.name == "page" {
-			kids = append(kids, n.el)
-		}
-	}
-	for _, k := range kids {
-		if k.made {
-			d.remove(k)
-		} else {
-			k.gone = !back
+	for _, n := range slices.Clone(e.kids) {
+		switch {
+		case n.el == nil || n.el.name != "page":
+		case n.el.made:
+			d.remove(n.el)
+		default:
+			n.el.gone = !back
 		}
 	}
 	if back {

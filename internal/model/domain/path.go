@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// place is where a path leads in one document.
+// place is a path resolved in a document.
 type place struct {
 	path  string
 	rule  *rule
 	key   string     // canonical
-	chain []*element // the elements of rule.steps that exist, from the top; shorter than rule.steps if some are missing
+	chain []*element // the existing elements of rule.steps, from the top; fewer than rule.steps if some are missing
 }
 
-// leaf is the element that holds the value, nil if it does not exist.
+// leaf returns the element that holds the value, nil if it does not exist.
 func (p *place) leaf() *element {
 	if len(p.chain) < len(p.rule.steps) {
 		return nil
@@ -23,21 +23,16 @@ func (p *place) leaf() *element {
 	return p.chain[len(p.chain)-1]
 }
 
-// find reads a path and follows it as far as it goes.
+// find resolves a path as far as its elements exist.
 func (d *Doc) find(path string) (*place, error) {
-	r, key := match(path)
-	if r == nil {
-		return nil, &PathError{Path: clip(path), Problem: "is not a path that can be read or set",
-			Advice: nearest(path)}
-	}
-	key, err := r.canonKey(path, key)
+	r, key, err := ruleFor(path)
 	if err != nil {
 		return nil, err
 	}
 	p := &place{path: strings.Replace(r.path, "*", key, 1), rule: r, key: key}
 	at := d.root
 	for i := range r.steps {
-		next, err := d.step(at, &r.steps[i], p)
+		next, err := d.follow(at, &r.steps[i], p)
 		if err != nil {
 			return nil, err
 		}
@@ -58,7 +53,18 @@ func (d *Doc) find(path string) (*place, error) {
 	return p, nil
 }
 
-// match finds the rule of a path, and what stands where the rule has its *.
+// ruleFor returns the rule of a path and its key in canonical form.
+func ruleFor(path string) (*rule, string, error) {
+	r, key := match(path)
+	if r == nil {
+		return nil, "", &PathError{Path: clip(path), Problem: "is not a path that can be read or set",
+			Advice: nearest(path)}
+	}
+	key, err := r.canonKey(path, key)
+	return r, key, err
+}
+
+// match returns the rule of a path, and the part that stands for the rule's *.
 func match(path string) (*rule, string) {
 	for i := range rules {
 		r := &rules[i]
@@ -80,15 +86,15 @@ func match(path string) (*rule, string) {
 	return nil, ""
 }
 
-// takes reports whether a text can be the key of a rule; what it means is seen by canonKey.
+// takes reports whether a text can be a key of the rule. canonKey interprets it.
 func (r *rule) takes(key string) bool {
-	if r.steps[len(r.steps)-1].key == byPCI {
+	if r.last().key == byPCI {
 		return key != "" && !strings.Contains(key, "/")
 	}
 	return key != "" && !strings.ContainsAny(key, "/.")
 }
 
-// nearest lists the paths that begin like a wrong one.
+// nearest lists the known paths that begin like a wrong one.
 func nearest(path string) string {
 	first, _, _ := strings.Cut(path, "/")
 	first, _, _ = strings.Cut(first, ".")
@@ -104,65 +110,62 @@ func nearest(path string) string {
 	return "known: " + strings.Join(like, ", ")
 }
 
-// canonKey brings a key into its one spelling.
+// canonKey returns the canonical spelling of a path's key.
 func (r *rule) canonKey(path, key string) (string, error) {
-	bad := func(found, expected string) error {
-		return &PathError{Path: clip(path), Problem: fmt.Sprintf("found %q, expected %s", clip(found), expected)}
+	bad := func(expected string) error {
+		return &PathError{Path: clip(path), Problem: fmt.Sprintf("found %q, expected %s", clip(key), expected)}
 	}
 	for i := range r.steps {
+		var canon func(string) (string, bool)
+		expected := ""
 		switch r.steps[i].key {
+		case noKey:
+			continue
 		case byNumber:
-			n, ok := canonInt(key)
-			if !ok || strings.TrimLeft(key, "0123456789") != "" {
-				return "", bad(key, "a number")
-			}
-			return n, nil
+			canon, expected = canonIndex, "a number"
 		case bySet:
-			set, ok := canonSet(key)
-			if !ok {
-				return "", bad(key, "a set of vCPU numbers such as 0-3")
-			}
-			return set, nil
+			canon, expected = canonSet, "a set of vCPU numbers such as 0-3"
 		case byWord:
-			if !slices.Contains(timerNames, key) {
-				return "", bad(key, "one of "+strings.Join(timerNames, ", "))
-			}
+			canon, expected = oneOf(timerNames)
 		case byName:
-			if names := childOrder[r.steps[i-1].name]; !slices.Contains(names, key) {
-				return "", bad(key, "one of "+strings.Join(names, ", "))
-			}
+			canon, expected = oneOf(childOrder[r.steps[i-1].name])
 		case byPCI:
-			address, ok := CanonPCI(key)
-			if !ok {
-				return "", bad(key, "a PCI address such as 0000:01:10.0")
-			}
-			return address, nil
+			canon, expected = CanonPCI, "a PCI address such as 0000:01:10.0"
 		case byWholeNIC:
-			mac, ok := canonHalf(key)
-			if !ok {
-				return "", bad(key, "a MAC address such as 52:54:00:00:00:01, of a failover pair with @persistent or "+
-					"@transient behind it")
-			}
-			return mac, nil
+			canon, expected = canonNICKey, "a MAC address such as 52:54:00:00:00:01, of a failover pair with "+
+				"@persistent or @transient behind it"
 		case byNIC:
-			if mac, ok := canonHalf(key); ok {
-				if r.byIndex {
-					return "", bad(key, "an index from 0: the MAC address is what changes")
-				}
-				return mac, nil
+			canon, expected = canonIndex, "a MAC address such as 52:54:00:00:00:01, or an index from 0"
+			if _, isMAC := canonNICKey(key); isMAC && r.byIndex {
+				return "", bad("an index from 0: the MAC address is what changes")
+			} else if isMAC {
+				canon = canonNICKey
 			}
-			n, ok := canonInt(key)
-			if !ok || strings.TrimLeft(key, "0123456789") != "" {
-				return "", bad(key, "a MAC address such as 52:54:00:00:00:01, or an index from 0")
-			}
-			return n, nil
 		}
+		v, ok := canon(key)
+		if !ok {
+			return "", bad(expected)
+		}
+		return v, nil
 	}
 	return key, nil
 }
 
-// canonHalf is a MAC address, and which half of a failover pair it means where it says so: the halves have one address.
-func canonHalf(key string) (string, bool) {
+// oneOf accepts the words of a list.
+func oneOf(words []string) (canon func(string) (string, bool), expected string) {
+	return func(key string) (string, bool) { return key, slices.Contains(words, key) },
+		"one of " + strings.Join(words, ", ")
+}
+
+// canonIndex is canonInt without a sign or white space.
+func canonIndex(key string) (string, bool) {
+	n, ok := canonInt(key)
+	return n, ok && strings.TrimLeft(key, "0123456789") == ""
+}
+
+// canonNICKey returns a canonical MAC address, with the half of a failover pair (@persistent or @transient) if the key
+// names one: both halves have the same address.
+func canonNICKey(key string) (string, bool) {
 	address, half, paired := strings.Cut(key, "@")
 	mac, ok := CanonMAC(address)
 	if paired {
@@ -171,8 +174,8 @@ func canonHalf(key string) (string, bool) {
 	return mac, ok && (!paired || half == "persistent" || half == "transient")
 }
 
-// step goes from an element to the child that a step of a path means; nil if there is none.
-func (d *Doc) step(at *element, s *step, p *place) (*element, error) {
+// follow returns the child that a step of a path selects, nil if there is none.
+func (d *Doc) follow(at *element, s *step, p *place) (*element, error) {
 	switch s.key {
 	case noKey:
 		return at.first(s.name), nil
@@ -186,7 +189,7 @@ func (d *Doc) step(at *element, s *step, p *place) (*element, error) {
 	return d.byKey(at, s).first[p.key], nil
 }
 
-// keyOf gives the canonical key of an element; "" if it has none.
+// keyOf returns the canonical key of an element, "" if it has none.
 func (s *step) keyOf(d *Doc, e *element) string {
 	switch s.key {
 	case byName:
@@ -194,30 +197,25 @@ func (s *step) keyOf(d *Doc, e *element) string {
 	case byPCI:
 		return d.hostdevKey(e)
 	}
-	v := e.get(d, s.attr)
+	v, ok := e.get(d, s.attr), true
 	switch s.key {
 	case byNumber:
-		n, ok := canonInt(v)
-		if !ok {
-			return ""
-		}
-		return n
+		v, ok = canonInt(v)
 	case bySet:
-		set, ok := canonSet(v)
-		if !ok {
-			return ""
-		}
-		return set
+		v, ok = canonSet(v)
+	}
+	if !ok {
+		return ""
 	}
 	return v
 }
 
-// nicTable is the interfaces of a document in its order.
+// nicTable is the list of interfaces in document order.
 type nicTable struct {
 	all   []*element
 	macs  []string       // canonical, "" for none
-	half  []string       // of a failover pair: MAC address and @persistent or @transient; "" of others
-	times map[string]int // how many interfaces have a MAC address, and how many are such a half of it
+	half  []string       // MAC address with @persistent or @transient; "" outside a failover pair
+	times map[string]int // number of interfaces with a MAC address, or with an entry of half
 	first map[string]*element
 }
 
@@ -232,7 +230,7 @@ func (d *Doc) interfaces() *nicTable {
 			if t.times[mac]++; t.first[mac] == nil {
 				t.first[mac] = e
 			}
-			half, paired := canonHalf(mac + "@" + e.first("teaming").get(d, "type"))
+			half, paired := canonNICKey(mac + "@" + e.first("teaming").get(d, "type"))
 			if !paired {
 				half = ""
 			} else if t.times[half]++; t.first[half] == nil {
@@ -245,8 +243,8 @@ func (d *Doc) interfaces() *nicTable {
 	return t
 }
 
-// key gives the key that Paths uses for an interface: its MAC address if no other has it, with the half of a failover
-// pair that it is, else its index.
+// key returns the key that Paths uses for an interface: its MAC address, with its half of a failover pair, if that is
+// unique; else its index.
 func (t *nicTable) key(i int) string {
 	if half := t.half[i]; half != "" && t.times[half] == 1 {
 		return half
@@ -265,7 +263,7 @@ func (t *nicTable) keys() []string {
 	return keys
 }
 
-// nic finds the interface that the key of a path means.
+// nic returns the interface that the key of a path selects.
 func (d *Doc) nic(p *place) (*element, error) {
 	t := d.interfaces()
 	if i, err := strconv.Atoi(p.key); err == nil {
@@ -282,7 +280,7 @@ func (d *Doc) nic(p *place) (*element, error) {
 	return t.first[p.key], nil
 }
 
-// missing words the error for an element that is neither there nor to be made.
+// missing returns the error for a required element that is not there.
 func (d *Doc) missing(p *place, s *step) error {
 	err := &PathError{Path: p.path, Problem: fmt.Sprintf("the domain has no <%s>", s.name)}
 	switch s.key {
@@ -299,8 +297,8 @@ func (d *Doc) missing(p *place, s *step) error {
 	return err
 }
 
-// CanonMAC gives a MAC address in libvirt's spelling, lower case with two digits a byte. It reads what libvirt reads:
-// one or two hexadecimal digits a byte, colons between (src/util/virmacaddr.c, virMacAddrParse).
+// CanonMAC returns a MAC address in libvirt's spelling: lower case, two digits a byte. It reads what libvirt reads: one
+// or two hexadecimal digits a byte, separated by colons (src/util/virmacaddr.c, virMacAddrParse).
 func CanonMAC(s string) (string, bool) {
 	parts := strings.Split(strings.TrimSpace(s), ":")
 	if len(parts) != 6 {
@@ -316,7 +314,7 @@ func CanonMAC(s string) (string, bool) {
 	return strings.Join(parts, ":"), true
 }
 
-// Paths gives every known path that has a value in the document, in a fixed order.
+// Paths returns every path that has a value in the document, in a fixed order.
 func (d *Doc) Paths() []string {
 	var out []string
 	seen := map[string]bool{}
@@ -339,7 +337,7 @@ func (d *Doc) Paths() []string {
 	return out
 }
 
-// keys gives the keys that a rule's * can stand for here; one empty key if it has none.
+// keys returns the keys that a rule's * can stand for here, or one empty key if it has no *.
 func (d *Doc) keys(r *rule) []string {
 	at := d.root
 	for i := range r.steps {
@@ -371,13 +369,4 @@ func (d *Doc) keys(r *rule) []string {
 		return keys
 	}
 	return []string{""}
-}
-
-// Known lists the forms of all paths, * standing for a key.
-func Known() []string {
-	var out []string
-	for i := range rules {
-		out = append(out, rules[i].path)
-	}
-	return out
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Guest reads what the document says. It reads what is there now, edits included.
+// Guest summarizes the document, edits included.
 func (d *Doc) Guest() Guest {
 	r := &reader{doc: d}
 	root := d.root
@@ -44,11 +44,10 @@ func (d *Doc) Guest() Guest {
 	return g
 }
 
-// unlimitedKiB stands for no limit of memory (libvirt include/libvirt/libvirt-domain.h,
-// VIR_DOMAIN_MEMORY_PARAM_UNLIMITED).
+// unlimitedKiB means no memory limit (libvirt include/libvirt/libvirt-domain.h, VIR_DOMAIN_MEMORY_PARAM_UNLIMITED).
 const unlimitedKiB = 1<<53 - 1
 
-// isCommandLine tells the element of libvirt's QEMU name space, under whatever prefix.
+// isCommandLine reports whether an element is commandline in libvirt's QEMU name space, whatever the prefix.
 func isCommandLine(e *element) bool {
 	_, name, prefixed := strings.Cut(e.name, ":")
 	return prefixed && name == "commandline"
@@ -60,34 +59,34 @@ type reader struct {
 	unclear []Misstatement
 }
 
-func (r *reader) miss(where, found string) {
+func (r *reader) addUnclear(where, found string) {
 	r.unclear = append(r.unclear, Misstatement{Where: where, Found: clip(found)})
 }
 
-// number reads an attribute; 0 if it is absent or unclear.
+// number returns an attribute, 0 if it is absent or unclear.
 func (r *reader) number(e *element, where, name string) int {
-	a := e.attr(name)
-	if a == nil {
-		return 0
-	}
-	n, ok := canonInt(r.doc.decode(a.raw))
-	if !ok {
-		r.miss(where+" "+name, r.doc.decode(a.raw))
-		return 0
-	}
-	v, _ := strconv.Atoi(n)
-	return v
+	n, _ := strconv.Atoi(r.attr(e, where, name, canonInt))
+	return n
 }
 
-// set reads an attribute that is a set of numbers, in canonical form.
+// set returns an attribute that is a set of numbers, in canonical form.
 func (r *reader) set(e *element, where, name string) string {
+	return r.attr(e, where, name, canonSet)
+}
+
+func (r *reader) attr(e *element, where, name string, canon func(string) (string, bool)) string {
 	a := e.attr(name)
 	if a == nil {
 		return ""
 	}
-	v, ok := canonSet(r.doc.decode(a.raw))
+	return r.canonical(where+" "+name, r.doc.decode(a.raw), canon)
+}
+
+// canonical returns the canonical form of a text, "" if it is unclear.
+func (r *reader) canonical(where, text string, canon func(string) (string, bool)) string {
+	v, ok := canon(text)
 	if !ok {
-		r.miss(where+" "+name, r.doc.decode(a.raw))
+		r.addUnclear(where, text)
 		return ""
 	}
 	return v
@@ -109,14 +108,8 @@ func (r *reader) vcpus(g *Guest) {
 }
 
 func (r *reader) count(e *element) int {
-	text := e.text(r.doc)
-	n, ok := canonInt(text)
-	if !ok {
-		r.miss(e.name, text)
-		return 0
-	}
-	v, _ := strconv.Atoi(n)
-	return v
+	n, _ := strconv.Atoi(r.canonical(e.name, e.text(r.doc), canonInt))
+	return n
 }
 
 // memory reads an element such as <memory unit='GiB'>16</memory>.
@@ -132,7 +125,7 @@ func (r *reader) kib(number, unit, where string) uint64 {
 	n, err := strconv.ParseUint(strings.TrimSpace(number), 10, 64)
 	kib, ok := scaleKiB(n, strings.TrimSpace(unit))
 	if err != nil || !ok {
-		r.miss(where, strings.TrimSpace(number+" "+unit))
+		r.addUnclear(where, strings.TrimSpace(number+" "+unit))
 		return 0
 	}
 	return kib
@@ -222,7 +215,7 @@ func (r *reader) nic(index int, e *element) Interface {
 	if a := source.first("address"); a != nil && n.Type == "hostdev" {
 		n.PCI = r.pci(a, where)
 	}
-	// a status file's; dumpxml shows it in place of the network
+	// only in status files; dumpxml shows it in place of the network
 	if actual := e.first("actual"); actual.get(d, "type") == "hostdev" {
 		if a := actual.first("source", "address"); a != nil {
 			n.PCI = r.pci(a, where)
@@ -230,7 +223,7 @@ func (r *reader) nic(index int, e *element) Interface {
 	}
 	n.Teaming, n.Persistent = e.first("teaming").get(d, "type"), e.first("teaming").get(d, "persistent")
 	if m := e.first("mac"); m != nil && n.MAC == "" {
-		r.miss(where+" mac", m.get(d, "address"))
+		r.addUnclear(where+" mac", m.get(d, "address"))
 	}
 	if drv := e.first("driver"); drv != nil {
 		where += " driver"
@@ -253,12 +246,12 @@ func (r *reader) hostdev(e *element) HostDev {
 	return h
 }
 
-// pci reads an address as the kernel writes it: 0000:01:10.0.
+// pci returns a PCI address in the kernel's form: 0000:01:10.0.
 func (r *reader) pci(e *element, where string) string {
 	raw := pciForm{}.get(r.doc, e)
 	address, ok := CanonPCI(raw)
 	if !ok {
-		r.miss(where+" pci address", raw)
+		r.addUnclear(where+" pci address", raw)
 	}
 	return address
 }

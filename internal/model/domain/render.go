@@ -1,14 +1,15 @@
 package domain
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
 )
 
-// Render makes a complete definition of a description: a guest whose packets go through vhost with several queues, that
-// sees the host's own CPU, has an agent's channel, and no device that costs time. Everything that could also be tuned
-// is set as Set does, with the same checks. The errors are *DescriptionError, *ValueError and *PathError.
+// Render builds a complete definition: a guest with multiqueue vhost-net, host-passthrough CPU, a guest agent channel,
+// and no device that costs time. Everything that can be tuned goes through Set and its checks. The errors are
+// *DescriptionError, *ValueError and *PathError.
 func Render(s Description) (*Doc, error) {
 	if err := s.check(); err != nil {
 		return nil, err
@@ -17,19 +18,19 @@ func Render(s Description) (*Doc, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := d.Carry(s.wishes(), nil, Host{}); err != nil {
+	if _, err := d.Apply(s.changes(), nil, Host{}); err != nil {
 		return nil, err
 	}
 	return d, nil
 }
 
-// writer makes XML as libvirt prints it.
+// writer writes XML as libvirt prints it.
 type writer struct {
 	b     strings.Builder
 	depth int
 }
 
-// line adds a line, its %s escaped for text and for attributes in single quotes.
+// line adds a line. Strings are escaped for text and for attributes in single quotes.
 func (w *writer) line(format string, values ...any) {
 	for i, v := range values {
 		if text, is := v.(string); is {
@@ -39,10 +40,10 @@ func (w *writer) line(format string, values ...any) {
 	w.raw(fmt.Sprintf(format, values...))
 }
 
-// raw adds a line as it is.
+// raw adds a line unescaped.
 func (w *writer) raw(text string) { w.b.WriteString(strings.Repeat("  ", w.depth) + text + "\n") }
 
-// in adds an element around lines.
+// in adds an element around the lines that inside adds.
 func (w *writer) in(name, attributes string, inside func()) {
 	w.raw("<" + name + attributes + ">")
 	w.depth++
@@ -51,7 +52,7 @@ func (w *writer) in(name, attributes string, inside func()) {
 	w.raw("</" + name + ">")
 }
 
-// skeleton is what Set does not make: name, size, devices.
+// skeleton is the part that Set does not make: name, size, devices.
 func (s Description) skeleton() string {
 	w := &writer{}
 	w.in("domain", " type='kvm'", func() {
@@ -60,7 +61,7 @@ func (s Description) skeleton() string {
 			w.line("<uuid>%s</uuid>", s.UUID)
 		}
 		if s.Windows {
-			s.windowsMark(w)
+			s.osinfo(w)
 		}
 		w.line("<memory unit='KiB'>%d</memory>", s.MemoryKiB)
 		w.line("<currentMemory unit='KiB'>%d</currentMemory>", s.MemoryKiB)
@@ -90,8 +91,8 @@ func (s Description) skeleton() string {
 	return w.b.String()
 }
 
-// windowsMark says what the guest is, in libosinfo's words: virt-manager and mpps read it there.
-func (s Description) windowsMark(w *writer) {
+// osinfo marks the guest as Windows in libosinfo's terms, which virt-manager and mpps read.
+func (s Description) osinfo(w *writer) {
 	w.in("metadata", "", func() {
 		w.in("libosinfo:libosinfo", ` xmlns:libosinfo="http://libosinfo.org/xmlns/libvirt/domain/1.0"`, func() {
 			w.line(`<libosinfo:os id="http://microsoft.com/win/10"/>`)
@@ -100,15 +101,12 @@ func (s Description) windowsMark(w *writer) {
 }
 
 func (s Description) firmware(w *writer) {
-	attributes, machine := "", s.Machine
+	attributes := ""
 	if s.UEFI {
 		attributes = " firmware='efi'"
 	}
-	if machine == "" {
-		machine = "q35"
-	}
 	w.in("os", attributes, func() {
-		w.line("<type arch='x86_64' machine='%s'>hvm</type>", machine)
+		w.line("<type arch='x86_64' machine='%s'>hvm</type>", cmp.Or(s.Machine, "q35"))
 		w.line("<boot dev='hd'/>")
 	})
 }
@@ -130,13 +128,13 @@ func (s Description) devices(w *writer) {
 	}
 	balloon := "virtio"
 	if s.Realtime || s.HugePages != "" || len(s.HostDevs) > 0 {
-		balloon = "none" // memory that is locked, or in huge pages, cannot be taken back
+		balloon = "none" // locked or huge-page memory cannot be reclaimed
 	}
 	w.line("<memballoon model='%s'/>", balloon)
 	w.in("rng", " model='virtio'", func() { w.line("<backend model='random'>/dev/urandom</backend>") })
 }
 
-// disk writes a virtio disk. A block device is read and written past the host's page cache.
+// disk writes a virtio disk. Block devices bypass the host's page cache.
 func disk(w *writer, i int, path string) {
 	kind, source, options := "file", "file", ""
 	if strings.HasPrefix(path, "/dev/") {
@@ -153,7 +151,7 @@ func disk(w *writer, i int, path string) {
 	})
 }
 
-// diskName counts vda … vdz, vdaa … as libvirt does.
+// diskName returns vda … vdz, vdaa …, as libvirt counts.
 func diskName(i int) string {
 	name := ""
 	for i++; i > 0; i = (i - 1) / 26 {
@@ -163,48 +161,42 @@ func diskName(i int) string {
 }
 
 func (n NICDescription) render(w *writer) {
-	switch {
-	case n.VF != "":
+	if n.VF != "" {
 		w.in("interface", " type='hostdev' managed='yes'", func() {
 			w.in("source", "", func() {
-				w.line("<address type='pci' domain='0x0000' bus='0x00' slot='0x00' " +
-					"function='0x0'/>")
+				w.line("<address type='pci' domain='0x0000' bus='0x00' slot='0x00' function='0x0'/>")
 			})
 		})
-	case n.Direct != "":
-		w.in("interface", " type='direct'", func() {
-			w.line("<source dev='%s' mode='bridge'/>", n.Direct)
-		})
-	case n.Network != "":
-		w.in("interface", " type='network'", func() {
-			w.line("<source network='%s'/>", n.Network)
-		})
-	default:
-		w.in("interface", " type='bridge'", func() {
-			w.line("<source bridge='%s'/>", n.Bridge)
-		})
+		return
 	}
+	typ, source, name := "bridge", "<source bridge='%s'/>", n.Bridge
+	switch {
+	case n.Direct != "":
+		typ, source, name = "direct", "<source dev='%s' mode='bridge'/>", n.Direct
+	case n.Network != "":
+		typ, source, name = "network", "<source network='%s'/>", n.Network
+	}
+	w.in("interface", " type='"+typ+"'", func() { w.line(source, name) })
 }
 
-// usualQueues is the number of queue pairs of a NIC that says none: from 4 on up to one for each vCPU is worth trying,
-// and each is a thread of the host.
-func usualQueues(vcpus int) int { return min(vcpus, 4) }
+// defaultQueues is the number of queue pairs for a NIC that does not say: up to 4. More, up to one per vCPU, is worth
+// trying, but each is a host thread.
+func defaultQueues(vcpus int) int { return min(vcpus, 4) }
 
-// wishes are the values that Set makes, in an order in which each is allowed.
-func (s Description) wishes() []Wish {
-	var all []Wish
-	set := func(path, value string) { all = append(all, Wish{Path: path, Value: value}) }
+// changes lists the values for Set, in an order in which each is allowed.
+func (s Description) changes() []Change {
+	var all []Change
+	set := func(path, value string) { all = append(all, Change{Path: path, Value: value}) }
 	for i, n := range s.NICs {
-		n.wishes(set, "interface/"+strconv.Itoa(i)+"/", s.VCPUs)
+		n.changes(set, "interface/"+strconv.Itoa(i)+"/", s.VCPUs)
 	}
 	for _, address := range s.HostDevs {
 		set("hostdev/"+address, "managed")
 	}
 	set("cpu/cache.mode", "passthrough")
-	if own, _ := s.cpus(); own != nil {
-		for i, cpu := range own {
-			set("vcpupin/"+strconv.Itoa(i), strconv.Itoa(cpu))
-		}
+	cpus, _ := s.cpus()
+	for i, cpu := range cpus {
+		set("vcpupin/"+strconv.Itoa(i), strconv.Itoa(cpu))
 	}
 	if s.Emulator != "" {
 		set("emulatorpin", s.Emulator)
@@ -214,7 +206,7 @@ func (s Description) wishes() []Wish {
 	}
 	s.memory(set)
 	if s.Windows {
-		all = append(all, hypervUsual...)
+		all = append(all, hypervDefaults...)
 	}
 	if s.Realtime {
 		set("memoryBacking/nosharepages", "yes")
@@ -231,8 +223,8 @@ func (s Description) wishes() []Wish {
 	return all
 }
 
-// memory keeps the guest's memory on host nodes. With several each is a cell of the guest, with its share of vCPUs and
-// memory.
+// memory binds the guest's memory to host nodes. With several nodes, the guest gets one cell per node, each with a
+// share of vCPUs and memory.
 func (s Description) memory(set func(path, value string)) {
 	nodes, err := ParseSet(s.Nodes)
 	if s.Nodes == "" {
@@ -258,7 +250,7 @@ func (s Description) memory(set func(path, value string)) {
 	}
 }
 
-func (n NICDescription) wishes(set func(path, value string), at string, vcpus int) {
+func (n NICDescription) changes(set func(path, value string), at string, vcpus int) {
 	number := func(path string, value int) {
 		if value != 0 {
 			set(at+path, strconv.Itoa(value))
@@ -273,19 +265,12 @@ func (n NICDescription) wishes(set func(path, value string), at string, vcpus in
 		set(at+"driver.name", "vfio")
 		return
 	}
-	model := n.Model
-	if model == "" {
-		model = "virtio"
-	}
+	model := cmp.Or(n.Model, "virtio")
 	set(at+"model", model)
 	if strings.HasPrefix(model, "virtio") {
-		driver := n.Driver
-		if driver == "" {
-			driver = "vhost"
-		}
-		set(at+"driver.name", driver)
+		set(at+"driver.name", cmp.Or(n.Driver, "vhost"))
 		if n.Queues == 0 && vcpus > 1 {
-			n.Queues = usualQueues(vcpus)
+			n.Queues = defaultQueues(vcpus)
 		}
 	}
 	number("driver.queues", n.Queues)

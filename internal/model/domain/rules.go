@@ -1,29 +1,28 @@
 package domain
 
-// rule says where in a domain the value of one kind of path is.
+// rule locates the value of one form of path in a domain.
 type rule struct {
-	path     string // as a person writes it; * stands for the key
+	path     string // as users write it, with * for the key
 	steps    []step // elements from <domain> down
-	attr     string // the attribute that is the value; "" if the element's presence is
+	attr     string // the attribute that holds the value; "" if the element's presence is the value
 	value    kind
 	readOnly bool
-	form     form // the value is more than one attribute of the last element
-	whole    bool // what other paths give in parts: not listed, since they are
-	byIndex  bool // interfaces are named by their index alone, because the value is their other name
-	sole     bool // refused where the last element is there more than once
-	anchor   int  // index of the step that value.wanted sees
+	form     form // set if the value is more than one attribute of the last element
+	whole    bool // other paths give its parts: left out of Paths
+	byIndex  bool // interfaces are named by index only, because the value is their other name
+	sole     bool // refused if the last element occurs more than once
+	anchor   int  // index of the step whose element value.validIn gets
 }
 
-// step is one element below the one before.
+// step is one level of a path.
 type step struct {
 	name   string
-	key    keyKind // how the path's key picks one of several
+	key    keyKind // how the path's key selects one of several
 	attr   string  // the attribute that holds the key
-	must   bool    // never made and never removed
-	filler string  // attribute=value that libvirt's schema wants on it when it is made
-	// implied is an attribute=value that libvirt adds by itself when it stores the domain, and that means nothing
-	// alone: an element with nothing else left is taken away. (<memory mode='strict'/> without a nodeset is even
-	// refused.)
+	must   bool    // never added and never removed
+	filler string  // attribute=value that libvirt's schema requires when the element is added
+	// implied is an attribute=value that libvirt adds when it stores the domain and that means nothing by itself: an
+	// element with nothing else is removed. (libvirt even refuses <memory mode='strict'/> without a nodeset.)
 	implied string
 }
 
@@ -31,16 +30,16 @@ type keyKind byte
 
 const (
 	noKey      keyKind = iota
-	byNumber           // the attribute is the same number
-	byWord             // the attribute is the same text
-	bySet              // the attribute is the same set of numbers
+	byNumber           // attribute, compared as a number
+	byWord             // attribute, compared as text
+	bySet              // attribute, compared as a set of numbers
 	byNIC              // MAC address, or index from 0
-	byName             // the key is the element's name
-	byPCI              // the PCI address of a passed-through function
-	byWholeNIC         // MAC address, of a failover pair with @persistent or @transient
+	byName             // the element's name
+	byPCI              // PCI address of a passed-through function
+	byWholeNIC         // MAC address, with @persistent or @transient for a failover pair
 )
 
-// rules is every path that this package knows, in the order in which Paths gives them.
+// rules lists every path, in the order of Paths.
 var rules = []rule{
 	{path: "memoryBacking/hugepages", steps: in("memoryBacking", "hugepages"), value: hugePages, form: pagesForm{}},
 	{path: "memoryBacking/nosharepages", steps: in("memoryBacking", "nosharepages"), value: presence,
@@ -67,11 +66,11 @@ var rules = []rule{
 
 	{path: "numatune/memory", steps: numaMemory, value: numaNodes, form: nodesForm{}, whole: true},
 	{path: "numatune/memnode/*", steps: numaNode, value: numaNodes, form: nodesForm{}, whole: true},
-	{path: "numatune/memory.mode", steps: numaMemory, attr: "mode", value: numaMode.where(besideNodes)},
+	{path: "numatune/memory.mode", steps: numaMemory, attr: "mode", value: numaMode.where(requireNodes)},
 	{path: "numatune/memory.placement", steps: numaMemory, attr: "placement",
-		value: wordKind("", "static", "auto").where(placementFits)},
-	{path: "numatune/memory.nodeset", steps: numaMemory, attr: "nodeset", value: nodeSet.where(notAuto)},
-	{path: "numatune/memnode/*.mode", steps: numaNode, attr: "mode", value: numaMode.where(hasNodes), anchor: 1},
+		value: wordKind("", "static", "auto").where(checkPlacement)},
+	{path: "numatune/memory.nodeset", steps: numaMemory, attr: "nodeset", value: nodeSet.where(refuseWithAuto)},
+	{path: "numatune/memnode/*.mode", steps: numaNode, attr: "mode", value: numaMode.where(requireNodeset), anchor: 1},
 	{path: "numatune/memnode/*.nodeset", steps: numaNode, attr: "nodeset", value: nodeSet},
 
 	{path: "features/hyperv.mode", steps: in("features", "hyperv"), attr: "mode", value: hypervMode},
@@ -88,7 +87,7 @@ var rules = []rule{
 		value: onOff},
 	{path: "features/pmu.state", steps: in("features", "pmu"), attr: "state", value: onOff},
 	{path: "cpu/mode", steps: in("cpu"), value: cpuMode, form: cpuForm{}},
-	{path: "cpu/migratable", steps: in("cpu"), attr: "migratable", value: onOff.where(migratableFits)},
+	{path: "cpu/migratable", steps: in("cpu"), attr: "migratable", value: onOff.where(checkMigratable)},
 	{path: "cpu/cache.mode", steps: in("cpu", "cache"), attr: "mode", value: cpuCache},
 	{path: "cpu/numa/cells", steps: in("cpu", "numa"), value: numaCells, form: cellsForm{}},
 	{path: "cpu/numa/cell/*.memAccess", steps: numaCell, attr: "memAccess", value: wordKind("", "private", "shared")},
@@ -100,9 +99,9 @@ var rules = []rule{
 	{path: "interface/*/type", steps: nic(), attr: "type", value: kind{allowed: "libvirt's interface types",
 		canon: canonWord}, readOnly: true},
 	{path: "interface/*/mac", steps: nic("mac"), attr: "address", value: nicMAC, anchor: 1, byIndex: true},
-	{path: "interface/*/managed", steps: nic(), value: yesNo.where(onHostdev), form: managedForm{}, anchor: 1},
+	{path: "interface/*/managed", steps: nic(), value: yesNo.where(requireHostdev), form: managedForm{}, anchor: 1},
 	{path: "interface/*/source.pci", steps: append(nic("source"), step{name: "address", filler: "type=pci"}),
-		value: pciAddress.where(onHostdev), form: pciForm{}, anchor: 1},
+		value: pciAddress.where(requireHostdev), form: pciForm{}, anchor: 1},
 	{path: "interface/*/vlan", steps: nic("vlan", "tag"), attr: "id", value: vlanTag, sole: true, anchor: 1},
 	{path: "interface/*/model", steps: nic("model"), attr: "type", value: nicModel, anchor: 1},
 	{path: "interface/*/driver.name", steps: nic("driver"), attr: "name", value: nicDriver, anchor: 1},
@@ -129,13 +128,13 @@ var (
 var numaCell = []step{{name: "cpu", must: true}, {name: "numa", must: true}, {name: "cell", key: byNumber, attr: "id",
 	must: true}}
 
-// hypervOn names an enlightenment that is switched on where it is made: one with a value of its own is nothing without.
+// hypervOn are the steps to an enlightenment that is useless without a value of its own: adding it switches it on.
 func hypervOn(name string) []step {
 	return []step{{name: "features"}, {name: "hyperv", implied: "mode=custom"},
 		{name: name, filler: "state=on", implied: "state=on"}}
 }
 
-// in names elements one below the other.
+// in returns nested steps.
 func in(names ...string) []step {
 	var steps []step
 	for _, n := range names {
@@ -146,7 +145,7 @@ func in(names ...string) []step {
 
 func below(name string, s step) []step { return []step{{name: name}, s} }
 
-// nic names elements of one interface.
+// nic returns steps below an interface.
 func nic(names ...string) []step {
 	return append([]step{{name: "devices", must: true}, {name: "interface", key: byNIC, must: true}}, in(names...)...)
 }

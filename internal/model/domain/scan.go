@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// scanner reads XML 1.0 (fifth edition). Of a document type declaration only the entities count; what they stand for is
+// scanner reads XML 1.0 (fifth edition). Of a document type declaration it uses only the entities. Their expansion is
 // bounded, and nothing outside the text is read.
 type scanner struct {
 	src        string
 	pos        int
 	nodes      int
 	charset    charset
-	standalone bool      // the declaration says that nothing outside counts
+	standalone bool      // declared: no external declarations matter
 	entities   *entities // declared by a document type
-	expanded   int       // bytes that all references stand for
-	hidden     string    // a reference that stands for elements, or for what is not known
+	expanded   int       // total size of all expanded references, in bytes
+	hidden     string    // a reference to elements, or to something unknown
 }
 
 func (s *scanner) fail(at int, format string, args ...any) *SyntaxError {
@@ -23,7 +23,6 @@ func (s *scanner) fail(at int, format string, args ...any) *SyntaxError {
 		Problem: fmt.Sprintf(format, args...)}
 }
 
-// document reads the whole text.
 func (s *scanner) document() (*Doc, error) {
 	d := &Doc{charset: s.charset}
 	s.pos = len(s.src) - len(strings.TrimPrefix(s.src, "\ufeff"))
@@ -61,15 +60,15 @@ func (s *scanner) document() (*Doc, error) {
 	return d, nil
 }
 
-// misc passes over comments, processing instructions and white space outside the root element, and before it over one
-// document type declaration.
+// misc skips comments, processing instructions and white space outside the root element, and in the prolog one document
+// type declaration.
 func (s *scanner) misc(prolog bool) error {
 	for {
 		s.space()
 		rest := s.src[s.pos:]
 		switch {
 		case strings.HasPrefix(rest, "<!--"), strings.HasPrefix(rest, "<?"):
-			if _, err := s.aside(); err != nil {
+			if _, err := s.nonElement(); err != nil {
 				return err
 			}
 		case strings.HasPrefix(rest, "<!DOCTYPE") && prolog && s.entities == nil:
@@ -86,7 +85,7 @@ func (s *scanner) misc(prolog bool) error {
 	}
 }
 
-// tree reads one element with everything in it. It keeps its own stack: depth costs no goroutine stack.
+// tree reads one element with its content. It keeps its own stack, so nesting costs no goroutine stack.
 func (s *scanner) tree() (*element, error) {
 	root, err := s.startTag()
 	if err != nil {
@@ -120,7 +119,7 @@ func (s *scanner) tree() (*element, error) {
 			}
 		case strings.HasPrefix(rest, "<!--"), strings.HasPrefix(rest, "<?"), strings.HasPrefix(rest, "<!["):
 			e.addText(text)
-			n, err := s.aside()
+			n, err := s.nonElement()
 			if err != nil {
 				return nil, err
 			}
@@ -155,7 +154,7 @@ func (e *element) addText(text string) {
 	}
 }
 
-// splitLead parts the indentation of an element from the text before it.
+// splitLead splits an element's indentation off the text before it.
 func splitLead(text string) (rest, lead string) {
 	i := len(text)
 	for i > 0 && (text[i-1] == ' ' || text[i-1] == '\t') {

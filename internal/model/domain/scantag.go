@@ -102,8 +102,8 @@ func (s *scanner) endTag(e *element) error {
 	return nil
 }
 
-// aside reads a comment, a processing instruction or a CDATA section.
-func (s *scanner) aside() (node, error) {
+// nonElement reads a comment, a processing instruction or a CDATA section.
+func (s *scanner) nonElement() (node, error) {
 	at, rest := s.pos, s.src[s.pos:]
 	switch {
 	case strings.HasPrefix(rest, "<!--"):
@@ -153,8 +153,8 @@ func (s *scanner) checkText(at int, text string) error {
 	return s.checkEntities(at, text, false)
 }
 
-// checkEntities refuses references to anything but the predefined entities, declared ones and legal characters.
-// inValue: in the value of an attribute, where an entity may not stand for elements (sections 3.1 and 4.4).
+// checkEntities refuses references to anything but predefined entities, declared ones and legal characters. In the
+// value of an attribute (inValue), an entity may not stand for elements (XML 1.0 sections 3.1 and 4.4).
 func (s *scanner) checkEntities(at int, raw string, inValue bool) error {
 	for i := 0; ; {
 		amp := strings.IndexByte(raw[i:], '&')
@@ -162,7 +162,7 @@ func (s *scanner) checkEntities(at int, raw string, inValue bool) error {
 			return nil
 		}
 		i += amp
-		r := s.entities.at(raw[i:])
+		r := s.entities.lookup(raw[i:])
 		switch {
 		case r.length == 0:
 			bad := s.fail(at+i, "%q is not a known entity", clip(raw[i:min(len(raw), i+12)]))
@@ -235,14 +235,14 @@ func legalRune(r rune) bool {
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
 
-// decode gives the characters that raw stands for; a reference whose meaning is not known stays as it is. White space
-// in it becomes spaces, as in attribute values.
+// decode expands references, except those with an unknown meaning, and turns white space into spaces, as in attribute
+// values.
 func (d *Doc) decode(raw string) string {
 	var b strings.Builder
 	for i := 0; i < len(raw); {
 		c := raw[i]
 		if c == '&' {
-			if r := d.entities.at(raw[i:]); r.length > 0 && !r.opaque {
+			if r := d.entities.lookup(raw[i:]); r.length > 0 && !r.opaque {
 				b.WriteString(r.text)
 				i += r.length
 				continue
@@ -263,7 +263,7 @@ func (d *Doc) decode(raw string) string {
 	return b.String()
 }
 
-// characters gives what bytes of a CDATA section stand for.
+// characters decodes a CDATA section.
 func (d *Doc) characters(raw string) string {
 	if !d.charset.single() {
 		return raw
@@ -271,7 +271,7 @@ func (d *Doc) characters(raw string) string {
 	return d.decode(strings.ReplaceAll(raw, "&", "&amp;"))
 }
 
-// escape writes a value for an attribute in the given quotes.
+// escape encodes a value for an attribute in the given quotes.
 func escape(value string, quote byte) string {
 	r := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "\n", "&#10;", "\t", "&#9;", "\r", "&#13;")
 	value = r.Replace(value)

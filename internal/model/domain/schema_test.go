@@ -40,12 +40,12 @@ func libvirtSchema(t *testing.T) func(name string, documents map[string][]byte) 
 			}
 			args = append(args, file)
 		}
-		var said bytes.Buffer
+		var given bytes.Buffer
 		cmd := exec.Command(lint, args...)
-		cmd.Stderr = &said
+		cmd.Stderr = &given
 		if err := cmd.Run(); err != nil {
 			var lines []string
-			for line := range strings.Lines(said.String()) {
+			for line := range strings.Lines(given.String()) {
 				if !strings.HasSuffix(line, " validates\n") {
 					lines = append(lines, strings.ReplaceAll(line, folder+"/", ""))
 				}
@@ -69,7 +69,7 @@ func newer(t *testing.T, path, value string) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return parse(t, "<domain/>").Supported(strings.Replace(path, "*", "0", 1), value, Host{Libvirt: version}) != nil
+	return parse(t, "<domain/>").CheckSupport(strings.Replace(path, "*", "0", 1), value, Host{Libvirt: version}) != nil
 }
 
 // written are the samples that libvirt would take: those by hand are odd on purpose.

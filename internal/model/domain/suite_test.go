@@ -68,7 +68,7 @@ func TestSuite(t *testing.T) {
 		if !bytes.Equal(d.Bytes(), text) {
 			t.Errorf("%s comes back otherwise", name)
 		}
-		edits, err := d.Carry([]Wish{{Path: "interface/*/driver.queues", Value: "4"}}, nil, Host{})
+		edits, err := d.Apply([]Change{{Path: "interface/*/driver.queues", Value: "4"}}, nil, Host{})
 		if err != nil {
 			continue
 		}

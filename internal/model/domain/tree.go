@@ -1,20 +1,23 @@
 package domain
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
-// element is one element with every byte that it was written with.
+// element is an element with the exact bytes it was parsed from.
 type element struct {
 	parent     *element
 	name       string
-	lead       string // line end and indentation before the tag: goes and comes with the element
+	lead       string // line end and indentation before the tag; removed and added with the element
 	attrs      []*attr
 	gap        string // white space before > or />
 	selfClosed bool   // written <a/>
-	bare       bool   // nothing at all between its tags as parsed
+	bare       bool   // parsed with nothing between its tags
 	kids       []node
 	end        string // the end tag as written; empty if selfClosed
-	made       bool   // made by Set, not parsed
-	gone       bool   // parsed, then deleted: kept so that Set brings back the same bytes
+	made       bool   // added by Set, not parsed
+	gone       bool   // parsed and then deleted: kept so that Set can bring back the same bytes
 }
 
 // node is an element (el is set) or anything else, as written.
@@ -23,6 +26,9 @@ type node struct {
 	raw  string
 	el   *element
 }
+
+// live reports whether a node is an element that is not deleted.
+func (n node) live() bool { return n.el != nil && !n.el.gone }
 
 type nodeKind byte
 
@@ -33,30 +39,23 @@ const (
 	elementNode
 )
 
-// attr is one attribute with every byte that it was written with.
+// attr is an attribute with the exact bytes it was parsed from.
 type attr struct {
 	lead, name, eq string // white space before, name, "=" with white space around it
 	quote          byte
-	raw            string // value with its entities
+	raw            string // value, entities not expanded
 	orig           string // raw as parsed
 	made, gone     bool
-	filler         bool // made only because libvirt's schema wants it beside the one that was set
+	filler         bool // added only because libvirt's schema requires it with another attribute
 }
 
 func (e *element) write(b *strings.Builder) {
-	b.WriteString(e.lead)
-	b.WriteByte('<')
-	b.WriteString(e.name)
+	b.WriteString(e.lead + "<" + e.name)
 	for _, a := range e.attrs {
-		if a.gone {
-			continue
+		if !a.gone {
+			quote := string(a.quote)
+			b.WriteString(a.lead + a.name + a.eq + quote + a.raw + quote)
 		}
-		b.WriteString(a.lead)
-		b.WriteString(a.name)
-		b.WriteString(a.eq)
-		b.WriteByte(a.quote)
-		b.WriteString(a.raw)
-		b.WriteByte(a.quote)
 	}
 	kids := e.elements()
 	if len(kids) == 0 && (e.selfClosed || e.emptied()) {
@@ -79,7 +78,7 @@ func (e *element) write(b *strings.Builder) {
 		}
 	}
 	if e.selfClosed || e.bare {
-		// It had no room for children: the end tag goes on a line of its own if they have got one.
+		// It was written without room for children: if it has some now, its end tag gets a line of its own.
 		if len(kids) > 0 && hasNewline(kids[len(kids)-1].lead) {
 			b.WriteString(lineEnd(kids[0].lead) + e.indent())
 		}
@@ -91,7 +90,7 @@ func (e *element) write(b *strings.Builder) {
 	b.WriteString(e.end)
 }
 
-// emptied reports whether deleting took everything out of an element. It is then written <a/>, as libvirt writes it.
+// emptied reports whether deletions took everything out of an element. Like libvirt, write prints it as <a/> then.
 func (e *element) emptied() bool {
 	had := false
 	for _, n := range e.kids {
@@ -105,51 +104,39 @@ func (e *element) emptied() bool {
 	return had
 }
 
-// indent is the white space before the element on its own line.
+// indent returns the white space before the element on its line.
 func (e *element) indent() string { return indentOf(e.lead) }
 
-// elements gives the child elements that exist now.
+// elements returns the child elements, without deleted ones.
 func (e *element) elements() []*element {
-	var out []*element
-	if e == nil {
-		return nil
-	}
-	for _, n := range e.kids {
-		if n.el != nil && !n.el.gone {
-			out = append(out, n.el)
-		}
-	}
-	return out
+	return e.all("")
 }
 
-// all gives the child elements of one name that exist now.
+// all returns the child elements with a name ("": any name), without deleted ones.
 func (e *element) all(name string) []*element {
 	var out []*element
 	if e == nil {
 		return nil
 	}
 	for _, n := range e.kids {
-		if n.el != nil && !n.el.gone && n.el.name == name {
+		if n.live() && (name == "" || n.el.name == name) {
 			out = append(out, n.el)
 		}
 	}
 	return out
 }
 
-// first follows names downwards, each time to the first child of that name. It gives nil if there is none.
+// first follows names downwards, always to the first child with that name; nil if there is none.
 func (e *element) first(names ...string) *element {
 	for _, name := range names {
 		if e == nil {
 			return nil
 		}
-		var next *element
-		for _, n := range e.kids {
-			if n.el != nil && !n.el.gone && n.el.name == name {
-				next = n.el
-				break
-			}
+		i := slices.IndexFunc(e.kids, func(n node) bool { return n.live() && n.el.name == name })
+		if i < 0 {
+			return nil
 		}
-		e = next
+		e = e.kids[i].el
 	}
 	return e
 }
@@ -166,7 +153,7 @@ func (e *element) attr(name string) *attr {
 	return nil
 }
 
-// get gives an attribute's value, or "" if it is absent.
+// get returns an attribute's value, "" if it is absent.
 func (e *element) get(d *Doc, name string) string {
 	if a := e.attr(name); a != nil {
 		return d.decode(a.raw)
@@ -174,7 +161,7 @@ func (e *element) get(d *Doc, name string) string {
 	return ""
 }
 
-// text gives the character data directly inside an element, without white space around it.
+// text returns the character data directly inside an element, trimmed.
 func (e *element) text(d *Doc) string {
 	if e == nil {
 		return ""
@@ -193,7 +180,7 @@ func (e *element) text(d *Doc) string {
 
 func hasNewline(s string) bool { return strings.IndexByte(s, '\n') >= 0 }
 
-// indentOf gives what follows the last line end of a lead; "" where the lead is on the line of what precedes it.
+// indentOf returns what follows the last line end of a lead; "" if the element starts on the line of its predecessor.
 func indentOf(lead string) string {
 	if i := strings.LastIndexByte(lead, '\n'); i >= 0 {
 		return lead[i+1:]
@@ -201,7 +188,6 @@ func indentOf(lead string) string {
 	return ""
 }
 
-// lineEnd gives the line end of a lead.
 func lineEnd(lead string) string {
 	if strings.Contains(lead, "\r\n") {
 		return "\r\n"

@@ -8,20 +8,21 @@ import (
 	"strings"
 )
 
-// kind is what the values of one path have in common.
+// kind is the type of a path's values.
 type kind struct {
 	allowed string // in words, for messages
-	// the one spelling of a value; false if it is none. Generous: it reads what others wrote
-	canon  func(string) (string, bool)
-	wanted func(v string) *ValueError // says why a canonical value must not be set anywhere; may be nil
-	suits  func(v string, on *element, d *Doc) *ValueError
-	// suits, if there is one, says why a canonical value must not be set in this document, or on this element (the one
-	// that the rule's anchor names: an interface). Both leave Path and Found to the caller.
+	// canon returns the canonical spelling; ok is false if the text is no value. It is generous, since it also reads
+	// what others wrote.
+	canon func(string) (string, bool)
+	valid func(v string) *ValueError // refuses a canonical value that no document may have; may be nil
+	// validIn refuses a canonical value in this document, or on this element: the one at the rule's anchor, such as an
+	// interface. It may be nil. The caller fills in Path and Found.
+	validIn func(v string, on *element, d *Doc) *ValueError
 }
 
 func refuse(allowed, hint string) *ValueError { return &ValueError{Allowed: allowed, Advice: hint} }
 
-// never refuses any value, and says of what: "an interface of type user".
+// never refuses every value. on says on what: "an interface of type user".
 func never(on, hint string) *ValueError {
 	return &ValueError{Allowed: "nothing on " + on, Advice: hint, Never: true}
 }
@@ -36,6 +37,18 @@ func canonInt(s string) (string, bool) {
 	return strconv.FormatUint(n, 10), err == nil
 }
 
+// assignments reads words of the form KEY=VALUE. ok is false for a word without a value and for a repeated key.
+func assignments(words []string) (given map[string]string, ok bool) {
+	given, ok = map[string]string{}, true
+	for _, word := range words {
+		key, value, _ := strings.Cut(word, "=")
+		_, twice := given[key]
+		ok = ok && value != "" && !twice
+		given[key] = value
+	}
+	return given, ok
+}
+
 func canonWord(s string) (string, bool) {
 	s = strings.TrimSpace(s)
 	return s, s != "" && len(s) <= 64 && strings.IndexFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f }) < 0
@@ -43,7 +56,7 @@ func canonWord(s string) (string, bool) {
 
 func intKind(low, high int, hint string) kind {
 	allowed := fmt.Sprintf("%d to %d", low, high)
-	return kind{allowed: allowed, canon: canonInt, wanted: func(v string) *ValueError {
+	return kind{allowed: allowed, canon: canonInt, valid: func(v string) *ValueError {
 		if n, _ := strconv.Atoi(v); n < low || n > high {
 			return refuse(allowed, hint)
 		}
@@ -53,7 +66,7 @@ func intKind(low, high int, hint string) kind {
 
 func wordKind(hint string, words ...string) kind {
 	allowed := strings.Join(words, ", ")
-	return kind{allowed: allowed, canon: canonWord, wanted: func(v string) *ValueError {
+	return kind{allowed: allowed, canon: canonWord, valid: func(v string) *ValueError {
 		if !slices.Contains(words, v) {
 			return refuse(allowed, hint)
 		}
@@ -80,8 +93,8 @@ func formatKiB(kib uint64) string {
 	return strconv.FormatUint(kib, 10) + units[i]
 }
 
-// scaleKiB turns a number with libvirt's unit into KiB, rounded up (src/util/virutil.c, virScaleInteger; the default
-// unit of memory is KiB). False if the unit is unknown or the number too large.
+// scaleKiB converts a number with libvirt's unit to KiB, rounded up (src/util/virutil.c, virScaleInteger; memory
+// defaults to KiB). ok is false if the unit is unknown or the number too large.
 func scaleKiB(n uint64, unit string) (uint64, bool) {
 	var scale uint64
 	switch unit = strings.ToLower(unit); unit {

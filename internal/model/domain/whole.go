@@ -9,15 +9,15 @@ import (
 	"unicode/utf8"
 )
 
-// Whole elements as values: an <interface> or a <hostdev> that is there or not. Of such an element more stands in the
-// document than its value says: the place in the guest that libvirt gave it, spaces, the order of its parts. Verbatim
-// is that, and RestoreVerbatim brings it back.
+// Whole elements as values: an <interface> or a <hostdev> that is present or absent. The document holds more of such an
+// element than its value says: its address in the guest, white space, the order of its parts. Verbatim returns all of
+// it, and RestoreVerbatim puts it back.
 
-// passed tells a part of a whole element that its value leaves out: the place in the guest, and in the XML of a running
-// guest what libvirt has added for the run.
-func (d *Doc) passed(e *element) bool {
+// ignored reports whether the value of a whole element leaves out this part: the address in the guest and, in the XML
+// of a running guest, what libvirt added for the run.
+func (d *Doc) ignored(e *element) bool {
 	owner := e.parent
-	if d.live && e.name == "origstates" { // of a status file: what to undo in the host when the function comes back
+	if d.live && e.name == "origstates" { // status files: what to undo on the host when the function comes back
 		return true
 	}
 	if owner == nil || owner.name != "interface" && owner.name != "hostdev" {
@@ -43,15 +43,16 @@ func (d *Doc) passed(e *element) bool {
 	return false
 }
 
-// runtimeAttr tells an attribute of <source> that libvirt adds to an interface of type network while the guest runs.
+// runtimeAttr reports whether libvirt adds this attribute to the <source> of an interface of type network while the
+// guest runs.
 func (d *Doc) runtimeAttr(e *element, name string) bool {
 	return d.live && e.name == "source" && e.parent != nil && e.parent.get(d, "type") == "network" &&
 		name != "network" && name != "portgroup"
 }
 
-// meaning is an element such that two that libvirt would read alike are equal: without white space and comments,
-// attributes and children in one order.
-func (d *Doc) meaning(e *element, passed func(*element) bool) string {
+// meaning returns a text that is equal for elements that libvirt reads alike: no white space or comments, attributes
+// and children sorted.
+func (d *Doc) meaning(e *element, ignored func(*element) bool) string {
 	var attrs, kids []string
 	pci := e.name == "address" && e.get(d, "type") == "pci"
 	for _, a := range e.attrs {
@@ -67,8 +68,8 @@ func (d *Doc) meaning(e *element, passed func(*element) bool) string {
 	}
 	slices.Sort(attrs)
 	for _, kid := range e.elements() {
-		if !passed(kid) {
-			kids = append(kids, d.meaning(kid, passed))
+		if !ignored(kid) {
+			kids = append(kids, d.meaning(kid, ignored))
 		}
 	}
 	slices.Sort(kids)
@@ -76,35 +77,35 @@ func (d *Doc) meaning(e *element, passed func(*element) bool) string {
 		"</>"
 }
 
-// oneLine is an element as XML on one line.
-func (d *Doc) oneLine(e *element, passed func(*element) bool) string {
+// oneLine returns an element as XML on one line.
+func (d *Doc) oneLine(e *element, ignored func(*element) bool) string {
 	var b strings.Builder
-	d.writeLine(&b, e, passed)
+	d.writeLine(&b, e, ignored)
 	return b.String()
 }
 
-func (d *Doc) writeLine(b *strings.Builder, e *element, passed func(*element) bool) {
+func (d *Doc) writeLine(b *strings.Builder, e *element, ignored func(*element) bool) {
 	b.WriteString("<" + e.name)
 	for _, a := range e.attrs {
 		if !a.gone && !d.runtimeAttr(e, a.name) {
-			b.WriteString(" " + a.name + "='" + spaced(escape(d.decode(a.raw), '\'')) + "'")
+			b.WriteString(" " + a.name + "='" + escapeSpace(escape(d.decode(a.raw), '\'')) + "'")
 		}
 	}
 	text := e.text(d)
-	kids := slices.DeleteFunc(e.elements(), passed)
+	kids := slices.DeleteFunc(e.elements(), ignored)
 	if text == "" && len(kids) == 0 {
 		b.WriteString("/>")
 		return
 	}
-	b.WriteString(">" + spaced(escape(text, '\'')))
+	b.WriteString(">" + escapeSpace(escape(text, '\'')))
 	for _, kid := range kids {
-		d.writeLine(b, kid, passed)
+		d.writeLine(b, kid, ignored)
 	}
 	b.WriteString("</" + e.name + ">")
 }
 
-// spaced writes white space that joining words by one space would change as references.
-func spaced(text string) string {
+// escapeSpace writes white space as references if splitting and joining words would change it.
+func escapeSpace(text string) string {
 	var b strings.Builder
 	last := rune(' ')
 	for i, r := range text {
@@ -119,7 +120,7 @@ func spaced(text string) string {
 	return b.String()
 }
 
-// fragment reads one element.
+// fragment parses one element.
 func (d *Doc) fragment(text string) (*element, error) {
 	s := &scanner{src: text, entities: d.entities}
 	if !strings.HasPrefix(text, "<") || len(text) > MaxBytes || strings.HasPrefix(text, "<?") ||
@@ -142,14 +143,14 @@ func (d *Doc) fragment(text string) (*element, error) {
 	return e, nil
 }
 
-// isWhole tells a rule whose value is a whole element of which there can be several.
+// isWhole reports whether the value is a whole element of which there can be several.
 func (r *rule) isWhole() bool {
-	last := r.steps[len(r.steps)-1].key
+	last := r.last().key
 	return r.attr == "" && (last == byWholeNIC || last == byPCI)
 }
 
-// Verbatim gives what RestoreVerbatim needs to bring a whole element back with its bytes: its number among its like and
-// its text. It is empty for paths whose value says everything, and where the element is not there.
+// Verbatim returns what RestoreVerbatim needs to bring a whole element back byte for byte: its index among elements of
+// its name, and its text. It is empty for an absent element and for paths whose value says everything.
 func (d *Doc) Verbatim(path string) string {
 	p, err := d.find(path)
 	if err != nil || !p.rule.isWhole() || !d.present(p) || d.charset.single() {
@@ -160,12 +161,12 @@ func (d *Doc) Verbatim(path string) string {
 		return ""
 	}
 	if d.live {
-		text = d.withoutRun(text)
+		text = d.withoutRuntime(text)
 	}
 	return strconv.Itoa(slices.Index(e.parent.all(e.name), e)) + " " + text
 }
 
-// Element is the text of a whole element as it stands; empty where it is not there.
+// Element returns the text of a whole element, empty if it is absent.
 func (d *Doc) Element(path string) string {
 	p, err := d.find(path)
 	if err != nil || !p.rule.isWhole() || p.leaf() == nil {
@@ -176,8 +177,8 @@ func (d *Doc) Element(path string) string {
 	return strings.TrimPrefix(b.String(), p.leaf().lead)
 }
 
-// withoutRun takes out of an element what libvirt has added for the run of its guest, but for its place in the guest.
-func (d *Doc) withoutRun(text string) string {
+// withoutRuntime removes from an element what libvirt added for the run, except its address in the guest.
+func (d *Doc) withoutRuntime(text string) string {
 	top, err := d.fragment(text)
 	if err != nil {
 		return text
@@ -188,7 +189,7 @@ func (d *Doc) withoutRun(text string) string {
 			a.gone = a.gone || d.runtimeAttr(e, a.name)
 		}
 		for _, kid := range e.elements() {
-			if kid.gone = d.passed(kid) && kid.name != "address"; !kid.gone {
+			if kid.gone = d.ignored(kid) && kid.name != "address"; !kid.gone {
 				clean(kid)
 			}
 		}
@@ -199,10 +200,10 @@ func (d *Doc) withoutRun(text string) string {
 	return b.String()
 }
 
-// RestoreVerbatim puts back a whole element that is not there, or is another: what Get and Verbatim gave earlier. It
-// takes what Restore takes. Where verbatim does not hold the value, the value alone is put back.
+// RestoreVerbatim puts back a whole element that is absent or different now, from the results of Get and Verbatim. It
+// accepts what Restore accepts. If verbatim does not have the value, it puts back the value alone.
 func (d *Doc) RestoreVerbatim(path, value, verbatim string) error {
-	p, v, err := d.check(path, value, false)
+	p, v, err := d.check(path, value, true)
 	if err != nil {
 		return err
 	}
@@ -215,18 +216,19 @@ func (d *Doc) RestoreVerbatim(path, value, verbatim string) error {
 	if err != nil || e.name != p.rule.last().name {
 		return d.Restore(path, value, true)
 	}
-	parent := d.above(p)
+	parent := d.makeParents(p)
 	e.parent = parent
-	if found, ok := p.rule.value.canon(p.rule.form.get(d, e)); !ok || found != v || !p.rule.last().is(d, e, p.key) {
+	found, ok := p.rule.value.canon(p.rule.form.get(d, e))
+	if !ok || found != v || !p.rule.last().matches(d, e, p.key) {
 		return d.Restore(path, value, true)
 	}
-	defer d.edited()
+	defer d.dropTables()
 	spot := -1
 	if now := p.leaf(); now != nil {
 		if d.Verbatim(path) == verbatim {
 			return nil
 		}
-		spot = parent.spot(now)
+		spot = parent.index(now)
 		d.remove(now)
 	}
 	var bytes strings.Builder
@@ -242,7 +244,7 @@ func (d *Doc) RestoreVerbatim(path, value, verbatim string) error {
 		}
 	}
 	if spot < 0 {
-		spot = d.spotFor(parent, e.name, at)
+		spot = d.indexFor(parent, e.name, at)
 	}
 	d.insertAt(parent, e, spot)
 	return nil
@@ -250,8 +252,8 @@ func (d *Doc) RestoreVerbatim(path, value, verbatim string) error {
 
 func (r *rule) last() *step { return &r.steps[len(r.steps)-1] }
 
-// is reports whether a key means an element.
-func (s *step) is(d *Doc, e *element, key string) bool {
+// matches reports whether a key selects an element.
+func (s *step) matches(d *Doc, e *element, key string) bool {
 	if s.key == byWholeNIC {
 		mac, half, _ := strings.Cut(key, "@")
 		found, _ := CanonMAC(e.first("mac").get(d, "address"))
@@ -260,8 +262,8 @@ func (s *step) is(d *Doc, e *element, key string) bool {
 	return s.keyOf(d, e) == key
 }
 
-// above is the element in which a whole element stands; it is made where it is missing.
-func (d *Doc) above(p *place) *element {
+// makeParents returns the parent of a whole element and adds it if it is missing.
+func (d *Doc) makeParents(p *place) *element {
 	at := d.root
 	for i := range p.rule.steps[:len(p.rule.steps)-1] {
 		if i < len(p.chain) {
@@ -273,33 +275,33 @@ func (d *Doc) above(p *place) *element {
 	return at
 }
 
-// spot is the index of a child among the nodes of an element.
-func (e *element) spot(kid *element) int {
+// index returns the index of a child among the nodes of an element.
+func (e *element) index(kid *element) int {
 	return slices.IndexFunc(e.kids, func(n node) bool { return n.el == kid })
 }
 
-// spotFor is the index for an element that is to be number n among its like.
-func (d *Doc) spotFor(parent *element, name string, n int) int {
+// indexFor returns the index for an element that is to be number n among those of its name.
+func (d *Doc) indexFor(parent *element, name string, n int) int {
 	switch like := parent.all(name); {
 	case n < len(like) && n == 0:
-		return parent.spot(like[0])
+		return parent.index(like[0])
 	case n < len(like):
-		return parent.behind(parent.spot(like[n-1]))
+		return parent.after(parent.index(like[n-1]))
 	}
 	return d.place(parent, name, "", "")
 }
 
-// insertAt puts an element among the nodes of another.
+// insertAt inserts an element among the nodes of another.
 func (d *Doc) insertAt(parent, e *element, spot int) {
 	d.changes++
 	e.made, e.parent, e.lead = true, parent, d.leadAt(parent, spot)
 	parent.kids = slices.Insert(parent.kids, spot, node{kind: elementNode, el: e})
 }
 
-// putWhole makes a whole interface hold a value: nothing where it does, else what was taken away earlier and holds it,
-// else a new element in the place of the present one or behind its like.
+// putWhole sets a whole interface: no change if it has the value, else an interface removed earlier that has it, else a
+// new element in place of the present one or after the last interface.
 func (d *Doc) putWhole(p *place, v string) {
-	parent, now, last := d.above(p), p.leaf(), p.rule.last()
+	parent, now, last := d.makeParents(p), p.leaf(), p.rule.last()
 	same := func(e *element) bool {
 		found, ok := p.rule.value.canon(p.rule.form.get(d, e))
 		return ok && found == v
@@ -307,14 +309,14 @@ func (d *Doc) putWhole(p *place, v string) {
 	if now != nil && same(now) {
 		return
 	}
-	defer d.edited()
+	defer d.dropTables()
 	spot := d.place(parent, last.name, "", "")
 	if now != nil {
-		spot = parent.spot(now)
+		spot = parent.index(now)
 		d.remove(now)
 	}
 	for _, n := range parent.kids {
-		if e := n.el; e != nil && e.gone && e.name == last.name && last.is(d, e, p.key) && same(e) {
+		if e := n.el; e != nil && e.gone && e.name == last.name && last.matches(d, e, p.key) && same(e) {
 			d.bringBack(e)
 			return
 		}
@@ -329,14 +331,11 @@ func (d *Doc) putWhole(p *place, v string) {
 	d.fillNIC(e, mac, v)
 }
 
-// wholeNIC finds the interface that the key of a whole one means.
+// wholeNIC returns the interface that the key of a whole one selects.
 func (d *Doc) wholeNIC(p *place) (*element, error) {
-	var found []*element
-	for _, e := range d.interfaces().all {
-		if p.rule.last().is(d, e, p.key) && e.parent == p.chain[0] {
-			found = append(found, e)
-		}
-	}
+	found := slices.DeleteFunc(slices.Clone(d.interfaces().all), func(e *element) bool {
+		return !p.rule.last().matches(d, e, p.key) || e.parent != p.chain[0]
+	})
 	switch len(found) {
 	case 0:
 		return nil, nil
@@ -350,11 +349,11 @@ func (d *Doc) wholeNIC(p *place) (*element, error) {
 	return nil, err
 }
 
-// nicFits refuses an interface that does not go with what else is in the document.
-func (d *Doc) nicFits(p *place, v string) error {
+// checkNIC refuses an interface that conflicts with the rest of the document.
+func (d *Doc) checkNIC(p *place, v string) error {
 	bad := func(problem, advice string) error { return &PathError{Path: p.path, Problem: problem, Advice: advice} }
 	mac, half, _ := strings.Cut(p.key, "@")
-	if wrong := nicMAC.wanted(mac); wrong != nil {
+	if wrong := nicMAC.valid(mac); wrong != nil {
 		wrong.Path, wrong.Found = p.path, mac
 		return wrong
 	}
@@ -387,15 +386,15 @@ func (d *Doc) nicFits(p *place, v string) error {
 			"make the interface that stays first")
 	}
 	if pci := wordOf(v, "pci"); pci != "" {
-		if at := d.holder(pci); at != nil && at != now {
+		if at := d.passthroughOf(pci); at != nil && at != now {
 			return bad(pci+" stands in this definition already", "a function is given to a guest once")
 		}
 	}
 	return nil
 }
 
-// holder is the element that passes a function of the host through; nil if there is none.
-func (d *Doc) holder(pci string) *element {
+// passthroughOf returns the element that passes a host function through, nil if there is none.
+func (d *Doc) passthroughOf(pci string) *element {
 	for _, devices := range d.root.all("devices") {
 		for _, e := range devices.elements() {
 			a := e.first("source", "address")
@@ -410,7 +409,7 @@ func (d *Doc) holder(pci string) *element {
 	return nil
 }
 
-// wordOf is the value of one word of the value of a whole interface; empty where it has none.
+// wordOf returns the value of one word of a whole interface, empty if it is absent.
 func wordOf(v, key string) string {
 	for word := range strings.FieldsSeq(v) {
 		if value, found := strings.CutPrefix(word, key+"="); found {
@@ -420,20 +419,19 @@ func wordOf(v, key string) string {
 	return ""
 }
 
-// Within reports whether a path is another, or a part of the whole element that the other one is.
+// Within reports whether a path is whole, or a part of the whole element that it names.
 func Within(path, whole string) bool {
 	return path == whole || IsDevice(whole) && strings.HasPrefix(path, whole+"/")
 }
 
-// IsDevice reports whether a path names a whole element that can be plugged into a running guest: interface/MAC or
-// hostdev/PCI.
+// IsDevice reports whether a path names a whole element that can be hot-plugged: interface/MAC or hostdev/PCI.
 func IsDevice(path string) bool {
 	r, _ := match(path)
 	return r != nil && r.isWhole()
 }
 
-// Device gives the XML of a device that a guest is to be given: the text of verbatim where that holds the value, else
-// an element made of the value. It refuses what Set refuses, but for what stood there before (verbatim).
+// Device returns the XML of a device to plug into a guest: the text of verbatim if it has the value, else an element
+// made from the value. It refuses what Set refuses, except for a device that was there before (verbatim).
 func (d *Doc) Device(path, value, verbatim string) (string, error) {
 	if !IsDevice(path) {
 		return "", &PathError{Path: clip(path), Problem: "is not a device",

@@ -302,7 +302,7 @@ func TestWholeInterfaceNeedsVersions(t *testing.T) {
 		{"bridge=br0 model=igb", "9.2.0", "9.0", "libvirt 9.3.0"},
 		{"bridge=br0 model=virtio tx_queue_size=256", "3.6.0", "9.0", "libvirt 3.7.0"},
 	} {
-		err := d.Supported("interface/52:54:00:00:00:01", c.value, Host{Libvirt: c.libvirt, QEMU: c.qemu})
+		err := d.CheckSupport("interface/52:54:00:00:00:01", c.value, Host{Libvirt: c.libvirt, QEMU: c.qemu})
 		if (err == nil) != (c.problem == "") || err != nil && !strings.Contains(err.Error(), c.problem) {
 			t.Errorf("%s with %s, %s: %v, expected %q", c.value, c.libvirt, c.qemu, err, c.problem)
 		}

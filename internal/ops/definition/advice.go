@@ -18,7 +18,7 @@ import (
 
 // advice is what the catalogue wants of a definition on a host, and what that host has.
 type advice struct {
-	wishes []domain.Wish
+	wishes []domain.Change
 	on     domain.Host
 	notes  []outcome.Warning // what it would want, and why it cannot be
 }
@@ -47,7 +47,7 @@ func advise(ctx context.Context, env *ops.Env, d *Definition, snapshot string, g
 	}
 	for _, c := range p.Changes {
 		if c.Address.Kind == setting.Domain && c.Address.Object() == g.Guest {
-			all.wishes = append(all.wishes, domain.Wish{
+			all.wishes = append(all.wishes, domain.Change{
 				Path: c.Address.Rest(), Value: c.To.Value, Off: c.To.State == setting.Absent,
 			})
 		}
@@ -82,19 +82,19 @@ func seat(h *facts.Host, d *Definition) string {
 
 // override returns the advice followed by wishes, which win: advice about the same values is left out, and so is
 // advice that the document or the host refuses.
-func (a *advice) override(d *domain.Doc, wishes []domain.Wish, nics []string) []domain.Wish {
+func (a *advice) override(d *domain.Doc, wishes []domain.Change, nics []string) []domain.Change {
 	trial, err := d.Clone()
 	if err != nil {
 		return wishes
 	}
-	var good []domain.Wish
+	var good []domain.Change
 	for _, w := range a.wishes {
-		if _, err := trial.Carry([]domain.Wish{w}, nil, a.on); err == nil {
+		if _, err := trial.Apply([]domain.Change{w}, nil, a.on); err == nil {
 			good = append(good, w)
 		}
 	}
-	edits, _ := trial.Carry(wishes, nics, a.on) // what is wrong with these is told where they are carried for good
-	good = slices.DeleteFunc(good, func(w domain.Wish) bool {
+	edits, _ := trial.Apply(wishes, nics, a.on) // what is wrong with these is told where they are carried for good
+	good = slices.DeleteFunc(good, func(w domain.Change) bool {
 		return slices.ContainsFunc(edits, func(e domain.Edit) bool { return e.Path == w.Path })
 	})
 	return append(good, wishes...)

@@ -108,7 +108,7 @@ func (a *Asked) nics() error {
 }
 
 // Wishes returns what is asked of a document. Errors are of the command line.
-func (a *Asked) Wishes(d *domain.Doc) ([]domain.Wish, error) {
+func (a *Asked) Wishes(d *domain.Doc) ([]domain.Change, error) {
 	if err := a.nics(); err != nil {
 		return nil, err
 	}
@@ -121,28 +121,28 @@ func (a *Asked) Wishes(d *domain.Doc) ([]domain.Wish, error) {
 		if text == "" {
 			continue
 		}
-		wish := domain.Wish{Path: w.path, Value: text, Off: w.off && text == "off"}
+		wish := domain.Change{Path: w.path, Value: text, Off: w.off && text == "off"}
 		word, known := w.words[text]
 		if known {
 			wish.Value = word
 		} else if w.words != nil && !wish.Off {
 			return nil, outcome.Usage(fmt.Errorf("--%s %s: expected on or off", w.name, text), "")
 		}
-		if err := domain.Checked(wish); err != nil {
+		if err := domain.CheckChanges(wish); err != nil {
 			return nil, badFlag(w.name, text, err)
 		}
 		all = append(all, wish)
 	}
 	for _, r := range []struct {
 		name string
-		read func(text string) ([]domain.Wish, error)
+		read func(text string) ([]domain.Change, error)
 	}{
-		{"vcpupin", func(text string) ([]domain.Wish, error) { return d.WishPins("vcpupin", text) }},
-		{"iothreadpin", func(text string) ([]domain.Wish, error) { return d.WishPins("iothreadpin", text) }},
-		{"vcpusched", func(text string) ([]domain.Wish, error) { return d.WishSched("vcpusched", text) }},
-		{"iothreadsched", func(text string) ([]domain.Wish, error) { return d.WishSched("iothreadsched", text) }},
-		{"vnuma", domain.WishCells}, {"numatune", domain.WishNUMA},
-		{"hugepages", domain.WishPages}, {"hyperv", d.WishHyperV},
+		{"vcpupin", func(text string) ([]domain.Change, error) { return d.PinChanges("vcpupin", text) }},
+		{"iothreadpin", func(text string) ([]domain.Change, error) { return d.PinChanges("iothreadpin", text) }},
+		{"vcpusched", func(text string) ([]domain.Change, error) { return d.SchedChanges("vcpusched", text) }},
+		{"iothreadsched", func(text string) ([]domain.Change, error) { return d.SchedChanges("iothreadsched", text) }},
+		{"vnuma", domain.CellChanges}, {"numatune", domain.NUMAChanges},
+		{"hugepages", domain.PageChanges}, {"hyperv", d.HyperVChanges},
 		{"hostdev", wishHostdev},
 	} {
 		if text := a.Values[r.name]; text != "" {
@@ -163,16 +163,16 @@ func (a *Asked) Wishes(d *domain.Doc) ([]domain.Wish, error) {
 }
 
 // byPath are the wishes of --set.
-func (a *Asked) byPath() ([]domain.Wish, error) {
-	var all []domain.Wish
+func (a *Asked) byPath() ([]domain.Change, error) {
+	var all []domain.Change
 	for _, text := range a.Sets {
 		path, value, found := strings.Cut(text, "=")
 		if !found || value == "" {
 			return nil, outcome.Usage(fmt.Errorf("--set %s: expected PATH=VALUE", strconv.Quote(text)),
 				"such as interface/52:54:00:00:00:01/driver.queues=4")
 		}
-		wish := domain.Wish{Path: path, Value: value}
-		if err := domain.Checked(wish); err != nil {
+		wish := domain.Change{Path: path, Value: value}
+		if err := domain.CheckChanges(wish); err != nil {
 			return nil, badFlag("set", text, err)
 		}
 		all = append(all, wish)
@@ -181,11 +181,11 @@ func (a *Asked) byPath() ([]domain.Wish, error) {
 }
 
 // gone are the wishes of --unset: they come first, for what stands in the way of another value.
-func (a *Asked) gone() ([]domain.Wish, error) {
-	var all []domain.Wish
+func (a *Asked) gone() ([]domain.Change, error) {
+	var all []domain.Change
 	for _, path := range a.Unsets {
-		wish := domain.Wish{Path: path, Off: true}
-		if err := domain.Checked(wish); err != nil {
+		wish := domain.Change{Path: path, Off: true}
+		if err := domain.CheckChanges(wish); err != nil {
 			return nil, badFlag("unset", path, err)
 		}
 		all = append(all, wish)
@@ -194,8 +194,8 @@ func (a *Asked) gone() ([]domain.Wish, error) {
 }
 
 // functions are the wishes for a virtual function. The address comes last: it is the interface's other name.
-func (a *Asked) functions(d *domain.Doc) ([]domain.Wish, error) {
-	var all []domain.Wish
+func (a *Asked) functions(d *domain.Doc) ([]domain.Change, error) {
+	var all []domain.Change
 	for _, w := range []named{
 		{name: "vf-pci", path: "source.pci"}, {name: "vf-vlan", path: "vlan", off: true}, {name: "vf-mac", path: "mac"},
 	} {
@@ -203,8 +203,8 @@ func (a *Asked) functions(d *domain.Doc) ([]domain.Wish, error) {
 		if text == "" {
 			continue
 		}
-		wish := domain.Wish{Path: "interface/0/" + w.path, Value: text, Off: w.off && text == "off"}
-		if err := domain.Checked(wish); err != nil {
+		wish := domain.Change{Path: "interface/0/" + w.path, Value: text, Off: w.off && text == "off"}
+		if err := domain.CheckChanges(wish); err != nil {
 			return nil, badFlag(w.name, text, err)
 		}
 		vf, err := a.function(d, w.name)
@@ -252,17 +252,17 @@ func (a *Asked) function(d *domain.Doc, flag string) (int, error) {
 }
 
 // wishHostdev reads ADDRESS, ADDRESS=managed, ADDRESS=unmanaged or ADDRESS=off.
-func wishHostdev(text string) ([]domain.Wish, error) {
+func wishHostdev(text string) ([]domain.Change, error) {
 	address, how, found := strings.Cut(text, "=")
 	if !found {
 		how = "managed"
 	}
-	wish := domain.Wish{Path: "hostdev/" + address, Value: how, Off: how == "off"}
+	wish := domain.Change{Path: "hostdev/" + address, Value: how, Off: how == "off"}
 	check := wish
 	if check.Off {
-		check = domain.Wish{Path: wish.Path, Value: "managed"}
+		check = domain.Change{Path: wish.Path, Value: "managed"}
 	}
-	return []domain.Wish{wish}, domain.Checked(check)
+	return []domain.Change{wish}, domain.CheckChanges(check)
 }
 
 // badFlag is an error in the value of a flag.

@@ -151,7 +151,7 @@ func (g *Description) Render() (*domain.Doc, error) {
 		}
 	}
 	if g.HugePages != "" {
-		pages, err := domain.WishPages(g.HugePages)
+		pages, err := domain.PageChanges(g.HugePages)
 		if err != nil {
 			return nil, err
 		}

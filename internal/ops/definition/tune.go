@@ -95,7 +95,7 @@ func Tune(ctx context.Context, env *ops.Env, a TuneAsk) (*Tuned, *change.Done, e
 		}
 		wishes = with.override(d.Doc, wishes, a.Asked.NICs)
 	}
-	edits, err := d.Doc.Carry(wishes, a.Asked.NICs, with.on)
+	edits, err := d.Doc.Apply(wishes, a.Asked.NICs, with.on)
 	var conflict *domain.ConflictError
 	switch {
 	case errors.As(err, &conflict): // two wishes contradict
