@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -10,10 +11,10 @@ import (
 type Sent struct {
 	Frames  uint64
 	Elapsed time.Duration // first to last frame
-	Slipped time.Duration // schedule given up
-	Floor   time.Duration // how long a frame may have waited for its batch: a floor under one-way delays
+	Slipped time.Duration // how far the sender fell behind its schedule
+	Floor   time.Duration // longest wait of a frame for its batch: one-way delays are at least this
 	Errors  uint64        // frames that the interface refused
-	Ways    []Sent        // two-way: the directions apart
+	Ways    []Sent        // two-way: each direction
 }
 
 // Arrived is what the receiver has counted since Prepare.
@@ -22,35 +23,35 @@ type Arrived struct {
 	Duplicated uint64
 	Reordered  uint64
 	Overrun    uint64 // frames that reached the receiver and found its ring full
-	Exact      bool   // the sequence was judged as a whole: one CPU, nothing out of the window
+	Exact      bool   // the whole sequence was checked: one CPU, no frame outside the window
 
-	// SpanFrames frames arrived in Span, by the receiver's own clock: nearly all of them, from the first to the last. A
-	// Span of 0 says that the receiver does not tell.
+	// SpanFrames frames arrived within Span by the receiver's own clock: nearly all frames, first to last. Span is 0 if
+	// the receiver does not measure it.
 	Span       time.Duration
 	SpanFrames uint64
 
-	Ways []Arrived // two-way: the directions apart
+	Ways []Arrived // two-way: each direction
 }
 
-// Unique is the number of different frames that arrived.
+// Unique returns the number of distinct frames that arrived.
 func (a Arrived) Unique() uint64 { return a.Frames - min(a.Duplicated, a.Frames) }
 
-// Path is a way for packets through a device under test, with a generator at one end and a receiver at the other.
-// Package rig makes them from package traffic.
+// Path leads through a device under test, with a generator at one end and a receiver at the other. Package rig builds
+// paths from package traffic.
 type Path interface {
-	// Prepare makes both ends ready for a load: the generator is set up and the receiver stands at zero. Nothing may be
-	// on its way.
+	// Prepare readies both ends for a load: it sets up the generator and zeroes the receiver. No frame may be in
+	// flight.
 	Prepare(ctx context.Context, load Load) error
-	// Send sends the load, at its rate for its duration, and returns when the last frame was handed to the device. An
-	// ended context stops it early; what was sent until then is returned and is no error.
+	// Send sends the load, at its rate and for its duration, and returns once the last frame was handed to the device.
+	// A cancelled context stops it early: it then returns what was sent, without an error.
 	Send(ctx context.Context, load Load) (Sent, error)
 	// Arrived reads the receiver.
 	Arrived(ctx context.Context) (Arrived, error)
-	// Latency is the one-way delays since Prepare, nil where the ends do not share a clock or none were taken.
+	// Latency returns the one-way delays since Prepare; nil if the ends do not share a clock or no delays were taken.
 	Latency(ctx context.Context) (*Latency, error)
-	// CPU reads the CPU times of every machine on the way, the near one (that pays for the device) first.
+	// CPU reads the CPU times of every machine on the path. The near machine, which runs the device, comes first.
 	CPU(ctx context.Context) ([]MachineTimes, error)
-	// Counters reads the interfaces on the way.
+	// Counters reads the counters of the interfaces on the path.
 	Counters(ctx context.Context) (Counters, error)
 	// GeneratorAlone measures the generator without the device.
 	GeneratorAlone(ctx context.Context, load Load) Alone
@@ -58,25 +59,25 @@ type Path interface {
 	ReceiverAlone(ctx context.Context, load Load) Alone
 }
 
-// MachineTimes are the CPU times of a machine on the way.
+// MachineTimes are the CPU times of one machine on the path.
 type MachineTimes struct {
 	Where   string
 	Times   CPUTimes
-	Threads ThreadTimes // of the near machine; nil where they are not known
+	Threads ThreadTimes // of the near machine; nil if unknown
 }
 
 // Bench takes samples over a path.
 type Bench struct {
 	Path     Path
 	Progress func(Step)    // called before each step; may be nil
-	Settle   time.Duration // how long late frames are waited for at the most; 0: 2 s, as RFC 2544 section 23 has it
-	Still    time.Duration // … and for how long the counter must stand still to stop waiting earlier; 0: 300 ms
-	Poll     time.Duration // between looks at the counter; 0: 10 ms
+	Settle   time.Duration // longest wait for late frames; 0: 2 s, as in RFC 2544 section 23
+	Still    time.Duration // … and how long the count must not move to stop earlier; 0: 300 ms
+	Poll     time.Duration // between two readings of the count; 0: 10 ms
 }
 
-// Step is a part of a measurement that is about to begin.
+// Step is the next step of a measurement.
 type Step struct {
-	What string // "generator alone", "receiver alone", "warm-up", "trial"
+	What string // "generator alone", "receiver alone", "idle", "warm-up", "trial"
 	N, M int    // trial N of M
 	Last *Sample
 }
@@ -87,8 +88,8 @@ func (b *Bench) step(s Step) {
 	}
 }
 
-// Trial sends the load once and counts what arrives, late frames waited for. The counts are exact: every frame of the
-// trial counts, the first as well as the last.
+// Trial sends the load once and counts what arrives, late frames included. The counts are exact: every frame counts,
+// the first and the last too.
 func (b *Bench) Trial(ctx context.Context, load Load) (Sample, error) {
 	if err := b.Path.Prepare(ctx, load); err != nil {
 		return Sample{}, fmt.Errorf("prepare: %w", err)
@@ -102,7 +103,7 @@ func (b *Bench) Trial(ctx context.Context, load Load) (Sample, error) {
 		return Sample{}, fmt.Errorf("send: %w", err)
 	}
 	stopped := time.Now()
-	// What was sent is counted to the end, even when the user has had enough.
+	// Even if the user stops early, what was sent is counted to the end.
 	finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
 	defer cancel()
 	after, err := b.Path.CPU(finish)
@@ -121,21 +122,21 @@ func (b *Bench) Trial(ctx context.Context, load Load) (Sample, error) {
 	if s.Latency = latency; latency != nil {
 		s.Latency.FloorNs = uint64(sent.Floor)
 	}
-	s.account(before, after, arrived.Unique())
+	s.addCPU(before, after, arrived.Unique())
 	s.CPUNsPerPacket = s.CPUNsPerUnit
 	return s, nil
 }
 
-// settle waits for late frames: until all have arrived, the count stands still, or the time is over. It returns how
-// long after the stop frames were still seen to arrive.
+// settle waits for late frames until all have arrived, the count stands still or the time is up. It returns how long
+// after the stop frames still arrived.
 func (b *Bench) settle(ctx context.Context, sent uint64, stopped time.Time) (Arrived, time.Duration, error) {
-	limit, still, poll := or(b.Settle, 2*time.Second), or(b.Still, 300*time.Millisecond),
-		or(b.Poll, 10*time.Millisecond)
+	limit, still := cmp.Or(b.Settle, 2*time.Second), cmp.Or(b.Still, 300*time.Millisecond)
+	poll := cmp.Or(b.Poll, 10*time.Millisecond)
 	arrived, err := b.Path.Arrived(ctx)
 	if err != nil {
 		return arrived, 0, err
 	}
-	// Frames that came before the first look, right after the stop, took no draining that could be told.
+	// The first reading follows the stop at once: frames counted by then took no measurable time to drain.
 	var drain time.Duration
 	moved := stopped
 	for arrived.Unique() < sent && time.Since(stopped) < limit && time.Since(moved) < still {
@@ -155,14 +156,7 @@ func (b *Bench) settle(ctx context.Context, sent uint64, stopped time.Time) (Arr
 	return arrived, drain, nil
 }
 
-func or(d, otherwise time.Duration) time.Duration {
-	if d > 0 {
-		return d
-	}
-	return otherwise
-}
-
-// pause waits, or returns the context's cause if that ends first.
+// pause waits for d, or until ctx ends, and then returns its cause.
 func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -174,21 +168,20 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// sampleOf judges the counts of one trial.
+// sampleOf makes a sample from the counts of one trial.
 func sampleOf(load Load, sent Sent, arrived Arrived, drain time.Duration) Sample {
 	unique := arrived.Unique()
 	s := Sample{
 		OfferedPPS: load.Offered(), Sent: sent.Frames, Received: arrived.Frames, Lost: minus(sent.Frames, unique),
 		Duplicated: arrived.Duplicated, Reordered: arrived.Reordered, Seconds: sent.Elapsed.Seconds(),
-		Drain:     drain.Seconds(),
-		SlippedNs: uint64(sent.Slipped), SendErrors: sent.Errors, Overrun: arrived.Overrun,
+		Drain: drain.Seconds(), SlippedNs: uint64(sent.Slipped), SendErrors: sent.Errors, Overrun: arrived.Overrun,
 	}
 	if load.Rate == 0 && s.Seconds > 0 {
 		s.OfferedPPS = float64(s.Sent) / s.Seconds
 	}
-	s.PPS = carried(arrived, sent.Elapsed, drain)
+	s.PPS = receivedRate(arrived, sent.Elapsed, drain)
 	if len(sent.Ways) > 1 && len(arrived.Ways) == len(sent.Ways) {
-		s.both(load, sent, arrived, drain)
+		s.addWays(load, sent, arrived, drain)
 	}
 	if unique > sent.Frames {
 		s.Warnings = append(s.Warnings, Warning{
@@ -217,26 +210,27 @@ func sampleOf(load Load, sent Sent, arrived Arrived, drain time.Duration) Sample
 	return s
 }
 
-// both keeps the directions of a two-way trial apart. A frame too many one way does not make up for one lost the other.
-func (s *Sample) both(load Load, sent Sent, arrived Arrived, drain time.Duration) {
+// addWays adds the directions of a two-way trial. An extra frame in one direction does not make up for a loss in the
+// other.
+func (s *Sample) addWays(load Load, sent Sent, arrived Arrived, drain time.Duration) {
 	load.TwoWay = false
 	s.Lost, s.PPS = 0, 0
 	for i := range sent.Ways {
 		one := sampleOf(load, sent.Ways[i], arrived.Ways[i], drain)
 		s.Ways = append(s.Ways, Way{
 			Sent: one.Sent, Received: one.Received, Lost: one.Lost, Duplicated: one.Duplicated,
-			Reordered: one.Reordered,
-			PPS:       one.PPS, SlippedNs: one.SlippedNs, SendErrors: one.SendErrors, Overrun: one.Overrun,
+			Reordered: one.Reordered, PPS: one.PPS, SlippedNs: one.SlippedNs, SendErrors: one.SendErrors,
+			Overrun: one.Overrun,
 		})
 		s.Lost, s.PPS = s.Lost+one.Lost, s.PPS+one.PPS
 	}
 }
 
-// carried is the rate at which different frames came through. A device that was sent more than it carries still has its
-// buffers full when the sender stops, and what drains from them then would make it look faster: the receiver's own
-// clock tells over how long frames arrived, or else the drain that was seen. Frames cannot come faster for long than
-// they were sent: a shorter span (a batch delivered late) does not count.
-func carried(a Arrived, sending, drain time.Duration) float64 {
+// receivedRate returns the rate at which distinct frames arrived, per second. The buffers of an overloaded device are
+// still full when the sender stops; counting what drains from them would make the device look faster. So the rate is
+// taken over the receiver's own Span, or else over sending plus drain. It never exceeds the rate over the sending time:
+// a shorter Span comes from a batch that was delivered late.
+func receivedRate(a Arrived, sending, drain time.Duration) float64 {
 	unique := float64(a.Unique())
 	if sending <= 0 {
 		return 0
@@ -248,8 +242,9 @@ func carried(a Arrived, sending, drain time.Duration) float64 {
 	return min(unique/sending.Seconds(), spanned)
 }
 
-// account adds what the machines' CPUs did during the trial, and the near machine's cost of each of n units.
-func (s *Sample) account(before, after []MachineTimes, n uint64) {
+// addCPU adds how the CPUs of the machines spent the trial, and the near machine's cost per unit, of which there were
+// n.
+func (s *Sample) addCPU(before, after []MachineTimes, n uint64) {
 	s.CPU = []MachineCPU{}
 	for i := range after {
 		if i < len(before) && before[i].Where == after[i].Where {
@@ -264,22 +259,20 @@ func (s *Sample) account(before, after []MachineTimes, n uint64) {
 	}
 }
 
-// Run measures the load: generator and receiver alone, warm-up, then the trials. The caller has filled in what the run
-// knows from elsewhere (Kind, Host, Environment, Load, From, To); Run adds the rest and judges. When the context ends,
-// the samples taken so far are judged and the run is marked partial, which is no error; a failure is returned along
-// with what there is.
-func (b *Bench) Run(ctx context.Context, run *Run) error {
-	return b.campaign().run(ctx, run, b.baselines)
-}
+// Run measures the load: generator and receiver alone, then warm-up, then the trials. The caller fills in what it knows
+// of the run (Kind, Host, Environment, Load, From, To); Run adds the rest and judges it. If the context ends, the
+// samples so far are judged, the run is marked partial and no error is returned. A failure is returned as an error
+// along with what was measured.
+func (b *Bench) Run(ctx context.Context, run *Run) error { return b.campaign().run(ctx, run) }
 
-// Once takes one sample of the load for a campaign: Run without a look at the idle machine and without a verdict, and
-// with generator and receiver measured alone only where asked for.
+// Once takes one sample of the load for a campaign over modes. Unlike Run it does not measure the idle machine and
+// gives no verdict; generator and receiver are measured alone only if alone is set.
 func (b *Bench) Once(ctx context.Context, run *Run, alone bool) error {
-	baselines := b.baselines
+	c := b.campaign()
 	if !alone {
-		baselines = func(context.Context, *Run) error { return nil }
+		c.baselines = nil
 	}
-	return b.campaign().once(ctx, run, baselines)
+	return c.once(ctx, run)
 }
 
 // baselines measures generator and receiver alone.
@@ -295,7 +288,7 @@ func (b *Bench) baselines(ctx context.Context, run *Run) error {
 		{"receiver alone", b.Path.ReceiverAlone, &run.Baseline.Receiver},
 	} {
 		b.step(Step{What: part.what})
-		// What something can do is the best that it did.
+		// The better of two attempts is closer to what the part can do.
 		best := part.measure(ctx, alone)
 		if again := part.measure(ctx, alone); best.Error == "" && again.PPS > best.PPS {
 			best = again
@@ -309,5 +302,5 @@ func (b *Bench) baselines(ctx context.Context, run *Run) error {
 }
 
 func (b *Bench) campaign() *campaign {
-	return &campaign{step: b.step, cpu: b.Path.CPU, counters: b.Path.Counters, trial: b.Trial}
+	return &campaign{step: b.step, cpu: b.Path.CPU, counters: b.Path.Counters, trial: b.Trial, baselines: b.baselines}
 }

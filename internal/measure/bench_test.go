@@ -295,7 +295,7 @@ func TestDrainedBuffersAreNotSpeed(t *testing.T) {
 			750},
 		{"nothing sent", Arrived{}, 0, 0, 0},
 	} {
-		if got := carried(c.a, c.sending, c.drain); math.Abs(got-c.want) > 1e-6 {
+		if got := receivedRate(c.a, c.sending, c.drain); math.Abs(got-c.want) > 1e-6 {
 			t.Errorf("%s: %v, expected %v", c.name, got, c.want)
 		}
 	}

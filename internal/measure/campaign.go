@@ -7,23 +7,25 @@ import (
 	"time"
 )
 
-// campaign is the frame around the trials of a run, whatever a trial is.
+// campaign runs the trials of a run, whatever a trial is, and what surrounds them.
 type campaign struct {
 	step     func(Step)
 	cpu      func(context.Context) ([]MachineTimes, error)
 	counters func(context.Context) (Counters, error)
 	trial    func(context.Context, Load) (Sample, error)
+	// baselines measures the parts of the measuring gear alone; nil: there are none.
+	baselines func(context.Context, *Run) error
 }
 
-// run takes the baselines, warms up, does the trials and judges. See Bench.Run.
-func (c *campaign) run(ctx context.Context, run *Run, baselines func(context.Context, *Run) error) error {
+// run takes the baselines, warms up, runs the trials and judges. See Bench.Run.
+func (c *campaign) run(ctx context.Context, run *Run) error {
 	started := time.Now()
 	if run.Started.IsZero() {
 		run.Started = started
 	}
 	run.Schema = Schema
 	var before Counters
-	err := baselines(ctx, run)
+	err := c.measureAlone(ctx, run)
 	if err == nil {
 		err = c.prepare(ctx, run)
 	}
@@ -32,11 +34,7 @@ func (c *campaign) run(ctx context.Context, run *Run, baselines func(context.Con
 		err = c.trials(ctx, run)
 	}
 	if before != nil {
-		finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-		defer cancel()
-		if after := c.read(finish, run); after != nil {
-			run.Counters = Deltas(before, after)
-		}
+		run.Counters = c.counterDeltas(ctx, run, before)
 	}
 	if ctx.Err() != nil {
 		run.Partial = true
@@ -52,7 +50,14 @@ func (c *campaign) run(ctx context.Context, run *Run, baselines func(context.Con
 	return err
 }
 
-// prepare looks at how busy the machine is by itself and warms up.
+func (c *campaign) measureAlone(ctx context.Context, run *Run) error {
+	if c.baselines == nil {
+		return nil
+	}
+	return c.baselines(ctx, run)
+}
+
+// prepare measures how busy the machine is without the load, then warms up.
 func (c *campaign) prepare(ctx context.Context, run *Run) error {
 	if err := c.idle(ctx, run); err != nil {
 		return err
@@ -60,7 +65,7 @@ func (c *campaign) prepare(ctx context.Context, run *Run) error {
 	return c.warmUp(ctx, run)
 }
 
-// idle looks at how busy the machine is by itself.
+// idle measures how busy the machine is without the load.
 func (c *campaign) idle(ctx context.Context, run *Run) error {
 	c.step(Step{What: "idle"})
 	before, err := c.cpu(ctx)
@@ -95,15 +100,30 @@ func (c *campaign) warmUp(ctx context.Context, run *Run) error {
 	return nil
 }
 
-// read reads the counters; nil, and a warning, where they cannot be read: the counts of the ends do not depend on them.
+// read returns the counters. If they cannot be read it returns nil and adds a warning; the counts of the ends do not
+// depend on them.
 func (c *campaign) read(ctx context.Context, run *Run) Counters {
 	counters, err := c.counters(ctx)
 	if err != nil {
-		run.Warn(Warning{Code: "no-counters", Text: "the interface counters could not be read: " + err.Error(),
-			Hint: "losses cannot be located without them"})
+		run.Warn(noCounters(err))
 		return nil
 	}
 	return counters
+}
+
+// counterDeltas returns how far the counters moved since before, nil if either reading failed. It reads them even if
+// ctx has ended.
+func (c *campaign) counterDeltas(ctx context.Context, run *Run, before Counters) []Delta {
+	if before == nil {
+		return nil
+	}
+	finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	after := c.read(finish, run)
+	if after == nil {
+		return nil
+	}
+	return Deltas(before, after)
 }
 
 func (c *campaign) trials(ctx context.Context, run *Run) error {
@@ -117,7 +137,8 @@ func (c *campaign) trials(ctx context.Context, run *Run) error {
 		if err != nil {
 			return fmt.Errorf("trial %d of %d: %w", i+1, run.Load.Repeat, err)
 		}
-		// A trial that was cut short is as exact as any, but weighs less than its place among the others says.
+		// The counts of a trial that was cut short are exact, but the trial is shorter than the others and would weigh
+		// as much: it is kept only if there is no other sample.
 		if ctx.Err() == nil || (len(run.Samples) == 0 && s.Value(run.Kind) > 0) {
 			run.Samples = append(run.Samples, s)
 			last = &run.Samples[len(run.Samples)-1]
@@ -126,11 +147,11 @@ func (c *campaign) trials(ctx context.Context, run *Run) error {
 	return nil
 }
 
-// once takes one sample: warm-up, then a trial between two readings of the counters. Errors and an ended context are
-// those of run; nothing is judged.
-func (c *campaign) once(ctx context.Context, run *Run, baselines func(context.Context, *Run) error) error {
+// once takes one sample: warm-up, then a trial between two readings of the counters. It treats errors and the end of
+// ctx as run does, and does not judge.
+func (c *campaign) once(ctx context.Context, run *Run) error {
 	run.Load.Repeat = 1
-	if err := baselines(ctx, run); err != nil {
+	if err := c.measureAlone(ctx, run); err != nil {
 		return err
 	}
 	if err := c.warmUp(ctx, run); err != nil {
@@ -140,8 +161,6 @@ func (c *campaign) once(ctx context.Context, run *Run, baselines func(context.Co
 	if err := c.trials(ctx, run); err != nil {
 		return err
 	}
-	finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-	defer cancel()
-	run.Counters = Deltas(before, c.read(finish, run))
+	run.Counters = c.counterDeltas(ctx, run, before)
 	return nil
 }

@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -8,18 +9,18 @@ import (
 	"golang.org/x/perf/benchmath"
 )
 
-// Alpha is the probability of calling two equal things different that a comparison accepts.
+// Alpha is the significance level of comparisons: the probability of calling two equal things different.
 const Alpha = 1 - Level
 
-// Same is how "no significant difference" is written.
+// Same is the verdict "no significant difference".
 const Same = "~"
 
-// Comparison is the answer to "did it change, and by how much?".
+// Comparison answers "did it change, and by how much?".
 type Comparison struct {
 	Before Estimate `json:"before"`
 	After  Estimate `json:"after"`
-	// Ratio is after/before: the Hodges–Lehmann estimate on logarithms, with its interval. An N of 0 says that it could
-	// not be formed (a value was 0).
+	// Ratio is after/before: the Hodges–Lehmann estimate on logarithms, with its interval. N is 0 if there is no ratio,
+	// because a value was 0.
 	Ratio       Estimate  `json:"ratio"`
 	P           float64   `json:"p"`
 	Test        string    `json:"test"` // "mann-whitney" or "signed-rank"
@@ -27,7 +28,7 @@ type Comparison struct {
 	Warnings    []Warning `json:"warnings,omitempty"`
 }
 
-// String is the ratio as people read it: "×14.2 [12.9, 15.1]", or "~".
+// String returns the ratio for people: "×14.2 [12.9, 15.1]", or "~".
 func (c Comparison) String() string {
 	switch {
 	case !c.Significant:
@@ -38,13 +39,16 @@ func (c Comparison) String() string {
 	return fmt.Sprintf("×%.3g [%.3g, %.3g]", c.Ratio.Value, c.Ratio.Lo, c.Ratio.Hi)
 }
 
-// Compare compares two samples of independent values by the Mann–Whitney U test (exact for small samples, with ties).
-// Taken one after the other, before and after also differ by whatever drifted meanwhile: use Interleave and
-// CompareBlocks where both can be had at will.
+// Compare compares two samples of independent values by the Mann–Whitney U test, which is exact for small samples, ties
+// included. If the samples were taken one after the other, drift in between is part of the difference: where both
+// configurations can be measured at will, use Interleave and CompareBlocks.
 func Compare(before, after []float64) Comparison {
 	c := Comparison{Before: Median(before), After: Median(after), Test: "mann-whitney", P: 1}
-	if len(before) == 0 || len(after) == 0 {
-		c.Warnings = append(c.Warnings, fewSamples(min(len(before), len(after)), 4))
+	few := min(len(before), len(after))
+	if few == 0 || len(before) < 4 && len(after) < 4 {
+		c.Warnings = append(c.Warnings, fewSamples(few))
+	}
+	if few == 0 {
 		return c
 	}
 	thresholds := benchmath.DefaultThresholds
@@ -54,26 +58,23 @@ func Compare(before, after []float64) Comparison {
 		benchmath.NewSample(slices.Clone(before), &thresholds), benchmath.NewSample(slices.Clone(after), &thresholds))
 	c.P = result.P
 	c.Significant = c.P <= Alpha
-	if len(before) < 4 && len(after) < 4 {
-		c.Warnings = append(c.Warnings, fewSamples(min(len(before), len(after)), 4))
-	}
 	c.Ratio = shift(before, after)
 	return c
 }
 
-// Block is one block of an interleaved comparison: the values of both sides, taken close together.
+// Block is one block of an interleaved comparison: the values of both sides, measured close together.
 type Block struct {
 	A []float64 `json:"a"`
 	B []float64 `json:"b"`
 }
 
-// minBlocks is the fewest blocks for which a signed-rank test can reach Alpha: 2 / 2^6 = 0.031.
+// minBlocks is the fewest blocks with which a signed-rank test can reach Alpha: 2 / 2^6 = 0.031.
 const minBlocks = 6
 
-// CompareBlocks compares the sides of interleaved blocks, B against A. With six blocks or more each block gives one
-// ratio, in which slow drift cancels, and the Wilcoxon signed-rank test judges them; with fewer the values are compared
-// by Mann–Whitney, which interleaving makes only more cautious under drift, and which a warning goes with. Which test
-// it is depends on the number of blocks alone, but for values that are 0, which have no ratio.
+// CompareBlocks compares the sides of interleaved blocks, B against A. With minBlocks or more, each block gives one
+// ratio, in which slow drift cancels out, and the Wilcoxon signed-rank test compares them. With fewer it compares the
+// values by Mann–Whitney, which interleaving only makes more cautious under drift, and adds a warning. The choice
+// depends on the number of blocks alone, except that a value of 0 has no ratio and also leads to Mann–Whitney.
 func CompareBlocks(blocks []Block) Comparison {
 	var a, b, ratios []float64
 	for _, block := range blocks {
@@ -121,11 +122,12 @@ func meanLog(values []float64) (float64, bool) {
 	return sum / float64(len(values)), len(values) > 0
 }
 
-func fewSamples(have, need int) Warning {
+// fewSamples is the warning that n samples a side are too few to show a difference. Four a side can.
+func fewSamples(n int) Warning {
 	return Warning{
 		Code: "few-samples",
-		Text: fmt.Sprintf("%s a side cannot show a difference at the level of %g", samples(have), Alpha),
-		Hint: fmt.Sprintf("use --repeat %d or more on both sides (with --plan: --blocks %d)", need, need/2),
+		Text: fmt.Sprintf("%s a side cannot show a difference at the level of %g", samples(n), Alpha),
+		Hint: "use --repeat 4 or more on both sides (with --plan: --blocks 2)",
 	}
 }
 
@@ -136,9 +138,9 @@ func samples(n int) string {
 	return fmt.Sprintf("%d samples", n)
 }
 
-// shift is the Hodges–Lehmann estimate of the ratio of two samples, with the interval that inverts the Mann–Whitney
-// test (Hollander & Wolfe, Nonparametric Statistical Methods, section 4.2–4.3). The zero Estimate where a value is not
-// positive.
+// shift returns the Hodges–Lehmann estimate of the ratio of two samples, with the interval that inverts the
+// Mann–Whitney test (Hollander & Wolfe, Nonparametric Statistical Methods, section 4.2–4.3); the zero Estimate if a
+// value is not positive.
 func shift(before, after []float64) Estimate {
 	n, m := len(before), len(after)
 	differences := make([]float64, 0, n*m)
@@ -162,7 +164,7 @@ func shift(before, after []float64) Estimate {
 	return ratioEstimate(differences, k, level, min(n, m))
 }
 
-// walsh is the Hodges–Lehmann estimate of one sample of log ratios: the median of the means of all pairs, with the
+// walsh returns the Hodges–Lehmann estimate of one sample of log ratios: the median of the means of all pairs, with the
 // interval that inverts the signed-rank test (same source, sections 3.2–3.3).
 func walsh(ratios []float64) Estimate {
 	n := len(ratios)
@@ -185,32 +187,24 @@ func walsh(ratios []float64) Estimate {
 }
 
 func ratioEstimate(sorted []float64, k int, level float64, n int) Estimate {
-	k = max(k, 1) // too few for the level: the whole range, with the confidence it has
+	k = max(k, 1) // too few for the level: the whole range, at its own confidence
 	return Estimate{
 		Value: math.Exp(middle(sorted)), Lo: math.Exp(sorted[k-1]), Hi: math.Exp(sorted[len(sorted)-k]),
 		Level: level, N: n, Unit: "ratio",
 	}
 }
 
-// signedRankP is the two-sided p value of the Wilcoxon signed-rank test that the values are symmetric about 0. Zeros
-// count as half on either side, tied magnitudes share their mean rank; the distribution is counted out over the ranks
-// as they are (Pratt's treatment, exact given the ties) up to exactLimit values.
+// signedRankP returns the two-sided p value of the Wilcoxon signed-rank test for values symmetric about 0. Zeros keep
+// their rank but count for neither side (Pratt's treatment), and tied magnitudes share their mean rank. Up to
+// exactLimit values the distribution is enumerated over the actual ranks, so it is exact with ties.
 func signedRankP(values []float64) float64 {
 	n := len(values)
 	order := make([]int, n)
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortFunc(order, func(i, j int) int {
-		switch a, b := math.Abs(values[i]), math.Abs(values[j]); {
-		case a < b:
-			return -1
-		case a > b:
-			return 1
-		}
-		return 0
-	})
-	twice := make([]int, 0, n) // doubled mid-ranks of the values that are not 0: whole numbers
+	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(math.Abs(values[i]), math.Abs(values[j])) })
+	twice := make([]int, 0, n) // doubled mid-ranks, which are integers, of the values that are not 0
 	positive, total, squares := 0, 0, 0.0
 	for i := 0; i < n; {
 		j := i
@@ -237,19 +231,9 @@ func signedRankP(values []float64) float64 {
 		z := (float64(total)/2 - float64(extreme)) / math.Sqrt(squares/4)
 		return math.Erfc(z / math.Sqrt2)
 	}
-	ways := make([]float64, total+1)
-	ways[0] = 1
-	for _, rank := range twice {
-		for w := total; w >= rank; w-- {
-			ways[w] += ways[w-rank]
-		}
+	tail := 0.0
+	for _, p := range subsetSums(twice)[:extreme+1] {
+		tail += p
 	}
-	var tailWays, all float64
-	for w, n := range ways {
-		all += n
-		if w <= extreme {
-			tailWays += n
-		}
-	}
-	return math.Min(1, 2*tailWays/all)
+	return min(1, 2*tail)
 }

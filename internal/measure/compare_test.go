@@ -79,7 +79,7 @@ func TestCompare(t *testing.T) {
 		t.Errorf("p = %v, expected %v", c.P, 2.0/924)
 	}
 	if c.Ratio.Value < 13.5 || c.Ratio.Value > 14.5 || c.Ratio.Lo > c.Ratio.Value || c.Ratio.Hi < c.Ratio.Value ||
-		!c.Ratio.Enough() {
+		c.Ratio.Level < Level {
 		t.Errorf("ratio %+v", c.Ratio)
 	}
 	if !slices.Equal(before, []float64{610, 640, 620, 600, 630, 650}) {

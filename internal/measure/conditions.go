@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// Conditions are what spoils a measurement, as found on the near machine before it begins. What could not be read is
-// absent, and is never a warning.
+// Conditions are the things that spoil a measurement, read on the near machine before it begins. What could not be read
+// is absent and never causes a warning.
 type Conditions struct {
 	CPUs int `json:"cpus"` // online
-	// scaling governor → CPUs; empty: there is no frequency scaling to be seen
+	// scaling governor → number of CPUs; empty: no frequency scaling visible
 	Governors map[string]int `json:"governors,omitempty"`
-	BusyCPUs  float64        `json:"busy_cpus"` // kept busy while nothing was sent, in CPUs
-	Steal     float64        `json:"steal"`     // share of the time that the hypervisor below took, 0–1
-	// Throttled counts how often CPUs were slowed down for heat since boot; nil where no CPU counts it.
+	BusyCPUs  float64        `json:"busy_cpus"` // by others, before anything was sent
+	Steal     float64        `json:"steal"`     // share of the time stolen by the hypervisor, 0–1
+	// Throttled is how often CPUs were throttled for heat since boot; nil if no CPU counts it.
 	Throttled   *uint64 `json:"throttled,omitempty"`
 	Clocksource string  `json:"clocksource,omitempty"`
 }
 
-// Warnings are what a reader must know of the conditions.
+// Warnings returns what a reader must know of the conditions.
 func (c Conditions) Warnings() []Warning {
 	var all []Warning
 	slow := maps.Clone(c.Governors)
@@ -34,7 +34,7 @@ func (c Conditions) Warnings() []Warning {
 			strings.Join(kinds, ", ") + " CPUs: clocks follow the load, and results with them",
 			Hint: "'mpps explain cpu.governor'"})
 	}
-	if c.CPUs > 0 && c.BusyCPUs/float64(c.CPUs) > disturb {
+	if c.CPUs > 0 && c.BusyCPUs/float64(c.CPUs) > disturbed {
 		all = append(all, Warning{Code: "other-load", Text: fmt.Sprintf("%.1f of %d CPUs were busy before anything "+
 			"was sent", c.BusyCPUs, c.CPUs),
 			Hint: "end other load: it takes CPU time from the path and counts towards its cost"})
@@ -54,7 +54,7 @@ func (c Conditions) Warnings() []Warning {
 	return all
 }
 
-// Between are the warnings of what happened from one reading to a later one.
+// Between returns warnings about what happened between two readings.
 func (c Conditions) Between(after Conditions) []Warning {
 	if c.Throttled == nil || after.Throttled == nil || *after.Throttled <= *c.Throttled {
 		return nil

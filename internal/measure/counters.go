@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Counter names one counter on the way of the packets.
+// Counter names one counter on the path of the packets.
 type Counter struct {
 	Where     string `json:"where"`               // "host", "netns:A", or the agent's address
 	Interface string `json:"interface,omitempty"` // empty for counters of the machine (softnet, UDP)
@@ -14,10 +14,10 @@ type Counter struct {
 	Name string `json:"name"` // "rx_dropped", "softnet.dropped", "sink.too_late"
 }
 
-// Counters are readings of counters at one moment.
+// Counters are the readings of counters at one moment.
 type Counters map[Counter]uint64
 
-// Delta is what a counter did during the run.
+// Delta is how far a counter moved during the run.
 type Delta struct {
 	Counter
 	Before uint64 `json:"before"`
@@ -25,15 +25,15 @@ type Delta struct {
 	Delta  uint64 `json:"delta"`
 }
 
-// Loss is a place where packets were seen to be dropped.
+// Loss is a place that dropped packets.
 type Loss struct {
 	Counter
 	Place   Place  `json:"place,omitempty"`
-	Packets uint64 `json:"packets"` // that no other loss of the run counts too
+	Packets uint64 `json:"packets"` // not counted by any other loss of the run
 }
 
-// Deltas are the counters that moved forward between two readings, sorted by place and name. A counter that is missing
-// on one side or went backwards (driver reload) is left out.
+// Deltas returns the counters that increased between two readings, sorted by place and name. It leaves out counters
+// that are missing on one side or went backwards (driver reload).
 func Deltas(before, after Counters) []Delta {
 	deltas := []Delta{}
 	for c, b := range after {

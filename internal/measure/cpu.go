@@ -11,12 +11,13 @@ import (
 	"time"
 )
 
-// userHZ is the unit of /proc/stat: USER_HZ is 100 on every architecture that mpps runs on
+// userHZ is the unit of /proc/stat: USER_HZ is 100 on every architecture that mpps supports
 // (include/asm-generic/param.h).
 const userHZ = 100
 
-// Ticks are the times that one CPU spent in each way, in ticks of 1/100 s. Guest time is not in User, nor GuestNice in
-// Nice: the kernel counts it in both (account_guest_time in kernel/sched/cputime.c) and ParseStat takes it out.
+// Ticks are the times that one CPU spent in each state, in ticks of 1/100 s. User excludes guest time and Nice excludes
+// guest_nice: the kernel counts guest time in both columns (account_guest_time in kernel/sched/cputime.c) and ParseStat
+// subtracts it.
 type Ticks struct {
 	User    uint64 `json:"user"`
 	Nice    uint64 `json:"nice"`
@@ -29,18 +30,18 @@ type Ticks struct {
 	Guest   uint64 `json:"guest"` // guest and guest_nice
 }
 
-// CPUTimes are the totals since boot of the CPUs that were online, by CPU number.
+// CPUTimes are the totals since boot of the online CPUs, by CPU number.
 type CPUTimes struct {
-	Taken time.Time     `json:"taken"` // with the monotonic reading where it was taken in this process
+	Taken time.Time     `json:"taken"` // includes a monotonic reading if taken in this process
 	CPU   map[int]Ticks `json:"cpu"`
 }
 
-// ParseStat reads the cpuN lines of /proc/stat. Old kernels have fewer columns (guest_nice came with 2.6.33); what is
-// missing is 0. It fails on a file without a single CPU and on a number that is none.
+// ParseStat reads the cpuN lines of /proc/stat. Columns that old kernels lack (guest_nice came with 2.6.33) are 0. It
+// fails on a file without a CPU line and on malformed numbers.
 func ParseStat(r io.Reader) (CPUTimes, error) {
 	times := CPUTimes{CPU: map[int]Ticks{}}
 	lines := bufio.NewScanner(r)
-	lines.Buffer(make([]byte, 0, 64<<10), 4<<20) // the intr line of a machine with many interrupts is long
+	lines.Buffer(make([]byte, 0, 64<<10), 4<<20) // machines with many interrupts have a long intr line
 	for lines.Scan() {
 		name, rest, _ := strings.Cut(lines.Text(), " ")
 		number, isCPU := strings.CutPrefix(name, "cpu")
@@ -75,8 +76,8 @@ func ParseStat(r io.Reader) (CPUTimes, error) {
 	return times, nil
 }
 
-// minus is a − b, or 0 where a counter went backwards: idle and iowait do (proc_stat(5)), and the tick accounting lets
-// guest run ahead of user within a tick.
+// minus returns a − b, or 0 if b is larger because a counter went backwards: idle and iowait do (proc_stat(5)), and
+// tick accounting lets guest run ahead of user within a tick.
 func minus(a, b uint64) uint64 {
 	if a < b {
 		return 0
@@ -97,7 +98,7 @@ type CPUUse struct {
 	Idle    float64 `json:"idle"` // with iowait
 }
 
-// Busy is the time in which the CPU worked, in seconds: everything but idle and stolen time.
+// Busy returns the time in which the CPU worked, in seconds: all but idle and stolen time.
 func (u CPUUse) Busy() float64 { return u.User + u.Nice + u.System + u.SoftIRQ + u.IRQ + u.Guest }
 
 func (u CPUUse) plus(v CPUUse) CPUUse {
@@ -108,14 +109,14 @@ func (u CPUUse) plus(v CPUUse) CPUUse {
 	}
 }
 
-// MachineCPU is how a machine's CPUs spent a trial.
+// MachineCPU is how the CPUs of a machine spent a trial.
 type MachineCPU struct {
 	Where   string   `json:"where"`   // "host", or the agent's address
 	Seconds float64  `json:"seconds"` // between the two readings
 	CPUs    []CPUUse `json:"cpus"`    // ascending
 }
 
-// Total sums up all CPUs; its CPU number is −1.
+// Total returns the sum over all CPUs. Its CPU number is −1.
 func (m MachineCPU) Total() CPUUse {
 	total := CPUUse{}
 	for _, u := range m.CPUs {
@@ -125,17 +126,17 @@ func (m MachineCPU) Total() CPUUse {
 	return total
 }
 
-// Busy is the whole machine's busy time in seconds. It holds everything that ran, the generator and the receiver
-// included where they ran on that machine: kernel work done for packets is in softirq and belongs to no process.
+// Busy returns the busy time of the whole machine in seconds. It includes everything that ran, generator and receiver
+// too if they ran there: kernel work for packets is in softirq and belongs to no process.
 func (m MachineCPU) Busy() float64 { return m.Total().Busy() }
 
-// Between is how the CPUs spent the time from one reading to another. CPUs that were not online at both are left out.
+// Between returns how the CPUs spent the time between two readings. It leaves out CPUs that were offline at either.
 //
 // The kernel takes idle time from its clock (get_idle_time in fs/proc/stat.c) and stolen time from the hypervisor's,
-// but samples the rest at its ticks, and ticks get lost: on a virtual machine whose timer comes late 40 % of the time
-// that its tasks ran was in no column, and what is computed from the columns alone, as mpstat does, is wrong by as
-// much. So what was sampled is taken for shares of the time that the clock leaves. It stays as it was sampled where a
-// clock went backwards.
+// but samples everything else at its ticks, and ticks get lost: on a virtual machine with a late timer, 40 % of the
+// time that tasks ran was in no column. Figures computed from the columns alone, as mpstat does, are wrong by as much.
+// So the sampled columns only give the shares of the time that idle and steal leave. If one of those two went
+// backwards, the sampled values stay as they are.
 func Between(where string, before, after CPUTimes) MachineCPU {
 	m := MachineCPU{Where: where, Seconds: after.Taken.Sub(before.Taken).Seconds()}
 	for _, cpu := range slices.Sorted(maps.Keys(after.CPU)) {
@@ -157,7 +158,7 @@ func Between(where string, before, after CPUTimes) MachineCPU {
 	return m
 }
 
-// fill scales the times that are sampled to what idle and stolen time leave of the interval.
+// fill scales the sampled times to the part of the interval that was neither idle nor stolen.
 func (u CPUUse) fill(seconds float64) CPUUse {
 	busy, sampled := max(0, seconds-u.Idle-u.Steal), u.Busy()
 	if seconds <= 0 || sampled == 0 {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Level is the confidence that intervals are made for.
+// Level is the confidence level of intervals, 0–1.
 const Level = 0.95
 
 // Estimate is a median with its confidence interval.
@@ -13,24 +13,21 @@ type Estimate struct {
 	Value float64 `json:"value"`
 	Lo    float64 `json:"lo"`
 	Hi    float64 `json:"hi"`
-	// Level is the confidence that [Lo, Hi] really has, 0–1. Order statistics come in steps, so it is more than Level
-	// where N allows that, and less where it does not: six samples are the fewest for 95 %.
+	// Level is the actual confidence of [Lo, Hi], 0–1. Order statistics come in steps, so it exceeds the constant Level
+	// if N is large enough and falls short otherwise: 95 % takes at least six samples.
 	Level float64 `json:"level"`
 	N     int     `json:"n"`
 	Unit  string  `json:"unit,omitempty"`
 }
 
-// Enough reports whether there were samples enough for an interval of the usual confidence.
-func (e Estimate) Enough() bool { return e.Level >= Level }
-
-// Median estimates the median of the population that the values were drawn from: the sample's median, with the
-// interval between two order statistics whose ranks come from the binomial distribution (Conover, Practical
-// Nonparametric Statistics, 3rd ed., section 3.2). It assumes independent values and nothing about their distribution.
-// With too few values for the level the interval is the whole range, with the confidence which that has. No values
-// give the zero Estimate.
+// Median estimates the median of the population behind the values: the sample median, with the interval between two
+// order statistics whose ranks come from the binomial distribution (Conover, Practical Nonparametric Statistics, 3rd
+// ed., section 3.2). It assumes that the values are independent and nothing about their distribution. With too few
+// values for the level, the interval is the whole range, at its own confidence. Without values it returns the zero
+// Estimate.
 func Median(values []float64) Estimate { return MedianAt(values, Level) }
 
-// MedianAt is Median with an interval of another confidence, 0–1.
+// MedianAt is Median with an interval of confidence wanted, 0–1.
 func MedianAt(values []float64, wanted float64) Estimate {
 	n := len(values)
 	if n == 0 {
@@ -41,7 +38,7 @@ func MedianAt(values []float64, wanted float64) Estimate {
 	return Estimate{Value: middle(sorted), Lo: sorted[k-1], Hi: sorted[n-k], Level: level, N: n}
 }
 
-// middle is the median of sorted values.
+// middle returns the median of sorted values.
 func middle(sorted []float64) float64 {
 	n := len(sorted)
 	if n%2 == 1 {
@@ -50,8 +47,8 @@ func middle(sorted []float64) float64 {
 	return (sorted[n/2-1] + sorted[n/2]) / 2
 }
 
-// medianRank is the largest rank k ≥ 1 for which the interval from the k-th smallest to the k-th largest of n values
-// covers the median with the wanted confidence, and the confidence that it has.
+// medianRank returns the largest rank k ≥ 1 for which the interval from the k-th smallest to the k-th largest of n
+// values covers the median with the wanted confidence, and its actual confidence.
 func medianRank(n int, wanted float64) (k int, level float64) {
 	outside := 0.0 // P(fewer than k of n values lie below the median)
 	logChoose := 0.0

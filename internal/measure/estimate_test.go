@@ -46,7 +46,7 @@ func TestMedian(t *testing.T) {
 			t.Errorf("%s: %+v, expected %+v", c.name, got, c.want)
 		}
 	}
-	if Median([]float64{1, 2, 3, 4, 5}).Enough() || !Median([]float64{1, 2, 3, 4, 5, 6}).Enough() {
+	if Median([]float64{1, 2, 3, 4, 5}).Level >= Level || Median([]float64{1, 2, 3, 4, 5, 6}).Level < Level {
 		t.Error("six samples are the fewest for 95 %")
 	}
 }

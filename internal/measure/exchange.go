@@ -8,24 +8,24 @@ import (
 
 // Exchange is a conversation between two ends: transactions or a stream.
 type Exchange interface {
-	// Talk does the load once: Connections connections for Duration. It fills in the sample's Transactions and TPS, or
-	// Bytes and BitsPerS, Retransmits, Seconds and Latency; of transactions that can be lost also Sent, Received, Lost
-	// and Late, and of those on a schedule Due, Blocked and LatencyRaw.
+	// Talk runs the load once: Connections connections for Duration. It sets Transactions and TPS, or Bytes and
+	// BitsPerS, and Retransmits, Seconds and Latency. For transactions that can be lost it also sets Sent, Received,
+	// Lost and Late, and for those on a schedule Due, Blocked and LatencyRaw.
 	Talk(ctx context.Context, load Load) (Sample, error)
 	// CPU and Counters are those of Path.
 	CPU(ctx context.Context) ([]MachineTimes, error)
 	Counters(ctx context.Context) (Counters, error)
 }
 
-// RunExchange measures a conversation: a look at the idle machine, warm-up, then the trials. It treats run, context and
-// errors as Bench.Run does.
+// RunExchange measures a conversation: the idle machine, warm-up, then the trials. It treats run, context and errors as
+// Bench.Run does.
 func RunExchange(ctx context.Context, e Exchange, run *Run, progress func(Step)) error {
-	return exchangeCampaign(e, progress).run(ctx, run, func(context.Context, *Run) error { return nil })
+	return exchangeCampaign(e, progress).run(ctx, run)
 }
 
 // ExchangeOnce is Bench.Once for a conversation.
 func ExchangeOnce(ctx context.Context, e Exchange, run *Run) error {
-	return exchangeCampaign(e, nil).once(ctx, run, func(context.Context, *Run) error { return nil })
+	return exchangeCampaign(e, nil).once(ctx, run)
 }
 
 func exchangeCampaign(e Exchange, progress func(Step)) *campaign {
@@ -49,7 +49,7 @@ func exchangeCampaign(e Exchange, progress func(Step)) *campaign {
 		if err != nil {
 			return s, fmt.Errorf("read CPU times: %w", err)
 		}
-		s.account(before, after, max(s.Transactions, s.Bytes+s.RampBytes))
+		s.addCPU(before, after, max(s.Transactions, s.Bytes+s.RampBytes))
 		return s, nil
 	}
 	return &campaign{step: step, cpu: e.CPU, counters: e.Counters, trial: trial}

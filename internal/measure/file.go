@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// maxFile bounds a run file. One of a thousand samples on 512 CPUs with histograms has about 60 MB.
+// maxFile is the largest run file, in bytes. One of a thousand samples on 512 CPUs with histograms has about 60 MB.
 const maxFile = 128 << 20
 
-// ErrNotARun is wrapped by every complaint about a run file's content.
+// ErrNotARun is wrapped by every error about the content of a run file.
 var ErrNotARun = errors.New("not a run file")
 
-// Encode writes a result as a file has it: indented JSON, ending in a newline.
+// Encode writes a result as saved files contain it: indented JSON that ends in a newline.
 func Encode[T any](w io.Writer, content T) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", " ")
@@ -24,7 +24,7 @@ func Encode[T any](w io.Writer, content T) error {
 	return encoder.Encode(content)
 }
 
-// Decode reads a run: the bare run, or a --json answer of bench with the run as its result. It checks what the rest of
+// Decode reads a run: a bare run, or a --json answer of bench with the run as its result. It checks what the rest of
 // the program relies on: schema, kind, and that no number is negative or absurd.
 func Decode(reader io.Reader) (*Run, error) {
 	text, err := content(reader)
@@ -49,7 +49,7 @@ func Decode(reader io.Reader) (*Run, error) {
 	return r, r.check()
 }
 
-// content is the JSON object of a file, or the result within an answer of bench.
+// content returns the JSON object of a file, or the result within an answer of bench.
 func content(reader io.Reader) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(reader, maxFile+1))
 	if err != nil {
@@ -77,6 +77,25 @@ func content(reader io.Reader) ([]byte, error) {
 	return text, nil
 }
 
+// decode reads a result with a schema: a bare one, or one within a --json answer.
+func decode[T any](reader io.Reader, schema string) (*T, error) {
+	text, err := content(reader)
+	if err != nil {
+		return nil, err
+	}
+	result := new(T)
+	if err := json.Unmarshal(text, result); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotARun, err)
+	}
+	var head struct {
+		Schema string `json:"schema"`
+	}
+	if err := json.Unmarshal(text, &head); err != nil || head.Schema != schema {
+		return nil, fmt.Errorf("%w: found schema %q, expected %q", ErrNotARun, head.Schema, schema)
+	}
+	return result, nil
+}
+
 func (r *Run) check() error {
 	if r.Schema != Schema {
 		return fmt.Errorf("%w: found schema %q, expected %q", ErrNotARun, r.Schema, Schema)
@@ -92,7 +111,7 @@ func (r *Run) check() error {
 	return nil
 }
 
-// Compared is the comparison of two saved runs, as 'bench compare' has it.
+// Compared is the comparison of two saved runs, the result of 'bench compare'.
 type Compared struct {
 	Kind Kind      `json:"kind"`
 	Unit string    `json:"unit"`
@@ -102,8 +121,8 @@ type Compared struct {
 	Cost    *Comparison `json:"cpu_ns_per_unit,omitempty"`
 }
 
-// CompareRuns compares two runs that were taken one after the other. The warnings are what else differed, the error
-// that they measured different things.
+// CompareRuns compares two runs that were taken one after the other. The warnings list what else differed; the error
+// says that the runs measured different things.
 func CompareRuns(before, after *Run, names [2]string) (*Compared, []Warning, error) {
 	caveats, err := Comparable(before, after)
 	if err != nil {
@@ -118,10 +137,10 @@ func CompareRuns(before, after *Run, names [2]string) (*Compared, []Warning, err
 	return c, append(c.Comparison.Warnings, caveats...), nil
 }
 
-// Comparable are the reasons for which two runs must not be compared, or not without saying so: an error where they
-// measured different things, warnings where other things than the device differed too.
+// Comparable checks whether two runs can be compared. It fails if they measured different things, and warns if more
+// than the device differed.
 func Comparable(before, after *Run) ([]Warning, error) {
-	warnings, err := alike(before, after)
+	warnings, err := compareSettings(before, after)
 	if err != nil {
 		return nil, err
 	}
@@ -130,8 +149,8 @@ func Comparable(before, after *Run) ([]Warning, error) {
 		Hint: "measure before and after in turns: 'mpps bench … --plan PLAN'"}), nil
 }
 
-// alike is Comparable for runs that were taken in turns.
-func alike(before, after *Run) ([]Warning, error) {
+// compareSettings is Comparable without the warning that the runs were not interleaved.
+func compareSettings(before, after *Run) ([]Warning, error) {
 	if before.Kind != after.Kind {
 		return nil, fmt.Errorf("the runs measured different things: %s and %s", before.Kind, after.Kind)
 	}
@@ -156,7 +175,7 @@ func alike(before, after *Run) ([]Warning, error) {
 	differ("protocol", before.Load.Protocol, after.Load.Protocol)
 	differ("engine", before.Environment.Engine, after.Environment.Engine)
 	differ("generator", before.Environment.Generator, after.Environment.Generator)
-	differ("sink", before.Environment.Sink, after.Environment.Sink) // a receiver that does less work takes more
+	differ("sink", before.Environment.Sink, after.Environment.Sink) // a receiver that does less work can take more
 	for _, side := range []struct {
 		name string
 		run  *Run

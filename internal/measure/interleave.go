@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 )
 
-// Side is one of two configurations that are compared.
+// Side is one of the two configurations of a comparison.
 type Side int
 
 // The sides.
@@ -15,38 +15,38 @@ const (
 	B
 )
 
-// String is the side's letter.
+// String returns the side's letter.
 func (s Side) String() string { return [...]string{"A", "B"}[s] }
 
-// Schedule is the order of an interleaved comparison: blocks of four, ABBA or BAAB by lot. Within a block linear drift
-// falls on both sides alike, and the lot keeps anything periodic from falling in step. The same seed gives the same
-// order.
+// Schedule returns the order of an interleaved comparison: blocks of four, each ABBA or BAAB at random. Within a block,
+// linear drift affects both sides alike; the random choice keeps periodic disturbances out of step. The same seed gives
+// the same order.
 func Schedule(blocks int, seed uint64) [][4]Side {
-	lot := rand.New(rand.NewPCG(seed, 0))
+	rng := rand.New(rand.NewPCG(seed, 0))
 	order := make([][4]Side, blocks)
 	for i := range order {
 		order[i] = [4]Side{A, B, B, A}
-		if lot.IntN(2) == 1 {
+		if rng.IntN(2) == 1 {
 			order[i] = [4]Side{B, A, A, B}
 		}
 	}
 	return order
 }
 
-// Interleaved is what an interleaved comparison measured, enough to repeat its order.
+// Interleaved is what an interleaved comparison measured, with what is needed to repeat its order.
 type Interleaved struct {
 	Kind    Kind
 	Seed    uint64
-	Order   [][4]Side // of the blocks that were completed
+	Order   [][4]Side // of completed blocks
 	Samples [][4]Sample
 	Result  Comparison
 	Partial bool
 }
 
 // Interleave measures two prepared configurations in randomised ABBA blocks and compares B against A. Each function
-// brings its configuration about, if need be, and takes one sample; kind says which of the sample's values counts.
-// When the context ends, or a function fails, what was complete in whole blocks is compared and returned, marked
-// partial, along with the error.
+// switches to its configuration if needed and takes one sample; kind selects the value of the sample to compare. If the
+// context ends or a function fails, Interleave returns the comparison of the completed blocks, marked partial, along
+// with the error.
 func Interleave(ctx context.Context, kind Kind, a, b func(context.Context) (Sample, error), blocks int,
 	seed uint64) (Interleaved, error) {
 	result := Interleaved{Kind: kind, Seed: seed}
@@ -81,7 +81,7 @@ func takeBlock(ctx context.Context, order [4]Side, take [2]func(context.Context)
 	return samples, nil
 }
 
-// Blocks are the values by block and side.
+// Blocks returns the values by block and side.
 func (r Interleaved) Blocks() []Block {
 	return r.blocks(func(s Sample) float64 { return s.Value(r.Kind) })
 }

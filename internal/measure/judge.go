@@ -6,18 +6,18 @@ import (
 	"slices"
 )
 
-// The thresholds of the verdict. They are part of the method and are told in the evidence.
+// Thresholds of the verdict. They are part of the method; the evidence quotes them.
 const (
-	kept     = 0.95 // a paced generator that sent less than this share of the rate was the limit
-	headroom = 1.2  // what generator and receiver alone must be able to do, as a multiple of the result
-	// the share of all CPUs that others keep busy from which on a path may have been slow for want of CPU time
-	crowded = 0.5
-	disturb = 0.1   // … and from which on a paced generator may have been late for want of it
-	lossy   = 0.001 // a share of packets lost from which on the path counts as overloaded
+	paced    = 0.95 // a paced generator that sent less than this share of the rate was the limit
+	headroom = 1.2  // the baseline of generator and receiver must be at least this multiple of the result
+	// share of all CPUs kept busy by others, above which a path may have been slow for want of CPU time
+	crowded   = 0.5
+	disturbed = 0.1   // … and above which a paced generator may have been late for want of it
+	lossy     = 0.001 // share of packets lost, above which the path counts as overloaded
 )
 
-// Judge fills in everything that follows from the samples, baselines and counters: totals, the median, what was the
-// limit, where packets were lost, and the warnings. It is pure and may be called again.
+// Judge derives everything that follows from the samples, baselines and counters: totals, the median, the limit, where
+// packets were lost, and the warnings. It is pure and may be called again.
 func (r *Run) Judge() {
 	if r.Samples == nil {
 		r.Samples = []Sample{}
@@ -48,9 +48,9 @@ func (r *Run) Judge() {
 	}
 }
 
-// withoutSink are the counters without the frames that the sink itself took out: an XDP sink drops what it has counted,
-// and some drivers (virtio_net) count that among the drops of the interface, others (veth) do not. A counter that is at
-// least what was received holds it.
+// withoutSink returns the counters without the frames that the sink itself consumed. An XDP sink drops what it has
+// counted; some drivers (virtio_net) include that in the interface's drops, others (veth) do not. A drop counter that
+// is no smaller than what was received must include it.
 func (r *Run) withoutSink() []Delta {
 	deltas := slices.Clone(r.Counters)
 	for _, way := range r.ways() {
@@ -65,8 +65,8 @@ func (r *Run) withoutSink() []Delta {
 	return slices.DeleteFunc(deltas, func(d Delta) bool { return d.Delta == 0 })
 }
 
-// locateRefused places what no counter explains at the sender's own interface, as far as its ring was full. Some
-// drivers count these frames as dropped too, others do not.
+// locateRefused attributes unexplained losses to the sender's own interface, up to the number of frames that its full
+// ring refused. Some drivers count those as dropped, others do not.
 func (r *Run) locateRefused() {
 	for _, way := range r.ways() {
 		refused := min(way.SendErrors, r.UnexplainedLoss)
@@ -82,8 +82,8 @@ func (r *Run) locateRefused() {
 	sortLosses(r.Losses)
 }
 
-// locateOverrun places what reached the receiver and found its socket's ring full. The kernel counts that at the socket
-// and nowhere else (tpacket_rcv in net/packet/af_packet.c).
+// locateOverrun attributes losses to the receiver's full socket ring. The kernel counts those at the socket and nowhere
+// else (tpacket_rcv in net/packet/af_packet.c).
 func (r *Run) locateOverrun() {
 	for _, way := range r.ways() {
 		if n := min(way.Overrun, r.Lost); n > 0 {
@@ -96,13 +96,13 @@ func (r *Run) locateOverrun() {
 	}
 }
 
-// direction is a way with its ends.
+// direction is one direction of the traffic, with its ends.
 type direction struct {
 	Way
 	from, to Endpoint
 }
 
-// ways are the directions of the run, one or two.
+// ways returns the directions of the run, one or two.
 func (r *Run) ways() []direction {
 	if len(r.Ways) == 2 {
 		return []direction{{r.Ways[0], r.From, r.To}, {r.Ways[1], r.To, r.From}}
@@ -114,7 +114,7 @@ func (r *Run) ways() []direction {
 	return []direction{{one, r.From, r.To}}
 }
 
-// totalWays sums up each direction over the samples; its rate is the median.
+// totalWays sums each direction over the samples. Its rate is the median.
 func (r *Run) totalWays() {
 	r.Ways = nil
 	for way := range r.Load.Ways() {
@@ -160,7 +160,7 @@ func (r *Run) total() {
 	r.Latency, r.LatencyRaw = MergeLatency(latencies...), MergeLatency(raw...)
 }
 
-// limit tells what kept a pps run from being higher.
+// limit returns what kept a pps run from being higher, with the evidence.
 func (r *Run) limit() (Limit, []string) {
 	if len(r.Samples) == 0 {
 		return ByUnknown, []string{"no trial was completed"}
@@ -190,20 +190,19 @@ func (r *Run) limit() (Limit, []string) {
 	}
 	if c := r.Baseline.Receiver; losing && c != nil && c.PPS > 0 && !c.AtLeast && r.Median.Value*headroom > c.PPS {
 		return ByReceiver, []string{carried, fmt.Sprintf("the receiver alone (%s) counts %s, less than %g × the %s "+
-			"that arrived",
-			c.How, rate(c.PPS), headroom, rate(r.Median.Value))}
+			"that arrived", c.How, rate(c.PPS), headroom, rate(r.Median.Value))}
 	}
 	if r.Load.Rate > 0 {
 		switch {
-		case sent < kept*r.Load.Offered():
+		case sent < paced*r.Load.Offered():
 			asked := append([]string{fmt.Sprintf("%s were asked for and %s sent, less than %s",
-				rate(r.Load.Offered()), rate(sent), percent(kept))}, r.generatorAlone()...)
+				rate(r.Load.Offered()), rate(sent), percent(paced))}, r.generatorAlone()...)
 			if c := r.Baseline.Generator; c != nil && c.PPS >= sent*headroom {
-				if r.otherLoad() > disturb && c.PPS*headroom < r.Load.Offered() {
+				if r.otherLoad() > disturbed && c.PPS*headroom < r.Load.Offered() {
 					return ByGenerator, append(asked, r.othersBusy()+
 						", but alone it could not have made the rate either")
 				}
-				if r.otherLoad() > disturb {
+				if r.otherLoad() > disturbed {
 					return ByUnknown, append(asked, r.othersBusy()+": the generator may have been late for want of "+
 						"CPU time, or the path have held it back")
 				}
@@ -227,8 +226,7 @@ func (r *Run) limit() (Limit, []string) {
 	}
 	if sent > c.PPS*1.05 {
 		return ByUnknown, []string{carried, fmt.Sprintf("the generator alone (%s) made %s, less than the %s that it "+
-			"sent through the device: something disturbed one of the two",
-			c.How, rate(c.PPS), rate(sent))}
+			"sent through the device: something disturbed one of the two", c.How, rate(c.PPS), rate(sent))}
 	}
 	if sent*headroom > c.PPS {
 		return ByGenerator, []string{carried + ": the path carried all that the generator could send",
@@ -236,12 +234,11 @@ func (r *Run) limit() (Limit, []string) {
 				rate(sent))}
 	}
 	return ByDevice, []string{carried, fmt.Sprintf("the generator alone (%s) makes %s; the path, which runs on the "+
-		"sender's CPU, let it send %s",
-		c.How, rate(c.PPS), rate(sent))}
+		"sender's CPU, let it send %s", c.How, rate(c.PPS), rate(sent))}
 }
 
-// otherLoad is the share of the near machine's CPUs that others kept busy while nothing was sent, 0–1; 0 where the
-// number of CPUs is not known.
+// otherLoad returns the share of the near machine's CPUs that others kept busy while nothing was sent, 0–1; 0 if the
+// number of CPUs is unknown.
 func (r *Run) otherLoad() float64 {
 	cpus := r.Environment.CPUs
 	if cpus == 0 && len(r.Samples) > 0 && len(r.Samples[0].CPU) > 0 {
@@ -265,12 +262,10 @@ func (r *Run) generatorAlone() []string {
 	return []string{fmt.Sprintf("the generator alone (%s) makes %s", c.How, rate(c.PPS))}
 }
 
-// warn adds what a reader must know.
+// warn adds the warnings that a reader must know.
 func (r *Run) warn() {
 	if r.Environment.Emulated {
-		r.Warn(Warning{Code: "emulated", Text: "measured under full emulation: rates and times say nothing about " +
-			"hardware, ratios little",
-			Hint: "repeat on the real host before deciding by these figures"})
+		r.Warn(emulatedWarning)
 	}
 	if r.Partial {
 		r.Warn(Warning{Code: "partial", Text: fmt.Sprintf("ended early: %d of %d trials", len(r.Samples),
@@ -321,7 +316,7 @@ func (r *Run) warn() {
 	slices.SortStableFunc(r.Warnings, func(a, b Warning) int { return weight(a.Code) - weight(b.Code) })
 }
 
-// weight puts first what may overturn the result.
+// weight sorts warnings that may invalidate the result to the front.
 func weight(code string) int {
 	if i := slices.Index([]string{"more-received-than-sent", "partial", "emulated"}, code); i >= 0 {
 		return i - 10

@@ -5,22 +5,22 @@ import (
 	"slices"
 )
 
-// Latency is a distribution of delays in nanoseconds, all taken with one clock.
+// Latency is a distribution of delays in nanoseconds, all measured with one clock.
 type Latency struct {
 	What string `json:"what"` // "one-way" or "round-trip"
 	// rr: "closed" (next request after the answer) or "open" (on a schedule, omission corrected)
 	Loop string `json:"loop,omitempty"`
-	// Since is where a round trip of an open loop is counted from: "scheduled", when the request was due, or "sent",
-	// when it left.
+	// Since is when a round trip of an open loop starts: "scheduled", when the request was due, or "sent", when it
+	// left.
 	Since string `json:"since,omitempty"`
-	// Floor is what the way of measuring itself adds: frames of one batch carry the time of the batch.
+	// FloorNs is what the measurement itself adds: all frames of a batch carry the time of the batch.
 	FloorNs     uint64       `json:"floor_ns,omitempty"`
 	Count       uint64       `json:"count"`
 	MinNs       uint64       `json:"min_ns"`
 	MeanNs      float64      `json:"mean_ns"`
 	MaxNs       uint64       `json:"max_ns"`
 	Percentiles []Percentile `json:"percentiles"`
-	Buckets     []Bucket     `json:"buckets"` // ascending, those with a count only
+	Buckets     []Bucket     `json:"buckets"` // ascending, without empty ones
 }
 
 // Bucket counts the values in [FromNs, ToNs].
@@ -30,20 +30,21 @@ type Bucket struct {
 	Count  uint64 `json:"count"`
 }
 
-// Percentile is a value that P percent of the samples do not exceed.
+// Percentile is the value that P percent of the samples do not exceed.
 type Percentile struct {
 	P       float64 `json:"p"`
 	ValueNs uint64  `json:"value_ns"`
 }
 
-// reported are the percentiles that people expect of a latency measurement.
+// reported are the percentiles that a latency measurement usually shows.
 var reported = []float64{50, 90, 99, 99.9, 99.99, 99.999}
 
-// Tail is how many samples must lie above a percentile for it to be told at all.
+// Tail is how many samples must lie above a percentile for it to be reported.
 const Tail = 10
 
-// NewLatency sums up buckets: percentiles as far as the count allows and never beyond. Min and max are bucket edges
-// where the source kept nothing better; buckets need not be sorted and empty ones are dropped. Nil for no samples.
+// NewLatency sums up buckets. It reports only the percentiles that the count supports. Min and max are bucket edges; a
+// source that knows better overwrites them. Buckets need not be sorted, and empty ones are dropped. It returns nil
+// without samples.
 func NewLatency(what string, buckets []Bucket) *Latency {
 	l := Latency{What: what, Percentiles: []Percentile{}}
 	for _, b := range buckets {
@@ -70,30 +71,26 @@ func NewLatency(what string, buckets []Bucket) *Latency {
 	return &l
 }
 
-// Percentile is the value of a reported percentile, and whether there are samples enough to tell it. Whoever shows a
-// percentile asks this and not At, which answers for any.
+// Percentile returns the value of a reported percentile, and whether there are enough samples for it. Output uses this
+// and not At, which returns a value for any percentile.
 func (l *Latency) Percentile(p float64) (uint64, bool) {
 	if l == nil {
 		return 0, false
 	}
-	for _, told := range l.Percentiles {
-		if told.P == p {
-			return told.ValueNs, true
+	for _, known := range l.Percentiles {
+		if known.P == p {
+			return known.ValueNs, true
 		}
 	}
 	return 0, false
 }
 
-// At is the value that p percent (0–100) of the samples do not exceed: the upper edge of its bucket. Where there are no
-// buckets, because another program measured, it is known for its percentiles only, and 0 for others.
+// At returns the value that p percent (0–100) of the samples do not exceed: the upper edge of its bucket. A
+// distribution without buckets, from another program, knows only its own percentiles; At returns 0 for others.
 func (l *Latency) At(p float64) uint64 {
 	if len(l.Buckets) == 0 {
-		for _, known := range l.Percentiles {
-			if known.P == p {
-				return known.ValueNs
-			}
-		}
-		return 0
+		known, _ := l.Percentile(p)
+		return known
 	}
 	rank := p / 100 * float64(l.Count)
 	var seen uint64
@@ -106,7 +103,7 @@ func (l *Latency) At(p float64) uint64 {
 	return l.MaxNs
 }
 
-// MergeLatency adds distributions taken in the same way; nil where none has a sample.
+// MergeLatency merges distributions that were taken in the same way. It returns nil if none has a sample.
 func MergeLatency(all ...*Latency) *Latency {
 	type edges struct{ from, to uint64 }
 	counts := map[edges]uint64{}

@@ -9,21 +9,21 @@ import (
 	"mpps/internal/measure/search"
 )
 
-// ModeCell is one sample of a campaign with what it was taken with, or the error that it ended in.
+// ModeCell is one sample of a campaign and its circumstances, or the error that prevented it.
 type ModeCell struct {
 	Turn
 	Started time.Time `json:"started"`
-	Seconds float64   `json:"seconds"` // wall clock, with opening and closing
+	Seconds float64   `json:"seconds"` // wall clock, set-up and teardown included
 	Error   string    `json:"error,omitempty"`
 	Sample  *Sample   `json:"sample,omitempty"`
-	// Search is what the sample of a workload that searches comes from, and LimitedBy what set its result.
+	// Search is the search that the sample comes from, if the workload searches, and LimitedBy what limited its result.
 	Search    *search.Result `json:"search,omitempty"`
 	LimitedBy Limit          `json:"limited_by,omitempty"`
 	Counters  []Delta        `json:"counters,omitempty"`
-	Baseline  *Baseline      `json:"baseline,omitempty"` // of the first cell of a mode with this workload
+	Baseline  *Baseline      `json:"baseline,omitempty"` // of a mode's first cell with this workload
 	From      Endpoint       `json:"from"`
 	To        Endpoint       `json:"to"`
-	// What sent and counted, and where the far end was.
+	// What sent, what counted, and the far end's host.
 	Generator string    `json:"generator,omitempty"`
 	Sink      string    `json:"sink,omitempty"`
 	FarHost   string    `json:"far_host,omitempty"`
@@ -31,7 +31,7 @@ type ModeCell struct {
 	Warnings  []Warning `json:"warnings,omitempty"`
 }
 
-// ModesCampaign is a campaign as far as it has got.
+// ModesCampaign is a campaign so far.
 type ModesCampaign struct {
 	Name        string      `json:"name,omitempty"` // a label for people
 	Host        string      `json:"host"`
@@ -39,37 +39,35 @@ type ModesCampaign struct {
 	Started     time.Time   `json:"started"`
 	Plan        ModesPlan   `json:"plan"`
 	Before      Conditions  `json:"conditions_before"`
-	Cells       []ModeCell  `json:"-"` // in the order in which they were taken
-	Ended       bool        `json:"-"` // all of it was measured, or given up
+	Cells       []ModeCell  `json:"-"` // in the order taken
+	Ended       bool        `json:"-"` // everything was measured, or given up
 	After       *Conditions `json:"-"`
 }
 
-// tries is how often a turn is tried before its block goes on without it, and maxFailures how many failures in a row
-// end a mode's part in the campaign: the guest is gone.
+// tries is how often a turn is tried before its block goes on without it. maxFailures is how many failures in a row end
+// a mode's part in the campaign: its guest is gone.
 const (
 	tries       = 2
 	maxFailures = 4
 )
 
-// values are those of a series, in order.
-func (c *ModesCampaign) values(mode, workload string) []float64 {
-	w, _ := c.Plan.workload(workload)
-	var values []float64
+// series returns the cells of a mode and workload that have a sample, in order.
+func (c *ModesCampaign) series(mode, workload string) []*ModeCell {
+	var cells []*ModeCell
 	for i := range c.Cells {
 		if cell := &c.Cells[i]; cell.Mode == mode && cell.Workload == workload && cell.Sample != nil {
-			values = append(values, cell.Sample.Value(w.Kind))
+			cells = append(cells, cell)
 		}
 	}
-	return values
+	return cells
 }
 
-// settled reports whether a series needs no more samples.
+// settled reports whether a series needs no more samples, given those of the blocks below before.
 func (c *ModesCampaign) settled(mode, workload string, before int) bool {
 	var values []float64
 	w, _ := c.Plan.workload(workload)
-	for i := range c.Cells {
-		if cell := &c.Cells[i]; cell.Mode == mode && cell.Workload == workload && cell.Block < before &&
-			cell.Sample != nil {
+	for _, cell := range c.series(mode, workload) {
+		if cell.Block < before {
 			values = append(values, cell.Sample.Value(w.Kind))
 		}
 	}
@@ -84,7 +82,7 @@ func (c *ModesCampaign) settled(mode, workload string, before int) bool {
 	return e.Level >= p.Level && e.Hi-e.Lo <= p.Width*e.Value
 }
 
-// GivenUp reports whether a mode failed so often in a row that no more is asked of it.
+// GivenUp reports whether a mode failed so often in a row that it is no longer measured.
 func (c *ModesCampaign) GivenUp(mode string) bool {
 	row := 0
 	for i := range c.Cells {
@@ -99,10 +97,10 @@ func (c *ModesCampaign) GivenUp(mode string) bool {
 	return row >= maxFailures
 }
 
-// due are the turns of a block, done or not: those of series that need more samples, and of the native mode as long as
-// another one needs it beside itself.
+// due returns the turns of a block, done or not: those of every series that needs more samples, and the native mode's
+// as long as another mode is compared with it.
 func (c *ModesCampaign) due(block int) []Turn {
-	open := map[string]bool{} // workloads of which some series goes on
+	open := map[string]bool{} // workloads with a series that is not settled
 	for _, w := range c.Plan.Workloads {
 		for _, m := range c.Plan.Modes {
 			if !c.GivenUp(m.Name) && !c.settled(m.Name, w.Name, block) {
@@ -118,7 +116,8 @@ func (c *ModesCampaign) due(block int) []Turn {
 	})
 }
 
-// Next is the turn to take now, and false when the campaign is over. What failed in a block is tried again at its end.
+// Next returns the next turn, and false if the campaign is over. A turn that failed is tried again at the end of its
+// block.
 func (c *ModesCampaign) Next() (Turn, bool) {
 	for block := range c.Plan.Max {
 		due := c.due(block)
@@ -127,7 +126,7 @@ func (c *ModesCampaign) Next() (Turn, bool) {
 		}
 		for try := range tries {
 			for _, t := range due {
-				if good, failed := c.taken(t); !good && failed <= try {
+				if good, failed := c.attempts(t); !good && failed <= try {
 					return t, true
 				}
 			}
@@ -136,8 +135,8 @@ func (c *ModesCampaign) Next() (Turn, bool) {
 	return Turn{}, false
 }
 
-// taken tells what became of a turn.
-func (c *ModesCampaign) taken(t Turn) (good bool, failed int) {
+// attempts returns whether a turn has a sample, and how often it failed.
+func (c *ModesCampaign) attempts(t Turn) (good bool, failed int) {
 	for i := range c.Cells {
 		if cell := &c.Cells[i]; cell.Turn == t {
 			if cell.Sample != nil {
@@ -149,23 +148,23 @@ func (c *ModesCampaign) taken(t Turn) (good bool, failed int) {
 	return false, failed
 }
 
-// Forgive forgets failures: what caused them has been mended, or is hoped to be.
+// Forgive drops failed cells, so that they are tried again: the user says that the cause is gone.
 func (c *ModesCampaign) Forgive() {
 	c.Cells = slices.DeleteFunc(c.Cells, func(cell ModeCell) bool { return cell.Sample == nil })
 }
 
-// ModesProgress is how far a campaign is.
+// ModesProgress is how far a campaign has got.
 type ModesProgress struct {
 	Turn    Turn // that is about to begin
 	Done    int  // samples taken
-	AtLeast int  // samples in all, if every series settles as soon as it can …
+	AtLeast int  // samples in total if every series settles as early as it can …
 	AtMost  int  // … and if none does
 	Left    time.Duration
 	LeftMax time.Duration
 	Last    *ModeCell
 }
 
-// Progress tells how far the campaign is. Time left goes by what each workload's turns have taken so far.
+// Progress returns how far the campaign has got. It estimates the time left from the turns of each workload so far.
 func (c *ModesCampaign) Progress() ModesProgress {
 	p := ModesProgress{}
 	p.Turn, _ = c.Next()
@@ -185,7 +184,7 @@ func (c *ModesCampaign) Progress() ModesProgress {
 			each = time.Duration(spent[w.Name] / float64(count[w.Name]) * float64(time.Second))
 		}
 		for _, m := range c.Plan.Modes {
-			have := len(c.values(m.Name, w.Name))
+			have := len(c.series(m.Name, w.Name))
 			if c.GivenUp(m.Name) || c.settled(m.Name, w.Name, have) {
 				continue
 			}
@@ -201,9 +200,9 @@ func (c *ModesCampaign) Progress() ModesProgress {
 	return p
 }
 
-// Run takes turns until the campaign is over or ctx ends. take measures one turn; what it could not do stands in the
-// cell's Error, and an error of its own, as that of save, which is called after each, ends the campaign. A turn that
-// was cut short by ctx does not count.
+// Run takes turns until the campaign is over or ctx ends. take measures one turn: it records a failed sample in the
+// cell's Error, and its own error ends the campaign. So does an error of save, which is called after each turn. A turn
+// that ctx cut short does not count.
 func (c *ModesCampaign) Run(ctx context.Context, take func(context.Context, Turn) (ModeCell, error),
 	save func(ModeCell) error, progress func(ModesProgress)) error {
 	for ctx.Err() == nil {

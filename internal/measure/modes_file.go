@@ -8,16 +8,15 @@ import (
 	"io"
 )
 
-// SchemaCampaign is the version of the format of a campaign that goes on: a file of lines of JSON, the plan first, then
-// one sample a line as it was taken. A line is written at once, and a last line that was cut off is as if it were not
-// there.
+// SchemaCampaign is the version of the format of an unfinished campaign: lines of JSON, first the plan, then one sample
+// per line in the order taken. Each line is written in one go; a truncated last line is ignored.
 const SchemaCampaign = "mpps.campaign/1"
 
 // CampaignLine is one line of such a file.
 type CampaignLine struct {
 	Schema   string         `json:"schema"`
-	Campaign *ModesCampaign `json:"campaign,omitempty"` // of the first line
-	Cell     *ModeCell      `json:"cell,omitempty"`     // of all others
+	Campaign *ModesCampaign `json:"campaign,omitempty"` // only in the first line
+	Cell     *ModeCell      `json:"cell,omitempty"`     // in all others
 }
 
 // EncodeCampaign writes the first line.
@@ -25,7 +24,7 @@ func EncodeCampaign(w io.Writer, c *ModesCampaign) error {
 	return encodeLine(w, CampaignLine{Schema: SchemaCampaign, Campaign: c})
 }
 
-// EncodeCell writes the line of a sample.
+// EncodeCell writes the line of one sample.
 func EncodeCell(w io.Writer, cell *ModeCell) error {
 	return encodeLine(w, CampaignLine{Schema: SchemaCampaign, Cell: cell})
 }
@@ -39,11 +38,11 @@ func encodeLine(w io.Writer, line CampaignLine) error {
 	return err
 }
 
-// ErrNotACampaign is wrapped by every complaint about a campaign file's content.
+// ErrNotACampaign is wrapped by every error about the content of a campaign file.
 var ErrNotACampaign = errors.New("not a campaign file")
 
-// DecodeCampaign reads a campaign as far as it got, and how many bytes of the file are whole lines: what follows was
-// cut off and is to be overwritten.
+// DecodeCampaign reads an unfinished campaign. whole is the number of bytes in complete lines; whatever follows is
+// truncated and to be overwritten.
 func DecodeCampaign(r io.Reader) (c *ModesCampaign, whole int64, err error) {
 	text, err := io.ReadAll(io.LimitReader(r, maxFile+1))
 	if err != nil {
@@ -86,7 +85,7 @@ func DecodeCampaign(r io.Reader) (c *ModesCampaign, whole int64, err error) {
 	return c, whole, nil
 }
 
-// add adds a sample that was read, if it belongs to the plan.
+// add adds a sample from a file if it belongs to the plan.
 func (c *ModesCampaign) add(cell ModeCell) error {
 	_, w, err := c.Plan.Of(cell.Turn)
 	if err != nil {
@@ -104,21 +103,14 @@ func (c *ModesCampaign) add(cell ModeCell) error {
 	return nil
 }
 
-// ErrModes is wrapped where a run was expected and a campaign over NIC modes found, which holds many.
+// ErrModes is wrapped if a campaign over NIC modes, which holds many runs, was found instead of a run.
 var ErrModes = errors.New("a campaign over NIC modes, not a single run")
 
-// DecodeModes reads a campaign's result: the bare one, or a --json answer of bench with it as the result.
+// DecodeModes reads a campaign's result: a bare one, or a --json answer of bench with it as the result.
 func DecodeModes(reader io.Reader) (*Modes, error) {
-	text, err := content(reader)
+	m, err := decode[Modes](reader, SchemaModes)
 	if err != nil {
 		return nil, err
-	}
-	m := &Modes{}
-	if err := json.Unmarshal(text, m); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNotARun, err)
-	}
-	if m.Schema != SchemaModes {
-		return nil, fmt.Errorf("%w: found schema %q, expected %q", ErrNotARun, m.Schema, SchemaModes)
 	}
 	if len(m.Runs) != len(m.Rows) {
 		return nil, fmt.Errorf("%w: %d rows and %d runs: expected a run for each row", ErrNotARun, len(m.Rows),

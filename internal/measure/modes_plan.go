@@ -4,32 +4,33 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
-// Mode is a way in which packets get to a guest, as a campaign over modes knows it: an agent answers there.
+// Mode is a way for packets to reach a guest, in which an agent answers.
 type Mode struct {
 	Name  string `json:"name"`
 	Agent string `json:"agent"`               // HOST:PORT
 	Via   string `json:"via,omitempty"`       // bridge of this host into which test frames are sent
 	From  string `json:"from,omitempty"`      // or interface that they leave from, IFACE or netns:NAME/IFACE
 	NIC   string `json:"guest_nic,omitempty"` // the agent's interface; empty: the one with the agent's address
-	// Frozen is the PID file of the guest's process, which is stopped (SIGSTOP) and runs only while it is measured.
+	// Frozen is the PID file of the guest's process, which is stopped (SIGSTOP) except while it is measured.
 	Frozen string `json:"frozen,omitempty"`
 }
 
-// Workload is what is measured of every mode.
+// Workload is one thing to measure of every mode.
 type Workload struct {
 	Name string `json:"name"`
 	Kind Kind   `json:"kind"`
 	Load Load   `json:"load"`
-	// Search, when set, is the most traffic of a search for the highest rate without loss, which is what a sample then
-	// is.
+	// Search, if set, makes each sample a search for the highest rate without loss. It is the most traffic that the
+	// search may use.
 	Search time.Duration `json:"search_budget_ns,omitempty"`
 }
 
-// ModesPlan is a campaign before it begins: every mode under every workload, again and again. It is pure; the same plan
-// gives the same order.
+// ModesPlan is a campaign before it begins: every mode under every workload, repeatedly. The same plan gives the same
+// order.
 type ModesPlan struct {
 	Modes     []Mode     `json:"modes"`
 	Native    string     `json:"native"` // the mode that is 100 %; empty: none
@@ -37,22 +38,22 @@ type ModesPlan struct {
 	Min       int        `json:"repeat_min"` // samples of each mode and workload, at least …
 	Max       int        `json:"repeat_max"` // … and at most
 	Level     float64    `json:"level"`      // confidence of the intervals of the medians, 0–1
-	// Width ends a series before Max: its interval is no wider than this share of its median, as netperf's -I has it
-	// (the whole width, not one side). 0: Min samples, and no more. Looking after every sample makes the confidence
-	// that is reached a little smaller than Level.
+	// Width ends a series before Max, once its interval is no wider than this share of its median, as with netperf's -I
+	// (the whole width, not one side). 0: exactly Min samples. Checking after every sample makes the actual confidence
+	// a little smaller than Level.
 	Width float64  `json:"width"`
 	Seed  uint64   `json:"seed"`  // of the order
 	Notes []string `json:"notes"` // what a reader must know of the set-up, as sentences
-	// How test frames are sent and counted, and the CPUs that send them; empty: as it comes.
+	// How test frames are sent and counted, and the CPUs that send them; empty: automatic.
 	Generator string `json:"generator,omitempty"`
 	Sink      string `json:"sink,omitempty"`
 	CPUs      string `json:"cpus,omitempty"`
 }
 
-// maxSeries bounds a campaign: a thousand samples of each mode and workload are more than anybody waits for.
+// maxSeries bounds a campaign: nobody waits for more than a thousand samples of each mode and workload.
 const maxSeries = 1000
 
-// Check refuses a plan that cannot be measured.
+// Check returns an error if the plan cannot be measured.
 func (p *ModesPlan) Check() error {
 	switch {
 	case len(p.Modes) == 0:
@@ -94,7 +95,7 @@ func (p *ModesPlan) Check() error {
 	return nil
 }
 
-// samplesFor is the fewest samples whose range covers the median with a confidence: 1 − 2^(1−n).
+// samplesFor returns the fewest samples whose range covers the median with a confidence: 1 − 2^(1−n).
 func samplesFor(level float64) int {
 	for n := 1; n < 64; n++ {
 		if _, has := medianRank(n, level); has >= level {
@@ -104,33 +105,31 @@ func samplesFor(level float64) int {
 	return 64
 }
 
-// Turn is the place of one sample in the order.
+// Turn is one sample's place in the order.
 type Turn struct {
 	Mode     string `json:"mode"`
 	Workload string `json:"workload"`
 	Block    int    `json:"block"` // from 0: each block has every mode and workload once
 }
 
-// Block is the order of a block's turns: workload by workload, so that what is compared is taken close together, and
-// within each the modes, both shuffled by the seed. Every other block is the one before it backwards, so that over each
-// pair linear drift falls on all modes alike; the lot keeps anything periodic from falling in step.
+// Block returns the order of a block's turns: workload by workload, so that compared samples are taken close together,
+// and the modes within each, both shuffled by the seed. Every odd block is the one before it reversed, so that linear
+// drift affects all modes alike over each pair. The shuffling keeps periodic disturbances out of step.
 func (p *ModesPlan) Block(block int) []Turn {
-	lot := rand.New(rand.NewPCG(p.Seed, uint64(block/2)))
+	rng := rand.New(rand.NewPCG(p.Seed, uint64(block/2)))
 	var turns []Turn
-	for _, w := range lot.Perm(len(p.Workloads)) {
-		for _, m := range lot.Perm(len(p.Modes)) {
+	for _, w := range rng.Perm(len(p.Workloads)) {
+		for _, m := range rng.Perm(len(p.Modes)) {
 			turns = append(turns, Turn{Mode: p.Modes[m].Name, Workload: p.Workloads[w].Name, Block: block})
 		}
 	}
 	if block%2 == 1 {
-		for i, j := 0, len(turns)-1; i < j; i, j = i+1, j-1 {
-			turns[i], turns[j] = turns[j], turns[i]
-		}
+		slices.Reverse(turns)
 	}
 	return turns
 }
 
-// Of is the mode and the workload of a turn.
+// Of returns the mode and the workload of a turn.
 func (p *ModesPlan) Of(t Turn) (Mode, Workload, error) {
 	m, hasMode := p.mode(t.Mode)
 	w, hasWorkload := p.workload(t.Workload)
@@ -140,26 +139,23 @@ func (p *ModesPlan) Of(t Turn) (Mode, Workload, error) {
 	return m, w, nil
 }
 
-// mode and workload look up by name; the plan is small.
 func (p *ModesPlan) mode(name string) (Mode, bool) {
-	for _, m := range p.Modes {
-		if m.Name == name {
-			return m, true
-		}
+	i := slices.IndexFunc(p.Modes, func(m Mode) bool { return m.Name == name })
+	if i < 0 {
+		return Mode{}, false
 	}
-	return Mode{}, false
+	return p.Modes[i], true
 }
 
 func (p *ModesPlan) workload(name string) (Workload, bool) {
-	for _, w := range p.Workloads {
-		if w.Name == name {
-			return w, true
-		}
+	i := slices.IndexFunc(p.Workloads, func(w Workload) bool { return w.Name == name })
+	if i < 0 {
+		return Workload{}, false
 	}
-	return Workload{}, false
+	return p.Workloads[i], true
 }
 
-// Guess is how long a turn takes that nothing is known of yet: its traffic, and opening and closing what it needs.
+// Guess returns how long a turn will take before one has been timed: its traffic, plus set-up and teardown.
 func (w Workload) Guess() time.Duration {
 	return max(w.Load.Duration, w.Search) + w.Load.WarmUp + 2*time.Second
 }

@@ -8,27 +8,27 @@ import (
 // SchemaModes is the version of the format of a campaign's result.
 const SchemaModes = "mpps.modes/1"
 
-// Modes is what a campaign over NIC modes found: a row for each mode and workload, and the runs that they come from.
+// Modes is the result of a campaign over NIC modes: a row for each mode and workload, and the runs behind them.
 type Modes struct {
 	Schema      string      `json:"schema"`
 	Name        string      `json:"name,omitempty"` // a label for people
 	Host        string      `json:"host"`
 	Environment Environment `json:"environment"`
 	Started     time.Time   `json:"started"`
-	Seconds     float64     `json:"seconds"` // of measuring, pauses between an interruption and its resumption left out
+	Seconds     float64     `json:"seconds"` // of measuring, without pauses between interruption and resumption
 	Partial     bool        `json:"partial"` // ended early, or a mode could not be measured to the end
 	Samples     int         `json:"samples"` // taken
-	Missing     int         `json:"missing"` // samples that were planned at least, and are not there
+	Missing     int         `json:"missing"` // samples below the planned minimum
 
 	Native     string      `json:"native"` // the mode that is 100 %; empty: none
 	Modes      []Mode      `json:"modes"`
 	Workloads  []Workload  `json:"workloads"`
 	Seed       uint64      `json:"seed"`
 	Blocks     int         `json:"blocks"` // begun
-	Order      []string    `json:"order"`  // the samples in the order in which they were taken: "vhost/rr"
+	Order      []string    `json:"order"`  // the samples in the order taken: "vhost/rr"
 	Notes      []string    `json:"notes"`  // what a reader must know of the set-up
 	Conditions Conditions  `json:"conditions"`
-	Rows       []ModeRow   `json:"rows"` // workload by workload, in each the modes as they were given
+	Rows       []ModeRow   `json:"rows"` // by workload, then by mode in the order given
 	Runs       []Run       `json:"runs"` // of the rows, in the same order
 	Failures   []ModeFault `json:"failures"`
 	Warnings   []Warning   `json:"warnings"`
@@ -36,37 +36,36 @@ type Modes struct {
 
 // ModeRow is one mode under one workload.
 type ModeRow struct {
-	Mode     string `json:"mode"`
-	Workload string `json:"workload"`
-	Kind     Kind   `json:"kind"`
-	Unit     string `json:"unit"`
-	// Median is that of the samples, with its interval.
-	Median Estimate `json:"median"`
+	Mode     string   `json:"mode"`
+	Workload string   `json:"workload"`
+	Kind     Kind     `json:"kind"`
+	Unit     string   `json:"unit"`
+	Median   Estimate `json:"median"`
 	// Percent is the mode's result in percent of the native mode's: the Hodges–Lehmann estimate over blocks, with its
-	// interval. Nil where there is nothing to compare with.
+	// interval; nil if there is nothing to compare with.
 	Percent *Estimate `json:"percent_of_native,omitempty"`
 	Differs bool      `json:"differs"`          // from the native mode, significantly
 	CPUIdle Estimate  `json:"cpu_idle_percent"` // of all CPUs of the near machine
-	// CPUNs is the near machine's busy time for each packet, transaction or byte.
+	// CPUNs is the near machine's busy time per packet, transaction or byte.
 	CPUNs       Estimate     `json:"cpu_ns_per_unit"`
-	Loss        *float64     `json:"loss_ratio,omitempty"` // pps: the share that was lost, 0–1
-	What        string       `json:"latency,omitempty"`    // of what the percentiles are: "round-trip"
+	Loss        *float64     `json:"loss_ratio,omitempty"` // pps: share of packets lost, 0–1
+	What        string       `json:"latency,omitempty"`    // what the percentiles are of: "round-trip"
 	Percentiles []Percentile `json:"percentiles"`          // of all samples together, as far as their number allows
-	Samples     []float64    `json:"samples"`              // in Unit, in the order in which they were taken
+	Samples     []float64    `json:"samples"`              // in Unit, in the order taken
 	Search      *ModeRates   `json:"search,omitempty"`     // where the samples are results of searches
-	// the interval is as narrow as was asked for, or no width was asked for
+	// the interval is as narrow as requested, or no width was requested
 	Settled   bool  `json:"settled"`
 	LimitedBy Limit `json:"limited_by"`
 }
 
-// ModeRates are the rates that the searches of a row found, packets per second: medians over those searches that found
-// such a rate, null where none did. The lower bound of the NDR is the row's own value, 0 where a search found no rate
-// without loss.
+// ModeRates are the rates found by the searches of a row, in packets per second: medians over the searches that found
+// one, null if none did. The lower bound of the NDR is the row's own value, in which a search without a loss-free rate
+// counts as 0.
 type ModeRates struct {
 	NDRUpper *float64 `json:"ndr_upper_pps"`
 	PDRLower *float64 `json:"pdr_lower_pps"`
 	PDRUpper *float64 `json:"pdr_upper_pps"`
-	// why there is no rate without loss, as the last search that found none has it
+	// why there is no loss-free rate, from the last search that found none
 	None    string  `json:"none,omitempty"`
 	Seconds float64 `json:"seconds"` // of traffic, all searches together
 }
@@ -78,13 +77,12 @@ type ModeFault struct {
 	Error   string    `json:"error"`
 }
 
-// Result sums the campaign up, as far as it has got. It is pure and may be called at any time.
+// Result sums up the campaign so far. It is pure and may be called at any time.
 func (c *ModesCampaign) Result() *Modes {
 	p := &c.Plan
 	m := &Modes{
 		Schema: SchemaModes, Name: c.Name, Host: c.Host, Environment: c.Environment, Started: c.Started,
-		Native: p.Native,
-		Modes:  p.Modes, Workloads: p.Workloads, Seed: p.Seed, Notes: p.Notes, Conditions: c.Before,
+		Native: p.Native, Modes: p.Modes, Workloads: p.Workloads, Seed: p.Seed, Notes: p.Notes, Conditions: c.Before,
 		Order: []string{}, Rows: []ModeRow{}, Runs: []Run{}, Failures: []ModeFault{}, Warnings: []Warning{},
 	}
 	for i := range c.Cells {
@@ -111,7 +109,7 @@ func (c *ModesCampaign) Result() *Modes {
 	return m
 }
 
-// run is the run that a series makes.
+// run returns the samples of a series as a run.
 func (c *ModesCampaign) run(mode Mode, w Workload) Run {
 	r := Run{
 		Schema: Schema, Kind: w.Kind, Name: mode.Name, Host: c.Host, Environment: c.Environment, Load: w.Load,
@@ -119,11 +117,7 @@ func (c *ModesCampaign) run(mode Mode, w Workload) Run {
 	}
 	r.Load.Repeat = c.Plan.Min
 	var deltas [][]Delta
-	for i := range c.Cells {
-		cell := &c.Cells[i]
-		if cell.Mode != mode.Name || cell.Workload != w.Name || cell.Sample == nil {
-			continue
-		}
+	for _, cell := range c.series(mode.Name, w.Name) {
 		if len(r.Samples) == 0 {
 			r.Started = cell.Started
 		}
@@ -140,7 +134,7 @@ func (c *ModesCampaign) run(mode Mode, w Workload) Run {
 		}
 	}
 	r.Baseline.BusyCPUs = c.Before.BusyCPUs
-	r.Counters = sum(deltas)
+	r.Counters = sumDeltas(deltas)
 	r.Load.Repeat = max(r.Load.Repeat, len(r.Samples))
 	r.Partial = len(r.Samples) < c.Plan.Min
 	r.Judge()
@@ -150,14 +144,10 @@ func (c *ModesCampaign) run(mode Mode, w Workload) Run {
 	return r
 }
 
-// limitSearches tells what limited a row of searches: the first of them that was not limited by the device.
+// limitSearches sets what limited a row of searches: the limit of the first search that the device did not limit.
 func (c *ModesCampaign) limitSearches(r *Run, w Workload) {
 	r.LimitedBy, r.Evidence = ByUnknown, []string{"no search was completed"}
-	for i := range c.Cells {
-		cell := &c.Cells[i]
-		if cell.Mode != r.Name || cell.Workload != w.Name || cell.Sample == nil {
-			continue
-		}
+	for _, cell := range c.series(r.Name, w.Name) {
 		r.LimitedBy, r.Evidence = cell.LimitedBy, []string{"each sample is the lower bound of a search for the " +
 			"highest rate without loss"}
 		if cell.LimitedBy != ByDevice {
@@ -166,12 +156,12 @@ func (c *ModesCampaign) limitSearches(r *Run, w Workload) {
 	}
 }
 
-// row is what a table shows of a run.
+// row returns the table row of a run.
 func (c *ModesCampaign) row(r *Run, w Workload) ModeRow {
 	row := ModeRow{
 		Mode: r.Name, Workload: w.Name, Kind: w.Kind, Unit: w.Kind.Unit(), Median: MedianAt(r.Values(), c.Plan.Level),
-		Samples: r.Values(),
-		Settled: c.settled(r.Name, w.Name, len(r.Samples)), LimitedBy: r.LimitedBy, Percentiles: []Percentile{},
+		Samples: r.Values(), Settled: c.settled(r.Name, w.Name, len(r.Samples)), LimitedBy: r.LimitedBy,
+		Percentiles: []Percentile{},
 	}
 	row.Median.Unit = row.Unit
 	var idle, cost []float64
@@ -183,7 +173,7 @@ func (c *ModesCampaign) row(r *Run, w Workload) ModeRow {
 		cost = append(cost, s.CPUNsPerUnit)
 	}
 	row.CPUIdle, row.CPUNs = MedianAt(idle, c.Plan.Level), MedianAt(cost, c.Plan.Level)
-	row.CPUIdle.Unit, row.CPUNs.Unit = "%", "ns/"+counted(w.Kind)
+	row.CPUIdle.Unit, row.CPUNs.Unit = "%", "ns/"+countedUnit(w.Kind)
 	if r.Kind == PPS && r.Sent > 0 {
 		loss := float64(r.Lost) / float64(r.Sent)
 		row.Loss = &loss
@@ -196,12 +186,12 @@ func (c *ModesCampaign) row(r *Run, w Workload) ModeRow {
 		row.Search = c.rates(r.Name, w)
 	}
 	if c.Plan.Native != "" && r.Name != c.Plan.Native {
-		row.compare(c.paired(r.Name, w))
+		row.compare(c.pairedBlocks(r.Name, w))
 	}
 	return row
 }
 
-// rates sums up the searches of a row.
+// rates returns the median rates of the searches of a row.
 func (c *ModesCampaign) rates(mode string, w Workload) *ModeRates {
 	rates := &ModeRates{}
 	var upper, pdr, pdrUpper []float64
@@ -210,9 +200,8 @@ func (c *ModesCampaign) rates(mode string, w Workload) *ModeRates {
 			*to = append(*to, *pps)
 		}
 	}
-	for i := range c.Cells {
-		cell := &c.Cells[i]
-		if cell.Mode != mode || cell.Workload != w.Name || cell.Search == nil {
+	for _, cell := range c.series(mode, w.Name) {
+		if cell.Search == nil {
 			continue
 		}
 		add(&upper, cell.Search.NDR.UpperPPS)
@@ -233,15 +222,15 @@ func (c *ModesCampaign) rates(mode string, w Workload) *ModeRates {
 	return rates
 }
 
-// counted is what a sample of a kind counts, and CPU cost is told for each of.
-func counted(k Kind) string {
+// countedUnit returns what a sample of a kind counts, the unit of its CPU cost.
+func countedUnit(k Kind) string {
 	if k == Stream {
 		return "byte"
 	}
 	return strings.TrimSuffix(k.Unit(), "/s")
 }
 
-// compare fills in the percentage of the native mode.
+// compare sets the percentage of the native mode.
 func (row *ModeRow) compare(blocks []Block) {
 	if len(blocks) == 0 {
 		return
@@ -256,20 +245,14 @@ func (row *ModeRow) compare(blocks []Block) {
 	row.Percent = &e
 }
 
-// paired are the native mode's values (A) and a mode's (B) of the blocks in which there are both.
-func (c *ModesCampaign) paired(mode string, w Workload) []Block {
+// pairedBlocks returns the values of the native mode (A) and of another mode (B) for the blocks that have both.
+func (c *ModesCampaign) pairedBlocks(mode string, w Workload) []Block {
 	native, other := map[int]float64{}, map[int]float64{}
-	for i := range c.Cells {
-		cell := &c.Cells[i]
-		if cell.Workload != w.Name || cell.Sample == nil {
-			continue
-		}
-		switch cell.Mode {
-		case c.Plan.Native:
-			native[cell.Block] = cell.Sample.Value(w.Kind)
-		case mode:
-			other[cell.Block] = cell.Sample.Value(w.Kind)
-		}
+	for _, cell := range c.series(c.Plan.Native, w.Name) {
+		native[cell.Block] = cell.Sample.Value(w.Kind)
+	}
+	for _, cell := range c.series(mode, w.Name) {
+		other[cell.Block] = cell.Sample.Value(w.Kind)
 	}
 	var blocks []Block
 	for block := range c.Plan.Max {
@@ -282,7 +265,7 @@ func (c *ModesCampaign) paired(mode string, w Workload) []Block {
 	return blocks
 }
 
-// idle is the share of the near machine's CPU time that was idle, in percent. Stolen time is nobody's.
+// idle returns the idle share of the near machine's CPU time in percent, stolen time not counted.
 func (s *Sample) idle() (percent float64, known bool) {
 	if len(s.CPU) == 0 {
 		return 0, false

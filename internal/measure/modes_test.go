@@ -176,7 +176,7 @@ func TestModesPercentages(t *testing.T) {
 // A series ends when its interval is narrow enough, and native goes on as long as another needs it beside itself.
 func TestModesStop(t *testing.T) {
 	c := runModes(t, modesPlan(2, 3, 30, 0.05), newDevice(0.001))
-	if n := len(c.values("mode1", "pps")); n != 6 {
+	if n := len(c.series("mode1", "pps")); n != 6 {
 		t.Errorf("steady: %d samples, expected the 6 that an interval of 95 %% needs", n)
 	}
 	d := newDevice(0)
@@ -194,7 +194,7 @@ func TestModesStop(t *testing.T) {
 	}
 	for series, want := range map[[2]string]int{{"native", "stream"}: 6, {"mode1", "pps"}: 6, {"mode2", "pps"}: 20,
 		{"native", "pps"}: 20} {
-		if n := len(c.values(series[0], series[1])); n != want {
+		if n := len(c.series(series[0], series[1])); n != want {
 			t.Errorf("%v: %d samples, expected %d", series, n, want)
 		}
 	}

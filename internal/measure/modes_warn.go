@@ -6,13 +6,11 @@ import (
 	"strings"
 )
 
-// warn adds what is to be known of the campaign as a whole, and once what several runs say of themselves.
+// warn adds the warnings about the campaign as a whole, and those of its runs, each once.
 func (c *ModesCampaign) warn(m *Modes) {
 	add := func(w Warning) { m.Warnings = append(m.Warnings, w) }
 	if m.Environment.Emulated {
-		add(Warning{Code: "emulated", Text: "measured under full emulation: rates and times say nothing about " +
-			"hardware, ratios little",
-			Hint: "repeat on the real host before deciding by these figures"})
+		add(emulatedWarning)
 	}
 	if m.Partial {
 		add(Warning{Code: "partial", Text: fmt.Sprintf("not complete: %d samples, at least %d more were planned",
@@ -44,7 +42,7 @@ func (c *ModesCampaign) warn(m *Modes) {
 		var of []string
 		for _, row := range m.Rows {
 			if row.LimitedBy == limit.by {
-				of = append(of, row.Mode+" ("+row.Workload+")")
+				of = append(of, row.name())
 			}
 		}
 		if len(of) > 0 {
@@ -57,7 +55,7 @@ func (c *ModesCampaign) warn(m *Modes) {
 		for _, row := range m.Rows {
 			if len(row.Samples) > 0 && (row.Median.Level < c.Plan.Level ||
 				row.Median.Hi-row.Median.Lo > c.Plan.Width*row.Median.Value) {
-				wide = append(wide, row.Mode+" ("+row.Workload+")")
+				wide = append(wide, row.name())
 			}
 		}
 		if len(wide) > 0 {
@@ -69,6 +67,8 @@ func (c *ModesCampaign) warn(m *Modes) {
 	c.gather(m)
 }
 
+func (row *ModeRow) name() string { return row.Mode + " (" + row.Workload + ")" }
+
 func lastFailure(failures []ModeFault, mode string) string {
 	for _, f := range slices.Backward(failures) {
 		if f.Mode == mode {
@@ -78,22 +78,22 @@ func lastFailure(failures []ModeFault, mode string) string {
 	return "no reason is known"
 }
 
-// gather tells once what runs say of themselves, with the rows that it is about.
+// gather adds each warning of the runs once, with the rows that it applies to.
 func (c *ModesCampaign) gather(m *Modes) {
-	said := map[string]bool{}
+	have := map[string]bool{}
 	for _, w := range m.Warnings {
-		said[w.Code] = true
+		have[w.Code] = true
 	}
 	for i := range m.Runs {
 		for _, w := range m.Runs[i].Warnings {
-			if said[w.Code] || w.Code == "partial" {
+			if have[w.Code] || w.Code == "partial" {
 				continue
 			}
-			said[w.Code] = true
+			have[w.Code] = true
 			var of []string
 			for j := range m.Runs {
-				if slices.ContainsFunc(m.Runs[j].Warnings, func(have Warning) bool { return have.Code == w.Code }) {
-					of = append(of, m.Rows[j].Mode+" ("+m.Rows[j].Workload+")")
+				if slices.ContainsFunc(m.Runs[j].Warnings, func(x Warning) bool { return x.Code == w.Code }) {
+					of = append(of, m.Rows[j].name())
 				}
 			}
 			switch {

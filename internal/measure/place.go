@@ -5,38 +5,38 @@ import (
 	"strings"
 )
 
-// Place is what kind of place on the way of the packets a counter stands at.
+// Place is the kind of place on the packets' path at which a counter sits.
 type Place string
 
 // The places, from the wire to the application.
 const (
 	AtNIC     Place = "nic"     // hardware, or its driver
-	AtSoftnet Place = "softnet" // a CPU's backlog (net.core.netdev_max_backlog)
-	AtQdisc   Place = "qdisc"   // a queueing discipline, or a filter or policer of ingress
-	// a tap's ring was full: the guest, or what serves its vring, did not take packets in time
+	AtSoftnet Place = "softnet" // the backlog of a CPU (net.core.netdev_max_backlog)
+	AtQdisc   Place = "qdisc"   // a qdisc, or a filter or policer at ingress
+	// the ring of a tap was full: the guest, or whatever serves its vring, did not take packets in time
 	AtTap     Place = "tap"
-	AtVring   Place = "vring"  // the guest's driver could make no packet of what it found in the vring
-	AtSocket  Place = "socket" // a socket's buffer was full, or a datagram wrong
+	AtVring   Place = "vring"  // the guest's driver found no valid packet in the vring
+	AtSocket  Place = "socket" // a socket's buffer was full, or a datagram malformed
 	Elsewhere Place = "other"  // virtual interfaces, programs
 )
 
-// dropNames are counters of packets that went no further, as the kernel's rtnl_link_stats64 and softnet name them
-// (Documentation/networking/statistics.rst), and as package counters names the others. rx_missed_errors and the like
-// are not in rx_dropped, rx_fifo_errors and rx_over_errors may repeat rx_missed_errors in some drivers and are shown
-// without being added.
+// dropNames are the counters of dropped packets, named as in rtnl_link_stats64 and softnet
+// (Documentation/networking/statistics.rst) or, for the others, as in package counters. rx_dropped excludes
+// rx_missed_errors and similar counters. rx_fifo_errors and rx_over_errors, which some drivers derive from
+// rx_missed_errors, are shown but never added.
 var dropNames = []string{"rx_dropped", "tx_dropped", "rx_missed_errors", "rx_nohandler", "tx_aborted_errors",
-	"softnet.dropped",
-	"qdisc.drops", "qdisc.ingress_drops", "driver.rx_queue_drops", "driver.rx_no_dma_resources", "vring.rx_drops",
+	"softnet.dropped", "qdisc.drops", "qdisc.ingress_drops", "driver.rx_queue_drops", "driver.rx_no_dma_resources",
+	"vring.rx_drops",
 	"udp.rcvbuf_errors", "udp.mem_errors", "udp.csum_errors", "udp6.rcvbuf_errors", "udp6.mem_errors",
 	"udp6.csum_errors"}
 
-// IsDrop reports whether a counter counts packets that were dropped there.
+// IsDrop reports whether the counter of that name counts dropped packets.
 func IsDrop(name string) bool {
 	return slices.Contains(dropNames, name) || strings.HasPrefix(name, "xdp.drop.")
 }
 
-// Place is where a counter stands, empty where that cannot be told. What a tap refuses to send it counts in tx_dropped:
-// its ring was full (tun_net_xmit in drivers/net/tun.c).
+// Place returns where a counter sits, "" if unknown. A tap counts what it refuses to send in tx_dropped, because its
+// ring was full (tun_net_xmit in drivers/net/tun.c).
 func (c Counter) Place() Place {
 	group, _, _ := strings.Cut(c.Name, ".")
 	switch group {
@@ -52,7 +52,7 @@ func (c Counter) Place() Place {
 		return AtSocket
 	}
 	switch c.Kind {
-	case "": // counted before kinds were told
+	case "": // from a run file older than the field
 		if c.Interface != "" {
 			return ""
 		}
@@ -68,9 +68,9 @@ func (c Counter) Place() Place {
 	return Elsewhere
 }
 
-// LocateLoss finds the drop counters that moved, largest first, and how many of the lost packets none of them explains.
-// Counters see all traffic, so they can explain more than was lost; the rest is 0 then. Where nothing was lost there is
-// nothing to find.
+// LocateLoss returns the drop counters that moved, largest first, and how many of the lost packets they leave
+// unexplained. Counters see all traffic, so they may exceed the loss; nothing is unexplained then. Without a loss it
+// returns nothing.
 func LocateLoss(deltas []Delta, lost uint64) (losses []Loss, unexplained uint64) {
 	losses = []Loss{}
 	if lost == 0 {
@@ -81,7 +81,7 @@ func LocateLoss(deltas []Delta, lost uint64) (losses []Loss, unexplained uint64)
 			losses = append(losses, Loss{Counter: d.Counter, Place: d.Place(), Packets: d.Delta})
 		}
 	}
-	losses = once(losses)
+	losses = withoutDoubles(losses)
 	var seen uint64
 	for _, l := range losses {
 		seen += l.Packets
@@ -90,29 +90,27 @@ func LocateLoss(deltas []Delta, lost uint64) (losses []Loss, unexplained uint64)
 	return losses, minus(lost, seen)
 }
 
-// once counts each lost packet only at the counter that says most precisely where it was lost. Drops of a queueing
-// discipline are in no counter of its interface, and drops at a tap's full ring are in no counter of its queueing
-// discipline. Two kinds are counted twice by the kernel:
+// withoutDoubles counts each lost packet only at the counter that locates it best. A qdisc's drops are in no counter of
+// its interface, and the drops at a tap's full ring in no counter of its qdisc. The kernel counts two kinds twice:
 //
 //   - virtio_net's drops at the vring are also in rx_dropped of the interface (virtnet_stats in
 //     drivers/net/virtio_net.c);
 //   - drops at a full backlog are also in rx_dropped of the receiving interface (enqueue_to_backlog in net/core/dev.c)
 //     and, if that is a veth, in tx_dropped of its peer (veth_xmit in drivers/net/veth.c). The kernel does not say
-//     which interfaces these were; the ones with the most drops are assumed.
-func once(losses []Loss) []Loss {
+//     which interfaces; the ones with the most drops are assumed.
+func withoutDoubles(losses []Loss) []Loss {
 	sortLosses(losses)
 	for _, l := range slices.Clone(losses) {
 		switch l.Name {
 		case "vring.rx_drops":
-			takeOut(losses, l.Packets, func(c Counter) bool {
+			subtract(losses, l.Packets, func(c Counter) bool {
 				return c.Where == l.Where && c.Interface == l.Interface && c.Name == "rx_dropped"
 			})
 		case "softnet.dropped":
-			takeOut(losses, l.Packets, func(c Counter) bool {
-				return sameMachine(c, l.Counter) &&
-					c.Name == "rx_dropped"
+			subtract(losses, l.Packets, func(c Counter) bool {
+				return sameMachine(c, l.Counter) && c.Name == "rx_dropped"
 			})
-			takeOut(losses, l.Packets, func(c Counter) bool {
+			subtract(losses, l.Packets, func(c Counter) bool {
 				return sameMachine(c, l.Counter) && c.Name == "tx_dropped" && c.Kind == "veth"
 			})
 		}
@@ -120,8 +118,8 @@ func once(losses []Loss) []Loss {
 	return slices.DeleteFunc(losses, func(l Loss) bool { return l.Packets == 0 })
 }
 
-// takeOut takes n packets out of the losses at some counters, one after the other.
-func takeOut(losses []Loss, n uint64, at func(Counter) bool) {
+// subtract subtracts n packets in total from the losses at matching counters, in order.
+func subtract(losses []Loss, n uint64, at func(Counter) bool) {
 	for i := range losses {
 		if l := &losses[i]; at(l.Counter) {
 			out := min(n, l.Packets)
@@ -130,7 +128,8 @@ func takeOut(losses []Loss, n uint64, at func(Counter) bool) {
 	}
 }
 
-// sameMachine reports whether two counters are of one machine: this one and its network namespaces, or one agent's.
+// sameMachine reports whether two counters belong to one machine: the near one with its network namespaces, or one
+// agent's.
 func sameMachine(a, b Counter) bool {
 	near := func(c Counter) bool { return c.Where == "host" || strings.HasPrefix(c.Where, "netns:") }
 	return a.Where == b.Where || near(a) && near(b)

@@ -2,15 +2,15 @@ package measure
 
 import "math"
 
-// exactLimit is the sample size up to which the null distributions are counted out; beyond it the normal distribution
-// is as good.
+// exactLimit is the sample size up to which null distributions are enumerated; beyond it the normal approximation is as
+// good.
 const exactLimit = 40
 
 // uDistribution returns P(U = u) for u = 0 … n·m of the Mann–Whitney statistic of two samples of sizes n and m without
 // ties: the number of partitions of u into at most n parts of at most m, over C(n+m, n).
 func uDistribution(n, m int) []float64 {
-	// ways[i][u] is f(i, j, u) for the j reached; f(i, j, u) = f(i−1, j, u−j) + f(i, j−1, u). Only sums of positive
-	// numbers: the tails keep their precision.
+	// ways[i][u] is f(i, j, u) for the current j; f(i, j, u) = f(i−1, j, u−j) + f(i, j−1, u). All terms are positive,
+	// so the tails keep their precision.
 	ways := make([][]float64, n+1)
 	for i := range ways {
 		ways[i] = make([]float64, n*m+1)
@@ -23,23 +23,35 @@ func uDistribution(n, m int) []float64 {
 			}
 		}
 	}
-	return normalised(ways[n])
+	return normalise(ways[n])
 }
 
-// signedRankDistribution returns P(W = w) for w = 0 … n(n+1)/2 of the Wilcoxon signed-rank statistic: the number of
-// subsets of 1 … n with sum w, over 2^n.
+// signedRankDistribution returns P(W = w) for w = 0 … n(n+1)/2 of the Wilcoxon signed-rank statistic without ties.
 func signedRankDistribution(n int) []float64 {
-	ways := make([]float64, n*(n+1)/2+1)
+	ranks := make([]int, n)
+	for i := range ranks {
+		ranks[i] = i + 1
+	}
+	return subsetSums(ranks)
+}
+
+// subsetSums returns the share of all subsets of ranks that add up to w, for w from 0 to the sum of all ranks.
+func subsetSums(ranks []int) []float64 {
+	total := 0
+	for _, rank := range ranks {
+		total += rank
+	}
+	ways := make([]float64, total+1)
 	ways[0] = 1
-	for rank := 1; rank <= n; rank++ {
-		for w := len(ways) - 1; w >= rank; w-- {
+	for _, rank := range ranks {
+		for w := total; w >= rank; w-- {
 			ways[w] += ways[w-rank]
 		}
 	}
-	return normalised(ways)
+	return normalise(ways)
 }
 
-func normalised(ways []float64) []float64 {
+func normalise(ways []float64) []float64 {
 	var sum float64
 	for _, w := range ways {
 		sum += w
@@ -50,10 +62,9 @@ func normalised(ways []float64) []float64 {
 	return ways
 }
 
-// criticalRank is the largest k for which the interval from the k-th smallest to the k-th largest of the sorted
-// pairwise values has at least the wanted confidence, and the confidence it has; k is 0 when even the whole range has
-// less (its confidence is returned then). The distribution is that of the statistic under the null hypothesis,
-// symmetric.
+// criticalRank returns the largest k for which the interval from the k-th smallest to the k-th largest of the sorted
+// pairwise values has at least the wanted confidence, and its actual confidence. If even the whole range has less, k is
+// 0 and the confidence that of the range. distribution is the null distribution of the statistic, which is symmetric.
 func criticalRank(distribution []float64, wanted float64) (k int, level float64) {
 	below := 0.0 // P(statistic < k)
 	for k < len(distribution)/2 {

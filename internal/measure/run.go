@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"slices"
 	"time"
 
 	"mpps/internal/outcome"
@@ -15,13 +16,13 @@ type Kind string
 // The kinds of runs.
 const (
 	PPS Kind = "pps" // packets per second through the device; unit packet/s
-	RR  Kind = "rr"  // transactions over TCP or UDP: a request and its answer; unit transaction/s
-	// the same with a TCP connection for each: connect, request, answer, close; unit transaction/s
+	RR  Kind = "rr"  // transactions over TCP or UDP, request and answer; unit transaction/s
+	// the same over a new TCP connection each: connect, request, answer, close; unit transaction/s
 	CRR    Kind = "crr"
 	Stream Kind = "stream" // bytes over TCP connections; unit bit/s
 )
 
-// Unit is the unit of a run's samples and estimate.
+// Unit returns the unit of a run's samples and estimate, "" for an unknown kind.
 func (k Kind) Unit() string {
 	switch k {
 	case PPS:
@@ -45,19 +46,19 @@ type Run struct {
 	From        Endpoint    `json:"from"`
 	To          Endpoint    `json:"to"`
 	Started     time.Time   `json:"started"`
-	Seconds     float64     `json:"seconds"`           // wall clock of the whole run, baselines and pauses included
-	Partial     bool        `json:"partial,omitempty"` // ended early: fewer samples than asked for
+	Seconds     float64     `json:"seconds"`           // wall clock of the whole run, including baselines and pauses
+	Partial     bool        `json:"partial,omitempty"` // ended early: fewer samples than requested
 
 	// Totals over the samples, of packets (pps) or of requests and their answers (rr). Sent = Received + Lost −
 	// Duplicated.
-	OfferedPPS float64 `json:"offered_pps"` // rate asked for; where as fast as possible was asked, the median rate sent
+	OfferedPPS float64 `json:"offered_pps"` // requested rate; the median rate sent if that was unlimited
 	Sent       uint64  `json:"sent"`
-	Received   uint64  `json:"received"` // duplicates counted
+	Received   uint64  `json:"received"` // duplicates included
 	Lost       uint64  `json:"lost"`
 	Duplicated uint64  `json:"duplicated"`
 	Reordered  uint64  `json:"reordered"`
 	PPS        float64 `json:"pps"` // the median of the samples, pps runs only
-	// two-way: the directions apart, From→To first; the totals above are their sums
+	// two-way: each direction, From→To first; the totals above are their sums
 	Ways []Way `json:"ways,omitempty"`
 
 	Median         Estimate `json:"median"`                // of the samples' values, in Kind's unit
@@ -67,20 +68,20 @@ type Run struct {
 	LatencyRaw     *Latency `json:"latency_raw,omitempty"` // rr in an open loop: see Sample
 	Samples        []Sample `json:"samples"`
 	LimitedBy      Limit    `json:"limited_by"`
-	Evidence       []string `json:"evidence"` // why LimitedBy says so, as sentences with figures
+	Evidence       []string `json:"evidence"` // the reasons for LimitedBy, as sentences with figures
 	Baseline       Baseline `json:"baseline"`
-	// every counter that moved between the first trial's start and the last one's end
+	// every counter that moved between the start of the first trial and the end of the last
 	Counters        []Delta `json:"counters"`
-	Losses          []Loss  `json:"losses"` // where the lost packets were seen to go, largest first
+	Losses          []Loss  `json:"losses"` // where packets were lost, largest first
 	UnexplainedLoss uint64  `json:"unexplained_loss"`
 
 	Warnings []Warning `json:"warnings"`
 }
 
-// Valid reports whether the device under test, and not a part of the measuring gear, set the result.
+// Valid reports whether the device under test, and not the measuring gear, set the result.
 func (r *Run) Valid() bool { return r.LimitedBy != ByGenerator && r.LimitedBy != ByReceiver }
 
-// Values are the samples' values in the kind's unit.
+// Values returns the value of each sample in the kind's unit.
 func (r *Run) Values() []float64 {
 	values := make([]float64, len(r.Samples))
 	for i := range r.Samples {
@@ -89,7 +90,7 @@ func (r *Run) Values() []float64 {
 	return values
 }
 
-// Costs are the samples' CPU times for each packet, transaction or byte, in ns.
+// Costs returns the CPU time of each sample per packet, transaction or byte, in ns.
 func (r *Run) Costs() []float64 {
 	values := make([]float64, len(r.Samples))
 	for i := range r.Samples {
@@ -98,17 +99,26 @@ func (r *Run) Costs() []float64 {
 	return values
 }
 
-// Warn adds a warning unless one of that code is there.
-func (r *Run) Warn(w Warning) {
-	for _, have := range r.Warnings {
-		if have.Code == w.Code {
-			return
-		}
+// Warn adds a warning unless there is one with its code.
+func (r *Run) Warn(w Warning) { r.Warnings = addWarning(r.Warnings, w) }
+
+func addWarning(all []Warning, w Warning) []Warning {
+	if slices.ContainsFunc(all, func(have Warning) bool { return have.Code == w.Code }) {
+		return all
 	}
-	r.Warnings = append(r.Warnings, w)
+	return append(all, w)
 }
 
-// Environment is what a result depends on besides the device: results of different environments do not compare.
+var emulatedWarning = Warning{Code: "emulated",
+	Text: "measured under full emulation: rates and times say nothing about hardware, ratios little",
+	Hint: "repeat on the real host before deciding by these figures"}
+
+func noCounters(err error) Warning {
+	return Warning{Code: "no-counters", Text: "the interface counters could not be read: " + err.Error(),
+		Hint: "losses cannot be located without them"}
+}
+
+// Environment is what a result depends on apart from the device. Results from different environments do not compare.
 type Environment struct {
 	Kernel   string `json:"kernel"`    // uname -r
 	CPU      string `json:"cpu_model"` // /proc/cpuinfo "model name"
@@ -116,7 +126,7 @@ type Environment struct {
 	Emulated bool   `json:"emulated"`  // full emulation (TCG): rates and times prove nothing, ratios little
 	Virtual  string `json:"virtual,omitempty"`
 	MPPS     string `json:"mpps"` // version of this program
-	// the program that made the traffic where it was not this one: "netperf 2.7.0"
+	// the program that made the traffic, if not this one: "netperf 2.7.0"
 	Engine    string `json:"engine,omitempty"`
 	Generator string `json:"generator,omitempty"` // xdp, af_packet
 	Sink      string `json:"sink,omitempty"`      // xdp, af_packet
@@ -124,31 +134,31 @@ type Environment struct {
 	FarKernel string `json:"far_kernel,omitempty"`
 }
 
-// Load is what was asked for.
+// Load is the requested load.
 type Load struct {
-	// packets (rr open loop: transactions) per second, two-way in each direction; 0: as fast as possible
+	// packets (rr open loop: transactions) per second, in each direction if two-way; 0: as fast as possible
 	Rate float64 `json:"rate_pps"`
-	// with FCS, without preamble and gap: 64–1518; of a mix the mean, rounded
+	// with FCS, without preamble and gap: 64–1518; for a mix the mean, rounded
 	FrameBytes int    `json:"frame_bytes"`
 	Mix        string `json:"frame_mix,omitempty"` // "imix": 28 frames of 64 bytes, 16 of 570 and 4 of 1518
-	TwoWay     bool   `json:"two_way,omitempty"`   // pps: in both directions at once
-	Flows      int    `json:"flows"`               // distinct address and port combinations; at least 1
+	TwoWay     bool   `json:"two_way,omitempty"`   // pps: both directions at once
+	Flows      int    `json:"flows"`               // distinct combinations of addresses and ports; at least 1
 	Protocol   string `json:"protocol,omitempty"`  // rr: "tcp" or "udp"
-	// rr: after which a request without an answer is lost; over TCP in an open loop only
+	// rr: time after which an unanswered request is lost; over TCP only in an open loop
 	Timeout     time.Duration `json:"timeout_ns,omitempty"`
 	Connections int           `json:"connections,omitempty"`
-	// stream: at the start of each connection of a trial, before Duration, not counted
+	// stream: start of each connection before Duration, in every trial; not counted
 	Ramp     time.Duration `json:"ramp_ns,omitempty"`
-	Sendfile bool          `json:"sendfile,omitempty"` // stream: from a file's pages, which are not copied
+	Sendfile bool          `json:"sendfile,omitempty"` // stream: from the pages of a file, which are not copied
 	Request  int           `json:"request_bytes,omitempty"`
 	Response int           `json:"response_bytes,omitempty"`
 	Duration time.Duration `json:"duration_ns"` // of one trial
 	WarmUp   time.Duration `json:"warm_up_ns"`  // traffic before the first trial, not counted
 	Repeat   int           `json:"repeat"`      // trials
-	Latency  bool          `json:"latency"`     // stamp packets where both ends read one clock
+	Latency  bool          `json:"latency"`     // timestamp packets if both ends share a clock
 }
 
-// Ways is in how many directions at once packets are sent.
+// Ways returns the number of directions in which packets are sent at once.
 func (l Load) Ways() int {
 	if l.TwoWay {
 		return 2
@@ -156,7 +166,7 @@ func (l Load) Ways() int {
 	return 1
 }
 
-// Offered is the rate asked for over all directions, packets per second.
+// Offered returns the requested rate over all directions, in packets per second.
 func (l Load) Offered() float64 { return l.Rate * float64(l.Ways()) }
 
 // Endpoint is one end of the traffic.
@@ -166,27 +176,27 @@ type Endpoint struct {
 	Address   string `json:"address,omitempty"`
 	MAC       string `json:"mac,omitempty"`
 	Driver    string `json:"driver,omitempty"`
-	Via       string `json:"via,omitempty"` // bridge that a temporary veth pair led into
+	Via       string `json:"via,omitempty"` // bridge that the temporary veth pair was attached to
 }
 
-// Warning is something a reader must know to judge the result, with what to do about it.
+// Warning is something a reader must know to judge the result, and what to do about it.
 type Warning = outcome.Warning
 
 // Baseline is what the measuring gear could do without the device under test.
 type Baseline struct {
 	Generator *Alone `json:"generator_alone,omitempty"`
 	Receiver  *Alone `json:"receiver_alone,omitempty"`
-	// CPUs kept busy by others while nothing was sent, in CPUs (1.0 = one whole CPU)
+	// CPUs kept busy by others while nothing was sent (1.0 = one whole CPU)
 	BusyCPUs float64 `json:"busy_cpus"`
 }
 
-// Alone is a rate of the generator or receiver alone.
+// Alone is the rate of the generator or the receiver alone.
 type Alone struct {
 	PPS     float64 `json:"pps"`
 	Seconds float64 `json:"seconds"`
-	AtLeast bool    `json:"at_least,omitempty"` // nothing was lost: it can do this much and perhaps more
-	How     string  `json:"how"`                // what stood in for the device: "frames dropped before the device"
-	Error   string  `json:"error,omitempty"`    // why it could not be measured; PPS is 0 then
+	AtLeast bool    `json:"at_least,omitempty"` // nothing was lost: it can do this much and maybe more
+	How     string  `json:"how"`                // what replaced the device: "frames dropped before the device"
+	Error   string  `json:"error,omitempty"`    // why it could not be measured; PPS is then 0
 }
 
 // Limit is what kept a result from being higher.
@@ -194,9 +204,9 @@ type Limit string
 
 // What can limit a result.
 const (
-	ByDevice    Limit = "device"    // the device under test: the only result that speaks about it
+	ByDevice    Limit = "device"    // the device under test: the only result that describes it
 	ByGenerator Limit = "generator" // the result is invalid
 	ByReceiver  Limit = "receiver"  // the result is invalid
-	ByNothing   Limit = "none"      // a set rate was carried whole; the device's limit is above it
+	ByNothing   Limit = "none"      // a set rate was carried without loss; the device's limit is higher
 	ByUnknown   Limit = "unknown"
 )

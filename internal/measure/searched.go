@@ -2,7 +2,6 @@ package measure
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,10 +13,10 @@ import (
 // SchemaSearch is the version of the format of saved searches.
 const SchemaSearch = "mpps.searched/1"
 
-// ErrSearch is wrapped where a run was expected and a search found, which has trials at many rates.
+// ErrSearch is wrapped if a search, which has trials at many rates, was found instead of a run.
 var ErrSearch = errors.New("a search for the highest rates, not a single run")
 
-// Search is a search with what it was done with, as files and answers have it.
+// Search is a search and its circumstances, as saved files and --json contain it.
 type Search struct {
 	Schema string `json:"schema"`
 	Name   string `json:"name,omitempty"` // a label for people
@@ -27,62 +26,48 @@ type Search struct {
 	Environment Environment `json:"environment"`
 	From        Endpoint    `json:"from"`
 	To          Endpoint    `json:"to"`
-	Command     string      `json:"trial_command,omitempty"` // that did the trials
+	Command     string      `json:"trial_command,omitempty"` // the program that ran the trials
 	Started     time.Time   `json:"started"`
-	WallSeconds float64     `json:"wall_seconds"` // pauses and baselines included
+	WallSeconds float64     `json:"wall_seconds"` // including pauses and baselines
 	FrameBytes  int         `json:"frame_bytes"`
 	Flows       int         `json:"flows,omitempty"`
 	MinPPS      float64     `json:"min_pps"`
 	MaxPPS      float64     `json:"max_pps"`
-	Evidence    []string    `json:"evidence"` // why LimitedBy says so, as sentences with figures
+	Evidence    []string    `json:"evidence"` // the reasons for LimitedBy, as sentences with figures
 	Baseline    Baseline    `json:"baseline"`
 	Counters    []Delta     `json:"counters"`
-	Losses      []Loss      `json:"losses"` // where packets were seen to be lost over all trials, largest first
+	Losses      []Loss      `json:"losses"` // where packets were lost over all trials, largest first
 	Warnings    []Warning   `json:"warnings"`
 }
 
-// Valid reports whether the device under test, and not a part of the measuring gear, set the result.
+// Valid reports whether the device under test, and not the measuring gear, set the result.
 func (s *Search) Valid() bool {
 	return s.LimitedBy != string(ByGenerator) && s.LimitedBy != string(ByReceiver)
 }
 
-// Warn adds a warning unless one of that code is there.
-func (s *Search) Warn(w Warning) {
-	for _, have := range s.Warnings {
-		if have.Code == w.Code {
-			return
-		}
-	}
-	s.Warnings = append(s.Warnings, w)
-}
+// Warn adds a warning unless there is one with its code.
+func (s *Search) Warn(w Warning) { s.Warnings = addWarning(s.Warnings, w) }
 
-// DecodeSearch reads a search: the bare one, or a --json answer with it as the result.
+// DecodeSearch reads a search: a bare one, or a --json answer with it as the result.
 func DecodeSearch(reader io.Reader) (*Search, error) {
-	text, err := content(reader)
+	s, err := decode[Search](reader, SchemaSearch)
 	if err != nil {
 		return nil, err
-	}
-	s := &Search{}
-	if err := json.Unmarshal(text, s); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNotARun, err)
-	}
-	if s.Schema != SchemaSearch {
-		return nil, fmt.Errorf("%w: found schema %q, expected %q", ErrNotARun, s.Schema, SchemaSearch)
 	}
 	return s, s.Check()
 }
 
-// Searched is a path as a search sees it.
+// Searched is a path that can be searched: it implements search.Device.
 type Searched struct {
 	Bench *Bench
-	Load  Load // what all trials have in common
+	Load  Load // common to all trials
 
 	Overrun uint64 // packets of all trials that reached the receiver and found its ring full
 	Lost    uint64
 	last    *Sample
 }
 
-// Trial does a trial of a search.
+// Trial runs one trial of a search.
 func (d *Searched) Trial(ctx context.Context, t search.Trial) (search.Outcome, error) {
 	load := d.Load
 	load.Rate, load.Duration = t.PPS, time.Duration(t.Seconds*float64(time.Second))
@@ -90,7 +75,7 @@ func (d *Searched) Trial(ctx context.Context, t search.Trial) (search.Outcome, e
 	if err != nil {
 		return search.Outcome{}, err
 	}
-	if err := context.Cause(ctx); err != nil { // cut short: its load was another one
+	if err := context.Cause(ctx); err != nil { // cut short: it did not carry the whole load
 		return search.Outcome{}, err
 	}
 	d.last = &s
@@ -99,9 +84,8 @@ func (d *Searched) Trial(ctx context.Context, t search.Trial) (search.Outcome, e
 	return search.Outcome{Sent: s.Sent, Received: s.Sent - min(s.Lost, s.Sent), Seconds: s.Seconds}, nil
 }
 
-// Search measures generator and receiver alone, searches and judges. The highest load is what the generator can do
-// where the options name none. What the caller knows from elsewhere is in s already. The result is partial where an
-// error comes with it.
+// Search measures generator and receiver alone, searches and judges. If the options name no highest rate, it is what
+// the generator can do alone. The caller fills in what it knows of s. If Search returns an error, s is partial.
 func (d *Searched) Search(ctx context.Context, s *Search, o search.Options) error {
 	started := time.Now()
 	s.Schema, s.Started = SchemaSearch, started.UTC()
@@ -128,8 +112,7 @@ func (d *Searched) Search(ctx context.Context, s *Search, o search.Options) erro
 	s.MinPPS, s.MaxPPS, s.FrameBytes, s.Flows = o.MinPPS, o.MaxPPS, o.FrameBytes, d.Load.Flows
 	before, err := d.Bench.Path.Counters(ctx)
 	if err != nil {
-		s.Warn(Warning{Code: "no-counters", Text: "the interface counters could not be read: " + err.Error(),
-			Hint: "losses cannot be located without them"})
+		s.Warn(noCounters(err))
 	}
 	r, err := search.Run(ctx, d, o)
 	if r == nil {
@@ -140,7 +123,7 @@ func (d *Searched) Search(ctx context.Context, s *Search, o search.Options) erro
 		after, wrong := d.Bench.Path.Counters(context.WithoutCancel(ctx))
 		if wrong == nil {
 			s.Counters = Deltas(before, after)
-			counted := Run{Counters: s.Counters, To: s.To, Received: received(r.Tried)}
+			counted := Run{Counters: s.Counters, To: s.To, Received: receivedFrames(r.Tried)}
 			s.Losses, _ = LocateLoss(counted.withoutSink(), d.Lost)
 		}
 	}
@@ -149,14 +132,14 @@ func (d *Searched) Search(ctx context.Context, s *Search, o search.Options) erro
 	return err
 }
 
-func received(all []search.Tried) (n uint64) {
+func receivedFrames(all []search.Tried) (n uint64) {
 	for _, t := range all {
 		n += t.Outcome.Received
 	}
 	return n
 }
 
-// judge tells what set the result.
+// judge sets what limited the result.
 func (s *Search) judge(d *Searched) {
 	top := 0.0
 	if s.NDR.EstimatePPS != nil {
@@ -180,7 +163,7 @@ func (s *Search) judge(d *Searched) {
 		}
 		s.Evidence = append(s.Evidence, fmt.Sprintf("the generator alone (%s) does %s, at least %g × what it sent here",
 			g.How, rate(g.PPS), headroom))
-		if s.LimitedBy = string(ByDevice); s.Baseline.BusyCPUs > disturb {
+		if s.LimitedBy = string(ByDevice); s.Baseline.BusyCPUs > disturbed {
 			s.LimitedBy = string(ByUnknown)
 			s.Evidence = append(s.Evidence, fmt.Sprintf("%.1f CPUs were busy while nothing was sent: the generator "+
 				"may have been late for want of CPU time, or the path have held it back", s.Baseline.BusyCPUs))
@@ -190,18 +173,16 @@ func (s *Search) judge(d *Searched) {
 		}
 	case s.LimitedBy == "load":
 		s.LimitedBy = string(ByNothing)
-		if g := s.Baseline.Generator; g != nil && g.PPS > 0 && s.MaxPPS >= g.PPS*kept {
+		if g := s.Baseline.Generator; g != nil && g.PPS > 0 && s.MaxPPS >= g.PPS*paced {
 			s.LimitedBy = string(ByGenerator)
 			s.Evidence = append(s.Evidence, fmt.Sprintf("nothing was lost at the most that the generator can do, %s",
 				rate(g.PPS)))
 		}
 	}
 	if s.Environment.Emulated {
-		s.Warn(Warning{Code: "emulated", Text: "measured under full emulation: rates and times say nothing about " +
-			"hardware, ratios little",
-			Hint: "repeat on the real host before deciding by these figures"})
+		s.Warn(emulatedWarning)
 	}
-	if s.Baseline.BusyCPUs > disturb {
+	if s.Baseline.BusyCPUs > disturbed {
 		s.Warn(Warning{Code: "other-load", Text: fmt.Sprintf("%.1f CPUs were busy while nothing was sent",
 			s.Baseline.BusyCPUs), Hint: "end other load"})
 	}

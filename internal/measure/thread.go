@@ -9,65 +9,61 @@ import (
 // Role is what a thread does for the packets.
 type Role string
 
-// The roles, in the order in which they are told.
+// The roles, in the order of output.
 const (
-	Vhost Role = "vhost" // vhost workers: threads of QEMU, before Linux 6.4 of the kernel
+	Vhost Role = "vhost" // vhost workers: kernel threads, since Linux 6.4 threads of QEMU
 	VCPU  Role = "vcpu"  // a guest's CPUs
-	// QEMU's other threads: its main loop, which carries packets where vhost does not, and I/O threads
+	// other threads of QEMU: the main loop, which carries packets if vhost does not, and I/O threads
 	Emulator  Role = "emulator"
-	KSoftIRQ  Role = "ksoftirqd" // the kernel's, for softirqs that come faster than they are worked off
+	KSoftIRQ  Role = "ksoftirqd" // the kernel's threads for softirqs that come faster than they are handled
 	Pktgen    Role = "pktgen"    // the kernel's generator
-	Ourselves Role = "mpps"      // this program: generator, receiver and everything else of it
+	Ourselves Role = "mpps"      // this program: generator, receiver and the rest
 )
 
 var roles = []Role{Vhost, VCPU, Emulator, KSoftIRQ, Pktgen, Ourselves}
 
-// Thread names a thread as long as it lives. The numbers of one that has ended are given away again.
+// Thread identifies a thread during its life. The kernel reuses the numbers of threads that have ended.
 type Thread struct {
-	PID, TID int // TID 0: all threads of the process, those that have ended too
+	PID, TID int // TID 0: all threads of the process, including those that have ended
 	Role     Role
 	Guest    string // empty: none
 	Name     string // as the kernel has it: "vhost-4711", "CPU 0/KVM"
 }
 
-// ThreadTime is how long a thread has run and waited for a CPU since it began, in nanoseconds.
+// ThreadTime is how long a thread has run and has waited for a CPU since its start, in nanoseconds.
 //
-// It is from /proc/PID/task/TID/schedstat (Documentation/scheduler/sched-stats.rst): exact to the last tick of a thread
-// that runs just then, and whole once it sleeps. Softirqs that are worked off while a thread is on the CPU count as its
-// time, also those of others' packets, unless the kernel is built with CONFIG_IRQ_TIME_ACCOUNTING (update_rq_clock_task
-// in kernel/sched/core.c); and of a vCPU the time in the guest counts too. So the sums of threads and the columns of
-// /proc/stat do not add up: they are two views of the same time.
+// It comes from /proc/PID/task/TID/schedstat (Documentation/scheduler/sched-stats.rst), exact up to the last tick for a
+// running thread and complete once it sleeps. Softirqs handled while a thread is on the CPU count as its time, even for
+// other traffic, unless the kernel is built with CONFIG_IRQ_TIME_ACCOUNTING (update_rq_clock_task in
+// kernel/sched/core.c). A vCPU's time includes the time in the guest. So thread times and the columns of /proc/stat do
+// not add up: they are two views of the same time.
 type ThreadTime struct {
 	Ran, Waited uint64
 }
 
-// ThreadTimes are the threads that matter at one moment; nil where they are not known.
+// ThreadTimes are the relevant threads at one moment; nil if unknown.
 type ThreadTimes map[Thread]ThreadTime
 
 // ThreadUse is what the threads of one role and guest used during a trial.
 type ThreadUse struct {
 	Role    Role    `json:"role"`
-	Guest   string  `json:"guest,omitempty"`    // QEMU's name of it, or its process's number
-	Threads int     `json:"threads"`            // that there were
-	Seconds float64 `json:"seconds"`            // that they ran, guest time and softirqs in their context included
-	Waited  float64 `json:"waited_s,omitempty"` // seconds that they were ready to run and had no CPU; not known of mpps
+	Guest   string  `json:"guest,omitempty"`    // QEMU's name for it, or the number of its process
+	Threads int     `json:"threads"`            // number of threads
+	Seconds float64 `json:"seconds"`            // time that they ran, including guest time and softirqs in their context
+	Waited  float64 `json:"waited_s,omitempty"` // seconds runnable without a CPU; unknown for mpps
 
-	Busiest        string  `json:"busiest,omitempty"` // the thread that ran longest, of several
+	Busiest        string  `json:"busiest,omitempty"` // the thread that ran longest, if there are several
 	BusiestSeconds float64 `json:"busiest_s,omitempty"`
 
 	NsPerUnit float64 `json:"ns_per_unit"` // per packet received, transaction or byte
 }
 
-// threadUse is what was used between two readings. A thread that is new at the second one began at 0; one that has
-// ended is left out, as what it used at last is not known.
+// threadUse returns what was used between two readings. A thread that is new in the second reading started at 0. A
+// thread that has ended is left out, because its last times are unknown.
 func threadUse(before, after ThreadTimes, n uint64) []ThreadUse {
-	type group struct {
-		role  Role
-		guest string
-	}
-	groups := map[group]*ThreadUse{}
+	groups := map[threadGroup]*ThreadUse{}
 	for t, b := range after {
-		key := group{t.Role, t.Guest}
+		key := threadGroup{t.Role, t.Guest}
 		u := groups[key]
 		if u == nil {
 			u = &ThreadUse{Role: t.Role, Guest: t.Guest}
@@ -83,7 +79,7 @@ func threadUse(before, after ThreadTimes, n uint64) []ThreadUse {
 	}
 	var all []ThreadUse
 	for _, u := range groups {
-		if u.Guest != "" && u.Seconds == 0 && u.Waited == 0 { // a guest that stood still: there may be many
+		if u.Guest != "" && u.Seconds == 0 && u.Waited == 0 { // an idle guest: there may be many
 			continue
 		}
 		if u.Threads == 1 {
@@ -95,71 +91,81 @@ func threadUse(before, after ThreadTimes, n uint64) []ThreadUse {
 		all = append(all, *u)
 	}
 	slices.SortFunc(all, func(a, b ThreadUse) int {
-		return cmp.Or(cmp.Compare(slices.Index(roles, a.Role), slices.Index(roles, b.Role)),
-			cmp.Compare(a.Guest, b.Guest))
+		return threadGroup{a.Role, a.Guest}.compare(threadGroup{b.Role, b.Guest})
 	})
 	return all
 }
 
-// ThreadCost is what threads of one role and guest cost over the trials of a run.
+// threadGroup is the threads of one role and guest.
+type threadGroup struct {
+	role  Role
+	guest string
+}
+
+// compare orders by role, then by guest.
+func (g threadGroup) compare(h threadGroup) int {
+	return cmp.Or(cmp.Compare(slices.Index(roles, g.role), slices.Index(roles, h.role)), cmp.Compare(g.guest, h.guest))
+}
+
+// ThreadCost is what the threads of one role and guest cost over the trials of a run.
 type ThreadCost struct {
 	Role    Role
 	Guest   string
-	Threads int      // the most that there were
+	Threads int      // the most at once
 	Each    Estimate // nanoseconds per packet, transaction or byte
-	CPUs    Estimate // how many CPUs they kept busy
-	Busiest Estimate // … and how much of one the busiest thread did
-	Waited  Estimate // CPUs that they would have kept busy besides, had they had them
+	CPUs    Estimate // CPUs kept busy
+	Busiest Estimate // CPUs kept busy by the busiest thread
+	Waited  Estimate // more CPUs that they would have used if they had had them
 }
 
-// ThreadCosts are the medians over the samples, in the order of roles; groups that ran less than a thousandth of a CPU
-// are left out. Empty where threads are not known.
+// ThreadCosts returns medians over the samples, in the order of roles. It leaves out groups that ran less than a
+// thousandth of a CPU. It is empty if threads are unknown.
 func (r *Run) ThreadCosts() []ThreadCost {
-	type values struct{ each, cpus, busiest, waited []float64 }
-	costs, of := map[ThreadUse]*ThreadCost{}, map[ThreadUse]*values{}
+	type values struct {
+		threads                     int
+		each, cpus, busiest, waited []float64
+	}
+	groups := map[threadGroup]*values{}
 	for _, s := range r.Samples {
 		if len(s.CPU) == 0 || s.CPU[0].Seconds <= 0 {
 			continue
 		}
-		long := s.CPU[0].Seconds
+		seconds := s.CPU[0].Seconds
 		for _, u := range s.Threads {
-			key := ThreadUse{Role: u.Role, Guest: u.Guest}
-			if costs[key] == nil {
-				costs[key], of[key] = &ThreadCost{Role: u.Role, Guest: u.Guest}, &values{}
+			v := groups[threadGroup{u.Role, u.Guest}]
+			if v == nil {
+				v = &values{}
+				groups[threadGroup{u.Role, u.Guest}] = v
 			}
-			c, v := costs[key], of[key]
-			c.Threads = max(c.Threads, u.Threads)
+			v.threads = max(v.threads, u.Threads)
 			busiest := u.BusiestSeconds
 			if u.Threads == 1 {
 				busiest = u.Seconds
 			}
-			v.each, v.cpus = append(v.each, u.NsPerUnit), append(v.cpus, u.Seconds/long)
-			v.busiest, v.waited = append(v.busiest, busiest/long), append(v.waited, u.Waited/long)
+			v.each, v.cpus = append(v.each, u.NsPerUnit), append(v.cpus, u.Seconds/seconds)
+			v.busiest, v.waited = append(v.busiest, busiest/seconds), append(v.waited, u.Waited/seconds)
 		}
 	}
 	var all []ThreadCost
-	for key := range maps.Keys(costs) {
-		c, v := costs[key], of[key]
-		c.Each, c.CPUs, c.Busiest, c.Waited = Median(v.each), Median(v.cpus), Median(v.busiest), Median(v.waited)
+	for _, g := range slices.SortedFunc(maps.Keys(groups), threadGroup.compare) {
+		v := groups[g]
+		c := ThreadCost{Role: g.role, Guest: g.guest, Threads: v.threads, Each: Median(v.each), CPUs: Median(v.cpus),
+			Busiest: Median(v.busiest), Waited: Median(v.waited)}
 		if c.CPUs.Value >= 0.001 {
-			all = append(all, *c)
+			all = append(all, c)
 		}
 	}
-	slices.SortFunc(all, func(a, b ThreadCost) int {
-		return cmp.Or(cmp.Compare(slices.Index(roles, a.Role), slices.Index(roles, b.Role)),
-			cmp.Compare(a.Guest, b.Guest))
-	})
 	return all
 }
 
-// CPUPart is one way in which the near machine's CPUs spent their time, for each packet, transaction or byte.
+// CPUPart is one way in which the near machine's CPUs spent their time, per packet, transaction or byte.
 type CPUPart struct {
 	Name string // user, system, softirq, irq or guest
 	Each Estimate
 }
 
-// CPUParts splits CPUNsPerUnit up: nanoseconds of each by the columns of /proc/stat, medians over the samples. Parts
-// that are 0 throughout are left out.
+// CPUParts splits up CPUNsPerUnit by the columns of /proc/stat: nanoseconds, medians over the samples. It leaves out
+// parts that are always 0.
 func (r *Run) CPUParts() []CPUPart {
 	var all []CPUPart
 	for _, part := range []struct {

@@ -20,7 +20,7 @@ func TestThreadUse(t *testing.T) {
 	}
 	now := time.Now()
 	var s Sample
-	s.account(times(before, now, 0), times(after, now.Add(2*time.Second), 100), 1_000_000)
+	s.addCPU(times(before, now, 0), times(after, now.Add(2*time.Second), 100), 1_000_000)
 	want := []ThreadUse{
 		{Role: Vhost, Guest: "db", Threads: 1, Seconds: 0.2, NsPerUnit: 200},
 		{Role: Vhost, Guest: "web", Threads: 1, Seconds: 0.5, NsPerUnit: 500},

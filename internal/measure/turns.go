@@ -9,42 +9,40 @@ import (
 
 // Configuration is one side of an interleaved comparison.
 type Configuration struct {
-	Run   *Run                        // filled in by the caller as for Bench.Run; gets the side's samples and verdict
-	Bring func(context.Context) error // brings the configuration about from the other one
+	Run    *Run                        // filled in by the caller as for Bench.Run; gets the side's samples and verdict
+	Switch func(context.Context) error // switches to the configuration from the other one
 }
 
-// Interleave measures two configurations of the device in randomised blocks, ABBA or BAAB. A stands at the beginning;
-// the functions Bring are called only where the other side stands, and traffic warms the path up after each. What the
-// generator, the receiver and the idle machine do alone is taken for each side when it is first brought about. Both
-// runs get the samples of whole blocks, two a block, and are judged. Errors and an ended context are those of the
-// function Interleave; the caller brings A about again.
+// Interleave measures two configurations of the device in randomised blocks, ABBA or BAAB. It starts in configuration
+// A, calls Switch only to change sides, and warms the path up after each switch. Generator, receiver and idle machine
+// are measured alone for each side when it is first reached. Both runs get the samples of complete blocks, two per
+// block, and are judged. Errors and the end of ctx are treated as by the function Interleave. The caller must switch
+// back to A.
 func (b *Bench) Interleave(ctx context.Context, sides [2]Configuration, blocks int, seed uint64) (Interleaved, error) {
-	return b.campaign().interleave(ctx, sides, blocks, seed, b.baselines)
+	return b.campaign().interleave(ctx, sides, blocks, seed)
 }
 
 // InterleaveExchange is Bench.Interleave for a conversation.
 func InterleaveExchange(ctx context.Context, e Exchange, sides [2]Configuration, blocks int, seed uint64,
 	progress func(Step)) (Interleaved, error) {
-	none := func(context.Context, *Run) error { return nil }
-	return exchangeCampaign(e, progress).interleave(ctx, sides, blocks, seed, none)
+	return exchangeCampaign(e, progress).interleave(ctx, sides, blocks, seed)
 }
 
-// turns is an interleaved comparison while it goes on.
+// turns is the state of an interleaved comparison.
 type turns struct {
 	*campaign
-	sides     [2]Configuration
-	baselines func(context.Context, *Run) error
-	standing  Side
-	seen      [2]bool      // sides whose baselines were taken
-	deltas    [2][][]Delta // of the counters, by side and trial
-	n, of     int
-	last      *Sample
+	sides    [2]Configuration
+	current  Side
+	measured [2]bool      // sides whose baselines were taken
+	deltas   [2][][]Delta // of the counters, by side and trial
+	n, of    int
+	last     *Sample
 }
 
-func (c *campaign) interleave(ctx context.Context, sides [2]Configuration, blocks int, seed uint64,
-	baselines func(context.Context, *Run) error) (Interleaved, error) {
+func (c *campaign) interleave(ctx context.Context, sides [2]Configuration, blocks int, seed uint64) (Interleaved,
+	error) {
 	started := time.Now()
-	t := &turns{campaign: c, sides: sides, baselines: baselines, of: 4 * blocks}
+	t := &turns{campaign: c, sides: sides, of: 4 * blocks}
 	take := func(side Side) func(context.Context) (Sample, error) {
 		return func(ctx context.Context) (Sample, error) { return t.take(ctx, side) }
 	}
@@ -56,30 +54,30 @@ func (c *campaign) interleave(ctx context.Context, sides [2]Configuration, block
 		if run.Started.IsZero() {
 			run.Started = started
 		}
-		run.Samples = result.of(Side(side))
-		run.Counters = sum(t.deltas[side][:len(run.Samples)])
+		run.Samples = result.samplesOf(Side(side))
+		run.Counters = sumDeltas(t.deltas[side][:len(run.Samples)])
 		run.Judge()
 	}
 	return result, err
 }
 
-// take brings a side about and does one trial of it.
+// take switches to a side if needed and runs one trial.
 func (t *turns) take(ctx context.Context, side Side) (Sample, error) {
 	s := t.sides[side]
-	fresh := t.standing != side
+	fresh := t.current != side
 	if fresh {
-		if err := s.Bring(ctx); err != nil {
+		if err := s.Switch(ctx); err != nil {
 			return Sample{}, err
 		}
-		t.standing = side
+		t.current = side
 	}
 	var err error
 	switch {
-	case !t.seen[side]:
-		if err = t.baselines(ctx, s.Run); err == nil {
+	case !t.measured[side]:
+		if err = t.measureAlone(ctx, s.Run); err == nil {
 			err = t.prepare(ctx, s.Run)
 		}
-		t.seen[side] = true
+		t.measured[side] = true
 	case fresh:
 		err = t.warmUp(ctx, s.Run)
 	}
@@ -93,15 +91,13 @@ func (t *turns) take(ctx context.Context, side Side) (Sample, error) {
 	if err != nil {
 		return sample, fmt.Errorf("trial %d of %d: %w", t.n, t.of, err)
 	}
-	finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-	defer cancel()
-	t.deltas[side] = append(t.deltas[side], Deltas(before, t.read(finish, s.Run)))
+	t.deltas[side] = append(t.deltas[side], t.counterDeltas(ctx, s.Run, before))
 	t.last = &sample
 	return sample, nil
 }
 
-// of are the samples of one side, in the order in which they were taken.
-func (r Interleaved) of(side Side) []Sample {
+// samplesOf returns the samples of one side, in the order taken.
+func (r Interleaved) samplesOf(side Side) []Sample {
 	samples := []Sample{}
 	for i, order := range r.Order {
 		for j, s := range order {
@@ -113,9 +109,9 @@ func (r Interleaved) of(side Side) []Sample {
 	return samples
 }
 
-// sum adds up what counters did in several trials. Before and After are those of the first trial and of the last, so
-// that they differ by more than Delta where the other side was measured between.
-func sum(trials [][]Delta) []Delta {
+// sumDeltas sums up what the counters did in several trials. Before is that of the first trial and After that of the
+// last, so they differ by more than Delta if the other side was measured in between.
+func sumDeltas(trials [][]Delta) []Delta {
 	var all []Delta
 	for _, deltas := range trials {
 		for _, d := range deltas {

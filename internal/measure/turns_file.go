@@ -1,9 +1,7 @@
 package measure
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 )
@@ -11,10 +9,10 @@ import (
 // SchemaAB is the version of the format of interleaved comparisons.
 const SchemaAB = "mpps.ab/1"
 
-// ErrInterleaved is wrapped where a run was expected and an interleaved comparison found, which holds two.
+// ErrInterleaved is wrapped if an interleaved comparison, which holds two runs, was found instead of a run.
 var ErrInterleaved = errors.New("an interleaved comparison, not a single run")
 
-// AB is an interleaved comparison as files and answers have it.
+// AB is an interleaved comparison, as saved files and --json contain it.
 type AB struct {
 	Schema string `json:"schema"`
 	Kind   Kind   `json:"kind"`
@@ -24,16 +22,16 @@ type AB struct {
 	Verdict string      `json:"verdict"` // "~" for no significant difference
 	Cost    *Comparison `json:"cpu_ns_per_unit,omitempty"`
 
-	Seed    uint64   `json:"seed"`    // of the order: the same seed and number of blocks give the same
-	Blocks  int      `json:"blocks"`  // that were asked for
-	Order   []string `json:"order"`   // of the blocks that were completed: "ABBA" or "BAAB", A is before
+	Seed    uint64   `json:"seed"`    // of the order: seed and number of blocks determine it
+	Blocks  int      `json:"blocks"`  // blocks requested
+	Order   []string `json:"order"`   // of completed blocks: "ABBA" or "BAAB", A is before
 	Values  []Block  `json:"values"`  // of each block, in Unit
-	Partial bool     `json:"partial"` // ended early: fewer blocks than asked for
+	Partial bool     `json:"partial"` // ended early: fewer blocks than requested
 
-	Plan       string     `json:"plan"`        // digest of the plan that is the difference between the sides
+	Plan       string     `json:"plan"`        // digest of the plan that makes the difference between the sides
 	Changes    []ABChange `json:"changes"`     // what it changes
 	Switches   int        `json:"switches"`    // how often the plan was applied
-	RolledBack bool       `json:"rolled_back"` // everything is as it was found
+	RolledBack bool       `json:"rolled_back"` // everything is as it was before
 
 	BeforeRun Run `json:"before_run"`
 	AfterRun  Run `json:"after_run"`
@@ -47,9 +45,9 @@ type ABChange struct {
 	To      string `json:"to"`
 }
 
-// NewAB puts the result of an interleaved measurement together, with what else differed between the runs.
+// NewAB combines the result of an interleaved measurement with what else differed between the runs.
 func NewAB(r Interleaved, before, after *Run, blocks int) (*AB, error) {
-	caveats, err := alike(before, after)
+	caveats, err := compareSettings(before, after)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +72,7 @@ func NewAB(r Interleaved, before, after *Run, blocks int) (*AB, error) {
 // Valid reports whether the device under test set the results of both sides.
 func (ab *AB) Valid() bool { return ab.BeforeRun.Valid() && ab.AfterRun.Valid() }
 
-// AllWarnings are those of the comparison and of both sides. What both sides warn of is said once.
+// AllWarnings returns the warnings of the comparison and of both sides. A warning of both sides appears once.
 func (ab *AB) AllWarnings() []Warning {
 	all := slices.Clone(ab.Warnings)
 	has := func(r *Run, code string) bool {
@@ -95,18 +93,11 @@ func (ab *AB) AllWarnings() []Warning {
 	return all
 }
 
-// DecodeAB reads a comparison: the bare one, or a --json answer of bench with it as the result.
+// DecodeAB reads a comparison: a bare one, or a --json answer of bench with it as the result.
 func DecodeAB(reader io.Reader) (*AB, error) {
-	text, err := content(reader)
+	ab, err := decode[AB](reader, SchemaAB)
 	if err != nil {
 		return nil, err
-	}
-	ab := &AB{}
-	if err := json.Unmarshal(text, ab); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNotARun, err)
-	}
-	if ab.Schema != SchemaAB {
-		return nil, fmt.Errorf("%w: found schema %q, expected %q", ErrNotARun, ab.Schema, SchemaAB)
 	}
 	return ab, errors.Join(ab.BeforeRun.check(), ab.AfterRun.check())
 }

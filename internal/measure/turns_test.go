@@ -13,7 +13,7 @@ import (
 func inTurns(d *device, bring func(Side) error) (sides [2]Configuration) {
 	d.makes, d.carries, d.counts = 9e6, 1e6, 2e7
 	for side, carries := range []float64{1e6, 3e6} {
-		sides[side] = Configuration{Run: newRun(0), Bring: func(context.Context) error {
+		sides[side] = Configuration{Run: newRun(0), Switch: func(context.Context) error {
 			d.carries = carries
 			return bring(Side(side))
 		}}

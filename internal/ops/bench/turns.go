@@ -30,8 +30,8 @@ func (m *Measurement) InTurns(ctx context.Context, env *ops.Env, file string, bl
 	}
 	after := *before
 	before.Name, after.Name = "as found", "as planned"
-	sides := [2]measure.Configuration{measure.A: {Run: before, Bring: by.Back},
-		measure.B: {Run: &after, Bring: by.Apply}}
+	sides := [2]measure.Configuration{measure.A: {Run: before, Switch: by.Back},
+		measure.B: {Run: &after, Switch: by.Apply}}
 	result, err := o.inTurns(ctx, sides, blocks, seed)
 	if Interrupted(ctx, err) {
 		err = nil
