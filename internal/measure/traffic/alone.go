@@ -15,22 +15,21 @@ import (
 	"mpps/internal/thread"
 )
 
-// Alone is what a generator or a receiver can do without the device under test.
-// A result that comes near to either says more about it than about the device.
+// Alone is what a generator or a receiver can do without the device under test. A result close to either says more
+// about the generator or receiver than about the device.
 type Alone struct {
 	Method  Method        `json:"method"`
-	PPS     float64       `json:"pps"` // frames per second: made, or received
+	PPS     float64       `json:"pps"` // frames per second, sent or received
 	Sent    uint64        `json:"sent"`
-	Counted uint64        `json:"counted"` // different frames that the receiver counted
+	Counted uint64        `json:"counted"` // distinct frames that the receiver counted
 	Elapsed time.Duration `json:"elapsed"`
-	// AtLeast: the receiver counted all that the generator, which shares the
-	// machine with it here, could send. It may be able to do more.
+	// AtLeast: the receiver counted everything that the generator, which shares the machine here, could send. It may be
+	// able to do more.
 	AtLeast  bool     `json:"at_least,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// GeneratorAlone makes frames as fast as c allows (its Rate is left out) for d
-// and discards them.
+// GeneratorAlone generates frames as fast as c allows, ignoring its Rate, for d and discards them.
 func GeneratorAlone(ctx context.Context, c Config, d time.Duration) (Alone, error) {
 	c.Discard, c.Rate, c.Count, c.Duration = true, 0, 0, d
 	c.Batch, c.Burst = 0, 0
@@ -45,11 +44,11 @@ func GeneratorAlone(ctx context.Context, c Config, d time.Duration) (Alone, erro
 	return Alone{Method: r.Method, PPS: r.PPS(), Sent: r.Sent, Elapsed: r.Elapsed, Warnings: r.Warnings}, nil
 }
 
-// GeneratorToDevice sends through a veth pair into a counting sink, both made
-// for it: what the generator can do with a device at its fastest.
+// GeneratorToDevice sends through a temporary veth pair into a counting sink: what the generator can do with an ideal
+// device.
 func GeneratorToDevice(ctx context.Context, c Config, d time.Duration) (Alone, error) {
 	clones := c.Clone > 0
-	c.Clone = 0 // a veth takes none (IFF_TX_SKB_SHARING), which makes pktgen slower than it can be
+	c.Clone = 0 // a veth cannot take clones (IFF_TX_SKB_SHARING), which makes pktgen slower than it can be
 	a, err := overPair(ctx, SinkConfig{Method: XDP}, c, d)
 	if err != nil {
 		return a, fmt.Errorf("generator into a veth pair: %w", err)
@@ -60,8 +59,8 @@ func GeneratorToDevice(ctx context.Context, c Config, d time.Duration) (Alone, e
 	return a, nil
 }
 
-// ReceiverAlone lets a sink as s describes count what a generator as c
-// describes sends as fast as it can, over a veth pair made for it.
+// ReceiverAlone measures how fast a sink configured by s counts the frames that a generator configured by c sends at
+// full speed, over a temporary veth pair.
 func ReceiverAlone(ctx context.Context, s SinkConfig, c Config, d time.Duration) (Alone, error) {
 	a, err := overPair(ctx, s, c, d)
 	if err != nil {
@@ -100,7 +99,7 @@ func overPair(ctx context.Context, s SinkConfig, c Config, d time.Duration) (a A
 		if err != nil {
 			return Alone{}, err
 		}
-		defer undo() // it is gone with the pair at the latest
+		defer undo() // goes away with the pair at the latest
 	}
 	g, err := NewGenerator(c)
 	if err != nil {
@@ -110,8 +109,7 @@ func overPair(ctx context.Context, s SinkConfig, c Config, d time.Duration) (a A
 	if err := errors.Join(err, g.Close()); err != nil {
 		return Alone{}, err
 	}
-	// What is counted after the last frame was sent was waiting in a ring, and
-	// does not belong to the rate.
+	// Frames counted after the last one was sent were waiting in a ring and do not belong to the rate.
 	k, err := sink.Counts()
 	if err != nil {
 		return Alone{}, err
@@ -124,24 +122,22 @@ func overPair(ctx context.Context, s SinkConfig, c Config, d time.Duration) (a A
 		Method: sink.Method(), Sent: r.Sent, Counted: end.Unique(), Elapsed: r.Elapsed,
 		Warnings: append(r.Warnings, end.Warnings...),
 	}
-	// A ring hands its frames over up to 10 ms late.
+	// A ring delivers its frames up to 10 ms late.
 	a.AtLeast = a.Counted == r.Sent && float64(k.Unique()) > 0.85*float64(r.Sent)
 	if r.Elapsed > 0 {
-		n := k.Unique()
+		a.PPS = float64(k.Unique()) / r.Elapsed.Seconds()
 		if a.AtLeast {
-			n = r.Sent
+			a.PPS = r.PPS()
 		}
-		a.PPS = float64(n) / r.Elapsed.Seconds()
 	}
 	return a, nil
 }
 
-// scratchNumber tells the namespaces of this process apart.
+// scratchNumber numbers the veth pairs of this process.
 var scratchNumber atomic.Uint32
 
-// scratchPair is a veth pair between two network namespaces without names,
-// which are gone with the descriptors that hold them: with remove, or with the
-// process.
+// scratchPair makes a veth pair between two unnamed network namespaces. The namespaces end with the descriptors that
+// hold them: on remove, or with the process.
 func scratchPair(frame int) (a, b Endpoint, remove func() error, err error) {
 	var releases []func() error
 	remove = func() error {
@@ -195,8 +191,8 @@ func scratchPair(frame int) (a, b Endpoint, remove func() error, err error) {
 	return a, b, remove, nil
 }
 
-// NewNetns makes a network namespace without a name. It ends with release or with this process, and the virtual devices
-// in it end with it. name is what Endpoint.Netns takes; it means nothing to another process.
+// NewNetns makes an unnamed network namespace. It ends on release or with this process, and so do the virtual devices
+// in it. name is valid for Endpoint.Netns, in this process only.
 func NewNetns() (name string, release func() error, err error) {
 	fd := -1
 	err = thread.Do(func() (err error) {

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BareLoop sends the same frame as fast as the kernel's live frames go, from one CPU, until ctx is done: a program that
-// redirects and writes nothing. It shows what the generator's own work costs on top; nothing is counted. The frame's
-// addresses may be left out: they are zero then.
+// BareLoop sends the same frame at the full speed of the kernel's live frames, from one CPU, until ctx is done. Its
+// program only redirects and writes nothing, so the difference is the cost of the generator's own work. Nothing is
+// counted. The MAC addresses default to zero.
 func BareLoop(ctx context.Context, out Endpoint, cpu int, f Frame) (err error) {
 	dev, err := out.Device()
 	if err != nil {
@@ -32,7 +32,8 @@ func BareLoop(ctx context.Context, out Endpoint, cpu int, f Frame) (err error) {
 		return fmt.Errorf("bare loop: %w", err)
 	}
 	defer devmap.Close()
-	// An index belongs to the namespace of the thread that writes it (dev_map_update_elem in kernel/bpf/devmap.c).
+	// The kernel looks the index up in the namespace of the writing thread (dev_map_update_elem in
+	// kernel/bpf/devmap.c).
 	if err := dev.Do(func() error { return devmap.Put(uint32(0), uint32(dev.Index)) }); err != nil {
 		return fmt.Errorf("bare loop: %w", err)
 	}
@@ -66,9 +67,9 @@ func BareLoop(ctx context.Context, out Endpoint, cpu int, f Frame) (err error) {
 			return err
 		case <-ctx.Done():
 		}
-		// Until it has seen it: a call may begin between the look at the context and the signal.
+		// Repeat the signal: a call may begin between the check of ctx and the signal.
 		if t := tid.Load(); t != 0 {
-			_ = unix.Tgkill(os.Getpid(), int(t), endRun) // gone already is as good
+			_ = unix.Tgkill(os.Getpid(), int(t), endRun) // already gone is fine
 		}
 		select {
 		case err := <-done:

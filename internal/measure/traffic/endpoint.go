@@ -14,19 +14,17 @@ import (
 	"mpps/internal/thread"
 )
 
-// netnsDir is where ip-netns(8) keeps the names of network namespaces.
+// netnsDir holds the names of network namespaces (ip-netns(8)).
 const netnsDir = "/run/netns"
 
-// An Endpoint is a network interface, in this process's network namespace or
-// in a named one.
+// An Endpoint is a network interface in this process's network namespace or in a named one.
 type Endpoint struct {
 	Netns string `json:"netns,omitempty"` // name under /run/netns, "" for this one
 	Iface string `json:"iface"`
 }
 
-// ParseEndpoint reads IFACE or netns:NAME/IFACE. Names are limited as in the
-// kernel: an interface has 1–15 bytes, without slash or space (dev_valid_name
-// in net/core/dev.c).
+// ParseEndpoint reads IFACE or netns:NAME/IFACE. Interface names are limited as in the kernel: 1–15 bytes, without
+// slash, colon or space (dev_valid_name in net/core/dev.c).
 func ParseEndpoint(s string) (Endpoint, error) {
 	var e Endpoint
 	rest, named := strings.CutPrefix(s, "netns:")
@@ -43,8 +41,7 @@ func ParseEndpoint(s string) (Endpoint, error) {
 	if rest == "" || len(rest) > unix.IFNAMSIZ-1 || rest == "." || rest == ".." ||
 		strings.ContainsAny(rest, "/: \t\n\v\f\r\x00") {
 		return Endpoint{}, fmt.Errorf("endpoint %q: bad interface name %q, want 1 to %d bytes without slash, colon "+
-			"or space",
-			s, rest, unix.IFNAMSIZ-1)
+			"or space", s, rest, unix.IFNAMSIZ-1)
 	}
 	e.Iface = rest
 	return e, nil
@@ -57,8 +54,8 @@ func (e Endpoint) String() string {
 	return "netns:" + e.Netns + "/" + e.Iface
 }
 
-// Do calls f on a thread that is in the endpoint's network namespace. What f
-// starts in other goroutines is not. The thread ends with f.
+// Do calls f on a thread in the endpoint's network namespace. Goroutines that f starts do not run there. The thread
+// ends with f.
 func (e Endpoint) Do(f func() error) error {
 	if e.Netns == "" {
 		return f()
@@ -71,7 +68,7 @@ func (e Endpoint) Do(f func() error) error {
 	})
 }
 
-// enterNetns moves the calling thread, which must be locked, for good.
+// enterNetns moves the calling thread, which must be locked, to a network namespace for good.
 func enterNetns(name string) error {
 	if name == "" {
 		return nil
@@ -91,7 +88,7 @@ func enterNetns(name string) error {
 	return nil
 }
 
-// A Device is what an Endpoint is found to be.
+// A Device is the network device behind an Endpoint.
 type Device struct {
 	Endpoint
 	Index int
@@ -99,15 +96,15 @@ type Device struct {
 	MTU   int    // bytes without the Ethernet header
 	MAC   net.HardwareAddr
 	Up    bool
-	// PeerIndex is the other end of a veth pair, 0 for none. PeerNSID is the
-	// peer's namespace as this namespace numbers it, -1 for the same one.
+	// PeerIndex is the other end of a veth pair, 0 for none. PeerNSID is the id of the peer's namespace in this
+	// namespace, -1 if they are the same.
 	PeerIndex, PeerNSID int
 }
 
-// ErrNoDevice says that an endpoint's interface does not exist.
+// ErrNoDevice means that the interface of an endpoint does not exist.
 var ErrNoDevice = errors.New("no such interface")
 
-// Device looks the endpoint up.
+// Device looks up the endpoint.
 func (e Endpoint) Device() (Device, error) {
 	d := Device{Endpoint: e, PeerNSID: -1}
 	err := e.Do(func() error {

@@ -1,6 +1,7 @@
 package traffic
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -9,8 +10,7 @@ import (
 	"slices"
 )
 
-// Frame sizes in bytes, counted with the 4 byte FCS as RFC 2544 section 9 does.
-// A VLAN tag adds 4 to both ends.
+// Frame sizes in bytes, including the 4 byte FCS as in RFC 2544 section 9. A VLAN tag adds 4 to both limits.
 const (
 	MinFrame = 64
 	MaxFrame = 1518
@@ -21,7 +21,7 @@ const (
 	ipBytes   = 20
 	udpBytes  = 8
 
-	// Payload: magic 4, stream 2, sequence 8, time stamp 4: see bpf/frame.h.
+	// Payload: magic 4, stream 2, sequence 8, timestamp 4: see bpf/frame.h.
 	payloadHeader = 18
 	magic         = 0x6d707073
 )
@@ -55,17 +55,15 @@ type AddrRange struct {
 // PortRange is Count consecutive UDP ports.
 type PortRange struct {
 	First uint16 `json:"first"`
-	Count uint32 `json:"count"` // 0 means 1, at most 65536 - First
+	Count uint32 `json:"count"` // 0 means 1; at most 65536 - First
 }
 
-// A Frame describes the test frames of a generator: Ethernet, an optional VLAN
-// tag, IPv4 without options and UDP.
+// A Frame describes a generator's test frames: Ethernet, an optional VLAN tag, IPv4 without options and UDP.
 //
-// The flows are all combinations of the four ranges, stepped like an odometer
-// whose fastest wheel is the source port.
+// The flows are all combinations of the four ranges. The source port varies fastest.
 type Frame struct {
 	Size int `json:"size"` // with FCS, 0 means 64
-	// sizes in turn instead of one, up to 64 and 8 different ones; Size is then the largest
+	// sizes to cycle through, up to 64 with up to 8 different ones; Size is then the largest
 	Sizes       []int            `json:"sizes,omitempty"`
 	SrcMAC      net.HardwareAddr `json:"src_mac,omitempty"`
 	DstMAC      net.HardwareAddr `json:"dst_mac,omitempty"`
@@ -77,10 +75,10 @@ type Frame struct {
 	DstPort     PortRange        `json:"dst_port"`
 	TTL         uint8            `json:"ttl,omitempty"` // 64 unless set
 	TOS         uint8            `json:"tos,omitempty"`
-	UDPChecksum bool             `json:"udp_checksum,omitempty"` // else sent as 0, none (RFC 768)
+	UDPChecksum bool             `json:"udp_checksum,omitempty"` // otherwise sent as 0, none (RFC 768)
 }
 
-// withDefaults fills in what is not set; MACs stay empty.
+// withDefaults fills in unset fields, except the MAC addresses.
 func (f Frame) withDefaults() Frame {
 	if len(f.Sizes) > 0 {
 		f.Size = slices.Max(f.Sizes)
@@ -97,24 +95,17 @@ func (f Frame) withDefaults() Frame {
 	if !f.Dst.First.IsValid() {
 		f.Dst.First = netip.AddrFrom4([4]byte{198, 19, 0, 1})
 	}
-	if f.SrcPort.First == 0 {
-		f.SrcPort.First = 49152
-	}
-	if f.DstPort.First == 0 {
-		f.DstPort.First = 9 // discard
-	}
+	f.SrcPort.First, f.DstPort.First = cmp.Or(f.SrcPort.First, 49152), cmp.Or(f.DstPort.First, 9) // 9: discard
 	f.Src.Count, f.Dst.Count = max(f.Src.Count, 1), max(f.Dst.Count, 1)
 	f.SrcPort.Count, f.DstPort.Count = max(f.SrcPort.Count, 1), max(f.DstPort.Count, 1)
-	if f.TTL == 0 {
-		f.TTL = 64
-	}
+	f.TTL = cmp.Or(f.TTL, 64)
 	return f
 }
 
-// ErrFrame is wrapped by every complaint about a Frame.
+// ErrFrame is wrapped by every error about a Frame.
 var ErrFrame = errors.New("bad test frame")
 
-// check expects defaults to be filled in.
+// check validates a frame whose defaults are filled in. mtu 0 means no limit.
 func (f Frame) check(mtu int) error {
 	lo, hi := MinFrame, MaxFrame
 	if f.VLAN != 0 {
@@ -126,14 +117,12 @@ func (f Frame) check(mtu int) error {
 	if kinds := f.mix().kinds; len(kinds) > maxSizes {
 		return fmt.Errorf("%w: %d different sizes, want up to %d", ErrFrame, len(kinds), maxSizes)
 	}
-	for _, size := range f.Sizes {
+	for _, size := range append([]int{f.Size}, f.Sizes...) {
 		if size < lo || size > hi {
 			return fmt.Errorf("%w: size %d, want %d to %d bytes with FCS", ErrFrame, size, lo, hi)
 		}
 	}
 	switch {
-	case f.Size < lo || f.Size > hi:
-		return fmt.Errorf("%w: size %d, want %d to %d bytes with FCS", ErrFrame, f.Size, lo, hi)
 	case mtu > 0 && f.Size-fcsBytes-f.l2Bytes() > mtu:
 		return fmt.Errorf("%w: size %d needs an MTU of %d, the interface has %d",
 			ErrFrame, f.Size, f.Size-fcsBytes-f.l2Bytes(), mtu)
@@ -154,7 +143,7 @@ func (f Frame) check(mtu int) error {
 	return nil
 }
 
-// Flows is the number of distinct flows.
+// Flows returns the number of distinct flows.
 func (f Frame) Flows() uint64 {
 	f = f.withDefaults()
 	return uint64(f.Src.Count) * uint64(f.Dst.Count) * uint64(f.SrcPort.Count) * uint64(f.DstPort.Count)
@@ -181,8 +170,10 @@ func addrFrom(n uint32) netip.Addr {
 	return netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, n)))
 }
 
-// flow is one position of the odometer, as offsets into the ranges.
+// flow is one flow, as offsets into the ranges.
 type flow struct{ src, dst, sport, dport uint32 }
+
+// next steps to the next flow.
 
 func (f *Frame) next(p *flow) {
 	if p.sport++; p.sport < f.SrcPort.Count {
@@ -203,7 +194,7 @@ func (f *Frame) next(p *flow) {
 	p.src = 0
 }
 
-// at is the n-th flow.
+// at returns the n-th flow.
 func (f *Frame) at(n uint64) flow {
 	var p flow
 	p.sport, n = uint32(n%uint64(f.SrcPort.Count)), n/uint64(f.SrcPort.Count)
@@ -213,7 +204,7 @@ func (f *Frame) at(n uint64) flow {
 	return p
 }
 
-// template is a frame without FCS, complete but for what put writes.
+// template returns a frame without FCS, complete except for what put writes.
 func (f Frame) template(stream uint16) []byte {
 	b := make([]byte, f.Size-fcsBytes)
 	copy(b, f.DstMAC)
@@ -234,20 +225,19 @@ func (f Frame) template(stream uint16) []byte {
 	return b
 }
 
-// ipBase is the sum over the IPv4 header but for addresses and checksum.
+// ipBase returns the sum over the IPv4 header without addresses and checksum.
 func (f Frame) ipBase() uint32 {
 	p := f.template(0)[f.l2Bytes():]
 	return sum(p[:12])
 }
 
-// udpBase is the sum under the UDP checksum but for addresses, ports, sequence
-// number and time stamp.
+// udpBase returns the sum for the UDP checksum without addresses, ports, sequence number and timestamp.
 func (f Frame) udpBase(stream uint16) uint32 {
 	s := uint32(17) + 2*uint32(f.udpLen()) + magic>>16 + magic&0xffff + uint32(stream)
 	return fold(uint64(s))
 }
 
-// put writes what varies into a frame made by template.
+// put writes the varying parts of a frame that template made.
 func (f *Frame) put(b []byte, base sums, p flow, seq uint64, stamp uint32) {
 	h := b[f.l2Bytes()-2:]
 	src, dst := addr(f.Src.First)+p.src, addr(f.Dst.First)+p.dst
@@ -268,10 +258,9 @@ func (f *Frame) put(b []byte, base sums, p flow, seq uint64, stamp uint32) {
 	binary.BigEndian.PutUint32(h[atStamp:], stamp)
 }
 
-// parsePktgen recognises a frame of the kernel's packet generator; its stream
-// is counted from 0 and its sequence number too.
+// parsePktgen parses a frame of the kernel's packet generator. Stream and sequence number are counted from 0.
 func parsePktgen(b []byte) (tag, bool) {
-	p, ok := behindMagic(b, pktgenMagic)
+	p, ok := matchUDP(b, pktgenMagic)
 	if !ok {
 		return tag{}, false
 	}
@@ -281,9 +270,9 @@ func parsePktgen(b []byte) (tag, bool) {
 	}, true
 }
 
-// behindMagic is what follows the MAC addresses and the tag of a UDP frame
-// whose payload begins with a magic number.
-func behindMagic(b []byte, magic uint32) (p []byte, ok bool) {
+// matchUDP returns the frame from its inner EtherType on, if it is an UDP frame, with or without a VLAN tag, whose
+// payload begins with a magic number.
+func matchUDP(b []byte, magic uint32) (p []byte, ok bool) {
 	if len(b) < etherTypeAt+l3Bytes {
 		return nil, false
 	}
@@ -306,7 +295,7 @@ func fold(s uint64) uint32 {
 	return uint32(s)
 }
 
-// sum is the folded one's complement sum over b.
+// sum returns the folded one's complement sum over b.
 func sum(b []byte) uint32 {
 	var s uint64
 	for ; len(b) >= 2; b = b[2:] {
@@ -318,16 +307,16 @@ func sum(b []byte) uint32 {
 	return fold(s)
 }
 
-// tag is what a received test frame says about itself.
+// tag is the payload header of a received test frame.
 type tag struct {
 	stream uint16
 	seq    uint64
 	stamp  uint32
 }
 
-// parse recognises a test frame, with or without one VLAN tag.
+// parse parses a test frame, with or without one VLAN tag.
 func parse(b []byte) (tag, bool) {
-	p, ok := behindMagic(b, magic)
+	p, ok := matchUDP(b, magic)
 	if !ok {
 		return tag{}, false
 	}

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// packetGenerator sends with sendmmsg(2) on packet sockets, past the queueing
-// discipline where the kernel can (PACKET_QDISC_BYPASS, since 3.14).
+// packetGenerator sends with sendmmsg(2) on packet sockets, bypassing the qdisc if the kernel can (PACKET_QDISC_BYPASS,
+// since 3.14).
 type packetGenerator struct {
 	conf     Config
 	dev      Device
@@ -40,14 +40,14 @@ type packetWorker struct {
 	slipped time.Duration
 }
 
-// packetKind is what differs with the size of a frame.
+// packetKind holds what depends on the size of a frame.
 type packetKind struct {
 	sums
 	header []byte
 	bytes  int // of the whole frame, without FCS
 }
 
-// packetBatch is how many frames one system call sends at the most.
+// packetBatch is how many frames one system call sends at most.
 const packetBatch = 64
 
 func newPacketGenerator(c Config, dev Device, why string) (_ *packetGenerator, err error) {
@@ -77,8 +77,7 @@ func newPacketGenerator(c Config, dev Device, why string) (_ *packetGenerator, e
 	return g, nil
 }
 
-// open makes the socket and the messages; bypass reports whether the queueing
-// discipline is passed by.
+// open makes the socket and the messages. bypass reports whether the socket bypasses the qdisc.
 func (w *packetWorker) open(dev Device) (bypass bool, err error) {
 	err = dev.Do(func() error {
 		// Protocol 0: this socket receives nothing (packet(7)).
@@ -94,7 +93,7 @@ func (w *packetWorker) open(dev Device) (bypass bool, err error) {
 		return false, err
 	}
 	bypass = unix.SetsockoptInt(w.fd, unix.SOL_PACKET, unix.PACKET_QDISC_BYPASS, 1) == nil
-	// Room for several batches in flight; the limit of the system caps it.
+	// Room for several batches in flight; the system's limit caps it.
 	if err := unix.SetsockoptInt(w.fd, unix.SOL_SOCKET, unix.SO_SNDBUF, 4<<20); err != nil {
 		return bypass, fmt.Errorf("packet socket buffer: %w", err)
 	}
@@ -176,14 +175,14 @@ func (g *packetGenerator) Close() error {
 	return errors.Join(errs...)
 }
 
-// monotonic is CLOCK_MONOTONIC, which the sinks compare time stamps with, from
-// the runtime's own readings of it, which cost no system call.
+// monotonic reads CLOCK_MONOTONIC, with which the sinks compare timestamps, through the runtime's own clock readings,
+// which cost no system call.
 type monotonic struct {
 	at time.Time
 	ns uint64
 }
 
-// newMonotonic pairs the two readings that were closest together of several.
+// newMonotonic pairs the two readings, of several, that were taken closest together.
 func newMonotonic() (monotonic, error) {
 	var best monotonic
 	gap := time.Hour
@@ -200,7 +199,7 @@ func newMonotonic() (monotonic, error) {
 	return best, nil
 }
 
-// stamp is the time stamp of a frame sent at t.
+// stamp returns the timestamp of a frame sent at t.
 func (m monotonic) stamp(t time.Time) uint32 {
 	return max(1, uint32(m.ns+uint64(t.Sub(m.at))))
 }
@@ -267,7 +266,7 @@ func (w *packetWorker) run(ctx context.Context) error {
 	return nil
 }
 
-// send gives the first n frames to the kernel, all of them unless ctx is done.
+// send passes the first n frames to the kernel, all of them unless ctx is done.
 func (w *packetWorker) send(ctx context.Context, n int) error {
 	for done := 0; done < n; {
 		r, _, errno := unix.Syscall6(unix.SYS_SENDMMSG, uintptr(w.fd),
@@ -278,7 +277,7 @@ func (w *packetWorker) send(ctx context.Context, n int) error {
 			w.sent.Add(uint64(r))
 		case unix.EINTR:
 		case unix.ENOBUFS, unix.EAGAIN:
-			// The device's queue is full: the frame was not sent, try again.
+			// The device's queue is full and the frame was not sent: try again.
 			if ctx.Err() != nil {
 				return nil
 			}
@@ -290,20 +289,20 @@ func (w *packetWorker) send(ctx context.Context, n int) error {
 	return nil
 }
 
-// sleepFor waits on this thread: up to 100 µs before the time is up it sleeps,
-// from there on the caller polls, because waking up takes that long.
+// sleepFor sleeps on this thread until 100 µs before d is over, about the time that a wake-up takes. The caller polls
+// for the rest.
 func sleepFor(d time.Duration) {
 	const slack = 100 * time.Microsecond
 	if d = min(d, 50*time.Millisecond) - slack; d > 0 {
 		ts := unix.NsecToTimespec(int64(d))
-		// Waking early is as good: the caller looks at the clock.
+		// Waking early is fine: the caller looks at the clock.
 		_ = unix.Nanosleep(&ts, nil)
 	}
 }
 
-// A pacer says how many frames are due.
+// A pacer decides how many frames are due.
 type pacer struct {
-	interval float64 // ns a frame
+	interval float64 // ns per frame
 	catchUp  float64 // ns
 	next     float64 // when the next frame is due, ns since the start
 	slipped  time.Duration
@@ -317,8 +316,7 @@ func newPacer(rate float64, catchUp time.Duration) pacer {
 	return p
 }
 
-// due takes up to limit frames that are due at t, or says how long to wait for
-// the next one.
+// due takes up to limit frames that are due at t, or returns how long to wait for the next one.
 func (p *pacer) due(t time.Duration, limit uint64) (n uint64, wait time.Duration) {
 	late := float64(t) - p.next
 	if late < 0 {
@@ -333,7 +331,7 @@ func (p *pacer) due(t time.Duration, limit uint64) (n uint64, wait time.Duration
 	return n, 0
 }
 
-// total is the time slipped in a run that ends at t.
+// total returns the time slipped in a run that ends at t.
 func (p *pacer) total(t time.Duration) time.Duration {
 	if late := float64(t) - p.next; p.interval > 0 && late > p.catchUp+p.interval {
 		return p.slipped + time.Duration(late)

@@ -13,13 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pktgenGenerator drives the kernel's packet generator (net/core/pktgen.c,
-// Documentation/networking/pktgen.rst), one device entry on the thread of each
-// CPU. Its module is not loaded here: that is for the administrator to do.
+// pktgenGenerator drives the kernel's packet generator (net/core/pktgen.c, Documentation/networking/pktgen.rst), with
+// one device entry on the thread of each CPU. It does not load the module; that is up to the administrator.
 //
-// Its frames carry its own header in the payload: the magic number be9be955, a
-// sequence number of 32 bits from 1 on, and the time of day, which is left out.
-// The UDP destination port tells the workers apart.
+// The frames carry pktgen's own header in their payload: the magic number be9be955, a 32-bit sequence number from 1 on,
+// and the time of day, which is ignored. The UDP destination port identifies the worker.
 type pktgenGenerator struct {
 	conf     Config
 	dev      Device
@@ -27,7 +25,7 @@ type pktgenGenerator struct {
 	workers  []*pktgenWorker
 	warnings []string
 	running  atomic.Bool
-	leashed  bool // the last run's workers have a count that is not theirs
+	limited  bool // the count of the last run's workers was changed: see extendCount
 }
 
 // pktgenWorker is one device entry.
@@ -41,16 +39,15 @@ type pktgenWorker struct {
 const (
 	pktgenMagic = 0xbe9be955
 	pktgenPort  = 9 // UDP destination port of the first worker
-	// pktgenMaxDelay is the longest delay between frames, in ns: pktgen takes
-	// this value for "never" (pktgen_if_write).
+	// pktgenMaxDelay is the longest delay between frames, in ns: pktgen takes this value for "never" (pktgen_if_write).
 	pktgenMaxDelay = 0x7ffffffe
 )
 
-// ErrNoPktgen says that the kernel's packet generator is not loaded.
+// ErrNoPktgen means that the kernel's packet generator is not loaded.
 var ErrNoPktgen = errors.New("the kernel's packet generator is not loaded: found no /proc/net/pktgen")
 
 func newPktgenGenerator(c Config, dev Device) (_ *pktgenGenerator, err error) {
-	if err := c.fitsPktgen(); err != nil {
+	if err := c.checkPktgen(); err != nil {
 		return nil, err
 	}
 	g := &pktgenGenerator{conf: c, dev: dev}
@@ -65,7 +62,7 @@ func newPktgenGenerator(c Config, dev Device) (_ *pktgenGenerator, err error) {
 			err = errors.Join(err, g.Close())
 		}
 	}()
-	if err := g.dir.free(); err != nil {
+	if err := g.dir.claim(); err != nil {
 		return nil, err
 	}
 	for i, cpu := range c.CPUs {
@@ -79,7 +76,7 @@ func newPktgenGenerator(c Config, dev Device) (_ *pktgenGenerator, err error) {
 				return nil, fmt.Errorf("pktgen: %q: %w", line, err)
 			}
 		}
-		// Since 6.6 frames need not be shared with pktgen; a veth's peer then takes them without copying.
+		// Since 6.6 pktgen can stop sharing frames; the peer of a veth then takes them without copying.
 		if c.numbered() {
 			_ = g.dir.write(w.name, "flag !SHARED")
 		}
@@ -90,8 +87,8 @@ func newPktgenGenerator(c Config, dev Device) (_ *pktgenGenerator, err error) {
 	return g, nil
 }
 
-// fitsPktgen refuses what pktgen has no word for.
-func (c *Config) fitsPktgen() error {
+// checkPktgen rejects what pktgen cannot do.
+func (c *Config) checkPktgen() error {
 	f := c.Frame
 	switch {
 	case c.Discard:
@@ -112,11 +109,11 @@ func (c *Config) fitsPktgen() error {
 	return nil
 }
 
-// numbered reports whether each frame of pktgen has a sequence number of its own:
-// clones and the frames of a burst have the first one's.
+// numbered reports whether every frame of pktgen has its own sequence number: clones and the frames of a burst repeat
+// the first one's.
 func (c *Config) numbered() bool { return c.Clone == 0 && c.Burst <= 1 }
 
-// pktgenSettings are the lines that configure worker i's device.
+// pktgenSettings returns the lines that configure worker i's device.
 func (c *Config) pktgenSettings(i int) []string {
 	f := c.Frame
 	delay := 0
@@ -124,7 +121,7 @@ func (c *Config) pktgenSettings(i int) []string {
 		delay = int(1e9*float64(len(c.CPUs))/c.Rate + 0.5)
 	}
 	lines := []string{
-		fmt.Sprintf("count %d", c.share(i)), // 0: until it is stopped
+		fmt.Sprintf("count %d", c.share(i)), // 0: until stopped
 		fmt.Sprintf("pkt_size %d", f.Size-fcsBytes),
 		fmt.Sprintf("delay %d", delay),
 		fmt.Sprintf("clone_skb %d", c.Clone),
@@ -149,7 +146,7 @@ func (c *Config) pktgenSettings(i int) []string {
 	if f.UDPChecksum {
 		lines = append(lines, "flag UDPCSUM")
 	}
-	// Every range steps with every frame. Where two have a common divisor they would miss combinations.
+	// Every range advances with every frame. Two ranges with a common divisor would miss combinations.
 	if f.Src.Count > 1 && f.SrcPort.Count > 1 {
 		lines = append(lines, "flag IPSRC_RND")
 	}
@@ -172,10 +169,10 @@ func (g *pktgenGenerator) Sent() uint64 {
 	return n
 }
 
-// thread is the file of its CPU's thread.
+// thread returns the file of the thread of its CPU.
 func (w *pktgenWorker) thread() string { return fmt.Sprintf("kpktgend_%d", w.cpu) }
 
-// read reads a device's counters; any number of readers may.
+// read reads a device's counters. Concurrent readers are fine.
 func (w *pktgenWorker) read() (pktgenState, error) {
 	b := make([]byte, 8192)
 	n, err := w.file.ReadAt(b, 0)
@@ -193,7 +190,7 @@ func (g *pktgenGenerator) Run(ctx context.Context) (Result, error) {
 	before := make([]pktgenState, len(g.workers))
 	for i, w := range g.workers {
 		var err error
-		if g.leashed {
+		if g.limited {
 			if err := g.dir.write(w.name, "count 0"); err != nil {
 				return Result{}, fmt.Errorf("pktgen: %w", err)
 			}
@@ -202,8 +199,8 @@ func (g *pktgenGenerator) Run(ctx context.Context) (Result, error) {
 			return Result{}, err
 		}
 	}
-	g.leashed = false
-	if err := g.dir.alone(g.names()); err != nil {
+	g.limited = false
+	if err := g.dir.checkExclusive(g.names()); err != nil {
 		return Result{}, err
 	}
 	control, err := g.dir.root.OpenFile("pgctrl", os.O_WRONLY, 0)
@@ -211,9 +208,8 @@ func (g *pktgenGenerator) Run(ctx context.Context) (Result, error) {
 		return Result{}, fmt.Errorf("pktgen: %w", err)
 	}
 	defer control.Close()
-	// The write lasts as long as the run and is ended by any signal, of which
-	// the runtime has many: they are blocked on this thread. When this process
-	// is killed the kernel ends the run, if the write still lasts: see leash.
+	// The write lasts as long as the run, and any signal ends it. The runtime sends many: they are blocked on this
+	// thread. If this process is killed the kernel ends the run, provided that the write still lasts: see extendCount.
 	done := onWorkerThread(g.conf.Out.Netns, g.workers[0].cpu, func(int) error {
 		_, err := unix.Write(int(control.Fd()), []byte("start\n"))
 		return err
@@ -225,13 +221,13 @@ func (g *pktgenGenerator) Run(ctx context.Context) (Result, error) {
 	r, err := g.result(before)
 	r.Cancelled = cancelled
 	if err == nil && r.Sent == 0 && !cancelled {
-		err = fmt.Errorf("pktgen on %s sent nothing: %s", g.conf.Out, g.workers[0].said())
+		err = fmt.Errorf("pktgen on %s sent nothing: %s", g.conf.Out, g.workers[0].lastResult())
 	}
 	return r, err
 }
 
-// said is the Result line of a device.
-func (w *pktgenWorker) said() string {
+// lastResult returns the Result line of a device.
+func (w *pktgenWorker) lastResult() string {
 	b := make([]byte, 8192)
 	n, _ := w.file.ReadAt(b, 0)
 	_, result, _ := strings.Cut(string(b[:n]), "Result: ")
@@ -239,18 +235,17 @@ func (w *pktgenWorker) said() string {
 	return line
 }
 
-// pktgenLate is how long a thread may take to begin on a busy machine.
+// pktgenLate is how long a thread may take to start on a busy machine.
 const pktgenLate = 5 * time.Second
 
-// wait waits for the end of a run, and ends it when it is time. That the start
-// has returned is not the end: it waits for threads that it sees running 125 ms
-// after it woke them (pktgen_run_all_threads), and on a busy machine sees none.
-// Nobody would end such a run if this process were killed: it goes on a leash.
+// wait waits for the end of a run, and stops it in time. The return of the start command is not the end: it waits for
+// the threads that it sees running 125 ms after waking them (pktgen_run_all_threads), and on a busy machine sees none.
+// If this process were killed, nothing would stop such a run, so it gets a count that extendCount keeps ahead.
 func (g *pktgenGenerator) wait(ctx context.Context, before []pktgenState, done <-chan error) (cancelled bool,
 	err error) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	var end <-chan time.Time // of Duration, which begins with the first frame
+	var end <-chan time.Time // after Duration, which starts with the first frame
 	var stops, returned time.Time
 	stop := ctx.Done()
 	for {
@@ -277,11 +272,11 @@ func (g *pktgenGenerator) wait(ctx context.Context, before []pktgenState, done <
 			tick.Reset(20 * time.Millisecond)
 		}
 		if begun && done == nil && stops.IsZero() && g.conf.Count == 0 {
-			if err := g.leash(); err != nil {
+			if err := g.extendCount(); err != nil {
 				return cancelled, err
 			}
 		}
-		// Again and again: a thread that sees a stop and a start together stops first (pktgen_thread_worker).
+		// Repeatedly: a thread that sees a stop and a start together stops first (pktgen_thread_worker).
 		if !stops.IsZero() && time.Now().After(stops) {
 			if err := g.dir.write("pgctrl", "stop"); err != nil {
 				return cancelled, err
@@ -291,18 +286,17 @@ func (g *pktgenGenerator) wait(ctx context.Context, before []pktgenState, done <
 	}
 }
 
-// On a leash a worker's end is as far ahead as pktgenLeash takes it at its rate so far; within its first second, which
-// says little of its rate, as pktgenLeashAtFirst frames take.
+// extendCount keeps a worker's count ahead by the frames of pktgenHorizon at its rate so far, or by pktgenFirstFrames
+// within its first second, which says little about its rate.
 const (
-	pktgenLeash        = 4 * time.Second
-	pktgenLeashAtFirst = 1_000_000
+	pktgenHorizon     = 4 * time.Second
+	pktgenFirstFrames = 1_000_000
 )
 
-// leash makes each worker end by itself soon, unless it is called again: count
-// may be changed while a device runs and is compared after each frame
-// (pktgen_if_write, pktgen_xmit).
-func (g *pktgenGenerator) leash() error {
-	g.leashed = true
+// extendCount makes each worker end by itself soon, unless it is called again: count may be changed while a device
+// runs, and is compared after each frame (pktgen_if_write, pktgen_xmit).
+func (g *pktgenGenerator) extendCount() error {
+	g.limited = true
 	for i, w := range g.workers {
 		s, err := w.read()
 		if err != nil {
@@ -310,39 +304,39 @@ func (g *pktgenGenerator) leash() error {
 		}
 		runs, err := g.dir.runs(w.thread(), w.name)
 		if err != nil {
-			return fmt.Errorf("pktgen: leash of worker %d: %w", i, err)
+			return fmt.Errorf("pktgen: limit worker %d: %w", i, err)
 		}
-		if !runs { // it has not begun, or ended
+		if !runs { // not started yet, or ended
 			continue
 		}
 		ran := time.Duration(s.stopped-s.started) * time.Microsecond // stopped is now
 		ahead := pktgenAhead(s.sofar, ran)
 		if g.conf.Rate > 0 {
-			ahead = uint64(g.conf.Rate / float64(len(g.workers)) * pktgenLeash.Seconds())
+			ahead = uint64(g.conf.Rate / float64(len(g.workers)) * pktgenHorizon.Seconds())
 		}
 		if err := g.dir.write(w.name, fmt.Sprintf("count %d", s.sofar+ahead+1)); err != nil {
-			return fmt.Errorf("pktgen: leash of worker %d: %w", i, err)
+			return fmt.Errorf("pktgen: limit worker %d: %w", i, err)
 		}
 	}
 	return nil
 }
 
-// pktgenAhead is how many frames are on the leash of a worker that has sent some in a time.
+// pktgenAhead returns by how many frames the count of a worker is ahead that has sent some within ran.
 func pktgenAhead(sent uint64, ran time.Duration) uint64 {
 	if ran < time.Second {
-		return pktgenLeashAtFirst
+		return pktgenFirstFrames
 	}
-	return uint64(float64(sent) * pktgenLeash.Seconds() / ran.Seconds())
+	return uint64(float64(sent) * pktgenHorizon.Seconds() / ran.Seconds())
 }
 
-// progress reports whether a worker has begun a run, and whether all have ended theirs.
+// progress reports whether any worker has started its run, and whether all have ended theirs.
 func (g *pktgenGenerator) progress(before []pktgenState) (begun, over bool) {
 	over = true
 	for i, w := range g.workers {
 		s, err := w.read()
 		began := err == nil && s.started != before[i].started
 		begun = begun || began
-		// What the device's file says of its last run cannot tell: each setting overwrites it.
+		// The device's file cannot tell whether its last run is over: each setting overwrites that.
 		runs, err := g.dir.runs(w.thread(), w.name)
 		over = over && began && err == nil && !runs
 	}
@@ -358,9 +352,9 @@ func (g *pktgenGenerator) result(before []pktgenState) (Result, error) {
 			return r, err
 		}
 		if s.started == before[i].started {
-			s = pktgenState{} // stopped before it began
+			s = pktgenState{} // stopped before it started
 		}
-		if s.stopped < s.started { // its end is written a moment after it is over (pktgen_stop_device)
+		if s.stopped < s.started { // the end is recorded a moment after it (pktgen_stop_device)
 			time.Sleep(time.Millisecond)
 			if s, err = w.read(); err != nil {
 				return r, err
@@ -392,7 +386,7 @@ func (g *pktgenGenerator) names() []string {
 	return names
 }
 
-// Close removes what was added.
+// Close removes the device entries.
 func (g *pktgenGenerator) Close() error {
 	var errs []error
 	for _, w := range g.workers {
@@ -413,11 +407,11 @@ func (g *pktgenGenerator) Close() error {
 	return errors.Join(errs...)
 }
 
-// pktgenName is the name of worker i's device entry: before the @ the
-// interface, behind it anything (pktgen_dev_get_by_name).
+// pktgenName returns the name of worker i's device entry: the interface before the @, anything after it
+// (pktgen_dev_get_by_name).
 func pktgenName(iface string, pid, i int) string { return fmt.Sprintf("%s@mpps.%d.%d", iface, pid, i) }
 
-// pktgenOwner is the process whose entry a name is, 0 for somebody else's.
+// pktgenOwner returns the process that owns an entry, 0 if it is not one of mpps.
 func pktgenOwner(name string) int {
 	_, rest, _ := strings.Cut(name, "@")
 	var pid, i int

@@ -15,12 +15,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// xdpGenerator sends live frames from bpf/gen.bpf.c.
+// xdpGenerator sends live frames with bpf/gen.bpf.c.
 type xdpGenerator struct {
 	conf     Config
 	workers  []*xdpWorker
 	undo     []func() error
-	refused  *refusedCounter // nil where it cannot be had
+	refused  *refusedCounter // nil if unavailable
 	warnings []string
 	running  atomic.Bool
 
@@ -48,7 +48,7 @@ func newXDPGenerator(c Config, dev Device) (_ *xdpGenerator, err error) {
 			return nil, err
 		}
 		g.undo = append(g.undo, undo)
-		if err = transmitsXDP(dev); err != nil {
+		if err = checkTransmit(dev); err != nil {
 			return nil, err
 		}
 		if g.refused, err = newRefusedCounter(dev); err != nil {
@@ -82,7 +82,7 @@ func newXDPWorker(spec *ebpf.CollectionSpec, c *Config, dev Device, i, cpu int) 
 	w.coll, w.prog = coll, coll.Programs[c.programName()]
 	w.limit, w.state = coll.Variables[genVarLimit], coll.Variables[genVarState]
 	if !c.Discard {
-		// The kernel looks the index up in the caller's namespace.
+		// The kernel looks up the index in the caller's namespace.
 		err = c.Out.Do(func() error {
 			return coll.Maps[genMapOut].Put(uint32(0), uint32(dev.Index))
 		})
@@ -94,7 +94,7 @@ func newXDPWorker(spec *ebpf.CollectionSpec, c *Config, dev Device, i, cpu int) 
 	return w, nil
 }
 
-// program is the configuration in the program's own terms.
+// program returns the configuration for the BPF program.
 func (c *Config) program(stream uint16) genConfig {
 	f := &c.Frame
 	p := genConfig{
@@ -107,7 +107,7 @@ func (c *Config) program(stream uint16) genConfig {
 		Stamp:  bit(c.Stamp),
 		UdpSum: bit(f.UDPChecksum), Drop: bit(c.Discard),
 	}
-	// The program writes the words as they are.
+	// The program writes the words unchanged.
 	t := f.template(stream)
 	f.put(t, sums{f.ipBase(), f.udpBase(stream)}, flow{}, 0, 0)
 	for i := range p.Head {
@@ -129,7 +129,7 @@ func (c *Config) program(stream uint16) genConfig {
 	return p
 }
 
-// program fills in what the program needs of a mix of sizes.
+// program adds what the program needs for a mix of sizes.
 func (m mix) program(p *genConfig, stream uint16) {
 	p.OrderCount, p.ShiftEvery = uint32(len(m.order)), m.every
 	for i, kind := range m.order {
@@ -148,7 +148,7 @@ func (m mix) program(p *genConfig, stream uint16) {
 	}
 }
 
-// programName is the program for what is sent: the short one where it suffices.
+// programName returns the program to use: the short one if it is enough.
 func (c *Config) programName() string {
 	f := &c.Frame
 	if c.Rate == 0 && !c.Stamp && f.Flows() == 1 && len(f.Sizes) == 0 && f.VLAN == 0 && !f.UDPChecksum {
@@ -166,10 +166,9 @@ func bit(b bool) uint8 {
 	return 0
 }
 
-// loadCollection loads after lifting the memory lock limit, by which kernels
-// before 5.11 count BPF memory; where that is not allowed, the load tells.
-// Package rlimit of cilium/ebpf would look into /proc as the program starts and
-// remember what went wrong: as a guest's init it starts before /proc is there.
+// loadCollection loads a collection after lifting the memory lock limit, which kernels before 5.11 charge BPF memory
+// to; if that is not allowed, loading fails. Package rlimit of cilium/ebpf would read /proc at program start and
+// remember the failure: the init of a guest starts before /proc exists.
 func loadCollection(spec *ebpf.CollectionSpec) (*ebpf.Collection, error) {
 	_ = unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY})
 	return ebpf.NewCollection(spec)
@@ -223,23 +222,22 @@ func (g *xdpGenerator) Run(ctx context.Context) (Result, error) {
 	for i := range waits {
 		if err := <-waits[i]; err != nil {
 			errs = append(errs, fmt.Errorf("generator on CPU %d, %s: %w", g.workers[i].cpu, g.conf.Out, err))
-			for _, w := range g.workers { // one failed: the others have no purpose
+			for _, w := range g.workers { // one failed: stop the others
 				w.halt()
 			}
 		}
 	}
 	cancelled := ctx.Err() != nil && !errors.Is(context.Cause(ctx), errDone)
 	cancel(errDone)
-	<-watched // or it would halt the next run
+	<-watched // otherwise it would halt the next run
 	r, err := g.result()
 	r.Cancelled = cancelled
 	return r, errors.Join(append(errs, err)...)
 }
 
-// watch ends the run: it stops the programs when ctx is done or the duration is
-// over, counted from the first frame because a call needs tens of milliseconds
-// before that, and interrupts the calls of those programs that have stopped.
-// Signals are repeated, because one that comes just before the call is lost.
+// watch ends the run. It stops the programs when ctx is done or the duration is over, counted from the first frame
+// because a call takes tens of milliseconds to start sending. It interrupts the calls of stopped programs, repeatedly,
+// because a signal just before the call is lost.
 func (g *xdpGenerator) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
@@ -273,7 +271,7 @@ func (g *xdpGenerator) watch(ctx context.Context, cancel context.CancelCauseFunc
 	}
 }
 
-// errDone is the cause by which a run's own duration ends it.
+// errDone is the cause when a run ends because its duration is over.
 var errDone = errors.New("duration is over")
 
 func (g *xdpGenerator) result() (Result, error) {
@@ -307,8 +305,8 @@ func (g *xdpGenerator) result() (Result, error) {
 		if r.Refused = n - g.refusedBefore; r.Refused > 0 && r.Refused >= r.Sent {
 			return r, fmt.Errorf("%s took none of %d frames: %w", g.conf.Out, r.Sent, why)
 		} else if r.Refused > 0 {
-			r.Warnings = append(r.Warnings, fmt.Sprintf("%s did not take %d of %d frames, of the last: %v", g.conf.Out,
-				r.Refused, r.Sent, why))
+			r.Warnings = append(r.Warnings, fmt.Sprintf("%s did not take %d of %d frames, of the last: %v",
+				g.conf.Out, r.Refused, r.Sent, why))
 		}
 	}
 	if n := r.Sent + polls; n > 0 {

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// xdpWorker is one copy of the program with the memory it counts in.
+// xdpWorker is one copy of the program and its counters.
 type xdpWorker struct {
 	cpu    int
 	stream uint16
@@ -27,10 +27,10 @@ type xdpWorker struct {
 	state  *ebpf.Variable
 	mu     sync.Mutex   // guards limit and stop
 	stop   time.Time    // when it was halted, zero before
-	tid    atomic.Int64 // of the thread while it runs
+	tid    atomic.Int64 // of the running thread, 0 otherwise
 }
 
-// reset makes a worker ready for a run.
+// reset prepares a worker for a run.
 func (w *xdpWorker) reset() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -49,7 +49,7 @@ func (w *xdpWorker) reset() error {
 	return nil
 }
 
-// halt makes the program stop the run. Idempotent.
+// halt makes the program stop the run. It may be called repeatedly.
 func (w *xdpWorker) halt() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -66,8 +66,8 @@ func (w *xdpWorker) stopped() bool {
 	return !w.stop.IsZero()
 }
 
-// interrupt ends the call of a worker whose program has seen the end, or ought
-// to have; it reports whether the worker is running.
+// interrupt ends the call of a worker whose program has stopped, or is overdue to. It reports whether the worker is
+// running.
 func (w *xdpWorker) interrupt() bool {
 	tid := w.tid.Load()
 	if tid == 0 {
@@ -77,7 +77,7 @@ func (w *xdpWorker) interrupt() bool {
 	overdue := !w.stop.IsZero() && time.Since(w.stop) > 30*time.Millisecond
 	w.mu.Unlock()
 	if s, err := w.read(); err == nil && s.Ended != 0 || overdue {
-		// The thread may be gone by now: then there is nothing to end.
+		// The thread may already be gone.
 		_ = unix.Tgkill(os.Getpid(), int(tid), endRun)
 	}
 	return true
@@ -91,7 +91,7 @@ func (w *xdpWorker) read() (genState, error) {
 	return s, nil
 }
 
-// finish notes the end of a run that its program has not seen.
+// finish records the end of a run that its program did not see.
 func (w *xdpWorker) finish() error {
 	s, err := w.read()
 	if err != nil || s.Ended != 0 || s.Started == 0 {
@@ -108,7 +108,7 @@ func (w *xdpWorker) finish() error {
 	return nil
 }
 
-// run calls the kernel until the limit is reached or halt was called.
+// run calls the kernel until the limit is reached or halt is called.
 func (w *xdpWorker) run(paced bool, batch int) error {
 	defer runtime.KeepAlive(w.coll)
 	for !w.stopped() {
@@ -118,7 +118,7 @@ func (w *xdpWorker) run(paced bool, batch int) error {
 			return err
 		}
 		if w.count > 0 && !paced {
-			// Each call of the program is a frame, and one more sees the end.
+			// Each call of the program is one frame, plus one that sees the end.
 			repeat = min(repeat, w.count-s.Seq+1)
 		}
 		err = testRunLive(w.prog, w.frame, uint32(repeat), batch)

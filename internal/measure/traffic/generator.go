@@ -14,51 +14,49 @@ type Method string
 
 const (
 	Auto     Method = ""          // the fastest that works
-	XDP      Method = "xdp"       // live frames; a sink in the driver (native)
-	XDPSkb   Method = "xdp-skb"   // a sink in generic mode, after the driver
+	XDP      Method = "xdp"       // live frames; as a sink, in the driver (native)
+	XDPSkb   Method = "xdp-skb"   // sink in generic mode, after the driver
 	AFPacket Method = "af_packet" // packet sockets
-	Pktgen   Method = "pktgen"    // the kernel's packet generator, where its module is loaded; no sink
+	Pktgen   Method = "pktgen"    // the kernel's packet generator, if its module is loaded; not a sink
 
 	maxStream = 1<<16 - 1
 	maxBatch  = 64
 )
 
-// Config says what a Generator sends. The zero value of a field means what its
-// comment says.
+// Config describes what a Generator sends.
 type Config struct {
 	Out      Endpoint      `json:"out"`
 	Frame    Frame         `json:"frame"`
-	Stream   uint16        `json:"stream"`             // worker i sends stream Stream+i, each numbered from 0
+	Stream   uint16        `json:"stream"`             // worker i sends stream Stream+i, with sequence numbers from 0
 	Rate     float64       `json:"rate,omitempty"`     // frames per second over all workers; 0: as fast as possible
 	Count    uint64        `json:"count,omitempty"`    // frames over all workers; 0: no limit
 	Duration time.Duration `json:"duration,omitempty"` // 0: no limit
 	CPUs     []int         `json:"cpus,omitempty"`     // one worker on each; empty: one worker on the first allowed CPU
-	Stamp    bool          `json:"stamp,omitempty"`    // time stamps; costs a clock read (20–30 ns) a frame
+	Stamp    bool          `json:"stamp,omitempty"`    // timestamps; cost a clock read (20–30 ns) per frame
 	Method   Method        `json:"method,omitempty"`
 
-	// Batch is the number of frames the kernel handles before it hands them
-	// to the device, 1–64; 0: 64, or 16 when Rate is set. It is the floor of
-	// one-way delays: see Result.BatchDelay. The kernel takes up to 256, but
-	// beyond 64, the page pool's refill (net/core/page_pool.c), pages are no
-	// longer recycled: measured 14 Mpps with 64, 0.5 with 128.
+	// Batch is the number of frames that the kernel collects before it passes them to the device, 1–64; 0: 64, or 16 if
+	// Rate is set. One-way delays are at least Result.BatchDelay because of it. The kernel accepts up to 256, but
+	// beyond 64, the page pool's refill (net/core/page_pool.c), pages are no longer recycled: measured 14 Mpps with 64,
+	// 0.5 with 128.
 	Batch int `json:"batch,omitempty"`
-	// Burst is the number of frames sent back to back when one is due; 0: one
-	// for each million frames per second and worker.
+	// Burst is the number of frames sent back to back when one is due; 0: one for each million frames per second and
+	// worker.
 	Burst int `json:"burst,omitempty"`
-	// Clone is how often pktgen sends a frame before it makes the next one, 0: once. Then, as in bursts of more than
-	// one frame, which it sends only when asked to, frames have no sequence numbers of their own: see
+	// Clone is how often pktgen repeats a frame before it makes the next one; 0: not at all. Clones, and bursts of more
+	// than one frame (pktgen bursts only if Burst is set), have no sequence numbers of their own: see
 	// SinkConfig.Unnumbered.
 	Clone int `json:"clone_skb,omitempty"`
-	// CatchUp is how far behind its schedule a worker may catch up by sending
-	// faster; what is later than that is left out (Result.Slipped). 0: 250 µs.
+	// CatchUp is how far a worker may fall behind its schedule and still catch up by sending faster; anything more is
+	// dropped (Result.Slipped). 0: 250 µs.
 	CatchUp time.Duration `json:"catch_up,omitempty"`
 
-	// Discard makes the frames and drops them instead of sending: the
-	// generator alone. Out is then only used for its namespace.
+	// Discard makes the frames and drops them instead of sending: the generator alone. Only the namespace of Out is
+	// then used.
 	Discard bool `json:"discard,omitempty"`
 }
 
-// WorkerResult is one worker's part of a Result.
+// WorkerResult is the part of one worker in a Result.
 type WorkerResult struct {
 	CPU     int           `json:"cpu"`
 	Stream  uint16        `json:"stream"`
@@ -66,31 +64,28 @@ type WorkerResult struct {
 	Elapsed time.Duration `json:"elapsed"` // first to last frame
 }
 
-// Result is what a generator did. Sent counts frames handed to the device; a
-// device may still drop them without telling (a veth whose peer has no NAPI),
-// so that only the receiver's count proves anything.
+// Result is what a generator did. Sent counts frames handed to the device, which may still drop them silently (a veth
+// whose peer has no NAPI): only the receiver's count is proof.
 type Result struct {
 	Method Method `json:"method"`
 	Sent   uint64 `json:"sent"`
-	// Refused counts those of Sent that the device did not take, because its
-	// ring was full: not lost on the way, but never under way. AF_PACKET sends
-	// again instead. 0 with a warning where the kernel does not tell.
+	// Refused counts the frames of Sent that the device did not take because its ring was full: not lost on the path,
+	// but never sent. AF_PACKET retries instead. 0 with a warning if the kernel does not report it.
 	Refused uint64         `json:"refused,omitempty"`
 	Bytes   uint64         `json:"bytes"` // with FCS
 	Elapsed time.Duration  `json:"elapsed"`
 	Workers []WorkerResult `json:"workers"`
-	// Slipped is the time by which the schedule was given up, over all
-	// workers: Rate × Slipped frames are missing from the rate asked for.
+	// Slipped is the dropped part of the schedule, over all workers: Rate × Slipped frames are missing.
 	Slipped time.Duration `json:"slipped,omitempty"`
-	// BatchDelay is how long a frame waits for its batch at the most, as
-	// estimated from this run: a floor under measured delays.
+	// BatchDelay is the longest that a frame waits for its batch, estimated from this run: measured delays are not
+	// shorter.
 	BatchDelay time.Duration `json:"batch_delay,omitempty"`
-	// Cancelled is set when the context ended the run before its limits.
+	// Cancelled is set if the context ended the run before its limits.
 	Cancelled bool     `json:"cancelled,omitempty"`
 	Warnings  []string `json:"warnings,omitempty"`
 }
 
-// PPS is the mean rate over Elapsed.
+// PPS returns the mean rate over Elapsed.
 func (r Result) PPS() float64 {
 	if r.Elapsed <= 0 {
 		return 0
@@ -98,27 +93,24 @@ func (r Result) PPS() float64 {
 	return float64(r.Sent) / r.Elapsed.Seconds()
 }
 
-// A Generator sends test frames. Run may be called again after it returned;
-// sequence numbers then start from 0 again.
+// A Generator sends test frames. Run may be called again after it has returned; sequence numbers then restart from 0.
 type Generator interface {
 	Method() Method
-	// Run sends until a limit is reached or ctx is done, which is not an
-	// error. It stops within 100 ms of ctx.
+	// Run sends until a limit is reached or ctx is done, which is not an error. It stops within 100 ms of ctx.
 	Run(ctx context.Context) (Result, error)
-	// Sent is the number of frames sent by the current run so far. It may be
-	// called at any time, from any goroutine.
+	// Sent returns the number of frames that the current run has sent. It may be called at any time, from any
+	// goroutine.
 	Sent() uint64
-	// Streams is the number of streams sent, from Config.Stream on.
+	// Streams returns the number of streams sent, starting at Config.Stream.
 	Streams() int
 	Close() error
 }
 
-// ErrConfig is wrapped by complaints about a Config or SinkConfig.
+// ErrConfig is wrapped by errors about a Config or SinkConfig.
 var ErrConfig = errors.New("bad traffic configuration")
 
-// NewGenerator makes the generator that c.Method names. With Auto it takes XDP
-// live frames if kernel and device allow, else AF_PACKET; the reason is then a
-// warning of every Result.
+// NewGenerator makes a generator of c.Method. Auto selects XDP live frames if kernel and device support them, otherwise
+// AF_PACKET; every Result then carries the reason as a warning.
 func NewGenerator(c Config) (Generator, error) {
 	dev, err := c.prepare()
 	if err != nil {
@@ -145,7 +137,7 @@ func NewGenerator(c Config) (Generator, error) {
 	return nil, fmt.Errorf("%w: generator method %q, want %q, %q or %q", ErrConfig, c.Method, XDP, AFPacket, Pktgen)
 }
 
-// prepare fills in defaults and checks.
+// prepare fills in defaults and validates.
 func (c *Config) prepare() (Device, error) {
 	dev, err := c.Out.Device()
 	if err != nil {
@@ -155,7 +147,7 @@ func (c *Config) prepare() (Device, error) {
 	if len(c.Frame.SrcMAC) == 0 {
 		c.Frame.SrcMAC = dev.MAC
 	}
-	if len(c.Frame.SrcMAC) == 0 { // tunnels have none
+	if len(c.Frame.SrcMAC) == 0 { // tunnels have no address
 		c.Frame.SrcMAC = make([]byte, 6)
 	}
 	if len(c.Frame.DstMAC) == 0 {
@@ -207,8 +199,8 @@ func (c *Config) prepare() (Device, error) {
 	return dev, c.Frame.check(dev.MTU)
 }
 
-// defaultDst is the far end of a veth pair; of any other link only the caller
-// knows who is there, and a flood of broadcasts is no default.
+// defaultDst returns the MAC address of the far end of a veth pair. For other links only the caller knows the
+// destination, and flooding broadcasts is no sensible default.
 func (c *Config) defaultDst(dev Device) (net.HardwareAddr, error) {
 	if c.Discard {
 		return make(net.HardwareAddr, 6), nil
@@ -223,7 +215,7 @@ func (c *Config) defaultDst(dev Device) (net.HardwareAddr, error) {
 	return nil, fmt.Errorf("%w: destination MAC address is not set", ErrConfig)
 }
 
-// share is worker i's part of a limit.
+// share returns worker i's part of Count.
 func (c *Config) share(i int) uint64 {
 	n := uint64(len(c.CPUs))
 	s := c.Count / n

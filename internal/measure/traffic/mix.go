@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// imix is the order of CSIT's IMIX: 28 frames of 64 bytes, 16 of 570 and 4 of 1518, spread as evenly as they go. That
-// is 7, 4 and 1 of 12. (FD.io CSIT, methodology, "Packet sizes": IMIX_v4_1.)
+// imix is the order of CSIT's IMIX: 28 frames of 64 bytes, 16 of 570 and 4 of 1518, that is 7, 4 and 1 of 12, spread as
+// evenly as possible. (FD.io CSIT, methodology, "Packet sizes": IMIX_v4_1.)
 var imix = [12]int{64, 570, 64, 64, 570, 1518, 64, 570, 64, 64, 570, 64}
 
-// IMIX is the order of frame sizes of CSIT's mix, for Frame.Sizes.
+// IMIX returns the frame sizes of CSIT's mix in order, for Frame.Sizes.
 func IMIX() []int { return slices.Clone(imix[:]) }
 
 // Bounds of Frame.Sizes, as in bpf/gen.bpf.c.
@@ -18,12 +18,12 @@ const (
 	maxSizes = 8
 )
 
-// A mix walks through the sizes of a frame's order. Each time that order and flows come out even it goes one further,
-// so that every flow gets frames of every size. All is in step with bpf/gen.bpf.c.
+// A mix cycles through the sizes of a frame. Whenever the cycles of sizes and flows end together it skips one size, so
+// that every flow gets frames of every size. It stays in step with bpf/gen.bpf.c.
 type mix struct {
 	order []int   // per position the index into kinds
 	kinds []Frame // the frame in each of its sizes
-	every uint32  // frames after which it goes one further; 0: never
+	every uint32  // frames after which it skips one size; 0: never
 	at    int     // position in the order
 	since uint32
 }
@@ -52,7 +52,7 @@ func (f Frame) mix() mix {
 	return m
 }
 
-// next is the kind of the next frame.
+// next returns the kind of the next frame.
 func (m *mix) next() int {
 	kind := m.order[m.at]
 	m.at++
@@ -66,14 +66,14 @@ func (m *mix) next() int {
 	return kind
 }
 
-// bytes are those of the first n frames, with FCS.
+// bytes returns the size of the first n frames together, with FCS.
 func (f Frame) bytes(n uint64) uint64 {
 	m := f.mix()
 	var cycle uint64
 	for _, kind := range m.order {
 		cycle += uint64(m.kinds[kind].Size)
 	}
-	// Whole rounds hold every size as often as the order has it, wherever they begin.
+	// A whole cycle has every size as often as the order, wherever it begins.
 	length := uint64(len(m.order))
 	total := n / length * cycle
 	if m.every > 0 {
@@ -85,13 +85,14 @@ func (f Frame) bytes(n uint64) uint64 {
 	return total
 }
 
-// MeanSize is the mean over the order of sizes, in bytes with FCS.
+// MeanSize returns the mean of the sizes, in bytes with FCS.
 func (f Frame) MeanSize() float64 {
 	f = f.withDefaults()
 	n := max(1, len(f.Sizes))
 	return float64(f.bytes(uint64(n))) / float64(n)
 }
 
+// lcm returns the least common multiple, math.MaxUint64 if it is larger.
 func lcm(a, b uint64) uint64 {
 	x, y := a, b
 	for y != 0 {

@@ -13,15 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pktgenDir is /proc/net/pktgen of a network namespace: pgctrl, a file for the
-// thread of each CPU, and one for each device entry.
+// pktgenDir is /proc/net/pktgen of a network namespace: pgctrl, one file for each CPU's thread, and one for each device
+// entry.
 type pktgenDir struct {
 	root *os.Root
-	in   Endpoint // pgctrl is that of the writing thread's namespace, whatever way it was opened (pgctrl_write)
+	in   Endpoint // pgctrl acts on the namespace of the writing thread, however it was opened (pgctrl_write)
 }
 
-// openPktgen opens it. /proc/net leads to the namespace of the process's first
-// thread, so the calling thread's own is named.
+// openPktgen opens the directory. /proc/net is that of the process's main thread, so it uses the calling thread's.
 func openPktgen(e Endpoint) (d *pktgenDir, err error) {
 	err = e.Do(func() error {
 		root, err := os.OpenRoot("/proc/thread-self/net/pktgen")
@@ -39,11 +38,10 @@ func openPktgen(e Endpoint) (d *pktgenDir, err error) {
 
 func (d *pktgenDir) close() error { return d.root.Close() }
 
-// enotsupp is ENOTSUPP of the kernel's own (include/linux/errno.h), which has no
-// name elsewhere.
+// enotsupp is the kernel's internal ENOTSUPP (include/linux/errno.h), which has no name in user space.
 const enotsupp = syscall.Errno(524)
 
-// errShare is what it means here.
+// errShare is what enotsupp means for pktgen.
 var errShare = errors.New("the device does not take the same frame twice, as a veth does not (IFF_TX_SKB_SHARING): " +
 	"without clones and bursts it works")
 
@@ -63,9 +61,9 @@ func (d *pktgenDir) write(file, line string) error {
 	return err
 }
 
-// free makes sure that nobody uses pktgen in this namespace, because start and
-// stop are for all devices at once. Entries of a dead process of mpps go.
-func (d *pktgenDir) free() error {
+// claim makes sure that nothing else uses pktgen in this namespace, because start and stop act on all devices at once.
+// It removes the entries of dead mpps processes.
+func (d *pktgenDir) claim() error {
 	return d.each(func(thread string, names []string) error {
 		if len(names) == 0 {
 			return nil
@@ -84,8 +82,8 @@ func (d *pktgenDir) free() error {
 	})
 }
 
-// alone makes sure that only our entries are there.
-func (d *pktgenDir) alone(ours []string) error {
+// checkExclusive makes sure that only our entries exist.
+func (d *pktgenDir) checkExclusive(ours []string) error {
 	return d.each(func(thread string, names []string) error {
 		for _, name := range names {
 			if !slices.Contains(ours, name) {
@@ -96,8 +94,8 @@ func (d *pktgenDir) alone(ours []string) error {
 	})
 }
 
-// clear removes our entries from a thread. pktgen can only remove all of a
-// thread's at once, so somebody else's are a reason to leave ours.
+// clear removes our entries from a thread. pktgen can only remove all entries of a thread at once, so it leaves ours if
+// there are others.
 func (d *pktgenDir) clear(thread string, ours []string) error {
 	text, err := d.root.ReadFile(thread)
 	if err != nil {
@@ -119,7 +117,7 @@ func (d *pktgenDir) clear(thread string, ours []string) error {
 	return nil
 }
 
-// each calls f with each thread and its devices.
+// each calls f for each thread with its devices.
 func (d *pktgenDir) each(f func(thread string, names []string) error) error {
 	entries, err := fs.ReadDir(d.root.FS(), ".")
 	if err != nil {
@@ -140,12 +138,12 @@ func (d *pktgenDir) each(f func(thread string, names []string) error) error {
 	return nil
 }
 
-// threadDevices are the device entries in a thread's file.
+// threadDevices returns the device entries in a thread's file.
 func threadDevices(text string) []string {
 	return append(threadList(text, "Running"), threadList(text, "Stopped")...)
 }
 
-// threadList is one of the lists in a thread's file.
+// threadList returns one of the lists in a thread's file.
 func threadList(text, key string) (names []string) {
 	for line := range strings.Lines(text) {
 		if rest, ok := strings.CutPrefix(line, key+":"); ok {
@@ -155,7 +153,7 @@ func threadList(text, key string) (names []string) {
 	return names
 }
 
-// runs reports whether a device of a thread runs.
+// runs reports whether a device of a thread is running.
 func (d *pktgenDir) runs(thread, name string) (bool, error) {
 	text, err := d.root.ReadFile(thread)
 	return slices.Contains(threadList(string(text), "Running"), name), err
@@ -170,22 +168,12 @@ type pktgenState struct {
 // parsePktgenState reads a device's file.
 func parsePktgenState(text string) (s pktgenState, err error) {
 	fields := strings.Fields(text)
+	want := map[string]*uint64{
+		"pkts-sofar:": &s.sofar, "errors:": &s.errors, "started:": &s.started, "stopped:": &s.stopped}
 	found := 0
-	for i := 0; i+1 < len(fields); i++ {
-		var to *uint64
-		switch fields[i] {
-		case "pkts-sofar:":
-			to = &s.sofar
-		case "errors:":
-			to = &s.errors
-		case "started:":
-			to = &s.started
-		case "stopped:":
-			to = &s.stopped
-		case "Result:":
-			i = len(fields) // the rest is for people and repeats some
-			continue
-		default:
+	for i := 0; i+1 < len(fields) && fields[i] != "Result:"; i++ { // Result repeats some for people
+		to := want[fields[i]]
+		if to == nil {
 			continue
 		}
 		if *to, err = strconv.ParseUint(strings.TrimSuffix(fields[i+1], "us"), 10, 64); err != nil {
@@ -193,8 +181,8 @@ func parsePktgenState(text string) (s pktgenState, err error) {
 		}
 		found++
 	}
-	if found != 4 {
-		return s, fmt.Errorf("pktgen: found %d of 4 counters of a device", found)
+	if found != len(want) {
+		return s, fmt.Errorf("pktgen: found %d of %d counters of a device", found, len(want))
 	}
 	return s, nil
 }

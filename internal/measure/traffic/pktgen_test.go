@@ -50,11 +50,11 @@ func TestPktgenState(t *testing.T) {
 	if !slices.Equal(names, []string{"eth0@mpps.77.0", "eth4@0", "eth5"}) {
 		t.Errorf("devices %q", names)
 	}
-	if got := pktgenAhead(1000, 999*time.Millisecond); got != pktgenLeashAtFirst {
-		t.Errorf("within the first second the leash is %d frames long, want %d", got, pktgenLeashAtFirst)
+	if got := pktgenAhead(1000, 999*time.Millisecond); got != pktgenFirstFrames {
+		t.Errorf("within the first second the count is %d frames ahead, want %d", got, pktgenFirstFrames)
 	}
 	if got := pktgenAhead(2_000_000, 2*time.Second); got != 4_000_000 {
-		t.Errorf("at a million a second the leash is %d frames long, want %d", got, 4_000_000)
+		t.Errorf("at a million a second the count is %d frames ahead, want %d", got, 4_000_000)
 	}
 	for name, want := range map[string]int{pktgenName("eth0", 77, 3): 77, "eth4@0": 0, "eth5": 0, "eth0@mpps": 0} {
 		if got := pktgenOwner(name); got != want {
@@ -80,7 +80,7 @@ func TestPktgenSettings(t *testing.T) {
 			t.Errorf("%q is not in:\n%s", want, got)
 		}
 	}
-	if err := c.fitsPktgen(); err != nil || c.numbered() {
+	if err := c.checkPktgen(); err != nil || c.numbered() {
 		t.Errorf("numbered %v: %v", c.numbered(), err)
 	}
 	for i, change := range []func(*Config){
@@ -91,7 +91,7 @@ func TestPktgenSettings(t *testing.T) {
 	} {
 		bad := c
 		change(&bad)
-		if err := bad.fitsPktgen(); !errors.Is(err, ErrConfig) {
+		if err := bad.checkPktgen(); !errors.Is(err, ErrConfig) {
 			t.Errorf("%d: %v", i, err)
 		}
 	}

@@ -11,17 +11,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Answer is what a probe found.
+// Answer is the result of a probe.
 type Answer string
 
 const (
 	Yes     Answer = "yes"
 	No      Answer = "no"
-	Unknown Answer = "unknown" // could not tell, for example without privileges
+	Unknown Answer = "unknown" // could not be determined, for example without privileges
 )
 
-// UnsupportedError says that kernel or device cannot do something, or that it
-// could not be found out (Answer Unknown).
+// UnsupportedError means that the kernel or device cannot do something, or that it could not be determined (Answer
+// Unknown).
 type UnsupportedError struct {
 	What   string
 	Answer Answer
@@ -37,14 +37,13 @@ func (e *UnsupportedError) Error() string {
 
 func (e *UnsupportedError) Unwrap() error { return e.Err }
 
-// Support is the answer to Probe.
+// Support is the result of Probe.
 type Support struct {
 	Answer Answer
 	Err    error // the reason for No and Unknown
 }
 
-// Probe finds out whether this kernel can send XDP live frames (5.18 and
-// later). Nothing is sent.
+// Probe determines whether this kernel can send XDP live frames (5.18 and later). It sends nothing.
 func Probe() Support {
 	spec, err := loadGen()
 	if err != nil {
@@ -53,8 +52,8 @@ func Probe() Support {
 	return probeLive(spec)
 }
 
-// probeLive runs the generator for one batch with nothing to send. A kernel
-// without live frames refuses the flag with EINVAL.
+// probeLive runs the generator for one batch with nothing to send. A kernel without live frames rejects the flag with
+// EINVAL.
 func probeLive(spec *ebpf.CollectionSpec) Support {
 	spec = spec.Copy()
 	c := Config{Discard: true, CPUs: []int{0}}
@@ -81,8 +80,7 @@ func probeLive(spec *ebpf.CollectionSpec) Support {
 	}
 }
 
-// Of the netdev family of generic netlink (include/uapi/linux/netdev.h, since
-// 6.3).
+// From the netdev family of generic netlink (include/uapi/linux/netdev.h, since 6.3).
 const (
 	netdevCmdDevGet      = 1
 	netdevAttrIfindex    = 1
@@ -92,9 +90,9 @@ const (
 	netdevFamilyVersion1 = 1
 )
 
-// transmitsXDP fails with an UnsupportedError when a device says that it cannot
-// send redirected frames. Kernels that do not tell are tried.
-func transmitsXDP(dev Device) error {
+// checkTransmit fails with an UnsupportedError if a device declares that it cannot send redirected frames. A kernel
+// that does not report it gets the benefit of the doubt.
+func checkTransmit(dev Device) error {
 	return dev.Do(func() error {
 		c, err := genetlink.Dial(nil)
 		if err != nil {

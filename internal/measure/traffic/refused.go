@@ -10,8 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// refusedCounter counts the frames that a device did not take, by the
-// tracepoints of bpf/refused.bpf.c.
+// refusedCounter counts the frames that a device refused, with the tracepoints of bpf/refused.bpf.c.
 type refusedCounter struct {
 	coll  *ebpf.Collection
 	links []link.Link
@@ -44,10 +43,10 @@ func newRefusedCounter(dev Device) (*refusedCounter, error) {
 	return r, nil
 }
 
-// errFull is why a device takes a frame no longer when it gives no other reason.
+// errFull is the reason for refusing a frame if the device gives none.
 var errFull = errors.New("its ring was full")
 
-// read is the number of frames so far, and why the last was not taken.
+// read returns the number of refused frames so far, and why the last one was.
 func (r *refusedCounter) read() (n uint64, why error, err error) {
 	var cpus []refusedCount
 	if err := r.coll.Maps[refusedMapRefused].Lookup(uint32(0), &cpus); err != nil {

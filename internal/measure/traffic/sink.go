@@ -6,25 +6,23 @@ import (
 	"time"
 )
 
-// SinkConfig says what a Sink counts.
+// SinkConfig describes what a Sink counts.
 type SinkConfig struct {
 	In      Endpoint `json:"in"`
 	Stream  uint16   `json:"stream"`            // first stream
-	Streams int      `json:"streams,omitempty"` // number of streams, 0 means 1, at most 1024
-	Latency bool     `json:"latency,omitempty"` // histogram of one-way delays of stamped frames; one clock only
+	Streams int      `json:"streams,omitempty"` // number of streams; 0 means 1, at most 1024
+	Latency bool     `json:"latency,omitempty"` // histogram of one-way delays of timestamped frames; needs one clock
 	Method  Method   `json:"method,omitempty"`
-	// PassMatch lets counted frames go on to the stack, as a guest that
-	// forwards needs.
+	// PassMatch passes counted frames on to the stack, for a guest that forwards.
 	PassMatch bool `json:"pass_match,omitempty"`
-	// DropOther drops what is not a test frame of these streams either, but
-	// for ARP and for TCP and ICMP over IPv4. XDP sinks only.
+	// DropOther also drops everything but the test frames of these streams, ARP, and TCP and ICMP over IPv4. XDP sinks
+	// only.
 	DropOther bool `json:"drop_other,omitempty"`
-	// Pktgen counts frames of the kernel's packet generator too: those with
-	// UDP destination port 9 are the first stream's, 10 the second's.
+	// Pktgen also counts frames of the kernel's packet generator: UDP destination port 9 is the first stream, 10 the
+	// second.
 	Pktgen bool `json:"pktgen,omitempty"`
-	// Unnumbered takes every frame of pktgen for a new one, because its
-	// numbers repeat: loss is then sent minus received, and duplicates and
-	// reordering are not seen.
+	// Unnumbered treats every frame of pktgen as new, because its numbers repeat: loss is then sent minus received, and
+	// duplicates and reordering go unseen.
 	Unnumbered bool `json:"unnumbered,omitempty"`
 }
 
@@ -41,40 +39,36 @@ func (c *SinkConfig) prepare() (Device, error) {
 	return c.In.Device()
 }
 
-// StreamCounts is what a sink knows of one stream. On one CPU with nothing
-// TooLate every number is exact. A stream that arrives on several CPUs is
-// looked at by each of them alone: duplicates and reordering are then found
-// among the frames of the same CPU only.
+// StreamCounts is what a sink has counted of one stream. If it arrived on one CPU and TooLate is 0, every number is
+// exact. On several CPUs each checks its own frames: duplicates and reordering are then only found among the frames of
+// one CPU.
 type StreamCounts struct {
 	Stream     uint16 `json:"stream"`
 	Received   uint64 `json:"received"`
 	Bytes      uint64 `json:"bytes"`
 	Duplicated uint64 `json:"duplicated"`
-	// Reordered counts frames that came after one with a higher sequence
-	// number (RFC 4737 section 3.3).
+	// Reordered counts frames that arrived after one with a higher sequence number (RFC 4737 section 3.3).
 	Reordered uint64 `json:"reordered"`
-	// TooLate counts frames more than 32736 behind the newest: late or
-	// duplicated, that is no longer remembered. They count as late.
+	// TooLate counts frames more than 32736 behind the newest, too old to tell whether they are late or duplicates.
+	// They count as late.
 	TooLate uint64 `json:"too_late,omitempty"`
-	First   uint64 `json:"first"` // the first sequence number to arrive (the lowest of several CPUs')
+	First   uint64 `json:"first"` // sequence number of the first frame to arrive (the lowest over the CPUs)
 	Next    uint64 `json:"next"`  // highest sequence number + 1, 0 for none
-	CPUs    int    `json:"cpus"`  // that saw it
+	CPUs    int    `json:"cpus"`  // that received frames
 	Exact   bool   `json:"exact"`
 
 	span
 }
 
-// A span is how long frames arrived, by the receiver's clock. What waits in
-// full buffers when the sender stops arrives later: the rate of the span is
-// that of the path, that of the sender's time is not.
+// A span is how long frames arrived, by the receiver's clock. Frames still in full buffers when the sender stops arrive
+// later: the rate over the span is that of the path, the rate over the sending time is not.
 type span struct {
 	FirstAt uint64 `json:"first_at_ns,omitempty"` // CLOCK_MONOTONIC of the receiver
-	LastAt  uint64 `json:"last_at_ns,omitempty"`  // of a frame near the last; 0 for fewer than 33
+	LastAt  uint64 `json:"last_at_ns,omitempty"`  // of one of the last frames; 0 for fewer than 33
 	Spanned uint64 `json:"spanned,omitempty"`     // frames that arrived in between
 }
 
-// Span is the time from the first frame to one near the last, 0 if too few
-// arrived to tell.
+// Span returns the time from the first frame to one of the last, 0 if too few arrived.
 func (s span) Span() time.Duration {
 	if s.LastAt <= s.FirstAt {
 		return 0
@@ -82,8 +76,8 @@ func (s span) Span() time.Duration {
 	return time.Duration(s.LastAt - s.FirstAt)
 }
 
-// join adds what arrived elsewhere at the same time.
-func (s *span) join(o span) {
+// merge adds what arrived elsewhere at the same time.
+func (s *span) merge(o span) {
 	if o.LastAt == 0 {
 		return
 	}
@@ -94,10 +88,10 @@ func (s *span) join(o span) {
 	s.Spanned += o.Spanned
 }
 
-// Unique is the number of different frames.
+// Unique returns the number of distinct frames.
 func (s StreamCounts) Unique() uint64 { return s.Received - s.Duplicated }
 
-// Lost is how many of sent frames did not arrive.
+// Lost returns how many of sent frames did not arrive.
 func (s StreamCounts) Lost(sent uint64) uint64 {
 	if u := s.Unique(); u < sent {
 		return sent - u
@@ -105,23 +99,21 @@ func (s StreamCounts) Lost(sent uint64) uint64 {
 	return 0
 }
 
-// Missing is the loss that the sequence numbers alone prove: all of it but for
-// what was lost after the last frame that arrived.
+// Missing returns the loss that the sequence numbers prove: all losses except those after the last frame that arrived.
 func (s StreamCounts) Missing() uint64 { return s.Lost(s.Next) }
 
 // Counts is a reading of a Sink.
 type Counts struct {
 	Method     Method `json:"method"`
 	Received   uint64 `json:"received"` // test frames of the streams
-	Bytes      uint64 `json:"bytes"`    // of them, with FCS
+	Bytes      uint64 `json:"bytes"`    // of those frames, with FCS
 	Duplicated uint64 `json:"duplicated"`
 	Reordered  uint64 `json:"reordered"`
 	TooLate    uint64 `json:"too_late,omitempty"`
 	Stamped    uint64 `json:"stamped,omitempty"`
 	Other      uint64 `json:"other"`   // not test frames; a packet socket counts none
 	Foreign    uint64 `json:"foreign"` // test frames of other streams
-	// Overrun counts frames that reached the sink's ring when it was full:
-	// the receiver is the limit. XDP sinks have no ring.
+	// Overrun counts frames that found the sink's ring full: the receiver is the limit. XDP sinks have no ring.
 	Overrun  uint64         `json:"overrun,omitempty"`
 	Streams  []StreamCounts `json:"streams"`
 	Exact    bool           `json:"exact"`
@@ -130,10 +122,10 @@ type Counts struct {
 	span
 }
 
-// Unique is the number of different test frames received.
+// Unique returns the number of distinct test frames received.
 func (c Counts) Unique() uint64 { return c.Received - c.Duplicated }
 
-// Lost is how many of sent frames, over all streams, did not arrive.
+// Lost returns how many of sent frames, over all streams, did not arrive.
 func (c Counts) Lost(sent uint64) uint64 {
 	if u := c.Unique(); u < sent {
 		return sent - u
@@ -141,7 +133,7 @@ func (c Counts) Lost(sent uint64) uint64 {
 	return 0
 }
 
-// add sums a stream up.
+// add adds a stream.
 func (c *Counts) add(s StreamCounts) {
 	s.Exact = s.CPUs <= 1 && s.TooLate == 0
 	c.Received += s.Received
@@ -150,7 +142,7 @@ func (c *Counts) add(s StreamCounts) {
 	c.Reordered += s.Reordered
 	c.TooLate += s.TooLate
 	c.Exact = c.Exact && s.Exact
-	c.join(s.span)
+	c.merge(s.span)
 	c.Streams = append(c.Streams, s)
 }
 
@@ -158,17 +150,15 @@ func (c *Counts) add(s StreamCounts) {
 type Sink interface {
 	Method() Method
 	Counts() (Counts, error)
-	// Histogram is empty unless SinkConfig.Latency is set and frames carry
-	// time stamps of this machine's clock.
+	// Histogram is empty unless SinkConfig.Latency is set and frames carry timestamps of this machine's clock.
 	Histogram() (*Histogram, error)
-	// Reset sets everything to zero. No traffic may be on its way.
+	// Reset sets everything to zero. No traffic may be in flight.
 	Reset() error
 	Close() error
 }
 
-// NewSink makes the sink that c.Method names. With Auto it takes XDP in the
-// driver, else XDP in generic mode, else AF_PACKET; why not the better one is
-// then a warning in every Counts.
+// NewSink makes a sink of c.Method. Auto selects XDP in the driver, else XDP in generic mode, else AF_PACKET; every
+// Counts then carries the reasons as warnings.
 func NewSink(c SinkConfig) (Sink, error) {
 	dev, err := c.prepare()
 	if err != nil {

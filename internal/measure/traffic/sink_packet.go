@@ -13,9 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// packetSink counts on a packet socket with a ring (TPACKET_V3, since 3.2). The
-// frames also go on to the stack, and at high rates the ring overruns, which
-// Counts tells.
+// packetSink counts on a packet socket with a ring (TPACKET_V3, since 3.2). The frames also go on to the stack. At high
+// rates the ring overruns, which Counts reports.
 type packetSink struct {
 	conf     SinkConfig
 	fd       int
@@ -36,7 +35,7 @@ type packetSink struct {
 const (
 	ringBlock  = 1 << 20
 	ringBlocks = 16
-	ringRetire = 10 // ms after which a block is handed over although not full
+	ringRetire = 10 // ms after which a block is delivered although not full
 	snapBytes  = 96 // enough for every header of a test frame
 )
 
@@ -71,7 +70,7 @@ func newPacketSink(c SinkConfig, dev Device, why []string) (_ *packetSink, err e
 	return s, nil
 }
 
-// setUp gives the socket its filter and ring.
+// setUp sets the filter and the ring.
 func (s *packetSink) setUp() error {
 	filter := matchFilter(s.conf.Pktgen)
 	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
@@ -96,12 +95,12 @@ func (s *packetSink) setUp() error {
 	return nil
 }
 
-// matchFilter accepts incoming test frames, tagged or not, cut to snapBytes,
-// and pktgen's. Classic BPF, so that it works on every kernel.
+// matchFilter accepts incoming test frames, tagged or not, and pktgen's, truncated to snapBytes. It is classic BPF,
+// which works on every kernel.
 func matchFilter(pktgen bool) []unix.SockFilter {
-	theirs := uint32(magic)
+	alternative := uint32(magic)
 	if pktgen {
-		theirs = pktgenMagic
+		alternative = pktgenMagic
 	}
 	const (
 		ldh     = unix.BPF_LD | unix.BPF_H | unix.BPF_ABS
@@ -111,7 +110,7 @@ func matchFilter(pktgen bool) []unix.SockFilter {
 		ret     = unix.BPF_RET | unix.BPF_K
 		pktType = 0xfffff000 + 4 // SKF_AD_OFF + SKF_AD_PKTTYPE
 	)
-	body := func(off uint32, last uint8) []unix.SockFilter { // last: jump to the drop at the end
+	body := func(off uint32, last uint8) []unix.SockFilter { // last: distance to the drop at the end
 		return []unix.SockFilter{
 			{Code: ldh, K: off},
 			{Code: jeq, K: 0x0800, Jf: last - 1},
@@ -121,7 +120,7 @@ func matchFilter(pktgen bool) []unix.SockFilter {
 			{Code: jeq, K: unix.IPPROTO_UDP, Jf: last - 5},
 			{Code: ldw, K: off + atMagic},
 			{Code: jeq, K: magic, Jt: 1},
-			{Code: jeq, K: theirs, Jf: last - 8},
+			{Code: jeq, K: alternative, Jf: last - 8},
 			{Code: ret, K: snapBytes},
 		}
 	}
@@ -190,10 +189,10 @@ func (s *packetSink) take(block []byte, h *unix.TpacketHdrV1) {
 func (s *packetSink) frame(b []byte, p *unix.Tpacket3Hdr, offset int64) {
 	t, ok := parse(b)
 	i := int(t.stream) - int(s.conf.Stream)
-	theirs := false
+	ofPktgen := false
 	if !ok {
-		if t, theirs = parsePktgen(b); !theirs {
-			return // cannot be: the filter looked at the same bytes
+		if t, ofPktgen = parsePktgen(b); !ofPktgen {
+			return // impossible: the filter checked the same bytes
 		}
 		i = int(t.stream)
 	}
@@ -201,27 +200,25 @@ func (s *packetSink) frame(b []byte, p *unix.Tpacket3Hdr, offset int64) {
 		s.foreign++
 		return
 	}
-	if theirs && s.conf.Unnumbered {
+	if ofPktgen && s.conf.Unnumbered {
 		t.seq = s.streams[i].next
 	}
 	size := int(p.Len) + fcsBytes
 	if p.Status&unix.TP_STATUS_VLAN_VALID != 0 {
-		size += vlanBytes // the kernel took the tag out of the frame
+		size += vlanBytes // the kernel stripped the tag
 	}
 	now := int64(p.Sec)*1e9 + int64(p.Nsec) - offset
-	s.streams[i].at(uint64(now))
-	s.streams[i].see(t.seq, size)
+	s.streams[i].arrive(uint64(now))
+	s.streams[i].record(t.seq, size)
 	if s.conf.Latency && t.stamp != 0 {
 		s.stamped++
 		s.hist.Record(delay(uint32(now) - t.stamp))
 	}
 }
 
-// realtimeOffset is CLOCK_REALTIME - CLOCK_MONOTONIC in ns: the ring's times
-// are of the one, the stamps of the other. Both are read without a step of the
-// clock in between, or the delays of one block are wrong; of several readings
-// the one counts that took the least time, because a thread that lost its CPU
-// meanwhile would be wrong by half of that.
+// realtimeOffset returns CLOCK_REALTIME - CLOCK_MONOTONIC in ns: the ring uses the former, timestamps the latter. A
+// step of the clock between the readings would spoil the delays of one block. Of several attempts it takes the
+// shortest: if the thread lost its CPU in between, the offset is wrong by half of that time.
 func realtimeOffset() (offset int64) {
 	shortest := int64(math.MaxInt64)
 	for range 8 {
@@ -260,7 +257,7 @@ func (s *packetSink) Counts() (Counts, error) {
 	if err != nil {
 		return Counts{}, fmt.Errorf("packet ring statistics: %w", err)
 	}
-	s.overrun += uint64(st.Drops) // reading sets them to zero
+	s.overrun += uint64(st.Drops) // reading resets them
 	c := Counts{Method: AFPacket, Exact: true, Foreign: s.foreign, Stamped: s.stamped, Overrun: s.overrun,
 		Warnings: s.warnings}
 	for i := range s.streams {
@@ -277,7 +274,7 @@ func (s *packetSink) Histogram() (*Histogram, error) {
 }
 
 func (s *packetSink) Reset() error {
-	if _, err := s.Counts(); err != nil { // takes the ring's own counters
+	if _, err := s.Counts(); err != nil { // resets the ring's own counters
 		return err
 	}
 	s.mu.Lock()
@@ -298,8 +295,8 @@ func (s *packetSink) Close() error {
 	return errors.Join(err, unix.Munmap(s.ring), unix.Close(s.fd))
 }
 
-// Settle waits for late frames: until a sink's count has not changed for quiet,
-// or limit is over. A packet sink needs more than 10 ms of quiet.
+// Settle waits for late frames until the count of a sink has not changed for quiet, or limit is over. A packet sink
+// needs more than 10 ms of quiet.
 func Settle(ctx context.Context, s Sink, quiet, limit time.Duration) (Counts, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -18,11 +18,10 @@ type xdpSink struct {
 	link     link.Link
 	warnings []string
 
-	mu     sync.RWMutex // held for reading while the maps are used
+	mu     sync.RWMutex // read-locked while the maps are used
 	closed bool
 }
 
-// errClosed says that a sink was closed meanwhile.
 var errClosed = errors.New("sink is closed")
 
 func newXDPSink(c SinkConfig, dev Device, m Method, warnings []string) (*xdpSink, error) {
@@ -60,7 +59,7 @@ func newXDPSink(c SinkConfig, dev Device, m Method, warnings []string) (*xdpSink
 	return s, nil
 }
 
-// sinkError tells what another method may do better from what it may not.
+// sinkError distinguishes errors that another method may avoid, which are UnsupportedErrors, from the rest.
 func sinkError(m Method, in Endpoint, what string, err error) error {
 	switch {
 	case errors.Is(err, unix.EBUSY), errors.Is(err, unix.EEXIST):
@@ -94,7 +93,7 @@ func (s *xdpSink) Counts() (Counts, error) {
 				sc.First = p.First
 			}
 			sc.CPUs++
-			sc.join(span{FirstAt: p.FirstNs, LastAt: p.LastNs, Spanned: p.Spanned})
+			sc.merge(span{FirstAt: p.FirstNs, LastAt: p.LastNs, Spanned: p.Spanned})
 			sc.Received += p.Received
 			sc.Bytes += p.Bytes
 			sc.Duplicated += p.Duplicated

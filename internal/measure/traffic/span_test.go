@@ -9,8 +9,8 @@ import (
 func TestSpan(t *testing.T) {
 	var tr tracker
 	for i, ns := range []uint64{100, 300, 900} {
-		tr.at(ns)
-		tr.see(uint64(i), 64)
+		tr.arrive(ns)
+		tr.record(uint64(i), 64)
 	}
 	s := tr.counts(7)
 	if s.FirstAt != 100 || s.LastAt != 900 || s.Spanned != 2 || s.Span() != 800 {

@@ -13,8 +13,7 @@ import (
 	"mpps/internal/thread"
 )
 
-// testRunAttr is the part of union bpf_attr that BPF_PROG_TEST_RUN reads
-// (include/uapi/linux/bpf.h).
+// testRunAttr is the part of union bpf_attr for BPF_PROG_TEST_RUN (include/uapi/linux/bpf.h).
 type testRunAttr struct {
 	progFD      uint32
 	retval      uint32
@@ -38,19 +37,17 @@ const (
 	bpfProgTestRun    = 10     // BPF_PROG_TEST_RUN of enum bpf_cmd
 	testXDPLiveFrames = 1 << 1 // BPF_F_TEST_XDP_LIVE_FRAMES
 
-	// longRun is the longest call there is: a call has a fixed cost of 16 ms
-	// and more, in which nothing is sent, and a signal ends it anyway.
+	// longRun is the longest possible call: a call has a fixed cost of 16 ms or more in which nothing is sent, and a
+	// signal ends it anyway.
 	longRun = math.MaxUint32
 
-	// endRun is the signal that ends a call: the last real-time signal, which
-	// neither the Go runtime nor anything else here uses. Its handler in the
-	// runtime does nothing.
+	// endRun is the signal that ends a call: the last real-time signal, which neither the Go runtime nor anything else
+	// here uses. The runtime's handler ignores it.
 	endRun = unix.Signal(64)
 )
 
-// testRunLive issues bpf(2) once and returns its error as it is. The library's
-// own test run starts an interrupted run again from the beginning; here the
-// program's counters say how far it got, so EINTR must be seen.
+// testRunLive issues bpf(2) once and returns its error unchanged. The library's own test run restarts an interrupted
+// run from the beginning; here the program's counters record its progress, so EINTR must be visible.
 func testRunLive(prog *ebpf.Program, frame []byte, repeat uint32, batch int) error {
 	a := testRunAttr{
 		progFD:     uint32(prog.FD()),
@@ -69,9 +66,8 @@ func testRunLive(prog *ebpf.Program, frame []byte, repeat uint32, batch int) err
 	return nil
 }
 
-// onWorkerThread runs f on a thread of its own: in the namespace, on the CPU,
-// with every signal but endRun blocked so that none of the Go runtime's cuts a
-// run short. The thread ends with f, which is given its number.
+// onWorkerThread runs f on a thread of its own, in the namespace and on the CPU, with every signal except endRun
+// blocked, so that no signal of the Go runtime interrupts a run. The thread ends with f, which gets its TID.
 func onWorkerThread(netns string, cpu int, f func(tid int) error) <-chan error {
 	done := make(chan error, 1)
 	thread.Go(func() {
@@ -98,7 +94,7 @@ func onWorkerThread(netns string, cpu int, f func(tid int) error) <-chan error {
 	return done
 }
 
-// firstCPU is the first CPU that this process may run on.
+// firstCPU returns the first CPU that this process may run on.
 func firstCPU() (int, error) {
 	cpus, err := AllowedCPUs()
 	if err != nil {
@@ -107,7 +103,7 @@ func firstCPU() (int, error) {
 	return cpus[0], nil
 }
 
-// AllowedCPUs are those that this process may run on, ascending and at least one.
+// AllowedCPUs returns the CPUs that this process may run on, ascending and at least one.
 func AllowedCPUs() ([]int, error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {

@@ -1,8 +1,7 @@
 package traffic
 
-// A tracker is the sequence check of bpf/sink.bpf.c in Go, for packet sockets:
-// the memory of which sequence numbers have arrived is a ring of words, each
-// 32 bits of epoch over 32 bits of arrivals.
+// A tracker is the sequence check of bpf/sink.bpf.c in Go, for packet sockets. It remembers which sequence numbers have
+// arrived in a ring of words, each 32 bits of epoch above 32 bits of arrivals.
 type tracker struct {
 	received, bytes, duplicated, reordered, tooLate, first, next uint64
 	span
@@ -14,7 +13,8 @@ const (
 	trackerWindow = trackerWords*32 - 32
 )
 
-func (t *tracker) see(seq uint64, bytes int) {
+// record counts a frame.
+func (t *tracker) record(seq uint64, bytes int) {
 	slot, epoch, arrived := seq/32%trackerWords, seq/(32*trackerWords), uint64(1)<<(seq%32)
 	word := t.words[slot]
 	if word>>32 != epoch&0xffffffff {
@@ -39,8 +39,8 @@ func (t *tracker) see(seq uint64, bytes int) {
 	t.bytes += uint64(bytes)
 }
 
-// at notes the time of a frame, before it is seen.
-func (t *tracker) at(ns uint64) {
+// arrive notes the arrival time of a frame, before it is recorded.
+func (t *tracker) arrive(ns uint64) {
 	if t.received == 0 {
 		t.FirstAt = ns
 		return
@@ -48,7 +48,7 @@ func (t *tracker) at(ns uint64) {
 	t.LastAt, t.Spanned = ns, t.received
 }
 
-// counts reads it as a sink on one CPU would.
+// counts returns the counts as a sink on one CPU would.
 func (t *tracker) counts(stream uint16) StreamCounts {
 	s := StreamCounts{
 		Stream: stream, Received: t.received, Bytes: t.bytes, Duplicated: t.duplicated,

@@ -13,8 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Peer is the other end of a veth pair. ErrNoDevice when it is in a namespace
-// that has no name here.
+// Peer returns the other end of a veth pair; ErrNoDevice if it is in a namespace without a name here.
 func (d Device) Peer() (Device, error) {
 	if d.PeerIndex == 0 {
 		return Device{}, fmt.Errorf("%s is not one end of a veth pair", d.Endpoint)
@@ -31,7 +30,7 @@ func (d Device) Peer() (Device, error) {
 		for _, n := range names {
 			fd, err := unix.Open(filepath.Join(netnsDir, n.Name()), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 			if err != nil {
-				continue // removed meanwhile, or not ours to open
+				continue // removed in the meantime, or not permitted
 			}
 			id, err := netlink.GetNetNsIdByFd(fd)
 			unix.Close(fd)
@@ -40,7 +39,7 @@ func (d Device) Peer() (Device, error) {
 				return err
 			}
 		}
-		// The initial namespace has no name, but this process may live in it.
+		// The initial namespace has no name, but this process may be in it.
 		fd, err := unix.Open("/proc/self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err == nil {
 			id, err := netlink.GetNetNsIdByFd(fd)
@@ -55,7 +54,7 @@ func (d Device) Peer() (Device, error) {
 	return peer, err
 }
 
-// byIndex looks an interface up by number in a namespace.
+// byIndex looks up an interface by number in a namespace.
 func byIndex(netns string, index int) (Device, error) {
 	e := Endpoint{Netns: netns}
 	err := e.Do(func() error {
@@ -72,27 +71,26 @@ func byIndex(netns string, index int) (Device, error) {
 	return e.Device()
 }
 
-// prepareTransmit makes a device take redirected frames, as far as that needs
-// a program somewhere, and returns what undoes it. All of it hangs on links.
+// prepareTransmit makes a device accept redirected frames, by attaching a program if needed, and returns an undo
+// function. Everything is held by links.
 //
-// A veth drops redirected frames unless its peer runs NAPI (veth_xdp_xmit in
-// drivers/net/veth.c); most NIC drivers have transmit queues for XDP only
-// while a program is attached to them (igb_xdp_xmit, ixgbe_xdp_xmit, …).
+// A veth drops redirected frames unless its peer runs NAPI (veth_xdp_xmit in drivers/net/veth.c); most NIC drivers have
+// XDP transmit queues only while a program is attached (igb_xdp_xmit, ixgbe_xdp_xmit, …).
 func prepareTransmit(spec *ebpf.CollectionSpec, dev Device) (func() error, error) {
 	nothing := func() error { return nil }
 	target := dev
 	if dev.PeerIndex != 0 {
 		var err error
 		if target, err = dev.Peer(); err != nil {
-			// Its owner, in another container perhaps, has to see to it.
+			// The owner of the peer, perhaps in another container, must do it.
 			return nothing, nil
 		}
 	} else if dev.Kind != "device" {
-		return nothing, nil // tun, bridge, macvlan, …: nothing to be done
+		return nothing, nil // tun, bridge, macvlan, …: nothing to do
 	}
 	undo, err := attachPass(spec, target)
 	if err != nil && dev.PeerIndex == 0 {
-		return nothing, nil // a driver without XDP; transmitting will tell
+		return nothing, nil // a driver without XDP; transmitting will show
 	}
 	if err != nil {
 		return nothing, fmt.Errorf("make %s, the peer of %s, take XDP frames: %w", target.Endpoint, dev.Endpoint, err)
@@ -100,8 +98,8 @@ func prepareTransmit(spec *ebpf.CollectionSpec, dev Device) (func() error, error
 	return undo, nil
 }
 
-// attachPass attaches a program that passes everything, unless there is one
-// already, and returns what removes it.
+// attachPass attaches a program that passes everything, unless there already is a program, and returns a function to
+// remove it.
 func attachPass(spec *ebpf.CollectionSpec, dev Device) (func() error, error) {
 	nothing := func() error { return nil }
 	attached, err := hasXDP(dev)
@@ -114,7 +112,7 @@ func attachPass(spec *ebpf.CollectionSpec, dev Device) (func() error, error) {
 	}
 	defer coll.Close()
 	l, err := attachXDP(dev, coll.Programs[genProgPass], link.XDPDriverMode)
-	if errors.Is(err, unix.EBUSY) { // somebody else's came first: as good
+	if errors.Is(err, unix.EBUSY) { // someone else's came first: just as good
 		return nothing, nil
 	}
 	if err != nil {
@@ -123,7 +121,7 @@ func attachPass(spec *ebpf.CollectionSpec, dev Device) (func() error, error) {
 	return l.Close, nil
 }
 
-// onlyProgram is a copy of spec with one program and no maps.
+// onlyProgram returns a copy of spec with one program and no maps.
 func onlyProgram(spec *ebpf.CollectionSpec, name string) *ebpf.CollectionSpec {
 	spec = spec.Copy()
 	return &ebpf.CollectionSpec{
@@ -132,8 +130,8 @@ func onlyProgram(spec *ebpf.CollectionSpec, name string) *ebpf.CollectionSpec {
 	}
 }
 
-// attachXDP attaches in the device's namespace. flags 0 would let the kernel
-// choose the mode; callers name it, to know what they measured.
+// attachXDP attaches a program in the device's namespace. With flags 0 the kernel would choose the mode; callers set
+// it, to know what they measured.
 func attachXDP(dev Device, prog *ebpf.Program, flags link.XDPAttachFlags) (l link.Link, err error) {
 	err = dev.Do(func() error {
 		l, err = link.AttachXDP(link.XDPOptions{Program: prog, Interface: dev.Index, Flags: flags})

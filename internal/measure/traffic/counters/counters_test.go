@@ -24,7 +24,7 @@ func TestDriversOwnCounters(t *testing.T) {
 		{"virtio_net", nil, nil},
 		{"other", map[string]uint64{"rx_queue_0_drops": 3}, nil},
 	} {
-		if got := ofDriver(c.driver, c.has); !maps.Equal(got, c.want) {
+		if got := pickDrops(c.driver, c.has); !maps.Equal(got, c.want) {
 			t.Errorf("%s: %v, expected %v", c.driver, got, c.want)
 		}
 	}

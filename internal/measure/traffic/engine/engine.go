@@ -1,6 +1,6 @@
-// Package engine lets other programs make the traffic, netperf and iperf3, and reads what they say of it in their
-// machine output. It starts them by argument vector, in a network namespace if need be, and ends them with the context
-// or, at the latest, with this process.
+// Package engine runs other traffic generators, netperf and iperf3, and parses their machine-readable output. It starts
+// them by argument vector, in another network namespace if needed, and ends them with the context or, at the latest,
+// with this process.
 package engine
 
 import (
@@ -20,24 +20,23 @@ import (
 	"mpps/internal/thread"
 )
 
-// ErrMissing says that a program is not installed, ErrOld that it is of a version that cannot do what is needed, and
-// ErrUnreachable that its server does not answer.
+// Errors of engines: the program is not installed, its version lacks the expected output format, or its server does not
+// answer.
 var (
 	ErrMissing     = errors.New("program is not installed")
 	ErrOld         = errors.New("program does not speak the expected machine format")
 	ErrUnreachable = errors.New("server cannot be reached")
 )
 
-// Name of an engine.
+// Name is the name of an engine.
 type Name string
 
-// The engines.
 const (
 	Netperf Name = "netperf"
 	Iperf3  Name = "iperf3"
 )
 
-// Server is the program of the far end.
+// Server returns the program of the far end.
 func (n Name) Server() string {
 	if n == Netperf {
 		return "netserver"
@@ -45,7 +44,7 @@ func (n Name) Server() string {
 	return "iperf3 -s"
 }
 
-// Port is where the server listens unless told otherwise: netperf's include/netlib.h and iperf3's src/iperf.h.
+// Port returns the default port of the server: netperf's include/netlib.h and iperf3's src/iperf.h.
 func (n Name) Port() uint16 {
 	if n == Netperf {
 		return 12865
@@ -53,18 +52,18 @@ func (n Name) Port() uint16 {
 	return 5201
 }
 
-// A Program is an engine that is installed here.
+// A Program is an installed engine.
 type Program struct {
 	Name    Name
 	Version string // "netperf 2.7.1"
 	client  string // path
 	server  string // path, "" where only the client is installed
-}
+} // path, "" if only the client is installed
 
-// versionOf finds the version in what a program says of it.
-var versionOf = regexp.MustCompile(`(?i)(?:version|iperf) v?([0-9]+\.[0-9][0-9a-z.+-]*)`)
+// versionPattern finds the version in the version output of both programs.
+var versionPattern = regexp.MustCompile(`(?i)(?:version|iperf) v?([0-9]+\.[0-9][0-9a-z.+-]*)`)
 
-// Find looks an engine up in the search path and asks its version.
+// Find looks up an engine in the search path and asks for its version.
 func Find(ctx context.Context, name Name) (Program, error) {
 	p := Program{Name: name}
 	var err error
@@ -79,7 +78,7 @@ func Find(ctx context.Context, name Name) (Program, error) {
 		p.server = path
 	}
 	out, err := run(ctx, command{argv: []string{p.client, flag}, within: 10 * time.Second})
-	found := versionOf.FindSubmatch(out)
+	found := versionPattern.FindSubmatch(out)
 	if found == nil {
 		return p, errors.Join(fmt.Errorf("%s %s: found %q, expected its version: %w", name, flag, firstLine(out),
 			ErrOld), err)
@@ -92,40 +91,40 @@ func Find(ctx context.Context, name Name) (Program, error) {
 type command struct {
 	netns  string
 	argv   []string
-	within time.Duration // the longest that it may take
+	within time.Duration // time limit
 }
 
-// maxOutput bounds what is read of a program, bytes.
+// maxOutput is how many bytes of a program's output are read.
 const maxOutput = 16 << 20
 
-// run runs a command to its end and returns what it wrote to standard output, also when it failed.
+// run runs a command to its end and returns its standard output, even if it failed.
 func run(ctx context.Context, c command) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.within, fmt.Errorf("%s: no end within %v", base(c.argv[0]),
 		c.within))
 	defer cancel()
-	var out, problems limited
-	wait, err := start(ctx, c, &out, &problems)
+	var stdout, stderr bounded
+	wait, err := start(ctx, c, &stdout, &stderr)
 	if err != nil {
 		return nil, err
 	}
 	err = wait()
 	if ctx.Err() != nil {
-		return out.Bytes(), context.Cause(ctx)
+		return stdout.Bytes(), context.Cause(ctx)
 	}
 	if err != nil {
-		return out.Bytes(), fmt.Errorf("%s: %w: %s", base(c.argv[0]), err,
-			firstLine(append(problems.Bytes(), out.Bytes()...)))
+		return stdout.Bytes(), fmt.Errorf("%s: %w: %s", base(c.argv[0]), err,
+			firstLine(append(stderr.Bytes(), stdout.Bytes()...)))
 	}
-	return out.Bytes(), nil
+	return stdout.Bytes(), nil
 }
 
-// start starts a command on a thread of its own, which lives as long as the command: the kernel ends the command when
-// the thread that started it ends (prctl(2), PR_SET_PDEATHSIG), and so at the latest with this process. A process group
-// of its own keeps the terminal's Ctrl-C from it, so that it is ended by the context only.
-func start(ctx context.Context, c command, out, problems io.Writer) (wait func() error, err error) {
+// start starts a command on a thread of its own that lives as long as the command: the kernel kills the command when
+// the thread that started it ends (prctl(2), PR_SET_PDEATHSIG), so at the latest with this process. Its own process
+// group shields it from the terminal's Ctrl-C, so that only the context ends it.
+func start(ctx context.Context, c command, stdout, stderr io.Writer) (wait func() error, err error) {
 	cmd := exec.CommandContext(ctx, c.argv[0], c.argv[1:]...)
 	cmd.Env = append(cmd.Environ(), "LC_ALL=C")
-	cmd.Stdout, cmd.Stderr = out, problems
+	cmd.Stdout, cmd.Stderr = stdout, stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 2 * time.Second
@@ -151,14 +150,14 @@ func start(ctx context.Context, c command, out, problems io.Writer) (wait func()
 	return func() error { return <-done }, nil
 }
 
-// limited keeps the first maxOutput bytes.
-type limited struct{ bytes.Buffer }
+// bounded keeps the first maxOutput bytes.
+type bounded struct{ bytes.Buffer }
 
-func (l *limited) Write(b []byte) (int, error) {
-	if room := maxOutput - l.Len(); room > 0 {
-		l.Buffer.Write(b[:min(len(b), room)])
+func (b *bounded) Write(p []byte) (int, error) {
+	if room := maxOutput - b.Len(); room > 0 {
+		b.Buffer.Write(p[:min(len(p), room)])
 	}
-	return len(b), nil
+	return len(p), nil
 }
 
 func base(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
@@ -168,8 +167,8 @@ func firstLine(b []byte) string {
 	return line[:min(len(line), 300)]
 }
 
-// Reach reports whether something listens at an address, so that a client that waits for minutes is not started in
-// vain.
+// Reach returns ErrUnreachable unless something listens at addr, so that no client that would wait for minutes is
+// started in vain.
 func Reach(ctx context.Context, netns, addr string) error {
 	return traffic.Endpoint{Netns: netns}.Do(func() error {
 		c, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "tcp", addr)

@@ -37,14 +37,14 @@ func TestNetperfTransactions(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got Transactions
-		if err := got.take(values); err != nil {
+		if err := got.add(values); err != nil {
 			t.Fatal(err)
 		}
 		if got.PerSecond != want.PerSecond || got.Elapsed != want.Elapsed || got.Retransmits != 0 ||
 			*got.Delays != *want.Delays {
 			t.Errorf("%s: %+v %+v, want %+v %+v", name, got, got.Delays, want, want.Delays)
 		}
-		if err := new(Stream).take(values); err == nil {
+		if err := new(Stream).add(values); err == nil {
 			t.Errorf("%s was taken for a stream", name)
 		}
 	}
@@ -57,7 +57,7 @@ func TestNetperfStream(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := both.take(values); err != nil {
+		if err := both.add(values); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -109,7 +109,7 @@ func TestNonsense(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := new(Transactions).take(values); err == nil {
+		if err := new(Transactions).add(values); err == nil {
 			t.Errorf("%s was taken", change)
 		}
 	}
@@ -218,7 +218,7 @@ func FuzzNetperf(f *testing.F) {
 			return
 		}
 		var r Transactions
-		if err := r.take(values); err == nil && (r.Elapsed < 0 || r.PerSecond < 0 || r.Delays.Max < 0) {
+		if err := r.add(values); err == nil && (r.Elapsed < 0 || r.PerSecond < 0 || r.Delays.Max < 0) {
 			t.Errorf("%q: %+v %+v", b, r, r.Delays)
 		}
 	})

@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// StreamConfig is what a stream is like.
+// StreamConfig describes a stream.
 type StreamConfig struct {
 	Seconds  int
-	Omit     int // seconds before, not counted; iperf3 only
+	Omit     int // leading seconds that are not counted; iperf3 only
 	Reverse  bool
 	Sendfile bool // iperf3 only
 }
 
-// Stream makes a stream.
+// Stream runs a stream.
 func (p Program) Stream(ctx context.Context, t Target, c StreamConfig) (Stream, error) {
 	if p.Name == Netperf {
 		return p.netperfStream(ctx, t, c)
@@ -40,24 +40,19 @@ func (p Program) Stream(ctx context.Context, t Target, c StreamConfig) (Stream, 
 		argv = append(argv, "-Z")
 	}
 	out, failed := run(ctx, command{netns: t.Netns, argv: argv,
-		within: time.Duration(c.Seconds+c.Omit)*time.Second + beyond})
+		within: time.Duration(c.Seconds+c.Omit)*time.Second + grace})
 	if ctx.Err() != nil {
 		return Stream{}, context.Cause(ctx)
 	}
-	// What went wrong it says in its JSON too.
+	// The JSON also says what went wrong.
 	s, err := parseIperf3(out)
-	switch {
-	case err == nil && failed == nil:
-		return s, nil
-	case failed != nil && errors.Is(err, ErrOld):
-		return s, failed
-	case err == nil:
+	if err == nil || failed != nil && errors.Is(err, ErrOld) {
 		return s, failed
 	}
 	return s, fmt.Errorf("%s: %w", p.Version, err)
 }
 
-// iperf3Output is what is read of iperf3's JSON (iperf_api.c, iperf_json_finish and iperf_print_results).
+// iperf3Output is the part of iperf3's JSON that is used (iperf_api.c, iperf_json_finish and iperf_print_results).
 type iperf3Output struct {
 	Start json.RawMessage `json:"start"`
 	Error string          `json:"error"`
@@ -77,7 +72,7 @@ type iperf3Sum struct {
 	Seconds     float64 `json:"seconds"`
 	Bytes       float64 `json:"bytes"`
 	BitsPerS    float64 `json:"bits_per_second"`
-	Retransmits float64 `json:"retransmits"` // of what was sent, where the sender's kernel tells
+	Retransmits float64 `json:"retransmits"` // of the sender, if its kernel counts them
 }
 
 func parseIperf3(out []byte) (Stream, error) {

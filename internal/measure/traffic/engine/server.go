@@ -11,15 +11,15 @@ import (
 	"mpps/internal/measure/traffic"
 )
 
-// A Server is an engine's far end, started here.
+// A Server is the far end of an engine, started on this machine.
 type Server struct {
 	Addr string // host:port
 	stop context.CancelFunc
 	done chan error
 }
 
-// Serve starts the far end at an address of this machine, in a network namespace, on a port that is free. It waits
-// until that answers from the namespace of the client: in its own its loopback may be down.
+// Serve starts the far end at a local address, in a network namespace, on a free port. It waits until the server
+// answers from the client's namespace: the loopback of its own may be down.
 func (p Program) Serve(ctx context.Context, netns, address, client string) (*Server, error) {
 	if p.server == "" {
 		return nil, fmt.Errorf("%s: %w", p.Name.Server(), ErrMissing)
@@ -33,8 +33,8 @@ func (p Program) Serve(ctx context.Context, netns, address, client string) (*Ser
 		argv = []string{p.server, "-D", "-L", address, "-p", port}
 	}
 	s := &Server{Addr: net.JoinHostPort(address, port), done: make(chan error, 1)}
-	var out limited
-	// Not ended by the caller's context: what was measured until then is fetched first. Close ends it.
+	var out bounded
+	// The caller's context does not end the server: results so far are still to be fetched. Close ends it.
 	lives, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.stop = stop
 	wait, err := start(lives, command{netns: netns, argv: argv}, &out, &out)
@@ -67,11 +67,11 @@ func (p Program) Serve(ctx context.Context, netns, address, client string) (*Ser
 // Close ends the server and waits for it.
 func (s *Server) Close() error {
 	s.stop()
-	<-s.done // it was killed, which is no error
+	<-s.done // it was killed, which is not an error
 	return nil
 }
 
-// freePort is a port that nobody listens at. Somebody may take it meanwhile: then the server ends at once and says so.
+// freePort returns an unused port. If something takes it before the server does, the server ends at once with an error.
 func freePort(netns, address string) (port string, err error) {
 	err = traffic.Endpoint{Netns: netns}.Do(func() error {
 		l, err := net.Listen("tcp", net.JoinHostPort(address, "0"))

@@ -157,9 +157,9 @@ func TestOpenLoop(t *testing.T) {
 			}
 			due, sent := r.Histogram(), traffic.FromBins(r.SinceSent)
 			if due.Count() != r.Transactions || sent.Count() != r.Transactions ||
-				due.Quantile(0.5) < sent.Quantile(0.5) || due.Quantile(1) < sent.Quantile(1) {
-				t.Errorf("udp %v: delays from the schedule %v to %v, from sending %v to %v", udp, due.Quantile(0.5),
-					due.Quantile(1), sent.Quantile(0.5), sent.Quantile(1))
+				quantile(due, 0.5) < quantile(sent, 0.5) || quantile(due, 1) < quantile(sent, 1) {
+				t.Errorf("udp %v: delays from the schedule %v to %v, from sending %v to %v", udp, quantile(due, 0.5),
+					quantile(due, 1), quantile(sent, 0.5), quantile(sent, 1))
 			}
 		}
 	}
