@@ -83,7 +83,7 @@ func (m *Machine) removeIfThere(name string) error {
 func (m *Machine) attestations(_ context.Context, h *facts.Host) {
 	all, err := m.Attested()
 	if err != nil {
-		tree.Unseen(h, "what was attested", err)
+		tree.AddUnseen(h, "what was attested", err)
 		return
 	}
 	if len(all) > 0 {

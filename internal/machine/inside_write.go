@@ -54,7 +54,7 @@ func (v insideValue) writeIn(ctx context.Context, guest string, all []setting.As
 			errors.Is(err, libvirt.ErrAgentHangs)) && v.vanished(guest) {
 			err = libvirt.ErrNotRunning
 		}
-		return tree.Refused(all[i].Address, all[i].To.String(),
+		return tree.Refusal(all[i].Address, all[i].To.String(),
 			fmt.Errorf("guest %s: %w", guest, v.m.remembered(guest, err)))
 	}
 	addresses := make([]setting.Address, len(all))

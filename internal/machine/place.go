@@ -233,7 +233,7 @@ func (p *Place) start(ctx context.Context, argv []string) (pid int64, err error)
 	}
 	err = libvirt.CannotRun(err)
 	// The agent's words are GLib's ("Failed to execute child process").
-	if tree.Says(err, "execute child process", "No such file") {
+	if tree.Mentions(err, "execute child process", "No such file") {
 		return 0, fmt.Errorf("%s in guest %s: %w", argv[0], p.guest, ErrNoProgram)
 	}
 	return 0, fmt.Errorf("%s in guest %s: %w", argv[0], p.guest, err)

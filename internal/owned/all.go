@@ -18,22 +18,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// supervisor is the first argument of this program's binary where it runs as a supervisor.
+// supervisor is argv[0] of this binary when it runs as a supervisor.
 const supervisor = "mpps: supervisor"
 
 // Descriptors of the supervisor.
 const (
-	lifeline = 3 // at its end everything is killed
-	startErr = 4 // why the program could not be started
+	lifeline = 3 // end of file: kill everything
+	startErr = 4 // gets the error if the program cannot be started
 )
 
-// killLimit bounds how long a supervisor tries to kill what may refuse: a program of another user.
+// killLimit is how long a supervisor keeps trying to kill processes that it may not be allowed to: those of another
+// user.
 const killLimit = 5 * time.Second
 
-// StartAll starts a program together with all that it will start, daemons in sessions of their own included: calling
-// end, the end of the program and the end of this process, SIGKILL included, kill all of them. cmd.Process is a
-// supervisor in the program's process group: it ignores SIGTERM and SIGINT sent to the group, and exits with the
-// program's code, 128 and the number of the signal that ended it, once everything has ended. It needs no privileges.
+// StartAll starts a program whose descendants end with it, including daemons in sessions of their own. All of them are
+// killed when end is called, when the program ends, or when this process ends, SIGKILL included. cmd.Process is a
+// supervisor in the program's process group. It ignores SIGTERM and SIGINT sent to the group and exits, once everything
+// has ended, with the program's exit code, or 128 plus the number of the signal that killed the program. It needs no
+// privileges.
 func StartAll(cmd *exec.Cmd) (end func(), err error) {
 	if cmd.Err != nil {
 		return nil, cmd.Err
@@ -65,22 +67,20 @@ func StartAll(cmd *exec.Cmd) (end func(), err error) {
 	return func() { _ = hold.Close() }, nil
 }
 
-// A binary that was started as a supervisor does nothing else. Each binary with this package can be one, those of tests
-// too.
+// A binary started as a supervisor does nothing else. Every binary with this package can be one, test binaries too.
 func init() {
 	if os.Args[0] == supervisor && len(os.Args) > 2 {
 		os.Exit(supervise(os.Args[1], os.Args[2:]))
 	}
 }
 
-// supervise runs a program until it has ended or the lifeline has, then kills its descendants. It returns what to exit
-// with.
+// supervise runs a program until it or the lifeline ends, then kills its descendants. It returns the exit code.
 func supervise(path string, argv []string) int {
-	// not ignored: the program would inherit that
+	// Caught, not ignored: the program would inherit SIG_IGN.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
 	unix.CloseOnExec(lifeline)
 	unix.CloseOnExec(startErr)
-	// The descendants whose parent ends become children of this process.
+	// Descendants whose parent ends become children of this process.
 	err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	var program int
 	if err == nil {
@@ -90,11 +90,11 @@ func supervise(path string, argv []string) int {
 		_, _ = unix.Write(startErr, []byte(err.Error()))
 		return 1
 	}
-	for _, fd := range []int{0, 1, 2, startErr} { // the program's ends of its pipes are the only ones
+	for _, fd := range []int{0, 1, 2, startErr} { // only the program keeps its ends of the pipes
 		_ = unix.Close(fd)
 	}
 	ended := make(chan int, 1)
-	// held from looking for a process until it is killed: its number is not given to another meanwhile
+	// Held from finding a process until it is killed, so that its PID is not reused meanwhile.
 	var reaping sync.Mutex
 	go func() {
 		for {

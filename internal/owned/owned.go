@@ -1,4 +1,4 @@
-// Package owned starts programs that end with this process however it ends, SIGKILL included.
+// Package owned starts programs that end when this process ends, even by SIGKILL.
 package owned
 
 import (
@@ -10,9 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Start starts a program; the kernel kills it when this process dies. Where cmd has no SysProcAttr the program gets a
-// process group of its own, where it has one with a Pdeathsig that signal is kept. What the program starts itself gets
-// no signal: see StartAll.
+// Start starts a program that the kernel kills when this process dies. Without cmd.SysProcAttr the program gets its own
+// process group; a Pdeathsig that is set there is kept. Processes started by the program get no signal: see StartAll.
 func Start(cmd *exec.Cmd) error {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -22,7 +21,7 @@ func Start(cmd *exec.Cmd) error {
 	}
 	started := make(chan error)
 	go func() {
-		runtime.LockOSThread() // the signal is bound to the thread that forks: it stays until the program has ended
+		runtime.LockOSThread() // the signal is sent when the forking thread ends, so it stays until the program ends
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
 		started <- err
@@ -35,7 +34,7 @@ func Start(cmd *exec.Cmd) error {
 	return <-started
 }
 
-// Run starts a program as Start does and waits for its end.
+// Run starts a program as Start does and waits for it to end.
 func Run(cmd *exec.Cmd) error {
 	if err := Start(cmd); err != nil {
 		return err

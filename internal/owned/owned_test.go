@@ -43,12 +43,13 @@ func TestMain(m *testing.M) {
 	time.Sleep(time.Minute)
 }
 
-// daemons starts a child, a grandchild whose parent ends, and one in a session of its own, and names them and itself.
+// daemons starts a child, a grandchild whose parent ends, and one in its own session, and prints their PIDs and its
+// own.
 const daemons = `sh -c 'echo $$; trap "" TERM; exec sleep 60' & sh -c 'sh -c "echo \$\$; exec sleep 60" & '
 setsid sh -c 'sh -c "echo \$\$; exec sleep 60" &' & echo $$; sleep 60; true`
 
-// runs returns pidfds of as many processes as out names, which must run.
-func runs(t *testing.T, out io.Reader, processes int) (fds []int) {
+// startedProcesses reads the PIDs of some processes from out and returns their pidfds. It fails if one does not run.
+func startedProcesses(t *testing.T, out io.Reader, processes int) (fds []int) {
 	t.Helper()
 	lines := bufio.NewScanner(out)
 	for range processes {
@@ -73,8 +74,8 @@ func runs(t *testing.T, out io.Reader, processes int) (fds []int) {
 	return fds
 }
 
-// gone fails where one of the processes still runs 5 s later, and kills it.
-func gone(t *testing.T, fds []int) {
+// checkGone fails if one of the processes still runs 5 s later, and kills it.
+func checkGone(t *testing.T, fds []int) {
 	t.Helper()
 	for i, fd := range fds {
 		if n, _ := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 5000); n == 0 {
@@ -96,10 +97,10 @@ func TestEndsWithKilledOwner(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			fds := runs(t, out, processes)
+			fds := startedProcesses(t, out, processes)
 			_ = cmd.Process.Signal(syscall.SIGKILL)
 			_ = cmd.Wait()
-			gone(t, fds)
+			checkGone(t, fds)
 		})
 	}
 }
@@ -114,10 +115,10 @@ func TestStartAllEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fds := runs(t, out, 4)
+	fds := startedProcesses(t, out, 4)
 	end()
 	_ = cmd.Wait()
-	gone(t, fds)
+	checkGone(t, fds)
 }
 
 func TestStartAllProgramEnds(t *testing.T) {
@@ -131,7 +132,7 @@ func TestStartAllProgramEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer end()
-	gone(t, runs(t, out, 1))
+	checkGone(t, startedProcesses(t, out, 1))
 	_ = cmd.Wait()
 	if code := cmd.ProcessState.ExitCode(); code != 7 {
 		t.Errorf("found exit code %d, expected 7", code)

@@ -1,4 +1,4 @@
-// Package thread runs functions on threads of their own, which may leave the process's namespaces, CPUs and priority.
+// Package thread runs functions on separate OS threads, which may change their namespace, CPU affinity and priority.
 package thread
 
 import (
@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Go runs f in a goroutine on a thread that serves nobody else and ends with f. It is never the first thread of the
-// process: Linux shows the namespaces of that one as /proc/self and /proc/net (fs/proc/proc_net.c, get_proc_task_net),
-// and the Go runtime does not end it but parks it as f left it (runtime/proc.go, mexit).
+// Go runs f in a goroutine on a thread of its own, which ends with f. It is never the first thread of the process:
+// Linux shows that thread's namespaces in /proc/self and /proc/net (fs/proc/proc_net.c, get_proc_task_net), and the Go
+// runtime does not end it but parks it in the state that f left (runtime/proc.go, mexit).
 func Go(f func()) {
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with its goroutine

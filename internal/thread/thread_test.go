@@ -12,7 +12,7 @@ import (
 // it waits for runs on the same thread.
 func init() { runtime.LockOSThread() }
 
-// plain and own are how many of tries goroutines ran on the first thread: those of the go statement and those of Do.
+// plain and own count the goroutines, of tries each, that ran on the first thread: started by go and by Do.
 const tries = 1000
 
 var plain, own int

@@ -80,7 +80,7 @@ func (k kernelArg) runs(ctx context.Context, program string, args ...string) err
 	}
 	ctx, cancel := tree.Deadline(ctx, bootPatience)
 	defer cancel()
-	return k.m.ChangeWithUs(ctx, "", program, args...)
+	return k.m.ChangeOwned(ctx, "", program, args...)
 }
 
 func (k kernelArg) Read(_ context.Context, a setting.Address) setting.Reading {
@@ -133,7 +133,7 @@ func (k kernelArg) WriteAll(ctx context.Context, all []setting.Assignment) error
 		changes[i] = argumentChange{one.Address.Path, one.To}
 	}
 	if err := k.write(ctx, changes); err != nil {
-		return tree.Refused(all[0].Address, all[0].To.String(), err)
+		return tree.Refusal(all[0].Address, all[0].To.String(), err)
 	}
 	return nil
 }

@@ -87,7 +87,7 @@ func (k bootKernel) WriteAll(ctx context.Context, all []setting.Assignment) erro
 
 func (k bootKernel) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
 	if err := k.choose(ctx, to); err != nil {
-		return tree.Refused(a, to.String(), err)
+		return tree.Refusal(a, to.String(), err)
 	}
 	return nil
 }

@@ -163,7 +163,7 @@ func Inventory(_ context.Context, m *tree.Tree, h *facts.Host) {
 	case errors.Is(err, errNoLoader):
 		return
 	case err != nil:
-		tree.Unseen(h, "boot loader", err)
+		tree.AddUnseen(h, "boot loader", err)
 		return
 	}
 	b := &facts.Boot{Loader: l.kind, Files: l.files, Entries: []facts.BootEntry{}, Why: l.why}

@@ -15,7 +15,7 @@ func (p *processors) addCaches(cpu int, at *tree.Folder, core mask) {
 		return
 	}
 	defer caches.Close()
-	for _, index := range caches.Numbered("index") {
+	for _, index := range caches.Numbers("index") {
 		cache := caches.Folder("index" + strconv.Itoa(index))
 		if cpus, told := eitherOf(cache, "shared_cpu_map", "shared_cpu_list"); told {
 			if cpus.empty() {

@@ -14,7 +14,7 @@ func Power(_ context.Context, m *tree.Tree, h *facts.Host) {
 	p.Governors, p.Preferences, p.IdleStates = map[string]int{}, map[string]int{}, []facts.IdleState{}
 	cpus := m.Folder(Dir)
 	defer cpus.Close()
-	for _, cpu := range cpus.Numbered("cpu") {
+	for _, cpu := range cpus.Numbers("cpu") {
 		at := cpus.Folder("cpu" + strconv.Itoa(cpu))
 		if at.Line("online") != "0" { // of an offline CPU the files tell nothing, or what was before
 			scaling(cpus, "cpu"+strconv.Itoa(cpu)+"/cpufreq/", p)

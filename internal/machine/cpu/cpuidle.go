@@ -15,7 +15,7 @@ func idleStates(cpu *tree.Folder, p *facts.Power) {
 		return
 	}
 	defer states.Close()
-	for _, number := range states.Numbered("state") {
+	for _, number := range states.Numbers("state") {
 		at := "state" + strconv.Itoa(number)
 		name := states.Line(at + "/name")
 		if name == "" {

@@ -170,7 +170,7 @@ func sizeOf(d *tree.Folder, name string, unit uint64) uint64 {
 	n, err := strconv.ParseUint(text, 10, 40)
 	if err != nil {
 		if d != nil {
-			d.Malformed(name, "a size", text)
+			d.AddMalformed(name, "a size", text)
 		}
 		return 0
 	}
@@ -185,7 +185,7 @@ func fileMask(d *tree.Folder, name string) (mask, bool) {
 	}
 	m, err := parseMask(text)
 	if err != nil {
-		d.Malformed(name, "a CPU mask", text)
+		d.AddMalformed(name, "a CPU mask", text)
 	}
 	return m, err == nil
 }
@@ -199,7 +199,7 @@ func listOf(d *tree.Folder, name string) (mask, bool) {
 	text, _, _ = strings.Cut(text, "\x00") // which recordings of old kernels have at the end
 	set, err := setting.ParseCPUs(text)
 	if err != nil {
-		d.Malformed(name, "a list of CPUs or nodes", text)
+		d.AddMalformed(name, "a list of CPUs or nodes", text)
 	}
 	return maskOf(set), err == nil
 }

@@ -20,12 +20,12 @@ func readNodes(m *tree.Tree, commandLine string) (nodes []facts.Node, suspect []
 		return nil, nil
 	}
 	defer folder.Close()
-	folder.Tell(&suspect)
+	folder.ListMalformed(&suspect)
 	var numbers []int
 	if online, told := listOf(folder, "online"); told && !online.empty() {
 		numbers = online.set()
 	} else {
-		numbers = folder.Numbered("node")
+		numbers = folder.Numbers("node")
 	}
 	hidden := gpuNodes(m)
 	fake := strings.Contains(commandLine, "numa=fake=")
@@ -73,7 +73,7 @@ func readNode(at *tree.Folder, number int, cpus mask) facts.Node {
 	for field := range strings.FieldsSeq(distances) {
 		distance, err := strconv.Atoi(field)
 		if err != nil {
-			at.Malformed("distance", "numbers", distances)
+			at.AddMalformed("distance", "numbers", distances)
 			node.Distances = nil
 			break
 		}

@@ -58,8 +58,8 @@ func naming(cpus *tree.Folder, online mask) (siblingFiles, bool) {
 // readProcessors reads the topology of the CPUs from sysfs; false where sysfs has none.
 func readProcessors(cpus *tree.Folder, units bool) (*processors, bool) {
 	p := &processors{ids: map[int]cpuNumber{}, objects: newObjects()}
-	cpus.Tell(&p.suspect)
-	for _, cpu := range cpus.Numbered("cpu") {
+	cpus.ListMalformed(&p.suspect)
+	for _, cpu := range cpus.Numbers("cpu") {
 		p.present = p.present.with(cpu)
 	}
 	online, listed := listOf(cpus, "online")

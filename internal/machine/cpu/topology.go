@@ -23,7 +23,7 @@ func Topology(_ context.Context, m *tree.Tree, h *facts.Host) {
 	t.Online, t.Offline = p.online.set(), p.present.minus(p.online).set()
 	if cpus := m.Folder(Dir); cpus != nil {
 		t.SMT = cpus.Line("smt/control")
-		cpus.Tell(&t.Suspect)
+		cpus.ListMalformed(&t.Suspect)
 		isolated, _ := listOf(cpus, "isolated")
 		t.Isolated = isolated.set()
 		if cpus.Line("nohz_full") != "(null)" { // so without any, before Linux 5.19
@@ -67,7 +67,7 @@ func processorsOf(m *tree.Tree, h *facts.Host, first map[string]string) *process
 		p.present = parseStatCPUs(stat)
 		p.online, p.known = p.present, p.present
 	}
-	for _, cpu := range cpus.Numbered("cpu") {
+	for _, cpu := range cpus.Numbers("cpu") {
 		p.present = p.present.with(cpu)
 	}
 	return p
@@ -75,7 +75,7 @@ func processorsOf(m *tree.Tree, h *facts.Host, first map[string]string) *process
 
 // memory reads the NUMA nodes and the huge pages.
 func memory(m *tree.Tree, t *facts.Topology, online mask) {
-	t.Hugepages = readHugepages(m.Folder("sys/kernel/mm/hugepages").Tell(&t.Suspect))
+	t.Hugepages = readHugepages(m.Folder("sys/kernel/mm/hugepages").ListMalformed(&t.Suspect))
 	meminfoText, _ := m.Read("proc/meminfo")
 	t.DefaultPage = Meminfo(meminfoText, "Hugepagesize:")
 	nodes, suspect := readNodes(m, m.Line("proc/cmdline"))

@@ -290,7 +290,7 @@ func Fill(ctx context.Context, m *tree.Tree, h *facts.Host, nics []facts.NIC) {
 	}
 	e, err := Dial()
 	if err != nil {
-		tree.Unseen(h, "driver settings of NICs", err)
+		tree.AddUnseen(h, "driver settings of NICs", err)
 		return
 	}
 	for i := range nics {
@@ -303,7 +303,7 @@ func Fill(ctx context.Context, m *tree.Tree, h *facts.Host, nics []facts.NIC) {
 		err := setting.Within(limited, func() error { return e.fill(&answered) })
 		cancel()
 		if err != nil {
-			tree.Unseen(h, "driver settings of "+nics[i].Name, err)
+			tree.AddUnseen(h, "driver settings of "+nics[i].Name, err)
 			if limited.Err() != nil {
 				// The call may hold the driver's lock for ever; the others share nothing with it but our sockets.
 				if e, err = Dial(); err != nil {

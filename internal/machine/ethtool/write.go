@@ -78,7 +78,7 @@ func (d driverValue) Write(ctx context.Context, a setting.Address, to setting.Re
 		return err
 	}
 	if !d.m.Live() {
-		return tree.Refused(a, value, tree.ErrNotLive)
+		return tree.Refusal(a, value, tree.ErrNotLive)
 	}
 	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
 	defer cancel()
@@ -91,7 +91,7 @@ func (d driverValue) Write(ctx context.Context, a setting.Address, to setting.Re
 		return d.write(e, a.Object(), a.Rest(), value)
 	})
 	if err != nil {
-		return tree.Refused(a, value, err)
+		return tree.Refusal(a, value, err)
 	}
 	return nil
 }

@@ -62,22 +62,22 @@ func (i irqCPUs) Write(ctx context.Context, a setting.Address, to setting.Readin
 	}
 	name, mask, err := i.file(a)
 	if err != nil {
-		return tree.Refused(a, value, err)
+		return tree.Refusal(a, value, err)
 	}
 	text := value
 	if mask {
 		set, err := setting.ParseCPUs(value)
 		if err != nil {
-			return tree.Refused(a, value, err)
+			return tree.Refusal(a, value, err)
 		}
 		text = strings.TrimSpace(set.Mask())
 	}
 	err = i.m.SetValue(ctx, Proc, name, text)
 	switch {
 	case errors.Is(err, unix.EIO), errors.Is(err, os.ErrPermission) && !tree.Unprivileged(err):
-		return tree.Refused(a, value, fmt.Errorf("the kernel places this interrupt itself: %w", err))
+		return tree.Refusal(a, value, fmt.Errorf("the kernel places this interrupt itself: %w", err))
 	case err != nil:
-		return tree.Refused(a, value, err)
+		return tree.Refusal(a, value, err)
 	}
 	return nil
 }

@@ -98,7 +98,7 @@ func (i interrupt) Count() uint64 {
 func OfNICs(m *tree.Tree, h *facts.Host, nics []facts.NIC) {
 	text, err := m.Read("proc/interrupts")
 	if err != nil {
-		tree.Unseen(h, "interrupt counts", err)
+		tree.AddUnseen(h, "interrupt counts", err)
 	}
 	rows := ParseInterrupts(text)
 	dir := m.Folder("proc/irq")

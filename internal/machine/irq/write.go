@@ -55,17 +55,17 @@ func (i irqAffinity) Write(ctx context.Context, a setting.Address, to setting.Re
 	}
 	number, err := Find(i.m, a)
 	if err != nil {
-		return tree.Refused(a, value, err)
+		return tree.Refusal(a, value, err)
 	}
 	err = i.m.SetValue(ctx, Proc, strconv.Itoa(number)+"/smp_affinity_list", value)
 	switch {
 	case errors.Is(err, unix.EIO), errors.Is(err, os.ErrPermission) && !tree.Unprivileged(err):
-		return tree.Refused(a, value, fmt.Errorf("interrupt %d is managed, the kernel places it itself: %w", number,
+		return tree.Refusal(a, value, fmt.Errorf("interrupt %d is managed, the kernel places it itself: %w", number,
 			err))
 	case errors.Is(err, unix.ENOSPC):
-		return tree.Refused(a, value, fmt.Errorf("interrupt %d: no vector left on these CPUs: %w", number, err))
+		return tree.Refusal(a, value, fmt.Errorf("interrupt %d: no vector left on these CPUs: %w", number, err))
 	case err != nil:
-		return tree.Refused(a, value, fmt.Errorf("interrupt %d: %w", number, err))
+		return tree.Refusal(a, value, fmt.Errorf("interrupt %d: %w", number, err))
 	}
 	return nil
 }

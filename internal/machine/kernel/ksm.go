@@ -52,34 +52,34 @@ func (k ksm) Write(ctx context.Context, a setting.Address, to setting.Reading) e
 		return err
 	}
 	if !k.known(a) {
-		return tree.Refused(a, value, fmt.Errorf("expected run or merge_across_nodes"))
+		return tree.Refusal(a, value, fmt.Errorf("expected run or merge_across_nodes"))
 	}
 	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
 	defer cancel()
 	if a.Path == "run" {
 		if value == ksmStop {
 			if err := k.takeApart(ctx); err != nil {
-				return tree.Refused(a, value, err)
+				return tree.Refusal(a, value, err)
 			}
 		}
 		if err := k.set(ctx, "run", value); err != nil {
-			return tree.Refused(a, value, err)
+			return tree.Refusal(a, value, err)
 		}
 		return nil
 	}
 	before := k.m.Line(path.Join(tree.Sys, ksmFolder, "run"))
 	if before != ksmStop && before != ksmMerge && before != ksmUnmerge {
-		return tree.Refused(a, value, fmt.Errorf("run holds %q", before))
+		return tree.Refusal(a, value, fmt.Errorf("run holds %q", before))
 	}
 	if err := k.takeApart(ctx); err != nil {
-		return tree.Refused(a, value, err)
+		return tree.Refusal(a, value, err)
 	}
 	err = k.set(ctx, a.Path, value)
 	if again := k.set(ctx, "run", before); err == nil {
 		err = again
 	}
 	if err != nil {
-		return tree.Refused(a, value, err)
+		return tree.Refusal(a, value, err)
 	}
 	return nil
 }

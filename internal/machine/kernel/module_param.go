@@ -47,10 +47,10 @@ func (p moduleParam) Write(ctx context.Context, a setting.Address, to setting.Re
 	}
 	file, err := p.file(a)
 	if err != nil {
-		return tree.Refused(a, value, err)
+		return tree.Refusal(a, value, err)
 	}
 	if err := p.m.SetValue(ctx, tree.Sys, file, value); err != nil {
-		return tree.Refused(a, value, err)
+		return tree.Refusal(a, value, err)
 	}
 	return nil
 }

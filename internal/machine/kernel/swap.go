@@ -24,7 +24,7 @@ func SwapAreas(m *tree.Tree, h *facts.Host) []facts.SwapArea {
 	text, err := m.Read(ProcSwaps)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
-			tree.Unseen(h, "swap areas", err)
+			tree.AddUnseen(h, "swap areas", err)
 		}
 		return []facts.SwapArea{}
 	}
@@ -115,15 +115,15 @@ func (s swap) Write(ctx context.Context, a setting.Address, to setting.Reading) 
 		return err
 	}
 	if !s.m.Live() {
-		return tree.Refused(a, value, tree.ErrNotLive)
+		return tree.Refusal(a, value, tree.ErrNotLive)
 	}
 	area, on, err := s.area(a)
 	if err != nil {
-		return tree.Refused(a, value, err)
+		return tree.Refusal(a, value, err)
 	}
 	path, err := unix.BytePtrFromString("/" + a.Path)
 	if err != nil {
-		return tree.Refused(a, value, err)
+		return tree.Refusal(a, value, err)
 	}
 	number, flags := uintptr(unix.SYS_SWAPOFF), uintptr(0)
 	if value == "off" {
@@ -132,17 +132,17 @@ func (s swap) Write(ctx context.Context, a setting.Address, to setting.Reading) 
 		}
 		text, err := s.m.Read("proc/meminfo")
 		if err != nil {
-			return tree.Refused(a, value, err)
+			return tree.Refusal(a, value, err)
 		}
 		if err := roomFor(area.Used, cpu.Meminfo(text, "MemAvailable:")); err != nil {
-			return tree.Refused(a, value, err)
+			return tree.Refusal(a, value, err)
 		}
 	} else {
 		number = unix.SYS_SWAPON
 		if priority, given := strings.CutPrefix(value, "on "); given {
 			n, err := strconv.Atoi(priority)
 			if err != nil {
-				return tree.Refused(a, value, err)
+				return tree.Refusal(a, value, err)
 			}
 			flags = swapFlagPrefer | uintptr(n)&swapPriorityMask
 		}
@@ -158,7 +158,7 @@ func (s swap) Write(ctx context.Context, a setting.Address, to setting.Reading) 
 		return nil
 	})
 	if err != nil {
-		return tree.Refused(a, value, err)
+		return tree.Refusal(a, value, err)
 	}
 	return nil
 }

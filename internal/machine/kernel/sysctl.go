@@ -33,7 +33,7 @@ func (s sysctl) Write(ctx context.Context, a setting.Address, to setting.Reading
 		return err
 	}
 	if err := s.m.SetValue(ctx, tree.ProcSys, setting.SysctlPath(a.Path), value); err != nil {
-		return tree.Refused(a, value, err)
+		return tree.Refusal(a, value, err)
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ func (s sysfsFile) Write(ctx context.Context, a setting.Address, to setting.Read
 		return err
 	}
 	if err := s.m.SetValue(ctx, tree.Sys, a.Path, value); err != nil {
-		return tree.Refused(a, value, err)
+		return tree.Refusal(a, value, err)
 	}
 	return nil
 }
@@ -62,10 +62,10 @@ func (s sysfsMask) Write(ctx context.Context, a setting.Address, to setting.Read
 	}
 	set, err := setting.ParseCPUs(value)
 	if err != nil {
-		return tree.Refused(a, value, err)
+		return tree.Refusal(a, value, err)
 	}
 	if err := s.m.SetValue(ctx, tree.Sys, a.Path, set.Mask()); err != nil {
-		return tree.Refused(a, value, err)
+		return tree.Refusal(a, value, err)
 	}
 	return nil
 }

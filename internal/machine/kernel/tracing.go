@@ -55,7 +55,7 @@ func (t traceEvents) Write(ctx context.Context, a setting.Address, to setting.Re
 		return err
 	}
 	if a.Path != "set_event" {
-		return tree.Refused(a, value, fmt.Errorf("expected set_event"))
+		return tree.Refusal(a, value, fmt.Errorf("expected set_event"))
 	}
 	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
 	defer cancel()
@@ -76,7 +76,7 @@ func (t traceEvents) Write(ctx context.Context, a setting.Address, to setting.Re
 		return errors.Join(append(errs, f.Close())...)
 	})
 	if err != nil {
-		return tree.Refused(a, value, err)
+		return tree.Refusal(a, value, err)
 	}
 	return nil
 }

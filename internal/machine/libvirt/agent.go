@@ -110,7 +110,7 @@ func AgentFailure(err error) error {
 		{"guest agent command timed out", ErrAgentHangs},
 		{"Guest agent disappeared", ErrNoAgent}, {"End of file from agent socket", ErrNoAgent},
 	} {
-		if tree.Says(err, known.said) {
+		if tree.Mentions(err, known.said) {
 			return known.is
 		}
 	}
@@ -204,7 +204,7 @@ func CannotRun(err error) error {
 	if err == nil {
 		return errors.New("its agent does not say why")
 	}
-	if tree.Says(err, "has been disabled", "guest-exec has not been found") {
+	if tree.Mentions(err, "has been disabled", "guest-exec has not been found") {
 		return ErrAgentRefuse
 	}
 	return err

@@ -269,14 +269,14 @@ func (v Virsh) one(ctx context.Context, command string) (string, error) {
 	switch {
 	case len(outputs) == 1 && strings.TrimSpace(outputs[0]) != "":
 		return trimXML(outputs[0]), nil
-	case err == nil || tree.Says(err, "Domain not found", "failed to get domain"):
+	case err == nil || tree.Mentions(err, "Domain not found", "failed to get domain"):
 		return "", errNoGuest
 	}
 	return "", err
 }
 
 func (v Virsh) define(ctx context.Context, text string) error {
-	return v.machine.ChangeWithUs(ctx, text, v.path, "-q", "-c", "qemu:///system", "define", "--file",
+	return v.machine.ChangeOwned(ctx, text, v.path, "-q", "-c", "qemu:///system", "define", "--file",
 		"/proc/self/fd/0")
 }
 

@@ -77,7 +77,7 @@ func (l livePins) Write(ctx context.Context, a setting.Address, to setting.Readi
 		args = append(args, "--iothread", number)
 	}
 	if err := l.machine.Change(ctx, "", v.path, args...); err != nil {
-		if tree.Says(err, "domain is not running", "failed to get domain") {
+		if tree.Mentions(err, "domain is not running", "failed to get domain") {
 			err = errors.Join(ErrNotRunning, err)
 		}
 		return a.Errorf("%w", err)

@@ -49,14 +49,14 @@ func Pools(_ context.Context, m *tree.Tree, h *facts.Host) {
 			}
 			text, err := m.Read(folder + "/" + file)
 			if err != nil {
-				tree.Unseen(h, "network "+name+" of libvirt", err)
+				tree.AddUnseen(h, "network "+name+" of libvirt", err)
 				continue
 			}
 			seen[name] = true
 			pool, is, err := parsePool(text)
 			switch {
 			case err != nil:
-				tree.Unseen(h, "network "+name+" of libvirt", err)
+				tree.AddUnseen(h, "network "+name+" of libvirt", err)
 			case is:
 				pool.Active = m.Exists(activeNetworkFolder + "/" + file)
 				pool.Autostart = entry(m, networkAutostart+"/"+file)

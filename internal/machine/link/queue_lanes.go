@@ -128,12 +128,12 @@ func (q queueLanes) Read(_ context.Context, a setting.Address) setting.Reading {
 
 func (q queueLanes) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
 	if !q.m.Live() {
-		return tree.Refused(a, to.String(), tree.ErrNotLive)
+		return tree.Refusal(a, to.String(), tree.ErrNotLive)
 	}
 	p, err := q.program(a.Path)
 	// of a NIC that is gone the pins may be there
 	if err != nil && !(errors.Is(err, errNoNIC) && to.State == setting.Absent) {
-		return tree.Refused(a, to.String(), err)
+		return tree.Refusal(a, to.String(), err)
 	}
 	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
 	defer cancel()
@@ -150,7 +150,7 @@ func (q queueLanes) Write(ctx context.Context, a setting.Address, to setting.Rea
 		}
 	}
 	if err != nil {
-		return tree.Refused(a, to.String(), err)
+		return tree.Refusal(a, to.String(), err)
 	}
 	return nil
 }

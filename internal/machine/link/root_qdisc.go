@@ -119,12 +119,12 @@ func (r rootQdisc) Write(ctx context.Context, a setting.Address, to setting.Read
 		return err
 	}
 	if !r.m.Live() {
-		return tree.Refused(a, value, tree.ErrNotLive)
+		return tree.Refusal(a, value, tree.ErrNotLive)
 	}
 	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
 	defer cancel()
 	if err := setting.Within(ctx, func() error { return r.set(a.Path, value) }); err != nil {
-		return tree.Refused(a, value, err)
+		return tree.Refusal(a, value, err)
 	}
 	return nil
 }

@@ -13,12 +13,12 @@ import (
 func softnet(m *tree.Tree, h *facts.Host) {
 	text, err := m.Read("proc/net/softnet_stat")
 	if err != nil {
-		tree.Unseen(h, "softnet counters", err)
+		tree.AddUnseen(h, "softnet counters", err)
 		return
 	}
 	rows, err := ParseSoftnet(text)
 	if err != nil {
-		tree.Unseen(h, "softnet counters", err)
+		tree.AddUnseen(h, "softnet counters", err)
 		return
 	}
 	h.Softnet = rows

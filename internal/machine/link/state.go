@@ -47,16 +47,16 @@ func (n nicState) Write(ctx context.Context, a setting.Address, to setting.Readi
 		return err
 	}
 	if !n.m.Live() {
-		return tree.Refused(a, value, tree.ErrNotLive)
+		return tree.Refusal(a, value, tree.ErrNotLive)
 	}
 	index := n.m.Number(path.Join(tree.ClassNet, a.Path, "ifindex"), 0)
 	if index == 0 {
-		return tree.Refused(a, value, errors.New("there is no device "+a.Path))
+		return tree.Refusal(a, value, errors.New("there is no device "+a.Path))
 	}
 	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
 	defer cancel()
 	if err := setting.Within(ctx, func() error { return setUp(index, value == "up") }); err != nil {
-		return tree.Refused(a, value, tree.Netlink(err))
+		return tree.Refusal(a, value, tree.Netlink(err))
 	}
 	return nil
 }

@@ -96,13 +96,13 @@ func vfSettings(m *tree.Tree, h *facts.Host, pf facts.NIC) (settings map[int]vir
 	}
 	conn, err := DialRoute()
 	if err != nil {
-		tree.Unseen(h, "settings of the VFs of "+pf.Name, err)
+		tree.AddUnseen(h, "settings of the VFs of "+pf.Name, err)
 		return settings, false
 	}
 	defer conn.Close()
 	vfs, asked, err := linkWithVFs(conn, pf.Index, pf.SRIOV.Enabled, true)
 	if err != nil {
-		tree.Unseen(h, "settings of the VFs of "+pf.Name, tree.Netlink(err))
+		tree.AddUnseen(h, "settings of the VFs of "+pf.Name, tree.Netlink(err))
 		return settings, false
 	}
 	for _, v := range vfs {

@@ -168,11 +168,11 @@ func (v vfAttr) Write(ctx context.Context, a setting.Address, to setting.Reading
 	}
 	before, err := v.function(pf, number)
 	if err != nil {
-		return tree.Refused(a, value, err)
+		return tree.Refusal(a, value, err)
 	}
 	attrType, data, err := before.encode(attribute, value, v.port(pf))
 	if err != nil {
-		return tree.Refused(a, value, err)
+		return tree.Refusal(a, value, err)
 	}
 	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
 	defer cancel()
@@ -186,19 +186,19 @@ func (v vfAttr) Write(ctx context.Context, a setting.Address, to setting.Reading
 		}
 	}
 	if err != nil {
-		return tree.Refused(a, value, tree.Netlink(err))
+		return tree.Refusal(a, value, tree.Netlink(err))
 	}
 	for { // the PF tells nothing of a function that is being set up anew
 		after, err := v.function(pf, number)
 		if err == nil {
 			if found := after.reading(attribute); !found.Same(setting.Value(value)) &&
 				!ownAddress(attribute, value, before) {
-				return tree.Refused(a, value, fmt.Errorf("the driver made it %s", found))
+				return tree.Refusal(a, value, fmt.Errorf("the driver made it %s", found))
 			}
 			return nil
 		}
 		if !pause(ctx, settlePause) {
-			return tree.Refused(a, value, fmt.Errorf("reading back: %w", err))
+			return tree.Refusal(a, value, fmt.Errorf("reading back: %w", err))
 		}
 	}
 }

@@ -59,7 +59,7 @@ var legacyTools = []legacyTool{
 func legacyRules(ctx context.Context, m *tree.Tree, h *facts.Host, legacy legacyTool) (facts.RuleSet, bool) {
 	tables, err := legacyTables(m, legacy)
 	if err != nil {
-		tree.Note(h, facts.RulesUnseen(legacy.tool, "", tree.Plainly(err)))
+		tree.Note(h, facts.RulesUnseen(legacy.tool, "", tree.Reason(err)))
 		return facts.RuleSet{}, false
 	}
 	if len(tables) == 0 {
@@ -69,7 +69,7 @@ func legacyRules(ctx context.Context, m *tree.Tree, h *facts.Host, legacy legacy
 	for _, table := range tables {
 		text, err := saveTable(ctx, m, legacy, table)
 		if err != nil {
-			tree.Note(h, facts.RulesUnseen(legacy.tool, table, tree.Plainly(err)))
+			tree.Note(h, facts.RulesUnseen(legacy.tool, table, tree.Reason(err)))
 			return facts.RuleSet{}, false
 		}
 		lines, rules := parseSave(text, table)

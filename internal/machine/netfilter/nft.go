@@ -25,7 +25,7 @@ func nftRules(ctx context.Context, m *tree.Tree, h *facts.Host) (facts.RuleSet, 
 		return facts.RuleSet{}, nil, false // the kernel was built without
 	}
 	if err != nil {
-		tree.Note(h, facts.RulesUnseen("nft", "", tree.Plainly(err)))
+		tree.Note(h, facts.RulesUnseen("nft", "", tree.Reason(err)))
 		return facts.RuleSet{}, nil, false
 	}
 	set := facts.RuleSet{Tool: "nft", Rules: len(rules), Lines: []string{}}
@@ -35,7 +35,7 @@ func nftRules(ctx context.Context, m *tree.Tree, h *facts.Host) (facts.RuleSet, 
 	// -s leaves out counters. The kernel's parts are loaded: they hold rules.
 	text, err := m.Command(ctx, "", "nft", "-s", "list", "ruleset")
 	if err != nil {
-		tree.Note(h, facts.NftTextUnseen(tree.Plainly(err)))
+		tree.Note(h, facts.NftTextUnseen(tree.Reason(err)))
 	} else {
 		set.Lines = parseNft(text)
 	}

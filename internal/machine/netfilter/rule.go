@@ -92,7 +92,7 @@ func (n netfilterRule) Read(ctx context.Context, a setting.Address) setting.Read
 func (n netfilterRule) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
 	wanted := to.String()
 	if !n.m.Live() {
-		return tree.Refused(a, wanted, tree.ErrNotLive)
+		return tree.Refusal(a, wanted, tree.ErrNotLive)
 	}
 	place, err := n.place(a)
 	if err != nil {
@@ -109,7 +109,7 @@ func (n netfilterRule) Write(ctx context.Context, a setting.Address, to setting.
 		err = fmt.Errorf("expected %s or absent", rulePresent)
 	}
 	if err != nil {
-		return tree.Refused(a, wanted, err)
+		return tree.Refusal(a, wanted, err)
 	}
 	return nil
 }

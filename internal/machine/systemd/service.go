@@ -90,18 +90,18 @@ func (s service) Write(ctx context.Context, a setting.Address, to setting.Readin
 	}
 	verb, known := map[string]string{Running: "start", Stopped: "stop"}[value]
 	if !known {
-		return tree.Refused(a, value, fmt.Errorf("expected %s or %s", Running, Stopped))
+		return tree.Refusal(a, value, fmt.Errorf("expected %s or %s", Running, Stopped))
 	}
 	if err := ServiceName(a.Path); err != nil {
-		return tree.Refused(a, value, err)
+		return tree.Refusal(a, value, err)
 	}
 	if !s.systemd() {
-		return tree.Refused(a, value, errors.New("systemd is not the init system here"))
+		return tree.Refusal(a, value, errors.New("systemd is not the init system here"))
 	}
 	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
 	defer cancel()
 	if err := s.m.Change(ctx, "", "systemctl", verb, "--", a.Path+".service"); err != nil {
-		return tree.Refused(a, value, err)
+		return tree.Refusal(a, value, err)
 	}
 	return nil
 }

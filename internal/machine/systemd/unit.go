@@ -80,7 +80,7 @@ func (u unit) enable(ctx context.Context, name string, start bool) error {
 func (u unit) disable(ctx context.Context, name string) error {
 	systemd := service(u).systemd()
 	if systemd {
-		if err := u.systemctl(ctx, "stop", "--", name); err != nil && !tree.Says(err, "not loaded") {
+		if err := u.systemctl(ctx, "stop", "--", name); err != nil && !tree.Mentions(err, "not loaded") {
 			return err
 		}
 	}

@@ -125,18 +125,18 @@ func (t threadCPUs) Write(_ context.Context, a setting.Address, to setting.Readi
 	wanted, err := setting.ParseCPUs(value)
 	switch {
 	case err != nil:
-		return tree.Refused(a, value, err)
+		return tree.Refusal(a, value, err)
 	case len(wanted) == 0 || a.Path != kernelThreads:
-		return tree.Refused(a, value, errors.New("expected CPUs for thread-cpus:"+kernelThreads))
+		return tree.Refusal(a, value, errors.New("expected CPUs for thread-cpus:"+kernelThreads))
 	case !t.m.Live():
-		return tree.Refused(a, value, tree.ErrNotLive)
+		return tree.Refusal(a, value, tree.ErrNotLive)
 	}
 	before := parsePlaces(to.Verbatim)
 	for range rounds {
 		moved, err := t.move(wanted, before)
 		switch {
 		case err != nil:
-			return tree.Refused(a, value, err)
+			return tree.Refusal(a, value, err)
 		case !moved || len(before) > 0:
 			return nil
 		}

@@ -83,14 +83,14 @@ func (t *threadSched) Write(_ context.Context, a setting.Address, to setting.Rea
 		return err
 	}
 	if !t.machine.Live() {
-		return tree.Refused(a, value, tree.ErrNotLive)
+		return tree.Refusal(a, value, tree.ErrNotLive)
 	}
 	found, ok := t.find(a.Path)
 	if !ok {
-		return tree.Refused(a, value, fmt.Errorf("there is no kernel thread %s", a.Path))
+		return tree.Refusal(a, value, fmt.Errorf("there is no kernel thread %s", a.Path))
 	}
 	if err := setPolicy(found.TID, value); err != nil {
-		return tree.Refused(a, value, err)
+		return tree.Refusal(a, value, err)
 	}
 	return nil
 }

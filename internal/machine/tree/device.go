@@ -9,23 +9,24 @@ const (
 	ClassNet = "sys/class/net" // network devices
 )
 
-// MaxQueues bounds the queues of one direction that are read: a tap has at most 256 (MAX_TAP_QUEUES), NICs 1024 or so.
+// MaxQueues is the largest queue index that is read in one direction: a tap has at most 256 (MAX_TAP_QUEUES), NICs
+// about 1024.
 const MaxQueues = 4096
 
-// Function is the directory of the bus device that owns the NIC's interrupts and has its place in the machine: the
-// device itself, or for virtio the device above it, since a virtio device is the child of its transport.
+// Function returns the directory of the bus device that owns the interrupts and the NUMA node of the NIC in dir. For
+// virtio that is the transport, the parent of the virtio device.
 func (t *Tree) Function(dir string) string {
-	behind := path.Join(dir, "device")
-	if t.Target(path.Join(behind, "subsystem")) == "virtio" {
-		return behind + "/.." // not joined: the kernel and os.Root resolve the link before the dots
+	device := path.Join(dir, "device")
+	if t.Target(path.Join(device, "subsystem")) == "virtio" {
+		return device + "/.." // not path.Join: the kernel and os.Root resolve the link before the dots
 	}
-	return behind
+	return device
 }
 
-// BusDevice returns the name of the bus device of a NIC: "virtio2", "0000:41:00.0".
+// BusDevice returns the name of a NIC's bus device: "virtio2", "0000:41:00.0".
 func (t *Tree) BusDevice(name string) string { return t.Target(path.Join(ClassNet, name, "device")) }
 
-// OrEmpty returns items, not nil: JSON has [] rather than null.
+// OrEmpty returns items, or an empty slice for nil: JSON then has [] instead of null.
 func OrEmpty[T any](items []T) []T {
 	if items == nil {
 		return []T{}

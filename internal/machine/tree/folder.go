@@ -14,54 +14,67 @@ import (
 )
 
 // Folder is an open directory of the machine, for reading many small files below it: names are looked up from here
-// instead of from the root. Of the live machine it is a bare descriptor (live.go), of a recorded tree an os.Root,
-// which links in the tree do not leave.
+// instead of from the root. On the live machine it is a bare descriptor (live.go). In a recorded tree it is an os.Root,
+// which links do not leave.
 type Folder struct {
 	root *os.Root // nil on the live machine
 	fd   int
 
 	parent *Folder   // nil at the top
 	name   string    // in parent
-	told   *[]string // lists malformed files; may be nil
+	malformed   *[]string // lists malformed files; may be nil
 }
 
-// Folder opens a directory; nil where there is none. A nil folder reads as empty.
+// Folder opens a directory; nil if it cannot be opened. A nil folder reads as empty.
 func (t *Tree) Folder(name string) *Folder {
-	var d *Folder
-	if t.straight(name) {
-		d = liveFolder(unix.AT_FDCWD, "/"+name)
+	from, file := t.at(name)
+	return from.open(file, Folder{name: name})
+}
+
+// Folder opens a directory below; nil if it cannot be opened.
+func (d *Folder) Folder(name string) *Folder {
+	if d == nil {
+		return nil
+	}
+	return d.open(name, Folder{parent: d, name: name, malformed: d.malformed})
+}
+
+// open opens a directory below and returns it with the fields of as.
+func (d *Folder) open(name string, as Folder) *Folder {
+	var err error
+	if d.root == nil {
+		as.fd, err = openFD(d.fd, name, unix.O_PATH|unix.O_DIRECTORY)
 	} else {
-		d = rootedFolder(subtree(t.Root, name))
+		as.root, err = openSubtree(d.root, name)
 	}
+	if err != nil {
+		return nil
+	}
+	return &as
+}
+
+// ListMalformed makes the folder and those opened below it add malformed files to a list: files that exist and do not
+// hold what the kernel writes into them. They read as if absent.
+func (d *Folder) ListMalformed(where *[]string) *Folder {
 	if d != nil {
-		d.name = name
+		d.malformed = where
 	}
 	return d
 }
 
-// Tell lists in where the files that exist and do not hold what the kernel writes into them. These read as if absent.
-func (d *Folder) Tell(where *[]string) *Folder {
-	if d != nil {
-		d.told = where
-	}
-	return d
-}
-
-// mostMalformed bounds that list.
+// mostMalformed is the longest such list.
 const mostMalformed = 64
 
-func (d *Folder) Malformed(name, expected, text string) {
+// AddMalformed adds a file whose text is not what was expected to the list.
+func (d *Folder) AddMalformed(name, expected, text string) {
 	text = strings.TrimSpace(text)
-	if d.told == nil || text == "" {
-		return
-	}
-	if len(*d.told) >= mostMalformed {
+	if d == nil || d.malformed == nil || text == "" || len(*d.malformed) >= mostMalformed {
 		return
 	}
 	if len(text) > 40 {
 		text = text[:40] + "…"
 	}
-	*d.told = append(*d.told, fmt.Sprintf("%s: expected %s, found %q", d.path(name), expected, text))
+	*d.malformed = append(*d.malformed, fmt.Sprintf("%s: expected %s, found %q", d.path(name), expected, text))
 }
 
 func (d *Folder) path(name string) string {
@@ -69,29 +82,6 @@ func (d *Folder) path(name string) string {
 		name = path.Join(d.name, name)
 	}
 	return name
-}
-
-func (d *Folder) Folder(name string) *Folder {
-	var inner *Folder
-	switch {
-	case d == nil:
-		return nil
-	case d.root == nil:
-		inner = liveFolder(d.fd, name)
-	default:
-		inner = rootedFolder(subtree(d.root, name))
-	}
-	if inner != nil {
-		inner.parent, inner.name, inner.told = d, name, d.told
-	}
-	return inner
-}
-
-func rootedFolder(root *os.Root, err error) *Folder {
-	if err != nil {
-		return nil
-	}
-	return &Folder{root: root}
 }
 
 func (d *Folder) Close() {
@@ -104,47 +94,50 @@ func (d *Folder) Close() {
 	}
 }
 
-// Text is a file's content and whether it could be read. At most a megabyte: topology files are lists and masks.
-func (d *Folder) Text(name string) (string, bool) {
-	const most = 1 << 20
-	switch {
-	case d == nil:
-		return "", false
-	case d.root == nil:
-		text, err := readLive(d.fd, name, most)
-		return text, err == nil
+// read returns at most the first bytes of a file.
+func (d *Folder) read(name string, most int) (string, error) {
+	if d.root == nil {
+		return readLive(d.fd, name, most)
 	}
-	f, err := regular(d.root, name, os.O_RDONLY)
+	f, err := openRegular(d.root, name, os.O_RDONLY)
 	if err != nil {
-		return "", false
+		return "", err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, most))
+	text, err := io.ReadAll(io.LimitReader(f, int64(most)))
 	if err != nil {
-		return "", false
+		return "", err
 	}
-	return string(text), true
+	return string(text), nil
 }
 
+// Text returns a file's text and whether it could be read. It reads at most 1 MiB: topology files are lists and masks.
+func (d *Folder) Text(name string) (string, bool) {
+	if d == nil {
+		return "", false
+	}
+	text, err := d.read(name, 1<<20)
+	return text, err == nil
+}
+
+// Line returns a file's text without surrounding white space; empty if it cannot be read.
 func (d *Folder) Line(name string) string {
 	text, _ := d.Text(name)
 	return strings.TrimSpace(text)
 }
 
-// Number is a file's integer, or otherwise where it cannot be read or is not one.
+// Number returns a file's integer, or otherwise if it cannot be read or is not an integer.
 func (d *Folder) Number(name string, otherwise int) int {
 	text := d.Line(name)
 	n, err := strconv.Atoi(text)
 	if err != nil {
-		if d != nil {
-			d.Malformed(name, "a number", text)
-		}
+		d.AddMalformed(name, "a number", text)
 		return otherwise
 	}
 	return n
 }
 
-// Mode is a file's permissions and whether there is such a file.
+// Mode returns a file's permissions and whether it exists.
 func (d *Folder) Mode(name string) (fs.FileMode, bool) {
 	switch {
 	case d == nil:
@@ -161,7 +154,7 @@ func (d *Folder) Mode(name string) (fs.FileMode, bool) {
 	return info.Mode().Perm(), true
 }
 
-// Target is the last element of a symbolic link's target; empty where there is none.
+// Target returns the last element of a symbolic link's target; empty if there is no link.
 func (d *Folder) Target(name string) string {
 	switch {
 	case d == nil:
@@ -176,18 +169,19 @@ func (d *Folder) Target(name string) string {
 	return path.Base(target)
 }
 
-// Names is the sorted names of the entries.
-func (d *Folder) Names() []string {
-	var f *os.File
-	var err error
-	switch {
-	case d == nil:
+// Names returns the sorted names of the entries.
+func (d *Folder) Names() []string { return d.Entries(".") }
+
+// Entries returns the sorted names in a directory below; empty if it cannot be read.
+func (d *Folder) Entries(name string) []string {
+	if d == nil {
 		return nil
-	case d.root == nil:
-		f, err = openLive(d.fd, ".")
-	default:
-		f, err = d.root.Open(".")
 	}
+	open := openDirectory
+	if d.root == nil {
+		open = func(_ *os.Root, name string) (*os.File, error) { return openLive(d.fd, name) }
+	}
+	f, err := open(d.root, name)
 	if err != nil {
 		return nil
 	}
@@ -200,15 +194,8 @@ func (d *Folder) Names() []string {
 	return names
 }
 
-// Entries is the sorted names in a directory below.
-func (d *Folder) Entries(name string) []string {
-	inner := d.Folder(name)
-	defer inner.Close()
-	return inner.Names()
-}
-
-// Numbered is the numbers of the entries named PREFIXn, sorted; others are left out.
-func (d *Folder) Numbered(prefix string) []int {
+// Numbers returns the sorted numbers of the entries named PREFIXn; it skips others.
+func (d *Folder) Numbers(prefix string) []int {
 	var numbers []int
 	for _, name := range d.Names() {
 		digits, found := strings.CutPrefix(name, prefix)
@@ -223,7 +210,7 @@ func (d *Folder) Numbered(prefix string) []int {
 	return slices.Compact(numbers)
 }
 
-// Links is how many links a directory has; 0 where the tree is recorded.
+// Links returns a directory's link count; 0 in a recorded tree.
 func (d *Folder) Links() uint64 {
 	var stat unix.Stat_t
 	if d.root != nil || unix.Fstat(d.fd, &stat) != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/mdlayher/netlink"
 )
 
-// Netlink returns the kernel's errno in an error of netlink, with the kernel's own explanation if it gave one.
+// Netlink returns the errno of a netlink error, with the kernel's extended-ack message if there is one.
 func Netlink(err error) error {
 	var op *netlink.OpError
 	switch {
@@ -20,7 +20,7 @@ func Netlink(err error) error {
 	return Errno(op.Err)
 }
 
-// Errno returns the errno in an error of a system call.
+// Errno returns the errno of a system call's error; other errors are returned unchanged.
 func Errno(err error) error {
 	var call *os.SyscallError
 	if errors.As(err, &call) {

@@ -9,16 +9,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// regular opens a file of a tree and refuses what is none: a recorded tree may hold anything, and to open a named pipe
-// or a terminal would wait for somebody who never comes.
-func regular(root *os.Root, name string, flags int) (*os.File, error) {
+// openRegular opens a regular file of a tree. It refuses everything else: a recorded tree may hold anything, and
+// opening a named pipe or a terminal could block for ever.
+func openRegular(root *os.Root, name string, flags int) (*os.File, error) {
 	f, err := root.OpenFile(name, flags|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = &fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("expected a file, found a %s", kindOf(info.Mode()))}
+		found := fmt.Errorf("expected a file, found a %s", typeName(info.Mode()))
+		err = &fs.PathError{Op: "open", Path: name, Err: found}
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -26,8 +27,8 @@ func regular(root *os.Root, name string, flags int) (*os.File, error) {
 	return f, nil
 }
 
-// kindOf names what a directory's entry is.
-func kindOf(mode fs.FileMode) string {
+// typeName returns a word for the type of a file that is not regular.
+func typeName(mode fs.FileMode) string {
 	switch {
 	case mode.IsDir():
 		return "directory"
@@ -39,14 +40,14 @@ func kindOf(mode fs.FileMode) string {
 	return "special file"
 }
 
-// directory opens a directory of a tree for its names.
-func directory(root *os.Root, name string) (*os.File, error) {
+// openDirectory opens a directory of a tree to list it.
+func openDirectory(root *os.Root, name string) (*os.File, error) {
 	return root.OpenFile(name, os.O_RDONLY|unix.O_DIRECTORY, 0)
 }
 
-// subtree opens a directory of a tree as a root of its own. OpenRoot opens whatever bears the name before it looks, so
-// this looks first.
-func subtree(root *os.Root, name string) (*os.Root, error) {
+// openSubtree opens a directory of a tree as a root. It checks the type first because OpenRoot opens any file before it
+// looks at the type.
+func openSubtree(root *os.Root, name string) (*os.Root, error) {
 	info, err := root.Stat(name)
 	if err != nil {
 		return nil, err
@@ -57,10 +58,10 @@ func subtree(root *os.Root, name string) (*os.Root, error) {
 	return root.OpenRoot(name)
 }
 
-// record writes one value into a recorded tree, as the kernel would show it: the whole file is replaced and ends in a
-// newline. A file that is not there is not made.
+// record writes one value into a recorded tree as the kernel would show it: it replaces the whole file and ends it with
+// a newline. It does not create files.
 func (t *Tree) record(name, text string) error {
-	f, err := regular(t.Root, name, os.O_WRONLY|os.O_TRUNC)
+	f, err := openRegular(t.Root, name, os.O_WRONLY|os.O_TRUNC)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,8 @@ import (
 	"syscall"
 )
 
-// Resolve is the file that a name stands for: grubenv of RHEL is a link to the EFI system partition.
+// Resolve follows symbolic links and returns the name of the file: RHEL's grubenv is a link to the EFI system
+// partition.
 func (t *Tree) Resolve(name string) string {
 	for range 8 {
 		target, err := t.Root.Readlink(name)
@@ -23,11 +24,11 @@ func (t *Tree) Resolve(name string) string {
 	return name
 }
 
-// Draft is where the new text of a file is written before it takes the file's place.
+// Draft returns the name under which Replace writes a file's new text before it renames it.
 func Draft(name string) string { return path.Join(path.Dir(name), "."+path.Base(name)+".mpps-new") }
 
-// Replace writes a whole file so that after a crash there is the old text or the new one: beside it, to disk, renamed.
-// Permissions and owner of a file that is there stay.
+// Replace writes a whole file so that a crash leaves either the old text or the new one: it writes a draft, syncs it
+// and renames it. An existing file keeps its permissions and owner.
 func (t *Tree) Replace(name, text string) error {
 	name = t.Resolve(name)
 	mode := os.FileMode(0o644)
@@ -35,34 +36,34 @@ func (t *Tree) Replace(name, text string) error {
 	if err == nil {
 		mode = info.Mode().Perm()
 	}
-	beside := Draft(name)
-	f, err := t.Root.OpenFile(beside, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
+	draft := Draft(name)
+	f, err := t.Root.OpenFile(draft, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
 	if err != nil {
 		return err
 	}
 	_, err = f.WriteString(text)
-	err = errors.Join(err, f.Chmod(mode), owner(f, info), f.Sync(), f.Close())
+	err = errors.Join(err, f.Chmod(mode), copyOwner(f, info), f.Sync(), f.Close())
 	if err == nil {
-		err = t.Root.Rename(beside, name)
+		err = t.Root.Rename(draft, name)
 	}
 	if err != nil {
-		return errors.Join(err, t.Remove(beside))
+		return errors.Join(err, t.Remove(draft))
 	}
 	return t.SyncDir(path.Dir(name))
 }
 
-// Remove takes a file away for good; one that is not there is no error.
+// Remove removes a file and syncs its directory. A missing file is no error.
 func (t *Tree) Remove(name string) error {
-	if err := t.Root.Remove(name); err != nil {
-		if errors.Is(err, os.ErrNotExist) {
-			return nil
-		}
+	switch err := t.Root.Remove(name); {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
 		return err
 	}
 	return t.SyncDir(path.Dir(name))
 }
 
-// MakeFolder makes a directory of mpps below one that may be missing too.
+// MakeFolder makes a directory and its missing parents.
 func (t *Tree) MakeFolder(name string) error {
 	if t.Exists(name) {
 		return nil
@@ -73,7 +74,7 @@ func (t *Tree) MakeFolder(name string) error {
 	return t.SyncDir(path.Dir(name))
 }
 
-// SyncDir brings a directory's entries to disk.
+// SyncDir syncs a directory's entries to disk.
 func (t *Tree) SyncDir(name string) error {
 	dir, err := t.Root.Open(name)
 	if err != nil {
@@ -82,8 +83,8 @@ func (t *Tree) SyncDir(name string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// owner gives a file the owner of the one that it takes the place of.
-func owner(f *os.File, info fs.FileInfo) error {
+// copyOwner gives a file the owner of the file that it replaces; info is nil if there is none.
+func copyOwner(f *os.File, info fs.FileInfo) error {
 	if info == nil {
 		return nil
 	}

@@ -1,14 +1,13 @@
-// Package tree is the handle of a machine: the files below its root, the programs it runs, and the safety of a write
-// (its deadline, refused or in doubt). The same code reads the live machine and a recorded tree of its /proc and /sys.
+// Package tree is the handle of a machine: it reads and writes files below a root, runs programs, and bounds each write
+// by a deadline. The same code reads the live machine and a recorded tree of /proc and /sys.
 package tree
 
 import (
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
-	"slices"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -19,16 +18,16 @@ import (
 
 // Tree is a machine, live or recorded.
 type Tree struct {
-	Root *os.Root // for what the methods do not do
+	Root *os.Root // for what the methods do not cover
 	Path string   // as the user gave it
-	live bool     // root is "/": system calls, netlink and programs may be used
+	live bool     // root is "/": system calls, netlink and programs are allowed
 
-	// Progress is called during a write that takes seconds with what it does; may be nil.
+	// Progress is called with the current step of a write that takes seconds; may be nil.
 	Progress func(format string, args ...any)
 }
 
-// Doing reports how far a long write is.
-func (t *Tree) Doing(format string, args ...any) {
+// ReportProgress passes the current step of a long write to Progress.
+func (t *Tree) ReportProgress(format string, args ...any) {
 	if t.Progress != nil {
 		t.Progress(format, args...)
 	}
@@ -56,35 +55,35 @@ func (t *Tree) Close() error { return t.Root.Close() }
 // Live reports whether this is the running machine rather than a recorded tree.
 func (t *Tree) Live() bool { return t.live }
 
-// maxFile bounds what is read of one pseudo-file. /proc/interrupts of a machine with 512 CPUs and 8 NICs of 64 queues
-// is about 6 MB; a recorded tree may hold anything.
+// maxFile is the largest file that Read accepts. /proc/interrupts of a machine with 512 CPUs and 8 NICs of 64 queues is
+// about 6 MB; a recorded tree may hold anything.
 const maxFile = 64 << 20
+
+// at returns the directory to look a name up from, and the name to look up: on the live machine, whose links are the
+// kernel's own, the absolute path.
+func (t *Tree) at(name string) (Folder, string) {
+	if t.live && t.Path == "/" && filepath.IsLocal(name) {
+		return Folder{fd: unix.AT_FDCWD}, "/" + name
+	}
+	return Folder{root: t.Root}, name
+}
 
 // Read returns a file's whole text. The name is relative to the root, without a leading slash.
 func (t *Tree) Read(name string) (string, error) {
-	if t.straight(name) {
-		text, err := readLive(unix.AT_FDCWD, "/"+name, maxFile+1)
-		if err == nil && len(text) > maxFile {
-			err = fmt.Errorf("%s: larger than %d MiB", name, maxFile>>20)
-		}
-		return text, err
+	text, err := t.Head(name, maxFile+1)
+	if err == nil && len(text) > maxFile {
+		err = fmt.Errorf("%s: larger than %d MiB", name, maxFile>>20)
 	}
-	f, err := regular(t.Root, name, os.O_RDONLY)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err != nil {
-		return "", err
-	}
-	if len(text) > maxFile {
-		return "", fmt.Errorf("%s: larger than %d MiB", name, maxFile>>20)
-	}
-	return string(text), nil
+	return text, err
 }
 
-// Line returns a file's text without the white space around it; empty where it cannot be read.
+// Head returns at most the first bytes of a file.
+func (t *Tree) Head(name string, most int) (string, error) {
+	d, name := t.at(name)
+	return d.read(name, most)
+}
+
+// Line returns a file's text without surrounding white space; empty if it cannot be read.
 func (t *Tree) Line(name string) string {
 	text, err := t.Read(name)
 	if err != nil {
@@ -93,7 +92,7 @@ func (t *Tree) Line(name string) string {
 	return strings.TrimSpace(text)
 }
 
-// Number returns a file's integer, or otherwise where it cannot be read or is not one.
+// Number returns a file's integer, or otherwise if it cannot be read or is not an integer.
 func (t *Tree) Number(name string, otherwise int) int {
 	n, err := strconv.Atoi(t.Line(name))
 	if err != nil {
@@ -102,7 +101,7 @@ func (t *Tree) Number(name string, otherwise int) int {
 	return n
 }
 
-// CPUs returns a file's CPU list; empty where it cannot be read.
+// CPUs returns a file's CPU list; empty if it cannot be read.
 func (t *Tree) CPUs(name string) setting.CPUSet {
 	set, err := setting.ParseCPUs(t.Line(name))
 	if err != nil {
@@ -111,59 +110,37 @@ func (t *Tree) CPUs(name string) setting.CPUSet {
 	return set
 }
 
-// Exists reports whether there is such a file or directory.
+// Exists reports whether a file or directory exists.
 func (t *Tree) Exists(name string) bool {
-	if t.straight(name) {
-		return unix.Access("/"+name, unix.F_OK) == nil
-	}
-	_, err := t.Root.Stat(name)
-	return err == nil
+	d, name := t.at(name)
+	_, exists := d.Mode(name)
+	return exists
 }
 
-// List returns the sorted names of a directory's entries; empty where it cannot be read.
+// List returns the sorted names of a directory's entries; empty if it cannot be read.
 func (t *Tree) List(name string) []string {
-	var d *os.File
-	var err error
-	if t.straight(name) {
-		d, err = openLive(unix.AT_FDCWD, "/"+name)
-	} else {
-		d, err = directory(t.Root, name)
-	}
-	if err != nil {
-		return nil
-	}
-	defer d.Close()
-	names, err := d.Readdirnames(-1)
-	if err != nil {
-		return nil
-	}
-	slices.Sort(names)
-	return names
+	d, name := t.at(name)
+	return d.Entries(name)
 }
 
-// Target returns the last element of a symbolic link's target ("igb" of …/device/driver); empty where there is none.
+// Target returns the last element of a symbolic link's target ("igb" of …/device/driver); empty if there is no link.
 func (t *Tree) Target(name string) string {
-	if t.straight(name) {
-		return linkAt(unix.AT_FDCWD, "/"+name)
-	}
-	target, err := t.Root.Readlink(name)
-	if err != nil {
-		return ""
-	}
-	return path.Base(target)
+	d, name := t.at(name)
+	return d.Target(name)
 }
 
-// Below returns the machine as seen from a directory under its root: reads in it resolve no path above it, and cost one
-// open each instead of one for every element of the path.
+// Below returns the machine as seen from a directory under its root. Paths do not resolve above that directory, and a
+// read costs one open instead of one for each element of the path.
 func (t *Tree) Below(dir string) (*Tree, error) {
-	root, err := subtree(t.Root, dir)
+	root, err := openSubtree(t.Root, dir)
 	if err != nil {
 		return nil, err
 	}
 	return &Tree{Root: root, Path: path.Join(t.Path, dir), live: t.live}, nil
 }
 
-// Variable returns one variable of a uevent file, or of any text of NAME=VALUE lines.
+// Variable returns the value of a variable in a text of NAME=VALUE lines such as a uevent file; empty if it is not
+// there.
 func Variable(text, variable string) string {
 	for line := range strings.Lines(text) {
 		if name, value, found := strings.Cut(strings.TrimSpace(line), "="); found && name == variable {
@@ -171,18 +148,4 @@ func Variable(text, variable string) string {
 		}
 	}
 	return ""
-}
-
-// Head returns the first bytes of a file.
-func (t *Tree) Head(name string, most int) (string, error) {
-	if t.straight(name) {
-		return readLive(unix.AT_FDCWD, "/"+name, most)
-	}
-	f, err := regular(t.Root, name, os.O_RDONLY)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, int64(most)))
-	return string(text), err
 }

@@ -15,14 +15,14 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// How long the kernel may take over one value where the caller's context has no deadline of its own. Changing rings or
-// channels takes a NIC down and up: with a slow link's firmware that is seconds.
+// How long the kernel may take for one value if the caller's context has no deadline. Changing rings or channels takes
+// a NIC down and up, which lasts seconds with slow link firmware.
 const (
 	ReadPatience  = 5 * time.Second
 	WritePatience = 20 * time.Second
 )
 
-// Deadline returns ctx with a deadline: its own where it has one.
+// Deadline returns ctx with its own deadline, or one after patience if it has none.
 func Deadline(ctx context.Context, patience time.Duration) (context.Context, context.CancelFunc) {
 	if _, limited := ctx.Deadline(); limited {
 		return context.WithCancel(ctx)
@@ -30,8 +30,8 @@ func Deadline(ctx context.Context, patience time.Duration) (context.Context, con
 	return context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer within %v", patience))
 }
 
-// Refused wraps the error of a write with the value and what was wanted.
-func Refused(a setting.Address, wanted string, err error) error {
+// Refusal wraps the error of a write with the address and the value that was wanted.
+func Refusal(a setting.Address, wanted string, err error) error {
 	switch {
 	case errors.Is(err, setting.ErrInDoubt):
 		return a.Errorf("setting it to %q: %w", wanted, err)
@@ -41,8 +41,8 @@ func Refused(a setting.Address, wanted string, err error) error {
 	return a.Errorf("refused to be set to %q: %w", wanted, err)
 }
 
-// Canonical returns the canonical value of a Known reading. Other readings cannot be written to kinds whose values
-// always exist.
+// Canonical returns the canonical value of a Known reading, and an error for other readings: they cannot be written to
+// kinds whose values always exist.
 func Canonical(a setting.Address, to setting.Reading) (string, error) {
 	if to.State != setting.Known {
 		return "", a.Errorf("expected a value to write, found %s", to)
@@ -54,7 +54,7 @@ func Canonical(a setting.Address, to setting.Reading) (string, error) {
 	return value, nil
 }
 
-// Unreadable returns the reading for an error: absent, or could not tell.
+// Unreadable returns the reading for a read error: absent (ENODEV, ENOENT, EOPNOTSUPP), otherwise could not tell.
 func Unreadable(what string, err error) setting.Reading {
 	switch {
 	case errors.Is(err, unix.ENODEV), errors.Is(err, fs.ErrNotExist):
@@ -67,7 +67,7 @@ func Unreadable(what string, err error) setting.Reading {
 	return setting.CouldNotTell(what + ": " + err.Error())
 }
 
-// Value reads a file below a directory as a value. Names resolve from that directory, so neither dots nor links in a
+// Value reads a file below a directory as a value. The name resolves from that directory: neither dots nor links in a
 // recorded tree lead out of it.
 func (t *Tree) Value(dir, name string, canonical func(string) (string, error)) setting.Reading {
 	below, err := t.Below(dir)
@@ -103,15 +103,15 @@ func (t *Tree) SetValue(ctx context.Context, dir, name, text string) error {
 	defer cancel()
 	err = below.Write(ctx, name, text)
 	if errors.Is(err, setting.ErrInDoubt) {
-		return err // the write still uses the directory
+		return err // not closed: the write still uses the directory
 	}
 	return errors.Join(err, below.Close())
 }
 
-// Write writes a pseudo-file in one write(2) and returns the kernel's own error.
+// Write writes a pseudo-file in one write(2) and returns the kernel's error.
 func (t *Tree) Write(ctx context.Context, name, text string) error {
 	return setting.Within(ctx, func() error {
-		f, err := regular(t.Root, name, os.O_WRONLY)
+		f, err := openRegular(t.Root, name, os.O_WRONLY)
 		if err != nil {
 			return err
 		}
@@ -120,23 +120,23 @@ func (t *Tree) Write(ctx context.Context, name, text string) error {
 	})
 }
 
-// ErrNotLive is the error of everything that needs the running kernel on a recorded tree.
+// ErrNotLive is returned on a recorded tree by everything that needs the running kernel.
 var ErrNotLive = errors.New("a recorded tree has no running kernel to ask")
 
-// Unseen lists something that could not be read in h.Unseen, once.
-func Unseen(h *facts.Host, what string, err error) {
-	Note(h, facts.Unseen{What: what, Why: Plainly(err)})
+// AddUnseen adds a part and the error of its read to h.Unseen, once.
+func AddUnseen(h *facts.Host, what string, err error) {
+	Note(h, facts.Unseen{What: what, Why: Reason(err)})
 }
 
-// Note lists a part that could not be read in h.Unseen, once.
+// Note adds a part that could not be read to h.Unseen, once.
 func Note(h *facts.Host, u facts.Unseen) {
 	if !slices.Contains(h.Unseen, u) {
 		h.Unseen = append(h.Unseen, u)
 	}
 }
 
-// Plainly returns the text of an error, "needs root" if root may get past it.
-func Plainly(err error) string {
+// Reason returns the text of an error, or "needs root" if it may go away for root.
+func Reason(err error) string {
 	if Unprivileged(err) {
 		return "needs root"
 	}
@@ -146,7 +146,7 @@ func Plainly(err error) string {
 // Unprivileged reports whether an error may go away for root.
 func Unprivileged(err error) bool { return errors.Is(err, os.ErrPermission) && os.Geteuid() != 0 }
 
-// NoSuch is an error that names what does not exist.
+// NoSuch is the error for a device or object that does not exist. It unwraps to ENODEV.
 type NoSuch string
 
 func (n NoSuch) Error() string { return string(n) }

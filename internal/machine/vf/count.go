@@ -61,7 +61,7 @@ func (v vfCount) Write(ctx context.Context, a setting.Address, to setting.Readin
 		err = v.make(ctx, a, wanted)
 	}
 	if err != nil {
-		return tree.Refused(a, value, err)
+		return tree.Refusal(a, value, err)
 	}
 	return nil
 }
@@ -93,13 +93,13 @@ func (v vfCount) make(ctx context.Context, a setting.Address, wanted int) error 
 		}
 	}
 	if before != wanted && before > 0 {
-		v.m.Doing("taking %s of %s away", functionCount(before), a.Path)
+		v.m.ReportProgress("taking %s of %s away", functionCount(before), a.Path)
 		if err := v.m.SetValue(ctx, tree.Sys, path.Join(dir, "sriov_numvfs"), "0"); err != nil {
 			return fmt.Errorf("%w: %s", err, pf.stands())
 		}
 	}
 	if before != wanted && wanted > 0 {
-		v.m.Doing("making %s of %s", functionCount(wanted), a.Path)
+		v.m.ReportProgress("making %s of %s", functionCount(wanted), a.Path)
 		if err := v.m.SetValue(ctx, tree.Sys, path.Join(dir, "sriov_numvfs"), strconv.Itoa(wanted)); err != nil {
 			return fmt.Errorf("%w%s: %s", err, pf.because(err), pf.stands())
 		}

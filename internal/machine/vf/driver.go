@@ -47,13 +47,13 @@ func (p pciDriver) Write(ctx context.Context, a setting.Address, to setting.Read
 		return err
 	}
 	if p.Read(ctx, a).State != setting.Known {
-		return tree.Refused(a, value, errors.New("there is no such PCI device"))
+		return tree.Refusal(a, value, errors.New("there is no such PCI device"))
 	}
 	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
 	defer cancel()
 	driver, only := setting.Driver(value)
 	if err := rebind(ctx, p.m, a.Path, driver, only); err != nil {
-		return tree.Refused(a, value, err)
+		return tree.Refusal(a, value, err)
 	}
 	return nil
 }

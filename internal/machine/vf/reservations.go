@@ -31,7 +31,7 @@ func Reservations(_ context.Context, m *tree.Tree, h *facts.Host) {
 			given, err = facts.ParseReservations(at, text)
 		}
 		if err != nil {
-			tree.Unseen(h, "reservation of virtual functions /"+at.Path, err)
+			tree.AddUnseen(h, "reservation of virtual functions /"+at.Path, err)
 			continue
 		}
 		for _, r := range given {

@@ -54,7 +54,7 @@ func (p physical) settle(ctx context.Context, patience time.Duration) error {
 			return nil
 		}
 		if time.Since(told) >= time.Second {
-			p.m.Doing("%s: %d of %s there, %d named", p.name, now.links, functionCount(p.count), now.names)
+			p.m.ReportProgress("%s: %d of %s there, %d named", p.name, now.links, functionCount(p.count), now.names)
 			told = time.Now()
 		}
 		select {

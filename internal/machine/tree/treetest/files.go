@@ -2,6 +2,7 @@ package treetest
 
 import (
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,7 +23,7 @@ const (
 		"140721684766684 0"
 )
 
-// Stat returns the stat file of a thread with a name, a start time and a policy.
+// Stat returns the stat file of a thread with a name, a start time in clock ticks, a CPU, an rt_priority and a policy.
 func Stat(tid int, name string, started, cpu, priority, policy int) string {
 	fields := strings.Fields(StatVhost[strings.LastIndexByte(StatVhost, ')')+1:])
 	for at, value := range map[int]int{22: started, 39: cpu, 40: priority, 41: policy} {
@@ -31,7 +32,7 @@ func Stat(tid int, name string, started, cpu, priority, policy int) string {
 	return fmt.Sprintf("%d (%s) %s", tid, name, strings.Join(fields, " "))
 }
 
-// StatLine returns a line of /proc/PID/stat with 52 fields, of which policy and priority matter.
+// StatLine returns a line of /proc/PID/stat with 52 fields; all but policy and rt_priority are zero.
 func StatLine(pid int, comm string, policy, priority int) string {
 	fields := make([]string, 50)
 	for i := range fields {
@@ -42,18 +43,16 @@ func StatLine(pid int, comm string, policy, priority int) string {
 	return strconv.Itoa(pid) + " (" + comm + ") " + strings.Join(fields, " ") + "\n"
 }
 
-// Merged returns several trees in one.
+// Merged returns one tree with the files of several.
 func Merged(trees ...map[string]string) map[string]string {
 	all := map[string]string{}
 	for _, tree := range trees {
-		for name, text := range tree {
-			all[name] = text
-		}
+		maps.Copy(all, tree)
 	}
 	return all
 }
 
-// CPUTime returns the CPU time of this process: what a machine's other work makes of a bound in seconds says nothing.
+// CPUTime returns the CPU time of this process. Unlike elapsed time, other work on the machine does not change it.
 func CPUTime(t *testing.T) time.Duration {
 	t.Helper()
 	var u unix.Rusage

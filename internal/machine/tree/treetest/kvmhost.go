@@ -1,10 +1,9 @@
 package treetest
 
-import (
-	"strings"
-)
+import "strings"
 
-// KVMHost returns the files of a small host: a PF with one VF and a virtio NIC as ports of a bridge, a tap beside them.
+// KVMHost returns the files of a small host: a PF with one VF, a virtio NIC, a bridge with the PF and a tap as ports,
+// and a vxlan device on the PF.
 func KVMHost() map[string]string {
 	const pf, vf, virtio = "sys/devices/pci0000:40/0000:41:00.0/", "sys/devices/pci0000:40/0000:41:10.0/",
 		"sys/devices/pci0000:00/0000:00:03.0/"

@@ -13,13 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// InNamespace runs the test that calls it in a process of its own with a new network namespace and its own /sys, which
-// are gone when that process ends. It returns true in that process and false, after the outcome is known, in the other.
+// InNamespace runs the calling test in a child process with a new network namespace and its own /sys, which end with
+// that process. It returns true in the child. In the parent it returns false once the child has passed.
 func InNamespace(t *testing.T) bool {
 	t.Helper()
 	const mark = "MPPS_TEST_NAMESPACE"
 	if os.Getenv(mark) == t.Name() {
-		// Sysfs shows the devices of the namespace that it was mounted in.
+		// Sysfs shows the devices of the namespace it was mounted in.
 		for _, err := range []error{
 			unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount("sysfs", "/sys", "sysfs", 0, ""),
 		} {
@@ -46,7 +46,7 @@ func InNamespace(t *testing.T) bool {
 	return false
 }
 
-// Tool runs another program than ours; the test is skipped where it is not installed.
+// Tool runs a program and returns its output. It skips the test if the program is not installed.
 func Tool(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	if _, err := exec.LookPath(name); err != nil {
@@ -59,7 +59,7 @@ func Tool(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// IP runs several commands of IP(8).
+// IP runs several commands of ip(8).
 func IP(t *testing.T, commands ...string) {
 	t.Helper()
 	for _, command := range commands {
@@ -67,7 +67,7 @@ func IP(t *testing.T, commands ...string) {
 	}
 }
 
-// IPLink is what IP(8) tells of a device.
+// IPLink returns what ip(8) shows of a device.
 func IPLink(t *testing.T, device string) map[string]any {
 	t.Helper()
 	var links []map[string]any
@@ -78,7 +78,7 @@ func IPLink(t *testing.T, device string) map[string]any {
 	return links[0]
 }
 
-// EthtoolLine returns what follows the nth occurrence of a label in ethtool's output.
+// EthtoolLine returns the value after the nth occurrence (from 0) of a label in ethtool's output.
 func EthtoolLine(t *testing.T, label string, nth int, args ...string) string {
 	t.Helper()
 	var found []string

@@ -11,8 +11,8 @@ import (
 	"mpps/internal/machine/tree"
 )
 
-// Recorded writes files and opens them as a recorded machine. "-> target" is a symbolic link, a name that ends in a
-// slash is a directory.
+// Recorded writes files and opens them as a recorded machine. A text "-> target" makes a symbolic link, a name that
+// ends in a slash a directory.
 func Recorded(tb testing.TB, files map[string]string) *tree.Tree {
 	tb.Helper()
 	root := tb.TempDir()
@@ -38,7 +38,7 @@ func Recorded(tb testing.TB, files map[string]string) *tree.Tree {
 	return open(tb, root)
 }
 
-// Lines is Recorded for files of one line each, given without its end.
+// Lines is Recorded for files of one line each, given without the newline.
 func Lines(tb testing.TB, files map[string]string) *tree.Tree {
 	tb.Helper()
 	ended := make(map[string]string, len(files))
@@ -64,11 +64,11 @@ func open(tb testing.TB, root string) *tree.Tree {
 	return t
 }
 
-// Program writes a program of a few lines for the shell.
+// Program writes a shell script and returns its path.
 func Program(tb testing.TB, lines string) string {
 	tb.Helper()
 	name := filepath.Join(tb.TempDir(), "program")
-	// a program that another test starts now would hold the file open for writing: "text file busy"
+	// Without the lock a program that another test forks now holds the file open for writing: "text file busy".
 	syscall.ForkLock.RLock()
 	err := os.WriteFile(name, []byte("#!/bin/sh\n"+lines+"\n"), 0o755)
 	syscall.ForkLock.RUnlock()
@@ -78,7 +78,8 @@ func Program(tb testing.TB, lines string) string {
 	return name
 }
 
-// Corpus is the folder of a part of the recorded machines: those in testdata where the larger collection is not there.
+// Corpus returns the folder of a part of the recorded machines: of the full collection if it is there, else of
+// testdata.
 func Corpus(tb testing.TB, part string) string {
 	tb.Helper()
 	folder := os.Getenv("MPPS_CORPUS")
@@ -88,9 +89,9 @@ func Corpus(tb testing.TB, part string) string {
 	if _, err := os.Stat(filepath.Join(folder, part)); err == nil {
 		return filepath.Join(folder, part)
 	}
-	few := filepath.Join("testdata", part)
-	if _, err := os.Stat(few); err != nil {
+	sample := filepath.Join("testdata", part)
+	if _, err := os.Stat(sample); err != nil {
 		tb.Skipf("recorded machines are not here (set MPPS_CORPUS): %v", err)
 	}
-	return few
+	return sample
 }
