@@ -20,9 +20,9 @@ type Folder struct {
 	root *os.Root // nil on the live machine
 	fd   int
 
-	parent *Folder   // nil at the top
-	name   string    // in parent
-	malformed   *[]string // lists malformed files; may be nil
+	parent    *Folder   // nil at the top
+	name      string    // in parent
+	malformed *[]string // lists malformed files; may be nil
 }
 
 // Folder opens a directory; nil if it cannot be opened. A nil folder reads as empty.

@@ -41,6 +41,18 @@ func Refusal(a setting.Address, wanted string, err error) error {
 	return a.Errorf("refused to be set to %q: %w", wanted, err)
 }
 
+// Set writes the canonical value of a Known reading with write. Its errors name the address and the value.
+func Set(a setting.Address, to setting.Reading, write func(value string) error) error {
+	value, err := Canonical(a, to)
+	if err != nil {
+		return err
+	}
+	if err := write(value); err != nil {
+		return Refusal(a, value, err)
+	}
+	return nil
+}
+
 // Canonical returns the canonical value of a Known reading, and an error for other readings: they cannot be written to
 // kinds whose values always exist.
 func Canonical(a setting.Address, to setting.Reading) (string, error) {
