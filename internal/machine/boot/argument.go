@@ -13,7 +13,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Mechanisms are those of boot arguments.
+// Mechanisms returns the mechanisms of boot arguments and of the default kernel.
 func Mechanisms(m *tree.Tree) setting.Mechanisms {
 	return setting.Mechanisms{
 		setting.KernelArg:  kernelArg{m: m},
@@ -21,26 +21,26 @@ func Mechanisms(m *tree.Tree) setting.Mechanisms {
 	}
 }
 
-// kernelArg reads and writes the arguments that the kernel gets at the next boot (setting.KernelArg). The running
-// kernel has those of /proc/cmdline until then; nothing here reboots.
+// kernelArg reads and writes the kernel arguments of the next boot (setting.KernelArg). Until then the running kernel
+// has those of /proc/cmdline; nothing here reboots.
 type kernelArg struct {
 	m   *tree.Tree
-	run func(ctx context.Context, program string, args ...string) error // nil: as the machine runs programs
+	run func(ctx context.Context, program string, args ...string) error // nil: run on the machine
 }
 
 // How arguments are written.
 const (
-	byDropIn  = "/etc/default/grub.d" // a file of our own that grub-mkconfig reads, and a menu that it makes
+	byDropIn  = "/etc/default/grub.d" // our own file for grub-mkconfig, which regenerates the menu
 	byGrubby  = "grubby"
 	byEntries = "loader entries" // the files themselves
 )
 
-// bootWriter tells how arguments are changed on this machine, or why they cannot be.
+// bootWriter returns how arguments are changed on this machine, or why they cannot be.
 func bootWriter(m *tree.Tree, l *loader) (how, frozen string) {
 	switch {
 	case l.kind == systemdBoot:
 		return byEntries, ""
-	case installed(m, "grubby") != "":
+	case programPath(m, "grubby") != "":
 		how = byGrubby
 	case l.kind == grub && readsDropIns(m):
 		how = byDropIn
@@ -55,8 +55,8 @@ func bootWriter(m *tree.Tree, l *loader) (how, frozen string) {
 	return how, ""
 }
 
-// installed is the path of a program, empty where there is none.
-func installed(m *tree.Tree, name string) string {
+// programPath returns the path of a program; empty if it is not installed.
+func programPath(m *tree.Tree, name string) string {
 	for _, dir := range []string{"usr/sbin", "sbin", "usr/bin", "bin"} {
 		if m.Exists(dir + "/" + name) {
 			return "/" + dir + "/" + name
@@ -65,16 +65,16 @@ func installed(m *tree.Tree, name string) string {
 	return ""
 }
 
-// readsDropIns reports whether grub-mkconfig reads /etc/default/grub.d, which Debian added: the script is asked itself.
+// readsDropIns reports whether grub-mkconfig reads /etc/default/grub.d. Debian added that, so the script is searched.
 func readsDropIns(m *tree.Tree) bool {
 	text, err := m.Read("usr/sbin/grub-mkconfig")
 	return err == nil && strings.Contains(text, "default/grub.d")
 }
 
-// bootPatience is for programs that look at every disk (grub-mkconfig with os-prober).
+// bootPatience is how long a program may run that looks at every disk (grub-mkconfig with os-prober).
 const bootPatience = 3 * time.Minute
 
-func (k kernelArg) runs(ctx context.Context, program string, args ...string) error {
+func (k kernelArg) runProgram(ctx context.Context, program string, args ...string) error {
 	if k.run != nil {
 		return k.run(ctx, program, args...)
 	}
@@ -94,9 +94,9 @@ func (k kernelArg) Read(_ context.Context, a setting.Address) setting.Reading {
 		return setting.CouldNotTell("a change of it is under way, or was cut short: the boot loader's files may not " +
 			"agree with each other")
 	}
-	next, why := l.nextEntry()
-	if next == nil {
-		return setting.CouldNotTell(why)
+	next, err := l.nextEntry()
+	if err != nil {
+		return setting.CouldNotTell(err.Error())
 	}
 	r := next.commandLine().Get(a.Path)
 	if _, frozen := bootWriter(k.m, l); frozen != "" && k.run == nil {
@@ -105,19 +105,19 @@ func (k kernelArg) Read(_ context.Context, a setting.Address) setting.Reading {
 	return r
 }
 
-// AtBoot is the reading that an address would have if the running kernel were the one that is booted next: an argument
-// of its command line (setting.KernelArg), its version (setting.BootKernel).
+// AtBoot returns the reading of an address for the running kernel: an argument of its command line (setting.KernelArg)
+// or its version (setting.BootKernel).
 func AtBoot(m *tree.Tree, a setting.Address) setting.Reading {
+	file := "proc/cmdline"
 	if a.Kind == setting.BootKernel {
-		release, err := m.Read("proc/sys/kernel/osrelease")
-		if err != nil {
-			return tree.Unreadable("/proc/sys/kernel/osrelease", err)
-		}
-		return setting.Value(strings.TrimSpace(release))
+		file = "proc/sys/kernel/osrelease"
 	}
-	text, err := m.Read("proc/cmdline")
-	if err != nil {
-		return tree.Unreadable("/proc/cmdline", err)
+	text, err := m.Read(file)
+	switch {
+	case err != nil:
+		return tree.Unreadable("/"+file, err)
+	case a.Kind == setting.BootKernel:
+		return setting.Value(strings.TrimSpace(text))
 	}
 	return setting.ParseCommandLine(text).Get(a.Path)
 }
@@ -126,7 +126,7 @@ func (k kernelArg) Write(ctx context.Context, a setting.Address, to setting.Read
 	return k.WriteAll(ctx, []setting.Assignment{{Address: a, To: to}})
 }
 
-// WriteAll changes all arguments with one run of the boot loader's program.
+// WriteAll changes all arguments in one run of the boot loader's program.
 func (k kernelArg) WriteAll(ctx context.Context, all []setting.Assignment) error {
 	changes := make([]argumentChange, len(all))
 	for i, one := range all {
@@ -138,14 +138,14 @@ func (k kernelArg) WriteAll(ctx context.Context, all []setting.Assignment) error
 	return nil
 }
 
-// argumentChange is one argument that is to be changed.
+// argumentChange is the wanted value of one argument.
 type argumentChange struct {
 	argument string
 	to       setting.Reading
 }
 
-// with is a command line after changes.
-func with(line setting.CommandLine, changes []argumentChange) (setting.CommandLine, error) {
+// applyChanges returns a command line after changes.
+func applyChanges(line setting.CommandLine, changes []argumentChange) (setting.CommandLine, error) {
 	for _, c := range changes {
 		var err error
 		if line, err = line.With(c.argument, c.to); err != nil {
@@ -157,16 +157,16 @@ func with(line setting.CommandLine, changes []argumentChange) (setting.CommandLi
 
 func (k kernelArg) write(ctx context.Context, changes []argumentChange) error {
 	former := unfinished(k.m)
-	if err := mend(k.m, former); err != nil {
+	if err := restoreEmptied(k.m, former); err != nil {
 		return fmt.Errorf("put back what a change that was cut short has emptied: %w", err)
 	}
 	l, err := readLoader(k.m)
 	if err != nil {
 		return err
 	}
-	next, why := l.nextEntry()
-	if next == nil {
-		return errors.New(why)
+	next, err := l.nextEntry()
+	if err != nil {
+		return err
 	}
 	how, frozen := bootWriter(k.m, l)
 	if frozen != "" && k.run == nil {
@@ -181,16 +181,16 @@ func (k kernelArg) write(ctx context.Context, changes []argumentChange) error {
 			}
 		}
 	}
-	if _, err := with(next.commandLine(), changes); err != nil {
+	if _, err := applyChanges(next.commandLine(), changes); err != nil {
 		return err
 	}
-	if err := begin(k.m, names); err != nil {
+	if err := addUnfinished(k.m, names); err != nil {
 		return fmt.Errorf("note what is changed: %w", err)
 	}
-	undone := false // everything is as it was
+	undone := false // every file is as it was
 	switch how {
 	case byDropIn:
-		if l, err = k.agree(ctx, l, former, names); err == nil {
+		if l, err = k.regenerateUnfinished(ctx, l, former, names); err == nil {
 			undone, err = k.writeDropIn(ctx, l, changes)
 		}
 	case byGrubby:
@@ -202,23 +202,19 @@ func (k kernelArg) write(ctx context.Context, changes []argumentChange) error {
 	}
 	switch {
 	case err == nil:
-		err = finish(k.m, names)
-	case undone: // what was unfinished before still is
-		err = errors.Join(err, finish(k.m,
+		err = removeUnfinished(k.m, names)
+	case undone: // changes that were unfinished before still are
+		err = errors.Join(err, removeUnfinished(k.m,
 			slices.DeleteFunc(names, func(name string) bool { return slices.Contains(former, name) })))
 	}
 	return err
 }
 
-// settled proves that the boot loader will do as was wanted.
-func (k kernelArg) settled(changes []argumentChange) error {
-	l, err := readLoader(k.m)
+// verify returns an error unless the next boot gets the changed arguments.
+func (k kernelArg) verify(changes []argumentChange) error {
+	next, err := nextEntry(k.m)
 	if err != nil {
 		return err
-	}
-	next, why := l.nextEntry()
-	if next == nil {
-		return errors.New(why)
 	}
 	for _, c := range changes {
 		if found := next.commandLine().Get(c.argument); !found.Same(c.to) {
@@ -228,8 +224,8 @@ func (k kernelArg) settled(changes []argumentChange) error {
 	return nil
 }
 
-// writeEntries changes the files of loader/entries, all of them, and /etc/kernel/cmdline, from which kernel-install
-// makes the entries of later kernels. Where one cannot be written those before it are put back.
+// writeEntries changes all files of loader/entries and /etc/kernel/cmdline, from which kernel-install makes the entries
+// of later kernels. If one cannot be written it restores those before it.
 func (k kernelArg) writeEntries(l *loader, changes []argumentChange) (undone bool, err error) {
 	changed := map[string]string{} // the text before
 	names := []string{}
@@ -242,7 +238,7 @@ func (k kernelArg) writeEntries(l *loader, changes []argumentChange) (undone boo
 		if err != nil || after == before {
 			return err
 		}
-		if err := keep(k.m, name, before); err != nil {
+		if err := backUp(k.m, name, before); err != nil {
 			return fmt.Errorf("keep a copy of /%s: %w", name, err)
 		}
 		changed[name] = before
@@ -250,21 +246,22 @@ func (k kernelArg) writeEntries(l *loader, changes []argumentChange) (undone boo
 		return k.m.Replace(name, after)
 	}
 	for _, e := range l.entries {
-		if err == nil {
-			err = edit(e.file, func(text string) (string, error) {
-				var err error
-				for _, c := range changes {
-					if text, err = editOptions(text, c.argument, c.to); err != nil {
-						return text, err
-					}
-				}
-				return text, nil
-			})
+		if err != nil {
+			break
 		}
+		err = edit(e.file, func(text string) (string, error) {
+			var err error
+			for _, c := range changes {
+				if text, err = editOptions(text, c.argument, c.to); err != nil {
+					return text, err
+				}
+			}
+			return text, nil
+		})
 	}
 	if err == nil && k.m.Exists(kernelCmdline) {
 		err = edit(kernelCmdline, func(text string) (string, error) {
-			line, err := with(setting.ParseCommandLine(text), changes)
+			line, err := applyChanges(setting.ParseCommandLine(text), changes)
 			if err != nil || line.String() == setting.ParseCommandLine(text).String() {
 				return text, err
 			}
@@ -272,29 +269,29 @@ func (k kernelArg) writeEntries(l *loader, changes []argumentChange) (undone boo
 		})
 	}
 	if err == nil {
-		err = k.settled(changes)
+		err = k.verify(changes)
 	}
 	if err != nil {
 		var undo error
 		for _, name := range slices.Backward(names) {
 			undo = errors.Join(undo, k.m.Replace(name, changed[name]))
 		}
-		undo = errors.Join(undo, forgetUnused(k.m))
+		undo = errors.Join(undo, removeUnusedBackups(k.m))
 		return undo == nil, errors.Join(err, undo)
 	}
-	return false, keptSettle(k.m, changes)
+	return false, settleBackups(k.m, changes)
 }
 
-// kernelCmdline holds the command line of kernels that kernel-install adds (kernel-install(8)).
+// kernelCmdline is the file with the command line for kernels that kernel-install adds (kernel-install(8)).
 const kernelCmdline = "etc/kernel/cmdline"
 
-// Tidy removes what changes that were cut short have left behind.
+// Tidy removes what interrupted changes have left behind.
 func (k kernelArg) Tidy(context.Context, setting.Address) error {
 	var problems []error
-	names := []string{dropIn, "etc/default/grub", kernelCmdline, keptArguments, keptUnfinished, keptDefault}
+	names := []string{dropIn, "etc/default/grub", kernelCmdline, changedArguments, unfinishedList, formerDefault}
 	if l, err := readLoader(k.m); err == nil {
 		names = append(names, l.config, path.Dir(l.config)+"/grubenv", l.config+"/loader/loader.conf")
-		for _, left := range []string{freshMenu(l), freshMenu(l) + ".new"} {
+		for _, left := range []string{newMenu(l), newMenu(l) + ".new"} {
 			problems = append(problems, k.m.Remove(left))
 		}
 		for _, e := range l.entries {
@@ -308,10 +305,10 @@ func (k kernelArg) Tidy(context.Context, setting.Address) error {
 			problems = append(problems, k.m.Remove(left))
 		}
 	}
-	return errors.Join(append(problems, forgetFolder(k.m))...)
+	return errors.Join(append(problems, removeEmptyFolder(k.m))...)
 }
 
-// Writable returns why the values of a kind of this package cannot be written; nil where they can.
+// Writable returns an error with the reason if the values of a kind of this package cannot be written.
 func Writable(m *tree.Tree, kind setting.Kind) error {
 	l, err := readLoader(m)
 	if err != nil {

@@ -13,20 +13,20 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// bootKernel reads and writes which kernel is booted by default (setting.BootKernel).
+// bootKernel reads and writes the version of the kernel that boots by default (setting.BootKernel).
 type bootKernel struct{ kernelArg }
 
-// savedEntry is the variable of GRUB's environment block that names the default entry where grub.cfg says so
-// (grub-set-default(8), and grubby --set-default, write no more than it).
+// savedEntry is the variable of GRUB's environment block that names the default entry if grub.cfg says so. It is all
+// that grub-set-default(8) and grubby --set-default write.
 const savedEntry = "saved_entry"
 
-// How the default is written, beside byDropIn.
+// How the default is written, besides byDropIn.
 const (
 	byEnvironment = "grubenv"
 	bySettings    = "loader.conf"
 )
 
-// defaultWriter tells how the default kernel is chosen on this machine, or why it cannot be.
+// defaultWriter returns how the default kernel is chosen on this machine, or why it cannot be.
 func defaultWriter(m *tree.Tree, l *loader) (how, frozen string) {
 	switch {
 	case l.kind == systemdBoot && loaderVariable(m, "LoaderEntryDefault") != "":
@@ -35,7 +35,7 @@ func defaultWriter(m *tree.Tree, l *loader) (how, frozen string) {
 		return bySettings, ""
 	case strings.Contains(l.fallback, savedEntry):
 		return byEnvironment, ""
-	case l.kind == grub && readsDropIns(m) && installed(m, "grubby") == "":
+	case l.kind == grub && readsDropIns(m) && programPath(m, "grubby") == "":
 		if !m.Live() {
 			return byDropIn, "a recorded tree has no programs of a boot loader to run"
 		}
@@ -44,7 +44,7 @@ func defaultWriter(m *tree.Tree, l *loader) (how, frozen string) {
 	return "", "/etc/default/grub names an entry where it could say GRUB_DEFAULT=saved"
 }
 
-// settings is the file of a loader that names its default.
+// settings returns the file that names the loader's default.
 func (l *loader) settings(how string) string {
 	if how == bySettings {
 		return l.config + "/loader/loader.conf"
@@ -62,10 +62,10 @@ func (k bootKernel) Read(context.Context, setting.Address) setting.Reading {
 	case slices.Contains(unfinished(k.m), menuDefault):
 		return setting.CouldNotTell("a change of it is under way, or was cut short")
 	}
-	next, why := l.nextEntry()
+	next, err := l.nextEntry()
 	switch {
-	case next == nil:
-		return setting.CouldNotTell(why)
+	case err != nil:
+		return setting.CouldNotTell(err.Error())
 	case next.Version == "":
 		return setting.CouldNotTell("the version of " + next.Linux + " is not known")
 	}
@@ -76,7 +76,7 @@ func (k bootKernel) Read(context.Context, setting.Address) setting.Reading {
 	return r
 }
 
-// WriteAll is Write: there is one default.
+// WriteAll calls Write for each; there is only one default.
 func (k bootKernel) WriteAll(ctx context.Context, all []setting.Assignment) error {
 	var problems []error
 	for _, one := range all {
@@ -86,15 +86,15 @@ func (k bootKernel) WriteAll(ctx context.Context, all []setting.Assignment) erro
 }
 
 func (k bootKernel) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
-	if err := k.choose(ctx, to); err != nil {
+	if err := k.setDefault(ctx, to); err != nil {
 		return tree.Refusal(a, to.String(), err)
 	}
 	return nil
 }
 
-func (k bootKernel) choose(ctx context.Context, to setting.Reading) error {
+func (k bootKernel) setDefault(ctx context.Context, to setting.Reading) error {
 	former := unfinished(k.m)
-	if err := mend(k.m, former); err != nil {
+	if err := restoreEmptied(k.m, former); err != nil {
 		return err
 	}
 	l, err := readLoader(k.m)
@@ -106,7 +106,7 @@ func (k bootKernel) choose(ctx context.Context, to setting.Reading) error {
 		return errors.New(frozen)
 	}
 	if how == byDropIn {
-		if l, err = k.agree(ctx, l, former, []string{menuDefault}); err != nil {
+		if l, err = k.regenerateUnfinished(ctx, l, former, []string{menuDefault}); err != nil {
 			return err
 		}
 	}
@@ -117,8 +117,7 @@ func (k bootKernel) choose(ctx context.Context, to setting.Reading) error {
 		if e.Recovery || to.State != setting.Known || e.Version != to.Value {
 			continue
 		}
-		// An entry that is named after the version stays with it; GRUB's first one is that of whichever kernel is the
-		// newest.
+		// Prefer an entry whose ID has the version: GRUB's first entry boots whichever kernel is the newest.
 		if chosen < 0 || strings.Contains(e.ID, to.Value) && !strings.Contains(l.entries[chosen].ID, to.Value) {
 			chosen = i
 		}
@@ -132,63 +131,52 @@ func (k bootKernel) choose(ctx context.Context, to setting.Reading) error {
 		was = next.Version
 	}
 	if how != byDropIn {
-		return k.name(l, l.settings(how), l.entries[chosen].ID, was, to.Value)
+		return k.writeDefault(l, l.settings(how), l.entries[chosen].ID, was, to.Value)
 	}
-	if err := begin(k.m, []string{menuDefault}); err != nil {
+	if err := addUnfinished(k.m, []string{menuDefault}); err != nil {
 		return err
 	}
 	undone, err := k.editDropIn(ctx, l, func(edits []argumentEdit) []argumentEdit {
-		edits = edited(edits, menuDefault, setting.Value(was), to)
+		edits = addEdit(edits, menuDefault, setting.Value(was), to)
 		if i := slices.IndexFunc(edits, func(e argumentEdit) bool { return e.Argument == menuDefault }); i >= 0 {
 			edits[i].Entry = l.entries[chosen].ID
 		}
 		return edits
-	}, func() error { return k.chosen(to.Value) })
+	}, func() error { return k.verifyDefault(to.Value) })
 	if err == nil || undone {
-		err = errors.Join(err, finish(k.m, []string{menuDefault}))
+		err = errors.Join(err, removeUnfinished(k.m, []string{menuDefault}))
 	}
 	return err
 }
 
-// chosen proves that a version is booted next.
-func (k bootKernel) chosen(version string) error {
-	l, err := readLoader(k.m)
-	if err != nil {
-		return err
+// verifyDefault returns an error unless a version is booted next.
+func (k bootKernel) verifyDefault(version string) error {
+	next, err := nextEntry(k.m)
+	if err == nil && next.Version != version {
+		err = fmt.Errorf("%s is booted next all the same", next.ID)
 	}
-	next, why := l.nextEntry()
-	switch {
-	case next == nil:
-		return errors.New(why)
-	case next.Version != version:
-		return fmt.Errorf("%s is booted next all the same", next.ID)
-	}
-	return nil
+	return err
 }
 
-// name writes the name of an entry into the file that holds the default. Where that is the default from before mpps
-// first chose one, the line from then comes back in its place.
-func (k bootKernel) name(l *loader, file, id, was, to string) error {
+// writeDefault writes the ID of an entry into the file that names the default. If that is the default from before mpps
+// first changed it, the original line is restored instead.
+func (k bootKernel) writeDefault(l *loader, file, id, was, to string) error {
 	now, err := k.m.Read(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	there := err == nil
-	first, err := k.m.Read(keptDefault)
+	first, err := k.m.Read(formerDefault)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	line := savedEntry + "=" + id
 	if path.Base(file) == bySettings {
-		id = strings.TrimSuffix(id, ".conf")
-		if base, tries, counted := strings.Cut(id, "+"); counted && strings.Trim(tries, "0123456789-") == "" {
-			id = base // what is counted in the file's name changes with each boot
-		}
-		line = "default " + id + ".conf"
+		line = "default " + withoutTries(id) + ".conf"
 	}
 	back := first != "" && strings.TrimSuffix(first, "\n") == to
 	if back {
-		before, err := k.m.Read(keptFolder + "/" + file)
+		before, err := k.m.Read(backupFolder + "/" + file)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -200,21 +188,21 @@ func (k bootKernel) name(l *loader, file, id, was, to string) error {
 	}
 	if !back && first == "" {
 		if there {
-			err = keep(k.m, file, now)
+			err = backUp(k.m, file, now)
 		} else {
-			err = k.m.Root.MkdirAll(keptFolder, 0o755)
+			err = k.m.Root.MkdirAll(backupFolder, 0o755)
 		}
-		if err = errors.Join(err, k.m.Replace(keptDefault, was+"\n")); err != nil {
+		if err = errors.Join(err, k.m.Replace(formerDefault, was+"\n")); err != nil {
 			return fmt.Errorf("keep a copy of /%s: %w", file, err)
 		}
 	}
-	if back && onlyComments(after) && !k.m.Exists(keptFolder+"/"+file) {
-		err = k.m.Remove(file) // there was none
+	if back && onlyComments(after) && !k.m.Exists(backupFolder+"/"+file) {
+		err = k.m.Remove(file) // it did not exist before mpps
 	} else {
 		err = k.m.Replace(file, after)
 	}
 	if err == nil {
-		err = k.chosen(to)
+		err = k.verifyDefault(to)
 	}
 	if err != nil {
 		undo := k.m.Remove(file)
@@ -222,29 +210,29 @@ func (k bootKernel) name(l *loader, file, id, was, to string) error {
 			undo = k.m.Replace(file, now)
 		}
 		if first == "" && undo == nil {
-			undo = errors.Join(k.m.Remove(keptDefault), forgetUnused(k.m))
+			undo = errors.Join(k.m.Remove(formerDefault), removeUnusedBackups(k.m))
 		}
 		return errors.Join(err, undo)
 	}
 	if !back {
 		return nil
 	}
-	return errors.Join(k.m.Remove(keptDefault), keptSettle(k.m, nil), forgetFolder(k.m))
+	return errors.Join(k.m.Remove(formerDefault), settleBackups(k.m, nil), removeEmptyFolder(k.m))
 }
 
-// Tidy also takes away what was kept for a choice that never came about.
+// Tidy also removes the backup made for a new default that was never written.
 func (k bootKernel) Tidy(ctx context.Context, a setting.Address) error {
 	l, err := readLoader(k.m)
-	if err != nil || !k.m.Exists(keptDefault) {
+	if err != nil || !k.m.Exists(formerDefault) {
 		return k.kernelArg.Tidy(ctx, a)
 	}
 	how, _ := defaultWriter(k.m, l)
 	if how == byEnvironment || how == bySettings {
 		file := l.settings(how)
 		now, _ := k.m.Read(file)
-		before, _ := k.m.Read(keptFolder + "/" + file)
+		before, _ := k.m.Read(backupFolder + "/" + file)
 		if defaultLine(file, now) == defaultLine(file, before) {
-			return errors.Join(k.m.Remove(keptDefault), keptSettle(k.m, nil), k.kernelArg.Tidy(ctx, a))
+			return errors.Join(k.m.Remove(formerDefault), settleBackups(k.m, nil), k.kernelArg.Tidy(ctx, a))
 		}
 	}
 	return k.kernelArg.Tidy(ctx, a)
@@ -253,13 +241,13 @@ func (k bootKernel) Tidy(ctx context.Context, a setting.Address) error {
 // isDefault reports whether a line of grubenv or loader.conf names the default.
 func isDefault(file, line string) bool {
 	if path.Base(file) == bySettings {
-		key, _ := loaderKey(line)
+		key, _ := splitKey(line)
 		return key == "default"
 	}
 	return strings.HasPrefix(line, savedEntry+"=")
 }
 
-// defaultLine is the line that names the default, without its end; empty where there is none.
+// defaultLine returns the last line that names the default, without its newline; empty if there is none.
 func defaultLine(file, text string) string {
 	found := ""
 	for line := range strings.Lines(text) {
@@ -270,21 +258,21 @@ func defaultLine(file, text string) string {
 	return found
 }
 
-// onlyComments reports whether a file says nothing.
+// onlyComments reports whether a file has only comments and blank lines.
 func onlyComments(text string) bool {
 	for line := range strings.Lines(text) {
-		if key, _ := loaderKey(line); key != "" {
+		if key, _ := splitKey(line); key != "" {
 			return false
 		}
 	}
 	return true
 }
 
-// environmentSize is the size of GRUB's environment block, which is filled up with # (grub_envblk,
+// environmentSize is the size of GRUB's environment block in bytes. It is padded with # (grub_envblk,
 // DEFAULT_ENVBLK_SIZE).
 const environmentSize = 1024
 
-// withDefaultLine is the text with another such line, or without one.
+// withDefaultLine returns the text with its default line replaced, or removed if line is empty.
 func withDefaultLine(file, text, line string) (string, error) {
 	block := path.Base(file) != bySettings
 	body, size := text, 0

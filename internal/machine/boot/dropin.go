@@ -13,22 +13,22 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// dropInFolder and dropIn are where GRUB's arguments are changed on Debian and what comes from it: grub-mkconfig reads
-// every *.cfg there behind /etc/default/grub, as parts of a shell script.
+// dropIn is the file that changes GRUB's arguments on Debian and its derivatives: grub-mkconfig sources every *.cfg in
+// dropInFolder after /etc/default/grub, as shell script.
 const (
 	dropInFolder = "etc/default/grub.d"
 	dropIn       = dropInFolder + "/90-mpps.cfg"
 )
 
-// argumentEdit is one argument that mpps has changed; nil is an argument that is not there.
+// argumentEdit is one argument that mpps has changed; nil means that the argument is absent.
 type argumentEdit struct {
 	Argument string  `json:"argument"`
 	Was      *string `json:"was"`
 	Is       *string `json:"is"`
-	Entry    string  `json:"entry,omitempty"` // of menuDefault: what GRUB calls the entry
+	Entry    string  `json:"entry,omitempty"` // of menuDefault: GRUB's ID of the entry
 }
 
-// menuDefault stands in place of an argument for the kernel that is booted by default; both values are versions.
+// menuDefault is the Argument of an edit of the default kernel; both its values are versions.
 const menuDefault = "GRUB_DEFAULT"
 
 const (
@@ -39,7 +39,7 @@ const (
 	dropInFolded = "# mpps made this folder.\n"
 )
 
-// parseDropIn reads the edits in our own file; an error where it is not ours.
+// parseDropIn returns the edits in our file, and an error if the file is not ours.
 func parseDropIn(text string) (edits []argumentEdit, madeFolder bool, err error) {
 	if text == "" {
 		return nil, false, nil
@@ -62,9 +62,9 @@ func parseDropIn(text string) (edits []argumentEdit, madeFolder bool, err error)
 	return edits, madeFolder, nil
 }
 
-// dropInText is the file for some edits: a part of a POSIX shell script that grub-mkconfig reads under "set -e". Only
-// words that setting.CheckWord lets pass come into it. Arguments are taken out of all entries and added to the normal
-// ones: a recovery entry never gets what mpps has set.
+// dropInText returns the file for some edits: POSIX shell script that grub-mkconfig sources under "set -e". It contains
+// only words that setting.CheckWord accepts. It removes arguments from all entries and adds them to the normal ones: a
+// recovery entry never gets an argument that mpps has set.
 func dropInText(edits []argumentEdit, madeFolder bool) (string, error) {
 	var b strings.Builder
 	b.WriteString(dropInHead)
@@ -90,15 +90,7 @@ func dropInText(edits []argumentEdit, madeFolder bool) (string, error) {
 			if err := setting.CheckWord(name); err != nil {
 				return "", err
 			}
-			pattern := ""
-			for _, r := range name {
-				switch {
-				case r == '-' || r == '_':
-					pattern += "[-_]"
-				default:
-					pattern += "'" + string(r) + "'"
-				}
-			}
+			pattern := "'" + strings.NewReplacer("-", "'[-_]'", "_", "'[-_]'").Replace(name) + "'"
 			pattern = strings.ReplaceAll(pattern, "''", "")
 			patterns = append(patterns, pattern, pattern+"=*")
 		}
@@ -137,8 +129,8 @@ set +f
 	return b.String(), nil
 }
 
-// edited is the list of edits after one more. An argument that is as it was before mpps is no edit.
-func edited(edits []argumentEdit, argument string, found, to setting.Reading) []argumentEdit {
+// addEdit returns the edits after one more. An argument that has its original value again is not an edit.
+func addEdit(edits []argumentEdit, argument string, found, to setting.Reading) []argumentEdit {
 	text := func(r setting.Reading) *string {
 		if r.State != setting.Known {
 			return nil
@@ -161,16 +153,15 @@ func edited(edits []argumentEdit, argument string, found, to setting.Reading) []
 	return edits
 }
 
-// agree makes grub.cfg again where a change of one of these names was cut short: our file may already say something
-// else. What the menu has of them is then what they are with our file as it is, and can be told from what they were
-// before mpps.
-func (k kernelArg) agree(ctx context.Context, l *loader, unfinished, names []string) (*loader, error) {
+// regenerateUnfinished regenerates grub.cfg if a change of one of these names was interrupted: our file may already
+// have other values. Afterwards the menu matches our file, so that addEdit can tell its values from the original ones.
+func (k kernelArg) regenerateUnfinished(ctx context.Context, l *loader, unfinished, names []string) (*loader, error) {
 	if !slices.ContainsFunc(names, func(name string) bool { return slices.Contains(unfinished, name) }) {
 		return l, nil
 	}
 	menu, err := k.m.Read(l.config)
 	if err == nil {
-		err = keep(k.m, l.config, menu)
+		err = backUp(k.m, l.config, menu)
 	}
 	if err == nil {
 		err = k.updateGrub(ctx, l)
@@ -181,22 +172,22 @@ func (k kernelArg) agree(ctx context.Context, l *loader, unfinished, names []str
 	return readLoader(k.m)
 }
 
-// writeDropIn changes our file and lets update-grub make grub.cfg again. Where that fails, or does not do as wanted,
-// the file is put back as it was and grub.cfg with it.
+// writeDropIn changes our file and regenerates grub.cfg. If that fails, or the menu does not get the wanted arguments,
+// it restores both.
 func (k kernelArg) writeDropIn(ctx context.Context, l *loader, changes []argumentChange) (undone bool, err error) {
 	return k.editDropIn(ctx, l, func(edits []argumentEdit) []argumentEdit {
-		if next, _ := l.nextEntry(); next != nil {
+		if next, err := l.nextEntry(); err == nil {
 			for _, c := range changes {
-				edits = edited(edits, c.argument, next.commandLine().Get(c.argument), c.to)
+				edits = addEdit(edits, c.argument, next.commandLine().Get(c.argument), c.to)
 			}
 		}
 		return edits
-	}, func() error { return k.settled(changes) })
+	}, func() error { return k.verify(changes) })
 }
 
-// editDropIn changes the edits in our file, and asks settled whether the menu then does as was wanted.
+// editDropIn changes the edits in our file and regenerates grub.cfg. It restores both if verify returns an error.
 func (k kernelArg) editDropIn(ctx context.Context, l *loader, edit func([]argumentEdit) []argumentEdit,
-	settled func() error) (undone bool, err error) {
+	verify func() error) (undone bool, err error) {
 	before, err := k.m.Read(dropIn)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return true, err
@@ -209,7 +200,7 @@ func (k kernelArg) editDropIn(ctx context.Context, l *loader, edit func([]argume
 	if err != nil {
 		return true, err
 	}
-	if err := keep(k.m, l.config, menu); err != nil {
+	if err := backUp(k.m, l.config, menu); err != nil {
 		return true, fmt.Errorf("keep a copy of /%s: %w", l.config, err)
 	}
 	after := edit(edits)
@@ -217,7 +208,7 @@ func (k kernelArg) editDropIn(ctx context.Context, l *loader, edit func([]argume
 		err = k.updateGrub(ctx, l)
 	}
 	if err == nil {
-		err = settled()
+		err = verify()
 	}
 	if err != nil {
 		undo := k.putDropIn(edits, madeFolder)
@@ -225,17 +216,17 @@ func (k kernelArg) editDropIn(ctx context.Context, l *loader, edit func([]argume
 			undo = k.m.Replace(l.config, menu)
 		}
 		if len(edits) == 0 && undo == nil {
-			undo = forget(k.m)
+			undo = removeBackups(k.m)
 		}
 		return undo == nil, errors.Join(err, undo)
 	}
 	if len(after) == 0 {
-		return false, forget(k.m)
+		return false, removeBackups(k.m)
 	}
 	return false, nil
 }
 
-// putDropIn writes our file, or takes it away where it would say nothing.
+// putDropIn writes our file, or removes it if there are no edits.
 func (k kernelArg) putDropIn(edits []argumentEdit, madeFolder bool) error {
 	if len(edits) == 0 {
 		if err := k.m.Remove(dropIn); err != nil || !madeFolder || len(k.m.List(dropInFolder)) > 0 {
@@ -256,11 +247,11 @@ func (k kernelArg) putDropIn(edits []argumentEdit, madeFolder bool) error {
 	return k.m.Replace(dropIn, text)
 }
 
-// updateGrub makes grub.cfg again as update-grub does, but not in its place: grub-mkconfig empties the old file before
-// it writes the new one, and brings neither to disk.
+// updateGrub regenerates grub.cfg as update-grub does, but into another file which then replaces it: grub-mkconfig
+// truncates the old file before it writes the new one, and syncs neither.
 func (k kernelArg) updateGrub(ctx context.Context, l *loader) error {
-	fresh := freshMenu(l)
-	if err := k.runs(ctx, "grub-mkconfig", "-o", "/"+fresh); err != nil {
+	fresh := newMenu(l)
+	if err := k.runProgram(ctx, "grub-mkconfig", "-o", "/"+fresh); err != nil {
 		return errors.Join(err, k.m.Remove(fresh), k.m.Remove(fresh+".new"))
 	}
 	text, err := k.m.Read(fresh)
@@ -273,5 +264,5 @@ func (k kernelArg) updateGrub(ctx context.Context, l *loader) error {
 	return errors.Join(err, k.m.Remove(fresh))
 }
 
-// freshMenu is where grub-mkconfig writes.
-func freshMenu(l *loader) string { return path.Dir(l.config) + "/.grub.cfg.mpps" }
+// newMenu returns the file that grub-mkconfig writes.
+func newMenu(l *loader) string { return path.Dir(l.config) + "/.grub.cfg.mpps" }

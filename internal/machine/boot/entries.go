@@ -3,6 +3,7 @@ package boot
 import (
 	"cmp"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -12,38 +13,22 @@ import (
 )
 
 // loaderEntry is one file of loader/entries (UAPI.1 Boot Loader Specification, type 1): lines KEY VALUE.
-type loaderEntry struct {
-	title, version, linux, sortKey, machine string
-	options                                 string
-	efi                                     string
-}
+type loaderEntry map[string]string
 
 func parseLoaderEntry(text string) loaderEntry {
-	var e loaderEntry
+	e := loaderEntry{}
 	for line := range strings.Lines(text) {
-		key, value := loaderKey(line)
-		switch key {
-		case "title":
-			e.title = value
-		case "version":
-			e.version = value
-		case "linux":
-			e.linux = value
-		case "efi", "uki":
-			e.efi = value
-		case "sort-key":
-			e.sortKey = value
-		case "machine-id":
-			e.machine = value
-		case "options": // may stand several times
-			e.options = strings.TrimSpace(e.options + " " + value)
+		key, value := splitKey(line)
+		if key == "options" { // may be repeated
+			value = strings.TrimSpace(e[key] + " " + value)
 		}
+		e[key] = value
 	}
 	return e
 }
 
-// loaderKey splits a line into its key and its value.
-func loaderKey(line string) (key, value string) {
+// splitKey splits a line into its key and its value; both are empty for a comment.
+func splitKey(line string) (key, value string) {
 	line = strings.TrimSpace(line)
 	if line == "" || line[0] == '#' {
 		return "", ""
@@ -55,13 +40,13 @@ func loaderKey(line string) (key, value string) {
 	return line[:at], strings.TrimSpace(line[at:])
 }
 
-// editOptions changes one argument in the options of an entry's text and leaves everything else as it is.
+// editOptions changes one argument in the options of an entry's text and nothing else.
 func editOptions(text, argument string, to setting.Reading) (string, error) {
 	lines := strings.SplitAfter(text, "\n")
 	var options []int
-	place := -1 // the line that holds the argument, else the last one
+	place := -1 // the line with the argument, else the last one
 	for i, line := range lines {
-		if key, value := loaderKey(line); key == "options" {
+		if key, value := splitKey(line); key == "options" {
 			options = append(options, i)
 			if place < 0 && setting.ParseCommandLine(value).Get(argument).State == setting.Known {
 				place = i
@@ -82,7 +67,7 @@ func editOptions(text, argument string, to setting.Reading) (string, error) {
 		place = options[len(options)-1]
 	}
 	for _, i := range options {
-		_, value := loaderKey(lines[i])
+		_, value := splitKey(lines[i])
 		before := setting.ParseCommandLine(value)
 		after, err := before.Without(argument), error(nil)
 		if i == place {
@@ -111,7 +96,7 @@ func editOptions(text, argument string, to setting.Reading) (string, error) {
 	return strings.Join(lines, ""), nil
 }
 
-// readEntries reads the files of loader/entries. Variables of GRUB are filled in.
+// readEntries reads the files of loader/entries into l.entries, with GRUB's variables expanded. It returns them by ID.
 func readEntries(m *tree.Tree, l *loader, names []string, variables ...map[string]string) map[string]loaderEntry {
 	parsed := map[string]loaderEntry{}
 	for _, name := range names {
@@ -122,43 +107,36 @@ func readEntries(m *tree.Tree, l *loader, names []string, variables ...map[strin
 		}
 		l.files = append(l.files, "/"+name)
 		e := parseLoaderEntry(text)
-		if e.linux == "" {
+		if e["linux"] == "" {
 			continue
 		}
 		id := strings.TrimSuffix(path.Base(name), ".conf")
 		if l.kind == systemdBoot {
 			id = path.Base(name)
 		}
-		version := e.version
-		if version == "" {
-			version = kernelVersion(e.linux)
-		}
 		parsed[id] = e
 		l.entries = append(l.entries, bootEntry{file: name, BootEntry: facts.BootEntry{
-			ID: id, Title: e.title, Version: version, Linux: e.linux,
-			Arguments: strings.TrimSpace(expand(e.options, variables...)), Recovery: rescue(e.title, id),
+			ID: id, Title: e["title"], Version: cmp.Or(e["version"], kernelVersion(e["linux"])), Linux: e["linux"],
+			Arguments: strings.TrimSpace(expand(e["options"], variables...)), Recovery: isRescue(e["title"], id),
 		}})
 	}
 	return parsed
 }
 
-// readGrubBLS reads loader/entries as GRUB with blscfg does: sorted by file name, newest version first, the default
-// being saved_entry (an ID, a title or a number) or the first.
-func readGrubBLS(m *tree.Tree, config, text, _ string, names []string) *loader {
+// readGrubBLS reads loader/entries as GRUB with blscfg does: sorted by file name, newest version first. The default is
+// saved_entry (an ID, a title or a number), else the first.
+func readGrubBLS(m *tree.Tree, config, text string, names []string) *loader {
 	l := &loader{kind: grubBLS, config: config, files: []string{"/" + config}, next: -1}
 	menu := parseGrub(text)
 	l.fallback = menu.fallback
-	environment := environment(m, l)
+	environment := readEnvironment(m, l)
 	readEntries(m, l, names, environment, menu.variables)
-	l.entries = sortedBy(l.entries, func(a, b bootEntry) int { return facts.CompareVersions(b.ID, a.ID) })
+	slices.SortStableFunc(l.entries, func(a, b bootEntry) int { return facts.CompareVersions(b.ID, a.ID) })
 	if len(l.entries) == 0 {
 		l.why = "no kernel in loader/entries"
 		return l
 	}
-	wanted := expand(menu.fallback, environment, menu.variables)
-	if once := environment["next_entry"]; once != "" {
-		wanted = once
-	}
+	wanted := cmp.Or(environment["next_entry"], expand(menu.fallback, environment, menu.variables))
 	l.next = 0
 	if n, err := strconv.Atoi(wanted); err == nil && n >= 0 && n < len(l.entries) {
 		l.next = n
@@ -175,14 +153,15 @@ func readGrubBLS(m *tree.Tree, config, text, _ string, names []string) *loader {
 func readSystemdBoot(m *tree.Tree, dir string, names []string) *loader {
 	l := &loader{kind: systemdBoot, config: dir, next: -1}
 	parsed := readEntries(m, l, names)
-	l.entries = sortedBy(l.entries, func(a, b bootEntry) int {
+	slices.SortStableFunc(l.entries, func(a, b bootEntry) int {
 		x, y := parsed[a.ID], parsed[b.ID]
-		if (x.sortKey != "") != (y.sortKey != "") {
-			return cmp.Compare(len(y.sortKey), len(x.sortKey)) // those with a sort key first
+		xKey, yKey := x["sort-key"], y["sort-key"]
+		if (xKey != "") != (yKey != "") {
+			return cmp.Compare(len(yKey), len(xKey)) // those with a sort key first
 		}
-		if x.sortKey != "" {
-			if c := cmp.Or(strings.Compare(x.sortKey, y.sortKey), strings.Compare(x.machine, y.machine),
-				facts.CompareVersions(y.version, x.version)); c != 0 {
+		if xKey != "" {
+			if c := cmp.Or(strings.Compare(xKey, yKey), strings.Compare(x["machine-id"], y["machine-id"]),
+				facts.CompareVersions(y["version"], x["version"])); c != 0 {
 				return c
 			}
 		}
@@ -195,17 +174,8 @@ func readSystemdBoot(m *tree.Tree, dir string, names []string) *loader {
 		}
 	}
 	settings, _ := m.Read(dir + "/loader/loader.conf")
-	wanted := loaderVariable(m, "LoaderEntryOneShot")
-	if wanted == "" {
-		wanted = loaderVariable(m, "LoaderEntryDefault")
-	}
-	if wanted == "" {
-		for line := range strings.Lines(settings) {
-			if key, value := loaderKey(line); key == "default" { // the last one counts
-				wanted = value
-			}
-		}
-	}
+	_, fallback := splitKey(defaultLine(bySettings, settings))
+	wanted := cmp.Or(loaderVariable(m, "LoaderEntryOneShot"), loaderVariable(m, "LoaderEntryDefault"), fallback)
 	switch {
 	case strings.HasPrefix(wanted, "@"):
 		l.why = "the default is " + wanted + ", which systemd-boot works out when it starts"
@@ -235,11 +205,20 @@ func readSystemdBoot(m *tree.Tree, dir string, names []string) *loader {
 	return l
 }
 
-// matchEntry matches a pattern with an entry's ID. Counted boot attempts ("+2-1") are no part of it.
+// withoutTries returns an entry's ID without .conf and the count of boot attempts ("+2-1"), which changes with each
+// boot.
+func withoutTries(id string) string {
+	id = strings.TrimSuffix(id, ".conf")
+	if base, tries, counted := strings.Cut(id, "+"); counted && strings.Trim(tries, "0123456789-") == "" {
+		return base
+	}
+	return id
+}
+
+// matchEntry reports whether a pattern matches an entry's ID, without its count of boot attempts.
 func matchEntry(pattern, id string) bool {
 	pattern, id = strings.ToLower(pattern), strings.ToLower(id)
-	if base, suffix, counted := strings.Cut(strings.TrimSuffix(id, ".conf"), "+"); counted &&
-		strings.Trim(suffix, "0123456789-") == "" {
+	if base := withoutTries(id); base != strings.TrimSuffix(id, ".conf") {
 		id = base + ".conf"
 	}
 	if pattern+".conf" == id {

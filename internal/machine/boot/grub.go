@@ -1,7 +1,9 @@
 package boot
 
 import (
+	"cmp"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,22 +12,22 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// grubMenu is what a grub.cfg says.
+// grubMenu is the parsed content of a grub.cfg.
 type grubMenu struct {
 	entries   []grubEntry
-	fallback  string            // what default is set to where no entry was asked for once
-	variables map[string]string // of lines set NAME=VALUE outside of entries
+	fallback  string            // the value of "default" when next_entry is not set
+	variables map[string]string // of lines "set NAME=VALUE" outside of entries
 }
 
-// grubEntry is one menuentry. A path has one element for each submenu around it and one for itself.
+// grubEntry is one menuentry. ids, titles and index have one element for each submenu around it and one for itself.
 type grubEntry struct {
 	ids, titles []string
 	index       []int
 	linux, args string
 }
 
-// parseGrub reads a generated grub.cfg: menuentry and submenu blocks, the linux line in each (GRUB manual, "Shell-like
-// scripting"). It is no interpreter: both branches of an if are read.
+// parseGrub reads a generated grub.cfg: menuentry and submenu blocks and the linux line in each (GRUB manual,
+// "Shell-like scripting"). It is no interpreter: it reads both branches of an if.
 func parseGrub(text string) grubMenu {
 	menu := grubMenu{variables: map[string]string{}}
 	type block struct {
@@ -33,7 +35,7 @@ func parseGrub(text string) grubMenu {
 		id    string
 		title string
 		index int
-		next  int // number of the next entry inside
+		next  int // index of the next entry inside
 	}
 	stack := []block{{kind: "submenu"}}
 	menus := func() *block { // the innermost menu
@@ -92,7 +94,7 @@ func parseGrub(text string) grubMenu {
 	return menu
 }
 
-// grubWords splits a line as GRUB does: quotes of both kinds hold words together and are taken away.
+// grubWords splits a line as GRUB does: quotes of both kinds join words and are removed.
 func grubWords(line string) []string {
 	var words []string
 	var word strings.Builder
@@ -130,7 +132,7 @@ func grubWords(line string) []string {
 	return words
 }
 
-// grubID is the ID in the words of a menuentry line, its title where it has none.
+// grubID returns the ID in the words of a menuentry line, else its title.
 func grubID(words []string) string {
 	for i, word := range words[:len(words)-1] {
 		if word == "$menuentry_id_option" || word == "${menuentry_id_option}" || word == "--id" {
@@ -143,8 +145,8 @@ func grubID(words []string) string {
 	return words[1]
 }
 
-// parseEnvironment reads a GRUB environment block (grubenv): lines NAME=VALUE, a backslash in front of special
-// characters, filled up with number signs.
+// parseEnvironment reads a GRUB environment block (grubenv): lines NAME=VALUE, special characters escaped with a
+// backslash, padded with number signs.
 func parseEnvironment(text string) map[string]string {
 	values := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -160,58 +162,35 @@ func parseEnvironment(text string) map[string]string {
 	return values
 }
 
-// expand fills in a boot loader's variables; words of variables that are not known are empty.
+var variable = regexp.MustCompile(`\$(\w+|\{\w+\})`)
+
+// expand replaces a boot loader's variables by their values; unknown variables are empty.
 func expand(text string, known ...map[string]string) string {
 	for range 4 { // variables in variables
-		if !strings.Contains(text, "$") {
-			return text
-		}
-		var b strings.Builder
-		for i := 0; i < len(text); i++ {
-			if text[i] != '$' {
-				b.WriteByte(text[i])
-				continue
-			}
-			braced := i+1 < len(text) && text[i+1] == '{'
-			from := i + 1
-			if braced {
-				from++
-			}
-			end := from
-			for end < len(text) && (text[end] == '_' || text[end] >= '0' && text[end] <= '9' || text[end] >= 'a' &&
-				text[end] <= 'z' || text[end] >= 'A' && text[end] <= 'Z') {
-				end++
-			}
-			if end == from || braced && (end == len(text) || text[end] != '}') {
-				b.WriteByte(text[i])
-				continue
-			}
+		before := text
+		text = variable.ReplaceAllStringFunc(text, func(name string) string {
+			name = strings.Trim(name, "${}")
 			for _, values := range known {
-				if value, found := values[text[from:end]]; found {
-					b.WriteString(value)
-					break
+				if value, found := values[name]; found {
+					return value
 				}
 			}
-			i = end - 1
-			if braced {
-				i = end
-			}
+			return ""
+		})
+		if text == before || len(text) > 1<<16 {
+			break
 		}
-		if b.String() == text || b.Len() > 1<<16 {
-			return b.String()
-		}
-		text = b.String()
 	}
 	return text
 }
 
-// readGrub reads GRUB's menu and finds the entry that is booted next.
+// readGrub reads GRUB's menu and the entry that is booted next.
 func readGrub(m *tree.Tree, config, text string) *loader {
 	l := &loader{kind: grub, config: config, files: []string{"/" + config}, next: -1}
 	menu := parseGrub(text)
 	l.fallback = menu.fallback
-	environment := environment(m, l)
-	var kernels []int // place in menu.entries of each of l.entries
+	environment := readEnvironment(m, l)
+	var kernels []int // index in menu.entries of each of l.entries
 	shared := map[string]int{}
 	for _, e := range menu.entries {
 		shared[strings.Join(e.ids, ">")]++
@@ -227,14 +206,11 @@ func readGrub(m *tree.Tree, config, text string) *loader {
 		}
 		l.entries = append(l.entries, bootEntry{BootEntry: facts.BootEntry{
 			ID: id, Title: title, Linux: e.linux, Version: kernelVersion(e.linux),
-			Arguments: strings.TrimSpace(expand(e.args, environment, menu.variables)), Recovery: rescue(title, id),
+			Arguments: strings.TrimSpace(expand(e.args, environment, menu.variables)), Recovery: isRescue(title, id),
 		}})
 		kernels = append(kernels, i)
 	}
-	wanted := expand(menu.fallback, environment, menu.variables)
-	if once := environment["next_entry"]; once != "" {
-		wanted = once
-	}
+	wanted := cmp.Or(environment["next_entry"], expand(menu.fallback, environment, menu.variables))
 	chosen := menu.find(wanted)
 	switch {
 	case len(l.entries) == 0:
@@ -249,8 +225,8 @@ func readGrub(m *tree.Tree, config, text string) *loader {
 	return l
 }
 
-// environment reads the environment block beside a grub.cfg.
-func environment(m *tree.Tree, l *loader) map[string]string {
+// readEnvironment reads the environment block next to grub.cfg.
+func readEnvironment(m *tree.Tree, l *loader) map[string]string {
 	name := path.Dir(l.config) + "/grubenv"
 	text, err := m.Read(name)
 	if err != nil {
@@ -260,8 +236,9 @@ func environment(m *tree.Tree, l *loader) map[string]string {
 	return parseEnvironment(text)
 }
 
-// find is the entry that a default names: numbers, titles or IDs, one for each level, separated by ">". GRUB takes the
-// first entry where it finds none, and the first of a submenu where no more is said.
+// find returns the index of the entry that a default names: numbers, titles or IDs, one for each level, separated by
+// ">". If none matches, GRUB boots the first entry at the top level. It is −1 if there is none, or if the default names
+// a submenu: GRUB shows that and waits.
 func (menu *grubMenu) find(wanted string) int {
 	if wanted == "" {
 		wanted = "0"
@@ -281,7 +258,7 @@ func (menu *grubMenu) find(wanted string) int {
 			return i
 		}
 		if all && best < 0 {
-			best = -2 // a submenu: GRUB shows it and waits
+			best = -2 // a submenu
 		}
 	}
 	if best == -1 {

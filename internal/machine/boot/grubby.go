@@ -12,10 +12,10 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// writeGrubby lets grubby change all entries: it also keeps /etc/default/grub, /etc/kernel/cmdline and kernelopts in
-// step, from which the entries of later kernels are made. Its older versions take away every word that contains the
-// name of an argument (grubby-bls, update_args), so what it made is compared with what was meant, and put back where it
-// differs.
+// writeGrubby changes all entries with grubby, which also updates /etc/default/grub, /etc/kernel/cmdline and
+// kernelopts, from which the entries of later kernels are made. Its older versions remove every word that contains the
+// writeDefault of an argument (grubby-bls, update_args), so the result is compared with the intended command lines and
+// restored if it differs.
 func (k kernelArg) writeGrubby(ctx context.Context, l *loader, changes []argumentChange) (undone bool, err error) {
 	args, err := grubbyArguments(changes)
 	if err != nil {
@@ -28,12 +28,12 @@ func (k kernelArg) writeGrubby(ctx context.Context, l *loader, changes []argumen
 	if environment := strings.TrimSuffix(l.config, "grub.cfg") + "grubenv"; l.kind == grubBLS {
 		files = append(files, environment)
 	}
-	meant := map[string]setting.CommandLine{}
+	intended := map[string]setting.CommandLine{}
 	for _, e := range l.entries {
 		if e.file != "" {
 			files = append(files, e.file)
 		}
-		if meant[e.ID], err = with(e.commandLine(), changes); err != nil {
+		if intended[e.ID], err = applyChanges(e.commandLine(), changes); err != nil {
 			return true, err
 		}
 	}
@@ -45,21 +45,21 @@ func (k kernelArg) writeGrubby(ctx context.Context, l *loader, changes []argumen
 		}
 		if err == nil {
 			before[name] = text
-			err = keep(k.m, name, text)
+			err = backUp(k.m, name, text)
 		}
 		if err != nil {
 			return true, fmt.Errorf("keep a copy of /%s: %w", name, err)
 		}
 	}
-	err = k.runs(ctx, "grubby", args...)
+	err = k.runProgram(ctx, "grubby", args...)
 	if err == nil {
-		err = toDisk(k.m, files)
+		err = syncFiles(k.m, files)
 	}
 	if err == nil {
-		err = k.asMeant(meant)
+		err = k.verifyEntries(intended)
 	}
 	if err == nil {
-		err = k.settled(changes)
+		err = k.verify(changes)
 	}
 	if err != nil {
 		var undo error
@@ -68,14 +68,14 @@ func (k kernelArg) writeGrubby(ctx context.Context, l *loader, changes []argumen
 				undo = errors.Join(undo, k.m.Replace(name, text))
 			}
 		}
-		undo = errors.Join(undo, forgetUnused(k.m))
+		undo = errors.Join(undo, removeUnusedBackups(k.m))
 		return undo == nil, errors.Join(err, undo)
 	}
-	return false, keptSettle(k.m, changes)
+	return false, settleBackups(k.m, changes)
 }
 
-// toDisk brings files that a program has written to disk, and their names.
-func toDisk(m *tree.Tree, names []string) error {
+// syncFiles syncs files that a program has written, and their directories.
+func syncFiles(m *tree.Tree, names []string) error {
 	folders := map[string]bool{}
 	var problems []error
 	for _, name := range names {
@@ -96,8 +96,8 @@ func toDisk(m *tree.Tree, names []string) error {
 	return errors.Join(problems...)
 }
 
-// asMeant compares every entry with what was meant.
-func (k kernelArg) asMeant(meant map[string]setting.CommandLine) error {
+// verifyEntries returns an error unless every entry has the intended command line.
+func (k kernelArg) verifyEntries(meant map[string]setting.CommandLine) error {
 	l, err := readLoader(k.m)
 	if err != nil {
 		return err
@@ -110,7 +110,7 @@ func (k kernelArg) asMeant(meant map[string]setting.CommandLine) error {
 	return nil
 }
 
-// grubbyArguments is the command line of grubby for changes.
+// grubbyArguments returns grubby's arguments for changes.
 func grubbyArguments(changes []argumentChange) ([]string, error) {
 	var removed, added []string
 	seen := map[string]bool{}

@@ -12,52 +12,53 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// keptFolder holds the boot loader's files as they were before mpps first changed them, below their own paths, and the
-// list of arguments that mpps has changed since. When the last of these is back, so are the files, byte for byte.
+// backupFolder holds backups of the boot loader's files from before mpps first changed them, below their own paths, and
+// the list of arguments that mpps has changed since. Once the last argument has its original value, the files are
+// restored byte for byte.
 const (
-	keptFolder     = "var/lib/mpps/boot"
-	keptArguments  = keptFolder + "/arguments"
-	keptDefault    = keptFolder + "/default"    // the kernel that was booted by default before mpps chose another
-	keptUnfinished = keptFolder + "/unfinished" // arguments of which a change is under way
+	backupFolder     = "var/lib/mpps/boot"
+	changedArguments = backupFolder + "/arguments"
+	formerDefault    = backupFolder + "/default"    // the default kernel before mpps chose another
+	unfinishedList   = backupFolder + "/unfinished" // arguments whose change is under way
 )
 
-// begin notes the arguments that are about to be changed. A change takes several files and a program: where it is cut
-// short, what the next boot gets cannot be told from the entry that is booted next alone.
-func begin(m *tree.Tree, arguments []string) error {
+// addUnfinished records the arguments that are about to be changed. A change takes several files and a program: if it
+// is interrupted, the entry that is booted next does not show what the next boot gets.
+func addUnfinished(m *tree.Tree, arguments []string) error {
 	names := unfinished(m)
 	for _, name := range arguments {
 		if !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
-	if err := m.Root.MkdirAll(keptFolder, 0o755); err != nil {
+	if err := m.Root.MkdirAll(backupFolder, 0o755); err != nil {
 		return err
 	}
-	return m.Replace(keptUnfinished, strings.Join(names, "\n")+"\n")
+	return m.Replace(unfinishedList, strings.Join(names, "\n")+"\n")
 }
 
-// unfinished lists the arguments of which a change is under way or was cut short.
+// unfinished returns the arguments whose change is under way or was interrupted.
 func unfinished(m *tree.Tree) []string {
-	text, err := m.Read(keptUnfinished)
+	text, err := m.Read(unfinishedList)
 	if err != nil {
 		return nil
 	}
 	return strings.Fields(text)
 }
 
-// mend puts back kept files that a loss of power has left empty while one of these changes was under way: the programs
-// of boot loaders bring nothing to disk.
-func mend(m *tree.Tree, unfinished []string) error {
+// restoreEmptied restores files that a power loss during one of these changes has left empty: the boot loaders'
+// programs sync nothing.
+func restoreEmptied(m *tree.Tree, unfinished []string) error {
 	if len(unfinished) == 0 {
 		return nil
 	}
 	var problems []error
-	for _, name := range kept(m, keptFolder) {
+	for _, name := range backups(m, backupFolder) {
 		now, err := m.Read(name)
 		if err != nil || strings.Trim(now, "\x00 \n") != "" {
 			continue
 		}
-		before, err := m.Read(keptFolder + "/" + name)
+		before, err := m.Read(backupFolder + "/" + name)
 		if err == nil && before != now {
 			err = m.Replace(name, before)
 		}
@@ -66,23 +67,21 @@ func mend(m *tree.Tree, unfinished []string) error {
 	return errors.Join(problems...)
 }
 
-// finish takes arguments off that list.
-func finish(m *tree.Tree, arguments []string) error {
+// removeUnfinished removes arguments from the list of unfinished changes.
+func removeUnfinished(m *tree.Tree, arguments []string) error {
 	names := slices.DeleteFunc(unfinished(m), func(name string) bool { return slices.Contains(arguments, name) })
 	if len(names) > 0 {
-		return m.Replace(keptUnfinished, strings.Join(names, "\n")+"\n")
+		return m.Replace(unfinishedList, strings.Join(names, "\n")+"\n")
 	}
-	if m.Exists(keptUnfinished) {
-		if err := m.Remove(keptUnfinished); err != nil {
-			return err
-		}
+	if err := m.Remove(unfinishedList); err != nil {
+		return err
 	}
-	return forgetFolder(m)
+	return removeEmptyFolder(m)
 }
 
-// keep copies a file the first time that it is to be changed.
-func keep(m *tree.Tree, name, text string) error {
-	copied := keptFolder + "/" + name
+// backUp backs up a file before its first change.
+func backUp(m *tree.Tree, name, text string) error {
+	copied := backupFolder + "/" + name
 	if m.Exists(copied) {
 		return nil
 	}
@@ -99,14 +98,14 @@ func keep(m *tree.Tree, name, text string) error {
 	return m.Root.Chmod(copied, mode)
 }
 
-// keptSettle is called after changes of arguments. It notes them, and where every argument is as it was before the
-// first change it puts the kept files back and forgets them.
-func keptSettle(m *tree.Tree, changes []argumentChange) error {
-	files := kept(m, keptFolder)
+// settleBackups records changed arguments. Once every argument has its original value it restores the backups and
+// removes them.
+func settleBackups(m *tree.Tree, changes []argumentChange) error {
+	files := backups(m, backupFolder)
 	if len(files) == 0 {
 		return nil
 	}
-	noted, err := m.Read(keptArguments)
+	noted, err := m.Read(changedArguments)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -118,24 +117,24 @@ func keptSettle(m *tree.Tree, changes []argumentChange) error {
 		}
 	}
 	if len(names) > known {
-		if err := m.Replace(keptArguments, strings.Join(names, "\n")+"\n"); err != nil {
+		if err := m.Replace(changedArguments, strings.Join(names, "\n")+"\n"); err != nil {
 			return err
 		}
 	}
 	for _, name := range unfinished(m) {
 		if !slices.ContainsFunc(changes, func(c argumentChange) bool { return c.argument == name }) {
-			return nil // one of which nobody knows how far it came, and that is still to be put right
+			return nil // an interrupted change is still to be undone
 		}
 	}
 	back := map[string]string{}
 	for _, name := range files {
-		before, err := m.Read(keptFolder + "/" + name)
+		before, err := m.Read(backupFolder + "/" + name)
 		if err != nil {
 			return err
 		}
 		now, err := m.Read(name)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // a kernel that was removed since
+			continue // the kernel was removed since
 		}
 		if err != nil {
 			return err
@@ -144,7 +143,7 @@ func keptSettle(m *tree.Tree, changes []argumentChange) error {
 		frameNow, lineNow := commandLineIn(name, now)
 		for _, argument := range names {
 			if isMenu(m, name) && !lineBefore.Get(argument).Same(lineNow.Get(argument)) {
-				return nil // something of ours still stands
+				return nil // a change of ours is still in effect
 			}
 		}
 		if frameBefore == frameNow && lineBefore.Without(names...).SameWords(lineNow.Without(names...)) {
@@ -158,14 +157,14 @@ func keptSettle(m *tree.Tree, changes []argumentChange) error {
 			}
 		}
 	}
-	if m.Exists(keptDefault) {
+	if m.Exists(formerDefault) {
 		return nil
 	}
-	return forget(m)
+	return removeBackups(m)
 }
 
-// isMenu reports whether a kept file is one from which the arguments of the next boot come: the entry itself, or the
-// environment block whose variable it names, or the grub.cfg that holds it.
+// isMenu reports whether the next boot takes its arguments from a file: the entry itself, the environment block whose
+// variable it uses, or the grub.cfg that holds it.
 func isMenu(m *tree.Tree, name string) bool {
 	if path.Base(name) == "grubenv" {
 		return true
@@ -174,67 +173,67 @@ func isMenu(m *tree.Tree, name string) bool {
 	if err != nil {
 		return false
 	}
-	next, _ := l.nextEntry()
-	return next != nil && (next.file == name || l.kind == grub && l.config == name)
+	next, err := l.nextEntry()
+	return err == nil && (next.file == name || l.kind == grub && l.config == name)
 }
 
-// kept lists the kept files by the names of the originals.
-func kept(m *tree.Tree, dir string) []string {
+// backups returns the original names of the backed-up files.
+func backups(m *tree.Tree, dir string) []string {
 	var files []string
 	for _, name := range m.List(dir) {
 		full := dir + "/" + name
 		info, err := m.Root.Stat(full)
 		switch {
-		case err != nil || full == keptArguments || full == keptUnfinished || full == keptDefault:
+		case err != nil || full == changedArguments || full == unfinishedList || full == formerDefault:
 		case info.IsDir():
-			files = append(files, kept(m, full)...)
+			files = append(files, backups(m, full)...)
 		default:
-			files = append(files, strings.TrimPrefix(full, keptFolder+"/"))
+			files = append(files, strings.TrimPrefix(full, backupFolder+"/"))
 		}
 	}
 	return files
 }
 
-// forgetUnused takes the kept files away after a change that did not come about, where no earlier one stands.
-func forgetUnused(m *tree.Tree) error {
-	if m.Exists(keptArguments) || m.Exists(keptDefault) {
+// removeUnusedBackups removes the backups after a failed change, unless an earlier change is in effect.
+func removeUnusedBackups(m *tree.Tree) error {
+	if m.Exists(changedArguments) || m.Exists(formerDefault) {
 		return nil
 	}
-	return forget(m)
+	return removeBackups(m)
 }
 
-// forget takes the kept files away. The list of unfinished changes goes last, by finish: where this is cut short, it is
-// begun again.
-func forget(m *tree.Tree) error {
-	if !m.Exists(keptFolder) {
+// removeBackups removes the backups but not the list of unfinished changes, which removeUnfinished removes last: an
+// interrupted removal is then repeated.
+func removeBackups(m *tree.Tree) error {
+	if !m.Exists(backupFolder) {
 		return nil
 	}
-	for _, name := range m.List(keptFolder) {
-		if full := keptFolder + "/" + name; full != keptUnfinished {
+	for _, name := range m.List(backupFolder) {
+		if full := backupFolder + "/" + name; full != unfinishedList {
 			if err := m.Root.RemoveAll(full); err != nil {
 				return err
 			}
 		}
 	}
-	return forgetFolder(m)
+	return removeEmptyFolder(m)
 }
 
-// forgetFolder removes the folder where nothing is in it any more.
-func forgetFolder(m *tree.Tree) error {
-	if !m.Exists(keptFolder) || len(m.List(keptFolder)) > 0 {
+// removeEmptyFolder removes the folder if it is empty.
+func removeEmptyFolder(m *tree.Tree) error {
+	if !m.Exists(backupFolder) || len(m.List(backupFolder)) > 0 {
 		return nil
 	}
-	return m.Remove(keptFolder)
+	return m.Remove(backupFolder)
 }
 
-// commandLineIn takes the kernel's arguments out of a file that holds them: what is left, and the arguments.
+// commandLineIn splits a file into the kernel's arguments (line) and everything else (frame).
 func commandLineIn(name, text string) (frame string, line setting.CommandLine) {
 	if name == kernelCmdline {
 		return "", setting.ParseCommandLine(text)
 	}
 	var b strings.Builder
 	for part := range strings.Lines(text) {
-		switch key, value := loaderKey(part); {
+		switch key, value := splitKey(part); {
 		case strings.Contains(name, "loader/entries/") && key == "options":
 			line = append(line, setting.ParseCommandLine(value)...)
 		case strings.HasPrefix(part, "GRUB_CMDLINE_LINUX="):
@@ -245,10 +244,10 @@ func commandLineIn(name, text string) (frame string, line setting.CommandLine) {
 			b.WriteString(key + " " + file + "\n")
 			line = append(line, setting.ParseCommandLine(args)...)
 		case path.Base(name) == "grubenv" && strings.HasPrefix(part, savedEntry+"="):
-			line = append(line, strings.TrimSuffix(part, "\n")) // the kernel that is booted by default
+			line = append(line, strings.TrimSuffix(part, "\n")) // the default kernel
 		case strings.HasPrefix(part, "kernelopts="):
 			line = append(line, setting.ParseCommandLine(strings.TrimPrefix(part, "kernelopts="))...)
-		case strings.Trim(part, "#\n") == "": // what fills up an environment block
+		case strings.Trim(part, "#\n") == "": // padding of an environment block
 		default:
 			b.WriteString(strings.TrimSuffix(part, "\n") + "\n")
 		}

@@ -1,5 +1,5 @@
-// Package boot reads and writes the kernel arguments and the default kernel of the next boot: GRUB's menus and drop-
-// ins, grubby, and the entries of the Boot Loader Specification.
+// Package boot reads and writes the kernel arguments and the default kernel of the next boot: GRUB's menus and
+// drop-ins, grubby, and the entries of the Boot Loader Specification.
 package boot
 
 import (
@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io/fs"
 	"path"
-	"slices"
 	"strings"
 
 	"mpps/internal/machine/tree"
@@ -22,14 +21,14 @@ const (
 	systemdBoot = "systemd-boot" // loader/entries on the EFI system partition
 )
 
-// readLoader reads what a boot loader's files say.
+// loader is the content of a boot loader's files.
 type loader struct {
 	kind    string
 	config  string // grub.cfg, or the folder that holds loader/
 	entries []bootEntry
-	next    int    // index of the entry that is booted next, −1 where it could not be told
-	why     string // it could not be told
-	// fallback is what the configuration of GRUB sets as default, variables not filled in
+	next    int    // index of the entry that is booted next, −1 if unknown
+	why     string // next is unknown
+	// fallback is the default in GRUB's configuration, variables not expanded
 	fallback string
 	files    []string
 }
@@ -37,15 +36,15 @@ type loader struct {
 // bootEntry is one kernel of the boot menu.
 type bootEntry struct {
 	facts.BootEntry
-	file string // of an entry that has one of its own
+	file string // of its own, if it has one
 }
 
-// errNoLoader says that none of the known boot loaders' files are there.
+// errNoLoader is returned if the files of no known boot loader exist.
 var errNoLoader = errors.New("no boot loader was found: neither grub.cfg nor loader/entries in /boot, /boot/efi or " +
 	"/efi")
 
-// readLoader finds the boot loader's files and reads them. Which loader is in use is told by their files; where those
-// of two are there, by what the firmware was told at the last boot (LoaderInfo).
+// readLoader finds the boot loader's files and reads them. The files show which loader is in use; if two loaders have
+// files, the one that booted last is read (EFI variable LoaderInfo).
 func readLoader(m *tree.Tree) (*loader, error) {
 	config, text, err := grubConfig(m)
 	if err != nil {
@@ -62,14 +61,14 @@ func readLoader(m *tree.Tree) (*loader, error) {
 	case config == "":
 		return nil, errNoLoader
 	case usesBLS(text) && dir != "":
-		return readGrubBLS(m, config, text, dir, entries), nil
+		return readGrubBLS(m, config, text, entries), nil
 	}
 	return readGrub(m, config, text), nil
 }
 
-// grubConfig is GRUB's configuration and where it stands; empty where there is none. On EFI machines EL7 and RHEL 8
-// have it on the EFI system partition, where others have but a few lines that lead to the one below /boot; what an
-// administrator has made below /boot there is not read by anybody.
+// grubConfig returns the path and text of GRUB's configuration; empty if there is none. On EFI machines EL7 and RHEL 8
+// have it on the EFI system partition and ignore a grub.cfg below /boot. Others have only a few lines there that load
+// the one below /boot.
 func grubConfig(m *tree.Tree) (name, text string, err error) {
 	var places []string
 	for _, vendor := range m.List("boot/efi/EFI") {
@@ -103,7 +102,7 @@ func usesBLS(text string) bool {
 	return false
 }
 
-// loaderEntries is the folder that holds loader/entries, and their names.
+// loaderEntries returns the folder that holds loader/entries, and the entries' paths.
 func loaderEntries(m *tree.Tree) (dir string, names []string, err error) {
 	for _, dir := range []string{"boot", "efi", "boot/efi"} {
 		entries := dir + "/loader/entries"
@@ -126,8 +125,8 @@ func loaderEntries(m *tree.Tree) (dir string, names []string, err error) {
 	return "", nil, nil
 }
 
-// loaderVariable is one of the EFI variables that boot loaders and systemd talk by (systemd.io/BOOT_LOADER_INTERFACE);
-// empty where there is none. The file holds four bytes of attributes and UTF-16.
+// loaderVariable returns one of the EFI variables between boot loaders and systemd (systemd.io/BOOT_LOADER_INTERFACE);
+// empty if it is not set. The file has four bytes of attributes, then UTF-16.
 func loaderVariable(m *tree.Tree, name string) string {
 	text, err := m.Read("sys/firmware/efi/efivars/" + name + "-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f")
 	if err != nil || len(text) < 4 {
@@ -144,18 +143,27 @@ func loaderVariable(m *tree.Tree, name string) string {
 	return b.String()
 }
 
-// nextEntry is the entry that is booted next, or why it is not known.
-func (l *loader) nextEntry() (*bootEntry, string) {
+// nextEntry returns the entry that is booted next, or an error with the reason why it is unknown.
+func (l *loader) nextEntry() (*bootEntry, error) {
 	if l.next < 0 || l.next >= len(l.entries) {
-		return nil, l.why
+		return nil, errors.New(l.why)
 	}
-	return &l.entries[l.next], ""
+	return &l.entries[l.next], nil
 }
 
-// commandLine is what the kernel gets at the next boot.
+// nextEntry reads the boot loader's files and returns the entry that is booted next.
+func nextEntry(m *tree.Tree) (*bootEntry, error) {
+	l, err := readLoader(m)
+	if err != nil {
+		return nil, err
+	}
+	return l.nextEntry()
+}
+
+// commandLine returns the entry's kernel arguments.
 func (e *bootEntry) commandLine() setting.CommandLine { return setting.ParseCommandLine(e.Arguments) }
 
-// Inventory reads what the boot loader's files say.
+// Inventory reads the distribution and the boot loader's files into h.System and h.Boot.
 func Inventory(_ context.Context, m *tree.Tree, h *facts.Host) {
 	h.System = system(m)
 	l, err := readLoader(m)
@@ -171,7 +179,7 @@ func Inventory(_ context.Context, m *tree.Tree, h *facts.Host) {
 		b.Entries = append(b.Entries, e.BootEntry)
 	}
 	lines := []string{h.Kernel.CommandLine}
-	if next, _ := l.nextEntry(); next != nil {
+	if next, err := l.nextEntry(); err == nil {
 		b.Next = next.ID
 		lines = append(lines, next.Arguments)
 	}
@@ -180,7 +188,7 @@ func Inventory(_ context.Context, m *tree.Tree, h *facts.Host) {
 	h.Boot = b
 }
 
-// moduleArguments looks up the arguments MODULE.PARAMETER of command lines in the running kernel.
+// moduleArguments returns whether the running kernel knows the MODULE.PARAMETER arguments of command lines, by name.
 func moduleArguments(m *tree.Tree, release string, lines []string) map[string]facts.ModuleArgument {
 	found := map[string]facts.ModuleArgument{}
 	var builtin string
@@ -206,19 +214,19 @@ func moduleArgument(m *tree.Tree, module, parameter, builtin string) facts.Modul
 	if m.Exists(dir + "/parameters/" + parameter) {
 		return facts.ParameterKnown
 	}
-	named, told := false, false
+	known, listed := false, false // the parameter, any parameter of the module
 	for record := range strings.SplitSeq(builtin, "\x00") {
 		rest, ours := strings.CutPrefix(setting.ArgumentName(record), module+".parm=")
 		if ours {
 			name, _, _ := strings.Cut(rest, ":")
-			told = true
-			named = named || name == parameter
+			listed = true
+			known = known || name == parameter
 		}
 	}
 	switch {
-	case named:
+	case known:
 		return facts.ParameterKnown
-	case told || len(m.List(dir+"/parameters")) > 0:
+	case listed || len(m.List(dir+"/parameters")) > 0:
 		return facts.ParameterMissing
 	case m.Exists(dir):
 		return facts.ModuleSilent
@@ -226,7 +234,7 @@ func moduleArgument(m *tree.Tree, module, parameter, builtin string) facts.Modul
 	return facts.ModuleNotLoaded
 }
 
-// system reads which distribution runs (os-release(5)).
+// system reads the distribution's name and version (os-release(5)).
 func system(m *tree.Tree) facts.System {
 	text := m.Line("etc/os-release")
 	if text == "" {
@@ -243,7 +251,7 @@ func system(m *tree.Tree) facts.System {
 	return facts.System{ID: value("ID"), Like: strings.Fields(value("ID_LIKE")), Version: value("VERSION_ID")}
 }
 
-// kernelVersion is the version in the name of a kernel's file ("/vmlinuz-6.1.0-13-amd64").
+// kernelVersion returns the version in the name of a kernel's file ("/vmlinuz-6.1.0-13-amd64"); empty if it has none.
 func kernelVersion(linux string) string {
 	base := path.Base(linux)
 	for _, prefix := range []string{"vmlinuz-", "vmlinux-", "linux-", "kernel-", "bzImage-"} {
@@ -258,15 +266,8 @@ func kernelVersion(linux string) string {
 	return ""
 }
 
-// rescue reports whether an entry is one for mending the system.
-func rescue(title, id string) bool {
+// isRescue reports whether an entry boots a recovery system.
+func isRescue(title, id string) bool {
 	text := strings.ToLower(title + " " + id)
 	return strings.Contains(text, "recovery") || strings.Contains(text, "rescue") || strings.Contains(text, "fallback")
-}
-
-// sortedBy orders entries newest first and gives the place of each in the unsorted list.
-func sortedBy(entries []bootEntry, compare func(a, b bootEntry) int) []bootEntry {
-	out := slices.Clone(entries)
-	slices.SortStableFunc(out, compare)
-	return out
 }

@@ -98,7 +98,7 @@ func TestArgumentsCutShort(t *testing.T) {
 					}
 					stand.dies = ""
 					if dies == "emptied" { // what a program has not brought to disk
-						kept := kept(m, keptFolder)
+						kept := backups(m, backupFolder)
 						i := slices.IndexFunc(kept, func(name string) bool {
 							return strings.Contains(name, "loader/entries/") || strings.HasSuffix(name, "grub.cfg")
 						})
@@ -140,8 +140,8 @@ func TestArgumentsCutShort(t *testing.T) {
 							t.Logf("%s:\n%s", name, contents(t, m)[name])
 						}
 					}
-					if m.Exists(keptFolder) {
-						t.Errorf("/%s is left behind", keptFolder)
+					if m.Exists(backupFolder) {
+						t.Errorf("/%s is left behind", backupFolder)
 					}
 				})
 			}
@@ -156,7 +156,7 @@ func cutEntries(t *testing.T, m *tree.Tree, all []setting.Assignment, dies strin
 	for _, one := range all {
 		names = append(names, one.Address.Path)
 	}
-	if err := begin(m, names); err != nil {
+	if err := addUnfinished(m, names); err != nil {
 		t.Fatal(err)
 	}
 	l, err := readLoader(m)
@@ -168,7 +168,7 @@ func cutEntries(t *testing.T, m *tree.Tree, all []setting.Assignment, dies strin
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := keep(m, e.file, text); err != nil || dies == "before" {
+		if err := backUp(m, e.file, text); err != nil || dies == "before" {
 			return
 		}
 		for _, one := range all {
