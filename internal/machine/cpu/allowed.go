@@ -9,10 +9,10 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// cpusetMount is where a cpuset hierarchy is mounted and what its files are called.
+// cpusetMount is the mount point of a cpuset hierarchy and the names of its files.
 type cpusetMount struct {
 	Folder string // relative to the root
-	CPUs   string // name of the file with the CPUs of a group
+	CPUs   string // name of the file with a group's CPUs
 	nodes  string
 }
 
@@ -24,19 +24,14 @@ func cgroup1(folder string) cpusetMount { return cpusetMount{folder, "cpuset.cpu
 
 func noprefix(folder string) cpusetMount { return cpusetMount{folder, "cpus", "mems"} }
 
-// FindCpusets finds the cpuset hierarchy: at its usual places, then in /proc/mounts (Documentation/admin-guide/
-// cgroup-v1/cpusets.rst, cgroup-v2.rst).
+// FindCpusets finds the cpuset hierarchy: at the usual mount points, then in /proc/mounts
+// (Documentation/admin-guide/cgroup-v1/cpusets.rst, cgroup-v2.rst).
 func FindCpusets(m *tree.Tree) (cpusetMount, bool) {
-	for _, usual := range []struct {
-		mount cpusetMount
-		file  string
-	}{
-		{unified("sys/fs/cgroup"), "cpuset.cpus.effective"},
-		{cgroup1("sys/fs/cgroup/cpuset"), "cpuset.cpus"},
-		{noprefix("dev/cpuset"), "cpus"},
+	for _, mount := range []cpusetMount{
+		unified("sys/fs/cgroup"), cgroup1("sys/fs/cgroup/cpuset"), noprefix("dev/cpuset"),
 	} {
-		if m.Exists(usual.mount.Folder + "/" + usual.file) {
-			return usual.mount, true
+		if m.Exists(mount.Folder + "/" + mount.CPUs) {
+			return mount, true
 		}
 	}
 	mounts, err := m.Read("proc/mounts")
@@ -69,7 +64,7 @@ func FindCpusets(m *tree.Tree) (cpusetMount, bool) {
 	return cpusetMount{}, false
 }
 
-// CpusetOf is the name of the cpuset group of a process by its directory in proc.
+// CpusetOf returns the cpuset group of a process, given its directory (proc/PID), and whether it could be read.
 func CpusetOf(m *tree.Tree, process string) (string, bool) {
 	if name := m.Line(process + "/cpuset"); name != "" {
 		return name, true
@@ -90,13 +85,13 @@ func CpusetOf(m *tree.Tree, process string) (string, bool) {
 	return "", false
 }
 
-// allowed is the CPUs and the NUMA nodes that the process may use, and whether its cpuset limits them at all.
+// allowed returns the CPUs and NUMA nodes of this process's cpuset, and whether it limits them.
 func allowed(m *tree.Tree) (cpus, nodes mask, limitedCPUs, limitedNodes bool) {
 	mount, found := FindCpusets(m)
 	if !found {
 		return nil, nil, false, false
 	}
-	name, found := CpusetOf(m, "proc/self") // in a recorded tree: of the process that recorded it
+	name, found := CpusetOf(m, "proc/self") // in a recorded tree: the process that recorded it
 	if !found {
 		return nil, nil, false, false
 	}

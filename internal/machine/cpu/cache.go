@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 
@@ -8,7 +9,7 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// addCaches adds the caches that a CPU is the first one of. A cache whose CPU set is empty (ia64) serves its core.
+// addCaches adds the caches whose first CPU is cpu. A cache with an empty CPU set (ia64) serves its core.
 func (p *processors) addCaches(cpu int, at *tree.Folder, core mask) {
 	caches := at.Folder("cache")
 	if caches == nil {
@@ -17,7 +18,7 @@ func (p *processors) addCaches(cpu int, at *tree.Folder, core mask) {
 	defer caches.Close()
 	for _, index := range caches.Numbers("index") {
 		cache := caches.Folder("index" + strconv.Itoa(index))
-		if cpus, told := eitherOf(cache, "shared_cpu_map", "shared_cpu_list"); told {
+		if cpus, known := eitherOf(cache, "shared_cpu_map", "shared_cpu_list"); known {
 			if cpus.empty() {
 				cpus = core
 			}
@@ -43,7 +44,7 @@ func (p *processors) addCache(cache *tree.Folder, cpus mask) {
 	p.insert(o)
 }
 
-// caches are the facts of the caches: by level, then by first CPU, data before instructions.
+// caches returns the caches by level, then by first CPU, data before instructions.
 func (p *processors) caches() []facts.Cache {
 	var list []facts.Cache
 	for _, o := range p.objects.all {
@@ -52,13 +53,10 @@ func (p *processors) caches() []facts.Cache {
 		}
 	}
 	slices.SortStableFunc(list, func(a, b facts.Cache) int {
-		if a.Level != b.Level {
-			return a.Level - b.Level
-		}
-		return a.CPUs[0] - b.CPUs[0]
+		return cmp.Or(a.Level-b.Level, a.CPUs[0]-b.CPUs[0])
 	})
 	return list
 }
 
-// isL3 reports whether an object is a third-level cache of data.
+// isL3 reports whether an object is an L3 data or unified cache.
 func isL3(o object) bool { return o.kind == kindCache && o.level == 3 && o.data != "Instruction" }

@@ -11,7 +11,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// cpusetFiles are the names of a cpuset's files in one version of control groups.
+// cpusetFiles is the mount point and the names of a cpuset's files in one cgroup version.
 type cpusetFiles struct {
 	mount     string // relative to the root
 	unified   bool   // version 2
@@ -19,7 +19,7 @@ type cpusetFiles struct {
 	effective string
 }
 
-// findFiles finds where the groups are and what their files are called; not ok where no hierarchy has cpusets.
+// findFiles finds the cpuset hierarchy and its file names; false if there is none.
 func findFiles(m *tree.Tree) (cpusetFiles, bool) {
 	found, ok := FindCpusets(m)
 	f := cpusetFiles{mount: found.Folder, cpus: strings.TrimSuffix(found.CPUs, ".effective")}
@@ -31,9 +31,9 @@ func findFiles(m *tree.Tree) (cpusetFiles, bool) {
 	return f, ok
 }
 
-// Cpusets lists the cpusets of the uppermost groups, of those above running guests, and of the guests with their
-// threads (libvirt, src/util/vircgroup.c, virCgroupNewThread: SCOPE/libvirt/{emulator,vcpuN,iothreadN}; older versions
-// without the folder libvirt).
+// Cpusets returns the cpusets of the top-level groups, of running guests and their threads, and of the groups above the
+// guests (libvirt, src/util/vircgroup.c, virCgroupNewThread: SCOPE/libvirt/{emulator,vcpuN,iothreadN}; older versions
+// without the folder libvirt), sorted by path.
 func Cpusets(m *tree.Tree, guests []facts.Guest) []facts.Cgroup {
 	all := []facts.Cgroup{}
 	files, ok := findFiles(m)
@@ -63,7 +63,7 @@ func Cpusets(m *tree.Tree, guests []facts.Guest) []facts.Cgroup {
 		if scope == "" {
 			continue
 		}
-		for at := 0; at < len(scope); at++ { // the groups above, the uppermost first
+		for at := range len(scope) { // the groups above, top level first
 			if scope[at] == '/' {
 				add(scope[:at], "", "")
 			}
@@ -81,7 +81,7 @@ func Cpusets(m *tree.Tree, guests []facts.Guest) []facts.Cgroup {
 	return all
 }
 
-// threadGroup reports whether a group's name is that of some threads of a guest.
+// threadGroup reports whether a group name is one that libvirt gives to threads of a guest.
 func threadGroup(name string) bool {
 	if name == "emulator" {
 		return true
@@ -95,8 +95,8 @@ func threadGroup(name string) bool {
 	return false
 }
 
-// scopeOf is the group of a guest's QEMU below the mount; empty where that is the root or could not be told. The
-// process itself is in the group of the emulator.
+// scopeOf returns a guest's group below the mount point; empty if it is the root or unknown. The QEMU process itself is
+// in the emulator's group.
 func scopeOf(m *tree.Tree, files cpusetFiles, pid int) string {
 	if pid == 0 {
 		return ""
@@ -134,20 +134,16 @@ func scopeOf(m *tree.Tree, files cpusetFiles, pid int) string {
 	return ""
 }
 
-// cpuset reads one group and whether it has a cpuset at all.
+// cpuset reads the cpuset of a group; false if it has none.
 func cpuset(m *tree.Tree, files cpusetFiles, name string) (facts.Cgroup, bool) {
 	dir := path.Join(files.mount, name)
 	effective, err := m.Read(dir + "/" + files.effective)
 	if err != nil {
 		return facts.Cgroup{}, false
 	}
-	c := facts.Cgroup{Path: name, CPUs: setting.CPUSet{}, Effective: setting.CPUSet{},
-		Partition: m.Line(dir + "/cpuset.cpus.partition")}
-	if set, err := setting.ParseCPUs(effective); err == nil && set != nil {
-		c.Effective = set
-	}
-	if set := m.CPUs(dir + "/" + files.cpus); set != nil {
-		c.CPUs = set
-	}
-	return c, true
+	set, _ := setting.ParseCPUs(effective)
+	return facts.Cgroup{
+		Path: name, CPUs: tree.OrEmpty(m.CPUs(dir + "/" + files.cpus)), Effective: tree.OrEmpty(set),
+		Partition: m.Line(dir + "/cpuset.cpus.partition"),
+	}, true
 }

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 
@@ -8,7 +9,7 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// Power reads how the CPUs save power: cpufreq, cpuidle and what is asked of them.
+// Power reads the CPUs' power management into h.Power: cpufreq, cpuidle and the wake-up latency limit.
 func Power(_ context.Context, m *tree.Tree, h *facts.Host) {
 	p := &h.Power
 	p.Governors, p.Preferences, p.IdleStates = map[string]int{}, map[string]int{}, []facts.IdleState{}
@@ -16,7 +17,7 @@ func Power(_ context.Context, m *tree.Tree, h *facts.Host) {
 	defer cpus.Close()
 	for _, cpu := range cpus.Numbers("cpu") {
 		at := cpus.Folder("cpu" + strconv.Itoa(cpu))
-		if at.Line("online") != "0" { // of an offline CPU the files tell nothing, or what was before
+		if at.Line("online") != "0" { // an offline CPU's files are empty or stale
 			scaling(cpus, "cpu"+strconv.Itoa(cpu)+"/cpufreq/", p)
 			idleStates(at, p)
 		}
@@ -28,15 +29,13 @@ func Power(_ context.Context, m *tree.Tree, h *facts.Host) {
 	case cpus.Line("cpufreq/boost") != "":
 		p.Turbo = map[string]string{"1": "on", "0": "off"}[cpus.Line("cpufreq/boost")]
 	}
-	p.IdleDriver, p.IdleGovernor = cpus.Line("cpuidle/current_driver"), cpus.Line("cpuidle/current_governor")
-	if p.IdleGovernor == "" {
-		p.IdleGovernor = cpus.Line("cpuidle/current_governor_ro")
-	}
+	p.IdleDriver = cpus.Line("cpuidle/current_driver")
+	p.IdleGovernor = cmp.Or(cpus.Line("cpuidle/current_governor"), cpus.Line("cpuidle/current_governor_ro"))
 	p.LatencyLimit = latencyLimit(m)
 }
 
-// scaling reads a CPU's clock policy. Its directory is a link to ../cpufreq/policyN, which in a recorded tree can be
-// followed only from the directory of all CPUs.
+// scaling reads a CPU's cpufreq policy. Its directory is a link to ../cpufreq/policyN, which a recorded tree resolves
+// only from the directory of all CPUs.
 func scaling(cpus *tree.Folder, at string, p *facts.Power) {
 	if driver := cpus.Line(at + "scaling_driver"); driver != "" {
 		p.ScalingDriver = driver

@@ -2,11 +2,11 @@ package cpu
 
 import "encoding/binary"
 
-// cpuid asks the processor that this runs on (Intel SDM volume 2A, CPUID).
+// cpuid executes the CPUID instruction (Intel SDM volume 2A).
 func cpuid(leaf, sub uint32) (a, b, c, d uint32)
 
-// HypervisorSignature is what the hypervisor that this runs under calls itself, empty on bare metal: leaf 1 has bit 31
-// of ECX set under every hypervisor, leaf 40000000h then has a name of twelve bytes.
+// HypervisorSignature returns the signature of the hypervisor, empty on bare metal. Every hypervisor sets bit 31 of ECX
+// in leaf 1; leaf 40000000h then has the twelve bytes of the signature.
 func HypervisorSignature() string {
 	const present = 1 << 31
 	if _, _, c, _ := cpuid(1, 0); c&present == 0 {

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"encoding/binary"
 	"slices"
 	"strconv"
 
@@ -29,19 +30,19 @@ func idleStates(cpu *tree.Folder, p *facts.Power) {
 			})
 		}
 		p.IdleStates[i].CPUs++
-		if states.Number(at+"/disable", 0)&1 != 0 { // other bits: the driver's own, or the latency limit's
+		if states.Number(at+"/disable", 0)&1 != 0 { // other bits are set by the driver or the latency limit
 			p.IdleStates[i].Disabled++
 		}
 	}
 }
 
-// latencyLimit is the wake-up latency in µs that somebody asks for through /dev/cpu_dma_latency: reading the device
-// gives the limit in force as a 32-bit number (kernel/power/qos.c, cpu_latency_qos_read). nil where it cannot be read.
+// latencyLimit returns the wake-up latency limit in µs that is in force through /dev/cpu_dma_latency; nil if it cannot
+// be read. The device reads as a 32-bit number (kernel/power/qos.c, cpu_latency_qos_read).
 func latencyLimit(m *tree.Tree) *int {
 	text, err := m.Read("dev/cpu_dma_latency")
 	if err != nil || len(text) < 4 {
 		return nil
 	}
-	limit := int(int32(uint32(text[0]) | uint32(text[1])<<8 | uint32(text[2])<<16 | uint32(text[3])<<24))
+	limit := int(int32(binary.LittleEndian.Uint32([]byte(text))))
 	return &limit
 }

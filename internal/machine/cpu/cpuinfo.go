@@ -1,18 +1,18 @@
 package cpu
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
 	"mpps/internal/machine/tree"
 )
 
-// cpuinfoHead is enough for the first CPU of /proc/cpuinfo: the whole file of a large machine is slow to make (the
-// kernel samples every CPU's frequency).
+// cpuinfoHead is how many bytes of /proc/cpuinfo are read for the first CPU. On a large machine the whole file is slow:
+// the kernel samples every CPU's frequency.
 const cpuinfoHead = 8 << 10
 
-// FirstCPU is the lines of the first processor in /proc/cpuinfo (and what stands before it) by name; empty where there
-// is none.
+// FirstCPU returns the lines of the first processor in /proc/cpuinfo, and those before it, by name.
 func FirstCPU(m *tree.Tree) map[string]string {
 	text, err := m.Head("proc/cpuinfo", cpuinfoHead)
 	if err != nil {
@@ -34,33 +34,23 @@ func FirstCPU(m *tree.Tree) map[string]string {
 	return lines
 }
 
-// Model is the processor's name: the line differs by architecture (arch/*/kernel/setup.c, show_cpuinfo).
+// Model returns the processor's name. The line differs by architecture (arch/*/kernel/setup.c, show_cpuinfo).
 func Model(cpu map[string]string) string {
-	for _, name := range []string{"model name", "Processor", "cpu model", "Model Name", "cpu", "family"} {
-		if value := cpu[name]; value != "" {
-			return value
-		}
-	}
-	return ""
+	return cmp.Or(cpu["model name"], cpu["Processor"], cpu["cpu model"], cpu["Model Name"], cpu["cpu"], cpu["family"])
 }
 
-// vendor is the processor's maker as the kernel names it.
+// vendor returns the kernel's name of the processor's vendor.
 func vendor(cpu map[string]string) string {
-	for _, name := range []string{"vendor_id", "vendor", "CPU implementer"} {
-		if value := cpu[name]; value != "" {
-			return value
-		}
-	}
-	return ""
+	return cmp.Or(cpu["vendor_id"], cpu["vendor"], cpu["CPU implementer"])
 }
 
-// computeUnits reports whether the processor may be one of AMD's with two cores to a compute unit (families 15h, 16h).
+// computeUnits reports whether the processor may have two cores per compute unit (AMD families 15h and 16h).
 func computeUnits(cpu map[string]string) bool {
 	return cpu["vendor_id"] == "AuthenticAMD" && (cpu["cpu family"] == "21" || cpu["cpu family"] == "22")
 }
 
-// parseCpuinfo is the topology in /proc/cpuinfo, for machines whose sysfs has none: packages by "physical id", cores by
-// package and "core id". A CPU without these lines has neither. CPUs that are not listed are not known of.
+// parseCpuinfo returns the topology in /proc/cpuinfo, for machines without one in sysfs: packages by "physical id",
+// cores by package and "core id". A CPU without these lines has neither. CPUs that are not listed stay unknown.
 func parseCpuinfo(text string) *processors {
 	p := &processors{ids: map[int]cpuNumber{}, objects: newObjects()}
 	packages, cores := map[int]mask{}, map[[2]int]mask{}
@@ -101,7 +91,7 @@ func parseCpuinfo(text string) *processors {
 	}
 	end()
 	p.online, p.known = p.present, p.present
-	p.present.members(func(cpu int) bool {
+	for cpu := range p.present.members {
 		id := p.ids[cpu]
 		if set := packages[id.pkg]; id.pkg >= 0 && set.first() == cpu {
 			p.insert(object{kind: kindPackage, cpus: set, id: id.pkg})
@@ -109,12 +99,11 @@ func parseCpuinfo(text string) *processors {
 		if set := cores[[2]int{id.pkg, id.core}]; id.core >= 0 && set.first() == cpu {
 			p.insert(object{kind: kindCore, cpus: set, id: id.core})
 		}
-		return true
-	})
+	}
 	return p
 }
 
-// parseStatCPUs is the online CPUs of /proc/stat, for machines that tell nothing else ("cpu0 …" lines).
+// parseStatCPUs returns the online CPUs in /proc/stat ("cpu0 …" lines), for machines with no other source.
 func parseStatCPUs(text string) mask {
 	var cpus mask
 	for line := range strings.Lines(text) {

@@ -11,12 +11,12 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// mask is a set of CPUs as bits, for the many set operations of a topology of a thousand CPUs. Trailing zero words do
-// not count.
+// mask is a set of CPUs as bits, for the many set operations on a topology of a thousand CPUs. Trailing zero words are
+// ignored.
 type mask []uint64
 
-// parseMask reads the kernel's mask form: groups of up to 32 bits in hexadecimal, most significant first, separated by
-// commas (lib/bitmap.c). White space around it does not count.
+// parseMask reads the kernel's mask format: groups of up to 32 bits in hexadecimal, most significant first, separated
+// by commas (lib/bitmap.c). It ignores surrounding white space.
 func parseMask(text string) (mask, error) {
 	text = strings.TrimSpace(text)
 	if text == "" || len(text) > maxMaskText {
@@ -25,10 +25,8 @@ func parseMask(text string) (mask, error) {
 	groups := strings.Count(text, ",") + 1
 	m := make(mask, (groups+1)/2)
 	for i := groups - 1; i >= 0; i-- {
-		group := text
-		if comma := strings.IndexByte(text, ','); comma >= 0 {
-			group, text = text[:comma], text[comma+1:]
-		}
+		var group string
+		group, text, _ = strings.Cut(text, ",")
 		word, err := strconv.ParseUint(group, 16, 32)
 		if err != nil {
 			return nil, fmt.Errorf("expected hexadecimal groups of 32 bits, found %q", group)
@@ -41,7 +39,6 @@ func parseMask(text string) (mask, error) {
 // maxMaskText is the length of a mask of 16384 CPUs, twice the kernel's largest NR_CPUS on x86.
 const maxMaskText = 16384 / 32 * 9
 
-// maskOf makes a mask of a set.
 func maskOf(set setting.CPUSet) mask {
 	var m mask
 	for _, cpu := range set {
@@ -63,7 +60,7 @@ func (m mask) has(cpu int) bool {
 	return cpu >= 0 && cpu/64 < len(m) && m[cpu/64]&(1<<(cpu%64)) != 0
 }
 
-// first is the lowest member, −1 of the empty set.
+// first returns the lowest member; −1 if the set is empty.
 func (m mask) first() int {
 	for i, word := range m {
 		if word != 0 {
@@ -122,7 +119,7 @@ func (m mask) intersects(other mask) bool {
 	return false
 }
 
-// within reports whether every member is one of another set too.
+// within reports whether every member is in another set too.
 func (m mask) within(other mask) bool {
 	for i, word := range m {
 		if i < len(other) {
@@ -137,7 +134,7 @@ func (m mask) within(other mask) bool {
 
 func (m mask) equal(other mask) bool { return m.within(other) && other.within(m) }
 
-// members calls f with each member in rising order until it answers false.
+// members calls f with each member in rising order until f returns false: an iter.Seq.
 func (m mask) members(f func(cpu int) bool) {
 	for i, word := range m {
 		for ; word != 0; word &= word - 1 {
@@ -148,18 +145,11 @@ func (m mask) members(f func(cpu int) bool) {
 	}
 }
 
-// set is the mask as facts hold it.
-func (m mask) set() setting.CPUSet {
-	set := make(setting.CPUSet, 0, m.count())
-	m.members(func(cpu int) bool { set = append(set, cpu); return true })
-	if len(set) == 0 {
-		return nil
-	}
-	return set
-}
+// set returns the mask as a set for facts; nil if it is empty.
+func (m mask) set() setting.CPUSet { return slices.Collect(m.members) }
 
-// sizeOf is a size with the kernel's unit letters (binary multiples), of a plain number times unit; 0 where there is
-// none.
+// sizeOf returns a file's size in bytes: a number with the kernel's unit letters (binary multiples), or a plain number
+// times unit; 0 if there is none.
 func sizeOf(d *tree.Folder, name string, unit uint64) uint64 {
 	text := d.Line(name)
 	for i, letter := range []string{"K", "M", "G"} {
@@ -169,34 +159,19 @@ func sizeOf(d *tree.Folder, name string, unit uint64) uint64 {
 	}
 	n, err := strconv.ParseUint(text, 10, 40)
 	if err != nil {
-		if d != nil {
-			d.AddMalformed(name, "a size", text)
-		}
+		d.AddMalformed(name, "a size", text)
 		return 0
 	}
 	return n * unit
 }
 
-// fileMask is a file's CPU mask and whether there is a valid one.
-func fileMask(d *tree.Folder, name string) (mask, bool) {
-	text, ok := d.Text(name)
-	if !ok {
-		return nil, false
-	}
-	m, err := parseMask(text)
-	if err != nil {
-		d.AddMalformed(name, "a CPU mask", text)
-	}
-	return m, err == nil
-}
-
-// listOf is a file's CPU list as a mask and whether there is a valid one.
+// listOf returns a file's list of CPUs or nodes as a mask, and whether it is valid.
 func listOf(d *tree.Folder, name string) (mask, bool) {
 	text, ok := d.Text(name)
 	if !ok {
 		return nil, false
 	}
-	text, _, _ = strings.Cut(text, "\x00") // which recordings of old kernels have at the end
+	text, _, _ = strings.Cut(text, "\x00") // recordings of old kernels end in one
 	set, err := setting.ParseCPUs(text)
 	if err != nil {
 		d.AddMalformed(name, "a list of CPUs or nodes", text)
@@ -204,10 +179,14 @@ func listOf(d *tree.Folder, name string) (mask, bool) {
 	return maskOf(set), err == nil
 }
 
-// eitherOf is the first of a mask file and a list file that is there.
+// eitherOf returns the set in a mask file, else in a list file, and whether one of them is valid.
 func eitherOf(d *tree.Folder, maskName, listName string) (mask, bool) {
-	if m, ok := fileMask(d, maskName); ok {
-		return m, true
+	if text, ok := d.Text(maskName); ok {
+		m, err := parseMask(text)
+		if err == nil {
+			return m, true
+		}
+		d.AddMalformed(maskName, "a CPU mask", text)
 	}
 	return listOf(d, listName)
 }

@@ -1,7 +1,9 @@
 package cpu
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -11,9 +13,9 @@ import (
 
 const nodeFolder = "sys/devices/system/node"
 
-// readNodes reads the NUMA nodes. Of two nodes that claim the same CPU the lower-numbered one stands: the kernel never
-// makes such a table, broken firmware read by old kernels did. Emulated nodes (numa=fake=) do overlap. Nodes without
-// CPUs (memory only) and without memory both count.
+// readNodes reads the NUMA nodes, including those without CPUs and those without memory. If two nodes claim the same
+// CPU, it keeps the lower-numbered one: old kernels had such tables from broken firmware, current ones never do.
+// Emulated nodes (numa=fake=) do overlap.
 func readNodes(m *tree.Tree, commandLine string) (nodes []facts.Node, suspect []string) {
 	folder := m.Folder(nodeFolder)
 	if folder == nil {
@@ -22,7 +24,7 @@ func readNodes(m *tree.Tree, commandLine string) (nodes []facts.Node, suspect []
 	defer folder.Close()
 	folder.ListMalformed(&suspect)
 	var numbers []int
-	if online, told := listOf(folder, "online"); told && !online.empty() {
+	if online, known := listOf(folder, "online"); known && !online.empty() {
 		numbers = online.set()
 	} else {
 		numbers = folder.Numbers("node")
@@ -30,12 +32,12 @@ func readNodes(m *tree.Tree, commandLine string) (nodes []facts.Node, suspect []
 	hidden := gpuNodes(m)
 	fake := strings.Contains(commandLine, "numa=fake=")
 	var taken mask
-	var columns []int // of the kept nodes in the kernel's distance rows
+	var columns []int // of the nodes that are kept, in the kernel's distance rows
 	for column, number := range numbers {
 		at := folder.Folder("node" + strconv.Itoa(number))
-		cpus, told := eitherOf(at, "cpumap", "cpulist")
+		cpus, known := eitherOf(at, "cpumap", "cpulist")
 		switch {
-		case !told:
+		case !known:
 			suspect = append(suspect, fmt.Sprintf("NUMA node %d has no CPU map: left out", number))
 		case cpus.intersects(taken) && !fake:
 			suspect = append(suspect, fmt.Sprintf("NUMA node %d claims CPUs %s of nodes before it: left out", number,
@@ -63,8 +65,8 @@ func readNode(at *tree.Folder, number int, cpus mask) facts.Node {
 	node := facts.Node{ID: number, CPUs: cpus.set(), Hugepages: readHugepages(at.Folder("hugepages"))}
 	text, _ := at.Text("meminfo")
 	node.Memory, node.Free = Meminfo(text, "MemTotal:"), Meminfo(text, "MemFree:")
-	// A node tells no MemAvailable: what it has free, and what the kernel gives up without writing to swap
-	// (mm/show_mem.c, si_mem_available, counts the like for the whole machine).
+	// A node has no MemAvailable. Estimate it as free memory plus what the kernel can reclaim without swap, as
+	// si_mem_available does for the whole machine (mm/show_mem.c).
 	node.Available = node.Free
 	for _, cache := range []string{"Active(file):", "Inactive(file):", "SReclaimable:"} {
 		node.Available += Meminfo(text, cache)
@@ -82,8 +84,8 @@ func readNode(at *tree.Folder, number int, cpus mask) facts.Node {
 	return node
 }
 
-// pick is the values of a distance row at the given columns; nil where the row does not have one value for every
-// online node, for then it is not known which value is whose.
+// pick returns the values of a distance row at the given columns. It is nil if the row does not have one value for each
+// online node: then the columns are unknown.
 func pick(row, columns []int, online int) []int {
 	if len(row) != online {
 		return nil
@@ -95,7 +97,7 @@ func pick(row, columns []int, online int) []int {
 	return picked
 }
 
-// wholeMachine is the one node of a machine whose kernel tells of none: all CPUs and all memory.
+// wholeMachine returns the only node of a machine whose kernel shows none, with all CPUs and all memory.
 func wholeMachine(m *tree.Tree, cpus mask, totals []facts.Hugepages) facts.Node {
 	text, _ := m.Read("proc/meminfo")
 	return facts.Node{
@@ -105,7 +107,7 @@ func wholeMachine(m *tree.Tree, cpus mask, totals []facts.Hugepages) facts.Node 
 	}
 }
 
-// Meminfo is a line's value of a meminfo file in bytes, 0 where there is none: "MemTotal: 8386704 kB", of a node
+// Meminfo returns the value of a meminfo line in bytes, 0 if there is none: "MemTotal: 8386704 kB", for a node
 // "Node 0 MemTotal: 8386704 kB".
 func Meminfo(text, name string) uint64 {
 	_, rest, found := strings.Cut(text, name)
@@ -138,11 +140,11 @@ func readHugepages(pools *tree.Folder) []facts.Hugepages {
 		})
 		pool.Close()
 	}
-	sortPools(list)
+	slices.SortFunc(list, func(a, b facts.Hugepages) int { return cmp.Compare(a.Size, b.Size) })
 	return list
 }
 
-// gpuNodes are the nodes that are memory of an NVIDIA GPU on a POWER machine: no place for a guest.
+// gpuNodes returns the nodes that are the memory of an NVIDIA GPU on a POWER machine. Guests cannot use them.
 func gpuNodes(m *tree.Tree) map[int]bool {
 	const folder = "proc/driver/nvidia/gpus"
 	gpus := m.List(folder)

@@ -2,13 +2,13 @@ package cpu
 
 import "fmt"
 
-// kind is a kind of object that groups CPUs. The order is that of containment where two have the same CPUs.
+// kind is a kind of object that groups CPUs. If two objects have the same CPUs, the lower kind contains the other.
 type kind int
 
 const (
 	kindPackage kind = iota
 	kindDie
-	kindCache // the higher level outside
+	kindCache // a higher level contains a lower one
 	kindCore
 )
 
@@ -18,7 +18,7 @@ var kindNames = [...]string{kindPackage: "package", kindDie: "die", kindCache: "
 type object struct {
 	kind  kind
 	cpus  mask
-	id    int    // the kernel's number, −1 where it tells none
+	id    int    // the kernel's number, −1 if unknown
 	level int    // caches: 1 to 5
 	data  string // caches: Data, Instruction or Unified
 	size  uint64 // caches: bytes
@@ -31,12 +31,12 @@ func (o object) String() string {
 	return fmt.Sprintf("%s %d of CPUs %s", kindNames[o.kind], o.id, o.cpus.set())
 }
 
-// same reports whether two objects are the same one told twice.
+// same reports whether two objects with the same CPUs are the same object.
 func (o object) same(other object) bool {
 	return o.kind == other.kind && o.level == other.level && o.data == other.data
 }
 
-// outside reports whether an object stands outside another that has the same CPUs.
+// outside reports whether an object contains another that has the same CPUs.
 func (o object) outside(other object) bool {
 	if o.kind != other.kind {
 		return o.kind < other.kind
@@ -44,47 +44,41 @@ func (o object) outside(other object) bool {
 	return o.level > other.level
 }
 
-// objects are a machine's objects. Any two either share no CPU or one holds the other: tables of firmware that say
-// otherwise are broken, and of two objects that contradict each other the one that was told first stands, as in hwloc.
+// objects are a machine's objects. Any two are disjoint or one contains the other. Broken firmware tables can say
+// otherwise: then the object that was read first is kept, as in hwloc.
 type objects struct {
 	all   []object
-	byCPU map[int][]int // CPU → indices in all of what holds it
+	byCPU map[int][]int // CPU → indices in all of the objects that contain it
 }
 
 func newObjects() *objects { return &objects{byCPU: map[int][]int{}} }
 
-// insert adds an object unless it is there already, is empty, or contradicts one that is; the answer says which.
+// insert adds an object unless it is empty or already there. If it overlaps another one it is left out, and insert
+// returns a sentence that says so.
 func (all *objects) insert(o object) (contradiction string) {
-	if o.cpus.empty() {
-		return ""
-	}
-	known := false
-	o.cpus.members(func(cpu int) bool {
+	for cpu := range o.cpus.members {
 		for _, i := range all.byCPU[cpu] {
 			other := all.all[i]
 			inside, around := other.cpus.within(o.cpus), o.cpus.within(other.cpus)
 			switch {
 			case !inside && !around:
-				contradiction = fmt.Sprintf("%v overlaps with %v: left out", o, other)
-				return false
+				return fmt.Sprintf("%v overlaps with %v: left out", o, other)
 			case inside && around && other.same(o):
-				known = true
-				return false
+				return ""
 			}
 		}
-		return true
-	})
-	if known || contradiction != "" {
-		return contradiction
 	}
-	index := len(all.all)
-	all.all = append(all.all, o)
-	o.cpus.members(func(cpu int) bool { all.byCPU[cpu] = append(all.byCPU[cpu], index); return true })
+	for cpu := range o.cpus.members {
+		all.byCPU[cpu] = append(all.byCPU[cpu], len(all.all))
+	}
+	if !o.cpus.empty() {
+		all.all = append(all.all, o)
+	}
 	return ""
 }
 
-// count counts the objects that match and that a process sees which may use only some CPUs and nodes: those with a CPU
-// that it may use, and those that hold a node that it may use although all their CPUs are denied to it.
+// count returns the number of matching objects that a process with limited CPUs and nodes sees: those with an allowed
+// CPU, and those that hold an allowed node although all their CPUs are denied.
 func (all *objects) count(match func(object) bool, allowed mask, nodes []mask) int {
 	n := 0
 	for i, o := range all.all {
@@ -95,8 +89,8 @@ func (all *objects) count(match func(object) bool, allowed mask, nodes []mask) i
 	return n
 }
 
-// holdsNode reports whether a node with CPUs belongs to an object: the object holds all of the node's CPUs, and no
-// object outside it has the very same ones (a node is attached to the outermost of these).
+// holdsNode reports whether one of the nodes with CPUs belongs to an object: the object has all of the node's CPUs, and
+// if it has the same ones, it is the outermost object with them (a node is attached to that one).
 func (all *objects) holdsNode(index int, nodes []mask) bool {
 	o := all.all[index]
 	for _, node := range nodes {

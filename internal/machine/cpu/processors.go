@@ -9,9 +9,9 @@ import (
 
 const Dir = "sys/devices/system/cpu"
 
-// processors is what devices/system/cpu (or, where that has no topology, /proc/cpuinfo) tells of the CPUs.
+// processors are the CPUs as devices/system/cpu shows them, or /proc/cpuinfo if sysfs has no topology.
 type processors struct {
-	present mask // every CPU there is, offline ones too
+	present mask // every CPU, offline ones too
 	online  mask
 	known   mask              // online and with a topology
 	ids     map[int]cpuNumber // of known CPUs
@@ -19,12 +19,12 @@ type processors struct {
 	suspect []string
 }
 
-// cpuNumber is the kernel's numbers of a CPU; −1 where it does not tell.
+// cpuNumber holds the kernel's numbers of a CPU; −1 if unknown.
 type cpuNumber struct{ pkg, die, core int }
 
 // siblingFiles are the names of the files with the CPU sets of a core and a package. Linux 5.3 renamed them
 // (Documentation/ABI/stable/sysfs-devices-system-cpu): thread_siblings became core_cpus, core_siblings became
-// package_cpus. The old names are still there but deprecated; one machine is read with one naming only.
+// package_cpus. The old names are deprecated but still there. A machine is read with one naming only.
 type siblingFiles struct{ core, pkg string }
 
 var (
@@ -32,8 +32,8 @@ var (
 	oldSiblings = siblingFiles{core: "thread_siblings", pkg: "core_siblings"}
 )
 
-// naming finds which names a machine uses by its first CPU with a topology: CPU 0, or the first one that is online,
-// for CPU 0 may be offline. None: sysfs has no topology.
+// naming returns the file names that a machine uses, from CPU 0 or, as that may be offline, the first online CPU. It is
+// false if sysfs has no topology.
 func naming(cpus *tree.Folder, online mask) (siblingFiles, bool) {
 	for _, cpu := range []int{0, online.first()} {
 		if cpu < 0 {
@@ -55,7 +55,7 @@ func naming(cpus *tree.Folder, online mask) (siblingFiles, bool) {
 	return siblingFiles{}, false
 }
 
-// readProcessors reads the topology of the CPUs from sysfs; false where sysfs has none.
+// readProcessors reads the topology of the CPUs from sysfs; false if sysfs has none.
 func readProcessors(cpus *tree.Folder, units bool) (*processors, bool) {
 	p := &processors{ids: map[int]cpuNumber{}, objects: newObjects()}
 	cpus.ListMalformed(&p.suspect)
@@ -73,22 +73,21 @@ func readProcessors(cpus *tree.Folder, units bool) (*processors, bool) {
 		topology *tree.Folder
 	}
 	var known []opened
-	p.present.members(func(number int) bool {
+	for number := range p.present.members {
 		cpu := cpus.Folder("cpu" + strconv.Itoa(number))
 		if listed && !online.has(number) || !listed && cpu.Line("online") == "0" {
 			cpu.Close()
-			return true
+			continue
 		}
 		p.online = p.online.with(number)
 		topology := cpu.Folder("topology")
 		if topology == nil {
 			cpu.Close()
-			return true
+			continue
 		}
 		p.known = p.known.with(number)
 		known = append(known, opened{number, cpu, topology})
-		return true
-	})
+	}
 	coreCPUs := make(map[int]mask, len(known))
 	for _, k := range known {
 		p.ids[k.number] = cpuNumber{
@@ -110,31 +109,24 @@ func readProcessors(cpus *tree.Folder, units bool) (*processors, bool) {
 	return p, true
 }
 
-// halves reports whether the threads of a core have core numbers of their own: AMD's families 15h and 16h list the two
-// cores of a compute unit as siblings. The first core with siblings decides.
+// halves reports whether siblings of a core have different core numbers: AMD's families 15h and 16h list the two cores
+// of a compute unit as siblings. The first core with siblings decides.
 func (p *processors) halves(coreCPUs map[int]mask) bool {
-	answer := false
-	p.known.members(func(cpu int) bool {
-		if coreCPUs[cpu].count() < 2 {
-			return true
-		}
-		coreCPUs[cpu].members(func(sibling int) bool {
-			if sibling == cpu {
-				return true
+	for cpu := range p.known.members {
+		for sibling := range coreCPUs[cpu].members {
+			if sibling != cpu && coreCPUs[cpu].count() > 1 {
+				return p.ids[sibling].core != p.ids[cpu].core
 			}
-			answer = p.ids[sibling].core != p.ids[cpu].core
-			return false
-		})
-		return false
-	})
-	return answer
+		}
+	}
+	return false
 }
 
-// add adds the core, die and package that a CPU is the first one of. A set counts where its first member names it;
-// what the other members say of it is not asked, as long as they are not the first of what they name.
+// add adds the core, die and package whose first CPU is cpu. Only the first member of a set is asked for it: what its
+// other members say is ignored.
 func (p *processors) add(cpu int, topology *tree.Folder, files siblingFiles, coreCPUs map[int]mask, halves bool) {
 	firstOfCore := true
-	if core, told := coreCPUs[cpu]; told {
+	if core, known := coreCPUs[cpu]; known {
 		firstOfCore = core.first() == cpu
 		switch {
 		case halves:
@@ -146,16 +138,16 @@ func (p *processors) add(cpu int, topology *tree.Folder, files siblingFiles, cor
 	if !firstOfCore {
 		return
 	}
-	if cluster, told := eitherOf(topology, "cluster_cpus", "cluster_cpus_list"); told {
+	if cluster, known := eitherOf(topology, "cluster_cpus", "cluster_cpus_list"); known {
 		if cluster = cluster.and(p.known); cluster.count() > 1 && cluster.first() != cpu {
 			return
 		}
 	}
-	die, told := eitherOf(topology, "die_cpus", "die_cpus_list")
-	if told {
-		// Architectures without dies say that each CPU is one (the default of drivers/base/topology.c).
+	die, hasDie := eitherOf(topology, "die_cpus", "die_cpus_list")
+	if hasDie {
+		// Architectures without dies show each CPU as one (the default of drivers/base/topology.c).
 		die = die.and(p.known)
-		if told = die.count() > 1; told && die.first() != cpu {
+		if hasDie = die.count() > 1; hasDie && die.first() != cpu {
 			return
 		}
 	}
@@ -163,9 +155,9 @@ func (p *processors) add(cpu int, topology *tree.Folder, files siblingFiles, cor
 		if pkg = pkg.and(p.known); pkg.first() == cpu {
 			p.insert(object{kind: kindPackage, cpus: pkg, id: p.ids[cpu].pkg})
 		}
-		told = told && !die.equal(pkg) // a die that is its package tells nothing
+		hasDie = hasDie && !die.equal(pkg) // the only die of its package
 	}
-	if told {
+	if hasDie {
 		p.insert(object{kind: kindDie, cpus: die, id: p.ids[cpu].die})
 	}
 }
@@ -176,7 +168,7 @@ func (p *processors) insert(o object) {
 	}
 }
 
-// list makes the facts of every present CPU. Node and cache are filled in by those who know them.
+// list returns the facts of every present CPU. Its callers fill in node and cache.
 func (p *processors) list() []facts.CPU {
 	var list []facts.CPU
 	owner := map[kind]map[int]int{} // by kind of object: CPU → index in objects.all
@@ -184,16 +176,18 @@ func (p *processors) list() []facts.CPU {
 		if owner[o.kind] == nil {
 			owner[o.kind] = map[int]int{}
 		}
-		o.cpus.members(func(cpu int) bool { owner[o.kind][cpu] = i; return true })
+		for cpu := range o.cpus.members {
+			owner[o.kind][cpu] = i
+		}
 	}
 	cores := map[int]int{}
-	p.present.or(p.online).members(func(number int) bool {
+	for number := range p.present.or(p.online).members {
 		cpu := facts.CPU{ID: number, Online: p.online.has(number), Package: -1, Die: -1, Core: -1, CoreID: -1, Node: -1,
 			L3: -1}
-		if ids, told := p.ids[number]; told {
+		if ids, known := p.ids[number]; known {
 			cpu.Package, cpu.Die, cpu.CoreID = ids.pkg, ids.die, ids.core
 		}
-		if i, told := owner[kindCore][number]; told {
+		if i, known := owner[kindCore][number]; known {
 			if _, seen := cores[i]; !seen {
 				cores[i] = len(cores)
 			}
@@ -201,7 +195,6 @@ func (p *processors) list() []facts.CPU {
 			cpu.Siblings = p.objects.all[i].cpus.set()
 		}
 		list = append(list, cpu)
-		return true
-	})
+	}
 	return list
 }

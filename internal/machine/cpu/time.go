@@ -8,14 +8,14 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// Times is where each CPU's time went since boot, in ticks of /proc/stat, which are a hundredth of a second on every
-// machine (USER_HZ), and how often a thread came onto it; −1 where the kernel does not count that.
+// Times is a CPU's time since boot in ticks of /proc/stat, which are 10 ms on every machine (USER_HZ), and how often a
+// thread was scheduled on it; −1 if the kernel does not count that.
 type Times struct {
 	busy, User, System, IRQ, SoftIRQ, Steal, Guest, Idle uint64 // user with nice and guests, idle with iowait
 	Switches                                             int64
 }
 
-// ReadTimes reads them for every online CPU.
+// ReadTimes returns the times of every online CPU.
 func ReadTimes(m *tree.Tree) (map[int]Times, error) {
 	text, err := m.Read("proc/stat")
 	if err != nil {
@@ -25,7 +25,7 @@ func ReadTimes(m *tree.Tree) (map[int]Times, error) {
 	if text, err := m.Read("proc/schedstat"); err == nil {
 		switches := parseSchedstat(text)
 		for cpu, t := range times {
-			if n, counted := switches[cpu]; counted {
+			if n, known := switches[cpu]; known {
 				t.Switches = n
 				times[cpu] = t
 			}
@@ -35,7 +35,7 @@ func ReadTimes(m *tree.Tree) (map[int]Times, error) {
 }
 
 // ParseTimes reads the rows cpuN of /proc/stat (proc_stat(5)): user, nice, system, idle, iowait, irq, softirq, steal,
-// guest, guest_nice. The time of guests stands in user and nice too.
+// guest, guest_nice. User and nice include the time of guests.
 func ParseTimes(text string) map[int]Times {
 	all := map[int]Times{}
 	for line := range strings.Lines(text) {
@@ -45,7 +45,7 @@ func ParseTimes(text string) map[int]Times {
 			continue
 		}
 		cpu, err := strconv.Atoi(fields[0])
-		if err != nil || rest[0] == ' ' { // the sum of all
+		if err != nil || rest[0] == ' ' { // the sum over all CPUs
 			continue
 		}
 		var n [10]uint64
@@ -63,9 +63,9 @@ func ParseTimes(text string) map[int]Times {
 	return all
 }
 
-// parseSchedstat reads how often a thread other than the idle one came onto each CPU: the ninth number of the rows cpuN
-// (Documentation/scheduler/sched-stats.rst, "# of timeslices run on this cpu"), which is counted whether or not the
-// rest is switched on (kernel/sched/stats.h, rq_sched_info_arrive).
+// parseSchedstat returns how often a thread other than the idle one was scheduled on each CPU: the ninth number of the
+// rows cpuN (Documentation/scheduler/sched-stats.rst, "# of timeslices run on this cpu"). It is counted even if the
+// rest is disabled (kernel/sched/stats.h, rq_sched_info_arrive).
 func parseSchedstat(text string) map[int]int64 {
 	all := map[int]int64{}
 	for line := range strings.Lines(text) {
@@ -83,9 +83,9 @@ func parseSchedstat(text string) map[int]int64 {
 	return all
 }
 
-// TimesBetween is what passed between two looks.
+// TimesBetween returns the time in ms between two readings, for the CPUs in order that both have.
 func TimesBetween(before, after map[int]Times, order []int) []facts.CPUTime {
-	grown := func(a, b uint64) float64 { // iowait and the like run backwards at times
+	ms := func(a, b uint64) float64 { // some, such as iowait, can run backwards
 		if b < a {
 			return 0
 		}
@@ -99,8 +99,8 @@ func TimesBetween(before, after map[int]Times, order []int) []facts.CPUTime {
 			continue
 		}
 		t := facts.CPUTime{
-			CPU: cpu, Busy: grown(a.busy, b.busy), IRQ: grown(a.IRQ, b.IRQ), Softirq: grown(a.SoftIRQ, b.SoftIRQ),
-			Steal: grown(a.Steal, b.Steal), Guest: grown(a.Guest, b.Guest), Switches: -1,
+			CPU: cpu, Busy: ms(a.busy, b.busy), IRQ: ms(a.IRQ, b.IRQ), Softirq: ms(a.SoftIRQ, b.SoftIRQ),
+			Steal: ms(a.Steal, b.Steal), Guest: ms(a.Guest, b.Guest), Switches: -1,
 		}
 		if a.Switches >= 0 && b.Switches >= a.Switches {
 			t.Switches = b.Switches - a.Switches

@@ -1,5 +1,5 @@
-// Package cpu reads the processors of a machine: topology, caches, NUMA nodes, clocks, idle states, times, and the
-// cpusets that confine it. Parsers take text; recorded trees of the hwloc project are its test cases.
+// Package cpu reads the processors of a machine: topology, caches, NUMA nodes, cpufreq, C-states, CPU times and
+// cpusets. Parsers take text; recorded trees of the hwloc project are its test cases.
 package cpu
 
 import (
@@ -10,8 +10,8 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// Topology reads CPUs, caches and NUMA nodes. It understands the tables as hwloc does (topology-linux.c), so that the
-// counts are those of lstopo.
+// Topology reads CPUs, caches and NUMA nodes into h.Topology. It interprets the tables as hwloc does
+// (topology-linux.c), so the counts match lstopo's.
 func Topology(_ context.Context, m *tree.Tree, h *facts.Host) {
 	first := FirstCPU(m)
 	t := &h.Topology
@@ -26,7 +26,7 @@ func Topology(_ context.Context, m *tree.Tree, h *facts.Host) {
 		cpus.ListMalformed(&t.Suspect)
 		isolated, _ := listOf(cpus, "isolated")
 		t.Isolated = isolated.set()
-		if cpus.Line("nohz_full") != "(null)" { // so without any, before Linux 5.19
+		if cpus.Line("nohz_full") != "(null)" { // an empty set before Linux 5.19
 			nohz, _ := listOf(cpus, "nohz_full")
 			t.NohzFull = nohz.set()
 		}
@@ -51,7 +51,7 @@ func Topology(_ context.Context, m *tree.Tree, h *facts.Host) {
 	}
 }
 
-// processorsOf reads the CPUs from the best source there is, and says where that is a poor one.
+// processorsOf reads the CPUs from sysfs, else from /proc/cpuinfo or /proc/stat, which it notes in h.Unseen.
 func processorsOf(m *tree.Tree, h *facts.Host, first map[string]string) *processors {
 	cpus := m.Folder(Dir)
 	defer cpus.Close()
@@ -73,7 +73,7 @@ func processorsOf(m *tree.Tree, h *facts.Host, first map[string]string) *process
 	return p
 }
 
-// memory reads the NUMA nodes and the huge pages.
+// memory reads the NUMA nodes and huge pages.
 func memory(m *tree.Tree, t *facts.Topology, online mask) {
 	t.Hugepages = readHugepages(m.Folder("sys/kernel/mm/hugepages").ListMalformed(&t.Suspect))
 	meminfoText, _ := m.Read("proc/meminfo")
@@ -93,7 +93,7 @@ func memory(m *tree.Tree, t *facts.Topology, online mask) {
 	}
 }
 
-// limits applies the cpuset of the process that looked, and counts what it leaves.
+// limits sets the CPUs and nodes that this process's cpuset denies, and the counts of what it allows.
 func limits(m *tree.Tree, t *facts.Topology, p *processors) {
 	cpus, nodes, limitedCPUs, limitedNodes := allowed(m)
 	usable := p.known
@@ -119,13 +119,4 @@ func limits(m *tree.Tree, t *facts.Topology, p *processors) {
 		CPUsOnline:  usable.count(),
 		CPUsOffline: p.present.minus(usable).count(),
 	}
-}
-
-func sortPools(pools []facts.Hugepages) {
-	slices.SortFunc(pools, func(a, b facts.Hugepages) int {
-		if a.Size < b.Size {
-			return -1
-		}
-		return 1
-	})
 }
