@@ -1,11 +1,12 @@
 // Package ethtool reads and writes the driver settings of NICs (rings, channels, coalescing, features, flow hash) over
-// generic netlink, or by ioctl where the kernel has no other way.
+// generic netlink, or by ioctl if the kernel has no netlink interface for them.
 package ethtool
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,16 +21,16 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Conn asks drivers for their settings and sets them: over generic netlink, which tells what a driver supports,
-// changes one field without touching the others and words its refusals; and by ioctl for what netlink does not carry
-// (flow hash before 6.17, statistics, firmware version) and for kernels before 5.6, which have no netlink interface.
+// Conn reads and writes drivers' settings. It uses generic netlink, which shows what a driver supports, changes one
+// field without touching the others, and explains refusals. It uses the ioctl for what netlink lacks (flow hash before
+// 6.17, statistics, firmware version) and on kernels before 5.6, which have no netlink interface.
 type Conn struct {
-	conn   *genetlink.Conn // nil where the kernel has no such family
+	conn   *genetlink.Conn // nil if the kernel has no ethtool family
 	family uint16
 	fd     int // socket for the ioctl
 }
 
-// Dial opens both ways into the network namespace of the calling thread.
+// Dial opens both interfaces in the network namespace of the calling thread.
 func Dial() (*Conn, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -51,14 +52,14 @@ func (e *Conn) Close() {
 }
 
 // group is a set of numbers that a driver reads and writes together. Their order is the same in the ioctl's structure,
-// behind the command, as in the netlink message, behind the header (include/uapi/linux/ethtool.h and
-// ethtool_netlink.h): word i of the one is attribute i+1 of the other.
+// after the command, and in the netlink message, after the header (include/uapi/linux/ethtool.h and
+// ethtool_netlink.h): word i of the structure is attribute i+1 of the message.
 type group struct {
 	what               string
 	get, set           uint8  // netlink messages
 	ioctlGet, ioctlSet uint32 // ioctl commands
 	fields             []string
-	switches           []string // fields that are on or off: 8 bits wide in netlink
+	switches           []string // on/off fields: 8 bits wide in netlink
 }
 
 var ringGroup = group{
@@ -87,19 +88,19 @@ var coalesceGroup = group{
 	switches: []string{"adaptive-rx", "adaptive-tx"},
 }
 
-// usualCoalescing are the fields reported where only the ioctl is there: it gives a zero for a field that is zero and
-// for one that the driver does not have.
+// usualCoalescing are the fields that are reported even as zero if only the ioctl is available: it returns zero also
+// for fields that the driver does not have.
 var usualCoalescing = []string{"rx-usecs", "tx-usecs", "rx-frames", "tx-frames", "adaptive-rx", "adaptive-tx"}
 
-// value is a field's number in the canonical form of its setting.
+// value returns a field's number in the canonical form of its setting.
 func (g group) value(field string, n uint32) string {
 	if slices.Contains(g.switches, field) {
-		return [...]string{"off", "on"}[min(n, 1)]
+		return onOff(n != 0)
 	}
 	return strconv.FormatUint(uint64(n), 10)
 }
 
-// parse reads what value wrote.
+// parse is the inverse of value.
 func (g group) parse(field, value string) (uint32, error) {
 	if slices.Contains(g.switches, field) {
 		switch value {
@@ -117,7 +118,7 @@ func (g group) parse(field, value string) (uint32, error) {
 	return uint32(n), nil
 }
 
-// read gives a group's fields by name, those that the driver has. The error wraps EOPNOTSUPP where it has none.
+// read returns the fields of a group that the driver has, by name. The error wraps EOPNOTSUPP if it has none.
 func (e *Conn) read(g group, device string) (map[string]uint32, error) {
 	if e.conn != nil {
 		return e.readNetlink(g, device)
@@ -133,13 +134,13 @@ func (e *Conn) write(g group, device, field string, n uint32) error {
 	return e.writeIoctl(g, device, field, n)
 }
 
-// featureState is a feature and whether somebody wants it on.
+// featureState is a feature and whether it is requested.
 type featureState struct {
 	facts.Feature
-	wanted bool
+	requested bool
 }
 
-// Features lists the device's offloads in the kernel's order of bits.
+// Features returns the device's features in the order of the kernel's bits.
 func (e *Conn) Features(device string) ([]featureState, error) {
 	if e.conn != nil {
 		return e.featuresNetlink(device)
@@ -147,7 +148,7 @@ func (e *Conn) Features(device string) ([]featureState, error) {
 	return e.featuresIoctl(device)
 }
 
-// feature is one of them. The error wraps EOPNOTSUPP where the kernel has no such feature.
+// feature returns one feature. The error wraps EOPNOTSUPP if the kernel has no such feature.
 func (e *Conn) feature(device, name string) (featureState, error) {
 	features, err := e.Features(device)
 	if err != nil {
@@ -161,8 +162,8 @@ func (e *Conn) feature(device, name string) (featureState, error) {
 	return featureState{}, fmt.Errorf("%w: this kernel has no feature %q", unix.EOPNOTSUPP, name)
 }
 
-// setFeature wants a feature on or off. The kernel remembers what is wanted, and grants what the device and the other
-// features allow: whether it took effect must be read afterwards.
+// setFeature requests a feature on or off. The kernel remembers the request and grants what the device and its other
+// features allow: read the feature afterwards to see whether it took effect.
 func (e *Conn) setFeature(device, feature string, on bool) error {
 	if e.conn != nil {
 		return e.setFeatureNetlink(device, feature, on)
@@ -170,36 +171,44 @@ func (e *Conn) setFeature(device, feature string, on bool) error {
 	return e.setFeatureIoctl(device, feature, on)
 }
 
-// fill puts all that the driver tells into a NIC. Groups that a driver does not have stay empty; any other error ends
-// it.
+// fill sets the fields of a NIC that come from the driver. Groups that the driver does not have stay empty; any other
+// error is returned.
 func (e *Conn) fill(n *facts.NIC) error {
 	none := func(err error) bool { return errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EINVAL) }
-	if values, err := e.read(channelGroup, n.Name); err == nil {
+	read := func(g group) (map[string]uint32, error) {
+		values, err := e.read(g, n.Name)
+		if err != nil && !none(err) {
+			return nil, fmt.Errorf("%s: %w", g.what, err)
+		}
+		return values, nil
+	}
+	values, err := read(channelGroup)
+	if err != nil {
+		return err
+	}
+	if values != nil {
 		n.Channels = &facts.Channels{
 			Rx: int(values["rx"]), Tx: int(values["tx"]), Other: int(values["other"]),
 			Combined: int(values["combined"]),
 			MaxRx:    int(values["rx-max"]), MaxTx: int(values["tx-max"]), MaxOther: int(values["other-max"]),
 			MaxCombined: int(values["combined-max"]),
 		}
-	} else if !none(err) {
-		return fmt.Errorf("channels: %w", err)
 	}
-	if values, err := e.read(ringGroup, n.Name); err == nil {
+	if values, err = read(ringGroup); err != nil {
+		return err
+	}
+	if values != nil {
 		n.Rings = &facts.Rings{
 			Rx: int(values["rx"]), Tx: int(values["tx"]), MaxRx: int(values["rx-max"]), MaxTx: int(values["tx-max"]),
 		}
-	} else if !none(err) {
-		return fmt.Errorf("rings: %w", err)
 	}
-	coalesce := map[string]string{}
-	if values, err := e.read(coalesceGroup, n.Name); err == nil {
-		for field, value := range values {
-			coalesce[field] = coalesceGroup.value(field, value)
-		}
-	} else if !none(err) {
-		return fmt.Errorf("coalescing: %w", err)
+	if values, err = read(coalesceGroup); err != nil {
+		return err
 	}
-	n.Coalesce = coalesce
+	n.Coalesce = map[string]string{}
+	for field, value := range values {
+		n.Coalesce[field] = coalesceGroup.value(field, value)
+	}
 	features, err := e.Features(n.Name)
 	if err != nil && !none(err) {
 		return fmt.Errorf("features: %w", err)
@@ -208,29 +217,28 @@ func (e *Conn) fill(n *facts.NIC) error {
 	for _, f := range features {
 		n.Features = append(n.Features, f.Feature)
 	}
-	hash := map[string]string{}
+	n.FlowHash = map[string]string{}
 	for _, flow := range flowNames {
-		if letters, err := e.flowHash(n.Name, flow); err == nil && (letters != "" || hashes(features)) {
-			hash[flow] = letters
+		if letters, err := e.flowHash(n.Name, flow); err == nil && (letters != "" || spreadsByHash(features)) {
+			n.FlowHash[flow] = letters
 		}
 	}
-	n.FlowHash = hash
 	driver, err := nicctl.ReadDriver(e.fd, n.Name)
 	if err != nil {
 		return nil // a driver without it (none in the kernel today) has no statistics either
 	}
 	n.Firmware = driver.Firmware
 	for name, value := range nicctl.Statistics(e.fd, n.Name, driver.Statistics) {
-		if tells(name) {
+		if showsLoss(name) {
 			n.Stats[name] = value
 		}
 	}
 	return nil
 }
 
-// hashes reports whether a device spreads packets by a hash at all. virtio_net without the feature VIRTIO_NET_F_RSS or
-// VIRTIO_NET_F_HASH_REPORT answers the question for its fields with none.
-func hashes(features []featureState) bool {
+// spreadsByHash reports whether a device distributes packets by a hash. virtio_net without VIRTIO_NET_F_RSS or
+// VIRTIO_NET_F_HASH_REPORT returns no fields instead of an error.
+func spreadsByHash(features []featureState) bool {
 	for _, f := range features {
 		if f.Name == "rx-hashing" {
 			return f.On || !f.Fixed
@@ -239,37 +247,33 @@ func hashes(features []featureState) bool {
 	return false
 }
 
-// telling are parts of names of driver counters that say where packets were lost or held up. Every driver names its
-// own: igb and ixgbe rx_no_buffer_count, rx_missed_errors, rx_no_dma_resources; i40e port.rx_dropped, rx_discards; mlx5
+// lossWords are parts of the names of driver counters for lost or delayed packets. Each driver has its own names: igb
+// and ixgbe rx_no_buffer_count, rx_missed_errors, rx_no_dma_resources; i40e port.rx_dropped, rx_discards; mlx5
 // rx_out_of_buffer, rx_discards_phy; virtio rx0_drops; ena queue_0_rx_bad_desc_num; bnx2x rx_fifo_discards.
-var telling = []string{
+var lossWords = []string{
 	"missed", "no_buffer", "no_dma", "out_of_buffer", "discard", "drop", "fifo", "alloc_failed", "alloc_rx", "timeout",
-	"busy",
-	"restart", "overrun", "overflow",
+	"busy", "restart", "overrun", "overflow",
 }
 
-// perQueueLimit bounds how many driver counters are kept: those of 64 queues in 10 kinds would swamp a snapshot.
+// perQueueLimit is the number of queues whose driver counters are kept: those of 64 queues in 10 kinds would swamp a
+// snapshot.
 const perQueueLimit = 16
 
-// tells chooses the driver counters that are kept.
-func tells(name string) bool {
+// showsLoss reports whether a driver counter is kept.
+func showsLoss(name string) bool {
 	lower := strings.ToLower(name)
-	if !slices.ContainsFunc(telling, func(part string) bool { return strings.Contains(lower, part) }) {
-		return false
-	}
-	return queueIndex(lower) < perQueueLimit
+	return slices.ContainsFunc(lossWords, func(part string) bool { return strings.Contains(lower, part) }) &&
+		queueIndex(lower) < perQueueLimit
 }
 
-// queueIndex is the first number of three digits or fewer in a counter's name ("rx_queue_17_drops"), 0 where there is
-// none.
+// queueIndex returns the first number in a counter's name ("rx_queue_17_drops"), 0 if there is none.
 func queueIndex(name string) int {
 	at := strings.IndexAny(name, "0123456789")
 	if at < 0 {
 		return 0
 	}
 	digits := name[at:]
-	end := strings.IndexFunc(digits, func(r rune) bool { return r < '0' || r > '9' })
-	if end >= 0 {
+	if end := strings.IndexFunc(digits, func(r rune) bool { return r < '0' || r > '9' }); end >= 0 {
 		digits = digits[:end]
 	}
 	n, err := strconv.Atoi(digits)
@@ -279,11 +283,11 @@ func queueIndex(name string) int {
 	return n
 }
 
-// patience is how long one NIC's driver may take to answer all questions. Drivers read registers and firmware
-// under the lock of the network stack; one that hangs must not take the inventory with it.
+// patience is how long one NIC's driver may take for all requests. Drivers read registers and firmware under the RTNL
+// lock; one that hangs must not hang the inventory.
 const patience = 5 * time.Second
 
-// Fill reads what only the driver can tell, and puts it into the NICs.
+// Fill sets the fields of the NICs that come from their drivers.
 func Fill(ctx context.Context, m *tree.Tree, h *facts.Host, nics []facts.NIC) {
 	if len(nics) == 0 {
 		return
@@ -294,18 +298,16 @@ func Fill(ctx context.Context, m *tree.Tree, h *facts.Host, nics []facts.NIC) {
 		return
 	}
 	for i := range nics {
-		answered := nics[i] // the driver may still be writing to it after we gave up waiting
+		answered := nics[i] // a copy: a hanging call may still write to it after the deadline
 		answered.Stats = make(map[string]uint64, len(nics[i].Stats))
-		for name, value := range nics[i].Stats {
-			answered.Stats[name] = value
-		}
+		maps.Copy(answered.Stats, nics[i].Stats)
 		limited, cancel := context.WithTimeout(ctx, patience)
 		err := setting.Within(limited, func() error { return e.fill(&answered) })
 		cancel()
 		if err != nil {
 			tree.AddUnseen(h, "driver settings of "+nics[i].Name, err)
 			if limited.Err() != nil {
-				// The call may hold the driver's lock for ever; the others share nothing with it but our sockets.
+				// The call may hang for ever, and it uses our sockets: open new ones for the other NICs.
 				if e, err = Dial(); err != nil {
 					return
 				}

@@ -127,7 +127,7 @@ func TestTellingCounters(t *testing.T) {
 		"rx_queue_63_drops": false, "rx_packets": false, "rx5_drops": true, "tx_timeout_count": true,
 		"rx_64_bytes_phy": false,
 	} {
-		if got := tells(name); got != want {
+		if got := showsLoss(name); got != want {
 			t.Errorf("%s kept: %v, want %v", name, got, want)
 		}
 	}

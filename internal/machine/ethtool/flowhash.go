@@ -9,13 +9,13 @@ import (
 	"mpps/internal/machine/nicctl"
 )
 
-// flowNames are the kinds of flows whose hash is looked at.
+// flowNames are the flow types whose hash is read.
 var flowNames = []string{"udp4", "udp6", "tcp4", "tcp6"}
 
-// flowTypes are their numbers (include/uapi/linux/ethtool.h, TCP_V4_FLOW and others).
+// flowTypes are their numbers (include/uapi/linux/ethtool.h, TCP_V4_FLOW and so on).
 var flowTypes = map[string]uint32{"tcp4": 1, "udp4": 2, "tcp6": 5, "udp6": 6}
 
-// hashBits are the parts of a packet that may enter the hash (RXH_*), by ethtool's letters in the canonical order.
+// hashBits are the packet fields that can be hashed (RXH_*), with ethtool's letters in canonical order.
 var hashBits = []struct {
 	letter byte
 	bit    uint64
@@ -34,8 +34,8 @@ var hashBits = []struct {
 // 168 bytes and a rule count.
 const rxnfcWords = 48
 
-// flowHash reads which parts of a packet decide its receive queue. Linux 6.17 has it in netlink too; the ioctl works
-// with all.
+// flowHash returns the letters of the packet fields that select the receive queue. Linux 6.17 has them in netlink too;
+// the ioctl works on all kernels.
 func (e *Conn) flowHash(device, flow string) (string, error) {
 	words := make([]uint32, rxnfcWords)
 	words[0], words[1] = unix.ETHTOOL_GRXFH, flowTypes[flow]

@@ -10,7 +10,7 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// The ioctl interface of ethtool, for kernels without the netlink one and for what that does not have.
+// The ioctl interface of ethtool, for kernels without ethtool netlink and for what that lacks.
 
 // ioctl is nicctl.Call on the socket.
 func (e *Conn) ioctl(device string, words []uint32) error { return nicctl.Call(e.fd, device, words) }
@@ -31,7 +31,7 @@ func (e *Conn) readIoctl(g group, device string) (map[string]uint32, error) {
 	return values, nil
 }
 
-// writeIoctl sets one field by writing back all fields of the group as they were read.
+// writeIoctl sets one field: it reads all fields of the group, changes one and writes them back.
 func (e *Conn) writeIoctl(g group, device, field string, n uint32) error {
 	i := slices.Index(g.fields, field)
 	if i < 0 {
@@ -49,7 +49,7 @@ func (e *Conn) writeIoctl(g group, device, field string, n uint32) error {
 // featuresSet is the string set of features of ETHTOOL_GSTRINGS, ETH_SS_FEATURES.
 const featuresSet = 4
 
-// featureNames reads the names of the kernel's features in the order of their bits.
+// featureNames returns the names of the kernel's features in the order of their bits.
 func (e *Conn) featureNames(device string) ([]string, error) {
 	// struct ethtool_sset_info: command, reserved, 64-bit mask, one count for each bit of the mask.
 	words := make([]uint32, 4+64)
@@ -80,8 +80,8 @@ func (e *Conn) featuresIoctl(device string) ([]featureState, error) {
 		}
 		block, bit := words[2+4*(i/32):], uint32(1)<<(i%32)
 		features = append(features, featureState{
-			Feature: facts.Feature{Name: name, On: block[2]&bit != 0, Fixed: block[0]&bit == 0 || block[3]&bit != 0},
-			wanted:  block[1]&bit != 0,
+			Feature:   facts.Feature{Name: name, On: block[2]&bit != 0, Fixed: block[0]&bit == 0 || block[3]&bit != 0},
+			requested: block[1]&bit != 0,
 		})
 	}
 	return features, nil

@@ -18,7 +18,7 @@ func dialEthtoolNetlink() (*genetlink.Conn, uint16, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	_ = conn.SetOption(netlink.ExtendedAcknowledge, true) // the kernel's own words of a refusal; since 4.12
+	_ = conn.SetOption(netlink.ExtendedAcknowledge, true) // error messages from the kernel; since 4.12
 	family, err := conn.GetFamily(unix.ETHTOOL_GENL_NAME)
 	if err != nil {
 		conn.Close()
@@ -27,13 +27,13 @@ func dialEthtoolNetlink() (*genetlink.Conn, uint16, error) {
 	return conn, family.ID, nil
 }
 
-// altNameSize is ALTIFNAMSIZ, the longest name that a device can be asked for by, with its ending zero.
+// altNameSize is ALTIFNAMSIZ, the size of the longest device name with its terminating zero.
 const altNameSize = 128
 
 // omitReply is ETHTOOL_FLAG_OMIT_REPLY.
 const omitReply = 1 << 1
 
-// request sends one message about a device and returns the attributes of the answer. The header is attribute 1 of every
+// request sends one message about a device and returns the attributes of the reply. The header is attribute 1 of every
 // message of the family.
 func (e *Conn) request(command uint8, device string, flags netlink.HeaderFlags, more func(*netlink.AttributeEncoder)) (
 	[]byte, error) {
@@ -44,7 +44,7 @@ func (e *Conn) request(command uint8, device string, flags netlink.HeaderFlags, 
 	encoder.Nested(unix.ETHTOOL_A_RINGS_HEADER, func(header *netlink.AttributeEncoder) error {
 		header.String(unix.ETHTOOL_A_HEADER_DEV_NAME, device)
 		if flags&netlink.Acknowledge != 0 {
-			// FEATURES_SET would answer with what changed and then acknowledge: two messages where one is read.
+			// Otherwise FEATURES_SET sends a reply and then an acknowledgement, and only one is read.
 			header.Uint32(unix.ETHTOOL_A_HEADER_FLAGS, omitReply)
 		}
 		return nil
@@ -68,7 +68,7 @@ func (e *Conn) request(command uint8, device string, flags netlink.HeaderFlags, 
 	return answers[0].Data, nil
 }
 
-// readNetlink reads a group. Fields that the driver does not support are not in the answer.
+// readNetlink reads a group. The reply omits fields that the driver does not support.
 func (e *Conn) readNetlink(g group, device string) (map[string]uint32, error) {
 	data, err := e.request(g.get, device, 0, nil)
 	if err != nil {
@@ -116,7 +116,7 @@ func (e *Conn) writeNetlink(g group, device, field string, n uint32) error {
 	return err
 }
 
-// featuresNetlink reads the four sets of features in their verbose form, with names.
+// featuresNetlink reads the four feature sets in verbose form, with names.
 func (e *Conn) featuresNetlink(device string) ([]featureState, error) {
 	data, err := e.request(unix.ETHTOOL_MSG_FEATURES_GET, device, 0, nil)
 	if err != nil {
@@ -125,15 +125,15 @@ func (e *Conn) featuresNetlink(device string) ([]featureState, error) {
 	return decodeFeatures(data)
 }
 
-// featureBit is a bit of a verbose bit set: the set lists every bit it speaks of, those that are on marked.
+// featureBit is one bit of a verbose bit set.
 type featureBit struct {
 	index uint32
 	name  string
 	on    bool
 }
 
-// decodeFeatures reads an answer to FEATURES_GET. A feature is fixed where the user may not change it at all (not in
-// the set HW) or never (in NOCHANGE), as ethtool -k says it.
+// decodeFeatures reads the reply to FEATURES_GET. As in ethtool -k, a feature is fixed if the device cannot change it
+// (not in HW) or it may never change (in NOCHANGE).
 func decodeFeatures(data []byte) ([]featureState, error) {
 	ad, err := netlink.NewAttributeDecoder(data)
 	if err != nil {
@@ -156,7 +156,7 @@ func decodeFeatures(data []byte) ([]featureState, error) {
 			on[bit.name] = bit.on
 		}
 		sets[kind] = on
-		if kind == unix.ETHTOOL_A_FEATURES_HW { // sent with a mask of all features, so it names each
+		if kind == unix.ETHTOOL_A_FEATURES_HW { // its mask has all features, so it names each
 			order = bits
 		}
 	}
@@ -166,7 +166,7 @@ func decodeFeatures(data []byte) ([]featureState, error) {
 	slices.SortFunc(order, func(a, b featureBit) int { return int(a.index) - int(b.index) })
 	features := make([]featureState, 0, len(order))
 	for _, bit := range order {
-		if bit.name == "" { // a bit that lost its meaning
+		if bit.name == "" { // an obsolete bit
 			continue
 		}
 		features = append(features, featureState{
@@ -174,14 +174,13 @@ func decodeFeatures(data []byte) ([]featureState, error) {
 				Name: bit.name, On: sets[unix.ETHTOOL_A_FEATURES_ACTIVE][bit.name],
 				Fixed: !bit.on || sets[unix.ETHTOOL_A_FEATURES_NOCHANGE][bit.name],
 			},
-			wanted: sets[unix.ETHTOOL_A_FEATURES_WANTED][bit.name],
+			requested: sets[unix.ETHTOOL_A_FEATURES_WANTED][bit.name],
 		})
 	}
 	return features, nil
 }
 
-// decodeBitset reads a verbose bit set. In a list without mask, which is how ACTIVE is sent, every bit that is there is
-// on.
+// decodeBitset reads a verbose bit set. Without a mask, as ACTIVE is sent, every bit in it is on.
 func decodeBitset(set *netlink.AttributeDecoder, bits *[]featureBit) error {
 	list := false
 	for set.Next() {

@@ -12,33 +12,35 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Mechanisms are those of driver settings.
+// Mechanisms returns the mechanisms of driver settings.
 func Mechanisms(m *tree.Tree) setting.Mechanisms {
 	return setting.Mechanisms{
-		setting.NICRing:     driverValue{m, readRing, writeRing},
-		setting.NICChannels: driverValue{m, readChannels, writeChannels},
-		setting.NICCoalesce: driverValue{m, readCoalesce, writeCoalesce},
+		setting.NICRing: driverValue{m, readRing,
+			writeField(ringGroup, ringNames, "expected ring rx or tx, found %q")},
+		setting.NICChannels: driverValue{m, readChannels,
+			writeField(channelGroup, channelNames, "expected channels combined, rx or tx, found %q")},
+		setting.NICCoalesce: driverValue{m, readCoalesce,
+			writeField(coalesceGroup, coalesceGroup.fields, "there is no coalescing field %q")},
 		setting.NICFeature:  driverValue{m, readFeature, writeFeature},
 		setting.NICFlowHash: driverValue{m, readFlowHash, writeFlowHash},
 	}
 }
 
-// driverValue reads and writes one kind of value that a NIC's driver holds. The address is a device and the value's
-// name.
+// driverValue reads and writes one kind of value of a NIC's driver. The address is a device and the value's name.
 //
-// What a change brings with it, by kind:
+// Side effects of a change, by kind:
 //   - rings: the driver stops the device, or one queue after the other, and sets it up again. Packets are lost for a
-//     moment; most drivers request their interrupts again, which resets smp_affinity to the default or to the driver's
+//     moment. Most drivers request their interrupts again, which resets smp_affinity to the default or to the driver's
 //     hint.
 //   - channels: as rings. The number of queues and interrupts changes too: XPS of all queues is reset (net/core/dev.c,
 //     netif_set_real_num_tx_queues clears it for removed queues; most drivers then set their own), the RSS table is
-//     spread again unless the user had set it, RPS of removed queues is lost, and new queues start without RPS.
-//   - coalesce, flow hash: take effect at once; nothing else changes, except that adaptive coalescing makes the fixed
-//     numbers change by themselves.
-//   - features: features that depend on one follow it down (no checksum, no segmentation) and come back with it, since
-//     the kernel remembers what is wanted. Some drivers set the device up again (LRO, GRO-HW, VLAN stripping).
+//     redistributed unless the user has set it, RPS of removed queues is lost, and new queues start without RPS.
+//   - coalesce, flow hash: take effect at once and change nothing else, except that adaptive coalescing changes the
+//     fixed numbers by itself.
+//   - features: dependent features go off with one (no checksum, no segmentation) and come back with it, since the
+//     kernel remembers what is requested. Some drivers set the device up again (LRO, GRO-HW, VLAN stripping).
 //
-// Plans therefore order channels before rings before XPS, RPS and IRQ affinity, and rollback goes the other way.
+// Plans therefore order channels before rings before XPS, RPS and IRQ affinity; rollback uses the reverse order.
 type driverValue struct {
 	m     *tree.Tree
 	read  func(e *Conn, device, name string) (setting.Reading, error)
@@ -73,30 +75,44 @@ func (d driverValue) Read(ctx context.Context, a setting.Address) setting.Readin
 }
 
 func (d driverValue) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
-	value, err := tree.Canonical(a, to)
-	if err != nil {
-		return err
-	}
-	if !d.m.Live() {
-		return tree.Refusal(a, value, tree.ErrNotLive)
-	}
-	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
-	defer cancel()
-	err = setting.Within(ctx, func() error {
-		e, err := Dial()
+	return tree.Set(a, to, func(value string) error {
+		if !d.m.Live() {
+			return tree.ErrNotLive
+		}
+		ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
+		defer cancel()
+		return setting.Within(ctx, func() error {
+			e, err := Dial()
+			if err != nil {
+				return err
+			}
+			defer e.Close()
+			return d.write(e, a.Object(), a.Rest(), value)
+		})
+	})
+}
+
+var (
+	ringNames    = []string{"rx", "tx"}
+	channelNames = []string{"rx", "tx", "combined"}
+)
+
+// writeField returns a function that sets one field of a group, if it is one of the names. Only that field is written:
+// if the driver refuses it, the others are not affected.
+func writeField(g group, names []string, unknown string) func(e *Conn, device, name, value string) error {
+	return func(e *Conn, device, name, value string) error {
+		if !slices.Contains(names, name) {
+			return fmt.Errorf(unknown, name)
+		}
+		n, err := g.parse(name, value)
 		if err != nil {
 			return err
 		}
-		defer e.Close()
-		return d.write(e, a.Object(), a.Rest(), value)
-	})
-	if err != nil {
-		return tree.Refusal(a, value, err)
+		return e.write(g, device, name, n)
 	}
-	return nil
 }
 
-// bounded is a number with its bounds.
+// bounded returns a reading with its bounds.
 func bounded(n uint32, lowest, highest int64) setting.Reading {
 	r := setting.Value(fmt.Sprint(n))
 	r.Min, r.Max = &lowest, &highest
@@ -104,7 +120,7 @@ func bounded(n uint32, lowest, highest int64) setting.Reading {
 }
 
 func readRing(e *Conn, device, name string) (setting.Reading, error) {
-	if name != "rx" && name != "tx" {
+	if !slices.Contains(ringNames, name) {
 		return setting.Missing("rings are rx and tx"), nil
 	}
 	values, err := e.read(ringGroup, device)
@@ -118,19 +134,8 @@ func readRing(e *Conn, device, name string) (setting.Reading, error) {
 	return bounded(values[name], 1, int64(highest)), nil
 }
 
-func writeRing(e *Conn, device, name, value string) error {
-	if name != "rx" && name != "tx" {
-		return fmt.Errorf("expected ring rx or tx, found %q", name)
-	}
-	n, err := ringGroup.parse(name, value)
-	if err != nil {
-		return err
-	}
-	return e.write(ringGroup, device, name, n)
-}
-
 func readChannels(e *Conn, device, name string) (setting.Reading, error) {
-	if !slices.Contains([]string{"rx", "tx", "combined"}, name) {
+	if !slices.Contains(channelNames, name) {
 		return setting.Missing("channels are combined, rx and tx"), nil
 	}
 	values, err := e.read(channelGroup, device)
@@ -142,21 +147,10 @@ func readChannels(e *Conn, device, name string) (setting.Reading, error) {
 		return setting.Missing("the driver has no " + name + " channels"), nil
 	}
 	lowest := int64(0)
-	if name == "combined" && values["rx-max"] == 0 { // the kernel wants one receive and one transmit queue to stay
+	if name == "combined" && values["rx-max"] == 0 { // the kernel requires one receive and one transmit queue
 		lowest = 1
 	}
 	return bounded(values[name], lowest, int64(highest)), nil
-}
-
-func writeChannels(e *Conn, device, name, value string) error {
-	if !slices.Contains([]string{"rx", "tx", "combined"}, name) {
-		return fmt.Errorf("expected channels combined, rx or tx, found %q", name)
-	}
-	n, err := channelGroup.parse(name, value)
-	if err != nil {
-		return err
-	}
-	return e.write(channelGroup, device, name, n)
 }
 
 func readCoalesce(e *Conn, device, name string) (setting.Reading, error) {
@@ -174,18 +168,6 @@ func readCoalesce(e *Conn, device, name string) (setting.Reading, error) {
 	return setting.Value(coalesceGroup.value(name, n)), nil
 }
 
-// writeCoalesce sets one field alone, so that a field which the driver refuses does not take the others with it.
-func writeCoalesce(e *Conn, device, name, value string) error {
-	if !slices.Contains(coalesceGroup.fields, name) {
-		return fmt.Errorf("there is no coalescing field %q", name)
-	}
-	n, err := coalesceGroup.parse(name, value)
-	if err != nil {
-		return err
-	}
-	return e.write(coalesceGroup, device, name, n)
-}
-
 func readFeature(e *Conn, device, name string) (setting.Reading, error) {
 	features, err := e.Features(device)
 	if err != nil {
@@ -199,7 +181,7 @@ func readFeature(e *Conn, device, name string) (setting.Reading, error) {
 		switch {
 		case f.Fixed:
 			r.ReadOnly, r.Why = true, "fixed by the driver"
-		case f.wanted && !f.On:
+		case f.requested && !f.On:
 			r.Why = "asked for, but the device or another feature does not allow it now"
 		}
 		return r, nil
@@ -207,8 +189,8 @@ func readFeature(e *Conn, device, name string) (setting.Reading, error) {
 	return setting.Missing("this kernel has no feature " + name), nil
 }
 
-// writeFeature wants a feature on or off and makes sure that it became so. Where it did not, because another feature
-// that it depends on is off, the wish is taken back: a wish that waits would come true by itself later.
+// writeFeature requests a feature on or off and checks that it took effect. If it did not, for instance because it
+// depends on another feature that is off, it withdraws the request, which would otherwise be granted later on its own.
 func writeFeature(e *Conn, device, name, value string) error {
 	before, err := e.feature(device, name)
 	if err != nil {
@@ -230,7 +212,7 @@ func writeFeature(e *Conn, device, name, value string) error {
 	}
 	err = errors.New("the kernel keeps it " + onOff(after.On) + ", because the device or another feature that it " +
 		"needs does not allow it")
-	return errors.Join(err, e.setFeature(device, name, before.wanted))
+	return errors.Join(err, e.setFeature(device, name, before.requested))
 }
 
 func onOff(on bool) string {
@@ -253,7 +235,7 @@ func readFlowHash(e *Conn, device, flow string) (setting.Reading, error) {
 		if err != nil {
 			return setting.Reading{}, err
 		}
-		if !hashes(features) {
+		if !spreadsByHash(features) {
 			return setting.Missing("the device does not spread packets by a hash"), nil
 		}
 	}
