@@ -11,24 +11,24 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Counts is one row of /proc/interrupts as far as some CPUs go.
+// Counts is one row of /proc/interrupts for some CPUs.
 type Counts struct {
 	Name   string // its first handler, or LOC, RES, NMI …
-	Number int    // −1 for the CPU's own
+	Number int    // −1 for per-CPU interrupts
 	Counts []uint64
 }
 
-// columnWidth is how wide /proc/interrupts makes a count that has at most ten digits: a blank and ten places
+// columnWidth is the width of a column of /proc/interrupts for counts of at most ten digits: a blank and ten digits
 // (kernel/irq/proc.c, show_interrupts; arch/x86/kernel/irq.c, arch_show_interrupts).
 const columnWidth = 11
 
-// ParseCPUCounts reads the rows of /proc/interrupts, of each only the columns of some CPUs, whose order is kept. A
-// machine with 512 CPUs has a megabyte of counts for each hundred interrupts: rows are not read through where their
-// columns have the usual width. Rows with a single count that belongs to no CPU (ERR, MIS) are left out.
+// ParseCPUCounts reads the columns of some CPUs, in their order, from each row of /proc/interrupts. On a machine with
+// 512 CPUs a hundred interrupts have a megabyte of counts: in rows with columns of the usual width it goes straight to
+// those columns. Rows with a single count that belongs to no CPU (ERR, MIS) are left out.
 func ParseCPUCounts(text string, cpus setting.CPUSet) map[string]Counts {
 	head, rest, _ := strings.Cut(text, "\n")
 	columns := strings.Fields(head)
-	at := make([]int, len(cpus)) // the column of each, −1 where it is offline
+	at := make([]int, len(cpus)) // the column of each CPU, −1 if it is offline
 	for i, cpu := range cpus {
 		at[i] = slices.Index(columns, "CPU"+strconv.Itoa(cpu))
 	}
@@ -62,7 +62,7 @@ func ParseCPUCounts(text string, cpus setting.CPUSet) map[string]Counts {
 			switch {
 			case column < 0:
 			case fields != nil:
-				row.Counts[i], _ = strconv.ParseUint(fields[column], 10, 64) // skipFields saw that they are digits
+				row.Counts[i], _ = strconv.ParseUint(fields[column], 10, 64) // digits: skipFields checked that
 			default:
 				row.Counts[i] = decimal(tail[column*columnWidth : (column+1)*columnWidth])
 			}
@@ -72,15 +72,15 @@ func ParseCPUCounts(text string, cpus setting.CPUSet) map[string]Counts {
 	return rows
 }
 
-// usual reports whether each of a row's columns has the usual width. One that is wider moves all that follow to the
-// right: then the last one does not end where it should.
+// usual reports whether all columns of a row have the usual width. A wider one shifts all later ones, so the last
+// column does not end where it should.
 func usual(tail string, end int) bool {
 	return end > 0 && len(tail) >= end && tail[0] == ' ' && digit(tail[end-1]) && (len(tail) == end || tail[end] == ' ')
 }
 
 func digit(b byte) bool { return b >= '0' && b <= '9' }
 
-// decimal is the number in a column.
+// decimal returns the number in a column.
 func decimal(column string) uint64 {
 	var n uint64
 	for i := range len(column) {
@@ -91,8 +91,8 @@ func decimal(column string) uint64 {
 	return n
 }
 
-// CountsBetween are the interrupts that came between two looks, by number, the CPU's own last. Rows whose handler
-// changed meanwhile count from nothing.
+// CountsBetween returns the interrupts between two readings, sorted by number, per-CPU interrupts last. If a row's
+// handler has changed, its count starts from zero.
 func CountsBetween(before, after map[string]Counts, cpus setting.CPUSet) []facts.IRQRun {
 	all := []facts.IRQRun{}
 	for _, label := range slices.Sorted(maps.Keys(after)) {

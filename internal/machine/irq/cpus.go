@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,11 +14,11 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// irqCPUs reads and writes which CPUs may serve an interrupt that belongs to no NIC, by its number and the name of one
-// of its handlers, or "default": where the kernel puts interrupts that are asked for from now on.
+// irqCPUs reads and writes the CPU affinity of an interrupt that belongs to no NIC. The address is its number and the
+// name of one of its handlers, or "default": the affinity of interrupts that are requested from now on.
 type irqCPUs struct{ m *tree.Tree }
 
-// file is the address's file below /proc/irq and whether it holds a mask instead of a list.
+// file returns the address's file below /proc/irq, and whether it has a mask instead of a list.
 func (i irqCPUs) file(a setting.Address) (name string, mask bool, err error) {
 	if a.Path == "default" {
 		return "default_smp_affinity", true, nil
@@ -56,28 +55,22 @@ func (i irqCPUs) Read(_ context.Context, a setting.Address) setting.Reading {
 }
 
 func (i irqCPUs) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
-	value, err := tree.Canonical(a, to)
-	if err != nil {
-		return err
-	}
-	name, mask, err := i.file(a)
-	if err != nil {
-		return tree.Refusal(a, value, err)
-	}
-	text := value
-	if mask {
-		set, err := setting.ParseCPUs(value)
+	return tree.Set(a, to, func(value string) error {
+		name, mask, err := i.file(a)
 		if err != nil {
-			return tree.Refusal(a, value, err)
+			return err
 		}
-		text = strings.TrimSpace(set.Mask())
-	}
-	err = i.m.SetValue(ctx, Proc, name, text)
-	switch {
-	case errors.Is(err, unix.EIO), errors.Is(err, os.ErrPermission) && !tree.Unprivileged(err):
-		return tree.Refusal(a, value, fmt.Errorf("the kernel places this interrupt itself: %w", err))
-	case err != nil:
-		return tree.Refusal(a, value, err)
-	}
-	return nil
+		if mask {
+			set, err := setting.ParseCPUs(value)
+			if err != nil {
+				return err
+			}
+			value = strings.TrimSpace(set.Mask())
+		}
+		err = i.m.SetValue(ctx, Proc, name, value)
+		if placedByKernel(err) {
+			return fmt.Errorf("the kernel places this interrupt itself: %w", err)
+		}
+		return err
+	})
 }

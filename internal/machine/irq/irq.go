@@ -1,4 +1,4 @@
-// Package irq reads /proc/interrupts and reads and writes which CPUs serve an interrupt, and how irqbalance is set up.
+// Package irq reads /proc/interrupts and irqbalance's configuration, and reads and writes the affinity of interrupts.
 package irq
 
 import (
@@ -16,14 +16,13 @@ import (
 // interrupt is one numbered row of /proc/interrupts.
 type interrupt struct {
 	Number  int
-	counts  string   // the columns of the CPUs, not yet added up
-	cpus    int      // number of these columns
-	Actions []string // names of the handlers; several where the line is shared
+	counts  string   // the columns of the CPUs
+	Actions []string // names of the handlers; several if the line is shared
 }
 
 // ParseInterrupts reads the numbered rows of /proc/interrupts (kernel/irq/proc.c, show_interrupts): number, one count
-// for each online CPU, chip, with newer kernels the hardware number and trigger, and behind at least two spaces the
-// names of the handlers.
+// for each online CPU, chip, on newer kernels the hardware number and trigger, and after at least two spaces the names
+// of the handlers.
 func ParseInterrupts(text string) []interrupt {
 	head, rest, _ := strings.Cut(text, "\n")
 	cpus := len(strings.Fields(head))
@@ -41,12 +40,12 @@ func ParseInterrupts(text string) []interrupt {
 		if !ok {
 			continue
 		}
-		rows = append(rows, interrupt{Number: number, counts: tail[:end], cpus: cpus, Actions: handlers(tail[end:])})
+		rows = append(rows, interrupt{Number: number, counts: tail[:end], Actions: handlers(tail[end:])})
 	}
 	return rows
 }
 
-// skipFields is where the nth field of a text ends.
+// skipFields returns the offset after n fields of digits; false if there are fewer.
 func skipFields(text string, n int) (int, bool) {
 	i := 0
 	for range n {
@@ -64,7 +63,8 @@ func skipFields(text string, n int) (int, bool) {
 	return i, true
 }
 
-// handlers are the names at the end of a row. A line that nobody asked for ends with its chip or trigger.
+// handlers returns the handler names at the end of a row. An interrupt that nobody has requested has none: its row ends
+// with the chip or trigger.
 func handlers(tail string) []string {
 	tail = strings.TrimSpace(tail)
 	at := strings.LastIndex(tail, "  ")
@@ -80,7 +80,7 @@ func handlers(tail string) []string {
 	return strings.Split(names, ", ")
 }
 
-// Count adds up the row over all CPUs.
+// Count returns the row's sum over all CPUs.
 func (i interrupt) Count() uint64 {
 	var sum uint64
 	for _, field := range strings.Fields(i.counts) {
@@ -93,8 +93,8 @@ func (i interrupt) Count() uint64 {
 	return sum
 }
 
-// OfNICs finds the interrupts of the NICs: those that their bus device owns, or, where sysfs does not tell (a recorded
-// /proc/interrupts alone, a device without MSI), those whose handlers bear the device's name or PCI address.
+// OfNICs sets the interrupts of the NICs: those that their bus device owns or, if sysfs does not list them (a recorded
+// /proc/interrupts alone, a device without MSI), those whose handlers contain the device's name or PCI address.
 func OfNICs(m *tree.Tree, h *facts.Host, nics []facts.NIC) {
 	text, err := m.Read("proc/interrupts")
 	if err != nil {
@@ -116,7 +116,7 @@ func OfNICs(m *tree.Tree, h *facts.Host, nics []facts.NIC) {
 	}
 }
 
-// others are the names of the other NICs that sit on the same bus device (two ports of one PCI function, mlx4).
+// others returns the names of the other NICs on the same bus device (two ports of one PCI function, mlx4).
 func others(nics []facts.NIC, i int) []string {
 	var names []string
 	for j := range nics {
@@ -127,7 +127,7 @@ func others(nics []facts.NIC, i int) []string {
 	return names
 }
 
-// ownedIRQs are the MSI interrupts of the NIC's bus device; nil where sysfs does not list them.
+// ownedIRQs returns the MSI interrupts of the NIC's bus device; nil if sysfs does not list them.
 func ownedIRQs(m *tree.Tree, dir string) []int {
 	var numbers []int
 	for _, name := range m.List(m.Function(dir) + "/msi_irqs") {
@@ -139,8 +139,8 @@ func ownedIRQs(m *tree.Tree, dir string) []int {
 	return numbers
 }
 
-// matchInterrupts picks a NIC's rows. Interrupts that nobody has asked for (vectors allocated, device down) have no
-// handler and are left out: there is nothing to place.
+// matchInterrupts returns a NIC's interrupts. Interrupts that nobody has requested (vectors allocated, device down)
+// have no handler and are left out: there is nothing to place.
 func matchInterrupts(n *facts.NIC, busDevice string, owned []int, rows []interrupt, others []string) []facts.IRQ {
 	var irqs []facts.IRQ
 	for _, row := range rows {
@@ -163,8 +163,7 @@ func matchInterrupts(n *facts.NIC, busDevice string, owned []int, rows []interru
 	return irqs
 }
 
-// namesAny reports whether a handler's name contains one of some names as a whole word: "eth1" is not in
-// "eth10-TxRx-0".
+// namesAny reports whether a handler's name contains one of the names as a whole word: "eth1" is not in "eth10-TxRx-0".
 func namesAny(action string, names []string) bool {
 	for _, name := range names {
 		if name == "" {
@@ -190,10 +189,10 @@ func wordRune(b byte) bool {
 	return b < 0x80 && (unicode.IsLetter(rune(b)) || unicode.IsDigit(rune(b)))
 }
 
-// irqNameOn is a handler's name without what names the device: drivers put the name that the device bore when it was
-// last set up ("eth0-TxRx-3"), the driver's ("i40e-eth0-TxRx-3"), the bus device's ("virtio2-input.0") or the PCI
-// address ("mlx5_comp3@pci:0000:01:00.0", "i40e-0000:01:00.0:misc") around it. What is left survives a renaming. A
-// handler that bears the device's name alone (the only vector, or igb's for link changes) is called "device".
+// irqNameOn returns a handler's name without the parts that name the device. Drivers add the device's name from when it
+// was last set up ("eth0-TxRx-3"), the driver's ("i40e-eth0-TxRx-3"), the bus device's ("virtio2-input.0") or the PCI
+// address ("mlx5_comp3@pci:0000:01:00.0", "i40e-0000:01:00.0:misc"). The rest survives renaming the device. A handler
+// with just the device's name (the only vector, or igb's for link changes) is "device".
 func irqNameOn(action, device, busDevice, driver string) string {
 	name, _, _ := strings.Cut(action, "@pci:")
 	if rest, found := strings.CutPrefix(name, driver+"-"); found && driver != "" {
@@ -213,10 +212,10 @@ func irqNameOn(action, device, busDevice, driver string) string {
 	if name == device || name == busDevice || name == "" {
 		return "device"
 	}
-	return strings.ReplaceAll(name, "/", "_") // an address is a list of elements between slashes
+	return strings.ReplaceAll(name, "/", "_") // slashes separate the elements of an address
 }
 
-// looksLikeDevice reports whether a word may be the name of a network device: letters and digits, a digit at the end.
+// looksLikeDevice reports whether a word may be the name of a network device: letters and digits, the last one a digit.
 func looksLikeDevice(word string) bool {
 	for i := range len(word) {
 		if !wordRune(word[i]) {
@@ -228,25 +227,19 @@ func looksLikeDevice(word string) bool {
 
 func startsWithLetter(text string) bool { return text != "" && unicode.IsLetter(rune(text[0])) }
 
-// ListFile is a CPU list below a directory; empty where it cannot be read.
+// ListFile returns a CPU list below a directory; empty if it cannot be read.
 func ListFile(dir *tree.Folder, name string) setting.CPUSet {
-	set, err := setting.ParseCPUs(dir.Line(name))
-	if err != nil || set == nil {
-		return setting.CPUSet{}
-	}
-	return set
+	set, _ := setting.ParseCPUs(dir.Line(name))
+	return tree.OrEmpty(set)
 }
 
-// MaskFile is a CPU mask below a directory; empty where it cannot be read.
+// MaskFile returns a CPU mask below a directory; empty if it cannot be read.
 func MaskFile(dir *tree.Folder, name string) setting.CPUSet {
-	set, err := setting.ParseCPUMask(dir.Line(name))
-	if err != nil || set == nil {
-		return setting.CPUSet{}
-	}
-	return set
+	set, _ := setting.ParseCPUMask(dir.Line(name))
+	return tree.OrEmpty(set)
 }
 
-// Unwritable reports whether a file is there and bears no write permission for anybody.
+// Unwritable reports whether a file exists and nobody has write permission.
 func Unwritable(dir *tree.Folder, name string) bool {
 	mode, there := dir.Mode(name)
 	return there && mode&0o222 == 0

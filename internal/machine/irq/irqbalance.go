@@ -9,12 +9,11 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// irqbalanceFiles are where distributions keep the environment of irqbalance's unit: Debian and its like, RHEL and
-// SUSE.
+// irqbalanceFiles are the environment files of irqbalance's unit: of Debian and its derivatives, of RHEL and SUSE.
 var irqbalanceFiles = []string{"etc/default/irqbalance", "etc/sysconfig/irqbalance"}
 
-// Balance is how irqbalance is set up, by the environment of the process that runs, else by the files that its unit
-// gets it from; nil where it does not run and has no file.
+// Balance returns irqbalance's configuration from the environment of the running process, else from its unit's
+// environment file; nil if it does not run and has no file.
 func Balance(m *tree.Tree, services []facts.Service) *facts.IRQBalance {
 	pid := 0
 	for _, s := range services {
@@ -45,9 +44,9 @@ func Balance(m *tree.Tree, services []facts.Service) *facts.IRQBalance {
 		Why: "neither its environment nor a file of its unit could be read"}
 }
 
-// bannedCPUs reads the variables that name CPUs to be left alone: a list, or in versions before 1.8 a mask. The last
-// assignment counts, as in a file of systemd's EnvironmentFile=; a variable that is set to nothing bans nothing
-// (irqbalance, cputree.c, setup_banned_cpus).
+// bannedCPUs reads the variables with banned CPUs: a list, or in versions before 1.8 a mask. The last assignment
+// counts, as in a file of systemd's EnvironmentFile=. An empty variable bans nothing (irqbalance, cputree.c,
+// setup_banned_cpus).
 func bannedCPUs(lines []string) facts.IRQBalance {
 	b := facts.IRQBalance{Banned: setting.CPUSet{}}
 	for _, name := range []string{"IRQBALANCE_BANNED_CPUS", "IRQBALANCE_BANNED_CPULIST"} {
@@ -65,9 +64,7 @@ func bannedCPUs(lines []string) facts.IRQBalance {
 				b.Why = name + ": " + err.Error()
 				continue
 			}
-			if b.Banned = set; set == nil {
-				b.Banned = setting.CPUSet{}
-			}
+			b.Banned = tree.OrEmpty(set)
 		}
 	}
 	return b

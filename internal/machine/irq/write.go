@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"slices"
@@ -16,7 +17,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Mechanisms are those of interrupts.
+// Mechanisms returns the mechanisms of interrupts.
 func Mechanisms(m *tree.Tree) setting.Mechanisms {
 	return setting.Mechanisms{
 		setting.IRQAffinity: irqAffinity{m},
@@ -24,12 +25,12 @@ func Mechanisms(m *tree.Tree) setting.Mechanisms {
 	}
 }
 
-// Proc is where interrupts are placed.
+// Proc is the directory of the interrupts' affinities.
 const Proc = "proc/irq"
 
-// irqAffinity reads and writes which CPUs may serve a NIC's interrupt. The address is the device, the interrupt's name
-// on it and its number (facts.NIC.Address). The number is a hint: a driver that sets up its vectors again gets others,
-// so an interrupt is found by its name among those of the device, and the number only tells two of the same name apart.
+// irqAffinity reads and writes the CPU affinity of a NIC's interrupt. The address is the device, the interrupt's name
+// on it and its number (facts.NIC.Address). The number is a hint: a driver that sets up its vectors again gets other
+// numbers. An interrupt is found by its name; the number only distinguishes interrupts of the same name.
 type irqAffinity struct{ m *tree.Tree }
 
 func (i irqAffinity) Read(_ context.Context, a setting.Address) setting.Reading {
@@ -49,28 +50,30 @@ func (i irqAffinity) Read(_ context.Context, a setting.Address) setting.Reading 
 }
 
 func (i irqAffinity) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
-	value, err := tree.Canonical(a, to)
-	if err != nil {
-		return err
-	}
-	number, err := Find(i.m, a)
-	if err != nil {
-		return tree.Refusal(a, value, err)
-	}
-	err = i.m.SetValue(ctx, Proc, strconv.Itoa(number)+"/smp_affinity_list", value)
-	switch {
-	case errors.Is(err, unix.EIO), errors.Is(err, os.ErrPermission) && !tree.Unprivileged(err):
-		return tree.Refusal(a, value, fmt.Errorf("interrupt %d is managed, the kernel places it itself: %w", number,
-			err))
-	case errors.Is(err, unix.ENOSPC):
-		return tree.Refusal(a, value, fmt.Errorf("interrupt %d: no vector left on these CPUs: %w", number, err))
-	case err != nil:
-		return tree.Refusal(a, value, fmt.Errorf("interrupt %d: %w", number, err))
-	}
-	return nil
+	return tree.Set(a, to, func(value string) error {
+		number, err := Find(i.m, a)
+		if err != nil {
+			return err
+		}
+		err = i.m.SetValue(ctx, Proc, strconv.Itoa(number)+"/smp_affinity_list", value)
+		switch {
+		case placedByKernel(err):
+			return fmt.Errorf("interrupt %d is managed, the kernel places it itself: %w", number, err)
+		case errors.Is(err, unix.ENOSPC):
+			return fmt.Errorf("interrupt %d: no vector left on these CPUs: %w", number, err)
+		case err != nil:
+			return fmt.Errorf("interrupt %d: %w", number, err)
+		}
+		return nil
+	})
 }
 
-// Find is the number that the addressed interrupt has now.
+// placedByKernel reports whether a write failed because only the kernel may place the interrupt.
+func placedByKernel(err error) bool {
+	return errors.Is(err, unix.EIO) || errors.Is(err, os.ErrPermission) && !tree.Unprivileged(err)
+}
+
+// Find returns the current number of the addressed interrupt. The error unwraps to ENODEV if there is none.
 func Find(m *tree.Tree, a setting.Address) (int, error) {
 	elements := strings.Split(a.Path, "/")
 	if len(elements) < 3 {
@@ -86,14 +89,14 @@ func Find(m *tree.Tree, a setting.Address) (int, error) {
 		return 0, tree.NoSuch("there is no device " + device)
 	}
 	candidates := ownedIRQs(m, dir)
-	if candidates == nil { // a device without MSI: any interrupt may be its
+	if candidates == nil { // a device without MSI: it may be any interrupt
 		for _, name := range m.List(Proc) {
 			if n, err := strconv.Atoi(name); err == nil {
 				candidates = append(candidates, n)
 			}
 		}
 	}
-	if at := slices.Index(candidates, hint); at > 0 { // the likeliest first
+	if at := slices.Index(candidates, hint); at > 0 { // the most likely first
 		candidates[0], candidates[at] = candidates[at], candidates[0]
 	}
 	bus, driver := m.BusDevice(device), m.Target(path.Join(dir, "device", "driver"))
@@ -109,20 +112,10 @@ func Find(m *tree.Tree, a setting.Address) (int, error) {
 	return 0, tree.NoSuch(fmt.Sprintf("there is no interrupt %q of %s", on, device))
 }
 
-// actions are the names of an interrupt's handlers: the kernel makes a directory for each (kernel/irq/proc.c,
-// register_handler_proc).
+// actions returns the sorted names of an interrupt's handlers: the kernel makes a directory for each
+// (kernel/irq/proc.c, register_handler_proc).
 func actions(m *tree.Tree, number int) []string {
-	dir, err := m.Below(path.Join(Proc, strconv.Itoa(number)))
-	if err != nil {
-		return nil
-	}
-	defer dir.Close()
-	d, err := dir.Root.Open(".")
-	if err != nil {
-		return nil
-	}
-	defer d.Close()
-	entries, err := d.ReadDir(-1)
+	entries, err := fs.ReadDir(m.Root.FS(), path.Join(Proc, strconv.Itoa(number)))
 	if err != nil {
 		return nil
 	}
@@ -132,6 +125,5 @@ func actions(m *tree.Tree, number int) []string {
 			names = append(names, entry.Name())
 		}
 	}
-	slices.Sort(names)
 	return names
 }
