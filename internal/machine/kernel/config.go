@@ -10,10 +10,10 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// maxConfig is more than the configuration of any kernel has, in bytes.
+// maxConfig is larger than the configuration of any kernel, in bytes.
 const maxConfig = 4 << 20
 
-// kernelConfig is the configuration that a kernel was built with, where it or its package left that.
+// kernelConfig returns the build configuration of a kernel, if the kernel or its package has it.
 func kernelConfig(m *tree.Tree, release string) (string, bool) {
 	if packed, err := m.Read("proc/config.gz"); err == nil {
 		if r, err := gzip.NewReader(strings.NewReader(packed)); err == nil {
@@ -34,17 +34,17 @@ func kernelConfig(m *tree.Tree, release string) (string, bool) {
 	return "", false
 }
 
-// realtimeGroups reports whether control groups have shares of realtime of their own. The file of version 1 is there
-// with them only (kernel/sched/core.c, cpu_legacy_files); version 2 has no such file and the same refusal. Newer
-// kernels have a switch (rt_group_sched=, CONFIG_RT_GROUP_SCHED_DEFAULT_DISABLED).
+// realtimeGroups reports whether each control group has its own realtime budget (CONFIG_RT_GROUP_SCHED); empty if
+// unknown. With cgroup v1 only such kernels have the file (kernel/sched/core.c, cpu_legacy_files). With v2 there is no
+// file, but the same refusal. Newer kernels have a switch (rt_group_sched=, CONFIG_RT_GROUP_SCHED_DEFAULT_DISABLED).
 func realtimeGroups(m *tree.Tree, release, commandLine string) facts.Answer {
 	for _, mount := range []string{"sys/fs/cgroup/cpu", "sys/fs/cgroup/cpu,cpuacct"} {
 		if m.Exists(mount + "/cpu.rt_runtime_us") {
 			return facts.Yes
 		}
 	}
-	config, told := kernelConfig(m, release)
-	if !told {
+	config, found := kernelConfig(m, release)
+	if !found {
 		return ""
 	}
 	has := func(option string) bool { return strings.Contains("\n"+config, "\nCONFIG_"+option+"=y\n") }

@@ -7,8 +7,8 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// Firmware reads what the kernel shows of the firmware's choices: the ACPI tables of IOMMUs, and the groups that the
-// running kernel made with them.
+// Firmware reads the firmware's IOMMU settings into h.Firmware: the ACPI tables of IOMMUs, and the number of groups
+// that the running kernel made with them.
 func Firmware(_ context.Context, m *tree.Tree, h *facts.Host) {
 	const tables = "sys/firmware/acpi/tables"
 	f := &h.Firmware

@@ -1,8 +1,9 @@
-// Package kernel reads the kernel and what it runs on, and reads and writes its parameters: sysctls, files below /sys,
-// module parameters, KSM, swap and trace events.
+// Package kernel reads the kernel, its firmware and its hypervisor, and reads and writes its parameters: sysctls, files
+// below /sys, module parameters, KSM, swap and trace events.
 package kernel
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -12,7 +13,7 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// Inventory reads which kernel runs and on what.
+// Inventory reads the running kernel and its hypervisor.
 func Inventory(_ context.Context, m *tree.Tree, h *facts.Host) {
 	k := &h.Kernel
 	k.Release, k.Version = m.Line("proc/sys/kernel/osrelease"), m.Line("proc/sys/kernel/version")
@@ -34,8 +35,8 @@ func Inventory(_ context.Context, m *tree.Tree, h *facts.Host) {
 	h.Virtual, h.Emulated = hypervisor(m)
 }
 
-// parseVersion takes /proc/version apart (linux_proc_banner, init/version.c): "Linux version RELEASE (who@where)
-// (compiler) VERSION". The version begins at the number sign.
+// parseVersion splits /proc/version (linux_proc_banner, init/version.c): "Linux version RELEASE (who@where) (compiler)
+// VERSION". The version begins at the number sign.
 func parseVersion(text string) (release, version string) {
 	rest, found := strings.CutPrefix(text, "Linux version ")
 	if !found {
@@ -53,24 +54,22 @@ func realtimeVersion(version string) bool {
 	return strings.Contains(version, "PREEMPT_RT") || strings.Contains(version, "PREEMPT RT")
 }
 
-// signatures are the names of hypervisors in leaf 40000000h of CPUID.
+// signatures maps the signature in leaf 40000000h of CPUID to the hypervisor.
 var signatures = map[string]string{
 	"KVMKVMKVM\x00\x00\x00": "kvm", "Linux KVM Hv": "kvm", "TCGTCGTCGTCG": "tcg", "VMwareVMware": "vmware",
 	"Microsoft Hv": "hyperv", "XenVMMXenVMM": "xen", "bhyve bhyve ": "bhyve", "ACRNACRNACRN": "acrn",
 }
 
-// hypervisor names what this machine runs under, empty on bare metal, and whether that emulates the processor. The
-// live machine asks its processor. For a recorded tree the firmware's tables have to do: an emulated QEMU machine is
-// told from one with KVM by the processor's name or by the lack of KVM's clock among those that the kernel found.
+// hypervisor returns the hypervisor that this machine runs under, empty on bare metal, and whether it emulates the
+// processor. On the live machine CPUID has it. In a recorded tree the DMI tables have it; QEMU emulates the processor
+// if the processor's name says so, or if the kernel found clock sources but not KVM's.
 //
-// A guest of a hypervisor that is emulated itself sees only its own hypervisor: Emulated is then false although times
-// prove nothing. Nothing in the guest tells.
+// A guest of a hypervisor that is itself emulated sees only its own hypervisor: then emulated is false although times
+// mean nothing. A guest cannot detect that.
 func hypervisor(m *tree.Tree) (name string, emulated bool) {
 	if m.Live() {
 		if signature := cpu.HypervisorSignature(); signature != "" {
-			if name = signatures[signature]; name == "" {
-				name = "unknown"
-			}
+			name = cmp.Or(signatures[signature], "unknown")
 			return name, name == "tcg"
 		}
 	}
@@ -95,14 +94,13 @@ func hypervisor(m *tree.Tree) (name string, emulated bool) {
 	return name, false
 }
 
-// Emulated reports whether this machine's processor is emulated: everything takes many times as long then. See
-// Inventory.
+// Emulated reports whether this machine's processor is emulated: then everything takes many times as long.
 func Emulated(m *tree.Tree) bool {
 	_, emulated := hypervisor(m)
 	return emulated
 }
 
-// firmwareHypervisor is the hypervisor that wrote the given DMI strings.
+// firmwareHypervisor returns the hypervisor that has these DMI strings; empty if none is known.
 func firmwareHypervisor(dmi string) string {
 	for _, known := range [...]struct{ text, name string }{
 		{"QEMU", "qemu"}, {"KVM", "kvm"}, {"Amazon EC2", "kvm"}, {"Google", "kvm"}, {"OpenStack", "kvm"},

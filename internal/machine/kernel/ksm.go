@@ -2,9 +2,9 @@ package kernel
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
-	"strconv"
 	"time"
 
 	"mpps/internal/machine/tree"
@@ -14,7 +14,7 @@ import (
 
 const ksmFolder = "kernel/mm/ksm"
 
-// PageMerging reads the state of page merging; nil where the kernel has none.
+// PageMerging returns the state of KSM; nil if the kernel has none.
 func PageMerging(m *tree.Tree) *facts.KSM {
 	run := m.Number(path.Join(tree.Sys, ksmFolder, "run"), -1)
 	if run < 0 {
@@ -23,7 +23,7 @@ func PageMerging(m *tree.Tree) *facts.KSM {
 	return &facts.KSM{Run: run, Shared: uint64(max(0, m.Number(path.Join(tree.Sys, ksmFolder, "pages_shared"), 0)))}
 }
 
-// ksm reads and writes the switches of page merging in the order that the kernel demands.
+// ksm reads and writes the switches of page merging in the order that the kernel requires.
 type ksm struct{ m *tree.Tree }
 
 // The values of run (mm/ksm.c): KSM_RUN_STOP, KSM_RUN_MERGE, KSM_RUN_UNMERGE.
@@ -42,58 +42,49 @@ func (k ksm) Read(_ context.Context, a setting.Address) setting.Reading {
 	return k.m.Value(tree.Sys, path.Join(ksmFolder, a.Path), setting.Kinds[setting.KSM].Canonical)
 }
 
-// Write writes run, or merge_across_nodes, which the kernel refuses with EBUSY while any page is shared (mm/ksm.c,
-// merge_across_nodes_store). Pages stay merged when merging is merely stopped; so before run=0 and before
-// merge_across_nodes they are taken apart with run=2, which needs memory for every copy and fails with ENOMEM, or is
-// waited for until nothing is shared. Another value than run is left as it was found.
+// Write writes run or merge_across_nodes. The kernel refuses the latter with EBUSY while any page is shared (mm/ksm.c,
+// merge_across_nodes_store), and pages stay merged when merging is stopped. So before run=0 and before
+// merge_across_nodes it unmerges them with run=2, which needs memory for every copy and may fail with ENOMEM, and waits
+// until no page is shared. A write of merge_across_nodes restores run.
 func (k ksm) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
-	value, err := tree.Canonical(a, to)
-	if err != nil {
-		return err
-	}
-	if !k.known(a) {
-		return tree.Refusal(a, value, fmt.Errorf("expected run or merge_across_nodes"))
-	}
-	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
-	defer cancel()
-	if a.Path == "run" {
-		if value == ksmStop {
-			if err := k.takeApart(ctx); err != nil {
-				return tree.Refusal(a, value, err)
+	return tree.Set(a, to, func(value string) error {
+		if !k.known(a) {
+			return errors.New("expected run or merge_across_nodes")
+		}
+		ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
+		defer cancel()
+		if a.Path == "run" {
+			if value == ksmStop {
+				if err := k.unmerge(ctx); err != nil {
+					return err
+				}
 			}
+			return k.set(ctx, "run", value)
 		}
-		if err := k.set(ctx, "run", value); err != nil {
-			return tree.Refusal(a, value, err)
+		before := k.m.Line(path.Join(tree.Sys, ksmFolder, "run"))
+		if before != ksmStop && before != ksmMerge && before != ksmUnmerge {
+			return fmt.Errorf("run holds %q", before)
 		}
-		return nil
-	}
-	before := k.m.Line(path.Join(tree.Sys, ksmFolder, "run"))
-	if before != ksmStop && before != ksmMerge && before != ksmUnmerge {
-		return tree.Refusal(a, value, fmt.Errorf("run holds %q", before))
-	}
-	if err := k.takeApart(ctx); err != nil {
-		return tree.Refusal(a, value, err)
-	}
-	err = k.set(ctx, a.Path, value)
-	if again := k.set(ctx, "run", before); err == nil {
-		err = again
-	}
-	if err != nil {
-		return tree.Refusal(a, value, err)
-	}
-	return nil
+		if err := k.unmerge(ctx); err != nil {
+			return err
+		}
+		err := k.set(ctx, a.Path, value)
+		if again := k.set(ctx, "run", before); err == nil {
+			err = again
+		}
+		return err
+	})
 }
 
-// takeApart makes every merged page a page of its own again. It writes nothing where none is shared and merging is
-// stopped already.
-func (k ksm) takeApart(ctx context.Context) error {
+// unmerge gives every merged page its own copy again. It writes nothing if no page is shared and merging is stopped.
+func (k ksm) unmerge(ctx context.Context) error {
 	if k.m.Line(path.Join(tree.Sys, ksmFolder, "run")) != ksmMerge && k.shared() == 0 {
 		return nil
 	}
 	if err := k.set(ctx, "run", ksmUnmerge); err != nil {
 		return fmt.Errorf("taking merged pages apart: %w", err)
 	}
-	if !k.m.Live() { // of a recorded tree nothing counts down
+	if !k.m.Live() { // in a recorded tree the count does not change
 		return nil
 	}
 	for k.shared() > 0 {
@@ -109,8 +100,5 @@ func (k ksm) takeApart(ctx context.Context) error {
 func (k ksm) shared() int { return k.m.Number(path.Join(tree.Sys, ksmFolder, "pages_shared"), 0) }
 
 func (k ksm) set(ctx context.Context, name, value string) error {
-	if _, err := strconv.Atoi(value); err != nil {
-		return err
-	}
 	return k.m.SetValue(ctx, tree.Sys, path.Join(ksmFolder, name), value)
 }

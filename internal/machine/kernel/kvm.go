@@ -8,12 +8,12 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// kvmModules are the modules whose parameters decide how guests run.
+// kvmModules are the modules whose parameters affect guests.
 var kvmModules = []string{"kvm", "kvm_intel", "kvm_amd", "vhost", "vhost_net", "vfio", "vfio_pci", "vfio_iommu_type1",
 	"tun"}
 
-// KVM reads which hypervisor modules are loaded (or built in: these have a directory only with parameters) and with
-// which parameters. The versions of QEMU and libvirt come with the guests.
+// KVM reads the hypervisor modules that are loaded (or built in: these have a directory only if they have parameters)
+// and their parameters. The versions of QEMU and libvirt come with the guests.
 func KVM(_ context.Context, m *tree.Tree, h *facts.Host) {
 	k := &h.KVM
 	k.Parameters = map[string]string{}

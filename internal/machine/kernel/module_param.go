@@ -10,8 +10,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// moduleParam reads the parameters of loaded modules and writes those that the kernel lets change while the module is
-// in use. Most are only looked at when the module is loaded.
+// moduleParam reads the parameters of loaded modules and writes those that can be changed while the module is in use.
+// Most are read only when the module is loaded.
 type moduleParam struct{ m *tree.Tree }
 
 func (p moduleParam) file(a setting.Address) (string, error) {
@@ -41,16 +41,11 @@ func (p moduleParam) Read(_ context.Context, a setting.Address) setting.Reading 
 }
 
 func (p moduleParam) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
-	value, err := tree.Canonical(a, to)
-	if err != nil {
-		return err
-	}
-	file, err := p.file(a)
-	if err != nil {
-		return tree.Refusal(a, value, err)
-	}
-	if err := p.m.SetValue(ctx, tree.Sys, file, value); err != nil {
-		return tree.Refusal(a, value, err)
-	}
-	return nil
+	return tree.Set(a, to, func(value string) error {
+		file, err := p.file(a)
+		if err != nil {
+			return err
+		}
+		return p.m.SetValue(ctx, tree.Sys, file, value)
+	})
 }

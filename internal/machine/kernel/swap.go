@@ -19,7 +19,7 @@ import (
 
 const ProcSwaps = "proc/swaps"
 
-// SwapAreas reads /proc/swaps; a kernel without swap has no such file.
+// SwapAreas returns the swap areas in /proc/swaps, which a kernel without swap does not have.
 func SwapAreas(m *tree.Tree, h *facts.Host) []facts.SwapArea {
 	text, err := m.Read(ProcSwaps)
 	if err != nil {
@@ -32,7 +32,7 @@ func SwapAreas(m *tree.Tree, h *facts.Host) []facts.SwapArea {
 }
 
 // ParseSwaps reads the lines of /proc/swaps (mm/swapfile.c, swap_show): name, type, size and used in KiB, priority.
-// White space in the name is written in octal (\040). Lines that are none are skipped.
+// White space in the name is escaped in octal (\040). It skips malformed lines.
 func ParseSwaps(text string) []facts.SwapArea {
 	areas := []facts.SwapArea{}
 	_, rest, _ := strings.Cut(text, "\n")
@@ -53,8 +53,7 @@ func ParseSwaps(text string) []facts.SwapArea {
 	return areas
 }
 
-// unoctal turns \040 and the like back into the characters that they stand for (lib/string_helpers.c,
-// string_escape_mem).
+// unoctal decodes octal escapes such as \040 (lib/string_helpers.c, string_escape_mem).
 func unoctal(text string) string {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {
@@ -70,10 +69,10 @@ func unoctal(text string) string {
 	return b.String()
 }
 
-// swap switches swap areas on and off.
+// swap turns swap areas on and off.
 type swap struct{ m *tree.Tree }
 
-// include/linux/swap.h: the priority is in the low bits and counts only with the flag.
+// include/linux/swap.h: the priority is in the low bits and is used only with the flag.
 const (
 	swapFlagPrefer   = 0x8000
 	swapPriorityMask = 0x7fff
@@ -107,63 +106,56 @@ func (s swap) Read(_ context.Context, a setting.Address) setting.Reading {
 	return setting.Value("off")
 }
 
-// Write switches an area on or off. Before it switches one off it looks whether the memory that is available holds what
-// lies in it: otherwise the kernel reads pages back until it runs out and kills somebody.
+// Write turns an area on or off. It refuses to turn one off if its pages do not fit into the available memory: the
+// kernel would read pages back until memory runs out, and the OOM killer would start.
 func (s swap) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
-	value, err := tree.Canonical(a, to)
-	if err != nil {
-		return err
-	}
-	if !s.m.Live() {
-		return tree.Refusal(a, value, tree.ErrNotLive)
-	}
-	area, on, err := s.area(a)
-	if err != nil {
-		return tree.Refusal(a, value, err)
-	}
-	path, err := unix.BytePtrFromString("/" + a.Path)
-	if err != nil {
-		return tree.Refusal(a, value, err)
-	}
-	number, flags := uintptr(unix.SYS_SWAPOFF), uintptr(0)
-	if value == "off" {
-		if !on {
-			return nil
+	return tree.Set(a, to, func(value string) error {
+		if !s.m.Live() {
+			return tree.ErrNotLive
 		}
-		text, err := s.m.Read("proc/meminfo")
+		area, on, err := s.area(a)
 		if err != nil {
-			return tree.Refusal(a, value, err)
+			return err
 		}
-		if err := roomFor(area.Used, cpu.Meminfo(text, "MemAvailable:")); err != nil {
-			return tree.Refusal(a, value, err)
+		path, err := unix.BytePtrFromString("/" + a.Path)
+		if err != nil {
+			return err
 		}
-	} else {
-		number = unix.SYS_SWAPON
-		if priority, given := strings.CutPrefix(value, "on "); given {
-			n, err := strconv.Atoi(priority)
-			if err != nil {
-				return tree.Refusal(a, value, err)
+		number, flags := uintptr(unix.SYS_SWAPOFF), uintptr(0)
+		if value == "off" {
+			if !on {
+				return nil
 			}
-			flags = swapFlagPrefer | uintptr(n)&swapPriorityMask
+			text, err := s.m.Read("proc/meminfo")
+			if err != nil {
+				return err
+			}
+			if err := roomFor(area.Used, cpu.Meminfo(text, "MemAvailable:")); err != nil {
+				return err
+			}
+		} else {
+			number = unix.SYS_SWAPON
+			if priority, given := strings.CutPrefix(value, "on "); given {
+				n, err := strconv.Atoi(priority)
+				if err != nil {
+					return err
+				}
+				flags = swapFlagPrefer | uintptr(n)&swapPriorityMask
+			}
 		}
-	}
-	// swapoff(2) reads back all that lies there, which takes as long as it takes: the caller's deadline is only ours
-	// where it has none.
-	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
-	defer cancel()
-	err = setting.Within(ctx, func() error {
-		if _, _, errno := unix.Syscall(number, uintptr(unsafe.Pointer(path)), flags, 0); errno != 0 {
-			return errno
-		}
-		return nil
+		// swapoff(2) reads all pages back, however long that takes: a deadline of the caller takes precedence.
+		ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
+		defer cancel()
+		return setting.Within(ctx, func() error {
+			if _, _, errno := unix.Syscall(number, uintptr(unsafe.Pointer(path)), flags, 0); errno != 0 {
+				return errno
+			}
+			return nil
+		})
 	})
-	if err != nil {
-		return tree.Refusal(a, value, err)
-	}
-	return nil
 }
 
-// roomFor refuses to bring more back into memory than there is room for, with an eighth to spare.
+// roomFor returns an error unless used fits into seven eighths of the available memory; both are in bytes.
 func roomFor(used, available uint64) error {
 	if used > available-available/8 {
 		return fmt.Errorf("%d MiB lie in it and only %d MiB of memory are available", used>>20, available>>20)

@@ -7,7 +7,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Mechanisms are those of kernel parameters and of files below /sys.
+// Mechanisms returns the mechanisms of kernel parameters and of files below /sys.
 func Mechanisms(m *tree.Tree) setting.Mechanisms {
 	return setting.Mechanisms{
 		setting.Sysctl:      sysctl{m},
@@ -28,12 +28,7 @@ func (s sysctl) Read(_ context.Context, a setting.Address) setting.Reading {
 }
 
 func (s sysctl) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
-	value, err := tree.Canonical(a, to)
-	if err != nil {
-		return err
-	}
-	if err := s.m.SetValue(ctx, tree.ProcSys, setting.SysctlPath(a.Path), value); err != nil {
-		return tree.Refusal(a, value, err)
-	}
-	return nil
+	return tree.Set(a, to, func(value string) error {
+		return s.m.SetValue(ctx, tree.ProcSys, setting.SysctlPath(a.Path), value)
+	})
 }

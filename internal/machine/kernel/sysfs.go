@@ -18,17 +18,10 @@ func (s sysfsFile) Read(_ context.Context, a setting.Address) setting.Reading {
 }
 
 func (s sysfsFile) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
-	value, err := tree.Canonical(a, to)
-	if err != nil {
-		return err
-	}
-	if err := s.m.SetValue(ctx, tree.Sys, a.Path, value); err != nil {
-		return tree.Refusal(a, value, err)
-	}
-	return nil
+	return tree.Set(a, to, func(value string) error { return s.m.SetValue(ctx, tree.Sys, a.Path, value) })
 }
 
-// chosen is the word in brackets of a list of choices ("always [madvise] never"), or the text where it is none.
+// chosen returns the word in brackets of a list of choices ("always [madvise] never"), or else the whole text.
 func chosen(text string) string {
 	words := strings.Fields(text)
 	choice, brackets := "", 0
@@ -44,8 +37,8 @@ func chosen(text string) string {
 	return choice
 }
 
-// sysfsMask reads and writes sysfs files that hold a CPU mask: XPS, RPS, workqueues. A device with one transmit queue
-// has no XPS: reading says there is no such file.
+// sysfsMask reads and writes sysfs files with a CPU mask: XPS, RPS, workqueues. A device with one transmit queue has no
+// XPS: it reads as a missing file.
 type sysfsMask struct{ m *tree.Tree }
 
 func (s sysfsMask) Read(_ context.Context, a setting.Address) setting.Reading {
@@ -56,16 +49,11 @@ func (s sysfsMask) Read(_ context.Context, a setting.Address) setting.Reading {
 }
 
 func (s sysfsMask) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
-	value, err := tree.Canonical(a, to)
-	if err != nil {
-		return err
-	}
-	set, err := setting.ParseCPUs(value)
-	if err != nil {
-		return tree.Refusal(a, value, err)
-	}
-	if err := s.m.SetValue(ctx, tree.Sys, a.Path, set.Mask()); err != nil {
-		return tree.Refusal(a, value, err)
-	}
-	return nil
+	return tree.Set(a, to, func(value string) error {
+		set, err := setting.ParseCPUs(value)
+		if err != nil {
+			return err
+		}
+		return s.m.SetValue(ctx, tree.Sys, a.Path, set.Mask())
+	})
 }

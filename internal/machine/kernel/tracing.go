@@ -13,13 +13,13 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// tracingFolder is where the kernel's main trace buffer is; older systems mount it below debugfs only.
+// tracingFolder is the mount point of tracefs; older systems have it below debugfs only.
 const tracingFolder = "sys/kernel/tracing"
 
-// traceEvents reads and writes which events the main trace buffer records (Documentation/trace/events.rst, set_event).
+// traceEvents reads and writes the events of the main trace buffer (Documentation/trace/events.rst, set_event).
 type traceEvents struct{ m *tree.Tree }
 
-// noEvents stands for an empty list.
+// noEvents is the value for an empty list.
 const noEvents = "none"
 
 func (t traceEvents) Read(_ context.Context, a setting.Address) setting.Reading {
@@ -36,7 +36,7 @@ func (t traceEvents) Read(_ context.Context, a setting.Address) setting.Reading 
 	return setting.Value(eventList(text))
 }
 
-// eventList is the canonical form of set_event, which holds a line for each event, "system:event".
+// eventList returns the canonical form of set_event, which has a line "system:event" for each event.
 func eventList(text string) string {
 	events := strings.Fields(text)
 	events = slices.DeleteFunc(events, func(e string) bool { return e == noEvents })
@@ -47,36 +47,30 @@ func eventList(text string) string {
 	return strings.Join(slices.Compact(events), " ")
 }
 
-// Write clears the list by opening the file again (O_TRUNC, kernel/trace/trace_events.c, ftrace_event_set_open), then
+// Write clears the list by opening the file with O_TRUNC (kernel/trace/trace_events.c, ftrace_event_set_open), then
 // adds the events one by one.
 func (t traceEvents) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
-	value, err := tree.Canonical(a, to)
-	if err != nil {
-		return err
-	}
-	if a.Path != "set_event" {
-		return tree.Refusal(a, value, fmt.Errorf("expected set_event"))
-	}
-	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
-	defer cancel()
-	err = setting.Within(ctx, func() error {
-		f, err := t.m.Root.OpenFile(tracingFolder+"/set_event", os.O_WRONLY|os.O_TRUNC, 0)
-		if err != nil {
-			return err
+	return tree.Set(a, to, func(value string) error {
+		if a.Path != "set_event" {
+			return errors.New("expected set_event")
 		}
-		var errs []error
-		for _, event := range strings.Fields(eventList(value)) {
-			if event == noEvents {
-				continue
+		ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
+		defer cancel()
+		return setting.Within(ctx, func() error {
+			f, err := t.m.Root.OpenFile(tracingFolder+"/set_event", os.O_WRONLY|os.O_TRUNC, 0)
+			if err != nil {
+				return err
 			}
-			if _, err := f.WriteString(event + "\n"); err != nil {
-				errs = append(errs, fmt.Errorf("event %s: %w", event, err))
+			var errs []error
+			for _, event := range strings.Fields(eventList(value)) {
+				if event == noEvents {
+					continue
+				}
+				if _, err := f.WriteString(event + "\n"); err != nil {
+					errs = append(errs, fmt.Errorf("event %s: %w", event, err))
+				}
 			}
-		}
-		return errors.Join(append(errs, f.Close())...)
+			return errors.Join(append(errs, f.Close())...)
+		})
 	})
-	if err != nil {
-		return tree.Refusal(a, value, err)
-	}
-	return nil
 }
