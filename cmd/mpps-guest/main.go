@@ -23,8 +23,8 @@ func main() {
 	guestinit.Run(serve)
 }
 
-// serve runs the agent on every address. The secret is on the kernel command line (mpps.secret=TEXT). The machine
-// ends when serve returns, which a client may ask for.
+// serve runs the agent on every address. The secret is on the kernel command line (mpps.secret=TEXT). The machine ends
+// when serve returns, which a client may ask for.
 func serve(ctx context.Context) error {
 	cmdline, err := os.ReadFile("/proc/cmdline")
 	if err != nil {

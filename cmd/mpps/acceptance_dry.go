@@ -26,12 +26,12 @@ func (a *app) acceptanceDryRun(ctx context.Context, f *acceptanceFlags, chosen [
 	dry := founding.DryRuns{}
 	name := ""
 	for _, e := range chosen {
-		seen, err := x.Seen(ctx, in)
+		seen, err := x.LookAround(ctx, in)
 		if err != nil {
 			return err
 		}
 		name = seen.Host.Name
-		in.Dir = filepath.Join(f.output, p.Next(e.Name))
+		in.Dir = filepath.Join(f.output, p.NextDir(e.Name))
 		own := e.Settle(in, seen.Host)
 		d := founding.DryRun{Name: e.Name, Title: e.Title, Minutes: e.Takes.Minutes(), Steps: e.Steps(own),
 			Checks: []acceptance.Check{}, Changes: []report.ChangeRow{}, Restarts: []string{}}

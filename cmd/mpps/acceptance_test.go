@@ -307,10 +307,10 @@ func TestAcceptanceBreaks(t *testing.T) {
 		r.Steps[0].State != acceptance.Pending {
 		t.Errorf("interrupted: %s %s, step %s, %v", r.State, r.Why, r.Steps[0].State, err)
 	}
-	if err := p.Of(&acceptance.Machine{CPU: "one"}); err != nil {
+	if err := p.SetMachine(&acceptance.Machine{CPU: "one"}); err != nil {
 		t.Error(err)
 	}
-	if err := p.Of(&acceptance.Machine{CPU: "another"}); err == nil {
+	if err := p.SetMachine(&acceptance.Machine{CPU: "another"}); err == nil {
 		t.Error("two machines in one report")
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 func (a *app) applyCommand() *cobra.Command {
 	var flags goalFlags
-	var ask change.Ask
+	var ask change.Request
 	var detailed bool
 	cmd := &cobra.Command{
 		Use:   "apply [PLAN]",
@@ -56,8 +56,7 @@ be resumed · 11 another mpps is at work.`,
 			if ask.Resume && (len(given) > 0 || flags.given(cmd) || ask.RuntimeOnly) {
 				return usage(errors.New("--resume and a plan file, goal flags or --runtime-only: expected --resume "+
 					"alone"),
-					"the goal is that of the resumed transaction; to change it: 'mpps apply' with the "+
-						"new goal")
+					"the goal is that of the resumed transaction; to change it: 'mpps apply' with the new goal")
 			}
 			if !cmd.Flags().Changed("confirm") {
 				ask.Confirm = change.ConfirmByRisk
@@ -94,7 +93,7 @@ func checkConfirm(within time.Duration) error {
 }
 
 // applied prints what became of changes, and returns how the command ends. d is nil where nothing was tried.
-func (a *app) applied(d *change.Done, err error, detailed bool) error {
+func (a *app) applied(d *change.Outcome, err error, detailed bool) error {
 	answer := report.Answer{Verb: "apply"}
 	if d != nil {
 		answer.Result = d.Result
@@ -104,7 +103,7 @@ func (a *app) applied(d *change.Done, err error, detailed bool) error {
 }
 
 // done is applied with an answer of the verb's own.
-func (a *app) done(d *change.Done, err error, detailed bool, answer report.Answer) error {
+func (a *app) done(d *change.Outcome, err error, detailed bool, answer report.Answer) error {
 	if d == nil || err != nil && !a.json { // programs get the outcome of every change too
 		return err
 	}
@@ -115,8 +114,8 @@ func (a *app) done(d *change.Done, err error, detailed bool, answer report.Answe
 	switch err = errors.Join(err, a.out.Answer(answer)); {
 	case err != nil:
 		return err
-	case d.Acted != nil:
-		return d.Acted
+	case d.AfterErr != nil:
+		return d.AfterErr
 	case detailed && d.Changed():
 		return outcome.Exit(outcome.CodeChanges)
 	}

@@ -31,7 +31,7 @@ again after one. Kept in /var/lib/mpps/attest.json.
 				return usage(errors.New("expected what to attest: ID=VALUE"),
 					"'mpps attest' alone lists what can be attested")
 			case len(given) == 0:
-				return a.attested(a.env().Attested())
+				return a.attested(a.env().Attestations())
 			}
 			return a.attested(a.env().Attest(given, by, forget))
 		},

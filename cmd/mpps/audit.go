@@ -46,7 +46,7 @@ depend on what is lost right now: add --interval under load.
 				return err
 			}
 			defer h.Close()
-			if err := h.Has(g); err != nil {
+			if err := ops.CheckGoal(h.Facts, g); err != nil {
 				return err
 			}
 			r := audit.RunWith(h.Facts, g, knob.Catalogue(), h.Site.Adjust)

@@ -128,8 +128,7 @@ func (f *modesFlags) add(cmd *cobra.Command) {
 
 // planFlags are the flags that say what --resume reads from its file.
 var planFlags = []string{"mode", "native", "workloads", "repeat", "interval", "duration", "warm-up",
-	"search-budget", "frame",
-	"flows", "connections", "seed", "name", "note", "generator", "sink", "cpus"}
+	"search-budget", "frame", "flows", "connections", "seed", "name", "note", "generator", "sink", "cpus"}
 
 func workloadNames() []string {
 	var names []string
@@ -220,7 +219,7 @@ func (a *app) campaign(ctx context.Context, f *modesFlags) (*measure.ModesCampai
 	if f.resume != "" {
 		c, log, err := f.resumed()
 		if err == nil {
-			err = bench.OfThisHost(ctx, a.env(), c, f.resume)
+			err = bench.CheckHost(ctx, a.env(), c, f.resume)
 		}
 		return c, log, err
 	}
@@ -247,8 +246,8 @@ func (a *app) campaign(ctx context.Context, f *modesFlags) (*measure.ModesCampai
 	if err := plan.Check(); err != nil {
 		return nil, nil, usage(err, "")
 	}
-	c, err := bench.Begin(ctx, a.env(), f.name, f.stamp, plan)
-	return c, bench.LogOf(a.env(), f.keep, f.checkpoint, f.stamp), err
+	c, err := bench.NewCampaign(ctx, a.env(), f.name, f.stamp, plan)
+	return c, bench.NewCampaignLog(a.env(), f.keep, f.checkpoint, f.stamp), err
 }
 
 // resumed is the campaign of the file.

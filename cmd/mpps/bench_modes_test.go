@@ -57,7 +57,7 @@ func TestBenchModes(t *testing.T) {
 			t.Errorf("%s/%s: percentiles %v", r.Mode, r.Workload, r.Percentiles)
 		}
 	}
-	saved, err := saved.Modes(file)
+	saved, err := saved.ReadModes(file)
 	if err != nil || saved.Samples != 8 {
 		t.Errorf("saved: %v, %+v", err, saved)
 	}

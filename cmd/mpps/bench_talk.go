@@ -93,8 +93,7 @@ The far end closes first: what a connection leaves behind for a minute
 			"bytes of a response (default with --udp --rate: 8)")
 		flags.BoolVar(&f.udp, "udp", false, "over UDP instead of TCP")
 		cli.ValueVar(flags, &f.rate, "rate", "",
-			"transactions per second on a schedule, such as 10k; 0 is a closed loop",
-			parseRate)
+			"transactions per second on a schedule, such as 10k; 0 is a closed loop", parseRate)
 		cli.DurationVar(flags, &f.timeout, "timeout", time.Second, time.Millisecond, time.Hour,
 			"after which a request is lost: over UDP, or with --rate at the end of a trial")
 		return cmd

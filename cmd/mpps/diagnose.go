@@ -12,6 +12,7 @@ import (
 	"mpps/internal/advise/bottleneck"
 	"mpps/internal/cli"
 	"mpps/internal/model/facts"
+	"mpps/internal/ops"
 	"mpps/internal/ops/load"
 	"mpps/internal/outcome"
 	"mpps/internal/report"
@@ -121,14 +122,14 @@ func (a *app) runDiagnose(ctx context.Context, f *diagnoseFlags) error {
 // pathSeen is a host with what its stages did: watched now, or read from a file.
 func (a *app) pathSeen(ctx context.Context, f *diagnoseFlags) (*facts.Host, error) {
 	if f.load == "" {
-		return load.Seen(ctx, a.env(), load.Options{Interval: f.interval, Guest: f.guest, Netns: f.netns,
+		return load.Watch(ctx, a.env(), load.Options{Interval: f.interval, Guest: f.guest, Netns: f.netns,
 			Counters: f.counters})
 	}
 	h, err := load.Read(f.load)
 	if err != nil {
 		return nil, err
 	}
-	return h, load.Known(h, f.guest)
+	return h, ops.CheckGuest(h, f.guest)
 }
 
 // writeLoad writes a host with its load as a snapshot.

@@ -10,7 +10,7 @@ import (
 
 // domainFlags are the flags that say what a definition should be.
 type domainFlags struct {
-	definition.Asked
+	definition.Request
 	values map[string]*once // by the flag's name
 }
 
@@ -27,12 +27,12 @@ func (f *domainFlags) add(cmd *cobra.Command) {
 }
 
 // asked is what the flags say.
-func (f *domainFlags) asked() *definition.Asked {
+func (f *domainFlags) asked() *definition.Request {
 	f.Values = map[string]string{}
 	for name, value := range f.values {
 		f.Values[name] = value.text
 	}
-	return &f.Asked
+	return &f.Request
 }
 
 // once is the text of a flag that may be given once: which of two values is meant nobody can tell.

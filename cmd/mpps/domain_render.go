@@ -88,7 +88,7 @@ func describes(cmd *cobra.Command) (name string) {
 
 func (a *app) writeRendered(d *domain.Doc, output string) error {
 	text := d.Bytes()
-	rendered := definition.Rendered{Name: d.Guest().Name, Guest: d.Guest()}
+	rendered := definition.RenderResult{Name: d.Guest().Name, Guest: d.Guest()}
 	switch {
 	case output != "" && output != "-":
 		if err := a.writeFile(output, text); err != nil {

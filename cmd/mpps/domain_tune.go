@@ -14,7 +14,7 @@ func (a *app) domainTuneCommand() *cobra.Command {
 	var flags domainFlags
 	var goals domainGoal
 	var output string
-	var ask definition.TuneAsk
+	var ask definition.TuneOptions
 	var detailed bool
 	cmd := &cobra.Command{
 		Use:   "tune NAME|FILE",
@@ -79,7 +79,7 @@ would be (--detailed-exit-code) · 64 a flag is wrong, or two contradict.`,
 }
 
 // writeTuned writes the definition where it is wanted, and says what was changed.
-func (a *app) writeTuned(tuned *definition.Tuned, output string, dryRun bool) (err error) {
+func (a *app) writeTuned(tuned *definition.TuneResult, output string, dryRun bool) (err error) {
 	switch toFile := output != "" && output != "-"; {
 	case dryRun:
 	case toFile:

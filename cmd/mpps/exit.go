@@ -17,7 +17,7 @@ var (
 )
 
 // ends returns the exit code and the hint of an error.
-func (a *app) ends(err error) (code int, hint string) { return cli.Ends(a.path, err) }
+func (a *app) ends(err error) (code int, hint string) { return cli.ErrorOf(a.path, err) }
 
 // badFlag is an error in a verb's flags. What had --lab once is in mpps-lab.
 func badFlag(cmd *cobra.Command, err error) error {

@@ -12,7 +12,7 @@ import (
 
 func (a *app) exportTunedCommand() *cobra.Command {
 	var flags goalFlags
-	var ask profile.Ask
+	var ask profile.Request
 	cmd := &cobra.Command{
 		Use:   "tuned",
 		Short: "a TuneD profile that extends TuneD's own for the goal",

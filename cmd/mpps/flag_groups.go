@@ -84,12 +84,10 @@ func (f *trafficFlags) add(flags *pflag.FlagSet, cpus string) {
 		"auto, xdp, af_packet, or pktgen: the kernel's, if its module is loaded",
 		"auto", string(traffic.XDP), string(traffic.AFPacket), string(traffic.Pktgen))
 	cli.ChoiceVar(flags, &f.sink, "sink", "auto",
-		"auto, xdp, xdp-skb or af_packet: name one for results that are to be "+
-			"compared",
+		"auto, xdp, xdp-skb or af_packet: name one for results that are to be compared",
 		"auto", string(traffic.XDP), string(traffic.XDPSkb), string(traffic.AFPacket))
 	cli.ValueVar(flags, &f.cpus, cpus, "",
-		"CPUs that the generator runs on, one worker each (default: one of the first "+
-			"allowed)", parseCPUs)
+		"CPUs that the generator runs on, one worker each (default: one of the first allowed)", parseCPUs)
 	f.burst = 1
 }
 
@@ -116,8 +114,7 @@ func (f *trafficFlags) addPackets(flags *pflag.FlagSet) {
 
 // pathFlagNames are the flags that belong to our own generator, whatever the one with its CPUs is called.
 var pathFlagNames = []string{"from", "to", "via", "agent", "guest-nic", "secret-file", "reverse", "generator", "sink",
-	"flows", "imix",
-	"two-way", "forward", "out", "gateway", "gateway-mac", "clone-skb", "burst"}
+	"flows", "imix", "two-way", "forward", "out", "gateway", "gateway-mac", "clone-skb", "burst"}
 
 // size returns the size of frames.
 func (f *trafficFlags) size() (frameSize, error) {
@@ -155,7 +152,7 @@ func (f *trafficFlags) load(latency bool) (measure.Load, error) {
 	if err != nil {
 		return load, err
 	}
-	f.Options.Generator, f.Options.Sink = bench.Method(f.generator), bench.Method(f.sink)
+	f.Options.Generator, f.Options.Sink = bench.ParseMethod(f.generator), bench.ParseMethod(f.sink)
 	f.Options.CPUs = f.cpus
 	if pktgen {
 		f.Options.Clone, f.Options.Burst = f.clone, f.burst

@@ -141,7 +141,7 @@ func (a *app) runLatency(ctx context.Context, f *latencyFlags) error {
 	var before *wakeup.File
 	if f.before != "" {
 		var err error
-		if before, err = saved.Wakeups(f.before); err != nil {
+		if before, err = saved.ReadWakeups(f.before); err != nil {
 			return err
 		}
 	}

@@ -16,7 +16,7 @@ import (
 
 // pathFlags are the flags of mpps path.
 type pathFlags struct {
-	queues.Ask
+	queues.Options
 	output string
 	steer  steerFlags
 }
@@ -99,7 +99,7 @@ func (a *app) runPath(ctx context.Context, f *pathFlags) error {
 	if err := f.check(a.root); err != nil {
 		return err
 	}
-	w, err := queues.Watch(ctx, a.env(), f.Ask)
+	w, err := queues.Watch(ctx, a.env(), f.Options)
 	if err != nil {
 		return err
 	}

@@ -50,8 +50,7 @@ func (f *steerFlags) check(p *pathFlags, given func(string) bool) error {
 	for _, name := range []string{"netns", "guest", "every-packet", "output"} {
 		if given(name) {
 			return usage(fmt.Errorf("--steer and --%s: steering is of all guests of a NIC of this host, and draws "+
-				"nothing", name),
-				"give one of the two")
+				"nothing", name), "give one of the two")
 		}
 	}
 	switch queuepath.Means(f.by) {
@@ -61,8 +60,7 @@ func (f *steerFlags) check(p *pathFlags, given func(string) bool) error {
 	}
 	if p.For < 0 || p.For > time.Hour {
 		return usage(fmt.Errorf("--for %v: expected at most an hour; 0 plans from what the host is, without watching",
-			p.For),
-			"")
+			p.For), "")
 	}
 	return nil
 }
@@ -79,8 +77,7 @@ func (f *steerFlags) parsed() (map[string]float64, error) {
 		n, err := strconv.ParseFloat(word[at+1:], 64)
 		if err != nil || !(n >= 0.001 && n <= 1000) {
 			return nil, usage(fmt.Errorf("--weight %s: expected a number from 0.001 to 1000 behind the guest's name",
-				word),
-				"such as --weight vm1=2")
+				word), "such as --weight vm1=2")
 		}
 		if _, twice := weights[name]; twice {
 			return nil, usage(fmt.Errorf("--weight %s: %s is given twice", word, name), "")
@@ -97,9 +94,9 @@ func (a *app) runSteer(ctx context.Context, p *pathFlags) error {
 	if err != nil {
 		return err
 	}
-	d, err := queues.Steer(ctx, a.env(), queues.SteerAsk{
+	d, err := queues.Steer(ctx, a.env(), queues.SteerOptions{
 		Options: change.Options{DryRun: f.dryRun}, For: p.For, NIC: f.nic, By: queuepath.Means(f.by), Weights: weights,
-		Aloud: !a.json,
+		Announce: !a.json,
 	})
 	return a.applied(d, err, f.detailed)
 }

@@ -15,7 +15,7 @@ import (
 
 func (a *app) placeCommand() *cobra.Command {
 	var flags goalFlags
-	var ask placing.Ask
+	var ask placing.Request
 	var output string
 	var wishes placeWishes
 	var detailed bool
@@ -91,7 +91,7 @@ no place is refused, with what is short and the smallest thing that would help.
 // placeWishes are the flags that say what is to be placed in addition to what the host has.
 type placeWishes struct{ add, reserve, daemon []string }
 
-func (w *placeWishes) parse(into *placing.Ask) error {
+func (w *placeWishes) parse(into *placing.Request) error {
 	for _, text := range w.add {
 		g, err := placing.ParseGuest(text)
 		if err != nil {

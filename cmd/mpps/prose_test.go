@@ -21,9 +21,9 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// TestProseDrivesNothing plans, applies, goes on behind a reboot and rolls back twice: with the words of this
-// version, and with other ones in the catalogue, in snapshots, in plans and in journals between the commands.
-// Everything but the words must be the same.
+// TestProseDrivesNothing plans, applies, goes on behind a reboot and rolls back twice: with the words of this version,
+// and with other ones in the catalogue, in snapshots, in plans and in journals between the commands. Everything but the
+// words must be the same.
 func TestProseDrivesNothing(t *testing.T) {
 	same := func(text string) string { return text }
 	overReboot, planned := playWorded(t, same), planWorded(t, same)
@@ -107,8 +107,8 @@ func (w *worded) journal(name string, text []byte) {
 
 var (
 	txForm = regexp.MustCompile(`\d{8}T\d{6}\.\d{6}Z-[0-9a-f]{6}`)
-	// What could not be seen stands among the rules that an operator consents to, and that the digest covers, as it
-	// was shown.
+	// What could not be seen stands among the rules that an operator consents to, and that the digest covers, as it was
+	// shown.
 	shown    = regexp.MustCompile(`unknown: [^"]* could not be seen \([^"]*\)|"digest": "[^"]*"`)
 	volatile = regexp.MustCompile(`"(seconds|started|ended|made|time|taken)": ("[^"]*"|[0-9.e-]+)`)
 )

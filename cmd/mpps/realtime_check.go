@@ -15,7 +15,7 @@ import (
 )
 
 func (a *app) realtimeCheckCommand() *cobra.Command {
-	var ask monitor.RealtimeAsk
+	var ask monitor.RealtimeOptions
 	var list string
 	var failOn failOn
 	cmd := &cobra.Command{
@@ -56,7 +56,7 @@ aside · 4 a finding is as severe as --fail-on or more.`,
 				return err
 			}
 			err = a.out.Answer(report.Answer{
-				Verb: "realtime-check", Host: h.Name, Result: r, Warnings: ops.NotRoot(h),
+				Verb: "realtime-check", Host: h.Name, Result: r, Warnings: ops.AccessWarnings(h),
 				Text: func(t *report.Text) { report.RealtimeCheck(t, r, a.verbose) },
 			})
 			switch {

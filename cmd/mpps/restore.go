@@ -12,7 +12,7 @@ import (
 )
 
 func (a *app) restoreCommand() *cobra.Command {
-	var ask change.RestoreAsk
+	var ask change.RestoreOptions
 	var watch bool
 	cmd := &cobra.Command{
 		Use:   "restore",
@@ -36,7 +36,7 @@ Exit codes: 0 everything stands · 1 something could not be put back ·
 			if ask.VFs && watch {
 				return usage(errors.New("--vfs and --watch: expected one of them"), "")
 			}
-			r, err := change.OpenRestoring(cmd.Context(), a.env(), ask)
+			r, err := change.OpenRestorer(cmd.Context(), a.env(), ask)
 			if err != nil {
 				return err
 			}

@@ -34,9 +34,9 @@ at work.`,
 		RunE: func(cmd *cobra.Command, given []string) error {
 			switch {
 			case unconfirmed != "":
-				return change.Guard(cmd.Context(), a.env(), unconfirmed)
+				return change.RunGuard(cmd.Context(), a.env(), unconfirmed)
 			case orphans:
-				return change.Adopt(cmd.Context(), a.env(), a.stdin, a.stdout)
+				return change.RunOrphanGuard(cmd.Context(), a.env(), a.stdin, a.stdout)
 			}
 			o.TX = first(given)
 			r, err := change.Rollback(cmd.Context(), a.env(), o)

@@ -40,7 +40,7 @@ could not see.
 				return err
 			}
 			err = a.out.Answer(report.Answer{
-				Verb: "sriov-check", Host: h.Name, Result: c, Warnings: ops.NotRoot(h),
+				Verb: "sriov-check", Host: h.Name, Result: c, Warnings: ops.AccessWarnings(h),
 				Text: func(t *report.Text) { report.SRIOVCheck(t, c, a.verbose) },
 			})
 			if err == nil && fails != nil && len(c.AtLeast(*fails)) > 0 {

@@ -32,7 +32,7 @@ function · 4 a function is not served as it should be.`,
 				return err
 			}
 			if err := a.out.Answer(report.Answer{
-				Verb: "sriov-guest", Host: h.Name, Result: side, Warnings: ops.Unseen(h),
+				Verb: "sriov-guest", Host: h.Name, Result: side, Warnings: ops.UnseenWarnings(h),
 				Text: func(t *report.Text) { report.GuestSide(t, side) },
 			}); err != nil {
 				return err

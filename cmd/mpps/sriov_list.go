@@ -34,7 +34,7 @@ columns settings that a new function has are left out; --json has all of them.
 				return err
 			}
 			return a.out.Answer(report.Answer{
-				Verb: "sriov-list", Host: h.Name, Result: l, Warnings: ops.Unseen(h),
+				Verb: "sriov-list", Host: h.Name, Result: l, Warnings: ops.UnseenWarnings(h),
 				Text: func(t *report.Text) { report.SRIOVList(t, l) },
 			})
 		},

@@ -48,7 +48,7 @@ Exit codes: 0 nothing is known to stand in the way · 1 there is no plan ·
 				return err
 			}
 			err = a.out.Answer(report.Answer{
-				Verb: "sriov-migrate-plan", Host: h.Name, Result: found, Warnings: ops.Unseen(h),
+				Verb: "sriov-migrate-plan", Host: h.Name, Result: found, Warnings: ops.UnseenWarnings(h),
 				Text: func(t *report.Text) { report.Migration(t, found) },
 			})
 			if err == nil && len(found.Missing()) > 0 {

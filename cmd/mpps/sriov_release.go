@@ -42,8 +42,7 @@ was at work for longer than --wait.`,
 			return a.done(d, err, o.detailed, report.Answer{
 				Verb: "sriov-release", Result: back,
 				Text: func(t *report.Text) {
-					report.Released(t, &back.Returned, back.Transaction, o.DryRun,
-						a.verbose)
+					report.Released(t, &back.Returned, back.Transaction, o.DryRun, a.verbose)
 				},
 			})
 		},

@@ -11,7 +11,7 @@ import (
 
 func (a *app) sriovResetCommand() *cobra.Command {
 	var dryRun, detailed bool
-	var ask vf.ResetAsk
+	var ask vf.ResetOptions
 	cmd := &cobra.Command{
 		Use:   "reset {VF | --guest NAME | --all-free PF}",
 		Short: "a virtual function as new: nothing of who had it before is left",

@@ -27,7 +27,7 @@ Exit codes: 0 · with --detailed-exit-code also 1 interrupted, in doubt or
 failed · 2 waiting · 3 clean · 4 drifted · 11 in flight.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := change.Stands(cmd.Context(), a.env(), true)
+			s, err := change.ReadStatus(cmd.Context(), a.env(), true)
 			if err == nil {
 				err = a.out.Answer(report.Answer{
 					Verb: "status", Host: s.Host, Result: s.Status, Warnings: s.Warnings,

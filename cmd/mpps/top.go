@@ -122,7 +122,7 @@ func (a *app) runTop(ctx context.Context, f *topFlags) error {
 		ctx, cancel = context.WithTimeout(ctx, f.length)
 		defer cancel()
 	}
-	l, err := load.Begin(a.env(), f.every, f.netns, f.counters)
+	l, err := load.Start(a.env(), f.every, f.netns, f.counters)
 	if err != nil {
 		return err
 	}

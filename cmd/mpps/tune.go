@@ -168,7 +168,7 @@ func (a *app) runTune(ctx context.Context, f *tuneFlags) (err error) {
 // gauge opens what measures.
 func (f *tuneFlags) gauge(ctx context.Context, env *ops.Env) (tuning.Gauge, error) {
 	if f.command != "" {
-		return tuning.ByCommand(env, f.command, f.grace, f.maxPPS, f.Goal, f.Budget)
+		return tuning.NewProgramGauge(env, f.command, f.grace, f.maxPPS, f.Goal, f.Budget)
 	}
 	load, err := f.path.load(false)
 	if err != nil {
@@ -178,7 +178,7 @@ func (f *tuneFlags) gauge(ctx context.Context, env *ops.Env) (tuning.Gauge, erro
 	if err := rig.CheckLoad(load); err != nil {
 		return nil, err
 	}
-	return tuning.OverPath(ctx, env, &f.path.Path, load, f.Goal, f.Budget)
+	return tuning.NewPathGauge(ctx, env, &f.path.Path, load, f.Goal, f.Budget)
 }
 
 // resumeTune takes the flags and the findings of the run that waits.
@@ -187,7 +187,7 @@ func (a *app) resumeTune(cmd *cobra.Command, f *tuneFlags) error {
 		return usage(fmt.Errorf("--resume and --%s: the run that waits has its flags", name),
 			"beside --resume only --restarts, --budget, --seed and where the result goes may be given")
 	}
-	earlier, flags, err := tuning.Waiting(cmd.Context(), a.env())
+	earlier, flags, err := tuning.ReadWaiting(cmd.Context(), a.env())
 	if err != nil {
 		return err
 	}

@@ -87,7 +87,7 @@ func TestHealthyPaths(t *testing.T) {
 				To: traffic.Endpoint{Netns: b.to, Iface: "eth0"}}
 			load := measure.Load{FrameBytes: frame, Flows: 16, Duration: time.Second, Repeat: 1}
 			g := goal.Goal{PPS: 1e9, Frame: frame}
-			by, err := tuning.OverPath(t.Context(), a.env(), &bench.Path{Ends: ends}, load, g, 30*time.Second)
+			by, err := tuning.NewPathGauge(t.Context(), a.env(), &bench.Path{Ends: ends}, load, g, 30*time.Second)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -61,7 +61,7 @@ another mpps is at work.`,
 			if err := onlyWatching(cmd); err != nil {
 				return err
 			}
-			s, err := change.Stands(cmd.Context(), a.env(), false)
+			s, err := change.ReadStatus(cmd.Context(), a.env(), false)
 			if err == nil {
 				err = a.out.Answer(report.Answer{
 					Verb: "verify", Host: s.Host, Result: s.Status, Warnings: s.Warnings,

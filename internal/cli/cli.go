@@ -1,5 +1,5 @@
-// Package cli is what our commands have in common: the flags of every verb, what is refused in a command line, and
-// how an error is printed and turned into an exit code.
+// Package cli is common to our commands: the flags of every verb, checks of the command line, and how an error is
+// printed and turned into an exit code.
 package cli
 
 import (
@@ -16,7 +16,7 @@ import (
 	"mpps/internal/report"
 )
 
-// Root completes a root command: errors are left to Fail, help fits 80 columns, and a word that is no verb is an error.
+// Root sets up a root command: Fail prints errors, help fits 80 columns, and an unknown verb is an error.
 func Root(root *cobra.Command) {
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Args = cobra.ArbitraryArgs
@@ -50,11 +50,11 @@ func unknown(root *cobra.Command, name string) error {
 	return outcome.Usage(errors.New("unknown command "+strconv.Quote(name)), hint)
 }
 
-// SeeHelp is the hint to the help of a command with a path such as "mpps bench pps".
+// SeeHelp returns the hint that names the help of a command, such as "mpps bench pps".
 func SeeHelp(path string) string { return "see '" + path + " --help'" }
 
-// NotEmpty refuses a flag with an empty value, as an unset variable of a script leaves it: without the flag the command
-// would do something else (this machine, the default goal, every guest).
+// NotEmpty refuses a flag with an empty value, such as from an unset shell variable: treating it as not given would
+// mean something else (this machine, the default goal, every guest).
 func NotEmpty(cmd *cobra.Command) error {
 	var err error
 	cmd.Flags().Visit(func(f *pflag.Flag) {
@@ -66,7 +66,7 @@ func NotEmpty(cmd *cobra.Command) error {
 	return err
 }
 
-// Args checks the number of positional arguments: exit code 64, not 1, where it is wrong.
+// Args makes a wrong number of positional arguments a usage error: exit code 64, not 1.
 func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, given []string) error {
 		err := check(cmd, given)
@@ -81,9 +81,9 @@ func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// Ends returns the exit code and the hint of an error of a command with a path such as "mpps bench pps"; empty where no
-// command was reached.
-func Ends(path string, err error) (code int, hint string) {
+// ErrorOf returns the exit code and the hint for an error of a command, such as "mpps bench pps"; an empty path means
+// that no command was reached.
+func ErrorOf(path string, err error) (code int, hint string) {
 	code, hint = outcome.Of(err)
 	if hint == "" && code == outcome.CodeUsage && path != "" && !outcome.Silent(err) {
 		hint = SeeHelp(path)
@@ -93,7 +93,7 @@ func Ends(path string, err error) (code int, hint string) {
 
 // Fail prints an error as its one line and its hint, and returns the exit code.
 func Fail(out *report.Printer, path string, err error) int {
-	code, hint := Ends(path, err)
+	code, hint := ErrorOf(path, err)
 	if !outcome.Silent(err) {
 		out.Failure(err, hint)
 	}

@@ -11,15 +11,14 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// flagValue is a flag whose text is read when it is given, so that what is wrong with it is said of the flag that was
-// given.
+// flagValue is a flag whose text is parsed as soon as it is given, so that errors name the flag.
 type flagValue[T any] struct {
 	to         *T
 	parse      func(string) (T, error)
 	text, kind string
 }
 
-// Set reads the text. That a text is empty is said by notEmpty.
+// Set parses the text. NotEmpty refuses an empty one.
 func (v *flagValue[T]) Set(text string) error {
 	if text == "" {
 		v.text = text
@@ -33,20 +32,20 @@ func (v *flagValue[T]) Set(text string) error {
 	return nil
 }
 
-// ReadAtOnce marks flags whose text is read when it is given.
+// ReadAtOnce marks flags whose text is parsed as soon as it is given.
 func (v *flagValue[T]) ReadAtOnce() {}
 
 func (v *flagValue[T]) String() string { return v.text }
 
-// Type is the placeholder in the help.
+// Type returns the placeholder in the help.
 func (v *flagValue[T]) Type() string { return v.kind }
 
-// badValue is what is wrong with a flag's value. Its text follows the flag's name.
+// badValue is an error in a flag's value. Its text follows the flag's name.
 type badValue struct{ error }
 
 func (b *badValue) Unwrap() error { return b.error }
 
-// FlagError words what pflag complains about.
+// FlagError returns pflag's error about a value in our words.
 func FlagError(err error) error {
 	var at *pflag.InvalidValueError
 	var bad *badValue
@@ -56,8 +55,8 @@ func FlagError(err error) error {
 	return err
 }
 
-// ValueVar adds a flag, or with NAME,N one with a short form; otherwise is its default as a text, empty for the zero
-// value.
+// ValueVar adds a flag; a name such as "output,o" has a short form too. otherwise is the default as text; empty: the
+// zero value.
 func ValueVar[T any](flags *pflag.FlagSet, to *T, name, otherwise, use string, parse func(string) (T, error)) {
 	v := &flagValue[T]{to: to, kind: "string", text: otherwise, parse: parse}
 	if otherwise != "" {
@@ -76,7 +75,7 @@ func ListVar[T any](flags *pflag.FlagSet, to *[]T, name, use string, parse func(
 	flags.Lookup(name).Value.(*flagValue[[]T]).kind = "stringArray"
 }
 
-// TextVar adds a flag that is kept as the text that it is, once it could be read.
+// TextVar adds a flag that is kept as text if parse accepts it.
 func TextVar[T any](flags *pflag.FlagSet, to *string, name, otherwise, use string, parse func(string) (T, error)) {
 	ValueVar(flags, to, name, otherwise, use, func(text string) (string, error) {
 		_, err := parse(text)
@@ -92,7 +91,7 @@ func ParseTime(text string) (time.Duration, error) {
 	return d, err
 }
 
-// AfterColon sets a complaint that names the value itself off from the flag's name.
+// AfterColon puts a colon between the flag's name and an error that names the value itself.
 func AfterColon[T any](value T, err error) (T, error) {
 	if err != nil {
 		err = fmt.Errorf(": %w", err)
@@ -100,7 +99,7 @@ func AfterColon[T any](value T, err error) (T, error) {
 	return value, err
 }
 
-// ChoiceVar adds a flag with a few values.
+// ChoiceVar adds a flag that takes one of at least two values.
 func ChoiceVar(flags *pflag.FlagSet, to *string, name, otherwise, use string, choices ...string) {
 	ValueVar(flags, to, name, otherwise, use, func(text string) (string, error) {
 		if !slices.Contains(choices, text) {
@@ -123,7 +122,7 @@ func IntVar(flags *pflag.FlagSet, to *int, name string, otherwise, least, most i
 	flags.Lookup(name).Value.(*flagValue[int]).kind = "int"
 }
 
-// DurationVar adds a flag for a time in a range; without an upper end where most is 0.
+// DurationVar adds a flag for a time in a range; most 0 is no upper limit.
 func DurationVar(flags *pflag.FlagSet, to *time.Duration, name string, otherwise, least, most time.Duration,
 	use string) {
 	ValueVar(flags, to, name, otherwise.String(), use, func(text string) (time.Duration, error) {

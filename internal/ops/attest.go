@@ -16,26 +16,26 @@ import (
 	"mpps/internal/outcome"
 )
 
-// saying is one thing that a person says; an empty value takes back.
-type saying struct{ id, value string }
+// claim is one attested value; an empty value withdraws it.
+type claim struct{ id, value string }
 
-// Attested is what persons said.
+// Attested lists attestations.
 type Attested struct {
 	Attested []knob.Attestation `json:"attested"`
 
 	Host   string `json:"-"`
-	Listed bool   `json:"-"` // it is all that can be said, not what was said now
+	Listed bool   `json:"-"` // the list of everything that can be attested, not the result of one call
 }
 
-// Attest records what a person says: ID=VALUE each, or with forget IDs of which what was said is taken back. Where
-// nobody is named the person is the user behind sudo.
+// Attest records attestations, each ID=VALUE, or with forget withdraws those of the given IDs. If by is empty, the
+// attester is the user who ran sudo.
 func (e *Env) Attest(given []string, by string, forget bool) (*Attested, error) {
-	said, err := sayings(given, forget)
+	claims, err := parseClaims(given, forget)
 	if err != nil {
 		return nil, err
 	}
 	if by = strings.TrimSpace(by); !forget {
-		if by, err = person(cmp.Or(by, loginName())); err != nil {
+		if by, err = checkName(cmp.Or(by, loginName())); err != nil {
 			return nil, err
 		}
 	}
@@ -44,12 +44,12 @@ func (e *Env) Attest(given []string, by string, forget bool) (*Attested, error) 
 	}
 	all, now := &Attested{}, time.Now()
 	return all, e.With(func(m *machine.Machine) error {
-		for _, s := range said {
-			before, err := m.Attest(s.id, s.value, by, now)
+		for _, c := range claims {
+			before, err := m.Attest(c.id, c.value, by, now)
 			if err != nil {
 				return outcome.Failed(fmt.Errorf("record what was attested: %w", err), "")
 			}
-			row := knob.Attested(s.id, facts.Attestation{Value: s.value, By: by, At: now}, now)
+			row := knob.Attested(c.id, facts.Attestation{Value: c.value, By: by, At: now}, now)
 			row.Before = before.Value
 			all.Attested = append(all.Attested, row)
 		}
@@ -58,8 +58,8 @@ func (e *Env) Attest(given []string, by string, forget bool) (*Attested, error) 
 	})
 }
 
-// Attested lists what was said, and what can be.
-func (e *Env) Attested() (*Attested, error) {
+// Attestations lists everything that can be attested, with what was.
+func (e *Env) Attestations() (*Attested, error) {
 	all, now := &Attested{Listed: true, Attested: []knob.Attestation{}}, time.Now()
 	return all, e.With(func(m *machine.Machine) error {
 		said, err := m.Attested()
@@ -74,9 +74,9 @@ func (e *Env) Attested() (*Attested, error) {
 	})
 }
 
-// sayings reads what is said.
-func sayings(given []string, forget bool) ([]saying, error) {
-	var all []saying
+// parseClaims reads ID=VALUE arguments, or with forget IDs alone.
+func parseClaims(given []string, forget bool) ([]claim, error) {
+	var all []claim
 	form := "ID=VALUE"
 	if forget {
 		form = "an ID alone"
@@ -97,16 +97,16 @@ func sayings(given []string, forget bool) ([]saying, error) {
 			return nil, outcome.Usage(fmt.Errorf("%s: expected one of %s, found %q", id, strings.Join(values, ", "),
 				value), "")
 		}
-		if slices.ContainsFunc(all, func(s saying) bool { return s.id == id }) {
+		if slices.ContainsFunc(all, func(s claim) bool { return s.id == id }) {
 			return nil, outcome.Usage(fmt.Errorf("%s stands there twice", id), "say one thing of it")
 		}
-		all = append(all, saying{id, value})
+		all = append(all, claim{id, value})
 	}
 	return all, nil
 }
 
-// person refuses what is nobody's name.
-func person(by string) (string, error) {
+// checkName refuses an attester's name that is empty, longer than 100 bytes or has control characters.
+func checkName(by string) (string, error) {
 	if by == "" || strings.ContainsFunc(by, func(r rune) bool { return r < ' ' || r == 0x7f }) || len(by) > 100 {
 		return "", outcome.Usage(errors.New("whose word is it? expected --by NAME"), "the name is shown wherever the "+
 			"attestation is")
@@ -114,7 +114,7 @@ func person(by string) (string, error) {
 	return by, nil
 }
 
-// loginName returns the user behind sudo; empty for root, and if unknown.
+// loginName returns the user who ran sudo, else the current user; empty for root or if unknown.
 func loginName() string {
 	if name := os.Getenv("SUDO_USER"); name != "" && name != "root" {
 		return name

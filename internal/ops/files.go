@@ -14,7 +14,7 @@ import (
 	"mpps/internal/outcome"
 )
 
-// ReadSnapshot reads a file of 'mpps snapshot'.
+// ReadSnapshot reads a file written by 'mpps snapshot'.
 func ReadSnapshot(file string) (*facts.Host, error) {
 	f, err := OpenJSON(file)
 	if err != nil {
@@ -29,15 +29,15 @@ func ReadSnapshot(file string) (*facts.Host, error) {
 	return h, nil
 }
 
-// ReplaceFile writes a file so that a reader sees the old text or the new one, never half of it. Anything but a
-// regular file, such as /dev/null or a pipe, is written to and never replaced.
+// ReplaceFile writes a file atomically: a reader sees the old text or the new one. Anything but a regular file, such as
+// /dev/null or a pipe, is written in place.
 func ReplaceFile(name string, text []byte) error {
 	info, err := os.Stat(name)
 	switch {
 	case err == nil && info.IsDir():
 		return errors.New("is a directory")
 	case err == nil && !info.Mode().IsRegular():
-		return writeThrough(name, text)
+		return writeInPlace(name, text)
 	case err == nil:
 		if name, err = filepath.EvalSymlinks(name); err != nil {
 			return err
@@ -58,7 +58,7 @@ func ReplaceFile(name string, text []byte) error {
 	return nil
 }
 
-func writeThrough(name string, text []byte) error {
+func writeInPlace(name string, text []byte) error {
 	f, err := os.OpenFile(name, os.O_WRONLY, 0)
 	if err != nil {
 		return Cause(err)
@@ -67,7 +67,16 @@ func writeThrough(name string, text []byte) error {
 	return Cause(errors.Join(err, f.Close()))
 }
 
-// Cause returns what the kernel said, without the name of a temporary file.
+// WriteState writes a file that mpps keeps below the root, and makes its folder.
+func (e *Env) WriteState(path string, text []byte) error {
+	name := filepath.Join(e.Root, path)
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	return ReplaceFile(name, text)
+}
+
+// Cause returns the kernel's error without the path, which may be that of a temporary file.
 func Cause(err error) error {
 	var where *fs.PathError
 	if errors.As(err, &where) {
@@ -77,7 +86,7 @@ func Cause(err error) error {
 }
 
 // OpenFile opens a file that the user named, for reading. Only regular files are accepted: opening a named pipe could
-// wait for ever.
+// block for ever.
 func OpenFile(name string) (*os.File, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -102,7 +111,7 @@ func OpenFile(name string) (*os.File, error) {
 	return f, nil
 }
 
-// OpenJSON opens a file of JSON for reading. One larger than anything that mpps reads is refused at once.
+// OpenJSON opens a JSON file for reading. It refuses files larger than facts.MaxSnapshot bytes.
 func OpenJSON(name string) (io.ReadCloser, error) {
 	f, err := OpenFile(name)
 	if err != nil {
@@ -118,16 +127,16 @@ func OpenJSON(name string) (io.ReadCloser, error) {
 	}{JSON(f), f}, nil
 }
 
-// JSON passes text on up to the first NUL byte, which JSON does not have, so that a file of zeros is not read to its
+// JSON returns a reader that fails at the first NUL byte, which JSON cannot contain: a file of zeros is not read to its
 // end.
-func JSON(from io.Reader) io.Reader { return &jsonText{from: from} }
+func JSON(from io.Reader) io.Reader { return &nulChecker{from: from} }
 
-type jsonText struct {
+type nulChecker struct {
 	from io.Reader
 	read int64
 }
 
-func (r *jsonText) Read(p []byte) (int, error) {
+func (r *nulChecker) Read(p []byte) (int, error) {
 	n, err := r.from.Read(p)
 	if at := bytes.IndexByte(p[:n], 0); at >= 0 {
 		return at, fmt.Errorf("byte %d is NUL: expected JSON", r.read+int64(at)+1)

@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// UntilHangup returns a context that also ends when the shell goes away (SIGHUP), so that nothing is left running. A
-// program started with nohup goes on: listening for the signal would undo nohup.
+// UntilHangup returns a context that also ends on SIGHUP, so that nothing keeps running after the shell has gone. A
+// program started with nohup ignores SIGHUP and still does: listening for the signal would undo nohup.
 func UntilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
 	if signal.Ignored(syscall.SIGHUP) {
 		return context.WithCancel(ctx)

@@ -19,39 +19,39 @@ import (
 	"mpps/internal/outcome"
 )
 
-// NoGuest is the Look.Guest with which no guest is looked into.
+// NoGuest as Look.Guest looks inside no guest.
 const NoGuest = machine.NoGuest
 
-// Look is which host is looked at, and how closely.
+// Look says which host to inspect, and how closely.
 type Look struct {
 	Snapshot string        // a file of 'mpps snapshot' instead of the machine below the root
-	Guest    string        // the guest to look into; empty: the only one that runs
-	Interval time.Duration // how long the machine's counters are watched; 0: not at all
+	Guest    string        // the guest to look inside; empty: the only running one
+	Interval time.Duration // how long to watch the machine's counters; 0: not at all
 
-	Read func(*facts.Host) []setting.Address // the values that are read besides the inventory; nil: none
-	Site bool                                // with the site file
+	Read func(*facts.Host) []setting.Address // settings to read in addition to the inventory; nil: none
+	Site bool                                // load the site file
 }
 
 // Host is the host that a verb is about.
 type Host struct {
 	Facts      *facts.Host
-	Mechanisms setting.Mechanisms // that read and change it; nil of a snapshot
-	Site       *site.File         // nil where there is none, where it was not asked for, and of a snapshot
-	Machine    *machine.Machine   // nil of a snapshot
+	Mechanisms setting.Mechanisms // read and change it; nil for a snapshot
+	Site       *site.File         // nil if there is none, if Look.Site was not set, and for a snapshot
+	Machine    *machine.Machine   // nil for a snapshot
 }
 
-// Gather looks at a host for judging it: with the values that the catalogue knows and the site file.
+// Gather inspects a host for audits and plans: Host with every setting of the catalogue and the site file.
 func (e *Env) Gather(ctx context.Context, l Look) (*Host, error) {
-	l.Read, l.Site = values, true
+	l.Read, l.Site = judgedAddresses, true
 	return e.Host(ctx, l)
 }
 
-// values are the addresses that audits, plans and checks of realtime need.
-func values(h *facts.Host) []setting.Address {
+// judgedAddresses returns the addresses that audits, plans and realtime checks need.
+func judgedAddresses(h *facts.Host) []setting.Address {
 	return slices.Concat(knob.Addresses(h, knob.Catalogue()), lasting.Addresses(), realtime.Addresses(h))
 }
 
-// Host looks at a host.
+// Host inspects a host.
 func (e *Env) Host(ctx context.Context, l Look) (*Host, error) {
 	if l.Interval < 0 {
 		return nil, outcome.Usage(fmt.Errorf("--interval %v: expected a time such as 2s", l.Interval),
@@ -74,7 +74,7 @@ func (e *Env) Host(ctx context.Context, l Look) (*Host, error) {
 		h.Site, err = site.Load(e.Root)
 	}
 	if err == nil {
-		err = e.look(ctx, h, l)
+		err = e.gather(ctx, h, l)
 	}
 	if err != nil {
 		return nil, errors.Join(err, m.Close())
@@ -82,17 +82,16 @@ func (e *Env) Host(ctx context.Context, l Look) (*Host, error) {
 	return h, nil
 }
 
-// look fills in the facts.
-func (e *Env) look(ctx context.Context, h *Host, l Look) error {
+// gather fills in the facts.
+func (e *Env) gather(ctx context.Context, h *Host, l Look) error {
 	m := h.Machine
-	m.LookInside(l.Guest)
-	if l.Interval > 0 {
-		m.LookInside(NoGuest) // the second look shows it
-	}
-	h.Facts = m.Inventory(ctx)
-	if l.Interval > 0 {
+	if l.Interval == 0 {
+		m.LookInside(l.Guest)
+		h.Facts = m.Inventory(ctx)
+	} else {
+		m.LookInside(NoGuest) // the second inventory looks inside
+		before := m.Inventory(ctx)
 		e.Out.Progress("watching the counters for %v", l.Interval)
-		before := h.Facts
 		observed, err := watch(ctx, m, before, l.Interval)
 		if err != nil {
 			return err
@@ -108,7 +107,7 @@ func (e *Env) look(ctx context.Context, h *Host, l Look) error {
 	return nil
 }
 
-// watch lets an interval pass. Where CPUs are set aside for realtime it watches what runs on them.
+// watch waits for an interval and observes what runs on the CPUs reserved for realtime, if there are any.
 func watch(ctx context.Context, m *machine.Machine, h *facts.Host, interval time.Duration) (*facts.Observation, error) {
 	var observed *facts.Observation
 	if s := realtime.Find(h, nil, ""); len(s.CPUs) > 0 && m.Live() {
@@ -125,12 +124,12 @@ func watch(ctx context.Context, m *machine.Machine, h *facts.Host, interval time
 	return observed, nil
 }
 
-// Read adds readings to the facts.
+// Read reads settings into the facts.
 func (h *Host) Read(ctx context.Context, addresses ...setting.Address) {
 	machine.Read(ctx, h.Mechanisms, h.Facts, addresses)
 }
 
-// Close closes the machine, if there is one.
+// Close closes the machine, if the host is not a snapshot.
 func (h *Host) Close() error {
 	if h.Machine == nil {
 		return nil
@@ -138,12 +137,9 @@ func (h *Host) Close() error {
 	return h.Machine.Close()
 }
 
-// Has refuses what is no machine (a mistyped --root, an empty snapshot), CPUs that the host lacks, and a guest that it
-// does not have.
-func (h *Host) Has(g goal.Goal) error { return Has(h.Facts, g) }
-
-// Has is Host.Has of facts alone.
-func Has(h *facts.Host, g goal.Goal) error {
+// CheckGoal refuses a host without CPUs (a mistyped --root, an empty snapshot) and a goal for CPUs or a guest that the
+// host does not have.
+func CheckGoal(h *facts.Host, g goal.Goal) error {
 	if len(h.Topology.CPUs) == 0 {
 		return outcome.Failed(errors.New("there is no machine to judge: not one CPU was found"),
 			RootHint+", --snapshot a file of 'mpps snapshot'")
@@ -156,14 +152,14 @@ func Has(h *facts.Host, g goal.Goal) error {
 		return outcome.Failed(fmt.Errorf("no CPU %s on this host", g.CPUs.Minus(there)),
 			"CPUs of this host: "+there.String())
 	}
-	if g.Guest == "" {
-		return nil
-	}
-	return HasGuest(h, g.Guest)
+	return CheckGuest(h, g.Guest)
 }
 
-// HasGuest refuses a guest that a host does not have.
-func HasGuest(h *facts.Host, name string) error {
+// CheckGuest refuses a guest that a host does not have. An empty name is no guest and accepted.
+func CheckGuest(h *facts.Host, name string) error {
+	if name == "" {
+		return nil
+	}
 	var names []string
 	for _, guest := range h.Guests {
 		names = append(names, guest.Name)
@@ -178,8 +174,9 @@ func HasGuest(h *facts.Host, name string) error {
 	return outcome.Failed(fmt.Errorf("no guest %q on this host", name), hint)
 }
 
-// Unseen returns what could not be seen of a host as warnings for programs; text views draw it themselves.
-func Unseen(h *facts.Host) []outcome.Warning {
+// UnseenWarnings returns the parts of a host that could not be read as warnings for JSON; text views draw them
+// themselves.
+func UnseenWarnings(h *facts.Host) []outcome.Warning {
 	var warnings []outcome.Warning
 	for _, u := range h.Unseen {
 		warnings = append(warnings, outcome.Warning{Code: "unseen", Text: u.What + ": " + u.Why})
@@ -187,9 +184,9 @@ func Unseen(h *facts.Host) []outcome.Warning {
 	return warnings
 }
 
-// NotRoot is Unseen, with what only root sees.
-func NotRoot(h *facts.Host) []outcome.Warning {
-	warnings := Unseen(h)
+// AccessWarnings is Unseen, with what only root sees.
+func AccessWarnings(h *facts.Host) []outcome.Warning {
+	warnings := UnseenWarnings(h)
 	if !h.AsRoot {
 		warnings = append(warnings, outcome.Warning{
 			Code: "not-root",
@@ -200,9 +197,9 @@ func NotRoot(h *facts.Host) []outcome.Warning {
 	return warnings
 }
 
-// Caveats returns what a reader must know about a host and a target before relying on the answer.
+// Caveats returns AccessWarnings and, if the target is near the limit of a guest's kernel, a warning that says so.
 func Caveats(h *facts.Host, g goal.Goal) []outcome.Warning {
-	warnings := NotRoot(h)
+	warnings := AccessWarnings(h)
 	if !g.NearLimit() {
 		return warnings
 	}

@@ -1,5 +1,5 @@
-// Package ops is the floor between the command line and the machine. It opens the host that a verb is about; the
-// packages below it do what the verbs do. They parse no flags and print nothing.
+// Package ops is the layer between the command line and the machine. It opens the host that a verb works on; its
+// subpackages implement the verbs. They parse no flags and print nothing.
 package ops
 
 import (
@@ -14,31 +14,28 @@ import (
 
 // Env is what every verb works with.
 type Env struct {
-	Root    string // directory below which the machine's files are; "/" is the live machine
+	Root    string // directory that holds the machine's files; "/" is the live machine
 	Version string // of mpps
 	Out     Listener
 }
 
 // Listener receives reports on long work in progress.
 type Listener interface {
-	Progress(format string, args ...any) // replaces the last progress
-	Step(format string, args ...any)     // something is finished, or worth saying
-	Failure(err error, hint string)      // something went wrong, and the work goes on
+	Progress(format string, args ...any) // replaces the last progress line
+	Step(format string, args ...any)     // something is finished, or worth mentioning
+	Failure(err error, hint string)      // something went wrong and the work continues
 }
 
 // Deaf is a Listener that ignores everything.
 type Deaf struct{}
 
-// Progress does nothing.
 func (Deaf) Progress(string, ...any) {}
 
-// Step does nothing.
 func (Deaf) Step(string, ...any) {}
 
-// Failure does nothing.
 func (Deaf) Failure(error, string) {}
 
-// RootHint says what a root is.
+// RootHint is the hint for a root that holds no machine.
 const RootHint = "--root takes a directory that holds proc/ and sys/ of a machine"
 
 // Open opens the machine below the root.
@@ -50,7 +47,7 @@ func (e *Env) Open() (*machine.Machine, error) {
 	return m, nil
 }
 
-// With opens the machine below the root for one question.
+// With opens the machine below the root, calls do and closes it.
 func (e *Env) With(do func(*machine.Machine) error) error {
 	m, err := e.Open()
 	if err != nil {
@@ -59,10 +56,10 @@ func (e *Env) With(do func(*machine.Machine) error) error {
 	return errors.Join(do(m), m.Close())
 }
 
-// Live reports whether the root is that of this machine, so that it can be measured and watched.
+// Live reports whether the root is this running machine, which can be measured and watched.
 func (e *Env) Live() bool { return filepath.Clean(e.Root) == "/" }
 
-// NeedsRoot refuses what only root can do on the live machine.
+// NeedsRoot returns an error if what needs root on the live machine and mpps does not run as root.
 func (e *Env) NeedsRoot(what string) error {
 	if e.Live() && os.Geteuid() != 0 {
 		return outcome.Failed(fmt.Errorf("%s changes the machine: expected to run as root", what), "repeat with sudo")
@@ -70,7 +67,7 @@ func (e *Env) NeedsRoot(what string) error {
 	return nil
 }
 
-// Count is a number with its unit: "1 value", "2 values".
+// Count returns a number with its noun: "1 value", "2 values".
 func Count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what

@@ -100,7 +100,7 @@ func TestHas(t *testing.T) {
 		{h, goal.Goal{CPUs: setting.CPUs(1, 2)}, "0-1"},
 		{&facts.Host{}, goal.Goal{}, "--root"},
 	} {
-		err := Has(test.host, test.goal)
+		err := CheckGoal(test.host, test.goal)
 		if _, hint := outcome.Of(err); (err != nil) != (test.hint != "") || !strings.Contains(hint, test.hint) {
 			t.Errorf("%+v: %v, hint %q, expected %q", test.goal, err, hint, test.hint)
 		}
@@ -137,7 +137,7 @@ func TestAttest(t *testing.T) {
 		if row := a.Attested[0]; row.Value != said.value || row.Before != said.before || row.By != "Erika" {
 			t.Errorf("%+v: found %+v", said, row)
 		}
-		all, err := env.Attested()
+		all, err := env.Attestations()
 		if err != nil {
 			t.Fatal(err)
 		}

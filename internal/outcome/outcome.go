@@ -1,4 +1,4 @@
-// Package outcome is how a command ends: its exit code, its error with a hint, and the warnings beside its answer.
+// Package outcome describes how a command ends: exit code, error with a hint, and the warnings of its answer.
 package outcome
 
 import (
@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// The exit codes. They are part of the command line's contract.
+// Exit codes. They are part of the command line's contract.
 const (
 	CodeOK            = 0
 	CodeFailed        = 1
@@ -22,11 +22,11 @@ const (
 type Warning struct {
 	Code string `json:"code"` // stable, kebab-case
 	Text string `json:"text"`
-	Hint string `json:"hint,omitempty"` // what to do about it; empty where nothing is to be done
+	Hint string `json:"hint,omitempty"` // what to do about it; empty if nothing
 }
 
-// Fault is an error with what the user can do about it and the exit code that it ends in. One without an error ends
-// the program with the code and prints nothing: the answer is already on standard output.
+// Fault is an error with a hint for the user and an exit code. A Fault without Err ends the program with the code and
+// prints nothing: the answer is already on standard output.
 type Fault struct {
 	Err  error
 	Hint string
@@ -42,13 +42,13 @@ func (f *Fault) Error() string {
 
 func (f *Fault) Unwrap() error { return f.Err }
 
-// Usage is an error in the command line.
+// Usage returns an error in the command line.
 func Usage(err error, hint string) error { return &Fault{err, hint, CodeUsage} }
 
-// Failed is an error with a hint.
+// Failed returns an error with a hint.
 func Failed(err error, hint string) error { return &Fault{err, hint, CodeFailed} }
 
-// Exit ends the program with a code that is an answer, not an error. It is nil for CodeOK.
+// Exit returns an error that ends the program with a code that is an answer, and prints nothing. It is nil for CodeOK.
 func Exit(code int) error {
 	if code == CodeOK {
 		return nil
@@ -62,7 +62,7 @@ func Silent(err error) bool {
 	return errors.As(err, &f) && f.Err == nil
 }
 
-// Of returns an error's exit code and hint. Errors of other packages have methods Hint and ExitCode.
+// Of returns an error's exit code and hint. Errors of other packages bring them by methods Hint and ExitCode.
 func Of(err error) (code int, hint string) {
 	code = CodeFailed
 	var f *Fault
@@ -82,7 +82,7 @@ func Of(err error) (code int, hint string) {
 	return code, hint
 }
 
-// HintOf returns the hint that an error of another package brings, or otherwise the given one.
+// HintOf returns the hint that an error of another package brings by a method Hint, or else otherwise.
 func HintOf(err error, otherwise string) string {
 	var hinted interface{ Hint() string }
 	if errors.As(err, &hinted) && hinted.Hint() != "" {

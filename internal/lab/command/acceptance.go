@@ -205,7 +205,7 @@ func (a *app) experimentHost(ctx context.Context, name string) (s *scene, restar
 func takeOver(p *accept.Report, r *acceptance.Run, from string) error {
 	from = filepath.Join(from, filepath.Base(r.Inputs.Dir))
 	r.Machine.Emulated, r.Inputs.Lab = true, true // also where it is virtualized: it is no host of anybody
-	p.Machine, r.Inputs.Dir = r.Machine, filepath.Join(p.Dir, p.Next(r.Name))
+	p.Machine, r.Inputs.Dir = r.Machine, filepath.Join(p.Dir, p.NextDir(r.Name))
 	if err := p.Add(r); err != nil {
 		return err
 	}
@@ -228,7 +228,7 @@ func (a *app) acceptanceDryRun(p *accept.Report, names []string) error {
 	dry := founding.DryRuns{}
 	for _, name := range names {
 		e, in := acceptance.Find(name), inputs(name)
-		in.Lab, in.Dir = true, filepath.Join("/share", sharedReport, p.Next(name))
+		in.Lab, in.Dir = true, filepath.Join("/share", sharedReport, p.NextDir(name))
 		dry.Runs = append(dry.Runs, founding.DryRun{
 			Name: name, Title: e.Title, Minutes: e.Takes.Minutes(), Lab: true, Steps: e.Steps(in),
 			Checks: []acceptance.Check{}, Changes: []report.ChangeRow{}, Restarts: []string{},

@@ -104,7 +104,7 @@ func (a *app) modes(ctx context.Context, f *modesFlags) (err error) {
 	}
 	defer func() { err = s.closeAfter(err) }()
 	env := &ops.Env{Root: "/", Version: version.Version, Out: a.out}
-	log := bench.LogOf(env, f.keep, cmp.Or(f.resume, f.checkpoint), f.stamp)
+	log := bench.NewCampaignLog(env, f.keep, cmp.Or(f.resume, f.checkpoint), f.stamp)
 	w := &modesWatch{env: env, share: s.lab.ShareDir(), log: log, stall: stall + f.duration + f.warmUp + f.budget}
 	if f.resume != "" {
 		if err := s.lab.Put(modesSamples, f.resume); err != nil {

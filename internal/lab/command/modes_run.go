@@ -164,7 +164,7 @@ func (w *modesWatch) read() (*measure.ModesCampaign, error) {
 // result is what the command answered on the lab's host, or what follows from its samples where it could not; nil
 // where there is nothing.
 func (w *modesWatch) result() (*measure.Modes, error) {
-	m, err := saved.Modes(filepath.Join(w.share, modesAnswer))
+	m, err := saved.ReadModes(filepath.Join(w.share, modesAnswer))
 	if !errors.Is(err, fs.ErrNotExist) {
 		return m, err
 	}

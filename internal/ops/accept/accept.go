@@ -1,4 +1,4 @@
-// Package accept runs experiments of the acceptance protocol step by step and keeps their report in its directory.
+// Package accept runs experiments of the acceptance protocol step by step and keeps their report in a directory.
 package accept
 
 import (
@@ -31,7 +31,7 @@ type Report struct {
 	Dir string // absolute
 }
 
-// Open reads the report of a directory, or begins one.
+// Open reads the report of a directory, or returns a new one.
 func Open(dir string) (*Report, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -53,8 +53,8 @@ func Open(dir string) (*Report, error) {
 	return &Report{p, dir}, nil
 }
 
-// Of refuses to mix machines in one report.
-func (p *Report) Of(m *acceptance.Machine) error {
+// SetMachine sets the report's machine. It refuses to mix machines in one report.
+func (p *Report) SetMachine(m *acceptance.Machine) error {
 	if p.Machine != nil && !p.Machine.Same(m) {
 		return outcome.Failed(fmt.Errorf("the report in %s is of another machine: %s, this is %s", p.Dir,
 			p.Machine.CPU, m.CPU), "give another directory with -o")
@@ -63,9 +63,9 @@ func (p *Report) Of(m *acceptance.Machine) error {
 	return nil
 }
 
-// Next is the directory of an experiment's next run, below the report's. Runs for which something was missing have
-// none.
-func (p *Report) Next(name string) string {
+// NextDir returns the directory of an experiment's next run, relative to the report's. Runs with missing prerequisites
+// have no directory.
+func (p *Report) NextDir(name string) string {
 	n := 1
 	for _, r := range p.Runs {
 		if r.Name == name && r.State != acceptance.Lacking {
@@ -75,11 +75,10 @@ func (p *Report) Next(name string) string {
 	return fmt.Sprintf("%s-%d", name, n)
 }
 
-// Add adds a run, in place of those of its experiment for which something was missing.
+// Add adds a run and removes earlier runs of its experiment with missing prerequisites.
 func (p *Report) Add(r *acceptance.Run) error {
 	p.Runs = append(slices.DeleteFunc(p.Runs, func(o *acceptance.Run) bool {
-		return o.Name == r.Name &&
-			o.State == acceptance.Lacking
+		return o.Name == r.Name && o.State == acceptance.Lacking
 	}), r)
 	dir := r.Inputs.Dir
 	if r.State == acceptance.Lacking {
@@ -91,7 +90,7 @@ func (p *Report) Add(r *acceptance.Run) error {
 	return nil
 }
 
-// Outcomes are the answers that a run has so far.
+// Outcomes reads the answers of a run's completed steps.
 func Outcomes(r *acceptance.Run) (*acceptance.Outcomes, error) {
 	o := &acceptance.Outcomes{}
 	for _, s := range r.Steps {
@@ -110,7 +109,7 @@ func Outcomes(r *acceptance.Run) (*acceptance.Outcomes, error) {
 	return o, nil
 }
 
-// Save writes the report: the data first, then the page.
+// Save writes the report as JSON and as a page.
 func (p *Report) Save(version string) error {
 	p.Version = version
 	var text bytes.Buffer
@@ -133,7 +132,7 @@ func (p *Report) Save(version string) error {
 	return nil
 }
 
-// Answer is the answer with the runs of one call.
+// Answer returns the answer of a call that made some runs.
 func (p *Report) Answer(host string, runs []*acceptance.Run) report.Answer {
 	answer := *p.Report
 	answer.Runs = runs
@@ -151,7 +150,7 @@ func (p *Report) Answer(host string, runs []*acceptance.Run) report.Answer {
 		}}
 }
 
-// Code is the exit code for the worst of what became of the runs.
+// Code returns the exit code of the worst run.
 func Code(runs []*acceptance.Run) int {
 	code := outcome.CodeOK
 	for _, r := range runs {

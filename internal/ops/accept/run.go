@@ -18,26 +18,26 @@ import (
 	"mpps/internal/outcome"
 )
 
-// Runner runs experiments by the command lines of this program.
+// Runner runs experiments by calling this program's own commands.
 type Runner struct {
 	Env     *ops.Env
 	Report  *Report
 	Execute func(ctx context.Context, argv []string) (Answer, error)
 }
 
-// Answer is what a command line of this program answered: JSON, its exit code, and the restarts that its changes wait
-// for. An exit code that is an answer (drifted, findings) comes without an error.
+// Answer is the answer of a command: its JSON, its exit code, and the restarts that its changes wait for. An exit code
+// that is an answer (drifted, findings) comes without an error.
 type Answer struct {
 	JSON     []byte
 	Code     int
 	Restarts []plan.Restart
 }
 
-// Run runs experiments one after the other until one has to wait or fails, and returns their runs. With resume it
+// Run runs experiments one after the other until one must wait or fails, and returns their runs. With resume it
 // continues unfinished runs with their own inputs, except that in.Keep is added.
 func (x *Runner) Run(ctx context.Context, chosen []*acceptance.Experiment, in acceptance.Inputs,
 	resume bool) ([]*acceptance.Run, error) {
-	ctx, stop := ops.UntilHangup(ctx) // a shell that goes away ends it like Ctrl-C
+	ctx, stop := ops.UntilHangup(ctx)
 	defer stop()
 	p := x.Report
 	var runs []*acceptance.Run
@@ -55,8 +55,7 @@ func (x *Runner) Run(ctx context.Context, chosen []*acceptance.Experiment, in ac
 			continue
 		case r.Unfinished() && len(r.Standing) > 0:
 			return runs, outcome.Failed(fmt.Errorf("a run of %s has changed this host and is not at its end: %s",
-				e.Name,
-				r.Why),
+				e.Name, r.Why),
 				fmt.Sprintf("'mpps acceptance %s --resume -o %s' goes on; 'mpps rollback %s' puts back what it "+
 					"changed", e.Name, p.Dir, r.Standing[len(r.Standing)-1]))
 		default:
@@ -72,20 +71,20 @@ func (x *Runner) Run(ctx context.Context, chosen []*acceptance.Experiment, in ac
 	return runs, err
 }
 
-// begin looks at the prerequisites and, where they are met, runs an experiment.
+// begin checks the prerequisites of an experiment and, if they are met, runs it.
 func (x *Runner) begin(ctx context.Context, e *acceptance.Experiment, in acceptance.Inputs) (*acceptance.Run, error) {
 	p := x.Report
-	seen, err := x.Seen(ctx, in)
+	seen, err := x.LookAround(ctx, in)
 	if err != nil {
 		return nil, err
 	}
 	machine := acceptance.MachineOf(seen.Host, in)
 	machine.Emulated = machine.Emulated || in.Lab
-	if err := p.Of(machine); err != nil {
+	if err := p.SetMachine(machine); err != nil {
 		return nil, err
 	}
 	in = e.Settle(in, seen.Host)
-	in.Dir = filepath.Join(p.Dir, p.Next(e.Name))
+	in.Dir = filepath.Join(p.Dir, p.NextDir(e.Name))
 	r := e.Begin(in, time.Now())
 	r.Machine, r.Checks = machine, e.Look(in, seen)
 	if acceptance.Missing(r.Checks) {
@@ -98,7 +97,7 @@ func (x *Runner) begin(ctx context.Context, e *acceptance.Experiment, in accepta
 	return r, x.Continue(ctx, r)
 }
 
-// Continue runs the remaining steps of a run. Their outcome is in the run, and on disk, when it returns.
+// Continue runs the remaining steps of a run. Their outcome is in the run and on disk when it returns.
 func (x *Runner) Continue(ctx context.Context, r *acceptance.Run) error {
 	p := x.Report
 	o, err := Outcomes(r)
@@ -111,7 +110,7 @@ func (x *Runner) Continue(ctx context.Context, r *acceptance.Run) error {
 			return err
 		}
 		if ctx.Err() != nil {
-			broke(ctx, r, s, context.Cause(ctx))
+			recordFailure(ctx, r, s, context.Cause(ctx))
 			break
 		}
 		if s.For != "" {
@@ -133,7 +132,7 @@ func (x *Runner) Continue(ctx context.Context, r *acceptance.Run) error {
 		s.Seconds = time.Since(began).Seconds()
 		r.Seconds += s.Seconds
 		if failure != nil {
-			broke(ctx, r, s, failure)
+			recordFailure(ctx, r, s, failure)
 			break
 		}
 		s.State, s.Problem = acceptance.Ended, ""
@@ -143,13 +142,13 @@ func (x *Runner) Continue(ctx context.Context, r *acceptance.Run) error {
 	}
 	if r.State == acceptance.Running {
 		r.State = acceptance.Done
-		r.Notes = append(r.Notes, ending(r)...)
+		r.Notes = append(r.Notes, finalNotes(r)...)
 	}
 	r.Judge(o)
 	return p.Save(x.Env.Version)
 }
 
-// look takes down what was measured after the changes: the guest has other queues then.
+// look updates the run's machine after a step of the phase after the changes: the guest may have other queues then.
 func (x *Runner) look(ctx context.Context, r *acceptance.Run, s *acceptance.StepDone) error {
 	if s.Phase != acceptance.After {
 		return nil
@@ -163,8 +162,8 @@ func (x *Runner) look(ctx context.Context, r *acceptance.Run, s *acceptance.Step
 	return nil
 }
 
-// broke notes what ended a run early, and how to go on or back.
-func broke(ctx context.Context, r *acceptance.Run, s *acceptance.StepDone, failure error) {
+// recordFailure records what ended a run early, with a hint.
+func recordFailure(ctx context.Context, r *acceptance.Run, s *acceptance.StepDone, failure error) {
 	code, hint := outcome.Of(failure)
 	s.State, s.Code, s.Problem = acceptance.Broke, code, failure.Error()
 	r.State, r.Why, r.Hint = acceptance.Failed, fmt.Sprintf("step %s failed: %s", s.ID, failure), hint
@@ -173,7 +172,7 @@ func broke(ctx context.Context, r *acceptance.Run, s *acceptance.StepDone, failu
 	}
 }
 
-// waits reports whether a step still has to wait for something.
+// waits reports whether a step still has to wait for a restart or for an agent.
 func (x *Runner) waits(ctx context.Context, r *acceptance.Run, s *acceptance.StepDone) (bool, error) {
 	m, err := x.Env.Open()
 	if err != nil {
@@ -199,7 +198,7 @@ func (x *Runner) waits(ctx context.Context, r *acceptance.Run, s *acceptance.Ste
 	}
 	var answers error
 	if s.For == acceptance.Answer {
-		answers = greets(ctx, s.At)
+		answers = dialAgent(ctx, s.At)
 	}
 	over, todo := s.Over(now, answers)
 	if over && (s.For == acceptance.Answer || !first) {
@@ -211,8 +210,8 @@ func (x *Runner) waits(ctx context.Context, r *acceptance.Run, s *acceptance.Ste
 	return true, nil
 }
 
-// greets reports whether somebody answers at an agent's address.
-func greets(ctx context.Context, at string) error {
+// dialAgent returns an error if nothing accepts connections at an agent's address.
+func dialAgent(ctx context.Context, at string) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", at)
@@ -226,8 +225,8 @@ func greets(ctx context.Context, at string) error {
 	return c.Close()
 }
 
-// ending is what a person must know of a host on which a run is done.
-func ending(r *acceptance.Run) []string {
+// finalNotes returns what to know about the host once a run is done.
+func finalNotes(r *acceptance.Run) []string {
 	notes := []string{}
 	switch {
 	case len(r.Standing) > 0:
@@ -246,8 +245,8 @@ func ending(r *acceptance.Run) []string {
 	return notes
 }
 
-// Seen looks at what the prerequisites are judged by.
-func (x *Runner) Seen(ctx context.Context, in acceptance.Inputs) (acceptance.Seen, error) {
+// LookAround returns the facts by which prerequisites are judged.
+func (x *Runner) LookAround(ctx context.Context, in acceptance.Inputs) (acceptance.Seen, error) {
 	h, err := x.inventory(ctx)
 	if err != nil {
 		return acceptance.Seen{}, err
@@ -255,13 +254,13 @@ func (x *Runner) Seen(ctx context.Context, in acceptance.Inputs) (acceptance.See
 	s := acceptance.Seen{Host: h, Root: h.AsRoot, Agents: map[string]error{}}
 	for _, at := range []string{in.Agent, in.TunnelAgent} {
 		if at != "" && x.Env.Live() {
-			s.Agents[at] = greets(ctx, at)
+			s.Agents[at] = dialAgent(ctx, at)
 		}
 	}
 	return s, nil
 }
 
-// inventory takes stock of the machine without reading its settings.
+// inventory reads the machine's inventory without its settings.
 func (x *Runner) inventory(ctx context.Context) (*facts.Host, error) {
 	h, err := x.Env.Host(ctx, ops.Look{Guest: ops.NoGuest})
 	if err != nil {

@@ -20,24 +20,24 @@ import (
 	"mpps/internal/report/founding"
 )
 
-// headStart is how long load runs before what is watched beside it begins: generator and receiver are measured alone
-// first.
+// headStart is how long a background load runs before the step begins: its generator and receiver are first measured
+// alone.
 const headStart = 10 * time.Second
 
-// step runs one step and keeps its answer.
+// step runs one step and records its answer.
 func (x *Runner) step(ctx context.Context, r *acceptance.Run, s *acceptance.StepDone, o *acceptance.Outcomes) error {
 	if s.Phase == acceptance.Undo {
 		return x.undo(ctx, r, s)
 	}
 	ended := func() error { return nil }
 	if len(s.Beside) > 0 {
-		ended = x.beside(ctx, s.Beside)
+		ended = x.startBeside(ctx, s.Beside)
 		select {
 		case <-time.After(headStart):
 		case <-ctx.Done():
 		}
 	}
-	answer, err := x.Execute(ctx, commandOf(s))
+	answer, err := x.Execute(ctx, stepCommand(s))
 	code := answer.Code
 	load := ended()
 	s.Code = code
@@ -56,7 +56,7 @@ func (x *Runner) step(ctx context.Context, r *acceptance.Run, s *acceptance.Step
 			return fmt.Errorf("write %s: %w", s.File, err)
 		}
 	}
-	if err := understand(r, s, answer); err != nil {
+	if err := readAnswer(r, s, answer); err != nil {
 		return err
 	}
 	if err := o.Add(s.ID, s.Gives, answer.JSON); err != nil {
@@ -66,8 +66,8 @@ func (x *Runner) step(ctx context.Context, r *acceptance.Run, s *acceptance.Step
 	return nil
 }
 
-// commandOf is a step's command, or the one that goes on with what an interrupted one has kept.
-func commandOf(s *acceptance.StepDone) []string {
+// stepCommand returns a step's command, or the command that resumes an interrupted one from its file.
+func stepCommand(s *acceptance.StepDone) []string {
 	if s.Kept == "" {
 		return s.Argv
 	}
@@ -77,8 +77,8 @@ func commandOf(s *acceptance.StepDone) []string {
 	return s.Again
 }
 
-// understand takes out of an answer what the protocol goes on by.
-func understand(r *acceptance.Run, s *acceptance.StepDone, answer Answer) error {
+// readAnswer extracts from an answer what later steps need: transactions, restarts and the risks of a plan.
+func readAnswer(r *acceptance.Run, s *acceptance.StepDone, answer Answer) error {
 	s.Answer = nil
 	switch s.Gives {
 	case acceptance.Applied:
@@ -120,18 +120,17 @@ func understand(r *acceptance.Run, s *acceptance.StepDone, answer Answer) error 
 			return fmt.Errorf("answer of step %s: %w", s.ID, err)
 		}
 		p := &made.Result
-		s.Answer = plannedWords(p)
+		s.Answer = planSummary(p)
 		if p.Risks(goal.Connectivity) && !r.Inputs.Consents(string(goal.Connectivity)) {
 			return outcome.Failed(errors.New("the plan can cut the path that you came by, and nobody would be there "+
-				"to confirm it in time"),
-				"add --consent connectivity where you have another way in (a console)")
+				"to confirm it in time"), "add --consent connectivity where you have another way in (a console)")
 		}
 	}
 	return nil
 }
 
-// plannedWords sums a plan up.
-func plannedWords(p *plan.Plan) []string {
+// planSummary summarises a plan, one line per fact.
+func planSummary(p *plan.Plan) []string {
 	words := []string{ops.Count(len(p.Changes), "change")}
 	for _, restart := range p.Restarts {
 		words = append(words, change.TakeEffect(len(restart.Addresses))+" after "+restart.What.String())
@@ -145,8 +144,9 @@ func plannedWords(p *plan.Plan) []string {
 	return words
 }
 
-// beside starts a command that makes load, and returns what ends it.
-func (x *Runner) beside(ctx context.Context, argv []string) func() error {
+// startBeside starts a command that makes background load. The returned function ends it, and returns its error if it
+// had failed before.
+func (x *Runner) startBeside(ctx context.Context, argv []string) func() error {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() {
@@ -163,8 +163,7 @@ func (x *Runner) beside(ctx context.Context, argv []string) func() error {
 	}
 }
 
-// undo puts back what the run changed, the newest transaction first. What somebody else has changed since is left
-// alone, and told.
+// undo rolls back the run's transactions, newest first, and records values that somebody else has changed since.
 func (x *Runner) undo(ctx context.Context, r *acceptance.Run, s *acceptance.StepDone) error {
 	for n := len(r.Standing) - 1; n >= 0; n-- {
 		argv := []string{"rollback", r.Standing[n]}
@@ -192,7 +191,7 @@ func (x *Runner) undo(ctx context.Context, r *acceptance.Run, s *acceptance.Step
 	return nil
 }
 
-// DryPlan is what a plan would change now.
+// DryPlan returns the plan that a plan command would make now.
 func (x *Runner) DryPlan(ctx context.Context, argv []string) (*plan.Plan, error) {
 	dir, err := os.MkdirTemp("", "mpps-acceptance-")
 	if err != nil {

@@ -11,8 +11,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// TestOwes: what a transaction waits for is taken from its plan, and one that would be undone by itself ends
-// the run.
+// TestOwes: what a transaction waits for is taken from its plan, and one that would be undone by itself ends the run.
 func TestOwes(t *testing.T) {
 	restarts := []plan.Restart{{What: setting.Reboot()}, {What: setting.RestartOf("vm1")}}
 	for name, c := range map[string]struct {
@@ -27,7 +26,7 @@ func TestOwes(t *testing.T) {
 		"to be confirmed": {`{"result": {"tx": "T1", "confirm_within_seconds": 60}}`, 0, false, true},
 	} {
 		r, s := &acceptance.Run{}, &acceptance.StepDone{Step: acceptance.Step{ID: "x", Gives: acceptance.Applied}}
-		err := understand(r, s, Answer{JSON: []byte(c.answer), Restarts: restarts})
+		err := readAnswer(r, s, Answer{JSON: []byte(c.answer), Restarts: restarts})
 		if (err != nil) != c.fails || len(r.Standing) != c.standing || r.Owes.Boot != c.owes ||
 			(len(r.Owes.Restart) == 1) != c.owes {
 			t.Errorf("%s: %v, standing %v, owes %+v", name, err, r.Standing, r.Owes)
@@ -40,7 +39,7 @@ func TestBeside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refused := errors.New("refused")
 		x := &Runner{Execute: func(context.Context, []string) (Answer, error) { return Answer{}, refused }}
-		end := x.beside(t.Context(), []string{"bench", "pps"})
+		end := x.startBeside(t.Context(), []string{"bench", "pps"})
 		synctest.Wait()
 		if err := end(); !errors.Is(err, refused) {
 			t.Errorf("a load that was refused: %v", err)
@@ -49,7 +48,7 @@ func TestBeside(t *testing.T) {
 			<-ctx.Done()
 			return Answer{}, ctx.Err()
 		}
-		end = x.beside(t.Context(), []string{"latency", "load"})
+		end = x.startBeside(t.Context(), []string{"latency", "load"})
 		synctest.Wait()
 		if err := end(); err != nil {
 			t.Errorf("a load that its step ended: %v", err)

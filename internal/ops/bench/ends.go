@@ -12,31 +12,31 @@ import (
 
 // Ends are the two ends of a measurement.
 type Ends struct {
-	From, To   traffic.Endpoint // of this machine; zero: none was named
-	Agent      string           // HOST:PORT of the far end; empty: both ends are here
+	From, To   traffic.Endpoint // of this machine; zero: not given
+	Agent      string           // HOST:PORT of the far end; empty: both ends are on this machine
 	NIC        string           // the agent's interface; empty: the one with the agent's address
 	SecretFile string
 	Reverse    bool // the far end sends
 }
 
-// agent returns how the far end is reached.
+// agent returns the options of the connection to the far end.
 func (e *Ends) agent(version string) (rig.AgentOptions, error) {
 	secret, err := Secret(e.SecretFile)
 	return rig.AgentOptions{Address: e.Agent, NIC: e.NIC, Version: version, Secret: secret}, err
 }
 
-// Path is a way for packets, from one end of this machine to another, or to an agent.
+// Path is a path for test packets between two ends of this machine, or from this machine to an agent.
 type Path struct {
 	Ends
-	Via        string // bridge of this host that leads to the agent, or with Forward to the guest
-	Forward    bool   // through a guest or router
+	Via        string // bridge of this host towards the agent, or with Forward towards the guest
+	Forward    bool   // through a guest that forwards
 	Out        string // bridge of this host on the far side of the guest
 	Gateway    netip.Addr
 	GatewayMAC net.HardwareAddr
 	Options    rig.Options
 }
 
-// Open puts the ends together.
+// Open sets the path up.
 func (p *Path) Open(ctx context.Context, m *rig.Machine, load measure.Load, version string) (*rig.Path, error) {
 	switch {
 	case p.Agent != "":
@@ -57,14 +57,14 @@ func (p *Path) Open(ctx context.Context, m *rig.Machine, load measure.Load, vers
 	return rig.Between(ctx, m, p.From, p.To, load, p.Options)
 }
 
-func (p *Path) open(ctx context.Context, o opening) (*opened, error) {
+func (p *Path) open(ctx context.Context, o openOptions) (*session, error) {
 	path, err := p.Open(ctx, o.machine, o.load, o.version)
 	if err != nil {
 		return nil, err
 	}
 	b := &measure.Bench{Path: path, Progress: o.progress}
-	return &opened{
-		alone: b.Run, inTurns: b.Interleave, close: path.Close,
+	return &session{
+		run: b.Run, inTurns: b.Interleave, close: path.Close,
 		before: func(run *measure.Run) {
 			run.From, run.To = path.From, path.To
 			run.Environment.FarHost, run.Environment.FarKernel = path.FarHost, path.FarKernel
@@ -76,7 +76,7 @@ func (p *Path) open(ctx context.Context, o opening) (*opened, error) {
 	}, nil
 }
 
-// Ours is the engine of conversations that is no other program.
+// Ours is the built-in engine of a Talk.
 const Ours = "mpps"
 
 // Talk is a conversation over TCP or UDP: transactions or a stream.
@@ -84,7 +84,7 @@ type Talk struct {
 	Ends
 	Kind   measure.Kind
 	Engine string // Ours, netperf or iperf3
-	Port   uint16 // of the engine's server at the agent; 0: the usual one
+	Port   uint16 // of the engine's server at the agent; 0: its default
 }
 
 func (t *Talk) connect(ctx context.Context, m *rig.Machine, version string) (*rig.Talk, error) {
@@ -104,13 +104,13 @@ func (t *Talk) connect(ctx context.Context, m *rig.Machine, version string) (*ri
 	return rig.TalkWithAgent(ctx, m, t.Kind, o, t.Reverse)
 }
 
-func (t *Talk) open(ctx context.Context, o opening) (*opened, error) {
+func (t *Talk) open(ctx context.Context, o openOptions) (*session, error) {
 	talk, err := t.connect(ctx, o.machine, o.version)
 	if err != nil {
 		return nil, err
 	}
-	return &opened{
-		alone: func(ctx context.Context, run *measure.Run) error {
+	return &session{
+		run: func(ctx context.Context, run *measure.Run) error {
 			return measure.RunExchange(ctx, talk, run, o.progress)
 		},
 		inTurns: func(ctx context.Context, sides [2]measure.Configuration, blocks int,

@@ -17,16 +17,15 @@ import (
 
 // Keep is where a result is saved.
 type Keep struct {
-	Runs bool   // in Runs below the root
-	File string // and in this file, if it is set
+	Runs bool   // in the folder Runs below the root
+	File string // in this file too; empty: none
 }
 
 // Runs is the folder of kept results, below the root.
 const Runs = "var/lib/mpps/runs"
 
-// Save saves a result and returns the names of its files. That it could not be kept in Runs is a warning; the file that
-// the
-// user named must be written.
+// Save saves a result and returns the names of its files. A failure to keep it in Runs is a warning; a failure to write
+// the file that the user named is an error.
 func Save[T any](env *ops.Env, k Keep, result T, started time.Time, what string, warn func(outcome.Warning)) ([]string,
 	error) {
 	var text bytes.Buffer
@@ -35,17 +34,12 @@ func Save[T any](env *ops.Env, k Keep, result T, started time.Time, what string,
 	}
 	var saved []string
 	if k.Runs {
-		dir := filepath.Join(env.Root, Runs)
-		file := filepath.Join(dir, fmt.Sprintf("%s-%s-%d.json", started.Format("20060102T150405"), what, os.Getpid()))
-		err := os.MkdirAll(dir, 0o755)
-		if err == nil {
-			err = ops.ReplaceFile(file, text.Bytes())
-		}
-		if err != nil {
+		file := fmt.Sprintf("%s/%s-%s-%d.json", Runs, started.Format("20060102T150405"), what, os.Getpid())
+		if err := env.WriteState(file, text.Bytes()); err != nil {
 			warn(outcome.Warning{Code: "not-kept", Text: "the run could not be kept: " + err.Error(),
 				Hint: "--keep=false keeps none"})
 		} else {
-			saved = append(saved, file)
+			saved = append(saved, filepath.Join(env.Root, file))
 		}
 	}
 	if k.File != "" {
@@ -57,7 +51,8 @@ func Save[T any](env *ops.Env, k Keep, result T, started time.Time, what string,
 	return saved, nil
 }
 
-// Writable refuses files, by their flags, that cannot be written, before hours are spent.
+// Writable refuses files whose directory does not exist, before hours are spent on a measurement. files maps flags to
+// file names; empty names are ignored.
 func Writable(files map[string]string) error {
 	for flag, name := range files {
 		if name == "" {
@@ -70,10 +65,10 @@ func Writable(files map[string]string) error {
 	return nil
 }
 
-// maxSecret bounds what is read of a secret's file, in bytes.
+// maxSecret is the largest secret file, in bytes.
 const maxSecret = 64 << 10
 
-// Secret returns the text of a secret's file without the white space around it; nil for no file.
+// Secret returns the content of a secret file without surrounding white space; nil if file is empty.
 func Secret(file string) ([]byte, error) {
 	if file == "" {
 		return nil, nil

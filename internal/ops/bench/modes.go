@@ -19,22 +19,20 @@ import (
 // NDR is the workload that searches for the highest rate without loss.
 const NDR = "ndr"
 
-// StreamRamp is how long a connection of a stream has to find its speed unless the user says otherwise: many round
-// trips of
-// any path within a site.
+// StreamRamp is the default time that a stream's connections have to reach full speed: many round trips of any path
+// within a site.
 const StreamRamp = 200 * time.Millisecond
 
-// Shape is what the workloads of a campaign have in common.
+// Shape holds the parameters common to a campaign's workloads.
 type Shape struct {
 	Frame, Flows     int // of packets
 	Connections      int // of streams and transactions
 	Duration, WarmUp time.Duration
-	Budget           time.Duration // most traffic of a search
+	Budget           time.Duration // longest traffic of a search
 }
 
-// Workloads are what a campaign can measure of each mode, in the order in which they are shown. Whatever gives one
-// value a
-// sample can stand here, once sampler.once knows its kind; the tables and the report make columns and bars of it.
+// Workloads returns what a campaign can measure of each mode, in display order. Any workload that yields one value per
+// sample can be added, if sampler.once knows its kind; tables and report get columns and bars for it.
 func Workloads(s Shape) []measure.Workload {
 	with := func(l measure.Load) measure.Load {
 		l.Duration, l.WarmUp, l.Repeat = s.Duration, s.WarmUp, 1
@@ -78,8 +76,8 @@ func ParseMode(text string) (measure.Mode, error) {
 	return m, nil
 }
 
-// Begin begins a campaign of a plan on this host.
-func Begin(ctx context.Context, env *ops.Env, name string, started time.Time,
+// NewCampaign returns a campaign by a plan on this host.
+func NewCampaign(ctx context.Context, env *ops.Env, name string, started time.Time,
 	plan measure.ModesPlan) (*measure.ModesCampaign, error) {
 	run, err := NewRun(ctx, env, measure.PPS, name, measure.Load{})
 	if err != nil {
@@ -89,8 +87,8 @@ func Begin(ctx context.Context, env *ops.Env, name string, started time.Time,
 		Plan: plan}, nil
 }
 
-// OfThisHost refuses to go on with a campaign of another host.
-func OfThisHost(ctx context.Context, env *ops.Env, c *measure.ModesCampaign, file string) error {
+// CheckHost refuses to resume a campaign of another host.
+func CheckHost(ctx context.Context, env *ops.Env, c *measure.ModesCampaign, file string) error {
 	run, err := NewRun(ctx, env, measure.PPS, "", measure.Load{})
 	if err != nil {
 		return err
@@ -105,9 +103,8 @@ func OfThisHost(ctx context.Context, env *ops.Env, c *measure.ModesCampaign, fil
 	return nil
 }
 
-// Campaign measures modes whose guests run, and goes on with what was measured before. Each sample is in the log before
-// the
-// next one is taken.
+// Campaign measures modes whose guests run, and continues a resumed campaign. Each sample is in the log before the next
+// one is taken.
 func Campaign(ctx context.Context, env *ops.Env, c *measure.ModesCampaign, secretFile string,
 	log *CampaignLog) (*measure.Modes, error) {
 	m, err := OpenMachine(env)
@@ -116,7 +113,7 @@ func Campaign(ctx context.Context, env *ops.Env, c *measure.ModesCampaign, secre
 	}
 	defer m.Close()
 	s := &sampler{machine: m, plan: &c.Plan, alone: map[string]bool{}, version: env.Version}
-	if s.options, err = sending(&c.Plan); err != nil {
+	if s.options, err = rigOptions(&c.Plan); err != nil {
 		return nil, err
 	}
 	if s.secret, err = Secret(secretFile); err != nil {
@@ -144,9 +141,9 @@ func Campaign(ctx context.Context, env *ops.Env, c *measure.ModesCampaign, secre
 	return c.Result(), errors.Join(err, log.close())
 }
 
-// sending is how a plan's test frames are sent and counted.
-func sending(p *measure.ModesPlan) (rig.Options, error) {
-	o := rig.Options{Generator: Method(p.Generator), Sink: Method(p.Sink)}
+// rigOptions returns how a plan's test frames are sent and counted.
+func rigOptions(p *measure.ModesPlan) (rig.Options, error) {
+	o := rig.Options{Generator: ParseMethod(p.Generator), Sink: ParseMethod(p.Sink)}
 	var err error
 	if o.CPUs, err = setting.ParseCPUs(p.CPUs); err != nil {
 		err = fmt.Errorf("CPUs of the generator: %w", err)
@@ -154,15 +151,15 @@ func sending(p *measure.ModesPlan) (rig.Options, error) {
 	return o, err
 }
 
-// Method is the way of sending or counting that a name means.
-func Method(name string) traffic.Method {
+// ParseMethod returns the method of sending or counting with a name; "auto" is traffic.Auto.
+func ParseMethod(name string) traffic.Method {
 	if name == "auto" {
 		return traffic.Auto
 	}
 	return traffic.Method(name)
 }
 
-// ShowProgress shows the turn that is about to begin, and how long all of it may take.
+// ShowProgress shows the next turn and the remaining time of the campaign.
 func ShowProgress(env *ops.Env, p measure.ModesProgress) { env.Out.Progress("%s", progressLine(p)) }
 
 func progressLine(p measure.ModesProgress) string {
@@ -174,9 +171,8 @@ func progressLine(p measure.ModesProgress) string {
 	return fmt.Sprintf("sample %d of %s: %s of %s, about %s left", p.Done+1, of, p.Turn.Workload, p.Turn.Mode, left)
 }
 
-// FinishCampaign saves a campaign's result. failure is what ended it early, or nil; again is the command that goes on
-// with
-// it. It returns no files where there is nothing to show.
+// FinishCampaign saves a campaign's result. failure is what ended the campaign early, or nil; again is the command that
+// resumes it. shown reports whether there is a result to show.
 func FinishCampaign(env *ops.Env, m *measure.Modes, k Keep, log *CampaignLog, again string,
 	failure error) (saved []string, shown bool, err error) {
 	hint := "nothing was written that could be resumed"
@@ -193,7 +189,7 @@ func FinishCampaign(env *ops.Env, m *measure.Modes, k Keep, log *CampaignLog, ag
 	if err != nil {
 		return nil, false, errors.Join(failure, err)
 	}
-	if log.Forget && !m.Partial && len(saved) > 0 {
+	if log.Temporary && !m.Partial && len(saved) > 0 {
 		failure = errors.Join(failure, os.Remove(log.Name))
 	}
 	if failure == nil && m.Partial {

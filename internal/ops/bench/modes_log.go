@@ -14,29 +14,29 @@ import (
 	"mpps/internal/outcome"
 )
 
-// CampaignLog is the file that a campaign's samples are written to as they are taken.
+// CampaignLog is the file to which a campaign's samples are written as they are taken.
 type CampaignLog struct {
-	Name   string // empty: there is none
-	Forget bool   // it is of no use once the result is saved
+	Name      string // empty: no file
+	Temporary bool   // remove it once the result is saved
 
 	resumed bool
-	whole   int64 // bytes of a resumed file that stand
+	whole   int64 // bytes of whole lines in a resumed file
 	file    *os.File
 }
 
-// LogOf returns the file for a campaign's samples: the one that was named, or one beside the results that are kept.
-func LogOf(env *ops.Env, k Keep, named string, began time.Time) *CampaignLog {
+// NewCampaignLog returns the file for a campaign's samples: the one that the user named, or a temporary one in Runs.
+func NewCampaignLog(env *ops.Env, k Keep, named string, began time.Time) *CampaignLog {
 	log := &CampaignLog{Name: named}
 	if named == "" && k.Runs {
 		file := fmt.Sprintf("%s-modes-%d.campaign.jsonl", began.Format("20060102T150405"), os.Getpid())
-		log.Name, log.Forget = filepath.Join(env.Root, Runs, file), true
+		log.Name, log.Temporary = filepath.Join(env.Root, Runs, file), true
 	}
 	return log
 }
 
 const otherLog = "--checkpoint names another file; with --keep=false there is none"
 
-// ResumeCampaign reads the campaign of a file to go on with it. What failed in it is tried again.
+// ResumeCampaign reads a campaign's file to continue it. Failed samples are tried again.
 func ResumeCampaign(name string) (*measure.ModesCampaign, *CampaignLog, error) {
 	const hint = "'mpps bench modes' names its file when it is interrupted"
 	f, err := ops.OpenFile(name)
@@ -52,7 +52,7 @@ func ResumeCampaign(name string) (*measure.ModesCampaign, *CampaignLog, error) {
 	return c, &CampaignLog{Name: name, resumed: true, whole: whole}, nil
 }
 
-// open begins the file, or goes on with it behind its last whole line.
+// open creates the file, or opens a resumed one after its last whole line.
 func (l *CampaignLog) open(c *measure.ModesCampaign) (err error) {
 	if l.Name == "" {
 		return nil
@@ -69,7 +69,7 @@ func (l *CampaignLog) open(c *measure.ModesCampaign) (err error) {
 		}
 		return nil
 	}
-	if l.Forget { // in our own folder
+	if l.Temporary { // in Runs
 		err = os.MkdirAll(filepath.Dir(l.Name), 0o755)
 	}
 	if err == nil {
@@ -84,7 +84,7 @@ func (l *CampaignLog) open(c *measure.ModesCampaign) (err error) {
 	return nil
 }
 
-// add writes a sample; it is on the disk when add returns.
+// add writes a sample and syncs the file.
 func (l *CampaignLog) add(cell measure.ModeCell) error {
 	if l.file == nil {
 		return nil
@@ -92,7 +92,7 @@ func (l *CampaignLog) add(cell measure.ModeCell) error {
 	return errors.Join(measure.EncodeCell(l.file, facts.Whole(&cell)), l.file.Sync())
 }
 
-// close closes the file, which stays.
+// close closes the file without removing it.
 func (l *CampaignLog) close() error {
 	if l.file == nil {
 		return nil

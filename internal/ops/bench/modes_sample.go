@@ -17,26 +17,24 @@ import (
 	"mpps/internal/measure/traffic/agent"
 )
 
-// sampler takes the samples of a campaign on this machine. Each opens what it needs and closes it, so that none finds a
-// program or a port of another.
+// sampler takes the samples of a campaign on this machine. Each sample opens and closes what it needs, so that none
+// finds a program or port of another.
 type sampler struct {
 	machine *rig.Machine
 	plan    *measure.ModesPlan
 	options rig.Options
 	secret  []byte
 	version string
-	alone   map[string]bool // modes whose generator and receiver were measured alone
+	alone   map[string]bool // modes whose generator and receiver have been measured alone
 }
 
-// take takes one sample. What would be wrong in the same way the next time (a frame larger than the MTU, an interface
-// that is
-// not there) ends the campaign.
+// take takes one sample. A permanent error (a frame larger than the MTU, a missing interface) ends the campaign.
 func (t *sampler) take(ctx context.Context, turn measure.Turn) (measure.ModeCell, error) {
 	cell := measure.ModeCell{Turn: turn, Started: time.Now().UTC()}
 	run, err := t.once(ctx, turn, &cell)
 	cell.Seconds = time.Since(cell.Started).Seconds()
 	switch {
-	case senseless(err):
+	case permanent(err):
 		return cell, err
 	case err != nil:
 		cell.Error = err.Error()
@@ -49,8 +47,8 @@ func (t *sampler) take(ctx context.Context, turn measure.Turn) (measure.ModeCell
 	return cell, nil
 }
 
-// senseless reports whether it is of no use to try again.
-func senseless(err error) bool {
+// permanent reports whether a retry would fail in the same way.
+func permanent(err error) bool {
 	var wrong *rig.Error
 	return errors.As(err, &wrong) && wrong.Usage || errors.Is(err, agent.ErrVersion) ||
 		errors.Is(err, agent.ErrSecret) || errors.Is(err, agent.ErrHello)
@@ -81,7 +79,7 @@ func (t *sampler) packets(ctx context.Context, mode measure.Mode, w measure.Work
 		return err
 	}
 	if w.Search > 0 {
-		run.Load.Rate = 1 // paced trials: where it is told so from the beginning, generators prepare for it
+		run.Load.Rate = 1 // trials are paced, which generators must know from the start
 	}
 	p, err := rig.WithAgent(ctx, t.machine, rig.With{Agent: o, Bridge: mode.Via, From: from}, run.Load, t.options)
 	if err != nil {
@@ -100,7 +98,7 @@ func (t *sampler) packets(ctx context.Context, mode measure.Mode, w measure.Work
 	return err
 }
 
-// trial sends as fast as possible, once. Of each mode generator and receiver are measured alone the first time.
+// trial sends as fast as possible, once. The first time for a mode, generator and receiver are measured alone as well.
 func (t *sampler) trial(ctx context.Context, b *measure.Bench, mode measure.Mode, run *measure.Run,
 	cell *measure.ModeCell) error {
 	first := !t.alone[mode.Name]
@@ -114,7 +112,7 @@ func (t *sampler) trial(ctx context.Context, b *measure.Bench, mode measure.Mode
 	return nil
 }
 
-// search looks for the highest rate without loss.
+// search finds the highest rate without loss.
 func (t *sampler) search(ctx context.Context, b *measure.Bench, w measure.Workload, run *measure.Run,
 	cell *measure.ModeCell) error {
 	s := &measure.Search{}
@@ -156,7 +154,7 @@ func (t *sampler) talk(ctx context.Context, mode measure.Mode, run *measure.Run,
 	return nil
 }
 
-// agent says how a mode's agent is reached: from the namespace that its packets leave from.
+// agent returns the options of the connection to a mode's agent, from the namespace of the mode's endpoint.
 func (t *sampler) agent(mode measure.Mode) (o rig.AgentOptions, from traffic.Endpoint, err error) {
 	if mode.From != "" {
 		if from, err = traffic.ParseEndpoint(mode.From); err != nil {
@@ -167,15 +165,15 @@ func (t *sampler) agent(mode measure.Mode) (o rig.AgentOptions, from traffic.End
 		Netns: from.Netns}, from, nil
 }
 
-// greetings is how often an agent may fail to answer before the campaign begins: a busy machine answers late.
-const greetings = 6
+// greetAttempts is how often an agent is called before the campaign begins: a busy machine answers late.
+const greetAttempts = 6
 
-// greet makes sure that every agent is there, has the right version and secret, and the interface that is asked for.
+// greet checks that every agent answers, has the right version and secret, and has the requested interface.
 func (t *sampler) greet(ctx context.Context) error {
 	for _, mode := range t.plan.Modes {
 		var err error
-		for range greetings {
-			if err = t.greetOne(ctx, mode); err == nil || ctx.Err() != nil || senseless(err) {
+		for range greetAttempts {
+			if err = t.greetOne(ctx, mode); err == nil || ctx.Err() != nil || permanent(err) {
 				break
 			}
 			time.Sleep(500 * time.Millisecond)
@@ -204,7 +202,7 @@ func (t *sampler) greetOne(ctx context.Context, mode measure.Mode) error {
 	return c.Close()
 }
 
-// thaw has a frozen guest run until freeze is called. Others run anyway.
+// thaw lets a frozen guest run until freeze is called. Other guests run anyway.
 func thaw(mode measure.Mode) (freeze func(), err error) {
 	if mode.Frozen == "" {
 		return func() {}, nil
@@ -224,5 +222,5 @@ func thaw(mode measure.Mode) (freeze func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("frozen guest: process %d of %s: %w", pid, mode.Frozen, err)
 	}
-	return func() { _ = process.Signal(syscall.SIGSTOP) }, nil // one that has ended is as quiet
+	return func() { _ = process.Signal(syscall.SIGSTOP) }, nil // an error means that it has ended
 }

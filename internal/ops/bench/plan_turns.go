@@ -17,27 +17,25 @@ import (
 	"mpps/internal/outcome"
 )
 
-// planTurns changes the machine between the two sides of a comparison, as found and as planned, by transactions of
-// apply
-// and rollback and by nothing else.
+// planTurns switches the machine between the two sides of a comparison, as found and as planned, by apply and rollback.
 type planTurns struct {
 	*change.Engine
-	plan   *plan.Plan
-	beside []setting.Address
-	tx     string // the transaction that stands; empty where everything is as it was found
-	alone  *change.Orphans
-	times  int // that the plan was applied
-	close  func() error
+	plan    *plan.Plan
+	beside  []setting.Address
+	tx      string // the transaction that stands; empty: the machine is as found
+	orphans *change.OrphanGuard
+	applied int // that the plan was applied
+	close   func() error
 }
 
-// openTurns opens the plan of a file for turns. Plans that do not take effect at once, or that can cut the way that the
-// operator came by, are refused, and so are those that change nothing. What would make the values last is left out.
+// openTurns opens the plan of a file for turns, without what would make it last. It refuses plans that do not take
+// effect at once, that can cut off the operator's connection, or that change nothing.
 func openTurns(ctx context.Context, env *ops.Env, file string) (*planTurns, error) {
 	p, err := change.File(ctx, env, file, nil, true)
 	if err != nil {
 		return nil, err
 	}
-	t := &planTurns{plan: p.Plan, beside: change.Besides(p.Plan, p.Host.Facts)}
+	t := &planTurns{plan: p.Plan, beside: change.CoupledAddresses(p.Plan, p.Host.Facts)}
 	if err = refuseTurns(p.Plan, p.Host, p.Cuts); err == nil {
 		err = env.NeedsRoot("bench --plan")
 	}
@@ -45,20 +43,19 @@ func openTurns(ctx context.Context, env *ops.Env, file string) (*planTurns, erro
 		t.Engine, err = change.Open(env, p.Host.Mechanisms)
 	}
 	if err == nil {
-		t.alone, err = change.WatchOrphans(env)
+		t.orphans, err = change.StartOrphanGuard(env)
 	}
 	if err != nil {
 		return nil, errors.Join(err, p.Host.Close())
 	}
-	t.close = func() error { return errors.Join(t.alone.Close(), t.Engine.Close(), p.Host.Close()) }
+	t.close = func() error { return errors.Join(t.orphans.Close(), t.Engine.Close(), p.Host.Close()) }
 	return t, nil
 }
 
 const byThemselves = "measure before and after by themselves: 'mpps bench … -o FILE', then 'mpps bench compare'"
 
-// refuseTurns returns why a plan cannot be applied and rolled back in turns; nil where it can. cuts says that it can
-// cut the
-// path that the operator came by.
+// refuseTurns refuses a plan that cannot be applied and rolled back in turns. cuts says whether the plan can cut off
+// the operator's connection.
 func refuseTurns(p *plan.Plan, m *ops.Host, cuts bool) error {
 	met := 0
 	for _, c := range p.Changes {
@@ -85,12 +82,12 @@ func refuseTurns(p *plan.Plan, m *ops.Host, cuts bool) error {
 	return nil
 }
 
-// standing has a transaction put back if this process dies.
-func (t *planTurns) standing(tx string) error { return t.alone.Stand(tx) }
+// guard arranges that a transaction is undone if this process dies.
+func (t *planTurns) guard(tx string) error { return t.orphans.Set(tx) }
 
 // Apply applies the plan.
 func (t *planTurns) Apply(ctx context.Context) error {
-	result, err := t.Run(ctx, t.plan, apply.Options{Beside: t.beside, Arm: t.standing})
+	result, err := t.Run(ctx, t.plan, apply.Options{Beside: t.beside, Arm: t.guard})
 	var failure *apply.Failure
 	switch {
 	case errors.As(err, &failure) && failure.State != journal.FailedUndone:
@@ -102,7 +99,7 @@ func (t *planTurns) Apply(ctx context.Context) error {
 		return errors.New("everything is as planned already: somebody else changed it meanwhile")
 	}
 	t.tx = result.TX
-	t.times++
+	t.applied++
 	for _, moved := range result.Moved {
 		return outcome.Failed(fmt.Errorf("%s moved from %s to %s beside the plan and could not be put back",
 			moved.Address, moved.From, moved.Found), moved.Why)
@@ -110,22 +107,28 @@ func (t *planTurns) Apply(ctx context.Context) error {
 	return nil
 }
 
-// Patience is how long another program that changes the machine is waited for before the plan is left standing.
-const Patience = 30 * time.Second
+// patience is how long a rollback waits for another mpps that holds the lock.
+const patience = 30 * time.Second
 
-// Back rolls the plan back, also where the context has ended.
+// Rollback rolls back transactions, also if the context has ended. It waits for another mpps to finish.
+func Rollback(ctx context.Context, e *change.Engine, o apply.RollbackOptions) ([]apply.Restored, error) {
+	ctx = context.WithoutCancel(ctx)
+	var locked *journal.Locked
+	for deadline := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
+		restored, err := e.Rollback(ctx, o)
+		if !errors.As(err, &locked) || time.Now().After(deadline) {
+			return restored, err
+		}
+	}
+}
+
+// Back rolls the plan back, also if the context has ended.
 func (t *planTurns) Back(ctx context.Context) error {
 	if t.tx == "" {
 		return nil
 	}
-	ctx = context.WithoutCancel(ctx)
-	t.WatchGuests(ctx)
-	restored, err := t.Rollback(ctx, apply.RollbackOptions{TX: t.tx, Why: "bench in turns"})
-	var locked *journal.Locked
-	for deadline := time.Now().Add(Patience); errors.As(err, &locked) && time.Now().Before(deadline); {
-		time.Sleep(100 * time.Millisecond)
-		restored, err = t.Rollback(ctx, apply.RollbackOptions{TX: t.tx, Why: "bench in turns"})
-	}
+	t.WatchGuests(context.WithoutCancel(ctx))
+	restored, err := Rollback(ctx, t.Engine, apply.RollbackOptions{TX: t.tx, Why: "bench in turns"})
 	if err != nil {
 		return outcome.Failed(fmt.Errorf("put back what the plan changed: %w", err),
 			"the plan stands: 'mpps rollback "+t.tx+"'")
@@ -137,20 +140,19 @@ func (t *planTurns) Back(ctx context.Context) error {
 	for _, r := range restored {
 		if n := r.Drifted(); n > 0 {
 			return outcome.Failed(fmt.Errorf("%s of the plan: somebody else changed them meanwhile, and they were "+
-				"left alone", ops.Count(n, "value")),
-				"see 'mpps rollback "+t.tx+" --dry-run'")
+				"left alone", ops.Count(n, "value")), "see 'mpps rollback "+t.tx+" --dry-run'")
 		}
 	}
 	t.tx = ""
-	_ = t.alone.Stand("") // if it is gone, the next apply says so before it writes
+	_ = t.orphans.Set("") // if that process is gone, the next apply fails before it writes
 	return err
 }
 
-// Describe fills in what the difference between the sides is.
+// Describe fills in the difference between the two sides.
 func (t *planTurns) Describe(ab *measure.AB) {
 	for _, c := range t.plan.Changes {
 		ab.Changes = append(ab.Changes, measure.ABChange{ID: c.ID, Address: c.Address.String(), From: c.From.String(),
 			To: c.To.String()})
 	}
-	ab.Plan, ab.Switches, ab.RolledBack = t.plan.Digest, t.times, t.tx == ""
+	ab.Plan, ab.Switches, ab.RolledBack = t.plan.Digest, t.applied, t.tx == ""
 }

@@ -1,6 +1,6 @@
-// Package bench measures: runs, comparisons in turns, searches and campaigns over NIC modes. A function returns the
-// result with the files that hold it, and beside it the error that the command ends in: a result that was cut short, or
-// that the device under test did not set, comes with one.
+// Package bench measures: runs, comparisons in turns, searches and campaigns over NIC modes. Its functions return the
+// result with the files that hold it and the error that the command ends in, together: a result that was cut short, or
+// that was not limited by the device under test, comes with an error.
 package bench
 
 import (
@@ -28,35 +28,35 @@ type Measurement struct {
 
 // Subject is what is measured: a Path or a Talk.
 type Subject interface {
-	open(ctx context.Context, o opening) (*opened, error)
+	open(ctx context.Context, o openOptions) (*session, error)
 }
 
-// opening is what a subject is opened with.
-type opening struct {
+// openOptions are the options for opening a subject.
+type openOptions struct {
 	machine  *rig.Machine
 	load     measure.Load
 	version  string
 	progress func(measure.Step)
 }
 
-// opened is a subject that can be measured.
-type opened struct {
-	alone   func(context.Context, *measure.Run) error
+// session is an open subject.
+type session struct {
+	run     func(context.Context, *measure.Run) error
 	inTurns func(ctx context.Context, sides [2]measure.Configuration, blocks int, seed uint64) (measure.Interleaved,
 		error)
-	before func(*measure.Run) // fills in what is known of the ends
-	after  func(*measure.Run) // fills in what is known only once it was measured
+	before func(*measure.Run) // fills in the ends
+	after  func(*measure.Run) // fills in what is known only after measuring
 	close  func() error
 }
 
-// begin opens the machine and the subject, and begins a run. stop closes both.
-func (m *Measurement) begin(ctx context.Context, env *ops.Env) (o *opened, run *measure.Run, stop func() error,
+// begin opens the machine and the subject and returns a new run. stop closes both.
+func (m *Measurement) begin(ctx context.Context, env *ops.Env) (o *session, run *measure.Run, stop func() error,
 	err error) {
 	machine, err := OpenMachine(env)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	o, err = m.Of.open(ctx, opening{machine, m.Load, env.Version, progress(env, m.Kind)})
+	o, err = m.Of.open(ctx, openOptions{machine, m.Load, env.Version, progress(env, m.Kind)})
 	if err != nil {
 		return nil, nil, nil, errors.Join(err, machine.Close())
 	}
@@ -69,13 +69,13 @@ func (m *Measurement) begin(ctx context.Context, env *ops.Env) (o *opened, run *
 	return o, run, stop, nil
 }
 
-// Run measures once. The run is nil where there is nothing to show.
+// Run measures once. The run is nil if there is nothing to show.
 func (m *Measurement) Run(ctx context.Context, env *ops.Env) (run *measure.Run, saved []string, err error) {
 	o, run, stop, err := m.begin(ctx, env)
 	if err != nil {
 		return nil, nil, err
 	}
-	err = o.alone(ctx, run)
+	err = o.run(ctx, run)
 	o.after(run)
 	err = errors.Join(err, stop())
 	if errors.Is(err, agent.ErrLost) {
@@ -94,7 +94,7 @@ func (m *Measurement) Run(ctx context.Context, env *ops.Env) (run *measure.Run, 
 		return nil, nil, errors.Join(err, failure)
 	case err != nil:
 	case run.Kind == measure.RR && run.Sent > 0 && run.Received == 0:
-		err = unanswered(run)
+		err = noAnswerError(run)
 	case run.Partial:
 		err = outcome.Failed(fmt.Errorf("interrupted: %d of %d trials were completed", len(run.Samples),
 			run.Load.Repeat), "")
@@ -104,8 +104,8 @@ func (m *Measurement) Run(ctx context.Context, env *ops.Env) (run *measure.Run, 
 	return run, saved, err
 }
 
-// unanswered is the error of transactions of which none was answered: there is no figure.
-func unanswered(run *measure.Run) error {
+// noAnswerError returns the error for transactions of which none was answered.
+func noAnswerError(run *measure.Run) error {
 	const headers = 28 // bytes of IPv4 and UDP
 	longest := max(run.Load.Request, run.Load.Response) + headers
 	return outcome.Failed(fmt.Errorf("none of %d requests was answered within %v", run.Sent, run.Load.Timeout),
@@ -113,7 +113,7 @@ func unanswered(run *measure.Run) error {
 			"%d bytes at the far end or between", longest))
 }
 
-// NewRun begins a run with what is known of this machine.
+// NewRun returns a run that describes this machine.
 func NewRun(ctx context.Context, env *ops.Env, kind measure.Kind, name string, load measure.Load) (*measure.Run,
 	error) {
 	m, err := env.Open()

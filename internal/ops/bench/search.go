@@ -19,14 +19,14 @@ import (
 type Search struct {
 	Options search.Options
 	Name    string
-	Command string        // another program that does the trials; empty: our own generator over Path
-	Grace   time.Duration // how long after a trial's time the program's result is waited for
+	Command string        // external program that runs the trials; empty: our own generator over Path
+	Grace   time.Duration // how long to wait for the program's result after a trial's time
 	Path    *Path
 	Load    measure.Load
 	Keep    Keep
 }
 
-// Run searches. The result is nil where there is nothing to show.
+// Run searches. The result is nil if there is nothing to show.
 func (s *Search) Run(ctx context.Context, env *ops.Env) (found *measure.Search, saved []string, err error) {
 	s.Options.Progress = func(step search.Step) {
 		env.Out.Progress("trial %d, %.0f s of traffic so far: %s pps for %g s (%s)",
@@ -58,7 +58,7 @@ func (s *Search) Run(ctx context.Context, env *ops.Env) (found *measure.Search, 
 	return found, saved, err
 }
 
-// byCommand searches with another program's trials.
+// byCommand searches by the trials of an external program.
 func (s *Search) byCommand(ctx context.Context, env *ops.Env) (*measure.Search, error) {
 	run, err := NewRun(ctx, env, measure.PPS, s.Name, measure.Load{})
 	if err != nil {
@@ -84,7 +84,7 @@ func (s *Search) byCommand(ctx context.Context, env *ops.Env) (*measure.Search, 
 	return found, err
 }
 
-// LimitOf is what limited a search by another program's trials.
+// LimitOf returns what limited a search by an external program's trials.
 func LimitOf(r *search.Result) string {
 	if r.LimitedBy == "load" {
 		return string(measure.ByNothing)
@@ -104,14 +104,14 @@ func (s *Search) overPath(ctx context.Context, env *ops.Env) (*measure.Search, e
 	return found, errors.Join(err, g.Close())
 }
 
-// Gauge is an open path over which packets are sent at rates that are chosen as it goes.
+// Gauge is an open path for trials at any rate.
 type Gauge struct {
 	Bench *measure.Bench
-	Load  measure.Load // what all trials have in common
+	Load  measure.Load // common to all trials
 
 	machine *rig.Machine
 	path    *rig.Path
-	run     *measure.Run // with what is known of this machine
+	run     *measure.Run // describes this machine
 }
 
 // OpenGauge opens this machine and a path.
@@ -120,7 +120,7 @@ func OpenGauge(ctx context.Context, env *ops.Env, p *Path, load measure.Load) (*
 	if err != nil {
 		return nil, err
 	}
-	load.Rate = 1 // paced trials: generators that know it from the beginning prepare for it
+	load.Rate = 1 // trials are paced, which generators must know from the start
 	path, err := p.Open(ctx, m, load, env.Version)
 	if err != nil {
 		return nil, errors.Join(err, m.Close())
@@ -143,5 +143,5 @@ func (g *Gauge) Search(ctx context.Context, o search.Options) (*measure.Search, 
 	return s, err
 }
 
-// Close closes both.
+// Close closes the path and the machine.
 func (g *Gauge) Close() error { return errors.Join(g.path.Close(), g.machine.Close()) }

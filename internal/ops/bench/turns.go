@@ -12,9 +12,8 @@ import (
 	"mpps/internal/outcome"
 )
 
-// InTurns measures the machine as found and with the plan of a file, in turns, and puts everything back. A shell that
-// goes
-// away ends it like Ctrl-C. The comparison is nil where there is nothing to show.
+// InTurns measures the machine as found and with the plan of a file, alternately, and rolls the plan back. SIGHUP ends
+// it like Ctrl-C. The comparison is nil if there is nothing to show.
 func (m *Measurement) InTurns(ctx context.Context, env *ops.Env, file string, blocks int, seed uint64) (ab *measure.AB,
 	saved []string, err error) {
 	ctx, release := ops.UntilHangup(ctx)
@@ -68,7 +67,7 @@ func (m *Measurement) InTurns(ctx context.Context, env *ops.Env, file string, bl
 	return ab, saved, err
 }
 
-// Interrupted reports whether an error says no more than that the user ended the command.
+// Interrupted reports whether an error says only that the user ended the command.
 func Interrupted(ctx context.Context, err error) bool {
 	var failure *apply.Failure
 	if errors.As(err, &failure) && failure.State != journal.FailedUndone {

@@ -107,7 +107,7 @@ func (s *store) engine(j *journal.Dir) *apply.Engine {
 
 // assignWith tells of every record of the journal.
 func (s *store) assignWith(t *testing.T, root, guest string, appended func(tx string, r journal.Record)) error {
-	return untilAlone(t.Context(), time.Minute, func(string, int) {}, func() error {
+	return retryConflicts(t.Context(), time.Minute, func(string, int) {}, func() error {
 		j, err := journal.Open(root)
 		if err != nil {
 			return err
@@ -218,7 +218,7 @@ func TestAssignGivesUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	tries := 0
-	err = untilAlone(t.Context(), 300*time.Millisecond, func(who string, try int) { tries = try }, func() error {
+	err = retryConflicts(t.Context(), 300*time.Millisecond, func(who string, try int) { tries = try }, func() error {
 		_, err := j.Lock("apply")
 		return err
 	})

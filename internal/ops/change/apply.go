@@ -18,19 +18,19 @@ import (
 	"mpps/internal/outcome"
 )
 
-// defaultConfirm is the time to confirm changes that can cut off the operator's connection.
+// defaultConfirm is how long the operator has to confirm changes that can cut off his connection.
 const defaultConfirm = time.Minute
 
-// ConfirmByRisk requires a confirmation only of changes that can cut off the operator's connection.
+// ConfirmByRisk requires confirmation only for changes that can cut off the operator's connection.
 const ConfirmByRisk = -1
 
 // Options are how changes are made.
 type Options struct {
 	DryRun  bool
-	Confirm time.Duration // within which they are to be confirmed; 0: never; ConfirmByRisk
+	Confirm time.Duration // how long the operator has to confirm; 0: no confirmation; or ConfirmByRisk
 }
 
-// confirm returns the time to confirm a plan; cuts reports whether it can cut off the operator's connection.
+// confirm returns the time to confirm a plan; cuts says whether it can cut off the operator's connection.
 func (o Options) confirm(cuts bool) time.Duration {
 	switch {
 	case o.Confirm != ConfirmByRisk:
@@ -41,9 +41,9 @@ func (o Options) confirm(cuts bool) time.Duration {
 	return 0
 }
 
-// Ask is what 'mpps apply' applies: the plan of a file, the rest of the newest plan that waited, or a plan for a
+// Request is what 'mpps apply' applies: the plan of a file, the rest of the newest waiting plan, or a plan for a
 // target.
-type Ask struct {
+type Request struct {
 	Options
 	File   string
 	Stdin  io.Reader // for the file "-"
@@ -51,24 +51,24 @@ type Ask struct {
 	Target
 }
 
-// Done is the outcome of changes.
-type Done struct {
+// Outcome is the outcome of changes.
+type Outcome struct {
 	Host     string
 	Plan     *plan.Plan
 	Result   apply.Result
 	Warnings []outcome.Warning
 	DryRun   bool
-	Acted    error // of what follows the changes (Wish.After)
+	AfterErr error // of Wish.After
 }
 
-// Changed reports whether something was written, or with DryRun would be.
-func (d *Done) Changed() bool {
+// Changed reports whether anything was written, or with DryRun would be.
+func (d *Outcome) Changed() bool {
 	intended := func(c apply.Outcome) bool { return c.State == journal.ChangeIntended }
 	return d.Result.TX != "" || d.DryRun && slices.ContainsFunc(d.Result.Changes, intended)
 }
 
-// Apply applies what is asked for. If changes were tried and undone, Done comes with the error.
-func Apply(ctx context.Context, env *ops.Env, a Ask) (*Done, error) {
+// Apply carries out a request. If changes were made and undone, it returns both the outcome and the error.
+func Apply(ctx context.Context, env *ops.Env, a Request) (*Outcome, error) {
 	if a.File != "" {
 		p, err := File(ctx, env, a.File, a.Stdin, a.RuntimeOnly)
 		if err != nil {
@@ -76,11 +76,14 @@ func Apply(ctx context.Context, env *ops.Env, a Ask) (*Done, error) {
 		}
 		return a.apply(ctx, env, p, nil)
 	}
-	return whileMoving(env, func() (*Done, error) {
+	return retryStale(env, func() (*Outcome, error) {
 		if a.Resume {
 			return a.resume(ctx, env)
 		}
-		p, err := now(ctx, env, a.Target)
+		p, err := planNow(ctx, env, a.Goal.Guest, func(h *ops.Host) (*plan.Plan, error) {
+			return Plan(env, h,
+				a.Target)
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -88,38 +91,39 @@ func Apply(ctx context.Context, env *ops.Env, a Ask) (*Done, error) {
 	})
 }
 
-// looks is how often to plan while values keep changing.
-const looks = 3
+// maxAttempts bounds how often Apply plans while values keep changing.
+const maxAttempts = 3
 
-// whileMoving plans again if a value has changed since the host was read: on an untuned host, irqbalance and NICs that
-// come up move interrupts every few seconds. Nothing has been written at that point.
-func whileMoving(env *ops.Env, once func() (*Done, error)) (*Done, error) {
-	for look := 1; ; look++ {
+// retryStale plans again if a value has changed since the host was read: on an untuned host, irqbalance and NICs coming
+// up move interrupts every few seconds. Nothing has been written at that point.
+func retryStale(env *ops.Env, once func() (*Outcome, error)) (*Outcome, error) {
+	for attempt := 1; ; attempt++ {
 		d, err := once()
 		var stale *plan.Stale
-		if !errors.As(err, &stale) || look == looks {
+		if !errors.As(err, &stale) || attempt == maxAttempts {
 			return d, err
 		}
 		env.Out.Step("looking anew: %s", strings.TrimPrefix(stale.Error(), "plan is stale: "))
 	}
 }
 
-// apply applies a plan that fits the host. remains is the transaction that it resumes, if any.
-func (a *Ask) apply(ctx context.Context, env *ops.Env, p *Planned, remains *apply.Remains) (d *Done, err error) {
+// apply applies a plan that fits the host. remains is the transaction that it resumes; nil: none.
+func (a *Request) apply(ctx context.Context, env *ops.Env, p *Planned, remains *apply.Remains) (d *Outcome, err error) {
 	defer func() { err = errors.Join(err, p.Host.Close()) }()
-	o := apply.Options{DryRun: a.DryRun, Confirm: a.confirm(p.Cuts), Beside: Besides(p.Plan, p.Host.Facts)}
+	o := apply.Options{DryRun: a.DryRun, Confirm: a.confirm(p.Cuts), Beside: CoupledAddresses(p.Plan, p.Host.Facts)}
 	if remains != nil {
 		newest := remains.Newest()
 		o.Follows, o.Newest = remains.TX, &newest
 	}
-	if o.Resume, err = GoalOf(env, p, a.RuntimeOnly); err != nil {
+	if o.Resume, err = ResumeState(env, p, a.RuntimeOnly); err != nil {
 		return nil, err
 	}
 	return Transact(ctx, env, p.Plan, p.Host, o)
 }
 
-// Transact applies a plan as one transaction. If changes were tried and undone, Done comes with the error.
-func Transact(ctx context.Context, env *ops.Env, p *plan.Plan, h *ops.Host, o apply.Options) (*Done, error) {
+// Transact applies a plan as one transaction. If changes were made and undone, it returns both the outcome and the
+// error.
+func Transact(ctx context.Context, env *ops.Env, p *plan.Plan, h *ops.Host, o apply.Options) (*Outcome, error) {
 	if err := env.NeedsRoot("apply"); err != nil && !o.DryRun {
 		return nil, err
 	}
@@ -129,40 +133,40 @@ func Transact(ctx context.Context, env *ops.Env, p *plan.Plan, h *ops.Host, o ap
 	}
 	defer e.Close()
 	if o.Confirm > 0 && o.Arm == nil {
-		o.Arm = guard(ctx, env, o.Confirm)
+		o.Arm = armGuard(ctx, env, o.Confirm)
 	}
-	wayIn(env, p, h.Facts)
+	reportWayIn(env, p, h.Facts)
 	e.Journal.Appended = func(_ string, r journal.Record) {
 		if r.Address != nil {
 			env.Out.Progress("%d/%d %s", r.N, len(p.Changes), r.Address)
 		}
 	}
-	// A hang-up ends an apply like Ctrl-C: what was begun is undone.
+	// SIGHUP ends an apply like Ctrl-C: it is undone.
 	ctx, stop := ops.UntilHangup(ctx)
 	defer stop()
-	d := &Done{Host: h.Facts.Name, Plan: p, DryRun: o.DryRun}
+	d := &Outcome{Host: h.Facts.Name, Plan: p, DryRun: o.DryRun}
 	d.Result, err = e.Run(ctx, p, o)
 	var failure *apply.Failure
 	switch {
 	case err == nil:
-		d.Warnings = append(TunedCaveats(p, h.Facts), afterwards(p, d.Result)...)
+		d.Warnings = append(TunedCaveats(p, h.Facts), transactWarnings(p, d.Result)...)
 		return d, nil
 	case !errors.As(err, &failure):
 		return nil, err
 	}
 	if failure.State == journal.FailedUndone && o.Confirm > 0 {
-		unguard(ctx, e.Machine, failure.TX)
+		cancelGuard(ctx, e.Machine, failure.TX)
 	}
 	return d, err
 }
 
-// afterwards returns the warnings of a completed transaction: what it moved besides, and what waits.
-func afterwards(p *plan.Plan, result apply.Result) []outcome.Warning {
+// transactWarnings returns the warnings of a completed transaction: its side effects, and the restarts it waits for.
+func transactWarnings(p *plan.Plan, result apply.Result) []outcome.Warning {
 	var all []outcome.Warning
-	known := map[string]bool{}
+	shown := map[string]bool{}
 	for _, c := range p.Changes {
-		if p.Asked && c.Warning != "" && !known[c.Warning] { // nobody has seen the plan
-			known[c.Warning] = true
+		if p.Asked && c.Warning != "" && !shown[c.Warning] { // nobody has seen the plan
+			shown[c.Warning] = true
 			all = append(all, outcome.Warning{Code: "careful", Text: c.Warning})
 		}
 	}
@@ -183,7 +187,7 @@ func afterwards(p *plan.Plan, result apply.Result) []outcome.Warning {
 	return all
 }
 
-// TakeEffect says that n changes take effect.
+// TakeEffect returns "1 change takes effect" or "N changes take effect".
 func TakeEffect(n int) string {
 	if n == 1 {
 		return "1 change takes effect"
@@ -191,9 +195,9 @@ func TakeEffect(n int) string {
 	return fmt.Sprintf("%d changes take effect", n)
 }
 
-// wayIn reports how the operator is connected to the host, and whether the plan changes that. Nothing is said of a
-// plan that neither touches the connection nor can cut it off.
-func wayIn(env *ops.Env, p *plan.Plan, h *facts.Host) {
+// reportWayIn reports the NIC that the operator is connected by and whether the plan changes it. It says nothing about
+// a plan that neither touches that NIC nor can cut off the connection.
+func reportWayIn(env *ops.Env, p *plan.Plan, h *facts.Host) {
 	cuts, found := p.Risks(goal.Connectivity), false
 	for _, nic := range h.NICs {
 		if nic.Management == "" {
@@ -201,8 +205,7 @@ func wayIn(env *ops.Env, p *plan.Plan, h *facts.Host) {
 		}
 		found = true
 		touched := slices.ContainsFunc(p.Management, func(w plan.Management) bool {
-			return w.NIC == nic.Name &&
-				w.Touched
+			return w.NIC == nic.Name && w.Touched
 		})
 		switch {
 		case touched:

@@ -24,11 +24,11 @@ func TestWhileMoving(t *testing.T) {
 		{"stands still", 0, nil, 1, false},
 		{"moved once", 1, nil, 2, false},
 		{"moved and broken", 1, broken, 2, true},
-		{"moves on", looks, nil, looks, true},
+		{"moves on", maxAttempts, nil, maxAttempts, true},
 		{"broken", 0, broken, 1, true},
 	} {
 		n := 0
-		_, err := whileMoving(&ops.Env{Out: ops.Deaf{}}, func() (*Done, error) {
+		_, err := retryStale(&ops.Env{Out: ops.Deaf{}}, func() (*Outcome, error) {
 			if n++; n <= test.stale {
 				return nil, fmt.Errorf("apply: %w",
 					&plan.Stale{Changed: []plan.Difference{{What: "irq-affinity:eth0/48", Then: "1", Now: "3"}}})

@@ -24,19 +24,20 @@ import (
 // Wish is what a verb wants changed.
 type Wish struct {
 	Goal goal.Goal
-	// Changes returns the changes for a host whose readings include the addresses of lasting. It may read more.
+	// Changes returns the changes for a host whose readings include lasting.Addresses. It may read more.
 	Changes func(*ops.Host) ([]plan.Change, []outcome.Warning, error)
-	// After, if set, does what is not a value, once the changes are made. Its warnings are part of the answer.
+	// After, if set, runs once the changes are made, for actions that are not settings. Its warnings are part of the
+	// answer.
 	After func(context.Context, *machine.Machine) ([]outcome.Warning, error)
 }
 
-// CarryOut makes the changes of a wish on this host, and those that make them last, as a plan like any other.
-func CarryOut(ctx context.Context, env *ops.Env, w Wish, o Options) (*Done, error) {
+// CarryOut applies the changes of a wish, and those that make them last, as an ordinary plan.
+func CarryOut(ctx context.Context, env *ops.Env, w Wish, o Options) (*Outcome, error) {
 	return carryOut(ctx, env, w, o, nil)
 }
 
-// carryOut is CarryOut; if newest is set, a later transaction in the journal makes the plan stale.
-func carryOut(ctx context.Context, env *ops.Env, w Wish, o Options, newest *string) (*Done, error) {
+// carryOut is CarryOut. If newest is set, any later transaction in the journal makes the plan stale.
+func carryOut(ctx context.Context, env *ops.Env, w Wish, o Options, newest *string) (*Outcome, error) {
 	h, err := env.Host(ctx, ops.Look{Guest: ops.NoGuest})
 	if err != nil {
 		return nil, err
@@ -46,7 +47,7 @@ func carryOut(ctx context.Context, env *ops.Env, w Wish, o Options, newest *stri
 	h.Machine.Progress = env.Out.Progress
 	changes, notes, err := w.Changes(h)
 	if err == nil {
-		err = unread(changes)
+		err = refuseUnreadable(changes)
 	}
 	if err != nil {
 		return nil, err
@@ -56,11 +57,12 @@ func carryOut(ctx context.Context, env *ops.Env, w Wish, o Options, newest *stri
 		return nil, err
 	}
 	options := apply.Options{
-		DryRun: o.DryRun, Confirm: o.confirm(p.Risks(goal.Connectivity)), Beside: Besides(p, h.Facts), Newest: newest,
+		DryRun: o.DryRun, Confirm: o.confirm(p.Risks(goal.Connectivity)), Beside: CoupledAddresses(p, h.Facts),
+		Newest: newest,
 	}
 	for _, c := range p.Changes {
 		if c.Address.Kind == setting.VFCount {
-			options.Beside = append(options.Beside, attributes(h.Facts, c.Address.Path)...)
+			options.Beside = append(options.Beside, vfAttributes(h.Facts, c.Address.Path)...)
 		}
 	}
 	d, err := Transact(ctx, env, p, h, options)
@@ -70,28 +72,27 @@ func carryOut(ctx context.Context, env *ops.Env, w Wish, o Options, newest *stri
 	d.Warnings = append(notes, d.Warnings...)
 	if w.After != nil {
 		var more []outcome.Warning
-		more, d.Acted = w.After(ctx, h.Machine)
+		more, d.AfterErr = w.After(ctx, h.Machine)
 		d.Warnings = append(d.Warnings, more...)
 	}
 	return d, nil
 }
 
-// unread refuses changes of values that cannot be read: they could not be undone.
-func unread(changes []plan.Change) error {
+// refuseUnreadable refuses changes of settings that cannot be read: they could not be undone.
+func refuseUnreadable(changes []plan.Change) error {
 	for _, c := range changes {
 		if c.From.State == setting.Unknown {
 			return outcome.Failed(fmt.Errorf("%s cannot be read: %s", c.Address,
-				cmp.Or(c.From.Why, "no reason is known")),
-				"what cannot be read could not be put back; "+
-					"a recorded tree (--root) holds neither attributes of functions nor what programs are attached")
+				cmp.Or(c.From.Why, "no reason is known")), "what cannot be read could not be put back; "+
+				"a recorded tree (--root) holds neither attributes of functions nor what programs are attached")
 		}
 	}
 	return nil
 }
 
-// attributes returns the attributes that mpps keeps of a NIC's functions: another number of functions resets them.
-func attributes(h *facts.Host, pf string) []setting.Address {
-	values, err := Kept(h)
+// vfAttributes returns the VF attributes that mpps maintains for a PF: changing the number of VFs resets them.
+func vfAttributes(h *facts.Host, pf string) []setting.Address {
+	values, err := DesiredValues(h)
 	if err != nil {
 		return nil
 	}
@@ -104,8 +105,8 @@ func attributes(h *facts.Host, pf string) []setting.Address {
 	return all
 }
 
-// Kept returns the values that are put back.
-func Kept(h *facts.Host) ([]lasting.Value, error) {
+// DesiredValues returns the values that mpps-restore.service puts back, from the readings of a host.
+func DesiredValues(h *facts.Host) ([]lasting.Value, error) {
 	found := h.Readings.At(setting.Of(setting.File, lasting.DesiredFile))
 	if found.State != setting.Known {
 		return nil, nil
@@ -113,12 +114,13 @@ func Kept(h *facts.Host) ([]lasting.Value, error) {
 	return lasting.ParseDesired(found.Value)
 }
 
-// Again is CarryOut that reads the host again, for up to wait, if another transaction came in between.
-func Again(ctx context.Context, env *ops.Env, w Wish, o Options, wait time.Duration) (d *Done, err error) {
+// CarryOutRetrying is CarryOut, but if another transaction came in between it reads the host again, for up to wait.
+func CarryOutRetrying(ctx context.Context, env *ops.Env, w Wish, o Options, wait time.Duration) (d *Outcome,
+	err error) {
 	progress := func(who string, try int) { env.Out.Progress("%s: looking again, attempt %d", who, try) }
-	err = untilAlone(ctx, wait, progress, func() error {
+	err = retryConflicts(ctx, wait, progress, func() error {
 		var newest string
-		if newest, err = newestOf(env); err == nil {
+		if newest, err = newestTX(env); err == nil {
 			d, err = carryOut(ctx, env, w, o, &newest)
 		}
 		return err
@@ -126,8 +128,8 @@ func Again(ctx context.Context, env *ops.Env, w Wish, o Options, wait time.Durat
 	return d, err
 }
 
-// newestOf returns the last transaction in the journal; empty if there is none.
-func newestOf(env *ops.Env) (string, error) {
+// newestTX returns the newest transaction in the journal; empty if there is none.
+func newestTX(env *ops.Env) (string, error) {
 	j, err := journal.Open(env.Root)
 	if err != nil {
 		return "", err
@@ -140,9 +142,10 @@ func newestOf(env *ops.Env) (string, error) {
 	return ledger.Newest(), nil
 }
 
-// untilAlone repeats once while another mpps is running or has changed something since the host was read. It gives up
-// after wait, or when a plan is stale three times for the same reason: then nobody else is the cause.
-func untilAlone(ctx context.Context, wait time.Duration, progress func(who string, try int), once func() error) error {
+// retryConflicts repeats once while another mpps is running or has changed something since the host was read. It gives
+// up after wait, or when a plan is stale three times for the same reason: then the cause is not another mpps.
+func retryConflicts(ctx context.Context, wait time.Duration, progress func(who string, try int),
+	once func() error) error {
 	var last []plan.Difference
 	same := 0
 	for began, try := time.Now(), 1; ; try++ {

@@ -1,4 +1,4 @@
-// Package change holds the verbs that change the host: plan, apply, confirm, resume, rollback and restore, and those
+// Package change implements the verbs that change the host (plan, apply, confirm, resume, rollback, restore) and those
 // that report its state. Other verbs make their changes through CarryOut.
 package change
 
@@ -24,7 +24,7 @@ type Engine struct {
 	Machine *machine.Machine
 }
 
-// Open opens the journal and the machine. Where mechanisms are nil, those of that machine are used.
+// Open opens the journal and the machine. If mechanisms is nil, it uses those of the machine.
 func Open(env *ops.Env, mechanisms setting.Mechanisms) (*Engine, error) {
 	m, err := env.Open()
 	if err != nil {
@@ -47,10 +47,19 @@ func Open(env *ops.Env, mechanisms setting.Mechanisms) (*Engine, error) {
 	}, nil
 }
 
+// withEngine opens the engine, calls do and closes it.
+func withEngine(env *ops.Env, do func(*Engine) error) error {
+	e, err := Open(env, nil)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(e), e.Close())
+}
+
 // Close closes the journal and the machine.
 func (e *Engine) Close() error { return errors.Join(e.Journal.Close(), e.Machine.Close()) }
 
-// Explain makes the engine report what values wait for, who else sets them and which guest they are lent to.
+// Explain makes the engine report what values wait for, who else sets them and which guest has them on loan.
 func (e *Engine) Explain(ctx context.Context) {
 	e.WatchGuests(ctx)
 	e.watchOwners(ctx)
@@ -71,15 +80,15 @@ func (e *Engine) watchOwners(ctx context.Context) {
 	}
 }
 
-// watchFunctions makes the engine report attributes that belong to another guest than the one that has the function
+// watchFunctions makes the engine report VF attributes that are kept for another guest than the one that has the VF
 // now. The host is read once, and only if such an attribute has drifted.
 func (e *Engine) watchFunctions(ctx context.Context) {
 	lent := sync.OnceValue(func() map[setting.Address]string {
 		list, err := e.desired(ctx)
 		if err != nil {
-			return nil // nothing is lent, as far as can be told
+			return nil // as far as is known, no attribute is on loan
 		}
-		due, err := (&keeper{machine: e.Machine, had: sriov.NewMemory()}).due(ctx, nil, list)
+		due, err := (&vfKeeper{machine: e.Machine, had: sriov.NewMemory()}).due(ctx, nil, list)
 		if err != nil {
 			return nil
 		}

@@ -13,15 +13,15 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// keeper works out what is due on virtual functions when guests come and go.
-type keeper struct {
+// vfKeeper decides which VF attributes to set when guests come and go.
+type vfKeeper struct {
 	machine *machine.Machine
 	had     *sriov.Memory
-	noted   bool
+	hasRead bool // had was filled in
 }
 
-// due asks the rule of package sriov. A host without functions managed by mpps is not even read.
-func (k *keeper) due(ctx context.Context, events []apply.Event, list []lasting.Value) (apply.Due, error) {
+// due applies sriov.Keep. It does not read a host that has no VFs managed by mpps.
+func (k *vfKeeper) due(ctx context.Context, events []apply.Event, list []lasting.Value) (apply.Due, error) {
 	u := sriov.Upkeep{
 		Kept: map[setting.Address]string{}, Made: map[string]bool{}, Started: map[string]bool{},
 		Defined: map[string]bool{},
@@ -38,12 +38,12 @@ func (k *keeper) due(ctx context.Context, events []apply.Event, list []lasting.V
 	if len(u.Kept)+len(u.Made) == 0 && !k.machine.Reserves() {
 		return apply.Due{}, nil
 	}
-	if len(events) == 0 && k.noted && len(u.Kept) == 0 {
+	if len(events) == 0 && k.hasRead && len(u.Kept) == 0 {
 		return apply.Due{}, nil
 	}
 	h := k.machine.Functions(ctx)
 	k.had.Note(h)
-	k.noted = true
+	k.hasRead = true
 	for _, r := range h.Reservations {
 		u.Defined[r.Guest] = k.machine.Defined(r.Guest)
 	}
@@ -60,7 +60,7 @@ func (k *keeper) due(ctx context.Context, events []apply.Event, list []lasting.V
 	}
 	u.Left = k.had.Left(gone)
 	maps.Copy(u.Left, k.had.Came(h, came))
-	due := apply.Due{Lent: sriov.Lent(h, u), Anew: k.concerned(h, u, events)}
+	due := apply.Due{Lent: sriov.Lent(h, u), Anew: k.affected(h, u, events)}
 	for _, d := range sriov.Keep(h, u) {
 		due.Values = append(due.Values, lasting.Value{
 			ID: d.ID, Address: d.Address, Want: setting.Exact(d.Value), To: setting.Value(d.Value),
@@ -69,9 +69,9 @@ func (k *keeper) due(ctx context.Context, events []apply.Event, list []lasting.V
 	return due, nil
 }
 
-// concerned returns the kept attributes of functions that the guests of events have or had: libvirt sets some of them
-// when a guest starts, and resets them when it ends.
-func (k *keeper) concerned(h *facts.Host, u sriov.Upkeep, events []apply.Event) []setting.Address {
+// affected returns the maintained attributes of VFs that the guests of events have or had: libvirt sets some of them
+// when a guest starts and resets them when it stops.
+func (k *vfKeeper) affected(h *facts.Host, u sriov.Upkeep, events []apply.Event) []setting.Address {
 	var all []setting.Address
 	for _, e := range events {
 		for _, f := range h.VFs {

@@ -19,8 +19,9 @@ import (
 // guardUnit is the name of the timer that undoes an unconfirmed transaction.
 func guardUnit(tx string) string { return "mpps-confirm-" + strings.ReplaceAll(tx, ".", "-") }
 
-// guard starts what undoes an unconfirmed transaction: a timer of systemd, or a detached process.
-func guard(ctx context.Context, env *ops.Env, within time.Duration) func(tx string) error {
+// armGuard returns a function that arms the undoing of an unconfirmed transaction: by a systemd timer, or else by a
+// detached process.
+func armGuard(ctx context.Context, env *ops.Env, within time.Duration) func(tx string) error {
 	return func(tx string) error {
 		root, err := filepath.Abs(env.Root)
 		if err != nil {
@@ -42,39 +43,37 @@ func guard(ctx context.Context, env *ops.Env, within time.Duration) func(tx stri
 	}
 }
 
-// unguard cancels the timer of a transaction that was confirmed or undone in time.
-func unguard(ctx context.Context, m *machine.Machine, tx string) {
+// cancelGuard cancels the timer of a transaction that was confirmed or undone.
+func cancelGuard(ctx context.Context, m *machine.Machine, tx string) {
 	m.CancelLater(context.WithoutCancel(ctx), guardUnit(tx))
 }
 
-// Confirm keeps the changes of a transaction that would be undone otherwise: the named one, or the only one. It
-// returns the names of host and transaction.
+// Confirm confirms the named transaction, or the only unconfirmed one, so that it is not undone. It returns the names
+// of host and transaction.
 func Confirm(ctx context.Context, env *ops.Env, name string) (host, tx string, err error) {
 	if err := env.NeedsRoot("confirm"); err != nil {
 		return "", "", err
 	}
-	e, err := Open(env, nil)
-	if err != nil {
-		return "", "", err
-	}
-	defer e.Close()
-	if tx, err = e.Confirm(name); err != nil {
-		return "", "", err
-	}
-	unguard(ctx, e.Machine, tx)
-	return e.Name, tx, nil
+	err = withEngine(env, func(e *Engine) error {
+		host = e.Name
+		if tx, err = e.Confirm(name); err == nil {
+			cancelGuard(ctx, e.Machine, tx)
+		}
+		return err
+	})
+	return host, tx, err
 }
 
-// Orphans is a process that undoes the transactions last named to it once this process has died.
-type Orphans struct{ To io.WriteCloser }
+// OrphanGuard is a process that undoes the transactions last named to it if this process dies.
+type OrphanGuard struct{ To io.WriteCloser }
 
-// WatchOrphans starts it.
-func WatchOrphans(env *ops.Env) (*Orphans, error) {
+// StartOrphanGuard starts an OrphanGuard.
+func StartOrphanGuard(env *ops.Env) (*OrphanGuard, error) {
 	root, err := filepath.Abs(env.Root)
 	if err != nil {
 		return nil, err
 	}
-	var o Orphans
+	var o OrphanGuard
 	err = env.With(func(m *machine.Machine) (err error) {
 		unit := fmt.Sprintf("mpps-orphans-%d", os.Getpid())
 		o.To, err = m.DetachListening(unit, "rollback", "--orphans", "--root", root, "--quiet")
@@ -86,17 +85,18 @@ func WatchOrphans(env *ops.Env) (*Orphans, error) {
 	return &o, nil
 }
 
-// Stand names the transactions to undo, the last first. Without any, nothing will be undone.
-func (o *Orphans) Stand(txs ...string) error {
+// Set names the transactions to undo, in the order in which they were made; none: nothing will be undone.
+func (o *OrphanGuard) Set(txs ...string) error {
 	_, err := fmt.Fprintln(o.To, strings.Join(txs, " "))
 	return err
 }
 
-// Close ends the process.
-func (o *Orphans) Close() error { return o.To.Close() }
+// Close ends the process, which then undoes the transactions last named.
+func (o *OrphanGuard) Close() error { return o.To.Close() }
 
-// Adopt runs that process: it reads names until its parent is gone.
-func Adopt(ctx context.Context, env *ops.Env, in io.Reader, out io.Writer) error {
+// RunOrphanGuard is the OrphanGuard process: it reads names until its parent closes the pipe, then undoes the last
+// ones.
+func RunOrphanGuard(ctx context.Context, env *ops.Env, in io.Reader, out io.Writer) error {
 	if _, err := fmt.Fprintln(out, "listening"); err != nil {
 		return err
 	}
@@ -108,9 +108,9 @@ func Adopt(ctx context.Context, env *ops.Env, in io.Reader, out io.Writer) error
 	if len(txs) == 0 {
 		return lines.Err()
 	}
-	return alone(ctx, env, func(e *Engine) error {
+	return withDetachedEngine(ctx, env, func(e *Engine) error {
 		var problems []error
-		for _, tx := range slices.Backward(txs) { // one that cannot be put back is no reason to leave the others
+		for _, tx := range slices.Backward(txs) { // continue past one that cannot be undone
 			_, err := e.Orphaned(ctx, tx, "the process that applied it is gone")
 			problems = append(problems, err)
 		}
@@ -118,22 +118,20 @@ func Adopt(ctx context.Context, env *ops.Env, in io.Reader, out io.Writer) error
 	})
 }
 
-// Guard runs the detached process of apply --confirm.
-func Guard(ctx context.Context, env *ops.Env, tx string) error {
-	return alone(ctx, env, func(e *Engine) error {
+// RunGuard is the detached process of apply --confirm.
+func RunGuard(ctx context.Context, env *ops.Env, tx string) error {
+	return withDetachedEngine(ctx, env, func(e *Engine) error {
 		_, err := e.Engine.Guard(ctx, tx)
 		return err
 	})
 }
 
-// alone opens the engine for a detached process. Nobody reads its streams; the journal records what it did.
-func alone(ctx context.Context, env *ops.Env, do func(*Engine) error) error {
-	e, err := Open(env, nil)
-	if err != nil {
-		return err
-	}
-	defer e.Close()
-	e.WatchGuests(ctx)
-	e.Waiting = nil // nobody reads what waits for a restart
-	return do(e)
+// withDetachedEngine opens the engine for a detached process, whose output nobody reads: the journal records what it
+// did.
+func withDetachedEngine(ctx context.Context, env *ops.Env, do func(*Engine) error) error {
+	return withEngine(env, func(e *Engine) error {
+		e.WatchGuests(ctx)
+		e.Waiting = nil // nobody reads what waits for a restart
+		return do(e)
+	})
 }

@@ -16,13 +16,13 @@ import (
 
 // guest is what a transaction needs to know about a guest.
 type guest struct {
-	pending []string  // paths in which its definition is not what it runs with
-	began   time.Time // since when it runs
+	pending []string  // paths where its definition differs from what it runs with
+	began   time.Time // when it started; zero: not running or unknown
 }
 
-// WatchGuests makes the engine report which changes wait for a guest's restart, which undone changes a guest still
-// runs with, and which changes a restart has reset. Guests are read only for changes that concern them, and pending
-// changes only when asked for, since a rollback asks after it is done.
+// WatchGuests makes the engine report which changes wait for a guest's restart, which undone changes a guest still runs
+// with, and which changes a restart has reset. Guests are read only for changes that concern them, and their pending
+// changes as late as possible: a rollback asks for them once it is done.
 func (e *Engine) WatchGuests(ctx context.Context) {
 	look := func() map[string]guest { return guests(ctx, e.Machine) }
 	before, after := sync.OnceValue(look), sync.OnceValue(look)
@@ -36,7 +36,7 @@ func (e *Engine) WatchGuests(ctx context.Context) {
 	}
 	e.Waiting = func(c journal.Change) string {
 		if c.Address.Kind.AtBoot() {
-			if running := e.notYet(c); running != "" {
+			if running := e.runningBoot(c); running != "" {
 				return running + ": takes effect when the host is rebooted"
 			}
 			return ""
@@ -49,7 +49,7 @@ func (e *Engine) WatchGuests(ctx context.Context) {
 	}
 	e.Lingers = func(c journal.Change, from, until time.Time) string {
 		if c.Address.Kind.AtBoot() {
-			if running := e.notYet(c); running != "" {
+			if running := e.runningBoot(c); running != "" {
 				return running + ", which was put back: gone when the host is rebooted"
 			}
 			return ""
@@ -73,9 +73,9 @@ func (e *Engine) WatchGuests(ctx context.Context) {
 	}
 }
 
-// notYet describes what the running kernel is or has if the next boot will differ; empty if it will not, or if that is
-// unknown.
-func (e *Engine) notYet(c journal.Change) string {
+// runningBoot describes the running kernel's value of a boot setting if the next boot will change it; empty if it will
+// not, or if that is unknown.
+func (e *Engine) runningBoot(c journal.Change) string {
 	running := e.Machine.AtBoot(c.Address)
 	switch {
 	case running.State == setting.Unknown || c.Want.Met(running):
@@ -86,13 +86,13 @@ func (e *Engine) notYet(c journal.Change) string {
 	return fmt.Sprintf("the running kernel has %s %s", c.Address.Path, running)
 }
 
-// between reports whether a guest was started while its definition held a value. Start times are exact to a second
-// (btime of /proc/stat); an unknown one counts as within.
+// between reports whether a guest was started while its definition held a value. Start times are exact to one second
+// (btime of /proc/stat); an unknown start time counts as within.
 func between(began, from, until time.Time) bool {
 	return began.IsZero() || began.After(from.Add(-time.Second)) && began.Before(until.Add(time.Second))
 }
 
-// guests looks at the guests of a machine.
+// guests returns the guests of a machine by name.
 func guests(ctx context.Context, m *machine.Machine) map[string]guest {
 	all := map[string]guest{}
 	m.LookInside(ops.NoGuest)

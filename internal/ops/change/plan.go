@@ -22,14 +22,14 @@ import (
 // Target is what a plan is made for.
 type Target struct {
 	Goal        goal.Goal
-	RuntimeOnly bool // nothing that outlasts a reboot or an ifup
-	Watch       bool // with the service that watches
+	RuntimeOnly bool // change nothing that outlasts a reboot or an ifup
+	Watch       bool // install the watching service
 }
 
-// Plan plans for a host. Unless only the running host is to change, it includes what makes the values last, also those
-// of earlier applies that do not last yet.
+// Plan makes a plan for a host. Unless the target is RuntimeOnly, the plan includes what makes its values last, and
+// those of earlier applies that do not last yet.
 func Plan(env *ops.Env, h *ops.Host, t Target) (*plan.Plan, error) {
-	if err := h.Has(t.Goal); err != nil {
+	if err := ops.CheckGoal(h.Facts, t.Goal); err != nil {
 		return nil, err
 	}
 	p, err := plan.MakeWith(h.Facts, t.Goal, knob.Catalogue(), h.Site.Adjust)
@@ -38,7 +38,7 @@ func Plan(env *ops.Env, h *ops.Host, t Target) (*plan.Plan, error) {
 	}
 	var standing []plan.Change
 	if h.Mechanisms != nil {
-		standing = Given(env)
+		standing = StandingChanges(env)
 	}
 	if err := lasting.Add(p, h.Facts, standing...); err != nil {
 		return nil, err
@@ -55,9 +55,9 @@ func Plan(env *ops.Env, h *ops.Host, t Target) (*plan.Plan, error) {
 	return p, nil
 }
 
-// Given returns the values set by applies that stand. It returns none if the journal cannot be read: apply refuses
-// that in its own words.
-func Given(env *ops.Env) []plan.Change {
+// StandingChanges returns the changes of transactions that still stand, one per address. It returns none if the journal
+// cannot be read: apply refuses that itself.
+func StandingChanges(env *ops.Env) []plan.Change {
 	j, err := journal.Open(env.Root)
 	if err != nil {
 		return nil
@@ -67,28 +67,26 @@ func Given(env *ops.Env) []plan.Change {
 	if err != nil {
 		return nil
 	}
-	at := map[setting.Address]int{}
 	var all []plan.Change
 	for _, t := range ledger.Open() {
 		for _, c := range t.Changes() {
 			if c.State != journal.ChangeDone {
 				continue
 			}
-			change := plan.Change{
+			i := slices.IndexFunc(all, func(o plan.Change) bool { return o.Address == c.Address })
+			if i < 0 {
+				i, all = len(all), append(all, plan.Change{})
+			}
+			all[i] = plan.Change{
 				ID: c.ID, Address: c.Address, From: c.Before, To: c.After, Want: c.Want, Lasts: c.Lasts,
 			}
-			if i, known := at[c.Address]; known {
-				all[i] = change
-				continue
-			}
-			at[c.Address] = len(all)
-			all = append(all, change)
 		}
 	}
 	return all
 }
 
-// File reads a plan from a file, or from standard input if the name is "-", and the host that it must fit.
+// File reads a plan from a file, or from standard input if the name is "-", and the host, and refuses a plan that does
+// not fit the host.
 func File(ctx context.Context, env *ops.Env, name string, stdin io.Reader, runtimeOnly bool) (*Planned, error) {
 	p, err := read(name, stdin)
 	if err != nil {
@@ -125,16 +123,17 @@ func read(name string, stdin io.Reader) (*plan.Plan, error) {
 type Planned struct {
 	Plan *plan.Plan
 	Host *ops.Host
-	Cuts bool // it can cut the path that the operator came by
+	Cuts bool // the plan can cut off the operator's connection
 }
 
-// now plans for the host as it is now.
-func now(ctx context.Context, env *ops.Env, t Target) (*Planned, error) {
-	h, err := env.Gather(ctx, ops.Look{Guest: t.Goal.Guest})
+// planNow gathers the host as it is now and makes a plan for it.
+func planNow(ctx context.Context, env *ops.Env, guest string,
+	make func(*ops.Host) (*plan.Plan, error)) (*Planned, error) {
+	h, err := env.Gather(ctx, ops.Look{Guest: guest})
 	if err != nil {
 		return nil, err
 	}
-	p, err := Plan(env, h, t)
+	p, err := make(h)
 	if err != nil {
 		return nil, errors.Join(err, h.Close())
 	}
@@ -142,7 +141,7 @@ func now(ctx context.Context, env *ops.Env, t Target) (*Planned, error) {
 }
 
 // fits refuses a stale plan: one made from other values, or one that is riskier on the host as it is now. Values that
-// are already as planned do not make it stale. cuts reports whether the plan can cut off the operator's connection.
+// already are as planned do not make it stale. cuts reports whether the plan can cut off the operator's connection.
 func fits(p *plan.Plan, h *facts.Host) (cuts bool, err error) {
 	var stale, riskier *plan.Stale
 	if err := plan.Check(p, h); err != nil && !errors.As(err, &stale) {
@@ -171,17 +170,17 @@ func fits(p *plan.Plan, h *facts.Host) (cuts bool, err error) {
 	return cuts, nil
 }
 
-// Besides returns the values of the catalogue that belong to a NIC which the plan reconfigures, and that the plan
-// itself does not change: with new rings or channels a driver requests its interrupts and queues again. Values that
-// move by themselves (adaptive coalescing) or come back by themselves (dependent features) are left out.
-func Besides(p *plan.Plan, h *facts.Host) []setting.Address {
+// CoupledAddresses returns the settings that a plan may reset without changing them: the catalogue's settings of NICs
+// whose rings, channels or features it changes, for which a driver requests its interrupts and queues again. Settings
+// that move by themselves (adaptive coalescing) or come back by themselves (dependent features) are left out.
+func CoupledAddresses(p *plan.Plan, h *facts.Host) []setting.Address {
 	anew, channels, changed := map[string]bool{}, map[string]bool{}, map[setting.Address]bool{}
 	for _, c := range p.Changes {
 		changed[c.Address] = true
 		switch c.Address.Kind {
 		case setting.NICRing, setting.NICChannels, setting.NICFeature:
 			anew[c.Address.Object()] = true
-		case setting.VFCount: // the driver has other queues for itself then, as many as it can
+		case setting.VFCount: // the PF's driver then resizes its own channels to what is left
 			anew[c.Address.Object()] = true
 			channels[c.Address.Object()] = true
 		}

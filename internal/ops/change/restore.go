@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,29 +19,29 @@ import (
 	"mpps/internal/outcome"
 )
 
-// restoreMemory is where the watching process keeps what it knows of values changed by hand, below the root. It is
-// lost at a reboot, like those changes.
+// restoreMemory is the file, below the root, in which the watching process remembers values changed by hand. It is on
+// tmpfs: a reboot loses it, like those changes.
 const restoreMemory = "run/mpps/restore.json"
 
-// Restoring puts back values that something has reset.
-type Restoring struct {
+// Restorer puts back values that something has reset.
+type Restorer struct {
 	*apply.Restorer
 	Name string // of the host
 
-	ask    RestoreAsk
+	ask    RestoreOptions
 	env    *ops.Env
 	engine *Engine
 }
 
-// RestoreAsk is what to put back.
-type RestoreAsk struct {
-	Insist bool          // also what somebody changed by hand
-	VFs    bool          // only what makes virtual functions what they are
-	Wait   time.Duration // with VFs: for devices and links
+// RestoreOptions is what to put back.
+type RestoreOptions struct {
+	Insist bool          // also values that somebody changed by hand
+	VFs    bool          // only VF counts and attributes
+	Wait   time.Duration // with VFs: how long to wait for devices and links
 }
 
-// OpenRestoring opens the engine for it.
-func OpenRestoring(ctx context.Context, env *ops.Env, ask RestoreAsk) (*Restoring, error) {
+// OpenRestorer opens the engine for restoring.
+func OpenRestorer(ctx context.Context, env *ops.Env, ask RestoreOptions) (*Restorer, error) {
 	if err := env.NeedsRoot("restore"); err != nil {
 		return nil, err
 	}
@@ -50,7 +49,7 @@ func OpenRestoring(ctx context.Context, env *ops.Env, ask RestoreAsk) (*Restorin
 	if err != nil {
 		return nil, err
 	}
-	return &Restoring{
+	return &Restorer{
 		Restorer: &apply.Restorer{
 			Engine: e.Engine, Insist: ask.Insist, Desired: func() ([]lasting.Value, error) { return e.desired(ctx) },
 		},
@@ -59,10 +58,11 @@ func OpenRestoring(ctx context.Context, env *ops.Env, ask RestoreAsk) (*Restorin
 }
 
 // Close closes the engine.
-func (r *Restoring) Close() error { return r.engine.Close() }
+func (r *Restorer) Close() error { return r.engine.Close() }
 
-// Put puts the values back once. If not all is well then, the error is how the verb ends, and the pass comes with it.
-func (r *Restoring) Put(ctx context.Context) (*apply.Pass, error) {
+// Put puts the values back once. If some are not as desired afterwards, it returns the pass and an error with the exit
+// code.
+func (r *Restorer) Put(ctx context.Context) (*apply.Pass, error) {
 	if r.ask.VFs {
 		return r.vfs(ctx, r.ask.Wait)
 	}
@@ -70,8 +70,8 @@ func (r *Restoring) Put(ctx context.Context) (*apply.Pass, error) {
 }
 
 // once puts back every value that has drifted, except those known to be changed by hand.
-func (r *Restoring) once(ctx context.Context) (*apply.Pass, error) {
-	if err := r.lent(ctx); err != nil {
+func (r *Restorer) once(ctx context.Context) (*apply.Pass, error) {
+	if err := r.loadLent(ctx); err != nil {
 		return nil, err
 	}
 	pass, err := r.Restorer.Once(ctx, r.recall().ByHand)
@@ -86,19 +86,21 @@ func (r *Restoring) once(ctx context.Context) (*apply.Pass, error) {
 	return &pass, nil
 }
 
-// lent loads the list of values and finds those that belong to another guest than the one that has their function now.
-func (r *Restoring) lent(ctx context.Context) error {
+// loadLent loads the desired values and finds the VF attributes that are kept for another guest than the one that has
+// the VF now.
+func (r *Restorer) loadLent(ctx context.Context) error {
 	if err := r.Load(); err != nil {
 		return err
 	}
-	r.Due = (&keeper{machine: r.engine.Machine, had: sriov.NewMemory()}).due
+	r.Due = (&vfKeeper{machine: r.engine.Machine, had: sriov.NewMemory()}).due
 	_, err := r.Consider(ctx, nil, time.Now())
 	r.Due = nil
 	return err
 }
 
-// Watch stays and puts values back. It begins with transactions that were not confirmed before the host rebooted.
-func (r *Restoring) Watch(ctx context.Context) error {
+// Watch puts values back until the context ends. It first undoes transactions that were not confirmed before the host
+// rebooted.
+func (r *Restorer) Watch(ctx context.Context) error {
 	r.engine.WatchGuests(ctx)
 	expired, err := r.Expired(ctx)
 	for _, x := range expired {
@@ -113,18 +115,18 @@ func (r *Restoring) Watch(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		r.Due = (&keeper{machine: m, had: sriov.NewMemory()}).due
+		r.Due = (&vfKeeper{machine: m, had: sriov.NewMemory()}).due
 		if err := r.Load(); err != nil {
 			return err
 		}
 		remembered := r.recall()
 		r.Recall(remembered.ByHand)
-		return r.Restorer.Watch(ctx, remembered.BootID == "", translate(ctx, happened), r.passed)
+		return r.Restorer.Watch(ctx, remembered.BootID == "", translate(ctx, happened), r.reportPass)
 	})
 }
 
-// passed reports a pass of the watching process, and remembers it.
-func (r *Restoring) passed(pass apply.Pass, err error) {
+// reportPass reports a pass of the watching process, and remembers it.
+func (r *Restorer) reportPass(pass apply.Pass, err error) {
 	if err == nil {
 		err = r.remember(memory{BootID: r.BootID, ByHand: pass.ByHand})
 	}
@@ -162,14 +164,14 @@ func translate(ctx context.Context, in <-chan machine.Event) <-chan apply.Event 
 	return out
 }
 
-// memory is what is remembered until the next reboot.
+// memory is the content of restoreMemory.
 type memory struct {
 	BootID string         `json:"boot_id"`
 	ByHand []apply.ByHand `json:"by_hand"`
 }
 
-// recall reads the memory; it is empty if there is none of this boot.
-func (r *Restoring) recall() memory {
+// recall reads the memory; it is empty if there is none from this boot.
+func (r *Restorer) recall() memory {
 	text, err := os.ReadFile(filepath.Join(r.env.Root, restoreMemory))
 	var m memory
 	if err != nil || json.Unmarshal(text, &m) != nil || m.BootID != r.BootID {
@@ -178,25 +180,21 @@ func (r *Restoring) recall() memory {
 	return m
 }
 
-func (r *Restoring) remember(m memory) error {
+func (r *Restorer) remember(m memory) error {
 	text, err := json.Marshal(m)
 	if err != nil {
 		return err
 	}
-	name := filepath.Join(r.env.Root, restoreMemory)
-	if err := os.Mkdir(filepath.Dir(name), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return ops.ReplaceFile(name, append(text, '\n'))
+	return r.env.WriteState(restoreMemory, append(text, '\n'))
 }
 
-// vfsPause is the time between two tries for what is missing.
+// vfsPause is the time between two attempts.
 const vfsPause = 200 * time.Millisecond
 
-// vfs puts back what makes virtual functions, in the order of the list. At boot devices appear one by one, and their
-// links come up seconds later: what is missing or refused is tried again until the time is up. A device that udev has
-// not named yet may briefly have the name of another.
-func (r *Restoring) vfs(ctx context.Context, wait time.Duration) (*apply.Pass, error) {
+// vfs puts back VF counts and attributes, in the order of the list. At boot, devices appear one by one and their links
+// come up seconds later: values that are absent or refused are tried again until wait is over. A device that udev has
+// not renamed yet may briefly have the name of another, so unnamed PFs are skipped.
+func (r *Restorer) vfs(ctx context.Context, wait time.Duration) (*apply.Pass, error) {
 	m, all := r.engine.Machine, r.Desired
 	r.Desired = func() ([]lasting.Value, error) {
 		values, err := all()
@@ -204,7 +202,7 @@ func (r *Restoring) vfs(ctx context.Context, wait time.Duration) (*apply.Pass, e
 			return !lasting.OfVFs(v.Address) || m.Live() && !m.Named(lasting.PF(v.Address))
 		}), err
 	}
-	total, err := r.untilThere(ctx, wait, func() (int, error) {
+	total, err := r.vfsUntilComplete(ctx, wait, func() (int, error) {
 		values, err := all()
 		return len(slices.DeleteFunc(values, func(v lasting.Value) bool { return !lasting.OfVFs(v.Address) })), err
 	})
@@ -213,16 +211,15 @@ func (r *Restoring) vfs(ctx context.Context, wait time.Duration) (*apply.Pass, e
 		return nil, err
 	case total.Absent > 0:
 		return &total, outcome.Failed(fmt.Errorf("%s of devices that did not appear within %v",
-			ops.Count(total.Absent, "value"), wait),
-			"mpps-restore.service puts them back when they appear")
+			ops.Count(total.Absent, "value"), wait), "mpps-restore.service puts them back when they appear")
 	case total.Failed() > 0:
 		return &total, outcome.Exit(outcome.CodeFailed)
 	}
 	return &total, nil
 }
 
-// untilThere puts values back until all expected ones stand, or the time is up.
-func (r *Restoring) untilThere(ctx context.Context, wait time.Duration, expected func() (int, error)) (apply.Pass,
+// vfsUntilComplete puts values back until all expected ones stand or wait is over.
+func (r *Restorer) vfsUntilComplete(ctx context.Context, wait time.Duration, expected func() (int, error)) (apply.Pass,
 	error) {
 	known := r.recall().ByHand
 	total := apply.Pass{PutBack: []apply.PutBack{}, ByHand: []apply.ByHand{}}
@@ -239,7 +236,7 @@ func (r *Restoring) untilThere(ctx context.Context, wait time.Duration, expected
 		if err != nil && !errors.As(err, &locked) {
 			return total, err
 		}
-		total = gathered(total, pass, n)
+		total = mergePass(total, pass, n)
 		total.Seconds = time.Since(began).Seconds()
 		done := err == nil && pass.Values == n && pass.Absent == 0 && pass.Failed() == 0
 		if done && len(pass.PutBack) == 0 || time.Since(began) >= wait {
@@ -253,8 +250,8 @@ func (r *Restoring) untilThere(ctx context.Context, wait time.Duration, expected
 	}
 }
 
-// gathered adds a pass to those before it. The last outcome of each value counts.
-func gathered(total, pass apply.Pass, values int) apply.Pass {
+// mergePass adds a pass to the total. The last outcome of each value counts.
+func mergePass(total, pass apply.Pass, values int) apply.Pass {
 	for _, b := range pass.PutBack {
 		at := slices.IndexFunc(total.PutBack, func(o apply.PutBack) bool { return o.Address == b.Address })
 		if at < 0 {

@@ -3,30 +3,28 @@ package change
 import (
 	"context"
 	"encoding/json"
-	"errors"
 
 	"mpps/internal/advise/plan"
 	"mpps/internal/advise/site"
 	"mpps/internal/change/apply"
 	"mpps/internal/change/journal"
-	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
 )
 
-// GoalOf returns what a transaction keeps so that its plan can be resumed after a reboot or a guest's restart.
-func GoalOf(env *ops.Env, p *Planned, runtimeOnly bool) (json.RawMessage, error) {
+// ResumeState returns the record by which a plan is resumed after a reboot or a guest's restart.
+func ResumeState(env *ops.Env, p *Planned, runtimeOnly bool) (json.RawMessage, error) {
 	digest, err := site.Digest(env.Root)
 	if err != nil {
 		return nil, err
 	}
 	return journal.Resume{
-		Goal: p.Plan.Goal, RuntimeOnly: runtimeOnly, Site: digest, Kernel: nextKernel(p), Later: postponed(p.Plan),
+		Goal: p.Plan.Goal, RuntimeOnly: runtimeOnly, Site: digest, Kernel: nextKernel(p), Later: postponedSteps(p.Plan),
 	}.Encode()
 }
 
-func postponed(p *plan.Plan) []journal.Postponed {
+func postponedSteps(p *plan.Plan) []journal.Postponed {
 	var all []journal.Postponed
 	for _, l := range p.Later {
 		all = append(all, journal.Postponed{After: l.After, IDs: l.IDs, Why: l.Why})
@@ -49,19 +47,19 @@ func nextKernel(p *Planned) string {
 	return ""
 }
 
-// resume continues the newest plan that waited: it plans again for its goal, and applies the rest as a transaction
+// resume continues the newest waiting plan: it plans again for that plan's goal and applies the rest as a transaction
 // that follows the first one.
-func (a *Ask) resume(ctx context.Context, env *ops.Env) (*Done, error) {
-	e, err := Open(env, nil)
+func (a *Request) resume(ctx context.Context, env *ops.Env) (*Outcome, error) {
+	var r *apply.Remains
+	err := withEngine(env, func(e *Engine) (err error) {
+		e.WatchGuests(ctx)
+		r, err = e.Resumable(ctx)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	e.WatchGuests(ctx)
-	r, err := e.Resumable(ctx)
-	if err := errors.Join(err, e.Close()); err != nil {
-		return nil, err
-	}
-	p, err := lookAgain(ctx, env, r)
+	p, err := planRest(ctx, env, r)
 	if err != nil {
 		return nil, err
 	}
@@ -84,20 +82,14 @@ func (a *Ask) resume(ctx context.Context, env *ops.Env) (*Done, error) {
 	return d, err
 }
 
-// lookAgain plans the rest for the host as it is now.
-func lookAgain(ctx context.Context, env *ops.Env, r *apply.Remains) (*Planned, error) {
-	h, err := env.Gather(ctx, ops.Look{Guest: r.Resume().Goal.Guest})
-	if err != nil {
-		return nil, err
-	}
-	p, err := remaining(env, h, r)
-	if err != nil {
-		return nil, errors.Join(err, h.Close())
-	}
-	return &Planned{Plan: p, Host: h, Cuts: p.Risks(goal.Connectivity)}, nil
+// planRest plans the rest for the host as it is now.
+func planRest(ctx context.Context, env *ops.Env, r *apply.Remains) (*Planned, error) {
+	return planNow(ctx, env, r.Resume().Goal.Guest, func(h *ops.Host) (*plan.Plan, error) {
+		return restOfPlan(env, h, r)
+	})
 }
 
-func remaining(env *ops.Env, h *ops.Host, r *apply.Remains) (*plan.Plan, error) {
+func restOfPlan(env *ops.Env, h *ops.Host, r *apply.Remains) (*plan.Plan, error) {
 	way := r.Resume()
 	digest, err := site.Digest(env.Root)
 	if err != nil {
@@ -119,17 +111,17 @@ func remaining(env *ops.Env, h *ops.Host, r *apply.Remains) (*plan.Plan, error) 
 	for _, s := range p.Skipped {
 		cannot = append(cannot, apply.Left{ID: s.ID, Address: s.Address, From: s.Found, To: s.Wanted, Why: s.Why})
 	}
-	r.Found(changes, cannot, postponed(p))
+	r.Found(changes, cannot, postponedSteps(p))
 	return p, nil
 }
 
-// whatRemains adds to a status what is left of the plan that could be resumed now. A host that cannot be planned for
-// is part of the answer.
-func whatRemains(ctx context.Context, env *ops.Env, s *apply.Status) {
+// addRest adds to a status what is left of the plan that could be resumed now, or the reason why the host cannot be
+// planned for.
+func addRest(ctx context.Context, env *ops.Env, s *apply.Status) {
 	if s.Remains == nil || s.Remains.Against != "" || s.Holder != nil {
 		return
 	}
-	p, err := lookAgain(ctx, env, s.Remains)
+	p, err := planRest(ctx, env, s.Remains)
 	if err == nil {
 		err = p.Host.Close()
 	}

@@ -12,7 +12,7 @@ import (
 	"mpps/internal/ops"
 )
 
-// Undo is what to roll back, and how.
+// Undo selects what to roll back.
 type Undo = apply.RollbackOptions
 
 // RolledBack is the outcome of a rollback.
@@ -23,7 +23,7 @@ type RolledBack struct {
 	Host string `json:"-"`
 }
 
-// Drifted counts the values left alone because somebody else changed them.
+// Drifted returns how many values were left alone because somebody else changed them.
 func (r *RolledBack) Drifted() int {
 	n := 0
 	for _, t := range r.Transactions {
@@ -32,7 +32,7 @@ func (r *RolledBack) Drifted() int {
 	return n
 }
 
-// Written counts the values that were restored, or would be.
+// Written returns how many values were restored, or with DryRun would be.
 func (r *RolledBack) Written() int {
 	n := 0
 	for _, t := range r.Transactions {
@@ -41,7 +41,7 @@ func (r *RolledBack) Written() int {
 	return n
 }
 
-// Rollback undoes transactions. If some of it was done, the outcome comes with the error.
+// Rollback undoes transactions. If it fails half-way, it returns both the outcome and the error.
 func Rollback(ctx context.Context, env *ops.Env, o Undo) (*RolledBack, error) {
 	if err := env.NeedsRoot("rollback"); err != nil && !o.DryRun {
 		return nil, err
@@ -57,14 +57,14 @@ func Rollback(ctx context.Context, env *ops.Env, o Undo) (*RolledBack, error) {
 			env.Out.Progress("putting back %d: %s", r.N, r.Address)
 		}
 	}
-	e.InHand = e.inHand
+	e.InHand = e.refuseInUse
 	restored, err := e.Engine.Rollback(ctx, o)
 	if err != nil && len(restored) == 0 {
 		return nil, err
 	}
 	for _, r := range restored {
 		if r.Guarded && r.State == journal.Applied {
-			unguard(ctx, e.Machine, r.Of)
+			cancelGuard(ctx, e.Machine, r.Of)
 		}
 	}
 	if restored == nil {
@@ -73,9 +73,9 @@ func Rollback(ctx context.Context, env *ops.Env, o Undo) (*RolledBack, error) {
 	return &RolledBack{DryRun: o.DryRun, Transactions: restored, Host: e.Name}, err
 }
 
-// inHand refuses to undo what gave a guest the function that it runs with: that would take away its address and VLAN
-// while it works. A function plugged into a running guest is unplugged first.
-func (e *Engine) inHand(ctx context.Context, changes []journal.Change) error {
+// refuseInUse refuses to undo the assignment of a VF that its guest is running with: that would take the VF's MAC
+// address and VLAN away. A VF hot-plugged into a running guest is unplugged first, so it is accepted.
+func (e *Engine) refuseInUse(ctx context.Context, changes []journal.Change) error {
 	var gave []facts.Reservation
 	for _, c := range changes {
 		switch {
@@ -87,7 +87,7 @@ func (e *Engine) inHand(ctx context.Context, changes []journal.Change) error {
 		}
 		all, err := facts.ParseReservations(c.Address, c.After.Value)
 		if err != nil {
-			continue // it is no reservation of this version
+			continue // not a reservation of this version
 		}
 		gave = append(gave, all...)
 	}

@@ -10,53 +10,49 @@ import (
 	"mpps/internal/outcome"
 )
 
-// Standing is the state of a host.
-type Standing struct {
+// HostStatus is the state of a host's transactions.
+type HostStatus struct {
 	Host     string
 	Status   apply.Status
 	Warnings []outcome.Warning
 }
 
-// Stands reads the state of the host; with remains also what is left of a plan that waits.
-func Stands(ctx context.Context, env *ops.Env, remains bool) (*Standing, error) {
-	e, err := Open(env, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer e.Close()
-	e.Explain(ctx)
-	s, err := e.Status(ctx)
+// ReadStatus reads the state of the host, and with remains also the rest of a waiting plan.
+func ReadStatus(ctx context.Context, env *ops.Env, remains bool) (*HostStatus, error) {
+	h := &HostStatus{}
+	err := withEngine(env, func(e *Engine) (err error) {
+		e.Explain(ctx)
+		h.Host = e.Name
+		h.Status, err = e.Status(ctx)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
 	if remains {
-		whatRemains(ctx, env, &s)
+		addRest(ctx, env, &h.Status)
 	}
-	return &Standing{Host: e.Name, Status: s, Warnings: unreadable(s)}, nil
+	h.Warnings = unreadableWarnings(h.Status)
+	return h, nil
 }
 
 // Waiting reports whether the host waits for a reboot or a guest's restart, and nothing worse.
-func (s *Standing) Waiting() bool { return s.Status.State == apply.IsWaiting }
+func (s *HostStatus) Waiting() bool { return s.Status.State == apply.IsWaiting }
 
-// Code is the exit code of the state.
-func (s *Standing) Code() int {
-	switch s.Status.State {
-	case apply.IsClean:
-		return outcome.CodeNotConfigured
-	case apply.IsApplied:
-		return outcome.CodeOK
-	case apply.IsWaiting:
-		return outcome.CodeChanges
-	case apply.IsDrifted:
-		return outcome.CodeDrifted
-	case apply.IsInFlight:
-		return outcome.CodeLocked
+// Code returns the exit code for the state.
+func (s *HostStatus) Code() int {
+	code, known := map[apply.Summary]int{
+		apply.IsClean: outcome.CodeNotConfigured, apply.IsApplied: outcome.CodeOK, apply.IsWaiting: outcome.CodeChanges,
+		apply.IsDrifted: outcome.CodeDrifted, apply.IsInFlight: outcome.CodeLocked,
+	}[s.Status.State]
+	if !known {
+		return outcome.CodeFailed
 	}
-	return outcome.CodeFailed
+	return code
 }
 
-// unreadable warns of values that could not be read: they are not judged.
-func unreadable(s apply.Status) []outcome.Warning {
+// unreadableWarnings warns about values that could not be read.
+func unreadableWarnings(s apply.Status) []outcome.Warning {
 	n := s.Counts[string(apply.Untold)]
 	if n == 0 {
 		return nil
@@ -68,7 +64,7 @@ func unreadable(s apply.Status) []outcome.Warning {
 	}}
 }
 
-// Transactions are those of a host.
+// Transactions lists the transactions of a host.
 type Transactions struct {
 	Transactions []apply.Entry `json:"transactions"`
 
@@ -76,7 +72,7 @@ type Transactions struct {
 	Warnings []outcome.Warning `json:"-"`
 }
 
-// History lists the transactions of the host. Journals that cannot be trusted are among the warnings.
+// History lists the transactions of the host, with a warning for each journal that cannot be trusted.
 func History(env *ops.Env) (*Transactions, error) {
 	e, err := Open(env, nil)
 	if err != nil {
@@ -84,34 +80,33 @@ func History(env *ops.Env) (*Transactions, error) {
 	}
 	defer e.Close()
 	entries, err := e.History()
-	t := &Transactions{Transactions: entries, Host: e.Name, Warnings: refusals(err)}
+	t := &Transactions{Transactions: entries, Host: e.Name, Warnings: refusedJournals(err)}
 	if len(t.Warnings) > 0 {
 		err = outcome.Exit(outcome.CodeFailed)
 	}
 	return t, err
 }
 
-// Detail returns one transaction with its changes, and what those that stand still wait for.
+// Detail returns one transaction with its changes and what they still wait for.
 func Detail(ctx context.Context, env *ops.Env, tx string) (host string, d apply.Detail, err error) {
-	e, err := Open(env, nil)
-	if err != nil {
-		return "", d, err
-	}
-	defer e.Close()
-	e.WatchGuests(ctx)
-	d, err = e.Detail(ctx, tx)
-	return e.Name, d, err
+	err = withEngine(env, func(e *Engine) (err error) {
+		e.WatchGuests(ctx)
+		host = e.Name
+		d, err = e.Detail(ctx, tx)
+		return err
+	})
+	return host, d, err
 }
 
-// refusals returns the journals that cannot be trusted, as warnings.
-func refusals(err error) []outcome.Warning {
+// refusedJournals returns a warning for each journal that cannot be trusted.
+func refusedJournals(err error) []outcome.Warning {
 	var all []outcome.Warning
 	var joined interface{ Unwrap() []error }
 	var refused *journal.Refused
 	switch {
 	case errors.As(err, &joined):
 		for _, one := range joined.Unwrap() {
-			all = append(all, refusals(one)...)
+			all = append(all, refusedJournals(one)...)
 		}
 	case errors.As(err, &refused):
 		all = append(all, outcome.Warning{Code: "journal-refused", Text: refused.Error(), Hint: refused.Hint()})

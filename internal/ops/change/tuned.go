@@ -11,30 +11,30 @@ import (
 	"mpps/internal/outcome"
 )
 
-// TunedCaveats returns where a plan and TuneD's profile disagree, and every way out. Values decided by one option of
-// the profile share a warning.
+// TunedCaveats returns warnings for values on which a plan and TuneD's profile disagree, with every way out. Values
+// decided by the same option of the profile share a warning.
 func TunedCaveats(p *plan.Plan, h *facts.Host) []outcome.Warning {
 	type cause struct {
 		option string
 		resets bool
 	}
-	at := map[cause][]lasting.Dispute{}
+	byCause := map[cause][]lasting.Dispute{}
 	var order []cause
 	for _, d := range lasting.Disputes(p, h) {
 		c := cause{d.Option, d.Resets}
-		if at[c] == nil {
+		if byCause[c] == nil {
 			order = append(order, c)
 		}
-		at[c] = append(at[c], d)
+		byCause[c] = append(byCause[c], d)
 	}
 	var warnings []outcome.Warning
 	for _, c := range order {
-		warnings = append(warnings, disputed(at[c], h.Lasting.Tuned))
+		warnings = append(warnings, disputeWarning(byCause[c], h.Lasting.Tuned))
 	}
 	return warnings
 }
 
-func disputed(all []lasting.Dispute, t *facts.Tuned) outcome.Warning {
+func disputeWarning(all []lasting.Dispute, t *facts.Tuned) outcome.Warning {
 	d := all[0]
 	what := d.Address.String()
 	if more := len(all) - 1; more > 0 {

@@ -16,15 +16,15 @@ import (
 	"mpps/internal/outcome"
 )
 
-// advice is what the catalogue wants of a definition on a host, and what that host has.
+// advice is what the catalogue recommends for a definition on a host.
 type advice struct {
 	wishes []domain.Change
 	on     domain.Host
-	notes  []outcome.Warning // what it would want, and why it cannot be
+	notes  []outcome.Warning // recommendations that the host does not allow, and why
 }
 
-// advise asks the catalogue what is good for a definition on this host, or on that of a snapshot. Without a goal it
-// wants nothing.
+// advise asks the catalogue for advice on a definition for this host, or for the host of a snapshot. Without a goal
+// there are no wishes.
 func advise(ctx context.Context, env *ops.Env, d *Definition, snapshot string, g *goal.Goal) (*advice, error) {
 	m, err := env.Gather(ctx, ops.Look{Snapshot: snapshot, Guest: ops.NoGuest})
 	if err != nil {
@@ -32,12 +32,12 @@ func advise(ctx context.Context, env *ops.Env, d *Definition, snapshot string, g
 	}
 	defer m.Close()
 	h := m.Facts
-	all := &advice{on: definedOn(h)}
+	a := &advice{on: hostLimits(h)}
 	if g == nil {
-		return all, nil
+		return a, nil
 	}
-	g.Guest = seat(h, d)
-	if err := m.Has(*g); err != nil {
+	g.Guest = placeGuest(h, d)
+	if err := ops.CheckGoal(m.Facts, *g); err != nil {
 		return nil, err
 	}
 	found := audit.RunWith(h, *g, knob.Catalogue(), m.Site.Adjust)
@@ -47,7 +47,7 @@ func advise(ctx context.Context, env *ops.Env, d *Definition, snapshot string, g
 	}
 	for _, c := range p.Changes {
 		if c.Address.Kind == setting.Domain && c.Address.Object() == g.Guest {
-			all.wishes = append(all.wishes, domain.Change{
+			a.wishes = append(a.wishes, domain.Change{
 				Path: c.Address.Rest(), Value: c.To.Value, Off: c.To.State == setting.Absent,
 			})
 		}
@@ -55,17 +55,17 @@ func advise(ctx context.Context, env *ops.Env, d *Definition, snapshot string, g
 	pin := setting.Of(setting.Domain, g.Guest, "vcpupin", "0")
 	for _, f := range found.Findings {
 		if f.Address == pin && f.State == audit.NotApplicable && f.Why != "" {
-			all.notes = append(all.notes, outcome.Warning{
+			a.notes = append(a.notes, outcome.Warning{
 				Code: "not-pinned", Text: "not pinned: " + f.Why,
 				Hint: "'mpps audit' on that host tells who has its CPUs",
 			})
 		}
 	}
-	return all, nil
+	return a, nil
 }
 
-// seat puts a definition among the guests of a host, in place of the one of its name, and gives that name.
-func seat(h *facts.Host, d *Definition) string {
+// placeGuest adds the guest of a definition to a host, replacing a guest of the same name, and returns the name.
+func placeGuest(h *facts.Host, d *Definition) string {
 	g := machine.DescribeDefinition(d.Doc.Guest(), string(d.Text))
 	if at := slices.IndexFunc(h.Guests, func(o facts.Guest) bool { return o.Name == g.Name }); at >= 0 {
 		h.Guests[at] = g
@@ -80,8 +80,8 @@ func seat(h *facts.Host, d *Definition) string {
 	return g.Name
 }
 
-// override returns the advice followed by wishes, which win: advice about the same values is left out, and so is
-// advice that the document or the host refuses.
+// override returns the advice followed by the user's wishes, which win: advice about the same values is left out, and
+// so is advice that the document or the host refuses.
 func (a *advice) override(d *domain.Doc, wishes []domain.Change, nics []string) []domain.Change {
 	trial, err := d.Clone()
 	if err != nil {
@@ -93,23 +93,23 @@ func (a *advice) override(d *domain.Doc, wishes []domain.Change, nics []string) 
 			good = append(good, w)
 		}
 	}
-	edits, _ := trial.Apply(wishes, nics, a.on) // what is wrong with these is told where they are carried for good
+	edits, _ := trial.Apply(wishes, nics, a.on) // Tune reports what is wrong with these
 	good = slices.DeleteFunc(good, func(w domain.Change) bool {
 		return slices.ContainsFunc(edits, func(e domain.Edit) bool { return e.Path == w.Path })
 	})
 	return append(good, wishes...)
 }
 
-// unadvised is advice that wants nothing, with what the host of the guest has; nothing is known of a file's host.
-func (d *Definition) unadvised() *advice {
+// noAdvice returns advice without wishes, with the limits of the guest's host; the host of a file is unknown.
+func (d *Definition) noAdvice() *advice {
 	if d.Host == nil {
 		return &advice{}
 	}
-	return &advice{on: definedOn(d.Host)}
+	return &advice{on: hostLimits(d.Host)}
 }
 
-// definedOn is what a host has for definitions.
-func definedOn(h *facts.Host) domain.Host {
+// hostLimits returns what a host offers to definitions.
+func hostLimits(h *facts.Host) domain.Host {
 	on := domain.Host{Libvirt: h.KVM.Libvirt, QEMU: h.KVM.QEMU}
 	for _, c := range h.Topology.CPUs {
 		if c.Online {

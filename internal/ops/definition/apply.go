@@ -17,12 +17,13 @@ import (
 	"mpps/internal/ops/change"
 )
 
-// editID is the ID under which edits of values stand in plans and journals that no knob speaks of.
+// editID is the ID, in plans and journals, of edits to values that no knob covers.
 const editID = "domain.edit"
 
-// carryOut changes a guest's definition on this host, as a plan like any other: value by value, journaled and read
-// back. With live it also changes what libvirt can change while the guest runs.
-func carryOut(ctx context.Context, env *ops.Env, d *Definition, edits []domain.Edit, live, dryRun bool) (*change.Done,
+// carryOut changes a guest's definition on this host as an ordinary plan: value by value, journaled and read back. With
+// live it also changes what libvirt can change while the guest runs.
+func carryOut(ctx context.Context, env *ops.Env, d *Definition, edits []domain.Edit, live,
+	dryRun bool) (*change.Outcome,
 	error) {
 	m, err := env.Open()
 	if err != nil {
@@ -44,7 +45,7 @@ func carryOut(ctx context.Context, env *ops.Env, d *Definition, edits []domain.E
 			return nil, err
 		}
 		asked := func(at setting.Address, want setting.Want, needs setting.Needs) plan.Change {
-			return described(d, at, plan.Change{
+			return withKnob(d, at, plan.Change{
 				Address: at, From: mechanisms.Read(ctx, at), To: want.Target(), Want: want,
 				Because: "asked for by name",
 				Lasts:   setting.Kinds[at.Kind].Lasts, Needs: needs,
@@ -52,11 +53,11 @@ func carryOut(ctx context.Context, env *ops.Env, d *Definition, edits []domain.E
 		}
 		running := setting.Of(setting.DomainLive, d.Guest.Name, e.Path)
 		if !live || !machine.Movable(running) || !d.Guest.Active() {
-			changes = append(changes, asked(at, want, restart(d.Guest)))
+			changes = append(changes, asked(at, want, needsRestart(d.Guest)))
 			continue
 		}
 		changes = append(changes, asked(at, want, setting.Needs{}))
-		if !e.HasTo { // a thread without a pin has every CPU
+		if !e.HasTo { // an unpinned thread may use every CPU
 			want = setting.Exact(d.Host.Topology.Online.String())
 		}
 		if found := mechanisms.Read(ctx, running); !want.Met(found) {
@@ -70,8 +71,9 @@ func carryOut(ctx context.Context, env *ops.Env, d *Definition, edits []domain.E
 // changed reports whether an edit changes something.
 func changed(e domain.Edit) bool { return e.From != e.To || e.HasFrom != e.HasTo }
 
-// described gives a change the name and title of the knob that speaks of its value, or names of its own.
-func described(d *Definition, at setting.Address, c plan.Change) plan.Change {
+// withKnob fills in the ID, title, stage and risk of a change: those of the knob that covers its value, or else those
+// of a plain edit.
+func withKnob(d *Definition, at setting.Address, c plan.Change) plan.Change {
 	c.ID, c.Title = editID, "a value of a guest's definition"
 	c.Stage, c.Risk, c.Severity = datapath.Domain, goal.GuestRestart, knob.Info
 	for _, k := range knob.Catalogue() {
@@ -83,8 +85,8 @@ func described(d *Definition, at setting.Address, c plan.Change) plan.Change {
 	return c
 }
 
-// restart is what a change of a definition waits for: nothing where the guest does not run.
-func restart(g *facts.Guest) setting.Needs {
+// needsRestart returns what a change of a definition waits for: the guest's restart, or nothing if it does not run.
+func needsRestart(g *facts.Guest) setting.Needs {
 	if !g.Active() {
 		return setting.Needs{}
 	}

@@ -12,26 +12,26 @@ import (
 	"mpps/internal/outcome"
 )
 
-// Asked are values of a definition by the names that 'mpps domain tune' has for them.
-type Asked struct {
-	Values map[string]string // by name; absent or empty: not asked for
-	NICs   []string          // MAC address or index of the NICs that are meant; none: all that can
+// Request holds the changes that 'mpps domain tune' was asked to make.
+type Request struct {
+	Values map[string]string // by flag name; absent or empty: not given
+	NICs   []string          // MAC addresses or indexes of the NICs to change; none: all that can have the value
 	Sets   []string          // any other value, PATH=VALUE
-	Unsets []string          // values to be taken away, PATH
+	Unsets []string          // values to remove, PATH
 }
 
-// Name is a name of Asked.Values with what it means.
+// Name is a key of Request.Values with its help text.
 type Name struct{ Name, Usage string }
 
-// named is a name that stands for one value of a definition.
-type named struct {
+// flagValue is a flag for one value of a definition.
+type flagValue struct {
 	name, path, usage string
-	words             map[string]string // what stands for what: on for yes
-	off               bool              // "off" takes the value away
+	words             map[string]string // what the flag's words mean in the definition: on is yes
+	off               bool              // "off" removes the value
 }
 
-// nicValues come in this order: a NIC must be virtio before it can have queues.
-var nicValues = []named{
+// nicValues are applied in this order: a NIC must be virtio before it can have queues.
+var nicValues = []flagValue{
 	{name: "model", path: "interface/*/model", usage: "the NIC that the guest sees: virtio"},
 	{name: "driver", path: "interface/*/driver.name", usage: "who carries its packets: vhost or qemu", off: true},
 	{name: "queues", path: "interface/*/driver.queues", usage: "queue pairs, 1 to 256", off: true},
@@ -49,7 +49,7 @@ var (
 	onYes = map[string]string{"on": "yes"}
 )
 
-var guestValues = []named{
+var guestValues = []flagValue{
 	{name: "emulatorpin", path: "emulatorpin", usage: "CPUs of QEMU's own threads, such as 0-1", off: true},
 	{name: "emulatorsched", path: "emulatorsched", usage: "how QEMU's own threads are scheduled, such as fifo:1",
 		off: true},
@@ -67,7 +67,7 @@ var guestValues = []named{
 		words: onYes, off: true},
 }
 
-// otherNames stand for several values, or for one that depends on the definition.
+// otherNames are flags for several values, or for one that depends on the definition.
 var otherNames = []Name{
 	{"vcpupin", "CPUs of vCPUs: 0=2,1=3, or 2-5 for one each, or off"},
 	{"iothreadpin", "CPUs of I/O threads, likewise, counted from 1"},
@@ -83,7 +83,7 @@ var otherNames = []Name{
 	{"hostdev", "a PCI function for the guest: 0000:01:10.0, with =unmanaged or =off"},
 }
 
-// Names lists the names.
+// Names lists the flags of 'mpps domain tune' that set values.
 func Names() []Name {
 	var all []Name
 	for _, v := range append(slices.Clone(nicValues), guestValues...) {
@@ -92,8 +92,8 @@ func Names() []Name {
 	return append(all, otherNames...)
 }
 
-// nics refuses names of NICs that no NIC can have.
-func (a *Asked) nics() error {
+// checkNICs refuses NIC names that are neither a MAC address nor an index.
+func (a *Request) checkNICs() error {
 	for _, n := range a.NICs {
 		if _, err := strconv.ParseUint(n, 10, 31); err == nil {
 			continue
@@ -107,12 +107,12 @@ func (a *Asked) nics() error {
 	return nil
 }
 
-// Wishes returns what is asked of a document. Errors are of the command line.
-func (a *Asked) Wishes(d *domain.Doc) ([]domain.Change, error) {
-	if err := a.nics(); err != nil {
+// Wishes translates a request for a document. Its errors are usage errors.
+func (a *Request) Wishes(d *domain.Doc) ([]domain.Change, error) {
+	if err := a.checkNICs(); err != nil {
 		return nil, err
 	}
-	all, err := a.gone()
+	all, err := a.unsetWishes()
 	if err != nil {
 		return nil, err
 	}
@@ -153,17 +153,17 @@ func (a *Asked) Wishes(d *domain.Doc) ([]domain.Change, error) {
 			all = append(all, more...)
 		}
 	}
-	more, err := a.byPath()
+	more, err := a.setWishes()
 	if err != nil {
 		return nil, err
 	}
 	all = append(all, more...)
-	more, err = a.functions(d)
+	more, err = a.vfWishes(d)
 	return append(all, more...), err
 }
 
-// byPath are the wishes of --set.
-func (a *Asked) byPath() ([]domain.Change, error) {
+// setWishes returns the wishes of --set.
+func (a *Request) setWishes() ([]domain.Change, error) {
 	var all []domain.Change
 	for _, text := range a.Sets {
 		path, value, found := strings.Cut(text, "=")
@@ -180,8 +180,8 @@ func (a *Asked) byPath() ([]domain.Change, error) {
 	return all, nil
 }
 
-// gone are the wishes of --unset: they come first, for what stands in the way of another value.
-func (a *Asked) gone() ([]domain.Change, error) {
+// unsetWishes returns the wishes of --unset. They come first, because the removed values may exclude others.
+func (a *Request) unsetWishes() ([]domain.Change, error) {
 	var all []domain.Change
 	for _, path := range a.Unsets {
 		wish := domain.Change{Path: path, Off: true}
@@ -193,10 +193,10 @@ func (a *Asked) gone() ([]domain.Change, error) {
 	return all, nil
 }
 
-// functions are the wishes for a virtual function. The address comes last: it is the interface's other name.
-func (a *Asked) functions(d *domain.Doc) ([]domain.Change, error) {
+// vfWishes returns the wishes for a virtual function. Its MAC address comes last: paths can name the interface by it.
+func (a *Request) vfWishes(d *domain.Doc) ([]domain.Change, error) {
 	var all []domain.Change
-	for _, w := range []named{
+	for _, w := range []flagValue{
 		{name: "vf-pci", path: "source.pci"}, {name: "vf-vlan", path: "vlan", off: true}, {name: "vf-mac", path: "mac"},
 	} {
 		text := a.Values[w.name]
@@ -207,7 +207,7 @@ func (a *Asked) functions(d *domain.Doc) ([]domain.Change, error) {
 		if err := domain.CheckChanges(wish); err != nil {
 			return nil, badFlag(w.name, text, err)
 		}
-		vf, err := a.function(d, w.name)
+		vf, err := a.vfIndex(d, w.name)
 		if err != nil {
 			return nil, err
 		}
@@ -217,10 +217,11 @@ func (a *Asked) functions(d *domain.Doc) ([]domain.Change, error) {
 	return all, nil
 }
 
-// function is the index of the virtual function that is meant: the one that --nic names, or the only one.
-func (a *Asked) function(d *domain.Doc, flag string) (int, error) {
+// vfIndex returns the interface index of the virtual function that --nic names, or of the only one.
+func (a *Request) vfIndex(d *domain.Doc, flag string) (int, error) {
 	vfs, all := d.VFs(), d.Guest().Interfaces
 	var named []int
+	var names []string
 	for _, i := range vfs {
 		if slices.ContainsFunc(a.NICs, func(n string) bool {
 			mac, ok := domain.CanonMAC(n)
@@ -228,9 +229,6 @@ func (a *Asked) function(d *domain.Doc, flag string) (int, error) {
 		}) {
 			named = append(named, i)
 		}
-	}
-	var names []string
-	for _, i := range vfs {
 		names = append(names, strings.TrimPrefix(all[i].Path, "interface/"))
 	}
 	switch {
@@ -265,7 +263,7 @@ func wishHostdev(text string) ([]domain.Change, error) {
 	return []domain.Change{wish}, domain.CheckChanges(check)
 }
 
-// badFlag is an error in the value of a flag.
+// badFlag returns the usage error for the value of a flag.
 func badFlag(name, text string, err error) error {
 	var bad *domain.ValueError
 	if errors.As(err, &bad) {

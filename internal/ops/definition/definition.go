@@ -1,5 +1,5 @@
-// Package definition holds the verbs of 'mpps domain': it finds guests' definitions, asks the catalogue for advice,
-// changes them on this host and renders new ones.
+// Package definition implements 'mpps domain': it finds guests' definitions, asks the catalogue for advice, changes
+// them on this host and renders new ones.
 package definition
 
 import (
@@ -16,17 +16,17 @@ import (
 	"mpps/internal/outcome"
 )
 
-// Definition is a domain as it was found: a guest of this host, or a file.
+// Definition is a domain's XML: of a guest of this host, or from a file.
 type Definition struct {
 	Doc   *domain.Doc
 	Text  []byte
-	Guest *facts.Guest // nil of a file
-	Host  *facts.Host  // nil of a file
+	Guest *facts.Guest // nil for a file
+	Host  *facts.Host  // nil for a file
 	Name  string       // for messages: "guest vm1", "vm1.xml"
 }
 
-// Of finds NAME|FILE: a file where the word is - or looks like one (it has a slash, or ends in .xml), else a guest of
-// this host, else a file of that name.
+// Of finds NAME|FILE: a file if the word is - or looks like a file (has a slash or ends in .xml), else a guest of this
+// host, else a file of that name.
 func Of(ctx context.Context, env *ops.Env, word string, stdin io.Reader) (*Definition, error) {
 	if word == "-" || strings.Contains(word, "/") || strings.HasSuffix(word, ".xml") {
 		return file(word, stdin)
@@ -101,7 +101,7 @@ func file(name string, from io.Reader) (*Definition, error) {
 	return &Definition{Doc: doc, Text: text, Name: name}, nil
 }
 
-// HostName is the host that an answer is about; empty for a file.
+// HostName returns the host of the definition; empty for a file.
 func (d *Definition) HostName() string {
 	if d.Host == nil {
 		return ""

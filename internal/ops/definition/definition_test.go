@@ -53,8 +53,8 @@ func TestShow(t *testing.T) {
 func TestTune(t *testing.T) {
 	t.Parallel()
 	env := recorded(t)
-	tune := func(ctx context.Context, a TuneAsk, values map[string]string) (*Tuned, error) {
-		a.Word, a.Asked = "web1", &Asked{Values: values}
+	tune := func(ctx context.Context, a TuneOptions, values map[string]string) (*TuneResult, error) {
+		a.Word, a.Asked = "web1", &Request{Values: values}
 		tuned, done, err := Tune(ctx, env, a)
 		if done != nil {
 			t.Errorf("%+v: the host was changed", values)
@@ -64,19 +64,19 @@ func TestTune(t *testing.T) {
 	packets := goal.Unlimited()
 	for _, test := range []struct {
 		what   string
-		ask    TuneAsk
+		ask    TuneOptions
 		values map[string]string
 		want   string // in the definition
 		wrong  string
 		code   int
 	}{
-		{"named", TuneAsk{}, map[string]string{"model": "virtio", "queues": "2"}, "queues='2'", "", 0},
-		{"advised", TuneAsk{Goal: &packets}, nil, "virtio", "", 0},
-		{"both", TuneAsk{Goal: &packets}, map[string]string{"queues": "3"}, "queues='3'", "", 0},
-		{"no such CPU", TuneAsk{}, map[string]string{"vcpupin": "0=4000"}, "", "4000", outcome.CodeFailed},
-		{"no value", TuneAsk{}, map[string]string{"kvmclock": "maybe"}, "", "on or off", outcome.CodeUsage},
-		{"config alone", TuneAsk{Config: true}, nil, "", "--apply", outcome.CodeUsage},
-		{"another host", TuneAsk{Apply: true, Snapshot: "a.json"}, nil, "", "--snapshot", outcome.CodeUsage},
+		{"named", TuneOptions{}, map[string]string{"model": "virtio", "queues": "2"}, "queues='2'", "", 0},
+		{"advised", TuneOptions{Goal: &packets}, nil, "virtio", "", 0},
+		{"both", TuneOptions{Goal: &packets}, map[string]string{"queues": "3"}, "queues='3'", "", 0},
+		{"no such CPU", TuneOptions{}, map[string]string{"vcpupin": "0=4000"}, "", "4000", outcome.CodeFailed},
+		{"no value", TuneOptions{}, map[string]string{"kvmclock": "maybe"}, "", "on or off", outcome.CodeUsage},
+		{"config alone", TuneOptions{Config: true}, nil, "", "--apply", outcome.CodeUsage},
+		{"another host", TuneOptions{Apply: true, Snapshot: "a.json"}, nil, "", "--snapshot", outcome.CodeUsage},
 	} {
 		tuned, err := tune(t.Context(), test.ask, test.values)
 		if test.wrong == "" {

@@ -15,15 +15,15 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Rendered is a definition that was rendered.
-type Rendered struct {
+// RenderResult is a rendered definition.
+type RenderResult struct {
 	Name    string       `json:"name"`
 	Guest   domain.Guest `json:"guest"`             // what the definition says
 	Written string       `json:"written,omitempty"` // the file that was written
 	XML     string       `json:"xml,omitempty"`     // the definition, where it was written to no file
 }
 
-// Description is a description as it stands in a file.
+// Description describes a guest, as written in a YAML file.
 type Description struct {
 	Name      string   `yaml:"name"`
 	UUID      string   `yaml:"uuid"`
@@ -57,8 +57,7 @@ type NIC struct {
 	VLAN        int    `yaml:"vlan"`
 }
 
-// Read reads a description of a file, or of standard input; one that nobody would write by hand is refused by its
-// size.
+// Read reads a description from a file, or from standard input if the name is "-". It refuses more than 1 MiB.
 func Read(name string, from io.Reader) (*Description, error) {
 	const most = 1 << 20
 	if name != "-" {
@@ -90,7 +89,7 @@ func Read(name string, from io.Reader) (*Description, error) {
 	return described, nil
 }
 
-// yamlProblem is what is wrong with a file, in one line and without names of Go.
+// yamlProblem words a YAML error in one line, without Go's type names.
 func yamlProblem(err error) string {
 	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "yaml: "), "unmarshal errors:\n")
 	for _, of := range []string{"Description", "NIC"} {
@@ -99,7 +98,7 @@ func yamlProblem(err error) string {
 	return strings.Join(strings.Fields(text), " ")
 }
 
-// AddNICs reads NICs as flags have them: WHERE or KEY=VALUE, separated by commas.
+// AddNICs adds the NICs of --nic flags, each a bridge or KEY=VALUE pairs, separated by commas.
 func (g *Description) AddNICs(all []string) error {
 	for _, text := range all {
 		var n NIC
@@ -137,7 +136,7 @@ func (g *Description) AddNICs(all []string) error {
 	return nil
 }
 
-// Render makes the definition.
+// Render returns the definition as a document.
 func (g *Description) Render() (*domain.Doc, error) {
 	s := domain.Description{Name: g.Name, UUID: g.UUID, VCPUs: g.VCPUs, Disks: g.Disks, HostDevs: g.HostDevs,
 		Nodes: g.Node, CPUs: g.CPUs,

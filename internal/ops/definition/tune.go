@@ -15,14 +15,13 @@ import (
 	"mpps/internal/outcome"
 )
 
-// Shown is what a definition says.
-type Shown struct {
+// ShowResult is the content of a definition.
+type ShowResult struct {
 	Source string         `json:"source"`          // "guest vm1", or the file
 	State  string         `json:"state,omitempty"` // of a guest: running, shut off …
 	Guest  domain.Guest   `json:"guest"`           // what the definition says
 	Values []domain.Value `json:"values"`          // everything that can be edited, by path
-	// Pending are the paths in which a running guest is not what its definition says: they take effect at its next
-	// start.
+	// Pending are the paths where a running guest differs from its definition: they take effect at its next start.
 	Pending []string `json:"pending"`
 
 	Host     string            `json:"-"`
@@ -30,12 +29,13 @@ type Shown struct {
 }
 
 // Show reads a definition.
-func Show(ctx context.Context, env *ops.Env, word string, stdin io.Reader) (*Shown, error) {
+func Show(ctx context.Context, env *ops.Env, word string, stdin io.Reader) (*ShowResult, error) {
 	d, err := Of(ctx, env, word, stdin)
 	if err != nil {
 		return nil, err
 	}
-	s := &Shown{Source: d.Name, Guest: d.Doc.Guest(), Values: d.Doc.Values(), Pending: []string{}, Host: d.HostName()}
+	s := &ShowResult{Source: d.Name, Guest: d.Doc.Guest(), Values: d.Doc.Values(), Pending: []string{},
+		Host: d.HostName()}
 	if d.Guest != nil {
 		s.State, s.Pending = d.Guest.State, d.Guest.Pending
 	}
@@ -47,20 +47,20 @@ func Show(ctx context.Context, env *ops.Env, word string, stdin io.Reader) (*Sho
 	return s, nil
 }
 
-// TuneAsk is what 'mpps domain tune' is to change of a definition.
-type TuneAsk struct {
+// TuneOptions are the arguments of 'mpps domain tune'.
+type TuneOptions struct {
 	Word     string // names the definition
 	Stdin    io.Reader
-	Asked    *Asked     // goes before advice
-	Goal     *goal.Goal // of the advice; nil: none
+	Asked    *Request   // wins over advice
+	Goal     *goal.Goal // of the advice; nil: no advice
 	Snapshot string     // of the host that the definition is for
 	Apply    bool       // change the guest on this host
-	Config   bool       // with Apply: its definition alone
+	Config   bool       // with Apply: only its definition
 	DryRun   bool
 }
 
-// Tuned is a definition that was changed.
-type Tuned struct {
+// TuneResult is a changed definition.
+type TuneResult struct {
 	Source string `json:"source"` // "guest vm1", or the file
 	// in the order in which they were made; from and to are equal where it was so already
 	Changes []domain.Edit `json:"changes"`
@@ -72,11 +72,12 @@ type Tuned struct {
 	Warnings []outcome.Warning `json:"-"`
 }
 
-// Changed reports whether something is other than it was.
-func (t *Tuned) Changed() bool { return slices.ContainsFunc(t.Changes, changed) }
+// Changed reports whether any value differs from before.
+func (t *TuneResult) Changed() bool { return slices.ContainsFunc(t.Changes, changed) }
 
-// Tune changes values of a definition. With Apply it does so on this host, and Done is what became of it.
-func Tune(ctx context.Context, env *ops.Env, a TuneAsk) (*Tuned, *change.Done, error) {
+// Tune changes values of a definition. With Apply it changes the guest on this host and returns the outcome of that
+// transaction.
+func Tune(ctx context.Context, env *ops.Env, a TuneOptions) (*TuneResult, *change.Outcome, error) {
 	d, err := Of(ctx, env, a.Word, a.Stdin)
 	if err != nil {
 		return nil, nil, err
@@ -88,7 +89,7 @@ func Tune(ctx context.Context, env *ops.Env, a TuneAsk) (*Tuned, *change.Done, e
 	if err != nil {
 		return nil, nil, err
 	}
-	with := d.unadvised()
+	with := d.noAdvice()
 	if a.Goal != nil || a.Snapshot != "" {
 		if with, err = advise(ctx, env, d, a.Snapshot, a.Goal); err != nil {
 			return nil, nil, err
@@ -106,12 +107,13 @@ func Tune(ctx context.Context, env *ops.Env, a TuneAsk) (*Tuned, *change.Done, e
 		done, err := carryOut(ctx, env, d, edits, !a.Config, a.DryRun)
 		return nil, done, err
 	}
-	return &Tuned{Source: d.Name, Changes: edits, Host: d.HostName(), Text: d.Doc.Bytes(), Warnings: with.notes}, nil,
+	return &TuneResult{Source: d.Name, Changes: edits, Host: d.HostName(), Text: d.Doc.Bytes(), Warnings: with.notes},
+		nil,
 		nil
 }
 
-// fits refuses what cannot be done with a definition.
-func (a *TuneAsk) fits(d *Definition) error {
+// fits refuses options that do not go with each other or with a definition.
+func (a *TuneOptions) fits(d *Definition) error {
 	switch {
 	case a.Apply && d.Guest == nil:
 		return outcome.Usage(fmt.Errorf("--apply: %s is not a guest of this host", d.Name),

@@ -1,11 +1,14 @@
-// Package latency measures how late threads wake up, in a guest or on this host, and what could be the cause.
+// Package latency measures wake-up latency, in a guest or on this host, and counts what may have caused it.
 package latency
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"mpps/internal/machine"
@@ -16,23 +19,23 @@ import (
 	"mpps/internal/outcome"
 )
 
-// Options are what 'mpps latency' is asked for.
+// Options are the options of 'mpps latency'.
 type Options struct {
 	Guest      string         // empty: this host
-	CPUs       setting.CPUSet // to measure; empty: the isolated ones, or the last
-	For, Slice time.Duration  // of one run, and of one slice of it
+	CPUs       setting.CPUSet // to measure; empty: the isolated ones, or else the last
+	For, Slice time.Duration  // length of a run, and of one slice of a run
 	Runs       int
-	Interval   time.Duration // from one wake-up to the next
-	Priority   int           // of SCHED_FIFO
+	Interval   time.Duration // between two wake-ups
+	Priority   int           // SCHED_FIFO priority
 	Tool, Load string
 	Name       string
 }
 
-// Run measures. The file is nil where there is nothing to show; the error says why it ended early.
+// Run measures. The file is nil if nothing was measured; the error says why the measurement ended early.
 func Run(ctx context.Context, env *ops.Env, o Options) (*wakeup.File, error) {
 	ctx, stop := ops.UntilHangup(ctx)
 	defer stop()
-	t, err := find(ctx, env, &o)
+	t, err := findTarget(ctx, env, &o)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +48,7 @@ func Run(ctx context.Context, env *ops.Env, o Options) (*wakeup.File, error) {
 		t.warn("no-housekeeping", "every CPU that mpps may run on is measured: mpps itself disturbs it",
 			"measure fewer CPUs")
 	}
-	file := t.file(&o)
+	file := t.emptyFile(&o)
 	tool, err := t.chooseTool(ctx, &o, &file.Asked)
 	if err != nil {
 		return nil, err
@@ -63,7 +66,7 @@ func Run(ctx context.Context, env *ops.Env, o Options) (*wakeup.File, error) {
 	if file.Total.Latency == nil {
 		return nil, outcome.Failed(errors.New("not one wake-up was measured"), "a longer --for, a shorter --interval")
 	}
-	caveats(file)
+	addCaveats(file)
 	if errors.Is(err, errInterrupted) {
 		err = outcome.Failed(fmt.Errorf("interrupted: %d of %d runs were begun, %s measured", len(file.Runs), o.Runs,
 			time.Duration(file.Seconds)*time.Second), "")
@@ -71,19 +74,19 @@ func Run(ctx context.Context, env *ops.Env, o Options) (*wakeup.File, error) {
 	return file, err
 }
 
-// tooling is the tool that was chosen, with what is known of the clock where it runs.
-type tooling struct {
+// tool is the measuring program with the clock of the machine it runs on.
+type tool struct {
 	program wakeup.Program
 	target  *target
 	asked   wakeup.Asked
 	clock   wakeup.Clock
-	sofar   wakeup.Distribution // of all slices, for the trigger
+	soFar   wakeup.Distribution // of all slices so far, which sets the trigger
 	slices  float64
 	version string
 }
 
-// file is a result without figures.
-func (t *target) file(o *Options) *wakeup.File {
+// emptyFile returns a result without figures.
+func (t *target) emptyFile(o *Options) *wakeup.File {
 	h := t.facts
 	return &wakeup.File{
 		Schema: wakeup.Schema, Name: o.Name, Host: h.Name, Guest: t.guest, Started: time.Now().UTC(),
@@ -96,8 +99,8 @@ func (t *target) file(o *Options) *wakeup.File {
 	}
 }
 
-// self is how mpps is called where it measures: itself here, by its name in a guest.
-func (t *target) self() string {
+// command returns the program name of mpps at the target: this executable on the host, "mpps" in a guest.
+func (t *target) command() string {
 	if t.guest == nil {
 		if path, err := os.Executable(); err == nil {
 			return path
@@ -106,14 +109,14 @@ func (t *target) self() string {
 	return "mpps"
 }
 
-// chooseTool finds a tool that works there: it is asked what it can do, and measures for a second.
-func (t *target) chooseTool(ctx context.Context, o *Options, asked *wakeup.Asked) (*tooling, error) {
+// chooseTool returns the first tool that works at the target.
+func (t *target) chooseTool(ctx context.Context, o *Options, asked *wakeup.Asked) (*tool, error) {
 	var missing []string
-	for _, p := range wakeup.Programs(t.self()) {
+	for _, p := range wakeup.Programs(t.command()) {
 		if o.Tool != p.Name && (o.Tool != "auto" || !p.Automatic()) {
 			continue
 		}
-		tool := &tooling{program: p, target: t, asked: *asked}
+		tool := &tool{program: p, target: t, asked: *asked}
 		err := tool.try(ctx)
 		switch {
 		case ctx.Err() != nil:
@@ -130,16 +133,12 @@ func (t *target) chooseTool(ctx context.Context, o *Options, asked *wakeup.Asked
 		}
 		missing = append(missing, line)
 	}
-	text := missing[0]
-	for _, line := range missing[1:] {
-		text += "; " + line
-	}
-	return nil, outcome.Failed(errors.New(text), "install rt-tests in "+t.where()+", or put mpps into its $PATH and "+
-		"give --tool own")
+	return nil, outcome.Failed(errors.New(strings.Join(missing, "; ")),
+		"install rt-tests in "+t.where()+", or put mpps into its $PATH and give --tool own")
 }
 
-// try asks a tool what it can do, and has it measure for a second, which is not counted.
-func (tool *tooling) try(ctx context.Context) error {
+// try probes a tool and has it measure for a second, which does not count.
+func (tool *tool) try(ctx context.Context) error {
 	p, place := &tool.program, tool.target.place
 	probed, err := place.Run(ctx, 0, p.Probe...)
 	if err != nil {
@@ -156,32 +155,30 @@ func (tool *tooling) try(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if tool.version = out.Version; tool.version == "" {
-		tool.version = wakeup.VersionIn(probed.Out + probed.Err)
-	}
+	tool.version = cmp.Or(out.Version, wakeup.VersionIn(probed.Out+probed.Err))
 	tool.add(out, time.Second)
 	return nil
 }
 
-// readClock compares the clock there with ours. A measurement goes on without: then the slice of a wake-up is known and
-// not more.
-func (tool *tooling) readClock(ctx context.Context) {
+// readClock compares the target's monotonic clock with ours. If that fails the measurement continues, but only the
+// slice of a wake-up is known and not its time.
+func (tool *tool) readClock(ctx context.Context) {
 	there, at, off, err := tool.target.place.Monotonic(ctx)
 	tool.clock = wakeup.Clock{Host: at, There: there, Off: off, Known: err == nil && off < time.Second}
 }
 
-func (tool *tooling) add(out *wakeup.Output, length time.Duration) {
+func (tool *tool) add(out *wakeup.Output, length time.Duration) {
 	for _, t := range out.Threads {
-		tool.sofar = wakeup.Merge(tool.sofar, t.Distribution)
+		tool.soFar = wakeup.Merge(tool.soFar, t.Distribution)
 	}
 	tool.slices += length.Seconds() / tool.asked.Slice.Seconds()
 }
 
-// slice measures one slice. Where it was interrupted what it has is returned.
-func (tool *tooling) slice(ctx context.Context, length time.Duration) (*wakeup.Output, *machine.Ended, error) {
+// slice measures one slice. If interrupted, it returns what was measured by then.
+func (tool *tool) slice(ctx context.Context, length time.Duration) (*wakeup.Output, *machine.Ended, error) {
 	trigger := uint64(0)
 	if tool.clock.Known {
-		trigger = wakeup.Trigger(tool.sofar, tool.slices)
+		trigger = wakeup.Trigger(tool.soFar, tool.slices)
 	}
 	e, err := tool.target.place.Run(ctx, length, tool.program.Start(tool.asked, length, trigger)...)
 	if err != nil {
@@ -198,8 +195,8 @@ func (tool *tooling) slice(ctx context.Context, length time.Duration) (*wakeup.O
 	return out, e, nil
 }
 
-// measure fills the file. The error says why it ended early; what was measured by then is in the file.
-func (t *target) measure(ctx context.Context, tool *tooling, o *Options, file *wakeup.File) error {
+// measure fills the file. The error says why it ended early; the file holds what was measured by then.
+func (t *target) measure(ctx context.Context, tool *tool, o *Options, file *wakeup.File) error {
 	watch := t.watch()
 	var failure error
 	for run := 1; run <= o.Runs && failure == nil; run++ {
@@ -221,13 +218,13 @@ func (t *target) measure(ctx context.Context, tool *tooling, o *Options, file *w
 	return failure
 }
 
-// errInterrupted is the user's own end.
+// errInterrupted says that the user ended the measurement.
 var errInterrupted = errors.New("interrupted")
 
-func (t *target) measureRun(ctx context.Context, tool *tooling, o *Options, number int, r *wakeup.Run) error {
+func (t *target) measureRun(ctx context.Context, tool *tool, o *Options, number int, r *wakeup.Run) error {
 	for left := o.For; left > 0; left -= o.Slice {
 		length := min(o.Slice, left)
-		t.progressOf(r, o, number)
+		t.showProgress(r, o, number)
 		out, e, err := tool.slice(ctx, length)
 		if ctx.Err() != nil && err != nil {
 			return errInterrupted
@@ -238,7 +235,7 @@ func (t *target) measureRun(ctx context.Context, tool *tooling, o *Options, numb
 		for _, problem := range out.Problems {
 			t.warn("loop", problem, "run it as root, with SCHED_FIFO allowed (ulimit -r, cgroup)")
 		}
-		from := e.To.Add(-length) // what it took to start lies before
+		from := e.To.Add(-length) // excludes the tool's start-up
 		if e.Cut || from.Before(e.From) {
 			from = e.From
 		}
@@ -251,7 +248,7 @@ func (t *target) measureRun(ctx context.Context, tool *tooling, o *Options, numb
 	return nil
 }
 
-func (t *target) progressOf(r *wakeup.Run, o *Options, number int) {
+func (t *target) showProgress(r *wakeup.Run, o *Options, number int) {
 	text := ""
 	if r.Latency != nil {
 		text = ", longest so far " + time.Duration(r.Latency.MaxNs).String()
@@ -260,8 +257,8 @@ func (t *target) progressOf(r *wakeup.Run, o *Options, number int) {
 		text)
 }
 
-// caveats adds what a reader must know of the result.
-func caveats(file *wakeup.File) {
+// addCaveats adds warnings that qualify the result.
+func addCaveats(file *wakeup.File) {
 	if file.Environment.Emulated {
 		file.Warn(measure.Warning{Code: "emulated", Text: "measured under full emulation: the figures are those of " +
 			"the emulator, and prove nothing of real hardware"})
@@ -269,11 +266,7 @@ func caveats(file *wakeup.File) {
 		file.Warn(measure.Warning{Code: "virtual", Text: "this host is a guest itself (" + file.Environment.Virtual +
 			"): what the hypervisor below does is in the figures"})
 	}
-	ran := false
-	for _, l := range file.Loads {
-		ran = ran || l.Error == ""
-	}
-	if !ran {
+	if !slices.ContainsFunc(file.Loads, func(l wakeup.Load) bool { return l.Error == "" }) {
 		file.Warn(measure.Warning{Code: "idle", Text: "nothing ran beside it: on an idle machine caches are warm, " +
 			"buses are free and few interrupts come, which hides the truth",
 			Hint: "--load own, --load stress-ng or what the machine does in earnest"})

@@ -1,6 +1,7 @@
 package latency
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,23 +17,23 @@ import (
 	"mpps/internal/outcome"
 )
 
-// target is what is measured: the place of the tool, its CPUs there, and the physical ones that are watched.
+// target is what is measured: where the tool runs, on which CPUs there, and the physical CPUs that are watched.
 type target struct {
 	machine  *machine.Machine
 	facts    *facts.Host
 	place    *machine.Place
-	guest    *wakeup.Guest
+	guest    *wakeup.Guest  // nil: this host
 	cpus     setting.CPUSet // where the tool runs
-	idle     setting.CPUSet // the others there, for a load
-	physical setting.CPUSet // of this host
-	pid      int
-	vcpus    []int // threads
+	idle     setting.CPUSet // the other CPUs of the place, for a load
+	physical setting.CPUSet // CPUs of this host below cpus
+	pid      int            // of QEMU
+	vcpus    []int          // thread IDs
 	warnings []measure.Warning
 	env      *ops.Env
 }
 
-// find finds what is to be measured.
-func find(ctx context.Context, env *ops.Env, o *Options) (*target, error) {
+// findTarget resolves the guest and the CPUs to measure.
+func findTarget(ctx context.Context, env *ops.Env, o *Options) (*target, error) {
 	m, err := env.Open()
 	if err != nil {
 		return nil, err
@@ -41,11 +42,7 @@ func find(ctx context.Context, env *ops.Env, o *Options) (*target, error) {
 		return nil, errors.Join(outcome.Failed(errors.New("--root: only a running machine can be measured"),
 			"leave --root out"), m.Close())
 	}
-	inside := machine.NoGuest
-	if o.Guest != "" {
-		inside = o.Guest
-	}
-	m.LookInside(inside)
+	m.LookInside(cmp.Or(o.Guest, machine.NoGuest))
 	t := &target{env: env, machine: m, facts: m.Inventory(ctx)}
 	if o.Guest == "" {
 		err = t.onHost(o)
@@ -58,8 +55,8 @@ func find(ctx context.Context, env *ops.Env, o *Options) (*target, error) {
 	return t, nil
 }
 
-// chosen are the CPUs asked for, or the isolated ones, or the last.
-func chosen(asked, isolated, online setting.CPUSet, where string) (setting.CPUSet, error) {
+// chooseCPUs returns the CPUs asked for, or at most 64 isolated ones, or the last CPU.
+func chooseCPUs(asked, isolated, online setting.CPUSet, where string) (setting.CPUSet, error) {
 	if len(asked) == 0 {
 		if both := isolated.And(online); len(both) > 0 {
 			return both[:min(len(both), 64)], nil
@@ -78,7 +75,7 @@ func (t *target) onHost(o *Options) error {
 		return outcome.Failed(errors.New("there is no machine to measure: not one CPU was found"), "")
 	}
 	var err error
-	if t.cpus, err = chosen(o.CPUs, t.facts.Topology.Isolated, online, "this host"); err != nil {
+	if t.cpus, err = chooseCPUs(o.CPUs, t.facts.Topology.Isolated, online, "this host"); err != nil {
 		return err
 	}
 	t.physical, t.idle = t.cpus, online.Minus(t.cpus)
@@ -92,7 +89,7 @@ func (t *target) onHost(o *Options) error {
 }
 
 func (t *target) inGuest(ctx context.Context, o *Options) error {
-	if err := ops.HasGuest(t.facts, o.Guest); err != nil {
+	if err := ops.CheckGuest(t.facts, o.Guest); err != nil {
 		return err
 	}
 	g := &t.facts.Guests[slices.IndexFunc(t.facts.Guests, func(g facts.Guest) bool { return g.Name == o.Guest })]
@@ -124,7 +121,7 @@ func (t *target) inGuest(ctx context.Context, o *Options) error {
 			}
 		}
 	}
-	if t.cpus, err = chosen(o.CPUs, isolated, online, "guest "+g.Name); err != nil {
+	if t.cpus, err = chooseCPUs(o.CPUs, isolated, online, "guest "+g.Name); err != nil {
 		return err
 	}
 	t.idle, t.pid = online.Minus(t.cpus), g.PID
@@ -139,8 +136,7 @@ func (t *target) inGuest(ctx context.Context, o *Options) error {
 		where := th.Affinity
 		if len(where) != 1 {
 			t.warn("not-pinned", fmt.Sprintf("vCPU %d may run on %s: counters are those of CPU %d, where it was at "+
-				"the beginning", cpu, th.Affinity.Words(), th.CPU),
-				"pin it: 'mpps explain domain.vcpupin'")
+				"the beginning", cpu, th.Affinity.Words(), th.CPU), "pin it: 'mpps explain domain.vcpupin'")
 			where = setting.CPUs(th.CPU)
 		}
 		t.guest.VCPUs = append(t.guest.VCPUs, wakeup.MeasuredV{VCPU: cpu, Thread: th.TID, CPUs: th.Affinity})
@@ -154,7 +150,7 @@ func (t *target) warn(code, text, hint string) {
 	t.warnings = append(t.warnings, measure.Warning{Code: code, Text: text, Hint: hint})
 }
 
-// where names the place of the tool.
+// where names the place where the tool runs.
 func (t *target) where() string {
 	if t.guest != nil {
 		return "guest " + t.guest.Name

@@ -3,6 +3,7 @@ package latency
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -13,11 +14,11 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// watchEvery is how often the host's counters are read, as long as reading takes at most a tenth of it.
+// watchEvery is the time between two readings of the host's counters, unless a reading takes more than a tenth of it.
 const watchEvery = 100 * time.Millisecond
 
-// watching reads the host's counters beside a measurement.
-type watching struct {
+// counterWatch reads the host's counters during a measurement.
+type counterWatch struct {
 	counters *machine.Disturbances
 	recorder *wakeup.Recorder
 	cost     time.Duration
@@ -26,15 +27,16 @@ type watching struct {
 }
 
 // watch begins to read counters.
-func (t *target) watch() *watching {
-	w := &watching{counters: t.machine.WatchDisturbances(t.physical, t.pid, t.vcpus), recorder: wakeup.NewRecorder(),
-		end: make(chan struct{}), done: make(chan struct{})}
+func (t *target) watch() *counterWatch {
+	w := &counterWatch{counters: t.machine.WatchDisturbances(t.physical, t.pid, t.vcpus),
+		recorder: wakeup.NewRecorder(),
+		end:      make(chan struct{}), done: make(chan struct{})}
 	w.recorder.Add(time.Now(), w.counters.Tally())
 	go w.run()
 	return w
 }
 
-func (w *watching) run() {
+func (w *counterWatch) run() {
 	defer close(w.done)
 	every := watchEvery
 	for {
@@ -48,8 +50,8 @@ func (w *watching) run() {
 	}
 }
 
-// read takes a reading and returns how long it took. It counts for the moment in the middle.
-func (w *watching) read() time.Duration {
+// read takes a reading and returns how long it took. The reading is dated at the middle of that time.
+func (w *counterWatch) read() time.Duration {
 	began := time.Now()
 	tally := w.counters.Tally()
 	took := time.Since(began)
@@ -58,15 +60,15 @@ func (w *watching) read() time.Duration {
 	return took
 }
 
-func (w *watching) stop() *wakeup.Series {
+func (w *counterWatch) stop() *wakeup.Series {
 	close(w.end)
 	<-w.done
 	s := w.recorder.Series(w.counters.Unseen(), w.cost)
-	_ = w.counters.Close() // of a file that was only read
+	_ = w.counters.Close() // only read from
 	return s
 }
 
-// loads are what runs beside a run.
+// loads are the programs that load CPUs during a run.
 type loads struct {
 	cancel context.CancelFunc
 	all    sync.WaitGroup
@@ -74,10 +76,10 @@ type loads struct {
 	list   []wakeup.Load
 }
 
-// loadMargin is by how much a load outlives its run where nobody is left to end it.
+// loadMargin is by how much a load outlives its run if mpps dies and cannot stop it.
 const loadMargin = 30 * time.Second
 
-// startLoads starts what was asked for beside a run. What cannot run says why, and the measurement goes on.
+// startLoads starts the loads of a run. A load that cannot run records why, and the measurement continues.
 func (t *target) startLoads(ctx context.Context, o *Options) *loads {
 	l := &loads{list: []wakeup.Load{}}
 	ctx, l.cancel = context.WithCancel(ctx)
@@ -99,16 +101,15 @@ func (t *target) startLoads(ctx context.Context, o *Options) *loads {
 	}
 	onHost := &target{}
 	cpus := loadCPUs(t.facts, t.physical)
-	l.start(ctx, here, planned, "host", cpus, program(onHost.self(), cpus))
+	l.start(ctx, here, planned, "host", cpus, program(onHost.command(), cpus))
 	if t.guest != nil {
-		l.start(ctx, t.place, planned, "guest "+t.guest.Name, t.idle, program(t.self(), t.idle))
+		l.start(ctx, t.place, planned, "guest "+t.guest.Name, t.idle, program(t.command(), t.idle))
 	}
 	return l
 }
 
-// loadCPUs are the host's CPUs that a load may keep busy: those that are neither measured, nor isolated, nor given to a
-// vCPU of a guest,
-// which would share them with it. A vCPU that may run on every CPU is given none.
+// loadCPUs returns the host's CPUs that a load may keep busy: those that are neither measured, nor isolated, nor pinned
+// to a vCPU. A vCPU that may run on every CPU counts as not pinned.
 func loadCPUs(h *facts.Host, measured setting.CPUSet) setting.CPUSet {
 	free := h.Topology.Online.Minus(measured).Minus(h.Topology.Isolated)
 	for i := range h.Guests {
@@ -136,8 +137,7 @@ func loadCPUs(h *facts.Host, measured setting.CPUSet) setting.CPUSet {
 }
 
 func (l *loads) start(ctx context.Context, place *machine.Place, planned time.Duration, where string,
-	cpus setting.CPUSet,
-	argv []string) {
+	cpus setting.CPUSet, argv []string) {
 	load := wakeup.Load{Where: where, What: loadName(argv), CPUs: cpus}
 	if cpus != nil && len(cpus) == 0 {
 		load.Error = "there is no CPU left for it: all are measured, isolated or a guest's"
@@ -162,7 +162,7 @@ func (l *loads) start(ctx context.Context, place *machine.Place, planned time.Du
 	})
 }
 
-// loadName is a load's program in words.
+// loadName describes a load's command.
 func loadName(argv []string) string {
 	if len(argv) > 2 && argv[1] == "latency" {
 		return "mpps: busy threads that copy memory"
@@ -170,16 +170,14 @@ func loadName(argv []string) string {
 	return strings.Join(argv, " ")
 }
 
-// stop ends all, and adds to the list what is not yet there.
+// stop ends all loads and appends those that before does not list yet.
 func (l *loads) stop(before []wakeup.Load) []wakeup.Load {
 	l.cancel()
 	l.all.Wait()
 	for _, load := range l.list {
-		known := false
-		for _, have := range before {
-			known = known || have.Where == load.Where && have.What == load.What && have.Error == load.Error
-		}
-		if !known {
+		if !slices.ContainsFunc(before, func(have wakeup.Load) bool {
+			return have.Where == load.Where && have.What == load.What && have.Error == load.Error
+		}) {
 			before = append(before, load)
 		}
 	}

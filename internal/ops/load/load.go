@@ -1,4 +1,4 @@
-// Package load looks at what the stages of the packet path do: once, or again and again.
+// Package load measures what the stages of the packet path do, once or repeatedly.
 package load
 
 import (
@@ -14,7 +14,7 @@ import (
 	"mpps/internal/outcome"
 )
 
-// Read reads a host with what its stages did.
+// Read reads a snapshot that includes a load.
 func Read(file string) (*facts.Host, error) {
 	h, err := ops.ReadSnapshot(file)
 	if err == nil && h.Load == nil {
@@ -24,23 +24,23 @@ func Read(file string) (*facts.Host, error) {
 	return h, err
 }
 
-// Options are what is watched.
+// Options select what is watched.
 type Options struct {
 	Interval time.Duration
-	Guest    string // the guest that is meant; empty: none
-	Netns    []string
-	Counters bool // load nothing into the kernel
+	Guest    string   // the guest to judge; empty: none
+	Netns    []string // network namespaces besides that of the process
+	Counters bool     // only counters: load nothing into the kernel
 }
 
-// Seen watches the path.
-func Seen(ctx context.Context, env *ops.Env, o Options) (*facts.Host, error) {
+// Watch watches the path for an interval and returns the host with its load.
+func Watch(ctx context.Context, env *ops.Env, o Options) (*facts.Host, error) {
 	m, err := env.Open()
 	if err != nil {
 		return nil, err
 	}
 	m.LookInside(o.Guest)
 	h := m.Inventory(ctx)
-	if err := Known(h, o.Guest); err != nil {
+	if err := ops.CheckGuest(h, o.Guest); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
 	machine.Read(ctx, m.Mechanisms(), h, bottleneck.Addresses())
@@ -51,17 +51,9 @@ func Seen(ctx context.Context, env *ops.Env, o Options) (*facts.Host, error) {
 	return h, m.Close()
 }
 
-// Known refuses a guest that the host does not have; empty is no guest.
-func Known(h *facts.Host, guest string) error {
-	if guest == "" {
-		return nil
-	}
-	return ops.HasGuest(h, guest)
-}
-
-// Caveats are what a reader must know of a load.
+// Caveats returns warnings that qualify a load.
 func Caveats(h *facts.Host, l *facts.Load) []outcome.Warning {
-	warnings := ops.NotRoot(h)
+	warnings := ops.AccessWarnings(h)
 	for _, u := range l.Unseen {
 		warnings = append(warnings, outcome.Warning{Code: "unseen", Text: u.What + ": " + u.Why})
 	}

@@ -20,14 +20,14 @@ import (
 	"mpps/internal/outcome"
 )
 
-// metrics is where the state is published.
+// metrics publishes the state in a file or by a server.
 type metrics struct {
 	file   string
 	server *metricsServer
 }
 
-// showMetrics opens what --metrics names: a file, or an address of this host.
-func showMetrics(to string) (*metrics, error) {
+// openMetrics opens what --metrics names: a file, or a loopback address.
+func openMetrics(to string) (*metrics, error) {
 	switch address, is, err := localAddress(to); {
 	case to == "":
 		return &metrics{}, nil
@@ -47,7 +47,7 @@ func showMetrics(to string) (*metrics, error) {
 	return &metrics{file: to}, nil
 }
 
-// publish writes a state. A reader sees all of it, or the one before.
+// publish replaces the state atomically.
 func (m *metrics) publish(text string) error {
 	if m.server != nil {
 		m.server.set(text)
@@ -79,7 +79,8 @@ func (m *metrics) close() error {
 	return nil
 }
 
-// metricsServer answers Prometheus: one request a connection. net/http would be 3.6 MB of a program that goes to hosts.
+// metricsServer answers Prometheus, one request per connection. net/http would add 3.6 MB to a program that is copied
+// to hosts.
 type metricsServer struct {
 	text     atomic.Pointer[string]
 	listener net.Listener
@@ -87,8 +88,8 @@ type metricsServer struct {
 	answers  sync.WaitGroup
 }
 
-// localAddress reports whether --metrics names an address instead of a file. Only loopback addresses are accepted:
-// what is wrong with a host is nobody else's business.
+// localAddress reports whether --metrics names an address instead of a file, and returns it. Only loopback addresses
+// are accepted: a host's faults are not for others to read.
 func localAddress(to string) (address string, is bool, err error) {
 	if strings.Contains(to, "/") {
 		return "", false, nil
@@ -102,8 +103,7 @@ func localAddress(to string) (address string, is bool, err error) {
 	}
 	if ip := net.ParseIP(name); ip == nil || !ip.IsLoopback() {
 		return "", true, outcome.Usage(fmt.Errorf("--metrics %s: expected a loopback address such as 127.0.0.1:9909",
-			to),
-			"node_exporter's textfile collector carries a file to other hosts")
+			to), "node_exporter's textfile collector carries a file to other hosts")
 	}
 	return net.JoinHostPort(name, port), true, nil
 }
@@ -141,7 +141,7 @@ const (
 	requestLimit = 8 << 10 // bytes
 )
 
-// answer reads a request and answers it. Whoever asked may be gone.
+// answer reads a request and answers it. Errors are ignored: the client may be gone.
 func (m *metricsServer) answer(c net.Conn) {
 	defer c.Close()
 	if c.SetDeadline(time.Now().Add(answerLimit)) != nil {
@@ -164,16 +164,15 @@ func (m *metricsServer) answer(c net.Conn) {
 	case method != "GET" && method != "HEAD":
 		status, text = "405 Method Not Allowed\r\nAllow: GET, HEAD", "405 method not allowed\n"
 	}
-	head := fmt.Sprintf("HTTP/1.1 %s\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: "+
-		"%d\r\n"+
-		"Connection: close\r\n\r\n", status, len(text))
+	head := fmt.Sprintf("HTTP/1.1 %s\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n"+
+		"Content-Length: %d\r\nConnection: close\r\n\r\n", status, len(text))
 	if method == "HEAD" {
 		text = ""
 	}
 	_, _ = io.WriteString(c, head+text)
 }
 
-// close ends the listener, and gives answers under way a second.
+// close closes the listener and gives pending answers a second.
 func (m *metricsServer) close() error {
 	err := m.listener.Close()
 	if served := <-m.done; !errors.Is(served, net.ErrClosed) {

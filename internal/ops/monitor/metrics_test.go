@@ -99,7 +99,7 @@ func TestLocalAddress(t *testing.T) {
 func TestMetricsFile(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "mpps.prom")
-	m, err := showMetrics(name)
+	m, err := openMetrics(name)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,16 +15,16 @@ import (
 	"mpps/internal/outcome"
 )
 
-// RealtimeAsk is what is checked of CPUs that are set aside.
-type RealtimeAsk struct {
+// RealtimeOptions select the CPUs whose isolation is checked.
+type RealtimeOptions struct {
 	Snapshot string         // a file of 'mpps snapshot' instead of the machine
-	Guest    string         // that the CPUs are for; empty: any
-	CPUs     setting.CPUSet // that should be quiet; none: those of the guest, or those that are isolated
-	For      time.Duration  // how long they are watched; 0: not at all
-	Asked    bool           // For was asked for: a machine that cannot be watched is refused
+	Guest    string         // the guest that the CPUs are for; empty: any
+	CPUs     setting.CPUSet // that should be quiet; none: those of the guest, or else the isolated ones
+	For      time.Duration  // how long to watch them; 0: not at all
+	Asked    bool           // For was given by the user: a machine that cannot be watched is refused
 }
 
-func (a *RealtimeAsk) check() error {
+func (a *RealtimeOptions) check() error {
 	switch {
 	case a.For != 0 && a.For < 100*time.Millisecond || a.For > time.Hour:
 		return outcome.Usage(fmt.Errorf("--for %v: expected 100ms to 1h, or 0", a.For),
@@ -36,8 +36,8 @@ func (a *RealtimeAsk) check() error {
 	return nil
 }
 
-// Realtime finds out which CPUs are meant, watches them, and says what contradicts that they are set aside.
-func Realtime(ctx context.Context, env *ops.Env, a RealtimeAsk) (*facts.Host, *realtime.Report, error) {
+// Realtime watches the selected CPUs and reports what contradicts their isolation.
+func Realtime(ctx context.Context, env *ops.Env, a RealtimeOptions) (*facts.Host, *realtime.Report, error) {
 	if err := a.check(); err != nil {
 		return nil, nil, err
 	}
@@ -51,7 +51,7 @@ func Realtime(ctx context.Context, env *ops.Env, a RealtimeAsk) (*facts.Host, *r
 		return nil, nil, outcome.Usage(errors.New("--root is for recorded machines, and --for watches a live one"),
 			"leave one of the two out")
 	}
-	if err := h.Has(goal.Goal{CPUs: a.CPUs, Guest: a.Guest}); err != nil {
+	if err := ops.CheckGoal(h.Facts, goal.Goal{CPUs: a.CPUs, Guest: a.Guest}); err != nil {
 		return nil, nil, err
 	}
 	s := realtime.Find(h.Facts, a.CPUs, a.Guest)

@@ -1,4 +1,4 @@
-// Package monitor holds the verbs that watch a host: 'mpps verify --watch' and 'mpps realtime check'.
+// Package monitor implements the verbs that watch a host: 'mpps verify --watch' and 'mpps realtime check'.
 package monitor
 
 import (
@@ -19,15 +19,15 @@ import (
 	"mpps/internal/outcome"
 )
 
-// Options are how a host is watched.
+// Options are the options of 'mpps verify --watch'.
 type Options struct {
 	Every   time.Duration // between two looks
-	For     time.Duration // in all; 0: until it is ended
+	For     time.Duration // in all; 0: until stopped
 	Metrics string        // a file, or a loopback address; empty: none
 	CPUs    setting.CPUSet
-	Cost    float64 // of one CPU that looks may take, percent: where one is dearer the next one waits
+	Cost    float64 // percent of one CPU that looks may take: after an expensive look the pause is longer
 
-	Event func(watch.Event) error // hears what begins and ends
+	Event func(watch.Event) error // is called for each problem that begins or ends
 }
 
 func (o *Options) check() error {
@@ -43,7 +43,7 @@ func (o *Options) check() error {
 	return nil
 }
 
-// pause returns the time to the next look if the last one used that much CPU time.
+// pause returns the time until the next look, given the CPU time of the last one.
 func (o *Options) pause(used time.Duration) time.Duration {
 	return max(o.Every, time.Duration(float64(used)*100/o.Cost))
 }
@@ -57,16 +57,16 @@ type watcher struct {
 	show    *metrics
 	facts   *facts.Host    // of the last look
 	scope   realtime.Scope // of the last look
-	rarer   bool           // it was said that looks are rarer than asked for
+	slowed  bool           // it was reported that looks are rarer than --every
 }
 
-// Watch looks at the host again and again until the context ends or the time is up, and reports what begins and what
-// ends. If something is wrong at the end, the error is how the verb ends.
+// Watch looks at the host repeatedly until the context ends or the time is up, and reports problems that begin and end.
+// If a problem remains at the end, it returns an error with the exit code.
 func Watch(ctx context.Context, env *ops.Env, o Options) (err error) {
 	if err := o.check(); err != nil {
 		return err
 	}
-	ctx, stop := ops.UntilHangup(ctx) // the metrics would stay and be read
+	ctx, stop := ops.UntilHangup(ctx) // otherwise stale metrics would stay
 	defer stop()
 	m, err := env.Open()
 	if err != nil {
@@ -74,7 +74,7 @@ func Watch(ctx context.Context, env *ops.Env, o Options) (err error) {
 	}
 	m.LookInside(machine.NoGuest)
 	w := &watcher{Options: o, env: env, machine: m, watch: watch.New()}
-	if w.show, err = showMetrics(o.Metrics); err != nil {
+	if w.show, err = openMetrics(o.Metrics); err != nil {
 		return errors.Join(err, m.Close())
 	}
 	defer func() { err = errors.Join(err, w.show.close(), m.Close()) }()
@@ -85,11 +85,11 @@ func Watch(ctx context.Context, env *ops.Env, o Options) (err error) {
 		end = timer.C
 	}
 	started := w.guests(ctx)
-	w.idle(ctx)
+	w.waitForHolder(ctx)
 	pause := o.Every
 	for look := 0; ; look++ {
 		seen, over := w.wait(ctx, look, pause, started, end)
-		if ctx.Err() != nil { // SIGTERM and SIGINT end a watch as it is meant to end
+		if ctx.Err() != nil { // SIGTERM and SIGINT are the normal end
 			return nil
 		}
 		pause, err = w.look(ctx, look, seen)
@@ -109,8 +109,7 @@ func Watch(ctx context.Context, env *ops.Env, o Options) (err error) {
 	return nil
 }
 
-// guests reports guests that start, so that one that has lost its pins is seen at once. It is nil if that cannot be
-// watched.
+// guests returns a channel of guests' starts, so that lost pins are noticed at once; nil if they cannot be watched.
 func (w *watcher) guests(ctx context.Context) <-chan machine.Event {
 	if !w.machine.Live() {
 		return nil
@@ -123,19 +122,19 @@ func (w *watcher) guests(ctx context.Context) <-chan machine.Event {
 	return events
 }
 
-// busy is how long the first look waits for another mpps: the service is usually started by an apply that is still
-// running.
-const busy = 30 * time.Second
+// holderWait is how long the first look waits for another mpps: the service is usually started by an apply that is
+// still running.
+const holderWait = 30 * time.Second
 
-// idle waits until no other mpps is running, for a time.
-func (w *watcher) idle(ctx context.Context) {
-	limit := busy
+// waitForHolder waits until no other mpps is running, at most holderWait or half of --for.
+func (w *watcher) waitForHolder(ctx context.Context) {
+	limit := holderWait
 	if w.For > 0 {
 		limit = min(limit, w.For/2)
 	}
 	j, err := journal.Open(w.env.Root)
 	if err != nil {
-		return // the look tells
+		return // the first look reports it
 	}
 	defer j.Close()
 	for began := time.Now(); time.Since(began) < limit && ctx.Err() == nil; {
@@ -149,11 +148,11 @@ func (w *watcher) idle(ctx context.Context) {
 	}
 }
 
-// settled is the time from a guest's start to the look at it.
-const settled = 3 * time.Second
+// guestSettle is the delay between a guest's start and the look at it.
+const guestSettle = 3 * time.Second
 
-// wait watches the CPUs until the next look is due: after the pause, at the end, or a moment after a guest has
-// started.
+// wait watches the CPUs until the next look is due: after the pause, at the end of --for, or shortly after a guest has
+// started. over reports the end of --for.
 func (w *watcher) wait(
 	ctx context.Context, look int, pause time.Duration, started <-chan machine.Event, end <-chan time.Time,
 ) (seen *facts.Observation, over bool) {
@@ -186,16 +185,17 @@ func (w *watcher) wait(
 			case !open:
 				started = nil
 			case e.Guest == machine.GuestStarted:
-				time.AfterFunc(settled, stop)
+				time.AfterFunc(guestSettle, stop)
 			}
 		}
 	}
 }
 
-// share is what watching between two looks may take of one CPU: as a rule, or half of what --cost allows.
+// share returns the share of one CPU that watching between two looks may take: machine.ObserveShare, or half of --cost
+// if that is more.
 func (w *watcher) share() float64 { return max(machine.ObserveShare, w.Cost/200) }
 
-// look looks once, reports what is new, and returns the time to the next look.
+// look looks once, reports what is new, and returns the time until the next look.
 func (w *watcher) look(ctx context.Context, n int, seen *facts.Observation) (time.Duration, error) {
 	used, begun := machine.UsedTime(), time.Now()
 	l := watch.Look{Host: w.name(), Saw: map[watch.Source]bool{}, Unseen: map[watch.Source]string{}}
@@ -207,14 +207,14 @@ func (w *watcher) look(ctx context.Context, n int, seen *facts.Observation) (tim
 	l.At, l.Took, l.Cost = time.Now(), time.Since(begun), machine.UsedTime()-used
 	if n == 0 {
 		w.env.Out.Step("watching %s and what runs on %s, every %v", ops.Count(l.Values, "applied value"),
-			where(w.scope), w.Every)
+			scopeText(w.scope), w.Every)
 	}
 	if seen != nil {
 		l.Cost += time.Duration(seen.CostMS * float64(time.Millisecond))
 	}
 	l.Pause = w.Options.pause(l.Cost)
-	if l.Pause > w.Every && !w.rarer {
-		w.rarer = true
+	if l.Pause > w.Every && !w.slowed {
+		w.slowed = true
 		w.env.Out.Step("a look takes %v of CPU time here: the next one comes after %v instead of %v, "+
 			"so that looks take %v %% of one CPU at most (--cost)",
 			l.Cost.Round(time.Millisecond), l.Pause.Round(time.Second), w.Every, w.Cost)
@@ -227,7 +227,7 @@ func (w *watcher) look(ctx context.Context, n int, seen *facts.Observation) (tim
 	return l.Pause, w.show.publish(w.watch.Metrics(w.env.Version))
 }
 
-func where(s realtime.Scope) string {
+func scopeText(s realtime.Scope) string {
 	if len(s.CPUs) == 0 {
 		return "no CPU: none is set aside"
 	}
@@ -239,8 +239,8 @@ func (w *watcher) name() string {
 	return name
 }
 
-// values looks at what was applied, without the lock. It skips them while another mpps is running, which is changing
-// them.
+// values looks at the applied values, without the lock. It skips them while another mpps is running, which may be
+// changing them.
 func (w *watcher) values(ctx context.Context, l *watch.Look) {
 	e, err := change.Open(w.env, nil)
 	if err != nil {
@@ -266,7 +266,7 @@ func (w *watcher) values(ctx context.Context, l *watch.Look) {
 	}
 }
 
-// realtime looks at what assigns CPUs, at the next boot and at daemons.
+// realtime looks at CPU isolation, at the next boot and at daemons.
 func (w *watcher) realtime(ctx context.Context, l *watch.Look, seen *facts.Observation) {
 	h := w.machine.Inventory(ctx)
 	machine.Read(ctx, w.machine.Mechanisms(), h, realtime.Addresses(h))
@@ -299,7 +299,7 @@ func (w *watcher) realtime(ctx context.Context, l *watch.Look, seen *facts.Obser
 		if len(seen.Times) == 0 && len(seen.Threads) == 0 {
 			why = "neither threads nor times could be seen"
 		}
-		for _, u := range seen.Unseen { // what was seen counts; what was not may have been anything
+		for _, u := range seen.Unseen { // findings stand, but their absence proves nothing
 			why = strings.TrimPrefix(why+"; "+u.What+": "+u.Why, "; ")
 		}
 		if why != "" {

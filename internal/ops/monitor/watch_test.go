@@ -248,7 +248,7 @@ func TestWatchWaitsForTheApplyThatStartsIt(t *testing.T) {
 	w := &watcher{Options: Options{For: time.Second}, env: &ops.Env{Root: root, Out: ops.Deaf{}}}
 	took := func() time.Duration {
 		began := time.Now()
-		w.idle(t.Context())
+		w.waitForHolder(t.Context())
 		return time.Since(began)
 	}
 	if d := took(); d < 400*time.Millisecond {

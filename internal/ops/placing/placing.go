@@ -1,4 +1,4 @@
-// Package placing answers which CPUs, node and pages each guest should have.
+// Package placing computes which CPUs, node and pages each guest should have.
 package placing
 
 import (
@@ -16,45 +16,45 @@ import (
 	"mpps/internal/outcome"
 )
 
-// Ask is what is placed.
-type Ask struct {
+// Request says what to place.
+type Request struct {
 	Snapshot string // a file of 'mpps snapshot' instead of the machine
 	Goal     goal.Goal
-	Guests   []placement.Guest // that the host does not have: what if
+	Guests   []placement.Guest // hypothetical guests
 	Reserves []placement.Reserve
-	Daemons  []placement.Daemon // instead of those that are seen; none: these
+	Daemons  []placement.Daemon // none: those found on the host
 	Move     []string           // guests that may move although they are pinned well, or "all"
-	Strict   bool               // no rule gives way: guests are refused instead
+	Strict   bool               // relax no rule: refuse guests instead
 }
 
-// Placed is the answer.
-type Placed struct {
+// Answer is a placement.
+type Answer struct {
 	placement.Result
-	Added []string `json:"added"` // guests that the host does not have: what if
+	Added []string `json:"added"` // hypothetical guests
 
 	Host     *facts.Host       `json:"-"`
 	Warnings []outcome.Warning `json:"-"`
 }
 
-// Place places all running guests of a host at once, and those that are added.
-func Place(ctx context.Context, env *ops.Env, a Ask) (*Placed, error) {
+// Place places all running guests of a host, and hypothetical ones, at once.
+func Place(ctx context.Context, env *ops.Env, a Request) (*Answer, error) {
 	h, err := env.Gather(ctx, ops.Look{Snapshot: a.Snapshot, Guest: ops.NoGuest})
 	if err != nil {
 		return nil, err
 	}
 	defer h.Close()
-	if err := h.Has(a.Goal); err != nil {
+	if err := ops.CheckGoal(h.Facts, a.Goal); err != nil {
 		return nil, err
 	}
 	result, added, err := a.place(h.Facts)
 	if err != nil {
 		return nil, err
 	}
-	return &Placed{Result: *result, Added: added, Host: h.Facts, Warnings: ops.Caveats(h.Facts, a.Goal)}, nil
+	return &Answer{Result: *result, Added: added, Host: h.Facts, Warnings: ops.Caveats(h.Facts, a.Goal)}, nil
 }
 
-// place places the host's guests and those that are added.
-func (a *Ask) place(h *facts.Host) (*placement.Result, []string, error) {
+// place returns the placement and the sorted names of the hypothetical guests.
+func (a *Request) place(h *facts.Host) (*placement.Result, []string, error) {
 	ask := placement.From(h, a.Goal)
 	ask.Reserves, ask.Strict = a.Reserves, a.Strict
 	if len(a.Daemons) > 0 {
@@ -71,17 +71,16 @@ func (a *Ask) place(h *facts.Host) (*placement.Result, []string, error) {
 		}
 	}
 	for _, r := range a.Reserves {
-		if err := hasNode(h, "--reserve", r.Node); err != nil {
+		if err := checkNode(h, "--reserve", r.Node); err != nil {
 			return nil, nil, err
 		}
 		if n, _ := h.Topology.Node(r.Node); r.CPUs > len(n.CPUs) {
 			return nil, nil, outcome.Failed(fmt.Errorf("--reserve: %d CPUs of node %d, which has %d", r.CPUs, r.Node,
-				len(n.CPUs)),
-				"CPUs of that node: "+n.CPUs.String())
+				len(n.CPUs)), "CPUs of that node: "+n.CPUs.String())
 		}
 	}
 	for _, d := range a.Daemons {
-		if err := hasNode(h, "--daemon", d.Node); err != nil {
+		if err := checkNode(h, "--daemon", d.Node); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -90,13 +89,12 @@ func (a *Ask) place(h *facts.Host) (*placement.Result, []string, error) {
 		guest := &a.Guests[i]
 		if names[guest.Name] {
 			return nil, nil, outcome.Failed(fmt.Errorf("--add: guest %s runs here already, or is added twice",
-				guest.Name),
-				"give it another name")
+				guest.Name), "give it another name")
 		}
 		names[guest.Name] = true
 		added = append(added, guest.Name)
 		for j := range guest.NICs {
-			if err := behind(h, ask, &guest.NICs[j]); err != nil {
+			if err := findNIC(h, ask, &guest.NICs[j]); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -108,7 +106,7 @@ func (a *Ask) place(h *facts.Host) (*placement.Result, []string, error) {
 	return placement.Add(ask, a.Guests, a.Move), added, nil
 }
 
-func hasNode(h *facts.Host, flag string, id int) error {
+func checkNode(h *facts.Host, flag string, id int) error {
 	if _, ok := h.Topology.Node(id); !ok {
 		var nodes []string
 		for _, n := range h.Topology.Nodes {
@@ -120,8 +118,9 @@ func hasNode(h *facts.Host, flag string, id int) error {
 	return nil
 }
 
-// behind finds the physical NIC of an added guest's NIC: the one named, or the only one that carries guests' packets.
-func behind(h *facts.Host, ask placement.Ask, n *placement.Interface) error {
+// findNIC fills in the physical NIC and node of an added guest's NIC: the one named, or the only one that carries
+// guests' packets.
+func findNIC(h *facts.Host, ask placement.Ask, n *placement.Interface) error {
 	if n.NIC == "" && len(ask.NICs) == 1 {
 		n.NIC = ask.NICs[0].Name
 	}

@@ -23,7 +23,7 @@ func TestPlace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ask := Ask{Goal: goal.Unlimited(), Guests: []placement.Guest{more}}
+	ask := Request{Goal: goal.Unlimited(), Guests: []placement.Guest{more}}
 	p, err := Place(t.Context(), env, ask)
 	if err != nil {
 		t.Fatal(err)
@@ -31,7 +31,7 @@ func TestPlace(t *testing.T) {
 	if len(p.Added) != 1 || p.Added[0] != "vm9" {
 		t.Errorf("added %q", p.Added)
 	}
-	for want, wrong := range map[string]Ask{
+	for want, wrong := range map[string]Request{
 		"--move vm5":           {Move: []string{"vm5"}},
 		"--reserve: no node 9": {Reserves: []placement.Reserve{{Node: 9, CPUs: 1}}},
 		"--reserve: 4096 CPUs": {Reserves: []placement.Reserve{{Node: 0, CPUs: 4096}}},

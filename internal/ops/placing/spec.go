@@ -13,15 +13,15 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Bounds of what is asked for, so that a slip of a key does not ask for more than any host has.
+// Bounds that no host reaches, against typing errors.
 const (
-	mostVCPUs = 4096
-	mostNICs  = 32
+	maxVCPUs = 4096
+	maxNICs  = 32
 )
 
-// fields reads "key=value,key=value": what each key does with its value. A comma inside a list of CPUs is one of
-// the list.
-func fields(text string, keys map[string]func(value string) error) error {
+// parseFields reads "key=value,key=value" by the parser of each key. Commas in a CPU list after "cpus=" belong to the
+// list.
+func parseFields(text string, keys map[string]func(value string) error) error {
 	seen := map[string]bool{}
 	parts := strings.Split(text, ",")
 	for i := 0; i < len(parts); i++ {
@@ -50,7 +50,7 @@ func isCPUs(text string) bool {
 	return err == nil && text != ""
 }
 
-func countOf(into *int, least, most int) func(string) error {
+func parseCount(into *int, least, most int) func(string) error {
 	return func(text string) error {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < least || n > most {
@@ -61,24 +61,15 @@ func countOf(into *int, least, most int) func(string) error {
 	}
 }
 
-// amount reads bytes: 16G, 512M or 1T, in powers of 1024.
-func amount(into *uint64) func(string) error {
+// parseMemory reads an amount in bytes, such as 16G, 512M or 1T, in powers of 1024.
+func parseMemory(into *uint64) func(string) error {
 	return func(text string) error {
 		factor := uint64(1)
 		digits := strings.TrimSuffix(strings.TrimSuffix(text, "B"), "i")
-		if n := len(digits); n > 0 {
-			switch digits[n-1] {
-			case 'K', 'k':
-				factor = 1 << 10
-			case 'M', 'm':
-				factor = 1 << 20
-			case 'G', 'g':
-				factor = 1 << 30
-			case 'T', 't':
-				factor = 1 << 40
-			}
-			if factor > 1 {
-				digits = digits[:n-1]
+		for i, unit := range []string{"Kk", "Mm", "Gg", "Tt"} {
+			if number := strings.TrimRight(digits, unit); len(number) == len(digits)-1 {
+				digits, factor = number, 1<<(10*(i+1))
+				break
 			}
 		}
 		v, err := strconv.ParseUint(digits, 10, 64)
@@ -90,7 +81,7 @@ func amount(into *uint64) func(string) error {
 	}
 }
 
-func nameOf(into *string) func(string) error {
+func parseName(into *string) func(string) error {
 	return func(value string) error {
 		if value == "" {
 			return errors.New("expected a name, found nothing")
@@ -100,7 +91,7 @@ func nameOf(into *string) func(string) error {
 	}
 }
 
-func present(into *bool) func(string) error {
+func parseFlag(into *bool) func(string) error {
 	return func(value string) error {
 		if value != "" {
 			return fmt.Errorf("expected no value, found %q", value)
@@ -110,16 +101,17 @@ func present(into *bool) func(string) error {
 	}
 }
 
-// ParseGuest reads a guest that is added: "name=vm9,vcpus=8,memory=16G".
+// ParseGuest reads a hypothetical guest: "name=vm9,vcpus=8,memory=16G".
 func ParseGuest(line string) (placement.Guest, error) {
 	var g placement.Guest
 	var nic string
 	var vf bool
 	nics, queues := 1, 0
-	err := fields(line, map[string]func(string) error{
-		"name": nameOf(&g.Name), "vcpus": countOf(&g.VCPUs, 1, mostVCPUs), "memory": amount(&g.Memory),
-		"queues": countOf(&queues, 1, placement.TapQueues), "nics": countOf(&nics, 0, mostNICs), "nic": nameOf(&nic),
-		"hugepages": present(&g.Hugepages), "vf": present(&vf),
+	err := parseFields(line, map[string]func(string) error{
+		"name": parseName(&g.Name), "vcpus": parseCount(&g.VCPUs, 1, maxVCPUs), "memory": parseMemory(&g.Memory),
+		"queues": parseCount(&queues, 1, placement.TapQueues), "nics": parseCount(&nics, 0, maxNICs),
+		"nic":       parseName(&nic),
+		"hugepages": parseFlag(&g.Hugepages), "vf": parseFlag(&vf),
 		"pps": func(value string) (err error) {
 			g.Rate, err = goal.ParseRate(value)
 			return err
@@ -156,11 +148,12 @@ func ParseGuest(line string) (placement.Guest, error) {
 	return g, nil
 }
 
-// ParseReserve reads what a node keeps for the host: "node=1,cpus=2,memory=8G".
+// ParseReserve reads what is reserved for the host on a node: "node=1,cpus=2,memory=8G".
 func ParseReserve(line string) (placement.Reserve, error) {
 	r := placement.Reserve{Node: -1}
-	err := fields(line, map[string]func(string) error{
-		"node": countOf(&r.Node, 0, mostVCPUs), "cpus": countOf(&r.CPUs, 1, mostVCPUs), "memory": amount(&r.Memory),
+	err := parseFields(line, map[string]func(string) error{
+		"node": parseCount(&r.Node, 0, maxVCPUs), "cpus": parseCount(&r.CPUs, 1, maxVCPUs),
+		"memory": parseMemory(&r.Memory),
 	})
 	if err == nil && (r.Node < 0 || r.CPUs == 0 && r.Memory == 0) {
 		err = errors.New("expected node=N and cpus=N or memory=SIZE")
@@ -168,12 +161,12 @@ func ParseReserve(line string) (placement.Reserve, error) {
 	return r, err
 }
 
-// ParseDaemon reads what else the host runs: "name=osd,cpus=4,node=0".
+// ParseDaemon reads another load of the host: "name=osd,cpus=4,node=0".
 func ParseDaemon(line string) (placement.Daemon, error) {
 	var d placement.Daemon
-	err := fields(line, map[string]func(string) error{
-		"name": nameOf(&d.Name), "node": countOf(&d.Node, 0, mostVCPUs), "cpus": countOf(&d.CPUs, 1, mostVCPUs),
-		"memory": amount(&d.Memory),
+	err := parseFields(line, map[string]func(string) error{
+		"name": parseName(&d.Name), "node": parseCount(&d.Node, 0, maxVCPUs), "cpus": parseCount(&d.CPUs, 1, maxVCPUs),
+		"memory": parseMemory(&d.Memory),
 	})
 	if err == nil && (d.Name == "" || d.CPUs == 0) {
 		err = errors.New("expected name=NAME and cpus=N")

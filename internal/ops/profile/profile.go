@@ -1,4 +1,4 @@
-// Package profile exports a goal as a profile of TuneD.
+// Package profile exports a goal as a TuneD profile.
 package profile
 
 import (
@@ -20,23 +20,23 @@ import (
 	"mpps/internal/outcome"
 )
 
-// Ask is what is exported.
-type Ask struct {
+// Request says what to export.
+type Request struct {
 	Goal     goal.Goal
 	Flags    string // that name the goal
 	Snapshot string // a file of 'mpps snapshot' instead of the machine
 	Name     string // of the profile
-	Output   string // the directory below which the profile's directory is made; empty: nothing is written
+	Output   string // directory in which to create the profile's directory; empty: write nothing
 }
 
-// Export makes a profile of what a goal needs on a host.
-func Export(ctx context.Context, env *ops.Env, a Ask) (*facts.Host, *export.Profile, []outcome.Warning, error) {
+// Export makes a profile of the settings that a goal needs on a host.
+func Export(ctx context.Context, env *ops.Env, a Request) (*facts.Host, *export.Profile, []outcome.Warning, error) {
 	h, err := env.Gather(ctx, ops.Look{Snapshot: a.Snapshot, Guest: a.Goal.Guest})
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	defer h.Close()
-	if err := h.Has(a.Goal); err != nil {
+	if err := ops.CheckGoal(h.Facts, a.Goal); err != nil {
 		return nil, nil, nil, err
 	}
 	request := export.Request{
@@ -66,10 +66,10 @@ func Export(ctx context.Context, env *ops.Env, a Ask) (*facts.Host, *export.Prof
 	return h.Facts, p, append(ops.Caveats(h.Facts, a.Goal), caveats(p)...), nil
 }
 
-// writtenBy stands in each file of a profile that mpps has made.
+// writtenBy begins every profile that mpps has written.
 const writtenBy = "# Written by mpps"
 
-// write writes a profile's directory. One that somebody else has made is left alone.
+// write writes a profile's directory and returns its name. It refuses a profile that mpps has not written.
 func write(folder string, files []export.File) (string, error) {
 	if text, err := os.ReadFile(filepath.Join(folder, "tuned.conf")); err == nil &&
 		!strings.HasPrefix(string(text), writtenBy) {
@@ -78,7 +78,7 @@ func write(folder string, files []export.File) (string, error) {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return "", ops.Cause(err)
 	}
-	for _, f := range slices.Backward(files) { // what is included comes first
+	for _, f := range slices.Backward(files) { // included files first
 		if err := ops.ReplaceFile(filepath.Join(folder, f.Name), []byte(f.Text)); err != nil {
 			return "", err
 		}
@@ -86,7 +86,7 @@ func write(folder string, files []export.File) (string, error) {
 	return folder, nil
 }
 
-// caveats are what must be known before the profile is put in force.
+// caveats returns what to know before activating the profile.
 func caveats(p *export.Profile) []outcome.Warning {
 	var all []outcome.Warning
 	if p.Assumed {

@@ -8,8 +8,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// TestLanesByTap: a lane of an address is that of the guest's tap, one of a name stays, and so does one of a guest
-// that is gone.
+// TestLanesByTap: a lane of an address is that of the guest's tap, one of a name stays, and so does one of a guest that
+// is gone.
 func TestLanesByTap(t *testing.T) {
 	h := &facts.Host{Guests: []facts.Guest{{Name: "vm0",
 		Interfaces: []facts.Interface{{MAC: "52:54:00:00:00:01", Tap: "vnet7"}, {MAC: "52:54:00:00:00:02"}}}}}

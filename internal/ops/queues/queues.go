@@ -1,10 +1,12 @@
-// Package queues does what 'mpps path' does: it watches which queues packets take, and steers them.
+// Package queues implements 'mpps path': it watches which queues packets take, and steers them.
 package queues
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"mpps/internal/advise/queuepath"
@@ -15,32 +17,30 @@ import (
 	"mpps/internal/outcome"
 )
 
-// Ask is what is watched.
-type Ask struct {
+// Options select what is watched.
+type Options struct {
 	For         time.Duration
-	Netns       string // network namespace; empty: one's own
-	Guest       string // show only the packets from and to it; empty: all
-	EveryPacket bool   // not those of short windows alone
+	Netns       string // network namespace; empty: that of the process
+	Guest       string // show only packets from and to this guest; empty: all
+	EveryPacket bool   // trace every packet, not only those of short windows
 }
 
-// Watched is what was seen.
-type Watched struct {
+// Answer is an observed queue path.
+type Answer struct {
 	Host     string
 	Path     *queuepath.Path
 	Warnings []outcome.Warning
 }
 
-// Watch watches packets on their way through the host.
-func Watch(ctx context.Context, env *ops.Env, a Ask) (*Watched, error) {
+// Watch traces packets through the host and judges their queue path.
+func Watch(ctx context.Context, env *ops.Env, a Options) (*Answer, error) {
 	h, err := env.Host(ctx, ops.Look{Guest: ops.NoGuest})
 	if err != nil {
 		return nil, err
 	}
 	defer h.Close()
-	if a.Guest != "" {
-		if err := ops.HasGuest(h.Facts, a.Guest); err != nil {
-			return nil, err
-		}
+	if err := ops.CheckGuest(h.Facts, a.Guest); err != nil {
+		return nil, err
 	}
 	o, err := trace.Watch(ctx, trace.Config{
 		Netns: a.Netns, For: a.For, EveryPacket: a.EveryPacket, Host: h.Facts, Progress: progress(env, a.For),
@@ -55,7 +55,7 @@ func Watch(ctx context.Context, env *ops.Env, a Ask) (*Watched, error) {
 	if a.Guest != "" {
 		p = p.Of(a.Guest)
 	}
-	return &Watched{Host: h.Facts.Name, Path: p, Warnings: caveats(&p.Observation)}, nil
+	return &Answer{Host: h.Facts.Name, Path: p, Warnings: caveats(&p.Observation)}, nil
 }
 
 func progress(env *ops.Env, whole time.Duration) func(time.Duration) {
@@ -64,7 +64,7 @@ func progress(env *ops.Env, whole time.Duration) func(time.Duration) {
 	}
 }
 
-// caveats are what a reader must know of what was watched.
+// caveats returns warnings that qualify an observation.
 func caveats(o *queuepath.Observation) []outcome.Warning {
 	var warnings []outcome.Warning
 	for _, u := range o.Unseen {
@@ -92,8 +92,8 @@ func caveats(o *queuepath.Observation) []outcome.Warning {
 	return warnings
 }
 
-// addLanes adds the queues that the steering program gives to each tap now: a queue that lanes share on purpose is no
-// collision.
+// addLanes adds to each NIC the queues that the steering program assigns to taps now: a queue that lanes share on
+// purpose is not a collision.
 func addLanes(ctx context.Context, o *queuepath.Observation, h *ops.Host) error {
 	nics, err := h.Machine.SteeredNICs()
 	for _, nic := range nics {
@@ -111,7 +111,7 @@ func addLanes(ctx context.Context, o *queuepath.Observation, h *ops.Host) error 
 	return err
 }
 
-// lanesByTap names taps by their devices where lanes name them by the address that the guest sees.
+// lanesByTap replaces the guest's MAC address, by which lanes name a tap, with the tap's device name.
 func lanesByTap(lanes []setting.Lane, h *facts.Host) []setting.Lane {
 	taps := map[string]string{}
 	for i := range h.Guests {
@@ -121,12 +121,9 @@ func lanesByTap(lanes []setting.Lane, h *facts.Host) []setting.Lane {
 			}
 		}
 	}
-	named := make([]setting.Lane, len(lanes))
+	named := slices.Clone(lanes)
 	for i, l := range lanes {
-		if tap, known := taps[l.Tap]; known {
-			l.Tap = tap
-		}
-		named[i] = l
+		named[i].Tap = cmp.Or(taps[l.Tap], l.Tap)
 	}
 	return named
 }

@@ -18,27 +18,27 @@ import (
 	"mpps/internal/outcome"
 )
 
-// SteerAsk is what is steered.
-type SteerAsk struct {
+// SteerOptions say what to steer.
+type SteerOptions struct {
 	change.Options
-	For     time.Duration      // how long packets are watched first; 0: the plan is made of what the host is
-	NIC     string             // only this one, and those that the same guests send by; empty: all
-	By      queuepath.Means    // instead of the gentlest that works; empty: that
-	Weights map[string]float64 // guests' shares where there are too few queues; 1 where not named
-	Aloud   bool               // what was chosen is said as it is chosen, not in the answer
+	For      time.Duration      // how long to watch packets first; 0: plan from the configuration alone
+	NIC      string             // only this NIC and those that the same guests send through; empty: all
+	By       queuepath.Means    // empty: the least intrusive that works
+	Weights  map[string]float64 // guests' shares if there are too few queues; default 1
+	Announce bool               // report choices as they are made, not in the answer
 }
 
 // steering is one run of Steer.
 type steering struct {
-	SteerAsk
+	SteerOptions
 	env     *ops.Env
 	host    *facts.Host
 	planned *queuepath.Steering
 }
 
-// Steer gives each guest's queues NIC queues of their own, as a transaction.
-func Steer(ctx context.Context, env *ops.Env, a SteerAsk) (*change.Done, error) {
-	s := &steering{SteerAsk: a, env: env}
+// Steer assigns NIC queues to each guest's queues, as a transaction.
+func Steer(ctx context.Context, env *ops.Env, a SteerOptions) (*change.Outcome, error) {
+	s := &steering{SteerOptions: a, env: env}
 	w := change.Wish{Changes: func(h *ops.Host) ([]plan.Change, []outcome.Warning, error) { return s.plan(ctx, h) }}
 	if s.watches() && !a.DryRun {
 		w.After = func(ctx context.Context, _ *machine.Machine) ([]outcome.Warning, error) { return s.check(ctx) }
@@ -46,13 +46,13 @@ func Steer(ctx context.Context, env *ops.Env, a SteerAsk) (*change.Done, error) 
 	return change.CarryOut(ctx, env, w, a.Options)
 }
 
-// watches reports whether packets are watched.
+// watches reports whether packets are watched first.
 func (s *steering) watches() bool { return s.For > 0 && s.env.Live() }
 
-// plan plans from what was watched and what the host is.
+// plan plans from what was watched and the host's configuration.
 func (s *steering) plan(ctx context.Context, h *ops.Host) (_ []plan.Change, notes []outcome.Warning, err error) {
 	for name := range s.Weights {
-		if err := ops.HasGuest(h.Facts, name); err != nil {
+		if err := ops.CheckGuest(h.Facts, name); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -73,10 +73,11 @@ func (s *steering) plan(ctx context.Context, h *ops.Host) (_ []plan.Change, note
 		return nil, nil, err
 	}
 	s.host = h.Facts
-	return s.planned.Changes, append(notes, s.chosen()...), nil
+	return s.planned.Changes, append(notes, s.choices()...), nil
 }
 
-// watch watches packets. Where that is not possible the observation is nil: what the host is has to do.
+// watch watches packets. If that is not possible the observation is nil, and the plan is made from the host's
+// configuration.
 func (s *steering) watch(ctx context.Context, h *facts.Host) (*queuepath.Observation, []outcome.Warning, error) {
 	seen, err := trace.Watch(ctx, trace.Config{For: s.For, Host: h, Progress: progress(s.env, s.For)})
 	switch {
@@ -92,12 +93,12 @@ func (s *steering) watch(ctx context.Context, h *facts.Host) (*queuepath.Observa
 	return seen, steerCaveats(seen), nil
 }
 
-// chosen reports what was chosen and why, and what would help besides.
-func (s *steering) chosen() []outcome.Warning {
+// choices returns what was chosen and why, and further advice; with Announce it reports the choices instead.
+func (s *steering) choices() []outcome.Warning {
 	var all []outcome.Warning
 	for _, g := range s.planned.Groups {
 		text := fmt.Sprintf("%s: %s: %s", strings.Join(g.NICs, ", "), g.Means.Words(), g.Why)
-		if s.Aloud {
+		if s.Announce {
 			s.env.Out.Step("%s", text)
 			continue
 		}
@@ -109,14 +110,13 @@ func (s *steering) chosen() []outcome.Warning {
 	return all
 }
 
-// steerCaveats returns what limits an observation as the basis of a plan: without packets' ways the plan is made from
-// the host alone, with some of them missing from the rest. Waits for locks do not matter here.
+// steerCaveats returns what limits an observation as the basis of a plan. Waits for locks do not matter here.
 func steerCaveats(o *queuepath.Observation) []outcome.Warning {
-	some := *o
-	some.Unseen = slices.DeleteFunc(slices.Clone(o.Unseen), func(u queuepath.Unseen) bool {
+	relevant := *o
+	relevant.Unseen = slices.DeleteFunc(slices.Clone(o.Unseen), func(u queuepath.Unseen) bool {
 		return u.Blind == queuepath.BlindLocks || u.Blind == queuepath.BlindFirst
 	})
-	all := caveats(&some)
+	all := caveats(&relevant)
 	if !o.Joined() {
 		all = append(all, outcome.Warning{
 			Code: "not-watched", Text: "packets' ways could not be watched: the plan is made of what the host is",
@@ -126,27 +126,27 @@ func steerCaveats(o *queuepath.Observation) []outcome.Warning {
 	return all
 }
 
-// check watches for a moment whether lanes come out where they were planned: another program or filter, or a driver
-// that chooses queues itself, may interfere.
+// check watches briefly whether packets leave by the planned queues: another program or filter, or a driver that
+// chooses queues itself, may interfere.
 func (s *steering) check(ctx context.Context) ([]outcome.Warning, error) {
 	if !slices.ContainsFunc(s.planned.Groups, func(g queuepath.Steered) bool { return g.Means != queuepath.AsItIs }) {
 		return nil, nil
 	}
 	seen, err := trace.Watch(ctx, trace.Config{For: min(s.For, time.Second), Host: s.host})
 	if err != nil {
-		return []outcome.Warning{notSeenAfter(err.Error())}, nil
+		return []outcome.Warning{notVerified(err.Error())}, nil
 	}
 	return steeredCaveats(seen, s.planned), nil
 }
 
-// steeredCaveats returns the lanes that go astray after steering, and whether that could be observed.
+// steeredCaveats warns about lanes that leave by other queues than planned, or that this could not be observed.
 func steeredCaveats(o *queuepath.Observation, planned *queuepath.Steering) []outcome.Warning {
 	if !o.Joined() {
-		return []outcome.Warning{notSeenAfter("this kernel tells only what each queue carries")}
+		return []outcome.Warning{notVerified("this kernel tells only what each queue carries")}
 	}
 	var warnings []outcome.Warning
 	if o.Lost.Rows > 0 {
-		warnings = append(warnings, notSeenAfter("there was no room to count all packets"))
+		warnings = append(warnings, notVerified("there was no room to count all packets"))
 	}
 	for _, text := range queuepath.Astray(o, planned) {
 		warnings = append(warnings, outcome.Warning{
@@ -159,7 +159,7 @@ func steeredCaveats(o *queuepath.Observation, planned *queuepath.Steering) []out
 	return warnings
 }
 
-func notSeenAfter(why string) outcome.Warning {
+func notVerified(why string) outcome.Warning {
 	return outcome.Warning{
 		Code: "not-watched", Text: "whether lanes come out where they were planned could not be watched: " + why,
 		Hint: "the NIC's counters by queue tell: ethtool -S",

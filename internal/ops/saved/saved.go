@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 
 	"mpps/internal/advise/plan"
 	"mpps/internal/advise/tune"
@@ -16,7 +17,7 @@ import (
 	"mpps/internal/outcome"
 )
 
-// Result is what a file holds: one of the pointers is set.
+// Result is the content of a file: exactly one of the pointers is set.
 type Result struct {
 	File string
 
@@ -28,7 +29,7 @@ type Result struct {
 	Tune    *tune.Result
 }
 
-// kinds are what a file can hold, by its schema.
+// kinds describes what a file can hold, by its schema.
 var kinds = map[string]struct {
 	noun, made string // the noun of errors, and the command that makes such a file
 	decode     func(*Result, io.Reader) error
@@ -61,7 +62,7 @@ var kinds = map[string]struct {
 	}},
 }
 
-// schemaOf is the schema of a file: its own, or that of the result where it is an answer of --json.
+// schemaOf returns the schema of a file: its own, or that of the result if the file is an answer of --json.
 func schemaOf(text []byte) string {
 	var head struct {
 		Schema string `json:"schema"`
@@ -75,10 +76,11 @@ func schemaOf(text []byte) string {
 	return head.Schema
 }
 
-// Read reads a file, whatever it holds.
+// Read reads a file of any known schema.
 func Read(file string) (*Result, error) { return read(file, measure.Schema, false) }
 
-// read reads a file that is expected to have a schema, or any that is known. The expected one words the errors.
+// read reads a file that is expected to have a schema, or unless only is set any known one. The expected schema words
+// the errors.
 func read(file, expected string, only bool) (*Result, error) {
 	k := kinds[expected]
 	f, err := ops.OpenJSON(file)
@@ -103,8 +105,8 @@ func read(file, expected string, only bool) (*Result, error) {
 // ReadRun reads the run of a file.
 func ReadRun(file string) (*Result, error) { return read(file, measure.Schema, true) }
 
-// Modes reads the result of a campaign over NIC modes.
-func Modes(file string) (*measure.Modes, error) {
+// ReadModes reads the result of a campaign over NIC modes.
+func ReadModes(file string) (*measure.Modes, error) {
 	r, err := read(file, measure.SchemaModes, true)
 	if err != nil {
 		return nil, err
@@ -112,8 +114,8 @@ func Modes(file string) (*measure.Modes, error) {
 	return r.Modes, nil
 }
 
-// Wakeups reads a measurement of wake-ups.
-func Wakeups(file string) (*wakeup.File, error) {
+// ReadWakeups reads a measurement of wake-ups.
+func ReadWakeups(file string) (*wakeup.File, error) {
 	r, err := read(file, wakeup.Schema, true)
 	if err != nil {
 		return nil, err
@@ -121,7 +123,7 @@ func Wakeups(file string) (*wakeup.File, error) {
 	return r.Wakeups, nil
 }
 
-// Label is the result's own name, or its file's without folder and ending.
+// Label returns the result's own name, or else that of its file without folder and extension.
 func (r *Result) Label() string {
 	switch {
 	case r.Run != nil && r.Run.Name != "":
@@ -135,8 +137,7 @@ func (r *Result) Label() string {
 }
 
 func fileLabel(file string) string {
-	base := filepath.Base(file)
-	return base[:len(base)-len(filepath.Ext(base))]
+	return strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
 }
 
 // ReadPlan reads a plan.

@@ -9,20 +9,18 @@ import (
 	"mpps/internal/advise/plan"
 	"mpps/internal/advise/tune"
 	"mpps/internal/model/goal"
-	"mpps/internal/model/setting"
 )
 
-// foundChange is a change with its place in the plan that it was found in.
+// foundChange is a change with its index in the plan that it comes from.
 type foundChange struct {
 	plan.Change
 	place int
 }
 
-// Candidates are the changes of the plan by knob: those that take effect at once, and those that wait for a restart.
-// What is not to
-// be tried in turns is told apart by untried.
+// Candidates returns the plan's changes by knob: those that take effect at once, and those that wait for a restart.
+// untried returns the changes that are left out.
 func (h *trialHost) Candidates(ctx context.Context) ([]tune.Candidate, error) {
-	if err := h.look(ctx); err != nil {
+	if err := h.refresh(ctx); err != nil {
 		return nil, err
 	}
 	var keys []string
@@ -43,8 +41,8 @@ func (h *trialHost) Candidates(ctx context.Context) ([]tune.Candidate, error) {
 	var all []tune.Candidate
 	for _, key := range keys {
 		changes := found[key]
-		key = h.named(key, changes)
-		if !h.proven[key] {
+		key = h.keyFor(key, changes)
+		if !h.keptKeys[key] {
 			h.changes[key] = changes
 		}
 		first := changes[0]
@@ -52,31 +50,34 @@ func (h *trialHost) Candidates(ctx context.Context) ([]tune.Candidate, error) {
 			Risk: first.Risk, Needs: first.Needs}
 		for _, c := range changes {
 			candidate.Weight = max(candidate.Weight, float64(c.Severity)/5)
-			candidate.Changes = append(candidate.Changes,
-				tune.Change{ID: c.ID, Address: c.Address.String(), From: c.Address.Brief(c.From),
-					To: c.Address.Brief(c.To), Needs: c.Needs})
+			candidate.Changes = append(candidate.Changes, recordOf(c.Change))
 		}
 		all = append(all, candidate)
 	}
 	return all, nil
 }
 
-// named is the key of changes. What was kept under a key stays what was measured, whatever a later look finds: more
-// work on the same
-// knob is a candidate of its own.
-func (h *trialHost) named(key string, changes []foundChange) string {
+// recordOf returns a change as results record it.
+func recordOf(c plan.Change) tune.Change {
+	return tune.Change{ID: c.ID, Address: c.Address.String(), From: c.Address.Brief(c.From),
+		To: c.Address.Brief(c.To), Needs: c.Needs}
+}
+
+// keyFor returns the key of a candidate with these changes. The changes of a kept key stay as they were measured: if a
+// later plan has other changes of the same knob, they are a candidate of their own, with a number.
+func (h *trialHost) keyFor(key string, changes []foundChange) string {
 	same := func(a, b foundChange) bool {
 		return a.Address == b.Address && a.From.Same(b.From) && a.To.Same(b.To)
 	}
 	for n, name := 2, key; ; n++ {
-		if !h.proven[name] || slices.EqualFunc(h.changes[name], changes, same) {
+		if !h.keptKeys[name] || slices.EqualFunc(h.changes[name], changes, same) {
 			return name
 		}
 		name = fmt.Sprintf("%s#%d", key, n)
 	}
 }
 
-// untried are changes that are wanted and not tried, whatever time there is.
+// untried returns the changes that are recommended but never tried, and why.
 func (h *trialHost) untried() []tune.Untried {
 	all := []tune.Untried{}
 	add := func(c plan.Change, why string) {
@@ -99,8 +100,8 @@ func (h *trialHost) untried() []tune.Untried {
 	return all
 }
 
-// part is a plan of the changes of a candidate.
-func (h *trialHost) part(changes []plan.Change) *plan.Plan {
+// subplan returns a plan of some changes.
+func (h *trialHost) subplan(changes []plan.Change) *plan.Plan {
 	p := *h.plan
 	p.Changes = slices.Clone(changes)
 	p.Restarts, p.Later, p.Consent, p.Skipped = []plan.Restart{}, []plan.Later{}, []plan.Change{}, []plan.Skipped{}
@@ -109,11 +110,11 @@ func (h *trialHost) part(changes []plan.Change) *plan.Plan {
 	return &p
 }
 
-// keysOf are the keys of the knobs that a candidate is made of.
+// keysOf returns the keys that a candidate combines.
 func keysOf(c tune.Candidate) []string { return strings.Split(c.Key, "+") }
 
-// of are the changes of a candidate, in the order in which they are to be made.
-func (h *trialHost) of(c tune.Candidate) ([]plan.Change, error) {
+// changesOf returns the changes of a candidate, in the order of the plan.
+func (h *trialHost) changesOf(c tune.Candidate) ([]plan.Change, error) {
 	var all []foundChange
 	for _, key := range keysOf(c) {
 		changes, known := h.changes[key]
@@ -130,15 +131,15 @@ func (h *trialHost) of(c tune.Candidate) ([]plan.Change, error) {
 	return changes, nil
 }
 
-// wholeKey names everything that was kept, as a candidate.
+// wholeKey is the key of everything that was kept, as one candidate.
 const wholeKey = "everything that was kept"
 
-// Whole is what was kept as one candidate.
+// Whole returns everything that was kept as one candidate.
 func (h *trialHost) Whole(_ context.Context, kept []tune.Candidate) (tune.Candidate, error) {
 	whole := tune.Candidate{Key: wholeKey, Title: wholeKey}
 	h.whole = nil
 	for _, c := range kept {
-		changes, err := h.of(c)
+		changes, err := h.changesOf(c)
 		if err != nil {
 			return whole, err
 		}
@@ -148,19 +149,17 @@ func (h *trialHost) Whole(_ context.Context, kept []tune.Candidate) (tune.Candid
 	return whole, nil
 }
 
-// merged are changes that are made one behind the other as changes of one plan: from the values of the beginning to the
-// last ones.
-func merged(parts ...[]plan.Change) []plan.Change {
+// mergeChanges merges successive changes into one per address, from its first value to its last.
+func mergeChanges(parts ...[]plan.Change) []plan.Change {
 	var all []plan.Change
-	at := map[setting.Address]int{}
 	for _, c := range slices.Concat(parts...) {
-		if i, known := at[c.Address]; known {
-			c.From = all[i].From
-			all[i] = c
+		i := slices.IndexFunc(all, func(o plan.Change) bool { return o.Address == c.Address })
+		if i < 0 {
+			all = append(all, c)
 			continue
 		}
-		at[c.Address] = len(all)
-		all = append(all, c)
+		c.From = all[i].From
+		all[i] = c
 	}
 	return all
 }

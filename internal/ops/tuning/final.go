@@ -17,21 +17,19 @@ import (
 	"mpps/internal/ops/change"
 )
 
-// final makes lasting what was kept, or with --propose only plans it: one transaction, or several that follow one
-// another where what
-// was planned on top of something kept is about what that makes, such as the interrupts of new queues. On an error
-// nothing of it stands,
-// or the error says what does, and so does the result.
-func (h *trialHost) final(ctx context.Context, o *Options, r *tune.Result) ([]*plan.Plan, error) {
+// makeLasting makes lasting what was kept, or with --propose only plans it. It is one transaction, or several that
+// follow one another if later changes are about what earlier ones create, such as the interrupts of new queues. On an
+// error all of it is rolled back, or else the error and the result say what stands.
+func (h *trialHost) makeLasting(ctx context.Context, o *Options, r *tune.Result) ([]*plan.Plan, error) {
 	plans, err := []*plan.Plan{}, h.Reset(ctx)
 	if err == nil {
-		plans, err = h.chain(ctx, o, r)
+		plans, err = h.applyChain(ctx, o, r)
 	}
 	switch {
 	case o.Propose:
 		err = errors.Join(err, h.Back(ctx))
 	case err != nil && len(r.Chain) > 0:
-		back := h.rollback(ctx, r.Chain[0]) // with those that follow it
+		back := h.rollback(ctx, r.Chain[0]) // with the transactions that follow it
 		if back == nil {
 			r.TX, r.Chain = "", []string{}
 		}
@@ -42,23 +40,23 @@ func (h *trialHost) final(ctx context.Context, o *Options, r *tune.Result) ([]*p
 		if bench.Interrupted(ctx, err) {
 			by = tune.Interrupted
 		}
-		r.Undone(h.found, by, unmade(err))
+		r.Undone(h.found, by, notLastingReason(err))
 		return nil, err
 	}
 	r.Plan = plans[0].Digest
 	return plans, nil
 }
 
-// chain plans, and applies, what was kept. What is only proposed is applied as far as the next plan needs it, as a part
-// of the session.
-func (h *trialHost) chain(ctx context.Context, o *Options, r *tune.Result) (plans []*plan.Plan, err error) {
+// applyChain plans and applies what was kept. With --propose, a plan is applied within the session only if another one
+// builds on it.
+func (h *trialHost) applyChain(ctx context.Context, o *Options, r *tune.Result) (plans []*plan.Plan, err error) {
 	r.Chain = []string{}
 	for rest := h.whole; len(rest) > 0; {
-		n := h.atOnce(ctx, rest)
-		p := h.part(merged(rest[:n]...))
+		n := h.applicable(ctx, rest)
+		p := h.subplan(mergeChanges(rest[:n]...))
 		rest = rest[n:]
 		if !o.RuntimeOnly {
-			if err := h.toLast(ctx, p); err != nil {
+			if err := h.addLasting(ctx, p); err != nil {
 				return plans, err
 			}
 		}
@@ -72,11 +70,7 @@ func (h *trialHost) chain(ctx context.Context, o *Options, r *tune.Result) (plan
 			}
 			continue
 		}
-		how := apply.Options{Beside: change.Besides(p, h.host.Facts)}
-		if len(r.Chain) > 0 {
-			how.Follows = r.Chain[len(r.Chain)-1]
-		}
-		result, err := h.engine.Run(ctx, p, how)
+		result, err := h.engine.Run(ctx, p, h.chainOptions(p, r))
 		if err != nil {
 			return plans, fmt.Errorf("make lasting what was kept: %w", err)
 		}
@@ -88,10 +82,19 @@ func (h *trialHost) chain(ctx context.Context, o *Options, r *tune.Result) (plan
 	return plans, nil
 }
 
-// atOnce is how many of some parts, from the first on, can be made by one plan on the host as it stands: a plan is
-// refused where a value
-// is neither as it says nor as it wants, as the interrupts of queues are that another part of it makes.
-func (h *trialHost) atOnce(ctx context.Context, parts [][]plan.Change) int {
+// chainOptions returns the options for applying a plan as a transaction that follows the last one of the chain.
+func (h *trialHost) chainOptions(p *plan.Plan, r *tune.Result) apply.Options {
+	o := apply.Options{Beside: change.CoupledAddresses(p, h.host.Facts)}
+	if len(r.Chain) > 0 {
+		o.Follows = r.Chain[len(r.Chain)-1]
+	}
+	return o
+}
+
+// applicable returns how many of the parts, counted from the first, one plan can apply to the host as it is. A plan is
+// refused if a value is neither as planned from nor as wanted, such as the interrupts of queues that another part of
+// the plan creates.
+func (h *trialHost) applicable(ctx context.Context, parts [][]plan.Change) int {
 	changed := map[setting.Address]bool{}
 	for i, part := range parts {
 		for _, c := range part {
@@ -110,9 +113,10 @@ func (h *trialHost) atOnce(ctx context.Context, parts [][]plan.Change) int {
 	return len(parts)
 }
 
-// toLast adds to a plan what makes it last, by what the files and the values of earlier transactions are now.
-func (h *trialHost) toLast(ctx context.Context, p *plan.Plan) error {
-	standing := change.Given(h.env)
+// addLasting adds to a plan what makes it last, based on fresh readings of the files and of the values that earlier
+// transactions set.
+func (h *trialHost) addLasting(ctx context.Context, p *plan.Plan) error {
+	standing := change.StandingChanges(h.env)
 	addresses := lasting.Addresses()
 	for _, c := range standing {
 		addresses = append(addresses, c.Address)
@@ -121,51 +125,52 @@ func (h *trialHost) toLast(ctx context.Context, p *plan.Plan) error {
 	return lasting.Add(p, h.host.Facts, standing...)
 }
 
-// asFound reports whether all was put back of a run that ended with an error.
-func asFound(err error) bool {
-	found := true
-	each(err, func(one error) {
-		back, is := one.(*notBack)
+// fullyRestored reports whether a run that ended with an error left nothing changed.
+func fullyRestored(err error) bool {
+	restored := true
+	walkErrors(err, func(one error) {
+		back, is := one.(*rollbackError)
 		failure, failed := one.(*apply.Failure)
 		if is && back != nil || failed && failure.State != journal.FailedUndone {
-			found = false
+			restored = false
 		}
 	})
-	return found
+	return restored
 }
 
-// each goes through an error and all that it wraps.
-func each(err error, see func(error)) {
+// walkErrors calls see for an error and every error that it wraps.
+func walkErrors(err error, see func(error)) {
 	if err == nil {
 		return
 	}
 	see(err)
 	switch wraps := err.(type) {
 	case interface{ Unwrap() error }:
-		each(wraps.Unwrap(), see)
+		walkErrors(wraps.Unwrap(), see)
 	case interface{ Unwrap() []error }:
 		for _, one := range wraps.Unwrap() {
-			each(one, see)
+			walkErrors(one, see)
 		}
 	}
 }
 
-// unmade words why nothing that a run kept was made to last.
-func unmade(err error) string {
-	if !asFound(err) {
+// notLastingReason says why what a run kept was not made to last.
+func notLastingReason(err error) string {
+	if !fullyRestored(err) {
 		return fmt.Sprintf("what was kept could not be made to last, and not all of it is put back: %v", err)
 	}
 	return fmt.Sprintf("what was kept could not be made to last, and is put back: %v", err)
 }
 
-// beyond is what an error says beside that the run was interrupted; nil where that is all.
-func beyond(ctx context.Context, err error) error {
+// withoutInterruption returns an error without the parts that only say that the run was interrupted; nil if nothing
+// remains.
+func withoutInterruption(ctx context.Context, err error) error {
 	if joined, is := err.(interface{ Unwrap() []error }); is {
 		var rest []error
 		for _, one := range joined.Unwrap() {
-			rest = append(rest, beyond(ctx, one))
+			rest = append(rest, withoutInterruption(ctx, one))
 		}
-		if reflect.TypeOf(err) == reflect.TypeOf(errors.Join(err)) { // no words of its own
+		if reflect.TypeOf(err) == reflect.TypeOf(errors.Join(err)) { // adds no text to its parts
 			return errors.Join(rest...)
 		}
 	}

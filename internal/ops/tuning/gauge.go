@@ -15,37 +15,37 @@ import (
 	"mpps/internal/ops/bench"
 )
 
-// Gauge measures the path for a tuning run: with our own generator, or by another program's trials.
+// Gauge measures the path for a tuning run, with our own generator or by an external program's trials.
 type Gauge interface {
-	// Sample sends packets per second for a time.
-	Sample(ctx context.Context, pps float64, length time.Duration) (Passed, error)
-	// Flood sends packets per second until done is closed, and a little longer where it must.
+	// Sample sends at a rate, in packets per second, for a time.
+	Sample(ctx context.Context, pps float64, length time.Duration) (Trial, error)
+	// Flood sends at a rate, in packets per second, until done is closed; an external program finishes its trial.
 	Flood(ctx context.Context, pps float64, done <-chan struct{}) error
 	// Search finds the highest rate with no more loss than the goal allows.
 	Search(ctx context.Context) (tune.Rate, error)
-	// Netns are the network namespaces that the path goes through, the empty name for that of this process.
+	// Netns returns the network namespaces of the path; the empty name is that of this process.
 	Netns() []string
 	Close() error
 }
 
-// Passed is what a trial counted, packets per second.
-type Passed struct {
-	Sent float64 // that left the sender; 0: not known
-	PPS  float64 // that came through
+// Trial holds the rates that a trial counted, in packets per second.
+type Trial struct {
+	Sent float64 // sent; 0: unknown
+	PPS  float64 // received
 }
 
-// mostSearch is how long a search of a tuning run sends at the most; a sixth of its budget where that is less.
-const mostSearch = time.Minute
+// maxSearch is the longest traffic of a search in a tuning run; a sixth of the run's budget if that is less.
+const maxSearch = time.Minute
 
-// searching are the options of the searches of a tuning run with a budget; 0: none.
-func searching(g goal.Goal, budget time.Duration, maxPPS float64, progress func(search.Step)) search.Options {
+// searchOptions returns the options of searches in a tuning run. budget is that of the run; 0: unlimited.
+func searchOptions(g goal.Goal, budget time.Duration, maxPPS float64, progress func(search.Step)) search.Options {
 	o := search.Options{
-		Mode: search.Fast, PDR: 0.005, Width: 0.02, Budget: mostSearch, FrameBytes: g.Frame, MaxPPS: maxPPS,
+		Mode: search.Fast, PDR: 0.005, Width: 0.02, Budget: maxSearch, FrameBytes: g.Frame, MaxPPS: maxPPS,
 		Progress: progress,
 		MinPPS:   max(1, maxPPS/10000),
 	}
 	if budget > 0 {
-		o.Budget = min(mostSearch, budget/6)
+		o.Budget = min(maxSearch, budget/6)
 	}
 	if g.Loss > 0 {
 		o.PDR = g.Loss
@@ -53,8 +53,8 @@ func searching(g goal.Goal, budget time.Duration, maxPPS float64, progress func(
 	return o
 }
 
-// rateFound is a search's answer to a goal.
-func rateFound(r *search.Result, g goal.Goal, limit string) tune.Rate {
+// rateFor returns the rate that a search found for a goal: the PDR if the goal allows loss, else the NDR.
+func rateFor(r *search.Result, g goal.Goal, limit string) tune.Rate {
 	found := r.NDR
 	if g.Loss > 0 {
 		found = r.PDR
@@ -75,8 +75,8 @@ type pathGauge struct {
 	spaces []string
 }
 
-// OverPath measures with our own generator and receiver.
-func OverPath(ctx context.Context, env *ops.Env, p *bench.Path, load measure.Load, g goal.Goal,
+// NewPathGauge returns a gauge with our own generator and receiver.
+func NewPathGauge(ctx context.Context, env *ops.Env, p *bench.Path, load measure.Load, g goal.Goal,
 	budget time.Duration) (Gauge, error) {
 	opened, err := bench.OpenGauge(ctx, env, p, load)
 	if err != nil {
@@ -92,17 +92,17 @@ func OverPath(ctx context.Context, env *ops.Env, p *bench.Path, load measure.Loa
 	return &pathGauge{Gauge: opened, env: env, goal: g, budget: budget, spaces: spaces}, nil
 }
 
-func (p *pathGauge) Sample(ctx context.Context, pps float64, length time.Duration) (Passed, error) {
+func (p *pathGauge) Sample(ctx context.Context, pps float64, length time.Duration) (Trial, error) {
 	load := p.Load
 	load.Rate, load.Duration = pps, length
 	s, err := p.Bench.Trial(ctx, load)
 	if err != nil {
-		return Passed{}, err
+		return Trial{}, err
 	}
-	return Passed{Sent: perSecond(s.Sent, s.Seconds), PPS: s.PPS}, nil
+	return Trial{Sent: perSecond(s.Sent, s.Seconds), PPS: s.PPS}, nil
 }
 
-// perSecond is a count as a rate; 0 where it took no time.
+// perSecond returns a count as a rate; 0 if it took no time.
 func perSecond(n uint64, seconds float64) float64 {
 	if seconds <= 0 {
 		return 0
@@ -129,17 +129,17 @@ func (p *pathGauge) Flood(ctx context.Context, pps float64, done <-chan struct{}
 }
 
 func (p *pathGauge) Search(ctx context.Context) (tune.Rate, error) {
-	s, err := p.Gauge.Search(ctx, searching(p.goal, p.budget, 0, searchProgress(p.env)))
+	s, err := p.Gauge.Search(ctx, searchOptions(p.goal, p.budget, 0, searchProgress(p.env)))
 	if err != nil {
 		return tune.Rate{}, err
 	}
-	return rateFound(&s.Result, p.goal, s.LimitedBy), nil
+	return rateFor(&s.Result, p.goal, s.LimitedBy), nil
 }
 
 func (p *pathGauge) Netns() []string { return p.spaces }
 
-// ByCommand measures by another program's trials, at rates up to the most that it can send.
-func ByCommand(env *ops.Env, command string, grace time.Duration, maxPPS float64, g goal.Goal,
+// NewProgramGauge returns a gauge that measures by an external program's trials, at rates up to maxPPS.
+func NewProgramGauge(env *ops.Env, command string, grace time.Duration, maxPPS float64, g goal.Goal,
 	budget time.Duration) (Gauge, error) {
 	p, err := adapter.Start(command, grace)
 	if err != nil {
@@ -156,23 +156,22 @@ type programGauge struct {
 	maxPPS  float64
 }
 
-func (p *programGauge) Sample(ctx context.Context, pps float64, length time.Duration) (Passed, error) {
+func (p *programGauge) Sample(ctx context.Context, pps float64, length time.Duration) (Trial, error) {
 	if pps == 0 { // as fast as possible
 		pps = p.maxPPS
 	}
 	o, err := p.program.Trial(ctx, search.Trial{PPS: min(pps, p.maxPPS), Seconds: length.Seconds(),
 		FrameBytes: p.goal.Frame})
 	if err != nil {
-		return Passed{}, err
+		return Trial{}, err
 	}
 	if o.Seconds <= 0 {
-		return Passed{}, fmt.Errorf("a trial of %v took no time", length)
+		return Trial{}, fmt.Errorf("a trial of %v took no time", length)
 	}
-	return Passed{Sent: perSecond(o.Sent, o.Seconds), PPS: perSecond(o.Received, o.Seconds)}, nil
+	return Trial{Sent: perSecond(o.Sent, o.Seconds), PPS: perSecond(o.Received, o.Seconds)}, nil
 }
 
-// Flood has the program do one trial after another. None is cut short: a program to which that was done is of no more
-// use.
+// Flood has the program run one trial after another. It cuts none short: the program could not be used afterwards.
 func (p *programGauge) Flood(ctx context.Context, pps float64, done <-chan struct{}) error {
 	for {
 		if _, err := p.Sample(ctx, pps, 3*time.Second); err != nil {
@@ -187,11 +186,11 @@ func (p *programGauge) Flood(ctx context.Context, pps float64, done <-chan struc
 }
 
 func (p *programGauge) Search(ctx context.Context) (tune.Rate, error) {
-	r, err := search.Run(ctx, p.program, searching(p.goal, p.budget, p.maxPPS, searchProgress(p.env)))
+	r, err := search.Run(ctx, p.program, searchOptions(p.goal, p.budget, p.maxPPS, searchProgress(p.env)))
 	if err != nil {
 		return tune.Rate{}, err
 	}
-	return rateFound(r, p.goal, bench.LimitOf(r)), nil
+	return rateFor(r, p.goal, bench.LimitOf(r)), nil
 }
 
 func (p *programGauge) Netns() []string { return nil }

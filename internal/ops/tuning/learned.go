@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,12 +15,11 @@ import (
 	"mpps/internal/outcome"
 )
 
-// effectsPath is where what runs found is kept, below the root directory.
+// effectsPath is the file, below the root, with the effects that runs have measured.
 const effectsPath = "var/lib/mpps/effects.json"
 
-// hostClass is what hosts have in common whose knobs are likely to act alike: the maker of the CPU, the kernel's
-// version, the drivers
-// of the NICs, and whether it is all emulated.
+// hostClass returns the class of hosts on which knobs are likely to have the same effect: CPU vendor, kernel version,
+// NIC drivers, and whether the host is emulated.
 func hostClass(h *facts.Host) string {
 	release := strings.SplitN(h.Kernel.Release, ".", 3)
 	parts := []string{h.Topology.Vendor, "linux " + strings.Join(release[:min(2, len(release))], ".")}
@@ -40,10 +38,9 @@ func hostClass(h *facts.Host) string {
 	return strings.Join(parts, " / ")
 }
 
-// learned reads what earlier runs found here, and what other hosts' files say. The first is what is added to; the
-// second, both
-// together, is for this run.
-func learned(env *ops.Env, files []string) (own, all tune.Effects, err error) {
+// readLearned reads the effects of earlier runs on this host (own), and those merged with other hosts' files (all). A
+// run uses all and adds its effects to own.
+func readLearned(env *ops.Env, files []string) (own, all tune.Effects, err error) {
 	own, err = readEffects(filepath.Join(env.Root, effectsPath))
 	if errors.Is(err, fs.ErrNotExist) {
 		own, err = tune.Effects{}, nil
@@ -76,15 +73,11 @@ func readEffects(name string) (tune.Effects, error) {
 	return e, nil
 }
 
-// learn keeps what a run found.
-func learn(env *ops.Env, own tune.Effects, class string, r *tune.Result) error {
+// writeLearned adds a run's effects to the host's file.
+func writeLearned(env *ops.Env, own tune.Effects, class string, r *tune.Result) error {
 	var text bytes.Buffer
 	if err := own.Learn(class, r).Write(&text); err != nil {
 		return err
 	}
-	name := filepath.Join(env.Root, effectsPath)
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		return err
-	}
-	return ops.ReplaceFile(name, text.Bytes())
+	return env.WriteState(effectsPath, text.Bytes())
 }

@@ -10,7 +10,7 @@ import (
 	"mpps/internal/advise/tune"
 )
 
-// planFiles are the names of files for some plans: plan.json, plan.2.json.
+// planFiles returns the names of files for n plans: plan.json, plan.2.json and so on.
 func planFiles(name string, n int) []string {
 	names := []string{name}
 	ext := filepath.Ext(name)
@@ -20,7 +20,7 @@ func planFiles(name string, n int) []string {
 	return names
 }
 
-// writePlans writes the plans of what was kept, one a file, and says in which order they are to be applied.
+// writePlans writes the plans of what was kept, one per file, and warns about their order if there are several.
 func (o *Options) writePlans(plans []*plan.Plan, r *tune.Result) error {
 	if o.PlanFile == "" {
 		return nil

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -23,23 +22,22 @@ import (
 	"mpps/internal/outcome"
 )
 
-// waitingPath is where a run that waits for a restart keeps what it takes to go on, below the root directory.
+// waitingPath is the file, below the root, from which a run that waits for a restart is resumed.
 const waitingPath = "var/lib/mpps/tune-waiting.json"
 
-// waitingSchema is the version of its format.
+// waitingSchema is the schema of that file.
 const waitingSchema = "mpps.tune-waiting/1"
 
-// waitingTune is a run that waits for a restart.
-type waitingTune struct {
+// waitingRun is a run that waits for a restart.
+type waitingRun struct {
 	Schema  string              `json:"schema"`
-	Flags   map[string][]string `json:"flags"` // of the command, as they were given
+	Flags   map[string][]string `json:"flags"` // of the command line
 	Earlier tune.Earlier        `json:"earlier"`
 }
 
-// sooner keeps of changes that need a restart those of guests, where there are any: a reboot of the host is asked for
-// when nothing less is
-// left, so that each restart can be measured by itself.
-func sooner(changes []plan.Change) []plan.Change {
+// leastDisruptive returns the changes that wait for guests' restarts, or all if there are none: the host's reboot comes
+// last, so that each restart can be measured by itself.
+func leastDisruptive(changes []plan.Change) []plan.Change {
 	guests := slices.DeleteFunc(slices.Clone(changes),
 		func(c plan.Change) bool { return c.Needs.Kind == setting.HostReboot })
 	if len(guests) > 0 {
@@ -48,12 +46,11 @@ func sooner(changes []plan.Change) []plan.Change {
 	return changes
 }
 
-// restart applies what waits for the next restart, and takes down what it takes to go on behind it. It returns the
-// plan; nil where there was
-// nothing to apply.
+// restart applies the changes that wait for the next restart and writes the file to resume from. It returns the plan;
+// nil if there was nothing to apply.
 func (h *trialHost) restart(ctx context.Context, o *Options, r *tune.Result) (*plan.Plan, error) {
 	h.stale = true
-	if err := h.look(ctx); err != nil {
+	if err := h.refresh(ctx); err != nil {
 		return nil, err
 	}
 	var changes []plan.Change
@@ -65,22 +62,19 @@ func (h *trialHost) restart(ctx context.Context, o *Options, r *tune.Result) (*p
 	if len(changes) == 0 {
 		return nil, nil
 	}
-	changes = sooner(changes)
+	changes = leastDisruptive(changes)
 	samples, err := tune.Ahead(ctx, h, h.load, func() bool { return o.Budget > 0 && time.Since(r.Started) > o.Budget })
 	if err != nil {
 		return nil, err
 	}
 	load := h.load
-	p := h.part(changes)
+	p := h.subplan(changes)
 	p.Later = h.plan.Later
-	if err := lasting.Add(p, h.host.Facts, change.Given(h.env)...); err != nil {
+	if err := lasting.Add(p, h.host.Facts, change.StandingChanges(h.env)...); err != nil {
 		return nil, err
 	}
-	how := apply.Options{Beside: change.Besides(p, h.host.Facts)}
-	if len(r.Chain) > 0 {
-		how.Follows = r.Chain[len(r.Chain)-1]
-	}
-	if how.Resume, err = change.GoalOf(h.env, &change.Planned{Plan: p, Host: h.host}, o.RuntimeOnly); err != nil {
+	how := h.chainOptions(p, r)
+	if how.Resume, err = change.ResumeState(h.env, &change.Planned{Plan: p, Host: h.host}, o.RuntimeOnly); err != nil {
 		return nil, err
 	}
 	result, err := h.engine.Run(ctx, p, how)
@@ -93,8 +87,7 @@ func (h *trialHost) restart(ctx context.Context, o *Options, r *tune.Result) (*p
 	}
 	var needs []string
 	for _, c := range changes {
-		e.Changes = append(e.Changes, tune.Change{ID: c.ID, Address: c.Address.String(), From: c.Address.Brief(c.From),
-			To: c.Address.Brief(c.To), Needs: c.Needs})
+		e.Changes = append(e.Changes, recordOf(c))
 		if !slices.Contains(e.Keys, c.ID) {
 			e.Keys = append(e.Keys, c.ID)
 		}
@@ -105,21 +98,16 @@ func (h *trialHost) restart(ctx context.Context, o *Options, r *tune.Result) (*p
 	e.Restart = strings.Join(needs, ", ")
 	r.RestartTX, r.RestartFor = result.TX, e.Restart
 	e.Undo = append([]string{r.UndoCommand()}, r.UndoEarlier...)
-	text, err := json.MarshalIndent(waitingTune{Schema: waitingSchema, Flags: o.Flags, Earlier: e}, "", "  ")
+	text, err := json.MarshalIndent(waitingRun{Schema: waitingSchema, Flags: o.Flags, Earlier: e}, "", "  ")
 	if err != nil {
 		return p, err
 	}
-	name := filepath.Join(h.env.Root, waitingPath)
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		return p, err
-	}
-	return p, ops.ReplaceFile(name, text)
+	return p, h.env.WriteState(waitingPath, text)
 }
 
-// Waiting reads the run that waits for a restart and the flags that it was given, and refuses to go on before what it
-// waits
-// for has happened.
-func Waiting(ctx context.Context, env *ops.Env) (*tune.Earlier, map[string][]string, error) {
+// ReadWaiting returns the run that waits for a restart and its flags. It returns an error if the restart has not
+// happened yet.
+func ReadWaiting(ctx context.Context, env *ops.Env) (*tune.Earlier, map[string][]string, error) {
 	file, err := ops.OpenJSON(filepath.Join(env.Root, waitingPath))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, &outcome.Fault{Err: errors.New("no tuning run waits for a restart"),
@@ -129,7 +117,7 @@ func Waiting(ctx context.Context, env *ops.Env) (*tune.Earlier, map[string][]str
 		return nil, nil, err
 	}
 	defer file.Close()
-	var w waitingTune
+	var w waitingRun
 	if err := json.NewDecoder(file).Decode(&w); err != nil {
 		return nil, nil, outcome.Failed(fmt.Errorf("%s: %w", waitingPath, err), "start over: 'mpps tune …'")
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"mpps/internal/advise/plan"
 	"mpps/internal/advise/tune"
@@ -17,24 +16,23 @@ import (
 	"mpps/internal/outcome"
 )
 
-// Try applies a candidate as a transaction of the session; everything that was kept as one after the other, since what
-// was planned
-// behind one may be about what it made: interrupts of new queues.
+// Try applies a candidate as a transaction of the session. Everything that was kept is applied as one transaction after
+// the other: a later one may be about what an earlier one created, such as the interrupts of new queues.
 func (h *trialHost) Try(ctx context.Context, c tune.Candidate) error {
 	if len(h.tried) > 0 {
 		return fmt.Errorf("transaction %s is tried already", h.tried[0])
 	}
 	parts := h.whole
-	h.trying = nil
+	h.triedKeys = nil
 	if c.Key != wholeKey {
-		changes, err := h.of(c)
+		changes, err := h.changesOf(c)
 		if err != nil {
 			return err
 		}
-		parts, h.trying = [][]plan.Change{changes}, keysOf(c)
+		parts, h.triedKeys = [][]plan.Change{changes}, keysOf(c)
 	}
 	for _, changes := range parts {
-		if err := h.apply(ctx, h.part(changes)); errors.Is(err, tune.ErrRefused) {
+		if err := h.apply(ctx, h.subplan(changes)); errors.Is(err, tune.ErrRefused) {
 			return errors.Join(err, h.Back(ctx))
 		} else if err != nil {
 			return err
@@ -45,8 +43,9 @@ func (h *trialHost) Try(ctx context.Context, c tune.Candidate) error {
 
 func (h *trialHost) apply(ctx context.Context, p *plan.Plan) error {
 	h.fresh = true
-	result, err := h.engine.Run(ctx, p, apply.Options{Beside: change.Besides(p, h.host.Facts), Session: h.session,
-		Arm: h.arm})
+	result, err := h.engine.Run(ctx, p, apply.Options{Beside: change.CoupledAddresses(p, h.host.Facts),
+		Session: h.session,
+		Arm:     h.guard})
 	var failure *apply.Failure
 	var stale *plan.Stale
 	var unwritable *apply.Unwritable
@@ -57,8 +56,8 @@ func (h *trialHost) apply(ctx context.Context, p *plan.Plan) error {
 	case ctx.Err() != nil && err != nil:
 		return err
 	case errors.As(err, &failure), errors.As(err, &unwritable), errors.As(err, &stale):
-		h.stale = h.stale || stale != nil // somebody else changed it: look anew before the next
-		return errors.Join(fmt.Errorf("%w: %w", tune.ErrRefused, err), h.alone.Stand(h.tried...))
+		h.stale = h.stale || stale != nil // somebody else changed a value: plan again before the next candidate
+		return errors.Join(fmt.Errorf("%w: %w", tune.ErrRefused, err), h.orphans.Set(h.tried...))
 	case err != nil:
 		return err
 	case result.TX == "":
@@ -68,37 +67,38 @@ func (h *trialHost) apply(ctx context.Context, p *plan.Plan) error {
 	return nil
 }
 
-// arm has put back what is tried already, and one transaction more, should this process die.
-func (h *trialHost) arm(tx string) error { return h.alone.Stand(append(slices.Clone(h.tried), tx)...) }
+// guard arranges that the transactions under trial, and tx, are rolled back if this process dies.
+func (h *trialHost) guard(tx string) error {
+	return h.orphans.Set(append(slices.Clone(h.tried), tx)...)
+}
 
-// Back rolls back what is tried.
+// Back rolls back the transactions under trial.
 func (h *trialHost) Back(ctx context.Context) (err error) {
 	h.tried, err = h.rollbackAll(ctx, h.tried)
 	if len(h.tried) > 0 {
-		return err // who watches over it may have to put it back yet
+		return err // the orphan guard may still have to roll them back
 	}
-	return errors.Join(err, h.alone.Stand())
+	return errors.Join(err, h.orphans.Set())
 }
 
-// Reset rolls back everything of the session, the latest first.
+// Reset rolls back every transaction of the session, newest first.
 func (h *trialHost) Reset(ctx context.Context) error {
 	problem := h.Back(ctx)
-	if len(h.stack) == 0 {
+	if len(h.kept) == 0 {
 		return problem
 	}
-	left, err := h.rollbackAll(ctx, h.stack)
-	h.stack, h.stale = left, true
+	left, err := h.rollbackAll(ctx, h.kept)
+	h.kept, h.stale = left, true
 	return errors.Join(problem, err)
 }
 
-// rollbackAll rolls back transactions, the last first. It goes on past errors: what stands in the way of one is no
-// reason to leave the
-// others. left are those that still stand.
+// rollbackAll rolls back transactions, newest first. It continues past errors. left are the transactions that still
+// stand.
 func (h *trialHost) rollbackAll(ctx context.Context, all []string) (left []string, err error) {
 	var problems []error
 	for _, tx := range slices.Backward(all) {
 		problem := h.rollback(ctx, tx)
-		var back *notBack
+		var back *rollbackError
 		if errors.As(problem, &back) && !back.drifted {
 			left = append([]string{tx}, left...)
 		}
@@ -107,33 +107,27 @@ func (h *trialHost) rollbackAll(ctx context.Context, all []string) (left []strin
 	return left, errors.Join(problems...)
 }
 
-// notBack says that a transaction of a run is not, or not wholly, put back.
-type notBack struct {
+// rollbackError says that a transaction of a run was not, or not wholly, rolled back.
+type rollbackError struct {
 	tx      string
-	drifted bool // it is put back, but for values that somebody else changed
+	drifted bool // it was rolled back except for values that somebody else changed
 	err     error
 }
 
-func (n *notBack) Error() string { return n.err.Error() }
+func (n *rollbackError) Error() string { return n.err.Error() }
 
-func (n *notBack) Unwrap() error { return n.err }
+func (n *rollbackError) Unwrap() error { return n.err }
 
-// Is tells the loop that values are left which somebody else changed.
-func (n *notBack) Is(target error) bool { return n.drifted && target == tune.ErrDrifted }
+// Is reports whether the error is tune.ErrDrifted: only values that somebody else changed were left.
+func (n *rollbackError) Is(target error) bool { return n.drifted && target == tune.ErrDrifted }
 
-// rollback puts back one transaction, with those that were built on it. Its error is a *notBack.
+// rollback rolls back one transaction with those that build on it. Its error is a *rollbackError.
 func (h *trialHost) rollback(ctx context.Context, tx string) error {
-	ctx = context.WithoutCancel(ctx)
 	h.fresh = true
 	o := apply.RollbackOptions{TX: tx, Session: h.session, Why: "mpps tune", WithLater: true}
-	restored, err := h.engine.Rollback(ctx, o)
-	var locked *journal.Locked
-	for deadline := time.Now().Add(bench.Patience); errors.As(err, &locked) && time.Now().Before(deadline); {
-		time.Sleep(100 * time.Millisecond)
-		restored, err = h.engine.Rollback(ctx, o)
-	}
+	restored, err := bench.Rollback(ctx, h.engine, o)
 	if err != nil {
-		return &notBack{tx: tx, err: outcome.Failed(fmt.Errorf("put back transaction %s: %w", tx, err),
+		return &rollbackError{tx: tx, err: outcome.Failed(fmt.Errorf("put back transaction %s: %w", tx, err),
 			"'mpps rollback' restores the beginning of the run")}
 	}
 	n := 0
@@ -143,19 +137,19 @@ func (h *trialHost) rollback(ctx context.Context, tx string) error {
 	if n == 0 {
 		return nil
 	}
-	return &notBack{tx: tx, drifted: true, err: outcome.Failed(fmt.Errorf("%s of transaction %s: somebody else "+
+	return &rollbackError{tx: tx, drifted: true, err: outcome.Failed(fmt.Errorf("%s of transaction %s: somebody else "+
 		"changed them while they were measured, and they were left alone", ops.Count(n, "value"), tx),
 		"find out who ('mpps history "+tx+"' names them), then run it again")}
 }
 
-// Keep lets stand what is tried.
+// Keep keeps the transactions under trial.
 func (h *trialHost) Keep(context.Context) error {
 	if len(h.tried) == 0 {
 		return errors.New("nothing is tried that could be kept")
 	}
-	h.stack, h.tried, h.stale = append(h.stack, h.tried...), nil, true
-	for _, key := range h.trying {
-		h.proven[key] = true
+	h.kept, h.tried, h.stale = append(h.kept, h.tried...), nil, true
+	for _, key := range h.triedKeys {
+		h.keptKeys[key] = true
 	}
-	return h.alone.Stand()
+	return h.orphans.Set()
 }

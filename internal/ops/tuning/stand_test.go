@@ -34,8 +34,7 @@ func irq(n int) setting.Address {
 }
 
 // queued is a machine in memory. Its NIC has an interrupt for each channel, which comes with a mask of the driver's and
-// goes with the
-// channel.
+// goes with the channel.
 type queued struct {
 	values map[setting.Address]setting.Reading
 	refuse setting.Address // writes of it but that of the beginning's value; none: empty
@@ -99,13 +98,13 @@ func standing(t *testing.T, q *queued) *trialHost {
 	}
 	return &trialHost{
 		env: &ops.Env{Root: root, Version: "test", Out: ops.Deaf{}}, session: journal.NewSession("tune"),
-		alone: &change.Orphans{To: noPipe{io.Discard}}, live: true,
+		orphans: &change.OrphanGuard{To: noPipe{io.Discard}}, live: true,
 		engine: &change.Engine{Engine: &apply.Engine{Mechanisms: mechanisms, Journal: j, Host: "box", BootID: "boot",
 			Version: "test"}},
 		host: &ops.Host{Facts: &facts.Host{Name: "box", Readings: facts.Readings{}, Lasting: &facts.Lasting{}},
 			Mechanisms: mechanisms},
 		plan: &plan.Plan{Schema: plan.Schema, Goal: goal.Unlimited()}, changes: map[string][]foundChange{},
-		proven: map[string]bool{},
+		keptKeys: map[string]bool{},
 	}
 }
 
@@ -125,8 +124,7 @@ func (l *ward) Write(p []byte) (int, error) {
 func (l *ward) Close() error { return nil }
 
 // TestAllIsWatched: while everything that was kept is tried again, transaction by transaction, all of it is put back
-// should mpps die, and nothing
-// once it was taken back.
+// should mpps die, and nothing once it was taken back.
 func TestAllIsWatched(t *testing.T) {
 	h := standing(t, newQueued())
 	kept := []tune.Candidate{
@@ -141,7 +139,7 @@ func TestAllIsWatched(t *testing.T) {
 		t.Fatal(err)
 	}
 	var l ward
-	h.alone = &change.Orphans{To: &l}
+	h.orphans = &change.OrphanGuard{To: &l}
 	if err := h.Try(t.Context(), whole); err != nil {
 		t.Fatal(err)
 	}
@@ -190,14 +188,13 @@ func onTop(t *testing.T, h *trialHost) *tune.Result {
 }
 
 // TestFinalOnTop: what was kept on top of something kept is made to last by a transaction that follows, and one
-// rollback of the first
-// restores the beginning.
+// rollback of the first restores the beginning.
 func TestFinalOnTop(t *testing.T) {
 	q := newQueued()
 	before := maps.Clone(q.values)
 	h := standing(t, q)
 	r := onTop(t, h)
-	plans, err := h.final(t.Context(), &Options{}, r)
+	plans, err := h.makeLasting(t.Context(), &Options{}, r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +228,7 @@ func TestProposeOnTop(t *testing.T) {
 	before := maps.Clone(q.values)
 	h := standing(t, q)
 	r := onTop(t, h)
-	plans, err := h.final(t.Context(), &Options{Propose: true}, r)
+	plans, err := h.makeLasting(t.Context(), &Options{Propose: true}, r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,7 +258,7 @@ func TestFinalFails(t *testing.T) {
 	r := onTop(t, h)
 	h.found = tune.Rate{PPS: 7}
 	q.refuse = irq(3)
-	if _, err := h.final(t.Context(), &Options{}, r); err == nil {
+	if _, err := h.makeLasting(t.Context(), &Options{}, r); err == nil {
 		t.Error("no error")
 	}
 	if len(r.Chain) > 0 || r.TX != "" || len(r.Kept) > 0 || r.Verdict != tune.Failed || r.Final.PPS != 7 ||
@@ -304,11 +301,11 @@ func TestResetGoesOn(t *testing.T) {
 	keep(t, h, wants("sysctl.backlog", backlog, "1000", "5000"))
 	q.values[backlog] = setting.Value("7")
 	err := h.Reset(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "somebody else changed") || asFound(err) {
+	if err == nil || !strings.Contains(err.Error(), "somebody else changed") || fullyRestored(err) {
 		t.Errorf("error %v", err)
 	}
-	if q.values[weight].Value != "64" || len(h.stack) > 0 {
-		t.Errorf("weight %s, transactions %v", q.values[weight], h.stack)
+	if q.values[weight].Value != "64" || len(h.kept) > 0 {
+		t.Errorf("weight %s, transactions %v", q.values[weight], h.kept)
 	}
 }
 
@@ -316,7 +313,7 @@ func TestResetGoesOn(t *testing.T) {
 func TestInterruptedWords(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	drift := &notBack{tx: "t1", drifted: true, err: errors.New("1 value of t1: somebody else changed it")}
+	drift := &rollbackError{tx: "t1", drifted: true, err: errors.New("1 value of t1: somebody else changed it")}
 	for _, c := range []struct {
 		r        tune.Result
 		failure  error
@@ -342,8 +339,8 @@ type sender struct {
 	flooding chan bool // an item while it floods
 }
 
-func (s *sender) Sample(context.Context, float64, time.Duration) (Passed, error) {
-	return Passed{Sent: 900, PPS: 800}, nil
+func (s *sender) Sample(context.Context, float64, time.Duration) (Trial, error) {
+	return Trial{Sent: 900, PPS: 800}, nil
 }
 
 func (s *sender) Flood(_ context.Context, _ float64, done <-chan struct{}) error {
@@ -357,7 +354,7 @@ func (s *sender) Flood(_ context.Context, _ float64, done <-chan struct{}) error
 func TestUnder(t *testing.T) {
 	s := &sender{flooding: make(chan bool, 1)}
 	h := &trialHost{gauge: s, live: true, trial: time.Second}
-	err := h.under(t.Context(), 1000, func(context.Context) error {
+	err := h.withTraffic(t.Context(), 1000, func(context.Context) error {
 		for range 50 {
 			if len(s.flooding) == 1 {
 				return nil

@@ -21,8 +21,8 @@ import (
 )
 
 // trialHost is the host under tuning: candidates are the changes that a plan for the goal would make, trials are
-// transactions of one session. What is tried is put back by a process of its own should this one die; what was kept
-// stands until 'mpps rollback'.
+// transactions of one session. If this process dies, another one rolls back what is under trial; what was kept stands
+// until 'mpps rollback'.
 type trialHost struct {
 	env     *ops.Env
 	goal    goal.Goal
@@ -31,25 +31,25 @@ type trialHost struct {
 	only    []string // knobs that may be tried; none: all
 	session *journal.Session
 	engine  *change.Engine
-	alone   *change.Orphans
+	orphans *change.OrphanGuard
 
-	host    *ops.Host                // as it was last looked at
-	plan    *plan.Plan               // what remains to be done for the goal
-	changes map[string][]foundChange // of candidates, by key
-	proven  map[string]bool          // keys of which something was kept: their changes stay as they were measured
-	stale   bool                     // something was kept or put back since the machine was looked at
-	fresh   bool                     // the configuration changed since the last sample
-	stack   []string                 // transactions that were kept
-	tried   []string                 // transactions that are tried
-	trying  []string                 // keys of what is tried; none where it is the whole
-	live    bool
-	whole   [][]plan.Change // everything that was kept, candidate by candidate
-	load    float64         // of the last trial, packets per second
-	sent    float64         // in the last trial that counted, packets per second; 0: not known
-	found   tune.Rate       // of the host as the run found it
+	host      *ops.Host                // as last read
+	plan      *plan.Plan               // what remains to be done for the goal
+	changes   map[string][]foundChange // of candidates, by key
+	keptKeys  map[string]bool          // keys of which something was kept: their changes stay as they were measured
+	stale     bool                     // something was kept or rolled back since the host was read
+	fresh     bool                     // the configuration changed since the last sample
+	kept      []string                 // transactions that were kept
+	tried     []string                 // transactions that are tried
+	triedKeys []string                 // keys of what is tried; none where it is the whole
+	live      bool
+	whole     [][]plan.Change // everything that was kept, candidate by candidate
+	load      float64         // of the last trial, packets per second
+	sent      float64         // in the last trial that counted, packets per second; 0: not known
+	found     tune.Rate       // of the host as the run found it
 }
 
-// open takes hold of the machine for a session.
+// open opens the host for a tuning session.
 func open(env *ops.Env, o *Options, by Gauge) (*trialHost, error) {
 	e, err := change.Open(env, nil)
 	if err != nil {
@@ -57,7 +57,7 @@ func open(env *ops.Env, o *Options, by Gauge) (*trialHost, error) {
 	}
 	h := &trialHost{
 		env: env, goal: o.Goal, gauge: by, trial: o.Trial, only: o.Only, session: journal.NewSession("tune"), engine: e,
-		changes: map[string][]foundChange{}, proven: map[string]bool{}, stale: true,
+		changes: map[string][]foundChange{}, keptKeys: map[string]bool{}, stale: true,
 	}
 	m, err := env.Open()
 	if err == nil {
@@ -65,7 +65,7 @@ func open(env *ops.Env, o *Options, by Gauge) (*trialHost, error) {
 		err = m.Close()
 	}
 	if err == nil {
-		h.alone, err = change.WatchOrphans(env)
+		h.orphans, err = change.StartOrphanGuard(env)
 	}
 	if err != nil {
 		return nil, errors.Join(err, e.Close())
@@ -74,27 +74,27 @@ func open(env *ops.Env, o *Options, by Gauge) (*trialHost, error) {
 }
 
 func (h *trialHost) close() error {
-	err := errors.Join(h.alone.Close(), h.engine.Close())
+	err := errors.Join(h.orphans.Close(), h.engine.Close())
 	if h.host != nil {
 		err = errors.Join(err, h.host.Close())
 	}
 	return err
 }
 
-// evidence is how long counters are watched for knobs that decide by what is lost.
-const evidence = time.Second
+// evidenceTime is how long counters are watched for knobs that depend on losses.
+const evidenceTime = time.Second
 
-// look takes stock of the machine while packets are sent, and plans for the goal what remains.
-func (h *trialHost) look(ctx context.Context) error {
+// refresh reads the host while packets are sent and plans what remains for the goal, unless the last plan is current.
+func (h *trialHost) refresh(ctx context.Context) error {
 	if !h.stale {
 		return nil
 	}
 	var m *ops.Host
-	watch := evidence
-	if !h.live { // it stands still
+	watch := evidenceTime
+	if !h.live { // the counters of a recorded machine do not move
 		watch = 0
 	}
-	err := h.under(ctx, 0, func(ctx context.Context) (err error) {
+	err := h.withTraffic(ctx, 0, func(ctx context.Context) (err error) {
 		m, err = h.env.Gather(ctx, ops.Look{Guest: h.goal.Guest, Interval: watch})
 		return err
 	})
@@ -106,13 +106,13 @@ func (h *trialHost) look(ctx context.Context) error {
 	}
 	h.host = m
 	if err == nil {
-		err = m.Has(h.goal)
+		err = ops.CheckGoal(m.Facts, h.goal)
 	}
 	if err == nil {
 		h.plan, err = change.Plan(h.env, m, change.Target{Goal: h.goal, RuntimeOnly: true})
 	}
 	if err == nil {
-		gear := fmt.Sprintf("mpps-%d", os.Getpid()) // the port by which our own packets enter a bridge
+		gear := fmt.Sprintf("mpps-%d", os.Getpid()) // the port through which our own packets enter a bridge
 		h.plan.Changes = slices.DeleteFunc(h.plan.Changes, func(c plan.Change) bool {
 			return strings.Contains(c.Address.String(), gear) || len(h.only) > 0 && !slices.Contains(h.only, c.ID)
 		})
@@ -122,10 +122,9 @@ func (h *trialHost) look(ctx context.Context) error {
 	return err
 }
 
-// under does something while packets are sent: a rate, or what was sent last. They are sent until it is done. A
-// recorded machine shows
-// nothing of them.
-func (h *trialHost) under(ctx context.Context, pps float64, act func(context.Context) error) error {
+// withTraffic calls act while packets are sent at a rate; 0: the last one. A recorded machine only gets a short trial,
+// since its counters do not move.
+func (h *trialHost) withTraffic(ctx context.Context, pps float64, act func(context.Context) error) error {
 	if pps == 0 {
 		pps = h.load
 	}
@@ -135,19 +134,19 @@ func (h *trialHost) under(ctx context.Context, pps float64, act func(context.Con
 	}
 	done, sent := make(chan struct{}), make(chan error, 1)
 	go func() { sent <- h.gauge.Flood(ctx, pps, done) }()
-	acted := act(ctx)
+	failure := act(ctx)
 	close(done)
 	err := <-sent
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	return errors.Join(acted, err)
+	return errors.Join(failure, err)
 }
 
 // Diagnose watches the stages while packets are sent.
 func (h *trialHost) Diagnose(ctx context.Context, pps float64) (*bottleneck.Diagnosis, error) {
 	const watched = 2 * time.Second
-	if err := h.look(ctx); err != nil {
+	if err := h.refresh(ctx); err != nil {
 		return nil, err
 	}
 	m, err := h.env.Open()
@@ -160,7 +159,7 @@ func (h *trialHost) Diagnose(ctx context.Context, pps float64) (*bottleneck.Diag
 		return h.bottleneck(m.Load(ctx, h.host.Facts, machine.LoadOptions{})), nil
 	}
 	var load *facts.Load
-	err = h.under(ctx, pps, func(ctx context.Context) error {
+	err = h.withTraffic(ctx, pps, func(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -175,7 +174,7 @@ func (h *trialHost) Diagnose(ctx context.Context, pps float64) (*bottleneck.Diag
 	return h.bottleneck(load), nil
 }
 
-// bottleneck judges a load as 'mpps diagnose' with the same guest does: others only use CPUs.
+// bottleneck judges a load as 'mpps diagnose' does for the same guest: other guests only use CPUs.
 func (h *trialHost) bottleneck(load *facts.Load) *bottleneck.Diagnosis {
 	if h.goal.Guest != "" {
 		load = load.Of(h.goal.Guest)
@@ -183,8 +182,8 @@ func (h *trialHost) bottleneck(load *facts.Load) *bottleneck.Diagnosis {
 	return bottleneck.Find(h.host.Facts, load)
 }
 
-// Sample sends the load for one trial of so many times the usual length; behind a change some traffic goes before that
-// does not count.
+// Sample runs a trial of length times the usual duration and returns the rate received, in packets per second. After a
+// change it first sends some traffic that does not count.
 func (h *trialHost) Sample(ctx context.Context, pps float64, length int) (float64, error) {
 	h.load = pps
 	if h.fresh {
@@ -193,15 +192,15 @@ func (h *trialHost) Sample(ctx context.Context, pps float64, length int) (float6
 		}
 		h.fresh = false
 	}
-	came, err := h.gauge.Sample(ctx, pps, h.trial*time.Duration(length))
-	h.sent = came.Sent
+	trial, err := h.gauge.Sample(ctx, pps, h.trial*time.Duration(length))
+	h.sent = trial.Sent
 	if h.found.Loaded == 0 {
-		h.found.Loaded = came.PPS
+		h.found.Loaded = trial.PPS
 	}
-	return came.PPS, err
+	return trial.PPS, err
 }
 
-// Sent is how much left the sender in the last trial.
+// Sent returns the rate sent in the last trial, in packets per second; 0: unknown.
 func (h *trialHost) Sent() float64 { return h.sent }
 
 // Search finds the highest rate.
@@ -213,7 +212,7 @@ func (h *trialHost) Search(ctx context.Context) (tune.Rate, error) {
 	return rate, err
 }
 
-// Advise says what to buy or change.
+// Advise returns advice on what to buy or change beyond tuning.
 func (h *trialHost) Advise(r *tune.Result, d *bottleneck.Diagnosis) []tune.Advice {
 	if h.host == nil {
 		return nil

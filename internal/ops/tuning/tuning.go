@@ -1,6 +1,5 @@
-// Package tuning runs the closed loop on a machine: it tries changes as transactions, keeps what the loop proves, makes
-// that
-// last and goes on behind a restart.
+// Package tuning runs the closed loop on a machine: it tries changes as transactions, keeps those that the loop proves,
+// makes them last and continues after a restart.
 package tuning
 
 import (
@@ -20,34 +19,32 @@ import (
 	"mpps/internal/outcome"
 )
 
-// Options are what 'mpps tune' is asked for.
+// Options are the options of 'mpps tune'.
 type Options struct {
 	Goal          goal.Goal
 	Budget, Trial time.Duration
 	Seed          uint64
 	Only          []string                             // knobs that may be tried; none: all
-	Learned       []string                             // files of what was learned on other hosts
-	Propose       bool                                 // leave nothing
-	RuntimeOnly   bool                                 // what is kept need not last
-	Restarts      bool                                 // make what needs a restart, too
-	Resume        bool                                 // behind it
-	Earlier       *tune.Earlier                        // of the run that waited; nil: none
-	Flags         map[string][]string                  // of the command, for the run that goes on
+	Learned       []string                             // files of effects measured on other hosts
+	Propose       bool                                 // leave nothing changed
+	RuntimeOnly   bool                                 // do not make lasting what is kept
+	Restarts      bool                                 // also apply what needs a restart
+	Resume        bool                                 // continue after that restart
+	Earlier       *tune.Earlier                        // the run that waited; nil: none
+	Flags         map[string][]string                  // of the command line, for the resumed run
 	PlanFile      string                               // for the plans of what was kept; empty: none
-	Write         func(name string, text []byte) error // writes such a file
+	Write         func(name string, text []byte) error // writes a plan file
 	Keep          bench.Keep
 }
 
-// Run tunes. by opens what measures. The result is nil where there is nothing to show; the error is what the command
-// ends
-// in.
+// Run tunes. by opens the gauge. The result is nil if there is nothing to show; the error is what the command ends in.
 func Run(ctx context.Context, env *ops.Env, o Options, by func(context.Context) (Gauge, error)) (r *tune.Result,
 	saved []string, err error) {
-	own, known, err := learned(env, o.Learned)
+	own, known, err := readLearned(env, o.Learned)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := unhindered(env); err != nil {
+	if err := checkIdle(env); err != nil {
 		return nil, nil, err
 	}
 	gauge, err := by(ctx)
@@ -64,7 +61,7 @@ func Run(ctx context.Context, env *ops.Env, o Options, by func(context.Context) 
 		return nil, nil, failure
 	}
 	if r.Verdict != tune.Interrupted && r.Verdict != tune.Failed {
-		if err := learn(env, own, class, newAttempts(r, o.Earlier)); err != nil {
+		if err := writeLearned(env, own, class, withoutEarlier(r, o.Earlier)); err != nil {
 			r.Warnings = append(r.Warnings, tune.Warning{Code: "not-learned",
 				Text: "what was found could not be kept for the next run: " + err.Error()})
 		}
@@ -72,7 +69,7 @@ func Run(ctx context.Context, env *ops.Env, o Options, by func(context.Context) 
 	return finish(ctx, env, &o, r, plans, failure)
 }
 
-// finish saves a result. failure is what ended it early, or nil.
+// finish saves a result. failure is what ended the run early, or nil.
 func finish(ctx context.Context, env *ops.Env, o *Options, r *tune.Result, plans []*plan.Plan,
 	failure error) (*tune.Result, []string, error) {
 	if err := o.writePlans(plans, r); err != nil {
@@ -84,15 +81,15 @@ func finish(ctx context.Context, env *ops.Env, o *Options, r *tune.Result, plans
 	case err != nil:
 		return nil, nil, errors.Join(failure, err)
 	case bench.Interrupted(ctx, failure):
-		text := fmt.Errorf("interrupted after %s: %s", ops.Count(len(r.Attempts), "attempt"), whatStands(r, failure))
-		failure = errors.Join(outcome.Failed(text, ""), beyond(ctx, failure))
+		text := fmt.Errorf("interrupted after %s: %s", ops.Count(len(r.Attempts), "attempt"), whatRemains(r, failure))
+		failure = errors.Join(outcome.Failed(text, ""), withoutInterruption(ctx, failure))
 	case failure == nil:
-		failure = outcome.Exit(codeOf(r.Verdict))
+		failure = outcome.Exit(exitCode(r.Verdict))
 	}
 	return r, saved, failure
 }
 
-func codeOf(v tune.Verdict) int {
+func exitCode(v tune.Verdict) int {
 	switch v {
 	case tune.Met, tune.Good:
 		return outcome.CodeOK
@@ -102,24 +99,24 @@ func codeOf(v tune.Verdict) int {
 	return outcome.CodeChanges
 }
 
-// loop tunes and makes lasting what was kept. plans are those of what is kept, each on top of the one before.
+// loop tunes and makes lasting what was kept. Each of the plans builds on the one before.
 func (h *trialHost) loop(ctx context.Context, o *Options, known tune.Effects) (class string, r *tune.Result,
 	plans []*plan.Plan, err error) {
-	if o.Earlier != nil { // what comes of the same knobs behind the restart is a candidate of its own
+	if o.Earlier != nil { // further changes of the same knobs after the restart are candidates of their own
 		for _, key := range o.Earlier.Kept {
 			for _, part := range keysOf(tune.Candidate{Key: key}) {
-				h.proven[part] = true
+				h.keptKeys[part] = true
 			}
 		}
 	}
-	h.load = o.Goal.PPS / 10 // while it is looked at for the first time
-	if err := h.look(ctx); err != nil {
+	h.load = o.Goal.PPS / 10 // during the first reading of the host
+	if err := h.refresh(ctx); err != nil {
 		return "", nil, nil, err
 	}
 	class = hostClass(h.host.Facts)
 	r, err = tune.Run(ctx, h, tune.Options{
 		Goal: o.Goal, Budget: o.Budget, Seed: o.Seed, Class: class, Learned: known, Propose: o.Propose,
-		Progress: h.progress, Earlier: o.Earlier,
+		Progress: h.showProgress, Earlier: o.Earlier,
 		Trial: o.Trial,
 	})
 	if r == nil {
@@ -136,7 +133,7 @@ func (h *trialHost) loop(ctx context.Context, o *Options, known tune.Effects) (c
 		return class, r, nil, err
 	}
 	if len(r.Added) > 0 {
-		if plans, err = h.final(ctx, o, r); err != nil {
+		if plans, err = h.makeLasting(ctx, o, r); err != nil {
 			return class, r, nil, err
 		}
 	}
@@ -154,9 +151,9 @@ func (h *trialHost) loop(ctx context.Context, o *Options, known tune.Effects) (c
 	return class, r, plans, err
 }
 
-// unhindered refuses to begin where the first change would be refused: another mpps is at work, or something is not
+// checkIdle refuses to begin if the first change would be refused: another mpps is running, or a transaction is not
 // settled.
-func unhindered(env *ops.Env) error {
+func checkIdle(env *ops.Env) error {
 	e, err := change.Open(env, nil)
 	if err != nil {
 		return err
@@ -164,40 +161,39 @@ func unhindered(env *ops.Env) error {
 	return errors.Join(e.Settled(), e.Close())
 }
 
-// whatStands says what an interrupted run leaves behind.
-func whatStands(r *tune.Result, failure error) string {
+// whatRemains describes what an interrupted run leaves changed.
+func whatRemains(r *tune.Result, failure error) string {
 	switch {
 	case r.UndoCommand() != "":
 		return "what was kept until then is proven and stands; '" + r.UndoCommand() + "' undoes it"
-	case asFound(failure):
+	case fullyRestored(failure):
 		return "everything is as it was found"
 	}
 	return "not everything is as it was found"
 }
 
-// newAttempts is a result with those attempts alone that this run made: what an earlier one made, which it goes on
-// with, is learned
-// already, and a restart is no candidate.
-func newAttempts(r *tune.Result, e *tune.Earlier) *tune.Result {
+// withoutEarlier returns a result with only this run's attempts: those of the run that it resumes are learned already,
+// and the restart was not a candidate.
+func withoutEarlier(r *tune.Result, e *tune.Earlier) *tune.Result {
 	if e == nil {
 		return r
 	}
-	own := *r
-	own.Attempts = r.Attempts[min(len(r.Attempts), len(e.Attempts)+1):]
-	return &own
+	trimmed := *r
+	trimmed.Attempts = r.Attempts[min(len(r.Attempts), len(e.Attempts)+1):]
+	return &trimmed
 }
 
-// progress shows the steps of a run.
-func (h *trialHost) progress(p tune.Progress) {
+// showProgress shows the steps of a run.
+func (h *trialHost) showProgress(p tune.Progress) {
 	at := ""
 	if p.Rate > 0 {
 		at = fmt.Sprintf("; %s packets/s so far", goal.FormatRate(p.Rate))
 	}
-	switch a1 := p.Attempt; {
-	case p.What == "done" && a1 != nil:
-		h.env.Out.Step("%2d %-9s %s: %s", a1.N, a1.Outcome, a1.Name(), a1.Gain)
-	case a1 != nil:
-		h.env.Out.Progress("try %s: pair %d%s", a1.Name(), len(a1.Gain.Pairs)+1, at)
+	switch a := p.Attempt; {
+	case p.What == "done" && a != nil:
+		h.env.Out.Step("%2d %-9s %s: %s", a.N, a.Outcome, a.Name(), a.Gain)
+	case a != nil:
+		h.env.Out.Progress("try %s: pair %d%s", a.Name(), len(a.Gain.Pairs)+1, at)
 	default:
 		h.env.Out.Progress("%s%s", p.What, at)
 	}

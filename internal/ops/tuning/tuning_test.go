@@ -17,7 +17,7 @@ func TestMerged(t *testing.T) {
 	change := func(name, from, to string) plan.Change {
 		return plan.Change{Address: setting.Of(setting.Sysctl, name), From: setting.Value(from), To: setting.Value(to)}
 	}
-	got := merged([]plan.Change{change("a", "1", "2"), change("b", "1", "2")},
+	got := mergeChanges([]plan.Change{change("a", "1", "2"), change("b", "1", "2")},
 		[]plan.Change{change("a", "2", "3"), change("c", "1", "2")})
 	want := []plan.Change{change("a", "1", "3"), change("b", "1", "2"), change("c", "1", "2")}
 	if len(got) != len(want) {
@@ -36,7 +36,7 @@ func TestSearching(t *testing.T) {
 	t.Parallel()
 	for budget, want := range map[time.Duration]time.Duration{0: time.Minute, time.Hour: time.Minute,
 		90 * time.Second: 15 * time.Second} {
-		if got := searching(goal.Goal{}, budget, 1e6, nil).Budget; got != want {
+		if got := searchOptions(goal.Goal{}, budget, 1e6, nil).Budget; got != want {
 			t.Errorf("budget %v: a search of %v, expected %v", budget, got, want)
 		}
 	}
@@ -50,7 +50,7 @@ func TestSooner(t *testing.T) {
 	for _, c := range []struct{ all, want []plan.Change }{
 		{[]plan.Change{host, guest, other}, []plan.Change{guest, other}}, {[]plan.Change{host}, []plan.Change{host}},
 	} {
-		if got := sooner(c.all); len(got) != len(c.want) || got[0].ID != c.want[0].ID {
+		if got := leastDisruptive(c.all); len(got) != len(c.want) || got[0].ID != c.want[0].ID {
 			t.Errorf("%v, expected %v", got, c.want)
 		}
 	}
@@ -61,13 +61,13 @@ func TestLearnedOnce(t *testing.T) {
 	e := &tune.Earlier{Attempts: []tune.Attempt{{Key: "before", Outcome: tune.Useless}}}
 	r := &tune.Result{Attempts: []tune.Attempt{e.Attempts[0], {Key: "restart of guest vm1", Outcome: tune.NotShown},
 		{Key: "behind", Outcome: tune.Useless}}}
-	if known := (tune.Effects{}).Learn("box", newAttempts(r, e)).Known; len(known) != 1 || known[0].Key != "behind" {
+	if known := (tune.Effects{}).Learn("box", withoutEarlier(r, e)).Known; len(known) != 1 || known[0].Key != "behind" {
 		t.Errorf("learned %+v", known)
 	}
-	if known := (tune.Effects{}).Learn("box", newAttempts(&tune.Result{}, e)).Known; len(known) != 0 {
+	if known := (tune.Effects{}).Learn("box", withoutEarlier(&tune.Result{}, e)).Known; len(known) != 0 {
 		t.Errorf("learned of nothing: %+v", known)
 	}
-	if newAttempts(r, nil) != r {
+	if withoutEarlier(r, nil) != r {
 		t.Error("without an earlier run not all is learned")
 	}
 }

@@ -14,24 +14,24 @@ import (
 	"mpps/internal/outcome"
 )
 
-// Assigned is a function that was given to a guest.
-type Assigned struct {
+// AssignResult is a VF that was assigned to a guest.
+type AssignResult struct {
 	sriov.Gift
 	Transaction apply.Result `json:"transaction"`
 }
 
-// Assign gives a guest a function. If the transaction was undone, its outcome comes with the error.
-func Assign(ctx context.Context, env *ops.Env, w sriov.Wish, o change.Options, wait time.Duration) (*Assigned,
-	*change.Done, error) {
+// Assign assigns a VF to a guest. If the transaction was undone, it returns both the result and the error.
+func Assign(ctx context.Context, env *ops.Env, w sriov.Wish, o change.Options, wait time.Duration) (*AssignResult,
+	*change.Outcome, error) {
 	var gift *sriov.Gift
-	d, err := change.Again(ctx, env,
-		change.Wish{Goal: askedFor, Changes: func(h *ops.Host) ([]plan.Change, []outcome.Warning, error) {
+	d, err := change.CarryOutRetrying(ctx, env,
+		change.Wish{Goal: explicitGoal, Changes: func(h *ops.Host) ([]plan.Change, []outcome.Warning, error) {
 			var err error
 			if gift, err = sriov.Choose(h.Facts, w); err != nil {
 				return nil, nil, err
 			}
 			h.Read(ctx, gift.Addresses()...)
-			kept, err := keeps(h.Facts, forAll)
+			kept, err := desiredAddresses(h.Facts, forAnyGuest)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -41,30 +41,30 @@ func Assign(ctx context.Context, env *ops.Env, w sriov.Wish, o change.Options, w
 	if d == nil {
 		return nil, nil, err
 	}
-	d.Warnings = append(warnings(gift.Notes), d.Warnings...)
-	return &Assigned{Gift: *gift, Transaction: d.Result}, d, err
+	d.Warnings = append(noteWarnings(gift.Notes), d.Warnings...)
+	return &AssignResult{Gift: *gift, Transaction: d.Result}, d, err
 }
 
-// Released is a function that was taken back.
-type Released struct {
+// ReleaseResult is a VF that was taken back.
+type ReleaseResult struct {
 	sriov.Returned
 	Transaction apply.Result `json:"transaction"`
 }
 
-// Release takes a function back from a guest. If the transaction was undone, its outcome comes with the error.
-func Release(ctx context.Context, env *ops.Env, w sriov.Return, o change.Options, wait time.Duration) (*Released,
-	*change.Done, error) {
+// Release takes a VF back from a guest. If the transaction was undone, it returns both the result and the error.
+func Release(ctx context.Context, env *ops.Env, w sriov.Return, o change.Options, wait time.Duration) (*ReleaseResult,
+	*change.Outcome, error) {
 	var back *sriov.Returned
 	watched := false
-	d, err := change.Again(ctx, env,
-		change.Wish{Goal: askedFor, Changes: func(h *ops.Host) ([]plan.Change, []outcome.Warning, error) {
+	d, err := change.CarryOutRetrying(ctx, env,
+		change.Wish{Goal: explicitGoal, Changes: func(h *ops.Host) ([]plan.Change, []outcome.Warning, error) {
 			var err error
 			if back, err = sriov.Take(h.Facts, w); err != nil {
 				return nil, nil, err
 			}
 			h.Read(ctx, back.Addresses()...)
 			watched = h.Facts.Readings.At(setting.Of(setting.Unit, lasting.UnitName)).State == setting.Known
-			kept, err := keeps(h.Facts, forAll)
+			kept, err := desiredAddresses(h.Facts, forAnyGuest)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -74,13 +74,13 @@ func Release(ctx context.Context, env *ops.Env, w sriov.Return, o change.Options
 	if d == nil {
 		return nil, nil, err
 	}
-	back.Left = back.Later(watches(d.Plan, watched))
-	return &Released{Returned: *back, Transaction: d.Result}, d, err
+	back.Left = back.Later(serviceRemains(d.Plan, watched))
+	return &ReleaseResult{Returned: *back, Transaction: d.Result}, d, err
 }
 
-// watches reports whether mpps-restore.service is installed after a plan: it is removed when it has nothing left to
-// put back.
-func watches(p *plan.Plan, before bool) bool {
+// serviceRemains reports whether mpps-restore.service is still installed after a plan: it is removed when it has
+// nothing left to put back.
+func serviceRemains(p *plan.Plan, before bool) bool {
 	for _, c := range p.Changes {
 		if c.Address == setting.Of(setting.Unit, lasting.UnitName) {
 			return c.To.State == setting.Known

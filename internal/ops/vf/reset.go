@@ -17,33 +17,33 @@ import (
 	"mpps/internal/outcome"
 )
 
-// ResetAsk is which functions are reset: one of words, guest and free is given.
-type ResetAsk struct {
-	Words          []string // the one that they name
-	Guest          string   // those of this guest
-	Free           string   // those of this NIC that nobody has
-	AttributesOnly bool     // and not the functions themselves
+// ResetOptions select the VFs to reset, by exactly one of Words, Guest and Free.
+type ResetOptions struct {
+	Words          []string // name one VF
+	Guest          string   // all VFs of this guest
+	Free           string   // all unassigned VFs of this NIC
+	AttributesOnly bool     // do not reset the PCI functions themselves
 }
 
-func (a *ResetAsk) functions(h *facts.Host) ([]*facts.VF, error) {
+func (a *ResetOptions) functions(h *facts.Host) ([]*facts.VF, error) {
 	switch {
 	case a.Guest != "":
 		return sriov.OfGuest(h, a.Guest)
 	case a.Free != "":
 		return sriov.FreeOf(h, a.Free)
 	}
-	f, err := only(h, a.Words)
+	f, err := findOne(h, a.Words)
 	return []*facts.VF{f}, err
 }
 
-// Reset gives functions the attributes that new ones have, and resets them themselves.
-func Reset(ctx context.Context, env *ops.Env, ask ResetAsk, o change.Options) (*change.Done, error) {
+// Reset gives VFs the attributes of new ones and resets their PCI functions.
+func Reset(ctx context.Context, env *ops.Env, options ResetOptions, o change.Options) (*change.Outcome, error) {
 	var functions []*facts.VF
-	w := change.Wish{Goal: askedFor, Changes: func(h *ops.Host) (_ []plan.Change, _ []outcome.Warning, err error) {
-		if functions, err = ask.functions(h.Facts); err != nil {
+	w := change.Wish{Goal: explicitGoal, Changes: func(h *ops.Host) (_ []plan.Change, _ []outcome.Warning, err error) {
+		if functions, err = options.functions(h.Facts); err != nil {
 			return nil, nil, err
 		}
-		kept, err := keeps(h.Facts, func(lasting.Value) bool { return true })
+		kept, err := desiredAddresses(h.Facts, func(lasting.Value) bool { return true })
 		if err != nil {
 			return nil, nil, err
 		}
@@ -53,7 +53,7 @@ func Reset(ctx context.Context, env *ops.Env, ask ResetAsk, o change.Options) (*
 		changes, err := sriov.PlanReset(h.Facts, functions, kept)
 		return changes, nil, err
 	}}
-	if !ask.AttributesOnly && !o.DryRun {
+	if !options.AttributesOnly && !o.DryRun {
 		w.After = func(ctx context.Context, m *machine.Machine) ([]outcome.Warning, error) {
 			return resetAll(ctx, env, m, functions)
 		}
@@ -61,7 +61,7 @@ func Reset(ctx context.Context, env *ops.Env, ask ResetAsk, o change.Options) (*
 	return change.CarryOut(ctx, env, w, o)
 }
 
-// resetAll resets the functions themselves. The error is how the verb ends if one of them could not be.
+// resetAll resets PCI functions. If one could not be reset, it returns an error with the exit code.
 func resetAll(ctx context.Context, env *ops.Env, m *machine.Machine, functions []*facts.VF) (all []outcome.Warning,
 	err error) {
 	for _, f := range functions {
@@ -85,7 +85,7 @@ func resetAll(ctx context.Context, env *ops.Env, m *machine.Machine, functions [
 	return all, err
 }
 
-// reset resets a function itself, under the lock so that no other mpps gives it away.
+// reset resets a PCI function, under the lock so that no other mpps assigns it meanwhile.
 func reset(ctx context.Context, env *ops.Env, m *machine.Machine, pci string) machine.FunctionReset {
 	done := machine.FunctionReset{PCI: pci}
 	e, err := change.Open(env, nil)
@@ -98,7 +98,7 @@ func reset(ctx context.Context, env *ops.Env, m *machine.Machine, pci string) ma
 	return done
 }
 
-// Recover examines a function and, unless dryRun, repairs what can be repaired. It returns the name of the host.
+// Recover examines a VF and, unless dryRun, repairs what can be repaired. It returns the name of the host too.
 func Recover(ctx context.Context, env *ops.Env, words []string, dryRun bool) (string, *sriov.Recovery, error) {
 	h, r, err := examine(ctx, env, words)
 	if err != nil {
@@ -106,7 +106,7 @@ func Recover(ctx context.Context, env *ops.Env, words []string, dryRun bool) (st
 	}
 	defer h.Close()
 	if work := r.Verdict != sriov.Taken && (r.Reset || len(r.Changes) > 0); work && !dryRun {
-		if err := mend(ctx, env, h, &r); err != nil {
+		if err := repair(ctx, env, h, &r); err != nil {
 			return "", nil, err
 		}
 		again, after, err := examine(ctx, env, words)
@@ -119,14 +119,14 @@ func Recover(ctx context.Context, env *ops.Env, words []string, dryRun bool) (st
 	return h.Facts.Name, &r, nil
 }
 
-// examine looks at one function.
+// examine reads the host and diagnoses one VF.
 func examine(ctx context.Context, env *ops.Env, words []string) (*ops.Host, sriov.Recovery, error) {
 	h, err := env.Host(ctx, ops.Look{Guest: ops.NoGuest})
 	if err != nil {
 		return nil, sriov.Recovery{}, err
 	}
 	var r sriov.Recovery
-	f, err := only(h.Facts, words)
+	f, err := findOne(h.Facts, words)
 	if err == nil {
 		h.Read(ctx, append(sriov.RecoverAddresses(f), lasting.Addresses()...)...)
 		r, err = sriov.Recover(h.Facts, f)
@@ -137,8 +137,8 @@ func examine(ctx context.Context, env *ops.Env, words []string) (*ops.Host, srio
 	return h, r, nil
 }
 
-// mend resets the function and makes the changes, as a transaction.
-func mend(ctx context.Context, env *ops.Env, h *ops.Host, r *sriov.Recovery) error {
+// repair resets the PCI function and makes the changes of a recovery, as a transaction.
+func repair(ctx context.Context, env *ops.Env, h *ops.Host, r *sriov.Recovery) error {
 	if err := env.NeedsRoot("sriov recover"); err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func mend(ctx context.Context, env *ops.Env, h *ops.Host, r *sriov.Recovery) err
 	if d != nil {
 		r.Transaction = d.Result.TX
 	}
-	if d != nil && err != nil { // and not where another mpps is at work, or nothing was tried
+	if d != nil && err != nil { // changes were tried and undone
 		return outcome.Failed(err, r.LastResort)
 	}
 	return err

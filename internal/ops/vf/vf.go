@@ -1,5 +1,5 @@
-// Package vf holds the verbs of 'mpps sriov': it looks at virtual functions, makes them, sets what they may do, gives
-// them to guests and takes them back.
+// Package vf implements 'mpps sriov': it inspects virtual functions, creates them, sets their attributes, assigns them
+// to guests and takes them back.
 package vf
 
 import (
@@ -20,10 +20,10 @@ import (
 	"mpps/internal/outcome"
 )
 
-// askedFor is the goal of changes that are asked for by name.
-var askedFor = goal.Goal{Consent: []goal.Risk{goal.Security}}
+// explicitGoal is the goal of changes that the user named: it consents to security risks.
+var explicitGoal = goal.Goal{Consent: []goal.Risk{goal.Security}}
 
-// List shows the functions of this machine, or of a snapshot.
+// List lists the VFs of this machine, or of a snapshot.
 func List(ctx context.Context, env *ops.Env, snapshot string, which sriov.Which) (h *facts.Host, l sriov.List,
 	err error) {
 	if snapshot != "" {
@@ -41,7 +41,7 @@ func List(ctx context.Context, env *ops.Env, snapshot string, which sriov.Which)
 	return h, l, err
 }
 
-// Check goes through everything that functions need: of one physical function, or of all where pf is empty.
+// Check checks the prerequisites of SR-IOV for one physical function, or for all if pf is empty.
 func Check(ctx context.Context, env *ops.Env, snapshot, pf string) (*facts.Host, sriov.Check, error) {
 	h, err := env.Host(ctx, ops.Look{Snapshot: snapshot, Guest: ops.NoGuest,
 		Read: func(h *facts.Host) []setting.Address {
@@ -53,14 +53,14 @@ func Check(ctx context.Context, env *ops.Env, snapshot, pf string) (*facts.Host,
 	defer h.Close()
 	j := sriov.Journal{Unread: "a snapshot has no journal"}
 	if snapshot == "" {
-		j = unsettled(env)
+		j = unsettledTransactions(env)
 	}
 	c, err := sriov.Examine(h.Facts, pf, j)
 	return h.Facts, c, err
 }
 
-// unsettled are the transactions of this host's journal about virtual functions that must be rolled back.
-func unsettled(env *ops.Env) sriov.Journal {
+// unsettledTransactions returns the transactions about VFs in this host's journal that must be rolled back.
+func unsettledTransactions(env *ops.Env) sriov.Journal {
 	d, err := journal.Open(env.Root)
 	if err != nil {
 		return sriov.Journal{Unread: err.Error()}
@@ -85,7 +85,7 @@ func unsettled(env *ops.Env) sriov.Journal {
 	return j
 }
 
-// Guest shows the functions of a guest from both sides.
+// Guest returns the VFs of a guest as seen from the host and from inside.
 func Guest(ctx context.Context, env *ops.Env, snapshot, guest string) (*facts.Host, *sriov.GuestSide, error) {
 	h, err := env.Host(ctx, ops.Look{Snapshot: snapshot, Guest: guest})
 	if err != nil {
@@ -96,7 +96,7 @@ func Guest(ctx context.Context, env *ops.Env, snapshot, guest string) (*facts.Ho
 	return h.Facts, side, err
 }
 
-// Migrate plans how a guest with functions gets to another host, of which target is a snapshot where it is not empty.
+// Migrate plans the migration of a guest with VFs to another host. target is a snapshot of that host; empty: none.
 func Migrate(ctx context.Context, env *ops.Env, ask sriov.MigrateAsk, target string) (*facts.Host, *sriov.Migration,
 	error) {
 	if target != "" {
@@ -119,8 +119,8 @@ func Migrate(ctx context.Context, env *ops.Env, ask sriov.MigrateAsk, target str
 	return h.Facts, found, err
 }
 
-// Create gives a NIC virtual functions.
-func Create(ctx context.Context, env *ops.Env, ask sriov.CreateAsk, o change.Options) (*change.Done, error) {
+// Create creates VFs on a NIC.
+func Create(ctx context.Context, env *ops.Env, ask sriov.CreateAsk, o change.Options) (*change.Outcome, error) {
 	if ask.Persist == sriov.ByLink {
 		if err := env.With(func(m *machine.Machine) error {
 			l := &ask.Link
@@ -133,21 +133,21 @@ func Create(ctx context.Context, env *ops.Env, ask sriov.CreateAsk, o change.Opt
 	return change.CarryOut(ctx, env, change.Wish{Changes: func(h *ops.Host) ([]plan.Change, []outcome.Warning, error) {
 		h.Read(ctx, sriov.CreateReads(h.Facts, ask.PF)...)
 		changes, notes, err := sriov.Create(h.Facts, ask)
-		return changes, warnings(notes), err
+		return changes, noteWarnings(notes), err
 	}}, o)
 }
 
-// Destroy takes all functions of a NIC away.
-func Destroy(ctx context.Context, env *ops.Env, pf string, force bool, o change.Options) (*change.Done, error) {
+// Destroy removes all VFs of a NIC.
+func Destroy(ctx context.Context, env *ops.Env, pf string, force bool, o change.Options) (*change.Outcome, error) {
 	return change.CarryOut(ctx, env, change.Wish{Changes: func(h *ops.Host) ([]plan.Change, []outcome.Warning, error) {
 		h.Read(ctx, sriov.CreateReads(h.Facts, pf)...)
 		changes, notes, err := sriov.Destroy(h.Facts, pf, force)
-		return changes, warnings(notes), err
+		return changes, noteWarnings(notes), err
 	}}, o)
 }
 
-// warnings are notes of a verb as warnings of its answer.
-func warnings(notes []sriov.Note) []outcome.Warning {
+// noteWarnings returns notes as warnings of an answer.
+func noteWarnings(notes []sriov.Note) []outcome.Warning {
 	var all []outcome.Warning
 	for _, n := range notes {
 		all = append(all, outcome.Warning{Code: n.Code, Text: n.Text, Hint: n.Hint})
@@ -155,10 +155,10 @@ func warnings(notes []sriov.Note) []outcome.Warning {
 	return all
 }
 
-// Set sets attributes of a function: words name it and then attributes with their values.
-func Set(ctx context.Context, env *ops.Env, words []string, o change.Options) (*change.Done, error) {
+// Set sets attributes of a VF. words name the VF, then attributes with their values.
+func Set(ctx context.Context, env *ops.Env, words []string, o change.Options) (*change.Outcome, error) {
 	return change.CarryOut(ctx, env,
-		change.Wish{Goal: askedFor, Changes: func(h *ops.Host) ([]plan.Change, []outcome.Warning, error) {
+		change.Wish{Goal: explicitGoal, Changes: func(h *ops.Host) ([]plan.Change, []outcome.Warning, error) {
 			f, rest, err := sriov.Find(h.Facts, words)
 			if err != nil {
 				return nil, nil, err
@@ -173,8 +173,8 @@ func Set(ctx context.Context, env *ops.Env, words []string, o change.Options) (*
 		}}, o)
 }
 
-// only returns the function that words name. Nothing may follow it.
-func only(h *facts.Host, words []string) (*facts.VF, error) {
+// findOne returns the VF that words name. No other words may follow.
+func findOne(h *facts.Host, words []string) (*facts.VF, error) {
 	f, rest, err := sriov.Find(h, words)
 	if err == nil && len(rest) > 0 {
 		err = outcome.Usage(fmt.Errorf("found %q behind the virtual function", rest[0]), "")
@@ -182,9 +182,9 @@ func only(h *facts.Host, words []string) (*facts.VF, error) {
 	return f, err
 }
 
-// keeps reports whether an address is among the values that are put back and counted.
-func keeps(h *facts.Host, counts func(lasting.Value) bool) (func(setting.Address) bool, error) {
-	values, err := change.Kept(h)
+// desiredAddresses returns a predicate for addresses whose desired values count.
+func desiredAddresses(h *facts.Host, counts func(lasting.Value) bool) (func(setting.Address) bool, error) {
+	values, err := change.DesiredValues(h)
 	kept := map[setting.Address]bool{}
 	for _, v := range values {
 		kept[v.Address] = counts(v)
@@ -192,5 +192,5 @@ func keeps(h *facts.Host, counts func(lasting.Value) bool) (func(setting.Address
 	return func(a setting.Address) bool { return kept[a] }, err
 }
 
-// forAll reports whether a value is put back whichever guest has its function.
-func forAll(v lasting.Value) bool { return v.For == "" }
+// forAnyGuest reports whether a value is put back whichever guest has the VF.
+func forAnyGuest(v lasting.Value) bool { return v.For == "" }

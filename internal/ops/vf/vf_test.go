@@ -65,24 +65,27 @@ func TestOfSnapshot(t *testing.T) {
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	env := &ops.Env{Root: t.TempDir(), Out: ops.Deaf{}}
-	for what, verb := range map[string]func() (*change.Done, error){
-		"create": func() (*change.Done, error) {
+	for what, verb := range map[string]func() (*change.Outcome, error){
+		"create": func() (*change.Outcome, error) {
 			return Create(t.Context(), env, sriov.CreateAsk{PF: "eth0", Count: 2}, change.Options{})
 		},
-		"destroy": func() (*change.Done, error) { return Destroy(t.Context(), env, "eth0", false, change.Options{}) },
-		"set": func() (*change.Done, error) {
-			return Set(t.Context(), env, strings.Fields("eth0/1 vlan 7"), change.Options{})
-		},
-		"reset": func() (*change.Done, error) {
-			return Reset(t.Context(), env, ResetAsk{Free: "eth0"},
+		"destroy": func() (*change.Outcome, error) {
+			return Destroy(t.Context(), env, "eth0", false,
 				change.Options{})
 		},
-		"assign": func() (*change.Done, error) {
+		"set": func() (*change.Outcome, error) {
+			return Set(t.Context(), env, strings.Fields("eth0/1 vlan 7"), change.Options{})
+		},
+		"reset": func() (*change.Outcome, error) {
+			return Reset(t.Context(), env, ResetOptions{Free: "eth0"},
+				change.Options{})
+		},
+		"assign": func() (*change.Outcome, error) {
 			_, d, err := Assign(t.Context(), env, sriov.Wish{Guest: "vm1", Form: facts.ByInterface}, change.Options{},
 				0)
 			return d, err
 		},
-		"release": func() (*change.Done, error) {
+		"release": func() (*change.Outcome, error) {
 			_, d, err := Release(t.Context(), env, sriov.Return{Guest: "vm1"}, change.Options{}, 0)
 			return d, err
 		},

@@ -57,8 +57,7 @@ func lossOverLoad(r *Rates) template.HTML {
 			radius = 2.5 + 3.5*math.Sqrt(t.Seconds/longest)
 		}
 		d.Dot("trial", x.At(t.OfferedPPS), at, radius, fmt.Sprintf("%s packets/s for %s: loss %s",
-			words.SI(t.OfferedPPS, 4),
-			words.Seconds(t.Seconds), words.Loss(t.LossRatio)))
+			words.SI(t.OfferedPPS, 4), words.Seconds(t.Seconds), words.Loss(t.LossRatio)))
 	}
 	d.AxisX(x, top, "packets/s offered", words.Tick)
 	return d.HTML("loss against the rate offered, trial by trial")

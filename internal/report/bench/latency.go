@@ -110,8 +110,7 @@ func drawCauses(t *report.Text, f *wakeup.File) {
 		t.Wrapped("    what to do: ", found.Advice)
 	}
 	t.LineIf(c.Unexplained > 0, "  with %d of %d windows with long wake-ups nothing that is counted goes",
-		c.Unexplained,
-		c.Bad)
+		c.Unexplained, c.Bad)
 }
 
 func drawWakeupComparison(t *report.Text, c *wakeup.Comparison) {

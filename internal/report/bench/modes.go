@@ -155,8 +155,7 @@ func workloadText(w measure.Workload) string {
 			words.Count(l.Connections, "connection"), l.Duration)
 	default:
 		return fmt.Sprintf("%d-byte frames, %s, as fast as possible, %v each", l.FrameBytes,
-			words.Count(l.Flows, "flow"),
-			l.Duration)
+			words.Count(l.Flows, "flow"), l.Duration)
 	}
 }
 

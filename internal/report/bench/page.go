@@ -123,8 +123,7 @@ func loadText(r labeled) string {
 		what = fmt.Sprintf("%s, %s, %s, generator %s, sink %s", frameText(l), flows, pace, e.Generator, e.Sink)
 	}
 	return fmt.Sprintf("%d trials of %s, %s%s; limited by %s", len(r.Samples), words.Seconds(l.Duration.Seconds()),
-		what,
-		words.If(e.FarKernel != "", ", kernel of the far end %s", e.FarKernel), r.LimitedBy)
+		what, words.If(e.FarKernel != "", ", kernel of the far end %s", e.FarKernel), r.LimitedBy)
 }
 
 // worst are the longest wake-ups: when each was, and what goes with it.

@@ -53,8 +53,7 @@ func loadOf(r *measure.Run) string {
 		loop = words.Either(r.Kind == measure.CRR, "one transaction each", loop)
 		return fmt.Sprintf("%s, %s, request %d bytes, response %d bytes, %s, %s",
 			strings.ToUpper(cmp.Or(r.Load.Protocol, "tcp")), words.Count(r.Load.Connections, "connection"),
-			r.Load.Request,
-			r.Load.Response, loop, trials)
+			r.Load.Request, r.Load.Response, loop, trials)
 	case measure.Stream:
 		how := words.If(r.Load.Sendfile, ", by sendfile") + words.If(r.Load.Ramp > 0, ", behind a ramp of %v",
 			r.Load.Ramp)

@@ -29,8 +29,7 @@ func SearchText(t *report.Text, s *measure.Search, saved []string) {
 	}
 	if s.WorstPPS > 0 && s.LossySeconds > 0 {
 		t.Wrapped("  ", fmt.Sprintf("%.4g s of trials at or below the NDR's lower bound lost packets; the worst "+
-			"second may have carried no more than %spps",
-			s.LossySeconds, goal.FormatRate(s.WorstPPS)))
+			"second may have carried no more than %spps", s.LossySeconds, goal.FormatRate(s.WorstPPS)))
 	}
 	t.Wrapped("  limited by ", limit(t, s.Valid(), s.LimitedBy))
 	t.Each("    ", s.Evidence)

@@ -20,8 +20,7 @@ func drawThreads(t *report.Text, r *measure.Run) {
 	unit := singular(r.Kind)
 	if parts := r.CPUParts(); len(parts) > 0 {
 		texts := words.Each(parts, func(p measure.CPUPart) string {
-			return p.Name + " " +
-				goal.FormatRate(p.Each.Value)
+			return p.Name + " " + goal.FormatRate(p.Each.Value)
 		})
 		t.Wrapped("  CPU ns/"+unit+" of this host: ", strings.Join(texts, " "))
 	}

@@ -32,8 +32,7 @@ func Verdict(d *Document) string {
 // unlike is a sentence on how the load of two runs differed.
 func unlike(c measure.Comparison) string {
 	codes := []string{"frame-size", "mix-of-frame-sizes", "number-of-directions", "flows", "rate-asked-for",
-		"connections",
-		"protocol"}
+		"connections", "protocol"}
 	all := words.Join("; ", words.Each(codes, func(code string) string { return warned(c, "different-"+code) })...)
 	return words.If(all != "", " The load was not the same: %s.", all)
 }

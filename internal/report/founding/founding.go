@@ -156,8 +156,7 @@ func StepAnswer(o *acceptance.Outcomes, s *acceptance.StepDone) []string {
 	case wakeups != nil && s.Gives == acceptance.Wakeups:
 		l := wakeups.Total.Latency
 		lines := []string{fmt.Sprintf("%s wake-ups by %s: longest %s, mean %s", words.Grouped(l.Count),
-			wakeups.Tool.Name,
-			words.Duration(float64(l.MaxNs)), words.Duration(l.MeanNs))}
+			wakeups.Tool.Name, words.Duration(float64(l.MaxNs)), words.Duration(l.MeanNs))}
 		if p, known := l.Percentile(99.99); known {
 			lines[0] += ", p99.99 " + words.Duration(float64(p))
 		}

@@ -114,8 +114,7 @@ func byNumber(a, b string) int {
 
 func leadingDigits(s string) int {
 	return len(s) - len(strings.TrimLeftFunc(s, func(r rune) bool {
-		return r <= unicode.MaxASCII &&
-			unicode.IsDigit(r)
+		return r <= unicode.MaxASCII && unicode.IsDigit(r)
 	}))
 }
 

@@ -37,8 +37,7 @@ func (d *Drawing) HTML(label string) template.HTML {
 		style = fmt.Sprintf(`style="width:%spx;max-width:none" `, px(d.Width))
 	}
 	return template.HTML(fmt.Sprintf(`<svg %sviewBox="0 0 %s %s" role="img" aria-label="%s">`, style, px(d.Width),
-		px(d.Y),
-		template.HTMLEscapeString(label)) + d.grid.String() + d.bands.String() + d.marks.String() + "</svg>")
+		px(d.Y), template.HTMLEscapeString(label)) + d.grid.String() + d.bands.String() + d.marks.String() + "</svg>")
 }
 
 func px(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }
