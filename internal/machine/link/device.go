@@ -12,8 +12,7 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// Device is one network device as the kernel's link table tells of it, from rtnetlink on the live machine or from
-// /sys/class/net on a recorded one.
+// Device is one network device, from rtnetlink on the live machine or from /sys/class/net on a recorded one.
 type Device struct {
 	Name       string
 	Index      int
@@ -25,17 +24,17 @@ type Device struct {
 	txQueues   int // allocated; the directories in queues/ are those in use
 	rxQueues   int
 	Kind       string // rtnl_link_ops kind: bridge, vlan, vxlan, gretap … ; empty for hardware
-	master     int    // index, 0 is none
-	lower      int    // index of the device under it, 0 is none or in another namespace
+	master     int    // index, 0 if none
+	lower      int    // index of the device under it, 0 if none or in another namespace
 	qdisc      string
 	xdp        bool
 	Stats      map[string]uint64
 	sequence   bool // GRE with sequence numbers
-	numVFs     int  // told where VFs were asked for
+	numVFs     int  // only in a reply with VFs
 	vfs        []virtual
 }
 
-// virtual is what the kernel tells of a virtual function through its physical one (IFLA_VF_INFO).
+// virtual is a virtual function as its PF's driver reports it (IFLA_VF_INFO).
 type virtual struct {
 	index             int
 	mac               string
@@ -44,12 +43,12 @@ type virtual struct {
 	spoofCheck, trust bool
 	linkState         string
 	hasRate           bool
-	noSpoof, noTrust  bool // the driver does not tell
+	noSpoof, noTrust  bool // the driver does not report it
 	traffic           facts.VFTraffic
 }
 
-// linkStats are the fields of struct rtnl_link_stats64 in order (include/uapi/linux/if_link.h), by the names they have
-// in /sys/class/net/X/statistics.
+// linkStats are the fields of struct rtnl_link_stats64 in order (include/uapi/linux/if_link.h), with their names in
+// /sys/class/net/X/statistics.
 var linkStats = []string{
 	"rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "rx_errors", "tx_errors", "rx_dropped", "tx_dropped",
 	"multicast", "collisions", "rx_length_errors", "rx_over_errors", "rx_crc_errors", "rx_frame_errors",
@@ -57,8 +56,8 @@ var linkStats = []string{
 	"tx_heartbeat_errors", "tx_window_errors", "rx_compressed", "tx_compressed", "rx_nohandler",
 }
 
-// DialRoute opens a route netlink socket. Extended acknowledgements carry the kernel's own words of a refusal; kernels
-// before 4.12 have none.
+// DialRoute opens a route netlink socket. Extended acknowledgements carry the kernel's error messages; kernels before
+// 4.12 have none.
 func DialRoute() (*netlink.Conn, error) {
 	conn, err := netlink.Dial(unix.NETLINK_ROUTE, nil)
 	if err != nil {
@@ -68,8 +67,8 @@ func DialRoute() (*netlink.Conn, error) {
 	return conn, nil
 }
 
-// DumpLinks reads the link table in one dump, without details of virtual functions: with them the message of one
-// device outgrows what an attribute can hold (64 KiB), and the whole dump fails with EMSGSIZE.
+// DumpLinks reads the link table in one dump, without virtual functions: with many of them a device's attribute exceeds
+// 64 KiB, and the whole dump fails with EMSGSIZE.
 func DumpLinks(conn *netlink.Conn) ([]Device, error) {
 	messages, err := conn.Execute(netlink.Message{
 		Header: netlink.Header{Type: unix.RTM_GETLINK, Flags: netlink.Request | netlink.Dump},
@@ -89,31 +88,29 @@ func DumpLinks(conn *netlink.Conn) ([]Device, error) {
 	return devices, nil
 }
 
-// What to tell of a device beyond the usual (include/uapi/linux/rtnetlink.h): details of its VFs, and no counters, also
-// not those of each VF (Linux 4.5, for VFs 5.14).
+// Bits of IFLA_EXT_MASK (include/uapi/linux/rtnetlink.h): include VFs; leave out counters, those of VFs too (Linux 4.5,
+// for VFs 5.14).
 const (
 	rtextVFs       = 1 << 0
 	rtextSkipStats = 1 << 3
 )
 
-// All details of the VFs stand in one attribute, whose length has 16 bits. A function takes 296 bytes there with its
-// counters and 196 without (net/core/rtnetlink.c, rtnl_fill_vfinfo; Linux 5.1 and later, with the broadcast address); a
-// few more with GUIDs. Of more functions the kernel wraps the length without a word (nla_nest_end), and all that
-// follows is nonsense.
+// One attribute with a 16-bit length holds all VFs. A VF takes 296 bytes with its counters and 196 without
+// (net/core/rtnetlink.c, rtnl_fill_vfinfo; Linux 5.1 and later, with the broadcast address), a few more with GUIDs.
+// With more VFs the kernel silently wraps the length (nla_nest_end), and everything after it is garbage.
 const (
-	mostVFsCounted = 200
-	mostVFsTold    = 320
+	mostVFsCounted = 200 // with counters
+	mostVFs        = 320
 )
 
 var errManyVFs = errors.New("more virtual functions than one netlink message can tell of")
 
-// linkWithVFs asks for one physical function with the settings of its virtual ones, of which it has so many, and with
-// their counters where these are wanted and have room too. Nothing bounds the message's own length: the kernel makes it
-// as long as the answer (rtnl_getlink), and the socket looks how long it is before it reads (mdlayher/netlink,
-// getBuffer: MSG_PEEK and MSG_TRUNC).
+// linkWithVFs returns the settings of a PF's VFs and, if count is set and there is room, their counters; has is the
+// number of VFs. The message itself can be any length: the kernel allocates what the reply needs (rtnl_getlink), and
+// the socket asks for the length before it reads (mdlayher/netlink, getBuffer: MSG_PEEK and MSG_TRUNC).
 func linkWithVFs(conn *netlink.Conn, index, has int, count bool) (vfs []virtual, counted bool, err error) {
-	if has > mostVFsTold {
-		return nil, false, fmt.Errorf("%w: %d, at most %d", errManyVFs, has, mostVFsTold)
+	if has > mostVFs {
+		return nil, false, fmt.Errorf("%w: %d, at most %d", errManyVFs, has, mostVFs)
 	}
 	counted = count && has <= mostVFsCounted
 	mask := uint32(rtextVFs)
@@ -154,7 +151,7 @@ func linkWithVFs(conn *netlink.Conn, index, has int, count bool) (vfs []virtual,
 	return nil, false, fmt.Errorf("no answer about device %d", index)
 }
 
-// ParseLink reads one RTM_NEWLINK message. It takes what it knows and skips the rest.
+// ParseLink reads one RTM_NEWLINK message. It skips unknown attributes.
 func ParseLink(message []byte) (Device, error) {
 	if len(message) < unix.SizeofIfInfomsg {
 		return Device{}, fmt.Errorf("link message of %d bytes: expected %d or more", len(message), unix.SizeofIfInfomsg)
@@ -192,7 +189,7 @@ func ParseLink(message []byte) (Device, error) {
 		case unix.IFLA_QDISC:
 			d.qdisc = ad.String()
 		case unix.IFLA_CARRIER:
-			if d.Up { // a device that is down has no carrier to speak of
+			if d.Up { // the carrier of a device that is down means nothing
 				d.Carrier = [...]string{"down", "up"}[min(ad.Uint8(), 1)]
 			}
 		case unix.IFLA_STATS64:
@@ -208,7 +205,7 @@ func ParseLink(message []byte) (Device, error) {
 			})
 		case unix.IFLA_LINKINFO:
 			ad.Nested(d.parseInfo)
-		case unix.IFLA_NUM_VF: // stands before the list
+		case unix.IFLA_NUM_VF: // comes before the list
 			d.numVFs = int(ad.Uint32())
 		case unix.IFLA_VFINFO_LIST:
 			ad.Nested(func(list *netlink.AttributeDecoder) error {
@@ -259,15 +256,14 @@ func (d *Device) parseInfo(ad *netlink.AttributeDecoder) error {
 	return nil
 }
 
-// Attributes of GRE devices, and the flag of numbered packets, big-endian on the wire (include/uapi/linux/if_tunnel.h).
+// Attributes of GRE devices, and the flag for sequence numbers, in network byte order (include/uapi/linux/if_tunnel.h).
 const (
 	greLink     = 1
 	greFlags    = 3
 	greSequence = 0x1000
 )
 
-// parseTunnel reads the device that an overlay sends through, where it is bound to one, and whether a GRE tunnel
-// numbers its packets.
+// parseTunnel reads the device that an overlay is bound to, if any, and whether a GRE tunnel uses sequence numbers.
 func (d *Device) parseTunnel(ad *netlink.AttributeDecoder) error {
 	for ad.Next() {
 		switch {
@@ -276,22 +272,22 @@ func (d *Device) parseTunnel(ad *netlink.AttributeDecoder) error {
 			d.lower = int(ad.Uint32())
 		case d.Kind != "vxlan" && ad.Type() == greFlags:
 			if b := ad.Bytes(); len(b) == 2 {
-				d.sequence = (int(b[0])<<8|int(b[1]))&greSequence != 0
+				d.sequence = binary.BigEndian.Uint16(b)&greSequence != 0
 			}
 		}
 	}
 	return nil
 }
 
-// parse reads one IFLA_VF_INFO: attributes that are structures, each of which begins with the VF's number, and nested
-// ones: its counters, and IFLA_VF_VLAN_LIST, which is skipped.
+// parse reads one IFLA_VF_INFO: attributes that are structures and begin with the VF's number, and nested ones: the
+// counters, and IFLA_VF_VLAN_LIST, which is skipped.
 func (v *virtual) parse(ad *netlink.AttributeDecoder) error {
 	for ad.Next() {
 		b := ad.Bytes()
 		if len(b) < 8 {
 			continue
 		}
-		switch ad.Type() { // the others are lists
+		switch ad.Type() { // the others are nested
 		case unix.IFLA_VF_MAC, unix.IFLA_VF_VLAN, unix.IFLA_VF_TX_RATE, unix.IFLA_VF_RATE, unix.IFLA_VF_SPOOFCHK,
 			unix.IFLA_VF_TRUST,
 			unix.IFLA_VF_LINK_STATE:
@@ -304,7 +300,7 @@ func (v *virtual) parse(ad *netlink.AttributeDecoder) error {
 			return binary.NativeEndian.Uint32(b[4*i:])
 		}
 		switch ad.Type() {
-		case unix.IFLA_VF_MAC: // room for 32 bytes; Ethernet has 6
+		case unix.IFLA_VF_MAC: // 32 bytes; Ethernet uses 6
 			if len(b) >= 10 {
 				v.mac = net.HardwareAddr(b[4:10]).String()
 			}
@@ -316,7 +312,7 @@ func (v *virtual) parse(ad *netlink.AttributeDecoder) error {
 			}
 		case unix.IFLA_VF_RATE:
 			v.minRate, v.maxRate, v.hasRate = int(word(1)), int(word(2)), true
-		case unix.IFLA_VF_SPOOFCHK: // −1 where the driver does not tell
+		case unix.IFLA_VF_SPOOFCHK: // −1 if the driver does not report it
 			v.spoofCheck, v.noSpoof = word(1) == 1, word(1) > 1
 		case unix.IFLA_VF_TRUST:
 			v.trust, v.noTrust = word(1) == 1, word(1) > 1
@@ -329,8 +325,8 @@ func (v *virtual) parse(ad *netlink.AttributeDecoder) error {
 	return nil
 }
 
-// parseTraffic reads IFLA_VF_STATS, which is there whether or not the driver counts: of one that does not all are 0
-// (net/core/rtnetlink.c, rtnl_fill_vfinfo).
+// parseTraffic reads IFLA_VF_STATS. A driver without these counters has them all 0 (net/core/rtnetlink.c,
+// rtnl_fill_vfinfo).
 func (v *virtual) parseTraffic(ad *netlink.AttributeDecoder) error {
 	t := &v.traffic
 	into := map[uint16]*uint64{ // include/uapi/linux/if_link.h, IFLA_VF_STATS_RX_PACKETS and following

@@ -12,13 +12,13 @@ import (
 	"mpps/internal/machine/tree"
 )
 
-// managementPath works out which devices carry the operator's way in, and why: the devices of the default routes, those
-// that the socket of the SSH session leaves and enters by (the route to its client, the address that it has here), and
-// everything below them (bridge ports, bond ports, the device under a VLAN).
+// managementPath returns the devices that the operator's connection depends on, with the reason: the devices of the
+// default routes, those that the SSH session's packets leave by (the route to its client) and arrive on (its local
+// address), and everything below them (bridge ports, bond ports, the device under a VLAN).
 func managementPath(m *tree.Tree, devices []Device) map[string]string {
 	why, noted := map[string]string{}, map[[2]string]bool{}
 	note := func(name, reason string) {
-		for _, below := range under(name, devices) {
+		for _, below := range withLower(name, devices) {
 			switch {
 			case noted[[2]string{below, reason}]:
 			case why[below] == "":
@@ -41,7 +41,7 @@ func managementPath(m *tree.Tree, devices []Device) map[string]string {
 		client := one.client.Addr()
 		index, err := routeTo(client)
 		for _, d := range devices {
-			// A link-local address says itself which device leads to it.
+			// The zone of a link-local address is the device that leads to it.
 			if err == nil && d.Index == index && client.Zone() == "" || d.Name == client.Zone() {
 				note(d.Name, fmt.Sprintf("route to %s (SSH client)", client))
 			}
@@ -53,8 +53,8 @@ func managementPath(m *tree.Tree, devices []Device) map[string]string {
 	return why
 }
 
-// under is a device and all devices that its frames pass on their way out.
-func under(name string, devices []Device) []string {
+// withLower returns a device and all devices that its frames pass on their way out.
+func withLower(name string, devices []Device) []string {
 	byName, byIndex := map[string]Device{}, map[int]Device{}
 	for _, d := range devices {
 		byName[d.Name], byIndex[d.Index] = d, d
@@ -82,9 +82,9 @@ func under(name string, devices []Device) []string {
 	return names
 }
 
-// defaultRoutes lists the devices of default routes in the main tables, as /proc/net/route (destination and mask in
-// hexadecimal) and /proc/net/ipv6_route (destination, prefix length … device last) show them. Reject routes on lo are
-// not ways in.
+// defaultRoutes returns the devices of default routes in the main tables, from /proc/net/route (destination and mask in
+// hexadecimal) and /proc/net/ipv6_route (destination, prefix length … device last). It skips reject routes, which are
+// on lo.
 func defaultRoutes(ipv4, ipv6 string) []string {
 	var names []string
 	add := func(name string) {
@@ -105,7 +105,7 @@ func defaultRoutes(ipv4, ipv6 string) []string {
 	return names
 }
 
-// routeTo asks the kernel which device leads to an address.
+// routeTo returns the index of the device that leads to an address.
 func routeTo(address netip.Addr) (int, error) {
 	conn, err := DialRoute()
 	if err != nil {
@@ -147,7 +147,7 @@ func routeTo(address netip.Addr) (int, error) {
 	return 0, fmt.Errorf("route to %s: no device in the answer", address)
 }
 
-// addressHolders tells which device has an address, by its index.
+// addressHolders returns the index of the device that has each address; empty if they cannot be read.
 func addressHolders() map[netip.Addr]int {
 	holders := map[netip.Addr]int{}
 	conn, err := DialRoute()
@@ -172,7 +172,7 @@ func addressHolders() map[netip.Addr]int {
 			continue
 		}
 		for ad.Next() {
-			// Of a device with a peer IFA_ADDRESS is the peer's; IFA_LOCAL is there then, and comes behind it.
+			// On a device with a peer IFA_ADDRESS is the peer's address, and IFA_LOCAL follows.
 			if ad.Type() == unix.IFA_LOCAL || ad.Type() == unix.IFA_ADDRESS {
 				if address, ok := netip.AddrFromSlice(ad.Bytes()); ok {
 					holders[address.Unmap()] = index

@@ -13,21 +13,20 @@ import (
 	"mpps/internal/machine/tree"
 )
 
-// session is the socket of an SSH session, by its two ends.
+// session is the TCP connection of an SSH session.
 type session struct{ client, server netip.AddrPort }
 
-// sshPort is where sshd listens unless it is told otherwise.
+// sshPort is sshd's default port.
 const sshPort = 22
 
-// sshSessions are the sockets that the operator's way in goes through: those of the sshd among the ancestors of this
-// process, and what SSH_CONNECTION says, here or in the nearest ancestor that has it, since sudo clears the
-// environment. Where neither leads to a connection that stands (a terminal that was opened in an earlier session, a job
-// of cron), every connection to sshd's port counts.
+// sshSessions returns the operator's SSH connections: those of an sshd among the ancestors of this process, and the one
+// in SSH_CONNECTION, here or in the nearest ancestor that has it, since sudo clears the environment. If neither is an
+// established connection (a terminal from an earlier session, a cron job), it returns every connection to sshd's port.
 func sshSessions(m *tree.Tree) []session {
 	if !m.Live() {
 		return nil
 	}
-	standing := establishedSockets(m)
+	established := establishedSockets(m)
 	var all []session
 	add := func(one session) {
 		if !slices.Contains(all, one) {
@@ -46,7 +45,7 @@ func sshSessions(m *tree.Tree) []session {
 		}
 		if strings.HasPrefix(m.Line(path.Join(dir, "comm")), "sshd") {
 			for _, fd := range m.List(path.Join(dir, "fd")) {
-				if one, found := standing[m.Target(path.Join(dir, "fd", fd))]; found {
+				if one, found := established[m.Target(path.Join(dir, "fd", fd))]; found {
 					add(one)
 				}
 			}
@@ -57,15 +56,15 @@ func sshSessions(m *tree.Tree) []session {
 	if known {
 		port = named.server.Port()
 	}
-	stands := len(all) > 0
-	for _, one := range standing {
-		stands = stands || known && one == named
+	found := len(all) > 0
+	for _, one := range established {
+		found = found || known && one == named
 	}
 	if known {
 		add(named)
 	}
-	if !stands {
-		for _, one := range standing {
+	if !found {
+		for _, one := range established {
 			if one.server.Port() == port {
 				add(one)
 			}
@@ -75,8 +74,8 @@ func sshSessions(m *tree.Tree) []session {
 	return all
 }
 
-// parentOf is the parent in a /proc/PID/stat line: the second field behind the name, which may hold anything and ends
-// with the last parenthesis.
+// parentOf returns the parent's PID in a /proc/PID/stat line: the second field after the name, which may contain
+// anything and ends with the last parenthesis. It is 0 if the line has none.
 func parentOf(stat string) int {
 	at := strings.LastIndexByte(stat, ')')
 	if at < 0 {
@@ -86,10 +85,7 @@ func parentOf(stat string) int {
 	if len(fields) < 2 {
 		return 0
 	}
-	pid, err := strconv.Atoi(fields[1])
-	if err != nil {
-		return 0
-	}
+	pid, _ := strconv.Atoi(fields[1])
 	return pid
 }
 
@@ -109,7 +105,7 @@ func parseSSHConnection(value string) (session, bool) {
 	return session{client, server}, known && also
 }
 
-// establishedSockets are the TCP connections of this network namespace, by the names that links in /proc/PID/fd have.
+// establishedSockets returns the established TCP connections of this network namespace, by their names in /proc/PID/fd.
 func establishedSockets(m *tree.Tree) map[string]session {
 	all := map[string]session{}
 	for _, name := range []string{"proc/net/tcp", "proc/net/tcp6"} {
@@ -122,8 +118,8 @@ func establishedSockets(m *tree.Tree) map[string]session {
 	return all
 }
 
-// parseSockets reads /proc/net/tcp or tcp6 (net/ipv4/tcp_ipv4.c, get_tcp4_sock): local and remote address and port in
-// hexadecimal, the state (01 is established), the inode in the tenth field.
+// parseSockets adds the established connections in /proc/net/tcp or tcp6 (net/ipv4/tcp_ipv4.c, get_tcp4_sock): local
+// and remote address and port in hexadecimal, the state (01 is established), the inode in the tenth field.
 func parseSockets(text string, into map[string]session) {
 	for line := range strings.Lines(text) {
 		f := strings.Fields(line)
@@ -138,7 +134,7 @@ func parseSockets(text string, into map[string]session) {
 	}
 }
 
-// socketEnd reads an address, whose 32-bit words are in the byte order of this machine, and a port.
+// socketEnd parses an address and a port. The address's 32-bit words are in this machine's byte order.
 func socketEnd(text string) (netip.AddrPort, bool) {
 	words, port, found := strings.Cut(text, ":")
 	raw, err := hex.DecodeString(words)
@@ -148,8 +144,7 @@ func socketEnd(text string) (netip.AddrPort, bool) {
 	}
 	bytes := make([]byte, len(raw))
 	for i := 0; i < len(raw); i += 4 {
-		value := uint32(raw[i])<<24 | uint32(raw[i+1])<<16 | uint32(raw[i+2])<<8 | uint32(raw[i+3])
-		binary.NativeEndian.PutUint32(bytes[i:], value)
+		binary.NativeEndian.PutUint32(bytes[i:], binary.BigEndian.Uint32(raw[i:]))
 	}
 	address, ok := netip.AddrFromSlice(bytes)
 	return netip.AddrPortFrom(address.Unmap(), uint16(number)), ok

@@ -28,16 +28,16 @@ func TestWayInGoesThroughBridgesVLANsAndBonds(t *testing.T) {
 		{Name: "vnet0", Index: 13, master: 10}, {Name: "loop", Index: 20, lower: 21},
 		{Name: "back", Index: 21, lower: 20},
 	}
-	if got, want := under("br0", devices), []string{"br0", "bond0.100", "bond0", "eth0", "eth1",
+	if got, want := withLower("br0", devices), []string{"br0", "bond0.100", "bond0", "eth0", "eth1",
 		"vnet0"}; !slices.Equal(got, want) {
 		t.Errorf("under br0: %v, want %v", got, want)
 	}
 	ends := []Device{{Name: "v0", Index: 1, lower: 2}, {Name: "v1", Index: 2, lower: 1},
 		{Name: "vlan", Index: 3, lower: 1}}
-	if parted(ends); ends[0].lower != 0 || ends[1].lower != 0 || ends[2].lower != 1 {
+	if separateVethEnds(ends); ends[0].lower != 0 || ends[1].lower != 0 || ends[2].lower != 1 {
 		t.Errorf("the ends of a pair are above each other: %+v", ends)
 	}
-	if got, want := under("loop", devices), []string{"loop", "back"}; !slices.Equal(got, want) {
+	if got, want := withLower("loop", devices), []string{"loop", "back"}; !slices.Equal(got, want) {
 		t.Errorf("devices that name each other: %v, want %v", got, want)
 	}
 }

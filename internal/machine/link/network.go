@@ -1,9 +1,10 @@
-// Package link reads network devices over rtnetlink, in sysfs and through their drivers: NICs, virtual functions,
-// bridges, tunnels, taps, queues, the management path. It writes their state, their root discipline, the lanes of their
-// queues and the attributes of virtual functions.
+// Package link reads network devices over rtnetlink, in sysfs and from their drivers: NICs, virtual functions, bridges,
+// tunnels, taps, queues, the management path. It writes their state, root qdisc and queue lanes, and the attributes of
+// virtual functions.
 package link
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"path"
@@ -15,21 +16,15 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// Inventory takes stock of everything that a frame passes between the wire and a guest's tap.
+// Inventory reads everything that a frame passes between the wire and a guest's tap.
 func Inventory(ctx context.Context, m *tree.Tree, h *facts.Host) {
 	h.NICs, h.Bridges, h.Tunnels, h.Taps, h.VFs = []facts.NIC{}, []facts.Bridge{}, []facts.Tunnel{}, []facts.Tap{},
 		[]facts.VF{}
-	devices := devices(m, h)
-	names := make(map[int]string, len(devices))
-	for _, d := range devices {
-		names[d.Index] = d.Name
+	devices, names, ways := devices(m, h)
+	h.NICs = nics(ctx, m, h, devices, names)
+	for i := range h.NICs {
+		h.NICs[i].Management = ways[h.NICs[i].Name]
 	}
-	ways := managementPath(m, devices)
-	nics := nics(ctx, m, h, devices, names)
-	for i := range nics {
-		nics[i].Management = ways[nics[i].Name]
-	}
-	h.NICs = nics
 	for _, d := range devices {
 		switch {
 		case d.Kind == "bridge":
@@ -46,12 +41,11 @@ func Inventory(ctx context.Context, m *tree.Tree, h *facts.Host) {
 	softnet(m, h)
 }
 
-// devices lists the network devices in the order of their indices.
-func devices(m *tree.Tree, h *facts.Host) []Device {
-	var devices []Device
+// devices returns the network devices sorted by index, their names by index, and the management path.
+func devices(m *tree.Tree, h *facts.Host) (devices []Device, names map[int]string, ways map[string]string) {
 	err := tree.ErrNotLive
 	if m.Live() {
-		devices, err = LinkTable(m)
+		devices, err = LinkTable()
 	}
 	if err != nil {
 		if !errors.Is(err, tree.ErrNotLive) {
@@ -60,19 +54,20 @@ func devices(m *tree.Tree, h *facts.Host) []Device {
 		}
 		devices = recordedDevices(m)
 	}
-	parted(devices)
+	separateVethEnds(devices)
 	slices.SortFunc(devices, func(a, b Device) int {
-		if a.Index != b.Index {
-			return a.Index - b.Index
-		}
-		return strings.Compare(a.Name, b.Name)
+		return cmp.Or(a.Index-b.Index, strings.Compare(a.Name, b.Name))
 	})
-	return devices
+	names = make(map[int]string, len(devices))
+	for _, d := range devices {
+		names[d.Index] = d.Name
+	}
+	return devices, names, managementPath(m, devices)
 }
 
-// parted takes away the lower device of those that name each other: the two ends of a veth pair, of which none is below
-// the other.
-func parted(devices []Device) {
+// separateVethEnds clears the lower device of devices that name each other: neither end of a veth pair is below the
+// other.
+func separateVethEnds(devices []Device) {
 	at := make(map[int]int, len(devices))
 	for i, d := range devices {
 		at[d.Index] = i
@@ -84,7 +79,8 @@ func parted(devices []Device) {
 	}
 }
 
-func LinkTable(m *tree.Tree) ([]Device, error) {
+// LinkTable reads the kernel's link table.
+func LinkTable() ([]Device, error) {
 	conn, err := DialRoute()
 	if err != nil {
 		return nil, err
@@ -93,11 +89,11 @@ func LinkTable(m *tree.Tree) ([]Device, error) {
 	return DumpLinks(conn)
 }
 
-// recordedDevices reads from sysfs what of the link table is there.
+// recordedDevices reads the part of the link table that sysfs has.
 func recordedDevices(m *tree.Tree) []Device {
 	var devices []Device
 	for _, name := range m.List(tree.ClassNet) {
-		dir := m.Folder(path.Join(tree.ClassNet, name)) // nil of a file, such as bonding_masters
+		dir := m.Folder(path.Join(tree.ClassNet, name)) // nil for a file such as bonding_masters
 		index, is := dir.Text("ifindex")
 		if !is {
 			dir.Close()
@@ -117,12 +113,7 @@ func recordedDevices(m *tree.Tree) []Device {
 			d.master = m.Number(path.Join(tree.ClassNet, master, "ifindex"), 0)
 		}
 		if d.Up {
-			switch dir.Line("carrier") {
-			case "0":
-				d.Carrier = "down"
-			case "1":
-				d.Carrier = "up"
-			}
+			d.Carrier = cmp.Or(map[string]string{"0": "down", "1": "up"}[dir.Line("carrier")], d.Carrier)
 		}
 		counters := dir.Folder("statistics")
 		for _, stat := range linkStats {

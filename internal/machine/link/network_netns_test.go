@@ -64,14 +64,14 @@ func TestNetworkOfNamespace(t *testing.T) {
 		x.LocklessBy == "" || !slices.Equal(x.Classifiers, []string{"u32"}) {
 		t.Errorf("tunnel %+v", x)
 	}
-	if got := managementPath(m, devices(m, h)); got["br0"] != "default route" || got["v0"] != "default route" ||
+	if _, _, got := devices(m, h); got["br0"] != "default route" || got["v0"] != "default route" ||
 		got["v1"] != "" {
 		t.Errorf("management path %v, want br0 and its ports", got)
 	}
 	t.Setenv("SSH_CONNECTION", "192.0.2.9 50000 192.0.2.1 22")
-	if got := managementPath(m, devices(m, h))["v0"]; got != "default route, route to 192.0.2.9 (SSH client), SSH "+
+	if _, _, got := devices(m, h); got["v0"] != "default route, route to 192.0.2.9 (SSH client), SSH "+
 		"session from 192.0.2.9 port 50000" {
-		t.Errorf("management path through v0: %q", got)
+		t.Errorf("management path through v0: %q", got["v0"])
 	}
 	// Nothing says who the operator is: every connection to sshd's port counts, by its socket.
 	t.Setenv("SSH_CONNECTION", "")
@@ -81,8 +81,8 @@ func TestNetworkOfNamespace(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	if got := managementPath(m, devices(m, h))["v0"]; got != "default route" {
-		t.Errorf("without a session: %q", got)
+	if _, _, got := devices(m, h); got["v0"] != "default route" {
+		t.Errorf("without a session: %q", got["v0"])
 	}
 	connection, err := net.Dial("tcp", "192.0.2.1:22")
 	if err != nil {
@@ -90,9 +90,9 @@ func TestNetworkOfNamespace(t *testing.T) {
 	}
 	defer connection.Close()
 	port := connection.LocalAddr().(*net.TCPAddr).Port
-	if got, want := managementPath(m, devices(m, h))["v0"],
-		fmt.Sprintf("default route, SSH session from 192.0.2.1 port %d", port); got != want {
-		t.Errorf("with a session's socket: %q, want %q", got, want)
+	want := fmt.Sprintf("default route, SSH session from 192.0.2.1 port %d", port)
+	if _, _, got := devices(m, h); got["v0"] != want {
+		t.Errorf("with a session's socket: %q, want %q", got["v0"], want)
 	}
 	if len(h.Softnet) == 0 {
 		t.Error("no softnet counters")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"path"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"mpps/internal/machine/ethtool"
@@ -13,7 +12,7 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// nics reads every device that has a bus device behind it.
+// nics reads every device that has a bus device.
 func nics(ctx context.Context, m *tree.Tree, h *facts.Host, devices []Device, names map[int]string) []facts.NIC {
 	nics := []facts.NIC{}
 	for _, d := range devices {
@@ -28,13 +27,13 @@ func nics(ctx context.Context, m *tree.Tree, h *facts.Host, devices []Device, na
 	return nics
 }
 
-// nic reads what sysfs tells of one NIC.
+// nic reads one NIC from sysfs.
 func nic(m *tree.Tree, d Device, names map[int]string) facts.NIC {
 	dir := path.Join(tree.ClassNet, d.Name)
-	behind := path.Join(dir, "device")
+	device := path.Join(dir, "device")
 	n := facts.NIC{
-		Name: d.Name, Index: d.Index, MAC: d.mac, Driver: m.Target(path.Join(behind, "driver")),
-		Bus: m.Target(path.Join(behind, "subsystem")), Up: d.Up, Carrier: d.Carrier, MTU: d.mtu,
+		Name: d.Name, Index: d.Index, MAC: d.mac, Driver: m.Target(path.Join(device, "driver")),
+		Bus: m.Target(path.Join(device, "subsystem")), Up: d.Up, Carrier: d.Carrier, MTU: d.mtu,
 		Speed: m.Number(path.Join(dir, "speed"), -1), Master: names[d.master], TxQueueLen: d.txQueueLen, XDP: d.xdp,
 		Features: []facts.Feature{}, IRQs: []facts.IRQ{}, Qdisc: d.qdisc, Stats: d.Stats, Steered: steered(m, d),
 		Coalesce: map[string]string{}, FlowHash: map[string]string{},
@@ -45,8 +44,8 @@ func nic(m *tree.Tree, d Device, names map[int]string) facts.NIC {
 	n.PCI = pciAddress(m, dir, function)
 	n.Node = m.Number(path.Join(function, "numa_node"), -1)
 	n.Link = pciLink(m, function)
-	n.SRIOV = sriov(m, d.Name, behind)
-	if physfn := path.Join(behind, "physfn"); m.Exists(physfn) {
+	n.SRIOV = sriov(m, d.Name, device)
+	if physfn := path.Join(device, "physfn"); m.Exists(physfn) {
 		n.PhysFn = m.Target(physfn)
 		if pf := m.List(path.Join(physfn, "net")); len(pf) > 0 {
 			n.PhysFn = pf[0]
@@ -55,7 +54,7 @@ func nic(m *tree.Tree, d Device, names map[int]string) facts.NIC {
 	return n
 }
 
-// pciAddress is the function's address in the form 0000:41:00.0, empty for other buses.
+// pciAddress returns the function's address (0000:41:00.0); empty on other buses.
 func pciAddress(m *tree.Tree, dir, function string) string {
 	if m.Target(function+"/subsystem") != "pci" {
 		return ""
@@ -66,7 +65,7 @@ func pciAddress(m *tree.Tree, dir, function string) string {
 	return tree.Variable(m.Line(function+"/uevent"), "PCI_SLOT_NAME")
 }
 
-// pciLink reads the PCIe link; nil where there is none (Conventional PCI, emulated devices that have no link status).
+// pciLink reads the PCIe link; nil if there is none (Conventional PCI, emulated devices without a link status).
 func pciLink(m *tree.Tree, function string) *facts.PCILink {
 	l := facts.PCILink{
 		Speed: m.Line(function + "/current_link_speed"), MaxSpeed: m.Line(function + "/max_link_speed"),
@@ -79,37 +78,22 @@ func pciLink(m *tree.Tree, function string) *facts.PCILink {
 	return &l
 }
 
-// sriov reads a physical function's ability to have virtual ones; nil where it has none. The name is that of the
-// interface: one that stands for a function of the card (a representor, in switchdev mode) has the same device behind
-// it and is no physical function.
-func sriov(m *tree.Tree, name, behind string) *facts.SRIOV {
-	enabled := m.Number(path.Join(behind, "sriov_numvfs"), 0)
-	total := m.Number(path.Join(behind, "sriov_totalvfs"), 0)
+// sriov reads the number of VFs that a PF has and can have; nil if it can have none. A representor (switchdev mode) has
+// the same bus device as its PF but is not one: name is the interface.
+func sriov(m *tree.Tree, name, device string) *facts.SRIOV {
+	enabled := m.Number(path.Join(device, "sriov_numvfs"), 0)
+	total := m.Number(path.Join(device, "sriov_totalvfs"), 0)
 	// drivers/net/netdevsim/dev.c, nsim_dev_debugfs_init
-	if total == 0 && m.Target(path.Join(behind, "subsystem")) == "netdevsim" {
-		total = max(m.Number(path.Join("sys/kernel/debug/netdevsim", m.Target(behind), "max_vfs"), enabled), enabled)
+	if total == 0 && m.Target(path.Join(device, "subsystem")) == "netdevsim" {
+		total = max(m.Number(path.Join("sys/kernel/debug/netdevsim", m.Target(device), "max_vfs"), enabled), enabled)
 	}
 	if total == 0 || representor.MatchString(m.Line(path.Join(tree.ClassNet, name, "phys_port_name"))) {
 		return nil
 	}
 	return &facts.SRIOV{
-		Total: total, Enabled: enabled, AutoProbe: m.Line(path.Join(behind, "sriov_drivers_autoprobe")) == "1",
+		Total: total, Enabled: enabled, AutoProbe: m.Line(path.Join(device, "sriov_drivers_autoprobe")) == "1",
 	}
 }
 
-// representor is the port name of an interface that stands for a function of the card (net/core/devlink.c,
-// devlink_port_attrs: "pf0vf1", "c1pf0sf88").
+// representor matches the port name of a representor (net/core/devlink.c, devlink_port_attrs: "pf0vf1", "c1pf0sf88").
 var representor = regexp.MustCompile(`^(c\d+)?pf\d+(vf|sf)\d+$`)
-
-// queueNumber is the number in the name of a queue's directory ("rx-12"), −1 where it is none of that direction.
-func queueNumber(name, direction string) int {
-	digits, found := strings.CutPrefix(name, direction)
-	if !found {
-		return -1
-	}
-	n, err := strconv.Atoi(digits)
-	if err != nil || n < 0 {
-		return -1
-	}
-	return n
-}

@@ -12,14 +12,14 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// queueLanes reads and sets by which queues of a NIC the packets of which taps leave (setting.QueueLanes): what is
-// pinned and attached of the programs of package lanes.
+// queueLanes reads and sets which transmit queues of a NIC each tap's packets use (setting.QueueLanes), with the
+// programs of package lanes.
 type queueLanes struct{ m *tree.Tree }
 
-// errNoNIC says that there is no such device.
 var errNoNIC = errors.New("there is no such network device")
 
-// program is that of a NIC, over the devices as they are now.
+// program returns the lane program of a NIC for the current devices. The error is errNoNIC if the NIC does not exist;
+// the program is then still good for Exists and Remove.
 func (q queueLanes) program(nic string) (lanes.Program, error) {
 	conn, err := DialRoute()
 	if err != nil {
@@ -42,8 +42,8 @@ func (q queueLanes) program(nic string) (lanes.Program, error) {
 	return p, errNoNIC
 }
 
-// AskLanes asks the running kernel whether it takes the programs of lanes, and keeps what it says in the facts. It
-// loads them, which an inventory does not; where it may not, nobody knows.
+// AskLanes sets h.Kernel.Lanes to whether the running kernel accepts the lane programs. It loads them, which an
+// inventory does not do. It leaves the fact unset if it lacks the privilege.
 func AskLanes(m *tree.Tree, h *facts.Host) {
 	if !m.Live() {
 		return
@@ -53,8 +53,8 @@ func AskLanes(m *tree.Tree, h *facts.Host) {
 	}
 }
 
-// between are the tunnels, VLANs and bonds that what comes from a tap passes on its way to a NIC: below its bridge, as
-// far as devices are bound to each other. Where a route or Open vSwitch leads nobody knows.
+// between returns the tunnels, VLANs and bonds that a tap's packets pass on their way to a NIC: those below its bridge
+// that are bound to each other. It does not follow routes or Open vSwitch.
 func between(devices []Device, tap, nic int) []lanes.Device {
 	at := map[int]Device{}
 	for _, d := range devices {
@@ -68,7 +68,7 @@ func between(devices []Device, tap, nic int) []lanes.Device {
 		if is, before := known[index]; before || !there || index == nic {
 			return is || index == nic
 		}
-		known[index] = false // where devices stand on each other in a circle
+		known[index] = false // in case of a loop
 		is := IsTunnel(d.Kind) && d.Kind != "bond" && leads(d.lower)
 		for _, port := range devices {
 			if (d.Kind == "bridge" || d.Kind == "bond") && port.master == index && leads(port.Index) {
@@ -85,9 +85,9 @@ func between(devices []Device, tap, nic int) []lanes.Device {
 	return found
 }
 
-// tapOf is the device that a lane names: by its name, or the tap of the guest's NIC that has an address. Libvirt gives
-// a tap the address of the guest's NIC with fe as its first byte (src/util/virnetdevtap.c,
-// virNetDevTapCreateInBridgePort), so that the bridge never takes it for its own.
+// tapOf returns the device that a lane names: by name, or by the MAC address of a guest's NIC. Libvirt gives a tap the
+// address of the guest's NIC with fe as its first byte (src/util/virnetdevtap.c, virNetDevTapCreateInBridgePort), so
+// that the bridge never adopts it as its own.
 func tapOf(devices []Device, tap string) (lanes.Device, bool) {
 	for _, d := range devices {
 		is := d.Name == tap
@@ -109,7 +109,7 @@ func (q queueLanes) Read(_ context.Context, a setting.Address) setting.Reading {
 	p, err := q.program(a.Path)
 	switch {
 	case errors.Is(err, errNoNIC):
-		if there, err := p.Exists(); there && err == nil { // what a NIC that is gone has left at the taps
+		if there, err := p.Exists(); there && err == nil { // left at the taps of a NIC that is gone
 			return setting.Value(setting.IdleLanes)
 		}
 		return setting.NoObject(fmt.Sprintf("there is no device %s", a.Path))
@@ -131,7 +131,7 @@ func (q queueLanes) Write(ctx context.Context, a setting.Address, to setting.Rea
 		return tree.Refusal(a, to.String(), tree.ErrNotLive)
 	}
 	p, err := q.program(a.Path)
-	// of a NIC that is gone the pins may be there
+	// The pins of a NIC that is gone may still be there.
 	if err != nil && !(errors.Is(err, errNoNIC) && to.State == setting.Absent) {
 		return tree.Refusal(a, to.String(), err)
 	}
@@ -155,7 +155,7 @@ func (q queueLanes) Write(ctx context.Context, a setting.Address, to setting.Rea
 	return nil
 }
 
-// SteeredNICs are the NICs that have a lane program of mpps; none on a recorded machine.
+// SteeredNICs returns the NICs that have a lane program of mpps; none on a recorded machine.
 func SteeredNICs(m *tree.Tree) ([]string, error) {
 	if !m.Live() {
 		return nil, nil
@@ -163,7 +163,7 @@ func SteeredNICs(m *tree.Tree) ([]string, error) {
 	return lanes.Steered(lanes.FileSystem)
 }
 
-// steered reports whether a lane program chooses a NIC's transmit queue; also false where that cannot be seen.
+// steered reports whether a lane program selects a NIC's transmit queues; false if unknown.
 func steered(m *tree.Tree, d Device) bool {
 	if !m.Live() {
 		return false

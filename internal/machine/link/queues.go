@@ -3,26 +3,35 @@ package link
 import (
 	"path"
 	"strconv"
+	"strings"
 
 	"mpps/internal/machine/irq"
 	"mpps/internal/machine/tree"
 	"mpps/internal/model/setting"
 )
 
-// queues reads the queues of a device by the directories in queues/, which are those in use: how many receive and
-// transmit, and by queue which CPUs RPS spreads to and which CPUs XPS lets send there. A device with one transmit queue
-// has no XPS; its entry is the empty set.
-func queues(m *tree.Tree, dir string) (rx, tx int, rps, xps []setting.CPUSet) {
-	names := m.List(path.Join(dir, "queues"))
-	rps, xps = []setting.CPUSet{}, []setting.CPUSet{}
+// queueCounts returns the numbers of receive and transmit queues, given the names in a device's queues/: rx-0, tx-0 …
+func queueCounts(names []string) (rx, tx int) {
 	for _, name := range names {
-		if queueNumber(name, "rx-") >= 0 {
-			rx++
+		direction, digits, _ := strings.Cut(name, "-")
+		if _, err := strconv.ParseUint(digits, 10, 31); err != nil {
+			continue
 		}
-		if queueNumber(name, "tx-") >= 0 {
+		switch direction {
+		case "rx":
+			rx++
+		case "tx":
 			tx++
 		}
 	}
+	return rx, tx
+}
+
+// queues returns the numbers of a device's queues in use, from the directories in queues/, and for each queue the CPUs
+// of its RPS and XPS. A device with one transmit queue has no XPS; its entry is the empty set.
+func queues(m *tree.Tree, dir string) (rx, tx int, rps, xps []setting.CPUSet) {
+	rx, tx = queueCounts(m.List(path.Join(dir, "queues")))
+	rps, xps = []setting.CPUSet{}, []setting.CPUSet{}
 	queues := m.Folder(path.Join(dir, "queues"))
 	defer queues.Close()
 	for i := range min(rx, tree.MaxQueues) {
@@ -38,8 +47,8 @@ func queues(m *tree.Tree, dir string) (rx, tx int, rps, xps []setting.CPUSet) {
 	return rx, tx, rps, xps
 }
 
-// classes are how many traffic classes a device's transmit queues are divided into; 0 where they are not. Without
-// classes the kernel says 0 of each queue (net/core/net-sysfs.c, traffic_class_show, since Linux 4.18).
+// classes returns the number of traffic classes of a device's transmit queues; 0 without classes. The kernel then shows
+// class 0 for each queue (net/core/net-sysfs.c, traffic_class_show, since Linux 4.18).
 func classes(m *tree.Tree, dir string, tx int) int {
 	highest := 0
 	for i := range min(tx, tree.MaxQueues) {

@@ -14,17 +14,17 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// rootQdisc reads and sets the queueing discipline at the root of a virtual device (setting.RootQdisc).
+// rootQdisc reads and sets the root qdisc of a virtual device (setting.RootQdisc).
 type rootQdisc struct{ m *tree.Tree }
 
 var errNoQdisc = errors.New("no queueing discipline: it comes when the device is brought up")
 
-// root is the discipline at the root of a device, and its handle. A device that was never up has none that the kernel
-// tells of.
+// root returns the root qdisc of a device and its handle. The error is errNoQdisc for a device that was never up: the
+// kernel shows none.
 func (r rootQdisc) root(device string) (q setting.Qdisc, handle uint32, err error) {
 	index := r.m.Number(path.Join(tree.ClassNet, device, "ifindex"), 0)
 	all, err := tc.QdiscList(&tc.GenericLink{LinkAttrs: tc.LinkAttrs{Index: index, Name: device}})
-	// devices came or went meanwhile: the list may lack some
+	// Devices came or went meanwhile: the list may be incomplete.
 	for try := 1; errors.Is(err, tc.ErrDumpInterrupted) && try < 5; try++ {
 		all, err = tc.QdiscList(&tc.GenericLink{LinkAttrs: tc.LinkAttrs{Index: index, Name: device}})
 	}
@@ -50,14 +50,14 @@ func (r rootQdisc) root(device string) (q setting.Qdisc, handle uint32, err erro
 		q.Handle = strconv.FormatUint(uint64(handle>>16), 16) + ":"
 	}
 	if q.Kind == "mq" {
-		q.Each = each(all, handle)
+		q.Each = defaultChild(all, handle)
 	}
 	return q, handle, nil
 }
 
-// each is the discipline that each queue of mq has of its own accord; empty where somebody gave one another. What the
-// kernel gives has handle 0 (net/sched/sch_mq.c, mq_init).
-func each(all []tc.Qdisc, root uint32) string {
+// defaultChild returns the kind of the default qdisc of mq's queues; empty if one of them was set by somebody. Those
+// that the kernel sets have handle 0 (net/sched/sch_mq.c, mq_init).
+func defaultChild(all []tc.Qdisc, root uint32) string {
 	kind := ""
 	for _, one := range all {
 		a := one.Attrs()
@@ -87,25 +87,26 @@ func (r rootQdisc) Read(_ context.Context, a setting.Address) setting.Reading {
 		return tree.Unreadable(a.String(), err)
 	}
 	reading := setting.Value(q.String())
-	if err := r.left(a.Path, q); err != nil {
+	if err := r.checkReplaceable(a.Path, q); err != nil {
 		reading.ReadOnly, reading.Why = true, err.Error()
 	}
 	return reading
 }
 
-// left says why a discipline is left alone; nil where it may be exchanged and can be put back.
-func (r rootQdisc) left(device string, q setting.Qdisc) error {
+// checkReplaceable returns an error with the reason if a qdisc must not be replaced or could not be restored.
+func (r rootQdisc) checkReplaceable(device string, q setting.Qdisc) error {
 	if r.m.Exists(path.Join(tree.ClassNet, device, "device")) {
 		return errors.New("a NIC's queueing discipline is left alone: its queues can be full")
 	}
 	if err := q.Restorable(); err != nil {
 		return err
 	}
-	return r.comesBack(q)
+	return r.checkDefault(q)
 }
 
-// comesBack says why the kernel would choose another discipline now than it did. Namespaces do not tell its choice.
-func (r rootQdisc) comesBack(q setting.Qdisc) error {
+// checkDefault returns an error if the kernel would now choose another default qdisc. In a network namespace the sysctl
+// is missing and nothing is checked.
+func (r rootQdisc) checkDefault(q setting.Qdisc) error {
 	now := strings.TrimSpace(r.m.Line("proc/sys/net/core/default_qdisc"))
 	if kind := q.ByDefault(); kind != "" && now != "" && kind != now {
 		return fmt.Errorf("the kernel's own choice was %s and now is %s (net.core.default_qdisc)", kind, now)
@@ -114,22 +115,17 @@ func (r rootQdisc) comesBack(q setting.Qdisc) error {
 }
 
 func (r rootQdisc) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
-	value, err := tree.Canonical(a, to)
-	if err != nil {
-		return err
-	}
-	if !r.m.Live() {
-		return tree.Refusal(a, value, tree.ErrNotLive)
-	}
-	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
-	defer cancel()
-	if err := setting.Within(ctx, func() error { return r.set(a.Path, value) }); err != nil {
-		return tree.Refusal(a, value, err)
-	}
-	return nil
+	return tree.Set(a, to, func(value string) error {
+		if !r.m.Live() {
+			return tree.ErrNotLive
+		}
+		ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
+		defer cancel()
+		return setting.Within(ctx, func() error { return r.set(a.Path, value) })
+	})
 }
 
-// set exchanges the discipline at the root.
+// set replaces the root qdisc.
 func (r rootQdisc) set(device, value string) error {
 	if !r.m.Exists(path.Join(tree.ClassNet, device)) {
 		return errNoNIC
@@ -145,11 +141,11 @@ func (r rootQdisc) set(device, value string) error {
 	case err == nil && now == to:
 		return nil
 	case err == nil:
-		if err := r.left(device, now); err != nil {
+		if err := r.checkReplaceable(device, now); err != nil {
 			return err
 		}
 	}
-	if err := r.left(device, to); err != nil {
+	if err := r.checkReplaceable(device, to); err != nil {
 		return err
 	}
 	index := r.m.Number(path.Join(tree.ClassNet, device, "ifindex"), 0)
@@ -160,11 +156,11 @@ func (r rootQdisc) set(device, value string) error {
 		return tc.QdiscReplace(&tc.GenericQdisc{QdiscAttrs: at, QdiscType: kind})
 	}
 	if !to.Default {
-		wanted, _ := strconv.ParseUint(strings.TrimSuffix(to.Handle, ":"), 16, 16) // none: the kernel takes a free one
+		wanted, _ := strconv.ParseUint(strings.TrimSuffix(to.Handle, ":"), 16, 16) // none: the kernel picks a free one
 		return replace(to.Kind, uint32(wanted)<<16)
 	}
-	// The kernel's own choice comes when what somebody put there goes. Its own cannot be taken away: handle 0 names
-	// nothing.
+	// Deleting a qdisc that was set brings back the kernel's default. The default itself cannot be deleted, as handle 0
+	// names nothing: replace it first.
 	if handle == 0 {
 		if err := replace(setting.NoQueue, 0); err != nil {
 			return err

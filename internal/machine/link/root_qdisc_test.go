@@ -23,7 +23,7 @@ func TestRootQdiscLeftAlone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := r.left(c.device, q); (err == nil) != (c.why == "") || err != nil &&
+		if err := r.checkReplaceable(c.device, q); (err == nil) != (c.why == "") || err != nil &&
 			!strings.Contains(err.Error(), c.why) {
 			t.Errorf("%s on %s: %v, expected %q", c.value, c.device, err, c.why)
 		}

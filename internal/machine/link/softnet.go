@@ -9,25 +9,21 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// softnet reads the per-CPU counters of the receive softirq.
+// softnet reads the per-CPU counters of the receive softirq into h.Softnet.
 func softnet(m *tree.Tree, h *facts.Host) {
 	text, err := m.Read("proc/net/softnet_stat")
+	if err == nil {
+		h.Softnet, err = ParseSoftnet(text)
+	}
 	if err != nil {
 		tree.AddUnseen(h, "softnet counters", err)
-		return
 	}
-	rows, err := ParseSoftnet(text)
-	if err != nil {
-		tree.AddUnseen(h, "softnet counters", err)
-		return
-	}
-	h.Softnet = rows
 }
 
-// ParseSoftnet reads /proc/net/softnet_stat (net/core/net-procfs.c, softnet_seq_show): hexadecimal columns, which grew
-// over time: 9 up to 2.6.34, received_rps as the 10th, flow_limit_count as the 11th since 3.11, backlog length and CPU
-// number as the 12th and 13th since 5.10, two lengths of parts of the backlog since 6.7. Rows are those of online CPUs;
-// kernels without the CPU column tell only their order, which is the CPU's number where all are online.
+// ParseSoftnet reads /proc/net/softnet_stat (net/core/net-procfs.c, softnet_seq_show): hexadecimal columns, 9 up to
+// 2.6.34, then received_rps as the 10th, flow_limit_count as the 11th since 3.11, backlog length and CPU number as the
+// 12th and 13th since 5.10, two lengths of parts of the backlog since 6.7. There is a row for each online CPU. Without
+// the CPU column the row's index is used, which is right only if all CPUs are online.
 func ParseSoftnet(text string) ([]facts.Softnet, error) {
 	var rows []facts.Softnet
 	for line := range strings.Lines(text) {

@@ -14,7 +14,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Mechanisms are those of network devices.
+// Mechanisms returns the mechanisms of network devices.
 func Mechanisms(m *tree.Tree) setting.Mechanisms {
 	return setting.Mechanisms{
 		setting.VFAttr:     vfAttr{m},
@@ -42,23 +42,18 @@ func (n nicState) Read(_ context.Context, a setting.Address) setting.Reading {
 }
 
 func (n nicState) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
-	value, err := tree.Canonical(a, to)
-	if err != nil {
-		return err
-	}
-	if !n.m.Live() {
-		return tree.Refusal(a, value, tree.ErrNotLive)
-	}
-	index := n.m.Number(path.Join(tree.ClassNet, a.Path, "ifindex"), 0)
-	if index == 0 {
-		return tree.Refusal(a, value, errors.New("there is no device "+a.Path))
-	}
-	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
-	defer cancel()
-	if err := setting.Within(ctx, func() error { return setUp(index, value == "up") }); err != nil {
-		return tree.Refusal(a, value, tree.Netlink(err))
-	}
-	return nil
+	return tree.Set(a, to, func(value string) error {
+		if !n.m.Live() {
+			return tree.ErrNotLive
+		}
+		index := n.m.Number(path.Join(tree.ClassNet, a.Path, "ifindex"), 0)
+		if index == 0 {
+			return errors.New("there is no device " + a.Path)
+		}
+		ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
+		defer cancel()
+		return tree.Netlink(setting.Within(ctx, func() error { return setUp(index, value == "up") }))
+	})
 }
 
 // setUp brings a device up or takes it down.
@@ -73,7 +68,7 @@ func setUp(index int, up bool) error {
 	if up {
 		binary.NativeEndian.PutUint32(message[8:], unix.IFF_UP)
 	}
-	binary.NativeEndian.PutUint32(message[12:], unix.IFF_UP) // the flags that change
+	binary.NativeEndian.PutUint32(message[12:], unix.IFF_UP) // ifi_change: the flags to change
 	_, err = conn.Execute(netlink.Message{
 		Header: netlink.Header{Type: unix.RTM_NEWLINK, Flags: netlink.Request | netlink.Acknowledge},
 		Data:   message,

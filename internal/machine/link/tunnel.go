@@ -11,11 +11,11 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// IsTunnel reports whether a device of some kind stands between a bridge and a NIC.
+// IsTunnel reports whether devices of a kind sit between a bridge and a NIC: tunnels, VLANs, bonds.
 func IsTunnel(kind string) bool { return slices.Contains(facts.TunnelTypes, kind) }
 
-// tunnel reads an overlay device. Lower is the device that it is bound to; a VXLAN or GRE device without one, and every
-// GENEVE device, sends where the route to the other end leads. Of a bond it is the ports.
+// tunnel reads a tunnel, VLAN or bond. Lower is the device that it is bound to, or a bond's ports. A VXLAN or GRE
+// device without one, and every GENEVE device, sends along the route to the remote end.
 func tunnel(m *tree.Tree, d Device, names map[int]string, devices []Device) facts.Tunnel {
 	t := facts.Tunnel{
 		Name: d.Name, Type: d.Kind, Lower: names[d.lower], Master: names[d.master], Up: d.Up,
@@ -29,26 +29,19 @@ func tunnel(m *tree.Tree, d Device, names map[int]string, devices []Device) fact
 		}
 		t.Lower = strings.Join(ports, ",")
 	}
-	for _, queue := range m.List(path.Join(tree.ClassNet, d.Name, "queues")) {
-		if queueNumber(queue, "rx-") >= 0 {
-			t.RxQueues++
-		}
-		if queueNumber(queue, "tx-") >= 0 {
-			t.TxQueues++
-		}
-	}
+	t.RxQueues, t.TxQueues = queueCounts(m.List(path.Join(tree.ClassNet, d.Name, "queues")))
 	t.Lockless, t.LocklessBy = lockless(m, d)
 	if m.Live() {
-		// Where the kernel does not tell, the watch behind the steering does.
+		// If they cannot be read, the check after steering finds them.
 		t.Classifiers, _ = lanes.ClassifiersOut(lanes.Device{Name: d.Name, Index: d.Index})
 	}
 	return t
 }
 
 // lockless reports whether a device transmits without taking its queue's lock, and how that is known. Up to Linux 6.11
-// the device says so itself (the feature tx-lockless, NETIF_F_LLTX); 6.12 made it a private flag (commit 00d066a4d4ed).
-// There the driver decides: vxlan, geneve, vlan and bond set it on every device, GRE on those that do not number their
-// packets (net/ipv4/ip_gre.c, __gre_tunnel_init; net/ipv6/ip6_gre.c, ip6gre_tnl_init_features).
+// it is a feature (tx-lockless, NETIF_F_LLTX); 6.12 made it a private flag (commit 00d066a4d4ed), which follows from
+// the driver: vxlan, geneve, vlan and bond set it on every device, GRE on those without sequence numbers
+// (net/ipv4/ip_gre.c, __gre_tunnel_init; net/ipv6/ip6_gre.c, ip6gre_tnl_init_features).
 func lockless(m *tree.Tree, d Device) (bool, string) {
 	if m.Live() {
 		if e, err := ethtool.Dial(); err == nil {

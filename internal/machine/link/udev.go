@@ -8,9 +8,9 @@ import (
 	"mpps/internal/machine/tree"
 )
 
-// Link is what systemd's udev does with a network device when it appears: the version of systemd (0: could not tell),
-// the device's place (ID_PATH), and the .link file that is in force for it, with its text. All are empty where udev has
-// not seen the device.
+// Link returns what systemd's udev applies to a network device when it appears: the version of systemd (0 if unknown),
+// the device's path (ID_PATH), and the .link file that applies, with its text. The last three are empty if udev has not
+// seen the device.
 func Link(m *tree.Tree, device string) (systemd int, place, file, text string) {
 	systemd = systemdVersion(m)
 	index := m.Line(path.Join(tree.ClassNet, device, "ifindex"))
@@ -25,7 +25,7 @@ func Link(m *tree.Tree, device string) (systemd int, place, file, text string) {
 	return systemd, place, file, text
 }
 
-// property is one property of a device in udev's records: a line "E:KEY=VALUE".
+// property returns one property of a device in udev's records: a line "E:KEY=VALUE".
 func property(record, key string) string {
 	for line := range strings.Lines(record) {
 		if value, found := strings.CutPrefix(strings.TrimSpace(line), "E:"+key+"="); found {
@@ -35,8 +35,8 @@ func property(record, key string) string {
 	return ""
 }
 
-// systemdVersion is the version of systemd by the name of its own library, libsystemd-shared-257.so or
-// …-257.13-1.el10.so, which is where its programs find it (meson.build, rootpkglibdir); 0 where there is none.
+// systemdVersion returns the version of systemd from the name of its private library, libsystemd-shared-257.so or
+// …-257.13-1.el10.so, which its programs load (meson.build, rootpkglibdir); 0 if there is none.
 func systemdVersion(m *tree.Tree) int {
 	folders := []string{"usr/lib/systemd", "lib/systemd", "usr/lib64/systemd", "lib64/systemd"}
 	for _, name := range m.List("usr/lib") {

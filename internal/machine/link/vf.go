@@ -9,8 +9,8 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// vfs reads the virtual functions of every physical one: from sysfs what they are, from the PF's driver through
-// rtnetlink what is set for them. uses says what the host does with which interface.
+// vfs reads the VFs of every PF into h.VFs: the functions from sysfs, their settings from the PF's driver over
+// rtnetlink. uses is what the host does with each interface.
 func vfs(m *tree.Tree, h *facts.Host, uses map[string]hostUse) {
 	for _, pf := range h.NICs {
 		if pf.SRIOV != nil && pf.SRIOV.Enabled > 0 {
@@ -19,29 +19,28 @@ func vfs(m *tree.Tree, h *facts.Host, uses map[string]hostUse) {
 	}
 }
 
-// FunctionsOf are the virtual functions of one physical one. Those of a bus without links to them (netdevsim) are known
-// by what the driver tells alone.
+// FunctionsOf returns the VFs of one PF. Those of a bus without links to them (netdevsim) are known only from the
+// driver.
 func FunctionsOf(m *tree.Tree, h *facts.Host, pf facts.NIC, uses map[string]hostUse) []facts.VF {
 	settings, counted := vfSettings(m, h, pf)
 	device := m.Folder(path.Join(tree.ClassNet, pf.Name, "device"))
 	defer device.Close()
-	// The functions lie beside the physical one, on whatever bus number (drivers/pci/iov.c, pci_iov_add_virtfn:
-	// parent).
-	beside := m.Folder(path.Join(tree.ClassNet, pf.Name) + "/device/..")
-	defer beside.Close()
+	// VFs are siblings of the PF, whatever their bus number (drivers/pci/iov.c, pci_iov_add_virtfn: parent).
+	siblings := m.Folder(path.Join(tree.ClassNet, pf.Name) + "/device/..")
+	defer siblings.Close()
 	all := make([]facts.VF, 0, min(pf.SRIOV.Enabled, maxVFs))
 	for i := range min(pf.SRIOV.Enabled, maxVFs) {
 		v, pci := facts.VF{Untold: facts.VFAttributes}, device.Target("virtfn"+strconv.Itoa(i))
 		s, known := settings[i]
 		switch {
 		case known:
-			v = s.as(pf.Driver).settings()
+			v = s.normalized(pf.Driver).settings()
 		case pci == "":
 			return all // virtfnN are numbered without gaps
 		}
 		v.PF, v.Index, v.PCI, v.Group = pf.Name, i, pci, -1
 		if v.PCI != "" {
-			own := beside.Folder(v.PCI)
+			own := siblings.Folder(v.PCI)
 			if own == nil {
 				own = m.Folder(path.Join(tree.ClassNet, pf.Name, "device", "virtfn"+strconv.Itoa(i)))
 			}
@@ -53,8 +52,9 @@ func FunctionsOf(m *tree.Tree, h *facts.Host, pf facts.NIC, uses map[string]host
 			if names := interfaces.Names(); len(names) > 0 {
 				use := uses[names[0]]
 				v.NIC, v.HostUse, v.OnlyAddress = names[0], use.what, use.address.IsValid()
-				v.Queues = queuesIn(own.Entries("net/" + names[0] + "/queues"))
-			} else if interfaces != nil { // as in elsewhere
+				rx, tx := queueCounts(own.Entries("net/" + names[0] + "/queues"))
+				v.Queues = max(rx, tx)
+			} else if interfaces != nil { // see inOtherNamespace in package vf
 				v.Holder, v.Elsewhere = facts.OtherNamespace, true
 			}
 			interfaces.Close()
@@ -69,26 +69,12 @@ func FunctionsOf(m *tree.Tree, h *facts.Host, pf facts.NIC, uses map[string]host
 	return all
 }
 
-// maxVFs is more than a card has: the capability's count has 16 bits, the largest card known has 2048.
+// maxVFs is more than any card has: the capability's count has 16 bits, the largest known card has 2048.
 const maxVFs = 4096
 
-// queuesIn is the number of a device's queues by its directories in queues/, of the direction that has more.
-func queuesIn(names []string) int {
-	rx, tx := 0, 0
-	for _, name := range names {
-		switch {
-		case queueNumber(name, "rx-") >= 0:
-			rx++
-		case queueNumber(name, "tx-") >= 0:
-			tx++
-		}
-	}
-	return max(rx, tx)
-}
-
-// vfSettings asks the PF's driver for the settings of its VFs, by VF number, and whether it counts their traffic. A
-// driver that does not leaves all counters at 0 (net/core/rtnetlink.c, rtnl_fill_vfinfo), as one does before the first
-// packet: neither is taken for a count.
+// vfSettings returns the settings of a PF's VFs from its driver, by VF number, and whether it counts their traffic. A
+// driver without these counters leaves them at 0 (net/core/rtnetlink.c, rtnl_fill_vfinfo). All are 0 before the first
+// packet too: then it also returns false.
 func vfSettings(m *tree.Tree, h *facts.Host, pf facts.NIC) (settings map[int]virtual, counted bool) {
 	settings = map[int]virtual{}
 	if !m.Live() {
@@ -115,16 +101,16 @@ func vfSettings(m *tree.Tree, h *facts.Host, pf facts.NIC) (settings map[int]vir
 // hostUse is what the host itself does with an interface.
 type hostUse struct {
 	what    string     // for people
-	address netip.Addr // where it only has an address
+	address netip.Addr // valid if an address is the only use
 }
 
-// uses says what the host itself does with interfaces, by name: those that are ports, lie under others, have an address
-// or are the operator's way in.
+// uses returns what the host itself does with interfaces, by name: those that are ports, are under another device, have
+// an address or are on the management path.
 func uses(m *tree.Tree, devices []Device, names map[int]string, ways map[string]string) map[string]hostUse {
 	uses := map[string]hostUse{}
 	if m.Live() {
 		for address, index := range addressHolders() {
-			known := uses[names[index]].address // the lowest is shown: the same one each time
+			known := uses[names[index]].address // show the lowest, so that it is always the same one
 			if !address.IsLinkLocalUnicast() && !address.IsLoopback() && (!known.IsValid() || address.Less(known)) {
 				uses[names[index]] = hostUse{"has address " + address.String(), address}
 			}
@@ -146,14 +132,9 @@ func uses(m *tree.Tree, devices []Device, names map[int]string, ways map[string]
 	return uses
 }
 
-// Functions lists the NICs that have or can have virtual functions, and these.
+// Functions adds the NICs that have or can have VFs to h.NICs, and their VFs to h.VFs.
 func Functions(m *tree.Tree, h *facts.Host) {
-	devices := devices(m, h)
-	names := make(map[int]string, len(devices))
-	for _, d := range devices {
-		names[d.Index] = d.Name
-	}
-	ways := managementPath(m, devices)
+	devices, names, ways := devices(m, h)
 	for _, d := range devices {
 		if !m.Exists(path.Join(tree.ClassNet, d.Name, "device/sriov_numvfs")) {
 			continue

@@ -16,14 +16,15 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// vfAttr reads and writes the settings of virtual functions through their physical one (rtnetlink, IFLA_VFINFO_LIST).
+// vfAttr reads and writes the settings of VFs through their PF (rtnetlink, IFLA_VFINFO_LIST).
 type vfAttr struct{ m *tree.Tree }
 
 var errNoVF = errors.New("there is no such virtual function")
 
-// function is the settings of one virtual function.
-func (v vfAttr) function(pf string, number int) (virtual, error) {
-	all, err := v.functions(pf)
+// function returns the settings of one VF of a PF, given a function that returns all of them. The error is errNoVF if
+// there is no such VF.
+func function(functions func(pf string) (map[int]virtual, error), pf string, number int) (virtual, error) {
+	all, err := functions(pf)
 	if err != nil {
 		return virtual{}, err
 	}
@@ -34,7 +35,7 @@ func (v vfAttr) function(pf string, number int) (virtual, error) {
 	return one, nil
 }
 
-// functions are the settings of all of a physical function's, by their numbers.
+// functions returns the settings of all VFs of a PF, by number.
 func (v vfAttr) functions(pf string) (map[int]virtual, error) {
 	if !v.m.Live() {
 		return nil, tree.ErrNotLive
@@ -55,12 +56,12 @@ func (v vfAttr) functions(pf string) (map[int]virtual, error) {
 	driver := v.m.Target(path.Join(tree.ClassNet, pf, "device", "driver"))
 	numbered := make(map[int]virtual, len(all))
 	for _, one := range all {
-		numbered[one.index] = one.as(driver)
+		numbered[one.index] = one.normalized(driver)
 	}
 	return numbered, nil
 }
 
-// parts takes an address apart: physical function, number, attribute.
+// parts splits an address: PF, number, attribute.
 func (v vfAttr) parts(a setting.Address) (pf string, number int, attribute string, err error) {
 	elements := strings.Split(a.Path, "/")
 	if len(elements) != 3 {
@@ -74,11 +75,11 @@ func (v vfAttr) parts(a setting.Address) (pf string, number int, attribute strin
 }
 
 func (v vfAttr) Read(_ context.Context, a setting.Address) setting.Reading {
-	return v.from(v.functions, a)
+	return v.readFrom(v.functions, a)
 }
 
-// ReadTogether reads many attributes and asks each physical function once: one with a hundred functions tells of all of
-// them in each answer. What is read is that of one moment, not kept.
+// ReadTogether reads many attributes with one request to each PF, whose reply has all its VFs. Nothing is cached beyond
+// the call.
 func (v vfAttr) ReadTogether(all []setting.Address) []setting.Reading {
 	type answer struct {
 		functions map[int]virtual
@@ -95,22 +96,18 @@ func (v vfAttr) ReadTogether(all []setting.Address) []setting.Reading {
 	}
 	readings := make([]setting.Reading, len(all))
 	for i, a := range all {
-		readings[i] = v.from(once, a)
+		readings[i] = v.readFrom(once, a)
 	}
 	return readings
 }
 
-// from is one attribute among those of all functions.
-func (v vfAttr) from(functions func(pf string) (map[int]virtual, error), a setting.Address) setting.Reading {
+// readFrom returns one attribute, given a function that returns all VFs of a PF.
+func (v vfAttr) readFrom(functions func(pf string) (map[int]virtual, error), a setting.Address) setting.Reading {
 	pf, number, attribute, err := v.parts(a)
 	if err != nil {
 		return setting.CouldNotTell(err.Error())
 	}
-	all, err := functions(pf)
-	one, there := all[number]
-	if err == nil && !there {
-		err = fmt.Errorf("%w: %s has %d", errNoVF, pf, len(all))
-	}
+	one, err := function(functions, pf, number)
 	switch {
 	case errors.Is(err, errNoVF), errors.Is(err, unix.ENODEV):
 		return setting.NoObject(err.Error())
@@ -120,7 +117,7 @@ func (v vfAttr) from(functions func(pf string) (map[int]virtual, error), a setti
 	return one.reading(attribute)
 }
 
-// reading is one attribute as a value.
+// reading returns one attribute.
 func (v virtual) reading(attribute string) setting.Reading {
 	onOff := func(on, untold bool) setting.Reading {
 		switch {
@@ -155,96 +152,90 @@ func (v virtual) reading(attribute string) setting.Reading {
 	return setting.CouldNotTell("virtual functions have no attribute " + attribute)
 }
 
-// Write sets one attribute, checks first what the driver is known not to take, and reads back: drivers round rates
-// without a word.
+// Write sets one attribute and reads it back: drivers silently round rates. It first checks what the driver is known to
+// refuse.
 func (v vfAttr) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
-	value, err := tree.Canonical(a, to)
-	if err != nil {
-		return err
-	}
 	pf, number, attribute, err := v.parts(a)
 	if err != nil {
 		return err
 	}
-	before, err := v.function(pf, number)
-	if err != nil {
-		return tree.Refusal(a, value, err)
-	}
-	attrType, data, err := before.encode(attribute, value, v.port(pf))
-	if err != nil {
-		return tree.Refusal(a, value, err)
-	}
-	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
-	defer cancel()
-	for { // i40e and ice set a function up anew after most changes, and answer EAGAIN until it is done
-		err = setting.Within(ctx, func() error {
-			return setVF(v.m.Number(path.Join(tree.ClassNet, pf, "ifindex"), 0),
-				attrType, data)
-		})
-		if !errors.Is(err, unix.EAGAIN) || !pause(ctx, settlePause) {
-			break
+	return tree.Set(a, to, func(value string) error {
+		before, err := function(v.functions, pf, number)
+		if err != nil {
+			return err
 		}
-	}
-	if err != nil {
-		return tree.Refusal(a, value, tree.Netlink(err))
-	}
-	for { // the PF tells nothing of a function that is being set up anew
-		after, err := v.function(pf, number)
-		if err == nil {
-			if found := after.reading(attribute); !found.Same(setting.Value(value)) &&
-				!ownAddress(attribute, value, before) {
-				return tree.Refusal(a, value, fmt.Errorf("the driver made it %s", found))
+		attrType, data, err := before.encode(attribute, value, v.port(pf))
+		if err != nil {
+			return err
+		}
+		ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
+		defer cancel()
+		for { // i40e and ice set a VF up again after most changes, and return EAGAIN until that is done
+			err = setting.Within(ctx, func() error {
+				return setVF(v.m.Number(path.Join(tree.ClassNet, pf, "ifindex"), 0), attrType, data)
+			})
+			if !errors.Is(err, unix.EAGAIN) || !pause(ctx) {
+				break
 			}
-			return nil
 		}
-		if !pause(ctx, settlePause) {
-			return tree.Refusal(a, value, fmt.Errorf("reading back: %w", err))
+		if err != nil {
+			return tree.Netlink(err)
 		}
-	}
+		for { // the PF reports nothing for a VF that is being set up again
+			after, err := function(v.functions, pf, number)
+			if err == nil {
+				if found := after.reading(attribute); !found.Same(setting.Value(value)) &&
+					!ownAddress(attribute, value, before) {
+					return fmt.Errorf("the driver made it %s", found)
+				}
+				return nil
+			}
+			if !pause(ctx) {
+				return fmt.Errorf("reading back: %w", err)
+			}
+		}
+	})
 }
 
-// settlePause is how long to wait before a function that is being set up again is asked again.
-const settlePause = 20 * time.Millisecond
-
-// pause waits; false where the context ended.
-func pause(ctx context.Context, how time.Duration) bool {
+// pause waits before a VF that is being set up again is asked again; false if the context has ended.
+func pause(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():
 		return false
-	case <-time.After(how):
+	case <-time.After(20 * time.Millisecond):
 		return true
 	}
 }
 
-// ownAddress reports whether an address was taken back: a function that is bound to a driver tells its physical one an
-// address of its own as soon as it has none (igbvf, ixgbevf, iavf).
+// ownAddress reports whether a cleared address may read back as another one: a VF bound to a driver sets its own
+// address at the PF as soon as it has none (igbvf, ixgbevf, iavf).
 func ownAddress(attribute, value string, before virtual) bool {
 	return attribute == "mac" && facts.NoAddress(value) && !facts.NoAddress(before.mac)
 }
 
-// port is a physical function as the port of its virtual ones.
+// port returns a PF's driver, speed and carrier.
 func (v vfAttr) port(pf string) facts.VFPort {
 	dir := path.Join(tree.ClassNet, pf)
 	port := facts.VFPort{Driver: v.m.Target(path.Join(dir, "device", "driver")),
 		Speed: v.m.Number(path.Join(dir, "speed"), 0)}
 	// carrier cannot be read while the device is down; a port that is down limits nothing.
-	if carrier, err := v.m.Read(path.Join(dir, "carrier")); err == nil && strings.TrimSpace(carrier) == "1" {
+	if v.m.Line(path.Join(dir, "carrier")) == "1" {
 		port.Carrier = "up"
-	} else if m := v.m; m.Exists(dir) {
+	} else if v.m.Exists(dir) {
 		port.Carrier = "down"
 	}
 	return port
 }
 
-// as takes out of what a driver tells the words that are its own: mlx4 has 4095 for "no VLAN" (MLX4_VGT).
-func (v virtual) as(driver string) virtual {
+// normalized translates a driver's own values: mlx4 has VLAN 4095 for "no VLAN" (MLX4_VGT).
+func (v virtual) normalized(driver string) virtual {
 	if driver == "mlx4_core" && v.vlan == 4095 {
 		v.vlan = 0
 	}
 	return v
 }
 
-// settings are what the driver tells, as facts.
+// settings returns the driver's report as facts.
 func (v virtual) settings() facts.VF {
 	f := facts.VF{
 		Index: v.index, MAC: v.mac, VLAN: v.vlan, QoS: v.qos, MaxTxRate: v.maxRate, MinTxRate: v.minRate,

@@ -13,7 +13,7 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// setVF sends one attribute of one virtual function.
+// setVF sets one attribute of a VF; index is that of the PF.
 func setVF(index int, attrType uint16, data []byte) error {
 	conn, err := DialRoute()
 	if err != nil {
@@ -41,9 +41,9 @@ func setVF(index int, attrType uint16, data []byte) error {
 	return err
 }
 
-// encode is the netlink attribute that makes one setting of a function hold a value (include/uapi/linux/if_link.h,
-// struct ifla_vf_mac and following), unless the driver is known to refuse it. VLAN and its priority, and the two rates,
-// go together: the other one stays as it is.
+// encode returns the netlink attribute that sets one setting of a VF (include/uapi/linux/if_link.h, struct ifla_vf_mac
+// and following), and an error if the driver is known to refuse it. VLAN and its priority are set together, and so are
+// the two rates: the other one keeps its value.
 func (v virtual) encode(attribute, value string, port facts.VFPort) (uint16, []byte, error) {
 	if err := port.Refuses(v.settings(), attribute, value); err != nil {
 		return 0, nil, err
@@ -71,7 +71,7 @@ func (v virtual) encode(attribute, value string, port facts.VFPort) (uint16, []b
 		}
 		word = uint32(n)
 	}
-	switch attribute {
+	switch attribute { // IFLA_VF_…
 	case "vlan":
 		return unix.IFLA_VF_VLAN, fields(word, uint32(v.qos)), nil
 	case "qos":
