@@ -12,8 +12,8 @@ import (
 )
 
 // attached reports whether one of the programs is attached to a device now, by a link or a filter. At the NIC a filter
-// that another runs before is none: that one can keep it from being run. (At a tap any other is in the way, see
-// Classifiers.)
+// does not count if another one runs before it, which can keep it from running. (At a tap any other filter is in the
+// way, see Classifiers.)
 func (p Program) attached(d Device, s side) (bool, error) {
 	l, err := link.LoadPinnedLink(p.pin(d, s), nil)
 	switch {
@@ -22,7 +22,7 @@ func (p Program) attached(d Device, s side) (bool, error) {
 		if len(filters) == 0 || err != nil || s == tapSide {
 			return len(filters) > 0, err
 		}
-		kind, err := p.before(d, s)
+		kind, err := p.firstOther(d, s)
 		return kind == "" && err == nil, err
 	case err != nil:
 		return false, fmt.Errorf("%s: %w", p.pin(d, s), err)
@@ -32,19 +32,18 @@ func (p Program) attached(d Device, s side) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	// A link whose device is gone, or that was detached by hand, names no device (kernel/bpf/tcx.c,
-	// tcx_link_fill_info).
+	// A link whose device is gone, or that was detached by hand, has no device (kernel/bpf/tcx.c, tcx_link_fill_info).
 	at := info.TCX()
 	return at != nil && int(at.Ifindex) == d.Index, nil
 }
 
-// attach attaches one of the programs unless it is attached. It comes first: a program before it that says "pass" would
-// keep it from being run, and it keeps none from being run.
+// attach attaches one of the programs at the head of the list, unless it is attached. A program before it that returns
+// "pass" would keep it from running; it keeps no other one from running.
 func (p Program) attach(program *ebpf.Program, d Device, s side) error {
 	if is, err := p.attached(d, s); is || err != nil {
 		return err
 	}
-	// what is there is not enough
+	// What is there is out of date or in the wrong place.
 	if err := errors.Join(p.release(p.pin(d, s)), p.dropFilters(d, s, false)); err != nil {
 		return err
 	}
@@ -62,27 +61,27 @@ func (p Program) attach(program *ebpf.Program, d Device, s side) error {
 	case err != nil:
 		return fmt.Errorf("attach to %s: %w", d.Name, err)
 	}
-	defer l.Close() // the pin holds it
+	defer l.Close() // the pin keeps it attached
 	if err := l.Pin(p.pin(d, s)); err != nil {
 		return fmt.Errorf("pin what is attached to %s: %w", d.Name, err)
 	}
 	return nil
 }
 
-// release takes a pinned link away, and with it the program from its device; nothing where there is none. The kernel
-// detaches in one step, and before the descriptor's close returns.
+// release removes a pinned link, if there is one, and so detaches its program. The kernel detaches it in one step,
+// before the descriptor's close returns.
 func (p Program) release(pin string) error {
 	l, err := link.LoadPinnedLink(pin, nil)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err != nil { // no link: somebody's file
+	if err != nil { // not a link
 		return errors.Join(fmt.Errorf("%s: %w", pin, err), remove(pin))
 	}
 	return errors.Join(l.Unpin(), l.Close())
 }
 
-// remove removes a file or an empty directory that may be gone.
+// remove removes a file or an empty directory. It is no error if it does not exist.
 func remove(name string) error {
 	err := os.Remove(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -91,7 +90,7 @@ func remove(name string) error {
 	return err
 }
 
-// loadError words what the kernel said to a program or a map.
+// loadError wraps the kernel's error for a program or a map.
 func loadError(err error) error {
 	if errors.Is(err, unix.EPERM) {
 		return fmt.Errorf("the kernel does not let this process load eBPF programs (needs root, and CAP_BPF in a "+

@@ -179,7 +179,7 @@ func TestFiltersOfAnotherVersion(t *testing.T) {
 	windows := []setting.Lane{{Tap: "tap0", Base: 0, Count: 2}}
 	old := func() {
 		t.Helper()
-		_, programs, err := prog.ready()
+		_, programs, err := prog.load()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,14 +7,14 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// Classifiers are the kinds of tc filters at a device's ingress that are not of mpps, each once. They run behind the
-// programs of tcx, and whichever answers "ok" writes its class into tc_index, where the lane stands, also where it has
-// no class (net/core/dev.c, tc_run; net/sched/cls_bpf.c sets the class to the filter's own before it runs). What a
-// filter answers cannot be read.
+// Classifiers returns the kinds of tc filters at a device's ingress that are not of mpps, sorted. They run after the
+// tcx programs. A filter that returns "ok" overwrites tc_index, which holds the lane, with its class, even if it has
+// none (net/core/dev.c, tc_run; net/sched/cls_bpf.c sets the class to the filter's own before it runs). What a filter
+// will return cannot be known.
 func Classifiers(d Device) ([]string, error) { return classifiers(d, tapSide) }
 
-// ClassifiersOut are those at a device's egress. They do the same there, to what passes a tunnel, a VLAN or a bond on
-// its way to the NIC.
+// ClassifiersOut returns those at a device's egress. They do the same to packets that pass a tunnel, a VLAN or a bond
+// on their way to the NIC.
 func ClassifiersOut(d Device) ([]string, error) { return classifiers(d, nicSide) }
 
 func classifiers(d Device, s side) ([]string, error) {
@@ -35,8 +35,8 @@ func classifiers(d Device, s side) ([]string, error) {
 	return kinds, nil
 }
 
-// erased reports whether a classifier at a tap, or at a device between it and the NIC, takes the lane off what passes.
-// known spares looking twice at a device that several taps send through.
+// erased reports whether a classifier at a tap, or at a device between it and the NIC, may erase the lane of its
+// packets. known caches the answer for devices that several taps send through.
 func (p Program) erased(tap Device, known map[int]bool) (bool, error) {
 	others, err := Classifiers(tap)
 	if len(others) > 0 || err != nil || p.Between == nil {

@@ -10,15 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Before Linux 6.6 there is no tcx: the programs are filters of the queue discipline clsact (4.5 and later), with
-// direct action. The kernel keeps them by itself. tc shows them by their name.
+// Before Linux 6.6 there is no tcx: the programs are direct-action filters of a clsact qdisc (4.5 and later). They need
+// no pin. tc shows their names.
 
 func (p Program) filterName() string { return "mpps-" + version + ":" + p.NIC.Name }
 
-// namePrefix begins the names of the filters of every version, for any NIC.
+// namePrefix is the prefix of filter names of every version, for any NIC.
 const namePrefix = "mpps-" + versionPrefix
 
-// ofNIC reports whether a filter is one of the NIC's programs, of whatever version.
+// ofNIC reports whether a filter is one of the NIC's programs, of any version.
 func (p Program) ofNIC(f netlink.Filter) bool {
 	b, is := f.(*netlink.BpfFilter)
 	return is && strings.HasPrefix(b.Name, namePrefix) && strings.HasSuffix(b.Name, ":"+p.NIC.Name)
@@ -31,7 +31,7 @@ func (s side) parent() uint32 {
 	return netlink.HANDLE_MIN_INGRESS
 }
 
-// filters are those of the NIC's programs at one side of a device, of this version.
+// filters returns the NIC's filters of this version at one side of a device.
 func (p Program) filters(d Device, s side) ([]*netlink.BpfFilter, error) {
 	all, err := filtersAt(d, s)
 	if err != nil {
@@ -46,7 +46,7 @@ func (p Program) filters(d Device, s side) ([]*netlink.BpfFilter, error) {
 	return ours, nil
 }
 
-// filtersAt are all filters at one side of a device, of clsact and, at the ingress, of the queue discipline ingress.
+// filtersAt returns all filters at one side of a device: of clsact and, at the ingress, of the ingress qdisc.
 func filtersAt(d Device, s side) ([]netlink.Filter, error) {
 	if d.Index < 1 { // a NIC that is gone
 		return nil, nil
@@ -56,17 +56,17 @@ func filtersAt(d Device, s side) ([]netlink.Filter, error) {
 	switch {
 	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENODEV), errors.Is(err, unix.ENOENT),
 		errors.Is(err, unix.EOPNOTSUPP):
-		return nil, nil // no such queue discipline, device or support for one
+		return nil, nil // no such qdisc or device, or no support
 	case err != nil:
 		return nil, fmt.Errorf("filters of %s: %w", d.Name, err)
 	}
 	return all, nil
 }
 
-// addFilter attaches a program as a filter, with the queue discipline where there is none. That one stays when the
-// filter goes: empty it changes nothing, but the kernel stops a device's transmit queues for a moment, and drops what
-// comes, whenever clsact is put on or taken off (net/sched/sch_api.c, qdisc_graft calls dev_deactivate for ingress too;
-// measured: some 2,000 frames of a veth).
+// addFilter attaches a program as a filter and adds clsact if it is missing. clsact stays when the filter is removed:
+// empty it changes nothing, but whenever it is added or removed the kernel stops the device's transmit queues for a
+// moment and drops packets (net/sched/sch_api.c, qdisc_graft calls dev_deactivate for ingress too; measured: some 2,000
+// frames of a veth).
 func (p Program) addFilter(program *ebpf.Program, d Device, s side) error {
 	if err := onlyClsact(d, s); err != nil {
 		return err
@@ -78,25 +78,26 @@ func (p Program) addFilter(program *ebpf.Program, d Device, s side) error {
 	}
 	err := netlink.FilterAdd(&netlink.BpfFilter{
 		FilterAttrs: netlink.FilterAttrs{LinkIndex: d.Index, Parent: s.parent(), Protocol: unix.ETH_P_ALL,
-			Priority: first},
+			Priority: firstPref},
 		Fd: program.FD(), Name: p.filterName(), DirectAction: true,
 	})
 	if err != nil {
-		if kind, _ := p.before(d, s); kind != "" {
-			return &inFront{device: d.Name, kind: kind, side: s}
+		if kind, _ := p.firstOther(d, s); kind != "" {
+			return &earlierFilter{device: d.Name, kind: kind, side: s}
 		}
 		return fmt.Errorf("filter on %s: %w", d.Name, err)
 	}
 	return nil
 }
 
-// first is the preference of what runs before all others. Of several filters of one kind with the same, the newest runs
-// first (net/sched/cls_bpf.c, cls_bpf_change); another kind cannot have the same.
-const first = 1
+// firstPref is the preference of the filter that runs first. Of several filters of one kind with the same preference,
+// the newest runs first (net/sched/cls_bpf.c, cls_bpf_change); another kind cannot have the same preference.
+const firstPref = 1
 
-// before is the kind of the first filter at one side of a device, where that is none of the NIC's programs: one that
-// answers "ok" keeps the programs from being run. Filters are listed in the order in which they run.
-func (p Program) before(d Device, s side) (kind string, err error) {
+// firstOther returns the kind of the first filter at one side of a device, or nothing if that is one of the NIC's
+// programs. A filter that returns "ok" keeps later ones from running. Filters are listed in the order in which they
+// run.
+func (p Program) firstOther(d Device, s side) (kind string, err error) {
 	all, err := filtersAt(d, s)
 	if err != nil || len(all) == 0 || p.ofNIC(all[0]) {
 		return "", err
@@ -104,26 +105,26 @@ func (p Program) before(d Device, s side) (kind string, err error) {
 	return all[0].Type(), nil
 }
 
-// inFront says that a filter of somebody else's runs before those of mpps.
-type inFront struct {
+// earlierFilter is the error for another program's filter that runs before those of mpps.
+type earlierFilter struct {
 	device, kind string
 	side         side
 }
 
-func (e *inFront) Error() string {
+func (e *earlierFilter) Error() string {
 	return fmt.Sprintf("%s has a filter of somebody else's (%s) with pref %d: expected none that runs before the one "+
-		"of mpps", e.device, e.kind, first)
+		"of mpps", e.device, e.kind, firstPref)
 }
 
-// Hint says how to see it.
-func (e *inFront) Hint() string {
+// Hint returns how to see it.
+func (e *earlierFilter) Hint() string {
 	return fmt.Sprintf("tc filter show dev %s %s; with a higher pref it runs behind", e.device,
 		map[side]string{tapSide: "ingress", nicSide: "egress"}[e.side])
 }
 
-// onlyClsact refuses a NIC that has the queue discipline ingress: it stands where clsact would, the kernel answers
-// "exists" to that, and puts a filter for the egress among those of the ingress (net/sched/sch_ingress.c,
-// ingress_tcf_block knows one block only). At a tap, where the ingress is meant, that is the right place.
+// onlyClsact returns an error for a NIC with an ingress qdisc. It occupies the place of clsact: adding clsact fails
+// with EEXIST, and an egress filter ends up among the ingress filters (net/sched/sch_ingress.c, ingress_tcf_block has
+// only one block). At a tap, whose ingress is used, that is the right place.
 func onlyClsact(d Device, s side) error {
 	if s == tapSide {
 		return nil
@@ -141,7 +142,7 @@ func onlyClsact(d Device, s side) error {
 	return nil
 }
 
-// dropFilters takes the NIC's filters off a device: those of every version or, with spare, all but that of this one.
+// dropFilters removes the NIC's filters of every version from a device; with spare it keeps those of this version.
 func (p Program) dropFilters(d Device, s side, spare bool) error {
 	all, err := filtersAt(d, s)
 	if err != nil {
@@ -158,8 +159,8 @@ func (p Program) dropFilters(d Device, s side, spare bool) error {
 	return nil
 }
 
-// dropOthers takes the taps' filters away from all devices but those that are to have them, and from these those of
-// other versions.
+// dropOthers removes the taps' filters from all devices but those to keep, and from these the filters of other
+// versions.
 func (p Program) dropOthers(keep map[int]bool) error {
 	links, err := netlink.LinkList()
 	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {

@@ -1,19 +1,20 @@
 // Package lanes attaches the programs that carry a guest's choice of a queue from its tap to the NIC (bpf/lanes.bpf.c),
-// reads what is really attached, changes the windows while traffic runs, and takes all of it away. What it makes is
-// pinned below a file system of the kernel's and outlives the process:
+// reads what is attached, changes the windows while traffic runs, and removes all of it. Its objects are pinned in the
+// bpf file system and outlive the process:
 //
-//	/sys/fs/bpf/mpps/lanes-v1/NIC/windows   the NIC's queues that each tap has, by the tap's ifindex, for the programs
+//	/sys/fs/bpf/mpps/lanes-v1/NIC/windows   the NIC queues of each tap, by the tap's ifindex, for the programs
 //	                              entries   the same as requested, by the tap's name or its guest's address
 //	                              nic       the link of the NIC's program (tcx, Linux 6.6 and later)
 //	                              tap-17    the link of a tap's program, by ifindex
 //
-// On older kernels the programs are filters of a clsact queue discipline, which need no pin; only the maps are pinned.
+// On older kernels the programs are filters of a clsact qdisc, which need no pin; only the maps are pinned.
 package lanes
 
 import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -21,10 +22,10 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// FileSystem is where the kernel keeps pinned eBPF objects.
+// FileSystem is the mount point of the bpf file system, which keeps pinned eBPF objects.
 const FileSystem = "/sys/fs/bpf"
 
-// version is that of the programs and maps. Another one's are never changed, only removed.
+// version is the version of the programs and maps. Those of another version are never changed, only removed.
 const (
 	versionPrefix = "lanes-v"
 	version       = versionPrefix + "1"
@@ -34,26 +35,24 @@ const (
 type Device struct {
 	Name  string
 	Index int
-	// Unrecorded is set where the device hands frames on with the number of the sender's transmit queue, from 0,
-	// instead of recording a receive queue, from 1 (drivers/net/veth.c, veth_xmit, against drivers/net/tun.c,
-	// tun_get_user).
+	// Unrecorded is set if the device passes frames on with the index of the sender's transmit queue, from 0, instead
+	// of recording a receive queue, from 1 (drivers/net/veth.c, veth_xmit; compare drivers/net/tun.c, tun_get_user).
 	Unrecorded bool
 }
 
-// Program is what steers the packets that leave by one NIC.
+// Program steers the packets that leave by one NIC.
 type Program struct {
-	Root string // the file system, FileSystem but in tests
+	Root string // the file system: FileSystem except in tests
 	NIC  Device
-	// Find finds the device that the tap of a lane is now; false where there is none.
+	// Find returns the current device of a lane's tap; false if there is none.
 	Find func(tap string) (Device, bool)
-	// Between finds the devices that what a tap sends passes on its way to the NIC, as far as that is known; nil: none
-	// are.
+	// Between returns the known devices that a tap's packets pass on their way to the NIC; nil: none.
 	Between func(tap Device) []Device
-	// Filters uses filters of clsact even where the kernel has tcx.
+	// Filters uses clsact filters even if the kernel has tcx.
 	Filters bool
 }
 
-// side is which of the two programs is meant.
+// side is one of the two programs.
 type side int
 
 const (
@@ -61,20 +60,19 @@ const (
 	nicSide             // at the NIC's egress
 )
 
-// NoFileSystem says that the kernel's file system for pinned objects is not mounted.
+// NoFileSystem is the error if the bpf file system is not mounted.
 type NoFileSystem struct{ Root string }
 
 func (e *NoFileSystem) Error() string {
 	return e.Root + ": expected the bpf file system, found none: what is attached would go with this process"
 }
 
-// Hint says what to do.
+// Hint returns what to do.
 func (e *NoFileSystem) Hint() string {
 	return "mount -t bpf bpf " + e.Root + " (systemd does it at boot; in a container it is the host's business)"
 }
 
-// mounted reports whether the file system is there. The magic number is that of include/uapi/linux/magic.h,
-// BPF_FS_MAGIC.
+// mounted returns an error unless the bpf file system is mounted (include/uapi/linux/magic.h, BPF_FS_MAGIC).
 func (p Program) mounted() error {
 	var fs unix.Statfs_t
 	err := unix.Statfs(p.Root, &fs)
@@ -87,8 +85,8 @@ func (p Program) mounted() error {
 	return nil
 }
 
-// folder is the name of a NIC's directory. The file system keeps names with dots for itself (kernel/bpf/inode.c,
-// bpf_lookup), and no device has a colon in its name (net/core/dev.c, dev_valid_name).
+// folder returns the name of the NIC's directory. The file system reserves names with dots (kernel/bpf/inode.c,
+// bpf_lookup), and no device name has a colon (net/core/dev.c, dev_valid_name).
 func (p Program) folder() string { return strings.ReplaceAll(p.NIC.Name, ".", ":") }
 
 func (p Program) dir() string { return filepath.Join(p.Root, "mpps", version, p.folder()) }
@@ -108,22 +106,16 @@ func (p Program) pin(d Device, s side) string {
 	return filepath.Join(p.dir(), fmt.Sprintf("%s%d", tapPin, d.Index))
 }
 
-// others are the directories of the NIC that other versions have made.
-func (p Program) others() ([]string, error) {
+// otherVersions returns the NIC's directories of other versions.
+func (p Program) otherVersions() ([]string, error) {
 	all, err := filepath.Glob(filepath.Join(p.Root, "mpps", versionPrefix+"*", p.folder()))
 	if err != nil {
 		return nil, err
 	}
-	var others []string
-	for _, dir := range all {
-		if dir != p.dir() {
-			others = append(others, dir)
-		}
-	}
-	return others, nil
+	return slices.DeleteFunc(all, func(dir string) bool { return dir == p.dir() }), nil
 }
 
-// Steered are the NICs that have a directory of this version, by name.
+// Steered returns the names of the NICs that have a directory of this version.
 func Steered(root string) ([]string, error) {
 	dirs, err := filepath.Glob(filepath.Join(root, "mpps", version, "*"))
 	if err != nil {
@@ -136,10 +128,10 @@ func Steered(root string) ([]string, error) {
 	return nics, nil
 }
 
-// Read is what is attached now: the lanes that are in effect, and those whose tap is not there and that are steered
-// when it comes and the programs are attached to it. there is false where nothing of mpps is attached to the NIC.
+// Read returns the lanes that are in effect, and those whose tap does not exist now. there is false if nothing of mpps
+// is attached to the NIC.
 func (p Program) Read() (lanes []setting.Lane, there bool, err error) {
-	others, err := p.others()
+	others, err := p.otherVersions()
 	if err != nil {
 		return nil, false, err
 	}
@@ -155,13 +147,13 @@ func (p Program) Read() (lanes []setting.Lane, there bool, err error) {
 		return nil, true, err
 	}
 	if m == nil {
-		return nil, true, nil // what a killed write has left
+		return nil, true, nil // left by a killed write
 	}
 	defer m.close()
 	if is, err := p.attached(p.NIC, nicSide); !is || err != nil {
 		return nil, true, err
 	}
-	entries, err := m.recorded()
+	entries, err := m.requested()
 	if err != nil {
 		return nil, true, err
 	}
@@ -180,10 +172,10 @@ func (p Program) Read() (lanes []setting.Lane, there bool, err error) {
 	return lanes, true, nil
 }
 
-// steers reports whether a lane is in effect on a device: the program has its window, is attached, and nobody's
-// classifier takes the lane off.
+// steers reports whether a lane is in effect on a device: the program has its window and is attached, and no classifier
+// erases the lane.
 func (p Program) steers(m *maps, l setting.Lane, d Device, erases map[int]bool) (bool, error) {
-	if is, err := m.holds(d, l); !is || err != nil {
+	if is, err := m.hasWindow(d, l); !is || err != nil {
 		return false, err
 	}
 	if gone, err := p.erased(d, erases); gone || err != nil {

@@ -14,7 +14,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// name is a tap as it was asked for, or nothing for what is noted of the NIC. The longest is a MAC address.
+// name is a tap as requested: a device name or, the longest, a MAC address.
 type name [24]byte
 
 func nameOf(tap string) (n name) {
@@ -24,18 +24,18 @@ func nameOf(tap string) (n name) {
 
 func (n name) String() string { return string(bytes.TrimRight(n[:], "\x00")) }
 
-// entry is the window of a tap as it was asked for.
+// entry is the requested window of a tap.
 type entry struct{ Base, Count uint16 }
 
 // maps are the two pinned maps of a NIC.
 type maps struct{ windows, entries *ebpf.Map }
 
 func (m *maps) close() {
-	_ = m.windows.Close() // a descriptor that was only used for reading and writing elements
+	_ = m.windows.Close() // errors do not matter: the elements are written
 	_ = m.entries.Close()
 }
 
-// Exists reports whether anything of mpps is attached to the NIC: its directory is there, or filters without one.
+// Exists reports whether anything of mpps is attached to the NIC: its directory exists, or filters without one.
 func (p Program) Exists() (bool, error) {
 	if pinned, err := p.Pinned(); pinned || err != nil {
 		return pinned, err
@@ -44,7 +44,7 @@ func (p Program) Exists() (bool, error) {
 	return slices.ContainsFunc(filters, p.ofNIC), err
 }
 
-// Pinned reports whether the NIC's directory is there, which costs no more than a look.
+// Pinned reports whether the NIC's directory exists. It is cheap.
 func (p Program) Pinned() (bool, error) {
 	_, err := os.Lstat(p.dir())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -53,7 +53,7 @@ func (p Program) Pinned() (bool, error) {
 	return err == nil, err
 }
 
-// openMaps opens the maps; nil where one of them is missing.
+// openMaps opens the maps; nil if one of them is missing.
 func (p Program) openMaps() (*maps, error) {
 	windows, err := openMap(filepath.Join(p.dir(), windowsPin))
 	if windows == nil {
@@ -77,7 +77,7 @@ func openMap(pin string) (*ebpf.Map, error) {
 	return m, nil
 }
 
-// makeMaps makes the maps and pins them.
+// makeMaps creates the maps and pins them.
 func (p Program) makeMaps(spec *ebpf.CollectionSpec) (m *maps, err error) {
 	m = &maps{}
 	if m.windows, err = ebpf.NewMap(spec.Maps[lanesMapWindows]); err != nil {
@@ -99,8 +99,8 @@ func (p Program) makeMaps(spec *ebpf.CollectionSpec) (m *maps, err error) {
 	return m, nil
 }
 
-// recorded are the lanes as they were asked for.
-func (m *maps) recorded() ([]setting.Lane, error) {
+// requested returns the lanes as requested.
+func (m *maps) requested() ([]setting.Lane, error) {
 	var all []setting.Lane
 	var n name
 	var e entry
@@ -115,8 +115,8 @@ func (m *maps) recorded() ([]setting.Lane, error) {
 	}
 }
 
-// record makes the lanes those that are asked for.
-func (m *maps) record(lanes []setting.Lane) error {
+// store stores the requested lanes and removes all others.
+func (m *maps) store(lanes []setting.Lane) error {
 	wanted := map[string]bool{}
 	for _, l := range lanes {
 		wanted[l.Tap] = true
@@ -124,7 +124,7 @@ func (m *maps) record(lanes []setting.Lane) error {
 			return fmt.Errorf("note the lane %s: %w", l, err)
 		}
 	}
-	noted, err := m.recorded()
+	noted, err := m.requested()
 	if err != nil {
 		return err
 	}
@@ -146,8 +146,8 @@ func windowOf(d Device, l setting.Lane) lanesWindow {
 	return w
 }
 
-// holds reports whether the programs have the window of a lane.
-func (m *maps) holds(d Device, l setting.Lane) (bool, error) {
+// hasWindow reports whether the programs' map has the window of a lane.
+func (m *maps) hasWindow(d Device, l setting.Lane) (bool, error) {
 	var w lanesWindow
 	err := m.windows.Lookup(uint32(d.Index), &w)
 	if errors.Is(err, ebpf.ErrKeyNotExist) {
@@ -156,8 +156,8 @@ func (m *maps) holds(d Device, l setting.Lane) (bool, error) {
 	return w == windowOf(d, l), err
 }
 
-// open gives windows to devices. What a device had is replaced in one step: no frame sees half a window.
-func (m *maps) open(windows map[int]lanesWindow) error {
+// setWindows sets the windows of devices. Each is replaced in one step: no frame sees half a window.
+func (m *maps) setWindows(windows map[int]lanesWindow) error {
 	for index, w := range windows {
 		if err := m.windows.Put(uint32(index), w); err != nil {
 			return fmt.Errorf("set the window of the device with index %d: %w", index, err)
@@ -166,8 +166,8 @@ func (m *maps) open(windows map[int]lanesWindow) error {
 	return nil
 }
 
-// shut takes the windows of all other devices away.
-func (m *maps) shut(windows map[int]lanesWindow) error {
+// deleteOtherWindows deletes the windows of all other devices.
+func (m *maps) deleteOtherWindows(windows map[int]lanesWindow) error {
 	var stale []uint32
 	var index uint32
 	var w lanesWindow

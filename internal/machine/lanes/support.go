@@ -12,15 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Support is what the running kernel takes.
+// Support is what the running kernel supports.
 type Support struct {
-	Why string // it does not take the programs; empty where it does
-	TCX bool   // they are attached without a queue discipline
+	Why string // the kernel rejects the programs; empty if it accepts them
+	TCX bool   // they are attached without a qdisc
 }
 
-// Supported asks the kernel, by loading the programs, and attaching one to a device that is not there. Which release
-// can do what does not tell: distributions take such things back to theirs. An error means that it could not be told,
-// for want of privilege.
+// Supported probes the kernel: it loads the programs and tries to attach one to a device that does not exist. The
+// release number does not tell, since distributions backport. An error means that the privilege to probe is missing.
 func Supported() (Support, error) {
 	if err := rlimit.RemoveMemlock(); err != nil { // before Linux 5.11 maps count as locked memory
 		return Support{}, fmt.Errorf("lift the limit of locked memory: %w", err)
@@ -29,7 +28,7 @@ func Supported() (Support, error) {
 	if err != nil {
 		return Support{}, err
 	}
-	spec.Maps[lanesMapWindows].MaxEntries = 1 // nobody reads it
+	spec.Maps[lanesMapWindows].MaxEntries = 1 // it is not used
 	return supported(spec)
 }
 
@@ -39,7 +38,7 @@ func supported(spec *ebpf.CollectionSpec) (Support, error) {
 	switch {
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.ENOMEM):
 		return Support{}, loadError(err)
-	case err != nil: // the verifier says EACCES to a field that may not be written
+	case err != nil: // the verifier returns EACCES for a field that may not be written
 		why, _, _ := strings.Cut(err.Error(), "\n")
 		return Support{Why: why}, nil
 	}

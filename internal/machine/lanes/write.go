@@ -15,19 +15,19 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Write makes the lanes those that are asked for: no more and no others are attached. Where it fails what was attached
-// before is attached again; but where taps alone cannot be attached (TapsError) all others have their lanes. Lanes
-// whose tap is not there are noted: they count as in effect until the tap comes, and then have to be written again. No
-// frame is lost on the way: programs are attached, replaced and detached between two frames, and a frame that finds
-// only one of them goes the way that the kernel chooses.
+// Write sets the lanes: exactly those are attached. On an error it restores the former ones, except if only some taps
+// could not be attached (TapsError): then all others have their lanes. Lanes whose tap does not exist are recorded:
+// they count as in effect until the tap appears, and must then be written again. No frame is lost: programs are
+// attached, replaced and detached between two frames, and a frame that passes only one of them uses the queue that the
+// kernel selects.
 func (p Program) Write(lanes []setting.Lane) error {
 	if err := p.mounted(); err != nil {
 		return err
 	}
-	if _, err := p.taps(lanes); err != nil {
+	if _, err := p.findTaps(lanes); err != nil {
 		return err
 	}
-	before, there, err := p.noted()
+	before, there, err := p.requested()
 	if err != nil {
 		return err
 	}
@@ -47,8 +47,8 @@ func (p Program) Write(lanes []setting.Lane) error {
 	return nil
 }
 
-// noted are the lanes that were asked for last, and whether anything is there.
-func (p Program) noted() ([]setting.Lane, bool, error) {
+// requested returns the lanes requested last, and whether anything of mpps is attached.
+func (p Program) requested() ([]setting.Lane, bool, error) {
 	there, err := p.Exists()
 	if !there || err != nil {
 		return nil, false, err
@@ -58,18 +58,18 @@ func (p Program) noted() ([]setting.Lane, bool, error) {
 		return nil, true, err
 	}
 	defer m.close()
-	lanes, err := m.recorded()
+	lanes, err := m.requested()
 	return lanes, true, err
 }
 
 func (p Program) write(lanes []setting.Lane) error {
-	m, programs, err := p.ready()
+	m, programs, err := p.load()
 	if err != nil {
 		return err
 	}
 	defer m.close()
 	defer programs.Close()
-	taps, err := p.taps(lanes)
+	taps, err := p.findTaps(lanes)
 	if err != nil {
 		return err
 	}
@@ -79,8 +79,8 @@ func (p Program) write(lanes []setting.Lane) error {
 			windows[d.Index] = windowOf(d, l)
 		}
 	}
-	// Windows come before those who read them, and the NIC's program before frames that have a lane.
-	if err := errors.Join(m.open(windows), m.record(lanes)); err != nil {
+	// Windows come before the programs that read them, and the NIC's program before frames with a lane.
+	if err := errors.Join(m.setWindows(windows), m.store(lanes)); err != nil {
 		return err
 	}
 	if err := p.attach(programs.MppsLaneNic, p.NIC, nicSide); err != nil {
@@ -93,27 +93,27 @@ func (p Program) write(lanes []setting.Lane) error {
 			continue
 		}
 		switch err := p.attach(programs.MppsLaneTap, d, tapSide); {
-		case errors.Is(err, unix.ENODEV): // gone a moment ago, with its guest
+		case errors.Is(err, unix.ENODEV): // it has just disappeared with its guest
 			delete(windows, d.Index)
 			delete(taps, l.Tap)
 		case err != nil:
 			problems = append(problems, fmt.Errorf("%s: %w", l.Tap, err))
 		}
 	}
-	if err := errors.Join(p.detachOthers(taps), m.shut(windows)); err != nil || len(problems) == 0 {
+	if err := errors.Join(p.detachOthers(taps), m.deleteOtherWindows(windows)); err != nil || len(problems) == 0 {
 		return err
 	}
 	return &TapsError{errors.Join(problems...)}
 }
 
-// TapsError says which taps could not be attached, where all else is as it was asked for.
+// TapsError lists taps that could not be attached; everything else is as requested.
 type TapsError struct{ Err error }
 
 func (e *TapsError) Error() string { return e.Err.Error() }
 func (e *TapsError) Unwrap() error { return e.Err }
 
-// taps are the devices that are there of those that lanes name.
-func (p Program) taps(lanes []setting.Lane) (map[string]Device, error) {
+// findTaps returns the existing devices of lanes, by the name in the lane. Two lanes for one device are an error.
+func (p Program) findTaps(lanes []setting.Lane) (map[string]Device, error) {
 	taps, names := map[string]Device{}, map[int]string{}
 	for _, l := range lanes {
 		d, found := p.Find(l.Tap)
@@ -128,8 +128,8 @@ func (p Program) taps(lanes []setting.Lane) (map[string]Device, error) {
 	return taps, nil
 }
 
-// ready opens the maps, or makes them, and loads the programs over them.
-func (p Program) ready() (*maps, *lanesPrograms, error) {
+// load opens or creates the maps and loads the programs that use them. It removes other versions.
+func (p Program) load() (*maps, *lanesPrograms, error) {
 	if err := rlimit.RemoveMemlock(); err != nil { // before Linux 5.11 maps count as locked memory
 		return nil, nil, fmt.Errorf("lift the limit of locked memory: %w", err)
 	}
@@ -137,7 +137,7 @@ func (p Program) ready() (*maps, *lanesPrograms, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	others, err := p.others()
+	others, err := p.otherVersions()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -154,7 +154,7 @@ func (p Program) ready() (*maps, *lanesPrograms, error) {
 		if m != nil {
 			m.close()
 		}
-		if err := p.Remove(); err != nil { // half of what is needed, by a write that was killed
+		if err := p.Remove(); err != nil { // incomplete, left by a killed write
 			return nil, nil, err
 		}
 		if err := os.MkdirAll(p.dir(), 0o700); err != nil {
@@ -174,14 +174,14 @@ func (p Program) ready() (*maps, *lanesPrograms, error) {
 	return m, programs, nil
 }
 
-// fits reports whether the maps are of the form that the programs here expect.
+// fits reports whether the maps have the form that these programs expect.
 func (m *maps) fits(spec *ebpf.CollectionSpec) bool {
 	return spec.Maps[lanesMapWindows].Compatible(m.windows) == nil && int(m.entries.KeySize()) == len(name{}) &&
 		m.entries.ValueSize() == 4
 }
 
-// detachOthers takes the tap's program away from all devices but those that are to have it, and the pins of devices
-// that are gone.
+// detachOthers detaches the tap's program from all devices but the given taps, and removes the pins of devices that are
+// gone.
 func (p Program) detachOthers(taps map[string]Device) error {
 	pins, err := os.ReadDir(p.dir())
 	if err != nil {
@@ -201,10 +201,10 @@ func (p Program) detachOthers(taps map[string]Device) error {
 	return errors.Join(append(problems, p.dropOthers(keep), p.dropFilters(p.NIC, nicSide, true))...)
 }
 
-// Remove takes away whatever any version of mpps has attached for the NIC. Frames that are on the way between the
-// programs go the way that the kernel chooses; none is lost.
+// Remove removes everything that any version of mpps has attached for the NIC. Frames between the two programs use the
+// queue that the kernel selects; none is lost.
 func (p Program) Remove() error {
-	dirs, err := p.others()
+	dirs, err := p.otherVersions()
 	problems := []error{err, p.dropOthers(nil)}
 	if p.NIC.Index > 0 {
 		problems = append(problems, p.dropFilters(p.NIC, nicSide, false))
@@ -212,7 +212,7 @@ func (p Program) Remove() error {
 	for _, dir := range append(dirs, p.dir()) {
 		problems = append(problems, p.removeDir(dir))
 	}
-	// The directories above go with the last NIC's; another's are in them.
+	// Removes the directories above if this was the last NIC.
 	above, err := filepath.Glob(filepath.Join(p.Root, "mpps", versionPrefix+"*"))
 	problems = append(problems, err)
 	for _, dir := range append(above, filepath.Join(p.Root, "mpps")) {
@@ -221,8 +221,7 @@ func (p Program) Remove() error {
 	return errors.Join(problems...)
 }
 
-// removeDir removes a directory of pins: first the taps' links, so that no frame is given a lane any more, then the
-// NIC's.
+// removeDir removes a directory of pins: first the taps' links, so that no frame gets a lane any more, then the NIC's.
 func (p Program) removeDir(dir string) error {
 	pins, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
