@@ -1,4 +1,4 @@
-// Package netfilter reads rules and writes single ones and whole rule sets, of nf_tables and of the older tools.
+// Package netfilter reads rules, and writes single rules and whole rule sets, of nf_tables and of the legacy tools.
 package netfilter
 
 import (
@@ -10,12 +10,12 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// maxRuleLines is how many rules of one rule set are kept as text.
+// maxRuleLines is how many lines of one rule set are kept as text.
 const maxRuleLines = 2000
 
-// Inventory takes stock of the hooks and rules that a frame runs through. It never loads a module by looking: the
-// legacy tools and the nf_tables socket would, so each is asked only where its part of the kernel is there already, and
-// what is not there has no rules.
+// Inventory reads the hooks and rules that a frame passes. It must not load a module, as the legacy tools and the
+// nf_tables socket would: each is asked only if its part of the kernel is there already. What is not loaded has no
+// rules.
 func Inventory(ctx context.Context, m *tree.Tree, h *facts.Host) {
 	n := facts.Netfilter{
 		BridgeModule: m.Exists("sys/module/br_netfilter") || m.Exists("proc/sys/net/bridge"),
@@ -37,12 +37,12 @@ func Inventory(ctx context.Context, m *tree.Tree, h *facts.Host) {
 	h.Netfilter = n
 }
 
-// legacyTool is one of the tools that use the old interface of the kernel (x_tables, ebtables).
+// legacyTool is one of the tools that use the kernel's old interface (x_tables, ebtables).
 type legacyTool struct {
 	tool  string
 	save  string // program that prints one table
-	names string // file that lists the tables that are loaded, where there is one
-	// modules are the names under /proc/modules of tables where no file lists them, by table.
+	names string // file that lists the loaded tables, if there is one
+	// modules are the modules of the tables, by table, if no file lists them.
 	modules map[string]string
 }
 
@@ -55,7 +55,7 @@ var legacyTools = []legacyTool{
 	}},
 }
 
-// legacyRules reads the rules of one tool; false where its kernel part holds no table.
+// legacyRules reads the rules of one tool; false if the kernel has none of its tables.
 func legacyRules(ctx context.Context, m *tree.Tree, h *facts.Host, legacy legacyTool) (facts.RuleSet, bool) {
 	tables, err := legacyTables(m, legacy)
 	if err != nil {
@@ -76,13 +76,18 @@ func legacyRules(ctx context.Context, m *tree.Tree, h *facts.Host, legacy legacy
 		set.Rules += rules
 		set.Lines = append(set.Lines, lines...)
 	}
+	return cut(set), true
+}
+
+// cut limits a rule set to maxRuleLines.
+func cut(set facts.RuleSet) facts.RuleSet {
 	if len(set.Lines) > maxRuleLines {
 		set.Lines, set.Cut = set.Lines[:maxRuleLines], true
 	}
-	return set, true
+	return set
 }
 
-// legacyTables lists the tables of a tool that are in the kernel now.
+// legacyTables returns a tool's tables that are in the kernel now.
 func legacyTables(m *tree.Tree, legacy legacyTool) ([]string, error) {
 	if legacy.names != "" {
 		if !m.Exists(legacy.names) { // x_tables family not loaded
@@ -103,11 +108,11 @@ func legacyTables(m *tree.Tree, legacy legacyTool) ([]string, error) {
 	return tables, nil
 }
 
-// saveTable prints one table that is loaded. Naming it keeps the program from trying the others, and -M keeps it from
-// loading anything should the table have vanished meanwhile.
+// saveTable returns one loaded table as text. Naming the table keeps the program from trying the others, and -M keeps
+// it from loading a module if the table has disappeared meanwhile.
 func saveTable(ctx context.Context, m *tree.Tree, legacy legacyTool, table string) (string, error) {
 	switch legacy.tool {
-	// the save programs of both ask whatever "arptables" is, which may be the one for nf_tables
+	// Not with the save programs of these two: they run "arptables" and "ebtables", which may be those for nf_tables.
 	case "arptables-legacy":
 		text, err := m.Command(ctx, "", legacy.save, "-t", table, "-n", "-L")
 		return saveArptables(text, table), err
@@ -117,10 +122,10 @@ func saveTable(ctx context.Context, m *tree.Tree, legacy legacyTool, table strin
 	return m.Command(ctx, "", legacy.save, "-M", "/bin/false", "-t", table)
 }
 
-// parseSave reads the save format of iptables, ip6tables and arptables (a star and the table, a colon, chain and
-// policy, and one -A line a rule) and the commands that ebtables -L --Lx prints ("ebtables -t filter -A FORWARD …").
-// Counters are left out, and policies that accept, which stop nothing. Lines of other tables than the one asked for are
-// skipped. It returns the lines, each with its table in front, and how many are rules.
+// parseSave reads the save format of iptables, ip6tables and arptables (a star and the table; a colon, chain and
+// policy; one -A line per rule) and the commands that ebtables -L --Lx prints ("ebtables -t filter -A FORWARD …"). It
+// leaves out counters, ACCEPT policies, which block nothing, and other tables. It returns the lines, each with its
+// table in front, and how many are rules.
 func parseSave(text, table string) (lines []string, rules int) {
 	current := ""
 	for line := range strings.Lines(text) {
@@ -156,8 +161,8 @@ func parseSave(text, table string) (lines []string, rules int) {
 	return lines, rules
 }
 
-// saveArptables turns the listing of arptables, whose rules stand under "Chain INPUT (policy ACCEPT)" in the form of
-// its arguments, into the save format.
+// saveArptables converts the listing of arptables into the save format. It has rules in the form of its arguments,
+// below lines "Chain INPUT (policy ACCEPT)".
 func saveArptables(listing, table string) string {
 	var save strings.Builder
 	save.WriteString("*" + table + "\n")

@@ -47,7 +47,7 @@ func TestRulesOfIptables(t *testing.T) {
 	if rules != 2 {
 		t.Errorf("%d rules, want 2: a policy is none", rules)
 	}
-	if marks := legacyMarks(text); !slices.Equal(marks, []bool{true, false}) {
+	if marks := ownLegacyRules(text); !slices.Equal(marks, []bool{true, false}) {
 		t.Errorf("our rule among the two of raw PREROUTING: %v, want the first", marks)
 	}
 }
@@ -135,7 +135,7 @@ func TestRuleSetText(t *testing.T) {
 	if want := "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\n:mine - [0:0]\n-A INPUT -p tcp -j mine\nCOMMIT\n"; text != want || empty {
 		t.Errorf("%q, empty %v", text, empty)
 	}
-	bare := emptied(text)
+	bare := emptyTables(text)
 	if bare != "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\nCOMMIT\n" {
 		t.Errorf("emptied: %q", bare)
 	}

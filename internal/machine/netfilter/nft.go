@@ -14,15 +14,16 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// nftRules counts the rules of nf_tables over netlink and, where the nft program is installed, reads them as text.
-// Where a family's rules were made by an iptables-nft program, that program is named as a back end too.
+// nftRules counts the rules of nf_tables over netlink and, if the nft program is installed, reads them as text. It also
+// returns the back ends: nft, and the iptables-nft programs that made rules. It is false if the kernel has no
+// nf_tables.
 func nftRules(ctx context.Context, m *tree.Tree, h *facts.Host) (facts.RuleSet, []string, bool) {
 	if !m.Live() || !present(m, "nf_tables") {
 		return facts.RuleSet{}, nil, false
 	}
 	rules, err := countNftRules()
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EPROTONOSUPPORT) {
-		return facts.RuleSet{}, nil, false // the kernel was built without
+		return facts.RuleSet{}, nil, false // the kernel was built without nf_tables
 	}
 	if err != nil {
 		tree.Note(h, facts.RulesUnseen("nft", "", tree.Reason(err)))
@@ -32,28 +33,24 @@ func nftRules(ctx context.Context, m *tree.Tree, h *facts.Host) (facts.RuleSet, 
 	if len(rules) == 0 {
 		return set, nil, true
 	}
-	// -s leaves out counters. The kernel's parts are loaded: they hold rules.
+	// -s leaves out counters. This loads no module: the kernel has rules already.
 	text, err := m.Command(ctx, "", "nft", "-s", "list", "ruleset")
 	if err != nil {
 		tree.Note(h, facts.NftTextUnseen(tree.Reason(err)))
 	} else {
 		set.Lines = parseNft(text)
 	}
-	if len(set.Lines) > maxRuleLines {
-		set.Lines, set.Cut = set.Lines[:maxRuleLines], true
-	}
-	return set, nftBackends(rules), true
+	return cut(set), nftBackends(rules), true
 }
 
-// present reports whether a part of the kernel is there, as a module that is loaded or built in, or could not be loaded
-// anyhow, so that asking for it loads nothing.
+// present reports whether using a part of the kernel loads no module: it is loaded, built in, or cannot be loaded.
 func present(m *tree.Tree, module string) bool {
 	if m.Exists("sys/module/" + module) {
 		return true
 	}
 	modules, err := m.Read("proc/modules")
 	if err != nil || m.Line("proc/sys/kernel/modules_disabled") == "1" {
-		return true // no modules, or none any more: nothing can be loaded
+		return true // the kernel has no modules, or loads none any more
 	}
 	for line := range strings.Lines(modules) {
 		if name, _, _ := strings.Cut(line, " "); name == module {
@@ -68,15 +65,15 @@ func present(m *tree.Tree, module string) bool {
 	return strings.Contains(builtin, "/"+module+".ko")
 }
 
-// nftRule is where one rule stands.
+// nftRule is the place of one rule.
 type nftRule struct {
 	family uint8
 	table  string
 	chain  string
 }
 
-// countNftRules lists where every rule of the network namespace stands, in one dump and without reading what the rules
-// say (net/netfilter/nf_tables_api.c, nf_tables_dump_rules).
+// countNftRules returns the place of every rule in the network namespace, from one dump, without the rules' content
+// (net/netfilter/nf_tables_api.c, nf_tables_dump_rules).
 func countNftRules() ([]nftRule, error) {
 	conn, err := netlink.Dial(unix.NETLINK_NETFILTER, nil)
 	if err != nil {
@@ -90,7 +87,7 @@ func countNftRules() ([]nftRule, error) {
 		Data: []byte{unix.AF_UNSPEC, unix.NFNETLINK_V0, 0, 0}, // struct nfgenmsg
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list of rules: %w", unwrapNetlink(err))
+		return nil, fmt.Errorf("list of rules: %w", tree.Netlink(err))
 	}
 	rules := make([]nftRule, 0, len(messages))
 	for _, message := range messages {
@@ -126,20 +123,11 @@ func parseNftRule(data []byte) (nftRule, error) {
 	return rule, nil
 }
 
-// unwrapNetlink is the kernel's error under a netlink one.
-func unwrapNetlink(err error) error {
-	var op *netlink.OpError
-	if errors.As(err, &op) {
-		return tree.Errno(op.Err)
-	}
-	return err
-}
-
-// iptablesTables are the names that the iptables-nft programs give to their tables.
+// iptablesTables are the names of the iptables-nft programs' tables.
 var iptablesTables = []string{"filter", "nat", "mangle", "raw", "security"}
 
-// nftBackends names the tools whose rules these are. The iptables-nft programs name tables as iptables does, and chains
-// of the kernel in capitals; hand-written rule sets do neither by custom.
+// nftBackends returns the tools that made these rules, sorted. The iptables-nft programs use iptables' table names and
+// built-in chains in capitals; hand-written rule sets usually do neither.
 func nftBackends(rules []nftRule) []string {
 	var backends []string
 	for _, rule := range rules {
@@ -162,9 +150,8 @@ func nftBackends(rules []nftRule) []string {
 	return backends
 }
 
-// parseNft turns the nested text of `nft list ruleset` into one line a rule, each with family, table and chain in
-// front, as `nft add rule` takes it. Policies that drop are listed as the chain's own line. Sets, maps and objects are
-// left out.
+// parseNft converts the nested text of `nft list ruleset` into one line per rule, with family, table and chain in
+// front, as for `nft add rule`. A drop policy is listed as the chain's own line. Sets, maps and objects are left out.
 func parseNft(text string) []string {
 	var lines []string
 	var table, chain string
@@ -187,7 +174,7 @@ func parseNft(text string) []string {
 		case opens && depth == 1 && fields[0] == "chain" && len(fields) >= 3:
 			chain, chainDepth = fields[1], depth+1
 		case chain != "" && depth == chainDepth:
-			if fields[0] == "type" { // what hook, priority and policy the chain has
+			if fields[0] == "type" { // the chain's hook, priority and policy
 				if strings.Contains(line, "policy drop") {
 					lines = append(lines, table+" "+chain+" "+line)
 				}

@@ -15,7 +15,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Mechanisms are those of rules and rule sets.
+// Mechanisms returns the mechanisms of rules and rule sets.
 func Mechanisms(m *tree.Tree) setting.Mechanisms {
 	return setting.Mechanisms{
 		setting.NetfilterRule: netfilterRule{m},
@@ -23,21 +23,20 @@ func Mechanisms(m *tree.Tree) setting.Mechanisms {
 	}
 }
 
-// netfilterRule adds and removes named rules of mpps. The address is the rule's name and the rule set that it stands
-// in:
+// netfilterRule adds and removes named rules of mpps. The address is the rule's name and its rule set:
 //
 //	netfilter-rule:nflog-skip/iptables-legacy
 //	netfilter-rule:nflog-skip/nft                        table ip raw, chain PREROUTING, where iptables-nft puts it
 //	netfilter-rule:nflog-skip/nft/inet/acct/prerouting   another base chain: family, table, chain
 //
-// nflog-skip stands at the head of raw PREROUTING and accepts everything but IP protocol 253 (for experiments, RFC
-// 3692), so that accounting rules with target NFLOG behind it, one for each interface and each walked by each packet,
-// are passed by. "Accept" ends that chain only; all later hooks still see the packet. It reads as present, as misplaced
-// where it no longer comes first and so does nothing, or as absent. The chain must exist: without it there is nothing
-// to pass by, and making one would leave more behind than the rule.
+// nflog-skip is the first rule of raw PREROUTING and accepts everything but IP protocol 253 (for experiments, RFC
+// 3692). Packets so skip the accounting rules with target NFLOG after it, which are one per interface and are all
+// evaluated for each packet. "Accept" ends that chain only; all later hooks still see the packet. The rule reads as
+// present, as misplaced if it is no longer first and so has no effect, or as absent. The chain must exist: without it
+// there is nothing to skip, and creating it would leave more behind than the rule.
 type netfilterRule struct{ m *tree.Tree }
 
-// The rule's mark, its protocol, and what it can read as.
+// The rule's comment, its protocol, and its readings.
 const (
 	nflogSkip    = "nflog-skip"
 	ruleMark     = "mpps " + nflogSkip
@@ -46,16 +45,16 @@ const (
 	ruleMisplace = "misplaced"
 )
 
-// ruleSet is one place where the rule can stand.
+// ruleSet is a rule set that can have the rule.
 type ruleSet interface {
-	// state answers present, misplaced or absent.
+	// state returns present, misplaced or absent.
 	state(ctx context.Context) setting.Reading
-	// put makes the rule the first of its chain, drop removes it.
-	put(ctx context.Context) error
-	drop(ctx context.Context) error
+	// insert makes the rule the first of its chain, drop removes it.
+	insert(ctx context.Context) error
+	remove(ctx context.Context) error
 }
 
-func (n netfilterRule) place(a setting.Address) (ruleSet, error) {
+func (n netfilterRule) ruleSet(a setting.Address) (ruleSet, error) {
 	elements := strings.Split(a.Path, "/")
 	if elements[0] != nflogSkip || len(elements) < 2 {
 		return nil, a.Errorf("expected %s/iptables-legacy or %s/nft", nflogSkip, nflogSkip)
@@ -80,7 +79,7 @@ func (n netfilterRule) Read(ctx context.Context, a setting.Address) setting.Read
 	if !n.m.Live() {
 		return setting.CouldNotTell(tree.ErrNotLive.Error())
 	}
-	place, err := n.place(a)
+	place, err := n.ruleSet(a)
 	if err != nil {
 		return setting.CouldNotTell(err.Error())
 	}
@@ -94,7 +93,7 @@ func (n netfilterRule) Write(ctx context.Context, a setting.Address, to setting.
 	if !n.m.Live() {
 		return tree.Refusal(a, wanted, tree.ErrNotLive)
 	}
-	place, err := n.place(a)
+	place, err := n.ruleSet(a)
 	if err != nil {
 		return err
 	}
@@ -102,9 +101,9 @@ func (n netfilterRule) Write(ctx context.Context, a setting.Address, to setting.
 	defer cancel()
 	switch {
 	case to.State == setting.Absent:
-		err = place.drop(ctx)
+		err = place.remove(ctx)
 	case to.State == setting.Known && to.Value == rulePresent:
-		err = place.put(ctx)
+		err = place.insert(ctx)
 	default:
 		err = fmt.Errorf("expected %s or absent", rulePresent)
 	}
@@ -114,8 +113,8 @@ func (n netfilterRule) Write(ctx context.Context, a setting.Address, to setting.
 	return nil
 }
 
-// position words where the rule was found among the rules of its chain.
-func position(marked []bool) setting.Reading {
+// ruleReading returns the rule's reading, given which rules of the chain are ours.
+func ruleReading(marked []bool) setting.Reading {
 	switch slices.Index(marked, true) {
 	case -1:
 		return setting.Missing("no such rule")
@@ -132,11 +131,11 @@ var legacyIPv4 = legacyTools[0]
 
 var errNoRawTable = errors.New("table raw is not loaded, so no rule stands there to pass by")
 
-// legacySkip are the arguments of the rule behind the chain.
+// legacySkip are the rule's arguments after the chain.
 var legacySkip = []string{"!", "-p", fmt.Sprint(skipProtocol), "-m", "comment", "--comment", ruleMark, "-j", "ACCEPT"}
 
-// marks tells of each rule of raw PREROUTING whether it is ours.
-func (l legacyRule) marks(ctx context.Context) ([]bool, error) {
+// ownRules reports for each rule of raw PREROUTING whether it is ours.
+func (l legacyRule) ownRules(ctx context.Context) ([]bool, error) {
 	tables, err := legacyTables(l.m, legacyIPv4)
 	if err != nil {
 		return nil, err
@@ -148,11 +147,11 @@ func (l legacyRule) marks(ctx context.Context) ([]bool, error) {
 	if err != nil {
 		return nil, err
 	}
-	return legacyMarks(text), nil
+	return ownLegacyRules(text), nil
 }
 
-// legacyMarks finds our rule among those of raw PREROUTING in iptables-save's format.
-func legacyMarks(save string) []bool {
+// ownLegacyRules reports for each rule of raw PREROUTING in iptables-save's format whether it is ours.
+func ownLegacyRules(save string) []bool {
 	var marks []bool
 	lines, _ := parseSave(save, "raw")
 	for _, line := range lines {
@@ -164,38 +163,38 @@ func legacyMarks(save string) []bool {
 }
 
 func (l legacyRule) state(ctx context.Context) setting.Reading {
-	marks, err := l.marks(ctx)
+	marks, err := l.ownRules(ctx)
 	if errors.Is(err, errNoRawTable) {
 		return setting.Missing(err.Error())
 	}
 	if err != nil {
 		return tree.Unreadable("rule", err)
 	}
-	return position(marks)
+	return ruleReading(marks)
 }
 
-// iptables changes raw PREROUTING; -w waits for another program that holds the lock.
+// iptables changes raw PREROUTING; -w waits up to 5 s for another program that holds the lock.
 func (l legacyRule) iptables(ctx context.Context, verb ...string) error {
 	args := append([]string{"-w", "5", "-t", "raw"}, verb...)
 	return l.m.Change(ctx, "", "iptables-legacy", append(args, legacySkip...)...)
 }
 
-func (l legacyRule) put(ctx context.Context) error {
-	marks, err := l.marks(ctx)
+func (l legacyRule) insert(ctx context.Context) error {
+	marks, err := l.ownRules(ctx)
 	if err != nil {
 		return err
 	}
 	if len(marks) > 0 && marks[0] {
 		return nil
 	}
-	if err := l.drop(ctx); err != nil { // where it no longer comes first
+	if err := l.remove(ctx); err != nil { // if it is no longer first
 		return err
 	}
 	return l.iptables(ctx, "-I", "PREROUTING", "1")
 }
 
-func (l legacyRule) drop(ctx context.Context) error {
-	marks, err := l.marks(ctx)
+func (l legacyRule) remove(ctx context.Context) error {
+	marks, err := l.ownRules(ctx)
 	if errors.Is(err, errNoRawTable) {
 		return nil
 	}
@@ -222,7 +221,7 @@ type nftRuleAt struct {
 
 var errNoChain = errors.New("there is no such chain, so no rule stands there to pass by")
 
-// open finds the chain and its rules.
+// open returns a connection, the chain and its rules.
 func (n nftRuleAt) open() (*nftables.Conn, *nftables.Chain, []*nftables.Rule, error) {
 	if !present(n.m, "nf_tables") {
 		return nil, nil, nil, errNoChain
@@ -248,7 +247,7 @@ func (n nftRuleAt) open() (*nftables.Conn, *nftables.Chain, []*nftables.Rule, er
 	return nil, nil, nil, errNoChain
 }
 
-func ours(rule *nftables.Rule) bool {
+func isOurs(rule *nftables.Rule) bool {
 	comment, found := userdata.GetString(rule.UserData, userdata.TypeComment)
 	return found && strings.TrimRight(comment, "\x00") == ruleMark
 }
@@ -262,9 +261,9 @@ func (n nftRuleAt) state(ctx context.Context) setting.Reading {
 		}
 		marks := make([]bool, len(rules))
 		for i, rule := range rules {
-			marks[i] = ours(rule)
+			marks[i] = isOurs(rule)
 		}
-		answer <- position(marks)
+		answer <- ruleReading(marks)
 		return nil
 	})
 	if errors.Is(err, errNoChain) {
@@ -276,14 +275,14 @@ func (n nftRuleAt) state(ctx context.Context) setting.Reading {
 	return <-answer
 }
 
-// put removes what is ours and inserts the rule at the head, in one transaction.
-func (n nftRuleAt) put(ctx context.Context) error {
+// insert removes our rules and inserts the rule at the head, in one transaction.
+func (n nftRuleAt) insert(ctx context.Context) error {
 	return setting.Within(ctx, func() error {
 		conn, chain, rules, err := n.open()
 		if err != nil {
 			return err
 		}
-		if len(rules) > 0 && ours(rules[0]) {
+		if len(rules) > 0 && isOurs(rules[0]) {
 			return nil
 		}
 		if err := deleteOurs(conn, rules); err != nil {
@@ -302,7 +301,7 @@ func (n nftRuleAt) put(ctx context.Context) error {
 	})
 }
 
-func (n nftRuleAt) drop(ctx context.Context) error {
+func (n nftRuleAt) remove(ctx context.Context) error {
 	return setting.Within(ctx, func() error {
 		conn, _, rules, err := n.open()
 		if errors.Is(err, errNoChain) {
@@ -311,7 +310,7 @@ func (n nftRuleAt) drop(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(rules, ours) {
+		if !slices.ContainsFunc(rules, isOurs) {
 			return nil
 		}
 		if err := deleteOurs(conn, rules); err != nil {
@@ -323,7 +322,7 @@ func (n nftRuleAt) drop(ctx context.Context) error {
 
 func deleteOurs(conn *nftables.Conn, rules []*nftables.Rule) error {
 	for _, rule := range rules {
-		if ours(rule) {
+		if isOurs(rule) {
 			if err := conn.DelRule(rule); err != nil {
 				return err
 			}

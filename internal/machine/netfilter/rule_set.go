@@ -10,10 +10,10 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// wholeRules reads all rules of one tool as the text that the tool itself reads back, empties them, and puts them back.
+// wholeRules reads all rules of one tool as text that the tool can restore, flushes them, and restores them.
 type wholeRules struct{ m *tree.Tree }
 
-// maxRuleSet bounds the text of a rule set, which stands in journals.
+// maxRuleSet is the most bytes of a rule set's text, which journals store.
 const maxRuleSet = 4 << 20
 
 var errManagedRules = errors.New("some of these rules were made by iptables-nft, and nft cannot read back what it " +
@@ -42,7 +42,7 @@ func (s wholeRules) Read(ctx context.Context, a setting.Address) setting.Reading
 	return setting.Value(text)
 }
 
-// save is a tool's rules and whether there are none.
+// save returns a tool's rules, and whether there are none.
 func (s wholeRules) save(ctx context.Context, tool string) (text string, empty bool, err error) {
 	if tool == "nft" {
 		if text, err = s.m.Command(ctx, "", "nft", "-s", "list", "ruleset"); err != nil {
@@ -95,8 +95,8 @@ func (s wholeRules) legacy(tool string) (legacyTool, bool) {
 	return legacyTool{}, false
 }
 
-// withoutCounters is a saved table without comments, which hold the time, and with counters of zero; and whether it
-// holds nothing: no rule, no chain of its own, and policies that accept.
+// withoutCounters returns a saved table without comments, which have the time, and with zero counters; and whether it
+// is empty: no rule, no user-defined chain, and only ACCEPT policies.
 func withoutCounters(saved string) (text string, empty bool) {
 	var b strings.Builder
 	empty = true
@@ -120,8 +120,8 @@ func withoutCounters(saved string) (text string, empty bool) {
 	return b.String(), empty
 }
 
-// emptied is a saved rule set with nothing but its built-in chains, which accept.
-func emptied(saved string) string {
+// emptyTables returns a saved rule set reduced to its built-in chains with ACCEPT policies.
+func emptyTables(saved string) string {
 	var b strings.Builder
 	for line := range strings.Lines(saved) {
 		line = strings.TrimSpace(line)
@@ -136,8 +136,8 @@ func emptied(saved string) string {
 	return b.String()
 }
 
-// Write puts a whole rule set in place of what is there: a saved one, or none where the reading is absent. The tools do
-// that in one transaction (those of x_tables and ebtables: one a table), so that no packet meets half of a table.
+// Write replaces a whole rule set by a saved one, or flushes it if the reading is absent. The tools do that in one
+// transaction (x_tables and ebtables: one per table), so that no packet sees half of a table.
 func (s wholeRules) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
 	if to.State == setting.Unknown {
 		return a.Errorf("an unknown rule set cannot be written")
@@ -160,7 +160,7 @@ func (s wholeRules) Write(ctx context.Context, a setting.Address, to setting.Rea
 	case a.Path == "nft":
 		err = s.m.Change(ctx, "flush ruleset\n"+to.Value+"\n", "nft", "-f", "-")
 	case to.State == setting.Absent:
-		err = s.m.Change(ctx, emptied(before), a.Path+"-restore")
+		err = s.m.Change(ctx, emptyTables(before), a.Path+"-restore")
 	default:
 		err = s.m.Change(ctx, to.Value+"\n", a.Path+"-restore")
 	}

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// What ebtables-legacy-restore takes of a line: it reads 2048 bytes at a time, the newline and a zero among them, into
-// 50 words, the program's name among them, and goes on behind either bound without a look (EBTD_CMDLINE_MAXLN and
-// EBTD_ARGC_MAX in ebtables 2.0.11, include/ebtables_u.h).
+// The longest line of ebtables-legacy-restore. It reads 2048 bytes, including the newline and a zero, into 50 words,
+// including the program's name, and overruns either limit unchecked (EBTD_CMDLINE_MAXLN and EBTD_ARGC_MAX in ebtables
+// 2.0.11, include/ebtables_u.h).
 const (
 	bridgeLineBytes = 2046
 	bridgeLineWords = 48
@@ -16,10 +16,10 @@ const (
 
 var errBeyondRestore = errors.New("ebtables-legacy-restore cannot read back what ebtables-legacy prints")
 
-// bridgeRules turns what "ebtables-legacy -t TABLE -L --Lx" prints, commands such as "ebtables -t filter -A FORWARD …",
-// into what ebtables-legacy-restore reads, and reports whether there is nothing: no rule, no chain of its own, and
-// policies that accept. Policies stay commands (-P): of built-in chains the program reads none in the form ":CHAIN
-// POLICY". ebtables-legacy-save is not asked: it asks whatever "ebtables" is.
+// bridgeRules converts the output of "ebtables-legacy -t TABLE -L --Lx", commands such as "ebtables -t filter -A
+// FORWARD …", into the format of ebtables-legacy-restore. empty reports whether there is no command. Policies stay
+// commands (-P): the program does not read ":CHAIN POLICY" for built-in chains. ebtables-legacy-save is not used
+// because it runs whatever "ebtables" is.
 func bridgeRules(listing, table string) (text string, empty bool, err error) {
 	var b strings.Builder
 	b.WriteString("*" + table + "\n")
@@ -33,7 +33,7 @@ func bridgeRules(listing, table string) (text string, empty bool, err error) {
 		if !found {
 			return "", false, fmt.Errorf("expected a command of ebtables for table %s, found %.80q", table, line)
 		}
-		// A quotation mark inside a log's prefix is printed as it is, and would end it.
+		// A quotation mark inside a log prefix is printed unescaped and would end it.
 		quotes, prefixes := strings.Count(command, `"`), strings.Count(command, `-prefix "`)
 		if len(command) > bridgeLineBytes || strings.Count(command, " ")+1 > bridgeLineWords || quotes != 2*prefixes {
 			err = fmt.Errorf("%w: %.80q", errBeyondRestore, command)

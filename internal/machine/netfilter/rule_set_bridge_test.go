@@ -34,7 +34,7 @@ func TestBridgeRules(t *testing.T) {
 	if text != bridgeSaved || empty || err != nil {
 		t.Errorf("empty %v, %v:\n%s\nwant\n%s", empty, err, text, bridgeSaved)
 	}
-	if text := emptied(bridgeSaved + "*nat\n-A PREROUTING -j DROP\n"); text != "*filter\n*nat\n" {
+	if text := emptyTables(bridgeSaved + "*nat\n-A PREROUTING -j DROP\n"); text != "*filter\n*nat\n" {
 		t.Errorf("emptied: %q", text)
 	}
 	if text, empty, err := bridgeRules("", "nat"); text != "*nat\n" || !empty || err != nil {
