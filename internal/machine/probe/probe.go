@@ -19,59 +19,58 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Config says what is watched.
+// Config says what to watch.
 type Config struct {
-	CPUs   setting.CPUSet // whose time is sampled; none: no profile
+	CPUs   setting.CPUSet // CPUs to sample; none: no profile
 	Spaces []uint32       // network namespaces whose drops are counted, by inode
-	// Own is that of this process, if it is among them: drops that the kernel does not say the namespace of count
-	// there. 0: it is not.
+	// Own is the namespace of this process, if it is among Spaces, else 0. Drops without a known namespace count there.
 	Own uint32
 
-	btf error // for tests: why the kernel's BTF is not to be had
+	btf error // for tests: why the kernel's BTF is not available
 }
 
-// Seen is what was seen since the last time that it was asked for.
+// Seen are the results since the last Take.
 type Seen struct {
 	Profile []facts.ProfileEntry
 	Locks   []facts.LockWait
 	Drops   []Drop
 	Delays  []facts.WakeDelay
-	Traced  bool          // by the programs on tracepoints too
-	Cost    time.Duration // CPU time that it took in the kernel, as far as that is known, and to keep up with it
+	Traced  bool          // the programs on tracepoints ran too
+	Cost    time.Duration // CPU time of the probe: in the kernel, as far as known, and of this process
 	Unseen  []facts.Unseen
 }
 
-// Drop is a place where packets were dropped, of a device of a namespace by its index; 0 where that is not known.
+// Drop is a place where packets of a device were dropped.
 type Drop struct {
 	facts.DropSite
-	Inode   uint32 // of the namespace
-	Ifindex int
+	Inode   uint32 // of the namespace; 0 if unknown
+	Ifindex int    // 0 if unknown
 }
 
 // Probe watches until it is closed.
 type Probe struct {
-	lock     sync.Mutex
-	profile  *profile
-	programs *programs
-	windows  []*window             // of drops, and of waits
-	waiting  []int                 // threads whose waits are timed
-	waited   map[uint32]probeWaits // as they were taken last
-	others   map[probeBehind]uint64
-	own      uint32
-	since    time.Time
-	unseen   []facts.Unseen // from the beginning
-	failed   error
-	used     time.Duration // CPU time of run since the last time
-	stop     chan struct{}
-	done     chan struct{}
+	lock       sync.Mutex
+	profile    *profile
+	programs   *programs
+	windows    []*window              // of drops, and of waits
+	followed   []int                  // threads whose waits are timed
+	lastWaits  map[uint32]probeWaits  // at the last Take
+	lastOthers map[probeBehind]uint64 // at the last Take
+	own        uint32
+	since      time.Time      // the last Take
+	unseen     []facts.Unseen // from Start
+	failed     error
+	used       time.Duration // CPU time of run since the last Take
+	stop       chan struct{}
+	done       chan struct{}
 }
 
-// sampleCost is what taking a sample with its stack costs.
+// sampleCost is the CPU time of a sample with its stack.
 const sampleCost = 3 * time.Microsecond
 
-// Start begins to watch. What cannot be watched is in Unseen of what is seen.
+// Start starts watching. What cannot be watched is in Seen.Unseen.
 func Start(c Config) *Probe {
-	p := &Probe{waited: map[uint32]probeWaits{}, others: map[probeBehind]uint64{}, own: c.Own,
+	p := &Probe{lastWaits: map[uint32]probeWaits{}, lastOthers: map[probeBehind]uint64{}, own: c.Own,
 		stop: make(chan struct{}), done: make(chan struct{})}
 	missing := func(what string, err error) { p.unseen = append(p.unseen, facts.Unseen{What: what, Why: err.Error()}) }
 	var err error
@@ -92,7 +91,7 @@ func Start(c Config) *Probe {
 		}
 	}
 	if known, err := loadedSymbols(); err != nil {
-		if os.Geteuid() != 0 && errors.Is(err, errHidden) {
+		if os.Geteuid() != 0 && errors.Is(err, errHiddenAddresses) {
 			err = errors.New("needs root (addresses of the kernel's functions)")
 		}
 		missing("where the kernel spends its time", err)
@@ -103,12 +102,12 @@ func Start(c Config) *Probe {
 		}
 	}
 	p.since = time.Now()
-	p.look()
+	p.updateWindows()
 	go p.run()
 	return p
 }
 
-// spaces tells the program which namespaces are watched.
+// spaces configures the namespaces to watch.
 func (p *Probe) spaces(c Config) error {
 	all := slices.Clone(c.Spaces)
 	if c.Own != 0 {
@@ -122,7 +121,7 @@ func (p *Probe) spaces(c Config) error {
 	return nil
 }
 
-// Follow says whose waits for a CPU are timed from now on.
+// Follow sets the threads whose waits for a CPU are timed from now on.
 func (p *Probe) Follow(threads []int) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -133,10 +132,10 @@ func (p *Probe) Follow(threads []int) {
 
 func (p *Probe) follow(threads []int) {
 	m := p.programs.coll.Maps[probeMapThreads]
-	for _, tid := range p.waiting {
+	for _, tid := range p.followed {
 		if !slices.Contains(threads, tid) {
-			_ = m.Delete(uint32(tid)) // it is there, as we put it there
-			delete(p.waited, uint32(tid))
+			_ = m.Delete(uint32(tid)) // cannot fail: we added it
+			delete(p.lastWaits, uint32(tid))
 		}
 	}
 	for _, tid := range threads {
@@ -145,13 +144,13 @@ func (p *Probe) follow(threads []int) {
 			p.failed = fmt.Errorf("threads that are followed: %w", err)
 		}
 	}
-	p.waiting = slices.Clone(threads)
+	p.followed = slices.Clone(threads)
 }
 
-// run empties the rings and minds the windows.
+// run drains the sample rings and updates the windows.
 func (p *Probe) run() {
 	defer close(p.done)
-	runtime.LockOSThread() // so that its CPU time can be told
+	runtime.LockOSThread() // for ThreadTime
 	defer runtime.UnlockOSThread()
 	tick := time.NewTicker(shortest)
 	defer tick.Stop()
@@ -164,7 +163,7 @@ func (p *Probe) run() {
 		p.lock.Lock()
 		begun := ThreadTime()
 		if n%3 == 0 || n < 3 {
-			p.look()
+			p.updateWindows()
 		}
 		if p.profile != nil && n%12 == 0 {
 			p.profile.drain()
@@ -174,7 +173,7 @@ func (p *Probe) run() {
 	}
 }
 
-// ThreadTime is the CPU time of the calling thread.
+// ThreadTime returns the CPU time of the calling thread.
 func ThreadTime() time.Duration {
 	var t unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) != nil {
@@ -183,20 +182,20 @@ func ThreadTime() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-func (p *Probe) look() {
+func (p *Probe) updateWindows() {
 	for _, w := range p.windows {
-		w.look(p.programs, time.Now())
+		w.update(p.programs, time.Now())
 	}
 }
 
-// Take is what was seen since the last time, or the start.
+// Take returns the results since the last Take, or since Start.
 func (p *Probe) Take() Seen {
 	p.lock.Lock()
 	defer p.lock.Unlock()
 	now := time.Now()
 	interval := now.Sub(p.since)
 	p.since = now
-	p.look()
+	p.updateWindows()
 	s := Seen{Traced: len(p.windows) > 0, Cost: p.used}
 	p.used = 0
 	missing := func(what string, err error) {
@@ -220,8 +219,8 @@ func (p *Probe) Take() Seen {
 		s.Delays, err = p.delays(p.windows[1].scale(interval))
 		missing("how long threads wait for a CPU", errors.Join(err, p.windows[1].err))
 		for _, w := range p.windows {
-			s.Cost += w.spent
-			w.held, w.spent = 0, 0
+			s.Cost += w.cost
+			w.attachedFor, w.cost = 0, 0
 		}
 	}
 	missing("what the probe watches", p.failed)
@@ -229,7 +228,7 @@ func (p *Probe) Take() Seen {
 	return s
 }
 
-// drops are those that were counted, most first, and are counted again.
+// drops returns the counted drops, scaled, most first, and resets them.
 func (p *Probe) drops(scale float64) ([]Drop, error) {
 	m := p.programs.coll.Maps[probeMapDrops]
 	var key probeDrop
@@ -257,7 +256,7 @@ func (p *Probe) drops(scale float64) ([]Drop, error) {
 	}
 	err := rows.Err()
 	for _, k := range keys {
-		_ = m.Delete(k) // what is dropped between the two is lost for the count
+		_ = m.Delete(k) // drops between reading and deleting are not counted
 	}
 	slices.SortFunc(all, func(a, b Drop) int {
 		return cmp.Or(cmp.Compare(b.Packets, a.Packets), cmp.Compare(a.Reason, b.Reason),
@@ -266,7 +265,7 @@ func (p *Probe) drops(scale float64) ([]Drop, error) {
 	return all, err
 }
 
-// delays are the waits of the threads that are followed and waited at all, longest first.
+// delays returns the waits of the followed threads that waited, longest first.
 func (p *Probe) delays(scale float64) ([]facts.WakeDelay, error) {
 	pairs, ahead, err := readAll[probeBehind, probeAhead](p.programs.coll.Maps[probeMapOthers])
 	if err != nil {
@@ -274,8 +273,8 @@ func (p *Probe) delays(scale float64) ([]facts.WakeDelay, error) {
 	}
 	behind, most := map[uint32]string{}, map[uint32]uint64{}
 	for i, pair := range pairs {
-		was := p.others[pair]
-		p.others[pair] = ahead[i].Ns
+		was := p.lastOthers[pair]
+		p.lastOthers[pair] = ahead[i].Ns
 		if n := facts.Grown(was, ahead[i].Ns); n > most[pair.Tid] {
 			most[pair.Tid], behind[pair.Tid] = n, fmt.Sprintf("%s (%d)", name(ahead[i].Comm[:]), pair.Other)
 		}
@@ -286,8 +285,8 @@ func (p *Probe) delays(scale float64) ([]facts.WakeDelay, error) {
 	}
 	var all []facts.WakeDelay
 	for i, tid := range tids {
-		w := since(p.waited[tid], waits[i])
-		p.waited[tid] = waits[i]
+		w := waitsSince(p.lastWaits[tid], waits[i])
+		p.lastWaits[tid] = waits[i]
 		if w.Waits == 0 {
 			continue
 		}
@@ -297,15 +296,13 @@ func (p *Probe) delays(scale float64) ([]facts.WakeDelay, error) {
 		})
 	}
 	slices.SortFunc(all, func(a, b facts.WakeDelay) int {
-		return cmp.Or(cmp.Compare(b.P99, a.P99),
-			cmp.Compare(a.TID, b.TID))
+		return cmp.Or(cmp.Compare(b.P99, a.P99), cmp.Compare(a.TID, b.TID))
 	})
 	return all, nil
 }
 
-// since is what was counted of a thread between two readings. Of the longest wait only its step is known, but of the
-// longest of all.
-func since(before, after probeWaits) probeWaits {
+// waitsSince returns a thread's counts between two readings. Longest stays the longest wait ever.
+func waitsSince(before, after probeWaits) probeWaits {
 	after.Waits -= before.Waits
 	for i := range after.Steps {
 		after.Steps[i] -= before.Steps[i]
@@ -313,7 +310,7 @@ func since(before, after probeWaits) probeWaits {
 	return after
 }
 
-// readAll reads a whole map: at once, or where the kernel cannot do that (before 5.6) entry by entry.
+// readAll reads a whole map: in batches or, on kernels before 5.6, entry by entry.
 func readAll[K, V any](m *ebpf.Map) (keys []K, values []V, err error) {
 	most := int(m.MaxEntries())
 	keys, values = make([]K, most), make([]V, most)
@@ -322,7 +319,7 @@ func readAll[K, V any](m *ebpf.Map) (keys []K, values []V, err error) {
 	for n < most {
 		got, err := m.BatchLookup(&cursor, keys[n:], values[n:], nil)
 		n += got
-		if errors.Is(err, ebpf.ErrKeyNotExist) { // that was all
+		if errors.Is(err, ebpf.ErrKeyNotExist) { // the end
 			return keys[:n], values[:n], nil
 		}
 		if err != nil {
@@ -353,8 +350,8 @@ func name(comm []int8) string {
 	return b.String()
 }
 
-// quantile is the time, in microseconds, that a part of the waits did not exceed: the upper end of its step, at most
-// the longest.
+// quantile returns the wait in microseconds that a part of the waits did not exceed: the upper end of its step, at most
+// the longest wait.
 func quantile(w probeWaits, part float64) float64 {
 	total := uint64(0)
 	for _, n := range w.Steps {
@@ -370,7 +367,7 @@ func quantile(w probeWaits, part float64) float64 {
 	return float64(w.Longest) / 1e3
 }
 
-// upper is the end of a step in nanoseconds (step in bpf/probe.bpf.c); the last one has none.
+// upper returns the end of a step in nanoseconds (step in bpf/probe.bpf.c); the last one has none.
 func upper(s int) uint64 {
 	switch {
 	case s == len(probeWaits{}.Steps)-1:
@@ -382,7 +379,7 @@ func upper(s int) uint64 {
 	return uint64(4+s%4+1)<<(log-2) - 1
 }
 
-// Close ends it.
+// Close stops watching.
 func (p *Probe) Close() error {
 	close(p.stop)
 	<-p.done

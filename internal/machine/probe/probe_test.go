@@ -72,7 +72,7 @@ func TestSymbols(t *testing.T) {
 		t.Errorf("before the first: found %d", at)
 	}
 	if _, err := parseSymbols(strings.NewReader(
-		"0000000000000000 T _stext\n0000000000000000 T _text\n")); err != errHidden {
+		"0000000000000000 T _stext\n0000000000000000 T _text\n")); err != errHiddenAddresses {
 		t.Errorf("hidden addresses: %v", err)
 	}
 	if _, err := parseSymbols(strings.NewReader("wrong T _stext\n")); err == nil {

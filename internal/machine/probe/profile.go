@@ -18,45 +18,44 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// every is how far samples of a CPU are apart: no multiple or part of a tick, and at some 3 µs a sample a thousandth of
-// its time.
-const every = 2531 * time.Microsecond
+// samplePeriod is the sampling period of a CPU: no multiple or fraction of a tick. At some 3 µs per sample it costs a
+// thousandth of the CPU's time.
+const samplePeriod = 2531 * time.Microsecond
 
-// ringPages is how many pages of samples each CPU has room for, a power of two: a sample with a stack of 30 functions
-// takes 270 bytes, so that there is room for half a second.
+// ringPages is the size of each CPU's sample ring in pages, a power of two: a sample with a stack of 30 functions takes
+// 270 bytes, so the ring holds half a second.
 const ringPages = 16
 
-// profile samples what CPUs do, by a timer of each (PERF_COUNT_SW_CPU_CLOCK): virtual machines have no other counters.
-// A CPU that has its interrupts off is sampled when it turns them on again, in the function that does.
+// profile samples CPUs with a timer on each (PERF_COUNT_SW_CPU_CLOCK), the only counter in virtual machines. A CPU with
+// interrupts disabled is sampled in the function that enables them.
 type profile struct {
-	rings []ring
-	known symbols
-	// of an address seen before, its place in known
-	cache map[uint64]int
-	by    map[spot]int // samples
-	total map[int]int  // by CPU
-	lost  uint64
-	waits map[int]int // for locks, by the function that wants them (its place in known)
-	all   int
+	rings   []ring
+	known   symbols
+	cache   map[uint64]int // address to index in known
+	samples map[spot]int   // samples
+	total   map[int]int    // by CPU
+	lost    uint64
+	waits   map[int]int // samples that wait for a lock, by the function that wants it (index in known)
+	all     int
 }
 
-// spot is where a sample was taken.
+// spot is the place of a sample.
 type spot struct {
 	cpu, symbol int
 	stage       string
 }
 
-// ring is the samples of one CPU.
+// ring is the sample ring of one CPU.
 type ring struct {
 	cpu, fd int
 	memory  []byte
 }
 
-// startProfile begins to sample CPUs.
+// startProfile starts sampling CPUs.
 func startProfile(cpus setting.CPUSet, known symbols) (*profile, error) {
 	attr := unix.PerfEventAttr{
 		Type: unix.PERF_TYPE_SOFTWARE, Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
-		Config: unix.PERF_COUNT_SW_CPU_CLOCK, Sample: uint64(every),
+		Config: unix.PERF_COUNT_SW_CPU_CLOCK, Sample: uint64(samplePeriod),
 		Sample_type: unix.PERF_SAMPLE_IP | unix.PERF_SAMPLE_CALLCHAIN,
 		Bits:        unix.PerfBitDisabled | unix.PerfBitExcludeCallchainUser,
 		Wakeup:      math.MaxUint32, Sample_max_stack: 32,
@@ -86,7 +85,7 @@ func startProfile(cpus setting.CPUSet, known symbols) (*profile, error) {
 	return p, nil
 }
 
-// refusal words why the kernel does not let us sample.
+// refusal wraps the error of perf_event_open.
 func refusal(err error) error {
 	switch {
 	case os.Geteuid() != 0 && (errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)):
@@ -98,18 +97,18 @@ func refusal(err error) error {
 }
 
 func (p *profile) reset() {
-	p.by, p.total, p.waits, p.lost, p.all = map[spot]int{}, map[int]int{}, map[int]int{}, 0, 0
+	p.samples, p.total, p.waits, p.lost, p.all = map[spot]int{}, map[int]int{}, map[int]int{}, 0, 0
 }
 
-// drain takes what was sampled since the last time.
+// drain reads all rings.
 func (p *profile) drain() {
 	for _, r := range p.rings {
 		p.read(r)
 	}
 }
 
-// read takes the samples of a CPU out of its ring. The kernel writes head, we tail (include/uapi/linux/perf_event.h,
-// perf_event_mmap_page).
+// read reads the samples of a CPU from its ring. The kernel advances head, we advance tail
+// (include/uapi/linux/perf_event.h, perf_event_mmap_page).
 func (p *profile) read(r ring) {
 	page := (*unix.PerfEventMmapPage)(unsafe.Pointer(unsafe.SliceData(r.memory)))
 	data := r.memory[os.Getpagesize():]
@@ -142,12 +141,13 @@ func (p *profile) read(r ring) {
 	atomic.StoreUint64(&page.Data_tail, tail)
 }
 
-// sample counts one: the address, and the stack from the innermost function on, with marks (PERF_CONTEXT_…) between.
+// sample counts one sample: the address, and the stack from the innermost function on, with marks (PERF_CONTEXT_…) in
+// between.
 func (p *profile) sample(cpu int, misc uint16, body []byte) {
 	p.total[cpu]++
 	p.all++
 	if misc&unix.PERF_RECORD_MISC_CPUMODE_MASK != unix.PERF_RECORD_MISC_KERNEL || len(body) < 16 {
-		return // of a program, or a guest
+		return // in user space or a guest
 	}
 	address, n := binary.NativeEndian.Uint64(body), binary.NativeEndian.Uint64(body[8:])
 	chain := body[16:]
@@ -194,7 +194,7 @@ func (p *profile) sample(cpu int, misc uint16, body []byte) {
 	default:
 		symbol = leaf
 	}
-	p.by[spot{cpu, symbol, stage}]++
+	p.samples[spot{cpu, symbol, stage}]++
 }
 
 func (p *profile) symbol(address uint64) int {
@@ -208,18 +208,18 @@ func (p *profile) symbol(address uint64) int {
 	return at
 }
 
-// entries are the shares of each CPU's time by stage, most first, those under a thousandth left out.
+// entries returns the shares of each CPU's time by stage, most first, without those under a thousandth.
 func (p *profile) entries() []facts.ProfileEntry {
 	type key struct {
 		cpu   int
 		stage string
 	}
 	sums, most := map[key]int{}, map[key]spot{}
-	for s, n := range p.by {
+	for s, n := range p.samples {
 		k := key{s.cpu, s.stage}
 		sums[k] += n
 		old, there := most[k]
-		if !there || n > p.by[old] || n == p.by[old] && p.known[s.symbol].name < p.known[old.symbol].name {
+		if !there || n > p.samples[old] || n == p.samples[old] && p.known[s.symbol].name < p.known[old.symbol].name {
 			most[k] = s
 		}
 	}
@@ -237,11 +237,12 @@ func (p *profile) entries() []facts.ProfileEntry {
 	return all
 }
 
-// locks are the functions that waited for locks, longest first. How often each waited a profile does not tell.
+// locks returns the functions that waited for locks, longest first. Waits is a number of samples: a profile does not
+// show how often a function waited.
 func (p *profile) locks(seconds float64) []facts.LockWait {
 	all := []facts.LockWait{}
 	for at, n := range p.waits {
-		if share := float64(n) * every.Seconds() / seconds; share >= 0.001 {
+		if share := float64(n) * samplePeriod.Seconds() / seconds; share >= 0.001 {
 			all = append(all, facts.LockWait{Lock: p.known[at].name, Waits: uint64(n), Share: share})
 		}
 	}

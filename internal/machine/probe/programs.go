@@ -16,11 +16,11 @@ import (
 // programs are the loaded eBPF programs.
 type programs struct {
 	coll    *ebpf.Collection
-	reasons map[uint32]string // of drops by number, as far as the kernel names them
+	reasons map[uint32]string // the kernel's names of drop reasons
 	turn    uint32
 }
 
-// errNoBTF says that the kernel does not describe its structures, without which their fields are not found.
+// errNoBTF is the error for kernels without BTF, which is needed to find the fields of structures.
 var errNoBTF = errors.New("this kernel does not describe its structures (BTF, CONFIG_DEBUG_INFO_BTF)")
 
 // load loads the programs. Tracing programs on tracepoints came with Linux 5.5.
@@ -34,7 +34,7 @@ func load(noBTF error) (*programs, error) {
 		return nil, fmt.Errorf("probe: %w", err)
 	}
 	p := &programs{reasons: reasonsOf(kernel)}
-	if tellsReason(kernel) {
+	if hasReason(kernel) {
 		if err := spec.Variables[probeVarReasons].Set(uint32(1)); err != nil {
 			return nil, fmt.Errorf("configure the probe: %w", err)
 		}
@@ -50,8 +50,8 @@ func load(noBTF error) (*programs, error) {
 	return p, nil
 }
 
-// tellsReason reports whether the tracepoint has a reason beside the place (Linux 5.17).
-func tellsReason(kernel *btf.Spec) bool {
+// hasReason reports whether the tracepoint has a reason besides the location (Linux 5.17).
+func hasReason(kernel *btf.Spec) bool {
 	var tracepoint *btf.Typedef
 	if kernel.TypeByName("btf_trace_kfree_skb", &tracepoint) != nil {
 		return false
@@ -61,10 +61,10 @@ func tellsReason(kernel *btf.Spec) bool {
 		return false
 	}
 	proto, is := pointer.Target.(*btf.FuncProto)
-	return is && len(proto.Params) >= 4 // the first is for whoever listens
+	return is && len(proto.Params) >= 4 // the first is the tracepoint's private data
 }
 
-// reasonsOf are the kernel's names of reasons for drops, which are not the same numbers in all
+// reasonsOf returns the kernel's names of drop reasons. Their numbers differ between kernels
 // (include/net/dropreason-core.h).
 func reasonsOf(kernel *btf.Spec) map[uint32]string {
 	names := map[uint32]string{}
@@ -82,8 +82,8 @@ func reasonsOf(kernel *btf.Spec) map[uint32]string {
 	return names
 }
 
-// reason is the name of a reason, or its number where the kernel has no name for it; a kernel that tells none drops for
-// no reason that is known.
+// reason returns the name of a drop reason, or its number if the kernel has no name for it. Kernels without reasons use
+// 0, NOT_SPECIFIED.
 func (p *programs) reason(n uint32) string {
 	if name, known := p.reasons[n]; known {
 		return name
@@ -107,7 +107,7 @@ func (p *programs) attach(names ...string) ([]link.Link, error) {
 	return all, nil
 }
 
-// begin begins a turn, which forgets what the one before left open.
+// begin starts a new turn: the programs then ignore waits that began in an earlier one.
 func (p *programs) begin() error {
 	p.turn++
 	if err := p.coll.Variables[probeVarCounting].Set(p.turn); err != nil {
@@ -116,7 +116,7 @@ func (p *programs) begin() error {
 	return nil
 }
 
-// thin has one drop of so many counted, for all: a power of two.
+// thin makes the program count one drop in of, a power of two, as that many.
 func (p *programs) thin(of uint32) error {
 	if err := p.coll.Variables[probeVarSparse].Set(of - 1); err != nil {
 		return fmt.Errorf("switch the probe: %w", err)
@@ -124,7 +124,7 @@ func (p *programs) thin(of uint32) error {
 	return nil
 }
 
-// runs is how often the programs ran since they were loaded, by CPU.
+// runs returns how often the programs ran since they were loaded, by CPU.
 func (p *programs) runs() ([]probeRan, error) {
 	var all []probeRan
 	if err := p.coll.Maps[probeMapRuns].Lookup(uint32(0), &all); err != nil {

@@ -1,16 +1,18 @@
 package probe
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
-// Stages by which CPU time is told apart (facts.ProfileEntry), beside those in the tables.
+// Stages of CPU time (facts.ProfileEntry), besides those in the tables.
 const (
 	stageLock  = "lock"
-	stageOther = "other" // of the kernel, and no function on the stack is of the path
+	stageOther = "other" // in the kernel, with no function of the packet path on the stack
 	stageIdle  = "idle"  // not listed
 )
 
-// modules are the stages of the kernel's modules. Drivers are told by the names of those that this program knows
-// (drivers).
+// modules maps kernel modules to stages. NIC drivers are in drivers.
 var modules = map[string]string{
 	"bridge": "bridge", "openvswitch": "bridge", "br_netfilter": "netfilter",
 	"nf_conntrack": "conntrack", "nf_nat": "conntrack", "nf_conntrack_bridge": "conntrack", "nft_ct": "conntrack",
@@ -23,7 +25,7 @@ var modules = map[string]string{
 	"kvm": "kvm", "kvm_intel": "kvm", "kvm_amd": "kvm", "veth": "driver", "af_packet": "socket",
 }
 
-// modulePrefixes are those of families of modules.
+// modulePrefixes maps families of modules to stages.
 var modulePrefixes = []struct{ prefix, stage string }{
 	{"nf_", "netfilter"}, {"nft_", "netfilter"}, {"xt_", "netfilter"}, {"x_tables", "netfilter"},
 	{"ip_tables", "netfilter"}, {"ip6_tables", "netfilter"}, {"iptable_", "netfilter"},
@@ -33,15 +35,14 @@ var modulePrefixes = []struct{ prefix, stage string }{
 	{"iavf", "driver"}, {"qed", "driver"}, {"hns3", "driver"},
 }
 
-// drivers are of NICs.
+// drivers are NIC drivers.
 var drivers = []string{
 	"igb", "igbvf", "igc", "i40e", "ice", "fm10k", "ena", "gve", "tg3", "sfc", "cxgb4", "be2net", "enic", "nfp",
 	"atlantic", "r8169", "vmxnet3", "hv_netvsc", "mana", "thunderx", "netdevsim", "idpf", "ionic", "liquidio",
 	"octeontx2", "nicvf", "xen_netfront", "mvpp2", "mvneta", "stmmac", "virtio_net",
 }
 
-// functions are the stages of functions by how their names begin, of what is built into the kernel. The first that fits
-// counts, so that longer ones stand first.
+// functions maps prefixes of built-in functions to stages. The first match counts, so longer prefixes come first.
 var functions = []struct{ prefix, stage string }{
 	// idle: arch/x86/kernel/process.c, drivers/cpuidle, drivers/idle
 	{"default_idle", stageIdle}, {"mwait_idle", stageIdle}, {"intel_idle", stageIdle}, {"acpi_idle", stageIdle},
@@ -50,8 +51,8 @@ var functions = []struct{ prefix, stage string }{
 	{"pvm_safe_halt", stageIdle}, {"haltpoll", stageIdle}, {"cpu_idle_poll", stageIdle}, {"arch_cpu_idle", stageIdle},
 	{"do_idle", stageIdle}, {"cpu_startup_entry", stageIdle}, {"native_play_dead", stageIdle},
 	{"mwait_play_dead", stageIdle},
-	// locks: those who wait. To take a free lock costs little, and where interrupts come on again a sample that was
-	// held back is told.
+	// locks: only functions that wait. Taking a free lock is cheap, and a sample in the unlock function that enables
+	// interrupts was delayed from an earlier one.
 	{"native_queued_spin_lock_slowpath", stageLock}, {"__pv_queued_spin_lock_slowpath", stageLock},
 	{"resilient_queued_spin_lock_slowpath", stageLock}, {"queued_spin_lock_slowpath", stageLock},
 	{"virt_spin_lock", stageLock}, {"queued_read_lock_slowpath", stageLock}, {"queued_write_lock_slowpath", stageLock},
@@ -101,10 +102,10 @@ var functions = []struct{ prefix, stage string }{
 	{"sock_", "socket"}, {"__sock_", "socket"}, {"sk_", "socket"}, {"tcp_", "socket"}, {"__tcp", "socket"},
 	{"skb_copy_datagram", "socket"}, {"inet_sendmsg", "socket"},
 	{"inet_recvmsg", "socket"}, {"__sys_send", "socket"}, {"__sys_recv", "socket"}, {"xsk_", "socket"},
-	// programs of others
+	// eBPF programs and generators
 	{"bpf_prog_", "bpf"}, {"bpf_dispatcher", "bpf"}, {"bpf_trampoline", "bpf"}, {"pktgen_", "generator"},
 	{"bpf_test_run", "generator"}, {"xdp_test_run", "generator"}, {"xdp_do_redirect", "bpf"},
-	// what all packets pass, where nothing above called it
+	// what all packets pass, unless a function above calls it
 	{"napi_", "stack"}, {"__napi_", "stack"}, {"net_rx_action", "stack"}, {"net_tx_action", "stack"},
 	{"__netif_receive", "stack"}, {"netif_receive", "stack"}, {"process_backlog", "stack"},
 	{"enqueue_to_backlog", "stack"}, {"get_rps_cpu", "stack"},
@@ -113,7 +114,7 @@ var functions = []struct{ prefix, stage string }{
 	{"fib_", "stack"}, {"neigh_", "stack"}, {"__ip_", "stack"},
 }
 
-// index finds what may fit a name by its first two letters: a kernel has a hundred thousand functions.
+// index maps the first two letters of a prefix to indices in functions: a kernel has a hundred thousand functions.
 var index = func() map[string][]int {
 	all := map[string][]int{}
 	for i, f := range functions {
@@ -122,7 +123,7 @@ var index = func() map[string][]int {
 	return all
 }()
 
-// stageOf is the stage that a function belongs to; empty where its name does not tell, and that of its caller counts.
+// stageOf returns the stage of a function; empty if its name does not show it: then its caller's stage counts.
 func stageOf(name, module string) string {
 	if module != "" && module != "bpf" {
 		if stage, known := modules[module]; known {
@@ -133,10 +134,8 @@ func stageOf(name, module string) string {
 				return m.stage
 			}
 		}
-		for _, driver := range drivers {
-			if module == driver {
-				return "driver"
-			}
+		if slices.Contains(drivers, module) {
+			return "driver"
 		}
 		return ""
 	}
@@ -151,13 +150,10 @@ func stageOf(name, module string) string {
 	return ""
 }
 
-// lockWrapper reports whether a function takes locks for others: who wants the lock is its caller.
+// lockWrapper reports whether a function takes locks for its caller.
 func lockWrapper(name string) bool {
-	for _, prefix := range []string{"_raw_", "__raw_", "queued_", "do_raw_", "mutex_lock", "__mutex_lock", "down_",
-		"rwsem_", "__lock_", "lock_", "pv_", "__pv_"} {
-		if strings.HasPrefix(name, prefix) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{
+		"_raw_", "__raw_", "queued_", "do_raw_", "mutex_lock", "__mutex_lock", "down_", "rwsem_", "__lock_", "lock_",
+		"pv_", "__pv_",
+	}, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }

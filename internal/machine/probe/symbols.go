@@ -2,6 +2,7 @@ package probe
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -12,22 +13,22 @@ import (
 	"sync"
 )
 
-// symbol is a function of the kernel and the stage of the path that it belongs to.
+// symbol is a function of the kernel and its stage of the packet path.
 type symbol struct {
 	at    uint64
 	name  string
-	stage string // empty: that of its caller
+	stage string // empty: its caller's
 	slow  bool   // it waits for a lock
 }
 
-// symbols are the kernel's functions in the order of their addresses.
+// symbols are the kernel's functions, sorted by address.
 type symbols []symbol
 
-// errHidden says that the kernel does not tell where its functions are.
-var errHidden = errors.New("the kernel hides the addresses of its functions (kernel.kptr_restrict)")
+// errHiddenAddresses is the error if the kernel hides its functions' addresses.
+var errHiddenAddresses = errors.New("the kernel hides the addresses of its functions (kernel.kptr_restrict)")
 
-// loadedSymbols are read once: a kernel has some hundred thousand, and takes a tenth of a second to list them. Modules
-// that are loaded later are not among them.
+// loadedSymbols reads the symbols once: a kernel has some hundred thousand and takes 0.1 s to list them. Modules that
+// are loaded later are missing.
 var loadedSymbols = sync.OnceValues(func() (symbols, error) {
 	f, err := os.Open("/proc/kallsyms")
 	if err != nil {
@@ -37,8 +38,8 @@ var loadedSymbols = sync.OnceValues(func() (symbols, error) {
 	return parseSymbols(f)
 })
 
-// parseSymbols reads /proc/kallsyms (kernel/kallsyms.c, s_show): address, type, name and, of those in modules, the
-// module in brackets.
+// parseSymbols reads /proc/kallsyms (kernel/kallsyms.c, s_show): address, type, name and, for modules, the module in
+// brackets.
 func parseSymbols(r io.Reader) (symbols, error) {
 	var all symbols
 	lines := bufio.NewScanner(r)
@@ -63,30 +64,16 @@ func parseSymbols(r io.Reader) (symbols, error) {
 		return nil, err
 	}
 	if len(all) == 0 {
-		return nil, errHidden
+		return nil, errHiddenAddresses
 	}
-	slices.SortStableFunc(all, func(a, b symbol) int {
-		switch {
-		case a.at < b.at:
-			return -1
-		case a.at > b.at:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(all, func(a, b symbol) int { return cmp.Compare(a.at, b.at) })
 	return all, nil
 }
 
-// find is the function that an address is in, −1 where it is before the first.
+// find returns the index of the function that contains an address; −1 if it is before the first.
 func (s symbols) find(address uint64) int {
 	at, exact := slices.BinarySearchFunc(s, address, func(of symbol, address uint64) int {
-		switch {
-		case of.at < address:
-			return -1
-		case of.at > address:
-			return 1
-		}
-		return 0
+		return cmp.Compare(of.at, address)
 	})
 	if exact {
 		return at

@@ -6,34 +6,34 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// What one run of a program on a tracepoint takes at most. Where they would take more of the busiest CPU's time than
-// their share, one event of some is counted for all, and where that is not enough they are attached for windows only,
-// and what they count is scaled up. To attach and to detach interrupts all CPUs (arch/x86/kernel/alternative.c,
-// text_poke_sync), so that windows are few.
+// The most that one run of a program on a tracepoint costs. If the programs would take more of the busiest CPU's time
+// than their share, they count one event in thinned. If that is not enough, they are attached only for windows, and
+// their counts are scaled up. Attaching and detaching interrupt all CPUs (arch/x86/kernel/alternative.c,
+// text_poke_sync), so there are few windows.
 const (
 	runCost  = 150 * time.Nanosecond
-	thinCost = 50 * time.Nanosecond // of one that is not counted, with its part of one that is
-	turnCost = 5 * time.Millisecond // to attach a group and detach it again
+	thinCost = 50 * time.Nanosecond // the mean when one event in thinned is counted
+	turnCost = 5 * time.Millisecond // to attach and detach a group
 	thinned  = 16
 	shortest = 20 * time.Millisecond
 	longest  = 2 * time.Second // of pauses
 )
 
-// window is when a group of programs is attached.
+// window attaches and detaches a group of programs.
 type window struct {
 	names []string
 	runs  func(probeRan) uint64
 	begin func() error          // called when they are attached
-	share float64               // of a CPU's time
-	thin  func(of uint32) error // has one of so many counted, for all; nil: all are counted
+	share float64               // limit, of a CPU's time
+	thin  func(of uint32) error // counts one event in of; nil: cannot
 
-	links []link.Link
-	since time.Time     // attached, or detached
-	pause time.Duration // until they are attached again
-	last  []probeRan    // when that was counted last
-	held  time.Duration // attached, since the last taking
-	spent time.Duration // by the programs, on all CPUs, since then
-	// of the time since they were attached
+	links       []link.Link
+	since       time.Time     // attached, or detached
+	pause       time.Duration // until they are attached again
+	last        []probeRan    // the last counts
+	attachedFor time.Duration // attached, since the last Take
+	cost        time.Duration // by the programs, on all CPUs, since the last Take
+	// waitsSince they were attached:
 	window  time.Duration
 	busiest time.Duration
 	thinned bool
@@ -56,8 +56,8 @@ func (w *window) open(p *programs, now time.Time) {
 	w.since, w.window, w.busiest = now, 0, 0
 }
 
-// look counts how often the programs ran, and attaches or detaches them as that asks.
-func (w *window) look(p *programs, now time.Time) {
+// update counts how often the programs ran, and attaches or detaches them as needed.
+func (w *window) update(p *programs, now time.Time) {
 	switch {
 	case w.err != nil:
 		return
@@ -73,10 +73,10 @@ func (w *window) look(p *programs, now time.Time) {
 		return
 	}
 	w.count(counts, now)
-	w.judge(now)
+	w.adjust(now)
 }
 
-// count adds what the programs did, and how long they were attached, since they were counted last.
+// count adds the programs' runs, and the time that they were attached, since the last count.
 func (w *window) count(counts []probeRan, now time.Time) {
 	passed := now.Sub(w.since) - w.window
 	most, cost := uint64(0), runCost
@@ -89,18 +89,18 @@ func (w *window) count(counts []probeRan, now time.Time) {
 			n -= w.runs(w.last[i])
 		}
 		most = max(most, n)
-		w.spent += time.Duration(n) * cost
+		w.cost += time.Duration(n) * cost
 	}
-	w.last, w.held, w.window = counts, w.held+passed, w.window+passed
+	w.last, w.attachedFor, w.window = counts, w.attachedFor+passed, w.window+passed
 	w.busiest += time.Duration(most) * cost
 }
 
-// judge thins the programs out, or detaches them, where they take more than their share.
-func (w *window) judge(now time.Time) {
+// adjust makes the programs count fewer events, or detaches them, if they take more than their share.
+func (w *window) adjust(now time.Time) {
 	pause := pauseAfter(w.window, w.busiest, w.share)
 	switch {
 	case pause > 0 && w.thin != nil && !w.thinned:
-		w.thinned, w.since, w.window, w.busiest = true, now, 0, 0 // else the time until now would be counted again
+		w.thinned, w.since, w.window, w.busiest = true, now, 0, 0 // restart, or this time would be judged again
 		w.err = w.thin(thinned)
 		return
 	case w.thinned && w.window > time.Second &&
@@ -113,25 +113,24 @@ func (w *window) judge(now time.Time) {
 		w.links, w.since, w.pause = nil, now, pause
 		return
 	}
-	if w.window > time.Second { // what was an hour ago tells nothing of now
+	if w.window > time.Second { // judge recent time only
 		w.since, w.window, w.busiest = now, 0, 0
 	}
 }
 
-// pauseAfter is how long programs stay detached that took some time of the busiest CPU within a window; none where that
-// was no more than their share.
+// pauseAfter returns how long programs that took some time of the busiest CPU within a window stay detached; 0 if that
+// was no more than their share, or if detaching would cost more.
 func pauseAfter(window, busiest time.Duration, share float64) time.Duration {
-	// the last: to detach would cost more
 	if window < shortest/2 || float64(busiest) <= share*float64(window) || busiest < turnCost/4 {
 		return 0
 	}
 	return min(time.Duration(float64(busiest+turnCost)/share)-window, longest)
 }
 
-// scale is by what counts are multiplied that were taken within an interval.
+// scale returns the factor for counts that were taken within an interval.
 func (w *window) scale(interval time.Duration) float64 {
-	if w.held <= 0 || w.held >= interval {
+	if w.attachedFor <= 0 || w.attachedFor >= interval {
 		return 1
 	}
-	return float64(interval) / float64(w.held)
+	return float64(interval) / float64(w.attachedFor)
 }

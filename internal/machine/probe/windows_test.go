@@ -19,14 +19,14 @@ func TestThinnedOnce(t *testing.T) {
 		ran += 2000 // 0.3 ms of each 10, and thinned 0.1 ms
 		w.count([]probeRan{{Drops: ran}}, at(passed))
 		if !w.thinned {
-			w.judge(at(passed))
+			w.adjust(at(passed))
 		}
 	}
 	if thins != 1 || !w.thinned {
 		t.Fatalf("thinned out %d times, expected once", thins)
 	}
-	if w.held != 100*time.Millisecond {
-		t.Errorf("attached for %v, expected 100ms", w.held)
+	if w.attachedFor != 100*time.Millisecond {
+		t.Errorf("attached for %v, expected 100ms", w.attachedFor)
 	}
 	if scale := w.scale(400 * time.Millisecond); scale != 4 {
 		t.Errorf("counts are scaled by %g, expected 4", scale)
