@@ -1,8 +1,9 @@
-// Package vf makes, counts and resets virtual functions, binds PCI functions to drivers, and reads who uses or holds
-// them, what mpps has reserved, and what passing them through to guests needs.
+// Package vf creates, counts and resets VFs and binds PCI functions to drivers. It reads who uses VFs, which ones mpps
+// has reserved, and what passing them through to guests needs.
 package vf
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,17 +19,17 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// vfCount reads and writes how many virtual functions a physical one has (setting.VFCount). The kernel knows no other
-// way from one count to another than through 0 (drivers/pci/iov.c, sriov_numvfs_store: EBUSY), and at 0 it takes a
-// function away from whoever uses it: a process that has it open makes the write hang until it lets go.
+// vfCount reads and writes the number of VFs of a PF (setting.VFCount). The kernel changes the count only by way of 0
+// (drivers/pci/iov.c, sriov_numvfs_store: EBUSY), and that removes VFs from whoever uses them: the write hangs while a
+// process has one open.
 type vfCount struct {
 	m        *tree.Tree
-	answers  bool      // of a test's tree: somebody makes functions there as the kernel would
-	patience settleFor // how long to wait for functions; 0: the usual
+	answers  bool          // of a test's tree: the test creates VFs as the kernel would
+	patience time.Duration // how long to wait for VFs; 0: settlePatience
 }
 
-// place is the directory of the bus device behind a physical function.
-func (v vfCount) place(a setting.Address) (string, error) {
+// deviceDir returns the directory of a PF's bus device, below sys.
+func (v vfCount) deviceDir(a setting.Address) (string, error) {
 	if a.Path == "" || strings.Contains(a.Path, "/") {
 		return "", fmt.Errorf("expected the name of a device, found %q", a.Path)
 	}
@@ -36,7 +37,7 @@ func (v vfCount) place(a setting.Address) (string, error) {
 }
 
 func (v vfCount) Read(_ context.Context, a setting.Address) setting.Reading {
-	dir, err := v.place(a)
+	dir, err := v.deviceDir(a)
 	if err != nil {
 		return setting.CouldNotTell(err.Error())
 	}
@@ -50,24 +51,19 @@ func (v vfCount) Read(_ context.Context, a setting.Address) setting.Reading {
 	return r
 }
 
-// Write makes the functions and waits until they have settled. The error says what stands.
+// Write creates the VFs and waits until they are ready. The error has the current count.
 func (v vfCount) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
-	value, err := tree.Canonical(a, to)
-	if err != nil {
-		return err
-	}
-	wanted, err := strconv.Atoi(value)
-	if err == nil {
-		err = v.make(ctx, a, wanted)
-	}
-	if err != nil {
-		return tree.Refusal(a, value, err)
-	}
-	return nil
+	return tree.Set(a, to, func(value string) error {
+		wanted, err := strconv.Atoi(value)
+		if err != nil {
+			return err
+		}
+		return v.make(ctx, a, wanted)
+	})
 }
 
 func (v vfCount) make(ctx context.Context, a setting.Address, wanted int) error {
-	dir, err := v.place(a)
+	dir, err := v.deviceDir(a)
 	if err != nil {
 		return err
 	}
@@ -81,7 +77,7 @@ func (v vfCount) make(ctx context.Context, a setting.Address, wanted int) error 
 	}
 	pf := physical{m: v.m, name: a.Path, dir: path.Join(tree.Sys, dir), count: before}
 	if before != wanted {
-		if err := pf.takes(wanted); err != nil {
+		if err := pf.checkCount(wanted); err != nil {
 			return err
 		}
 		uses, err := pf.uses()
@@ -95,35 +91,35 @@ func (v vfCount) make(ctx context.Context, a setting.Address, wanted int) error 
 	if before != wanted && before > 0 {
 		v.m.ReportProgress("taking %s of %s away", functionCount(before), a.Path)
 		if err := v.m.SetValue(ctx, tree.Sys, path.Join(dir, "sriov_numvfs"), "0"); err != nil {
-			return fmt.Errorf("%w: %s", err, pf.stands())
+			return fmt.Errorf("%w: %s", err, pf.currentCount())
 		}
 	}
 	if before != wanted && wanted > 0 {
 		v.m.ReportProgress("making %s of %s", functionCount(wanted), a.Path)
 		if err := v.m.SetValue(ctx, tree.Sys, path.Join(dir, "sriov_numvfs"), strconv.Itoa(wanted)); err != nil {
-			return fmt.Errorf("%w%s: %s", err, pf.because(err), pf.stands())
+			return fmt.Errorf("%w%s: %s", err, pf.explain(err), pf.currentCount())
 		}
 	}
 	if !v.m.Live() && !v.answers {
 		return nil
 	}
 	pf.count = wanted
-	if err := pf.settle(ctx, v.patience.orUsual()); err != nil {
-		return fmt.Errorf("%w: %s", err, pf.stands())
+	if err := pf.settle(ctx, cmp.Or(v.patience, settlePatience)); err != nil {
+		return fmt.Errorf("%w: %s", err, pf.currentCount())
 	}
 	return nil
 }
 
-// physical is a physical function while its virtual ones are made.
+// physical is a PF whose VFs are counted or created.
 type physical struct {
 	m     *tree.Tree
 	name  string
 	dir   string // sys/class/net/NAME/device
-	count int    // of virtual functions, as it was read or is to become
+	count int    // of VFs: read or wanted
 }
 
-// takes tells why a count is more than the card or its driver makes.
-func (p physical) takes(wanted int) error {
+// checkCount returns an error if a count is more than the card or its driver supports.
+func (p physical) checkCount(wanted int) error {
 	total := p.m.Number(path.Join(p.dir, "sriov_totalvfs"), -1)
 	if total < 0 {
 		return nil // netdevsim has no such file; its own limit is in debugfs
@@ -135,7 +131,7 @@ func (p physical) takes(wanted int) error {
 	return nil
 }
 
-// trafficClasses is how many traffic classes (DCB) a device's transmit queues are divided among; 0 without.
+// trafficClasses returns the number of traffic classes (DCB) of a device's transmit queues; 0 or 1 without DCB.
 func trafficClasses(m *tree.Tree, nic string) int {
 	most := 0
 	queues := path.Join(tree.ClassNet, nic, "queues")
@@ -150,8 +146,8 @@ func trafficClasses(m *tree.Tree, nic string) int {
 	return most
 }
 
-// because explains what the kernel's numbers mean here.
-func (p physical) because(err error) string {
+// explain explains the kernel's errno for a write of sriov_numvfs.
+func (p physical) explain(err error) string {
 	switch {
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EINVAL), errors.Is(err, unix.ERANGE):
 		return " (" + p.m.Target(path.Join(p.dir, "driver")) + " does not make so many just now; dmesg tells why)"
@@ -164,8 +160,8 @@ func (p physical) because(err error) string {
 	return ""
 }
 
-// stands says how many functions there are now.
-func (p physical) stands() string {
+// currentCount returns a sentence with the current count.
+func (p physical) currentCount() string {
 	count := p.m.Number(path.Join(p.dir, "sriov_numvfs"), -1)
 	if count < 0 {
 		return "how many there are now could not be read"
@@ -173,27 +169,16 @@ func (p physical) stands() string {
 	return fmt.Sprintf("%s has %s now", p.name, functionCount(count))
 }
 
-// function is the directory of one of its virtual functions, and its PCI address; empty where there is none of that
-// number.
+// function returns the directory of a VF and its PCI address, which is empty if there is no such VF.
 func (p physical) function(number int) (dir, pci string) {
 	dir = path.Join(p.dir, "virtfn"+strconv.Itoa(number))
 	return dir, p.m.Target(dir)
 }
 
-// functionCount counts virtual functions for people.
+// functionCount returns "1 virtual function", "2 virtual functions" …
 func functionCount(n int) string {
 	if n == 1 {
 		return "1 virtual function"
 	}
 	return fmt.Sprintf("%d virtual functions", n)
-}
-
-// settleFor is how long functions may take to settle.
-type settleFor time.Duration
-
-func (s settleFor) orUsual() time.Duration {
-	if s > 0 {
-		return time.Duration(s)
-	}
-	return settlePatience
 }

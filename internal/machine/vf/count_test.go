@@ -53,7 +53,7 @@ func oneFunction(i int) map[string]string {
 }
 
 func vfCountOf(m *tree.Tree) vfCount {
-	return vfCount{m: m, answers: true, patience: settleFor(time.Second)}
+	return vfCount{m: m, answers: true, patience: time.Second}
 }
 
 var countOfPF = setting.Of(setting.VFCount, "eth0")
@@ -119,7 +119,7 @@ func TestVFCount(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := physical{m: m, name: "eth0", dir: "sys/class/net/eth0/device", count: 5}
-	if s := p.settled(); s != (settled{links: 5, drivers: 5, names: 5}) {
+	if s := p.progress(); s != (progress{links: 5, drivers: 5, names: 5}) {
 		t.Errorf("%+v", s)
 	}
 	if last := stop(); last != "5" {
@@ -252,7 +252,7 @@ func TestVFsSettle(t *testing.T) {
 			stop := actingKernel(t, m, c.functions)
 			defer stop()
 			began := time.Now()
-			err := vfCount{m: m, answers: true, patience: settleFor(3 * time.Second)}.Write(t.Context(), countOfPF,
+			err := vfCount{m: m, answers: true, patience: 3 * time.Second}.Write(t.Context(), countOfPF,
 				setting.Value("3"))
 			took := time.Since(began)
 			switch {

@@ -16,7 +16,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Mechanisms are those of counts of virtual functions and of drivers of PCI functions.
+// Mechanisms returns the mechanisms of VF counts and of PCI functions' drivers.
 func Mechanisms(m *tree.Tree) setting.Mechanisms {
 	return setting.Mechanisms{setting.VFCount: vfCount{m: m}, setting.PCIDriver: pciDriver{m}}
 }
@@ -33,7 +33,7 @@ func (p pciDriver) Read(_ context.Context, a setting.Address) setting.Reading {
 	return setting.Value(setting.DriverValue(p.m.Target(dir+"/driver"), override(p.m, a.Path)))
 }
 
-// override is the driver that alone may take a device; the kernel writes (null) where there is none.
+// override returns the only driver that may bind to a device; empty if any may, which the kernel shows as (null).
 func override(m *tree.Tree, pci string) string {
 	if only := m.Line(path.Join(pciDevices, pci, "driver_override")); only != "(null)" {
 		return only
@@ -42,30 +42,24 @@ func override(m *tree.Tree, pci string) string {
 }
 
 func (p pciDriver) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
-	value, err := tree.Canonical(a, to)
-	if err != nil {
-		return err
-	}
-	if p.Read(ctx, a).State != setting.Known {
-		return tree.Refusal(a, value, errors.New("there is no such PCI device"))
-	}
-	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
-	defer cancel()
-	driver, only := setting.Driver(value)
-	if err := rebind(ctx, p.m, a.Path, driver, only); err != nil {
-		return tree.Refusal(a, value, err)
-	}
-	return nil
+	return tree.Set(a, to, func(value string) error {
+		if p.Read(ctx, a).State != setting.Known {
+			return errors.New("there is no such PCI device")
+		}
+		ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
+		defer cancel()
+		driver, only := setting.Driver(value)
+		return rebind(ctx, p.m, a.Path, driver, only)
+	})
 }
 
-// rebind takes a device from its driver, where that is another one, and gives it to the wanted one (empty: to none),
-// whatever devices that is made for: for the moment of the search it alone may take it. only is who alone may take it
-// afterwards.
+// rebind unbinds a device from its driver and binds it to another (empty: none), even one that does not list the
+// device: it sets driver_override while it probes. Afterwards it sets driver_override to only.
 func rebind(ctx context.Context, m *tree.Tree, pci, driver, only string) error {
 	dir := path.Join(pciDevices, pci)
 	now := m.Target(dir + "/driver")
 	if now != driver && now != "" {
-		if who := deviceUsed(m, pci); who != "" {
+		if who := deviceUser(m, pci); who != "" {
 			return errors.New(who)
 		}
 		if err := m.Write(ctx, dir+"/driver/unbind", pci); err != nil {
@@ -81,9 +75,8 @@ func rebind(ctx context.Context, m *tree.Tree, pci, driver, only string) error {
 		}
 		err := m.Write(ctx, "sys/bus/pci/drivers_probe", pci)
 		if m.Target(dir+"/driver") != driver {
-			err = errors.Join(errors.New("the driver did not take it (dmesg says why)"), err,
+			return errors.Join(errors.New("the driver did not take it (dmesg says why)"), err,
 				m.Write(ctx, dir+"/driver_override", only+"\n"))
-			return err
 		}
 	}
 	if override(m, pci) != only {
@@ -94,10 +87,10 @@ func rebind(ctx context.Context, m *tree.Tree, pci, driver, only string) error {
 	return nil
 }
 
-// deviceUsed is who has a PCI device now, for people: a running guest, another process by VFIO, or the host by its
-// interface. Taking it away from vfio-pci would wait for ever, in the kernel, for the process
+// deviceUser returns a sentence about who uses a PCI device now: a running guest, another process by VFIO, or the
+// host's interface; empty if nobody does. Unbinding it from vfio-pci would wait in the kernel for the process, for ever
 // (drivers/vfio/vfio_main.c, vfio_unregister_group_dev).
-func deviceUsed(m *tree.Tree, pci string) string {
+func deviceUser(m *tree.Tree, pci string) string {
 	guests, err := runningHostdevs(m)
 	if err != nil {
 		return err.Error()
@@ -112,7 +105,7 @@ func deviceUsed(m *tree.Tree, pci string) string {
 			return strings.Join(who, ", ") + " has it open"
 		}
 	}
-	if elsewhere(m, dir) {
+	if inOtherNamespace(m, dir) {
 		return facts.OtherNamespace + " has its interface"
 	}
 	for _, nic := range m.List(dir + "/net") {
@@ -124,21 +117,19 @@ func deviceUsed(m *tree.Tree, pci string) string {
 	return ""
 }
 
-// FunctionReset is what became of the reset of a function itself.
+// FunctionReset is the result of a function-level reset.
 type FunctionReset struct {
 	PCI    string `json:"pci"`
-	Method string `json:"method,omitempty"` // as the kernel names it: flr, af_flr, pm, bus …
-	Why    string `json:"why,omitempty"`    // it was not reset
+	Method string `json:"method,omitempty"` // the kernel's name: flr, af_flr, pm, bus …
+	Why    string `json:"why,omitempty"`    // reason why it was not reset
 }
 
-// ResetFunction resets a PCI function that nobody has, so that nothing of who had it before is left in the card:
-// queues, filters, statistics. A driver of the host is taken off it meanwhile, and finds it as after boot. This is no
-// value: nothing undoes it.
+// ResetFunction resets a PCI function that nobody uses, so that nothing of its former user is left in the card: queues,
+// filters, statistics. A driver of the host is unbound meanwhile and finds the function as after boot. A reset cannot
+// be undone.
 func ResetFunction(ctx context.Context, m *tree.Tree, pci string) FunctionReset {
-	dir := path.Join(pciDevices, pci)
-	done := FunctionReset{PCI: pci, Method: m.Line(dir + "/reset_method")}
-	err := resetFunction(ctx, m, pci)
-	if err != nil {
+	done := FunctionReset{PCI: pci, Method: m.Line(path.Join(pciDevices, pci, "reset_method"))}
+	if err := resetFunction(ctx, m, pci); err != nil {
 		done.Why = err.Error()
 	}
 	return done
@@ -154,7 +145,7 @@ func resetFunction(ctx context.Context, m *tree.Tree, pci string) error {
 	case !m.Exists(dir + "/reset"):
 		return errors.New("the card offers no way to reset it alone")
 	}
-	if who := deviceUsed(m, pci); who != "" {
+	if who := deviceUser(m, pci); who != "" {
 		return errors.New(who)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)

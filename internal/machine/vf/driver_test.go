@@ -70,13 +70,13 @@ func TestWhoHasADevice(t *testing.T) {
 		files := pciTree()
 		maps.Copy(files, more)
 		m := treetest.Recorded(t, files)
-		got := deviceUsed(m, functionAddress(0))
+		got := deviceUser(m, functionAddress(0))
 		if unknown := strings.HasPrefix(who, "what guest"); unknown && strings.HasPrefix(got, who) {
 			continue // it may be any function
 		} else if unknown || got != who {
 			t.Errorf("%q has it, expected %q", got, who)
 		}
-		if got := deviceUsed(m, functionAddress(1)); got != "" {
+		if got := deviceUser(m, functionAddress(1)); got != "" {
 			t.Errorf("another one: %q", got)
 		}
 		err := rebind(t.Context(), m, functionAddress(0), "vfio-pci", "")

@@ -12,26 +12,26 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// vfFolders are where an administrator says that virtual functions are to be made when the host boots.
+// vfFolders are where an administrator may have VFs created at boot.
 var vfFolders = []struct{ folder, suffix string }{
 	{"etc/systemd/system", ".service"}, {"etc/systemd/network", ".link"}, {"etc/udev/rules.d", ".rules"},
 	{"etc/modprobe.d", ".conf"}, {"etc/NetworkManager/system-connections", ".nmconnection"}, {"etc", "rc.local"},
 }
 
-// vfWords are what such a line holds: the sysfs file, systemd.link(5)'s option, the old drivers' parameter, and
+// vfWords matches a line that creates VFs: the sysfs file, systemd.link(5)'s option, old drivers' parameter, and
 // NetworkManager's.
 var vfWords = regexp.MustCompile(`sriov_numvfs|SR-IOVVirtualFunctions\s*=|\bmax_vfs\s*=|\btotal-vfs\s*=`)
 
-// vfDevice finds the device that a line or a file's match section names.
+// vfDevice matches the device in a line or in a file's match section.
 var vfDevice = regexp.MustCompile(
 	`class/net/([^/\s"']+)/device/sriov_numvfs|^\s*OriginalName\s*=\s*([^\s*?\[]+)|KERNEL=="([^"*?\[]+)"|^\s*interface-name\s*=\s*(\S+)`)
 
-// vfPlace finds the PCI address by which a .link file or a rule names the device (ID_PATH of udev).
+// vfPlace matches the device's PCI address in a .link file or a rule (ID_PATH of udev).
 var vfPlace = regexp.MustCompile(
 	`(?m)(?:^\s*Path\s*=|ID_PATH}=="|KERNELS=="|^\s*path\s*=)\s*(?:pci-)?([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\b`)
 
-// Files lists the files that make virtual functions at boot: those of an administrator, and the list of values that
-// mpps-vfs.service puts back, where that is enabled.
+// Files returns the files that create VFs at boot: those of an administrator, and the list of values that
+// mpps-vfs.service restores, if that is enabled.
 func Files(m *tree.Tree) []facts.VFFile {
 	found := vfDesired(m)
 	for _, where := range vfFolders {
@@ -57,7 +57,7 @@ func Files(m *tree.Tree) []facts.VFFile {
 	return found
 }
 
-// makesVFs reports whether a file makes virtual functions, and of which device.
+// makesVFs reports whether a file creates VFs, and returns the device; empty if the file does not name it.
 func makesVFs(text string) (makes bool, device string) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
@@ -72,13 +72,13 @@ func makesVFs(text string) (makes bool, device string) {
 	return makes, device
 }
 
-// Where mpps-vfs.service finds what to make, and the link that enables it.
+// The list of values of mpps-vfs.service, and the link that enables it.
 const (
 	vfDesiredFile = "var/lib/mpps/desired.json"
 	vfUnitLink    = systemd.WantsFolder + "/mpps-vfs.service"
 )
 
-// vfDesired are the physical functions whose number of virtual ones is put back at boot.
+// vfDesired returns the PFs whose number of VFs is restored at boot.
 func vfDesired(m *tree.Tree) []facts.VFFile {
 	found := []facts.VFFile{}
 	text, err := m.Read(vfDesiredFile)

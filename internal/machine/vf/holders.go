@@ -10,9 +10,9 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// Holders finds the processes that have a virtual function open and are none of the guests: DPDK, a container, a QEMU
-// that hangs after its guest is gone. Only functions that are bound to a driver for that, or serve vDPA, can be held,
-// and one that a running guest has is its.
+// Holders sets Holder of each VF to the processes that have it open and are not a guest: DPDK, a container, a QEMU that
+// hangs after its guest is gone. Only VFs that are bound to a passthrough driver or serve vDPA can be open. The VF of a
+// running guest is the guest's.
 func Holders(_ context.Context, m *tree.Tree, h *facts.Host) {
 	runs := map[string]bool{}
 	for i := range h.Guests {
@@ -37,9 +37,9 @@ func Holders(_ context.Context, m *tree.Tree, h *facts.Host) {
 	}
 }
 
-// elsewhere reports whether a PCI device has its interface in another network namespace: its directory net is there as
-// long as it has an interface, and shows those of the reader's own namespace (drivers/base/core.c, get_device_parent
-// and cleanup_glue_dir; Documentation/networking/sysfs-tagging.rst).
-func elsewhere(m *tree.Tree, dir string) bool {
+// inOtherNamespace reports whether a PCI device's interface is in another network namespace: its directory net exists
+// as long as it has an interface, but lists only those in the reader's namespace (drivers/base/core.c,
+// get_device_parent and cleanup_glue_dir; Documentation/networking/sysfs-tagging.rst).
+func inOtherNamespace(m *tree.Tree, dir string) bool {
 	return m.Exists(path.Join(dir, "net")) && len(m.List(path.Join(dir, "net"))) == 0
 }

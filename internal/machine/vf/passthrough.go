@@ -2,6 +2,7 @@ package vf
 
 import (
 	"context"
+	"encoding/binary"
 	"path"
 	"regexp"
 	"slices"
@@ -14,7 +15,8 @@ import (
 
 const pciDevices = "sys/bus/pci/devices"
 
-// Passthrough reads what giving functions of NICs to guests rests on. It comes after the network and the guests.
+// Passthrough reads what passing NIC functions through to guests needs into h.Passthrough. The network and the guests
+// must have been read before.
 func Passthrough(_ context.Context, m *tree.Tree, h *facts.Host) {
 	interrupts, _ := m.Read("proc/interrupts")
 	p := &facts.Passthrough{
@@ -30,7 +32,7 @@ func Passthrough(_ context.Context, m *tree.Tree, h *facts.Host) {
 	for _, g := range h.Guests {
 		if g.PID != 0 && len(g.Hostdevs) > 0 {
 			limits, err := m.Read("proc/" + strconv.Itoa(g.PID) + "/limits")
-			if limit, told := lockLimit(limits); err == nil && told {
+			if limit, known := lockLimit(limits); err == nil && known {
 				p.Locked = append(p.Locked, facts.LockLimit{Guest: g.Name, Limit: limit})
 			}
 		}
@@ -38,9 +40,9 @@ func Passthrough(_ context.Context, m *tree.Tree, h *facts.Host) {
 	h.Passthrough = p
 }
 
-// remapping tells from the chips' names in /proc/interrupts whether interrupts are remapped: those behind the IOMMU are
-// called IR-PCI-MSI, IR-PCI-MSIX, IR-IO-APIC (drivers/iommu/intel/irq_remapping.c, drivers/iommu/amd/iommu.c, prefix
-// "IR-").
+// remapping returns whether interrupts are remapped, "on" or "off", from the chip names in /proc/interrupts; empty if
+// unknown. Those behind the IOMMU are IR-PCI-MSI, IR-PCI-MSIX, IR-IO-APIC (drivers/iommu/intel/irq_remapping.c,
+// drivers/iommu/amd/iommu.c, prefix "IR-").
 func remapping(interrupts string) string {
 	switch {
 	case remapped.MatchString(interrupts):
@@ -56,8 +58,8 @@ var (
 	notRemapped = regexp.MustCompile(`\s(PCI-MSI|IO-APIC)`)
 )
 
-// vfioModules tells of the modules that pass devices on whether they are there. A built-in one has a folder in
-// /sys/module too.
+// vfioModules returns whether each VFIO module is loaded, available or missing. A built-in one also has a folder in
+// /sys/module.
 func vfioModules(m *tree.Tree, release string) map[string]string {
 	modules := map[string]string{}
 	listed := ""
@@ -82,7 +84,7 @@ func vfioModules(m *tree.Tree, release string) map[string]string {
 	return modules
 }
 
-// sharedGroups are the IOMMU groups of functions of NICs that hold other devices too.
+// sharedGroups returns the IOMMU groups of NIC functions that have other devices too.
 func sharedGroups(m *tree.Tree, h *facts.Host) []facts.IOMMUGroup {
 	numbers := []int{}
 	for _, f := range h.VFs {
@@ -115,7 +117,7 @@ func sharedGroups(m *tree.Tree, h *facts.Host) []facts.IOMMUGroup {
 	return all
 }
 
-// physicalFunction reads what the PCI bus tells of one NIC.
+// physicalFunction reads a NIC's PCI device and the bridges above it.
 func physicalFunction(m *tree.Tree, n facts.NIC) facts.PhysicalFunction {
 	dir := path.Join(pciDevices, n.PCI)
 	f := facts.PhysicalFunction{
@@ -140,10 +142,11 @@ func physicalFunction(m *tree.Tree, n facts.NIC) facts.PhysicalFunction {
 // pciName is a device's name on the PCI bus; domains may have more than four digits (VMD).
 var pciName = regexp.MustCompile(`^[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
 
-// windows counts the memory windows for virtual functions in a resource file, and those without a place: lines 7 to 12
-// (include/linux/pci.h, PCI_IOV_RESOURCES) are start, end and flags. The kernel marks one that it found no room for as
-// unset and moves it to 0 (drivers/pci/setup-res.c, pci_assign_resource; include/linux/ioport.h, IORESOURCE_UNSET), and
-// then refuses to make functions: "not enough MMIO resources for SR-IOV" (drivers/pci/iov.c, sriov_enable).
+// windows returns the number of VF memory windows in a resource file, and of those without an address. Lines 7 to 12
+// (include/linux/pci.h, PCI_IOV_RESOURCES) are start, end and flags. A window that the kernel found no room for is
+// marked unset and starts at 0 (drivers/pci/setup-res.c, pci_assign_resource; include/linux/ioport.h,
+// IORESOURCE_UNSET). The kernel then refuses to create VFs: "not enough MMIO resources for SR-IOV" (drivers/pci/iov.c,
+// sriov_enable).
 func windows(resource string) (all, unplaced int) {
 	const first, beyond, unset, memory = 7, 13, 0x20000000, 0x200
 	lines := strings.Split(strings.TrimSpace(resource), "\n")
@@ -165,14 +168,14 @@ func windows(resource string) (all, unplaced int) {
 	return all, unplaced
 }
 
-// config is a device's configuration space: without privilege only the first 64 bytes (drivers/pci/pci-sysfs.c,
-// pci_read_config).
-func config(m *tree.Tree, pci string) string {
+// config returns a device's configuration space: without privilege only the first 64 bytes (drivers/pci/pci-sysfs.c,
+// pci_read_config); empty if it cannot be read.
+func config(m *tree.Tree, pci string) []byte {
 	text, err := m.Read(path.Join(pciDevices, pci, "config"))
 	if err != nil {
-		return ""
+		return nil
 	}
-	return text
+	return []byte(text)
 }
 
 // Extended capabilities (include/uapi/linux/pci_regs.h).
@@ -183,10 +186,10 @@ const (
 	extendedSRIOV = 0x10
 )
 
-// extended finds an extended capability in a configuration space: its offset, 0 where there is none.
-func extended(config string, id uint16) int {
+// findCapability returns the offset of an extended capability in a configuration space; 0 if there is none.
+func findCapability(config []byte, id uint16) int {
 	for at, left := extendedStart, 96; at >= extendedStart && at+4 <= len(config) && left > 0; left-- {
-		header := uint32(config[at]) | uint32(config[at+1])<<8 | uint32(config[at+2])<<16 | uint32(config[at+3])<<24
+		header := binary.LittleEndian.Uint32(config[at:])
 		if uint16(header) == id {
 			return at
 		}
@@ -195,24 +198,25 @@ func extended(config string, id uint16) int {
 	return 0
 }
 
-// offeredVFs is how many virtual functions a card's capability offers: −1 without one, −2 where it cannot be seen.
-func offeredVFs(config string) int {
+// offeredVFs returns TotalVFs of a card's SR-IOV capability: −1 without one, −2 if it cannot be read.
+func offeredVFs(config []byte) int {
 	const totalVFs = 0x0e
-	at := extended(config, extendedSRIOV)
+	at := findCapability(config, extendedSRIOV)
 	switch {
 	case len(config) <= pciHeader:
 		return -2
 	case at == 0 || at+totalVFs+2 > len(config):
 		return -1
 	}
-	return int(config[at+totalVFs]) | int(config[at+totalVFs+1])<<8
+	return int(binary.LittleEndian.Uint16(config[at+totalVFs:]))
 }
 
-// isolation reports whether a bridge keeps the devices below it apart: whether it has ACS and uses what the kernel asks
-// for (drivers/iommu/iommu.c, REQ_ACS_FLAGS: source validation, request and completion redirect, upstream forwarding).
-func isolation(config string) string {
+// isolation returns whether a bridge isolates the devices below it: "none" without ACS, "on" if it has enabled what the
+// kernel requires (drivers/iommu/iommu.c, REQ_ACS_FLAGS: source validation, request and completion redirect, upstream
+// forwarding), else "off"; empty if unknown.
+func isolation(config []byte) string {
 	const control, needed = 6, 0x1d
-	at := extended(config, extendedACS)
+	at := findCapability(config, extendedACS)
 	switch {
 	case len(config) <= pciHeader:
 		return ""
@@ -224,8 +228,8 @@ func isolation(config string) string {
 	return "off"
 }
 
-// lockLimit is the limit of locked memory in a process's limits file in bytes, −1 without limit, and whether there is
-// one (fs/proc/base.c, proc_pid_limits).
+// lockLimit returns the limit of locked memory in a process's limits file in bytes, −1 if unlimited, and whether it
+// could be read (fs/proc/base.c, proc_pid_limits).
 func lockLimit(limits string) (int64, bool) {
 	_, rest, found := strings.Cut(limits, "Max locked memory")
 	fields := strings.Fields(rest)

@@ -50,10 +50,10 @@ func TestCapabilities(t *testing.T) {
 		{"a bridge that isolates", configSpace(capability(0x100, 0, extendedACS, map[int]uint16{6: 0x1d})), -1, "on"},
 		{"one that could", configSpace(capability(0x100, 0, extendedACS, map[int]uint16{4: 0x1f, 6: 0x05})), -1, "off"},
 	} {
-		if got := offeredVFs(c.config); got != c.offers {
+		if got := offeredVFs([]byte(c.config)); got != c.offers {
 			t.Errorf("%s: offers %d, want %d", c.name, got, c.offers)
 		}
-		if got := isolation(c.config); got != c.acs {
+		if got := isolation([]byte(c.config)); got != c.acs {
 			t.Errorf("%s: ACS %q, want %q", c.name, got, c.acs)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Defined reports whether libvirt has the definition of a guest, by its own file: also while no daemon of it runs.
+// Defined reports whether libvirt has a definition of a guest, from its file, which needs no daemon.
 func Defined(m *tree.Tree, guest string) bool {
 	return guest != "" && m.Exists(libvirt.DefinedFolder+"/"+guest+".xml")
 }
@@ -18,10 +18,10 @@ func Defined(m *tree.Tree, guest string) bool {
 // Reserves reports whether there are reservations of virtual functions.
 func Reserves(m *tree.Tree) bool { return len(m.List(setting.Reservations)) > 0 }
 
-// Reservations reads which virtual functions mpps has given to guests.
+// Reservations reads which VFs mpps has given to guests into h.Reservations, and those being returned into h.Leaving.
 func Reservations(_ context.Context, m *tree.Tree, h *facts.Host) {
 	for _, name := range m.List(setting.Reservations) {
-		if strings.HasPrefix(name, ".") { // a write that was cut short; nothing was given yet
+		if strings.HasPrefix(name, ".") { // an interrupted write; nothing was given yet
 			continue
 		}
 		at := setting.Of(setting.File, setting.Reservations, name)

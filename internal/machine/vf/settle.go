@@ -10,39 +10,38 @@ import (
 	"mpps/internal/machine/tree"
 )
 
-// Functions are there once their links are, but not yet of use: udev loads their driver, the driver names their
-// devices, and udev names them again. Who starts a guest or a network with one meanwhile gets it half made.
+// VFs exist once their links do, but are not ready yet: udev loads their driver, the driver creates their network
+// devices, and udev renames these. A guest or a network that is started meanwhile gets a half-made VF.
 
-// settlePatience is how long that may take: 63 functions of an X520 take about 10 s. A driver that is installed but
-// never comes is waited for as long as functions go on changing, and settleQuiet beyond.
+// settlePatience is how long that may take: 63 VFs of an X520 take about 10 s. If a driver never binds, the wait ends
+// settleQuiet after the last change.
 const (
 	settlePatience = 90 * time.Second
 	settleQuiet    = 2 * time.Second
 	countPause     = 50 * time.Millisecond
 )
 
-// settled is how far functions are.
-type settled struct {
-	links   int  // functions that there are
+// progress is the state of a PF's VFs.
+type progress struct {
+	links   int  // VFs that exist
 	drivers int  // of those, with a driver
-	names   int  // of those, with a device that udev has named, or with a driver that makes none
-	queued  bool // udev has events to handle
+	names   int  // of those, with a device that udev has named, or with a driver that creates none
+	queued  bool // udev has pending events
 }
 
-// settle waits until all functions are there and, where drivers of the host look for them, have a driver and a name, or
-// nothing has changed for a while: not every function has a driver here (vfio, a blacklist, a module that is not
-// installed).
+// settle waits until all VFs exist and, if the host's drivers probe them, have a driver and a name, or until nothing
+// has changed for a while: not every VF has a driver here (vfio, a blacklist, a module that is not installed).
 func (p physical) settle(ctx context.Context, patience time.Duration) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("they have not settled within %v", patience))
 	defer cancel()
 	if p.m.Number(path.Join(p.dir, "sriov_totalvfs"), -1) < 0 {
-		return nil // not of PCI: they are no devices of their own
+		return nil // not PCI: the VFs are not devices
 	}
 	probes := p.m.Line(path.Join(p.dir, "sriov_drivers_autoprobe")) != "0"
-	var last settled
-	since, told := time.Now(), time.Now()
+	var last progress
+	since, reported := time.Now(), time.Now()
 	for {
-		now := p.settled()
+		now := p.progress()
 		if now != last {
 			last, since = now, time.Now()
 		}
@@ -50,23 +49,23 @@ func (p physical) settle(ctx context.Context, patience time.Duration) error {
 		ready := !probes || now.names == p.count
 		switch {
 		case now.links < p.count, p.count == 0 && now.links > 0:
-		case ready && !now.queued, quiet && !now.queued, ready && quiet: // udev may be at work for others
+		case ready && !now.queued, quiet && !now.queued, ready && quiet: // udev may be busy with other devices
 			return nil
 		}
-		if time.Since(told) >= time.Second {
+		if time.Since(reported) >= time.Second {
 			p.m.ReportProgress("%s: %d of %s there, %d named", p.name, now.links, functionCount(p.count), now.names)
-			told = time.Now()
+			reported = time.Now()
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w (%s)", context.Cause(ctx), now.lacks(p.count, probes))
+			return fmt.Errorf("%w (%s)", context.Cause(ctx), now.missing(p.count, probes))
 		case <-time.After(countPause):
 		}
 	}
 }
 
-// lacks says what is still missing.
-func (s settled) lacks(count int, probes bool) string {
+// missing returns a sentence about what is still missing.
+func (s progress) missing(count int, probes bool) string {
 	parts := []string{fmt.Sprintf("%d of %d are there", s.links, count)}
 	if probes {
 		parts = append(parts, fmt.Sprintf("%d have a driver", s.drivers), fmt.Sprintf("%d have a name", s.names))
@@ -77,9 +76,9 @@ func (s settled) lacks(count int, probes bool) string {
 	return strings.Join(parts, ", ")
 }
 
-// settled looks at the functions once.
-func (p physical) settled() settled {
-	s := settled{queued: p.m.Exists("run/udev/queue")}
+// progress reads the state of the VFs.
+func (p physical) progress() progress {
+	s := progress{queued: p.m.Exists("run/udev/queue")}
 	for i := range max(p.count, 1) { // virtfnN are numbered without gaps
 		dir, pci := p.function(i)
 		if pci == "" {
@@ -100,7 +99,8 @@ func (p physical) settled() settled {
 }
 
 // Named reports whether udev is done with a network device: it has its final name, and its properties are written
-// (/run/udev/data/nINDEX; src/libsystemd/sd-device/device-private.c, device_update_db). Without udev every device is.
+// (/run/udev/data/nINDEX; src/libsystemd/sd-device/device-private.c, device_update_db). Without udev it is true for
+// every device.
 func Named(m *tree.Tree, device string) bool {
 	index := m.Line(path.Join(tree.ClassNet, device, "ifindex"))
 	if index == "" {

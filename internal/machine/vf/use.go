@@ -15,7 +15,7 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// InUse is why functions cannot be taken away.
+// InUse is the error for VFs that cannot be removed because they are in use.
 type InUse struct {
 	PF   string
 	Uses []string // "function 1 (0000:01:10.2) by guest fw1"
@@ -31,15 +31,15 @@ func (u *InUse) Error() string {
 	return "another count takes all virtual functions of " + u.PF + " away, and they are in use: " + text
 }
 
-// Hint says what to do.
+// Hint returns what to do.
 func (u *InUse) Hint() string {
 	return "shut the guest down or take the function out of it ('mpps sriov release', 'virsh detach-device'), end " +
 		"the process, or take the device out of what is above it"
 }
 
-// uses lists who has the virtual functions of a physical one now: running guests, by libvirt's own files or as QEMU
-// processes, other processes that have opened one with VFIO, and devices of the host above one (a bridge, a bond, a
-// macvtap). The error says why that cannot be told: nobody is no answer then.
+// uses returns who uses a PF's VFs now: running guests, from libvirt's files or as QEMU processes, other processes that
+// have opened one with VFIO, and devices of the host above one (a bridge, a bond, a macvtap). An error means unknown,
+// not unused.
 func (p physical) uses() ([]string, error) {
 	guests, err := runningHostdevs(p.m)
 	if err != nil {
@@ -63,7 +63,7 @@ func (p physical) uses() ([]string, error) {
 				}
 			}
 		}
-		if elsewhere(p.m, dir) {
+		if inOtherNamespace(p.m, dir) {
 			by = append(by, facts.OtherNamespace)
 		}
 		for _, nic := range p.m.List(path.Join(dir, "net")) {
@@ -80,8 +80,8 @@ func (p physical) uses() ([]string, error) {
 	return all, nil
 }
 
-// runningHostdevs tells which running guest of libvirt has a PCI device passed through, by the files in which libvirt
-// keeps what a guest runs with: they are there also while no daemon of it runs. A file that cannot be read is an error.
+// runningHostdevs returns the running guest of each PCI device that is passed through, from libvirt's status files,
+// which need no daemon. A file that cannot be read is an error.
 func runningHostdevs(m *tree.Tree) (map[string]string, error) {
 	all := map[string]string{}
 	guests, err := libvirt.ByFiles(context.Background(), m)
@@ -106,9 +106,9 @@ func runningHostdevs(m *tree.Tree) (map[string]string, error) {
 	return all, nil
 }
 
-// vfioNodes are the files by which a program can open a PCI device: that of its group below /dev/vfio, since Linux 6.6
-// its own there (drivers/vfio/group.c, drivers/vfio/device_cdev.c), those of UIO (drivers/uio/uio.c), and of vDPA
-// (drivers/vhost/vdpa.c).
+// vfioNodes returns the files through which a program can open a PCI device: its group's below /dev/vfio, since Linux
+// 6.6 also its own there (drivers/vfio/group.c, drivers/vfio/device_cdev.c), those of UIO (drivers/uio/uio.c), and of
+// vDPA (drivers/vhost/vdpa.c).
 func vfioNodes(m *tree.Tree, dir string) []string {
 	var all []string
 	if group := m.Target(path.Join(dir, "iommu_group")); group != "" {
@@ -123,7 +123,7 @@ func vfioNodes(m *tree.Tree, dir string) []string {
 	return append(all, vdpaNodes(m, dir)...)
 }
 
-// vdpaNodes are the files by which a vDPA device of a function can be opened; a VF that serves one keeps its driver.
+// vdpaNodes returns the files of a function's vDPA devices. A VF that serves one keeps its driver.
 func vdpaNodes(m *tree.Tree, dir string) []string {
 	var all []string
 	for _, device := range m.List(dir) {
@@ -139,8 +139,8 @@ func vdpaNodes(m *tree.Tree, dir string) []string {
 	return all
 }
 
-// vfioHolders tells which processes have files below /dev/vfio, of UIO or vDPA open: "guest fw1" of a QEMU process,
-// "dpdk-testpmd (process 4711)" of another. The files of other users' processes need root.
+// vfioHolders returns the processes that have each file below /dev/vfio, of UIO or vDPA open: "guest fw1" for a QEMU
+// process, "dpdk-testpmd (process 4711)" for another. Other users' processes need root.
 func vfioHolders(m *tree.Tree) map[string][]string {
 	all := map[string][]string{}
 	for _, p := range threads.Processes(m) {
@@ -162,14 +162,14 @@ func vfioHolders(m *tree.Tree) map[string][]string {
 	return all
 }
 
-// opensDevice reports whether a file is one by which a program has a device, or the group of one.
+// opensDevice reports whether a file belongs to a device or to a device's group.
 func opensDevice(node string) bool {
 	return node != "/dev/vfio/vfio" &&
 		(strings.HasPrefix(node, "/dev/vfio/") || strings.HasPrefix(node, "/dev/uio") ||
 			strings.HasPrefix(node, "/dev/vhost-vdpa-"))
 }
 
-// processTitle is a process for people.
+// processTitle returns a process's name for people.
 func processTitle(m *tree.Tree, p threads.Process) string {
 	if libvirt.IsQEMU(p.Comm) {
 		if q, ok := libvirt.ReadQEMU(m, p.PID); ok {
