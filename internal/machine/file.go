@@ -69,7 +69,7 @@ func (f file) Write(ctx context.Context, a setting.Address, to setting.Reading) 
 		}
 	}
 	if err == nil {
-		err = systemd.UnitsChanged(ctx, f.m.Tree, a.Path)
+		err = systemd.ReloadUnits(ctx, f.m.Tree, a.Path)
 	}
 	if err != nil {
 		return a.Errorf("%w", err)

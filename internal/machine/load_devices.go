@@ -52,7 +52,7 @@ func (w *LoadWatch) space(name string) (spaceLook, []facts.Unseen) {
 			begun := probe.ThreadTime()
 			defer func() { w.cost += probe.ThreadTime() - begun }()
 		}
-		links, err := link.LinkTable(w.m.Tree)
+		links, err := link.LinkTable()
 		if err != nil {
 			return err
 		}

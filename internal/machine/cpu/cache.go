@@ -18,7 +18,7 @@ func (p *processors) addCaches(cpu int, at *tree.Folder, core mask) {
 	defer caches.Close()
 	for _, index := range caches.Numbers("index") {
 		cache := caches.Folder("index" + strconv.Itoa(index))
-		if cpus, known := eitherOf(cache, "shared_cpu_map", "shared_cpu_list"); known {
+		if cpus, known := maskOrList(cache, "shared_cpu_map", "shared_cpu_list"); known {
 			if cpus.empty() {
 				cpus = core
 			}

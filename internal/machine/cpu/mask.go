@@ -165,8 +165,8 @@ func sizeOf(d *tree.Folder, name string, unit uint64) uint64 {
 	return n * unit
 }
 
-// listOf returns a file's list of CPUs or nodes as a mask, and whether it is valid.
-func listOf(d *tree.Folder, name string) (mask, bool) {
+// listFile returns a file's list of CPUs or nodes as a mask, and whether it is valid.
+func listFile(d *tree.Folder, name string) (mask, bool) {
 	text, ok := d.Text(name)
 	if !ok {
 		return nil, false
@@ -179,8 +179,8 @@ func listOf(d *tree.Folder, name string) (mask, bool) {
 	return maskOf(set), err == nil
 }
 
-// eitherOf returns the set in a mask file, else in a list file, and whether one of them is valid.
-func eitherOf(d *tree.Folder, maskName, listName string) (mask, bool) {
+// maskOrList returns the set in a mask file, else in a list file, and whether one of them is valid.
+func maskOrList(d *tree.Folder, maskName, listName string) (mask, bool) {
 	if text, ok := d.Text(maskName); ok {
 		m, err := parseMask(text)
 		if err == nil {
@@ -188,5 +188,5 @@ func eitherOf(d *tree.Folder, maskName, listName string) (mask, bool) {
 		}
 		d.AddMalformed(maskName, "a CPU mask", text)
 	}
-	return listOf(d, listName)
+	return listFile(d, listName)
 }

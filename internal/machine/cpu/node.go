@@ -24,7 +24,7 @@ func readNodes(m *tree.Tree, commandLine string) (nodes []facts.Node, suspect []
 	defer folder.Close()
 	folder.ListMalformed(&suspect)
 	var numbers []int
-	if online, known := listOf(folder, "online"); known && !online.empty() {
+	if online, known := listFile(folder, "online"); known && !online.empty() {
 		numbers = online.set()
 	} else {
 		numbers = folder.Numbers("node")
@@ -35,7 +35,7 @@ func readNodes(m *tree.Tree, commandLine string) (nodes []facts.Node, suspect []
 	var columns []int // of the nodes that are kept, in the kernel's distance rows
 	for column, number := range numbers {
 		at := folder.Folder("node" + strconv.Itoa(number))
-		cpus, known := eitherOf(at, "cpumap", "cpulist")
+		cpus, known := maskOrList(at, "cpumap", "cpulist")
 		switch {
 		case !known:
 			suspect = append(suspect, fmt.Sprintf("NUMA node %d has no CPU map: left out", number))

@@ -36,8 +36,8 @@ func (o object) same(other object) bool {
 	return o.kind == other.kind && o.level == other.level && o.data == other.data
 }
 
-// outside reports whether an object contains another that has the same CPUs.
-func (o object) outside(other object) bool {
+// contains reports whether an object contains another that has the same CPUs.
+func (o object) contains(other object) bool {
 	if o.kind != other.kind {
 		return o.kind < other.kind
 	}
@@ -102,7 +102,7 @@ func (all *objects) holdsNode(index int, nodes []mask) bool {
 		}
 		outermost := true
 		for _, i := range all.byCPU[o.cpus.first()] {
-			if other := all.all[i]; other.outside(o) && other.cpus.equal(o.cpus) {
+			if other := all.all[i]; other.contains(o) && other.cpus.equal(o.cpus) {
 				outermost = false
 			}
 		}

@@ -62,7 +62,7 @@ func readProcessors(cpus *tree.Folder, units bool) (*processors, bool) {
 	for _, cpu := range cpus.Numbers("cpu") {
 		p.present = p.present.with(cpu)
 	}
-	online, listed := listOf(cpus, "online")
+	online, listed := listFile(cpus, "online")
 	files, found := naming(cpus, online)
 	if !found {
 		return nil, false
@@ -95,11 +95,11 @@ func readProcessors(cpus *tree.Folder, units bool) (*processors, bool) {
 			die:  k.topology.Number("die_id", -1),
 			core: k.topology.Number("core_id", -1),
 		}
-		if set, ok := eitherOf(k.topology, files.core, files.core+"_list"); ok {
+		if set, ok := maskOrList(k.topology, files.core, files.core+"_list"); ok {
 			coreCPUs[k.number] = set.and(p.known)
 		}
 	}
-	halves := units && p.halves(coreCPUs)
+	halves := units && p.separateCores(coreCPUs)
 	for _, k := range known {
 		p.add(k.number, k.topology, files, coreCPUs, halves)
 		p.addCaches(k.number, k.cpu, coreCPUs[k.number])
@@ -109,9 +109,9 @@ func readProcessors(cpus *tree.Folder, units bool) (*processors, bool) {
 	return p, true
 }
 
-// halves reports whether siblings of a core have different core numbers: AMD's families 15h and 16h list the two cores
-// of a compute unit as siblings. The first core with siblings decides.
-func (p *processors) halves(coreCPUs map[int]mask) bool {
+// separateCores reports whether siblings of a core have different core numbers: AMD's families 15h and 16h list the two
+// cores of a compute unit as siblings. The first core with siblings decides.
+func (p *processors) separateCores(coreCPUs map[int]mask) bool {
 	for cpu := range p.known.members {
 		for sibling := range coreCPUs[cpu].members {
 			if sibling != cpu && coreCPUs[cpu].count() > 1 {
@@ -138,12 +138,12 @@ func (p *processors) add(cpu int, topology *tree.Folder, files siblingFiles, cor
 	if !firstOfCore {
 		return
 	}
-	if cluster, known := eitherOf(topology, "cluster_cpus", "cluster_cpus_list"); known {
+	if cluster, known := maskOrList(topology, "cluster_cpus", "cluster_cpus_list"); known {
 		if cluster = cluster.and(p.known); cluster.count() > 1 && cluster.first() != cpu {
 			return
 		}
 	}
-	die, hasDie := eitherOf(topology, "die_cpus", "die_cpus_list")
+	die, hasDie := maskOrList(topology, "die_cpus", "die_cpus_list")
 	if hasDie {
 		// Architectures without dies show each CPU as one (the default of drivers/base/topology.c).
 		die = die.and(p.known)
@@ -151,7 +151,7 @@ func (p *processors) add(cpu int, topology *tree.Folder, files siblingFiles, cor
 			return
 		}
 	}
-	if pkg, found := eitherOf(topology, files.pkg, files.pkg+"_list"); found {
+	if pkg, found := maskOrList(topology, files.pkg, files.pkg+"_list"); found {
 		if pkg = pkg.and(p.known); pkg.first() == cpu {
 			p.insert(object{kind: kindPackage, cpus: pkg, id: p.ids[cpu].pkg})
 		}

@@ -24,10 +24,10 @@ func Topology(_ context.Context, m *tree.Tree, h *facts.Host) {
 	if cpus := m.Folder(Dir); cpus != nil {
 		t.SMT = cpus.Line("smt/control")
 		cpus.ListMalformed(&t.Suspect)
-		isolated, _ := listOf(cpus, "isolated")
+		isolated, _ := listFile(cpus, "isolated")
 		t.Isolated = isolated.set()
 		if cpus.Line("nohz_full") != "(null)" { // an empty set before Linux 5.19
-			nohz, _ := listOf(cpus, "nohz_full")
+			nohz, _ := listFile(cpus, "nohz_full")
 			t.NohzFull = nohz.set()
 		}
 		cpus.Close()

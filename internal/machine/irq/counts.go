@@ -41,7 +41,7 @@ func ParseCPUCounts(text string, cpus setting.CPUSet) map[string]Counts {
 			continue
 		}
 		end := len(columns) * columnWidth
-		if !usual(tail, end) {
+		if !usualWidths(tail, end) {
 			var ok bool
 			if end, ok = skipFields(tail, len(columns)); !ok {
 				continue
@@ -72,9 +72,9 @@ func ParseCPUCounts(text string, cpus setting.CPUSet) map[string]Counts {
 	return rows
 }
 
-// usual reports whether all columns of a row have the usual width. A wider one shifts all later ones, so the last
+// usualWidths reports whether all columns of a row have the usual width. A wider one shifts all later ones, so the last
 // column does not end where it should.
-func usual(tail string, end int) bool {
+func usualWidths(tail string, end int) bool {
 	return end > 0 && len(tail) >= end && tail[0] == ' ' && digit(tail[end-1]) && (len(tail) == end || tail[end] == ' ')
 }
 

@@ -105,7 +105,7 @@ func OfNICs(m *tree.Tree, h *facts.Host, nics []facts.NIC) {
 	defer dir.Close()
 	for i := range nics {
 		owned := ownedIRQs(m, path.Join(tree.ClassNet, nics[i].Name))
-		for _, match := range matchInterrupts(&nics[i], m.BusDevice(nics[i].Name), owned, rows, others(nics, i)) {
+		for _, match := range matchInterrupts(&nics[i], m.BusDevice(nics[i].Name), owned, rows, sameFunction(nics, i)) {
 			number := strconv.Itoa(match.Number)
 			match.Affinity = ListFile(dir, number+"/smp_affinity_list")
 			match.Effective = ListFile(dir, number+"/effective_affinity_list")
@@ -116,8 +116,8 @@ func OfNICs(m *tree.Tree, h *facts.Host, nics []facts.NIC) {
 	}
 }
 
-// others returns the names of the other NICs on the same bus device (two ports of one PCI function, mlx4).
-func others(nics []facts.NIC, i int) []string {
+// sameFunction returns the names of the other NICs on the same bus device (two ports of one PCI function, mlx4).
+func sameFunction(nics []facts.NIC, i int) []string {
 	var names []string
 	for j := range nics {
 		if j != i && nics[i].PCI != "" && nics[j].PCI == nics[i].PCI {
@@ -146,10 +146,10 @@ func matchInterrupts(n *facts.NIC, busDevice string, owned []int, rows []interru
 	for _, row := range rows {
 		for _, action := range row.Actions {
 			if owned != nil {
-				if _, is := slices.BinarySearch(owned, row.Number); !is || namesAny(action, others) {
+				if _, is := slices.BinarySearch(owned, row.Number); !is || containsName(action, others) {
 					continue
 				}
-			} else if !namesAny(action, []string{n.Name, n.PCI, busDevice}) {
+			} else if !containsName(action, []string{n.Name, n.PCI, busDevice}) {
 				continue
 			}
 			irqs = append(irqs, facts.IRQ{
@@ -163,8 +163,9 @@ func matchInterrupts(n *facts.NIC, busDevice string, owned []int, rows []interru
 	return irqs
 }
 
-// namesAny reports whether a handler's name contains one of the names as a whole word: "eth1" is not in "eth10-TxRx-0".
-func namesAny(action string, names []string) bool {
+// containsName reports whether a handler's name contains one of the names as a whole word: "eth1" is not in
+// "eth10-TxRx-0".
+func containsName(action string, names []string) bool {
 	for _, name := range names {
 		if name == "" {
 			continue
@@ -176,7 +177,7 @@ func namesAny(action string, names []string) bool {
 			}
 			at += from
 			end := at + len(name)
-			if (at == 0 || !wordRune(action[at-1])) && (end == len(action) || !wordRune(action[end])) {
+			if (at == 0 || !isAlphanumeric(action[at-1])) && (end == len(action) || !isAlphanumeric(action[end])) {
 				return true
 			}
 			from = at + 1
@@ -185,7 +186,7 @@ func namesAny(action string, names []string) bool {
 	return false
 }
 
-func wordRune(b byte) bool {
+func isAlphanumeric(b byte) bool {
 	return b < 0x80 && (unicode.IsLetter(rune(b)) || unicode.IsDigit(rune(b)))
 }
 
@@ -218,7 +219,7 @@ func irqNameOn(action, device, busDevice, driver string) string {
 // looksLikeDevice reports whether a word may be the name of a network device: letters and digits, the last one a digit.
 func looksLikeDevice(word string) bool {
 	for i := range len(word) {
-		if !wordRune(word[i]) {
+		if !isAlphanumeric(word[i]) {
 			return false
 		}
 	}

@@ -88,7 +88,7 @@ func TestInterruptNames(t *testing.T) {
 			t.Errorf("%s on %s: %q, want %q", c.action, c.device, got, c.want)
 		}
 	}
-	if namesAny("eth10-TxRx-0", []string{"eth1"}) || !namesAny("i40e-eth1-TxRx-0", []string{"eth1"}) {
+	if containsName("eth10-TxRx-0", []string{"eth1"}) || !containsName("i40e-eth1-TxRx-0", []string{"eth1"}) {
 		t.Error("a device's name must match as a whole word only")
 	}
 }

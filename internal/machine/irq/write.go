@@ -104,7 +104,7 @@ func Find(m *tree.Tree, a setting.Address) (int, error) {
 	names := []string{device, bus}
 	for _, number := range candidates {
 		for _, action := range actions(m, number) {
-			if irqNameOn(action, device, bus, driver) == on && (owned || namesAny(action, names)) {
+			if irqNameOn(action, device, bus, driver) == on && (owned || containsName(action, names)) {
 				return number, nil
 			}
 		}

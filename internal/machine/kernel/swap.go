@@ -47,14 +47,14 @@ func ParseSwaps(text string) []facts.SwapArea {
 		if errors.Join(errSize, errUsed, errPriority) != nil {
 			continue
 		}
-		areas = append(areas, facts.SwapArea{Name: unoctal(fields[0]), Type: fields[1], Size: size << 10,
+		areas = append(areas, facts.SwapArea{Name: unescapeOctal(fields[0]), Type: fields[1], Size: size << 10,
 			Used: used << 10, Priority: priority})
 	}
 	return areas
 }
 
-// unoctal decodes octal escapes such as \040 (lib/string_helpers.c, string_escape_mem).
-func unoctal(text string) string {
+// unescapeOctal decodes octal escapes such as \040 (lib/string_helpers.c, string_escape_mem).
+func unescapeOctal(text string) string {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {
 		if text[i] == '\\' && i+4 <= len(text) {
@@ -130,7 +130,7 @@ func (s swap) Write(ctx context.Context, a setting.Address, to setting.Reading) 
 			if err != nil {
 				return err
 			}
-			if err := roomFor(area.Used, cpu.Meminfo(text, "MemAvailable:")); err != nil {
+			if err := checkRoom(area.Used, cpu.Meminfo(text, "MemAvailable:")); err != nil {
 				return err
 			}
 		} else {
@@ -155,8 +155,8 @@ func (s swap) Write(ctx context.Context, a setting.Address, to setting.Reading) 
 	})
 }
 
-// roomFor returns an error unless used fits into seven eighths of the available memory; both are in bytes.
-func roomFor(used, available uint64) error {
+// checkRoom returns an error unless used fits into seven eighths of the available memory; both are in bytes.
+func checkRoom(used, available uint64) error {
 	if used > available-available/8 {
 		return fmt.Errorf("%d MiB lie in it and only %d MiB of memory are available", used>>20, available>>20)
 	}

@@ -6,10 +6,10 @@ import (
 )
 
 func TestRoomForSwap(t *testing.T) {
-	if roomFor(8<<30, 16<<30) != nil || roomFor(0, 0) != nil {
+	if checkRoom(8<<30, 16<<30) != nil || checkRoom(0, 0) != nil {
 		t.Error("enough is refused")
 	}
-	if err := roomFor(15<<30, 16<<30); err == nil || !strings.Contains(err.Error(), "15360 MiB") {
+	if err := checkRoom(15<<30, 16<<30); err == nil || !strings.Contains(err.Error(), "15360 MiB") {
 		t.Errorf("too little: %v", err)
 	}
 }

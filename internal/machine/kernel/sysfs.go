@@ -13,7 +13,7 @@ type sysfsFile struct{ m *tree.Tree }
 
 func (s sysfsFile) Read(_ context.Context, a setting.Address) setting.Reading {
 	return s.m.Value(tree.Sys, a.Path, func(text string) (string, error) {
-		return setting.Kinds[setting.Sysfs].Canonical(chosen(text))
+		return setting.Kinds[setting.Sysfs].Canonical(choice(text))
 	})
 }
 
@@ -21,8 +21,8 @@ func (s sysfsFile) Write(ctx context.Context, a setting.Address, to setting.Read
 	return tree.Set(a, to, func(value string) error { return s.m.SetValue(ctx, tree.Sys, a.Path, value) })
 }
 
-// chosen returns the word in brackets of a list of choices ("always [madvise] never"), or else the whole text.
-func chosen(text string) string {
+// choice returns the word in brackets of a list of choices ("always [madvise] never"), or else the whole text.
+func choice(text string) string {
 	words := strings.Fields(text)
 	choice, brackets := "", 0
 	for _, word := range words {

@@ -1,6 +1,5 @@
-// Package nicctl is the ioctl interface of ethtool (include/uapi/linux/ethtool.h). It is written out here rather than
-// taken from safchain/ethtool because that hands a structure's address on as a number over a call, during which the
-// goroutine's stack may move.
+// Package nicctl is the ioctl interface of ethtool (include/uapi/linux/ethtool.h). It does not use safchain/ethtool,
+// which passes a structure's address as an integer through a call, during which the goroutine's stack may move.
 package nicctl
 
 import (
@@ -18,8 +17,8 @@ type interfaceRequest struct {
 }
 
 // Call makes one call on a socket of any kind, for an interface of the socket's network namespace. The words begin with
-// the command; the kernel reads and writes as many as the command calls for, so the caller must have made room. Errors
-// are those of ioctl(2), ENODEV also for a name that no interface can have.
+// the command; they must be as long as the command's structure, which the kernel reads and writes. Errors are those of
+// ioctl(2); ENODEV also for a name that no interface can have.
 func Call(socket int, device string, words []uint32) error {
 	if len(device) == 0 || len(device) >= unix.IFNAMSIZ {
 		return unix.ENODEV
@@ -33,7 +32,7 @@ func Call(socket int, device string, words []uint32) error {
 	return nil
 }
 
-// Quad is the 64-bit number at the start of some words, which must lie at a multiple of 8 bytes in their structure.
+// Quad returns the 64-bit number at the start of words, which must be at a multiple of 8 bytes in their structure.
 func Quad(words []uint32) *uint64 { return (*uint64)(unsafe.Pointer(&words[:2][0])) }
 
 // statisticsSet is the string set of the driver's counters, ETH_SS_STATS.
@@ -42,11 +41,11 @@ const statisticsSet = 1
 // stringLength is ETH_GSTRING_LEN.
 const stringLength = 32
 
-// roomForMore is how many more strings than announced are made room for: the kernel copies as many as there are when
-// asked, and a device may have gained queues in between.
+// roomForMore is how many strings more than announced there is room for: the kernel copies all of the moment, and a
+// device may have gained queues meanwhile.
 const roomForMore = 1024
 
-// Names reads n strings of a set.
+// Names returns n strings of a set.
 func Names(socket int, device string, set uint32, n int) ([]string, error) {
 	words := make([]uint32, 3+(n+roomForMore)*stringLength/4)
 	words[0], words[1], words[2] = unix.ETHTOOL_GSTRINGS, set, uint32(n)
@@ -62,14 +61,14 @@ func Names(socket int, device string, set uint32, n int) ([]string, error) {
 	return names, nil
 }
 
-// Driver is what is kept of struct ethtool_drvinfo.
+// Driver is the part of struct ethtool_drvinfo that is used.
 type Driver struct {
 	Name       string
-	Firmware   string // empty where there is none
-	Statistics int    // how many counters of its own it has
+	Firmware   string // empty if it has none
+	Statistics int    // number of the driver's own counters
 }
 
-// ReadDriver asks an interface for its driver.
+// ReadDriver returns the driver of an interface.
 func ReadDriver(socket int, device string) (Driver, error) {
 	// command, 32 bytes each of driver, version, firmware, bus address, expansion ROM, 12 reserved, five counts.
 	words := make([]uint32, 49)
@@ -85,10 +84,10 @@ func ReadDriver(socket int, device string) (Driver, error) {
 	return d, nil
 }
 
-// maxStatistics bounds what a driver may announce; mlx5 with 64 channels has some thousands.
+// maxStatistics is the most counters that a driver may announce; mlx5 with 64 channels has some thousands.
 const maxStatistics = 1 << 16
 
-// Statistics reads the driver's own counters by name, n of them as ReadDriver told; nil where there are none or they
+// Statistics returns the driver's own counters by name; n is Driver.Statistics. It is nil if there are none or they
 // cannot be read.
 func Statistics(socket int, device string, n int) map[string]uint64 {
 	if n <= 0 || n > maxStatistics {
@@ -103,7 +102,7 @@ func Statistics(socket int, device string, n int) map[string]uint64 {
 	if err := Call(socket, device, words); err != nil {
 		return nil
 	}
-	if int(words[1]) != len(names) { // the device was set up anew in between: names and values do not belong together
+	if int(words[1]) != len(names) { // the device was set up again meanwhile: names and values do not match
 		return nil
 	}
 	counters := make(map[string]uint64, n)
@@ -113,12 +112,12 @@ func Statistics(socket int, device string, n int) map[string]uint64 {
 	return counters
 }
 
-// Bytes are the words as the bytes that they lie in memory as.
+// Bytes returns the memory of words as bytes.
 func Bytes(words []uint32) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), 4*len(words))
 }
 
-// Text is a string of a structure, which ends with its first zero byte.
+// Text returns a structure's zero-terminated string.
 func Text(field []byte) string {
 	text, _, _ := strings.Cut(string(field), "\x00")
 	return text

@@ -11,16 +11,16 @@ type Queue struct {
 	Number    int
 }
 
-// QueueCounts is what a driver counts of one of its queues.
+// QueueCounts are a driver's counters of one queue.
 type QueueCounts struct {
 	Packets, Bytes uint64
-	// Drops are packets that found no room or no buffer, Stopped how often a transmit queue was found full.
+	// Drops are packets that found no room or no buffer; Stopped is how often a transmit queue was full.
 	Drops, Stopped uint64
 }
 
-// carried are the names by which drivers tell what each of their queues carried (ethtool -S); in brackets direction,
-// queue and unit stand by these names.
-var carried = []*regexp.Regexp{
+// trafficCounters matches drivers' counters of packets and bytes of each queue (ethtool -S). The groups are direction
+// (way), queue and unit.
+var trafficCounters = []*regexp.Regexp{
 	// igb, igc, ixgbe, ixgbevf, ice, fm10k, hv_netvsc, virtio_net up to 6.9
 	regexp.MustCompile(`^(?P<way>rx|tx)_queue_(?P<queue>\d+)_(?P<unit>packets|bytes)$`),
 	// mlx4, mlx5, virtio_net from 6.10 on
@@ -29,24 +29,24 @@ var carried = []*regexp.Regexp{
 	regexp.MustCompile(`^(?P<way>rx|tx)-(?P<queue>\d+)\.(?:[rt]x_)?(?P<unit>packets|bytes)$`),
 	// gve
 	regexp.MustCompile(`^(?P<way>rx|tx)_(?P<unit>packets|bytes)\[(?P<queue>\d+)\]$`),
-	// bnx2x, bnxt: to one, to some and to all apart
+	// bnx2x, bnxt: unicast, multicast and broadcast counted apart
 	regexp.MustCompile(`^\[(?P<queue>\d+)\]: (?P<way>rx|tx)_[ubm]cast_(?P<unit>packets|bytes)$`),
 	// ena
 	regexp.MustCompile(`^queue_(?P<queue>\d+)_(?P<way>rx|tx)_(?P<unit>cnt|bytes)$`),
-	// veth: what came through NAPI, by XDP or GRO (drivers/net/veth.c, veth_rq_stats_desc)
+	// veth: received by NAPI, with XDP or GRO (drivers/net/veth.c, veth_rq_stats_desc)
 	regexp.MustCompile(`^(?P<way>rx)_queue_(?P<queue>\d+)_xdp_(?P<unit>packets|bytes)$`),
 }
 
-// lost are the names by which they tell what a queue had no room for.
-var lost = []*regexp.Regexp{
-	// igb (no descriptor), virtio_net up to 6.9, veth (what the peer sent and its ring did not take)
+// lossCounters matches drivers' counters of packets that a queue had no room for.
+var lossCounters = []*regexp.Regexp{
+	// igb (no descriptor), virtio_net up to 6.9, veth (sent by the peer, no room in the ring)
 	regexp.MustCompile(`^(?P<way>rx)_queue_(?P<queue>\d+)_(?P<unit>drops)$`),
 	// virtio_net from 6.10 on
 	regexp.MustCompile(`^(?P<way>rx)(?P<queue>\d+)_(?P<unit>drops)$`),
 	// mlx5: a completion found no buffer; a transmit queue was full
 	regexp.MustCompile(`^(?P<way>tx)(?P<queue>\d+)_(?P<unit>stopped|dropped)$`),
 	regexp.MustCompile(`^(?P<way>rx)(?P<queue>\d+)_(?P<unit>buff_alloc_err)$`),
-	// igb, igc: woken up after it was full
+	// igb, igc: restarted after it was full
 	regexp.MustCompile(`^(?P<way>tx)_queue_(?P<queue>\d+)_(?P<unit>restart)$`),
 	// bnx2x, bnxt
 	regexp.MustCompile(`^\[(?P<queue>\d+)\]: (?P<way>rx|tx)_(?P<unit>discards)$`),
@@ -56,10 +56,10 @@ var lost = []*regexp.Regexp{
 	regexp.MustCompile(`^(?P<way>tx)_(?P<unit>stop)\[(?P<queue>\d+)\]$`),
 }
 
-// mostQueues is more than any driver has; higher numbers are nonsense.
+// mostQueues is more than any driver has.
 const mostQueues = 65535
 
-// ByQueue picks what is counted of queues out of all that a driver counts (Statistics).
+// ByQueue returns the counters of each queue, given all counters of a driver (Statistics).
 func ByQueue(statistics map[string]uint64) map[Queue]QueueCounts {
 	queues := map[Queue]QueueCounts{}
 	for name, n := range statistics {
@@ -83,9 +83,9 @@ func ByQueue(statistics map[string]uint64) map[Queue]QueueCounts {
 	return queues
 }
 
-// OfQueue reports whether the name of a driver's counter is that of one queue, of which, and what it counts.
+// OfQueue returns the queue and the unit of a driver's counter; ok is false if it does not count one queue.
 func OfQueue(name string) (q Queue, unit string, ok bool) {
-	for _, forms := range [][]*regexp.Regexp{carried, lost} {
+	for _, forms := range [][]*regexp.Regexp{trafficCounters, lossCounters} {
 		for _, form := range forms {
 			m := form.FindStringSubmatch(name)
 			if m == nil {

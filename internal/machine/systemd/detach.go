@@ -13,8 +13,8 @@ import (
 	"mpps/internal/machine/tree"
 )
 
-// Detach starts this program again with other arguments, in a session of its own and with no streams, so that it lives
-// on when the shell, its terminal and this process are gone. It returns the process's number.
+// Detach starts this program with other arguments in its own session and without streams, so that it survives the
+// shell, its terminal and this process. It returns the PID.
 func Detach(args ...string) (pid int, err error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -31,32 +31,33 @@ func Detach(args ...string) (pid int, err error) {
 	return pid, cmd.Process.Release()
 }
 
-// listeningWithin is how long what DetachListening starts may take to say that it listens. systemd makes a scope first.
+// listeningWithin is how long a program started by DetachListening may take to report that it listens. systemd makes a
+// scope first.
 const listeningWithin = 10 * time.Second
 
-// DetachListening starts this program again with other arguments, as Detach does, with a pipe as its standard input
-// that is returned. It ends when this process does, in whatever way, SIGKILL included. What is started must write a
-// line once it listens. Where systemd is the init system it gets a scope of its own, so that it outlives the control
-// group of the operator's session; where systemd does not give it one it is started all the same.
+// DetachListening starts this program with other arguments, as Detach does, and returns a pipe to its standard input.
+// The pipe closes when this process ends, even by SIGKILL. The started program must write a line once it listens. Under
+// systemd it gets its own scope, so that it survives the cgroup of the operator's session; if systemd refuses the
+// scope, it is started without one.
 func DetachListening(m *tree.Tree, unit string, args ...string) (io.WriteCloser, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
-	if (service{m}).systemd() {
+	if booted(m) {
 		scope := exec.Command("systemd-run",
 			append([]string{"--quiet", "--collect", "--scope", "--unit=" + unit, "--", program}, args...)...)
-		if to, err := listening(scope); err == nil {
+		if to, err := startListening(scope); err == nil {
 			return to, nil
 		}
 	}
 	cmd := exec.Command(program, args...)
 	cmd.Args[0] = os.Args[0]
-	return listening(cmd)
+	return startListening(cmd)
 }
 
-// listening starts a program and waits for its first line.
-func listening(cmd *exec.Cmd) (io.WriteCloser, error) {
+// startListening starts a program and waits for its first line.
+func startListening(cmd *exec.Cmd) (io.WriteCloser, error) {
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	to, err := cmd.StdinPipe()

@@ -1,5 +1,4 @@
-// Package systemd reads and writes services and units, by systemctl where systemd runs, and starts this program in the
-// background.
+// Package systemd reads and writes services and units with systemctl, and starts this program in the background.
 package systemd
 
 import (
@@ -13,7 +12,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Mechanisms are those of services and units.
+// Mechanisms returns the mechanisms of services and units.
 func Mechanisms(m *tree.Tree) setting.Mechanisms {
 	return setting.Mechanisms{
 		setting.Service: service{m},
@@ -21,9 +20,9 @@ func Mechanisms(m *tree.Tree) setting.Mechanisms {
 	}
 }
 
-// service reads and starts or stops a daemon that owns settings of ours (irqbalance, numad, ksmtuned). Where systemd is
-// the init system it is asked; elsewhere the processes tell whether the daemon runs, and nothing here can change it.
-// Stopping does not disable: the daemon is back after a reboot.
+// service reads, starts and stops a daemon that also sets values of ours (irqbalance, numad, ksmtuned). Without systemd
+// as the init system it looks for the process and cannot change it. Stopping does not disable: the daemon is back after
+// a reboot.
 type service struct{ m *tree.Tree }
 
 // The states of a daemon.
@@ -32,14 +31,14 @@ const (
 	Stopped = "stopped"
 )
 
-// systemd reports whether systemd is the init system (sd_booted(3)).
-func (s service) systemd() bool { return s.m.Live() && s.m.Exists("run/systemd/system") }
+// booted reports whether systemd is the init system (sd_booted(3)).
+func booted(m *tree.Tree) bool { return m.Live() && m.Exists("run/systemd/system") }
 
 func (s service) Read(ctx context.Context, a setting.Address) setting.Reading {
 	if err := ServiceName(a.Path); err != nil {
 		return setting.CouldNotTell(err.Error())
 	}
-	if !s.systemd() {
+	if !booted(s.m) {
 		return s.byProcess(a.Path)
 	}
 	ctx, cancel := tree.Deadline(ctx, tree.ReadPatience)
@@ -51,7 +50,7 @@ func (s service) Read(ctx context.Context, a setting.Address) setting.Reading {
 	return UnitState(text, a.Path)
 }
 
-// UnitState reads what systemctl show prints of a unit.
+// UnitState returns whether a unit runs, from the output of systemctl show.
 func UnitState(text, name string) setting.Reading {
 	switch active := tree.Variable(text, "ActiveState"); {
 	case tree.Variable(text, "LoadState") == "not-found" && active != "active":
@@ -67,7 +66,7 @@ func UnitState(text, name string) setting.Reading {
 	}
 }
 
-// byProcess looks for a process of that name. The kernel cuts names to 15 characters.
+// byProcess returns whether a process of that name runs. The kernel cuts names to 15 characters.
 func (s service) byProcess(name string) setting.Reading {
 	processes := threads.Processes(s.m)
 	if len(processes) == 0 {
@@ -84,29 +83,24 @@ func (s service) byProcess(name string) setting.Reading {
 }
 
 func (s service) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
-	value, err := tree.Canonical(a, to)
-	if err != nil {
-		return err
-	}
-	verb, known := map[string]string{Running: "start", Stopped: "stop"}[value]
-	if !known {
-		return tree.Refusal(a, value, fmt.Errorf("expected %s or %s", Running, Stopped))
-	}
-	if err := ServiceName(a.Path); err != nil {
-		return tree.Refusal(a, value, err)
-	}
-	if !s.systemd() {
-		return tree.Refusal(a, value, errors.New("systemd is not the init system here"))
-	}
-	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
-	defer cancel()
-	if err := s.m.Change(ctx, "", "systemctl", verb, "--", a.Path+".service"); err != nil {
-		return tree.Refusal(a, value, err)
-	}
-	return nil
+	return tree.Set(a, to, func(value string) error {
+		verb, known := map[string]string{Running: "start", Stopped: "stop"}[value]
+		if !known {
+			return fmt.Errorf("expected %s or %s", Running, Stopped)
+		}
+		if err := ServiceName(a.Path); err != nil {
+			return err
+		}
+		if !booted(s.m) {
+			return errors.New("systemd is not the init system here")
+		}
+		ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
+		defer cancel()
+		return s.m.Change(ctx, "", "systemctl", verb, "--", a.Path+".service")
+	})
 }
 
-// ServiceName refuses what is no plain name of a unit.
+// ServiceName returns an error unless a name is a plain unit name.
 func ServiceName(name string) error {
 	if name == "" || name[0] == '-' || strings.ContainsFunc(name, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_.@:", r)

@@ -9,12 +9,12 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// watchedServices are the daemons that set values which mpps would set too, as /proc/PID/comm has them. Python
-// programs run under their own name (tuned sets it).
+// watchedServices are the daemons that set values which mpps sets too, by their name in /proc/PID/comm. tuned, a Python
+// program, sets its own.
 var watchedServices = []string{"irqbalance", "tuned", "NetworkManager", "numad", "ksmtuned", "systemd-networkd",
 	"tuned-ppd"}
 
-// Inventory tells which daemons run that own settings.
+// Inventory reads which of these daemons run, and the storage daemons.
 func Inventory(_ context.Context, m *tree.Tree, h *facts.Host) {
 	running := map[string]int{}
 	for _, p := range threads.Processes(m) {
@@ -32,11 +32,11 @@ func Inventory(_ context.Context, m *tree.Tree, h *facts.Host) {
 	}
 }
 
-// storageDaemons serve disks from hosts that have guests too, each for one disk: they want a CPU each (founding
-// experience: the number of OSDs decides how many vCPUs fit beside them).
+// storageDaemons serve one disk each, on hosts that have guests too. Each needs a CPU (from experience: the number of
+// OSDs decides how many vCPUs fit on the host).
 var storageDaemons = []string{"ceph-osd", "glusterfsd", "beegfs-storage"}
 
-// storage counts one such daemon, on the node that its CPUs are of.
+// storage counts one such daemon on the node of its CPUs.
 func storage(m *tree.Tree, h *facts.Host, p threads.Process) {
 	if len(h.Topology.Nodes) == 0 {
 		return

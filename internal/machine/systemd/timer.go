@@ -9,12 +9,12 @@ import (
 	"mpps/internal/machine/tree"
 )
 
-// DetachLater starts this program with other arguments after a time, by a transient timer of systemd: it needs neither
-// this process nor its session, whose control group may be emptied when the operator's connection ends. What it starts
-// is tried again where it fails. Where systemd is not the init system done is false.
+// DetachLater starts this program with other arguments after a time, with a transient timer of systemd. That needs
+// neither this process nor its session, whose cgroup may be killed when the operator's connection ends. A failed start
+// is repeated. done is false if systemd is not the init system.
 func DetachLater(ctx context.Context, m *tree.Tree, unit, description string, after time.Duration,
 	args ...string) (done bool, err error) {
-	if !(service{m}).systemd() {
+	if !booted(m) {
 		return false, nil
 	}
 	program, err := os.Executable()
@@ -34,9 +34,9 @@ func DetachLater(ctx context.Context, m *tree.Tree, unit, description string, af
 	return true, nil
 }
 
-// CancelLater takes a timer of DetachLater back; nothing happens where it is over or was never made.
+// CancelLater stops a timer of DetachLater, if it still runs.
 func CancelLater(ctx context.Context, m *tree.Tree, unit string) {
-	if !(service{m}).systemd() {
+	if !booted(m) {
 		return
 	}
 	ctx, cancel := tree.Deadline(ctx, tree.ReadPatience)

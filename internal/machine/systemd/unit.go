@@ -11,14 +11,13 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Where units of the administrator are, and what multi-user.target starts (systemd.unit(5)).
+// The folders of the administrator's units, and of those that multi-user.target starts (systemd.unit(5)).
 const (
 	unitFolder  = "etc/systemd/system"
 	WantsFolder = setting.WantsFolder
 )
 
-// unit enables and disables units of mpps (setting.Unit). The link is made here and not by systemctl, which does not
-// bring it to disk.
+// unit enables and disables units of mpps (setting.Unit). It makes the link itself: systemctl does not sync it.
 type unit struct{ m *tree.Tree }
 
 func (u unit) Read(ctx context.Context, a setting.Address) setting.Reading {
@@ -30,11 +29,10 @@ func (u unit) Read(ctx context.Context, a setting.Address) setting.Reading {
 	} else if err != nil {
 		return tree.Unreadable("/"+WantsFolder+"/"+a.Path, err)
 	}
-	s := service(u)
-	if !s.systemd() {
+	if !booted(u.m) {
 		return setting.Value("enabled")
 	}
-	found := s.Read(ctx, setting.Of(setting.Service, strings.TrimSuffix(a.Path, ".service")))
+	found := service(u).Read(ctx, setting.Of(setting.Service, strings.TrimSuffix(a.Path, ".service")))
 	if found.State == setting.Known && found.Value == Running {
 		return setting.Value("enabled")
 	}
@@ -68,7 +66,7 @@ func (u unit) enable(ctx context.Context, name string, start bool) error {
 	if err := errors.Join(u.m.SyncDir(WantsFolder), u.m.SyncDir(unitFolder)); err != nil {
 		return err
 	}
-	if !service(u).systemd() {
+	if !booted(u.m) {
 		return nil
 	}
 	if err := u.systemctl(ctx, "daemon-reload"); err != nil || !start {
@@ -78,8 +76,7 @@ func (u unit) enable(ctx context.Context, name string, start bool) error {
 }
 
 func (u unit) disable(ctx context.Context, name string) error {
-	systemd := service(u).systemd()
-	if systemd {
+	if booted(u.m) {
 		if err := u.systemctl(ctx, "stop", "--", name); err != nil && !tree.Mentions(err, "not loaded") {
 			return err
 		}
@@ -90,7 +87,7 @@ func (u unit) disable(ctx context.Context, name string) error {
 	if err := u.m.SyncDir(WantsFolder); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if !systemd {
+	if !booted(u.m) {
 		return nil
 	}
 	return u.systemctl(ctx, "daemon-reload")
@@ -102,25 +99,25 @@ func (u unit) systemctl(ctx context.Context, args ...string) error {
 	return u.m.Change(ctx, "", "systemctl", args...)
 }
 
-// UnitsChanged tells systemd to read its units again where it has the one whose file was written, or removed, in memory
-// as it was before. What it does not have in memory it reads when it is asked for, as here; reading all again takes it
-// seconds where there are many (src/core/unit.c, unit_need_daemon_reload).
-func UnitsChanged(ctx context.Context, m *tree.Tree, name string) error {
-	if path.Dir(name) != unitFolder || !(service{m}).systemd() {
+// ReloadUnits makes systemd reload its units if it has the unit whose file was written or removed in memory, in its old
+// form. A unit that it does not have in memory it loads on demand, as this does. A reload takes seconds with many units
+// (src/core/unit.c, unit_need_daemon_reload).
+func ReloadUnits(ctx context.Context, m *tree.Tree, name string) error {
+	if path.Dir(name) != unitFolder || !booted(m) {
 		return nil
 	}
 	reading, cancel := tree.Deadline(ctx, tree.ReadPatience)
 	defer cancel()
 	text, err := m.Command(reading, "", "systemctl", "show", "--property=LoadState,FragmentPath,NeedDaemonReload", "--",
 		path.Base(name))
-	if err == nil && knowsUnit(text, "/"+name, m.Exists(name)) {
+	if err == nil && isCurrent(text, "/"+name, m.Exists(name)) {
 		return nil
 	}
 	return unit{m}.systemctl(ctx, "daemon-reload")
 }
 
-// knowsUnit tells from what systemctl show prints of a unit whether systemd has it as its file is.
-func knowsUnit(text, file string, exists bool) bool {
+// isCurrent reports whether systemd has a unit as its file is, from the output of systemctl show.
+func isCurrent(text, file string, exists bool) bool {
 	if tree.Variable(text, "NeedDaemonReload") != "no" {
 		return false
 	}
@@ -130,5 +127,5 @@ func knowsUnit(text, file string, exists bool) bool {
 	return tree.Variable(text, "LoadState") == "not-found"
 }
 
-// PackagedUnits are where packages put units.
+// PackagedUnits are the folders of packages' units.
 var PackagedUnits = []string{"usr/lib/systemd/system", "lib/systemd/system"}
