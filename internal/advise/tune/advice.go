@@ -7,15 +7,14 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// Rates of what one guest's path can carry at the best, packets of 64 bytes per second, by the founding experience.
-const (
-	ofVhost = 2e6 // a tap with vhost, or a guest's own kernel
-)
+// vhostPPS is the most that a tap with vhost, or a guest's own kernel, carries: 64-byte packets per second, from
+// experience.
+const vhostPPS = 2e6
 
-// bitsOnWire are those of a packet beside its frame: preamble and gap.
-const bitsOnWire = 8 * 20
+// wireOverheadBits is what a frame takes on the wire besides its own bits: preamble and inter-frame gap.
+const wireOverheadBits = 8 * 20
 
-// Advise says what to buy or to change on a host that missed its target; d is what holds it back in the end.
+// Advise returns what to buy or to change on a host that missed its target. d is the final diagnosis; nil: none.
 func Advise(h *facts.Host, r *Result, d *bottleneck.Diagnosis) []Advice {
 	var all []Advice
 	target := r.Goal.PPS
@@ -24,13 +23,13 @@ func Advise(h *facts.Host, r *Result, d *bottleneck.Diagnosis) []Advice {
 		if n.PhysFn != "" || n.Speed <= 0 || n.Bus != "pci" {
 			continue
 		}
-		if line := float64(n.Speed) * 1e6 / float64(8*frame+bitsOnWire); target > line {
+		if line := float64(n.Speed) * 1e6 / float64(8*frame+wireOverheadBits); target > line {
 			all = append(all, Advice{"line-rate", fmt.Sprintf("%s packets/s of %d bytes are more than %s carries at "+
 				"%d Mbit/s (%s): a faster NIC, or several", rate(target), frame, n.Name, n.Speed, rate(line))})
 		}
 	}
-	if target > ofVhost && r.Goal.NIC != "vf" {
-		all = append(all, functions(h, target))
+	if target > vhostPPS && r.Goal.NIC != "vf" {
+		all = append(all, adviseVF(h, target))
 	}
 	if r.Verdict == NotDevice {
 		all = append(all, Advice{"gear", fmt.Sprintf("the %s is the limit: send from a second host ('mpps agent'), "+
@@ -40,15 +39,15 @@ func Advise(h *facts.Host, r *Result, d *bottleneck.Diagnosis) []Advice {
 		all = append(all, Advice{"bottleneck", d.Bottleneck.Say + ": " + d.Bottleneck.Advice})
 	}
 	for _, w := range r.Waits {
-		all = append(all, Advice{"restart", fmt.Sprintf("%s could only be tried behind a %s: 'mpps apply' with the "+
-			"same goal makes what is left, 'mpps bench compare' tells what it gained",
+		all = append(all, Advice{"restart", fmt.Sprintf("%s could only be tried after a %s: 'mpps apply' with the "+
+			"same goal makes what is left, 'mpps bench compare' shows what it gained",
 			counted(len(w.Keys), "candidate"), w.For)})
 	}
 	return all
 }
 
-// functions says where virtual functions are to be had, for a rate that a tap does not carry.
-func functions(h *facts.Host, target float64) Advice {
+// adviseVF names a NIC with virtual functions, for a rate that a tap cannot carry.
+func adviseVF(h *facts.Host, target float64) Advice {
 	for _, n := range h.NICs {
 		if n.SRIOV != nil && n.SRIOV.Total > 0 {
 			return Advice{"vf", fmt.Sprintf("%s packets/s need a virtual function: %s has %d ('mpps sriov assign', "+
@@ -56,5 +55,5 @@ func functions(h *facts.Host, target float64) Advice {
 		}
 	}
 	return Advice{"vf", fmt.Sprintf("%s packets/s need a virtual function: a tap with vhost carries about %s, and no "+
-		"NIC of this host has functions", rate(target), rate(ofVhost))}
+		"NIC of this host has functions", rate(target), rate(vhostPPS))}
 }

@@ -3,37 +3,36 @@ package tune
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 )
 
-// provingPairs is how many pairs a clear gain of the whole takes to be proven, and some.
+// provingPairs is the number of pairs reserved for the proof of everything kept: more than a clear gain needs.
 const provingPairs = 12
 
-// reserved is the time of the budget that candidates leave to what comes behind them, by what such took so far: the
-// proof of the whole, which may use up all that is left, and the last search.
-func (l *loop) reserved() time.Duration {
+// reserve is the part of the budget that candidates leave to the proof of the whole and the last search, estimated from
+// the longest pair and search so far.
+func (l *loop) reserve() time.Duration {
 	if l.ending {
 		return 0
 	}
 	return max(l.Budget/4, provingPairs*l.pairTook+l.searchTook)
 }
 
-// left is what is left of the budget, where there is one.
-func (l *loop) left() time.Duration { return l.Budget - l.reserved() - l.Now().Sub(l.began) }
+// remaining is the time left for candidates; only meaningful with a budget.
+func (l *loop) remaining() time.Duration { return l.Budget - l.reserve() - l.Now().Sub(l.began) }
 
-// spent reports whether the budget leaves no time for more.
-func (l *loop) spent() bool { return l.Budget > 0 && l.left() < 0 }
+// spent reports whether the budget leaves no time for another step.
+func (l *loop) spent() bool { return l.Budget > 0 && l.remaining() < 0 }
 
-// errBudget ends a search for which no time is left.
+// errBudget ends a search that the budget has no time for.
 var errBudget = errors.New("the budget is spent")
 
-// search finds the highest rate, as far as the budget has time for it: errBudget where it has not. The first one may
-// have all of it, since without it nothing is known.
+// search finds the highest rate within the remaining budget, or returns errBudget. The first search may use the whole
+// budget: without it nothing is known.
 func (l *loop) search(ctx context.Context) (Rate, error) {
 	within := ctx
 	if l.Budget > 0 {
-		left := l.left()
+		left := l.remaining()
 		if l.result.Searches == 0 {
 			left = l.Budget
 		}
@@ -54,10 +53,4 @@ func (l *loop) search(ctx context.Context) (Rate, error) {
 		l.result.Searches++
 	}
 	return r, err
-}
-
-// tooShort words that a budget does not even hold the first search.
-func (l *loop) tooShort() error {
-	return fmt.Errorf("the budget of %v ended within the first search: expected time for two searches, a proof and "+
-		"the trials between", l.Budget)
 }

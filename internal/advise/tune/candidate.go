@@ -11,20 +11,20 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Candidate is what can be tried: the changes of one knob, or of several that only make sense together.
+// Candidate is a change to try: of one knob, or of several that only make sense together.
 type Candidate struct {
-	Key   string // names it: the knobs' IDs joined by +
+	Key   string // the knobs' IDs joined by +
 	IDs   []string
 	Title string
 	Stage string // of the packet path, as bottleneck.Stage names it
 	Risk  goal.Risk
-	// what must happen before it takes effect; only what takes effect at once can be tried in turns
+	// Needs is what must happen before the changes take effect. Only those that take effect at once can be tried.
 	Needs   setting.Needs
-	Weight  float64 // how much the catalogue makes of it, 0–1
+	Weight  float64 // severity in the catalogue, 0–1
 	Changes []Change
 }
 
-// sets are knobs that belong together: one without the others helps little, or harms.
+// sets are knobs that belong together: one without the others helps little, or does harm.
 var sets = [][]string{
 	{"nic.channels", "nic.irqbalance", "nic.irq_affinity", "nic.xps"},
 	{"domain.vcpupin", "domain.emulatorpin", "domain.iothreadpin", "vhost.threads"},
@@ -34,13 +34,13 @@ var sets = [][]string{
 	{"memory.numa_balancing", "memory.numad"},
 }
 
-// Together joins the candidates that belong together and take effect in the same way, in the order of the first of
-// each.
+// Together joins candidates of one set that take effect in the same way. A joined candidate takes the position of its
+// first part.
 func Together(all []Candidate) []Candidate {
 	var joined []Candidate
 	at := map[string]int{}
 	for _, c := range all {
-		knob, _, _ := strings.Cut(c.Key, "#") // more work on one that was kept: nic.rings#2
+		knob, _, _ := strings.Cut(c.Key, "#") // nic.rings#2: further changes of a knob that was kept
 		set := slices.IndexFunc(sets, func(s []string) bool { return slices.Contains(s, knob) })
 		name := fmt.Sprint(set, c.Needs)
 		i, known := at[name]
@@ -56,7 +56,7 @@ func Together(all []Candidate) []Candidate {
 	return joined
 }
 
-// Join is two candidates as one.
+// Join returns two candidates as one, with the higher risk and weight of the two.
 func Join(a, b Candidate) Candidate {
 	j := a
 	j.Key, j.Title = a.Key+"+"+b.Key, a.Title+"; "+b.Title
@@ -70,26 +70,26 @@ func Join(a, b Candidate) Candidate {
 	return j
 }
 
-// riskCost is by how much a risk makes a trial dearer: what a gain must outweigh.
+// riskCost divides the score of a candidate: the gain must be worth the risk of trying.
 var riskCost = map[goal.Risk]float64{
 	goal.None: 1, goal.Blip: 1.3, goal.GuestRestart: 3, goal.Reboot: 4, goal.Connectivity: 3, goal.Security: 2,
 	goal.Data: 3,
 }
 
-// expectation is what can be hoped for of a candidate, and why.
+// expectation is the expected gain of a candidate, and why.
 type expectation struct {
 	chance float64  // that it helps
-	log    float64  // log of the ratio where it does
-	score  float64  // expected log ratio per risk and cost
+	log    float64  // log of the ratio if it helps
+	score  float64  // expected log ratio, divided by the cost of the risk
 	reason []string // for people
 	blind  bool     // no diagnosis of the run points at it
 }
 
-// usual is the log ratio that is hoped for of what helps and of which nothing is known.
+// usual is the log ratio expected of a change that helps, if nothing was learned about it.
 var usual = math.Log(1.2)
 
-// expect weighs a candidate: what the bottleneck says, what the next one would be, what was named earlier in the run,
-// how much the catalogue makes of it, and what was learned on hosts of this class.
+// expect weighs a candidate by the current bottleneck, the next one, those named earlier in the run, its severity in
+// the catalogue, and what was learned on hosts of this class.
 func expect(c Candidate, d *bottleneck.Diagnosis, named []*bottleneck.Bottleneck, learned Effects,
 	class string) expectation {
 	e := expectation{chance: 0.04 + 0.06*c.Weight, log: usual}
@@ -116,7 +116,7 @@ func expect(c Candidate, d *bottleneck.Diagnosis, named []*bottleneck.Bottleneck
 		e.reason = append(e.reason, "the same stage as the bottleneck: "+b.Stage)
 	}
 	e.blind = len(e.reason) == 0
-	if l := learned.about(class, kind, c.Key); l.weight > 0 {
+	if l := learned.lesson(class, kind, c.Key); l.weight > 0 {
 		e.chance = (2*e.chance + l.kept) / (2 + l.weight)
 		if l.kept > 0 {
 			e.log = (usual + l.log) / (1 + l.kept)
@@ -130,10 +130,11 @@ func expect(c Candidate, d *bottleneck.Diagnosis, named []*bottleneck.Bottleneck
 	return e
 }
 
-// ratio is the expected ratio, the chance counted in.
+// ratio is the expected after/before, including the chance that the candidate does not help.
 func (e expectation) ratio() float64 { return math.Exp(e.chance * e.log) }
 
-// namedBy is where a bottleneck names a knob of the candidate, 0 for the likeliest; −1 where it does not.
+// namedBy returns the position of the first knob of the candidate in the list of a bottleneck, 0 for the likeliest to
+// help, or −1.
 func namedBy(b *bottleneck.Bottleneck, c Candidate) int {
 	return slices.IndexFunc(b.Knobs, func(id string) bool { return slices.Contains(c.IDs, id) })
 }

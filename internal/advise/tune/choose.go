@@ -7,23 +7,24 @@ import (
 	"mpps/internal/advise/bottleneck"
 )
 
-// choose picks what is to be tried next. What waits for a restart is noted.
+// choose picks the candidate to try next; false: none is worth trying. It lists the untried ones and those that need a
+// restart in the result.
 func (l *loop) choose(all []Candidate) (Candidate, expectation, bool) {
 	l.result.Untried, l.result.Waits = []Untried{}, []Wait{}
 	best, hope := -1, expectation{}
 	for i, c := range all {
 		if !c.Needs.IsZero() {
-			l.wait(c)
+			l.addWait(c)
 			continue
 		}
-		if !l.worth(c) {
+		if !l.worthTrying(c) {
 			continue
 		}
-		e := expect(c, l.state, l.named, l.Learned, l.Class)
+		e := expect(c, l.diagnosis, l.named, l.Learned, l.Class)
 		if best < 0 || e.score > hope.score {
 			best, hope = i, e
 		}
-		if _, tried := l.held[c.Key]; !tried {
+		if _, tried := l.tried[c.Key]; !tried {
 			l.result.Untried = append(l.result.Untried, Untried{Key: c.Key, Title: c.Title, Risk: c.Risk})
 		}
 	}
@@ -33,59 +34,56 @@ func (l *loop) choose(all []Candidate) (Candidate, expectation, bool) {
 	return all[best], hope, true
 }
 
-// limit names the bottleneck that stands.
-func (l *loop) limit() string {
-	if l.state == nil || l.state.Bottleneck == nil {
+// limitName is the kind and the object of the current bottleneck, or empty if none is named.
+func (l *loop) limitName() string {
+	if l.diagnosis == nil || l.diagnosis.Bottleneck == nil {
 		return ""
 	}
-	return string(l.state.Bottleneck.Kind) + " " + l.state.Bottleneck.Object
+	return string(l.diagnosis.Bottleneck.Kind) + " " + l.diagnosis.Bottleneck.Object
 }
 
-// kindOfLimit is the kind of the bottleneck that stands; empty where none is named.
-func (l *loop) kindOfLimit() string {
-	kind, _, _ := strings.Cut(l.limit(), " ")
+// limitKind is the kind of the current bottleneck, or empty if none is named.
+func (l *loop) limitKind() string {
+	kind, _, _ := strings.Cut(l.limitName(), " ")
 	return kind
 }
 
-// mostTimes is how often a candidate is tried at the most.
-const mostTimes = 3
+// maxTries bounds how often one candidate is tried.
+const maxTries = 3
 
-// worth reports whether a candidate is to be tried: for the first time, or once more where it was of no use, something
-// was kept since, and it acts on what holds the path back now or would do so next, or what is lost has come to be what
-// counts.
-func (l *loop) worth(c Candidate) bool {
-	before, tried := l.held[c.Key]
+// worthTrying reports whether to try a candidate. One that was of no use is tried again if something was kept since and
+// it acts on the current bottleneck or, once, on the next one, or if the run has come to compare losses.
+func (l *loop) worthTrying(c Candidate) bool {
+	before, tried := l.tried[c.Key]
 	if !tried {
 		return true
 	}
 	useless := before.outcome == Useless || before.outcome == NotShown || before.outcome == Hurts &&
 		before.ratio >= possibly
-	if !useless || before.times == mostTimes || before.kept == len(l.kept) {
+	if !useless || before.times == maxTries || before.kept == len(l.kept) {
 		return false
 	}
 	if l.byLoss && !before.byLoss {
 		return true
 	}
-	for i, b := range l.limits() {
-		if namedBy(b, c) >= 0 {
-			return i == 0 || before.times == 1
-		}
-	}
-	return false
+	i := slices.IndexFunc(l.limits(), func(b *bottleneck.Bottleneck) bool { return namedBy(b, c) >= 0 })
+	return i == 0 || i > 0 && before.times == 1
 }
 
-// limits are the bottleneck and what would be the next one, as far as they are known.
+// limits returns the current bottleneck and the next one, as far as they are known.
 func (l *loop) limits() []*bottleneck.Bottleneck {
-	if l.state == nil || l.state.Bottleneck == nil {
+	d := l.diagnosis
+	switch {
+	case d == nil || d.Bottleneck == nil:
 		return nil
+	case d.Next == nil:
+		return []*bottleneck.Bottleneck{d.Bottleneck}
 	}
-	if l.state.Next == nil {
-		return []*bottleneck.Bottleneck{l.state.Bottleneck}
-	}
-	return []*bottleneck.Bottleneck{l.state.Bottleneck, l.state.Next}
+	return []*bottleneck.Bottleneck{d.Bottleneck, d.Next}
 }
 
-func (l *loop) wait(c Candidate) {
+// addWait lists a candidate with the restart that it needs.
+func (l *loop) addWait(c Candidate) {
 	r := l.result
 	i := slices.IndexFunc(r.Waits, func(w Wait) bool { return w.needs == c.Needs })
 	if i < 0 {

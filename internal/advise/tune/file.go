@@ -7,10 +7,10 @@ import (
 	"io"
 )
 
-// ErrNotAResult is wrapped by every complaint about a file that should hold a result.
+// ErrNotAResult is wrapped by every error of Decode about the contents of the file.
 var ErrNotAResult = errors.New("not a result of tune")
 
-// Decode reads a result, as 'mpps tune -o' writes it or within an answer of 'mpps tune --json'.
+// Decode reads a result, as written by 'mpps tune -o' or inside the envelope of 'mpps tune --json'.
 func Decode(reader io.Reader) (*Result, error) {
 	text, err := io.ReadAll(reader)
 	if err != nil {

@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -49,26 +50,26 @@ var ErrRefused = errors.New("refused")
 // ErrDrifted marks that everything was restored except values that somebody else had changed meanwhile.
 var ErrDrifted = errors.New("changed by somebody else")
 
-// Options are what a run is to reach, and how.
+// Options are the goal of a run and its limits.
 type Options struct {
 	Goal      goal.Goal
-	Budget    time.Duration // of all; 0: none. What was kept by then is proven and stays
-	Alpha     float64       // of what is kept, the share that does not help, in the mean; 0: 0.05
+	Budget    time.Duration // for the whole run, including the proof of what is kept; 0: none
+	Alpha     float64       // bound on the expected share of kept changes that do not help; 0: 0.05
 	MinEffect float64       // least gain that counts, relative; 0: 0.01
-	MaxPairs  int           // that one candidate gets; 0: 32
-	Trial     time.Duration // the usual length of a trial; 0: none is longer than another
-	Seed      uint64        // of the lots
-	Class     string        // of the host, for what was learned
+	MaxPairs  int           // of trials for one candidate; 0: 32
+	Trial     time.Duration // usual length of a trial; 0: all have the same length
+	Seed      uint64        // of the random order of trials
+	Class     string        // of the host, to find what was learned
 	Learned   Effects
-	Propose   bool     // nothing stays on the host
-	Earlier   *Earlier // a run that this one goes on with, behind a restart; nil: none
+	Propose   bool     // leave nothing changed on the host
+	Earlier   *Earlier // the run to resume after a restart; nil: none
 	// Now is the clock, for tests; nil: the real one.
 	Now func() time.Time
 	// Progress is called before each step; may be nil.
 	Progress func(Progress)
 }
 
-// Earlier is a run that ended because what was left needed a restart, and what it measured before.
+// Earlier is a run that ended because what was left needed a restart, and what it measured before it.
 type Earlier struct {
 	Restart  string                `json:"restart"` // "restart of guest vm1"
 	Keys     []string              `json:"keys"`    // of the candidates that took effect with it
@@ -81,28 +82,20 @@ type Earlier struct {
 	Before   *bottleneck.Diagnosis `json:"before"`
 	Attempts []Attempt             `json:"attempts"`
 	Kept     []string              `json:"kept"`
-	// commands that undo what it left standing and what earlier ones did, the newest first
+	// Undo are the commands that undo what it and the runs before it left on the host, newest first.
 	Undo []string `json:"undo"`
 }
 
-// Progress is a step that is about to begin.
+// Progress is a step that is about to begin, or an attempt that is done.
 type Progress struct {
-	What    string   // "baseline", "diagnose", "try", "done" (an attempt), "whole", "final"
-	Attempt *Attempt // that is under way, as far as it is known
-	Rate    float64  // the last that came through, packets per second; 0: none yet
+	What    string   // "baseline", "try", "done" (an attempt), "whole", "final"
+	Attempt *Attempt // the current one, as far as it is known
+	Rate    float64  // last received rate, packets per second; 0: none yet
 }
 
-// withDefaults fills in what was left out.
+// withDefaults returns the options with the defaults in place of zero values.
 func (o Options) withDefaults() Options {
-	if o.Alpha == 0 {
-		o.Alpha = 0.05
-	}
-	if o.MinEffect == 0 {
-		o.MinEffect = 0.01
-	}
-	if o.MaxPairs == 0 {
-		o.MaxPairs = 32
-	}
+	o.Alpha, o.MinEffect, o.MaxPairs = cmp.Or(o.Alpha, 0.05), cmp.Or(o.MinEffect, 0.01), cmp.Or(o.MaxPairs, 32)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

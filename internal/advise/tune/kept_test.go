@@ -34,15 +34,15 @@ func attempt(r *tune.Result, key string) *tune.Attempt {
 	return &r.Attempts[i]
 }
 
-// TestGround: what another kept change stands on cannot be taken out to be measured again, and stays.
+// TestGround: a change that another kept one needs cannot be removed to measure it again, and stays.
 func TestGround(t *testing.T) {
 	follower := helps("a.irq", "a", 1.1)
-	follower.Behind = []string{"a.channels"}
+	follower.After = []string{"a.channels"}
 	r, h := run(t, calm(helps("a.channels", "a", 1.1), follower, helps("b.other", "b", 1.05),
 		helps("a.more", "a", 1.5)), 3, tune.Options{})
 	for _, id := range []string{"a.channels", "a.irq"} {
-		if !slices.Contains(h.Standing(), id) || attempt(r, id).Outcome != tune.Kept {
-			t.Errorf("%s does not stand: %v\n%s", id, h.Standing(), story(h.Spec, r))
+		if !slices.Contains(h.Active(), id) || attempt(r, id).Outcome != tune.Kept {
+			t.Errorf("%s does not stand: %v\n%s", id, h.Active(), story(h.Spec, r))
 		}
 	}
 	if r.Verdict != tune.Better {
@@ -50,41 +50,41 @@ func TestGround(t *testing.T) {
 	}
 }
 
-// narrow is a host that refuses one change once another one stands.
+// narrow is a host that refuses one change while another one is set.
 type narrow struct {
 	*simulated.Host
 	this, beside string
 }
 
 func (n narrow) Try(ctx context.Context, c tune.Candidate) error {
-	if c.Key == n.this && slices.Contains(n.Standing(), n.beside) {
+	if c.Key == n.this && slices.Contains(n.Active(), n.beside) {
 		return tune.ErrRefused
 	}
 	return n.Host.Try(ctx, c)
 }
 
-// TestGoneTooFar: what cannot be made on top of the others to be measured again stays as it was kept, and so do they.
+// TestGoneTooFar: a change that is refused on top of the others is not measured again; it and they stay.
 func TestGoneTooFar(t *testing.T) {
 	s := calm(helps("a.first", "a", 1.1), helps("a.more", "a", 1.7), helps("b.later", "b", 1.1))
 	s.Knobs[0].Weight = 1
 	h := simulated.New(s, 1)
 	r := runOn(t, narrow{h, "a.first", "b.later"}, tune.Options{Goal: goal.Goal{PPS: 1e9}})
-	if want := []string{"a.first", "a.more", "b.later"}; !slices.Equal(h.Standing(), want) ||
+	if want := []string{"a.first", "a.more", "b.later"}; !slices.Equal(h.Active(), want) ||
 		attempt(r, "a.first").Outcome != tune.Kept {
-		t.Errorf("standing %v, expected %v%s", h.Standing(), want, story(s, r))
+		t.Errorf("standing %v, expected %v%s", h.Active(), want, story(s, r))
 	}
 }
 
-// TestOnlyLoss: where the rate comes through and only the loss misses the target, a knob that does nothing but cut the
-// loss is found, and one that only moves packets is not.
+// TestOnlyLoss: if the target's rate arrives and only the loss misses the target, a knob that only cuts the
+// loss is kept, and one that only moves packets is not.
 func TestOnlyLoss(t *testing.T) {
 	for _, noise := range []simulated.Noise{{Jitter: 0.005}, {Jitter: 0.01, Stall: 0.03}, {Jitter: 0.02, Walk: 0.005}} {
-		s := calm(simulated.Knob{ID: "a.ring", Stage: "a", Calms: 0.1}, simulated.Knob{ID: "a.nothing", Stage: "a"},
-			simulated.Knob{ID: "b.louder", Stage: "b", Calms: 2})
+		s := calm(simulated.Knob{ID: "a.ring", Stage: "a", BurstFactor: 0.1},
+			simulated.Knob{ID: "a.nothing", Stage: "a"}, simulated.Knob{ID: "b.louder", Stage: "b", BurstFactor: 2})
 		s.Capacity, s.Burst, s.Noise = map[string]float64{"a": 1.25e6, "b": 3e6}, 0.35, noise
 		r, h := run(t, s, 4, tune.Options{Goal: goal.Goal{PPS: 1e6}})
-		if r.Verdict != tune.Met || !slices.Equal(h.Standing(), []string{"a.ring"}) {
-			t.Errorf("%s (%s), standing %v%s", r.Verdict, r.Why, h.Standing(), story(s, r))
+		if r.Verdict != tune.Met || !slices.Equal(h.Active(), []string{"a.ring"}) {
+			t.Errorf("%s (%s), standing %v%s", r.Verdict, r.Why, h.Active(), story(s, r))
 		}
 		a := attempt(r, "a.ring")
 		if a.Gain.Lost == nil || a.Gain.Lost.Before < 2*a.Gain.Lost.After || !strings.Contains(a.Why, "loss") {
@@ -93,20 +93,20 @@ func TestOnlyLoss(t *testing.T) {
 	}
 }
 
-// TestLossLater: what was of no use while the path was overrun is tried again once only the loss misses the target.
+// TestLossLater: a candidate of no use on an overloaded path is tried again once only the loss misses the target.
 func TestLossLater(t *testing.T) {
-	s := calm(simulated.Knob{ID: "a.ring", Stage: "a", Weight: 1, Calms: 0.1}, helps("b.helps", "a", 1.6))
+	s := calm(simulated.Knob{ID: "a.ring", Stage: "a", Weight: 1, BurstFactor: 0.1}, helps("b.helps", "a", 1.6))
 	s.Capacity, s.Burst = map[string]float64{"a": 0.8e6, "b": 3e6}, 0.35
 	r, h := run(t, s, 1, tune.Options{Goal: goal.Goal{PPS: 1e6}})
-	if r.Verdict != tune.Met || !slices.Equal(h.Standing(), []string{"a.ring", "b.helps"}) {
-		t.Errorf("%s (%s), standing %v%s", r.Verdict, r.Why, h.Standing(), story(s, r))
+	if r.Verdict != tune.Met || !slices.Equal(h.Active(), []string{"a.ring", "b.helps"}) {
+		t.Errorf("%s (%s), standing %v%s", r.Verdict, r.Why, h.Active(), story(s, r))
 	}
 	if first := attempt(r, "a.ring"); first.N != 1 || first.Outcome == tune.Kept {
 		t.Errorf("a.ring was to be tried first, and in vain: %+v", first)
 	}
 }
 
-// TestQuietLoss: knobs that do nothing are not kept for what is lost by chance either.
+// TestQuietLoss: knobs that do nothing are not kept for losses that differ by chance.
 func TestQuietLoss(t *testing.T) {
 	kept := 0
 	for seed := range uint64(20) {
@@ -122,8 +122,8 @@ func TestQuietLoss(t *testing.T) {
 	}
 }
 
-// TestTwoCores: what software steering and threads of their own for NAPI cost on two cores is never kept, even where it
-// frees the stage that rules.
+// TestTwoCores: software steering and threaded NAPI, which cost on two cores, are never kept, even if one
+// widens the bottleneck.
 func TestTwoCores(t *testing.T) {
 	for i, noise := range []simulated.Noise{{Jitter: 0.01}, {Jitter: 0.03, Walk: 0.005}, {Jitter: 0.05, Stall: 0.03}} {
 		for seed := range uint64(8) {
@@ -140,7 +140,7 @@ func TestTwoCores(t *testing.T) {
 				},
 			}
 			r, h := run(t, s, seed, tune.Options{})
-			for _, id := range h.Standing() {
+			for _, id := range h.Active() {
 				if id == "nic.rps" || id == "nic.threaded" {
 					t.Errorf("noise %d, seed %d: %s stands%s", i, seed, id, story(s, r))
 				}
@@ -149,7 +149,7 @@ func TestTwoCores(t *testing.T) {
 	}
 }
 
-// TestTwosCountOnce: two candidates that were kept together are one rejection, for the share of alpha of the next.
+// TestTwosCountOnce: two candidates that were kept together count as one rejection in the alpha of the next test.
 func TestTwosCountOnce(t *testing.T) {
 	second := helps("a.2", "a", 1.4)
 	second.Needs = []string{"a.1"}
@@ -169,11 +169,11 @@ func TestTwosCountOnce(t *testing.T) {
 	}
 	pair := slices.IndexFunc(r.Attempts, func(a tune.Attempt) bool { return len(a.IDs) == 2 && a.Outcome == tune.Kept })
 	if pair < 0 || pair == len(r.Attempts)-1 {
-		t.Errorf("no pair was kept with an attempt behind it: %s", story(s, r))
+		t.Errorf("no pair was kept with an attempt after it: %s", story(s, r))
 	}
 }
 
-// TestUntried: what was tried is not said not to have been, what was left is.
+// TestUntried: candidates that were tried are not listed as untried, the others are.
 func TestUntried(t *testing.T) {
 	r, _ := run(t, still(), 1, tune.Options{Goal: goal.Goal{PPS: 1.5e6}})
 	tried := map[string]bool{}
@@ -190,12 +190,12 @@ func TestUntried(t *testing.T) {
 	}
 }
 
-// broken is a host whose beginning cannot be restored once it was changed.
+// broken is a host whose initial state cannot be restored.
 type broken struct{ *simulated.Host }
 
 func (b broken) Reset(context.Context) error { return errors.New("the journal is gone") }
 
-// TestNotRestored: where the beginning could not be restored the result does not say that it was, and the error has the
+// TestNotRestored: if the initial state could not be restored, the result does not claim it was, and the error has the
 // reason.
 func TestNotRestored(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
@@ -215,7 +215,7 @@ func TestNotRestored(t *testing.T) {
 	}
 }
 
-// deaf is a host whose trials fail from some time on.
+// deaf is a host whose trials fail after some time.
 type deaf struct {
 	*simulated.Host
 	left int
@@ -228,12 +228,12 @@ func (d *deaf) Sample(ctx context.Context, pps float64, length int) (float64, er
 	return d.Host.Sample(ctx, pps, length)
 }
 
-// TestFailed: an error is no interruption by the user; the beginning is restored all the same.
+// TestFailed: an error is no interruption by the user; the initial state is restored all the same.
 func TestFailed(t *testing.T) {
 	h := &deaf{simulated.New(still(), 1), 6}
 	r, err := tune.Run(t.Context(), h, tune.Options{Seed: 1, Goal: goal.Goal{PPS: 1e9}})
 	if err == nil || r.Verdict != tune.Failed || !strings.Contains(r.Why, "agent is gone") ||
-		!strings.Contains(r.Why, "as it was found") || len(h.Standing()) > 0 {
-		t.Errorf("%v; %s: %s; standing %v", err, r.Verdict, r.Why, h.Standing())
+		!strings.Contains(r.Why, "as it was found") || len(h.Active()) > 0 {
+		t.Errorf("%v; %s: %s; standing %v", err, r.Verdict, r.Why, h.Active())
 	}
 }

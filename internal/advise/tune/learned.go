@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,11 +10,11 @@ import (
 	"slices"
 )
 
-// EffectsSchema is the version of the format of learned effects.
+// EffectsSchema names the format of learned effects and its version.
 const EffectsSchema = "mpps.effects/1"
 
-// Effects are what attempts did on hosts, by class of host. They only say what to try first: what is kept is measured
-// again on every host.
+// Effects are the results of attempts by class of host. They only decide what to try first: every host measures what it
+// keeps.
 type Effects struct {
 	Schema string   `json:"schema"`
 	Known  []Effect `json:"effects"` // sorted by class, bottleneck, key
@@ -22,25 +23,25 @@ type Effects struct {
 // Effect is what one candidate did on hosts of one class that had one bottleneck.
 type Effect struct {
 	Class      string  `json:"class"`      // what hosts have in common
-	Bottleneck string  `json:"bottleneck"` // its kind; empty: none was named
+	Bottleneck string  `json:"bottleneck"` // kind; empty: none was named
 	Key        string  `json:"key"`        // of the candidate
 	Tried      int     `json:"tried"`
 	Kept       int     `json:"kept"`
 	Hurt       int     `json:"hurt"`
-	Log        float64 `json:"log_ratio"` // sum over those kept of the natural logarithm of their ratio
+	Log        float64 `json:"log_ratio"` // sum of ln(ratio) over those kept
 }
 
-// elsewhere is what an effect seen on another class of hosts, or with another bottleneck, counts.
-const elsewhere = 0.3
+// otherWeight is the weight of an effect seen on another class of hosts, or with another bottleneck; both: its square.
+const otherWeight = 0.3
 
-// lesson is what is known of a candidate.
+// lesson is what was learned about a candidate: weighted sums over its effects.
 type lesson struct {
 	weight, kept, log float64
 	say               string
 }
 
-// about sums up what is known of a candidate on a class of hosts with a bottleneck.
-func (e Effects) about(class, kind, key string) lesson {
+// lesson sums up the effects of a candidate for a class of hosts and the kind of a bottleneck.
+func (e Effects) lesson(class, kind, key string) lesson {
 	var l lesson
 	var tried, kept int
 	for _, k := range e.Known {
@@ -49,10 +50,10 @@ func (e Effects) about(class, kind, key string) lesson {
 		}
 		w := 1.0
 		if k.Class != class {
-			w *= elsewhere
+			w *= otherWeight
 		}
 		if k.Bottleneck != kind {
-			w *= elsewhere
+			w *= otherWeight
 		}
 		tried, kept = tried+k.Tried, kept+k.Kept
 		l.weight += w * float64(k.Tried)
@@ -68,16 +69,17 @@ func (e Effects) about(class, kind, key string) lesson {
 	return l
 }
 
-// Learn adds what a run found on a host of a class. Attempts that were cut short or refused teach nothing.
+// Learn returns the effects with those of a run on a host of a class added. Attempts that were cut short or refused
+// add nothing.
 func (e Effects) Learn(class string, r *Result) Effects {
 	for _, a := range r.Attempts {
-		if len(a.Parts) > 0 { // it will hardly be tried again, and says little of each
+		if len(a.Parts) > 0 { // unlikely to be tried again in this combination, and says little about each part
 			continue
 		}
 		one := Effect{Class: class, Bottleneck: a.Limit, Key: a.Key, Tried: 1}
 		switch a.Outcome {
 		case Kept:
-			one.Kept, one.Log = 1, max(-mostLog, min(mostLog, math.Log(a.Gain.Ratio)))
+			one.Kept, one.Log = 1, max(-maxLog, min(maxLog, math.Log(a.Gain.Ratio)))
 		case Hurts:
 			one.Hurt = 1
 		case Useless, NotShown:
@@ -89,7 +91,7 @@ func (e Effects) Learn(class string, r *Result) Effects {
 	return e
 }
 
-// Import adds the effects of another host.
+// Import returns the effects with those of another file added.
 func (e Effects) Import(other Effects) Effects {
 	for _, one := range other.Known {
 		e = e.add(one)
@@ -107,31 +109,18 @@ func (e Effects) add(one Effect) Effects {
 		all[p] = k
 	}
 	sorted := slices.SortedFunc(maps.Values(all), func(a, b Effect) int {
-		switch {
-		case a.Class != b.Class:
-			return compare(a.Class, b.Class)
-		case a.Bottleneck != b.Bottleneck:
-			return compare(a.Bottleneck, b.Bottleneck)
-		}
-		return compare(a.Key, b.Key)
+		return cmp.Or(cmp.Compare(a.Class, b.Class), cmp.Compare(a.Bottleneck, b.Bottleneck), cmp.Compare(a.Key, b.Key))
 	})
 	return Effects{Schema: EffectsSchema, Known: sorted}
 }
 
-func compare(a, b string) int {
-	if a < b {
-		return -1
-	}
-	return 1
-}
+// maxLog bounds ln(ratio) of one attempt: if nothing arrived before the change, the ratio is arbitrary.
+const maxLog = 12.0
 
-// mostLog bounds the logarithm of one ratio: where nothing came through before, it says nothing more.
-const mostLog = 12.0
-
-// maxEffects bounds how large a file of effects may be, bytes.
+// maxEffects is the largest accepted file of effects, in bytes.
 const maxEffects = 16 << 20
 
-// ReadEffects reads a file of effects and refuses what no run can have found.
+// ReadEffects reads a file of effects. It refuses entries that no run can have produced.
 func ReadEffects(r io.Reader) (Effects, error) {
 	text, err := io.ReadAll(io.LimitReader(r, maxEffects+1))
 	if err != nil {
@@ -149,14 +138,14 @@ func ReadEffects(r io.Reader) (Effects, error) {
 	}
 	for i, k := range e.Known {
 		if k.Key == "" || k.Tried < 1 || k.Kept < 0 || k.Hurt < 0 || k.Kept+k.Hurt > k.Tried || math.IsNaN(k.Log) ||
-			math.Abs(k.Log) > mostLog*float64(max(1, k.Kept)) {
+			math.Abs(k.Log) > maxLog*float64(max(1, k.Kept)) {
 			return Effects{}, fmt.Errorf("learned effects: entry %d (%q) says what no run can have found", i+1, k.Key)
 		}
 	}
 	return e, nil
 }
 
-// Write writes the effects as a file has them.
+// Write writes a file of effects.
 func (e Effects) Write(w io.Writer) error {
 	e.Schema = EffectsSchema
 	if e.Known == nil {

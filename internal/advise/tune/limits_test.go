@@ -14,14 +14,14 @@ import (
 	"mpps/internal/model/goal"
 )
 
-// advised is a host that is advised as real ones are.
+// advised is a host that gets the advice of real ones.
 type advised struct{ *simulated.Host }
 
 func (a advised) Advise(r *tune.Result, d *bottleneck.Diagnosis) []tune.Advice {
 	return tune.Advise(&facts.Host{}, r, d)
 }
 
-// runOn tunes a host of which something is replaced.
+// runOn tunes a host with a method replaced.
 func runOn(t *testing.T, h tune.Host, o tune.Options) *tune.Result {
 	t.Helper()
 	o.Seed = 1
@@ -48,38 +48,38 @@ func TestGeneratorAtFirst(t *testing.T) {
 	}
 }
 
-// TestGeneratorOnThePath: a generator that is late because the path runs on its CPU, and of which the diagnosis says
-// what there is full, is no reason to end.
+// TestGeneratorOnThePath: a generator that falls behind because the path runs on its CPU, while the diagnosis names a
+// stage of the path, does not end the run.
 func TestGeneratorOnThePath(t *testing.T) {
 	s := calm(helps("a.helps", "a", 1.5))
 	s.OnPath = true
 	h := simulated.New(s, 1)
 	r := runOn(t, advised{h}, tune.Options{Goal: goal.Goal{PPS: 1.9e6}})
 	late := slices.ContainsFunc(r.Warnings, func(w tune.Warning) bool { return w.Code == "generator-late" })
-	if !slices.Equal(h.Standing(), []string{"a.helps"}) || r.Verdict == tune.NotDevice || !late {
-		t.Errorf("%s (%s), standing %v, warnings %v", r.Verdict, r.Why, h.Standing(), r.Warnings)
+	if !slices.Equal(h.Active(), []string{"a.helps"}) || r.Verdict == tune.NotDevice || !late {
+		t.Errorf("%s (%s), standing %v, warnings %v", r.Verdict, r.Why, h.Active(), r.Warnings)
 	}
 }
 
-// TestSlowPace: where the generator is late only because it keeps a pace, trials are sent as fast as possible.
+// TestSlowPace: if the generator falls behind only because of pacing, trials are sent as fast as possible.
 func TestSlowPace(t *testing.T) {
 	s := calm(helps("a.helps", "a", 1.5))
 	s.Paced = 0.6e6
 	h := simulated.New(s, 1)
 	r := runOn(t, advised{h}, tune.Options{Goal: goal.Goal{PPS: 1.9e6}})
-	if !slices.Equal(h.Standing(), []string{"a.helps"}) || r.Method.LoadPPS != 0 {
-		t.Errorf("%s (%s), standing %v, load %.0f", r.Verdict, r.Why, h.Standing(), r.Method.LoadPPS)
+	if !slices.Equal(h.Active(), []string{"a.helps"}) || r.Method.LoadPPS != 0 {
+		t.Errorf("%s (%s), standing %v, load %.0f", r.Verdict, r.Why, h.Active(), r.Method.LoadPPS)
 	}
 }
 
-// TestGeneratorInTheEnd: where what was kept made the generator the limit, that is the verdict; what was kept stands.
+// TestGeneratorInTheEnd: if the generator is the limit after the gain, that is the verdict; what was kept stays.
 func TestGeneratorInTheEnd(t *testing.T) {
 	s := calm(helps("a.helps", "a", 1.5))
 	s.Sends = 1.3e6
 	h := simulated.New(s, 1)
 	r := runOn(t, advised{h}, tune.Options{Goal: goal.Goal{PPS: 1.45e6}})
-	if r.Verdict != tune.NotDevice || !slices.Equal(h.Standing(), []string{"a.helps"}) || !has(r, "gear") {
-		t.Errorf("%s (%s), standing %v, advice %v", r.Verdict, r.Why, h.Standing(), r.Advice)
+	if r.Verdict != tune.NotDevice || !slices.Equal(h.Active(), []string{"a.helps"}) || !has(r, "gear") {
+		t.Errorf("%s (%s), standing %v, advice %v", r.Verdict, r.Why, h.Active(), r.Advice)
 	}
 	if strings.Contains(r.Why, "nothing was changed") || !strings.Contains(r.Why, "generator") {
 		t.Error(r.Why)
@@ -87,15 +87,15 @@ func TestGeneratorInTheEnd(t *testing.T) {
 }
 
 // TestFreesGenerator: a knob that only lets the generator send more is no gain of the host; one that starves it is no
-// loss, and the load of those that come after is not the less.
+// loss, and does not lower the load of later candidates.
 func TestFreesGenerator(t *testing.T) {
-	s := calm(simulated.Knob{ID: "a.frees", Stage: "a", Weight: 1, Sender: 2},
-		simulated.Knob{ID: "a.starves", Stage: "a", Weight: 0.9, Sender: 0.5}, helps("b.helps", "a", 1.25))
+	s := calm(simulated.Knob{ID: "a.frees", Stage: "a", Weight: 1, SendFactor: 2},
+		simulated.Knob{ID: "a.starves", Stage: "a", Weight: 0.9, SendFactor: 0.5}, helps("b.helps", "a", 1.25))
 	s.Capacity = map[string]float64{"a": 1e6, "b": 5e6}
 	s.Sends = 1.6e6
 	r, h := run(t, s, 2, tune.Options{})
-	if !slices.Equal(h.Standing(), []string{"b.helps"}) {
-		t.Errorf("standing %v, expected b.helps alone%s", h.Standing(), story(s, r))
+	if !slices.Equal(h.Active(), []string{"b.helps"}) {
+		t.Errorf("standing %v, expected b.helps alone%s", h.Active(), story(s, r))
 	}
 	short := 0
 	for _, a := range r.Attempts {
@@ -149,28 +149,28 @@ func (f *fickle) Search(ctx context.Context) (tune.Rate, error) {
 	return r, err
 }
 
-// TestMissedInTheEnd: where the last search misses a target that an earlier one had found, the run goes on with what is
-// left, and says how it is where nothing of that helps.
+// TestMissedInTheEnd: if the last search misses a target that an earlier one had found, the run goes on with what is
+// left, and reports the miss if nothing helps.
 func TestMissedInTheEnd(t *testing.T) {
 	s := calm(helps("a.helps", "a", 1.3), helps("b.helps", "b", 1.3))
 	s.Knobs[0].Weight, s.Capacity["b"] = 1, 1.35e6
 	target := goal.Goal{PPS: 0.985 * func() float64 { v, _ := s.Carries(map[string]bool{"a.helps": true}); return v }()}
 	h := &fickle{Host: simulated.New(s, 1), poor: func(n int) bool { return n == 3 }}
 	r := runOn(t, h, tune.Options{Goal: target})
-	if r.Verdict != tune.Met || !slices.Equal(h.Standing(), []string{"a.helps", "b.helps"}) {
-		t.Errorf("%s (%s), standing %v%s", r.Verdict, r.Why, h.Standing(), story(s, r))
+	if r.Verdict != tune.Met || !slices.Equal(h.Active(), []string{"a.helps", "b.helps"}) {
+		t.Errorf("%s (%s), standing %v%s", r.Verdict, r.Why, h.Active(), story(s, r))
 	}
 
 	s.Knobs[1].Factors = nil
 	h = &fickle{Host: simulated.New(s, 1), poor: func(n int) bool { return n >= 3 }}
 	r = runOn(t, h, tune.Options{Goal: target})
 	if r.Verdict != tune.Better || attempt(r, "b.helps").N == 0 || len(r.Untried) > 0 ||
-		!slices.Equal(h.Standing(), []string{"a.helps"}) {
-		t.Errorf("%s (%s), not tried %v, standing %v", r.Verdict, r.Why, r.Untried, h.Standing())
+		!slices.Equal(h.Active(), []string{"a.helps"}) {
+		t.Errorf("%s (%s), not tried %v, standing %v", r.Verdict, r.Why, r.Untried, h.Active())
 	}
 }
 
-// timed is a host whose measurements, and changes, take time by a clock of its own.
+// timed is a host whose measurements and changes take simulated time.
 type timed struct {
 	*simulated.Host
 	now                   time.Time
@@ -197,8 +197,8 @@ func (c *timed) Search(ctx context.Context) (tune.Rate, error) {
 	return c.Host.Search(ctx)
 }
 
-// TestWithinBudget: whatever searches take, the run ends within the budget, and what was kept is proven and searched
-// for by then.
+// TestWithinBudget: however long searches take, the run ends within the budget, with what was kept proven and searched
+// for.
 func TestWithinBudget(t *testing.T) {
 	many := []simulated.Knob{helps("a.1", "a", 1.2), helps("a.2", "a", 1.12), helps("a.3", "a", 1.45),
 		helps("b.1", "b", 1.1), {ID: "a.4", Stage: "a", Factors: map[string]float64{"a": 1.06, "b": 0.995}}}
@@ -217,8 +217,8 @@ func TestWithinBudget(t *testing.T) {
 				if took := h.now.Sub(time.Time{}); took > budget+10*trial {
 					fail("took %v; %s: %s", took, r.Verdict, r.Why)
 				}
-				if !slices.Equal(h.Standing(), slices.Sorted(slices.Values(r.Kept))) {
-					fail("kept %v, standing %v", r.Kept, h.Standing())
+				if !slices.Equal(h.Active(), slices.Sorted(slices.Values(r.Kept))) {
+					fail("kept %v, standing %v", r.Kept, h.Active())
 				}
 				if len(r.Warnings) > 0 || r.Final.None != "" {
 					fail("no time was left for the proof or the last search: %v, %q", r.Warnings, r.Final.None)
@@ -237,7 +237,7 @@ func TestWithinBudget(t *testing.T) {
 	}
 }
 
-// TestLength: where a change takes longer than a trial, trials are longer, on both sides alike, and gains in noise are
+// TestLength: if a change takes longer than a trial, trials get longer, on both sides alike, and gains in noise are
 // seen in as many pairs.
 func TestLength(t *testing.T) {
 	for _, c := range []struct {
@@ -271,14 +271,14 @@ func TestLength(t *testing.T) {
 	}
 }
 
-// TestLengthAA: where nothing does anything, longer trials keep nothing, whatever the noise.
+// TestLengthAA: if nothing helps, longer trials keep nothing, whatever the noise.
 func TestLengthAA(t *testing.T) {
 	longer := 0
 	for i, s := range simulated.Healthy(150) {
 		h := &timed{Host: simulated.New(s, uint64(i)), trial: 500 * time.Millisecond, search: time.Second,
 			change: 6 * time.Second}
 		r := runOn(t, h, tune.Options{Seed: uint64(i), Trial: h.trial, Now: func() time.Time { return h.now }})
-		if len(r.Kept) > 0 || len(h.Standing()) > 0 {
+		if len(r.Kept) > 0 || len(h.Active()) > 0 {
 			t.Errorf("%s: kept %v", s.Name, r.Kept)
 		}
 		for _, a := range r.Attempts {
@@ -292,7 +292,7 @@ func TestLengthAA(t *testing.T) {
 	}
 }
 
-// endless is a host of which the searches from some on end with their context only.
+// endless is a host whose searches, after some good ones, end only with their context.
 type endless struct {
 	*simulated.Host
 	good int
@@ -306,15 +306,15 @@ func (e *endless) Search(ctx context.Context) (tune.Rate, error) {
 	return tune.Rate{}, ctx.Err()
 }
 
-// TestSearchesEnd: a search ends with the budget. What was proven stands then; where it was the first one, the error
+// TestSearchesEnd: a search ends with the budget. What was proven stays; if it was the first search, the error
 // says what is too short.
 func TestSearchesEnd(t *testing.T) {
 	o := tune.Options{Goal: goal.Goal{PPS: 1e9}, Budget: 2 * time.Second, Seed: 1}
 	h := &endless{simulated.New(calm(helps("a.helps", "a", 1.4)), 1), 1}
 	r := runOn(t, h, o)
-	if r.Verdict != tune.OutOfBudget || !slices.Equal(h.Standing(), []string{"a.helps"}) || r.Final.None == "" ||
+	if r.Verdict != tune.OutOfBudget || !slices.Equal(h.Active(), []string{"a.helps"}) || r.Final.None == "" ||
 		r.Final.Loaded < 1.2e6 {
-		t.Errorf("%s (%s), standing %v, final %+v", r.Verdict, r.Why, h.Standing(), r.Final)
+		t.Errorf("%s (%s), standing %v, final %+v", r.Verdict, r.Why, h.Active(), r.Final)
 	}
 	o.Budget = 50 * time.Millisecond
 	if _, err := tune.Run(t.Context(), &endless{simulated.New(still(), 1), 0}, o); err == nil ||

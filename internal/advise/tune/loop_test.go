@@ -14,7 +14,7 @@ import (
 	"mpps/internal/model/goal"
 )
 
-// run tunes a simulated host without a target that could be reached.
+// run tunes a simulated host towards a target that is out of reach.
 func run(t *testing.T, s simulated.Spec, seed uint64, o tune.Options) (*tune.Result, *simulated.Host) {
 	t.Helper()
 	h := simulated.New(s, seed)
@@ -29,7 +29,7 @@ func run(t *testing.T, s simulated.Spec, seed uint64, o tune.Options) (*tune.Res
 	return r, h
 }
 
-// story tells a run.
+// story is a run in words.
 func story(s simulated.Spec, r *tune.Result) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\ncapacities %v\n", s.Capacity)
@@ -42,11 +42,11 @@ func story(s simulated.Spec, r *tune.Result) string {
 	return b.String()
 }
 
-// cost are all trials of a run.
+// cost is the number of all trials of a run.
 func cost(r *tune.Result) int { return r.Trials + r.Searches*simulated.SearchTrials }
 
-// TestAgainstExhaustive is the claim: at least 95 % of what the best of all sets of knobs carries on 19 hosts of 20,
-// noise of up to 5 % and stalls included, with no more than a quarter of the trials that it takes to measure every set
+// TestAgainstExhaustive checks the claim: at least 95 % of what the best set of knobs carries on 19 of 20 hosts,
+// with noise of up to 5 % and stalls, in no more than a quarter of the trials that it takes to measure every set
 // once. No host carries less than with every knob set at once, and nothing that hurts is kept.
 func TestAgainstExhaustive(t *testing.T) {
 	const hosts = 60
@@ -73,7 +73,7 @@ func TestAgainstExhaustive(t *testing.T) {
 			t.Errorf("%s: %g, and with every knob set %g", s.Name, h.Now(), all)
 		}
 		set := map[string]bool{}
-		for _, id := range h.Standing() {
+		for _, id := range h.Active() {
 			set[id] = true
 		}
 		for id := range set {
@@ -90,11 +90,11 @@ func TestAgainstExhaustive(t *testing.T) {
 	t.Logf("of %d hosts: median %.3f of the best, worst %.3f", hosts, shares[hosts/2], worst)
 }
 
-// TestAA: on hosts on which nothing helps nothing is kept.
+// TestAA: on hosts on which nothing helps, nothing is kept.
 func TestAA(t *testing.T) {
 	for i, s := range simulated.Healthy(50) {
 		r, h := run(t, s, uint64(i), tune.Options{})
-		if len(r.Kept) > 0 || len(h.Standing()) > 0 {
+		if len(r.Kept) > 0 || len(h.Active()) > 0 {
 			t.Errorf("%s: kept %v", s.Name, r.Kept)
 		}
 		if r.Verdict != tune.NoGain {
@@ -103,7 +103,7 @@ func TestAA(t *testing.T) {
 	}
 }
 
-// still is a host that any target is within reach of by one knob.
+// still is a quiet host on which one knob reaches any target.
 func still() simulated.Spec {
 	return simulated.Spec{
 		Name: "still", Stages: []string{"a", "b"}, Capacity: map[string]float64{"a": 1e6, "b": 5e6},
@@ -119,8 +119,8 @@ func still() simulated.Spec {
 // TestMet: the target holds after the change that helps; nothing more is tried.
 func TestMet(t *testing.T) {
 	r, h := run(t, still(), 1, tune.Options{Goal: goal.Goal{PPS: 1.5e6}})
-	if r.Verdict != tune.Met || !slices.Equal(h.Standing(), []string{"a.helps"}) {
-		t.Errorf("%s (%s), standing %v", r.Verdict, r.Why, h.Standing())
+	if r.Verdict != tune.Met || !slices.Equal(h.Active(), []string{"a.helps"}) {
+		t.Errorf("%s (%s), standing %v", r.Verdict, r.Why, h.Active())
 	}
 	if r.Whole.Ratio < 1.4 || r.Final.PPS < 1.5e6 || r.Before == nil || r.After == nil {
 		t.Errorf("whole %s, final %g", r.Whole, r.Final.PPS)
@@ -135,11 +135,11 @@ func TestGood(t *testing.T) {
 	}
 }
 
-// TestPropose: nothing stays.
+// TestPropose: nothing stays on the host.
 func TestPropose(t *testing.T) {
 	r, h := run(t, still(), 1, tune.Options{Goal: goal.Goal{PPS: 1.5e6}, Propose: true})
-	if r.Verdict != tune.Met || len(h.Standing()) > 0 || !slices.Equal(r.Kept, []string{"a.helps"}) {
-		t.Errorf("%s, kept %v, standing %v", r.Verdict, r.Kept, h.Standing())
+	if r.Verdict != tune.Met || len(h.Active()) > 0 || !slices.Equal(r.Kept, []string{"a.helps"}) {
+		t.Errorf("%s, kept %v, standing %v", r.Verdict, r.Kept, h.Active())
 	}
 }
 
@@ -149,10 +149,10 @@ func TestBudget(t *testing.T) {
 	clock := func() time.Time { now = now.Add(5 * time.Second); return now }
 	r, h := run(t, still(), 1, tune.Options{Budget: 20 * time.Second, Now: clock, Goal: goal.Goal{PPS: 1e9}})
 	if r.Verdict != tune.OutOfBudget || len(r.Untried) == 0 || r.Untried[0].Why == "" {
-		t.Errorf("%s (%s), untried %v, standing %v", r.Verdict, r.Why, r.Untried, h.Standing())
+		t.Errorf("%s (%s), untried %v, standing %v", r.Verdict, r.Why, r.Untried, h.Active())
 	}
-	if len(r.Kept) != len(h.Standing()) {
-		t.Errorf("kept %v, standing %v", r.Kept, h.Standing())
+	if len(r.Kept) != len(h.Active()) {
+		t.Errorf("kept %v, standing %v", r.Kept, h.Active())
 	}
 }
 
@@ -161,12 +161,12 @@ func TestCut(t *testing.T) {
 	now := time.Unix(0, 0)
 	clock := func() time.Time { now = now.Add(time.Second); return now }
 	r, h := run(t, simulated.Healthy(6)[5], 3, tune.Options{Budget: 12 * time.Second, Now: clock, MinEffect: 0.001})
-	if r.Verdict != tune.OutOfBudget || len(h.Standing()) > 0 || r.Attempts[len(r.Attempts)-1].Outcome != tune.Cut {
-		t.Errorf("%s: %s, standing %v, %+v", r.Verdict, r.Why, h.Standing(), r.Attempts)
+	if r.Verdict != tune.OutOfBudget || len(h.Active()) > 0 || r.Attempts[len(r.Attempts)-1].Outcome != tune.Cut {
+		t.Errorf("%s: %s, standing %v, %+v", r.Verdict, r.Why, h.Active(), r.Attempts)
 	}
 }
 
-// TestInterrupted: whenever it is ended, everything is as it was found.
+// TestInterrupted: whenever a run is ended, everything is as it was found.
 func TestInterrupted(t *testing.T) {
 	for after := range 200 {
 		h := simulated.New(still(), 1)
@@ -185,8 +185,8 @@ func TestInterrupted(t *testing.T) {
 			}
 			return
 		}
-		if len(h.Standing()) > 0 {
-			t.Errorf("ended after %d steps: %v stands", after, h.Standing())
+		if len(h.Active()) > 0 {
+			t.Errorf("ended after %d steps: %v stands", after, h.Active())
 		}
 		if r != nil && (r.Verdict != tune.Interrupted || len(r.Kept) > 0) {
 			t.Errorf("ended after %d steps: %s, kept %v", after, r.Verdict, r.Kept)

@@ -11,10 +11,10 @@ import (
 	"mpps/internal/outcome"
 )
 
-// Schema is the version of the format of results.
+// Schema names the format of results and its version.
 const Schema = "mpps.tune/1"
 
-// Result is what a run of the loop found and did: everything that its report shows.
+// Result is what a run found and did: everything that its report shows.
 type Result struct {
 	Schema  string    `json:"schema"`
 	Host    string    `json:"host"`
@@ -26,75 +26,72 @@ type Result struct {
 	Why     string  `json:"why"` // the verdict in one sentence with figures
 
 	Baseline Rate `json:"baseline"` // of the host as it was found
-	Final    Rate `json:"final"`    // of the host with what was kept; the baseline where nothing was
-	// everything that was kept, against the beginning, in turns; Pairs 0: not measured
+	Final    Rate `json:"final"`    // with what was kept; the baseline if nothing was
+	// Whole compares everything that was kept with the initial state. No pairs: not measured.
 	Whole  Gain                  `json:"whole"`
-	Before *bottleneck.Diagnosis `json:"before"` // null: could not be told
-	After  *bottleneck.Diagnosis `json:"after"`  // null where nothing was kept
+	Before *bottleneck.Diagnosis `json:"before"` // null: unknown
+	After  *bottleneck.Diagnosis `json:"after"`  // null: nothing was kept
 
-	Attempts []Attempt `json:"attempts"` // in the order in which they were made
-	// keys of the candidates that stand in the end, in the order in which they were kept
-	Kept  []string `json:"kept"`
-	Added []string `json:"added"` // of these, what this run added; the others stood before a restart
-	// of what was kept: measured anew on top of all others, and taken out where it costs there
+	Attempts []Attempt `json:"attempts"` // in the order they were made
+	Kept     []string  `json:"kept"`     // keys of the candidates kept at the end, in the order they were kept
+	Added    []string  `json:"added"`    // keys in Kept that this run added; the others were kept before a restart
+	// Revisits are kept candidates that were measured again on top of all others, and undone if they cost there.
 	Revisits []Attempt `json:"revisits"`
 	Untried  []Untried `json:"untried"`
-	Waits    []Wait    `json:"waits"`  // what could only be tried after a restart
-	Advice   []Advice  `json:"advice"` // what to buy or change where the target was missed
+	Waits    []Wait    `json:"waits"`  // candidates that need a restart
+	Advice   []Advice  `json:"advice"` // what to buy or change if the target was missed
 
 	Method Method `json:"method"`
-	// "restart of guest vm1", with which this run goes on where an earlier one ended; empty: none
+	// Restarted is the restart after which this run resumed an earlier one: "restart of guest vm1". Empty: none.
 	Restarted string `json:"restarted"`
 
-	Trials   int     `json:"trials"`         // measurements in pairs and checks, those of the searches not counted
+	Trials   int     `json:"trials"`         // in pairs and checks, without those of searches
 	Searches int     `json:"searches"`       // for the highest rate
 	Budget   float64 `json:"budget_seconds"` // 0: none
 
 	Proposed  bool   `json:"proposed"`   // --propose: nothing was left on the host
 	Plan      string `json:"plan"`       // digest of the final plan; empty: none
-	RestartTX string `json:"restart_tx"` // the transaction that made what waits for a restart; empty: none was made
-	// RestartFor is the restart that it waits for: of guests first, of the host when no guest's is left.
-	RestartFor string `json:"restart_for,omitempty"`
-	TX         string `json:"tx"` // the first transaction of what was kept; empty: none was made
-	// all of them in order, each following the one before: what is about something that another made comes behind it
-	Chain []string `json:"chain"`
-	// UndoEarlier are the commands that undo what stood before Restarted and what took effect with it, the newest
-	// first; then it takes that restart again.
+	RestartTX string `json:"restart_tx"` // transaction of the changes that wait for a restart; empty: none
+	// RestartFor is the restart that RestartTX waits for: of guests first, of the host once no guest's is left.
+	RestartFor string   `json:"restart_for,omitempty"`
+	TX         string   `json:"tx"`    // first transaction of what was kept; empty: none
+	Chain      []string `json:"chain"` // all transactions of what was kept, each after those it depends on
+	// UndoEarlier are the commands that undo what was kept before Restarted and what took effect with it, newest
+	// first. They need that restart again.
 	UndoEarlier []string  `json:"undo_earlier,omitempty"`
 	Emulated    bool      `json:"emulated"`
 	Warnings    []Warning `json:"warnings"`
 
-	resumed *bottleneck.Diagnosis // what held the path back behind Restarted; nil: nothing was resumed
+	resumed *bottleneck.Diagnosis // the first one after Restarted; nil: nothing was resumed
 }
 
-// Warning is what a reader must know of a result.
+// Warning is a caveat on a result.
 type Warning = outcome.Warning
 
-// Verdict is how a run ended, in one word.
+// Verdict is how a run ended.
 type Verdict string
 
 // The verdicts.
 const (
 	Met         Verdict = "met"         // the target holds in a final search, after changes
-	Good        Verdict = "good"        // the host was good already: nothing was changed
-	Better      Verdict = "better"      // nothing is left to try: the target is missed, and something was kept
+	Good        Verdict = "good"        // the target held already: nothing was changed
+	Better      Verdict = "better"      // nothing is left to try: the target is missed, something was kept
 	NoGain      Verdict = "no-gain"     // nothing is left to try, and nothing helped
 	OutOfBudget Verdict = "out-of-time" // the budget is spent; what had helped is kept
 	Waiting     Verdict = "waiting"     // what is left needs a restart
 	NotDevice   Verdict = "not-device"  // the generator or the receiver is the limit, not the host
-	// by the user: everything is as it was found, or the sentence says what kept it from that
-	Interrupted Verdict = "interrupted"
-	Failed      Verdict = "failed" // by an error: likewise
+	Interrupted Verdict = "interrupted" // by the user; the initial state is restored, or Why says what is not
+	Failed      Verdict = "failed"      // by an error; likewise
 )
 
 // Rate is what a search found.
 type Rate struct {
-	PPS      float64  `json:"pps"`       // that is carried with no more loss than the goal allows: the lower bound
-	UpperPPS *float64 `json:"upper_pps"` // null: nothing was seen to be too much
-	// that came through when the trial load was sent, or would in a typical second; 0: not measured
+	PPS      float64  `json:"pps"`       // highest rate with no more loss than the goal allows: the lower bound
+	UpperPPS *float64 `json:"upper_pps"` // lowest rate seen to be too much; null: none
+	// Loaded is the rate received at the trial load, or expected in a typical second. 0: not measured.
 	Loaded    float64 `json:"loaded_pps"`
 	LimitedBy string  `json:"limited_by"` // device, generator, receiver, nothing, unknown
-	Loss      float64 `json:"loss"`       // share that was allowed
+	Loss      float64 `json:"loss"`       // allowed share
 	Seconds   float64 `json:"seconds"`    // of traffic
 	Trials    int     `json:"trials"`
 	None      string  `json:"none,omitempty"` // why there is no such rate
@@ -104,25 +101,25 @@ type Rate struct {
 type Attempt struct {
 	N        int       `json:"n"`
 	Key      string    `json:"key"`             // of the candidate: the knobs' IDs joined by +
-	IDs      []string  `json:"ids"`             // of the catalogue
-	Parts    []string  `json:"parts,omitempty"` // keys of the candidates that were tried as one; none: it is one
+	IDs      []string  `json:"ids"`             // of the knobs
+	Parts    []string  `json:"parts,omitempty"` // keys of the candidates that were tried together; empty: just one
 	Title    string    `json:"title"`
-	Stage    string    `json:"stage"` // of the packet path; empty: of several
+	Stage    string    `json:"stage"` // of the packet path; empty: several
 	Risk     goal.Risk `json:"risk"`
 	Changes  []Change  `json:"changes"`
-	Expected float64   `json:"expected"`   // ratio that was expected, its chance counted in
-	Because  []string  `json:"because"`    // why it was tried when it was
-	Limit    string    `json:"bottleneck"` // kind of the bottleneck when it was tried; empty: none was named
+	Expected float64   `json:"expected"`   // expected after/before, including the chance that it does not help
+	Because  []string  `json:"because"`    // why it was tried at that point
+	Limit    string    `json:"bottleneck"` // kind of the bottleneck at that point; empty: none was named
 
 	Outcome  Outcome `json:"outcome"`
-	Why      string  `json:"why"` // of the outcome, one sentence with figures
+	Why      string  `json:"why"` // the outcome in one sentence with figures
 	Gain     Gain    `json:"gain"`
-	Evidence float64 `json:"evidence"` // for a gain beyond the least that counts: how many times the stake was won
-	Needed   float64 `json:"needed"`   // to keep it
+	Evidence float64 `json:"evidence"` // e-value for a gain above the least that counts
+	Needed   float64 `json:"needed"`   // e-value needed to keep it
 	Seconds  float64 `json:"seconds"`
 }
 
-// Name is the key of what was tried, or of many at once how many they are.
+// Name is the key of what was tried; if that was more than two candidates, their number and the first key.
 func (a *Attempt) Name() string {
 	if len(a.Parts) > 2 {
 		return fmt.Sprintf("%d at once: %s …", len(a.Parts), a.Parts[0])
@@ -130,30 +127,29 @@ func (a *Attempt) Name() string {
 	return a.Key
 }
 
-// Stands reports whether an attempt, or a part of it, is among these keys.
+// Stands reports whether kept contains the key of an attempt or of one of its parts.
 func (a *Attempt) Stands(kept []string) bool {
 	return slices.Contains(kept, a.Key) ||
 		slices.ContainsFunc(a.Parts, func(key string) bool { return slices.Contains(kept, key) })
 }
 
-// TakenOut are the parts of an attempt that are not among these keys.
-func (a *Attempt) TakenOut(kept []string) []string {
+// DroppedParts returns the parts of an attempt that kept does not contain.
+func (a *Attempt) DroppedParts(kept []string) []string {
 	return slices.DeleteFunc(slices.Clone(a.Parts), func(key string) bool { return slices.Contains(kept, key) })
 }
 
-// Outcome is what became of an attempt.
+// Outcome is how an attempt ended.
 type Outcome string
 
 // The outcomes.
 const (
 	Kept     Outcome = "kept"
 	Hurts    Outcome = "hurts"     // shown to make it worse
-	Useless  Outcome = "no-gain"   // no gain beyond the least that counts
-	NotShown Outcome = "not-shown" // may help a little; too little to be shown with the trials that one candidate gets
-	Refused  Outcome = "refused"   // could not be made, and is undone: the machine refused it
+	Useless  Outcome = "no-gain"   // no gain above the least that counts
+	NotShown Outcome = "not-shown" // may help, but too little to show with MaxPairs pairs
+	Refused  Outcome = "refused"   // the machine refused the change; nothing of it is left
 	Cut      Outcome = "cut-short" // the budget or the user ended it
-	// kept, and undone later: it costs beside what was kept after it, or the whole showed no gain
-	Overcome Outcome = "overcome"
+	Overcome Outcome = "overcome"  // kept and undone later: it cost on top of the others, or the whole had no gain
 )
 
 // Change is one value of a candidate.
@@ -165,36 +161,35 @@ type Change struct {
 	Needs   setting.Needs `json:"needs,omitzero"`
 }
 
-// Gain is a comparison of two configurations in turns.
+// Gain is a comparison of two configurations in pairs of trials.
 type Gain struct {
-	Ratio float64 `json:"ratio"` // median over the pairs, after/before; 0: no pair was completed
-	Lo    float64 `json:"lo"`    // the interval holds whenever one looks: see Sign.Interval
+	Ratio float64 `json:"ratio"` // median of after/before over the pairs; 0: no pair was completed
+	Lo    float64 `json:"lo"`    // of an interval that is valid whenever one stops: see Sign.Interval
 	Hi    float64 `json:"hi"`    // 0: not bounded by so few pairs
 	Level float64 `json:"level"` // confidence of the interval
 	Unit  string  `json:"unit"`  // of the values: "packets/s"
 	Pairs []Pair  `json:"pairs"`
-	// AtLeast says that all that was sent came through with the change: it may gain more.
+	// AtLeast reports that everything sent arrived with the change: its gain may be higher.
 	AtLeast bool `json:"at_least"`
-	// Lost is there where the target's rate came through but for a little: what was lost was compared then, not the
-	// rates.
+	// Lost is set if losses were compared instead of rates, because the target's rate arrived except for a small loss.
 	Lost *Lost `json:"lost,omitempty"`
 }
 
-// Lost are the medians over the pairs of the shares that were lost of what was sent.
+// Lost are the medians over the pairs of the lost share of what was sent.
 type Lost struct {
 	Before float64 `json:"before"` // 0–1
 	After  float64 `json:"after"`  // 0–1
 }
 
-// Pair is two measurements next to each other, one of each side.
+// Pair is two adjacent trials, one without and one with the change, in packets per second.
 type Pair struct {
 	Before     float64 `json:"before"`
 	After      float64 `json:"after"`
-	AfterFirst bool    `json:"after_first"`           // the lot's choice
-	Length     int     `json:"length"`                // of each trial, in times of the usual one
-	SentBefore float64 `json:"sent_before,omitempty"` // that left the sender; 0: not known
+	AfterFirst bool    `json:"after_first"`           // random
+	Length     int     `json:"length"`                // of each trial, in multiples of the usual one
+	SentBefore float64 `json:"sent_before,omitempty"` // rate at the sender; 0: unknown
 	SentAfter  float64 `json:"sent_after,omitempty"`
-	Short      bool    `json:"short,omitempty"` // in one of the two less was sent than the load: it does not count
+	Short      bool    `json:"short,omitempty"` // a trial sent less than the load: the pair does not count
 }
 
 // Untried is a candidate that was not tried, and why.
@@ -205,30 +200,32 @@ type Untried struct {
 	Why   string    `json:"why"`
 }
 
-// Wait groups candidates that need one restart.
+// Wait groups candidates that need the same restart.
 type Wait struct {
 	For  string   `json:"for"` // "restart of guest vm1"
 	Keys []string `json:"keys"`
-	// it is no candidate: the transaction to roll back before that restart, since its changes are not proven to help
+	// Undo is the transaction to roll back before that restart, because its changes are not proven to help. Empty:
+	// Keys are candidates to try.
 	Undo string `json:"undo,omitempty"`
 
-	needs setting.Needs // that For names; none where it names more
+	needs setting.Needs // the restart in For; zero for a rollback
 }
 
-// Advice is what lies outside of what can be set.
+// Advice is a step outside of what mpps can set.
 type Advice struct {
 	Code string `json:"code"`
 	Text string `json:"text"`
 }
 
-// Method is how gains were told from chance.
+// Method is the statistical method of a run and its parameters.
 type Method struct {
 	Test string `json:"test"` // in a sentence
-	// of what is kept, the share that does not help, in the mean; where nothing helps, the chance to keep anything
+	// Alpha bounds the expected share of kept changes that do not help, and the probability of keeping anything if
+	// nothing helps.
 	Alpha     float64 `json:"alpha"`
 	MinEffect float64 `json:"min_effect"`    // least gain that counts, relative
-	MaxPairs  int     `json:"max_pairs"`     // that one candidate gets
-	Seed      uint64  `json:"seed"`          // of the lots
-	LoadPPS   float64 `json:"load_pps"`      // sent in a trial; 0: as fast as possible
-	TrialSecs float64 `json:"trial_seconds"` // usual length; a pair says how many times that its trials had
+	MaxPairs  int     `json:"max_pairs"`     // for one candidate
+	Seed      uint64  `json:"seed"`          // of the random order
+	LoadPPS   float64 `json:"load_pps"`      // of a trial; 0: as fast as possible
+	TrialSecs float64 `json:"trial_seconds"` // usual length; Pair.Length multiplies it
 }

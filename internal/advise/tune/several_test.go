@@ -15,14 +15,14 @@ import (
 	"mpps/internal/model/goal"
 )
 
-// all is a knob that multiplies what the whole path carries.
+// all is a knob that multiplies the capacity of the whole path.
 func all(id string, by float64) simulated.Knob {
 	return simulated.Knob{ID: id, Stage: "a", Factors: map[string]float64{simulated.All: by}}
 }
 
-// TestSmallGains: knobs that gain too little to be kept alone are kept as all that came out ahead, and what costs among
-// many is not. At little noise the host carries no less than with the whole plan; at much, where each knob is lost in
-// it, it is not far behind.
+// TestSmallGains: knobs that gain too little to be kept alone are kept together, and one that costs among them is not.
+// With little noise the host carries no less than with the whole plan; with more, where each knob is lost in the noise,
+// not much less.
 func TestSmallGains(t *testing.T) {
 	for _, c := range []struct{ jitter, gain, costs, least float64 }{{0.003, 1.009, 0.96, 0.985},
 		{0.03, 1.03, 0.9, 0.93}} {
@@ -41,9 +41,9 @@ func TestSmallGains(t *testing.T) {
 				everything[k.ID] = true
 			}
 			whole, _ := s.Carries(everything)
-			if slices.Contains(h.Standing(), "a.costs") || h.Now() < c.least*whole {
+			if slices.Contains(h.Active(), "a.costs") || h.Now() < c.least*whole {
 				t.Errorf("jitter %g, seed %d: %.0f, with everything %.0f, standing %v%s", c.jitter, seed, h.Now(),
-					whole, h.Standing(), story(s, r))
+					whole, h.Active(), story(s, r))
 			}
 			if h.Now() > whole {
 				better++
@@ -55,7 +55,7 @@ func TestSmallGains(t *testing.T) {
 	}
 }
 
-// TestHarmInTime: whatever the budget, nothing is kept that hurts, and nothing that was not measured.
+// TestHarmInTime: whatever the budget, nothing is kept that hurts or was not measured.
 func TestHarmInTime(t *testing.T) {
 	kept := 0
 	for _, budget := range []time.Duration{2, 3, 4, 6, 10, 20} {
@@ -69,7 +69,7 @@ func TestHarmInTime(t *testing.T) {
 			h := &timed{Host: simulated.New(s, seed), trial: time.Second, search: 15 * time.Second}
 			r := runOn(t, h, tune.Options{Goal: goal.Goal{PPS: 1e9}, Seed: seed, Budget: budget * time.Minute,
 				Now: func() time.Time { return h.now }})
-			for _, id := range h.Standing() {
+			for _, id := range h.Active() {
 				if id == "nic.threaded" || id == "nic.rps" {
 					t.Errorf("budget %d min, seed %d: %s stands%s", budget, seed, id, story(s, r))
 				}
@@ -85,7 +85,7 @@ func TestHarmInTime(t *testing.T) {
 	}
 }
 
-// TestLate: a budget that ends before everything was tried leaves time for what came out ahead, as one.
+// TestLate: a budget that ends before everything was tried leaves time to try the near gains together.
 func TestLate(t *testing.T) {
 	var many []simulated.Knob
 	for i := range 60 {
@@ -101,20 +101,20 @@ func TestLate(t *testing.T) {
 	}
 }
 
-// TestRisky: what could be cut short, or opens something, is not kept among others for what they gain.
+// TestRisky: a risky candidate is not kept for the gain of others.
 func TestRisky(t *testing.T) {
 	risky := all("a.risky", 1.009)
 	risky.Risk = goal.Security
 	s := calm(risky, all("a.1", 1.009), all("a.2", 1.009), all("a.3", 1.009))
 	s.Noise.Jitter = 0.003
 	r, h := run(t, s, 3, tune.Options{})
-	if !slices.Equal(h.Standing(), []string{"a.1", "a.2", "a.3"}) {
-		t.Errorf("standing %v%s", h.Standing(), story(s, r))
+	if !slices.Equal(h.Active(), []string{"a.1", "a.2", "a.3"}) {
+		t.Errorf("standing %v%s", h.Active(), story(s, r))
 	}
 }
 
-// TestTakenOut: a part that costs beside the others is taken out, its measurement is in the result, and it does not
-// come back with the next round.
+// TestTakenOut: a part that costs on top of the others is dropped, its measurement is in the result, and it does not
+// return in the next round.
 func TestTakenOut(t *testing.T) {
 	found := false
 	for seed := range uint64(20) {
@@ -134,11 +134,11 @@ func TestTakenOut(t *testing.T) {
 		found = true
 		whole := r.Attempts[slices.IndexFunc(r.Attempts,
 			func(a tune.Attempt) bool { return slices.Contains(a.Parts, "a.brake") && a.Outcome == tune.Kept })]
-		if slices.Contains(h.Standing(), "a.brake") || slices.Contains(r.Kept, "a.brake") ||
+		if slices.Contains(h.Active(), "a.brake") || slices.Contains(r.Kept, "a.brake") ||
 			len(r.Revisits[i].Gain.Pairs) == 0 ||
-			!slices.Equal(whole.TakenOut(r.Kept), []string{"a.brake"}) || !whole.Stands(r.Kept) ||
-			!strings.Contains(whole.Why, "of these a.brake was taken out: it costs beside the others") {
-			t.Errorf("seed %d: standing %v, kept %v: %s", seed, h.Standing(), r.Kept, whole.Why)
+			!slices.Equal(whole.DroppedParts(r.Kept), []string{"a.brake"}) || !whole.Stands(r.Kept) ||
+			!strings.Contains(whole.Why, "of these a.brake was taken out: it costs on top of the others") {
+			t.Errorf("seed %d: standing %v, kept %v: %s", seed, h.Active(), r.Kept, whole.Why)
 		}
 	}
 	if !found {
@@ -146,7 +146,7 @@ func TestTakenOut(t *testing.T) {
 	}
 }
 
-// hiccup is a host whose generator is late in one trial.
+// hiccup is a host whose generator falls behind in one trial.
 type hiccup struct {
 	*simulated.Host
 	at, n int
@@ -169,27 +169,27 @@ func (h *hiccup) Sent() float64 {
 	return h.Host.Sent()
 }
 
-// TestOneLateTrial: that the generator was late once, wherever in a run, does not undo what was kept.
+// TestOneLateTrial: one late trial of the generator, wherever in a run, does not undo what was kept.
 func TestOneLateTrial(t *testing.T) {
 	for at := 3; at < 160; at += 7 {
 		s := calm(all("a.1", 1.009), all("a.2", 1.009), all("a.3", 1.009), all("a.4", 1.009))
 		s.Noise.Jitter = 0.002
 		h := &hiccup{Host: simulated.New(s, 1), at: at}
 		r := runOn(t, h, tune.Options{Goal: goal.Goal{PPS: 1e9}, Seed: 1})
-		if len(h.Standing()) < 3 {
-			t.Errorf("late in trial %d of %d: standing %v: %s; %v", at, r.Trials, h.Standing(), r.Why, r.Warnings)
+		if len(h.Active()) < 3 {
+			t.Errorf("late in trial %d of %d: standing %v: %s; %v", at, r.Trials, h.Active(), r.Why, r.Warnings)
 		}
 	}
 }
 
-// drifting is a host on which somebody else has changed a value by the time that all is put back.
+// drifting is a host on which somebody else changes a value before everything is restored.
 type drifting struct{ deaf }
 
 func (d *drifting) Reset(ctx context.Context) error {
 	return errors.Join(d.Host.Reset(ctx), fmt.Errorf("1 value of transaction X: %w", tune.ErrDrifted))
 }
 
-// TestDrifted: what somebody else changed is not said to be as it was found, and everything else is.
+// TestDrifted: a value that somebody else changed is not reported as restored, everything else is.
 func TestDrifted(t *testing.T) {
 	h := &drifting{deaf{simulated.New(still(), 1), 40}}
 	r, err := tune.Run(t.Context(), h, tune.Options{Seed: 1, Goal: goal.Goal{PPS: 1e9}})
@@ -204,7 +204,7 @@ func TestDrifted(t *testing.T) {
 	}
 }
 
-// doubtful is a host whose first diagnosis names nothing.
+// doubtful is a host whose first diagnosis names no bottleneck.
 type doubtful struct {
 	*simulated.Host
 	asked int
@@ -219,7 +219,7 @@ func (d *doubtful) Diagnose(context.Context, float64) (*bottleneck.Diagnosis, er
 		Confidence: 0.9, Knobs: []string{d.knob}}}, nil
 }
 
-// TestSecondOpinion: before something is tried that nothing points at the diagnosis is remade, once for what stands.
+// TestSecondOpinion: before a candidate that nothing points at, the diagnosis is repeated, once per kept state.
 func TestSecondOpinion(t *testing.T) {
 	knobs := []simulated.Knob{{ID: "b.0", Stage: "b"}, {ID: "b.1", Stage: "b"}, {ID: "b.2", Stage: "b"},
 		{ID: "a.0", Stage: "a"}}

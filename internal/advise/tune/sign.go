@@ -96,9 +96,7 @@ func (s *Sign) Ratio() float64 {
 	if len(s.logs) == 0 {
 		return 0
 	}
-	sorted := slices.Sorted(slices.Values(s.logs))
-	n := len(sorted)
-	return math.Exp((sorted[(n-1)/2] + sorted[n/2]) / 2)
+	return math.Exp(median(s.logs))
 }
 
 // Interval returns the ratios against which no bet ever reached an e-value of 2/(1−level): a confidence interval that

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestFairCoin: where a change does nothing, the bet on it multiplies its stake by 1/α with a chance of no more than α,
+// TestFairCoin: if a change does nothing, the e-value ever reaches 1/α with a probability of at most α,
 // however often one looks, whatever the noise.
 func TestFairCoin(t *testing.T) {
 	const alpha, runs, pairs = 0.05, 1000, 40
@@ -41,7 +41,7 @@ func TestFairCoin(t *testing.T) {
 	}
 }
 
-// TestLeast: a gain below the least one that counts is not shown more often than none.
+// TestLeast: a gain below the least one that counts is not accepted more often than no gain.
 func TestLeast(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	won := 0

@@ -9,23 +9,23 @@ import (
 	"time"
 )
 
-// match is a comparison under way.
-type match struct {
-	rates  *Sign // of what came through
-	score  *Sign // that is bet on: the rates, or by how much less is lost
+// comparison is the pairs of one attempt so far.
+type comparison struct {
+	rates  *Sign // of received rates
+	score  *Sign // that decides: of rates, or of losses if byLoss
 	byLoss bool
-	short  int // pairs that do not count, since less was sent than the load
+	short  int // pairs that do not count, because a trial sent less than the load
 }
 
-// leastLost is the share of packets that is added to what is lost: ten in a million more or less are no difference.
+// leastLost is added to every loss: a difference of ten packets in a million means nothing.
 const leastLost = 1e-5
 
-// lossEffect is the least fall of the loss that counts, where the loss is what keeps the target from being reached.
+// lossEffect is the least relative drop of the loss that counts when losses are compared.
 const lossEffect = 0.1
 
-// match begins a comparison for gains of a least size.
-func (l *loop) match(least float64, byLoss bool) *match {
-	m := &match{rates: &Sign{Least: least}, byLoss: byLoss}
+// newComparison begins a comparison for gains of a least size, relative.
+func newComparison(least float64, byLoss bool) *comparison {
+	m := &comparison{rates: &Sign{Least: least}, byLoss: byLoss}
 	if m.score = m.rates; byLoss {
 		m.score = &Sign{}
 		if least > 0 {
@@ -35,23 +35,32 @@ func (l *loop) match(least float64, byLoss bool) *match {
 	return m
 }
 
-// add takes a pair in. At one load more comes through where less is lost: it is the same bet, on another scale.
-func (m *match) add(before, after trial) {
-	m.rates.Add(before.came, after.came)
+// worse is the word for a pair that the change lost.
+func (m *comparison) worse() string {
 	if m.byLoss {
-		m.score.Add(1/(before.lost()+leastLost), 1/(after.lost()+leastLost))
+		return "with more loss"
+	}
+	return "slower"
+}
+
+// add adds a pair. At the same load less loss means more packets, so betting on losses is the same bet on another
+// scale.
+func (m *comparison) add(before, after trial) {
+	m.rates.Add(before.received, after.received)
+	if m.byLoss {
+		m.score.Add(1/(before.loss()+leastLost), 1/(after.loss()+leastLost))
 	}
 }
 
-// measure takes pairs of trials until they tell, and takes the candidate back unless it is to be kept.
+// measure takes pairs of trials until decide has an outcome. The candidate is in force afterwards only if it is Kept.
 func (l *loop) measure(ctx context.Context, c Candidate, a *Attempt, byLoss bool) error {
-	m := l.match(l.MinEffect, byLoss)
+	m := newComparison(l.MinEffect, byLoss)
 	return l.measureBy(ctx, c, a, m, func() bool { return l.decide(m, a) })
 }
 
-// measureBy is measure with another rule for when it is enough.
-func (l *loop) measureBy(ctx context.Context, c Candidate, a *Attempt, m *match, enough func() bool) error {
-	err := l.turns(ctx, c, a, m, enough)
+// measureBy is measure with another rule for when the pairs are enough.
+func (l *loop) measureBy(ctx context.Context, c Candidate, a *Attempt, m *comparison, enough func() bool) error {
+	err := l.runPairs(ctx, c, a, m, enough)
 	l.describe(m, a)
 	switch {
 	case errors.Is(err, ErrRefused):
@@ -66,37 +75,35 @@ func (l *loop) measureBy(ctx context.Context, c Candidate, a *Attempt, m *match,
 	return l.host.Back(ctx)
 }
 
-// turns measures pairs until enough says so. In the end the candidate stands where it was kept, and may stand where it
-// was not.
-func (l *loop) turns(ctx context.Context, c Candidate, a *Attempt, m *match, enough func() bool) error {
-	stands := false
+// runPairs measures pairs until enough returns true. Afterwards a Kept candidate is in force; another one may be.
+func (l *loop) runPairs(ctx context.Context, c Candidate, a *Attempt, m *comparison, enough func() bool) error {
+	inForce := false
 	var changing time.Duration // of all changes so far
 	changes := 0
-	bring := func(after bool) error {
-		if after == stands {
+	switchTo := func(after bool) (err error) {
+		if after == inForce {
 			return nil
 		}
 		began := l.Now()
-		defer func() { changing, changes = changing+l.Now().Sub(began), changes+1 }()
-		var err error
 		if after {
 			err = l.host.Try(ctx, c)
 		} else {
 			err = l.host.Back(ctx)
 		}
+		changing, changes = changing+l.Now().Sub(began), changes+1
 		if err == nil {
-			stands = after
+			inForce = after
 		}
 		return err
 	}
 	load := l.load
 	for {
 		began := l.Now()
-		pair := Pair{AfterFirst: l.lot.IntN(2) == 1, Length: l.length(changing, changes)}
+		pair := Pair{AfterFirst: l.rng.IntN(2) == 1, Length: l.length(changing, changes)}
 		var before, after trial
 		for _, changed := range []bool{pair.AfterFirst, !pair.AfterFirst} {
-			l.Progress(Progress{What: "try", Attempt: a, Rate: l.last})
-			if err := bring(changed); err != nil {
+			l.Progress(Progress{What: "try", Attempt: a, Rate: l.lastRate})
+			if err := switchTo(changed); err != nil {
 				return err
 			}
 			t, err := l.sample(ctx, pair.Length)
@@ -109,7 +116,8 @@ func (l *loop) turns(ctx context.Context, c Candidate, a *Attempt, m *match, eno
 				before = t
 			}
 		}
-		pair.Before, pair.After, pair.SentBefore, pair.SentAfter = before.came, after.came, before.sent, after.sent
+		pair.Before, pair.After = before.received, after.received
+		pair.SentBefore, pair.SentAfter = before.sent, after.sent
 		if pair.Short = l.short(before) || l.short(after); pair.Short {
 			m.short++
 			l.load = slower * min(before.sent, after.sent)
@@ -122,70 +130,63 @@ func (l *loop) turns(ctx context.Context, c Candidate, a *Attempt, m *match, eno
 			break
 		}
 	}
-	if last := medianOf(a.Gain.Pairs, true); a.Outcome == Kept && !math.IsNaN(last) {
-		l.last = last
+	if last := medianAfter(a.Gain.Pairs); a.Outcome == Kept && !math.IsNaN(last) {
+		l.lastRate = last
 	}
-	if l.load != load && l.load < room*l.last { // the candidate held the generator back: not the load's fault
+	if l.load != load && l.load < room*l.lastRate { // the candidate slowed the generator; the load was not too high
 		l.load = load
 	}
 	l.result.Method.LoadPPS = l.load
 	if a.Outcome == Kept {
-		return bring(true)
+		return switchTo(true)
 	}
 	return nil
 }
 
-// Bounds of the length of trials, in times of the usual one.
+// Bounds of the length of trials.
 const (
-	longest        = 8
-	changesOfAPair = 1.5 // one within it, and between two of them as often as not
+	maxLength      = 8   // multiple of the usual length
+	changesPerPair = 1.5 // one within a pair, and one between every other two
 )
 
-// length is how many times the usual length the trials of the next pair are to have, by what changes took so far: where
-// making a change, and all that is around a trial, takes much longer than the trial, longer ones cost little and tell
-// more. For noise that is partly of the trial and partly of the pair the best length grows with the root of the ratio
-// of the two times. Both sides have the same, so that a change which does nothing is as often ahead as behind.
+// length returns the length of the trials of the next pair, as a multiple of the usual one. If changes and the overhead
+// of a trial take much longer than the trial, longer trials cost little and reduce noise. With noise partly within a
+// trial and partly between pairs the best length grows with the square root of overhead/trial. Both sides get the same
+// length, so that a change that does nothing wins as often as it loses.
 func (l *loop) length(changing time.Duration, changes int) int {
 	if changes == 0 || l.Trial <= 0 {
 		return 1
 	}
-	around := changesOfAPair*changing.Seconds()/float64(changes) + 2*max(0, l.trialTook-l.Trial).Seconds()
-	return int(min(max(math.Sqrt(around/l.Trial.Seconds()), 1), longest))
+	overhead := changesPerPair*changing.Seconds()/float64(changes) + 2*max(0, l.trialTook-l.Trial).Seconds()
+	return int(min(max(math.Sqrt(overhead/l.Trial.Seconds()), 1), maxLength))
 }
 
-// Bounds of what is sent. A pair in which less than sentEnough of the load was sent, and came through, does not count:
-// it may be the generator that the change frees or starves. The next ones have a load that both sides can be sent,
-// slower times the lesser rate; it lasts where it leaves room above what comes through.
+// Bounds of the sent rate. A pair does not count if a trial sent less than sentEnough of the load and all of that
+// arrived: the change may free or starve the generator instead of the path. The next pairs use a load that both sides
+// can send, slower times the lower sent rate. That load stays if it is at least room times the received rate.
 const (
 	sentEnough = 0.97
 	slower     = 0.99
 	room       = 1.02
-	mostShort  = 6 // pairs of a candidate that do not count
+	maxShort   = 6 // pairs of a candidate that do not count
 )
 
-// short reports whether the generator sent less than it was asked for and all of it came through, and not because the
-// path runs on its CPU and holds it back. Where a part was lost on the way the path had more than it carries, however
-// much it was.
+// short reports whether the generator was the limit: it sent less than the load, nearly all of it arrived, and the path
+// does not run on its CPU. If packets were lost, the path was overloaded, however little was sent.
 func (l *loop) short(t trial) bool {
-	return t.sent > 0 && t.sent < sentEnough*t.load && t.lost() < 1-sentEnough && !l.heldBack
+	return t.sent > 0 && t.sent < sentEnough*t.load && t.loss() < 1-sentEnough && !l.backpressure
 }
 
-// futile is the money at which a bet against a candidate ends its test. That it is low costs gains that were not seen,
-// never a false one.
-const futile = 8
+// Bounds of the test of one candidate.
+const (
+	futileEValue = 8  // of the bet against it that ends the test; being low, it can miss a gain, never make one up
+	minPairs     = 3  // before any outcome but Kept
+	hurtPairs    = 5  // slower in all of at least so many: it hurts; by chance so are 1 in 32 that do nothing
+	patience     = 10 // pairs after which an e-value below 0.3 ends the test
+)
 
-// fewest is how many pairs a candidate gets at the least.
-const fewest = 3
-
-// surely is how many pairs a candidate must be slower in, and all of them, to be said to hurt: by chance one in 32 of
-// those that do nothing would be.
-const surely = 5
-
-// patience is how many pairs a candidate gets before the bet on it must have won something.
-const patience = 10
-
-// decide reports whether the pairs are enough, and what follows from them.
-func (l *loop) decide(m *match, a *Attempt) bool {
+// decide sets the outcome of an attempt once its pairs are enough, and reports whether they are.
+func (l *loop) decide(m *comparison, a *Attempt) bool {
 	test := m.score
 	a.Evidence = test.Gain()
 	n := test.Pairs()
@@ -193,13 +194,13 @@ func (l *loop) decide(m *match, a *Attempt) bool {
 	switch {
 	case a.Evidence >= a.Needed:
 		a.Outcome = Kept
-	case m.short >= mostShort:
+	case m.short >= maxShort:
 		a.Outcome = NotShown
-	case n < fewest || n < surely && hurts:
+	case n < minPairs || n < hurtPairs && hurts:
 		return false
 	case hurts:
 		a.Outcome = Hurts
-	case test.Futile() >= futile:
+	case test.Futile() >= futileEValue:
 		a.Outcome = Useless
 	case n >= patience && a.Evidence < 0.3, test.Reach(l.MaxPairs) < a.Needed:
 		a.Outcome = NotShown
@@ -212,8 +213,8 @@ func (l *loop) decide(m *match, a *Attempt) bool {
 	return true
 }
 
-// describe fills in what the pairs of an attempt say.
-func (l *loop) describe(m *match, a *Attempt) {
+// describe fills in the gain of an attempt and the sentence for its outcome.
+func (l *loop) describe(m *comparison, a *Attempt) {
 	g := &a.Gain
 	g.Unit, g.Level = "packets/s", 0.95
 	if g.Pairs == nil {
@@ -221,34 +222,36 @@ func (l *loop) describe(m *match, a *Attempt) {
 	}
 	g.Ratio = m.rates.Ratio()
 	g.Lo, g.Hi = m.rates.Interval(g.Level)
-	g.AtLeast = l.load > 0 && !m.byLoss && g.Ratio > 1 && medianOf(g.Pairs, true) > 0.97*l.load
+	g.AtLeast = l.load > 0 && !m.byLoss && g.Ratio > 1 && medianAfter(g.Pairs) > 0.97*l.load
 	if m.byLoss && m.score.Pairs() > 0 {
-		g.Lost = &Lost{Before: lostIn(g.Pairs, false, l.load), After: lostIn(g.Pairs, true, l.load)}
+		g.Lost = &Lost{
+			Before: medianOver(g.Pairs, func(p Pair) float64 { return trial{l.load, p.Before, p.SentBefore}.loss() }),
+			After:  medianOver(g.Pairs, func(p Pair) float64 { return trial{l.load, p.After, p.SentAfter}.loss() }),
+		}
 	}
-	n, behind := m.score.Pairs(), m.score.Slower()
-	least, worse := fmt.Sprintf("%.3g %%", 100*l.MinEffect), "slower"
+	n, least := m.score.Pairs(), fmt.Sprintf("%.3g %%", 100*l.MinEffect)
 	if m.byLoss {
-		least, worse = fmt.Sprintf("a loss less by %.3g %%", 100*lossEffect), "with more loss"
+		least = fmt.Sprintf("a loss less by %.3g %%", 100*lossEffect)
 	}
 	switch a.Outcome {
 	case Kept:
-		a.Why = fmt.Sprintf("%s in %d pairs; e-value %.0f, %.0f needed", g, n,
-			a.Evidence, a.Needed)
+		a.Why = fmt.Sprintf("%s in %d pairs; e-value %.0f, %.0f needed", g, n, a.Evidence, a.Needed)
 	case Hurts:
-		a.Why = fmt.Sprintf("%s in all %d pairs: %s", worse, n, g)
+		a.Why = fmt.Sprintf("%s in all %d pairs: %s", m.worse(), n, g)
 	case Useless:
-		a.Why = fmt.Sprintf("no gain of %s or more in %d pairs, %d of them %s: %s", least, n, behind, worse, g)
+		a.Why = fmt.Sprintf("no gain of %s or more in %d pairs, %d of them %s: %s", least, n, m.score.Slower(),
+			m.worse(), g)
 	case Cut:
 		a.Why = fmt.Sprintf("the budget was spent after %d pairs: %s", n, g)
 	case NotShown:
-		if a.Why = fmt.Sprintf("%s could not be told from chance in %d pairs", g, n); m.short >= mostShort {
+		if a.Why = fmt.Sprintf("%s could not be told from chance in %d pairs", g, n); m.short >= maxShort {
 			a.Why = fmt.Sprintf("less than %.0f %% of the load was sent in %d of %d pairs: the generator may be what "+
 				"it frees or holds back", 100*sentEnough, m.short, len(g.Pairs))
 		}
 	}
 }
 
-// String is the gain as people read it.
+// String is the gain in words.
 func (g Gain) String() string {
 	if g.Ratio == 0 {
 		return "not measured"
@@ -269,41 +272,27 @@ func (g Gain) String() string {
 	return fmt.Sprintf("×%.3g%s [%s, %s]", g.Ratio, most, bound(g.Lo), bound(g.Hi))
 }
 
-// counting are the pairs that count.
-func counting(pairs []Pair) []Pair {
-	return slices.DeleteFunc(slices.Clone(pairs), func(p Pair) bool { return p.Short })
-}
-
-func medianOf(pairs []Pair, after bool) float64 {
+// medianOver is the median of a value over the pairs that count, or NaN without any.
+func medianOver(pairs []Pair, value func(Pair) float64) float64 {
 	var values []float64
-	for _, p := range counting(pairs) {
-		if after {
-			values = append(values, p.After)
-		} else {
-			values = append(values, p.Before)
+	for _, p := range pairs {
+		if !p.Short {
+			values = append(values, value(p))
 		}
 	}
 	return median(values)
 }
 
-// lostIn is the median share that was lost of what was sent: of the load where that is not known.
-func lostIn(pairs []Pair, after bool, load float64) float64 {
-	var values []float64
-	for _, p := range counting(pairs) {
-		t := trial{came: p.Before, sent: p.SentBefore, load: load}
-		if after {
-			t.came, t.sent = p.After, p.SentAfter
-		}
-		values = append(values, t.lost())
-	}
-	return median(values)
+// medianAfter is the median received rate with the change.
+func medianAfter(pairs []Pair) float64 {
+	return medianOver(pairs, func(p Pair) float64 { return p.After })
 }
 
 func median(values []float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()
 	}
-	slices.Sort(values)
-	n := len(values)
-	return (values[(n-1)/2] + values[n/2]) / 2
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }

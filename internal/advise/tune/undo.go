@@ -2,8 +2,8 @@ package tune
 
 import "slices"
 
-// UndoCommand is the command that undoes what stands of a run, and with it what is made for a restart; empty where
-// nothing stands.
+// UndoCommand is the command that undoes what a run left on the host, including changes that wait for a restart, or
+// empty if it left nothing.
 func (r *Result) UndoCommand() string {
 	switch {
 	case r.TX == "" && r.RestartTX == "":
@@ -16,23 +16,24 @@ func (r *Result) UndoCommand() string {
 	return "mpps rollback " + r.TX
 }
 
-// Undone says of a run that had come to its end that what it kept was put back after all: by a Failed or an
-// Interrupted. found is the rate of the host as this run found it.
-func (r *Result) Undone(found Rate, by Verdict, why string) {
-	stood := slices.DeleteFunc(slices.Clone(r.Kept), func(key string) bool { return slices.Contains(r.Added, key) })
+// MarkUndone records that what a finished run had kept was undone after all. by is Failed or Interrupted, initial the
+// rate of the host as the run found it.
+func (r *Result) MarkUndone(initial Rate, by Verdict, why string) {
+	inherited := slices.DeleteFunc(slices.Clone(r.Kept), func(key string) bool { return slices.Contains(r.Added, key) })
+	r.markUndone(inherited, initial)
+	r.Added = []string{}
+	r.Verdict, r.Why = by, why
+}
+
+// markUndone records that only what an earlier run had kept stands.
+func (r *Result) markUndone(inherited []string, initial Rate) {
+	r.Kept = append([]string{}, inherited...)
+	r.Final, r.After = initial, r.resumed
 	for i := range r.Attempts {
-		if a := &r.Attempts[i]; a.Outcome == Kept && !a.Stands(stood) {
+		if a := &r.Attempts[i]; a.Outcome == Kept && !a.Stands(r.Kept) {
 			a.Outcome = Overcome
 		}
 	}
-	r.Kept, r.Added = append([]string{}, stood...), []string{}
-	r.Final, r.After = found, r.resumed
-	r.Verdict, r.Why = by, why
-	r.takenBack()
-}
-
-// takenBack says of what was measured again that it does not stand any more.
-func (r *Result) takenBack() {
 	for i := range r.Revisits {
 		if a := &r.Revisits[i]; a.Outcome == Kept && !slices.Contains(r.Kept, a.Key) {
 			a.Outcome = Overcome

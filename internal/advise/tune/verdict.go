@@ -6,42 +6,36 @@ import (
 	"mpps/internal/model/goal"
 )
 
-// notHost reports whether a rate is not the host's. A generator that sends from this host runs a part of the path on
-// its own CPU, and is late where that part is slow: where the diagnosis names something of the host, the host holds it
-// back.
-func (l *loop) notHost(r Rate) bool {
-	switch r.LimitedBy {
-	case "receiver":
-		return true
-	case "generator":
-		return !l.heldByHost()
-	}
-	return false
+// limitedOutside reports whether the generator or the receiver limited a rate, not the host. A generator on this host
+// runs a part of the path on its own CPU and falls behind if that part is slow, so if the diagnosis names a stage of
+// the host, the host is the limit.
+func (l *loop) limitedOutside(r Rate) bool {
+	return r.LimitedBy == "receiver" || r.LimitedBy == "generator" && !l.hostLimits()
 }
 
-// heldByHost reports whether the diagnosis names a stage between the generator and the receiver.
-func (l *loop) heldByHost() bool {
-	b := l.state
-	return b != nil && b.Bottleneck != nil && b.Bottleneck.Stage != "generator" && b.Bottleneck.Stage != "receiver"
+// hostLimits reports whether the diagnosis names a stage between the generator and the receiver.
+func (l *loop) hostLimits() bool {
+	d := l.diagnosis
+	return d != nil && d.Bottleneck != nil && d.Bottleneck.Stage != "generator" && d.Bottleneck.Stage != "receiver"
 }
 
-// baselineVerdict tells where there is nothing to do.
-func (l *loop) baselineVerdict() {
+// judgeBaseline sets the verdict if nothing is left to do after the baseline.
+func (l *loop) judgeBaseline() {
 	r := l.result
 	b := r.Final
 	switch {
-	case l.reached(b.PPS) && l.Earlier != nil:
+	case l.reachesTarget(b.PPS) && l.Earlier != nil:
 		l.conclude()
-	case l.reached(b.PPS) && l.reached(l.last):
+	case l.reachesTarget(b.PPS) && l.reachesTarget(l.lastRate):
 		r.Verdict = Good
 		r.Why = fmt.Sprintf("the host is good: it carries %s packets/s, %s were asked for, and a trial %s let %s "+
-			"through; nothing was changed", rate(b.PPS), rate(l.Goal.PPS), l.atLoad(), rate(l.last))
-	case l.notHost(b):
+			"through; nothing was changed", rate(b.PPS), rate(l.Goal.PPS), l.atLoad(), rate(l.lastRate))
+	case l.limitedOutside(b):
 		l.conclude()
 	}
 }
 
-// atLoad says what is sent in a trial.
+// atLoad is the load of a trial in words.
 func (l *loop) atLoad() string {
 	if l.load == 0 {
 		return "as fast as possible"
@@ -49,56 +43,54 @@ func (l *loop) atLoad() string {
 	return "at " + rate(l.load)
 }
 
-// conclude words the verdict.
+// conclude sets the verdict, the sentence for it, and the advice.
 func (l *loop) conclude() {
 	r := l.result
 	for _, c := range l.kept {
 		r.Added = append(r.Added, c.Key)
 	}
 	from, to := r.Baseline.PPS, r.Final.PPS
-	if from == 0 || to == 0 { // no rate is without loss
+	if from == 0 || to == 0 { // no rate without loss was found
 		from, to = r.Baseline.Loaded, r.Final.Loaded
 	}
 	change := fmt.Sprintf("%s → %s packets/s (×%.3g)", rate(from), rate(to), ratioOf(to, from))
+	changes, untried := counted(len(r.Kept), "change"), counted(len(r.Untried), "candidate")
 	missed := ""
 	if l.Goal.PPS > 0 {
 		missed = fmt.Sprintf(", %s were asked for", rate(l.Goal.PPS))
 	}
 	switch {
-	case (len(r.Kept) > 0 || l.Earlier != nil) && l.reached(r.Final.PPS):
-		r.Verdict, r.Why = Met, fmt.Sprintf("the target holds: %s with %s", change, counted(len(r.Kept), "change"))
-	case l.notHost(r.Final):
+	case (len(r.Kept) > 0 || l.Earlier != nil) && l.reachesTarget(r.Final.PPS):
+		r.Verdict, r.Why = Met, fmt.Sprintf("the target holds: %s with %s", change, changes)
+	case l.limitedOutside(r.Final):
 		r.Verdict = NotDevice
-		r.Why = fmt.Sprintf("the %s is the limit at %s packets/s, not the host: no change of the host could be seen; ",
-			r.Final.LimitedBy, rate(to))
-		switch {
-		case len(l.kept) > 0:
+		more := ""
+		if l.Earlier != nil {
+			more = " more"
+		}
+		r.Why = fmt.Sprintf("the %s is the limit at %s packets/s, not the host: no change of the host could be seen; "+
+			"nothing%s was changed", r.Final.LimitedBy, rate(to), more)
+		if len(l.kept) > 0 {
 			r.Why = fmt.Sprintf("the %s is the limit by now, not the host: %s with %s%s; whether more would help "+
-				"could not be seen", r.Final.LimitedBy, change, counted(len(r.Kept), "change"), missed)
-		case l.Earlier != nil:
-			r.Why += "nothing more was changed"
-		default:
-			r.Why += "nothing was changed"
+				"could not be seen", r.Final.LimitedBy, change, changes, missed)
 		}
 	case r.Verdict == OutOfBudget && len(r.Kept) > 0:
-		r.Why = fmt.Sprintf("the budget is spent: %s with %s%s; %s not tried", change, counted(len(r.Kept), "change"),
-			missed, counted(len(r.Untried), "candidate"))
+		r.Why = fmt.Sprintf("the budget is spent: %s with %s%s; %s not tried", change, changes, missed, untried)
 	case r.Verdict == OutOfBudget && len(r.Attempts) == 0:
 		r.Why = fmt.Sprintf("the budget of %v holds the first search (%.0f s) and what is reserved for the proof, no "+
 			"candidate between: %s packets/s%s; %s not tried",
-			l.Budget, l.searchTook.Seconds(), rate(from), missed, counted(len(r.Untried), "candidate"))
+			l.Budget, l.searchTook.Seconds(), rate(from), missed, untried)
 	case r.Verdict == OutOfBudget:
 		r.Why = fmt.Sprintf("the budget is spent and nothing was shown to help: %s packets/s%s; %s not tried",
-			rate(from), missed, counted(len(r.Untried), "candidate"))
+			rate(from), missed, untried)
 	case len(r.Waits) > 0:
 		r.Verdict = Waiting
 		r.Why = fmt.Sprintf("what is left needs a %s: so far %s%s", r.Waits[0].For, change, missed)
 	case len(r.Kept) > 0 && len(r.Untried) > 0:
 		r.Verdict, r.Why = Better, fmt.Sprintf("the target held once, and was missed by the last search: %s with "+
-			"%s%s; %s not tried", change, counted(len(r.Kept), "change"), missed, counted(len(r.Untried), "candidate"))
+			"%s%s; %s not tried", change, changes, missed, untried)
 	case len(r.Kept) > 0:
-		r.Verdict, r.Why = Better, fmt.Sprintf("nothing is left to try: %s with %s%s", change,
-			counted(len(r.Kept), "change"), missed)
+		r.Verdict, r.Why = Better, fmt.Sprintf("nothing is left to try: %s with %s%s", change, changes, missed)
 	default:
 		r.Verdict = NoGain
 		r.Why = fmt.Sprintf("nothing helps: %s tried, none kept; %s packets/s%s", counted(len(r.Attempts), "candidate"),
@@ -108,14 +100,14 @@ func (l *loop) conclude() {
 		r.Untried[i].Why = l.untriedWhy()
 	}
 	if r.Verdict != Met && r.Verdict != Good {
-		r.Advice = append(r.Advice, l.host.Advise(r, l.state)...)
+		r.Advice = append(r.Advice, l.host.Advise(r, l.diagnosis)...)
 	}
 	if l.undo != nil {
 		r.Waits = append(r.Waits, *l.undo)
 	}
 }
 
-// untriedWhy is why candidates were left that had not been tried.
+// untriedWhy is the reason why candidates were left untried.
 func (l *loop) untriedWhy() string {
 	switch r := l.result; {
 	case r.Verdict == Met:

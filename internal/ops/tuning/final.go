@@ -40,7 +40,7 @@ func (h *trialHost) makeLasting(ctx context.Context, o *Options, r *tune.Result)
 		if bench.Interrupted(ctx, err) {
 			by = tune.Interrupted
 		}
-		r.Undone(h.found, by, notLastingReason(err))
+		r.MarkUndone(h.found, by, notLastingReason(err))
 		return nil, err
 	}
 	r.Plan = plans[0].Digest

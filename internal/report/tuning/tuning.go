@@ -216,7 +216,7 @@ func attemptOf(a *tune.Attempt, kept []string) attemptView {
 	if a.Outcome == tune.Kept && len(a.Parts) > 0 {
 		var out []string // IDs
 		// A part may be several knobs that belong together, or found later of one: nic.rings#2.
-		for _, key := range strings.Split(strings.Join(a.TakenOut(kept), "+"), "+") {
+		for _, key := range strings.Split(strings.Join(a.DroppedParts(kept), "+"), "+") {
 			id, _, _ := strings.Cut(key, "#")
 			out = append(out, id)
 		}

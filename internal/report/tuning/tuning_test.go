@@ -94,7 +94,7 @@ func tuned() *tune.Result {
 					To:   "0"}}, Outcome: tune.Kept, Why: "1.52 times as many packets came through, at least 1.42",
 				Gain: gain(1.52, 1.42, 1.63, 1.3e6, 1.5, 1.55, 1.51, 1.53), Evidence: 96, Needed: 40},
 			{N: 6, Key: "restart of guest vm1", Title: "restart of guest vm1", Stage: "guest", Outcome: tune.Kept,
-				Why: "each of 8 trials behind it is ahead of each before it", Gain: gain(1.1, 0, 0, 1.3e6, 1.1, 1.12)},
+				Why: "each of 8 trials after it is faster than each before it", Gain: gain(1.1, 0, 0, 1.3e6, 1.1, 1.12)},
 			{N: 5, Key: "vhost.busy-poll", IDs: []string{"vhost.busy-poll"}, Title: "vhost polls before it sleeps",
 				Stage: "vhost", Outcome: tune.Refused, Why: "the machine refused it: operation not supported"},
 		},

@@ -1,11 +1,13 @@
-// Package simulated has hosts that are arithmetic, for the loop of package tune: a path of stages with capacities that
-// knobs change. What the best set of knobs carries is known by trying all of them, so a run can be judged by what it
-// should have found. They are exactly repeatable: the same host and seed always give the same answers.
+// Package simulated has simulated hosts for the loop of package tune: a path of stages whose capacities are changed by
+// knobs. The best set of knobs is known from trying all sets, so tests can compare a run with what it should have
+// found. Hosts are deterministic: the same spec and seed always give the same results.
 package simulated
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -16,32 +18,32 @@ import (
 	"mpps/internal/model/goal"
 )
 
-// Knob is a value that can be set, with what it does.
+// Knob is a setting and its effects.
 type Knob struct {
-	ID      string
-	Stage   string             // where the catalogue says that it acts
-	Factors map[string]float64 // by which it multiplies the capacities of stages; All is the whole path
-	Needs   []string           // knobs without which it does nothing
-	Spoils  map[string]float64 // knobs beside which it multiplies the whole path by this
-	Risk    goal.Risk
-	Weight  float64
-	Refused bool     // the machine refuses it
-	Behind  []string // knobs that must be set before it, or the machine refuses it
-	Calms   float64  // by which it multiplies Spec.Burst; 0: not at all
-	Sender  float64  // by which it multiplies Spec.Sends; 0: not at all
+	ID          string
+	Stage       string             // where it acts, according to the catalogue
+	Factors     map[string]float64 // factors of the capacities of stages; All is the whole path
+	Needs       []string           // knobs without which it does nothing
+	Spoils      map[string]float64 // factors of the whole path, by the other knob that must be set too
+	Risk        goal.Risk
+	Weight      float64
+	Refused     bool     // the machine refuses it
+	After       []string // knobs that must be set before it, or the machine refuses it
+	BurstFactor float64  // of Spec.Burst; 0: 1
+	SendFactor  float64  // of Spec.Sends; 0: 1
 }
 
 // All stands for the whole path in Knob.Factors.
 const All = "all"
 
-// Noise is what the machine does besides.
+// Noise is the noise of a machine.
 type Noise struct {
 	Jitter float64 // standard deviation of a trial, relative
-	Stall  float64 // share of the trials that are held up and lose a third
+	Stall  float64 // share of trials that stall and lose a third
 	Wave   float64 // amplitude of a slow wave, relative
 	Period float64 // of the wave, in trials
-	Walk   float64 // standard deviation of the step of a random walk from trial to trial, relative
-	States float64 // by how much a state lies lower that the machine is in for some 15 trials now and then
+	Walk   float64 // standard deviation of one step of a random walk, one step per trial, relative
+	States float64 // log drop in a slow state, which begins and ends at random every 15 trials or so
 }
 
 // Spec is a host.
@@ -51,19 +53,19 @@ type Spec struct {
 	Capacity map[string]float64 // packets per second
 	Knobs    []Knob
 	Noise    Noise
-	Mistaken float64 // share of the diagnoses that name another stage
-	// Burst is by how much bursts exceed the mean load: above capacity/(1+Burst) a few packets are lost, up to
-	// MostBurst at capacity.
+	Mistaken float64 // share of diagnoses that name another stage
+	// Burst is by how much bursts exceed the mean load: above capacity/(1+Burst) packets are lost, up to the share
+	// maxBurstLoss at capacity.
 	Burst float64
-	Sends float64 // packets per second that the generator can send at the most; 0: any rate
-	Paced float64 // packets per second that it can send at the most while it keeps a pace; 0: any rate
-	// OnPath has the generator run the path on its own CPU: it sends no more than the path carries, nothing is lost,
-	// and a search takes the generator for the limit.
+	Sends float64 // most that the generator can send, packets per second; 0: any rate
+	Paced float64 // most that it can send while pacing, packets per second; 0: any rate
+	// OnPath makes the generator run the path on its own CPU: it sends no more than the path carries, nothing is lost,
+	// and a search reports the generator as the limit.
 	OnPath bool
 }
 
-// MostBurst is the share of packets that bursts cost at the most.
-const MostBurst = 0.01
+// maxBurstLoss is the share of packets that bursts cost at capacity.
+const maxBurstLoss = 0.01
 
 // Host is a simulated host under tuning.
 type Host struct {
@@ -72,27 +74,25 @@ type Host struct {
 	trials  int
 	walk    float64
 	low     bool
-	stands  map[string]bool // what was kept
-	tried   []string        // what is tried on top
+	kept    map[string]bool // what was kept
+	tried   []string        // on top of what was kept
 	sent    float64         // in the last trial
-	Changed int             // how often something was tried
+	Changed int             // calls of Try that changed something
 }
 
 // New makes a host.
 func New(s Spec, seed uint64) *Host {
-	return &Host{Spec: s, random: rand.New(rand.NewPCG(seed, 0x686f7374)), stands: map[string]bool{}}
+	return &Host{Spec: s, random: rand.New(rand.NewPCG(seed, 0x686f7374)), kept: map[string]bool{}}
 }
 
-// sharpness says how sharply the narrowest stage rules: at infinity it alone does.
+// sharpness is the exponent of the norm that combines the capacities of the stages. At infinity only the narrowest one
+// counts.
 const sharpness = 10
 
-// Carries is what the path carries with a set of knobs, packets per second, without noise; and the stages from the
-// narrowest on.
+// Carries returns what the path carries with a set of knobs, in packets per second, without noise, and the stages in
+// order of capacity, the narrowest first.
 func (s Spec) Carries(set map[string]bool) (pps float64, narrowest []string) {
-	capacity := map[string]float64{}
-	for stage, c := range s.Capacity {
-		capacity[stage] = c
-	}
+	capacity := maps.Clone(s.Capacity)
 	whole := 1.0
 	for _, k := range s.Knobs {
 		if !set[k.ID] || slices.ContainsFunc(k.Needs, func(id string) bool { return !set[id] }) {
@@ -116,16 +116,11 @@ func (s Spec) Carries(set map[string]bool) (pps float64, narrowest []string) {
 		sum += math.Pow(capacity[stage], -sharpness)
 	}
 	narrowest = slices.Clone(s.Stages)
-	slices.SortStableFunc(narrowest, func(a, b string) int {
-		if capacity[a] < capacity[b] {
-			return -1
-		}
-		return 1
-	})
+	slices.SortStableFunc(narrowest, func(a, b string) int { return cmp.Compare(capacity[a], capacity[b]) })
 	return whole * math.Pow(sum, -1.0/sharpness), narrowest
 }
 
-// Best is what the best of all sets of knobs carries, found by trying every one, and how many there are.
+// Best returns what the best set of knobs carries, in packets per second, and the number of sets. It tries all of them.
 func (s Spec) Best() (pps float64, sets int) {
 	knobs := slices.DeleteFunc(slices.Clone(s.Knobs), func(k Knob) bool { return k.Refused })
 	at := func(id string) int { return slices.IndexFunc(knobs, func(k Knob) bool { return k.ID == id }) }
@@ -137,7 +132,7 @@ func (s Spec) Best() (pps float64, sets int) {
 		}
 		factors[i] = make([]float64, len(s.Stages))
 		for j, stage := range s.Stages {
-			factors[i][j] = or1(k.Factors[stage]) * or1(k.Factors[All])
+			factors[i][j] = cmp.Or(k.Factors[stage], 1) * cmp.Or(k.Factors[All], 1)
 		}
 	}
 	capacity := make([]float64, len(s.Stages))
@@ -172,69 +167,54 @@ func (s Spec) Best() (pps float64, sets int) {
 	return pps, 1 << len(knobs)
 }
 
-// or1 is a factor, 1 where there is none.
-func or1(f float64) float64 {
-	if f == 0 {
-		return 1
-	}
-	return f
-}
-
-// now is the set that stands, with what is tried.
-func (h *Host) now() map[string]bool {
-	set := map[string]bool{}
-	for id := range h.stands {
-		set[id] = true
-	}
+// active is the set of knobs that are set: kept or being tried.
+func (h *Host) active() map[string]bool {
+	set := maps.Clone(h.kept)
 	for _, id := range h.tried {
 		set[id] = true
 	}
 	return set
 }
 
-// Now is what the path carries as it stands, without noise.
+// Now is what the path carries at the moment, in packets per second, without noise.
 func (h *Host) Now() float64 {
-	pps, _ := h.Carries(h.now())
+	pps, _ := h.Carries(h.active())
 	return pps
 }
 
-// Candidates are the knobs that are not set.
+// Candidates returns the knobs that can be set next.
 func (h *Host) Candidates(context.Context) ([]tune.Candidate, error) {
 	var all []tune.Candidate
 	for _, k := range h.Knobs {
-		if !h.stands[k.ID] && !slices.ContainsFunc(k.Behind, func(id string) bool { return !h.stands[id] }) {
-			risk := k.Risk
-			if risk == "" {
-				risk = goal.None
-			}
-			all = append(all, tune.Candidate{Key: k.ID, IDs: []string{k.ID}, Title: k.ID, Stage: k.Stage, Risk: risk,
-				Weight:  k.Weight,
+		if !h.kept[k.ID] && !slices.ContainsFunc(k.After, func(id string) bool { return !h.kept[id] }) {
+			all = append(all, tune.Candidate{Key: k.ID, IDs: []string{k.ID}, Title: k.ID, Stage: k.Stage,
+				Risk: cmp.Or(k.Risk, goal.None), Weight: k.Weight,
 				Changes: []tune.Change{{ID: k.ID, Address: "simulated:" + k.ID, From: "0", To: "1"}}})
 		}
 	}
 	return all, nil
 }
 
-// Diagnose names the narrowest stage, or by mistake another one.
+// Diagnose names the narrowest stage, or another one in the share Mistaken of its calls.
 func (h *Host) Diagnose(_ context.Context, pps float64) (*bottleneck.Diagnosis, error) {
-	carried, stages := h.Carries(h.now())
+	carried, stages := h.Carries(h.active())
 	d := &bottleneck.Diagnosis{Seconds: 1, Method: facts.ByCounters}
 	if pps > 0 && carried > pps {
 		d.Why = "everything that was sent came through"
 		return d, nil
 	}
 	if most := h.sends(); most > 0 && most < carried {
-		d.Bottleneck = h.at("generator")
+		d.Bottleneck = h.bottleneckAt("generator")
 		return d, nil
 	}
 	if h.random.Float64() < h.Mistaken {
 		stages = append(stages[1:len(stages):len(stages)], stages[0])
 	}
-	d.Bottleneck, d.Next = h.at(stages[0]), h.at(stages[1])
+	d.Bottleneck, d.Next = h.bottleneckAt(stages[0]), h.bottleneckAt(stages[1])
 	return d, nil
 }
 
-func (h *Host) at(stage string) *bottleneck.Bottleneck {
+func (h *Host) bottleneckAt(stage string) *bottleneck.Bottleneck {
 	b := &bottleneck.Bottleneck{Kind: bottleneck.Kind(stage + "-full"), Stage: stage, Object: stage, Confidence: 0.8,
 		Say: stage + " is full"}
 	for _, k := range h.Knobs {
@@ -259,8 +239,8 @@ func (h *Host) Try(_ context.Context, c tune.Candidate) error {
 		if h.Knobs[i].Refused {
 			return fmt.Errorf("%w: %s: operation not supported", tune.ErrRefused, id)
 		}
-		for _, ground := range h.Knobs[i].Behind {
-			if !h.stands[ground] && !slices.Contains(c.IDs[:at], ground) {
+		for _, ground := range h.Knobs[i].After {
+			if !h.kept[ground] && !slices.Contains(c.IDs[:at], ground) {
 				return fmt.Errorf("%w: %s: there is nothing to set without %s", tune.ErrRefused, id, ground)
 			}
 		}
@@ -270,16 +250,16 @@ func (h *Host) Try(_ context.Context, c tune.Candidate) error {
 	return nil
 }
 
-// Back takes back what is tried.
+// Back undoes what is being tried.
 func (h *Host) Back(context.Context) error {
 	h.tried = nil
 	return nil
 }
 
-// Keep lets stand what is tried.
+// Keep keeps what is being tried.
 func (h *Host) Keep(context.Context) error {
 	for _, id := range h.tried {
-		h.stands[id] = true
+		h.kept[id] = true
 	}
 	h.tried = nil
 	return nil
@@ -287,7 +267,7 @@ func (h *Host) Keep(context.Context) error {
 
 // Reset unsets everything.
 func (h *Host) Reset(context.Context) error {
-	h.tried, h.stands = nil, map[string]bool{}
+	h.tried, h.kept = nil, map[string]bool{}
 	return nil
 }
 
@@ -300,7 +280,7 @@ func (h *Host) Whole(_ context.Context, kept []tune.Candidate) (tune.Candidate, 
 	return whole, nil
 }
 
-// Advise names the stage that is left.
+// Advise names the final bottleneck.
 func (h *Host) Advise(_ *tune.Result, d *bottleneck.Diagnosis) []tune.Advice {
 	if d == nil || d.Bottleneck == nil {
 		return nil
@@ -308,12 +288,5 @@ func (h *Host) Advise(_ *tune.Result, d *bottleneck.Diagnosis) []tune.Advice {
 	return []tune.Advice{{Code: "stage", Text: "the " + d.Bottleneck.Stage + " is what is left"}}
 }
 
-// Standing lists what is set.
-func (h *Host) Standing() []string {
-	var ids []string
-	for id := range h.now() {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	return ids
-}
+// Active returns the IDs of the knobs that are set, sorted.
+func (h *Host) Active() []string { return slices.Sorted(maps.Keys(h.active())) }

@@ -2,6 +2,7 @@ package simulated
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 
 	"mpps/internal/model/goal"
@@ -9,7 +10,7 @@ import (
 
 var stages = []string{"nic", "softirq", "netfilter", "bridge", "tap", "vhost", "vcpu", "guest"}
 
-// noises are the moods of machines, from still to the worst that is met on shared ones.
+// noises go from a quiet machine to the worst of shared ones.
 var noises = []Noise{
 	{Jitter: 0.005},
 	{Jitter: 0.01, Wave: 0.01, Period: 40},
@@ -19,8 +20,8 @@ var noises = []Noise{
 	{Jitter: 0.05, Stall: 0.03, Wave: 0.03, Period: 23},
 }
 
-// Hosts are n hosts of all sorts: some stages are narrow, some knobs widen them, others do nothing, hurt, or help only
-// beside another; noise and mistaken diagnoses included.
+// Hosts returns n hosts of all kinds: some stages are narrow, some knobs widen them, others do nothing, hurt, or help
+// only together with another. All are noisy and some diagnoses are wrong.
 func Hosts(n int) []Spec {
 	all := make([]Spec, n)
 	for i := range all {
@@ -45,7 +46,7 @@ func host(i int) Spec {
 		s.Knobs = append(s.Knobs, k)
 		return k.ID
 	}
-	// Narrow stages, each with a knob or two that widen it.
+	// Narrow stages, each with one or two knobs that widen it.
 	narrow := r.Perm(len(stages))[:2+r.IntN(3)]
 	for n, at := range narrow {
 		stage := stages[at]
@@ -55,8 +56,7 @@ func host(i int) Spec {
 			add(Knob{Stage: stage, Factors: map[string]float64{stage: 1.1 + 0.3*r.Float64()}})
 		}
 	}
-	// What belongs together: the one does nothing without the other. Every second host's pair is one of which the loop
-	// knows.
+	// A pair of which the second does nothing without the first. On every second host the loop knows the pair.
 	if i%3 == 0 {
 		stage := stages[narrow[0]]
 		factors := map[string]float64{stage: 1.5}
@@ -69,11 +69,11 @@ func host(i int) Spec {
 			add(Knob{Stage: stage, Factors: factors, Needs: []string{first}})
 		}
 	}
-	// What hurts: everywhere, or at one stage while it helps another.
+	// Knobs that hurt: the whole path, or the path while they help one stage.
 	add(Knob{Stage: stages[narrow[0]], Factors: map[string]float64{All: 0.6 + 0.3*r.Float64()}})
 	helps := stages[narrow[len(narrow)-1]]
 	add(Knob{Stage: helps, Factors: map[string]float64{helps: 1.1, All: 0.85 + 0.1*r.Float64()}})
-	// What the catalogue wants and what does nothing here.
+	// Knobs that do nothing worth the name on this host.
 	for len(s.Knobs) < 12+i%2 {
 		add(Knob{Stage: stages[r.IntN(len(stages))], Factors: map[string]float64{All: 1 + 0.004*(r.Float64()-0.5)}})
 	}
@@ -83,11 +83,10 @@ func host(i int) Spec {
 	return s
 }
 
-// Healthy are n hosts on which no knob does anything.
+// Healthy returns n hosts on which no knob does anything.
 func Healthy(n int) []Spec {
-	all := make([]Spec, n)
+	all := Hosts(n)
 	for i := range all {
-		all[i] = host(i)
 		all[i].Name = fmt.Sprintf("healthy-%02d", i)
 		for j := range all[i].Knobs {
 			k := &all[i].Knobs[j]
@@ -97,14 +96,10 @@ func Healthy(n int) []Spec {
 	return all
 }
 
-// Harmful reports whether a knob makes the path slower by more than a least share beside the others of a set.
+// Harmful reports whether a knob makes the path slower by more than the share least on top of the rest of a set.
 func (s Spec) Harmful(id string, set map[string]bool, least float64) bool {
-	with, without := map[string]bool{id: true}, map[string]bool{}
-	for other, is := range set {
-		if other != id {
-			with[other], without[other] = is, is
-		}
-	}
+	with, without := maps.Clone(set), maps.Clone(set)
+	with[id], without[id] = true, false
 	a, _ := s.Carries(with)
 	b, _ := s.Carries(without)
 	return a < b*(1-least)

@@ -1,6 +1,7 @@
 package simulated
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -8,23 +9,23 @@ import (
 	"mpps/internal/advise/tune"
 )
 
-// Sample is what comes through in a trial: in a longer one the mean of so many.
+// Sample returns the packets per second that arrive in a trial. A longer one is the mean of length trials.
 func (h *Host) Sample(ctx context.Context, pps float64, length int) (float64, error) {
 	if ctx.Err() != nil {
 		return 0, context.Cause(ctx)
 	}
 	var came, sent float64
 	for range length {
-		came += h.once(pps) / float64(length)
+		came += h.sampleOnce(pps) / float64(length)
 		sent += h.sent / float64(length)
 	}
 	h.sent = sent
 	return math.Round(came), nil
 }
 
-// once is what comes through in a trial of the usual length.
-func (h *Host) once(pps float64) float64 {
-	capacity := h.Now() * h.moment()
+// sampleOnce returns the packets per second that arrive in a trial of the usual length.
+func (h *Host) sampleOnce(pps float64) float64 {
+	capacity := h.Now() * h.noiseFactor()
 	load, most := pps, h.sends()
 	if load == 0 {
 		load = math.Inf(1)
@@ -40,13 +41,13 @@ func (h *Host) once(pps float64) float64 {
 	}
 	h.sent = load
 	carried := min(capacity, load)
-	if free := h.free(capacity); carried > free {
-		carried *= 1 - MostBurst*(carried-free)/(capacity-free)
+	if free := h.lossFree(capacity); carried > free {
+		carried *= 1 - maxBurstLoss*(carried-free)/(capacity-free)
 	}
 	return carried
 }
 
-// Sent is what the last trial sent.
+// Sent is the rate that the last trial sent, in packets per second; 0: unknown.
 func (h *Host) Sent() float64 {
 	if math.IsInf(h.sent, 1) {
 		return 0
@@ -54,29 +55,29 @@ func (h *Host) Sent() float64 {
 	return h.sent
 }
 
-// sends is what the generator can send as it stands; 0: any rate.
+// sends is the most that the generator can send at the moment; 0: any rate.
 func (h *Host) sends() float64 {
-	return h.times(h.Sends, func(k Knob) float64 { return k.Sender })
+	return h.scaled(h.Sends, func(k Knob) float64 { return k.SendFactor })
 }
 
-// free is the rate up to which nothing is lost to bursts.
-func (h *Host) free(capacity float64) float64 {
-	return capacity / (1 + h.times(h.Burst, func(k Knob) float64 { return k.Calms }))
+// lossFree is the rate up to which nothing is lost to bursts.
+func (h *Host) lossFree(capacity float64) float64 {
+	return capacity / (1 + h.scaled(h.Burst, func(k Knob) float64 { return k.BurstFactor }))
 }
 
-// times multiplies a value by the factors of the knobs that are set.
-func (h *Host) times(v float64, factor func(Knob) float64) float64 {
-	set := h.now()
+// scaled multiplies a value by the factors of the knobs that are set.
+func (h *Host) scaled(v float64, factor func(Knob) float64) float64 {
+	set := h.active()
 	for _, k := range h.Knobs {
 		if set[k.ID] {
-			v *= or1(factor(k))
+			v *= cmp.Or(factor(k), 1)
 		}
 	}
 	return v
 }
 
-// moment is by how much the machine's moods multiply the next trial.
-func (h *Host) moment() float64 {
+// noiseFactor returns the factor by which noise changes the next trial.
+func (h *Host) noiseFactor() float64 {
 	n := h.Noise
 	h.trials++
 	h.walk += n.Walk * h.random.NormFloat64()
@@ -98,17 +99,17 @@ func (h *Host) moment() float64 {
 	return math.Exp(log)
 }
 
-// SearchTrials is how many trials a search counts for.
+// SearchTrials is the number of trials in a search.
 const SearchTrials = 12
 
-// Search is the median of some trials, less what bursts cost.
+// Search returns the median of some trials, as far as bursts cost nothing.
 func (h *Host) Search(ctx context.Context) (tune.Rate, error) {
 	var all []float64
 	for range SearchTrials {
 		if ctx.Err() != nil {
 			return tune.Rate{}, context.Cause(ctx)
 		}
-		all = append(all, math.Round(h.free(h.Now()*h.moment())))
+		all = append(all, math.Round(h.lossFree(h.Now()*h.noiseFactor())))
 	}
 	slices.Sort(all)
 	r := tune.Rate{PPS: all[len(all)/2-1], LimitedBy: "device", Trials: SearchTrials, Seconds: SearchTrials}

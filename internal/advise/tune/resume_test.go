@@ -11,8 +11,8 @@ import (
 	"mpps/internal/model/goal"
 )
 
-// TestBehindRestart: what took effect with a restart is judged by trials before and behind it, and the run goes on.
-func TestBehindRestart(t *testing.T) {
+// TestAfterRestart: what took effect with a restart is judged by trials before and after it, and the run goes on.
+func TestAfterRestart(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		factor  float64 // of what took effect
@@ -20,7 +20,7 @@ func TestBehindRestart(t *testing.T) {
 	}{{"helps", 3, tune.Kept}, {"nothing", 1, tune.NotShown}, {"hurts", 0.5, tune.Hurts}} {
 		s := still()
 		before := simulated.New(s, 1)
-		samples, err := tune.Ahead(t.Context(), before, 2e6, func() bool { return false })
+		samples, err := tune.RestartSamples(t.Context(), before, 2e6, func() bool { return false })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,14 +41,14 @@ func TestBehindRestart(t *testing.T) {
 		if (r.Verdict == tune.Met) != met {
 			t.Errorf("%s: %s: %s", c.name, r.Verdict, r.Why)
 		}
-		// Behind a restart that did it all, nothing more is tried.
+		// After a restart that reached the target, nothing more is tried.
 		if c.name == "helps" && (len(r.Added) > 0 || len(r.Attempts) != 2) {
 			t.Errorf("added %v in %d attempts", r.Added, len(r.Attempts))
 		}
 		if c.name == "nothing" && !slices.Equal(r.Added, []string{"a.helps"}) {
 			t.Errorf("added %v", r.Added)
 		}
-		// What is not proven stands; the next step is to take it back.
+		// What is not proven stays; the next step is to roll it back.
 		offered := slices.ContainsFunc(r.Waits, func(w tune.Wait) bool {
 			return w.Undo == "tx" && w.For == "rollback of tx and a restart of guest vm1" &&
 				slices.Equal(w.Keys, earlier.Keys)
@@ -61,8 +61,8 @@ func TestBehindRestart(t *testing.T) {
 	}
 }
 
-// TestBudgetBehindRestart: long trials behind a restart are no more than the budget has time for.
-func TestBudgetBehindRestart(t *testing.T) {
+// TestBudgetAfterRestart: long trials after a restart stay within the budget.
+func TestBudgetAfterRestart(t *testing.T) {
 	h := &timed{Host: simulated.New(still(), 1), trial: 30 * time.Second, search: 10 * time.Second}
 	r := runOn(t, h, tune.Options{
 		Goal: goal.Goal{PPS: 1.9e6}, Budget: 2 * time.Minute, Now: func() time.Time { return h.now },
@@ -77,8 +77,8 @@ func TestBudgetBehindRestart(t *testing.T) {
 	}
 }
 
-// TestGeneratorBehindRestart: a generator that is the limit behind a restart does not make what was changed unsaid.
-func TestGeneratorBehindRestart(t *testing.T) {
+// TestGeneratorAfterRestart: if the generator is the limit after a restart, the verdict does not deny what was changed.
+func TestGeneratorAfterRestart(t *testing.T) {
 	s := still()
 	s.Sends = 0.6e6
 	r := runOn(t, advised{simulated.New(s, 1)}, tune.Options{Goal: goal.Goal{PPS: 1.9e6}, Earlier: &tune.Earlier{
