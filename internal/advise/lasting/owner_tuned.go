@@ -15,12 +15,12 @@ func tunedOwners(l *facts.Lasting, a setting.Address) []Owner {
 	if l.Tuned == nil || !l.Tuned.Running {
 		return nil
 	}
-	set, does := tuned.Of(l.Tuned, a)
+	set, does := tuned.Lookup(l.Tuned, a)
 	if !does {
 		return nil
 	}
 	owner := Owner{Who: "TuneD profile " + l.Tuned.Profile, Value: set.Value, When: profileChosen}
-	if set.Boots {
+	if set.AtBoot {
 		owner.When = "when the boot menu is written"
 	}
 	return []Owner{owner}
@@ -45,7 +45,7 @@ func Disputes(p *plan.Plan, h *facts.Host) []Dispute {
 	}
 	var all []Dispute
 	for _, c := range p.Changes {
-		set, does := tuned.Of(h.Lasting.Tuned, c.Address)
+		set, does := tuned.Lookup(h.Lasting.Tuned, c.Address)
 		if !does || Of(c.ID) || agrees(set, c) {
 			continue
 		}
@@ -102,7 +102,7 @@ func leaveToTuned(p *plan.Plan, h *facts.Host) {
 	}
 	for i := range p.Changes {
 		c := &p.Changes[i]
-		if set, does := tuned.Of(h.Lasting.Tuned, c.Address); does && c.Kept == "" &&
+		if set, does := tuned.Lookup(h.Lasting.Tuned, c.Address); does && c.Kept == "" &&
 			c.Address.Kind != setting.NICCoalesce && !Of(c.ID) && ways[c.Address.Kind] != byItself && agrees(set, *c) {
 			c.Kept, c.Lasts = "TuneD profile "+h.Lasting.Tuned.Profile+", which gives the same", setting.AcrossReboot
 		}

@@ -1,6 +1,7 @@
 package tuned
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strconv"
@@ -9,29 +10,25 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// variables are those that a profile has defined so far.
+// variables are the variables that a profile has defined so far.
 type variables struct {
 	machine Machine
-	known   map[string]string
+	values  map[string]string // of those that are known
 }
 
-// define sets a variable. One that holds what is not known is not known either, and keeps no older value.
+// define sets a variable. If the value cannot be expanded, the variable becomes unknown and loses its old value.
 func (v *variables) define(name, raw string) {
-	if name == "" {
-		return
+	if value, ok := v.expand(raw); !ok {
+		delete(v.values, name)
+	} else if name != "" {
+		v.values[name] = value
 	}
-	value, ok := v.expand(raw)
-	if !ok {
-		delete(v.known, name)
-		return
-	}
-	v.known[name] = value
 }
 
-// maxNesting bounds how deep functions stand in each other.
+// maxNesting bounds the nesting of function calls.
 const maxNesting = 16
 
-// expand fills in ${NAME} and ${f:FUNCTION:ARGUMENT…}; ok is false where one of them is not known.
+// expand replaces ${NAME} and ${f:FUNCTION:ARGUMENT…}. ok is false if one of them is unknown.
 func (v *variables) expand(text string) (value string, ok bool) { return v.fill(text, maxNesting) }
 
 func (v *variables) fill(text string, depth int) (string, bool) {
@@ -46,26 +43,26 @@ func (v *variables) fill(text string, depth int) (string, bool) {
 			i++
 			continue
 		}
-		end := closing(text[i:])
+		end := closingBrace(text[i:])
 		if end < 0 {
 			return "", false
 		}
 		inner := text[i+2 : i+end]
 		i += end + 1
-		if written := out.String(); strings.HasSuffix(written, `\`) { // not to be filled in
+		if written := out.String(); strings.HasSuffix(written, `\`) { // escaped
 			out.Reset()
 			out.WriteString(strings.TrimRight(written, `\`) + "${" + inner + "}")
 			continue
 		}
-		filled, good := v.one(inner, depth)
-		ok = ok && good
-		out.WriteString(filled)
+		value, known := v.evaluate(inner, depth)
+		ok = ok && known
+		out.WriteString(value)
 	}
 	return out.String(), ok
 }
 
-// closing is the place of the brace that ends the "${" at the beginning of a text; −1 where there is none.
-func closing(text string) int {
+// closingBrace returns the index of the brace that closes the "${" at the start of a text, or −1.
+func closingBrace(text string) int {
 	open := 0
 	for i := 0; i < len(text); i++ {
 		switch {
@@ -81,11 +78,11 @@ func closing(text string) int {
 	return -1
 }
 
-// one is the value of what stands between "${" and "}".
-func (v *variables) one(inner string, depth int) (string, bool) {
-	call, is := strings.CutPrefix(inner, "f:")
-	if !is {
-		value, known := v.known[inner]
+// evaluate returns the value of what is between "${" and "}".
+func (v *variables) evaluate(inner string, depth int) (string, bool) {
+	call, isCall := strings.CutPrefix(inner, "f:")
+	if !isCall {
+		value, known := v.values[inner]
 		return value, known
 	}
 	filled, ok := v.fill(call, depth-1)
@@ -96,7 +93,7 @@ func (v *variables) one(inner string, depth int) (string, bool) {
 	return v.call(arguments[0], arguments[1:])
 }
 
-// splitArguments splits at colons but for those behind a backslash.
+// splitArguments splits at colons, except those after a backslash.
 func splitArguments(text string) []string {
 	parts := strings.Split(strings.ReplaceAll(text, `\:`, "\x00"), ":")
 	for i := range parts {
@@ -105,7 +102,7 @@ func splitArguments(text string) []string {
 	return parts
 }
 
-// call is what a function of TuneD answers (tuned/profiles/functions); false for those that are not known here.
+// call returns the result of a function of TuneD (tuned/profiles/functions); false for the ones not implemented here.
 func (v *variables) call(name string, arguments []string) (string, bool) {
 	all := strings.Trim(strings.Join(arguments, ","), ",")
 	cpus, err := setting.ParseCPUs(all)
@@ -114,7 +111,7 @@ func (v *variables) call(name string, arguments []string) (string, bool) {
 		return "", true
 	case "strip":
 		return strings.TrimSpace(strings.Join(arguments, "")), true
-	case "check_net_queue_count": // what is no number is asked of nproc
+	case "check_net_queue_count": // TuneD runs nproc unless it is a number
 		n, err := strconv.ParseUint(all, 10, 16)
 		return strconv.FormatUint(n, 10), err == nil
 	case "regex_search_ternary":
@@ -130,12 +127,12 @@ func (v *variables) call(name string, arguments []string) (string, bool) {
 		}
 		return arguments[3], true
 	case "calc_isolated_cores":
-		return v.isolated(all)
+		return v.isolatedCores(all)
 	case "hex2cpulist":
 		set, err := setting.ParseCPUMask(all)
-		return commas(set), err == nil
+		return unpack(set), err == nil
 	case "cpulist_unpack":
-		return commas(cpus), err == nil
+		return unpack(cpus), err == nil
 	case "cpulist_pack":
 		return cpus.String(), err == nil
 	case "cpulist_online":
@@ -152,8 +149,8 @@ func (v *variables) call(name string, arguments []string) (string, bool) {
 	return "", false
 }
 
-// commas is a set with each CPU for itself.
-func commas(set setting.CPUSet) string {
+// unpack is a set without ranges: "2,3,4".
+func unpack(set setting.CPUSet) string {
 	all := make([]string, len(set))
 	for i, cpu := range set {
 		all[i] = strconv.Itoa(cpu)
@@ -161,31 +158,22 @@ func commas(set setting.CPUSet) string {
 	return strings.Join(all, ",")
 }
 
-// isolated are all online CPUs but the first few of each package.
-func (v *variables) isolated(reserved string) (string, bool) {
-	keep := 1
-	if reserved != "" {
-		n, err := strconv.Atoi(reserved)
-		if err != nil || n < 0 {
-			return "", false
-		}
-		keep = n
-	}
-	if len(v.machine.Package) == 0 {
+// isolatedCores returns all online CPUs except the first ones of each package, as many as reserved says (default 1).
+func (v *variables) isolatedCores(reserved string) (string, bool) {
+	keep, err := strconv.Atoi(cmp.Or(reserved, "1"))
+	if err != nil || keep < 0 || len(v.machine.Package) == 0 {
 		return "", false
 	}
-	had := map[int]int{}
+	seen := map[int]int{} // CPUs by package
 	var set []int
-	online := slices.Clone(v.machine.Online)
-	slices.Sort(online)
-	for _, cpu := range online {
+	for _, cpu := range slices.Sorted(slices.Values(v.machine.Online)) {
 		p, known := v.machine.Package[cpu]
 		if !known {
 			continue
 		}
-		if had[p]++; had[p] > keep {
+		if seen[p]++; seen[p] > keep {
 			set = append(set, cpu)
 		}
 	}
-	return commas(setting.CPUs(set...)), true
+	return unpack(setting.CPUs(set...)), true
 }

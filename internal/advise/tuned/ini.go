@@ -5,16 +5,16 @@ import "strings"
 // entry is one option of a profile.
 type entry struct{ section, key, value string }
 
-// parse reads a profile as TuneD does (Python's configparser with "=" between key and value): whole lines behind # or ;
-// and what follows a # behind white space are comments, and a line that begins with white space goes on with the value
-// before it. A section without options is an entry without a key.
+// parse reads a profile as TuneD does (Python's configparser with "=" as the delimiter). Comments are lines that begin
+// with # or ; and the rest of a line from a # after white space. An indented line without "=" continues the previous
+// value. Each section begins with an entry without a key.
 func parse(text string) []entry {
 	var all []entry
 	section := ""
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, " \t\r\n")
 		indented := line != "" && (line[0] == ' ' || line[0] == '\t')
-		line = strings.TrimSpace(uncommented(strings.TrimSpace(line)))
+		line = strings.TrimSpace(stripComment(strings.TrimSpace(line)))
 		switch {
 		case line == "":
 		case line[0] == '[' && strings.HasSuffix(line, "]"):
@@ -34,7 +34,7 @@ func parse(text string) []entry {
 	return all
 }
 
-func uncommented(line string) string {
+func stripComment(line string) string {
 	if line != "" && (line[0] == '#' || line[0] == ';') {
 		return ""
 	}

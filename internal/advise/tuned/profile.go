@@ -1,10 +1,10 @@
-// Package tuned reads what TuneD's profile in force sets: the chain of profiles that include each other, their
-// variables, and the value of each option. It is pure: the files come from whoever asks. What a profile leaves to a
-// program of TuneD (a script, a function that looks at the machine in ways of its own) is told as not known, never
-// guessed.
+// Package tuned resolves TuneD's active profile: the chain of included profiles, their variables, and the value of each
+// option. It is pure: the caller provides the files. Values that only TuneD's code can compute (scripts, functions that
+// inspect the machine) are reported as unknown, never guessed.
 package tuned
 
 import (
+	"cmp"
 	"path"
 	"regexp"
 	"slices"
@@ -14,10 +14,10 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Files hands out the text of a file below the root, and whether it is there.
+// Files returns the text of a file below the root, and whether it exists.
 type Files func(name string) (text string, there bool)
 
-// Machine is what variables of a profile may depend on.
+// Machine holds what the variables of a profile may depend on.
 type Machine struct {
 	Online, Present setting.CPUSet
 	Package         map[int]int // of each online CPU
@@ -25,11 +25,11 @@ type Machine struct {
 	CPUInfo         string      // /proc/cpuinfo
 }
 
-// Folders are where profiles are, the first that has one counts. TuneD up to 2.23 keeps them right below tuned, later
-// versions in profiles below it (tuned/consts.py).
+// Folders are the directories of profiles, in search order. TuneD up to 2.23 keeps profiles directly below tuned, later
+// versions in its subdirectory profiles (tuned/consts.py).
 var Folders = []string{"etc/tuned/profiles", "etc/tuned", "usr/lib/tuned/profiles", "usr/lib/tuned"}
 
-// maxProfiles bounds how many profiles are read for one.
+// maxProfiles bounds the length of a chain of profiles.
 const maxProfiles = 64
 
 // unit is a section of a profile.
@@ -49,10 +49,10 @@ type loader struct {
 	folders []string
 	units   []unit
 	facts   *facts.Tuned
-	done    map[string]bool // profiles' files that were read
+	seen    map[string]bool // files that were read
 }
 
-// Read resolves the profile in force; nil where none is chosen and TuneD does not run.
+// Read resolves the active profile. It returns nil if none is selected and TuneD does not run.
 func Read(files Files, m Machine, running bool) *facts.Tuned {
 	text, _ := files("etc/tuned/active_profile")
 	profile := strings.Join(strings.Fields(text), " ")
@@ -67,17 +67,17 @@ func Read(files Files, m Machine, running bool) *facts.Tuned {
 	return t
 }
 
-// Resolve reads the profiles of these names, separated by spaces, and all that they include.
+// Resolve reads profiles, whose names are separated by spaces, and all profiles that they include.
 func Resolve(files Files, m Machine, profile string) *facts.Tuned {
 	t := &facts.Tuned{Profile: profile, Sysctls: []facts.OwnedValue{}, Plugins: []string{}, Reapplies: true}
-	l := &loader{files: files, folders: Folders, facts: t, done: map[string]bool{}}
+	l := &loader{files: files, folders: Folders, facts: t, seen: map[string]bool{}}
 	if text, there := files("etc/tuned/tuned-main.conf"); there {
 		for _, e := range parse("[global]\n" + text) {
 			switch e.key {
 			case "reapply_sysctl":
 				t.Reapplies = slices.Contains([]string{"1", "true", "yes", "on", "y", "t"}, strings.ToLower(e.value))
 			case "profile_dirs":
-				l.folders = folders(e.value)
+				l.folders = profileDirs(e.value)
 			}
 		}
 	}
@@ -88,21 +88,31 @@ func Resolve(files Files, m Machine, profile string) *facts.Tuned {
 	return t
 }
 
-// folders are the directories of tuned-main.conf, of which the last counts most.
-func folders(text string) []string {
+// profileDirs returns the directories of tuned-main.conf in search order: the last one has precedence.
+func profileDirs(text string) []string {
 	var all []string
-	for _, folder := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ';' }) {
-		if folder = strings.Trim(strings.TrimSpace(folder), "/"); folder != "" {
-			all = append([]string{folder}, all...)
+	for _, folder := range splitList(text) {
+		if folder = strings.Trim(folder, "/"); folder != "" {
+			all = append(all, folder)
 		}
 	}
+	slices.Reverse(all)
 	return all
 }
 
-// load reads a profile behind those that it includes, and merges it onto them (tuned/profiles/loader.py and merger.py).
+// splitList splits a list of TuneD at commas and semicolons.
+func splitList(text string) []string {
+	parts := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ';' })
+	for i := range parts {
+		parts[i] = strings.TrimSpace(parts[i])
+	}
+	return parts
+}
+
+// load loads what a profile includes, then merges the profile into it (tuned/profiles/loader.py and merger.py).
 func (l *loader) load(name string) {
-	name, optional := strings.CutPrefix(strings.TrimSpace(name), "-")
-	if name == "" || len(l.done) >= maxProfiles {
+	name, optional := strings.CutPrefix(name, "-")
+	if name == "" || len(l.seen) >= maxProfiles {
 		return
 	}
 	file, text, seen := l.find(path.Base(name))
@@ -112,11 +122,11 @@ func (l *loader) load(name string) {
 		}
 		return
 	}
-	l.done[file] = true
+	l.seen[file] = true
 	entries := parse(text)
 	for _, e := range entries {
 		if e.section == "main" && e.key == "include" {
-			for _, included := range strings.FieldsFunc(e.value, func(r rune) bool { return r == ',' || r == ';' }) {
+			for _, included := range splitList(e.value) {
 				l.load(included)
 			}
 		}
@@ -127,11 +137,11 @@ func (l *loader) load(name string) {
 	}
 }
 
-// find is the profile's file: of those that were not read yet the first.
+// find returns the first file of a profile that was not read yet; seen reports whether one of its files was.
 func (l *loader) find(name string) (file, text string, seen bool) {
 	for _, folder := range l.folders {
 		file := path.Join(folder, name, "tuned.conf")
-		if l.done[file] {
+		if l.seen[file] {
 			seen = true
 			continue
 		}
@@ -142,7 +152,7 @@ func (l *loader) find(name string) (file, text string, seen bool) {
 	return "", "", seen
 }
 
-// units makes the sections of a file; the options that are TuneD's own are taken out.
+// units returns the sections of a file. Options that belong to TuneD, not to a plugin, become fields.
 func units(file string, entries []entry) []unit {
 	var all []unit
 	for _, e := range entries {
@@ -167,9 +177,7 @@ func units(file string, entries []entry) []unit {
 		case "replace":
 			u.replace = slices.Contains([]string{"1", "true", "True"}, value)
 		case "drop":
-			for _, key := range strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ';' }) {
-				u.drop = append(u.drop, strings.TrimSpace(key))
-			}
+			u.drop = append(u.drop, splitList(value)...)
 		case "cpuinfo_regex":
 			u.cpuinfo = value
 		case "uname_regex":
@@ -182,14 +190,13 @@ func units(file string, entries []entry) []unit {
 	return all
 }
 
-// set gives an option its value; one that is there keeps its place.
+// set adds an option or replaces it in place.
 func (u *unit) set(o option) {
-	at := slices.IndexFunc(u.options, func(other option) bool { return other.key == o.key })
-	if at < 0 {
-		u.options = append(u.options, o)
+	if at := slices.IndexFunc(u.options, func(other option) bool { return other.key == o.key }); at >= 0 {
+		u.options[at] = o
 		return
 	}
-	u.options[at] = o
+	u.options = append(u.options, o)
 }
 
 func (l *loader) merge(u unit) {
@@ -204,21 +211,16 @@ func (l *loader) merge(u unit) {
 	}
 	old := &l.units[at]
 	old.plugin, old.enabled, old.devices = u.plugin, u.enabled, u.devices
-	if u.cpuinfo != "" {
-		old.cpuinfo = u.cpuinfo
-	}
-	if u.uname != "" {
-		old.uname = u.uname
-	}
+	old.cpuinfo, old.uname = cmp.Or(u.cpuinfo, old.cpuinfo), cmp.Or(u.uname, old.uname)
 	old.options = slices.DeleteFunc(old.options, func(o option) bool { return slices.Contains(u.drop, o.key) })
 	for _, o := range u.options {
 		old.set(o)
 	}
 }
 
-// evaluate fills variables in and lists what the sections that hold on this machine say.
+// evaluate expands variables and lists the options of the sections that apply to this machine.
 func (l *loader) evaluate(m Machine) {
-	v := variables{machine: m, known: map[string]string{}}
+	v := variables{machine: m, values: map[string]string{}}
 	for _, u := range l.units {
 		if u.name != "variables" {
 			continue
@@ -241,7 +243,7 @@ func (l *loader) evaluate(m Machine) {
 			}
 		}
 	}
-	l.facts.Variables = v.known
+	l.facts.Variables = v.values
 	cmdline := ""
 	for _, u := range l.units {
 		if u.name == "variables" || !u.enabled || !matches(u.cpuinfo, m.CPUInfo) || !matches(u.uname, m.Uname) {
@@ -276,7 +278,7 @@ func (l *loader) evaluate(m Machine) {
 	}
 }
 
-// addArguments carries out one option of the boot loader's section: + adds, - takes away
+// addArguments applies one option of the bootloader section to a command line: + adds arguments, - removes them
 // (tuned/plugins/plugin_bootloader.py).
 func addArguments(line, option string) string {
 	rest := strings.TrimSpace(strings.TrimLeft(option, `\`))
@@ -310,11 +312,11 @@ func unquote(text string) string {
 	return text
 }
 
-// shellValue is the value of a variable that a file for the shell sets.
+// shellValue returns the last value that a shell file assigns to a variable.
 func shellValue(text, name string) string {
 	value := ""
 	for line := range strings.Lines(text) {
-		if rest, is := strings.CutPrefix(strings.TrimSpace(line), name+"="); is {
+		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), name+"="); ok {
 			value = unquote(strings.TrimSpace(rest))
 		}
 	}

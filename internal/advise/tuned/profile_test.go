@@ -10,9 +10,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// chain is a host with a profile of three that include each other, with what TuneD's own ones do: variables in a file
-// of their own, values worked out from them, sections for other machines, options taken away and put in place of
-// others.
+// chain is a host with three profiles that include each other and do what TuneD's own do: variables in a separate file,
+// values computed from them, sections for other machines, options dropped and replaced.
 var chain = map[string]string{
 	"etc/tuned/active_profile": "quiet\n",
 	"etc/tuned/bootcmdline": "# made by a daemon\nTUNED_BOOT_CMDLINE=\"isolcpus=2,3 " +
@@ -139,7 +138,7 @@ func TestOf(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		set, does := Of(p, a)
+		set, does := Lookup(p, a)
 		got := set.Value
 		if !does {
 			got = "-"
@@ -148,17 +147,16 @@ func TestOf(t *testing.T) {
 			t.Errorf("%s: found %q (%+v), expected %q", at, got, set, want)
 		}
 	}
-	if set, _ := Of(p, setting.Of(setting.KernelArg, "isolcpus")); set.Option != "bootloader.cmdline_middle" ||
-		set.File != "/usr/lib/tuned/profiles/middle/tuned.conf" || !set.Boots {
+	if set, _ := Lookup(p, setting.Of(setting.KernelArg, "isolcpus")); set.Option != "bootloader.cmdline_middle" ||
+		set.File != "/usr/lib/tuned/profiles/middle/tuned.conf" || !set.AtBoot {
 		t.Errorf("isolcpus: %+v", set)
 	}
-	if _, does := Of(nil, setting.Of(setting.KSM, "run")); does {
+	if _, does := Lookup(nil, setting.Of(setting.KSM, "run")); does {
 		t.Error("no profile sets something")
 	}
 }
 
-// TestOdd: profiles that are not there, that include themselves, and variables that nobody has defined are said or left
-// open.
+// TestOdd: missing profiles are reported; profiles that include themselves and undefined variables do no harm.
 func TestOdd(t *testing.T) {
 	p := resolved(t, map[string]string{
 		"etc/tuned/active_profile":  "a b\n",
@@ -171,10 +169,10 @@ func TestOdd(t *testing.T) {
 	if !slices.Equal(p.Missing, []string{"b"}) || p.Reapplies || len(p.Chain) != 2 {
 		t.Errorf("missing %v, reapplies %v, chain %v", p.Missing, p.Reapplies, p.Chain)
 	}
-	if set, does := Of(p, setting.Of(setting.Sysctl, "x.y")); !does || set.Value != "" {
+	if set, does := Lookup(p, setting.Of(setting.Sysctl, "x.y")); !does || set.Value != "" {
 		t.Errorf("what is not known is told as %+v", set)
 	}
-	if set, _ := Of(p, setting.Of(setting.Sysctl, "x.z")); set.Value != "3" {
+	if set, _ := Lookup(p, setting.Of(setting.Sysctl, "x.z")); set.Value != "3" {
 		t.Errorf("%+v", set)
 	}
 	if p := Read(func(string) (string, bool) { return "", false }, Machine{}, false); p != nil {
@@ -197,7 +195,7 @@ func FuzzResolve(f *testing.F) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			Of(p, address)
+			Lookup(p, address)
 		}
 	})
 }

@@ -9,36 +9,36 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Set is what a profile gives to one value.
+// Set is what a profile sets one address to.
 type Set struct {
-	// in the canonical form of the address's kind; empty where TuneD works it out, or where it is not one value
+	// Value is in the canonical form of the address's kind. Empty: TuneD computes it, or it is not a single value.
 	Value  string
-	Option string // as the profile has it: "sysctl.vm/swappiness", "scheduler.isolated_cores"
+	Option string // as in the profile: "sysctl.vm/swappiness", "scheduler.isolated_cores"
 	File   string
-	Boots  bool // it is given when the boot menu is written, and not when the profile is chosen
+	AtBoot bool // takes effect through the boot menu, not when the profile is activated
 }
 
-// Of reports whether a profile sets a value, and to what (tuned.conf(5) and the pages of its plugins).
-func Of(t *facts.Tuned, a setting.Address) (Set, bool) {
+// Lookup reports whether a profile sets an address, and to what (tuned.conf(5) and the pages of its plugins).
+func Lookup(t *facts.Tuned, a setting.Address) (Set, bool) {
 	switch {
 	case t == nil:
 		return Set{}, false
 	case a.Kind == setting.Sysctl:
 		for _, v := range slices.Backward(t.Sysctls) {
 			if v.Key == setting.SysctlPath(a.Path) {
-				return made(a, v, relative(v.Value)), true
+				return newSet(a, v, absoluteValue(v.Value)), true
 			}
 		}
 		return Set{}, false
 	case a.Kind == setting.KernelArg:
-		return argument(t, a)
+		return kernelArgument(t, a)
 	}
 	for _, o := range slices.Backward(t.Options) {
 		if !covers(o.Of, a) {
 			continue
 		}
-		if value, is := given(o, a); is {
-			return made(a, o, value), true
+		if value, ok := optionValue(o, a); ok {
+			return newSet(a, o, value), true
 		}
 	}
 	for plugin, prefixes := range pluginFiles {
@@ -51,7 +51,8 @@ func Of(t *facts.Tuned, a setting.Address) (Set, bool) {
 	return Set{}, false
 }
 
-func made(a setting.Address, o facts.OwnedValue, value string) Set {
+// newSet is the value that an option sets an address to.
+func newSet(a setting.Address, o facts.OwnedValue, value string) Set {
 	s := Set{Option: o.Key, File: o.File}
 	if a.Kind == setting.Sysctl {
 		s.Option = "sysctl." + o.Key
@@ -62,21 +63,21 @@ func made(a setting.Address, o facts.OwnedValue, value string) Set {
 	return s
 }
 
-// relative drops a value that only raises or lowers what stands ("=>4096", ">2048").
-func relative(value string) string {
+// absoluteValue returns the value of a sysctl, or nothing if it only raises or lowers the current one (">2048", "<16").
+func absoluteValue(value string) string {
 	if strings.HasPrefix(value, ">") || strings.HasPrefix(value, "<") {
 		return ""
 	}
 	return strings.TrimPrefix(value, "=")
 }
 
-// argument is what the profile, or what TuneD has already handed to the boot loader, makes of a kernel argument.
-func argument(t *facts.Tuned, a setting.Address) (Set, bool) {
-	s := Set{Option: "bootloader.cmdline", Boots: true}
+// kernelArgument looks up a kernel argument in the profile and in what TuneD has already passed to the boot loader.
+func kernelArgument(t *facts.Tuned, a setting.Address) (Set, bool) {
+	s := Set{Option: "bootloader.cmdline", AtBoot: true}
 	for _, o := range slices.Backward(t.Options) {
-		if found := setting.ParseCommandLine(strings.TrimLeft(o.Value, "+")).Get(a.Path); strings.HasPrefix(o.Key,
-			"bootloader.cmdline") && found.State == setting.Known {
-			if s.Option, s.File = o.Key, o.File; t.Arguments == "" { // of a snapshot that has no more
+		found := setting.ParseCommandLine(strings.TrimLeft(o.Value, "+")).Get(a.Path)
+		if strings.HasPrefix(o.Key, "bootloader.cmdline") && found.State == setting.Known {
+			if s.Option, s.File = o.Key, o.File; t.Arguments == "" { // a snapshot without them
 				s.Value = found.Value
 			}
 			break
@@ -91,81 +92,82 @@ func argument(t *facts.Tuned, a setting.Address) (Set, bool) {
 	return s, s.Value != ""
 }
 
-// pluginFiles are sysfs files that plugins of TuneD write whatever their options say.
+// pluginFiles are prefixes of sysfs files that a plugin of TuneD writes whatever its options are.
 var pluginFiles = map[string][]string{
 	"cpu": {"devices/system/cpu/cpufreq", "devices/system/cpu/intel_pstate"},
 	"vm":  {"kernel/mm/transparent_hugepage"},
 }
 
-// given is the value that an option gives to an address, and whether it is the option of that address at all.
-func given(o facts.OwnedValue, a setting.Address) (string, bool) {
+// NetOptions are the options of TuneD's net plugin for the settings of a NIC: lists of names and values.
+var NetOptions = map[setting.Kind]string{
+	setting.NICRing: "ring", setting.NICChannels: "channels", setting.NICCoalesce: "coalesce",
+	setting.NICFeature: "features",
+}
+
+// optionValue returns the value that an option gives an address, and whether the option is about that address.
+func optionValue(o facts.OwnedValue, a setting.Address) (string, bool) {
 	plugin, key, _ := strings.Cut(o.Key, ".")
 	switch a.Kind {
-	case setting.NICRing:
-		return pair(o.Value, a.Rest()), o.Key == "net.ring"
-	case setting.NICCoalesce:
-		return pair(o.Value, a.Rest()), o.Key == "net.coalesce"
-	case setting.NICFeature:
-		return pair(o.Value, a.Rest()), o.Key == "net.features"
-	case setting.NICChannels:
-		return pair(o.Value, a.Rest()), o.Key == "net.channels"
+	case setting.NICRing, setting.NICCoalesce, setting.NICFeature, setting.NICChannels:
+		return pairValue(o.Value, a.Rest()), o.Key == "net."+NetOptions[a.Kind]
 	case setting.IRQAffinity, setting.IRQCPUs:
 		return "", o.Key == "scheduler.isolated_cores" || o.Key == "irq.affinity"
 	case setting.ThreadAffinity, setting.ThreadCPUs:
 		return "", o.Key == "scheduler.isolated_cores"
 	case setting.ThreadSched:
-		return scheduling(plugin, key, o.Value, a.Path)
+		return threadSched(plugin, key, o.Value, a.Path)
 	case setting.ModuleParam:
 		if plugin == "sysfs" {
-			return o.Value, names(key, "/sys/module/"+a.Object()+"/parameters/"+a.Rest())
+			return o.Value, matchesPath(key, "/sys/module/"+a.Object()+"/parameters/"+a.Rest())
 		}
 		return moduleParameter(o.Value, a.Rest()), o.Key == "modules."+a.Object()
 	case setting.Service:
 		return serviceState(o.Value), o.Key == "service.service."+a.Path || o.Key == "service."+a.Path
 	case setting.KSM:
-		return o.Value, plugin == "sysfs" && names(key, "/sys/kernel/mm/ksm/"+a.Path)
+		return o.Value, plugin == "sysfs" && matchesPath(key, "/sys/kernel/mm/ksm/"+a.Path)
 	case setting.SysfsCPUs:
-		set, err := setting.ParseCPUMask(o.Value)
-		if err != nil {
-			return "", plugin == "sysfs" && names(key, "/sys/"+a.Path)
+		value := ""
+		if set, err := setting.ParseCPUMask(o.Value); err == nil {
+			value = set.String()
 		}
-		return set.String(), plugin == "sysfs" && names(key, "/sys/"+a.Path)
+		return value, plugin == "sysfs" && matchesPath(key, "/sys/"+a.Path)
 	case setting.Sysfs:
-		return o.Value, sysfs(o.Key, plugin, key, a.Path)
+		return o.Value, setsSysfs(o.Key, plugin, key, a.Path)
 	}
 	return "", false
 }
 
-// sysfs reports whether an option sets a file below /sys.
-func sysfs(option, plugin, key, file string) bool {
+// setsSysfs reports whether an option sets a file below /sys.
+func setsSysfs(option, plugin, key, file string) bool {
+	cpuFile := ""
+	if strings.HasPrefix(file, "devices/system/cpu/") {
+		cpuFile = path.Base(file)
+	}
 	switch {
 	case plugin == "sysfs":
-		return names(key, "/sys/"+file)
+		return matchesPath(key, "/sys/"+file)
 	case TxQueueLength(file) != "":
 		return option == "net.txqueuelen"
 	case file == "kernel/mm/transparent_hugepage/enabled":
 		return option == "vm.transparent_hugepages" || option == "vm.transparent_hugepage"
 	case file == "kernel/mm/transparent_hugepage/defrag":
 		return option == "vm.transparent_hugepage.defrag"
-	case strings.HasPrefix(file, "devices/system/cpu/") && strings.HasSuffix(file, "/scaling_governor"):
+	case cpuFile == "scaling_governor":
 		return option == "cpu.governor"
-	case strings.HasPrefix(file, "devices/system/cpu/") && strings.HasSuffix(file, "/energy_performance_preference"):
-		return option == "cpu.energy_performance_preference"
-	case strings.HasPrefix(file, "devices/system/cpu/cpu") &&
-		strings.HasSuffix(file, "/power/pm_qos_resume_latency_us"):
-		return option == "cpu.pm_qos_resume_latency_us"
+	case cpuFile == "energy_performance_preference", cpuFile == "pm_qos_resume_latency_us":
+		return option == "cpu."+cpuFile
 	}
 	return false
 }
 
-// names reports whether a path of TuneD, which may hold wildcards, is that of a file.
-func names(pattern, file string) bool {
+// matchesPath reports whether a path in a profile, which may have wildcards, matches a file.
+func matchesPath(pattern, file string) bool {
 	matched, err := path.Match(pattern, file)
 	return pattern == file || err == nil && matched
 }
 
-// pair is the word behind a name in a list such as "rx 4096 tx 4096".
-func pair(list, name string) string {
+// pairValue returns the word after a name in a list such as "rx 4096 tx 4096".
+func pairValue(list, name string) string {
 	words := strings.FieldsFunc(list, func(r rune) bool { return r == ' ' || r == ',' || r == ':' })
 	for i := 0; i+1 < len(words); i += 2 {
 		if words[i] == name {
@@ -175,16 +177,17 @@ func pair(list, name string) string {
 	return ""
 }
 
-// moduleParameter is a parameter of the modules' section: "+r halt_poll_ns=0 ple_gap=0".
+// moduleParameter returns a parameter from an option of the modules section: "+r halt_poll_ns=0 ple_gap=0".
 func moduleParameter(value, name string) string {
 	for _, word := range strings.Fields(strings.TrimPrefix(value, "+r")) {
-		if key, v, has := strings.Cut(word, "="); has && key == name {
+		if v, ok := strings.CutPrefix(word, name+"="); ok {
 			return v
 		}
 	}
 	return ""
 }
 
+// serviceState returns the state that a list of commands such as "stop,disable" leaves a service in.
 func serviceState(value string) string {
 	for _, command := range strings.Split(value, ",") {
 		switch strings.TrimSpace(command) {
@@ -197,9 +200,10 @@ func serviceState(value string) string {
 	return ""
 }
 
-// scheduling is what a group of threads gets, "0:f:2:*:^\[ksoftirqd": a rank among groups, the policy, the priority,
-// CPUs and what the threads' names match. Threads of the kernel stand in brackets there.
-func scheduling(plugin, key, value, thread string) (string, bool) {
+// threadSched returns the scheduling that an option gives to a kernel thread, and whether the thread is in its group.
+// A group is "0:f:2:*:^\[ksoftirqd": order among groups, policy, priority, CPUs and a regular expression for the
+// command, which has brackets around the name of a kernel thread.
+func threadSched(plugin, key, value, thread string) (string, bool) {
 	fields := strings.SplitN(value, ":", 5)
 	if plugin != "scheduler" || !strings.HasPrefix(key, "group.") || len(fields) != 5 ||
 		!matches(fields[4], "["+thread+"]") {
@@ -216,20 +220,18 @@ func scheduling(plugin, key, value, thread string) (string, bool) {
 	return policy, true
 }
 
-// TxQueueLength is the device whose transmit queue's length a file below /sys is; empty for others.
+// TxQueueLength returns the device of a file class/net/DEVICE/tx_queue_len below /sys, or nothing for other files.
 func TxQueueLength(file string) string {
-	device, found := strings.CutPrefix(file, "class/net/")
-	if !found {
-		return ""
-	}
-	if device, found = strings.CutSuffix(device, "/tx_queue_len"); !found {
+	device, prefix := strings.CutPrefix(file, "class/net/")
+	device, suffix := strings.CutSuffix(device, "/tx_queue_len")
+	if !prefix || !suffix {
 		return ""
 	}
 	return device
 }
 
-// covers reports whether a list of devices of TuneD ("eth0,eth1", "ens*", "!eth0"; empty: all) holds the one of a
-// value.
+// covers reports whether the devices option of a section ("eth0,eth1", "ens*", "!eth0"; empty: all) includes the device
+// of an address.
 func covers(devices string, a setting.Address) bool {
 	device := a.Object()
 	switch {
@@ -238,17 +240,14 @@ func covers(devices string, a setting.Address) bool {
 	case a.Kind == setting.Sysfs && strings.HasPrefix(a.Path, "devices/system/cpu/cpu"):
 		device, _, _ = strings.Cut(strings.TrimPrefix(a.Path, "devices/system/cpu/"), "/")
 	}
-	wanted, named := true, false
+	included, listed := false, false // listed: some entry names devices to include
 	for _, name := range strings.FieldsFunc(devices, func(r rune) bool { return r == ',' || r == ' ' || r == ';' }) {
-		name, not := strings.CutPrefix(name, "!")
-		matched, err := path.Match(name, device)
-		switch {
-		case not && err == nil && matched:
+		name, exclude := strings.CutPrefix(name, "!")
+		matched, _ := path.Match(name, device)
+		if exclude && matched {
 			return false
-		case !not && !named:
-			wanted, named = false, true
 		}
-		wanted = wanted || !not && err == nil && matched
+		included, listed = included || !exclude && matched, listed || !exclude
 	}
-	return wanted
+	return included || !listed
 }

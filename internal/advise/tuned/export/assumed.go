@@ -1,11 +1,10 @@
 package export
 
-// assumed stands for TuneD's own profiles where their files cannot be read: what versions 2.20 to 2.25 have in common,
-// of which the tests say that it is no more than these set. A profile that is made against it is right beside each of
-// them.
-func assumed(name string) (string, bool) {
-	text, is := map[string]string{
-		"usr/lib/tuned/" + RealtimeBase + "/tuned.conf": `[variables]
+// builtinProfile stands in for TuneD's own profiles if their files cannot be read. It has what they have in common in
+// versions 2.20 to 2.25 (the tests check that it sets no more), so a profile based on it is right with each of them.
+func builtinProfile(name string) (string, bool) {
+	text, ok := map[string]string{
+		"usr/lib/tuned/" + realtimeBase + "/tuned.conf": `[variables]
 include=/etc/tuned/realtime-virtual-host-variables.conf
 non_isolated=${f:cpulist_invert:${isolated_cores}}
 non_isolated_mask=${f:cpulist2hex_invert:${isolated_cores}}
@@ -37,10 +36,10 @@ group.rcuc=0:f:4:*:^\[rcuc
 group.rcub=0:f:4:*:^\[rcub
 ps_blacklist=^\[ksoftirqd;^\[ktimers;^\[rcuc;^\[rcub;^\[ktimersoftd;pmd;PMD;^DPDK;qemu-kvm
 `,
-		"usr/lib/tuned/" + BulkBase + "/tuned.conf": throughput,
-		"usr/lib/tuned/" + HostBase + "/tuned.conf": throughput,
+		"usr/lib/tuned/" + bulkBase + "/tuned.conf": throughput,
+		"usr/lib/tuned/" + hostBase + "/tuned.conf": throughput,
 	}[name]
-	return text, is
+	return text, ok
 }
 
 const throughput = "[cpu]\ngovernor=performance\n[sysctl]\nvm.swappiness=10\nnet.core.somaxconn=>2048\n"

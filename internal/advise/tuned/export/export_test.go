@@ -15,7 +15,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// finding is one that is off, or good as it stands where there is no wish.
+// finding is a finding that is off, or OK if nothing is wanted or it has the wanted value.
 func finding(at, found string, want ...string) audit.Finding {
 	a, err := setting.ParseAddress(at)
 	if err != nil {
@@ -93,7 +93,7 @@ func make1(t *testing.T, r Request) *Profile {
 	return p
 }
 
-// read is the profile as TuneD would take it, over what its own profiles have in common.
+// read resolves the profile as TuneD would, on top of what its own profiles have in common.
 func read(r Request, p *Profile) *facts.Tuned {
 	return tuned.Resolve(func(name string) (string, bool) {
 		for _, f := range p.Files {
@@ -101,7 +101,7 @@ func read(r Request, p *Profile) *facts.Tuned {
 				return f.Text, true
 			}
 		}
-		return assumed(name)
+		return builtinProfile(name)
 	}, r.Machine, p.Name)
 }
 
@@ -112,12 +112,12 @@ func addresses(all []Held) (texts []string) {
 	return texts
 }
 
-// TestRealtime: what the included profile gives is not said again, what it gives otherwise is said once, and what TuneD
-// cannot hold is listed. TuneD then gives every value that is said to be held.
+// TestRealtime: the profile repeats nothing of the included one, replaces its other values once, and lists what TuneD
+// cannot set. TuneD then sets every value that is listed as held.
 func TestRealtime(t *testing.T) {
 	r := request(realtimeGoal, realtimeFindings()...)
 	p := make1(t, r)
-	if p.Base != RealtimeBase || !p.Assumed || len(p.Files) != 2 ||
+	if p.Base != realtimeBase || !p.Assumed || len(p.Files) != 2 ||
 		!strings.Contains(p.Files[1].Text, "isolated_cores=2-3\nisolate_managed_irq=Y\nnetdev_queue_count=2\n") {
 		t.Errorf("base %s, files %+v", p.Base, p.Files)
 	}
@@ -150,7 +150,7 @@ func TestRealtime(t *testing.T) {
 		t.Errorf("missing: %v", got.Missing)
 	}
 	for _, h := range slices.Concat(p.Held, p.ByBase) {
-		set, does := tuned.Of(got, h.Address)
+		set, does := tuned.Lookup(got, h.Address)
 		switch {
 		case h.Address.Kind == setting.IRQCPUs:
 		case h.Value == "absent" && does, h.Value != "absent" && set.Value != h.Value:
@@ -185,7 +185,7 @@ func TestRealtime(t *testing.T) {
 // TestOtherBases: a goal without a latency extends other profiles and needs no variables; a realtime goal without CPUs
 // is refused.
 func TestOtherBases(t *testing.T) {
-	for want, g := range map[string]goal.Goal{HostBase: goal.Unlimited(), BulkBase: {Bulk: 25e9}} {
+	for want, g := range map[string]goal.Goal{hostBase: goal.Unlimited(), bulkBase: {Bulk: 25e9}} {
 		p := make1(t, request(g, finding("sysctl:net.core.dev_weight", "64", "128"),
 			finding("sysfs:devices/system/cpu/cpufreq/policy0/scaling_governor", "powersave", "performance")))
 		if p.Base != want || len(p.Files) != 1 || len(p.Held) != 1 || len(p.ByBase) != 1 ||
@@ -205,7 +205,7 @@ func TestOtherBases(t *testing.T) {
 	}
 }
 
-// TestReadFromTuneD: the host's own profiles count where they can be read, and what they do not have is said here.
+// TestReadFromTuneD: the host's own profiles are used if they can be read, and what they lack is added.
 func TestReadFromTuneD(t *testing.T) {
 	r := request(realtimeGoal, finding("kernel-arg:isolcpus", "", "managed_irq,domain,2-3"),
 		finding("sysctl:vm.stat_interval", "1", "10"))

@@ -15,27 +15,49 @@ import (
 // section is one section of the profile.
 type section struct {
 	name  string
-	head  []string // options of TuneD's own: type, devices
+	head  []string // options for TuneD itself: type, devices
 	lines []line
 }
 
 type line struct{ comment, key, value string }
 
-// take puts the value of a finding where it belongs: into this profile, to what the included one holds, or to what
-// TuneD cannot hold.
-func (b *builder) take(f audit.Finding) {
+func (s *section) add(comment, key, value string) {
+	s.lines = append(s.lines, line{comment, key, value})
+}
+
+// cut removes the line of a key and returns it; false: there is none.
+func (s *section) cut(key string) (line, bool) {
+	at := slices.IndexFunc(s.lines, func(l line) bool { return l.key == key })
+	if at < 0 {
+		return line{}, false
+	}
+	l := s.lines[at]
+	s.lines = slices.Delete(s.lines, at, at+1)
+	return l, true
+}
+
+// appended returns the value of an option that has one word for each setting, with one word added to those it has.
+func (s *section) appended(key, word string) string {
+	if l, ok := s.cut(key); ok {
+		return l.value + " " + word
+	}
+	return word
+}
+
+// add records the value of a finding: as set by this profile, by the included one, or not by TuneD.
+func (b *builder) add(f audit.Finding) {
 	if f.Check || f.Address.Kind == setting.Fact || f.Blocked != "" {
 		return
 	}
-	value, is := wanted(f)
-	if !is {
-		b.gone(f)
+	value, ok := wantedValue(f)
+	if !ok {
+		b.removeArgument(f)
 		return
 	}
 	if f.Address.Kind == setting.Service && f.State == audit.OK {
-		return // TuneD calls a service that is not installed an error
+		return // to TuneD a service that is not installed is an error
 	}
-	set, does := tuned.Of(b.base, f.Address)
+	set, does := tuned.Lookup(b.base, f.Address)
 	held := Held{ID: f.ID, Address: f.Address, Value: value, Option: strings.Replace(set.Option, "/", ".", 1),
 		Because: f.Why}
 	if does && b.agrees(f, set, value) {
@@ -43,11 +65,11 @@ func (b *builder) take(f audit.Finding) {
 			held.Value = set.Value
 		}
 		b.profile.ByBase = append(b.profile.ByBase, held)
-		b.boots(f)
+		b.noteTwice(f)
 		return
 	}
 	if f.State != audit.OK && !b.Report.Goal.Consents(f.Risk) {
-		b.left(f, "it needs consent: risk "+string(f.Risk), "mpps apply "+b.Flags+" --consent "+string(f.Risk))
+		b.addNotHeld(f, "it needs consent: risk "+string(f.Risk), "mpps apply "+b.Flags+" --consent "+string(f.Risk))
 		return
 	}
 	if does {
@@ -55,22 +77,22 @@ func (b *builder) take(f audit.Finding) {
 	}
 	where, key, text, why := b.place(f, value)
 	if why != "" {
-		b.left(f, why, "mpps apply "+b.Flags)
+		b.addNotHeld(f, why, "mpps apply "+b.Flags)
 		return
 	}
 	held.Option = where.name + "." + key
 	if f.Address.Kind == setting.KernelArg {
-		b.argument(f, where, set, value)
+		b.addArgument(f, where, set, value)
 		held.Option = where.name + ".cmdline_mpps"
 	} else {
-		where.lines = append(where.lines, line{f.ID, key, text})
+		where.add(f.ID, key, text)
 	}
 	b.profile.Held = append(b.profile.Held, held)
-	b.boots(f)
+	b.noteTwice(f)
 }
 
-// agrees reports whether the included profile gives what is wanted. A thread's realtime priority may be higher, and an
-// interrupt is where it is to be when it is off the isolated CPUs.
+// agrees reports whether the included profile sets what is wanted. The realtime priority of a thread may be higher, and
+// an interrupt only has to be off the isolated CPUs.
 func (b *builder) agrees(f audit.Finding, set tuned.Set, value string) bool {
 	switch {
 	case set.Value == value, f.Want != nil && set.Value != "" && f.Want.Met(setting.Value(set.Value)):
@@ -79,13 +101,14 @@ func (b *builder) agrees(f audit.Finding, set tuned.Set, value string) bool {
 		to, err := setting.ParseCPUs(value)
 		return set.Option == "scheduler.isolated_cores" && err == nil && to.Equal(b.Host.Topology.Online.Minus(b.cores))
 	case f.Address.Kind == setting.ThreadSched:
-		has, want := realtime(set.Value), realtime(value)
+		has, want := realtimePriority(set.Value), realtimePriority(value)
 		return want > 0 && has >= want
 	}
 	return false
 }
 
-func realtime(policy string) int {
+// realtimePriority returns the priority of "SCHED_FIFO 2" or "SCHED_RR 2", and 0 for other policies.
+func realtimePriority(policy string) int {
 	name, priority, _ := strings.Cut(policy, " ")
 	n, err := strconv.Atoi(priority)
 	if err != nil || name != "SCHED_FIFO" && name != "SCHED_RR" {
@@ -94,49 +117,47 @@ func realtime(policy string) int {
 	return n
 }
 
-// gone takes a kernel argument out that is to be absent and that the included profile adds.
-func (b *builder) gone(f audit.Finding) {
+// removeArgument removes an unwanted kernel argument that the included profile adds.
+func (b *builder) removeArgument(f audit.Finding) {
 	if f.Address.Kind != setting.KernelArg || f.Want == nil || f.Want.Op != setting.Gone ||
 		f.State == audit.NotApplicable {
 		return
 	}
-	set, does := tuned.Of(b.base, f.Address)
+	set, does := tuned.Lookup(b.base, f.Address)
 	switch {
 	case does:
 		if words, err := setting.Words(f.Address.Path, set.Value); err == nil {
-			b.section("bootloader").lines = append(b.section("bootloader").lines,
-				line{f.ID, "cmdline_mpps_less_" + optionName(f.Address.Path), "-" + strings.Join(words, " ")})
+			b.section("bootloader").add(f.ID, "cmdline_mpps_less_"+optionName(f.Address.Path),
+				"-"+strings.Join(words, " "))
 			b.profile.Held = append(b.profile.Held, Held{ID: f.ID, Address: f.Address, Value: "absent",
 				Option: "bootloader.cmdline_mpps_less", Instead: set.Value, Because: f.Why})
 		}
 	case f.State == audit.Off:
-		b.left(f, "TuneD adds kernel arguments and takes none out of the boot loader's own files", "mpps apply "+
+		b.addNotHeld(f, "TuneD adds kernel arguments and takes none out of the boot loader's own files", "mpps apply "+
 			b.Flags)
 	}
 }
 
-// argument adds a kernel argument, and takes out the one that the included profile gives otherwise.
-func (b *builder) argument(f audit.Finding, where *section, set tuned.Set, value string) {
+// addArgument adds a kernel argument and removes another value of it that the included profile adds.
+func (b *builder) addArgument(f audit.Finding, where *section, set tuned.Set, value string) {
 	words, err := setting.Words(f.Address.Path, value)
 	if err != nil {
 		return
 	}
 	if set.Value != "" {
 		if old, err := setting.Words(f.Address.Path, set.Value); err == nil {
-			where.lines = append(where.lines, line{f.ID + ": the included profile gives another", "cmdline_mpps_less_" +
-				optionName(f.Address.Path), "-" + strings.Join(old, " ")})
+			where.add(f.ID+": the included profile gives another", "cmdline_mpps_less_"+optionName(f.Address.Path),
+				"-"+strings.Join(old, " "))
 		}
 	}
-	at := slices.IndexFunc(where.lines, func(l line) bool { return l.key == "cmdline_mpps" })
-	if at < 0 {
-		where.lines = append(where.lines, line{f.ID, "cmdline_mpps", "+" + strings.Join(words, " ")})
-		return
+	comment, value := f.ID, "+"+strings.Join(words, " ")
+	if l, ok := where.cut("cmdline_mpps"); ok {
+		comment, value = l.comment+", "+f.ID, l.value+" "+strings.Join(words, " ")
 	}
-	l := where.lines[at]
-	where.lines = append(slices.Delete(where.lines, at, at+1), line{l.comment + ", " + f.ID, l.key, l.value + " " +
-		strings.Join(words, " ")})
+	where.add(comment, "cmdline_mpps", value)
 }
 
+// optionName returns a text with everything but ASCII letters and digits replaced by underscores.
 func optionName(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
@@ -146,8 +167,8 @@ func optionName(text string) string {
 	}, text)
 }
 
-// boots notes an argument that the boot loader's own files give already.
-func (b *builder) boots(f audit.Finding) {
+// noteTwice lists a kernel argument that the boot loader's own files already have.
+func (b *builder) noteTwice(f audit.Finding) {
 	if f.Address.Kind != setting.KernelArg || f.Reading.State != setting.Known {
 		return
 	}
@@ -158,8 +179,8 @@ func (b *builder) boots(f audit.Finding) {
 	b.profile.Twice = append(b.profile.Twice, f.Address.Path)
 }
 
-func (b *builder) left(f audit.Finding, why, command string) {
-	value, _ := wanted(f)
+func (b *builder) addNotHeld(f audit.Finding, why, command string) {
+	value, _ := wantedValue(f)
 	if f.Want != nil {
 		value = f.Want.String()
 	}
@@ -167,7 +188,7 @@ func (b *builder) left(f audit.Finding, why, command string) {
 		Command: command})
 }
 
-// section is the section of a name, made where it is not there.
+// section returns the section with a name. It creates it if needed.
 func (b *builder) section(name string, head ...string) *section {
 	at := slices.IndexFunc(b.sections, func(s *section) bool { return s.name == name })
 	if at < 0 {
@@ -177,7 +198,7 @@ func (b *builder) section(name string, head ...string) *section {
 	return b.sections[at]
 }
 
-// place is where a value goes in a profile, or why TuneD cannot hold it.
+// place returns the section and option for a value, or why TuneD cannot set it.
 func (b *builder) place(f audit.Finding, value string) (where *section, key, text, why string) {
 	a := f.Address
 	switch a.Kind {
@@ -198,20 +219,23 @@ func (b *builder) place(f audit.Finding, value string) (where *section, key, tex
 		if f.Reading.State == setting.Known && !f.Reading.ReadOnly {
 			return b.section("sysfs"), "/sys/module/" + a.Object() + "/parameters/" + a.Rest(), value, ""
 		}
-		return b.module(a, value)
+		s := b.section("modules") // its options take effect when the module is loaded
+		return s, a.Object(), s.appended(a.Object(), a.Rest()+"="+value), ""
 	case setting.Service:
 		command := map[string]string{"stopped": "stop,disable", "running": "start,enable"}[value]
 		return b.section("service"), "service." + a.Path, command, ""
 	case setting.ThreadSched:
 		return b.thread(a, value)
 	case setting.NICRing, setting.NICChannels, setting.NICCoalesce, setting.NICFeature:
-		return b.nic(a, value)
+		s := b.device(a.Object())
+		key = tuned.NetOptions[a.Kind]
+		return s, key, s.appended(key, path.Base(a.Rest())+" "+value), ""
 	}
-	return nil, "", "", cannot(a.Kind)
+	return nil, "", "", whyNot(a.Kind)
 }
 
-// cannot says why TuneD cannot hold values of a kind.
-func cannot(k setting.Kind) string {
+// whyNot returns why TuneD cannot set values of a kind.
+func whyNot(k setting.Kind) string {
 	switch k {
 	case setting.Domain, setting.DomainLive, setting.DomainDevice:
 		return "guests are libvirt's: no plugin of TuneD knows them"
@@ -233,12 +257,13 @@ func cannot(k setting.Kind) string {
 	return "no plugin of TuneD sets this: " + setting.Kinds[k].What
 }
 
-// sysctlKey is a key as TuneD reads it: dots between elements, a slash for a dot inside one.
+// sysctlKey returns the key of a sysctl in TuneD's notation: dots between elements, a slash for a dot inside one.
 func sysctlKey(name string) string {
 	return strings.NewReplacer("/", ".", ".", "/").Replace(setting.SysctlPath(name))
 }
 
-// sysfs is a file below /sys, by the plugin whose it is where there is one: two plugins must not write one file.
+// sysfs is place for a file below /sys. A file that another plugin of TuneD writes is left to that plugin: two must not
+// write the same file.
 func (b *builder) sysfs(a setting.Address, value string) (where *section, key, text, why string) {
 	switch file := a.Path; {
 	case file == "kernel/mm/transparent_hugepage/enabled":
@@ -246,62 +271,39 @@ func (b *builder) sysfs(a setting.Address, value string) (where *section, key, t
 	case file == "kernel/mm/transparent_hugepage/defrag":
 		return b.section("vm"), "transparent_hugepage.defrag", value, ""
 	case strings.HasSuffix(file, "/scaling_governor"):
-		return b.once(b.section("cpu"), "governor", value)
+		return b.single(b.section("cpu"), "governor", value)
 	case tuned.TxQueueLength(file) != "":
 		return b.device(tuned.TxQueueLength(file)), "txqueuelen", value, ""
 	case value == "":
-		return nil, "", "", cannot(setting.TraceEvents)
+		return nil, "", "", whyNot(setting.TraceEvents)
 	}
 	return b.section("sysfs"), "/sys/" + a.Path, value, ""
 }
 
-// once is an option that holds for all devices: of several values of it the first counts.
-func (b *builder) once(s *section, key, value string) (where *section, k, text, why string) {
-	if at := slices.IndexFunc(s.lines, func(l line) bool { return l.key == key }); at >= 0 {
-		if s.lines[at].value != value {
-			return nil, "", "", fmt.Sprintf("another of its kind has %s, and TuneD has one option for all",
-				s.lines[at].value)
-		}
-		s.lines = slices.Delete(s.lines, at, at+1)
+// single is place for an option that applies to all devices: the first value counts, others cannot be set.
+func (b *builder) single(s *section, key, value string) (where *section, k, text, why string) {
+	at := slices.IndexFunc(s.lines, func(l line) bool { return l.key == key })
+	if at >= 0 && s.lines[at].value != value {
+		return nil, "", "", fmt.Sprintf("another of its kind has %s, and TuneD has one option for all",
+			s.lines[at].value)
 	}
+	s.cut(key)
 	return s, key, value, ""
 }
 
-// module is a parameter that counts when its module is loaded; those of one module are one option.
-func (b *builder) module(a setting.Address, value string) (where *section, key, text, why string) {
-	s := b.section("modules")
-	text = a.Rest() + "=" + value
-	if at := slices.IndexFunc(s.lines, func(l line) bool { return l.key == a.Object() }); at >= 0 {
-		text = s.lines[at].value + " " + text
-		s.lines = slices.Delete(s.lines, at, at+1)
-	}
-	return s, a.Object(), text, ""
-}
-
-// thread is a group of threads of one kind. The option has the name that the included profile has for it, so that one
-// takes the other's place.
+// thread is place for the group of all kernel threads of one kind. The group has the name that the included profile
+// uses, so that it replaces that one.
 func (b *builder) thread(a setting.Address, value string) (where *section, key, text, why string) {
 	kind := a.Object()
-	priority := realtime(value)
+	priority := realtimePriority(value)
 	if priority == 0 {
 		return nil, "", "", "its groups give a realtime priority, not " + value
 	}
-	return b.once(b.section("scheduler"), "group."+kind, fmt.Sprintf(`0:f:%d:*:^\[%s`, priority, kind))
+	return b.single(b.section("scheduler"), "group."+kind, fmt.Sprintf(`0:f:%d:*:^\[%s`, priority, kind))
 }
 
-// device is the section of one network device. It comes before the section for all, and takes the device from it.
+// device returns the section of one network device. Its priority puts it before the section for all devices, from which
+// it takes the device.
 func (b *builder) device(name string) *section {
 	return b.section("net_"+optionName(name), "type=net", "devices="+name, "priority=-1")
-}
-
-func (b *builder) nic(a setting.Address, value string) (where *section, key, text, why string) {
-	s := b.device(a.Object())
-	key = map[setting.Kind]string{setting.NICRing: "ring", setting.NICChannels: "channels",
-		setting.NICCoalesce: "coalesce", setting.NICFeature: "features"}[a.Kind]
-	text = path.Base(a.Rest()) + " " + value
-	if at := slices.IndexFunc(s.lines, func(l line) bool { return l.key == key }); at >= 0 {
-		text = s.lines[at].value + " " + text
-		s.lines = slices.Delete(s.lines, at, at+1)
-	}
-	return s, key, text, ""
 }

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// spare keeps the scheduler's section of a realtime profile off QEMU: TuneD moves each process that is allowed on an
-// isolated core away when the profile is chosen and whenever TuneD starts, and its own list of those that stay has only
-// the name that RHEL gives QEMU.
-func (b *builder) spare() {
-	if b.profile.Base != RealtimeBase {
+// exemptQEMU adds QEMU and vhost threads to the ps_blacklist of a realtime profile. When the profile is activated, and
+// whenever TuneD starts, it moves every process off the isolated cores unless it is on that list, and the list of the
+// included profile only has the name of QEMU on RHEL.
+func (b *builder) exemptQEMU() {
+	if b.profile.Base != realtimeBase {
 		return
 	}
 	list := ""
@@ -25,15 +25,14 @@ func (b *builder) spare() {
 			list += ";" + name
 		}
 	}
-	s := b.section("scheduler")
-	s.lines = append(s.lines, line{"QEMU and its vhost threads stay where they are pinned (the list of " +
-		b.profile.Base + ", and these)", "ps_blacklist", strings.TrimPrefix(list, ";")})
+	b.section("scheduler").add("QEMU and its vhost threads stay where they are pinned (the list of "+b.profile.Base+
+		", and these)", "ps_blacklist", strings.TrimPrefix(list, ";"))
 }
 
-// order is that of the sections.
+// order is the order of the sections; others come last.
 var order = []string{"bootloader", "sysctl", "sysfs", "vm", "cpu", "scheduler", "modules", "service"}
 
-// text is tuned.conf.
+// text returns tuned.conf.
 func (b *builder) text() string {
 	p := b.profile
 	var t strings.Builder
@@ -46,14 +45,14 @@ func (b *builder) text() string {
 	if len(p.ByBase) > 0 {
 		comment("")
 		comment("Held by %s:", p.Base)
-		grouped(p.ByBase, func(h Held) string { return h.ID + h.Value }, func(h Held, more int) {
+		eachGroup(p.ByBase, func(h Held) string { return h.ID + h.Value }, func(h Held, more int) {
 			comment("  %s  %s = %s%s", h.ID, h.Address, h.Value, andMore(more))
 		})
 	}
 	if len(p.NotHeld) > 0 {
 		comment("")
 		comment("TuneD cannot hold (the command sets it, and makes it last):")
-		grouped(p.NotHeld, func(l Left) string { return l.ID + l.Why }, func(l Left, more int) {
+		eachGroup(p.NotHeld, func(l Left) string { return l.ID + l.Why }, func(l Left, more int) {
 			comment("  %s  %s = %s%s", l.ID, l.Address, oneLine(l.Wanted), andMore(more))
 			comment("    %s", l.Why)
 			comment("    %s", l.Command)
@@ -86,7 +85,7 @@ func rank(name string) int {
 	return len(order)
 }
 
-// summary is the goal in a line of TuneD's list of profiles.
+// summary returns the line for TuneD's list of profiles.
 func summary(flags string) string {
 	return "KVM host for " + oneLine(strings.ReplaceAll(strings.TrimPrefix(flags, "--"), "#", ""))
 }
@@ -99,8 +98,8 @@ func oneLine(text string) string {
 	return text
 }
 
-// grouped calls for the first of each group, with how many there are besides.
-func grouped[T any](all []T, key func(T) string, do func(first T, more int)) {
+// eachGroup calls do with the first element of each group and the number of further ones.
+func eachGroup[T any](all []T, key func(T) string, do func(first T, more int)) {
 	n := map[string]int{}
 	for _, one := range all {
 		n[key(one)]++
