@@ -48,7 +48,7 @@ func (e *Env) Gather(ctx context.Context, l Look) (*Host, error) {
 
 // judgedAddresses returns the addresses that audits, plans and realtime checks need.
 func judgedAddresses(h *facts.Host) []setting.Address {
-	return slices.Concat(knob.Addresses(h, knob.Catalogue()), lasting.Addresses(), realtime.Addresses(h))
+	return slices.Concat(knob.Addresses(h, knob.Catalogue()), lasting.Addresses(), realtime.Addresses())
 }
 
 // Host inspects a host.
@@ -110,7 +110,7 @@ func (e *Env) gather(ctx context.Context, h *Host, l Look) error {
 // watch waits for an interval and observes what runs on the CPUs reserved for realtime, if there are any.
 func watch(ctx context.Context, m *machine.Machine, h *facts.Host, interval time.Duration) (*facts.Observation, error) {
 	var observed *facts.Observation
-	if s := realtime.Find(h, nil, ""); len(s.CPUs) > 0 && m.Live() {
+	if s := realtime.FindScope(h, nil, ""); len(s.CPUs) > 0 && m.Live() {
 		observed = m.Observe(ctx, h, s.CPUs, interval, machine.ObserveShare)
 	} else {
 		select {

@@ -23,10 +23,10 @@ var (
 		"whenever the group's CPUs change, the kernel lets its programs run on all of them again, pinned or not", ""}
 )
 
-// cgroups judges the control groups.
-func cgroups(v *view) {
+// judgeCgroups judges the control groups.
+func judgeCgroups(v *view) {
 	if v.h.Isolation == nil {
-		v.unsure("control groups", "they were not looked at")
+		v.addUnjudged("control groups", "they were not looked at")
 		return
 	}
 	by := map[string]*guest{}
@@ -34,62 +34,58 @@ func cgroups(v *view) {
 		by[g.f.Name] = g
 	}
 	for _, c := range v.h.Isolation.Cgroups {
-		in := c.Effective.And(v.s.CPUs)
 		switch g := by[c.Guest]; {
 		case c.Guest == "":
-			v.hostGroup(c)
+			v.judgeHostGroup(c)
 		case g == nil || !g.realtime || !g.defined:
 		case strings.HasPrefix(c.Part, "vcpu"):
-			v.vcpuGroup(c, g)
+			v.judgeVCPUGroup(c, g)
 		case c.Part != "":
-			if len(in) > 0 {
-				kind := strings.TrimRight(c.Part, "0123456789")
-				v.add(cgroupHelper, c.Path, in, fmt.Sprintf("the group of guest %s's %s has %s, of which %s should "+
-					"be quiet", c.Guest, c.Part, c.Effective, in),
-					fmt.Sprintf("virsh %spin %s %s --live", kind,
-						strings.TrimSpace(c.Guest+" "+strings.TrimPrefix(c.Part, kind)), v.away())).with("cpus",
-					float64(len(in)))
-			}
+			kind := strings.TrimRight(c.Part, "0123456789")
+			v.addOverlap(cgroupHelper, c.Path, fmt.Sprintf("the group of guest %s's %s has", c.Guest, c.Part),
+				c.Effective,
+				fmt.Sprintf("virsh %spin %s %s --live", kind,
+					strings.TrimSpace(c.Guest+" "+strings.TrimPrefix(c.Part, kind)), v.houseList())).withCPUs()
 		default:
-			v.holds(c, g.pins(), "guest "+c.Guest)
+			v.requireCPUs(c, g.pinnedCPUs(), "guest "+c.Guest)
 		}
 	}
 }
 
-// hostGroup judges a group that is no guest's: machine.slice must have the guests' CPUs, others that name CPUs not the
-// quiet ones.
-func (v *view) hostGroup(c facts.Cgroup) {
+// judgeHostGroup judges a group that belongs to no guest: machine.slice must have the CPUs of the guests, and other
+// groups with a list of CPUs must not have quiet ones.
+func (v *view) judgeHostGroup(c facts.Cgroup) {
 	if c.Path == "machine.slice" || c.Path == "machine" || strings.HasPrefix(c.Path, "machine.slice/") {
 		pins := setting.CPUSet{}
 		for _, g := range v.guests {
 			if g.realtime {
-				pins = pins.Or(g.pins())
+				pins = pins.Or(g.pinnedCPUs())
 			}
 		}
-		v.holds(c, pins, "the guests")
+		v.requireCPUs(c, pins, "the guests")
 		return
 	}
-	if in := c.CPUs.And(v.s.CPUs); len(in) > 0 && !strings.HasPrefix(c.Partition, "isolated") {
-		v.add(cgroupHost, c.Path, in, fmt.Sprintf("its cpuset.cpus is %s, of which %s should be quiet", c.CPUs, in),
-			fmt.Sprintf("systemctl set-property %s AllowedCPUs=%s", c.Path, v.away())).with("cpus", float64(len(in)))
+	if !strings.HasPrefix(c.Partition, "isolated") {
+		v.addOverlap(cgroupHost, c.Path, "its cpuset.cpus is", c.CPUs,
+			fmt.Sprintf("systemctl set-property %s AllowedCPUs=%s", c.Path, v.houseList())).withCPUs()
 	}
 }
 
-// holds judges whether a group has the CPUs that what is in it needs.
-func (v *view) holds(c facts.Cgroup, need setting.CPUSet, whose string) {
+// requireCPUs judges whether a group has the CPUs that its members need.
+func (v *view) requireCPUs(c facts.Cgroup, need setting.CPUSet, whose string) {
 	if len(c.Effective) == 0 {
 		return
 	}
 	if missing := need.And(v.h.Topology.Online).Minus(c.Effective); len(missing) > 0 {
 		v.add(cgroupNarrow, c.Path, missing, fmt.Sprintf("it has %s; for %s it lacks %s", c.Effective, whose,
-			named(missing)),
+			cpusText(missing)),
 			fmt.Sprintf("systemctl set-property machine.slice AllowedCPUs=%s, or take AllowedCPUs out of its drop-in",
-				c.Effective.Or(need))).with("cpus", float64(len(missing)))
+				c.Effective.Or(need))).withCPUs()
 	}
 }
 
-// vcpuGroup compares the group of a vCPU with its pin.
-func (v *view) vcpuGroup(c facts.Cgroup, g *guest) {
+// judgeVCPUGroup compares the group of a vCPU with its pin.
+func (v *view) judgeVCPUGroup(c facts.Cgroup, g *guest) {
 	n, err := strconv.Atoi(strings.TrimPrefix(c.Part, "vcpu"))
 	if err != nil || n < 0 || n >= len(g.vcpus) || len(c.Effective) == 0 {
 		return

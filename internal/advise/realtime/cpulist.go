@@ -10,32 +10,28 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// bootLists are the arguments of the kernel that name CPUs.
+// bootLists are the kernel arguments that list CPUs.
 var bootLists = []string{"isolcpus", "nohz_full", "rcu_nocbs", "irqaffinity"}
 
-// argument is one of them on a command line.
+// argument is one of bootLists on a command line.
 type argument struct {
 	given bool
-	flags []string // of isolcpus, in front of the list
+	flags []string // of isolcpus, before the list
 	cpus  setting.CPUSet
-	err   error // the list is none
+	err   error // the value is not a list of CPUs
 }
 
-// flagged reports whether an argument has a flag.
-func (a argument) flagged(flag string) bool { return slices.Contains(a.flags, flag) }
+func (a argument) hasFlag(flag string) bool { return slices.Contains(a.flags, flag) }
 
-// readArgument reads an argument's value as the kernel does (lib/bitmap.c, bitmap_parselist; kernel/sched/isolation.c,
-// housekeeping_isolcpus_setup; kernel/rcu/tree_nocb.h, rcu_nocb_setup). Of one that stands several times the last
-// counts. Kernels differ in what they make of several isolcpus: more than one of them are an error here.
+// readArgument parses the value of an argument as the kernel does (lib/bitmap.c, bitmap_parselist;
+// kernel/sched/isolation.c, housekeeping_isolcpus_setup; kernel/rcu/tree_nocb.h, rcu_nocb_setup). If an argument is
+// given several times, the last one counts. Kernels disagree about several isolcpus: different ones are an error here.
 func readArgument(name string, r setting.Reading, t *facts.Topology) argument {
-	if r.State != setting.Known {
+	words := strings.Fields(r.Value)
+	if r.State != setting.Known || len(words) == 0 {
 		return argument{}
 	}
 	a := argument{given: true}
-	words := strings.Fields(r.Value)
-	if len(words) == 0 {
-		return argument{}
-	}
 	value := words[len(words)-1]
 	if name == "isolcpus" {
 		slices.Sort(words)
@@ -61,8 +57,8 @@ func readArgument(name string, r setting.Reading, t *facts.Topology) argument {
 	return a
 }
 
-// kernelList reads a list of CPUs as the kernel does: all, N for the last CPU, and parts of a range (0-31:1/2, each
-// first one of two).
+// kernelList parses a list of CPUs as the kernel does: "all", N for the last CPU, and parts of a range (0-31:1/2 is
+// every second CPU).
 func kernelList(text string, t *facts.Topology) (setting.CPUSet, error) {
 	last := 0
 	if n := len(t.CPUs); n > 0 {
@@ -97,13 +93,14 @@ func kernelList(text string, t *facts.Topology) (setting.CPUSet, error) {
 	return setting.CPUs(all...), nil
 }
 
-// running are the arguments that the running kernel got, next those that the boot loader's files give to the next one.
-func (v *view) running(name string) argument {
+// bootedArgument returns an argument of the running kernel.
+func (v *view) bootedArgument(name string) argument {
 	line := setting.ParseCommandLine(v.h.Kernel.CommandLine)
 	return readArgument(name, line.Get(name), &v.h.Topology)
 }
 
-func (v *view) next(name string) (argument, setting.Reading) {
+// nextArgument returns an argument that the boot loader's files give to the next kernel.
+func (v *view) nextArgument(name string) (argument, setting.Reading) {
 	r := v.h.Readings.At(setting.Of(setting.KernelArg, name))
 	return readArgument(name, r, &v.h.Topology), r
 }

@@ -3,33 +3,37 @@ package realtime
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"mpps/internal/model/domain"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
 )
 
-// guest is a guest as its definition has it.
+// guest is a guest and its parsed definition.
 type guest struct {
 	f        *facts.Guest
 	d        domain.Guest
-	defined  bool
-	why      string // why its definition could not be read
+	defined  bool   // d was read
+	why      string // it could not be
 	vcpus    []vcpu
-	realtime bool // it is one of those that the CPUs are for
+	realtime bool // the quiet CPUs are for it
 }
 
-// vcpu is one of a guest's CPUs, by its definition.
+// vcpu is a vCPU as defined.
 type vcpu struct {
 	number   int
 	pin      setting.CPUSet // empty: it may run anywhere
-	policy   string         // SCHED_FIFO, SCHED_RR; empty: an ordinary thread
+	policy   string         // as in sched(7); empty: SCHED_OTHER
 	priority int
 }
 
-func (c vcpu) scheduled() bool { return c.policy == "SCHED_FIFO" || c.policy == "SCHED_RR" }
+// realtimePolicy reports whether a scheduling policy has realtime priorities.
+func realtimePolicy(policy string) bool { return policy == "SCHED_FIFO" || policy == "SCHED_RR" }
 
-// definitions reads the definitions of a host's guests. One that libvirt does not know has only its threads.
+func (c vcpu) scheduled() bool { return realtimePolicy(c.policy) }
+
+// definitions parses the definitions of all guests. A guest that libvirt does not know only has threads.
 func definitions(h *facts.Host) []*guest {
 	all := make([]*guest, 0, len(h.Guests))
 	for i := range h.Guests {
@@ -47,17 +51,17 @@ func definitions(h *facts.Host) []*guest {
 		g.d, g.defined = doc.Guest(), true
 		g.vcpus = make([]vcpu, max(0, min(g.d.VCPUs.Current, maxVCPUs)))
 		for n := range g.vcpus {
-			g.vcpus[n] = vcpu{number: n, pin: pinned(g.d.VCPUs.Set)}
+			g.vcpus[n] = vcpu{number: n, pin: parseSet(g.d.VCPUs.Set)}
 		}
 		for _, p := range g.d.Pins {
 			if p.ID >= 0 && p.ID < len(g.vcpus) {
-				g.vcpus[p.ID].pin = pinned(p.CPUs)
+				g.vcpus[p.ID].pin = parseSet(p.CPUs)
 			}
 		}
 		for _, s := range g.d.Sched {
-			for _, n := range pinned(s.VCPUs) {
+			for _, n := range parseSet(s.VCPUs) {
 				if n < len(g.vcpus) {
-					g.vcpus[n].policy, g.vcpus[n].priority = policy(s.Policy), s.Priority
+					g.vcpus[n].policy, g.vcpus[n].priority = schedPolicy[s.Policy], s.Priority
 				}
 			}
 		}
@@ -65,26 +69,16 @@ func definitions(h *facts.Host) []*guest {
 	return all
 }
 
-// maxVCPUs bounds what a definition may make us allocate.
+// maxVCPUs bounds what a definition can make us allocate.
 const maxVCPUs = 4096
 
-// policy is libvirt's word for a scheduling policy as sched(7) has it.
-func policy(word string) string {
-	switch word {
-	case "fifo":
-		return "SCHED_FIFO"
-	case "rr":
-		return "SCHED_RR"
-	case "batch":
-		return "SCHED_BATCH"
-	case "idle":
-		return "SCHED_IDLE"
-	}
-	return ""
+// schedPolicy maps libvirt's scheduling policies to those of sched(7).
+var schedPolicy = map[string]string{
+	"fifo": "SCHED_FIFO", "rr": "SCHED_RR", "batch": "SCHED_BATCH", "idle": "SCHED_IDLE",
 }
 
-// pinned is a set of a definition; empty where there is none.
-func pinned(text string) setting.CPUSet {
+// parseSet parses a set of CPUs or nodes in a definition; empty if it is not valid.
+func parseSet(text string) setting.CPUSet {
 	set, err := domain.ParseSet(text)
 	if err != nil {
 		return nil
@@ -95,51 +89,45 @@ func pinned(text string) setting.CPUSet {
 // scheduled reports whether a vCPU of the guest has a realtime priority.
 func (g *guest) scheduled() bool { return slices.ContainsFunc(g.vcpus, vcpu.scheduled) }
 
-// quiet are the vCPUs that want quiet CPUs: those with a realtime priority, all where none has one.
-func (g *guest) quiet() []vcpu {
+// quietVCPUs returns the vCPUs that need quiet CPUs: those with a realtime priority, or all if none has one.
+func (g *guest) quietVCPUs() []vcpu {
 	if !g.scheduled() {
 		return g.vcpus
 	}
 	return slices.DeleteFunc(slices.Clone(g.vcpus), func(c vcpu) bool { return !c.scheduled() })
 }
 
-// claims are the CPUs of these vCPUs.
-func (g *guest) claims() setting.CPUSet {
+// quietCPUs returns the CPUs that quietVCPUs are pinned to.
+func (g *guest) quietCPUs() setting.CPUSet { return pins(g.quietVCPUs()) }
+
+// pinnedCPUs returns the CPUs that all its vCPUs are pinned to.
+func (g *guest) pinnedCPUs() setting.CPUSet { return pins(g.vcpus) }
+
+func pins(vcpus []vcpu) setting.CPUSet {
 	var all setting.CPUSet
-	for _, c := range g.quiet() {
+	for _, c := range vcpus {
 		all = all.Or(c.pin)
 	}
 	return all
 }
 
-// pins are the CPUs of all its vCPUs.
-func (g *guest) pins() setting.CPUSet {
-	var all setting.CPUSet
-	for _, c := range g.vcpus {
-		all = all.Or(c.pin)
-	}
-	return all
-}
-
+// object names a part of the guest, or the guest itself if part is empty.
 func (g *guest) object(part string) string {
-	if part == "" {
-		return "guest " + g.f.Name
-	}
-	return "guest " + g.f.Name + " " + part
+	return strings.TrimSpace("guest " + g.f.Name + " " + part)
 }
 
 func (g *guest) vcpuObject(n int) string { return g.object(fmt.Sprintf("vcpu %d", n)) }
 
-// now are the flags of virsh that change a definition, and the guest too where it runs.
-func (g *guest) now() string {
+// virshFlags returns the flags of virsh that change the definition and, if it runs, the guest.
+func (g *guest) virshFlags() string {
 	if g.active() {
 		return "--config --live"
 	}
 	return "--config"
 }
 
-// thread is the CPUs that a thread of the running guest may use; empty where it is not seen.
-func (g *guest) thread(role, number string) setting.CPUSet {
+// threadAffinity returns the CPUs that a thread of the running guest may use; empty if it is unknown.
+func (g *guest) threadAffinity(role, number string) setting.CPUSet {
 	for _, t := range g.f.Threads {
 		if t.Role == role && (number == "" || fmt.Sprint(t.Index) == number) {
 			return t.Affinity

@@ -1,6 +1,7 @@
 package realtime
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -41,24 +42,25 @@ var (
 		"domain.emulatorpin"}
 )
 
-// guests judges the guests that the CPUs are for, and those that are in their way.
-func guests(v *view) {
-	v.claims()
+// judgeGuests judges the realtime guests, and other guests that use their CPUs.
+func judgeGuests(v *view) {
+	v.judgeShared()
 	for _, g := range v.guests {
 		if g.why != "" && g.f.Managed {
-			v.unsure(g.object(""), g.why)
+			v.addUnjudged(g.object(""), g.why)
 		}
 		if g.realtime && g.defined {
-			v.definition(g)
-			v.memory(g)
+			v.judgeDefinition(g)
+			v.judgeMemory(g)
 		}
-		v.live(g)
+		v.judgeGuestThreads(g)
 	}
-	v.pool()
+	v.judgeHugepages()
 }
 
-// claims finds CPUs that several vCPUs have. Of guests of which one is off it is milder: they cannot both run.
-func (v *view) claims() {
+// judgeShared finds CPUs that several vCPUs are pinned to. It is less severe if they belong to different guests of
+// which at most one runs.
+func (v *view) judgeShared() {
 	type claim struct {
 		g *guest
 		n int
@@ -93,149 +95,142 @@ func (v *view) claims() {
 	}
 }
 
-// definition judges the pins of one guest.
-func (v *view) definition(g *guest) {
+// judgeDefinition judges the pins of one guest.
+func (v *view) judgeDefinition(g *guest) {
 	cpus := v.s.CPUs
 	var ordinary []string
-	for _, c := range g.quiet() {
+	for _, c := range g.quietVCPUs() {
 		object := g.vcpuObject(c.number)
-		set := fmt.Sprintf("virsh vcpupin %s %d CPU %s, with a CPU of %s", g.f.Name, c.number, g.now(), cpus)
+		set := fmt.Sprintf("virsh vcpupin %s %d CPU %s, with a CPU of %s", g.f.Name, c.number, g.virshFlags(), cpus)
 		switch outside := c.pin.Minus(cpus); {
 		case len(c.pin) == 0:
 			v.add(guestUnpinned, object, cpus, "its definition has no pin for it", set)
 		case len(outside) > 0:
 			v.add(guestOutside, object, outside, fmt.Sprintf("it is pinned to %s, of which %s are not among %s", c.pin,
-				outside, cpus), set).with("cpus", float64(len(outside)))
+				outside, cpus), set).withCPUs()
 		case len(c.pin) > 1:
 			v.add(guestWide, object, c.pin, fmt.Sprintf("it is pinned to %d CPUs: %s", len(c.pin), c.pin),
-				set).with("cpus", float64(len(c.pin)))
+				set).withCPUs()
 		}
 		if !c.scheduled() && len(c.pin.And(cpus)) > 0 {
 			ordinary = append(ordinary, fmt.Sprint(c.number))
 		}
 	}
-	for _, c := range g.vcpus { // the others may be anywhere, but not half here
+	for _, c := range g.vcpus { // ordinary vCPUs may be anywhere except on quiet CPUs
 		if in := c.pin.And(cpus); g.scheduled() && !c.scheduled() && len(in) > 0 {
 			v.add(guestSched, g.vcpuObject(c.number), in, fmt.Sprintf("it is pinned to %s without a realtime "+
 				"priority, others of the guest have one", c.pin),
 				fmt.Sprintf("<vcpusched vcpus='%d' scheduler='fifo' priority='1'/>, or a pin among %s", c.number,
-					v.away()))
+					v.houseList()))
 		}
 	}
 	if len(ordinary) > 0 {
-		v.add(guestSched, g.object(""), g.claims(), fmt.Sprintf("vCPUs %s have no realtime priority",
+		v.add(guestSched, g.object(""), g.quietCPUs(), fmt.Sprintf("vCPUs %s have no realtime priority",
 			strings.Join(ordinary, ",")),
 			fmt.Sprintf("<vcpusched vcpus='%s' scheduler='fifo' priority='1'/> in the definition's cputune",
 				strings.Join(ordinary, ",")))
 	}
-	v.helper(g, guestEmulator, "emulator", g.d.EmulatorPin, fmt.Sprintf("virsh emulatorpin %s %s %s", g.f.Name,
-		v.away(), g.now()))
-	pins := map[int]string{}
-	for _, p := range g.d.IOThreadPins {
-		pins[p.ID] = p.CPUs
-	}
+	v.judgeHelperPin(g, guestEmulator, "emulator", g.d.EmulatorPin, fmt.Sprintf("virsh emulatorpin %s %s %s", g.f.Name,
+		v.houseList(), g.virshFlags()))
 	for n := 1; n <= min(g.d.IOThreads, maxVCPUs); n++ {
-		v.helper(g, guestIOThread, fmt.Sprintf("iothread %d", n), pins[n], fmt.Sprintf("virsh iothreadpin %s %d %s %s",
-			g.f.Name, n, v.away(), g.now()))
+		v.judgeHelperPin(g, guestIOThread, fmt.Sprintf("iothread %d", n), g.iothreadPin(n),
+			fmt.Sprintf("virsh iothreadpin %s %d %s %s", g.f.Name, n, v.houseList(), g.virshFlags()))
 	}
 }
 
-// helper judges the pin of a thread that must stay off the CPUs. Without one libvirt lets it run on all CPUs that are
-// online, in newer versions (commit da95bcb6b2d9) on all that are not isolated, and with strict memory on all CPUs of
-// its node, isolated or not (src/qemu/qemu_process.c, qemuProcessInitCpuAffinity): of a guest that runs its thread
-// tells.
-func (v *view) helper(g *guest, k *Kind, part, pin, do string) {
-	set := pinned(pin)
-	if len(set) == 0 {
-		set = pinned(g.d.VCPUs.Set)
-	}
-	if len(set) == 0 {
-		role, number, _ := strings.Cut(part, " ")
-		now := g.thread(role, number)
-		switch in := now.And(v.s.CPUs); {
-		case len(in) > 0:
-			v.add(k, g.object(part), in, fmt.Sprintf(
-				"it has no pin, and now it may run on %s, of which %s should be quiet", now, in), do).with("cpus",
-				float64(len(in)))
-		case len(now) > 0:
-			v.add(k, g.object(part), v.s.CPUs, fmt.Sprintf("it has no pin; now it may run on %s, at the next start "+
-				"where libvirt lets it", now), do).at(knob.Low)
-		default:
-			v.add(k, g.object(part), v.s.CPUs,
-				"it has no pin: at its start it gets all CPUs of its node, or of the host", do).at(knob.Medium)
+// iothreadPin returns the pin of an I/O thread as it is in the definition; empty: none.
+func (g *guest) iothreadPin(n int) string {
+	pin := ""
+	for _, p := range g.d.IOThreadPins {
+		if p.ID == n {
+			pin = p.CPUs
 		}
+	}
+	return pin
+}
+
+// helperPin returns the CPUs that a definition gives a helper thread with a pin: those of the pin, or of the guest.
+func (g *guest) helperPin(pin string) setting.CPUSet {
+	if set := parseSet(pin); len(set) > 0 {
+		return set
+	}
+	return parseSet(g.d.VCPUs.Set)
+}
+
+// judgeHelperPin judges the pin of a thread that must stay off the quiet CPUs. Without a pin libvirt lets it run on all
+// online CPUs, in newer versions (commit da95bcb6b2d9) on all that are not isolated, and with strict memory on all CPUs
+// of its node, isolated or not (src/qemu/qemu_process.c, qemuProcessInitCpuAffinity). If the guest runs, the affinity
+// of the thread decides.
+func (v *view) judgeHelperPin(g *guest, k *Kind, part, pin, do string) {
+	set := g.helperPin(pin)
+	if len(set) > 0 {
+		v.addOverlap(k, g.object(part), "it is pinned to", set, do).withCPUs()
 		return
 	}
-	if in := set.And(v.s.CPUs); len(in) > 0 {
-		v.add(k, g.object(part), in, fmt.Sprintf("it is pinned to %s, of which %s should be quiet", set, in),
-			do).with("cpus", float64(len(in)))
+	role, number, _ := strings.Cut(part, " ")
+	now := g.threadAffinity(role, number)
+	switch {
+	case v.addOverlap(k, g.object(part), "it has no pin, and now it may run on", now, do).withCPUs() != nil:
+	case len(now) > 0:
+		v.add(k, g.object(part), v.s.CPUs, fmt.Sprintf("it has no pin; now it may run on %s, at the next start "+
+			"where libvirt lets it", now), do).at(knob.Low)
+	default:
+		v.add(k, g.object(part), v.s.CPUs,
+			"it has no pin: at its start it gets all CPUs of its node, or of the host", do).at(knob.Medium)
 	}
 }
 
-// live compares the threads of a guest that runs with its definition and with the CPUs.
-func (v *view) live(g *guest) {
+// judgeGuestThreads compares the threads of a running guest with its definition and with the quiet CPUs.
+func (v *view) judgeGuestThreads(g *guest) {
 	if g.active() && len(g.f.Threads) == 0 && g.realtime {
-		v.unsure("threads of "+g.object(""), "they were not seen")
+		v.addUnjudged("threads of "+g.object(""), "they were not seen")
 	}
 	for i := range g.f.Threads {
 		t := &g.f.Threads[i]
-		in := t.Affinity.And(v.s.CPUs)
 		switch t.Role {
 		case "vcpu":
-			v.liveVCPU(g, t.Index, t.Affinity, t.Policy, t.Priority)
+			v.judgeVCPUThread(g, t.Index, t.Affinity, t.Policy, t.Priority)
 		case "vhost":
-			if len(in) > 0 {
-				v.add(guestVhost, g.object(fmt.Sprintf("vhost %d (%d)", t.Index, t.TID)), in,
-					fmt.Sprintf("it may run on %s, of which %s should be quiet", t.Affinity, in),
-					fmt.Sprintf("taskset -pc %s %d; mpps places them and keeps them there (vhost.threads)", v.away(),
-						t.TID)).with("cpus", float64(len(in)))
-			}
+			v.addOverlap(guestVhost, g.object(fmt.Sprintf("vhost %d (%d)", t.Index, t.TID)), "it may run on",
+				t.Affinity, fmt.Sprintf("taskset -pc %s %d; mpps places them and keeps them there (vhost.threads)",
+					v.houseList(), t.TID)).withCPUs()
 		default:
-			if len(in) > 0 && !v.meant(g, t.Role, t.Index, t.Affinity) {
-				v.add(guestWorker, g.object(fmt.Sprintf("thread %s (%d)", t.Comm, t.TID)), in,
-					fmt.Sprintf("it may run on %s, of which %s should be quiet", t.Affinity, in),
-					fmt.Sprintf("virsh emulatorpin %s %s --live", g.f.Name, v.away())).with("cpus", float64(len(in)))
+			if !v.placedByDefinition(g, t.Role, t.Index, t.Affinity) {
+				v.addOverlap(guestWorker, g.object(fmt.Sprintf("thread %s (%d)", t.Comm, t.TID)), "it may run on",
+					t.Affinity, fmt.Sprintf("virsh emulatorpin %s %s --live", g.f.Name, v.houseList())).withCPUs()
 			}
 		}
 	}
 }
 
-// meant reports whether the definition itself puts a helper where it is, which is said once, of the definition.
-func (v *view) meant(g *guest, role string, index int, affinity setting.CPUSet) bool {
+// placedByDefinition reports whether a helper runs where the definition puts it. judgeDefinition has judged that.
+func (v *view) placedByDefinition(g *guest, role string, index int, affinity setting.CPUSet) bool {
 	if !g.realtime || !g.defined {
 		return false
 	}
 	pin := g.d.EmulatorPin
 	if role == "iothread" {
-		pin = ""
-		for _, p := range g.d.IOThreadPins {
-			if p.ID == index {
-				pin = p.CPUs
-			}
-		}
+		pin = g.iothreadPin(index)
 	}
-	set := pinned(pin)
-	if len(set) == 0 {
-		set = pinned(g.d.VCPUs.Set)
-	}
+	set := g.helperPin(pin)
 	return len(set) == 0 || set.And(v.h.Topology.Online).Equal(affinity)
 }
 
-// liveVCPU judges the thread of one vCPU.
-func (v *view) liveVCPU(g *guest, n int, affinity setting.CPUSet, policy string, priority int) {
+// judgeVCPUThread judges the thread of one vCPU.
+func (v *view) judgeVCPUThread(g *guest, n int, affinity setting.CPUSet, policy string, priority int) {
 	object := g.vcpuObject(n)
 	if len(affinity) == 0 {
 		if g.realtime {
-			v.unsure("CPUs of "+object, "they could not be read")
+			v.addUnjudged("CPUs of "+object, "they could not be read")
 		}
 		return
 	}
 	if !g.realtime || n < 0 || n >= len(g.vcpus) {
-		if in := affinity.And(v.s.CPUs); len(in) > 0 && len(g.pins().And(in)) == 0 &&
+		if in := affinity.And(v.s.CPUs); len(in) > 0 && len(g.pinnedCPUs().And(in)) == 0 &&
 			len(affinity.Minus(v.s.CPUs)) > 0 {
 			v.add(guestWorker, object, in,
 				fmt.Sprintf("a vCPU of another guest may run on %s, of which %s should be quiet", affinity, in),
-				fmt.Sprintf("virsh vcpupin %s %d %s --config --live", g.f.Name, n, v.away())).at(knob.High)
+				fmt.Sprintf("virsh vcpupin %s %d %s --config --live", g.f.Name, n, v.houseList()))
 		}
 		return
 	}
@@ -249,28 +244,19 @@ func (v *view) liveVCPU(g *guest, n int, affinity setting.CPUSet, policy string,
 		policy) {
 		return
 	}
-	want := c.policy
-	if want == "" {
-		want = "SCHED_OTHER"
-	}
+	want := cmp.Or(c.policy, "SCHED_OTHER")
 	if policy != want || c.scheduled() && priority != c.priority {
 		v.add(guestLiveSched, object, affinity, fmt.Sprintf("it runs with %s, its definition says %s",
-			sched(policy, priority), sched(want, c.priority)),
-			fmt.Sprintf("chrt %s -p %d TID, or restart the guest: libvirt sets it at its start", chrtFlag(want),
-				c.priority)).with("priority", float64(priority))
+			schedText(policy, priority), schedText(want, c.priority)),
+			fmt.Sprintf("chrt --%s -p %d TID, or restart the guest: libvirt sets it at its start",
+				strings.ToLower(strings.TrimPrefix(want, "SCHED_")), c.priority)).with("priority", float64(priority))
 	}
 }
 
-func sched(policy string, priority int) string {
-	if policy == "SCHED_FIFO" || policy == "SCHED_RR" {
+// schedText is a policy, with the priority if it has one: "SCHED_FIFO 2".
+func schedText(policy string, priority int) string {
+	if realtimePolicy(policy) {
 		return fmt.Sprintf("%s %d", policy, priority)
 	}
 	return policy
-}
-
-func chrtFlag(policy string) string {
-	if word := strings.ToLower(strings.TrimPrefix(policy, "SCHED_")); word != "" {
-		return "--" + word
-	}
-	return "--other"
 }

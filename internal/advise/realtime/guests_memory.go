@@ -3,7 +3,9 @@ package realtime
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"mpps/internal/advise/knob"
 	"mpps/internal/model/facts"
@@ -29,92 +31,89 @@ var (
 			"a fault", "domain.locked"}
 )
 
-// memory judges where a guest's memory is and whether it stays.
-func (v *view) memory(g *guest) {
+// judgeMemory judges where a guest's memory is and whether it stays there.
+func (v *view) judgeMemory(g *guest) {
 	cells := g.d.CPU.Cells
-	cpuNodes := v.nodes(g.pins())
-	memory := pinned(g.d.NUMA.Nodes)
+	object, pinned, quiet := g.object("memory"), g.pinnedCPUs(), g.quietCPUs()
+	cpuNodes := v.nodes(pinned)
+	memory := parseSet(g.d.NUMA.Nodes)
 	for _, c := range g.d.NUMA.Cells {
-		memory = memory.Or(pinned(c.Nodes))
+		memory = memory.Or(parseSet(c.Nodes))
 	}
-	several := len(v.h.Topology.Nodes) > 1
-	if several && len(cpuNodes) > 0 {
+	if len(v.h.Topology.Nodes) > 1 && len(cpuNodes) > 0 {
 		tune := fmt.Sprintf("<numatune><memory mode='strict' nodeset='%s'/></numatune> in the definition, then a "+
 			"restart", cpuNodes)
 		switch {
 		case len(memory) == 0:
-			v.add(guestStrict, g.object("memory"), g.pins(), fmt.Sprintf("its definition names no node for it; its "+
-				"CPUs are on node %s", cpuNodes), tune)
+			v.add(guestStrict, object, pinned,
+				fmt.Sprintf("its definition names no node for it; its CPUs are on node %s", cpuNodes), tune)
 		case len(memory.Minus(cpuNodes)) > 0:
-			v.add(guestNode, g.object("memory"), g.pins(), fmt.Sprintf("its memory is on node %s, its CPUs on node %s",
+			v.add(guestNode, object, pinned, fmt.Sprintf("its memory is on node %s, its CPUs on node %s",
 				memory, cpuNodes), tune)
 		case g.d.NUMA.Mode != "" && g.d.NUMA.Mode != "strict" && len(g.d.NUMA.Cells) == 0:
-			v.add(guestStrict, g.object("memory"), g.pins(), fmt.Sprintf("the mode is %s", g.d.NUMA.Mode), tune)
+			v.add(guestStrict, object, pinned, fmt.Sprintf("the mode is %s", g.d.NUMA.Mode), tune)
 		}
-		if quiet := v.nodes(g.claims()); len(quiet) > 1 && len(cells) < 2 {
-			v.add(guestSpread, g.object(""), g.claims(), fmt.Sprintf("its CPUs are on nodes %s, its definition has %s",
-				quiet, counted(len(cells), "NUMA cell")),
+		if nodes := v.nodes(quiet); len(nodes) > 1 && len(cells) < 2 {
+			v.add(guestSpread, g.object(""), quiet, fmt.Sprintf("its CPUs are on nodes %s, its definition has %s",
+				nodes, count(len(cells), "NUMA cell")),
 				"pin it to one node, or give it cells of its own (<numa><cell …/></numa>) with <memnode> for each").
-				with("nodes", float64(len(quiet)))
+				with("nodes", float64(len(nodes)))
 		}
 	}
 	if !g.d.Backing.HugePages {
-		v.add(guestPages, g.object("memory"), g.claims(), "its definition has no <hugepages/>",
+		v.add(guestPages, object, quiet, "its definition has no <hugepages/>",
 			"<memoryBacking><hugepages/></memoryBacking>, huge pages of the boot (boot.hugepages), and a restart")
 	}
 	if !g.d.Backing.Locked {
-		v.add(guestLocked, g.object("memory"), g.claims(), "its definition has no <locked/>",
+		v.add(guestLocked, object, quiet, "its definition has no <locked/>",
 			"<memoryBacking><locked/></memoryBacking> and a restart")
 	}
 }
 
-// pool judges for each node and page size whether there are pages for the guests that want them there: for those that
-// run the pages are taken, for those that do not run they must be free.
-func (v *view) pool() {
+// judgeHugepages judges, by node and page size, whether the guests that want huge pages there can have them. Running
+// guests have theirs already; for the others they must be free.
+func (v *view) judgeHugepages() {
 	type place struct {
 		node int
 		size uint64
 	}
-	var places []place
-	need, ask, names := map[place]uint64{}, map[place]uint64{}, map[place][]*guest{}
+	need, ask, names := map[place]uint64{}, map[place]uint64{}, map[place][]string{}
 	for _, g := range v.guests {
 		if !g.defined || !g.d.Backing.HugePages || len(g.d.NUMA.Cells) > 0 || len(g.d.Backing.Pages) > 1 {
 			continue
 		}
-		nodes := pinned(g.d.NUMA.Nodes)
+		nodes := parseSet(g.d.NUMA.Nodes)
 		if len(nodes) != 1 {
-			continue // where its pages come from is the kernel's choice
+			continue // the kernel chooses the nodes of its pages
 		}
 		size := v.pageSize(g)
 		if size == 0 {
-			v.unsure("huge pages of "+g.object(""), "the host's default size is not known")
+			v.addUnjudged("huge pages of "+g.object(""), "the host's default size is not known")
 			continue
 		}
 		p := place{nodes[0], size}
-		if g.realtime || g.active() && v.wanted(nodes[0]) {
+		if g.realtime || g.active() && v.usesNode(nodes[0]) {
 			pages := (g.d.MemoryKiB<<10 + size - 1) / size
 			need[p] += pages
 			if !g.active() {
 				ask[p] += pages
 			}
-			names[p] = append(names[p], g)
+			names[p] = append(names[p], g.f.Name)
 		}
 	}
-	for p := range names {
-		places = append(places, p)
-	}
-	slices.SortFunc(places, func(a, b place) int {
-		return cmp.Or(cmp.Compare(a.node, b.node),
-			cmp.Compare(a.size, b.size))
-	})
-	for _, p := range places {
+	for _, p := range slices.SortedFunc(maps.Keys(names), func(a, b place) int {
+		return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(a.size, b.size))
+	}) {
 		node, _ := v.h.Topology.Node(p.node)
-		pages, there := poolOf(node.Hugepages, p.size)
+		var pages facts.Hugepages
+		if i := slices.IndexFunc(node.Hugepages, func(h facts.Hugepages) bool { return h.Size == p.size }); i >= 0 {
+			pages = node.Hugepages[i]
+		}
 		object := fmt.Sprintf("node %d pages of %d kB", p.node, p.size>>10)
 		switch {
-		case !there || pages.Total < need[p]:
+		case pages.Size == 0 || pages.Total < need[p]:
 			v.add(guestPagesShort, object, v.s.CPUs.And(node.CPUs), fmt.Sprintf("there are %d, and %s need %d",
-				pages.Total, guestNames(names[p]), need[p]),
+				pages.Total, strings.Join(names[p], ", "), need[p]),
 				fmt.Sprintf("hugepages=%d:%d behind hugepagesz= on the kernel command line (boot.hugepages), or %d "+
 					"to /sys/devices/system/node/node%d/hugepages/hugepages-%dkB/nr_hugepages", p.node, need[p],
 					need[p], p.node, p.size>>10)).
@@ -128,40 +127,17 @@ func (v *view) pool() {
 	}
 }
 
-// wanted reports whether a realtime guest has its memory on a node.
-func (v *view) wanted(node int) bool {
-	for _, g := range v.guests {
-		if g.realtime && g.defined && pinned(g.d.NUMA.Nodes).Has(node) {
-			return true
-		}
-	}
-	return false
+// usesNode reports whether a realtime guest has its memory on a node.
+func (v *view) usesNode(node int) bool {
+	return slices.ContainsFunc(v.guests, func(g *guest) bool {
+		return g.realtime && g.defined && parseSet(g.d.NUMA.Nodes).Has(node)
+	})
 }
 
-func poolOf(pools []facts.Hugepages, size uint64) (facts.Hugepages, bool) {
-	for _, p := range pools {
-		if p.Size == size {
-			return p, true
-		}
-	}
-	return facts.Hugepages{}, false
-}
-
-// pageSize is the size of a guest's huge pages in bytes; 0 where it is the host's default and that is not known.
+// pageSize returns the size of a guest's huge pages in bytes, or 0 if it is the host's default and that is unknown.
 func (v *view) pageSize(g *guest) uint64 {
 	if len(g.d.Backing.Pages) == 1 {
 		return g.d.Backing.Pages[0].KiB << 10
 	}
 	return v.h.DefaultHugepage()
-}
-
-func guestNames(list []*guest) string {
-	text := ""
-	for i, g := range list {
-		if i > 0 {
-			text += ", "
-		}
-		text += g.f.Name
-	}
-	return text
 }

@@ -29,51 +29,51 @@ var (
 		"vhost and I/O threads of the guests wait for each other when packets come", "vhost.budget"}
 )
 
-// Bounds of what a CPU of the host carries.
+// Bounds of what one CPU of the host can take.
 const (
 	busyShare     = 80.0 // per cent
-	vectors       = 200  // arch/x86/include/asm/irq_vectors.h: 256 without exceptions and the system's own
+	vectors       = 200  // arch/x86/include/asm/irq_vectors.h: 256 less exceptions and system vectors
 	helpersPerCPU = 4
 )
 
-// housekeeping judges whether the CPUs that are left are enough.
-func housekeeping(v *view) {
+// judgeHousekeeping judges whether the CPUs left for the host are enough.
+func judgeHousekeeping(v *view) {
 	if len(v.house) == 0 {
 		v.add(houseNone, "housekeeping", v.s.CPUs, fmt.Sprintf("all %s that are online should be quiet",
-			counted(len(v.h.Topology.Online), "CPU")), "give back a core of each node: take it out of the pins, "+
+			count(len(v.h.Topology.Online), "CPU")), "give back a core of each node: take it out of the pins, "+
 			"isolcpus and nohz_full").with("cpus", 0)
 		return
 	}
-	v.wholeCore()
+	v.judgeCores()
 	for _, node := range v.h.Topology.Nodes {
 		quiet, left := node.CPUs.And(v.s.CPUs), node.CPUs.And(v.house)
 		if len(quiet) > 0 && len(left) == 0 {
 			v.add(houseNode, fmt.Sprintf("node %d", node.ID), quiet, fmt.Sprintf("all of its %s should be quiet",
-				counted(len(quiet), "CPU")), "give one core of the node back to the host")
+				count(len(quiet), "CPU")), "give one core of the node back to the host")
 		}
 	}
 	if v.o != nil && v.o.Seconds > 0 {
-		v.busy()
+		v.judgeLoad()
 	}
 	for _, s := range v.h.Storage {
 		node, _ := v.h.Topology.Node(s.Node)
 		if left := node.CPUs.And(v.house); s.Count > len(left) {
 			v.add(houseStorage, fmt.Sprintf("node %d %s", s.Node, s.Name), left,
-				fmt.Sprintf("%s, and the host keeps %s of the node", counted(s.Count, "daemon"),
-					counted(len(left), "CPU")),
+				fmt.Sprintf("%s, and the host keeps %s of the node", count(s.Count, "daemon"),
+					count(len(left), "CPU")),
 				"more CPUs of the node for the host, or the daemons on another node").with("daemons",
 				float64(s.Count)).with("cpus", float64(len(left)))
 		}
 	}
 	devices := 0
 	for _, irq := range v.irqs {
-		if !v.placedByKernel(irq) {
+		if !placedByKernel(irq) {
 			devices++
 		}
 	}
 	if devices > vectors*len(v.house) {
 		v.add(houseVectors, "housekeeping", v.house, fmt.Sprintf("%d interrupts, %s of about %d vectors", devices,
-			counted(len(v.house), "CPU"), vectors),
+			count(len(v.house), "CPU"), vectors),
 			"fewer queues of the NICs (nic.channels), or more CPUs for the host").with("interrupts",
 			float64(devices)).with("cpus", float64(len(v.house)))
 	}
@@ -89,13 +89,13 @@ func housekeeping(v *view) {
 	}
 	if helpers > helpersPerCPU*len(v.house) {
 		v.add(houseHelpers, "housekeeping", v.house, fmt.Sprintf("%d vhost and I/O threads on %s", helpers,
-			counted(len(v.house), "CPU")), "fewer queues of the guests' NICs, or more CPUs for the host").with(
+			count(len(v.house), "CPU")), "fewer queues of the guests' NICs, or more CPUs for the host").with(
 			"threads", float64(helpers)).with("cpus", float64(len(v.house)))
 	}
 }
 
-// wholeCore finds out whether the host has a core with all of its threads.
-func (v *view) wholeCore() {
+// judgeCores judges whether the host has a core with all of its threads.
+func (v *view) judgeCores() {
 	smt := false
 	for _, cpu := range v.house {
 		c, found := v.h.Topology.CPU(cpu)
@@ -110,13 +110,12 @@ func (v *view) wholeCore() {
 	}
 	if smt {
 		v.add(houseCore, "housekeeping", v.house, fmt.Sprintf("of %s each shares its core with a quiet one",
-			named(v.house)), "set whole cores aside, and leave whole cores to the host").with("cpus",
-			float64(len(v.house)))
+			cpusText(v.house)), "set whole cores aside, and leave whole cores to the host").withCPUs()
 	}
 }
 
-// busy judges how busy the host's CPUs were.
-func (v *view) busy() {
+// judgeLoad judges how busy the CPUs of the host were.
+func (v *view) judgeLoad() {
 	var busy, n float64
 	for _, cpu := range v.house {
 		if t, seen := v.o.Time(cpu); seen {
@@ -124,11 +123,11 @@ func (v *view) busy() {
 		}
 	}
 	if n == 0 {
-		v.unsure("how busy the host's CPUs are", "their times were not seen")
+		v.addUnjudged("how busy the host's CPUs are", "their times were not seen")
 		return
 	}
 	if share := percent(busy, 1000*v.o.Seconds*n); share >= busyShare {
-		v.add(houseBusy, "housekeeping", v.house, fmt.Sprintf("%s: busy %.0f %% of the time", named(v.house), share),
+		v.add(houseBusy, "housekeeping", v.house, fmt.Sprintf("%s: busy %.0f %% of the time", cpusText(v.house), share),
 			"more CPUs for the host, or less work on it").with("busy_percent", share)
 	}
 }

@@ -30,30 +30,27 @@ var (
 		"nothing holds an NMI up: watchdog and profilers take some microseconds each time", "rt.watchdog"}
 )
 
-// Rates from which on the CPU's own interrupts are worth a finding, per second.
+// Rates above which interrupts are worth a finding, per second.
 const (
-	tickRate  = 20.0 // at least 100 with a tick; one is left without
+	tickRate  = 20.0 // with a tick at least 100, without one about 1
 	callsRate = 10.0
-	wakeRate  = 100.0 // kicks of vCPUs come as RES too
-	came      = 1.0   // a device's: from here on High
+	wakeRate  = 100.0 // vCPU kicks are RES interrupts too
+	cameRate  = 1.0   // of a device: from here on High
 )
 
-// interrupts judges what interrupts the CPUs.
-func interrupts(v *view) {
+// judgeInterrupts judges what interrupts the quiet CPUs.
+func judgeInterrupts(v *view) {
 	cpus := v.s.CPUs
-	if set, ok := v.set(setting.Of(setting.IRQCPUs, "default")); ok && len(set.And(cpus)) > 0 {
-		v.add(irqDefault, "default_smp_affinity", set.And(cpus), fmt.Sprintf("it has %s, of which %s should be quiet",
-			set, set.And(cpus)),
-			fmt.Sprintf("echo %s > /proc/irq/default_smp_affinity; irqaffinity=%s at boot", v.awayMask(), v.away()))
-	}
+	v.addOverlap(irqDefault, "default_smp_affinity", "it has", v.cpuSet(setting.Of(setting.IRQCPUs, "default")),
+		fmt.Sprintf("echo %s > /proc/irq/default_smp_affinity; irqaffinity=%s at boot", v.houseMask(), v.houseList()))
 	fired := map[int]bool{}
 	if v.o != nil {
 		for _, r := range v.o.IRQs {
 			if r.Number >= 0 {
-				fired[r.Number] = v.device(r) || fired[r.Number]
+				fired[r.Number] = v.judgeDeviceIRQ(r) || fired[r.Number]
 			}
 		}
-		v.local()
+		v.judgeLocalIRQs()
 	}
 	var may []facts.IRQ
 	for _, irq := range v.irqs {
@@ -63,28 +60,29 @@ func interrupts(v *view) {
 		aimed, in := irq.Effective.And(cpus), irq.Affinity.And(cpus)
 		object := fmt.Sprintf("irq %d %s", irq.Number, irq.Name)
 		switch {
-		case len(aimed) > 0 && v.placedByKernel(irq):
+		case len(aimed) > 0 && placedByKernel(irq):
 			v.add(irqAimed, object, aimed, fmt.Sprintf("it goes to CPU %s", aimed),
-				"").at(knob.Low).hopeless(managedWhy)
+				"").at(knob.Low).unfixable(managedWhy)
 		case len(aimed) > 0:
-			v.add(irqAimed, object, aimed, fmt.Sprintf("it goes to CPU %s", aimed), v.moveIRQ(irq.Number))
-		case len(in) > 0 && !v.placedByKernel(irq):
+			v.add(irqAimed, object, aimed, fmt.Sprintf("it goes to CPU %s", aimed), v.moveIRQCommand(irq.Number))
+		case len(in) > 0 && !placedByKernel(irq):
 			may = append(may, irq)
 		}
 	}
-	v.mayIRQ(may)
+	v.addMayIRQ(may)
 }
 
 const managedWhy = "nothing can move it: the kernel places it itself, and writing its affinity answers EIO; " +
 	"isolcpus=managed_irq at boot keeps it off as long as its mask has another CPU, and fewer queues of the device " +
 	"make that so"
 
-func (v *view) moveIRQ(n int) string {
+// moveIRQCommand returns the command that moves an interrupt to the CPUs of the host.
+func (v *view) moveIRQCommand(n int) string {
 	return fmt.Sprintf("echo %s > /proc/irq/%d/smp_affinity_list; rt.irq_affinity does it for all, and irqbalance "+
-		"must leave it alone", v.away(), n)
+		"must leave it alone", v.houseList(), n)
 }
 
-// interruptsOf are all interrupts of a host's devices, by number.
+// interruptsOf returns the interrupts of all devices, sorted by number.
 func interruptsOf(h *facts.Host) []facts.IRQ {
 	var all []facts.IRQ
 	if h.Housekeeping != nil {
@@ -97,22 +95,12 @@ func interruptsOf(h *facts.Host) []facts.IRQ {
 	return all
 }
 
-// placedByKernel reports whether nobody can move an interrupt: its file says so, or, before kernels showed that, its
+// placedByKernel reports whether an interrupt cannot be moved, by its file or, on kernels that do not show that, by its
 // name.
-func (v *view) placedByKernel(irq facts.IRQ) bool {
-	return irq.Managed || knob.PlacedByKernel(irq.Name)
-}
+func placedByKernel(irq facts.IRQ) bool { return irq.Managed || knob.PlacedByKernel(irq.Name) }
 
-// managed are the interrupts that nobody can move and whose mask has one of some CPUs.
-func (v *view) managed(cpus setting.CPUSet) []facts.IRQ {
-	return slices.DeleteFunc(slices.Clone(v.irqs), func(i facts.IRQ) bool {
-		return !v.placedByKernel(i) ||
-			len(i.Affinity.And(cpus)) == 0
-	})
-}
-
-// device judges an interrupt that came, and reports whether it came to the CPUs.
-func (v *view) device(r facts.IRQRun) bool {
+// judgeDeviceIRQ judges an interrupt that fired, and reports whether it fired on the quiet CPUs.
+func (v *view) judgeDeviceIRQ(r facts.IRQRun) bool {
 	var n uint64
 	var on []int
 	for _, cpu := range v.s.CPUs {
@@ -130,15 +118,15 @@ func (v *view) device(r facts.IRQRun) bool {
 		irq = v.irqs[i]
 	}
 	f := v.add(irqCame, fmt.Sprintf("irq %d %s", r.Number, irq.Name), setting.CPUs(on...),
-		fmt.Sprintf("it came %s in %.1f s to %s", counted(int(n), "time"), v.o.Seconds, named(setting.CPUs(on...))),
-		v.moveIRQ(r.Number)).
+		fmt.Sprintf("it came %s in %.1f s to %s", count(int(n), "time"), v.o.Seconds, cpusText(setting.CPUs(on...))),
+		v.moveIRQCommand(r.Number)).
 		with("count", float64(n)).with("per_second", rate)
-	if rate < came {
+	if rate < cameRate {
 		f.at(knob.Medium)
 	}
 	switch {
-	case v.placedByKernel(irq):
-		f.hopeless(managedWhy)
+	case placedByKernel(irq):
+		f.unfixable(managedWhy)
 	case strings.HasPrefix(irq.Name, "vfio-"):
 		f.at(knob.Low).Why = "it is of a device that a guest has: on its vCPU's own CPU it disturbs nobody else, but " +
 			"the vCPU"
@@ -146,14 +134,14 @@ func (v *view) device(r facts.IRQRun) bool {
 	return true
 }
 
-// mayIRQ says which interrupts may be put there: each where they are few, otherwise together.
-func (v *view) mayIRQ(list []facts.IRQ) {
-	if len(list) <= grouped {
+// addMayIRQ adds findings for interrupts that may be placed on the quiet CPUs: one each, or one for all of many.
+func (v *view) addMayIRQ(list []facts.IRQ) {
+	if len(list) <= maxSingly {
 		for _, irq := range list {
 			in := irq.Affinity.And(v.s.CPUs)
 			v.add(irqMay, fmt.Sprintf("irq %d %s", irq.Number, irq.Name), in,
 				fmt.Sprintf("its mask is %s, of which %s should be quiet; now it goes to %s", irq.Affinity, in,
-					none(irq.Effective)), v.moveIRQ(irq.Number))
+					orNone(irq.Effective)), v.moveIRQCommand(irq.Number))
 		}
 		return
 	}
@@ -163,12 +151,12 @@ func (v *view) mayIRQ(list []facts.IRQ) {
 		names, in = append(names, fmt.Sprintf("%d %s", irq.Number, irq.Name)), in.Or(irq.Affinity.And(v.s.CPUs))
 	}
 	v.add(irqMay, "interrupts", in, fmt.Sprintf("%d of them: %s …", len(list), strings.Join(names[:6], ", ")),
-		fmt.Sprintf("mpps plan moves all of them (rt.irq_affinity) to CPUs %s", v.away())).with("interrupts",
+		fmt.Sprintf("mpps plan moves all of them (rt.irq_affinity) to CPUs %s", v.houseList())).with("interrupts",
 		float64(len(list)))
 }
 
-// local judges the CPU's own interrupts.
-func (v *view) local() {
+// judgeLocalIRQs judges the rows of /proc/interrupts without a device: LOC, CAL, TLB, RES, NMI, MCP.
+func (v *view) judgeLocalIRQs() {
 	rows := map[string]map[int]uint64{}
 	for _, r := range v.o.IRQs {
 		if r.Number < 0 {
@@ -208,7 +196,7 @@ func (v *view) local() {
 	}
 }
 
-// alone reports whether at most one thread, kernel threads of the CPU left out, ran on a CPU.
+// alone reports whether at most one thread ran on a CPU, not counting its per-CPU kernel threads.
 func (v *view) alone(cpu int) bool {
 	n := 0
 	for _, t := range v.o.Threads {

@@ -24,35 +24,29 @@ var (
 			"ms of every second", "rt.throttling"}
 )
 
-// kernelWork judges the kernel's own work.
-func kernelWork(v *view) {
-	cpus := v.s.CPUs
-	if set, ok := v.set(setting.Of(setting.SysfsCPUs, "devices/virtual/workqueue/cpumask")); ok &&
-		len(set.And(cpus)) > 0 {
-		v.add(kernelWorkqueue, "workqueue cpumask", set.And(cpus), fmt.Sprintf("it has %s, of which %s should be quiet",
-			set, set.And(cpus)),
-			fmt.Sprintf("echo %s > /sys/devices/virtual/workqueue/cpumask", v.awayMask()))
-	}
-	if on := v.reading(setting.Of(setting.Sysctl, "kernel.watchdog")); on == "1" && !v.has("nowatchdog") {
-		if set, ok := v.set(setting.Of(setting.Sysctl, "kernel.watchdog_cpumask")); ok && len(set.And(cpus)) > 0 {
-			v.add(kernelWatchdog, "kernel.watchdog_cpumask", set.And(cpus),
-				fmt.Sprintf("it has %s, of which %s should be quiet", set, set.And(cpus)),
-				fmt.Sprintf("sysctl kernel.watchdog_cpumask=%s", v.away()))
-		}
+// judgeKernel judges the kernel's own work.
+func judgeKernel(v *view) {
+	v.addOverlap(kernelWorkqueue, "workqueue cpumask", "it has",
+		v.cpuSet(setting.Of(setting.SysfsCPUs, "devices/virtual/workqueue/cpumask")),
+		fmt.Sprintf("echo %s > /sys/devices/virtual/workqueue/cpumask", v.houseMask()))
+	if on := v.reading(setting.Of(setting.Sysctl, "kernel.watchdog")); on == "1" && !v.hasArgument("nowatchdog") {
+		v.addOverlap(kernelWatchdog, "kernel.watchdog_cpumask", "it has",
+			v.cpuSet(setting.Of(setting.Sysctl, "kernel.watchdog_cpumask")),
+			fmt.Sprintf("sysctl kernel.watchdog_cpumask=%s", v.houseList()))
 	}
 	if v.reading(setting.Of(setting.Sysctl, "kernel.timer_migration")) == "0" {
-		v.add(kernelTimers, "kernel.timer_migration", cpus, "it is 0; that is for guests, not for their host",
+		v.add(kernelTimers, "kernel.timer_migration", v.s.CPUs, "it is 0; that is for guests, not for their host",
 			"sysctl kernel.timer_migration=1")
 	}
-	v.throttling()
-	v.offloaded()
+	v.judgeThrottling()
+	v.judgeRCUThreads()
 }
 
-// reading is a value, empty where it is absent or could not be told; the second is said.
+// reading returns a value, or nothing if it is absent or unknown. It reports an unknown one as unjudged.
 func (v *view) reading(a setting.Address) string {
 	r := v.h.Readings.At(a)
 	if r.State == setting.Unknown {
-		v.unsure(a.String(), r.Why)
+		v.addUnjudged(a.String(), r.Why)
 	}
 	if r.State != setting.Known {
 		return ""
@@ -60,13 +54,13 @@ func (v *view) reading(a setting.Address) string {
 	return r.Value
 }
 
-// has reports whether the running kernel was started with an argument.
-func (v *view) has(name string) bool {
+// hasArgument reports whether the running kernel was started with an argument.
+func (v *view) hasArgument(name string) bool {
 	return setting.ParseCommandLine(v.h.Kernel.CommandLine).Get(name).State == setting.Known
 }
 
-// throttling contradicts vCPUs with a realtime priority.
-func (v *view) throttling() {
+// judgeThrottling judges realtime throttling if vCPUs have a realtime priority.
+func (v *view) judgeThrottling() {
 	var scheduled []string
 	for _, g := range v.guests {
 		if g.realtime && g.scheduled() {
@@ -83,8 +77,8 @@ func (v *view) throttling() {
 	}
 }
 
-// offloaded judges the threads that do RCU's work for others.
-func (v *view) offloaded() {
+// judgeRCUThreads judges where the rcuo threads may run, which invoke RCU callbacks of offloaded CPUs.
+func (v *view) judgeRCUThreads() {
 	if v.o == nil {
 		return
 	}
@@ -104,6 +98,6 @@ func (v *view) offloaded() {
 		v.add(kernelRCU, "rcuo threads", in, fmt.Sprintf("%d of them may run there: %s", len(names),
 			strings.Join(names[:min(len(names), 6)], ", ")),
 			fmt.Sprintf("taskset -pc %s %d, and the same for each, or all at once with rt.kthreads; nohz_full at "+
-				"boot does it by itself", v.away(), first)).with("threads", float64(len(names)))
+				"boot does it by itself", v.houseList(), first)).with("threads", float64(len(names)))
 	}
 }

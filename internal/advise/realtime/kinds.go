@@ -2,7 +2,7 @@ package realtime
 
 import "slices"
 
-// kinds is every kind, family by family, in the order in which equally bad findings are shown.
+// kinds are all kinds, in the order in which findings of equal severity are shown.
 var kinds = []*Kind{
 	houseNone,
 	listsOffline, listsIsolcpus, listsNohzFull, listsRCU, listsManaged, listsIgnored, listsMalformed, listsBootCPU,
@@ -18,16 +18,10 @@ var kinds = []*Kind{
 	houseBusy, houseVectors, houseNode, houseCore, houseStorage, houseHelpers,
 }
 
-// Kinds is a copy of the table of kinds.
-func Kinds() []Kind {
-	all := make([]Kind, 0, len(kinds))
-	for _, k := range kinds {
-		all = append(all, *k)
-	}
-	return all
-}
+// Kinds returns all kinds.
+func Kinds() []*Kind { return slices.Clone(kinds) }
 
-// order is where a kind stands in the table.
+// order returns the position of a kind in kinds.
 func order(id string) int {
 	return slices.IndexFunc(kinds, func(k *Kind) bool { return k.ID == id })
 }

@@ -2,6 +2,7 @@ package realtime
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"mpps/internal/advise/knob"
@@ -9,7 +10,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// bootCPU is the CPU that the kernel boots on.
+// bootCPU is the CPU that boots the kernel.
 const bootCPU = 0
 
 var (
@@ -53,92 +54,95 @@ var (
 			"half", "firmware.smt"}
 )
 
-// lists judges the lists of CPUs that must agree.
-func lists(v *view) {
+// judgeLists judges whether all lists of CPUs agree.
+func judgeLists(v *view) {
 	cpus := v.s.CPUs
 	t := &v.h.Topology
 	parted := partitions(v.h)
 	plan := "mpps plan --latency 20us, apply, reboot"
-
 	if rest := cpus.Minus(setting.CPUs(bootCPU)); len(rest) > 0 {
 		plan = fmt.Sprintf("mpps plan --latency 20us --cpus %s, apply, reboot", rest)
 	}
 
-	isolcpus, nohz, rcu := v.running("isolcpus"), v.running("nohz_full"), v.running("rcu_nocbs")
+	isolcpus, nohz, rcu := v.bootedArgument("isolcpus"), v.bootedArgument("nohz_full"), v.bootedArgument("rcu_nocbs")
 	if missing := cpus.Minus(t.Isolated).Minus(parted); len(missing) > 0 {
-		v.add(listsIsolcpus, "isolcpus", missing, fmt.Sprintf("isolated: %s; not: %s", none(t.Isolated.Or(parted)),
-			named(missing)), plan).with("cpus", float64(len(missing)))
+		v.add(listsIsolcpus, "isolcpus", missing, fmt.Sprintf("isolated: %s; not: %s", orNone(t.Isolated.Or(parted)),
+			cpusText(missing)), plan).withCPUs()
 	}
 	if missing := cpus.Minus(t.NohzFull); len(missing) > 0 {
-		v.add(listsNohzFull, "nohz_full", missing, fmt.Sprintf("without a tick: %s; with one: %s", none(t.NohzFull),
-			named(missing)), plan).with("cpus", float64(len(missing)))
+		v.add(listsNohzFull, "nohz_full", missing, fmt.Sprintf("without a tick: %s; with one: %s", orNone(t.NohzFull),
+			cpusText(missing)), plan).withCPUs()
 	}
 	// nohz_full implies rcu_nocbs (kernel/rcu/tree_nocb.h, rcu_init_nohz).
 	if missing := cpus.Minus(rcu.cpus).Minus(t.NohzFull); len(missing) > 0 {
-		v.add(listsRCU, "rcu_nocbs", missing, fmt.Sprintf("offloaded: %s; not: %s", none(rcu.cpus.Or(t.NohzFull)),
-			named(missing)), plan).with("cpus", float64(len(missing)))
+		v.add(listsRCU, "rcu_nocbs", missing, fmt.Sprintf("offloaded: %s; not: %s", orNone(rcu.cpus.Or(t.NohzFull)),
+			cpusText(missing)), plan).withCPUs()
 	} else if short := t.NohzFull.And(cpus).Minus(rcu.cpus); rcu.given && rcu.err == nil && len(short) > 0 {
 		v.add(listsRCU, "rcu_nocbs", short, fmt.Sprintf("it names %s; the kernel adds %s, which nohz_full has",
-			none(rcu.cpus), short), plan).at(knob.Low)
+			orNone(rcu.cpus), short), plan).at(knob.Low)
 	}
-	if len(t.Isolated.And(cpus)) > 0 && isolcpus.given && isolcpus.err == nil && !isolcpus.flagged("managed_irq") {
-		managed := len(v.managed(cpus))
+	if len(t.Isolated.And(cpus)) > 0 && isolcpus.given && isolcpus.err == nil && !isolcpus.hasFlag("managed_irq") {
+		managed := 0
+		for _, irq := range v.irqs {
+			if placedByKernel(irq) && len(irq.Affinity.And(cpus)) > 0 {
+				managed++
+			}
+		}
 		f := v.add(listsManaged, "isolcpus", cpus, fmt.Sprintf("its flags are %s; %s may come to these CPUs",
-			strings.Join(isolcpus.flags, ","), counted(managed, "managed interrupt")), plan)
+			strings.Join(isolcpus.flags, ","), count(managed, "managed interrupt")), plan)
 		if f.with("managed", float64(managed)); managed > 0 {
 			f.at(knob.Medium)
 		}
 	}
-	v.ignored(isolcpus, nohz, plan)
-	v.spare()
-	v.there(isolcpus, nohz, rcu)
-	if a := v.running("irqaffinity"); a.given && a.err == nil && len(a.cpus.And(cpus)) > 0 {
+	v.judgeIgnored(isolcpus, nohz, plan)
+	v.judgeSpare()
+	v.judgeExistence(isolcpus, nohz, rcu)
+	if a := v.bootedArgument("irqaffinity"); a.given && a.err == nil && len(a.cpus.And(cpus)) > 0 {
 		v.add(listsIRQAffinity, "irqaffinity", a.cpus.And(cpus), fmt.Sprintf("it names %s, among them %s", a.cpus,
-			named(a.cpus.And(cpus))), fmt.Sprintf("irqaffinity=%s on the kernel command line; rt.irq_affinity sets "+
-			"the same at once", v.away()))
+			cpusText(a.cpus.And(cpus))), fmt.Sprintf("irqaffinity=%s on the kernel command line; rt.irq_affinity sets "+
+			"the same at once", v.houseList()))
 	}
-	v.nextBoot()
-	v.balancer()
-	v.partitioned(parted)
-	v.siblings()
+	v.judgeNextBoot()
+	v.judgeIRQBalance()
+	v.judgePartitions(parted)
+	v.judgeSiblings()
 }
 
-// ignored compares what the command line asks for with what the kernel shows.
-func (v *view) ignored(isolcpus, nohz argument, plan string) {
+// judgeIgnored compares the arguments of the command line with what the kernel reports in sysfs.
+func (v *view) judgeIgnored(isolcpus, nohz argument, plan string) {
 	for _, a := range []struct {
 		name  string
 		given argument
 		shown setting.CPUSet
 	}{{"isolcpus", isolcpus, v.h.Topology.Isolated}, {"nohz_full", nohz, v.h.Topology.NohzFull}} {
-		switch asked := a.given.cpus.And(v.all()).Minus(setting.CPUs(bootCPU)); {
+		switch asked := a.given.cpus.And(v.allCPUs()).Minus(setting.CPUs(bootCPU)); {
 		case !a.given.given:
 		case a.given.err != nil:
 			v.add(listsMalformed, a.name, v.s.CPUs, fmt.Sprintf("the command line has it: %v", a.given.err), plan)
-		case a.name == "isolcpus" && !a.given.flagged("domain"):
+		case a.name == "isolcpus" && !a.given.hasFlag("domain"):
 		case len(asked.Minus(a.shown)) > 0:
 			v.add(listsIgnored, a.name, asked.Minus(a.shown), fmt.Sprintf("the command line names %s, the kernel "+
-				"shows %s", a.given.cpus, none(a.shown)),
+				"shows %s", a.given.cpus, orNone(a.shown)),
 				"look into the kernel's first messages (dmesg) for what it says of "+a.name+
 					"; a kernel without CONFIG_NO_HZ_FULL has no nohz_full")
 		}
 	}
 }
 
-// spare finds CPUs that are set aside and that nobody claims.
-func (v *view) spare() {
+// judgeSpare finds isolated CPUs that nobody uses.
+func (v *view) judgeSpare() {
 	claimed := v.s.CPUs
 	for _, g := range v.guests {
-		claimed = claimed.Or(g.claims())
+		claimed = claimed.Or(g.quietCPUs())
 	}
 	if spare := v.h.Topology.Isolated.Minus(claimed); len(spare) > 0 {
 		v.add(listsSpare, "isolcpus", spare, fmt.Sprintf("%s: isolated, and neither asked about nor a guest's",
-			named(spare)), "give them to a guest, or take them out of isolcpus, nohz_full and rcu_nocbs").with("cpus",
-			float64(len(spare)))
+			cpusText(spare)), "give them to a guest, or take them out of isolcpus, nohz_full and rcu_nocbs").withCPUs()
 	}
 }
 
-// all are the CPUs that the machine has.
-func (v *view) all() setting.CPUSet {
+// allCPUs returns the CPUs of the machine, online or not.
+func (v *view) allCPUs() setting.CPUSet {
 	all := make([]int, 0, len(v.h.Topology.CPUs))
 	for _, c := range v.h.Topology.CPUs {
 		all = append(all, c.ID)
@@ -146,9 +150,10 @@ func (v *view) all() setting.CPUSet {
 	return setting.CPUs(all...)
 }
 
-// there finds CPUs of lists that are not there, that are switched off, and the one that must not be among them.
-func (v *view) there(isolcpus, nohz, rcu argument) {
-	all := v.all()
+// judgeExistence finds CPUs that a list names although they do not exist, quiet CPUs that are offline, and the boot
+// CPU.
+func (v *view) judgeExistence(isolcpus, nohz, rcu argument) {
+	all := v.allCPUs()
 	given := setting.CPUSet{}
 	for _, a := range []struct {
 		name string
@@ -177,13 +182,13 @@ func (v *view) there(isolcpus, nohz, rcu argument) {
 	}
 }
 
-// nextBoot compares the running kernel's lists with those of the next one.
-func (v *view) nextBoot() {
+// judgeNextBoot compares the lists of the running kernel with those of the next boot.
+func (v *view) judgeNextBoot() {
 	var unknown []string
 	why := ""
 	for _, name := range bootLists {
-		now := v.running(name)
-		next, r := v.next(name)
+		now := v.bootedArgument(name)
+		next, r := v.nextArgument(name)
 		if r.State == setting.Unknown {
 			unknown, why = append(unknown, name), r.Why
 			continue
@@ -196,10 +201,11 @@ func (v *view) nextBoot() {
 			"mpps plan shows which of the two is wanted; mpps status what still waits for a boot")
 	}
 	if len(unknown) > 0 {
-		v.unsure("what the next boot gets as "+strings.Join(unknown, ", "), why)
+		v.addUnjudged("what the next boot gets as "+strings.Join(unknown, ", "), why)
 	}
 }
 
+// String is the value of an argument in words.
 func (a argument) String() string {
 	switch {
 	case !a.given:
@@ -209,45 +215,36 @@ func (a argument) String() string {
 	case len(a.flags) > 0:
 		return strings.Join(a.flags, ",") + "," + a.cpus.String()
 	}
-	return none(a.cpus)
+	return orNone(a.cpus)
 }
 
-// balancer judges whether irqbalance leaves the CPUs alone.
-func (v *view) balancer() {
-	for _, s := range v.h.Services {
-		if s.Name != "irqbalance" || !s.Running {
-			continue
-		}
-		i := v.h.Isolation
-		if i == nil || i.IRQBalance == nil {
-			v.unsure("irqbalance", "it runs, and how it is set up was not seen")
-			return
-		}
-		b := i.IRQBalance
-		var rest setting.CPUSet
-		do := fmt.Sprintf("IRQBALANCE_BANNED_CPULIST=%s in %s, then restart irqbalance; or stop it (nic.irqbalance)",
-			v.s.CPUs, "/etc/default/irqbalance or /etc/sysconfig/irqbalance")
-		switch {
-		case b.Why != "":
-			v.unsure("irqbalance", b.Why)
-			return
-		case b.Told:
-			rest = v.s.CPUs.Minus(b.Banned)
-		default:
-			rest = v.s.CPUs.Minus(v.h.Topology.Isolated).Minus(v.h.Topology.NohzFull)
-		}
-		if len(rest) == 0 {
-			return
-		}
-		found := fmt.Sprintf("it runs and bans what is isolated or has no tick: not %s", named(rest))
-		if b.Told {
-			found = fmt.Sprintf("it runs, bans %s (%s) and nothing else: not %s", none(b.Banned), b.From, named(rest))
-		}
-		v.add(listsBalancer, "irqbalance", rest, found, do).with("cpus", float64(len(rest)))
+// judgeIRQBalance judges whether irqbalance leaves the quiet CPUs alone.
+func (v *view) judgeIRQBalance() {
+	if !slices.ContainsFunc(v.h.Services, func(s facts.Service) bool { return s.Name == "irqbalance" && s.Running }) {
+		return
+	}
+	i := v.h.Isolation
+	if i == nil || i.IRQBalance == nil {
+		v.addUnjudged("irqbalance", "it runs, and how it is set up was not seen")
+		return
+	}
+	b := i.IRQBalance
+	if b.Why != "" {
+		v.addUnjudged("irqbalance", b.Why)
+		return
+	}
+	banned, found := v.h.Topology.Isolated.Or(v.h.Topology.NohzFull), "it runs and bans what is isolated or has no tick"
+	if b.Told {
+		banned, found = b.Banned, fmt.Sprintf("it runs, bans %s (%s) and nothing else", orNone(b.Banned), b.From)
+	}
+	if rest := v.s.CPUs.Minus(banned); len(rest) > 0 {
+		v.add(listsBalancer, "irqbalance", rest, found+": not "+cpusText(rest), fmt.Sprintf(
+			"IRQBALANCE_BANNED_CPULIST=%s in /etc/default/irqbalance or /etc/sysconfig/irqbalance, then restart "+
+				"irqbalance; or stop it (nic.irqbalance)", v.s.CPUs)).withCPUs()
 	}
 }
 
-// partitions are the CPUs of valid isolated partitions.
+// partitions returns the CPUs of valid isolated cpuset partitions.
 func partitions(h *facts.Host) setting.CPUSet {
 	var all setting.CPUSet
 	if h.Isolation != nil {
@@ -260,8 +257,8 @@ func partitions(h *facts.Host) setting.CPUSet {
 	return all
 }
 
-// partitioned judges isolated partitions.
-func (v *view) partitioned(parted setting.CPUSet) {
+// judgePartitions judges isolated cpuset partitions. parted are the CPUs of the valid ones.
+func (v *view) judgePartitions(parted setting.CPUSet) {
 	if v.h.Isolation == nil {
 		return
 	}
@@ -273,16 +270,16 @@ func (v *view) partitioned(parted setting.CPUSet) {
 		}
 	}
 	if rest := v.s.CPUs.Minus(parted).Minus(v.h.Topology.Isolated); len(parted.And(v.s.CPUs)) > 0 && len(rest) > 0 {
-		v.add(listsPartition, "isolated partitions", rest, fmt.Sprintf("they have %s, not %s", parted, named(rest)),
+		v.add(listsPartition, "isolated partitions", rest, fmt.Sprintf("they have %s, not %s", parted, cpusText(rest)),
 			"add them to the cpuset.cpus of the partition")
 	}
 }
 
-// busySibling is the share of the interval from which on a sibling counts as busy, in per cent.
+// busySibling is the busy time from which on a sibling matters more, in per cent.
 const busySibling = 5
 
-// siblings finds threads of the same cores that are not among the CPUs.
-func (v *view) siblings() {
+// judgeSiblings finds SMT siblings of quiet CPUs that are left to the host.
+func (v *view) judgeSiblings() {
 	for _, cpu := range v.s.CPUs {
 		c, found := v.h.Topology.CPU(cpu)
 		if !found {
@@ -304,16 +301,16 @@ func (v *view) siblings() {
 	}
 }
 
-// named is a set that is not empty in words.
-func named(set setting.CPUSet) string {
+// cpusText is "CPU 3" or "CPUs 3-5".
+func cpusText(set setting.CPUSet) string {
 	if len(set) == 1 {
 		return "CPU " + set.String()
 	}
 	return "CPUs " + set.String()
 }
 
-// none is a set in words.
-func none(set setting.CPUSet) string {
+// orNone is a set, or "none" if it is empty.
+func orNone(set setting.CPUSet) string {
 	if len(set) == 0 {
 		return "none"
 	}

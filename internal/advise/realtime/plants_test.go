@@ -18,7 +18,7 @@ func (s *scene) take(what string) bool {
 	return true
 }
 
-// any is a quiet CPU in which nothing was planted yet.
+// any returns a quiet CPU on which nothing was planted yet.
 func (s *scene) any() (int, bool) {
 	for _, i := range s.r.Perm(len(s.quiet)) {
 		if cpu := s.quiet[i]; s.take(fmt.Sprintf("cpu %d", cpu)) {
@@ -28,7 +28,7 @@ func (s *scene) any() (int, bool) {
 	return 0, false
 }
 
-// some is a guest in which nothing was planted yet.
+// some returns a guest in which nothing was planted yet.
 func (s *scene) some(fits func(*guestScene) bool) *guestScene {
 	for _, i := range s.r.Perm(len(s.guests)) {
 		if g := s.guests[i]; fits(g) && s.take("guest "+g.name) {
@@ -43,8 +43,8 @@ func runs(g *guestScene) bool                            { return g.running }
 func (s *scene) houseCPU() int                           { return s.house[s.r.IntN(len(s.house))] }
 func without(set setting.CPUSet, cpu int) setting.CPUSet { return set.Minus(setting.CPUs(cpu)) }
 
-// plants puts one contradiction of each kind into a scene and says which object it is named by. It does nothing, and
-// says so by an empty object, where the scene has no place for it.
+// plants has a function for each kind that plants a contradiction in a scene and returns the object of the finding. If
+// the scene has no place for it, it does nothing and returns an empty object.
 var plants = map[*Kind]func(*scene) string{
 	listsIsolcpus: func(s *scene) string {
 		cpu, ok := s.any()
@@ -546,7 +546,7 @@ var plants = map[*Kind]func(*scene) string{
 	},
 }
 
-// thread puts a thread into what was seen.
+// thread adds a thread to the observation.
 func (s *scene) thread(t facts.ThreadRun) string {
 	cpu, ok := s.any()
 	if !ok {
@@ -569,7 +569,7 @@ func (s *scene) thread(t facts.ThreadRun) string {
 	return fmt.Sprintf("thread %s (%d)", t.Comm, t.TID)
 }
 
-// own puts interrupts of a CPU itself into what was seen.
+// own adds a row of local interrupts to the observation.
 func (s *scene) own(name string, n uint64) string {
 	cpu, ok := s.any()
 	if !ok {

@@ -1,7 +1,6 @@
-// Package realtime judges whether CPUs that are set aside for realtime guests are really theirs: whether all that says
-// which CPU is for what agrees (kernel, interrupts, control groups, definitions, threads), and what took time there
-// while mpps watched. It sees facts and an observation, never the machine. docs/realtime.md says what is checked and
-// why.
+// Package realtime judges whether the CPUs set aside for realtime guests are quiet: whether kernel, interrupts, control
+// groups, guest definitions and threads agree on them, and what ran there while mpps watched. It uses facts and an
+// observation, never the machine. docs/realtime.md has the list of checks and the reasons.
 package realtime
 
 import (
@@ -15,26 +14,25 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Scope is what is judged: the CPUs that should be quiet.
+// Scope is the CPUs that should be quiet.
 type Scope struct {
-	CPUs setting.CPUSet `json:"cpus"`
-	// who says so: "--cpus", "the pins of guest rt1", "isolcpus, nohz_full"
-	From  string `json:"from"`
-	Guest string `json:"guest,omitempty"` // the one guest that they are for, where the user named it
+	CPUs  setting.CPUSet `json:"cpus"`
+	From  string         `json:"from"`            // source: "--cpus", "the pins of guest rt1", "isolcpus, nohz_full"
+	Guest string         `json:"guest,omitempty"` // the guest that the user named; empty: none
 }
 
-// Family says what a finding is about.
+// Family is the subject of a finding.
 type Family string
 
 // The families, in the order of docs/realtime.md.
 const (
 	Lists        Family = "lists"        // lists of CPUs that must agree
-	Guests       Family = "guests"       // definitions, and threads of guests that run
-	Threads      Family = "threads"      // what runs or may run there
-	Interrupts   Family = "interrupts"   // what interrupts there
+	Guests       Family = "guests"       // definitions, and threads of running guests
+	Threads      Family = "threads"      // what runs or may run on the CPUs
+	Interrupts   Family = "interrupts"   // what interrupts the CPUs
 	Kernel       Family = "kernel"       // the kernel's own work
-	Cgroups      Family = "cgroups"      // control groups that hold or pull threads
-	Housekeeping Family = "housekeeping" // the CPUs that are left for the host
+	Cgroups      Family = "cgroups"      // control groups that confine or pull threads
+	Housekeeping Family = "housekeeping" // the CPUs left for the host
 )
 
 // Kind is one thing that can be wrong.
@@ -42,9 +40,9 @@ type Kind struct {
 	ID       string        `json:"id"` // stable: programs may rely on it
 	Family   Family        `json:"family"`
 	Title    string        `json:"title"`
-	Severity knob.Severity `json:"severity"` // the usual one; a finding may be milder
+	Severity knob.Severity `json:"severity"` // usual one; a finding may have another
 	Why      string        `json:"why"`      // it matters
-	Knob     string        `json:"knob"`     // that mends it, empty where none does
+	Knob     string        `json:"knob"`     // that fixes it; empty: none
 }
 
 // Finding is one contradiction, or one intruder.
@@ -52,71 +50,71 @@ type Finding struct {
 	ID string `json:"id"` // of its kind
 	// "isolcpus", "cpu 20", "guest rt1 vcpu 0", "irq 45 nvme0q1", "thread kworker/3:1 (812)"
 	Object   string             `json:"object"`
-	CPUs     setting.CPUSet     `json:"cpus"` // that it concerns
+	CPUs     setting.CPUSet     `json:"cpus"` // affected
 	Severity knob.Severity      `json:"severity"`
-	Found    string             `json:"found"`   // with its numbers
-	Numbers  map[string]float64 `json:"numbers"` // the same for programs: seconds, run_ms, switches, per_second …
-	Why      string             `json:"why"`
-	Do       string             `json:"do"`       // the command or setting that mends it, or why nothing can
-	Knob     string             `json:"knob"`     // of the catalogue, which sets it; empty where none does
-	Mendable bool               `json:"mendable"` // false: the kernel offers no way
+	Found    string             `json:"found"`   // in words, with numbers
+	Numbers  map[string]float64 `json:"numbers"` // for programs: seconds, run_ms, switches, per_second …
+	Why      string             `json:"why"`     // it matters
+	Do       string             `json:"do"`      // command or setting that fixes it, or why nothing can
+	Knob     string             `json:"knob"`    // of the catalogue that fixes it; empty: none
+	Mendable bool               `json:"mendable"`
 }
 
-// Unjudged is what could not be judged, and why. It is never a finding.
+// Unjudged is something that could not be judged, and why. It is never a finding.
 type Unjudged struct {
 	What string `json:"what"`
 	Why  string `json:"why"`
 }
 
-// State is the answer in one word.
+// State is the result of a check.
 type State string
 
 // The states.
 const (
-	Consistent   State = "consistent"   // nothing contradicts
-	Contradicted State = "contradicted" // there are findings
-	NotIsolated  State = "not-isolated" // there is no CPU to judge
+	Consistent   State = "consistent"   // no findings
+	Contradicted State = "contradicted" // findings
+	NotIsolated  State = "not-isolated" // no CPU to judge
 )
 
-// Report is what a check found.
+// Report is the result of a check.
 type Report struct {
 	State    State          `json:"state"`
 	Verdict  string         `json:"verdict"` // in one sentence
 	Scope    Scope          `json:"scope"`
-	House    setting.CPUSet `json:"housekeeping"` // CPUs that are left for the host
-	Guests   []string       `json:"guests"`       // whose vCPUs are on the CPUs
+	House    setting.CPUSet `json:"housekeeping"` // online CPUs left for the host
+	Guests   []string       `json:"guests"`       // that the CPUs are for
 	Findings []Finding      `json:"findings"`     // worst first
 	Unjudged []Unjudged     `json:"unjudged"`
-	Seconds  float64        `json:"seconds"`  // watched; 0: nobody did
-	Watching float64        `json:"watch_ms"` // CPU time that it took
+	Seconds  float64        `json:"seconds"`  // observed; 0: not at all
+	Watching float64        `json:"watch_ms"` // CPU time of observing
 	Ran      []Ran          `json:"ran"`      // on the CPUs, longest first
 }
 
-// Ran is one thread that ran on the CPUs within the interval.
+// Ran is one thread that ran on the CPUs while they were watched.
 type Ran struct {
-	Thread   string         `json:"thread"` // name and number
+	Thread   string         `json:"thread"` // name and TID
 	Of       string         `json:"of"`     // guest rt1 vcpu 0, guest rt1 vhost, kernel, user
-	CPU      int            `json:"cpu"`    // the last one
+	CPU      int            `json:"cpu"`    // last one
 	Affinity setting.CPUSet `json:"affinity"`
-	RunMS    float64        `json:"run_ms"` // on all CPUs together, where it may use several
+	RunMS    float64        `json:"run_ms"` // on all CPUs that it may use
 	Switches uint64         `json:"switches"`
 	Policy   string         `json:"policy"`
-	Expected bool           `json:"expected"` // it is what the CPU is for
+	Expected bool           `json:"expected"` // it belongs there
 }
 
-// AtLeast are the findings of a severity or a worse one.
-func (r *Report) AtLeast(worst knob.Severity) []Finding {
+// AtLeast returns the findings of a severity or a worse one.
+func (r *Report) AtLeast(severity knob.Severity) []Finding {
 	var found []Finding
 	for _, f := range r.Findings {
-		if f.Severity >= worst {
+		if f.Severity >= severity {
 			found = append(found, f)
 		}
 	}
 	return found
 }
 
-// Check judges the CPUs of a scope by the facts of their host and, where somebody watched, by what was seen. It is
-// pure: the same facts give the same report.
+// Check judges the CPUs of a scope by the facts of the host and an observation (nil: none). It is pure: the same facts
+// give the same report.
 func Check(h *facts.Host, o *facts.Observation, s Scope) *Report {
 	v := newView(h, o, s)
 	r := &Report{Scope: v.s, House: v.house}
@@ -125,13 +123,14 @@ func Check(h *facts.Host, o *facts.Observation, s Scope) *Report {
 			"guest has pinned vCPUs with a realtime priority, and none was named"
 		return r
 	}
-	for _, judge := range []func(*view){lists, guests, threads, interrupts, kernelWork, cgroups, housekeeping} {
+	for _, judge := range []func(*view){judgeLists, judgeGuests, judgeThreads, judgeInterrupts, judgeKernel,
+		judgeCgroups, judgeHousekeeping} {
 		judge(v)
 	}
-	slices.SortStableFunc(v.found, func(a, b Finding) int {
+	slices.SortStableFunc(v.findings, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(order(a.ID), order(b.ID)))
 	})
-	r.Findings, r.Unjudged, r.Ran = v.found, v.unjudged, v.ran()
+	r.Findings, r.Unjudged, r.Ran = v.findings, v.unjudged, v.ranThreads()
 	for _, g := range v.guests {
 		if g.realtime {
 			r.Guests = append(r.Guests, g.f.Name)
@@ -144,23 +143,23 @@ func Check(h *facts.Host, o *facts.Observation, s Scope) *Report {
 	return r
 }
 
-// verdict is the answer in one word and in one sentence.
+// verdict returns the state and the sentence for it.
 func (v *view) verdict() (State, string) {
-	cpus := named(v.s.CPUs)
+	cpus := cpusText(v.s.CPUs)
 	tail := ""
 	if len(v.unjudged) > 0 {
-		tail = fmt.Sprintf("; %s could not be judged", counted(len(v.unjudged), "thing"))
+		tail = fmt.Sprintf("; %s could not be judged", count(len(v.unjudged), "thing"))
 	}
 	if v.o == nil {
 		tail += "; nobody watched what runs there"
 	}
-	if len(v.found) == 0 {
+	if len(v.findings) == 0 {
 		return Consistent, fmt.Sprintf("nothing contradicts that %s should be quiet (%s)%s", cpus, v.s.From, tail)
 	}
 	var parts []string
 	for severity := knob.Critical; severity >= knob.Info; severity-- {
 		n := 0
-		for _, f := range v.found {
+		for _, f := range v.findings {
 			if f.Severity == severity {
 				n++
 			}
@@ -169,18 +168,14 @@ func (v *view) verdict() (State, string) {
 			parts = append(parts, fmt.Sprintf("%d %s", n, severity))
 		}
 	}
-	return Contradicted, fmt.Sprintf("%s (%s): %s, %s%s", cpus, v.s.From, contradictions(len(v.found)),
-		strings.Join(parts, ", "), tail)
-}
-
-func contradictions(n int) string {
-	if n == 1 {
-		return "1 contradiction or intruder"
+	what := "1 contradiction or intruder"
+	if n := len(v.findings); n > 1 {
+		what = fmt.Sprintf("%d contradictions and intruders", n)
 	}
-	return fmt.Sprintf("%d contradictions and intruders", n)
+	return Contradicted, fmt.Sprintf("%s (%s): %s, %s%s", cpus, v.s.From, what, strings.Join(parts, ", "), tail)
 }
 
-func counted(n int, what string) string {
+func count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}

@@ -12,22 +12,22 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// setups is how many hosts are made up.
+// setups is the number of generated hosts.
 const setups = 200
 
-// TestConsistent: where nothing is planted nothing is found, nothing is left unjudged, and the CPUs are found without
-// being named.
+// TestConsistent: a host without a planted contradiction has no findings, nothing unjudged, and its quiet CPUs are
+// found without being named.
 func TestConsistent(t *testing.T) {
 	for seed := range uint64(setups) {
 		s := newScene(seed)
 		h := s.facts()
-		found := Find(h, nil, "")
+		found := FindScope(h, nil, "")
 		if !found.CPUs.Equal(s.quiet) {
 			t.Fatalf("host %d: expected CPUs %s, found %s (%s)", seed, s.quiet, found.CPUs, found.From)
 		}
 		r := Check(h, h.Observed, found)
 		if r.State != Consistent || len(r.Findings) > 0 || len(r.Unjudged) > 0 {
-			t.Fatalf("host %d, CPUs %s: %s\n%s%v", seed, s.quiet, r.Verdict, told(r), r.Unjudged)
+			t.Fatalf("host %d, CPUs %s: %s\n%s%v", seed, s.quiet, r.Verdict, findingLines(r), r.Unjudged)
 		}
 		for _, ran := range r.Ran {
 			if !ran.Expected {
@@ -37,8 +37,8 @@ func TestConsistent(t *testing.T) {
 	}
 }
 
-// TestPlanted: one to three contradictions in each of 200 hosts, each of which is found, by its kind and object. All
-// kinds are planted at least once.
+// TestPlanted: one to three contradictions in each of 200 hosts are found, with the right kind and object. Every kind
+// is planted at least once.
 func TestPlanted(t *testing.T) {
 	planted := map[string]int{}
 	for seed := range uint64(setups) {
@@ -72,13 +72,14 @@ func TestPlanted(t *testing.T) {
 		}
 		quiet := s.quiet
 		h := s.facts()
-		r := Check(h, h.Observed, Find(h, quiet, ""))
+		r := Check(h, h.Observed, FindScope(h, quiet, ""))
 		for _, w := range wishes {
 			if !slices.ContainsFunc(r.Findings, func(f Finding) bool {
 				return f.ID == w.kind.ID &&
 					f.Object == w.object
 			}) {
-				t.Errorf("host %d, CPUs %s: planted %s of %q, found\n%s", seed, quiet, w.kind.ID, w.object, told(r))
+				t.Errorf("host %d, CPUs %s: planted %s of %q, found\n%s", seed, quiet, w.kind.ID, w.object,
+					findingLines(r))
 			}
 		}
 		for _, f := range r.Findings {
@@ -86,7 +87,7 @@ func TestPlanted(t *testing.T) {
 				t.Errorf("host %d: a finding that does not say enough: %+v", seed, f)
 			}
 		}
-		if again := Check(h, h.Observed, Find(h, quiet, "")); !reflect.DeepEqual(again, r) {
+		if again := Check(h, h.Observed, FindScope(h, quiet, "")); !reflect.DeepEqual(again, r) {
 			t.Fatalf("host %d: two checks of the same differ", seed)
 		}
 	}
@@ -97,11 +98,11 @@ func TestPlanted(t *testing.T) {
 	}
 }
 
-// whole are contradictions that change which CPUs should be quiet: nothing else is planted beside them.
+// whole are contradictions that change which CPUs should be quiet: they are planted alone.
 var whole = map[*Kind]bool{houseNone: true, houseCore: true, houseNode: true, listsSibling: true}
 
-// told is a report's findings, a line each.
-func told(r *Report) string {
+// findingLines is the findings of a report, one per line.
+func findingLines(r *Report) string {
 	var b strings.Builder
 	for _, f := range r.Findings {
 		fmt.Fprintf(&b, "  %s %s %q: %s\n", f.Severity, f.ID, f.Object, f.Found)
@@ -109,7 +110,7 @@ func told(r *Report) string {
 	return b.String()
 }
 
-// TestKinds: IDs are of their family and stand once; each has a contradiction to plant.
+// TestKinds: IDs begin with their family and are unique; each kind has a contradiction to plant.
 func TestKinds(t *testing.T) {
 	seen := map[string]bool{}
 	for _, k := range kinds {
@@ -135,17 +136,17 @@ func TestKinds(t *testing.T) {
 
 func TestNothingIsolated(t *testing.T) {
 	h := &facts.Host{Topology: facts.Topology{Online: setting.CPUs(0, 1)}}
-	if r := Check(h, nil, Find(h, nil, "")); r.State != NotIsolated || len(r.Findings) > 0 {
+	if r := Check(h, nil, FindScope(h, nil, "")); r.State != NotIsolated || len(r.Findings) > 0 {
 		t.Errorf("%+v", r)
 	}
 }
 
-// TestUnknown: what could not be read is said, and is no finding.
+// TestUnknown: a value that could not be read is reported as unjudged, not as a finding.
 func TestUnknown(t *testing.T) {
 	for seed := range uint64(20) {
 		s := newScene(seed)
 		h := s.facts()
-		scope := Find(h, nil, "")
+		scope := FindScope(h, nil, "")
 		h.Readings = facts.Readings{}
 		h.Isolation = nil
 		for i := range h.Guests {
@@ -153,7 +154,7 @@ func TestUnknown(t *testing.T) {
 		}
 		r := Check(h, nil, scope)
 		if len(r.Findings) > 0 {
-			t.Errorf("host %d: findings of what was not read:\n%s", seed, told(r))
+			t.Errorf("host %d: findings of what was not read:\n%s", seed, findingLines(r))
 		}
 		for _, what := range []string{"control groups", "what runs on the CPUs", "irq-cpus:default",
 			"sysfs-cpus:devices/virtual/workqueue/cpumask", "what the next boot gets as isolcpus, nohz_full, " +

@@ -12,7 +12,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// small is a host of four CPUs whose CPUs 2 and 3 are set aside for a guest that runs.
+// small is a host with four CPUs of which 2 and 3 are set aside for a running guest.
 func small() *facts.Host {
 	s := &scene{h: &facts.Host{Readings: facts.Readings{}}, quiet: setting.CPUs(2, 3), house: setting.CPUs(0, 1),
 		args: map[string]string{}, next: map[string]string{}, r: rand.New(rand.NewPCG(1, 1)), smt: 1}
@@ -32,7 +32,7 @@ func small() *facts.Host {
 	return s.facts()
 }
 
-// TestRules: what one change to a host that is in order comes to.
+// TestRules: the findings after one change to a consistent host.
 func TestRules(t *testing.T) {
 	type expect struct {
 		id, object string
@@ -104,7 +104,7 @@ func TestRules(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := small()
 			c.change(h)
-			r := Check(h, h.Observed, Find(h, c.cpus, c.guest))
+			r := Check(h, h.Observed, FindScope(h, c.cpus, c.guest))
 			var got []expect
 			for _, f := range r.Findings {
 				got = append(got, expect{f.ID, f.Object, f.Severity, f.Mendable})
@@ -115,7 +115,7 @@ func TestRules(t *testing.T) {
 				}
 			}
 			if len(c.want) == 0 && len(got) > 0 || len(c.want) == 1 && len(got) != 1 {
-				t.Errorf("expected %v, found\n%s", c.want, told(r))
+				t.Errorf("expected %v, found\n%s", c.want, findingLines(r))
 			}
 			if len(r.Unjudged) > 0 {
 				t.Errorf("unjudged: %v", r.Unjudged)
@@ -124,8 +124,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestFind: whose word counts.
-func TestFind(t *testing.T) {
+// TestFindScope: the order of preference of the sources.
+func TestFindScope(t *testing.T) {
 	h := small()
 	for _, c := range []struct {
 		cpus        setting.CPUSet
@@ -135,29 +135,29 @@ func TestFind(t *testing.T) {
 		{nil, "", "2-3", "isolcpus, nohz_full"}, {setting.CPUs(1), "rt1", "1", "--cpus"},
 		{nil, "rt1", "2-3", "the pins of guest rt1"}, {nil, "nobody", "2-3", "isolcpus, nohz_full"},
 	} {
-		if s := Find(h, c.cpus, c.guest); s.CPUs.String() != c.want || s.From != c.from || s.Guest != c.guest {
+		if s := FindScope(h, c.cpus, c.guest); s.CPUs.String() != c.want || s.From != c.from || s.Guest != c.guest {
 			t.Errorf("%v %q: %+v", c.cpus, c.guest, s)
 		}
 	}
 	h.Topology.Isolated, h.Topology.NohzFull = nil, nil
-	if s := Find(h, nil, ""); s.CPUs.String() != "2-3" || s.From != "pins of vCPUs with a realtime priority" {
+	if s := FindScope(h, nil, ""); s.CPUs.String() != "2-3" || s.From != "pins of vCPUs with a realtime priority" {
 		t.Errorf("%+v", s)
 	}
 }
 
-// TestWatchedTooShort: what came in a millisecond is no rate.
+// TestWatchedTooShort: an observation of a millisecond gives no rates.
 func TestWatchedTooShort(t *testing.T) {
 	h := small()
 	h.Observed.Seconds = 0.001
 	h.Observed.IRQs[0].Counts[2] = 40
-	r := Check(h, h.Observed, Find(h, nil, ""))
+	r := Check(h, h.Observed, FindScope(h, nil, ""))
 	if len(r.Findings) > 0 || r.Seconds != 0 || len(r.Ran) > 0 ||
 		!slices.ContainsFunc(r.Unjudged, func(u Unjudged) bool { return u.What == "what ran on CPUs 2-3" }) {
-		t.Errorf("%s\n%s%v", r.Verdict, told(r), r.Unjudged)
+		t.Errorf("%s\n%s%v", r.Verdict, findingLines(r), r.Unjudged)
 	}
 }
 
-// TestHostileFacts: a snapshot may say anything; a check of it ends, and with a sentence.
+// TestHostileFacts: a check ends with a verdict whatever a snapshot contains.
 func TestHostileFacts(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	for seed := range uint64(100) {
@@ -176,7 +176,8 @@ func TestHostileFacts(t *testing.T) {
 		if json.Unmarshal(text, &h) != nil {
 			continue
 		}
-		if rep := Check(&h, h.Observed, Find(&h, nil, "")); rep.Verdict == "" || strings.Contains(rep.Verdict, "%!") {
+		rep := Check(&h, h.Observed, FindScope(&h, nil, ""))
+		if rep.Verdict == "" || strings.Contains(rep.Verdict, "%!") {
 			t.Errorf("host %d: %q", seed, rep.Verdict)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// scene is a made-up host whose realtime CPUs are in order, until something is planted.
+// scene is a generated host whose realtime CPUs are consistent until something is planted.
 type scene struct {
 	r      *rand.Rand
 	h      *facts.Host
@@ -50,7 +50,7 @@ type vcpuScene struct {
 	livePriority int
 }
 
-// newScene makes up a consistent host.
+// newScene generates a consistent host.
 func newScene(seed uint64) *scene {
 	r := rand.New(rand.NewPCG(seed, 20))
 	s := &scene{r: r, h: &facts.Host{Name: "made-up", AsRoot: true, Readings: facts.Readings{}},
@@ -117,7 +117,7 @@ func (s *scene) core(cpu int) int {
 	return c.Core
 }
 
-// coreNumbers are the cores of a node in their order.
+// coreNumbers returns the cores of a node, sorted.
 func (s *scene) coreNumbers(node int) (all []int) {
 	for _, core := range s.cores(node) {
 		all = append(all, s.core(core[0]))
@@ -125,7 +125,7 @@ func (s *scene) coreNumbers(node int) (all []int) {
 	return all
 }
 
-// cores are the CPUs of each core of a node.
+// cores returns the CPUs of each core of a node.
 func (s *scene) cores(node int) (all []setting.CPUSet) {
 	for _, c := range s.h.Topology.CPUs {
 		if c.Node == node && c.Siblings[0] == c.ID {
@@ -192,7 +192,7 @@ func (s *scene) kernel() {
 
 func (s *scene) newTID() int { s.tid++; return s.tid }
 
-// guestsOf gives the quiet CPUs of a node to guests, and puts an ordinary one beside them.
+// guestsOf gives the quiet CPUs of a node to guests and adds an ordinary guest.
 func (s *scene) guestsOf(node int) {
 	n := &s.h.Topology.Nodes[node]
 	free, house := n.CPUs.And(s.quiet), n.CPUs.And(s.house)
@@ -232,7 +232,7 @@ func (s *scene) guestsOf(node int) {
 	}
 }
 
-// trim takes vhost and I/O threads away where the host's CPUs are few.
+// trim removes vhost and I/O threads if the host has few CPUs.
 func (s *scene) trim() {
 	helpers := 0
 	for _, g := range s.guests {
@@ -266,7 +266,7 @@ func (s *scene) groups() {
 	}
 }
 
-// observe makes up five quiet seconds.
+// observe generates an observation of five quiet seconds.
 func (s *scene) observe() {
 	o := &facts.Observation{Seconds: 5, CPUs: s.quiet, CostMS: 10, Looked: 300}
 	counts := map[int]uint64{}

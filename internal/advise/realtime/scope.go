@@ -7,10 +7,10 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Find says which CPUs of a host should be quiet: those that are named; else those of the named guest's vCPUs; else
-// those that the kernel keeps its scheduler or its tick from; else those of isolated partitions; else those of vCPUs
-// with a realtime priority. None of them: the scope has no CPU.
-func Find(h *facts.Host, named setting.CPUSet, guest string) Scope {
+// FindScope returns the CPUs of a host that should be quiet. These are, in order of preference: the named ones; those
+// of the vCPUs of the named guest; those in isolcpus, nohz_full and isolated partitions; those of vCPUs with a realtime
+// priority. If there are none, the scope is empty.
+func FindScope(h *facts.Host, named setting.CPUSet, guest string) Scope {
 	s := Scope{Guest: guest}
 	if len(named) > 0 {
 		s.CPUs, s.From = named, "--cpus"
@@ -19,7 +19,7 @@ func Find(h *facts.Host, named setting.CPUSet, guest string) Scope {
 	all := definitions(h)
 	for _, g := range all {
 		if guest != "" && g.f.Name == guest {
-			if s.CPUs = g.claims(); len(s.CPUs) > 0 {
+			if s.CPUs = g.quietCPUs(); len(s.CPUs) > 0 {
 				s.From = "the pins of guest " + guest
 				return s
 			}
@@ -40,14 +40,14 @@ func Find(h *facts.Host, named setting.CPUSet, guest string) Scope {
 	}
 	for _, g := range all {
 		if g.scheduled() {
-			s.CPUs, s.From = s.CPUs.Or(g.claims()), "pins of vCPUs with a realtime priority"
+			s.CPUs, s.From = s.CPUs.Or(g.quietCPUs()), "pins of vCPUs with a realtime priority"
 		}
 	}
 	return s
 }
 
-// Addresses are the values that a check looks at beside the inventory, those of the catalogue and others.
-func Addresses(*facts.Host) []setting.Address {
+// Addresses returns the values that a check needs in addition to the inventory.
+func Addresses() []setting.Address {
 	all := []setting.Address{
 		setting.Of(setting.IRQCPUs, "default"),
 		setting.Of(setting.SysfsCPUs, "devices/virtual/workqueue/cpumask"),

@@ -3,6 +3,7 @@ package realtime
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -30,88 +31,88 @@ var (
 		"threads that lived too short to be seen, or that were moved there and back, came onto the CPU", ""}
 )
 
-// Rates from which on something is worth a finding, per second.
+// Rates above which threads are worth a finding, per second.
 const (
-	boundOften = 2.0   // a kernel thread of the CPU itself; vmstat comes once a second
-	boundMuch  = 100.0 // then it is worse
+	boundOften = 2.0   // a per-CPU kernel thread; vmstat alone comes once a second
+	boundMuch  = 100.0 // of them: Medium
 	unseenMany = 10.0
 )
 
-// grouped is from how many objects of one kind on they are one finding.
-const grouped = 8
+// maxSingly is the most objects of one kind that get a finding each.
+const maxSingly = 8
 
-// who is what a thread is to the guests.
-type who struct {
+// owner is who a thread belongs to.
+type owner struct {
 	of       string // "guest rt1 vcpu 0", "kernel", "user"
-	expected bool   // it is what the CPUs are for
+	expected bool   // a vCPU that the quiet CPUs are for
 	guest    bool
 	vcpu     bool
 }
 
-// owners tells for each thread of guests whose it is.
-func (v *view) owners() func(facts.ThreadRun) who {
-	by, processes := map[int]who{}, map[int]string{}
+// ownerOf returns a function that finds the owner of a thread.
+func (v *view) ownerOf() func(facts.ThreadRun) owner {
+	by, processes := map[int]owner{}, map[int]string{}
 	for _, g := range v.guests {
 		if g.f.PID != 0 {
 			processes[g.f.PID] = g.f.Name
 		}
 		for _, t := range g.f.Threads {
-			w := who{of: g.object(strings.TrimSpace(t.Role)), guest: true}
+			w := owner{of: g.object(strings.TrimSpace(t.Role)), guest: true}
 			if t.Role == "vcpu" {
-				w = who{of: g.vcpuObject(t.Index), guest: true, vcpu: true, expected: g.realtime}
+				w = owner{of: g.vcpuObject(t.Index), guest: true, vcpu: true, expected: g.realtime}
 			}
 			by[t.TID] = w
 		}
 	}
-	return func(t facts.ThreadRun) who {
+	return func(t facts.ThreadRun) owner {
 		if w, known := by[t.TID]; known {
 			return w
 		}
 		if name, known := processes[t.PID]; known {
-			return who{of: "guest " + name + " worker", guest: true}
+			return owner{of: "guest " + name + " worker", guest: true}
 		}
 		if t.Kernel {
-			return who{of: "kernel"}
+			return owner{of: "kernel"}
 		}
-		return who{of: "user"}
+		return owner{of: "user"}
 	}
 }
 
-// ranThere reports whether a thread ran on the CPUs: it ran, and has no others or was on one of them last.
+// ranThere reports whether a thread ran on the quiet CPUs: it ran, and may use no others or used one of them last.
 func (v *view) ranThere(t facts.ThreadRun) bool {
 	within := len(t.Affinity) > 0 && len(t.Affinity.Minus(v.s.CPUs)) == 0
 	return (t.RunNS > 0 || t.Switches > 0) && (within || v.s.CPUs.Has(t.CPU))
 }
 
-// bound reports whether a thread is the kernel's own on one CPU.
+// bound reports whether a thread is a per-CPU kernel thread.
 func bound(t facts.ThreadRun) bool { return t.Kernel && t.Fixed && len(t.Affinity) == 1 }
 
 func threadObject(t facts.ThreadRun) string { return fmt.Sprintf("thread %s (%d)", t.Comm, t.TID) }
 
-// threads judges what ran, and what may run.
-func threads(v *view) {
-	v.priorities()
+// judgeThreads judges what ran on the quiet CPUs and what may run there.
+func judgeThreads(v *view) {
+	v.judgePriorities()
 	if v.o == nil {
-		v.unsure("what runs on the CPUs", "nobody watched")
+		v.addUnjudged("what runs on the CPUs", "nobody watched")
 		return
 	}
 	for _, u := range v.o.Unseen {
-		v.unsure(u.What, u.Why)
+		v.addUnjudged(u.What, u.Why)
 	}
 	if rest := v.s.CPUs.And(v.h.Topology.Online).Minus(v.o.CPUs); len(rest) > 0 {
-		v.unsure("what runs on "+named(rest), "watched: CPUs "+none(v.o.CPUs))
+		v.addUnjudged("what runs on "+cpusText(rest), "watched: CPUs "+orNone(v.o.CPUs))
 	}
-	of := v.owners()
+	of := v.ownerOf()
 	var mayUser, mayKernel []facts.ThreadRun
 	for _, t := range v.o.Threads {
 		w := of(t)
 		switch in := t.Affinity.And(v.s.CPUs); {
 		case w.expected:
 		case v.ranThere(t) && bound(t):
-			v.boundRan(t)
+			v.judgeBoundThread(t)
 		case v.ranThere(t):
-			v.intruder(t, w)
-		// guests' are judged by their definitions, rcuo with the kernel's own work
+			v.addIntruder(t, w)
+		// threads of guests are judged by judgeGuests, rcuo threads by judgeKernel
 		case len(in) == 0 || bound(t) || w.guest || strings.HasPrefix(t.Comm, "rcuo"):
 		case t.Kernel:
 			mayKernel = append(mayKernel, t)
@@ -119,15 +120,16 @@ func threads(v *view) {
 			mayUser = append(mayUser, t)
 		}
 	}
-	v.may(threadUserMay, "user threads", mayUser, v.o.Omitted, func(t facts.ThreadRun) string {
-		return fmt.Sprintf("taskset -pc %s %d; for a service CPUAffinity= or AllowedCPUs= in its unit", v.away(), t.TID)
+	v.addMayRun(threadUserMay, "user threads", mayUser, v.o.Omitted, func(t facts.ThreadRun) string {
+		return fmt.Sprintf("taskset -pc %s %d; for a service CPUAffinity= or AllowedCPUs= in its unit", v.houseList(),
+			t.TID)
 	})
-	v.may(threadKernelMay, "kernel threads", mayKernel, 0, v.moveKernel)
-	v.unseenRuns()
+	v.addMayRun(threadKernelMay, "kernel threads", mayKernel, 0, v.moveKernelThread)
+	v.judgeUnseen()
 }
 
-// moveKernel is what moves a kernel thread away.
-func (v *view) moveKernel(t facts.ThreadRun) string {
+// moveKernelThread returns how to move a kernel thread away.
+func (v *view) moveKernelThread(t facts.ThreadRun) string {
 	switch {
 	case strings.HasPrefix(t.Comm, "kworker/u"):
 		return "the mask of unbound workqueues (rt.workqueue) moves them"
@@ -135,11 +137,11 @@ func (v *view) moveKernel(t facts.ThreadRun) string {
 		return "it goes with its interrupt (rt.irq_affinity)"
 	}
 	return fmt.Sprintf("taskset -pc %s %d, or all of them at once with rt.kthreads; nohz_full at boot keeps them off "+
-		"by itself", v.away(), t.TID)
+		"by itself", v.houseList(), t.TID)
 }
 
-// moved names the knob that moves a kernel thread.
-func (f *Finding) moved(t facts.ThreadRun) *Finding {
+// setKnob sets the knob that moves a kernel thread, if it is not that of the kind.
+func (f *Finding) setKnob(t facts.ThreadRun) *Finding {
 	switch {
 	case !t.Kernel:
 	case strings.HasPrefix(t.Comm, "kworker/u"):
@@ -150,36 +152,34 @@ func (f *Finding) moved(t facts.ThreadRun) *Finding {
 	return f
 }
 
-// intruder is a thread that ran there and should not.
-func (v *view) intruder(t facts.ThreadRun, w who) {
-	k, do := threadUser, fmt.Sprintf("taskset -pc %s %d; for a service CPUAffinity= in its unit", v.away(), t.TID)
+// addIntruder adds a finding for a thread that ran on the quiet CPUs and should not have.
+func (v *view) addIntruder(t facts.ThreadRun, w owner) {
+	k, do := threadUser, fmt.Sprintf("taskset -pc %s %d; for a service CPUAffinity= in its unit", v.houseList(), t.TID)
 	switch {
 	case t.Kernel && !w.guest:
-		k, do = threadKernel, v.moveKernel(t)
+		k, do = threadKernel, v.moveKernelThread(t)
 	case w.vcpu:
 		do = "pin the guest's vCPUs elsewhere: mpps place finds CPUs"
 	case w.guest:
 		do = fmt.Sprintf("virsh emulatorpin GUEST %s --config --live; vhost threads are placed by vhost.threads",
-			v.away())
+			v.houseList())
 	}
 	on := fmt.Sprintf("on CPU %d", t.CPU)
 	if len(t.Affinity.Minus(v.s.CPUs)) > 0 {
 		on = fmt.Sprintf("last on CPU %d of the %s that it may use", t.CPU, t.Affinity)
 	}
-	fresh := ""
 	if t.New {
-		fresh = ", and was started meanwhile"
+		on += ", and was started meanwhile"
 	}
-	whose := ""
 	if w.guest {
-		whose = " (" + w.of + ")"
+		on += " (" + w.of + ")"
 	}
-	v.add(k, threadObject(t), v.s.CPUs.And(setting.CPUs(t.CPU)), fmt.Sprintf("it ran %.1f ms of %.1f s in %s, %s%s%s",
-		ms(t.RunNS), v.o.Seconds, counted(int(t.Switches), "turn"), on, fresh, whose), do).moved(t).
-		with("run_ms", ms(t.RunNS)).with("switches", float64(t.Switches)).with("seconds", v.o.Seconds)
+	v.add(k, threadObject(t), v.s.CPUs.And(setting.CPUs(t.CPU)), fmt.Sprintf("it ran %.1f ms of %.1f s in %s, %s",
+		milliseconds(t.RunNS), v.o.Seconds, count(int(t.Switches), "turn"), on), do).setKnob(t).
+		with("run_ms", milliseconds(t.RunNS)).with("switches", float64(t.Switches)).with("seconds", v.o.Seconds)
 }
 
-// causes are what gives a CPU's own kernel threads work.
+// causes are the sources of work of per-CPU kernel threads.
 var causes = []struct{ prefix, why string }{
 	{"ksoftirqd", "nothing can move it: timers, network and RCU of this CPU give it work; interrupts and vhost " +
 		"threads elsewhere, and rcu_nocbs, take that away"},
@@ -192,8 +192,8 @@ var causes = []struct{ prefix, why string }{
 	{"cpuhp", "nothing can move it: CPUs are switched on and off"},
 }
 
-// boundRan is a kernel thread of the CPU itself that ran.
-func (v *view) boundRan(t facts.ThreadRun) {
+// judgeBoundThread judges a per-CPU kernel thread that ran.
+func (v *view) judgeBoundThread(t facts.ThreadRun) {
 	rate := float64(t.Switches) / max(v.o.Seconds, 0.001)
 	if rate <= boundOften {
 		return
@@ -205,23 +205,22 @@ func (v *view) boundRan(t facts.ThreadRun) {
 		}
 	}
 	f := v.add(threadBound, threadObject(t), t.Affinity, fmt.Sprintf("it ran %.1f ms of %.1f s in %s, %.1f a second",
-		ms(t.RunNS), v.o.Seconds, counted(int(t.Switches), "turn"), rate), "").hopeless(why).
-		with("run_ms", ms(t.RunNS)).with("switches", float64(t.Switches)).with("per_second", rate)
+		milliseconds(t.RunNS), v.o.Seconds, count(int(t.Switches), "turn"), rate), "").unfixable(why).
+		with("run_ms", milliseconds(t.RunNS)).with("switches", float64(t.Switches)).with("per_second", rate)
 	if rate >= boundMuch {
 		f.at(knob.Medium)
 	}
 }
 
-// may says which threads may run there: each where they are few, otherwise together.
-func (v *view) may(k *Kind, together string, list []facts.ThreadRun, more int, do func(facts.ThreadRun) string) {
+// addMayRun adds findings for threads that may run on the quiet CPUs: one each, or one named together for many. more is
+// the number of further threads that are not in the list.
+func (v *view) addMayRun(k *Kind, together string, list []facts.ThreadRun, more int, do func(facts.ThreadRun) string) {
 	if len(list) == 0 && more == 0 {
 		return
 	}
-	if len(list) <= grouped && more == 0 {
+	if len(list) <= maxSingly && more == 0 {
 		for _, t := range list {
-			in := t.Affinity.And(v.s.CPUs)
-			v.add(k, threadObject(t), in, fmt.Sprintf("it may run on %s, of which %s should be quiet", t.Affinity, in),
-				do(t)).moved(t).with("cpus", float64(len(in)))
+			v.addOverlap(k, threadObject(t), "it may run on", t.Affinity, do(t)).setKnob(t).withCPUs()
 		}
 		return
 	}
@@ -230,11 +229,9 @@ func (v *view) may(k *Kind, together string, list []facts.ThreadRun, more int, d
 		names[t.Comm]++
 		in = in.Or(t.Affinity.And(v.s.CPUs))
 	}
-	most := make([]string, 0, len(names))
-	for name := range names {
-		most = append(most, name)
-	}
-	slices.SortFunc(most, func(a, b string) int { return cmp.Or(names[b]-names[a], strings.Compare(a, b)) })
+	most := slices.SortedFunc(maps.Keys(names), func(a, b string) int {
+		return cmp.Or(names[b]-names[a], strings.Compare(a, b))
+	})
 	for i, name := range most {
 		if names[name] > 1 {
 			most[i] = fmt.Sprintf("%s (%d)", name, names[name])
@@ -253,8 +250,8 @@ func (v *view) may(k *Kind, together string, list []facts.ThreadRun, more int, d
 		with("threads", float64(len(list)+more))
 }
 
-// unseenRuns compares how often something came onto each CPU with the threads that were seen.
-func (v *view) unseenRuns() {
+// judgeUnseen compares the context switches of each quiet CPU with those of the threads that were seen.
+func (v *view) judgeUnseen() {
 	seen, uncounted := map[int]int64{}, setting.CPUSet{}
 	for _, t := range v.o.Threads {
 		seen[t.CPU] += int64(t.Switches)
@@ -275,13 +272,13 @@ func (v *view) unseenRuns() {
 		}
 	}
 	if len(uncounted) > 0 {
-		v.unsure("threads that came to "+named(uncounted)+" and were gone before the end",
+		v.addUnjudged("threads that came to "+cpusText(uncounted)+" and were gone before the end",
 			"the kernel does not count what comes onto a CPU (no /proc/schedstat: CONFIG_SCHEDSTATS)")
 	}
 }
 
-// priorities judges kernel threads that must come before the vCPU of their CPU.
-func (v *view) priorities() {
+// judgePriorities judges kernel threads that need a higher priority than the vCPU on their CPU.
+func (v *view) judgePriorities() {
 	vcpus, highest := map[int]int{}, 0
 	take := func(cpus setting.CPUSet, priority int) {
 		for _, cpu := range cpus.And(v.s.CPUs) {
@@ -296,7 +293,7 @@ func (v *view) priorities() {
 			}
 		}
 		for _, t := range g.f.Threads {
-			if t.Role == "vcpu" && len(t.Affinity) == 1 && (t.Policy == "SCHED_FIFO" || t.Policy == "SCHED_RR") {
+			if t.Role == "vcpu" && len(t.Affinity) == 1 && realtimePolicy(t.Policy) {
 				take(t.Affinity, t.Priority)
 			}
 		}
@@ -318,45 +315,38 @@ func (v *view) priorities() {
 		}
 	}
 	if len(all) == 0 {
-		v.unsure("priorities of kernel threads", "none was seen")
+		v.addUnjudged("priorities of kernel threads", "none was seen")
 	}
-	names := make([]string, 0, len(all))
-	for name := range all {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
 		kind, number, _ := strings.Cut(name, "/")
 		var cpu int
 		if _, err := fmt.Sscanf(number, "%d", &cpu); err != nil {
 			continue
 		}
 		than, cpus := vcpus[cpu], setting.CPUs(cpu)
-		id := "rt." + kind
 		switch kind {
 		case "ksoftirqd", "rcuc", "ktimers":
-		case "rcub": // numbered by group of CPUs
+		case "rcub": // the number is that of a leaf rcu_node, not of a CPU
 			than, cpus = highest, v.s.CPUs
 		default:
 			continue
 		}
 		t := all[name]
-		realtime := t.Policy == "SCHED_FIFO" || t.Policy == "SCHED_RR"
-		if than == 0 || realtime && t.Priority > than {
+		if than == 0 || realtimePolicy(t.Policy) && t.Priority > than {
 			continue
 		}
 		f := v.add(threadPriority, "thread "+name, cpus, fmt.Sprintf("it has %s, the vCPU SCHED_FIFO %d",
-			sched(t.Policy, t.Priority), than), fmt.Sprintf("chrt --fifo -p %d %d", than+1, t.PID))
-		f.with("priority", float64(t.Priority)).with("vcpu_priority", float64(than)).Knob = id
+			schedText(t.Policy, t.Priority), than), fmt.Sprintf("chrt --fifo -p %d %d", than+1, t.PID))
+		f.with("priority", float64(t.Priority)).with("vcpu_priority", float64(than)).Knob = "rt." + kind
 	}
 }
 
-// ran lists what ran on the CPUs, longest first.
-func (v *view) ran() []Ran {
+// ranThreads returns the threads that ran on the quiet CPUs, longest first, at most maxRan.
+func (v *view) ranThreads() []Ran {
 	if v.o == nil {
 		return nil
 	}
-	of := v.owners()
+	of := v.ownerOf()
 	var all []Ran
 	for _, t := range v.o.Threads {
 		if !v.ranThere(t) {
@@ -365,19 +355,18 @@ func (v *view) ran() []Ran {
 		w := of(t)
 		all = append(all, Ran{
 			Thread: fmt.Sprintf("%s (%d)", t.Comm, t.TID), Of: w.of, CPU: t.CPU, Affinity: t.Affinity,
-			RunMS: ms(t.RunNS), Switches: t.Switches,
-			Policy: sched(t.Policy, t.Priority), Expected: w.expected || bound(t) &&
+			RunMS: milliseconds(t.RunNS), Switches: t.Switches,
+			Policy: schedText(t.Policy, t.Priority), Expected: w.expected || bound(t) &&
 				float64(t.Switches)/max(v.o.Seconds, 0.001) <= boundOften,
 		})
 	}
 	slices.SortStableFunc(all, func(a, b Ran) int {
-		return cmp.Or(cmp.Compare(b.RunMS, a.RunMS),
-			cmp.Compare(b.Switches, a.Switches))
+		return cmp.Or(cmp.Compare(b.RunMS, a.RunMS), cmp.Compare(b.Switches, a.Switches))
 	})
-	return all[:min(len(all), mostRan)]
+	return all[:min(len(all), maxRan)]
 }
 
-// mostRan bounds how many threads a report lists.
-const mostRan = 256
+// maxRan bounds the threads in a report.
+const maxRan = 256
 
-func ms(ns uint64) float64 { return float64(ns) / 1e6 }
+func milliseconds(ns uint64) float64 { return float64(ns) / 1e6 }

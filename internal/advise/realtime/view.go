@@ -9,21 +9,20 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// view is what the rules look at, and where they put what they find.
+// view is the input of the rules and what they found.
 type view struct {
 	h      *facts.Host
-	o      *facts.Observation // nil: nobody watched
+	o      *facts.Observation // nil: none
 	s      Scope
 	house  setting.CPUSet // online CPUs that are not in the scope
 	guests []*guest
 	irqs   []facts.IRQ // of devices, by number
 
-	found    []Finding
+	findings []Finding
 	unjudged []Unjudged
 }
 
-// leastSeconds is how long CPUs must be watched so that a rate means something: an interrupt in a millisecond is not a
-// thousand a second.
+// leastSeconds is the shortest useful observation: one interrupt in a millisecond is not a rate of a thousand a second.
 const leastSeconds = 0.1
 
 func newView(h *facts.Host, o *facts.Observation, s Scope) *view {
@@ -33,40 +32,46 @@ func newView(h *facts.Host, o *facts.Observation, s Scope) *view {
 	}
 	v := &view{h: h, o: o, s: s, house: h.Topology.Online.Minus(s.CPUs), guests: definitions(h), irqs: interruptsOf(h)}
 	if short {
-		v.unsure("what ran on "+named(s.CPUs), fmt.Sprintf("it was watched for less than %.1f s", leastSeconds))
+		v.addUnjudged("what ran on "+cpusText(s.CPUs), fmt.Sprintf("it was watched for less than %.1f s", leastSeconds))
 	}
 	elsewhere := h.Topology.Isolated.Minus(s.CPUs)
 	for _, g := range v.guests {
-		claims := g.claims()
+		claims := g.quietCPUs()
 		g.realtime = g.f.Name == s.Guest || len(claims.And(s.CPUs)) > 0 && (s.Guest == "" || g.scheduled()) ||
-			s.Guest == "" && g.astray(elsewhere)
+			s.Guest == "" && g.misplaced(elsewhere)
 	}
 	return v
 }
 
-// astray reports whether a guest wants quiet CPUs, by its vCPUs' priorities, and does not have all of them among those
-// that are set aside for others.
-func (g *guest) astray(elsewhere setting.CPUSet) bool {
-	if !g.scheduled() {
-		return false
-	}
-	return slices.ContainsFunc(g.quiet(), func(c vcpu) bool {
-		return len(c.pin) == 0 ||
-			len(c.pin.Minus(elsewhere)) > 0
+// misplaced reports whether a guest has vCPUs with a realtime priority of which some are not pinned to CPUs that are
+// isolated elsewhere.
+func (g *guest) misplaced(elsewhere setting.CPUSet) bool {
+	return g.scheduled() && slices.ContainsFunc(g.quietVCPUs(), func(c vcpu) bool {
+		return len(c.pin) == 0 || len(c.pin.Minus(elsewhere)) > 0
 	})
 }
 
-// add adds a finding of a kind. Found is a sentence with its numbers, do what mends it.
+// add adds a finding of a kind. found is a sentence with numbers, do is what fixes it.
 func (v *view) add(k *Kind, object string, cpus setting.CPUSet, found, do string) *Finding {
-	v.found = append(v.found, Finding{
+	v.findings = append(v.findings, Finding{
 		ID: k.ID, Object: object, CPUs: slices.Clone(cpus), Severity: k.Severity, Found: found,
 		Numbers: map[string]float64{},
 		Why:     k.Why, Do: do, Knob: k.Knob, Mendable: true,
 	})
-	return &v.found[len(v.found)-1]
+	return &v.findings[len(v.findings)-1]
 }
 
-// at makes a finding as severe as is said.
+// addOverlap adds a finding if something that should stay off the quiet CPUs has some of them, and returns nil if not.
+// has is the beginning of the sentence: "it may run on".
+func (v *view) addOverlap(k *Kind, object, has string, cpus setting.CPUSet, do string) *Finding {
+	in := cpus.And(v.s.CPUs)
+	if len(in) == 0 {
+		return nil
+	}
+	return v.add(k, object, in, fmt.Sprintf("%s %s, of which %s should be quiet", has, cpus, in), do)
+}
+
+// at sets the severity.
 func (f *Finding) at(s knob.Severity) *Finding {
 	f.Severity = s
 	return f
@@ -78,68 +83,59 @@ func (f *Finding) with(name string, n float64) *Finding {
 	return f
 }
 
-// hopeless says that nothing mends it, and why.
-func (f *Finding) hopeless(why string) *Finding {
+// withCPUs adds the number of CPUs; f may be nil.
+func (f *Finding) withCPUs() *Finding {
+	if f == nil {
+		return nil
+	}
+	return f.with("cpus", float64(len(f.CPUs)))
+}
+
+// unfixable records why nothing fixes the finding.
+func (f *Finding) unfixable(why string) *Finding {
 	f.Do, f.Knob, f.Mendable = why, "", false
 	return f
 }
 
-// unsure says what could not be judged; the same thing once.
-func (v *view) unsure(what, why string) {
+// addUnjudged adds something that could not be judged, unless it was added before.
+func (v *view) addUnjudged(what, why string) {
 	u := Unjudged{what, why}
 	if !slices.Contains(v.unjudged, u) {
 		v.unjudged = append(v.unjudged, u)
 	}
 }
 
-// set is the CPUs at an address that holds a list. It is not ok where the value is absent or could not be told: the
-// second is said.
-func (v *view) set(a setting.Address) (setting.CPUSet, bool) {
-	r := v.h.Readings.At(a)
-	switch r.State {
-	case setting.Unknown:
-		v.unsure(a.String(), r.Why)
-		return nil, false
-	case setting.Absent:
-		return nil, false
-	}
-	set, err := setting.ParseCPUs(r.Value)
+// cpuSet returns the CPUs in the list at an address, or nothing if it is absent or unknown. It reports an unknown or
+// malformed one as unjudged.
+func (v *view) cpuSet(a setting.Address) setting.CPUSet {
+	set, err := setting.ParseCPUs(v.reading(a))
 	if err != nil {
-		v.unsure(a.String(), err.Error())
-		return nil, false
+		v.addUnjudged(a.String(), err.Error())
 	}
-	return set, true
+	return set
 }
 
-// node is the NUMA node of a CPU; −1 where it is not known.
-func (v *view) node(cpu int) int {
-	if c, found := v.h.Topology.CPU(cpu); found {
-		return c.Node
-	}
-	return -1
-}
-
-// nodes are the NUMA nodes of CPUs.
+// nodes returns the NUMA nodes of CPUs, as far as they are known.
 func (v *view) nodes(cpus setting.CPUSet) setting.CPUSet {
 	var all []int
 	for _, cpu := range cpus {
-		if n := v.node(cpu); n >= 0 {
-			all = append(all, n)
+		if c, found := v.h.Topology.CPU(cpu); found && c.Node >= 0 {
+			all = append(all, c.Node)
 		}
 	}
 	return setting.CPUs(all...)
 }
 
-// away is where work goes that must not be on the CPUs, as a list for a command.
-func (v *view) away() string {
+// houseList is the CPUs of the host as a list for a command.
+func (v *view) houseList() string {
 	if len(v.house) == 0 {
 		return "CPUS"
 	}
 	return v.house.String()
 }
 
-// awayMask is the same as a mask.
-func (v *view) awayMask() string {
+// houseMask is the CPUs of the host as a mask for a command.
+func (v *view) houseMask() string {
 	if len(v.house) == 0 {
 		return "MASK"
 	}
@@ -148,6 +144,7 @@ func (v *view) awayMask() string {
 
 func cpuObject(cpu int) string { return fmt.Sprintf("cpu %d", cpu) }
 
+// percent is part in per cent of whole, or 0 if whole is not positive.
 func percent(part, whole float64) float64 {
 	if whole <= 0 {
 		return 0

@@ -54,9 +54,9 @@ func Realtime(ctx context.Context, env *ops.Env, a RealtimeOptions) (*facts.Host
 	if err := ops.CheckGoal(h.Facts, goal.Goal{CPUs: a.CPUs, Guest: a.Guest}); err != nil {
 		return nil, nil, err
 	}
-	s := realtime.Find(h.Facts, a.CPUs, a.Guest)
+	s := realtime.FindScope(h.Facts, a.CPUs, a.Guest)
 	if m != nil {
-		h.Read(ctx, realtime.Addresses(h.Facts)...)
+		h.Read(ctx, realtime.Addresses()...)
 		if a.For > 0 && m.Live() && len(s.CPUs) > 0 {
 			env.Out.Progress("watching %s for %v", s.CPUs.Words(), a.For)
 			h.Facts.Observed = m.Observe(ctx, h.Facts, s.CPUs, a.For, machine.ObserveShare)

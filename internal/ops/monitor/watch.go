@@ -269,8 +269,8 @@ func (w *watcher) values(ctx context.Context, l *watch.Look) {
 // realtime looks at CPU isolation, at the next boot and at daemons.
 func (w *watcher) realtime(ctx context.Context, l *watch.Look, seen *facts.Observation) {
 	h := w.machine.Inventory(ctx)
-	machine.Read(ctx, w.machine.Mechanisms(), h, realtime.Addresses(h))
-	scope := realtime.Find(h, w.CPUs, "")
+	machine.Read(ctx, w.machine.Mechanisms(), h, realtime.Addresses())
+	scope := realtime.FindScope(h, w.CPUs, "")
 	l.Aside, l.From = scope.CPUs, scope.From
 	if scope.CPUs = w.watch.Aside(scope.CPUs); !scope.CPUs.Equal(l.Aside) {
 		scope.From = "set aside at an earlier look"
