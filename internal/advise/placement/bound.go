@@ -5,29 +5,38 @@ import (
 	"slices"
 )
 
-// problem is a multiple-choice knapsack: one option for each item, a limited amount of each resource, and a cost of
-// what is used of a resource beside the cost of the options.
-type problem struct {
-	items     []item
-	resources []resource
-	content   bool // with any choice that refuses nobody
+// priced returns an option's cost plus the price of what it uses.
+func (o *option) priced(prices []int64) int64 {
+	cost := o.cost
+	for _, u := range o.use {
+		cost += prices[u.resource] * int64(u.amount)
+	}
+	return cost
 }
 
-// resource is what options use. A cell's cost is given for every load from 0 up to its room; stores cost nothing.
+// problem is a multiple-choice knapsack: one option for each item, limited resources, and a cost of each resource's
+// load on top of the options' costs.
+type problem struct {
+	items        []item
+	resources    []resource
+	feasibleOnly bool // any choice without refusals will do
+}
+
+// resource is a cell or store that options use. A cell has a cost for every load from 0 to its room; stores have none.
 type resource struct {
 	room int
 	cost []int64
 }
 
-// at is the cost of a load.
-func (r *resource) at(load int) int64 {
+// costAt returns the cost of a load.
+func (r *resource) costAt(load int) int64 {
 	if r.cost == nil {
 		return 0
 	}
 	return r.cost[load]
 }
 
-// cheapest is the load of at least some size that costs least when a unit is worth a price, and what is to pay then.
+// cheapest returns the load of at least from that costs least if each unit above from earns a price, and its cost then.
 func (r *resource) cheapest(from int, price int64) (load int, cost int64) {
 	if r.cost == nil {
 		return r.room, -price * int64(r.room-from)
@@ -41,10 +50,10 @@ func (r *resource) cheapest(from int, price int64) (load int, cost int64) {
 	return load, cost
 }
 
-// prices finds what a unit of each resource is worth: the multipliers of the Lagrangian relaxation, in which the limits
-// are paid for instead of kept. Any prices bound the cost from below; these are raised, one direction after the other,
-// as long as the bound rises. All cells together are a direction too: guests that evade a dear node to a cheap one
-// would hold its price down.
+// prices returns the price of a unit of each resource: the multipliers of the Lagrangian relaxation, in which the
+// limits have a price instead of being kept. Any prices give a lower bound of the cost. These are raised in one
+// direction after the other while the bound rises. All cells together are a direction too: otherwise guests that move
+// from an expensive node to a cheap one would hold its price down.
 func (p *problem) prices() []int64 {
 	prices := make([]int64, len(p.resources))
 	var cells, stores []int
@@ -64,11 +73,11 @@ func (p *problem) prices() []int64 {
 		ways = append(ways, stores)
 	}
 	for r := range p.resources {
-		if len(p.resources) <= 3*usualResources { // of more, refine finds each
+		if len(p.resources) <= 3*usualResources { // with more, only refine moves single prices
 			ways = append(ways, []int{r})
 		}
 	}
-	for range rounds {
+	for range maxRounds {
 		before := slices.Clone(prices)
 		for _, way := range ways {
 			p.climb(prices, way, min(2*costRefused, math.MaxInt64/4/units))
@@ -80,11 +89,11 @@ func (p *problem) prices() []int64 {
 	return prices
 }
 
-// rounds is how often the directions are tried at most.
-const rounds = 6
+// maxRounds is the most rounds over the directions.
+const maxRounds = 6
 
-// climb moves the prices of some resources by the same amount to where the bound is highest. The bound is concave along
-// the way, and its slope is demand less supply, so the place is found by halving.
+// climb moves the prices of some resources by the same amount to where the bound is highest, at most by most. The bound
+// is concave in that direction and its slope is demand less supply, so bisection finds the maximum.
 func (p *problem) climb(prices []int64, way []int, most int64) {
 	on := make([]bool, len(prices))
 	low := int64(math.MaxInt64)
@@ -109,9 +118,8 @@ func (p *problem) climb(prices []int64, way []int, most int64) {
 		list := make([]choice, len(p.items[i].options))
 		for j := range p.items[i].options {
 			o := &p.items[i].options[j]
-			c := choice{cost: o.cost}
+			c := choice{cost: o.priced(prices)}
 			for _, u := range o.use {
-				c.cost += prices[u.resource] * int64(u.amount)
 				if on[u.resource] {
 					c.amount += int64(u.amount)
 				}
@@ -137,7 +145,7 @@ func (p *problem) climb(prices []int64, way []int, most int64) {
 		}
 		return slope > 0
 	}
-	lo, hi := -low, int64(1) // no price falls below nothing
+	lo, hi := -low, int64(1) // no price falls below 0
 	if rising(0) {
 		for lo = 0; hi < most && rising(hi); hi *= 2 {
 			lo = hi
@@ -158,8 +166,8 @@ func (p *problem) climb(prices []int64, way []int, most int64) {
 	}
 }
 
-// refine raises the bound further where prices must move together to do so: by steps along the slope, as long as the
-// gap to a known cost asks for (Polyak's rule). The best prices seen are returned.
+// refine raises the bound further where several prices must move together: by steps along the slope, sized by the gap
+// to a known cost (Polyak's rule). It returns the best prices seen.
 func (p *problem) refine(prices []int64, known int64) []int64 {
 	best, floor := slices.Clone(prices), int64(math.MinInt64)
 	at := make([]float64, len(prices))
@@ -167,13 +175,13 @@ func (p *problem) refine(prices []int64, known int64) []int64 {
 		at[r] = float64(prices[r])
 	}
 	now, slope, pace := slices.Clone(prices), make([]float64, len(prices)), 1.0
-	for step, since := 0, 0; step < steps; step++ {
+	for step, since := 0, 0; step < maxSteps; step++ {
 		bound := p.slope(now, slope)
 		if since++; bound > floor {
 			floor, since = bound, 0
 			copy(best, now)
 		}
-		if since > patience {
+		if since > maxStale {
 			pace, since = pace/2, 0
 		}
 		norm := 0.0
@@ -193,13 +201,13 @@ func (p *problem) refine(prices []int64, known int64) []int64 {
 	return best
 }
 
-// How many steps refine makes, and after how many without gain it makes smaller ones.
+// refine makes maxSteps steps, and smaller ones after maxStale without gain.
 const (
-	steps    = 120
-	patience = 6
+	maxSteps = 120
+	maxStale = 6
 )
 
-// slope is the bound at some prices, and for each resource demand less supply there.
+// slope returns the bound at some prices, and sets demand less supply of each resource.
 func (p *problem) slope(prices []int64, slope []float64) (bound int64) {
 	clear(slope)
 	var cost int64
@@ -208,13 +216,8 @@ func (p *problem) slope(prices []int64, slope []float64) (bound int64) {
 		if i == 0 || p.items[i].kind != p.items[i-1].kind {
 			cost, chosen = math.MaxInt64, nil
 			for j := range p.items[i].options {
-				o := &p.items[i].options[j]
-				c := o.cost
-				for _, u := range o.use {
-					c += prices[u.resource] * int64(u.amount)
-				}
-				if c < cost {
-					cost, chosen = c, o
+				if o := &p.items[i].options[j]; o.priced(prices) < cost {
+					cost, chosen = o.priced(prices), o
 				}
 			}
 		}
@@ -231,13 +234,13 @@ func (p *problem) slope(prices []int64, slope []float64) (bound int64) {
 	return bound
 }
 
-// bounds are what is needed to bound the cost of completing a partial choice: for every item on its own, and for every
-// resource by the load that it has already.
+// bounds give a lower bound of the cost of completing a partial choice: the sum over the items that are left, and over
+// the resources by their load.
 type bounds struct {
-	after []int64   // of the items from this one on
+	after []int64   // by item: of this one and all after it
 	load  [][]int64 // by cell and load
 	price []int64
-	least [][]int64 // by item and option: the option's cost with what it uses paid for
+	least [][]int64 // by item and option: the priced cost
 }
 
 func (p *problem) bounds(prices []int64) *bounds {
@@ -252,13 +255,8 @@ func (p *problem) bounds(prices []int64) *bounds {
 		best := int64(math.MaxInt64)
 		b.least[i] = make([]int64, len(p.items[i].options))
 		for j := range p.items[i].options {
-			o := &p.items[i].options[j]
-			cost := o.cost
-			for _, u := range o.use {
-				cost += prices[u.resource] * int64(u.amount)
-			}
-			b.least[i][j] = cost
-			best = min(best, cost)
+			b.least[i][j] = p.items[i].options[j].priced(prices)
+			best = min(best, b.least[i][j])
 		}
 		b.after[i] = b.after[i+1] + best
 	}
@@ -274,7 +272,16 @@ func (p *problem) bounds(prices []int64) *bounds {
 	return b
 }
 
-// rest bounds what a load of a resource still costs.
+// floor returns the lower bound of any choice.
+func (b *bounds) floor(p *problem) int64 {
+	floor := b.after[0]
+	for r := range p.resources {
+		floor += b.rest(p, r, 0)
+	}
+	return floor
+}
+
+// rest returns the lower bound of the cost that a load of a resource still adds.
 func (b *bounds) rest(p *problem, r, load int) int64 {
 	if b.load[r] == nil {
 		return -b.price[r] * int64(p.resources[r].room-load)

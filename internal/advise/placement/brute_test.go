@@ -9,9 +9,9 @@ import (
 )
 
 // brute tries every way to place the guests of a small host on its CPUs, and scores each as a whole: no bounds, no
-// counts, no knowledge of what is alike. What it tries obeys the rules that always hold: a CPU for each vCPU, memory
-// for each guest, and for the vhost threads of a guest cores of their own on one node, the idle threads beside its
-// vCPUs, or CPUs kept for the host.
+// counts, no grouping of equal guests. It obeys the rules that always hold: a CPU for each vCPU, memory for each guest,
+// and for a guest's vhost threads cores of their own on one node, the idle siblings of its vCPUs, or CPUs kept for the
+// host.
 type brute struct {
 	ask    Ask
 	best   int64
@@ -115,7 +115,7 @@ func (b *brute) empty(core int) bool {
 	return true
 }
 
-// finish tries every place of the vhost threads of the guests from the i-th placed one on, then scores.
+// finish tries every place for the vhost threads of the i-th placed guest and those after it, then scores.
 func (b *brute) finish(i int) {
 	if i == len(b.r.Guests) {
 		b.score()
@@ -128,7 +128,7 @@ func (b *brute) finish(i int) {
 			g = asked
 		}
 	}
-	n := threads(&g)
+	n := vhostCount(&g)
 	give := func(pool []int) {
 		var vhost []Vhost
 		for q := range n {
@@ -178,7 +178,7 @@ func (b *brute) ownCores(node, n, from int, cores []int, give func([]int)) {
 	}
 }
 
-// score keeps what cores it can for the host, a core of each node, and compares.
+// score keeps a core of each node for the host if it can, and compares the cost.
 func (b *brute) score() {
 	b.r.Housekeeping = nil
 	for _, n := range b.ask.Nodes {
@@ -213,7 +213,7 @@ func (b *brute) score() {
 	b.best = min(b.best, Score(b.ask, &b.r).Total)
 }
 
-// TestBruteForce compares with the best of all placements on hosts that are small enough to try them all.
+// TestBruteForce compares Place with the best of all placements on small hosts.
 func TestBruteForce(t *testing.T) {
 	proved, tried, short := 0, 0, 0
 	for seed := range uint64(100) {

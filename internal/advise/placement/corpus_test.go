@@ -74,12 +74,12 @@ func onMachine(t *testing.T, h *facts.Host) {
 		for _, problem := range Check(ask, r) {
 			t.Errorf("seed %d: %s", seed, problem)
 		}
-		t.Logf("%d CPUs, %d cells, %d guests: proved %v, %+v", len(ask.CPUs), len(lay(ask).cells), len(ask.Guests),
+		t.Logf("%d CPUs, %d cells, %d guests: proved %v, %+v", len(ask.CPUs), len(newTable(ask).cells), len(ask.Guests),
 			r.Proved, r.Cost)
 	}
 }
 
-// aside is what recorded trees hold many files of that the inventory does not need here.
+// aside matches folders with many files that the inventory does not need here.
 var aside = regexp.MustCompile(`/(pci[^/]*|cpufreq|cpuidle|power|thermal_throttle|microcode|acpi_cppc)/`)
 
 // unpacked extracts a recorded machine and returns the root of its tree.

@@ -1,33 +1,32 @@
 package placement
 
-// Cost is what a placement costs, rule by rule. Total is their weighted sum, which the placement makes as small as it
-// can be.
+// Cost is the cost of a placement, rule by rule. Total is the weighted sum, which the placement minimises.
 //
-// Distance and crowding are in points. For the way of the packets of one queue: 2 points for each unit of the distance
-// between the NIC's node and the guest's, 1 point for each unit between the guest's and that of its vhost thread; two
-// vhost threads on one core cost 8 points, three 24 (8 for each pair); one on the sibling thread of a vCPU 30, because
-// it takes half of that vCPU's core; one on a CPU that is kept for the host 40. All are multiplied by the rate that is
-// asked of the guest, relative to the least of all guests, at most 10.
+// Distance and crowding are in points. The path of one queue's packets costs 2 points for each unit of distance between
+// the NIC's node and the guest's, and 1 point for each unit between the guest's node and its vhost thread's. Two vhost
+// threads on one core cost 8 points, three 24 (8 for each pair). One on the sibling of a vCPU costs 30, because it
+// takes half of that vCPU's core, one on a CPU kept for the host 40. All are multiplied by the guest's rate relative to
+// the lowest of all guests, at most 10.
 type Cost struct {
-	Refused  int   `json:"refused"`     // guests that found no place
+	Refused  int   `json:"refused"`     // guests without a place
 	Sharing  int   `json:"sharing"`     // vCPUs on a core that has another vCPU
 	Spread   int   `json:"spread"`      // nodes beyond the first, summed over all guests
-	Reserve  int   `json:"reserve"`     // cores that the host should keep and does not
-	Pages    int   `json:"pages"`       // guests that should have huge pages and get ordinary ones
+	Reserve  int   `json:"reserve"`     // cores that the host should keep but does not
+	Pages    int   `json:"pages"`       // guests that should have huge pages but get ordinary ones
 	Distance int64 `json:"distance"`    // points
 	Crowding int64 `json:"crowding"`    // points, of vhost threads
-	Balance  int64 `json:"balance"`     // 0: nothing is used; 1000: everything is; the more evenly, the less
+	Balance  int64 `json:"balance"`     // 0: nothing is used; 1000: everything is; even use costs less
 	Used     int   `json:"used_cores"`  // cores that have a vCPU or a vhost thread
-	Spare    int   `json:"spare_cores"` // whole cores that have neither and are not kept for the host
-	// most of them on one node: the vCPUs of the largest guest that would still fit
+	Spare    int   `json:"spare_cores"` // cores that have neither and are not kept for the host
+	// the most spare cores on one node: the vCPUs of the largest guest that would still fit
 	Largest int   `json:"largest_free"`
 	Total   int64 `json:"total"`
 }
 
-// The weights, each larger than what those below it can add up to on a host of usual size.
+// The weights. Each is larger than the sum of those below it on a host of usual size.
 const (
 	costRefused   = 1e15 // a guest
-	costRefusedBy = 1e12 // its vCPUs: of two guests the smaller is refused
+	costRefusedBy = 1e12 // a vCPU of a refused guest: of two guests the smaller is refused
 	costSharing   = 1e11 // a vCPU
 	costSpread    = 1e10 // a node
 	costReserve   = 1e8  // a core
@@ -46,15 +45,15 @@ const (
 	pointsSibling  = 30 // on the other thread of a vCPU's core
 	pointsKept     = 40 // on a CPU kept for the host
 	pointsOwn      = 100
-	mostWeight     = 10
-	usualRate      = 100e3 // packets per second of a guest of which nobody asks any
-	remoteDistance = 20    // between nodes that do not tell it
+	maxWeight      = 10
+	usualRate      = 100e3 // packets per second of a guest without a requested rate
+	remoteDistance = 20    // between nodes whose distance is not known
 )
 
-// refusal is what it costs to refuse a guest.
+// refusal returns the cost of refusing a guest.
 func refusal(g *Guest) int64 { return costRefused + int64(min(g.VCPUs, 512))*costRefusedBy }
 
-// pairs is how many pairs of threads share a core when they are spread evenly over cores.
+// pairs returns how many pairs of threads share a core if threads are spread evenly over cores.
 func pairs(threads, cores int) int64 {
 	if cores <= 0 {
 		return 0
@@ -63,7 +62,7 @@ func pairs(threads, cores int) int64 {
 	return int64(cores*each*(each-1)/2 + more*each)
 }
 
-// balance is a cell's part of the cost of balance: convex in what is used of it.
+// balance returns a cell's part of the cost of balance. It is convex in the used cores.
 func balance(used, size, all int) int64 {
 	if size == 0 || all == 0 {
 		return 0

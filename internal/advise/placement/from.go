@@ -8,9 +8,8 @@ import (
 	"mpps/internal/model/goal"
 )
 
-// From describes a host and what the goal wants of it. The guests to be placed are the active ones, also while they are
-// paused, and the one that the goal names; guests that the goal does not concern stay where they are pinned, and are
-// placed only where they are not pinned at all.
+// From returns the ask of a host for a goal. Its guests are the active ones, paused ones included, and the one that the
+// goal names. Guests that the goal does not concern stay where they are pinned; only unpinned ones are placed.
 func From(h *facts.Host, g goal.Goal) Ask {
 	var ask Ask
 	if g.Tier() == goal.Realtime {
@@ -46,29 +45,28 @@ func From(h *facts.Host, g goal.Goal) Ask {
 	for _, s := range h.Storage {
 		ask.Daemons = append(ask.Daemons, Daemon{Name: s.Name, Node: s.Node, CPUs: s.Count, Memory: s.Memory})
 	}
-	for i := range h.Guests {
-		if guest := &h.Guests[i]; guest.VCPUs > 0 && (guest.Active() || g.Guest == guest.Name) {
-			ask.Guests = append(ask.Guests, describe(h, guest, paths, g))
+	for guest := range facts.Each(h.Guests) {
+		if guest.VCPUs > 0 && (guest.Active() || g.Guest == guest.Name) {
+			ask.Guests = append(ask.Guests, describeGuest(h, guest, paths, g))
 		}
 	}
-	ask.queue()
+	ask.chooseQueues()
 	return ask
 }
 
-// queue gives the NICs whose queues nobody chose theirs: as many as all guests' vhost threads may be together.
-func (ask *Ask) queue() {
-	share := budget(*ask)
-	for i := range ask.Guests {
-		for j := range ask.Guests[i].NICs {
-			n := &ask.Guests[i].NICs[j]
-			if n.Queues == 0 && !n.VF && !ask.Guests[i].tuned {
-				n.Queues = max(1, min(ask.Guests[i].VCPUs, share))
+// chooseQueues sets the number of queues of NICs that have none: as many as the host has CPUs for vhost threads.
+func (ask *Ask) chooseQueues() {
+	share := queueBudget(*ask)
+	for _, g := range ask.Guests {
+		for n := range facts.Each(g.NICs) {
+			if n.Queues == 0 && !n.VF && !g.queuesSet {
+				n.Queues = max(1, min(g.VCPUs, share))
 			}
 		}
 	}
 }
 
-func describe(h *facts.Host, guest *facts.Guest, paths Paths, g goal.Goal) Guest {
+func describeGuest(h *facts.Host, guest *facts.Guest, paths Paths, g goal.Goal) Guest {
 	d := Guest{
 		Name: guest.Name, VCPUs: guest.VCPUs, Memory: guest.Memory, Emulator: guest.EmulatorPin,
 		Realtime: g.Latency > 0 && g.ForGuest(guest.Name), Fixed: !g.ForGuest(guest.Name),
@@ -84,7 +82,7 @@ func describe(h *facts.Host, guest *facts.Guest, paths Paths, g goal.Goal) Guest
 		n := Interface{MAC: i.MAC}
 		if i.Queues > 1 {
 			n.Queues = min(i.Queues, TapQueues)
-			d.tuned = true
+			d.queuesSet = true
 		}
 		if nics := paths.Behind(i); len(nics) > 0 {
 			n.NIC = nics[0]
@@ -108,28 +106,26 @@ func describe(h *facts.Host, guest *facts.Guest, paths Paths, g goal.Goal) Guest
 	return d
 }
 
-// nodeOf is the node of a NIC, −1 where it is not known.
+// nodeOf returns the node of a NIC, −1 if it is not known.
 func nodeOf(h *facts.Host, nic string) int {
-	for _, n := range h.NICs {
-		if n.Name == nic {
-			return n.Node
-		}
+	if n := facts.Find(h.NICs, func(n *facts.NIC) bool { return n.Name == nic }); n != nil {
+		return n.Node
 	}
 	return -1
 }
 
-// TapQueues is how many queues a tap can have (drivers/net/tun.c, MAX_TAP_QUEUES).
+// TapQueues is the most queues that a tap can have (drivers/net/tun.c, MAX_TAP_QUEUES).
 const TapQueues = 256
 
-// Tapped reports whether an interface's packets pass a tap on this host: not those of passed-through functions, nor
-// those that another process carries.
+// Tapped reports whether an interface's packets pass a tap on this host. Those of a VF passed through do not, nor those
+// that another process carries.
 func Tapped(i facts.Interface) bool {
 	return slices.Contains([]string{"bridge", "network", "ethernet", "direct"}, i.Type)
 }
 
-// budget is how many queues one guest NIC may have so that all vhost threads together do not outnumber half of the
-// host's CPUs (the founding measurement gave half of the CPUs to vhost, and no more), at least 1.
-func budget(ask Ask) int {
+// queueBudget returns how many queues one guest NIC may have so that all vhost threads together need at most half of
+// the host's CPUs, at least 1 (the founding measurement gave half of the CPUs to vhost).
+func queueBudget(ask Ask) int {
 	nics := 0
 	for _, g := range ask.Guests {
 		for _, n := range g.NICs {
@@ -138,9 +134,9 @@ func budget(ask Ask) int {
 			}
 		}
 	}
-	cpus := 0 // vhost threads stay off isolated ones
+	cpus := 0 // without isolated ones: vhost threads stay off those
 	for _, c := range ask.CPUs {
-		if !ask.aside(c) {
+		if !ask.setAside(c) {
 			cpus++
 		}
 	}
@@ -150,11 +146,11 @@ func budget(ask Ask) int {
 	return max(1, cpus/2/nics)
 }
 
-// Queues is how many queues a guest NIC should have: the range that is worth trying, and what to write where the value
-// is outside of it. Measured for 9 vCPUs: 4 to 9 queues; fewer vCPUs want a queue each.
+// Queues returns how many queues a guest NIC should have: the useful range, and the value to write if today's is
+// outside it. Measured for 9 vCPUs: 4 to 9 queues; fewer vCPUs need one queue each.
 func Queues(ask Ask, vcpus int) (least, most, write int) {
 	most = max(1, min(vcpus, TapQueues))
-	share := min(budget(ask), most)
+	share := min(queueBudget(ask), most)
 	least = min(4, most, share)
 	return least, most, max(least, share)
 }

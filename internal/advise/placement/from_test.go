@@ -9,7 +9,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// TestPaused: a paused guest goes on where it was, so nobody else gets its CPUs; one that is shut off has none.
+// TestPaused checks that a paused guest keeps its CPUs, and that one that is shut off has none.
 func TestPaused(t *testing.T) {
 	for state, taken := range map[string]bool{"running": true, "paused": true, "in shutdown": true, "shut off": false,
 		"crashed": false} {
@@ -31,8 +31,8 @@ func TestPaused(t *testing.T) {
 	}
 }
 
-// TestQuiet: the CPUs of a latency goal are going to be isolated, so that no NIC's interrupts are put there, whether or
-// not the guest needs all of them; those of a goal of packets are only the guest's first choice.
+// TestQuiet checks that no NIC's interrupts go to the CPUs of a latency goal, which will be isolated, whether or not
+// the guest needs all of them. Those of a packet rate goal are only allowed to the guest.
 func TestQuiet(t *testing.T) {
 	h := facts.Synthetic(facts.Size{CPUs: 16})
 	given := h.Topology.Nodes[0].CPUs[1:]

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestHostile: numbers that no host has do not make the placement run for long, or wrong.
+// TestHostile checks that absurd numbers make the placement neither slow nor wrong.
 func TestHostile(t *testing.T) {
 	many := sized(64, 2, 2).nic(0)
 	for i := range 100 {

@@ -11,8 +11,7 @@ import (
 )
 
 // big is a random host of two sockets with 48 to 128 cores each, in one to four nodes a socket, with or without
-// threads, two NICs, and guests that ask for 60 to 95 % of its cores, with vhost threads that ask for the rest and
-// more.
+// SMT, two NICs, and guests that need 60 to 95 % of its cores, with vhost threads that need the rest and more.
 func big(seed uint64) Ask {
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	nodes := []int{2, 2, 2, 4, 8}[rnd.IntN(5)]
@@ -42,8 +41,8 @@ func big(seed uint64) Ask {
 	return ask
 }
 
-// packed is the naive default of pinning: guest after guest gets the next CPUs by number, and the scheduler puts its
-// vhost threads on the CPUs of its vCPUs, where they are woken.
+// packed pins naively: guest after guest gets the next CPUs by number, and the scheduler puts its vhost threads on the
+// CPUs of its vCPUs, where they are woken.
 func packed(ask Ask) *Result {
 	r := &Result{}
 	next := 0
@@ -58,8 +57,8 @@ func packed(ask Ask) *Result {
 	return r
 }
 
-// floating is the default of libvirt: no pins. It is looked at in one moment in which the scheduler has found every
-// vCPU a CPU of its own, anywhere, and the vhost threads are on any.
+// floating is libvirt's default: no pins. It is a moment in which the scheduler has given every vCPU its own CPU,
+// anywhere, and the vhost threads run on any.
 func floating(ask Ask, seed uint64) *Result {
 	rnd := rand.New(rand.NewPCG(seed, 2))
 	order := rnd.Perm(len(ask.CPUs))
@@ -77,7 +76,7 @@ func floating(ask Ask, seed uint64) *Result {
 }
 
 func naively(ask Ask, g Guest, p Placed, vhost func(q int) int) Placed {
-	for q := range threads(&g) {
+	for q := range vhostCount(&g) {
 		p.Vhost = append(p.Vhost, Vhost{NIC: g.NICs[0].MAC, Queue: q, CPU: vhost(q)})
 	}
 	var nodes []int
@@ -89,8 +88,8 @@ func naively(ask Ask, g Guest, p Placed, vhost func(q int) int) Placed {
 	return p
 }
 
-// TestImprovement prints what the placement makes of 30 random big hosts beside the naive defaults, and fails where it
-// is not better in every rule that it puts first.
+// TestImprovement compares the placements of 30 random big hosts with the naive defaults. It fails if one is not better
+// in every rule that comes first.
 func TestImprovement(t *testing.T) {
 	const hosts = 30
 	type sum struct{ sharing, spread, points, reserve, vcpus int64 }
@@ -161,7 +160,7 @@ func full(seed uint64, cores, threads int) Ask {
 	return ask
 }
 
-// TestFast: 60 guests on 2 × 128 CPUs are placed for good, proved, in less than 100 ms.
+// TestFast checks that 60 guests on 2 × 128 CPUs are placed, proved, in less than 100 ms.
 func TestFast(t *testing.T) {
 	for _, shape := range [][2]int{{128, 1}, {64, 2}} {
 		for seed := range uint64(8) {

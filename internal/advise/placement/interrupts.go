@@ -6,28 +6,29 @@ import (
 	"slices"
 	"strings"
 
+	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
 )
 
-// enough is how many CPUs for a NIC's interrupts are looked for before worse ones are left alone: one core forwards
-// about 2 Mpps in the kernel, and a guest's own kernel ends near that.
-const enough = 4
+// enoughCPUs is the number of CPUs for a NIC's interrupts from which on worse ones are not added: one core forwards
+// about 2 Mpps in the kernel, and a guest's own kernel handles hardly more.
+const enoughCPUs = 4
 
-// interrupts gives every NIC the CPUs that should serve it: of its node, first those that do nothing else, then those
-// kept for the host, then vhost's, then sibling threads of vCPUs; from other nodes only where its own has none. CPUs
-// that are isolated, or are to be, serve nobody but their guest.
-func (t *table) interrupts(r *Result) {
+// placeInterrupts assigns every NIC the CPUs that serve it: of its node, first idle ones, then those kept for the host,
+// then vhost's, then sibling threads of vCPUs; of other nodes only if its own has none. CPUs that are isolated, or will
+// be, serve only their guest.
+func (t *table) placeInterrupts(r *Result) {
 	busy := map[int]bool{} // cores with a vCPU
-	for cpu := range t.taken {
+	for cpu := range t.vcpuOn {
 		busy[t.cpus[cpu].Core] = true
 	}
 	class := func(c CPU) int {
 		switch {
-		case t.taken[c.ID] != "" || t.ask.aside(c):
-			return 9
+		case t.vcpuOn[c.ID] != "" || t.ask.setAside(c):
+			return -1
 		case r.Housekeeping.Has(c.ID):
 			return 1
-		case t.worked[c.ID] > 0:
+		case t.vhostOn[c.ID] > 0:
 			return 2
 		case busy[c.Core]:
 			return 3
@@ -38,40 +39,38 @@ func (t *table) interrupts(r *Result) {
 	}
 	names := [...]string{"CPUs that do nothing else", "CPUs kept for the host", "vhost's CPUs",
 		"sibling threads of vCPUs", "second threads of other cores"}
-
+	choose := func(n NIC, local bool) (chosen []int, from []string) {
+		for want, name := range names {
+			before := len(chosen)
+			for _, c := range t.ask.CPUs {
+				if class(c) == want && (n.Node < 0 || (c.Node == n.Node) == local) {
+					chosen = append(chosen, c.ID)
+				}
+			}
+			if len(chosen) > before {
+				from = append(from, name)
+			}
+			if len(chosen) >= enoughCPUs {
+				break
+			}
+		}
+		return chosen, from
+	}
 	for _, n := range t.ask.NICs {
-		for _, local := range []bool{true, false} {
-			var chosen []int
-			var from []string
-			for want := range names {
-				before := len(chosen)
-				for _, c := range t.ask.CPUs {
-					if class(c) == want && (n.Node < 0 || (c.Node == n.Node) == local) {
-						chosen = append(chosen, c.ID)
-					}
-				}
-				if len(chosen) > before {
-					from = append(from, names[want])
-				}
-				if len(chosen) >= enough {
-					break
-				}
-			}
-			if len(chosen) == 0 {
-				continue
-			}
-			where := fmt.Sprintf("of the NIC's node %d", n.Node)
-			switch {
-			case n.Node < 0:
-				where = "of any node, because the NIC does not tell its own"
-			case !local:
-				where = fmt.Sprintf("of other nodes, because guests have all of the NIC's node %d", n.Node)
+		where := fmt.Sprintf("of the NIC's node %d", n.Node)
+		chosen, from := choose(n, true)
+		if n.Node < 0 {
+			where = "of any node, because the NIC does not tell its own"
+		} else if len(chosen) == 0 {
+			where = fmt.Sprintf("of other nodes, because guests have all of the NIC's node %d", n.Node)
+			if chosen, from = choose(n, false); len(chosen) > 0 {
 				r.relax("interrupts of %s go to another node, because guests have all CPUs of its node %d", n.Name,
 					n.Node)
 			}
-			r.NICs = append(r.NICs, Serving{Name: n.Name, CPUs: chosen, Why: strings.Join(from, ", then ") + ", " +
-				where})
-			break
+		}
+		if len(chosen) > 0 {
+			r.NICs = append(r.NICs, Serving{Name: n.Name, CPUs: chosen,
+				Why: strings.Join(from, ", then ") + ", " + where})
 		}
 	}
 }
@@ -80,16 +79,12 @@ func (r *Result) relax(format string, a ...any) {
 	r.Relaxed = append(r.Relaxed, fmt.Sprintf(format, a...))
 }
 
-// house gives the host's daemons their CPUs: of those kept, on their node.
-func (t *table) house(r *Result) {
+// placeDaemons assigns the host's daemons CPUs of those kept on their node.
+func (t *table) placeDaemons(r *Result) {
 	left := r.Housekeeping
 	for _, d := range t.ask.Daemons {
-		var own []int
-		for _, cpu := range left.And(t.cpusOf(setting.CPUs(d.Node))) {
-			own = append(own, cpu)
-		}
-		slices.Reverse(own) // the host's own work is on the lowest
-		own = own[:min(d.CPUs, len(own))]
+		own := left.And(t.cpusOf(setting.CPUs(d.Node)))
+		own = own[max(0, len(own)-d.CPUs):] // the host itself uses the lowest ones
 		housed := Housed{Name: d.Name, CPUs: setting.CPUs(own...),
 			Why: fmt.Sprintf("kept for it on node %d, apart from guests", d.Node)}
 		if len(own) < d.CPUs {
@@ -98,20 +93,20 @@ func (t *table) house(r *Result) {
 				d.CPUs, d.Node)
 		}
 		left = left.Minus(housed.CPUs)
-		t.housed = t.housed.Or(housed.CPUs)
+		t.daemonCPUs = t.daemonCPUs.Or(housed.CPUs)
 		r.Daemons = append(r.Daemons, housed)
 	}
 }
 
-// gaveWay lists the rules that had to give way.
-func (t *table) gaveWay(r *Result) {
-	for i := range r.Guests {
-		p := &r.Guests[i]
+// reportRelaxed lists the rules that gave way.
+func (t *table) reportRelaxed(r *Result) {
+	for p := range facts.Each(r.Guests) {
+		g := t.ask.guestNamed(p.Name)
 		if len(p.Nodes) > 1 && !p.Kept {
 			r.relax("%s is spread over nodes %s, because no node has %d cores and its memory to spare", p.Name, p.Nodes,
 				len(p.VCPUs))
 		}
-		if t.guest(p.Name).Realtime && !t.hasIsolated() {
+		if g.Realtime && !t.hasIsolated() {
 			r.relax("%s is a realtime guest on CPUs that are not isolated, because none is: isolate them and start "+
 				"the host anew (boot.isolcpus)", p.Name)
 		}
@@ -119,60 +114,50 @@ func (t *table) gaveWay(r *Result) {
 		for _, v := range p.VCPUs {
 			core := t.cpus[v.CPU].Core
 			if !p.Kept && (cores[core] || slices.ContainsFunc(t.cores[core],
-				func(cpu int) bool { return t.taken[cpu] != "" && t.taken[cpu] != p.Name })) {
+				func(cpu int) bool { return t.vcpuOn[cpu] != "" && t.vcpuOn[cpu] != p.Name })) {
 				r.relax("vCPUs of %s share cores, because the host has too few", p.Name)
 				break
 			}
 			cores[core] = true
 		}
 		if n := len(p.vhostCPUs()); n < len(p.Vhost) {
-			r.relax("%d vhost threads of %s share %s (%s)", len(p.Vhost), p.Name, many(n, "CPU"), p.vhostCPUs())
+			r.relax("%d vhost threads of %s share %s (%s)", len(p.Vhost), p.Name, count(n, "CPU"), p.vhostCPUs())
 		}
-		if t.guest(p.Name).Hugepages && p.PageSize == 0 {
+		if g.Hugepages && p.PageSize == 0 {
 			r.relax("%s gets ordinary pages, because no pool has huge pages enough for it on node %s", p.Name, p.Nodes)
 		}
 	}
 	for _, node := range t.nodesWithCPUs() {
+		kept := t.coresIn(r.Housekeeping.And(t.cpusOf(setting.CPUs(node))))
 		missing := 0
 		for _, c := range t.cells {
-			if c.node == node && c.want > 0 {
-				missing += c.want - t.coresIn(r.Housekeeping.And(t.cpusOf(setting.CPUs(node))))
+			if c.node == node && c.wantKept > 0 {
+				missing += c.wantKept - kept
 			}
 		}
-		kept := t.coresIn(r.Housekeeping.And(t.cpusOf(setting.CPUs(node))))
 		want, _ := t.hostCores(node)
-		if cores, _ := t.coresOf(node); t.staying(node) > 0 && cores-t.staying(node) < want && kept < want {
+		cores, _ := t.coresOf(node)
+		if frozen := t.frozenCores(node); frozen > 0 && cores-frozen < want && kept < want {
 			r.relax("node %d keeps %s for the host where it should keep %d, because guests stay that are pinned to "+
-				"%d of its %d", node, many(kept, "core"), want, t.staying(node), cores)
+				"%d of its %d", node, count(kept, "core"), want, frozen, cores)
 			continue
 		}
 		if missing > 0 {
 			r.relax("node %d keeps %s fewer for the host than it should, because guests would not fit otherwise", node,
-				many(missing, "core"))
+				count(missing, "core"))
 		}
 	}
 }
 
-// coresIn is how many cores some CPUs are.
-func (t *table) coresIn(cpus setting.CPUSet) int {
-	cores := map[int]bool{}
-	for _, cpu := range cpus {
-		cores[t.cpus[cpu].Core] = true
-	}
-	return len(cores)
-}
-
 // Spread divides all CPUs over a NIC's transmit queues: first those of vhost threads, guest by guest, so that two
-// guests share a queue only when there are fewer queues than threads; then the others in turn. Every CPU has a queue.
+// guests share a queue only if there are fewer queues than threads; then the others in turn. Every CPU has a queue.
 func (r *Result) Spread(online setting.CPUSet, queues int) []setting.CPUSet {
 	if queues < 1 {
 		return nil
 	}
 	var order []int
-	seen := map[int]bool{}
 	add := func(cpu int) {
-		if online.Has(cpu) && !seen[cpu] {
-			seen[cpu] = true
+		if online.Has(cpu) && !slices.Contains(order, cpu) {
 			order = append(order, cpu)
 		}
 	}
@@ -186,13 +171,9 @@ func (r *Result) Spread(online setting.CPUSet, queues int) []setting.CPUSet {
 	for _, cpu := range online {
 		add(cpu)
 	}
-	sets := make([][]int, queues)
-	for i, cpu := range order {
-		sets[i%queues] = append(sets[i%queues], cpu)
-	}
 	spread := make([]setting.CPUSet, queues)
-	for i, s := range sets {
-		spread[i] = setting.CPUs(s...)
+	for i, cpu := range order {
+		spread[i%queues] = spread[i%queues].Or(setting.CPUs(cpu))
 	}
 	return spread
 }

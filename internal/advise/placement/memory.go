@@ -3,20 +3,22 @@ package placement
 import (
 	"cmp"
 	"slices"
+
+	"mpps/internal/model/facts"
 )
 
 // Memory is counted in MiB, demand rounded up and room rounded down.
 const memoryUnit = 1 << 20
 
-// store is one place that memory comes from: the ordinary pages of a node, or its pool of one page size.
+// store is a source of memory: a node's ordinary pages, or its pool of huge pages of one size.
 type store struct {
-	node   int
-	page   uint64 // bytes, 0: ordinary
-	room   int    // MiB beside the guests that stay where they are
-	bottom bool   // its size is not known: it holds everything
+	node      int
+	page      uint64 // bytes, 0: ordinary
+	room      int    // MiB left by the guests that stay
+	unlimited bool   // its size is not known: it holds everything
 }
 
-// stores are all places of memory, ordinary ones first.
+// stores returns all sources of memory, the nodes' ordinary pages first.
 func (t *table) stores() []store {
 	var all []store
 	for i, n := range t.ask.Nodes {
@@ -24,7 +26,7 @@ func (t *table) stores() []store {
 		for _, p := range n.Pages {
 			room -= min(p.Size*p.Count, room)
 		}
-		all = append(all, store{node: n.ID, room: int(room / memoryUnit), bottom: n.Memory == 0})
+		all = append(all, store{node: n.ID, room: int(room / memoryUnit), unlimited: n.Memory == 0})
 	}
 	for _, n := range t.ask.Nodes {
 		pools := slices.Clone(n.Pages)
@@ -36,24 +38,27 @@ func (t *table) stores() []store {
 		}
 	}
 	for _, g := range t.ask.Guests {
-		p := t.frozen[g.Name]
-		if p == nil {
-			continue
-		}
-		if len(p.Memory) == 0 {
-			t.settle(p, &g, all)
-		}
-		for _, m := range p.Memory {
-			if s := find(all, m.Node, p.PageSize); s != nil {
-				s.room -= min(units(m.Bytes), s.room)
+		if p := t.frozen[g.Name]; p != nil {
+			if len(p.Memory) == 0 {
+				t.placeMemory(p, &g, all)
 			}
+			takeMemory(all, p)
 		}
 	}
 	return all
 }
 
-// hostMemory is what a node keeps for the host: 4 GiB on the first one and 2 GiB on the others, at most an eighth of
-// it, or what the user wants; and what daemons need.
+// takeMemory removes a guest's memory from the stores.
+func takeMemory(stores []store, p *Placed) {
+	for _, m := range p.Memory {
+		if s := storeOf(stores, m.Node, p.PageSize); s != nil {
+			s.room -= min(mebibytes(m.Bytes), s.room)
+		}
+	}
+}
+
+// hostMemory returns what a node keeps for the host and its daemons, in bytes. The host's part is 4 GiB on the first
+// node and 2 GiB on the others, at most an eighth of the node, or what the user wants.
 func (t *table) hostMemory(index int, n Node) uint64 {
 	kept := uint64(2 << 30)
 	if index == 0 {
@@ -73,23 +78,13 @@ func (t *table) hostMemory(index int, n Node) uint64 {
 	return kept
 }
 
-// settle says where the memory of a guest is that stays: on the nodes of its vCPUs, in a pool that holds it.
-func (t *table) settle(p *Placed, g *Guest, all []store) {
-	seats := map[int]int{}
-	for _, v := range p.VCPUs {
-		if c, online := t.cpus[v.CPU]; online {
-			seats[c.Node]++
-		}
-	}
-	var nodes, counts []int
-	for _, node := range p.Nodes {
-		nodes, counts = append(nodes, node), append(counts, seats[node])
-	}
+// placeMemory assigns the memory of a guest that stays: on the nodes of its vCPUs, in a pool that has room.
+func (t *table) placeMemory(p *Placed, g *Guest, all []store) {
 	for _, page := range t.pageSizes(g) {
-		on := shareOut(g.Memory, page, nodes, counts)
+		on := divideMemory(g.Memory, page, t.shares(p, p.Nodes))
 		if page == 0 || !slices.ContainsFunc(on, func(m MemoryOn) bool {
-			s := find(all, m.Node, page)
-			return s == nil || units(m.Bytes) > s.room
+			s := storeOf(all, m.Node, page)
+			return s == nil || mebibytes(m.Bytes) > s.room
 		}) {
 			p.Memory, p.PageSize = on, page
 			return
@@ -97,7 +92,7 @@ func (t *table) settle(p *Placed, g *Guest, all []store) {
 	}
 }
 
-// pageSizes are the sizes of pages that a guest's memory may be in, the wanted ones first; 0 is ordinary pages.
+// pageSizes returns the page sizes that a guest's memory may have, the preferred first; 0 is ordinary pages.
 func (t *table) pageSizes(g *Guest) []uint64 {
 	var sizes []uint64
 	if g.Hugepages {
@@ -113,33 +108,28 @@ func (t *table) pageSizes(g *Guest) []uint64 {
 	return append(sizes, 0)
 }
 
-// shareOut divides memory over nodes in proportion to the vCPUs there, in whole pages, the rest on the first.
-func shareOut(bytes, page uint64, nodes, counts []int) []MemoryOn {
+// divideMemory divides memory over nodes in proportion to the vCPUs there, in whole pages, the rest on the first.
+func divideMemory(bytes, page uint64, shares []share) []MemoryOn {
 	page = max(page, memoryUnit)
 	all := 0
-	for _, n := range counts {
-		all += n
+	for _, s := range shares {
+		all += s.vcpus
 	}
-	on := make([]MemoryOn, len(nodes))
+	on := make([]MemoryOn, len(shares))
 	left := bytes
-	for i := len(nodes) - 1; i >= 0; i-- {
+	for i := len(shares) - 1; i >= 0; i-- {
 		part := left
 		if i > 0 && all > 0 {
-			part = min(left, bytes/uint64(all)*uint64(counts[i])/page*page)
+			part = min(left, bytes/uint64(all)*uint64(shares[i].vcpus)/page*page)
 		}
-		on[i] = MemoryOn{Node: nodes[i], Bytes: part}
+		on[i] = MemoryOn{Node: shares[i].node, Bytes: part}
 		left -= part
 	}
 	return on
 }
 
-func units(bytes uint64) int { return int((bytes + memoryUnit - 1) / memoryUnit) }
+func mebibytes(bytes uint64) int { return int((bytes + memoryUnit - 1) / memoryUnit) }
 
-func find(all []store, node int, page uint64) *store {
-	for i := range all {
-		if all[i].node == node && all[i].page == page {
-			return &all[i]
-		}
-	}
-	return nil
+func storeOf(all []store, node int, page uint64) *store {
+	return facts.Find(all, func(s *store) bool { return s.node == node && s.page == page })
 }

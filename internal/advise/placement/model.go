@@ -2,53 +2,56 @@ package placement
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
+	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
 )
 
-// table is the host while guests are seated: its cores in cells, and who has what.
+// table is the host during placement: its cores in cells, and what each CPU runs.
 type table struct {
-	ask    Ask
-	cpus   map[int]CPU
-	cores  map[int][]int // core → its CPUs, rising
-	cells  []cell
-	taken  map[int]string // CPU → guest whose vCPU has it
-	worked map[int]int    // CPU → vhost threads that have it
-	frozen map[string]*Placed
-	cellOf map[int]int    // core → its cell
-	near   [][]int        // by cell: the nearest others, once somebody asked
-	housed setting.CPUSet // CPUs of daemons
+	ask        Ask
+	cpus       map[int]CPU
+	cores      map[int][]int // core → its CPUs, rising
+	cells      []*cell
+	vcpuOn     map[int]string // CPU → guest of its vCPU
+	vhostOn    map[int]int    // CPU → number of its vhost threads
+	frozen     map[string]*Placed
+	cellOf     map[int]int    // core → its cell
+	near       [][]int        // by cell: the nearest others, filled on demand
+	daemonCPUs setting.CPUSet // CPUs of daemons
 
-	fellBack bool // vhost threads found fewer idle sibling threads than the search counted on
+	shortOfSiblings bool // vhost threads found fewer idle siblings than the search counted on
 }
 
-// cell is cores that are the same for every guest: of one node, isolated or not, given by the user to the same guests.
+// cell is a set of cores that are the same for every guest: on one node, isolated or not, allowed to the same guests.
 type cell struct {
 	node     int
 	isolated bool
-	given    string // the sets of CPUs that the user gave away which they belong to; "" for most
-	quiet    bool   // isolated, or to be: nothing but vCPUs sits here, given or not
-	threads  int    // CPUs of a core that vCPUs may have: the least of all its cores
-	size     int    // cores, those of guests that stay where they are included
-	free     []core // cores that nobody has, by first CPU
-	hard     int    // free cores that must be kept for the host
-	want     int    // free cores that should be, hard ones included
+	allowed  string // the users' sets of allowed CPUs that the cores belong to; "" for most
+	quiet    bool   // isolated now or soon: runs nothing but vCPUs, allowed or not
+	threads  int    // CPUs of a core that vCPUs may use: the least of all its cores
+	size     int    // cores, including those of guests that stay
+	free     []core // unassigned cores, by first CPU
+	mustKeep int    // free cores that the host must keep
+	wantKept int    // free cores that the host should keep, including mustKeep
 }
 
 // core is a core of a cell.
 type core struct {
 	id    int
-	seats []int // CPUs that vCPUs may have, rising
+	seats []int // CPUs that vCPUs may use, rising
 	l3    int
 }
 
-func (c *cell) main() bool { return !c.isolated && c.given == "" }
+// ordinary reports whether a cell is neither isolated nor given to certain guests.
+func (c *cell) ordinary() bool { return !c.isolated && c.allowed == "" }
 
-// lay makes the table of an ask, with the guests that stay where they are in their seats.
-func lay(ask Ask) *table {
-	t := &table{ask: ask, cpus: map[int]CPU{}, cores: map[int][]int{}, taken: map[int]string{}, worked: map[int]int{},
+// newTable returns the table of an ask, with the guests that stay on their CPUs.
+func newTable(ask Ask) *table {
+	t := &table{ask: ask, cpus: map[int]CPU{}, cores: map[int][]int{}, vcpuOn: map[int]string{}, vhostOn: map[int]int{},
 		frozen: map[string]*Placed{}, cellOf: map[int]int{}}
 	t.ask.CPUs = slices.Clone(ask.CPUs)
 	slices.SortStableFunc(t.ask.CPUs, func(a, b CPU) int { return cmp.Compare(a.ID, b.ID) })
@@ -59,7 +62,7 @@ func lay(ask Ask) *table {
 		names[g.Name] = true
 		return again
 	})
-	slices.SortStableFunc(t.ask.Guests, func(a, b Guest) int { // the largest finds a place most hardly
+	slices.SortStableFunc(t.ask.Guests, func(a, b Guest) int { // the largest is hardest to place
 		return cmp.Or(cmp.Compare(b.VCPUs, a.VCPUs), cmp.Compare(a.Name, b.Name))
 	})
 	for _, c := range t.ask.CPUs {
@@ -67,29 +70,28 @@ func lay(ask Ask) *table {
 		t.cores[c.Core] = append(t.cores[c.Core], c.ID)
 	}
 	t.freeze()
-	t.divide()
+	t.makeCells()
 	t.reserve()
 	return t
 }
 
-// freeze seats the guests that stay: those that the ask says, and those that are pinned well.
+// freeze places the guests that stay: those with a seat in the ask, and those that are pinned well.
 func (t *table) freeze() {
-	for i := range t.ask.Guests {
-		g := &t.ask.Guests[i]
+	for _, g := range t.ask.Guests {
 		if g.Seat != nil {
 			seat := *g.Seat
 			t.frozen[g.Name] = &seat
 			for _, v := range seat.VCPUs {
-				t.taken[v.CPU] = g.Name
+				t.vcpuOn[v.CPU] = g.Name
 			}
 			for _, w := range seat.Vhost {
-				t.worked[w.CPU]++
+				t.vhostOn[w.CPU]++
 			}
 		}
 	}
 	for _, fixed := range []bool{true, false} {
-		for i := range t.ask.Guests {
-			if g := &t.ask.Guests[i]; g.Seat == nil && g.Fixed == fixed {
+		for g := range facts.Each(t.ask.Guests) {
+			if g.Seat == nil && g.Fixed == fixed {
 				if p := t.keep(g); p != nil {
 					t.frozen[g.Name] = p
 				}
@@ -98,12 +100,12 @@ func (t *table) freeze() {
 	}
 }
 
-// divide sorts the cores into cells and leaves out those that a seated guest has.
-func (t *table) divide() {
+// makeCells sorts the cores into cells. Cores of guests that stay are not free.
+func (t *table) makeCells() {
 	type key struct {
 		node     int
 		isolated bool
-		given    string
+		allowed  string
 		quiet    bool
 	}
 	var sets []setting.CPUSet
@@ -123,55 +125,54 @@ func (t *table) divide() {
 		seats := all
 		for _, set := range sets {
 			if len(all.And(set)) > 0 {
-				k.given += set.String() + ";"
+				k.allowed += set.String() + ";"
 				seats = seats.And(set)
 			}
 		}
-		aside := slices.DeleteFunc(slices.Clone(all), func(cpu int) bool { return !t.ask.aside(t.cpus[cpu]) })
-		if k.quiet = len(aside) > 0; k.quiet && k.given == "" {
+		aside := slices.DeleteFunc(slices.Clone(all), func(cpu int) bool { return !t.ask.setAside(t.cpus[cpu]) })
+		if k.quiet = len(aside) > 0; k.quiet && k.allowed == "" {
 			k.isolated, seats = true, aside
 		}
-		if len(seats) == 0 { // given to two guests, thread by thread
+		if len(seats) == 0 { // its threads are allowed to different guests
 			continue
 		}
 		i, known := at[k]
 		if !known {
 			i = len(t.cells)
 			at[k] = i
-			t.cells = append(t.cells, cell{node: k.node, isolated: k.isolated, given: k.given, quiet: k.quiet,
+			t.cells = append(t.cells, &cell{node: k.node, isolated: k.isolated, allowed: k.allowed, quiet: k.quiet,
 				threads: len(seats)})
 		}
-		cell := &t.cells[i]
+		cell := t.cells[i]
 		cell.size++
 		t.cellOf[c.Core] = i
 		if !slices.ContainsFunc(all, func(cpu int) bool {
-			return t.taken[cpu] != "" || t.worked[cpu] > 0 &&
-				!t.ask.Kept.Has(cpu)
+			return t.vcpuOn[cpu] != "" || t.vhostOn[cpu] > 0 && !t.ask.Kept.Has(cpu)
 		}) {
 			cell.free = append(cell.free, core{id: c.Core, seats: seats, l3: c.L3})
 			cell.threads = min(cell.threads, len(seats))
 		}
 	}
-	for i := range t.cells {
-		slices.SortStableFunc(t.cells[i].free, func(a, b core) int { return t.keeps(b) - t.keeps(a) })
+	for _, c := range t.cells {
+		slices.SortStableFunc(c.free, func(a, b core) int { return t.keepRank(b) - t.keepRank(a) })
 	}
 }
 
-// keeps orders cores: first those that the host keeps already and has work on, then the others that it keeps.
-func (t *table) keeps(c core) int {
+// keepRank returns 2 for a core that the host keeps already and that has work, 1 for others that it keeps, else 0.
+func (t *table) keepRank(c core) int {
 	rank := 0
 	for _, cpu := range t.cores[c.id] {
-		if t.ask.Kept.Has(cpu) {
-			rank = max(rank, 1)
-			if t.worked[cpu] > 0 {
-				rank = 2
-			}
+		switch {
+		case t.ask.Kept.Has(cpu) && t.vhostOn[cpu] > 0:
+			return 2
+		case t.ask.Kept.Has(cpu):
+			rank = 1
 		}
 	}
 	return rank
 }
 
-// nodeIndex is where a node stands in the kernel's order; nodes that are not listed stand last.
+// nodeIndex returns a node's index in the kernel's order; nodes that are not listed come last.
 func (t *table) nodeIndex(id int) int {
 	if i := slices.IndexFunc(t.ask.Nodes, func(n Node) bool { return n.ID == id }); i >= 0 {
 		return i
@@ -179,39 +180,37 @@ func (t *table) nodeIndex(id int) int {
 	return len(t.ask.Nodes) + id
 }
 
-// reserve says how many cores of each cell the host keeps: on each node one core of a small node or of one with
-// threads, two cores of a node of eight or more without, or what the user wants; daemons get theirs on top, and these
-// are never given away. Nor is the last core of the host.
+// reserve sets how many cores of each cell the host keeps: on each node one core, two on a node of eight or more cores
+// without SMT, or what the user wants, and the daemons' cores on top. The user's and the daemons' cores are never given
+// away, nor is the host's last core.
 func (t *table) reserve() {
 	for _, node := range t.nodesWithCPUs() {
-		want, hard := t.hostCores(node)
+		want, must := t.hostCores(node)
 		if c := t.hostCell(node, want); c != nil {
-			c.want, c.hard = min(want, len(c.free)), min(hard, len(c.free))
+			c.wantKept, c.mustKeep = min(want, len(c.free)), min(must, len(c.free))
 		}
 	}
-	for i := range t.cells { // vhost threads of guests that stay are on some
-		c := &t.cells[i]
+	for _, c := range t.cells { // vhost threads of guests that stay run on some
 		busy := 0
 		for _, core := range c.free {
-			if slices.ContainsFunc(t.cores[core.id], func(cpu int) bool { return t.worked[cpu] > 0 }) {
+			if slices.ContainsFunc(t.cores[core.id], func(cpu int) bool { return t.vhostOn[cpu] > 0 }) {
 				busy++
 			}
 		}
-		c.hard = max(c.hard, busy)
-		c.want = max(c.want, busy)
+		c.mustKeep, c.wantKept = max(c.mustKeep, busy), max(c.wantKept, busy)
 	}
 	for _, node := range t.nodesWithCPUs() {
-		for i := range t.cells {
-			if c := &t.cells[i]; c.node == node && c.want > 0 {
-				c.hard = max(c.hard, 1)
+		for _, c := range t.cells {
+			if c.node == node && c.wantKept > 0 {
+				c.mustKeep = max(c.mustKeep, 1)
 				return
 			}
 		}
 	}
 }
 
-// hostCores is how many cores of a node the host should keep, and how many of them are never given away.
-func (t *table) hostCores(node int) (want, hard int) {
+// hostCores returns how many cores of a node the host should keep, and how many of them are never given away.
+func (t *table) hostCores(node int) (want, must int) {
 	cores, threads := t.coresOf(node)
 	want = 1
 	if cores >= 8 && threads == 1 {
@@ -220,42 +219,42 @@ func (t *table) hostCores(node int) (want, hard int) {
 	for _, r := range t.ask.Reserves {
 		if r.Node == node && r.CPUs > 0 {
 			want = (r.CPUs + threads - 1) / threads
-			hard = want
+			must = want
 		}
 	}
 	for _, d := range t.ask.Daemons {
 		if d.Node == node {
-			want, hard = want+(d.CPUs+threads-1)/threads, hard+(d.CPUs+threads-1)/threads
+			n := (d.CPUs + threads - 1) / threads
+			want, must = want+n, must+n
 		}
 	}
-	return want, hard
+	return want, must
 }
 
-// staying is how many cores of a node guests have that stay where they are.
-func (t *table) staying(node int) int {
-	cores := map[int]bool{}
+// frozenCores returns how many cores of a node belong to guests that stay.
+func (t *table) frozenCores(node int) int {
+	var cpus setting.CPUSet
 	for _, p := range t.frozen {
-		for _, v := range p.VCPUs {
-			if c := t.cpus[v.CPU]; c.Node == node {
-				cores[c.Core] = true
-			}
-		}
+		cpus = cpus.Or(p.VCPUSet())
 	}
-	return len(cores)
+	return t.coresIn(cpus.And(t.cpusOf(setting.CPUs(node))))
 }
 
-// hostCell is the cell of a node in which the host keeps its cores: the one with the node's first core, unless guests
-// need all that the user gave them of it.
+// hostCell returns the cell of a node in which the host keeps its cores: the one with the node's first core, unless
+// guests need all its cores that the user allowed them. nil if there is none.
 func (t *table) hostCell(node, want int) *cell {
-	var first *cell
-	for i := range t.cells {
-		c := &t.cells[i]
+	var first, ordinary, any *cell
+	for _, c := range t.cells {
 		if c.node != node || c.quiet || len(c.free) == 0 {
 			continue
 		}
+		any = cmp.Or(any, c)
+		if c.ordinary() {
+			ordinary = cmp.Or(ordinary, c)
+		}
 		needed := 0
 		for _, g := range t.ask.Guests {
-			if len(g.Allowed) > 0 && t.frozen[g.Name] == nil && c.takes(&g, false) {
+			if len(g.Allowed) > 0 && t.frozen[g.Name] == nil && c.admits(&g, false) {
 				needed += g.VCPUs
 			}
 		}
@@ -263,76 +262,110 @@ func (t *table) hostCell(node, want int) *cell {
 			first = c
 		}
 	}
-	if first == nil {
-		if i := slices.IndexFunc(t.cells, func(c cell) bool {
-			return c.node == node && c.main() &&
-				len(c.free) > 0
-		}); i >= 0 {
-			first = &t.cells[i]
-		}
-	}
-	if first == nil {
-		if i := slices.IndexFunc(t.cells, func(c cell) bool {
-			return c.node == node && !c.quiet &&
-				len(c.free) > 0
-		}); i >= 0 {
-			first = &t.cells[i]
-		}
-	}
-	return first
+	return cmp.Or(first, ordinary, any)
 }
 
-// takes reports whether a guest's vCPUs may sit in a cell. isolated reports whether the host has isolated CPUs.
-func (c *cell) takes(g *Guest, isolated bool) bool {
+// admits reports whether a guest's vCPUs may use a cell. isolated says whether the host has isolated CPUs.
+func (c *cell) admits(g *Guest, isolated bool) bool {
 	if len(g.Allowed) > 0 {
-		return slices.Contains(strings.Split(c.given, ";"), g.Allowed.String())
+		return slices.Contains(strings.Split(c.allowed, ";"), g.Allowed.String())
 	}
-	return c.given == "" && c.isolated == (g.Realtime && isolated)
+	return c.allowed == "" && c.isolated == (g.Realtime && isolated)
 }
 
 func (t *table) hasIsolated() bool {
 	return slices.ContainsFunc(t.ask.CPUs, func(c CPU) bool { return c.Isolated })
 }
 
+// nodesWithCPUs returns the nodes that have CPUs, in the kernel's order.
 func (t *table) nodesWithCPUs() []int {
-	var nodes []int
+	return slices.SortedFunc(slices.Values(t.nodesOf(t.online())),
+		func(a, b int) int { return cmp.Compare(t.nodeIndex(a), t.nodeIndex(b)) })
+}
+
+// coresOf returns how many cores a node has, and how many threads its first one has, at least 1.
+func (t *table) coresOf(node int) (cores, threads int) {
+	cpus := t.cpusOf(setting.CPUs(node))
+	if len(cpus) == 0 {
+		return 0, 1
+	}
+	return t.coresIn(cpus), len(t.cores[t.cpus[cpus[0]].Core])
+}
+
+// coresIn returns how many cores some CPUs belong to.
+func (t *table) coresIn(cpus setting.CPUSet) int {
+	cores := map[int]bool{}
+	for _, cpu := range cpus {
+		cores[t.cpus[cpu].Core] = true
+	}
+	return len(cores)
+}
+
+func (t *table) online() setting.CPUSet { return setting.CPUs(slices.Collect(maps.Keys(t.cpus))...) }
+
+// cpusOf returns the CPUs of some nodes.
+func (t *table) cpusOf(nodes setting.CPUSet) setting.CPUSet {
+	var cpus []int
 	for _, c := range t.ask.CPUs {
-		if !slices.Contains(nodes, c.Node) {
+		if nodes.Has(c.Node) {
+			cpus = append(cpus, c.ID)
+		}
+	}
+	return setting.CPUs(cpus...)
+}
+
+// nodesOf returns the nodes of those CPUs that are online.
+func (t *table) nodesOf(cpus setting.CPUSet) setting.CPUSet {
+	var nodes []int
+	for _, cpu := range cpus {
+		if c, online := t.cpus[cpu]; online {
 			nodes = append(nodes, c.Node)
 		}
 	}
-	slices.SortFunc(nodes, func(a, b int) int { return cmp.Compare(t.nodeIndex(a), t.nodeIndex(b)) })
-	return nodes
+	return setting.CPUs(nodes...)
 }
 
-// coresOf is how many cores a node has and how many threads its first one.
-func (t *table) coresOf(node int) (cores, threads int) {
-	seen := map[int]bool{}
-	for _, c := range t.ask.CPUs {
-		if c.Node == node && !seen[c.Core] {
-			seen[c.Core] = true
-			if cores++; threads == 0 {
-				threads = len(t.cores[c.Core])
-			}
-		}
-	}
-	return cores, max(threads, 1)
-}
-
-// apart is by how much the way between two nodes is longer than within one: 0 to 100, 0 where either is not known.
-func (t *table) apart(a, b int) int64 {
+// distance returns by how much the distance between two nodes exceeds that within one: 0 to 100, 0 if either is not
+// known.
+func (t *table) distance(a, b int) int64 {
 	if a == b || a < 0 || b < 0 {
 		return 0
 	}
-	for _, n := range t.ask.Nodes {
-		if n.ID != a {
+	d := remoteDistance
+	if n := facts.Find(t.ask.Nodes, func(n *Node) bool { return n.ID == a }); n != nil && n.Distances[b] > 0 {
+		d = n.Distances[b]
+	}
+	return int64(min(max(d-10, 0), 100))
+}
+
+// share is the vCPUs that a guest has on one node.
+type share struct{ node, vcpus int }
+
+// shares returns how many vCPUs of a placed guest are on each of some nodes.
+func (t *table) shares(p *Placed, nodes []int) []share {
+	all := make([]share, len(nodes))
+	for i, node := range nodes {
+		all[i].node = node
+		for _, v := range p.VCPUs {
+			if c, online := t.cpus[v.CPU]; online && c.Node == node {
+				all[i].vcpus++
+			}
+		}
+	}
+	return all
+}
+
+// sharesOf returns the vCPUs of some parts by node, in the parts' order.
+func (t *table) sharesOf(parts []part) []share {
+	var all []share
+	for _, p := range parts {
+		node := t.cells[p.cell].node
+		s := facts.Find(all, func(s *share) bool { return s.node == node })
+		if s == nil {
+			all = append(all, share{node, p.vcpus})
 			continue
 		}
-		d := n.Distances[b]
-		if d <= 0 {
-			d = remoteDistance
-		}
-		return int64(min(max(d-10, 0), 100))
+		s.vcpus += p.vcpus
 	}
-	return remoteDistance - 10
+	return all
 }

@@ -6,7 +6,7 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// Paths is which physical NIC stands behind which device, through bridges, bonds, VLANs and overlays.
+// Paths finds the physical NICs behind devices, through bridges, bonds, VLANs and overlays.
 type Paths struct {
 	below   map[string][]string // device → devices below it
 	nics    map[string]bool
@@ -14,7 +14,7 @@ type Paths struct {
 	carries map[string]bool
 }
 
-// PathsOf works out the paths of a host.
+// PathsOf returns the paths of a host.
 func PathsOf(h *facts.Host) Paths {
 	p := Paths{below: map[string][]string{}, nics: map[string]bool{}, master: map[string]string{},
 		carries: map[string]bool{}}
@@ -51,7 +51,7 @@ func PathsOf(h *facts.Host) Paths {
 			}
 		}
 	}
-	if len(p.carries) == 0 { // no guest's network yet: every NIC but the operator's own may come to carry one
+	if len(p.carries) == 0 { // no guest has a network yet: any NIC but the management one may get to carry it
 		for _, n := range h.NICs {
 			if n.Management == "" {
 				p.carries[n.Name] = true
@@ -61,7 +61,7 @@ func PathsOf(h *facts.Host) Paths {
 	return p
 }
 
-// NICs are the physical NICs behind a device, sorted. A NIC stands behind itself.
+// NICs returns the physical NICs behind a device, sorted. A NIC is behind itself.
 func (p Paths) NICs(device string) []string {
 	var found []string
 	seen := map[string]bool{}
@@ -83,8 +83,8 @@ func (p Paths) NICs(device string) []string {
 	return found
 }
 
-// Behind are the physical NICs behind a guest's interface: below the bridge or device that its definition names, or,
-// for libvirt networks, below the bridge that its tap is a port of while the guest runs.
+// Behind returns the physical NICs behind a guest's interface: below the bridge or device in its definition, or, for
+// libvirt networks, below the bridge of its tap while the guest runs.
 func (p Paths) Behind(i facts.Interface) []string {
 	if found := p.NICs(i.Source); len(found) > 0 {
 		return found
@@ -92,5 +92,5 @@ func (p Paths) Behind(i facts.Interface) []string {
 	return p.NICs(p.master[i.Tap])
 }
 
-// Carries reports whether packets of guests pass a NIC.
+// Carries reports whether a NIC carries guests' packets.
 func (p Paths) Carries(nic string) bool { return p.carries[nic] }

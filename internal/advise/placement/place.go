@@ -7,31 +7,31 @@ import (
 	"slices"
 	"strings"
 
+	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
 )
 
-// Place finds the cheapest place for every guest of the ask. The rules that the search need not break are left out of
-// it at first: a choice that is cheaper than breaking one is the best of all.
+// Place returns the cheapest placement of the ask's guests.
 func Place(ask Ask) *Result {
 	r := place(ask)
 	r.explainRefusals(ask)
 	return r
 }
 
-// place is Place without the reasons of refusals. Where the search was cut short and refuses somebody, it tries once
-// more to find a place beside the others for those.
+// place is Place without the reasons for refusals. If the search was cut short and refuses guests, it tries once more
+// to place those next to the others.
 func place(ask Ask) *Result {
 	r := placeOnce(ask)
 	if r.Proved || len(r.Refused) == 0 || len(r.Guests) == 0 {
 		return r
 	}
-	again := placeOnce(seated(ask, r, nil))
+	again := placeOnce(withSeats(ask, r, nil))
 	if len(again.Refused) >= len(r.Refused) {
 		return r
 	}
-	for i := range again.Guests {
-		if p := r.Guest(again.Guests[i].Name); p != nil {
-			again.Guests[i].Kept = p.Kept
+	for g := range facts.Each(again.Guests) {
+		if p := r.Guest(g.Name); p != nil {
+			g.Kept = p.Kept
 		}
 	}
 	again.Proved, again.Moved, again.Cost = false, r.Moved, Score(ask, again)
@@ -39,28 +39,28 @@ func place(ask Ask) *Result {
 }
 
 func placeOnce(ask Ask) *Result {
-	t := lay(ask)
-	stores := t.stores()
-	items, choice, proved := t.search(stores)
+	t := newTable(ask)
+	items, choice, proved := t.search(t.stores())
 	r := &Result{}
 	t.seat(r, items, choice)
-	t.house(r)
-	t.threads(r, items, choice)
-	r.Proved = proved && !t.fellBack
-	t.interrupts(r)
-	t.gaveWay(r)
-	t.moved(r)
-	t.tally(r)
+	t.placeDaemons(r)
+	t.placeThreads(r, items, choice)
+	r.Proved = proved && !t.shortOfSiblings
+	t.placeInterrupts(r)
+	t.reportRelaxed(r)
+	t.reportMoved(r)
+	t.countUse(r)
 	r.Cost = Score(ask, r)
 	return r
 }
 
-// search solves the ask with as few rules giving way as possible: what is cheaper than the least breach of a rule is
-// the best there is, and the search need not look at such breaches at all.
+// search solves the ask with as few rules giving way as possible. A choice that costs less than the cheapest breach of
+// a rule is optimal, so the search first leaves such breaches out.
 func (t *table) search(stores []store) (items []item, choice []int, proved bool) {
 	cost := int64(math.MaxInt64)
 	try := func(may freedom) {
-		p := &problem{items: t.items(may, stores), resources: t.resources(may, stores), content: t.ask.content}
+		p := &problem{items: t.items(may, stores), resources: t.resources(may, stores),
+			feasibleOnly: t.ask.feasibleOnly}
 		chosen, found, sure := p.solve()
 		if chosen != nil && found < cost {
 			items, choice, cost, proved = p.items, chosen, found, sure
@@ -69,25 +69,25 @@ func (t *table) search(stores []store) (items []item, choice []int, proved bool)
 		}
 	}
 	refused := func() []string {
-		var names []string
-		for i := range items {
-			if items[i].options[choice[i]].refused {
-				names = append(names, items[i].guest.Name)
+		names := []string{}
+		for i, it := range items {
+			if it.options[choice[i]].refused {
+				names = append(names, it.guest.Name)
 			}
 		}
 		return names
 	}
-	demand, room := t.pooled()
+	demand, room := t.demandAndRoom()
 	if demand <= room || t.ask.Strict {
 		if try(freedom{}); t.ask.Strict || cost < costSpread {
 			return items, choice, proved
 		}
 	}
 	spread := freedom{spread: true}
-	if t.variety() > tooVaried {
-		spread.only = append([]string{}, refused()...)
+	if t.spreadWays() > maxSpreadWays {
+		spread.only = refused()
 	}
-	if demand <= room { // else cores are shared, however guests are spread
+	if demand <= room { // otherwise cores are shared, however guests are spread
 		if try(spread); cost < costSharing {
 			return items, choice, proved && spread.only == nil
 		}
@@ -98,52 +98,51 @@ func (t *table) search(stores []store) (items []item, choice []int, proved bool)
 	}
 	spread.sharing = true
 	if spread.only != nil {
-		spread.only = append([]string{}, refused()...)
+		spread.only = refused()
 	}
 	try(spread)
 	return items, choice, proved && spread.only == nil
 }
 
-// tooVaried is how many ways to spread guests are too many to look at all.
-const tooVaried = 1500
+// maxSpreadWays is the number of ways to spread guests above which only refused guests are spread.
+const maxSpreadWays = 1500
 
-// variety is about how many ways there are to spread the guests that are to be seated.
-func (t *table) variety() int {
+// spreadWays estimates the number of ways to spread the guests that do not stay.
+func (t *table) spreadWays() int {
 	kinds := map[[2]int]bool{}
 	n := 0
-	for i := range t.ask.Guests {
-		if g := &t.ask.Guests[i]; t.frozen[g.Name] == nil && !kinds[[2]int{g.VCPUs, threads(g)}] {
-			kinds[[2]int{g.VCPUs, threads(g)}] = true
+	for _, g := range t.ask.Guests {
+		if kind := [2]int{g.VCPUs, vhostCount(&g)}; t.frozen[g.Name] == nil && !kinds[kind] {
+			kinds[kind] = true
 			n += (g.VCPUs - 1) * len(t.cells) * min(len(t.cells)-1, nearest)
 		}
 	}
 	return n
 }
 
-// pooled is how many vCPUs are to be seated and how many cores there are for them, on all nodes together.
-func (t *table) pooled() (demand, room int) {
-	for i := range t.ask.Guests {
-		if t.frozen[t.ask.Guests[i].Name] == nil {
-			demand += t.ask.Guests[i].VCPUs
+// demandAndRoom returns how many vCPUs are to be placed and how many cores there are for them, on all nodes together.
+func (t *table) demandAndRoom() (demand, room int) {
+	for _, g := range t.ask.Guests {
+		if t.frozen[g.Name] == nil {
+			demand += g.VCPUs
 		}
 	}
-	for i := range t.cells {
-		room += t.limit(&t.cells[i])
+	for _, c := range t.cells {
+		room += t.limit(c)
 	}
 	return demand, room
 }
 
-// leastSharing bounds what sharing must cost, whoever sits where.
+// leastSharing returns a lower bound of the cost of sharing.
 func (t *table) leastSharing(demand, room int) int64 {
 	var all cell
-	for i := range t.cells {
-		c := &t.cells[i]
+	for _, c := range t.cells {
 		all.free = append(all.free, c.free[len(c.free)-t.limit(c):]...)
 	}
 	return costSharing * int64(all.sharing(demand, room))
 }
 
-// resources are the cells, with what their use costs, and the stores.
+// resources returns the cells, with the cost of each load, and the stores.
 func (t *table) resources(may freedom, stores []store) []resource {
 	all := 0
 	for _, c := range t.cells {
@@ -151,16 +150,16 @@ func (t *table) resources(may freedom, stores []store) []resource {
 	}
 	var list []resource
 	for _, c := range t.cells {
-		limit := t.limit(&c)
+		limit := t.limit(c)
 		room := limit
 		if may.sharing {
-			room = c.seats(limit)
+			room = c.capacity(limit)
 		}
 		r := resource{room: room, cost: make([]int64, room+1)}
 		for load := range r.cost {
 			used := min(load, limit)
-			r.cost[load] = costSharing*int64(c.sharing(load, limit)) + costReserve*int64(
-				max(0, used-(len(c.free)-c.want))) +
+			r.cost[load] = costSharing*int64(c.sharing(load, limit)) +
+				costReserve*int64(max(0, used-(len(c.free)-c.wantKept))) +
 				costUsed*int64(used) + balance(c.size-len(c.free)+used, c.size, all)
 		}
 		list = append(list, r)
@@ -171,47 +170,42 @@ func (t *table) resources(may freedom, stores []store) []resource {
 	return list
 }
 
-// limit is how many cores of a cell guests may have.
+// limit returns how many cores of a cell guests may have.
 func (t *table) limit(c *cell) int {
 	if t.ask.Strict {
-		return len(c.free) - max(c.hard, c.want)
+		return len(c.free) - max(c.mustKeep, c.wantKept)
 	}
-	return len(c.free) - c.hard
+	return len(c.free) - c.mustKeep
 }
 
-// sharing is how many of the vCPUs on a number of a cell's cores, its last ones, must share one: cores that take the
-// most leave the most alone.
+// sharing returns how many of load vCPUs share a core if a cell's last cores take them. The cores with most threads are
+// shared first: that leaves most vCPUs alone.
 func (c *cell) sharing(load, cores int) (vcpus int) {
-	for _, threads := range c.widest(cores) {
+	threads := make([]int, 0, cores)
+	for _, core := range c.free[len(c.free)-cores:] {
+		threads = append(threads, len(core.seats))
+	}
+	slices.SortFunc(threads, func(a, b int) int { return b - a })
+	for _, n := range threads {
 		if load <= cores {
 			break
 		}
-		gain := min(threads-1, load-cores)
+		gain := min(n-1, load-cores)
 		vcpus += gain + 1
 		load -= gain
 	}
 	return vcpus
 }
 
-// widest are the CPUs that vCPUs may have on each of a cell's last cores, the most first.
-func (c *cell) widest(cores int) []int {
-	threads := make([]int, 0, cores)
-	for _, core := range c.free[len(c.free)-cores:] {
-		threads = append(threads, len(core.seats))
-	}
-	slices.SortFunc(threads, func(a, b int) int { return b - a })
-	return threads
-}
-
-// seats is how many vCPUs a cell's last cores can take at all.
-func (c *cell) seats(cores int) (n int) {
+// capacity returns how many vCPUs a cell's last cores can take at most.
+func (c *cell) capacity(cores int) (n int) {
 	for _, core := range c.free[len(c.free)-cores:] {
 		n += len(core.seats)
 	}
 	return n
 }
 
-// keep is the place of a guest that is pinned, if it is well pinned or must not be moved; nil otherwise.
+// keep returns the place of a pinned guest if it is pinned well or must not move; nil otherwise.
 func (t *table) keep(g *Guest) *Placed {
 	if len(g.Pins) == 0 || len(g.Pins) != g.VCPUs {
 		return nil
@@ -221,81 +215,61 @@ func (t *table) keep(g *Guest) *Placed {
 		return nil
 	}
 	placed := &Placed{Name: g.Name, Kept: true, Why: "its vCPUs are pinned well already: one CPU each, no core " +
-		"shared, one node"}
+		"shared, one node", Nodes: t.nodesOf(setting.CPUs(g.Pins...))}
 	if faults != nil {
 		placed.Why = "it is not to be moved, although " + strings.Join(faults, ", ")
 	}
-	for vcpu, cpu := range g.Pins {
-		t.taken[cpu] = g.Name
-		placed.VCPUs = append(placed.VCPUs, VCPU{VCPU: vcpu, CPU: cpu})
+	for _, cpu := range g.Pins {
+		t.assignVCPU(placed, cpu)
 	}
-	placed.Nodes = t.nodesOf(setting.CPUs(g.Pins...))
 	return placed
 }
 
-// faults is what is wrong with where a guest is pinned today; nil where nothing is.
+// faults returns what is wrong with a guest's pins; nil if nothing is.
 func (t *table) faults(g *Guest) (faults []string) {
+	add := func(format string, a ...any) { faults = append(faults, fmt.Sprintf(format, a...)) }
 	cores, seen := map[int]bool{}, map[int]bool{}
 	for vcpu, cpu := range g.Pins {
 		c, online := t.cpus[cpu]
 		switch {
 		case !online:
-			faults = append(faults, fmt.Sprintf("vCPU %d is pinned to CPU %d, which is offline", vcpu, cpu))
+			add("vCPU %d is pinned to CPU %d, which is offline", vcpu, cpu)
 			continue
 		case len(g.Allowed) > 0 && !g.Allowed.Has(cpu):
-			faults = append(faults, fmt.Sprintf("vCPU %d is pinned to CPU %d, which is not among those given to it",
-				vcpu, cpu))
+			add("vCPU %d is pinned to CPU %d, which is not among those given to it", vcpu, cpu)
 		case len(g.Allowed) == 0 && c.Isolated != (g.Realtime && t.hasIsolated()):
 			kind := "not isolated"
 			if c.Isolated {
 				kind = "isolated"
 			}
-			faults = append(faults, fmt.Sprintf("vCPU %d is pinned to CPU %d, which is %s", vcpu, cpu, kind))
+			add("vCPU %d is pinned to CPU %d, which is %s", vcpu, cpu, kind)
 		case seen[cpu]:
-			faults = append(faults, fmt.Sprintf("CPU %d has two vCPUs", cpu))
-		case t.taken[cpu] != "" && t.taken[cpu] != g.Name:
-			faults = append(faults, fmt.Sprintf("CPU %d belongs to %s too", cpu, t.taken[cpu]))
+			add("CPU %d has two vCPUs", cpu)
+		case t.vcpuOn[cpu] != "" && t.vcpuOn[cpu] != g.Name:
+			add("CPU %d belongs to %s too", cpu, t.vcpuOn[cpu])
 		case cores[c.Core]:
-			faults = append(faults, fmt.Sprintf("CPU %d is the other thread of a core that has a vCPU already", cpu))
+			add("CPU %d is the other thread of a core that has a vCPU already", cpu)
 		}
 		seen[cpu], cores[c.Core] = true, true
 	}
 	if nodes := t.nodesOf(setting.CPUs(g.Pins...)); len(nodes) > 1 {
-		faults = append(faults, "its vCPUs are spread over nodes "+nodes.String())
+		add("its vCPUs are spread over nodes %s", nodes)
 	}
 	return faults
 }
 
-func (t *table) nodesOf(cpus setting.CPUSet) setting.CPUSet {
-	var nodes []int
-	for _, cpu := range cpus {
-		if c, online := t.cpus[cpu]; online {
-			nodes = append(nodes, c.Node)
-		}
-	}
-	return setting.CPUs(nodes...)
+// guestNamed returns a guest of the ask; an empty one if there is none of that name.
+func (a *Ask) guestNamed(name string) *Guest {
+	return cmp.Or(facts.Find(a.Guests, func(g *Guest) bool { return g.Name == name }), &Guest{})
 }
 
-func (t *table) guest(name string) *Guest {
-	for i := range t.ask.Guests {
-		if t.ask.Guests[i].Name == name {
-			return &t.ask.Guests[i]
-		}
-	}
-	return &Guest{}
-}
-
-// moved lists the guests whose pins, of one CPU for each vCPU, the placement does not keep.
-func (t *table) moved(r *Result) {
-	for i := range r.Guests {
-		p := &r.Guests[i]
-		g := t.guest(p.Name)
+// reportMoved lists the guests that are pinned one vCPU to a CPU and whose pins change.
+func (t *table) reportMoved(r *Result) {
+	for _, p := range r.Guests {
+		g := t.ask.guestNamed(p.Name)
 		if len(g.Pins) == g.VCPUs && slices.ContainsFunc(p.VCPUs,
 			func(v VCPU) bool { return g.Pins[v.VCPU] != v.CPU }) {
 			r.Moved = append(r.Moved, p.Name)
 		}
 	}
 }
-
-// byName orders placed guests.
-func byName(a, b Placed) int { return cmp.Compare(a.Name, b.Name) }

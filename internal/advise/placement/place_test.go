@@ -9,7 +9,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// sized has nodes of cores with threads each, numbered as Linux does: first threads of all cores first.
+// sized returns a host with CPUs numbered as Linux does: first threads of all cores first.
 func sized(nodes, cores, threads int) Ask {
 	var ask Ask
 	for t := range threads {
@@ -40,7 +40,7 @@ func (a Ask) guest(name string, vcpus, queues int) Ask {
 	return a
 }
 
-// picture is a result in one line: "vm: 1-9 | vhost 11-19 | emulator 11-19; irq eth0 0,20; kept 0,10; relaxed 1;
+// picture returns a result in one line: "vm: 1-9 | vhost 11-19 | emulator 11-19; irq eth0 0,20; kept 0,10; relaxed 1;
 // refused 0".
 func picture(r *Result) string {
 	var parts []string

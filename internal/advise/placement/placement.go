@@ -1,60 +1,62 @@
-// Package placement says which CPUs, nodes and pages should serve what on one host: the guests' vCPUs and memory, the
-// vhost threads that carry their packets, their emulator threads, the NICs' interrupts, and the host itself. It is
-// pure: it sees a description of the host and gives back choices with their reasons, or a refusal that names the
-// shortage.
+// Package placement assigns the CPUs, nodes and huge pages of one host: to the guests' vCPUs and memory, their vhost
+// and emulator threads, the NICs' interrupts, and the host itself. It is pure: from a description of the host it makes
+// choices with their reasons, or a refusal that names the shortage.
 //
-// Nothing is booked twice, no memory is promised twice, realtime guests sit on isolated CPUs and nobody else does:
-// these always hold, and a guest that cannot have them is refused. What else is wanted is a sum of costs (see Cost)
-// whose weights are so far apart that a rule gives way only when those below it cannot help:
+// No CPU and no memory is assigned twice, and only realtime guests run on isolated CPUs. These rules always hold; a
+// guest that cannot have them is refused. All other rules are a sum of costs (see Cost) whose weights are so far apart
+// that a rule gives way only if those below it cannot help:
 //
 //  1. a place for every guest;
 //  2. no vCPU on a core that has another one;
 //  3. all vCPUs and memory of a guest on one NUMA node;
 //  4. a core or two of every node kept for the host; huge pages for guests that ask for them;
-//  5. the shortest way: guest on the node of its NIC, vhost threads on its node, on cores of their own;
+//  5. the shortest path: guest on the node of its NIC, vhost threads on its node, on cores of their own;
 //  6. nodes equally full; whole cores left over.
 //
-// A guest's vhost threads stay together: on cores of their own on one node, on the idle threads beside its vCPUs, or on
+// A guest's vhost threads stay together: on cores of their own on one node, on the idle siblings of its vCPUs, or on
 // CPUs kept for the host.
 //
 // Cores of one node are interchangeable, so the search is over counts: for each guest its node, and where its vhost
-// threads go (see options). That is a multiple-choice knapsack with a few resources; it is solved exactly by dynamic
-// programming over the nodes' loads, with Lagrangian bounds that leave few states (see search). Which cores of a node a
-// guest gets is then canonical: the lowest numbers, one L3 cache where it fits.
+// threads go (see option). That is a multiple-choice knapsack with a few resources, solved exactly by dynamic
+// programming over the nodes' loads, with Lagrangian bounds that leave few states (see sweep). Which cores of a node a
+// guest gets is then canonical: the lowest numbers, behind one L3 cache if it fits.
 package placement
 
-import "mpps/internal/model/setting"
+import (
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
+)
 
-// Ask is what is to be placed.
+// Ask is a host with the guests to place on it.
 type Ask struct {
-	CPUs     []CPU     // every online CPU that may be used
+	CPUs     []CPU     // online CPUs that may be used
 	Nodes    []Node    // in the kernel's order
-	NICs     []NIC     // those that carry guests' packets
-	Guests   []Guest   // those to be placed
-	Daemons  []Daemon  // what else the host runs
-	Reserves []Reserve // what is kept for the host, where not the usual
+	NICs     []NIC     // NICs that carry guests' packets
+	Guests   []Guest   // guests to place
+	Daemons  []Daemon  // other services of the host
+	Reserves []Reserve // what nodes keep for the host instead of the default
 
-	// CPUs that are to be isolated: like those that are, they serve nobody but their guest's vCPUs
+	// CPUs that will be isolated: like isolated ones, they run nothing but their guest's vCPUs
 	Quiet  setting.CPUSet
-	Kept   setting.CPUSet // CPUs that the host keeps already: it goes on with them
+	Kept   setting.CPUSet // CPUs already kept for the host; they stay so
 	Strict bool           // no rule gives way: a guest that would need it is refused, and the refusal says which
 
-	content bool // to know whether everybody fits is enough
+	feasibleOnly bool // any placement without refusals will do
 }
 
-// aside reports whether a CPU is isolated, or is to be.
-func (a *Ask) aside(c CPU) bool { return c.Isolated || a.Quiet.Has(c.ID) }
+// setAside reports whether a CPU is isolated or will be.
+func (a *Ask) setAside(c CPU) bool { return c.Isolated || a.Quiet.Has(c.ID) }
 
 // CPU is a logical processor.
 type CPU struct {
 	ID       int
 	Core     int // unique over the machine
 	Node     int
-	L3       int // number of its L3 cache, −1 where there is none
+	L3       int // number of its L3 cache, −1 if there is none
 	Isolated bool
 }
 
-// Node is a NUMA node. Memory is in bytes, 0 where it is not known.
+// Node is a NUMA node. Memory is in bytes, 0 if not known.
 type Node struct {
 	ID        int
 	Memory    uint64
@@ -71,7 +73,7 @@ type Pages struct {
 // NIC is a physical NIC.
 type NIC struct {
 	Name string
-	Node int // −1 is unknown
+	Node int // −1: not known
 }
 
 // Guest is one guest.
@@ -80,32 +82,32 @@ type Guest struct {
 	VCPUs       int
 	Memory      uint64 // bytes
 	NICs        []Interface
-	Rate        float64        // packets per second that it should carry; 0 is not said
-	Pins        []int          // CPUs that its vCPUs are pinned to today, one each; empty where they are not pinned so
+	Rate        float64        // packets per second that it should carry; 0: not specified
+	Pins        []int          // CPUs that its vCPUs are pinned to today, one each; empty if they are not
 	Emulator    setting.CPUSet // where its emulator threads are pinned today
 	Allowed     setting.CPUSet // CPUs that the user gives to its vCPUs; empty: the placement chooses
 	Hugepages   bool           // its memory should be in huge pages
-	Passthrough bool           // it has a device passed through: all its memory is pinned at its start
-	Realtime    bool           // only isolated CPUs will do, where the host has any
-	Fixed       bool           // must not be moved: it stays where it is pinned, well or not
+	Passthrough bool           // with a device passed through, all its memory is pinned when it starts
+	Realtime    bool           // only isolated CPUs will do, if the host has any
+	Fixed       bool           // must not move: it stays where it is pinned, well or not
 	Seat        *Placed        // it stays exactly there, with its threads
 
-	fresh bool // it is not there yet: nothing of it is pinned
-	tuned bool // somebody chose the queues of one of its NICs: the others were left at one on purpose
+	isNew     bool // does not exist yet: nothing is pinned
+	queuesSet bool // one of its NICs has a chosen number of queues, so the others have one on purpose
 }
 
 // Interface is a guest's NIC.
 type Interface struct {
 	MAC    string
-	NIC    string // physical NIC behind it, "" where there is none
+	NIC    string // physical NIC behind it, "" if there is none
 	Queues int    // vhost threads; 0 counts as one
-	VF     bool   // a passed-through function: no vhost threads
-	Node   int    // of a passed-through function, −1 is unknown
+	VF     bool   // a VF passed through: no vhost threads
+	Node   int    // of a VF, −1: not known
 
-	asked bool // the number of queues follows from the rate
+	fromRate bool // the number of queues follows from the rate
 }
 
-// Daemon is something else that needs CPUs: storage, for one.
+// Daemon is another service that needs CPUs, such as storage.
 type Daemon struct {
 	Name   string
 	Node   int
@@ -113,25 +115,25 @@ type Daemon struct {
 	Memory uint64 // bytes
 }
 
-// Reserve is what a node keeps for the host instead of the usual.
+// Reserve is what a node keeps for the host instead of the default.
 type Reserve struct {
 	Node   int
 	CPUs   int
 	Memory uint64 // bytes
 }
 
-// Result is who sits where.
+// Result is a placement.
 type Result struct {
 	Guests       []Placed       `json:"guests"`
 	NICs         []Serving      `json:"nics"`
 	Daemons      []Housed       `json:"daemons"`
 	Housekeeping setting.CPUSet `json:"housekeeping"` // CPUs kept for the host
-	Relaxed      []string       `json:"relaxed"`      // rules that had to give way, and why
+	Relaxed      []string       `json:"relaxed"`      // rules that gave way, and why
 	Refused      []Refusal      `json:"refused"`
-	Moved        []string       `json:"moved"` // guests that are pinned well today and get another place all the same
+	Moved        []string       `json:"moved"` // guests that are pinned one vCPU to a CPU today, and move
 	Nodes        []NodeUse      `json:"nodes"`
 	Cost         Cost           `json:"cost"`
-	Proved       bool           `json:"proved"` // no cheaper placement exists; false where the search was cut short
+	Proved       bool           `json:"proved"` // no cheaper placement exists; false if the search was cut short
 }
 
 // Placed is one guest's place.
@@ -144,21 +146,21 @@ type Placed struct {
 	Memory    []MemoryOn     `json:"memory"`
 	PageSize  uint64         `json:"page_bytes"` // 0: ordinary pages
 	Queues    []Queued       `json:"queues"`
-	Kept      bool           `json:"kept"` // it was well pinned already and stays where it is
+	Kept      bool           `json:"kept"` // it was pinned well already and stays
 	Why       string         `json:"why"`
 	MemoryWhy string         `json:"memory_why"`
 	VhostWhy  string         `json:"vhost_why,omitempty"`
-	Others    []Alternative  `json:"alternatives"` // where else its vhost threads could be, and what that costs
+	Others    []Alternative  `json:"alternatives"` // other places for its vhost threads, and their cost
 }
 
-// MemoryOn is how much of a guest's memory is on a node.
+// MemoryOn is the part of a guest's memory on one node.
 type MemoryOn struct {
 	Node  int    `json:"node"`
 	Bytes uint64 `json:"bytes"`
 	Pages uint64 `json:"pages"` // huge pages taken from the node's pool
 }
 
-// Queued is how many queues a guest's NIC has.
+// Queued is the number of queues of a guest's NIC.
 type Queued struct {
 	NIC    string `json:"nic"` // MAC of the guest's interface
 	Queues int    `json:"queues"`
@@ -193,51 +195,36 @@ type Serving struct {
 	Why  string `json:"why"`
 }
 
-// Housed is the place of a daemon.
+// Housed is a daemon's place.
 type Housed struct {
 	Name string         `json:"name"`
 	CPUs setting.CPUSet `json:"cpus"`
 	Why  string         `json:"why"`
 }
 
-// Refusal is a guest that found no place.
+// Refusal is a guest without a place.
 type Refusal struct {
 	Guest    string `json:"guest"`
 	Shortage string `json:"shortage"`
 	Relax    string `json:"relax"` // the smallest thing that would make it fit
 }
 
-// Guest is a guest's place, nil where it has none.
+// Guest returns a guest's place, nil if it has none.
 func (r *Result) Guest(name string) *Placed {
-	for i := range r.Guests {
-		if r.Guests[i].Name == name {
-			return &r.Guests[i]
-		}
-	}
-	return nil
+	return facts.Find(r.Guests, func(p *Placed) bool { return p.Name == name })
 }
 
-// NIC is who serves a NIC, nil where nobody does.
+// NIC returns the CPUs that serve a NIC, nil if there are none.
 func (r *Result) NIC(name string) *Serving {
-	for i := range r.NICs {
-		if r.NICs[i].Name == name {
-			return &r.NICs[i]
-		}
-	}
-	return nil
+	return facts.Find(r.NICs, func(s *Serving) bool { return s.Name == name })
 }
 
-// Refusal is why a guest was refused, nil where it was not.
+// Refusal returns why a guest was refused, nil if it was not.
 func (r *Result) Refusal(name string) *Refusal {
-	for i := range r.Refused {
-		if r.Refused[i].Guest == name {
-			return &r.Refused[i]
-		}
-	}
-	return nil
+	return facts.Find(r.Refused, func(f *Refusal) bool { return f.Guest == name })
 }
 
-// CPU is the place of a vCPU, false where it has none.
+// CPU returns the CPU of a vCPU, false if it has none.
 func (p *Placed) CPU(vcpu int) (int, bool) {
 	if vcpu < 0 || vcpu >= len(p.VCPUs) {
 		return 0, false
@@ -245,7 +232,7 @@ func (p *Placed) CPU(vcpu int) (int, bool) {
 	return p.VCPUs[vcpu].CPU, true
 }
 
-// VCPUSet is the CPUs of all its vCPUs.
+// VCPUSet returns the CPUs of all its vCPUs.
 func (p *Placed) VCPUSet() setting.CPUSet {
 	all := make([]int, len(p.VCPUs))
 	for i, v := range p.VCPUs {
@@ -254,12 +241,11 @@ func (p *Placed) VCPUSet() setting.CPUSet {
 	return setting.CPUs(all...)
 }
 
-// Queue is the CPU of one vhost thread, false where none was asked for.
+// Queue returns the CPU of one vhost thread, false if the queue has none.
 func (p *Placed) Queue(mac string, queue int) (int, bool) {
-	for _, w := range p.Vhost {
-		if w.NIC == mac && w.Queue == queue {
-			return w.CPU, true
-		}
+	v := facts.Find(p.Vhost, func(v *Vhost) bool { return v.NIC == mac && v.Queue == queue })
+	if v == nil {
+		return 0, false
 	}
-	return 0, false
+	return v.CPU, true
 }

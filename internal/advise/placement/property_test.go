@@ -10,7 +10,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// random is a host of any shape with guests of any size, some of them pinned somewhere, with daemons and reserves.
+// random returns a host of any shape with guests of any size, some of them pinned, with daemons and reserves.
 func random(seed uint64) Ask {
 	rnd := rand.New(rand.NewPCG(seed, 7))
 	ask := sized(1+rnd.IntN(4), 1+rnd.IntN(12), 1+rnd.IntN(2)).nic(rnd.IntN(5) - 1)
@@ -63,7 +63,7 @@ func random(seed uint64) Ask {
 	return ask
 }
 
-// TestProperties checks what must hold of every placement on random hosts.
+// TestProperties checks the invariants of placements on random hosts.
 func TestProperties(t *testing.T) {
 	for seed := range uint64(120) {
 		ask := random(seed)
@@ -77,7 +77,7 @@ func TestProperties(t *testing.T) {
 	}
 }
 
-// Check lists what is wrong with a placement: what is booked twice, outside of what is allowed, or has no reason.
+// Check lists what is wrong with a placement: what is assigned twice, not allowed, or has no reason.
 func Check(ask Ask, r *Result) (problems []string) {
 	wrong := func(format string, a ...any) { problems = append(problems, fmt.Sprintf(format, a...)) }
 	online := map[int]CPU{}
@@ -96,14 +96,14 @@ func Check(ask Ask, r *Result) (problems []string) {
 	}
 	taken := map[int]string{}
 	for _, g := range r.Guests {
-		asked := lookUp(ask, g.Name)
+		asked := ask.guestNamed(g.Name)
 		if len(g.VCPUs) != asked.VCPUs || g.Why == "" || g.MemoryWhy == "" || len(g.Vhost) > 0 && g.VhostWhy == "" {
 			wrong("%s has %d of %d vCPUs, reasons %q, %q, %q", g.Name, len(g.VCPUs), asked.VCPUs, g.Why, g.MemoryWhy,
 				g.VhostWhy)
 		}
 		for _, v := range g.VCPUs {
 			c, on := online[v.CPU]
-			if owner := taken[v.CPU]; owner != "" && !asked.Fixed && !lookUp(ask, owner).Fixed {
+			if owner := taken[v.CPU]; owner != "" && !asked.Fixed && !ask.guestNamed(owner).Fixed {
 				wrong("CPU %d is given to %s and %s", v.CPU, owner, g.Name)
 			}
 			taken[v.CPU] = g.Name
@@ -133,7 +133,7 @@ func Check(ask Ask, r *Result) (problems []string) {
 		if len(g.Emulator) == 0 {
 			wrong("%s has no CPU for its emulator", g.Name)
 		}
-		if n := threads(asked); len(g.Vhost) != n {
+		if n := vhostCount(asked); len(g.Vhost) != n {
 			wrong("%s has %d of %d vhost threads", g.Name, len(g.Vhost), n)
 		}
 	}
@@ -141,11 +141,11 @@ func Check(ask Ask, r *Result) (problems []string) {
 	for _, g := range r.Guests {
 		for _, w := range g.Vhost {
 			owner, shared := taken[w.CPU], workers[w.CPU]
-			if _, on := online[w.CPU]; !on && !lookUp(ask, g.Name).Fixed || owner != "" && owner != g.Name {
+			if _, on := online[w.CPU]; !on && !ask.guestNamed(g.Name).Fixed || owner != "" && owner != g.Name {
 				wrong("vhost of %s on CPU %d, which is %q's", g.Name, w.CPU, owner)
 			}
 			if shared != "" && shared != g.Name && !r.Housekeeping.Has(w.CPU) &&
-				!(lookUp(ask, g.Name).Fixed && lookUp(ask, shared).Fixed) {
+				!(ask.guestNamed(g.Name).Fixed && ask.guestNamed(shared).Fixed) {
 				wrong("vhost threads of %s and %s share CPU %d", g.Name, shared, w.CPU)
 			}
 			workers[w.CPU] = g.Name
@@ -161,7 +161,7 @@ func Check(ask Ask, r *Result) (problems []string) {
 	return append(problems, overbooked(ask, r)...)
 }
 
-// overbooked lists nodes that promise more memory or pages than they have, as far as guests that may be moved do.
+// overbooked lists nodes whose movable guests have more memory or pages than the node.
 func overbooked(ask Ask, r *Result) (problems []string) {
 	for _, n := range ask.Nodes {
 		ordinary, pages, fixed := uint64(0), map[uint64]uint64{}, false
@@ -192,8 +192,8 @@ func overbooked(ask Ask, r *Result) (problems []string) {
 	return problems
 }
 
-// TestStable: a guest that is added moves no other, not even their threads, on random hosts; one that may move does so
-// only for good.
+// TestStable checks on random hosts that an added guest moves no other guest, nor their threads, and that a guest that
+// may move does so only for a lower cost.
 func TestStable(t *testing.T) {
 	fitted := 0
 	for seed := range uint64(60) {
@@ -247,7 +247,7 @@ func uneven(ask Ask) bool {
 	return false
 }
 
-// TestApplied: once a placement is carried out, it is the placement.
+// TestApplied checks that a placement that was carried out is placed the same way again.
 func TestApplied(t *testing.T) {
 	for seed := range uint64(80) {
 		ask := random(seed)

@@ -5,42 +5,32 @@ import (
 	"slices"
 	"strings"
 
+	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
 )
 
-// fewRefused is up to how many refused guests a relaxation is searched for each.
-const fewRefused = 3
+// maxRelaxed is the number of refused guests up to which a relaxation is searched for each.
+const maxRelaxed = 3
 
-// explainRefusals says of each refused guest what is short, and which is the smallest thing that would make it fit:
-// found by placing everybody again with it.
+// explainRefusals sets what each refused guest lacks, and the smallest change that makes it fit, found by placing
+// everything again with that change.
 func (r *Result) explainRefusals(ask Ask) {
-	slices.SortFunc(r.Refused, func(a, b Refusal) int { return strings.Compare(a.Guest, b.Guest) })
 	if len(r.Refused) == 0 {
 		return
 	}
-	left := leftBeside(ask, r)
-	for i := range r.Refused {
-		f := &r.Refused[i]
-		g := *lookUp(ask, f.Guest)
+	slices.SortFunc(r.Refused, func(a, b Refusal) int { return strings.Compare(a.Guest, b.Guest) })
+	left := remainsOf(ask, r)
+	for f := range facts.Each(r.Refused) {
+		g := *ask.guestNamed(f.Guest)
 		var memory bool
 		f.Shortage, memory = left.shortage(&g)
-		if len(r.Refused) > fewRefused {
-			demand, room := left.all, left.room
+		if len(r.Refused) > maxRelaxed {
 			f.Relax = fmt.Sprintf("%d guests find no place: all together have %d vCPUs, and the host has CPUs for %d",
-				len(r.Refused), demand, room)
+				len(r.Refused), left.all, left.room)
 			continue
 		}
 		f.Relax = relaxation(ask, r, &g, memory)
 	}
-}
-
-func lookUp(ask Ask, name string) *Guest {
-	for i := range ask.Guests {
-		if ask.Guests[i].Name == name {
-			return &ask.Guests[i]
-		}
-	}
-	return &Guest{}
 }
 
 // remains is what placed guests leave.
@@ -50,54 +40,54 @@ type remains struct {
 	all, room int // vCPUs of all guests, and CPUs for them
 }
 
-func leftBeside(ask Ask, r *Result) remains {
-	full := lay(ask)
-	beside := seated(ask, r, nil)
-	for i := range beside.Guests {
-		if g := &beside.Guests[i]; g.Seat != nil && ask.Guests[i].Seat == nil {
+func remainsOf(ask Ask, r *Result) remains {
+	full := newTable(ask)
+	rest := withSeats(ask, r, nil)
+	for i, g := range rest.Guests {
+		if g.Seat != nil && ask.Guests[i].Seat == nil {
 			g.Seat.Vhost = nil // its threads would make room
 		}
 	}
-	rest := remains{table: lay(beside)}
-	rest.stores = rest.table.stores()
-	for i := range ask.Guests {
-		rest.all += ask.Guests[i].VCPUs
+	left := remains{table: newTable(rest)}
+	left.stores = left.table.stores()
+	for _, g := range ask.Guests {
+		left.all += g.VCPUs
 	}
-	for i := range full.cells {
-		rest.room += full.cells[i].seats(full.limit(&full.cells[i]))
+	for _, c := range full.cells {
+		left.room += c.capacity(full.limit(c))
 	}
 	for _, p := range full.frozen {
-		rest.room += len(p.VCPUs)
+		left.room += len(p.VCPUs)
 	}
-	return rest
+	return left
 }
 
-// seated is an ask in which every placed guest but some stays where a result has it.
-func seated(ask Ask, r *Result, but []string) Ask {
+// withSeats returns the ask with every placed guest staying where the result has it, except those that may move.
+func withSeats(ask Ask, r *Result, move []string) Ask {
 	ask.Guests = slices.Clone(ask.Guests)
 	ask.Kept = r.Housekeeping
-	for i := range ask.Guests {
-		if p := r.Guest(ask.Guests[i].Name); p != nil && !slices.Contains(but, p.Name) {
+	for g := range facts.Each(ask.Guests) {
+		if p := r.Guest(g.Name); p != nil && !slices.Contains(move, p.Name) {
 			seat := *p
 			seat.Kept = true
-			ask.Guests[i].Seat = &seat
+			g.Seat = &seat
 		}
 	}
 	return ask
 }
 
-// shortage says what a guest lacks, and whether that is memory.
+// shortage returns what a guest lacks, and whether that is memory.
 func (t remains) shortage(g *Guest) (text string, memory bool) {
-	var cpus, most, isolated int
+	var cpus, most, isolated, must int
 	var free setting.CPUSet
-	for i := range t.cells {
-		c := &t.cells[i]
-		if !c.takes(g, t.hasIsolated()) {
+	for _, c := range t.cells {
+		must += c.mustKeep
+		if !c.admits(g, t.hasIsolated()) {
 			continue
 		}
 		room := t.limit(c)
 		if !t.ask.Strict {
-			room = c.seats(room)
+			room = c.capacity(room)
 		}
 		cpus, most = cpus+room, max(most, room)
 		for _, core := range c.free {
@@ -114,22 +104,18 @@ func (t remains) shortage(g *Guest) (text string, memory bool) {
 	case g.Realtime && t.hasIsolated() && cpus < g.VCPUs:
 		return fmt.Sprintf("needs %d isolated CPUs, and %d are isolated and free (%s)", g.VCPUs, isolated, free), false
 	case cpus < g.VCPUs:
-		hard := 0
-		for i := range t.cells {
-			hard += t.cells[i].hard
-		}
 		return fmt.Sprintf("needs %d CPUs of its own, and %d are left (%d online, %s kept for the host, the others "+
-			"belong to other guests)", g.VCPUs, cpus, len(t.ask.CPUs), many(hard, "core")), false
+			"belong to other guests)", g.VCPUs, cpus, len(t.ask.CPUs), count(must, "core")), false
 	}
 	var rooms []string
-	whole, largest := 0, 0
+	largest := 0
 	for _, s := range t.stores {
 		if s.page == 0 {
 			rooms = append(rooms, fmt.Sprintf("node %d has %.1f GiB", s.node, float64(s.room)/1024))
-			whole, largest = whole+s.room, max(largest, s.room)
+			largest = max(largest, s.room)
 		}
 	}
-	if need := units(g.Memory); need > largest {
+	if need := mebibytes(g.Memory); need > largest {
 		pinned := ""
 		if g.Passthrough {
 			pinned = ", all of it pinned when it starts because a device is passed through"
@@ -138,17 +124,17 @@ func (t remains) shortage(g *Guest) (text string, memory bool) {
 			float64(need)/1024, pinned, strings.Join(rooms, ", ")), true
 	}
 	return fmt.Sprintf("needs %d CPUs and %.1f GiB together on one node, and no node has both free (at most %d CPUs; "+
-		"%s)", g.VCPUs, float64(units(g.Memory))/1024, most, strings.Join(rooms, ", ")), false
+		"%s)", g.VCPUs, float64(mebibytes(g.Memory))/1024, most, strings.Join(rooms, ", ")), false
 }
 
-// relaxation is the smallest thing that makes a refused guest fit: a rule that gives way, one guest that moves, a few
-// CPUs to isolate, fewer vCPUs or less memory. Each was tried.
+// relaxation returns the smallest change that makes a refused guest fit: a rule that gives way, one guest that moves, a
+// few CPUs to isolate, fewer vCPUs or less memory. Each was tried.
 func relaxation(ask Ask, r *Result, g *Guest, memory bool) string {
 	fits := func(change func(a *Ask, g *Guest)) *Result {
 		try := ask
-		try.content = true
+		try.feasibleOnly = true
 		try.Guests = slices.Clone(ask.Guests)
-		change(&try, lookUp(try, g.Name))
+		change(&try, try.guestNamed(g.Name))
 		with := place(try)
 		if with.Refusal(g.Name) != nil ||
 			slices.ContainsFunc(r.Guests, func(p Placed) bool { return with.Guest(p.Name) == nil }) {
@@ -162,27 +148,27 @@ func relaxation(ask Ask, r *Result, g *Guest, memory bool) string {
 			return "let a rule give way: " + strings.Join(with.Relaxed, "; ")
 		}
 	}
-	if way := moving(ask, r, fits); way != "" {
+	if way := moveToFit(ask, r, fits); way != "" {
 		ways = append(ways, way)
 	}
 	if g.Realtime && len(g.Allowed) == 0 {
 		for n := 1; n <= g.VCPUs; n++ {
-			if more := isolate(ask, r, n); len(more) == n &&
-				fits(func(a *Ask, _ *Guest) { a.CPUs = marked(a.CPUs, more) }) != nil {
-				ways = append(ways, fmt.Sprintf("isolate %s more (%s)", many(n, "CPU"), more))
+			if more := pickIsolated(ask, r, n); len(more) == n &&
+				fits(func(a *Ask, _ *Guest) { a.CPUs = markIsolated(a.CPUs, more) }) != nil {
+				ways = append(ways, fmt.Sprintf("isolate %s more (%s)", count(n, "CPU"), more))
 				break
 			}
 		}
 	}
 	if !memory {
-		if n := largest(1, g.VCPUs-1, func(n int) bool {
+		if n := largestFitting(g.VCPUs-1, func(n int) bool {
 			return fits(func(_ *Ask, g *Guest) { g.VCPUs, g.Pins, g.Seat = n, nil, nil }) != nil
 		}); n > 0 {
-			ways = append(ways, fmt.Sprintf("give it %s", many(n, "vCPU")))
+			ways = append(ways, fmt.Sprintf("give it %s", count(n, "vCPU")))
 		}
 	}
 	if gib := int(g.Memory >> 30); memory || len(ways) == 0 {
-		if n := largest(1, gib, func(n int) bool {
+		if n := largestFitting(gib, func(n int) bool {
 			return uint64(n)<<30 < g.Memory && fits(func(_ *Ask, g *Guest) { g.Memory = uint64(n) << 30 }) != nil
 		}); n > 0 {
 			ways = append(ways, fmt.Sprintf("give it %d GiB of memory", n))
@@ -194,20 +180,20 @@ func relaxation(ask Ask, r *Result, g *Guest, memory bool) string {
 	return strings.Join(ways, ", or ")
 }
 
-// moving looks for guests that stay only because nobody said that they may move: for the smallest one that makes room,
-// or all of them.
-func moving(ask Ask, r *Result, fits func(func(*Ask, *Guest)) *Result) string {
+// moveToFit tries to move guests that stay only because the user did not allow their move: the smallest one that makes
+// room, or all of them. It returns "" if neither helps.
+func moveToFit(ask Ask, r *Result, fits func(func(*Ask, *Guest)) *Result) string {
 	var movable []string
-	for _, g := range ask.Guests { // from the smallest
+	for _, g := range ask.Guests {
 		if p := r.Guest(g.Name); p != nil && p.Kept && !g.Fixed {
 			movable = append(movable, g.Name)
 		}
 	}
-	slices.SortStableFunc(movable, func(a, b string) int { return lookUp(ask, a).VCPUs - lookUp(ask, b).VCPUs })
+	slices.SortStableFunc(movable, func(a, b string) int { return ask.guestNamed(a).VCPUs - ask.guestNamed(b).VCPUs })
 	free := func(names []string) func(*Ask, *Guest) {
 		return func(a *Ask, _ *Guest) {
-			for i := range a.Guests {
-				if g := &a.Guests[i]; slices.Contains(names, g.Name) {
+			for g := range facts.Each(a.Guests) {
+				if slices.Contains(names, g.Name) {
 					g.Seat, g.Pins = nil, nil
 				}
 			}
@@ -232,46 +218,43 @@ func moving(ask Ask, r *Result, fits func(func(*Ask, *Guest)) *Result) string {
 	return ""
 }
 
-// isolate picks n CPUs to isolate: of cores that nobody has, on the node that has isolated ones already.
-func isolate(ask Ask, r *Result, n int) setting.CPUSet {
-	t := lay(seated(ask, r, nil))
-	homes := map[int]int{}
+// pickIsolated returns up to n CPUs to isolate: of unused cores, those on nodes with isolated CPUs first.
+func pickIsolated(ask Ask, r *Result, n int) setting.CPUSet {
+	t := newTable(withSeats(ask, r, nil))
+	isolated := map[int]int{} // by node
 	for _, c := range t.ask.CPUs {
 		if c.Isolated {
-			homes[c.Node]++
+			isolated[c.Node]++
 		}
 	}
 	var picked []int
-	cells := slices.Clone(t.cells)
-	slices.SortStableFunc(cells, func(a, b cell) int { return homes[b.node] - homes[a.node] })
-	for _, c := range cells {
-		if !c.main() {
-			continue
-		}
-		for _, core := range c.free[min(c.want, len(c.free)):] {
-			if len(picked) < n {
+	slices.SortStableFunc(t.cells, func(a, b *cell) int { return isolated[b.node] - isolated[a.node] })
+	for _, c := range t.cells {
+		if c.ordinary() {
+			for _, core := range c.free[min(c.wantKept, len(c.free)):] {
 				picked = append(picked, core.seats[0])
 			}
 		}
 	}
-	return setting.CPUs(picked...)
+	return setting.CPUs(picked[:min(n, len(picked))]...)
 }
 
-func marked(cpus []CPU, isolated setting.CPUSet) []CPU {
+func markIsolated(cpus []CPU, isolated setting.CPUSet) []CPU {
 	cpus = slices.Clone(cpus)
-	for i := range cpus {
-		cpus[i].Isolated = cpus[i].Isolated || isolated.Has(cpus[i].ID)
+	for c := range facts.Each(cpus) {
+		c.Isolated = c.Isolated || isolated.Has(c.ID)
 	}
 	return cpus
 }
 
-// largest is the largest number of a range that will do, 0 where none does: what fits once fits when it is smaller.
-func largest(low, high int, does func(int) bool) int {
-	if high < low || !does(low) {
+// largestFitting returns the largest number up to high that fits, 0 if none does. What fits must fit if it is smaller.
+func largestFitting(high int, fits func(int) bool) int {
+	if high < 1 || !fits(1) {
 		return 0
 	}
+	low := 1
 	for low < high {
-		if middle := (low + high + 1) / 2; does(middle) {
+		if middle := (low + high + 1) / 2; fits(middle) {
 			low = middle
 		} else {
 			high = middle - 1

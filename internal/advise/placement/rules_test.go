@@ -16,7 +16,7 @@ func (a Ask) with(change func(g *Guest)) Ask {
 }
 
 func (a Ask) isolated(cpus ...int) Ask {
-	a.CPUs = marked(a.CPUs, setting.CPUs(cpus...))
+	a.CPUs = markIsolated(a.CPUs, setting.CPUs(cpus...))
 	return a
 }
 
@@ -33,8 +33,7 @@ func (a Ask) pools(counts ...uint64) Ask {
 	return a
 }
 
-// TestFoundingAlternatives: the founding host explains the place that keeps vhost on the NIC's node, and what each
-// costs.
+// TestFoundingAlternatives checks the alternatives of the founding host and their costs: vhost stays on the NIC's node.
 func TestFoundingAlternatives(t *testing.T) {
 	p := Place(sized(2, 10, 2).nic(0).guest("vm", 9, 9)).Guest("vm")
 	want := []Alternative{
@@ -56,7 +55,7 @@ func TestFoundingAlternatives(t *testing.T) {
 	}
 }
 
-// TestRules are the rules that always hold, each with a host on which it decides.
+// TestRules checks the rules that always hold, each on a host where it decides.
 func TestRules(t *testing.T) {
 	fixed := sized(2, 4, 1).nic(0).guest("old", 3, 1).with(func(g *Guest) { g.Pins, g.Memory = []int{1, 2, 3}, 1<<30 })
 	for _, c := range []struct {
@@ -127,7 +126,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestMove: where a guest that stays is in the way, the refusal names it, and with leave it moves.
+// TestMove checks that the refusal names a guest in the way, and that the guest moves if it may.
 func TestMove(t *testing.T) {
 	ask := sized(2, 6, 1).nic(0)
 	for i, pins := range [][]int{{1, 2}, {7, 8}} {
@@ -145,7 +144,7 @@ func TestMove(t *testing.T) {
 	}
 }
 
-// TestStrict: no rule gives way, and the refusal says which would have to.
+// TestStrict checks that no rule gives way, and that the refusal says which would have to.
 func TestStrict(t *testing.T) {
 	ask := sized(2, 4, 1).nic(0).guest("vm", 6, 1)
 	ask.Strict = true
@@ -156,7 +155,7 @@ func TestStrict(t *testing.T) {
 	}
 }
 
-// TestReserves: what the user keeps is kept, and daemons have their CPUs apart.
+// TestReserves checks that the user's reserves are kept, and that daemons have their own CPUs.
 func TestReserves(t *testing.T) {
 	ask := sized(2, 8, 1).nic(0).guest("vm", 4, 2)
 	ask.Daemons = []Daemon{{Name: "osd", Node: 0, CPUs: 2, Memory: 8 << 30}}
@@ -174,7 +173,7 @@ func TestReserves(t *testing.T) {
 	}
 }
 
-// TestReserveTaken: where guests that stay leave the host less than it should have, or was asked for, that is said.
+// TestReserveTaken checks the report if guests that stay leave the host less than its default or the user's reserve.
 func TestReserveTaken(t *testing.T) {
 	for cpus, said := range map[int]bool{0: false, 3: false, 4: true} {
 		ask := sized(1, 8, 1).nic(0).guest("vm", 5, 1)

@@ -1,13 +1,16 @@
 package placement
 
 import (
+	"cmp"
 	"slices"
+
+	"mpps/internal/model/facts"
 )
 
-// Score is the cost of a placement, worked out from the CPUs that everybody has: also of one that Place did not make.
-// A vhost thread that is not in the result is nowhere and costs nothing.
+// Score returns the cost of a placement from the CPUs that it assigns, also of one that Place did not make. A vhost
+// thread that is not in the result costs nothing.
 func Score(ask Ask, r *Result) Cost {
-	t := lay(ask)
+	t := newTable(ask)
 	s := &scorer{t: t, r: r, vcpus: map[int]int{}, vhost: map[int]int{}, onCore: map[int]int{},
 		weights: map[string]int64{}}
 	for _, it := range t.items(freedom{}, nil) {
@@ -29,12 +32,10 @@ func Score(ask Ask, r *Result) Cost {
 				c.Sharing++
 			}
 		}
-		s.ways(&p, &c)
+		s.addPaths(&p, &c)
 	}
-	for i := range t.ask.Guests {
-		g := &t.ask.Guests[i]
-		p := r.Guest(g.Name)
-		switch {
+	for g := range facts.Each(t.ask.Guests) {
+		switch p := r.Guest(g.Name); {
 		case p == nil:
 			c.Refused++
 			c.Total += refusal(g)
@@ -42,44 +43,28 @@ func Score(ask Ask, r *Result) Cost {
 			c.Pages++
 		}
 	}
-	s.cells(&c)
-	c.Total += costSharing*int64(c.Sharing) + costSpread*int64(c.Spread) + costReserve*int64(
-		c.Reserve) + costPages*int64(c.Pages) +
-		costPoint*(c.Distance+c.Crowding) + c.Balance + costUsed*int64(c.Used)
+	s.addCells(&c)
+	c.Total += costSharing*int64(c.Sharing) + costSpread*int64(c.Spread) + costReserve*int64(c.Reserve) +
+		costPages*int64(c.Pages) + costPoint*(c.Distance+c.Crowding) + c.Balance + costUsed*int64(c.Used)
 	return c
 }
 
-// scorer counts who is where.
+// scorer counts what runs where.
 type scorer struct {
 	t       *table
 	r       *Result
 	vcpus   map[int]int // by CPU
 	onCore  map[int]int // vCPUs by core
-	vhost   map[int]int // by CPU, or by the number of the core's first CPU where the core has nobody else
+	vhost   map[int]int // by CPU; for a core with vhost threads only, all are counted at its first CPU
 	weights map[string]int64
 }
 
-// ways adds what the way of a guest's packets costs, and the place of its vhost threads.
-func (s *scorer) ways(p *Placed, c *Cost) {
+// addPaths adds the cost of a guest's packet paths, and of the places of its vhost threads.
+func (s *scorer) addPaths(p *Placed, c *Cost) {
 	t := s.t
-	g := t.guest(p.Name)
-	w := s.weights[p.Name]
-	if w == 0 {
-		w = 1
-	}
-	seats := map[int]int{}
-	for _, v := range p.VCPUs {
-		if cpu, online := t.cpus[v.CPU]; online {
-			seats[cpu.Node]++
-		}
-	}
-	var nodes, counts []int
-	for _, n := range t.nodesWithCPUs() {
-		if seats[n] > 0 {
-			nodes, counts = append(nodes, n), append(counts, seats[n])
-		}
-	}
-	c.Distance += t.nicPoints(g, w, nodes, counts)
+	w := cmp.Or(s.weights[p.Name], 1)
+	shares := t.shares(p, t.nodesWithCPUs())
+	c.Distance += t.nicPoints(t.ask.guestNamed(p.Name), w, shares)
 	from := map[int]int{}
 	for _, v := range p.Vhost {
 		cpu := t.cpus[v.CPU]
@@ -96,7 +81,7 @@ func (s *scorer) ways(p *Placed, c *Cost) {
 		default:
 			place = t.cores[cpu.Core][0]
 			from[cpu.Node]++
-			if i, known := t.cellOf[cpu.Core]; known && t.cells[i].given != "" {
+			if i, known := t.cellOf[cpu.Core]; known && t.cells[i].allowed != "" {
 				c.Distance += w * pointsGiven
 			}
 		}
@@ -104,12 +89,12 @@ func (s *scorer) ways(p *Placed, c *Cost) {
 		s.vhost[place]++
 	}
 	for node, n := range from {
-		c.Distance += t.vhostPoints(n, w, node, nodes, counts)
+		c.Distance += t.vhostPoints(n, w, node, shares)
 	}
 }
 
-// cells adds what depends on how full the nodes are.
-func (s *scorer) cells(c *Cost) {
+// addCells adds what depends on how full the nodes are.
+func (s *scorer) addCells(c *Cost) {
 	t := s.t
 	used, kept, all := make([]int, len(t.cells)), make([]int, len(t.cells)), 0
 	spare := map[int]int{}
@@ -130,9 +115,9 @@ func (s *scorer) cells(c *Cost) {
 			c.Largest = max(c.Largest, spare[t.cells[i].node])
 		}
 	}
-	for i := range t.cells {
+	for i, cell := range t.cells {
 		c.Used += used[i]
-		c.Reserve += max(0, t.cells[i].want-kept[i])
-		c.Balance += balance(used[i], t.cells[i].size, all)
+		c.Reserve += max(0, cell.wantKept-kept[i])
+		c.Balance += balance(used[i], cell.size, all)
 	}
 }

@@ -6,46 +6,38 @@ import (
 	"slices"
 )
 
-// How far the search looks. A narrow sweep, over the most promising options of each guest, and exchanges between guests
-// find a good choice, whose cost then leaves little to the wide sweep over all options. Where that would still have too
-// many states it goes on with the most promising, and its answer is not proved. All is counted in steps, never in time:
-// an answer depends on nothing but the problem.
+// Limits of the search. A narrow sweep over the most promising options of each guest, and exchanges between guests,
+// find a good choice. Its cost bounds the wide sweep over all options. If that would have too many states, it continues
+// with the most promising ones, and its answer is not proved. Limits are steps, never time: an answer depends only on
+// the problem.
 const (
-	narrow         = 48     // states of a level
-	promising      = 16     // options of a guest
-	wide           = 4000   // states of a level
-	effort         = 150000 // options tried by the wide sweep before it is made narrow, on a host of up to
+	narrowWidth    = 48     // states of a level
+	maxPromising   = 16     // options of a guest
+	wideWidth      = 4000   // states of a level
+	maxTried       = 150000 // options tried by the wide sweep before it is made narrow, on a host of up to
 	usualResources = 8      // cells and stores
 )
 
-// solve chooses an option for each item, which it puts in another order, so that the sum of costs is least.
+// solve chooses an option for each item so that the sum of costs is least. It reorders the items.
 func (p *problem) solve() (choice []int, cost int64, proved bool) {
 	slices.SortStableFunc(p.items,
 		func(a, b item) int { return cmp.Or(cmp.Compare(b.size(), a.size()), cmp.Compare(a.kind, b.kind)) })
 	p.simplify()
 	b := p.bounds(p.prices())
-	floor := b.after[0]
-	for r := range p.resources {
-		floor += b.rest(p, r, 0)
-	}
-	choice, cost, proved = p.sweep(b, b.order(p, promising, math.MaxInt64), narrow, math.MaxInt64)
+	choice, cost, proved = p.sweep(b, b.order(p, maxPromising, math.MaxInt64), narrowWidth, math.MaxInt64)
 	if choice == nil {
 		return nil, cost, false
 	}
 	cost = p.improve(b, choice, cost)
-	if proved && b.all(promising) || cost <= floor {
+	if proved && b.allShorter(maxPromising) || cost <= b.floor(p) {
 		return choice, cost, true
 	}
-	if p.content && cost < costRefused {
+	if p.feasibleOnly && cost < costRefused {
 		return choice, cost, false
 	}
 	b = p.bounds(p.refine(b.price, cost))
-	floor = b.after[0]
-	for r := range p.resources {
-		floor += b.rest(p, r, 0)
-	}
-	// With an option that is left out even the bound is no less than what was found.
-	better, less, whole := p.sweep(b, b.order(p, math.MaxInt, cost-floor), wide, cost)
+	// an option that is left out cannot be part of a cheaper choice: even the bound with it is no less
+	better, less, whole := p.sweep(b, b.order(p, math.MaxInt, cost-b.floor(p)), wideWidth, cost)
 	if better != nil {
 		if !whole {
 			less = p.improve(b, better, less)
@@ -55,8 +47,8 @@ func (p *problem) solve() (choice []int, cost int64, proved bool) {
 	return choice, cost, whole
 }
 
-// order lists each item's options, the most promising first: at most so many, and only those whose cost, with what they
-// use paid for, is less than a gap above the least.
+// order lists each item's options, the most promising first: up to most of them, and only those whose priced cost is
+// less than gap above the item's least.
 func (b *bounds) order(p *problem, most int, gap int64) [][]int32 {
 	lists := make([][]int32, len(p.items))
 	for i := range p.items {
@@ -72,14 +64,14 @@ func (b *bounds) order(p *problem, most int, gap int64) [][]int32 {
 			}
 		}
 		slices.SortStableFunc(list, func(x, y int32) int { return cmp.Compare(least[x], least[y]) })
-		lists[i] = short(list, most, int32(len(least)-1))
+		lists[i] = shorten(list, most, int32(len(least)-1))
 	}
 	return lists
 }
 
-// short is the beginning of a list, and the last option in any case: to refuse a guest, or to put its threads where
-// there is always room.
-func short(list []int32, most int, last int32) []int32 {
+// shorten returns the first most options of a list, and always the last option: it refuses the guest, or puts its
+// threads where there is always room.
+func shorten(list []int32, most int, last int32) []int32 {
 	if len(list) <= most {
 		return list
 	}
@@ -90,12 +82,12 @@ func short(list []int32, most int, last int32) []int32 {
 	return begin
 }
 
-// all reports whether no item has more options than so many.
-func (b *bounds) all(most int) bool {
+// allShorter reports whether no item has more than most options.
+func (b *bounds) allShorter(most int) bool {
 	return !slices.ContainsFunc(b.least, func(l []int64) bool { return len(l) > most })
 }
 
-// size is what orders items: the large ones are decided first.
+// size orders items: the large ones are decided first.
 func (it *item) size() int {
 	most := 0
 	for i := range it.options {
@@ -108,7 +100,7 @@ func (it *item) size() int {
 	return most
 }
 
-// simplify leaves out stores that have room for everybody: they limit nothing.
+// simplify leaves out stores that have room for all guests: they limit nothing.
 func (p *problem) simplify() {
 	demand := make([]int, len(p.resources))
 	most := make([]int, len(p.resources))
@@ -126,7 +118,7 @@ func (p *problem) simplify() {
 	last := 0
 	for i := range p.items {
 		if i > 0 && p.items[i].kind == p.items[i-1].kind {
-			continue // the list is the same one
+			continue // they share one list
 		}
 		for j := range p.items[i].options {
 			o := &p.items[i].options[j]
@@ -146,7 +138,7 @@ func (p *problem) simplify() {
 	p.resources = p.resources[:min(last+1, len(p.resources))]
 }
 
-// level is the states after some items: what of each resource is used, at what cost, by which choices.
+// level is the states after some items: the load of each resource, its cost, and the choices that led there.
 type level struct {
 	loads  []int32 // by state and resource
 	cost   []int64 // of the options chosen
@@ -159,30 +151,30 @@ type level struct {
 
 func (l *level) len() int { return len(l.cost) }
 
-// sweep goes over the items one by one, each with the options listed for it, and with all states that can still end
-// below a limit. Two partial choices with the same loads are one state: the cheaper goes on. It returns the best choice
-// below the limit, nil where there is none, and whether nothing was left out on the way.
+// sweep goes through the items one by one, with the options listed for each and all states that can still end below a
+// limit. Partial choices with the same loads are one state; the cheapest stays. It returns the best choice below the
+// limit, nil if there is none, and whether nothing was left out on the way.
 func (p *problem) sweep(b *bounds, lists [][]int32, width int, limit int64) (choice []int, cost int64, whole bool) {
 	whole = true
 	n := len(p.resources)
 	start := &level{loads: make([]int32, n), cost: []int64{0}, floor: []int64{0}, from: []int32{-1},
 		option: []int32{-1}, width: n}
 	levels := []*level{start}
-	tried, most := 0, effort*usualResources/max(n, usualResources)
-	if p.content {
+	tried, most := 0, maxTried*usualResources/max(n, usualResources)
+	if p.feasibleOnly {
 		most /= 4
 	}
 	for i := range p.items {
 		last := levels[i]
-		next := &level{width: n, index: empty(256)}
+		next := &level{width: n, index: newIndex(256)}
 		scratch := make([]int32, n)
 		list := lists[i]
 		for s := range last.len() {
 			if tried > most { // too many to prove anything
-				width, whole = narrow, false
+				width, whole = narrowWidth, false
 			}
-			if !whole && len(list) > promising+1 {
-				list = short(lists[i], promising, int32(len(p.items[i].options)-1))
+			if !whole && len(list) > maxPromising+1 {
+				list = shorten(lists[i], maxPromising, int32(len(p.items[i].options)-1))
 			}
 			loads := last.loads[s*n : s*n+n]
 			base := last.cost[s] + b.after[i+1]
@@ -192,7 +184,7 @@ func (p *problem) sweep(b *bounds, lists [][]int32, width int, limit int64) (cho
 		options:
 			for _, j := range list {
 				if base+b.least[i][j] >= limit {
-					break // no load makes up for what it uses
+					break // no load makes up for its priced cost
 				}
 				o := &p.items[i].options[j]
 				tried++
@@ -215,8 +207,8 @@ func (p *problem) sweep(b *bounds, lists [][]int32, width int, limit int64) (cho
 			}
 		}
 		if next.len() > width {
-			width, whole = narrow, false
-			next.narrow(width)
+			width, whole = narrowWidth, false
+			next.keepBest(width)
 		}
 		next.index = nil
 		levels = append(levels, next)
@@ -224,14 +216,14 @@ func (p *problem) sweep(b *bounds, lists [][]int32, width int, limit int64) (cho
 	return p.trace(levels, limit, whole)
 }
 
-// trace finds the cheapest end and follows its choices back.
+// trace finds the cheapest final state and follows its choices back.
 func (p *problem) trace(levels []*level, limit int64, whole bool) ([]int, int64, bool) {
 	last := levels[len(levels)-1]
 	best, at := limit, -1
 	for s := range last.len() {
 		cost := last.cost[s]
 		for r := range p.resources {
-			cost += p.resources[r].at(int(last.loads[s*last.width+r]))
+			cost += p.resources[r].costAt(int(last.loads[s*last.width+r]))
 		}
 		if cost < best {
 			best, at = cost, s
@@ -248,18 +240,14 @@ func (p *problem) trace(levels []*level, limit int64, whole bool) ([]int, int64,
 	return choice, best, whole
 }
 
-func empty(n int) []int32 {
-	index := make([]int32, n)
-	for i := range index {
-		index[i] = -1
-	}
-	return index
+func newIndex(n int) []int32 {
+	return slices.Repeat([]int32{-1}, n)
 }
 
-// add makes a state, or makes the one with the same loads cheaper.
+// add adds a state, or makes the one with the same loads cheaper.
 func (l *level) add(loads []int32, cost, floor int64, from, option int32) {
 	if 2*l.len() >= len(l.index) {
-		l.index = empty(4 * len(l.index))
+		l.index = newIndex(4 * len(l.index))
 		for s := range l.len() {
 			l.index[l.slot(l.loads[s*l.width:(s+1)*l.width])] = int32(s)
 		}
@@ -277,7 +265,7 @@ func (l *level) add(loads []int32, cost, floor int64, from, option int32) {
 	l.from, l.option = append(l.from, from), append(l.option, option)
 }
 
-// slot is where loads stand in the index, or the empty place where they belong.
+// slot returns the index entry of loads, or the empty entry where they belong.
 func (l *level) slot(loads []int32) int {
 	hash := uint64(14695981039346656037)
 	for _, v := range loads {
@@ -293,8 +281,8 @@ func (l *level) slot(loads []int32) int {
 	}
 }
 
-// narrow keeps the states whose completion may be cheapest.
-func (l *level) narrow(width int) {
+// keepBest keeps the states whose completion may be cheapest.
+func (l *level) keepBest(width int) {
 	order := make([]int, l.len())
 	for i := range order {
 		order[i] = i

@@ -5,12 +5,12 @@ import (
 	"slices"
 	"strings"
 
+	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
 )
 
-// seat gives the chosen options their CPUs: the lowest cores of each node are the host's, the next the guests', in the
-// order of their size. Cores of a node being equal, which ones is free; a guest that fits behind one L3 cache is put
-// there.
+// seat assigns CPUs to the chosen options: each node's lowest cores to the host, the next to the guests, the largest
+// guest first. The cores of a node are equal, so any will do; a guest that fits behind one L3 cache gets cores there.
 func (t *table) seat(r *Result, items []item, choice []int) {
 	crowds := make([]crowd, len(t.cells))
 	for j := range items {
@@ -22,16 +22,15 @@ func (t *table) seat(r *Result, items []item, choice []int) {
 			crowds[o.vhost.cell].vhost += o.vhost.cores
 		}
 	}
-	for i := range t.cells {
-		c := &t.cells[i]
+	for i, c := range t.cells {
 		used := min(crowds[i].vcpus+crowds[i].vhost, t.limit(c))
-		kept := min(c.want, max(c.hard, len(c.free)-used))
+		kept := min(c.wantKept, max(c.mustKeep, len(c.free)-used))
 		for _, core := range c.free[:kept] {
 			r.Housekeeping = r.Housekeeping.Or(t.cores[core.id])
 		}
 		c.free = c.free[kept:]
 		crowds[i].sharing = c.sharing(crowds[i].vcpus+crowds[i].vhost, len(c.free))
-		crowds[i].cores = c.wide(crowds[i].sharing)
+		crowds[i].sharedCores = c.takeShared(crowds[i].sharing)
 	}
 	for _, p := range t.frozen {
 		r.Guests = append(r.Guests, *p)
@@ -48,95 +47,90 @@ func (t *table) seat(r *Result, items []item, choice []int) {
 			continue
 		}
 		p := &Placed{Name: g.Name, PageSize: o.page}
-		var nodes, counts []int
 		for _, part := range o.parts {
-			c := &t.cells[part.cell]
-			if i := slices.Index(nodes, c.node); i >= 0 {
-				counts[i] += part.vcpus
-			} else {
-				nodes, counts = append(nodes, c.node), append(counts, part.vcpus)
-			}
-			alone := crowds[part.cell].seat(p, part.vcpus)
-			for _, core := range c.take(alone, nil) {
-				t.sit(p, core.seats[0])
+			for _, core := range t.cells[part.cell].take(crowds[part.cell].divide(p, part.vcpus), nil) {
+				t.assignVCPU(p, core.seats[0])
 			}
 		}
-		p.Nodes, p.Memory = setting.CPUs(nodes...), shareOut(g.Memory, o.page, nodes, counts)
+		p.Memory = divideMemory(g.Memory, o.page, t.sharesOf(o.parts))
+		for _, m := range p.Memory {
+			p.Nodes = p.Nodes.Or(setting.CPUs(m.Node))
+		}
 		seated = append(seated, p)
 	}
-	for i := range t.cells {
-		t.share(crowds[i])
+	for _, c := range crowds {
+		t.placeSharers(c)
 	}
 	for _, p := range seated {
 		t.explainSeat(p)
 		r.Guests = append(r.Guests, *p)
 	}
-	for i := range r.Guests {
-		p := &r.Guests[i]
+	for p := range facts.Each(r.Guests) {
 		t.explainMemory(p)
 	}
-	slices.SortFunc(r.Guests, byName)
+	slices.SortFunc(r.Guests, func(a, b Placed) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// crowd is who is to sit in a cell.
+// crowd is what runs in a cell.
 type crowd struct {
 	vcpus, vhost int
 	sharing      int       // vCPUs that must share a core
-	shared       []*Placed // a guest for each of them
-	cores        []core    // where they share
+	sharers      []*Placed // the guest of each of them
+	sharedCores  []core
 }
 
-// seat divides a guest's vCPUs in a cell into those that are alone on their core, which it returns, and those that
-// share: every guest bears its part.
-func (c *crowd) seat(p *Placed, vcpus int) (alone int) {
+// divide returns how many of a guest's vCPUs in a cell have a core alone. The others become sharers; each guest has a
+// proportional part of them.
+func (c *crowd) divide(p *Placed, vcpus int) (alone int) {
 	share := 0
 	if c.vcpus > 0 {
-		share = (vcpus*(c.sharing-len(c.shared)) + c.vcpus - 1) / c.vcpus
+		share = (vcpus*(c.sharing-len(c.sharers)) + c.vcpus - 1) / c.vcpus
 	}
 	c.vcpus -= vcpus
-	for range share {
-		c.shared = append(c.shared, p)
-	}
+	c.sharers = append(c.sharers, slices.Repeat([]*Placed{p}, share)...)
 	return vcpus - share
 }
 
-// sit gives a guest's next vCPU a CPU.
-func (t *table) sit(p *Placed, cpu int) {
-	t.taken[cpu] = p.Name
+// assignVCPU gives a guest's next vCPU a CPU.
+func (t *table) assignVCPU(p *Placed, cpu int) {
+	t.vcpuOn[cpu] = p.Name
 	p.VCPUs = append(p.VCPUs, VCPU{VCPU: len(p.VCPUs), CPU: cpu})
 }
 
-// share puts the vCPUs that share on the threads of their cores, those of one guest on different cores where that can
-// be.
-func (t *table) share(c crowd) {
+// placeSharers puts the sharers on the threads of the shared cores, those of one guest on different cores if possible.
+func (t *table) placeSharers(c crowd) {
 	var seats []int
-	for thread := 0; len(seats) < len(c.shared); thread++ {
-		for _, core := range c.cores {
+	for thread := 0; len(seats) < len(c.sharers); thread++ {
+		for _, core := range c.sharedCores {
 			if thread < len(core.seats) {
 				seats = append(seats, core.seats[thread])
 			}
 		}
 	}
-	for i, p := range c.shared {
-		t.sit(p, seats[i])
+	for i, p := range c.sharers {
+		t.assignVCPU(p, seats[i])
 	}
 }
 
-// wide removes the cores with the most threads that it takes for some vCPUs to share them.
-func (c *cell) wide(vcpus int) (cores []core) {
+// takeShared removes from a cell as many cores as some vCPUs need to share them, those with the most threads first.
+func (c *cell) takeShared(vcpus int) (cores []core) {
 	order := slices.Clone(c.free)
 	slices.SortStableFunc(order, func(a, b core) int { return len(b.seats) - len(a.seats) })
 	for seats := 0; seats < vcpus; seats += len(order[len(cores)-1].seats) {
 		cores = append(cores, order[len(cores)])
 	}
-	c.free = slices.DeleteFunc(slices.Clone(c.free), func(o core) bool {
-		return slices.ContainsFunc(cores, func(k core) bool { return k.id == o.id })
-	})
+	c.remove(cores)
 	return cores
 }
 
-// take removes n cores from a cell: those that are preferred first, then all behind the fullest L3 cache that has
-// enough, else the lowest.
+func (c *cell) remove(cores []core) {
+	c.free = slices.DeleteFunc(slices.Clone(c.free), func(o core) bool {
+		return slices.ContainsFunc(cores, func(k core) bool { return k.id == o.id })
+	})
+}
+
+// take removes n cores from a cell: the preferred ones first, then those behind the fullest L3 cache that has n free,
+// else the lowest.
 func (c *cell) take(n int, preferred func(core) bool) []core {
 	if n == 0 {
 		return nil
@@ -162,17 +156,15 @@ func (c *cell) take(n int, preferred func(core) bool) []core {
 	}
 	order := slices.Clone(c.free)
 	slices.SortStableFunc(order, func(a, b core) int { return rank(a) - rank(b) })
-	taken := slices.Clone(order[:n])
+	taken := order[:n]
 	slices.SortFunc(taken, func(a, b core) int { return a.seats[0] - b.seats[0] })
-	c.free = slices.DeleteFunc(slices.Clone(c.free), func(o core) bool {
-		return slices.ContainsFunc(taken, func(k core) bool { return k.id == o.id })
-	})
+	c.remove(taken)
 	return taken
 }
 
-// explainSeat says why a guest sits where it does.
+// explainSeat numbers a guest's vCPUs by CPU, and sets why it has them.
 func (t *table) explainSeat(p *Placed) {
-	g := t.guest(p.Name)
+	g := t.ask.guestNamed(p.Name)
 	slices.SortFunc(p.VCPUs, func(a, b VCPU) int { return a.CPU - b.CPU })
 	for i := range p.VCPUs {
 		p.VCPUs[i].VCPU = i
@@ -205,14 +197,14 @@ func (t *table) explainSeat(p *Placed) {
 	case g.Realtime:
 		p.Why += "; no CPU is isolated yet: these should be"
 	}
-	if faults := t.faultsOfPins(g); faults != "" {
+	if faults := t.pinFaults(g); faults != "" {
 		p.Why += "; today " + faults
 	}
 }
 
-func (t *table) faultsOfPins(g *Guest) string {
+func (t *table) pinFaults(g *Guest) string {
 	switch {
-	case g.fresh:
+	case g.isNew:
 		return ""
 	case len(g.Pins) == 0:
 		return "its vCPUs are not pinned one by one"
@@ -222,32 +214,31 @@ func (t *table) faultsOfPins(g *Guest) string {
 	return strings.Join(t.faults(g), ", ")
 }
 
-// explainMemory says where a guest's memory is and why, and counts its huge pages.
+// explainMemory sets why a guest's memory is where it is, and counts its huge pages.
 func (t *table) explainMemory(p *Placed) {
-	g := t.guest(p.Name)
-	why := []string{"on the node of its vCPUs"}
+	g := t.ask.guestNamed(p.Name)
+	p.MemoryWhy = "on the node of its vCPUs"
 	if len(p.Nodes) > 1 {
-		why = []string{"on the nodes of its vCPUs, in proportion"}
+		p.MemoryWhy = "on the nodes of its vCPUs, in proportion"
 	}
 	switch {
 	case p.PageSize > 0:
-		for i := range p.Memory {
-			p.Memory[i].Pages = p.Memory[i].Bytes / p.PageSize
+		for m := range facts.Each(p.Memory) {
+			m.Pages = m.Bytes / p.PageSize
 		}
-		why = append(why, "in huge pages of "+size(p.PageSize))
+		p.MemoryWhy += ", in huge pages of " + pageSize(p.PageSize)
 	case g.Hugepages && g.Memory > 0:
-		why = append(why, "in ordinary pages, because the pools have too few huge pages free")
+		p.MemoryWhy += ", in ordinary pages, because the pools have too few huge pages free"
 	case g.Memory > 0:
-		why = append(why, "in ordinary pages: huge pages bring no packets")
+		p.MemoryWhy += ", in ordinary pages: huge pages bring no packets"
 	}
 	if g.Passthrough {
-		why = append(why, "all of it is pinned when the guest starts, because a device is passed through")
+		p.MemoryWhy += ", all of it is pinned when the guest starts, because a device is passed through"
 	}
-	p.MemoryWhy = strings.Join(why, ", ")
 }
 
-// size writes a page size.
-func size(bytes uint64) string {
+// pageSize formats a page size.
+func pageSize(bytes uint64) string {
 	if bytes >= 1<<30 {
 		return fmt.Sprintf("%d GiB", bytes>>30)
 	}

@@ -6,12 +6,12 @@ import "slices"
 type NodeUse struct {
 	Node   int       `json:"node"`
 	Cores  int       `json:"cores"`
-	VCPUs  int       `json:"vcpus"` // that sit here
-	Vhost  int       `json:"vhost"` // threads that run here
+	VCPUs  int       `json:"vcpus"`
+	Vhost  int       `json:"vhost"` // threads
 	Kept   int       `json:"kept_cores"`
-	Spare  int       `json:"spare_cores"`  // nobody's
+	Spare  int       `json:"spare_cores"`  // neither used nor kept
 	Memory uint64    `json:"memory_bytes"` // 0: not known
-	Left   uint64    `json:"left_bytes"`   // ordinary memory beside guests, pools and what the host keeps
+	Left   uint64    `json:"left_bytes"`   // ordinary memory left by guests, pools and the host
 	Pools  []PoolUse `json:"pools"`
 }
 
@@ -22,26 +22,21 @@ type PoolUse struct {
 	Left  uint64 `json:"left"`
 }
 
-// tally counts what is used of each node.
-func (t *table) tally(r *Result) {
-	stores := t.stores()
+// countUse sets what is used of each node.
+func (t *table) countUse(r *Result) {
+	stores := t.stores() // without the guests that stay
 	for _, p := range r.Guests {
-		if t.frozen[p.Name] != nil {
-			continue // counted already
-		}
-		for _, m := range p.Memory {
-			if s := find(stores, m.Node, p.PageSize); s != nil {
-				s.room -= min(units(m.Bytes), s.room)
-			}
+		if t.frozen[p.Name] == nil {
+			takeMemory(stores, &p)
 		}
 	}
 	for _, n := range t.ask.Nodes {
 		u := NodeUse{Node: n.ID, Memory: n.Memory}
-		if s := find(stores, n.ID, 0); s != nil {
+		if s := storeOf(stores, n.ID, 0); s != nil {
 			u.Left = uint64(s.room) * memoryUnit
 		}
 		for _, p := range n.Pages {
-			if s := find(stores, n.ID, p.Size); s != nil {
+			if s := storeOf(stores, n.ID, p.Size); s != nil {
 				u.Pools = append(u.Pools, PoolUse{Size: p.Size, Pages: p.Count,
 					Left: uint64(s.room) * memoryUnit / p.Size})
 			}
@@ -51,18 +46,19 @@ func (t *table) tally(r *Result) {
 				continue
 			}
 			u.Cores++
-			has := func(busy func(cpu int) bool) bool { return slices.ContainsFunc(cpus, busy) }
-			switch {
-			case has(r.Housekeeping.Has):
-				u.Kept++
-			case !has(func(cpu int) bool { return t.taken[cpu] != "" || t.worked[cpu] > 0 }):
-				u.Spare++
-			}
+			vcpus, vhost := 0, 0
 			for _, cpu := range cpus {
-				if t.taken[cpu] != "" {
-					u.VCPUs++
+				if t.vcpuOn[cpu] != "" {
+					vcpus++
 				}
-				u.Vhost += t.worked[cpu]
+				vhost += t.vhostOn[cpu]
+			}
+			u.VCPUs, u.Vhost = u.VCPUs+vcpus, u.Vhost+vhost
+			switch {
+			case slices.ContainsFunc(cpus, r.Housekeeping.Has):
+				u.Kept++
+			case vcpus+vhost == 0:
+				u.Spare++
 			}
 		}
 		r.Nodes = append(r.Nodes, u)
