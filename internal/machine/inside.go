@@ -70,7 +70,7 @@ func (m *Machine) systems(ctx context.Context, v libvirt.Virsh, h *facts.Host, g
 		if len(asked) < maxAsked && libvirt.Unreachable(m.Tree, h.Guests[i].Name) == nil {
 			asked = append(asked, i)
 			commands = append(commands, fmt.Sprintf("qemu-agent-command --timeout %d --domain %s --cmd "+
-				"'{\"execute\":\"guest-get-osinfo\"}'", libvirt.AgentTimeout, libvirt.Quoted(h.Guests[i].Name)))
+				"'{\"execute\":\"guest-get-osinfo\"}'", libvirt.AgentTimeout, libvirt.Quote(h.Guests[i].Name)))
 		}
 	}
 	if len(asked) == 0 {
@@ -80,7 +80,7 @@ func (m *Machine) systems(ctx context.Context, v libvirt.Virsh, h *facts.Host, g
 	defer cancel()
 	answers, _ := v.Run(ctx, "", commands...) // an agent that is not there is an error of the whole, and no answer
 	for i, answer := range answers {
-		h.Guests[asked[i]].Inside = parseOSInfo(libvirt.Returned(answer))
+		h.Guests[asked[i]].Inside = parseOSInfo(libvirt.ReturnValue(answer))
 	}
 }
 
@@ -96,7 +96,7 @@ func (m *Machine) lookInside(ctx context.Context, a libvirt.Agents, g *facts.Gue
 	// alone: each command to one that hangs takes its time
 	answers, err := a.Ask(ctx, g.Name, libvirt.AgentCommand{Execute: "guest-info"})
 	if len(answers) != 1 || answers[0] == nil {
-		inside.Why = libvirt.CannotRun(m.remembered(g.Name, err)).Error()
+		inside.Why = libvirt.AskError(m.remembered(g.Name, err)).Error()
 		return inside
 	}
 	info := answers[0]

@@ -106,8 +106,8 @@ func (v insideValue) ReadAll(ctx context.Context, all []setting.Address) []setti
 
 // insideLook is what one look at some values of a guest found.
 type insideLook struct {
-	tree  *insideTree                     // the files
-	ran   map[setting.Address]libvirt.Ran // of values that a program tells
+	tree  *insideTree                        // the files
+	ran   map[setting.Address]libvirt.Result // of values that a program tells
 	wrong map[setting.Address]error
 
 	machine *Machine // of the files, when they have been asked for
@@ -120,7 +120,9 @@ func (v insideValue) look(ctx context.Context, guest string, all []setting.Addre
 	if err != nil {
 		return nil, err
 	}
-	l := &insideLook{tree: newInsideTree(), ran: map[setting.Address]libvirt.Ran{}, wrong: map[setting.Address]error{}}
+	l := &insideLook{
+		tree: newInsideTree(), ran: map[setting.Address]libvirt.Result{}, wrong: map[setting.Address]error{},
+	}
 	var files []string
 	var programs []libvirt.Call
 	var whose []setting.Address
@@ -258,7 +260,7 @@ func (l *insideLook) close() error {
 }
 
 // toldReading reads what ethtool or systemctl printed.
-func toldReading(inner setting.Address, r libvirt.Ran) setting.Reading {
+func toldReading(inner setting.Address, r libvirt.Result) setting.Reading {
 	if inner.Kind == setting.Service {
 		if r.Failed != nil {
 			return setting.Reading{State: setting.Absent, Why: "systemd is not the init system there",

@@ -171,7 +171,7 @@ func (w *LoadWatch) look(before *loadLook, allowed time.Duration) loadLook {
 		earlier = &before.threads
 	}
 	now.ran = time.Now()
-	now.threads = threads.On(w.m.Tree, w.h.Topology.Online, w.ours(), earlier,
+	now.threads = threads.TakeLook(w.m.Tree, w.h.Topology.Online, w.ours(), earlier,
 		func() bool { return probe.ThreadTime()-begun > allowed })
 	now.groups = w.groups()
 	now.kvm = w.kvms()

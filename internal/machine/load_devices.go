@@ -193,7 +193,7 @@ func interruptsOfQueues(d *facts.DeviceLoad, n *facts.NIC, irqs []facts.IRQRun) 
 			digits--
 		}
 		var queue int
-		if at < 0 || digits == len(irq.On) || !threads.Scan(irq.On, irq.On[:digits], &queue) {
+		if at < 0 || digits == len(irq.On) || !threads.ScanNumber(irq.On, irq.On[:digits], &queue) {
 			continue
 		}
 		cpus := setting.CPUs(slices.Collect(maps.Keys(irqs[at].Counts))...)

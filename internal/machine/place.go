@@ -81,7 +81,7 @@ func (m *Machine) InGuest(ctx context.Context, guest string) (*Place, error) {
 	defer cancel()
 	answers, err := v.Ask(ctx, guest, libvirt.AgentCommand{Execute: "guest-info"})
 	if len(answers) != 1 || answers[0] == nil {
-		return nil, libvirt.CannotRun(err)
+		return nil, libvirt.AskError(err)
 	}
 	if err := allows(answers[0], "guest-exec", "guest-exec-status"); err != nil {
 		return nil, err
@@ -172,7 +172,7 @@ func (p *Place) runInGuest(ctx context.Context, planned time.Duration, argv []st
 	if err != nil {
 		return nil, err
 	}
-	results := make([]libvirt.Ran, 1)
+	results := make([]libvirt.Result, 1)
 	open := []int{0}
 	deadline := time.Now().Add(planned + overPatience)
 	wait, asked := planned, false
@@ -194,7 +194,7 @@ func (p *Place) runInGuest(ctx context.Context, planned time.Duration, argv []st
 		}
 		wait = 100 * time.Millisecond
 		look, cancel := context.WithTimeoutCause(ctx, libvirt.AgentPatience, libvirt.ErrAgentHangs)
-		still, err := libvirt.Ended(look, p.agents, p.guest, []int64{pid}, open, results)
+		still, err := libvirt.Poll(look, p.agents, p.guest, []int64{pid}, open, results)
 		cancel()
 		if ctx.Err() != nil { // the look was cut, not the program
 			continue
@@ -231,7 +231,7 @@ func (p *Place) start(ctx context.Context, argv []string) (pid int64, err error)
 			return pid, nil
 		}
 	}
-	err = libvirt.CannotRun(err)
+	err = libvirt.AskError(err)
 	// The agent's words are GLib's ("Failed to execute child process").
 	if tree.Mentions(err, "execute child process", "No such file") {
 		return 0, fmt.Errorf("%s in guest %s: %w", argv[0], p.guest, ErrNoProgram)
@@ -266,9 +266,9 @@ func (p *Place) Monotonic(ctx context.Context) (there time.Duration, at time.Tim
 	if err != nil {
 		return 0, at, 0, err
 	}
-	results, open := make([]libvirt.Ran, 1), []int{0}
+	results, open := make([]libvirt.Result, 1), []int{0}
 	for len(open) > 0 {
-		if open, err = libvirt.Ended(ctx, p.agents, p.guest, []int64{pid}, open, results); err != nil {
+		if open, err = libvirt.Poll(ctx, p.agents, p.guest, []int64{pid}, open, results); err != nil {
 			return 0, at, 0, err
 		}
 		if ctx.Err() != nil {

@@ -14,13 +14,13 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// The QEMU guest agent (qga/qapi-schema.json of QEMU) is asked through libvirt, which owns its channel. Programs are
-// run in the guest by their argument vector (guest-exec, since 2.5); no shell is asked for.
+// The QEMU guest agent (qga/qapi-schema.json of QEMU) is reached through libvirt, which owns its channel. Programs are
+// run in the guest by their argument vector (guest-exec, since 2.5), never by a shell.
 
-// Agents hand commands to the agents of guests: virsh, or a test's own.
+// Agents sends commands to guest agents: virsh, or a test's fake.
 type Agents interface {
-	// ask hands commands to one guest's agent, one after another, and returns the "return" of each answer; nil where a
-	// command failed, with what was said of it in the error. An agent that does not answer costs a few seconds.
+	// Ask sends commands to one guest's agent, one after another, and returns the "return" of each reply; nil for a
+	// command that failed, with the reason in the error. An agent that does not reply costs a few seconds.
 	Ask(ctx context.Context, guest string, commands ...AgentCommand) ([]json.RawMessage, error)
 }
 
@@ -30,16 +30,15 @@ type AgentCommand struct {
 	Arguments any    `json:"arguments,omitempty"`
 }
 
-// How long an agent has for one answer, in whole seconds as virsh takes them, and all of them for one look at a guest
-// or one value of it. A program in the guest may take longer than an answer. All of a guest's inside takes a dozen
-// programs, where its processor is emulated five seconds each; an agent that hangs is known by the first answer then.
 const (
-	AgentTimeout  = 2
-	AgentPatience = 8 * time.Second
-	LookPatience  = 20 * time.Second
+	AgentTimeout  = 2               // how long an agent may take for one reply, in whole seconds for virsh
+	AgentPatience = 8 * time.Second // for all replies about one value, or one program
+	// LookPatience is for a whole look inside a guest: a dozen programs, which take 5 s each on an emulated processor.
+	// An agent that hangs is detected by the first reply.
+	LookPatience = 20 * time.Second
 )
 
-// Ask runs all commands in one virsh.
+// Ask sends all commands in one run of virsh.
 func (v Virsh) Ask(ctx context.Context, guest string, commands ...AgentCommand) ([]json.RawMessage, error) {
 	lines := make([]string, len(commands))
 	for i, c := range commands {
@@ -47,16 +46,16 @@ func (v Virsh) Ask(ctx context.Context, guest string, commands ...AgentCommand) 
 		if err != nil {
 			return nil, err
 		}
-		lines[i] = fmt.Sprintf("qemu-agent-command --timeout %d --domain %s --cmd %s", AgentTimeout, Quoted(guest),
-			Quoted(string(text)))
+		lines[i] = fmt.Sprintf("qemu-agent-command --timeout %d --domain %s --cmd %s", AgentTimeout, Quote(guest),
+			Quote(string(text)))
 	}
-	outputs, said, err := v.saying(ctx, "", lines...)
-	if err == nil && said != "" {
-		err = errors.New(said)
+	outputs, stderr, err := v.runVerbose(ctx, "", lines...)
+	if err == nil && stderr != "" {
+		err = errors.New(stderr)
 	}
 	answers := make([]json.RawMessage, len(commands))
 	for i, output := range outputs {
-		answers[i] = Returned(output)
+		answers[i] = ReturnValue(output)
 		if answers[i] == nil && err == nil {
 			err = fmt.Errorf("libvirt says %q to %s", strings.TrimSpace(output), commands[i].Execute)
 		}
@@ -67,8 +66,8 @@ func (v Virsh) Ask(ctx context.Context, guest string, commands ...AgentCommand) 
 	return answers, err
 }
 
-// Returned is what an answer returns; nil where it is none.
-func Returned(output string) json.RawMessage {
+// ReturnValue returns the "return" of an agent's reply; nil if it is not a reply.
+func ReturnValue(output string) json.RawMessage {
 	var answer struct {
 		Return json.RawMessage `json:"return"`
 	}
@@ -78,7 +77,7 @@ func Returned(output string) json.RawMessage {
 	return answer.Return
 }
 
-// The reasons why an agent cannot be asked, each with what to do.
+// The reasons why an agent cannot be reached, each with what to do.
 var (
 	ErrAgentHangs = errors.New("its agent does not answer: it or the guest hangs; look at the guest's console, " +
 		"restart qemu-guest-agent there, or run mpps in the guest")
@@ -95,8 +94,8 @@ var (
 		"--block-rpcs, on RHEL in /etc/sysconfig/qemu-ga), or run mpps in the guest")
 )
 
-// AgentFailure words what libvirt said (src/qemu/qemu_agent.c, qemu_domain.c), with what virsh said kept where it is
-// none of the known reasons.
+// AgentFailure translates libvirt's messages (src/qemu/qemu_agent.c, qemu_domain.c) into the errors above. Other errors
+// are returned unchanged.
 func AgentFailure(err error) error {
 	for _, known := range []struct {
 		said string
@@ -123,24 +122,24 @@ type Call struct {
 	Stdin string
 }
 
-// Ran is what became of a program in the guest. err says why nothing became of it: there is no such program, or it did
-// not end in time.
-type Ran struct {
+// Result is the result of a program in the guest. Failed is set if it has none: there is no such program, or it did not
+// end in time.
+type Result struct {
 	Code     int
 	Out, Err string
 	Failed   error
 }
 
-// errNotEnded marks a program of which it is not known whether and how it ended.
+// errNotEnded is the error for a program whose end is unknown.
 var errNotEnded = fmt.Errorf("%w: the program in the guest was started and its end was not seen", setting.ErrInDoubt)
 
-// execPauses are the pauses between looks whether programs have ended; the last one is repeated.
+// execPauses are the pauses between polls; the last one is repeated.
 var execPauses = []time.Duration{0, 20 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond,
 	200 * time.Millisecond}
 
-// Execute runs programs in a guest side by side, and waits until all have ended. The error says why none was started.
-// Where the guest or its agent goes away meanwhile, what had not ended by then is errNotEnded.
-func Execute(ctx context.Context, a Agents, guest string, programs ...Call) ([]Ran, error) {
+// Execute runs programs in a guest in parallel and waits until all have ended. It returns an error if none could be
+// started. If the guest or its agent disappears, programs that had not ended fail with errNotEnded.
+func Execute(ctx context.Context, a Agents, guest string, programs ...Call) ([]Result, error) {
 	commands := make([]AgentCommand, len(programs))
 	for i, p := range programs {
 		arguments := map[string]any{"path": p.Argv[0], "arg": p.Argv[1:], "capture-output": true}
@@ -149,7 +148,7 @@ func Execute(ctx context.Context, a Agents, guest string, programs ...Call) ([]R
 		}
 		commands[i] = AgentCommand{"guest-exec", arguments}
 	}
-	results := make([]Ran, len(programs))
+	results := make([]Result, len(programs))
 	answers, err := a.Ask(ctx, guest, commands...)
 	if len(answers) != len(programs) {
 		return nil, err
@@ -159,25 +158,25 @@ func Execute(ctx context.Context, a Agents, guest string, programs ...Call) ([]R
 	for i, answer := range answers {
 		pid := StartedPID(answer)
 		if pid == 0 {
-			results[i].Failed = fmt.Errorf("%s cannot be run in the guest: %w", programs[i].Argv[0], CannotRun(err))
+			results[i].Failed = fmt.Errorf("%s cannot be run in the guest: %w", programs[i].Argv[0], AskError(err))
 			continue
 		}
 		pids[i], open = pid, append(open, i)
 	}
 	if len(open) == 0 {
-		return nil, CannotRun(err)
+		return nil, AskError(err)
 	}
 	for look := 0; len(open) > 0; look++ {
 		select {
 		case <-ctx.Done():
 			err = context.Cause(ctx)
 		case <-time.After(execPauses[min(look, len(execPauses)-1)]):
-			open, err = Ended(ctx, a, guest, pids, open, results)
+			open, err = Poll(ctx, a, guest, pids, open, results)
 		}
 		switch {
 		case err == nil:
 			continue
-		case !errors.Is(err, ErrNotRunning): // otherwise what it did is gone with the guest
+		case !errors.Is(err, ErrNotRunning): // if the guest is gone, so are its effects
 			err = fmt.Errorf("%w: %w", errNotEnded, err)
 		}
 		for _, i := range open {
@@ -188,7 +187,7 @@ func Execute(ctx context.Context, a Agents, guest string, programs ...Call) ([]R
 	return results, nil
 }
 
-// StartedPID is the number of the process that guest-exec tells; 0 where it tells none.
+// StartedPID returns the PID in a reply to guest-exec; 0 if there is none.
 func StartedPID(answer json.RawMessage) int64 {
 	var started struct {
 		PID int64 `json:"pid"`
@@ -199,8 +198,8 @@ func StartedPID(answer json.RawMessage) int64 {
 	return started.PID
 }
 
-// CannotRun is an error, also where virsh said nothing.
-func CannotRun(err error) error {
+// AskError returns the error of a command without a reply, even if virsh printed none.
+func AskError(err error) error {
 	if err == nil {
 		return errors.New("its agent does not say why")
 	}
@@ -210,8 +209,8 @@ func CannotRun(err error) error {
 	return err
 }
 
-// Ended asks for those that are open, and returns those that still are.
-func Ended(ctx context.Context, a Agents, guest string, pids []int64, open []int, results []Ran) (still []int,
+// Poll polls the open programs, stores the results of those that have ended, and returns those that still run.
+func Poll(ctx context.Context, a Agents, guest string, pids []int64, open []int, results []Result) (still []int,
 	err error) {
 	commands := make([]AgentCommand, len(open))
 	for k, i := range open {
@@ -236,41 +235,41 @@ func Ended(ctx context.Context, a Agents, guest string, pids []int64, open []int
 		case status.Cut:
 			results[i].Failed = errors.New("its output is larger than the agent keeps")
 		default:
-			results[i] = Ran{Code: status.Code, Out: string(status.Out), Err: string(status.Err)}
+			results[i] = Result{Code: status.Code, Out: string(status.Out), Err: string(status.Err)}
 		}
 	}
 	if !silent {
-		err = nil // virsh may say more than errors
+		err = nil // virsh's messages are not all errors
 	}
 	return still, err
 }
 
-// Problem is why a program did not do what it was run for: what it said, without its own name.
-func (r Ran) Problem() error {
+// Problem returns why a program failed: the first line of its standard error, or its exit code; nil if it did not fail.
+func (r Result) Problem() error {
 	switch {
 	case r.Failed != nil:
 		return r.Failed
 	case r.Code == 0:
 		return nil
 	}
-	said, _, _ := strings.Cut(strings.TrimSpace(r.Err), "\n")
-	if said == "" {
+	line, _, _ := strings.Cut(strings.TrimSpace(r.Err), "\n")
+	if line == "" {
 		return fmt.Errorf("exit code %d", r.Code)
 	}
-	return errors.New(said)
+	return errors.New(line)
 }
 
-// runningFile is what libvirt keeps of a guest that runs: state, job, channels (src/qemu/qemu_domain.c,
+// runningFile returns libvirt's status file of a running guest: state, job, channels (src/qemu/qemu_domain.c,
 // qemuDomainObjPrivateXMLFormat). Only root can read it.
 func runningFile(m *tree.Tree, guest string) (string, error) {
 	return m.Read(RunningFolder + "/" + guest + ".xml")
 }
 
-// jobs are those of libvirt's asynchronous jobs that move a guest or its state away (virDomainAsyncJob).
+// asyncJob matches libvirt's asynchronous job in a status file (virDomainAsyncJob).
 var asyncJob = regexp.MustCompile(`<job [^>]*\basync='([a-z ]+)'`)
 
-// Job is the asynchronous job that libvirt does with a guest ("migration out", "migration in", "save" …); empty where
-// there is none or it cannot be seen.
+// Job returns libvirt's asynchronous job of a guest ("migration out", "migration in", "save" …); empty if there is none
+// or it is unknown.
 func Job(m *tree.Tree, guest string) string {
 	text, err := runningFile(m, guest)
 	if err != nil {
@@ -284,11 +283,11 @@ func Job(m *tree.Tree, guest string) string {
 	return match[1]
 }
 
-// agentChannel finds the channel of the agent, of which libvirt knows whether somebody in the guest has opened it.
+// agentChannel matches the agent's channel and its state: whether a process in the guest has opened it.
 var agentChannel = regexp.MustCompile(`<target type='virtio' name='org\.qemu\.guest_agent\.0'(?: state='([a-z]+)')?/>`)
 
-// Unreachable says from libvirt's own file why a guest's agent need not be asked; nil where nothing speaks against it.
-// A guest of which there is no file does not run.
+// Unreachable returns an error if libvirt's status file shows that a guest's agent cannot be reached. A guest without a
+// status file does not run.
 func Unreachable(m *tree.Tree, guest string) error {
 	text, err := runningFile(m, guest)
 	switch {

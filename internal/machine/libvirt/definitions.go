@@ -13,11 +13,11 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Definitions remembers parsed definitions, so that reading twenty values of each of 200 guests does not start virsh
-// four thousand times. A remembered one counts only while libvirt's own file of it is the same: libvirt writes that
-// again with every change. Where that file cannot be seen nothing is remembered.
+// Definitions caches parsed definitions, so that reading twenty values of each of 200 guests does not start virsh four
+// thousand times. An entry is valid while libvirt's file of the guest is unchanged: libvirt rewrites it with every
+// change. If that file cannot be read, nothing is cached.
 type Definitions struct {
-	lock  sync.Mutex // also of the documents: reading one fills its caches
+	lock  sync.Mutex // also for the documents: reading one fills its caches
 	known map[string]definition
 }
 
@@ -26,7 +26,7 @@ type definition struct {
 	stamp stamp
 }
 
-// stamp tells two versions of a file apart.
+// stamp identifies the version of a file.
 type stamp struct {
 	inode    uint64
 	size     int64
@@ -45,7 +45,7 @@ func stampOf(m *tree.Tree, guest string) (stamp, bool) {
 	return s, true
 }
 
-// remember keeps a definition that was read after the stamp was taken.
+// remember caches a definition that was read after its stamp.
 func (d *Definitions) remember(guest string, doc *domain.Doc, s stamp) {
 	d.lock.Lock()
 	defer d.lock.Unlock()
@@ -55,7 +55,7 @@ func (d *Definitions) remember(guest string, doc *domain.Doc, s stamp) {
 	d.known[guest] = definition{doc, s}
 }
 
-// value reads one value of a guest's persistent definition, from memory where that is still true.
+// value reads one value of a guest's persistent definition, from the cache if it is valid.
 func (d *Definitions) value(ctx context.Context, m *tree.Tree, guest, path string) (setting.Reading, error) {
 	s, visible := stampOf(m, guest)
 	d.lock.Lock()
@@ -85,7 +85,7 @@ func (d *Definitions) value(ctx context.Context, m *tree.Tree, guest, path strin
 	return reading, err
 }
 
-// valueIn reads one value of a definition.
+// valueIn returns one value of a definition.
 func valueIn(doc *domain.Doc, path string) (setting.Reading, error) {
 	value, present, err := doc.Get(path)
 	switch {
@@ -100,7 +100,7 @@ func valueIn(doc *domain.Doc, path string) (setting.Reading, error) {
 	}
 	reading := setting.Value(canonical)
 	if reading.Verbatim = doc.Verbatim(path); reading.Verbatim != "" && strings.HasPrefix(value, "<") {
-		return reading, nil // never set, and put back as it was
+		return reading, nil // only ever restored as it was
 	}
 	if _, err := doc.Check(path, value); err != nil {
 		var unsettable *domain.PathError

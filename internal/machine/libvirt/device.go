@@ -11,24 +11,24 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// devices reads and writes what running guests have plugged in (setting.DomainDevice): whole interfaces and functions.
+// devices reads, plugs and unplugs devices of running guests (setting.DomainDevice): whole interfaces and functions.
 type devices struct {
 	machine  *tree.Tree
-	patience time.Duration // how long a guest may take to let a device go
+	patience time.Duration // how long a guest may take to release a device
 }
 
-// plugger is a libvirt that can plug devices in and out.
+// plugger is a driver that can plug and unplug devices.
 type plugger interface {
 	driver
 	device(ctx context.Context, command, guest, text string) error
 }
 
-// letGo is how long a guest may take to let a device go that it was asked for. With PCIe's own hot plug a guest waits
-// five seconds before it begins (PCI Express Base Specification, attention button); one that is still booting, or has
-// no driver for its slots, never answers.
-const letGo = 45 * time.Second
+// unplugPatience is how long a guest may take to release a device. With native PCIe hot plug it waits five seconds
+// before it starts (PCI Express Base Specification, attention button). A guest that is still booting, or has no
+// hot-plug driver, never responds.
+const unplugPatience = 45 * time.Second
 
-// poll is how often the guest is looked at meanwhile.
+// poll is how often the guest is checked meanwhile.
 const poll = 300 * time.Millisecond
 
 func (d devices) Read(ctx context.Context, a setting.Address) setting.Reading {
@@ -46,13 +46,11 @@ func (d devices) Read(ctx context.Context, a setting.Address) setting.Reading {
 	return reading
 }
 
-// runningDocument is what a guest runs with. libvirt's own status file says more than it tells programs: of an
-// interface that came out of a pool of functions, which pool that was. Where it cannot be read the answer of libvirt
-// will do.
+// runningDocument returns the definition that a guest runs with. It prefers libvirt's status file, which has more than
+// libvirt returns to programs: the pool of an interface that came from a pool of functions.
 func runningDocument(ctx context.Context, m *tree.Tree, guest string) (*domain.Doc, error) {
 	if m.Live() {
-		text, err := m.Read(RunningFolder + "/" + guest + ".xml")
-		if err == nil {
+		if text, err := runningFile(m, guest); err == nil {
 			if _, running := parseStatus(text); running != "" {
 				return domain.ParseLive([]byte(running))
 			}
@@ -69,7 +67,7 @@ func runningDocument(ctx context.Context, m *tree.Tree, guest string) (*domain.D
 	return domain.ParseLive([]byte(text))
 }
 
-// pluggedIn reads one device of a running guest.
+// pluggedIn returns the reading of one device of a running guest.
 func pluggedIn(doc *domain.Doc, a setting.Address) (setting.Reading, error) {
 	path := a.Rest()
 	if !domain.IsDevice(path) {
@@ -91,8 +89,8 @@ func pluggedIn(doc *domain.Doc, a setting.Address) (setting.Reading, error) {
 	return reading, nil
 }
 
-// Write plugs a device in or takes it out, and waits until the guest runs with it or without it. A device that is there
-// with another value is taken out first.
+// Write plugs or unplugs a device and waits until the guest has added or released it. It first unplugs a device that
+// has another value.
 func (d devices) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
 	if to.State == setting.Unknown {
 		return a.Errorf("an unknown value cannot be written")
@@ -136,11 +134,11 @@ func (d devices) Write(ctx context.Context, a setting.Address, to setting.Readin
 	return d.plug(ctx, v, a, wanted, to)
 }
 
-// plug has libvirt plug a device in.
+// plug plugs a device and reads it back.
 func (d devices) plug(ctx context.Context, v plugger, a setting.Address, text string, to setting.Reading) error {
 	err := v.device(ctx, "attach-device", a.Object(), text)
 	if err != nil && to.Verbatim != "" && !errors.Is(err, setting.ErrInDoubt) {
-		// Its former place in the guest may be taken by now.
+		// Its former address in the guest may be taken by now.
 		if doc, other := runningDocument(ctx, d.machine, a.Object()); other == nil {
 			if bare, other := doc.Device(a.Rest(), to.Value, ""); other == nil &&
 				v.device(ctx, "attach-device", a.Object(), bare) == nil {
@@ -165,10 +163,10 @@ func (d devices) plug(ctx context.Context, v plugger, a setting.Address, text st
 	return nil
 }
 
-// unplug has libvirt ask the guest to let a device go, and waits until it has. virsh waits for five seconds at the most
-// and says nothing where the guest does not answer (src/qemu/qemu_hotplug.c, qemuDomainWaitForDeviceRemoval).
+// unplug makes libvirt ask the guest to release a device, and waits until it has. virsh waits for at most five seconds
+// and reports nothing if the guest does not respond (src/qemu/qemu_hotplug.c, qemuDomainWaitForDeviceRemoval).
 func (d devices) unplug(ctx context.Context, v plugger, a setting.Address) error {
-	if status, err := d.machine.Read(RunningFolder + "/" + a.Object() + ".xml"); err == nil {
+	if status, err := runningFile(d.machine, a.Object()); err == nil {
 		if state, _ := parseStatus(status); state == "paused" || state == "pmsuspended" {
 			return a.Errorf("the guest is %s: it cannot let a device go before it runs on", state)
 		}
@@ -211,7 +209,7 @@ func (d devices) unplug(ctx context.Context, v plugger, a setting.Address) error
 	}
 }
 
-// Held says that a guest was asked to let a device go and has not.
+// Held is the error for a guest that has not released a device.
 type Held struct {
 	Guest, Device string
 	After         time.Duration
@@ -221,7 +219,7 @@ func (h *Held) Error() string {
 	return fmt.Sprintf("guest %s was asked to let %s go and still has it after %v", h.Guest, h.Device, h.After)
 }
 
-// Hint says what to do.
+// Hint returns what to do.
 func (h *Held) Hint() string {
 	return "a guest that boots, hangs or has no driver for hot plug does not answer; it may still let it go later, " +
 		"and shutting it down does so at once"
@@ -229,6 +227,5 @@ func (h *Held) Hint() string {
 
 // device runs attach-device or detach-device with the XML of a device.
 func (v Virsh) device(ctx context.Context, command, guest, text string) error {
-	return v.machine.Change(ctx, text, v.path, "-q", "-c", "qemu:///system", command, "--live", "--domain", guest,
-		"--file", "/proc/self/fd/0")
+	return v.change(ctx, text, command, "--live", "--domain", guest, "--file", "/proc/self/fd/0")
 }

@@ -169,11 +169,11 @@ func TestNetworksOfLibvirt(t *testing.T) {
 			t.Errorf("%s was written in a recorded tree", address)
 		}
 	}
-	err := virtNetworks{m}.free(t.Context(), "pool")
+	err := virtNetworks{m}.checkUnused(t.Context(), "pool")
 	if err == nil || !strings.Contains(err.Error(), "running guests: pooled") {
 		t.Errorf("a network in use: %v", err)
 	}
-	if err := (virtNetworks{m}).free(t.Context(), "default"); err != nil {
+	if err := (virtNetworks{m}).checkUnused(t.Context(), "default"); err != nil {
 		t.Errorf("a network that nobody uses: %v", err)
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// domains reads and writes values of the persistent definitions of guests (setting.Domain).
+// domains reads and writes values of guests' persistent definitions (setting.Domain).
 type domains struct {
 	machine *tree.Tree
 	known   *Definitions
@@ -35,8 +35,8 @@ func (d domains) Read(ctx context.Context, a setting.Address) setting.Reading {
 	return reading
 }
 
-// Write edits the definition and gives the edited text, no other, to libvirt; then it asks libvirt what it made of it.
-// Where that is not what was wanted the definition that stood before is put back.
+// Write edits the definition, gives the edited text to libvirt and reads it back. If libvirt made something else of it,
+// it restores the former definition.
 func (d domains) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
 	l, err := Open(d.machine)
 	if err == nil {
@@ -78,7 +78,7 @@ func redefine(ctx context.Context, l driver, guest, path string, to setting.Read
 		if to.Verbatim == "" || errors.Is(err, setting.ErrInDoubt) {
 			return err
 		}
-		// Its former place in the guest may be another device's by now: libvirt finds it a new one.
+		// Its former address in the guest may be another device's by now: without it, libvirt assigns a new one.
 		bare, other := domain.Parse([]byte(before))
 		if other == nil {
 			other = bare.Restore(path, to.Value, true)
@@ -108,9 +108,8 @@ func redefine(ctx context.Context, l driver, guest, path string, to setting.Read
 	return refused
 }
 
-// edit puts a value into a document or takes it out, with what libvirt had added to it: the mode beside a nodeset means
-// nothing alone, and libvirt refuses it then. What stood there before, though it would be refused, is put back as it
-// was.
+// edit sets or removes a value of a document. Removing also removes what libvirt had added to it, such as the mode next
+// to a nodeset, which libvirt refuses on its own. A former value is restored as it was even if it would be refused now.
 func edit(doc *domain.Doc, path string, to setting.Reading) error {
 	switch {
 	case to.State == setting.Absent:
@@ -123,18 +122,17 @@ func edit(doc *domain.Doc, path string, to setting.Reading) error {
 	return doc.Set(path, to.Value)
 }
 
-// threadPins reads and writes the CPUs of guests' threads (setting.ThreadAffinity). Which thread an address means is
-// found out again each time: threads come and go with the guest. Only which process a guest was last is remembered, to
-// be looked at first.
+// threadPins reads and writes the affinity of guests' threads (setting.ThreadAffinity). It looks an address up each
+// time, since threads come and go with the guest. It caches PIDs and TIDs only as the first to check.
 type threadPins struct {
 	machine *tree.Tree
 	lock    sync.Mutex
 	pids    map[string]int
-	tids    map[thatThread]int // where a thread of QEMU was last
+	tids    map[threadKey]int
 }
 
-// thatThread is a vCPU's or an I/O thread of a process, by its number.
-type thatThread struct {
+// threadKey is a vCPU or I/O thread of a process, by its index.
+type threadKey struct {
 	pid, number int
 	role        string
 }
@@ -168,7 +166,7 @@ func (t *threadPins) Write(ctx context.Context, a setting.Address, to setting.Re
 		return a.Errorf("%w", err)
 	}
 	if err := threads.SetAffinity(thread.TID, set); err != nil {
-		return a.Errorf("%w%s", err, confined(t.machine, thread.TID, set))
+		return a.Errorf("%w%s", err, cpusetHint(t.machine, thread.TID, set))
 	}
 	return nil
 }
@@ -178,7 +176,7 @@ var (
 	errNoThread   = errors.New("the guest has no such thread")
 )
 
-// find is the thread that an address names: ROLE or ROLE/INDEX, of vhost workers vhost/NIC/QUEUE.
+// find returns the thread of an address: ROLE or ROLE/INDEX, for vhost workers vhost/NIC/QUEUE.
 func (t *threadPins) find(ctx context.Context, a setting.Address) (facts.Thread, error) {
 	q, found := t.process(a.Object())
 	if !found {
@@ -191,7 +189,7 @@ func (t *threadPins) find(ctx context.Context, a setting.Address) (facts.Thread,
 	list := guestThreads(t.machine, q, all, nil)
 	t.remember(q.pid, list)
 	if slices.ContainsFunc(list, unmatched) {
-		// The command line does not explain the vhost workers: NICs were plugged in or out since.
+		// The command line does not explain the vhost workers: NICs were plugged or unplugged since.
 		if live := runningGuest(ctx, t.machine, q.name); live != nil {
 			list = guestThreads(t.machine, q, all, live)
 		}
@@ -199,8 +197,8 @@ func (t *threadPins) find(ctx context.Context, a setting.Address) (facts.Thread,
 	return pickThread(list, a)
 }
 
-// known looks at one thread alone, where it is known which it was last: a guest of 64 vCPUs has as many values to be
-// read, and a list of its threads for each of them would be 64 times 70 files.
+// known reads one thread from the cached TID and checks that it is the right one. A guest with 64 vCPUs has as many
+// values, and listing its threads for each would read 64 times 70 files.
 func (t *threadPins) known(q qemu, a setting.Address) (facts.Thread, bool) {
 	role, number, _ := strings.Cut(a.Rest(), "/")
 	tid := q.pid
@@ -211,7 +209,7 @@ func (t *threadPins) known(q qemu, a setting.Address) (facts.Thread, bool) {
 		}
 		t.lock.Lock()
 		var found bool
-		tid, found = t.tids[thatThread{q.pid, n, role}]
+		tid, found = t.tids[threadKey{q.pid, n, role}]
 		t.lock.Unlock()
 		if !found {
 			return facts.Thread{}, false
@@ -225,25 +223,25 @@ func (t *threadPins) known(q qemu, a setting.Address) (facts.Thread, bool) {
 	if err != nil {
 		return facts.Thread{}, false
 	}
-	thread, err := pickThread([]facts.Thread{threads.Of(t.machine, one, q.pid)}, a)
+	thread, err := pickThread([]facts.Thread{threads.FactOf(t.machine, one, q.pid)}, a)
 	return thread, err == nil
 }
 
-// remember notes which threads of a process are its vCPUs' and I/O threads.
+// remember caches the TIDs of a process's vCPU and I/O threads.
 func (t *threadPins) remember(pid int, list []facts.Thread) {
 	t.lock.Lock()
 	defer t.lock.Unlock()
 	if t.tids == nil {
-		t.tids = map[thatThread]int{}
+		t.tids = map[threadKey]int{}
 	}
 	for _, thread := range list {
 		if thread.Role == "vcpu" || thread.Role == "iothread" {
-			t.tids[thatThread{pid, thread.Index, thread.Role}] = thread.TID
+			t.tids[threadKey{pid, thread.Index, thread.Role}] = thread.TID
 		}
 	}
 }
 
-// process is the QEMU process of a guest.
+// process returns the QEMU process of a guest.
 func (t *threadPins) process(guest string) (qemu, bool) {
 	t.lock.Lock()
 	defer t.lock.Unlock()
@@ -273,7 +271,7 @@ func (t *threadPins) process(guest string) (qemu, bool) {
 
 func unmatched(t facts.Thread) bool { return t.Role == "vhost" && t.Sure == "" }
 
-// runningGuest is what a guest of libvirt runs with; nil where libvirt does not know it.
+// runningGuest returns the definition that a guest runs with; nil if libvirt does not know it.
 func runningGuest(ctx context.Context, m *tree.Tree, guest string) *domain.Guest {
 	l, err := Open(m)
 	if err != nil {
@@ -291,9 +289,9 @@ func runningGuest(ctx context.Context, m *tree.Tree, guest string) *domain.Guest
 	return &live
 }
 
-// confined says so where a thread's cpuset is why it cannot run on any of the given CPUs: libvirt puts vhost workers
-// into the cpuset of the emulator, which follows its <emulatorpin>.
-func confined(m *tree.Tree, tid int, set setting.CPUSet) string {
+// cpusetHint returns an explanation if a thread's cpuset has none of the given CPUs: libvirt puts vhost workers into
+// the emulator's cpuset, which follows <emulatorpin>.
+func cpusetHint(m *tree.Tree, tid int, set setting.CPUSet) string {
 	mount, found := cpu.FindCpusets(m)
 	if !found {
 		return ""
@@ -310,7 +308,7 @@ func confined(m *tree.Tree, tid int, set setting.CPUSet) string {
 		name, allowed)
 }
 
-// pickThread is the thread of a guest that an address means.
+// pickThread returns the thread of a guest that an address names.
 func pickThread(list []facts.Thread, a setting.Address) (facts.Thread, error) {
 	elements := strings.Split(a.Rest(), "/")
 	role := elements[0]

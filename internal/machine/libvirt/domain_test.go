@@ -61,7 +61,7 @@ type keeper struct {
 	given []string
 }
 
-func (k *keeper) all(context.Context) (found, error) { return found{}, nil }
+func (k *keeper) all(context.Context) (guestList, error) { return guestList{}, nil }
 func (k *keeper) definition(_ context.Context, guest string, secrets bool) (string, error) {
 	if guest != "vm 1" {
 		return "", errNoGuest
@@ -204,7 +204,7 @@ func TestParseDomstats(t *testing.T) {
 	if l != "11.3.0" || q != "10.0.13" {
 		t.Errorf("found libvirt %q, QEMU %q", l, q)
 	}
-	if q := Quoted("it's; rm"); q != `'it'\''s; rm'` {
+	if q := Quote("it's; rm"); q != `'it'\''s; rm'` {
 		t.Errorf("quoted as %s", q)
 	}
 }

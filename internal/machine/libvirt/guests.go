@@ -13,20 +13,20 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Inventory lists what libvirt knows and the QEMU processes that it does not know, with their threads. It remembers the
-// definitions that it reads.
+// Inventory reads libvirt's guests and other QEMU processes, with their threads, into h.Guests. It caches definitions
+// in known.
 func Inventory(ctx context.Context, m *tree.Tree, h *facts.Host, known *Definitions) {
 	guestsWith(ctx, m, h, known, func(q qemu, all func() []threads.Process, live *domain.Guest) []facts.Thread {
 		return guestThreads(m, q, all, live)
 	})
 }
 
-// WithoutThreads lists the guests without their threads.
+// WithoutThreads reads the guests without their threads.
 func WithoutThreads(ctx context.Context, m *tree.Tree, h *facts.Host, known *Definitions) {
 	guestsWith(ctx, m, h, known, func(qemu, func() []threads.Process, *domain.Guest) []facts.Thread { return nil })
 }
 
-// guestsWith lists guests with the threads that are found.
+// guestsWith reads the guests, with the threads that find returns.
 func guestsWith(
 	ctx context.Context, m *tree.Tree, h *facts.Host, cache *Definitions,
 	find func(qemu, func() []threads.Process, *domain.Guest) []facts.Thread,
@@ -42,10 +42,10 @@ func guestsWith(
 			running = append(running, q)
 		}
 	}
-	known := managed(ctx, m, h, cache)
+	known := managedGuests(ctx, m, h, cache)
 	for i := range known {
 		g := &known[i]
-		at := slices.IndexFunc(running, func(q qemu) bool { return g.is(q) })
+		at := slices.IndexFunc(running, func(q qemu) bool { return g.matches(q) })
 		if at >= 0 {
 			g.fact.PID, g.fact.Resident = running[at].pid, threads.Resident(m, running[at].pid)
 			g.fact.Threads = find(running[at], all, g.live)
@@ -59,11 +59,11 @@ func guestsWith(
 		h.Guests = append(h.Guests, fact)
 	}
 	slices.SortStableFunc(h.Guests, func(a, b facts.Guest) int { return strings.Compare(a.Name, b.Name) })
-	finish(h)
+	assignOwners(h)
 }
 
-// finish makes lists of what is none, says what could not be seen, and tells taps and virtual functions whose they are.
-func finish(h *facts.Host) {
+// assignOwners replaces nil lists, notes what could not be read, and sets the guests of taps and VFs.
+func assignOwners(h *facts.Host) {
 	taps, functions := map[string]string{}, map[string]string{}
 	for i := range h.Guests {
 		g := &h.Guests[i]
@@ -81,10 +81,9 @@ func finish(h *facts.Host) {
 				functions[address] = g.Name
 			}
 		}
-		g.Interfaces, g.Hostdevs, g.Pins = tree.OrEmpty(g.Interfaces), tree.OrEmpty(g.Hostdevs), tree.OrEmpty(g.Pins)
-		g.Pending, g.Threads = tree.OrEmpty(g.Pending), tree.OrEmpty(g.Threads)
+		withoutNil(g)
 	}
-	// A function can stand in the definitions of several guests; it is that one's which runs with it.
+	// Several definitions may have the same function: it belongs to the guest that runs with it.
 	for i := range h.Guests {
 		for _, address := range h.Guests[i].Functions {
 			functions[address] = h.Guests[i].Name
@@ -103,14 +102,14 @@ func finish(h *facts.Host) {
 	}
 }
 
-// managedGuest is a guest of libvirt on its way to a fact.
+// managedGuest is a guest of libvirt.
 type managedGuest struct {
 	fact facts.Guest
-	live *domain.Guest // what it runs with, nil where it does not run
+	live *domain.Guest // the definition it runs with; nil if it does not run
 }
 
-// is reports whether a QEMU process is this guest.
-func (g *managedGuest) is(q qemu) bool {
+// matches reports whether a QEMU process is this guest.
+func (g *managedGuest) matches(q qemu) bool {
 	if g.live == nil {
 		return false
 	}
@@ -120,8 +119,8 @@ func (g *managedGuest) is(q qemu) bool {
 	return q.name == g.fact.Name
 }
 
-// managed reads the guests of libvirt, and the versions that libvirt tells.
-func managed(ctx context.Context, m *tree.Tree, h *facts.Host, cache *Definitions) []managedGuest {
+// managedGuests reads libvirt's guests and the versions of libvirt and QEMU.
+func managedGuests(ctx context.Context, m *tree.Tree, h *facts.Host, cache *Definitions) []managedGuest {
 	l, err := Open(m)
 	if errors.Is(err, errNoLibvirt) {
 		return nil
@@ -133,7 +132,7 @@ func managed(ctx context.Context, m *tree.Tree, h *facts.Host, cache *Definition
 			stamps[name] = s
 		}
 	}
-	var found found
+	var found guestList
 	if err == nil {
 		found, err = l.all(ctx)
 	}
@@ -146,7 +145,6 @@ func managed(ctx context.Context, m *tree.Tree, h *facts.Host, cache *Definition
 	for _, guest := range found.Guests {
 		g := managedGuest{fact: facts.Guest{Name: guest.Name, Managed: true, State: guest.state}}
 		var defined, running *domain.Doc
-		text := guest.defined
 		if guest.defined != "" {
 			if defined, err = domain.Parse([]byte(guest.defined)); err != nil {
 				h.Unseen = append(h.Unseen, facts.DefinitionUnseen(guest.Name, err.Error()))
@@ -160,7 +158,7 @@ func managed(ctx context.Context, m *tree.Tree, h *facts.Host, cache *Definition
 		}
 		switch {
 		case defined != nil:
-			g.fact.Definition = text
+			g.fact.Definition = guest.defined
 			describeGuest(&g.fact, defined.Guest())
 			if s, visible := stamps[guest.Name]; visible {
 				cache.remember(guest.Name, defined, s)
@@ -171,9 +169,9 @@ func managed(ctx context.Context, m *tree.Tree, h *facts.Host, cache *Definition
 		if running != nil {
 			live := running.Guest()
 			g.live = &live
-			takeTargets(&g.fact, live)
+			mergeLive(&g.fact, live)
 			if defined != nil {
-				g.fact.Pending = waits(running, defined, h.Topology.Online)
+				g.fact.Pending = pendingPaths(running, defined, h.Topology.Online)
 			}
 		}
 		list = append(list, g)
@@ -181,17 +179,17 @@ func managed(ctx context.Context, m *tree.Tree, h *facts.Host, cache *Definition
 	return list
 }
 
-// describeGuest fills a fact from a definition.
+// describeGuest sets a guest's facts from a definition.
 func describeGuest(fact *facts.Guest, g domain.Guest) {
 	fact.UUID, fact.Machine, fact.CPUMode, fact.Agent = g.UUID, g.Machine, g.CPU.Mode, g.Agent
-	fact.VCPUs, fact.MaxVCPUs = clamped(g.VCPUs.Current, maxVCPUs), clamped(g.VCPUs.Max, maxVCPUs)
+	fact.VCPUs, fact.MaxVCPUs = clamp(g.VCPUs.Current, maxVCPUs), clamp(g.VCPUs.Max, maxVCPUs)
 	fact.Memory, fact.Hugepages = g.MemoryKiB<<10, g.Backing.HugePages
-	fact.EmulatorPin, fact.MemoryNodes = cpuset(g.EmulatorPin), cpuset(g.NUMA.Nodes)
+	fact.EmulatorPin, fact.MemoryNodes = parseCPUs(g.EmulatorPin), parseCPUs(g.NUMA.Nodes)
 	if len(g.Pins) > 0 {
 		fact.Pins = make([]setting.CPUSet, fact.MaxVCPUs)
 		for _, pin := range g.Pins {
 			if pin.ID >= 0 && pin.ID < len(fact.Pins) {
-				fact.Pins[pin.ID] = cpuset(pin.CPUs)
+				fact.Pins[pin.ID] = parseCPUs(pin.CPUs)
 			}
 		}
 	}
@@ -201,11 +199,11 @@ func describeGuest(fact *facts.Guest, g domain.Guest) {
 	fact.Hostdevs = FunctionsOf(g)
 }
 
-// FunctionsOf are the PCI addresses of what a definition passes through.
+// FunctionsOf returns the PCI addresses that a definition passes through.
 func FunctionsOf(g domain.Guest) []string {
 	var all []string
 	for _, nic := range g.Interfaces {
-		if nic.PCI != "" { // of type hostdev, or while the guest runs out of a pool
+		if nic.PCI != "" { // of type hostdev, or from a pool while the guest runs
 			all = append(all, nic.PCI)
 		}
 	}
@@ -217,20 +215,20 @@ func FunctionsOf(g domain.Guest) []string {
 	return all
 }
 
-// maxVCPUs is more than any machine type of QEMU takes (4096 on q35 with KVM since 9.0).
+// maxVCPUs is more than any machine type of QEMU supports (4096 on q35 with KVM since 9.0).
 const maxVCPUs = 8192
 
-// clamped keeps a number of a definition that nobody has checked within what can be: others count up to it.
-func clamped(n, most int) int { return min(max(n, 0), most) }
+// clamp limits an unchecked number in a definition to 0 … most, since loops count up to it.
+func clamp(n, most int) int { return min(max(n, 0), most) }
 
 func describeNIC(nic domain.Interface) facts.Interface {
 	fact := facts.Interface{
 		MAC: nic.MAC, Type: nic.Type, Source: nic.Source, Model: nic.Model, Backend: nic.Driver.Name,
-		Queues: max(clamped(nic.Driver.Queues, tree.MaxQueues), 1), RxQueueSize: nic.Driver.RxQueueSize,
+		Queues: max(clamp(nic.Driver.Queues, tree.MaxQueues), 1), RxQueueSize: nic.Driver.RxQueueSize,
 		TxQueueSize: nic.Driver.TxQueueSize,
 		Coalesce:    nic.RxFrames, Function: nic.PCI, Teaming: nic.Teaming,
 	}
-	if strings.HasPrefix(nic.Alias, "ua-") { // others are libvirt's own, for the run
+	if strings.HasPrefix(nic.Alias, "ua-") { // others are assigned by libvirt for one run
 		fact.Alias = nic.Alias
 	}
 	if nic.Type == "hostdev" {
@@ -242,14 +240,12 @@ func describeNIC(nic domain.Interface) facts.Interface {
 	return fact
 }
 
-// takeTargets gives the interfaces of a definition the host devices that they have while the guest runs, and lists
-// those that were plugged in beside them.
-func takeTargets(fact *facts.Guest, live domain.Guest) {
+// mergeLive sets the host devices of a running guest's interfaces, and adds interfaces that were plugged in.
+func mergeLive(fact *facts.Guest, live domain.Guest) {
 	fact.Functions = FunctionsOf(live)
 	for _, running := range live.Interfaces {
 		at := slices.IndexFunc(fact.Interfaces, func(nic facts.Interface) bool {
-			return nic.MAC == running.MAC &&
-				nic.Teaming == running.Teaming
+			return nic.MAC == running.MAC && nic.Teaming == running.Teaming
 		})
 		if at >= 0 {
 			nic := &fact.Interfaces[at]
@@ -270,8 +266,8 @@ func takeTargets(fact *facts.Guest, live domain.Guest) {
 	}
 }
 
-// cpuset is a set as libvirt writes it ("0-3,^2"); empty where it is none.
-func cpuset(text string) setting.CPUSet {
+// parseCPUs parses a set in libvirt's format ("0-3,^2"); empty if it is malformed.
+func parseCPUs(text string) setting.CPUSet {
 	set, err := domain.ParseSet(text)
 	if err != nil {
 		return nil
@@ -279,7 +275,7 @@ func cpuset(text string) setting.CPUSet {
 	return setting.CPUs(set...)
 }
 
-// guest makes the fact of a QEMU process that libvirt does not know.
+// guest returns the facts of a QEMU process that libvirt does not know.
 func (q qemu) guest() facts.Guest {
 	fact := facts.Guest{
 		Name: q.Title(), UUID: q.uuid, State: "running", PID: q.pid, VCPUs: q.cpus, MaxVCPUs: q.cpus,

@@ -1,5 +1,5 @@
-// Package libvirt reads and writes the guests of a machine: their definitions, devices, threads and networks, by virsh
-// on the live machine and by the daemon's own files of a recorded tree. It asks the agents inside the guests.
+// Package libvirt reads and writes the guests of a machine: definitions, devices, threads and networks, with virsh on
+// the live machine and from the daemon's files in a recorded tree. It sends commands to guest agents.
 package libvirt
 
 import (
@@ -20,23 +20,22 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// driver is what mpps needs of libvirt. There are two: virsh for the live machine, the daemon's own files for a
-// recorded tree.
+// driver is the part of libvirt that mpps needs: virsh on the live machine, the daemon's files in a recorded tree.
 type driver interface {
-	// all lists every guest with its definitions.
-	all(ctx context.Context) (found, error)
-	// definition is the persistent definition of one guest; errNoGuest where there is none. Secrets (passwords of
-	// consoles) are in it only if asked for.
+	// all returns every guest with its definitions.
+	all(ctx context.Context) (guestList, error)
+	// definition returns the persistent definition of a guest; errNoGuest if there is none. It has secrets (passwords
+	// of consoles) only if requested.
 	definition(ctx context.Context, guest string, secrets bool) (string, error)
-	// running is the definition that a guest runs with; errNoGuest where it does not run.
+	// running returns the definition that a guest runs with; errNoGuest if it does not run.
 	running(ctx context.Context, guest string) (string, error)
 	// define replaces the persistent definition of the guest that the text names.
 	define(ctx context.Context, text string) error
 }
 
-// found is what libvirt knows.
-type found struct {
-	libvirt, qemu string // versions, empty where not told
+// guestList is what libvirt knows.
+type guestList struct {
+	libvirt, qemu string // versions; empty if unknown
 	Guests        []libvirtGuest
 	Unread        []facts.Unseen // files of guests that could not be read
 }
@@ -45,8 +44,8 @@ type found struct {
 type libvirtGuest struct {
 	Name    string
 	state   string
-	defined string // persistent definition, empty of a transient guest
-	Running string // what it runs with, empty where it does not run
+	defined string // persistent definition; empty for a transient guest
+	Running string // the definition it runs with; empty if it does not run
 }
 
 var (
@@ -54,34 +53,32 @@ var (
 	errNoLibvirt = errors.New("libvirt is not there")
 )
 
-// definedFolder and runningFolder are where libvirt's QEMU driver keeps a file NAME.xml of each guest
-// (src/qemu/qemu_conf.c).
+// libvirt's QEMU driver keeps a file NAME.xml of each guest in these folders (src/qemu/qemu_conf.c).
 const (
 	DefinedFolder = "etc/libvirt/qemu"
 	RunningFolder = "run/libvirt/qemu"
 )
 
-// states are libvirt's words for virDomainState (include/libvirt/libvirt-domain.h), as virsh prints them.
+// states are virsh's names of virDomainState (include/libvirt/libvirt-domain.h).
 var states = [...]string{"no state", "running", "idle", "paused", "in shutdown", "shut off", "crashed", "pmsuspended"}
 
-// stateWords are the same in status files (src/conf/domain_conf.c, virDomainState).
+// stateWords are their names in status files (src/conf/domain_conf.c, virDomainState).
 var stateWords = [len(states)]string{"nostate", "running", "blocked", "paused", "shutdown", "shutoff", "crashed",
 	"pmsuspended"}
 
-// Mechanisms are those of guests, their devices and threads, and networks.
+// Mechanisms returns the mechanisms of guests, their devices and threads, and networks.
 func Mechanisms(m *tree.Tree, known *Definitions) setting.Mechanisms {
 	pins := &threadPins{machine: m}
 	return setting.Mechanisms{
 		setting.Domain:         domains{m, known},
-		setting.DomainDevice:   devices{m, letGo},
+		setting.DomainDevice:   devices{m, unplugPatience},
 		setting.VirtNetwork:    virtNetworks{m},
 		setting.ThreadAffinity: pins,
 		setting.DomainLive:     livePins{m, pins},
 	}
 }
 
-// Open is how this machine's libvirt is asked. The error says why it cannot be: errNoLibvirt where nothing of it is
-// installed.
+// Open returns the driver for this machine's libvirt. The error is errNoLibvirt if it is not installed.
 func Open(m *tree.Tree) (driver, error) {
 	if !m.Live() {
 		if !m.Exists(DefinedFolder) && !m.Exists(RunningFolder) {
@@ -106,46 +103,49 @@ func Open(m *tree.Tree) (driver, error) {
 	return Virsh{m, path}, nil
 }
 
-// Virsh drives the virsh program. A start of it is expensive (20 ms, ten times that under emulation), so several
-// commands go to one: virsh takes a list of commands as one argument, splits it at semicolons and goes on after an
-// error.
+// Virsh runs the virsh program. Starting it is expensive (20 ms, ten times that under emulation), so one run gets
+// several commands: virsh splits its argument at semicolons and continues after an error.
 type Virsh struct {
 	machine *tree.Tree
 	path    string
 }
 
-// Run runs commands in one virsh and returns what each printed on standard output. A command that failed printed
-// nothing; where it was the last one, or virsh could not go on, the error holds what virsh said, beside the outputs of
-// the others.
+// Run runs commands in one virsh and returns the standard output of each, which is empty for a failed command. If the
+// last command failed, or virsh could not continue, it also returns an error with virsh's standard error.
 func (v Virsh) Run(ctx context.Context, stdin string, commands ...string) ([]string, error) {
-	outputs, _, err := v.saying(ctx, stdin, commands...)
+	outputs, _, err := v.runVerbose(ctx, stdin, commands...)
 	return outputs, err
 }
 
-// saying is run with what virsh said on standard error: virsh goes on after a command that failed, and its exit code is
-// that of the last one.
-func (v Virsh) saying(ctx context.Context, stdin string, commands ...string) ([]string, string, error) {
+// runVerbose is Run, and also returns virsh's standard error: virsh continues after a failed command and exits with the
+// code of the last one.
+func (v Virsh) runVerbose(ctx context.Context, stdin string, commands ...string) ([]string, string, error) {
 	mark := "mpps-" + rand.Text()
 	script := strings.Join(commands, "; echo "+mark+"; ") + "; echo " + mark
 	args := []string{"-q", "-c", "qemu:///system"}
 	if os.Geteuid() != 0 {
 		args = append(args, "-r")
 	}
-	text, said, _, err := v.machine.Program(ctx, stdin, v.path, append(args, script)...)
+	text, stderr, _, err := v.machine.Program(ctx, stdin, v.path, append(args, script)...)
 	outputs := strings.Split(text, mark)
 	if len(outputs) <= len(commands) {
-		return nil, said, errors.Join(fmt.Errorf("virsh answered %d of %d commands", max(len(outputs)-1, 0),
+		return nil, stderr, errors.Join(fmt.Errorf("virsh answered %d of %d commands", max(len(outputs)-1, 0),
 			len(commands)), err)
 	}
-	return outputs[:len(commands)], said, err
+	return outputs[:len(commands)], stderr, err
 }
 
-// Quoted is a word for virsh: all but the single quote stands for itself between single quotes.
-func Quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
+// change runs a virsh command that changes something.
+func (v Virsh) change(ctx context.Context, stdin string, command ...string) error {
+	return v.machine.Change(ctx, stdin, v.path, append([]string{"-q", "-c", "qemu:///system"}, command...)...)
+}
 
-// all asks for everything in one start of virsh: libvirt names the files of its guests after them, so their names are
-// known beforehand. Where the files are not to be seen, or a guest is not among them, another start follows.
-func (v Virsh) all(ctx context.Context) (found, error) {
+// Quote quotes a word for virsh: between single quotes all but the single quote is literal.
+func Quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
+
+// all reads everything in one run of virsh, since the names of libvirt's files are those of its guests. If the files
+// cannot be listed, or a guest has none, another run follows.
+func (v Virsh) all(ctx context.Context) (guestList, error) {
 	var names []string
 	for _, folder := range []string{DefinedFolder, RunningFolder} {
 		for _, file := range v.machine.List(folder) {
@@ -154,7 +154,7 @@ func (v Virsh) all(ctx context.Context) (found, error) {
 			}
 		}
 	}
-	var all found
+	var all guestList
 	texts := map[string][2]string{}
 	for first := true; first || len(names) > 0; first = false {
 		const batch = 100 // an argument holds 128 KiB (MAX_ARG_STRLEN), a name at most 255 bytes
@@ -165,7 +165,7 @@ func (v Virsh) all(ctx context.Context) (found, error) {
 			commands = []string{"domstats --state", "version"}
 		}
 		for _, name := range now {
-			commands = append(commands, "dumpxml --inactive --domain "+Quoted(name), "dumpxml --domain "+Quoted(name))
+			commands = append(commands, "dumpxml --inactive --domain "+Quote(name), "dumpxml --domain "+Quote(name))
 		}
 		outputs, err := v.Run(ctx, "", commands...)
 		if len(outputs) != len(commands) {
@@ -193,14 +193,14 @@ func (v Virsh) all(ctx context.Context) (found, error) {
 	for i := range all.Guests {
 		guest := &all.Guests[i]
 		guest.defined, guest.Running = texts[guest.Name][0], texts[guest.Name][1]
-		if !runs(guest.Running) {
+		if !isRunning(guest.Running) {
 			guest.Running = ""
 		}
 	}
 	return all, nil
 }
 
-// trimXML is a document as dumpxml prints it, without the empty line behind it; empty where nothing was printed.
+// trimXML returns a document printed by dumpxml, without the empty line after it; empty if nothing was printed.
 func trimXML(text string) string {
 	if text = strings.TrimSpace(text); text != "" {
 		text += "\n"
@@ -208,9 +208,9 @@ func trimXML(text string) string {
 	return text
 }
 
-// runs tells the definition of a running guest by its number, <domain type='kvm' id='1'>: dumpxml gives that of a guest
-// that is shut off too.
-func runs(text string) bool {
+// isRunning reports whether a definition is that of a running guest, which has an ID: <domain type='kvm' id='1'>.
+// dumpxml also prints guests that are shut off.
+func isRunning(text string) bool {
 	tag, _, _ := strings.Cut(text, ">")
 	return strings.Contains(tag, " id=")
 }
@@ -225,7 +225,7 @@ func parseDomstats(text string) []libvirtGuest {
 			continue
 		}
 		var n int
-		if len(list) > 0 && threads.Scan(line, "state.state=", &n) && n < len(states) {
+		if len(list) > 0 && threads.ScanNumber(line, "state.state=", &n) && n < len(states) {
 			list[len(list)-1].state = states[n]
 		}
 	}
@@ -248,22 +248,22 @@ func parseVersions(text string) (libvirt, qemu string) {
 }
 
 func (v Virsh) definition(ctx context.Context, guest string, secrets bool) (string, error) {
-	command := "dumpxml --inactive --domain " + Quoted(guest)
+	command := "dumpxml --inactive --domain " + Quote(guest)
 	if secrets {
-		command = "dumpxml --inactive --security-info --domain " + Quoted(guest)
+		command = "dumpxml --inactive --security-info --domain " + Quote(guest)
 	}
 	return v.one(ctx, command)
 }
 
 func (v Virsh) running(ctx context.Context, guest string) (string, error) {
-	text, err := v.one(ctx, "dumpxml --domain "+Quoted(guest))
-	if err == nil && !runs(text) {
+	text, err := v.one(ctx, "dumpxml --domain "+Quote(guest))
+	if err == nil && !isRunning(text) {
 		return "", errNoGuest
 	}
 	return text, err
 }
 
-// one runs one command that prints something.
+// one runs one command and returns its output; errNoGuest if there is none.
 func (v Virsh) one(ctx context.Context, command string) (string, error) {
 	outputs, err := v.Run(ctx, "", command)
 	switch {
@@ -280,15 +280,14 @@ func (v Virsh) define(ctx context.Context, text string) error {
 		"/proc/self/fd/0")
 }
 
-// libvirtFiles reads the files in which libvirt's QEMU driver keeps its guests: definitions and the state of
-// running ones.
+// libvirtFiles reads the files of libvirt's QEMU driver: definitions and status files.
 type libvirtFiles struct{ machine *tree.Tree }
 
-// secret is what libvirt writes into its files and shows to nobody who does not ask for it.
+// secret matches what libvirt writes into its files but shows only on request.
 var secret = regexp.MustCompile(`\spasswd=('[^']*'|"[^"]*")`)
 
-func (l libvirtFiles) all(context.Context) (found, error) {
-	var all found
+func (l libvirtFiles) all(context.Context) (guestList, error) {
+	var all guestList
 	at := map[string]int{}
 	for _, folder := range []string{DefinedFolder, RunningFolder} {
 		for _, file := range l.machine.List(folder) {
@@ -316,7 +315,7 @@ func (l libvirtFiles) all(context.Context) (found, error) {
 	return all, nil
 }
 
-// withoutHeader is a definition without the comment that libvirt puts before it, and without secrets.
+// withoutHeader returns a definition without libvirt's leading comment and without secrets.
 func withoutHeader(text string) string {
 	if at := strings.Index(text, "<domain"); at >= 0 {
 		text = text[at:]
@@ -324,7 +323,7 @@ func withoutHeader(text string) string {
 	return secret.ReplaceAllString(text, "")
 }
 
-// parseStatus takes a status file apart: <domstatus state='running' …> holds the <domain>.
+// parseStatus returns the state and the definition in a status file: <domstatus state='running' …> contains <domain>.
 func parseStatus(text string) (state, running string) {
 	state = "running"
 	_, rest, _ := strings.Cut(text, "<domstatus state='")
@@ -357,7 +356,7 @@ func (l libvirtFiles) definition(_ context.Context, guest string, _ bool) (strin
 }
 
 func (l libvirtFiles) running(_ context.Context, guest string) (string, error) {
-	text, err := l.machine.Read(RunningFolder + "/" + guest + ".xml")
+	text, err := runningFile(l.machine, guest)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", errNoGuest
 	}
@@ -367,7 +366,7 @@ func (l libvirtFiles) running(_ context.Context, guest string) (string, error) {
 
 func (l libvirtFiles) define(context.Context, string) error { return tree.ErrNotLive }
 
-// ByFiles lists the guests by libvirt's own files, which takes no daemon.
-func ByFiles(ctx context.Context, m *tree.Tree) (found, error) {
+// ByFiles returns the guests from libvirt's files, which needs no daemon.
+func ByFiles(ctx context.Context, m *tree.Tree) (guestList, error) {
 	return libvirtFiles{m}.all(ctx)
 }

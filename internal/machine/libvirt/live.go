@@ -11,20 +11,20 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// livePins reads and writes the CPUs of running guests' threads through libvirt (setting.DomainLive), which then knows
-// of it: it moves the thread's cgroup too, and shows the pin in the guest's live definition. What is read are the CPUs
-// that the kernel gives the thread, which nobody's opinion of it can change.
+// livePins reads and writes the affinity of running guests' threads (setting.DomainLive). It writes through libvirt,
+// which also changes the thread's cgroup and shows the pin in the guest's live definition. It reads the affinity from
+// the kernel.
 type livePins struct {
 	machine *tree.Tree
 	threads *threadPins
 }
 
-// roles are the threads that pins of a definition are about.
+// roles are the thread roles of a definition's pin elements.
 var roles = map[string]string{"vcpupin": "vcpu", "iothreadpin": "iothread", "emulatorpin": "emulator"}
 
-// pinned takes the address of a pin apart: the element of the definition, the number of its thread (empty of the
-// emulator), and the address of the thread.
-func pinned(a setting.Address) (element, number string, thread setting.Address, err error) {
+// parsePin splits the address of a pin into the element of the definition and the index of its thread (empty for the
+// emulator), and returns the thread's address.
+func parsePin(a setting.Address) (element, number string, thread setting.Address, err error) {
 	element, number, _ = strings.Cut(a.Rest(), "/")
 	role, known := roles[element]
 	if !known || (number == "") != (element == "emulatorpin") {
@@ -39,21 +39,21 @@ func pinned(a setting.Address) (element, number string, thread setting.Address, 
 
 // Movable reports whether libvirt can change a value while its guest runs.
 func Movable(a setting.Address) bool {
-	_, _, _, err := pinned(a)
+	_, _, _, err := parsePin(a)
 	return err == nil
 }
 
 func (l livePins) Read(ctx context.Context, a setting.Address) setting.Reading {
-	_, _, thread, err := pinned(a)
+	_, _, thread, err := parsePin(a)
 	if err != nil {
 		return setting.CouldNotTell(err.Error())
 	}
 	return l.threads.Read(ctx, thread)
 }
 
-// Write has libvirt pin the thread, of the running guest and not of its definition.
+// Write pins the thread of the running guest through libvirt. The definition does not change.
 func (l livePins) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
-	element, number, _, err := pinned(a)
+	element, number, _, err := parsePin(a)
 	if err != nil {
 		return err
 	}
@@ -69,14 +69,14 @@ func (l livePins) Write(ctx context.Context, a setting.Address, to setting.Readi
 	if !live {
 		return a.Errorf("%w", tree.ErrNotLive)
 	}
-	args := []string{"-q", "-c", "qemu:///system", element, "--live", "--domain", a.Object(), "--cpulist", list}
+	args := []string{element, "--live", "--domain", a.Object(), "--cpulist", list}
 	switch element {
 	case "vcpupin":
 		args = append(args, "--vcpu", number)
 	case "iothreadpin":
 		args = append(args, "--iothread", number)
 	}
-	if err := l.machine.Change(ctx, "", v.path, args...); err != nil {
+	if err := v.change(ctx, "", args...); err != nil {
 		if tree.Mentions(err, "domain is not running", "failed to get domain") {
 			err = errors.Join(ErrNotRunning, err)
 		}
@@ -85,15 +85,15 @@ func (l livePins) Write(ctx context.Context, a setting.Address, to setting.Readi
 	return nil
 }
 
-// waits are the paths in which a guest's definition is another than what it runs with, and that wait for its next
-// start: pins count where the definition wants other CPUs than the thread has. Without a pin a thread has all CPUs that
-// are online, and so it has where libvirt still shows that as a pin, because it was taken back while the guest ran.
-func waits(running, defined *domain.Doc, online setting.CPUSet) []string {
+// pendingPaths returns the paths whose values differ between a guest's definition and what it runs with: they take
+// effect at its next start. A pin that is missing in the definition does not count if the live one has all online CPUs:
+// that is the same as no pin, and libvirt shows it after a pin was removed while the guest ran.
+func pendingPaths(running, defined *domain.Doc, online setting.CPUSet) []string {
 	var paths []string
-	_, held, _ := defined.Get("vcpu.cpuset") // the CPUs of threads without a pin
+	_, limited, _ := defined.Get("vcpu.cpuset") // the CPUs of threads without a pin
 	for _, d := range domain.Pending(running, defined) {
 		element, _, _ := strings.Cut(d.Path, "/")
-		if _, pin := roles[element]; pin && !held && !d.HasTo && d.HasFrom {
+		if _, pin := roles[element]; pin && !limited && !d.HasTo && d.HasFrom {
 			if set, err := setting.ParseCPUs(d.From); err == nil && len(online.Minus(set)) == 0 {
 				continue
 			}

@@ -14,8 +14,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// virtNetworks reads and writes networks of libvirt (setting.VirtNetwork). They are read from the files of its network
-// driver (src/network/bridge_driver.c), which takes no daemon, and written by virsh.
+// virtNetworks reads and writes libvirt's networks (setting.VirtNetwork). It reads the files of the network driver
+// (src/network/bridge_driver.c), which needs no daemon, and writes with virsh.
 type virtNetworks struct{ machine *tree.Tree }
 
 func (n virtNetworks) Read(_ context.Context, a setting.Address) setting.Reading {
@@ -41,15 +41,15 @@ func (n virtNetworks) Read(_ context.Context, a setting.Address) setting.Reading
 		reading.Verbatim = verbatim
 		return reading
 	case "active":
-		return n.there(path.Join(activeNetworkFolder, file))
+		return n.presence(path.Join(activeNetworkFolder, file))
 	case "autostart":
-		return n.there(path.Join(networkAutostart, file))
+		return n.presence(path.Join(networkAutostart, file))
 	}
 	return setting.CouldNotTell(fmt.Sprintf("%s: expected NAME/definition, NAME/active or NAME/autostart", a))
 }
 
-// there is yes where a file or link is there, no where it is not.
-func (n virtNetworks) there(name string) setting.Reading {
+// presence returns "yes" if a file or link exists, else "no".
+func (n virtNetworks) presence(name string) setting.Reading {
 	_, err := n.machine.Root.Lstat(name)
 	switch {
 	case err == nil:
@@ -60,8 +60,8 @@ func (n virtNetworks) there(name string) setting.Reading {
 	return tree.Unreadable("/"+name, err)
 }
 
-// Write defines a network, starts it, has it started with libvirt, or the reverse of these. One that a running guest
-// has an interface of is neither stopped nor undefined.
+// Write defines a network, starts it, enables autostart, or does the reverse. It refuses to stop or undefine a network
+// that a running guest uses.
 func (n virtNetworks) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
 	err := n.write(ctx, a.Object(), a.Rest(), to)
 	if err == nil {
@@ -97,38 +97,33 @@ func (n virtNetworks) write(ctx context.Context, name, what string, to setting.R
 		if err != nil {
 			return err
 		}
-		return v.network(ctx, text, "net-define", "--file", "/proc/self/fd/0")
+		return v.change(ctx, text, "net-define", "--file", "/proc/self/fd/0")
 	case what == "definition":
-		if err := n.free(ctx, name); err != nil {
+		if err := n.checkUnused(ctx, name); err != nil {
 			return err
 		}
-		if n.there(path.Join(activeNetworkFolder, name+".xml")).Value == "yes" {
+		if n.presence(path.Join(activeNetworkFolder, name+".xml")).Value == "yes" {
 			return errors.New("it is active: stop it first, or it goes on without a definition")
 		}
-		return v.network(ctx, "", "net-undefine", "--network", name)
+		return v.change(ctx, "", "net-undefine", "--network", name)
 	case to.State != setting.Known || to.Value != "yes" && to.Value != "no":
 		return fmt.Errorf("expected yes or no, found %s", to)
 	case what == "active" && on:
-		return v.network(ctx, "", "net-start", "--network", name)
+		return v.change(ctx, "", "net-start", "--network", name)
 	case what == "active":
-		if err := n.free(ctx, name); err != nil {
+		if err := n.checkUnused(ctx, name); err != nil {
 			return err
 		}
-		return v.network(ctx, "", "net-destroy", "--network", name)
+		return v.change(ctx, "", "net-destroy", "--network", name)
 	case what == "autostart" && on:
-		return v.network(ctx, "", "net-autostart", "--network", name)
+		return v.change(ctx, "", "net-autostart", "--network", name)
 	case what == "autostart":
-		return v.network(ctx, "", "net-autostart", "--network", name, "--disable")
+		return v.change(ctx, "", "net-autostart", "--network", name, "--disable")
 	}
 	return errors.New("expected NAME/definition, NAME/active or NAME/autostart")
 }
 
-// network runs a command about networks that changes something.
-func (v Virsh) network(ctx context.Context, stdin string, command ...string) error {
-	return v.machine.Change(ctx, stdin, v.path, append([]string{"-q", "-c", "qemu:///system"}, command...)...)
-}
-
-// NetworkUsed says that running guests have interfaces of a network.
+// NetworkUsed is the error for a network that running guests use.
 type NetworkUsed struct {
 	Network string
 	Guests  []string
@@ -138,15 +133,15 @@ func (u *NetworkUsed) Error() string {
 	return fmt.Sprintf("network %s is used by running guests: %s", u.Network, strings.Join(u.Guests, ", "))
 }
 
-// Hint says what to do.
+// Hint returns what to do.
 func (u *NetworkUsed) Hint() string {
 	return "take their interfaces of it out first, or shut them down: without its network libvirt does not know any " +
 		"more which functions are taken"
 }
 
-// free refuses a network that running guests have interfaces of. Where what a guest runs with cannot be seen it may be
-// one.
-func (n virtNetworks) free(ctx context.Context, name string) error {
+// checkUnused returns an error if running guests use a network, or if it cannot be known because a guest cannot be
+// read.
+func (n virtNetworks) checkUnused(ctx context.Context, name string) error {
 	used := &NetworkUsed{Network: name}
 	for _, file := range n.machine.List(RunningFolder) {
 		guest, isXML := strings.CutSuffix(file, ".xml")
@@ -161,8 +156,7 @@ func (n virtNetworks) free(ctx context.Context, name string) error {
 			return fmt.Errorf("whether guest %s uses it cannot be told: %w", guest, err)
 		}
 		if slices.ContainsFunc(doc.Guest().Interfaces, func(nic domain.Interface) bool {
-			return nic.Type == "network" &&
-				nic.Source == name
+			return nic.Type == "network" && nic.Source == name
 		}) {
 			used.Guests = append(used.Guests, guest)
 		}

@@ -10,15 +10,15 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// Where libvirt's network driver keeps its networks (src/network/bridge_driver.c, networkStateInitialize): definitions,
-// links to those that start with it, and the state of the active ones, as root and by either kind of daemon.
+// The folders of libvirt's network driver (src/network/bridge_driver.c, networkStateInitialize): definitions, autostart
+// links, and the state of active networks. They are the same for libvirtd and virtnetworkd as root.
 const (
 	networkFolder       = "etc/libvirt/qemu/networks"
 	networkAutostart    = networkFolder + "/autostart"
 	activeNetworkFolder = "run/libvirt/network"
 )
 
-// networkXML is what matters here of a network (formatnetwork.rst, "Using an SR-IOV VF pool").
+// networkXML is the used part of a network (formatnetwork.rst, "Using an SR-IOV VF pool").
 type networkXML struct {
 	Name    string `xml:"name"`
 	Forward struct {
@@ -37,8 +37,8 @@ type networkXML struct {
 	} `xml:"forward"`
 }
 
-// Pools lists libvirt's networks that hand out virtual functions. Their files are read, which takes no daemon: the list
-// of a network that only runs (transient) is its state file.
+// Pools reads libvirt's networks that are pools of VFs into h.Pools. It reads their files, which needs no daemon; a
+// transient network has only a state file.
 func Pools(_ context.Context, m *tree.Tree, h *facts.Host) {
 	seen := map[string]bool{}
 	for _, folder := range []string{networkFolder, activeNetworkFolder} {
@@ -59,22 +59,22 @@ func Pools(_ context.Context, m *tree.Tree, h *facts.Host) {
 				tree.AddUnseen(h, "network "+name+" of libvirt", err)
 			case is:
 				pool.Active = m.Exists(activeNetworkFolder + "/" + file)
-				pool.Autostart = entry(m, networkAutostart+"/"+file)
+				pool.Autostart = hasEntry(m, networkAutostart+"/"+file)
 				h.Pools = append(h.Pools, pool)
 			}
 		}
 	}
 }
 
-// entry reports whether a directory has an entry, wherever it leads if it is a link.
-func entry(m *tree.Tree, name string) bool {
+// hasEntry reports whether a directory has an entry, even a dangling link.
+func hasEntry(m *tree.Tree, name string) bool {
 	_, err := m.Root.Lstat(name)
 	return err == nil
 }
 
-// parsePool reads a network, or the state of one; is reports whether it is a pool of functions.
+// parsePool reads a network or its state; is reports whether it is a pool of functions.
 func parsePool(text string) (pool facts.Pool, is bool, err error) {
-	if at := strings.Index(text, "<network"); at >= 0 { // behind a comment, or within <networkstatus>
+	if at := strings.Index(text, "<network"); at >= 0 { // after a comment, or in <networkstatus>
 		if inner := strings.Index(text, "<network>"); inner >= 0 {
 			at = inner
 		}
@@ -85,7 +85,7 @@ func parsePool(text string) (pool facts.Pool, is bool, err error) {
 		return pool, false, err
 	}
 	pool = facts.Pool{Network: n.Name, Managed: n.Forward.Managed == "yes"}
-	if len(n.Forward.PF) > 0 { // a state lists addresses beside it
+	if len(n.Forward.PF) > 0 { // a state has addresses as well
 		pool.PF = n.Forward.PF[0].Dev
 		return pool, n.Forward.Mode == "hostdev", nil
 	}

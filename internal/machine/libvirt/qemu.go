@@ -10,7 +10,7 @@ import (
 	"mpps/internal/model/domain"
 )
 
-// qemu is a running QEMU process as far as its command line tells.
+// qemu is a running QEMU process, from its command line.
 type qemu struct {
 	pid  int
 	name string
@@ -21,10 +21,10 @@ type qemu struct {
 	mach string
 	kvm  bool
 
-	functions []string // PCI addresses of what is passed through
+	functions []string // PCI addresses that are passed through
 }
 
-// Title is what the guest is called: its name, or its process where it has none. Names become elements of addresses.
+// Title returns the guest's name, or one from its PID if it has none. It can be an element of an address.
 func (q qemu) Title() string {
 	if q.name == "" || q.name == "." || q.name == ".." {
 		return "qemu-" + strconv.Itoa(q.pid)
@@ -48,13 +48,12 @@ type qemuNIC struct {
 	queues int
 }
 
-// IsQEMU tells a QEMU process by its name; which has at most 15 bytes.
+// IsQEMU reports whether a process name, which has at most 15 bytes, is QEMU's.
 func IsQEMU(comm string) bool {
-	return strings.HasPrefix(comm, "qemu-system-") || comm == "qemu-kvm" || comm == "kvm" ||
-		strings.HasPrefix(comm, "qemu-kvm")
+	return strings.HasPrefix(comm, "qemu-system-") || strings.HasPrefix(comm, "qemu-kvm") || comm == "kvm"
 }
 
-// ReadQEMU reads a QEMU process's command line; false where it is not one of a machine.
+// ReadQEMU reads a QEMU process's command line; false if it cannot be read.
 func ReadQEMU(m *tree.Tree, pid int) (qemu, bool) {
 	text, err := m.Read("proc/" + strconv.Itoa(pid) + "/cmdline")
 	if err != nil || text == "" {
@@ -70,8 +69,8 @@ func ReadQEMU(m *tree.Tree, pid int) (qemu, bool) {
 	return q, true
 }
 
-// tapOf is the device behind a tun descriptor of a process: fdinfo names it ("iff: vnet0"; drivers/net/tun.c,
-// tun_chr_show_fdinfo). Empty where there is none.
+// tapOf returns the device of a process's tun descriptor, from fdinfo ("iff: vnet0"; drivers/net/tun.c,
+// tun_chr_show_fdinfo); empty if there is none.
 func tapOf(m *tree.Tree, pid int, fd string) string {
 	if _, err := strconv.Atoi(fd); err != nil {
 		return ""
@@ -85,9 +84,9 @@ func tapOf(m *tree.Tree, pid int, fd string) string {
 	return strings.TrimSpace(line)
 }
 
-// parseQEMU reads QEMU's arguments. Options come as "key=value,…" with a leading value (",," is a comma) or as JSON.
+// parseQEMU reads QEMU's arguments. Options are "key=value,…" with a leading value (",," is a comma) or JSON.
 func parseQEMU(args []string) qemu {
-	q := qemu{cpus: 1, mem: 128 << 20, kvm: false}
+	q := qemu{cpus: 1, mem: 128 << 20}
 	backends, devices := map[string]options{}, map[string]options{}
 	var order []string
 	for i := 1; i < len(args); i++ {
@@ -142,7 +141,7 @@ func parseQEMU(args []string) qemu {
 	return q
 }
 
-// longPCI is a PCI address with its domain, which QEMU takes for 0 where it is left out
+// longPCI returns a PCI address with its domain, which is 0 if QEMU's option omits it
 // (hw/core/qdev-properties-system.c, set_pci_host_devaddr).
 func longPCI(address string) string {
 	if strings.Count(address, ":") == 1 {
@@ -208,7 +207,7 @@ func parseOptions(text, first string) options {
 	return o
 }
 
-// memorySize reads QEMU's sizes: MiB without a letter.
+// memorySize returns a size of QEMU's -m in bytes, in MiB without a suffix; otherwise if it is malformed.
 func memorySize(text string, otherwise uint64) uint64 {
 	shift := 20
 	if n := len(text); n > 0 {

@@ -12,33 +12,33 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// guestThreads lists a guest's threads in the order of creation, vhost workers with the NIC and queue that they serve.
-// All lists the processes of the machine; it is asked only where workers are missing among QEMU's threads.
+// guestThreads returns a guest's threads in the order of creation, with the NIC and queue of each vhost worker. all
+// returns the machine's processes; it is called only if QEMU's threads have no workers.
 func guestThreads(m *tree.Tree, q qemu, all func() []threads.Process, live *domain.Guest) []facts.Thread {
 	var list []facts.Thread
 	for _, t := range threads.Tasks(m, q.pid) {
-		list = append(list, threads.Of(m, t, q.pid))
+		list = append(list, threads.FactOf(m, t, q.pid))
 	}
 	queues := vhostQueues(q.nics, live)
 	if len(queues) > 0 && !slices.ContainsFunc(list, func(t facts.Thread) bool { return t.Role == "vhost" }) {
 		for _, t := range threads.KernelVhosts(m, q.pid, all()) {
-			list = append(list, threads.Of(m, t, q.pid))
+			list = append(list, threads.FactOf(m, t, q.pid))
 		}
 	}
 	for i := range list {
 		if list[i].Role == "vhost" {
-			list[i].RunNS = ran(m, list[i].TID, q.pid)
+			list[i].RunNS = runNS(m, list[i].TID, q.pid)
 		}
 	}
 	matchVhosts(list, queues)
 	return list
 }
 
-// ran is how long a thread was on a CPU, in nanoseconds (Documentation/scheduler/sched-stats.rst, /proc/PID/schedstat);
-// 0 where the kernel does not tell.
-func ran(m *tree.Tree, tid, pid int) uint64 {
+// runNS returns a thread's run time in nanoseconds (Documentation/scheduler/sched-stats.rst, /proc/PID/schedstat); 0 if
+// unknown.
+func runNS(m *tree.Tree, tid, pid int) uint64 {
 	text, err := m.Read(fmt.Sprintf("proc/%d/task/%d/schedstat", pid, tid))
-	if err != nil { // a thread of the kernel's
+	if err != nil { // a kernel thread
 		text, err = m.Read(fmt.Sprintf("proc/%d/schedstat", tid))
 	}
 	first, _, _ := strings.Cut(strings.TrimSpace(text), " ")
@@ -55,10 +55,10 @@ type vhostQueue struct {
 	queue int
 }
 
-// vhostQueues lists the queue pairs with a vhost worker in the order in which QEMU makes the workers: NIC after NIC as
-// its command line has them, queue after queue (net/tap.c, net_init_tap: each queue's vhost_net_init takes the device's
-// owner, which starts the worker). NICs plugged in later are not on the command line: they follow in the order of the
-// running definition, to the end of which libvirt adds them.
+// vhostQueues returns the queue pairs with a vhost worker in the order in which QEMU creates the workers: NICs in the
+// order of its command line, queue after queue (net/tap.c, net_init_tap: each queue's vhost_net_init sets the device's
+// owner, which starts the worker). NICs that were plugged in later follow in the order of the running definition, since
+// libvirt appends them there.
 func vhostQueues(nics []qemuNIC, live *domain.Guest) []vhostQueue {
 	var queues []vhostQueue
 	add := func(mac string, n int) {
@@ -88,7 +88,7 @@ func vhostQueues(nics []qemuNIC, live *domain.Guest) []vhostQueue {
 	return queues
 }
 
-// usesVhost reports whether libvirt gives an interface vhost-net where the host has it.
+// usesVhost reports whether libvirt uses vhost-net for an interface if the host has it.
 func usesVhost(nic domain.Interface) bool {
 	switch nic.Model {
 	case "virtio", "virtio-transitional", "virtio-non-transitional":
@@ -102,8 +102,8 @@ func usesVhost(nic domain.Interface) bool {
 	return false
 }
 
-// matchVhosts numbers the vhost workers and says which NIC and queue each serves. Nothing in /proc tells it: what is
-// known is the order in which both were made, and that is believed only where there are as many of one as of the other.
+// matchVhosts numbers the vhost workers and sets the NIC and queue of each. /proc does not show them: they are matched
+// by the order of creation, and only if there are as many workers as queues.
 func matchVhosts(threads []facts.Thread, queues []vhostQueue) {
 	var workers []*facts.Thread
 	for i := range threads {

@@ -17,32 +17,32 @@ import (
 // Flags of threads (include/linux/sched.h).
 const (
 	kernelThread  = 0x00200000 // PF_KTHREAD
-	boundForGood  = 0x04000000 // PF_NO_SETAFFINITY: the kernel answers EINVAL to another affinity
-	kernelThreads = "kernel"   // the one object of setting.ThreadCPUs
+	fixedAffinity = 0x04000000 // PF_NO_SETAFFINITY: setting an affinity fails with EINVAL
+	kernelThreads = "kernel"   // the only object of setting.ThreadCPUs
 	threadParent  = "kthreadd"
 )
 
-// threadCPUs reads and writes the CPUs of all kernel threads that may be moved, as one value.
+// threadCPUs reads and writes the CPUs of all movable kernel threads as one value.
 type threadCPUs struct{ m *tree.Tree }
 
-// movable is a kernel thread that may be moved, with its CPUs: also those that are offline, such as siblings that SMT's
-// switch took away, which the thread may use again when they come back.
+// movable is a kernel thread that may be moved, with its CPUs. These include offline ones, such as siblings disabled by
+// SMT control, which the thread may use again when they return.
 type movable struct {
 	tid  int
 	name string
 	cpus setting.CPUSet
 }
 
-// movableThreads lists them in the order of their numbers. Threads of interrupts follow the affinity of their interrupt
-// (kernel/irq/manage.c, irq_thread_check_affinity); vhost's before Linux 6.4 and on older kernels KVM's that mends huge
-// pages are a guest's, in whose cpuset they are and off whose CPUs they cannot be moved (EINVAL); those with a deadline
-// (sugov, which sets clocks) are refused with EBUSY where their share is counted (kernel/sched/syscalls.c,
-// dl_task_check_affinity).
+// movableThreads returns the movable kernel threads, sorted by TID, and the online CPUs. Not movable are: interrupt
+// threads, which follow the affinity of their interrupt (kernel/irq/manage.c, irq_thread_check_affinity); vhost workers
+// before Linux 6.4 and, on older kernels, KVM's huge page recovery, which are in a guest's cpuset and cannot leave its
+// CPUs (EINVAL); and SCHED_DEADLINE threads (sugov, which sets frequencies), which the kernel refuses with EBUSY if it
+// accounts their bandwidth (kernel/sched/syscalls.c, dl_task_check_affinity).
 func movableThreads(m *tree.Tree) (all []movable, online setting.CPUSet) {
 	online = m.CPUs("sys/devices/system/cpu/online")
 	of := Affinity
 	if len(m.CPUs("sys/devices/system/cpu/offline")) > 0 {
-		of = statusCPUs // sched_getaffinity(2) leaves out what is offline
+		of = statusCPUs // sched_getaffinity(2) leaves out offline CPUs
 	}
 	proc := m.Folder("proc")
 	defer proc.Close()
@@ -55,8 +55,8 @@ func movableThreads(m *tree.Tree) (all []movable, online setting.CPUSet) {
 			continue // it ended meanwhile
 		}
 		t, err := ParseStat(text)
-		if err != nil || strings.HasPrefix(t.Comm, "irq/") || ofGuest(t.Comm) || t.flags&kernelThread == 0 ||
-			t.flags&boundForGood != 0 || t.Policy == unix.SCHED_DEADLINE {
+		if err != nil || strings.HasPrefix(t.Comm, "irq/") || isGuestThread(t.Comm) || t.flags&kernelThread == 0 ||
+			t.flags&fixedAffinity != 0 || t.Policy == unix.SCHED_DEADLINE {
 			continue
 		}
 		cpus := of(m, t.TID, t.TID)
@@ -68,10 +68,9 @@ func movableThreads(m *tree.Tree) (all []movable, online setting.CPUSet) {
 	return all, online
 }
 
-// ofGuest tells by its name whether a thread of the kernel was put into a guest's control groups
-// (cgroup_attach_task_all of drivers/vhost/vhost.c and virt/kvm/kvm_main.c): kvm-nx-lpage-recovery-PID, whose name is
-// cut at 15 letters.
-func ofGuest(comm string) bool {
+// isGuestThread reports whether a kernel thread is in a guest's cgroup (cgroup_attach_task_all in drivers/vhost/vhost.c
+// and virt/kvm/kvm_main.c): vhost-PID, or kvm-nx-lpage-recovery-PID, whose name is cut to 15 bytes.
+func isGuestThread(comm string) bool {
 	return strings.HasPrefix(comm, "vhost-") || strings.HasPrefix(comm, "kvm-nx-lpage-re")
 }
 
@@ -88,12 +87,12 @@ func (t threadCPUs) Read(_ context.Context, a setting.Address) setting.Reading {
 		sets = append(sets, one.cpus)
 	}
 	r := setting.Value(unionOf(sets, online).String())
-	r.Verbatim = placesOf(all)
+	r.Verbatim = formatPlaces(all)
 	return r
 }
 
-// placesOf is a line for each thread: number, CPUs, name.
-func placesOf(all []movable) string {
+// formatPlaces returns a line for each thread: TID, CPUs, name.
+func formatPlaces(all []movable) string {
 	var b strings.Builder
 	for _, t := range all {
 		fmt.Fprintf(&b, "%d %s %s\n", t.tid, t.cpus, t.name)
@@ -101,7 +100,7 @@ func placesOf(all []movable) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// parsePlaces reads what placesOf wrote; lines that are none are left out.
+// parsePlaces is the inverse of formatPlaces. It skips malformed lines.
 func parsePlaces(text string) (all []movable) {
 	for line := range strings.Lines(text) {
 		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 3)
@@ -118,37 +117,31 @@ func parsePlaces(text string) (all []movable) {
 }
 
 func (t threadCPUs) Write(_ context.Context, a setting.Address, to setting.Reading) error {
-	value, err := tree.Canonical(a, to)
-	if err != nil {
-		return err
-	}
-	wanted, err := setting.ParseCPUs(value)
-	switch {
-	case err != nil:
-		return tree.Refusal(a, value, err)
-	case len(wanted) == 0 || a.Path != kernelThreads:
-		return tree.Refusal(a, value, errors.New("expected CPUs for thread-cpus:"+kernelThreads))
-	case !t.m.Live():
-		return tree.Refusal(a, value, tree.ErrNotLive)
-	}
-	before := parsePlaces(to.Verbatim)
-	for range rounds {
-		moved, err := t.move(wanted, before)
+	return tree.Set(a, to, func(value string) error {
+		wanted, err := setting.ParseCPUs(value)
 		switch {
 		case err != nil:
-			return tree.Refusal(a, value, err)
-		case !moved || len(before) > 0:
-			return nil
+			return err
+		case len(wanted) == 0 || a.Path != kernelThreads:
+			return errors.New("expected CPUs for thread-cpus:" + kernelThreads)
+		case !t.m.Live():
+			return tree.ErrNotLive
 		}
-	}
-	return nil // whether it took is seen when it is read back
+		before := parsePlaces(to.Verbatim)
+		for range rounds {
+			if moved, err := t.move(wanted, before); err != nil || !moved || len(before) > 0 {
+				return err
+			}
+		}
+		return nil // reading back shows whether it took effect
+	})
 }
 
-// rounds is how often threads are looked for that came while others were moved.
+// rounds is how often move is repeated for threads that start while others are moved.
 const rounds = 4
 
-// move gives the threads that there are now their places; false where all of them have theirs. A refused one leaves all
-// as they were.
+// move moves the current threads to their places and reports whether any had to move. If one is refused, it moves the
+// others back.
 func (t threadCPUs) move(wanted setting.CPUSet, before []movable) (moved bool, err error) {
 	all, online := movableThreads(t.m)
 	next := places(all, wanted, before, online)
@@ -171,18 +164,17 @@ func (t threadCPUs) move(wanted setting.CPUSet, before []movable) (moved bool, e
 	return moved, nil
 }
 
-// places are the CPUs that each thread is to have: those that it had before, where that is known, by its number or,
-// after a reboot, its name, of several with one name in the order of their numbers; otherwise what it has now without
-// the CPUs that are not wanted. One that has none of them left, and the parent of all, get all that are wanted.
+// places returns the CPUs for each thread: those that it had before, if known (see formerPlaces), else its current ones
+// without those that are not wanted. A thread that would have none left, and the parent of all, get all wanted CPUs.
 func places(all []movable, wanted setting.CPUSet, before []movable, online setting.CPUSet) []setting.CPUSet {
-	had := placesBefore(all, before)
+	had := formerPlaces(all, before)
 	next := make([]setting.CPUSet, len(all))
 	for i, t := range all {
 		kept := t.cpus.And(wanted)
 		switch {
 		case len(had[i]) > 0:
 			next[i] = had[i]
-		// one that came since has what the others had
+		// a thread that started since gets what the others had
 		case t.name == threadParent || len(kept.And(online)) == 0 && len(online) > 0 || len(kept) == 0 ||
 			len(before) > 0:
 			next[i] = wanted
@@ -198,10 +190,10 @@ func places(all []movable, wanted setting.CPUSet, before []movable, online setti
 	return next
 }
 
-// placesBefore are the CPUs that threads had; nil for those of which it is not known. A thread that has another number
-// now, for the host was rebooted or the thread restarted, is the next one of its name that is not there by its own
-// number; where there were fewer of the name, as the first of them.
-func placesBefore(all, before []movable) []setting.CPUSet {
+// formerPlaces returns the CPUs that threads had before; nil if unknown. It finds a thread by its TID and name. One
+// with another TID, after a reboot or a restart, is matched with the next thread of its name whose TID is gone or, if
+// there were fewer of that name, with the first.
+func formerPlaces(all, before []movable) []setting.CPUSet {
 	byNumber, byName := map[int]movable{}, map[string][]movable{}
 	for _, t := range before {
 		byNumber[t.tid] = t
@@ -234,7 +226,7 @@ func placesBefore(all, before []movable) []setting.CPUSet {
 	return had
 }
 
-// unionOf are the CPUs of all together that are online, where that is known.
+// unionOf returns the union of sets, restricted to the online CPUs if these are known.
 func unionOf(sets []setting.CPUSet, online setting.CPUSet) (cpus setting.CPUSet) {
 	for _, s := range sets {
 		cpus = cpus.Or(s)

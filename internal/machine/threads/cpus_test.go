@@ -89,7 +89,7 @@ func TestPlacesOfKernelThreads(t *testing.T) {
 	if got := join(places(all, set("0-1"), nil, set("0-3"))); got != "0-1 0-1 1 0-1" {
 		t.Errorf("moved to %s", got)
 	}
-	before := parsePlaces(placesOf(all))
+	before := parsePlaces(formatPlaces(all))
 	if len(before) != len(all) || before[2].name != "kswapd0" || !before[2].cpus.Equal(all[2].cpus) {
 		t.Fatalf("read back as %+v", before)
 	}
@@ -101,8 +101,8 @@ func TestPlacesOfKernelThreads(t *testing.T) {
 	if got := join(places([]movable{{9, "a", set("0")}, {10, "b", set("0")}}, set("0-1"), nil, nil)); got != "0 0-1" {
 		t.Errorf("without the parent of all: %s", got)
 	}
-	// Of several with one name each gets its own back, those with the number that they had first; one more of them has
-	// what the first had.
+	// FactOf several with one name each gets its own back, those with the number that they had first; one more of them
+	// has what the first had.
 	twins := []movable{{2, "kthreadd", set("0-3")}, {20, "md", set("0")}, {21, "md", set("1")}, {22, "md", set("2")}}
 	now = []movable{{2, "kthreadd", set("0-1")}, {21, "md", set("0-1")}, {30, "md", set("0-1")}, {31, "md", set("0-1")},
 		{32, "md", set("0-1")}}
@@ -117,7 +117,7 @@ func TestPlacesOfKernelThreads(t *testing.T) {
 	}
 	now = []movable{{2, "kthreadd", set("0-1")}, {14, "rcu_preempt", set("0-1")}, {15, "other", set("0-1")},
 		{16, "another", set("1")}}
-	if got := join(places(now, set("0-3"), parsePlaces(placesOf(siblings)), set("0-3"))); got != "0-7 0-7 2,6 1,5" {
+	if got := join(places(now, set("0-3"), parsePlaces(formatPlaces(siblings)), set("0-3"))); got != "0-7 0-7 2,6 1,5" {
 		t.Errorf("with siblings offline put back to %s", got)
 	}
 }

@@ -15,17 +15,17 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Disturbances reads again and again what can keep a thread from running in time: counters of the CPUs that are
-// measured and of the threads of a guest. Nothing of it sends an interrupt to a measured CPU: the counter of SMIs,
-// which the CPU itself must read, is read where the reader runs.
+// Disturbances repeatedly reads counters of what can keep a thread from running in time, on the measured CPUs and of a
+// guest's threads. It sends no interrupt to a measured CPU: the SMI counter, which only the CPU itself can read, is
+// read where the reader runs.
 type Disturbances struct {
 	m        *tree.Tree
 	cpus     setting.CPUSet
 	pid      int // QEMU, 0: no guest
 	threads  []guestThread
-	others   []facts.Counter // threads that were seen on the CPUs, as counters
+	others   []facts.Counter // other threads seen on the CPUs, as counters
 	files    map[facts.Counter]string
-	looked   time.Time // when threads were looked for
+	looked   time.Time // the last call of look
 	msr      *os.File
 	kvm      []string
 	idle     []idleState
@@ -33,11 +33,11 @@ type Disturbances struct {
 	throttle []namedFile
 }
 
-// guestThread is a thread whose waiting, faults and moves are counted.
+// guestThread is a thread whose waits, page faults and migrations are counted.
 type guestThread struct {
 	tid  int
 	name string
-	cpu  int // ran there last
+	cpu  int // where it ran last
 	seen bool
 	move uint64
 }
@@ -53,14 +53,14 @@ type namedFile struct {
 	file    string
 }
 
-// lookEvery is how often threads are looked for that ran on the CPUs, and maxOthers how many are kept.
+// lookEvery is how often other threads on the CPUs are searched, and maxOthers is how many are kept.
 const (
 	lookEvery = 2 * time.Second
 	maxOthers = 48
 )
 
-// WatchDisturbances prepares to read what disturbs threads on these CPUs: of a guest's QEMU process and its vCPU
-// threads, or with 0 and none of whatever runs there.
+// WatchDisturbances prepares reading what disturbs threads on these CPUs: the vCPU threads of a guest's QEMU process,
+// or with pid 0 and no vCPUs whatever runs there.
 func WatchDisturbances(m *tree.Tree, cpus setting.CPUSet, pid int, vcpus []int) *Disturbances {
 	d := &Disturbances{m: m, cpus: cpus, pid: pid, files: map[facts.Counter]string{}}
 	for _, tid := range vcpus {
@@ -75,7 +75,7 @@ func WatchDisturbances(m *tree.Tree, cpus setting.CPUSet, pid int, vcpus []int) 
 		folder := fmt.Sprintf("sys/devices/system/cpu/cpu%d/", cpu)
 		for _, state := range m.List(folder + "cpuidle") {
 			name, latency := m.Line(folder+"cpuidle/"+state+"/name"), m.Number(folder+"cpuidle/"+state+"/latency", 0)
-			if latency > 1 { // what takes no time to leave, such as polling, disturbs nobody
+			if latency > 1 { // states without exit latency, such as polling, do not disturb
 				d.idle = append(d.idle, idleState{cpu, fmt.Sprintf("%s (%d µs to leave)", name, latency), folder +
 					"cpuidle/" + state + "/usage"})
 			}
@@ -92,20 +92,20 @@ func WatchDisturbances(m *tree.Tree, cpus setting.CPUSet, pid int, vcpus []int) 
 		}
 	}
 	if !m.Exists("proc/schedstat") {
-		d.missing("context switches of CPUs: the kernel keeps no /proc/schedstat (CONFIG_SCHEDSTATS)")
+		d.addUnseen("context switches of CPUs: the kernel keeps no /proc/schedstat (CONFIG_SCHEDSTATS)")
 	}
 	if len(d.idle) == 0 {
-		d.missing("idle states: the CPUs show none that take time to leave")
+		d.addUnseen("idle states: the CPUs show none that take time to leave")
 	}
 	return d
 }
 
-func (d *Disturbances) missing(text string) { d.unseen = append(d.unseen, text) }
+func (d *Disturbances) addUnseen(text string) { d.unseen = append(d.unseen, text) }
 
-// Unseen says what could not be counted, and why.
+// Unseen returns what could not be counted, with the reason.
 func (d *Disturbances) Unseen() []string { return slices.Clone(d.unseen) }
 
-// Close releases what is held open.
+// Close closes the SMI counter.
 func (d *Disturbances) Close() error {
 	if d.msr == nil {
 		return nil
@@ -113,46 +113,46 @@ func (d *Disturbances) Close() error {
 	return d.msr.Close()
 }
 
-// Tally reads all counters. What cannot be read this time is not in it.
+// Tally reads all counters. It omits those that cannot be read this time.
 func (d *Disturbances) Tally() facts.Tally {
 	t := facts.Tally{}
 	if times, err := cpu.ReadTimes(d.m); err == nil {
-		timesOf(times, d.cpus, t)
+		addTimes(times, d.cpus, t)
 	}
 	if text, err := d.m.Read("proc/interrupts"); err == nil {
-		interruptsOf(text, d.cpus, t)
+		addInterrupts(text, d.cpus, t)
 	}
 	if text, err := d.m.Read("proc/softirqs"); err == nil {
-		softIRQsOf(text, d.cpus, t)
+		addSoftIRQs(text, d.cpus, t)
 	}
 	if text, err := d.m.Read("proc/vmstat"); err == nil {
-		memoryOf(text, t)
+		addMemory(text, t)
 	}
 	d.readSMI(t)
 	for _, name := range d.kvm {
-		d.number(facts.Counter{Kind: facts.VMExit, Name: path.Base(name), CPU: -1}, name, t)
+		d.addNumber(facts.Counter{Kind: facts.VMExit, Name: path.Base(name), CPU: -1}, name, t)
 	}
 	for _, s := range d.idle {
-		d.number(facts.Counter{Kind: facts.IdleEntry, Name: s.name, CPU: s.cpu}, s.file, t)
+		d.addNumber(facts.Counter{Kind: facts.IdleEntry, Name: s.name, CPU: s.cpu}, s.file, t)
 	}
 	for _, f := range d.throttle {
-		d.number(f.counter, f.file, t)
+		d.addNumber(f.counter, f.file, t)
 	}
 	for i := range d.threads {
 		d.readThread(&d.threads[i], t)
 	}
 	if time.Since(d.looked) > lookEvery {
-		d.look()
+		d.findOthers()
 	}
 	for _, c := range d.others {
-		if run, _, _, ok := parseTaskSchedstat(d.m.Line(d.files[c])); ok {
-			t[c] = run
+		if r, err := parseRuns(d.m.Line(d.files[c])); err == nil {
+			t[c] = r.NS
 		}
 	}
 	return t
 }
 
-func (d *Disturbances) number(c facts.Counter, file string, t facts.Tally) {
+func (d *Disturbances) addNumber(c facts.Counter, file string, t facts.Tally) {
 	if n, err := strconv.ParseUint(d.m.Line(file), 10, 64); err == nil {
 		t[c] = n
 	}
@@ -162,11 +162,11 @@ func (d *Disturbances) taskFile(tid int, name string) string {
 	return fmt.Sprintf("proc/%d/task/%d/%s", d.pid, tid, name)
 }
 
-// readThread reads a vCPU's thread: how long it waited for a CPU, its page faults, and whether it came to another CPU.
+// readThread reads a vCPU thread: its wait for a CPU, its page faults, and whether it migrated.
 func (d *Disturbances) readThread(g *guestThread, t facts.Tally) {
 	counter := func(kind facts.Disturbance) facts.Counter { return facts.Counter{Kind: kind, Name: g.name, CPU: -1} }
-	if _, waited, _, ok := parseTaskSchedstat(d.m.Line(d.taskFile(g.tid, "schedstat"))); ok {
-		t[counter(facts.RunDelay)] = waited
+	if r, err := parseRuns(d.m.Line(d.taskFile(g.tid, "schedstat"))); err == nil {
+		t[counter(facts.RunDelay)] = r.Waited
 	}
 	text, err := d.m.Read(d.taskFile(g.tid, "stat"))
 	if err != nil {
@@ -183,8 +183,8 @@ func (d *Disturbances) readThread(g *guestThread, t facts.Tally) {
 	t[counter(facts.PageFault)], t[counter(facts.Migration)] = faults, g.move
 }
 
-// look finds threads whose last CPU is one of those that are measured, other than those of the measurement itself.
-func (d *Disturbances) look() {
+// takeMoment finds threads whose last CPU is a measured one, except those of the measurement itself.
+func (d *Disturbances) findOthers() {
 	d.looked = time.Now()
 	self := os.Getpid()
 	for _, p := range d.m.List("proc") {
@@ -200,7 +200,7 @@ func (d *Disturbances) look() {
 			}
 			task, err := ParseStat(text)
 			if err != nil || !slices.Contains(d.cpus, task.CPU) || strings.HasPrefix(task.Comm, "swapper/") ||
-				d.measured(task.TID) || d.tool(pid) {
+				d.isMeasured(task.TID) || d.isTool(pid) {
 				continue
 			}
 			c := facts.Counter{Kind: facts.OtherThread, Name: fmt.Sprintf("%s (%d)", task.Comm, task.TID),
@@ -215,12 +215,12 @@ func (d *Disturbances) look() {
 	}
 }
 
-func (d *Disturbances) measured(tid int) bool {
+func (d *Disturbances) isMeasured(tid int) bool {
 	return slices.ContainsFunc(d.threads, func(g guestThread) bool { return g.tid == tid })
 }
 
-// tool reports whether a process is a child of ours: the program that measures where the host itself is measured.
-func (d *Disturbances) tool(pid int) bool {
+// isTool reports whether a process is the measuring program, a child of ours, when the host itself is measured.
+func (d *Disturbances) isTool(pid int) bool {
 	if d.pid > 0 {
 		return false
 	}
@@ -228,12 +228,11 @@ func (d *Disturbances) tool(pid int) bool {
 	if err != nil {
 		return false
 	}
-	_, rest, _ := strings.Cut(text[strings.LastIndexByte(text, ')')+1:], " ")
-	f := strings.Fields(rest)
-	return len(f) > 1 && f[1] == strconv.Itoa(os.Getpid())
+	t, err := ParseStat(text)
+	return err == nil && t.parent == os.Getpid()
 }
 
-// findKVM finds the guest's counters of exits (virt/kvm/kvm_main.c, kvm_create_vm_debugfs: a folder PID-FD; sums over
+// findKVM finds the guest's exit counters (virt/kvm/kvm_main.c, kvm_create_vm_debugfs: a folder PID-FD with sums over
 // the vCPUs).
 func (d *Disturbances) findKVM() {
 	const folder = "sys/kernel/debug/kvm"
@@ -248,7 +247,7 @@ func (d *Disturbances) findKVM() {
 		}
 	}
 	if len(d.kvm) == 0 {
-		d.missing("exits of the guest: there is no " + folder + "/" + strconv.Itoa(d.pid) +
+		d.addUnseen("exits of the guest: there is no " + folder + "/" + strconv.Itoa(d.pid) +
 			"-* (debugfs not mounted, or without KVM)")
 	}
 }

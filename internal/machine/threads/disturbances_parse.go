@@ -10,9 +10,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// timesOf takes the stolen time of CPUs, in nanoseconds, counted in ticks of 10 ms, and how often threads came onto
-// them.
-func timesOf(times map[int]cpu.Times, cpus setting.CPUSet, t facts.Tally) {
+// addTimes adds the CPUs' steal time in nanoseconds, counted in ticks of 10 ms, and their context switches.
+func addTimes(times map[int]cpu.Times, cpus setting.CPUSet, t facts.Tally) {
 	for _, cpu := range cpus {
 		of, there := times[cpu]
 		if !there {
@@ -25,16 +24,16 @@ func timesOf(times map[int]cpu.Times, cpus setting.CPUSet, t facts.Tally) {
 	}
 }
 
-// rows of /proc/interrupts that are no device's (arch/x86/kernel/irq.c, arch_show_interrupts).
+// interruptKinds are the rows of /proc/interrupts that belong to no device (arch/x86/kernel/irq.c,
+// arch_show_interrupts).
 var interruptKinds = map[string]facts.Disturbance{
 	"NMI": facts.NMI, "PMI": facts.NMI, "MCE": facts.MachineCheck, "MCP": facts.MachineCheck, "DFR": facts.MachineCheck,
 	"THR": facts.MachineCheck, "TRM": facts.Throttle,
 	"RES": facts.IPI, "CAL": facts.IPI, "TLB": facts.IPI, "IWI": facts.IPI,
 }
 
-// interruptsOf takes the counts of CPUs out of /proc/interrupts: a header that names the CPUs, then a row for each
-// source.
-func interruptsOf(text string, cpus setting.CPUSet, t facts.Tally) {
+// addInterrupts adds the CPUs' counts in /proc/interrupts: a header with the CPUs, then a row for each source.
+func addInterrupts(text string, cpus setting.CPUSet, t facts.Tally) {
 	header, rest, _ := strings.Cut(text, "\n")
 	var columns, numbers []int
 	heads := strings.Fields(header)
@@ -47,7 +46,7 @@ func interruptsOf(text string, cpus setting.CPUSet, t facts.Tally) {
 	for line := range strings.Lines(rest) {
 		f := strings.Fields(line)
 		if len(f) <= len(heads) {
-			continue // ERR and MIS are of the whole machine
+			continue // ERR and MIS belong to no CPU
 		}
 		source := strings.TrimSuffix(f[0], ":")
 		kind, known := interruptKinds[source]
@@ -55,7 +54,7 @@ func interruptsOf(text string, cpus setting.CPUSet, t facts.Tally) {
 			kind = facts.Interrupt
 		}
 		name := source + " " + strings.Join(f[len(heads)+1:], " ")
-		if _, err := strconv.Atoi(source); err == nil { // a device: what stands behind the chip and the trigger
+		if _, err := strconv.Atoi(source); err == nil { // a device: the name after chip and trigger
 			name = source + " " + f[len(f)-1]
 		}
 		for i, at := range columns {
@@ -66,8 +65,8 @@ func interruptsOf(text string, cpus setting.CPUSet, t facts.Tally) {
 	}
 }
 
-// softIRQsOf takes the counts of CPUs out of /proc/softirqs.
-func softIRQsOf(text string, cpus setting.CPUSet, t facts.Tally) {
+// addSoftIRQs adds the CPUs' counts in /proc/softirqs.
+func addSoftIRQs(text string, cpus setting.CPUSet, t facts.Tally) {
 	header, rest, _ := strings.Cut(text, "\n")
 	heads := strings.Fields(header)
 	for line := range strings.Lines(rest) {
@@ -85,11 +84,11 @@ func softIRQsOf(text string, cpus setting.CPUSet, t facts.Tally) {
 	}
 }
 
-// memoryCounters are those of /proc/vmstat that tell of work on pages that others wait for.
+// memoryCounters are the counters in /proc/vmstat for work on pages that can block threads.
 var memoryCounters = []string{"allocstall_normal", "allocstall_movable", "compact_stall", "numa_pages_migrated",
 	"pgmigrate_success", "thp_collapse_alloc", "thp_split_page", "ksm_swpin_copy", "pswpin", "pswpout"}
 
-func memoryOf(text string, t facts.Tally) {
+func addMemory(text string, t facts.Tally) {
 	for line := range strings.Lines(text) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if n, err := strconv.ParseUint(value, 10, 64); err == nil && slices.Contains(memoryCounters, name) {
@@ -98,21 +97,7 @@ func memoryOf(text string, t facts.Tally) {
 	}
 }
 
-// parseTaskSchedstat reads a thread's schedstat: time on a CPU, time ready and waiting, both in nanoseconds, and how
-// often it had one.
-func parseTaskSchedstat(text string) (run, waited, slots uint64, ok bool) {
-	f := strings.Fields(text)
-	if len(f) != 3 {
-		return 0, 0, 0, false
-	}
-	var errs [3]error
-	run, errs[0] = strconv.ParseUint(f[0], 10, 64)
-	waited, errs[1] = strconv.ParseUint(f[1], 10, 64)
-	slots, errs[2] = strconv.ParseUint(f[2], 10, 64)
-	return run, waited, slots, errs == [3]error{}
-}
-
-// parseFaults takes page faults of both kinds and the last CPU out of a stat file (proc_pid_stat(5)).
+// parseFaults returns the minor and major page faults and the last CPU in a stat file (proc_pid_stat(5)).
 func parseFaults(text string) (faults uint64, cpu int, ok bool) {
 	f := strings.Fields(text[strings.LastIndexByte(text, ')')+1:]) // from field 3 on
 	if len(f) <= 39-3 {

@@ -13,17 +13,17 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// msrSMICount is MSR_SMI_COUNT (arch/x86/include/asm/msr-index.h), of Intel's CPUs since Nehalem: SMIs since the last
-// reset, in its lower 32 bits. Every SMI stops all CPUs of the machine, so that of any CPU will do.
+// msrSMICount is MSR_SMI_COUNT (arch/x86/include/asm/msr-index.h) of Intel's CPUs since Nehalem: SMIs since the last
+// reset, in the lower 32 bits. An SMI stops all CPUs of the machine, so any CPU's counter will do.
 const msrSMICount = 0x34
 
-// openSMI opens the counter of SMIs of the first CPU that we may run on.
+// openSMI opens the SMI counter of the first CPU that we may run on.
 func (d *Disturbances) openSMI() {
 	if !d.m.Live() {
 		return
 	}
 	if info := d.m.Line("proc/cpuinfo"); !strings.Contains(info, "GenuineIntel") {
-		d.missing("SMIs: only Intel's CPUs count them")
+		d.addUnseen("SMIs: only Intel's CPUs count them")
 		return
 	}
 	cpu := 0
@@ -33,14 +33,14 @@ func (d *Disturbances) openSMI() {
 	name := fmt.Sprintf("/dev/cpu/%d/msr", cpu)
 	f, err := os.OpenFile(name, os.O_RDONLY, 0)
 	if err != nil {
-		d.missing(fmt.Sprintf("SMIs: %s cannot be read (%v); 'modprobe msr' and root make it so", name,
+		d.addUnseen(fmt.Sprintf("SMIs: %s cannot be read (%v); 'modprobe msr' and root make it so", name,
 			withoutPath(err)))
 		return
 	}
 	var value [8]byte
 	if _, err := unix.Pread(int(f.Fd()), value[:], msrSMICount); err != nil {
-		_ = f.Close() // of a file that was only read
-		d.missing(fmt.Sprintf("SMIs: this CPU, or the hypervisor below, has no counter of them (MSR 0x34: %v)", err))
+		_ = f.Close() // it was only read
+		d.addUnseen(fmt.Sprintf("SMIs: this CPU, or the hypervisor below, has no counter of them (MSR 0x34: %v)", err))
 		return
 	}
 	d.msr = f
@@ -56,7 +56,7 @@ func (d *Disturbances) readSMI(t facts.Tally) {
 	}
 }
 
-// withoutPath is what the kernel said of a file.
+// withoutPath returns the errno of a file error, without the path.
 func withoutPath(err error) error {
 	var at *fs.PathError
 	if errors.As(err, &at) {

@@ -165,10 +165,10 @@ func FuzzDisturbances(f *testing.F) {
 	}
 	f.Fuzz(func(_ *testing.T, text string) {
 		t, cpus := facts.Tally{}, setting.CPUs(2)
-		interruptsOf(text, cpus, t)
-		softIRQsOf(text, cpus, t)
-		memoryOf(text, t)
+		addInterrupts(text, cpus, t)
+		addSoftIRQs(text, cpus, t)
+		addMemory(text, t)
 		parseFaults(text)
-		parseTaskSchedstat(text)
+		_, _ = parseRuns(text)
 	})
 }

@@ -10,8 +10,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// KeepOff keeps this process, and what it starts from now on, off CPUs that are measured. Where it has no others it
-// stays where it is, and says so by an empty set.
+// KeepOff moves this process, and what it starts from now on, off measured CPUs, and returns the CPUs that it uses
+// then. If it has no others it stays where it is and returns an empty set.
 func KeepOff(cpus setting.CPUSet) (setting.CPUSet, error) {
 	own, err := getAffinity(0)
 	if err != nil {
@@ -21,7 +21,7 @@ func KeepOff(cpus setting.CPUSet) (setting.CPUSet, error) {
 	if len(rest) == 0 || len(rest) == len(own) {
 		return rest, nil
 	}
-	for range 2 { // a thread that was started meanwhile by one not yet moved
+	for range 2 { // twice, for threads started meanwhile by ones not yet moved
 		entries, err := os.ReadDir("/proc/self/task")
 		if err != nil {
 			return nil, err

@@ -14,13 +14,13 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Budget is the share of one CPU that watching may take as a rule.
+// Budget is the usual share of one CPU that watching may take.
 const Budget = 0.02
 
-// Observe watches for a while what runs on some CPUs: two looks at threads, interrupts and times, with nothing in
-// between. Inventory says which processes are guests: these are looked at first. It ends early with what it has when
-// the context ends, and takes at most a share of one CPU, 0 to 1: where there is more to look at than that allows,
-// Unseen says so. A recorded tree stands still: what it cannot show is said in Unseen.
+// Observe watches what runs on some CPUs for an interval: two readings of threads, interrupts and CPU times, with
+// nothing in between. It reads the guests in h first. It ends early with what it has when the context ends. It takes at
+// most a share of one CPU, 0 to 1; what it could not read within that is in Unseen. In a recorded tree nothing changes:
+// then everything is in Unseen.
 func Observe(ctx context.Context, m *tree.Tree, h *facts.Host, cpus setting.CPUSet, interval time.Duration,
 	share float64) *facts.Observation {
 	if !m.Live() {
@@ -35,9 +35,9 @@ func Observe(ctx context.Context, m *tree.Tree, h *facts.Host, cpus setting.CPUS
 	}
 	begun := ProcessTime()
 	allowed := time.Duration(share * float64(interval))
-	// Threads are read before the counters at first and behind them at last: what watching itself does is not between.
-	// What is left of the time goes to the names of those that ran.
-	before := look(m, cpus, guests, nil, func() bool { return ProcessTime()-begun > allowed/2 })
+	// Threads are read before the counters the first time and after them the second time, so that the interval does not
+	// include the reading. The remaining time is for the names of threads that ran.
+	before := takeMoment(m, cpus, guests, nil, func() bool { return ProcessTime()-begun > allowed/2 })
 	select {
 	case <-ctx.Done():
 	case <-time.After(interval):
@@ -45,13 +45,13 @@ func Observe(ctx context.Context, m *tree.Tree, h *facts.Host, cpus setting.CPUS
 	again := ProcessTime()
 	first := again - begun
 	used := func() time.Duration { return first + ProcessTime() - again }
-	after := look(m, cpus, guests, &before.threads, func() bool { return used() > allowed*17/20 })
-	o := between(m, before, after, h, cpus, limit{share, func() bool { return used() > allowed*19/20 }})
+	after := takeMoment(m, cpus, guests, &before.threads, func() bool { return used() > allowed*17/20 })
+	o := compare(m, before, after, h, cpus, limit{share, func() bool { return used() > allowed*19/20 }})
 	o.CostMS = float64(used()) / float64(time.Millisecond)
 	return o
 }
 
-// moment is one look.
+// moment is one reading.
 type moment struct {
 	at      time.Time // when the counters were read
 	threads Look
@@ -60,11 +60,11 @@ type moment struct {
 	unseen  []facts.Unseen
 }
 
-// look looks once.
-func look(m *tree.Tree, cpus setting.CPUSet, guests []int, earlier *Look, enough func() bool) moment {
+// takeMoment takes one reading.
+func takeMoment(m *tree.Tree, cpus setting.CPUSet, guests []int, earlier *Look, enough func() bool) moment {
 	var now moment
 	if earlier == nil {
-		now.threads = On(m, cpus, guests, nil, enough)
+		now.threads = TakeLook(m, cpus, guests, nil, enough)
 	}
 	now.at = time.Now()
 	text, err := m.Read("proc/interrupts")
@@ -76,26 +76,25 @@ func look(m *tree.Tree, cpus setting.CPUSet, guests []int, earlier *Look, enough
 		now.unseen = append(now.unseen, facts.Unseen{What: "times of the CPUs", Why: err.Error()})
 	}
 	if earlier != nil {
-		now.threads = On(m, cpus, guests, earlier, enough)
+		now.threads = TakeLook(m, cpus, guests, earlier, enough)
 	}
 	return now
 }
 
-// limit is what watching may take of one CPU, and whether it was enough.
+// limit is the share of one CPU that watching may take, and whether it is used up.
 type limit struct {
 	share  float64
 	enough func() bool
 }
 
-// reached is what could not be looked at within the limit.
-func (l limit) reached(what, todo string) facts.Unseen {
+// unseen returns what could not be read within the limit.
+func (l limit) unseen(what, todo string) facts.Unseen {
 	return facts.Unseen{What: what, Why: fmt.Sprintf("there was no time to %s: watching may take %g %% of a CPU; "+
-		"watch longer",
-		todo, 100*l.share)}
+		"watch longer", todo, 100*l.share)}
 }
 
-// between is what happened between two looks. It stops naming threads at the limit.
-func between(m *tree.Tree, before, after moment, h *facts.Host, cpus setting.CPUSet, l limit) *facts.Observation {
+// compare returns what happened between two readings. It stops naming threads at the limit.
+func compare(m *tree.Tree, before, after moment, h *facts.Host, cpus setting.CPUSet, l limit) *facts.Observation {
 	o := &facts.Observation{
 		Seconds: after.at.Sub(before.at).Seconds(), CPUs: cpus,
 		Times:  cpu.TimesBetween(before.times, after.times, h.Topology.Online),
@@ -104,7 +103,7 @@ func between(m *tree.Tree, before, after moment, h *facts.Host, cpus setting.CPU
 	}
 	runsBetween(m, before.threads, after.threads, o, l)
 	if left := max(before.threads.Left, after.threads.Left); left > 0 {
-		o.Unseen = append(o.Unseen, l.reached(fmt.Sprintf("threads of %d processes", left), "look at them"))
+		o.Unseen = append(o.Unseen, l.unseen(fmt.Sprintf("threads of %d processes", left), "look at them"))
 	}
 	if silent := before.threads.Silent; silent > 0 && silent == len(before.threads.Threads) {
 		o.Unseen = append(o.Unseen, facts.Unseen{What: "how long threads ran", Why: "the kernel does not count it " +
@@ -113,7 +112,7 @@ func between(m *tree.Tree, before, after moment, h *facts.Host, cpus setting.CPU
 	return o
 }
 
-// ProcessTime is how much CPU time this process has used.
+// ProcessTime returns the CPU time that this process has used.
 func ProcessTime() time.Duration {
 	var t unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t) != nil {
@@ -122,7 +121,7 @@ func ProcessTime() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// UsedTime is how much CPU time this process has used, and the programs that it has started and that have ended.
+// UsedTime returns the CPU time that this process and its ended children have used.
 func UsedTime() time.Duration {
 	var total time.Duration
 	for _, who := range []int{unix.RUSAGE_SELF, unix.RUSAGE_CHILDREN} {

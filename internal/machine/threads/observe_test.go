@@ -54,7 +54,7 @@ func TestObservation(t *testing.T) {
 		"proc/uptime": "1000.00 1.00\n", "proc/interrupts": interrupts(1, 100, 1000), "proc/stat": stat(100),
 		"proc/schedstat": schedstat(10),
 	},
-		threadFiles(30, 30, "ksoftirqd/2", flagKernel|flagFixed, 5, 2, "2", "1000 5 10"),
+		threadFiles(30, 30, "ksoftirqd/2", kernelThread|fixedAffinity, 5, 2, "2", "1000 5 10"),
 		threadFiles(400, 400, "main", 0, 6, 0, "0-3", "100 0 1"),
 		threadFiles(400, 401, "worker) x", 0, 6, 2, "0-3", "5000000 0 7"),
 		threadFiles(500, 500, "elsewhere", 0, 6, 0, "0-1", "9 9 9"),
@@ -65,7 +65,7 @@ func TestObservation(t *testing.T) {
 		"proc/uptime": "1005.00 1.00\n", "proc/interrupts": interrupts(5_000_000_000, 142, 1250),
 		"proc/stat": stat(350), "proc/schedstat": schedstat(60),
 	},
-		threadFiles(30, 30, "ksoftirqd/2", flagKernel|flagFixed, 5, 2, "2", "3000 5 14"),
+		threadFiles(30, 30, "ksoftirqd/2", kernelThread|fixedAffinity, 5, 2, "2", "3000 5 14"),
 		threadFiles(400, 400, "main", 0, 6, 0, "0-3", "100 0 1"),
 		threadFiles(400, 401, "worker) x", 0, 6, 3, "0-3", "25000000 0 27"),
 		threadFiles(500, 500, "elsewhere", 0, 6, 0, "0-1", "99 9 99"),
@@ -75,9 +75,9 @@ func TestObservation(t *testing.T) {
 	cpus := setting.CPUs(2, 3)
 	h := &facts.Host{Topology: facts.Topology{Online: setting.CPUs(0, 1, 2, 3)}}
 	never := func() bool { return false }
-	one, two := look(before, cpus, nil, nil, never), look(after, cpus, []int{600}, nil, never)
+	one, two := takeMoment(before, cpus, nil, nil, never), takeMoment(after, cpus, []int{600}, nil, never)
 	two.at = one.at.Add(5 * time.Second)
-	o := between(after, one, two, h, cpus, limit{Budget, never})
+	o := compare(after, one, two, h, cpus, limit{Budget, never})
 
 	if o.Seconds != 5 || o.Looked != 6 || len(o.Unseen) != 0 || o.Omitted != 0 {
 		t.Errorf("%v s, %d threads, %d omitted, %v", o.Seconds, o.Looked, o.Omitted, o.Unseen)
@@ -118,11 +118,11 @@ func TestObservationIsBounded(t *testing.T) {
 	}
 	m := treetest.Recorded(t, files)
 
-	look := look(m, setting.CPUs(2), []int{77}, nil, func() bool { return true })
+	look := takeMoment(m, setting.CPUs(2), []int{77}, nil, func() bool { return true })
 	if look.threads.looked != 63 || look.threads.Left != 37 || look.threads.Threads[0].TID != 77 {
 		t.Errorf("looked at %d, left %d, first %d", look.threads.looked, look.threads.Left, look.threads.Threads[0].TID)
 	}
-	o := between(m, look, look, &facts.Host{}, setting.CPUs(2), limit{Budget, func() bool { return false }})
+	o := compare(m, look, look, &facts.Host{}, setting.CPUs(2), limit{Budget, func() bool { return false }})
 	if len(o.Unseen) != 1 || o.Unseen[0].What != "threads of 37 processes" {
 		t.Errorf("%v", o.Unseen)
 	}
@@ -143,14 +143,14 @@ func TestNamesAreBounded(t *testing.T) {
 	}
 	never, cpus := func() bool { return false }, setting.CPUs(2)
 	after := treetest.Recorded(t, second)
-	one, two := look(treetest.Recorded(t, first), cpus, nil, nil, never), look(after, cpus, nil, nil, never)
+	one, two := takeMoment(treetest.Recorded(t, first), cpus, nil, nil, never), takeMoment(after, cpus, nil, nil, never)
 	asked := 0
-	o := between(after, one, two, &facts.Host{}, cpus, limit{Budget, func() bool { asked++; return asked == 2 }})
+	o := compare(after, one, two, &facts.Host{}, cpus, limit{Budget, func() bool { asked++; return asked == 2 }})
 	if len(o.Threads) != 31 || o.Threads[0].TID != 40 || o.Omitted != 20 || len(o.Unseen) != 1 ||
 		!strings.HasPrefix(o.Unseen[0].What, "9 threads that ran") {
 		t.Errorf("%d threads, %d omitted, %v", len(o.Threads), o.Omitted, o.Unseen)
 	}
-	if o = between(after, one, two, &facts.Host{}, cpus, limit{Budget, never}); len(o.Threads) != 60 ||
+	if o = compare(after, one, two, &facts.Host{}, cpus, limit{Budget, never}); len(o.Threads) != 60 ||
 		o.Omitted != 0 || len(o.Unseen) != 0 {
 		t.Errorf("with time enough %d threads, %d omitted, %v", len(o.Threads), o.Omitted, o.Unseen)
 	}
@@ -162,8 +162,8 @@ func TestNoSchedstat(t *testing.T) {
 	delete(files, "proc/30/task/30/schedstat")
 	m := treetest.Recorded(t, treetest.Merged(files, map[string]string{"proc/stat": "", "proc/interrupts": "",
 		"proc/uptime": "1 1\n"}))
-	look := look(m, setting.CPUs(2), nil, nil, func() bool { return false })
-	o := between(m, look, look, &facts.Host{}, setting.CPUs(2), limit{Budget, func() bool { return false }})
+	look := takeMoment(m, setting.CPUs(2), nil, nil, func() bool { return false })
+	o := compare(m, look, look, &facts.Host{}, setting.CPUs(2), limit{Budget, func() bool { return false }})
 	if len(o.Unseen) != 1 || o.Unseen[0].What != "how long threads ran" || len(o.Threads) != 1 ||
 		o.Threads[0].RunNS != 0 {
 		t.Errorf("%+v", o)

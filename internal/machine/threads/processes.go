@@ -8,13 +8,13 @@ import (
 	"mpps/internal/machine/tree"
 )
 
-// Process is one process as far as its name tells.
+// Process is the PID and name of a process.
 type Process struct {
 	PID  int
 	Comm string
 }
 
-// Processes lists the processes in the order of their numbers.
+// Processes returns the processes, sorted by PID.
 func Processes(m *tree.Tree) []Process {
 	proc := m.Folder("proc")
 	defer proc.Close()
@@ -32,7 +32,7 @@ func Processes(m *tree.Tree) []Process {
 	return list
 }
 
-// Resident is the memory that a process has in use, in bytes; 0 where that cannot be told.
+// Resident returns the resident memory of a process in bytes; 0 if unknown.
 func Resident(m *tree.Tree, pid int) uint64 {
 	status, _ := m.Read("proc/" + strconv.Itoa(pid) + "/status")
 	_, rest, _ := strings.Cut(status, "VmRSS:")

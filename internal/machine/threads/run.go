@@ -16,15 +16,15 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// ranFor is how long a thread ran since it was made, and how often it came onto a CPU (/proc/PID/schedstat: nanoseconds
-// on a CPU, nanoseconds waiting for one, number of turns).
-type ranFor struct{ NS, Waited, Turns uint64 }
+// runTime is a thread's time since it started (/proc/PID/schedstat): nanoseconds on a CPU, nanoseconds waiting for one,
+// and how often it got one.
+type runTime struct{ NS, Waited, Turns uint64 }
 
-// Look is one look at the threads that may run on some CPUs.
+// Look is one reading of the threads that may run on some CPUs.
 type Look struct {
 	uptime    float64 // seconds since boot
-	looked    int     // threads whose CPUs were asked for
-	Left      int     // processes that were not looked at, or not wholly, because the time was up
+	looked    int     // threads whose affinity was read
+	Left      int     // processes that were not read, or only in part, for lack of time
 	Silent    int     // threads whose run time could not be read
 	Threads   []Seen
 	processes map[int]processSeen
@@ -34,41 +34,40 @@ type Look struct {
 type Seen struct {
 	TID, PID int
 	Affinity setting.CPUSet
-	Ran      ranFor
+	Ran      runTime
 }
 
-// processSeen is what is kept of a process: when neither its CPU time nor the number of its threads is another at the
-// next look, none of its threads ran.
+// processSeen is a process at one reading. If neither its CPU time nor its number of threads has changed at the next
+// reading, none of its threads ran.
 type processSeen struct {
-	clock   int64  // nanoseconds; 0: not known
-	links   uint64 // of the folder of its threads
+	clock   int64  // nanoseconds; 0: unknown
+	links   uint64 // link count of its task folder
 	looked  int
 	threads []Seen
 }
 
-// threadWatcher looks at threads.
+// threadWatcher takes a Look.
 type threadWatcher struct {
 	m        *tree.Tree
 	cpus     setting.CPUSet
-	before   *Look // nil in the first look
+	before   *Look // nil for the first one
 	enough   func() bool
-	asked    int // threads since enough was asked last
+	asked    int // threads since the last call of enough
 	over     bool
 	affinity affinityCache
 	look     Look
 }
 
-// On looks at all threads that may run on some CPUs. The answer to "which CPUs" is a system call of a third of a
-// microsecond; only for those that may run there a file is read, and at the second look only of processes that ran.
-// Processes that are asked for first (guests) come first. It stops when enough says so, which counts the CPU time that
-// was used.
-func On(m *tree.Tree, cpus setting.CPUSet, first []int, before *Look, enough func() bool) Look {
+// TakeLook reads all threads that may run on some CPUs. Reading an affinity is a system call of a third of a
+// microsecond. It reads a file only for threads that may run there, the second time only in processes that ran. It
+// starts with the processes in first (guests), and stops when enough returns true, which checks the CPU time used.
+func TakeLook(m *tree.Tree, cpus setting.CPUSet, first []int, before *Look, enough func() bool) Look {
 	w := threadWatcher{m: m, cpus: cpus, before: before, enough: enough, affinity: affinityCache{m: m, cpus: cpus}}
 	w.look = Look{uptime: uptime(m), processes: map[int]processSeen{}}
 	proc := m.Folder("proc")
 	defer proc.Close()
 	pids := slices.Clone(first)
-	seen := map[int]bool{os.Getpid(): m.Live()} // who watches is gone when it is told of
+	seen := map[int]bool{os.Getpid(): m.Live()} // the watcher itself is left out
 	for _, pid := range first {
 		seen[pid] = true
 	}
@@ -86,14 +85,14 @@ func On(m *tree.Tree, cpus setting.CPUSet, first []int, before *Look, enough fun
 	return w.look
 }
 
-// busy asks now and then whether it was enough.
-func (w *threadWatcher) busy(threads int) {
+// countThreads counts threads and calls enough after every 64.
+func (w *threadWatcher) countThreads(threads int) {
 	if w.asked += threads; w.asked >= 64 {
 		w.asked, w.over = 0, w.enough()
 	}
 }
 
-// process looks at the threads of one process.
+// process reads the threads of one process.
 func (w *threadWatcher) process(proc *tree.Folder, pid int) {
 	id := strconv.Itoa(pid)
 	task := proc.Folder(id + "/task")
@@ -106,12 +105,12 @@ func (w *threadWatcher) process(proc *tree.Folder, pid int) {
 		if was, known := w.before.processes[pid]; known && was.clock == p.clock && was.links == p.links {
 			w.look.looked += was.looked
 			w.look.Threads = append(w.look.Threads, was.threads...)
-			w.busy(1)
+			w.countThreads(1)
 			return
 		}
 	}
 	tids := []int{pid}
-	// two, and one for each thread (fs/proc/base.c, proc_task_getattr): to count is cheaper than to list
+	// The link count is 2 plus one per thread (fs/proc/base.c, proc_task_getattr): cheaper than listing them.
 	if p.links != 3 {
 		tids = tids[:0]
 		for _, name := range task.Names() {
@@ -121,11 +120,11 @@ func (w *threadWatcher) process(proc *tree.Folder, pid int) {
 		}
 	}
 	for _, tid := range tids {
-		if w.busy(1); w.over {
+		if w.countThreads(1); w.over {
 			break
 		}
 		p.looked++
-		affinity, overlaps := w.affinity.of(tid, pid)
+		affinity, overlaps := w.affinity.affinity(tid, pid)
 		if !overlaps {
 			continue
 		}
@@ -145,8 +144,8 @@ func (w *threadWatcher) process(proc *tree.Folder, pid int) {
 	}
 }
 
-// processClock is how much CPU time a process has used, in nanoseconds, by the clock that clock_getcpuclockid(3) names;
-// 0 where it is gone or the tree is recorded.
+// processClock returns the CPU time of a process in nanoseconds, from the clock of clock_getcpuclockid(3); 0 if it has
+// ended or the tree is recorded.
 func processClock(m *tree.Tree, pid int) int64 {
 	const sched = 2 // CPUCLOCK_SCHED of include/linux/posix-timers.h
 	var t unix.Timespec
@@ -156,7 +155,7 @@ func processClock(m *tree.Tree, pid int) int64 {
 	return t.Nano()
 }
 
-// affinityCache knows the CPU sets of threads that were seen last: nearly all threads have one of a few.
+// affinityCache has the last CPU sets seen: nearly all threads have one of a few.
 type affinityCache struct {
 	m     *tree.Tree
 	cpus  setting.CPUSet
@@ -169,8 +168,8 @@ type knownAffinity struct {
 	overlaps bool // with the watched CPUs
 }
 
-// of is the CPUs of a thread and whether a watched one is among them.
-func (c *affinityCache) of(tid, pid int) (setting.CPUSet, bool) {
+// affinity returns the CPUs of a thread, and whether they include a watched one.
+func (c *affinityCache) affinity(tid, pid int) (setting.CPUSet, bool) {
 	if c.m.Live() {
 		var words affinityWords
 		if readAffinity(tid, &words) == nil {
@@ -182,7 +181,7 @@ func (c *affinityCache) of(tid, pid int) (setting.CPUSet, bool) {
 			k := knownAffinity{words: words, set: words.set()}
 			k.overlaps = len(k.set.And(c.cpus)) > 0
 			if c.known = append(c.known, k); len(c.known) > 16 {
-				c.known = slices.Delete(c.known, 4, 5) // the first ones are the commonest
+				c.known = slices.Delete(c.known, 4, 5) // the first ones are the most common
 			}
 			return k.set, k.overlaps
 		}
@@ -191,18 +190,18 @@ func (c *affinityCache) of(tid, pid int) (setting.CPUSet, bool) {
 	return set, len(set.And(c.cpus)) > 0
 }
 
-func parseRuns(text string) (ranFor, error) {
+func parseRuns(text string) (runTime, error) {
 	fields := strings.Fields(text)
 	if len(fields) < 3 {
-		return ranFor{}, errors.New("expected three numbers")
+		return runTime{}, errors.New("expected three numbers")
 	}
 	ns, err := strconv.ParseUint(fields[0], 10, 64)
 	waited, errWaited := strconv.ParseUint(fields[1], 10, 64)
 	turns, errTurns := strconv.ParseUint(fields[2], 10, 64)
-	return ranFor{ns, waited, turns}, errors.Join(err, errWaited, errTurns)
+	return runTime{ns, waited, turns}, errors.Join(err, errWaited, errTurns)
 }
 
-// uptime is how long the machine has run, in seconds; 0 where it does not tell.
+// uptime returns the seconds since boot; 0 if unknown.
 func uptime(m *tree.Tree) float64 {
 	text, _, _ := strings.Cut(m.Line("proc/uptime"), " ")
 	seconds, err := strconv.ParseFloat(text, 64)
@@ -212,11 +211,11 @@ func uptime(m *tree.Tree) float64 {
 	return seconds
 }
 
-// mostThreads bounds how many threads that did not run an observation lists.
+// mostThreads is the number of listed threads after which idle ones are left out.
 const mostThreads = 400
 
-// runsBetween are the threads that ran between two looks, longest first, and behind them those that may have. Each is
-// read once more for its name and the like, up to the limit.
+// runsBetween adds the threads that ran between two readings to o, longest first, then the idle ones. It reads each
+// once more for its name and so on, up to the limit.
 func runsBetween(m *tree.Tree, before, after Look, o *facts.Observation, l limit) {
 	was := make(map[int]Seen, len(before.Threads))
 	for _, t := range before.Threads {
@@ -228,7 +227,7 @@ func runsBetween(m *tree.Tree, before, after Look, o *facts.Observation, l limit
 		old, known := was[t.TID]
 		if known && old.Ran.NS <= t.Ran.NS && old.Ran.Turns <= t.Ran.Turns {
 			run.RunNS, run.Switches = t.Ran.NS-old.Ran.NS, t.Ran.Turns-old.Ran.Turns
-		} else { // it is new, or was not seen before: describe tells
+		} else { // it is new, or was not seen before: describe decides
 			run.RunNS, run.Switches, run.New = t.Ran.NS, t.Ran.Turns, true
 		}
 		if run.RunNS > 0 || run.Switches > 0 {
@@ -243,7 +242,7 @@ func runsBetween(m *tree.Tree, before, after Look, o *facts.Observation, l limit
 	for i, run := range append(ran, idle...) {
 		over := i%16 == 15 && l.enough()
 		if nameless := len(ran) - i; over && nameless > 0 {
-			o.Unseen = append(o.Unseen, l.reached(fmt.Sprintf("%d threads that ran, the ones that ran least", nameless),
+			o.Unseen = append(o.Unseen, l.unseen(fmt.Sprintf("%d threads that ran, the ones that ran least", nameless),
 				"name them"))
 		}
 		if over || i >= mostThreads && i >= len(ran) {
@@ -257,9 +256,9 @@ func runsBetween(m *tree.Tree, before, after Look, o *facts.Observation, l limit
 	o.Looked = after.looked
 }
 
-// describe reads what else there is to know of a thread and reports whether it is still there. One that the first look
-// did not see and that is older than it is not new: it came from other CPUs, or there was no time for it. What it ran
-// before does not count.
+// describe reads the other facts of a thread and reports whether it still exists. A thread that is older than the first
+// reading but was not in it is not new: it came from other CPUs, or there was no time for it. Its earlier run time does
+// not count.
 func describe(m *tree.Tree, run *facts.ThreadRun, since float64) bool {
 	text, err := m.Read("proc/" + strconv.Itoa(run.PID) + "/task/" + strconv.Itoa(run.TID) + "/stat")
 	if err != nil {
@@ -269,32 +268,10 @@ func describe(m *tree.Tree, run *facts.ThreadRun, since float64) bool {
 	if err != nil {
 		return false
 	}
-	flags := statFlags(text)
 	run.Comm, run.CPU, run.Policy, run.Priority = t.Comm, t.CPU, PolicyName(t.Policy), t.Priority
-	run.Kernel, run.Fixed = flags&flagKernel != 0, flags&flagFixed != 0
-	if run.New && since > 0 && float64(t.started)/100 < since { // ticks of a hundredth of a second
+	run.Kernel, run.Fixed = t.flags&kernelThread != 0, t.flags&fixedAffinity != 0
+	if run.New && since > 0 && float64(t.started)/100 < since { // ticks of 10 ms
 		run.RunNS, run.Switches, run.New = 0, 0, false
 	}
 	return true
-}
-
-// Flags of a thread (include/linux/sched.h): PF_KTHREAD, and PF_NO_SETAFFINITY of those whose CPUs user space may not
-// change.
-const (
-	flagKernel = 0x00200000
-	flagFixed  = 0x04000000
-)
-
-// statFlags is the ninth field of a stat file.
-func statFlags(text string) uint64 {
-	_, rest, _ := strings.Cut(text[strings.LastIndexByte(text, ')')+1:], " ")
-	fields := strings.Fields(rest)
-	if len(fields) < 7 {
-		return 0
-	}
-	flags, err := strconv.ParseUint(fields[6], 10, 64)
-	if err != nil {
-		return 0
-	}
-	return flags
 }

@@ -3,6 +3,7 @@ package threads
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,7 +14,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Mechanisms are those of threads.
+// Mechanisms returns the mechanisms of kernel threads.
 func Mechanisms(m *tree.Tree) setting.Mechanisms {
 	return setting.Mechanisms{
 		setting.ThreadSched: &threadSched{machine: m},
@@ -21,7 +22,7 @@ func Mechanisms(m *tree.Tree) setting.Mechanisms {
 	}
 }
 
-// PolicyName is the name of a scheduling policy by its number.
+// PolicyName returns the name of a scheduling policy.
 func PolicyName(policy int) string {
 	if policy >= 0 && policy < len(policies) && policies[policy] != "" {
 		return policies[policy]
@@ -29,15 +30,15 @@ func PolicyName(policy int) string {
 	return "SCHED_" + strconv.Itoa(policy)
 }
 
-// threadSched reads and writes the scheduling of kernel threads by name. Which number a name has is remembered and
-// checked again each time: threads of a CPU go and come with it.
+// threadSched reads and writes the scheduling of kernel threads by name. It caches their PIDs and checks them each
+// time: per-CPU threads go and come with their CPU.
 type threadSched struct {
 	machine *tree.Tree
 	lock    sync.Mutex
 	pids    map[string]int
 }
 
-// find is the stat file of the thread of a name.
+// find returns the thread of a name.
 func (t *threadSched) find(name string) (task, bool) {
 	t.lock.Lock()
 	defer t.lock.Unlock()
@@ -78,32 +79,22 @@ func (t *threadSched) Read(_ context.Context, a setting.Address) setting.Reading
 }
 
 func (t *threadSched) Write(_ context.Context, a setting.Address, to setting.Reading) error {
-	value, err := tree.Canonical(a, to)
-	if err != nil {
-		return err
-	}
-	if !t.machine.Live() {
-		return tree.Refusal(a, value, tree.ErrNotLive)
-	}
-	found, ok := t.find(a.Path)
-	if !ok {
-		return tree.Refusal(a, value, fmt.Errorf("there is no kernel thread %s", a.Path))
-	}
-	if err := setPolicy(found.TID, value); err != nil {
-		return tree.Refusal(a, value, err)
-	}
-	return nil
+	return tree.Set(a, to, func(value string) error {
+		if !t.machine.Live() {
+			return tree.ErrNotLive
+		}
+		found, ok := t.find(a.Path)
+		if !ok {
+			return fmt.Errorf("there is no kernel thread %s", a.Path)
+		}
+		return setPolicy(found.TID, value)
+	})
 }
 
-// setPolicy gives a thread a policy and priority. Its nice value and flags stay.
+// setPolicy sets a thread's policy and priority. It keeps the nice value and flags.
 func setPolicy(tid int, value string) error {
 	name, number, realtime := strings.Cut(value, " ")
-	policy := -1
-	for n, known := range policies {
-		if known == name {
-			policy = n
-		}
-	}
+	policy := slices.Index(policies[:], name)
 	if policy < 0 || policy == unix.SCHED_DEADLINE {
 		return fmt.Errorf("policy %s cannot be set", name)
 	}

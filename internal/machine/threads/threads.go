@@ -1,5 +1,5 @@
-// Package threads reads processes and threads, where they ran and what disturbed them, and reads and writes their CPUs
-// and scheduling policy.
+// Package threads reads processes and threads, where they ran and what disturbed them, and reads and writes their
+// affinity and scheduling policy.
 package threads
 
 import (
@@ -19,13 +19,14 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// task is one thread as /proc/PID/task/TID/stat has it.
+// task is one thread, from /proc/PID/task/TID/stat.
 type task struct {
 	TID      int
 	Comm     string
-	CPU      int // ran there last
+	parent   int // PID
+	CPU      int // where it ran last
 	started  uint64
-	Priority int // of the realtime policies, 0 otherwise
+	Priority int // rt_priority: 0 except with a realtime policy
 	Policy   int
 	flags    uint64 // PF_… of include/linux/sched.h
 }
@@ -34,8 +35,8 @@ type task struct {
 var policies = [...]string{0: "SCHED_OTHER", 1: "SCHED_FIFO", 2: "SCHED_RR", 3: "SCHED_BATCH", 5: "SCHED_IDLE",
 	6: "SCHED_DEADLINE"}
 
-// ParseStat reads a stat file (proc_pid_stat(5)). The name stands in parentheses and may hold any character, so the
-// fields are counted from the last parenthesis.
+// ParseStat reads a stat file (proc_pid_stat(5)). The name is in parentheses and may contain any character, so fields
+// are counted from the last parenthesis.
 func ParseStat(text string) (task, error) {
 	open, closed := strings.IndexByte(text, '('), strings.LastIndexByte(text, ')')
 	if open < 0 || closed < open {
@@ -47,6 +48,7 @@ func ParseStat(text string) (task, error) {
 		return task{}, fmt.Errorf("expected a thread number, found %.40q", text)
 	}
 	const (
+		parent   = 4 - 3
 		flags    = 9 - 3
 		started  = 22 - 3
 		cpu      = 39 - 3
@@ -57,7 +59,8 @@ func ParseStat(text string) (task, error) {
 	if len(fields) <= policy {
 		return task{}, fmt.Errorf("expected at least 41 fields, found %d", len(fields)+2)
 	}
-	var errs [5]error
+	var errs [6]error
+	t.parent, errs[5] = strconv.Atoi(fields[parent])
 	t.started, errs[0] = strconv.ParseUint(fields[started], 10, 64)
 	t.CPU, errs[1] = strconv.Atoi(fields[cpu])
 	t.Priority, errs[2] = strconv.Atoi(fields[priority])
@@ -66,7 +69,7 @@ func ParseStat(text string) (task, error) {
 	return t, errors.Join(errs[:]...)
 }
 
-// Tasks lists the threads of a process in the order of their creation.
+// Tasks returns the threads of a process in the order of their creation.
 func Tasks(m *tree.Tree, pid int) []task {
 	folder := m.Folder("proc/" + strconv.Itoa(pid) + "/task")
 	defer folder.Close()
@@ -84,15 +87,15 @@ func Tasks(m *tree.Tree, pid int) []task {
 	return list
 }
 
-// sortTasks puts threads in the order of creation: by start time, within one tick (10 ms) by number.
+// sortTasks sorts threads by creation: by start time, within one tick (10 ms) by TID.
 func sortTasks(list []task) {
 	slices.SortFunc(list, func(a, b task) int {
 		return cmp.Or(cmp.Compare(a.started, b.started), cmp.Compare(a.TID, b.TID))
 	})
 }
 
-// KernelVhosts lists the vhost workers of a process that are threads of the kernel: before Linux 6.4 (commit
-// 6e890c5d5021, "vhost: use vhost_tasks for worker threads") they were not threads of QEMU, only named after it.
+// KernelVhosts returns the vhost workers of a process that are kernel threads. Before Linux 6.4 (commit 6e890c5d5021,
+// "vhost: use vhost_tasks for worker threads") they were not threads of QEMU, only named after it.
 func KernelVhosts(m *tree.Tree, pid int, all []Process) []task {
 	name := "vhost-" + strconv.Itoa(pid)
 	var list []task
@@ -112,8 +115,9 @@ func KernelVhosts(m *tree.Tree, pid int, all []Process) []task {
 	return list
 }
 
-// Of makes the fact of a task of a QEMU process by its name (QEMU with debug-threads=on, which libvirt sets).
-func Of(m *tree.Tree, t task, pid int) facts.Thread {
+// FactOf returns the facts of a thread of a QEMU process. Its role comes from its name (QEMU with debug-threads=on,
+// which libvirt sets).
+func FactOf(m *tree.Tree, t task, pid int) facts.Thread {
 	thread := facts.Thread{
 		TID: t.TID, Comm: t.Comm, Role: "worker", Queue: -1, CPU: t.CPU, Priority: t.Priority,
 		Affinity: Affinity(m, t.TID, pid),
@@ -127,19 +131,19 @@ func Of(m *tree.Tree, t task, pid int) facts.Thread {
 		thread.Role = "vhost"
 	case t.TID == pid:
 		thread.Role = "emulator"
-	case Scan(t.Comm, "CPU ", &n):
+	case ScanNumber(t.Comm, "CPU ", &n):
 		thread.Role, thread.Index = "vcpu", n
 	case strings.HasPrefix(t.Comm, "IO ") && t.Comm != "IO mon_iothread":
 		thread.Role = "iothread"
-		if Scan(t.Comm, "IO iothread", &n) {
+		if ScanNumber(t.Comm, "IO iothread", &n) {
 			thread.Index = n
 		}
 	}
 	return thread
 }
 
-// Scan reads the number that follows a prefix.
-func Scan(text, prefix string, n *int) bool {
+// ScanNumber reads the number after a prefix into n and reports whether there is one.
+func ScanNumber(text, prefix string, n *int) bool {
 	rest, found := strings.CutPrefix(text, prefix)
 	end := strings.IndexFunc(rest, func(r rune) bool { return r < '0' || r > '9' })
 	if end >= 0 {
@@ -153,7 +157,7 @@ func Scan(text, prefix string, n *int) bool {
 	return true
 }
 
-// Affinity is the CPUs that a thread may run on; of a recorded tree what its status file says.
+// Affinity returns the CPUs that a thread may run on; nil if unknown. In a recorded tree it reads the status file.
 func Affinity(m *tree.Tree, tid, pid int) setting.CPUSet {
 	if m.Live() {
 		if set, err := getAffinity(tid); err == nil {
@@ -163,7 +167,7 @@ func Affinity(m *tree.Tree, tid, pid int) setting.CPUSet {
 	return statusCPUs(m, tid, pid)
 }
 
-// statusCPUs is the CPUs that a thread may run on by its status file: also those that are offline.
+// statusCPUs returns the CPUs that a thread may run on from its status file, including offline ones.
 func statusCPUs(m *tree.Tree, tid, pid int) setting.CPUSet {
 	id := strconv.Itoa(tid)
 	status, err := m.Read("proc/" + strconv.Itoa(pid) + "/task/" + id + "/status")
@@ -179,10 +183,10 @@ func statusCPUs(m *tree.Tree, tid, pid int) setting.CPUSet {
 	return set
 }
 
-// affinityWords holds a set of 16384 CPUs, more than any kernel is built for (unix.CPUSet ends at 1024).
+// affinityWords is a set of up to 16384 CPUs, more than any kernel supports (unix.CPUSet ends at 1024).
 type affinityWords [16384 / 64]uint64
 
-// getAffinity asks the kernel for a thread's CPUs.
+// getAffinity returns a thread's CPUs.
 func getAffinity(tid int) (setting.CPUSet, error) {
 	var words affinityWords
 	if err := readAffinity(tid, &words); err != nil {
@@ -201,7 +205,7 @@ func readAffinity(tid int, words *affinityWords) error {
 	return nil
 }
 
-// set is the CPUs that the words have.
+// set returns the CPUs in words.
 func (words *affinityWords) set() setting.CPUSet {
 	var set setting.CPUSet
 	for i, word := range words {
@@ -212,8 +216,8 @@ func (words *affinityWords) set() setting.CPUSet {
 	return set
 }
 
-// SetAffinity binds a thread to CPUs. The kernel refuses a set without a CPU that is online and in the thread's cpuset
-// (EINVAL), and leaves out those that are not of a set that has some.
+// SetAffinity binds a thread to CPUs. The kernel ignores CPUs that are offline or not in the thread's cpuset, and
+// returns EINVAL if none is left.
 func SetAffinity(tid int, set setting.CPUSet) error {
 	var words affinityWords
 	for _, cpu := range set {
