@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -34,7 +35,7 @@ func (l *Lab) bootUntilUp(ctx context.Context) error {
 		if err == nil {
 			Record(StatBoot, "", time.Since(from).Seconds())
 		}
-		if err == nil || ctx.Err() != nil || try == bootTries {
+		if err == nil || ctx.Err() != nil || try == bootTries || hopeless(err) {
 			return err
 		}
 		l.retry(fmt.Sprintf("boot of the lab host failed, try %d of %d: %v", try, bootTries, err))
@@ -47,6 +48,9 @@ func (l *Lab) bootUntilUp(ctx context.Context) error {
 		}
 	}
 }
+
+// hopeless reports whether an error is one that trying again does not change: the kernel forbids what the lab needs.
+func hopeless(err error) bool { return errors.Is(err, fs.ErrPermission) }
 
 // bootLimit is several times what a boot takes, in fair time.
 func (l *Lab) bootLimit() time.Duration {
@@ -193,7 +197,7 @@ func (l *Lab) pipes() error {
 // launch starts a process of the lab and notes it in the state file.
 func (l *Lab) launch(ns *os.File, role string, env, argv []string) error {
 	// an attached process may restart it and exit before the owner
-	ours := !l.st.Detached && l.st.Owner.PID == os.Getpid()
+	ours := !l.st.Config.Detached && l.st.Owner.PID == os.Getpid()
 	p, err := spawn(role, ns, filepath.Join(l.dir, role+".log"), ours, env, argv)
 	if err != nil {
 		return err

@@ -12,8 +12,8 @@ import (
 const DefaultDir = "/var/cache/mpps-lab"
 
 // runRoot holds one folder of sockets, logs and state for each running lab. It is short because the
-// path of a Unix socket is limited to 107 bytes (unix(7)), and on a file system that a reboot empties.
-const runRoot = "/run/mpps-lab"
+// path of a Unix socket is limited to 107 bytes (unix(7)), and on a file system that a reboot empties. Tests change it.
+var runRoot = "/run/mpps-lab"
 
 // Dir is the cache folder of the lab: $MPPS_LAB, else DefaultDir.
 func Dir() string {

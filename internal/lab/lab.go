@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Config of a lab. The zero value of each field is a good choice.
@@ -22,7 +24,7 @@ type Config struct {
 	Accel     Accel    // empty: what BestAccel says. KVM without nesting boots, but has no guests
 	Persist   bool     // L1's file system survives Reset, Stop and the next Start of this name
 	Disk      bool     // with Persist: that file system is ext4 on a disk, and Reset loses what was not fsynced
-	Detached  bool     // the lab may outlive this process
+	Detached  bool     // the lab may outlive this process, from Detach on
 	Bare      bool     // load no modules: neither NICs nor kvm, only the channel
 	Realtime  Realtime // empty: L1 has its usual kernel only
 	// Begin is what is made of L1 before the lab is handed out; nil: nothing.
@@ -62,8 +64,64 @@ var ErrRunning = errors.New("a lab of this name is running")
 // Start begins a lab from its saved state, in about a second. The first of a configuration is booted (5 to 30 s), made
 // ready as Begin wants, and saved (10 s); the very first waits for Prepare too. A persistent lab and one with KVM are
 // booted each time. ctx bounds the start only. A boot that does not reach its first command is ended and tried again.
-func Start(ctx context.Context, c Config) (*Lab, error) {
+func Start(ctx context.Context, c Config) (l *Lab, err error) {
 	asked := c.Accel != ""
+	unlock, err := reserve(ctx, &c)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, free(c.Name))
+		}
+	}()
+	if c.Tree == nil {
+		if c.Tree, err = Prepare(ctx, Options{}, c.Log); err != nil {
+			return nil, err
+		}
+	}
+	var over *layer
+	if c.Realtime != "" {
+		if over, err = c.Tree.prepareLayer(ctx, c.Log); err != nil {
+			return nil, err
+		}
+	}
+	if reaped, err := Reap(ctx); err != nil {
+		return nil, err
+	} else if len(reaped) > 0 {
+		c.Log(fmt.Sprintf("cleaned labs whose owner is gone: %v", reaped))
+	}
+	l = newLab(c)
+	l.asked, l.over = asked, over
+	if err := l.start(ctx); err != nil {
+		l.Close()
+		return nil, errors.Join(fmt.Errorf("lab %s: %w", c.Name, err), l.st.clean())
+	}
+	return l, nil
+}
+
+// Reserve makes every check of Start that needs no root tree, and takes the name: from then on another process that
+// wants it gets ErrRunning at once. The name is free again after Stop or the function that Reserve returns, and when
+// this process ends.
+func Reserve(ctx context.Context, c Config) (func() error, error) {
+	unlock, err := reserve(ctx, &c)
+	if err != nil {
+		return nil, err
+	}
+	unlock()
+	return func() error {
+		unlock, err := lockName(context.WithoutCancel(ctx), c.Name, func() {})
+		if err != nil {
+			return err
+		}
+		defer unlock()
+		return free(c.Name)
+	}, nil
+}
+
+// reserve is Reserve that keeps the lock of the name.
+func reserve(ctx context.Context, c *Config) (unlock func(), err error) {
 	c.fill()
 	if err := c.check(); err != nil {
 		return nil, err
@@ -71,44 +129,67 @@ func Start(ctx context.Context, c Config) (*Lab, error) {
 	if err := checkNeeds(); err != nil {
 		return nil, err
 	}
-	if c.Tree == nil {
-		t, err := Prepare(ctx, Options{}, c.Log)
-		if err != nil {
-			return nil, err
-		}
-		c.Tree = t
-	}
-	var over *layer
-	if c.Realtime != "" {
-		y, err := c.Tree.prepareLayer(ctx, c.Log)
-		if err != nil {
-			return nil, err
-		}
-		over = y
-	}
-	if reaped, err := Reap(ctx); err != nil {
-		return nil, err
-	} else if len(reaped) > 0 {
-		c.Log(fmt.Sprintf("cleaned labs whose owner is gone: %v", reaped))
-	}
-	unlock, err := lockName(ctx, c.Name)
+	unlock, err = claim(ctx, *c)
 	if err != nil {
 		return nil, err
 	}
-	defer unlock()
-	if _, err := readState(c.Name); err == nil {
-		return nil, fmt.Errorf("lab %s: %w", c.Name, ErrRunning)
-	}
-	if err := checkMemory(c.MemoryMiB); err != nil {
+	if err := checkMemory("/", c.MemoryMiB); err != nil {
+		err = errors.Join(err, free(c.Name))
+		unlock()
 		return nil, err
 	}
-	l := newLab(c)
-	l.asked, l.over = asked, over
-	if err := l.start(ctx); err != nil {
-		err = fmt.Errorf("lab %s: %w", c.Name, err)
-		return nil, errors.Join(err, l.st.clean())
+	return unlock, nil
+}
+
+// claimLimit is how long claim waits for a process that ends or looks at a lab of the name. One that starts a lab has
+// said so in the state file.
+const claimLimit = 5 * time.Second
+
+// claim takes the lock of a name and writes this process into its state file; ErrRunning if another process has it.
+func claim(ctx context.Context, c Config) (unlock func(), err error) {
+	taken := fmt.Errorf("lab %s: %w", c.Name, ErrRunning)
+	me, _ := readProc("owner", os.Getpid())
+	available := func() (*state, bool) {
+		s, err := readState(c.Name)
+		return s, err != nil || s.orphaned() || s.Owner == me && s.Tree == ""
 	}
-	return l, nil
+	if _, ok := available(); !ok {
+		return nil, taken
+	}
+	limited, cancel := context.WithTimeoutCause(ctx, claimLimit, taken)
+	defer cancel()
+	unlock, err = lockName(limited, c.Name, func() {})
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			unlock()
+		}
+	}()
+	s, ok := available()
+	if !ok {
+		return nil, taken
+	}
+	if s != nil && s.orphaned() {
+		c.Log("cleaned a lab whose owner is gone: " + c.Name)
+		if err := s.clean(); err != nil {
+			return nil, err
+		}
+	}
+	if err := os.MkdirAll(runDir(c.Name), 0o755); err != nil {
+		return nil, err
+	}
+	return unlock, (&state{Boot: bootID(), Owner: me, Config: c, Accel: c.Accel}).write()
+}
+
+// free ends what a start of this process has left of a lab, its reservation included.
+func free(name string) error {
+	s, err := readState(name)
+	if err != nil || s.Owner.PID != os.Getpid() {
+		return nil
+	}
+	return s.clean()
 }
 
 func (c *Config) fill() {
@@ -163,9 +244,20 @@ func newLab(c Config) *Lab {
 	owner, _ := readProc("owner", os.Getpid())
 	return &Lab{
 		dir: runDir(c.Name), data: dataDir(cache, c.Name), tree: c.Tree, log: c.Log,
-		st: &state{Boot: bootID(), Owner: owner, Detached: c.Detached, Config: c, Cache: cache, Tree: c.Tree.Dir,
-			Accel: c.Accel},
+		st: &state{Boot: bootID(), Owner: owner, Config: c, Cache: cache, Tree: c.Tree.Dir, Accel: c.Accel},
 	}
+}
+
+// Detach has the lab outlive this process. Until then whoever looks after this process has ended takes it for a start
+// that was killed, and Reap ends it. Its Config must say Detached: other labs end with this process by themselves.
+func (l *Lab) Detach() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.st.Config.Detached {
+		return fmt.Errorf("lab %s: want Detached to detach it", l.st.Config.Name)
+	}
+	l.st.Detached = true
+	return l.st.write()
 }
 
 // Attach gives a handle of a lab that another process has started.
@@ -177,7 +269,7 @@ func Attach(name string) (*Lab, error) {
 		return nil, err
 	}
 	s, err := readState(name)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || err == nil && s.Tree == "" {
 		return nil, fmt.Errorf("lab %s: is not up: %w", name, fs.ErrNotExist)
 	}
 	if err != nil {
@@ -209,19 +301,35 @@ func (l *Lab) Close() {
 
 // Stop ends the lab and removes everything of it but, if it is persistent, its data.
 func (l *Lab) Stop(ctx context.Context) error {
-	unlock, err := lockName(ctx, l.Name())
+	l.Close()
+	if err := Down(ctx, l.Name(), func(string) {}); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil // ended by another
+}
+
+// Down is Stop by name, whatever has become of the lab; it needs no root tree. It waits for a start that is under way.
+func Down(ctx context.Context, name string, log func(string)) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
+	unlock, err := lockName(ctx, name,
+		func() { log("waiting: another process is starting or ending lab " + name) })
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	l.Close()
-	if _, err := readState(l.Name()); errors.Is(err, fs.ErrNotExist) {
-		return nil // ended by another
+	s, err := readState(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("lab %s: is not up: %w", name, err)
 	}
-	if err := l.halt(); err != nil {
+	if err != nil {
 		return err
 	}
-	return l.st.clean()
+	if err := (&Lab{dir: runDir(name), st: s}).halt(); err != nil {
+		return err
+	}
+	return s.clean()
 }
 
 // RemoveData removes what a persistent lab that is not running has kept.
@@ -235,7 +343,7 @@ func RemoveData(name string) error {
 	return os.RemoveAll(dataDir(Dir(), name))
 }
 
-// Clean removes the cache: trees, packages, kept data. No lab may run.
+// Clean removes the cache: trees, packages, kept data. No lab may run, and none be built.
 func Clean(ctx context.Context, cache string) error {
 	if cache == "" {
 		cache = Dir()
@@ -250,6 +358,16 @@ func Clean(ctx context.Context, cache string) error {
 	for _, l := range labs {
 		return advise(fmt.Errorf("lab %s: %w", l.Name, ErrRunning), "mpps-lab down --name "+l.Name)
 	}
+	unlock, err := tryLock(buildLock(cache))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil // there is no cache
+	case errors.Is(err, unix.EWOULDBLOCK):
+		return advise(errors.New("lab: another process builds the root tree"), "wait for its end, or end it")
+	case err != nil:
+		return err
+	}
+	defer unlock()
 	return errors.Join(removeGlob(filepath.Join(cache, "tree-*")), removeGlob(filepath.Join(cache, "build-*")),
 		removeGlob(filepath.Join(cache, "debs")), removeGlob(filepath.Join(cache, "labs")),
 		removeGlob(filepath.Join(cache, "*lock")))
@@ -258,7 +376,7 @@ func Clean(ctx context.Context, cache string) error {
 // Reset ends L1 like a power cut and boots it again. Without Persist it begins afresh, from its saved state where it
 // has one. args, when given, replace the kernel arguments of Config.
 func (l *Lab) Reset(ctx context.Context, args ...string) error {
-	unlock, err := lockName(ctx, l.Name())
+	unlock, err := lockName(ctx, l.Name(), func() {})
 	if err != nil {
 		return err
 	}

@@ -12,10 +12,28 @@ import (
 )
 
 // lockFile takes an exclusive flock, polling so that ctx can end the wait. waiting is called once
-// when another process holds it. A holder may unlink the file: a lock on a file that the path does
-// not name any more is not taken for one.
+// when another process holds it.
 func lockFile(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
-	for first := true; ; {
+	for first := true; ; first = false {
+		unlock, err := tryLock(path)
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return unlock, err
+		}
+		if first {
+			waiting()
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// tryLock takes an exclusive flock; the error is EWOULDBLOCK if another process holds it. A holder may unlink the file:
+// a lock on a file that the path no longer names does not count.
+func tryLock(path string) (unlock func(), err error) {
+	for {
 		f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o644)
 		if err != nil {
 			return nil, err
@@ -25,20 +43,8 @@ func lockFile(ctx context.Context, path string, waiting func()) (unlock func(), 
 			return func() { f.Close() }, nil
 		}
 		f.Close()
-		if err == nil {
-			continue
-		}
-		if !errors.Is(err, unix.EWOULDBLOCK) {
+		if err != nil {
 			return nil, fmt.Errorf("lock %s: %w", path, err)
-		}
-		if first {
-			waiting()
-			first = false
-		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(100 * time.Millisecond):
 		}
 	}
 }
@@ -53,20 +59,22 @@ func isNamed(f *os.File, path string) bool {
 	return err == nil && os.SameFile(a, b)
 }
 
-// lockName serialises what starts and ends the lab of one name. The lock file stands beside the run
-// folder because that folder is removed under the lock; it goes with the last unlock.
-func lockName(ctx context.Context, name string) (func(), error) {
+// nameLock is the lock under which the lab of a name is started and ended. It stands beside the run folder because that
+// folder is removed under the lock; it goes with the last unlock.
+func nameLock(name string) string { return filepath.Join(runRoot, "."+name+".lock") }
+
+// lockName takes the lock of a name. waiting is called once when another process holds it.
+func lockName(ctx context.Context, name string, waiting func()) (func(), error) {
 	if err := os.MkdirAll(runRoot, 0o755); err != nil {
 		return nil, err
 	}
-	path := filepath.Join(runRoot, "."+name+".lock")
-	unlock, err := lockFile(ctx, path, func() {})
+	unlock, err := lockFile(ctx, nameLock(name), waiting)
 	if err != nil {
 		return nil, err
 	}
 	return func() {
 		if _, err := os.Stat(runDir(name)); errors.Is(err, os.ErrNotExist) {
-			os.Remove(path)
+			os.Remove(nameLock(name))
 		}
 		unlock()
 	}, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
@@ -13,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"mpps/internal/thread"
 )
 
 // treeBytes is what a build of the tree takes on the disk, the fetched packages included.
@@ -38,11 +41,14 @@ func (e *MissingError) Hint() string {
 	return "apt-get install -y --no-install-recommends " + strings.Join(e.Packages, " ")
 }
 
+// privileges is what to do where the kernel refuses what a lab needs.
+const privileges = "in a container, give it CAP_SYS_ADMIN and CAP_NET_ADMIN ('docker run --privileged')"
+
 // checkNeeds gives a *MissingError, or an error when the lab cannot run here at all.
 func checkNeeds() error {
 	if os.Geteuid() != 0 {
-		return errors.New("lab: needs root (network namespaces, taps, a tree with device files), found uid " +
-			fmt.Sprint(os.Geteuid()))
+		return advise(fmt.Errorf("lab: needs root (network namespaces, taps, a tree with device files), found uid %d",
+			os.Geteuid()), "run it as root, such as with sudo")
 	}
 	var missing []string
 	for _, n := range needed {
@@ -53,19 +59,41 @@ func checkNeeds() error {
 	if len(missing) > 0 {
 		return &MissingError{missing}
 	}
-	if _, err := os.Stat("/dev/net/tun"); err != nil {
+	return thread.Do(checkNetwork)
+}
+
+// checkNetwork tries what newNetwork and QEMU do: a network namespace, and a tap in it. It leaves the calling thread in
+// the namespace, which ends with the thread.
+func checkNetwork() error {
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		return advise(fmt.Errorf("lab: no network namespace: %w", err), privileges)
+	}
+	tun, err := os.OpenFile("/dev/net/tun", os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrPermission) {
+		return advise(fmt.Errorf("lab: no tap devices: %w", err), privileges+" and the device")
+	}
+	if err != nil {
 		return advise(fmt.Errorf("lab: no tap devices: %w", err), "modprobe tun")
+	}
+	defer tun.Close()
+	tap, err := unix.NewIfreq("lab")
+	if err != nil {
+		return err
+	}
+	tap.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI)
+	if err := unix.IoctlIfreq(int(tun.Fd()), unix.TUNSETIFF, tap); err != nil {
+		return advise(fmt.Errorf("lab: no tap devices: %w", err), privileges)
 	}
 	return nil
 }
 
 // checkDisk returns an error if the tree does not fit into the file system of a folder.
 func checkDisk(dir string) error {
-	var fs unix.Statfs_t
-	if err := unix.Statfs(dir, &fs); err != nil {
+	var disk unix.Statfs_t
+	if err := unix.Statfs(dir, &disk); err != nil {
 		return fmt.Errorf("lab: %s: %w", dir, err)
 	}
-	return enoughDisk(dir, fs.Bavail*uint64(fs.Bsize))
+	return enoughDisk(dir, disk.Bavail*uint64(disk.Bsize))
 }
 
 func enoughDisk(dir string, free uint64) error {
@@ -79,36 +107,25 @@ func enoughDisk(dir string, free uint64) error {
 // besideMiB is the memory that QEMU, virtiofsd and a measurement take beside L1's.
 const besideMiB = 512
 
-// checkMemory returns an error if L1's memory is not to be had without swapping.
-func checkMemory(lab int) error {
-	text, err := os.ReadFile("/proc/meminfo")
+// checkMemory returns an error if L1's memory is not to be had without swapping, here or within the control groups of
+// this process.
+func checkMemory(root string, lab int) error {
+	available, where, err := availableMiB(root)
 	if err != nil {
 		return fmt.Errorf("lab: %w", err)
 	}
-	return enoughMemory(string(text), lab)
-}
-
-func enoughMemory(meminfo string, lab int) error {
-	for line := range strings.Lines(meminfo) {
-		var kib int
-		if _, err := fmt.Sscanf(line, "MemAvailable: %d kB", &kib); err != nil {
-			continue
-		}
-		if kib>>10 < lab+besideMiB {
-			return advise(fmt.Errorf("lab: a host of %d MiB needs %d MiB of memory, found %d MiB available", lab,
-				lab+besideMiB, kib>>10),
-				"end other programs and labs ('mpps-lab list')")
-		}
-		return nil
+	if available < lab+besideMiB {
+		return advise(fmt.Errorf("lab: a host of %d MiB needs %d MiB of memory, found %d MiB available%s", lab,
+			lab+besideMiB, available, where), "end other programs and labs ('mpps-lab list')")
 	}
-	return errors.New("lab: /proc/meminfo: found no MemAvailable")
+	return nil
 }
 
 // checkNamespaces returns an error if the build may not have mount and process namespaces of its own.
 func checkNamespaces(ctx context.Context) error {
 	if _, err := output(ctx, nil, "unshare", "--mount", "--pid", "--fork", "--mount-proc", "--", "true"); err != nil {
 		return advise(fmt.Errorf("lab: no mount and process namespaces for the build: %w", err),
-			"in a container, give it CAP_SYS_ADMIN ('docker run --privileged')")
+			privileges)
 	}
 	return nil
 }

@@ -36,17 +36,92 @@ func oneLine(t *testing.T, err error) {
 }
 
 func TestEnoughMemory(t *testing.T) {
-	const meminfo = "MemTotal:       24683524 kB\nMemAvailable:   %d kB\n"
-	if err := enoughMemory(fmt.Sprintf(meminfo, (6144+besideMiB)<<10), 6144); err != nil {
-		t.Errorf("just enough: %v", err)
+	const (
+		needs   = 6144 + besideMiB
+		meminfo = "MemTotal:       24683524 kB\nMemAvailable:   %d kB\n"
+		v2      = "30 20 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n"
+		v1      = "31 20 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n" +
+			"32 20 0:28 %s /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
+	)
+	type files map[string]string
+	plenty, just, short := fmt.Sprint(1<<40), fmt.Sprint(needs<<20), fmt.Sprint(needs<<20-1)
+	group := func(dir, limit, used, inactive string) files {
+		return files{dir + "/memory.max": limit, dir + "/memory.current": used,
+			dir + "/memory.stat": "anon 5\ninactive_file " + inactive + "\nactive_file 7\n"}
 	}
-	err := enoughMemory(fmt.Sprintf(meminfo, (6144+besideMiB)<<10-1), 6144)
-	oneLine(t, err)
-	if want := "lab: a host of 6144 MiB needs 6656 MiB of memory, found 6655 MiB available"; err == nil ||
-		err.Error() != want {
-		t.Errorf("found %v, expected %q", err, want)
+	group1 := func(dir, limit, used, inactive string) files {
+		return files{dir + "/memory.limit_in_bytes": limit, dir + "/memory.usage_in_bytes": used,
+			dir + "/memory.stat": "inactive_file 3\ntotal_inactive_file " + inactive + "\n"}
 	}
-	if err := enoughMemory("MemTotal: 1 kB\n", 1024); err == nil {
+	const top, top1 = "sys/fs/cgroup", "sys/fs/cgroup/memory"
+	for name, c := range map[string]struct {
+		kib     int // MemAvailable
+		own     string
+		mounted string
+		groups  []files
+		want    string // of the error
+	}{
+		"just enough": {kib: needs << 10},
+		"too little": {kib: needs<<10 - 1,
+			want: "lab: a host of 6144 MiB needs 6656 MiB of memory, found 6655 MiB available"},
+		"no limit": {needs << 10, "0::/a/b\n", v2,
+			[]files{group(top+"/a/b", "max\n", plenty, "0"), group(top+"/a", "max\n", plenty, "0")}, ""},
+		"own limit": {needs << 10, "0::/a/b\n", v2, []files{group(top+"/a/b", short, "0", "0")},
+			"lab: a host of 6144 MiB needs 6656 MiB of memory, found 6655 MiB available in the control group " +
+				"/sys/fs/cgroup/a/b"},
+		"own limit, just enough": {needs << 10, "0::/a/b\n", v2, []files{group(top+"/a/b", just, "0", "0")}, ""},
+		"a parent's": {needs << 10, "0::/a/b\n", v2,
+			[]files{group(top+"/a/b", "max\n", "0", "0"), group(top+"/a", plenty, fmt.Sprint(1<<40-1<<30), "0")},
+			"lab: a host of 6144 MiB needs 6656 MiB of memory, found 1024 MiB available in the control group " +
+				"/sys/fs/cgroup/a"},
+		"what the page cache holds": {needs << 10, "0::/\n", v2, []files{group(top, just, "4096", "4096")}, ""},
+		"more in use than allowed": {needs << 10, "0::/\n", v2, []files{group(top, "4096", "8192", "0")},
+			"lab: a host of 6144 MiB needs 6656 MiB of memory, found 0 MiB available in the control group " +
+				"/sys/fs/cgroup"},
+		"version 1": {needs << 10, "4:memory:/box/a\n3:cpu,cpuacct:/\n0::/\n", fmt.Sprintf(v1, "/"),
+			[]files{group1(top1+"/box", short, "0", "0"), group1(top1+"/box/a", "9223372036854771712", "0", "0")},
+			"lab: a host of 6144 MiB needs 6656 MiB of memory, found 6655 MiB available in the control group " +
+				"/sys/fs/cgroup/memory/box"},
+		"version 1 in a container": {needs << 10, "4:memory:/docker/1\n", fmt.Sprintf(v1, "/docker/1"),
+			[]files{group1(top1, short, "8", "8")},
+			"lab: a host of 6144 MiB needs 6656 MiB of memory, found 6655 MiB available in the control group " +
+				"/sys/fs/cgroup/memory"},
+		"a path of another namespace": {needs << 10, "0::/../../x\n", v2, []files{group(top, short, "0", "0")},
+			"lab: a host of 6144 MiB needs 6656 MiB of memory, found 6655 MiB available in the control group " +
+				"/sys/fs/cgroup"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			tree := append(c.groups, files{"proc/meminfo": fmt.Sprintf(meminfo, c.kib), "proc/self/cgroup": c.own,
+				"proc/self/mountinfo": c.mounted})
+			for _, part := range tree {
+				for file, text := range part {
+					file = filepath.Join(root, file)
+					if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755),
+						os.WriteFile(file, []byte(text), 0o644)); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			err := checkMemory(root, 6144)
+			if c.want == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			oneLine(t, err)
+			if err == nil || err.Error() != c.want {
+				t.Errorf("found %v, expected %q", err, c.want)
+			}
+		})
+	}
+	root := t.TempDir()
+	if err := errors.Join(os.Mkdir(filepath.Join(root, "proc"), 0o755),
+		os.WriteFile(filepath.Join(root, "proc/meminfo"), []byte("MemTotal: 1 kB\n"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	if err := checkMemory(root, 1024); err == nil {
 		t.Error("no MemAvailable: found no error")
 	}
 }

@@ -40,6 +40,9 @@ const stamp = "stamp.json"
 
 func treeDir(cache string) string { return filepath.Join(cache, "tree-"+digest()) }
 
+// buildLock is the lock under which a process builds a tree or something in it.
+func buildLock(cache string) string { return filepath.Join(cache, "lock") }
+
 // OpenTree gives the tree of this program's recipe if it has been built.
 func OpenTree(cache string) (*Tree, error) {
 	if cache == "" {
@@ -106,7 +109,7 @@ func Prepare(ctx context.Context, o Options, progress func(string)) (*Tree, erro
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		return nil, err
 	}
-	unlock, err := lockFile(ctx, filepath.Join(cache, "lock"),
+	unlock, err := lockFile(ctx, buildLock(cache),
 		func() { progress("waiting: another process builds the lab") })
 	if err != nil {
 		return nil, err

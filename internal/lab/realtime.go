@@ -69,7 +69,7 @@ func (t *Tree) prepareLayer(ctx context.Context, progress func(string)) (*layer,
 		return y, err
 	}
 	cache := filepath.Dir(t.Dir)
-	unlock, err := lockFile(ctx, filepath.Join(cache, "lock"),
+	unlock, err := lockFile(ctx, buildLock(cache),
 		func() { progress("waiting: another process builds the lab") })
 	if err != nil {
 		return nil, err

@@ -24,7 +24,7 @@ const guestReset = "guest-reset"
 // menu says: with the arguments that its grub.cfg yields. It also goes on after a reboot that L1 has begun on its own.
 // It wants Persist, without which L1 would forget its boot menu.
 func (l *Lab) Reboot(ctx context.Context) error {
-	unlock, err := lockName(ctx, l.Name())
+	unlock, err := lockName(ctx, l.Name(), func() {})
 	if err != nil {
 		return err
 	}

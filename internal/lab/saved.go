@@ -34,6 +34,7 @@ type saved struct{ dir string }
 const (
 	savedMemory = "memory" // a sparse file of the size of L1's memory, some 300 to 600 MB on the disk
 	savedShare  = "share"
+	unfinished  = "unfinished-" // how the folder of one that is being written begins
 )
 
 // savedRoom is how much the saved states of a tree may take on the disk; those used longest ago go first.
@@ -94,7 +95,7 @@ func (l *Lab) begin(ctx context.Context) error {
 	if s.exists() {
 		unlock()
 		err := l.restore(ctx, s)
-		if err == nil || ctx.Err() != nil {
+		if err == nil || ctx.Err() != nil || hopeless(err) {
 			return err
 		}
 		l.retry(fmt.Sprintf("the saved state of the lab host did not come up, it is made anew: %v", err))
@@ -120,7 +121,7 @@ func (l *Lab) begin(ctx context.Context) error {
 	if err == nil {
 		err = l.restore(ctx, s)
 	}
-	if err == nil || ctx.Err() != nil {
+	if err == nil || ctx.Err() != nil || hopeless(err) {
 		return err
 	}
 	l.retry(fmt.Sprintf("the lab host does without a saved state: %v", err))
@@ -214,11 +215,11 @@ func (l *Lab) save(ctx context.Context, s saved) error {
 	from := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, savedLimit)
 	defer cancel()
-	unfinished, err := os.MkdirTemp(filepath.Dir(s.dir), "unfinished-")
+	dir, err := os.MkdirTemp(filepath.Dir(s.dir), unfinished)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(unfinished)
+	defer os.RemoveAll(dir)
 	m, err := dialMonitor(ctx, filepath.Join(l.dir, "qmp.sock"))
 	if err != nil {
 		return err
@@ -230,7 +231,7 @@ func (l *Lab) save(ctx context.Context, s saved) error {
 	if _, err := m.do("stop", nil); err != nil {
 		return err
 	}
-	memory := filepath.Join(unfinished, savedMemory)
+	memory := filepath.Join(dir, savedMemory)
 	if _, err := m.do("migrate", map[string]string{"uri": "file:" + memory}); err != nil {
 		return err
 	}
@@ -240,13 +241,13 @@ func (l *Lab) save(ctx context.Context, s saved) error {
 	if err := syncFile(memory); err != nil {
 		return err
 	}
-	if _, err := output(ctx, nil, "cp", "-a", l.ShareDir(), filepath.Join(unfinished, savedShare)); err != nil {
+	if _, err := output(ctx, nil, "cp", "-a", l.ShareDir(), filepath.Join(dir, savedShare)); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(filepath.Join(unfinished, savedShare, ".cmd")); err != nil {
+	if err := os.RemoveAll(filepath.Join(dir, savedShare, ".cmd")); err != nil {
 		return err
 	}
-	if err := os.Rename(unfinished, s.dir); err != nil {
+	if err := os.Rename(dir, s.dir); err != nil {
 		return err
 	}
 	l.log(fmt.Sprintf("lab: its state is kept, written in %.0f s", time.Since(from).Seconds()))
@@ -259,6 +260,12 @@ func syncFile(path string) error {
 		return err
 	}
 	return errors.Join(f.Sync(), f.Close())
+}
+
+// abandoned reports whether the folder of an unfinished state is older than any that is still being written.
+func abandoned(dir string) bool {
+	info, err := os.Stat(dir)
+	return err == nil && time.Since(info.ModTime()) > 2*savedLimit
 }
 
 // makeRoom removes states until those that remain take no more than room: what a process that was killed left
@@ -281,8 +288,8 @@ func (s saved) makeRoom(room int64) error {
 		if err != nil || !info.IsDir() {
 			continue
 		}
-		if strings.HasPrefix(e.Name(), "unfinished-") {
-			if time.Since(info.ModTime()) > 2*savedLimit {
+		if strings.HasPrefix(e.Name(), unfinished) {
+			if abandoned(dir) {
 				errs = append(errs, os.RemoveAll(dir))
 			}
 			continue

@@ -8,17 +8,21 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // state is what a lab leaves in its run folder for later processes: enough to use it and to end it.
 type state struct {
 	Boot     string // boot ID of L0; the rest means nothing under another one
 	Owner    Proc   // the process that started it
-	Detached bool   // it may outlive its owner
+	Detached bool   // it outlives its owner
 	Config   Config
 	Cache    string
-	Tree     string // folder of its tree
+	Tree     string // folder of its tree; empty: the name is taken, and nothing has been started
 	Accel    Accel
 	Release  string // of the kernel that L1 was last booted with
 	Procs    []Proc
@@ -87,7 +91,7 @@ func (s *state) clean() error {
 			errs = append(errs, p.kill())
 		}
 	}
-	if !s.Config.Persist {
+	if !s.Config.Persist && s.Tree != "" {
 		errs = append(errs, os.RemoveAll(dataDir(s.Cache, s.Config.Name)))
 	}
 	// Last, so that a failure before leaves the means to try again.
@@ -97,40 +101,29 @@ func (s *state) clean() error {
 	return errors.Join(errs...)
 }
 
-// bootID names this boot of L0.
-func bootID() string {
-	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(b))
-}
-
 // Info describes a lab to people.
 type Info struct {
-	Name    string `json:"name"`
-	Mode    Mode   `json:"mode"`
-	Accel   Accel  `json:"accel"`
-	Running bool   `json:"running"`
-	Owner   int    `json:"owner,omitempty"` // process ID, unless the lab may outlive its owner
+	Name     string `json:"name"`
+	Mode     Mode   `json:"mode"`
+	Accel    Accel  `json:"accel"`
+	Running  bool   `json:"running"`
+	Orphaned bool   `json:"orphaned"`        // nobody will end it: the next start does, or down
+	Owner    int    `json:"owner,omitempty"` // process ID, unless the lab outlives its owner
 }
 
 // List gives the labs that have a state file.
 func List() ([]Info, error) {
-	entries, err := os.ReadDir(runRoot)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+	names, err := runNames()
 	if err != nil {
 		return nil, err
 	}
 	var out []Info
-	for _, e := range entries {
-		s, err := readState(e.Name())
+	for _, name := range names {
+		s, err := readState(name)
 		if err != nil {
-			continue // being made or being removed
+			continue // being removed, or a leftover
 		}
-		i := Info{Name: e.Name(), Mode: s.Config.Mode, Accel: s.Accel, Running: s.running()}
+		i := Info{Name: name, Mode: s.Config.Mode, Accel: s.Accel, Running: s.running(), Orphaned: s.orphaned()}
 		if !s.Detached {
 			i.Owner = s.Owner.PID
 		}
@@ -139,42 +132,110 @@ func List() ([]Info, error) {
 	return out, nil
 }
 
+// runNames are the labs that have a run folder.
+func runNames() ([]string, error) {
+	entries, err := os.ReadDir(runRoot)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}
+
+// Unused lists the folders in the cache that no lab and no build uses: unfinished builds and saved states of processes
+// that were killed, and the data of labs that are not up, which is what persistent ones keep. Clean removes them.
+func Unused(cache string) ([]string, error) {
+	if cache == "" {
+		cache = Dir()
+	}
+	patterns := []string{"tree-*/saved/" + unfinished + "*", "labs/*"}
+	unlock, err := tryLock(buildLock(cache))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil // there is no cache
+	case err == nil:
+		defer unlock()
+		patterns = append(patterns, "build-*", "tree-*/build-*")
+	case !errors.Is(err, unix.EWOULDBLOCK):
+		return nil, err
+	}
+	var out []string
+	for _, pattern := range patterns {
+		found, err := filepath.Glob(filepath.Join(cache, pattern))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, found...)
+	}
+	return slices.DeleteFunc(out, func(dir string) bool {
+		if strings.HasPrefix(filepath.Base(dir), unfinished) {
+			return !abandoned(dir)
+		}
+		_, err := readState(filepath.Base(dir))
+		return filepath.Base(filepath.Dir(dir)) == "labs" && err == nil
+	}), nil
+}
+
 // Reap cleans the labs whose owner is gone (and detached ones whose QEMU is), exactly those, and gives
 // their names.
 func Reap(ctx context.Context) ([]string, error) {
-	infos, err := List()
+	names, err := runNames()
 	if err != nil {
 		return nil, err
 	}
 	var done []string
 	var errs []error
-	for _, i := range infos {
-		name, err := reapOne(ctx, i.Name)
+	for _, name := range names {
+		cleaned, err := reapOne(ctx, name)
 		errs = append(errs, err)
-		if name != "" {
+		if cleaned {
 			done = append(done, name)
 		}
 	}
 	return done, errors.Join(errs...)
 }
 
-// reapOne decides and cleans under the lab's lock, so that two reapers, or a reaper and a starter, do
-// not meet.
-func reapOne(ctx context.Context, name string) (string, error) {
-	unlock, err := lockName(ctx, name)
+// reapOne decides and cleans under the lab's lock, so that two reapers, or a reaper and a starter, do not meet. Who
+// holds the lock looks after the lab.
+func reapOne(ctx context.Context, name string) (bool, error) {
+	if s, err := readState(name); err == nil && !s.orphaned() {
+		return false, nil
+	}
+	limited, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	unlock, err := lockName(limited, name, cancel)
+	if limited.Err() != nil {
+		return false, ctx.Err()
+	}
 	if err != nil {
-		return "", err
+		return false, err
 	}
 	defer unlock()
 	s, err := readState(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // its process was killed before it could write one
+		return false, os.RemoveAll(runDir(name))
+	case err != nil:
+		return false, err
+	case !s.orphaned():
+		return false, nil
 	}
+	return true, s.clean()
+}
+
+// bootID names this boot of L0.
+func bootID() string {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
-		return "", err
+		return ""
 	}
-	if !s.orphaned() {
-		return "", nil
-	}
-	return name, s.clean()
+	return strings.TrimSpace(string(b))
 }

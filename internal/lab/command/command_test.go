@@ -44,6 +44,26 @@ func TestLabAnswers(t *testing.T) {
 	}
 }
 
+// TestListNamesWhatIsLeft: a lab of a process that was killed and folders that nobody uses are named with the command
+// that removes them.
+func TestListNamesWhatIsLeft(t *testing.T) {
+	var out bytes.Buffer
+	p := report.NewPrinter(&out, &out, report.Options{})
+	err := p.Answer(listed(List{Unused: []string{"/cache/build-1"}, Labs: []lab.Info{
+		{Name: "a", Mode: lab.Shell, Accel: lab.TCG, Running: true, Orphaned: true},
+		{Name: "b", Mode: lab.Shell, Accel: lab.TCG, Running: true}, {Name: "c", Mode: lab.Shell, Accel: lab.TCG},
+	}}))
+	want := `a                shell    tcg      left by a process that has ended: mpps-lab down --name a
+b                shell    tcg      running
+c                shell    tcg      not running
+in use by no lab, removed by 'mpps-lab clean':
+  /cache/build-1
+`
+	if err != nil || out.String() != want {
+		t.Errorf("%v, found\n%s", err, out.String())
+	}
+}
+
 // TestEmptyDemoFitsItsSchema validates a result of which everything is missing that can be.
 func TestEmptyDemoFitsItsSchema(t *testing.T) {
 	run := &measure.Run{Schema: measure.Schema, Kind: measure.PPS, LimitedBy: measure.ByUnknown,

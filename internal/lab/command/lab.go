@@ -25,7 +25,8 @@ type Up struct {
 
 // List is the answer of list.
 type List struct {
-	Labs []lab.Info `json:"labs"`
+	Labs   []lab.Info `json:"labs"`
+	Unused []string   `json:"unused"` // folders of the cache that no lab uses, which clean removes
 }
 
 func (a *app) upCommand() *cobra.Command {
@@ -55,6 +56,9 @@ func (a *app) upCommand() *cobra.Command {
 			err = install(cmd.Context(), l, host)
 			if err == nil && libvirt {
 				err = l.EnsureLibvirt(cmd.Context())
+			}
+			if err == nil {
+				err = l.Detach()
 			}
 			if err != nil {
 				return errors.Join(err, l.Stop(cmd.Context()))
@@ -151,8 +155,18 @@ func (a *app) bootCommand(use, short string, boot func(*lab.Lab, context.Context
 }
 
 func (a *app) downCommand() *cobra.Command {
-	return a.onLab("down", "end the lab and remove what it left on this machine", cobra.NoArgs,
-		func(ctx context.Context, l *lab.Lab, _ []string) error { return l.Stop(ctx) })
+	cmd := &cobra.Command{
+		Use: "down", Short: "end the lab and remove what it left on this machine", Args: cli.Args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			err := lab.Down(cmd.Context(), a.name, a.steps())
+			if errors.Is(err, fs.ErrNotExist) {
+				return notUp(a.name)
+			}
+			return named(err)
+		},
+	}
+	a.nameFlag(cmd)
+	return cmd
 }
 
 func (a *app) listCommand() *cobra.Command {
@@ -165,20 +179,37 @@ func (a *app) listCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.out.Answer(report.Answer{Verb: "lab-list", Result: List{labs}, Text: func(t *report.Text) {
-				if len(labs) == 0 {
-					t.Line("no lab is up")
-				}
-				for _, l := range labs {
-					state := "running"
-					if !l.Running {
-						state = "dead"
-					}
-					t.Line("%-16s %-8s %-8s %s", l.Name, l.Mode, l.Accel, state)
-				}
-			}})
+			unused, err := lab.Unused("")
+			if err != nil {
+				return err
+			}
+			return a.out.Answer(listed(List{labs, unused}))
 		},
 	}
+}
+
+func listed(l List) report.Answer {
+	return report.Answer{Verb: "lab-list", Result: l, Text: func(t *report.Text) {
+		if len(l.Labs) == 0 {
+			t.Line("no lab is up")
+		}
+		for _, i := range l.Labs {
+			state := "running"
+			switch {
+			case i.Orphaned:
+				state = fmt.Sprintf("left by a process that has ended: mpps-lab down --name %s", i.Name)
+			case !i.Running:
+				state = "not running"
+			}
+			t.Line("%-16s %-8s %-8s %s", i.Name, i.Mode, i.Accel, state)
+		}
+		if len(l.Unused) > 0 {
+			t.Line("in use by no lab, removed by 'mpps-lab clean':")
+		}
+		for _, dir := range l.Unused {
+			t.Line("  %s", dir)
+		}
+	}}
 }
 
 func (a *app) cleanCommand() *cobra.Command {
@@ -200,10 +231,14 @@ func (a *app) cleanCommand() *cobra.Command {
 func attach(name string) (*lab.Lab, error) {
 	l, err := lab.Attach(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &outcome.Fault{Err: fmt.Errorf("lab %s is not up", name), Hint: "'mpps-lab up' boots it",
-			Code: outcome.CodeNotConfigured}
+		return nil, notUp(name)
 	}
 	return l, named(err)
+}
+
+func notUp(name string) error {
+	return &outcome.Fault{Err: fmt.Errorf("lab %s is not up", name), Hint: "'mpps-lab up' boots it",
+		Code: outcome.CodeNotConfigured}
 }
 
 // named makes an error in --name one of the command line.

@@ -1,0 +1,269 @@
+package lab
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// inScratch gives labs a run folder of the test's own.
+func inScratch(t *testing.T) {
+	before := runRoot
+	runRoot = t.TempDir()
+	t.Cleanup(func() { runRoot = before })
+}
+
+// another starts a process that does nothing, as the owner of a lab.
+func another(t *testing.T) Proc {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "sleep", "60")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	p, ok := readProc("owner", cmd.Process.Pid)
+	if !ok {
+		t.Fatal("the process has ended")
+	}
+	return p
+}
+
+func config(name string) Config {
+	c := Config{Name: name}
+	c.fill()
+	return c
+}
+
+// write makes the run folder of a lab with a state.
+func write(t *testing.T, s state) {
+	t.Helper()
+	if s.Boot == "" {
+		s.Boot = bootID()
+	}
+	if err := errors.Join(os.MkdirAll(runDir(s.Config.Name), 0o755), s.write()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// TestClaim: a name that another process has is refused at once, also while that one is still building or booting, and
+// is to be had when that process has ended.
+func TestClaim(t *testing.T) {
+	inScratch(t)
+	owner := another(t)
+	write(t, state{Owner: owner, Config: config("demo")})
+	began := time.Now()
+	if _, err := claim(t.Context(), config("demo")); !errors.Is(err, ErrRunning) || time.Since(began) > time.Second {
+		t.Errorf("taken: %v after %v", err, time.Since(began))
+	}
+	if s, err := readState("demo"); err != nil || s.Owner != owner {
+		t.Errorf("the refused one wrote %+v, %v", s, err)
+	}
+	if err := owner.kill(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second time it is this process's own: what Reserve has taken, Start takes
+		unlock, err := claim(t.Context(), config("demo"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		unlock()
+	}
+	if s, err := readState("demo"); err != nil || s.Owner.PID != os.Getpid() || s.orphaned() {
+		t.Errorf("found %+v, %v", s, err)
+	}
+	s, _ := readState("demo")
+	s.Tree = "/tree" // started
+	write(t, *s)
+	if _, err := claim(t.Context(), config("demo")); !errors.Is(err, ErrRunning) {
+		t.Errorf("twice in a process: %v", err)
+	}
+}
+
+// TestClaimIsNotKeptWaiting: who holds the lock of a name for long has it.
+func TestClaimIsNotKeptWaiting(t *testing.T) {
+	inScratch(t)
+	synctest.Test(t, func(t *testing.T) {
+		unlock, err := lockName(t.Context(), "demo", func() {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unlock()
+		began := time.Now()
+		if _, err := claim(t.Context(), config("demo")); !errors.Is(err, ErrRunning) ||
+			time.Since(began) > 10*time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
+}
+
+// TestFreeLeavesKeptData: giving up a name before anything was started removes the reservation alone.
+func TestFreeLeavesKeptData(t *testing.T) {
+	inScratch(t)
+	t.Chdir(t.TempDir())
+	if err := os.MkdirAll("labs/kept/upper", 0o755); err != nil { // where a relative path would lead
+		t.Fatal(err)
+	}
+	unlock, err := claim(t.Context(), config("kept"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := free("kept"); err != nil {
+		t.Fatal(err)
+	}
+	unlock()
+	if exists(runDir("kept")) || exists(nameLock("kept")) || !exists("labs/kept/upper") {
+		t.Error("the reservation was not removed, or more than that")
+	}
+	write(t, state{Owner: another(t), Config: config("kept")})
+	if err := free("kept"); err != nil || !exists(stateFile("kept")) {
+		t.Errorf("another's reservation was removed: %v", err)
+	}
+}
+
+// TestReapStarts: a start that was killed leaves nothing, also of a lab that was to outlive it; one that is under way,
+// and one that has been detached, are left alone.
+func TestReapStarts(t *testing.T) {
+	inScratch(t)
+	cache := t.TempDir()
+	alive, gone, qemu := another(t), another(t), another(t)
+	qemu.Role = roleQEMU
+	if err := gone.kill(); err != nil {
+		t.Fatal(err)
+	}
+	left := another(t)
+	left.Role = roleQEMU
+	c := config("killed")
+	c.Detached = true
+	write(t, state{Owner: gone, Config: c, Cache: cache, Tree: "/tree", Procs: []Proc{left}})
+	if err := os.MkdirAll(filepath.Join(dataDir(cache, "killed"), "share"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(t, state{Owner: gone, Config: config("building")})
+	write(t, state{Owner: alive, Config: config("starting")})
+	c.Name = "detached"
+	write(t, state{Owner: gone, Config: c, Detached: true, Procs: []Proc{qemu}})
+	for _, folder := range []string{"empty", "locked"} {
+		if err := os.Mkdir(runDir(folder), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	unlock, err := lockName(t.Context(), "locked", func() {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+
+	labs, err := List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range labs {
+		if want := i.Name == "killed" || i.Name == "building"; i.Orphaned != want {
+			t.Errorf("%s: found orphaned %v", i.Name, i.Orphaned)
+		}
+	}
+	began := time.Now()
+	done, err := Reap(t.Context())
+	if err != nil || !slices.Equal(done, []string{"building", "killed"}) || time.Since(began) > 5*time.Second {
+		t.Errorf("found %v, %v after %v", done, err, time.Since(began))
+	}
+	if left.Alive() || !qemu.Alive() || !alive.Alive() {
+		t.Error("ended the wrong processes")
+	}
+	for path, want := range map[string]bool{runDir("killed"): false, dataDir(cache, "killed"): false,
+		runDir("building"): false, runDir("empty"): false, runDir("locked"): true, runDir("starting"): true,
+		runDir("detached"): true} {
+		if exists(path) != want {
+			t.Errorf("%s: found %v, expected %v", path, !want, want)
+		}
+	}
+}
+
+// TestDown ends a lab of a process that was killed, whose tree is gone too.
+func TestDown(t *testing.T) {
+	inScratch(t)
+	cache := t.TempDir()
+	gone, qemu := another(t), another(t)
+	qemu.Role = roleQEMU
+	if err := gone.kill(); err != nil {
+		t.Fatal(err)
+	}
+	write(t, state{Owner: gone, Config: config("demo"), Cache: cache, Tree: filepath.Join(cache, "tree-0"),
+		Procs: []Proc{qemu}})
+	if err := os.MkdirAll(filepath.Join(dataDir(cache, "demo"), "share"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	quiet := func(string) {}
+	if err := Down(t.Context(), "demo", quiet); err != nil {
+		t.Fatal(err)
+	}
+	if qemu.Alive() || exists(runDir("demo")) || exists(dataDir(cache, "demo")) || exists(nameLock("demo")) {
+		t.Error("something is left")
+	}
+	if err := Down(t.Context(), "demo", quiet); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("nothing to end: %v", err)
+	}
+}
+
+// TestUnused names what killed processes have left in the cache, and nothing that is in use; Clean removes it, and
+// nothing while a tree is built.
+func TestUnused(t *testing.T) {
+	inScratch(t)
+	cache := t.TempDir()
+	old := time.Now().Add(-time.Hour)
+	var all []string
+	for _, dir := range []string{"build-1", "tree-a/build-2", "tree-a/saved/unfinished-1", "labs/kept", "labs/up",
+		"tree-a/saved/unfinished-2", "tree-a/saved/0123", "debs"} {
+		path := filepath.Join(cache, dir)
+		if err := os.MkdirAll(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, path)
+	}
+	if err := os.Chtimes(all[2], old, old); err != nil {
+		t.Fatal(err)
+	}
+	write(t, state{Owner: another(t), Config: config("up"), Cache: cache, Tree: filepath.Join(cache, "tree-a")})
+	want := slices.Sorted(slices.Values(all[:4]))
+	unused, err := Unused(cache)
+	if slices.Sort(unused); err != nil || !slices.Equal(unused, want) {
+		t.Errorf("found %v, %v, expected %v", unused, err, want)
+	}
+	unlock, err := tryLock(buildLock(cache))
+	if err != nil {
+		t.Fatal(err)
+	}
+	unused, err = Unused(cache)
+	if slices.Sort(unused); err != nil || !slices.Equal(unused, slices.Sorted(slices.Values(all[2:4]))) {
+		t.Errorf("during a build: found %v, %v", unused, err)
+	}
+	oneLine(t, Clean(t.Context(), cache)) // a lab is up
+	if err := os.RemoveAll(runDir("up")); err != nil {
+		t.Fatal(err)
+	}
+	oneLine(t, Clean(t.Context(), cache))
+	if !exists(all[0]) {
+		t.Error("a build under way was removed")
+	}
+	unlock()
+	if err := Clean(t.Context(), cache); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(cache); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+	if unused, err := Unused(filepath.Join(cache, "none")); err != nil || len(unused) > 0 {
+		t.Errorf("no cache: %v, %v", unused, err)
+	}
+}
