@@ -65,7 +65,7 @@ func knobHead(k *knob.Knob) string {
 	}
 	var tiers []string
 	for _, tier := range goal.Tiers() {
-		if k.Speaks(tier) {
+		if k.AppliesTo(tier) {
 			tiers = append(tiers, string(tier))
 		}
 	}

@@ -49,7 +49,7 @@ func (e *Env) Attest(given []string, by string, forget bool) (*Attested, error) 
 			if err != nil {
 				return outcome.Failed(fmt.Errorf("record what was attested: %w", err), "")
 			}
-			row := knob.Attested(c.id, facts.Attestation{Value: c.value, By: by, At: now}, now)
+			row := knob.AttestationRow(c.id, facts.Attestation{Value: c.value, By: by, At: now}, now)
 			row.Before = before.Value
 			all.Attested = append(all.Attested, row)
 		}
@@ -67,7 +67,7 @@ func (e *Env) Attestations() (*Attested, error) {
 			return outcome.Failed(err, "move the file away to start over")
 		}
 		for _, id := range knob.AttestableIDs() {
-			all.Attested = append(all.Attested, knob.Attested(id, said[id], now))
+			all.Attested = append(all.Attested, knob.AttestationRow(id, said[id], now))
 		}
 		all.Host, _ = m.Identity()
 		return nil

@@ -87,7 +87,7 @@ func SnapshotDiff(t *Text, compared int, differences []facts.Difference) {
 // tiersOf are the tiers for which a knob has an opinion.
 func tiersOf(k *knob.Knob) string {
 	return words.Join(", ", words.Each(goal.Tiers(),
-		func(t goal.Tier) string { return words.Either(k.Speaks(t), string(t), "") })...)
+		func(t goal.Tier) string { return words.Either(k.AppliesTo(t), string(t), "") })...)
 }
 
 // Attested draws what persons said: all that can be said, or what was said now.

@@ -29,7 +29,7 @@ func TestExplainIsThePage(t *testing.T) {
 			parts = append(parts, v.Address)
 		}
 		for _, tier := range goal.Tiers() {
-			if k.Speaks(tier) {
+			if k.AppliesTo(tier) {
 				parts = append(parts, string(tier))
 			}
 		}

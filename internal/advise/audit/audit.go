@@ -77,7 +77,7 @@ func Run(h *facts.Host, g goal.Goal, catalogue []*knob.Knob) Report {
 
 // RunWith audits as Run does, with advice adjusted.
 func RunWith(h *facts.Host, g goal.Goal, catalogue []*knob.Knob, adjust Adjust) Report {
-	view := knob.Look(h, g)
+	view := knob.NewView(h, g)
 	r := Report{Tier: view.Tier, Why: g.Why(), Goal: g, Counts: map[State]int{}}
 	order := map[string]int{}
 	where, total := make([][]setting.Address, len(catalogue)), 0
@@ -88,7 +88,7 @@ func RunWith(h *facts.Host, g goal.Goal, catalogue []*knob.Knob, adjust Adjust) 
 	r.Findings = make([]Finding, 0, total)
 	for i, k := range catalogue {
 		order[k.ID] = i
-		speaks := k.Speaks(view.Tier)
+		speaks := k.AppliesTo(view.Tier)
 		seen := make(map[setting.Address]bool, len(where[i]))
 		for _, a := range where[i] {
 			if seen[a] { // two devices of one name, in a file that somebody made up
@@ -209,7 +209,7 @@ func silence(k *knob.Knob, tier goal.Tier) string {
 	switch {
 	case tier == goal.Default:
 		return "the target needs no tuning"
-	case tier == goal.Passthrough && k.Speaks(goal.Aggressive):
+	case tier == goal.Passthrough && k.AppliesTo(goal.Aggressive):
 		return "no longer applies: a virtual function's packets do not pass the host's bridge, virtio and vhost"
 	}
 	return fmt.Sprintf("no opinion for a target of tier %s", tier)

@@ -2,6 +2,7 @@ package knob
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -10,8 +11,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// attestable lists, by ID, the values that a person can attest of what the operating system cannot see, the wanted one
-// first.
+// attestable lists, by ID, what a person can attest about things that the operating system cannot see; the wanted value
+// comes first.
 var attestable = map[string][]string{
 	"firmware.smt":                         {"disabled", "enabled"},
 	"firmware.numa_per_socket":             {"4", "2", "1"},
@@ -38,17 +39,18 @@ var attestable = map[string][]string{
 	GuestsOwner:                            {"own", "others"},
 }
 
-// GuestsOwner is the ID under which a person attests whose guests run on the host: "own", or those of "others", from
-// which the mitigations of processor bugs protect the host.
+// GuestsOwner is the ID under which a person attests whose guests run here: the operator's "own", or those of "others",
+// against which the mitigations of processor bugs protect the host.
 const GuestsOwner = "guests.owner"
 
-// Attestable returns the values that can be attested of an ID, the wanted one first; for an unknown ID, similar ones.
+// Attestable returns the values that can be attested under an ID, the wanted one first; for an unknown ID it returns
+// similar ones.
 func Attestable(id string) (values, near []string) {
 	if values, known := attestable[id]; known {
 		return slices.Clone(values), nil
 	}
 	for _, other := range AttestableIDs() {
-		if Distance(id, other) <= max(2, len(other)/4) || contained(id, other) {
+		if Distance(id, other) <= max(2, len(other)/4) || isPartOf(id, other) {
 			near = append(near, other)
 		}
 	}
@@ -58,19 +60,15 @@ func Attestable(id string) (values, near []string) {
 
 // AttestableIDs returns all IDs that can be attested, sorted.
 func AttestableIDs() []string {
-	ids := make([]string, 0, len(attestable))
-	for id := range attestable {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	return ids
+	return slices.Sorted(maps.Keys(attestable))
 }
 
-// invisible is the answer where only a person can tell and none has: the same for all IDs, so that one line shows them.
+// invisible is the answer if only a person can tell and none has. It is the same for all IDs, so that one line shows
+// them.
 const invisible = "the operating system cannot see it: look into the firmware's setup and record what it says with " +
 	"'mpps attest ID=VALUE --by NAME'"
 
-// Attestation is what a person said of something, as a row.
+// Attestation is the row of an attested ID.
 type Attestation struct {
 	ID     string   `json:"id"`
 	Value  string   `json:"value"`
@@ -78,12 +76,12 @@ type Attestation struct {
 	At     string   `json:"at"` // RFC 3339
 	Age    string   `json:"age"`
 	Wanted string   `json:"wanted"`
-	Before string   `json:"before,omitempty"` // what was said until now
-	Values []string `json:"values"`           // that can be said of it
+	Before string   `json:"before,omitempty"` // the value attested before
+	Values []string `json:"values"`           // that can be attested
 }
 
-// Attested returns the row of what was said of an ID.
-func Attested(id string, said facts.Attestation, now time.Time) Attestation {
+// AttestationRow returns the row of an ID; said.Value is empty if nobody attested it.
+func AttestationRow(id string, said facts.Attestation, now time.Time) Attestation {
 	values, _ := Attestable(id)
 	row := Attestation{ID: id, Value: said.Value, By: said.By, Values: values}
 	if len(values) > 0 {
@@ -95,7 +93,7 @@ func Attested(id string, said facts.Attestation, now time.Time) Attestation {
 	return row
 }
 
-// Age returns in words how long ago something was.
+// Age returns in words how long ago a time was.
 func Age(at, now time.Time) string {
 	switch days := int(now.Sub(at).Hours() / 24); {
 	case at.IsZero() || now.Before(at):
@@ -109,29 +107,29 @@ func Age(at, now time.Time) string {
 	}
 }
 
-// said returns an attestation in words: "disabled (Erika, 12 days ago)".
-func (v *View) said(a facts.Attestation) string {
+// attestationWords returns an attestation in words: "disabled (Erika, 12 days ago)".
+func (v *View) attestationWords(a facts.Attestation) string {
 	return fmt.Sprintf("%s (%s, %s)", a.Value, a.By, Age(a.At, v.Taken))
 }
 
-// attested returns the advice that follows from what a person attested.
-func (v *View) attested(id, because string, severity Severity) Advice {
-	a, told := v.Attested[id]
-	if !told {
+// fromAttestation returns the advice that follows from what a person attested.
+func (v *View) fromAttestation(id, because string, severity Severity) Advice {
+	a, known := v.Attested[id]
+	if !known {
 		return Unsure(invisible)
 	}
 	wanted := attestable[id][0]
-	found := setting.Value(v.said(a))
+	found := setting.Value(v.attestationWords(a))
 	advice := Fine("as it should be, by what was attested")
 	if a.Value != wanted {
-		advice = Wants(setting.Exact(wanted), because).At(severity)
+		advice = exact(wanted, because).At(severity)
 	}
 	advice.Found = &found
 	return advice
 }
 
-// seen adds to advice what was found in the inventory.
-func seen(found string, advice Advice) Advice {
+// fact is advice on a fact, with what the inventory shows.
+func fact(found string, advice Advice) Advice {
 	reading := setting.Value(found)
 	advice.Found = &reading
 	return advice
@@ -140,17 +138,19 @@ func seen(found string, advice Advice) Advice {
 // hostFact returns the address of a fact about the whole host.
 func hostFact(what string) setting.Address { return setting.Of(setting.Fact, "host", what) }
 
-// onMetal reports whether the host has firmware of its own; if not, the advice says why.
-func (v *View) onMetal() (Advice, bool) {
-	if v.Virtual != "" {
-		return Skips("this host is itself a virtual machine (" + v.Virtual + "): the setup is that of the " +
-			"machine below"), false
+// onMetal returns a Want that skips hosts that are virtual machines: they have no firmware setup of their own.
+func onMetal(want func(v *View, a setting.Address) Advice) func(*View, setting.Address) Advice {
+	return func(v *View, a setting.Address) Advice {
+		if v.inGuest() {
+			return Skips("this host is itself a virtual machine (" + v.Virtual +
+				"): the setup is that of the machine below")
+		}
+		return want(v, a)
 	}
-	return Advice{}, true
 }
 
-// maker returns the vendor of the processors: intel, amd (Hygon too), or "" if unknown.
-func maker(h *facts.Host) string {
+// cpuVendor returns the vendor of the processors: intel, amd (also for Hygon), or "" if unknown.
+func cpuVendor(h *facts.Host) string {
 	switch vendor := strings.ToLower(h.Topology.Vendor); {
 	case strings.Contains(vendor, "intel"), vendor == "" && h.KVM.Vendor == "kvm_intel":
 		return "intel"

@@ -11,7 +11,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Needs returns what must happen before a change of an address takes effect, as far as its kind alone says.
+// Needs returns what must happen before a change of an address takes effect, as far as its kind tells.
 func Needs(a setting.Address) setting.Needs {
 	if a.Kind.AtBoot() {
 		return setting.Reboot()
@@ -19,10 +19,8 @@ func Needs(a setting.Address) setting.Needs {
 	return setting.Needs{}
 }
 
-// bootArgument returns the address of a kernel argument.
 func bootArgument(name string) setting.Address { return setting.Of(setting.KernelArg, name) }
 
-// bootArguments lists addresses of kernel arguments.
 func bootArguments(names ...string) func(*facts.Host) []setting.Address {
 	all := make([]setting.Address, len(names))
 	for i, name := range names {
@@ -31,41 +29,41 @@ func bootArguments(names ...string) func(*facts.Host) []setting.Address {
 	return fixed(all...)
 }
 
-// running reads a kernel argument from the command line of the running kernel.
-func (v *View) running(a setting.Address) setting.Reading {
+// runningReading returns what the command line of the running kernel says at the address of a kernel argument.
+func (v *View) runningReading(a setting.Address) setting.Reading {
 	if v.Kernel.CommandLine == "" {
 		return setting.CouldNotTell("the running kernel's command line is not known")
 	}
 	return setting.ParseCommandLine(v.Kernel.CommandLine).Get(a.Path)
 }
 
-// runningArgument returns the value of an argument of the running kernel.
+// runningArgument returns the value of an argument of the running kernel; false if it is not given.
 func (v *View) runningArgument(name string) (string, bool) {
-	r := v.running(bootArgument(name))
+	r := v.runningReading(bootArgument(name))
 	return r.Value, r.State == setting.Known
 }
 
-// boots is advice that the kernel gets an argument at the next boot. It says so where only the running kernel lacks it.
-func (v *View) boots(a setting.Address, want setting.Want, because string) Advice {
+// atBoot is advice on a kernel argument for the next boot. If only the running kernel lacks the value, it says so.
+func (v *View) atBoot(a setting.Address, want setting.Want, because string) Advice {
 	advice := Wants(want, because)
 	advice.Needs = setting.Reboot()
 	if want.Met(v.Readings.At(a)) {
-		if running := v.running(a); running.State != setting.Unknown && !want.Met(running) {
-			advice.Because = v.waits(a, running)
+		if running := v.runningReading(a); running.State != setting.Unknown && !want.Met(running) {
+			advice.Because = v.pendingReboot(a, running)
 		}
 	}
 	return advice
 }
 
-// bootsFine is advice that what the kernel gets at the next boot is good.
-func (v *View) bootsFine(a setting.Address, because string) Advice {
-	if running := v.running(a); running.State != setting.Unknown && !running.Same(v.Readings.At(a)) {
-		because = v.waits(a, running) + "; " + because
+// fineAtBoot is advice that the argument of the next boot is fine.
+func (v *View) fineAtBoot(a setting.Address, because string) Advice {
+	if running := v.runningReading(a); running.State != setting.Unknown && !running.Same(v.Readings.At(a)) {
+		because = v.pendingReboot(a, running) + "; " + because
 	}
 	return Fine(because)
 }
 
-func (v *View) waits(a setting.Address, running setting.Reading) string {
+func (v *View) pendingReboot(a setting.Address, running setting.Reading) string {
 	return fmt.Sprintf("waiting for a reboot: the running kernel has %s %s", strings.ReplaceAll(a.Path, "+", " and "),
 		running)
 }
@@ -88,30 +86,30 @@ var bootIOMMU = &Knob{
 	Where: bootArguments("iommu", "intel_iommu"),
 	Want: func(v *View, a setting.Address) Advice {
 		if a.Path == "iommu" {
-			if value, told := v.runningArgument("iommu.passthrough"); told && value == "1" {
-				return v.bootsFine(a, "iommu.passthrough=1 is the same")
+			if value, given := v.runningArgument("iommu.passthrough"); given && value == "1" {
+				return v.fineAtBoot(a, "iommu.passthrough=1 is the same")
 			}
-			return v.boots(a, setting.Exact("pt"),
+			return v.atBoot(a, setting.Exact("pt"),
 				"every buffer of the host's own NICs is mapped and unmapped").At(Medium)
 		}
-		switch maker(v.Host) {
+		switch cpuVendor(v.Host) {
 		case "":
 			return Unsure("the processors' maker is not known")
 		case "amd":
 			return Skips("AMD's IOMMU is on by default; amd_iommu=on is not a value that the kernel parses")
 		}
 		if next := v.Readings.At(a); next.State == setting.Absent && v.Firmware.Groups > 0 {
-			if _, told := v.runningArgument("intel_iommu"); !told {
-				return v.bootsFine(a, "the running kernel uses the IOMMU by itself")
+			if _, given := v.runningArgument("intel_iommu"); !given {
+				return v.fineAtBoot(a, "the running kernel uses the IOMMU by itself")
 			}
 		}
-		return v.boots(a, setting.Any("on", "on,sm_on", "sm_on,on"),
+		return v.atBoot(a, setting.Any("on", "on,sm_on", "sm_on,on"),
 			"the kernel does not use Intel's IOMMU unless it is told to").At(Critical)
 	},
 }
 
-// pollBelow is the wake-up latency below which polling is worth its power: a halt that the processor ends by itself
-// (C1) takes about 2 µs, and the kernel's way out of idle as much again.
+// pollBelow is the wake-up latency below which polling is worth its power: leaving a halt that the processor ends by
+// itself (C1) takes about 2 µs, and the way out of the kernel's idle loop as much again.
 const pollBelow = 20 * time.Microsecond
 
 var bootIdle = &Knob{
@@ -120,11 +118,10 @@ var bootIdle = &Knob{
 	Want: func(v *View, a setting.Address) Advice {
 		next := v.Readings.At(a)
 		if v.Goal.Latency > pollBelow && !setting.Exact("poll").Met(next) {
-			return v.bootsFine(a,
-				fmt.Sprintf("a wake-up within %v does not need polling: cpu.latency is enough, and can be taken back",
-					v.Goal.Latency))
+			return v.fineAtBoot(a, fmt.Sprintf("a wake-up within %v does not need polling: cpu.latency is enough, and "+
+				"can be taken back", v.Goal.Latency))
 		}
-		advice := v.boots(a, setting.Exact("poll"), "waking a CPU up takes a good part of the target")
+		advice := v.atBoot(a, setting.Exact("poll"), "waking a CPU up takes a good part of the target")
 		advice.Warning = "all CPUs draw full power, and turbo drops"
 		if v.Topology.SMT == "on" {
 			advice.Warning += "; SMT is on: a polling thread takes half of its sibling's core"
@@ -139,18 +136,18 @@ var bootPstate = &Knob{
 	Where: bootArguments("intel_pstate"),
 	Want: func(v *View, a setting.Address) Advice {
 		switch driver := v.Power.ScalingDriver; {
-		case maker(v.Host) == "amd":
+		case cpuVendor(v.Host) == "amd":
 			return Skips("a driver for Intel's processors")
 		case setting.Exact("disable").Met(v.Readings.At(a)):
-			return v.boots(a, setting.Exact("disable"), "the plain driver is chosen")
-		case maker(v.Host) == "":
+			return v.atBoot(a, setting.Exact("disable"), "the plain driver is chosen")
+		case cpuVendor(v.Host) == "":
 			return Unsure("the processors' maker is not known")
 		case driver == "":
-			return v.bootsFine(a, "no cpufreq here: the clock is the firmware's or the hypervisor's business")
+			return v.fineAtBoot(a, "no cpufreq here: the clock is the firmware's or the hypervisor's business")
 		case driver != "intel_pstate" && driver != "intel_cpufreq":
-			return v.bootsFine(a, "the clock is set by "+driver)
+			return v.fineAtBoot(a, "the clock is set by "+driver)
 		}
-		return v.boots(a, setting.Exact("disable"), v.Power.ScalingDriver+" moves the clock by itself").At(Low)
+		return v.atBoot(a, setting.Exact("disable"), v.Power.ScalingDriver+" moves the clock by itself").At(Low)
 	},
 }
 
@@ -161,19 +158,19 @@ var bootCstate = &Knob{
 	Want: func(v *View, a setting.Address) Advice {
 		now, _ := v.runningArgument("idle")
 		if next := v.Readings.At(bootArgument("idle")); now == "poll" && next.Value == "poll" {
-			return v.bootsFine(a, "idle=poll: no C-state is entered")
+			return v.fineAtBoot(a, "idle=poll: no C-state is entered")
 		}
 		if a.Path == "processor.max_cstate" {
-			return v.boots(a, setting.Any("1", "0"),
+			return v.atBoot(a, setting.Any("1", "0"),
 				"the kernel enters states that take longer to leave than the target")
 		}
-		switch maker(v.Host) {
+		switch cpuVendor(v.Host) {
 		case "amd":
 			return Skips("a driver for Intel's processors")
 		case "":
 			return Unsure("the processors' maker is not known")
 		}
-		return v.boots(a, setting.Exact("0"), "intel_idle has its own list of states and ignores processor.max_cstate")
+		return v.atBoot(a, setting.Exact("0"), "intel_idle has its own list of states and ignores processor.max_cstate")
 	},
 }
 
@@ -184,12 +181,12 @@ var bootASPM = &Knob{
 	Want: func(v *View, a setting.Address) Advice {
 		if a.Path == "pcie_aspm" {
 			if v.Readings.At(a).Value == "off" {
-				return v.boots(a, setting.NotThere(),
+				return v.atBoot(a, setting.NotThere(),
 					"pcie_aspm=off leaves what the firmware set up, and takes pcie_aspm.policy out of force").At(Low)
 			}
-			return v.bootsFine(a, "the kernel looks after link states")
+			return v.fineAtBoot(a, "the kernel looks after link states")
 		}
-		return v.boots(a, setting.Exact("performance"),
+		return v.atBoot(a, setting.Exact("performance"),
 			"a link that sleeps between packets makes the next one wait").At(Low)
 	},
 }
@@ -203,7 +200,7 @@ var bootTSC = &Knob{
 		case "":
 			return Unsure("the clocksource is not known")
 		case "tsc":
-			return v.boots(a, setting.Any("nowatchdog", "reliable"), "a watchdog interrupts each CPU in turn").At(Low)
+			return v.atBoot(a, setting.Any("nowatchdog", "reliable"), "a watchdog interrupts each CPU in turn").At(Low)
 		}
 		return Skips("the clocksource is " + v.Kernel.Clocksource + ": the kernel does not trust the TSC here, and " +
 			"neither should anybody else")
@@ -216,9 +213,9 @@ var bootMCE = &Knob{
 	Where: bootArguments("mce"),
 	Want: func(v *View, a setting.Address) Advice {
 		if v.Readings.At(a).Value == "ignore_ce" {
-			return v.bootsFine(a, "corrected errors are not looked for, others are still handled")
+			return v.fineAtBoot(a, "corrected errors are not looked for, others are still handled")
 		}
-		advice := v.boots(a, setting.Any("ignore_ce", "off"),
+		advice := v.atBoot(a, setting.Any("ignore_ce", "off"),
 			"a timer asks each CPU for corrected errors, isolated ones too").At(Info)
 		advice.Warning = "hides hardware faults that were corrected; what cannot be corrected is still handled"
 		return advice
@@ -230,6 +227,6 @@ var bootQuiet = &Knob{
 	Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Aggressive, goal.Passthrough, goal.Realtime),
 	Where: bootArguments("quiet", "rhgb"),
 	Want: func(v *View, a setting.Address) Advice {
-		return v.boots(a, setting.NotThere(), "the console does not show what went wrong in a boot").At(Info)
+		return v.atBoot(a, setting.NotThere(), "the console does not show what went wrong in a boot").At(Info)
 	},
 }

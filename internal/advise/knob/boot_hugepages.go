@@ -16,7 +16,7 @@ const (
 	giant      = 1 << 30 // bytes of a page
 	giantWords = "hugepagesz+hugepages"
 	// spare is the number of extra pages on each node with guests, for what a guest needs besides its memory (video
-	// memory, ROMs); nodeReserve is the bytes of each node left to the host.
+	// memory, ROMs); nodeReserve is what each node keeps for the host, in bytes.
 	spare       = 1
 	nodeReserve = 2 << 30
 )
@@ -45,38 +45,37 @@ var bootHugepages = &Knob{
 				strings.Join(giants.guests, ", "), strings.Join(giants.others, ", "), v.pagesWords(need))
 		}
 		if a.Path == "default_hugepagesz" {
-			if keep := v.keepDefault(); len(keep) > 0 {
+			if keep := v.defaultPageUsers(); len(keep) > 0 {
 				return Skips(fmt.Sprintf("%s of the default size, which is %s: with another default they would not "+
 					"start again. A definition may name 1 GiB itself (domain.hugepages)", takesPages(keep),
 					sizeWords(v.DefaultHugepage())))
 			}
-			return v.boots(a, setting.Exact("1G"),
+			return v.atBoot(a, setting.Exact("1G"),
 				because+": libvirt takes pages of the default size where the domain names none").At(Low)
 		}
 		next := v.Readings.At(a)
-		if pools, ok := v.pools(next); ok && v.enough(pools, giants) {
-			return v.bootsFine(a, "enough for "+because)
+		if pools, ok := v.pools(next); ok && v.poolsSuffice(pools, giants) {
+			return v.fineAtBoot(a, "enough for "+because)
 		}
-		if next.State == setting.Absent && v.filled(need) {
-			return v.bootsFine(a,
-				"the pools hold enough now, without the command line: see that whoever fills them does so after the "+
-					"next boot too")
+		if next.State == setting.Absent && v.poolsFilled(need) {
+			return v.fineAtBoot(a, "the pools hold enough now, without the command line: see that whoever fills them "+
+				"does so after the next boot too")
 		}
-		if problem := v.spreads(need); problem != "" {
+		if problem := v.spreadProblem(need); problem != "" {
 			return Unsure(problem)
 		}
-		advice := v.boots(a, setting.Exact(v.giantArgument(next, need)), because).At(Medium)
-		if len(giants.left) > 0 {
+		advice := v.atBoot(a, setting.Exact(v.giantArgument(next, need)), because).At(Medium)
+		if len(giants.noRoom) > 0 {
 			return advice.warn(fmt.Sprintf("there is no room for the pages of %s as well, defined with them and "+
-				"not running: they do not start beside these", strings.Join(giants.left, ", ")))
+				"not running: they do not start beside these", strings.Join(giants.noRoom, ", ")))
 		}
 		return advice
 	},
 }
 
-// spreads says which node would have too little left for the host if the kernel gives each node as many pages as the
-// neediest one.
-func (v *View) spreads(need map[int]int) string {
+// spreadProblem says which node would have too little left for the host if the kernel gives every node as many pages as
+// the neediest one; "" if all have enough.
+func (v *View) spreadProblem(need map[int]int) string {
 	if v.perNode() {
 		return ""
 	}
@@ -103,7 +102,7 @@ func (v *View) pagesWords(need map[int]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// perNode reports whether the kernel that boots next accepts a number of pages for each node.
+// perNode reports whether the kernel that boots next accepts a page count per node (since 5.16).
 func (v *View) perNode() bool {
 	release := v.Kernel.Release
 	if next, known := v.Boot.NextEntry(); known && next.Version != "" {
@@ -112,7 +111,7 @@ func (v *View) perNode() bool {
 	return since(release, 5, 16)
 }
 
-// giantArgument returns the value of the two arguments; pages of other sizes are kept.
+// giantArgument returns the value of hugepagesz+hugepages with the needed 1 GiB pages; pages of other sizes stay.
 func (v *View) giantArgument(next setting.Reading, need map[int]int) string {
 	var words []string
 	size := "2M"
@@ -148,7 +147,7 @@ func (v *View) giantArgument(next setting.Reading, need map[int]int) string {
 	return strings.Join(append(words, "hugepagesz=1G", "hugepages="+pages), " ")
 }
 
-// pools reads how many 1 GiB pages the arguments ask for: by node, or −1 for all nodes together.
+// pools returns how many 1 GiB pages the arguments ask for by node; −1 stands for all nodes together.
 func (v *View) pools(r setting.Reading) (map[int]int, bool) {
 	if r.State != setting.Known {
 		return nil, false
@@ -182,9 +181,9 @@ func (v *View) pools(r setting.Reading) (map[int]int, bool) {
 	return pools, true
 }
 
-// enough reports whether the pools have the pages that are placed, node by node, and in total those that may come from
-// any node.
-func (v *View) enough(pools map[int]int, g giants) bool {
+// poolsSuffice reports whether each node has the pages bound to it, and all nodes together those that may come from
+// any.
+func (v *View) poolsSuffice(pools map[int]int, g giants) bool {
 	all, spread := pools[-1]
 	have, need := 0, 0
 	for _, n := range v.Topology.Nodes {
@@ -200,8 +199,8 @@ func (v *View) enough(pools map[int]int, g giants) bool {
 	return have >= need
 }
 
-// filled reports whether the nodes have enough pages now.
-func (v *View) filled(need map[int]int) bool {
+// poolsFilled reports whether the nodes have enough pages now.
+func (v *View) poolsFilled(need map[int]int) bool {
 	for _, n := range v.Topology.Nodes {
 		i := slices.IndexFunc(n.Hugepages, sizeOfGiant)
 		if need[n.ID] > 0 && (i < 0 || n.Hugepages[i].Total < uint64(need[n.ID])) {
@@ -211,7 +210,7 @@ func (v *View) filled(need map[int]int) bool {
 	return true
 }
 
-// pageSize reads a size as the kernel writes it: 2M, 1G.
+// pageSize parses a page size as the kernel spells it: 2M, 1G.
 func pageSize(text string) (bytes uint64, ok bool) {
 	shift := 0
 	for letter, by := range map[string]int{"K": 10, "M": 20, "G": 30} {

@@ -7,31 +7,31 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// giants counts the 1 GiB pages that the host needs from the next boot on, by node, with a margin on each.
+// giants is how many 1 GiB pages the host needs from the next boot on, by node, with a margin on each.
 type giants struct {
-	need    map[int]int // pages that may come from any node among them
-	placed  map[int]int // without those
+	need    map[int]int // including pages that may come from any node
+	placed  map[int]int // excluding those
 	guests  []string    // that the goal is for
-	smaller []string    // that the goal is for, and whose definitions name other sizes
-	others  []string    // that are defined with such pages already
-	left    []string    // others that do not run, for which there is no room as well
+	smaller []string    // that the goal is for, defined with other page sizes
+	others  []string    // already defined with 1 GiB pages
+	noRoom  []string    // others that do not run and for which no room is left
 	problem string
 }
 
-// mine reports whether the goal asks for 1 GiB pages for a guest.
-func (v *View) mine(g *facts.Guest) bool {
+// inGoal reports whether the goal asks for 1 GiB pages for a guest.
+func (v *View) inGoal(g *facts.Guest) bool {
 	return g.Memory > 0 && v.Goal.ForGuest(g.Name) && (g.Active() || v.Goal.Guest == g.Name)
 }
 
-// keepDefault returns the guests outside the goal that use pages of the default size, where that is not 1 GiB.
-func (v *View) keepDefault() []string {
+// defaultPageUsers returns the guests outside the goal that use pages of the default size, if that is not 1 GiB.
+func (v *View) defaultPageUsers() []string {
 	var names []string
 	if now := v.DefaultHugepage(); now == giant || v.nextDefault() == giant {
 		return nil
 	}
 	for i := range v.Guests {
 		g := &v.Guests[i]
-		if !g.Managed || !g.Hugepages || v.mine(g) {
+		if !g.Managed || !g.Hugepages || v.inGoal(g) {
 			continue
 		}
 		for _, need := range pageNeedsOf(g, 0) {
@@ -44,15 +44,14 @@ func (v *View) keepDefault() []string {
 	return names
 }
 
-// nextDefault returns the default page size on the next boot's command line; 0 if there is none.
+// nextDefault returns the default page size on the next boot's command line, in bytes; 0 if it names none.
 func (v *View) nextDefault() uint64 {
 	size, _ := pageSize(v.Readings.At(bootArgument("default_hugepagesz")).Value)
 	return size
 }
 
 // giantPages counts the 1 GiB pages that the goal's guests need on each node, plus those of other guests, which would
-// not start after the reboot without them. Other guests that do not run are left out if memory does not suffice for
-// them too.
+// not start after the reboot without them. If memory does not suffice, other guests that do not run are left out.
 func (v *View) giantPages() giants {
 	g := v.countGiants(true)
 	if g.problem == "" {
@@ -71,13 +70,13 @@ func (v *View) countGiants(all bool) giants {
 		return c
 	}
 	byDefault := uint64(giant) // what the next boot makes of it
-	if len(v.keepDefault()) > 0 {
+	if len(v.defaultPageUsers()) > 0 {
 		byDefault = v.DefaultHugepage()
 	}
 	loose := 0
 	for i := range v.Guests {
 		g := &v.Guests[i]
-		mine := v.mine(g)
+		mine := v.inGoal(g)
 		if !mine && (!g.Managed || !g.Hugepages || g.Memory == 0) {
 			continue
 		}
@@ -99,7 +98,7 @@ func (v *View) countGiants(all bool) giants {
 		case pages == 0:
 			continue
 		case !mine && !all && !g.Active():
-			c.left = append(c.left, g.Name)
+			c.noRoom = append(c.noRoom, g.Name)
 			continue
 		case mine:
 			c.guests = append(c.guests, words)
@@ -136,23 +135,18 @@ func (v *View) countGiants(all bool) giants {
 		c.placed[node] = pages + spare
 		c.need[node] = pages + spare
 	}
-	c.problem = v.settle(c.need, loose)
+	c.problem = v.placeLoose(c.need, loose)
 	return c
 }
 
 // maxLoose bounds loose: no host has as many 1 GiB pages.
 const maxLoose = 1 << 16
 
-// settle places pages that may come from any node one by one where most is left, and says where they do not fit.
-func (v *View) settle(need map[int]int, loose int) (problem string) {
+// placeLoose adds pages that may come from any node to need, one by one where most room is left, and says where they do
+// not fit.
+func (v *View) placeLoose(need map[int]int, loose int) (problem string) {
 	room := func(n facts.Node) int64 { // pages that could be had
-		used := uint64(nodeReserve)
-		for _, p := range n.Hugepages {
-			if p.Size != giant {
-				used += p.Size * p.Total
-			}
-		}
-		return (int64(n.Memory)-int64(used))/giant - int64(need[n.ID])
+		return (int64(n.Memory)-int64(nodeReserve+otherPools(n)))/giant - int64(need[n.ID])
 	}
 	for loose = min(loose, maxLoose); loose > 0; loose-- {
 		best, most := v.Topology.Nodes[0].ID, int64(-1)
@@ -170,13 +164,23 @@ func (v *View) settle(need map[int]int, loose int) (problem string) {
 	for _, n := range v.Topology.Nodes {
 		if n.Memory > 0 && room(n) < 0 && need[n.ID] > 0 {
 			return fmt.Sprintf("node %d has %.1f GiB: %d pages of 1 GiB and 2 GiB for the host do not fit%s", n.ID,
-				gib(n.Memory), need[n.ID], v.besides(n))
+				gib(n.Memory), need[n.ID], v.otherPoolsWords(n))
 		}
 	}
 	return ""
 }
 
-// OrdinaryLeft returns the bytes of ordinary memory left on a guest's nodes once the next boot has taken the huge
+// otherPools returns the bytes of a node in pools of other page sizes.
+func otherPools(n facts.Node) (bytes uint64) {
+	for _, p := range n.Hugepages {
+		if p.Size != giant {
+			bytes += p.Size * p.Total
+		}
+	}
+	return bytes
+}
+
+// OrdinaryLeft returns the bytes of ordinary memory left on a guest's nodes once the next boot has reserved the huge
 // pages, and whether the guest can start in them.
 func (v *View) OrdinaryLeft(g *facts.Guest) (left uint64, starts bool) {
 	need, nodes := v.giantPages().need, g.MemoryNodes
@@ -190,19 +194,14 @@ func (v *View) OrdinaryLeft(g *facts.Guest) (left uint64, starts bool) {
 		if n.Memory == 0 {
 			return 0, true // not known
 		}
-		taken := uint64(need[n.ID])*giant + nodeReserve
-		for _, p := range n.Hugepages {
-			if p.Size != giant {
-				taken += p.Size * p.Total
-			}
-		}
+		taken := uint64(need[n.ID])*giant + nodeReserve + otherPools(n)
 		left += n.Memory - min(taken, n.Memory)
 	}
 	return left, left >= g.Memory+qemuOwn(g)
 }
 
-// besides says how much of a node is in pools of other sizes.
-func (v *View) besides(n facts.Node) string {
+// otherPoolsWords says how much of a node is in a pool of another size, to end a sentence with.
+func (v *View) otherPoolsWords(n facts.Node) string {
 	for _, p := range n.Hugepages {
 		if p.Size != giant && p.Total > 0 {
 			return fmt.Sprintf(" beside %.1f GiB in pages of %s", gib(p.Size*p.Total), sizeWords(p.Size))
@@ -211,7 +210,6 @@ func (v *View) besides(n facts.Node) string {
 	return ""
 }
 
-// takesPages says that guests take pages.
 func takesPages(names []string) string {
 	if len(names) == 1 {
 		return names[0] + " takes pages"

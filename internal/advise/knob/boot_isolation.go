@@ -11,12 +11,12 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// bootCPU is the CPU that the kernel boots on. It keeps time for CPUs without a tick and cannot be one of them.
+// bootCPU is the CPU that the kernel boots on. It keeps time for the CPUs without a tick and cannot be one of them.
 const bootCPU = 0
 
-// dedicated returns the CPUs reserved for the guests' vCPUs from boot on: those that the user gives, else those of the
-// placement, without the boot CPU. The note says if that was left out.
-func (v *View) dedicated() (set setting.CPUSet, note string) {
+// dedicatedCPUs returns the CPUs to reserve for vCPUs from boot on: those that the user gives, or else the placement's;
+// never the boot CPU. note says if that was left out.
+func (v *View) dedicatedCPUs() (set setting.CPUSet, note string) {
 	set = v.Goal.CPUs
 	if len(set) == 0 {
 		for _, p := range v.Placement().Guests {
@@ -31,12 +31,12 @@ func (v *View) dedicated() (set setting.CPUSet, note string) {
 	return set, note
 }
 
-// isolation is an argument that takes a list of CPUs.
+// isolation is a kernel argument that takes a CPU list.
 type isolation struct {
 	flags []string // in front of the list
 }
 
-// parse reads a value: flags and the CPUs. N stands for the last CPU (lib/bitmap-str.c, bitmap_parselist).
+// parse splits a value into flags and CPUs. N stands for the last CPU (lib/bitmap-str.c, bitmap_parselist).
 func (i isolation) parse(v *View, value string) (flags []string, cpus setting.CPUSet, ok bool) {
 	parts := strings.Split(value, ",")
 	for len(parts) > 0 && slices.Contains([]string{"nohz", "domain", "managed_irq"}, parts[0]) {
@@ -50,14 +50,14 @@ func (i isolation) parse(v *View, value string) (flags []string, cpus setting.CP
 	return flags, cpus.Minus(setting.CPUs(bootCPU)), err == nil && text != ""
 }
 
-// value returns the argument for a set of CPUs.
+// value returns the value for a set of CPUs.
 func (i isolation) value(cpus setting.CPUSet) string {
 	return strings.Join(append(slices.Clone(i.flags), cpus.String()), ",")
 }
 
-// want returns the advice for one of the three arguments.
-func (i isolation) want(v *View, a setting.Address, because string) Advice {
-	set, note := v.dedicated()
+// advise returns the advice on the argument.
+func (i isolation) advise(v *View, a setting.Address, because string) Advice {
+	set, note := v.dedicatedCPUs()
 	if len(set) == 0 {
 		return Unsure("the guests' CPUs are not known: name them with --cpus, or the guest with --guest")
 	}
@@ -66,18 +66,18 @@ func (i isolation) want(v *View, a setting.Address, because string) Advice {
 		has := func(flag string) bool { return slices.Contains(flags, flag) }
 		missing := slices.ContainsFunc(i.flags, func(flag string) bool { return !has(flag) })
 		if ok && cpus.Equal(set) && !missing {
-			return v.bootsFine(a, fmt.Sprintf("the guests' CPUs %s%s", set, note))
+			return v.fineAtBoot(a, fmt.Sprintf("the guests' CPUs %s%s", set, note))
 		}
-		if ok && len(set.Minus(cpus)) == 0 && !missing && v.agree(cpus) {
-			return v.bootsFine(a,
+		if ok && len(set.Minus(cpus)) == 0 && !missing && v.listsAgree(cpus) {
+			return v.fineAtBoot(a,
 				fmt.Sprintf("all of the guests' CPUs %s are among them, and the three lists agree%s", set, note))
 		}
 	}
-	return v.boots(a, setting.Exact(i.value(set)), because+note).At(High)
+	return v.atBoot(a, setting.Exact(i.value(set)), because+note).At(High)
 }
 
-// agree reports whether isolcpus, nohz_full and rcu_nocbs name these CPUs at the next boot.
-func (v *View) agree(set setting.CPUSet) bool {
+// listsAgree reports whether isolcpus, nohz_full and rcu_nocbs all name exactly these CPUs at the next boot.
+func (v *View) listsAgree(set setting.CPUSet) bool {
 	for _, name := range []string{"isolcpus", "nohz_full", "rcu_nocbs"} {
 		next := v.Readings.At(bootArgument(name))
 		if next.State != setting.Known {
@@ -94,26 +94,25 @@ func (i isolation) knob(id, title, because string) *Knob {
 	return &Knob{
 		ID: id, Title: title, Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
 		Where: bootArguments(strings.TrimPrefix(id, "boot.")),
-		Want:  func(v *View, a setting.Address) Advice { return i.want(v, a, because) },
+		Want:  func(v *View, a setting.Address) Advice { return i.advise(v, a, because) },
 	}
 }
 
 var (
-	bootIsolcpus = isolation{[]string{"managed_irq", "domain"}}.knob("boot.isolcpus",
-		"The scheduler keeps off the guests' CPUs",
-		"tasks are moved onto the guests' CPUs, and managed interrupts land there")
+	bootIsolcpus = isolation{[]string{"managed_irq", "domain"}}.knob("boot.isolcpus", "The scheduler keeps off the "+
+		"guests' CPUs", "tasks are moved onto the guests' CPUs, and managed interrupts land there")
 	bootNohzFull = isolation{}.knob("boot.nohz_full", "No tick on the guests' CPUs",
 		"each tick is an exit of the guest")
 	bootRCUNocbs = isolation{}.knob("boot.rcu_nocbs", "RCU's work is done elsewhere",
 		"what is freed through RCU is freed in softirqs on the guests' CPUs")
 )
 
-// isolatedNext returns the CPUs isolated from the next boot on: those of the three lists if they agree and cover all of
-// the guests' CPUs, else the guests' CPUs.
-func (v *View) isolatedNext() setting.CPUSet {
-	set, _ := v.dedicated()
+// nextIsolated returns the CPUs isolated from the next boot on: those of the three lists if they agree and cover all of
+// the guests' CPUs, or else the guests' CPUs.
+func (v *View) nextIsolated() setting.CPUSet {
+	set, _ := v.dedicatedCPUs()
 	if next := v.Readings.At(bootArgument("isolcpus")); next.State == setting.Known {
-		if _, cpus, ok := (isolation{}).parse(v, next.Value); ok && len(set.Minus(cpus)) == 0 && v.agree(cpus) {
+		if _, cpus, ok := (isolation{}).parse(v, next.Value); ok && len(set.Minus(cpus)) == 0 && v.listsAgree(cpus) {
 			return cpus
 		}
 	}
@@ -125,21 +124,19 @@ var bootIRQAffinity = &Knob{
 	Stage: datapath.Kernel, Risk: goal.Reboot, After: []string{"boot.isolcpus"}, Tiers: tiers(goal.Realtime),
 	Where: bootArguments("irqaffinity"),
 	Want: func(v *View, a setting.Address) Advice {
-		quiet := v.isolatedNext()
-		loud := v.Topology.Online.Minus(quiet)
+		isolated := v.nextIsolated()
+		others := v.Topology.Online.Minus(isolated)
 		switch {
-		case len(quiet) == 0:
+		case len(isolated) == 0:
 			return Unsure("the guests' CPUs are not known: name them with --cpus, or the guest with --guest")
-		case len(loud) == 0:
+		case len(others) == 0:
 			return Unsure("no CPU is left for the host, or the CPUs that are online are not known")
 		}
-		if next := v.Readings.At(a); next.State == setting.Known {
-			if cpus, err := setting.ParseCPUs(next.Value); err == nil && len(cpus) > 0 && len(cpus.And(quiet)) == 0 {
-				return v.bootsFine(a, fmt.Sprintf("none of the isolated CPUs %s is among them", quiet))
-			}
+		if cpus, known := v.cpusAt(a); known && len(cpus) > 0 && len(cpus.And(isolated)) == 0 {
+			return v.fineAtBoot(a, fmt.Sprintf("none of the isolated CPUs %s is among them", isolated))
 		}
-		return v.boots(a, setting.Exact(loud.String()),
-			fmt.Sprintf("interrupts may begin on the isolated CPUs %s", quiet)).At(Medium)
+		return v.atBoot(a, setting.Exact(others.String()),
+			fmt.Sprintf("interrupts may begin on the isolated CPUs %s", isolated)).At(Medium)
 	},
 }
 
@@ -148,7 +145,7 @@ var bootSkewTick = &Knob{
 	Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
 	Where: bootArguments("skew_tick"),
 	Want: func(v *View, a setting.Address) Advice {
-		return v.boots(a, setting.Exact("1"), "all CPUs' ticks come at once and wait for each other's locks").At(Low)
+		return v.atBoot(a, setting.Exact("1"), "all CPUs' ticks come at once and wait for each other's locks").At(Low)
 	},
 }
 
@@ -160,7 +157,7 @@ var kernelClocksource = &Knob{
 		if v.inGuest() {
 			return Skips("the clock of a virtual machine: guest.realtime speaks of it")
 		}
-		return Wants(setting.Exact("tsc"),
+		return exact("tsc",
 			"every wake-up reads the clock, and others than the TSC cost about a microsecond each time").At(High)
 	},
 }

@@ -18,7 +18,7 @@ import (
 //go:embed kernel_parameters.txt
 var kernelParameters string
 
-// undocumented are arguments that the kernel reads although its documentation omits them.
+// undocumented are arguments that the kernel parses although its documentation omits them.
 var undocumented = []string{
 	"pcie_aspm.policy", "intel_idle.use_acpi", "intel_idle.no_acpi", "cgroup_enable", "net.ifnames", "no_timer_check",
 	"nokaslr", "swiotlb", "elevator", "max_loop", "ima", "vga", "mem_sleep_default",
@@ -26,8 +26,8 @@ var undocumented = []string{
 	"fw_devlink", "dyndbg", "module.sig_enforce", "raid", "rootflags", "lockdown", "ramoops.mem_size",
 }
 
-// userSpace are arguments for programs that read /proc/cmdline, not for the kernel. A name that ends in a dot stands
-// for all names that begin with it.
+// userSpace maps arguments for programs that read /proc/cmdline to those programs. A name that ends in a dot stands for
+// every name that begins with it.
 var userSpace = map[string]string{
 	"rd.": "dracut, systemd", "systemd.": "systemd", "luks.": "systemd", "fsck.": "systemd", "udev.": "udev",
 	"vconsole.": "systemd", "locale.": "systemd", "plymouth.": "plymouth",
@@ -45,7 +45,7 @@ var userSpace = map[string]string{
 	"vt.handoff": "Ubuntu's kernel", "zfs": "ZFS", "KEYMAP": "dracut", "rw": "the kernel",
 }
 
-// ignoredValues are values that instructions recommend and the kernel does not parse.
+// ignoredValues are values that guides recommend and the kernel does not parse.
 var ignoredValues = map[string]struct{ value, why string }{
 	"amd_iommu":    {"on", "AMD's IOMMU is on by default, and on is not a value that the kernel parses"},
 	"kvm_amd.avic": {"on", "avic takes 1 or Y"},
@@ -79,8 +79,8 @@ func (o oddity) String() string {
 	return fmt.Sprintf("%s (%s)", o.word, o.why)
 }
 
-// lint checks a command line. odd are misspellings and values that are not parsed; passed are words that no kernel
-// documents and no known program reads: they end up as arguments or environment of init.
+// lint checks a command line. odd are misspellings and values that the kernel does not parse; passed are words that no
+// kernel documents and no known program reads: they become arguments or environment of init.
 func lint(line setting.CommandLine, modules map[string]facts.ModuleArgument) (odd, passed []oddity) {
 	names := documented()
 	for _, word := range line.ForKernel() {
@@ -92,7 +92,7 @@ func lint(line setting.CommandLine, modules map[string]facts.ModuleArgument) (od
 		}
 		module, _, dotted := strings.Cut(name, ".")
 		switch {
-		case names[name], names[module+".*"] && dotted, known(raw):
+		case names[name], names[module+".*"] && dotted, forUserSpace(raw):
 			continue
 		case dotted && modules[name] == facts.ParameterKnown:
 			continue
@@ -111,8 +111,8 @@ func lint(line setting.CommandLine, modules map[string]facts.ModuleArgument) (od
 	return odd, passed
 }
 
-// known reports whether an argument is for user space.
-func known(name string) bool {
+// forUserSpace reports whether an argument is for a program in user space.
+func forUserSpace(name string) bool {
 	if userSpace[name] != "" || userSpace[setting.ArgumentName(name)] != "" {
 		return true
 	}
@@ -124,8 +124,8 @@ func known(name string) bool {
 	return false
 }
 
-// nearParameters returns up to three documented names of which a name may be a typo: one letter off, or two in names of
-// ten letters and more. Short names resemble too many.
+// nearParameters returns up to three documented names that a name may be a typo of: one letter off, or two in names of
+// ten letters and more. Names of fewer than four letters resemble too many.
 func nearParameters(name string, names map[string]bool) []string {
 	most := 1
 	switch {
@@ -184,9 +184,8 @@ var bootLint = &Knob{
 			for i, o := range odd {
 				words[i] = o.String()
 			}
-			return seen(strings.Join(words, "; "),
-				Wants(setting.Exact("arguments that the kernel knows"),
-					"the kernel ignores what it does not know, silently").At(Medium))
+			return fact(strings.Join(words, "; "), exact("arguments that the kernel knows",
+				"the kernel ignores what it does not know, silently").At(Medium))
 		}
 		found := count(len(line), "argument")
 		because := "every argument is known"
@@ -197,6 +196,6 @@ var bootLint = &Knob{
 			}
 			because = "not the kernel's, passed to init: " + strings.Join(words, " ")
 		}
-		return seen(found, Fine(because))
+		return fact(found, Fine(because))
 	},
 }

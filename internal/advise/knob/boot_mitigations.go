@@ -12,7 +12,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// mitigationCosts says what the mitigation of a processor bug costs on the packet path, by name in
+// mitigationCosts says what the mitigation of a processor bug costs on the packet path; keys are file names in
 // /sys/devices/system/cpu/vulnerabilities.
 var mitigationCosts = map[string]string{
 	"meltdown":   "page tables are changed on each system call and interrupt",
@@ -38,8 +38,8 @@ var mitigationCosts = map[string]string{
 	"old_microcode":             "none, but the microcode is older than it could be",
 }
 
-// mitigated returns the names of the processor bugs that the running kernel mitigates at a cost.
-func mitigated(h *facts.Host) []string {
+// mitigations returns the processor bugs that the running kernel mitigates.
+func mitigations(h *facts.Host) []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(h.Kernel.Vulnerabilities)) {
 		state := h.Kernel.Vulnerabilities[name]
@@ -50,8 +50,8 @@ func mitigated(h *facts.Host) []string {
 	return names
 }
 
-// costs says what the mitigations cost on this processor.
-func costs(names []string) string {
+// costWords says what mitigations cost.
+func costWords(names []string) string {
 	var parts []string
 	for _, name := range names {
 		cost := mitigationCosts[name]
@@ -63,13 +63,14 @@ func costs(names []string) string {
 	return strings.Join(parts, "; ")
 }
 
-// elOld reports whether a release is EL7's, whose kernel has arguments of its own.
-func elOld(release string) bool {
+// isEL7 reports whether a release is EL7's, whose kernel has arguments of its own.
+func isEL7(release string) bool {
 	return strings.HasPrefix(release, "3.10.") && strings.Contains(release, ".el7")
 }
 
-// foreign names a guest that seems to belong to a cloud's user: clouds write projects and users into definitions.
-func foreign(h *facts.Host) string {
+// cloudGuest names a guest that seems to belong to a cloud's user, "" if there is none: clouds write projects and users
+// into definitions.
+func cloudGuest(h *facts.Host) string {
 	for _, g := range h.Guests {
 		for _, cloud := range []struct{ mark, name string }{
 			{"xmlns/libvirt/nova", "OpenStack"}, {"zstack", "ZStack"}, {"ovirt.org/vm", "oVirt"},
@@ -91,7 +92,7 @@ var bootMitigations = &Knob{
 			return []setting.Address{bootArgument("mitigations")}
 		}
 		names := []string{"nopti", "nospectre_v2", "nospectre_v1", "l1tf", "nospec_store_bypass_disable", "mds"}
-		if elOld(h.Kernel.Release) {
+		if isEL7(h.Kernel.Release) {
 			names = append(names, "noibrs", "noibpb")
 		}
 		return bootArguments(names...)(h)
@@ -102,26 +103,27 @@ var bootMitigations = &Knob{
 			want = setting.Exact(setting.Flag)
 		}
 		next := v.Readings.At(a)
-		names := mitigated(v.Host)
+		names := mitigations(v.Host)
 		owner := v.Attested[GuestsOwner]
 		switch {
 		case want.Met(next):
-			return v.boots(a, want, "mitigations are off: every guest and program on this host must be trusted")
+			return v.atBoot(a, want, "mitigations are off: every guest and program on this host must be trusted")
 		case len(v.Kernel.Vulnerabilities) == 0:
 			return Unsure("what this processor is vulnerable to is not known")
 		case len(names) == 0:
-			return v.bootsFine(a, "nothing is mitigated on this processor that would cost anything")
+			return v.fineAtBoot(a, "nothing is mitigated on this processor that would cost anything")
 		case owner.Value == "others":
 			return Skips(fmt.Sprintf("guests of others run here (%s): mitigations stay on; they cost %s",
-				v.said(owner), costs(names)))
-		case owner.Value == "" && foreign(v.Host) != "":
-			return Skips(foreign(v.Host) + ", probably somebody else's: mitigations stay on; they cost " + costs(names))
+				v.attestationWords(owner), costWords(names)))
+		case owner.Value == "" && cloudGuest(v.Host) != "":
+			return Skips(cloudGuest(v.Host) + ", probably somebody else's: mitigations stay on; they cost " +
+				costWords(names))
 		}
-		advice := v.boots(a, want,
-			fmt.Sprintf("%s mitigated on this processor: %s", count(len(names), "bug"), costs(names)))
+		advice := v.atBoot(a, want,
+			fmt.Sprintf("%s mitigated on this processor: %s", count(len(names), "bug"), costWords(names)))
 		advice.Warning = "never where guests of others run: any guest could read the host's memory"
 		if owner.Value == "own" {
-			advice.Warning = "all guests are the operator's own: " + v.said(owner)
+			advice.Warning = "all guests are the operator's own: " + v.attestationWords(owner)
 		}
 		return advice
 	},

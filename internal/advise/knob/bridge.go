@@ -17,17 +17,14 @@ func eachBridge(file string) func(*facts.Host) []setting.Address {
 	}
 }
 
-// bridgeReport is a bridge's switch that is reported and never planned: whether it costs anything here must be
+// bridgeReport is a switch of a bridge that is reported and never planned: whether it costs anything here must be
 // measured.
 func bridgeReport(id, title, file string) *Knob {
 	return &Knob{
 		ID: id, Title: title, Stage: datapath.Bridge, Risk: goal.None, Tiers: viaKernel(), Check: true,
 		Where: eachBridge(file),
-		Want: func(v *View, a setting.Address) Advice {
-			return Wants(setting.Exact("0"),
-				"reported only: it costs a little for each packet where nobody uses it; measure before "+
-					"switching it off").At(Info)
-		},
+		Want: always(exact("0", "reported only: it costs a little for each packet where nobody uses it; measure "+
+			"before switching it off").At(Info)),
 	}
 }
 

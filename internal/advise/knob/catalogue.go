@@ -45,8 +45,7 @@ func Catalogue() []*Knob {
 	}
 }
 
-// Addresses returns all addresses of the given knobs on a host that a mechanism can read, each once, in catalogue
-// order.
+// Addresses returns all addresses of the knobs on a host that a mechanism can read, each once, in catalogue order.
 func Addresses(h *facts.Host, catalogue []*Knob) []setting.Address {
 	var all []setting.Address
 	seen := map[setting.Address]bool{}
@@ -61,8 +60,8 @@ func Addresses(h *facts.Host, catalogue []*Knob) []setting.Address {
 	return all
 }
 
-// Find returns the knob of an ID. If there is none, it returns up to three similar IDs, best first, else up to three
-// knobs whose page mentions the text.
+// Find returns the knob with an ID. If there is none, it returns up to three similar IDs, best first, or else up to
+// three knobs whose page mentions the text.
 func Find(id string) (*Knob, []string) {
 	catalogue := Catalogue()
 	for _, k := range catalogue {
@@ -77,7 +76,7 @@ func Find(id string) (*Knob, []string) {
 	var found []near
 	for _, k := range catalogue {
 		d := Distance(id, k.ID)
-		if d <= max(2, len(k.ID)/3) || contained(id, k.ID) || len(id) >= 6 && Distance(id, firstOf(k.ID, id)) <= 1 {
+		if d <= max(2, len(k.ID)/3) || isPartOf(id, k.ID) || len(id) >= 6 && Distance(id, firstOf(k.ID, id)) <= 1 {
 			found = append(found, near{k.ID, d})
 		}
 	}
@@ -86,7 +85,7 @@ func Find(id string) (*Knob, []string) {
 	for _, n := range found[:min(3, len(found))] {
 		ids = append(ids, n.id)
 	}
-	if len(ids) == 0 { // no ID is near: perhaps a word that a knob speaks of
+	if len(ids) == 0 { // no ID is near: perhaps a word in the prose
 		for _, hit := range Search(id) {
 			ids = append(ids, hit.ID)
 		}

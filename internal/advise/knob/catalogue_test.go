@@ -68,7 +68,7 @@ func TestDefinitions(t *testing.T) {
 				t.Errorf("%s comes after %s, which there is not", k.ID, after)
 			}
 		}
-		if k.Speaks(goal.Default) {
+		if k.AppliesTo(goal.Default) {
 			t.Errorf("%s speaks for targets that need no tuning", k.ID)
 		}
 		if stage := int(k.Stage); stage < last {

@@ -1,7 +1,6 @@
 package knob
 
 import (
-	"strconv"
 	"strings"
 
 	"mpps/internal/model/datapath"
@@ -13,12 +12,8 @@ import (
 var domainCPUModel = &Knob{
 	ID: "domain.cpu_model", Title: "The guest sees the host's own processor",
 	Stage: datapath.Domain, Risk: goal.GuestRestart, Tiers: pinned(),
-	Where: eachGuest(managed, inDefinition("cpu/mode", "cpu/cache.mode")),
-	Want: func(v *View, a setting.Address) Advice {
-		g, advice, ok := v.guest(a)
-		if !ok {
-			return advice
-		}
+	Where: eachGuest(managed, eachInDefinition("cpu/mode", "cpu/cache.mode")),
+	Want: forGuest(func(v *View, g *facts.Guest, a setting.Address) Advice {
 		if emulated(g) {
 			return Skips("its processor is emulated (domain type qemu): there is none to pass through")
 		}
@@ -41,38 +36,26 @@ var domainCPUModel = &Knob{
 		if mode.State == setting.Known && mode.Value == "custom" {
 			return Skips("only with host-passthrough: cpu/mode comes first")
 		}
-		return Wants(setting.Any("passthrough", "emulate"),
-			"the guest sizes its data structures by caches that are not those of "+
-				"this processor").At(Info).restart(g.Name)
-	},
+		return Wants(setting.Any("passthrough", "emulate"), "the guest sizes its data structures by caches that are "+
+			"not those of this processor").At(Info).restart(g.Name)
+	}),
 }
 
-// emulated reports whether a guest's definition runs it without KVM.
+// emulated reports whether a guest's definition runs it without KVM (domain type qemu).
 func emulated(g *facts.Guest) bool {
 	_, tag, found := strings.Cut(g.Definition, "<domain")
 	tag, _, _ = strings.Cut(tag, ">")
 	return found && (strings.Contains(tag, "type='qemu'") || strings.Contains(tag, `type="qemu"`))
 }
 
-// oldQEMU reports whether QEMU is older than a version, and whether QEMU's version is known.
+// oldQEMU reports whether QEMU is older than a version, and whether its version is known.
 func (v *View) oldQEMU(major, minor int) (old, known bool) {
-	parts := strings.SplitN(v.KVM.QEMU, ".", 3)
-	if len(parts) < 2 {
-		return false, false
-	}
-	is, err := strconv.Atoi(parts[0])
-	if err != nil {
-		return false, false
-	}
-	sub, err := strconv.Atoi(parts[1])
-	if err != nil {
-		return false, false
-	}
-	return is < major || is == major && sub < minor, true
+	_, _, known = version(v.KVM.QEMU)
+	return known && !since(v.KVM.QEMU, major, minor), known
 }
 
-// hypervFeatures are the enlightenments that cost nothing, in the order in which they need each other: synthetic timers
-// need the synthetic interrupt controller, which needs the vCPU index, and the reference clock.
+// hypervFeatures are the Hyper-V enlightenments that cost nothing, in order of dependency: synthetic timers need the
+// synthetic interrupt controller, which needs the vCPU index, and the reference clock.
 var hypervFeatures = []string{
 	"clock/timer/hypervclock.present", "features/hyperv/relaxed.state", "features/hyperv/vapic.state",
 	"features/hyperv/vpindex.state",
@@ -82,12 +65,9 @@ var hypervFeatures = []string{
 var domainHyperV = &Knob{
 	ID: "domain.hyperv", Title: "Windows guests get the enlightenments of Hyper-V",
 	Stage: datapath.Domain, Risk: goal.GuestRestart, Tiers: pinned(),
-	Where: eachGuest(func(g *facts.Guest) bool { return managed(g) && windows(g) }, inDefinition(hypervFeatures...)),
-	Want: func(v *View, a setting.Address) Advice {
-		g, advice, ok := v.guest(a)
-		if !ok {
-			return advice
-		}
+	Where: eachGuest(func(g *facts.Guest) bool { return managed(g) && windows(g) },
+		eachInDefinition(hypervFeatures...)),
+	Want: forGuest(func(v *View, g *facts.Guest, a setting.Address) Advice {
 		if emulated(g) {
 			return Skips("its processor is emulated (domain type qemu): only KVM has these")
 		}
@@ -95,21 +75,16 @@ var domainHyperV = &Knob{
 		if strings.HasSuffix(a.Path, ".present") {
 			value = "yes"
 		}
-		return Wants(setting.Exact(value),
-			"Windows reads timers and ends interrupts by leaving the guest, "+
-				"which this saves").At(Medium).restart(g.Name)
-	},
+		return exact(value, "Windows reads timers and ends interrupts by leaving the guest, which this "+
+			"saves").At(Medium).restart(g.Name)
+	}),
 }
 
 var domainKVMClock = &Knob{
 	ID: "domain.kvmclock", Title: "The guest keeps time by the processor's own counter",
 	Stage: datapath.Domain, Risk: goal.GuestRestart, After: []string{"domain.invtsc"}, Tiers: tiers(goal.Realtime),
-	Where: eachGuest(managed, inDefinition("clock/timer/kvmclock.present")),
-	Want: func(v *View, a setting.Address) Advice {
-		g, advice, ok := v.guest(a)
-		if !ok {
-			return advice
-		}
+	Where: eachGuest(managed, eachInDefinition("clock/timer/kvmclock.present")),
+	Want: forGuest(func(v *View, g *facts.Guest, a setting.Address) Advice {
 		if windows(g) || emulated(g) {
 			return Skips("a guest of Windows, or without KVM, does not use kvmclock")
 		}
@@ -117,39 +92,34 @@ var domainKVMClock = &Knob{
 			return Skips("the host itself does not trust its TSC " +
 				"(clocksource " + v.Kernel.Clocksource + "): the guest would fall back to a slow clock")
 		}
-		return Wants(setting.Exact("no"),
+		return exact("no",
 			"the host's corrections of the guest's clock stop its vCPUs").At(Low).restart(g.Name).
 			warn("look in the guest afterwards that its clock source is tsc, not hpet or acpi_pm")
-	},
+	}),
 }
 
 var domainInvTSC = &Knob{
 	ID: "domain.invtsc", Title: "The guest is shown that its TSC never stops",
 	Stage: datapath.Domain, Risk: goal.GuestRestart, After: []string{"domain.cpu_model"}, Tiers: tiers(goal.Realtime),
-	Where: eachGuest(managed, inDefinition("cpu/migratable")),
-	Want: func(v *View, a setting.Address) Advice {
-		g, advice, ok := v.guest(a)
+	Where: eachGuest(managed, eachInDefinition("cpu/migratable")),
+	Want: forGuest(func(v *View, g *facts.Guest, a setting.Address) Advice {
 		switch {
-		case !ok:
-			return advice
 		case emulated(g):
 			return Skips("its processor is emulated (domain type qemu)")
 		case v.Kernel.Clocksource != "" && v.Kernel.Clocksource != "tsc":
 			return Skips("the host itself does not trust its TSC (clocksource " + v.Kernel.Clocksource + ")")
 		}
-		if advice, ok := v.hostsOwn(g.Name); !ok {
+		if advice, ok := v.hasHostCPU(g.Name); !ok {
 			return advice
 		}
-		return Wants(setting.Exact("off"),
-			"the guest is not told that its TSC never stops, and may take a clock that is read "+
-				"outside the guest").At(Medium).restart(g.Name).otherwise("on").
-			warn("it cannot be migrated live any more")
-	},
+		return exact("off", "the guest is not told that its TSC never stops, and may take a clock that is read "+
+			"outside the guest").At(Medium).restart(g.Name).byDefault("on").warn("it cannot be migrated live any more")
+	}),
 }
 
-// hostsOwn reports whether a guest has the host's own processor (host-passthrough), without which libvirt refuses some
-// values. These are planned once it has: a site may leave domain.cpu_model alone.
-func (v *View) hostsOwn(guest string) (Advice, bool) {
+// hasHostCPU reports whether a guest has the host's own CPU model (host-passthrough), without which libvirt refuses
+// some values. These are planned only once it has: a site may leave domain.cpu_model alone.
+func (v *View) hasHostCPU(guest string) (Advice, bool) {
 	mode := v.Readings.At(setting.Of(setting.Domain, guest, "cpu/mode"))
 	if mode.State == setting.Known && (mode.Value == "host-passthrough" || mode.Value == "maximum") {
 		return Advice{}, true

@@ -14,17 +14,13 @@ import (
 var domainHugepages = &Knob{
 	ID: "domain.hugepages", Title: "The guest's memory is in huge pages of the host's pool",
 	Stage: datapath.Domain, Risk: goal.GuestRestart, After: []string{"domain.numatune"}, Tiers: pinned(),
-	Where: eachGuest(managed, inDefinition("memoryBacking/hugepages")),
-	Want: func(v *View, a setting.Address) Advice {
-		g, advice, ok := v.guest(a)
-		if !ok {
-			return advice
-		}
+	Where: eachGuest(managed, eachInDefinition("memoryBacking/hugepages")),
+	Want: forGuest(func(v *View, g *facts.Guest, a setting.Address) Advice {
 		if v.Tier != goal.Realtime {
 			return Fine("huge pages alone bring no packets; they matter for latency")
 		}
 		if known := v.Readings.At(a); known.State == setting.Known {
-			return v.pagesStand(g, known.Value)
+			return v.judgePages(g, known.Value)
 		}
 		pages, holds := v.pagesFor(g)
 		because := "page faults and TLB misses are latency: about 1 µs, and spikes"
@@ -32,25 +28,25 @@ var domainHugepages = &Knob{
 			because += fmt.Sprintf("; the pool that has room is not of the default size (%s), so the "+
 				"definition names it", sizeWords(v.DefaultHugepage()))
 		}
-		advice = Wants(setting.Exact(pages), because).At(Medium).restart(g.Name)
+		advice := exact(pages, because).At(Medium).restart(g.Name)
 		if !holds {
 			return advice.warn(fmt.Sprintf("no pool of huge pages has room for its %.1f GiB (%s): it does not start "+
 				"before boot.hugepages gives them", gib(g.Memory), v.PoolWords(g.MemoryNodes)))
 		}
 		return advice
-	},
+	}),
 }
 
-// pagesStand judges a guest that is defined with huge pages: does a pool of their size have room, unless it runs?
-func (v *View) pagesStand(g *facts.Guest, found string) Advice {
-	short := v.pagesShort(g)
+// judgePages judges a guest that is defined with huge pages: unless it runs, a pool of their size must have room.
+func (v *View) judgePages(g *facts.Guest, found string) Advice {
+	short := v.shortPageSize(g)
 	if g.Active() || short == 0 {
 		return Fine("its memory is in huge pages")
 	}
 	lacks := fmt.Sprintf("it does not start: its pages are of %s and of these too few are free (%s)", sizeWords(short),
 		v.PoolWords(g.MemoryNodes))
 	if better, holds := v.pagesFor(g); holds && better != found && !strings.Contains(found, "@") {
-		return Wants(setting.Exact(better), lacks).At(High).restart(g.Name)
+		return exact(better, lacks).At(High).restart(g.Name)
 	}
 	return Fine("its memory is in huge pages, but " + lacks + ": boot.hugepages")
 }
@@ -59,13 +55,9 @@ var domainVFIOMemory = &Knob{
 	ID: "domain.vfio_memory", Title: "A guest with a passed-through device finds all its memory at once",
 	Stage: datapath.Domain, Risk: goal.GuestRestart, Tiers: tiers(goal.Passthrough, goal.Realtime), Check: true,
 	Where: eachGuest(passthrough, guestFact("pinned-memory")),
-	Want: func(v *View, a setting.Address) Advice {
-		g, advice, ok := v.guest(a)
-		if !ok {
-			return advice
-		}
+	Want: forGuest(func(v *View, g *facts.Guest, a setting.Address) Advice {
 		if g.Active() {
-			return seen(fmt.Sprintf("%.1f GiB, pinned", gib(g.Memory)), Fine("it is active, and has its memory"))
+			return fact(fmt.Sprintf("%.1f GiB, pinned", gib(g.Memory)), Fine("it is active, and has its memory"))
 		}
 		room, where := uint64(0), "the host"
 		if g.Hugepages {
@@ -88,28 +80,21 @@ var domainVFIOMemory = &Knob{
 		}
 		has := fmt.Sprintf("%.1f GiB free on %s", gib(room), where)
 		if room < g.Memory {
-			return seen(has,
-				Wants(setting.Exact(fmt.Sprintf("%.1f GiB free", gib(g.Memory))),
-					fmt.Sprintf("all %.1f GiB of its memory are pinned when it starts: do not start it before "+
-						"they are free", gib(g.Memory))).At(High))
+			return fact(has, exact(fmt.Sprintf("%.1f GiB free", gib(g.Memory)), fmt.Sprintf("all %.1f GiB of its "+
+				"memory are pinned when it starts: do not start it before they are free", gib(g.Memory))).At(High))
 		}
-		return seen(has, Fine("there is room for all its memory"))
-	},
+		return fact(has, Fine("there is room for all its memory"))
+	}),
 }
 
 var domainLocked = &Knob{
 	ID: "domain.locked", Title: "The guest's and QEMU's memory cannot leave",
 	Stage: datapath.Domain, Risk: goal.GuestRestart, After: []string{"domain.hugepages"}, Tiers: realtime(),
-	Where: eachGuest(managed, inDefinition("memoryBacking/locked")),
-	Want: func(v *View, a setting.Address) Advice {
-		g, advice, ok := v.guest(a)
-		if !ok {
-			return advice
-		}
-		advice = Wants(setting.Exact("yes"),
-			"pages of the guest, or of QEMU itself, can be written out and come back in "+
-				"milliseconds").At(Medium).restart(g.Name)
-		needs, limit := v.locks(g), hardLimit(g)
+	Where: eachGuest(managed, eachInDefinition("memoryBacking/locked")),
+	Want: forGuest(func(v *View, g *facts.Guest, a setting.Address) Advice {
+		advice := exact("yes", "pages of the guest, or of QEMU itself, can be written out and come back in "+
+			"milliseconds").At(Medium).restart(g.Name)
+		needs, limit := v.lockedBytes(g), hardLimit(g)
 		locked := v.Readings.At(a).State == setting.Known
 		switch room, where, known := v.roomFor(g); {
 		case !locked && known && room < needs:
@@ -117,35 +102,34 @@ var domainLocked = &Knob{
 				"with what it has now: it would not start again", gib(needs), gib(room), where))
 		case !locked && limit > 0 && limit < g.Memory+qemuOwn(g):
 			return Skips(fmt.Sprintf("its <memtune><hard_limit> is %.1f GiB: the kernel locks no more than that, and "+
-				"its memory and QEMU's own are about %.1f GiB. Raise it first (virsh memtune %s --hard-limit "+
-				"%d --config)",
-				gib(limit), gib(g.Memory+qemuOwn(g)), g.Name, advisedLimit(g)>>10))
+				"its memory and QEMU's own are about %.1f GiB. Raise it first (virsh memtune %s --hard-limit %d "+
+				"--config)", gib(limit), gib(g.Memory+qemuOwn(g)), g.Name, advisedLimit(g)>>10))
 		case limit == 0:
 			return advice.warn(fmt.Sprintf("no <memtune><hard_limit> bounds what this QEMU locks; libvirt advises "+
 				"one, well above what it needs: virsh memtune %s --hard-limit %d --config", g.Name,
 				advisedLimit(g)>>10))
 		}
 		return advice
-	},
+	}),
 }
 
-// qemuOwn estimates the bytes that QEMU locks besides its guest's memory: program, heap and stacks, and the page tables
-// of the guest's memory (8 bytes for 4 KiB, on both sides).
+// qemuOwn estimates the bytes that QEMU locks besides its guest's memory: program, heap and stacks, and page tables for
+// the guest's memory (8 bytes per 4 KiB, in guest and host).
 func qemuOwn(g *facts.Guest) uint64 { return 512<<20 + g.Memory/256 }
 
-// advisedLimit returns a limit in bytes, in whole GiB, for all that a QEMU maps.
+// advisedLimit returns a limit for everything that a QEMU maps: in bytes, in whole GiB.
 func advisedLimit(g *facts.Guest) uint64 { return (g.Memory + 3<<30 - 1) >> 30 << 30 }
 
-// locks estimates how much ordinary memory a guest locks at its start: its huge pages are taken already.
-func (v *View) locks(g *facts.Guest) uint64 {
+// lockedBytes estimates how much ordinary memory a guest locks when it starts. Its huge pages are reserved already.
+func (v *View) lockedBytes(g *facts.Guest) uint64 {
 	if g.Hugepages {
 		return qemuOwn(g)
 	}
 	return g.Memory + qemuOwn(g)
 }
 
-// roomFor returns the ordinary memory available to a guest at its next start: what is free on its nodes plus what it
-// uses now.
+// roomFor returns the ordinary memory available to a guest at its next start, in bytes: what is free on its nodes plus
+// what it uses now.
 func (v *View) roomFor(g *facts.Guest) (bytes uint64, where string, known bool) {
 	nodes := 0
 	for _, n := range v.Topology.Nodes {
@@ -166,7 +150,7 @@ func (v *View) roomFor(g *facts.Guest) (bytes uint64, where string, known bool) 
 	return bytes + g.Resident, where, true
 }
 
-// hardLimit returns the definition's limit for all memory of a guest's QEMU, in bytes; 0 if there is none.
+// hardLimit returns the <hard_limit> of a guest's definition in bytes; 0 if there is none.
 func hardLimit(g *facts.Guest) uint64 {
 	doc, err := domain.Parse([]byte(g.Definition))
 	if err != nil {

@@ -1,6 +1,7 @@
 package knob
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -11,12 +12,12 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// eachInterface lists an address below every guest NIC that has a tap on this host.
+// eachInterface lists one value of every guest NIC that has a tap on this host.
 func eachInterface(path string) func(*facts.Host) []setting.Address {
 	return func(h *facts.Host) []setting.Address {
 		var all []setting.Address
 		for _, g := range h.Guests {
-			named := map[string]int{} // a MAC address that two interfaces have names neither
+			named := map[string]int{} // a MAC address of two interfaces identifies neither
 			for _, i := range g.Interfaces {
 				named[i.MAC]++
 			}
@@ -30,25 +31,22 @@ func eachInterface(path string) func(*facts.Host) []setting.Address {
 	}
 }
 
-// tapped returns the guest and interface of an address, or the reason why no knob should touch it.
-func (v *View) tapped(a setting.Address) (*facts.Guest, *facts.Interface, Advice, bool) {
-	g, advice, ok := v.guest(a)
-	if !ok {
-		return nil, nil, advice, false
-	}
-	parts := strings.Split(a.Path, "/")
-	if len(parts) < 3 {
-		return nil, nil, Skips("no such interface"), false
-	}
-	i := iface(g, parts[2])
-	if i == nil {
-		return nil, nil, Skips("no such interface"), false
-	}
-	return g, i, Advice{}, true
+// forTap returns the Want of a knob that advises on a guest interface with a tap.
+func forTap(
+	want func(v *View, g *facts.Guest, i *facts.Interface, a setting.Address) Advice,
+) func(*View, setting.Address) Advice {
+	return forGuest(func(v *View, g *facts.Guest, a setting.Address) Advice {
+		if parts := strings.Split(a.Path, "/"); len(parts) >= 3 {
+			if i := iface(g, parts[2]); i != nil {
+				return want(v, g, i, a)
+			}
+		}
+		return Skips("no such interface")
+	})
 }
 
-// spared reports whether an interface was left out when the guest's other interfaces were tuned: it probably carries
-// management traffic only.
+// spared reports whether an interface was left alone when the guest's other interfaces were tuned, and why that is
+// fine: it probably carries management traffic only.
 func spared(g *facts.Guest, i *facts.Interface) (string, bool) {
 	if i.Queues > 1 || i.Backend != "" || i.RxQueueSize != 0 || i.Coalesce != 0 {
 		return "", false
@@ -73,58 +71,43 @@ var domainNICModel = &Knob{
 	ID: "domain.nic_model", Title: "Model of the guest's NIC",
 	Stage: datapath.Domain, Risk: goal.GuestRestart, Tiers: viaKernel(),
 	Where: eachInterface("model"),
-	Want: func(v *View, a setting.Address) Advice {
-		g, i, advice, ok := v.tapped(a)
-		if !ok {
-			return advice
-		}
+	Want: forTap(func(v *View, g *facts.Guest, i *facts.Interface, a setting.Address) Advice {
 		if virtio(i.Model) {
 			return Fine("virtio")
 		}
-		model := i.Model
-		if model == "" {
-			model = "the hypervisor's default"
-		}
-		advice = Wants(setting.Exact("virtio"),
-			fmt.Sprintf("every packet of an emulated NIC (%s) costs several exits from the guest, and vhost "+
-				"cannot serve it", model)).At(Critical).restart(g.Name)
+		model := cmp.Or(i.Model, "the hypervisor's default")
+		advice := exact("virtio", fmt.Sprintf("every packet of an emulated NIC (%s) costs several exits from the "+
+			"guest, and vhost cannot serve it", model)).At(Critical).restart(g.Name)
 		if windows(g) {
 			return advice.warn("this looks like a Windows guest: it needs the NetKVM driver (virtio-win) installed " +
 				"before, or it comes up without a network")
 		}
 		return advice.warn("the guest must have virtio drivers (Linux does; Windows needs NetKVM installed before), " +
 			"and its NIC gets a new name")
-	},
+	}),
 }
 
 var domainBackend = &Knob{
 	ID: "domain.backend", Title: "vhost carries the guest's packets",
 	Stage: datapath.Domain, Risk: goal.GuestRestart, After: []string{"domain.nic_model"}, Tiers: viaKernel(),
 	Where: eachInterface("driver.name"),
-	Want: func(v *View, a setting.Address) Advice {
-		g, i, advice, ok := v.tapped(a)
-		if !ok {
-			return advice
-		}
+	Want: forTap(func(v *View, g *facts.Guest, i *facts.Interface, a setting.Address) Advice {
 		if i.Type == "direct" && i.Backend == "" {
 			return Fine("macvtap takes vhost by itself")
 		}
 		if !v.KVM.Vhost && v.KVM.Loaded {
-			advice = Wants(setting.Exact("vhost"),
-				"QEMU's main loop carries the packets one by one, because vhost_net "+
-					"is not loaded").At(High).restart(g.Name)
-			return advice.warn("load vhost_net first: modprobe vhost_net")
+			return exact("vhost", "QEMU's main loop carries the packets one by one, because vhost_net is not "+
+				"loaded").At(High).restart(g.Name).warn("load vhost_net first: modprobe vhost_net")
 		}
 		if i.Backend == "" && virtio(i.Model) {
 			if reason, yes := spared(g, i); yes {
 				return Fine(reason)
 			}
-			return Wants(setting.Exact("vhost"),
-				"libvirt takes vhost by itself where it can, and says nothing where it cannot; naming it makes "+
-					"that an error").At(Info).restart(g.Name)
+			return exact("vhost", "libvirt takes vhost by itself where it can, and says nothing where it cannot; "+
+				"naming it makes that an error").At(Info).restart(g.Name)
 		}
-		return Wants(setting.Exact("vhost"), "QEMU's main loop carries the packets one by one").At(High).restart(g.Name)
-	},
+		return exact("vhost", "QEMU's main loop carries the packets one by one").At(High).restart(g.Name)
+	}),
 }
 
 var domainQueues = &Knob{
@@ -132,11 +115,7 @@ var domainQueues = &Knob{
 	Stage: datapath.Domain, Risk: goal.GuestRestart, After: []string{"domain.nic_model", "domain.backend"},
 	Tiers: viaKernel(),
 	Where: eachInterface("driver.queues"),
-	Want: func(v *View, a setting.Address) Advice {
-		g, i, advice, ok := v.tapped(a)
-		if !ok {
-			return advice
-		}
+	Want: forTap(func(v *View, g *facts.Guest, i *facts.Interface, a setting.Address) Advice {
 		if g.VCPUs < 2 {
 			return Skips("one vCPU serves one queue")
 		}
@@ -145,24 +124,21 @@ var domainQueues = &Knob{
 		}
 		least, most, write := placement.Queues(v.ask(), g.VCPUs)
 		if !virtio(i.Model) { // it will be virtio before this matters
-			return Wants(setting.Exact(fmt.Sprint(write)),
-				fmt.Sprintf("as virtio it can have several queues: %s for %d vCPUs", span(least, most),
-					g.VCPUs)).At(High).otherwise("1").restart(g.Name)
+			return exact(fmt.Sprint(write), fmt.Sprintf("as virtio it can have several queues: %s for %d vCPUs",
+				span(least, most), g.VCPUs)).At(High).byDefault("1").restart(g.Name)
 		}
 		switch {
 		case i.Queues >= least && i.Queues <= most:
 			return Fine(fmt.Sprintf("%s for %d vCPUs: worth trying are %s", count(i.Queues, "queue"), g.VCPUs,
 				span(least, most)))
 		case i.Queues > most:
-			return Wants(setting.Exact(fmt.Sprint(write)),
-				fmt.Sprintf("more queues than vCPUs (%d) stay unused and cost threads",
-					g.VCPUs)).At(Low).otherwise("1").restart(g.Name)
+			return exact(fmt.Sprint(write), fmt.Sprintf("more queues than vCPUs (%d) stay unused and cost threads",
+				g.VCPUs)).At(Low).byDefault("1").restart(g.Name)
 		}
-		return Wants(setting.Exact(fmt.Sprint(write)),
-			fmt.Sprintf("%s: one vhost thread and one vCPU do all the work of a queue; worth trying with %d "+
-				"vCPUs are %s", count(i.Queues, "queue"), g.VCPUs,
-				span(least, most))).At(High).otherwise("1").restart(g.Name)
-	},
+		return exact(fmt.Sprint(write),
+			fmt.Sprintf("%s: one vhost thread and one vCPU do all the work of a queue; worth trying with %d vCPUs "+
+				"are %s", count(i.Queues, "queue"), g.VCPUs, span(least, most))).At(High).byDefault("1").restart(g.Name)
+	}),
 }
 
 // span returns a range in words: "4 to 9", or "2".
@@ -178,11 +154,7 @@ var domainRxQueueSize = &Knob{
 	Stage: datapath.Domain, Risk: goal.GuestRestart, After: []string{"domain.nic_model", "domain.backend"},
 	Tiers: viaKernel(),
 	Where: eachInterface("driver.rx_queue_size"),
-	Want: func(v *View, a setting.Address) Advice {
-		g, i, advice, ok := v.tapped(a)
-		if !ok {
-			return advice
-		}
+	Want: forTap(func(v *View, g *facts.Guest, i *facts.Interface, a setting.Address) Advice {
 		if reason, yes := spared(g, i); yes {
 			return Skips(reason)
 		}
@@ -192,7 +164,7 @@ var domainRxQueueSize = &Knob{
 		if i.RxQueueSize == 1024 {
 			return Fine("1024 is the most")
 		}
-		if advice, needed := v.needsInterval(); needed {
+		if advice, needed := v.noInterval(); needed {
 			return advice
 		}
 		lost, counter := v.Interval.Counter(i.Tap, "tx_dropped")
@@ -200,12 +172,11 @@ var domainRxQueueSize = &Knob{
 		case counter == "":
 			return Unsure("no counters of its tap over the interval")
 		case lost == 0:
-			return Fine(fmt.Sprintf("its tap dropped nothing %s", v.over()))
+			return Fine(fmt.Sprintf("its tap dropped nothing %s", v.overInterval()))
 		}
-		return Wants(setting.Exact("1024"),
-			fmt.Sprintf("its tap dropped %d packets %s for want of room in the guest's ring", lost,
-				v.over())).At(Medium).otherwise("256").restart(g.Name)
-	},
+		return exact("1024", fmt.Sprintf("its tap dropped %d packets %s for want of room in the guest's ring", lost,
+			v.overInterval())).At(Medium).byDefault("256").restart(g.Name)
+	}),
 }
 
 var domainTxQueueSize = &Knob{
@@ -213,11 +184,7 @@ var domainTxQueueSize = &Knob{
 	Stage: datapath.Domain, Risk: goal.GuestRestart, After: []string{"domain.nic_model", "domain.backend"},
 	Tiers: viaKernel(),
 	Where: eachInterface("driver.tx_queue_size"),
-	Want: func(v *View, a setting.Address) Advice {
-		g, i, advice, ok := v.tapped(a)
-		if !ok {
-			return advice
-		}
+	Want: forTap(func(v *View, g *facts.Guest, i *facts.Interface, a setting.Address) Advice {
 		if !virtio(i.Model) {
 			return Skips("an emulated NIC has none")
 		}
@@ -232,9 +199,8 @@ var domainTxQueueSize = &Knob{
 		} else if known {
 			fate = "this QEMU (" + v.KVM.QEMU + ") does not start the guest with more"
 		}
-		return Wants(setting.Exact("256"),
-			"a tap takes no more than 256: "+fate).At(severity).otherwise("256").restart(g.Name)
-	},
+		return exact("256", "a tap takes no more than 256: "+fate).At(severity).byDefault("256").restart(g.Name)
+	}),
 }
 
 var domainCoalesce = &Knob{
@@ -242,11 +208,7 @@ var domainCoalesce = &Knob{
 	Stage: datapath.Domain, Risk: goal.GuestRestart, After: []string{"domain.nic_model", "domain.backend"},
 	Tiers: tiers(goal.Aggressive),
 	Where: eachInterface("coalesce.rx.frames.max"),
-	Want: func(v *View, a setting.Address) Advice {
-		g, i, advice, ok := v.tapped(a)
-		if !ok {
-			return advice
-		}
+	Want: forTap(func(v *View, g *facts.Guest, i *facts.Interface, a setting.Address) Advice {
 		if reason, yes := spared(g, i); yes {
 			return Skips(reason)
 		}
@@ -260,6 +222,6 @@ var domainCoalesce = &Knob{
 		if i.Coalesce > 64 {
 			because = "the tap caps it at 64, so more says what is not so"
 		}
-		return Wants(setting.Exact("32"), because).At(Low).otherwise("0").restart(g.Name)
-	},
+		return exact("32", because).At(Low).byDefault("0").restart(g.Name)
+	}),
 }

@@ -6,6 +6,7 @@ import (
 
 	"mpps/internal/model/datapath"
 	"mpps/internal/model/domain"
+	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
 )
@@ -14,11 +15,7 @@ var domainVNUMA = &Knob{
 	ID: "domain.vnuma", Title: "The guest's own NUMA cells fit its vCPUs",
 	Stage: datapath.Domain, Risk: goal.GuestRestart, Tiers: pinned(), Check: true,
 	Where: eachGuest(managed, guestFact("vnuma")),
-	Want: func(v *View, a setting.Address) Advice {
-		g, advice, ok := v.guest(a)
-		if !ok {
-			return advice
-		}
+	Want: forGuest(func(v *View, g *facts.Guest, a setting.Address) Advice {
 		if g.Definition == "" {
 			return Unsure("its definition could not be read")
 		}
@@ -31,25 +28,23 @@ var domainVNUMA = &Knob{
 			room += len(cell)
 		}
 		found := fmt.Sprintf("%s, %s", count(len(cells), "cell"), count(room, "vCPU"))
-		nodes := v.nodesOf(pins(g))
-		advice = Fine("its cells fit")
+		nodes := v.nodesOf(pinnedCPUs(g))
+		advice := Fine("its cells fit")
 		switch {
 		case len(nodes) > 1 && len(cells) < len(nodes):
-			advice = Wants(setting.Exact(count(len(nodes), "cell")),
-				fmt.Sprintf("its vCPUs run on nodes %s, and the guest does not know which memory is near",
-					nodes)).At(Medium)
+			advice = exact(count(len(nodes), "cell"), fmt.Sprintf("its vCPUs run on nodes %s, and the guest does not "+
+				"know which memory is near", nodes)).At(Medium)
 		case room > 2*g.VCPUs && room > g.VCPUs+8:
-			advice = Wants(setting.Exact(fmt.Sprintf("room for %s", count(g.VCPUs, "vCPU"))),
-				fmt.Sprintf("its cells span %d vCPUs, of which it uses %d: its kernel prepares for all of them; "+
-					"odd, not wrong", room, g.VCPUs)).At(Info)
+			advice = exact(fmt.Sprintf("room for %s", count(g.VCPUs, "vCPU")), fmt.Sprintf("its cells span %d vCPUs, "+
+				"of which it uses %d: its kernel prepares for all of them; odd, not wrong", room, g.VCPUs)).At(Info)
 		}
-		return seen(found, advice)
-	},
+		return fact(found, advice)
+	}),
 }
 
-// numaCells returns the vCPUs of each cell in a domain's <cpu><numa>.
+// numaCells returns the vCPUs of each cell of a domain's <cpu><numa>.
 func numaCells(definition string) ([]setting.CPUSet, error) {
-	if !strings.Contains(definition, "<cell") { // most have none: no need to take the whole document apart
+	if !strings.Contains(definition, "<cell") { // most have none: saves parsing the document
 		return nil, nil
 	}
 	doc, err := domain.Parse([]byte(definition))
@@ -71,20 +66,14 @@ var domainMachine = &Knob{
 	ID: "domain.machine", Title: "Machine type of the guest",
 	Stage: datapath.Domain, Risk: goal.GuestRestart, Tiers: pinned(), Check: true,
 	Where: eachGuest(managed, guestFact("machine")),
-	Want: func(v *View, a setting.Address) Advice {
-		g, advice, ok := v.guest(a)
-		if !ok {
-			return advice
-		}
+	Want: forGuest(func(v *View, g *facts.Guest, a setting.Address) Advice {
 		if g.Machine == "" {
 			return Unsure("its machine type is not known")
 		}
-		found := g.Machine
-		advice = Fine("not i440fx")
 		if strings.Contains(g.Machine, "i440fx") || g.Machine == "pc" {
-			advice = Wants(setting.Exact("q35"),
-				"i440fx has no PCI Express: odd for a new guest, not wrong for one that works").At(Info)
+			return fact(g.Machine, exact("q35",
+				"i440fx has no PCI Express: odd for a new guest, not wrong for one that works").At(Info))
 		}
-		return seen(found, advice)
-	},
+		return fact(g.Machine, Fine("not i440fx"))
+	}),
 }

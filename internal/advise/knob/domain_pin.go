@@ -17,10 +17,10 @@ func pinned() []goal.Tier {
 	return tiers(goal.Standard, goal.Aggressive, goal.Passthrough, goal.Realtime)
 }
 
-// pinsOf lists pins of a guest's definition, and those that it runs with: libvirt moves threads of a running guest.
-func pinsOf(paths ...string) func(g *facts.Guest) []setting.Address {
+// eachPin lists pins of a guest's definition and, if it runs, its live ones: libvirt moves threads of a running guest.
+func eachPin(paths ...string) func(g *facts.Guest) []setting.Address {
 	return func(g *facts.Guest) []setting.Address {
-		all := inDefinition(paths...)(g)
+		all := eachInDefinition(paths...)(g)
 		if g.Active() {
 			for _, path := range paths {
 				all = append(all, setting.Of(setting.DomainLive, g.Name, path))
@@ -30,10 +30,10 @@ func pinsOf(paths ...string) func(g *facts.Guest) []setting.Address {
 	}
 }
 
-// pin wants CPUs for threads of a guest: of a running one now and after its next start. If the running guest's CPUs are
-// unknown, the change waits for that start.
+// pin advises CPUs for threads of a guest, of a running one both now and after its next start. If the running guest's
+// CPUs are unknown, the change waits for that start.
 func (v *View) pin(g *facts.Guest, a setting.Address, cpus, because string) Advice {
-	advice := Wants(setting.Exact(cpus), because)
+	advice := exact(cpus, because)
 	live := v.Readings.At(setting.Of(setting.DomainLive, g.Name, a.Rest()))
 	if a.Kind == setting.Domain && live.State != setting.Known {
 		return advice.restart(g.Name)
@@ -48,13 +48,9 @@ var domainVCPUPin = &Knob{
 		for n := range min(g.VCPUs, maxAddresses) {
 			paths = append(paths, "vcpupin/"+strconv.Itoa(n))
 		}
-		return pinsOf(paths...)(g)
+		return eachPin(paths...)(g)
 	}),
-	Want: func(v *View, a setting.Address) Advice {
-		g, advice, ok := v.guest(a)
-		if !ok {
-			return advice
-		}
+	Want: forGuest(func(v *View, g *facts.Guest, a setting.Address) Advice {
 		if refused := v.Placement().Refusal(g.Name); refused != nil {
 			return Skips("no place for it: " + refused.Shortage + "; " + refused.Relax)
 		}
@@ -68,18 +64,14 @@ var domainVCPUPin = &Knob{
 			return Skips("no such vCPU")
 		}
 		return v.pin(g, a, strconv.Itoa(cpu), placed.Why).At(High)
-	},
+	}),
 }
 
 var domainEmulatorPin = &Knob{
 	ID: "domain.emulatorpin", Title: "QEMU's own threads stay off the vCPUs' CPUs",
 	Stage: datapath.Domain, Risk: goal.None, After: []string{"domain.vcpupin"}, Tiers: pinned(),
-	Where: eachGuest(managed, pinsOf("emulatorpin")),
-	Want: func(v *View, a setting.Address) Advice {
-		g, advice, ok := v.guest(a)
-		if !ok {
-			return advice
-		}
+	Where: eachGuest(managed, eachPin("emulatorpin")),
+	Want: forGuest(func(v *View, g *facts.Guest, a setting.Address) Advice {
 		placed := v.Placement().Guest(g.Name)
 		if placed == nil || len(placed.Emulator) == 0 {
 			return Skips("no place for the guest on this host")
@@ -87,21 +79,16 @@ var domainEmulatorPin = &Knob{
 		if placed.Emulator.Equal(g.EmulatorPin) {
 			return v.pin(g, a, placed.Emulator.String(), "pinned off all vCPUs already").At(Medium)
 		}
-		return v.pin(g, a, placed.Emulator.String(),
-			"QEMU's own threads take time from vCPUs unless they are kept off their CPUs; these "+
-				"are vhost's: "+placed.VhostWhy).At(Medium)
-	},
+		return v.pin(g, a, placed.Emulator.String(), "QEMU's own threads take time from vCPUs unless they are kept "+
+			"off their CPUs; these are vhost's: "+placed.VhostWhy).At(Medium)
+	}),
 }
 
 var domainNumatune = &Knob{
 	ID: "domain.numatune", Title: "The guest's memory on the node of its CPUs",
 	Stage: datapath.Domain, Risk: goal.GuestRestart, After: []string{"domain.vcpupin"}, Tiers: pinned(),
-	Where: eachGuest(managed, inDefinition("numatune/memory.nodeset")),
-	Want: func(v *View, a setting.Address) Advice {
-		g, advice, ok := v.guest(a)
-		if !ok {
-			return advice
-		}
+	Where: eachGuest(managed, eachInDefinition("numatune/memory.nodeset")),
+	Want: forGuest(func(v *View, g *facts.Guest, a setting.Address) Advice {
 		if len(v.Topology.Nodes) < 2 {
 			return Skips("the host has one NUMA node")
 		}
@@ -115,13 +102,12 @@ var domainNumatune = &Knob{
 		if len(placed.Nodes) > 1 {
 			return Skips("its vCPUs are spread over nodes " + placed.Nodes.String())
 		}
-		return Wants(setting.Exact(placed.Nodes.String()),
-			fmt.Sprintf("its vCPUs run on node %s: memory elsewhere costs the distance for every packet",
-				placed.Nodes)).At(Medium).restart(g.Name)
-	},
+		return exact(placed.Nodes.String(), fmt.Sprintf("its vCPUs run on node %s: memory elsewhere costs the "+
+			"distance for every packet", placed.Nodes)).At(Medium).restart(g.Name)
+	}),
 }
 
-// ioThreads returns the numbers of the I/O threads in a guest's definition.
+// ioThreads returns the paths of the I/O threads' pins in a guest's definition: "iothreadpin/1".
 func ioThreads(g *facts.Guest) (paths []string) {
 	if !strings.Contains(g.Definition, "<iothread") {
 		return nil
@@ -143,24 +129,18 @@ var domainIOThreadPin = &Knob{
 	Stage: datapath.Domain, Risk: goal.None, After: []string{"domain.emulatorpin"}, Tiers: pinned(),
 	Where: eachGuest(func(g *facts.Guest) bool { return managed(g) && len(ioThreads(g)) > 0 },
 		func(g *facts.Guest) []setting.Address {
-			return pinsOf(ioThreads(g)...)(g)
+			return eachPin(ioThreads(g)...)(g)
 		}),
-	Want: func(v *View, a setting.Address) Advice {
-		g, advice, ok := v.guest(a)
-		if !ok {
-			return advice
-		}
+	Want: forGuest(func(v *View, g *facts.Guest, a setting.Address) Advice {
 		placed := v.Placement().Guest(g.Name)
 		if placed == nil || len(placed.Emulator) == 0 {
 			return Skips("no place for the guest on this host")
 		}
-		found := v.Readings.At(a)
-		set, err := setting.ParseCPUs(found.Value)
-		known := found.State == setting.Known && err == nil && len(set) > 0
-		if known && len(set.And(placed.VCPUSet())) == 0 && len(set.And(v.quiet())) == 0 {
+		set, known := v.cpusAt(a)
+		if known && len(set) > 0 && len(set.And(placed.VCPUSet().Or(v.guestCPUs()))) == 0 {
 			return Fine("off all vCPUs of its guest")
 		}
 		return v.pin(g, a, placed.Emulator.String(),
 			"without a pin of its own it runs on any CPU that the guest may use, its vCPUs' too").At(Medium)
-	},
+	}),
 }

@@ -15,8 +15,8 @@ import (
 // maxVCPUs is more than KVM gives a guest (KVM_MAX_VCPUS).
 const maxVCPUs = 4096
 
-// realtimeVCPUs returns the vCPUs that run a guest's realtime work: those that its own kernel isolates, if that was
-// seen, else all but vCPU 0, where the guest boots and does its housekeeping. A guest of one vCPU has none.
+// realtimeVCPUs returns the vCPUs for a guest's realtime work: those that its own kernel isolates, if that is known, or
+// else all but vCPU 0, where the guest boots and does its housekeeping. A guest with one vCPU has none.
 func realtimeVCPUs(g *facts.Guest) (set setting.CPUSet, why string) {
 	all := setting.CPUSet{}
 	for n := range min(g.VCPUs, maxVCPUs) {
@@ -28,11 +28,11 @@ func realtimeVCPUs(g *facts.Guest) (set setting.CPUSet, why string) {
 	return all.Minus(setting.CPUs(bootCPU)), "its kernel keeps house on vCPU 0"
 }
 
-// schedGroup is the vCPUs of one <vcpusched>. libvirt writes those with the same scheduler as one
+// schedGroup is the vCPUs of one <vcpusched>. libvirt writes vCPUs with the same scheduler as one element
 // (src/conf/domain_conf.c, virDomainFormatSchedDef).
 type schedGroup struct {
-	vcpus setting.CPUSet
-	ahead bool // a realtime policy: it runs before everything ordinary
+	vcpus    setting.CPUSet
+	realtime bool // fifo or rr
 }
 
 func schedGroups(g *facts.Guest) (groups []schedGroup) {
@@ -51,7 +51,7 @@ func schedGroups(g *facts.Guest) (groups []schedGroup) {
 	return groups
 }
 
-// vcpuScheds returns the groups of a definition, and last the realtime vCPUs if they are not among them.
+// vcpuScheds returns the groups of a definition, followed by the realtime vCPUs if they are not a group yet.
 func vcpuScheds(g *facts.Guest) (sets []setting.CPUSet) {
 	realtime, _ := realtimeVCPUs(g)
 	for _, group := range schedGroups(g) {
@@ -66,13 +66,13 @@ func vcpuScheds(g *facts.Guest) (sets []setting.CPUSet) {
 	return sets
 }
 
-// groupsRefuse says why a guest with a realtime priority does not start.
-const groupsRefuse = "this kernel gives each control group a share of realtime of its own (CONFIG_RT_GROUP_SCHED), " +
+// rtGroupsWords says why a guest with a realtime priority does not start.
+const rtGroupsWords = "this kernel gives each control group a share of realtime of its own (CONFIG_RT_GROUP_SCHED), " +
 	"and libvirt's new groups have none"
 
-// GroupsRefuse reports whether the kernel now answers EPERM to a realtime priority in a cgroup made by libvirt: such
-// groups start with a share of 0, which the kernel checks only while realtime threads as a whole have a limit.
-func (v *View) GroupsRefuse() bool {
+// RefusesRTGroups reports whether the kernel answers EPERM to a realtime priority in a cgroup made by libvirt: such
+// groups start with a share of 0, which the kernel checks only while realtime threads as a whole are limited.
+func (v *View) RefusesRTGroups() bool {
 	return v.Kernel.RTGroups == facts.Yes && v.Readings.At(rtRuntime).Value != noLimit
 }
 
@@ -88,13 +88,9 @@ var domainVCPUSched = &Knob{
 		for _, set := range vcpuScheds(g) {
 			paths = append(paths, "vcpusched/"+set.String())
 		}
-		return inDefinition(paths...)(g)
+		return eachInDefinition(paths...)(g)
 	}),
-	Want: func(v *View, a setting.Address) Advice {
-		g, advice, ok := v.guest(a)
-		if !ok {
-			return advice
-		}
+	Want: forGuest(func(v *View, g *facts.Guest, a setting.Address) Advice {
 		_, list, _ := strings.Cut(a.Rest(), "/")
 		own, err := setting.ParseCPUs(list)
 		realtime, why := realtimeVCPUs(g)
@@ -108,7 +104,7 @@ var domainVCPUSched = &Knob{
 		}
 		var ahead setting.CPUSet // realtime vCPUs that have a realtime policy already
 		for _, group := range schedGroups(g) {
-			if group.ahead && len(group.vcpus.Minus(realtime)) == 0 {
+			if group.realtime && len(group.vcpus.Minus(realtime)) == 0 {
 				ahead = ahead.Or(group.vcpus)
 			}
 		}
@@ -116,9 +112,8 @@ var domainVCPUSched = &Knob{
 		isAhead := strings.HasPrefix(policy, "fifo") || strings.HasPrefix(policy, "rr")
 		switch house := own.Minus(realtime); {
 		case len(house) > 0 && isAhead:
-			return Wants(setting.NotThere(),
-				fmt.Sprintf("%s: with a realtime priority there it starves QEMU's threads that it waits for",
-					why)).At(High).restart(g.Name)
+			return Wants(setting.NotThere(), fmt.Sprintf("%s: with a realtime priority there it starves QEMU's "+
+				"threads that it waits for", why)).At(High).restart(g.Name)
 		case len(own.And(realtime)) == 0:
 			return Fine("vCPUs on which the guest keeps house")
 		case isAhead && (ahead.Equal(realtime) || own.Equal(realtime)):
@@ -129,49 +124,42 @@ var domainVCPUSched = &Knob{
 			return Wants(setting.NotThere(),
 				fmt.Sprintf("vCPUs %s get one scheduler together", realtime)).At(Low).restart(g.Name)
 		}
-		advice = Wants(setting.Exact(vcpuPriority),
+		advice := exact(vcpuPriority,
 			"every ordinary thread that comes to their CPUs takes its turn; "+why).At(Medium).restart(g.Name)
-		if v.GroupsRefuse() {
-			return advice.warn(groupsRefuse + ": the guest starts with it only while kernel.sched_rt_runtime_us is " +
+		if v.RefusesRTGroups() {
+			return advice.warn(rtGroupsWords + ": the guest starts with it only while kernel.sched_rt_runtime_us is " +
 				"-1 (rt.throttling)")
 		}
 		return advice
-	},
+	}),
 }
 
 var domainNoSharePages = &Knob{
 	ID: "domain.nosharepages", Title: "The guest's pages are not merged with others'",
 	Stage: datapath.Domain, Risk: goal.GuestRestart, Tiers: realtime(),
-	Where: eachGuest(managed, inDefinition("memoryBacking/nosharepages")),
-	Want: func(v *View, a setting.Address) Advice {
-		g, advice, ok := v.guest(a)
-		if !ok {
-			return advice
-		}
-		return Wants(setting.Exact("yes"),
+	Where: eachGuest(managed, eachInDefinition("memoryBacking/nosharepages")),
+	Want: forGuest(func(v *View, g *facts.Guest, a setting.Address) Advice {
+		return exact("yes",
 			"should page merging be started, the first write to a merged page stops the guest").At(Low).restart(g.Name)
-	},
+	}),
 }
 
-// featureKnob is a switch in a guest's <features>; libvirt accepts those that are ofHost only with host-passthrough.
+// featureKnob is a switch in a guest's <features>. With ofHost, libvirt accepts it only with host-passthrough.
 func featureKnob(id, title, path, value, because string, ofHost bool) *Knob {
 	return &Knob{
 		ID: id, Title: title,
 		Stage: datapath.Domain, Risk: goal.GuestRestart, After: []string{"domain.cpu_model"}, Tiers: realtime(),
-		Where: eachGuest(managed, inDefinition(path)),
-		Want: func(v *View, a setting.Address) Advice {
-			g, advice, ok := v.guest(a)
+		Where: eachGuest(managed, eachInDefinition(path)),
+		Want: forGuest(func(v *View, g *facts.Guest, a setting.Address) Advice {
 			switch {
-			case !ok:
-				return advice
 			case emulated(g):
 				return Skips("its processor is emulated (domain type qemu): only KVM has this")
 			}
-			if advice, ok := v.hostsOwn(g.Name); ofHost && !ok {
+			if advice, ok := v.hasHostCPU(g.Name); ofHost && !ok {
 				return advice
 			}
-			return Wants(setting.Exact(value), because).At(Low).restart(g.Name)
-		},
+			return exact(value, because).At(Low).restart(g.Name)
+		}),
 	}
 }
 
@@ -179,6 +167,5 @@ var (
 	domainPMU = featureKnob("domain.pmu", "The guest has no performance counters", "features/pmu.state", "off",
 		"counters are exchanged at entries and exits, and each overflow is an interrupt and an exit", false)
 	domainDedicated = featureKnob("domain.dedicated", "The guest knows that its vCPUs have CPUs of their own",
-		"features/kvm/hint-dedicated.state", "on",
-		"its kernel takes the ways that are made for shared CPUs", true)
+		"features/kvm/hint-dedicated.state", "on", "its kernel takes the ways that are made for shared CPUs", true)
 )

@@ -11,7 +11,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// firmware makes a check of the firmware setup, which mpps never writes.
+// firmware makes a check of the firmware setup. mpps never writes that.
 func firmware(k Knob) *Knob {
 	k.Stage, k.Risk, k.Check = datapath.Firmware, goal.Reboot, true
 	if k.Tiers == nil {
@@ -35,7 +35,7 @@ var firmwareSMT = firmware(Knob{
 	},
 })
 
-// siblings lists the threads of each core, of at most 16 cores.
+// siblings lists the threads of each core, at most 16 cores.
 func (v *View) siblings() string {
 	var all []string
 	seen := map[string]bool{}
@@ -57,17 +57,14 @@ func (v *View) siblings() string {
 var firmwareNUMA = firmware(Knob{
 	ID: "firmware.numa_per_socket", Title: "A node for each memory controller",
 	Tiers: tiers(goal.Standard, goal.Aggressive, goal.Passthrough, goal.Realtime),
-	Want: func(v *View, a setting.Address) Advice {
-		if advice, ok := v.onMetal(); !ok {
-			return advice
-		}
+	Want: onMetal(func(v *View, a setting.Address) Advice {
 		packages, nodes := v.Topology.Counts.Packages, v.Topology.Counts.NUMANodes
 		switch {
 		case packages == 0 || nodes == 0:
 			return Unsure("the number of sockets and nodes is not known")
-		case maker(v.Host) == "":
+		case cpuVendor(v.Host) == "":
 			return Unsure("the processors' maker is not known")
-		case maker(v.Host) == "intel":
+		case cpuVendor(v.Host) == "intel":
 			return Skips("Intel's sockets are one node each")
 		case nodes%packages != 0 && packages%nodes != 0:
 			return Unsure(fmt.Sprintf("%s for %s: the numbers do not fit, perhaps because not all CPUs are shown here",
@@ -78,16 +75,14 @@ var firmwareNUMA = firmware(Knob{
 			count(l3, "L3 cache"), v.distances())
 		switch {
 		case nodes < packages:
-			return seen(found,
-				Wants(setting.Exact("4 nodes a socket"),
-					"one node over several sockets: half of all accesses go to the other socket").At(High))
+			return fact(found, exact("4 nodes a socket",
+				"one node over several sockets: half of all accesses go to the other socket").At(High))
 		case l3 < 4 || each >= 4:
-			return seen(found, Fine("as many nodes as there are memory controllers to choose from"))
+			return fact(found, Fine("as many nodes as there are memory controllers to choose from"))
 		}
-		return seen(found,
-			Wants(setting.Exact("4 nodes a socket"),
-				"memory is interleaved over controllers that are far from the NIC and from each other").At(Medium))
-	},
+		return fact(found, exact("4 nodes a socket",
+			"memory is interleaved over controllers that are far from the NIC and from each other").At(Medium))
+	}),
 })
 
 // distances returns the NUMA distances, a row for each node.
@@ -102,23 +97,20 @@ func (v *View) distances() string {
 var firmwareEnergy = firmware(Knob{
 	ID: "firmware.energy_performance", Title: "Energy policy is performance",
 	Tiers: tiers(goal.Standard, goal.Aggressive, goal.Passthrough, goal.Realtime),
-	Want: func(v *View, a setting.Address) Advice {
-		if advice, ok := v.onMetal(); !ok {
-			return advice
-		}
+	Want: onMetal(func(v *View, a setting.Address) Advice {
 		const because = "the clock falls between bursts of packets"
-		for _, told := range []map[string]int{v.Power.Preferences, v.Power.Governors} {
-			if len(told) == 0 {
+		for _, cpus := range []map[string]int{v.Power.Preferences, v.Power.Governors} {
+			if len(cpus) == 0 {
 				continue
 			}
 			advice := Fine("the processors lean to performance")
-			if len(told) > 1 || told["performance"] == 0 {
-				advice = Wants(setting.Exact("performance"), because)
+			if len(cpus) > 1 || cpus["performance"] == 0 {
+				advice = exact("performance", because)
 			}
-			return seen(tally(told), advice)
+			return fact(tally(cpus), advice)
 		}
-		return v.attested("firmware.energy_performance", because, Medium)
-	},
+		return v.fromAttestation("firmware.energy_performance", because, Medium)
+	}),
 })
 
 // tally says how many CPUs have which value: "performance on 40 CPUs".
@@ -137,20 +129,19 @@ var firmwareVTd = firmware(Knob{
 		f := v.Firmware
 		switch {
 		case f.Groups > 0:
-			return seen(tables(f), Fine("the kernel uses the IOMMU"))
+			return fact(tableWords(f), Fine("the kernel uses the IOMMU"))
 		case f.DMAR || f.IVRS:
-			return seen(tables(f), Fine("the firmware offers an IOMMU; the kernel does not use it yet (boot.iommu)"))
+			return fact(tableWords(f),
+				Fine("the firmware offers an IOMMU; the kernel does not use it yet (boot.iommu)"))
 		case !f.Tables:
 			return Unsure("the firmware's ACPI tables cannot be seen")
 		}
-		return seen(tables(f),
-			Wants(setting.Exact("DMAR or IVRS table"),
-				"without an IOMMU no device can be passed to a guest: switch VT-d or AMD-Vi on in "+
-					"the firmware").At(Critical))
+		return fact(tableWords(f), exact("DMAR or IVRS table", "without an IOMMU no device can be passed to a guest: "+
+			"switch VT-d or AMD-Vi on in the firmware").At(Critical))
 	},
 })
 
-func tables(f facts.Firmware) string {
+func tableWords(f facts.Firmware) string {
 	var parts []string
 	for name, there := range map[string]bool{"DMAR table": f.DMAR, "IVRS table": f.IVRS} {
 		if there {
@@ -179,31 +170,27 @@ var firmwareSRIOV = firmware(Knob{
 		}
 		switch {
 		case len(can) > 0:
-			return seen("virtual functions: "+strings.Join(can, ", "), Fine("NICs offer virtual functions"))
+			return fact("virtual functions: "+strings.Join(can, ", "), Fine("NICs offer virtual functions"))
 		case len(cannot) == 0:
 			return Unsure("no physical NIC can be seen")
 		}
-		return seen("none of "+strings.Join(cannot, ", "),
-			Wants(setting.Exact("a NIC with virtual functions"),
-				"no NIC offers virtual functions: SR-IOV is off in the firmware or in the NIC's own setup, or the "+
-					"NIC has none").At(Critical))
+		return fact("none of "+strings.Join(cannot, ", "),
+			exact("a NIC with virtual functions", "no NIC offers virtual functions: SR-IOV is off in the firmware or "+
+				"in the NIC's own setup, or the NIC has none").At(Critical))
 	},
 })
 
-// attestOnly makes a check of what only a person can see in the firmware setup. The names are those that server vendors
-// use.
+// attestOnly makes a check of what only a person can see in the firmware setup. Titles are the names that server
+// vendors use.
 func attestOnly(id, title string) *Knob {
 	k := firmware(Knob{ID: id, Title: title})
-	k.Want = func(v *View, a setting.Address) Advice {
-		if advice, ok := v.onMetal(); !ok {
-			return advice
-		}
-		advice := v.attested(id, "", Low)
+	k.Want = onMetal(func(v *View, a setting.Address) Advice {
+		advice := v.fromAttestation(id, "", Low)
 		if advice.Want != nil {
 			advice.Because = k.Doc().Why
 		}
 		return advice
-	}
+	})
 	return k
 }
 
@@ -227,37 +214,36 @@ var (
 
 // clusterOnDie needs no attestation on Intel, where a split socket has more than one node.
 func clusterOnDie(k *Knob) *Knob {
-	unseen := k.Want
+	attest := k.Want
 	k.Want = func(v *View, a setting.Address) Advice {
 		c := v.Topology.Counts
 		switch {
-		case v.Virtual != "" || maker(v.Host) == "" || c.Packages == 0 || c.NUMANodes == 0:
-			return unseen(v, a)
-		case maker(v.Host) != "intel":
+		case v.Virtual != "" || cpuVendor(v.Host) == "" || c.Packages == 0 || c.NUMANodes == 0:
+			return attest(v, a)
+		case cpuVendor(v.Host) != "intel":
 			return Skips("a matter of Intel's processors")
 		}
 		found := count(c.NUMANodes, "node") + " for " + count(c.Packages, "socket")
 		if c.NUMANodes%c.Packages != 0 {
-			return Unsure(found + ": the numbers do not fit, and which sockets are split cannot be told")
+			return Unsure(found + ": the numbers do not fit, and which sockets are split cannot be cpus")
 		}
 		if c.NUMANodes > c.Packages {
-			return seen(found,
-				Wants(setting.Exact("a node a socket"),
-					"the guest's CPUs and the NIC share only a part of the cache").At(Low))
+			return fact(found,
+				exact("a node a socket", "the guest's CPUs and the NIC share only a part of the cache").At(Low))
 		}
-		return seen(found, Fine("the sockets are not split"))
+		return fact(found, Fine("the sockets are not split"))
 	}
 	return k
 }
 
 // cTDP does not apply to Intel.
 func cTDP(k *Knob) *Knob {
-	always := k.Want
+	attest := k.Want
 	k.Want = func(v *View, a setting.Address) Advice {
-		if v.Virtual == "" && maker(v.Host) == "intel" {
+		if v.Virtual == "" && cpuVendor(v.Host) == "intel" {
 			return Skips("a matter of AMD's and Hygon's processors")
 		}
-		return always(v, a)
+		return attest(v, a)
 	}
 	return k
 }

@@ -11,15 +11,12 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// idleKnob makes a check of C-states that the kernel lists or a person attests.
+// idleKnob makes a check of a C-state that the kernel lists or a person attests.
 func idleKnob(id, title string, is func(v *View, s facts.IdleState) bool, listed string) *Knob {
 	return firmware(Knob{
 		ID: id, Title: title,
-		Want: func(v *View, a setting.Address) Advice {
-			if advice, ok := v.onMetal(); !ok {
-				return advice
-			}
-			advice := Wants(setting.Exact("disabled"), listed)
+		Want: onMetal(func(v *View, a setting.Address) Advice {
+			advice := exact("disabled", listed)
 			if v.Tier == goal.Realtime {
 				advice = advice.At(High)
 			} else if full, known := v.fullSocket(); !known {
@@ -30,11 +27,11 @@ func idleKnob(id, title string, is func(v *View, s facts.IdleState) bool, listed
 			} else {
 				advice = advice.At(Low)
 			}
-			if value, told := v.runningArgument("idle"); told && value == "poll" {
-				return seen("idle=poll", Fine("idle=poll: no C-state is entered"))
+			if value, given := v.runningArgument("idle"); given && value == "poll" {
+				return fact("idle=poll", Fine("idle=poll: no C-state is entered"))
 			}
 			if len(v.Power.IdleStates) == 0 {
-				return v.attested(id, listed, advice.Severity)
+				return v.fromAttestation(id, listed, advice.Severity)
 			}
 			var open []string
 			shut := false
@@ -49,22 +46,16 @@ func idleKnob(id, title string, is func(v *View, s facts.IdleState) bool, listed
 			}
 			switch {
 			case len(open) > 0:
-				return seen(v.Power.IdleDriver+" enters "+strings.Join(open, ", "), advice)
+				return fact(v.Power.IdleDriver+" enters "+strings.Join(open, ", "), advice)
 			case shut:
-				return seen("disabled in the kernel", Fine("the kernel does not enter it"))
+				return fact("disabled in the kernel", Fine("the kernel does not enter it"))
 			}
-			return v.orListed(id, listed, advice.Severity)
-		},
+			if id == "firmware.c1e" { // not in the list, but the processor can turn C1 into C1E by itself
+				return v.fromAttestation(id, listed, advice.Severity)
+			}
+			return fact("not among the kernel's states", Fine("the kernel has no such state to enter"))
+		}),
 	})
-}
-
-// orListed returns the advice for a state that the kernel does not list: it cannot be entered, except for C1E, into
-// which the processor can turn C1 by itself.
-func (v *View) orListed(id, listed string, severity Severity) Advice {
-	if id == "firmware.c1e" {
-		return v.attested(id, listed, severity)
-	}
-	return seen("not among the kernel's states", Fine("the kernel has no such state to enter"))
 }
 
 // limited reports whether a latency limit keeps the kernel from entering a state: a global one, or one on each of the
@@ -73,16 +64,17 @@ func (v *View) limited(s facts.IdleState) bool {
 	if v.Power.LatencyLimit != nil && *v.Power.LatencyLimit < s.Latency {
 		return true
 	}
-	quiet := v.quiet()
-	for _, cpu := range quiet {
-		if limit, set := wakeUpLimit(v.Readings.At(latencyOf(cpu))); !set || limit >= int64(s.Latency) {
+	guests := v.guestCPUs()
+	for _, cpu := range guests {
+		file := setting.Of(setting.Sysfs, fmt.Sprintf(latencyFile, cpu))
+		if limit, set := wakeUpLimit(v.Readings.At(file)); !set || limit >= int64(s.Latency) {
 			return false
 		}
 	}
-	return len(quiet) > 0
+	return len(guests) > 0
 }
 
-// fullSocket reports whether the guests' threads occupy all cores of a socket that are not kept for the host, and
+// fullSocket reports whether the guests' threads use all cores of some socket that are not kept for the host, and
 // whether that is known.
 func (v *View) fullSocket() (full, known bool) {
 	busy := map[int]bool{} // by core
@@ -114,11 +106,11 @@ func (v *View) fullSocket() (full, known bool) {
 	return full, known
 }
 
-// stateName matches the C-state in a state's name: kernels before 4.x add the processor (C6-SNB, NHM-C3) and call the
-// polling state C0, and variants of a state have a suffix (C6S, C7s); C1E is a state of its own.
+// stateName matches the C-state in a name of the kernel's list: kernels before 4.x add the processor (C6-SNB, NHM-C3)
+// and call the polling state C0, and variants have a suffix (C6S, C7s); C1E is a state of its own.
 var stateName = regexp.MustCompile(`(?:^|-)(C[0-9]+E?)`)
 
-// stateOf returns the C-state of a state in the kernel's list: POLL, C1, C1E, C3 …
+// stateOf returns the C-state of an entry in the kernel's list: POLL, C1, C1E, C3 …
 func stateOf(s facts.IdleState) string {
 	name := stateName.FindStringSubmatch(s.Name)
 	switch {
@@ -130,8 +122,8 @@ func stateOf(s facts.IdleState) string {
 	return s.Name
 }
 
-// deep reports whether a state in the kernel's list is deeper than C1. Only intel_idle names C-states; acpi_idle has
-// ACPI's numbers, where everything beyond C1 can be C6.
+// deep reports whether a state is deeper than C1. Only intel_idle names C-states; acpi_idle has ACPI's numbers, and
+// anything beyond its C1 can be C6.
 func deep(s facts.IdleState) bool { return stateOf(s) != "POLL" && stateOf(s) != "C1" }
 
 var firmwareC6 = idleKnob("firmware.c6", "Core C6 state", func(v *View, s facts.IdleState) bool {
@@ -145,9 +137,10 @@ var firmwareC3 = idleKnob("firmware.c3", "Core C3 state", func(v *View, s facts.
 	return !strings.HasPrefix(v.Power.IdleDriver, "acpi") && stateOf(s) == "C3"
 }, "waking up from C3 takes longer than many packets")
 
-var firmwareC1E = idleKnob("firmware.c1e", "C1E state",
-	func(v *View, s facts.IdleState) bool { return stateOf(s) == "C1E" },
-	"the core's clock is at its minimum when the packet comes")
+var firmwareC1E = idleKnob("firmware.c1e", "C1E state", func(v *View,
+	s facts.IdleState) bool {
+	return stateOf(s) == "C1E"
+}, "the core's clock is at its minimum when the packet comes")
 
 var firmwarePackage = idleKnob("firmware.package_c_state", "Package C-states",
 	func(v *View, s facts.IdleState) bool { return deep(s) && stateOf(s) != "C1E" },

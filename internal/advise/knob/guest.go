@@ -14,7 +14,7 @@ import (
 var guestKernel = &Knob{
 	ID: "guest.kernel", Title: "The guest's kernel is new enough for its queues",
 	Stage: datapath.Guest, Risk: goal.Reboot, Tiers: pinned(), Check: true,
-	Where: inside("kernel"),
+	Where: insideFacts("kernel"),
 	Want: func(v *View, a setting.Address) Advice {
 		release := v.Kernel.Release
 		if a.Object() != self || !v.inGuest() {
@@ -23,31 +23,29 @@ var guestKernel = &Knob{
 			case !ok:
 				return advice
 			case g.Inside == nil || g.Inside.Release == "":
-				return v.fromHost(a, "its kernel")
+				return v.fromHost(g, "its kernel")
 			case windows(g):
 				return Skips("it runs " + g.Inside.OS)
 			}
-			release = g.Inside.Release // its agent told
+			release = g.Inside.Release // from its agent
 		}
-		var major, minor int
-		if _, err := fmt.Sscanf(release, "%d.%d", &major, &minor); err != nil {
+		if _, _, ok := version(release); !ok {
 			return Unsure("its kernel's version could not be read")
 		}
-		if major < 4 || major == 4 && minor < 19 {
-			return seen(release,
-				Wants(setting.Exact("4.19 or newer"),
-					"kernels before 4.19 may leave queues unused: guest.xps tells which").At(Low))
+		if !since(release, 4, 19) {
+			return fact(release,
+				exact("4.19 or newer", "kernels before 4.19 may leave queues unused: guest.xps tells which").At(Low))
 		}
-		return seen(release, Fine("its driver reaches every queue"))
+		return fact(release, Fine("its driver reaches every queue"))
 	},
 }
 
 var guestMitigations = &Knob{
 	ID: "guest.mitigations", Title: "What the guest's mitigations cost",
 	Stage: datapath.Guest, Risk: goal.Security, Tiers: pinned(), Check: true,
-	Where: inside("mitigations"),
+	Where: insideFacts("mitigations"),
 	Want: func(v *View, a setting.Address) Advice {
-		v, advice, ok := v.within(a, "which mitigations are on")
+		v, advice, ok := v.insideOf(a, "which mitigations are on")
 		if !ok {
 			return advice
 		}
@@ -68,25 +66,24 @@ var guestMitigations = &Knob{
 		}
 		slices.Sort(costly)
 		if len(costly) > 0 {
-			return seen(count(on, "mitigation"),
-				Wants(setting.Exact("none that costs each packet"),
-					strings.Join(costly, "; ")+": each system call and indirect call pays").At(Info))
+			return fact(count(on, "mitigation"), exact("none that costs each packet",
+				strings.Join(costly, "; ")+": each system call and indirect call pays").At(Info))
 		}
-		return seen(count(on, "mitigation"), Fine("none of those that cost each packet"))
+		return fact(count(on, "mitigation"), Fine("none of those that cost each packet"))
 	},
 }
 
-// guestArguments are the arguments of a realtime guest's kernel.
+// guestArguments are the arguments that isolate CPUs of a realtime guest's kernel.
 var guestArguments = []string{"isolcpus", "nohz_full", "rcu_nocbs"}
 
 var guestRealtime = &Knob{
 	ID: "guest.realtime", Title: "A realtime guest isolates its own vCPUs too",
 	Stage: datapath.Guest, Risk: goal.Reboot, Tiers: realtime(), Check: true,
-	Where: inside("realtime/isolcpus", "realtime/nohz_full", "realtime/rcu_nocbs", "realtime/idle",
+	Where: insideFacts("realtime/isolcpus", "realtime/nohz_full", "realtime/rcu_nocbs", "realtime/idle",
 		"realtime/clocksource", "realtime/kernel"),
 	Want: func(v *View, a setting.Address) Advice {
 		_, name, _ := strings.Cut(a.Rest(), "/")
-		v, advice, ok := v.within(a, "how its kernel was started")
+		v, advice, ok := v.insideOf(a, "how its kernel was started")
 		if !ok {
 			return advice
 		}
@@ -95,23 +92,21 @@ var guestRealtime = &Knob{
 			case "":
 				return Unsure("its clock source could not be read")
 			case "tsc":
-				return seen("tsc", Fine("time is read from the processor"))
+				return fact("tsc", Fine("time is read from the processor"))
 			}
-			return seen(v.Kernel.Clocksource,
-				Wants(setting.Exact("tsc"),
-					v.Kernel.Clocksource+" is read more slowly, hpet and acpi_pm by leaving the guest").At(Medium))
+			return fact(v.Kernel.Clocksource, exact("tsc",
+				v.Kernel.Clocksource+" is read more slowly, hpet and acpi_pm by leaving the guest").At(Medium))
 		}
 		if name == "kernel" {
 			switch {
 			case v.Kernel.Realtime:
-				return seen("PREEMPT_RT", Fine("its kernel is a realtime one"))
+				return fact("PREEMPT_RT", Fine("its kernel is a realtime one"))
 			case v.Kernel.Version == "":
 				return Unsure("its kernel's version could not be read")
 			}
-			return seen(strings.TrimSpace("no PREEMPT_RT: "+preemption(v.Kernel.Version)),
-				Wants(setting.Exact("PREEMPT_RT"),
-					"wake-ups in the guest wait for its own kernel's interrupts and locks, whatever the "+
-						"host does; "+v.install()).At(Medium))
+			return fact(strings.TrimSpace("no PREEMPT_RT: "+preemption(v.Kernel.Version)),
+				exact("PREEMPT_RT", "wake-ups in the guest wait for its own kernel's interrupts and locks, whatever "+
+					"the host does; "+v.installHint()).At(Medium))
 		}
 		if v.Kernel.CommandLine == "" {
 			return Unsure("its command line could not be read")
@@ -119,30 +114,27 @@ var guestRealtime = &Knob{
 		value, given := argument(v.Kernel.CommandLine, name)
 		if name == "idle" {
 			if given && value == "poll" {
-				return seen("poll", Fine("its vCPUs do not halt"))
+				return fact("poll", Fine("its vCPUs do not halt"))
 			}
-			return seen("not given",
-				Wants(setting.Exact("poll"),
-					"each time a vCPU halts it must be woken, an exit and some microseconds").At(Info))
+			return fact("not given",
+				exact("poll", "each time a vCPU halts it must be woken, an exit and some microseconds").At(Info))
 		}
 		if !given {
-			return seen("not given",
-				Wants(setting.Exact(v.isolatedInside(name)),
-					"its own kernel works on the vCPUs of the realtime work").At(Medium))
+			return fact("not given",
+				exact(v.isolatedInside(name), "its own kernel works on the vCPUs of the realtime work").At(Medium))
 		}
 		for _, other := range guestArguments {
-			if more, there := argument(v.Kernel.CommandLine, other); there && listOf(more) != listOf(value) {
-				return seen(listOf(value),
-					Wants(setting.Exact(listOf(more)),
-						fmt.Sprintf("%s=%s and %s=%s name other CPUs", name, value, other, more)).At(Medium))
+			if more, there := argument(v.Kernel.CommandLine, other); there && cpuList(more) != cpuList(value) {
+				return fact(cpuList(value), exact(cpuList(more),
+					fmt.Sprintf("%s=%s and %s=%s name other CPUs", name, value, other, more)).At(Medium))
 			}
 		}
-		return seen(listOf(value), Fine("given, and the lists agree"))
+		return fact(cpuList(value), Fine("given, and the lists agree"))
 	},
 }
 
-// isolatedInside returns the vCPUs that an argument of the guest's kernel should name: all but the one that it boots
-// on, or, where mpps runs in the guest, those of the goal.
+// isolatedInside returns an argument of the guest's kernel with the vCPUs that it should name: all but the one that it
+// boots on or, if mpps runs in the guest, those of the goal.
 func (v *View) isolatedInside(name string) string {
 	cpus := v.Topology.Online
 	if len(v.Goal.CPUs) > 0 {
@@ -168,9 +160,8 @@ func argument(line, name string) (value string, given bool) {
 	return value, given
 }
 
-// listOf returns the CPUs of an argument in canonical form, without the flags before them
-// (isolcpus=domain,managed_irq,2-3).
-func listOf(value string) string {
+// cpuList returns the CPUs of an argument in canonical form, without flags (isolcpus=domain,managed_irq,2-3).
+func cpuList(value string) string {
 	parts := strings.Split(value, ",")
 	parts = slices.DeleteFunc(parts, func(p string) bool { return p == "domain" || p == "managed_irq" || p == "nohz" })
 	set, err := setting.ParseCPUs(strings.Join(parts, ","))
@@ -180,8 +171,8 @@ func listOf(value string) string {
 	return set.String()
 }
 
-// ofHost makes a knob about the inside of guests from one about a host: the same addresses, inside the guest, with the
-// same advice on what was seen of the guest.
+// ofHost turns a knob about a host into one about the inside of guests: the same addresses inside the guest, with the
+// same advice from what is known about the guest.
 func ofHost(k *Knob, id, title string) *Knob {
 	return &Knob{
 		ID: id, Title: title, Stage: datapath.Guest, Risk: k.Risk, Tiers: k.Tiers,
@@ -196,7 +187,7 @@ func ofHost(k *Knob, id, title string) *Knob {
 				return all
 			}),
 		Want: func(v *View, a setting.Address) Advice {
-			in, advice, ok := v.within(a, "how it works")
+			in, advice, ok := v.insideOf(a, "how it works")
 			if !ok {
 				return advice
 			}
@@ -233,7 +224,7 @@ var guestKSM = &Knob{
 		return []setting.Address{setting.In(g.Name, setting.Of(setting.Sysfs, "kernel/mm/ksm/run"))}
 	}),
 	Want: func(v *View, a setting.Address) Advice {
-		if _, advice, ok := v.within(a, "whether it merges pages"); !ok {
+		if _, advice, ok := v.insideOf(a, "whether it merges pages"); !ok {
 			return advice
 		}
 		return Wants(setting.Any("2", "0"),

@@ -10,14 +10,14 @@ import (
 )
 
 // The same code judges the inside of a guest in two places: in the guest, where it is the machine that mpps runs on,
-// and on the host, where it is a view of its own through the guest's agent.
+// and on the host, where it is a separate View filled by the guest agent.
 
-// self is the guest's name in addresses where mpps runs in the guest.
+// self is the guest's name in addresses if mpps runs in the guest.
 const self = "self"
 
-// inside lists facts of every guest of this host, and of this machine if it is a guest. Of a guest whose inside was not
-// seen it lists only the first.
-func inside(whats ...string) func(*facts.Host) []setting.Address {
+// insideFacts lists facts of every guest of this host, and of this machine if it is a guest. For a guest whose inside
+// is not known it lists only the first.
+func insideFacts(whats ...string) func(*facts.Host) []setting.Address {
 	return func(h *facts.Host) []setting.Address {
 		var all []setting.Address
 		if h.Virtual != "" {
@@ -39,8 +39,8 @@ func inside(whats ...string) func(*facts.Host) []setting.Address {
 	}
 }
 
-// insideNICs lists values of every virtio NIC: of this machine if it is a guest, as facts, and of guests whose inside
-// was seen, as values that can be set. Of other guests, and of those without such a NIC, it lists one fact.
+// insideNICs lists values of every virtio NIC: of this machine, if it is a guest, as facts; of guests whose inside is
+// known as values that can be set. Other guests, and those without such a NIC, get one fact.
 func insideNICs(what string, at func(n *facts.NIC) []setting.Address) func(*facts.Host) []setting.Address {
 	return func(h *facts.Host) []setting.Address {
 		var all []setting.Address
@@ -68,7 +68,7 @@ func insideNICs(what string, at func(n *facts.NIC) []setting.Address) func(*fact
 	}
 }
 
-// seenInside returns the inside of a guest; nil if it was not seen.
+// seenInside returns the inside of a guest; nil if it is not known.
 func seenInside(g *facts.Guest) *facts.Host {
 	if g.Inside == nil {
 		return nil
@@ -76,9 +76,9 @@ func seenInside(g *facts.Guest) *facts.Host {
 	return g.Inside.Host
 }
 
-// within returns the view of the inside that an address is about: this view for the machine itself, else that of the
-// guest; or the reason why it was not seen. what names the thing to see.
-func (v *View) within(a setting.Address, what string) (*View, Advice, bool) {
+// insideOf returns the view of the inside that an address is about: this view for the machine itself, otherwise that of
+// the guest; or advice that says why it is not known. what names what to look at.
+func (v *View) insideOf(a setting.Address, what string) (*View, Advice, bool) {
 	if a.Kind == setting.Fact && v.inGuest() && (a.Object() == self || v.nics[a.Object()] != nil) {
 		return v, Advice{}, true
 	}
@@ -87,17 +87,17 @@ func (v *View) within(a setting.Address, what string) (*View, Advice, bool) {
 		return nil, advice, false
 	}
 	if seenInside(g) == nil {
-		return nil, v.fromHost(a, what), false
+		return nil, v.fromHost(g, what), false
 	}
 	in, known := v.insides[g.Name]
 	if !known {
-		in = Look(v.readInside(g), v.Goal.Inside())
+		in = NewView(v.readInside(g), v.Goal.Inside())
 		v.insides[g.Name] = in
 	}
 	return in, Advice{}, true
 }
 
-// whyUnseen returns why a part could not be seen, to end a sentence with; otherwise if no reason is known.
+// whyUnseen returns why a part could not be read, to end a sentence with; otherwise if no reason is recorded.
 func whyUnseen(h *facts.Host, part facts.UnseenPart, of, otherwise string) string {
 	for _, u := range h.Unseen {
 		if u.Part == part && u.Of == of {
@@ -107,7 +107,7 @@ func whyUnseen(h *facts.Host, part facts.UnseenPart, of, otherwise string) strin
 	return otherwise
 }
 
-// readInside returns the inside of a guest with its readings, at the addresses that they have there.
+// readInside returns the inside of a guest with its readings under the addresses that they have in the guest.
 func (v *View) readInside(g *facts.Guest) *facts.Host {
 	h := *g.Inside.Host
 	h.Readings = facts.Readings{}
@@ -123,13 +123,9 @@ func (v *View) readInside(g *facts.Guest) *facts.Host {
 	return &h
 }
 
-// fromHost returns why the inside of a guest was not seen, and what would show it: for the guest that the goal names,
-// or for the only one that runs, not for hundreds.
-func (v *View) fromHost(a setting.Address, what string) Advice {
-	g, advice, ok := v.guest(a)
-	if !ok {
-		return advice
-	}
+// fromHost says why the inside of a guest is not known and what would show it: only for the guest that the goal names
+// or the only one that runs, not for hundreds.
+func (v *View) fromHost(g *facts.Guest, what string) Advice {
 	running := 0
 	for _, other := range v.Guests {
 		if other.State == "running" {

@@ -22,7 +22,7 @@ var guestChannels = &Knob{
 		return []setting.Address{setting.Of(setting.NICChannels, n.Name, "combined")}
 	}),
 	Want: func(v *View, a setting.Address) Advice {
-		in, n, advice, ok := v.withinNIC(a, "how many queues its driver uses")
+		in, n, advice, ok := v.insideNIC(a, "how many queues its driver uses")
 		switch {
 		case !ok:
 			return advice
@@ -35,27 +35,25 @@ var guestChannels = &Knob{
 		want := min(n.Channels.MaxCombined, len(in.Topology.Online))
 		has := fmt.Sprintf("%d of %d", n.Channels.Combined, n.Channels.MaxCombined)
 		if n.Channels.Combined < want {
-			return shown(a, has,
-				Wants(setting.Exact(fmt.Sprint(want)),
-					fmt.Sprintf("%s that the host offers are not used",
-						count(want-n.Channels.Combined, "queue"))).At(High))
+			return factOnly(a, has, exact(fmt.Sprint(want),
+				fmt.Sprintf("%s that the host offers are not used", count(want-n.Channels.Combined, "queue"))).At(High))
 		}
-		return shown(a, has, Fine("every queue that a vCPU can use is enabled"))
+		return factOnly(a, has, Fine("every queue that a vCPU can use is enabled"))
 	},
 }
 
-// shown adds what was found to advice about a fact; a value that can be set has its reading.
-func shown(a setting.Address, found string, advice Advice) Advice {
+// factOnly adds what was found to advice on a fact. A value that can be set has a reading instead.
+func factOnly(a setting.Address, found string, advice Advice) Advice {
 	if a.Kind != setting.Fact {
 		return advice
 	}
-	return seen(found, advice)
+	return fact(found, advice)
 }
 
-// withinNIC returns the inside that an address is about and its virtio NIC. n is nil if the address names only the
-// guest, because it has no such NIC or the NIC not the value.
-func (v *View) withinNIC(a setting.Address, what string) (in *View, n *facts.NIC, advice Advice, ok bool) {
-	in, advice, ok = v.within(a, what)
+// insideNIC returns the inside that an address is about and its virtio NIC. n is nil if the address names only the
+// guest, because the guest has no such NIC or the NIC no such value.
+func (v *View) insideNIC(a setting.Address, what string) (in *View, n *facts.NIC, advice Advice, ok bool) {
+	in, advice, ok = v.insideOf(a, what)
 	if !ok {
 		return nil, nil, advice, false
 	}
@@ -68,7 +66,7 @@ func (v *View) withinNIC(a setting.Address, what string) (in *View, n *facts.NIC
 		if name = inner.Object(); inner.Kind == setting.SysfsCPUs {
 			name, _ = queueFile(inner)
 		}
-	} else if in != v { // a guest's fact: the first NIC says why there is nothing to set
+	} else if in != v { // a fact of the guest: its first NIC shows why there is nothing to set
 		for i := range in.NICs {
 			if in.NICs[i].Driver == "virtio_net" {
 				return in, &in.NICs[i], Advice{}, true
@@ -78,25 +76,23 @@ func (v *View) withinNIC(a setting.Address, what string) (in *View, n *facts.NIC
 	return in, in.nics[name], Advice{}, true
 }
 
-// lastOwnChoice is the build of RHEL 7.8's kernel. Later ones may use XPS, which was requested for RHEL 7 in December
+// lastOwnChoice is the build of RHEL 7.8's kernel. Later builds may use XPS, which was requested for RHEL 7 in December
 // 2019; if they do not, a mask does no harm.
 const lastOwnChoice = 1127
 
-// picksByCPU reports whether virtio_net of a kernel picks the transmit queue by CPU number and ignores XPS: from 3.8,
+// picksByCPU reports whether a kernel's virtio_net picks the transmit queue by CPU number and ignores XPS: from 3.8,
 // the first with several queues, to 3.12, and RHEL 7's 3.10 up to RHEL 7.8.
 func picksByCPU(release string) bool {
-	var major, minor, build int
-	if _, err := fmt.Sscanf(release, "%d.%d", &major, &minor); err != nil {
-		return false
-	}
+	major, minor, ok := version(release)
+	var build int
 	if _, err := fmt.Sscanf(release, "3.10.0-%d.",
 		&build); err == nil && strings.Contains(release, ".el7") && build > lastOwnChoice {
 		return false
 	}
-	return major == 3 && minor >= 8 && minor <= 12
+	return ok && major == 3 && minor >= 8 && minor <= 12
 }
 
-// stripe divides CPUs among queues as virtio_net does from Linux 4.19 on (virtnet_set_affinity): neighbours stay
+// stripe divides CPUs among queues as virtio_net does since Linux 4.19 (virtnet_set_affinity): neighbours stay
 // together, the first queues get the remainder, and surplus queues start again with the first CPU.
 func stripe(cpus setting.CPUSet, queues int) []setting.CPUSet {
 	all := make([]setting.CPUSet, queues)
@@ -131,7 +127,7 @@ var guestXPS = &Knob{
 		return queueFiles("tx", "xps_cpus", func(n *facts.NIC) int { return n.TxQueues })(n)
 	}),
 	Want: func(v *View, a setting.Address) Advice {
-		in, n, advice, ok := v.withinNIC(a, "which vCPU sends on which queue")
+		in, n, advice, ok := v.insideNIC(a, "which vCPU sends on which queue")
 		switch {
 		case !ok:
 			return advice
@@ -142,7 +138,7 @@ var guestXPS = &Knob{
 		case len(n.XPS) != n.TxQueues:
 			return Unsure("its XPS masks could not be read")
 		case picksByCPU(in.Kernel.Release):
-			return shown(a, "not looked at", Fine("this kernel's driver picks the queue by CPU itself"))
+			return factOnly(a, "not looked at", Fine("this kernel's driver picks the queue by CPU itself"))
 		}
 		var set setting.CPUSet
 		var idle []string
@@ -166,18 +162,16 @@ var guestXPS = &Knob{
 		}
 		switch {
 		case len(set) == 0:
-			return shown(a, "not set",
-				Wants(each("a queue for each vCPU"),
-					"without XPS the flow's hash picks the queue: flows of different vCPUs meet in one").At(Low))
+			return factOnly(a, "not set", Wants(each("a queue for each vCPU"),
+				"without XPS the flow's hash picks the queue: flows of different vCPUs meet in one").At(Low))
 		case len(idle) > 0 && n.TxQueues <= len(in.Topology.Online):
-			return shown(a, count(len(idle), "queue")+" left out",
+			return factOnly(a, count(len(idle), "queue")+" left out",
 				Wants(each("a vCPU for each queue"), "queues "+strings.Join(idle, ", ")+" are never chosen").At(Medium))
 		case len(without) > 0:
-			return shown(a, count(len(without), "vCPU")+" left out",
-				Wants(each("a queue for each vCPU"),
-					fmt.Sprintf("vCPUs %s have no queue of their own: the flow's hash picks one", without)).At(Low))
+			return factOnly(a, count(len(without), "vCPU")+" left out", Wants(each("a queue for each vCPU"),
+				fmt.Sprintf("vCPUs %s have no queue of their own: the flow's hash picks one", without)).At(Low))
 		}
-		return shown(a, "every queue", Fine("every queue has a vCPU, and every vCPU a queue"))
+		return factOnly(a, "every queue", Fine("every queue has a vCPU, and every vCPU a queue"))
 	},
 }
 
@@ -195,33 +189,33 @@ var guestIRQBalance = &Knob{
 	}),
 	Want: func(v *View, a setting.Address) Advice {
 		if inner, err := a.Inner(); err == nil && inner == irqbalance {
-			return v.balancedInside(a)
+			return v.irqbalanceAdvice(a)
 		}
-		in, n, advice, ok := v.withinNIC(a, "which vCPUs its queues interrupt")
+		in, n, advice, ok := v.insideNIC(a, "which vCPUs its queues interrupt")
 		switch {
 		case !ok:
 			return advice
 		case n == nil:
 			return Skips("it has no virtio NIC")
 		}
-		queues, taken := interrupted(n)
+		queues, taken := irqCPUs(n)
 		switch {
 		case queues == 0:
 			return Unsure("the interrupts of its queues could not be seen")
 		case queues == 1 || len(in.Topology.Online) < 2:
 			return Skips("one queue, or one vCPU")
 		case len(taken) > 1:
-			return shown(a, count(len(taken), "vCPU"),
+			return factOnly(a, count(len(taken), "vCPU"),
 				Fine(fmt.Sprintf("%d queues on %s", queues, count(len(taken), "vCPU"))))
 		}
-		advice = Wants(setting.Exact("a vCPU for each queue"),
+		advice = exact("a vCPU for each queue",
 			fmt.Sprintf("one vCPU takes the interrupts of all %d queues", queues)).At(Medium)
 		if in.runs("irqbalance") {
 			advice.Because += ", although irqbalance runs: it moves them under load"
 			advice.Severity = Info
 		}
 		if a.Kind == setting.Fact {
-			return seen("1 vCPU", advice)
+			return fact("1 vCPU", advice)
 		}
 		if r := in.Readings.At(irqbalance); r.State == setting.Known && !r.ReadOnly || in.runs("irqbalance") {
 			return Fine(fmt.Sprintf("one vCPU takes all %d queues; irqbalance is there to move them", queues))
@@ -241,9 +235,9 @@ var guestIRQBalance = &Knob{
 // irqbalance is the service that moves interrupts.
 var irqbalance = setting.Of(setting.Service, "irqbalance")
 
-// interrupted returns the number of receive queues of a virtio NIC and the CPUs that take their interrupts: the only
-// CPU of the mask, where the next interrupt goes, or the one that the kernel has chosen.
-func interrupted(n *facts.NIC) (queues int, cpus map[int]bool) {
+// irqCPUs returns the number of receive queues of a virtio NIC and the CPUs that take their interrupts: the mask's only
+// CPU, where the next interrupt goes, or the one that the kernel chose.
+func irqCPUs(n *facts.NIC) (queues int, cpus map[int]bool) {
 	cpus = map[int]bool{}
 	for _, irq := range n.IRQs {
 		if !strings.Contains(irq.On, "input") {
@@ -261,17 +255,17 @@ func interrupted(n *facts.NIC) (queues int, cpus map[int]bool) {
 	return queues, cpus
 }
 
-// balancedInside is advice about irqbalance in a guest: it should run if one vCPU takes the interrupts of all queues of
+// irqbalanceAdvice is advice on irqbalance in a guest: it should run if one vCPU takes the interrupts of all queues of
 // a NIC.
-func (v *View) balancedInside(a setting.Address) Advice {
-	in, advice, ok := v.within(a, "which vCPUs its queues interrupt")
+func (v *View) irqbalanceAdvice(a setting.Address) Advice {
+	in, advice, ok := v.insideOf(a, "which vCPUs its queues interrupt")
 	if !ok {
 		return advice
 	}
 	for _, n := range in.NICs {
-		queues, taken := interrupted(&n)
+		queues, taken := irqCPUs(&n)
 		if n.Driver == "virtio_net" && queues > 1 && len(taken) == 1 && len(in.Topology.Online) > 1 {
-			return Wants(setting.Exact("running"),
+			return exact("running",
 				fmt.Sprintf("one vCPU takes the interrupts of all %d queues of %s", queues, n.Name)).At(Medium)
 		}
 	}

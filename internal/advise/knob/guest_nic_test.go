@@ -53,7 +53,7 @@ func TestChannelsUnseen(t *testing.T) {
 		"its agent does not answer": {facts.ChannelsUnseen("eth0", "its agent does not answer")},
 	} {
 		inside.Unseen = unseen
-		v := Look(h, goal.Goal{})
+		v := NewView(h, goal.Goal{})
 		at := guestChannels.Where(h)
 		if len(at) != 1 {
 			t.Fatalf("addresses: %v", at)

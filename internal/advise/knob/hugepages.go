@@ -16,9 +16,9 @@ const defaultPages = "default"
 
 // pageNeed is memory of a guest in huge pages.
 type pageNeed struct {
-	size  uint64         // bytes of a page; 0: the host's default, which is not known
+	size  uint64         // bytes per page; 0: the host's default size, which is unknown
 	bytes uint64         // of memory
-	nodes setting.CPUSet // that it comes from; empty: any
+	nodes setting.CPUSet // that the memory comes from; empty: any
 }
 
 func (n pageNeed) pages() uint64 {
@@ -28,11 +28,10 @@ func (n pageNeed) pages() uint64 {
 	return (n.bytes + n.size - 1) / n.size
 }
 
-// pageNeeds returns the huge pages that a guest's definition takes on the host as it is now, for each of its NUMA cells
-// if it has some.
+// pageNeeds returns the huge pages that a guest's definition takes on this host, for each NUMA cell if it has some.
 func (v *View) pageNeeds(g *facts.Guest) []pageNeed { return pageNeedsOf(g, v.DefaultHugepage()) }
 
-// pageNeedsOf is pageNeeds for a host with another default size.
+// pageNeedsOf is pageNeeds for a host with another default page size.
 func pageNeedsOf(g *facts.Guest, defaultSize uint64) []pageNeed {
 	whole := pageNeed{size: defaultSize, bytes: g.Memory, nodes: g.MemoryNodes}
 	doc, err := domain.Parse([]byte(g.Definition))
@@ -66,7 +65,7 @@ func pageNeedsOf(g *facts.Guest, defaultSize uint64) []pageNeed {
 	return all
 }
 
-// poolFree returns the free bytes in the pool of a page size on some nodes, on all if none is given.
+// poolFree returns the free bytes in the pools of a page size on some nodes, on all if none is given.
 func (v *View) poolFree(size uint64, nodes setting.CPUSet) (free uint64) {
 	tally := func(pools []facts.Hugepages) {
 		for _, p := range pools {
@@ -87,7 +86,7 @@ func (v *View) poolFree(size uint64, nodes setting.CPUSet) (free uint64) {
 	return free
 }
 
-// pageSizes returns the sizes of the host's pools, the largest first.
+// pageSizes returns the sizes of the host's pools, largest first.
 func (v *View) pageSizes() []uint64 {
 	var sizes []uint64
 	for _, p := range v.Topology.Hugepages {
@@ -102,8 +101,8 @@ func (v *View) pageSizes() []uint64 {
 	return slices.Compact(sizes)
 }
 
-// pagesFor returns what a definition should say about huge pages, and whether a pool has room for all of the guest's
-// memory now: the largest pages that suffice, named unless they have the default size.
+// pagesFor returns what a definition should say about huge pages: the largest pages whose pool has room for all of the
+// guest's memory, named unless they have the default size. holds is false if no pool has.
 func (v *View) pagesFor(g *facts.Guest) (value string, holds bool) {
 	for _, size := range v.pageSizes() {
 		need := pageNeed{size: size, bytes: g.Memory}
@@ -124,8 +123,8 @@ func (v *View) PoolHolds(g *facts.Guest) bool {
 	return holds
 }
 
-// pagesShort returns the page size of which too few are free for a guest's definition; 0 if there are enough.
-func (v *View) pagesShort(g *facts.Guest) uint64 {
+// shortPageSize returns the page size that is short for a guest's definition; 0 if enough pages are free.
+func (v *View) shortPageSize(g *facts.Guest) uint64 {
 	for _, need := range v.pageNeeds(g) {
 		if need.size > 0 && need.pages()*need.size > v.poolFree(need.size, need.nodes) {
 			return need.size
@@ -134,7 +133,7 @@ func (v *View) pagesShort(g *facts.Guest) uint64 {
 	return 0
 }
 
-// PoolWords says how much is free of each huge page size on some nodes, on all if none is given.
+// PoolWords says how much is free of each page size on some nodes, on all if none is given.
 func (v *View) PoolWords(nodes setting.CPUSet) string {
 	var parts []string
 	for _, size := range v.pageSizes() {

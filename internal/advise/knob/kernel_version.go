@@ -10,8 +10,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// brought lists what kernel versions brought to the packet path to a guest.
-var brought = []struct {
+// kernelFeatures is what kernel versions brought to the packet path of a guest.
+var kernelFeatures = []struct {
 	major, minor int
 	what         string
 }{
@@ -24,17 +24,17 @@ var brought = []struct {
 	{4, 20, "batches of XDP buffers from vhost to tap"},
 }
 
-// leastKernel is the version that the aggressive tier needs.
+// leastMajor.leastMinor is the version that the aggressive tier needs.
 const leastMajor, leastMinor = 5, 4
 
 func suitable(release string) bool { return since(release, leastMajor, leastMinor) }
 
-// newSince lists what came after a release, and what it has; both are empty if the release cannot be parsed.
-func newSince(release string) (missing, has []string) {
+// featuresOf returns which of kernelFeatures a release lacks and has; both are empty if it cannot be parsed.
+func featuresOf(release string) (missing, has []string) {
 	if _, _, ok := version(release); !ok {
 		return nil, nil
 	}
-	for _, b := range brought {
+	for _, b := range kernelFeatures {
 		text := fmt.Sprintf("%s (%d.%d)", b.what, b.major, b.minor)
 		if since(release, b.major, b.minor) {
 			has = append(has, text)
@@ -49,22 +49,21 @@ var kernelVersion = &Knob{
 	ID: "kernel.version", Title: "A kernel with batched vhost", Stage: datapath.Kernel, Risk: goal.Reboot, Check: true,
 	Where: fixed(hostFact("kernel_version")),
 	Want: func(v *View, a setting.Address) Advice {
-		missing, has := newSince(v.Kernel.Release)
+		missing, has := featuresOf(v.Kernel.Release)
 		switch {
 		case len(missing)+len(has) == 0:
 			return Unsure("the running kernel's version is not known")
 		case len(missing) == 0 && (suitable(v.Kernel.Release) || v.Tier == goal.Standard):
-			return seen(v.Kernel.Release, Fine("it has "+strings.Join(has, ", ")))
+			return fact(v.Kernel.Release, Fine("it has "+strings.Join(has, ", ")))
 		case len(missing) == 0:
-			return seen(v.Kernel.Release,
-				Wants(setting.Exact("5.4 or newer"),
-					"it has "+strings.Join(has, ", ")+"; the rates of this tier were reached with 5.4").At(Low))
+			return fact(v.Kernel.Release, exact("5.4 or newer",
+				"it has "+strings.Join(has, ", ")+"; the rates of this tier were reached with 5.4").At(Low))
 		}
 		because := "it lacks " + strings.Join(missing, ", ")
 		if v.Tier == goal.Standard {
-			return seen(v.Kernel.Release, Fine(because+"; the target can do without"))
+			return fact(v.Kernel.Release, Fine(because+"; the target can do without"))
 		}
-		return seen(v.Kernel.Release, Wants(setting.Exact("5.4 or newer"), because).At(High))
+		return fact(v.Kernel.Release, exact("5.4 or newer", because).At(High))
 	},
 }
 
@@ -95,23 +94,22 @@ var kernelDefault = &Knob{
 		}
 		switch {
 		case best == "":
-			return needsBoot(Wants(setting.Exact(v.suitableWords()),
-				"no suitable kernel is installed: "+v.install()).At(High))
+			return atReboot(exact(v.suitableWords(), "no suitable kernel is installed: "+v.installHint()).At(High))
 		case next.Version == best && v.Kernel.Release != "" && v.Kernel.Release != best:
 			return Fine("waiting for a reboot: the newest suitable kernel is the default" + runs)
 		case next.Version == best:
 			return Fine("the newest suitable kernel that is installed")
 		}
-		advice := Wants(setting.Exact(best), "a newer suitable kernel is installed and not the default"+runs).At(Low)
+		advice := exact(best, "a newer suitable kernel is installed and not the default"+runs).At(Low)
 		if !v.suits(next.Version) {
 			advice = advice.At(High)
 		}
-		return needsBoot(advice)
+		return atReboot(advice)
 	},
 }
 
-// needsBoot marks advice that takes effect with the next boot.
-func needsBoot(a Advice) Advice { a.Needs = setting.Reboot(); return a }
+// atReboot marks advice that takes effect at the next boot.
+func atReboot(a Advice) Advice { a.Needs = setting.Reboot(); return a }
 
 // suits reports whether a kernel meets the goal.
 func (v *View) suits(release string) bool {
@@ -121,7 +119,7 @@ func (v *View) suits(release string) bool {
 	return v.Tier == goal.Standard || suitable(release)
 }
 
-// realtimeRelease reports whether a version is named as distributions name PREEMPT_RT kernels: "6.1.0-40-rt-amd64",
+// realtimeRelease reports whether a release is named as distributions name PREEMPT_RT kernels: "6.1.0-40-rt-amd64",
 // "5.14.0-427.13.1.rt14.1.el9", "6.12.48+deb13-rt-amd64".
 func realtimeRelease(release string) bool {
 	for _, part := range strings.FieldsFunc(release, func(r rune) bool { return r == '-' || r == '.' || r == '+' }) {
@@ -139,8 +137,8 @@ func (v *View) suitableWords() string {
 	return "5.4 or newer"
 }
 
-// install names the packages that bring a suitable kernel on this distribution.
-func (v *View) install() string {
+// installHint names the packages that bring a suitable kernel on this distribution.
+func (v *View) installHint() string {
 	s := v.System
 	family := s.ID + " " + strings.Join(s.Like, " ")
 	realtime := v.Tier == goal.Realtime
@@ -169,13 +167,12 @@ var kernelRealtime = &Knob{
 	Want: func(v *View, a setting.Address) Advice {
 		switch {
 		case v.Kernel.Realtime:
-			return seen("PREEMPT_RT", Fine("the kernel is a realtime one"))
+			return fact("PREEMPT_RT", Fine("the kernel is a realtime one"))
 		case v.Kernel.Version == "":
 			return Unsure("the running kernel's version is not known")
 		}
-		return seen(strings.TrimSpace("no PREEMPT_RT: "+preemption(v.Kernel.Version)),
-			Wants(setting.Exact("PREEMPT_RT"),
-				"interrupts and locks delay a vCPU for as long as they take; "+v.install()).At(High))
+		return fact(strings.TrimSpace("no PREEMPT_RT: "+preemption(v.Kernel.Version)), exact("PREEMPT_RT",
+			"interrupts and locks delay a vCPU for as long as they take; "+v.installHint()).At(High))
 	},
 }
 

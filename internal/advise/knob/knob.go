@@ -11,35 +11,35 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Knob is one entry of the catalogue. Its ID is its name in outputs, plans, journals and documentation, and is never
-// reused for something else. Its prose stands on its page, docs/knobs/ID.md.
+// Knob is one entry of the catalogue. Its ID names it in output, plans, journals and documentation and is never reused.
+// Its prose is on its page, docs/knobs/ID.md.
 type Knob struct {
 	ID    string
 	Title string
 	Stage datapath.Stage
 	Risk  goal.Risk   // the worst that a change can do
-	After []string    // IDs of knobs that must be applied earlier where both change
+	After []string    // IDs of knobs whose changes come first
 	Tiers []goal.Tier // tiers in which it has an opinion; empty means all above default
 	Check bool        // judged and explained, never written
 	Asked bool        // written only where the site file asks for a value
-	Most  int64       // the most that mpps writes, even if a site file asks for more; 0 if kernel or driver bounds it
+	Most  int64       // the most that mpps writes, even if a site file asks for more; 0: no limit here
 
-	// Where lists the addresses that the knob speaks of, from the inventory alone, before any value is read.
+	// Where lists the addresses that the knob is about, from the inventory alone: it runs before any value is read.
 	Where func(h *facts.Host) []setting.Address
-	// Want gives the knob's opinion of one of these addresses. It may look at everything that is known of the host, and
-	// answers the same for the same facts and goal.
+	// Want returns the advice for one of these addresses. It may use everything known about the host and is pure: the
+	// same facts and goal give the same advice.
 	Want func(v *View, a setting.Address) Advice
 }
 
-// Speaks reports whether the knob has an opinion in a tier.
-func (k *Knob) Speaks(t goal.Tier) bool {
+// AppliesTo reports whether the knob has an opinion in a tier.
+func (k *Knob) AppliesTo(t goal.Tier) bool {
 	if len(k.Tiers) == 0 {
 		return t != goal.Default
 	}
 	return slices.Contains(k.Tiers, t)
 }
 
-// Doc is the prose of a knob: everything that `mpps explain` and the documentation page show.
+// Doc is the prose of a knob: what `mpps explain` and its page show.
 type Doc struct {
 	Want    string   `json:"want"`   // what it should be, and when
 	Why     string   `json:"why"`    // what the value does on the packet path, and when it matters
@@ -57,7 +57,7 @@ type Source struct {
 
 // Advice is a knob's opinion of one address. It is one of these:
 //   - Want is set (with Because): the value should be this;
-//   - Because alone: whatever stands there is good, and why;
+//   - Because alone: any value is fine, and why;
 //   - Skip: the knob does not apply here, and why;
 //   - Unsure: it cannot be judged, and what would tell;
 //   - nothing: no opinion for this goal.
@@ -70,10 +70,10 @@ type Advice struct {
 	Risk     goal.Risk        // when it differs from the knob's own
 	Needs    setting.Needs    // what must happen before the change takes effect
 	Warning  string           // for people: what this change stops or opens
-	Rules    []string         // rules that would stop matching, shown before consent is asked for
+	Rules    []string         // firewall rules that would stop matching, shown before asking for consent
 	Default  string           // what an absent value stands for, where the kernel, QEMU or libvirt has a default
 	Found    *setting.Reading // what a check worked out from the inventory, in place of a reading
-	Site     string           // reason of the site file, where it put its wish in place of the knob's
+	Site     string           // reason from the site file, if that overrides the knob
 }
 
 // Severity orders findings.
@@ -107,37 +107,43 @@ func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil
 // UnmarshalText reads a severity's name; an unknown one is Medium.
 func (s *Severity) UnmarshalText(b []byte) error {
 	*s = Medium
-	for i := Info; i <= Critical; i++ {
-		if severityNames[i] == string(b) {
-			*s = i
-		}
+	if i := slices.Index(Severities(), string(b)); i >= 0 {
+		*s = Info + Severity(i)
 	}
 	return nil
 }
 
-// Wants is advice with a wanted value.
+// Wants is advice to have a value.
 func Wants(w setting.Want, because string) Advice { return Advice{Want: &w, Because: because} }
 
-// Fine is advice that whatever stands there is good.
+// exact is advice to have exactly this value.
+func exact(value, because string) Advice { return Wants(setting.Exact(value), because) }
+
+// always returns a Want that gives the same advice everywhere.
+func always(advice Advice) func(*View, setting.Address) Advice {
+	return func(*View, setting.Address) Advice { return advice }
+}
+
+// Fine is advice that any value is fine.
 func Fine(because string) Advice { return Advice{Because: because} }
 
 // Skips is advice that the knob does not apply.
 func Skips(why string) Advice { return Advice{Skip: why} }
 
-// Unsure is advice that nothing can be said, and what would tell.
+// Unsure is advice that the value cannot be judged, and what would tell.
 func Unsure(why string) Advice { return Advice{Unsure: why} }
 
-// NoOpinion is advice of a knob without an opinion for this goal.
+// NoOpinion is the advice of a knob that says nothing for this goal.
 func NoOpinion() Advice { return Advice{} }
 
 // At sets the severity of advice.
 func (a Advice) At(s Severity) Advice { a.Severity = s; return a }
 
-// restart marks advice that takes effect when the guest is restarted.
+// restart marks advice that takes effect when the guest is next started.
 func (a Advice) restart(guest string) Advice { a.Needs = setting.RestartOf(guest); return a }
 
 // warn adds a warning.
 func (a Advice) warn(text string) Advice { a.Warning = text; return a }
 
-// otherwise names what an absent value stands for.
-func (a Advice) otherwise(value string) Advice { a.Default = value; return a }
+// byDefault sets what an absent value stands for.
+func (a Advice) byDefault(value string) Advice { a.Default = value; return a }

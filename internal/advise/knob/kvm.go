@@ -28,43 +28,36 @@ var kvmHaltPoll = &Knob{
 		case known && n > 0:
 			return Fine("polling is on")
 		}
-		return Wants(setting.Exact(defaultHaltPoll),
-			"without polling every pause of a few microseconds puts the vCPU to sleep, and waking it costs more "+
-				"than the pause")
+		return exact(defaultHaltPoll, "without polling every pause of a few microseconds puts the vCPU to sleep, and "+
+			"waking it costs more than the pause")
 	},
+}
+
+// vendorParam lists the parameter of the processor vendor's KVM module; nothing if that vendor's is "".
+func vendorParam(intel, amd string) func(*facts.Host) []setting.Address {
+	return func(h *facts.Host) []setting.Address {
+		name := map[string]string{"kvm_intel": intel, "kvm_amd": amd}[h.KVM.Vendor]
+		if name == "" {
+			return nil
+		}
+		return []setting.Address{setting.Of(setting.ModuleParam, h.KVM.Vendor, name)}
+	}
 }
 
 var kvmEPT = &Knob{
 	ID: "kvm.ept", Title: "Nested page tables",
 	Stage: datapath.KVM, Risk: goal.GuestRestart, Tiers: pinned(), Check: true,
-	Where: func(h *facts.Host) []setting.Address {
-		switch h.KVM.Vendor {
-		case "kvm_intel":
-			return []setting.Address{setting.Of(setting.ModuleParam, "kvm_intel", "ept")}
-		case "kvm_amd":
-			return []setting.Address{setting.Of(setting.ModuleParam, "kvm_amd", "npt")}
-		}
-		return nil
-	},
-	Want: func(v *View, a setting.Address) Advice {
-		return Wants(setting.Any("Y", "1"),
-			"without nested page tables every change of the guest's page tables leaves the guest").At(Critical)
-	},
+	Where: vendorParam("ept", "npt"),
+	Want: always(Wants(setting.Any("Y", "1"),
+		"without nested page tables every change of the guest's page tables leaves the guest").At(Critical)),
 }
 
 var kvmAVIC = &Knob{
 	ID: "kvm.amd_avic", Title: "Interrupts delivered by the processor (AMD)",
 	Stage: datapath.KVM, Risk: goal.GuestRestart, Tiers: tiers(goal.Aggressive, goal.Passthrough, goal.Realtime),
 	Check: true,
-	Where: func(h *facts.Host) []setting.Address {
-		if h.KVM.Vendor != "kvm_amd" {
-			return nil
-		}
-		return []setting.Address{setting.Of(setting.ModuleParam, "kvm_amd", "avic")}
-	},
-	Want: func(v *View, a setting.Address) Advice {
-		return Wants(setting.Any("Y", "1"), "without AVIC every interrupt to a running vCPU is an exit").At(Low)
-	},
+	Where: vendorParam("", "avic"),
+	Want:  always(Wants(setting.Any("Y", "1"), "without AVIC every interrupt to a running vCPU is an exit").At(Low)),
 }
 
 var kvmTimerAdvance = &Knob{
@@ -82,7 +75,7 @@ var kvmTimerAdvance = &Knob{
 				return Unsure("this kernel does not learn it by itself: measure it with tscdeadline_latency, or take " +
 					"a newer kernel")
 			}
-			return Wants(setting.Exact("-1"), late).At(Low)
+			return exact("-1", late).At(Low)
 		}
 		return Wants(setting.Any("Y", "1"), late).At(Low)
 	},
@@ -91,30 +84,17 @@ var kvmTimerAdvance = &Knob{
 var kvmPLEGap = &Knob{
 	ID: "kvm.ple_gap", Title: "A spinning vCPU is not thrown out",
 	Stage: datapath.KVM, Risk: goal.GuestRestart, Tiers: tiers(goal.Realtime),
-	Where: func(h *facts.Host) []setting.Address {
-		switch h.KVM.Vendor {
-		case "kvm_intel":
-			return []setting.Address{setting.Of(setting.ModuleParam, "kvm_intel", "ple_gap")}
-		case "kvm_amd":
-			return []setting.Address{setting.Of(setting.ModuleParam, "kvm_amd", "pause_filter_count")}
-		}
-		return nil
-	},
-	Want: func(v *View, a setting.Address) Advice {
-		return Wants(setting.Exact("0"),
-			"a guest that polls is thrown out every few thousand cycles on the guess that it waits "+
-				"for somebody").At(Low)
-	},
+	Where: vendorParam("ple_gap", "pause_filter_count"),
+	Want: always(exact("0",
+		"a guest that polls is thrown out every few thousand cycles on the guess that it waits for somebody").At(Low)),
 }
 
 var kvmClockSync = &Knob{
 	ID: "kvm.kvmclock_periodic_sync", Title: "No periodic correction of the guests' clock",
 	Stage: datapath.KVM, Risk: goal.GuestRestart, Tiers: tiers(goal.Realtime),
 	Where: fixed(setting.Of(setting.ModuleParam, "kvm", "kvmclock_periodic_sync")),
-	Want: func(v *View, a setting.Address) Advice {
-		return Wants(setting.Any("N", "0"),
-			"every five minutes all vCPUs are interrupted to correct a clock that a guest on TSC does not use").At(Low)
-	},
+	Want: always(Wants(setting.Any("N", "0"),
+		"every five minutes all vCPUs are interrupted to correct a clock that a guest on TSC does not use").At(Low)),
 }
 
 var kvmNXHugePages = &Knob{
@@ -122,17 +102,17 @@ var kvmNXHugePages = &Knob{
 	Stage: datapath.KVM, Risk: goal.Security, Tiers: tiers(goal.Realtime),
 	Where: fixed(setting.Of(setting.ModuleParam, "kvm", "nx_huge_pages")),
 	Want: func(v *View, a setting.Address) Advice {
-		state, told := v.Kernel.Vulnerabilities["itlb_multihit"]
+		state, known := v.Kernel.Vulnerabilities["itlb_multihit"]
 		reading := v.Readings.At(a)
-		if told && strings.HasPrefix(state, "Not affected") && reading.State == setting.Known && reading.Value != "Y" {
+		if known && strings.HasPrefix(state, "Not affected") && reading.State == setting.Known && reading.Value != "Y" {
 			return Fine("the processor is not affected by iTLB multihit, and huge pages stay whole")
 		}
 		because := "huge pages are split when the guest runs code from them, and mended by a worker"
-		if told {
+		if known {
 			because += " (itlb_multihit: " + state + ")"
 		}
 		advice := Wants(setting.Any("N", "never"), because).At(Low)
-		if told && strings.HasPrefix(state, "Not affected") {
+		if known && strings.HasPrefix(state, "Not affected") {
 			advice.Risk = goal.None
 			return advice
 		}

@@ -10,9 +10,7 @@ var memoryTHP = &Knob{
 	ID: "memory.thp", Title: "Transparent huge pages only on request",
 	Stage: datapath.CPU, Risk: goal.None, Tiers: tiers(goal.Aggressive, goal.Realtime),
 	Where: fixed(setting.Of(setting.Sysfs, "kernel/mm/transparent_hugepage/enabled")),
-	Want: func(v *View, a setting.Address) Advice {
-		return Wants(setting.Any("madvise", "never"), "memory is compacted behind the guests' backs").At(Low)
-	},
+	Want:  always(Wants(setting.Any("madvise", "never"), "memory is compacted behind the guests' backs").At(Low)),
 }
 
 var memoryNUMABalancing = &Knob{
@@ -23,8 +21,7 @@ var memoryNUMABalancing = &Knob{
 		if len(v.Topology.Nodes) < 2 {
 			return Skips("the host has one NUMA node")
 		}
-		return Wants(setting.Exact("0"),
-			"pages of guests with fixed places are taken away only to see who uses them").At(Low)
+		return exact("0", "pages of guests with fixed places are taken away only to see who uses them").At(Low)
 	},
 }
 
@@ -32,7 +29,5 @@ var memoryNUMAD = &Knob{
 	ID: "memory.numad", Title: "numad does not move pinned guests",
 	Stage: datapath.CPU, Risk: goal.None, Tiers: tiers(goal.Aggressive, goal.Passthrough, goal.Realtime),
 	Where: fixed(setting.Of(setting.Service, "numad")),
-	Want: func(v *View, a setting.Address) Advice {
-		return Wants(setting.Exact("stopped"), "it moves guests that have fixed places, with a pause for each move")
-	},
+	Want:  always(exact("stopped", "it moves guests that have fixed places, with a pause for each move")),
 }

@@ -11,9 +11,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-var bridgeCalls = []struct{ name, tools string }{
-	{"iptables", "iptables"}, {"ip6tables", "ip6tables"}, {"arptables", "arptables"},
-}
+// bridgeCalls are the hooks that br_netfilter hands bridged frames to.
+var bridgeCalls = []string{"iptables", "ip6tables", "arptables"}
 
 var netfilterBridge = &Knob{
 	ID: "netfilter.bridge", Title: "Bridged frames skip iptables",
@@ -22,11 +21,11 @@ var netfilterBridge = &Knob{
 		var all []setting.Address
 		for _, b := range h.Bridges {
 			for _, call := range bridgeCalls {
-				all = append(all, setting.Of(setting.Sysfs, "class/net", b.Name, "bridge/nf_call_"+call.name))
+				all = append(all, setting.Of(setting.Sysfs, "class/net", b.Name, "bridge/nf_call_"+call))
 			}
 		}
 		for _, call := range bridgeCalls {
-			all = append(all, setting.Of(setting.Sysctl, "net.bridge.bridge-nf-call-"+call.name))
+			all = append(all, setting.Of(setting.Sysctl, "net.bridge.bridge-nf-call-"+call))
 		}
 		return all
 	},
@@ -38,21 +37,19 @@ var netfilterBridge = &Knob{
 			return Skips("there is no bridge")
 		}
 		tool := a.Path[strings.LastIndexAny(a.Path, "-_")+1:]
-		rules := v.bridged(tool)
+		rules := v.rulesFor(tool)
 		if v.Tier == goal.Standard && len(rules) > 0 {
 			return Fine(fmt.Sprintf("%s may belong to the guests' security, and the target does not need them gone",
 				count(len(rules), "rule")))
 		}
 		if len(rules) == 0 {
-			advice := Wants(setting.Exact("0"),
-				"bridged frames are taken through the host's hooks, where no rule waits for them: 0.2 µs a packet "+
-					"for nothing").At(High)
+			advice := exact("0", "bridged frames are taken through the host's hooks, where no rule waits for them: "+
+				"0.2 µs a packet for nothing").At(High)
 			advice.Risk = goal.None
 			return advice
 		}
-		advice := Wants(setting.Exact("0"),
-			fmt.Sprintf("bridged frames are taken through the host's hooks and %s of %s", count(len(rules), "rule"),
-				tool)).At(High)
+		advice := exact("0", fmt.Sprintf("bridged frames are taken through the host's hooks and %s of %s",
+			count(len(rules), "rule"), tool)).At(High)
 		advice.Rules = rules
 		return advice.warn("these rules stop matching bridged frames")
 	},
@@ -65,7 +62,7 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// nflogTools are the rule sets in which the skip rule can stand.
+// nflogTools are the rule sets that can have the skip rule.
 var nflogTools = []string{"iptables-legacy", "nft"}
 
 var netfilterNFLOGSkip = &Knob{
@@ -85,9 +82,8 @@ var netfilterNFLOGSkip = &Knob{
 		if len(accounting) == 0 {
 			return Skips("no NFLOG rule in raw PREROUTING")
 		}
-		advice := Wants(setting.Exact("present"),
-			fmt.Sprintf("every packet runs through %s for accounting", count(len(accounting), "NFLOG rule"))).
-			At(Medium).warn("the accounting of these rules stops counting")
+		advice := exact("present", fmt.Sprintf("every packet runs through %s for accounting",
+			count(len(accounting), "NFLOG rule"))).At(Medium).warn("the accounting of these rules stops counting")
 		advice.Risk = goal.None
 		if len(others) > 0 {
 			advice.Risk, advice.Rules = goal.Security, others
@@ -101,7 +97,7 @@ func hasRules(h *facts.Host, tool string) bool {
 	return slices.ContainsFunc(h.Netfilter.Rules, func(s facts.RuleSet) bool { return s.Tool == tool })
 }
 
-// bypassTools are the tools whose whole rule sets can be saved and put back, each table in one transaction.
+// bypassTools are the tools whose whole rule sets can be saved and restored, each table in one transaction.
 var bypassTools = []string{"nft", "iptables-legacy", "ip6tables-legacy", "ebtables-legacy"}
 
 var netfilterBypass = &Knob{
@@ -125,15 +121,12 @@ var netfilterBypass = &Knob{
 				rules = set
 			}
 		}
-		for _, risk := range []goal.Risk{goal.Security, goal.Connectivity} {
-			if !slices.Contains(v.Goal.Consent, risk) {
-				return Fine(fmt.Sprintf("%s stand; only on a host that does nothing but measure they can be taken "+
-					"away, with --consent security,connectivity", count(rules.Rules, "rule")))
-			}
+		if !slices.Contains(v.Goal.Consent, goal.Security) || !slices.Contains(v.Goal.Consent, goal.Connectivity) {
+			return Fine(fmt.Sprintf("%s stand; only on a host that does nothing but measure they can be taken "+
+				"away, with --consent security,connectivity", count(rules.Rules, "rule")))
 		}
-		advice := Wants(setting.NotThere(),
-			fmt.Sprintf("%s of %s are in the way of packets, and the user consents to a host without any",
-				count(rules.Rules, "rule"), a.Path)).At(Low)
+		advice := Wants(setting.NotThere(), fmt.Sprintf("%s of %s are in the way of packets, and the user consents "+
+			"to a host without any", count(rules.Rules, "rule"), a.Path)).At(Low)
 		advice.Rules = rules.Lines
 		return advice.warn("the host is open, and guests behind NAT have no network, until the rollback")
 	},
@@ -143,15 +136,15 @@ var netfilterConntrack = &Knob{
 	ID: "netfilter.conntrack", Title: "Guests' packets are not tracked as connections",
 	Stage: datapath.Netfilter, Risk: goal.Security, After: []string{"netfilter.bridge"}, Tiers: viaKernel(),
 	Check: true,
-	Where: fixed(setting.Of(setting.Fact, "host", "conntrack")),
+	Where: fixed(hostFact("conntrack")),
 	Want: func(v *View, a setting.Address) Advice {
 		switch {
 		case !v.Netfilter.Conntrack:
-			return seen("not loaded", Fine("nf_conntrack is not loaded"))
+			return fact("not loaded", Fine("nf_conntrack is not loaded"))
 		case len(v.Bridges) == 0:
 			return Skips("there is no bridge")
 		case !v.Netfilter.BridgeModule:
-			return seen("loaded, not for bridged frames",
+			return fact("loaded, not for bridged frames",
 				Fine("loaded, but bridged frames do not reach it: br_netfilter is not loaded"))
 		}
 		handed := []string{}
@@ -171,14 +164,13 @@ var netfilterConntrack = &Knob{
 		}
 		switch {
 		case len(handed) > 0:
-			return seen("tracks bridged frames",
-				Wants(setting.Exact("not for bridged frames"),
-					fmt.Sprintf("bridged frames of %s are handed to the IP hooks, and tracked there: "+
-						"netfilter.bridge ends both", handed[len(handed)-1])).At(Medium))
+			return fact("tracks bridged frames",
+				exact("not for bridged frames", fmt.Sprintf("bridged frames of %s are handed to the IP hooks, and "+
+					"tracked there: netfilter.bridge ends both", handed[len(handed)-1])).At(Medium))
 		case unknown:
 			return Unsure("whether br_netfilter hands bridged frames to it was not read: " +
 				"net.bridge.bridge-nf-call-iptables tells")
 		}
-		return seen("loaded, not for bridged frames", Fine("loaded, but no bridge hands its frames to it"))
+		return fact("loaded, not for bridged frames", Fine("loaded, but no bridge hands its frames to it"))
 	},
 }

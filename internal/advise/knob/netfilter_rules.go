@@ -7,12 +7,12 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// rule is one line of a facts.RuleSet, parsed as far as following packets through chains needs it.
+// rule is one line of a facts.RuleSet, parsed as far as needed to follow packets through chains.
 type rule struct {
 	line    string
 	chain   string   // table and chain
-	base    string   // name of the kernel's hook as far as the chain's name tells, in lower case: input, forward …
-	targets []string // chains that it sends packets to
+	base    string   // the kernel's hook, if the chain is named after one, in lower case: input, forward …
+	targets []string // chains that it jumps or goes to
 }
 
 // parseRule parses a line of the save format ("-t filter -A FORWARD … -j LOG") or of nft ("ip filter FORWARD …").
@@ -52,10 +52,10 @@ func parseRule(tool, line string) (r rule, family string, ok bool) {
 	return r, family, true
 }
 
-// bridgedRules returns the rules that bridged frames pass because br_netfilter hands them to one family of hooks
+// bridgedRules returns the rules that bridged frames traverse because br_netfilter hands them to one family of hooks
 // (iptables, ip6tables or arptables): those in chains reached from a hook other than input and output, which bridged
-// frames do not pass. Rules of the bridge family apply whatever br_netfilter does. What could not be seen is listed in
-// place of the rules.
+// frames do not pass. Rules of the bridge family apply whatever br_netfilter does and are not listed. Rules that could
+// not be read have a line that says so.
 func bridgedRules(h *facts.Host, tool string) []string {
 	var listed []string
 	for _, u := range h.Unseen {
@@ -71,13 +71,13 @@ func bridgedRules(h *facts.Host, tool string) []string {
 		for _, line := range set.Lines {
 			r, family, ok := parseRule(set.Tool, line)
 			if !ok {
-				r = rule{line: line, chain: "? ?", base: "?"} // not understood counts as met
+				r = rule{line: line, chain: "? ?", base: "?"} // not understood: counts as reached
 			}
-			if set.Tool != "nft" || familyOf(family, tool) || !ok {
+			if set.Tool != "nft" || familySees(family, tool) || !ok {
 				rules = append(rules, r)
 			}
 		}
-		for _, line := range met(rules) {
+		for _, line := range reachableLines(rules) {
 			listed = append(listed, set.Tool+": "+line)
 		}
 		if set.Rules > 0 && len(set.Lines) == 0 {
@@ -92,8 +92,8 @@ func bridgedRules(h *facts.Host, tool string) []string {
 	return listed
 }
 
-// familyOf reports whether rules of an nft family see what bridge-nf-call-TOOL hands over.
-func familyOf(family, tool string) bool {
+// familySees reports whether rules of an nft family see what bridge-nf-call-TOOL hands over.
+func familySees(family, tool string) bool {
 	switch family {
 	case "ip":
 		return tool == "iptables"
@@ -109,9 +109,9 @@ func familyOf(family, tool string) bool {
 	return true
 }
 
-// met returns the lines of rules in chains that can be reached without passing input or output. A chain that is no
-// rule's target counts as entered by the kernel.
-func met(rules []rule) []string {
+// reachableLines returns the lines of rules in chains that can be reached without passing input or output. A chain that
+// no rule jumps to counts as a base chain.
+func reachableLines(rules []rule) []string {
 	entered := map[string]bool{}
 	for _, r := range rules {
 		entered[r.chain] = r.base != "input" && r.base != "output"
@@ -143,8 +143,8 @@ func met(rules []rule) []string {
 	return lines
 }
 
-// rawPrerouting returns one tool's IPv4 rules in raw PREROUTING: those that log for accounting, and the others, without
-// the rule that mpps itself put there.
+// rawPrerouting returns one tool's IPv4 rules in raw PREROUTING: those that log for accounting, and the others except
+// mpps's own rule.
 func rawPrerouting(h *facts.Host, tool string) (accounting, others []string) {
 	for _, set := range h.Netfilter.Rules {
 		if set.Tool != tool {

@@ -11,22 +11,16 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// smallRing is the ring size that the founding measurements found best for small packets: 256 descriptors of 2 KiB
-// buffers are 512 KiB, which stays in a core's cache.
+// smallRing is the best ring size for small packets in the founding measurements: 256 descriptors with 2 KiB buffers
+// are 512 KiB, which stays in a core's cache.
 const smallRing = 256
 
 func nicRing(direction, title string, counters []string) *Knob {
 	return &Knob{
 		ID: "nic.ring." + direction, Title: title,
 		Stage: datapath.NIC, Risk: goal.Blip, After: []string{"nic.channels"},
-		Where: eachNIC(func(n *facts.NIC) bool { return n.Rings != nil }, func(n *facts.NIC) []setting.Address {
-			return []setting.Address{setting.Of(setting.NICRing, n.Name, direction)}
-		}),
-		Want: func(v *View, a setting.Address) Advice {
-			n, advice, ok := v.nic(a)
-			if !ok {
-				return advice
-			}
+		Where: eachNIC(func(n *facts.NIC) bool { return n.Rings != nil }, onlyNIC(setting.NICRing, direction)),
+		Want: forNIC(func(v *View, n *facts.NIC, a setting.Address) Advice {
 			reading := v.Readings.At(a)
 			size, known := number(reading)
 			most := int64(4096)
@@ -34,15 +28,14 @@ func nicRing(direction, title string, counters []string) *Knob {
 				most = *reading.Max
 			}
 			if v.Interval != nil {
-				if lost, name := v.grewMost(n.Name, counters); lost > 0 && known {
+				if lost, name := v.maxGrowth(n.Name, counters); lost > 0 && known {
 					if size >= most {
 						return Fine(fmt.Sprintf("%s grew by %d %s, but the ring is at its maximum already: the CPU "+
-							"that serves it is too slow, not the ring too short", name, lost, v.over()))
+							"that serves it is too slow, not the ring too short", name, lost, v.overInterval()))
 					}
 					want := min(most, max(2*size, 2*smallRing))
-					return onNIC(n,
-						Wants(setting.Least(want),
-							fmt.Sprintf("%s grew by %d %s: the ring overflows", name, lost, v.over())).At(High))
+					return onNIC(n, Wants(setting.Least(want),
+						fmt.Sprintf("%s grew by %d %s: the ring overflows", name, lost, v.overInterval())).At(High))
 				}
 			}
 			if v.Goal.PPS == 0 && v.Goal.Latency == 0 { // bulk: frames are large, bursts long
@@ -51,30 +44,26 @@ func nicRing(direction, title string, counters []string) *Knob {
 			want := min(int64(smallRing), most)
 			switch {
 			case !known:
-				return onNIC(n,
-					Wants(setting.Exact(fmt.Sprint(want)),
-						"with small packets 256 descriptors stay in the cache").At(Low))
+				return onNIC(n, exact(fmt.Sprint(want), "with small packets 256 descriptors stay in the cache").At(Low))
 			case size < want:
 				return onNIC(n,
 					Wants(setting.Least(want), fmt.Sprintf("%d descriptors last for only %d µs at 1 Mpps", size, size)))
 			case size == want:
 				return Fine("256 descriptors stay in the cache and are enough unless counters of loss grow")
-			case !v.loaded(n.Name):
+			case !v.underLoad(n.Name):
 				return Unsure(fmt.Sprintf("%d descriptors leave the cache, but whether 256 would lose packets shows "+
-					"only under load: %s", size, watch))
+					"only under load: %s", size, watchHint))
 			}
-			return onNIC(n,
-				Wants(setting.Most(want),
-					fmt.Sprintf("nothing overflowed %s under load: %d descriptors only push the buffers out "+
-						"of the cache", v.over(), size)).At(Low))
-		},
+			return onNIC(n, Wants(setting.Most(want), fmt.Sprintf("nothing overflowed %s under load: %d descriptors "+
+				"only push the buffers out of the cache", v.overInterval(), size)).At(Low))
+		}),
 	}
 }
 
-// grewMost returns the largest increase among some counters of a device, and the counter's name. A driver has several
-// and uses one: rx_missed_errors, which every device has, does not grow where mlx5 counts rx_out_of_buffer. # in a name
-// stands for the number of a queue; all queues are added up.
-func (v *View) grewMost(device string, counters []string) (most uint64, name string) {
+// maxGrowth returns the largest increase among some counters of a device, and that counter. A driver has several and
+// uses one: rx_missed_errors, which every device has, does not grow where mlx5 counts rx_out_of_buffer. # in a name
+// stands for a queue number; all queues are added up.
+func (v *View) maxGrowth(device string, counters []string) (most uint64, name string) {
 	sums := map[string]uint64{}
 	for counter, grown := range v.Interval.Devices[device] {
 		sums[queueNumber(counter)] += grown
@@ -87,7 +76,8 @@ func (v *View) grewMost(device string, counters []string) (most uint64, name str
 	return most, name
 }
 
-// queueNumber returns a counter's name with # in place of a number between underscores: "tx_queue_3_restart".
+// queueNumber returns a counter's name with # for a number between underscores: tx_queue_#_restart for
+// "tx_queue_3_restart".
 func queueNumber(counter string) string {
 	parts := strings.Split(counter, "_")
 	i := slices.IndexFunc(parts, func(part string) bool { return part != "" && strings.Trim(part, "0123456789") == "" })
@@ -97,7 +87,7 @@ func queueNumber(counter string) string {
 	return strings.Join(parts, "_")
 }
 
-// Counters of packets that found no room in a ring; their names differ by driver.
+// Counters of packets that found the ring full; names differ by driver.
 var (
 	rxRingCounters = []string{
 		"rx_missed_errors", "rx_no_buffer_count", "rx_no_dma_resources", "rx_out_of_buffer", "rx_fifo_errors",
@@ -112,14 +102,8 @@ var (
 func nicFlowHash(flow, title string) *Knob {
 	return &Knob{
 		ID: "nic.flow_hash." + flow, Title: title, Stage: datapath.NIC, Risk: goal.None, Tiers: viaKernel(),
-		Where: eachNIC(func(n *facts.NIC) bool { return len(n.FlowHash) > 0 }, func(n *facts.NIC) []setting.Address {
-			return []setting.Address{setting.Of(setting.NICFlowHash, n.Name, flow)}
-		}),
-		Want: func(v *View, a setting.Address) Advice {
-			n, advice, ok := v.nic(a)
-			if !ok {
-				return advice
-			}
+		Where: eachNIC(func(n *facts.NIC) bool { return len(n.FlowHash) > 0 }, onlyNIC(setting.NICFlowHash, flow)),
+		Want: forNIC(func(v *View, n *facts.NIC, a setting.Address) Advice {
 			if n.RxQueues < 2 {
 				return Skips("one receive queue: nothing to spread over")
 			}
@@ -128,10 +112,9 @@ func nicFlowHash(flow, title string) *Knob {
 				"n") && strings.Contains(reading.Value, "s") && strings.Contains(reading.Value, "d") {
 				return Fine("addresses and ports are in the hash")
 			}
-			return Wants(setting.Exact("sdfn"),
-				fmt.Sprintf("without the ports all UDP between two addresses lands on one of %d queues",
-					n.RxQueues)).At(High)
-		},
+			return exact("sdfn", fmt.Sprintf("without the ports all UDP between two addresses lands on one of %d "+
+				"queues", n.RxQueues)).At(High)
+		}),
 	}
 }
 
@@ -140,8 +123,8 @@ var (
 	nicFlowHashUDP6 = nicFlowHash("udp6", "UDP over IPv6 spreads by ports too")
 )
 
-// irqsHigh is the rate, per second and queue, from which the cost of interrupts matters: at about 2 µs each, 50,000 are
-// a tenth of a CPU.
+// irqsHigh is the interrupt rate, per second and queue, from which the cost matters: at about 2 µs each, 50,000 take a
+// tenth of a CPU.
 const irqsHigh = 50_000
 
 var coalesceFields = []string{"adaptive-rx", "adaptive-tx", "rx-usecs", "tx-usecs"}
@@ -159,30 +142,26 @@ var nicCoalesce = &Knob{
 		}
 		return all
 	}),
-	Want: func(v *View, a setting.Address) Advice {
-		n, advice, ok := v.nic(a)
-		if !ok {
-			return advice
-		}
+	Want: forNIC(func(v *View, n *facts.NIC, a setting.Address) Advice {
 		field := a.Rest()
 		if v.Tier == goal.Realtime {
 			if strings.HasPrefix(field, "adaptive") {
-				return onNIC(n, Wants(setting.Exact("off"), "adaptive moderation makes latency jump"))
+				return onNIC(n, exact("off", "adaptive moderation makes latency jump"))
 			}
 			return onNIC(n, Wants(setting.Most(10), "each microsecond of moderation is one of latency"))
 		}
-		if advice, needed := v.needsInterval(); needed {
+		if advice, needed := v.noInterval(); needed {
 			return advice
 		}
 		queues := max(1, n.RxQueues)
 		each := float64(v.Interval.IRQs[n.Name]) / v.Interval.Seconds / float64(queues)
 		if each < irqsHigh {
-			return Fine(fmt.Sprintf("%.0f interrupts a second and queue %s are few", each, v.over()))
+			return Fine(fmt.Sprintf("%.0f interrupts a second and queue %s are few", each, v.overInterval()))
 		}
-		because := fmt.Sprintf("%.0f interrupts a second and queue %s cost CPU time", each, v.over())
+		because := fmt.Sprintf("%.0f interrupts a second and queue %s cost CPU time", each, v.overInterval())
 		if strings.HasPrefix(field, "adaptive") {
-			return onNIC(n, Wants(setting.Exact("off"), because+", although moderation adapts"))
+			return onNIC(n, exact("off", because+", although moderation adapts"))
 		}
 		return onNIC(n, Wants(setting.Least(30), because))
-	},
+	}),
 }

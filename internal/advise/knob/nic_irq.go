@@ -15,14 +15,8 @@ import (
 var nicChannels = &Knob{
 	ID: "nic.channels", Title: "Number of NIC queues", Stage: datapath.NIC, Risk: goal.Blip, Tiers: viaKernel(),
 	Where: eachNIC(func(n *facts.NIC) bool { return n.Channels != nil && n.Channels.MaxCombined > 0 },
-		func(n *facts.NIC) []setting.Address {
-			return []setting.Address{setting.Of(setting.NICChannels, n.Name, "combined")}
-		}),
-	Want: func(v *View, a setting.Address) Advice {
-		n, advice, ok := v.nic(a)
-		if !ok {
-			return advice
-		}
+		onlyNIC(setting.NICChannels, "combined")),
+	Want: forNIC(func(v *View, n *facts.NIC, a setting.Address) Advice {
 		serving := v.Placement().NIC(n.Name)
 		if serving == nil {
 			return Skips("no CPU may serve it: guests have them all")
@@ -37,12 +31,12 @@ var nicChannels = &Knob{
 		want := min(len(serving.CPUs), most)
 		return onNIC(n, Wants(setting.Least(int64(want)), fmt.Sprintf("%s may serve it (%s); the driver has at most %s",
 			count(len(serving.CPUs), "CPU"), serving.Why, count(most, "queue"))))
-	},
+	}),
 }
 
-// QueueOf returns the queue in an interrupt's name: the number at its end, which common drivers write after rx, tx,
-// TxRx, input, output or fp ("eth0-TxRx-3", "i40e-eth0-TxRx-3", "virtio2-input.0", "mlx5_comp3@pci:…"). Interrupts for
-// the link, mailbox and configuration have none.
+// QueueOf returns the queue number in an interrupt's name: the number at its end, which common drivers write after rx,
+// tx, TxRx, input, output or fp ("eth0-TxRx-3", "i40e-eth0-TxRx-3", "virtio2-input.0", "mlx5_comp3@pci:…"). Interrupts
+// for link, mailbox and configuration have none.
 func QueueOf(name string) (int, bool) {
 	name, _, _ = strings.Cut(name, "@")
 	end := len(name)
@@ -67,9 +61,7 @@ var nicIRQBalance = &Knob{
 	ID: "nic.irqbalance", Title: "irqbalance leaves the NIC's interrupts alone",
 	Stage: datapath.NIC, Risk: goal.None, Tiers: tiers(goal.Standard, goal.Aggressive, goal.Realtime),
 	Where: fixed(setting.Of(setting.Service, "irqbalance")),
-	Want: func(v *View, a setting.Address) Advice {
-		return Wants(setting.Exact("stopped"), "it moves interrupts that are placed one by one, onto guests' CPUs too")
-	},
+	Want:  always(exact("stopped", "it moves interrupts that are placed one by one, onto guests' CPUs too")),
 }
 
 var nicIRQAffinity = &Knob{
@@ -89,7 +81,7 @@ var nicIRQAffinity = &Knob{
 	Want: func(v *View, a setting.Address) Advice {
 		n, advice, ok := v.nic(a)
 		if !ok && v.Tier == goal.Realtime {
-			return v.offQuiet(a)
+			return offGuestCPUs(v, a)
 		}
 		if !ok {
 			return advice
@@ -104,16 +96,14 @@ var nicIRQAffinity = &Knob{
 			return Skips("not a queue's interrupt")
 		}
 		want := serving.CPUs[queue%len(serving.CPUs)]
-		reading := v.Readings.At(a)
-		if cpus, err := setting.ParseCPUs(reading.Value); reading.State == setting.Known && err == nil {
+		if cpus, known := v.cpusAt(a); known {
 			if len(cpus) == 1 && slices.Contains(serving.CPUs, cpus[0]) && v.alone(n, queue, cpus[0],
 				len(serving.CPUs)) {
 				return Fine(fmt.Sprintf("CPU %d has it to itself as far as there are enough: %s", cpus[0], serving.Why))
 			}
 		}
 		advice = onNIC(n,
-			Wants(setting.Exact(strconv.Itoa(want)),
-				fmt.Sprintf("queue %d belongs on a CPU of its own: %s", queue, serving.Why)))
+			exact(strconv.Itoa(want), fmt.Sprintf("queue %d belongs on a CPU of its own: %s", queue, serving.Why)))
 		advice.Risk = goal.None // packets go on meanwhile, on the old CPU
 		return advice
 	},
@@ -126,9 +116,8 @@ func (v *View) alone(n *facts.NIC, queue, cpu, serving int) bool {
 		load = map[int]map[int]bool{}
 		for _, irq := range n.IRQs {
 			q, isQueue := QueueOf(irq.On)
-			reading := v.Readings.At(n.Address(irq))
-			cpus, err := setting.ParseCPUs(reading.Value)
-			if !isQueue || reading.State != setting.Known || err != nil || len(cpus) != 1 {
+			cpus, known := v.cpusAt(n.Address(irq))
+			if !isQueue || !known || len(cpus) != 1 {
 				continue
 			}
 			if load[cpus[0]] == nil {
@@ -148,5 +137,5 @@ func (v *View) alone(n *facts.NIC, queue, cpu, serving int) bool {
 }
 
 // PlacedByKernel reports, by the name of an interrupt's handler, whether it cannot be moved. Newer kernels show that in
-// the mode of the interrupt's file (facts.IRQ.Managed).
+// the mode of the interrupt's affinity file (facts.IRQ.Managed).
 func PlacedByKernel(handler string) bool { return placedByKernel.MatchString(handler) }

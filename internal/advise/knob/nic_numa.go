@@ -15,11 +15,7 @@ var nicNUMA = &Knob{
 	ID: "nic.numa", Title: "Guests sit on their NIC's node",
 	Stage: datapath.NIC, Risk: goal.None, Tiers: pinned(), Check: true,
 	Where: eachGuest(anyGuest, guestFact("node")),
-	Want: func(v *View, a setting.Address) Advice {
-		g, advice, ok := v.guest(a)
-		if !ok {
-			return advice
-		}
+	Want: forGuest(func(v *View, g *facts.Guest, a setting.Address) Advice {
 		if len(v.Topology.Nodes) < 2 {
 			return Skips("the host has one NUMA node")
 		}
@@ -39,7 +35,7 @@ var nicNUMA = &Knob{
 		if len(nodes) == 0 {
 			return Skips("no NIC behind its bridges tells its node")
 		}
-		vcpus, emulator := v.nodesOf(pins(g)), v.nodesOf(g.EmulatorPin)
+		vcpus, emulator := v.nodesOf(pinnedCPUs(g)), v.nodesOf(g.EmulatorPin)
 		if len(vcpus) == 0 {
 			return Unsure("its vCPUs are pinned nowhere: they run on any node")
 		}
@@ -52,32 +48,30 @@ var nicNUMA = &Knob{
 		because := fmt.Sprintf("its NIC (%s) is on node %s", strings.Join(names, ", "), nodes)
 		if len(vcpus.Minus(nodes)) == 0 {
 			if len(emulator) == 0 || len(emulator.Minus(nodes)) == 0 {
-				advice = Fine(because + ", and so is the guest")
-				return seen(found, advice)
+				return fact(found, Fine(because+", and so is the guest"))
 			}
 			severity = Info
 			wanted += fmt.Sprintf(", emulator and vhost on node %s", nodes)
 			because += "; vhost on another node reads every packet over the link, but on this node it would have to " +
 				"share cores with the vCPUs: odd, not wrong"
 		}
-		advice = Wants(setting.Exact(wanted), because).At(severity)
-		return seen(found, advice)
-	},
+		return fact(found, exact(wanted, because).At(severity))
+	}),
 }
 
-// used returns the pins of the vCPUs that a guest has now; its definition may pin pluggable ones too.
-func used(g *facts.Guest) []setting.CPUSet { return g.Pins[:min(len(g.Pins), max(0, g.VCPUs))] }
+// vcpuPins returns the pins of the vCPUs that a guest has now; its definition may pin pluggable ones too.
+func vcpuPins(g *facts.Guest) []setting.CPUSet { return g.Pins[:min(len(g.Pins), max(0, g.VCPUs))] }
 
-// pins returns all CPUs that a guest's vCPUs are pinned to.
-func pins(g *facts.Guest) setting.CPUSet {
+// pinnedCPUs returns all CPUs that a guest's vCPUs are pinned to.
+func pinnedCPUs(g *facts.Guest) setting.CPUSet {
 	var all setting.CPUSet
-	for _, p := range used(g) {
+	for _, p := range vcpuPins(g) {
 		all = append(all, p...)
 	}
 	return setting.CPUs(all...)
 }
 
-// nodesOf returns the nodes of CPUs.
+// nodesOf returns the NUMA nodes of CPUs.
 func (v *View) nodesOf(cpus setting.CPUSet) setting.CPUSet {
 	var nodes []int
 	for _, c := range v.Topology.CPUs {

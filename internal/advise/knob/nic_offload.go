@@ -9,16 +9,12 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// offload is a family of features that are on unless known broken.
+// offload is a family of features that should be on.
 func offload(name, title string, severity Severity) *Knob {
 	return &Knob{
 		ID: "nic.offload." + name, Title: title, Stage: datapath.NIC, Risk: goal.None,
 		Where: featureAddresses(offloadFeatures[name]),
-		Want: func(v *View, a setting.Address) Advice {
-			n, advice, ok := v.nic(a)
-			if !ok {
-				return advice
-			}
+		Want: forNIC(func(v *View, n *facts.NIC, a setting.Address) Advice {
 			f, has := feature(n, a.Rest())
 			if !has {
 				return Skips("the driver does not know it")
@@ -26,11 +22,9 @@ func offload(name, title string, severity Severity) *Knob {
 			if f.Fixed && !f.On {
 				return Skips("the hardware cannot do it (fixed)")
 			}
-			return onNIC(n,
-				Wants(setting.Exact("on"),
-					"the NIC can take this work off the CPU, or the kernel can do it once for "+
-						"many packets").At(severity))
-		},
+			return onNIC(n, exact("on",
+				"the NIC can take this work off the CPU, or the kernel can do it once for many packets").At(severity))
+		}),
 	}
 }
 
@@ -76,16 +70,11 @@ var (
 var nicOffloadNoCache = &Knob{
 	ID: "nic.offload.nocache_copy", Title: "Transmit copies through the cache", Stage: datapath.NIC, Risk: goal.None,
 	Where: featureAddresses(offloadFeatures["nocache_copy"]),
-	Want: func(v *View, a setting.Address) Advice {
-		n, advice, ok := v.nic(a)
-		if !ok {
-			return advice
-		}
+	Want: forNIC(func(v *View, n *facts.NIC, a setting.Address) Advice {
 		if !strings.HasPrefix(n.Driver, "mlx") {
 			return Fine("matters on Mellanox NICs only; this is " + n.Driver)
 		}
 		return onNIC(n,
-			Wants(setting.Exact("off"),
-				"copies around the cache are read back from memory when the NIC fetches them").At(Low))
-	},
+			exact("off", "copies around the cache are read back from memory when the NIC fetches them").At(Low))
+	}),
 }

@@ -22,7 +22,7 @@ func queueFiles(direction, file string, queues func(n *facts.NIC) int) func(n *f
 	}
 }
 
-// queueFile returns the device and queue number of "class/net/eth0/queues/tx-3/xps_cpus".
+// queueFile returns device and queue number of "class/net/eth0/queues/tx-3/xps_cpus".
 func queueFile(a setting.Address) (device string, queue int) {
 	parts := strings.Split(a.Path, "/")
 	if len(parts) < 5 {
@@ -45,8 +45,29 @@ func (v *View) spreadOf(n *facts.NIC) []setting.CPUSet {
 	return spread
 }
 
-// spreadsWell reports whether a NIC's transmit queues are divided as well as the placement would: every CPU has a
-// queue, and no queue serves more vhost threads' CPUs than necessary.
+// sharesXPS reads the XPS masks of a NIC. ok reports whether no transmit queue serves more of the given CPUs than
+// necessary; covered are all CPUs with a queue; hits counts the given CPUs over all masks.
+func (v *View) sharesXPS(n *facts.NIC, of map[int]bool) (covered map[int]bool, hits int, ok bool) {
+	covered = map[int]bool{}
+	for q := range n.TxQueues {
+		cpus, known := v.cpusAt(setting.XPS(n.Name, q))
+		busy := 0
+		for _, cpu := range cpus {
+			covered[cpu] = true
+			if of[cpu] {
+				busy++
+			}
+		}
+		if !known || busy > (len(of)+n.TxQueues-1)/n.TxQueues {
+			return nil, 0, false
+		}
+		hits += busy
+	}
+	return covered, hits, true
+}
+
+// spreadsWell reports whether XPS of a NIC is as good as the placement's: every CPU has a queue, and no queue serves
+// more vhost threads' CPUs than necessary.
 func (v *View) spreadsWell(n *facts.NIC) bool {
 	well, known := v.xpsGood[n.Name]
 	if known {
@@ -58,27 +79,7 @@ func (v *View) spreadsWell(n *facts.NIC) bool {
 			workers[w.CPU] = true
 		}
 	}
-	covered := map[int]bool{}
-	well = true
-	for q := range n.TxQueues {
-		reading := v.Readings.At(setting.Of(setting.SysfsCPUs, "class/net", n.Name, "queues", "tx-"+strconv.Itoa(q),
-			"xps_cpus"))
-		cpus, err := setting.ParseCPUs(reading.Value)
-		if reading.State != setting.Known || err != nil {
-			well = false
-			break
-		}
-		busy := 0
-		for _, cpu := range cpus {
-			covered[cpu] = true
-			if workers[cpu] {
-				busy++
-			}
-		}
-		if busy > (len(workers)+n.TxQueues-1)/n.TxQueues {
-			well = false
-		}
-	}
+	covered, _, well := v.sharesXPS(n, workers)
 	for _, cpu := range v.Topology.Online {
 		well = well && covered[cpu]
 	}
@@ -93,7 +94,7 @@ var nicXPS = &Knob{
 		queueFiles("tx", "xps_cpus", func(n *facts.NIC) int { return n.TxQueues })),
 	Want: func(v *View, a setting.Address) Advice {
 		device, queue := queueFile(a)
-		n, advice, ok := v.nicNamed(device)
+		n, advice, ok := v.nicByName(device)
 		if !ok {
 			return advice
 		}
@@ -111,9 +112,8 @@ var nicXPS = &Knob{
 		if v.spreadsWell(n) {
 			return Fine("every CPU has a queue, and guests' vhost threads share one no more than they must")
 		}
-		return Wants(setting.Exact(spread[queue].String()),
-			"the CPUs of two guests' vhost threads share a transmit queue only where there are fewer queues "+
-				"than threads").At(Low)
+		return exact(spread[queue].String(), "the CPUs of two guests' vhost threads share a transmit queue only "+
+			"where there are fewer queues than threads").At(Low)
 	},
 }
 
@@ -124,7 +124,7 @@ var nicRPS = &Knob{
 		queueFiles("rx", "rps_cpus", func(n *facts.NIC) int { return n.RxQueues })),
 	Want: func(v *View, a setting.Address) Advice {
 		device, _ := queueFile(a)
-		n, advice, ok := v.nicNamed(device)
+		n, advice, ok := v.nicByName(device)
 		if !ok {
 			return advice
 		}
@@ -133,13 +133,12 @@ var nicRPS = &Knob{
 			return Fine(fmt.Sprintf("%s, %s that may serve them: steering in software can pay, measuring decides",
 				count(n.RxQueues, "queue"), count(len(serving.CPUs), "CPU")))
 		}
-		return Wants(setting.Exact(""),
-			fmt.Sprintf("the NIC spreads over %s itself: handing packets on to other CPUs is a detour",
-				count(n.RxQueues, "queue"))).At(Medium)
+		return exact("", fmt.Sprintf("the NIC spreads over %s itself: handing packets on to other CPUs is a detour",
+			count(n.RxQueues, "queue"))).At(Medium)
 	},
 }
 
-// maxTxQueueLen bounds what is planned: at 1 Mpps 10,000 packets are 10 ms of delay.
+// maxTxQueueLen is the longest queue that is planned: at 1 Mpps 10,000 packets are 10 ms of delay.
 const maxTxQueueLen = 10_000
 
 var nicTxQueueLen = &Knob{
@@ -159,13 +158,13 @@ var nicTxQueueLen = &Knob{
 		device, _ := queueFile(setting.Of(a.Kind, a.Path, "x-0", "x"))
 		tap := v.taps[device]
 		if tap == nil {
-			if _, advice, ok := v.nicNamed(device); !ok {
+			if _, advice, ok := v.nicByName(device); !ok {
 				return advice
 			}
 		} else if tap.Guest != "" && !v.Goal.ForGuest(tap.Guest) {
 			return Skips("the goal is for guest " + v.Goal.Guest)
 		}
-		if advice, needed := v.needsInterval(); needed {
+		if advice, needed := v.noInterval(); needed {
 			return advice
 		}
 		lost, counter := v.Interval.Counter(device, "tx_dropped")
@@ -174,12 +173,12 @@ var nicTxQueueLen = &Knob{
 		case counter == "":
 			return Unsure("the device does not count drops")
 		case lost == 0:
-			return Fine("nothing was dropped " + v.over())
+			return Fine("nothing was dropped " + v.overInterval())
 		case known && now >= maxTxQueueLen:
 			return Fine(fmt.Sprintf("%d packets were dropped %s, but a longer queue would only delay: what empties "+
-				"it is too slow", lost, v.over()))
+				"it is too slow", lost, v.overInterval()))
 		}
 		want := min(maxTxQueueLen, max(2000, 2*now))
-		return Wants(setting.Least(want), fmt.Sprintf("%d packets were dropped before it %s", lost, v.over()))
+		return Wants(setting.Least(want), fmt.Sprintf("%d packets were dropped before it %s", lost, v.overInterval()))
 	},
 }

@@ -13,7 +13,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// overlays are the tunnels that encapsulate packets; VLAN devices and bonds pass on what they get.
+// overlays are the tunnel types that encapsulate packets. VLAN devices and bonds pass packets on as they are.
 var overlays = map[string]bool{"vxlan": true, "gretap": true, "ip6gretap": true, "geneve": true}
 
 var overlayQueues = &Knob{
@@ -45,9 +45,9 @@ var overlayQueues = &Knob{
 		has := count(t.TxQueues, "transmit queue")
 		switch {
 		case t.Lockless:
-			return seen(has+", lockless", Fine("it transmits without a lock"))
+			return fact(has+", lockless", Fine("it transmits without a lock"))
 		case t.TxQueues > 0 && need > 0 && t.TxQueues >= need:
-			return seen(has, Fine("it has as many queues as the NIC below"))
+			return fact(has, Fine("it has as many queues as the NIC below"))
 		case t.LocklessBy == "":
 			return Unsure("whether it transmits without a lock cannot be told here: the live kernel says (mpps audit " +
 				"on the host)")
@@ -55,13 +55,11 @@ var overlayQueues = &Knob{
 			return Unsure("which NIC it sends through depends on the route to the other end: " +
 				"compare its " + has + " with that NIC's")
 		}
-		return seen(has+", with a lock",
-			Wants(setting.Exact(fmt.Sprintf("%s, or none locked", count(max(2, need), "transmit queue"))),
-				fmt.Sprintf("all CPUs that send through %s take turns at the lock of %s", t.Name, has)).At(High))
+		return fact(has+", with a lock", exact(fmt.Sprintf("%s, or none locked", count(max(2, need), "transmit "+
+			"queue")), fmt.Sprintf("all CPUs that send through %s take turns at the lock of %s", t.Name, has)).At(High))
 	},
 }
 
-// tunnel returns the tunnel of a name, nil if there is none.
 func (v *View) tunnel(name string) *facts.Tunnel {
 	for i := range v.Tunnels {
 		if v.Tunnels[i].Name == name {
@@ -75,11 +73,7 @@ var overlayQueueMapping = &Knob{
 	ID: "overlay.queue_mapping", Title: "A packet keeps its queue from the guest to the NIC",
 	Stage: datapath.Overlay, Risk: goal.None, After: []string{"overlay.queues"}, Tiers: viaKernel(), Check: true,
 	Where: eachGuest(anyGuest, guestFact("queue-mapping")),
-	Want: func(v *View, a setting.Address) Advice {
-		g, advice, ok := v.guest(a)
-		if !ok {
-			return advice
-		}
+	Want: forGuest(func(v *View, g *facts.Guest, a setting.Address) Advice {
 		var lost, unseen, kept, asked []string
 		carried := ""
 		for _, i := range g.Interfaces {
@@ -91,7 +85,7 @@ var overlayQueueMapping = &Knob{
 				source = t.Master
 			}
 			on := v.overlaysBelow(source, map[string]bool{})
-			by, sure := v.apart(g, i)
+			by, sure := v.queueKeeper(g, i)
 			switch {
 			case by != "" && sure:
 				kept, carried = append(kept, i.MAC), by
@@ -111,13 +105,11 @@ var overlayQueueMapping = &Knob{
 				}
 			}
 		}
-		found := "kept"
 		switch {
 		case len(lost) > 0:
-			advice = Wants(setting.Exact("kept"),
-				fmt.Sprintf("%s has one transmit queue, which erases the queue that the tap noted in each packet",
-					strings.Join(lost, ", "))).At(Medium)
-			found = "erased at " + strings.Join(lost, ", ")
+			names := strings.Join(lost, ", ")
+			return fact("erased at "+names, exact("kept", names+" has one transmit queue, which erases the queue "+
+				"that the tap noted in each packet").At(Medium))
 		case len(asked) > 0:
 			return Unsure(asked[0] + "; whether its packets leave there depends on the route: mpps path shows by " +
 				"which queues they do")
@@ -127,15 +119,13 @@ var overlayQueueMapping = &Knob{
 		case len(kept) == 0:
 			return Skips("it has no NIC with several queues behind a tap")
 		case carried != "":
-			advice, found = Fine(carried), "carried"
-		default:
-			advice = Fine("no overlay between its taps and the NIC: the tap's note, or XPS, decides")
+			return fact("carried", Fine(carried))
 		}
-		return seen(found, advice)
-	},
+		return fact("kept", Fine("no overlay between its taps and the NIC: the tap's note, or XPS, decides"))
+	}),
 }
 
-// overlaysBelow returns the overlay devices at and below a device: ports of a bridge, and what these send through.
+// overlaysBelow returns the overlay devices at and below a device: ports of a bridge, and the lower devices of tunnels.
 func (v *View) overlaysBelow(device string, seen map[string]bool) []*facts.Tunnel {
 	if seen[device] || device == "" {
 		return nil
@@ -158,12 +148,12 @@ func (v *View) overlaysBelow(device string, seen map[string]bool) []*facts.Tunne
 	return all
 }
 
-// apart returns what keeps the queues of a guest's NIC apart whatever the devices on the path do, "" if nothing does: a
-// program that carries their numbers, or XPS with a CPU for each vhost thread. sure is false if the NIC by which its
-// packets leave is unknown and only some NIC of the host is set up so.
-func (v *View) apart(g *facts.Guest, i facts.Interface) (how string, sure bool) {
+// queueKeeper returns what keeps the queues of a guest's NIC apart whatever the devices on the path do, "" if nothing
+// does: a program that carries the queue number, or XPS with a CPU for each vhost thread. sure is false if the outgoing
+// NIC is unknown and only some NIC of the host is set up so.
+func (v *View) queueKeeper(g *facts.Guest, i facts.Interface) (how string, sure bool) {
 	behind := v.paths.Behind(i)
-	pinned := v.ownCPUs(g, i)
+	pinned := v.hasOwnCPUs(g, i)
 	var carried, byCPU []string
 	for n := range v.NICs {
 		nic := &v.NICs[n]
@@ -190,51 +180,32 @@ func (v *View) apart(g *facts.Guest, i facts.Interface) (how string, sure bool) 
 	return "", false
 }
 
-// spreadsThreads reports whether XPS of a NIC gives a queue to each CPU on which a vhost thread stays, and no queue to
-// more of them than necessary.
+// spreadsThreads reports whether XPS of a NIC gives a queue to each CPU that a vhost thread is pinned to, and no queue
+// to more of them than necessary.
 func (v *View) spreadsThreads(n *facts.NIC) bool {
-	stays := map[int]bool{}
+	pinned := map[int]bool{}
 	for i := range v.Guests {
 		for _, t := range v.Guests[i].Threads {
 			if cpus := v.threadCPUs(&v.Guests[i], t); t.Role == "vhost" && len(cpus) == 1 {
-				stays[cpus[0]] = true
+				pinned[cpus[0]] = true
 			}
 		}
 	}
-	most, covered := (len(stays)+n.TxQueues-1)/n.TxQueues, 0
-	for q := range n.TxQueues {
-		r := v.Readings.At(setting.XPS(n.Name, q))
-		cpus, err := setting.ParseCPUs(r.Value)
-		if r.State != setting.Known || err != nil {
-			return false
-		}
-		busy := 0
-		for _, cpu := range cpus {
-			if stays[cpu] {
-				busy++
-			}
-		}
-		if busy > most {
-			return false
-		}
-		covered += busy
-	}
-	return covered == len(stays) // each in one queue's set
+	_, hits, ok := v.sharesXPS(n, pinned)
+	return ok && hits == len(pinned) // each in one queue's mask
 }
 
 // threadCPUs returns the CPUs that a vhost thread may use.
 func (v *View) threadCPUs(g *facts.Guest, t facts.Thread) setting.CPUSet {
-	affinity := setting.Of(setting.ThreadAffinity, g.Name, "vhost", t.NIC, strconv.Itoa(t.Queue))
-	if r := v.Readings.At(affinity); r.State == setting.Known {
-		if cpus, err := setting.ParseCPUs(r.Value); err == nil {
-			return cpus
-		}
+	cpus, known := v.cpusAt(setting.Of(setting.ThreadAffinity, g.Name, "vhost", t.NIC, strconv.Itoa(t.Queue)))
+	if known {
+		return cpus
 	}
 	return t.Affinity
 }
 
-// ownCPUs reports whether each vhost thread of a guest's NIC has a CPU, and no two the same.
-func (v *View) ownCPUs(g *facts.Guest, i facts.Interface) bool {
+// hasOwnCPUs reports whether each vhost thread of a guest's NIC is pinned to a CPU of its own.
+func (v *View) hasOwnCPUs(g *facts.Guest, i facts.Interface) bool {
 	taken, threads := map[int]bool{}, 0
 	for _, t := range g.Threads {
 		if t.Role != "vhost" || t.NIC != i.MAC {

@@ -8,7 +8,7 @@ import (
 	"mpps/docs/knobs"
 )
 
-// Doc returns the prose of the knob's page. That it can be read is checked by TestPages, since pages are compiled in.
+// Doc returns the prose of the knob's page. Pages are compiled in, and TestPages checks that they parse.
 func (k *Knob) Doc() Doc {
 	doc, _ := parsePage(k.ID, knobs.Page(k.ID))
 	return doc
@@ -26,8 +26,8 @@ const (
 	pageEnd        = "[All knobs](README.md)"
 )
 
-// parsePage reads docs/knobs/ID.md: a section under each heading, in this order. A section is one paragraph, that of
-// traps and of sources a list; a source is "FACT: WHERE".
+// parsePage reads docs/knobs/ID.md: a section under each heading, in this order. A section is one paragraph; traps and
+// sources are lists, and a source is "FACT: WHERE".
 func parsePage(id, text string) (Doc, error) {
 	p := &page{name: "docs/knobs/" + id + ".md", lines: strings.Split(text, "\n")}
 	p.head(id)
@@ -53,11 +53,11 @@ func parsePage(id, text string) (Doc, error) {
 	return doc, p.err
 }
 
-// page is a page that is read line by line.
+// page is a page being read line by line.
 type page struct {
 	name  string
 	lines []string
-	at    int   // number of the last line that was read
+	at    int   // number of the last line read
 	err   error // the first one
 }
 
@@ -82,7 +82,7 @@ func (p *page) expect(want string) {
 	}
 }
 
-// head reads everything above the first section.
+// head skips everything above the first section.
 func (p *page) head(id string) {
 	p.expect("# " + id)
 	p.expect("")

@@ -14,15 +14,9 @@ var pciLink = &Knob{
 	ID: "pci.link", Title: "The PCIe link carries the NIC's line rate",
 	Stage: datapath.Firmware, Risk: goal.None, Check: true,
 	Where: eachNIC(func(n *facts.NIC) bool { return n.PhysFn == "" && n.Bus == "pci" || n.Link != nil },
-		func(n *facts.NIC) []setting.Address {
-			return []setting.Address{setting.Of(setting.Fact, n.Name, "pcie_link")}
-		}),
-	Want: func(v *View, a setting.Address) Advice {
-		n, advice, ok := v.nic(a)
-		switch {
-		case !ok:
-			return advice
-		case n.Link == nil:
+		onlyNIC(setting.Fact, "pcie_link")),
+	Want: forNIC(func(v *View, n *facts.NIC, a setting.Address) Advice {
+		if n.Link == nil {
 			return Unsure("the device tells no PCIe link")
 		}
 		now, known := laneRate(n.Link.Speed)
@@ -41,9 +35,9 @@ var pciLink = &Knob{
 			return Unsure("the line rate is not known (no carrier?), and the link is below what the " +
 				"device can do: " + found)
 		case rate == 0:
-			return seen(found, Fine("the link is at the most that the device can do"))
+			return fact(found, Fine("the link is at the most that the device can do"))
 		case carries >= need:
-			return seen(found, Fine(fmt.Sprintf("carries %s at %.4g Gbit/s each way", ports, rate)))
+			return fact(found, Fine(fmt.Sprintf("carries %s at %.4g Gbit/s each way", ports, rate)))
 		}
 		because := fmt.Sprintf("%s at %.4g Gbit/s need more than the link carries", ports, rate)
 		if could >= need {
@@ -55,15 +49,15 @@ var pciLink = &Knob{
 		if carries < rate {
 			severity = High
 		}
-		return seen(found, Wants(wanted, because).At(severity))
-	},
+		return fact(found, Wants(wanted, because).At(severity))
+	}),
 }
 
-// linkOverhead is what crosses the link for each byte of the frames: headers of 24 to 28 bytes for each 128 to 256
-// bytes of data (PCI Express Base Specification, transaction layer packets), and descriptors.
+// linkOverhead is the bytes that cross the link per byte of frame: headers of 24 to 28 bytes for each 128 to 256 bytes
+// of data (PCI Express Base Specification, transaction layer packets), and descriptors.
 const linkOverhead = 7.0 / 6
 
-// laneRate returns what one lane carries in each direction in Gbit/s after line coding, for a speed as sysfs spells it.
+// laneRate returns what one lane carries per direction after line coding, in Gbit/s, for a speed as sysfs spells it.
 func laneRate(speed string) (float64, bool) {
 	var transfers float64
 	if _, err := fmt.Sscanf(speed, "%g GT/s", &transfers); err != nil || transfers <= 0 || transfers > 1000 {
@@ -75,7 +69,7 @@ func laneRate(speed string) (float64, bool) {
 	return transfers * 128 / 130, true
 }
 
-// cardRate returns the ports of a NIC's card that are up, and the sum of their line rates in Gbit/s.
+// cardRate returns the sum of the line rates of all ports of a NIC's card that are up, in Gbit/s, and their names.
 func (v *View) cardRate(n *facts.NIC) (rate float64, ports string) {
 	card, _, _ := strings.Cut(n.PCI, ".")
 	var names []string

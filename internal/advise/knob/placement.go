@@ -14,7 +14,7 @@ import (
 var placementOvercommit = &Knob{
 	ID: "placement.overcommit", Title: "No more vCPUs and memory than there are",
 	Stage: datapath.Placement, Risk: goal.None, Tiers: pinned(), Check: true,
-	Where: fixed(setting.Of(setting.Fact, "host", "vcpus"), setting.Of(setting.Fact, "host", "memory")),
+	Where: fixed(hostFact("vcpus"), hostFact("memory")),
 	Want: func(v *View, a setting.Address) Advice {
 		vcpus, memory, guests := 0, uint64(0), 0
 		for _, g := range v.Guests {
@@ -52,9 +52,9 @@ var placementOvercommit = &Knob{
 			if refused := v.Placement().Refused; len(refused) > 0 && a.Rest() == "vcpus" {
 				because += fmt.Sprintf("; no place for %s: %s", refused[0].Guest, refused[0].Shortage)
 			}
-			advice = Wants(setting.Exact(wanted), because).At(Critical)
+			advice = exact(wanted, because).At(Critical)
 		}
-		return seen(found, advice)
+		return fact(found, advice)
 	},
 }
 
@@ -64,17 +64,13 @@ var placementSiblings = &Knob{
 	ID: "placement.siblings", Title: "No two vCPUs on one core",
 	Stage: datapath.Placement, Risk: goal.None, Tiers: pinned(), Check: true,
 	Where: eachGuest(anyGuest, guestFact("siblings")),
-	Want: func(v *View, a setting.Address) Advice {
-		g, advice, ok := v.guest(a)
-		if !ok {
-			return advice
-		}
-		if len(pins(g)) == 0 {
+	Want: forGuest(func(v *View, g *facts.Guest, a setting.Address) Advice {
+		if len(pinnedCPUs(g)) == 0 {
 			return Unsure("its vCPUs are pinned nowhere: any two can meet on a core")
 		}
 		onCore := map[int][]int{}
 		loose := 0
-		for vcpu, pin := range used(g) {
+		for vcpu, pin := range vcpuPins(g) {
 			if len(pin) != 1 {
 				loose++
 				continue
@@ -91,15 +87,14 @@ var placementSiblings = &Knob{
 			}
 		}
 		if len(shared) > 0 {
-			return seen(strings.Join(shared, "; ")+" on one core",
-				Wants(setting.Exact("a core for each vCPU"),
-					"vCPUs on the threads of one core slow each other down").At(High))
+			return fact(strings.Join(shared, "; ")+" on one core",
+				exact("a core for each vCPU", "vCPUs on the threads of one core slow each other down").At(High))
 		}
 		if loose > 0 {
 			return Unsure(fmt.Sprintf("%s not pinned to one CPU: they can meet on a core", count(loose, "vCPU")))
 		}
-		return seen("a core for each vCPU", Fine("no core has two vCPUs"))
-	},
+		return fact("a core for each vCPU", Fine("no core has two vCPUs"))
+	}),
 }
 
 func (v *View) coreOf(cpu int) (int, bool) {
@@ -146,7 +141,7 @@ var placementReserve = &Knob{
 				continue
 			}
 			guests++
-			own := pins(&g)
+			own := pinnedCPUs(&g)
 			if len(own) == 0 {
 				loose++
 			}
@@ -173,11 +168,10 @@ var placementReserve = &Knob{
 			found := count(left, "CPU") + " without a vCPU"
 			advice := Fine(fmt.Sprintf("%s of %d without a vCPU", count(left, "CPU"), len(online)))
 			if left < reservedCPUs {
-				advice = Wants(setting.Exact("1 CPU or 2 for the host"),
-					"every CPU of the node is a vCPU's: the node's kswapd, kernel threads and interrupts run in the "+
-						"guests' time").At(High)
+				advice = exact("1 CPU or 2 for the host", "every CPU of the node is a vCPU's: the node's kswapd, "+
+					"kernel threads and interrupts run in the guests' time").At(High)
 			}
-			return seen(found, advice)
+			return fact(found, advice)
 		}
 		need := uint64(reservedMemory)
 		if id == v.Topology.Nodes[0].ID {
@@ -194,9 +188,9 @@ var placementReserve = &Knob{
 		found := fmt.Sprintf("%.1f GiB beside the guests", gib(left))
 		advice := Fine(fmt.Sprintf("%.1f of %.1f GiB are not the guests'", gib(left), gib(node.Memory)))
 		if left < min(need, node.Memory/4) {
-			advice = Wants(setting.Exact(fmt.Sprintf("%.0f GiB for the host", gib(need))),
+			advice = exact(fmt.Sprintf("%.0f GiB for the host", gib(need)),
 				"guests have nearly all of the node's memory: its kswapd will run all the time").At(High)
 		}
-		return seen(found, advice)
+		return fact(found, advice)
 	},
 }

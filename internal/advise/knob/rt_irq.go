@@ -1,7 +1,6 @@
 package knob
 
 import (
-	"fmt"
 	"regexp"
 	"strconv"
 
@@ -14,9 +13,8 @@ import (
 // placedByKernel matches the names of interrupts that the kernel itself spreads over all CPUs (PCI_IRQ_AFFINITY: queues
 // of NVMe, virtio disks and RAID controllers), which kernels before commit eb29369fa543 do not show in the file's mode,
 // and of the timer, which belongs to one CPU.
-var placedByKernel = regexp.MustCompile(
-	`^(nvme\d+q[1-9]\d*|virtio\d+-(req|request)(\.\d+)?|` +
-		`megasas\d*-msix\d+|mpt3sas\d*-msix\d+|smartpqi|aacraid|hpsa\d*-msix\d+|qla2xxx.*|timer|cascade)$`)
+var placedByKernel = regexp.MustCompile(`^(nvme\d+q[1-9]\d*|virtio\d+-(req|request)(\.\d+)?|` +
+	`megasas\d*-msix\d+|mpt3sas\d*-msix\d+|smartpqi|aacraid|hpsa\d*-msix\d+|qla2xxx.*|timer|cascade)$`)
 
 var rtIRQAffinity = &Knob{
 	ID: "rt.irq_affinity", Title: "Interrupts stay off the guests' CPUs",
@@ -41,20 +39,9 @@ var rtIRQAffinity = &Knob{
 		if a.Kind == setting.IRQCPUs && placedByKernel.MatchString(a.Rest()) {
 			return Skips("the kernel places it itself")
 		}
-		return v.offQuiet(a)
+		return offGuestCPUs(v, a)
 	},
 }
 
-// offQuiet is advice to keep an interrupt off the guests' CPUs.
-func (v *View) offQuiet(a setting.Address) Advice {
-	quiet, loud, advice, ok := v.split()
-	if !ok {
-		return advice
-	}
-	if v.avoids(a, quiet) {
-		return Fine("it goes to the host's CPUs")
-	}
-	advice = Wants(setting.Exact(loud.String()), fmt.Sprintf("it may interrupt the guests' CPUs %s", quiet)).At(Medium)
-	advice.Risk = goal.None
-	return advice
-}
+// offGuestCPUs keeps an interrupt off the guests' CPUs.
+var offGuestCPUs = keptOff("it goes to the host's CPUs", "it may interrupt the guests' CPUs")

@@ -13,36 +13,30 @@ var rtWatchdog = &Knob{
 	ID: "rt.watchdog", Title: "Lockup detectors leave guests' CPUs alone",
 	Stage: datapath.Realtime, Risk: goal.None, Tiers: realtime(),
 	Where: fixed(setting.Of(setting.Sysctl, "kernel.watchdog_cpumask")),
-	Want: func(v *View, a setting.Address) Advice {
-		quiet, loud, advice, ok := v.split()
-		if !ok {
-			return advice
-		}
+	Want: forCPUSplit(func(v *View, guests, host setting.CPUSet, a setting.Address) Advice {
 		if strings.Contains(" "+v.Kernel.CommandLine+" ", " nowatchdog ") {
 			return Fine("switched off on the command line (nowatchdog)")
 		}
-		if v.avoids(a, quiet) {
+		if v.avoids(a, guests) {
 			return Fine("the detectors watch only the host's CPUs")
 		}
-		return Wants(setting.Exact(loud.String()),
-			fmt.Sprintf("a thread and an NMI take a few microseconds on the guests' CPUs %s every few seconds",
-				quiet)).At(Low)
-	},
+		return exact(host.String(), fmt.Sprintf("a thread and an NMI take a few microseconds on the guests' CPUs %s "+
+			"every few seconds", guests)).At(Low)
+	}),
 }
 
 var rtTracing = &Knob{
 	ID: "rt.tracing", Title: "Nothing is being traced", Stage: datapath.Realtime, Risk: goal.None, Tiers: realtime(),
-	Where: fixed(setting.Of(setting.TraceEvents, "set_event"),
-		setting.Of(setting.Sysfs, "kernel/tracing/current_tracer"),
-		setting.Of(setting.Sysfs, "kernel/tracing/tracing_on")),
+	Where: fixed(setting.Of(setting.TraceEvents, "set_event"), setting.Of(setting.Sysfs,
+		"kernel/tracing/current_tracer"), setting.Of(setting.Sysfs, "kernel/tracing/tracing_on")),
 	Want: func(v *View, a setting.Address) Advice {
 		switch {
 		case a.Kind == setting.TraceEvents:
-			return Wants(setting.Exact("none"), "each of these events writes a record where the guest waits").At(Medium)
+			return exact("none", "each of these events writes a record where the guest waits").At(Medium)
 		case strings.HasSuffix(a.Path, "current_tracer"):
-			return Wants(setting.Exact("nop"), "a tracer writes a record at each function or event").At(Medium)
+			return exact("nop", "a tracer writes a record at each function or event").At(Medium)
 		}
-		return Wants(setting.Exact("0"), "nobody should be able to trace by accident while latency matters").At(Info)
+		return exact("0", "nobody should be able to trace by accident while latency matters").At(Info)
 	},
 }
 
@@ -53,18 +47,15 @@ var rtWorkqueue = &Knob{
 	Want:  keptOff("unbound work runs on the host's CPUs", "unbound kernel work may run on the guests' CPUs"),
 }
 
-// keptOff wants a set of CPUs without the quiet ones. fine says that it has none, off what is wrong, before their list.
+// keptOff wants a CPU list without the guests' CPUs. fine is the reason if it has none of them; off is the reason if it
+// has some, to end with their list.
 func keptOff(fine, off string) func(*View, setting.Address) Advice {
-	return func(v *View, a setting.Address) Advice {
-		quiet, loud, advice, ok := v.split()
-		if !ok {
-			return advice
-		}
-		if v.avoids(a, quiet) {
+	return forCPUSplit(func(v *View, guests, host setting.CPUSet, a setting.Address) Advice {
+		if v.avoids(a, guests) {
 			return Fine(fine)
 		}
-		return Wants(setting.Exact(loud.String()), fmt.Sprintf("%s %s", off, quiet)).At(Medium)
-	}
+		return exact(host.String(), fmt.Sprintf("%s %s", off, guests)).At(Medium)
+	})
 }
 
 var rtTimerMigration = &Knob{
@@ -75,7 +66,7 @@ var rtTimerMigration = &Knob{
 		if !v.inGuest() {
 			return Fine("on a host migration keeps timers off the isolated CPUs; 0 is for the guest")
 		}
-		return Wants(setting.Exact("0"), "timers of idle CPUs fire on those that run the realtime work").At(Low)
+		return exact("0", "timers of idle CPUs fire on those that run the realtime work").At(Low)
 	},
 }
 
@@ -86,16 +77,14 @@ var rtStatInterval = &Knob{
 	ID: "rt.stat_interval", Title: "Memory counters are folded less often",
 	Stage: datapath.Realtime, Risk: goal.None, Tiers: realtime(),
 	Where: fixed(setting.Of(setting.Sysctl, "vm.stat_interval")),
-	Want: func(v *View, a setting.Address) Advice {
-		return Wants(setting.Least(statInterval),
-			"each second a kworker folds memory counters on the guests' CPUs").At(Low)
-	},
+	Want: always(Wants(setting.Least(statInterval),
+		"each second a kworker folds memory counters on the guests' CPUs").At(Low)),
 }
 
 // usualPeriod is the kernel's default, in microseconds (kernel/sched/rt.c, sysctl_sched_rt_period).
 const usualPeriod = "1000000"
 
-// noLimit is the runtime that means no limit (kernel/sched/sched.h, RUNTIME_INF).
+// noLimit is the runtime that means unlimited (kernel/sched/sched.h, RUNTIME_INF).
 const noLimit = "-1"
 
 var rtPeriod = &Knob{
@@ -107,7 +96,7 @@ var rtPeriod = &Knob{
 		if v.Readings.At(rtRuntime).Value == noLimit {
 			because += "; with a runtime of -1 it limits nothing"
 		}
-		return Wants(setting.Exact(usualPeriod), because).At(Info)
+		return exact(usualPeriod, because).At(Info)
 	},
 }
 
@@ -117,10 +106,9 @@ var rtRCUNormal = &Knob{
 	Where: fixed(setting.Of(setting.Sysfs, "kernel/rcu_normal"), setting.Of(setting.Sysfs, "kernel/rcu_expedited")),
 	Want: func(v *View, a setting.Address) Advice {
 		if strings.HasSuffix(a.Path, "rcu_normal") {
-			return Wants(setting.Exact("1"),
-				"an expedited grace period interrupts every CPU that is in the kernel").At(Low)
+			return exact("1", "an expedited grace period interrupts every CPU that is in the kernel").At(Low)
 		}
-		return Wants(setting.Exact("0"), "every grace period is an expedited one, which interrupts all CPUs").At(Low)
+		return exact("0", "every grace period is an expedited one, which interrupts all CPUs").At(Low)
 	},
 }
 
@@ -133,9 +121,8 @@ var rtMCE = &Knob{
 		if strings.HasSuffix(a.Path, "check_interval") {
 			return Fine("ignore_ce stops the polling too; 0 here is the milder choice")
 		}
-		return Wants(setting.Exact("1"),
-			"a timer reads each CPU's error banks every few minutes, isolated CPUs' too").At(Low).
-			warn("memory that begins to fail is no longer noticed by its corrected errors")
+		return exact("1", "a timer reads each CPU's error banks every few minutes, isolated CPUs' "+
+			"too").At(Low).warn("memory that begins to fail is no longer noticed by its corrected errors")
 	},
 }
 
@@ -143,8 +130,6 @@ var rtSplitLock = &Knob{
 	ID: "rt.split_lock", Title: "A guest is not put to sleep for a split lock",
 	Stage: datapath.Realtime, Risk: goal.Security, Tiers: realtime(),
 	Where: fixed(setting.Of(setting.Sysctl, "kernel.split_lock_mitigate")),
-	Want: func(v *View, a setting.Address) Advice {
-		return Wants(setting.Exact("0"), "one split lock in the guest puts its vCPU to sleep for 10 ms").At(Low).
-			warn("a guest that takes split locks on purpose slows the whole host down")
-	},
+	Want: always(exact("0", "one split lock in the guest puts its vCPU to sleep for 10 ms").At(Low).
+		warn("a guest that takes split locks on purpose slows the whole host down")),
 }

@@ -10,7 +10,6 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// realtime is the tier for a wake-up latency.
 func realtime() []goal.Tier { return tiers(goal.Realtime) }
 
 var rtSwap = &Knob{
@@ -31,7 +30,7 @@ var rtSwap = &Knob{
 				used = area.Used
 			}
 		}
-		advice := Wants(setting.Exact("off"), "a page that was swapped out comes back in milliseconds").At(Medium)
+		advice := exact("off", "a page that was swapped out comes back in milliseconds").At(Medium)
 		if available := v.Housekeeping.Available; used > available-available/8 {
 			return Unsure(fmt.Sprintf("%.1f GiB lie in it and %.1f GiB of memory are available: free memory first, "+
 				"then audit again", gib(used), gib(available)))
@@ -48,18 +47,16 @@ var rtKSM = &Knob{
 	Want: func(v *View, a setting.Address) Advice {
 		switch {
 		case a.Kind == setting.Service:
-			return Wants(setting.Exact("stopped"), "it starts page merging again when memory gets short").At(Low)
+			return exact("stopped", "it starts page merging again when memory gets short").At(Low)
 		case a.Path == "merge_across_nodes":
 			if len(v.Topology.Nodes) < 2 {
 				return Skips("the host has one NUMA node")
 			}
-			return Wants(setting.Exact("0"),
-				"should merging be started again, a guest would read pages of another node").At(Info)
+			return exact("0", "should merging be started again, a guest would read pages of another node").At(Info)
 		}
 		if k := v.Housekeeping; k != nil && k.KSM != nil && k.KSM.Run == 0 && k.KSM.Shared > 0 {
-			return Wants(setting.Exact("2"),
-				fmt.Sprintf("merging is stopped, but %d pages are still shared: the first write to each stops a guest",
-					k.KSM.Shared)).At(Low)
+			return exact("2", fmt.Sprintf("merging is stopped, but %d pages are still shared: the first write to "+
+				"each stops a guest", k.KSM.Shared)).At(Low)
 		}
 		return Wants(setting.Any("0", "2"),
 			"the first write to a merged page stops the guest while it is copied").At(Medium)
@@ -73,11 +70,9 @@ var rtCompaction = &Knob{
 		setting.Of(setting.Sysctl, "vm.compaction_proactiveness")),
 	Want: func(v *View, a setting.Address) Advice {
 		if strings.HasSuffix(a.Path, "proactiveness") {
-			return Wants(setting.Exact("0"),
-				"memory is moved together in advance, and each page that moves interrupts the CPUs that "+
-					"had it mapped").At(Low)
+			return exact("0", "memory is moved together in advance, and each page that moves interrupts the CPUs "+
+				"that had it mapped").At(Low)
 		}
-		return Wants(setting.Exact("0"),
-			"pages of locked memory are moved, and whoever touches one meanwhile waits").At(Low)
+		return exact("0", "pages of locked memory are moved, and whoever touches one meanwhile waits").At(Low)
 	},
 }

@@ -26,68 +26,45 @@ func eachThread(kind string) func(*facts.Host) []setting.Address {
 	}
 }
 
-// fifo is advice that a kernel thread has a realtime priority of at least n. With perCPU, threads of CPUs that are not
-// a guest's are left alone.
-func (v *View) fifo(a setting.Address, n int, perCPU bool, because string) Advice {
-	quiet, _, advice, ok := v.split()
-	if !ok {
-		return advice
+// fifoKnob wants a realtime priority of at least least for the kernel threads of one kind. With perCPU, threads of the
+// host's own CPUs are left alone.
+func fifoKnob(kind, title string, after []string, least int, perCPU bool, because string) *Knob {
+	return &Knob{
+		ID: "rt." + kind, Title: title, Stage: datapath.Realtime, Risk: goal.None, After: after, Tiers: realtime(),
+		Where: eachThread(kind),
+		Want: forCPUSplit(func(v *View, guests, _ setting.CPUSet, a setting.Address) Advice {
+			if perCPU {
+				cpu, err := strconv.Atoi(a.Rest())
+				if err != nil {
+					return Skips("no such thread")
+				}
+				if !guests.Has(cpu) {
+					return Skips(fmt.Sprintf("CPU %d is the host's: only the guests' CPUs %s matter", cpu, guests))
+				}
+			}
+			policy, priority, _ := strings.Cut(v.Readings.At(a).Value, " ")
+			if policy == "SCHED_FIFO" || policy == "SCHED_RR" {
+				if has, err := strconv.Atoi(priority); err == nil && has >= least {
+					return Fine(fmt.Sprintf("a realtime priority of %d, and %d is enough", has, least))
+				}
+			}
+			return exact("SCHED_FIFO "+strconv.Itoa(least), because).At(Low)
+		}),
 	}
-	if perCPU {
-		cpu, err := strconv.Atoi(a.Rest())
-		if err != nil {
-			return Skips("no such thread")
-		}
-		if !quiet.Has(cpu) {
-			return Skips(fmt.Sprintf("CPU %d is the host's: only the guests' CPUs %s matter", cpu, quiet))
-		}
-	}
-	policy, priority, _ := strings.Cut(v.Readings.At(a).Value, " ")
-	if policy == "SCHED_FIFO" || policy == "SCHED_RR" {
-		if has, err := strconv.Atoi(priority); err == nil && has >= n {
-			return Fine(fmt.Sprintf("a realtime priority of %d, and %d is enough", has, n))
-		}
-	}
-	return Wants(setting.Exact("SCHED_FIFO "+strconv.Itoa(n)), because).At(Low)
 }
 
-var rtKsoftirqd = &Knob{
-	ID: "rt.ksoftirqd", Title: "Softirqs on guests' CPUs are not put off",
-	Stage: datapath.Realtime, Risk: goal.None, Tiers: realtime(),
-	Where: eachThread("ksoftirqd"),
-	Want: func(v *View, a setting.Address) Advice {
-		return v.fifo(a, 2, true, "behind a vCPU with a realtime priority it never runs, and timers wait")
-	},
-}
+var (
+	rtKsoftirqd = fifoKnob("ksoftirqd", "Softirqs on guests' CPUs are not put off", nil, 2, true,
+		"behind a vCPU with a realtime priority it never runs, and timers wait")
+	rtKtimers = fifoKnob("ktimers", "Timers on guests' CPUs are not put off", []string{"rt.ksoftirqd"}, 2, true,
+		"behind a vCPU of the same priority that polls it never runs, and timers wait")
+	rtRCUC = fifoKnob("rcuc", "RCU callbacks on guests' CPUs are not put off", []string{"rt.ksoftirqd"}, 3, true,
+		"behind a vCPU with a realtime priority it starves until the kernel reports a stall")
+	rtRCUB = fifoKnob("rcub", "RCU can push readers that hold it up", []string{"rt.rcuc"}, 3, false,
+		"it cannot push a reader past a vCPU with a realtime priority")
+)
 
-var rtKtimers = &Knob{
-	ID: "rt.ktimers", Title: "Timers on guests' CPUs are not put off",
-	Stage: datapath.Realtime, Risk: goal.None, After: []string{"rt.ksoftirqd"}, Tiers: realtime(),
-	Where: eachThread("ktimers"),
-	Want: func(v *View, a setting.Address) Advice {
-		return v.fifo(a, 2, true, "behind a vCPU of the same priority that polls it never runs, and timers wait")
-	},
-}
-
-var rtRCUC = &Knob{
-	ID: "rt.rcuc", Title: "RCU callbacks on guests' CPUs are not put off",
-	Stage: datapath.Realtime, Risk: goal.None, After: []string{"rt.ksoftirqd"}, Tiers: realtime(),
-	Where: eachThread("rcuc"),
-	Want: func(v *View, a setting.Address) Advice {
-		return v.fifo(a, 3, true, "behind a vCPU with a realtime priority it starves until the kernel reports a stall")
-	},
-}
-
-var rtRCUB = &Knob{
-	ID: "rt.rcub", Title: "RCU can push readers that hold it up",
-	Stage: datapath.Realtime, Risk: goal.None, After: []string{"rt.rcuc"}, Tiers: realtime(),
-	Where: eachThread("rcub"),
-	Want: func(v *View, a setting.Address) Advice {
-		return v.fifo(a, 3, false, "it cannot push a reader past a vCPU with a realtime priority")
-	},
-}
-
-// rtRuntime is how much of a period realtime threads may run, in µs; −1 means no limit.
+// rtRuntime is how long realtime threads may run in each period, in µs; −1 means no limit.
 var rtRuntime = setting.Of(setting.Sysctl, "kernel.sched_rt_runtime_us")
 
 var rtThrottling = &Knob{
@@ -98,40 +75,22 @@ var rtThrottling = &Knob{
 		period := v.Readings.At(setting.Of(setting.Sysctl, "kernel.sched_rt_period_us"))
 		if runtime := v.Readings.At(a); runtime.State == setting.Known && period.State == setting.Known &&
 			runtime.Value == period.Value {
-			return Wants(setting.Exact(noLimit),
+			return exact(noLimit,
 				"as much as the period: nothing is stopped, but realtime threads are still counted by a timer").At(Info)
 		}
-		return Wants(setting.Exact(noLimit),
+		return exact(noLimit,
 			"a vCPU with a realtime priority that polls is stopped for 50 ms of each second").At(Medium)
 	},
 }
 
+const fairServerFile = "kernel/debug/sched/fair_server/cpu%d/runtime"
+
 var rtFairServer = &Knob{
 	ID: "rt.fair_server", Title: "Ordinary threads get no reserved time on guests' CPUs",
 	Stage: datapath.Realtime, Risk: goal.None, After: []string{"rt.throttling"}, Tiers: realtime(),
-	Where: func(h *facts.Host) []setting.Address {
-		var all []setting.Address
-		for _, c := range h.Topology.CPUs {
-			if c.Online {
-				all = append(all,
-					setting.Of(setting.Sysfs, "kernel/debug/sched/fair_server/cpu"+strconv.Itoa(c.ID), "runtime"))
-			}
-		}
-		return all
-	},
-	Want: func(v *View, a setting.Address) Advice {
-		quiet, _, advice, ok := v.split()
-		if !ok {
-			return advice
-		}
-		var cpu int
-		_, err := fmt.Sscanf(a.Path, "kernel/debug/sched/fair_server/cpu%d/", &cpu)
-		if err != nil || !quiet.Has(cpu) {
-			return Skips("not a guest's CPU")
-		}
-		return Wants(setting.Exact("0"),
-			"an ordinary thread that waits on this CPU stops the vCPU for up to 50 ms of each second").At(Low)
-	},
+	Where: eachCPU(fairServerFile),
+	Want: forGuestCPU(fairServerFile, always(exact("0", "an ordinary thread that waits on this CPU stops the vCPU for "+
+		"up to 50 ms of each second").At(Low))),
 }
 
 var rtKthreads = &Knob{

@@ -13,7 +13,7 @@ type Hit struct {
 	ID    string `json:"id"`
 	Title string `json:"title"`
 	Field string `json:"field"` // id, value, title, trap, wanted, why, verify, cost, source or near
-	Text  string `json:"text"`  // the trap, or the sentence, that holds what was searched for
+	Text  string `json:"text"`  // the trap or the sentence that contains the text
 	rank  int
 }
 
@@ -33,24 +33,24 @@ const (
 // maxSearch bounds what is searched for, in bytes.
 const maxSearch = 200
 
-// Search finds the knobs that mention a text, best match first: in IDs, prose and names of values; if none does, by the
-// setting names in the text without their values, then by all its words, and last by words that are spelled similarly.
-// So old advice is found by its own name ("pcie_asmp", "sched_rt_period_us=-1", "tx_queue_size=1024", "sdnf"), and a
-// line of a script by what it sets ("sysctl -w net.core.dev_weight=6000").
+// Search finds the knobs that mention a text, best match first: in IDs, prose and names of values. If none does, it
+// tries the setting names in the text without their values, then all its words, and last words of similar spelling. So
+// old advice is found by its own name ("pcie_asmp", "sched_rt_period_us=-1", "tx_queue_size=1024", "sdnf"), and a line
+// of a script by what it sets ("sysctl -w net.core.dev_weight=6000").
 func Search(text string) []Hit {
 	text = strings.ToLower(strings.TrimSpace(text))
 	if text == "" || len(text) > maxSearch {
 		return nil
 	}
-	hits := searchFor(text, 0)
-	named := names(text)
+	hits := searchFor(0, text)
+	named := settingNames(text)
 	for _, name := range named {
 		if len(hits) == 0 {
-			hits = searchFor(name, rankLoose)
+			hits = searchFor(rankLoose, name)
 		}
 	}
 	if words := strings.Fields(text); len(hits) == 0 && len(words) > 1 {
-		hits = searchAll(words)
+		hits = searchFor(0, words...)
 	}
 	for _, name := range named {
 		if len(hits) == 0 {
@@ -60,10 +60,10 @@ func Search(text string) []Hit {
 	return hits
 }
 
-// names returns the words of a text that look like names of settings, without values, as an address or a sentence may
-// spell them: net.core.x of "sysctl -w net.core.x=1", kernel.x and x of "echo 0 > /proc/sys/kernel/x". A text of one
-// word is a name.
-func names(text string) []string {
+// settingNames returns the words of a text that look like names of settings, without values, also as spelled in paths:
+// net.core.x of "sysctl -w net.core.x=1", kernel.x and x of "echo 0 > /proc/sys/kernel/x". A single word is always a
+// name.
+func settingNames(text string) []string {
 	words := strings.FieldsFunc(text,
 		func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("'\";<>", r) })
 	var all []string
@@ -87,51 +87,31 @@ func names(text string) []string {
 	return all
 }
 
-// searchFor finds one text literally. No hit ranks better than rank.
-func searchFor(text string, rank int) []Hit {
+// searchFor finds the knobs whose prose contains all texts, anywhere. No hit ranks better than rank.
+func searchFor(rank int, texts ...string) []Hit {
 	var hits []Hit
 	for _, k := range Catalogue() {
 		best := Hit{rank: rankNear + 1}
+		missing := slices.Clone(texts)
 		for _, p := range passages()[k.ID] {
-			if p.rank < best.rank && strings.Contains(p.low, text) {
-				best = Hit{ID: k.ID, Title: k.Title, Field: p.field, Text: excerpt(p.field, p.prose, text),
-					rank: p.rank}
-			}
+			missing = slices.DeleteFunc(missing, func(text string) bool {
+				found := strings.Contains(p.low, text)
+				if found && p.rank < best.rank {
+					best = Hit{ID: k.ID, Title: k.Title, Field: p.field, Text: excerpt(p.field, p.prose, text),
+						rank: p.rank}
+				}
+				return found
+			})
 		}
-		if best.ID != "" {
+		if len(missing) == 0 {
 			best.rank = max(best.rank, rank)
 			hits = append(hits, best)
 		}
 	}
-	return sorted(hits)
+	return sortHits(hits)
 }
 
-// searchAll finds knobs whose prose has all words, anywhere.
-func searchAll(words []string) []Hit {
-	var hits []Hit
-	for _, k := range Catalogue() {
-		missing := slices.Clone(words)
-		best := Hit{rank: rankNear + 1}
-		for _, p := range passages()[k.ID] {
-			missing = slices.DeleteFunc(missing, func(word string) bool {
-				if !strings.Contains(p.low, word) {
-					return false
-				}
-				if p.rank < best.rank {
-					best = Hit{ID: k.ID, Title: k.Title, Field: p.field, Text: excerpt(p.field, p.prose, word),
-						rank: p.rank}
-				}
-				return true
-			})
-		}
-		if len(missing) == 0 && best.ID != "" {
-			hits = append(hits, best)
-		}
-	}
-	return sorted(hits)
-}
-
-// searchNear finds knobs with a word in ID or traps that differs from the text in one letter, or in two if it is long.
+// searchNear finds knobs with a word in ID or traps that is one letter off, or two if it is long.
 func searchNear(text string) []Hit {
 	if len(text) < 4 {
 		return nil
@@ -143,10 +123,10 @@ func searchNear(text string) []Hit {
 				Hit{ID: k.ID, Title: k.Title, Field: "near", Text: excerpt(p.field, p.prose, word), rank: rankNear})
 		}
 	}
-	return sorted(hits)
+	return sortHits(hits)
 }
 
-// nearIn returns the first passage among ID and traps with a word similar to a text, and that word.
+// nearIn returns the first of ID and traps that has a word similar to text, and the word.
 func nearIn(all []passage, text string) (p passage, word string, found bool) {
 	for _, p := range all {
 		if p.rank > rankTrap {
@@ -165,14 +145,14 @@ func nearIn(all []passage, text string) (p passage, word string, found bool) {
 	return p, "", false
 }
 
-// passage is a part of a knob's prose, and the same in lower case.
+// passage is a part of a knob's prose, also in lower case.
 type passage struct {
 	field      string
 	rank       int
 	prose, low string
 }
 
-// passages are those of each knob by ID, collected at the first search.
+// passages maps the ID of each knob to its passages, best rank first.
 var passages = sync.OnceValue(func() map[string][]passage {
 	all := map[string][]passage{}
 	for _, k := range Catalogue() {
@@ -195,6 +175,7 @@ var passages = sync.OnceValue(func() map[string][]passage {
 		for _, s := range doc.Sources {
 			look("source", rankOther, s.Fact+": "+s.Where)
 		}
+		slices.SortStableFunc(all[k.ID], func(a, b passage) int { return a.rank - b.rank })
 	}
 	return all
 })
@@ -206,8 +187,8 @@ func words(text string) []string {
 	})
 }
 
-// excerpt returns what is shown of a passage: all of a trap, because it ends with what is right; of a value the
-// address.
+// excerpt returns what is shown of a passage: a trap as a whole, because it ends with what is right; the address of a
+// value; otherwise the sentence.
 func excerpt(field, prose, part string) string {
 	switch field {
 	case "trap":
@@ -219,7 +200,7 @@ func excerpt(field, prose, part string) string {
 	return sentence(prose, part)
 }
 
-// sentence returns the sentence of a text that contains a part; a full stop inside a name ends none.
+// sentence returns the sentence of a text that contains part. A full stop inside a name ends no sentence.
 func sentence(text, part string) string {
 	at := strings.Index(strings.ToLower(text), strings.ToLower(part))
 	if at < 0 || at > len(text) {
@@ -236,7 +217,7 @@ func sentence(text, part string) string {
 	return text[from:to]
 }
 
-func sorted(hits []Hit) []Hit {
+func sortHits(hits []Hit) []Hit {
 	slices.SortStableFunc(hits, func(a, b Hit) int { return cmp.Compare(a.rank, b.rank) })
 	return hits
 }
@@ -268,5 +249,5 @@ func Distance(a, b string) int {
 	return last[len(b)]
 }
 
-// contained reports whether part is a part of an ID ("bridge", "ring.rx").
-func contained(part, id string) bool { return len(part) >= 3 && strings.Contains(id, part) }
+// isPartOf reports whether part occurs in an ID ("bridge", "ring.rx").
+func isPartOf(part, id string) bool { return len(part) >= 3 && strings.Contains(id, part) }

@@ -17,38 +17,38 @@ const (
 	maxWeight      = 6000
 )
 
-// softirqKnob is a sysctl that is raised, fourfold and within a bound, only while its counter grows.
+// softirqKnob is a sysctl that is raised, fourfold and up to bound, only while its counter grows.
 func softirqKnob(id, title, sysctl string, least, bound int64, grows func(v *View) (uint64, string)) *Knob {
 	return &Knob{
 		ID: id, Title: title, Stage: datapath.Softirq, Risk: goal.None, Tiers: viaKernel(), Most: bound,
 		Where: fixed(setting.Of(setting.Sysctl, sysctl)),
 		Want: func(v *View, a setting.Address) Advice {
-			if advice, needed := v.needsInterval(); needed {
+			if advice, needed := v.noInterval(); needed {
 				return advice
 			}
 			n, counter := grows(v)
 			if n == 0 {
 				if !v.busy() {
 					return Unsure(fmt.Sprintf("%s did not grow %s, but there was hardly any load: %s", counter,
-						v.over(), watch))
+						v.overInterval(), watchHint))
 				}
-				return Fine(fmt.Sprintf("%s did not grow %s under load", counter, v.over()))
+				return Fine(fmt.Sprintf("%s did not grow %s under load", counter, v.overInterval()))
 			}
 			now, known := number(v.Readings.At(a))
 			if !known {
-				return Wants(setting.Least(least), fmt.Sprintf("%s grew by %d %s", counter, n, v.over()))
+				return Wants(setting.Least(least), fmt.Sprintf("%s grew by %d %s", counter, n, v.overInterval()))
 			}
 			if now >= bound {
 				return Fine(fmt.Sprintf("%s grew by %d %s, but %d is as far as raising it has ever helped: more CPUs "+
-					"must share the work", counter, n, v.over(), now))
+					"must share the work", counter, n, v.overInterval(), now))
 			}
 			want := min(bound, max(least, 4*now))
-			return Wants(setting.Least(want), fmt.Sprintf("%s grew by %d %s", counter, n, v.over())).At(High)
+			return Wants(setting.Least(want), fmt.Sprintf("%s grew by %d %s", counter, n, v.overInterval())).At(High)
 		},
 	}
 }
 
-// busy reports whether the host received enough packets while mpps watched to judge its behaviour under load.
+// busy reports whether the host received enough packets in the interval to judge it under load.
 func (v *View) busy() bool {
 	return v.Interval != nil && v.Interval.Seconds > 0 &&
 		float64(v.Interval.Processed())/v.Interval.Seconds >= max(1000, v.Goal.PPS/100)

@@ -11,21 +11,16 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// eachPF lists one fact about every NIC that can have virtual functions.
+// isPF reports whether a NIC can have VFs.
+func isPF(n *facts.NIC) bool { return n.SRIOV != nil && n.SRIOV.Total > 0 }
+
+// eachPF lists one fact about every NIC that can have VFs.
 func eachPF(what string) func(*facts.Host) []setting.Address {
-	return func(h *facts.Host) []setting.Address {
-		var all []setting.Address
-		for _, n := range h.NICs {
-			if n.SRIOV != nil && n.SRIOV.Total > 0 {
-				all = append(all, setting.Of(setting.Fact, n.Name, what))
-			}
-		}
-		return all
-	}
+	return eachNIC(isPF, onlyNIC(setting.Fact, what))
 }
 
-// functions returns the virtual functions of a physical one.
-func (v *View) functions(pf string) []facts.VF {
+// vfsOf returns the VFs of a PF.
+func (v *View) vfsOf(pf string) []facts.VF {
 	var all []facts.VF
 	for _, f := range v.VFs {
 		if f.PF == pf {
@@ -35,9 +30,8 @@ func (v *View) functions(pf string) []facts.VF {
 	return all
 }
 
-// enabled returns the physical function of an address and its visible virtual ones, or the reason why neither is
-// judged.
-func (v *View) enabled(a setting.Address) (*facts.NIC, []facts.VF, Advice, bool) {
+// pfWithVFs returns the PF of an address and its visible VFs, or advice that says why they are not judged.
+func (v *View) pfWithVFs(a setting.Address) (*facts.NIC, []facts.VF, Advice, bool) {
 	n := v.nics[a.Object()]
 	if n == nil || n.SRIOV == nil {
 		return nil, nil, Skips("no such physical function"), false
@@ -45,7 +39,7 @@ func (v *View) enabled(a setting.Address) (*facts.NIC, []facts.VF, Advice, bool)
 	if n.SRIOV.Enabled == 0 {
 		return nil, nil, Skips(n.Name + " has no virtual functions now"), false
 	}
-	all := v.functions(n.Name)
+	all := v.vfsOf(n.Name)
 	if len(all) == 0 {
 		return nil, nil, Unsure(fmt.Sprintf("%s has %s, but none of them could be seen", n.Name,
 			count(n.SRIOV.Enabled, "virtual function"))), false
@@ -56,15 +50,9 @@ func (v *View) enabled(a setting.Address) (*facts.NIC, []facts.VF, Advice, bool)
 var sriovNumVFs = &Knob{
 	ID: "sriov.numvfs", Title: "The NIC has virtual functions",
 	Stage: datapath.SRIOV, Risk: goal.Connectivity, Tiers: tiers(goal.Passthrough), Check: true,
-	Where: func(h *facts.Host) []setting.Address {
-		var all []setting.Address
-		for _, n := range h.NICs {
-			if n.SRIOV != nil && n.SRIOV.Total > 0 {
-				all = append(all, setting.Of(setting.Sysfs, "class/net", n.Name, "device/sriov_numvfs"))
-			}
-		}
-		return all
-	},
+	Where: eachNIC(isPF, func(n *facts.NIC) []setting.Address {
+		return []setting.Address{setting.Of(setting.Sysfs, "class/net", n.Name, "device/sriov_numvfs")}
+	}),
 	Want: func(v *View, a setting.Address) Advice {
 		n := v.nics[strings.Split(a.Path, "/")[2]]
 		if n == nil || n.SRIOV == nil {
@@ -86,7 +74,7 @@ var sriovReady = &Knob{
 	Check: true,
 	Where: eachPF("vfs-ready"),
 	Want: func(v *View, a setting.Address) Advice {
-		n, all, advice, ok := v.enabled(a)
+		n, all, advice, ok := v.pfWithVFs(a)
 		if !ok {
 			return advice
 		}
@@ -98,15 +86,14 @@ var sriovReady = &Knob{
 		}
 		has := fmt.Sprintf("%d of %d ready", len(all)-len(waiting), n.SRIOV.Enabled)
 		if len(waiting) > 0 {
-			return seen(has,
-				Wants(setting.Exact("all ready"),
-					fmt.Sprintf("functions %s have neither a name nor a guest: their driver has not come, or "+
-						"failed (dmesg)", strings.Join(waiting[:min(8, len(waiting))], ", "))).At(Medium))
+			return fact(has,
+				exact("all ready", fmt.Sprintf("functions %s have neither a name nor a guest: their driver has not "+
+					"come, or failed (dmesg)", strings.Join(waiting[:min(8, len(waiting))], ", "))).At(Medium))
 		}
 		if len(all) < n.SRIOV.Enabled {
-			return seen(has, Wants(setting.Exact("all ready"), "not all functions are there yet").At(Medium))
+			return fact(has, exact("all ready", "not all functions are there yet").At(Medium))
 		}
-		return seen(has, Fine("every function has a name, a guest, or is left without a driver on purpose"))
+		return fact(has, Fine("every function has a name, a guest, or is left without a driver on purpose"))
 	},
 }
 
@@ -130,19 +117,18 @@ var sriovPersist = &Knob{
 		for _, f := range v.Housekeeping.VFFiles {
 			switch f.Device {
 			case n.Name:
-				return seen(f.Path, Fine("made at boot by "+f.Path))
+				return fact(f.Path, Fine("made at boot by "+f.Path))
 			case "":
 				vague = append(vague, f.Path)
 			}
 		}
 		if len(vague) > 0 {
-			return seen(strings.Join(vague, " "),
+			return fact(strings.Join(vague, " "),
 				Fine("made at boot, as far as can be told, by "+strings.Join(vague, ", ")))
 		}
-		return seen("nothing makes them at boot",
-			Wants(setting.Exact("a unit, rule or .link file"),
-				fmt.Sprintf("after a reboot they are gone, and guests that need them do not start: 'mpps sriov "+
-					"create %s -n %d' has them back", n.Name, n.SRIOV.Enabled)).At(Medium))
+		return fact("nothing makes them at boot",
+			exact("a unit, rule or .link file", fmt.Sprintf("after a reboot they are gone, and guests that need them "+
+				"do not start: 'mpps sriov create %s -n %d' has them back", n.Name, n.SRIOV.Enabled)).At(Medium))
 	},
 }
 
@@ -151,7 +137,7 @@ var sriovUsage = &Knob{
 	Stage: datapath.SRIOV, Risk: goal.None, Tiers: tiers(goal.Passthrough), Check: true,
 	Where: eachPF("vf-usage"),
 	Want: func(v *View, a setting.Address) Advice {
-		_, all, advice, ok := v.enabled(a)
+		_, all, advice, ok := v.pfWithVFs(a)
 		if !ok {
 			return advice
 		}
@@ -167,9 +153,8 @@ var sriovUsage = &Knob{
 				used = append(used, fmt.Sprintf("%d: %s", f.Index, strings.Join(names, " and ")))
 			}
 			if len(names) > 1 {
-				shared = append(shared,
-					fmt.Sprintf("function %d (%s) stands in the definitions of %s", f.Index, f.PCI,
-						strings.Join(names, " and ")))
+				shared = append(shared, fmt.Sprintf("function %d (%s) stands in the definitions of %s", f.Index, f.PCI,
+					strings.Join(names, " and ")))
 			}
 		}
 		has := fmt.Sprintf("%d of %d in use", len(used), len(all))
@@ -177,9 +162,8 @@ var sriovUsage = &Knob{
 			has += " (" + strings.Join(used[:min(8, len(used))], ", ") + ")"
 		}
 		if len(shared) > 0 {
-			return seen(has,
-				Wants(setting.Exact("one guest each"), strings.Join(shared[:min(4, len(shared))], "; ")).At(Medium))
+			return fact(has, exact("one guest each", strings.Join(shared[:min(4, len(shared))], "; ")).At(Medium))
 		}
-		return seen(has, Fine("no function is named by two guests"))
+		return fact(has, Fine("no function is named by two guests"))
 	},
 }

@@ -11,13 +11,13 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// vfDrivers are the drivers of virtual functions in guests.
+// vfDrivers are the drivers of VFs in guests.
 var vfDrivers = []string{"ixgbevf", "iavf", "i40evf", "igbvf"}
 
-// maxHostdevs is how many functions a guest can be given (one for each slot of a PCI bus).
+// maxHostdevs is how many VFs a guest can have (one for each slot of a PCI bus).
 const maxHostdevs = 32
 
-// isVF reports whether a NIC is a virtual function, on a host or seen from the guest that has it.
+// isVF reports whether a NIC is a VF, on the host or in the guest that has it.
 func isVF(n *facts.NIC) bool { return n.PhysFn != "" || slices.Contains(vfDrivers, n.Driver) }
 
 var sriovAttach = &Knob{
@@ -25,16 +25,12 @@ var sriovAttach = &Knob{
 	Stage: datapath.SRIOV, Risk: goal.GuestRestart, After: []string{"sriov.numvfs"}, Tiers: tiers(goal.Passthrough),
 	Check: true,
 	Where: eachGuest(managed, guestFact("vf-attachment")),
-	Want: func(v *View, a setting.Address) Advice {
-		g, advice, ok := v.guest(a)
-		if !ok {
-			return advice
-		}
+	Want: forGuest(func(v *View, g *facts.Guest, a setting.Address) Advice {
 		if g.Definition == "" {
 			return Unsure("its definition could not be read")
 		}
 		if !passthrough(g) {
-			return v.unattached(g)
+			return v.judgeUnattached(g)
 		}
 		byInterface := 0
 		for _, i := range g.Interfaces {
@@ -52,25 +48,23 @@ var sriovAttach = &Knob{
 		has := fmt.Sprintf("%s by interface, %d by hostdev", count(byInterface, "function"), bare)
 		switch {
 		case len(g.Hostdevs) > maxHostdevs:
-			return seen(has,
-				Wants(setting.Exact(fmt.Sprintf("at most %d", maxHostdevs)),
-					fmt.Sprintf("%d passed-through functions are more than a guest takes", len(g.Hostdevs))).At(High))
+			return fact(has, exact(fmt.Sprintf("at most %d", maxHostdevs),
+				fmt.Sprintf("%d passed-through functions are more than a guest takes", len(g.Hostdevs))).At(High))
 		case bare > 0:
-			return seen(has,
-				Wants(setting.Exact("interface type='hostdev'"),
-					"passed as a plain device a function has the MAC and VLAN that somebody left on it").At(Info))
+			return fact(has, exact("interface type='hostdev'",
+				"passed as a plain device a function has the MAC and VLAN that somebody left on it").At(Info))
 		}
-		return seen(has, Fine("libvirt sets MAC and VLAN of its functions at its start"))
-	},
+		return fact(has, Fine("libvirt sets MAC and VLAN of its functions at its start"))
+	}),
 }
 
-// unattached is advice about a guest without a passed-through function. If other guests have one and the goal names no
-// guest, it may not need one: guests for management do not.
-func (v *View) unattached(g *facts.Guest) Advice {
+// judgeUnattached judges a guest without a VF. If other guests have VFs and the goal names no guest, it may not need
+// one: management guests do not.
+func (v *View) judgeUnattached(g *facts.Guest) Advice {
 	found := "no function; " + count(len(g.Interfaces), "other interface")
 	if v.Goal.Guest == "" && slices.ContainsFunc(v.Guests,
 		func(other facts.Guest) bool { return passthrough(&other) }) {
-		return seen(found, Fine("other guests have functions: name this one with --guest if the target is its"))
+		return fact(found, Fine("other guests have functions: name this one with --guest if the target is its"))
 	}
 	free := 0
 	for _, f := range v.VFs {
@@ -81,7 +75,7 @@ func (v *View) unattached(g *facts.Guest) Advice {
 	}
 	because := fmt.Sprintf("its packets go through the host's kernel, which does not carry the target: give it a "+
 		"virtual function (%d free here)", free)
-	return seen(found, Wants(setting.Exact("interface type='hostdev'"), because).At(High))
+	return fact(found, exact("interface type='hostdev'", because).At(High))
 }
 
 var sriovGuest = &Knob{
@@ -98,13 +92,13 @@ var sriovGuest = &Knob{
 	},
 	Want: func(v *View, a setting.Address) Advice {
 		if n := v.nics[a.Object()]; n != nil && isVF(n) {
-			return v.served(n)
+			return v.judgeIRQs(n)
 		}
 		g, advice, ok := v.guest(a)
 		if !ok {
 			return advice
 		}
-		if advice, seen := v.servedInside(g, a); seen {
+		if advice, seen := v.judgeInside(g, a); seen {
 			return advice
 		}
 		queues := ""
@@ -118,13 +112,13 @@ var sriovGuest = &Knob{
 	},
 }
 
-// servedInside judges the functions of a guest whose agent shows its inside, by the one that is served worst; if none
-// is shown, it does not judge.
-func (v *View) servedInside(g *facts.Guest, a setting.Address) (worst Advice, found bool) {
+// judgeInside judges the VFs of a guest whose agent shows its inside, by the one that is served worst; found is false
+// if none is shown.
+func (v *View) judgeInside(g *facts.Guest, a setting.Address) (worst Advice, found bool) {
 	if seenInside(g) == nil {
 		return Advice{}, false
 	}
-	in, advice, ok := v.within(a, "which vCPUs serve its functions")
+	in, advice, ok := v.insideOf(a, "which vCPUs serve its functions")
 	if !ok {
 		return advice, true
 	}
@@ -143,15 +137,15 @@ func (v *View) servedInside(g *facts.Guest, a setting.Address) (worst Advice, fo
 		if !isVF(&in.NICs[i]) {
 			continue
 		}
-		if advice := in.served(&in.NICs[i]); !found || rank(advice) > rank(worst) {
+		if advice := in.judgeIRQs(&in.NICs[i]); !found || rank(advice) > rank(worst) {
 			worst, found = advice, true
 		}
 	}
 	return worst, found
 }
 
-// served judges which CPUs take the interrupts of a function's queues, on the machine that uses it.
-func (v *View) served(n *facts.NIC) Advice {
+// judgeIRQs judges which CPUs take the interrupts of a VF's queues, on the machine that uses it.
+func (v *View) judgeIRQs(n *facts.NIC) Advice {
 	if len(v.Topology.Online) < 2 {
 		return Skips("one CPU serves all")
 	}
@@ -178,14 +172,13 @@ func (v *View) served(n *facts.NIC) Advice {
 	case queues == 1:
 		return Skips("it has one queue")
 	case len(on) == 1 && !v.runs("irqbalance"):
-		return seen("1 CPU",
-			Wants(setting.Exact("a CPU for each queue"),
-				fmt.Sprintf("one CPU serves all %d queues, and irqbalance does not run", queues)).At(Medium))
+		return fact("1 CPU", exact("a CPU for each queue",
+			fmt.Sprintf("one CPU serves all %d queues, and irqbalance does not run", queues)).At(Medium))
 	}
-	return seen(count(len(on), "CPU"), Fine(fmt.Sprintf("%d queues on %s", queues, count(len(on), "CPU"))))
+	return fact(count(len(on), "CPU"), Fine(fmt.Sprintf("%d queues on %s", queues, count(len(on), "CPU"))))
 }
 
-// runs reports whether a watched daemon runs.
+// runs reports whether a service is running.
 func (v *View) runs(name string) bool {
 	return slices.ContainsFunc(v.Services, func(s facts.Service) bool { return s.Name == name && s.Running })
 }
@@ -213,11 +206,10 @@ var sriovBridge = &Knob{
 				"take a snapshot there")
 		}
 		if v.bridges[n.Master] != nil {
-			return seen("port of "+n.Master,
-				Wants(setting.Exact("no port of a bridge"),
-					"frames of what is behind "+n.Master+" are dropped by the NIC in both directions").At(High))
+			return fact("port of "+n.Master, exact("no port of a bridge",
+				"frames of what is behind "+n.Master+" are dropped by the NIC in both directions").At(High))
 		}
-		return seen("no port of a bridge", Fine("it is the port of no Linux bridge"))
+		return fact("no port of a bridge", Fine("it is the port of no Linux bridge"))
 	},
 }
 
@@ -225,20 +217,15 @@ var sriovMigrate = &Knob{
 	ID: "sriov.migrate", Title: "A guest with a virtual function is not migrated live",
 	Stage: datapath.SRIOV, Risk: goal.GuestRestart, Tiers: tiers(goal.Passthrough), Check: true,
 	Where: eachGuest(passthrough, guestFact("migration")),
-	Want: func(v *View, a setting.Address) Advice {
-		g, advice, ok := v.guest(a)
-		if !ok {
-			return advice
-		}
+	Want: forGuest(func(v *View, g *facts.Guest, a setting.Address) Advice {
 		switch {
 		case g.Definition == "":
 			return Unsure("its definition could not be read")
 		case strings.Contains(g.Definition, "<teaming"):
-			return seen("teaming", Fine("its function is paired with a virtio NIC: unplug, migrate, plug"))
+			return fact("teaming", Fine("its function is paired with a virtio NIC: unplug, migrate, plug"))
 		}
-		return seen("not migratable live",
-			Wants(setting.Exact("a teaming pair, or detach before"),
-				fmt.Sprintf("%s cannot be moved: detach, migrate, attach ('mpps sriov migrate-plan')",
-					count(len(g.Hostdevs), "passed-through function"))).At(Info))
-	},
+		return fact("not migratable live",
+			exact("a teaming pair, or detach before", fmt.Sprintf("%s cannot be moved: detach, migrate, attach "+
+				"('mpps sriov migrate-plan')", count(len(g.Hostdevs), "passed-through function"))).At(Info))
+	}),
 }

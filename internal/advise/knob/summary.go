@@ -15,26 +15,26 @@ type Summary struct {
 	Check bool           `json:"check"` // judged and explained, never written
 }
 
-// Listing is the answer of explain --list.
+// Listing is the result of explain --list.
 type Listing struct {
 	Knobs []Summary `json:"knobs"`
 }
 
-// Hits is the answer of explain --search.
+// Hits is the result of explain --search.
 type Hits struct {
 	Search string `json:"search"`
 	Hits   []Hit  `json:"hits"`
 }
 
-// Page is everything that is known of a knob.
+// Page is everything known about a knob.
 type Page struct {
 	Summary
-	Values []Value  `json:"values"` // that it speaks of, NIC, GUEST and N standing for any
+	Values []Value  `json:"values"` // that it is about; NIC, GUEST and N stand for any
 	After  []string `json:"after"`
 	Doc    Doc      `json:"doc"`
 }
 
-// List returns the catalogue as lines.
+// List returns a line for each knob of the catalogue.
 func List() Listing {
 	var all Listing
 	for _, k := range Catalogue() {
@@ -43,16 +43,15 @@ func List() Listing {
 	return all
 }
 
-// Page returns everything that is known of the knob.
+// Page returns everything known about the knob.
 func (k *Knob) Page() Page {
 	return Page{summarize(k), append([]Value{}, k.Values()...), append([]string{}, k.After...), k.Doc()}
 }
 
-// summarize returns the line of a knob.
 func summarize(k *Knob) Summary {
 	s := Summary{ID: k.ID, Title: k.Title, Stage: k.Stage, Risk: k.Risk, Goals: []goal.Tier{}, Check: k.Check}
 	for _, t := range goal.Tiers() {
-		if k.Speaks(t) {
+		if k.AppliesTo(t) {
 			s.Goals = append(s.Goals, t)
 		}
 	}

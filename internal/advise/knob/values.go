@@ -9,8 +9,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Value is a value that a knob speaks of, on any host: the address with a word in capitals in place of a device or
-// guest.
+// Value is a value that a knob is about, on any host: an address with a word in capitals in place of a device or guest.
 type Value struct {
 	Address string `json:"address"` // nic-ring:NIC/rx
 	What    string `json:"what"`    // NIC ring
@@ -19,7 +18,7 @@ type Value struct {
 // Values returns the values that the knob is about; none if it judges only the inventory.
 func (k *Knob) Values() []Value {
 	var all []Value
-	for _, a := range Anywhere(k) {
+	for _, a := range ModelAddresses(k) {
 		v := Value{anyNumber.Replace(a.String()), setting.Kinds[a.Kind].What}
 		if a.Kind != setting.Fact && !slices.Contains(all, v) {
 			all = append(all, v)
@@ -28,8 +27,8 @@ func (k *Knob) Values() []Value {
 	return all
 }
 
-// Anywhere returns addresses that the knob has on the model hosts.
-func Anywhere(k *Knob) []setting.Address {
+// ModelAddresses returns the addresses of a knob on the model hosts.
+func ModelAddresses(k *Knob) []setting.Address {
 	var all []setting.Address
 	for _, h := range models() {
 		all = append(all, k.Where(h)...)
@@ -37,11 +36,11 @@ func Anywhere(k *Knob) []setting.Address {
 	return all
 }
 
-// anyNumber puts N where the model has a number.
+// anyNumber replaces the numbers of the model host by N.
 var anyNumber = strings.NewReplacer("cpu0", "cpuN", "node0", "nodeN", "tx-0", "tx-N", "tx-1", "tx-N", "rx-0", "rx-N",
 	"TxRx-0", "QUEUE", "input.0", "QUEUE", "/0", "/N", ":0/", ":N/")
 
-// models are hosts with one of each thing that has values, for each processor vendor and age of kernel that makes a
+// models are hosts with one of everything that has values, one for each processor vendor and kernel age that make a
 // difference.
 var models = sync.OnceValue(func() []*facts.Host {
 	var all []*facts.Host

@@ -11,7 +11,7 @@ import (
 func TestValues(t *testing.T) {
 	for _, k := range Catalogue() {
 		all := k.Values()
-		if len(Anywhere(k)) == 0 {
+		if len(ModelAddresses(k)) == 0 {
 			t.Errorf("%s speaks of nothing", k.ID)
 		}
 		if !k.Check && len(all) == 0 {

@@ -17,10 +17,7 @@ var vhostZeroCopy = &Knob{
 	ID: "vhost.zero_copy", Title: "Zero-copy transmit stays off",
 	Stage: datapath.Vhost, Risk: goal.GuestRestart, Tiers: viaKernel(), Check: true,
 	Where: fixed(setting.Of(setting.ModuleParam, "vhost_net", "experimental_zcopytx")),
-	Want: func(v *View, a setting.Address) Advice {
-		return Wants(setting.Exact("0"),
-			"zero copy loses batching and waits for the NIC: it helps large packets only").At(Low)
-	},
+	Want:  always(exact("0", "zero copy loses batching and waits for the NIC: it helps large packets only").At(Low)),
 }
 
 var vhostThreads = &Knob{
@@ -61,13 +58,10 @@ var vhostThreads = &Knob{
 		if !ok {
 			return Skips("a thread that the placement does not know: the guest's definition has fewer queues")
 		}
-		reading := v.Readings.At(a)
-		cpus, err := setting.ParseCPUs(reading.Value)
-		pinned := reading.State == setting.Known && err == nil && len(cpus) == 1
-		if pinned && v.vhostWell(g, placed, cpus[0]) {
+		if cpus, known := v.cpusAt(a); known && len(cpus) == 1 && v.servesWell(g, placed, cpus[0]) {
 			return Fine(fmt.Sprintf("CPU %d is its own, apart from all vCPUs", cpus[0]))
 		}
-		advice := Wants(setting.Exact(strconv.Itoa(cpu)), placed.VhostWhy).At(High)
+		advice := exact(strconv.Itoa(cpu), placed.VhostWhy).At(High)
 		for _, t := range g.Threads {
 			if t.Role == "vhost" && t.NIC == parts[2] && t.Queue == queue && t.Sure != "" {
 				advice.Because += " (thread found by " + string(t.Sure) + ")"
@@ -77,9 +71,9 @@ var vhostThreads = &Knob{
 	},
 }
 
-// vhostWell reports whether a CPU to which one vhost thread is pinned serves as well as the placement's own choice: one
-// of the CPUs that it has for the guest's vhost threads, with no more threads than necessary.
-func (v *View) vhostWell(g *facts.Guest, placed *placement.Placed, cpu int) bool {
+// servesWell reports whether a CPU that a vhost thread is pinned to is as good as the placement's choice: one of its
+// CPUs for the guest's vhost threads, with no more threads than necessary.
+func (v *View) servesWell(g *facts.Guest, placed *placement.Placed, cpu int) bool {
 	pool := map[int]bool{}
 	for _, w := range placed.Vhost {
 		pool[w.CPU] = true
@@ -87,20 +81,20 @@ func (v *View) vhostWell(g *facts.Guest, placed *placement.Placed, cpu int) bool
 	if !pool[cpu] {
 		return false
 	}
-	held := 0
+	threads := 0
 	for _, t := range g.Threads {
 		reading := v.Readings.At(setting.Of(setting.ThreadAffinity, g.Name, "vhost", t.NIC, strconv.Itoa(t.Queue)))
 		if t.Role == "vhost" && reading.State == setting.Known && reading.Value == strconv.Itoa(cpu) {
-			held++
+			threads++
 		}
 	}
-	return held <= (len(placed.Vhost)+len(pool)-1)/len(pool)
+	return threads <= (len(placed.Vhost)+len(pool)-1)/len(pool)
 }
 
 var vhostBudget = &Knob{
 	ID: "vhost.budget", Title: "CPUs for vhost threads, in all guests together",
 	Stage: datapath.Vhost, Risk: goal.None, Tiers: viaKernel(), Check: true,
-	Where: fixed(setting.Of(setting.Fact, "host", "vhost-threads")),
+	Where: fixed(hostFact("vhost-threads")),
 	Want: func(v *View, a setting.Address) Advice {
 		threads, loose := 0, 0
 		var vcpus setting.CPUSet
@@ -113,7 +107,7 @@ var vhostBudget = &Knob{
 					threads += max(1, i.Queues)
 				}
 			}
-			own := pins(&g)
+			own := pinnedCPUs(&g)
 			if len(own) == 0 {
 				loose++
 			}
@@ -133,11 +127,11 @@ var vhostBudget = &Knob{
 		advice := Fine(fmt.Sprintf("%s for %s of vhost", count(room, "CPU")+" without a vCPU",
 			count(threads, "thread")))
 		if threads > room {
-			advice = Wants(setting.Exact(fmt.Sprintf("at most %s", count(room, "thread"))),
+			advice = exact(fmt.Sprintf("at most %s", count(room, "thread")),
 				fmt.Sprintf("%s of vhost share %s: fewer queues where they carry little, or fewer vCPUs",
 					count(threads, "thread"), count(room, "CPU"))).At(Medium)
 		}
-		return seen(found, advice)
+		return fact(found, advice)
 	},
 }
 

@@ -10,8 +10,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// View is what knobs look at: the host's facts and the goal, indexed by name, and the placement, computed once for all
-// of them. It belongs to one audit and one goroutine.
+// View is what knobs see: the host's facts and the goal, indexed by name, and the placement, computed once for all of
+// them. It belongs to one audit and one goroutine.
 type View struct {
 	*facts.Host
 	Goal goal.Goal
@@ -26,13 +26,13 @@ type View struct {
 	placed  *placement.Result
 	spread  map[string][]setting.CPUSet // by NIC and transmit queue
 	xpsGood map[string]bool
-	rules   map[string][]string             // by family: the rules that bridged frames run through
-	irqLoad map[string]map[int]map[int]bool // by NIC and CPU: the queues whose interrupts it takes alone
-	insides map[string]*View                // by guest: its inside, as its agent showed it
+	rules   map[string][]string             // by tool: rules that bridged frames traverse
+	irqLoad map[string]map[int]map[int]bool // by NIC and CPU: queues whose interrupts go to this CPU only
+	insides map[string]*View                // by guest: its inside as the guest agent reported it
 }
 
-// Look prepares a host's facts for knobs to look at.
-func Look(h *facts.Host, g goal.Goal) *View {
+// NewView returns the view of a host's facts for a goal.
+func NewView(h *facts.Host, g goal.Goal) *View {
 	v := &View{
 		Host: h, Goal: g, Tier: g.Tier(),
 		nics:    make(map[string]*facts.NIC, len(h.NICs)),
@@ -46,7 +46,7 @@ func Look(h *facts.Host, g goal.Goal) *View {
 		irqLoad: map[string]map[int]map[int]bool{},
 		insides: map[string]*View{},
 	}
-	for i := len(h.NICs) - 1; i >= 0; i-- { // the first of a name wins
+	for i := len(h.NICs) - 1; i >= 0; i-- { // the first of the same name wins
 		v.nics[h.NICs[i].Name] = &h.NICs[i]
 	}
 	for i := range h.Bridges {
@@ -61,7 +61,7 @@ func Look(h *facts.Host, g goal.Goal) *View {
 	return v
 }
 
-// ask returns the placement problem, described at the first call.
+// ask returns the placement problem, built at the first call.
 func (v *View) ask() placement.Ask {
 	if v.asked == nil {
 		ask := placement.From(v.Host, v.Goal)
@@ -70,7 +70,7 @@ func (v *View) ask() placement.Ask {
 	return *v.asked
 }
 
-// Placement returns which CPUs should serve what, computed at the first call.
+// Placement returns which CPUs serve what, computed at the first call.
 func (v *View) Placement() *placement.Result {
 	if v.placed == nil {
 		v.placed = placement.Place(v.ask())
@@ -78,8 +78,8 @@ func (v *View) Placement() *placement.Result {
 	return v.placed
 }
 
-// bridged returns the rules that bridged frames pass because of one family of hooks.
-func (v *View) bridged(tool string) []string {
+// rulesFor returns the rules that bridged frames traverse because of one tool (iptables, ip6tables, arptables).
+func (v *View) rulesFor(tool string) []string {
 	rules, known := v.rules[tool]
 	if !known {
 		rules = bridgedRules(v.Host, tool)
@@ -88,12 +88,12 @@ func (v *View) bridged(tool string) []string {
 	return rules
 }
 
-// nic returns the NIC of an address, or the reason why no knob should touch it.
+// nic returns the NIC of an address, or advice that says why knobs leave it alone.
 func (v *View) nic(a setting.Address) (*facts.NIC, Advice, bool) {
-	return v.nicNamed(a.Object())
+	return v.nicByName(a.Object())
 }
 
-func (v *View) nicNamed(name string) (*facts.NIC, Advice, bool) {
+func (v *View) nicByName(name string) (*facts.NIC, Advice, bool) {
 	n := v.nics[name]
 	switch {
 	case n == nil:
@@ -108,7 +108,20 @@ func (v *View) nicNamed(name string) (*facts.NIC, Advice, bool) {
 	return n, Advice{}, true
 }
 
-// onNIC marks advice about a NIC: a change of the operator's own way in can cut it off.
+// forNIC returns the Want of a knob that advises on a NIC.
+func forNIC(
+	want func(v *View, n *facts.NIC, a setting.Address) Advice,
+) func(*View, setting.Address) Advice {
+	return func(v *View, a setting.Address) Advice {
+		n, advice, ok := v.nic(a)
+		if !ok {
+			return advice
+		}
+		return want(v, n, a)
+	}
+}
+
+// onNIC marks advice on a NIC that is the operator's way in: a change there can cut the connection.
 func onNIC(n *facts.NIC, advice Advice) Advice {
 	if n.Management != "" {
 		advice.Risk = goal.Connectivity
@@ -119,7 +132,7 @@ func onNIC(n *facts.NIC, advice Advice) Advice {
 	return advice
 }
 
-// guest returns the guest of an address, or the reason why no knob should touch it.
+// guest returns the guest of an address, or advice that says why knobs leave it alone.
 func (v *View) guest(a setting.Address) (*facts.Guest, Advice, bool) {
 	g := v.guests[a.Object()]
 	switch {
@@ -139,6 +152,19 @@ func (v *View) guest(a setting.Address) (*facts.Guest, Advice, bool) {
 	return g, Advice{}, true
 }
 
+// forGuest returns the Want of a knob that advises on a guest.
+func forGuest(
+	want func(v *View, g *facts.Guest, a setting.Address) Advice,
+) func(*View, setting.Address) Advice {
+	return func(v *View, a setting.Address) Advice {
+		g, advice, ok := v.guest(a)
+		if !ok {
+			return advice
+		}
+		return want(v, g, a)
+	}
+}
+
 // iface returns a guest's interface by MAC, nil if there is none.
 func iface(g *facts.Guest, mac string) *facts.Interface {
 	for i := range g.Interfaces {
@@ -149,7 +175,7 @@ func iface(g *facts.Guest, mac string) *facts.Interface {
 	return nil
 }
 
-// number returns the number in a reading; false if it has none.
+// number returns the number that a reading begins with; false if there is none.
 func number(r setting.Reading) (int64, bool) {
 	if r.State != setting.Known {
 		return 0, false
@@ -161,23 +187,23 @@ func number(r setting.Reading) (int64, bool) {
 	return n, true
 }
 
-// watch says how to observe current losses. For a snapshot that is done where it is taken.
-const watch = "'mpps audit --interval 2s' under load, or 'mpps snapshot --interval 2s' there"
+// watchHint says how to observe losses. Those of a snapshot are observed on the host where it is taken.
+const watchHint = "'mpps audit --interval 2s' under load, or 'mpps snapshot --interval 2s' there"
 
-// needsInterval is the answer of knobs that decide by what is lost now.
-func (v *View) needsInterval() (Advice, bool) {
+// noInterval returns Unsure and true if losses were not observed over an interval.
+func (v *View) noInterval() (Advice, bool) {
 	if v.Interval == nil || v.Interval.Seconds <= 0 {
-		return Unsure("decided by what is lost while watching, not by totals since boot: " + watch), true
+		return Unsure("decided by what is lost while watching, not by totals since boot: " + watchHint), true
 	}
 	return Advice{}, false
 }
 
-// over says how long mpps watched.
-func (v *View) over() string { return fmt.Sprintf("over %.3g s", v.Interval.Seconds) }
+// overInterval returns the observed time in words: "over 2 s".
+func (v *View) overInterval() string { return fmt.Sprintf("over %.3g s", v.Interval.Seconds) }
 
-// loaded reports whether a device received enough packets while mpps watched to judge its behaviour under load: a
-// hundredth of the target, at least 1000 per second.
-func (v *View) loaded(device string) bool {
+// underLoad reports whether a device received enough packets in the interval to judge it under load: a hundredth of the
+// target, at least 1000 per second.
+func (v *View) underLoad(device string) bool {
 	if v.Interval == nil || v.Interval.Seconds <= 0 {
 		return false
 	}
@@ -192,13 +218,12 @@ const (
 	maxAddresses = 200_000
 )
 
-// tiers is short for a list of tiers.
 func tiers(t ...goal.Tier) []goal.Tier { return t }
 
-// viaKernel are the tiers in which packets pass bridge, virtio and vhost.
+// viaKernel returns the tiers in which packets pass bridge, virtio and vhost.
 func viaKernel() []goal.Tier { return tiers(goal.Standard, goal.Aggressive) }
 
-// eachNIC lists one address for every NIC that passes a test.
+// eachNIC lists addresses of every NIC that passes a test.
 func eachNIC(has func(n *facts.NIC) bool, at func(n *facts.NIC) []setting.Address) func(*facts.Host) []setting.Address {
 	return func(h *facts.Host) []setting.Address {
 		var all []setting.Address
@@ -237,8 +262,8 @@ func guestFact(what string) func(g *facts.Guest) []setting.Address {
 	}
 }
 
-// inDefinition lists values of a guest's definition.
-func inDefinition(paths ...string) func(g *facts.Guest) []setting.Address {
+// eachInDefinition lists values of a guest's definition.
+func eachInDefinition(paths ...string) func(g *facts.Guest) []setting.Address {
 	return func(g *facts.Guest) []setting.Address {
 		var all []setting.Address
 		for _, path := range paths {
@@ -248,14 +273,32 @@ func inDefinition(paths ...string) func(g *facts.Guest) []setting.Address {
 	}
 }
 
+// eachCPU lists a sysfs file of every online CPU; %d in the path stands for its number.
+func eachCPU(path string) func(*facts.Host) []setting.Address {
+	return func(h *facts.Host) []setting.Address {
+		var all []setting.Address
+		for _, c := range h.Topology.CPUs {
+			if c.Online {
+				all = append(all, setting.Of(setting.Sysfs, fmt.Sprintf(path, c.ID)))
+			}
+		}
+		return all
+	}
+}
+
+// onlyNIC lists one address below a NIC's name.
+func onlyNIC(kind setting.Kind, rest string) func(n *facts.NIC) []setting.Address {
+	return func(n *facts.NIC) []setting.Address { return []setting.Address{setting.Of(kind, n.Name, rest)} }
+}
+
 // fixed lists addresses that do not depend on the host.
 func fixed(all ...setting.Address) func(*facts.Host) []setting.Address {
 	return func(*facts.Host) []setting.Address { return slices.Clone(all) }
 }
 
-// quiet returns the CPUs that only guests' vCPUs should use: those isolated at boot and those that the user named, else
+// guestCPUs returns the CPUs that only vCPUs should use: those isolated at boot and those that the user named, or else
 // those that the placement gives to the vCPUs of the goal's guests.
-func (v *View) quiet() setting.CPUSet {
+func (v *View) guestCPUs() setting.CPUSet {
 	if set := v.Topology.Isolated.Or(v.Topology.NohzFull).Or(v.Goal.CPUs); len(set) > 0 {
 		return set
 	}
@@ -268,26 +311,47 @@ func (v *View) quiet() setting.CPUSet {
 	return set
 }
 
-// split returns the CPUs of guests and those of the host, or the reason why one of the two has none.
-func (v *View) split() (quiet, loud setting.CPUSet, advice Advice, ok bool) {
-	quiet = v.quiet()
-	loud = v.Topology.Online.Minus(quiet)
-	switch {
-	case len(quiet) == 0:
-		return nil, nil, Unsure("no CPU is isolated, and none is a guest's alone: isolate some (isolcpus=), or name " +
-			"them with --cpus"), false
-	case len(loud) == 0:
-		return nil, nil, Unsure("no CPU is left for the host, or the CPUs that are online are not known"), false
+// forCPUSplit returns the Want of a knob that needs to know which CPUs are the guests' and which the host's own.
+func forCPUSplit(
+	want func(v *View, guests, host setting.CPUSet, a setting.Address) Advice,
+) func(*View, setting.Address) Advice {
+	return func(v *View, a setting.Address) Advice {
+		guests := v.guestCPUs()
+		host := v.Topology.Online.Minus(guests)
+		switch {
+		case len(guests) == 0:
+			return Unsure("no CPU is isolated, and none is a guest's alone: isolate some (isolcpus=), or name them " +
+				"with --cpus")
+		case len(host) == 0:
+			return Unsure("no CPU is left for the host, or the CPUs that are online are not known")
+		}
+		return want(v, guests, host, a)
 	}
-	return quiet, loud, Advice{}, true
+}
+
+// forGuestCPU returns the Want of a knob that advises on a file of eachCPU, for the guests' CPUs only.
+func forGuestCPU(path string, want func(v *View, a setting.Address) Advice) func(*View, setting.Address) Advice {
+	return forCPUSplit(func(v *View, guests, _ setting.CPUSet, a setting.Address) Advice {
+		var cpu int
+		if _, err := fmt.Sscanf(a.Path, path, &cpu); err != nil || !guests.Has(cpu) {
+			return Skips("not a guest's CPU")
+		}
+		return want(v, a)
+	})
 }
 
 // inGuest reports whether the host is a virtual machine itself.
 func (v *View) inGuest() bool { return v.Virtual != "" }
 
-// avoids reports whether a value is a set of CPUs without any of these.
-func (v *View) avoids(a setting.Address, cpus setting.CPUSet) bool {
+// cpusAt returns the CPUs read at an address; false if they are unknown or absent.
+func (v *View) cpusAt(a setting.Address) (setting.CPUSet, bool) {
 	r := v.Readings.At(a)
 	set, err := setting.ParseCPUs(r.Value)
-	return r.State == setting.Known && err == nil && len(set.And(cpus)) == 0
+	return set, r.State == setting.Known && err == nil
+}
+
+// avoids reports whether the CPUs read at an address include none of the given ones.
+func (v *View) avoids(a setting.Address, cpus setting.CPUSet) bool {
+	set, known := v.cpusAt(a)
+	return known && len(set.And(cpus)) == 0
 }

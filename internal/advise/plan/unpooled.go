@@ -22,7 +22,7 @@ var poolArgument = setting.Of(setting.KernelArg, "hugepagesz+hugepages")
 // again. Where this plan or what waits for the next boot makes the pool, they are planned after that boot; else they
 // are left out. What a person asked for in the site file stays.
 func (p *Plan) unpooled(h *facts.Host, report audit.Report) {
-	v := knob.Look(h, p.Goal)
+	v := knob.NewView(h, p.Goal)
 	made, own := p.poolComes(h, report)
 	var waiting []string
 	p.Changes = slices.DeleteFunc(p.Changes, func(c Change) bool {
@@ -85,7 +85,7 @@ func (p *Plan) poolComes(h *facts.Host, report audit.Report) (comes, own bool) {
 func (p *Plan) shareless(h *facts.Host, report audit.Report) {
 	limit := setting.Of(setting.Sysctl, "kernel.sched_rt_runtime_us")
 	lifted := slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Address == limit && c.To.Value == "-1" })
-	if lifted || !knob.Look(h, p.Goal).GroupsRefuse() {
+	if lifted || !knob.NewView(h, p.Goal).RefusesRTGroups() {
 		return
 	}
 	p.Changes = slices.DeleteFunc(p.Changes, func(c Change) bool {

@@ -255,7 +255,7 @@ func (w entry) check() (e Entry, wrong *mistake) {
 		return e, wrong
 	}
 	// one that takes the value is enough: the knob's values may be of several forms
-	for _, a := range knob.Anywhere(k) {
+	for _, a := range knob.ModelAddresses(k) {
 		if _, wrong = wanted(e.Want, a); wrong == nil {
 			break
 		}
@@ -278,7 +278,7 @@ func wanted(w setting.Want, a setting.Address) (setting.Want, *mistake) {
 // speaksOf reports whether a knob can have an address on some host: of the kind, and of the value that stands at its
 // end (nic-ring:DEVICE/rx), unless that is a number or a name of the host's own.
 func speaksOf(k *knob.Knob, address setting.Address) bool {
-	return slices.ContainsFunc(knob.Anywhere(k), func(a setting.Address) bool {
+	return slices.ContainsFunc(knob.ModelAddresses(k), func(a setting.Address) bool {
 		mine, other := last(a.Path), last(address.Path)
 		free := a.Kind == setting.Swap || a.Kind == setting.IRQCPUs || a.Kind == setting.Fact || number(mine) &&
 			number(other)

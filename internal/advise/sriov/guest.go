@@ -168,7 +168,7 @@ func (f *GuestFunction) judge(inside *facts.Host, n *facts.NIC) {
 	if k == nil {
 		return
 	}
-	a := k.Want(knob.Look(inside, goal.Unlimited()), setting.Of(setting.Fact, n.Name, "vf-interrupts"))
+	a := k.Want(knob.NewView(inside, goal.Unlimited()), setting.Of(setting.Fact, n.Name, "vf-interrupts"))
 	switch {
 	case a.Skip != "":
 		f.State, f.Because = "ok", a.Skip
