@@ -159,7 +159,7 @@ func TestOpenNetwork(t *testing.T) {
 		"0.0.0.0:0": false, "[::]:0": false, ":0": false, "8.8.8.8:5": false, "203.0.113.1:5": false,
 		"host.example:5": false, "nonsense": false,
 	} {
-		if err := closedAddress(addr); (err == nil) != ok {
+		if err := checkPrivate(addr); (err == nil) != ok {
 			t.Errorf("%s: %v", addr, err)
 		}
 	}

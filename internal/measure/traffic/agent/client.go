@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,22 +14,21 @@ import (
 	"mpps/internal/measure/traffic/talk"
 )
 
-// DialOptions of a Client.
+// DialOptions configure a Client.
 type DialOptions struct {
-	Version string        // of mpps, told to the agent
-	Secret  []byte        // nil: none; an agent that wants one then refuses
+	Version string        // of mpps, sent to the agent
+	Secret  []byte        // nil: none; an agent that requires one then refuses
 	Netns   string        // the client's network namespace
-	Timeout time.Duration // of the connection, and of each request but for its own duration; 0: 10 s
-	// Silence is how long the agent waits for a sign of life before it stops
-	// the traffic; 0: 1.5 s. Slow guests whose control connection shares a
-	// flooded link need more; at most 30 s.
+	Timeout time.Duration // for the connection, and for each request on top of its own duration; 0: 10 s
+	// Silence is how long the agent waits for a sign of life before it stops the traffic; 0: 1.5 s. Slow guests whose
+	// control connection shares a flooded link need more; at most 30 s.
 	Silence time.Duration
 }
 
-// A Client is a session with an agent. Its methods may be called from several
-// goroutines. When the connection is lost all of them fail with ErrLost.
+// A Client is a session with an agent. Its methods may be called from several goroutines. Once the connection is lost
+// they all fail with ErrLost.
 type Client struct {
-	Agent   Hello // what the agent said of itself
+	Agent   Hello // the agent's hello
 	wire    *wire
 	timeout time.Duration
 
@@ -39,7 +39,7 @@ type Client struct {
 	done    chan struct{}
 }
 
-// ErrLost says that the connection to the agent is gone.
+// ErrLost means that the connection to the agent is gone.
 var ErrLost = errors.New("lost the agent")
 
 // Dial opens a session.
@@ -114,8 +114,8 @@ func (c *Client) hello(o DialOptions) (time.Duration, error) {
 	return time.Duration(d.SilenceMS) * time.Millisecond, nil
 }
 
-// read hands answers to those who wait for them. An agent that does not even answer pings for as long as it would wait
-// itself is gone.
+// read passes answers to their callers. If the agent does not even answer pings for as long as it would wait itself,
+// the session is over.
 func (c *Client) read(silence time.Duration) {
 	for {
 		var r response
@@ -159,14 +159,13 @@ func (c *Client) end(err error) {
 	}
 }
 
-// Close ends the session; the agent then stops whatever it had started.
+// Close ends the session; the agent then stops everything the session started.
 func (c *Client) Close() error {
 	c.end(net.ErrClosed)
 	return nil
 }
 
-// call makes one request and waits for its answer, for as long as the request
-// itself takes and the client's timeout on top.
+// call makes one request and waits for the answer, for as long as the request takes plus the client's timeout.
 func (c *Client) call(ctx context.Context, verb string, args, result any, takes time.Duration) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, takes+c.timeout, fmt.Errorf("agent: no answer to %s within %v", verb,
 		takes+c.timeout))
@@ -213,50 +212,42 @@ func (c *Client) call(ctx context.Context, verb string, args, result any, takes 
 	}
 }
 
-// Info asks what machine the agent runs on.
+// Info describes the machine that the agent runs on.
 func (c *Client) Info(ctx context.Context) (Info, error) {
 	var i Info
 	return i, c.call(ctx, "info", struct{}{}, &i, 0)
 }
 
-// Stat is the agent's /proc/stat, the cpu lines of it.
+// Stat returns the cpu lines of the agent's /proc/stat.
 func (c *Client) Stat(ctx context.Context) (string, error) {
 	var s string
 	return s, c.call(ctx, "cpu", struct{}{}, &s, 0)
 }
 
-// Counters reads an interface's statistics.
+// Counters reads the counters of an interface.
 func (c *Client) Counters(ctx context.Context, e traffic.Endpoint) (Counters, error) {
 	var k Counters
 	return k, c.call(ctx, "counters", interfaceArgs{e}, &k, 0)
 }
 
-// PowerOff ends the agent's machine.
+// PowerOff powers off the agent's machine.
 func (c *Client) PowerOff(ctx context.Context) error {
 	return c.call(ctx, "poweroff", struct{}{}, nil, 0)
 }
 
-// Stream runs talk.Stream on the agent's side.
+// Stream runs talk.Stream on the agent.
 func (c *Client) Stream(ctx context.Context, s talk.StreamConfig) (talk.StreamResult, error) {
 	var r talk.StreamResult
-	takes := s.Duration
-	if takes == 0 {
-		takes = time.Hour
-	}
-	return r, c.call(ctx, "stream", s, &r, takes)
+	return r, c.call(ctx, "stream", s, &r, cmp.Or(s.Duration, time.Hour))
 }
 
-// RR runs talk.RR on the agent's side.
+// RR runs talk.RR on the agent.
 func (c *Client) RR(ctx context.Context, s talk.RRConfig) (talk.RRResult, error) {
 	var r talk.RRResult
-	takes := s.Duration
-	if takes == 0 {
-		takes = time.Hour
-	}
-	return r, c.call(ctx, "rr", s, &r, takes)
+	return r, c.call(ctx, "rr", s, &r, cmp.Or(s.Duration, time.Hour))
 }
 
-// GeneratorAlone and ReceiverAlone run the functions of the same names there.
+// GeneratorAlone and ReceiverAlone run the functions of the same names on the agent.
 func (c *Client) GeneratorAlone(ctx context.Context, g traffic.Config, d time.Duration) (traffic.Alone, error) {
 	var a traffic.Alone
 	return a, c.call(ctx, "alone.generator", aloneArgs{Config: g, Duration: d}, &a, d)

@@ -1,8 +1,7 @@
-// Package agent is the far end of a measurement: a server that runs sinks,
-// generators and TCP endpoints at the request of a client, on a second host, in
-// a namespace, or as the only process of a guest.
+// Package agent is the far end of a measurement: a server that runs sinks, generators and TCP endpoints for a client,
+// on a second host, in a network namespace, or as the only process of a guest.
 //
-// One TCP connection is one session. Each side sends lines of JSON:
+// Each TCP connection is a session. Both sides send lines of JSON:
 //
 //	server   Hello{mpps, protocol, challenge, secret: true or false, silence_ms}
 //	client   helloReply{mpps, protocol, challenge, proof}
@@ -10,14 +9,11 @@
 //	client   request{id, verb, args}, any number at a time
 //	server   response{id, result} or {id, error}
 //
-// With a shared secret both sides prove that they know it, by HMAC-SHA-256 over
-// both challenges, and every later line carries a MAC over its number and
-// text, so that nobody on the way can add, change or repeat one. It is not
-// encrypted: nothing in it is secret. Over networks that are not trusted with
-// the result use an SSH tunnel.
+// With a shared secret, both sides prove that they know it by an HMAC-SHA-256 over both challenges, and every later
+// line carries a MAC over its number and text, so that nobody in between can add, change or replay one. The connection
+// is not encrypted, because it carries no secrets. On a network that must not see the results, use an SSH tunnel.
 //
-// What a session started ends with it: when the connection closes, or is silent
-// for longer than agreed (1.5 s unless the client asks for more; the client
-// pings and the agent answers), traffic stops, every program is detached, and
-// the client's calls fail.
+// What a session started ends with it. If the connection closes, or is silent for longer than agreed (1.5 s unless the
+// client asks for more; the client pings and the agent answers), traffic stops, every program is detached, and the
+// client's calls fail.
 package agent

@@ -13,13 +13,13 @@ import (
 	"mpps/internal/measure/traffic/counters"
 )
 
-// Info says what machine an agent runs on.
+// Info describes the machine that an agent runs on.
 type Info struct {
 	MPPS     string   `json:"mpps"`
 	Host     string   `json:"host"`
 	Kernel   string   `json:"kernel"`
 	CPUs     int      `json:"cpus"`
-	First    bool     `json:"first"` // the agent is the machine's first process
+	First    bool     `json:"first"` // the agent is PID 1
 	Live     string   `json:"live"`  // XDP live frames: yes, no, unknown
 	LiveWhy  string   `json:"live_why,omitempty"`
 	Links    []Link   `json:"links"` // of the agent's own network namespace
@@ -68,8 +68,7 @@ func info(version string) (Info, error) {
 	return i, nil
 }
 
-// stat is /proc/stat without its line of interrupts, which is long and of no
-// use here.
+// stat returns /proc/stat without its long interrupt line, which is not needed here.
 func stat() (string, error) {
 	b, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -84,11 +83,11 @@ func stat() (string, error) {
 	return out.String(), nil
 }
 
-// Counters are those of package counters at an interface, in its namespace and on the agent's machine.
+// Counters are those of package counters for one interface and its namespace.
 type Counters = counters.Counters
 
 func readCounters(e traffic.Endpoint) (Counters, error) {
-	if err := checked(e); err != nil {
+	if err := checkEndpoint(e); err != nil {
 		return nil, err
 	}
 	return counters.OfInterface(e)

@@ -19,8 +19,8 @@ import (
 	"mpps/internal/measure/traffic/talk"
 )
 
-// Protocol is the version of the messages and of what an agent can do. Both sides must have the same: an agent leaves
-// out fields that it does not know, so that an older one would send or answer something else than it was asked for.
+// Protocol is the version of the messages and of an agent's capabilities. Both sides must have the same: an agent
+// ignores unknown fields, so an older one would silently do something other than requested.
 //
 // 2: transactions over UDP, connections as transactions, ramp-up, mixed frame sizes; pings are answered.
 const Protocol = 2
@@ -39,12 +39,12 @@ var (
 	ErrHello   = errors.New("not an mpps agent")
 )
 
-// Hello is what an agent says first.
+// Hello is the first line, sent by the agent.
 type Hello struct {
 	MPPS      string `json:"mpps"` // version of the program
 	Protocol  int    `json:"protocol"`
 	Challenge string `json:"challenge"` // 32 bytes in hexadecimal
-	Secret    bool   `json:"secret"`    // a secret is needed
+	Secret    bool   `json:"secret"`    // a secret is required
 }
 
 type helloReply struct {
@@ -73,7 +73,7 @@ type response struct {
 	Error  *RemoteError    `json:"error,omitempty"`
 }
 
-// A RemoteError is an error that the agent answered with.
+// A RemoteError is an error that the agent returned.
 type RemoteError struct {
 	Code string `json:"code"` // see codes
 	Text string `json:"text"`
@@ -81,8 +81,7 @@ type RemoteError struct {
 
 func (e *RemoteError) Error() string { return "agent: " + e.Text }
 
-// codes carry the identity of errors over the connection, so that errors.Is
-// works on the far side.
+// codes identify errors on the wire, so that errors.Is works on the other side.
 var codes = []struct {
 	code string
 	err  error
@@ -125,7 +124,7 @@ func challenge() (string, error) {
 	return hex.EncodeToString(b), nil
 }
 
-// mac is the HMAC over parts, each of them preceded by its length.
+// mac returns the HMAC over parts, each preceded by its length.
 func mac(key []byte, parts ...string) string {
 	h := hmac.New(sha256.New, key)
 	for _, p := range parts {
@@ -136,21 +135,21 @@ func mac(key []byte, parts ...string) string {
 
 func same(a, b string) bool { return hmac.Equal([]byte(a), []byte(b)) }
 
-// A wire sends and receives lines. After secure every line begins with its MAC.
+// A wire sends and receives lines. After secure, every line starts with its MAC.
 type wire struct {
 	conn net.Conn
 	in   *bufio.Reader
 
 	out      sync.Mutex
 	key      []byte // nil: no MACs
-	us, them string // "client" and "server", or the other way
+	us, them string // "client" and "server", or vice versa
 	sent     uint64
 	received uint64
 }
 
 func newWire(c net.Conn) *wire { return &wire{conn: c, in: bufio.NewReaderSize(c, 64<<10)} }
 
-// secure turns MACs on.
+// secure enables MACs.
 func (w *wire) secure(secret []byte, server, client, us, them string) {
 	w.key, w.us, w.them = []byte(mac(secret, "session", server, client)), us, them
 }
@@ -176,7 +175,7 @@ func (w *wire) send(v any, within time.Duration) error {
 	return err
 }
 
-// receive reads one line; within 0 waits for ever.
+// receive reads one line. within 0 waits forever.
 func (w *wire) receive(v any, within time.Duration) error {
 	var deadline time.Time
 	if within > 0 {
@@ -203,7 +202,7 @@ func (w *wire) receive(v any, within time.Duration) error {
 	return nil
 }
 
-// readLine reads up to maxLine bytes.
+// readLine reads a line of up to maxLine bytes.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	var line []byte
 	for {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -10,7 +11,7 @@ import (
 	"mpps/internal/measure/traffic/talk"
 )
 
-// A Sink is a traffic.Sink on the agent's side.
+// A Sink is a traffic.Sink on the agent.
 type Sink struct {
 	c       *Client
 	started Started
@@ -18,7 +19,7 @@ type Sink struct {
 
 var _ traffic.Sink = (*Sink)(nil)
 
-// NewSink starts a sink there.
+// NewSink starts a sink on the agent.
 func (c *Client) NewSink(ctx context.Context, conf traffic.SinkConfig) (*Sink, error) {
 	s := &Sink{c: c}
 	if err := c.call(ctx, "sink.start", conf, &s.started, 0); err != nil {
@@ -35,7 +36,7 @@ func (s *Sink) Counts() (traffic.Counts, error) {
 	return c, s.c.call(context.Background(), "sink.counts", s.handle(), &c, 0)
 }
 
-// Settle is traffic.Settle carried out on the agent's side.
+// Settle runs traffic.Settle on the agent.
 func (s *Sink) Settle(ctx context.Context, quiet, limit time.Duration) (traffic.Counts, error) {
 	var c traffic.Counts
 	return c, s.c.call(ctx, "sink.settle", settleArgs{s.started.Handle, quiet, limit}, &c, limit)
@@ -57,25 +58,23 @@ func (s *Sink) Close() error {
 	return s.c.call(context.Background(), "sink.stop", s.handle(), nil, 0)
 }
 
-// A Generator is a traffic.Generator on the agent's side. It is made there again
-// for each run.
+// A Generator is a traffic.Generator on the agent. The agent makes a new one for each run.
 type Generator struct {
 	c       *Client
 	conf    traffic.Config
 	mu      sync.Mutex
 	started Started
-	sent    uint64 // of the run before
+	sent    uint64 // by the previous run
 }
 
 var _ traffic.Generator = (*Generator)(nil)
 
-// NewGenerator makes a generator there. Errors of the configuration come from
-// Run.
+// NewGenerator prepares a generator on the agent. Run returns configuration errors.
 func (c *Client) NewGenerator(conf traffic.Config) *Generator {
 	return &Generator{c: c, conf: conf}
 }
 
-// Method and Streams are what the configuration says until Run has begun.
+// Method and Streams follow the configuration until Run has started.
 func (g *Generator) Method() traffic.Method {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -110,13 +109,8 @@ func (g *Generator) Run(ctx context.Context) (traffic.Result, error) {
 	g.started = started
 	g.mu.Unlock()
 	var s GenStatus
-	takes := g.conf.Duration
-	if takes == 0 {
-		takes = 24 * time.Hour
-	}
-	err := g.c.call(ctx, "gen.wait", handle{started.Handle}, &s, takes)
-	// Also when waiting failed the generator has to be stopped and forgotten,
-	// and the result is wanted of what was sent until then.
+	err := g.c.call(ctx, "gen.wait", handle{started.Handle}, &s, cmp.Or(g.conf.Duration, 24*time.Hour))
+	// Even if waiting failed, stop the generator, drop its handle, and get the result so far.
 	var stopped GenStatus
 	stopErr := g.c.call(context.WithoutCancel(ctx), "gen.stop", handle{started.Handle}, &stopped, 0)
 	if ctx.Err() != nil {
@@ -138,20 +132,20 @@ func (g *Generator) Run(ctx context.Context) (traffic.Result, error) {
 // Close does nothing: each Run cleans up after itself.
 func (g *Generator) Close() error { return nil }
 
-// A TCPServer is a talk.Server on the agent's side.
+// A TCPServer is a talk.Server on the agent.
 type TCPServer struct {
 	c       *Client
 	started Started
 }
 
-// ServeTCP starts streams' and transactions' server there, at addr (host:port,
-// port 0 for any) in the agent's namespace netns ("" for its own).
+// ServeTCP starts a server for streams and transactions on the agent, at addr (host:port, port 0 for any) in the
+// agent's namespace netns ("" for its own).
 func (c *Client) ServeTCP(ctx context.Context, netns, addr string) (*TCPServer, error) {
 	s := &TCPServer{c: c}
 	return s, c.call(ctx, "tcp.serve", serveArgs{netns, addr}, &s.started, 0)
 }
 
-// Addr is where it listens.
+// Addr returns the address of the server.
 func (s *TCPServer) Addr() string { return s.started.Addr }
 
 func (s *TCPServer) Counts(ctx context.Context) (talk.ServerCounts, error) {

@@ -11,22 +11,20 @@ import (
 	"mpps/internal/measure/traffic"
 )
 
-// Port is where an agent listens unless asked otherwise.
+// Port is the default port of an agent.
 const Port = "7878"
 
 // Options of a Server.
 type Options struct {
-	Version string // of mpps, told to clients
+	Version string // of mpps, sent to clients
 	Secret  []byte // nil: none
-	// InsecureLab allows to listen on addresses that are neither loopback nor
-	// private without a secret.
+	// InsecureLab allows listening without a secret on addresses that are neither loopback, private nor link-local.
 	InsecureLab bool
-	// PowerOff ends the machine, which is allowed only to the agent that is
-	// its first process. nil: the request is refused.
+	// PowerOff powers off the machine, which is only for an agent that is PID 1. nil: the request is refused.
 	PowerOff func() error
 }
 
-// ErrOpen says that an agent was to listen to the world without a secret.
+// ErrOpen means that the agent was to listen on a public address without a secret.
 var ErrOpen = errors.New("refusing to serve an open network without a secret")
 
 // A Server is an agent.
@@ -35,11 +33,10 @@ type Server struct {
 	opt      Options
 }
 
-// Listen makes an agent that listens on addr (host:port, port 0 for any) in a
-// network namespace, "" for this one.
+// Listen returns an agent that listens on addr (host:port, port 0 for any) in a network namespace, "" for this one.
 func Listen(netns, addr string, o Options) (*Server, error) {
 	if len(o.Secret) == 0 && !o.InsecureLab {
-		if err := closedAddress(addr); err != nil {
+		if err := checkPrivate(addr); err != nil {
 			return nil, err
 		}
 	}
@@ -54,10 +51,9 @@ func Listen(netns, addr string, o Options) (*Server, error) {
 	return s, nil
 }
 
-// closedAddress is satisfied with loopback, private (RFC 1918, RFC 4193) and
-// link-local addresses. All addresses of the machine (0.0.0.0) are none of
-// these, nor is a name.
-func closedAddress(addr string) error {
+// checkPrivate accepts loopback, private (RFC 1918, RFC 4193) and link-local addresses. It rejects the unspecified
+// address (0.0.0.0) and all names except localhost.
+func checkPrivate(addr string) error {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
 		return fmt.Errorf("agent: address %q: %w", addr, err)
@@ -69,11 +65,11 @@ func closedAddress(addr string) error {
 	return fmt.Errorf("agent on %s: %w", addr, ErrOpen)
 }
 
-// Addr is where the agent listens.
+// Addr returns the address that the agent listens on.
 func (s *Server) Addr() string { return s.listener.Addr().String() }
 
-// Serve answers clients until ctx is done, which is not an error; it returns
-// when every session has ended and nothing is attached any more.
+// Serve answers clients until ctx is done, which is not an error. It returns when every session has ended and nothing
+// is attached any more.
 func (s *Server) Serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -91,22 +87,22 @@ func (s *Server) Serve(ctx context.Context) error {
 				cancel()
 				return fmt.Errorf("agent: %w", err)
 			}
-			select { // out of descriptors, for example: goes by
+			select { // out of descriptors, for example, which passes
 			case <-time.After(20 * time.Millisecond):
 			case <-ctx.Done():
 			}
 			continue
 		}
-		wait.Go(func() { s.session(ctx, c) })
+		wait.Go(func() { s.serveClient(ctx, c) })
 	}
 }
 
-// Close stops listening: Serve ends what runs and returns an error.
+// Close stops listening: Serve then ends all sessions and returns an error.
 func (s *Server) Close() error { return s.listener.Close() }
 
-// session is one connection from hello to end. Its errors end it and have
-// nobody to be told to: the connection is what they are about.
-func (s *Server) session(ctx context.Context, c net.Conn) {
+// serveClient serves one connection from hello to end. An error ends it, and cannot be reported to anyone: it concerns
+// the connection itself.
+func (s *Server) serveClient(ctx context.Context, c net.Conn) {
 	defer c.Close()
 	w := newWire(c)
 	silence, err := s.hello(w)
@@ -116,10 +112,10 @@ func (s *Server) session(ctx context.Context, c net.Conn) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { c.Close() })()
-	p := newPlant(s.opt)
+	p := newSession(s.opt)
 	var wait sync.WaitGroup
 	defer func() {
-		// Stop the traffic first, then wait for those who served it.
+		// Stop the traffic first, then wait for the requests.
 		cancel()
 		p.close()
 		wait.Wait()
@@ -131,7 +127,7 @@ func (s *Server) session(ctx context.Context, c net.Conn) {
 			return
 		}
 		if r.Verb == "ping" && r.ID == 0 {
-			// The answer is the sign of life of this side.
+			// The answer is this side's sign of life.
 			if w.send(response{}, silence) != nil {
 				return
 			}

@@ -1,6 +1,7 @@
 package talk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +13,7 @@ import (
 	"mpps/internal/measure/traffic"
 )
 
-// Target says where a server is and how to reach it.
+// Target is a server and the way to reach it.
 type Target struct {
 	Netns string `json:"netns,omitempty"` // the client's network namespace
 	Addr  string `json:"addr"`            // host:port of the server
@@ -21,12 +22,12 @@ type Target struct {
 
 // An Interval is what happened in one part of the run.
 type Interval struct {
-	Start time.Duration `json:"start"` // since the beginning of the run
+	Start time.Duration `json:"start"` // since the start of the run
 	End   time.Duration `json:"end"`
 	Count uint64        `json:"count"` // bytes or transactions
 }
 
-// dial opens the connections of a run, all of them or none.
+// dial opens all connections of a run, or none.
 func (t Target) dial(ctx context.Context, h hello) ([]*conn, error) {
 	if t.Conns < 0 || t.Conns > 1024 {
 		return nil, fmt.Errorf("%w: %d connections, want 1 to 1024", ErrConfig, t.Conns)
@@ -35,8 +36,8 @@ func (t Target) dial(ctx context.Context, h hello) ([]*conn, error) {
 	err := traffic.Endpoint{Netns: t.Netns}.Do(func() error {
 		d := net.Dialer{Timeout: 10 * time.Second}
 		for range max(1, t.Conns) {
-			// The socket is made on this thread when the address is numeric;
-			// a name would be looked up by another one, elsewhere.
+			// For a numeric address the socket is made on this thread. A name would be resolved on another thread, in
+			// another namespace.
 			if _, err := net.ResolveTCPAddr("tcp", t.Addr); t.Netns != "" && err != nil {
 				return fmt.Errorf("%w: address %q: %w", ErrConfig, t.Addr, err)
 			}
@@ -72,16 +73,16 @@ type run struct {
 	over  atomic.Bool  // time is up or cancelled: finish
 	ended atomic.Int64 // when that was, ns since start
 
-	aborted atomic.Bool // the connections are shut down: no answer will come
+	aborted atomic.Bool // the connections are shut down: no answers will come
 	undo    func() bool
 	cancel  context.CancelFunc
 	done    chan struct{}
 }
 
-// grace is how long a far end may take to say what it received, or to answer the last requests.
+// grace is how long a far end may take to report what it received, or to answer the last requests.
 const grace = 5 * time.Second
 
-// newRun begins a run; patience is how long calls may take to finish when its time is up.
+// newRun starts a run. patience is how long blocked calls may continue when its time is up.
 func newRun(ctx context.Context, d time.Duration, conns []*conn, patience time.Duration) *run {
 	r := &run{start: time.Now(), conns: conns, done: make(chan struct{}), cancel: func() {}}
 	if d > 0 {
@@ -89,7 +90,7 @@ func newRun(ctx context.Context, d time.Duration, conns []*conn, patience time.D
 	}
 	r.undo = context.AfterFunc(ctx, func() {
 		r.finish()
-		// Calls that block are given time to finish, then ended.
+		// Blocked calls get time to finish, then they are aborted.
 		wait := patience
 		if context.Cause(ctx) == context.Canceled {
 			wait = grace / 10
@@ -106,16 +107,16 @@ func newRun(ctx context.Context, d time.Duration, conns []*conn, patience time.D
 	return r
 }
 
-// finish says that nothing more is to be started.
+// finish ends the run: nothing more is to be started.
 func (r *run) finish() {
 	r.ended.CompareAndSwap(0, int64(time.Since(r.start)))
 	r.over.Store(true)
 }
 
-// going reports whether more is to be started.
+// going reports whether more may be started.
 func (r *run) going() bool { return !r.over.Load() }
 
-// each runs f for each connection on a thread of its own and waits.
+// each runs f for each connection on its own thread and waits.
 func (r *run) each(f func(int, *conn) error) error {
 	errs := make([]error, len(r.conns))
 	var wait sync.WaitGroup
@@ -135,11 +136,9 @@ func (r *run) each(f func(int, *conn) error) error {
 	return errors.Join(errs...)
 }
 
-// sample takes the intervals until the run is done.
+// sample collects the intervals until the run is done.
 func (r *run) sample(live *atomic.Uint64, every time.Duration) <-chan []Interval {
-	if every <= 0 {
-		every = time.Second
-	}
+	every = cmp.Or(every, time.Second)
 	out := make(chan []Interval, 1)
 	go func() {
 		var all []Interval

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"runtime"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,16 +17,16 @@ import (
 	"mpps/internal/measure/traffic"
 )
 
-// ErrPorts says that the client's ports are used up.
+// ErrPorts means that the client has run out of local ports.
 var ErrPorts = errors.New("no local port is left for another connection")
 
-// CRR makes transactions, each with a TCP connection of its own: connect, request, response, close; as netperf's
-// TCP_CRR. c.Conns are made at a time. A closed loop; UDP and Rate are refused.
+// CRR makes transactions with a new TCP connection each: connect, request, response, close, as netperf's TCP_CRR.
+// c.Conns run in parallel. It is a closed loop; UDP and Rate are rejected.
 //
-// The server closes first, so that the state that a connection leaves behind for a minute (TIME_WAIT) is the server's
-// and takes no local port away from the client. The kernel takes a port there again as soon as the client comes with
-// it, by the newer time stamp of its SYN (RFC 6191; net/ipv4/tcp_minisocks.c, tcp_timewait_state_process). A connection
-// is closed in full and not reset (SO_LINGER of 0), because what closing costs is a part of what is measured.
+// The server closes first, so that the TIME_WAIT state of a connection, which lasts a minute, is at the server and
+// takes no local port from the client. The server's kernel reuses such a port as soon as the client's next SYN comes
+// with a newer timestamp (RFC 6191; net/ipv4/tcp_minisocks.c, tcp_timewait_state_process). Connections are closed fully
+// and not reset (SO_LINGER of 0), because the cost of closing is part of the measurement.
 func CRR(ctx context.Context, c RRConfig) (RRResult, error) {
 	if c.UDP || c.Rate != 0 {
 		return RRResult{}, fmt.Errorf("%w: connections as transactions are made over TCP in a closed loop", ErrConfig)
@@ -40,23 +39,22 @@ func CRR(ctx context.Context, c RRConfig) (RRResult, error) {
 		return RRResult{}, err
 	}
 	defer closeAll(control)
-	conns := make([]*conn, len(control)) // the connection of the moment
+	conns := make([]*conn, len(control)) // the current connections
 	far := make([]unix.Sockaddr, len(control))
 	for i, k := range control {
 		conns[i] = &conn{fd: -1, slot: slot{fd: -1}}
-		if far[i], err = k.beside(); err != nil {
+		if far[i], err = k.serviceAddress(); err != nil {
 			return RRResult{}, fmt.Errorf("connections with %s: %w", c.Addr, err)
 		}
 	}
 	tallies := make([]tally, len(control))
 	var live atomic.Uint64
-	spare(2 * len(control))
+	reserveProcs(2 * len(control))
 	run := newRun(ctx, c.Duration, conns, grace)
 	sampled := run.sample(&live, c.Interval)
 	err = run.each(func(i int, k *conn) error {
 		return traffic.Endpoint{Netns: c.Netns}.Do(func() error {
-			return run.connect(ctx, k, far[i], c, &tallies[i],
-				&live)
+			return run.connect(ctx, k, far[i], c, &tallies[i], &live)
 		})
 	})
 	r := RRResult{Elapsed: time.Since(run.start), Cancelled: ctx.Err() != nil, Intervals: <-sampled}
@@ -67,8 +65,8 @@ func CRR(ctx context.Context, c RRConfig) (RRResult, error) {
 	return r, nil
 }
 
-// beside is the address of the port that the server answered the hello with.
-func (c *conn) beside() (unix.Sockaddr, error) {
+// serviceAddress returns the server's address with the port from its answer to the hello.
+func (c *conn) serviceAddress() (unix.Sockaddr, error) {
 	port, err := c.port()
 	if err != nil {
 		return nil, err
@@ -83,15 +81,15 @@ func (c *conn) beside() (unix.Sockaddr, error) {
 	return far, err
 }
 
-// A slot holds the socket of the moment, so that another thread can end it and never one that has its number
-// afterwards.
+// A slot holds the current socket, so that another thread can abort that one and never a later one with the same
+// number.
 type slot struct {
 	mu      sync.Mutex
 	fd      int // −1 for none
 	aborted bool
 }
 
-// use puts a socket in, unless it is over.
+// use stores a socket, unless the slot was aborted.
 func (s *slot) use(fd int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +108,7 @@ func (s *slot) close(fd int) {
 	unix.Close(fd)
 }
 
-// abort ends every call on the socket and lets no other in.
+// abort ends every call on the socket and rejects further sockets.
 func (s *slot) abort() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,32 +122,16 @@ func (s *slot) abort() {
 func (r *run) connect(ctx context.Context, now *conn, far unix.Sockaddr, c RRConfig, n *tally,
 	live *atomic.Uint64) error {
 	request, response := make([]byte, c.Request), make([]byte, c.Response)
-	start := time.Now()
-	var begin time.Duration
-	var turn turn
-	for r.going() && (c.Count == 0 || n.done < c.Count) {
-		if turn.due(begin) {
-			runtime.Gosched()
-			begin = time.Since(start)
-		}
-		if err := now.transaction(far, request, response); err != nil {
-			if r.aborted.Load() && ctx.Err() != nil { // the user had enough, and nobody knows what became of it
-				return nil
-			}
-			return err
-		}
-		end := time.Since(start)
-		n.delays.Record(end - begin)
-		begin = end
-		n.sent++
-		n.done++
-		live.Add(1)
+	err := r.closedLoop(c.Count, n, live, func() error { return now.transaction(far, request, response) })
+	if err != nil && r.aborted.Load() && ctx.Err() != nil { // cancelled, and the last one's outcome is unknown
+		return nil
 	}
-	return nil
+	return err
 }
 
-// small is a request in bytes that fits one segment of any path: Nagle's algorithm cannot hold a part of it back.
-const small = 512
+// oneSegment is the size of a request, in bytes, that fits one segment on any path: Nagle's algorithm cannot delay a
+// part.
+const oneSegment = 512
 
 // transaction connects, sends, receives until the far end closes, and closes.
 func (c *conn) transaction(far unix.Sockaddr, request, response []byte) error {
@@ -167,7 +149,7 @@ func (c *conn) transaction(far unix.Sockaddr, request, response []byte) error {
 	}
 	defer c.slot.close(fd)
 	one := conn{fd: fd}
-	if len(request) > small {
+	if len(request) > oneSegment {
 		if err := one.noDelay(); err != nil {
 			return err
 		}
@@ -195,11 +177,11 @@ func (c *conn) transaction(far unix.Sockaddr, request, response []byte) error {
 	return nil
 }
 
-// serveConnections takes one connection after the other on a port of its own, until the client's first one ends.
+// serveConnections accepts one connection after the other on its own port, until the client's control connection ends.
 func (s *Server) serveConnections(control *conn, h hello, near, far net.Addr) {
-	l, port, err := s.listenBeside(near)
+	l, port, err := s.listenSameAddress(near)
 	if err != nil {
-		return // the client is told by the end of its connection
+		return // the client notices the end of its connection
 	}
 	defer l.close()
 	if control.write(binary.BigEndian.AppendUint16(nil, port)) != nil {
@@ -207,15 +189,11 @@ func (s *Server) serveConnections(control *conn, h hello, near, far net.Addr) {
 	}
 	var now slot
 	now.fd = -1
-	var over atomic.Bool
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_, _ = control.read(make([]byte, 1)) // nothing comes but the end
-		over.Store(true)
+	over, finish := watchClient(control, func() {
 		l.abort()
 		now.abort()
-	}()
+	})
+	defer finish()
 	request, response := make([]byte, h.request), make([]byte, h.response)
 	start := time.Now()
 	var turn turn
@@ -242,12 +220,27 @@ func (s *Server) serveConnections(control *conn, h hello, near, far net.Addr) {
 			runtime.Gosched()
 		}
 	}
-	control.abort()
-	<-ended
 }
 
-// listenBeside listens at the address that the client came to, on another port.
-func (s *Server) listenBeside(near net.Addr) (c *conn, port uint16, err error) {
+// watchClient sets over and calls abort when the client ends its control connection. finish ends the connection and
+// waits for that.
+func watchClient(control *conn, abort func()) (over *atomic.Bool, finish func()) {
+	over = new(atomic.Bool)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = control.read(make([]byte, 1)) // nothing but the end
+		over.Store(true)
+		abort()
+	}()
+	return over, func() {
+		control.abort()
+		<-ended
+	}
+}
+
+// listenSameAddress listens at the address that the client connected to, on another port.
+func (s *Server) listenSameAddress(near net.Addr) (c *conn, port uint16, err error) {
 	host, _, err := net.SplitHostPort(near.String())
 	if err != nil {
 		return nil, 0, err
@@ -256,15 +249,7 @@ func (s *Server) listenBeside(near net.Addr) (c *conn, port uint16, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	_, text, err := net.SplitHostPort(l.Addr().String())
-	if err == nil {
-		var n uint64
-		n, err = strconv.ParseUint(text, 10, 16)
-		port = uint16(n)
-	}
-	if err != nil {
-		return nil, 0, errors.Join(err, l.Close())
-	}
+	port = uint16(l.Addr().(*net.TCPAddr).Port)
 	c, err = block(l.(*net.TCPListener))
 	return c, port, err
 }

@@ -12,54 +12,53 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openLoop is one connection of an open loop, served by one thread: requests leave when they are due, answers are taken
-// as they come.
+// openLoop is one connection of an open loop, served by one thread: it sends requests when they are due and takes
+// answers as they arrive.
 type openLoop struct {
 	c             *conn
 	udp           bool
 	request       []byte
-	response, got int // bytes of an answer; got of the next one are here (TCP)
+	response, got int // bytes of an answer; got of the next one have arrived (TCP)
 	begin         time.Time
-	first, step   float64 // ns from begin to the first request, and between two
-	limit         uint64  // requests of the schedule
+	first, step   float64 // ns from begin to the first request, and between requests
+	limit         uint64  // number of requests on the schedule
 	timeout       time.Duration
 
 	n      *tally
 	live   *atomic.Uint64
-	rest   []byte // of a request that the socket took in part (TCP)
-	full   bool   // the socket took nothing more
-	stuck  uint64 // requests before this one that found the socket full are counted
-	base   uint64 // number of the oldest request under way
-	queue  []underWay
-	head   int // of the queue: those before are done with
+	rest   []byte // of a request that the socket accepted in part (TCP)
+	full   bool   // the socket accepts no more
+	stuck  uint64 // requests up to here are counted if they found the socket full
+	base   uint64 // number of the oldest pending request
+	queue  []pendingRequest
+	head   int // start of the pending part of queue
 	buf    []byte
-	margin time.Duration // how much too early the thread is woken up, to be there in time
+	margin time.Duration // how much too early to wake the thread, to be on time
 	spins  bool
 	turn   turn
 }
 
-// underWay is a request that waits for its answer. Times are since the run's begin.
-type underWay struct {
+// pendingRequest is a request that waits for its answer. Times are since the start of the run.
+type pendingRequest struct {
 	due, sent time.Duration
 	answered  bool
 }
 
 const (
-	// atOnce is how many requests leave in one go before answers are looked at.
-	atOnce = 16
-	// leadIn is the time that the threads have to be ready for the first request, which is no part of the schedule.
+	// sendBurst is how many requests are sent at once before answers are read.
+	sendBurst = 16
+	// leadIn is the time for the threads to get ready before the first request. It is not part of the schedule.
 	leadIn = 2 * time.Millisecond
 )
 
-// onSchedule sends the requests of one connection at its part of the rate: connection i of n those numbered i, i+n, …
-// of the whole schedule.
-func (r *run) onSchedule(c *conn, conf RRConfig, i int, n *tally, live *atomic.Uint64) error {
+// sendOnSchedule sends one connection's share of the schedule: connection i of n sends the requests i, i+n, …
+func (r *run) sendOnSchedule(c *conn, conf RRConfig, i int, n *tally, live *atomic.Uint64) error {
 	conns := float64(len(r.conns))
 	o := &openLoop{
 		c: c, udp: conf.UDP, request: make([]byte, conf.Request), response: conf.Response, begin: r.start,
 		first: float64(leadIn) + float64(i)*1e9/conf.Rate, step: conns * 1e9 / conf.Rate, timeout: conf.Timeout,
 		n: n, live: live, buf: make([]byte, max(64<<10, conf.Response)),
-		// A thread that watches the clock needs a CPU; the far end may be on this machine.
+		// Polling the clock takes a whole CPU; the far end may be on this machine.
 		spins: len(r.conns) < runtime.NumCPU(),
 	}
 	o.limit = conf.Count
@@ -71,26 +70,26 @@ func (r *run) onSchedule(c *conn, conf RRConfig, i int, n *tally, live *atomic.U
 			return err
 		}
 	}
-	// Sleep is exact to a microsecond on this thread instead of 50 (prctl(2), PR_SET_TIMERSLACK); 0 sets it back.
+	// Timers on this thread are precise to 1 µs instead of 50 (prctl(2), PR_SET_TIMERSLACK); 0 restores the default.
 	if unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) == nil {
 		defer func() { _ = unix.Prctl(unix.PR_SET_TIMERSLACK, 0, 0, 0, 0) }()
 	}
 	err := o.serve(r)
 	n.due = o.limit
 	if ended := time.Duration(r.ended.Load()); ended > 0 && (conf.Duration == 0 || ended < conf.Duration) {
-		n.due = min(n.due, o.upTo(ended)) // cancelled: the rest was never due
+		n.due = min(n.due, o.upTo(ended)) // cancelled: the rest never became due
 	}
 	return err
 }
 
-// upTo is the number of requests that are due before a time.
+// upTo returns the number of requests that are due before a time.
 func (o *openLoop) upTo(d time.Duration) uint64 {
 	return uint64(math.Ceil(max(0, float64(d)-o.first) / o.step))
 }
 
 func (o *openLoop) due(k uint64) time.Duration { return time.Duration(o.first + float64(k)*o.step) }
 
-// serve sends and receives until the schedule is over and everything is answered or given up.
+// serve sends and receives until the schedule is over and every request is answered or lost.
 func (o *openLoop) serve(r *run) error {
 	for {
 		now := time.Since(o.begin)
@@ -100,9 +99,9 @@ func (o *openLoop) serve(r *run) error {
 				return fmt.Errorf("request: %w", err)
 			}
 		}
-		came, err := o.receive()
+		received, err := o.receive()
 		if r.aborted.Load() {
-			o.forget(math.MaxInt64)
+			o.loseUntil(math.MaxInt64)
 			return nil
 		}
 		if err != nil {
@@ -110,18 +109,18 @@ func (o *openLoop) serve(r *run) error {
 		}
 		now = time.Since(o.begin)
 		if o.udp {
-			o.forget(now - o.timeout)
+			o.loseUntil(now - o.timeout)
 		}
 		if !sending {
-			if len(o.under()) == 0 {
+			if len(o.pending()) == 0 {
 				return nil
 			}
 			if over := time.Duration(r.ended.Load()); !r.going() && now >= over+o.timeout {
-				o.forget(math.MaxInt64)
+				o.loseUntil(math.MaxInt64)
 				return nil
 			}
 		}
-		if came {
+		if received {
 			continue
 		}
 		if o.turn.due(now) {
@@ -134,20 +133,20 @@ func (o *openLoop) serve(r *run) error {
 	}
 }
 
-// sendDue sends what is due, a few at a time.
+// sendDue sends the requests that are due, up to sendBurst.
 func (o *openLoop) sendDue(now time.Duration) error {
 	o.full = false
-	for range atOnce {
+	for range sendBurst {
 		if o.rest == nil {
 			if o.n.sent >= o.limit || o.due(o.n.sent) > now {
 				return nil
 			}
 			if o.udp {
-				number(o.request, o.n.sent)
+				putNumber(o.request, o.n.sent)
 			}
 			o.rest = o.request
 		}
-		// Before the call: on a short path the answer is here when it returns.
+		// Before the call: on a short path the answer has arrived when it returns.
 		now = time.Since(o.begin)
 		n, errno := o.c.sendNow(o.rest)
 		switch errno {
@@ -168,59 +167,60 @@ func (o *openLoop) sendDue(now time.Duration) error {
 			continue
 		}
 		o.rest = nil
-		o.queue = append(o.queue, underWay{due: o.due(o.n.sent), sent: now})
+		o.queue = append(o.queue, pendingRequest{due: o.due(o.n.sent), sent: now})
 		o.n.sent++
 	}
 	return nil
 }
 
-// receive takes all answers that are there, and reports whether there were any.
-func (o *openLoop) receive() (came bool, err error) {
+// receive takes all answers that have arrived, and reports whether there were any.
+func (o *openLoop) receive() (received bool, err error) {
 	for {
 		n, errno := o.c.receiveNow(o.buf)
 		switch {
 		case errno == unix.EINTR:
 			continue
 		case errno == unix.EAGAIN:
-			return came, nil
+			return received, nil
 		case errno != 0:
-			return came, errno
+			return received, errno
 		case n == 0 && !o.udp:
-			return came, io.EOF
+			return received, io.EOF
 		}
-		came = true
+		received = true
 		now := time.Since(o.begin)
 		if o.udp {
 			o.datagram(o.buf[:n], now)
 			continue
 		}
 		for o.got += n; o.got >= o.response; o.got -= o.response {
-			if len(o.under()) == 0 {
-				return came, fmt.Errorf("more answers than requests")
+			if len(o.pending()) == 0 {
+				return received, fmt.Errorf("more answers than requests")
 			}
-			o.answered(0, now)
+			o.recordAnswer(0, now)
 			o.trim()
 		}
 	}
 }
 
-// datagram is an answer over UDP.
+// datagram handles an answer over UDP.
 func (o *openLoop) datagram(b []byte, now time.Duration) {
 	if len(b) != o.response {
 		o.n.late++
 		return
 	}
 	k := binary.LittleEndian.Uint64(b)
-	if k < o.base || k-o.base >= uint64(len(o.under())) || o.under()[k-o.base].answered {
+	if k < o.base || k-o.base >= uint64(len(o.pending())) || o.pending()[k-o.base].answered {
 		o.n.late++
 		return
 	}
-	o.answered(int(k-o.base), now)
+	o.recordAnswer(int(k-o.base), now)
 	o.trim()
 }
 
-func (o *openLoop) answered(i int, now time.Duration) {
-	u := &o.under()[i]
+// recordAnswer counts the answer to pending request i.
+func (o *openLoop) recordAnswer(i int, now time.Duration) {
+	u := &o.pending()[i]
 	u.answered = true
 	o.n.done++
 	o.live.Add(1)
@@ -229,20 +229,20 @@ func (o *openLoop) answered(i int, now time.Duration) {
 	o.n.last = o.begin.Add(now)
 }
 
-// under are the requests that wait for their answers, the oldest first.
-func (o *openLoop) under() []underWay { return o.queue[o.head:] }
+// pending returns the requests that wait for their answers, oldest first.
+func (o *openLoop) pending() []pendingRequest { return o.queue[o.head:] }
 
-// trim drops what is answered from the front.
+// trim drops answered requests from the front.
 func (o *openLoop) trim() {
-	for len(o.under()) > 0 && o.under()[0].answered {
+	for len(o.pending()) > 0 && o.pending()[0].answered {
 		o.drop()
 	}
 }
 
-// forget counts requests sent up to a time as lost.
-func (o *openLoop) forget(before time.Duration) {
-	for len(o.under()) > 0 && o.under()[0].sent <= before {
-		if !o.under()[0].answered {
+// loseUntil counts unanswered requests sent up to a time as lost.
+func (o *openLoop) loseUntil(before time.Duration) {
+	for len(o.pending()) > 0 && o.pending()[0].sent <= before {
+		if !o.pending()[0].answered {
 			o.n.lost++
 		}
 		o.drop()
@@ -250,7 +250,7 @@ func (o *openLoop) forget(before time.Duration) {
 	o.trim()
 }
 
-// drop drops the oldest one.
+// drop drops the oldest request.
 func (o *openLoop) drop() {
 	o.base++
 	if o.head++; o.head == len(o.queue) || o.head > 1<<12 && o.head > len(o.queue)/2 {
@@ -259,16 +259,16 @@ func (o *openLoop) drop() {
 	}
 }
 
-// The thread is woken up as much too early as it was woken too late until now, within these bounds, and watches the
-// clock for the rest.
+// Bounds of openLoop.margin. The thread wakes up early by about as much as it has been woken late so far, and then
+// polls the clock.
 const (
 	leastMargin = 2 * time.Microsecond
 	mostMargin  = 100 * time.Microsecond
 )
 
-// wait sleeps until an answer comes or something is to be done.
+// wait sleeps until an answer arrives or something is due.
 func (o *openLoop) wait(now time.Duration, sending bool) error {
-	wake := now + glance
+	wake := now + pollInterval
 	precise := false
 	switch {
 	case sending && o.full:
@@ -282,8 +282,8 @@ func (o *openLoop) wait(now time.Duration, sending bool) error {
 	case sending:
 		return nil
 	}
-	if o.udp && len(o.under()) > 0 {
-		if lost := o.under()[0].sent + o.timeout; lost < wake {
+	if o.udp && len(o.pending()) > 0 {
+		if lost := o.pending()[0].sent + o.timeout; lost < wake {
 			wake, precise = lost, false
 		}
 	}
@@ -306,7 +306,7 @@ func (o *openLoop) wait(now time.Duration, sending bool) error {
 	return nil
 }
 
-// span is how long an open loop took: its schedule, and longer where answers came after it.
+// span returns how long an open loop took: its schedule, or until the last answer if that was later.
 func (r *run) span(c RRConfig, tallies []tally) time.Duration {
 	end := c.Duration
 	if all := leadIn + time.Duration(float64(c.Count)*float64(len(tallies))/c.Rate*1e9); c.Count > 0 &&

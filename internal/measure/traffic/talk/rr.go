@@ -1,6 +1,7 @@
 package talk
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -8,54 +9,49 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"mpps/internal/measure/traffic"
 )
 
-func (c *conn) closeWrite() error { return unix.Shutdown(c.fd, unix.SHUT_WR) }
-
-// RRConfig says what RR does.
+// RRConfig configures RR.
 type RRConfig struct {
 	Target
 	Duration time.Duration `json:"duration"`
-	Count    uint64        `json:"count,omitempty"`    // transactions a connection; 0 for no limit
+	Count    uint64        `json:"count,omitempty"`    // transactions per connection; 0 for no limit
 	Request  int           `json:"request,omitempty"`  // bytes, 0 means 1
 	Response int           `json:"response,omitempty"` // bytes, 0 means 1
-	Interval time.Duration `json:"interval,omitempty"` // of the samples, 0 means 1 s
+	Interval time.Duration `json:"interval,omitempty"` // of the samples; 0 means 1 s
 	UDP      bool          `json:"udp,omitempty"`
-	// Rate is how many requests are sent a second over all connections, on a schedule and whether or not those before
-	// are answered: an open loop. 0: a closed loop, the next request after the answer. Over UDP an open loop needs 8
-	// bytes for a request's number.
+	// Rate is how many requests per second are sent over all connections, on a schedule that does not wait for answers:
+	// an open loop. 0 is a closed loop: the next request follows the answer. Over UDP an open loop needs 8 bytes for
+	// the request number.
 	Rate float64 `json:"rate,omitempty"`
-	// Timeout is after what time a request counts as lost: over UDP at any time, in an open loop over TCP when
-	// the run is over. 0 means 1 s.
+	// Timeout is the time after which a request counts as lost: over UDP always, over TCP only in an open loop when the
+	// run is over. 0 means 1 s.
 	Timeout time.Duration `json:"timeout,omitempty"`
 }
 
-// RRResult counts transactions: a request sent and its response received. In a
-// closed loop they are made one at a time on each connection, as netperf's
-// TCP_RR and UDP_RR.
+// RRResult counts transactions: a request sent and its response received. A closed loop makes them one at a time on
+// each connection, as netperf's TCP_RR and UDP_RR.
 type RRResult struct {
 	Transactions uint64        `json:"transactions"` // answered
 	Sent         uint64        `json:"sent"`         // requests; Transactions + Lost
 	Lost         uint64        `json:"lost"`         // not answered within the timeout
-	Late         uint64        `json:"late"`         // answers that came after the timeout, or twice
-	Elapsed      time.Duration `json:"elapsed"`      // to the last answer, or the end of the schedule if that was later
+	Late         uint64        `json:"late"`         // answers after the timeout, and duplicates
+	Elapsed      time.Duration `json:"elapsed"`      // until the last answer or the end of the schedule
 	PerConn      []uint64      `json:"per_conn"`
 	Intervals    []Interval    `json:"intervals"`
-	// of the transactions; see Histogram. In an open loop from the time at which a request was due
+	// of the transactions; see Histogram. In an open loop, from when the request was due
 	Delays      []traffic.Bin `json:"delays"`
 	Retransmits uint64        `json:"retransmits"`
 	Cancelled   bool          `json:"cancelled,omitempty"`
 
-	// Of an open loop.
-	SinceSent []traffic.Bin `json:"since_sent,omitempty"` // delays from the time at which the request was really sent
-	Due       uint64        `json:"due,omitempty"`        // requests that the schedule had for the run
-	Blocked   uint64        `json:"blocked,omitempty"`    // requests that were due and found the socket full
+	// Only in an open loop:
+	SinceSent []traffic.Bin `json:"since_sent,omitempty"` // delays from when the request was really sent
+	Due       uint64        `json:"due,omitempty"`        // requests on the schedule of the run
+	Blocked   uint64        `json:"blocked,omitempty"`    // requests that were due while the socket was full
 }
 
-// PerSecond is the mean rate of transactions.
+// PerSecond returns the mean rate of transactions.
 func (r RRResult) PerSecond() float64 {
 	if r.Elapsed <= 0 {
 		return 0
@@ -63,10 +59,10 @@ func (r RRResult) PerSecond() float64 {
 	return float64(r.Transactions) / r.Elapsed.Seconds()
 }
 
-// Histogram is the distribution of transaction times.
+// Histogram returns the distribution of transaction times.
 func (r RRResult) Histogram() *traffic.Histogram { return traffic.FromBins(r.Delays) }
 
-// tally is what one connection counts.
+// tally holds the counts of one connection.
 type tally struct {
 	sent, done, lost, late uint64
 	due, blocked           uint64
@@ -79,15 +75,8 @@ func (c *RRConfig) check() error {
 	if c.UDP {
 		most = MaxDatagram
 	}
-	if c.Request == 0 {
-		c.Request = 1
-	}
-	if c.Response == 0 {
-		c.Response = 1
-	}
-	if c.Timeout == 0 {
-		c.Timeout = time.Second
-	}
+	c.Request, c.Response = cmp.Or(c.Request, 1), cmp.Or(c.Response, 1)
+	c.Timeout = cmp.Or(c.Timeout, time.Second)
 	switch {
 	case c.Request < 0 || c.Response < 0 || c.Request > most || c.Response > most:
 		return fmt.Errorf("%w: request of %d and response of %d bytes, want 1 to %d", ErrConfig, c.Request, c.Response,
@@ -105,10 +94,9 @@ func (c *RRConfig) check() error {
 	return nil
 }
 
-// RR makes transactions until Duration or Count is reached or ctx is done,
-// which is not an error. In a closed loop no request is started while the far
-// end stalls, so that stalls are under-counted (coordinated omission); an open
-// loop counts the delays from its schedule.
+// RR makes transactions until Duration or Count is reached or ctx is done, which is not an error. In a closed loop no
+// request is sent while the far end stalls, so stalls are under-counted (coordinated omission); an open loop measures
+// delays from its schedule.
 func RR(ctx context.Context, c RRConfig) (RRResult, error) {
 	if err := c.check(); err != nil {
 		return RRResult{}, err
@@ -129,13 +117,13 @@ func RR(ctx context.Context, c RRConfig) (RRResult, error) {
 	defer closeAll(conns)
 	tallies := make([]tally, len(conns))
 	var live atomic.Uint64
-	spare(2 * len(conns)) // the server may be in this process
+	reserveProcs(2 * len(conns)) // the server may be in this process
 	run := newRun(ctx, c.Duration, conns, max(grace, c.Timeout+grace/10))
 	sampled := run.sample(&live, c.Interval)
 	err = run.each(func(i int, k *conn) error {
 		switch {
 		case c.Rate > 0:
-			return run.onSchedule(k, c, i, &tallies[i], &live)
+			return run.sendOnSchedule(k, c, i, &tallies[i], &live)
 		case c.UDP:
 			return run.transactUDP(k, make([]byte, c.Request), make([]byte, c.Response), c.Count, c.Timeout,
 				&tallies[i], &live)
@@ -158,7 +146,7 @@ func RR(ctx context.Context, c RRConfig) (RRResult, error) {
 	return r, nil
 }
 
-// sum adds up what the connections counted.
+// sum adds up the counts of the connections.
 func (r *RRResult) sum(tallies []tally) {
 	var delays, sinceSent traffic.Histogram
 	for i := range tallies {
@@ -177,6 +165,19 @@ func (r *run) transact(c *conn, request, response []byte, limit uint64, n *tally
 	if err := c.noDelay(); err != nil {
 		return err
 	}
+	return r.closedLoop(limit, n, live, func() error {
+		if err := c.write(request); err != nil {
+			return fmt.Errorf("request: %w", err)
+		}
+		if err := c.readFull(response); err != nil {
+			return fmt.Errorf("response: %w", err)
+		}
+		return nil
+	})
+}
+
+// closedLoop makes one transaction after the other, up to limit (0: none).
+func (r *run) closedLoop(limit uint64, n *tally, live *atomic.Uint64, transaction func() error) error {
 	start := time.Now()
 	var begin time.Duration
 	var turn turn
@@ -185,11 +186,8 @@ func (r *run) transact(c *conn, request, response []byte, limit uint64, n *tally
 			runtime.Gosched()
 			begin = time.Since(start)
 		}
-		if err := c.write(request); err != nil {
-			return fmt.Errorf("request: %w", err)
-		}
-		if err := c.readFull(response); err != nil {
-			return fmt.Errorf("response: %w", err)
+		if err := transaction(); err != nil {
+			return err
 		}
 		end := time.Since(start)
 		n.delays.Record(end - begin)

@@ -24,8 +24,7 @@ type Server struct {
 	closed bool
 }
 
-// Listen serves on addr (host:port, port 0 for any) in a network namespace, ""
-// for this one.
+// Listen serves on addr (host:port, port 0 for any) in a network namespace, "" for this one.
 func Listen(netns, addr string) (*Server, error) {
 	l, err := listenIn(netns, addr)
 	if err != nil {
@@ -36,13 +35,13 @@ func Listen(netns, addr string) (*Server, error) {
 	return s, nil
 }
 
-// Addr is where the server listens.
+// Addr returns the address that the server listens on.
 func (s *Server) Addr() string { return s.listener.Addr().String() }
 
-// ServerCounts is what a server has done since it started.
+// ServerCounts is what a server has done since its start.
 type ServerCounts struct {
 	Received     uint64 `json:"received"`     // bytes of streams
-	Transactions uint64 `json:"transactions"` // requests that came
+	Transactions uint64 `json:"transactions"` // requests received
 }
 
 // Counts may be called at any time.
@@ -74,15 +73,15 @@ func (s *Server) accept() {
 			if errors.Is(err, net.ErrClosed) {
 				return
 			}
-			time.Sleep(10 * time.Millisecond) // out of descriptors, for example: goes by
+			time.Sleep(10 * time.Millisecond) // out of descriptors, for example, which passes
 			continue
 		}
 		s.wait.Go(func() { s.serve(c.(*net.TCPConn)) })
 	}
 }
 
-// serve reads the hello with a time limit and hands over to a thread. A client
-// that breaks off or speaks nonsense has ended its connection, and that is all.
+// serve reads the hello with a time limit and continues on a thread of its own. A client that disconnects or sends
+// garbage only loses its connection.
 func (s *Server) serve(t *net.TCPConn) {
 	b := make([]byte, helloBytes)
 	_ = t.SetReadDeadline(time.Now().Add(helloWithin))
@@ -136,34 +135,34 @@ func (s *Server) add(c *conn) bool {
 		return false
 	}
 	s.conns[c] = true
-	spare(len(s.conns))
+	reserveProcs(len(s.conns))
 	return true
 }
 
-// sink counts what comes and says how much it was.
+// sink counts what arrives and answers with the count.
 func (s *Server) sink(c *conn, h hello) {
 	buf := make([]byte, h.request)
 	g := gauge{ramp: time.Duration(h.response) * time.Millisecond}
 	for {
 		n, err := c.read(buf)
 		if err == io.EOF {
-			// If the client is gone, there is nobody to tell.
+			// If the client is gone, nobody reads this.
 			_ = c.write(g.answer())
 			return
 		}
 		if err != nil {
 			return
 		}
-		g.see(n)
+		g.record(n)
 		s.received.Add(uint64(n))
 	}
 }
 
 // source sends until the client closes.
 func (s *Server) source(c *conn, h hello) {
-	f, err := newFilling(int(h.request), h.service == serviceSourceFile)
+	f, err := newPayload(int(h.request), h.service == serviceSourceFile)
 	if err != nil {
-		return // the client is told by the end of its connection
+		return // the client notices the end of its connection
 	}
 	defer f.close()
 	for f.sendTo(c, len(f.buf)) == nil {
@@ -183,7 +182,7 @@ func (s *Server) answer(c *conn, h hello) {
 		if c.write(response) != nil {
 			return
 		}
-		// After the response: while it is under way nobody waits for this end.
+		// After the response: nobody waits for this end while it is in flight.
 		if turn.due(time.Since(start)) {
 			runtime.Gosched()
 		}

@@ -1,6 +1,7 @@
 package talk
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -12,50 +13,48 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// StreamConfig says what Stream does.
+// StreamConfig configures Stream.
 type StreamConfig struct {
 	Target
-	Duration time.Duration `json:"duration"`         // of sending, over all connections at once, behind the ramp
-	Bytes    uint64        `json:"bytes,omitempty"`  // a connection; 0 for no limit
-	Buffer   int           `json:"buffer,omitempty"` // bytes a call, 0 means 128 KiB
+	Duration time.Duration `json:"duration"`         // of sending, over all connections at once, after the ramp
+	Bytes    uint64        `json:"bytes,omitempty"`  // per connection; 0 for no limit
+	Buffer   int           `json:"buffer,omitempty"` // bytes per call; 0 means 128 KiB
 	Reverse  bool          `json:"reverse,omitempty"`
-	Interval time.Duration `json:"interval,omitempty"` // of the samples, 0 means 1 s
-	// Ramp is how long each connection carries bytes that are not counted, so that it has found its speed when they
-	// are. Whole milliseconds.
+	Interval time.Duration `json:"interval,omitempty"` // of the samples; 0 means 1 s
+	// Ramp is how long each connection transfers before bytes are counted, so that it reaches its full speed first.
+	// Whole milliseconds.
 	Ramp time.Duration `json:"ramp,omitempty"`
-	// Sendfile sends from a file's pages, which are not copied (sendfile(2)), instead of from a buffer.
+	// Sendfile sends from the pages of a file, without copying (sendfile(2)), instead of from a buffer.
 	Sendfile bool `json:"sendfile,omitempty"`
 }
 
-// StreamResult counts what was received.
+// StreamResult counts received bytes.
 type StreamResult struct {
-	// received by the far end, or here if Reverse; behind the ramp, if there was one
+	// received by the far end, or here if Reverse; without the ramp
 	Bytes     uint64        `json:"bytes"`
 	RampBytes uint64        `json:"ramp_bytes,omitempty"`
 	Sent      uint64        `json:"sent,omitempty"`
 	Elapsed   time.Duration `json:"elapsed"`         // until the last byte was received
-	Rate      float64       `json:"bytes_per_s"`     // over all connections, behind the ramp
+	Rate      float64       `json:"bytes_per_s"`     // over all connections, after the ramp
 	Spans     []Span        `json:"spans,omitempty"` // with a ramp
-	PerConn   []uint64      `json:"per_conn"`        // all that was received, the ramp included
+	PerConn   []uint64      `json:"per_conn"`        // all bytes received, including the ramp
 	// as seen here: bytes handed to the socket, or received if Reverse
 	Intervals   []Interval `json:"intervals"`
 	Retransmits uint64     `json:"retransmits"`
 	Cancelled   bool       `json:"cancelled,omitempty"`
 }
 
-// A Span is what one connection received behind its ramp, by the receiver's clock.
+// A Span is what one connection received after its ramp, by the receiver's clock.
 type Span struct {
 	Bytes uint64        `json:"bytes"`
-	Time  time.Duration `json:"time"` // from the end of the ramp to the last byte; 0 if it came to an end before
+	Time  time.Duration `json:"time"` // from the end of the ramp to the last byte; 0 if it ended before
 }
 
-// BitsPerSecond is the mean over Elapsed or, with a ramp, over what was counted behind it.
+// BitsPerSecond returns the mean over Elapsed or, with a ramp, over the time after it.
 func (r StreamResult) BitsPerSecond() float64 { return 8 * r.Rate }
 
 func (c *StreamConfig) check() error {
-	if c.Buffer == 0 {
-		c.Buffer = defaultBuf
-	}
+	c.Buffer = cmp.Or(c.Buffer, defaultBuf)
 	switch {
 	case c.Buffer < 1 || c.Buffer > maxMessage:
 		return fmt.Errorf("%w: buffer of %d bytes, want 1 to %d", ErrConfig, c.Buffer, maxMessage)
@@ -67,7 +66,7 @@ func (c *StreamConfig) check() error {
 	return nil
 }
 
-// hello asks for the stream. A sink needs to know the ramp, a source does not.
+// hello returns the request for the stream. A sink needs to know the ramp, a source does not.
 func (c *StreamConfig) hello() hello {
 	h := hello{service: serviceSink, request: uint32(c.Buffer), response: uint32(c.Ramp.Milliseconds())}
 	switch {
@@ -79,8 +78,8 @@ func (c *StreamConfig) hello() hello {
 	return h
 }
 
-// Stream sends (or with Reverse receives) bytes over Conns connections until
-// Duration or Bytes is reached or ctx is done, which is not an error.
+// Stream sends (or with Reverse receives) bytes over Conns connections until Duration or Bytes is reached or ctx is
+// done, which is not an error.
 func Stream(ctx context.Context, c StreamConfig) (StreamResult, error) {
 	if err := c.check(); err != nil {
 		return StreamResult{}, err
@@ -105,7 +104,7 @@ func Stream(ctx context.Context, c StreamConfig) (StreamResult, error) {
 		if c.Reverse {
 			return run.receive(k, make([]byte, c.Buffer), c.Bytes, &received[i], &live)
 		}
-		f, err := c.filled()
+		f, err := newPayload(c.Buffer, c.Sendfile)
 		if err != nil {
 			return err
 		}
@@ -126,7 +125,7 @@ func Stream(ctx context.Context, c StreamConfig) (StreamResult, error) {
 	return r, nil
 }
 
-// sum adds up what the connections received. Each has begun and ended in its own time, and so its own rate.
+// sum adds up what the connections received. Each started and ended at its own time, and so has its own rate.
 func (r *StreamResult) sum(received []gauge, ramp time.Duration) {
 	for _, g := range received {
 		r.PerConn = append(r.PerConn, g.total)
@@ -146,16 +145,16 @@ func (r *StreamResult) sum(received []gauge, ramp time.Duration) {
 	}
 }
 
-// A gauge counts the bytes of a connection where they are received, and apart those behind the ramp.
+// A gauge counts the bytes received on a connection, and separately those after the ramp.
 type gauge struct {
 	ramp        time.Duration
 	begin       time.Time // of the first byte
-	mark, last  time.Time // of the last byte of the ramp, and of the last of all
-	total, late uint64    // late are those after mark
+	mark, last  time.Time // when the last byte of the ramp arrived, and the last of all
+	total, late uint64    // late: after mark
 }
 
-// see counts n bytes that have just come.
-func (g *gauge) see(n int) {
+// record counts n bytes that have just arrived.
+func (g *gauge) record(n int) {
 	g.total += uint64(n)
 	if g.ramp == 0 {
 		return
@@ -179,7 +178,7 @@ func (g *gauge) span() Span {
 	return Span{Bytes: g.late, Time: g.last.Sub(g.mark)}
 }
 
-// The sink's answer: all bytes, those behind the ramp, and their time in nanoseconds.
+// The sink's answer: all bytes, those after the ramp, and their time in nanoseconds.
 const answerBytes = 3 * 8
 
 func (g *gauge) answer() []byte {
@@ -189,8 +188,8 @@ func (g *gauge) answer() []byte {
 	return binary.BigEndian.AppendUint64(b, uint64(s.Time))
 }
 
-// take reads an answer of the far end's gauge.
-func (g *gauge) take(b []byte) error {
+// parse reads the answer of the far end's gauge.
+func (g *gauge) parse(b []byte) error {
 	total, late, took := binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:]), binary.BigEndian.Uint64(b[16:])
 	if late > total || took > math.MaxInt64 {
 		return fmt.Errorf("the far end counts %d bytes, %d of them in %d ns: expected no more than all", total, late,
@@ -204,16 +203,14 @@ func (g *gauge) take(b []byte) error {
 	return nil
 }
 
-// filling is what is sent again and again: a buffer or a file.
-type filling struct {
+// payload is what is sent repeatedly: a buffer or a file.
+type payload struct {
 	buf  []byte
 	file int // −1 for none
 }
 
-func (c *StreamConfig) filled() (filling, error) { return newFilling(c.Buffer, c.Sendfile) }
-
-func newFilling(size int, file bool) (filling, error) {
-	f := filling{buf: make([]byte, size), file: -1}
+func newPayload(size int, file bool) (payload, error) {
+	f := payload{buf: make([]byte, size), file: -1}
 	if !file {
 		return f, nil
 	}
@@ -233,19 +230,19 @@ func newFilling(size int, file bool) (filling, error) {
 	return f, nil
 }
 
-func (f filling) close() {
+func (f payload) close() {
 	if f.file >= 0 {
 		unix.Close(f.file)
 	}
 }
 
 // sendTo sends the first n bytes.
-func (f filling) sendTo(c *conn, n int) error {
+func (f payload) sendTo(c *conn, n int) error {
 	if f.file < 0 {
 		return c.write(f.buf[:n])
 	}
 	for at := int64(0); at < int64(n); {
-		// The runtime ignores the SIGPIPE that a far end which is gone causes here.
+		// The runtime ignores the SIGPIPE that sendfile(2) raises if the far end is gone.
 		sent, err := unix.Sendfile(c.fd, f.file, &at, n-int(at))
 		switch {
 		case err == unix.EINTR:
@@ -258,8 +255,8 @@ func (f filling) sendTo(c *conn, n int) error {
 	return nil
 }
 
-// send writes until the run is over, then asks the far end what it received.
-func (r *run) send(c *conn, f filling, limit uint64, sent *uint64, received *gauge, live *atomic.Uint64) error {
+// send sends until the run is over, then asks the far end what it received.
+func (r *run) send(c *conn, f payload, limit uint64, sent *uint64, received *gauge, live *atomic.Uint64) error {
 	for r.going() && (limit == 0 || *sent < limit) {
 		n := len(f.buf)
 		if limit > 0 {
@@ -271,14 +268,14 @@ func (r *run) send(c *conn, f filling, limit uint64, sent *uint64, received *gau
 		*sent += uint64(n)
 		live.Add(uint64(n))
 	}
-	if err := c.closeWrite(); err != nil {
+	if err := unix.Shutdown(c.fd, unix.SHUT_WR); err != nil {
 		return err
 	}
 	answer := make([]byte, answerBytes)
 	if err := c.readFull(answer); err != nil {
 		return fmt.Errorf("wait for the far end's count: %w", err)
 	}
-	return received.take(answer)
+	return received.parse(answer)
 }
 
 // receive reads until the run is over.
@@ -290,7 +287,7 @@ func (r *run) receive(c *conn, buf []byte, limit uint64, received *gauge, live *
 			b = b[:min(uint64(len(b)), limit-received.total)]
 		}
 		n, err := c.read(b)
-		received.see(n)
+		received.record(n)
 		live.Add(uint64(n))
 		if err != nil {
 			if err == io.EOF && !r.going() {

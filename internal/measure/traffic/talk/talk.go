@@ -1,13 +1,12 @@
-// Package talk has the endpoints of a measurement that talk through sockets:
-// streams of bytes and transactions, as netperf's TCP_STREAM, TCP_RR and UDP_RR.
+// Package talk has the endpoints of a measurement over sockets: byte streams and transactions, as netperf's TCP_STREAM,
+// TCP_RR and UDP_RR.
 //
-// A client opens each connection with a hello that names the service; one
-// server answers all of them on one port. A service over UDP goes on on a port
-// that the server answers the hello with, for as long as the connection lasts.
-// Bytes are counted where they are received, transactions where they are started.
+// A client opens each connection with a hello that names the service; one server answers them all on one port. A UDP
+// service continues on a port that the server sends in reply to the hello, for as long as the connection lasts. Bytes
+// are counted where they are received, transactions where they are started.
 //
-// Sockets are used with blocking system calls on threads of their own: the
-// wake-up through the Go scheduler's poller would be part of each transaction.
+// Sockets are used with blocking system calls on dedicated threads: a wake-up through the Go scheduler's poller would
+// become part of each transaction.
 package talk
 
 import (
@@ -28,7 +27,7 @@ import (
 	"mpps/internal/measure/traffic"
 )
 
-// ErrConfig is wrapped by complaints about a configuration.
+// ErrConfig is wrapped by errors about a configuration.
 var ErrConfig = errors.New("bad configuration of a TCP or UDP test")
 
 // The hello: 8 bytes of magic, then service, then two sizes.
@@ -39,10 +38,10 @@ const (
 	serviceSink   = 1 // the client sends, the server answers with its counts; the second size is the ramp, ms
 	serviceSource = 2 // the server sends until the client closes
 	serviceRR     = 3 // the server answers each request with a response
-	serviceUDPRR  = 4 // the server answers with a UDP port, and on it each request with a response
-	serviceCRR    = 5 // the server answers with a TCP port, and on it one request a connection
+	serviceUDPRR  = 4 // the server sends a UDP port, and answers each request there with a response
+	serviceCRR    = 5 // the server sends a TCP port, and accepts one request per connection there
 
-	serviceSourceFile = 6 // as serviceSource, from a file
+	serviceSourceFile = 6 // like serviceSource, from a file
 	lastService       = serviceSourceFile
 )
 
@@ -52,7 +51,7 @@ const (
 	helloWithin = 5 * time.Second
 )
 
-// MaxDatagram is how many bytes a UDP datagram over IPv4 can carry: 65535 − 20 − 8.
+// MaxDatagram is the payload of the largest UDP datagram over IPv4, in bytes: 65535 − 20 − 8.
 const MaxDatagram = 65507
 
 type hello struct {
@@ -92,22 +91,23 @@ func parseHello(b []byte) (hello, error) {
 	return h, nil
 }
 
-// shortMessage is a message, in bytes, whose copying takes less than the Go scheduler's part in a system call.
+// shortMessage is the size in bytes up to which copying a message takes less time than the Go scheduler adds to a
+// system call.
 const shortMessage = 4096
 
 // A conn is a connected socket in blocking mode.
 type conn struct {
 	fd   int
 	once sync.Once
-	slot slot // of connections that are made anew again and again, in place of fd
+	slot slot // for short-lived connections, instead of fd
 }
 
-// block takes a connection away from the poller.
+// block takes a connection from the poller and makes it blocking.
 func block(c interface {
 	io.Closer
 	File() (*os.File, error)
 }) (*conn, error) {
-	f, err := c.File() // a duplicate, so that closing c leaves it
+	f, err := c.File() // a duplicate, which closing c does not affect
 	if err != nil {
 		return nil, err
 	}
@@ -132,9 +132,9 @@ func (c *conn) abort() {
 	_ = unix.Shutdown(c.fd, unix.SHUT_RDWR)
 }
 
-// reset is abort for an end that gives up: close then sends an RST. After a FIN alone a client whose last word was that
-// there is no room here would go on waiting for some, up to a minute (net/ipv4/tcp_minisocks.c: a socket in FIN_WAIT2
-// answers with the window that it had).
+// reset is abort for an end that gives up: close then sends an RST. After a FIN alone, a client that was last told of a
+// closed window would keep waiting for it to open, up to a minute (net/ipv4/tcp_minisocks.c: a socket in FIN_WAIT2
+// answers with its old window).
 func (c *conn) reset() {
 	_ = unix.SetsockoptLinger(c.fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
 	c.abort()
@@ -143,7 +143,7 @@ func (c *conn) reset() {
 // close may be called once nothing else uses the connection.
 func (c *conn) close() { c.once.Do(func() { unix.Close(c.fd) }) }
 
-// read is recv(2); 0 bytes is io.EOF.
+// read is recv(2). 0 bytes become io.EOF.
 func (c *conn) read(b []byte) (int, error) {
 	for {
 		n, _, errno := unix.Syscall6(unix.SYS_RECVFROM, uintptr(c.fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))),
@@ -186,23 +186,21 @@ func (c *conn) write(b []byte) error {
 	return nil
 }
 
-// sendNow and receiveNow are send(2) and recv(2) that never wait: EAGAIN instead.
+// sendNow and receiveNow are send(2) and recv(2) that never block, but return EAGAIN.
 func (c *conn) sendNow(b []byte) (int, syscall.Errno) {
 	n, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(c.fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))),
-		uintptr(len(b)),
-		unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT, 0, 0)
+		uintptr(len(b)), unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT, 0, 0)
 	return int(n), errno
 }
 
 func (c *conn) receiveNow(b []byte) (int, syscall.Errno) {
 	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(c.fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))),
-		uintptr(len(b)),
-		unix.MSG_DONTWAIT, 0, 0)
+		uintptr(len(b)), unix.MSG_DONTWAIT, 0, 0)
 	return int(n), errno
 }
 
-// send is send(2). A short message, which leaves at once but for a full buffer, is tried without telling the Go
-// scheduler of the system call, which takes about 50 ns.
+// send is send(2). A short message, which leaves at once unless the buffer is full, is first tried without notifying
+// the Go scheduler of the system call, which takes about 50 ns.
 func (c *conn) send(b []byte) (int, syscall.Errno) {
 	if len(b) <= shortMessage {
 		if n, errno := c.sendNow(b); errno != unix.EAGAIN {
@@ -218,7 +216,7 @@ func (c *conn) noDelay() error {
 	return unix.SetsockoptInt(c.fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
 }
 
-// retransmits is the number of segments sent again.
+// retransmits returns the number of retransmitted segments.
 func (c *conn) retransmits() (uint32, error) {
 	i, err := unix.GetsockoptTCPInfo(c.fd, unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {
@@ -231,7 +229,7 @@ func (c *conn) retransmits() (uint32, error) {
 func listenIn(netns, addr string) (l net.Listener, err error) {
 	err = traffic.Endpoint{Netns: netns}.Do(func() error {
 		var c net.ListenConfig
-		c.SetMultipathTCP(false) // plain TCP is what is measured
+		c.SetMultipathTCP(false) // plain TCP is measured
 		l, err = c.Listen(context.Background(), "tcp", addr)
 		return err
 	})

@@ -96,23 +96,23 @@ func TestRamp(t *testing.T) {
 	}
 	var g gauge
 	g.ramp = 20 * time.Millisecond
-	g.see(1)
-	g.see(2)
+	g.record(1)
+	g.record(2)
 	time.Sleep(25 * time.Millisecond)
-	g.see(4) // ends the ramp
+	g.record(4) // ends the ramp
 	if got := g.span(); got != (Span{}) {
 		t.Errorf("nothing behind the ramp: %+v", got)
 	}
 	time.Sleep(time.Millisecond)
-	g.see(8)
+	g.record(8)
 	if got := g.span(); got.Bytes != 8 || got.Time < time.Millisecond || g.total != 15 {
 		t.Errorf("%+v of %d", got, g.total)
 	}
 	var far gauge
-	if err := far.take(g.answer()); err != nil || far.span() != g.span() || far.total != g.total {
+	if err := far.parse(g.answer()); err != nil || far.span() != g.span() || far.total != g.total {
 		t.Errorf("%+v of %d became %+v of %d, %v", g.span(), g.total, far.span(), far.total, err)
 	}
-	if err := far.take(append(make([]byte, 15), 1, 0, 0, 0, 0, 0, 0, 0, 0)); err == nil {
+	if err := far.parse(append(make([]byte, 15), 1, 0, 0, 0, 0, 0, 0, 0, 0)); err == nil {
 		t.Error("more behind the ramp than in all was taken")
 	}
 }

@@ -16,15 +16,15 @@ import (
 	"mpps/internal/measure/traffic"
 )
 
-// NumberBytes is the length of a datagram's number, with which it begins, least significant byte first; shorter
-// datagrams have its first bytes. The answer begins with the same bytes.
+// NumberBytes is the size of the number at the start of a datagram, least significant byte first; shorter datagrams
+// carry its first bytes. The answer starts with the same bytes.
 const NumberBytes = 8
 
-// glance is how often a thread that waits for a datagram looks whether it is over.
-const glance = 100 * time.Millisecond
+// pollInterval is how often a thread that waits for a datagram checks whether the run is over.
+const pollInterval = 100 * time.Millisecond
 
-// dialUDP opens the sockets of a run over UDP: for each of its connections, one that the hello goes over and that keeps
-// the service going, and one for the datagrams.
+// dialUDP opens the sockets of a run over UDP. Each of its connections has a control connection, which carries the
+// hello and keeps the service alive, and a socket for datagrams.
 func (t Target) dialUDP(ctx context.Context, h hello) (data, control []*conn, err error) {
 	defer func() {
 		if err != nil {
@@ -50,7 +50,7 @@ func (t Target) dialUDP(ctx context.Context, h hello) (data, control []*conn, er
 	return data, control, nil
 }
 
-// dialPort connects a UDP socket with another port of the server.
+// dialPort connects a UDP socket to another port of the server.
 func (t Target) dialPort(ctx context.Context, port uint16) (c *conn, err error) {
 	host, _, err := net.SplitHostPort(t.Addr)
 	if err != nil {
@@ -67,26 +67,24 @@ func (t Target) dialPort(ctx context.Context, port uint16) (c *conn, err error) 
 	if err != nil {
 		return nil, err
 	}
-	c.makeRoom()
+	c.enlargeBuffer()
 	return c, nil
 }
 
-// udpBuffer is the room for datagrams that wait, in bytes of the kernel's account, which takes some 800 for a short
-// one: an end that loses its CPU for a tenth of a second at 50k requests a second is not to look like a path that loses
-// them.
+// udpBuffer is the receive buffer for datagrams in bytes as the kernel accounts them, some 800 for a short one: an end
+// that loses its CPU for a tenth of a second at 50k requests a second must not look like a lossy path.
 const udpBuffer = 4 << 20
 
-// makeRoom gives a socket that room, as far as the system allows: past its limit for root (SO_RCVBUFFORCE), up to it
-// else.
-func (c *conn) makeRoom() {
+// enlargeBuffer sets the receive buffer: beyond the system's limit if permitted (SO_RCVBUFFORCE), otherwise up to it.
+func (c *conn) enlargeBuffer() {
 	if unix.SetsockoptInt(c.fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, udpBuffer) != nil {
-		_ = unix.SetsockoptInt(c.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, udpBuffer) // caps it instead of failing
+		_ = unix.SetsockoptInt(c.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, udpBuffer) // clamps instead of failing
 	}
 }
 
-// port reads the port that the server answered the hello with.
+// port reads the port that the server sent in answer to the hello.
 func (c *conn) port() (uint16, error) {
-	if err := c.giveUpAfter(helloWithin); err != nil {
+	if err := c.setReadTimeout(helloWithin); err != nil {
 		return 0, err
 	}
 	b := make([]byte, 2)
@@ -96,8 +94,8 @@ func (c *conn) port() (uint16, error) {
 	return binary.BigEndian.Uint16(b), nil
 }
 
-// giveUpAfter bounds every later read, which then ends with EAGAIN (SO_RCVTIMEO of socket(7)).
-func (c *conn) giveUpAfter(d time.Duration) error {
+// setReadTimeout limits every later read, which then ends with EAGAIN (SO_RCVTIMEO of socket(7)).
+func (c *conn) setReadTimeout(d time.Duration) error {
 	t := unix.NsecToTimeval(int64(d))
 	return unix.SetsockoptTimeval(c.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &t)
 }
@@ -108,24 +106,24 @@ func closeAll(conns []*conn) {
 	}
 }
 
-// number puts a datagram's number into its first bytes.
-func number(b []byte, n uint64) {
+// putNumber writes a datagram's number into its first bytes.
+func putNumber(b []byte, n uint64) {
 	var all [NumberBytes]byte
 	binary.LittleEndian.PutUint64(all[:], n)
 	copy(b, all[:])
 }
 
-// transactUDP makes one transaction after the other; one that is not answered in time is lost.
+// transactUDP makes one transaction after the other. One that is not answered in time is lost.
 func (r *run) transactUDP(c *conn, request, response []byte, limit uint64, timeout time.Duration, n *tally,
 	live *atomic.Uint64) error {
-	if err := c.giveUpAfter(min(glance, timeout)); err != nil {
+	if err := c.setReadTimeout(min(pollInterval, timeout)); err != nil {
 		return err
 	}
 	mark := request[:min(NumberBytes, len(request), len(response))]
 	start := time.Now()
 	var turn turn
 	for r.going() && (limit == 0 || n.sent < limit) {
-		number(mark, n.sent)
+		putNumber(mark, n.sent)
 		begin := time.Since(start)
 		if turn.due(begin) {
 			runtime.Gosched()
@@ -140,7 +138,7 @@ func (r *run) transactUDP(c *conn, request, response []byte, limit uint64, timeo
 			end := time.Since(start)
 			switch {
 			case err == unix.EAGAIN:
-			case err == io.EOF && r.aborted.Load(): // nobody knows what became of it
+			case err == io.EOF && r.aborted.Load(): // outcome unknown
 				n.sent--
 				return nil
 			case err != nil && err != io.EOF:
@@ -165,30 +163,22 @@ func (r *run) transactUDP(c *conn, request, response []byte, limit uint64, timeo
 	return nil
 }
 
-// answerUDP answers datagrams of one client on a port of their own until its connection ends.
+// answerUDP answers the datagrams of one client on a port of their own, until the client's connection ends.
 func (s *Server) answerUDP(control *conn, h hello, near, far net.Addr) {
 	data, port, err := s.listenUDP(near)
 	if err != nil {
-		return // the client is told by the end of its connection
+		return // the client notices the end of its connection
 	}
 	defer data.close()
 	if control.write(binary.BigEndian.AppendUint16(nil, port)) != nil {
 		return
 	}
-	var over atomic.Bool
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_, _ = control.read(make([]byte, 1)) // nothing comes but the end
-		over.Store(true)
-		data.abort()
-	}()
-	s.answerDatagrams(data, h, far, &over)
-	control.abort()
-	<-ended
+	over, finish := watchClient(control, data.abort)
+	defer finish()
+	s.answerDatagrams(data, h, far, over)
 }
 
-// listenUDP makes a socket at the address that the client came to.
+// listenUDP opens a socket at the address that the client connected to.
 func (s *Server) listenUDP(near net.Addr) (c *conn, port uint16, err error) {
 	at := *near.(*net.TCPAddr)
 	err = traffic.Endpoint{Netns: s.netns}.Do(func() error {
@@ -201,16 +191,16 @@ func (s *Server) listenUDP(near net.Addr) (c *conn, port uint16, err error) {
 		return err
 	})
 	if err == nil {
-		c.makeRoom()
-		if err = c.giveUpAfter(glance); err != nil {
+		c.enlargeBuffer()
+		if err = c.setReadTimeout(pollInterval); err != nil {
 			c.close()
 		}
 	}
 	return c, port, err
 }
 
-// answerDatagrams answers the first sender with the client's address, and only that: the socket is connected with it,
-// so that nobody else is answered and the kernel finds the way only once.
+// answerDatagrams answers the first sender that has the client's address, and only that: the connected socket answers
+// nobody else, and the kernel looks up the route only once.
 func (s *Server) answerDatagrams(data *conn, h hello, far net.Addr, over *atomic.Bool) {
 	buf, response := make([]byte, MaxDatagram), make([]byte, h.response)
 	mark := min(NumberBytes, len(response), int(h.request))
@@ -234,7 +224,7 @@ func (s *Server) answerDatagrams(data *conn, h hello, far net.Addr, over *atomic
 		}
 		switch {
 		case err == unix.EAGAIN, err == unix.EINTR, err == unix.ECONNREFUSED, err == io.EOF:
-			continue // nothing yet; the client is gone, which its connection tells too; woken by abort
+			continue // nothing yet; the client is gone, as its connection will show; or woken by abort
 		case err != nil:
 			return
 		case n != int(h.request):

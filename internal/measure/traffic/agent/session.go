@@ -17,8 +17,8 @@ var (
 	errRefused  = errors.New("request refused")
 )
 
-// A plant holds what one session has started.
-type plant struct {
+// A session holds everything that one client has started.
+type session struct {
 	opt Options
 
 	mu      sync.Mutex
@@ -29,7 +29,7 @@ type plant struct {
 	servers map[int]*talk.Server
 }
 
-// genRun is a generator that is running or has run.
+// genRun is a generator that is running or has finished.
 type genRun struct {
 	gen    traffic.Generator
 	cancel context.CancelFunc
@@ -38,14 +38,13 @@ type genRun struct {
 	err    error
 }
 
-func newPlant(o Options) *plant {
-	return &plant{opt: o, sinks: map[int]traffic.Sink{}, gens: map[int]*genRun{}, servers: map[int]*talk.Server{}}
+func newSession(o Options) *session {
+	return &session{opt: o, sinks: map[int]traffic.Sink{}, gens: map[int]*genRun{}, servers: map[int]*talk.Server{}}
 }
 
-// close stops everything at once: generators end their runs within one batch,
-// but the kernel takes its time (a second on a busy machine) to tear a run
-// down, which detaching the sinks need not wait for.
-func (p *plant) close() {
+// close stops everything at once. Generators end their runs within one batch, but the kernel takes up to a second on a
+// busy machine to tear a run down; detaching the sinks does not wait for that.
+func (p *session) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
@@ -54,7 +53,7 @@ func (p *plant) close() {
 	}
 	var wait sync.WaitGroup
 	for _, s := range p.sinks {
-		wait.Go(func() { _ = s.Close() }) // the session is over: nobody is left to hear of it
+		wait.Go(func() { _ = s.Close() }) // the session is over: no one to report to
 	}
 	for _, s := range p.servers {
 		wait.Go(func() { _ = s.Close() })
@@ -65,12 +64,12 @@ func (p *plant) close() {
 	wait.Wait()
 }
 
-// A handle names what a session has started.
+// A handle identifies something that the session started.
 type handle struct {
 	Handle int `json:"handle"`
 }
 
-// Started is the answer to what starts something.
+// Started is the answer to requests that start something.
 type Started struct {
 	Handle  int            `json:"handle"`
 	Method  traffic.Method `json:"method,omitempty"`
@@ -99,15 +98,15 @@ type aloneArgs struct {
 	Duration time.Duration      `json:"duration"`
 }
 
-// GenStatus tells how far a generator is.
+// GenStatus is how far a generator has got.
 type GenStatus struct {
 	Sent   uint64          `json:"sent"`
 	Done   bool            `json:"done"`
-	Result *traffic.Result `json:"result,omitempty"` // when done
+	Result *traffic.Result `json:"result,omitempty"` // once done
 }
 
-// handle carries one request out. The verbs are the protocol: see Client.
-func (p *plant) handle(ctx context.Context, r request) (json.RawMessage, error) {
+// handle executes one request. The verbs are the protocol: see Client.
+func (p *session) handle(ctx context.Context, r request) (json.RawMessage, error) {
 	switch r.Verb {
 	case "info":
 		return answer(info(p.opt.Version))
@@ -153,7 +152,7 @@ func (p *plant) handle(ctx context.Context, r request) (json.RawMessage, error) 
 		return with(r, func(a handle) (GenStatus, error) { return p.stopGen(ctx, a.Handle) })
 	case "alone.generator":
 		return with(r, func(a aloneArgs) (traffic.Alone, error) {
-			if err := checked(a.Config.Out); err != nil {
+			if err := checkEndpoint(a.Config.Out); err != nil {
 				return traffic.Alone{}, err
 			}
 			return traffic.GeneratorAlone(ctx, a.Config, a.Duration)
@@ -166,25 +165,24 @@ func (p *plant) handle(ctx context.Context, r request) (json.RawMessage, error) 
 		return with(r, p.serveTCP)
 	case "tcp.counts":
 		return with(r, func(a handle) (talk.ServerCounts, error) {
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			if s := p.servers[a.Handle]; s != nil {
-				return s.Counts(), nil
+			s, err := find(p, p.servers, "TCP server", a.Handle, false)
+			if err != nil {
+				return talk.ServerCounts{}, err
 			}
-			return talk.ServerCounts{}, fmt.Errorf("TCP server %d: %w", a.Handle, errNoHandle)
+			return s.Counts(), nil
 		})
 	case "tcp.stop":
 		return with(r, p.stopTCP)
 	case "stream":
 		return with(r, func(a talk.StreamConfig) (talk.StreamResult, error) {
-			if err := checked(traffic.Endpoint{Netns: a.Netns, Iface: "lo"}); err != nil {
+			if err := checkNetns(a.Netns); err != nil {
 				return talk.StreamResult{}, err
 			}
 			return talk.Stream(ctx, a)
 		})
 	case "rr":
 		return with(r, func(a talk.RRConfig) (talk.RRResult, error) {
-			if err := checked(traffic.Endpoint{Netns: a.Netns, Iface: "lo"}); err != nil {
+			if err := checkNetns(a.Netns); err != nil {
 				return talk.RRResult{}, err
 			}
 			return talk.RR(ctx, a)
@@ -193,14 +191,14 @@ func (p *plant) handle(ctx context.Context, r request) (json.RawMessage, error) 
 		if p.opt.PowerOff == nil {
 			return nil, fmt.Errorf("%w: this agent is not the first process of its machine", errRefused)
 		}
-		// After the answer has left.
+		// After the answer was sent.
 		time.AfterFunc(200*time.Millisecond, func() { _ = p.opt.PowerOff() })
 		return answer(struct{}{}, nil)
 	}
 	return nil, fmt.Errorf("%w: unknown verb %q", errRefused, r.Verb)
 }
 
-// with decodes the arguments of a request and encodes its answer.
+// with decodes the arguments of a request and encodes the answer.
 func with[A, R any](r request, f func(A) (R, error)) (json.RawMessage, error) {
 	var a A
 	if err := json.Unmarshal(r.Args, &a); err != nil {
@@ -216,19 +214,30 @@ func answer[R any](r R, err error) (json.RawMessage, error) {
 	return json.Marshal(r)
 }
 
-func onSink[R any](p *plant, h int, f func(traffic.Sink) (R, error)) (R, error) {
+// find returns the object of a handle, and forgets the handle if remove is set.
+func find[T any](p *session, all map[int]T, what string, h int, remove bool) (T, error) {
 	p.mu.Lock()
-	s := p.sinks[h]
-	p.mu.Unlock()
-	if s == nil {
-		var zero R
-		return zero, fmt.Errorf("sink %d: %w", h, errNoHandle)
+	defer p.mu.Unlock()
+	object, known := all[h]
+	if !known {
+		return object, fmt.Errorf("%s %d: %w", what, h, errNoHandle)
+	}
+	if remove {
+		delete(all, h)
+	}
+	return object, nil
+}
+
+func onSink[R any](p *session, h int, f func(traffic.Sink) (R, error)) (r R, err error) {
+	s, err := find(p, p.sinks, "sink", h, false)
+	if err != nil {
+		return r, err
 	}
 	return f(s)
 }
 
-// start registers what was made, unless the session has ended meanwhile.
-func (p *plant) start(register func(h int)) (int, error) {
+// start registers an object, unless the session has ended in the meantime, and returns its handle.
+func (p *session) start(register func(h int)) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -239,17 +248,18 @@ func (p *plant) start(register func(h int)) (int, error) {
 	return p.last, nil
 }
 
-// checked refuses names that no interface or namespace can have: they become
-// part of a path.
-func checked(e traffic.Endpoint) error {
+// checkEndpoint rejects invalid names of interfaces and namespaces, because they become part of a path.
+func checkEndpoint(e traffic.Endpoint) error {
 	if _, err := traffic.ParseEndpoint(e.String()); err != nil {
 		return fmt.Errorf("%w: %w", errRefused, err)
 	}
 	return nil
 }
 
-func (p *plant) startSink(c traffic.SinkConfig) (Started, error) {
-	if err := checked(c.In); err != nil {
+func checkNetns(name string) error { return checkEndpoint(traffic.Endpoint{Netns: name, Iface: "lo"}) }
+
+func (p *session) startSink(c traffic.SinkConfig) (Started, error) {
+	if err := checkEndpoint(c.In); err != nil {
 		return Started{}, err
 	}
 	s, err := traffic.NewSink(c)
@@ -263,23 +273,19 @@ func (p *plant) startSink(c traffic.SinkConfig) (Started, error) {
 	return Started{Handle: h, Method: s.Method()}, nil
 }
 
-// stopSink detaches and returns the last counts.
-func (p *plant) stopSink(a handle) (traffic.Counts, error) {
-	p.mu.Lock()
-	s := p.sinks[a.Handle]
-	delete(p.sinks, a.Handle)
-	p.mu.Unlock()
-	if s == nil {
-		return traffic.Counts{}, fmt.Errorf("sink %d: %w", a.Handle, errNoHandle)
+// stopSink detaches a sink and returns its last counts.
+func (p *session) stopSink(a handle) (traffic.Counts, error) {
+	s, err := find(p, p.sinks, "sink", a.Handle, true)
+	if err != nil {
+		return traffic.Counts{}, err
 	}
 	c, err := s.Counts()
 	return c, errors.Join(err, s.Close())
 }
 
-// startGen runs a generator under a context of its own, which the session's
-// end cancels through close.
-func (p *plant) startGen(c traffic.Config) (Started, error) {
-	if err := checked(c.Out); err != nil {
+// startGen runs a generator under its own context, which close cancels when the session ends.
+func (p *session) startGen(c traffic.Config) (Started, error) {
+	if err := checkEndpoint(c.Out); err != nil {
 		return Started{}, err
 	}
 	g, err := traffic.NewGenerator(c)
@@ -301,12 +307,10 @@ func (p *plant) startGen(c traffic.Config) (Started, error) {
 	return Started{Handle: h, Method: g.Method(), Streams: g.Streams()}, nil
 }
 
-func (p *plant) statusGen(ctx context.Context, h int, wait bool) (GenStatus, error) {
-	p.mu.Lock()
-	run := p.gens[h]
-	p.mu.Unlock()
-	if run == nil {
-		return GenStatus{}, fmt.Errorf("generator %d: %w", h, errNoHandle)
+func (p *session) statusGen(ctx context.Context, h int, wait bool) (GenStatus, error) {
+	run, err := find(p, p.gens, "generator", h, false)
+	if err != nil {
+		return GenStatus{}, err
 	}
 	if wait {
 		select {
@@ -324,13 +328,11 @@ func (p *plant) statusGen(ctx context.Context, h int, wait bool) (GenStatus, err
 	}
 }
 
-// stopGen ends a generator and forgets it.
-func (p *plant) stopGen(ctx context.Context, h int) (GenStatus, error) {
-	p.mu.Lock()
-	run := p.gens[h]
-	p.mu.Unlock()
-	if run == nil {
-		return GenStatus{}, fmt.Errorf("generator %d: %w", h, errNoHandle)
+// stopGen ends a generator and drops its handle.
+func (p *session) stopGen(ctx context.Context, h int) (GenStatus, error) {
+	run, err := find(p, p.gens, "generator", h, false)
+	if err != nil {
+		return GenStatus{}, err
 	}
 	run.cancel()
 	s, err := p.statusGen(ctx, h, true)
@@ -340,13 +342,13 @@ func (p *plant) stopGen(ctx context.Context, h int) (GenStatus, error) {
 	return s, err
 }
 
-func (p *plant) serveTCP(a serveArgs) (Started, error) {
+func (p *session) serveTCP(a serveArgs) (Started, error) {
 	if len(p.opt.Secret) == 0 && !p.opt.InsecureLab {
-		if err := closedAddress(a.Addr); err != nil {
+		if err := checkPrivate(a.Addr); err != nil {
 			return Started{}, err
 		}
 	}
-	if err := checked(traffic.Endpoint{Netns: a.Netns, Iface: "lo"}); err != nil {
+	if err := checkNetns(a.Netns); err != nil {
 		return Started{}, err
 	}
 	s, err := talk.Listen(a.Netns, a.Addr)
@@ -360,14 +362,11 @@ func (p *plant) serveTCP(a serveArgs) (Started, error) {
 	return Started{Handle: h, Addr: s.Addr()}, nil
 }
 
-func (p *plant) stopTCP(a handle) (talk.ServerCounts, error) {
-	p.mu.Lock()
-	s := p.servers[a.Handle]
-	delete(p.servers, a.Handle)
-	p.mu.Unlock()
-	if s == nil {
-		return talk.ServerCounts{}, fmt.Errorf("TCP server %d: %w", a.Handle, errNoHandle)
+func (p *session) stopTCP(a handle) (talk.ServerCounts, error) {
+	s, err := find(p, p.servers, "TCP server", a.Handle, true)
+	if err != nil {
+		return talk.ServerCounts{}, err
 	}
-	err := s.Close()
+	err = s.Close()
 	return s.Counts(), err
 }
