@@ -1,18 +1,17 @@
 package search
 
-// bound is a load that should pass a goal, or that should not, as the belief has it.
+// bound is a load that, by the belief, should pass a goal (a lower bound) or should fail it (an upper bound).
 type bound struct {
 	purpose purpose
 	pps     float64 // to be tried
-	// Trials from one to the other serve as well.
+	// Trials at loads from here to there count for the bound as well.
 	from, to float64
 	lower    bool
 	loss     float64 // share of loss that the goal allows
-	seconds  float64 // of trials that it takes
+	seconds  float64 // of trials needed
 }
 
-// bounds are those of a goal: the load at which the capacity, less what is lost at any load, is the share that has to
-// come through.
+// bounds returns the bounds of a goal. Its load is the capacity times scale.
 func (h *hunt) bounds(b belief, name string, loss float64) (lower, upper bound) {
 	lo, hi, middle := b.interval()
 	m, half := margin(b), h.o.Width/2
@@ -28,18 +27,19 @@ func (h *hunt) bounds(b belief, name string, loss float64) (lower, upper bound) 
 	return lower, upper
 }
 
-// margin is how far beyond the belief the bounds are tried, so that seconds which differ do not often contradict.
+// margin returns how far beyond the belief's interval the bounds are tried, relative, so that differing seconds rarely
+// contradict them.
 func margin(b belief) float64 {
 	return min(max(0.0005, 2*b.mean(func(h hypothesis) float64 { return h.sigma })), 0.001)
 }
 
-// interval holds the capacity with the confidence that is reported; middle is as likely too high as too low.
+// interval returns the interval that holds the capacity with the reported Confidence, and its median.
 func (b belief) interval() (lo, hi, middle float64) {
 	return b.quantile((1 - Confidence) / 2), b.quantile((1 + Confidence) / 2), b.quantile(0.5)
 }
 
-// settled reports whether trials show that a bound is one: more of their seconds agree than not. best is the tightest
-// of the trials that do.
+// settled reports whether trials confirm a bound: more of their seconds agree than contradict. best is the tightest
+// trial that agrees.
 func (h *hunt) settled(b bound) (best Tried, ok bool) {
 	var agree, against float64
 	for _, t := range h.trials {
@@ -59,7 +59,7 @@ func (h *hunt) settled(b bound) (best Tried, ok bool) {
 	return best, agree >= b.seconds && agree > against
 }
 
-// scale is the load that just meets a goal, relative to the capacity.
+// scale returns the load that just meets a goal, relative to the capacity.
 func (h *hunt) scale(loss float64) float64 {
 	if loss == 0 {
 		return 1

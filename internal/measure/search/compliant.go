@@ -6,29 +6,29 @@ import (
 )
 
 const (
-	// finals is how many final trials a goal may take. Devices whose seconds are alike take one.
-	finals = 8
-	// patience is for how many seconds of short trials a loss is waited for that only some seconds have.
+	// maxFinals is how many final trials a goal may take. Devices with uniform seconds take one.
+	maxFinals = 8
+	// patience is for how many seconds short trials look for a loss that only some seconds have.
 	patience = 45
-	// rare is a share of loss that trials of a second may not show.
+	// rare is a share of loss that one-second trials may miss.
 	rare = 1e-4
-	// hope is how likely the first final trial should pass, by the model.
-	hope = 0.98
+	// passChance is the chance that the first final trial should have to pass, by the model.
+	passChance = 0.98
 )
 
-// compliant places the bounds as fast does and proves each lower bound by a final trial, each upper bound by a trial,
-// of any length, that does not pass.
+// compliant places the bounds as fast does. It proves each lower bound by a final trial, and each upper bound by a
+// trial of any length that fails.
 func (h *hunt) compliant(ctx context.Context) (belief, error) {
-	b, err := h.rough(ctx)
+	b, err := h.approximate(ctx)
 	if err != nil {
 		return b, err
 	}
 	if len(b.all) == 0 {
 		return b, h.finalAtLimit(ctx)
 	}
-	for lo, hi, _ := b.interval(); hi/lo-1 > 0.8*h.o.Width && (h.spent < enough || b.split()); lo, hi,
+	for lo, hi, _ := b.interval(); hi/lo-1 > 0.8*h.o.Width && (h.spent < enoughSeconds || b.split()); lo, hi,
 		_ = b.interval() {
-		next := b.most()
+		next := b.bestProposal()
 		if h.starved() || !h.afford(next.seconds) {
 			return b, nil
 		}
@@ -54,7 +54,7 @@ func (h *hunt) compliant(ctx context.Context) (belief, error) {
 	return b, nil
 }
 
-// finalAtLimit is the final trial of a device that carries the most that may be sent.
+// finalAtLimit runs the final trial of a device that carries the highest rate allowed.
 func (h *hunt) finalAtLimit(ctx context.Context) error {
 	last := h.trials[len(h.trials)-1]
 	if final := h.o.Final.Seconds(); h.clean(last) && h.afford(final) {
@@ -66,8 +66,8 @@ func (h *hunt) finalAtLimit(ctx context.Context) error {
 
 // prove finds both bounds of a goal.
 func (h *hunt) prove(ctx context.Context, b belief, goal Goal) error {
-	load, before, failed := h.expected(b, goal), 0.0, 0
-	for range finals {
+	load, before, failed := h.firstFinal(b, goal), 0.0, 0
+	for range maxFinals {
 		if load = min(load, h.o.MaxPPS); h.starved() || !h.afford(h.o.Final.Seconds()) {
 			return nil
 		}
@@ -76,7 +76,7 @@ func (h *hunt) prove(ctx context.Context, b belief, goal Goal) error {
 			return err
 		}
 		if h.passes(t, goal.LossRatio) {
-			higher, err := h.cap(ctx, b, goal, t)
+			higher, err := h.refuteAbove(ctx, b, goal, t)
 			if err != nil || higher == 0 {
 				return err
 			}
@@ -85,7 +85,7 @@ func (h *hunt) prove(ctx context.Context, b belief, goal Goal) error {
 		}
 		if failed++; failed == 2 && goal.LossRatio == 0 && h.floor == 0 && t.LossRate < rare &&
 			h.afford(h.o.Final.Seconds()) {
-			// What is lost so rarely that a second does not show it may be lost at any load.
+			// A loss so rare that one second does not show it may happen at any load.
 			half, err := h.try(ctx, load/2, h.o.Final.Seconds(), purpose{aim: halfLoad})
 			if err != nil {
 				return err
@@ -95,15 +95,15 @@ func (h *hunt) prove(ctx context.Context, b belief, goal Goal) error {
 				return nil
 			}
 		}
-		next, err := h.lower(ctx, b, goal, t)
+		next, err := h.loadBelow(ctx, b, goal, t)
 		if err != nil {
 			return err
 		}
-		// Where one step down was not enough the next is at least twice as far: capacities sink, too.
+		// If one step down was not enough, the next is at least twice as large: the capacity may be falling.
 		if failed > 1 {
 			next = min(next, load-2*(before-load))
 		}
-		if best, ok := h.proof(goal); ok && next <= best.load() {
+		if best, ok := h.proven(goal); ok && next <= best.load() {
 			next = math.Sqrt(best.load() * load)
 		}
 		before, load = load, next
@@ -111,10 +111,10 @@ func (h *hunt) prove(ctx context.Context, b belief, goal Goal) error {
 	return nil
 }
 
-// expected is the load whose final trial should pass.
-func (h *hunt) expected(b belief, goal Goal) float64 {
+// firstFinal returns the load of the first final trial, which should pass.
+func (h *hunt) firstFinal(b belief, goal Goal) float64 {
 	lo, _, middle := b.interval()
-	if goal.LossRatio > 0 { // the seconds' differences even out
+	if goal.LossRatio > 0 { // differences between seconds average out
 		return h.scale(goal.LossRatio) * b.quantile(0.005) * (1 - 0.0002)
 	}
 	for cut := 0.0003; cut < h.o.Width; cut += 0.0001 {
@@ -123,24 +123,24 @@ func (h *hunt) expected(b belief, goal Goal) float64 {
 			lossless, _, _ := x.forwards(load, h.o.Final.Seconds())
 			return lossless
 		})
-		if chance > hope {
+		if chance > passChance {
 			return load
 		}
 	}
 	return min(lo, middle*(1-0.9*h.o.Width))
 }
 
-// lower is the next load after a final trial that did not pass.
-func (h *hunt) lower(ctx context.Context, b belief, goal Goal, t Tried) (float64, error) {
+// loadBelow returns the next load after a final trial that failed.
+func (h *hunt) loadBelow(ctx context.Context, b belief, goal Goal, t Tried) (float64, error) {
 	load := t.load()
 	if goal.LossRatio > 0 {
 		return load * (1 - t.LossRate) / (1 - goal.LossRatio) * (1 - 0.3*h.o.Width), nil
 	}
-	// What was lost was lost in one second, at the least favourable.
+	// In the worst case everything was lost in one second.
 	sigma := b.mean(func(x hypothesis) float64 { return x.sigma })
 	lost := float64(t.Outcome.Sent - t.Outcome.Received)
 	if lost > load*h.o.Width {
-		// It may have been several: short trials tell what one of them loses.
+		// It may have been several seconds: short trials show what one of them loses.
 		lost /= 2
 		for spent := 0.0; spent < patience && h.afford(1); spent++ {
 			short, err := h.try(ctx, load, 1, purpose{aim: oneSecond})
@@ -156,18 +156,18 @@ func (h *hunt) lower(ctx context.Context, b belief, goal Goal, t Tried) (float64
 	return max((load-lost)*(1-2*sigma-0.0002), load/2), nil
 }
 
-// cap finds the upper bound above a final trial that passed: a load not far above it at which a trial does not pass. It
-// returns a load to prove instead where none of the short trials lost anything.
-func (h *hunt) cap(ctx context.Context, b belief, goal Goal, t Tried) (higher float64, err error) {
+// refuteAbove finds the upper bound above a final trial that passed: a load not far above, at which a trial fails. If
+// none of the short trials loses anything it returns a higher load to prove instead.
+func (h *hunt) refuteAbove(ctx context.Context, b belief, goal Goal, t Tried) (higher float64, err error) {
 	near := t.load() * (1 + 0.98*h.o.Width)
-	if t.load() >= h.o.MaxPPS*(1-1e-9) || h.attempts(purpose{finalTrial, goal.Name}) > finals-1 {
+	if t.load() >= h.o.MaxPPS*(1-1e-9) || h.attempts(purpose{finalTrial, goal.Name}) > maxFinals-1 {
 		return 0, nil
 	}
 	upper, refuted := h.refuted(goal)
 	if refuted && upper.load() <= t.load()*(1+h.o.Width) {
 		return 0, nil
 	}
-	// A buffer hides what is too much by so little, for as long as it takes to fill it.
+	// A buffer hides so small an excess for as long as it takes to fill.
 	_, _, middle := b.interval()
 	seconds := 1.0
 	buffer := b.mean(func(x hypothesis) float64 { return x.buffer })
@@ -190,9 +190,10 @@ func (h *hunt) cap(ctx context.Context, b belief, goal Goal, t Tried) (higher fl
 	return near, nil
 }
 
-// proof is the highest load whose final trial passed a goal, below all that did not: the lower bound. With a share of
-// loss allowed, short trials that lost more in a bad second say nothing against a final trial in which it evens out.
-func (h *hunt) proof(goal Goal) (best Tried, ok bool) {
+// proven returns the final trial with the highest load that passed a goal, below all that failed: the lower bound. If
+// the goal allows a loss, short trials that lost more in a bad second do not contradict a final trial, in which that
+// averages out.
+func (h *hunt) proven(goal Goal) (best Tried, ok bool) {
 	failed := math.Inf(1)
 	for _, t := range h.trials {
 		if !h.passes(t, goal.LossRatio) && (goal.LossRatio == 0 || t.purpose.final()) {
@@ -207,9 +208,9 @@ func (h *hunt) proof(goal Goal) (best Tried, ok bool) {
 	return best, ok
 }
 
-// refuted is the lowest load above the lower bound at which a trial did not pass: the upper bound.
+// refuted returns the trial with the lowest load above the lower bound that failed: the upper bound.
 func (h *hunt) refuted(goal Goal) (least Tried, ok bool) {
-	proof, proven := h.proof(goal)
+	proof, proven := h.proven(goal)
 	for _, t := range h.trials {
 		if h.passes(t, goal.LossRatio) || proven && t.load() <= proof.load() || !proven && goal.LossRatio > 0 &&
 			!t.purpose.final() {
@@ -222,10 +223,10 @@ func (h *hunt) refuted(goal Goal) (least Tried, ok bool) {
 	return least, ok
 }
 
-// proven fills in what final trials proved.
-func (h *hunt) proven(f *Found, r *Result) {
+// reportProofs fills in the bounds that final trials proved.
+func (h *hunt) reportProofs(f *Found, r *Result) {
 	f.Confidence = 0
-	if t, ok := h.proof(f.Goal); ok {
+	if t, ok := h.proven(f.Goal); ok {
 		load := t.load()
 		through := load * (1 - t.LossRate)
 		f.LowerPPS, f.ThroughputPPS, f.EstimatePPS = &load, &through, &load
@@ -238,5 +239,5 @@ func (h *hunt) proven(f *Found, r *Result) {
 		f.UpperPPS = &load
 		f.Upper = Basis{By: "trial", Seconds: t.Outcome.Seconds, LossRate: t.LossRate}
 	}
-	r.wide(f, h.o.Width)
+	r.remarkWidth(f, h.o.Width)
 }

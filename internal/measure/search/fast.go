@@ -3,17 +3,16 @@ package search
 import "context"
 
 const (
-	// enough is after how many seconds of traffic a belief that is wide only because seconds differ is left at that.
-	enough = 24
-	// tries is how often a bound is tried that trials contradict.
-	tries = 3
+	// enoughSeconds of traffic end the narrowing of a belief that is wide only because seconds differ.
+	enoughSeconds = 24
+	// maxTries is how often a bound is tried if trials contradict it.
+	maxTries = 3
 )
 
-// fast narrows the capacity down with trials of a few seconds, those first that promise the most, until the belief is
-// narrow, and then tries both bounds of both goals. The belief is empty where the device carries the most that may be
-// sent, or not even the least.
+// fast narrows the capacity with trials of a few seconds, the most promising first, and once it is narrow tries both
+// bounds of both goals. The belief is empty if the device carries the highest rate allowed, or not even the lowest.
 func (h *hunt) fast(ctx context.Context) (belief, error) {
-	b, err := h.rough(ctx)
+	b, err := h.approximate(ctx)
 	if err != nil || len(b.all) == 0 {
 		return b, err
 	}
@@ -39,8 +38,8 @@ func (h *hunt) fast(ctx context.Context) (belief, error) {
 	}
 }
 
-// rough approaches the capacity and tells a buffer from it by a longer trial.
-func (h *hunt) rough(ctx context.Context) (belief, error) {
+// approximate approaches the capacity, and distinguishes a buffer from it by a longer trial.
+func (h *hunt) approximate(ctx context.Context) (belief, error) {
 	over, err := h.approach(ctx)
 	switch {
 	case err != nil || !over:
@@ -54,10 +53,10 @@ func (h *hunt) rough(ctx context.Context) (belief, error) {
 	return h.believe(), nil
 }
 
-// next is the trial to be done, and whether there is one.
+// next returns the next trial, and whether there is one.
 func (h *hunt) next(b belief) (proposal, bool) {
-	if !h.narrow(b) && (h.spent < enough || b.split()) {
-		return b.most(), true
+	if !h.narrow(b) && (h.spent < enoughSeconds || b.split()) {
+		return b.bestProposal(), true
 	}
 	buffer := b.mean(func(h hypothesis) float64 { return h.buffer })
 	for _, goal := range h.o.goals() {
@@ -65,8 +64,8 @@ func (h *hunt) next(b belief) (proposal, bool) {
 		for _, c := range []bound{lower, upper} {
 			switch {
 			case c.pps > h.o.MaxPPS || goal.LossRatio <= h.floor && h.floor > 0:
-			case !c.lower && buffer > c.seconds*margin(b): // what is too much by so little fits into the buffer
-			case !h.settles(c) && h.attempts(c.purpose) < tries && h.spent < enough+6:
+			case !c.lower && buffer > c.seconds*margin(b): // the buffer holds so small an excess
+			case !h.settles(c) && h.attempts(c.purpose) < maxTries && h.spent < enoughSeconds+6:
 				return proposal{c.pps, c.seconds, c.purpose}, true
 			}
 		}
@@ -74,7 +73,7 @@ func (h *hunt) next(b belief) (proposal, bool) {
 	return proposal{}, false
 }
 
-// narrow reports whether the belief leaves room for the bounds beside it.
+// narrow reports whether the belief is narrow enough to fit the bounds around it.
 func (h *hunt) narrow(b belief) bool {
 	lo, hi, _ := b.interval()
 	return hi/lo-1 <= 0.6*h.o.Width

@@ -5,24 +5,24 @@ import (
 	"math"
 )
 
-// steps is how many trials are put aside and repeated because they took a time far from the one asked for: with more it
-// is how the generator works.
-const steps = 2
+// maxSteps is how many trials are discarded and repeated because their time was far from the one requested. If there
+// are more, that is how the generator works.
+const maxSteps = 2
 
-// hunt is a search under way.
+// hunt is a search in progress.
 type hunt struct {
 	device Device
 	o      Options
 	trials []Tried
 	spent  float64    // seconds of traffic
-	floor  float64    // share of the packets that is lost at any load, once found
-	lags   [2]float64 // what a generator had to be asked for to send 1, in the last two trials
-	ended  bool       // the budget was
-	steps  int        // trials put aside because a clock seems to have been set while they ran
+	floor  float64    // share of packets lost at any load, once known
+	lags   [2]float64 // requested over sent rate of the generator, in the last two trials
+	ended  bool       // the budget is used up
+	steps  int        // trials discarded because a clock seems to have been set while they ran
 }
 
-// try does a trial; loads beyond those allowed are brought to the limit. Generators that pace in batches fall short by
-// some percent, always by about the same: they are asked for as much more.
+// try runs a trial, at a load within the limits. Generators that pace in batches fall short by some percent, always
+// about the same: they are asked for that much more.
 func (h *hunt) try(ctx context.Context, pps, seconds float64, p purpose) (Tried, error) {
 	ask := Trial{PPS: min(max(pps*max(1, min(h.lags[0], h.lags[1])), h.o.MinPPS), h.o.MaxPPS),
 		FrameBytes: h.o.FrameBytes, Seconds: seconds}
@@ -36,11 +36,11 @@ func (h *hunt) try(ctx context.Context, pps, seconds float64, p purpose) (Tried,
 	if err != nil {
 		return Tried{}, err
 	}
-	t, err := tried(ask, p, o)
+	t, err := newTried(ask, p, o)
 	if err != nil {
 		return Tried{}, err
 	}
-	if t.stepped() && h.steps < steps && h.spent+2*seconds <= h.o.Budget.Seconds() {
+	if t.stepped() && h.steps < maxSteps && h.spent+2*seconds <= h.o.Budget.Seconds() {
 		h.steps++
 		h.spent += seconds
 		return h.try(ctx, pps, seconds, p)
@@ -48,18 +48,18 @@ func (h *hunt) try(ctx context.Context, pps, seconds float64, p purpose) (Tried,
 	h.trials = append(h.trials, t)
 	h.spent += o.Seconds
 	if h.lags[0], h.lags[1] = h.lags[1], t.PPS/t.load(); h.lags[1] > 1.2 {
-		h.lags[1] = 1 // not the habit of a generator that paces in batches
+		h.lags[1] = 1 // more than a generator's pacing in batches explains
 	}
 	return t, nil
 }
 
-// afford reports whether the budget has room for so many seconds more.
+// afford reports whether the budget has room for that many more seconds.
 func (h *hunt) afford(seconds float64) bool {
 	h.ended = h.ended || h.spent+seconds > h.o.Budget.Seconds()
 	return !h.ended
 }
 
-// clean reports whether a trial lost nothing but what is lost at any load.
+// clean reports whether a trial lost no more than is lost at any load.
 func (h *hunt) clean(t Tried) bool {
 	if t.lossless() {
 		return true
@@ -76,8 +76,8 @@ func (h *hunt) passes(t Tried, loss float64) bool {
 	return t.LossRate <= loss
 }
 
-// approach finds a load that the device cannot carry and that is near to what it can: whoever is sent far too much may
-// forward less. It returns false where the device carries the most that may be sent, or not even the least.
+// approach finds a load just above what the device carries: with far too much it may forward less. It returns false if
+// the device carries the highest rate allowed, or not even the lowest.
 func (h *hunt) approach(ctx context.Context) (bool, error) {
 	load, carried, over := h.o.MaxPPS, h.o.MinPPS, math.Inf(1)
 	for {
@@ -93,8 +93,8 @@ func (h *hunt) approach(ctx context.Context) (bool, error) {
 				load *= 1.5
 				break
 			}
-			// Once may be luck, or a generator that something else kept from its CPU.
-			again, err := h.again(ctx, load)
+			// One trial may be luck, or its generator was kept from its CPU.
+			again, err := h.repeat(ctx, load)
 			if err != nil || h.clean(again) {
 				return false, err
 			}
@@ -118,15 +118,15 @@ func (h *hunt) approach(ctx context.Context) (bool, error) {
 	}
 }
 
-// again repeats the highest load for longer.
-func (h *hunt) again(ctx context.Context, load float64) (Tried, error) {
+// repeat repeats the highest load for longer.
+func (h *hunt) repeat(ctx context.Context, load float64) (Tried, error) {
 	if !h.afford(2) {
 		return h.trials[len(h.trials)-1], nil
 	}
 	return h.try(ctx, load, 2, purpose{aim: highestLoad})
 }
 
-// believe weighs what was seen, without what is lost at any load.
+// believe returns the belief after the trials so far, corrected for what is lost at any load.
 func (h *hunt) believe() belief {
 	adjusted := make([]Tried, len(h.trials))
 	for i, t := range h.trials {
@@ -141,12 +141,12 @@ func (h *hunt) believe() belief {
 	return believe(adjusted)
 }
 
-// seekFloor looks at loads far below whether packets are lost at any load, and by how much.
+// seekFloor tries loads far below the capacity, to find out which share of packets is lost at any load.
 func (h *hunt) seekFloor(ctx context.Context, capacity float64) error {
 	var sent, lost uint64
 	for _, part := range []float64{0.5, 0.1} {
 		seconds := 1.0
-		if lost > 0 { // long enough for some ten packets to be lost
+		if lost > 0 { // long enough to lose some ten packets
 			seconds = min(max(1, math.Ceil(10*float64(sent)/float64(lost)/(capacity*part))), 5)
 		}
 		t, err := h.try(ctx, capacity*part, seconds, purpose{aim: anyLoad})
@@ -162,8 +162,8 @@ func (h *hunt) seekFloor(ctx context.Context, capacity float64) error {
 	return nil
 }
 
-// starved tells that the generator does not send what it is asked for: three of the last five trials were clearly short
-// of it, below the highest load. What was offered is then left to chance.
+// starved reports whether the generator cannot send what it is asked for: three of the last five trials fell clearly
+// short, below the highest rate allowed. The load is then left to chance.
 func (h *hunt) starved() bool {
 	short := 0
 	for _, t := range h.trials[max(0, len(h.trials)-5):] {
@@ -174,7 +174,7 @@ func (h *hunt) starved() bool {
 	return short >= 3
 }
 
-// attempts are the trials done for a purpose.
+// attempts returns the number of trials for a purpose.
 func (h *hunt) attempts(p purpose) (n int) {
 	for _, t := range h.trials {
 		if t.purpose == p {

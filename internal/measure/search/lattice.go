@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// suggested are the devices that single trials and pairs of them suggest.
-func suggested(trials []seen) []hypothesis {
+// candidates returns the devices that single trials and pairs of trials suggest.
+func candidates(trials []seen) []hypothesis {
 	var all []hypothesis
 	for i := range trials {
 		a := &trials[i]
@@ -38,12 +38,12 @@ func suggested(trials []seen) []hypothesis {
 	return all
 }
 
-// others are the capacities that odd seconds may have: none in particular, or one of the three that trials suggest the
-// most, each taken to have had one odd second or nothing else. What several suggest is as exact as they are together.
-// What only one long trial suggests, if one of its seconds was odd, is no suggestion yet: any buffer would look like
+// oddCapacities returns the capacities that odd seconds may have: 0 for any, and up to three that trials suggest most
+// strongly, each trial assuming one odd second or only odd seconds. Several suggestions of the same capacity add their
+// precision. A capacity is dropped if only one long trial suggests it, by one odd second: any buffer would look like
 // that.
-func others(trials []seen, h hypothesis) []float64 {
-	type suggestion struct{ capacity, weight float64 } // weight 1: as exact as a trial of one second tells it
+func oddCapacities(trials []seen, h hypothesis) []float64 {
+	type suggestion struct{ capacity, weight float64 } // weight 1: the precision of a one-second trial
 	var found []suggestion
 	near := (4*math.Hypot(h.sigma, slack) + 0.002) * h.capacity
 	for i := range trials {
@@ -78,25 +78,25 @@ func others(trials []seen, h hypothesis) []float64 {
 	return all
 }
 
-// point is a place on the lattice of hypotheses: what several trials suggest counts once.
+// point is a point on the lattice of hypotheses. Several trials may suggest the same; it counts once.
 type point struct {
 	capacity, buffer, collapse, other int
 	sigma                             float64
 }
 
-// around adds the hypotheses near one, with their prior weight: of a capacity the same for each relative step; of
-// buffers as the inverse of their length, from 2 ms to some 0.2 s; of a collapse the same from nothing to all.
+// around adds the hypotheses near h, with their prior weights: capacities uniform in relative steps; buffers inverse to
+// their length, from 2 ms to some 0.2 s; collapses uniform from nothing to all.
 func (h hypothesis) around(all map[point]hypothesis) {
 	s := math.Hypot(h.sigma, slack)
-	known, other := 1-priorOther, 0
-	if h.other > 0 { // each of those suggested is as likely as a third of all
+	known, other := 1-priorOther, 0 // three suggestions share the prior
+	if h.other > 0 {                // each of those suggested is as likely as a third of all
 		known, other = priorOther/3, int(math.Round(math.Log(h.other)/(4*s+0.002)))
 		if h.other > h.capacity {
 			known *= priorMore
 		}
 	}
 	pitch, wide := step*s, int(reach/step)
-	if h.buffer > 0 || h.collapse > 0 { // two dimensions are worth less detail
+	if h.buffer > 0 || h.collapse > 0 { // two dimensions get less detail
 		pitch, wide = 2*pitch, wide/2
 	}
 	centre := int(math.Round(math.Log(h.capacity) / pitch))

@@ -6,20 +6,19 @@ import (
 	"slices"
 )
 
-// hypothesis is a device as it may be. The rate that it forwards in a second is normal around its capacity, which is
-// that of a typical second.
+// hypothesis is a possible device. The rate that it forwards in one second is normally distributed around its capacity,
+// which is that of a typical second.
 type hypothesis struct {
 	capacity float64 // packets per second
-	buffer   float64 // seconds of its capacity that it holds before it drops
-	collapse float64 // by how much the forwarded rate falls for each packet above the capacity
+	buffer   float64 // in seconds of its capacity
+	collapse float64 // drop of the forwarded rate for each packet above the capacity
 	sigma    float64 // standard deviation of a second's capacity, relative
-	other    float64 // capacity of seconds that are not typical, packets per second; 0: it may be any
+	other    float64 // capacity of atypical seconds, packets per second; 0: any
 
-	weight float64 // of all hypotheses together: 1
+	weight float64 // sums to 1 over all hypotheses
 }
 
-// The kinds of noise that are thought possible, and shares of the seconds that are not typical (a stall, another
-// state), each with its prior weight.
+// The noise levels considered, and the shares of atypical seconds (a stall, another state), each with its prior weight.
 var (
 	sigmas = []struct{ sigma, prior float64 }{{1e-4, 0.25}, {3e-4, 0.15}, {1e-3, 0.2}, {2e-3, 0.1}, {4e-3, 0.1},
 		{1e-2, 0.1}, {3e-2, 0.06}, {1e-1, 0.04}}
@@ -27,17 +26,17 @@ var (
 )
 
 const (
-	// slack is what no trial is believed beyond: clocks, counters and the model itself are not better, relative.
+	// slack is the relative precision beyond which no trial is trusted: that of clocks, counters and the model itself.
 	slack = 1.5e-4
-	// oddDensity is the density of what a trial with odd seconds forwards, per relative unit: anywhere within a
+	// oddDensity is the density of the rate that a trial with odd seconds forwards, per relative unit: uniform over a
 	// quarter.
 	oddDensity = 2.0
-	// oddLossless is the chance of a trial with odd seconds to lose nothing.
+	// oddLossless is the chance that a trial with odd seconds loses nothing.
 	oddLossless = 0.3
-	// priors of the families: with a buffer, with a collapse; the rest is neither. And of odd seconds that are all
+	// Priors of the families with a buffer, with a collapse (the rest has neither), and of odd seconds that are all
 	// alike.
 	priorBuffer, priorCollapse, priorOther = 0.2, 0.1, 0.3
-	// priorMore is that of odd seconds that carry more than typical ones, relative to those that carry less.
+	// priorMore is the prior of odd seconds that carry more than typical ones, relative to those that carry less.
 	priorMore = 0.2
 	// Hypotheses lie on lattices of this step and reach, in standard deviations of a second.
 	step, reach = 0.25, 5
@@ -47,17 +46,17 @@ const (
 type seen struct {
 	load, rate, seconds float64
 	lossless            bool
-	odd                 [len(odds)][]float64 // chances that so many of its seconds are odd
+	odd                 [len(odds)][]float64 // chances of each number of odd seconds
 }
 
-func see(t Tried) seen {
+func newSeen(t Tried) seen {
 	s := seen{load: t.load(), rate: t.rate(), seconds: t.Outcome.Seconds, lossless: t.lossless()}
 	s.weigh()
 	return s
 }
 
-// weigh works out how likely so many odd seconds are: half as if each second were odd by itself (stalls), half as if
-// the trial were so as a whole (states that last).
+// weigh computes the chances of each number of odd seconds: half assuming that seconds are odd independently (stalls),
+// half that the whole trial is (lasting states).
 func (s *seen) weigh() {
 	n := max(1, int(math.Round(s.seconds)))
 	for i, o := range odds {
@@ -73,8 +72,8 @@ func (s *seen) weigh() {
 	}
 }
 
-// forwards is what a trial without odd seconds should show: the chance to lose nothing, the mean rate of one that loses
-// something, and its variance.
+// forwards predicts a trial without odd seconds: the chance to lose nothing, and otherwise the mean rate and its
+// variance.
 func (h hypothesis) forwards(load, seconds float64) (lossless, mean, variance float64) {
 	c, s := h.capacity, h.capacity*h.sigma
 	if h.buffer > 0 {
@@ -84,19 +83,19 @@ func (h hypothesis) forwards(load, seconds float64) (lossless, mean, variance fl
 	carried := c - h.collapse*max(0, load-c)
 	z := (load - carried) / s
 	switch {
-	case z > 6: // far above it: every second loses
+	case z > 6: // far above: every second loses
 		return 0, carried, s * s / seconds
-	case z < -9: // far below it: none does, as far as numbers can tell
+	case z < -9: // far below: no second does, within numerical precision
 		return 1, load, 0
 	}
-	// A second loses what is above its own capacity, so some do at loads just below the typical one.
+	// A second loses what exceeds its own capacity, so some seconds lose at loads just below the typical capacity.
 	phi, pdf := cdf(z), density(z)
 	short := z*phi + pdf
 	return math.Pow(cdf(-z), seconds), load - s*short, s * s * max(0, (z*z+1)*phi+z*pdf-short*short) / seconds
 }
 
-// likelihood of a trial for each share of odd seconds: the chance to lose nothing, or the density of what came through
-// per relative unit of capacity.
+// likelihood returns the likelihood of a trial for each share of odd seconds: the chance to lose nothing, or the
+// density of the rate that came through, per relative unit of capacity.
 func (h hypothesis) likelihood(t *seen) (l [len(odds)]float64) {
 	lossless, mean, variance := h.forwards(t.load, t.seconds)
 	anything := oddDensity
@@ -112,7 +111,7 @@ func (h hypothesis) likelihood(t *seen) (l [len(odds)]float64) {
 			part := float64(k) / float64(n)
 			through := 0.0 // chance that neither the odd seconds lose nor the others
 			if t.load <= h.other {
-				through = lossless
+				through = lossless // chance that neither odd nor other seconds lose anything
 				if k == n {
 					through = 1
 				}
@@ -140,7 +139,7 @@ func (h hypothesis) density(t *seen, lossless, mean, variance float64) float64 {
 	return density((t.rate-mean)/(c*s)) / s
 }
 
-// density and cdf are those of the normal distribution. What is less than impossible, see below, is nothing.
+// density and cdf are those of the standard normal distribution. Values far below impossible become 0.
 func density(z float64) float64 {
 	if z*z > 300 {
 		return 0
@@ -158,10 +157,10 @@ func cdf(z float64) float64 {
 	return math.Erfc(-z/math.Sqrt2) / 2
 }
 
-// impossible is the likelihood of what a hypothesis rules out: none is given up for a single trial.
+// impossible is the likelihood of a trial that a hypothesis rules out: no hypothesis is dropped for a single trial.
 const impossible = 1e-60
 
-// belief is what is known of a device after trials: hypotheses with their weights, sorted by capacity.
+// belief is what the trials say about a device: hypotheses with their weights, sorted by capacity.
 type belief struct {
 	all []hypothesis
 }
@@ -170,15 +169,15 @@ type belief struct {
 func believe(trials []Tried) belief {
 	all := make([]seen, len(trials))
 	for i, t := range trials {
-		all[i] = see(t)
+		all[i] = newSeen(t)
 	}
 	var centres []hypothesis
-	devices, best := suggested(all), math.Inf(-1)
+	devices, best := candidates(all), math.Inf(-1)
 	for _, n := range sigmas {
 		for _, h := range devices {
 			h.sigma = n.sigma
-			for _, h.other = range others(all, h) {
-				h.weight = h.log(all, best)
+			for _, h.other = range oddCapacities(all, h) {
+				h.weight = h.logLikelihood(all, best)
 				best = max(best, h.weight)
 				centres = append(centres, h)
 			}
@@ -194,7 +193,7 @@ func believe(trials []Tried) belief {
 	}
 	var b belief
 	for _, h := range lattice {
-		if l := h.log(all, best); !math.IsInf(l, -1) {
+		if l := h.logLikelihood(all, best); !math.IsInf(l, -1) {
 			h.weight = math.Log(h.weight*priorOf(h.sigma)) + l
 			b.all = append(b.all, h)
 		}
@@ -212,23 +211,23 @@ func priorOf(sigma float64) float64 {
 	return 0
 }
 
-// negligible is how far below the best a logarithm of a likelihood weighs nothing.
+// negligible is how far below the best a log likelihood has no weight.
 const negligible = 25
 
-// log is the logarithm of the likelihood of all trials. What is clearly below least is not worked out to the end.
-func (h hypothesis) log(trials []seen, least float64) float64 {
+// logLikelihood returns the log likelihood of all trials. It stops early, with −Inf, if that is clearly below least.
+func (h hypothesis) logLikelihood(trials []seen, least float64) float64 {
 	var sum, product [len(odds)]float64
 	for i := range odds {
 		product[i] = odds[i].prior
 	}
-	// No trial adds more than the logarithm of its highest density, and one that lost nothing adds nothing.
+	// No trial adds more than the logarithm of its highest density, and a lossless trial adds nothing.
 	highest, left := max(0, -math.Log(math.Sqrt(square(h.sigma/2)+slack*slack)*math.Sqrt(2*math.Pi))), 0.0
 	for i := range trials {
 		if !trials[i].lossless {
 			left += highest
 		}
 	}
-	// The latest trials are the closest to the capacity: they rule most out.
+	// The latest trials are closest to the capacity and rule out most.
 	for i := len(trials) - 1; i >= 0; i-- {
 		if !trials[i].lossless {
 			left -= highest
@@ -236,7 +235,7 @@ func (h hypothesis) log(trials []seen, least float64) float64 {
 		for j, x := range h.likelihood(&trials[i]) {
 			product[j] *= x + impossible
 		}
-		if i%4 != 0 { // four factors cannot leave the range of numbers
+		if i%4 != 0 { // four factors cannot under- or overflow
 			continue
 		}
 		for j := range odds {
@@ -254,7 +253,7 @@ func (h hypothesis) log(trials []seen, least float64) float64 {
 	return most + math.Log(total)
 }
 
-// normalize turns logarithms into weights of 1 together, without those that weigh nothing.
+// normalize turns logarithms into weights that sum to 1, and drops negligible ones.
 func (b *belief) normalize() {
 	most := math.Inf(-1)
 	for _, h := range b.all {
@@ -268,13 +267,10 @@ func (b *belief) normalize() {
 	}
 	b.all = kept
 	slices.SortFunc(b.all, func(x, y hypothesis) int {
-		if x.capacity != y.capacity {
-			return cmp.Compare(x.capacity, y.capacity)
-		}
-		return cmp.Or(cmp.Compare(x.buffer, y.buffer), cmp.Compare(x.collapse, y.collapse),
-			cmp.Compare(x.sigma, y.sigma), cmp.Compare(x.other, y.other))
+		return cmp.Or(cmp.Compare(x.capacity, y.capacity), cmp.Compare(x.buffer, y.buffer),
+			cmp.Compare(x.collapse, y.collapse), cmp.Compare(x.sigma, y.sigma), cmp.Compare(x.other, y.other))
 	})
-	var sum float64 // in this order, for they come in any, and the last digit would depend on it
+	var sum float64 // in sorted order: the last digit depends on the order
 	for _, h := range b.all {
 		sum += h.weight
 	}
@@ -285,7 +281,7 @@ func (b *belief) normalize() {
 
 func square(x float64) float64 { return x * x }
 
-// quantile is the capacity that q of the weight does not exceed.
+// quantile returns the capacity that a share q of the weight does not exceed.
 func (b belief) quantile(q float64) float64 {
 	var sum float64
 	for _, h := range b.all {
@@ -296,7 +292,7 @@ func (b belief) quantile(q float64) float64 {
 	return b.all[len(b.all)-1].capacity
 }
 
-// mean is the weighted mean of something of the hypotheses.
+// mean returns the weighted mean of a property of the hypotheses.
 func (b belief) mean(of func(hypothesis) float64) float64 {
 	var sum float64
 	for _, h := range b.all {

@@ -2,21 +2,21 @@ package search
 
 import "math"
 
-// proposal is a trial that may be done next.
+// proposal is a possible next trial.
 type proposal struct {
 	pps, seconds float64
 	purpose      purpose
 }
 
-// most is the trial that promises to narrow the belief the most for each second.
-func (b belief) most() proposal {
+// bestProposal returns the trial that should narrow the belief most per second.
+func (b belief) bestProposal() proposal {
 	sample := b.sample(48)
 	high, low := b.quantile(0.9), b.quantile(0.1)
 	best, gain := proposal{}, math.Inf(-1)
 	for _, c := range []proposal{
 		{high * 1.06, 1, purpose{aim: overload}}, {high * 1.06, 3, purpose{aim: overload}},
-		{high * 1.01, 2, purpose{aim: above}},
-		{high * 0.998, 3, purpose{aim: below}}, {b.quantile(0.5), 2, purpose{aim: amid}},
+		{high * 1.01, 2, purpose{aim: above}}, {high * 0.998, 3, purpose{aim: below}},
+		{b.quantile(0.5), 2, purpose{aim: amid}},
 		{low * 0.998, 2, purpose{aim: belowAll}},
 	} {
 		if g := gainOf(sample, c); g > gain {
@@ -26,7 +26,7 @@ func (b belief) most() proposal {
 	return best
 }
 
-// sample are n hypotheses that stand for all, equally likely.
+// sample returns n equally likely hypotheses that represent all.
 func (b belief) sample(n int) []hypothesis {
 	s := make([]hypothesis, 0, n)
 	var sum float64
@@ -38,7 +38,7 @@ func (b belief) sample(n int) []hypothesis {
 	return s
 }
 
-// gainOf is by how much a trial should shrink the logarithm of the variance of the capacity, for each second.
+// gainOf returns by how much a trial should shrink the log variance of the capacity, per second.
 func gainOf(sample []hypothesis, c proposal) float64 {
 	before := variance(sample, nil)
 	if before == 0 {
@@ -47,7 +47,7 @@ func gainOf(sample []hypothesis, c proposal) float64 {
 	var after float64
 	weights := make([]float64, len(sample))
 	for _, truth := range sample {
-		t := truth.shows(c)
+		t := truth.predict(c)
 		for i, h := range sample {
 			weights[i] = 0
 			for j, l := range h.likelihood(&t) {
@@ -59,15 +59,15 @@ func gainOf(sample []hypothesis, c proposal) float64 {
 	return math.Log(before/(after+1e-12*before)) / c.seconds
 }
 
-// shows is what a trial of this device shows in all likelihood.
-func (h hypothesis) shows(c proposal) seen {
+// predict returns the most likely outcome of a trial of this device.
+func (h hypothesis) predict(c proposal) seen {
 	carried := h.capacity*(1+h.buffer/c.seconds) - h.collapse*max(0, c.pps-h.capacity)
 	t := seen{load: c.pps, seconds: c.seconds, rate: min(c.pps, carried), lossless: c.pps <= carried}
 	t.weigh()
 	return t
 }
 
-// variance of the capacity, relative; nil weights are equal ones.
+// variance returns the relative variance of the capacity. nil weights are equal.
 func variance(sample []hypothesis, weights []float64) float64 {
 	var sum, first, second float64
 	for i, h := range sample {
@@ -84,7 +84,7 @@ func variance(sample []hypothesis, weights []float64) float64 {
 	return max(0, second/sum-square(first/sum))
 }
 
-// split reports whether the belief is in parts: what lies between them is not believed.
+// split reports whether the belief falls into parts with a gap in between.
 func (b belief) split() bool {
 	s := b.sample(40)
 	var gap float64

@@ -1,12 +1,12 @@
 package search
 
-// purpose is why a trial is done.
+// purpose is the purpose of a trial.
 type purpose struct {
 	aim  aim
-	goal string // of bounds and final trials, empty where it is for all
+	goal string // of bounds and final trials; empty if it serves all goals
 }
 
-// aim is what a trial is to show.
+// aim is what a trial should find out.
 type aim int
 
 const (
@@ -35,7 +35,7 @@ var aimNames = [...]string{
 	lowerBound: "lower bound", upperBound: "upper bound",
 }
 
-// String is the purpose as results show it.
+// String returns the purpose as results show it.
 func (p purpose) String() string {
 	if p.goal != "" {
 		return p.goal + " " + aimNames[p.aim]
@@ -43,5 +43,5 @@ func (p purpose) String() string {
 	return aimNames[p.aim]
 }
 
-// final reports whether a trial proves a bound.
+// final reports whether the trial is a final trial, which proves a bound.
 func (p purpose) final() bool { return p.aim == finalTrial || p.aim == finalAtLimit }

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -14,60 +15,60 @@ type Result struct {
 
 	Seconds float64 `json:"seconds"` // of traffic
 	Trials  int     `json:"trials"`
-	// LossySeconds are those of trials at or below the NDR's lower bound that lost packets: with stalls there are some.
+	// LossySeconds is the time of trials at or below the NDR's lower bound that lost packets: stalls cause some.
 	LossySeconds float64 `json:"lossy_seconds"`
-	// Worst is the least rate that any second may have carried, packets per second: what a trial lost beyond the usual,
-	// taken to have been lost in one second. 0: no trial lost so much.
+	// WorstPPS is the lowest rate that any second may have carried, in packets per second, assuming that an unusual
+	// loss happened in one second. 0: no trial lost that much.
 	WorstPPS  float64 `json:"worst_second_pps,omitempty"`
-	FloorRate float64 `json:"loss_floor,omitempty"` // share of packets that is lost at any load
-	// Irregular says that trials contradict each other or the bounds could not be had as they should be, and Remarks
-	// how.
+	FloorRate float64 `json:"loss_floor,omitempty"` // share of packets lost at any load
+	// Irregular means that trials contradict each other or that bounds could not be found as they should be. Remarks
+	// say how.
 	Irregular  bool     `json:"irregular"`
 	Remarks    []string `json:"remarks"`
 	Deviations []string `json:"deviations"` // from RFC 2544 section 26.1
-	// "device", "generator", or "load": the device carried the most that was asked for
+	// "device", "generator", or "load": the device carried the highest rate allowed
 	LimitedBy string  `json:"limited_by"`
 	Partial   bool    `json:"partial"`
 	Device    Likely  `json:"device"`
 	Tried     []Tried `json:"tried"`
 }
 
-// Likely is the device as the trials make it believed.
+// Likely is the device that the trials suggest.
 type Likely struct {
 	CapacityPPS   float64 `json:"capacity_pps"`   // of a typical second
 	SpreadSeconds float64 `json:"seconds_spread"` // standard deviation of a second's capacity, relative
-	BufferSeconds float64 `json:"buffer_seconds"` // of its capacity, held before anything is dropped
-	// by how much the forwarded rate falls for each packet above the capacity
+	BufferSeconds float64 `json:"buffer_seconds"` // of its capacity, buffered before it drops
+	// drop of the forwarded rate for each packet above the capacity
 	Collapse float64 `json:"collapse"`
-	SplitPPS float64 `json:"other_state_pps"` // what seconds carry that are not typical; 0: none seen
+	SplitPPS float64 `json:"other_state_pps"` // capacity of atypical seconds; 0: none seen
 }
 
-// Found is what was found for one goal. A bound that there is not is null.
+// Found is the result for one goal. A missing bound is null.
 type Found struct {
 	Goal
 	Confidence   float64 `json:"confidence"` // that the rate lies between the bounds
-	Width        float64 `json:"width"`      // that was aimed at, relative
+	Width        float64 `json:"width"`      // requested, relative
 	FinalSeconds float64 `json:"final_trial_seconds"`
-	// share of the seconds at the lower bound that may lose more than the goal
+	// share of the seconds at the lower bound that may lose more than the goal allows
 	ExceedRatio float64  `json:"exceed_ratio"`
 	LowerPPS    *float64 `json:"lower_pps"` // relevant lower bound
 	UpperPPS    *float64 `json:"upper_pps"` // relevant upper bound
-	// Throughput is the conditional throughput: what is forwarded at the lower bound.
+	// ThroughputPPS is the conditional throughput: the rate forwarded at the lower bound.
 	ThroughputPPS *float64 `json:"throughput_pps"`
-	EstimatePPS   *float64 `json:"estimate_pps"` // as likely too high as too low
+	EstimatePPS   *float64 `json:"estimate_pps"` // median estimate
 	Lower         Basis    `json:"lower"`
 	Upper         Basis    `json:"upper"`
 	None          string   `json:"none,omitempty"` // why there is no such rate
 }
 
-// Basis is what a bound rests on.
+// Basis is the evidence for a bound.
 type Basis struct {
-	By       string  `json:"by"`      // "trial", or "model"; empty where there is no bound
+	By       string  `json:"by"`      // "trial", or "model"; empty without a bound
 	Seconds  float64 `json:"seconds"` // of the trial
 	LossRate float64 `json:"loss_rate"`
 }
 
-// result sums a hunt up.
+// result sums up the search.
 func (h *hunt) result(b belief) *Result {
 	if h.floor > 0 && len(b.all) > 0 {
 		h.floor = h.pooled(b.quantile(0.5))
@@ -90,9 +91,9 @@ func (h *hunt) result(b belief) *Result {
 				f.None = fmt.Sprintf("no rate with so little loss; floor %.2g %%", h.floor*100)
 			}
 		case h.o.Mode == Compliant:
-			h.proven(&f, r)
+			h.reportProofs(&f, r)
 		default:
-			h.found(&f, b, r)
+			h.reportModel(&f, b, r)
 		}
 		*[]*Found{&r.NDR, &r.PDR}[i] = f
 	}
@@ -119,7 +120,7 @@ func (h *hunt) result(b belief) *Result {
 	return r
 }
 
-// atLimit is for devices that carry the most that may be sent, or not even the least.
+// atLimit fills in the bounds of a device that carries the highest rate allowed, or not even the lowest.
 func (h *hunt) atLimit(f *Found, r *Result) {
 	last := h.trials[len(h.trials)-1]
 	load := last.load()
@@ -136,8 +137,8 @@ func (h *hunt) atLimit(f *Found, r *Result) {
 	}
 }
 
-// found fills in the bounds of a goal: the tightest trials that show them, or else the belief.
-func (h *hunt) found(f *Found, b belief, r *Result) {
+// reportModel fills in the bounds of a goal: the tightest trials that show them, or else the belief.
+func (h *hunt) reportModel(f *Found, b belief, r *Result) {
 	lower, upper := h.bounds(b, f.Name, f.LossRatio)
 	_, _, middle := b.interval()
 	estimate := middle * h.scale(f.LossRatio)
@@ -168,11 +169,11 @@ func (h *hunt) found(f *Found, b belief, r *Result) {
 		}
 		f.ThroughputPPS = &through
 	}
-	r.wide(f, h.o.Width)
+	r.remarkWidth(f, h.o.Width)
 }
 
-// wide remarks on bounds that are further apart than was aimed at.
-func (r *Result) wide(f *Found, width float64) {
+// remarkWidth adds a remark if the bounds are further apart than requested.
+func (r *Result) remarkWidth(f *Found, width float64) {
 	if f.LowerPPS == nil || f.UpperPPS == nil {
 		return
 	}
@@ -185,7 +186,7 @@ func (r *Result) remark(format string, args ...any) {
 	r.Remarks = append(r.Remarks, fmt.Sprintf(format, args...))
 }
 
-// characterize says what the device is believed to be.
+// characterize describes the likely device.
 func (h *hunt) characterize(b belief, r *Result) {
 	_, _, middle := b.interval()
 	r.Device = Likely{
@@ -195,12 +196,7 @@ func (h *hunt) characterize(b belief, r *Result) {
 		Collapse:      b.mean(func(h hypothesis) float64 { return h.collapse }),
 	}
 	if other := b.mean(func(h hypothesis) float64 { return min(1, h.other) }); other > 0.5 {
-		likeliest := slices.MaxFunc(b.all, func(x, y hypothesis) int {
-			if x.weight < y.weight {
-				return -1
-			}
-			return 1
-		})
+		likeliest := slices.MaxFunc(b.all, func(x, y hypothesis) int { return cmp.Compare(x.weight, y.weight) })
 		r.Device.SplitPPS = likeliest.other
 		if likeliest.other > 0 {
 			r.remark("some seconds carried about %.4g packets per second instead of %.4g", likeliest.other, middle)
@@ -219,7 +215,7 @@ func (h *hunt) characterize(b belief, r *Result) {
 	}
 }
 
-// pooled is the share that is lost at any load, by all trials clearly below the capacity.
+// pooled returns the share lost at any load, from all trials clearly below the capacity.
 func (h *hunt) pooled(capacity float64) float64 {
 	var sent, lost uint64
 	for _, t := range h.trials {
@@ -245,7 +241,7 @@ func (h *hunt) deviations() []string {
 	}
 }
 
-// Check refuses a result that was read and cannot have been found.
+// Check returns an error if a result from a file is impossible.
 func (r *Result) Check() error {
 	for _, f := range []Found{r.NDR, r.PDR} {
 		for _, pps := range []*float64{f.LowerPPS, f.UpperPPS, f.ThroughputPPS, f.EstimatePPS} {

@@ -8,32 +8,31 @@ import (
 	"time"
 )
 
-// Confidence is that of the interval from the lower to the upper bound.
+// Confidence is the confidence of the interval from the lower to the upper bound.
 const Confidence = 0.95
 
 // Mode is how bounds are proven.
 type Mode string
 
-// The modes.
 const (
 	Fast      Mode = "fast"      // by a model and trials of a few seconds
-	Compliant Mode = "compliant" // lower bounds by final trials of 60 s, as RFC 2544 section 26.1 wants them
+	Compliant Mode = "compliant" // lower bounds by final trials of 60 s, as RFC 2544 section 26.1 requires
 )
 
-// Options are what is searched for.
+// Options describe what to search for.
 type Options struct {
 	Mode       Mode
-	MinPPS     float64       // loads are not below, packets per second
-	MaxPPS     float64       // … and not above: the line rate, or what the generator can do
+	MinPPS     float64       // lowest load, packets per second
+	MaxPPS     float64       // highest load: the line rate, or what the generator can do
 	FrameBytes int           // with FCS
-	PDR        float64       // share of loss of the partial drop rate, 0.005 by custom
-	Width      float64       // of the interval between the bounds that is aimed at, relative to them
+	PDR        float64       // share of loss of the partial drop rate, usually 0.005
+	Width      float64       // requested relative width of the interval between the bounds
 	Budget     time.Duration // of traffic
 	Final      time.Duration // of the final trials; compliant only
 	Progress   func(Step)    // called before each trial; may be nil
 }
 
-// Goal is a share of loss that is searched for.
+// Goal is a share of loss to search for.
 type Goal struct {
 	Name      string  `json:"name"` // NDR, PDR
 	LossRatio float64 `json:"loss_ratio"`
@@ -41,7 +40,7 @@ type Goal struct {
 
 func (o Options) goals() []Goal { return []Goal{{"NDR", 0}, {"PDR", o.PDR}} }
 
-// Step is a trial that is about to begin.
+// Step is the next trial.
 type Step struct {
 	Trial
 	Purpose string
@@ -49,7 +48,7 @@ type Step struct {
 	N       int
 }
 
-// Check refuses options that contradict themselves.
+// Check returns an error if the options contradict themselves.
 func (o Options) Check() error {
 	switch {
 	case o.Mode != Fast && o.Mode != Compliant:
@@ -73,8 +72,7 @@ func (o Options) Check() error {
 	return nil
 }
 
-// Run searches. An ended context or a failing device ends it early: what is known by then is returned, marked partial,
-// with the error.
+// Run searches. If the context ends or the device fails, it returns the result so far, marked partial, with the error.
 func Run(ctx context.Context, device Device, o Options) (*Result, error) {
 	if err := o.Check(); err != nil {
 		return nil, err

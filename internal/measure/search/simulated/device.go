@@ -1,37 +1,39 @@
-// Package simulated has devices under test that are arithmetic: their capacity is known, so a search can be judged by
-// what it should have found. They are exactly repeatable: a kind, a capacity and a seed always give the same answers.
+// Package simulated has devices under test that are arithmetic: their capacity is known, so the result of a search can
+// be checked. They are repeatable: the same kind, capacity and seed give the same answers.
 package simulated
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
 )
 
-// LineRate is that of 64-byte frames on 10 Gbit/s Ethernet, packets a second (84 bytes each with preamble and gap).
+// LineRate is the line rate of 64-byte frames on 10 Gbit/s Ethernet, packets per second (84 bytes each with preamble
+// and gap).
 const LineRate = 14.88e6
 
-// Device is a simulated device under test. Time passes for it only while it is sent packets.
+// Device is a simulated device under test. Its clock only runs while it is sent packets.
 type Device struct {
 	kind
 	capacity float64 // packets per second
 	random   *rand.Rand
 	clock    float64 // seconds of traffic so far
-	low      bool    // in the lesser of two states
+	low      bool    // in the lower of two states
 }
 
-// kind is what is peculiar to a device.
+// kind holds the peculiarities of a device.
 type kind struct {
 	About    string
 	jitter   float64    // standard deviation of a second's capacity, relative
-	stall    float64    // share of the seconds in which it carries 5 % less
-	buffer   float64    // seconds of its capacity that it holds before it drops
-	floor    float64    // share of all packets that it loses at any load
-	collapse float64    // by how much the forwarded rate falls for each packet above the capacity
-	wave     float64    // amplitude of a slow wave of its capacity, 100 s long, relative
-	trial    float64    // share of the trials in which it carries 5 % less
-	leave    [2]float64 // chance a second to leave the normal state, and the one that carries 5 % less
+	stall    float64    // share of seconds in which it carries 5 % less
+	buffer   float64    // in seconds of its capacity
+	floor    float64    // share of packets lost at any load
+	collapse float64    // drop of the forwarded rate for each packet above the capacity
+	wave     float64    // relative amplitude of a slow wave of its capacity, 100 s long
+	trial    float64    // share of trials in which it carries 5 % less
+	leave    [2]float64 // chance per second to leave the normal state, and the state that carries 5 % less
 }
 
 // kinds are the devices by name.
@@ -51,17 +53,10 @@ var kinds = map[string]kind{
 	"livelock":      {About: "forwards less the more it is sent above its capacity", jitter: 0.001, collapse: 0.3},
 }
 
-// Kinds are the names of the devices there are, sorted.
-func Kinds() []string {
-	names := make([]string, 0, len(kinds))
-	for name := range kinds {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+// Kinds returns the names of the devices, sorted.
+func Kinds() []string { return slices.Sorted(maps.Keys(kinds)) }
 
-// About says in a line what is peculiar to a kind.
+// About describes a kind in one line.
 func About(name string) string { return kinds[name].About }
 
 // New makes a device of a kind with a capacity in packets per second.
@@ -73,11 +68,12 @@ func New(name string, capacity float64, seed uint64) (*Device, error) {
 	return &Device{kind: k, capacity: capacity, random: rand.New(rand.NewPCG(seed, 0x6d707073))}, nil
 }
 
-// Capacity is what a search should find: the packets a second that it carries in a typical second without loss.
+// Capacity returns the result that a search should find: the packets per second that it carries in a typical second
+// without loss.
 func (d *Device) Capacity() float64 { return d.capacity }
 
-// Trial sends a load in packets per second for so many seconds and tells what was sent and what came out. The buffer is
-// empty before a trial and drained after it.
+// Trial sends a load in packets per second for some seconds and returns how many packets were sent and came through.
+// The buffer is empty before a trial and drained after it.
 func (d *Device) Trial(pps, seconds float64) (sent, received uint64) {
 	lesser := d.trial > 0 && d.random.Float64() < d.trial
 	var forwarded, held float64
@@ -102,7 +98,7 @@ func (d *Device) Trial(pps, seconds float64) (sent, received uint64) {
 	return sent, received
 }
 
-// second is the capacity of the next second.
+// second returns the capacity of the next second.
 func (d *Device) second() float64 {
 	relative := 1 + d.jitter*d.random.NormFloat64() + d.wave*math.Sin(2*math.Pi*d.clock/100)
 	if d.stall > 0 && d.random.Float64() < d.stall {
