@@ -140,7 +140,7 @@ func (b *Bench) settle(ctx context.Context, sent uint64, stopped time.Time) (Arr
 	var drain time.Duration
 	moved := stopped
 	for arrived.Unique() < sent && time.Since(stopped) < limit && time.Since(moved) < still {
-		if err := pause(ctx, poll); err != nil {
+		if err := Pause(ctx, poll); err != nil {
 			return arrived, drain, err
 		}
 		next, err := b.Path.Arrived(ctx)
@@ -156,8 +156,8 @@ func (b *Bench) settle(ctx context.Context, sent uint64, stopped time.Time) (Arr
 	return arrived, drain, nil
 }
 
-// pause waits for d, or until ctx ends, and then returns its cause.
-func pause(ctx context.Context, d time.Duration) error {
+// Pause waits for d, or until ctx ends, and then returns its cause.
+func Pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -72,7 +72,7 @@ func (c *campaign) idle(ctx context.Context, run *Run) error {
 	if err != nil {
 		return fmt.Errorf("read CPU times: %w", err)
 	}
-	if err := pause(ctx, min(time.Second, max(300*time.Millisecond, run.Load.Duration/4))); err != nil {
+	if err := Pause(ctx, min(time.Second, max(300*time.Millisecond, run.Load.Duration/4))); err != nil {
 		return err
 	}
 	after, err := c.cpu(ctx)

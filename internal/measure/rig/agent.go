@@ -21,8 +21,8 @@ type AgentOptions struct {
 	Address string // host:port
 	Version string // of mpps
 	Secret  []byte // nil: none
-	NIC     string // the agent's interface that packets arrive at or leave from; empty: the one that has Address
-	Netns   string // network namespace of this machine from which it is reached; empty: the process's own
+	NIC     string // the agent's interface for packets in either direction; empty: the one that has Address
+	Netns   string // network namespace of this machine to reach it from; empty: the process's own
 }
 
 // far is a session with an agent.
@@ -33,33 +33,33 @@ type far struct {
 	addr   string
 }
 
-// How long an agent waits for a sign of life before it stops. A lost control connection ends what an agent sends, and
-// the conversations that it serves, within 2 s. Where it only counts there is nothing to stop, and the test frames may
-// flood the link that the control connection shares: TCP doubles its patience with every loss. Emulated machines are
-// silent for seconds.
+// How long an agent waits for a sign of life before it stops. If the control connection is lost, an agent that sends or
+// serves a conversation stops within 2 s. An agent that only counts has nothing to stop, and test frames may flood the
+// link that the control connection shares: TCP doubles its retransmission timeout with every loss. Emulated machines
+// are silent for seconds.
 const (
-	patience    = 20 * time.Second
-	impatience  = 5 * time.Second
-	prompt      = 1800 * time.Millisecond
-	dialTimeout = 15 * time.Second
+	countingSilence = 20 * time.Second
+	emulatedSilence = 5 * time.Second
+	trafficSilence  = 1800 * time.Millisecond
+	dialTimeout     = 15 * time.Second
 )
 
-// silence is how long an agent waits, by whether it sends test frames and whether it makes or serves any traffic at
-// all.
+// silence returns how long an agent waits, depending on whether it sends test frames (sends) and serves conversations
+// (talks).
 func (m *Machine) silence(sends, talks bool) time.Duration {
 	switch {
 	case !m.Patient && (sends || talks):
-		return prompt
+		return trafficSilence
 	case sends:
-		return impatience
+		return emulatedSilence
 	}
-	return patience
+	return countingSilence
 }
 
 // dialAgent opens a session and finds the agent's interface.
 func dialAgent(ctx context.Context, o AgentOptions, silence time.Duration) (*far, error) {
 	if _, _, err := net.SplitHostPort(o.Address); err != nil {
-		return nil, wrong("an agent's address is HOST:PORT", "agent %q: %w", o.Address, err)
+		return nil, usage("an agent's address is HOST:PORT", "agent %q: %w", o.Address, err)
 	}
 	client, err := agent.Dial(ctx, o.Address, agent.DialOptions{Netns: o.Netns, Version: o.Version, Secret: o.Secret,
 		Timeout: dialTimeout, Silence: silence})
@@ -89,7 +89,7 @@ func explainDial(o AgentOptions, err error) error {
 	return fault(hint, "%w", err)
 }
 
-// findNIC is the agent's interface that was asked for, or the one with the address that the agent was reached at.
+// findNIC returns the requested interface of the agent, or the one with the address that the agent was reached at.
 func findNIC(info agent.Info, o AgentOptions) (agent.Link, error) {
 	var names []string
 	host, _, _ := net.SplitHostPort(o.Address)
@@ -108,9 +108,9 @@ func findNIC(info agent.Info, o AgentOptions) (agent.Link, error) {
 	}
 	hint := "the agent has " + strings.Join(names, ", ")
 	if o.NIC != "" {
-		return agent.Link{}, wrong(hint, "agent %s has no interface %s", o.Address, o.NIC)
+		return agent.Link{}, usage(hint, "agent %s has no interface %s", o.Address, o.NIC)
 	}
-	return agent.Link{}, wrong("say with --guest-nic which; "+hint, "agent %s has no interface with the address %s",
+	return agent.Link{}, usage("say with --guest-nic which; "+hint, "agent %s has no interface with the address %s",
 		o.Address, host)
 }
 
@@ -147,25 +147,20 @@ func (f *far) endpoint() measure.Endpoint {
 	return measure.Endpoint{Where: f.where(), Interface: f.nic.Name, MAC: f.nic.MAC, Driver: f.nic.Kind}
 }
 
-// generatorAlone measures the agent's generator. Packet sockets are told by what they send into a veth pair there.
-func (f *far) generatorAlone(ctx context.Context, c traffic.Config, load measure.Load) (traffic.Alone, error) {
+// generatorAlone measures the agent's generator. Packet sockets are measured by what they send into a veth pair there.
+func (f *far) generatorAlone(ctx context.Context, c traffic.Config, d time.Duration) (traffic.Alone, error) {
 	if c.Method == traffic.XDP || c.Method == traffic.Auto && f.info.Live == string(traffic.Yes) {
-		return f.client.GeneratorAlone(ctx, c, load.Duration)
+		return f.client.GeneratorAlone(ctx, c, d)
 	}
-	a, err := f.client.ReceiverAlone(ctx, traffic.SinkConfig{}, c, load.Duration)
+	a, err := f.client.ReceiverAlone(ctx, traffic.SinkConfig{}, c, d)
 	if a.Elapsed > 0 {
 		a.PPS, a.AtLeast = float64(a.Sent)/a.Elapsed.Seconds(), false
 	}
 	return a, err
 }
 
-func (f *far) receiverAlone(ctx context.Context, s traffic.SinkConfig, g traffic.Config,
-	load measure.Load) (traffic.Alone, error) {
-	return f.client.ReceiverAlone(ctx, s, g, load.Duration)
-}
-
-// With says which way leads to an agent: through a bridge of this host, to which a pair is made for the time of the
-// measurement, or out of an interface of it.
+// With describes the way to an agent: through a bridge of this host, which gets a temporary veth pair, or out of an
+// interface.
 type With struct {
 	Agent   AgentOptions
 	Bridge  string
@@ -173,7 +168,7 @@ type With struct {
 	Reverse bool // the agent sends
 }
 
-// WithAgent makes the path between this machine and an agent.
+// WithAgent sets up the path between this machine and an agent.
 func WithAgent(ctx context.Context, m *Machine, w With, load measure.Load, o Options) (_ *Path, err error) {
 	load.Latency = false // two machines, two clocks
 	f, err := dialAgent(ctx, w.Agent, m.silence(w.Reverse || load.TwoWay, false))
@@ -189,11 +184,11 @@ func WithAgent(ctx context.Context, m *Machine, w With, load measure.Load, o Opt
 	}()
 	mac, err := net.ParseMAC(f.nic.MAC)
 	if err != nil || len(mac) != 6 || bytes.Equal(mac, make([]byte, 6)) {
-		return nil, wrong("packets are sent to an Ethernet address", "interface %s of agent %s has the address %q",
+		return nil, usage("packets are sent to an Ethernet address", "interface %s of agent %s has the address %q",
 			f.nic.Name, f.addr, f.nic.MAC)
 	}
 	if !f.nic.Up {
-		return nil, wrong("set it up there", "interface %s of agent %s is down", f.nic.Name, f.addr)
+		return nil, usage("set it up there", "interface %s of agent %s is down", f.nic.Name, f.addr)
 	}
 	if err := fits(load, f.nic.Name+" of agent "+f.addr, f.nic.MTU); err != nil {
 		return nil, err
@@ -203,7 +198,7 @@ func WithAgent(ctx context.Context, m *Machine, w With, load measure.Load, o Opt
 	if err != nil {
 		return nil, err
 	}
-	// Only one direction leaves from this machine, and has its CPUs.
+	// Only the direction that leaves from this machine uses its CPUs.
 	there, back := lane{cpus: o.CPUs}, lane{back: true, stream: backStream}
 	if w.Reverse {
 		p.From, p.To = f.endpoint(), at
@@ -231,7 +226,7 @@ func WithAgent(ctx context.Context, m *Machine, w With, load measure.Load, o Opt
 	return p, nil
 }
 
-// nearEnd is this machine's end: the given interface, or one into the bridge.
+// nearEnd returns this machine's end: the given interface, or a temporary one in the bridge.
 func (m *Machine) nearEnd(ctx context.Context, w With, load measure.Load, s *setup) (traffic.Device, measure.Endpoint,
 	error) {
 	if w.Bridge == "" {
@@ -248,7 +243,7 @@ func (m *Machine) nearEnd(ctx context.Context, w With, load measure.Load, s *set
 	return port.Outer, at, fits(load, "bridge "+w.Bridge, port.Outer.MTU)
 }
 
-// countThere makes the receiving end of a direction at the agent.
+// countThere adds the receiving end of a direction, at the agent.
 func (p *Path) countThere(ctx context.Context, f *far, o Options, l lane) error {
 	config := traffic.SinkConfig{In: traffic.Endpoint{Iface: f.nic.Name}, Method: o.Sink, Stream: l.stream,
 		Streams: max(1, len(l.cpus))}
@@ -257,12 +252,12 @@ func (p *Path) countThere(ctx context.Context, f *far, o Options, l lane) error 
 	if err != nil {
 		return explain(fmt.Errorf("sink at %s: %w", f.addr, err))
 	}
-	p.receivers = append(p.receivers, &receiver{config: config, sink: sink, limit: f.receiverAlone,
+	p.receivers = append(p.receivers, &receiver{config: config, sink: sink, limit: f.client.ReceiverAlone,
 		warn: p.warnAs("sink")})
 	return nil
 }
 
-// sendThere makes the sending end of a direction at the agent.
+// sendThere adds the sending end of a direction, at the agent.
 func (p *Path) sendThere(f *far, to net.HardwareAddr, load measure.Load, o Options, l lane) {
 	frame := l.frame(load)
 	frame.DstMAC = to

@@ -16,7 +16,7 @@ import (
 	"mpps/internal/measure/traffic"
 )
 
-// ARP over Ethernet for IPv4 (RFC 826), 28 bytes behind the Ethernet header: too little for a library. The kernel's own
+// ARP over Ethernet for IPv4 (RFC 826), 28 bytes after the Ethernet header: too little for a library. The kernel's own
 // neighbour table would need addresses on interfaces that are not ours.
 const (
 	arpBytes   = 14 + 28
@@ -24,16 +24,16 @@ const (
 	arpReply   = 2
 )
 
-// arp is what a packet says.
+// arp is the content of an ARP packet.
 type arp struct {
 	op         uint16
 	from       net.HardwareAddr
-	sender, of netip.Addr // whose address it tells, and whose it asks for
+	sender, of netip.Addr // sender protocol address and target protocol address
 }
 
-// arpFrame is a frame from a device to a MAC address.
+// arpFrame returns a frame from a device to a MAC address.
 func arpFrame(to net.HardwareAddr, a arp) []byte {
-	b := make([]byte, 60) // the shortest frame without FCS
+	b := make([]byte, 60) // the shortest frame, without FCS
 	copy(b, to)
 	copy(b[6:], a.from)
 	binary.BigEndian.PutUint16(b[12:], unix.ETH_P_ARP)
@@ -49,7 +49,7 @@ func arpFrame(to net.HardwareAddr, a arp) []byte {
 	return b
 }
 
-// parseARP reads a frame.
+// parseARP parses a frame.
 func parseARP(b []byte) (arp, bool) {
 	if len(b) < arpBytes || binary.BigEndian.Uint16(b[12:]) != unix.ETH_P_ARP ||
 		!bytes.Equal(b[14:20], []byte{0, 1, 8, 0, 6, 4}) {
@@ -61,7 +61,7 @@ func parseARP(b []byte) (arp, bool) {
 	}, true
 }
 
-// arpSocket sends and receives ARP on a device.
+// arpSocket opens a socket for ARP on a device.
 func arpSocket(d traffic.Device) (f *os.File, err error) {
 	err = d.Do(func() error {
 		const protocol = unix.ETH_P_ARP>>8 | unix.ETH_P_ARP&0xff<<8 // in network order
@@ -81,8 +81,8 @@ func arpSocket(d traffic.Device) (f *os.File, err error) {
 	return f, nil
 }
 
-// answerARP says on a device, until stop, that an address is there: a router that is to send to it asks. The device has
-// no such address, so that nothing of this machine's own routing changes.
+// answerARP answers ARP requests for an address on a device until stop is called: a router that is to send there asks.
+// The device does not have the address, so nothing changes in this machine's own routing.
 func answerARP(d traffic.Device, address netip.Addr) (stop func() error, err error) {
 	f, err := arpSocket(d)
 	if err != nil {
@@ -97,12 +97,12 @@ func answerARP(d traffic.Device, address netip.Addr) (stop func() error, err err
 			if errors.Is(err, os.ErrClosed) {
 				return
 			}
-			if err != nil { // the device went down, or away: nobody asks any more
+			if err != nil { // the device is down or gone: nobody asks any more
 				time.Sleep(10 * time.Millisecond)
 				continue
 			}
 			if a, ok := parseARP(b[:n]); ok && a.op == arpRequest && a.of == address {
-				// What is lost is asked for again.
+				// A lost answer is asked for again.
 				_, _ = f.Write(arpFrame(a.from, arp{op: arpReply, from: d.MAC, sender: address, of: a.sender}))
 			}
 		}
@@ -114,21 +114,21 @@ func answerARP(d traffic.Device, address netip.Addr) (stop func() error, err err
 	}, nil
 }
 
-// resolve asks from a device who has an address. It asks without an address of its own, as a host does that looks
-// whether its address is taken (RFC 5227): the answer comes, and nobody's table changes.
+// resolve asks on a device for the MAC address of an IP address. It sends an ARP probe, without an address of its own
+// (RFC 5227): it gets an answer and nobody's table changes.
 func resolve(ctx context.Context, d traffic.Device, address netip.Addr) (net.HardwareAddr, error) {
 	f, err := arpSocket(d)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	everybody := net.HardwareAddr{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
+	broadcast := net.HardwareAddr{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 	b := make([]byte, 2048)
 	for deadline := time.Now().Add(3 * time.Second); time.Now().Before(deadline); {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		question := arpFrame(everybody, arp{op: arpRequest, from: d.MAC, sender: netip.IPv4Unspecified(), of: address})
+		question := arpFrame(broadcast, arp{op: arpRequest, from: d.MAC, sender: netip.IPv4Unspecified(), of: address})
 		if _, err := f.Write(question); err != nil {
 			return nil, fmt.Errorf("ARP on %s: %w", d.Endpoint, err)
 		}

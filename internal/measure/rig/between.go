@@ -17,13 +17,13 @@ import (
 type Options struct {
 	Generator traffic.Method // Auto, XDP, AFPacket or Pktgen
 	Clone     int            // traffic.Config.Clone, of Pktgen
-	Burst     int            // frames of Pktgen back to back, 0: one
-	Sink      traffic.Method // Auto, XDP, XDPSkb or AFPacket; what is compared must be counted in the same way
-	// that this machine's generators run on, one worker each; empty: one of the kernel's choice for each direction
+	Burst     int            // frames that Pktgen sends back to back; 0: one
+	Sink      traffic.Method // Auto, XDP, XDPSkb or AFPacket; results compare only if counted in the same way
+	// CPUs for this machine's generators, one worker each; empty: one for each direction, chosen by the kernel
 	CPUs []int
 }
 
-// accept has a sink count what the generator sends.
+// accept configures a sink to count what the generator sends.
 func (o Options) accept(c *traffic.SinkConfig) {
 	c.Pktgen = o.Generator == traffic.Pktgen
 	c.Unnumbered = c.Pktgen && (o.Clone > 0 || o.Burst > 1)
@@ -38,10 +38,10 @@ var (
 	firstTarget = netip.AddrFrom4([4]byte{198, 19, 0, 1})
 )
 
-// Between makes the path from one interface of this machine to another, in whichever network namespaces they are.
+// Between sets up the path between two interfaces of this machine, in any network namespaces.
 func Between(_ context.Context, m *Machine, from, to traffic.Endpoint, load measure.Load, o Options) (*Path, error) {
 	if from == to {
-		return nil, wrong("give two interfaces that a device under test connects", "both ends are %s", from)
+		return nil, usage("give two interfaces that a device under test connects", "both ends are %s", from)
 	}
 	source, err := device(from, load)
 	if err != nil {
@@ -53,58 +53,64 @@ func Between(_ context.Context, m *Machine, from, to traffic.Endpoint, load meas
 	}
 	m.count("", from.Netns, to.Netns)
 	p := &Path{setup: setup{From: endpoint(source), To: endpoint(target), machines: machines{m}}}
-	there, back, err := lanes(load, o)
+	forth, back, err := lanes(load, o)
 	if err != nil {
 		return nil, err
 	}
-	// The sinks first: a veth takes live frames only once its peer has a program.
-	err = p.countHere(target, load, o, there)
-	if err == nil && load.TwoWay {
-		err = p.countHere(source, load, o, back)
-	}
-	if err == nil {
-		err = p.sendHere(source, target.MAC, load, o, there)
-	}
-	if err == nil && load.TwoWay {
-		err = p.sendHere(target, source.MAC, load, o, back)
-	}
-	if err != nil {
+	if err := p.connect(source, target, target.MAC, load, o, forth, back); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
 	return p, nil
 }
 
-// lane is one direction of the traffic.
-type lane struct {
-	back   bool   // against the direction that was asked for, of two-way traffic
-	stream uint16 // of the first worker
-	cpus   []int  // that the generator runs on
+// connect adds the ends of both directions on this machine. to is the MAC address that source sends to.
+func (p *Path) connect(source, target traffic.Device, to net.HardwareAddr, load measure.Load, o Options,
+	forth, back lane) error {
+	// The sinks first: a veth accepts live frames only once its peer has a program.
+	err := p.countHere(target, load, o, forth)
+	if err == nil && load.TwoWay {
+		err = p.countHere(source, load, o, back)
+	}
+	if err == nil {
+		err = p.sendHere(source, to, load, o, forth)
+	}
+	if err == nil && load.TwoWay {
+		err = p.sendHere(target, source.MAC, load, o, back)
+	}
+	return err
 }
 
-// backStream is the first stream of packets that come back: they are told from those that go there wherever both pass.
+// lane is one direction of the traffic.
+type lane struct {
+	back   bool   // the opposite direction of two-way traffic
+	stream uint16 // of the first worker
+	cpus   []int  // CPUs of the generator
+}
+
+// backStream is the first stream of the opposite direction, which tells them apart wherever both pass.
 const backStream = 512
 
-// lanes are the directions of a load. Two that share this machine share its CPUs too: half of those given each, or,
-// where none are given, one each.
-func lanes(load measure.Load, o Options) (there, back lane, err error) {
-	there, back = lane{cpus: o.CPUs}, lane{back: true, stream: backStream}
+// lanes returns the directions of a load. If both run on this machine they share its CPUs: half of those given each, or
+// one each if none are given.
+func lanes(load measure.Load, o Options) (forth, back lane, err error) {
+	forth, back = lane{cpus: o.CPUs}, lane{back: true, stream: backStream}
 	if !load.TwoWay {
-		return there, back, nil
+		return forth, back, nil
 	}
 	cpus := o.CPUs
 	if len(cpus) == 0 {
 		allowed, err := traffic.AllowedCPUs()
 		if err != nil {
-			return there, back, err
+			return forth, back, err
 		}
 		cpus = allowed[:min(2, len(allowed))]
 	}
 	half := max(1, len(cpus)/2)
-	there.cpus, back.cpus = cpus[:half], cpus[len(cpus)-half:]
-	return there, back, nil
+	forth.cpus, back.cpus = cpus[:half], cpus[len(cpus)-half:]
+	return forth, back, nil
 }
 
-// countHere makes the receiving end of a direction on this machine.
+// countHere adds the receiving end of a direction, on this machine.
 func (p *Path) countHere(target traffic.Device, load measure.Load, o Options, l lane) error {
 	config := traffic.SinkConfig{In: target.Endpoint, Method: o.Sink, Stream: l.stream, Streams: max(1, len(l.cpus)),
 		Latency: load.Latency}
@@ -113,13 +119,13 @@ func (p *Path) countHere(target traffic.Device, load measure.Load, o Options, l 
 	if err != nil {
 		return explain(err)
 	}
-	p.receivers = append(p.receivers, &receiver{config: config, sink: sink, local: true, limit: receiverAlone,
+	p.receivers = append(p.receivers, &receiver{config: config, sink: sink, local: true, limit: traffic.ReceiverAlone,
 		warn: p.warnAs("sink")})
 	return nil
 }
 
-// sendHere makes the sending end of a direction on this machine, towards a MAC address; what it cannot do comes out
-// here, before anything is measured.
+// sendHere adds the sending end of a direction, on this machine, towards a MAC address. It prepares the generator, so
+// that errors show up before anything is measured.
 func (p *Path) sendHere(source traffic.Device, to net.HardwareAddr, load measure.Load, o Options, l lane) error {
 	frame := l.frame(load)
 	frame.DstMAC = to
@@ -133,24 +139,24 @@ func (p *Path) sendHere(source traffic.Device, to net.HardwareAddr, load measure
 	if err := s.prepare(load); err != nil {
 		return err
 	}
-	s.config.Method = s.made.Method()
+	s.config.Method = s.gen.Method()
 	return nil
 }
 
-// device looks an end up and checks that the load fits it.
+// device looks up an end and checks that the load fits it.
 func device(e traffic.Endpoint, load measure.Load) (traffic.Device, error) {
 	d, err := e.Device()
 	switch {
 	case errors.Is(err, traffic.ErrNoDevice):
-		return d, wrong("'ip link' lists the interfaces there are, 'ip netns' the namespaces", "%w", err)
+		return d, usage("'ip link' lists the interfaces there are, 'ip netns' the namespaces", "%w", err)
 	case errors.Is(err, fs.ErrNotExist):
-		return d, wrong("'ip netns' lists the namespaces there are", "%w", err)
+		return d, usage("'ip netns' lists the namespaces there are", "%w", err)
 	case errors.Is(err, fs.ErrPermission):
 		return d, fault("bench pps needs root", "%w", err)
 	case err != nil:
 		return d, fault("", "%w", err)
 	case !d.Up:
-		return d, wrong("ip link set "+e.Iface+" up", "interface %s is down", e)
+		return d, usage("ip link set "+e.Iface+" up", "interface %s is down", e)
 	}
 	return d, fits(load, e.String(), d.MTU)
 }
@@ -158,7 +164,7 @@ func device(e traffic.Endpoint, load measure.Load) (traffic.Device, error) {
 // IMIX is the name of CSIT's mix of frame sizes in a load.
 const IMIX = "imix"
 
-// MixBytes is the mean frame size of a mix, in bytes with FCS, rounded; 0 for one that is not known.
+// MixBytes returns the mean frame size of a mix, in bytes with FCS, rounded; 0 for an unknown mix.
 func MixBytes(mix string) int {
 	if mix != IMIX {
 		return 0
@@ -166,7 +172,7 @@ func MixBytes(mix string) int {
 	return int(math.Round(traffic.Frame{Sizes: traffic.IMIX()}.MeanSize()))
 }
 
-// largest is the largest frame of a load, in bytes with FCS.
+// largest returns the largest frame of a load, in bytes with FCS.
 func largest(load measure.Load) int {
 	if load.Mix == IMIX {
 		return slices.Max(traffic.IMIX())
@@ -174,19 +180,15 @@ func largest(load measure.Load) int {
 	return load.FrameBytes
 }
 
-// fits checks the frames of a load against an interface.
+// fits checks the frames of a load against an interface. The MTU excludes the 14 bytes of headers and the 4 of FCS.
 func fits(load measure.Load, where string, mtu int) error {
-	return frameFits(largest(load), where, mtu)
-}
-
-// frameFits checks a frame size against an interface: headers of 14 bytes and the FCS of 4 are not in the MTU.
-func frameFits(frame int, where string, mtu int) error {
+	frame := largest(load)
 	switch {
 	case frame < traffic.MinFrame || frame > traffic.MaxFrame:
-		return wrong("sizes count the FCS, as in RFC 2544", "frames of %d bytes: expected %d to %d", frame,
+		return usage("sizes count the FCS, as in RFC 2544", "frames of %d bytes: expected %d to %d", frame,
 			traffic.MinFrame, traffic.MaxFrame)
 	case mtu > 0 && frame-18 > mtu:
-		return wrong("use a smaller --frame or a larger MTU", "frames of %d bytes need an MTU of %d: %s has %d", frame,
+		return usage("use a smaller --frame or a larger MTU", "frames of %d bytes need an MTU of %d: %s has %d", frame,
 			frame-18, where, mtu)
 	}
 	return nil
@@ -196,22 +198,22 @@ func frameFits(frame int, where string, mtu int) error {
 func CheckLoad(load measure.Load) error {
 	switch {
 	case load.Flows < 1 || load.Flows > MaxFlows:
-		return wrong("", "%d flows: expected 1 to %d", load.Flows, MaxFlows)
+		return usage("", "%d flows: expected 1 to %d", load.Flows, MaxFlows)
 	case load.Rate < 0 || load.Rate > 1e9:
-		return wrong("0 is as fast as possible; 14.88M is the line rate of 10 Gbit/s",
+		return usage("0 is as fast as possible; 14.88M is the line rate of 10 Gbit/s",
 			"%g packets a second: expected 0 to 1G", load.Rate)
 	case load.Duration <= 0:
-		return wrong("", "a duration of %v: expected more than nothing", load.Duration)
+		return usage("", "a duration of %v: expected more than nothing", load.Duration)
 	case load.Repeat < 1 || load.Repeat > 10000:
-		return wrong("", "%d trials: expected 1 to 10000", load.Repeat)
+		return usage("", "%d trials: expected 1 to 10000", load.Repeat)
 	}
 	if load.Mix != "" && load.Mix != IMIX {
-		return wrong("", "frame sizes %q: expected %s", load.Mix, IMIX)
+		return usage("", "frame sizes %q: expected %s", load.Mix, IMIX)
 	}
 	return fits(load, "", 0)
 }
 
-// explain adds a hint to what generators and sinks complain about.
+// explain adds a hint to errors of generators and sinks.
 func explain(err error) error {
 	var unsupported *traffic.UnsupportedError
 	switch {

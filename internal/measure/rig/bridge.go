@@ -13,36 +13,35 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"mpps/internal/measure"
 	"mpps/internal/measure/traffic"
 )
 
-// port is a veth pair that leads into a bridge for the time of a measurement: packets are sent and counted at Outer,
-// Inner is the bridge's port.
+// port is a temporary veth pair into a bridge: packets are sent and counted at Outer, Inner is the port of the bridge.
 type port struct {
 	Outer, Inner traffic.Device
 }
 
-// namePrefix begins the names of a pair; the number of the process and a letter follow.
+// namePrefix starts the names of a pair; the process's number and a letter follow.
 const namePrefix = "mpps-"
 
-// letters are the last ones of the names of both ends of a pair, the outer one first. A path through a device that
-// forwards has two pairs.
+// letters end the names of a pair, the outer end's first. A path through a forwarding device needs two pairs.
 var letters = []string{"ab", "cd"}
 
-// forwardingDelay is how long a port may take to forward: twice the forward delay of at most 30 s where the bridge runs
-// the spanning tree protocol (IEEE 802.1D-1998 table 8-3), a moment otherwise.
+// forwardingDelay is how long a port may take to forward: with the spanning tree protocol, twice the forward delay of
+// up to 30 s (IEEE 802.1D-1998 table 8-3); otherwise a moment.
 const forwardingDelay = 65 * time.Second
 
-// intoBridge makes the pair, puts it into the bridge and waits until it forwards. The outer end is in a network
-// namespace of its own, with which the kernel removes both ends: when remove is called, which may be repeated, or when
-// this process ends in any way.
+// intoBridge makes a veth pair, adds it to the bridge and waits until it forwards. The outer end is in its own network
+// namespace, with which the kernel removes both ends: when remove is called, which may be repeated, or however this
+// process ends.
 func (m *Machine) intoBridge(ctx context.Context, bridge string) (p port, remove func() error, err error) {
 	master, err := netlink.LinkByName(bridge)
 	if err != nil {
-		return p, nil, wrong("'mpps inspect' shows the bridges", "bridge %s: %w", bridge, err)
+		return p, nil, usage("'mpps inspect' shows the bridges", "bridge %s: %w", bridge, err)
 	}
 	if master.Type() != "bridge" {
-		return p, nil, wrong("'mpps inspect' shows the bridges", "%s is a %s, not a bridge", bridge, master.Type())
+		return p, nil, usage("'mpps inspect' shows the bridges", "%s is a %s, not a bridge", bridge, master.Type())
 	}
 	outer, inner, ends, err := portNames(bridge)
 	if err != nil {
@@ -52,7 +51,7 @@ func (m *Machine) intoBridge(ctx context.Context, bridge string) (p port, remove
 	if err != nil {
 		return p, nil, fault("bench pps --via needs root", "%w", err)
 	}
-	// Both ends would go with the namespace, but only a moment after it.
+	// Both ends go away with the namespace, but only a moment later.
 	remove = sync.OnceValue(func() error {
 		m.netns = slices.DeleteFunc(m.netns, func(ns string) bool { return ns == netns })
 		return errors.Join(removeLink(inner), release())
@@ -67,8 +66,8 @@ func (m *Machine) intoBridge(ctx context.Context, bridge string) (p port, remove
 		return p, nil, err
 	}
 	defer peer.Close()
-	// A port of a smaller MTU would pull the bridge's down (br_mtu_auto_adjust in net/bridge/br_if.c); addresses that
-	// are given are left alone by udev.
+	// A port with a smaller MTU would lower the bridge's (br_mtu_auto_adjust in net/bridge/br_if.c). udev leaves
+	// explicit MAC addresses alone.
 	pid, attrs := os.Getpid(), netlink.NewLinkAttrs()
 	attrs.Name, attrs.MTU = inner, master.Attrs().MTU
 	attrs.HardwareAddr = highMAC(byte(pid>>8), byte(pid), 0x0a+ends[1]-'a')
@@ -95,7 +94,7 @@ func (m *Machine) intoBridge(ctx context.Context, bridge string) (p port, remove
 	return p, remove, err
 }
 
-// portNames returns names of a pair that no interface of this machine has, and its letters.
+// portNames returns unused interface names for a pair, and its letters.
 func portNames(bridge string) (outer, inner, ends string, err error) {
 	prefix := namePrefix + strconv.Itoa(os.Getpid())
 	for _, ends := range letters {
@@ -106,9 +105,9 @@ func portNames(bridge string) (outer, inner, ends string, err error) {
 	return "", "", "", fmt.Errorf("bridge %s: there are pairs into %d bridges already", bridge, len(letters))
 }
 
-// raise sets one end of a pair up, in the bridge where it is that one's port.
+// raise sets one end of a pair up. The inner end becomes a port of the bridge first.
 func raise(iface string, bridge netlink.Link, port bool) error {
-	// No router solicitations into the guests' network; a kernel without IPv6 has no such file.
+	// No router solicitations in the guests' network; a kernel without IPv6 lacks this file.
 	_ = os.WriteFile("/proc/sys/net/ipv6/conf/"+iface+"/disable_ipv6", []byte("1"), 0)
 	link, err := netlink.LinkByName(iface)
 	if err == nil && port {
@@ -133,20 +132,15 @@ func (m *Machine) waitForwarding(ctx context.Context, iface, bridge string) erro
 		}
 		if time.Now().After(deadline) {
 			return fault("is the bridge up? 'ip link set "+bridge+" up'", "port %s of bridge %s does not forward "+
-				"after %v: state %s, expected 3",
-				iface, bridge, forwardingDelay, state)
+				"after %v: state %s, expected 3", iface, bridge, forwardingDelay, state)
 		}
-		timer := time.NewTimer(20 * time.Millisecond)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return context.Cause(ctx)
-		case <-timer.C:
+		if err := measure.Pause(ctx, 20*time.Millisecond); err != nil {
+			return err
 		}
 	}
 }
 
-// removeLink removes an interface; one that is gone is as good.
+// removeLink removes an interface. It may already be gone.
 func removeLink(name string) error {
 	l, err := netlink.LinkByName(name)
 	if err != nil {
@@ -162,9 +156,9 @@ func removeLink(name string) error {
 	return nil
 }
 
-// highMAC is a locally administered address that sorts high: a bridge takes the lowest address of its ports as its own
-// (br_stp_recalculate_bridge_id in net/bridge/br_stp_if.c) and must not change it for our sake; libvirt's taps begin
-// with fe for the same reason.
+// highMAC returns a locally administered address that sorts high: a bridge takes the lowest address of its ports as its
+// own (br_stp_recalculate_bridge_id in net/bridge/br_stp_if.c), which a temporary port must not change; libvirt's taps
+// start with fe for the same reason.
 func highMAC(last ...byte) net.HardwareAddr {
 	return append(net.HardwareAddr{0xfe, 0x6d, 0x70}, last...)
 }

@@ -11,20 +11,16 @@ import (
 	"mpps/internal/measure"
 )
 
-// Conditions looks at what spoils measurements: the CPUs over the time of idle, in which nothing of ours may run, their
-// governors, how often they were throttled for heat, and the clock.
+// Conditions reads what spoils measurements: how busy the CPUs are during idle, in which nothing of ours may run, their
+// governors, how often they were throttled for heat, and the clock source.
 func (m *Machine) Conditions(ctx context.Context, idle time.Duration) (measure.Conditions, error) {
 	var c measure.Conditions
 	before, err := m.cpuTimes(ctx)
 	if err != nil {
 		return c, fmt.Errorf("read CPU times: %w", err)
 	}
-	timer := time.NewTimer(idle)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-		return c, context.Cause(ctx)
+	if err := measure.Pause(ctx, idle); err != nil {
+		return c, err
 	}
 	after, err := m.cpuTimes(ctx)
 	if err != nil {
@@ -44,7 +40,7 @@ func (m *Machine) Conditions(ctx context.Context, idle time.Duration) (measure.C
 	if c.Throttled, err = m.throttled(); err != nil {
 		return c, err
 	}
-	// A machine without the file tells nothing of its clock.
+	// Without the file the clock source is unknown.
 	c.Clocksource, err = m.read("sys/devices/system/clocksource/clocksource0/current_clocksource")
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
@@ -52,7 +48,7 @@ func (m *Machine) Conditions(ctx context.Context, idle time.Duration) (measure.C
 	return c, err
 }
 
-// governors counts the CPUs by their frequency governor.
+// governors counts the CPUs by frequency governor.
 func (m *Machine) governors() (map[string]int, error) {
 	files, err := fs.Glob(m.root.FS(), "sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor")
 	if err != nil {
@@ -60,16 +56,15 @@ func (m *Machine) governors() (map[string]int, error) {
 	}
 	governors := map[string]int{}
 	for _, file := range files {
-		if governor, err := m.read(file); err == nil { // a CPU that went offline meanwhile has none
+		if governor, err := m.read(file); err == nil { // a CPU that just went offline has none
 			governors[governor]++
 		}
 	}
 	return governors, nil
 }
 
-// throttled sums up how often CPUs and packages were slowed down (drivers/thermal/intel/therm_throt.c); nil where
-// nothing counts it. A package's count stands at each of its CPUs, and is summed as often: only its growth says
-// something.
+// throttled sums up how often CPUs and packages were throttled (drivers/thermal/intel/therm_throt.c); nil if nothing
+// counts it. Each CPU repeats its package's count, so the sum means nothing, only its growth.
 func (m *Machine) throttled() (*uint64, error) {
 	files, err := fs.Glob(m.root.FS(), "sys/devices/system/cpu/cpu[0-9]*/thermal_throttle/*_throttle_count")
 	if err != nil || len(files) == 0 {
@@ -79,7 +74,7 @@ func (m *Machine) throttled() (*uint64, error) {
 	for _, file := range files {
 		text, err := m.read(file)
 		if err != nil {
-			continue // a CPU that went offline meanwhile has none
+			continue // a CPU that just went offline has none
 		}
 		n, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {

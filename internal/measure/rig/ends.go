@@ -12,17 +12,17 @@ import (
 type sender struct {
 	config traffic.Config // without rate and duration
 	make   func(traffic.Config) (traffic.Generator, error)
-	limit  func(context.Context, traffic.Config, measure.Load) (traffic.Alone, error) // what it can do alone
+	limit  func(context.Context, traffic.Config, time.Duration) (traffic.Alone, error) // what it can do alone
 	warn   func(measure.Warning)
 
-	made traffic.Generator
-	load measure.Load // that made was made for
+	gen  traffic.Generator
+	load measure.Load // that gen was made for
 }
 
-// prepare has a generator for the load at hand.
+// prepare makes a generator for the load, unless there is one.
 func (s *sender) prepare(load measure.Load) error {
 	load.Repeat, load.WarmUp = 0, 0
-	if s.made != nil && s.load == load {
+	if s.gen != nil && s.load == load {
 		return nil
 	}
 	if err := s.close(); err != nil {
@@ -31,16 +31,16 @@ func (s *sender) prepare(load measure.Load) error {
 	config := s.config
 	config.Rate, config.Duration, config.Stamp = load.Rate, load.Duration, load.Latency
 	config.CatchUp = catchUp(load.Rate)
-	made, err := s.make(config)
+	gen, err := s.make(config)
 	if err != nil {
 		return explain(err)
 	}
-	s.made, s.load = made, load
+	s.gen, s.load = gen, load
 	return nil
 }
 
-// catchUp is how far behind its schedule a sender may catch up: 64 frames at once are less than any ring holds, and at
-// low rates leave time for a sender that was kept from its CPU; 0 leaves it to the generator.
+// catchUp returns how far behind its schedule a sender may catch up: 64 frames at once fit any ring, and at low rates
+// that gives a sender time to get its CPU back. 0 leaves it to the generator.
 func catchUp(rate float64) time.Duration {
 	if rate <= 0 {
 		return 0
@@ -52,14 +52,14 @@ func (s *sender) send(ctx context.Context, load measure.Load) (measure.Sent, err
 	if err := s.prepare(load); err != nil {
 		return measure.Sent{}, err
 	}
-	r, err := s.made.Run(ctx)
+	r, err := s.gen.Run(ctx)
 	if err != nil {
 		return measure.Sent{}, explain(err)
 	}
 	for _, text := range r.Warnings {
 		s.warn(note(text))
 	}
-	// What was chosen once stays: all trials are alike.
+	// The first choice stays: all trials are alike.
 	s.config.Method = r.Method
 	return measure.Sent{Frames: r.Sent, Elapsed: r.Elapsed, Slipped: r.Slipped, Floor: r.BatchDelay, Errors: r.Refused},
 		nil
@@ -72,29 +72,28 @@ func (s *sender) alone(ctx context.Context, load measure.Load) measure.Alone {
 	if config.Method != traffic.XDP {
 		how = "into a veth pair of its own"
 	}
-	a, err := s.limit(ctx, config, load)
-	return aloneOf(a, err, how)
+	a, err := s.limit(ctx, config, load.Duration)
+	return newAlone(a, err, how)
 }
 
 func (s *sender) method() string { return string(s.config.Method) }
 
 func (s *sender) close() error {
-	if s.made == nil {
+	if s.gen == nil {
 		return nil
 	}
-	err := s.made.Close()
-	s.made = nil
+	err := s.gen.Close()
+	s.gen = nil
 	return err
 }
 
 // generatorAlone measures a generator of this machine. Live frames are made and dropped where the device would get
-// them; packet sockets, whose cost is the system call and the way through the device layer, have to send into
-// something.
-func generatorAlone(ctx context.Context, c traffic.Config, load measure.Load) (traffic.Alone, error) {
+// them. Packet sockets, which cost a system call and the path through the device layer, need something to send into.
+func generatorAlone(ctx context.Context, c traffic.Config, d time.Duration) (traffic.Alone, error) {
 	if c.Method == traffic.XDP {
-		return traffic.GeneratorAlone(ctx, c, load.Duration)
+		return traffic.GeneratorAlone(ctx, c, d)
 	}
-	return traffic.GeneratorToDevice(ctx, c, load.Duration)
+	return traffic.GeneratorToDevice(ctx, c, d)
 }
 
 // receiver is the end that packets arrive at: a sink here or at an agent.
@@ -102,13 +101,13 @@ type receiver struct {
 	config traffic.SinkConfig
 	sink   traffic.Sink
 	local  bool
-	limit  func(context.Context, traffic.SinkConfig, traffic.Config, measure.Load) (traffic.Alone, error)
+	limit  func(context.Context, traffic.SinkConfig, traffic.Config, time.Duration) (traffic.Alone, error)
 	warn   func(measure.Warning)
 }
 
 func (r *receiver) prepare() error {
 	if r.local {
-		// Bridges on the way learn where the receiver is; without that they flood.
+		// Bridges on the path learn where the receiver is; otherwise they flood.
 		if err := announce(r.config.In); err != nil {
 			return err
 		}
@@ -141,19 +140,14 @@ func (r *receiver) latency() (*measure.Latency, error) {
 func (r *receiver) alone(ctx context.Context, load measure.Load) measure.Alone {
 	config := r.config
 	config.Method = r.sink.Method()
-	a, err := r.limit(ctx, config, traffic.Config{Frame: frameOf(load), Stamp: config.Latency}, load)
-	return aloneOf(a, err, "behind a generator on a veth pair of its own")
-}
-
-func receiverAlone(ctx context.Context, s traffic.SinkConfig, g traffic.Config, load measure.Load) (traffic.Alone,
-	error) {
-	return traffic.ReceiverAlone(ctx, s, g, load.Duration)
+	a, err := r.limit(ctx, config, traffic.Config{Frame: frameOf(load), Stamp: config.Latency}, load.Duration)
+	return newAlone(a, err, "behind a generator on a veth pair of its own")
 }
 
 func (r *receiver) method() string { return string(r.sink.Method()) }
 func (r *receiver) close() error   { return r.sink.Close() }
 
-func aloneOf(a traffic.Alone, err error, how string) measure.Alone {
+func newAlone(a traffic.Alone, err error, how string) measure.Alone {
 	alone := measure.Alone{PPS: a.PPS, Seconds: a.Elapsed.Seconds(), AtLeast: a.AtLeast, How: how}
 	if err != nil {
 		alone.PPS, alone.Error = 0, err.Error()
@@ -161,7 +155,7 @@ func aloneOf(a traffic.Alone, err error, how string) measure.Alone {
 	return alone
 }
 
-// note is what a generator or sink said of itself: why it is not the faster one, what a ring did not take.
+// note is a warning from a generator or sink: why it is not the faster method, what its ring dropped.
 func note(text string) measure.Warning { return measure.Warning{Code: "note", Text: text} }
 
 func latencyOf(what string, bins []traffic.Bin) *measure.Latency {
@@ -172,8 +166,8 @@ func latencyOf(what string, bins []traffic.Bin) *measure.Latency {
 	return measure.NewLatency(what, buckets)
 }
 
-// frameOf is the test frame of a load. Flows differ in source address and source port, both, because many NICs hash UDP
-// by addresses alone (ethtool -N DEV rx-flow-hash udp4 sd).
+// frameOf returns the test frame of a load. Flows differ in both source address and source port, because many NICs hash
+// UDP by addresses alone (ethtool -N DEV rx-flow-hash udp4 sd).
 func frameOf(load measure.Load) traffic.Frame {
 	addresses := split(load.Flows)
 	frame := traffic.Frame{
@@ -188,7 +182,7 @@ func frameOf(load measure.Load) traffic.Frame {
 	return frame
 }
 
-// frame is the test frame of a direction: what comes back has the addresses of the other end.
+// frame returns the test frame of a direction. The opposite one swaps the addresses.
 func (l lane) frame(load measure.Load) traffic.Frame {
 	f := frameOf(load)
 	if l.back {
@@ -197,7 +191,7 @@ func (l lane) frame(load measure.Load) traffic.Frame {
 	return f
 }
 
-// split is how many addresses n flows have: the smallest divisor that is at least the root of n.
+// split returns the number of addresses for n flows: the smallest divisor that is at least the root of n.
 func split(n int) int {
 	for a := 1; a <= n; a++ {
 		if n%a == 0 && a*a >= n {

@@ -19,7 +19,7 @@ type Engine struct {
 	target  engine.Target
 }
 
-// Version is the program's name and version; empty for none.
+// Version returns the program's name and version; empty for none.
 func (e *Engine) Version() string {
 	if e == nil {
 		return ""
@@ -27,32 +27,32 @@ func (e *Engine) Version() string {
 	return e.program.Version
 }
 
-// CheckEngine refuses what a program cannot do, before anything is started.
+// CheckEngine rejects what a program cannot do, before anything starts.
 func CheckEngine(name string, kind measure.Kind, load measure.Load) error {
 	whole := func(d time.Duration) bool { return d%time.Second == 0 }
 	switch {
 	case engine.Name(name) != engine.Netperf && engine.Name(name) != engine.Iperf3:
-		return wrong("", "engine %q: expected mpps, netperf or iperf3", name)
+		return usage("", "engine %q: expected mpps, netperf or iperf3", name)
 	case engine.Name(name) == engine.Iperf3 && kind != measure.Stream:
-		return wrong("netperf does", "iperf3 makes no transactions")
+		return usage("netperf does", "iperf3 makes no transactions")
 	case load.Rate > 0:
-		return wrong("leave --engine out", "%s makes transactions in a closed loop only, without --rate", name)
+		return usage("leave --engine out", "%s makes transactions in a closed loop only, without --rate", name)
 	case !whole(load.Duration) || !whole(load.Ramp) || !whole(load.WarmUp):
-		return wrong("--duration, --ramp and --warm-up in whole seconds, such as 5s", "a duration of %v, a ramp of "+
+		return usage("--duration, --ramp and --warm-up in whole seconds, such as 5s", "a duration of %v, a ramp of "+
 			"%v and a warm-up of %v: %s takes whole seconds", load.Duration, load.Ramp, load.WarmUp, name)
 	case engine.Name(name) == engine.Netperf && load.Ramp > 0:
-		return wrong("--ramp 0s", "netperf cannot leave out the ramp-up of a stream")
+		return usage("--ramp 0s", "netperf cannot leave out the ramp-up of a stream")
 	case engine.Name(name) == engine.Netperf && load.Sendfile:
-		return wrong("--engine iperf3 can", "netperf needs a file of its own for sendfile")
+		return usage("--engine iperf3 can", "netperf needs a file of its own for sendfile")
 	case load.Ramp > time.Minute:
-		return wrong("", "a ramp of %v: iperf3 leaves out 60 s at most", load.Ramp)
+		return usage("", "a ramp of %v: iperf3 leaves out 60 s at most", load.Ramp)
 	case engine.Name(name) == engine.Iperf3 && load.Connections > 128:
-		return wrong("", "%d connections: iperf3 makes 128 at most", load.Connections)
+		return usage("", "%d connections: iperf3 makes 128 at most", load.Connections)
 	}
 	return nil
 }
 
-// EngineBetween makes a conversation between two network namespaces of this machine with both programs of an engine.
+// EngineBetween sets up a conversation between two network namespaces of this machine, with an engine at both ends.
 func EngineBetween(ctx context.Context, m *Machine, name string, kind measure.Kind, from, to traffic.Endpoint,
 	reverse bool) (*Talk, error) {
 	source, target, address, err := twoEnds(from, to)
@@ -78,26 +78,17 @@ func EngineBetween(ctx context.Context, m *Machine, name string, kind measure.Ki
 	return t, nil
 }
 
-// EngineWithAgent makes a conversation with the server of an engine that runs on an agent's machine, at the program's
-// usual port or the one that is given. The agent tells that machine's CPU times and counters; it starts no programs.
+// EngineWithAgent sets up a conversation with an engine's server on an agent's machine, at the program's default port
+// or the given one. The agent reports that machine's CPU times and counters; it starts no programs.
 func EngineWithAgent(ctx context.Context, m *Machine, name string, kind measure.Kind, o AgentOptions, port uint16,
 	reverse bool) (*Talk, error) {
 	program, err := findEngine(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	f, err := dialAgent(ctx, o, m.silence(false, false))
+	t, _, host, err := talkWithAgent(ctx, m, kind, o, m.silence(false, false), reverse)
 	if err != nil {
 		return nil, err
-	}
-	t := &Talk{
-		setup: setup{machines: machines{m, f}, From: measure.Endpoint{Where: "host"}, To: f.endpoint(),
-			FarHost: f.info.Host, FarKernel: f.info.Kernel, undo: []func() error{f.client.Close}},
-		kind: kind, reverse: reverse,
-	}
-	host, err := talkHost(f, o)
-	if err != nil {
-		return nil, errors.Join(err, t.Close())
 	}
 	if port == 0 {
 		port = program.Name.Port()
@@ -131,7 +122,7 @@ func explainEngine(name engine.Name, err error) error {
 	return err
 }
 
-// talk has the engine do the load once.
+// talk has the engine run the load once.
 func (e *Engine) talk(ctx context.Context, kind measure.Kind, load measure.Load, reverse bool) (measure.Sample, error) {
 	target := e.target
 	target.Conns = max(1, load.Connections)
@@ -149,7 +140,7 @@ func (e *Engine) talk(ctx context.Context, kind measure.Kind, load measure.Load,
 		Seconds: seconds(load.Duration), Request: load.Request, Response: load.Response, UDP: load.Protocol == UDP,
 		Connect: kind == measure.CRR,
 	})
-	// The program tells a rate; the number is what follows from it.
+	// The program reports a rate; the number follows from it.
 	n := uint64(r.PerSecond*r.Elapsed.Seconds() + 0.5)
 	s := measure.Sample{Seconds: r.Elapsed.Seconds(), TPS: r.PerSecond, Transactions: n, Sent: n, Received: n,
 		Retransmits: r.Retransmits}
@@ -163,14 +154,14 @@ func (e *Engine) talk(ctx context.Context, kind measure.Kind, load measure.Load,
 	return s, explainEngine(e.program.Name, err)
 }
 
-// delaysOf is a latency of which no more than some percentiles are known.
+// delaysOf returns a latency of which only some percentiles are known.
 func delaysOf(d *engine.Delays, n uint64) *measure.Latency {
 	if d == nil || n == 0 {
 		return nil
 	}
 	return &measure.Latency{
-		What: "round-trip", Loop: "closed", Count: n, MinNs: uint64(d.Min), MeanNs: float64(d.Mean),
-		MaxNs: uint64(d.Max),
+		What: "round-trip", Loop: "closed", Count: n,
+		MinNs: uint64(d.Min), MeanNs: float64(d.Mean), MaxNs: uint64(d.Max),
 		Percentiles: []measure.Percentile{{P: 50, ValueNs: uint64(d.P50)}, {P: 90, ValueNs: uint64(d.P90)},
 			{P: 99, ValueNs: uint64(d.P99)}},
 		Buckets: []measure.Bucket{},

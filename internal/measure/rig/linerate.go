@@ -8,12 +8,12 @@ import (
 	"mpps/internal/measure/traffic"
 )
 
-// betweenFrames is what each frame takes on the wire besides itself, in bytes: preamble 7, start of frame 1, gap 12
-// (IEEE 802.3-2018, 4.4.2).
+// betweenFrames is the overhead of each frame on the wire, in bytes: preamble 7, start of frame 1, gap 12 (IEEE
+// 802.3-2018, 4.4.2).
 const betweenFrames = 20
 
-// lineRate is how many frames of a load a second fill the link of a NIC, by the speed that its driver tells in
-// megabits. False where there is no wire (the 10 Gbit/s of a veth are made up) or the speed is not known.
+// lineRate returns how many frames of a load per second fill the link of a NIC, from the speed that its driver reports
+// in Mbit/s. It returns false if there is no wire (the 10 Gbit/s of a veth are fictitious) or the speed is unknown.
 func (m *Machine) lineRate(d traffic.Device, load measure.Load) (float64, bool) {
 	if d.Netns != "" || d.Kind != "device" {
 		return 0, false
@@ -23,7 +23,7 @@ func (m *Machine) lineRate(d traffic.Device, load measure.Load) (float64, bool) 
 		return 0, false
 	}
 	speed, err := strconv.ParseInt(text, 10, 32)
-	if err != nil || speed <= 0 { // −1: not known
+	if err != nil || speed <= 0 { // −1: unknown
 		return 0, false
 	}
 	return float64(speed) * 1e6 / 8 / (frameOf(load).MeanSize() + betweenFrames), true

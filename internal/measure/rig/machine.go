@@ -17,13 +17,13 @@ import (
 	"mpps/internal/measure/traffic/counters"
 )
 
-// Machine is this machine below a root directory: its CPU times, softnet and interface counters.
+// Machine is this machine, below a root directory: its CPU times, softnet and interface counters.
 type Machine struct {
-	Patient bool // its processor is emulated: an agent may be silent for seconds without being gone
+	Patient bool // its processor is emulated: an agent may be silent for seconds
 
 	root  *os.Root
-	netns []string // network namespaces whose interfaces are counted, "" for the process's own
-	watch watch
+	netns []string // network namespaces whose interfaces are counted; "" is the process's own
+	watch threadWatch
 }
 
 // OpenMachine opens a machine. Close it after use.
@@ -38,7 +38,7 @@ func OpenMachine(root string) (*Machine, error) {
 // Close releases the root directory.
 func (m *Machine) Close() error { return m.root.Close() }
 
-// count adds namespaces to those whose interfaces are counted.
+// count adds namespaces whose interfaces are counted.
 func (m *Machine) count(namespaces ...string) {
 	for _, ns := range namespaces {
 		if !slices.Contains(m.netns, ns) {
@@ -49,7 +49,7 @@ func (m *Machine) count(namespaces ...string) {
 
 func (m *Machine) where() string { return "host" }
 
-// open opens a file; what is none in a recorded tree, such as a pipe, is refused and not waited for.
+// open opens a regular file. It rejects anything else in a recorded tree, such as a pipe, without blocking on it.
 func (m *Machine) open(name string) (*os.File, error) {
 	f, err := m.root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -78,7 +78,7 @@ func (m *Machine) cpuTimes(context.Context) (measure.CPUTimes, error) {
 	return times, err
 }
 
-// read is a small file's text without the white space around it.
+// read returns the text of a small file without surrounding white space.
 func (m *Machine) read(name string) (string, error) {
 	f, err := m.open(name)
 	if err != nil {
@@ -89,7 +89,7 @@ func (m *Machine) read(name string) (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
-// counters reads the softnet counters, and those of the interfaces and UDP sockets of the namespaces on the way.
+// counters reads the softnet counters, and those of interfaces and UDP sockets in the namespaces on the path.
 func (m *Machine) counters(context.Context) (measure.Counters, error) {
 	all := measure.Counters{}
 	text, err := m.read("proc/net/softnet_stat")
@@ -108,7 +108,7 @@ func (m *Machine) counters(context.Context) (measure.Counters, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", place(ns), err)
 		}
-		if unnamed(ns) { // its loopback and its sockets are on no path
+		if unnamed(ns) { // its loopback and sockets are on no path
 			interfaces = slices.DeleteFunc(interfaces, func(i counters.Interface) bool { return i.Name == "lo" })
 			udp = nil
 		}
@@ -124,10 +124,10 @@ func (m *Machine) counters(context.Context) (measure.Counters, error) {
 	return all, nil
 }
 
-// unnamed reports whether a namespace is one of this package's own: see traffic.NewNetns.
+// unnamed reports whether a namespace was made by traffic.NewNetns.
 func unnamed(ns string) bool { return path.IsAbs(ns) }
 
-// place is how a namespace is called in results. What is in an unnamed one belongs to the host.
+// place returns the name of a namespace in results. An unnamed one belongs to the host.
 func place(ns string) string {
 	if ns == "" || unnamed(ns) {
 		return "host"
@@ -135,15 +135,7 @@ func place(ns string) string {
 	return "netns:" + ns
 }
 
-// sysfs is a file of an interface of this process's network namespace.
+// sysfs reads a file of an interface in this process's network namespace.
 func (m *Machine) sysfs(iface, name string) (string, error) {
 	return m.read(path.Join("sys/class/net", iface, name))
-}
-
-func cutLast(s, sep string) (before, after string, found bool) {
-	i := strings.LastIndex(s, sep)
-	if i < 0 {
-		return s, "", false
-	}
-	return s[:i], s[i+len(sep):], true
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -11,23 +12,23 @@ import (
 	"mpps/internal/measure"
 )
 
-// machine is a machine on the way.
+// machine is a machine on the path.
 type machine interface {
 	where() string
 	cpuTimes(ctx context.Context) (measure.CPUTimes, error)
 	counters(ctx context.Context) (measure.Counters, error)
 }
 
-// machines are those on the way, the near one first.
+// machines are the machines on the path, the near one first.
 type machines []machine
 
-// CPU reads the CPU times of every machine on the way, and of this one those of the threads that carry packets. What
-// they are is found out before anything is read for the first time, so that it is in no trial.
+// CPU reads the CPU times of every machine on the path, and for this machine those of the threads that carry packets.
+// It identifies the threads before the first reading, so that this is not part of a trial.
 func (all machines) CPU(ctx context.Context) ([]measure.MachineTimes, error) {
 	var read []measure.MachineTimes
 	for _, m := range all {
 		near, _ := m.(*Machine)
-		if near != nil && near.watch.looks == nil {
+		if near != nil && near.watch.checks == nil {
 			near.threads()
 		}
 		times, err := m.cpuTimes(ctx)
@@ -42,7 +43,7 @@ func (all machines) CPU(ctx context.Context) ([]measure.MachineTimes, error) {
 	return read, nil
 }
 
-// Counters reads the counters of every machine on the way.
+// Counters reads the counters of every machine on the path.
 func (all machines) Counters(ctx context.Context) (measure.Counters, error) {
 	read := measure.Counters{}
 	for _, m := range all {
@@ -50,26 +51,24 @@ func (all machines) Counters(ctx context.Context) (measure.Counters, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", m.where(), err)
 		}
-		for c, n := range counters {
-			read[c] = n
-		}
+		maps.Copy(read, counters)
 	}
 	return read, nil
 }
 
-// setup is what was put together for a measurement, and how to take it apart again.
+// setup is what was set up for a measurement, and how to undo it.
 type setup struct {
 	machines
 	From, To measure.Endpoint
-	Warnings []measure.Warning // what was found on the way
+	Warnings []measure.Warning // about the set-up
 
-	FarHost, FarKernel string // the agent's, where there is one
+	FarHost, FarKernel string // the agent's, if there is one
 
 	undo []func() error
 }
 
-// warnAs returns what adds a warning of one end, once: notes of several trials that differ in their figures only are
-// one.
+// warnAs returns a function that adds a warning about one end. Notes of several trials that differ only in their
+// figures are added once.
 func (s *setup) warnAs(end string) func(measure.Warning) {
 	return func(w measure.Warning) {
 		w.Code = end + "-" + w.Code
@@ -91,28 +90,28 @@ func withoutFigures(text string) string {
 	}, text)
 }
 
-// takeApart undoes, last first, what was done. It goes on past errors and joins them.
-func (s *setup) takeApart() error {
+// tearDown undoes everything, last first. It continues after errors and joins them.
+func (s *setup) tearDown() error {
 	var errs []error
-	for i := len(s.undo) - 1; i >= 0; i-- {
-		errs = append(errs, s.undo[i]())
+	for _, undo := range slices.Backward(s.undo) {
+		errs = append(errs, undo())
 	}
 	s.undo = nil
 	return errors.Join(errs...)
 }
 
-// Path is a way between two ends, with a sender and a receiver for each direction. It implements measure.Path. Close it
-// to leave everything as it was found.
+// Path is a path between two ends, with a sender and a receiver for each direction. It implements measure.Path. Close
+// restores the machine.
 type Path struct {
 	setup
 	senders   []*sender
 	receivers []*receiver // in the order of the senders whose packets they count
 }
 
-// Generator is the way in which packets are sent; it is certain once some were.
+// Generator returns the methods of the senders. They are final once something was sent.
 func (p *Path) Generator() string { return methods(p.senders) }
 
-// Sink is the way in which arriving packets are counted.
+// Sink returns the methods of the receivers.
 func (p *Path) Sink() string { return methods(p.receivers) }
 
 func methods[E interface{ method() string }](ends []E) string {
@@ -125,7 +124,7 @@ func methods[E interface{ method() string }](ends []E) string {
 	return strings.Join(all, ", ")
 }
 
-// Prepare makes both ends ready.
+// Prepare readies both ends.
 func (p *Path) Prepare(_ context.Context, load measure.Load) error {
 	for _, s := range p.senders {
 		if err := s.prepare(load); err != nil {
@@ -151,7 +150,7 @@ func (p *Path) Send(ctx context.Context, load measure.Load) (measure.Sent, error
 	errs := make([]error, len(p.senders))
 	together(p.senders, func(i int, s *sender) {
 		if ways[i], errs[i] = s.send(ctx, load); errs[i] != nil {
-			stop() // one direction alone has no purpose
+			stop() // one direction alone is of no use
 		}
 	})
 	sum := measure.Sent{Ways: ways}
@@ -162,7 +161,7 @@ func (p *Path) Send(ctx context.Context, load measure.Load) (measure.Sent, error
 	return sum, errors.Join(errs...)
 }
 
-// together calls f for all at once and waits.
+// together calls f for all elements concurrently and waits.
 func together[E any](all []E, f func(int, E)) {
 	var wait sync.WaitGroup
 	for i, e := range all {
@@ -190,7 +189,7 @@ func (p *Path) Arrived(context.Context) (measure.Arrived, error) {
 	return sum, nil
 }
 
-// Latency is the one-way delays since Prepare, of both directions together.
+// Latency returns the one-way delays since Prepare, of both directions together.
 func (p *Path) Latency(context.Context) (*measure.Latency, error) {
 	var all []*measure.Latency
 	for _, r := range p.receivers {
@@ -203,20 +202,20 @@ func (p *Path) Latency(context.Context) (*measure.Latency, error) {
 	return measure.MergeLatency(all...), nil
 }
 
-// GeneratorAlone measures the senders without the device, at once.
+// GeneratorAlone measures the senders without the device, concurrently.
 func (p *Path) GeneratorAlone(ctx context.Context, load measure.Load) measure.Alone {
 	return alone(p.senders, func(s *sender) measure.Alone { return s.alone(ctx, load) })
 }
 
-// ReceiverAlone measures the receivers without the device, at once.
+// ReceiverAlone measures the receivers without the device, concurrently.
 func (p *Path) ReceiverAlone(ctx context.Context, load measure.Load) measure.Alone {
 	return alone(p.receivers, func(r *receiver) measure.Alone { return r.alone(ctx, load) })
 }
 
-// alone adds up what each of several can do while the others do the same.
-func alone[E any](ends []E, measured func(E) measure.Alone) measure.Alone {
+// alone sums up what each end can do while the others run too.
+func alone[E any](ends []E, measureEnd func(E) measure.Alone) measure.Alone {
 	results := make([]measure.Alone, len(ends))
-	together(ends, func(i int, e E) { results[i] = measured(e) })
+	together(ends, func(i int, e E) { results[i] = measureEnd(e) })
 	sum := results[0]
 	for _, a := range results[1:] {
 		sum.PPS, sum.Seconds, sum.AtLeast = sum.PPS+a.PPS, max(sum.Seconds, a.Seconds), sum.AtLeast && a.AtLeast
@@ -233,7 +232,7 @@ func alone[E any](ends []E, measured func(E) measure.Alone) measure.Alone {
 	return sum
 }
 
-// Close ends both ends and leaves the machine as it was.
+// Close closes both ends and restores the machine.
 func (p *Path) Close() error {
 	var errs []error
 	for _, s := range p.senders {
@@ -243,10 +242,10 @@ func (p *Path) Close() error {
 		errs = append(errs, r.close())
 	}
 	p.senders, p.receivers = nil, nil
-	return errors.Join(append(errs, p.takeApart())...)
+	return errors.Join(append(errs, p.tearDown())...)
 }
 
-// Error is a complaint with what the user can do about it. Usage marks those that are about the command line.
+// Error is an error with a hint for the user. Usage marks errors of the command line.
 type Error struct {
 	Err   error
 	Tip   string
@@ -256,10 +255,10 @@ type Error struct {
 func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
-// Hint is what the user can do.
+// Hint returns what the user can do.
 func (e *Error) Hint() string { return e.Tip }
 
-// ExitCode is 64 for a wrong command line, 1 for a failure.
+// ExitCode returns 64 for a wrong command line, 1 for a failure.
 func (e *Error) ExitCode() int {
 	if e.Usage {
 		return 64
@@ -267,7 +266,7 @@ func (e *Error) ExitCode() int {
 	return 1
 }
 
-func wrong(hint, format string, args ...any) error {
+func usage(hint, format string, args ...any) error {
 	return &Error{Err: fmt.Errorf(format, args...), Tip: hint, Usage: true}
 }
 

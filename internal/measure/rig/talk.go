@@ -17,8 +17,8 @@ import (
 	"mpps/internal/measure/traffic/talk"
 )
 
-// The protocols of transactions, and what a datagram of theirs can hold: a request's number at least, where requests
-// overtake each other, and what IPv4 carries at most. Bytes.
+// The protocols of transactions, and the limits of a datagram's payload in bytes: at least the request's number if
+// requests may overtake each other, at most what IPv4 carries.
 const (
 	TCP = "tcp"
 	UDP = "udp"
@@ -37,7 +37,7 @@ type Talk struct {
 	Engine *Engine // the program that makes the traffic; nil for this one
 }
 
-// TalkBetween makes a conversation between two network namespaces of this machine: a server at the address of an
+// TalkBetween sets up a conversation between two network namespaces of this machine: a server at the address of an
 // interface, and a client in a namespace.
 func TalkBetween(m *Machine, kind measure.Kind, from, to traffic.Endpoint, reverse bool) (*Talk, error) {
 	source, target, address, err := twoEnds(from, to)
@@ -58,10 +58,10 @@ func TalkBetween(m *Machine, kind measure.Kind, from, to traffic.Endpoint, rever
 	return t, nil
 }
 
-// twoEnds looks up both ends of a conversation on this machine, and the address to listen at.
+// twoEnds looks up both ends of a conversation on this machine, and the address to listen on.
 func twoEnds(from, to traffic.Endpoint) (source, target traffic.Device, address string, err error) {
 	if from == to {
-		return source, target, "", wrong("give two interfaces that a device under test connects", "both ends are %s",
+		return source, target, "", usage("give two interfaces that a device under test connects", "both ends are %s",
 			from)
 	}
 	any := measure.Load{FrameBytes: traffic.MinFrame}
@@ -74,7 +74,7 @@ func twoEnds(from, to traffic.Endpoint) (source, target traffic.Device, address 
 	return source, target, address, err
 }
 
-// talkHost is the agent's address that a conversation goes to.
+// talkHost returns the agent's address for a conversation.
 func talkHost(f *far, o AgentOptions) (string, error) {
 	if o.NIC != "" {
 		return nicAddress(f.nic.Name, f.nic.Addrs)
@@ -83,7 +83,7 @@ func talkHost(f *far, o AgentOptions) (string, error) {
 	return host, err
 }
 
-// addressOf is an address of an interface to listen at: the first global one, IPv4 before IPv6.
+// addressOf returns an address of an interface to listen on: the first global one, IPv4 before IPv6.
 func addressOf(d traffic.Device) (address string, err error) {
 	err = d.Do(func() error {
 		l, err := netlink.LinkByIndex(d.Index)
@@ -108,26 +108,17 @@ func addressOf(d traffic.Device) (address string, err error) {
 	case err != nil:
 		return "", fmt.Errorf("addresses of %s: %w", d.Endpoint, err)
 	case address == "":
-		return "", wrong("ip address add 10.0.0.2/24 dev "+d.Iface, "interface %s has no address to listen at",
+		return "", usage("ip address add 10.0.0.2/24 dev "+d.Iface, "interface %s has no address to listen at",
 			d.Endpoint)
 	}
 	return address, nil
 }
 
-// TalkWithAgent makes a conversation with an agent.
+// TalkWithAgent sets up a conversation with an agent.
 func TalkWithAgent(ctx context.Context, m *Machine, kind measure.Kind, o AgentOptions, reverse bool) (*Talk, error) {
-	f, err := dialAgent(ctx, o, m.silence(false, true))
+	t, f, host, err := talkWithAgent(ctx, m, kind, o, m.silence(false, true), reverse)
 	if err != nil {
 		return nil, err
-	}
-	t := &Talk{
-		setup: setup{machines: machines{m, f}, From: measure.Endpoint{Where: "host"}, To: f.endpoint(),
-			FarHost: f.info.Host, FarKernel: f.info.Kernel, undo: []func() error{f.client.Close}},
-		kind: kind, reverse: reverse,
-	}
-	host, err := talkHost(f, o)
-	if err != nil {
-		return nil, errors.Join(err, t.Close())
 	}
 	server, err := f.client.ServeTCP(ctx, "", net.JoinHostPort(host, "0"))
 	if err != nil {
@@ -141,7 +132,24 @@ func TalkWithAgent(ctx context.Context, m *Machine, kind measure.Kind, o AgentOp
 	return t, nil
 }
 
-// nicAddress is the first global address of an interface of the agent.
+// talkWithAgent dials an agent and returns a conversation with it that lacks a target, and the host to talk to.
+func talkWithAgent(ctx context.Context, m *Machine, kind measure.Kind, o AgentOptions, silence time.Duration,
+	reverse bool) (t *Talk, f *far, host string, err error) {
+	if f, err = dialAgent(ctx, o, silence); err != nil {
+		return nil, nil, "", err
+	}
+	t = &Talk{
+		setup: setup{machines: machines{m, f}, From: measure.Endpoint{Where: "host"}, To: f.endpoint(),
+			FarHost: f.info.Host, FarKernel: f.info.Kernel, undo: []func() error{f.client.Close}},
+		kind: kind, reverse: reverse,
+	}
+	if host, err = talkHost(f, o); err != nil {
+		return nil, nil, "", errors.Join(err, t.Close())
+	}
+	return t, f, host, nil
+}
+
+// nicAddress returns the first global address of an interface of the agent.
 func nicAddress(name string, addresses []string) (string, error) {
 	for _, text := range addresses {
 		ip, _, err := net.ParseCIDR(text)
@@ -149,11 +157,11 @@ func nicAddress(name string, addresses []string) (string, error) {
 			return ip.String(), nil
 		}
 	}
-	return "", wrong("it has "+strings.Join(append(addresses, "none"), ", "), "interface %s of the agent has no "+
+	return "", usage("it has "+strings.Join(append(addresses, "none"), ", "), "interface %s of the agent has no "+
 		"address to listen at", name)
 }
 
-// Talk does the load once.
+// Talk runs the load once.
 func (t *Talk) Talk(ctx context.Context, load measure.Load) (measure.Sample, error) {
 	if t.Engine != nil {
 		return t.Engine.talk(ctx, t.kind, load, t.reverse)
@@ -164,22 +172,22 @@ func (t *Talk) Talk(ctx context.Context, load measure.Load) (measure.Sample, err
 	case measure.CRR:
 		r, err := talk.CRR(ctx, talk.RRConfig{Target: target, Duration: load.Duration, Request: load.Request,
 			Response: load.Response})
-		return transactions(load, r), explainTalk(err)
+		return transactionSample(load, r), explainTalk(err)
 	case measure.RR:
 		r, err := talk.RR(ctx, talk.RRConfig{
 			Target: target, Duration: load.Duration, Request: load.Request, Response: load.Response,
 			UDP: load.Protocol == UDP, Rate: load.Rate, Timeout: load.Timeout,
 		})
-		return transactions(load, r), explainTalk(err)
+		return transactionSample(load, r), explainTalk(err)
 	}
 	r, err := talk.Stream(ctx, talk.StreamConfig{
 		Target: target, Duration: load.Duration, Ramp: load.Ramp, Reverse: t.reverse, Sendfile: load.Sendfile,
 	})
-	return streamed(r), explainTalk(err)
+	return streamSample(r), explainTalk(err)
 }
 
-// streamed is the sample of a stream.
-func streamed(r talk.StreamResult) measure.Sample {
+// streamSample returns the sample of a stream.
+func streamSample(r talk.StreamResult) measure.Sample {
 	s := measure.Sample{Seconds: r.Elapsed.Seconds(), Bytes: r.Bytes, RampBytes: r.RampBytes,
 		BitsPerS: r.BitsPerSecond(), Retransmits: r.Retransmits}
 	if len(r.Spans) == 0 {
@@ -200,8 +208,8 @@ func streamed(r talk.StreamResult) measure.Sample {
 	return s
 }
 
-// transactions is the sample of a run of transactions.
-func transactions(load measure.Load, r talk.RRResult) measure.Sample {
+// transactionSample returns the sample of a run of transactions.
+func transactionSample(load measure.Load, r talk.RRResult) measure.Sample {
 	s := measure.Sample{
 		Seconds: r.Elapsed.Seconds(), Transactions: r.Transactions, TPS: r.PerSecond(), Retransmits: r.Retransmits,
 		Sent: r.Sent, Received: r.Transactions, Lost: r.Lost, Late: r.Late, Due: r.Due, Blocked: r.Blocked,
@@ -218,7 +226,7 @@ func transactions(load measure.Load, r talk.RRResult) measure.Sample {
 	return s
 }
 
-// explainTalk says what may be the matter with a conversation that broke off.
+// explainTalk adds a hint to the error of a failed conversation.
 func explainTalk(err error) error {
 	switch {
 	case err == nil:
@@ -237,4 +245,4 @@ func explainTalk(err error) error {
 }
 
 // Close ends the conversation.
-func (t *Talk) Close() error { return t.takeApart() }
+func (t *Talk) Close() error { return t.tearDown() }

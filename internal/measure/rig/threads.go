@@ -12,24 +12,23 @@ import (
 	"mpps/internal/measure"
 )
 
-// watch is what is known of the threads that carry packets. All processes are looked at once; after that only those
-// that are new, and the threads of QEMU.
-type watch struct {
-	looks  map[int]int            // by process: how often its name was looked at
+// threadWatch is what is known of the threads that carry packets. Every process is checked once; later only new
+// processes and QEMU's threads are.
+type threadWatch struct {
+	checks map[int]int            // by process: how often its name was checked
 	kernel map[int]measure.Thread // kernel threads, by number
-	// threads of QEMU by process and number; nil is a thread that is of no interest
+	// QEMU's threads by process and TID; nil for an irrelevant thread
 	guests map[int]map[int]*measure.Thread
 	names  map[int]string // of the guests, by process
 }
 
-// looksEnough is how often a process is asked for its name: one that has been forked and not yet executed has its
-// parent's.
-const looksEnough = 2
+// maxChecks is how often the name of a process is checked: between fork and exec it has its parent's name.
+const maxChecks = 2
 
-// threads reads how long the threads that carry packets have run, this program's too; nil where the kernel does not
-// say. Processes that go away meanwhile are left out.
+// threads returns how long the threads that carry packets have run, including this program's; nil if the kernel does
+// not report it. Processes that end in the meantime are left out.
 func (m *Machine) threads() measure.ThreadTimes {
-	if err := m.look(); err != nil {
+	if err := m.findThreads(); err != nil {
 		return nil
 	}
 	times := measure.ThreadTimes{}
@@ -43,8 +42,8 @@ func (m *Machine) threads() measure.ThreadTimes {
 			}
 		}
 	}
-	// The clock counts the threads that have ended too, and is that of schedstat: sum_exec_runtime
-	// (thread_group_cputime in kernel/sched/cputime.c). getrusage would count in ticks.
+	// This clock includes threads that have ended, and agrees with schedstat: sum_exec_runtime (thread_group_cputime in
+	// kernel/sched/cputime.c). getrusage would count in ticks.
 	var own unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &own); err == nil {
 		times[measure.Thread{PID: os.Getpid(), Role: measure.Ourselves, Name: "mpps"}] = measure.ThreadTime{Ran: uint64(
@@ -53,8 +52,8 @@ func (m *Machine) threads() measure.ThreadTimes {
 	return times
 }
 
-// add reads a thread's schedstat: nanoseconds run, nanoseconds waited, and how often it was given a CPU. Kernels
-// without scheduling statistics have no such file, or zeros.
+// add reads a thread's schedstat: nanoseconds run, nanoseconds waited, and the number of time slices. Kernels without
+// scheduling statistics have no such file, or zeros.
 func (m *Machine) add(times measure.ThreadTimes, t measure.Thread, file string) {
 	text, err := m.read(file)
 	if err != nil {
@@ -64,40 +63,41 @@ func (m *Machine) add(times measure.ThreadTimes, t measure.Thread, file string) 
 	if len(fields) < 2 {
 		return
 	}
-	ran, wrong := strconv.ParseUint(fields[0], 10, 64)
+	ran, errRan := strconv.ParseUint(fields[0], 10, 64)
 	waited, err := strconv.ParseUint(fields[1], 10, 64)
-	if wrong == nil && err == nil {
+	if errRan == nil && err == nil {
 		times[t] = measure.ThreadTime{Ran: ran, Waited: waited}
 	}
 }
 
-// look finds processes and threads that are new, and forgets those that are gone.
-func (m *Machine) look() error {
+// findThreads finds new processes and threads, and drops those that have ended.
+func (m *Machine) findThreads() error {
 	w := &m.watch
-	if w.looks == nil {
-		*w = watch{looks: map[int]int{}, kernel: map[int]measure.Thread{}, guests: map[int]map[int]*measure.Thread{},
-			names: map[int]string{}}
+	if w.checks == nil {
+		*w = threadWatch{checks: map[int]int{}, kernel: map[int]measure.Thread{},
+			guests: map[int]map[int]*measure.Thread{},
+			names:  map[int]string{}}
 	}
 	pids, err := m.numbers("proc")
 	if err != nil {
 		return err
 	}
-	looks := make(map[int]int, len(pids))
+	checks := make(map[int]int, len(pids))
 	for _, pid := range pids {
-		looks[pid] = w.looks[pid]
-		if looks[pid] < looksEnough {
-			looks[pid]++
+		checks[pid] = w.checks[pid]
+		if checks[pid] < maxChecks {
+			checks[pid]++
 			m.classify(pid)
 		}
 	}
-	w.looks = looks
-	gone := func(pid int) bool { return looks[pid] == 0 }
+	w.checks = checks
+	gone := func(pid int) bool { return checks[pid] == 0 }
 	maps.DeleteFunc(w.kernel, func(pid int, _ measure.Thread) bool { return gone(pid) })
 	maps.DeleteFunc(w.guests, func(pid int, _ map[int]*measure.Thread) bool { return gone(pid) })
 	for pid, known := range w.guests {
 		tids, err := m.numbers("proc/" + strconv.Itoa(pid) + "/task")
 		if err != nil {
-			continue // it is gone since
+			continue // ended in the meantime
 		}
 		threads := make(map[int]*measure.Thread, len(tids))
 		for _, tid := range tids {
@@ -112,7 +112,7 @@ func (m *Machine) look() error {
 	return nil
 }
 
-// classify looks at what a process is by its name, of which the kernel keeps 15 bytes.
+// classify identifies a process by its name, of which the kernel keeps 15 bytes.
 func (m *Machine) classify(pid int) {
 	name, err := m.read("proc/" + strconv.Itoa(pid) + "/comm")
 	if err != nil {
@@ -125,7 +125,7 @@ func (m *Machine) classify(pid int) {
 		t.Role = measure.KSoftIRQ
 	case strings.HasPrefix(name, "kpktgend_"):
 		t.Role = measure.Pktgen
-	case isVhost: // of its own before Linux 6.4 (vhost_worker_create in drivers/vhost/vhost.c)
+	case isVhost: // a kernel thread before Linux 6.4 (vhost_worker_create in drivers/vhost/vhost.c)
 		t.Role, t.Guest = measure.Vhost, owner
 		if process, err := strconv.Atoi(owner); err == nil {
 			t.Guest = m.guestName(process)
@@ -141,9 +141,9 @@ func (m *Machine) classify(pid int) {
 	w.kernel[pid] = t
 }
 
-// threadOf tells what a thread of QEMU does; nil for kernel threads of KVM that carry nothing. QEMU names its threads
-// where it is told to (debug-threads=on, as libvirt does). Where it was not, a vCPU is told by the time that it has
-// spent in the guest. What a thread is taken for at first it stays.
+// threadOf identifies a thread of QEMU; nil for KVM's kernel threads, which carry no packets. QEMU names its threads
+// only if told to (debug-threads=on, as libvirt does). Otherwise a vCPU is recognised by its guest time. The first
+// answer for a thread is kept.
 func (m *Machine) threadOf(pid, tid int) *measure.Thread {
 	at := "proc/" + strconv.Itoa(pid) + "/task/" + strconv.Itoa(tid)
 	name, err := m.read(at + "/comm")
@@ -163,14 +163,13 @@ func (m *Machine) threadOf(pid, tid int) *measure.Thread {
 	return t
 }
 
-// guestTicks is field 43 of a thread's stat file (proc_pid_stat(5)).
+// guestTicks returns the guest time of a thread: field 43 of its stat file (proc_pid_stat(5)).
 func (m *Machine) guestTicks(at string) uint64 {
 	text, err := m.read(at + "/stat")
 	if err != nil {
 		return 0
 	}
-	_, rest, _ := cutLast(text, ") ")
-	fields := strings.Fields(rest) // from the third on
+	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:]) // from the third on
 	if len(fields) < 41 {
 		return 0
 	}
@@ -181,7 +180,7 @@ func (m *Machine) guestTicks(at string) uint64 {
 	return ticks
 }
 
-// guestName is what QEMU's -name says, or the process's number.
+// guestName returns the guest's name from QEMU's -name option, or the process's number.
 func (m *Machine) guestName(pid int) string {
 	text, err := m.read("proc/" + strconv.Itoa(pid) + "/cmdline")
 	if err != nil {
@@ -192,7 +191,7 @@ func (m *Machine) guestName(pid int) string {
 		if arg != "-name" && arg != "--name" || i+1 == len(args) {
 			continue
 		}
-		const comma = "\x01" // a comma in a name is written twice
+		const comma = "\x01" // a comma in a name is doubled
 		for _, option := range strings.Split(strings.ReplaceAll(args[i+1], ",,", comma), ",") {
 			key, value, isOption := strings.Cut(option, "=")
 			if !isOption {
@@ -206,7 +205,7 @@ func (m *Machine) guestName(pid int) string {
 	return strconv.Itoa(pid)
 }
 
-// numbers are the entries of a directory that are numbers.
+// numbers returns the numeric entries of a directory.
 func (m *Machine) numbers(dir string) ([]int, error) {
 	f, err := m.root.Open(dir)
 	if err != nil {
