@@ -14,18 +14,18 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// attestFile holds what people said of things that the operating system cannot see.
+// attestFile has people's statements about what the operating system cannot see.
 const attestFile = "var/lib/mpps/attest.json"
 
 const attestSchema = "mpps.attest/1"
 
-// attested is the form of the file.
-type attested struct {
+// attestFormat is the format of the file.
+type attestFormat struct {
 	Schema   string                       `json:"schema"`
 	Attested map[string]facts.Attestation `json:"attested"`
 }
 
-// Attested is what people said, by ID. A machine where nobody said anything has none.
+// Attested returns people's statements by ID; an empty map if there are none.
 func (m *Machine) Attested() (map[string]facts.Attestation, error) {
 	text, err := m.Read(attestFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -34,7 +34,7 @@ func (m *Machine) Attested() (map[string]facts.Attestation, error) {
 	if err != nil {
 		return nil, err
 	}
-	var a attested
+	var a attestFormat
 	if err := json.Unmarshal([]byte(text), &a); err != nil {
 		return nil, fmt.Errorf("/%s: %w", attestFile, err)
 	}
@@ -47,7 +47,7 @@ func (m *Machine) Attested() (map[string]facts.Attestation, error) {
 	return a.Attested, nil
 }
 
-// Attest records what a person says; an empty value takes back what was said before. It tells what stood there.
+// Attest records a person's statement, or removes it if the value is empty. It returns the former one.
 func (m *Machine) Attest(id, value, by string, at time.Time) (before facts.Attestation, err error) {
 	all, err := m.Attested()
 	if err != nil {
@@ -60,9 +60,9 @@ func (m *Machine) Attest(id, value, by string, at time.Time) (before facts.Attes
 		all[id] = facts.Attestation{Value: value, By: by, At: at.UTC().Truncate(time.Second)}
 	}
 	if len(all) == 0 {
-		return before, m.removeIfThere(attestFile)
+		return before, m.Remove(attestFile)
 	}
-	text, err := json.MarshalIndent(attested{attestSchema, all}, "", "  ")
+	text, err := json.MarshalIndent(attestFormat{attestSchema, all}, "", "  ")
 	if err != nil {
 		return before, err
 	}
@@ -72,15 +72,8 @@ func (m *Machine) Attest(id, value, by string, at time.Time) (before facts.Attes
 	return before, m.Replace(attestFile, strings.TrimSpace(string(text))+"\n")
 }
 
-func (m *Machine) removeIfThere(name string) error {
-	if !m.Exists(name) {
-		return nil
-	}
-	return m.Remove(name)
-}
-
-// attestations reads what people said of the host.
-func (m *Machine) attestations(_ context.Context, h *facts.Host) {
+// readAttestations reads people's statements into h.Attested.
+func (m *Machine) readAttestations(_ context.Context, h *facts.Host) {
 	all, err := m.Attested()
 	if err != nil {
 		tree.AddUnseen(h, "what was attested", err)

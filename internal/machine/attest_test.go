@@ -18,7 +18,7 @@ func TestAttest(t *testing.T) {
 		t.Fatal(before, err)
 	}
 	var h facts.Host
-	m.attestations(t.Context(), &h)
+	m.readAttestations(t.Context(), &h)
 	if a := h.Attested["firmware.txt"]; len(h.Attested) != 1 || a.Value != "enabled" || a.By != "Max" ||
 		!a.At.Equal(time.Date(2026, 5, 1, 0, 3, 4, 0, time.UTC)) {
 		t.Errorf("found %+v", h.Attested)

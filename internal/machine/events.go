@@ -14,35 +14,33 @@ import (
 	"mpps/internal/machine/tree"
 )
 
-// Event says that something that holds values may have been reset.
+// Event reports that the values of an object may have been reset.
 type Event struct {
-	Object string // a device or a guest; empty where events were lost: look at everything
-	// Anew is set where the object was made: a device that a driver registered, a guest that was started. Without it
-	// the object was there before and was set up again (ifdown and ifup).
+	Object string // a device or a guest; empty if events were lost: check everything
+	// Anew is set if the object is new: a device registered by a driver, a guest that was started. Otherwise it existed
+	// before and was set up again (ifdown and ifup).
 	Anew bool
-	// Carrier is set where a device that was up all the time got its carrier, perhaps at another speed: nothing but
-	// what its driver ties to the link may have been reset.
+	// Carrier is set if a device that was up got its carrier, perhaps at another speed: only what its driver ties to
+	// the link may have been reset.
 	Carrier bool
-	// Function is set where the object is a virtual function, as PF/N, whose interface came: it was made, or bound to
-	// its driver.
+	// Function is set if the object is a VF, as PF/N, whose interface appeared: it was created, or bound to its driver.
 	Function bool
 	Guest    GuestChange // empty for devices
 }
 
-// GuestChange is what became of a guest.
+// GuestChange is a change of a guest's state.
 type GuestChange string
 
-// The changes.
 const (
 	GuestStarted   GuestChange = "started"
 	GuestStopped   GuestChange = "stopped"
 	GuestUndefined GuestChange = "undefined"
 )
 
-// Events tells, until the context ends, of network devices that appear or are brought up (rtnetlink), of guests that
-// start and stop (inotify on the directory in which libvirt keeps their process numbers: no connection, no process and
-// no text of a program that may change, and it works while no daemon of libvirt runs) and of guests that are undefined
-// (on that of their definitions). The channel is closed at the end.
+// Events reports until the context ends: network devices that appear or are brought up (rtnetlink), guests that start
+// and stop (inotify on libvirt's directory of PID files, which needs no connection, process or daemon and does not
+// depend on a program's output), and guests that are undefined (inotify on the directory of definitions). It then
+// closes the channel.
 func (m *Machine) Events(ctx context.Context) (<-chan Event, error) {
 	links, err := m.watchLinks()
 	if err != nil {
@@ -64,7 +62,7 @@ func (m *Machine) Events(ctx context.Context) (<-chan Event, error) {
 	go func() { guests.run(send); done <- struct{}{} }()
 	go func() {
 		<-ctx.Done()
-		_ = errors.Join(links.close(), guests.close()) // ends the reads
+		_ = errors.Join(links.close(), guests.close()) // unblocks the reads
 		<-done
 		<-done
 		close(events)
@@ -79,7 +77,7 @@ type linkWatch struct {
 	function func(interfaceName string) string // PF/N, empty for other devices
 }
 
-// watchLinks subscribes to link messages, and then reads the table, so that nothing between the two is missed.
+// watchLinks subscribes to link messages before it reads the table, so that it misses nothing in between.
 func (m *Machine) watchLinks() (*linkWatch, error) {
 	if !m.Live() {
 		return &linkWatch{}, nil
@@ -125,7 +123,7 @@ func (w *linkWatch) run(send func(Event)) {
 	}
 	for {
 		messages, err := w.conn.Receive()
-		if errors.Is(err, unix.ENOBUFS) { // more came than fits into the socket
+		if errors.Is(err, unix.ENOBUFS) { // messages were lost
 			if w.sync() == nil {
 				send(Event{})
 				continue
@@ -140,7 +138,7 @@ func (w *linkWatch) run(send func(Event)) {
 				continue
 			}
 			if message.Header.Type == unix.RTM_DELLINK {
-				// A bridge also sends this for a port that leaves it (family AF_BRIDGE): the device is still there.
+				// A bridge also sends this for a port that leaves it (family AF_BRIDGE): the device still exists.
 				if message.Data[0] == unix.AF_UNSPEC {
 					delete(w.known, d.Index)
 				}
@@ -158,7 +156,7 @@ func (w *linkWatch) run(send func(Event)) {
 	}
 }
 
-// functionOf is the virtual function that an interface belongs to, as PF/N; empty where it is none.
+// functionOf returns the VF of an interface, as PF/N; empty if it is not a VF's.
 func (m *Machine) functionOf(name string) string {
 	device := path.Join(tree.ClassNet, name, "device")
 	pci := m.Target(device)
@@ -172,7 +170,7 @@ func (m *Machine) functionOf(name string) string {
 	return ""
 }
 
-// next takes the new state of a device and reports whether it was reset.
+// next stores the new state of a device and returns the event for it, if it may have been reset.
 func (w *linkWatch) next(d link.Device) (Event, bool) {
 	before, known := w.known[d.Index]
 	if d.Name == "" {

@@ -13,17 +13,17 @@ import (
 	"mpps/internal/machine/libvirt"
 )
 
-// guestFiles is where libvirt writes NAME.pid when a guest starts.
+// guestFiles is the directory where libvirt writes NAME.pid when a guest starts.
 const guestFiles = "run/libvirt/qemu"
 
-// guestWatch follows the process files of guests, also where their directory is made later.
+// guestWatch watches guests' PID files and definitions, even if their directories are created later.
 type guestWatch struct {
 	file    *os.File
 	root    string
 	folders map[int]string // watch → directory below the root
 }
 
-// The directories on the way to guestFiles and to definitions, of which those that exist are watched.
+// guestFolders are the directories that lead to guestFiles and to definitions. Those that exist are watched.
 var guestFolders = [][]string{{"run", "run/libvirt", guestFiles}, {"etc", "etc/libvirt", libvirt.DefinedFolder}}
 
 func (m *Machine) watchGuestFiles() (*guestWatch, error) {
@@ -36,7 +36,7 @@ func (m *Machine) watchGuestFiles() (*guestWatch, error) {
 	return w, nil
 }
 
-// arm watches the last directory that there is of each way, and those before it only until then.
+// arm watches the directories of each path that exist.
 func (w *guestWatch) arm() {
 	for _, way := range guestFolders {
 		for i, folder := range way {
@@ -58,7 +58,7 @@ func (w *guestWatch) arm() {
 	}
 }
 
-// onTheWay reports whether a directory is one of those that lead to files of guests.
+// onTheWay reports whether a directory leads to guests' files.
 func onTheWay(folder string) bool {
 	return slices.ContainsFunc(guestFolders, func(way []string) bool { return slices.Contains(way[1:], folder) })
 }
@@ -91,19 +91,19 @@ func (w *guestWatch) run(send func(Event)) {
 			case onTheWay(folder + "/" + e.name):
 				w.arm()
 				if strings.HasPrefix(guestFiles, folder) {
-					w.present(send)
+					w.sendExisting(send)
 				}
 			default:
-				if told, happened := guestEvent(folder, e); happened {
-					send(told)
+				if event, happened := guestEvent(folder, e); happened {
+					send(event)
 				}
 			}
 		}
 	}
 }
 
-// guestEvent is what a file of libvirt tells of its guest by coming or going. A definition that is changed is written
-// beside its place and renamed (src/util/virfile.c, virFileRewrite), so its name never goes.
+// guestEvent returns the event for a file of libvirt that appears or disappears. A changed definition is written to
+// another file and renamed (src/util/virfile.c, virFileRewrite), so its name never disappears.
 func guestEvent(folder string, e inotifyEvent) (Event, bool) {
 	gone := e.mask&(unix.IN_DELETE|unix.IN_MOVED_FROM) != 0
 	guest, pid := strings.CutSuffix(e.name, ".pid")
@@ -119,8 +119,8 @@ func guestEvent(folder string, e inotifyEvent) (Event, bool) {
 	return Event{}, false
 }
 
-// present tells of the guests whose files came before the watch.
-func (w *guestWatch) present(send func(Event)) {
+// sendExisting sends events for guests whose files appeared before the watch.
+func (w *guestWatch) sendExisting(send func(Event)) {
 	entries, err := os.ReadDir(path.Join(w.root, guestFiles))
 	if err != nil {
 		return

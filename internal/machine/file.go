@@ -16,8 +16,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// file reads and writes whole files of the system (setting.File). A file is written beside its place, brought to disk
-// and renamed, and its directory is brought to disk: after a loss of power there is the text before or the text after.
+// file reads and writes whole files of the system (setting.File). It writes a draft, syncs it, renames it and syncs the
+// directory: after a power loss the file has either the old or the new text.
 type file struct{ m *Machine }
 
 func (f file) Read(_ context.Context, a setting.Address) setting.Reading {
@@ -37,7 +37,7 @@ func (f file) Read(_ context.Context, a setting.Address) setting.Reading {
 	return setting.Value(text)
 }
 
-// wholeFile is the text of a plain file.
+// wholeFile returns the text of a regular file.
 func (m *Machine) wholeFile(name string) (string, error) {
 	info, err := m.Root.Lstat(name)
 	if err != nil {
@@ -61,7 +61,7 @@ func (f file) Write(ctx context.Context, a setting.Address, to setting.Reading) 
 	}
 	var err error
 	if to.State == setting.Absent {
-		err = f.remove(a.Path)
+		err = f.m.Remove(a.Path)
 	} else {
 		var text string
 		if text, err = tree.Canonical(a, to); err == nil {
@@ -77,8 +77,8 @@ func (f file) Write(ctx context.Context, a setting.Address, to setting.Reading) 
 	return nil
 }
 
-// draft is the name under which a file is written before it takes its place. No program that reads a directory of
-// configuration reads names that begin with a dot.
+// draft returns the name under which a file is written before it is renamed. Programs that read a directory of
+// configuration ignore names that begin with a dot.
 func draft(name string) string {
 	dir, base := path.Split(name)
 	return dir + "." + base + ".mpps-draft"
@@ -98,7 +98,7 @@ func (f file) replace(name, text string) (err error) {
 			uid, gid = int(stat.Uid), int(stat.Gid)
 		}
 	}
-	if path.Dir(name) == setting.Reservations { // of mpps alone, like the journal's, and stays
+	if path.Dir(name) == setting.Reservations { // only mpps uses this folder, and it is kept
 		if err := f.m.MakeFolder(setting.Reservations); err != nil {
 			return err
 		}
@@ -126,17 +126,7 @@ func (f file) replace(name, text string) (err error) {
 	return f.m.SyncDir(path.Dir(name))
 }
 
-func (f file) remove(name string) error {
-	if err := f.m.Root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if !f.m.Exists(path.Dir(name)) {
-		return nil
-	}
-	return f.m.SyncDir(path.Dir(name))
-}
-
-// Tidy removes what a write that was cut short has left beside a file.
+// Tidy removes the draft of an interrupted write.
 func (f file) Tidy(_ context.Context, a setting.Address) error {
 	if setting.CheckFile(a.Path) != nil {
 		return nil
@@ -151,7 +141,7 @@ func (f file) Tidy(_ context.Context, a setting.Address) error {
 	return a.Errorf("%w", err)
 }
 
-// directories makes and removes directories for files of mpps (setting.Directory).
+// directories creates and removes directories for files of mpps (setting.Directory).
 type directories struct{ m *Machine }
 
 func (d directories) Read(_ context.Context, a setting.Address) setting.Reading {

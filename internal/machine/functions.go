@@ -11,9 +11,9 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// Functions is the part of the inventory that tells of virtual functions: NICs that have or can have some, the
-// functions, reservations, and guests without their threads. A host with a thousand functions may have as many
-// interfaces, each of which the whole inventory asks for its rings, channels and interrupts.
+// Functions returns the part of the inventory about VFs: NICs that have or can have VFs, the VFs, reservations, and
+// readGuests without their threads. A host with a thousand VFs may have as many interfaces, and the whole inventory
+// reads the rings, channels and interrupts of each.
 func (m *Machine) Functions(ctx context.Context) *facts.Host {
 	h := &facts.Host{
 		Name: m.Line("proc/sys/kernel/hostname"), Taken: time.Now().UTC(), Root: m.Path, AsRoot: os.Geteuid() == 0,

@@ -14,9 +14,9 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// housekeeping reads what else the host does with its CPUs and memory. It comes after the network, whose interrupts are
-// not among those listed here.
-func (m *Machine) housekeeping(_ context.Context, h *facts.Host) {
+// readHousekeeping reads what else the host does with its CPUs and memory. The network must have been read before:
+// NICs' interrupts are left out here.
+func (m *Machine) readHousekeeping(_ context.Context, h *facts.Host) {
 	meminfoText, _ := m.Read("proc/meminfo")
 	h.Housekeeping = &facts.Housekeeping{
 		Swap: kernel.SwapAreas(m.Tree, h), Available: cpu.Meminfo(meminfoText, "MemAvailable:"),
@@ -25,12 +25,12 @@ func (m *Machine) housekeeping(_ context.Context, h *facts.Host) {
 	}
 }
 
-// perCPUThreads are the names, before the slash, of the kernel threads that do softirqs, timers and RCU's work. rcuc
-// and rcub are there only on kernels with RCU_BOOST (PREEMPT_RT has it), ktimers only on PREEMPT_RT (kernel/softirq.c,
-// timer_threads), rcuop and rcuog only on CPUs of rcu_nocbs.
+// perCPUThreads are the names, before the slash, of the kernel threads for softirqs, timers and RCU. rcuc and rcub
+// exist only with RCU_BOOST (PREEMPT_RT has it), ktimers only with PREEMPT_RT (kernel/softirq.c, timer_threads). rcuop
+// and rcuog, which are not listed, exist only for CPUs of rcu_nocbs.
 var perCPUThreads = []string{"ksoftirqd", "ktimers", "rcuc", "rcub"}
 
-// kernelThreads lists them in the order of their names' numbers.
+// kernelThreads returns these threads, sorted by PID.
 func (m *Machine) kernelThreads() []facts.KernelThread {
 	found := []facts.KernelThread{}
 	for _, p := range threads.Processes(m.Tree) {
@@ -50,7 +50,7 @@ func (m *Machine) kernelThreads() []facts.KernelThread {
 	return found
 }
 
-// hostIRQs lists the interrupts with a handler that belong to no NIC.
+// hostIRQs returns the interrupts that have a handler and belong to no NIC.
 func (m *Machine) hostIRQs(h *facts.Host) []facts.IRQ {
 	taken := map[int]bool{}
 	for _, n := range h.NICs {

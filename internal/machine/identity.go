@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Identity is the host's name and the ID of this boot of its kernel (random:
-// Documentation/admin-guide/sysctl/kernel.rst, boot_id); empty where the machine does not tell.
+// Identity returns the host's name and the random ID of this boot (Documentation/admin-guide/sysctl/kernel.rst,
+// boot_id); empty if unknown.
 func (m *Machine) Identity() (name, boot string) {
 	return m.Line("proc/sys/kernel/hostname"), m.Line("proc/sys/kernel/random/boot_id")
 }
@@ -15,11 +15,11 @@ func (m *Machine) Identity() (name, boot string) {
 // userHertz is the unit of times in /proc/PID/stat: 100 on every architecture that runs KVM (USER_HZ).
 const userHertz = 100
 
-// ProcessBegan is when a process began: field 22 of /proc/PID/stat, in ticks since the boot that "btime" of /proc/stat
-// tells in seconds (proc(5)). The zero time where there is no such process.
+// ProcessBegan returns the start time of a process: field 22 of /proc/PID/stat, in ticks since boot, which is "btime"
+// of /proc/stat in seconds (proc(5)). It is the zero time if there is no such process.
 func (m *Machine) ProcessBegan(pid int) time.Time {
 	stat := m.Line("proc/" + strconv.Itoa(pid) + "/stat")
-	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:]) // from field 3 on: the command may hold spaces
+	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:]) // from field 3: the name may have spaces
 	if len(fields) < 20 {
 		return time.Time{}
 	}

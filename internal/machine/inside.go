@@ -18,22 +18,22 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// How many guests are asked what runs in them, and how long all of them together may take to answer. One whose agent
-// hangs takes agentTimeout; one whose agent is not connected is not asked.
+// How many guests are asked for their kernel and system, and how long all replies together may take. A hanging agent
+// takes libvirt.AgentTimeout; a guest whose agent is not connected is not asked.
 const (
 	maxAsked    = 16
 	askPatience = 5 * time.Second
 )
 
-// NoGuest is no guest's name: with it nobody's agent is asked for anything.
+// NoGuest is not the name of any guest: with it, no agent is asked.
 const NoGuest = "/"
 
-// LookInside names the guest whose inside the inventory shows; empty: the only one that runs.
+// LookInside sets the guest whose inside the inventory reads; empty: the only one that runs.
 func (m *Machine) LookInside(guest string) { m.inside = guest }
 
-// insides asks the agents of running guests which kernel runs there, and shows the inside of one of them. It needs a
-// connection to libvirt that may write, so root; a guest that does not answer says why.
-func (m *Machine) insides(ctx context.Context, h *facts.Host) {
+// readInsides asks the agents of running guests for their kernel, and reads the inside of one of them. It needs a
+// read-write connection to libvirt, so root. Inside.Why says why a guest could not be read.
+func (m *Machine) readInsides(ctx context.Context, h *facts.Host) {
 	var running []int
 	for i := range h.Guests {
 		if g := &h.Guests[i]; g.Managed && g.Active() {
@@ -55,15 +55,15 @@ func (m *Machine) insides(ctx context.Context, h *facts.Host) {
 	chosen := slices.IndexFunc(h.Guests, func(g facts.Guest) bool {
 		return g.Managed && g.Active() && (g.Name == m.inside || m.inside == "" && len(running) == 1)
 	})
-	m.systems(ctx, v, h, slices.DeleteFunc(running, func(i int) bool { return i == chosen }))
+	m.askSystems(ctx, v, h, slices.DeleteFunc(running, func(i int) bool { return i == chosen }))
 	if chosen >= 0 {
 		g := &h.Guests[chosen]
 		g.Inside = m.lookInside(ctx, v, g)
 	}
 }
 
-// systems asks several guests for their kernel and system (guest-get-osinfo, since 2.10).
-func (m *Machine) systems(ctx context.Context, v libvirt.Virsh, h *facts.Host, guests []int) {
+// askSystems asks several guests for their kernel and system (guest-get-osinfo, since 2.10).
+func (m *Machine) askSystems(ctx context.Context, v libvirt.Virsh, h *facts.Host, guests []int) {
 	var asked []int
 	var commands []string
 	for _, i := range guests {
@@ -78,13 +78,13 @@ func (m *Machine) systems(ctx context.Context, v libvirt.Virsh, h *facts.Host, g
 	}
 	ctx, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
-	answers, _ := v.Run(ctx, "", commands...) // an agent that is not there is an error of the whole, and no answer
+	answers, _ := v.Run(ctx, "", commands...) // one missing agent fails the whole run; the others still have replies
 	for i, answer := range answers {
 		h.Guests[asked[i]].Inside = parseOSInfo(libvirt.ReturnValue(answer))
 	}
 }
 
-// lookInside asks a guest's agent what runs there, and for the files of its kernel.
+// lookInside reads the inside of a guest through its agent: its kernel and system, and the files that a host has.
 func (m *Machine) lookInside(ctx context.Context, a libvirt.Agents, g *facts.Guest) *facts.Inside {
 	inside := &facts.Inside{}
 	if err := libvirt.Unreachable(m.Tree, g.Name); err != nil {
@@ -93,17 +93,17 @@ func (m *Machine) lookInside(ctx context.Context, a libvirt.Agents, g *facts.Gue
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, libvirt.LookPatience, libvirt.ErrAgentSlow)
 	defer cancel()
-	// alone: each command to one that hangs takes its time
+	// On its own: each command to a hanging agent takes the whole timeout.
 	answers, err := a.Ask(ctx, g.Name, libvirt.AgentCommand{Execute: "guest-info"})
 	if len(answers) != 1 || answers[0] == nil {
-		inside.Why = libvirt.AskError(m.remembered(g.Name, err)).Error()
+		inside.Why = libvirt.AskError(m.noteHang(g.Name, err)).Error()
 		return inside
 	}
 	info := answers[0]
-	// older agents do not know it
+	// Older agents do not have this command.
 	if answers, _ = a.Ask(ctx, g.Name, libvirt.AgentCommand{Execute: "guest-get-osinfo"}); len(answers) == 1 {
-		if told := parseOSInfo(answers[0]); told != nil {
-			inside = told
+		if system := parseOSInfo(answers[0]); system != nil {
+			inside = system
 		}
 	}
 	if err := allows(info, "guest-exec", "guest-exec-status"); err != nil {
@@ -116,7 +116,7 @@ func (m *Machine) lookInside(ctx context.Context, a libvirt.Agents, g *facts.Gue
 	}
 	host, err := insideHost(ctx, a, g)
 	if err != nil {
-		inside.Why = m.remembered(g.Name, err).Error()
+		inside.Why = m.noteHang(g.Name, err).Error()
 		return inside
 	}
 	inside.Host = host
@@ -126,44 +126,45 @@ func (m *Machine) lookInside(ctx context.Context, a libvirt.Agents, g *facts.Gue
 	return inside
 }
 
-// parseOSInfo reads the answer of guest-get-osinfo; nil where it is none.
+// parseOSInfo reads a reply to guest-get-osinfo; nil if it is not one.
 func parseOSInfo(answer json.RawMessage) *facts.Inside {
-	var told struct {
+	var info struct {
 		Release string `json:"kernel-release"`
 		Version string `json:"kernel-version"`
 		Name    string `json:"pretty-name"`
 	}
-	if json.Unmarshal(answer, &told) != nil || told.Release == "" {
+	if json.Unmarshal(answer, &info) != nil || info.Release == "" {
 		return nil
 	}
-	return &facts.Inside{Release: told.Release, Version: told.Version, OS: told.Name}
+	return &facts.Inside{Release: info.Release, Version: info.Version, OS: info.Name}
 }
 
-// allows reads the answer of guest-info: commands that were switched off are there and not enabled.
+// allows returns an error unless the reply to guest-info has the wanted commands enabled. Disabled commands are in the
+// reply, marked as not enabled.
 func allows(answer json.RawMessage, wanted ...string) error {
-	var told struct {
+	var info struct {
 		Commands []struct {
 			Name    string `json:"name"`
 			Enabled bool   `json:"enabled"`
 		} `json:"supported_commands"`
 	}
-	if err := json.Unmarshal(answer, &told); err != nil {
+	if err := json.Unmarshal(answer, &info); err != nil {
 		return fmt.Errorf("its agent answers %q to guest-info", answer)
 	}
+	enabled := map[string]bool{}
+	for _, c := range info.Commands {
+		enabled[c.Name] = enabled[c.Name] || c.Enabled
+	}
 	for _, name := range wanted {
-		found := false
-		for _, c := range told.Commands {
-			found = found || c.Name == name && c.Enabled
-		}
-		if !found {
+		if !enabled[name] {
 			return libvirt.ErrAgentRefuse
 		}
 	}
 	return nil
 }
 
-// insideHost fetches a guest's files and reads them as those of a host. It takes two rounds of programs, each two or
-// three starts of virsh.
+// insideHost fetches a guest's files and reads them as a host's. It runs two rounds of programs, each with two or three
+// runs of virsh.
 func insideHost(ctx context.Context, a libvirt.Agents, g *facts.Guest) (*facts.Host, error) {
 	paths := insidePaths(max(g.VCPUs, g.MaxVCPUs))
 	services := []string{"systemctl", "show", "--property=Id,LoadState,ActiveState", "--"}
@@ -179,7 +180,7 @@ func insideHost(ctx context.Context, a libvirt.Agents, g *facts.Guest) (*facts.H
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range results[:5] { // a guest without systemctl is a guest too
+	for _, r := range results[:5] { // the sixth is systemctl, which a guest may lack
 		if r.Failed != nil {
 			return nil, r.Failed
 		}
@@ -210,17 +211,17 @@ func insideHost(ctx context.Context, a libvirt.Agents, g *facts.Guest) (*facts.H
 		h.Virtual = "kvm"
 	}
 	if r := results[5]; r.Failed == nil {
-		takeServices(h, r.Out)
+		addServices(h, r.Out)
 	}
-	takeChannels(ctx, a, g, h)
+	addChannels(ctx, a, g, h)
 	return h, nil
 }
 
-// insideServices are the daemons whose state is asked for in a guest.
+// insideServices are the daemons whose state is read in a guest.
 var insideServices = []string{"irqbalance", "ksmtuned", "numad", "tuned"}
 
-// takeServices takes what systemctl show printed of several units, an empty line between them.
-func takeServices(h *facts.Host, text string) {
+// addServices reads the output of systemctl show for several units, separated by empty lines.
+func addServices(h *facts.Host, text string) {
 	for block := range strings.SplitSeq(text, "\n\n") {
 		name, isService := strings.CutSuffix(tree.Variable(block, "Id"), ".service")
 		if isService {
@@ -229,9 +230,9 @@ func takeServices(h *facts.Host, text string) {
 	}
 }
 
-// takeChannels asks ethtool of every virtio NIC; where the guest has no ethtool the folders of the queues tell how many
-// are in use, and nobody how many there could be.
-func takeChannels(ctx context.Context, a libvirt.Agents, g *facts.Guest, h *facts.Host) {
+// addChannels reads the channels of every virtio NIC with ethtool. Without ethtool only the number of queues in use is
+// isAsked, from sysfs, and not the maximum.
+func addChannels(ctx context.Context, a libvirt.Agents, g *facts.Guest, h *facts.Host) {
 	var programs []libvirt.Call
 	var nics []*facts.NIC
 	for i := range h.NICs {
@@ -248,17 +249,16 @@ func takeChannels(ctx context.Context, a libvirt.Agents, g *facts.Guest, h *fact
 		if err == nil {
 			why = results[i].Problem()
 		}
-		switch {
-		case why != nil:
+		if why != nil {
 			h.Unseen = append(h.Unseen, facts.ChannelsUnseen(n.Name, why.Error()))
-		default:
+		} else {
 			n.Channels = parseChannels(results[i].Out)
 		}
 	}
 }
 
-// parseChannels reads what "ethtool -l" prints: the maxima, then what is in use, each RX, TX, Other and Combined, of
-// which a driver may have none ("n/a", before ethtool 5.13 "0"); nil where it is not that.
+// parseChannels reads the output of "ethtool -l": the maxima, then what is in use, each as RX, TX, Other and Combined.
+// A driver may lack some of them ("n/a", before ethtool 5.13 "0"). It is nil if the output is something else.
 func parseChannels(text string) *facts.Channels {
 	c := &facts.Channels{}
 	most := map[string]*int{"RX": &c.MaxRx, "TX": &c.MaxTx, "Other": &c.MaxOther, "Combined": &c.MaxCombined}
@@ -281,5 +281,5 @@ func parseChannels(text string) *facts.Channels {
 	return c
 }
 
-// plainName reports whether a name of a device is no option and no path.
+// plainName reports whether a device name is neither an option nor a path.
 func plainName(name string) bool { return name != "" && name[0] != '-' && !strings.Contains(name, "/") }

@@ -74,14 +74,14 @@ func TestInsideIsReadAsAHost(t *testing.T) {
 // TestChannelsUnseen: why a guest does not tell its channels is kept.
 func TestChannelsUnseen(t *testing.T) {
 	h := &facts.Host{NICs: []facts.NIC{{Name: "not-here", Driver: "virtio_net"}}}
-	takeChannels(t.Context(), &thisMachine{t: t, vanish: 1, because: libvirt.ErrAgentHangs}, &facts.Guest{Name: "vm1"},
+	addChannels(t.Context(), &thisMachine{t: t, vanish: 1, because: libvirt.ErrAgentHangs}, &facts.Guest{Name: "vm1"},
 		h)
 	want := []facts.Unseen{facts.ChannelsUnseen("not-here", libvirt.ErrAgentHangs.Error())}
 	if d := cmp.Diff(want, h.Unseen); d != "" || h.NICs[0].Channels != nil {
 		t.Errorf("where the agent hangs: %+v: %s", h.NICs[0].Channels, d)
 	}
 	h.Unseen = nil // now its ethtool has an answer, of a device that is not there, or there is no ethtool
-	takeChannels(t.Context(), &thisMachine{t: t}, &facts.Guest{Name: "vm1"}, h)
+	addChannels(t.Context(), &thisMachine{t: t}, &facts.Guest{Name: "vm1"}, h)
 	if len(h.Unseen) != 1 || h.Unseen[0].Why == "" || h.NICs[0].Channels != nil {
 		t.Errorf("where ethtool fails: %+v, %+v", h.NICs[0].Channels, h.Unseen)
 	}

@@ -14,17 +14,17 @@ import (
 	"mpps/internal/machine/tree"
 )
 
-// A guest's files are read by programs that every Linux has (grep, find and ls, of GNU or of busybox), rebuilt below a
-// private directory, and read there by the same code that reads a host.
+// A guest's files are read with programs that every Linux has (grep, find and ls, of GNU or busybox), rebuilt below a
+// private directory, and read there by the code that reads a host.
 
-// Bounds of what a guest may answer: it is not trusted.
+// Limits of a guest's replies: it is not trusted.
 const (
 	maxInsideFiles = 100_000
 	maxInsideBytes = 16 << 20
 	maxInsideCPUs  = 512
 )
 
-// nicLinks are the links of a NIC that are looked at, below its directory, and nicFiles its files and folders.
+// nicLinks are the links below a NIC's directory that are read, and nicFiles its files and folders.
 var (
 	nicLinks = []string{"", "/device", "/device/driver", "/device/subsystem", "/device/../subsystem", "/master"}
 	nicFiles = []string{
@@ -34,7 +34,7 @@ var (
 	}
 )
 
-// eachNIC is a run of find that runs a program for every NIC with some of its files.
+// eachNIC returns a find command that runs a program for every NIC with some of its files.
 func eachNIC(argv []string, files []string) libvirt.Call {
 	all := append([]string{"find", "/sys/class/net/", "-maxdepth", "1", "-type", "l", "-exec"}, argv...)
 	for _, file := range files {
@@ -43,8 +43,8 @@ func eachNIC(argv []string, files []string) libvirt.Call {
 	return libvirt.Call{Argv: append(all, ";")}
 }
 
-// The programs that tell of a guest's NICs and interrupts: the links of its NICs, their files, the handlers of
-// interrupts.
+// nicPrograms returns the programs that read a guest's NICs and interrupts: the links of its NICs, their files, the
+// handlers of interrupts.
 func nicPrograms() []libvirt.Call {
 	return []libvirt.Call{
 		eachNIC([]string{"ls", "-ld"}, nicLinks),
@@ -53,7 +53,8 @@ func nicPrograms() []libvirt.Call {
 	}
 }
 
-// insidePaths are the files and folders of a guest that the inventory reads, besides those of its NICs and processes.
+// insidePaths returns the files and folders of a guest that the inventory reads, besides those of its NICs and
+// processes.
 func insidePaths(cpus int) []string {
 	all := []string{
 		"/proc/cmdline", "/proc/cpuinfo", "/proc/interrupts", "/proc/irq", "/proc/meminfo", "/proc/net/softnet_stat",
@@ -74,13 +75,13 @@ func insidePaths(cpus int) []string {
 	return all
 }
 
-// insideTree is a guest's files as they were told: nothing is written before all is known. Keys are paths without a
-// leading slash in which no link is left.
+// insideTree is a guest's files as reported, before they are written. Keys are paths without a leading slash and with
+// all links resolved.
 type insideTree struct {
 	files  map[string]string
 	links  map[string]string
 	dirs   map[string]bool
-	denied map[string]string // what could not be read, and why
+	denied map[string]string // files that could not be read, with the reason
 	size   int
 }
 
@@ -89,8 +90,8 @@ func newInsideTree() *insideTree {
 		denied: map[string]string{}}
 }
 
-// real follows the links that are known.
-func (t *insideTree) real(name string) string { return t.follow(name, 40) }
+// resolve returns a path with known links resolved.
+func (t *insideTree) resolve(name string) string { return t.follow(name, 40) }
 
 func (t *insideTree) follow(name string, left int) string {
 	at := ""
@@ -111,13 +112,13 @@ func (t *insideTree) follow(name string, left int) string {
 	return at
 }
 
-// known reports whether a path is one of those that a guest is asked for.
-func known(name string) bool {
+// isAsked reports whether a path is in a directory that a guest is asked for.
+func isAsked(name string) bool {
 	return strings.HasPrefix(name, "proc/") || strings.HasPrefix(name, "sys/")
 }
 
-// grown counts what is kept and refuses what no guest has.
-func (t *insideTree) grown(bytes int) error {
+// addSize adds to the size and returns an error if the guest reports too much.
+func (t *insideTree) addSize(bytes int) error {
 	t.size += bytes
 	if t.size > maxInsideBytes || len(t.files)+len(t.links)+len(t.dirs) > maxInsideFiles {
 		return errors.New("it tells more files than a guest has")
@@ -125,8 +126,7 @@ func (t *insideTree) grown(bytes int) error {
 	return nil
 }
 
-// addLinks takes what "ls -ld" printed: "… /sys/class/net/eth0 -> ../../devices/…". Upper links come before those
-// below.
+// addLinks adds the links in the output of "ls -ld": "… /sys/class/net/eth0 -> ../../devices/…", shorter paths first.
 func (t *insideTree) addLinks(text string) error {
 	type link struct{ name, target string }
 	var all []link
@@ -142,23 +142,23 @@ func (t *insideTree) addLinks(text string) error {
 	slices.SortStableFunc(all, func(a, b link) int { return strings.Count(a.name, "/") - strings.Count(b.name, "/") })
 	for _, l := range all {
 		folder, base := path.Split(l.name)
-		name := path.Join(t.real(folder), base)
-		if !known(name) || base == ".." {
+		name := path.Join(t.resolve(folder), base)
+		if !isAsked(name) || base == ".." {
 			return fmt.Errorf("it tells of a link %q", l.name)
 		}
 		t.links[name] = l.target
-		if target := t.real(name); path.Dir(name) == tree.ClassNet && known(target) {
+		if target := t.resolve(name); path.Dir(name) == tree.ClassNet && isAsked(target) {
 			t.dirs[target] = true
 		}
-		if err := t.grown(len(l.name) + len(l.target)); err != nil {
+		if err := t.addSize(len(l.name) + len(l.target)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// addFiles takes what one grep printed, a line of a file on each line: PATH:TEXT. No path that is asked for has a
-// colon. What an earlier one told of a file is replaced.
+// addFiles adds the files in the output of grep, which is PATH:TEXT for each line of a file. No path has a colon. It
+// replaces files that were added before.
 func (t *insideTree) addFiles(text string) error {
 	texts := map[string]*strings.Builder{}
 	for line := range strings.Lines(text) {
@@ -166,7 +166,7 @@ func (t *insideTree) addFiles(text string) error {
 		if !found || !strings.HasPrefix(name, "/") {
 			continue
 		}
-		if name = t.real(name); !known(name) {
+		if name = t.resolve(name); !isAsked(name) {
 			return fmt.Errorf("it tells of a file %q", name)
 		}
 		if texts[name] == nil {
@@ -174,7 +174,7 @@ func (t *insideTree) addFiles(text string) error {
 			t.files[name] = ""
 		}
 		texts[name].WriteString(value + "\n")
-		if err := t.grown(len(line)); err != nil {
+		if err := t.addSize(len(line)); err != nil {
 			return err
 		}
 	}
@@ -184,29 +184,29 @@ func (t *insideTree) addFiles(text string) error {
 	return nil
 }
 
-// addDirs takes a path on each line.
+// addDirs adds a directory for each line.
 func (t *insideTree) addDirs(text string) error {
 	for line := range strings.Lines(text) {
 		name := strings.TrimSpace(line)
 		if !strings.HasPrefix(name, "/") {
 			continue
 		}
-		if name = t.real(name); !known(name) {
+		if name = t.resolve(name); !isAsked(name) {
 			return fmt.Errorf("it tells of a directory %q", name)
 		}
 		t.dirs[name] = true
-		if err := t.grown(len(name)); err != nil {
+		if err := t.addSize(len(name)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// asked notes which of the files that were asked for one by one are not there or could not be read ("grep: PATH:
-// REASON"); what is there and told no line is empty.
-func (t *insideTree) asked(files []string, said string) {
+// noteMissing notes which of the requested files could not be read, from grep's standard error ("grep: PATH: REASON").
+// It adds files that exist but have no line as empty ones.
+func (t *insideTree) noteMissing(files []string, stderr string) {
 	missing := map[string]bool{}
-	for line := range strings.Lines(said) {
+	for line := range strings.Lines(stderr) {
 		_, line, _ = strings.Cut(strings.TrimSpace(line), "grep: ")
 		name, problem, found := strings.Cut(line, ": ")
 		switch {
@@ -214,18 +214,18 @@ func (t *insideTree) asked(files []string, said string) {
 		case strings.Contains(problem, "No such file"):
 			missing[name] = true
 		default:
-			t.denied[t.real(name)] = problem
+			t.denied[t.resolve(name)] = problem
 		}
 	}
 	for _, file := range files {
-		name := t.real(file)
-		if _, told := t.files[name]; !told && !missing[file] && t.denied[name] == "" {
+		name := t.resolve(file)
+		if _, read := t.files[name]; !read && !missing[file] && t.denied[name] == "" {
 			t.files[name] = ""
 		}
 	}
 }
 
-// write rebuilds the files in a directory of their own and opens it as a machine. close removes it.
+// write writes the files into a temporary directory and opens it as a machine. done closes and removes it.
 func (t *insideTree) write() (m *Machine, done func() error, err error) {
 	dir, err := os.MkdirTemp("", "mpps-inside-")
 	if err != nil {

@@ -17,31 +17,30 @@ import (
 )
 
 // insideValue reads and writes single values inside guests (setting.Inside) through their agents. Reading fetches the
-// files that the values stand in and reads them as a host's; writing hands the text to tee, or runs ethtool, systemctl
-// or swapon there.
+// files of the values and reads them as a host's. Writing runs tee, ethtool, systemctl or swapon in the guest.
 type insideValue struct {
 	m      *Machine
 	agents libvirt.Agents // nil: libvirt's
 }
 
-// hung remembers for how long a guest's agent need not be asked again after it did not answer.
-const hung = 10 * time.Second
+// hangMemory is how long an agent that did not reply is not asked again.
+const hangMemory = 10 * time.Second
 
-// hungSince is when a guest's agent was last seen to hang, with the reason.
-type hungSince struct {
+// hang is when a guest's agent last hung, with the reason.
+type hang struct {
 	at  time.Time
 	why error
 }
 
-// remembered notes an agent that hangs, and returns the error.
-func (m *Machine) remembered(guest string, err error) error {
+// noteHang notes an agent that hangs and returns err.
+func (m *Machine) noteHang(guest string, err error) error {
 	if errors.Is(err, libvirt.ErrAgentHangs) {
-		m.hung.Store(guest, hungSince{time.Now(), libvirt.ErrAgentHangs})
+		m.hung.Store(guest, hang{time.Now(), libvirt.ErrAgentHangs})
 	}
 	return err
 }
 
-// ask is who hands commands to the agent of a guest, or why nobody can.
+// ask returns the way to a guest's agent, or an error if it cannot be reached.
 func (v insideValue) ask(guest string) (libvirt.Agents, error) {
 	if !v.m.Live() && v.agents == nil {
 		return nil, tree.ErrNotLive
@@ -50,7 +49,7 @@ func (v insideValue) ask(guest string) (libvirt.Agents, error) {
 		return nil, err
 	}
 	if since, known := v.m.hung.Load(guest); known {
-		if s, ok := since.(hungSince); ok && time.Since(s.at) < hung {
+		if s, ok := since.(hang); ok && time.Since(s.at) < hangMemory {
 			return nil, s.why
 		}
 	}
@@ -68,12 +67,11 @@ func (v insideValue) ask(guest string) (libvirt.Agents, error) {
 	return a, nil
 }
 
-// Read reads one value.
 func (v insideValue) Read(ctx context.Context, a setting.Address) setting.Reading {
 	return v.ReadAll(ctx, []setting.Address{a})[0]
 }
 
-// ReadAll reads the values of one guest in the time of one.
+// ReadAll reads several values of one guest in about the time of one.
 func (v insideValue) ReadAll(ctx context.Context, all []setting.Address) []setting.Reading {
 	readings := make([]setting.Reading, len(all))
 	for i, a := range all {
@@ -93,7 +91,7 @@ func (v insideValue) ReadAll(ctx context.Context, all []setting.Address) []setti
 			readings[i] = setting.NoObject(fmt.Sprintf("guest %s does not run: what was set inside it has gone with it",
 				guest))
 		case err != nil:
-			readings[i] = setting.CouldNotTell(fmt.Sprintf("guest %s: %v", guest, v.m.remembered(guest, err)))
+			readings[i] = setting.CouldNotTell(fmt.Sprintf("guest %s: %v", guest, v.m.noteHang(guest, err)))
 		default:
 			readings[i] = look.reading(ctx, all[i])
 		}
@@ -104,17 +102,17 @@ func (v insideValue) ReadAll(ctx context.Context, all []setting.Address) []setti
 	return readings
 }
 
-// insideLook is what one look at some values of a guest found.
+// insideLook is one reading of some values of a guest.
 type insideLook struct {
 	tree  *insideTree                        // the files
 	ran   map[setting.Address]libvirt.Result // of values that a program tells
 	wrong map[setting.Address]error
 
-	machine *Machine // of the files, when they have been asked for
+	machine *Machine // of the files; nil until open
 	done    func() error
 }
 
-// look fetches what the values need.
+// look fetches the files and runs the programs that the values need.
 func (v insideValue) look(ctx context.Context, guest string, all []setting.Address) (*insideLook, error) {
 	a, err := v.ask(guest)
 	if err != nil {
@@ -145,7 +143,7 @@ func (v insideValue) look(ctx context.Context, guest string, all []setting.Addre
 			programs, whose = append(programs, libvirt.Call{Argv: argv}), append(whose, at)
 		}
 	}
-	told := len(programs)
+	grep := len(programs)
 	if len(files) > 0 {
 		programs = append(programs, libvirt.Call{Argv: append([]string{"grep", "-Ha", ""}, files...)})
 	}
@@ -164,7 +162,7 @@ func (v insideValue) look(ctx context.Context, guest string, all []setting.Addre
 	for i, at := range whose {
 		l.ran[at] = results[i]
 	}
-	for _, r := range results[told:] {
+	for _, r := range results[grep:] {
 		if r.Failed != nil {
 			return nil, r.Failed
 		}
@@ -174,8 +172,8 @@ func (v insideValue) look(ctx context.Context, guest string, all []setting.Addre
 			l.tree.addDirs(results[links+2].Out), l.tree.addFiles(results[links+3].Out))
 	}
 	if len(files) > 0 {
-		err = errors.Join(err, l.tree.addFiles(results[told].Out))
-		l.tree.asked(files, results[told].Err)
+		err = errors.Join(err, l.tree.addFiles(results[grep].Out))
+		l.tree.noteMissing(files, results[grep].Err)
 	}
 	if err != nil {
 		return nil, err
@@ -183,7 +181,7 @@ func (v insideValue) look(ctx context.Context, guest string, all []setting.Addre
 	return l, nil
 }
 
-// insideAt is the file of a guest that holds a value, or the program that tells it.
+// insideAt returns the file of a value in a guest, or the program that prints it.
 func insideAt(inner setting.Address) (file string, argv []string, err error) {
 	under := func(folder, name string) (string, []string, error) {
 		file := folder + "/" + name
@@ -215,7 +213,7 @@ func insideAt(inner setting.Address) (file string, argv []string, err error) {
 	return "", nil, fmt.Errorf("%s: values of this kind are not read inside a guest", inner)
 }
 
-// reading is what was found at one address.
+// reading returns the reading of one address.
 func (l *insideLook) reading(ctx context.Context, a setting.Address) setting.Reading {
 	if err := l.wrong[a]; err != nil {
 		return setting.CouldNotTell(err.Error())
@@ -224,8 +222,8 @@ func (l *insideLook) reading(ctx context.Context, a setting.Address) setting.Rea
 	if err != nil {
 		return setting.CouldNotTell(err.Error())
 	}
-	if r, told := l.ran[a]; told {
-		return toldReading(inner, r)
+	if r, ran := l.ran[a]; ran {
+		return programReading(inner, r)
 	}
 	if file, _, err := insideAt(inner); err == nil && l.tree.denied[strings.TrimPrefix(file, "/")] != "" {
 		return setting.CouldNotTell(file + " in the guest: " + l.tree.denied[strings.TrimPrefix(file, "/")])
@@ -240,7 +238,7 @@ func (l *insideLook) reading(ctx context.Context, a setting.Address) setting.Rea
 	return m.Mechanisms().Read(ctx, inner)
 }
 
-// open is the machine with the files, which close removes.
+// open returns the machine with the files, which close removes.
 func (l *insideLook) open() (*Machine, error) {
 	if l.machine == nil {
 		var err error
@@ -259,8 +257,8 @@ func (l *insideLook) close() error {
 	return l.done()
 }
 
-// toldReading reads what ethtool or systemctl printed.
-func toldReading(inner setting.Address, r libvirt.Result) setting.Reading {
+// programReading returns the reading in the output of ethtool or systemctl.
+func programReading(inner setting.Address, r libvirt.Result) setting.Reading {
 	if inner.Kind == setting.Service {
 		if r.Failed != nil {
 			return setting.Reading{State: setting.Absent, Why: "systemd is not the init system there",
@@ -284,7 +282,7 @@ func toldReading(inner setting.Address, r libvirt.Result) setting.Reading {
 	return reading
 }
 
-// insideSwap is the state of a swap area by a guest's /proc/swaps.
+// insideSwap returns the state of a swap area in a guest's /proc/swaps.
 func insideSwap(inner setting.Address, text string) setting.Reading {
 	for _, area := range kernel.ParseSwaps(text) {
 		switch {

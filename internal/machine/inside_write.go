@@ -17,16 +17,17 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Write writes one value. An error of the program there is what its kernel said.
+// Write writes one value. An error has the message of the program in the guest.
 func (v insideValue) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
 	return v.WriteAll(ctx, []setting.Assignment{{Address: a, To: to}})
 }
 
-// WriteAll writes values in the time of one for each guest. Where one is refused, the others are put back.
+// WriteAll writes several values, those of each guest in about the time of one. If one is refused, it restores the
+// others.
 func (v insideValue) WriteAll(ctx context.Context, all []setting.Assignment) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, tree.WritePatience, libvirt.ErrAgentHangs)
 	defer cancel()
-	var done []setting.Assignment // with what was there before
+	var done []setting.Assignment // the former values
 	for len(all) > 0 {
 		guest := all[0].Address.Object()
 		n := slices.IndexFunc(all, func(other setting.Assignment) bool { return other.Address.Object() != guest })
@@ -46,16 +47,16 @@ func (v insideValue) WriteAll(ctx context.Context, all []setting.Assignment) err
 	return nil
 }
 
-// writeIn writes values inside one guest and returns what was there before.
+// writeIn writes values inside one guest and returns the former ones.
 func (v insideValue) writeIn(ctx context.Context, guest string, all []setting.Assignment) (before []setting.Assignment,
 	err error) {
 	failed := func(i int, err error) error {
 		if (errors.Is(err, setting.ErrInDoubt) || errors.Is(err, libvirt.ErrNoAgent) ||
-			errors.Is(err, libvirt.ErrAgentHangs)) && v.vanished(guest) {
+			errors.Is(err, libvirt.ErrAgentHangs)) && v.hasEnded(guest) {
 			err = libvirt.ErrNotRunning
 		}
 		return tree.Refusal(all[i].Address, all[i].To.String(),
-			fmt.Errorf("guest %s: %w", guest, v.m.remembered(guest, err)))
+			fmt.Errorf("guest %s: %w", guest, v.m.noteHang(guest, err)))
 	}
 	addresses := make([]setting.Address, len(all))
 	for i := range all {
@@ -109,9 +110,9 @@ func (v insideValue) writeIn(ctx context.Context, guest string, all []setting.As
 	return before, err
 }
 
-// vanished reports whether a guest has ended, of which libvirt may hear a moment later, on a busy host up to a second
-// or two: what was written there is gone then.
-func (v insideValue) vanished(guest string) bool {
+// hasEnded reports whether a guest has ended; then everything written there is gone. libvirt may notice only after a
+// moment, on a busy host up to a second or two.
+func (v insideValue) hasEnded(guest string) bool {
 	for range 20 {
 		if errors.Is(libvirt.Unreachable(v.m.Tree, guest), libvirt.ErrNotRunning) {
 			return true
@@ -121,7 +122,7 @@ func (v insideValue) vanished(guest string) bool {
 	return false
 }
 
-// writer is the program that writes a value. Which number an interrupt has is told by what was looked at.
+// writer returns the program that writes a value. An interrupt's number comes from the files that were fetched.
 func (l *insideLook) writer(a setting.Address, value string) (libvirt.Call, error) {
 	inner, err := a.Inner()
 	if err != nil {

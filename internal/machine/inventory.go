@@ -19,40 +19,40 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Inventory takes stock of the machine. What could not be seen is listed in Unseen; it never fails as a whole.
+// Inventory reads all facts of the machine. What could not be read is in Unseen; it never fails as a whole.
 func (m *Machine) Inventory(ctx context.Context) *facts.Host {
 	h := &facts.Host{
 		Name: m.Line("proc/sys/kernel/hostname"), Taken: time.Now().UTC(), Root: m.Path,
 		AsRoot: os.Geteuid() == 0, Readings: facts.Readings{},
 	}
+	on := m.withTree
 	for _, part := range []func(context.Context, *facts.Host){
-		m.on(kernel.Inventory), m.on(boot.Inventory), m.on(kernel.Firmware), m.on(cpu.Power), m.attestations,
-		m.on(cpu.Topology), m.on(link.Inventory), m.on(vf.Reservations), m.on(libvirt.Pools), m.on(netfilter.Inventory),
-		m.on(kernel.KVM), m.on(systemd.Inventory), m.lasting, m.guests, m.isolation, m.on(vf.Holders),
-		m.on(vf.Passthrough), m.insides, m.housekeeping,
+		on(kernel.Inventory), on(boot.Inventory), on(kernel.Firmware), on(cpu.Power), m.readAttestations,
+		on(cpu.Topology), on(link.Inventory), on(vf.Reservations), on(libvirt.Pools), on(netfilter.Inventory),
+		on(kernel.KVM), on(systemd.Inventory), m.readLasting, m.readGuests, m.readIsolation, on(vf.Holders),
+		on(vf.Passthrough), m.readInsides, m.readHousekeeping,
 	} {
 		part(ctx, h)
 	}
 	return h
 }
 
-// isolation reads who else says which CPUs are for what. It comes after services and guests.
-func (m *Machine) isolation(_ context.Context, h *facts.Host) {
+// readIsolation reads cpusets and irqbalance's configuration. Services and guests must have been read before.
+func (m *Machine) readIsolation(_ context.Context, h *facts.Host) {
 	h.Isolation = &facts.Isolation{Cgroups: cpu.Cpusets(m.Tree, h.Guests), IRQBalance: irq.Balance(m.Tree, h.Services)}
 }
 
-// guests lists the guests.
-func (m *Machine) guests(ctx context.Context, h *facts.Host) {
+func (m *Machine) readGuests(ctx context.Context, h *facts.Host) {
 	libvirt.Inventory(ctx, m.Tree, h, &m.definitions)
 }
 
-// on returns a part of the inventory that reads the machine's tree.
-func (m *Machine) on(part func(context.Context, *tree.Tree, *facts.Host)) func(context.Context, *facts.Host) {
+// withTree returns a part of the inventory that reads the machine's tree.
+func (m *Machine) withTree(part func(context.Context, *tree.Tree, *facts.Host)) func(context.Context, *facts.Host) {
 	return func(ctx context.Context, h *facts.Host) { part(ctx, m.Tree, h) }
 }
 
-// Read reads every address and stores what was found in the host's readings. Values inside one guest, for which
-// programs are run there, are read together, and so are those of virtual functions.
+// Read reads every address into h.Readings. Values inside a guest, which need programs there, are read together, and so
+// are those of VFs.
 func Read(ctx context.Context, mechanisms setting.Mechanisms, h *facts.Host, addresses []setting.Address) {
 	var order []string
 	inside := map[string][]setting.Address{}

@@ -19,20 +19,20 @@ import (
 
 // LoadOptions say what Load watches.
 type LoadOptions struct {
-	Interval time.Duration // how long; nothing: a second
-	// Netns are the network namespaces whose devices and sockets are watched, by their names below /run/netns; the
-	// empty name is that of this process. None: only that.
+	Interval time.Duration // 0: a second
+	// Netns are the network namespaces whose devices and sockets are watched, by name below /run/netns; the empty name
+	// is this process's. None: only that one.
 	Netns []string
-	// Counters has nothing loaded into the kernel: two looks at counters, no profile and no tracepoints.
+	// Counters loads nothing into the kernel: two readings of counters, no profile and no tracepoints.
 	Counters bool
-	// Inside has the agents of guests asked at both looks: of the one that LookInside names, or of all that run, at
-	// most four. It takes some starts of virsh each.
+	// Inside also reads counters inside guests through their agents: in the guest of LookInside, or in all that run, at
+	// most four. It takes some runs of virsh for each.
 	Inside bool
 }
 
-// Load watches every stage of the packet path for a while: two looks at the kernel's counters, with a profile and
-// tracepoints between where the kernel gives them. The host says which devices and threads are whose. It ends early
-// with what it has when the context ends. A recorded tree stands still: what it cannot show is said in Unseen.
+// Load watches every stage of the packet path for an interval: two readings of the kernel's counters, with a profile
+// and tracepoints in between if the kernel supports them. h has the owners of devices and threads. It ends early with
+// what it has when the context ends. In a recorded tree nothing changes: then everything is in Unseen.
 func (m *Machine) Load(ctx context.Context, h *facts.Host, o LoadOptions) *facts.Load {
 	w := m.WatchLoad(ctx, h, o)
 	l := w.Next(ctx, o.Interval)
@@ -42,28 +42,28 @@ func (m *Machine) Load(ctx context.Context, h *facts.Host, o LoadOptions) *facts
 	return l
 }
 
-// LoadWatch watches the stages of the packet path from one look to the next.
+// LoadWatch watches the stages of the packet path from one reading to the next.
 type LoadWatch struct {
 	m    *Machine
 	h    *facts.Host
 	o    LoadOptions
 	last loadLook
-	cost time.Duration // of watching since the last answer
+	cost time.Duration // of watching since the last Next
 
 	cgroups cpuGroups
 	nodes   map[int]map[int]uint64 // memory of guests' processes by NUMA node
-	unseen  []facts.Unseen         // from the beginning
+	unseen  []facts.Unseen         // from the start
 	agents  libvirt.Agents         // nil: libvirt's
 	probe   *probe.Probe           // nil: counters only
 	spaces  map[uint32]string      // watched namespaces by inode
 }
 
-// WatchLoad takes the first look.
+// WatchLoad takes the first reading.
 func (m *Machine) WatchLoad(ctx context.Context, h *facts.Host, o LoadOptions) *LoadWatch {
 	return m.watchLoad(ctx, h, o, nil)
 }
 
-// watchLoad asks other agents than libvirt's where there are any.
+// watchLoad uses other agents than libvirt's if a is not nil.
 func (m *Machine) watchLoad(ctx context.Context, h *facts.Host, o LoadOptions, a libvirt.Agents) *LoadWatch {
 	if len(o.Netns) == 0 {
 		o.Netns = []string{""}
@@ -71,16 +71,16 @@ func (m *Machine) watchLoad(ctx context.Context, h *facts.Host, o LoadOptions, a
 	w := &LoadWatch{m: m, h: h, o: o, agents: a}
 	if m.Live() {
 		if !o.Counters {
-			w.startProbe() // what it takes to load it is not within the interval
+			w.startProbe() // before the interval: loading takes time
 		}
-		w.memory()
-		inside := w.guests(ctx)
-		w.timed(func() {
+		w.readMemory()
+		inside := w.readGuests(ctx)
+		w.addCost(func() {
 			w.cgroups = m.findCPUGroups()
 			w.last = w.look(nil, w.allowed(o.Interval)*3/5)
 			if w.probe != nil {
-				w.probe.Take() // from here on it counts
-				w.probe.Follow(w.followed(nil))
+				w.probe.Take() // discard what it counted until now
+				w.probe.Follow(w.threadsToFollow(nil))
 			}
 		})
 		w.last.guests = inside
@@ -88,7 +88,7 @@ func (m *Machine) watchLoad(ctx context.Context, h *facts.Host, o LoadOptions, a
 	return w
 }
 
-// Close lets go of what the watch holds.
+// Close stops the probe.
 func (w *LoadWatch) Close() error {
 	if w.probe == nil {
 		return nil
@@ -96,7 +96,7 @@ func (w *LoadWatch) Close() error {
 	return w.probe.Close()
 }
 
-// allowed is how much CPU time watching may take within an interval.
+// allowed returns the CPU time that watching may take within an interval.
 func (w *LoadWatch) allowed(interval time.Duration) time.Duration {
 	if interval <= 0 {
 		interval = time.Second
@@ -104,7 +104,7 @@ func (w *LoadWatch) allowed(interval time.Duration) time.Duration {
 	return time.Duration(threads.Budget * float64(interval))
 }
 
-// Next is what was between the last look and one after an interval, or when the context ends.
+// Next returns the load between the last reading and one after an interval, or when the context ends.
 func (w *LoadWatch) Next(ctx context.Context, interval time.Duration) *facts.Load {
 	if interval <= 0 {
 		interval = time.Second
@@ -119,17 +119,17 @@ func (w *LoadWatch) Next(ctx context.Context, interval time.Duration) *facts.Loa
 	case <-time.After(time.Until(w.last.at.Add(interval))):
 	}
 	var l *facts.Load
-	w.timed(func() {
+	w.addCost(func() {
 		now := w.look(&w.last, w.allowed(interval))
 		l = w.between(w.last, now)
 		if w.probe != nil {
 			w.cost += w.takeProbe(l, now)
 		}
-		now.guests = w.guests(context.WithoutCancel(ctx)) // also of an interval that was ended early
+		now.guests = w.readGuests(context.WithoutCancel(ctx)) // even if the interval was ended early
 		w.guestsBetween(w.last.guests, now.guests, l)
 		w.last = now
 		if w.probe != nil {
-			w.probe.Follow(w.followed(l.Threads))
+			w.probe.Follow(w.threadsToFollow(l.Threads))
 		}
 	})
 	l.CostMS = float64(w.cost) / float64(time.Millisecond)
@@ -137,9 +137,9 @@ func (w *LoadWatch) Next(ctx context.Context, interval time.Duration) *facts.Loa
 	return l
 }
 
-// timed adds the CPU time that f takes on its thread to the cost: the process may have more to do meanwhile, such as to
-// make packets.
-func (w *LoadWatch) timed(f func()) {
+// addCost adds the CPU time of f's thread to the cost. Other threads of the process may be busy meanwhile, for instance
+// generating packets.
+func (w *LoadWatch) addCost(f func()) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	begun := probe.ThreadTime()
@@ -147,7 +147,7 @@ func (w *LoadWatch) timed(f func()) {
 	w.cost += probe.ThreadTime() - begun
 }
 
-// loadLook is one look at the counters of every stage.
+// loadLook is one reading of the counters of every stage.
 type loadLook struct {
 	at      time.Time // when the devices' counters were read
 	times   map[int]cpu.Times
@@ -162,7 +162,7 @@ type loadLook struct {
 	unseen  []facts.Unseen
 }
 
-// look looks once; threads are given up when they took more CPU time than allowed.
+// look takes one reading. It stops reading threads once they took more CPU time than allowed.
 func (w *LoadWatch) look(before *loadLook, allowed time.Duration) loadLook {
 	now := loadLook{spaces: map[string]spaceLook{}}
 	begun := probe.ThreadTime()
@@ -171,13 +171,13 @@ func (w *LoadWatch) look(before *loadLook, allowed time.Duration) loadLook {
 		earlier = &before.threads
 	}
 	now.ran = time.Now()
-	now.threads = threads.TakeLook(w.m.Tree, w.h.Topology.Online, w.ours(), earlier,
+	now.threads = threads.TakeLook(w.m.Tree, w.h.Topology.Online, w.firstProcesses(), earlier,
 		func() bool { return probe.ThreadTime()-begun > allowed })
-	now.groups = w.groups()
-	now.kvm = w.kvms()
+	now.groups = w.readGroups()
+	now.kvm = w.readKVM()
 	now.at = time.Now()
 	for _, name := range w.o.Netns {
-		space, unseen := w.space(name)
+		space, unseen := w.readSpace(name)
 		now.spaces[name] = space
 		now.unseen = append(now.unseen, unseen...)
 	}
@@ -199,7 +199,7 @@ func (w *LoadWatch) look(before *loadLook, allowed time.Duration) loadLook {
 	return now
 }
 
-// between is what happened between two looks.
+// between returns the load between two readings.
 func (w *LoadWatch) between(before, after loadLook) *facts.Load {
 	seconds := after.at.Sub(before.at).Seconds()
 	l := &facts.Load{

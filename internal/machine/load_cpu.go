@@ -5,10 +5,9 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// loadOfCPUs is where the time of CPUs went between two looks, in shares of what the kernel accounted for. Of a CPU for
-// which it accounted nothing, all was idle: a tick that is off is caught up with when the file is read
-// (kernel/time/tick-sched.c, get_cpu_idle_time_us), so that does not happen to one that is online but within a
-// hundredth of a second.
+// loadOfCPUs returns where the time of CPUs went between two readings, as shares of the time that the kernel accounted.
+// If it accounted nothing, the CPU counts as idle. That happens only within 10 ms or to offline CPUs: the idle time of
+// a stopped tick is updated when the file is read (kernel/time/tick-sched.c, get_cpu_idle_time_us).
 func loadOfCPUs(before, after map[int]cpu.Times, order []int) []facts.CPULoad {
 	all := []facts.CPULoad{}
 	for _, cpu := range order {
@@ -17,7 +16,7 @@ func loadOfCPUs(before, after map[int]cpu.Times, order []int) []facts.CPULoad {
 		if !was || !is {
 			continue
 		}
-		grown := func(a, b uint64) float64 { // iowait and the like run backwards at times
+		grown := func(a, b uint64) float64 { // some, such as iowait, can run backwards
 			if b < a {
 				return 0
 			}

@@ -18,24 +18,24 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// spaceLook is what is counted in one network namespace.
+// spaceLook has the counters of one network namespace.
 type spaceLook struct {
 	devices map[int]deviceLook // by index
 	sockets socketLook
 	tracked trackLook
 }
 
-// deviceLook is what is counted of one device.
+// deviceLook has the counters of one device.
 type deviceLook struct {
 	name, kind string // kind as in facts.DeviceLoad
 	driver     string
 	stats      map[string]uint64 // of the kernel
-	own        map[string]uint64 // of the driver
+	own        map[string]uint64 // the driver's own
 	qdiscs     map[string]qdiscLook
 }
 
-// space reads the counters of a network namespace.
-func (w *LoadWatch) space(name string) (spaceLook, []facts.Unseen) {
+// readSpace reads the counters of a network namespace.
+func (w *LoadWatch) readSpace(name string) (spaceLook, []facts.Unseen) {
 	now := spaceLook{devices: map[int]deviceLook{}}
 	var missed []facts.Unseen
 	where := ""
@@ -48,7 +48,7 @@ func (w *LoadWatch) space(name string) (spaceLook, []facts.Unseen) {
 		}
 	}
 	missing("devices", w.m.inNetns(name, func() error {
-		if name != "" { // on a thread of its own
+		if name != "" { // on another thread
 			begun := probe.ThreadTime()
 			defer func() { w.cost += probe.ThreadTime() - begun }()
 		}
@@ -75,17 +75,17 @@ func (w *LoadWatch) space(name string) (spaceLook, []facts.Unseen) {
 			now.devices[link.Index] = d
 		}
 		missing("queue disciplines", readQdiscs(now.devices))
-		sockets, err := w.m.sockets()
+		sockets, err := w.m.readSockets()
 		now.sockets = sockets
 		missing("sockets", err)
-		now.tracked, err = w.m.tracked()
+		now.tracked, err = w.m.readTracked()
 		missing("tracked connections", err)
 		return nil
 	}))
 	return now, missed
 }
 
-// kind is what a device is on the path.
+// kind returns a device's role on the path; empty if it has none.
 func (w *LoadWatch) kind(netns string, d link.Device) string {
 	switch {
 	case d.Kind == "bridge" || d.Kind == "openvswitch":
@@ -114,7 +114,7 @@ func (w *LoadWatch) kind(netns string, d link.Device) string {
 	return "nic"
 }
 
-// devicesBetween is what the devices of a namespace did between two looks.
+// devicesBetween returns the load of a namespace's devices between two readings.
 func (w *LoadWatch) devicesBetween(netns string, before, after spaceLook, irqs []facts.IRQRun) []facts.DeviceLoad {
 	all := []facts.DeviceLoad{}
 	for _, index := range slices.Sorted(maps.Keys(after.devices)) {
@@ -122,9 +122,6 @@ func (w *LoadWatch) devicesBetween(netns string, before, after spaceLook, irqs [
 		a, was := before.devices[index]
 		if b.kind == "" || was && a.name != b.name && a.kind != b.kind {
 			continue
-		}
-		if !was { // made meanwhile: all that it counts is new
-			a = deviceLook{}
 		}
 		grown := func(name string) uint64 { return facts.Grown(a.stats[name], b.stats[name]) }
 		d := facts.DeviceLoad{
@@ -154,15 +151,15 @@ func (w *LoadWatch) devicesBetween(netns string, before, after spaceLook, irqs [
 			}
 		}
 		if netns == "" {
-			w.own(&d, irqs)
+			w.addHostFacts(&d, irqs)
 		}
 		all = append(all, d)
 	}
 	return all
 }
 
-// own adds what the host knows of a device of its own namespace.
-func (w *LoadWatch) own(d *facts.DeviceLoad, irqs []facts.IRQRun) {
+// addHostFacts adds the host's facts of a device in its own namespace: guest, speed, interrupts.
+func (w *LoadWatch) addHostFacts(d *facts.DeviceLoad, irqs []facts.IRQRun) {
 	for i := range w.h.Guests {
 		for _, nic := range w.h.Guests[i].NICs() {
 			if nic.Tap != "" && nic.Tap == d.Name {
@@ -179,13 +176,13 @@ func (w *LoadWatch) own(d *facts.DeviceLoad, irqs []facts.IRQRun) {
 		if d.SpeedMbps == 0 {
 			d.SpeedMbps = -1
 		}
-		interruptsOfQueues(d, n, irqs)
+		addQueueCPUs(d, n, irqs)
 	}
 }
 
-// interruptsOfQueues tells where the interrupts of a NIC's queues came. Which queue an interrupt serves its name tells
-// (TxRx-3, rx-3, input.3); the directions are those of the name, both where it names none.
-func interruptsOfQueues(d *facts.DeviceLoad, n *facts.NIC, irqs []facts.IRQRun) {
+// addQueueCPUs sets the CPUs that handled the interrupts of a NIC's queues. The interrupt's name has the queue
+// (TxRx-3, rx-3, input.3) and the directions; both if it has none.
+func addQueueCPUs(d *facts.DeviceLoad, n *facts.NIC, irqs []facts.IRQRun) {
 	for _, irq := range n.IRQs {
 		at := slices.IndexFunc(irqs, func(r facts.IRQRun) bool { return r.Number == irq.Number })
 		digits := len(irq.On)
@@ -205,8 +202,7 @@ func interruptsOfQueues(d *facts.DeviceLoad, n *facts.NIC, irqs []facts.IRQRun) 
 				continue
 			}
 			q := slices.IndexFunc(d.Queues, func(q facts.QueueLoad) bool {
-				return q.Direction == way &&
-					q.Index == queue
+				return q.Direction == way && q.Index == queue
 			})
 			if q < 0 {
 				d.Queues = append(d.Queues, facts.QueueLoad{Direction: way, Index: queue, CPUs: cpus})
@@ -224,7 +220,7 @@ func sortQueues(queues []facts.QueueLoad) {
 	})
 }
 
-// queuesBetween is what a driver's queues did between two looks.
+// queuesBetween returns the load of a driver's queues between two readings.
 func queuesBetween(before, after map[string]uint64) []facts.QueueLoad {
 	was, is := nicctl.ByQueue(before), nicctl.ByQueue(after)
 	all := []facts.QueueLoad{}

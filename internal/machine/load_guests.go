@@ -2,6 +2,7 @@ package machine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -18,28 +19,28 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// guestLook is one look at the counters inside a guest, through its agent.
+// guestLook is one reading of the counters inside a guest, through its agent.
 type guestLook struct {
-	uptime  float64 // by the guest's own clock: its answer takes time to come
+	uptime  float64 // by the guest's clock: the reply arrives late
 	times   map[int]cpu.Times
 	softnet []facts.Softnet
 	devices map[string]map[string]uint64
 	irqs    map[string]irq.Counts
 	sockets socketLook
-	why     error // that there is none
+	why     error // reason if there is no reading
 }
 
-// insideFiles are the files of a guest that hold what is counted there.
+// insideFiles are the files with a guest's counters.
 var insideFiles = []string{
 	"/proc/uptime", "/proc/stat", "/proc/interrupts", "/proc/net/softnet_stat", "/proc/net/dev", "/proc/net/snmp",
 	"/proc/net/snmp6", "/proc/net/netstat",
 }
 
-// mostInside is how many guests are asked at each look: each takes some starts of virsh.
+// mostInside is how many guests are read each time: each takes some runs of virsh.
 const mostInside = 4
 
-// asked are the guests whose agents are asked: the one that the inventory looks inside, or those that run and have one.
-func (w *LoadWatch) asked() []*facts.Guest {
+// noteMissing returns the guests whose agents are asked: the one of LookInside, or those that run.
+func (w *LoadWatch) guestsToRead() []*facts.Guest {
 	if !w.o.Inside || w.m.inside == NoGuest {
 		return nil
 	}
@@ -53,10 +54,10 @@ func (w *LoadWatch) asked() []*facts.Guest {
 	return all
 }
 
-// guests looks inside those that are asked.
-func (w *LoadWatch) guests(ctx context.Context) map[string]guestLook {
+// readGuests reads the counters inside these guests.
+func (w *LoadWatch) readGuests(ctx context.Context) map[string]guestLook {
 	all := map[string]guestLook{}
-	for _, g := range w.asked() {
+	for _, g := range w.guestsToRead() {
 		a, err := insideValue{m: w.m, agents: w.agents}.ask(g.Name)
 		if err != nil {
 			all[g.Name] = guestLook{why: err}
@@ -65,7 +66,7 @@ func (w *LoadWatch) guests(ctx context.Context) map[string]guestLook {
 		ctx, cancel := context.WithTimeoutCause(ctx, libvirt.AgentPatience, libvirt.ErrAgentHangs)
 		look := lookAtGuest(ctx, a, g.Name)
 		cancel()
-		look.why = w.m.remembered(g.Name, look.why)
+		look.why = w.m.noteHang(g.Name, look.why)
 		all[g.Name] = look
 	}
 	return all
@@ -100,12 +101,12 @@ func lookAtGuest(ctx context.Context, a libvirt.Agents, guest string) guestLook 
 	}
 	l.irqs = irq.ParseCPUCounts(text("/proc/interrupts"), setting.CPUs(slices.Collect(maps.Keys(l.times))...))
 	l.devices = parseNetDev(text("/proc/net/dev"))
-	l.sockets.count(text("/proc/net/snmp"), text("/proc/net/netstat"), text("/proc/net/snmp6"))
+	l.sockets.addCounters(text("/proc/net/snmp"), text("/proc/net/netstat"), text("/proc/net/snmp6"))
 	return l
 }
 
-// parseNetDev reads /proc/net/dev (net/core/net-procfs.c, dev_seq_printf_stats), whose numbers are sums of what the
-// counters of a device tell apart: drop is dropped and missed, fifo and frame stand for themselves.
+// parseNetDev reads /proc/net/dev (net/core/net-procfs.c, dev_seq_printf_stats). Some columns are sums of a device's
+// counters: drop is dropped plus missed.
 func parseNetDev(text string) map[string]map[string]uint64 {
 	columns := []string{
 		"rx_bytes", "rx_packets", "rx_errors", "rx_dropped", "rx_fifo_errors", "rx_frame_errors", "rx_compressed",
@@ -122,26 +123,26 @@ func parseNetDev(text string) map[string]map[string]uint64 {
 		}
 		stats := map[string]uint64{}
 		for i, column := range columns {
-			stats[column], _ = strconv.ParseUint(fields[i], 10, 64) // the kernel's own numbers
+			stats[column], _ = strconv.ParseUint(fields[i], 10, 64)
 		}
 		all[strings.TrimSpace(name)] = stats
 	}
 	return all
 }
 
-// virtioQueue is the name of an interrupt of a queue of a virtio NIC: no other virtio device has queues of these names.
+// virtioQueue matches the name of a virtio NIC's queue interrupt: no other virtio device has queues with these names.
 var virtioQueue = regexp.MustCompile(`^virtio\d+-(input|output)\.\d+$`)
 
-// guestsBetween is what happened inside the guests between two looks.
+// guestsBetween adds the load inside guests between two readings.
 func (w *LoadWatch) guestsBetween(before, after map[string]guestLook, l *facts.Load) {
-	for _, g := range w.asked() {
+	for _, g := range w.guestsToRead() {
 		a, b := before[g.Name], after[g.Name]
 		why := b.why
 		if a.why != nil {
 			why = a.why
 		}
 		if why == nil && b.uptime <= a.uptime {
-			why = fmt.Errorf("it was started anew")
+			why = errors.New("it was restarted")
 		}
 		if why != nil {
 			l.Unseen = append(l.Unseen, facts.Unseen{What: "the inside of guest " + g.Name, Why: why.Error()})

@@ -9,17 +9,17 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// kvmLook is what KVM and the scheduler count of a guest.
+// kvmLook has KVM's and the scheduler's counters of a guest.
 type kvmLook struct {
 	counted       bool
 	exits, polled uint64         // of all vCPUs; polled in nanoseconds
-	unpolled      error          // why polled is not known; nil: it is
-	host          map[int]uint64 // of each vCPU's thread: hundredths of a second that it ran and was not in the guest
+	unpolled      error          // reason if polled is unknown
+	host          map[int]uint64 // by vCPU thread: its run time outside the guest, in units of 10 ms
 }
 
-// kvms reads what KVM counts of each guest that runs (virt/kvm/kvm_main.c, kvm_create_vm_debugfs: a folder PID-FD with
+// readKVM reads KVM's counters of each running guest (virt/kvm/kvm_main.c, kvm_create_vm_debugfs: a folder PID-FD with
 // sums over the vCPUs).
-func (w *LoadWatch) kvms() map[int]kvmLook {
+func (w *LoadWatch) readKVM() map[int]kvmLook {
 	const folder = "sys/kernel/debug/kvm"
 	all := map[int]kvmLook{}
 	var folders []string
@@ -43,7 +43,7 @@ func (w *LoadWatch) kvms() map[int]kvmLook {
 				}
 				return strconv.ParseUint(strings.TrimSpace(text), 10, 64)
 			}
-			k.exits, _ = number("exits") // what is not counted is none: nothing is judged by it
+			k.exits, _ = number("exits") // 0 if unknown: nothing is judged by it
 			success, err := number("halt_poll_success_ns")
 			fail, failed := number("halt_poll_fail_ns")
 			k.polled, k.unpolled = success+fail, errors.Join(err, failed)
@@ -62,7 +62,8 @@ func (w *LoadWatch) kvms() map[int]kvmLook {
 	return all
 }
 
-// hostTicks is how long a thread ran outside of guests: user and system time without guest time (proc_pid_stat(5)).
+// hostTicks returns how long a thread ran outside of guests, in units of 10 ms: user and system time without guest time
+// (proc_pid_stat(5)).
 func hostTicks(text string) uint64 {
 	const user, system, guest = 14 - 3, 15 - 3, 43 - 3
 	f := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
@@ -76,8 +77,8 @@ func hostTicks(text string) uint64 {
 	return facts.Grown(n[2], n[0]+n[1])
 }
 
-// kvmBetween gives a guest's vCPUs their part of what KVM counts for all together: of the time that they polled for
-// wake-ups as much as each ran outside of the guest, which is where it polls. The exits of all stand with the emulator.
+// kvmBetween divides a guest's halt-polling time, which KVM counts for all vCPUs together, among its vCPUs in
+// proportion to their run time outside the guest, which includes polling. The emulator gets the exits of all.
 func kvmBetween(threads []facts.ThreadLoad, pid int, before, after kvmLook, seconds float64) {
 	if !before.counted || !after.counted || seconds <= 0 {
 		return
@@ -106,8 +107,7 @@ func kvmBetween(threads []facts.ThreadLoad, pid int, before, after kvmLook, seco
 	}
 }
 
-// kvmUnseen is what is not known of a guest whose counters of KVM are there in part: nobody may take its polling for
-// work.
+// kvmUnseen returns a note if the polling time of a guest is unknown, so that nobody takes its polling for work.
 func kvmUnseen(guest string, k kvmLook) []facts.Unseen {
 	if k.unpolled == nil {
 		return nil

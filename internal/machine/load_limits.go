@@ -12,22 +12,21 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// cpuGroups are the control groups with a limit of CPU time (Documentation/admin-guide/cgroup-v2.rst, cpu.max;
+// cpuGroups are the cgroups with a CPU limit (Documentation/admin-guide/cgroup-v2.rst, cpu.max;
 // Documentation/scheduler/sched-bwc.rst).
 type cpuGroups struct {
-	mount   string // relative to the root; empty: there are none
+	mount   string // relative to the root; empty: none
 	unified bool
 	limited []string // below the mount
 }
 
-// mostGroups bounds how many groups are looked at for a limit: a host of ten thousand containers has as many.
+// mostGroups is how many groups are searched for a limit: a host with ten thousand containers has as many.
 const mostGroups = 4096
 
-// findCPUGroups looks for groups that limit CPU time.
+// findCPUGroups finds the groups with a CPU limit.
 func (m *Machine) findCPUGroups() cpuGroups {
 	var g cpuGroups
-	// Behind "ip netns exec" /sys is mounted again, without what lies below it: process 1 still sees the groups, and
-	// who called it.
+	// "ip netns exec" mounts /sys again, without the mounts below it: process 1 and our parent still see the groups.
 	for _, sys := range []string{"sys/fs/cgroup", "proc/1/root/sys/fs/cgroup", fmt.Sprintf("proc/%d/root/sys/fs/cgroup",
 		os.Getppid())} {
 		if m.Exists(sys + "/cgroup.controllers") {
@@ -68,7 +67,7 @@ func (m *Machine) findCPUGroups() cpuGroups {
 	return g
 }
 
-// quota is how many CPUs a group may use; 0 where it is not limited.
+// quota returns how many CPUs a group may use; 0 if it is not limited.
 func (g cpuGroups) quota(m *Machine, name string) float64 {
 	dir := path.Join(g.mount, name)
 	var fields []string
@@ -88,14 +87,14 @@ func (g cpuGroups) quota(m *Machine, name string) float64 {
 	return quota / period
 }
 
-// groupLook is what a group with a limit was held back.
+// groupLook is a group's limit and how long it has been throttled.
 type groupLook struct {
 	quota    float64 // CPUs
 	throttle time.Duration
 }
 
-// groups reads how long each limited group was held back.
-func (w *LoadWatch) groups() map[string]groupLook {
+// readGroups reads the throttled time of each limited group.
+func (w *LoadWatch) readGroups() map[string]groupLook {
 	all := map[string]groupLook{}
 	for _, name := range w.cgroups.limited {
 		all[name] = groupLook{w.cgroups.quota(w.m, name),
@@ -104,7 +103,7 @@ func (w *LoadWatch) groups() map[string]groupLook {
 	return all
 }
 
-// parseThrottled reads how long a group was held back: throttled_usec, in version 1 throttled_time in nanoseconds.
+// parseThrottled returns the throttled time in cpu.stat: throttled_usec, with cgroup v1 throttled_time in nanoseconds.
 func parseThrottled(text string) time.Duration {
 	for line := range strings.Lines(text) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -120,10 +119,10 @@ func parseThrottled(text string) time.Duration {
 	return 0
 }
 
-// limits tells by how much the group of a thread, or one above it, was held back: the one that was held back longest,
-// or else has least. The kernel adds up over CPUs: the time of a group whose threads were held back on several at once
-// is cut at the interval.
-func (w *LoadWatch) limits(l *facts.ThreadLoad, before, after loadLook, seconds float64) {
+// addLimits sets the quota and throttling of a thread: those of its group, or a group above, that was throttled longest
+// or, if equal, has the smallest quota. The kernel sums over CPUs, so the time of a group that was throttled on several
+// at once is limited to the interval.
+func (w *LoadWatch) addLimits(l *facts.ThreadLoad, before, after loadLook, seconds float64) {
 	if len(w.cgroups.limited) == 0 {
 		return
 	}
@@ -146,7 +145,7 @@ func (w *LoadWatch) limits(l *facts.ThreadLoad, before, after loadLook, seconds 
 	}
 }
 
-// groupOf is the group that a thread's file cgroup names, below the mount.
+// groupOf returns the group in a thread's cgroup file, below the mount point.
 func (g cpuGroups) groupOf(text string) string {
 	for line := range strings.Lines(text) {
 		number, rest, _ := strings.Cut(strings.TrimSpace(line), ":")

@@ -9,13 +9,12 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// mostWalked is up to which size the memory of a guest in small pages is looked at: the kernel walks every page, some
-// 10 ms for each GiB.
+// mostWalked is the largest guest memory in small pages that is read, in bytes: the kernel walks every page, some 10 ms
+// per GiB.
 const mostWalked = 64 << 30
 
-// memory is on which NUMA nodes the memory of each guest's process is, by process. It is read once, before watching
-// begins.
-func (w *LoadWatch) memory() {
+// readMemory reads on which NUMA nodes the memory of each guest's process is. It runs once, before watching starts.
+func (w *LoadWatch) readMemory() {
 	w.nodes = map[int]map[int]uint64{}
 	if len(w.h.Topology.Nodes) < 2 {
 		return
@@ -25,23 +24,25 @@ func (w *LoadWatch) memory() {
 		if g.PID == 0 {
 			continue
 		}
+		missing := func(why string) {
+			w.unseen = append(w.unseen, facts.Unseen{
+				What: "on which NUMA nodes the memory of guest " + g.Name + " is", Why: why})
+		}
 		if !g.Hugepages && g.Resident > mostWalked {
-			w.unseen = append(w.unseen, facts.Unseen{What: "on which NUMA nodes the memory of guest " + g.Name + " is",
-				Why: fmt.Sprintf("it has %d GiB in small pages, and to look at each takes too long", g.Resident>>30)})
+			missing(fmt.Sprintf("it has %d GiB in small pages, and to look at each takes too long", g.Resident>>30))
 			continue
 		}
 		text, err := w.m.Read("proc/" + strconv.Itoa(g.PID) + "/numa_maps")
 		if err != nil {
-			w.unseen = append(w.unseen, facts.Unseen{What: "on which NUMA nodes the memory of guest " + g.Name + " is",
-				Why: err.Error()})
+			missing(err.Error())
 			continue
 		}
 		w.nodes[g.PID] = parseNUMAMaps(text)
 	}
 }
 
-// parseNUMAMaps adds up /proc/PID/numa_maps (proc_pid_numa_maps(5)): of each mapping N0=PAGES for each node, and the
-// size of its pages.
+// parseNUMAMaps returns the bytes on each node in /proc/PID/numa_maps (proc_pid_numa_maps(5)), which has for each
+// mapping N0=PAGES for each node, and its page size.
 func parseNUMAMaps(text string) map[int]uint64 {
 	sums := map[int]uint64{}
 	for line := range strings.Lines(text) {

@@ -10,8 +10,8 @@ import (
 	"mpps/internal/thread"
 )
 
-// inNetns calls f on a thread that is in a network namespace: sockets that it opens and /proc/thread-self/net are of
-// that one, /sys is not. The name is that below /run/netns (ip-netns(8)); the empty one is that of this process. The
+// inNetns calls f on a thread in a network namespace, which applies to its sockets and to /proc/thread-self/net, but
+// not to /sys. The name is the one below /run/netns (ip-netns(8)); with the empty name, f is called directly. The
 // thread ends with f.
 func (m *Machine) inNetns(name string, f func() error) error {
 	if name == "" {

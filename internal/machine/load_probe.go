@@ -14,11 +14,11 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// mostFollowed bounds of how many threads waits for a CPU are timed. Where there are more, it is those on the path, and
-// those that were busy in the interval before.
+// mostFollowed is how many threads have their waits for a CPU timed. If there are more, these are the threads on the
+// path and those that were busy in the last interval.
 const mostFollowed = 1024
 
-// startProbe begins to see what counters do not tell. CPUs without a tick are not sampled: it would give them one.
+// startProbe starts the probe. It does not sample nohz_full CPUs: sampling would start their tick.
 func (w *LoadWatch) startProbe() {
 	t := &w.h.Topology
 	c := probe.Config{CPUs: t.Online.Minus(t.NohzFull)}
@@ -30,9 +30,9 @@ func (w *LoadWatch) startProbe() {
 		}
 		var st unix.Stat_t
 		if unix.Stat(file, &st) != nil {
-			continue // the look at its counters says so
+			continue // reading its counters reports the error
 		}
-		inode := uint32(st.Ino) // ns_common.inum is what nsfs shows as the inode (fs/nsfs.c)
+		inode := uint32(st.Ino) // nsfs shows ns_common.inum as the inode (fs/nsfs.c)
 		w.spaces[inode] = name
 		c.Spaces = append(c.Spaces, inode)
 		if name == "" {
@@ -42,8 +42,8 @@ func (w *LoadWatch) startProbe() {
 	w.probe = probe.Start(c)
 }
 
-// followed are the threads whose waits are timed: all, where they are not too many.
-func (w *LoadWatch) followed(busy []facts.ThreadLoad) []int {
+// threadsToFollow returns the threads whose waits are timed: all, if there are not too many.
+func (w *LoadWatch) threadsToFollow(busy []facts.ThreadLoad) []int {
 	var all []int
 	seen := w.last.threads.Threads
 	if len(seen) <= mostFollowed {
@@ -73,7 +73,7 @@ func (w *LoadWatch) followed(busy []facts.ThreadLoad) []int {
 	return all[:min(len(all), mostFollowed)]
 }
 
-// takeProbe adds what the probe saw to what was counted, and tells what it cost the kernel.
+// takeProbe adds the probe's results to the load, and returns its CPU time.
 func (w *LoadWatch) takeProbe(l *facts.Load, now loadLook) time.Duration {
 	s := w.probe.Take()
 	l.Profile, l.Locks = tree.OrEmpty(s.Profile), tree.OrEmpty(s.Locks)

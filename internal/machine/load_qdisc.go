@@ -11,22 +11,22 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// qdiscLook is what is counted of one queue discipline.
+// qdiscLook has the counters of one qdisc.
 type qdiscLook struct {
 	kind    string
 	parent  string
-	packets uint32 // of 32 bits where the library reads them: it wraps after an hour at a million a second
+	packets uint32 // the library reads 32 bits, which wrap after an hour at 1 Mpps
 	bytes   uint64
 	drops   uint32
 	over    uint32
 	requeue uint32
 	waiting uint32
 	rate    float64 // bits per second
-	// of each flow, bits per second
+	// limit of each flow, bits per second
 	flowRate float64
 }
 
-// readQdiscs reads the queue disciplines of all devices of the calling thread's namespace.
+// readQdiscs reads the qdiscs of all devices in the calling thread's namespace.
 func readQdiscs(devices map[int]deviceLook) error {
 	all, err := tc.QdiscList(nil)
 	if err != nil {
@@ -40,7 +40,7 @@ func readQdiscs(devices map[int]deviceLook) error {
 		}
 		look := qdiscLook{kind: q.Type(), parent: parentName(a.Parent), rate: rateOf(q), flowRate: flowRateOf(q)}
 		if a.Statistics != nil {
-			look.count((*tc.ClassStatistics)(a.Statistics))
+			look.setCounters((*tc.ClassStatistics)(a.Statistics))
 		}
 		d.qdiscs[tc.HandleStr(a.Handle)+" "+look.parent] = look
 		if q.Type() != "htb" {
@@ -58,7 +58,7 @@ func readQdiscs(devices map[int]deviceLook) error {
 			}
 			class := qdiscLook{kind: "htb", parent: tc.HandleStr(htb.Handle), rate: float64(htb.Ceil) * 8}
 			if htb.Statistics != nil {
-				class.count(htb.Statistics)
+				class.setCounters(htb.Statistics)
 			}
 			d.qdiscs["class "+class.parent] = class
 		}
@@ -66,7 +66,7 @@ func readQdiscs(devices map[int]deviceLook) error {
 	return nil
 }
 
-func (q *qdiscLook) count(s *tc.ClassStatistics) {
+func (q *qdiscLook) setCounters(s *tc.ClassStatistics) {
 	if s.Basic != nil {
 		q.packets, q.bytes = s.Basic.Packets, s.Basic.Bytes
 	}
@@ -85,8 +85,7 @@ func parentName(parent uint32) string {
 	return tc.HandleStr(parent)
 }
 
-// rateOf is the rate that a discipline limits to, in bits per second; 0 where it limits none, or the library does not
-// tell.
+// rateOf returns a qdisc's rate limit in bits per second; 0 if it has none or it is unknown.
 func rateOf(q tc.Qdisc) float64 {
 	switch q := q.(type) {
 	case *tc.Tbf:
@@ -97,8 +96,8 @@ func rateOf(q tc.Qdisc) float64 {
 	return 0
 }
 
-// flowRateOf is the rate that a discipline limits each flow to, in bits per second; 0 where it limits none. fq says all
-// ones for that (net/sched/sch_fq.c, fq_init: flow_max_rate = ~0UL).
+// flowRateOf returns a qdisc's rate limit of each flow in bits per second; 0 if it has none, which fq shows as all ones
+// (net/sched/sch_fq.c, fq_init: flow_max_rate = ~0UL).
 func flowRateOf(q tc.Qdisc) float64 {
 	if fq, is := q.(*tc.Fq); is && fq.FlowMaxRate != math.MaxUint32 {
 		return float64(fq.FlowMaxRate) * 8
@@ -106,8 +105,8 @@ func flowRateOf(q tc.Qdisc) float64 {
 	return 0
 }
 
-// grown32 is how much a counter of 32 bits grew. It wraps; but one that would have grown by half its range was set to 0
-// in between, as when the disciplines of a device's queues are remade under their old handles.
+// grown32 returns the growth of a 32-bit counter that may wrap. Growth by half the range or more means that it was
+// reset, as when the qdiscs of a device's queues are recreated with their old handles.
 func grown32(before, after uint32) uint64 {
 	if grown := after - before; grown < 1<<31 {
 		return uint64(grown)
@@ -115,7 +114,7 @@ func grown32(before, after uint32) uint64 {
 	return uint64(after)
 }
 
-// qdiscsBetween is what a device's disciplines did between two looks: the one at the root first.
+// qdiscsBetween returns the load of a device's qdiscs between two readings, root first.
 func qdiscsBetween(before, after map[string]qdiscLook) []facts.QdiscLoad {
 	all := []facts.QdiscLoad{}
 	for _, key := range slices.Sorted(maps.Keys(after)) {

@@ -15,15 +15,15 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// socketLook is what the sockets of one network namespace count.
+// socketLook has the counters of one network namespace's sockets.
 type socketLook struct {
 	udpIn, udpOut, receive, send, noPort, listen uint64
 	packet                                       map[uint32]uint64 // drops by AF_PACKET socket (inode)
-	queued                                       float64           // fullest receive queue
+	queued                                       float64           // fill level of the fullest receive queue, 0 to 1
 }
 
-// sockets reads the counters of the sockets of the calling thread's namespace.
-func (m *Machine) sockets() (socketLook, error) {
+// readSockets reads the socket counters of the calling thread's namespace.
+func (m *Machine) readSockets() (socketLook, error) {
 	var s socketLook
 	var texts [2]string
 	for i, file := range []string{"snmp", "netstat"} {
@@ -37,12 +37,12 @@ func (m *Machine) sockets() (socketLook, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // without IPv6
 		return s, err
 	}
-	s.count(texts[0], texts[1], six)
+	s.addCounters(texts[0], texts[1], six)
 	return s, s.diagnose()
 }
 
-// count takes what /proc/net/snmp, netstat and snmp6 hold of sockets.
-func (s *socketLook) count(snmp, netstat, six string) {
+// addCounters adds the socket counters in /proc/net/snmp, netstat and snmp6.
+func (s *socketLook) addCounters(snmp, netstat, six string) {
 	counters := parseSNMP(snmp)
 	s.udpIn, s.udpOut = counters["Udp.InDatagrams"], counters["Udp.OutDatagrams"]
 	s.receive, s.send, s.noPort = counters["Udp.RcvbufErrors"], counters["Udp.SndbufErrors"], counters["Udp.NoPorts"]
@@ -64,7 +64,8 @@ func (s *socketLook) count(snmp, netstat, six string) {
 	}
 }
 
-// parseSNMP reads /proc/net/snmp or netstat, where names stand above their numbers: "Udp.InDatagrams".
+// parseSNMP returns the counters in /proc/net/snmp or netstat, which have a line of names above a line of numbers, as
+// "Udp.InDatagrams".
 func parseSNMP(text string) map[string]uint64 {
 	counters := map[string]uint64{}
 	var names []string
@@ -87,8 +88,8 @@ func parseSNMP(text string) map[string]uint64 {
 	return counters
 }
 
-// What is asked of sockets (include/uapi/linux/inet_diag.h, packet_diag.h), and the members of their memory that the
-// kernel answers with (include/uapi/linux/sock_diag.h, SK_MEMINFO_…).
+// Requests (include/uapi/linux/inet_diag.h, packet_diag.h), and the members of the socket memory in the reply
+// (include/uapi/linux/sock_diag.h, SK_MEMINFO_…).
 const (
 	sockDiagByFamily  = 20
 	inetDiagSKMemInfo = 7
@@ -99,8 +100,8 @@ const (
 	memDrops          = 8
 )
 
-// diagnose asks the kernel for the receive queues of UDP sockets and for what AF_PACKET sockets lost. Drops of those
-// that share a ring with their program are counted in the ring's own statistics, which nobody else may read.
+// diagnose reads the receive queues of UDP sockets and the drops of AF_PACKET sockets. Drops of sockets with a mapped
+// ring are counted in the ring's statistics, which only their own process can read.
 func (s *socketLook) diagnose() error {
 	conn, err := netlink.Dial(unix.NETLINK_SOCK_DIAG, nil)
 	if err != nil {
@@ -157,7 +158,7 @@ func (s *socketLook) diagnose() error {
 	})
 }
 
-// addSockets adds what the sockets of one namespace lost between two looks.
+// addSockets adds the load of one namespace's sockets between two readings.
 func addSockets(l *facts.SocketLoad, before, after socketLook) {
 	l.UDPIn += facts.Grown(before.udpIn, after.udpIn)
 	l.UDPOut += facts.Grown(before.udpOut, after.udpOut)

@@ -111,10 +111,10 @@ func TestLimits(t *testing.T) {
 		t.Fatalf("limited: %v", w.cgroups.limited)
 	}
 	before, after := loadLook{groups: map[string]groupLook{group: {0.5, 100 * time.Millisecond}}},
-		loadLook{groups: w.groups()}
+		loadLook{groups: w.readGroups()}
 	in, out := facts.ThreadLoad{PID: 100, TID: 101}, facts.ThreadLoad{PID: 100, TID: 102}
-	w.limits(&in, before, after, 2)
-	w.limits(&out, before, after, 2)
+	w.addLimits(&in, before, after, 2)
+	w.addLimits(&out, before, after, 2)
 	if in.Quota != 0.5 || in.Throttle < 0.299 || in.Throttle > 0.301 {
 		t.Errorf("in the group: %+v", in)
 	}
@@ -148,7 +148,7 @@ func TestPollingNotCounted(t *testing.T) {
 		"sys/kernel/debug/kvm/7-12/halt_successful_poll": "3\n"}
 	looked := func() kvmLook {
 		w := &LoadWatch{m: loadTree(t, files), h: &facts.Host{Guests: []facts.Guest{{Name: "vm1", PID: 7}}}}
-		return w.kvms()[7]
+		return w.readKVM()[7]
 	}
 	k := looked()
 	unseen := kvmUnseen("vm1", k)
@@ -207,7 +207,7 @@ func TestQueuesOfInterrupts(t *testing.T) {
 		{Direction: "tx", Index: 0}, {Direction: "rx", Index: 1}}}
 	n := facts.NIC{Name: "eth0", IRQs: []facts.IRQ{{Number: 40, On: "TxRx-0"}, {Number: 41, On: "rx-1"},
 		{Number: 42, On: "config"}, {Number: 43, On: "input.2"}}}
-	interruptsOfQueues(&d, &n, []facts.IRQRun{{Number: 40, Counts: map[int]uint64{3: 10, 1: 2}},
+	addQueueCPUs(&d, &n, []facts.IRQRun{{Number: 40, Counts: map[int]uint64{3: 10, 1: 2}},
 		{Number: 41, Counts: map[int]uint64{2: 5}}, {Number: 43, Counts: map[int]uint64{0: 1}}})
 	want := map[string]string{"rx0": "1,3", "tx0": "1,3", "rx1": "2", "rx2": "0"}
 	for _, q := range d.Queues {
@@ -240,9 +240,9 @@ func TestLoadInside(t *testing.T) {
 		"irqbalance"): setting.Value(systemd.Stopped)}}}
 	w := &LoadWatch{m: guestFolder(t, statusFile("running", "", connected)), h: h, o: LoadOptions{Inside: true},
 		agents: agent}
-	before := w.guests(context.Background())
+	before := w.readGuests(context.Background())
 	time.Sleep(30 * time.Millisecond)
-	after := w.guests(context.Background())
+	after := w.readGuests(context.Background())
 	l := &facts.Load{}
 	w.guestsBetween(before, after, l)
 	if len(l.Guests) != 1 || len(l.Unseen) > 0 {
@@ -257,12 +257,12 @@ func TestLoadInside(t *testing.T) {
 	}
 	agent.vanish, agent.because = 1, libvirt.ErrNoAgent
 	l = &facts.Load{}
-	w.guestsBetween(after, w.guests(context.Background()), l)
+	w.guestsBetween(after, w.readGuests(context.Background()), l)
 	if len(l.Guests) != 0 || len(l.Unseen) != 1 || l.Unseen[0].What != "the inside of guest vm1" {
 		t.Errorf("found %+v, unseen %+v", l.Guests, l.Unseen)
 	}
 	w.o.Inside = false
-	if asked := w.guests(context.Background()); len(asked) > 0 {
+	if asked := w.readGuests(context.Background()); len(asked) > 0 {
 		t.Errorf("nobody was to be asked: %+v", asked)
 	}
 }

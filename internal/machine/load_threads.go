@@ -12,9 +12,9 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// ours are the processes that are looked at first: guests, threads of the kernel that serve them, and this one, whose
-// threads make the packets where it measures.
-func (w *LoadWatch) ours() []int {
+// firstProcesses returns the processes that are read first: guests, kernel threads that serve them, and this process,
+// whose threads generate the packets of a measurement.
+func (w *LoadWatch) firstProcesses() []int {
 	pids := []int{os.Getpid()}
 	for i := range w.h.Guests {
 		g := &w.h.Guests[i]
@@ -31,10 +31,10 @@ func (w *LoadWatch) ours() []int {
 	return pids
 }
 
-// busyThread is from which share of a CPU on threads are listed that are not on the path.
+// busyThread is the share of a CPU from which threads are listed that are not on the path.
 const busyThread = 0.01
 
-// threadsBetween lists the threads on the path, and others that ran for longer than a hundredth of the interval.
+// threadsBetween adds the threads on the path, and busy other ones.
 func (w *LoadWatch) threadsBetween(before, after loadLook, l *facts.Load) {
 	seconds := after.ran.Sub(before.ran).Seconds()
 	if seconds <= 0 {
@@ -47,7 +47,7 @@ func (w *LoadWatch) threadsBetween(before, after loadLook, l *facts.Load) {
 	known := w.knownThreads()
 	for _, t := range after.threads.Threads {
 		old, seen := was[t.TID]
-		if !seen && t.Ran.NS > uint64(seconds*1e9) { // it was there before, and was not looked at
+		if !seen && t.Ran.NS > uint64(seconds*1e9) { // it existed before but was not read
 			continue
 		}
 		share := func(a, b uint64) float64 { return min(float64(facts.Grown(a, b))/1e9/seconds, 1) }
@@ -56,8 +56,8 @@ func (w *LoadWatch) threadsBetween(before, after loadLook, l *facts.Load) {
 			Ran: share(old.Ran.NS, t.Ran.NS), Waited: share(old.Ran.Waited, t.Ran.Waited),
 			Switches: facts.Grown(old.Ran.Turns, t.Ran.Turns),
 		}
-		if w.describe(&load, known) && (load.Role != "other" || load.Ran >= busyThread) {
-			w.limits(&load, before, after, seconds)
+		if w.addThreadFacts(&load, known) && (load.Role != "other" || load.Ran >= busyThread) {
+			w.addLimits(&load, before, after, seconds)
 			l.Threads = append(l.Threads, load)
 		}
 	}
@@ -82,7 +82,7 @@ type knownThread struct {
 	guest *facts.Guest
 }
 
-// knownThreads are the guests' by number.
+// knownThreads returns the guests' threads by TID.
 func (w *LoadWatch) knownThreads() map[int]knownThread {
 	known := map[int]knownThread{}
 	for i := range w.h.Guests {
@@ -94,10 +94,10 @@ func (w *LoadWatch) knownThreads() map[int]knownThread {
 	return known
 }
 
-// describe says what a thread is; false of one that has ended.
-func (w *LoadWatch) describe(l *facts.ThreadLoad, known map[int]knownThread) bool {
+// addThreadFacts sets a thread's role and owner; false if it has ended or is neither on the path nor busy.
+func (w *LoadWatch) addThreadFacts(l *facts.ThreadLoad, known map[int]knownThread) bool {
 	thread, ofGuest := known[l.TID]
-	if !ofGuest && l.Ran < busyThread { // most are neither on the path nor busy: their names alone tell
+	if !ofGuest && l.Ran < busyThread { // for most threads the name is enough to leave them out
 		name := w.m.Line("proc/" + strconv.Itoa(l.PID) + "/task/" + strconv.Itoa(l.TID) + "/comm")
 		if l.PID != os.Getpid() && roleOf(name) == "other" {
 			return false
@@ -131,7 +131,7 @@ func (w *LoadWatch) describe(l *facts.ThreadLoad, known map[int]knownThread) boo
 				l.Devices = []string{nic.Tap}
 			}
 		}
-	case l.PID == os.Getpid() || t.Comm == "mpps": // another one's measurement is one too
+	case l.PID == os.Getpid() || t.Comm == "mpps": // another mpps may be measuring too
 		l.Role = "mpps"
 	case l.Role == "napi":
 		name := strings.TrimPrefix(t.Comm, "napi/") // napi/eth0-8193 (net/core/dev.c, napi_kthread_create)
@@ -142,7 +142,7 @@ func (w *LoadWatch) describe(l *facts.ThreadLoad, known map[int]knownThread) boo
 	return true
 }
 
-// roleOf is what a thread of the kernel does, by its name.
+// roleOf returns the role of a kernel thread, from its name.
 func roleOf(comm string) string {
 	switch {
 	case strings.HasPrefix(comm, "vhost-"):

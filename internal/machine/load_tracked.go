@@ -11,14 +11,14 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// trackLook is what is counted of the tracked connections of one network namespace.
+// trackLook has the conntrack counters of one network namespace.
 type trackLook struct {
 	entries, max, dropped, evicted uint64
 }
 
-// tracked reads the table of connections of the calling thread's namespace; none where nothing tracks them, or the
-// kernel does not tell (CONFIG_NF_CONNTRACK_PROCFS).
-func (m *Machine) tracked() (t trackLook, err error) {
+// readTracked reads the conntrack counters of the calling thread's namespace; zero without conntrack or without
+// CONFIG_NF_CONNTRACK_PROCFS.
+func (m *Machine) readTracked() (t trackLook, err error) {
 	text, err := m.Read("proc/thread-self/net/stat/nf_conntrack")
 	if errors.Is(err, fs.ErrNotExist) {
 		return t, nil
@@ -29,12 +29,12 @@ func (m *Machine) tracked() (t trackLook, err error) {
 	if t, err = parseTracked(text); err != nil {
 		return t, err
 	}
-	t.max, _ = strconv.ParseUint(m.Line("proc/sys/net/netfilter/nf_conntrack_max"), 10, 64) // 0: not told
+	t.max, _ = strconv.ParseUint(m.Line("proc/sys/net/netfilter/nf_conntrack_max"), 10, 64) // 0: unknown
 	return t, nil
 }
 
-// parseTracked reads /proc/net/stat/nf_conntrack: a line of hexadecimal numbers for each CPU, under their names. The
-// entries are those of all, on every line (net/netfilter/nf_conntrack_standalone.c, ct_cpu_seq_show).
+// parseTracked reads /proc/net/stat/nf_conntrack: a line of names, then a line of hexadecimal numbers for each CPU. The
+// entries on every line are those of all CPUs (net/netfilter/nf_conntrack_standalone.c, ct_cpu_seq_show).
 func parseTracked(text string) (t trackLook, err error) {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	names := strings.Fields(lines[0])
@@ -62,7 +62,7 @@ func parseTracked(text string) (t trackLook, err error) {
 	return t, nil
 }
 
-// trackedBetween is what a namespace's table did between two looks; nothing where it is empty.
+// trackedBetween returns the load of a namespace's conntrack table between two readings; nil if it is empty.
 func trackedBetween(netns string, before, after trackLook) []facts.TrackLoad {
 	l := facts.TrackLoad{Netns: netns, Entries: after.entries, Max: after.max,
 		Dropped: facts.Grown(before.dropped, after.dropped), Evicted: facts.Grown(before.evicted, after.evicted)}

@@ -24,8 +24,8 @@ type Machine struct {
 	*tree.Tree
 
 	definitions libvirt.Definitions // of guests, as read before
-	inside      string              // the guest whose inside the inventory shows; empty: the only one that runs
-	hung        sync.Map            // guests whose agent did not answer: name → hungSince
+	inside      string              // the guest whose inside the inventory reads; empty: the only one that runs
+	hung        sync.Map            // guests whose agent did not reply: name → hang
 }
 
 // Open opens the machine whose files are below root; "/" is the live one.
@@ -40,7 +40,7 @@ func Open(root string) (*Machine, error) {
 // AtBoot returns the reading that an address would have if the running kernel were the one that is booted next.
 func (m *Machine) AtBoot(a setting.Address) setting.Reading { return boot.AtBoot(m.Tree, a) }
 
-// ObserveShare is the share of one CPU that Observe may take as a rule.
+// ObserveShare is the usual share of one CPU that Observe may take.
 const ObserveShare = threads.Budget
 
 // Observe watches what runs on some CPUs for an interval, with a share of one CPU, 0 to 1.
@@ -50,7 +50,7 @@ func (m *Machine) Observe(
 	return threads.Observe(ctx, m.Tree, h, cpus, interval, share)
 }
 
-// WatchDisturbances begins to count what disturbs a process on some CPUs.
+// WatchDisturbances starts counting what disturbs a process on some CPUs.
 func (m *Machine) WatchDisturbances(cpus setting.CPUSet, pid int, vcpus []int) *Disturbances {
 	return threads.WatchDisturbances(m.Tree, cpus, pid, vcpus)
 }
@@ -58,7 +58,7 @@ func (m *Machine) WatchDisturbances(cpus setting.CPUSet, pid int, vcpus []int) *
 // Disturbances counts what disturbs a process.
 type Disturbances = threads.Disturbances
 
-// KeepOff moves this process off CPUs that are measured. It returns an empty set if there are no others.
+// KeepOff moves this process off measured CPUs. It returns an empty set if there are no others.
 func KeepOff(cpus setting.CPUSet) (setting.CPUSet, error) { return threads.KeepOff(cpus) }
 
 // UsedTime returns the CPU time that this process and the programs that it started have used.
@@ -70,7 +70,7 @@ func (m *Machine) AskLanes(h *facts.Host) { link.AskLanes(m.Tree, h) }
 // SteeredNICs returns the NICs whose queues are steered by lane programs.
 func (m *Machine) SteeredNICs() ([]string, error) { return link.SteeredNICs(m.Tree) }
 
-// Link returns what udev knows of a network device: systemd's version, the device's place, and its .link file.
+// Link returns what udev applies to a network device: systemd's version, the device's path, and its .link file.
 func (m *Machine) Link(device string) (systemd int, place, file, text string) {
 	return link.Link(m.Tree, device)
 }
@@ -105,15 +105,15 @@ func (m *Machine) ResetFunction(ctx context.Context, pci string) FunctionReset {
 	return vf.ResetFunction(ctx, m.Tree, pci)
 }
 
-// Detach starts this program with other arguments in a session of its own.
+// Detach starts this program with other arguments in its own session.
 func Detach(args ...string) (pid int, err error) { return systemd.Detach(args...) }
 
-// DetachListening is Detach with a pipe to its standard input, which it reads by the time this returns.
+// DetachListening is Detach with a pipe to the program's standard input, which it reads when this returns.
 func (m *Machine) DetachListening(unit string, args ...string) (io.WriteCloser, error) {
 	return systemd.DetachListening(m.Tree, unit, args...)
 }
 
-// DetachLater has systemd start this program with other arguments after a time. done is false where it cannot.
+// DetachLater makes systemd start this program with other arguments after a time. done is false without systemd.
 func (m *Machine) DetachLater(
 	ctx context.Context, unit, description string, after time.Duration, args ...string,
 ) (done bool, err error) {

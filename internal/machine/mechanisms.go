@@ -16,8 +16,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Mechanisms are the ways in which the values of each kind are read and written on this machine. Those that need the
-// running kernel answer on a recorded tree that they cannot tell.
+// Mechanisms returns the mechanisms that read and write values on this machine, by kind. On a recorded tree those that
+// need the running kernel return an unknown reading.
 func (m *Machine) Mechanisms() setting.Mechanisms {
 	all := setting.Mechanisms{
 		setting.File:      file{m},

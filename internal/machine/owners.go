@@ -3,6 +3,7 @@ package machine
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -13,8 +14,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// lasting tells who else sets values, and what there is to put values back.
-func (m *Machine) lasting(_ context.Context, h *facts.Host) {
+// readLasting reads what else sets values, and what can restore values of mpps at boot, into h.Lasting.
+func (m *Machine) readLasting(_ context.Context, h *facts.Host) {
 	l := &facts.Lasting{Systemd: m.Exists("run/systemd/system"), Sysctls: m.sysctlFiles()}
 	if program, err := os.Executable(); err == nil && m.Live() {
 		l.Program = program
@@ -27,11 +28,11 @@ func (m *Machine) lasting(_ context.Context, h *facts.Host) {
 	h.Lasting = l
 }
 
-// Owners is that part of the inventory alone.
+// Owners returns only that part of the inventory.
 func (m *Machine) Owners(ctx context.Context) *facts.Host {
 	h := &facts.Host{}
 	systemd.Inventory(ctx, m.Tree, h)
-	m.lasting(ctx, h)
+	m.readLasting(ctx, h)
 	return h
 }
 
@@ -40,7 +41,7 @@ func (m *Machine) Owners(ctx context.Context) *facts.Host {
 var sysctlFolders = []string{"etc/sysctl.d", "run/sysctl.d", "usr/local/lib/sysctl.d", "usr/lib/sysctl.d",
 	"lib/sysctl.d"}
 
-// sysctlFiles are the settings of sysctl.d and sysctl.conf in the order in which they come into force.
+// sysctlFiles returns the settings of sysctl.d and sysctl.conf in the order in which they are applied.
 func (m *Machine) sysctlFiles() []facts.OwnedValue {
 	at := map[string]string{} // name → the file that counts
 	for _, folder := range sysctlFolders {
@@ -50,17 +51,12 @@ func (m *Machine) sysctlFiles() []facts.OwnedValue {
 			}
 		}
 	}
-	names := make([]string, 0, len(at))
-	for name := range at {
-		names = append(names, name)
-	}
-	slices.Sort(names)
 	all := []facts.OwnedValue{}
 	conf := m.Target("etc/sysctl.d/99-sysctl.conf") == "sysctl.conf"
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(at)) {
 		all = append(all, m.sysctlFile(at[name])...)
 	}
-	if !conf { // sysctl(8) reads it last; systemd only where it is linked, as Debian does up to release 12
+	if !conf { // sysctl(8) reads it last; systemd only through a link, which Debian has up to release 12
 		all = append(all, m.sysctlFile("etc/sysctl.conf")...)
 	}
 	return all
@@ -74,8 +70,8 @@ func (m *Machine) sysctlFile(name string) []facts.OwnedValue {
 	return parseSysctlFile("/"+name, text)
 }
 
-// parseSysctlFile reads the syntax of sysctl.d(5): key = value, a leading minus to go on past errors, # and ; for
-// comments. Keys are given with slashes, as below /proc/sys.
+// parseSysctlFile reads the syntax of sysctl.d(5): key = value, a leading minus to ignore errors, # and ; for comments.
+// It returns keys with slashes, as below /proc/sys.
 func parseSysctlFile(name, text string) []facts.OwnedValue {
 	var all []facts.OwnedValue
 	for line := range strings.Lines(text) {
@@ -94,14 +90,14 @@ func parseSysctlFile(name, text string) []facts.OwnedValue {
 	return all
 }
 
-// tuned is TuneD's active profile with what it sets; nil where there is none.
+// tuned returns TuneD's active profile with its settings; nil if there is none.
 func (m *Machine) tuned(h *facts.Host) *facts.Tuned {
 	running := slices.ContainsFunc(h.Services, func(s facts.Service) bool { return s.Name == "tuned" && s.Running })
 	files, at := m.TunedFiles()
 	return tuned.Read(files, at, running)
 }
 
-// TunedFiles are what a profile of TuneD is resolved from.
+// TunedFiles returns the files and machine facts that a TuneD profile is resolved from.
 func (m *Machine) TunedFiles() (tuned.Files, tuned.Machine) {
 	at := tuned.Machine{Online: m.CPUs("sys/devices/system/cpu/online"),
 		Present: m.CPUs("sys/devices/system/cpu/present"), Package: map[int]int{}, CPUInfo: m.Line("proc/cpuinfo")}
@@ -118,7 +114,7 @@ func (m *Machine) TunedFiles() (tuned.Files, tuned.Machine) {
 	}, at
 }
 
-// architecture is the machine's name as uname says it, as far as /proc/cpuinfo tells.
+// architecture returns uname's machine name, from /proc/cpuinfo; empty if unknown.
 func architecture(info string) string {
 	switch {
 	case strings.Contains(info, "vendor_id"):
@@ -150,7 +146,7 @@ func parseINI(text string) []iniEntry {
 	return all
 }
 
-// managedProfiles are the settings of devices in NetworkManager's keyfiles (nm-settings-keyfile(5)); none where it does
+// managedProfiles returns the device settings in NetworkManager's keyfiles (nm-settings-keyfile(5)); none if it does
 // not run.
 func (m *Machine) managedProfiles(services []facts.Service) []facts.OwnedValue {
 	if !slices.ContainsFunc(services, func(s facts.Service) bool { return s.Name == "NetworkManager" && s.Running }) {

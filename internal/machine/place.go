@@ -19,38 +19,36 @@ import (
 	"mpps/internal/machine/tree"
 )
 
-// Place is where a measurement's programs run: this machine, or a guest through its agent.
+// Place runs a measurement's programs: on this machine, or in a guest through its agent.
 type Place struct {
 	machine *Machine
 	guest   string // empty: this machine
 	agents  libvirt.Agents
 }
 
-// How long a program that was asked to end has for it, and by how much longer than planned one may take before it is
-// ended.
+// How long a program may take to end after SIGINT, and how much longer than planned it may run before it is ended.
 const (
 	endPatience  = 5 * time.Second
 	overPatience = 20 * time.Second
 )
 
-// maxOutput bounds what is kept of a program's words, of each stream: a load may talk without end.
+// maxOutput is how many bytes of each output stream are kept: a load may print without end.
 const maxOutput = 32 << 20
 
-// firstWords keeps what a program says first, and takes the rest without keeping it, so that the program does not wait.
-type firstWords struct {
+// headWriter keeps the first bytes of a program's output and discards the rest, so that the program does not block.
+type headWriter struct {
 	text strings.Builder
 	room int
 }
 
-// Write takes all.
-func (w *firstWords) Write(b []byte) (int, error) {
+func (w *headWriter) Write(b []byte) (int, error) {
 	kept := b[:min(len(b), w.room)]
 	w.room -= len(kept)
 	w.text.Write(kept)
 	return len(b), nil
 }
 
-// Here is this machine as a place for programs.
+// Here returns this machine as a place for programs.
 func (m *Machine) Here() (*Place, error) {
 	if !m.Live() {
 		return nil, tree.ErrNotLive
@@ -58,7 +56,7 @@ func (m *Machine) Here() (*Place, error) {
 	return &Place{machine: m}, nil
 }
 
-// InGuest is a guest as a place for programs. The error says why it cannot be asked, and what to do.
+// InGuest returns a guest as a place for programs. The error says why its agent cannot be reached, and what to do.
 func (m *Machine) InGuest(ctx context.Context, guest string) (*Place, error) {
 	if !m.Live() {
 		return nil, tree.ErrNotLive
@@ -89,33 +87,32 @@ func (m *Machine) InGuest(ctx context.Context, guest string) (*Place, error) {
 	return &Place{m, guest, v}, nil
 }
 
-// Ended is what became of a program.
+// Ended is the result of a program.
 type Ended struct {
 	Out, Err string
 	Code     int
-	Cut      bool // it was asked to end before its time
+	Cut      bool // it was interrupted
 	From, To time.Time
 }
 
-// Problem is what a program that failed said, in a line; empty where it did not fail.
+// Problem returns the first line of a failed program's output; empty if it did not fail.
 func (e *Ended) Problem() string {
 	if e.Code == 0 {
 		return ""
 	}
 	for _, text := range []string{e.Err, e.Out} {
-		if said, _, _ := strings.Cut(strings.TrimSpace(text), "\n"); said != "" {
-			return said
+		if line, _, _ := strings.Cut(strings.TrimSpace(text), "\n"); line != "" {
+			return line
 		}
 	}
 	return fmt.Sprintf("exit code %d", e.Code)
 }
 
-// ErrNoProgram is wrapped where there is no such program.
 var ErrNoProgram = errors.New("there is no such program")
 
-// Run runs a program by its argument vector that is planned to take so long, and waits for its end. It is not looked at
-// before, so that nothing of it disturbs what it measures. When the context ends it is interrupted (SIGINT) and what it
-// still said is returned; one that does not end is killed.
+// Run runs a program by its argument vector and waits for its end. It does not poll before the planned time is over, so
+// as not to disturb the measurement. When the context ends it interrupts the program (SIGINT) and returns its output;
+// it kills a program that does not end. The error wraps ErrNoProgram if there is no such program.
 func (p *Place) Run(ctx context.Context, planned time.Duration, argv ...string) (*Ended, error) {
 	if p.guest == "" {
 		return p.runHere(ctx, planned, argv)
@@ -128,23 +125,23 @@ func (p *Place) runHere(ctx context.Context, planned time.Duration, argv []strin
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", argv[0], ErrNoProgram)
 	}
-	runtime.LockOSThread() // the signal for our own death comes when the thread that forked ends
+	runtime.LockOSThread() // Pdeathsig is sent when the forking thread ends
 	defer runtime.UnlockOSThread()
 	limited, cancel := context.WithTimeout(ctx, planned+overPatience)
 	defer cancel()
 	cmd := exec.CommandContext(limited, path, argv[1:]...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
-	// Ctrl-C of the terminal comes through us
+	// Its own process group: we forward the terminal's Ctrl-C.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: deathSignal(path), Setpgid: true}
 	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGINT) } // with its children
 	cmd.WaitDelay = endPatience
-	stdout, stderr := firstWords{room: maxOutput}, firstWords{room: maxOutput}
+	stdout, stderr := headWriter{room: maxOutput}, headWriter{room: maxOutput}
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	e := &Ended{From: time.Now()}
 	err = cmd.Run()
 	e.To, e.Out, e.Err = time.Now(), stdout.text.String(), stderr.text.String()
 	if cmd.Process != nil {
-		_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL) // children that did not end with it; mostly there are none
+		_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL) // children that did not end with it
 	}
 	if cmd.ProcessState == nil {
 		return nil, err
@@ -156,7 +153,8 @@ func (p *Place) runHere(ctx context.Context, planned time.Duration, argv []strin
 	return e, nil
 }
 
-// deathSignal is what a program gets when we die. rtla would leave its tracer running in the kernel if it were killed.
+// deathSignal returns the signal that a program gets when we die. rtla must not be killed: it would leave its tracer
+// running in the kernel.
 func deathSignal(path string) syscall.Signal {
 	if filepath.Base(path) == "rtla" {
 		return syscall.SIGINT
@@ -164,8 +162,7 @@ func deathSignal(path string) syscall.Signal {
 	return syscall.SIGKILL
 }
 
-// runInGuest has the agent run it. A program is started and asked for in one go each: the first question comes when its
-// time is over.
+// runInGuest runs a program through the agent. It polls for the first time when the planned time is over.
 func (p *Place) runInGuest(ctx context.Context, planned time.Duration, argv []string) (*Ended, error) {
 	e := &Ended{From: time.Now()}
 	pid, err := p.start(ctx, argv)
@@ -196,7 +193,7 @@ func (p *Place) runInGuest(ctx context.Context, planned time.Duration, argv []st
 		look, cancel := context.WithTimeoutCause(ctx, libvirt.AgentPatience, libvirt.ErrAgentHangs)
 		still, err := libvirt.Poll(look, p.agents, p.guest, []int64{pid}, open, results)
 		cancel()
-		if ctx.Err() != nil { // the look was cut, not the program
+		if ctx.Err() != nil { // the poll was cancelled, not the program
 			continue
 		}
 		if errors.Is(err, libvirt.ErrNotRunning) {
@@ -219,7 +216,7 @@ func (p *Place) runInGuest(ctx context.Context, planned time.Duration, argv []st
 	return e, nil
 }
 
-// start has the agent start a program.
+// start starts a program through the agent.
 func (p *Place) start(ctx context.Context, argv []string) (pid int64, err error) {
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), libvirt.AgentPatience, libvirt.ErrAgentHangs)
 	defer cancel()
@@ -232,7 +229,7 @@ func (p *Place) start(ctx context.Context, argv []string) (pid int64, err error)
 		}
 	}
 	err = libvirt.AskError(err)
-	// The agent's words are GLib's ("Failed to execute child process").
+	// The agent returns GLib's message ("Failed to execute child process").
 	if tree.Mentions(err, "execute child process", "No such file") {
 		return 0, fmt.Errorf("%s in guest %s: %w", argv[0], p.guest, ErrNoProgram)
 	}
@@ -251,8 +248,8 @@ func (p *Place) signal(ctx context.Context, pid int64, name string) error {
 	return results[0].Problem()
 }
 
-// Monotonic is CLOCK_MONOTONIC of the place at a moment of ours, and by how much that may be wrong. A guest tells its
-// own in /proc/timer_list ("now at 1234 nsecs"; kernel/time/timer_list.c), which root can read.
+// Monotonic returns the place's CLOCK_MONOTONIC at a time of our clock, and its maximum error. A guest's is in
+// /proc/timer_list ("now at 1234 nsecs"; kernel/time/timer_list.c), which only root can read.
 func (p *Place) Monotonic(ctx context.Context) (there time.Duration, at time.Time, off time.Duration, err error) {
 	if p.guest == "" {
 		var ts unix.Timespec
@@ -281,7 +278,7 @@ func (p *Place) Monotonic(ctx context.Context) (there time.Duration, at time.Tim
 	if there, err = parseTimerList(results[0].Out); err != nil {
 		return 0, at, 0, err
 	}
-	span := time.Since(before) // it looked in between
+	span := time.Since(before) // the guest read its clock within this time
 	return there, before.Add(span / 2), span / 2, nil
 }
 

@@ -162,7 +162,7 @@ func TestPlaceChildren(t *testing.T) {
 	if pid != 0 {
 		t.Errorf("process %d is left behind", pid)
 	}
-	w := firstWords{room: 3}
+	w := headWriter{room: 3}
 	for _, said := range []string{"ab", "cd", "e"} {
 		if n, err := w.Write([]byte(said)); n != len(said) || err != nil {
 			t.Errorf("%q: %d, %v", said, n, err)
