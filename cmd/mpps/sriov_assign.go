@@ -16,7 +16,7 @@ import (
 )
 
 func (a *app) sriovAssignCommand() *cobra.Command {
-	var w sriov.Wish
+	var w sriov.Request
 	var o againFlags
 	var state string
 	attributes := map[string]*string{}

@@ -29,7 +29,7 @@ func (f *changeFlags) add(cmd *cobra.Command) {
 
 func (a *app) sriovCreateCommand() *cobra.Command {
 	var flags changeFlags
-	var ask sriov.CreateAsk
+	var ask sriov.CreateRequest
 	var persist string
 	cmd := &cobra.Command{
 		Use:   "create PF -n N",

@@ -14,7 +14,7 @@ import (
 
 func (a *app) sriovMigratePlanCommand() *cobra.Command {
 	var snapshot string
-	var ask sriov.MigrateAsk
+	var ask sriov.MigrateRequest
 	cmd := &cobra.Command{
 		Use:   "migrate-plan GUEST --to HOST",
 		Short: "how a guest with virtual functions gets to another host",

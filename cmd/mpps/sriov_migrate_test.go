@@ -29,7 +29,7 @@ func TestMigrationCommands(t *testing.T) {
 	given := facts.Reservation{PF: "eno1", Index: 1, PCI: "0000:41:02.1", Guest: "vm1", Form: facts.ByInterface,
 		MAC: "52:54:00:00:00:02"}
 	parsed := 0
-	for _, ask := range []sriov.MigrateAsk{{}, {Target: to}, {Failover: true}, {Failover: true, Target: to}} {
+	for _, ask := range []sriov.MigrateRequest{{}, {Target: to}, {Failover: true}, {Failover: true, Target: to}} {
 		for _, reserved := range [][]facts.Reservation{nil, {given}} {
 			from.Reservations = reserved
 			ask.Guest, ask.To = "vm1", "kvm2"

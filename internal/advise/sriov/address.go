@@ -9,30 +9,29 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// address gives the guest's NIC its MAC address: the one that is asked for, or one in libvirt's range (52:54:00) that
-// is made of the guest's UUID, so that a guest that is given a function again has the same, and its system the same
-// name for it.
-func (g *Gift) address(h *facts.Host) error {
-	if g.wish.MAC == "" {
+// setMAC chooses the MAC address: the requested one, or one in libvirt's range (52:54:00) derived from the guest's
+// UUID. A guest that gets a function again thus gets the same address, and its system the same interface name.
+func (g *Gift) setMAC(h *facts.Host) error {
+	if g.request.MAC == "" {
 		for n := 0; ; n++ {
 			sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s/%d", g.UUID, g.Guest, n))
 			g.MAC = fmt.Sprintf("52:54:00:%02x:%02x:%02x", sum[0], sum[1], sum[2])
-			if MACUser(h, g.MAC, g.PCI) == "" {
+			if MACHolder(h, g.MAC, g.PCI) == "" {
 				return nil
 			}
 		}
 	}
-	mac, err := net.ParseMAC(g.wish.MAC)
+	mac, err := net.ParseMAC(g.request.MAC)
 	switch {
 	case err == nil && len(mac) == 6 && mac[0]&1 != 0:
 		return refuse("leave --mac out: one is made up", "%s is the address of a group: expected that of one device, "+
 			"such as 52:54:00:00:00:01", mac)
 	case err != nil || len(mac) != 6 || facts.NoAddress(mac.String()):
 		return refuse("leave --mac out: one is made up", "expected the address of one device, such as "+
-			"52:54:00:00:00:01, found %q", g.wish.MAC)
+			"52:54:00:00:00:01, found %q", g.request.MAC)
 	}
 	g.MAC = mac.String()
-	if who := MACUser(h, g.MAC, g.PCI); who != "" {
+	if who := MACHolder(h, g.MAC, g.PCI); who != "" {
 		return refuse("take another, or leave --mac out: one is made up", "MAC address %s is in use: %s has it", g.MAC,
 			who)
 	}
@@ -43,9 +42,9 @@ func (g *Gift) address(h *facts.Host) error {
 	return nil
 }
 
-// MACUser says who on a host has a MAC address; empty where nobody does. A function that is to get it, by its PCI
-// address, does not count.
-func MACUser(h *facts.Host, mac, pci string) string {
+// MACHolder returns who on the host has a MAC address, in words; empty: nobody. The function with the PCI address pci
+// does not count: it is to get the MAC address.
+func MACHolder(h *facts.Host, mac, pci string) string {
 	same := func(other string) bool { return strings.EqualFold(other, mac) }
 	for i := range h.Guests {
 		g := &h.Guests[i]

@@ -88,58 +88,58 @@ func codes(notes []Note) string {
 // TestChoose goes through what is chosen of a host, and with which warnings.
 func TestChoose(t *testing.T) {
 	for name, c := range map[string]struct {
-		wish  Wish
+		wish  Request
 		alter func(h *facts.Host)
 		found string
 		notes string
 	}{
-		"the card of the guest's node":       {Wish{Guest: "vm1"}, nil, "ens1f0/0 interface", ""},
-		"the other card of the other node's": {Wish{Guest: "vm2"}, nil, "ens2/0 interface", ""},
+		"the card of the guest's node":       {Request{Guest: "vm1"}, nil, "ens1f0/0 interface", ""},
+		"the other card of the other node's": {Request{Guest: "vm2"}, nil, "ens2/0 interface", ""},
 		// it has more free
-		"a guest that is bound to no node": {Wish{Guest: "vm3"}, nil, "ens2/0 interface", "not-placed"},
-		"the card that is asked for": {Wish{Guest: "vm2", PF: "ens1f0"}, nil, "ens1f0/0 interface",
+		"a guest that is bound to no node": {Request{Guest: "vm3"}, nil, "ens2/0 interface", "not-placed"},
+		"the card that is asked for": {Request{Guest: "vm2", PF: "ens1f0"}, nil, "ens1f0/0 interface",
 			"other-node"},
-		"a number on a card": {Wish{Guest: "vm2", PF: "ens2", VF: "1"}, nil, "ens2/1 interface",
+		"a number on a card": {Request{Guest: "vm2", PF: "ens2", VF: "1"}, nil, "ens2/1 interface",
 			""},
-		"a PCI address": {Wish{Guest: "vm2", VF: "02:02.1"}, nil, "ens2/1 interface", ""},
-		"as a plain device": {Wish{Guest: "vm1", Form: facts.ByHostdev}, nil, "ens1f0/0 hostdev",
+		"a PCI address": {Request{Guest: "vm2", VF: "02:02.1"}, nil, "ens2/1 interface", ""},
+		"as a plain device": {Request{Guest: "vm1", Form: facts.ByHostdev}, nil, "ens1f0/0 hostdev",
 			""},
-		"a pool that is made": {Wish{Guest: "vm2", Form: facts.ByNetwork}, nil,
+		"a pool that is made": {Request{Guest: "vm2", Form: facts.ByNetwork}, nil,
 			"ens2/-1 network mpps-ens2", ""},
-		"a pool with a name": {Wish{Guest: "vm2", Form: facts.ByNetwork, PF: "ens2",
+		"a pool with a name": {Request{Guest: "vm2", Form: facts.ByNetwork, PF: "ens2",
 			Network: "fast"}, nil, "ens2/-1 network fast", ""},
-		"nothing free on the node of the guest": {Wish{Guest: "vm1"},
+		"nothing free on the node of the guest": {Request{Guest: "vm1"},
 			func(h *facts.Host) { h.VFs[0].Holder = "testpmd (process 7)" }, "ens2/0 interface", "other-node"},
-		"pinned by vCPUs": {Wish{Guest: "vm3"},
+		"pinned by vCPUs": {Request{Guest: "vm3"},
 			func(h *facts.Host) { h.Guests[4].Pins = []setting.CPUSet{setting.CPUs(1), setting.CPUs(2)} },
 			"ens1f0/0 interface", ""},
-		"a reserved one is left": {Wish{Guest: "vm2"},
+		"a reserved one is left": {Request{Guest: "vm2"},
 			func(h *facts.Host) { h.Reservations = reserved("0000:02:02.0", "vm3") }, "ens2/1 interface", ""},
-		"a card without a link": {Wish{Guest: "vm3"},
+		"a card without a link": {Request{Guest: "vm3"},
 			func(h *facts.Host) { h.NICs[1].Carrier = "down" }, "ens1f0/0 interface", "not-placed"},
-		"it is the card's only": {Wish{Guest: "vm2", PF: "ens2"},
+		"it is the card's only": {Request{Guest: "vm2", PF: "ens2"},
 			func(h *facts.Host) { h.NICs[1].Carrier = "down" }, "ens2/0 interface", "no-link"},
-		"bound to vfio-pci by nobody, with force": {Wish{Guest: "vm2", VF: "ens2/0", Force: true},
+		"bound to vfio-pci by nobody, with force": {Request{Guest: "vm2", VF: "ens2/0", Force: true},
 			func(h *facts.Host) { h.VFs[4].Driver = "vfio-pci" }, "ens2/0 interface", ""},
-		"of one listed in no pool": {Wish{Guest: "vm2"},
+		"of one listed in no pool": {Request{Guest: "vm2"},
 			func(h *facts.Host) { h.Pools = []facts.Pool{{Network: "n", Functions: []string{"0000:02:02.0"}}} },
 			"ens2/1 interface", ""},
-		"a pool that there is": {Wish{Guest: "vm2", Form: facts.ByNetwork},
+		"a pool that there is": {Request{Guest: "vm2", Form: facts.ByNetwork},
 			func(h *facts.Host) { h.Pools = []facts.Pool{{Network: "old", PF: "ens2", Active: true}} },
 			"ens2/-1 network old", ""},
-		"an address of a maker": {Wish{Guest: "vm1", MAC: "A0:00:00:00:00:77"}, nil,
+		"an address of a maker": {Request{Guest: "vm1", MAC: "A0:00:00:00:00:77"}, nil,
 			"ens1f0/0 interface", "global-mac"},
-		"a card that is down": {Wish{Guest: "vm2", PF: "ens2"},
+		"a card that is down": {Request{Guest: "vm2", PF: "ens2"},
 			func(h *facts.Host) { h.NICs[1].Up = false }, "ens2/0 interface", "no-link"},
-		"a guest with guests": {Wish{Guest: "outer"},
+		"a guest with guests": {Request{Guest: "outer"},
 			func(h *facts.Host) { h.Guests = append(h.Guests, off("outer", "1", 1, nestedCPU)) }, "ens2/0 interface",
 			"nested"},
-		"memory that may be free later": {Wish{Guest: "big", Force: true},
+		"memory that may be free later": {Request{Guest: "big", Force: true},
 			func(h *facts.Host) { h.Guests = append(h.Guests, off("big", "0", 30, "")) }, "ens1f0/0 interface",
 			"memory"},
-		"a guest that runs already with a device": {Wish{Guest: "fw1", PF: "ens2"}, nil, "ens2/0 interface",
+		"a guest that runs already with a device": {Request{Guest: "fw1", PF: "ens2"}, nil, "ens2/0 interface",
 			"not-placed"},
-		"a bridge on a card that lets it": {Wish{Guest: "vm2", Bridge: true,
+		"a bridge on a card that lets it": {Request{Guest: "vm2", Bridge: true,
 			Sets: []Set{{"trust", "on"}, {"spoofchk", "off"}}}, nil, "ens2/0 interface", "bridge attribute attribute"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -175,91 +175,91 @@ func TestRefused(t *testing.T) {
 		h.VFs[4].Holder, h.VFs[5].HostUse, h.VFs[5].NIC = "testpmd (process 7)", "port of br9", "ens2v1"
 	}
 	for name, c := range map[string]struct {
-		wish    Wish
+		wish    Request
 		alter   func(h *facts.Host)
 		because []string
 	}{
-		"nobody": {Wish{Guest: "vm9"}, nil, []string{"no guest vm9", "fw1, db1, vm1"}},
-		"transient": {Wish{Guest: "vm1"}, func(h *facts.Host) {
+		"nobody": {Request{Guest: "vm9"}, nil, []string{"no guest vm9", "fw1, db1, vm1"}},
+		"transient": {Request{Guest: "vm1"}, func(h *facts.Host) {
 			h.Guests[2].Definition,
 				h.Guests[2].State = "", "running"
 		}, []string{"vm1 is transient"}},
-		"unseen": {Wish{Guest: "vm1"}, func(h *facts.Host) { h.Guests[2].Definition = "" },
+		"unseen": {Request{Guest: "vm1"}, func(h *facts.Host) { h.Guests[2].Definition = "" },
 			[]string{"cannot be read"}},
-		"migrates": {Wish{Guest: "vm1"}, func(h *facts.Host) { h.Guests[2].Job = "migration out" },
+		"migrates": {Request{Guest: "vm1"}, func(h *facts.Host) { h.Guests[2].Job = "migration out" },
 			[]string{"migration out"}},
-		"a QEMU of its own": {Wish{Guest: "vm1"}, func(h *facts.Host) { h.Guests[2].Managed = false },
+		"a QEMU of its own": {Request{Guest: "vm1"}, func(h *facts.Host) { h.Guests[2].Managed = false },
 			[]string{"libvirt does not know"}},
-		"no such card": {Wish{Guest: "vm1", PF: "eth9"}, nil, []string{"no network device eth9"}},
-		"no card for it": {Wish{Guest: "vm1", PF: "ens1f0v3"}, nil,
+		"no such card": {Request{Guest: "vm1", PF: "eth9"}, nil, []string{"no network device eth9"}},
+		"no card for it": {Request{Guest: "vm1", PF: "ens1f0v3"}, nil,
 			[]string{"ens1f0v3 has no virtual functions and cannot"}},
-		"no functions": {Wish{Guest: "vm1", PF: "ens2"}, func(h *facts.Host) { h.NICs[1].SRIOV.Enabled = 0 },
+		"no functions": {Request{Guest: "vm1", PF: "ens2"}, func(h *facts.Host) { h.NICs[1].SRIOV.Enabled = 0 },
 			[]string{"ens2 has no virtual functions now", "mpps sriov create ens2"}},
-		"none free": {Wish{Guest: "vm2", PF: "ens2"}, full,
+		"none free": {Request{Guest: "vm2", PF: "ens2"}, full,
 			[]string{"all 2 are taken", "ens2 0: testpmd (process 7)", "ens2v1 is port of br9",
 				"mpps sriov create ens2 -n 64"}},
-		"another guest's": {Wish{Guest: "vm2", VF: "ens1f0/1"}, nil,
+		"another guest's": {Request{Guest: "vm2", VF: "ens1f0/1"}, nil,
 			[]string{"ens1f0 (0000:01:10.2) is not free: guest fw1"}},
-		"its own": {Wish{Guest: "fw1", VF: "ens1f0/1"}, nil,
+		"its own": {Request{Guest: "fw1", VF: "ens1f0/1"}, nil,
 			[]string{"has function 1 of ens1f0 already"}},
-		"the host's": {Wish{Guest: "vm2", VF: "ens1f0/3"}, nil,
+		"the host's": {Request{Guest: "vm2", VF: "ens1f0/3"}, nil,
 			[]string{"the host (ens1f0v3 is port of br0)"}},
-		"the host's, by force": {Wish{Guest: "vm2", VF: "ens1f0/3", Force: true}, nil, []string{"the host"}},
-		"bound": {Wish{Guest: "vm2", VF: "ens2/0"},
+		"the host's, by force": {Request{Guest: "vm2", VF: "ens1f0/3", Force: true}, nil, []string{"the host"}},
+		"bound": {Request{Guest: "vm2", VF: "ens2/0"},
 			func(h *facts.Host) { h.VFs[4].Driver = "vfio-pci" }, []string{"bound it to vfio-pci", "--force"}},
-		"reserved": {Wish{Guest: "vm2", VF: "ens2/0"},
+		"reserved": {Request{Guest: "vm2", VF: "ens2/0"},
 			func(h *facts.Host) { h.Reservations = reserved("0000:02:02.0", "vm3") }, []string{"vm3 (reserved)"}},
-		"reserved by the gone": {Wish{Guest: "vm2", VF: "ens2/0"},
+		"reserved by the gone": {Request{Guest: "vm2", VF: "ens2/0"},
 			func(h *facts.Host) { h.Reservations = reserved("0000:02:02.0", "old") },
 			[]string{"guest old, which is not defined any more"}},
-		"a number alone": {Wish{Guest: "vm2", VF: "1"}, nil, []string{"of which card is not said"}},
-		"of the other card": {Wish{Guest: "vm2", PF: "ens1f0", VF: "0000:02:02.0"}, nil,
+		"a number alone": {Request{Guest: "vm2", VF: "1"}, nil, []string{"of which card is not said"}},
+		"of the other card": {Request{Guest: "vm2", PF: "ens1f0", VF: "0000:02:02.0"}, nil,
 			[]string{"is a function of ens2, not of ens1f0"}},
-		"no IOMMU": {Wish{Guest: "vm2", PF: "ens2"},
+		"no IOMMU": {Request{Guest: "vm2", PF: "ens2"},
 			func(h *facts.Host) { h.VFs[4].Group, h.VFs[5].Group = -1, -1 },
 			[]string{"no IOMMU group", "intel_iommu=on"}},
-		"a shared group": {Wish{Guest: "vm2", PF: "ens2"}, func(h *facts.Host) { h.VFs[4].Group = 41 },
+		"a shared group": {Request{Guest: "vm2", PF: "ens2"}, func(h *facts.Host) { h.VFs[4].Group = 41 },
 			[]string{"shares IOMMU group 41", "ACS"}},
-		"address in use": {Wish{Guest: "vm1", MAC: "52:54:00:00:00:09"}, nil,
+		"address in use": {Request{Guest: "vm1", MAC: "52:54:00:00:00:09"}, nil,
 			[]string{"52:54:00:00:00:09 is in use: guest fw1"}},
-		"address of a group": {Wish{Guest: "vm1", MAC: "01:00:5e:00:00:01"}, nil,
+		"address of a group": {Request{Guest: "vm1", MAC: "01:00:5e:00:00:01"}, nil,
 			[]string{"is the address of a group", "that of one device"}},
-		"no address": {Wish{Guest: "vm1", MAC: "00:00:00:00:00:00"}, nil, []string{"address of one device"}},
-		"a rate": {Wish{Guest: "vm1", PF: "ens1f0", Sets: []Set{{"max_tx_rate", "5"}}}, nil,
+		"no address": {Request{Guest: "vm1", MAC: "00:00:00:00:00:00"}, nil, []string{"address of one device"}},
+		"a rate": {Request{Guest: "vm1", PF: "ens1f0", Sets: []Set{{"max_tx_rate", "5"}}}, nil,
 			[]string{"ixgbe takes 11 to 10000"}},
-		"a priority": {Wish{Guest: "vm1", Sets: []Set{{"vlan", "5"}, {"qos", "3"}}}, nil,
+		"a priority": {Request{Guest: "vm1", Sets: []Set{{"vlan", "5"}, {"qos", "3"}}}, nil,
 			[]string{"qos 3 does not stay", "--as hostdev"}},
-		"a rate of a pool": {Wish{Guest: "vm2", Form: facts.ByNetwork, Sets: []Set{{"max_tx_rate", "100"}}}, nil,
+		"a rate of a pool": {Request{Guest: "vm2", Form: facts.ByNetwork, Sets: []Set{{"max_tx_rate", "100"}}}, nil,
 			[]string{"max_tx_rate cannot be set in a pool"}},
-		"one of a pool": {Wish{Guest: "vm2", Form: facts.ByNetwork, VF: "ens2/0"}, nil,
+		"one of a pool": {Request{Guest: "vm2", Form: facts.ByNetwork, VF: "ens2/0"}, nil,
 			[]string{"cannot be asked for"}},
-		"a pool of taken ones": {Wish{Guest: "vm1", Form: facts.ByNetwork, PF: "ens1f0"}, nil,
+		"a pool of taken ones": {Request{Guest: "vm1", Form: facts.ByNetwork, PF: "ens1f0"}, nil,
 			[]string{"some of its functions are taken", "1: guest fw1"}},
-		"a name of a pool": {Wish{Guest: "vm1", Form: facts.ByNetwork, PF: "ens2", Network: "a/b"}, nil,
+		"a name of a pool": {Request{Guest: "vm1", Form: facts.ByNetwork, PF: "ens2", Network: "a/b"}, nil,
 			[]string{"name of a network"}},
-		"more than the node": {Wish{Guest: "big"},
+		"more than the node": {Request{Guest: "big"},
 			func(h *facts.Host) { h.Guests = append(h.Guests, off("big", "0", 80, "")) },
 			[]string{"guest big needs 81920 MiB of memory, all of it pinned", "node 0 has 49152 MiB", "in all"}},
-		"more than is free": {Wish{Guest: "big"},
+		"more than is free": {Request{Guest: "big"},
 			func(h *facts.Host) { h.Guests = append(h.Guests, off("big", "0", 30, "")) },
 			[]string{"needs 30720 MiB", "node 0 has 20480 MiB free", "--force"}},
-		"huge pages": {Wish{Guest: "huge"},
+		"huge pages": {Request{Guest: "huge"},
 			func(h *facts.Host) { h.Guests = append(h.Guests, off("huge", "1", 6, hugepages)) },
 			[]string{"6144 MiB of huge pages of 2 MiB", "node 1 has 4096 MiB free"}},
-		"promised": {Wish{Guest: "vm1"}, func(h *facts.Host) { promise(h, 17) },
+		"promised": {Request{Guest: "vm1"}, func(h *facts.Host) { promise(h, 17) },
 			[]string{"node 0 has 20480 MiB free, of which 17408 MiB is for other guests"}},
-		"a bridge": {Wish{Guest: "vm2", Bridge: true}, nil,
+		"a bridge": {Request{Guest: "vm2", Bridge: true}, nil,
 			[]string{"carries no bridge", "--trust on --spoofchk off"}},
-		"a bridge, igb": {Wish{Guest: "vm2", Bridge: true, Sets: []Set{{"trust", "on"}, {"spoofchk", "off"}}},
+		"a bridge, igb": {Request{Guest: "vm2", Bridge: true, Sets: []Set{{"trust", "on"}, {"spoofchk", "off"}}},
 			func(h *facts.Host) { h.NICs[1].Driver = "igb" }, []string{"also with trust on", "macvtap"}},
-		"the 33rd": {Wish{Guest: "vm1"}, func(h *facts.Host) { many(h, 32) },
+		"the 33rd": {Request{Guest: "vm1"}, func(h *facts.Host) { many(h, 32) },
 			[]string{"has 32 virtual functions already", "at most 32"}},
-		"a pool that is full": {Wish{Guest: "vm1", Form: facts.ByNetwork, Network: "fast"},
+		"a pool that is full": {Request{Guest: "vm1", Form: facts.ByNetwork, Network: "fast"},
 			func(h *facts.Host) { poolOf(h, "vm2", "vm3") }, []string{"pool fast has 2 functions and 2 interfaces",
 				"vm2 (shut off), vm3 (shut off)", "would fail at its start"}},
-		"full by a reservation": {Wish{Guest: "vm1", Form: facts.ByNetwork, Network: "fast"}, poolReserved,
+		"full by a reservation": {Request{Guest: "vm1", Form: facts.ByNetwork, Network: "fast"}, poolReserved,
 			[]string{"2 interfaces", "vm9 (reserved)"}},
-		"full by a plain one": {Wish{Guest: "vm1", Form: facts.ByNetwork, Network: "fast"}, func(h *facts.Host) {
+		"full by a plain one": {Request{Guest: "vm1", Form: facts.ByNetwork, Network: "fast"}, func(h *facts.Host) {
 			poolOf(h, "vm2")
 			h.Guests[4].Hostdevs = []string{"0000:02:02.1"}
 		}, []string{"has 1 function and 1 interface", "function 1 is guest vm3's"}},
@@ -328,7 +328,7 @@ func poolReserved(h *facts.Host) {
 func TestAddress(t *testing.T) {
 	given := func(h *facts.Host, guest string) string {
 		t.Helper()
-		g, err := Choose(h, Wish{Guest: guest, Form: facts.ByInterface})
+		g, err := Choose(h, Request{Guest: guest, Form: facts.ByInterface})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -348,16 +348,17 @@ func TestAddress(t *testing.T) {
 // TestChanges: what is changed in which order, in each form.
 func TestChanges(t *testing.T) {
 	for name, c := range map[string]struct {
-		wish  Wish
+		wish  Request
 		alter func(*facts.Host)
 		want  string
 	}{
-		"interface": {Wish{Guest: "vm2", Form: facts.ByInterface, MAC: "52:54:00:aa:00:01",
+		"interface": {Request{Guest: "vm2", Form: facts.ByInterface, MAC: "52:54:00:aa:00:01",
 			Sets: []Set{{"vlan", "7"}, {"max_tx_rate", "100"}}}, nil, `
 file:var/lib/mpps/vfs/0000:02:02.0.json = (reserved)
 vf-attr:ens2/0/max_tx_rate = 100
 domain:vm2/interface/52:54:00:aa:00:01 = hostdev pci=0000:02:02.0 managed=yes vlan=7`},
-		"what others left on it": {Wish{Guest: "vm2", Form: facts.ByInterface, VF: "ens2/1", MAC: "52:54:00:aa:00:01"},
+		"what others left on it": {Request{Guest: "vm2", Form: facts.ByInterface, VF: "ens2/1",
+			MAC: "52:54:00:aa:00:01"},
 			func(h *facts.Host) {
 				h.VFs[5].SpoofCheck, h.VFs[5].VLAN = false, 8
 				readAll(h, &h.VFs[5])
@@ -367,7 +368,7 @@ vf-attr:ens2/1/spoofchk = on forgotten
 vf-attr:ens2/1/vlan = 0 forgotten
 vf-attr:ens2/1/max_tx_rate = 0 forgotten
 domain:vm2/interface/52:54:00:aa:00:01 = hostdev pci=0000:02:02.1 managed=yes`},
-		"hostdev": {Wish{Guest: "vm2", Form: facts.ByHostdev, MAC: "52:54:00:aa:00:01",
+		"hostdev": {Request{Guest: "vm2", Form: facts.ByHostdev, MAC: "52:54:00:aa:00:01",
 			Sets: []Set{{"vlan", "7"}, {"qos", "3"}, {"trust", "on"}}}, nil, `
 file:var/lib/mpps/vfs/0000:02:02.0.json = (reserved)
 vf-attr:ens2/0/trust = on
@@ -375,19 +376,19 @@ vf-attr:ens2/0/mac = 52:54:00:aa:00:01
 vf-attr:ens2/0/vlan = 7
 vf-attr:ens2/0/qos = 3
 domain:vm2/hostdev/0000:02:02.0 = managed`},
-		"a pool that is made": {Wish{Guest: "vm2", Form: facts.ByNetwork, PF: "ens2", Network: "fast",
+		"a pool that is made": {Request{Guest: "vm2", Form: facts.ByNetwork, PF: "ens2", Network: "fast",
 			MAC: "52:54:00:aa:00:01"}, nil, `
 file:var/lib/mpps/vfs/network-fast.json = (reserved)
 virt-network:fast/definition = hostdev pf=ens2 managed=yes
 virt-network:fast/active = yes
 virt-network:fast/autostart = yes
 domain:vm2/interface/52:54:00:aa:00:01 = network=fast model=virtio`},
-		"a running guest": {Wish{Guest: "fw1", Form: facts.ByInterface, PF: "ens2", MAC: "52:54:00:aa:00:01",
+		"a running guest": {Request{Guest: "fw1", Form: facts.ByInterface, PF: "ens2", MAC: "52:54:00:aa:00:01",
 			Live: true}, nil, `
 file:var/lib/mpps/vfs/0000:02:02.0.json = (reserved)
 domain:fw1/interface/52:54:00:aa:00:01 = hostdev pci=0000:02:02.0 managed=yes
 domain-device:fw1/interface/52:54:00:aa:00:01 = hostdev pci=0000:02:02.0 managed=yes`},
-		"a running guest, later": {Wish{Guest: "fw1", Form: facts.ByInterface, PF: "ens2", MAC: "52:54:00:aa:00:01"},
+		"a running guest, later": {Request{Guest: "fw1", Form: facts.ByInterface, PF: "ens2", MAC: "52:54:00:aa:00:01"},
 			nil, `
 file:var/lib/mpps/vfs/0000:02:02.0.json = (reserved)
 domain:fw1/interface/52:54:00:aa:00:01 = hostdev pci=0000:02:02.0 managed=yes after restart of guest fw1`},
@@ -462,7 +463,7 @@ func listed(changes []plan.Change) string {
 // between, the host is looked at again.
 func TestInTheWay(t *testing.T) {
 	h := depot()
-	g, err := Choose(h, Wish{Guest: "vm2", Form: facts.ByInterface})
+	g, err := Choose(h, Request{Guest: "vm2", Form: facts.ByInterface})
 	if err != nil {
 		t.Fatal(err)
 	}

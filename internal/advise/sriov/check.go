@@ -12,57 +12,55 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// State is what was found of one thing that virtual functions need.
+// State is the result of one check.
 type State string
 
-// The states. Unknown is no verdict.
+// The states. Unknown is not a verdict.
 const (
 	OK      State = "ok"
 	NotOK   State = "not"
 	Unknown State = "unknown"
 )
 
-// Point is one thing that is looked at.
+// Point is the result of one check.
 type Point struct {
-	ID       string        `json:"id"`     // of the catalogue where it has the same check: 'mpps explain ID'
-	Object   string        `json:"object"` // a physical function; empty: the host
+	ID       string        `json:"id"`     // of the knob if the catalogue has the same check: 'mpps explain ID'
+	Object   string        `json:"object"` // a PF; empty: the host
 	Title    string        `json:"title"`
 	State    State         `json:"state"`
-	Severity knob.Severity `json:"severity"` // of what is not ok; info otherwise
+	Severity knob.Severity `json:"severity"` // info unless State is not
 	Found    string        `json:"found"`
-	Why      string        `json:"why"` // what it means; why it could not be told
-	Do       string        `json:"do"`  // what to do about it; empty where nothing is to be done
+	Why      string        `json:"why"` // what it means, or why it is unknown
+	Do       string        `json:"do"`  // empty: nothing
 	Traps    []string      `json:"traps"`
 }
 
-// Check is whether a host, or one of its physical functions, is ready for virtual ones, and what is odd about those
-// there are.
+// Check reports whether a host, or one of its PFs, is ready for VFs, and what is odd about the existing ones.
 type Check struct {
-	Verdict string        `json:"verdict"` // one sentence
+	Verdict string        `json:"verdict"` // in one sentence
 	Counts  map[State]int `json:"counts"`
-	Points  []Point       `json:"points"` // of the host first, then of each physical function
+	Points  []Point       `json:"points"` // of the host first, then of each PF
 }
 
-// AtLeast are the points that are not ok with the given severity or more.
+// AtLeast returns the points that are not ok, of a severity or worse.
 func (c *Check) AtLeast(s knob.Severity) []Point {
 	return slices.DeleteFunc(slices.Clone(c.Points), func(p Point) bool { return p.State != NotOK || p.Severity < s })
 }
 
-// Unsettled is a transaction about virtual functions of which it is not known, or known to be half done, what it left.
+// Unsettled is a transaction about VFs that is unfinished or in doubt.
 type Unsettled struct {
 	TX    string
 	State string   // interrupted, in-doubt or failed
 	About []string // its addresses
 }
 
-// Journal is what the journal tells; Unread says why it could not be read.
+// Journal is what the journal has about VFs.
 type Journal struct {
 	Unsettled []Unsettled
-	Unread    string
+	Unread    string // why it could not be read
 }
 
-// catalogued are the knobs that look at the same things, and what to do where one finds something: they are the one
-// place where it is decided.
+// catalogued are the knobs whose checks are part of Examine, and what to do about their findings.
 var catalogued = []struct{ id, do string }{
 	{"firmware.vt_d", "switch VT-d (Intel) or IOMMU / AMD-Vi (AMD) on in the firmware's setup: it is another switch " +
 		"than VT-x or SVM"},
@@ -75,12 +73,12 @@ var catalogued = []struct{ id, do string }{
 	{"sriov.usage", "give one of the guests another function"},
 }
 
-// Catalogued are the knobs that Examine asks: their addresses must have been read.
+// Catalogued returns the knobs that Examine uses. Their addresses must have been read.
 func Catalogued() []*knob.Knob {
-	return slices.DeleteFunc(knob.Catalogue(), func(k *knob.Knob) bool { return doOf(k.ID) == "" })
+	return slices.DeleteFunc(knob.Catalogue(), func(k *knob.Knob) bool { return remedy(k.ID) == "" })
 }
 
-func doOf(id string) string {
+func remedy(id string) string {
 	for _, c := range catalogued {
 		if c.id == id {
 			return c.do
@@ -89,22 +87,22 @@ func doOf(id string) string {
 	return ""
 }
 
-// Examine looks at everything that virtual functions need: of the whole host and of all NICs that have or could have
-// them, or of one of these (its name or PCI address).
+// Examine checks everything that VFs need: of the host and of all NICs that have or could have VFs, or of one NIC by
+// name or PCI address.
 func Examine(h *facts.Host, name string, j Journal) (Check, error) {
 	e := examiner{h: h, functions: Functions(h), guestsUnseen: guestsUnseen(h)}
 	nics := e.candidates(name)
 	if name != "" && len(nics) == 0 {
 		return Check{}, noPort(h, name)
 	}
-	byObject := e.audited()
+	byObject := e.auditPoints()
 	e.add(byObject[""]...)
-	e.host()
-	e.reservations(name, nics)
-	e.journal(j)
+	e.checkHost()
+	e.checkReservations(name, nics)
+	e.checkJournal(j)
 	for _, n := range nics {
 		e.object = n.Name
-		e.port(n, byObject[n.Name])
+		e.checkPort(n, byObject[n.Name])
 	}
 	c := Check{Points: e.points, Counts: map[State]int{OK: 0, NotOK: 0, Unknown: 0}}
 	for _, p := range c.Points {
@@ -129,21 +127,14 @@ func verdict(c Check, nics []*facts.NIC) string {
 		text = "ready: everything that could be seen is as virtual functions need it"
 	case worst >= knob.High:
 		text = fmt.Sprintf("not ready: %s not as virtual functions need it, the worst of severity %s",
-			numbered(n, "point is", "points are"), worst)
+			count(n, "point is", "points are"), worst)
 	default:
-		text = fmt.Sprintf("ready, but %s odd, the worst of severity %s", numbered(n, "point is", "points are"), worst)
+		text = fmt.Sprintf("ready, but %s odd, the worst of severity %s", count(n, "point is", "points are"), worst)
 	}
 	if n := c.Counts[Unknown]; n > 0 {
 		text += fmt.Sprintf("; %d could not be told", n)
 	}
 	return text
-}
-
-func numbered(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }
 
 // examiner collects points.
@@ -171,7 +162,7 @@ func (e *examiner) unknown(id, title, why, do string) {
 		Do: do})
 }
 
-// guestsUnseen is why not all guests could be seen, empty where nothing is known to hide.
+// guestsUnseen returns why not all guests could be seen; empty: all were.
 func guestsUnseen(h *facts.Host) string {
 	for _, u := range h.Unseen {
 		if u.Part == facts.UnseenGuests || u.Part == facts.UnseenDefinition {
@@ -181,8 +172,7 @@ func guestsUnseen(h *facts.Host) string {
 	return ""
 }
 
-// candidates are the NICs to look at: physical functions, those with drivers of cards that could have virtual
-// functions, and one that is named whatever it is.
+// candidates returns the NICs to check: PFs, NICs whose driver supports VFs, and the named one whatever it is.
 func (e *examiner) candidates(name string) []*facts.NIC {
 	var all []*facts.NIC
 	for i := range e.h.NICs {
@@ -198,9 +188,8 @@ func (e *examiner) candidates(name string) []*facts.NIC {
 	return all
 }
 
-// audited asks the catalogue: points by the physical function that they are about, those of the host under the empty
-// name.
-func (e *examiner) audited() map[string][]Point {
+// auditPoints returns the findings of the catalogue as points, by PF; those of the host have the key "".
+func (e *examiner) auditPoints() map[string][]Point {
 	r := audit.Run(e.h, goal.Goal{NIC: "vf"}, Catalogued())
 	order := func(id string) int {
 		return slices.IndexFunc(catalogued, func(c struct{ id, do string }) bool { return c.id == id })
@@ -213,7 +202,7 @@ func (e *examiner) audited() map[string][]Point {
 		case audit.NotApplicable:
 			continue
 		case audit.Off:
-			p.State, p.Do = NotOK, doOf(f.ID)
+			p.State, p.Do = NotOK, remedy(f.ID)
 		case audit.Unknown:
 			p.State = Unknown
 		}
@@ -234,7 +223,7 @@ func (e *examiner) audited() map[string][]Point {
 	return points
 }
 
-// Concerns reports whether an address is one that giving and setting virtual functions writes.
+// Concerns reports whether the verbs of this package write an address.
 func Concerns(a setting.Address) bool {
 	switch a.Kind {
 	case setting.VFAttr, setting.VFCount, setting.DomainDevice, setting.VirtNetwork:
@@ -245,7 +234,7 @@ func Concerns(a setting.Address) bool {
 		return strings.Contains(a.Path, "/sriov_")
 	case setting.Domain:
 		kind, name, _ := strings.Cut(a.Rest(), "/")
-		// the whole device, not a value of it
+		// the whole device, not one of its values
 		return (kind == "hostdev" || kind == "interface") && !strings.Contains(name, "/")
 	}
 	return false

@@ -11,12 +11,12 @@ import (
 
 const notRecorded = "the snapshot was taken by a version that did not look"
 
-// host looks at what all functions share beside the catalogue's checks.
-func (e *examiner) host() {
+// checkHost checks the parts of the host that all functions share and the catalogue does not check.
+func (e *examiner) checkHost() {
 	f, p := e.h.Firmware, e.h.Passthrough
 	switch {
 	case f.Groups > 0:
-		e.ok("iommu", "the running kernel uses the IOMMU", numbered(f.Groups, "IOMMU group", "IOMMU groups"))
+		e.ok("iommu", "the running kernel uses the IOMMU", count(f.Groups, "IOMMU group", "IOMMU groups"))
 	default:
 		do := "intel_iommu=on iommu=pt on the command line of an Intel host (AMD's is on by itself): 'mpps plan " +
 			"--nic vf'; then reboot"
@@ -32,14 +32,14 @@ func (e *examiner) host() {
 		e.unknown("vfio", "vfio-pci is there", notRecorded, "")
 		return
 	}
-	e.remapping(p)
-	e.vfio(p)
-	e.locked(p)
+	e.checkRemapping(p)
+	e.checkVFIO(p)
+	e.checkMemlock(p)
 }
 
-// remapping: without it vfio refuses every device (drivers/vfio/vfio_iommu_type1.c, vfio_iommu_type1_attach_group: "No
-// interrupt remapping support. Use the module param allow_unsafe_interrupts").
-func (e *examiner) remapping(p *facts.Passthrough) {
+// checkRemapping: without it vfio refuses every device (drivers/vfio/vfio_iommu_type1.c, vfio_iommu_type1_attach_group:
+// "No interrupt remapping support. Use the module param allow_unsafe_interrupts").
+func (e *examiner) checkRemapping(p *facts.Passthrough) {
 	const id, title = "remapping", "interrupts are remapped"
 	switch {
 	case p.Remapping == "on":
@@ -57,7 +57,7 @@ func (e *examiner) remapping(p *facts.Passthrough) {
 	}
 }
 
-func (e *examiner) vfio(p *facts.Passthrough) {
+func (e *examiner) checkVFIO(p *facts.Passthrough) {
 	const id, title = "vfio", "vfio-pci is there"
 	switch state := p.Modules["vfio-pci"]; state {
 	case "loaded":
@@ -73,9 +73,9 @@ func (e *examiner) vfio(p *facts.Passthrough) {
 	}
 }
 
-// locked looks at guests that run with functions: all of their memory is locked, which libvirt allows its own QEMU by
-// itself (src/qemu/qemu_domain.c, qemuDomainGetMemLockLimitBytes).
-func (e *examiner) locked(p *facts.Passthrough) {
+// checkMemlock checks that running guests with functions may lock all of their memory. libvirt raises the limit of its
+// QEMU processes by itself (src/qemu/qemu_domain.c, qemuDomainGetMemLockLimitBytes).
+func (e *examiner) checkMemlock(p *facts.Passthrough) {
 	const id, title = "memlock", "guests may lock their memory"
 	for _, l := range p.Locked {
 		g := guestNamed(e.h, l.Guest)
@@ -87,13 +87,13 @@ func (e *examiner) locked(p *facts.Passthrough) {
 		}
 	}
 	if len(p.Locked) > 0 {
-		e.ok(id, title, numbered(len(p.Locked), "running guest with a function has room",
+		e.ok(id, title, count(len(p.Locked), "running guest with a function has room",
 			"running guests with functions have room"))
 	}
 }
 
-// journal tells of transactions that must be rolled back before anything else.
-func (e *examiner) journal(j Journal) {
+// checkJournal reports transactions that must be rolled back first.
+func (e *examiner) checkJournal(j Journal) {
 	const id, title = "journal", "no change of functions is half done"
 	if j.Unread != "" {
 		e.unknown(id, title, j.Unread, "repeat as root")
@@ -113,9 +113,9 @@ func (e *examiner) journal(j Journal) {
 	}
 }
 
-// reservations compares what mpps has given with the definitions of guests. A definition without a reservation is
-// somebody else's doing and fine.
-func (e *examiner) reservations(name string, nics []*facts.NIC) {
+// checkReservations compares reservations with the definitions of guests. A definition without a reservation is fine:
+// not made by mpps.
+func (e *examiner) checkReservations(name string, nics []*facts.NIC) {
 	const id, title = "reservations", "what mpps gave is in the guests' definitions"
 	hold := 0
 	for _, r := range e.h.Reservations {
@@ -135,7 +135,7 @@ func (e *examiner) reservations(name string, nics []*facts.NIC) {
 			e.bad(knob.Medium, id, title, fmt.Sprintf("%s for guest %s, which does not exist", what, r.Guest),
 				"nobody else is given it",
 				fmt.Sprintf("mpps sriov release %s, or remove %s where mpps no longer knows the guest", r.Guest, file))
-		case !named(g, r):
+		case !definesReserved(g, r):
 			e.bad(knob.High, id, title, fmt.Sprintf("%s for guest %s, whose definition does not name it", what, g.Name),
 				"it is half given or half taken back: by an interrupted change, or by hand",
 				"mpps rollback, where the journal has an unfinished change (above); otherwise mpps sriov release "+
@@ -149,11 +149,11 @@ func (e *examiner) reservations(name string, nics []*facts.NIC) {
 		}
 	}
 	if hold == len(e.h.Reservations) || hold > 0 && name != "" {
-		e.ok(id, title, numbered(hold, "reservation holds", "reservations hold"))
+		e.ok(id, title, count(hold, "reservation holds", "reservations hold"))
 	}
 }
 
-// reservedFor is the guest of a reservation, by its UUID, as it may have been renamed; nil where there is none.
+// reservedFor returns the guest of a reservation, by UUID since it may have been renamed; nil: none.
 func (e *examiner) reservedFor(r facts.Reservation) *facts.Guest {
 	for i := range e.h.Guests {
 		if g := &e.h.Guests[i]; r.UUID != "" && g.UUID == r.UUID || r.UUID == "" && g.Name == r.Guest {
@@ -163,13 +163,13 @@ func (e *examiner) reservedFor(r facts.Reservation) *facts.Guest {
 	return nil
 }
 
-// named reports whether a guest's definition has what was given.
-func named(g *facts.Guest, r facts.Reservation) bool {
+// definesReserved reports whether a guest's definition has the reserved function.
+func definesReserved(g *facts.Guest, r facts.Reservation) bool {
 	if r.Network == "" {
 		return slices.Contains(g.Hostdevs, r.PCI)
 	}
 	return slices.ContainsFunc(g.Interfaces, func(i facts.Interface) bool {
-		// the running one shows the function in its place
+		// a running guest has the function itself instead of the network
 		return i.MAC == r.MAC && (i.Source == r.Network || i.Type == "hostdev")
 	})
 }

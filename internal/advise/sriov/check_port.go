@@ -3,6 +3,7 @@ package sriov
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -10,23 +11,23 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// port looks at one physical function, or at a NIC that could be one. audited are the catalogue's points about it.
-func (e *examiner) port(n *facts.NIC, audited []Point) {
+// checkPort checks one PF, or a NIC that could be one. audited are the points of the catalogue about it.
+func (e *examiner) checkPort(n *facts.NIC, audited []Point) {
 	own := slices.DeleteFunc(slices.Clone(e.functions), func(f Function) bool { return f.PF != n.Name })
 	card := e.card(n)
-	e.offered(n, card)
-	e.driver(n, card)
+	e.checkSRIOV(n, card)
+	e.checkDriver(n, card)
 	if n.SRIOV == nil {
 		return
 	}
-	e.room(n, card)
-	e.link(n)
+	e.checkWindows(n, card)
+	e.checkLink(n)
 	e.add(audited...)
-	e.isolation(n, card, own)
-	e.held(n, own)
+	e.checkGroups(n, card, own)
+	e.checkFunctions(n, own)
 }
 
-// card is what the PCI bus tells of a NIC; nil where that was not recorded or it is on another bus.
+// card returns the PCI facts of a NIC; nil: not recorded, or on another bus.
 func (e *examiner) card(n *facts.NIC) *facts.PhysicalFunction {
 	if e.h.Passthrough != nil {
 		for i := range e.h.Passthrough.Functions {
@@ -38,9 +39,9 @@ func (e *examiner) card(n *facts.NIC) *facts.PhysicalFunction {
 	return nil
 }
 
-// offered: the file sriov_totalvfs is there where the card's capability offers functions (drivers/pci/iov.c,
+// checkSRIOV: the file sriov_totalvfs is there where the card's capability offers functions (drivers/pci/iov.c,
 // sriov_init) and the driver has not said otherwise (pci_sriov_set_totalvfs).
-func (e *examiner) offered(n *facts.NIC, card *facts.PhysicalFunction) {
+func (e *examiner) checkSRIOV(n *facts.NIC, card *facts.PhysicalFunction) {
 	const id, title = "offered", "the card offers virtual functions"
 	if n.SRIOV != nil {
 		found := fmt.Sprintf("%d made of %d", n.SRIOV.Enabled, n.SRIOV.Total)
@@ -61,21 +62,21 @@ func (e *examiner) offered(n *facts.NIC, card *facts.PhysicalFunction) {
 	case capability > 0:
 		e.bad(knob.High, id, title, fmt.Sprintf("the card says %d, the kernel shows no sriov_totalvfs", capability),
 			"its driver allows none (ice and i40e in safe or recovery mode, mlx5 by its firmware), or the kernel "+
-				"could not set the capability up", "the kernel's log for "+n.PCI+"; "+atVendor(vendor))
+				"could not set the capability up", "the kernel's log for "+n.PCI+"; "+vendorSetup(vendor))
 	case capability == 0:
 		e.bad(knob.High, id, title, "the card's capability says 0", "SR-IOV is off in the card's own configuration",
-			atVendor(vendor))
+			vendorSetup(vendor))
 	case capability == -1:
 		e.bad(knob.Medium, id, title, "the card shows no SR-IOV capability", "it has none, or hides it while it is "+
-			"off in its own configuration", atVendor(vendor))
+			"off in its own configuration", vendorSetup(vendor))
 	default:
 		e.bad(knob.Medium, id, title, "no sriov_totalvfs", "SR-IOV is off in the firmware or in the card's own "+
-			"configuration, or the card has none; as root it can be told apart", atVendor(vendor))
+			"configuration, or the card has none; as root it can be told apart", vendorSetup(vendor))
 	}
 }
 
-// atVendor is where a card's own switch is, by the PCI vendor's number (pci-ids.ucw.cz).
-func atVendor(vendor string) string {
+// vendorSetup returns how to enable SR-IOV on a card, by PCI vendor ID (pci-ids.ucw.cz).
+func vendorSetup(vendor string) string {
 	const firmware = "switch SR-IOV on in the machine's firmware"
 	switch vendor {
 	case "0x8086":
@@ -96,7 +97,7 @@ func atVendor(vendor string) string {
 	return firmware + " and in the card's own setup"
 }
 
-func (e *examiner) driver(n *facts.NIC, card *facts.PhysicalFunction) {
+func (e *examiner) checkDriver(n *facts.NIC, card *facts.PhysicalFunction) {
 	const id, title = "driver", "driver and firmware"
 	if n.Driver == "" {
 		e.bad(knob.High, id, title, "no driver", "functions are made by the driver of the physical one",
@@ -120,8 +121,8 @@ func (e *examiner) driver(n *facts.NIC, card *facts.PhysicalFunction) {
 	e.add(p)
 }
 
-// room: the kernel makes no functions whose windows found no place ("not enough MMIO resources for SR-IOV").
-func (e *examiner) room(n *facts.NIC, card *facts.PhysicalFunction) {
+// checkWindows: the kernel makes no functions whose windows found no place ("not enough MMIO resources for SR-IOV").
+func (e *examiner) checkWindows(n *facts.NIC, card *facts.PhysicalFunction) {
 	const id, title = "room", "address space for the functions"
 	switch {
 	case card == nil && n.Bus != "pci":
@@ -129,18 +130,18 @@ func (e *examiner) room(n *facts.NIC, card *facts.PhysicalFunction) {
 		e.unknown(id, title, notRecorded, "")
 	case card.Unplaced > 0:
 		e.bad(knob.Critical, id, title, fmt.Sprintf("%d of %s without a place", card.Unplaced,
-			numbered(card.Windows, "window", "windows")),
+			count(card.Windows, "window", "windows")),
 			"the kernel refuses to make functions: \"not enough MMIO resources for SR-IOV\"",
 			"switch \"above 4G decoding\" (more room for PCI devices) on in the firmware; if that is not enough boot "+
 				"with pci=realloc")
 	case card.Windows == 0:
 		e.unknown(id, title, "the device shows no windows for its functions", "")
 	default:
-		e.ok(id, title, numbered(card.Windows, "window has its place", "windows have their places"))
+		e.ok(id, title, count(card.Windows, "window has its place", "windows have their places"))
 	}
 }
 
-func (e *examiner) link(n *facts.NIC) {
+func (e *examiner) checkLink(n *facts.NIC) {
 	const id, title = "link", "the port is up and has a link"
 	switch {
 	case !n.Up:
@@ -156,9 +157,9 @@ func (e *examiner) link(n *facts.NIC) {
 	}
 }
 
-// isolation looks for devices that share the IOMMU group of a function: a guest that is given one gets, or blocks, them
-// all. Bridges do not count (Documentation/driver-api/vfio.rst).
-func (e *examiner) isolation(n *facts.NIC, card *facts.PhysicalFunction, own []Function) {
+// checkGroups finds devices that share the IOMMU group of a function: a guest gets, or blocks, the whole group. Bridges
+// do not count (Documentation/driver-api/vfio.rst).
+func (e *examiner) checkGroups(n *facts.NIC, card *facts.PhysicalFunction, own []Function) {
 	const id, title = "isolation", "each function has an IOMMU group of its own"
 	switch {
 	case n.Bus != "pci":
@@ -188,12 +189,12 @@ func (e *examiner) isolation(n *facts.NIC, card *facts.PhysicalFunction, own []F
 		if len(mine) == 0 || len(mine)+len(others) < 2 {
 			continue
 		}
-		shared := fmt.Sprintf("group %d: %s", g.Number, strings.Join(first(append(mine, others...), 6), ", "))
+		shared := fmt.Sprintf("group %d: %s", g.Number, strings.Join(firstOf(append(mine, others...), 6), ", "))
 		why := "they go to one guest together or to none"
 		if len(own) == 0 {
 			why = "the functions to be made may land in that group too, and then " + why
 		}
-		if without := withoutACS(card); without != "" {
+		if without := bridgesWithoutACS(card); without != "" {
 			why += "; " + without
 		}
 		severity := knob.High
@@ -208,11 +209,11 @@ func (e *examiner) isolation(n *facts.NIC, card *facts.PhysicalFunction, own []F
 		e.ok(id, title, n.Name+" itself shares its group with no other device; no function is made yet")
 		return
 	}
-	e.ok(id, title, numbered(len(own), "function, in a group of its own", "functions, each in a group of its own"))
+	e.ok(id, title, count(len(own), "function, in a group of its own", "functions, each in a group of its own"))
 }
 
-// withoutACS names the bridges on the way that do not keep devices apart.
-func withoutACS(card *facts.PhysicalFunction) string {
+// bridgesWithoutACS names the PCI bridges above the card that do not isolate devices; empty: none.
+func bridgesWithoutACS(card *facts.PhysicalFunction) string {
 	var open []string
 	if card != nil {
 		for _, b := range card.Bridges {
@@ -227,8 +228,8 @@ func withoutACS(card *facts.PhysicalFunction) string {
 	return "without ACS on the way: " + strings.Join(open, ", ")
 }
 
-// held looks at what became of the functions that there are.
-func (e *examiner) held(n *facts.NIC, own []Function) {
+// checkFunctions checks the existing functions of a PF.
+func (e *examiner) checkFunctions(n *facts.NIC, own []Function) {
 	if len(own) == 0 {
 		return
 	}
@@ -244,14 +245,13 @@ func (e *examiner) held(n *facts.NIC, own []Function) {
 			bound = append(bound, name)
 		}
 	}
-	var counted []string
-	for driver, count := range drivers {
-		counted = append(counted, fmt.Sprintf("%s %d", driver, count))
+	var counts []string
+	for _, driver := range slices.Sorted(maps.Keys(drivers)) {
+		counts = append(counts, fmt.Sprintf("%s %d", driver, drivers[driver]))
 	}
-	slices.Sort(counted)
-	e.ok("vf-driver", "drivers of the functions", strings.Join(counted, ", "))
+	e.ok("vf-driver", "drivers of the functions", strings.Join(counts, ", "))
 	if len(bare) > 0 {
-		e.bad(knob.Low, "mac", "functions of running guests have an address", strings.Join(first(bare, 6), ", ")+
+		e.bad(knob.Low, "mac", "functions of running guests have an address", strings.Join(firstOf(bare, 6), ", ")+
 			" without",
 			"the guest made one up, and makes up another at its next start", "mpps sriov set PF/N mac ADDRESS, while "+
 				"the guest is shut off")
@@ -262,18 +262,18 @@ func (e *examiner) held(n *facts.NIC, own []Function) {
 	case len(bound) == 0:
 		e.ok("leftover", "no function is bound for nobody", "none")
 	case e.guestsUnseen != "":
-		e.unknown("leftover", "no function is bound for nobody", strings.Join(first(bound, 6), ", ")+": "+
+		e.unknown("leftover", "no function is bound for nobody", strings.Join(firstOf(bound, 6), ", ")+": "+
 			e.guestsUnseen, "")
 	default:
-		e.bad(knob.Low, "leftover", "no function is bound for nobody", strings.Join(first(bound, 6), ", "),
+		e.bad(knob.Low, "leftover", "no function is bound for nobody", strings.Join(firstOf(bound, 6), ", "),
 			"they are passed on (vfio) and nobody is known to have them: a guest with managed='no' has ended, or "+
 				"something stopped in the middle",
 			"mpps sriov reset "+bound[0])
 	}
 }
 
-// first is the beginning of a list, with how many more there are.
-func first(all []string, n int) []string {
+// firstOf returns at most n elements of a list, plus "and N more" if it has more.
+func firstOf(all []string, n int) []string {
 	if len(all) <= n {
 		return all
 	}

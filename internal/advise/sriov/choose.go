@@ -11,23 +11,23 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// mostFunctions is how many functions a guest takes: one for each slot of a PCI bus, which is what QEMU and libvirt
-// have been seen to bear (founding experience; knob sriov.attach).
-const mostFunctions = 32
+// maxFunctions is the most functions of one guest: one for each slot of a PCI bus, which QEMU and libvirt are known to
+// support (from experience; knob sriov.attach).
+const maxFunctions = 32
 
-// Choose works out what a guest gets of a host: the function, its attributes, its MAC address. The error is a *Refused
-// where the wish cannot or must not be carried out.
-func Choose(h *facts.Host, w Wish) (*Gift, error) {
+// Choose chooses the function for a guest, its attributes and its MAC address. The error is a *Refused if the request
+// cannot or must not be carried out.
+func Choose(h *facts.Host, w Request) (*Gift, error) {
 	g, err := receiver(h, w.Guest)
 	if err != nil {
 		return nil, err
 	}
-	if has := given(h, g); has >= mostFunctions {
+	if has := countFunctions(h, g); has >= maxFunctions {
 		return nil, refuse("release one first: 'mpps sriov release "+g.Name+" --mac …'", "guest %s has %s already, "+
-			"and takes at most %d", g.Name, count(has, "virtual function"), mostFunctions)
+			"and takes at most %d", g.Name, count(has, "virtual function"), maxFunctions)
 	}
 	gift := &Gift{Guest: g.Name, UUID: g.UUID, Form: w.Form, Index: -1, Node: -1, GuestNodes: nodesOf(h, g), guest: g,
-		wish: w}
+		request: w}
 	if w.Form == facts.ByNetwork {
 		err = gift.choosePool(h)
 	} else {
@@ -37,24 +37,24 @@ func Choose(h *facts.Host, w Wish) (*Gift, error) {
 		return nil, err
 	}
 	gift.Node = gift.pf.Node
-	gift.distance(h)
-	if err := gift.bridges(); err != nil {
+	gift.noteDistance(h)
+	if err := gift.checkBridge(); err != nil {
 		return nil, err
 	}
-	if err := gift.address(h); err != nil {
+	if err := gift.setMAC(h); err != nil {
 		return nil, err
 	}
-	if err := gift.attributes(h); err != nil {
+	if err := gift.chooseAttributes(h); err != nil {
 		return nil, err
 	}
-	if gift.Memory, err = gift.fits(h); err != nil {
+	if gift.Memory, err = gift.checkMemory(h); err != nil {
 		return nil, err
 	}
 	gift.explain()
 	return gift, nil
 }
 
-// receiver is the guest that may be given something.
+// receiver returns the guest if it can be given a function.
 func receiver(h *facts.Host, name string) (*facts.Guest, error) {
 	g := guestNamed(h, name)
 	switch {
@@ -83,8 +83,8 @@ func receiver(h *facts.Host, name string) (*facts.Guest, error) {
 	return g, nil
 }
 
-// given counts the functions that a guest has, in all forms: by address, and from pools.
-func given(h *facts.Host, g *facts.Guest) int {
+// countFunctions returns the number of functions of a guest, by address and from pools.
+func countFunctions(h *facts.Host, g *facts.Guest) int {
 	n := 0
 	for _, pci := range g.Hostdevs {
 		if !throughPool(g, pci) {
@@ -101,8 +101,8 @@ func given(h *facts.Host, g *facts.Guest) int {
 
 // chooseFunction finds a free function.
 func (g *Gift) chooseFunction(h *facts.Host) error {
-	if g.wish.VF != "" {
-		return g.named(h)
+	if g.request.VF != "" {
+		return g.useNamed(h)
 	}
 	pfs, err := g.candidates(h)
 	if err != nil {
@@ -117,11 +117,11 @@ func (g *Gift) chooseFunction(h *facts.Host) error {
 				taken = append(taken, fmt.Sprintf("%s %d: %s", pf.Name, vf.Index, who))
 				continue
 			}
-			if no := unfit(h, vf); no != nil {
+			if no := unassignable(h, vf); no != nil {
 				bad = no
 				continue
 			}
-			g.take(pf, vf)
+			g.use(pf, vf)
 			return nil
 		}
 	}
@@ -132,7 +132,7 @@ func (g *Gift) chooseFunction(h *facts.Host) error {
 	for _, pf := range pfs {
 		names = append(names, pf.Name)
 	}
-	more := more(pfs[0])
+	more := moreFunctions(pfs[0])
 	if len(taken) == 0 {
 		return refuse(more, "no free virtual function on %s: none could be seen", few(names))
 	}
@@ -140,8 +140,8 @@ func (g *Gift) chooseFunction(h *facts.Host) error {
 		"taken (%s)", few(names), len(taken), few(taken))
 }
 
-// more says how more functions are made.
-func more(pf *facts.NIC) string {
+// moreFunctions returns how to create more functions.
+func moreFunctions(pf *facts.NIC) string {
 	most, says := facts.VFMost(pf.Driver, pf.SRIOV.Total, 0)
 	if pf.SRIOV.Enabled >= most {
 		return fmt.Sprintf("%s has as many as it can: %s", pf.Name, says)
@@ -149,13 +149,13 @@ func more(pf *facts.NIC) string {
 	return fmt.Sprintf("'mpps sriov create %s -n %d' makes more, while none of them is in use", pf.Name, most)
 }
 
-// candidates are the physical functions to look at: the one that is asked for, or all that have functions, those of the
-// guest's node first, then those whose link is up, then those with the most functions free.
+// candidates returns the PFs to take a function from: the requested one, or all that have functions, sorted by: on the
+// guest's node, link up, any free function, number of free functions, name.
 func (g *Gift) candidates(h *facts.Host) ([]*facts.NIC, error) {
 	var able, all []*facts.NIC
 	for i := range h.NICs {
 		n := &h.NICs[i]
-		if n.SRIOV == nil || g.wish.PF != "" && n.Name != g.wish.PF {
+		if n.SRIOV == nil || g.request.PF != "" && n.Name != g.request.PF {
 			continue
 		}
 		able = append(able, n)
@@ -165,10 +165,11 @@ func (g *Gift) candidates(h *facts.Host) ([]*facts.NIC, error) {
 	}
 	switch {
 	case len(all) > 0:
-	case g.wish.PF != "" && nicOf(h, g.wish.PF) == nil:
-		return nil, refuse("'mpps sriov list' shows the cards", "there is no network device %s", g.wish.PF)
-	case len(able) == 0 && g.wish.PF != "":
-		return nil, refuse("'mpps sriov check' says why", "%s has no virtual functions and cannot have any", g.wish.PF)
+	case g.request.PF != "" && nicOf(h, g.request.PF) == nil:
+		return nil, refuse("'mpps sriov list' shows the cards", "there is no network device %s", g.request.PF)
+	case len(able) == 0 && g.request.PF != "":
+		return nil, refuse("'mpps sriov check' says why", "%s has no virtual functions and cannot have any",
+			g.request.PF)
 	case len(able) == 0:
 		return nil, refuse("'mpps sriov check' says why", "no network card of this host can have virtual functions")
 	default:
@@ -183,15 +184,15 @@ func (g *Gift) candidates(h *facts.Host) ([]*facts.NIC, error) {
 	}
 	slices.SortStableFunc(all, func(a, b *facts.NIC) int {
 		return cmp.Or(
-			last(!g.near(a), !g.near(b)), last(a.Carrier == "down", b.Carrier == "down"),
-			last(free[a.Name] == 0, free[b.Name] == 0),
+			boolCompare(!g.near(a), !g.near(b)), boolCompare(a.Carrier == "down", b.Carrier == "down"),
+			boolCompare(free[a.Name] == 0, free[b.Name] == 0),
 			free[b.Name]-free[a.Name], strings.Compare(a.Name, b.Name))
 	})
 	return all, nil
 }
 
-// last orders what is true behind what is not.
-func last(a, b bool) int {
+// boolCompare sorts false before true.
+func boolCompare(a, b bool) int {
 	switch {
 	case a == b:
 		return 0
@@ -201,27 +202,27 @@ func last(a, b bool) int {
 	return -1
 }
 
-// near reports whether a card is on a node of the guest, as far as both are known.
+// near reports whether a PF is on a node of the guest, or one of the nodes is unknown.
 func (g *Gift) near(pf *facts.NIC) bool {
 	return pf.Node < 0 || len(g.GuestNodes) == 0 || g.GuestNodes.Has(pf.Node)
 }
 
-// named is the function that was asked for: its number on a physical function, or its PCI address.
-func (g *Gift) named(h *facts.Host) error {
-	name := g.wish.VF
+// useNamed takes the requested function, by number on a PF or by a name that Find accepts.
+func (g *Gift) useNamed(h *facts.Host) error {
+	name := g.request.VF
 	if _, err := strconv.Atoi(name); err == nil {
-		if g.wish.PF == "" {
+		if g.request.PF == "" {
 			return refuse("give --pf too, or the function's PCI address",
 				"virtual function %s: of which card is not said", name)
 		}
-		name = g.wish.PF + "/" + name
+		name = g.request.PF + "/" + name
 	}
 	vf, _, err := Find(h, []string{name})
 	if err != nil {
 		return err
 	}
-	if g.wish.PF != "" && vf.PF != g.wish.PF {
-		return refuse("leave --pf out", "%s is a function of %s, not of %s", g.wish.VF, vf.PF, g.wish.PF)
+	if g.request.PF != "" && vf.PF != g.request.PF {
+		return refuse("leave --pf out", "%s is a function of %s, not of %s", g.request.VF, vf.PF, g.request.PF)
 	}
 	pf := nicOf(h, vf.PF)
 	if pf == nil || pf.SRIOV == nil {
@@ -233,27 +234,28 @@ func (g *Gift) named(h *facts.Host) error {
 		return refuse("'mpps sriov set' changes what it may do; 'mpps sriov release' takes it back first",
 			"guest %s has function %d of %s already", g.Guest, vf.Index, vf.PF)
 	}
-	idle := vf.Holder == "" && vf.HostUse == "" && who == foreign(vf) // only bound to a driver for guests, by somebody
-	if who != "" && !(idle && g.wish.Force) {
+	// idle: somebody bound it to a driver for guests, and nobody uses it
+	idle := vf.Holder == "" && vf.HostUse == "" && who == otherHolder(vf)
+	if who != "" && !(idle && g.request.Force) {
 		advice := "leave --vf out: a free one is taken; or take it back with 'mpps sriov release'"
 		if idle {
 			advice = "where nothing uses it, --force takes it"
 		}
 		return refuse(advice, "function %d of %s (%s) is not free: %s has it", vf.Index, vf.PF, vf.PCI, who)
 	}
-	if no := unfit(h, vf); no != nil {
+	if no := unassignable(h, vf); no != nil {
 		return no
 	}
-	g.take(pf, vf)
+	g.use(pf, vf)
 	return nil
 }
 
-func (g *Gift) take(pf *facts.NIC, vf *facts.VF) {
+func (g *Gift) use(pf *facts.NIC, vf *facts.VF) {
 	g.pf, g.PF, g.Index, g.PCI = pf, pf.Name, vf.Index, vf.PCI
 }
 
-// nodesOf are the nodes on which a guest is: where its memory must come from, else where its vCPUs are pinned; empty
-// where neither is said, or every node is.
+// nodesOf returns the nodes that a guest is bound to: those of its memory, otherwise those of its vCPU pins. Empty:
+// neither is given, or all nodes are.
 func nodesOf(h *facts.Host, g *facts.Guest) setting.CPUSet {
 	nodes := setting.CPUs(g.MemoryNodes...)
 	if len(nodes) == 0 {
@@ -273,8 +275,8 @@ func nodesOf(h *facts.Host, g *facts.Guest) setting.CPUSet {
 	return nodes
 }
 
-// distance notes where card and guest are on different nodes.
-func (g *Gift) distance(h *facts.Host) {
+// noteDistance adds notes if PF and guest are on different nodes, or the port has no link.
+func (g *Gift) noteDistance(h *facts.Host) {
 	switch {
 	case !g.near(g.pf):
 		g.note("other-node", fmt.Sprintf("%s is on node %d, guest %s on node %s: each packet crosses the link "+

@@ -7,10 +7,10 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// clashes says why an address or a VLAN must not be given to a function: another device has the address, or libvirt
-// writes another one at the guest's next start.
-func clashes(h *facts.Host, f *facts.VF, s Set) error {
-	if g := fromPool(h, f); g != "" && (s.Attribute == "mac" || s.Attribute == "vlan") {
+// conflict returns why a MAC address or a VLAN must not be set on a function: another device has the address, or
+// libvirt sets another value at the guest's next start. nil: no conflict.
+func conflict(h *facts.Host, f *facts.VF, s Set) error {
+	if g := poolGuest(h, f); g != "" && (s.Attribute == "mac" || s.Attribute == "vlan") {
 		return &Refused{
 			fmt.Sprintf("%s of %s: guest %s has it from a pool, and libvirt sets address and VLAN of whichever "+
 				"function it takes at each start", s.Attribute, nameOf(f), g),
@@ -23,17 +23,18 @@ func clashes(h *facts.Host, f *facts.VF, s Set) error {
 			return &Refused{fmt.Sprintf("mac of %s: %s is no address", nameOf(f), s.Value), "'mpps sriov reset " +
 				nameOf(f) + "' takes the address back"}
 		}
-		if other := holderOf(h, f, s.Value); other != "" {
+		if other := macConflict(h, f, s.Value); other != "" {
 			return &Refused{fmt.Sprintf("mac of %s: %s is the address of %s", nameOf(f), s.Value, other),
 				"two devices with one address on a network lose each other's packets: choose another"}
 		}
-		return libvirtWrites(h, f, s, "<mac address='%s'/>", "virsh edit %[1]s, or release and assign with --mac",
+		return definitionConflict(h, f, s, "<mac address='%s'/>", "virsh edit %[1]s, or release and assign with --mac",
 			func(i *facts.Interface) string { return i.MAC })
 	case "vlan":
-		return libvirtWrites(h, f, s, "<vlan><tag id='%s'/></vlan>", "mpps domain tune %[1]s --vf-vlan %[2]s --apply",
+		return definitionConflict(h, f, s, "<vlan><tag id='%s'/></vlan>",
+			"mpps domain tune %[1]s --vf-vlan %[2]s --apply",
 			func(i *facts.Interface) string {
 				if i.VLAN == 0 {
-					return "" // left as it is; before libvirt 10 made 0, and mpps-restore.service sets it again
+					return "" // libvirt 10 leaves it; older ones set 0, and mpps-restore.service restores it
 				}
 				return strconv.Itoa(i.VLAN)
 			})
@@ -41,21 +42,20 @@ func clashes(h *facts.Host, f *facts.VF, s Set) error {
 	return nil
 }
 
-// fromPool is the guest that runs with a function which libvirt has taken for it from a pool; empty where that is not
-// so.
-func fromPool(h *facts.Host, f *facts.VF) string {
+// poolGuest returns the guest that runs with a function from a pool; empty: none.
+func poolGuest(h *facts.Host, f *facts.VF) string {
 	if g := runsWith(h, f); g != nil {
-		if i := libvirtSets(g, f); i != nil && i.Type == "network" {
+		if i := libvirtInterface(g, f); i != nil && i.Type == "network" {
 			return g.Name
 		}
 	}
 	return ""
 }
 
-// libvirtWrites refuses a value where the definition of a guest that has the function names another: libvirt sets MAC
-// and VLAN of an <interface type='hostdev'> at every start of the guest, whatever stands there
-// (src/hypervisor/virhostdev.c, virHostdevSetNetConfig), and takes them back to what they were when it ends.
-func libvirtWrites(h *facts.Host, f *facts.VF, s Set, element, instead string,
+// definitionConflict refuses a value if the definition of a guest with the function has another one. libvirt sets MAC
+// and VLAN of an <interface type='hostdev'> at every start of the guest (src/hypervisor/virhostdev.c,
+// virHostdevSetNetConfig) and restores the old ones when it ends.
+func definitionConflict(h *facts.Host, f *facts.VF, s Set, element, instead string,
 	defined func(*facts.Interface) string) error {
 	for k := range h.Guests {
 		g := &h.Guests[k]
@@ -74,7 +74,7 @@ func libvirtWrites(h *facts.Host, f *facts.VF, s Set, element, instead string,
 	return nil
 }
 
-// interfaceOf is the interface of a guest that is a function, nil where its definition does not name it so.
+// interfaceOf returns the <interface type='hostdev'> of a function in a guest, or nil.
 func interfaceOf(g *facts.Guest, f *facts.VF) *facts.Interface {
 	for i := range g.Interfaces {
 		if g.Interfaces[i].Type == "hostdev" && f.PCI != "" && g.Interfaces[i].Source == f.PCI {
@@ -84,10 +84,10 @@ func interfaceOf(g *facts.Guest, f *facts.VF) *facts.Interface {
 	return nil
 }
 
-// holderOf is the device of this host that has an address already, for people: a NIC, a bridge, another function, an
-// interface of a guest. Not the function itself, its interface on the host, nor an interface of the guest that has the
-// function: the two of a failover pair have the same.
-func holderOf(h *facts.Host, f *facts.VF, mac string) string {
+// macConflict returns the device of this host that already has a MAC address, in words: a NIC, a bridge, another
+// function or an interface of a guest; empty: none. The function itself, its interface on the host, and interfaces of
+// the guest that has it do not count: the two halves of a failover pair have the same address.
+func macConflict(h *facts.Host, f *facts.VF, mac string) string {
 	for _, n := range h.NICs {
 		if n.MAC == mac && n.Name != f.NIC {
 			return "NIC " + n.Name

@@ -13,7 +13,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Persist says what makes virtual functions again at boot.
+// Persist is what creates the functions again at boot.
 type Persist string
 
 // The ways.
@@ -23,34 +23,34 @@ const (
 	ByNoOne Persist = "none"
 )
 
-// Note is something to know about changes that does not stand in their way.
+// Note is a warning about planned changes.
 type Note struct{ Code, Text, Hint string }
 
-// CreateAsk is what is asked of create.
-type CreateAsk struct {
+// CreateRequest is the input of Create.
+type CreateRequest struct {
 	PF           string
 	Count        int
-	NoHostDriver bool // drivers of the host do not look for functions
-	Blacklist    bool // the host does not load the functions' driver by itself
-	LeaveDown    bool // the physical function is not brought up
-	Force        bool // also what is only reserved is taken away
+	NoHostDriver bool // no host driver binds to the functions (sriov_drivers_autoprobe 0)
+	Blacklist    bool // the host does not autoload the functions' driver
+	LeaveDown    bool // do not bring the PF up
+	Force        bool // remove reserved functions too
 	Persist      Persist
-	Link         LinkFile // what udev does with the physical function; asked for with ByLink
+	Link         LinkFile // of the PF; needed for ByLink
 }
 
-// BlacklistFile is the file that keeps a driver of virtual functions from being loaded by itself.
+// BlacklistFile is the file that blacklists a driver of VFs.
 func BlacklistFile(module string) setting.Address {
 	return setting.Of(setting.File, "etc/modprobe.d", "90-mpps-vf-"+module+".conf")
 }
 
-// CreateReads lists what must be read before Create and Destroy.
+// CreateReads returns what must be read before Create and Destroy.
 func CreateReads(h *facts.Host, pf string) []setting.Address {
 	all := []setting.Address{
 		setting.AutoProbe(pf), setting.Of(setting.NICState, pf), setting.Of(setting.VFCount, pf),
 		setting.Of(setting.Directory, "etc/modprobe.d"), setting.Of(setting.Directory, path.Dir(linkFile(pf).Path)),
 		linkFile(pf),
 	}
-	if n := nic(h, pf); n != nil {
+	if n := nicOf(h, pf); n != nil {
 		if module := facts.VFDriver(n.Driver); module != "" {
 			all = append(all, BlacklistFile(module))
 		}
@@ -63,9 +63,9 @@ func CreateReads(h *facts.Host, pf string) []setting.Address {
 	return all
 }
 
-// Create gives a physical function as many virtual ones as are asked for, with what must hold before they are made
-// ahead of their number. Where it has another number they are taken away and remade.
-func Create(h *facts.Host, ask CreateAsk) ([]plan.Change, []Note, error) {
+// Create plans the number of VFs of a PF, after the settings that must hold before they are created. If the PF has
+// another number of VFs now, all are removed and created again.
+func Create(h *facts.Host, ask CreateRequest) ([]plan.Change, []Note, error) {
 	n, err := physical(h, ask.PF)
 	if err != nil {
 		return nil, nil, err
@@ -79,7 +79,7 @@ func Create(h *facts.Host, ask CreateAsk) ([]plan.Change, []Note, error) {
 		return nil, nil, &Refused{Why: fmt.Sprintf("%s: expected 1 to %d virtual functions (%s), found %d", n.Name,
 			most, says, ask.Count), Advice: "'mpps sriov check' tells what the card, its firmware and the host allow"}
 	}
-	notes, err := inTheWay(h, n, ask.Count, ask.Force)
+	notes, err := checkUse(h, n, ask.Count, ask.Force)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -114,7 +114,7 @@ func Create(h *facts.Host, ask CreateAsk) ([]plan.Change, []Note, error) {
 				"they have", n.Name), "destroy and create them to have them without"})
 		}
 	}
-	// also where it is up: at the next boot functions come before the network is set up
+	// even if it is up: at the next boot the functions are created before the network is set up
 	if facts.VFNeedsUp(n.Driver) && !ask.LeaveDown {
 		b.add(plan.Change{Forget: forget}, "sriov.up", "The physical function is up",
 			setting.Of(setting.NICState, n.Name), setting.Exact("up"), goal.Blip, "virtual functions of "+n.Driver+
@@ -124,17 +124,17 @@ func Create(h *facts.Host, ask CreateAsk) ([]plan.Change, []Note, error) {
 		setting.Of(setting.VFCount, n.Name), setting.Exact(strconv.Itoa(ask.Count)), b.risk(goal.Blip),
 		"asked for by name")
 	b.unreserve(ask.Count)
-	notes = append(notes, b.others()...)
-	return b.done(notes)
+	notes = append(notes, b.noteOthers()...)
+	return b.result(notes)
 }
 
-// Destroy takes all virtual functions of a physical one away, and what would make them again at boot.
+// Destroy plans the removal of all VFs of a PF, and of what would create them at boot.
 func Destroy(h *facts.Host, pf string, force bool) ([]plan.Change, []Note, error) {
 	n, err := physical(h, pf)
 	if err != nil {
 		return nil, nil, err
 	}
-	notes, err := inTheWay(h, n, 0, force)
+	notes, err := checkUse(h, n, 0, force)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -148,26 +148,27 @@ func Destroy(h *facts.Host, pf string, force bool) ([]plan.Change, []Note, error
 	b.noLink()
 	b.noBlacklist()
 	b.unreserve(0)
-	return b.done(notes)
+	return b.result(notes)
 }
 
-// physical is the physical function of a name, or why it is none.
+// physical returns the PF with a name, or why there is none.
 func physical(h *facts.Host, name string) (*facts.NIC, error) {
-	n := nic(h, name)
+	n := nicOf(h, name)
 	switch {
 	case n == nil:
-		return nil, &Refused{Why: "there is no NIC " + name, Advice: "'mpps inspect' lists the NICs" + able(h)}
+		return nil, &Refused{Why: "there is no NIC " + name, Advice: "'mpps inspect' lists the NICs" + capablePFs(h)}
 	case n.PhysFn != "":
 		return nil, &Refused{Why: fmt.Sprintf("%s is a virtual function of %s", name, n.PhysFn),
 			Advice: "name the physical function"}
 	case n.SRIOV == nil || n.SRIOV.Total == 0:
 		return nil, &Refused{Why: name + " has no virtual functions to offer: sriov_totalvfs is 0 or not there",
-			Advice: "'mpps sriov check' tells whether the card, its firmware or the host is in the way" + able(h)}
+			Advice: "'mpps sriov check' tells whether the card, its firmware or the host is in the way" + capablePFs(h)}
 	}
 	return n, nil
 }
 
-func nic(h *facts.Host, name string) *facts.NIC {
+// nicOf returns the NIC with a name, or nil.
+func nicOf(h *facts.Host, name string) *facts.NIC {
 	for i := range h.NICs {
 		if h.NICs[i].Name == name {
 			return &h.NICs[i]
@@ -176,8 +177,8 @@ func nic(h *facts.Host, name string) *facts.NIC {
 	return nil
 }
 
-// able names the NICs that can have virtual functions.
-func able(h *facts.Host) string {
+// capablePFs names the NICs that can have VFs, as the end of a sentence.
+func capablePFs(h *facts.Host) string {
 	var names []string
 	for _, n := range h.NICs {
 		if n.SRIOV != nil && n.SRIOV.Total > 0 && n.PhysFn == "" {
@@ -198,15 +199,15 @@ type builder struct {
 	err     error
 }
 
-// done is what a verb comes to.
-func (b *builder) done(notes []Note) ([]plan.Change, []Note, error) {
+// result returns the changes and notes, or the first error.
+func (b *builder) result(notes []Note) ([]plan.Change, []Note, error) {
 	if b.err != nil {
 		return nil, nil, b.err
 	}
 	return b.changes, notes, nil
 }
 
-// risk is that of a change that sets the NIC up again: the operator's way in can be cut.
+// risk returns the risk of a change that resets the NIC: connectivity if the user's session may use it.
 func (b *builder) risk(otherwise goal.Risk) goal.Risk {
 	if b.nic.Management != "" {
 		return goal.Connectivity
@@ -214,7 +215,7 @@ func (b *builder) risk(otherwise goal.Risk) goal.Risk {
 	return otherwise
 }
 
-// add plans one change, with what kept says of how it lasts.
+// add plans one change. kept has its Forget and Kept.
 func (b *builder) add(kept plan.Change, id, title string, a setting.Address, want setting.Want, risk goal.Risk,
 	because string) {
 	c, err := change(b.h, id, title, a, want, risk, because)
@@ -234,7 +235,7 @@ func (b *builder) add(kept plan.Change, id, title string, a setting.Address, wan
 	b.changes = append(b.changes, c)
 }
 
-// blacklist plans the file that keeps the functions' driver from being loaded by itself.
+// blacklist plans the file that blacklists the functions' driver.
 func (b *builder) blacklist() error {
 	module := facts.VFDriver(b.nic.Driver)
 	switch module {
@@ -255,7 +256,7 @@ func (b *builder) blacklist() error {
 	return nil
 }
 
-// mark stands in every file that mpps writes.
+// mark is in every file that mpps writes.
 const mark = "Written by mpps"
 
 const blacklistText = `# Written by mpps: 'mpps sriov create --blacklist' keeps this host from loading the driver of virtual functions by itself.
@@ -263,7 +264,7 @@ const blacklistText = `# Written by mpps: 'mpps sriov create --blacklist' keeps 
 blacklist %s
 `
 
-// noBlacklist plans that the file goes, unless another physical function has virtual ones of the same driver.
+// noBlacklist plans the removal of that file, unless another PF has functions with the same driver.
 func (b *builder) noBlacklist() {
 	module := facts.VFDriver(b.nic.Driver)
 	if module == "" {
@@ -281,7 +282,7 @@ func (b *builder) noBlacklist() {
 	}
 }
 
-// folder plans a directory that is not there.
+// folder plans a directory if it does not exist.
 func (b *builder) folder(name string) {
 	at := setting.Of(setting.Directory, name)
 	if b.h.Readings.At(at).State == setting.Absent {
@@ -290,8 +291,8 @@ func (b *builder) folder(name string) {
 	}
 }
 
-// others notes what else makes functions of this NIC at boot: who is last wins.
-func (b *builder) others() []Note {
+// noteOthers returns notes about what else creates functions of this NIC at boot: the last one wins.
+func (b *builder) noteOthers() []Note {
 	if b.h.Housekeeping == nil {
 		return nil
 	}
@@ -305,7 +306,7 @@ func (b *builder) others() []Note {
 	return all
 }
 
-// unreserve takes out the reservations of functions that will not be there; those of the others stay.
+// unreserve plans the removal of the reservations of functions that will no longer exist.
 func (b *builder) unreserve(count int) {
 	for _, r := range slices.Concat(b.h.Reservations, b.h.Leaving) {
 		if r.PF != b.nic.Name || r.Network != "" || r.Index < count {

@@ -10,27 +10,26 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// LinkFile is what systemd's udev does with a device when it appears.
+// LinkFile is the systemd .link file that applies to a device.
 type LinkFile struct {
-	Systemd int    // version; 0: could not tell
+	Systemd int    // version; 0: unknown
 	Path    string // ID_PATH: pci-0000:01:00.0
-	File    string // ID_NET_LINK_FILE: the file that is in force, with its leading slash
+	File    string // ID_NET_LINK_FILE: the active file, with its leading slash
 	Text    string // of that file
 }
 
-// linkSince is the version from which on .link files can make virtual functions (systemd.link(5),
-// SR-IOVVirtualFunctions=).
+// linkSince is the first systemd version whose .link files can create VFs (systemd.link(5), SR-IOVVirtualFunctions=).
 const linkSince = 251
 
-// defaultLink is the file of systemd that is in force where nobody has written another.
+// defaultLink is the .link file of systemd that applies if there is no other.
 const defaultLink = "99-default.link"
 
 func linkFile(pf string) setting.Address {
 	return setting.Of(setting.File, "etc/systemd/network", "70-mpps-"+pf+".link")
 }
 
-// link plans the .link file, and returns what keeps the number then. The first file that matches a device hides all
-// others: so the file holds what the default has, and is not written where another one is in force.
+// link plans the .link file and returns its path. Only the first file that matches a device applies, so this one
+// repeats the contents of the default file, and is not written if another one applies.
 func (b *builder) link(udev LinkFile, count int) (kept string, err error) {
 	at := linkFile(b.nic.Name)
 	found := b.h.Readings.At(at)
@@ -72,7 +71,7 @@ Path=%s
 [Link]
 `
 
-// linkSection is what stands in the section [Link] of a file, without comments.
+// linkSection returns the section [Link] of a file without comments.
 func linkSection(text string) string {
 	var lines strings.Builder
 	inside := false
@@ -91,7 +90,7 @@ func linkSection(text string) string {
 // countKey is the option of a .link file.
 const countKey = "SR-IOVVirtualFunctions="
 
-// withCount is a file of mpps with another number; the option stands at its end.
+// withCount returns a file of mpps with another number of VFs, which is its last line.
 func withCount(text string, count int) string {
 	var lines strings.Builder
 	for line := range strings.Lines(text) {
@@ -102,7 +101,7 @@ func withCount(text string, count int) string {
 	return fmt.Sprintf("%s%s%d\n", lines.String(), countKey, count)
 }
 
-// noLink plans that the file goes, where mpps has written one.
+// noLink plans the removal of the file if mpps wrote one.
 func (b *builder) noLink() {
 	at := linkFile(b.nic.Name)
 	if found := b.h.Readings.At(at); found.State == setting.Known && strings.Contains(found.Value, mark) {

@@ -49,7 +49,7 @@ func TestCreateInOrder(t *testing.T) {
 	h := cardHost()
 	h.NICs[0].Up = false
 	h.Readings[setting.Of(setting.NICState, "eth0")] = setting.Value("down")
-	changes, _, err := Create(h, CreateAsk{PF: "eth0", Count: 7, NoHostDriver: true, Persist: ByUnit})
+	changes, _, err := Create(h, CreateRequest{PF: "eth0", Count: 7, NoHostDriver: true, Persist: ByUnit})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,12 +57,12 @@ func TestCreateInOrder(t *testing.T) {
 		"sysfs:class/net/eth0/device/sriov_drivers_autoprobe=0\nnic-state:eth0=up\nvf-count:eth0=7"; got != want {
 		t.Errorf("planned\n%s\nexpected\n%s", got, want)
 	}
-	changes, _, err = Create(h, CreateAsk{PF: "eth0", Count: 7, LeaveDown: true, Persist: ByNoOne})
+	changes, _, err = Create(h, CreateRequest{PF: "eth0", Count: 7, LeaveDown: true, Persist: ByNoOne})
 	if err != nil || wishes(changes) != "vf-count:eth0=7 forgotten" {
 		t.Errorf("%v\n%s", err, wishes(changes))
 	}
 	h.NICs[0].Driver = "mlx5_core" // whose functions do not need it
-	if changes, _, err = Create(h, CreateAsk{PF: "eth0", Count: 7, Persist: ByUnit}); err != nil ||
+	if changes, _, err = Create(h, CreateRequest{PF: "eth0", Count: 7, Persist: ByUnit}); err != nil ||
 		wishes(changes) != "vf-count:eth0=7" {
 		t.Errorf("%v\n%s", err, wishes(changes))
 	}
@@ -78,50 +78,52 @@ func TestCreateRefuses(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		host    func(*facts.Host)
-		ask     CreateAsk
+		ask     CreateRequest
 		because string
 	}{
-		"no such NIC":        {nil, CreateAsk{PF: "eth7", Count: 1}, "there is no NIC eth7"},
-		"a virtual function": {nil, CreateAsk{PF: "eth0v1", Count: 1}, "eth0v1 is a virtual function of eth0"},
-		"no SR-IOV":          {nil, CreateAsk{PF: "eth1", Count: 1}, "eth1 has no virtual functions to offer"},
-		"more than the driver has": {nil, CreateAsk{PF: "eth0", Count: 8}, "expected 1 to 7 virtual functions (igb " +
-			"makes at most 7), found 8"},
-		"none": {nil, CreateAsk{PF: "eth0"}, "found 0"},
-		"a running guest": {running, CreateAsk{PF: "eth0", Count: 5, Force: true}, "function 2 (0000:01:10.2) by " +
+		"no such NIC":        {nil, CreateRequest{PF: "eth7", Count: 1}, "there is no NIC eth7"},
+		"a virtual function": {nil, CreateRequest{PF: "eth0v1", Count: 1}, "eth0v1 is a virtual function of eth0"},
+		"no SR-IOV":          {nil, CreateRequest{PF: "eth1", Count: 1}, "eth1 has no virtual functions to offer"},
+		"more than the driver has": {nil, CreateRequest{PF: "eth0", Count: 8},
+			"expected 1 to 7 virtual functions (igb " +
+				"makes at most 7), found 8"},
+		"none": {nil, CreateRequest{PF: "eth0"}, "found 0"},
+		"a running guest": {running, CreateRequest{PF: "eth0", Count: 5, Force: true}, "function 2 (0000:01:10.2) by " +
 			"guest fw1"},
-		"given by mpps": {reserved, CreateAsk{PF: "eth0", Count: 3}, "function 3 (0000:01:10.3) is given to guest fw2"},
+		"given by mpps": {reserved, CreateRequest{PF: "eth0", Count: 3},
+			"function 3 (0000:01:10.3) is given to guest fw2"},
 		"a bridge": {func(h *facts.Host) { h.VFs[1].HostUse = "port of br0" },
-			CreateAsk{PF: "eth0", Count: 5, Force: true},
+			CreateRequest{PF: "eth0", Count: 5, Force: true},
 			"function 1 (0000:01:10.1) by the host: its interface eth0v1 is port of br0"},
 		"a process": {func(h *facts.Host) { h.VFs[1].Holder = "dpdk-testpmd (process 78)" },
-			CreateAsk{PF: "eth0", Count: 5, Force: true},
+			CreateRequest{PF: "eth0", Count: 5, Force: true},
 			"function 1 (0000:01:10.1) by dpdk-testpmd (process 78)"},
 		"an address": {func(h *facts.Host) { h.VFs[1].HostUse, h.VFs[1].OnlyAddress = "has address 10.0.0.7", true },
-			CreateAsk{PF: "eth0", Count: 5}, "its interface eth0v1 has address 10.0.0.7"},
+			CreateRequest{PF: "eth0", Count: 5}, "its interface eth0v1 has address 10.0.0.7"},
 		"one driver for both": {func(h *facts.Host) { h.NICs[0].Driver = "mlx5_core" },
-			CreateAsk{PF: "eth0", Count: 5, Blacklist: true},
+			CreateRequest{PF: "eth0", Count: 5, Blacklist: true},
 			"mlx5_core drives physical and virtual functions alike"},
 		"somebody else's blacklist": {func(h *facts.Host) {
 			h.Readings[BlacklistFile("igbvf")] = setting.Value(
 				"blacklist igbvf\n")
 		},
-			CreateAsk{PF: "eth0", Count: 5, Blacklist: true}, "was not written by mpps"},
-		"udev before us": {nil, CreateAsk{PF: "eth0", Count: 5, NoHostDriver: true, Persist: ByLink},
+			CreateRequest{PF: "eth0", Count: 5, Blacklist: true}, "was not written by mpps"},
+		"udev before us": {nil, CreateRequest{PF: "eth0", Count: 5, NoHostDriver: true, Persist: ByLink},
 			"before anything keeps drivers"},
-		"old systemd": {nil, CreateAsk{PF: "eth0", Count: 5, Persist: ByLink, Link: LinkFile{Systemd: 249}},
+		"old systemd": {nil, CreateRequest{PF: "eth0", Count: 5, Persist: ByLink, Link: LinkFile{Systemd: 249}},
 			"systemd 249: .link files make virtual functions from version 251 on"},
-		"another .link": {nil, CreateAsk{PF: "eth0", Count: 5, Persist: ByLink,
+		"another .link": {nil, CreateRequest{PF: "eth0", Count: 5, Persist: ByLink,
 			Link: LinkFile{Systemd: 257, Path: "pci-0000:01:00.0", File: "/etc/systemd/network/10-lan.link"}},
 			"eth0 is set up by /etc/systemd/network/10-lan.link"},
 		"an old kernel": {func(h *facts.Host) {
 			h.Readings[setting.AutoProbe("eth0")] = setting.Missing(
 				"there is none")
 		},
-			CreateAsk{PF: "eth0", Count: 5, NoHostDriver: true}, "no sriov_drivers_autoprobe"},
+			CreateRequest{PF: "eth0", Count: 5, NoHostDriver: true}, "no sriov_drivers_autoprobe"},
 		"not readable": {func(h *facts.Host) {
 			h.Readings[setting.Of(setting.VFCount, "eth0")] = setting.CouldNotTell(
 				"broken")
-		}, CreateAsk{PF: "eth0", Count: 5}, "broken"},
+		}, CreateRequest{PF: "eth0", Count: 5}, "broken"},
 	} {
 		h := cardHost()
 		if c.host != nil {
@@ -136,12 +138,12 @@ func TestCreateRefuses(t *testing.T) {
 	h := cardHost()
 	running(h)
 	reserved(h)
-	if _, _, err := Create(h, CreateAsk{PF: "eth0", Count: 4}); err != nil {
+	if _, _, err := Create(h, CreateRequest{PF: "eth0", Count: 4}); err != nil {
 		t.Errorf("the number that there is: %v", err)
 	}
 	h = cardHost()
 	reserved(h)
-	if changes, _, err := Create(h, CreateAsk{PF: "eth0", Count: 6}); err != nil || len(changes) != 2 {
+	if changes, _, err := Create(h, CreateRequest{PF: "eth0", Count: 6}); err != nil || len(changes) != 2 {
 		t.Errorf("what is given is there again: %v\n%s", err, wishes(changes))
 	}
 	h.Readings[h.Reservations[0].Address()] = setting.Value("{}")
@@ -162,19 +164,19 @@ func TestCreateNotes(t *testing.T) {
 	h := cardHost()
 	h.Guests = []facts.Guest{{Name: "off", State: "shut off", Hostdevs: []string{"0000:01:10.0", "0000:01:10.3"}}}
 	h.Pools = []facts.Pool{{Network: "fast", PF: "eth0", Active: true}}
-	_, notes, err := Create(h, CreateAsk{PF: "eth0", Count: 2})
+	_, notes, err := Create(h, CreateRequest{PF: "eth0", Count: 2})
 	if err != nil || len(notes) != 2 || !strings.Contains(notes[0].Text, "guest off is defined with function 3") ||
 		!strings.Contains(notes[1].Text, "network fast") {
 		t.Errorf("%v: %+v", err, notes)
 	}
 	h.Housekeeping = &facts.Housekeeping{VFFiles: []facts.VFFile{{Path: "/etc/rc.local", Device: "eth0"},
 		{Path: "/var/lib/mpps/desired.json", Device: "eth0"}}}
-	if _, notes, _ = Create(h, CreateAsk{PF: "eth0", Count: 2}); len(notes) != 3 ||
+	if _, notes, _ = Create(h, CreateRequest{PF: "eth0", Count: 2}); len(notes) != 3 ||
 		!strings.Contains(notes[2].Text, "/etc/rc.local") {
 		t.Errorf("made by somebody else too: %+v", notes)
 	}
 	h.Housekeeping = nil
-	if _, notes, _ = Create(h, CreateAsk{PF: "eth0", Count: 7}); len(notes) != 1 {
+	if _, notes, _ = Create(h, CreateRequest{PF: "eth0", Count: 7}); len(notes) != 1 {
 		t.Errorf("where all functions are there again: %+v", notes)
 	}
 }
@@ -184,7 +186,7 @@ func TestCreateOnTheWayIn(t *testing.T) {
 	for management, want := range map[string]goal.Risk{"": goal.Blip, "default route": goal.Connectivity} {
 		h := cardHost()
 		h.NICs[0].Management = management
-		changes, _, err := Create(h, CreateAsk{PF: "eth0", Count: 2, LeaveDown: true})
+		changes, _, err := Create(h, CreateRequest{PF: "eth0", Count: 2, LeaveDown: true})
 		gone, _, errGone := Destroy(h, "eth0", false)
 		if err != nil || errGone != nil || changes[0].Risk != want || gone[0].Risk != want {
 			t.Errorf("%q: %v, %v, risk %s", management, err, errGone, changes[0].Risk)
@@ -214,7 +216,7 @@ func TestLinkText(t *testing.T) {
 	h := cardHost()
 	const inForce = "#  SPDX\n[Match]\nOriginalName=*\n\n[Link]\n# names\nNamePolicy=keep " +
 		"kernel\nMACAddressPolicy=persistent\n"
-	ask := CreateAsk{PF: "eth0", Count: 4, Persist: ByLink, Link: LinkFile{Systemd: 257, Path: "pci-0000:01:00.0",
+	ask := CreateRequest{PF: "eth0", Count: 4, Persist: ByLink, Link: LinkFile{Systemd: 257, Path: "pci-0000:01:00.0",
 		File: "/usr/lib/systemd/network/99-default.link", Text: inForce}}
 	changes, _, err := Create(h, ask)
 	if err != nil || len(changes) != 4 {
@@ -235,7 +237,7 @@ func TestLinkText(t *testing.T) {
 		t.Errorf("%v\n%s", err, wishes(changes))
 	}
 	// The service in its place.
-	if changes, _, err = Create(h, CreateAsk{PF: "eth0", Count: 6}); err != nil ||
+	if changes, _, err = Create(h, CreateRequest{PF: "eth0", Count: 6}); err != nil ||
 		wishes(changes) != "file:etc/systemd/network/70-mpps-eth0.link=absent\nnic-state:eth0=up\nvf-count:eth0=6" {
 		t.Errorf("%v\n%s", err, wishes(changes))
 	}

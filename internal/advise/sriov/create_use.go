@@ -8,10 +8,10 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// inTheWay tells who uses the virtual functions of a physical one that is to have count of them: another number than
-// now takes all of them away. Those who would only miss some afterwards are noted, or refused where mpps gave them the
-// function.
-func inTheWay(h *facts.Host, n *facts.NIC, count int, force bool) ([]Note, error) {
+// checkUse refuses another number of VFs of a PF while they are in use, since changing it removes all of them. Guests
+// that are only defined with a function that would no longer exist are noted; if it is reserved for them that is
+// refused too, unless force is set.
+func checkUse(h *facts.Host, n *facts.NIC, count int, force bool) ([]Note, error) {
 	if n.SRIOV.Enabled == count {
 		return nil, nil
 	}
@@ -53,10 +53,11 @@ func inTheWay(h *facts.Host, n *facts.NIC, count int, force bool) ([]Note, error
 		"take the interface out of what is above it"
 	if len(used) > 0 {
 		return nil, &Refused{Why: "another number takes all virtual functions of " + n.Name +
-			" away, and they are in use: " + some(used), Advice: advice}
+			" away, and they are in use: " + strings.Join(firstOf(used, 4), "; "), Advice: advice}
 	}
 	if len(doubtful) > 0 && !force {
-		return nil, &Refused{Why: "virtual functions of " + n.Name + " would go that are not free: " + some(doubtful),
+		return nil, &Refused{Why: "virtual functions of " + n.Name + " would go that are not free: " +
+			strings.Join(firstOf(doubtful, 4), "; "),
 			Advice: "'mpps sriov release' takes one back from its guest; --force does without"}
 	}
 	for i := range h.Pools {
@@ -68,13 +69,4 @@ func inTheWay(h *facts.Host, n *facts.NIC, count int, force bool) ([]Note, error
 		}
 	}
 	return notes, nil
-}
-
-// some are the first few of a list.
-func some(all []string) string {
-	text := strings.Join(all[:min(4, len(all))], "; ")
-	if more := len(all) - 4; more > 0 {
-		text += fmt.Sprintf("; and %d more", more)
-	}
-	return text
 }

@@ -6,7 +6,7 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// explain says what the form means and what is to be done in the guest.
+// explain fills in what the form means and what to do in the guest.
 func (g *Gift) explain() {
 	switch g.Form {
 	case facts.ByInterface:
@@ -54,7 +54,7 @@ func (g *Gift) explain() {
 		"Windows needs the card maker's own driver for the function (Server 2012 brings one for 82599); those of " +
 			"virtio do not drive it",
 	}
-	if g.guest.Active() && !g.wish.Live {
+	if g.guest.Active() && !g.request.Live {
 		g.Inside = append([]string{"the guest has it after its next start (shut it down and start it; a reboot " +
 			"inside is not enough), or now with --live"}, g.Inside...)
 	}

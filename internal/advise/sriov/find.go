@@ -10,8 +10,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Find takes a virtual function from the front of words: PF/N, PF vf N (as ip link has it), its PCI address, or the
-// name of its interface on the host. rest are the words behind it.
+// Find finds the function that the first words name: PF/N, PF vf N (as in ip link), its PCI address, or its interface
+// on the host. rest are the words after the name.
 func Find(h *facts.Host, words []string) (f *facts.VF, rest []string, err error) {
 	if len(words) == 0 {
 		return nil, nil, &Refused{"no virtual function is named", howNamed}
@@ -57,26 +57,24 @@ func Find(h *facts.Host, words []string) (f *facts.VF, rest []string, err error)
 
 const howNamed = "name it as PF/N, PF vf N, by its PCI address, or by its interface's name"
 
-// nameOf is a function for people.
+// nameOf is the name of a function: PF/N.
 func nameOf(f *facts.VF) string { return fmt.Sprintf("%s/%d", f.PF, f.Index) }
 
-// attribute is where one of a function's attributes stands.
+// attribute is the address of an attribute of a function.
 func attribute(f *facts.VF, name string) setting.Address {
 	return setting.Of(setting.VFAttr, f.PF, strconv.Itoa(f.Index), name)
 }
 
-// port is the physical function as the port of its virtual ones; one of which nothing is known where it is not to be
-// seen.
+// port returns the PF of a function, as a port and as a NIC; zero and nil if it is not seen.
 func port(h *facts.Host, f *facts.VF) (facts.VFPort, *facts.NIC) {
-	for i := range h.NICs {
-		if h.NICs[i].Name == f.PF {
-			return h.NICs[i].VFPort(), &h.NICs[i]
-		}
+	n := nicOf(h, f.PF)
+	if n == nil {
+		return facts.VFPort{}, nil
 	}
-	return facts.VFPort{}, nil
+	return n.VFPort(), n
 }
 
-// guestNamed is a guest of the host, nil where there is none of that name.
+// guestNamed returns the guest with a name, or nil.
 func guestNamed(h *facts.Host, name string) *facts.Guest {
 	for i := range h.Guests {
 		if name != "" && h.Guests[i].Name == name {
@@ -86,7 +84,7 @@ func guestNamed(h *facts.Host, name string) *facts.Guest {
 	return nil
 }
 
-// values are the attributes of a function as they are written.
+// values returns the attributes of a function in the form in which they are set.
 func values(f *facts.VF) map[string]string {
 	return map[string]string{
 		"mac": f.MAC, "vlan": strconv.Itoa(f.VLAN), "qos": strconv.Itoa(f.QoS),
@@ -96,7 +94,7 @@ func values(f *facts.VF) map[string]string {
 	}
 }
 
-// Attributes is where the attributes of a function stand.
+// Attributes returns the addresses of all attributes of a function.
 func Attributes(f *facts.VF) []setting.Address {
 	all := make([]setting.Address, len(facts.VFAttributes))
 	for i, name := range facts.VFAttributes {

@@ -7,36 +7,35 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// Holding is who has a virtual function, and how firmly.
+// Holding is how a function is in use.
 type Holding string
 
-// The holdings, the firmest first.
+// The holdings, strongest first.
 const (
 	Running  Holding = "running"  // a guest runs with it
-	Defined  Holding = "defined"  // a guest's definition names it, and it does not run with it
-	Reserved Holding = "reserved" // mpps gave it to a guest whose definition does not name it
-	Opened   Holding = "process"  // a process has it open that is no guest of libvirt: DPDK, a container
-	Host     Holding = "host"     // the host itself uses its interface
-	Bound    Holding = "bound"    // its driver passes it on, and nobody is known to have it: what a guest left behind
-	Pooled   Holding = "pool"     // a network of libvirt may give it to a guest that starts
+	Defined  Holding = "defined"  // a guest is defined with it and does not run with it
+	Reserved Holding = "reserved" // mpps assigned it to a guest whose definition does not have it
+	Opened   Holding = "process"  // a process other than a libvirt guest has it open: DPDK, a container
+	Host     Holding = "host"     // the host uses its interface
+	Bound    Holding = "bound"    // bound to vfio-pci or the like with no known user: left over by a guest
+	Pooled   Holding = "pool"     // a libvirt network may assign it to a guest
 	Free     Holding = "free"
 )
 
-// Function is one virtual function with whoever has it. What the driver, or a recorded tree, does not tell is null or
-// empty.
+// Function is one VF and who has it. Values that the driver, or a recorded tree, does not have are null or empty.
 type Function struct {
 	PF        string   `json:"pf"`
 	Index     int      `json:"index"`
-	PCI       string   `json:"pci"`   // empty where it is on no PCI bus
-	Group     int      `json:"group"` // IOMMU group, −1 without one
+	PCI       string   `json:"pci"`   // empty: not on a PCI bus
+	Group     int      `json:"group"` // IOMMU group; −1: none
 	Driver    string   `json:"driver"`
-	NIC       string   `json:"nic"`   // its interface on the host; empty where it has none
-	Guest     string   `json:"guest"` // that has it; empty where none has
+	NIC       string   `json:"nic"`   // interface on the host; empty: none
+	Guest     string   `json:"guest"` // that has it; empty: none
 	Holding   Holding  `json:"holding"`
-	Guests    []string `json:"guests"`   // whose definitions name it: more than one cannot run at a time
-	Process   string   `json:"process"`  // that has it open and is no guest
-	Pool      string   `json:"pool"`     // the network of libvirt that may give it to guests
-	Uses      string   `json:"host_use"` // what the host does with its interface
+	Guests    []string `json:"guests"`   // defined with it; only one of them can run at a time
+	Process   string   `json:"process"`  // other than a guest that has it open
+	Pool      string   `json:"pool"`     // libvirt network that may assign it to guests
+	Uses      string   `json:"host_use"` // what the host uses its interface for
 	MAC       string   `json:"mac"`
 	VLAN      *int     `json:"vlan"`
 	QoS       *int     `json:"qos"`
@@ -45,17 +44,18 @@ type Function struct {
 	SpoofChk  *bool    `json:"spoofchk"`
 	Trust     *bool    `json:"trust"`
 	LinkState string   `json:"link_state"` // auto, enable or disable
-	// pairs: of its interface on the host, else what its driver gives each function; 0 where neither is known
+	// Queues is the number of queue pairs of its interface on the host, otherwise of each function of that driver. 0:
+	// unknown.
 	Queues int `json:"queues"`
 
-	Reservation *facts.Reservation `json:"reservation"` // by mpps; null where there is none
-	Traffic     *facts.VFTraffic   `json:"traffic"`     // null where the driver does not count
+	Reservation *facts.Reservation `json:"reservation"` // by mpps; null: none
+	Traffic     *facts.VFTraffic   `json:"traffic"`     // null: the driver does not count
 }
 
-// Shared reports whether more than one definition names the function.
+// Shared reports whether more than one guest is defined with the function.
 func (f *Function) Shared() bool { return len(f.Guests) > 1 }
 
-// Functions are the virtual functions of a host with whoever has them, in the order of the facts.
+// Functions returns all functions of a host, in the order of the facts.
 func Functions(h *facts.Host) []Function {
 	named := map[string][]*facts.Guest{} // by PCI address
 	for i := range h.Guests {
@@ -81,45 +81,40 @@ func Functions(h *facts.Host) []Function {
 			Uses: v.HostUse, Traffic: v.Traffic,
 			Queues: cmp.Or(v.Queues, facts.VFQueues(drivers[v.PF])),
 		}
-		f.settings(v)
+		f.copySettings(v)
 		if pool := h.PoolOf(v); pool != nil {
 			f.Pool = pool.Network
 		}
 		if v.PCI != "" {
 			f.Reservation = reserved[v.PCI]
-			f.held(named[v.PCI])
+			f.setHolding(named[v.PCI])
 		} else {
-			f.held(nil)
+			f.setHolding(nil)
 		}
 		all = append(all, f)
 	}
 	return all
 }
 
-// settings takes over what was told.
-func (f *Function) settings(v *facts.VF) {
-	told := func(attribute string) bool { return !slices.Contains(v.Untold, attribute) }
-	number := func(attribute string, n int) *int {
-		if !told(attribute) {
-			return nil
-		}
-		return &n
-	}
-	truth := func(attribute string, b bool) *bool {
-		if !told(attribute) {
-			return nil
-		}
-		return &b
-	}
+// copySettings copies the attributes that the driver reports.
+func (f *Function) copySettings(v *facts.VF) {
 	f.MAC, f.LinkState = v.MAC, v.LinkState
-	f.VLAN, f.QoS = number("vlan", v.VLAN), number("qos", v.QoS)
-	f.MaxTxRate, f.MinTxRate = number("max_tx_rate", v.MaxTxRate), number("min_tx_rate", v.MinTxRate)
-	f.SpoofChk, f.Trust = truth("spoofchk", v.SpoofCheck), truth("trust", v.Trust)
+	f.VLAN, f.QoS = reported(v, "vlan", v.VLAN), reported(v, "qos", v.QoS)
+	f.MaxTxRate, f.MinTxRate = reported(v, "max_tx_rate", v.MaxTxRate), reported(v, "min_tx_rate", v.MinTxRate)
+	f.SpoofChk, f.Trust = reported(v, "spoofchk", v.SpoofCheck), reported(v, "trust", v.Trust)
 }
 
-// held finds who has the function among the guests that it belongs to by definition or now. A guest that runs and names
-// it may wait for its next start with it: it has the function only once its driver passes it on.
-func (f *Function) held(guests []*facts.Guest) {
+// reported returns the value of an attribute, or nil if the driver does not report it.
+func reported[T any](v *facts.VF, attribute string, value T) *T {
+	if slices.Contains(v.Untold, attribute) {
+		return nil
+	}
+	return &value
+}
+
+// setHolding determines who has the function. guests are those that are defined or run with it. A running guest whose
+// definition has it may get it only at its next start: it has the function once that is bound to a driver for guests.
+func (f *Function) setHolding(guests []*facts.Guest) {
 	f.Guests = []string{}
 	for _, g := range guests {
 		f.Guests = append(f.Guests, g.Name)

@@ -12,14 +12,13 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// GuestSide is what a guest makes of its virtual functions: their driver, queues and interrupts, as far as its agent
-// shows.
+// GuestSide is the state of VFs inside a guest: driver, queues and interrupts, as far as its agent reports them.
 type GuestSide struct {
 	Guest      string          `json:"guest"`
 	State      string          `json:"state"`
 	VCPUs      int             `json:"vcpus"`
-	System     string          `json:"system,omitempty"` // kernel and system that run there
-	Seen       bool            `json:"seen"`             // its inside was seen
+	System     string          `json:"system,omitempty"` // kernel and distribution
+	Seen       bool            `json:"seen"`             // the agent answered
 	Why        string          `json:"why,omitempty"`    // why not
 	IRQBalance string          `json:"irqbalance"`       // running, stopped or unknown
 	Functions  []GuestFunction `json:"functions"`
@@ -31,10 +30,10 @@ type GuestFunction struct {
 	PF    string `json:"pf"`
 	Index int    `json:"index"`
 	PCI   string `json:"pci"`
-	MAC   string `json:"mac"` // as the host has it
-	// queue pairs that the port's driver gives a function, 0 where that is not known
+	MAC   string `json:"mac"` // on the host
+	// Offers is the number of queue pairs that the PF's driver gives a function. 0: unknown.
 	Offers     int              `json:"queues_offered"`
-	Wants      string           `json:"driver_needed"`  // Linux driver for it, empty where that is not known
+	Wants      string           `json:"driver_needed"`  // Linux driver for it; empty: unknown
 	Name       string           `json:"name,omitempty"` // in the guest
 	Driver     string           `json:"driver,omitempty"`
 	MACInside  string           `json:"mac_inside,omitempty"`
@@ -44,19 +43,19 @@ type GuestFunction struct {
 	Advice     []string         `json:"advice"`
 }
 
-// GuestInterrupt is an interrupt of a function's queue and the vCPUs that take it.
+// GuestInterrupt is an interrupt of a queue and the vCPUs that handle it.
 type GuestInterrupt struct {
 	Name  string         `json:"name"`
 	VCPUs setting.CPUSet `json:"vcpus"`
 }
 
-// Guest tells what a guest makes of its functions. The judgement is the knob sriov.guest's, made inside.
+// Guest returns the state of a guest's functions inside the guest. The verdict is that of the knob sriov.guest, applied
+// to the inside.
 func Guest(h *facts.Host, name string) (*GuestSide, error) {
-	at := slices.IndexFunc(h.Guests, func(g facts.Guest) bool { return g.Name == name })
-	if at < 0 {
+	g := guestNamed(h, name)
+	if g == nil {
 		return nil, &Refused{fmt.Sprintf("no guest %q on %s", name, cmp.Or(h.Name, "this host")), guestsOf(h)}
 	}
-	g := &h.Guests[at]
 	side := &GuestSide{Guest: g.Name, State: g.State, VCPUs: g.VCPUs, IRQBalance: "unknown",
 		Functions: []GuestFunction{}, Notes: []string{}}
 	var inside *facts.Host
@@ -66,18 +65,16 @@ func Guest(h *facts.Host, name string) (*GuestSide, error) {
 	}
 	if side.Seen = inside != nil; side.Seen {
 		side.IRQBalance = "stopped"
-		if slices.ContainsFunc(inside.Services, func(s facts.Service) bool {
-			return s.Name == "irqbalance" &&
-				s.Running
-		}) {
+		running := func(s facts.Service) bool { return s.Name == "irqbalance" && s.Running }
+		if slices.ContainsFunc(inside.Services, running) {
 			side.IRQBalance = "running"
 		}
 	} else if side.Why == "" {
-		side.Why = unseenWhy(g)
+		side.Why = whyUnseen(g)
 	}
 	for _, v := range h.VFs {
 		if slices.Contains(g.Hostdevs, v.PCI) && v.PCI != "" {
-			side.Functions = append(side.Functions, function(h, inside, v))
+			side.Functions = append(side.Functions, guestFunction(h, inside, v))
 		}
 	}
 	if len(side.Functions) == 0 {
@@ -88,13 +85,13 @@ func Guest(h *facts.Host, name string) (*GuestSide, error) {
 	return side, nil
 }
 
-// windows is what a Windows guest needs: it has no agent that shows any of this.
+// windows is what a Windows guest needs; its agent reports none of this.
 const windows = "Windows needs Intel's or the maker's driver for functions (Intel: the package of the card's own " +
 	"driver; Mellanox: WinOF-2), installed before the function is its only NIC. " +
 	"Server 2012 brings one for the functions of 82599 (X520) only. Queues are Receive Side Scaling there: " +
 	"Get-NetAdapterRss, Set-NetAdapterRss -BaseProcessorNumber"
 
-func unseenWhy(g *facts.Guest) string {
+func whyUnseen(g *facts.Guest) string {
 	switch {
 	case !g.Active():
 		return "it is " + g.State
@@ -104,9 +101,8 @@ func unseenWhy(g *facts.Guest) string {
 	return "its agent was not asked, or did not answer: it is asked as root"
 }
 
-// function is one function, with what is seen of it inside: the NIC with its address, or the only one with a driver for
-// it.
-func function(h, inside *facts.Host, v facts.VF) GuestFunction {
+// guestFunction returns one function and what the guest has of it.
+func guestFunction(h, inside *facts.Host, v facts.VF) GuestFunction {
 	f := GuestFunction{PF: v.PF, Index: v.Index, PCI: v.PCI, MAC: v.MAC, Interrupts: []GuestInterrupt{},
 		Advice: []string{}, State: "unknown"}
 	if n := nicOf(h, v.PF); n != nil {
@@ -144,7 +140,8 @@ func function(h, inside *facts.Host, v facts.VF) GuestFunction {
 	return f
 }
 
-// nicInside finds a function among the NICs of its guest.
+// nicInside finds a function among the NICs of its guest: the one with its MAC address, otherwise the only one with a
+// driver for it; nil: none.
 func nicInside(inside *facts.Host, v facts.VF, driver string) *facts.NIC {
 	var drivers []*facts.NIC
 	for i := range inside.NICs {
@@ -162,7 +159,7 @@ func nicInside(inside *facts.Host, v facts.VF, driver string) *facts.NIC {
 	return nil
 }
 
-// judge asks the knob, which has the rules, and adds how to mend what it finds.
+// judge applies the knob sriov.guest and adds how to fix what it finds.
 func (f *GuestFunction) judge(inside *facts.Host, n *facts.NIC) {
 	k, _ := knob.Find("sriov.guest")
 	if k == nil {

@@ -9,13 +9,13 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// Holder says who has a function, or is to have it; empty where nobody does and it can be given away.
+// Holder returns who has a function or is to have it, in words; empty: nobody, it can be assigned.
 func Holder(h *facts.Host, vf *facts.VF) string {
 	var by []string
 	for i := range h.Guests {
 		g := &h.Guests[i]
 		if vf.PCI != "" && slices.Contains(g.Hostdevs, vf.PCI) {
-			by = append(by, "guest "+g.Name+how(g))
+			by = append(by, "guest "+g.Name+stateSuffix(g))
 		}
 	}
 	for _, r := range h.Reservations {
@@ -34,11 +34,11 @@ func Holder(h *facts.Host, vf *facts.VF) string {
 	if p := h.PoolOf(vf); p != nil {
 		return "pool " + p.Network
 	}
-	return foreign(vf)
+	return otherHolder(vf)
 }
 
-// foreign says who has a function that is no guest of libvirt and no pool.
-func foreign(vf *facts.VF) string {
+// otherHolder returns who has a function other than guests of libvirt and pools; empty: nobody.
+func otherHolder(vf *facts.VF) string {
 	switch {
 	case vf.Holder != "":
 		return vf.Holder
@@ -50,7 +50,7 @@ func foreign(vf *facts.VF) string {
 	return ""
 }
 
-func how(g *facts.Guest) string {
+func stateSuffix(g *facts.Guest) string {
 	if g.Active() {
 		return ""
 	}
@@ -62,7 +62,7 @@ func guestHas(h *facts.Host, guest, pci string) bool {
 	return g != nil && slices.Contains(g.Hostdevs, pci)
 }
 
-// functions are those of a physical function, in their order.
+// functions returns the functions of a PF, in order.
 func functions(h *facts.Host, pf string) []*facts.VF {
 	var all []*facts.VF
 	for i := range h.VFs {
@@ -73,8 +73,8 @@ func functions(h *facts.Host, pf string) []*facts.VF {
 	return all
 }
 
-// unfit says why a function cannot be given to a guest whoever has it; nil where it can.
-func unfit(h *facts.Host, vf *facts.VF) *Refused {
+// unassignable returns why a function can never be assigned to a guest, in use or not; nil: it can.
+func unassignable(h *facts.Host, vf *facts.VF) *Refused {
 	switch {
 	case vf.PCI == "":
 		return refuse("only functions on a PCI bus go to guests", "function %d of %s is on no PCI bus", vf.Index, vf.PF)
@@ -110,7 +110,7 @@ func unfit(h *facts.Host, vf *facts.VF) *Refused {
 	return nil
 }
 
-// namesHostdev reports whether a guest's definition has a function as a plain <hostdev>.
+// namesHostdev reports whether a guest is defined with a function as a plain <hostdev>.
 func namesHostdev(g *facts.Guest, pci string) bool {
 	doc, err := domain.Parse([]byte(g.Definition))
 	if err != nil {
@@ -119,8 +119,8 @@ func namesHostdev(g *facts.Guest, pci string) bool {
 	return slices.ContainsFunc(doc.Guest().HostDevs, func(d domain.HostDev) bool { return d.PCI == pci })
 }
 
-// InHand is a *Refused where a guest runs with a function that was given to it; nil where none does.
-func InHand(h *facts.Host, gave []facts.Reservation) error {
+// CheckReturned returns a *Refused if a guest runs with a function that one of the reservations gave it, otherwise nil.
+func CheckReturned(h *facts.Host, gave []facts.Reservation) error {
 	for i := range gave {
 		r := &gave[i]
 		vf := functionOf(h, r.PCI)

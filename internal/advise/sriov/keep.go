@@ -9,22 +9,23 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Attributes of a function survive the guest that had it: its end, its definition's end. So when guests come and go,
-// functions that one has just left, and that nobody has now, get what mpps keeps of them, and in all else what a new
-// function has; and one with which a guest starts that it was not given to gets what a new function has, but for what
-// the guest's own definition says. The rule is this file; the service that watches carries it out.
+// The attributes of a function outlive the guest that had it. So a function that a guest has just left, and that nobody
+// has now, gets the attributes that mpps keeps for it and otherwise those of a new function. A function that a guest
+// starts with, without being reserved for it, gets the attributes of a new function except those of the guest's
+// definition. This file has the rules; the watching service applies them.
 
-// Upkeep is what is known beside the host when guests came or went a moment ago.
+// Upkeep is what is known in addition to the host when guests have started or stopped.
 type Upkeep struct {
-	// attributes that mpps puts back, not this rule → the guest that they were set for, empty: whoever has the function
+	// Kept are the attributes that mpps restores by other means, with the guest that they were set for (empty: whoever
+	// has the function).
 	Kept    map[setting.Address]string
-	Made    map[string]bool   // physical functions whose functions mpps makes
+	Made    map[string]bool   // PFs whose functions mpps creates
 	Started map[string]bool   // guests that have just started
 	Left    map[string]string // PCI address of a function → guest that has just stopped or been undefined with it
 	Defined map[string]bool   // guests of reservations that are still defined
 }
 
-// Due is one attribute that is to be written now.
+// Due is one attribute to write now.
 type Due struct {
 	ID      string
 	Address setting.Address
@@ -32,8 +33,8 @@ type Due struct {
 	Because string
 }
 
-// Keep lists what is due. It touches no function that mpps neither made nor gave nor set, none that the host itself
-// uses, and none that another process has open.
+// Keep returns what is due. It leaves out functions that mpps neither created nor assigned nor set, those that the host
+// uses, and those that another process has open.
 func Keep(h *facts.Host, u Upkeep) []Due {
 	var all []Due
 	for i := range h.VFs {
@@ -44,22 +45,22 @@ func Keep(h *facts.Host, u Upkeep) []Due {
 		who := runsWith(h, f)
 		switch {
 		case who != nil && u.Started[who.Name]:
-			all = append(all, u.begun(h, f, who)...)
+			all = append(all, u.dueAfterStart(h, f, who)...)
 		case who == nil && u.Left[f.PCI] != "" && f.PCI != "" && f.HostUse == "" && f.Holder == "":
-			all = append(all, u.left(h, f)...)
+			all = append(all, u.dueAfterStop(h, f)...)
 		}
 	}
 	return all
 }
 
-// Lent tells which kept attributes mpps must not put back now, and why: those of a function that a guest has for which
-// they were not set, or whose guest is gone.
-func Lent(h *facts.Host, u Upkeep) map[setting.Address]string {
+// NotForHolder returns the kept attributes that mpps must not restore now, and why: the function is with another guest
+// than the one they were set for, or that guest is gone.
+func NotForHolder(h *facts.Host, u Upkeep) map[setting.Address]string {
 	lent := map[setting.Address]string{}
 	for i := range h.VFs {
 		f := &h.VFs[i]
 		for _, name := range facts.VFAttributes {
-			if why := u.lent(h, f, name); why != "" {
+			if why := u.notForHolder(h, f, name); why != "" {
 				lent[attribute(f, name)] = why
 			}
 		}
@@ -67,13 +68,13 @@ func Lent(h *facts.Host, u Upkeep) map[setting.Address]string {
 	return lent
 }
 
-// lent is why a kept attribute is not for who has the function; empty where it is, or is not kept.
-func (u Upkeep) lent(h *facts.Host, f *facts.VF, name string) string {
+// notForHolder returns why a kept attribute is not meant for whoever has the function; empty: it is, or it is not kept.
+func (u Upkeep) notForHolder(h *facts.Host, f *facts.VF, name string) string {
 	guest, kept := u.Kept[attribute(f, name)]
 	if !kept {
 		return ""
 	}
-	r := givenTo(h, f)
+	r := reservationOf(h, f)
 	switch {
 	case guest != "":
 		r = &facts.Reservation{Guest: guest}
@@ -91,11 +92,11 @@ func (u Upkeep) lent(h *facts.Host, f *facts.VF, name string) string {
 	return ""
 }
 
-// concerns reports whether a function is one of mpps.
+// concerns reports whether mpps created, assigned or set a function.
 func (u Upkeep) concerns(h *facts.Host, f *facts.VF) bool {
 	pool := func(r facts.Reservation) bool { return r.Form == facts.ByNetwork && r.PF == f.PF }
 	leaves := func(r facts.Reservation) bool { return r.PCI == f.PCI && f.PCI != "" }
-	if u.Made[f.PF] || givenTo(h, f) != nil || slices.ContainsFunc(h.Reservations, pool) ||
+	if u.Made[f.PF] || reservationOf(h, f) != nil || slices.ContainsFunc(h.Reservations, pool) ||
 		slices.ContainsFunc(h.Leaving, leaves) {
 		return true
 	}
@@ -103,30 +104,30 @@ func (u Upkeep) concerns(h *facts.Host, f *facts.VF) bool {
 		func(name string) bool { _, kept := u.Kept[attribute(f, name)]; return kept })
 }
 
-// stays reports whether an attribute is kept for who has the function now, or may have it next.
+// stays reports whether an attribute is kept for whoever has the function now or may get it next.
 func (u Upkeep) stays(h *facts.Host, f *facts.VF, name string) bool {
 	_, kept := u.Kept[attribute(f, name)]
-	return kept && u.lent(h, f, name) == ""
+	return kept && u.notForHolder(h, f, name) == ""
 }
 
-// begun is what is due where a guest has started with a function.
-func (u Upkeep) begun(h *facts.Host, f *facts.VF, who *facts.Guest) []Due {
+// dueAfterStart returns what is due after a guest has started with a function.
+func (u Upkeep) dueAfterStart(h *facts.Host, f *facts.VF, who *facts.Guest) []Due {
 	byLibvirt := map[string]bool{}
 	because := fmt.Sprintf("guest %s started with %s", who.Name, nameOf(f))
-	i := libvirtSets(who, f)
-	if i != nil { // src/util/virnetdev.c, virNetDevSetVfConfig: MAC and, where there is one, VLAN
+	i := libvirtInterface(who, f)
+	if i != nil { // src/util/virnetdev.c, virNetDevSetVfConfig: MAC and, if defined, VLAN
 		byLibvirt["mac"], byLibvirt["vlan"] = true, i.VLAN != 0 || i.Type == "network"
 	}
 	all := u.due(h, f, because, func(name string) bool {
-		// An address may be one that the guest's own driver has chosen: only another's is taken away.
-		return !byLibvirt[name] && (name != "mac" || othersAddress(h, f, who))
+		// The guest's own driver may have chosen the address: reset it only if it is another guest's.
+		return !byLibvirt[name] && (name != "mac" || hasOthersMAC(h, f, who))
 	})
-	return append(all, u.overtaken(f, i, because)...)
+	return append(all, u.dueAgain(f, i, because)...)
 }
 
-// overtaken is what libvirt has set for a guest that started while the function was still being set as new after
-// another: who looks and writes then cannot keep libvirt from starting one in between.
-func (u Upkeep) overtaken(f *facts.VF, i *facts.Interface, because string) []Due {
+// dueAgain returns what libvirt had set for a guest and was overwritten: the guest started while the function was still
+// being reset after another one, which a check before the write cannot prevent.
+func (u Upkeep) dueAgain(f *facts.VF, i *facts.Interface, because string) []Due {
 	var all []Due
 	if i == nil {
 		return nil
@@ -142,17 +143,17 @@ func (u Upkeep) overtaken(f *facts.VF, i *facts.Interface, because string) []Due
 	return all
 }
 
-// left is what is due where a guest has left a function and nobody has it.
-func (u Upkeep) left(h *facts.Host, f *facts.VF) []Due {
+// dueAfterStop returns what is due after a guest has left a function that nobody has now.
+func (u Upkeep) dueAfterStop(h *facts.Host, f *facts.VF) []Due {
 	onHost := f.Driver != "" && !facts.PassesThrough(f.Driver)
 	return u.due(h, f, fmt.Sprintf("guest %s left %s", u.Left[f.PCI], nameOf(f)), func(name string) bool {
-		// Its driver on the host has told an address of its own, unless it found one there when it was bound.
-		return name != "mac" || !onHost || othersAddress(h, f, nil)
+		// The host's driver has set its own address, unless the function already had one when it was bound.
+		return name != "mac" || !onHost || hasOthersMAC(h, f, nil)
 	})
 }
 
-// due lists the attributes of a function that are not those of a new one: not those that stay, and of the others those
-// that are asked for.
+// due returns the attributes of a function that differ from those of a new one, except those that stay, and only those
+// that asked accepts.
 func (u Upkeep) due(h *facts.Host, f *facts.VF, because string, asked func(name string) bool) []Due {
 	p, _ := port(h, f)
 	fresh, has := facts.VFFresh(p.Driver), values(f)
@@ -167,7 +168,7 @@ func (u Upkeep) due(h *facts.Host, f *facts.VF, because string, asked func(name 
 	return all
 }
 
-// sets are attributes in the order of facts.VFAttributes.
+// sets returns attributes in the order of facts.VFAttributes.
 func sets(values map[string]string) []Set {
 	var all []Set
 	for _, name := range facts.VFAttributes {
@@ -178,24 +179,22 @@ func sets(values map[string]string) []Set {
 	return all
 }
 
-// runsWith is the guest that runs with a function, nil where none does. One that is bound to its driver on the host is
-// no guest's, whatever definitions name it.
+// runsWith returns the guest that runs with a function, or nil. No guest has a function that is bound to its driver on
+// the host, whatever the definitions say.
 func runsWith(h *facts.Host, f *facts.VF) *facts.Guest {
 	if f.Driver != "" && !facts.PassesThrough(f.Driver) {
 		return nil
 	}
-	for i := range h.Guests {
-		if g := &h.Guests[i]; g.Active() && f.PCI != "" && slices.Contains(g.Hostdevs, f.PCI) {
-			if f.Guest == g.Name { // of two definitions that name it only one can run with it
-				return g
-			}
-		}
+	// f.Guest: of several guests that are defined with it only one can run with it
+	g := guestNamed(h, f.Guest)
+	if g == nil || !g.Active() || f.PCI == "" || !slices.Contains(g.Hostdevs, f.PCI) {
+		return nil
 	}
-	return nil
+	return g
 }
 
-// givenTo is the reservation of a function: its own, or of a pool from which the guest that runs with it takes one.
-func givenTo(h *facts.Host, f *facts.VF) *facts.Reservation {
+// reservationOf returns the reservation of a function: its own, or that of the guest that runs with it for its pool.
+func reservationOf(h *facts.Host, f *facts.VF) *facts.Reservation {
 	who := runsWith(h, f)
 	for i := range h.Reservations {
 		r := &h.Reservations[i]
@@ -211,7 +210,7 @@ func givenTo(h *facts.Host, f *facts.VF) *facts.Reservation {
 	return nil
 }
 
-// isGuest reports whether a reservation is a guest's, which may have been renamed.
+// isGuest reports whether a reservation belongs to a guest, which may have been renamed.
 func isGuest(r *facts.Reservation, g *facts.Guest) bool {
 	if r.UUID != "" && g.UUID != "" {
 		return r.UUID == g.UUID
@@ -219,9 +218,9 @@ func isGuest(r *facts.Reservation, g *facts.Guest) bool {
 	return r.Guest == g.Name
 }
 
-// libvirtSets is the interface by which a guest has a function whose address libvirt has set; nil where it has it as a
-// plain device.
-func libvirtSets(g *facts.Guest, f *facts.VF) *facts.Interface {
+// libvirtInterface returns the guest's interface for a function, whose MAC address libvirt sets; nil: it is a plain
+// <hostdev>.
+func libvirtInterface(g *facts.Guest, f *facts.VF) *facts.Interface {
 	nics := g.NICs()
 	for i := range nics {
 		if n := &nics[i]; n.Type == "hostdev" && n.Source == f.PCI || n.Type == "network" &&
@@ -232,9 +231,9 @@ func libvirtSets(g *facts.Guest, f *facts.VF) *facts.Interface {
 	return nil
 }
 
-// othersAddress reports whether a function still has the address of a guest that does not run with it.
-func othersAddress(h *facts.Host, f *facts.VF, who *facts.Guest) bool {
-	if r := givenTo(h, f); r != nil && r.MAC == f.MAC && (who == nil || !isGuest(r, who)) {
+// hasOthersMAC reports whether a function has the MAC address of a guest other than who.
+func hasOthersMAC(h *facts.Host, f *facts.VF, who *facts.Guest) bool {
+	if r := reservationOf(h, f); r != nil && r.MAC == f.MAC && (who == nil || !isGuest(r, who)) {
 		return true
 	}
 	for i := range h.Guests {

@@ -7,20 +7,20 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// Memory is which functions each guest had when it was last seen: what it has left is told by nobody afterwards.
+// Memory remembers the functions of each guest: once a guest has left a function, nothing else knows.
 type Memory struct {
-	had  map[string][]string // guest → functions, by PCI address
+	had  map[string][]string // guest → PCI addresses of functions
 	ran  map[string]string   // function → guest that ran with it
-	left map[string]string   // function → guest that runs on without it
+	left map[string]string   // function → guest that still runs, without it
 }
 
-// NewMemory remembers nothing yet.
+// NewMemory returns an empty memory.
 func NewMemory() *Memory {
 	return &Memory{had: map[string][]string{}, ran: map[string]string{}, left: map[string]string{}}
 }
 
-// Note takes in what guests have. What a running guest has is all that it has; of one that does not run, what its
-// definition names comes to what it ran with, which may have been of a pool.
+// Note records what guests have. The functions of a running guest replace its record; those of a guest that is off are
+// added to it, since it may have run with functions from a pool.
 func (m *Memory) Note(h *facts.Host) {
 	for i := range h.Guests {
 		g := &h.Guests[i]
@@ -33,7 +33,7 @@ func (m *Memory) Note(h *facts.Host) {
 				had = append(slices.Clip(had), pci)
 			}
 		}
-		if len(had) == 0 { // it let go of all while it ran: what becomes of them is not its any more
+		if len(had) == 0 { // it gave all of them up while running
 			delete(m.had, g.Name)
 			continue
 		}
@@ -48,10 +48,10 @@ func (m *Memory) Note(h *facts.Host) {
 	}
 }
 
-// Came takes in that the interfaces of functions (PF/N) came on the host a moment ago. Where a guest ran with one, and
-// nobody does now, it was taken out of that guest: these are told, by PCI address, with the guest, as long as their
-// coming is.
-func (m *Memory) Came(h *facts.Host, functions []string) map[string]string {
+// Reappeared records that interfaces of functions (PF/N) have just appeared on the host. If a guest ran with a function
+// and none does now, it was unplugged from that guest: Reappeared returns the guest by PCI address, for as long as the
+// function is among the reappeared ones.
+func (m *Memory) Reappeared(h *facts.Host, functions []string) map[string]string {
 	left := map[string]string{}
 	for i := range h.VFs {
 		f := &h.VFs[i]
@@ -70,10 +70,10 @@ func (m *Memory) Came(h *facts.Host, functions []string) map[string]string {
 	return maps.Clone(left)
 }
 
-// Of are the functions that a guest has or had, by PCI address.
+// Of returns the PCI addresses of the functions that a guest has or had.
 func (m *Memory) Of(guest string) []string { return m.had[guest] }
 
-// Left are the functions that guests have left that stopped or were undefined, by PCI address, with the guest.
+// Left returns the functions of guests that have stopped or been undefined: PCI address → guest.
 func (m *Memory) Left(guests []string) map[string]string {
 	left := map[string]string{}
 	for _, guest := range guests {

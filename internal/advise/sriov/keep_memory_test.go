@@ -40,7 +40,7 @@ func TestMemory(t *testing.T) {
 	h.Guests = []facts.Guest{{Name: "a", State: "running", Hostdevs: []string{one, two}}}
 	m = NewMemory()
 	m.Note(h)
-	came := func() string { return fmt.Sprint(m.Came(h, []string{"ens1/0"})) }
+	came := func() string { return fmt.Sprint(m.Reappeared(h, []string{"ens1/0"})) }
 	if got := came(); got != "map[]" {
 		t.Errorf("nothing was taken: %s", got)
 	}
@@ -51,7 +51,7 @@ func TestMemory(t *testing.T) {
 			t.Errorf("taken out: %s", got)
 		}
 	}
-	m.Came(h, nil) // that is long ago
+	m.Reappeared(h, nil) // that is long ago
 	if got := came(); got != "map[]" {
 		t.Errorf("bound anew by hand: %s", got)
 	}

@@ -187,7 +187,7 @@ func TestKeep(t *testing.T) {
 		if got := strings.Join(due, " "); got != c.due {
 			t.Errorf("%s: due %q, expected %q", c.what, got, c.due)
 		}
-		if lent := Lent(h, u); (len(lent) > 0) != c.lent || c.lent && len(lent) != len(u.Kept) {
+		if lent := NotForHolder(h, u); (len(lent) > 0) != c.lent || c.lent && len(lent) != len(u.Kept) {
 			t.Errorf("%s: lent %v", c.what, lent)
 		}
 	}
@@ -229,23 +229,23 @@ func TestMemoryOfARunWithout(t *testing.T) {
 func TestInHand(t *testing.T) {
 	h, f := kept()
 	gave := []facts.Reservation{{PF: "ens1", PCI: f.PCI, Guest: "a", UUID: "ua", Form: facts.ByInterface}}
-	if err := InHand(h, gave); err != nil {
+	if err := CheckReturned(h, gave); err != nil {
 		t.Errorf("a guest that is off: %v", err)
 	}
 	h.Guests[0].State, f.Guest = "running", "a"
-	if err := InHand(h, gave); err != nil {
+	if err := CheckReturned(h, gave); err != nil {
 		t.Errorf("a guest that has it after its next start: %v", err)
 	}
 	h.Guests[0].Functions = []string{f.PCI}
-	if err := InHand(h, gave); err == nil || !strings.Contains(err.Error(), "guest a runs with ens1/0") {
+	if err := CheckReturned(h, gave); err == nil || !strings.Contains(err.Error(), "guest a runs with ens1/0") {
 		t.Errorf("a guest that runs with it: %v", err)
 	}
 	gave[0].Guest, gave[0].UUID = "b", "ub"
-	if err := InHand(h, gave); err != nil {
+	if err := CheckReturned(h, gave); err != nil {
 		t.Errorf("it was given to another: %v", err)
 	}
 	gave[0].Leaving = true
-	if err := InHand(h, gave); err != nil {
+	if err := CheckReturned(h, gave); err != nil {
 		t.Errorf("it was taken back: %v", err)
 	}
 }

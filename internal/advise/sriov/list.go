@@ -8,55 +8,50 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// List is the virtual functions of a host, by the order of their physical ones.
+// List is the functions of a host, by PF.
 type List struct {
-	PFs []Port     `json:"pfs"` // those asked for, with all of their functions
-	VFs []Function `json:"vfs"` // those asked for
+	PFs []Port     `json:"pfs"` // requested ones
+	VFs []Function `json:"vfs"` // requested ones
 }
 
-// Port is a physical function with what becomes of its virtual ones.
+// Port is a PF and a summary of its functions.
 type Port struct {
 	PF      string `json:"pf"`
 	PCI     string `json:"pci"`
 	Driver  string `json:"driver"`
-	Node    int    `json:"numa_node"` // −1: not known
+	Node    int    `json:"numa_node"` // −1: unknown
 	Up      bool   `json:"up"`
 	Carrier string `json:"carrier"`
-	Speed   int    `json:"speed_mbps"` // −1: not known
-	Most    int    `json:"total_vfs"`  // that it can have
-	VFs     int    `json:"vfs"`        // that it has
-	Seen    int    `json:"seen"`       // of these: fewer while they are being made
+	Speed   int    `json:"speed_mbps"` // −1: unknown
+	Most    int    `json:"total_vfs"`  // sriov_totalvfs
+	VFs     int    `json:"vfs"`        // sriov_numvfs
+	Seen    int    `json:"seen"`       // of VFs; fewer while they are being created
 	Used    int    `json:"used"`
 	Free    int    `json:"free"`
-	// guests that were given one of a pool of libvirt: it takes a free one at their start
+	// Pooled are the guests with reservations on a libvirt pool, which takes a free function at their start.
 	Pooled []Share `json:"pooled"`
 	Guests []Share `json:"by_guest"`
 }
 
-// Share is how many functions of a physical one a guest has.
+// Share is the number of functions of a PF that a guest has.
 type Share struct {
 	Guest string `json:"guest"`
 	VFs   int    `json:"vfs"`
 }
 
-// Which says which functions are asked for: all of these where more than one is set.
+// Which selects functions. All conditions must hold.
 type Which struct {
 	PF    string // name or PCI address; empty: any
-	Free  bool   // those that nobody has
-	Guest string // those of a guest; empty: any
+	Free  bool   // only free ones
+	Guest string // only those of a guest; empty: any
 }
 
-// Show lists the functions that are asked for.
+// Show returns the selected functions and their PFs.
 func Show(h *facts.Host, which Which) (List, error) {
 	l := List{PFs: []Port{}, VFs: []Function{}}
 	of := map[string][]Function{}
-	for run := Functions(h); len(run) > 0; { // those of one physical function stand together
-		end := slices.IndexFunc(run, func(f Function) bool { return f.PF != run[0].PF })
-		if end < 0 {
-			end = len(run)
-		}
-		of[run[0].PF] = append(of[run[0].PF], run[:end:end]...)
-		run = run[end:]
+	for _, f := range Functions(h) {
+		of[f.PF] = append(of[f.PF], f)
 	}
 	for i := range h.NICs {
 		n := &h.NICs[i]
@@ -64,7 +59,7 @@ func Show(h *facts.Host, which Which) (List, error) {
 			continue
 		}
 		own := of[n.Name]
-		l.PFs = append(l.PFs, totals(h, n, own))
+		l.PFs = append(l.PFs, newPort(h, n, own))
 		for j := range own {
 			if f := &own[j]; (!which.Free || f.Holding == Free) && (which.Guest == "" || f.belongs(which.Guest)) {
 				l.VFs = append(l.VFs, *f)
@@ -81,7 +76,7 @@ func Show(h *facts.Host, which Which) (List, error) {
 	return l, nil
 }
 
-// belongs reports whether a guest has a function, or its definition names it.
+// belongs reports whether a guest has a function or is defined with it.
 func (f *Function) belongs(guest string) bool {
 	return f.Guest == guest || slices.Contains(f.Guests, guest)
 }
@@ -91,7 +86,7 @@ func knownGuest(h *facts.Host, name string) bool {
 		slices.ContainsFunc(h.Reservations, func(r facts.Reservation) bool { return r.Guest == name })
 }
 
-// noPort says why there is no physical function of a name.
+// noPort returns why there is no PF with a name or PCI address.
 func noPort(h *facts.Host, name string) *Refused {
 	var others []string
 	for _, n := range h.NICs {
@@ -112,8 +107,8 @@ func noPort(h *facts.Host, name string) *Refused {
 	return &Refused{Why: fmt.Sprintf("no physical function %q on this host", name), Advice: advice}
 }
 
-// totals counts what becomes of a physical function's virtual ones.
-func totals(h *facts.Host, n *facts.NIC, own []Function) Port {
+// newPort summarizes a PF and its functions.
+func newPort(h *facts.Host, n *facts.NIC, own []Function) Port {
 	p := Port{
 		PF: n.Name, PCI: n.PCI, Driver: n.Driver, Node: n.Node, Up: n.Up, Carrier: n.Carrier, Speed: n.Speed,
 		Most: n.SRIOV.Total, VFs: n.SRIOV.Enabled, Seen: len(own), Pooled: []Share{}, Guests: []Share{},
@@ -126,18 +121,19 @@ func totals(h *facts.Host, n *facts.NIC, own []Function) Port {
 			p.Used++
 		}
 		if f.Guest != "" {
-			p.Guests = counted(p.Guests, f.Guest)
+			p.Guests = addShare(p.Guests, f.Guest)
 		}
 	}
 	for _, r := range h.Reservations {
 		if r.Network != "" && r.PF == n.Name {
-			p.Pooled = counted(p.Pooled, r.Guest)
+			p.Pooled = addShare(p.Pooled, r.Guest)
 		}
 	}
 	return p
 }
 
-func counted(shares []Share, guest string) []Share {
+// addShare counts one more function for a guest.
+func addShare(shares []Share, guest string) []Share {
 	at := slices.IndexFunc(shares, func(s Share) bool { return s.Guest == guest })
 	if at < 0 {
 		shares = append(shares, Share{Guest: guest})

@@ -9,25 +9,25 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Pinned is what VFIO pins when a guest starts with a device: all that it has, at once
-// (drivers/vfio/vfio_iommu_type1.c, vfio_pin_map_dma), since the card could write anywhere. What does not fit makes the
-// start fail, or the host swap and kill.
+// Pinned is the memory that VFIO pins when a guest starts with a device: all of the guest's memory at once
+// (drivers/vfio/vfio_iommu_type1.c, vfio_pin_map_dma), since the device could write anywhere. If it does not fit, the
+// start fails, or the host swaps and kills processes.
 type Pinned struct {
 	Needs    uint64         `json:"needs_bytes"` // of the guest
-	Nodes    setting.CPUSet `json:"nodes"`       // from which it must come; empty: from any
+	Nodes    setting.CPUSet `json:"nodes"`       // that it must come from; empty: any
 	PageSize uint64         `json:"page_size_bytes,omitempty"`
-	Room     uint64         `json:"room_bytes"`     // that these nodes have for it
-	Promised uint64         `json:"promised_bytes"` // of that, to other guests with devices that are off now
+	Room     uint64         `json:"room_bytes"`     // available on these nodes
+	Promised uint64         `json:"promised_bytes"` // of Room, for other guests with devices that are off now
 }
 
-// part is memory of a guest that comes from one place.
+// part is memory of a guest from one set of nodes and of one page size.
 type part struct {
 	bytes uint64
 	nodes setting.CPUSet // empty: any
 	page  uint64         // 0: ordinary pages
 }
 
-// parts takes the memory of a guest apart, by what its definition says.
+// parts splits the memory of a guest by its definition.
 func parts(h *facts.Host, g *facts.Guest) []part {
 	all := part{bytes: g.Memory}
 	if g.Hugepages {
@@ -41,7 +41,7 @@ func parts(h *facts.Host, g *facts.Guest) []part {
 	strict := func(mode, nodes string) setting.CPUSet {
 		set, err := domain.ParseSet(nodes)
 		if err != nil || mode != "" && mode != "strict" && mode != "restrictive" {
-			return nil // preferred and interleave take from elsewhere what does not fit
+			return nil // preferred and interleave fall back to other nodes
 		}
 		return setting.CPUs(set...)
 	}
@@ -60,7 +60,7 @@ func parts(h *facts.Host, g *facts.Guest) []part {
 		all.page = size(0)
 		return []part{all}
 	}
-	var list []part // one for each place
+	var list []part
 	for _, cell := range d.CPU.Cells {
 		one := part{bytes: cell.KiB << 10, nodes: all.nodes, page: size(cell.ID)}
 		for _, n := range d.NUMA.Cells {
@@ -78,8 +78,8 @@ func parts(h *facts.Host, g *facts.Guest) []part {
 	return list
 }
 
-// defaultPage is the page size that libvirt takes where a definition names none: the kernel's default, 2 MiB unless
-// default_hugepagesz says otherwise. Of a host that has only others it is the one that it has.
+// defaultPage returns the page size that libvirt uses if a definition has none: the kernel's default, 2 MiB unless
+// default_hugepagesz changes it. On a host that only has pages of another size it is that size.
 func defaultPage(h *facts.Host) uint64 {
 	const usual = 2 << 20
 	var other uint64
@@ -98,12 +98,9 @@ func defaultPage(h *facts.Host) uint64 {
 	return usual
 }
 
-// purse is what nodes have to give.
-type purse struct{ h *facts.Host }
-
-// room is what a place has, and what it could have at the very most.
-func (p purse) room(one part) (now, most uint64) {
-	for _, n := range p.h.Topology.Nodes {
+// room returns the bytes that are free for a part of a guest's memory now, and at most.
+func room(h *facts.Host, one part) (now, most uint64) {
+	for _, n := range h.Topology.Nodes {
 		if len(one.nodes) > 0 && !one.nodes.Has(n.ID) {
 			continue
 		}
@@ -125,24 +122,24 @@ func (p purse) room(one part) (now, most uint64) {
 	return now, most
 }
 
-// fits refuses a guest whose memory cannot be pinned.
-func (g *Gift) fits(h *facts.Host) (Pinned, error) {
+// checkMemory refuses a guest whose memory cannot be pinned, or adds a note with --force.
+func (g *Gift) checkMemory(h *facts.Host) (Pinned, error) {
 	total := Pinned{Needs: g.guest.Memory}
 	if g.guest.Active() && len(g.guest.Functions) > 0 {
-		return total, nil // with its first device
+		return total, nil // pinned with its first device
 	}
 	for _, one := range parts(h, g.guest) {
-		now, most := purse{h}.room(one)
-		if _, known := (purse{h}).room(part{nodes: one.nodes}); known == 0 {
-			continue // how much memory there is was not told
+		now, most := room(h, one)
+		if _, known := room(h, part{nodes: one.nodes}); known == 0 {
+			continue // the size of the memory is unknown
 		}
-		switch { // what it has it gives back when it starts anew
+		switch { // a restart frees what the guest has now
 		case g.guest.Active() && one.page == 0:
 			now += min(g.guest.Resident, one.bytes)
 		case g.guest.Active():
 			now += one.bytes
 		}
-		promised := min(promised(h, g.Guest, one), now)
+		promised := min(reservedMemory(h, g.Guest, one), now)
 		total.Nodes, total.PageSize = total.Nodes.Or(one.nodes), max(total.PageSize, one.page)
 		total.Room, total.Promised = total.Room+now, total.Promised+promised
 		why := fmt.Sprintf("guest %s needs %s of %s, all of it pinned when it starts with a virtual function; %s",
@@ -158,7 +155,7 @@ func (g *Gift) fits(h *facts.Host) (Pinned, error) {
 		if promised > 0 {
 			why += fmt.Sprintf(", of which %s is for other guests with functions that are off now", mib(promised))
 		}
-		if !g.wish.Force {
+		if !g.request.Force {
 			return total, refuse("stop what uses it, or give the guest less; --force where it will be free when the "+
 				"guest starts", "%s", why)
 		}
@@ -167,12 +164,12 @@ func (g *Gift) fits(h *facts.Host) (Pinned, error) {
 	return total, nil
 }
 
-// promised is the memory of a place that other guests with functions will pin when they start.
-func promised(h *facts.Host, but string, one part) uint64 {
+// reservedMemory returns the bytes that guests other than but will pin in the same place when they start.
+func reservedMemory(h *facts.Host, but string, one part) uint64 {
 	var sum uint64
 	for i := range h.Guests {
 		o := &h.Guests[i]
-		if o.Name == but || o.Active() || given(h, o) == 0 {
+		if o.Name == but || o.Active() || countFunctions(h, o) == 0 {
 			continue
 		}
 		for _, other := range parts(h, o) {

@@ -12,31 +12,31 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// MigrateAsk is what a migration is planned for.
-type MigrateAsk struct {
+// MigrateRequest is the input of Migrate.
+type MigrateRequest struct {
 	Guest    string
-	To       string      // the other host, as ssh and libvirt's address of it have it
-	Target   *facts.Host // the other host as a snapshot shows it, nil without one
-	Failover bool        // plan the pair of a virtio NIC and the function
+	To       string      // target host, as ssh and libvirt URIs name it
+	Target   *facts.Host // its snapshot; nil: none
+	Failover bool        // plan failover pairs of a virtio NIC and the function
 }
 
-// Migration is how a guest with virtual functions gets from one host to another: what stands in the way, and the
-// commands of both hosts in order. Nothing of it is carried out by mpps.
+// Migration is a plan to move a guest with VFs to another host: checks, and the commands on both hosts in order. mpps
+// runs none of them.
 type Migration struct {
 	Guest     string           `json:"guest"`
 	State     string           `json:"state"`
 	From      string           `json:"from"`
 	To        string           `json:"to"`
-	Live      bool             `json:"live"` // the guest can be migrated as it is, while it runs
-	Why       string           `json:"why"`  // why it can, or why not
+	Live      bool             `json:"live"` // live migration works as the guest is
+	Why       string           `json:"why"`  // it does or does not
 	Functions []MigrateVF      `json:"functions"`
 	Checks    []MigrateCheck   `json:"checks"`
-	Ways      []MigrateWay     `json:"ways"` // the one to prefer first
+	Ways      []MigrateWay     `json:"ways"` // preferred one first
 	Never     []MigrateCommand `json:"never"`
 	Notes     []string         `json:"notes"`
 }
 
-// MigrateVF is a virtual function on its way.
+// MigrateVF is a function of the guest and its replacement on the target.
 type MigrateVF struct {
 	MAC     string `json:"mac"`
 	PF      string `json:"pf"`
@@ -45,79 +45,73 @@ type MigrateVF struct {
 	Form    string `json:"form"` // interface, hostdev or network
 	Network string `json:"network,omitempty"`
 	VLAN    int    `json:"vlan"`
-	Target  string `json:"target,omitempty"`    // PCI address on the other host, empty where it is not known
-	PFThere string `json:"target_pf,omitempty"` // and the port that it belongs to
-	Number  int    `json:"target_index"`        // and its number there, −1 where it is not known
+	Target  string `json:"target,omitempty"`    // PCI address on the target; empty: unknown
+	PFThere string `json:"target_pf,omitempty"` // PF on the target
+	Number  int    `json:"target_index"`        // on that PF; −1: unknown
 
-	device  device   // as the definition has it
-	plugged bool     // the running guest has it, and its definition not
-	vf      facts.VF // as the host has it
+	device  device   // in the definition
+	plugged bool     // in the running guest only
+	vf      facts.VF // on this host
 }
 
-// MigrateState says how a check went.
+// MigrateState is the result of a check.
 type MigrateState string
 
-// How checks go.
+// The results.
 const (
 	MigrateOK      MigrateState = "ok"
 	MigrateMissing MigrateState = "missing"
 	MigrateUnknown MigrateState = "unknown"
 )
 
-// MigrateCheck is one thing that must be so on one of the hosts.
+// MigrateCheck is one condition on one of the hosts.
 type MigrateCheck struct {
-	On      string       `json:"on"` // the host
+	On      string       `json:"on"` // host
 	What    string       `json:"what"`
 	State   MigrateState `json:"state"`
 	Found   string       `json:"found"`
-	Command string       `json:"command,omitempty"` // tells, or mends
+	Command string       `json:"command,omitempty"` // to find out, or to fix it
 }
 
-// MigrateWay is one way, step by step.
+// MigrateWay is one way to migrate, step by step.
 type MigrateWay struct {
 	Name    string        `json:"name"` // detach-attach, define-anew or failover
 	What    string        `json:"what"`
-	Traffic string        `json:"traffic"` // what of it stops, from when to when
+	Traffic string        `json:"traffic"` // what stops, from when to when
 	Needs   []string      `json:"needs"`
-	XML     []string      `json:"xml"` // elements of the definition that the way rests on
+	XML     []string      `json:"xml"` // elements of the definition that it relies on
 	Steps   []MigrateStep `json:"steps"`
 }
 
 // MigrateStep is one step of a way.
 type MigrateStep struct {
-	On       string   `json:"on"` // the host whose root shell takes the commands
+	On       string   `json:"on"` // host on which root runs the commands
 	What     string   `json:"what"`
 	Commands []string `json:"commands"`
-	Traffic  string   `json:"traffic,omitempty"` // what it does meanwhile
-	Undo     []string `json:"undo"`              // commands on the same host, empty where there is nothing to undo
+	Traffic  string   `json:"traffic,omitempty"` // meanwhile
+	Undo     []string `json:"undo"`              // commands on the same host; empty: nothing to undo
 }
 
-// MigrateCommand is a command with what is to be said of it.
+// MigrateCommand is a command and a remark on it.
 type MigrateCommand struct {
 	Command string `json:"command"`
 	Why     string `json:"why"`
 }
 
-// Missing are the checks that failed.
+// Missing returns the checks that failed.
 func (m *Migration) Missing() []MigrateCheck {
-	var all []MigrateCheck
-	for _, c := range m.Checks {
-		if c.State == MigrateMissing {
-			all = append(all, c)
-		}
-	}
-	return all
+	return slices.DeleteFunc(slices.Clone(m.Checks), func(c MigrateCheck) bool { return c.State != MigrateMissing })
 }
 
-// migratable are host drivers that can save a function's state and load it into another card of the same kind, with the
-// kernel that has them (drivers/vfio/pci/mlx5, pds, virtio; Documentation/ABI/testing/debugfs-vfio). vfio-pci itself
-// cannot.
+// migratable are the host drivers that can save the state of a function and load it into another card of the same kind,
+// with the first kernel that has them (drivers/vfio/pci/mlx5, pds, virtio; Documentation/ABI/testing/debugfs-vfio).
+// vfio-pci itself cannot.
 var migratable = map[string]string{
 	"mlx5_vfio_pci": "5.18", "pds_vfio_pci": "6.6", "virtio_vfio_pci": "6.13",
 }
 
-// Migrate plans how a guest with virtual functions is brought to another host.
-func Migrate(h *facts.Host, ask MigrateAsk) (*Migration, error) {
+// Migrate plans the migration of a guest with VFs to another host.
+func Migrate(h *facts.Host, ask MigrateRequest) (*Migration, error) {
 	if problem := badHost(ask.To); problem != nil {
 		return nil, problem
 	}
@@ -133,7 +127,7 @@ func Migrate(h *facts.Host, ask MigrateAsk) (*Migration, error) {
 			"(transient) is made anew by whoever made it: virsh dumpxml " + quoted(g.Name)}
 	case g.Migrates():
 		return nil, &Refused{g.Name + " is being migrated now (" + g.Job + ")", "wait for its end, or end it: " +
-			shellLine("virsh", "domjobabort", g.Name)}
+			quoted("virsh", "domjobabort", g.Name)}
 	}
 	def, err := devicesOf(g.Definition)
 	if err != nil {
@@ -141,40 +135,39 @@ func Migrate(h *facts.Host, ask MigrateAsk) (*Migration, error) {
 	}
 	p := &migration{Migration: Migration{Guest: g.Name, State: g.State, From: cmp.Or(h.Name, "this host"), To: ask.To,
 		Checks: []MigrateCheck{}, Notes: []string{}}, ask: ask, from: h, guest: g, def: def}
-	p.find()
+	p.findFunctions()
 	if len(p.Functions) == 0 {
-		return nil, &Refused{g.Name + " has no virtual function", "it migrates like any guest: " + p.migrate()}
+		return nil, &Refused{g.Name + " has no virtual function", "it migrates like any guest: " + p.migrateCommand()}
 	}
 	if at := slices.IndexFunc(p.Functions, func(f MigrateVF) bool { return facts.NoAddress(f.MAC) }); ask.Failover &&
 		at >= 0 {
 		f := &p.Functions[at]
-		return nil, refuse(shellLine("mpps", "sriov", "set", fmt.Sprintf("%s/%d", f.PF, f.Index), "mac", "52:54:00:…")+
+		return nil, refuse(quoted("mpps", "sriov", "set", fmt.Sprintf("%s/%d", f.PF, f.Index), "mac", "52:54:00:…")+
 			" gives it one", "%s has no MAC address: both halves of a pair need the same", f)
 	}
-	p.because()
-	p.place()
+	p.explain()
+	p.chooseTargets()
 	p.checkSource()
 	p.checkTarget()
 	p.ways()
 	return &p.Migration, nil
 }
 
-// migration is a plan on its way.
+// migration is a plan in the making.
 type migration struct {
 	Migration
 
-	ask   MigrateAsk
+	ask   MigrateRequest
 	from  *facts.Host
 	guest *facts.Guest
 	def   *definition
-	other []string // passed-through devices that are no functions of this host
+	other []string // passed-through devices that are not functions of this host
 }
 
-// hostName holds names and addresses of hosts, and what ssh's configuration calls them.
+// hostName matches host names, addresses, and aliases in ssh's configuration.
 var hostName = regexp.MustCompile(`^[\pL\pN._:-]+$`)
 
-// badHost refuses what is no name of a host: it stands in an address of libvirt, and ssh takes a leading dash for a
-// flag.
+// badHost refuses an invalid host name: it becomes part of a libvirt URI, and ssh takes a leading dash for a flag.
 func badHost(name string) error {
 	switch {
 	case name == "":
@@ -200,8 +193,8 @@ func guestsOf(h *facts.Host) string {
 	return "guests of this host: " + strings.Join(names[:min(len(names), 12)], ", ")
 }
 
-// because says why the guest cannot be migrated as it is, or that it can.
-func (p *migration) because() {
+// explain fills in whether and why the guest can be migrated live as it is.
+func (p *migration) explain() {
 	if p.teamed() {
 		p.Live = p.guest.Active()
 		p.Why = "each function stands behind a virtio NIC (teaming): QEMU unplugs it before the migration and plugs " +
@@ -230,7 +223,7 @@ func (p *migration) because() {
 			p.functionNames() + ", and the other host has other functions, or gave that one to somebody else"
 	}
 	p.Never = []MigrateCommand{{
-		Command: "virsh migrate --offline … " + quoted(p.guest.Name) + " " + p.address(),
+		Command: "virsh migrate --offline … " + quoted(p.guest.Name) + " " + p.targetURI(),
 		Why: "libvirt does not refuse it: it copies the definition with this host's PCI address. The guest then " +
 			"fails at its start there, " +
 			"or takes a function that is another guest's, or another device's, and its MAC and VLAN are set on it",
@@ -245,7 +238,7 @@ func (p *migration) functionNames() string {
 	return strings.Join(names, ", ")
 }
 
-// String is how people speak of a function: its port, number and address.
+// String names a function by PF, number and PCI address.
 func (f *MigrateVF) String() string {
 	if f.PCI == "" {
 		return "one of network " + f.Network
@@ -253,7 +246,7 @@ func (f *MigrateVF) String() string {
 	return fmt.Sprintf("%s VF %d, %s", f.PF, f.Index, f.PCI)
 }
 
-// teamed reports whether every function is the transient half of a pair.
+// teamed reports whether every function is the transient half of a failover pair.
 func (p *migration) teamed() bool {
 	return !slices.ContainsFunc(p.Functions, func(f MigrateVF) bool { return f.device.teaming() != "transient" })
 }

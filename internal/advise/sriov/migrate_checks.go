@@ -9,60 +9,61 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// check adds a check of one of the hosts.
-func (p *migration) check(on string, state MigrateState, what, found, command string) {
+// addCheck adds a check on one of the hosts.
+func (p *migration) addCheck(on string, state MigrateState, what, found, command string) {
 	p.Checks = append(p.Checks, MigrateCheck{On: on, What: what, State: state, Found: found, Command: command})
 }
 
-// judged is ok or missing.
-func judged(ok bool) MigrateState {
+// stateOf returns ok or missing.
+func stateOf(ok bool) MigrateState {
 	if ok {
 		return MigrateOK
 	}
 	return MigrateMissing
 }
 
-// checkSource looks at what can be seen from here.
+// checkSource checks what can be seen on this host.
 func (p *migration) checkSource() {
 	g, on := p.guest, p.From
 	if len(p.other) > 0 {
-		p.check(on, MigrateMissing, "no other device of the host is passed to the guest", strings.Join(p.other, ", "),
+		p.addCheck(on, MigrateMissing, "no other device of the host is passed to the guest",
+			strings.Join(p.other, ", "),
 			"these stay in the way: take them out of the guest first, 'virsh detach-device' as for the function below")
 	} else {
-		p.check(on, MigrateOK, "no other device of the host is passed to the guest", "none", "")
+		p.addCheck(on, MigrateOK, "no other device of the host is passed to the guest", "none", "")
 	}
 	if g.Active() {
-		p.check(on, judged(g.State == "running"), "the guest runs, so that it can let go of the function", g.State,
-			shellLine("virsh", "resume", g.Name))
+		p.addCheck(on, stateOf(g.State == "running"), "the guest runs, so that it can let go of the function", g.State,
+			quoted("virsh", "resume", g.Name))
 	}
 	if len(p.def.Devices.Folders) > 0 {
-		p.check(on, MigrateUnknown, "no folder of the host is in the guest (virtiofs, 9p)",
+		p.addCheck(on, MigrateUnknown, "no folder of the host is in the guest (virtiofs, 9p)",
 			count(len(p.def.Devices.Folders), "folder"),
 			"libvirt before 9.7 refuses to migrate with virtiofs, and always with 9p that is mounted: unmount and "+
 				"detach it first")
 	}
 	switch local := p.localDisks(); {
 	case len(local) == 0:
-		p.check(on, MigrateOK, "disks can be reached from both hosts", p.disks(), "")
+		p.addCheck(on, MigrateOK, "disks can be reached from both hosts", p.disks(), "")
 	default:
-		p.check(on, MigrateUnknown, "disks can be reached from both hosts", strings.Join(local, ", "),
-			shellLine("ssh", "root@"+p.To, "ls -l "+quoted(local...))+"   # where they are not shared add "+
+		p.addCheck(on, MigrateUnknown, "disks can be reached from both hosts", strings.Join(local, ", "),
+			quoted("ssh", "root@"+p.To, "ls -l "+quoted(local...))+"   # where they are not shared add "+
 				"--copy-storage-all to 'virsh migrate'")
 	}
-	p.check(on, MigrateUnknown, "no snapshot of the guest is in libvirt, which refuses to migrate with one",
-		"not looked at", shellLine("virsh", "snapshot-list", g.Name))
-	p.check(on, MigrateUnknown, "libvirt of the other host answers", "not tried",
-		shellLine("virsh", "-c", p.address(), "version"))
+	p.addCheck(on, MigrateUnknown, "no snapshot of the guest is in libvirt, which refuses to migrate with one",
+		"not looked at", quoted("virsh", "snapshot-list", g.Name))
+	p.addCheck(on, MigrateUnknown, "libvirt of the other host answers", "not tried",
+		quoted("virsh", "-c", p.targetURI(), "version"))
 	if nics := p.otherNICs(); len(nics) == 0 {
-		p.check(on, MigrateUnknown, "the guest has a NIC beside its functions, to be reached meanwhile", "none",
+		p.addCheck(on, MigrateUnknown, "the guest has a NIC beside its functions, to be reached meanwhile", "none",
 			"nothing is reachable between detaching and attaching: --failover plans a standby")
 	} else {
-		p.check(on, MigrateOK, "the guest has a NIC beside its functions, to be reached meanwhile",
+		p.addCheck(on, MigrateOK, "the guest has a NIC beside its functions, to be reached meanwhile",
 			strings.Join(nics, ", "), "")
 	}
 }
 
-// otherNICs are the guest's NICs that are no functions.
+// otherNICs returns the NICs of the guest that are not functions.
 func (p *migration) otherNICs() []string {
 	var all []string
 	for _, n := range p.guest.NICs() {
@@ -76,7 +77,7 @@ func (p *migration) otherNICs() []string {
 	return all
 }
 
-// localDisks are files that the other host may not have.
+// localDisks returns disk images that the target may not have.
 func (p *migration) localDisks() []string {
 	var all []string
 	for _, d := range p.def.Devices.Disks {
@@ -94,9 +95,9 @@ func (p *migration) disks() string {
 	return count(len(p.def.Devices.Disks), "disk") + ", none of them a file of this host"
 }
 
-// place finds functions of the other host for the guest's: on a port with a carrier before others, then on one of the
-// same name, then on one of the nodes that the guest's memory comes from.
-func (p *migration) place() {
+// chooseTargets chooses a function on the target for each of the guest's, preferably on a PF with a carrier, then on a
+// PF of the same name, then on a node of the guest's memory.
+func (p *migration) chooseTargets() {
 	if p.ask.Target == nil {
 		return
 	}
@@ -104,7 +105,7 @@ func (p *migration) place() {
 	for i := range p.Functions {
 		f := &p.Functions[i]
 		if f.Form == facts.ByNetwork {
-			continue // libvirt takes one at the start
+			continue // libvirt chooses at the start
 		}
 		best := facts.VF{}
 		for j := range p.ask.Target.VFs {
@@ -123,10 +124,12 @@ func (p *migration) place() {
 	}
 }
 
-// freeThere reports whether nobody has a function, and a guest can have it.
-func freeThere(h *facts.Host, v *facts.VF) bool { return Holder(h, v) == "" && unfit(h, v) == nil }
+// freeThere reports whether a function is free and can be assigned to a guest.
+func freeThere(h *facts.Host, v *facts.VF) bool {
+	return Holder(h, v) == "" && unassignable(h, v) == nil
+}
 
-// prefers reports whether one function of the other host suits better than another.
+// prefers reports whether function a of the target is a better replacement than b.
 func (f *MigrateVF) prefers(h *facts.Host, g *facts.Guest, a, b facts.VF) bool {
 	rank := func(v facts.VF) int {
 		score := 0
@@ -145,45 +148,43 @@ func (f *MigrateVF) prefers(h *facts.Host, g *facts.Guest, a, b facts.VF) bool {
 	return rank(a) > rank(b)
 }
 
-// nicOf is the NIC of a name, nil where there is none.
-func nicOf(h *facts.Host, name string) *facts.NIC { return nic(h, name) }
-
-// checkTarget looks at the other host's snapshot, or says what to ask there.
+// checkTarget checks the snapshot of the target, or lists what to check there.
 func (p *migration) checkTarget() {
 	if p.ask.Target == nil {
-		p.askTarget()
+		p.addTargetQuestions()
 		return
 	}
 	h, g, on := p.ask.Target, p.guest, p.To
 	if h.Name == p.from.Name && h.Name != "" {
-		p.check(on, MigrateMissing, "the snapshot is of the other host", "it is of "+h.Name+" too",
+		p.addCheck(on, MigrateMissing, "the snapshot is of the other host", "it is of "+h.Name+" too",
 			"mpps snapshot -o FILE, run there")
 	}
 	for _, other := range h.Guests {
 		if other.Name == g.Name || other.UUID == g.UUID && g.UUID != "" {
-			p.check(on, judged(!other.Active()), "no guest of that name or UUID is there", other.Name+", "+other.State,
+			p.addCheck(on, stateOf(!other.Active()), "no guest of that name or UUID is there",
+				other.Name+", "+other.State,
 				"libvirt takes a definition of the same name and UUID for an older one of this guest, and refuses it "+
-					"where only one of them is the same: "+shellLine("virsh", "dominfo", other.Name))
+					"where only one of them is the same: "+quoted("virsh", "dominfo", other.Name))
 		}
 	}
 	p.checkFunctions(h)
 	p.checkHost(h)
 	for _, bridge := range p.bridges() {
 		found := slices.ContainsFunc(h.Bridges, func(b facts.Bridge) bool { return b.Name == bridge })
-		p.check(on, judged(found), "bridge "+bridge+" of the guest's other NICs", there(found),
-			shellLine("ip", "link", "add", bridge, "type", "bridge")+"   # with the same port, MTU and VLANs as on "+
+		p.addCheck(on, stateOf(found), "bridge "+bridge+" of the guest's other NICs", foundText(found),
+			quoted("ip", "link", "add", bridge, "type", "bridge")+"   # with the same port, MTU and VLANs as on "+
 				p.From)
 	}
 }
 
-func there(found bool) string {
+func foundText(found bool) string {
 	if found {
 		return "there"
 	}
 	return "not there"
 }
 
-// bridges are those of the guest's NICs, and networks of libvirt that are no pools.
+// bridges returns the bridges of the guest's NICs.
 func (p *migration) bridges() []string {
 	var all []string
 	for _, n := range p.guest.NICs() {
@@ -194,35 +195,36 @@ func (p *migration) bridges() []string {
 	return all
 }
 
-// checkFunctions wants a free function, with a port that carries, for each of the guest's.
+// checkFunctions checks that each function of the guest has a free replacement, on a port that is up.
 func (p *migration) checkFunctions(h *facts.Host) {
 	for _, f := range p.Functions {
 		switch {
 		case f.Form == facts.ByNetwork:
-			p.check(p.To, MigrateUnknown, "network "+f.Network+" is a pool with a free function", "not looked at",
-				shellLine("virsh", "-c", p.address(), "net-dumpxml", f.Network))
+			p.addCheck(p.To, MigrateUnknown, "network "+f.Network+" is a pool with a free function", "not looked at",
+				quoted("virsh", "-c", p.targetURI(), "net-dumpxml", f.Network))
 			continue
 		case f.Target == "":
-			p.check(p.To, MigrateMissing, "a free virtual function for "+f.String(), freeOn(h),
-				shellLine("mpps", "sriov", "create", f.PF, "-n", fmt.Sprint(len(p.Functions)))+"   # there, where "+
+			p.addCheck(p.To, MigrateMissing, "a free virtual function for "+f.String(), freeOn(h),
+				quoted("mpps", "sriov", "create", f.PF, "-n", fmt.Sprint(len(p.Functions)))+"   # there, where "+
 					f.PF+" is its port's name")
 			continue
 		}
 		port := nicOf(h, f.PFThere)
-		p.check(p.To, MigrateOK, "a free virtual function for "+f.String(),
+		p.addCheck(p.To, MigrateOK, "a free virtual function for "+f.String(),
 			fmt.Sprintf("%s VF %d, %s", f.PFThere, f.Number, f.Target), "")
 		if port == nil {
 			continue
 		}
-		p.check(p.To, judged(port.Up && port.Carrier == "up"), "the port of that function is up, with a cable in the "+
-			"same network", fmt.Sprintf("%s, carrier %s", upDown(port.Up), port.Carrier),
-			shellLine("ip", "link", "set", f.PFThere, "up"))
+		p.addCheck(p.To, stateOf(port.Up && port.Carrier == "up"),
+			"the port of that function is up, with a cable in the same network",
+			fmt.Sprintf("%s, carrier %s", upDown(port.Up), port.Carrier),
+			quoted("ip", "link", "set", f.PFThere, "up"))
 		if err := facts.VFRate(port.Driver, port.Speed, f.vf.MaxTxRate); err != nil {
-			p.check(p.To, MigrateMissing, fmt.Sprintf("its limit of %d Mb/s can be set there", f.vf.MaxTxRate),
+			p.addCheck(p.To, MigrateMissing, fmt.Sprintf("its limit of %d Mb/s can be set there", f.vf.MaxTxRate),
 				err.Error(), "")
 		}
 		if here := nicOf(p.from, f.PF); here != nil && here.Driver != port.Driver {
-			p.check(p.To, MigrateUnknown, "the guest has the driver of the other card's functions",
+			p.addCheck(p.To, MigrateUnknown, "the guest has the driver of the other card's functions",
 				fmt.Sprintf("here %s, there %s", here.Driver, port.Driver),
 				"in the guest: modinfo "+cmp.Or(facts.VFDriver(port.Driver), port.Driver))
 		}

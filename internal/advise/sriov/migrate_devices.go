@@ -11,7 +11,7 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// definition is what a migration must know of a guest's XML beside what package domain reads.
+// definition is what a migration needs from a guest's XML in addition to what package domain reads.
 type definition struct {
 	NVRAM   *struct{} `xml:"os>nvram"`
 	Devices struct {
@@ -50,10 +50,10 @@ type device struct {
 		Type       string `xml:"type,attr"`
 		Persistent string `xml:"persistent,attr"`
 	} `xml:"teaming"`
-	Address *pciAddr `xml:"address"` // where the guest sees it
+	Address *pciAddr `xml:"address"` // in the guest
 }
 
-// pciAddr is an address in libvirt's XML, as written there.
+// pciAddr is a PCI address in libvirt's XML, as written there.
 type pciAddr struct {
 	Type     string `xml:"type,attr"`
 	Domain   string `xml:"domain,attr"`
@@ -62,7 +62,7 @@ type pciAddr struct {
 	Function string `xml:"function,attr"`
 }
 
-// pci is the address as the kernel writes it, empty where it is none.
+// pci returns the address in the kernel's notation; empty: it is not a PCI address.
 func (a *pciAddr) pci() string {
 	if a == nil || a.Type != "" && a.Type != "pci" {
 		return ""
@@ -83,7 +83,7 @@ func (d *device) teaming() string {
 	return d.Teaming.Type
 }
 
-// devicesOf reads a definition that package domain has taken: no entities, no other encodings, bounded.
+// devicesOf parses a definition. Package domain checks it first: no entities, no other encodings, bounded size.
 func devicesOf(text string) (*definition, error) {
 	if _, err := domain.Parse([]byte(text)); err != nil {
 		return nil, err
@@ -95,8 +95,9 @@ func devicesOf(text string) (*definition, error) {
 	return d, nil
 }
 
-// find fills in the guest's functions, in the order of its definition, and the other devices that are passed to it.
-func (p *migration) find() {
+// findFunctions fills in the functions of the guest, in the order of its definition, and its other passed-through
+// devices.
+func (p *migration) findFunctions() {
 	taken := map[string]bool{}
 	add := func(form string, d device, pci string) {
 		f := MigrateVF{MAC: strings.ToLower(d.MAC.Address), PCI: pci, Form: form, Network: d.Source.Network, Number: -1,
@@ -123,7 +124,7 @@ func (p *migration) find() {
 		switch d.Type {
 		case "hostdev":
 			add(facts.ByInterface, d, d.Source.Address.pci())
-		case "network": // a pool of functions where one with its address is the guest's
+		case "network": // a pool if the guest has a function with this MAC address
 			mac := strings.ToLower(d.MAC.Address)
 			at := slices.IndexFunc(p.from.VFs, func(v facts.VF) bool {
 				return v.MAC == mac && mac != "" && slices.Contains(p.guest.Hostdevs, v.PCI)

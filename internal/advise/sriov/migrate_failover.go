@@ -9,7 +9,7 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// What the pair needs: docs/formatdomain.rst, "Teaming a virtio/hostdev NIC pair"; QEMU
+// Minimum versions for a failover pair: docs/formatdomain.rst, "Teaming a virtio/hostdev NIC pair"; QEMU
 // docs/system/virtio-net-failover.rst; Documentation/networking/net_failover.rst (commit cfc80d9a1163, Linux 4.18).
 const (
 	teamingLibvirt = "6.1"
@@ -17,11 +17,12 @@ const (
 	teamingKernel  = "4.18"
 )
 
-// standbyAlias is how the pair's halves name each other; libvirt keeps aliases that begin with ua-.
+// standbyAlias is the alias by which the function names its standby. libvirt keeps aliases that begin with ua-.
 func standbyAlias(n int) string { return fmt.Sprintf("ua-standby%d", n) }
 
-// failover makes a pair of each function: a virtio NIC that is always there, and the function in front of it.
-func (p *migration) failover() MigrateWay {
+// makePairs is the way that turns each function into a failover pair: a permanent virtio NIC (standby) and the function
+// (primary).
+func (p *migration) makePairs() MigrateWay {
 	w := MigrateWay{Name: "failover", What: "a pair of a virtio NIC (standby) and the function (primary), which QEMU " +
 		"unplugs and plugs by itself",
 		Traffic: "moves to the virtio NIC when the migration begins, and back to a function on " + p.To +
@@ -36,12 +37,12 @@ func (p *migration) failover() MigrateWay {
 				"function's network and VLAN",
 		}}
 	w.XML = []string{}
-	w.Steps = append(w.Steps, p.save())
+	w.Steps = append(w.Steps, p.saveStep())
 	bridge := p.standbyBridge()
 	for i := range p.Functions {
 		f := &p.Functions[i]
 		if f.Form == facts.ByHostdev {
-			f.Form = facts.ByInterface // libvirt sets its address: both halves must have the same
+			f.Form = facts.ByInterface // so that libvirt sets its MAC address: both halves need the same
 			p.Notes = append(p.Notes, f.PCI+" is a plain <hostdev>: as half of a pair it becomes <interface "+
 				"type='hostdev'>, because both halves need one MAC address")
 		}
@@ -51,34 +52,34 @@ func (p *migration) failover() MigrateWay {
 		former := *f
 		former.Form = formOf(f.device)
 		edit := func(verb, xml string) string {
-			return pasted(shellLine("virsh", verb, p.guest.Name, "/dev/stdin", "--config"), xml)
+			return heredoc(quoted("virsh", verb, p.guest.Name, "/dev/stdin", "--config"), xml)
 		}
 		w.Steps = append(w.Steps, MigrateStep{On: p.From, What: "make a pair of " + f.String() + " in the definition",
 			Commands: []string{edit("detach-device", former.element(f.PCI, "")),
 				edit("attach-device", f.standby(bridge, alias)), edit("attach-device", f.element(f.PCI, alias))},
-			Undo: []string{shellLine("virsh", "define", p.saved())}})
+			Undo: []string{quoted("virsh", "define", p.savedFile())}})
 	}
 	if p.guest.Active() {
 		w.Steps = append(w.Steps, MigrateStep{On: p.From, What: "start the guest anew, once: a pair cannot be made " +
 			"of NICs that it runs with", Traffic: "none while it boots",
-			Commands: []string{shellLine("virsh", "shutdown", p.guest.Name), "until virsh domstate " +
+			Commands: []string{quoted("virsh", "shutdown", p.guest.Name), "until virsh domstate " +
 				quoted(p.guest.Name) + " | grep -q 'shut off'; do sleep 1; done",
-				shellLine("virsh", "start", p.guest.Name)}, Undo: []string{}})
+				quoted("virsh", "start", p.guest.Name)}, Undo: []string{}})
 	} else {
 		w.Steps = append(w.Steps, MigrateStep{On: p.From, What: "start the guest",
-			Commands: []string{shellLine("virsh", "start", p.guest.Name)},
-			Undo:     []string{shellLine("virsh", "shutdown", p.guest.Name)}})
+			Commands: []string{quoted("virsh", "start", p.guest.Name)},
+			Undo:     []string{quoted("virsh", "shutdown", p.guest.Name)}})
 	}
 	w.Steps = append(w.Steps, MigrateStep{On: "guest " + p.guest.Name, What: "see the pair: a failover interface " +
 		"(the virtio NIC's own name), and two with the same address behind it",
 		Commands: []string{"ip -d link show | grep -B1 -A2 " + quoted(p.Functions[0].MAC)}, Undo: []string{}})
-	w.Steps = append(w.Steps, p.moved()...)
-	w.Steps = append(w.Steps, p.look(), p.forget())
+	w.Steps = append(w.Steps, p.migratePair()...)
+	w.Steps = append(w.Steps, p.lookStep(), p.forgetStep())
 	p.checkFailover(bridge)
 	return w
 }
 
-// formOf is the form that a definition gives a function.
+// formOf returns the form of a function in a definition.
 func formOf(d device) string {
 	switch {
 	case d.Type == "network":
@@ -89,23 +90,23 @@ func formOf(d device) string {
 	return facts.ByHostdev
 }
 
-// paired is the way of a guest whose functions are pairs already.
+// paired is the way for a guest whose functions are failover pairs already.
 func (p *migration) paired() MigrateWay {
 	w := MigrateWay{Name: "failover", What: "migrate live: each function is half of a pair, and QEMU unplugs and " +
 		"plugs it by itself", XML: []string{},
 		Traffic: "moves to the virtio NIC when the migration begins, and back to a function on " + p.To,
 		Needs: []string{"the guest has taken the pair (net_failover); otherwise QEMU waits for the unplug and the " +
 			"migration does not begin"}}
-	w.Steps = append(w.Steps, p.save())
-	w.Steps = append(w.Steps, p.moved()...)
-	w.Steps = append(w.Steps, p.look(), p.forget())
+	w.Steps = append(w.Steps, p.saveStep())
+	w.Steps = append(w.Steps, p.migratePair()...)
+	w.Steps = append(w.Steps, p.lookStep(), p.forgetStep())
 	p.checkFailover(p.standbyBridge())
 	return w
 }
 
-// moved are the steps that migrate a pair. Where the function has another address there, libvirt is given the
-// definition with that one; a pool of the same name needs none.
-func (p *migration) moved() []MigrateStep {
+// migratePair returns the steps that migrate a guest with pairs. If the function has another PCI address on the target,
+// libvirt gets a definition with that one; a pool of the same name needs none.
+func (p *migration) migratePair() []MigrateStep {
 	var steps []MigrateStep
 	var xml []string
 	differ := false
@@ -118,21 +119,21 @@ func (p *migration) moved() []MigrateStep {
 			number := fmt.Sprintf("%s/%d", f.PFThere, f.Number)
 			steps = append(steps, MigrateStep{On: p.To, What: "set on " + f.Target +
 				" what stands on the function here",
-				Commands: []string{shellLine(append([]string{"mpps", "sriov", "set", number}, words...)...)},
+				Commands: []string{quoted(append([]string{"mpps", "sriov", "set", number}, words...)...)},
 				Undo:     []string{"mpps rollback"}})
 		}
 		if f.Form == facts.ByNetwork || f.Target == "" || f.Target == f.PCI {
 			continue
 		}
 		differ = true
-		xml = append(xml, strings.Join([]string{"s|", pciPart(f.PCI), "|", pciPart(f.Target), "|"}, ""))
+		xml = append(xml, strings.Join([]string{"s|", pciAttributes(f.PCI), "|", pciAttributes(f.Target), "|"}, ""))
 	}
 	migrate := MigrateStep{On: p.From, What: "migrate: QEMU unplugs the function, moves the guest, and plugs the " +
 		"other host's", Traffic: "through the virtio NIC meanwhile",
-		Undo: []string{shellLine("virsh", "domjobabort", p.guest.Name) + "   # while it goes on; QEMU plugs the " +
+		Undo: []string{quoted("virsh", "domjobabort", p.guest.Name) + "   # while it goes on; QEMU plugs the " +
 			"function again"}}
 	if !differ {
-		migrate.Commands = []string{p.migrate()}
+		migrate.Commands = []string{p.migrateCommand()}
 		return append(steps, migrate)
 	}
 	var edits []string
@@ -141,17 +142,17 @@ func (p *migration) moved() []MigrateStep {
 	}
 	there, kept := p.guest.Name+"."+p.To+".live.xml", p.guest.Name+"."+p.To+".xml"
 	migrate.Commands = []string{
-		shellLine("virsh", "dumpxml", "--migratable", p.guest.Name) + " | " +
-			shellLine(append([]string{"sed"}, edits...)...) + " > " + quoted(there),
-		shellLine("virsh", "dumpxml", "--inactive", "--migratable", p.guest.Name) + " | " +
-			shellLine(append([]string{"sed"}, edits...)...) + " > " + quoted(kept),
-		p.migrate("--xml", there, "--persistent-xml", kept),
+		quoted("virsh", "dumpxml", "--migratable", p.guest.Name) + " | " +
+			quoted(append([]string{"sed"}, edits...)...) + " > " + quoted(there),
+		quoted("virsh", "dumpxml", "--inactive", "--migratable", p.guest.Name) + " | " +
+			quoted(append([]string{"sed"}, edits...)...) + " > " + quoted(kept),
+		p.migrateCommand("--xml", there, "--persistent-xml", kept),
 	}
 	return append(steps, migrate)
 }
 
-// standbyBridge is the bridge that a standby is put on: the one that has the function's port, else one of the guest's
-// own, else the first.
+// standbyBridge returns the bridge for the standby NICs: the one with the PF as a port, otherwise one of the guest's,
+// otherwise the first one.
 func (p *migration) standbyBridge() string {
 	for _, b := range p.from.Bridges {
 		if slices.ContainsFunc(p.Functions, func(f MigrateVF) bool {
@@ -170,34 +171,34 @@ func (p *migration) standbyBridge() string {
 	return "br0"
 }
 
-// checkFailover looks at what a pair needs.
+// checkFailover checks what a failover pair needs.
 func (p *migration) checkFailover(bridge string) {
 	versions := func(on string, h *facts.Host) {
 		for _, program := range []struct{ name, is, wants string }{{"libvirt", h.KVM.Libvirt, teamingLibvirt},
 			{"QEMU", h.KVM.QEMU, teamingQEMU}} {
-			state := judged(facts.CompareVersions(program.is, program.wants) >= 0)
+			state := stateOf(facts.CompareVersions(program.is, program.wants) >= 0)
 			if program.is == "" {
 				state = MigrateUnknown
 			}
-			p.check(on, state, program.name+" "+program.wants+" for a pair", cmp.Or(program.is, "not seen"),
-				shellLine("virsh", "version"))
+			p.addCheck(on, state, program.name+" "+program.wants+" for a pair", cmp.Or(program.is, "not seen"),
+				quoted("virsh", "version"))
 		}
 		has := slices.ContainsFunc(h.Bridges, func(b facts.Bridge) bool { return b.Name == bridge })
-		p.check(on, judged(has), "bridge "+bridge+" for the standby", there(has),
-			shellLine("ip", "link", "add", bridge, "type", "bridge")+"   # with a port in the function's network")
+		p.addCheck(on, stateOf(has), "bridge "+bridge+" for the standby", foundText(has),
+			quoted("ip", "link", "add", bridge, "type", "bridge")+"   # with a port in the function's network")
 	}
 	versions(p.From, p.from)
 	if p.ask.Target != nil {
 		versions(p.To, p.ask.Target)
 	}
-	p.check(p.From, judged(strings.Contains(p.guest.Machine, "q35") || strings.HasPrefix(p.guest.Machine, "virt")),
+	p.addCheck(p.From, stateOf(strings.Contains(p.guest.Machine, "q35") || strings.HasPrefix(p.guest.Machine, "virt")),
 		"a machine type with PCI Express (q35)", cmp.Or(p.guest.Machine, "not seen"),
 		"QEMU takes the primary half on PCI Express only")
 	state, found := MigrateUnknown, "not asked"
 	if p.guest.Inside != nil && p.guest.Inside.Release != "" {
-		state, found = judged(facts.CompareVersions(p.guest.Inside.Release, teamingKernel) >= 0), "Linux "+
+		state, found = stateOf(facts.CompareVersions(p.guest.Inside.Release, teamingKernel) >= 0), "Linux "+
 			p.guest.Inside.Release
 	}
-	p.check("guest "+p.guest.Name, state, "a guest with net_failover (Linux "+teamingKernel+")", found,
+	p.addCheck("guest "+p.guest.Name, state, "a guest with net_failover (Linux "+teamingKernel+")", found,
 		"in the guest: uname -r; modinfo net_failover")
 }

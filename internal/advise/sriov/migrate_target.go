@@ -8,22 +8,22 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// askTarget lists what is to be asked on the other host, of which nothing is known.
-func (p *migration) askTarget() {
-	over := func(words ...string) string { return shellLine(append([]string{"ssh", "root@" + p.To}, words...)...) }
+// addTargetQuestions adds the checks to make on the target without a snapshot of it.
+func (p *migration) addTargetQuestions() {
+	over := func(words ...string) string { return quoted(append([]string{"ssh", "root@" + p.To}, words...)...) }
 	unseen := "no snapshot of " + p.To
-	p.check(p.To, MigrateUnknown, "everything below, looked at here", unseen,
+	p.addCheck(p.To, MigrateUnknown, "everything below, looked at here", unseen,
 		over("mpps snapshot")+" > "+quoted(p.To+".json")+"   # then --to-snapshot "+quoted(p.To+".json"))
-	p.check(p.To, MigrateUnknown, count(len(p.Functions), "free virtual function")+", IOMMU on", unseen,
+	p.addCheck(p.To, MigrateUnknown, count(len(p.Functions), "free virtual function")+", IOMMU on", unseen,
 		over("mpps sriov list"))
-	p.check(p.To, MigrateUnknown, "machine type "+p.guest.Machine, unseen, over("qemu-system-x86_64 -machine help")+
+	p.addCheck(p.To, MigrateUnknown, "machine type "+p.guest.Machine, unseen, over("qemu-system-x86_64 -machine help")+
 		" | grep -w "+quoted(p.guest.Machine))
-	p.check(p.To, MigrateUnknown, "a processor that the guest can go on with ("+
+	p.addCheck(p.To, MigrateUnknown, "a processor that the guest can go on with ("+
 		cmp.Or(p.guest.CPUMode, "the hypervisor's default")+")", unseen,
-		p.compare())
-	p.check(p.To, MigrateUnknown, size(p.guest.Memory)+" of memory"+pages(p.guest), unseen, over("numactl -H"))
+		p.compareCPUs())
+	p.addCheck(p.To, MigrateUnknown, size(p.guest.Memory)+" of memory"+pages(p.guest), unseen, over("numactl -H"))
 	for _, bridge := range p.bridges() {
-		p.check(p.To, MigrateUnknown, "bridge "+bridge+" of the guest's other NICs", unseen,
+		p.addCheck(p.To, MigrateUnknown, "bridge "+bridge+" of the guest's other NICs", unseen,
 			over("ip link show "+bridge))
 	}
 }
@@ -35,28 +35,28 @@ func pages(g *facts.Guest) string {
 	return ""
 }
 
-// checkHost wants programs that are no older, a processor of the same kind, CPUs and memory.
+// checkHost checks versions, processor, CPUs and memory of the target.
 func (p *migration) checkHost(h *facts.Host) {
 	on, g := p.To, p.guest
 	for _, program := range []struct{ name, here, there string }{{"QEMU", p.from.KVM.QEMU, h.KVM.QEMU},
 		{"libvirt", p.from.KVM.Libvirt, h.KVM.Libvirt}} {
 		if program.here == "" || program.there == "" {
-			p.check(on, MigrateUnknown, program.name+" is no older than here",
+			p.addCheck(on, MigrateUnknown, program.name+" is no older than here",
 				fmt.Sprintf("here %s, there %s", cmp.Or(program.here, "not seen"), cmp.Or(program.there, "not seen")),
-				shellLine("virsh", "-c", p.address(), "version"))
+				quoted("virsh", "-c", p.targetURI(), "version"))
 			continue
 		}
-		p.check(on, judged(facts.CompareVersions(program.there, program.here) >= 0), program.name+
+		p.addCheck(on, stateOf(facts.CompareVersions(program.there, program.here) >= 0), program.name+
 			" is no older than here", fmt.Sprintf("here %s, there %s", program.here, program.there),
 			"an older one may not know the machine type, and migration to an older one is not supported")
 	}
 	machine := "machine type " + p.guest.Machine
 	switch want := machineVersion(p.guest.Machine); {
 	case want == "" || h.KVM.QEMU == "":
-		p.check(on, MigrateUnknown, machine, "QEMU's version or the type's is not known",
-			shellLine("ssh", "root@"+p.To, "qemu-system-x86_64 -machine help"))
+		p.addCheck(on, MigrateUnknown, machine, "QEMU's version or the type's is not known",
+			quoted("ssh", "root@"+p.To, "qemu-system-x86_64 -machine help"))
 	default:
-		p.check(on, judged(facts.CompareVersions(h.KVM.QEMU, want) >= 0), machine, "QEMU "+h.KVM.QEMU+" there",
+		p.addCheck(on, stateOf(facts.CompareVersions(h.KVM.QEMU, want) >= 0), machine, "QEMU "+h.KVM.QEMU+" there",
 			"a newer QEMU there, or 'define anew' with an older type")
 	}
 	p.checkProcessor(h)
@@ -64,7 +64,7 @@ func (p *migration) checkHost(h *facts.Host) {
 	for _, pin := range g.Pins {
 		pinned += len(pin.Minus(online))
 	}
-	p.check(on, judged(len(online) >= g.VCPUs && pinned == 0), fmt.Sprintf("%s, and the CPUs that it is pinned to",
+	p.addCheck(on, stateOf(len(online) >= g.VCPUs && pinned == 0), fmt.Sprintf("%s, and the CPUs that it is pinned to",
 		count(g.VCPUs, "vCPU")),
 		fmt.Sprintf("CPUs %s, %d of the pinned ones not there", online, pinned), "with --xml and --persistent-xml "+
 			"'virsh migrate' takes other pins: virsh dumpxml --migratable "+quoted(g.Name)+
@@ -72,8 +72,8 @@ func (p *migration) checkHost(h *facts.Host) {
 	p.checkMemory(h)
 }
 
-// machineVersion is the QEMU that a machine type is of: 10.0 of pc-q35-10.0; empty of an alias such as q35, which is
-// another type with each QEMU.
+// machineVersion returns the QEMU version of a machine type: 10.0 for pc-q35-10.0; empty for an alias such as q35,
+// which means another type in each QEMU.
 func machineVersion(machine string) string {
 	version := machine[strings.LastIndexByte(machine, '-')+1:]
 	if version == "" || version[0] < '0' || version[0] > '9' || !strings.Contains(machine, "-") {
@@ -82,21 +82,21 @@ func machineVersion(machine string) string {
 	return version
 }
 
-// compare asks libvirt of the other host whether it can give a guest the processor that this one has.
-func (p *migration) compare() string {
-	what := shellLine("virsh", "dumpxml", "--migratable", p.guest.Name)
+// compareCPUs returns the command that asks the target's libvirt whether it can provide the guest's CPU.
+func (p *migration) compareCPUs() string {
+	what := quoted("virsh", "dumpxml", "--migratable", p.guest.Name)
 	if p.guest.CPUMode == "host-passthrough" || !p.guest.Active() {
-		what = shellLine("virsh", "domcapabilities")
+		what = quoted("virsh", "domcapabilities")
 	}
-	return what + " | " + shellLine("virsh", "-c", p.address(), "hypervisor-cpu-compare", "/dev/stdin")
+	return what + " | " + quoted("virsh", "-c", p.targetURI(), "hypervisor-cpu-compare", "/dev/stdin")
 }
 
-// checkProcessor compares the processors: a guest with host-passthrough goes on only with the very same.
+// checkProcessor compares the processors. A guest with host-passthrough needs the same model.
 func (p *migration) checkProcessor(h *facts.Host) {
 	here, there := p.from.Topology.Model, h.Topology.Model
 	found := fmt.Sprintf("here %s, there %s", cmp.Or(here, "not seen"), cmp.Or(there, "not seen"))
 	what := "a processor that the guest can go on with (" + cmp.Or(p.guest.CPUMode, "the hypervisor's default") + ")"
-	compare := p.compare()
+	compare := p.compareCPUs()
 	state := MigrateUnknown
 	switch {
 	case here == "" || there == "":
@@ -110,12 +110,12 @@ func (p *migration) checkProcessor(h *facts.Host) {
 			"there, microcode too; or define anew"
 	}
 	if !h.KVM.Loaded {
-		p.check(p.To, MigrateMissing, "KVM", "not loaded", "modprobe kvm_intel or kvm_amd")
+		p.addCheck(p.To, MigrateMissing, "KVM", "not loaded", "modprobe kvm_intel or kvm_amd")
 	}
-	p.check(p.To, state, what, found, compare)
+	p.addCheck(p.To, state, what, found, compare)
 }
 
-// checkMemory wants room for the guest's memory: every page of it is pinned when a function is attached.
+// checkMemory checks the free memory of the target: attaching a function pins all memory of the guest.
 func (p *migration) checkMemory(h *facts.Host) {
 	var free uint64
 	nodes, missing := []string{}, []string{}
@@ -141,7 +141,8 @@ func (p *migration) checkMemory(h *facts.Host) {
 	if len(missing) > 0 {
 		found += ", no node " + strings.Join(missing, ",")
 	}
-	p.check(p.To, judged(free >= p.guest.Memory && len(missing) == 0), size(p.guest.Memory)+" of memory"+pages(p.guest)+
-		", all of which an attached function pins", found,
-		shellLine("ssh", "root@"+p.To, "numactl -H"))
+	p.addCheck(p.To, stateOf(free >= p.guest.Memory && len(missing) == 0),
+		size(p.guest.Memory)+" of memory"+pages(p.guest)+
+			", all of which an attached function pins", found,
+		quoted("ssh", "root@"+p.To, "numactl -H"))
 }

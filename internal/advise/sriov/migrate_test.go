@@ -80,7 +80,7 @@ func withDevice(h *facts.Host, xml string, functions ...string) {
 	}
 }
 
-func migrationOf(t *testing.T, h *facts.Host, ask MigrateAsk) *Migration {
+func migrationOf(t *testing.T, h *facts.Host, ask MigrateRequest) *Migration {
 	t.Helper()
 	ask.Guest, ask.To = "vm1", "kvm2"
 	m, err := Migrate(h, ask)
@@ -114,7 +114,7 @@ func wantsLines(t *testing.T, m *Migration, words ...string) {
 // TestMigrateIsPlanned takes a guest with its function from one host to the other, with the function of that one.
 func TestMigrateIsPlanned(t *testing.T) {
 	from, to := hosts()
-	m := migrationOf(t, from, MigrateAsk{Target: to})
+	m := migrationOf(t, from, MigrateRequest{Target: to})
 	if m.Live || !strings.Contains(m.Why, "refused by libvirt and QEMU") || len(m.Ways) != 2 ||
 		m.Ways[0].Name != "detach-attach" || m.Ways[1].Name != "define-anew" {
 		t.Errorf("%+v", m)
@@ -160,11 +160,11 @@ func TestMigrateTakesAnotherFunction(t *testing.T) {
 	to.Reservations = []facts.Reservation{{PCI: "0000:41:02.2", Guest: "fourth"}}
 	to.NICs = append(to.NICs, facts.NIC{Name: "eno2", Driver: "i40e", Up: true, Carrier: "up", Speed: 40000})
 	to.VFs = append([]facts.VF{{PF: "eno2", Index: 0, PCI: "0000:21:02.0", Group: 9, MAC: facts.NoMAC}}, to.VFs...)
-	if f := migrationOf(t, from, MigrateAsk{Target: to}).Functions[0]; f.Target != "0000:41:02.3" {
+	if f := migrationOf(t, from, MigrateRequest{Target: to}).Functions[0]; f.Target != "0000:41:02.3" {
 		t.Errorf("%+v", f)
 	}
 	to.VFs = to.VFs[:4]
-	m := migrationOf(t, from, MigrateAsk{Target: to})
+	m := migrationOf(t, from, MigrateRequest{Target: to})
 	if f := m.Functions[0]; f.Target != "0000:21:02.0" || f.PFThere != "eno2" {
 		t.Errorf("%+v", f)
 	}
@@ -178,11 +178,11 @@ func TestMigrateTakesAnotherFunction(t *testing.T) {
 	to.NICs[1].Node = 1
 	to.VFs = append(to.VFs, facts.VF{PF: "eno4", PCI: "0000:22:02.0", Group: 10, MAC: facts.NoMAC},
 		facts.VF{PF: "eno3", PCI: "0000:23:02.0", Group: 11, MAC: facts.NoMAC})
-	if f := migrationOf(t, from, MigrateAsk{Target: to}).Functions[0]; f.PFThere != "eno3" {
+	if f := migrationOf(t, from, MigrateRequest{Target: to}).Functions[0]; f.PFThere != "eno3" {
 		t.Errorf("%+v", f)
 	}
 	from.Guests[0].MemoryNodes, to.VFs = nil, nil
-	m = migrationOf(t, from, MigrateAsk{Target: to})
+	m = migrationOf(t, from, MigrateRequest{Target: to})
 	if missing := m.Missing(); len(missing) != 1 || !strings.Contains(missing[0].What, "a free virtual function") {
 		t.Errorf("%+v", missing)
 	}
@@ -231,7 +231,7 @@ func TestMigrateChecks(t *testing.T) {
 	} {
 		from, to := hosts()
 		c.change(from, to)
-		missing := migrationOf(t, from, MigrateAsk{Target: to}).Missing()
+		missing := migrationOf(t, from, MigrateRequest{Target: to}).Missing()
 		if !slices.ContainsFunc(missing,
 			func(found MigrateCheck) bool { return strings.HasPrefix(found.What, c.want) }) || len(missing) > 2 {
 			t.Errorf("%s: %+v", name, missing)
@@ -243,7 +243,7 @@ func TestMigrateChecks(t *testing.T) {
 func TestMigrateForms(t *testing.T) {
 	from, to := hosts()
 	withDevice(from, bare+pool, "0000:41:02.2", "0000:41:02.3")
-	m := migrationOf(t, from, MigrateAsk{Target: to})
+	m := migrationOf(t, from, MigrateRequest{Target: to})
 	var forms []string
 	for _, f := range m.Functions {
 		forms = append(forms, f.Form)
@@ -264,14 +264,14 @@ func TestMigrateForms(t *testing.T) {
 func TestMigrateOfWhatIsPluggedIn(t *testing.T) {
 	from, to := hosts()
 	withDevice(from, "", "0000:41:02.2")
-	m := migrationOf(t, from, MigrateAsk{Target: to})
+	m := migrationOf(t, from, MigrateRequest{Target: to})
 	wantsLines(t, m, "virsh detach-interface vm1 hostdev --mac 52:54:00:00:00:03 --live\n",
 		"virsh attach-device vm1 /dev/stdin --live <<")
 	if len(m.Notes) != 1 || !strings.Contains(m.Notes[0], "plugged into the running guest") {
 		t.Errorf("%v", m.Notes)
 	}
 	from.VFs[1].Driver = "mlx5_vfio_pci"
-	if m := migrationOf(t, from, MigrateAsk{Target: to}); len(m.Notes) != 2 ||
+	if m := migrationOf(t, from, MigrateRequest{Target: to}); len(m.Notes) != 2 ||
 		!strings.Contains(m.Notes[1], "Linux 5.18") {
 		t.Errorf("a driver that can migrate: %v", m.Notes)
 	}
@@ -282,7 +282,8 @@ func TestMigrateOfWhatMppsGave(t *testing.T) {
 	from, to := hosts()
 	from.Reservations = []facts.Reservation{{PF: "eno1", Index: 1, PCI: "0000:41:02.1", Guest: "vm1",
 		Form: facts.ByInterface, MAC: "52:54:00:00:00:02"}}
-	wantsLines(t, migrationOf(t, from, MigrateAsk{Target: to}), "mpps sriov release vm1 --mac 52:54:00:00:00:02 --live")
+	wantsLines(t, migrationOf(t, from, MigrateRequest{Target: to}),
+		"mpps sriov release vm1 --mac 52:54:00:00:00:02 --live")
 }
 
 func TestHostNames(t *testing.T) {
@@ -295,7 +296,7 @@ func TestHostNames(t *testing.T) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	if got := remote("2001:db8::1"); got != "qemu+ssh://root@[2001:db8::1]/system" {
+	if got := libvirtURI("2001:db8::1"); got != "qemu+ssh://root@[2001:db8::1]/system" {
 		t.Error(got)
 	}
 }

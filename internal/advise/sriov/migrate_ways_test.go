@@ -15,7 +15,7 @@ import (
 func TestMigrateFailover(t *testing.T) {
 	from, to := hosts()
 	to.VFs[1].Holder = "process 7"
-	m := migrationOf(t, from, MigrateAsk{Target: to, Failover: true})
+	m := migrationOf(t, from, MigrateRequest{Target: to, Failover: true})
 	if len(m.Ways) != 1 || m.Ways[0].Name != "failover" || len(m.Ways[0].XML) != 1 || len(m.Missing()) > 0 {
 		t.Fatalf("%+v", m)
 	}
@@ -35,13 +35,13 @@ func TestMigrateFailover(t *testing.T) {
 		"domain='\\''0x0000'\\'' bus='\\''0x41'\\'' slot='\\''0x02'\\'' function='\\''0x2'\\''")
 	from.KVM.Libvirt, from.Guests[0].Machine = "6.0.0", "pc-i440fx-9.2"
 	from.Guests[0].Inside = &facts.Inside{Release: "4.9.0-amd64"}
-	if missing := migrationOf(t, from, MigrateAsk{Failover: true}).Missing(); len(missing) != 3 {
+	if missing := migrationOf(t, from, MigrateRequest{Failover: true}).Missing(); len(missing) != 3 {
 		t.Errorf("expected libvirt, machine type and the guest's kernel: %+v", missing)
 	}
 
 	from, _ = hosts()
 	from.Guests[0].Definition = strings.Replace(vm1, "</interface>\n  </devices>", pair+"\n  </devices>", 1)
-	m = migrationOf(t, from, MigrateAsk{})
+	m = migrationOf(t, from, MigrateRequest{})
 	if !m.Live || len(m.Never) > 0 || len(m.Ways) != 1 || m.Ways[0].Name != "failover" {
 		t.Errorf("a pair: %+v", m)
 	}
@@ -52,7 +52,7 @@ func TestMigrateFailover(t *testing.T) {
 func TestMigrateOfAGuestThatIsOff(t *testing.T) {
 	from, to := hosts()
 	from.Guests[0].State = "shut off"
-	m := migrationOf(t, from, MigrateAsk{Target: to})
+	m := migrationOf(t, from, MigrateRequest{Target: to})
 	if len(m.Ways) != 1 || m.Ways[0].Name != "define-anew" || len(m.Never) != 1 ||
 		!strings.Contains(m.Never[0].Command, "--offline") {
 		t.Errorf("%+v", m)
@@ -79,7 +79,7 @@ func TestMigrateRefuses(t *testing.T) {
 		if c.change != nil {
 			c.change(from)
 		}
-		_, err := Migrate(from, MigrateAsk{Guest: c.guest, To: c.to})
+		_, err := Migrate(from, MigrateRequest{Guest: c.guest, To: c.to})
 		var refused *Refused
 		if !errors.As(err, &refused) || !strings.Contains(refused.Why, c.why) || refused.Advice == "" {
 			t.Errorf("%s: %v", name, err)
@@ -95,7 +95,7 @@ func TestMigrateIsShell(t *testing.T) {
 	}
 	from, to := hosts()
 	from.Guests[0].Name = `it's a $(touch hacked) guest`
-	for _, ask := range []MigrateAsk{{Target: to}, {}, {Failover: true, Target: to}} {
+	for _, ask := range []MigrateRequest{{Target: to}, {}, {Failover: true, Target: to}} {
 		ask.Guest, ask.To = from.Guests[0].Name, "kvm2"
 		m, err := Migrate(from, ask)
 		if err != nil {

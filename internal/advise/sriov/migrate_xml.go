@@ -1,6 +1,7 @@
 package sriov
 
 import (
+	"cmp"
 	"encoding/xml"
 	"fmt"
 	"strings"
@@ -10,18 +11,15 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// quoted are words as a shell takes them.
+// quoted joins words into a command line, quoted for a shell.
 func quoted(words ...string) string { return shellquote.Join(words...) }
 
-// shellLine is a command line for people to paste.
-func shellLine(words ...string) string { return quoted(words...) }
-
-// pasted is a command that reads a text, as one paste. virsh takes a file; /dev/stdin is one.
-func pasted(line, text string) string {
+// heredoc returns a command line with a text as its standard input. virsh reads it as the file /dev/stdin.
+func heredoc(line, text string) string {
 	return line + " <<'EOF'\n" + strings.TrimRight(text, "\n") + "\nEOF"
 }
 
-// xmlText is a value as it stands between quotes in XML.
+// xmlText escapes a value for an attribute in XML.
 func xmlText(value string) string {
 	var b strings.Builder
 	if err := xml.EscapeText(&b, []byte(value)); err != nil {
@@ -30,7 +28,7 @@ func xmlText(value string) string {
 	return b.String()
 }
 
-// pciXML is an address as libvirt's XML has it.
+// pciXML returns a PCI address as an element of libvirt's XML.
 func pciXML(pci string) string {
 	domain, rest, _ := strings.Cut(pci, ":")
 	bus, rest, _ := strings.Cut(rest, ":")
@@ -39,15 +37,12 @@ func pciXML(pci string) string {
 		function)
 }
 
-// element is the device of a function for one host: with the function's address there, and where the guest sees it as
-// before, so that its name in the guest stays.
+// element returns the device of a function with a PCI address on one host. Its address in the guest stays the same, so
+// that its interface keeps its name. teaming is the alias of its standby; empty: none.
 func (f *MigrateVF) element(pci string, teaming string) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	managed := f.device.Managed
-	if managed == "" {
-		managed = "yes"
-	}
+	managed := cmp.Or(f.device.Managed, "yes")
 	switch f.Form {
 	case facts.ByHostdev:
 		line("<hostdev mode='subsystem' type='pci' managed='%s'>", xmlText(managed))
@@ -78,8 +73,8 @@ func (f *MigrateVF) element(pci string, teaming string) string {
 	return b.String()
 }
 
-// standby is the virtio half of a pair. It comes to where the guest saw the function, so that the failover interface,
-// which is this device's, has the name that the function had.
+// standby returns the virtio half of a pair. It gets the function's address in the guest, so that the failover
+// interface, which belongs to this device, keeps the name that the function had.
 func (f *MigrateVF) standby(bridge, alias string) string {
 	lines := []string{
 		"<interface type='bridge'>",

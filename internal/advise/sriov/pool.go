@@ -3,24 +3,25 @@ package sriov
 import (
 	"fmt"
 	"regexp"
+	"slices"
 
 	"mpps/internal/model/facts"
 )
 
-// networkName is what a pool may be called: its reservations are a file of that name.
+// networkName matches valid names of pools: their reservations are in a file of that name.
 var networkName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,60}$`)
 
-// choosePool finds the pool, or the card to make one of, and counts: libvirt starts guests until its functions run out,
-// and the one too many fails at its start, when nobody looks.
+// choosePool chooses the pool, or the PF to make one of. It refuses a pool with too few functions: the last guest would
+// only fail at its start.
 func (g *Gift) choosePool(h *facts.Host) error {
-	if g.wish.VF != "" {
+	if g.request.VF != "" {
 		return refuse("--as interface takes one function; or leave --vf out", "a pool has its functions handed out "+
 			"by libvirt at each start: one of them cannot be asked for")
 	}
-	name := g.wish.Network
+	name := g.request.Network
 	if name == "" {
-		for i := range h.Pools { // the pool that there is for the card
-			if p := &h.Pools[i]; p.PF != "" && (g.wish.PF == "" || p.PF == g.wish.PF) {
+		for i := range h.Pools { // an existing pool of the PF
+			if p := &h.Pools[i]; p.PF != "" && (g.request.PF == "" || p.PF == g.request.PF) {
 				name = p.Network
 				break
 			}
@@ -40,20 +41,20 @@ func (g *Gift) choosePool(h *facts.Host) error {
 	if g.pool = h.Pool(name); g.pool == nil {
 		return g.newPool(h)
 	}
-	all := members(h, g.pool)
+	all := poolFunctions(h, g.pool)
 	if len(all) == 0 {
 		return refuse("'mpps sriov create' makes them", "pool %s has no virtual functions now", name)
 	}
 	pf := nicOf(h, all[0].PF)
-	if pf == nil || pf.SRIOV == nil || g.wish.PF != "" && pf.Name != g.wish.PF {
+	if pf == nil || pf.SRIOV == nil || g.request.PF != "" && pf.Name != g.request.PF {
 		return refuse("leave --pf or --network out", "pool %s is of %s", name, all[0].PF)
 	}
 	g.pf, g.PF = pf, pf.Name
-	return g.counted(h, all)
+	return g.checkPoolSize(h, all)
 }
 
-// members are the functions of a pool that are there.
-func members(h *facts.Host, p *facts.Pool) []*facts.VF {
+// poolFunctions returns the existing functions of a pool.
+func poolFunctions(h *facts.Host, p *facts.Pool) []*facts.VF {
 	var all []*facts.VF
 	for i := range h.VFs {
 		if p.Has(&h.VFs[i]) {
@@ -63,7 +64,7 @@ func members(h *facts.Host, p *facts.Pool) []*facts.VF {
 	return all
 }
 
-// newPool makes one of a card: of all its functions, which nobody may have yet.
+// newPool chooses a PF for a new pool, which gets all of its functions: none of them may be in use.
 func (g *Gift) newPool(h *facts.Host) error {
 	if g.pf == nil {
 		pfs, err := g.candidates(h)
@@ -79,7 +80,7 @@ func (g *Gift) newPool(h *facts.Host) error {
 		if who := Holder(h, vf); who != "" {
 			taken = append(taken, fmt.Sprintf("%d: %s", vf.Index, who))
 		}
-		if no := unfit(h, vf); no != nil {
+		if no := unassignable(h, vf); no != nil {
 			return no
 		}
 	}
@@ -89,14 +90,14 @@ func (g *Gift) newPool(h *facts.Host) error {
 			"%s cannot become the pool %s: some of its functions are taken (%s)", g.PF, g.Network, few(taken))
 	}
 	if len(all) == 0 {
-		return refuse(more(g.pf), "%s has no virtual functions that can be seen", g.PF)
+		return refuse(moreFunctions(g.pf), "%s has no virtual functions that can be seen", g.PF)
 	}
-	return g.counted(h, all)
+	return g.checkPoolSize(h, all)
 }
 
-// counted refuses the guest for which the pool has no function: every interface on its network counts, of guests that
-// are off too, and so does what is reserved.
-func (g *Gift) counted(h *facts.Host, all []*facts.VF) error {
+// checkPoolSize refuses a guest if the pool has no function left for it. Every interface on the network counts, also of
+// guests that are off, and every reservation.
+func (g *Gift) checkPoolSize(h *facts.Host, all []*facts.VF) error {
 	var users []string
 	has := map[string]bool{}
 	for i := range h.Guests {
@@ -104,7 +105,7 @@ func (g *Gift) counted(h *facts.Host, all []*facts.VF) error {
 		for _, nic := range o.NICs() {
 			if nic.Type == "network" && nic.Source == g.Network && !has[nic.MAC] {
 				has[nic.MAC] = true
-				users = append(users, o.Name+how(o))
+				users = append(users, o.Name+stateSuffix(o))
 			}
 		}
 	}
@@ -116,15 +117,15 @@ func (g *Gift) counted(h *facts.Host, all []*facts.VF) error {
 	}
 	fit, why := 0, ""
 	for _, vf := range all {
-		if no := unfit(h, vf); no != nil {
+		if no := unassignable(h, vf); no != nil {
 			why = no.Why
 			continue
 		}
-		// One that somebody has beside the pool is none of its.
-		if beside(h, vf) == "" {
+		// The pool cannot hand out a function that somebody has by other means.
+		if who := holderOutsidePool(h, vf); who == "" {
 			fit++
 		} else {
-			why = fmt.Sprintf("function %d is %s's", vf.Index, beside(h, vf))
+			why = fmt.Sprintf("function %d is %s's", vf.Index, who)
 		}
 	}
 	if len(users) < fit {
@@ -134,19 +135,15 @@ func (g *Gift) counted(h *facts.Host, all []*facts.VF) error {
 	if why != "" {
 		also = "; " + why
 	}
-	return refuse("take one back with 'mpps sriov release'; "+more(g.pf),
+	return refuse("take one back with 'mpps sriov release'; "+moreFunctions(g.pf),
 		"pool %s has %s and %s on it already (%s): one more would fail at its start, when the functions run out%s",
 		g.Network, count(fit, "function"), count(len(users), "interface"), few(users), also)
 }
 
-// beside says who has a function of a pool otherwise than through the pool.
-func beside(h *facts.Host, vf *facts.VF) string {
+// holderOutsidePool returns who has a function of a pool by other means than the pool; empty: nobody.
+func holderOutsidePool(h *facts.Host, vf *facts.VF) string {
 	for i := range h.Guests {
-		o := &h.Guests[i]
-		if !guestHas(h, o.Name, vf.PCI) {
-			continue
-		}
-		if !throughPool(o, vf.PCI) {
+		if o := &h.Guests[i]; slices.Contains(o.Hostdevs, vf.PCI) && !throughPool(o, vf.PCI) {
 			return "guest " + o.Name
 		}
 	}
@@ -155,13 +152,8 @@ func beside(h *facts.Host, vf *facts.VF) string {
 			return "guest " + r.Guest
 		}
 	}
-	return foreignBeside(vf)
-}
-
-// foreignBeside is foreign, but for a function that is only bound to vfio-pci: a pool that is not managed has such.
-func foreignBeside(vf *facts.VF) string {
 	if vf.Holder == "" && vf.HostUse == "" {
-		return ""
+		return "" // at most bound to vfio-pci, as in a pool that is not managed
 	}
-	return foreign(vf)
+	return otherHolder(vf)
 }

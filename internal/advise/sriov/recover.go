@@ -1,6 +1,7 @@
 package sriov
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,28 +13,27 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Recovery is what is the matter with one virtual function, in the order in which it is mended, and what mends it.
+// Recovery is the diagnosis of one function and the changes that repair it.
 type Recovery struct {
 	Function string `json:"function"` // PF/N
 	PCI      string `json:"pci"`
-	// Verdict is well, mendable, taken (somebody has it: nothing is done) or for-you (what is left only a person can
-	// do).
+	// Verdict is well, mendable, taken (in use: nothing is done) or for-you (the rest needs a person).
 	Verdict Verdict `json:"verdict"`
-	Steps   []Step  `json:"steps"`
-	// LastResort is what to do where all that was done does not help.
+	Steps   []Step  `json:"steps"` // in the order of repair
+	// LastResort is what to do if nothing else helps.
 	LastResort string `json:"last_resort,omitempty"`
 
 	Changes []plan.Change `json:"-"`
-	// Reset reports whether the function itself is to be reset before it is bound to another driver.
+	// Reset reports whether to reset the function before binding it to another driver.
 	Reset bool `json:"reset"`
 
-	// What was done, empty where nothing was.
-	WasReset    string  `json:"was_reset,omitempty"`   // by which method, or why it was not
+	// The results of the repair; empty: none was made.
+	WasReset    string  `json:"was_reset,omitempty"`   // method, or why it was not reset
 	Transaction string  `json:"transaction,omitempty"` // of the changes, for a rollback
-	After       Verdict `json:"after,omitempty"`       // the verdict when it was looked at again
+	After       Verdict `json:"after,omitempty"`       // verdict after the repair
 }
 
-// Verdict is the state of a function in a word.
+// Verdict is the state of a function.
 type Verdict string
 
 // The verdicts.
@@ -44,27 +44,27 @@ const (
 	ForYou   Verdict = "for-you"
 )
 
-// Step is one thing that was looked at.
+// Step is one check.
 type Step struct {
 	What  string `json:"what"`
 	Found string `json:"found"`
 	State string `json:"state"`        // ok, mended (or would be), taken, for-you
-	Do    string `json:"do,omitempty"` // what is done, or what a person is to do
+	Do    string `json:"do,omitempty"` // what mpps does, or what a person must do
 }
 
-// RecoverAddresses lists what must be read before Recover.
+// RecoverAddresses returns what must be read before Recover.
 func RecoverAddresses(f *facts.VF) []setting.Address {
 	return append(Attributes(f), setting.Of(setting.NICState, f.PF), setting.Of(setting.PCIDriver, f.PCI))
 }
 
-// Recover looks at a function: its card, who has it, its group, its driver, its interface, its address. Nothing is
-// planned for one that somebody has: a process is named, not ended.
+// Recover checks a function: its PF, who has it, its IOMMU group, driver, interface and MAC address. It plans nothing
+// for a function in use: it names a process, it does not end it.
 func Recover(h *facts.Host, f *facts.VF) (Recovery, error) {
 	r := &recovery{Recovery: Recovery{Function: nameOf(f), PCI: f.PCI, Verdict: Well, Steps: []Step{}}, host: h, f: f}
 	if f.PCI == "" {
 		return r.Recovery, &Refused{nameOf(f) + " is on no PCI bus", "there is nothing of it to be bound or reset"}
 	}
-	for _, look := range []func() error{r.physical, r.holder, r.group, r.driver, r.address} {
+	for _, look := range []func() error{r.checkPort, r.checkHolder, r.checkGroup, r.checkDriver, r.checkMAC} {
 		if err := look(); err != nil {
 			return r.Recovery, err
 		}
@@ -73,7 +73,7 @@ func Recover(h *facts.Host, f *facts.VF) (Recovery, error) {
 		}
 	}
 	if r.Verdict != Well {
-		r.LastResort = r.allAnew()
+		r.LastResort = r.recreateAll()
 	}
 	return r.Recovery, nil
 }
@@ -98,12 +98,12 @@ func (r *recovery) change(id, title string, a setting.Address, value string, ris
 	if err != nil {
 		return err
 	}
-	c.Forget = a.Kind == setting.NICState // a moment's need, and no wish of the administrator
+	c.Forget = a.Kind == setting.NICState // needed now, not a wish of the administrator
 	r.Changes = append(r.Changes, c)
 	return nil
 }
 
-func (r *recovery) physical() error {
+func (r *recovery) checkPort() error {
 	const what = "the physical function is up"
 	_, nic := port(r.host, r.f)
 	switch {
@@ -122,7 +122,7 @@ func (r *recovery) physical() error {
 	return nil
 }
 
-func (r *recovery) holder() error {
+func (r *recovery) checkHolder() error {
 	const what = "nobody has it"
 	switch g := runsWith(r.host, r.f); {
 	case g != nil:
@@ -143,7 +143,7 @@ func (r *recovery) holder() error {
 	return nil
 }
 
-func (r *recovery) group() error {
+func (r *recovery) checkGroup() error {
 	const what = "it has an IOMMU group"
 	if r.f.Group < 0 {
 		r.step(what, "none: vfio gives it to nobody", "for-you", "'mpps sriov check' tells what the firmware and the "+
@@ -154,9 +154,9 @@ func (r *recovery) group() error {
 	return nil
 }
 
-// driver looks whose driver a function has that nobody has: that of the host, none where the host's drivers do not look
-// for functions, or vfio-pci where a definition wants it to be there (managed='no').
-func (r *recovery) driver() error {
+// checkDriver checks the driver of an unused function. It should be the host's driver, none if the host's drivers do
+// not bind to functions, or vfio-pci if a definition expects that (managed='no').
+func (r *recovery) checkDriver() error {
 	const what = "it has the driver that it should have"
 	_, nic := port(r.host, r.f)
 	a := setting.Of(setting.PCIDriver, r.f.PCI)
@@ -175,12 +175,12 @@ func (r *recovery) driver() error {
 		r.step(what, found, "mended", do)
 		return r.change("sriov.driver", "Driver of a virtual function", a, to, goal.Blip, found)
 	}
-	switch unmanaged := r.unmanaged(); {
+	switch unmanaged := r.unmanagedBy(); {
 	case unmanaged != "" && facts.PassesThrough(driver):
 		r.step(what, fmt.Sprintf("%s, where the definition of guest %s wants it (managed='no')", driver, unmanaged),
 			"ok", "")
 	case unmanaged != "":
-		r.step(what, fmt.Sprintf("%s, and guest %s expects vfio-pci (managed='no')", orNone(driver), unmanaged),
+		r.step(what, fmt.Sprintf("%s, and guest %s expects vfio-pci (managed='no')", cmp.Or(driver, "none"), unmanaged),
 			"for-you", "virsh nodedev-detach pci_"+strings.NewReplacer(":", "_", ".", "_").Replace(r.f.PCI))
 	case facts.PassesThrough(driver) && wantsNone:
 		return mend(fmt.Sprintf("left with %s, and nobody has it", driver), "none", "it is taken from "+driver+
@@ -201,8 +201,11 @@ func (r *recovery) driver() error {
 		}
 		return mend(found, want, "driver_override is cleared, the function reset, and "+want+" tried again")
 	case driver == "":
-		r.step(what, "none", "for-you", "load the module of its driver; which one that is is not known of "+
-			nicDriver(nic))
+		of := "its card"
+		if nic != nil {
+			of = nic.Driver
+		}
+		r.step(what, "none", "for-you", "load the module of its driver; which one that is is not known of "+of)
 	case only != "":
 		return mend(fmt.Sprintf("%s, but only %s may take it (driver_override)", driver, only), driver,
 			"driver_override is cleared")
@@ -215,22 +218,8 @@ func (r *recovery) driver() error {
 	return nil
 }
 
-func orNone(driver string) string {
-	if driver == "" {
-		return "none"
-	}
-	return driver
-}
-
-func nicDriver(nic *facts.NIC) string {
-	if nic == nil {
-		return "its card"
-	}
-	return nic.Driver
-}
-
-// unmanaged is the guest whose definition wants the function to be with vfio-pci already; empty where none does.
-func (r *recovery) unmanaged() string {
+// unmanagedBy returns the guest whose definition expects the function to be bound to vfio-pci; empty: none.
+func (r *recovery) unmanagedBy() string {
 	for _, g := range r.host.Guests {
 		if g.Definition == "" || !slices.Contains(g.Hostdevs, r.f.PCI) {
 			continue
@@ -251,9 +240,9 @@ func (r *recovery) unmanaged() string {
 	return ""
 }
 
-func (r *recovery) address() error {
+func (r *recovery) checkMAC() error {
 	const what = "it has an address"
-	given := givenTo(r.host, r.f)
+	given := reservationOf(r.host, r.f)
 	switch {
 	case !facts.NoAddress(r.f.MAC):
 		r.step(what, r.f.MAC, "ok", "")
@@ -270,8 +259,8 @@ func (r *recovery) address() error {
 	return nil
 }
 
-// allAnew is the last resort: all functions of the card are remade, which needs that nobody has any of them.
-func (r *recovery) allAnew() string {
+// recreateAll returns the last resort: to create all functions of the PF again, for which none may be in use.
+func (r *recovery) recreateAll() string {
 	var taken []string
 	all := 0
 	for i := range r.host.VFs {

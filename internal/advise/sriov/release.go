@@ -11,15 +11,15 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Return is what is to be taken back.
+// Return is what to release.
 type Return struct {
 	Guest string // empty: whoever has VF
-	VF    string // as Find takes it; empty: the only one that the guest has, or by MAC
+	VF    string // a name that Find accepts; empty: the only one of the guest, or the one with MAC
 	MAC   string
-	Live  bool // also out of a guest that runs with it
+	Live  bool // unplug it from the running guest too
 }
 
-// Returned is one function, or interface of a pool, that is taken back.
+// Returned is one function, or interface on a pool, to release.
 type Returned struct {
 	Guest   string   `json:"guest"`
 	Form    string   `json:"form"`
@@ -30,17 +30,17 @@ type Returned struct {
 	MAC     string   `json:"mac,omitempty"`
 	Left    []string `json:"left"` // what happens later
 
-	guest       *facts.Guest // nil: not defined any more
-	vf          *facts.VF    // nil: of a pool, or not there any more
+	guest       *facts.Guest // nil: no longer defined
+	vf          *facts.VF    // nil: of a pool, or gone
 	reservation *facts.Reservation
-	defined     bool // stands in the definition
+	defined     bool // the definition has it
 	runs        bool // the guest runs with it
-	live        bool
+	live        bool // unplug it
 }
 
-// Take finds what is to be taken back.
-func Take(h *facts.Host, w Return) (*Returned, error) {
-	all := held(h, w.Guest)
+// ChooseReturn finds the function to release.
+func ChooseReturn(h *facts.Host, w Return) (*Returned, error) {
+	all := holdings(h, w.Guest)
 	var vf *facts.VF
 	if w.VF != "" {
 		var err error
@@ -50,7 +50,7 @@ func Take(h *facts.Host, w Return) (*Returned, error) {
 		if w.Guest == "" {
 			all = nil
 			for _, g := range holders(h, vf.PCI) {
-				all = append(all, held(h, g)...)
+				all = append(all, holdings(h, g)...)
 			}
 		}
 	}
@@ -88,7 +88,7 @@ func Take(h *facts.Host, w Return) (*Returned, error) {
 		strings.TrimSuffix(" with address "+w.MAC, " with address "))
 }
 
-// find is the function that is named. A number alone is one on the card of which the guest has one.
+// find returns the named function. A number alone means the one with that number that the guest has.
 func (w Return) find(h *facts.Host, all []*Returned) (*facts.VF, error) {
 	name := w.VF
 	if strings.Trim(name, "0123456789") == "" {
@@ -111,29 +111,24 @@ func (w Return) find(h *facts.Host, all []*Returned) (*facts.VF, error) {
 	return vf, err
 }
 
-// holders are the guests that have a function, by definition, running, or reserved.
+// holders returns the guests that have a function: defined, running or reserved.
 func holders(h *facts.Host, pci string) []string {
 	var all []string
-	add := func(name string) {
-		if !slices.Contains(all, name) {
-			all = append(all, name)
-		}
-	}
-	for i := range h.Guests {
-		if pci != "" && slices.Contains(h.Guests[i].Hostdevs, pci) {
-			add(h.Guests[i].Name)
+	for _, g := range h.Guests {
+		if pci != "" && slices.Contains(g.Hostdevs, pci) {
+			all = append(all, g.Name)
 		}
 	}
 	for _, r := range slices.Concat(h.Reservations, h.Leaving) {
-		if pci != "" && r.PCI == pci {
-			add(r.Guest)
+		if pci != "" && r.PCI == pci && !slices.Contains(all, r.Guest) {
+			all = append(all, r.Guest)
 		}
 	}
 	return all
 }
 
-// held is everything of the kind that a guest has: functions and interfaces of pools.
-func held(h *facts.Host, guest string) []*Returned {
+// holdings returns all functions and interfaces on pools that a guest has.
+func holdings(h *facts.Host, guest string) []*Returned {
 	g := guestNamed(h, guest)
 	var all []*Returned
 	find := func(pci, network, mac string) *Returned {
@@ -173,7 +168,7 @@ func held(h *facts.Host, guest string) []*Returned {
 		for _, pci := range g.Hostdevs {
 			vf := functionOf(h, pci)
 			if vf == nil || throughPool(g, pci) {
-				continue // no virtual function; or one that libvirt chose for this start
+				continue // not a VF, or one that libvirt took from a pool for this run
 			}
 			r := find(pci, "", "")
 			r.runs = slices.Contains(g.Functions, pci)
@@ -184,8 +179,7 @@ func held(h *facts.Host, guest string) []*Returned {
 		if res.Guest != guest && (g == nil || g.UUID == "" || res.UUID != g.UUID) {
 			continue
 		}
-		network := res.Network
-		r := find(res.PCI, network, res.MAC)
+		r := find(res.PCI, res.Network, res.MAC)
 		r.reservation = &res
 		r.PF, r.Index, r.MAC = res.PF, res.Index, res.MAC
 		if !r.defined && !r.runs {
@@ -195,19 +189,14 @@ func held(h *facts.Host, guest string) []*Returned {
 	return all
 }
 
-// throughPool reports whether a running guest has a function through a pool.
+// throughPool reports whether a running guest has a function from a pool.
 func throughPool(g *facts.Guest, pci string) bool {
-	return slices.ContainsFunc(g.Interfaces, func(nic facts.Interface) bool {
-		return nic.Type == "network" &&
-			nic.Function == pci
-	}) ||
-		slices.ContainsFunc(g.Plugged, func(nic facts.Interface) bool {
-			return nic.Type == "network" &&
-				nic.Function == pci
-		})
+	return slices.ContainsFunc(g.NICs(), func(nic facts.Interface) bool {
+		return nic.Type == "network" && nic.Function == pci
+	})
 }
 
-// title is what it is called in messages.
+// title names it in messages.
 func (r *Returned) title() string {
 	switch {
 	case r.Network != "":
@@ -218,74 +207,54 @@ func (r *Returned) title() string {
 	return r.PCI + ", which is not there any more"
 }
 
-// place is where it stands in the definition, or in what the guest runs with.
-func (r *Returned) place(kind setting.Kind) setting.Address {
-	if r.Form == facts.ByHostdev {
-		return setting.Of(kind, r.Guest, "hostdev", r.PCI)
-	}
-	return setting.Of(kind, r.Guest, "interface", r.MAC)
+// deviceAddress is the address of the device in the definition (setting.Domain) or the running guest (DomainDevice).
+func (r *Returned) deviceAddress(kind setting.Kind) setting.Address {
+	return deviceAddress(kind, r.Guest, r.Form, r.PCI, r.MAC)
 }
 
-// file is where its reservation stands.
-func (r *Returned) file() setting.Address {
+// reservationAddress is the address of its reservation file.
+func (r *Returned) reservationAddress() setting.Address {
 	return facts.Reservation{PCI: r.PCI, Network: r.Network}.Address()
 }
 
-// Addresses lists what must be read before Changes.
+// Addresses returns what must be read before Changes.
 func (r *Returned) Addresses() []setting.Address {
-	all := []setting.Address{r.file()}
+	all := []setting.Address{r.reservationAddress()}
 	if r.guest != nil {
-		all = append(all, r.place(setting.Domain))
+		all = append(all, r.deviceAddress(setting.Domain))
 		if r.live {
-			all = append(all, r.place(setting.DomainDevice))
+			all = append(all, r.deviceAddress(setting.DomainDevice))
 		}
 	}
 	if r.vf != nil && r.Network == "" {
-		for _, name := range facts.VFAttributes {
-			all = append(all, attribute(r.vf, name))
-		}
+		all = append(all, Attributes(r.vf)...)
 	}
 	return all
 }
 
-// Changes are what is changed to take it back: it is taken out of the running guest where that is asked for, and out of
-// the definition; nobody's values stay on it; and it is nobody's, last.
-//
-// stays tells which attributes are kept for whoever has the function: they stay.
+// Changes returns the changes that release it, in this order: unplug it if requested; remove it from the definition;
+// reset its attributes, except those that stays reports as kept for whoever has the function; drop the reservation.
 func (r *Returned) Changes(h *facts.Host, stays func(setting.Address) bool) ([]plan.Change, error) {
-	var all []plan.Change
-	add := func(forget bool, id, title string, a setting.Address, want setting.Want, risk goal.Risk,
-		because string) error {
-		c, err := change(h, id, title, a, want, risk, because)
-		c.Forget = forget
-		all = append(all, c)
-		return err
-	}
+	c := &changes{h: h}
 	if r.live {
-		if err := add(false, "sriov.unplug", "The running guest has the virtual function",
-			r.place(setting.DomainDevice), setting.NotThere(), goal.Connectivity, "asked for with --live"); err != nil {
-			return nil, err
-		}
+		c.add("sriov.unplug", "The running guest has the virtual function", r.deviceAddress(setting.DomainDevice),
+			setting.NotThere(), goal.Connectivity, "asked for with --live")
 	}
 	if r.defined {
-		if err := add(false, "sriov.attach", "The guest's definition has the virtual function", r.place(setting.Domain),
-			setting.NotThere(), goal.GuestRestart, "asked for by name"); err != nil {
-			return nil, err
-		}
+		detach := c.add("sriov.attach", "The guest's definition has the virtual function",
+			r.deviceAddress(setting.Domain), setting.NotThere(), goal.GuestRestart, "asked for by name")
 		if r.runs && !r.live {
-			all[len(all)-1].Needs = restart(r.guest)
+			detach.Needs = restart(r.guest)
 		}
 	}
 	if r.vf != nil && r.Network == "" {
-		if err := r.clear(h, stays, add); err != nil {
-			return nil, err
-		}
+		r.resetAttributes(c, stays)
 	}
 	if r.reservation != nil {
 		want := setting.NotThere()
 		var others []facts.Reservation
 		for _, o := range h.Reservations {
-			if o.Address() == r.file() && o != *r.reservation {
+			if o.Address() == r.reservationAddress() && o != *r.reservation {
 				others = append(others, o)
 			}
 		}
@@ -299,32 +268,26 @@ func (r *Returned) Changes(h *facts.Host, stays func(setting.Address) bool) ([]p
 			want, because = setting.Exact(facts.ReservationText([]facts.Reservation{leaving})),
 				"it is nobody's once guest "+r.Guest+" has ended"
 		}
-		if err := add(false, "sriov.reserve", "Whose the virtual function is", r.file(), want, goal.None,
-			because); err != nil {
-			return nil, err
-		}
+		c.add("sriov.reserve", "Whose the virtual function is", r.reservationAddress(), want, goal.None, because)
 	}
-	return all, nil
+	return c.result()
 }
 
-// clear has the function as one that was just made, and nothing set again of what it had. While the guest runs with it
-// it stays as it is: the guest would lose its address.
-func (r *Returned) clear(h *facts.Host, stays func(setting.Address) bool,
-	add func(forget bool, id, title string, a setting.Address, want setting.Want, risk goal.Risk,
-		because string) error) error {
+// resetAttributes plans the attributes of a new function, and that mpps no longer keeps the old ones. While the guest
+// runs with the function they stay as they are: the guest would lose its address.
+func (r *Returned) resetAttributes(c *changes, stays func(setting.Address) bool) {
 	runs := r.runs && !r.live
-	nic := nicOf(h, r.PF)
 	var fresh map[string]string
-	if nic != nil {
+	if nic := nicOf(c.h, r.PF); nic != nil {
 		fresh = facts.VFFresh(nic.Driver)
 	}
 	for _, name := range facts.VFAttributes {
 		a := attribute(r.vf, name)
-		found, to := h.Readings.At(a), fresh[name]
+		found, to := c.h.Readings.At(a), fresh[name]
 		if found.State != setting.Known || stays(a) {
 			continue
 		}
-		// An address that is not the guest's is one that the host's driver has chosen, or libvirt has put back.
+		// A MAC address other than the guest's was chosen by the host's driver or put back by libvirt.
 		others := name == "mac" && (facts.NoAddress(found.Value) || r.MAC != "" &&
 			!strings.EqualFold(found.Value, r.MAC))
 		if runs || to == "" || others {
@@ -334,15 +297,12 @@ func (r *Returned) clear(h *facts.Host, stays func(setting.Address) bool,
 		if runs {
 			because = "guest " + r.Guest + " runs with it: set back when it has ended"
 		}
-		if err := add(true, knobs[name].id, knobs[name].title, a, setting.Exact(to), goal.None, because); err != nil {
-			return err
-		}
+		c.add(knobs[name].id, knobs[name].title, a, setting.Exact(to), goal.None, because).Forget = true
 	}
-	return nil
 }
 
-// Later says what happens once the guest has ended; nothing where there is nothing to wait for. watched tells that
-// mpps-restore.service runs then.
+// Later returns what happens once the guest has ended; nothing if there is nothing to wait for. watched reports whether
+// mpps-restore.service will run then.
 func (r *Returned) Later(watched bool) []string {
 	if !r.runs || r.live {
 		return nil

@@ -105,7 +105,7 @@ file:var/lib/mpps/vfs/network-fast.json = (reserved)`, ""},
 			if c.alter != nil {
 				c.alter(h)
 			}
-			b, err := Take(h, c.back)
+			b, err := ChooseReturn(h, c.back)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -169,7 +169,7 @@ func TestReleaseRefused(t *testing.T) {
 			if c.alter != nil {
 				c.alter(h)
 			}
-			b, err := Take(h, c.back)
+			b, err := ChooseReturn(h, c.back)
 			var no *Refused
 			if !errors.As(err, &no) || !strings.Contains(no.Why, c.because) || no.Advice == "" {
 				t.Errorf("%+v, %v", b, err)
@@ -196,7 +196,7 @@ func TestLeaving(t *testing.T) {
 		"vf-attr:ens2/1/max_tx_rate = 0" {
 		t.Errorf("due: %s", found)
 	}
-	g, err := Choose(h, Wish{Guest: "vm1", VF: "ens2/1", Form: facts.ByInterface})
+	g, err := Choose(h, Request{Guest: "vm1", VF: "ens2/1", Form: facts.ByInterface})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +218,7 @@ func TestKeptForAll(t *testing.T) {
 	h := depot()
 	rate := attribute(&h.VFs[5], "max_tx_rate")
 	kept := func(at setting.Address) bool { return at == rate }
-	g, err := Choose(h, Wish{Guest: "vm1", VF: "ens2/1", Form: facts.ByInterface})
+	g, err := Choose(h, Request{Guest: "vm1", VF: "ens2/1", Form: facts.ByInterface})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +229,7 @@ func TestKeptForAll(t *testing.T) {
 	}
 	h.Reservations = []facts.Reservation{g.reservation()}
 	h.Readings[g.reservation().Address()] = setting.Value(facts.ReservationText(h.Reservations))
-	b, err := Take(h, Return{Guest: "vm1"})
+	b, err := ChooseReturn(h, Return{Guest: "vm1"})
 	if err != nil {
 		t.Fatal(err)
 	}

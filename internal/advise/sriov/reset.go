@@ -3,14 +3,13 @@ package sriov
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"mpps/internal/advise/plan"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
 )
 
-// inUse is who has a function now, for people; empty where nobody has.
+// inUse returns who uses a function now, in words; empty: nobody.
 func inUse(h *facts.Host, f *facts.VF) string {
 	switch g := runsWith(h, f); {
 	case g != nil:
@@ -25,7 +24,7 @@ func inUse(h *facts.Host, f *facts.VF) string {
 	return ""
 }
 
-// OfGuest are the functions that a guest's definition names or it runs with.
+// OfGuest returns the functions that a guest is defined or runs with.
 func OfGuest(h *facts.Host, name string) ([]*facts.VF, error) {
 	g := guestNamed(h, name)
 	if g == nil {
@@ -43,7 +42,7 @@ func OfGuest(h *facts.Host, name string) ([]*facts.VF, error) {
 	return all, nil
 }
 
-// FreeOf are the functions of a physical one that nobody has, that no definition names, and that were given to nobody.
+// FreeOf returns the functions of a PF that nobody uses, no definition names, and no reservation has.
 func FreeOf(h *facts.Host, pf string) ([]*facts.VF, error) {
 	var all []*facts.VF
 	has := 0
@@ -54,10 +53,9 @@ func FreeOf(h *facts.Host, pf string) ([]*facts.VF, error) {
 		}
 		has++
 		named := slices.ContainsFunc(h.Guests, func(g facts.Guest) bool {
-			return f.PCI != "" &&
-				slices.Contains(g.Hostdevs, f.PCI)
+			return f.PCI != "" && slices.Contains(g.Hostdevs, f.PCI)
 		})
-		if !named && givenTo(h, f) == nil && inUse(h, f) == "" {
+		if !named && reservationOf(h, f) == nil && inUse(h, f) == "" {
 			all = append(all, f)
 		}
 	}
@@ -71,30 +69,28 @@ func FreeOf(h *facts.Host, pf string) ([]*facts.VF, error) {
 	return all, nil
 }
 
-// PlanReset plans that functions have what new ones have, and that mpps keeps nothing of them. kept tells which
-// attributes it keeps now. A function that somebody has is refused: its guest would lose its network in the middle of
-// its work. Readings of Attributes must be there.
+// PlanReset plans the attributes of new functions, and that mpps keeps none of the old ones. kept reports whether it
+// keeps an attribute now. A function in use is refused: its guest would lose its network. The readings of the host must
+// have Attributes.
 func PlanReset(h *facts.Host, functions []*facts.VF, kept func(setting.Address) bool) ([]plan.Change, error) {
-	var all []plan.Change
+	c := &changes{h: h}
 	for _, f := range functions {
 		if who := inUse(h, f); who != "" {
 			return nil, &Refused{fmt.Sprintf("%s is not reset: %s", nameOf(f), who), "shut the guest down or end the " +
 				"process first; 'mpps sriov set' changes single attributes while it runs"}
 		}
-		changes, err := resetOne(h, f, kept)
-		if err != nil {
+		if err := resetOne(c, f, kept); err != nil {
 			return nil, err
 		}
-		all = append(all, changes...)
 	}
-	return all, nil
+	return c.result()
 }
 
-func resetOne(h *facts.Host, f *facts.VF, kept func(setting.Address) bool) ([]plan.Change, error) {
+func resetOne(all *changes, f *facts.VF, kept func(setting.Address) bool) error {
+	h := all.h
 	p, _ := port(h, f)
 	fresh := facts.VFFresh(p.Driver)
 	now := *f
-	var all []plan.Change
 	for _, s := range inOrder(f, sets(values(f))) {
 		a := attribute(f, s.Attribute)
 		found := h.Readings.At(a)
@@ -103,44 +99,31 @@ func resetOne(h *facts.Host, f *facts.VF, kept func(setting.Address) bool) ([]pl
 		switch {
 		case found.State != setting.Known:
 			continue // the driver does not tell it
-		case s.Attribute == "mac" && (facts.NoAddress(found.Value) || ownAddress(h, f) && !kept(a)):
+		case s.Attribute == "mac" && (facts.NoAddress(found.Value) || hasOwnMAC(h, f) && !kept(a)):
 			value, because = found.Value, "its driver on the host has chosen it"
 		case !known:
 			value, because = found.Value, "what a new function of "+p.Driver+" has is not known: left as it is"
 		}
 		if value != found.Value {
 			if err := p.Refuses(now, s.Attribute, value); err != nil {
-				return nil, &Refused{fmt.Sprintf("%s of %s: %v", s.Attribute, nameOf(f), err), refusedAdvice(p, s)}
+				return &Refused{fmt.Sprintf("%s of %s: %v", s.Attribute, nameOf(f), err), refusedAdvice(p, s)}
 			}
 			now = with(now, Set{s.Attribute, value})
 		} else if !kept(a) {
 			continue
 		}
 		k := knobs[s.Attribute]
-		c, err := change(h, k.id, k.title, a, setting.Exact(value), k.risk, because)
-		if err != nil {
-			return nil, err
-		}
+		c := all.add(k.id, k.title, a, setting.Exact(value), k.risk, because)
 		c.Forget = true
-		if r := givenTo(h, f); r != nil && kept(a) {
+		if r := reservationOf(h, f); r != nil && kept(a) {
 			c.Warning = fmt.Sprintf("it was given to guest %s, which has it so at its next start", r.Guest)
 		}
-		all = append(all, c)
 	}
-	return all, nil
+	return nil
 }
 
-// ownAddress reports whether a function that nobody has is bound to its driver on the host, and has no address that a
-// guest has: then its driver has told one of its own.
-func ownAddress(h *facts.Host, f *facts.VF) bool {
-	return f.Driver != "" && !facts.PassesThrough(f.Driver) && !othersAddress(h, f, nil)
-}
-
-// Names are functions for people: "ens1/0, ens1/3".
-func Names(functions []*facts.VF) string {
-	var all []string
-	for _, f := range functions {
-		all = append(all, nameOf(f))
-	}
-	return strings.Join(all, ", ")
+// hasOwnMAC reports whether an unused function has a MAC address from its driver on the host: it is bound to it, and no
+// guest has that address.
+func hasOwnMAC(h *facts.Host, f *facts.VF) bool {
+	return f.Driver != "" && !facts.PassesThrough(f.Driver) && !hasOthersMAC(h, f, nil)
 }

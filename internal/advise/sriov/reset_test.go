@@ -98,8 +98,17 @@ func TestResetOf(t *testing.T) {
 		found, err := c.of()
 		if c.because != "" {
 			refusedWith(t, c.because, err, c.because)
-		} else if err != nil || Names(found) != c.names {
-			t.Errorf("%s, %v; expected %s", Names(found), err, c.names)
+		} else if err != nil || names(found) != c.names {
+			t.Errorf("%s, %v; expected %s", names(found), err, c.names)
 		}
 	}
+}
+
+// names joins the names of functions: "ens1/0, ens1/3".
+func names(functions []*facts.VF) string {
+	var all []string
+	for _, f := range functions {
+		all = append(all, nameOf(f))
+	}
+	return strings.Join(all, ", ")
 }

@@ -13,10 +13,11 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Set is one attribute that a function is to have.
+// Set is one attribute of a function and the value to set.
 type Set struct{ Attribute, Value string }
 
-// attributeWords are the words of people for attributes (setting.VFAttr), those of ip link and of libvirt among them.
+// attributeWords maps the words for attributes that users know, among them those of ip link and of libvirt, to
+// setting.VFAttr.
 var attributeWords = map[string]string{
 	"mac": "mac", "vlan": "vlan", "qos": "qos", "priority": "qos",
 	"rate": "max_tx_rate", "max-rate": "max_tx_rate", "max_tx_rate": "max_tx_rate", "max-tx-rate": "max_tx_rate",
@@ -26,7 +27,7 @@ var attributeWords = map[string]string{
 	"link_state": "link_state",
 }
 
-// knobs are the pages that explain an attribute, and what it is called in a plan.
+// knobs are the knob that explains an attribute, its title in a plan, and the risk of changing it.
 var knobs = map[string]struct {
 	id, title string
 	risk      goal.Risk
@@ -41,8 +42,8 @@ var knobs = map[string]struct {
 	"link_state":  {"sriov.vf.link_state", "Link of a virtual function", goal.Connectivity},
 }
 
-// ParseSets reads ATTRIBUTE VALUE pairs. Values are brought into the form that the kernel tells; whether the driver
-// takes them is asked later.
+// ParseSets parses ATTRIBUTE VALUE pairs. Values are converted to the form that the kernel reports; PlanSet checks
+// whether the driver accepts them.
 func ParseSets(words []string) ([]Set, error) {
 	if len(words) == 0 {
 		return nil, &Refused{"nothing is to be set", "name an attribute and its value, such as: rate 100"}
@@ -88,7 +89,7 @@ func ingress(word string) bool {
 		"ingress", "inbound", "average", "peak", "burst"}, word)
 }
 
-// Addresses lists what must be read before PlanSet.
+// Addresses returns what must be read before PlanSet.
 func Addresses(f *facts.VF, sets []Set) []setting.Address {
 	all := make([]setting.Address, len(sets))
 	for i, s := range sets {
@@ -97,16 +98,15 @@ func Addresses(f *facts.VF, sets []Set) []setting.Address {
 	return all
 }
 
-// PlanSet plans attributes of a function, in an order in which each of them is taken. It refuses what the driver is
-// known not to take, what two devices would have then, and what libvirt takes away at the guest's next start.
+// PlanSet plans attributes of a function, in an order that the driver accepts. It refuses values that the driver is
+// known to reject, MAC addresses of other devices, and values that libvirt overwrites at the guest's next start.
 func PlanSet(h *facts.Host, f *facts.VF, sets []Set) ([]plan.Change, error) {
-	sets = inOrder(f, sets)
 	p, nic := port(h, f)
 	now := *f
-	var all []plan.Change
-	for _, s := range sets {
+	all := &changes{h: h}
+	for _, s := range inOrder(f, sets) {
 		a := attribute(f, s.Attribute)
-		if err := clashes(h, f, s); err != nil {
+		if err := conflict(h, f, s); err != nil {
 			return nil, err
 		}
 		if found := h.Readings.At(a); !found.Same(setting.Value(s.Value)) {
@@ -119,24 +119,20 @@ func PlanSet(h *facts.Host, f *facts.VF, sets []Set) ([]plan.Change, error) {
 		if s.Attribute == "trust" && s.Value == "off" || s.Attribute == "spoofchk" && s.Value == "on" {
 			k.risk = goal.Connectivity
 		}
-		c, err := change(h, k.id, k.title, a, setting.Exact(s.Value), k.risk, "asked for by name")
-		if err != nil {
-			return nil, err
-		}
+		c := all.add(k.id, k.title, a, setting.Exact(s.Value), k.risk, "asked for by name")
 		c.For = setFor(h, f)
-		c.Warning = warned(h, p, nic, f, s)
+		c.Warning = warning(h, p, nic, f, s)
 		if g := guestNamed(h, f.Guest); s.Attribute == "mac" && g != nil && g.Active() && !c.Want.Met(c.From) {
-			c.Needs = setting.RestartOf(g.Name) // or that its driver is loaded anew there
+			c.Needs = setting.RestartOf(g.Name) // or reloading the driver in it
 		}
-		all = append(all, c)
 	}
-	return all, nil
+	return all.result()
 }
 
-// setFor is the guest that a function is set for: the one that it was given to, that runs with it, or the only one
-// whose definition names it. Empty where there is none: then it is for whoever has it.
+// setFor returns the guest that a function is set for: the one with the reservation, the one that runs with it, or the
+// only one whose definition names it. Empty: whoever has it.
 func setFor(h *facts.Host, f *facts.VF) string {
-	if r := givenTo(h, f); r != nil {
+	if r := reservationOf(h, f); r != nil {
 		return r.Guest
 	}
 	if g := runsWith(h, f); g != nil {
@@ -155,18 +151,14 @@ func setFor(h *facts.Host, f *facts.VF) string {
 	return only
 }
 
-// inOrder puts attributes in an order in which each is taken: the smaller rate first where both come down, so that the
-// one guaranteed is never more than the other.
+// inOrder sorts attributes so that each is accepted: the guaranteed rate comes first if the limit drops below its
+// current value, so that it never exceeds the limit.
 func inOrder(f *facts.VF, sets []Set) []Set {
 	sets = slices.Clone(sets)
-	lower := func() bool {
-		for _, s := range sets {
-			if n, err := strconv.Atoi(s.Value); s.Attribute == "max_tx_rate" && err == nil && n > 0 && n < f.MinTxRate {
-				return true
-			}
-		}
-		return false
-	}()
+	lower := slices.ContainsFunc(sets, func(s Set) bool {
+		n, err := strconv.Atoi(s.Value)
+		return s.Attribute == "max_tx_rate" && err == nil && n > 0 && n < f.MinTxRate
+	})
 	place := func(s Set) int {
 		if lower && s.Attribute == "min_tx_rate" {
 			return -1
@@ -177,7 +169,7 @@ func inOrder(f *facts.VF, sets []Set) []Set {
 	return sets
 }
 
-// with is a function with one attribute more.
+// with returns a function with one attribute set.
 func with(f facts.VF, s Set) facts.VF {
 	n, _ := strconv.Atoi(s.Value)
 	switch s.Attribute {
@@ -201,6 +193,7 @@ func with(f facts.VF, s Set) facts.VF {
 	return f
 }
 
+// refusedAdvice returns what to do about a value that the driver rejects.
 func refusedAdvice(p facts.VFPort, s Set) string {
 	switch {
 	case (s.Attribute == "max_tx_rate" || s.Attribute == "min_tx_rate") && p.Carrier == "down":
@@ -211,13 +204,13 @@ func refusedAdvice(p facts.VFPort, s Set) string {
 	return "'mpps explain " + knobs[s.Attribute].id + "' tells what each driver takes"
 }
 
-// warned is what somebody who sets an attribute ought to know.
-func warned(h *facts.Host, p facts.VFPort, nic *facts.NIC, f *facts.VF, s Set) string {
-	cleared := facts.VFRateCleared(p.Driver)
+// warning returns what a user who sets an attribute should know; empty: nothing.
+func warning(h *facts.Host, p facts.VFPort, nic *facts.NIC, f *facts.VF, s Set) string {
+	cleared, pooled := facts.VFRateCleared(p.Driver), poolGuest(h, f)
 	switch {
-	case fromPool(h, f) != "":
+	case pooled != "":
 		return fmt.Sprintf("guest %s has it from a pool: at its next start it may have another function, without this",
-			fromPool(h, f))
+			pooled)
 	case nic != nil && !nic.Up:
 		return fmt.Sprintf("%s is down: its functions carry nothing until it is up", nic.Name)
 	case s.Attribute == "max_tx_rate" && s.Value != "0" && cleared != "":

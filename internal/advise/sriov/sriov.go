@@ -1,9 +1,11 @@
-// Package sriov carries virtual functions through their life: made, set, given to guests, taken back, removed. Each
-// verb looks at a facts.Host and answers with the changes that would bring the host there, or with the reason why not;
-// the changes are made, journaled and undone like any others. The package is pure.
+// Package sriov plans the life cycle of virtual functions (VFs): create, set, assign to guests, release, destroy. Each
+// verb takes a facts.Host and returns the changes to make, or the reason why it must not be done; the changes are
+// applied, journaled and undone like any others. The package is pure.
 package sriov
 
 import (
+	"fmt"
+
 	"mpps/internal/advise/knob"
 	"mpps/internal/advise/plan"
 	"mpps/internal/model/datapath"
@@ -12,19 +14,50 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Refused is a wish that cannot or must not be carried out, with what to do instead.
+// Refused is the error for a request that cannot or must not be carried out.
 type Refused struct {
-	Why    string // lowercase, found against expected
-	Advice string // empty: there is nothing to do about it
+	Why    string // lowercase; what was expected and found
+	Advice string // what to do instead; empty: nothing
 }
 
 func (r *Refused) Error() string { return r.Why }
 
-// Hint says what to do instead.
+// Hint returns what to do instead.
 func (r *Refused) Hint() string { return r.Advice }
 
-// change is one value that somebody asked for by name. What the host has now is taken from its readings, which must
-// hold the address.
+// refuse returns a Refused with a formatted reason.
+func refuse(advice, why string, args ...any) *Refused {
+	return &Refused{Why: fmt.Sprintf(why, args...), Advice: advice}
+}
+
+// changes collects the changes of a verb, and the first error.
+type changes struct {
+	h   *facts.Host
+	all []plan.Change
+	err error
+}
+
+// add adds a change and returns it, so that the caller can set more of its fields.
+func (c *changes) add(id, title string, a setting.Address, want setting.Want, risk goal.Risk,
+	because string) *plan.Change {
+	one, err := change(c.h, id, title, a, want, risk, because)
+	if c.err == nil {
+		c.err = err
+	}
+	c.all = append(c.all, one)
+	return &c.all[len(c.all)-1]
+}
+
+// result returns the changes, or the first error.
+func (c *changes) result() ([]plan.Change, error) {
+	if c.err != nil {
+		return nil, c.err
+	}
+	return c.all, nil
+}
+
+// change returns one change that the user asked for. The current value is taken from the readings of the host, which
+// must have the address.
 func change(h *facts.Host, id, title string, a setting.Address, want setting.Want, risk goal.Risk,
 	because string) (plan.Change, error) {
 	want, err := want.Canonical(a)

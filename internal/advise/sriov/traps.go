@@ -1,7 +1,6 @@
 package sriov
 
-// traps are what is known of the drivers of physical functions and is not seen in any value: by driver, each with its
-// source.
+// traps are known peculiarities of PF drivers that no reading shows, by driver, each with its source.
 var traps = map[string][]string{
 	"igb": {
 		"at most 7 functions (drivers/net/ethernet/intel/igb/igb_main.c, igb_probe_vfs)",

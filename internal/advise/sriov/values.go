@@ -1,6 +1,7 @@
 package sriov
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -9,10 +10,10 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// attributes works out what the function is to have: what is asked for, and of the rest what a function has that was
-// just made: the values of whoever had it before outlive him.
-func (g *Gift) attributes(h *facts.Host) error {
-	for _, s := range g.wish.Sets {
+// chooseAttributes chooses the attributes of the function: the requested ones, and otherwise those of a new function,
+// since the values of its last user are still set.
+func (g *Gift) chooseAttributes(h *facts.Host) error {
+	for _, s := range g.request.Sets {
 		switch {
 		case s.Attribute == "mac":
 			return refuse("--mac gives the guest's NIC its address", "mac is no attribute to be given here")
@@ -28,32 +29,29 @@ func (g *Gift) attributes(h *facts.Host) error {
 		}
 	}
 	if g.Form == facts.ByNetwork {
-		return g.vlan(g.wish.asked("vlan"))
+		return g.checkVLAN(g.request.requested("vlan"))
 	}
 	vf := functionOf(h, g.PCI)
 	fresh := facts.VFFresh(g.pf.Driver)
 	var sets []Set
 	for _, name := range facts.VFAttributes {
-		to := g.wish.asked(name)
+		to := g.request.requested(name)
 		switch {
 		case g.Form == facts.ByInterface && name == "mac":
 			continue // libvirt's, from the definition
 		case g.Form == facts.ByInterface && (name == "vlan" || name == "qos"):
-			to = "" // so is the VLAN; but where the definition names none, libvirt leaves what stands there
+			to = "" // so is the VLAN; but if the definition has none, libvirt leaves the old one
 		case name == "mac":
 			to = g.MAC
 		}
-		if to == "" {
-			to = fresh[name]
-		}
-		if to != "" {
+		if to = cmp.Or(to, fresh[name]); to != "" {
 			sets = append(sets, Set{name, to})
 		}
 	}
 	now := *vf
 	for _, s := range inOrder(vf, sets) {
 		because := "as a function has it that was just made: what stood there was somebody else's"
-		if asked := g.sets(s.Attribute); asked || s.Attribute == "mac" {
+		if asked := g.setsItself(s.Attribute); asked || s.Attribute == "mac" {
 			if err := g.pf.VFPort().Refuses(now, s.Attribute, s.Value); err != nil {
 				return refuse(refusedAdvice(g.pf.VFPort(), s), "%s of %s: %v", s.Attribute, nameOf(vf), err)
 			}
@@ -61,7 +59,7 @@ func (g *Gift) attributes(h *facts.Host) error {
 			if !asked {
 				because = "a hostdev has no address of its own in the definition"
 			}
-			if text := warned(h, g.pf.VFPort(), g.pf, vf, s); text != "" && asked {
+			if text := warning(h, g.pf.VFPort(), g.pf, vf, s); text != "" && asked {
 				g.note("attribute", s.Attribute+" "+s.Value+": "+text, "")
 			}
 		}
@@ -69,18 +67,18 @@ func (g *Gift) attributes(h *facts.Host) error {
 		now = with(now, s)
 	}
 	if g.Form == facts.ByInterface {
-		return g.vlan(g.wish.asked("vlan"))
+		return g.checkVLAN(g.request.requested("vlan"))
 	}
 	return nil
 }
 
-// sets reports whether an attribute is asked for that is set on the function itself.
-func (g *Gift) sets(name string) bool {
-	return g.wish.asked(name) != "" && !(g.Form == facts.ByInterface && (name == "vlan" || name == "qos"))
+// setsItself reports whether an attribute is requested that mpps, not libvirt, sets.
+func (g *Gift) setsItself(name string) bool {
+	return g.request.requested(name) != "" && !(g.Form == facts.ByInterface && (name == "vlan" || name == "qos"))
 }
 
-// vlan checks the VLAN that libvirt is to set.
-func (g *Gift) vlan(to string) error {
+// checkVLAN checks a VLAN that libvirt will set.
+func (g *Gift) checkVLAN(to string) error {
 	if to == "" || to == "0" {
 		return nil
 	}
@@ -93,18 +91,18 @@ func (g *Gift) vlan(to string) error {
 	return nil
 }
 
-// promiscuous are the drivers of physical functions that let a trusted function have all frames of the port:
+// promiscuous are the PF drivers that give a trusted function all frames of the port:
 // ixgbe_sriov.c, ixgbe_update_vf_xcast_mode (IXGBEVF_XCAST_MODE_PROMISC; not of 82599); i40e_virtchnl_pf.c and
 // ice_virtchnl.c, *_vc_cfg_promiscuous_mode_msg; mlx5/core/eswitch.c, esw_update_vport_rx_mode (promisc only of trusted
 // vports).
 var promiscuous = []string{"ixgbe", "i40e", "ice", "mlx5_core"}
 
-// nested finds a guest whose processor is to have virtualisation: <feature policy='require' name='vmx'/>.
+// nested matches definitions that enable nested virtualization: <feature policy='require' name='vmx'/>.
 var nested = regexp.MustCompile(`<feature\s[^>]*policy=['"](?:require|force)['"][^>]*name=['"](?:vmx|svm)['"]`)
 
-// bridges refuses a function for a guest that is to bridge.
-func (g *Gift) bridges() error {
-	if !g.wish.Bridge {
+// checkBridge refuses a function for a guest with a bridge inside, unless the function can carry it.
+func (g *Gift) checkBridge() error {
+	if !g.request.Bridge {
 		if nested.MatchString(g.guest.Definition) {
 			g.note("nested", fmt.Sprintf("guest %s has virtualisation of its own: a bridge for guests in it gets "+
 				"nothing through a virtual function", g.Guest), "--inside-bridge says what does; or give its guests "+
@@ -112,7 +110,7 @@ func (g *Gift) bridges() error {
 		}
 		return nil
 	}
-	trusted := g.wish.asked("trust") == "on" && g.wish.asked("spoofchk") == "off"
+	trusted := g.request.requested("trust") == "on" && g.request.requested("spoofchk") == "off"
 	able := slices.Contains(promiscuous, g.pf.Driver)
 	const instead = "virtio with vhost on a bridge of the host (--pps says what it carries), or macvtap; Open " +
 		"vSwitch in the guest works where it sends with the function's own address"
@@ -121,7 +119,7 @@ func (g *Gift) bridges() error {
 		g.note("bridge", fmt.Sprintf("a bridge in guest %s has all frames of the port only with promiscuous mode in "+
 			"the guest, and other functions of %s may lose theirs to it", g.Guest, g.PF),
 			"X520 (82599) does not offer it even to a trusted function")
-	case g.wish.Force:
+	case g.request.Force:
 		g.note("bridge", fmt.Sprintf("the card delivers only frames for %s's own address: a bridge in the guest "+
 			"carries nothing of others", g.Guest), instead)
 	case able:

@@ -8,24 +8,21 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Wish is what a guest is to be given.
-type Wish struct {
+// Request is what to assign to a guest.
+type Request struct {
 	Guest   string
 	PF      string // empty: chosen
-	VF      string // a number on PF, or a name that Find takes; empty: chosen
+	VF      string // number on PF, or a name that Find accepts; empty: chosen
 	Form    string // facts.ByInterface, ByHostdev or ByNetwork
 	Network string // of libvirt, for ByNetwork; empty: named after the PF
-	MAC     string // empty: made up, and the same again for this guest
-	Sets    []Set  // attributes, but for the address
-	// Live plugs it into a guest that runs too.
-	Live bool
-	// Bridge says that a bridge in the guest is to carry frames of others through the function.
-	Bridge bool
-	// Force goes on where the reason against it can be wrong.
-	Force bool
+	MAC     string // empty: generated, always the same for this guest
+	Sets    []Set  // attributes other than the MAC address
+	Live    bool   // plug it into the running guest too
+	Bridge  bool   // a bridge in the guest will carry frames of others through the function
+	Force   bool   // ignore objections that may be wrong
 }
 
-// Gift is what a guest gets, and what that means.
+// Gift is the function that a guest gets, and what that means.
 type Gift struct {
 	Guest      string         `json:"guest"`
 	UUID       string         `json:"uuid"`
@@ -35,27 +32,27 @@ type Gift struct {
 	PCI        string         `json:"pci,omitempty"`
 	Network    string         `json:"network,omitempty"`
 	MAC        string         `json:"mac"`
-	Node       int            `json:"numa_node"`             // of the card, −1 where it is not told
-	GuestNodes setting.CPUSet `json:"guest_nodes,omitempty"` // on which the guest is; empty: on any
+	Node       int            `json:"numa_node"`             // of the NIC; −1: unknown
+	GuestNodes setting.CPUSet `json:"guest_nodes,omitempty"` // nodes that the guest is bound to; empty: any
 	Memory     Pinned         `json:"memory"`
 	Means      []string       `json:"means"`  // what the form does and does not do
-	Inside     []string       `json:"inside"` // what is to be done in the guest
+	Inside     []string       `json:"inside"` // what to do in the guest
 	Notes      []Note         `json:"-"`      // warnings
 
-	pf     *facts.NIC
-	guest  *facts.Guest
-	wish   Wish
-	values []value // of the function
-	pool   *facts.Pool
+	pf      *facts.NIC
+	guest   *facts.Guest
+	request Request
+	values  []value // of the function
+	pool    *facts.Pool
 }
 
-// value is one attribute of a function that is to have a value.
+// value is one attribute to set, and why.
 type value struct {
 	Set
 	because string
 }
 
-// title is what a gift is called in messages.
+// title names the function in messages.
 func (g *Gift) title() string {
 	if g.Form == facts.ByNetwork {
 		return "a function of pool " + g.Network
@@ -63,12 +60,7 @@ func (g *Gift) title() string {
 	return fmt.Sprintf("function %d of %s (%s)", g.Index, g.PF, g.PCI)
 }
 
-// refuse is a Refused in one line.
-func refuse(advice, why string, args ...any) *Refused {
-	return &Refused{Why: fmt.Sprintf(why, args...), Advice: advice}
-}
-
-// restart is what a change of a guest's definition waits for: nothing where the guest does not run.
+// restart is what a change of a guest's definition waits for: nothing if the guest does not run.
 func restart(g *facts.Guest) setting.Needs {
 	if !g.Active() {
 		return setting.Needs{}
@@ -76,13 +68,13 @@ func restart(g *facts.Guest) setting.Needs {
 	return setting.RestartOf(g.Name)
 }
 
-// reservation is the gift as it is noted.
+// reservation is the record of the gift.
 func (g *Gift) reservation() facts.Reservation {
 	return facts.Reservation{PF: g.PF, Index: g.Index, PCI: g.PCI, Network: g.Network, Guest: g.Guest, UUID: g.UUID,
 		Form: g.Form, MAC: g.MAC}
 }
 
-// functionOf is the function that a PCI address names.
+// functionOf returns the function with a PCI address, or nil.
 func functionOf(h *facts.Host, pci string) *facts.VF {
 	for i := range h.VFs {
 		if pci != "" && h.VFs[i].PCI == pci {
@@ -92,8 +84,8 @@ func functionOf(h *facts.Host, pci string) *facts.VF {
 	return nil
 }
 
-// asked is the value that is asked for of an attribute; empty where none is.
-func (w Wish) asked(name string) string {
+// requested returns the requested value of an attribute; empty: none.
+func (w Request) requested(name string) string {
 	for _, s := range w.Sets {
 		if s.Attribute == name {
 			return s.Value
@@ -102,7 +94,7 @@ func (w Wish) asked(name string) string {
 	return ""
 }
 
-// few joins some names, and says how many more there are.
+// few joins at most eight names and adds how many more there are.
 func few(names []string) string {
 	const most = 8
 	if len(names) <= most {
@@ -111,9 +103,13 @@ func few(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
+// count is a number and a noun: "1 function", "2 functions". The plural is only needed if it is not noun + s.
+func count(n int, noun string, plural ...string) string {
+	switch {
+	case n == 1:
+		return "1 " + noun
+	case len(plural) > 0:
+		return fmt.Sprintf("%d %s", n, plural[0])
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -120,7 +120,7 @@ func (s *store) assignWith(t *testing.T, root, guest string, appended func(tx st
 		}
 		newest := ledger.Newest()
 		h := s.look()
-		gift, err := sriov.Choose(h, sriov.Wish{Guest: guest, Form: facts.ByInterface})
+		gift, err := sriov.Choose(h, sriov.Request{Guest: guest, Form: facts.ByInterface})
 		if err != nil {
 			return err
 		}

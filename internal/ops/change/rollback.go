@@ -94,5 +94,5 @@ func (e *Engine) refuseInUse(ctx context.Context, changes []journal.Change) erro
 	if len(gave) == 0 {
 		return nil
 	}
-	return sriov.InHand(e.Machine.Functions(ctx), gave)
+	return sriov.CheckReturned(e.Machine.Functions(ctx), gave)
 }

@@ -21,7 +21,7 @@ type AssignResult struct {
 }
 
 // Assign assigns a VF to a guest. If the transaction was undone, it returns both the result and the error.
-func Assign(ctx context.Context, env *ops.Env, w sriov.Wish, o change.Options, wait time.Duration) (*AssignResult,
+func Assign(ctx context.Context, env *ops.Env, w sriov.Request, o change.Options, wait time.Duration) (*AssignResult,
 	*change.Outcome, error) {
 	var gift *sriov.Gift
 	d, err := change.CarryOutRetrying(ctx, env,
@@ -59,7 +59,7 @@ func Release(ctx context.Context, env *ops.Env, w sriov.Return, o change.Options
 	d, err := change.CarryOutRetrying(ctx, env,
 		change.Wish{Goal: explicitGoal, Changes: func(h *ops.Host) ([]plan.Change, []outcome.Warning, error) {
 			var err error
-			if back, err = sriov.Take(h.Facts, w); err != nil {
+			if back, err = sriov.ChooseReturn(h.Facts, w); err != nil {
 				return nil, nil, err
 			}
 			h.Read(ctx, back.Addresses()...)

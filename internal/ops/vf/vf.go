@@ -97,7 +97,7 @@ func Guest(ctx context.Context, env *ops.Env, snapshot, guest string) (*facts.Ho
 }
 
 // Migrate plans the migration of a guest with VFs to another host. target is a snapshot of that host; empty: none.
-func Migrate(ctx context.Context, env *ops.Env, ask sriov.MigrateAsk, target string) (*facts.Host, *sriov.Migration,
+func Migrate(ctx context.Context, env *ops.Env, ask sriov.MigrateRequest, target string) (*facts.Host, *sriov.Migration,
 	error) {
 	if target != "" {
 		there, err := ops.ReadSnapshot(target)
@@ -120,7 +120,7 @@ func Migrate(ctx context.Context, env *ops.Env, ask sriov.MigrateAsk, target str
 }
 
 // Create creates VFs on a NIC.
-func Create(ctx context.Context, env *ops.Env, ask sriov.CreateAsk, o change.Options) (*change.Outcome, error) {
+func Create(ctx context.Context, env *ops.Env, ask sriov.CreateRequest, o change.Options) (*change.Outcome, error) {
 	if ask.Persist == sriov.ByLink {
 		if err := env.With(func(m *machine.Machine) error {
 			l := &ask.Link

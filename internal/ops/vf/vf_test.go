@@ -67,7 +67,7 @@ func TestRefused(t *testing.T) {
 	env := &ops.Env{Root: t.TempDir(), Out: ops.Deaf{}}
 	for what, verb := range map[string]func() (*change.Outcome, error){
 		"create": func() (*change.Outcome, error) {
-			return Create(t.Context(), env, sriov.CreateAsk{PF: "eth0", Count: 2}, change.Options{})
+			return Create(t.Context(), env, sriov.CreateRequest{PF: "eth0", Count: 2}, change.Options{})
 		},
 		"destroy": func() (*change.Outcome, error) {
 			return Destroy(t.Context(), env, "eth0", false,
@@ -81,7 +81,7 @@ func TestRefused(t *testing.T) {
 				change.Options{})
 		},
 		"assign": func() (*change.Outcome, error) {
-			_, d, err := Assign(t.Context(), env, sriov.Wish{Guest: "vm1", Form: facts.ByInterface}, change.Options{},
+			_, d, err := Assign(t.Context(), env, sriov.Request{Guest: "vm1", Form: facts.ByInterface}, change.Options{},
 				0)
 			return d, err
 		},
