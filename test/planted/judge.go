@@ -37,6 +37,10 @@ func (o *Outcome) judge(words *strings.Replacer) {
 	}
 }
 
+// disturb marks an outcome that is not right while others took the path's CPUs: what a scene plants does not bite there,
+// or not first. One that is right counts all the same.
+func (o *Outcome) disturb() { o.Disturbed = !o.Right() && o.Others >= othersFloor }
+
 // verdict is what is said of an outcome, and whether it counts: those do not that were left out, disturbed, known to be
 // wrong, or played once more.
 func (o *Outcome) verdict() (said string, counts bool) {
@@ -46,8 +50,8 @@ func (o *Outcome) verdict() (said string, counts bool) {
 		return "left out: " + o.LeftOut, false
 	case o.Error != nil:
 		said = "failed: " + o.Error.Error()
-	case o.Disturbed != "":
-		return "disturbed by " + o.Disturbed, false
+	case o.Disturbed:
+		return fmt.Sprintf("disturbed: programs outside of the scene took %.1f CPUs", o.Others), false
 	case o.Blunt != "":
 		said = "no plant: " + o.Blunt
 	case o.Wrong != "" && known != "":

@@ -3,7 +3,6 @@ package planted
 import (
 	"embed"
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -241,12 +240,17 @@ func TestKnownWrong(t *testing.T) {
 		{"right now", Outcome{Scenario: s, Found: found(bottleneck.Vhost)}, "take that away", 0, 1},
 		{"it failed", Outcome{Scenario: s, Error: errors.New("no namespace")}, "no namespace", 0, 1},
 		{"another program", Outcome{Scenario: Scenario{Name: "x", Expect: s.Expect}, Found: found(bottleneck.CPUHog),
-			Disturbed: "compile (7)"}, "disturbed by compile (7)", 0, 0},
+			Others: 1.24}, "disturbed: programs outside of the scene took 1.2 CPUs", 0, 0},
+		{"right beside others", Outcome{Scenario: Scenario{Name: "x", Expect: s.Expect}, Found: found(bottleneck.Vhost),
+			Others: 1.24}, "right", 1, 1},
+		{"wrong beside little", Outcome{Scenario: Scenario{Name: "x", Expect: s.Expect}, Found: found(bottleneck.CPUHog),
+			Others: 0.24}, "wrong: cpu-hog, expected vhost", 0, 1},
 		{"played once more", Outcome{Scenario: Scenario{Name: "x", Expect: s.Expect}, Found: found(bottleneck.TapQueue),
 			Repeated: true}, "tap-queue, expected vhost; played once more", 0, 0},
 	} {
 		if c.o.Found != nil {
 			c.o.judge(strings.NewReplacer())
+			c.o.disturb()
 		}
 		table, right, ran := Table([]Outcome{c.o})
 		if right != c.right || ran != c.ran || !strings.Contains(table, c.say) {
@@ -386,20 +390,45 @@ func TestRecordedByCounters(t *testing.T) {
 	}
 }
 
-func TestOurs(t *testing.T) {
+// What a child uses is the scene's, while it runs and once it was waited for; what others use is the rest.
+func TestOthers(t *testing.T) {
 	t.Parallel()
-	child := exec.Command("sleep", "60")
+	cpus, err := CPUs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func() cpuTime {
+		now, err := readCPUTime(cpus)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return now
+	}
+	before := read()
+	child := exec.Command("sh", "-c", "while :; do :; done")
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = child.Process.Kill(); _ = child.Wait() }()
-	for thread, want := range map[string]bool{
-		fmt.Sprintf("sleep (%d)", child.Process.Pid): true, fmt.Sprintf("vhost-(1) (%d)", os.Getpid()): true,
-		"init (1)": false, fmt.Sprintf("parent (%d)", os.Getppid()): false, "gone (4194305)": false, "CPU 1": false,
-		"": false,
-	} {
-		if got := ours(thread); got != want {
-			t.Errorf("%q: found %v, want %v", thread, got, want)
-		}
+	running := before
+	for deadline := time.Now().Add(20 * time.Second); running.ours < before.ours+10 && time.Now().Before(deadline); {
+		time.Sleep(10 * time.Millisecond)
+		running = read()
+	}
+	_ = child.Process.Kill()
+	_ = child.Wait()
+	after := read()
+	if running.ours < before.ours+10 || after.ours < running.ours {
+		t.Errorf("a busy child: found %d, %d and %d ticks", before.ours, running.ours, after.ours)
+	}
+	if after.all-before.all < 10 {
+		t.Errorf("all CPUs: found %d ticks more", after.all-before.all)
+	}
+	second := cpuTime{at: before.at.Add(time.Second), ours: before.ours + 50, all: before.all + 170}
+	if got := others(before, second); got != 1.2 {
+		t.Errorf("170 ticks of which 50 are ours: found %g CPUs of others, want 1.2", got)
+	}
+	second.ours += 200
+	if got := others(before, second); got != 0 {
+		t.Errorf("more of ours than of all: found %g CPUs of others, want 0", got)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -35,10 +34,11 @@ type Outcome struct {
 	Delivered uint64
 	Seconds   float64
 	Found     *bottleneck.Diagnosis
-	Wrong     string // why the answer is not the expected one; empty: it is
-	Blunt     string // why the plant is none: the path carries what it should not, or the other way round
-	// the program that is none of the scene's and took a CPU of the path, which mpps named; empty: none
-	Disturbed string
+	Wrong     string  // why the answer is not the expected one; empty: it is
+	Blunt     string  // why the plant is none: the path carries what it should not, or the other way round
+	Others    float64 // how many of the path's CPUs programs outside of the scene took meanwhile
+	// it did not come out right and programs outside of the scene took too much of the path's CPUs to say why
+	Disturbed bool
 	Repeated  bool // it did not come out right and was played once more: that counts in its place
 }
 
@@ -141,35 +141,9 @@ func Play(ctx context.Context, s Scenario, o Options) (out Outcome) {
 	out.Error = at.watch(ctx, o, &out)
 	if out.Error == nil {
 		out.judge(at.words())
-		if b := out.Found.Bottleneck; out.Wrong != "" && b != nil && b.Kind == bottleneck.CPUHog && !ours(b.Object) {
-			out.Disturbed = b.Object
-		}
+		out.disturb()
 	}
 	return out
-}
-
-// ours reports whether a thread, named with its number in brackets at the end, belongs to this process or to a
-// descendant of it, as all that a scene starts does. One that has ended does not.
-func ours(thread string) bool {
-	at := strings.LastIndexByte(thread, '(')
-	pid, err := strconv.Atoi(strings.TrimSuffix(thread[at+1:], ")"))
-	for ; err == nil && pid > 1; pid, err = parent(pid) {
-		if pid == os.Getpid() {
-			return true
-		}
-	}
-	return false
-}
-
-// parent returns the parent of a process or of a thread's process.
-func parent(pid int) (int, error) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	for line := range strings.Lines(string(status)) {
-		if number, ok := strings.CutPrefix(line, "PPid:"); ok {
-			return strconv.Atoi(strings.TrimSpace(number))
-		}
-	}
-	return 0, err
 }
 
 // lacks says what the kernel or the path does not have of what is needed.
@@ -276,7 +250,10 @@ func (s *scene) watch(ctx context.Context, o Options, out *Outcome) error {
 	if err != nil {
 		return err
 	}
-	begun := time.Now()
+	cpuBefore, err := readCPUTime(s.cpus)
+	if err != nil {
+		return err
+	}
 	argv := []string{o.Mpps, "--json", "diagnose", "--for", fmt.Sprintf("%gs", s.s.For)}
 	if o.Record != "" {
 		argv = append(argv, "-o", filepath.Join(o.Record, s.s.Name+".json"))
@@ -293,7 +270,11 @@ func (s *scene) watch(ctx context.Context, o Options, out *Outcome) error {
 	var said, told strings.Builder
 	c.Stdout, c.Stderr = &said, &told
 	err = c.Run()
-	out.Seconds = time.Since(begun).Seconds()
+	cpuAfter, failed := readCPUTime(s.cpus)
+	if failed != nil {
+		return failed
+	}
+	out.Seconds, out.Others = cpuAfter.at.Sub(cpuBefore.at).Seconds(), others(cpuBefore, cpuAfter)
 	after, failed := s.total()
 	if failed != nil {
 		return failed
