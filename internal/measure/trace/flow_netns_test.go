@@ -4,6 +4,8 @@ package trace
 
 import (
 	"encoding/binary"
+	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -15,14 +17,15 @@ import (
 func TestFlows(t *testing.T) {
 	const frames = 200
 	s := newScene(t, 0)
-	tap := s.tap("tap0", 2)
-	for name, c := range map[string]struct {
+	cases := map[string]struct {
 		make func(flow int) []byte
 		none bool
 	}{
 		"UDP":               {make: func(flow int) []byte { return frame(flow, 1) }},
 		"IPv4 with options": {make: func(flow int) []byte { return withOptions(frame(flow, 1)) }},
-		"in a VLAN":         {make: func(flow int) []byte { return inVLAN(frame(flow, 1)) }},
+		"in a VLAN":         {make: func(flow int) []byte { return inVLAN(frame(flow, 1), 7) }},
+		"two VLANs":         {make: func(flow int) []byte { return inVLAN(frame(0, 1), 7+flow) }},
+		"VLAN in two VLANs": {make: func(flow int) []byte { return inVLAN(inVLAN(frame(0, 1), 7), 7+flow) }},
 		"IPv6":              {make: inIPv6},
 		"IPv4 in GRE":       {make: func(flow int) []byte { return inGRE(frame(flow, 1)[14:], 0x0800) }},
 		"Ethernet in GRE":   {make: func(flow int) []byte { return inGRE(frame(flow, 1), 0x6558) }},
@@ -50,8 +53,11 @@ func TestFlows(t *testing.T) {
 		}, none: true},
 		"VXLAN":               {make: func(flow int) []byte { return inUDP(4789, vxlan(7), frame(flow, 1)) }},
 		"VXLAN, two networks": {make: func(flow int) []byte { return inUDP(4789, vxlan(byte(flow)), frame(0, 1)) }},
+		"VXLAN, two VLANs": {make: func(flow int) []byte {
+			return inUDP(4789, vxlan(7), inVLAN(frame(0, 1), 7+flow))
+		}},
 		"VXLAN, IPv6 in IPv6": {make: func(flow int) []byte {
-			return inTransport6(unix.IPPROTO_UDP, inUDP(4789, vxlan(7), inVLAN(inIPv6(flow)))[34:])
+			return inTransport6(unix.IPPROTO_UDP, inUDP(4789, vxlan(7), inVLAN(inIPv6(flow), 7))[34:])
 		}},
 		"VXLAN in VXLAN": {make: func(flow int) []byte {
 			return inUDP(8472, vxlan(7),
@@ -97,44 +103,72 @@ func TestFlows(t *testing.T) {
 			return inUDP(6081, []byte{0x40, 0, 0x65, 0x58, 0, 0, 9, 0},
 				frame(0, 1))
 		}, none: true},
+		"VXLAN to another port": {make: func(flow int) []byte { return inUDP(7789, vxlan(7), frame(flow, 1)) }, none: true},
+		"Geneve to another port": {make: func(flow int) []byte {
+			return inUDP(6082, slices.Concat([]byte{4, 0, 0x65, 0x58, 0, 0, 9, 0}, make([]byte, 16)), inIPv6(flow))
+		}, none: true},
+		"VXLAN to another port, in VXLAN": {make: func(flow int) []byte {
+			return inUDP(4789, vxlan(7), inUDP(7789, vxlan(8), frame(flow, 1)))
+		}, none: true},
+		"VXLAN to another port, over IPv6": {make: func(flow int) []byte {
+			return inTransport6(unix.IPPROTO_UDP, inUDP(7789, vxlan(7), frame(flow, 1))[34:])
+		}, none: true},
+		"GTP-U of version 0": {make: func(flow int) []byte {
+			return inUDP(3386, append([]byte{0x1e, 0xff}, make([]byte, 18)...), frame(flow, 1)[14:60])
+		}, none: true},
+		"AMT": {make: func(flow int) []byte { return inUDP(2268, []byte{6, 0}, frame(flow, 1)[14:]) }, none: true},
+		"L2TP to another port": {make: func(flow int) []byte {
+			return inUDP(6000, []byte{0x40, 2, 0, 60, 0, 1, 0, 1, 0xff, 3, 0, 0x21}, frame(flow, 1)[14:])
+		}, none: true},
+		"WireGuard to another port": {make: func(flow int) []byte {
+			return inUDP(51821, []byte{4, 0, 0, 0, 1, 2, 3, 4, byte(flow)}, make([]byte, 64))
+		}, none: true},
+		"DTLS": {make: func(flow int) []byte {
+			return inUDP(5684, []byte{23, 0xfe, 0xfd, 0, 1, 0, 0, 0, 0, 0, byte(flow)}, make([]byte, 64))
+		}, none: true},
 		"ESP in UDP": {make: func(int) []byte { return inUDP(4500, nil, make([]byte, 40)) }, none: true},
 		"PPTP": {make: func(int) []byte {
 			return transport(unix.IPPROTO_GRE, append([]byte{0x30, 1, 0x88, 0x0b}, make([]byte, 40)...))
 		}, none: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			write := func(queue, flow int) {
-				if _, err := unix.Write(tap[queue], c.make(flow)); err != nil {
-					t.Fatal(err)
-				}
-			}
-			moves := func(f func()) (n uint64) {
-				for _, r := range s.watching(Config{EveryPacket: true}, f).Rows {
-					if r.First() && r.To.Device == "tap0" {
-						n += r.Moves
+	}
+	names := slices.Sorted(maps.Keys(cases))
+	taps := map[string][]int{}
+	for i, name := range names {
+		taps[name] = s.tap(fmt.Sprintf("tap%d", i), 2)
+	}
+	// moves writes the frames of all cases, of a flow each, and returns how many changed their queue, by case.
+	moves := func(flow func(queue int) int) map[string]uint64 {
+		o := s.watching(Config{EveryPacket: true}, func() {
+			for name, tap := range taps {
+				for i := range frames {
+					if _, err := unix.Write(tap[i%2], cases[name].make(flow(i%2))); err != nil {
+						t.Fatal(err)
 					}
 				}
-				return n
-			}
-			if n := moves(func() {
-				for i := range frames {
-					write(i%2, i%2)
-				}
-			}); n != 0 {
-				t.Errorf("two flows, each on its queue: %d moves, expected none", n)
-			}
-			want := uint64(frames - 1)
-			if c.none {
-				want = 0
-			}
-			if n := moves(func() {
-				for i := range frames {
-					write(i%2, 0)
-				}
-			}); n != want {
-				t.Errorf("one flow on two queues in turns: %d moves, expected %d", n, want)
 			}
 		})
+		all := map[string]uint64{}
+		for _, r := range o.Rows {
+			var i int
+			if _, err := fmt.Sscanf(r.To.Device, "tap%d", &i); err == nil && r.First() {
+				all[names[i]] += r.Moves
+			}
+		}
+		return all
+	}
+	apart := moves(func(queue int) int { return queue })
+	together := moves(func(int) int { return 0 })
+	for _, name := range names {
+		if n := apart[name]; n != 0 {
+			t.Errorf("%s: two flows, each on its queue: %d moves, expected none", name, n)
+		}
+		want := uint64(frames - 1)
+		if cases[name].none {
+			want = 0
+		}
+		if n := together[name]; n != want {
+			t.Errorf("%s: one flow on two queues in turns: %d moves, expected %d", name, n, want)
+		}
 	}
 }
 
@@ -144,7 +178,7 @@ func withOptions(f []byte) []byte {
 	return f
 }
 
-func inVLAN(f []byte) []byte { return slices.Insert(f, 12, 0x81, 0, 0, 7) }
+func inVLAN(f []byte, id int) []byte { return slices.Insert(f, 12, 0x81, 0, 0, byte(id)) }
 
 func fragment(f []byte) []byte {
 	f[14+6] = 0x20 // more of it follow
@@ -192,6 +226,7 @@ func inUDP(port uint16, header, packet []byte) []byte {
 	f := frame(0, 1)[:42]
 	binary.BigEndian.PutUint16(f[34:], 54479)
 	binary.BigEndian.PutUint16(f[36:], port)
+	binary.BigEndian.PutUint16(f[38:], uint16(8+len(header)+len(packet)))
 	return slices.Concat(f, header, packet)
 }
 

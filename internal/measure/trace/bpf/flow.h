@@ -254,15 +254,77 @@ static __always_inline __u64 number(const void *address)
 	return n;
 }
 
+/* inner is where the innermost IP header is, and in network what tells networks
+ * apart that may have the same addresses: VLANs, and tunnels' own addresses and
+ * numbers (VNI, key). */
+struct inner {
+	__u64 network;
+	__u64 at;
+	int have; /* bytes from there on that can be read */
+	__u32 protocol;
+};
+
+/* vlan is the number of a VLAN, which is never 0, without the priority. */
+static __always_inline __u64 vlan(__u16 tci)
+{
+	return 0x10000 | (tci & 0xfff);
+}
+
+#define PAYLOAD 122 /* bytes of a UDP payload in which an IP header is looked for, and 6 more of that */
+#define PADDING 18  /* of an Ethernet frame with IPv4 and UDP and no data */
+
+/* hides_flows reports whether a UDP packet to a port that is not known as a
+ * tunnel's carries a tunnel all the same: somewhere in its payload begins an IP
+ * packet that ends where the payload ends, or the payload is WireGuard's
+ * (drivers/net/wireguard/messages.h) or DTLS' (RFC 6347). Then many flows may
+ * share the ports. It costs more than the rest of a hop and is asked only where
+ * a flow seems to change its queue. */
+static __attribute__((noinline)) int hides_flows(const struct inner *inner)
+{
+	__u8 b[PAYLOAD + 6] = {}, udp[6];
+	int length = transport(inner->at, inner->have, inner->protocol), size;
+	__u64 left;
+
+	if ((length & 0xff) != IN_UDP)
+		return 0;
+	length >>= 8;
+	if (inner->have < length + 8 || bpf_probe_read_kernel(udp, sizeof(udp), (void *)(inner->at + length)))
+		return 0;
+	size = (udp[4] << 8 | udp[5]) - 8;
+	left = inner->have - length - 8;
+	left = left < sizeof(b) ? left : sizeof(b) - 1;
+	asm volatile("%0 &= 127" : "+r"(left)); /* the compiler knows that and would leave it out; verifiers do not */
+	if (bpf_probe_read_kernel(b, left, (void *)(inner->at + length + 8)))
+		return 0;
+	if (left > 4 && b[0] >= 1 && b[0] <= 4 && !b[1] && !b[2] && !b[3])
+		return 1;
+	if (b[0] >= 20 && b[0] <= 26 && b[1] == 0xfe)
+		return 1;
+	for (int i = 0; i < PAYLOAD; i++) {
+		int rest = size - i, header = 20, data = -1, packet;
+
+		if (b[i] >> 4 == 4 && (b[i] & 0xf) >= 5) {
+			data = (b[i + 2] << 8 | b[i + 3]) - header;
+		} else if (b[i] >> 4 == 6) {
+			header = 40;
+			data = b[i + 4] << 8 | b[i + 5];
+		}
+		packet = header + data;
+		if (data >= 8 && packet <= rest && packet + PADDING >= rest)
+			return 1;
+	}
+	return 0;
+}
+
 /* flow_of takes one header after the other off, and is the flow of the innermost
  * IP header. Protocol 0 is IP of the version that the header has. The flow is 0
  * where no queue could be chosen by anything: not IP, or a fragment, which has
- * no ports. In network is what tells networks apart that may have the same
- * addresses: the tunnel's own addresses and number. */
-static __attribute__((noinline)) __u64 flow_of(const unsigned char *start, int have, __u32 protocol, __u64 *network)
+ * no ports. The caller sets inner->network to the VLAN that the hardware took off,
+ * or to 0. */
+static __attribute__((noinline)) __u64 flow_of(const unsigned char *start, int have, __u32 protocol, struct inner *inner)
 {
-	__u64 at = number(start), outer = 0, in, flow, tunnel = 0;
-	__u16 type = protocol;
+	__u64 at = number(start), outer = 0, in, flow, tunnel = inner->network;
+	__u16 type = protocol, tag;
 	__u8 first;
 
 	if (!protocol) {
@@ -274,7 +336,11 @@ static __attribute__((noinline)) __u64 flow_of(const unsigned char *start, int h
 		if (type == htons(P_TEB) || type == htons(P_VLAN) || type == htons(P_QINQ)) {
 			int length = type == htons(P_TEB) ? 14 : 4;
 
-			if (have < length || bpf_probe_read_kernel(&type, sizeof(type), (void *)(at + length - 2)))
+			if (have < length || bpf_probe_read_kernel(&tag, sizeof(tag), (void *)at))
+				break;
+			if (type != htons(P_TEB))
+				tunnel = mix(tunnel, vlan(htons(tag)));
+			if (bpf_probe_read_kernel(&type, sizeof(type), (void *)(at + length - 2)))
 				break;
 			at += length;
 			have -= length;
@@ -283,7 +349,10 @@ static __attribute__((noinline)) __u64 flow_of(const unsigned char *start, int h
 		flow = addresses(at, have, type);
 		if (!flow)
 			break;
-		*network = tunnel;
+		inner->network = tunnel;
+		inner->at = at;
+		inner->have = have;
+		inner->protocol = type;
 		if (likely(flow & ONE_FLOW))
 			return flow;
 		outer = flow;

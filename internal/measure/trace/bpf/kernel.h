@@ -88,6 +88,8 @@ struct sk_buff {
 	unsigned int data_len;
 	__u16 queue_mapping;
 	__u16 protocol;
+	__u16 vlan_proto;
+	__u16 vlan_tci;
 	int skb_iif;
 	__u16 network_header;
 	__u16 transport_header;

@@ -12,6 +12,7 @@ enum { TERMINAL = 1, MANY_RX = 2, MANY_TX = 4, SKIP = 8, RECEIVES = 16 };
 enum { XMIT, QDISC, BUSY, SEQ };
 
 #define NONE 0xffff /* no queue, no CPU */
+#define SHARED (~0U) /* a flow that turned out to be many */
 #define E2BIG 7     /* a table is full */
 
 struct config {
@@ -90,7 +91,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 65536);
 	__type(key, struct place);
-	__type(value, __u32); /* queue */
+	__type(value, __u32); /* queue, or SHARED */
 } flows SEC(".maps");
 
 struct {

@@ -55,14 +55,20 @@ static __always_inline __u32 segments(const struct sk_buff *skb, int *gso)
 	return skb->len <= header ? 1 : (skb->len - header + size - 1) / size;
 }
 
-static __always_inline int moved(__u64 flow, __u32 ifindex, __u32 dir, __u32 queue)
+static __always_inline int moved(const struct sk_buff *skb, __u64 flow, __u32 ifindex, __u32 dir, __u32 queue)
 {
 	struct place p = {.flow = flow, .ifindex = ifindex, .dir = dir};
 	__u32 *last = bpf_map_lookup_elem(&flows, &p);
 
 	if (likely(last != 0)) {
-		if (likely(*last == queue))
+		struct inner inner = {};
+
+		if (likely(*last == queue || *last == SHARED))
 			return 0;
+		if ((dir == TX ? sent_flow(skb, &inner) : received_flow(skb, &inner)) & ONE_FLOW && hides_flows(&inner)) {
+			*last = SHARED;
+			return 0;
+		}
 		*last = queue;
 		return 1;
 	}
@@ -79,7 +85,7 @@ static __always_inline void count(struct hop *h, const struct sk_buff *skb, cons
 	struct row *r;
 
 	if (flow & ONE_FLOW && flags & (h->to_dir == TX ? MANY_TX : MANY_RX))
-		moves = moved(mix(mix(flow, network), h->origin), h->to, h->to_dir, h->to_queue);
+		moves = moved(skb, mix(mix(flow, network), h->origin), h->to, h->to_dir, h->to_queue);
 	if (stage != COUNTS)
 		return;
 	r = bpf_map_lookup_elem(&rows, h);
@@ -107,7 +113,8 @@ int received(__u64 *args)
 	struct tally *t;
 	struct hop h = {};
 	struct way *w;
-	__u64 address = (__u64)skb, now, flow, network = 0;
+	__u64 address = (__u64)skb, now, flow, network;
+	struct inner inner;
 	__u32 *flags, ifindex, packets, len;
 	int gso;
 
@@ -140,7 +147,8 @@ int received(__u64 *args)
 	h.cpu = bpf_get_smp_processor_id();
 	now = bpf_jiffies64();
 	/* Anew at each device: behind a tunnel it is another flow. */
-	flow = flow_of(skb->data, skb->len - skb->data_len, skb->protocol, &network);
+	flow = received_flow(skb, &inner);
+	network = inner.network;
 	packets = segments(skb, &gso);
 
 	w = bpf_map_lookup_elem(&ways, &address);
@@ -165,7 +173,8 @@ int transmitted(__u64 *args)
 	struct tally *t;
 	struct hop h = {};
 	struct way *w, *split = 0;
-	__u64 address = (__u64)skb, now, flow, network = 0;
+	__u64 address = (__u64)skb, now, flow, network;
+	struct inner inner;
 	__u32 *flags, ifindex, packets;
 	int iif, gso, same;
 
@@ -208,7 +217,8 @@ int transmitted(__u64 *args)
 	} else {
 		if (again(w, skb, iif, ifindex, now))
 			return 0;
-		flow = sent_flow(skb, &network);
+		flow = sent_flow(skb, &inner);
+		network = inner.network;
 		/* Cut on the way, where the device below cannot: the pieces
 		 * have the flow of the whole, and addresses of their own. */
 		if (flow)

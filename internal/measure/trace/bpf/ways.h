@@ -77,18 +77,32 @@ static __always_inline void forget(const struct sk_buff *skb)
 	}
 }
 
+/* tag_of is the VLAN that stands beside a packet and not in it; 0 is none. */
+static __always_inline __u64 tag_of(const struct sk_buff *skb)
+{
+	return skb->vlan_proto ? vlan(skb->vlan_tci) : 0;
+}
+
 /* sent_flow is the flow of a packet that is transmitted: within a tunnel that
  * of the packet inside, also where its headers are not known. */
-static __always_inline __u64 sent_flow(const struct sk_buff *skb, __u64 *network)
+static __always_inline __u64 sent_flow(const struct sk_buff *skb, struct inner *inner)
 {
 	const unsigned char *at = skb->head + skb->network_header;
-	__u64 flow = flow_of(at, skb->len - skb->data_len - (at - skb->data), skb->protocol, network), inside;
+	__u64 flow;
 
+	inner->network = tag_of(skb);
+	flow = flow_of(at, skb->len - skb->data_len - (at - skb->data), skb->protocol, inner);
 	if (likely(!bit_field(skb, encapsulation)))
 		return flow;
 	at = skb->head + skb->inner_network_header;
-	inside = *network;
-	return flow_of(at, skb->len - skb->data_len - (at - skb->data), 0, &inside) ?: flow & ~ONE_FLOW;
+	return flow_of(at, skb->len - skb->data_len - (at - skb->data), 0, inner) ?: flow & ~ONE_FLOW;
+}
+
+/* received_flow is the flow of a packet that a device hands to the stack. */
+static __always_inline __u64 received_flow(const struct sk_buff *skb, struct inner *inner)
+{
+	inner->network = tag_of(skb);
+	return flow_of(skb->data, skb->len - skb->data_len, skb->protocol, inner);
 }
 
 /* How many times longer a way is good for a packet that came in, or has got a
@@ -118,7 +132,7 @@ static __always_inline int came_by(const struct way *w, __u32 iif)
  * the length may change by headers only. */
 static __always_inline int known(const struct way *w, const struct sk_buff *skb, int iif, __u64 now)
 {
-	__u64 network;
+	struct inner inner;
 	__u32 grown;
 
 	if (!w || w->left || !(iif ? came_by(w, iif) : w->last_dir == TX))
@@ -128,7 +142,7 @@ static __always_inline int known(const struct way *w, const struct sk_buff *skb,
 	grown = skb->len - w->len + 64;
 	if (grown > 64 + 256)
 		return 0;
-	return likely(w->head == (__u64)skb->head) || (w->flow && w->flow == sent_flow(skb, &network));
+	return likely(w->head == (__u64)skb->head) || (w->flow && w->flow == sent_flow(skb, &inner));
 }
 
 /* again tells whether a packet that had left comes once more: the device had no
