@@ -37,8 +37,8 @@ func (o *Outcome) judge(words *strings.Replacer) {
 	}
 }
 
-// disturb marks an outcome that is not right while others took the path's CPUs: what a scene plants does not bite there,
-// or not first. One that is right counts all the same.
+// disturb marks an outcome that is not right while others took the path's CPUs: there the plant may not be what limits
+// the path. One that is right counts all the same.
 func (o *Outcome) disturb() { o.Disturbed = !o.Right() && o.Others >= othersFloor }
 
 // verdict is what is said of an outcome, and whether it counts: those do not that were left out, disturbed, known to be
