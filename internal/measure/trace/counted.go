@@ -12,9 +12,9 @@ import (
 	"mpps/internal/advise/queuepath"
 )
 
-// counted is what devices' own counters tell of an interval, where packets themselves cannot be watched: what each
-// queue carried, where drivers count by queue, and no more. why is why not more.
-func counted(ctx context.Context, c Config, v *inventory, why error) (*queuepath.Observation, error) {
+// observeCounters observes an interval through the devices' own counters, if packets themselves cannot be watched: how
+// much each queue carried, if the driver counts per queue, and nothing more. why is the reason.
+func observeCounters(ctx context.Context, c Config, v *inventory, why error) (*queuepath.Observation, error) {
 	began := time.Now()
 	before, err := v.counters()
 	if err != nil {
@@ -42,7 +42,7 @@ func counted(ctx context.Context, c Config, v *inventory, why error) (*queuepath
 	var together []string
 	for _, q := range slices.SortedFunc(maps.Keys(after), compareQueues) {
 		now, was := after[q], before[q]
-		if now.packets <= was.packets { // nothing, or the device was set up anew
+		if now.packets <= was.packets { // nothing, or the device was reset
 			continue
 		}
 		n := now.packets - was.packets
@@ -67,7 +67,7 @@ func counted(ctx context.Context, c Config, v *inventory, why error) (*queuepath
 	return o, err
 }
 
-// counters reads all devices' queues.
+// counters reads the counters of all devices' queues.
 func (v *inventory) counters() (map[queuepath.Queue]amount, error) {
 	all := map[queuepath.Queue]amount{}
 	err := v.ns.do(func() error {

@@ -14,12 +14,12 @@ import (
 // inventory is what is known of the devices of a namespace.
 type inventory struct {
 	ns      namespace
-	host    *facts.Host // nil: what the namespace itself tells is all
+	host    *facts.Host // nil: only what the namespace itself shows
 	devices map[int]queuepath.Device
 	loops   map[int]bool
 	tunnels map[uint16]inside // by UDP port
 	xdp     map[string]bool   // names of devices with an XDP program
-	marks   map[int]uint64    // requeues of each device's root queue discipline when it was seen first
+	marks   map[int]uint64    // requeues of each device's root qdisc when it was first seen
 }
 
 func newInventory(ns namespace, h *facts.Host) *inventory {
@@ -27,7 +27,7 @@ func newInventory(ns namespace, h *facts.Host) *inventory {
 		tunnels: maps.Clone(standardTunnels), xdp: map[string]bool{}, marks: map[int]uint64{}}
 }
 
-// refresh reads the devices again. One that is gone stays known: it may stand in rows.
+// refresh reads the devices again. A device that is gone stays known, because rows may name it.
 func (v *inventory) refresh() error {
 	return v.ns.do(func() error {
 		all, err := links()
@@ -69,13 +69,12 @@ func (v *inventory) refresh() error {
 	})
 }
 
-// device puts together what is known of one device.
+// device combines what is known of one device.
 func (v *inventory) device(l netdev, names map[int]string, all []netdev) queuepath.Device {
 	q := readQueues(l.name)
 	d := queuepath.Device{
 		Name: l.name, Index: l.index, Kind: l.kind, TxQueues: cmp.Or(q.tx, l.tx), RxQueues: cmp.Or(q.rx, l.rx),
-		Node:  q.node,
-		Qdisc: l.qdisc, XPS: q.xps, Master: names[l.master],
+		Node: q.node, Qdisc: l.qdisc, XPS: q.xps, Master: names[l.master],
 	}
 	switch {
 	case l.kind == "tun" && l.mode == "tun":
@@ -110,13 +109,13 @@ func (v *inventory) device(l netdev, names map[int]string, all []netdev) queuepa
 	return d
 }
 
-// receiving are the kinds of devices, beside those with a wire or a guest behind them, that hand packets to the stack
-// themselves, so that what has their index as skb_iif was seen there. Bonds, VLANs and the like only rename what
-// another device handed over.
+// receiving are the kinds of devices, other than those with a wire or a guest behind them, that pass packets to the
+// stack themselves, so that packets with their index as skb_iif are seen there. Bonds, VLANs and the like only relabel
+// packets of another device.
 var receiving = []string{"bridge", "tun", "vxlan", "geneve", "gretap", "ip6gretap", "gre", "ip6gre", "ipip", "sit",
 	"ip6tnl"}
 
-// flags is what the program must know of a device (bpf/watch.bpf.c).
+// flags returns the device's flags for the program (bpf/watch.bpf.c).
 func flags(d *queuepath.Device) uint32 {
 	const terminal, manyRx, manyTx, receives = 1, 2, 4, 16
 	var f uint32
@@ -137,8 +136,8 @@ func flags(d *queuepath.Device) uint32 {
 
 const flagSkip = 8
 
-// requeued is what devices' queue disciplines got back since they were seen first. A counter that was set up again
-// meanwhile counts from 0.
+// requeued returns how much the qdiscs of each device requeued since the device was first seen. A counter that was
+// reset counts from 0.
 func (v *inventory) requeued() ([]queuepath.Requeues, error) {
 	var list []queuepath.Requeues
 	err := v.ns.do(func() error {
@@ -168,8 +167,8 @@ func (v *inventory) requeued() ([]queuepath.Requeues, error) {
 	return list, nil
 }
 
-// past is what goes past the tracepoints on this host, and so was not counted.
-func (v *inventory) past() []queuepath.Unseen {
+// bypassing returns what bypasses the tracepoints on this host and so was not counted.
+func (v *inventory) bypassing() []queuepath.Unseen {
 	var all []queuepath.Unseen
 	if len(v.xdp) > 0 {
 		all = append(all, queuepath.Unseen{

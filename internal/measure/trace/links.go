@@ -8,23 +8,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// netdev is a device as rtnetlink tells of it.
+// netdev is a device as rtnetlink describes it.
 type netdev struct {
 	name   string
 	index  int
 	kind   string // of rtnl_link_ops: bridge, vxlan, veth, tun …; empty for hardware and the loopback
 	mode   string // of a tun device: tun or tap
 	qdisc  string
-	master int // index, 0 is none
-	lower  int // index of the device below, 0 is none, or in another namespace
+	master int // index, 0 for none
+	lower  int // index of the device below; 0 if there is none or it is in another namespace
 	lo     bool
 	xdp    bool // a program is attached
 	tunnel tunnelPort
-	tx, rx int // queues that it was made with; in use may be fewer
+	tx, rx int // queues allocated; fewer may be in use
 }
 
-// vxlanLink and greLink are the attributes of the device that a tunnel is bound to (include/uapi/linux/if_link.h,
-// if_tunnel.h), tunType that of a tun device's type, 1 for TUN and 2 for TAP.
+// vxlanLink and greLink are the attributes with the device that a tunnel is bound to (include/uapi/linux/if_link.h,
+// if_tunnel.h). tunType has the type of a tun device, 1 for TUN and 2 for TAP.
 const (
 	vxlanLink = unix.IFLA_VXLAN_LINK
 	greLink   = 1
@@ -32,7 +32,7 @@ const (
 )
 
 // links reads the link table of the calling thread's namespace in one dump, without details of virtual functions: with
-// them one device's message can outgrow what an attribute holds, and the whole dump fails.
+// them, one device's message can exceed the size of an attribute, and the whole dump fails.
 func links() ([]netdev, error) {
 	messages, err := dump(unix.RTM_GETLINK, make([]byte, unix.SizeofIfInfomsg))
 	if err != nil {
@@ -99,10 +99,7 @@ func parseLink(message []byte) (netdev, error) {
 			ad.Nested(l.parseInfo)
 		}
 	}
-	if elsewhere || l.lower == l.index {
-		l.lower = 0
-	}
-	if l.kind == "veth" { // IFLA_LINK is the other end
+	if elsewhere || l.lower == l.index || l.kind == "veth" { // of a veth, IFLA_LINK is the other end
 		l.lower = 0
 	}
 	if err := ad.Err(); err != nil {
@@ -111,7 +108,7 @@ func parseLink(message []byte) (netdev, error) {
 	return l, nil
 }
 
-// parseInfo reads IFLA_LINKINFO. The kernel puts the kind before the data.
+// parseInfo parses IFLA_LINKINFO. The kernel puts the kind before the data.
 func (l *netdev) parseInfo(ad *netlink.AttributeDecoder) error {
 	for ad.Next() {
 		switch ad.Type() {

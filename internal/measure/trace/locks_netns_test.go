@@ -23,7 +23,7 @@ import (
 func contenders(t *testing.T) int {
 	t.Helper()
 	n := 2
-	if u := (&watcher{inventory: &inventory{}}).untold(); u.What != "" {
+	if u := (&watcher{inventory: &inventory{}}).unseenWaits(); u.What != "" {
 		n = 3
 	}
 	if cpus := allowed(t); len(cpus) < n {
@@ -124,11 +124,11 @@ func TestSparing(t *testing.T) {
 		t.Skip("this kernel has no tracepoints of waits for locks (Linux 5.19)")
 	}
 	w := &watcher{program: p}
-	s.must(w.spareWaits(4*time.Millisecond, time.Second))
+	s.must(w.limitWaits(4*time.Millisecond, time.Second))
 	if n := attached() - before; n != 2 || p.sparing {
 		t.Errorf("%d programs attached with little to do, expected 2", n)
 	}
-	s.must(w.spareWaits(6*time.Millisecond, time.Second))
+	s.must(w.limitWaits(6*time.Millisecond, time.Second))
 	waits := make([]watchWait, ebpf.MustPossibleCPU())
 	for range 2 {
 		if n := attached() - before; n != 0 {

@@ -16,7 +16,7 @@ type namespace struct {
 	inode uint32
 }
 
-// openNamespace looks a namespace up by the name that ip-netns(8) gives it.
+// openNamespace looks up a namespace by its ip-netns(8) name.
 func openNamespace(name string) (namespace, error) {
 	n := namespace{name: name}
 	file := n.file()
@@ -24,7 +24,7 @@ func openNamespace(name string) (namespace, error) {
 	if err := unix.Stat(file, &st); err != nil {
 		return n, fmt.Errorf("network namespace %s: %w", name, &os.PathError{Op: "stat", Path: file, Err: err})
 	}
-	n.inode = uint32(st.Ino) // ns_common.inum is what nsfs shows as the inode (fs/nsfs.c)
+	n.inode = uint32(st.Ino) // ns_common.inum is the inode that nsfs shows (fs/nsfs.c)
 	return n, nil
 }
 
@@ -35,9 +35,9 @@ func (n namespace) file() string {
 	return filepath.Join("/run/netns", n.name)
 }
 
-// do calls f on a thread that is in the namespace and sees its devices in /sys. Which devices a sysfs shows is decided
-// by the namespace of who mounted it (fs/sysfs/mount.c), so a foreign one gets a mount of its own, in a mount namespace
-// of that thread. The thread ends with f.
+// do calls f on a thread in the namespace that sees its devices in /sys. A sysfs mount shows the devices of the
+// namespace that mounted it (fs/sysfs/mount.c), so the thread of another namespace gets its own mount, in its own mount
+// namespace. The thread ends with f.
 func (n namespace) do(f func() error) error {
 	if n.name == "" {
 		return f()

@@ -14,19 +14,19 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// none is a queue or CPU that there is not (NONE in bpf/watch.bpf.c).
+// none is the number of a missing queue or CPU (NONE in bpf/watch.bpf.c).
 const none = 0xffff
 
-// observation reads what was counted.
+// observation reads the counts.
 func (w *watcher) observation() (*queuepath.Observation, error) {
 	o := &queuepath.Observation{
 		Seconds: w.passed.Seconds(), Watched: w.watched.Seconds(), EveryPacket: w.EveryPacket,
-		Nodes: cpuNodes(w.host), Vhost: vhost(w.host, w.ns), Unseen: w.past(),
+		Nodes: cpuNodes(w.host), Vhost: vhost(w.host, w.ns), Unseen: w.bypassing(),
 	}
 	if err := w.rows(o); err != nil {
 		return nil, err
 	}
-	if err := w.told(); err != nil {
+	if err := w.updateDevices(); err != nil {
 		return nil, err
 	}
 	for _, index := range slices.Sorted(maps.Keys(w.devices)) {
@@ -50,23 +50,24 @@ func (w *watcher) observation() (*queuepath.Observation, error) {
 
 var directions = [...]queuepath.Direction{queuepath.Rx, queuepath.Tx}
 
-func number(n uint16) int {
+// numberOf returns a queue or CPU number, −1 for none.
+func numberOf(n uint16) int {
 	if n == none {
 		return -1
 	}
 	return int(n)
 }
 
-// queue names a queue; a device that is gone, and whose name was never read, is named by its index.
+// queue names a queue. A device that went away before its name was read is named by its index.
 func (v *inventory) queue(index uint32, n uint16, dir uint8) queuepath.Queue {
 	d, known := v.devices[int(index)]
 	if !known {
 		d.Name = fmt.Sprintf("if%d", index)
 	}
-	return queuepath.Queue{Device: d.Name, Direction: directions[dir&1], Queue: number(n)}
+	return queuepath.Queue{Device: d.Name, Direction: directions[dir&1], Queue: numberOf(n)}
 }
 
-// rows are read in the order of the way that packets take: by origin, then by what they go from and to.
+// rows reads the rows, in the order of the packets' path: by origin, then by from and to.
 func (w *watcher) rows(o *queuepath.Observation) error {
 	var h watchHop
 	var r watchRow
@@ -74,8 +75,7 @@ func (w *watcher) rows(o *queuepath.Observation) error {
 	for all.Next(&h, &r) {
 		row := queuepath.Row{
 			Origin: w.queue(h.Origin, h.OriginQueue, h.OriginDir), From: w.queue(h.From, h.FromQueue, h.FromDir),
-			To:      w.queue(h.To, h.ToQueue, h.ToDir),
-			FromCPU: number(h.FromCpu), CPU: int(h.Cpu),
+			To: w.queue(h.To, h.ToQueue, h.ToDir), FromCPU: numberOf(h.FromCpu), CPU: int(h.Cpu),
 			Frames: r.Frames, Packets: r.Packets, Bytes: r.Bytes, Moves: r.Moves, Thread: int(r.Thread),
 		}
 		o.Rows = append(o.Rows, row)
@@ -91,6 +91,7 @@ func (w *watcher) rows(o *queuepath.Observation) error {
 	return nil
 }
 
+// order sorts the first rows of a path to the front.
 func order(r *queuepath.Row) int {
 	if r.First() {
 		return 0
@@ -103,8 +104,8 @@ func compareQueues(a, b queuepath.Queue) int {
 		cmp.Compare(a.Queue, b.Queue))
 }
 
-// told takes over what the kernel's own structures say of the devices that packets were seen on.
-func (w *watcher) told() error {
+// updateDevices adds what the kernel's own structures say about the devices that packets were seen on.
+func (w *watcher) updateDevices() error {
 	var index uint32
 	var t watchTold
 	all := w.coll.Maps[watchMapTellings].Iterate()
@@ -130,7 +131,7 @@ func (w *watcher) contention(o *queuepath.Observation) error {
 			What: "waits for the locks of transmit queues", Why: w.noWaits.Error()})
 		return nil
 	}
-	if u := w.untold(); u.Blind != 0 {
+	if u := w.unseenWaits(); u.Blind != 0 {
 		o.Unseen = append(o.Unseen, u)
 	}
 	var address uint64
@@ -141,7 +142,7 @@ func (w *watcher) contention(o *queuepath.Observation) error {
 			continue
 		}
 		o.Contention = append(o.Contention, queuepath.Contention{
-			Device: w.queue(l.Ifindex, 0, 0).Device, Queue: number(l.Queue),
+			Device: w.queue(l.Ifindex, 0, 0).Device, Queue: numberOf(l.Queue),
 			Lock: lockKinds[min(int(l.Kind), len(lockKinds)-1)], Waits: l.Waits, WaitNS: l.Ns,
 		})
 	}
@@ -155,7 +156,7 @@ func (w *watcher) contention(o *queuepath.Observation) error {
 	return nil
 }
 
-// cpuNodes is the NUMA node of each CPU by its number, −1 for a number that no CPU has.
+// cpuNodes returns the NUMA node of each CPU, indexed by CPU number; −1 for unused numbers.
 func cpuNodes(h *facts.Host) []int {
 	if h == nil || len(h.Topology.CPUs) == 0 {
 		return nil
@@ -170,7 +171,7 @@ func cpuNodes(h *facts.Host) []int {
 	return nodes
 }
 
-// vhost is the workers of the guests' NICs. Guests have their taps in the host's own namespace.
+// vhost returns the vhost workers of the guests' NICs. The guests' taps are in the host's own namespace.
 func vhost(h *facts.Host, ns namespace) []queuepath.Vhost {
 	if h == nil || ns.name != "" {
 		return nil
@@ -192,14 +193,14 @@ func vhost(h *facts.Host, ns namespace) []queuepath.Vhost {
 	return all
 }
 
-// lastCPU is where a thread ran last: now, or where it is gone when the machine was looked at (proc(5), field 39 of
-// stat).
+// lastCPU returns the CPU that a thread last ran on: now, or when the inventory was taken if the thread is gone
+// (proc(5), field 39 of stat).
 func lastCPU(t facts.Thread) int {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", t.TID))
 	if err != nil {
 		return t.CPU
 	}
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])) // a name may hold blanks and brackets
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])) // a name may contain blanks and brackets
 	const processor = 39 - 3
 	if len(fields) <= processor {
 		return t.CPU

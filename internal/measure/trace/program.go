@@ -17,26 +17,26 @@ import (
 // Stages of the program (bpf/watch.bpf.c).
 const (
 	stageOff    = uint32(iota)
-	stageJoins  // packets' ways are remembered, nothing is counted
-	stageCounts // and their rows are counted
+	stageJoins  // remember where packets come from, count nothing
+	stageCounts // and count rows
 )
 
-// program is the loaded watcher. All of it hangs on file descriptors of this process.
+// program is the loaded watcher. File descriptors of this process hold all of it.
 type program struct {
-	coll     *ebpf.Collection
-	links    []link.Link // of the packets' tracepoints, while attached
-	waits    []link.Link // of the locks' tracepoints
-	sparing  bool        // these are attached for windows only
-	noWaits  error       // why waits for locks are not seen
+	coll     *ebpf.Collection // on the packets' tracepoints, while attached
+	links    []link.Link      // on the locks' tracepoints
+	waits    []link.Link      // of the locks' tracepoints
+	sparing  bool             // waits are attached only during windows
+	noWaits  error            // why waits for locks cannot be seen
 	attached time.Time
-	patching time.Duration // that attaching and detaching them took for the last window
+	patching time.Duration // time to attach and detach waits for the last window
 }
 
-// errNoBTF says that the kernel does not describe its structures, without which their fields are not found.
+// errNoBTF means that the kernel does not describe its structures, which is how the programs find their fields.
 var errNoBTF = errors.New("this kernel does not describe its structures (BTF, CONFIG_DEBUG_INFO_BTF)")
 
-// load loads the programs for a namespace, as c wants them. What cannot be is in the error, waits for locks alone in
-// noWaits.
+// load loads the programs for a namespace. It fails if packets cannot be watched; if only waits for locks cannot,
+// noWaits says why.
 func load(ns namespace, c Config) (*program, error) {
 	kernel, err := btf.LoadKernelSpec()
 	if err = cmp.Or(c.btf, err); err != nil {
@@ -64,10 +64,10 @@ func load(ns namespace, c Config) (*program, error) {
 		Lltx: locklessBit(kernel)}); err != nil {
 		return nil, fmt.Errorf("configure the watching program: %w", err)
 	}
-	// Kernels before 5.11 count a program's memory against this limit.
+	// Kernels before 5.11 charge BPF memory to this limit.
 	_ = unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY})
 	if p.coll, err = ebpf.NewCollection(spec); err != nil {
-		return nil, notLoaded(err)
+		return nil, loadError(err)
 	}
 	if p.noWaits == nil {
 		if err := p.attachWaits(); err != nil {
@@ -77,11 +77,11 @@ func load(ns namespace, c Config) (*program, error) {
 	return p, nil
 }
 
-// notLoaded says why the programs were not loaded. For want of privilege that is all there is to say: which map was
-// refused first, and the library's advice on memory limits, are beside the point. Tracing programs may read the
-// kernel's ticks (bpf_jiffies64) since Linux 5.9 (commit 72e2b2b66f9c); their tracepoints are in BTF since 5.7, and
-// programs on them since 5.5.
-func notLoaded(err error) error {
+// loadError explains why the programs could not be loaded. Without privilege it says just that: which map was refused
+// first, and the library's advice on memory limits, do not help. Tracing programs may read the kernel's ticks
+// (bpf_jiffies64) since Linux 5.9 (commit 72e2b2b66f9c); their tracepoints are in BTF since 5.7, and programs can
+// attach to them since 5.5.
+func loadError(err error) error {
 	if os.Geteuid() != 0 {
 		for _, refusal := range []error{unix.EPERM, unix.EACCES} {
 			if errors.Is(err, refusal) {
@@ -92,7 +92,7 @@ func notLoaded(err error) error {
 	return fmt.Errorf("load the watching program, which needs Linux 5.9 or later: %w", err)
 }
 
-// jiffies is a time in ticks of the kernel's timer, which the resolution of its coarse clock tells
+// jiffies converts a time to ticks of the kernel's timer, whose length is the resolution of the coarse clock
 // (kernel/time/posix-timers.c, posix_get_coarse_res).
 func jiffies(d time.Duration) (uint32, error) {
 	var tick unix.Timespec
@@ -102,8 +102,8 @@ func jiffies(d time.Duration) (uint32, error) {
 	return uint32(max(d.Nanoseconds()/max(tick.Nano(), 1), 1)), nil
 }
 
-// locklessBit is the bit of net_device.features that says that a device is sent to without its queue's lock, where it
-// is not a field of its own: its number differs between kernels. 0 where there is none.
+// locklessBit returns the bit of net_device.features that marks devices which transmit without the queue's lock. Its
+// number differs between kernels. 0 if the flag is a field of its own, or unknown.
 func locklessBit(kernel *btf.Spec) uint64 {
 	var dev *btf.Struct
 	if err := kernel.TypeByName("net_device", &dev); err == nil && hasMember(dev, "lltx") {
@@ -123,7 +123,7 @@ func locklessBit(kernel *btf.Spec) uint64 {
 	return 0
 }
 
-// hasMember looks into members without a name too, as C does.
+// hasMember reports whether a type has a member, including those of anonymous members, as in C.
 func hasMember(t btf.Type, name string) bool {
 	var members []btf.Member
 	switch t := btf.UnderlyingType(t).(type) {
@@ -149,7 +149,7 @@ func (p *program) attachTo(names ...string) ([]link.Link, error) {
 	return all, nil
 }
 
-// attach begins to see packets, and counts none yet. It can take long where the tracepoints were in use a moment ago:
+// attach starts watching packets without counting any. It can take long if the tracepoints were in use a moment ago:
 // the kernel waits for a grace period (kernel/tracepoint.c, tp_rcu_cond_sync).
 func (p *program) attach() error {
 	p.patching = 0
@@ -167,7 +167,7 @@ func (p *program) attach() error {
 	return p.stage(stageJoins)
 }
 
-// detach ends that, and tells how long it was.
+// detach stops watching packets, and returns how long that was attached.
 func (p *program) detach() (time.Duration, error) {
 	err := errors.Join(p.stage(stageOff), closeAll(p.links))
 	p.links = nil
@@ -178,9 +178,9 @@ func (p *program) detach() (time.Duration, error) {
 	return held, err
 }
 
-// attachWaits begins to see waits for locks. The tracepoints stand at many places of the kernel, each of which is
-// changed while all CPUs are interrupted: some 3 ms, and as much to detach, where those of packets take 0.4 ms. A wait
-// that was not over when they were detached is forgotten.
+// attachWaits starts watching waits for locks. Those tracepoints are at many places in the kernel, and each is patched
+// while all CPUs are interrupted: attaching takes some 3 ms and so does detaching, compared with 0.4 ms for the
+// packets' tracepoints. A wait that is still going on when they are detached is forgotten.
 func (p *program) attachWaits() (err error) {
 	began := time.Now()
 	none := make([]watchWait, ebpf.MustPossibleCPU())
@@ -200,8 +200,8 @@ func (p *program) detachWaits() error {
 	return err
 }
 
-// spare detaches what sees waits for locks, from now on in the pauses between windows too.
-func (p *program) spare() error {
+// detachBetweenWindows detaches what watches waits for locks, now and in every later pause between windows.
+func (p *program) detachBetweenWindows() error {
 	p.sparing = true
 	return p.detachWaits()
 }
@@ -213,8 +213,8 @@ func (p *program) stage(s uint32) error {
 	return nil
 }
 
-// know tells the program which devices and tunnels there are.
-func (p *program) know(v *inventory) error {
+// setDevices tells the program which devices and tunnels there are.
+func (p *program) setDevices(v *inventory) error {
 	m := p.coll.Maps[watchMapDevices]
 	put := func(index int, f uint32) error {
 		if err := m.Update(uint32(index), f, ebpf.UpdateAny); err != nil {
@@ -242,13 +242,14 @@ func (p *program) know(v *inventory) error {
 	return nil
 }
 
-// runs is how often programs ran since the reading before, on the CPU where they ran most.
+// runs is how often programs ran since the last reading, on the CPU where they ran most.
 type runs struct {
 	all   uint64
-	waits uint64 // of those that see waits alone
+	waits uint64 // of the programs for waits alone
 }
 
-// tally is what the program counted beside rows, added up over the CPUs.
+// tally returns the program's counters other than rows: summed over the CPUs, the busiest CPU's runs since before, and
+// the readings themselves.
 func (p *program) tally(before []watchTally) (sum watchTally, busiest runs, now []watchTally, err error) {
 	if err := p.coll.Maps[watchMapTallies].Lookup(uint32(0), &now); err != nil {
 		return sum, busiest, nil, fmt.Errorf("read the watching program's counters: %w", err)

@@ -15,7 +15,7 @@ import (
 // amount is how much a queue has carried.
 type amount struct{ packets, bytes uint64 }
 
-// byQueue picks the counters of queues out of all that a driver has.
+// byQueue returns the per-queue counters among all statistics of a driver.
 func byQueue(device string, statistics map[string]uint64) map[queuepath.Queue]amount {
 	queues := map[queuepath.Queue]amount{}
 	for name, n := range statistics {
@@ -37,8 +37,9 @@ func byQueue(device string, statistics map[string]uint64) map[queuepath.Queue]am
 	return queues
 }
 
-// readCounters reads what each queue of a device of the calling thread's namespace has carried. A direction with one
-// queue is told by the device's own counters; one with several that its driver does not tell apart is queue −1.
+// readCounters reads how much each queue of a device in the calling thread's namespace has carried. A direction with
+// one queue uses the device's own counters; one with several queues that the driver does not count separately becomes
+// queue −1.
 func readCounters(d *queuepath.Device) (map[queuepath.Queue]amount, error) {
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -46,15 +47,15 @@ func readCounters(d *queuepath.Device) (map[queuepath.Queue]amount, error) {
 	}
 	defer unix.Close(socket)
 	queues := map[queuepath.Queue]amount{}
-	if driver, err := nicctl.ReadDriver(socket, d.Name); err == nil { // software devices may have none
+	if driver, err := nicctl.ReadDriver(socket, d.Name); err == nil { // software devices may have no driver
 		queues = byQueue(d.Name, nicctl.Statistics(socket, d.Name, driver.Statistics))
 	}
-	told := map[queuepath.Direction]bool{}
+	perQueue := map[queuepath.Direction]bool{}
 	for q := range queues {
-		told[q.Direction] = true
+		perQueue[q.Direction] = true
 	}
 	for way, n := range map[queuepath.Direction]int{queuepath.Rx: d.RxQueues, queuepath.Tx: d.TxQueues} {
-		if told[way] {
+		if perQueue[way] {
 			continue
 		}
 		q := queuepath.Queue{Device: d.Name, Direction: way}
@@ -67,7 +68,7 @@ func readCounters(d *queuepath.Device) (map[queuepath.Queue]amount, error) {
 	return queues, nil
 }
 
-// counter is a counter of a device, 0 where the device has gone.
+// counter reads a counter of a device, 0 if the device is gone.
 func counter(device, name string) uint64 {
 	text, err := os.ReadFile(filepath.Join("/sys/class/net", device, "statistics", name))
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// queuesOf is what sysfs tells of a device: queues in use, CPUs by transmit queue where XPS is set, NUMA node, and
-// whether hardware, or something like it, stands behind.
+// queuesOf is what sysfs says about a device: queues in use, CPUs per transmit queue if XPS is set, NUMA node, and
+// whether there is hardware, or something like it, behind the device.
 type queuesOf struct {
 	rx, tx   int
 	xps      []setting.CPUSet
@@ -22,7 +22,7 @@ type queuesOf struct {
 func readQueues(name string) queuesOf {
 	dir := filepath.Join("/sys/class/net", name)
 	q := queuesOf{node: -1}
-	entries, _ := os.ReadDir(filepath.Join(dir, "queues")) // a device that went away has none
+	entries, _ := os.ReadDir(filepath.Join(dir, "queues")) // a device that is gone has none
 	for _, e := range entries {
 		switch {
 		case strings.HasPrefix(e.Name(), "rx-"):
@@ -33,7 +33,7 @@ func readQueues(name string) queuesOf {
 	}
 	set := false
 	for i := range q.tx {
-		// A device with one transmit queue has no XPS, one of a foreign owner refuses: no set at all.
+		// A device with one transmit queue has no XPS, and one owned by another namespace refuses: no sets at all.
 		text, err := os.ReadFile(filepath.Join(dir, "queues", "tx-"+strconv.Itoa(i), "xps_cpus"))
 		if err != nil {
 			continue

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A message about a queue discipline (include/uapi/linux/rtnetlink.h, struct tcmsg; gen_stats.h, struct
+// Layout of a message about a qdisc (include/uapi/linux/rtnetlink.h, struct tcmsg; gen_stats.h, struct
 // gnet_stats_queue).
 const (
 	sizeofTcmsg    = 20
@@ -20,8 +20,8 @@ const (
 	parentRoot     = 0xffffffff
 )
 
-// requeues reads how often each device's root queue discipline got a packet back, since it was set up, by index. One
-// that has others below it adds theirs up (net/sched/sch_mq.c, mq_dump).
+// requeues returns how often the root qdisc of each device requeued a packet since it was set up, by index. A qdisc
+// with others below it includes theirs (net/sched/sch_mq.c, mq_dump).
 func requeues() (map[int]uint32, error) {
 	messages, err := dump(unix.RTM_GETQDISC, make([]byte, sizeofTcmsg))
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inside is what the packets to a UDP port have in them (bpf/flow.h).
+// inside is what packets to a UDP port contain (bpf/flow.h).
 type inside uint8
 
 const (
@@ -19,11 +19,11 @@ const (
 	inFoUIP
 	inFoUGRE
 	inGUE
-	inOpaque // many flows that cannot be told apart
+	inOpaque // many flows that cannot be distinguished
 )
 
-// standardTunnels are the ports that tunnels have without a device on this host to tell: a guest may end them, or
-// another namespace. They are IANA's, and 8472, which Linux took for VXLAN before there was one
+// standardTunnels are the default ports of tunnels, for those without a device on this host: a guest or another
+// namespace may terminate them. They are IANA's, plus 8472, which Linux used for VXLAN before there was a standard
 // (drivers/net/vxlan/vxlan_core.c, vxlan_port).
 var standardTunnels = map[uint16]inside{
 	4789: inVXLAN, 8472: inVXLAN, 4790: inVXLANGPE, 6081: inGeneve, 6080: inGUE, 4754: inFoUGRE,
@@ -35,22 +35,22 @@ var standardTunnels = map[uint16]inside{
 	4755: inOpaque, // GRE in DTLS
 	6635: inOpaque, // MPLS
 	6636: inOpaque, // MPLS in DTLS
-	// WireGuard has none; this is the one of its documentation.
+	// WireGuard has no registered port; its documentation uses this one.
 	51820: inOpaque,
 }
 
-// tunnelPort is a UDP port and what the packets to it have in them; 0 is none.
+// tunnelPort is a UDP port and what packets to it contain; 0 is none.
 type tunnelPort struct {
 	port uint16
 	in   inside
 }
 
-// Attributes of tunnels that can be put into UDP (include/uapi/linux/if_tunnel.h): those of GRE, and of all else, which
-// has them one later. The type of the encapsulation is enum tunnel_encap_types.
+// Attributes of tunnels that can be encapsulated in UDP (include/uapi/linux/if_tunnel.h): of GRE, and of all others,
+// which have them one number later. Encapsulation types are enum tunnel_encap_types.
 const (
 	greEncapType = 14
 	ipEncapType  = 15
-	encapDport   = 3 // from the type on
+	encapDport   = 3 // relative to the type
 	encapFoU     = 1
 	encapGUE     = 2
 	fouDirect    = 1 // include/uapi/linux/fou.h
@@ -62,7 +62,7 @@ const (
 	fouVersion   = 1
 )
 
-// parseTunnel reads what an attribute of a device's own data tells of its UDP port.
+// parseTunnel parses an attribute of a device's own data for its UDP port.
 func (l *netdev) parseTunnel(ad *netlink.AttributeDecoder) {
 	bigEndian := func() uint16 {
 		b := ad.Bytes()
@@ -103,7 +103,7 @@ func (l *netdev) parseEncap(ad *netlink.AttributeDecoder, first uint16, direct i
 	}
 }
 
-// fouPorts are the ports by which this namespace receives FoU and GUE; none where the kernel has neither.
+// fouPorts returns the ports on which this namespace receives FoU and GUE; none if the kernel supports neither.
 func fouPorts() ([]tunnelPort, error) {
 	conn, err := genetlink.Dial(nil)
 	if err != nil {

@@ -9,27 +9,27 @@ import (
 	"mpps/internal/advise/queuepath"
 )
 
-// Waits for locks are told by the tracepoint contention_begin, which a CPU comes to when it queues. On a machine of its
-// own the first that waits does not queue: it spins on the pending bit, and is through before the tracepoint
-// (kernel/locking/qspinlock.c, queued_spin_lock_slowpath). So of two CPUs that take turns at a lock next to nothing is
-// seen, and of more one less. As a guest with paravirtual spinlocks every CPU that waits queues; with other hypervisors
-// none does (arch/x86, virt_spin_lock).
+// The tracepoint contention_begin reports waits for locks when a CPU queues. On bare metal the first waiting CPU does
+// not queue: it spins on the pending bit and gets the lock without reaching the tracepoint (kernel/locking/qspinlock.c,
+// queued_spin_lock_slowpath). So of two CPUs that take turns at a lock nearly nothing is seen, and of more CPUs one is
+// missing. In a guest with paravirtual spinlocks every waiting CPU queues; under other hypervisors none does (arch/x86,
+// virt_spin_lock).
 
-// paravirtual are the hypervisors for which Linux has such spinlocks.
+// paravirtual are the hypervisors under which Linux has paravirtual spinlocks.
 var paravirtual = []string{"kvm", "xen", "hyperv"}
 
-// untold is what the tracepoint does not tell of here.
-func (w *watcher) untold() queuepath.Unseen {
+// unseenWaits returns the waits that the tracepoint does not report on this machine.
+func (w *watcher) unseenWaits() queuepath.Unseen {
 	virtual := ""
 	if w.host != nil {
 		virtual = w.host.Virtual
 	} else if text, err := os.ReadFile("/proc/cpuinfo"); err == nil && guestFlag(string(text)) {
 		virtual = "kvm"
 	}
-	return untold(virtual, runtime.GOARCH)
+	return unseenWaits(virtual, runtime.GOARCH)
 }
 
-func untold(virtual, arch string) queuepath.Unseen {
+func unseenWaits(virtual, arch string) queuepath.Unseen {
 	first := queuepath.Unseen{Blind: queuepath.BlindFirst, What: "the first of the CPUs that wait for a transmit " +
 		"queue's lock"}
 	switch {
@@ -44,7 +44,7 @@ func untold(virtual, arch string) queuepath.Unseen {
 	return first
 }
 
-// guestFlag reports whether a processor says that it is a virtual one.
+// guestFlag reports whether the processor identifies itself as virtual.
 func guestFlag(cpuinfo string) bool {
 	for line := range strings.Lines(cpuinfo) {
 		if name, flags, _ := strings.Cut(line, ":"); strings.TrimSpace(name) == "flags" {

@@ -16,13 +16,13 @@ func TestUntold(t *testing.T) {
 		{"kvm", "amd64", ""}, {"xen", "amd64", ""}, {"tcg", "amd64", "as a guest of tcg"},
 		{"unknown", "amd64", "no wait at all"},
 	} {
-		u := untold(c.virtual, c.arch)
+		u := unseenWaits(c.virtual, c.arch)
 		if (u.Blind == queuepath.BlindFirst) != (c.why != "") || !strings.Contains(u.Why, c.why) {
 			t.Errorf("%+v: %+v", c, u)
 		}
 	}
 	w := &watcher{inventory: &inventory{host: &facts.Host{}}}
-	if u := w.untold(); u.What == "" {
+	if u := w.unseenWaits(); u.What == "" {
 		t.Error("on bare metal nothing is said")
 	}
 	for text, want := range map[string]bool{

@@ -18,7 +18,7 @@ import (
 	"mpps/internal/thread"
 )
 
-// Config says what is watched, and how long.
+// Config describes what to watch, and how long.
 type Config struct {
 	Netns       string        // name below /run/netns; empty: that of this process
 	For         time.Duration // how long, at most an hour
@@ -26,32 +26,32 @@ type Config struct {
 	Host        *facts.Host   // what is known of the machine; may be nil
 	Progress    func(done time.Duration)
 
-	rows      uint32  // room for so many; 0: as many as the program asks for
-	waitShare float64 // what programs that see waits may take of a CPU to stay attached; 0: half of share
-	// For tests: why the kernel's BTF is not to be had, and what is done when all is loaded and watching begins.
+	rows      uint32  // size of the table of rows; 0: the program's default
+	waitShare float64 // share of a CPU for programs that watch waits, up to which they stay attached; 0: half of share
+	// For tests: a failure to read the kernel's BTF, and a callback when everything is loaded and watching starts.
 	btf   error
 	begun func()
 }
 
-// The usual way is to look in windows: a tracepoint with a program costs every packet some 50 ns, and counting it as
-// much again. share is how much of the busiest CPU's time watching may take, windows and all. Where all of the time
-// costs less than that, the windows follow on each other; the busier the path, the shorter they are, and the longer the
-// pauses. Each begins with a lead in which packets' ways are remembered but not counted, so that what was already on
-// its way is not taken for packets without one. Few long ones are better than many short ones: to attach and to detach
-// interrupts all CPUs, also those that are kept for guests (arch/x86/kernel/alternative.c, text_poke_sync).
+// Normally packets are watched in windows: a program on a tracepoint costs each packet some 50 ns, and counting costs
+// as much again. share is how much of the busiest CPU's time watching may take in total. If watching all the time costs
+// less, the windows follow each other without pauses; the busier the path, the shorter the windows and the longer the
+// pauses. Each window starts with a lead in which packets are remembered but not counted, so that packets already in
+// flight do not look as if they came from nowhere. A few long windows are better than many short ones: attaching and
+// detaching interrupt all CPUs, even those reserved for guests (arch/x86/kernel/alternative.c, text_poke_sync).
 const (
 	share    = 0.01
-	cycle    = 250 * time.Millisecond // from window to window, unless shortest needs more
-	shortest = 10 * time.Millisecond  // thousands of packets at the rates where it matters
+	cycle    = 250 * time.Millisecond // from window to window, unless shortest requires more
+	shortest = 10 * time.Millisecond  // thousands of packets at relevant rates
 	lead     = time.Millisecond
-	longest  = 10 * time.Second // of pauses
+	longest  = 10 * time.Second // longest pause
 )
 
-// eventCost is what one run of the program costs at most where the kernel does not measure it.
+// eventCost is the most that one run of the program costs, if the kernel does not measure it.
 const eventCost = 300 * time.Nanosecond
 
-// Watch watches the queues for a time, or until ctx ends, and tells what it saw. Without what it needs of the kernel it
-// tells devices' queues from their counters, and in Unseen what could not be seen.
+// Watch watches the queues for a time, or until ctx ends, and returns what it saw. If the kernel lacks something it
+// needs, it falls back to the devices' counters and lists in Unseen what could not be seen.
 func Watch(ctx context.Context, c Config) (*queuepath.Observation, error) {
 	if c.For <= 0 || c.For > time.Hour {
 		return nil, fmt.Errorf("watch for %v: expected more than nothing and at most an hour", c.For)
@@ -69,7 +69,7 @@ func Watch(ctx context.Context, c Config) (*queuepath.Observation, error) {
 		return nil, refused
 	}
 	if err != nil {
-		return counted(ctx, c, v, err)
+		return observeCounters(ctx, c, v, err)
 	}
 	w := &watcher{Config: c, program: p, inventory: v}
 	err = w.run(ctx)
@@ -80,7 +80,7 @@ func Watch(ctx context.Context, c Config) (*queuepath.Observation, error) {
 	return o, errors.Join(err, p.close())
 }
 
-// privileged makes a refusal for want of privilege a PrivilegeError. Root is refused for other reasons, such as
+// privileged turns a refusal for want of privilege into a PrivilegeError. Root is refused for other reasons, such as
 // lockdown.
 func privileged(err error) error {
 	if os.Geteuid() != 0 && (errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES)) {
@@ -89,31 +89,31 @@ func privileged(err error) error {
 	return err
 }
 
-// PrivilegeError says that watching needs root.
+// PrivilegeError means that watching needs root.
 type PrivilegeError struct{ Err error }
 
 func (e *PrivilegeError) Error() string { return "cannot watch packets' queues: " + e.Err.Error() }
 func (e *PrivilegeError) Unwrap() error { return e.Err }
 
-// Hint is what to do about it.
+// Hint returns what to do about it.
 func (e *PrivilegeError) Hint() string {
 	return "run as root: eBPF programs on tracepoints need CAP_BPF and CAP_PERFMON, other namespaces CAP_SYS_ADMIN"
 }
 
-// watcher watches once.
+// watcher is one watch.
 type watcher struct {
 	Config
 	*program
 	*inventory
 	began   time.Time
-	passed  time.Duration // of the whole interval
-	watched time.Duration // of which packets were counted
+	passed  time.Duration // length of the whole interval
+	watched time.Duration // part of it in which packets were counted
 	tallies []watchTally
 	unknown uint64
 }
 
 func (w *watcher) run(ctx context.Context) error {
-	if err := w.know(w.inventory); err != nil {
+	if err := w.setDevices(w.inventory); err != nil {
 		return err
 	}
 	if w.begun != nil {
@@ -124,22 +124,22 @@ func (w *watcher) run(ctx context.Context) error {
 	if w.EveryPacket {
 		err = w.always(ctx)
 	} else {
-		err = inTime(func() error { return w.windows(ctx) })
+		err = withPriority(func() error { return w.windows(ctx) })
 	}
 	w.passed = time.Since(w.began)
 	return err
 }
 
-// inTime calls f on a thread that goes before others, so that windows end when they should on a machine that has more
-// to do than CPUs. It sleeps nearly all of the time. The thread ends with f.
-func inTime(f func() error) error {
+// withPriority calls f on a thread of the highest nice priority, so that windows end on time on a machine with more
+// work than CPUs. The thread sleeps nearly all of the time. It ends with f.
+func withPriority(f func() error) error {
 	return thread.Do(func() error {
-		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, -20) // of the calling thread; without it windows may last longer
+		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, -20) // of the calling thread; without it windows may take longer
 		return f()
 	})
 }
 
-// doze sleeps on the calling thread, which wakes up by itself and not when the runtime's other threads get to it.
+// doze sleeps on the calling thread: it wakes by itself, without depending on the runtime's other threads.
 func doze(d time.Duration) {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
@@ -173,8 +173,8 @@ func (w *watcher) always(ctx context.Context) error {
 	return errors.Join(err, errDetach)
 }
 
-// windows counts every packet in short windows. How far they are apart follows from what the last one cost, with a
-// distance that varies, so that no rhythm of the traffic falls in step with them.
+// windows counts every packet in short windows. The pause after a window depends on its cost and is randomised, so that
+// windows do not fall into step with the traffic.
 func (w *watcher) windows(ctx context.Context) error {
 	r := rhythm{length: shortest}
 	cost := eventCost
@@ -182,7 +182,7 @@ func (w *watcher) windows(ctx context.Context) error {
 	read := time.Now()
 	for first := true; (first || w.left() > 0) && ctx.Err() == nil; first = false {
 		var stats io.Closer
-		if !measured {
+		if !measured { // Linux 5.8; otherwise eventCost applies
 			stats, _ = ebpf.EnableStats(uint32(unix.BPF_STATS_RUN_TIME)) // Linux 5.8; without, eventCost stands
 		}
 		held, err := w.window(r.length)
@@ -200,7 +200,7 @@ func (w *watcher) windows(ctx context.Context) error {
 			return err
 		}
 		w.tallies = now
-		if err := w.spareWaits(time.Duration(busiest.waits)*cost, time.Since(read)); err != nil {
+		if err := w.limitWaits(time.Duration(busiest.waits)*cost, time.Since(read)); err != nil {
 			return err
 		}
 		read = time.Now()
@@ -214,7 +214,7 @@ func (w *watcher) windows(ctx context.Context) error {
 	return nil
 }
 
-// window attaches, counts for a while and detaches again. held is how long packets paid for it.
+// window attaches, counts for a while and detaches. held is how long packets paid for it.
 func (w *watcher) window(length time.Duration) (held time.Duration, err error) {
 	if err := w.attach(); err != nil {
 		return 0, err
@@ -231,26 +231,26 @@ func (w *watcher) window(length time.Duration) (held time.Duration, err error) {
 	return held, errors.Join(err, errDetach)
 }
 
-// spareWaits has waits for locks seen in windows only, where to be attached all the time for them takes more than its
-// part: programs run for each lock that anybody in the kernel waits for. Otherwise they stay attached, since to attach
-// them costs more than they do.
-func (w *watcher) spareWaits(spent, passed time.Duration) error {
+// limitWaits restricts the watching of waits to windows if it costs more than its share while always attached: its
+// programs run for every contended lock in the kernel. Otherwise they stay attached, because attaching costs more than
+// they do.
+func (w *watcher) limitWaits(spent, passed time.Duration) error {
 	if w.noWaits != nil || w.sparing || float64(spent) <= cmp.Or(w.waitShare, share/2)*float64(passed) {
 		return nil
 	}
-	return w.spare()
+	return w.detachBetweenWindows()
 }
 
-// rhythm is how windows and pauses follow each other.
+// rhythm decides about windows and pauses.
 type rhythm struct {
 	length time.Duration // of the next window
-	part   float64       // of the busiest CPU's time that watching all the time would take
+	part   float64       // share of the busiest CPU that watching all the time would take
 }
 
-// next sets the next window's length and tells the pause before it, after a window that packets paid for during held,
-// which took a time that was spent on the busiest CPU, so that all together takes its share of it. A window that ended
-// late is made up for. A window without packets may have been an accident: the next is at most twice as long, and a
-// busy one is half remembered. chance in [0, 1) varies the pause by a quarter up or down.
+// next sets the length of the next window and returns the pause before it, such that watching takes its share of the
+// busiest CPU. In the last window, packets paid for the time held, and watching spent a time on that CPU. A window that
+// ended late is made up for. A window without packets may be an accident: the next one is at most twice as long, and
+// the last busy one still counts for half. chance in [0, 1) varies the pause by up to a quarter.
 func (r *rhythm) next(held, spent time.Duration, chance float64) (pause time.Duration) {
 	now := float64(spent) / float64(held)
 	r.part = max(now, r.part/2)
@@ -264,8 +264,8 @@ func (r *rhythm) next(held, spent time.Duration, chance float64) (pause time.Dur
 	return min(max(pause, 0), longest)
 }
 
-// measure takes what one run costs from the kernel's own statistics, which overstate it. enough reports whether there
-// were enough. The programs that see waits for locks cost less, and are taken to cost as much.
+// measure returns the cost of one run by the kernel's own statistics, which overestimate it, and whether there were
+// enough runs. The programs for waits cost less but are assumed to cost as much.
 func (w *watcher) measure() (cost time.Duration, enough bool) {
 	var ns time.Duration
 	var runs uint64
@@ -288,7 +288,7 @@ func (w *watcher) progress() {
 	}
 }
 
-// newDevices looks for devices that came meanwhile, where packets were seen on one that was not known.
+// newDevices refreshes the devices if packets were seen on an unknown one.
 func (w *watcher) newDevices() error {
 	sum, _, _, err := w.tally(nil)
 	if err != nil {
@@ -301,7 +301,7 @@ func (w *watcher) newDevices() error {
 	if err := w.refresh(); err != nil {
 		return err
 	}
-	return w.know(w.inventory)
+	return w.setDevices(w.inventory)
 }
 
 func sleep(ctx context.Context, d time.Duration) {
