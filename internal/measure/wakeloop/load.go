@@ -16,16 +16,16 @@ import (
 	"mpps/internal/thread"
 )
 
-// The load of one thread: a buffer that no private cache holds, and what of the memory that is available all threads
-// may take.
+// The load of one thread: a buffer that exceeds any private cache. All threads together take at most 1/loadShare of the
+// available memory.
 const (
 	loadBytes = 64 << 20
 	loadShare = 8
 )
 
-// Load keeps CPUs busy until the time is over or the context ends: a thread on each, at the lowest priority, that
-// copies memory, and now and then makes pages and gives them back, which makes the kernel call other CPUs. It takes at
-// most an eighth of the memory that is available.
+// Load keeps CPUs busy until the time is up or the context ends. A thread of the lowest priority on each copies memory,
+// and from time to time frees pages, which makes the kernel interrupt other CPUs. It takes at most an eighth of the
+// available memory.
 func Load(ctx context.Context, cpus []int, limit time.Duration) error {
 	available, err := memAvailable()
 	if err != nil {
@@ -74,7 +74,7 @@ func burn(ctx context.Context, cpu, size int) error {
 			copy(to[at:at+piece], from[at:])
 		}
 		from, to = to, from
-		if round%64 == 0 { // the kernel tells other CPUs that these pages are no more
+		if round%64 == 0 { // freeing pages makes the kernel interrupt other CPUs
 			if err := unix.Madvise(to, unix.MADV_DONTNEED); err != nil {
 				return fmt.Errorf("give memory back: %w", err)
 			}
@@ -91,7 +91,7 @@ func memory(size int) ([]byte, error) {
 	return b, nil
 }
 
-// memAvailable is MemAvailable of /proc/meminfo, in bytes.
+// memAvailable returns MemAvailable of /proc/meminfo, in bytes.
 func memAvailable() (uint64, error) {
 	text, err := os.ReadFile("/proc/meminfo")
 	if err != nil {

@@ -1,6 +1,5 @@
-// Package wakeloop measures how late timers wake threads on this machine, without any other program, and makes load
-// beside such a measurement. Both are for machines that have no rt-tests: see docs/latency.md for what the loop cannot
-// do.
+// Package wakeloop measures how late timers wake threads on this machine, without another program, and makes load for
+// such a measurement. Both are for machines without rt-tests; docs/latency.md describes the limits of the loop.
 package wakeloop
 
 import (
@@ -23,28 +22,28 @@ import (
 	"mpps/internal/thread"
 )
 
-// Options say what to measure.
+// Options describe what to measure.
 type Options struct {
 	CPUs     []int
 	Interval time.Duration // from one wake-up to the next: 20 µs to 1 s
 	For      time.Duration
 	Priority int // of SCHED_FIFO, 1–99
-	Keep     int // long wake-ups of each thread to keep with their times
+	Keep     int // long wake-ups per thread to keep with their times
 }
 
-// Measure runs a thread on each CPU until the time is over or the context ends. A thread that cannot have SCHED_FIFO is
-// measured as it is, and says so.
+// Measure runs a thread on each CPU until the time is up or the context ends. A thread that cannot get SCHED_FIFO is
+// measured anyway and reports the problem.
 func Measure(ctx context.Context, o Options) ([]wakeup.OwnThread, error) {
 	if len(o.CPUs) == 0 || o.Interval < 20*time.Microsecond || o.Interval > time.Second || o.Keep < 1 {
 		return nil, fmt.Errorf("interval %v on %d CPUs: expected 20µs to 1s on one at least", o.Interval, len(o.CPUs))
 	}
-	// The threads sleep in the kernel without the runtime's knowledge, so that nothing of it stands between a wake-up
-	// and the look at the clock. Each keeps a processor of the runtime, and no collection must wait for one.
+	// The threads sleep in the kernel without the runtime's knowledge, so that nothing of it comes between a wake-up
+	// and reading the clock. Each keeps one of the runtime's processors, and no garbage collection may wait for one.
 	runtime.GOMAXPROCS(len(o.CPUs) + 2)
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	locked := unix.Mlockall(unix.MCL_CURRENT | unix.MCL_FUTURE)
 	if locked == nil {
-		defer func() { _ = unix.Munlockall() }() // only of this process, and it fails for nobody
+		defer func() { _ = unix.Munlockall() }() // only affects this process, and cannot fail
 	}
 	var stop atomic.Bool
 	threads := make([]measured, len(o.CPUs))
@@ -78,7 +77,7 @@ func Measure(ctx context.Context, o Options) ([]wakeup.OwnThread, error) {
 	return results, errors.Join(errs...)
 }
 
-// measured is a thread that is measured.
+// measured is a measured thread.
 type measured struct {
 	wakeup.OwnThread
 	histogram traffic.Histogram
@@ -87,7 +86,7 @@ type measured struct {
 	err       error
 }
 
-// shortest is a heap of long wake-ups, the shortest first.
+// shortest is a min-heap of long wake-ups.
 type shortest []wakeup.OwnLong
 
 func (s shortest) Len() int           { return len(s) }
@@ -113,19 +112,19 @@ func (t *measured) run(o Options, stop *atomic.Bool) {
 	}
 	blockSignals()
 	next := now() + int64(o.Interval)
-	// It ends by its own clock: where it leaves no time to others nobody would stop it.
+	// It ends by its own clock: if it leaves no time to others, nothing else would stop it.
 	for end := next + int64(o.For); next < end && !stop.Load(); {
 		sleepUntil(next)
 		at := now()
-		t.took(max(at-next, 0), at)
-		// what was missed is missed, as with cyclictest
+		t.record(max(at-next, 0), at)
+		// missed periods are skipped, as in cyclictest
 		for next += int64(o.Interval); next <= at; next += int64(o.Interval) {
 		}
 	}
 }
 
-// took counts a wake-up.
-func (t *measured) took(late, at int64) {
+// record counts a wake-up.
+func (t *measured) record(late, at int64) {
 	ns := uint64(late)
 	t.histogram.Record(time.Duration(late))
 	t.sum += ns
@@ -159,21 +158,21 @@ func (t *measured) result() wakeup.OwnThread {
 	return r
 }
 
-// now is CLOCK_MONOTONIC in nanoseconds.
+// now returns CLOCK_MONOTONIC in nanoseconds.
 func now() int64 {
 	var ts unix.Timespec
 	unix.RawSyscall(unix.SYS_CLOCK_GETTIME, unix.CLOCK_MONOTONIC, uintptr(unsafe.Pointer(&ts)), 0)
 	return ts.Nano()
 }
 
-// sleepUntil sleeps until CLOCK_MONOTONIC is there. Signals are blocked, so nothing else ends it.
+// sleepUntil sleeps until a time of CLOCK_MONOTONIC. Signals are blocked, so nothing else ends it.
 func sleepUntil(ns int64) {
 	ts := unix.NsecToTimespec(ns)
 	unix.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, uintptr(unsafe.Pointer(&ts)),
 		0, 0, 0)
 }
 
-// blockSignals keeps the runtime's signals, by which it would make this thread yield, and all others from it.
+// blockSignals blocks all signals on this thread, including those by which the runtime would make it yield.
 func blockSignals() {
 	all := ^uint64(0)
 	unix.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&all)), 0, unsafe.Sizeof(all), 0,

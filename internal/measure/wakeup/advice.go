@@ -2,7 +2,7 @@ package wakeup
 
 import "mpps/internal/model/facts"
 
-// words are the kinds for people.
+// words are the names of the kinds, for people.
 var words = map[facts.Disturbance]string{
 	facts.SMI: "system management interrupts", facts.Steal: "stolen time", facts.MachineCheck: "machine checks",
 	facts.Throttle:    "throttling",
@@ -14,7 +14,7 @@ var words = map[facts.Disturbance]string{
 	facts.ContextSwitch: "context switches", facts.VMExit: "exits of the guest:",
 }
 
-// advice is what to do about a kind.
+// advice is what to do about each kind.
 var advice = map[facts.Disturbance]string{
 	facts.SMI: "firmware settings: 'mpps explain firmware.legacy_usb', 'mpps explain " +
 		"firmware.patrol_scrub'; the vendor's realtime profile",
@@ -37,5 +37,5 @@ var advice = map[facts.Disturbance]string{
 	facts.VMExit:        "look at what the guest does: timers, emulated devices, interrupts",
 }
 
-// Advice is what to do about a kind; empty for none that is known.
+// Advice returns what to do about a kind, empty for an unknown one.
 func Advice(kind facts.Disturbance) string { return advice[kind] }

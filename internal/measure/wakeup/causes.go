@@ -11,23 +11,22 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// Causes say what goes with the worst wake-ups. It is a correlation over time, of counters against the longest wake-up
-// of each window: a cause that no counter shows cannot be found, and one that is found may be the consequence of
-// another that is not counted.
+// Causes is what coincides with the worst wake-ups. It is a correlation over time, of counters with the longest wake-up
+// in each window: a cause without a counter cannot be found, and one that is found may be the effect of something that
+// is not counted.
 type Causes struct {
-	Windows     int     `json:"windows"`      // pieces of time that were compared
-	Bad         int     `json:"bad"`          // of them held wake-ups that stand out
-	ThresholdNs uint64  `json:"threshold_ns"` // the shortest of those; 0: none stands out
-	Found       []Cause `json:"found"`        // those that explain most first
-	Unexplained int     `json:"unexplained"`  // bad windows with which nothing goes
-	Verdict     string  `json:"verdict"`      // in a sentence
+	Windows     int     `json:"windows"`      // intervals compared
+	Bad         int     `json:"bad"`          // of which contain wake-ups that stand out
+	ThresholdNs uint64  `json:"threshold_ns"` // the shortest of those wake-ups; 0: none stands out
+	Found       []Cause `json:"found"`        // the best explanations first
+	Unexplained int     `json:"unexplained"`  // bad windows without a cause
+	Verdict     string  `json:"verdict"`      // one sentence
 }
 
-// Confidence is how sure it is that a counter and long wake-ups go together.
+// Confidence is how certain it is that a counter and long wake-ups are related.
 type Confidence string
 
-// Chances are those of seeing as much where the two have nothing to do with each other, over all counters that were
-// looked at.
+// Confidence is by the chance of seeing such a coincidence between unrelated things, over all counters examined.
 const (
 	Likely Confidence = "likely" // chance below 1 in 1000
 	Strong Confidence = "strong" // chance below 1 in 1000000
@@ -40,23 +39,22 @@ type Cause struct {
 	CPU        int               `json:"cpu"` // −1: of the whole host, or of the guest
 	Confidence Confidence        `json:"confidence"`
 	Chance     float64           `json:"chance"` // see Confidence
-	// Hits of Bad windows with long wake-ups had more than Above of it, and FalseHits of Others without.
+	// Hits of Bad windows with long wake-ups had more than Above per second, and FalseHits of Others without.
 	Above     float64 `json:"above"`
 	Hits      int     `json:"hits"`
 	Bad       int     `json:"bad"`
 	FalseHits int     `json:"false_hits"`
 	Others    int     `json:"others"`
-	// Also are other counters that moved in the same windows and are taken for its consequences or companions.
+	// Also are other counters that moved in the same windows, probably as effects or companions.
 	Also     []string `json:"also,omitempty"`
-	Evidence string   `json:"evidence"` // a sentence
+	Evidence string   `json:"evidence"` // one sentence
 	Advice   string   `json:"advice"`   // what to do about it
 }
 
-// maxCauses is how many are named.
+// maxCauses is how many causes are reported.
 const maxCauses = 3
 
-// FindCauses compares windows with the worst wake-ups with all others. It is pure, and answers alike for the same runs
-// and series.
+// FindCauses compares windows with the worst wake-ups with all others. It is pure and deterministic.
 func FindCauses(runs []Run, s *Series, medianNs uint64) Causes {
 	all := windows(runs, s)
 	isBad, threshold := bad(all, medianNs)
@@ -108,8 +106,8 @@ func (c *Causes) verdict() string {
 		c.Found[0].Evidence, c.Unexplained, c.Bad)
 }
 
-// strongest is the source that tells the open bad windows best from the good ones, with the windows in which it was up;
-// nil where none does beyond chance. Those that were found are not looked at again.
+// strongest returns the source that best distinguishes open bad windows from good ones, with the windows in which it
+// was up; nil if none does so beyond chance. It skips sources that were already found.
 func strongest(all []window, isBad, open []bool, s *Series, found []Cause) (*Cause, []bool) {
 	type candidate struct {
 		Cause
@@ -154,8 +152,8 @@ func strongest(all []window, isBad, open []bool, s *Series, found []Cause) (*Cau
 		return nil, nil
 	}
 	least := slices.MinFunc(list, func(a, b candidate) int { return cmp.Compare(a.Chance, b.Chance) })
-	// Of those that tell nearly as well, what is the more certain to be a cause: a thread that ran is one, that there
-	// was a switch to it is not.
+	// Of nearly equal candidates, take the one that is most likely a cause: a thread that ran is one, the context
+	// switch to it is not.
 	chosen := least
 	for _, c := range list {
 		if near(c.Cause, least.Cause) && rank(c.Kind) < rank(chosen.Kind) {
@@ -181,16 +179,16 @@ func strongest(all []window, isBad, open []bool, s *Series, found []Cause) (*Cau
 	chosen.Evidence = fmt.Sprintf("%s: in %d of %d windows with long wake-ups, and in %d of %d others",
 		source(chosen.Kind, chosen.Name, chosen.CPU), chosen.Hits, chosen.Bad,
 		chosen.FalseHits, chosen.Others)
-	chosen.Advice = advice[chosen.Kind]
+	chosen.Advice = Advice(chosen.Kind)
 	return &chosen.Cause, chosen.hit
 }
 
-// near reports whether a source tells bad windows from others about as well as the best one.
+// near reports whether a source distinguishes bad windows about as well as the best one.
 func near(c, best Cause) bool {
 	return 10*c.Hits >= 8*best.Hits && float64(c.FalseHits) <= 2*float64(best.FalseHits)+0.02*float64(best.Others)
 }
 
-// rate is how much a window has of a source each second.
+// rate returns how much of a source a window has per second.
 func (w *window) rate(k int) float64 {
 	length := w.to.Sub(w.from).Seconds()
 	if length <= 0 {
@@ -202,8 +200,8 @@ func (w *window) rate(k int) float64 {
 // quantiles of the good windows above which a source counts as up.
 var quantiles = []float64{0, 0.9, 0.99}
 
-// thresholds are the rates above which a source is up: anything at all for what is rare, otherwise more than good
-// windows have.
+// thresholds returns the rates above which a source counts as up: any rate at all for what is rare, otherwise more than
+// good windows have.
 func thresholds(all []window, isBad []bool, k int) []float64 {
 	var good []float64
 	for i := range all {
@@ -224,7 +222,7 @@ func thresholds(all []window, isBad []bool, k int) []float64 {
 	return list
 }
 
-// tail is the chance that so many or more of the bad windows are among those that are up, were they up by lot (the
+// tail returns the chance that at least as many bad windows are among those that are up, if they were up at random (the
 // upper tail of the hypergeometric distribution: Fisher's exact test, one-sided).
 func tail(hits, bad, falseHits, others int) float64 {
 	up, total := hits+falseHits, bad+others
@@ -238,7 +236,7 @@ func tail(hits, bad, falseHits, others int) float64 {
 	return math.Min(p, 1)
 }
 
-// choose is the logarithm of n over k.
+// choose returns the logarithm of the binomial coefficient n over k.
 func choose(n, k int) float64 {
 	lg := func(x int) float64 { v, _ := math.Lgamma(float64(x + 1)); return v }
 	return lg(n) - lg(k) - lg(n-k)
@@ -247,7 +245,7 @@ func choose(n, k int) float64 {
 // is reports whether a cause is this source.
 func (s Source) is(c Cause) bool { return s.Kind == c.Kind && s.Name == c.Name && s.CPU == c.CPU }
 
-// source names a counter for people.
+// source returns a counter's name for people.
 func source(kind facts.Disturbance, name string, cpu int) string {
 	text := words[kind]
 	if name != "" {
@@ -259,10 +257,10 @@ func source(kind facts.Disturbance, name string, cpu int) string {
 	return text
 }
 
-// Named is a counter's name for people.
+// Named returns the counter's name for people.
 func (b Beside) Named() string { return source(b.Kind, b.Name, b.CPU) }
 
-// explain puts into each long wake-up which cause goes with it and what else stood out just then.
+// explain adds to each long wake-up its cause and what else stood out at that time.
 func (f *File) explain() {
 	all := windows(f.Runs, f.Counted)
 	isBad, _ := bad(all, median(f.Total))
@@ -286,7 +284,7 @@ func (f *File) explain() {
 	}
 }
 
-// standingOut are the counters that moved more in a window than in nearly all others.
+// standingOut returns the counters that moved more in a window than in nearly all others.
 func standingOut(all []window, at int, s *Series) []Beside {
 	var list []Beside
 	for k, source := range s.Sources {

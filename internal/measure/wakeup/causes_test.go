@@ -112,7 +112,7 @@ func (s scene) file() *File {
 			slice.To = end
 			if s.exact {
 				slice.TriggerNs = 18_000
-				longest(&slice.Long, keptLong)
+				keepLongest(&slice.Long, maxLong)
 			} else {
 				slice.Long = nil
 			}

@@ -14,37 +14,37 @@ import (
 	"mpps/internal/measure"
 )
 
-// Output is what one start of a tool told.
+// Output is what one run of a tool reported.
 type Output struct {
 	Version string
 	Threads []Thread
-	Long    []Long // when long wake-ups were, where the tool tells; in the order in which they happened
-	Lost    uint64 // of those it had no room for
-	Exact   bool   // Long is complete down to the trigger but for Lost
+	Long    []Long // long wake-ups with their times, if the tool reports them; in order of time
+	Lost    uint64 // long wake-ups that the tool had no room for
+	Exact   bool   // Long has every wake-up beyond the trigger, except those in Lost
 
-	Trigger  uint64   // nanoseconds, where the tool chose it
-	Problems []string // what it says it did not have
+	Trigger  uint64   // nanoseconds, if the tool chose it
+	Problems []string // what the tool says it lacked
 }
 
-// Long is a long wake-up by the clock of the machine that was measured.
+// Long is a long wake-up, by the clock of the measured machine.
 type Long struct {
 	CPU  int
 	Ns   uint64
 	When time.Duration // CLOCK_MONOTONIC at the end of the wake-up
 }
 
-// ErrNoOutput is wrapped by every complaint about what a tool printed.
+// ErrNoOutput is wrapped by every error about the output of a tool.
 var ErrNoOutput = errors.New("not what the tool prints")
 
 func unexpected(tool, format string, args ...any) error {
 	return fmt.Errorf("%s: %w: %s", tool, ErrNoOutput, fmt.Sprintf(format, args...))
 }
 
-// maxText bounds what is read of a tool's output.
+// maxText is how much of a tool's output is read, in bytes.
 const maxText = 32 << 20
 
-// cyclictestJSON is what cyclictest --json writes since rt-tests 2.0 (rt_write_json in src/lib/rt-utils.c, write_stats
-// in src/cyclictest/cyclictest.c). Two keys carry a stray colon; later versions may mend that.
+// cyclictestJSON is the output of cyclictest --json since rt-tests 2.0 (rt_write_json in src/lib/rt-utils.c,
+// write_stats in src/cyclictest/cyclictest.c). The version's key has a stray colon, which later versions may fix.
 type cyclictestJSON struct {
 	Version  string                  `json:"rt_test_version"`
 	Version2 string                  `json:"rt_test_version:"`
@@ -60,10 +60,9 @@ type cyclicThread struct {
 	CPU       int               `json:"cpu"`
 }
 
-// ParseCyclictest reads what cyclictest printed: the JSON of --json=-, with what it says before and behind it, or where
-// there is none the text of -q -h. Its histogram ends at cap µs: longer wake-ups are in cycles and in max only. It
-// drops fractions of a µs, and so do these figures. cpus are those of its threads in their order, for the text, which
-// does not name them.
+// ParseCyclictest parses the output of cyclictest: the JSON of --json=-, with the text around it, or without JSON the
+// text of -q -h. Its histogram ends at cap µs: longer wake-ups only appear in cycles and in max. It truncates to whole
+// µs, and so do these figures. cpus are the CPUs of its threads in order, which the text lacks.
 func ParseCyclictest(text string, cap int, cpus []int) (*Output, error) {
 	if len(text) > maxText {
 		return nil, unexpected("cyclictest", "more than %d MiB", maxText>>20)
@@ -78,16 +77,16 @@ func ParseCyclictest(text string, cap int, cpus []int) (*Output, error) {
 		start++
 	}
 	decoder := json.NewDecoder(strings.NewReader(text[start:]))
-	var told cyclictestJSON
-	if err := decoder.Decode(&told); err != nil {
+	var report cyclictestJSON
+	if err := decoder.Decode(&report); err != nil {
 		return nil, unexpected("cyclictest", "its JSON is cut short or broken: %v", err)
 	}
-	out := &Output{Version: told.Version + told.Version2}
-	if len(told.Threads) == 0 {
+	out := &Output{Version: report.Version + report.Version2}
+	if len(report.Threads) == 0 {
 		return nil, unexpected("cyclictest", "its JSON has no thread")
 	}
-	threads := make([]cyclicThread, len(told.Threads))
-	for key, t := range told.Threads {
+	threads := make([]cyclicThread, len(report.Threads))
+	for key, t := range report.Threads {
 		n, err := strconv.Atoi(key)
 		if err != nil || n < 0 || n >= len(threads) {
 			return nil, unexpected("cyclictest", "found thread %q of %d", key, len(threads))
@@ -105,7 +104,7 @@ func ParseCyclictest(text string, cap int, cpus []int) (*Output, error) {
 	return out, nil
 }
 
-// distribution makes a thread's figures of cyclictest's.
+// distribution converts a thread's figures.
 func (t cyclicThread) distribution(cap int) (Distribution, error) {
 	s := sampled{cpu: t.CPU, capNs: uint64(cap) * 1000, count: t.Cycles, min: micros(t.Min), max: micros(t.Max),
 		mean: t.Avg * 1000}
@@ -121,8 +120,8 @@ func (t cyclicThread) distribution(cap int) (Distribution, error) {
 	if t.Cycles > inside {
 		s.beyond = t.Cycles - inside
 	}
-	// Ended in a wake-up, it has counted a cycle whose length it has not: without a longer one in max it is none beyond
-	// the histogram.
+	// If interrupted during a wake-up, cyclictest has counted a cycle without its length: unless max is longer, nothing
+	// is beyond the histogram.
 	if s.beyond > 0 && t.Max < float64(cap) {
 		s.beyond = 0
 	}
@@ -136,19 +135,19 @@ func micros(us float64) uint64 {
 	return uint64(math.Round(us * 1000))
 }
 
-// spike is a line of --spike (trigger_print in cyclictest.c): the time is CLOCK_MONOTONIC in µs.
+// Lines of --spike (trigger_print in cyclictest.c). The time is CLOCK_MONOTONIC in µs.
 var (
 	spike      = regexp.MustCompile(`^T: *([0-9]+) Spike: *([0-9]+): TS: *([0-9]+)$`)
 	spikeCount = regexp.MustCompile(`^spikes = ([0-9]+)$`)
 )
 
-// spikes reads the list behind the JSON.
+// spikes parses the list after the JSON.
 func (o *Output) spikes(text string) {
 	var counted uint64
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		if m := spikeCount.FindStringSubmatch(line); m != nil {
-			counted, _ = strconv.ParseUint(m[1], 10, 64) // digits by the pattern; one that overflows is the largest
+			counted, _ = strconv.ParseUint(m[1], 10, 64) // only digits; an overflow gives the largest number
 			o.Exact = true
 			continue
 		}
@@ -168,8 +167,8 @@ func (o *Output) spikes(text string) {
 	slices.SortStableFunc(o.Long, func(a, b Long) int { return int(a.When - b.When) })
 }
 
-// parseCyclicText reads the text of "cyclictest -q -h": a line of counts for each µs, a column a thread, and behind it
-// lines that begin with # with totals, minima, averages, maxima and overflows.
+// parseCyclicText parses the text of "cyclictest -q -h": a line of counts for each µs, with a column per thread,
+// followed by lines starting with # for totals, minima, averages, maxima and overflows.
 func parseCyclicText(text string, cap int, cpus []int) (*Output, error) {
 	var threads []sampled
 	notes := map[string][]uint64{}
@@ -221,7 +220,7 @@ func parseCyclicText(text string, cap int, cpus []int) (*Output, error) {
 	return out, nil
 }
 
-// integers are the numbers of a line that has nothing else.
+// integers returns the numbers of a line, and false if it contains anything else.
 func integers(line string) ([]uint64, bool) {
 	var numbers []uint64
 	for field := range strings.FieldsSeq(line) {

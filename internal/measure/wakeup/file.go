@@ -11,10 +11,10 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// maxFile bounds a file. One with as many intervals and counters as are kept has about 8 MB.
+// maxFile is the largest file, in bytes. One with the most intervals and counters has about 8 MB.
 const maxFile = 64 << 20
 
-// ErrNotAFile is wrapped by every complaint about a file's content.
+// ErrNotAFile is wrapped by every error about a file's content.
 var ErrNotAFile = errors.New("not a file of 'mpps latency'")
 
 // Encode writes a file as JSON that ends in a newline.
@@ -24,7 +24,7 @@ func Encode(w io.Writer, f *File) error {
 	return encoder.Encode(f)
 }
 
-// Decode reads a file: the bare one, or the answer of latency --json with it as its result.
+// Decode reads a file: a bare one, or an answer of latency --json with it as the result.
 func Decode(reader io.Reader) (*File, error) {
 	text, err := io.ReadAll(io.LimitReader(reader, maxFile+1))
 	if err != nil {
@@ -50,7 +50,7 @@ func Decode(reader io.Reader) (*File, error) {
 	return f, f.check()
 }
 
-// check looks at what the rest of the program relies on.
+// check validates what the rest of the program relies on.
 func (f *File) check() error {
 	switch {
 	case f.Schema != Schema:
@@ -81,31 +81,31 @@ func (f *File) check() error {
 	return nil
 }
 
-// Comparison is before against after.
+// Comparison compares two files.
 type Comparison struct {
 	Before string `json:"before"`
 	After  string `json:"after"`
-	// Longest compares the longest wake-ups of each run: what the runs agree on, not the longest of all.
+	// Longest compares the longest wake-up of each run, not just the longest of all.
 	Longest  measure.Comparison `json:"longest_ns"`
 	Rows     []Row              `json:"rows"`
 	Warnings []measure.Warning  `json:"warnings"`
 }
 
-// Row is one figure of both.
+// Row is one figure of both files.
 type Row struct {
 	Name     string  `json:"name"` // min, mean, p50 … p99.999, max
 	BeforeNs float64 `json:"before_ns"`
 	AfterNs  float64 `json:"after_ns"`
 }
 
-// Compare compares two files. Percentiles are there that both have samples for.
+// Compare compares two files. It has the percentiles for which both have enough samples.
 func Compare(before, after *File) Comparison {
 	c := Comparison{Before: before.Label("before"), After: after.Label("after"),
 		Longest: measure.Compare(before.longest(), after.longest())}
 	b, a := before.Total.Latency, after.Total.Latency
 	c.Rows = append(c.Rows, Row{"min", float64(b.MinNs), float64(a.MinNs)}, Row{"mean", b.MeanNs, a.MeanNs})
 	for _, p := range b.Percentiles {
-		if v, told := a.Percentile(p.P); told {
+		if v, enough := a.Percentile(p.P); enough {
 			c.Rows = append(c.Rows, Row{fmt.Sprintf("p%g", p.P), float64(p.ValueNs), float64(v)})
 		}
 	}
@@ -137,7 +137,7 @@ func Compare(before, after *File) Comparison {
 	return c
 }
 
-// longest are the longest wake-ups of the runs.
+// longest returns the longest wake-up of each run, in ns.
 func (f *File) longest() []float64 {
 	var values []float64
 	for _, r := range f.Runs {
@@ -155,7 +155,7 @@ func (f *File) guestName() string {
 	return f.Guest.Name
 }
 
-// Label is the file's own name, or another.
+// Label returns the file's name, or otherwise if it has none.
 func (f *File) Label(otherwise string) string {
 	if f.Name != "" {
 		return f.Name
@@ -163,7 +163,7 @@ func (f *File) Label(otherwise string) string {
 	return otherwise
 }
 
-// Where is what was measured, in words.
+// Where describes what was measured.
 func (f *File) Where() string {
 	if f.Guest != nil {
 		return "guest " + f.Guest.Name + ", " + cpus(f.Asked.CPUs)
@@ -171,7 +171,7 @@ func (f *File) Where() string {
 	return "host " + f.Host + ", " + cpus(f.Asked.CPUs)
 }
 
-// cpus writes a set with its noun.
+// cpus returns a set with its noun.
 func cpus(set setting.CPUSet) string {
 	if len(set) == 1 {
 		return "CPU " + set.String()

@@ -7,26 +7,26 @@ import (
 	"mpps/internal/measure"
 )
 
-// What the distributions are of (measure.Latency.What).
+// What the distributions measure (measure.Latency.What).
 const (
 	TimerWakeup  = "timer wake-up"
 	Interruption = "interruption of a busy loop"
 )
 
-// sampled is one thread of what a tool printed, in nanoseconds.
+// sampled holds the figures of one thread in a tool's output, in nanoseconds.
 type sampled struct {
 	cpu     int
 	buckets []measure.Bucket
-	capNs   uint64 // the histogram ends before this
-	beyond  uint64 // longer ones
+	capNs   uint64 // end of the histogram
+	beyond  uint64 // wake-ups beyond it
 	min     uint64
 	max     uint64
 	mean    float64
 	count   uint64
 }
 
-// distribution makes a distribution of a thread's figures. The longest wake-up is the tool's own figure where the
-// histogram does not reach so far; what lies beyond it is one bucket from its end to there.
+// distribution converts a thread's figures. If the histogram is too short, the longest wake-up is the tool's own
+// figure, and everything beyond the histogram is one bucket up to there.
 func (s sampled) distribution(what string) Distribution {
 	buckets := slices.Clone(s.buckets)
 	if s.beyond > 0 {
@@ -43,7 +43,7 @@ func (s sampled) distribution(what string) Distribution {
 	return Distribution{Latency: capped(l), Beyond: s.beyond}
 }
 
-// capped takes the upper edges of the highest buckets down to the longest value, so that no percentile is beyond it.
+// capped limits percentiles to the longest value.
 func capped(l *measure.Latency) *measure.Latency {
 	for i := range l.Percentiles {
 		l.Percentiles[i].ValueNs = min(l.Percentiles[i].ValueNs, l.MaxNs)
@@ -51,8 +51,8 @@ func capped(l *measure.Latency) *measure.Latency {
 	return l
 }
 
-// Merge adds distributions bucket by bucket. What lies beyond the histograms becomes one bucket, since nothing is known
-// of where between its edges a wake-up was.
+// Merge adds distributions bucket by bucket. Overlapping buckets, such as those beyond the histograms, become one,
+// because nothing is known about the values between their edges.
 func Merge(all ...Distribution) Distribution {
 	var parts []*measure.Latency
 	var out Distribution
@@ -67,7 +67,7 @@ func Merge(all ...Distribution) Distribution {
 		return Distribution{}
 	}
 	out.Latency = merged
-	buckets := joined(merged.Buckets)
+	buckets := joinOverlaps(merged.Buckets)
 	if len(buckets) == len(merged.Buckets) {
 		capped(merged)
 		return out
@@ -78,8 +78,8 @@ func Merge(all ...Distribution) Distribution {
 	return out
 }
 
-// joined puts buckets that overlap together.
-func joined(buckets []measure.Bucket) []measure.Bucket {
+// joinOverlaps joins buckets that overlap.
+func joinOverlaps(buckets []measure.Bucket) []measure.Bucket {
 	sorted := slices.Clone(buckets)
 	slices.SortFunc(sorted, func(a, b measure.Bucket) int {
 		return cmp.Or(cmp.Compare(a.FromNs, b.FromNs), cmp.Compare(a.ToNs, b.ToNs))

@@ -9,25 +9,25 @@ import (
 	"mpps/internal/measure"
 )
 
-// keptLong and keptWorst bound how many long wake-ups are kept of a slice and of a file.
+// maxLong and maxWorst limit how many long wake-ups a slice and a file keep.
 const (
-	keptLong  = 32
-	keptWorst = 10
+	maxLong  = 32
+	maxWorst = 10
 )
 
-// Clock tells when something was on the host that happened by the CLOCK_MONOTONIC of the measured machine.
+// Clock converts the measured machine's CLOCK_MONOTONIC to the host's clock.
 type Clock struct {
 	Host  time.Time     // a moment by the host's clock
-	There time.Duration // the same by the other's
-	Off   time.Duration // by how much this may be wrong
+	There time.Duration // the same moment by the other clock
+	Off   time.Duration // the possible error
 	Known bool
 }
 
-// at is a moment on the host.
+// at returns a moment by the host's clock.
 func (c Clock) at(there time.Duration) time.Time { return c.Host.Add(there - c.There) }
 
-// Add puts a slice into a run: what the tool told, when it was started and when it had ended, and the clock of the
-// machine. trigger is from which length on the tool was asked for times, 0 for not at all.
+// Add adds a slice to a run: what the tool reported, when it was started and had ended, and the clock of the machine.
+// trigger is the length from which the tool was asked to report times, 0 for none.
 func (r *Run) Add(number int, out *Output, from, to time.Time, trigger uint64, clock Clock) {
 	s := Slice{From: from, To: to}
 	whole := make([]Distribution, 0, len(out.Threads)+1)
@@ -53,7 +53,7 @@ func (r *Run) Add(number int, out *Output, from, to time.Time, trigger uint64, c
 	}
 	if out.Exact && clock.Known {
 		s.TriggerNs, s.Lost = max(trigger, out.Trigger, 1), out.Lost
-		if out.Lost > 0 {
+		if out.Lost > 0 { // the longest may be among the lost
 			s.TriggerNs = 0 // the longest may be among those
 		}
 		for _, l := range out.Long {
@@ -61,7 +61,7 @@ func (r *Run) Add(number int, out *Output, from, to time.Time, trigger uint64, c
 			s.Long = append(s.Long, Wakeup{Ns: l.Ns, Run: number, CPU: l.CPU,
 				From: r.moment(end.Add(-time.Duration(l.Ns) - clock.Off)), To: r.moment(end.Add(clock.Off))})
 		}
-		longest(&s.Long, keptLong)
+		keepLongest(&s.Long, maxLong)
 	}
 	r.Distribution = Merge(append(whole, r.Distribution)...)
 	r.Slices = append(r.Slices, s)
@@ -72,12 +72,13 @@ func (r *Run) moment(at time.Time) Moment {
 	return Moment{At: at, Seconds: at.Sub(r.Started).Seconds()}
 }
 
-func longest(list *[]Wakeup, most int) {
+// keepLongest sorts wake-ups, longest first, and drops all but the first most.
+func keepLongest(list *[]Wakeup, most int) {
 	slices.SortStableFunc(*list, func(a, b Wakeup) int { return cmp.Compare(b.Ns, a.Ns) })
 	*list = (*list)[:min(len(*list), most)]
 }
 
-// worst is the longest wake-up of a run, as near as it is known when it was.
+// worst returns the longest wake-up of a run, with its time as precisely as it is known.
 func (r *Run) worst(number int) *Wakeup {
 	var w *Wakeup
 	for i := range r.Slices {
@@ -89,7 +90,7 @@ func (r *Run) worst(number int) *Wakeup {
 	return w
 }
 
-// worst is the longest wake-up of a slice: within the slice where the tool does not tell more.
+// worst returns the longest wake-up of a slice. Its time is the whole slice unless the tool reports more.
 func (s *Slice) worst(r *Run, number int) Wakeup {
 	if len(s.Long) > 0 && s.Long[0].Ns >= s.MaxNs {
 		return s.Long[0]
@@ -97,7 +98,7 @@ func (s *Slice) worst(r *Run, number int) Wakeup {
 	return Wakeup{Ns: s.MaxNs, Run: number, CPU: s.CPU, From: r.moment(s.From), To: r.moment(s.To)}
 }
 
-// Finish puts the runs together, finds the worst wake-ups and their causes.
+// Finish merges the runs and finds the worst wake-ups and their causes.
 func (f *File) Finish() {
 	var all []Distribution
 	f.Worst = []Wakeup{}
@@ -112,7 +113,7 @@ func (f *File) Finish() {
 			f.Worst = append(f.Worst, s.Long...)
 		}
 	}
-	longest(&f.Worst, keptWorst)
+	keepLongest(&f.Worst, maxWorst)
 	f.Total = Merge(all...)
 	f.Causes = FindCauses(f.Runs, f.Counted, median(f.Total))
 	if f.Counted != nil {
@@ -127,9 +128,9 @@ func median(d Distribution) uint64 {
 	return d.Latency.At(50)
 }
 
-// Trigger is from which length on a tool should tell when wake-ups happened, so that there are about so many in each
-// slice: the shortest length that was not exceeded more often in as much time. slices is how many slices the
-// distribution is of, or which part of one. 0 where nothing is known yet.
+// Trigger returns the length from which a tool should report the times of wake-ups, such that each slice has about
+// LongPerSlice of them: the shortest length that was not exceeded more often in the same time. slices is how many
+// slices the distribution covers, possibly a fraction. It returns 0 if nothing is known yet.
 func Trigger(d Distribution, slices float64) uint64 {
 	if d.Latency == nil || slices <= 0 {
 		return 0
@@ -143,7 +144,7 @@ func Trigger(d Distribution, slices float64) uint64 {
 	return max(d.Latency.MinNs, 1000)
 }
 
-// When says when a wake-up was, as exactly as is known.
+// When says when a wake-up happened, as precisely as it is known.
 func (w *Wakeup) When() string {
 	if d := w.To.Seconds - w.From.Seconds - float64(w.Ns)/1e9; d < 0.5 {
 		return fmt.Sprintf("%.3f s into run %d", w.To.Seconds, w.Run)
@@ -151,7 +152,7 @@ func (w *Wakeup) When() string {
 	return fmt.Sprintf("within %.1f s–%.1f s of run %d", w.From.Seconds, w.To.Seconds, w.Run)
 }
 
-// Warn adds a caveat unless one of that code is there.
+// Warn adds a warning unless there is one with its code.
 func (f *File) Warn(w measure.Warning) {
 	if !slices.ContainsFunc(f.Warnings, func(have measure.Warning) bool { return have.Code == w.Code }) {
 		f.Warnings = append(f.Warnings, w)

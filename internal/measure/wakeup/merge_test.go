@@ -162,18 +162,18 @@ func TestPrograms(t *testing.T) {
 		"oslat":    "oslat -q -c 1,3 -D 10 -b 1024 -f 95 --json=-",
 	}
 	for _, p := range Programs("mpps") {
-		if err := p.Took("cyclictest V 2.40 timerlat loop --json=FILENAME --spike-nodes=[num of nodes]"); err != nil {
+		if err := p.CheckProbe("cyclictest V 2.40 timerlat loop --json=FILENAME --spike-nodes=[num of nodes]"); err != nil {
 			t.Error(err)
 		}
 		if got := strings.Join(p.Start(asked, 10*time.Second, 42_000), " "); got != want[p.Name] {
 			t.Errorf("%s\nexpected %s", got, want[p.Name])
 		}
-		if err := p.Took("command not found"); err == nil {
+		if err := p.CheckProbe("command not found"); err == nil {
 			t.Errorf("%s took what is not its own", p.Name)
 		}
 	}
 	old := Programs("mpps")[0]
-	if err := old.Took("cyclictest V 1.00\n-h --histogram=US"); err != nil || old.Exact() {
+	if err := old.CheckProbe("cyclictest V 1.00\n-h --histogram=US"); err != nil || old.Exact() {
 		t.Errorf("%v, exact %v", err, old.Exact())
 	}
 	if got := strings.Join(old.Start(asked, time.Second, 42_000), " "); strings.Contains(got, "--") {

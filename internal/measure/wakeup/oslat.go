@@ -8,7 +8,7 @@ import (
 	"mpps/internal/measure"
 )
 
-// oslatJSON is what oslat --json writes (rt-tests, write_summary_json in src/oslat/oslat.c).
+// oslatJSON is the output of oslat --json (rt-tests, write_summary_json in src/oslat/oslat.c).
 type oslatJSON struct {
 	Version  string                 `json:"rt_test_version"`
 	Version2 string                 `json:"rt_test_version:"`
@@ -23,23 +23,23 @@ type oslatThread struct {
 	Histogram map[string]uint64 `json:"histogram"`
 }
 
-// ParseOslat reads what "oslat --json=-" printed. oslat spins on a CPU and tells how long each turn of its loop took,
-// in whole µs upwards: nothing sleeps and nothing is woken, what is long was an interruption. Its last bucket holds all
-// that is longer too.
+// ParseOslat parses the output of "oslat --json=-". oslat spins on a CPU and reports how long each turn of its loop
+// took, rounded up to whole µs: nothing sleeps or wakes, and a long turn was interrupted. Its last bucket also holds
+// everything longer.
 func ParseOslat(text string) (*Output, error) {
 	start := strings.Index(text, "{")
 	if start < 0 || len(text) > maxText {
 		return nil, unexpected("oslat", "expected JSON, found %.60q", strings.TrimSpace(text))
 	}
-	var told oslatJSON
-	if err := json.NewDecoder(strings.NewReader(text[start:])).Decode(&told); err != nil {
+	var report oslatJSON
+	if err := json.NewDecoder(strings.NewReader(text[start:])).Decode(&report); err != nil {
 		return nil, unexpected("oslat", "its JSON is cut short or broken: %v", err)
 	}
-	out := &Output{Version: told.Version + told.Version2}
-	for i := range len(told.Threads) {
-		t, there := told.Threads[strconv.Itoa(i)]
+	out := &Output{Version: report.Version + report.Version2}
+	for i := range len(report.Threads) {
+		t, there := report.Threads[strconv.Itoa(i)]
 		if !there {
-			return nil, unexpected("oslat", "there is no thread %d of %d", i, len(told.Threads))
+			return nil, unexpected("oslat", "there is no thread %d of %d", i, len(report.Threads))
 		}
 		d, err := t.distribution()
 		if err != nil {

@@ -8,10 +8,10 @@ import (
 	"mpps/internal/measure"
 )
 
-// OwnSchema is the version of what the own loop prints.
+// OwnSchema is the version of the own loop's output.
 const OwnSchema = "mpps.latency-loop/1"
 
-// Own is what the own loop prints: mpps on the machine that is measured.
+// Own is the output of the own loop: mpps on the measured machine.
 type Own struct {
 	Schema  string      `json:"schema"`
 	Version string      `json:"mpps"`
@@ -26,29 +26,29 @@ type OwnThread struct {
 	MaxNs   uint64           `json:"max_ns"`
 	MeanNs  float64          `json:"mean_ns"`
 	Buckets []measure.Bucket `json:"buckets"`
-	// TriggerNs is the shortest wake-up that was kept with its time; all that were longer were kept.
+	// TriggerNs is the shortest wake-up that was kept with its time; all longer ones were kept too.
 	TriggerNs uint64    `json:"trigger_ns"`
 	Long      []OwnLong `json:"long"`
-	Problem   string    `json:"problem,omitempty"` // what the thread could not have: SCHED_FIFO, its CPU, locked memory
+	Problem   string    `json:"problem,omitempty"` // what the thread lacked: SCHED_FIFO, its CPU, locked memory
 }
 
-// OwnLong is a long wake-up: its length and CLOCK_MONOTONIC when the thread ran.
+// OwnLong is a long wake-up: its length, and CLOCK_MONOTONIC when the thread ran.
 type OwnLong struct {
 	Ns   uint64 `json:"ns"`
 	When int64  `json:"monotonic_ns"`
 }
 
-// ParseOwn reads what the own loop printed.
+// ParseOwn parses the output of the own loop.
 func ParseOwn(text string) (*Output, error) {
-	var told Own
-	if err := json.NewDecoder(strings.NewReader(text)).Decode(&told); err != nil {
+	var report Own
+	if err := json.NewDecoder(strings.NewReader(text)).Decode(&report); err != nil {
 		return nil, unexpected("own", "expected JSON, found %.60q", strings.TrimSpace(text))
 	}
-	if told.Schema != OwnSchema || len(told.Threads) == 0 {
-		return nil, unexpected("own", "found schema %q, expected %q with a thread", told.Schema, OwnSchema)
+	if report.Schema != OwnSchema || len(report.Threads) == 0 {
+		return nil, unexpected("own", "found schema %q, expected %q with a thread", report.Schema, OwnSchema)
 	}
-	out := &Output{Version: told.Version, Exact: true}
-	for _, t := range told.Threads {
+	out := &Output{Version: report.Version, Exact: true}
+	for _, t := range report.Threads {
 		s := sampled{cpu: t.CPU, buckets: t.Buckets, min: t.MinNs, max: t.MaxNs, mean: t.MeanNs}
 		out.Threads = append(out.Threads, Thread{CPU: t.CPU, Distribution: s.distribution(TimerWakeup)})
 		out.Trigger = max(out.Trigger, t.TriggerNs)

@@ -8,21 +8,21 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// The bounds of a series: what is more is thinned out, or counted as left out.
+// Bounds of a series. More points are thinned out, more sources are counted as left out.
 const (
 	maxPoints  = 6000
 	maxSources = 128
 )
 
-// Series is what a host counted during a measurement, interval by interval.
+// Series is what a host counted during a measurement, by interval.
 type Series struct {
 	Started time.Time `json:"started"`
-	// of the intervals, seconds since Started, ascending; the first one begins at Started
+	// end of each interval in seconds since Started, ascending; the first one starts at Started
 	Ends    []float64 `json:"ends_s"`
 	Sources []Source  `json:"sources"`
-	LeftOut int       `json:"left_out,omitempty"` // counters that moved and for which there was no room
+	LeftOut int       `json:"left_out,omitempty"` // counters that moved but did not fit
 	Unseen  []string  `json:"unseen"`             // what could not be counted, and why
-	// CostSeconds is the CPU time that reading took, on the CPUs that were not measured.
+	// CostSeconds is the CPU time that reading took, on CPUs that were not measured.
 	CostSeconds float64 `json:"cost_s"`
 }
 
@@ -34,24 +34,24 @@ type Source struct {
 	Deltas []uint64          `json:"deltas"`
 }
 
-// Recorder makes a series out of readings. Only what moved is kept. Where there are too many points neighbours are put
-// together, so that its memory is bounded by maxPoints × maxSources.
+// Recorder makes a series from readings. It keeps only counters that moved, and merges neighbouring intervals if there
+// are too many points, so that its memory is bounded by maxPoints × maxSources.
 type Recorder struct {
 	series Series
 	last   facts.Tally
 	at     map[facts.Counter]int
-	step   int // readings that make one interval
-	seen   int // of them so far
+	step   int // readings per interval
+	seen   int // readings in the current interval
 	limit  int
 }
 
-// NewRecorder begins a series.
+// NewRecorder starts a series.
 func NewRecorder() *Recorder {
 	return &Recorder{at: map[facts.Counter]int{}, step: 1, limit: maxPoints}
 }
 
-// Add takes a reading. The first one is what the others are compared with. A counter that is new counts from then on;
-// one that went backwards began again.
+// Add adds a reading. The first one is the reference. A new counter counts from its first reading; one that went
+// backwards has restarted.
 func (r *Recorder) Add(at time.Time, now facts.Tally) {
 	if r.last == nil {
 		r.series.Started, r.last = at, now
@@ -96,7 +96,7 @@ func (r *Recorder) Add(at time.Time, now facts.Tally) {
 	}
 }
 
-// thin puts each two intervals together.
+// thin merges pairs of neighbouring intervals.
 func (r *Recorder) thin() {
 	s := &r.series
 	n := len(s.Ends) / 2
@@ -108,7 +108,7 @@ func (r *Recorder) thin() {
 		}
 	}
 	odd := len(s.Ends) - 2*n
-	if odd == 1 { // stays as it is
+	if odd == 1 { // the odd one stays
 		s.Ends[n] = s.Ends[2*n]
 		for k := range s.Sources {
 			s.Sources[k].Deltas[n] = s.Sources[k].Deltas[2*n]
@@ -121,7 +121,7 @@ func (r *Recorder) thin() {
 	r.step *= 2
 }
 
-// Series is what was recorded, the sources in a fixed order.
+// Series returns what was recorded, with the sources in a fixed order.
 func (r *Recorder) Series(unseen []string, cost time.Duration) *Series {
 	s := r.series
 	s.Ends, s.Sources = slices.Clone(s.Ends), slices.Clone(s.Sources)
@@ -132,5 +132,5 @@ func (r *Recorder) Series(unseen []string, cost time.Duration) *Series {
 	return &s
 }
 
-// rank is the place of a kind: the lower, the more certain it is a cause.
+// rank orders the kinds: the lower, the more certainly it is a cause.
 func rank(kind facts.Disturbance) int { return slices.Index(facts.Disturbances(), kind) }

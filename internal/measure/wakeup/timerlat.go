@@ -7,10 +7,10 @@ import (
 	"mpps/internal/measure"
 )
 
-// ParseTimerlat reads what "rtla timerlat hist" printed (timerlat_print_stats and its header in
+// ParseTimerlat parses the output of "rtla timerlat hist" (timerlat_print_stats and its header in
 // tools/tracing/rtla/src/timerlat_hist.c): a column for each CPU and context (IRQ, Thr, since 6.8 Usr), a row for each
-// µs, and behind them over, count, min, avg and max. What counts is when the thread, or the program in user space where
-// it was measured, had the CPU. Lengths are whole µs; entries are the number of rows asked for.
+// µs, followed by over, count, min, avg and max. It uses the time at which the thread, or the user-space program if
+// that was measured, got the CPU. Lengths are whole µs; entries is the number of rows requested.
 func ParseTimerlat(text string, entries int) (*Output, error) {
 	var columns []int // of each thread
 	var cpus []int
@@ -21,7 +21,7 @@ func ParseTimerlat(text string, entries int) (*Output, error) {
 		if len(fields) == 0 || fields[0] == "#" {
 			continue
 		}
-		if fields[0] == "ALL:" { // newer versions sum up all CPUs behind each
+		if fields[0] == "ALL:" { // newer versions append a summary of all CPUs
 			break
 		}
 		if fields[0] == "Index" {
@@ -35,7 +35,7 @@ func ParseTimerlat(text string, entries int) (*Output, error) {
 		}
 		us, err := strconv.ParseUint(fields[0], 10, 32)
 		if err != nil || columns == nil {
-			continue // what it says of itself
+			continue // other text
 		}
 		for i, at := range columns {
 			if n := column(fields, at); n > 0 {
@@ -64,7 +64,7 @@ func ParseTimerlat(text string, entries int) (*Output, error) {
 	return out, nil
 }
 
-// timerlatColumns are the columns of each CPU's last context: Usr where there is one, else Thr.
+// timerlatColumns returns the columns of each CPU's last context: Usr if there is one, otherwise Thr.
 func timerlatColumns(header []string) (columns, cpus []int) {
 	for i, name := range header {
 		kind, number, found := strings.Cut(name, "-")
@@ -81,7 +81,7 @@ func timerlatColumns(header []string) (columns, cpus []int) {
 	return columns, cpus
 }
 
-// column is the number in a column; 0 where there is none ("-").
+// column returns the number in a column; 0 for a missing one ("-").
 func column(fields []string, at int) uint64 {
 	if at >= len(fields) {
 		return 0

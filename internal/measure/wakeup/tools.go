@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Program is a tool as it is driven: how it is asked for its features, started and read.
+// Program is a supported tool: how to probe, start and parse it.
 type Program struct {
-	Name    string // as --tool takes it
+	Name    string // as in --tool
 	Argv0   string
-	Package string   // where distributions keep it
+	Package string   // the package of distributions that has it
 	What    string   // what it measures
-	Probe   []string // tells of its version and options; must not measure
-	// Needs is a text that the probe must print; empty: none.
+	Probe   []string // reports its version and options; must not measure
+	// Needs is text that the probe must print; empty: none.
 	Needs string
 	start func(Asked, probed) []string
 	read  func(string, Asked) (*Output, error)
@@ -23,27 +23,27 @@ type Program struct {
 	probed probed
 }
 
-// probed is what a probe told.
+// probed is what the probe of a tool found.
 type probed struct {
 	json, spike bool
 	trigger     uint64
 }
 
-// histogramCap is where the histograms end, µs: 100 ms. The memory for it is small, and only rows with a count are
+// histogramCap is where the histograms end, in µs: 100 ms. Memory for that is small, and only rows with a count are
 // printed.
 const histogramCap = 100_000
 
-// timerlatCap is the same for rtla, which allocates it for each CPU and context.
+// timerlatCap is the same for rtla, which allocates it per CPU and context.
 const timerlatCap = 20_000
 
-// spikeRoom is how many long wake-ups cyclictest keeps with their times, and LongPerSlice how many are aimed at.
+// spikeRoom is how many long wake-ups cyclictest keeps with their times. LongPerSlice is how many are aimed at.
 const (
 	spikeRoom    = 4096
 	LongPerSlice = 200
 )
 
-// Programs are the tools that can be driven, in the order in which they are tried. oslat measures something else and is
-// not tried unasked.
+// Programs returns the supported tools in the order in which they are tried. oslat measures something else and is only
+// used on request.
 func Programs(self string) []Program {
 	return []Program{
 		{Name: "cyclictest", Argv0: "cyclictest", Package: "rt-tests", What: "how late a sleeping thread runs after " +
@@ -66,11 +66,11 @@ func Programs(self string) []Program {
 	}
 }
 
-// Automatic reports whether a tool is tried where none was asked for.
+// Automatic reports whether a tool is tried if the user names none.
 func (p *Program) Automatic() bool { return p.Name != "oslat" }
 
-// Took takes what the probe printed, on either stream; the error says what the tool lacks.
-func (p *Program) Took(text string) error {
+// CheckProbe takes the output of the probe, from either stream, and returns an error if the tool lacks something.
+func (p *Program) CheckProbe(text string) error {
 	if !strings.Contains(text, p.Needs) {
 		return fmt.Errorf("%s cannot be used: it does not say %q", p.Argv0, p.Needs)
 	}
@@ -78,13 +78,13 @@ func (p *Program) Took(text string) error {
 	return nil
 }
 
-// Exact reports whether the tool says when long wake-ups happened.
+// Exact reports whether the tool reports when long wake-ups happened.
 func (p *Program) Exact() bool {
 	return p.Name == "own" || p.Name == "cyclictest" && p.probed.json && p.probed.spike
 }
 
-// Start is the command of a slice: whole seconds long, with the times of wake-ups longer than the trigger (nanoseconds,
-// 0: none).
+// Start returns the command for a slice of whole seconds that reports the times of wake-ups longer than the trigger (in
+// nanoseconds; 0: none).
 func (p *Program) Start(a Asked, slice time.Duration, triggerNs uint64) []string {
 	a.Slice = slice
 	state := p.probed
@@ -92,7 +92,7 @@ func (p *Program) Start(a Asked, slice time.Duration, triggerNs uint64) []string
 	return p.start(a, state)
 }
 
-// Read reads what a slice printed.
+// Read parses the output of a slice.
 func (p *Program) Read(text string, a Asked) (*Output, error) { return p.read(text, a) }
 
 func wholeSeconds(d time.Duration) string { return strconv.Itoa(int(d / time.Second)) }
@@ -129,7 +129,7 @@ func startOwn(self string) func(Asked, probed) []string {
 	}
 }
 
-// list is CPUs as all tools take them, each by itself: cyclictest gives thread after thread the next one.
+// list returns CPUs as all tools accept them, each listed by itself: cyclictest assigns them to its threads in order.
 func list(cpus []int) string {
 	texts := make([]string, len(cpus))
 	for i, cpu := range cpus {
@@ -141,7 +141,7 @@ func list(cpus []int) string {
 // toolVersion finds "V 2.40" in a probe's text.
 var toolVersion = regexp.MustCompile(`\bV ([0-9][0-9.]*)`)
 
-// VersionIn is the version that a probe told; empty where it told none.
+// VersionIn returns the version in a probe's output; empty if there is none.
 func VersionIn(text string) string {
 	if m := toolVersion.FindStringSubmatch(text); m != nil {
 		return m[1]

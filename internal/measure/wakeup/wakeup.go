@@ -1,5 +1,5 @@
-// Package wakeup is about how late a thread wakes up: what tools of a realtime kernel print, how runs are put together,
-// and what on the host goes with the worst wake-ups. It reads no file and starts no program.
+// Package wakeup is about how late threads wake up: it parses the output of realtime tools, merges runs, and finds what
+// on the host coincides with the worst wake-ups. It reads no files and starts no programs.
 package wakeup
 
 import (
@@ -10,10 +10,10 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Schema is the version of the file.
+// Schema is the version of the file format.
 const Schema = "mpps.latency-run/1"
 
-// File is a measurement of wake-up latency: several runs under one load, with what the host counted meanwhile.
+// File is a measurement of wake-up latency: several runs under one load, and what the host counted at the same time.
 type File struct {
 	Schema      string              `json:"schema"`
 	Name        string              `json:"name,omitempty"`
@@ -22,19 +22,19 @@ type File struct {
 	Environment measure.Environment `json:"environment"`     // of the host
 	Asked       Asked               `json:"asked"`
 	Tool        Tool                `json:"tool"`
-	Loads       []Load              `json:"loads"` // what ran beside it
+	Loads       []Load              `json:"loads"` // what ran at the same time
 	Started     time.Time           `json:"started"`
 	Seconds     float64             `json:"seconds"`
 	Partial     bool                `json:"partial,omitempty"` // ended early
 	Runs        []Run               `json:"runs"`
 	Total       Distribution        `json:"total"` // all runs, slices and threads together
-	Worst       []Wakeup            `json:"worst"` // the longest ones, longest first
+	Worst       []Wakeup            `json:"worst"` // the longest wake-ups, longest first
 	Causes      Causes              `json:"causes"`
-	Counted     *Series             `json:"counted,omitempty"` // on the host, beside the measurement
+	Counted     *Series             `json:"counted,omitempty"` // on the host, during the measurement
 	Warnings    []measure.Warning   `json:"warnings"`
 }
 
-// Guest is the guest that was measured.
+// Guest is the measured guest.
 type Guest struct {
 	Name     string      `json:"name"`
 	Kernel   string      `json:"kernel,omitempty"`
@@ -42,16 +42,16 @@ type Guest struct {
 	VCPUs    []MeasuredV `json:"vcpus"`
 }
 
-// MeasuredV is a vCPU that was measured, and where its thread may run.
+// MeasuredV is a measured vCPU, and where its thread may run.
 type MeasuredV struct {
 	VCPU   int            `json:"vcpu"`
 	Thread int            `json:"tid"`
-	CPUs   setting.CPUSet `json:"cpus"` // physical ones
+	CPUs   setting.CPUSet `json:"cpus"` // physical CPUs
 }
 
-// Asked is what the measurement was asked for.
+// Asked is the requested measurement.
 type Asked struct {
-	CPUs setting.CPUSet `json:"cpus"` // of the guest, or of the host where there is no guest
+	CPUs setting.CPUSet `json:"cpus"` // of the guest, or of the host without one
 	For  time.Duration  `json:"for_ns"`
 	Runs int            `json:"runs"`
 	// a run is measured in pieces of this length, each with its own maximum
@@ -65,11 +65,11 @@ type Asked struct {
 type Tool struct {
 	Name    string `json:"name"` // cyclictest, timerlat, oslat, own
 	Version string `json:"version,omitempty"`
-	What    string `json:"what"`            // what its figures are, in words
-	Exact   bool   `json:"exact,omitempty"` // it tells when long wake-ups happened; otherwise the slice is known
+	What    string `json:"what"`            // what its figures mean
+	Exact   bool   `json:"exact,omitempty"` // it reports when long wake-ups happened; otherwise only the slice is known
 }
 
-// Load is something that ran beside the measurement so that it is no idle machine's.
+// Load is a load during the measurement, so that the machine is not idle.
 type Load struct {
 	Where string         `json:"where"` // "host" or "guest NAME"
 	What  string         `json:"what"`
@@ -77,16 +77,14 @@ type Load struct {
 	Error string         `json:"error,omitempty"` // why it did not run, or ended early
 }
 
-// Distribution are the wake-ups of a piece of time. Percentiles are not told beyond what the samples carry, and where
-// one lies beyond the tool's histogram its value is the longest wake-up.
+// Distribution holds the wake-ups of some time. It has only the percentiles that the number of samples supports. One
+// beyond the tool's histogram has the value of the longest wake-up.
 type Distribution struct {
-	Latency *measure.Latency `json:"latency,omitempty"` // nil: there was no wake-up
-	// Beyond counts those longer than the tool's histogram reaches; the longest of them is known, the others lie
-	// between.
+	Latency *measure.Latency `json:"latency,omitempty"` // nil: no wake-ups
+	// Beyond counts wake-ups beyond the tool's histogram. Only the longest of them is known exactly.
 	Beyond uint64 `json:"beyond,omitempty"`
 }
 
-// Run is one of the runs.
 type Run struct {
 	Started time.Time `json:"started"`
 	Seconds float64   `json:"seconds"`
@@ -97,26 +95,26 @@ type Run struct {
 	Error   string   `json:"error,omitempty"` // why it ended early
 }
 
-// Thread are the wake-ups on one CPU of a run.
+// Thread holds the wake-ups on one CPU of a run.
 type Thread struct {
 	CPU int `json:"cpu"`
 	Distribution
 }
 
-// Slice is a piece of a run that the tool measured in one go.
+// Slice is a part of a run that the tool measured in one go.
 type Slice struct {
-	From  time.Time `json:"from"` // by the host's clock; what lies between slices is not measured
+	From  time.Time `json:"from"` // by the host's clock; the time between slices is not measured
 	To    time.Time `json:"to"`
 	Count uint64    `json:"count"`
 	MinNs uint64    `json:"min_ns"`
 	MaxNs uint64    `json:"max_ns"`
-	CPU   int       `json:"cpu"` // on which the longest wake-up was
+	CPU   int       `json:"cpu"` // with the longest wake-up
 
-	// Trigger is the length from which on the tool told when wake-ups happened; 0: it did not. Lost is how many it had
-	// no room for.
+	// TriggerNs is the length from which the tool reported when wake-ups happened; 0: it did not. Lost is how many it
+	// had no room for.
 	TriggerNs uint64   `json:"trigger_ns,omitempty"`
 	Lost      uint64   `json:"lost,omitempty"`
-	Long      []Wakeup `json:"long,omitempty"` // the longest of them, longest first
+	Long      []Wakeup `json:"long,omitempty"` // the longest, longest first
 }
 
 // Wakeup is one long wake-up.
@@ -124,11 +122,11 @@ type Wakeup struct {
 	Ns   uint64 `json:"ns"`
 	Run  int    `json:"run"` // from 1
 	CPU  int    `json:"cpu"`
-	From Moment `json:"from"` // it happened not before
-	To   Moment `json:"to"`   // and not after
-	// Cause is the number in Causes.Found of what goes with it, from 1; 0: nothing that the host counts.
+	From Moment `json:"from"` // earliest possible time
+	To   Moment `json:"to"`   // latest possible time
+	// Cause is the number of its cause in Causes.Found, from 1; 0: nothing that the host counts.
 	Cause int `json:"cause,omitempty"`
-	// Beside are counters that stood out from the rest of the time just then. They are no proof: something always does.
+	// Beside are counters that stood out at that time. They are no proof: something always stands out.
 	Beside []Beside `json:"beside,omitempty"`
 }
 
@@ -144,5 +142,5 @@ type Beside struct {
 	Name  string            `json:"name"`
 	CPU   int               `json:"cpu"`
 	Delta uint64            `json:"delta"`
-	Share float64           `json:"share"` // of all other windows that had as much, 0–1
+	Share float64           `json:"share"` // of all other windows that had at least as much, 0–1
 }

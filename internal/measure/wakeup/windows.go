@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// window is a piece of time with its longest wake-up, and what the host counted in it.
+// window is an interval with its longest wake-up, and what the host counted in it.
 type window struct {
 	from, to time.Time
-	worst    uint64 // nanoseconds; 0: none that was long
+	worst    uint64 // nanoseconds; 0: no long one
 	deltas   []float64
 }
 
-// overlaps reports whether a piece of time shares more than a moment with another.
+// overlaps reports whether the window shares more than a moment with an interval.
 func (w *window) overlaps(from, to time.Time) bool { return from.Before(w.to) && to.After(w.from) }
 
-// windows joins the wake-ups of runs with what the host counted: by the intervals of the series where it is known when
-// long wake-ups happened, and by slices of the runs where it is not.
+// windows combines the wake-ups of runs with what the host counted: by the intervals of the series if the times of long
+// wake-ups are known, otherwise by slices of the runs.
 func windows(runs []Run, s *Series) []window {
 	if s == nil || len(s.Ends) == 0 {
 		return nil
@@ -34,8 +34,8 @@ func windows(runs []Run, s *Series) []window {
 	return bySlice(runs, s)
 }
 
-// byInterval takes the intervals of the series that lie within slices. Those without a long wake-up have the trigger's
-// length, which theirs did not exceed.
+// byInterval returns the intervals of the series that lie within slices. One without a long wake-up gets the trigger's
+// length, which its wake-ups did not exceed.
 func byInterval(runs []Run, s *Series) []window {
 	var all []window
 	begin := s.Started
@@ -75,7 +75,7 @@ func byInterval(runs []Run, s *Series) []window {
 	return all
 }
 
-// bySlice adds up what was counted in the intervals that a slice touches.
+// bySlice sums up the counters over the intervals that each slice touches.
 func bySlice(runs []Run, s *Series) []window {
 	var all []window
 	for _, r := range runs {
@@ -102,9 +102,9 @@ func bySlice(runs []Run, s *Series) []window {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// bad tells which windows hold wake-ups that are not like the others: at most one in twenty (but five at least), and
-// only those that are twice as long as the longest of an ordinary window and three times the median of all. The
-// threshold is the shortest of them.
+// bad returns which windows contain wake-ups that stand out: at most one in twenty (but at least five), and only those
+// that are at least twice as long as the longest wake-up of the median window and three times the overall median.
+// threshold is the shortest such wake-up.
 func bad(all []window, median uint64) (isBad []bool, threshold uint64) {
 	isBad = make([]bool, len(all))
 	if len(all) == 0 {

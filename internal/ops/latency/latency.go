@@ -144,7 +144,7 @@ func (tool *tool) try(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := p.Took(probed.Out + probed.Err); err != nil {
+	if err := p.CheckProbe(probed.Out + probed.Err); err != nil {
 		if problem := probed.Problem(); problem != "" {
 			err = fmt.Errorf("%w (%s)", err, problem)
 		}
