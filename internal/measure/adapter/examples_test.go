@@ -216,7 +216,7 @@ func ending(t *testing.T, p *Program, runs func() bool) {
 	if _, err := p.Trial(ctx, search.Trial{PPS: 1e5, FrameBytes: 64, Seconds: 30}); !errors.Is(err, why) {
 		t.Errorf("the trial ended by %v", err)
 	}
-	p.waits[0] = 10 * time.Millisecond // in a trial it does not see the end of its input
+	p.grace[0] = 10 * time.Millisecond // in a trial it does not see the end of its input
 	if err := p.Close(); err != nil {
 		t.Error(err)
 	}

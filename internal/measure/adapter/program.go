@@ -1,10 +1,10 @@
-// Package adapter drives generators that other programs drive: a program is started once and speaks a line of JSON per
-// trial, so that TRex, testpmd, a hardware tester or a simulation can stand behind a search.
+// Package adapter runs trials through other programs: a program is started once and exchanges one line of JSON per
+// trial, so that TRex, testpmd, a hardware tester or a simulation can serve a search.
 //
-// Standard input has a line per trial, {"pps": 1000000, "frame_bytes": 64, "seconds": 1}; standard output answers each
-// with a line {"sent": 1000000, "received": 999990, "seconds": 1}, whose seconds are as they passed for the device,
-// which may be simulated, or with {"error": "why there was no trial"}. Standard error is for people: its end is shown
-// when something fails.
+// Standard input gets a line per trial, {"pps": 1000000, "frame_bytes": 64, "seconds": 1}. Standard output answers each
+// with a line {"sent": 1000000, "received": 999990, "seconds": 1}, whose seconds are the device's time, which may be
+// simulated, or with {"error": "why there was no trial"}. Standard error is for people: its end is shown when something
+// fails.
 package adapter
 
 import (
@@ -29,41 +29,41 @@ import (
 )
 
 const (
-	maxLine = 64 << 10 // bytes of an answer
-	kept    = 2 << 10  // bytes of standard error that are kept
-	patient = time.Second
+	maxLine   = 64 << 10 // bytes of an answer
+	maxStderr = 2 << 10  // bytes of standard error to keep
+	grace     = time.Second
 )
 
 // Program is a running adapter. It implements search.Device.
 type Program struct {
 	name    string
-	grace   time.Duration
-	waits   [2]time.Duration // for it to end by itself, and after SIGTERM
+	wait    time.Duration
+	grace   [2]time.Duration // before SIGTERM, and from there to SIGKILL
 	cmd     *exec.Cmd
-	kill    func() // it and all that it has started
+	kill    func() // kills it and everything it has started
 	in      io.WriteCloser
 	lines   chan []byte // closed at the end of the output
 	stopped chan struct{}
 	readErr error
 	stderr  tail
-	broken  error // after which no trial is possible
+	broken  error // if set, no further trial is possible
 	closed  sync.Once
 }
 
-// Error is a complaint with what the user can do about it.
+// Error is an error with a hint for the user.
 type Error struct {
 	Err   error
 	Tip   string
-	Usage bool // about the command line
+	Usage bool // an error of the command line
 }
 
 func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
-// Hint is what the user can do.
+// Hint returns what the user can do.
 func (e *Error) Hint() string { return e.Tip }
 
-// ExitCode is 64 for a wrong command line, 1 for a failure.
+// ExitCode returns 64 for a wrong command line, 1 for a failure.
 func (e *Error) ExitCode() int {
 	if e.Usage {
 		return 64
@@ -71,9 +71,9 @@ func (e *Error) ExitCode() int {
 	return 1
 }
 
-// Start starts a program with its arguments, split as a shell splits words, without a shell. An answer may take grace
-// longer than the trial that it is about. Close it after use.
-func Start(command string, grace time.Duration) (*Program, error) {
+// Start starts a program. The command is split into words as a shell would, without a shell. An answer may come up to
+// wait after the end of its trial. Close the program after use.
+func Start(command string, wait time.Duration) (*Program, error) {
 	words, err := shellquote.Split(command)
 	switch {
 	case err != nil:
@@ -81,10 +81,10 @@ func Start(command string, grace time.Duration) (*Program, error) {
 	case len(words) == 0 || words[0] == "":
 		return nil, &Error{Err: errors.New("trial command: expected a program, found nothing"), Usage: true}
 	}
-	p := &Program{name: words[0], grace: grace, waits: [2]time.Duration{patient, patient},
+	p := &Program{name: words[0], wait: wait, grace: [2]time.Duration{grace, grace},
 		cmd: exec.Command(words[0], words[1:]...), lines: make(chan []byte, 1), stopped: make(chan struct{})}
 	p.cmd.Stderr = &p.stderr
-	p.cmd.WaitDelay = 2 * patient // for what it started and left with its standard error
+	p.cmd.WaitDelay = 2 * grace // for children that it left with its standard error
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
@@ -92,8 +92,8 @@ func Start(command string, grace time.Duration) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	// In a group of its own: Ctrl-C is for this program, which then ends the trial in its own way; and what it starts
-	// ends with Close.
+	// In its own process group: Ctrl-C is for this program, which then ends the trial in an orderly way; and whatever
+	// it starts ends with Close.
 	if p.kill, err = owned.StartAll(p.cmd); err != nil {
 		return nil, &Error{Err: fmt.Errorf("start the trial command: %w", err), Tip: "--trial-command 'PROGRAM " +
 			"ARGUMENTS'; it is found as a shell finds it", Usage: true}
@@ -102,7 +102,7 @@ func Start(command string, grace time.Duration) (*Program, error) {
 	return p, nil
 }
 
-// read takes the output line by line until it ends.
+// read reads the output line by line until it ends.
 func (p *Program) read(out io.Reader) {
 	defer close(p.lines)
 	scan := bufio.NewScanner(out)
@@ -117,14 +117,14 @@ func (p *Program) read(out io.Reader) {
 	p.readErr = scan.Err()
 }
 
-// Trial asks for a trial and waits for its answer.
+// Trial requests a trial and waits for the answer.
 func (p *Program) Trial(ctx context.Context, t search.Trial) (search.Outcome, error) {
 	if p.broken != nil {
 		return search.Outcome{}, p.broken
 	}
 	o, err := p.trial(ctx, t)
 	if err != nil {
-		p.broken = err // whatever it answers from now on may belong to an earlier trial
+		p.broken = err // a later answer may belong to this trial
 	}
 	return o, err
 }
@@ -133,9 +133,9 @@ func (p *Program) trial(ctx context.Context, t search.Trial) (search.Outcome, er
 	select {
 	case line, more := <-p.lines:
 		if more {
-			return search.Outcome{}, p.wrong("said %s before it was asked", excerpt(line))
+			return search.Outcome{}, p.misbehaved("said %s before it was asked", excerpt(line))
 		}
-		return search.Outcome{}, p.ended()
+		return search.Outcome{}, p.endError()
 	default:
 	}
 	question, err := json.Marshal(t)
@@ -147,42 +147,42 @@ func (p *Program) trial(ctx context.Context, t search.Trial) (search.Outcome, er
 		_, err := p.in.Write(append(question, '\n'))
 		written <- err
 	}()
-	limit := time.NewTimer(time.Duration(t.Seconds*float64(time.Second)) + p.grace)
+	limit := time.NewTimer(time.Duration(t.Seconds*float64(time.Second)) + p.wait)
 	defer limit.Stop()
 	for {
 		select {
 		case err := <-written:
 			if err != nil && !errors.Is(err, syscall.EPIPE) {
-				return search.Outcome{}, p.wrong("could not be asked: %v", err)
+				return search.Outcome{}, p.misbehaved("could not be asked: %v", err)
 			}
 			written = nil
 		case line, more := <-p.lines:
 			if !more {
-				return search.Outcome{}, p.ended()
+				return search.Outcome{}, p.endError()
 			}
 			return p.parse(line)
 		case <-limit.C:
-			return search.Outcome{}, p.wrong("gave no answer to a trial of %g s for %v beyond it", t.Seconds, p.grace)
+			return search.Outcome{}, p.misbehaved("gave no answer to a trial of %g s for %v beyond it", t.Seconds,
+				p.wait)
 		case <-ctx.Done():
 			return search.Outcome{}, context.Cause(ctx)
 		}
 	}
 }
 
-// parse reads an answer. Counts may be written as numbers with a fraction, as some languages do; there is no default
-// for any.
+// parse parses an answer. Counts may have a fraction, as some languages write them; all are required.
 func (p *Program) parse(line []byte) (search.Outcome, error) {
 	var a struct {
 		Sent, Received, Seconds *float64
 		Error                   string
 	}
 	if err := json.Unmarshal(line, &a); err != nil {
-		return search.Outcome{}, p.wrong("answered %s: expected a line of JSON with sent, received and seconds",
+		return search.Outcome{}, p.misbehaved("answered %s: expected a line of JSON with sent, received and seconds",
 			excerpt(line))
 	}
 	if a.Error != "" {
 		return search.Outcome{}, &Error{Err: fmt.Errorf("the trial command %s could not do a trial: %s", p.name,
-			a.Error), Tip: p.said()}
+			a.Error), Tip: p.complaint()}
 	}
 	for _, f := range []struct {
 		name  string
@@ -190,9 +190,9 @@ func (p *Program) parse(line []byte) (search.Outcome, error) {
 	}{{"sent", a.Sent}, {"received", a.Received}, {"seconds", a.Seconds}} {
 		switch {
 		case f.value == nil:
-			return search.Outcome{}, p.wrong("answered %s: %s is missing", excerpt(line), f.name)
+			return search.Outcome{}, p.misbehaved("answered %s: %s is missing", excerpt(line), f.name)
 		case *f.value < 0 || *f.value > 1e18:
-			return search.Outcome{}, p.wrong("answered %s: %s is %g", excerpt(line), f.name, *f.value)
+			return search.Outcome{}, p.misbehaved("answered %s: %s is %g", excerpt(line), f.name, *f.value)
 		}
 	}
 	return search.Outcome{Sent: uint64(math.Round(*a.Sent)), Received: uint64(math.Round(*a.Received)),
@@ -207,41 +207,41 @@ func excerpt(line []byte) string {
 	return fmt.Sprintf("%q", line)
 }
 
-// wrong is what the program did, with the end of what it said to people.
-func (p *Program) wrong(format string, args ...any) error {
-	return &Error{Err: fmt.Errorf("the trial command %s %s", p.name, fmt.Sprintf(format, args...)), Tip: p.lastWords()}
+// misbehaved returns an error about what the program did, with the end of its standard error as the hint.
+func (p *Program) misbehaved(format string, args ...any) error {
+	return &Error{Err: fmt.Errorf("the trial command %s %s", p.name, fmt.Sprintf(format, args...)), Tip: p.hint()}
 }
 
-func (p *Program) lastWords() string {
-	if said := p.said(); said != "" {
-		return said
+func (p *Program) hint() string {
+	if text := p.complaint(); text != "" {
+		return text
 	}
 	return "each trial is a line of JSON on its standard input, and each answer one on its standard output: see " +
 		"docs/search.md"
 }
 
-// said is the end of what it said to people, if anything.
-func (p *Program) said() string {
-	time.Sleep(20 * time.Millisecond) // what it says as it ends comes by another pipe
-	if said := p.stderr.String(); said != "" {
-		return "it said: " + said
+// complaint returns the end of standard error, if there is any.
+func (p *Program) complaint() string {
+	time.Sleep(20 * time.Millisecond) // its last words come through another pipe
+	if text := p.stderr.String(); text != "" {
+		return "it said: " + text
 	}
 	return ""
 }
 
-// ended is for a program that ended its output.
-func (p *Program) ended() error {
+// endError is the error of a program that ended its output.
+func (p *Program) endError() error {
 	if errors.Is(p.readErr, bufio.ErrTooLong) {
-		return p.wrong("answered with a line of more than %d bytes", maxLine)
+		return p.misbehaved("answered with a line of more than %d bytes", maxLine)
 	}
 	if p.readErr != nil {
-		return p.wrong("could not be read: %v", p.readErr)
+		return p.misbehaved("could not be read: %v", p.readErr)
 	}
-	return p.wrong("ended without an answer")
+	return p.misbehaved("ended without an answer")
 }
 
-// Close ends the program: by the end of its input, after a while by SIGTERM, and then by SIGKILL. What it started ends
-// with it. Closing it again does nothing.
+// Close ends the program: by closing its input, after a while with SIGTERM, then with SIGKILL. Whatever it started ends
+// too. Closing it again does nothing.
 func (p *Program) Close() error {
 	p.closed.Do(p.end)
 	return nil
@@ -252,12 +252,12 @@ func (p *Program) end() {
 	_ = p.in.Close()
 	done := make(chan error, 1)
 	go func() { done <- p.cmd.Wait() }()
-	for i := range p.waits {
+	for i := range p.grace {
 		select {
-		case <-done: // what it left behind has been killed
+		case <-done: // kill what it left behind
 			p.kill()
 			return
-		case <-time.After(p.waits[i]):
+		case <-time.After(p.grace[i]):
 		}
 		if i == 0 {
 			_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM)
@@ -267,7 +267,7 @@ func (p *Program) end() {
 	<-done
 }
 
-// tail keeps the end of what is written to it.
+// tail keeps the last maxStderr bytes written to it.
 type tail struct {
 	mu   sync.Mutex
 	text []byte
@@ -277,13 +277,13 @@ func (t *tail) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.text = append(t.text, b...)
-	if over := len(t.text) - kept; over > 0 {
+	if over := len(t.text) - maxStderr; over > 0 {
 		t.text = t.text[over:]
 	}
 	return len(b), nil
 }
 
-// String is the last line or lines, on one.
+// String returns the last three lines, joined into one.
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -29,7 +29,7 @@ func script(t *testing.T, grace time.Duration, text string, words ...string) *Pr
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.waits = [2]time.Duration{100 * time.Millisecond, 100 * time.Millisecond}
+	p.grace = [2]time.Duration{100 * time.Millisecond, 100 * time.Millisecond}
 	t.Cleanup(func() { _ = p.Close() })
 	return p
 }
@@ -145,7 +145,7 @@ func TestLongStderr(t *testing.T) {
 		answers(`{"error":"no"}`))
 	_, err := p.Trial(t.Context(), question)
 	var e *Error
-	if !errors.As(err, &e) || e.Hint() != "it said: the end" || len(p.stderr.text) > kept {
+	if !errors.As(err, &e) || e.Hint() != "it said: the end" || len(p.stderr.text) > maxStderr {
 		t.Errorf("%v", err)
 	}
 }
@@ -225,7 +225,7 @@ func TestClose(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "child")
 			p := script(t, time.Minute, "sleep 60 </dev/null >/dev/null 2>&1 &\necho $! >"+file+"\n"+c.text)
 			if name != "deaf" {
-				p.waits[1] = 3 * time.Second
+				p.grace[1] = 3 * time.Second
 			}
 			if _, err := p.Trial(t.Context(), question); err != nil {
 				t.Fatal(err)
