@@ -6,55 +6,54 @@ import (
 	"strings"
 )
 
-// Figure is one figure that the founding experiment had, and where the same one of a run is found.
+// Figure is one figure of the founding experiment, and how to find it in a run.
 type Figure struct {
 	ID   string
 	What string
 	Unit string // "packet/s", "%", "×" or "µs"
-	// Founding is what came out then; 0: no figure was kept.
+	// Founding is the original figure; 0: none was recorded.
 	Founding float64
-	Lower    bool   // the less the better
-	About    bool   // the founding figure is a round one: within a tenth counts as reached
-	Under    bool   // then it was less than Founding, nobody wrote down by how much
-	Ratio    bool   // of two measurements on one machine: other hardware does not matter much
-	AsFound  bool   // of a machine that nobody has tuned: told, not judged
-	Extreme  bool   // the worst of all: that some runs were better is no excuse
-	Tool     string // that measured then
+	Lower    bool   // less is better
+	About    bool   // the founding figure is rounded: within a tenth counts as reached
+	Under    bool   // the original was less than Founding, by an unrecorded margin
+	Ratio    bool   // of two measurements on one machine: the hardware matters little
+	AsFound  bool   // of an untuned machine: reported, not judged
+	Extreme  bool   // a worst case: better runs are no excuse
+	Tool     string // used originally
 	Note     string // what a reader must know of the founding figure
 	Conditions
 	Read func(*Outcomes) (Measured, bool)
-	Look []string // commands of mpps that tell more where it is short
+	Look []string // commands of mpps that help if it falls short
 }
 
-// Conditions are what a figure depends on besides the tuning. What is empty does not matter.
+// Conditions are what a figure depends on other than the tuning. Empty ones do not matter.
 type Conditions struct {
-	Drivers  []string // of the NIC then: i40e is the X710, ixgbe the X520
+	Drivers  []string // of the original NIC: i40e is the X710, ixgbe the X520
 	VCPUs    int      // of the guest
 	Queues   int      // of its NIC
-	Forwards bool     // the guest passed packets on
-	Tunnel   bool     // they went through a tunnel
+	Forwards bool     // the guest forwarded packets
+	Tunnel   bool     // through a tunnel
 	Realtime bool     // the host ran a PREEMPT_RT kernel
 }
 
-// Measured is a figure as a run has it.
+// Measured is a figure as measured in a run.
 type Measured struct {
 	Value float64 `json:"value"`
 	Lo    float64 `json:"lo"` // the interval, or the lower and upper bound of a search
 	Hi    float64 `json:"hi"`
 	N     int     `json:"n"` // samples, or trials of a search
 	Unit  string  `json:"unit"`
-	// AtLeast says that generator or receiver set the result: the true one is no less.
+	// AtLeast means that the generator or receiver set the result: the true value is no lower.
 	AtLeast   bool   `json:"at_least,omitempty"`
 	LimitedBy string `json:"limited_by,omitempty"`
 	Uncertain string `json:"uncertain,omitempty"` // why nothing can be concluded from it
-	Tool      string `json:"tool,omitempty"`      // that measured, where there are several
-	None      string `json:"none,omitempty"`      // why there is no such figure, though it was looked for
+	Tool      string `json:"tool,omitempty"`      // that measured, if there are several
+	None      string `json:"none,omitempty"`      // why there is no such figure, although it was measured
 }
 
-// State is the verdict over a figure.
+// State is the verdict on a figure.
 type State string
 
-// The verdicts.
 const (
 	Reached       State = "reached"
 	Short         State = "short"
@@ -62,33 +61,33 @@ const (
 	NotMeasured   State = "not-measured"
 )
 
-// Reason is why a verdict is as it is, as data.
+// Reason is a reason for a verdict, as data.
 type Reason struct {
 	Code string `json:"code"`
 	Text string `json:"text"`
 }
 
-// Judged is a figure with its verdict.
+// Judged is a figure and its verdict.
 type Judged struct {
 	ID       string    `json:"id"`
 	What     string    `json:"what"`
 	Unit     string    `json:"unit"`
-	Founding *float64  `json:"founding"` // null: no figure was kept
+	Founding *float64  `json:"founding"` // null: no figure was recorded
 	Lower    bool      `json:"less_is_better,omitempty"`
 	Note     string    `json:"note,omitempty"`
-	Measured *Measured `json:"measured"` // null where it was not measured
+	Measured *Measured `json:"measured"` // null: not measured
 	State    State     `json:"state"`
-	// ShortBy is by what share of the founding figure the measured one is worse, 0 where it is not; null where there is
-	// nothing to compare. It is told beside every verdict: of other hardware as orientation.
+	// ShortBy is the share of the founding figure by which the measured one is worse, 0 if it is not; null if there is
+	// nothing to compare. It accompanies every verdict: on other hardware it is a rough guide.
 	ShortBy *float64 `json:"short_by"`
 	Reasons []Reason `json:"reasons"`
-	Look    []string `json:"look"` // commands that tell more
+	Look    []string `json:"look"` // commands that help
 }
 
-// roughly is how much worse than a round founding figure still counts as reached.
+// roughly is how much worse than a rounded founding figure still counts as reached.
 const roughly = 0.1
 
-// Judge compares a figure with what the founding experiment had.
+// Judge compares a figure with that of the founding experiment.
 func Judge(f Figure, o *Outcomes, m *Machine, in Inputs) Judged {
 	j := Judged{ID: f.ID, What: f.What, Unit: f.Unit, Lower: f.Lower, Note: f.Note, State: NotMeasured,
 		Reasons: []Reason{}, Look: []string{}}
@@ -127,7 +126,7 @@ func Judge(f Figure, o *Outcomes, m *Machine, in Inputs) Judged {
 	}
 	short = max(short, 0)
 	j.ShortBy = &short
-	// In the interval it may as well be there.
+	// The true value may be anywhere in the interval.
 	best := measured.Hi
 	if f.Lower {
 		best = measured.Lo
@@ -137,7 +136,7 @@ func Judge(f Figure, o *Outcomes, m *Machine, in Inputs) Judged {
 		spread = best > 0 && best <= f.Founding
 	}
 	spread = spread && !f.Extreme
-	met := short == 0 || spread || f.About && short <= roughly
+	reached := short == 0 || spread || f.About && short <= roughly
 	others := f.differs(m, in)
 	if f.Tool != "" && measured.Tool != f.Tool {
 		others = append(others, Reason{"other-tool", fmt.Sprintf("measured by %s, by %s then", measured.Tool, f.Tool)})
@@ -147,7 +146,7 @@ func Judge(f Figure, o *Outcomes, m *Machine, in Inputs) Judged {
 	}
 	switch {
 	case emulated || measured.Uncertain != "":
-	case met:
+	case reached:
 		j.State = Reached
 		if short > 0 && spread {
 			why("within-spread", "the founding figure lies within the spread of what was measured")
@@ -170,7 +169,7 @@ func Judge(f Figure, o *Outcomes, m *Machine, in Inputs) Judged {
 	if o.Short {
 		why("short-form", "measured in the short form, whose trials are too few and too short for a figure to rely on")
 	}
-	if !met {
+	if !reached {
 		j.Look = append(j.Look, f.Look...)
 		if measured.AtLeast {
 			j.Look = append([]string{"mpps search --help"}, j.Look...) // another generator
@@ -179,17 +178,17 @@ func Judge(f Figure, o *Outcomes, m *Machine, in Inputs) Judged {
 	return j
 }
 
-// differs are the conditions that are others than the founding experiment's.
+// differs returns the conditions that differ from the founding experiment's.
 func (c Conditions) differs(m *Machine, in Inputs) []Reason {
 	var all []Reason
 	why := func(code, format string, args ...any) { all = append(all, Reason{code, fmt.Sprintf(format, args...)}) }
 	if len(c.Drivers) > 0 {
 		var found []string
 		for _, nic := range m.OnPath() {
-			if !slices.Contains(found, nic.Driver) {
-				found = append(found, nic.Driver)
-			}
+			found = append(found, nic.Driver)
 		}
+		slices.Sort(found)
+		found = slices.Compact(found)
 		if !slices.ContainsFunc(found, func(d string) bool { return slices.Contains(c.Drivers, d) }) {
 			why("other-nic", "other hardware: the NIC is driven by %s here, by %s then", orUnknown(found),
 				strings.Join(c.Drivers, " or "))

@@ -1,16 +1,18 @@
 package acceptance
 
 import (
+	"cmp"
+	"slices"
 	"strconv"
 	"time"
 )
 
-// Inputs are what a person says of the set-up. They are kept with a run, so that it goes on as it was begun.
+// Inputs describe the user's set-up. They are saved with a run, so that it continues as it started.
 type Inputs struct {
 	Guest   string   `json:"guest,omitempty"`
 	Consent []string `json:"consent,omitempty"` // risks by name
 
-	// The way of the packets, by the words of bench pps and search.
+	// The packets' path, as in bench pps and search.
 	From       string `json:"from,omitempty"`
 	To         string `json:"to,omitempty"`
 	Via        string `json:"via,omitempty"`
@@ -22,56 +24,48 @@ type Inputs struct {
 	Sink       string `json:"sink,omitempty"`
 	SendOn     string `json:"generator_cpus,omitempty"`
 
-	Trial     string `json:"trial_command,omitempty"`      // another generator's adapter
+	Trial     string `json:"trial_command,omitempty"`      // adapter of another generator
 	HostTrial string `json:"host_trial_command,omitempty"` // the same, cabled so that the host itself forwards
 	MaxPPS    string `json:"max_pps,omitempty"`
 	Compliant bool   `json:"compliant,omitempty"`
 
 	PPS     string `json:"pps,omitempty"`    // target of the plan
 	Queues  int    `json:"queues,omitempty"` // of the guest
-	NIC     string `json:"nic,omitempty"`    // to be steered; empty: all
+	NIC     string `json:"nic,omitempty"`    // to steer; empty: all
 	PF      string `json:"pf,omitempty"`
 	VFAgent string `json:"vf_agent,omitempty"`
-	// TunnelAgent and TunnelFrom are the guest's agent on, and the sender into, a VXLAN.
+	// TunnelAgent and TunnelFrom are the guest's agent behind a VXLAN, and the sender into it.
 	TunnelAgent string   `json:"tunnel_agent,omitempty"`
 	TunnelFrom  string   `json:"tunnel_from,omitempty"`
 	Modes       []string `json:"modes,omitempty"`
 	Latency     string   `json:"latency,omitempty"`
-	GuestCPU    string   `json:"guest_cpu,omitempty"` // on which wake-ups are measured
+	GuestCPU    string   `json:"guest_cpu,omitempty"` // where wake-ups are measured
 	CPUs        string   `json:"cpus,omitempty"`
 
-	NoReboot bool `json:"no_reboot,omitempty"` // go on without what waits for one
+	NoReboot bool `json:"no_reboot,omitempty"` // continue without what needs one
 
-	Keep  bool `json:"keep,omitempty"`  // leave what was changed
-	Short bool `json:"short,omitempty"` // to see that all of it works: too short to prove anything
+	Keep  bool `json:"keep,omitempty"`  // keep the changes
+	Short bool `json:"short,omitempty"` // a trial run: too short to prove anything
 	Lab   bool `json:"lab,omitempty"`
 
-	Dir string `json:"dir"` // where the steps' files go
+	Dir string `json:"dir"` // directory for the steps' files
 }
 
-// Defaults fills in what was not said.
+// Defaults fills in unset inputs.
 func (in Inputs) Defaults() Inputs {
-	set := func(field *string, value string) {
-		if *field == "" {
-			*field = value
-		}
-	}
-	set(&in.PPS, "1.8M")
-	set(&in.Latency, "20us")
-	if in.Queues == 0 {
-		in.Queues = 9
-	}
+	in.PPS, in.Latency = cmp.Or(in.PPS, "1.8M"), cmp.Or(in.Latency, "20us")
+	in.Queues = cmp.Or(in.Queues, 9)
 	return in
 }
 
-// Forwards reports whether the guest passes packets on, as that of the founding experiment did.
+// Forwards reports whether the guest forwards packets, as in the founding experiment.
 func (in Inputs) Forwards() bool { return in.To != "" || in.Out != "" }
 
-// repeat is how often a trial of bench is repeated: twelve trials give an interval of 95 % that one stray trial does
-// not widen.
+// repeat returns how often a trial of bench is repeated: with twelve trials, one stray trial does not widen the 95 %
+// interval.
 func (in Inputs) repeat() string { return in.either("12", "3") }
 
-// duration is that of one trial of bench.
+// duration returns the length of one trial of bench.
 func (in Inputs) duration() time.Duration {
 	if in.Short {
 		return time.Second
@@ -86,10 +80,10 @@ func (in Inputs) either(whole, short string) string {
 	return whole
 }
 
-// file is a name in the run's directory.
+// file returns a path in the run's directory.
 func (in Inputs) file(name string) string { return in.Dir + "/" + name }
 
-// flags writes pairs of flag and value, those without a value left out.
+// flags returns pairs of flag and value, without those whose value is empty.
 func flags(pairs ...string) []string {
 	var argv []string
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -100,36 +94,35 @@ func flags(pairs ...string) []string {
 	return argv
 }
 
-// sending are the flags that say how packets are sent and counted.
+// sending returns the flags for how packets are sent and counted.
 func (in Inputs) sending() []string {
 	return flags("--generator", in.Generator, "--sink", in.Sink, "--cpus", in.SendOn)
 }
 
-// way are the flags that name the ends.
+// way returns the flags for the ends.
 func (in Inputs) way() []string {
 	var argv []string
 	if in.Forwards() {
 		argv = append(argv, "--forward")
 	}
 	argv = append(argv, flags("--from", in.From, "--via", in.Via, "--to", in.To, "--out", in.Out, "--gateway",
-		in.Gateway,
-		"--agent", in.Agent)...)
+		in.Gateway, "--agent", in.Agent)...)
 	if in.Agent != "" {
 		argv = append(argv, flags("--secret-file", in.SecretFile)...)
 	}
 	return append(argv, in.sending()...)
 }
 
-// search is a search for the highest rates over the ends, or by another generator.
+// search returns a search for the highest rates between the ends, or with another generator.
 func (in Inputs) search(id string, phase Phase, does string) Step {
 	argv := []string{"search", "--frame", "64", "--pdr", strconv.FormatFloat(almost, 'f', -1, 64), "--name", id,
 		"--keep=false"}
-	switch {
-	case in.Trial != "":
-		argv = append(argv, flags("--trial-command", in.Trial, "--max-pps", in.MaxPPS)...)
-	default:
-		argv = append(append(argv, in.way()...), flags("--max-pps", in.MaxPPS)...)
+	if in.Trial != "" {
+		argv = append(argv, flags("--trial-command", in.Trial)...)
+	} else {
+		argv = append(argv, in.way()...)
 	}
+	argv = append(argv, flags("--max-pps", in.MaxPPS)...)
 	switch {
 	case in.Compliant:
 		argv = append(argv, "--compliant")
@@ -139,20 +132,20 @@ func (in Inputs) search(id string, phase Phase, does string) Step {
 	return Step{ID: id, Phase: phase, Does: does, Argv: argv, Gives: Searched, Codes: []int{limited}}
 }
 
-// bench measures packets of 64 bytes, as many as there can be.
+// bench measures 64-byte packets at full speed.
 func (in Inputs) bench(id string, phase Phase, does string, way ...string) Step {
 	argv := append([]string{"bench", "pps", "--frame", "64", "--repeat", in.repeat(), "--duration",
 		in.duration().String(), "--name", id, "--keep=false"}, way...)
 	return Step{ID: id, Phase: phase, Does: does, Argv: argv, Gives: GivesRun, Codes: []int{limited}}
 }
 
-// machine keeps what the host is, without what tells whose it is.
+// machine saves what the host is, without identifying it.
 func (in Inputs) machine() Step {
 	return Step{ID: "machine", Phase: Look, Does: "keep what this host is, without serials, addresses and names",
 		Argv: []string{"snapshot", "--scrub", "-o", in.file("machine.json")}}
 }
 
-// plan plans and applies towards a goal.
+// plan plans for a goal and applies the plan.
 func (in Inputs) plan(n string, when When, goal ...string) []Step {
 	file := in.file("plan" + n + ".json")
 	argv := append([]string{"plan", "-o", file}, goal...)
@@ -167,7 +160,7 @@ func (in Inputs) plan(n string, when When, goal ...string) []Step {
 	}
 }
 
-// apply makes changes; nobody is there to confirm them in time, so that those that can cut the way in need consent.
+// apply makes changes. Nobody is there to confirm them in time, so those that can cut the connection need consent.
 func (in Inputs) apply(what string) []string {
 	argv := []string{"apply", what}
 	if in.Consents("connectivity") {
@@ -177,22 +170,15 @@ func (in Inputs) apply(what string) []string {
 }
 
 // Consents reports whether a risk was accepted by name.
-func (in Inputs) Consents(risk string) bool {
-	for _, r := range in.Consent {
-		if r == risk {
-			return true
-		}
-	}
-	return false
-}
+func (in Inputs) Consents(risk string) bool { return slices.Contains(in.Consent, risk) }
 
 // restart waits for the guest to be restarted.
 func (in Inputs) restart(id, why string) Step {
 	return Step{ID: id, Phase: Wait, Does: why, For: Restart, When: IfRestart}
 }
 
-// mend brings the host to a goal: what takes effect at once, what waits for a reboot or the guest, and what exists only
-// since then.
+// mend brings the host to a goal: first what takes effect at once, then what waits for a reboot or the guest, then what
+// can only be planned since.
 func (in Inputs) mend(goal ...string) []Step {
 	var boot []Step
 	if !in.NoReboot {
@@ -203,7 +189,7 @@ func (in Inputs) mend(goal ...string) []Step {
 				Argv: in.apply("--resume"), Gives: Applied},
 		}
 	}
-	return steps(
+	return slices.Concat(
 		in.plan("1", Always, goal...), boot,
 		[]Step{in.restart("restart", "the guest gets its new definition when it is started anew")},
 		in.plan("2", Restarted, goal...),
@@ -211,7 +197,7 @@ func (in Inputs) mend(goal ...string) []Step {
 	)
 }
 
-// undo puts everything back.
+// undo rolls everything back.
 func (in Inputs) undo() []Step {
 	if in.Keep {
 		return nil
@@ -220,12 +206,4 @@ func (in Inputs) undo() []Step {
 		{ID: "rollback", Phase: Undo, Does: "put back what was changed, the newest transaction first"},
 		{ID: "verify", Phase: Look, Does: "say how the host stands now", Argv: []string{"status"}},
 	}
-}
-
-func steps(lists ...[]Step) []Step {
-	var all []Step
-	for _, l := range lists {
-		all = append(all, l...)
-	}
-	return all
 }

@@ -1,14 +1,16 @@
 package acceptance
 
 import (
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
 )
 
-// Machine is what was measured, as far as a figure can depend on it. It names nobody: no serials, addresses or host
+// Machine is what was measured, as far as figures depend on it. It identifies nobody: no serials, addresses or host
 // names.
 type Machine struct {
 	CPU         string   `json:"cpu_model"`
@@ -26,27 +28,27 @@ type Machine struct {
 	Emulated    bool     `json:"emulated"`
 	NICs        []NIC    `json:"nics"`
 	Tunnels     []string `json:"tunnels"` // "vxlan, 1 queue"
-	Guest       *Guest   `json:"guest"`   // null where none was named or seen
+	Guest       *Guest   `json:"guest"`   // null if none was named or seen
 	Attested    []string `json:"attested"`
 }
 
-// NIC is a physical one.
+// NIC is a physical NIC.
 type NIC struct {
 	Name     string `json:"name"`
 	Driver   string `json:"driver"`
 	Firmware string `json:"firmware,omitempty"`
-	Mbps     int    `json:"speed_mbps"` // −1: the driver does not tell
+	Mbps     int    `json:"speed_mbps"` // −1: the driver does not report it
 	Node     int    `json:"numa_node"`  // −1: unknown
 	Queues   int    `json:"queues"`
 	PCIe     string `json:"pcie,omitempty"` // negotiated: "8.0 GT/s PCIe x8"
-	VFs      int    `json:"functions"`      // virtual ones that it can have
-	Path     bool   `json:"on_path"`        // the packets of the experiment pass it, as far as it can be told
+	VFs      int    `json:"functions"`      // maximum number of virtual functions
+	Path     bool   `json:"on_path"`        // packets of the experiment pass it, as far as known
 }
 
-// Guest is the guest that was measured.
+// Guest is the measured guest.
 type Guest struct {
 	VCPUs   int    `json:"vcpus"`
-	Queues  int    `json:"queues"` // of its NIC with the most
+	Queues  int    `json:"queues"` // of its NIC with the most queues
 	Model   string `json:"nic_model,omitempty"`
 	Backend string `json:"nic_backend,omitempty"`
 	Memory  uint64 `json:"memory_bytes"`
@@ -54,7 +56,7 @@ type Guest struct {
 	Pinned  bool   `json:"pinned"`
 }
 
-// MachineOf is what is told of a host that runs an experiment.
+// MachineOf describes a host that runs an experiment.
 func MachineOf(h *facts.Host, in Inputs) *Machine {
 	c := h.Topology.Counts
 	m := &Machine{
@@ -100,10 +102,7 @@ func MachineOf(h *facts.Host, in Inputs) *Machine {
 			m.Tunnels = append(m.Tunnels, t.Type)
 		}
 	}
-	for what := range h.Attested {
-		m.Attested = append(m.Attested, what)
-	}
-	slices.Sort(m.Attested)
+	m.Attested = append(m.Attested, slices.Sorted(maps.Keys(h.Attested))...)
 	return m
 }
 
@@ -111,22 +110,22 @@ func lanes(n int) string {
 	if n <= 0 {
 		return ""
 	}
-	return "x" + itoa(n)
+	return "x" + strconv.Itoa(n)
 }
 
-// bare is an interface's name without its namespace.
+// bare returns the interface's name without its namespace.
 func bare(end string) string { return end[strings.LastIndexByte(end, '/')+1:] }
 
+// guestOf returns a guest by its name, nil if there is none or name is empty.
 func guestOf(h *facts.Host, name string) *facts.Guest {
-	for i := range h.Guests {
-		if h.Guests[i].Name == name && name != "" {
-			return &h.Guests[i]
-		}
+	i := slices.IndexFunc(h.Guests, func(g facts.Guest) bool { return g.Name == name })
+	if i < 0 || name == "" {
+		return nil
 	}
-	return nil
+	return &h.Guests[i]
 }
 
-// OnPath are the NICs that packets pass, or all where that cannot be told.
+// OnPath returns the NICs that packets pass, or all if that is unknown.
 func (m *Machine) OnPath() []NIC {
 	some := slices.DeleteFunc(slices.Clone(m.NICs), func(n NIC) bool { return !n.Path })
 	if len(some) == 0 {
@@ -135,7 +134,8 @@ func (m *Machine) OnPath() []NIC {
 	return some
 }
 
-// Same reports whether two are the same machine. Kernels, firmware and guests may differ: an experiment changes them.
+// Same reports whether both are the same machine. Kernels, firmware and guests may differ, because an experiment
+// changes them.
 func (m *Machine) Same(o *Machine) bool {
 	if m.CPU != o.CPU || m.Packages != o.Packages || m.Nodes != o.Nodes || m.Emulated != o.Emulated {
 		return false
@@ -143,7 +143,7 @@ func (m *Machine) Same(o *Machine) bool {
 	drivers := func(m *Machine) []string {
 		var all []string
 		for _, n := range m.NICs {
-			if n.PCIe != "" || n.VFs > 0 { // those of a bus: others come and go
+			if n.PCIe != "" || n.VFs > 0 { // only those on a bus: others come and go
 				all = append(all, n.Driver)
 			}
 		}

@@ -1,6 +1,7 @@
 package acceptance
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -67,10 +68,5 @@ var modes = &Experiment{
 }
 
 func hasMode(all []string, name string) bool {
-	for _, m := range all {
-		if n, _, _ := strings.Cut(m, "="); n == name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(all, func(mode string) bool { return strings.HasPrefix(mode+"=", name+"=") })
 }

@@ -9,27 +9,27 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// Seen is what a prerequisite is judged by.
+// Seen is what prerequisites are judged by.
 type Seen struct {
 	Host   *facts.Host
 	Root   bool
-	Agents map[string]error // by HOST:PORT: why nobody answers there; nil where somebody does
+	Agents map[string]error // by HOST:PORT: why it does not answer; nil if it does
 }
 
-// Check is a prerequisite that was looked at.
+// Check is the result of checking a prerequisite.
 type Check struct {
 	What string `json:"what"`
 	OK   bool   `json:"ok"`
 	Code string `json:"code"`
-	Why  string `json:"why"`            // what was found, or what is missing
+	Why  string `json:"why"`            // what was found, or is missing
 	Hint string `json:"hint,omitempty"` // what to do
-	Soft bool   `json:"soft,omitempty"` // the experiment runs without it, and says less
+	Soft bool   `json:"soft,omitempty"` // the experiment works without it, but says less
 }
 
 // Need is one prerequisite.
 type Need func(Inputs, Seen) []Check
 
-// Look checks everything that an experiment needs.
+// Look checks all prerequisites of an experiment.
 func (e *Experiment) Look(in Inputs, s Seen) []Check {
 	all := []Check{}
 	for _, need := range e.Needs {
@@ -38,14 +38,9 @@ func (e *Experiment) Look(in Inputs, s Seen) []Check {
 	return all
 }
 
-// Missing reports whether something is missing without which it cannot run.
+// Missing reports whether a necessary prerequisite is missing.
 func Missing(all []Check) bool {
-	for _, c := range all {
-		if !c.OK && !c.Soft {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(all, func(c Check) bool { return !c.OK && !c.Soft })
 }
 
 func ok(code, what, why string) Check { return Check{What: what, OK: true, Code: code, Why: why} }
@@ -54,7 +49,7 @@ func lacks(code, what, why, hint string) Check {
 	return Check{What: what, Code: code, Why: why, Hint: hint}
 }
 
-// NeedRoot is the right to change the host.
+// NeedRoot checks for the right to change the host.
 func NeedRoot(_ Inputs, s Seen) []Check {
 	if !s.Root {
 		return []Check{lacks("root", "root", "settings are changed and packets sent, and this is not root",
@@ -63,7 +58,7 @@ func NeedRoot(_ Inputs, s Seen) []Check {
 	return []Check{ok("root", "root", "yes")}
 }
 
-// NeedGuest is the guest that is measured. It is never restarted by mpps.
+// NeedGuest checks for the guest to measure. mpps never restarts it.
 func NeedGuest(in Inputs, s Seen) []Check {
 	const what = "a guest"
 	if in.Guest == "" {
@@ -85,7 +80,7 @@ func NeedGuest(in Inputs, s Seen) []Check {
 		g.VCPUs, g.State))}
 }
 
-// Unknown is the check by which the guest that was named is not on the host; nil where it is, or where that could not
+// Unknown returns the check that failed because the named guest is not on the host; nil if it is, or if that could not
 // be seen.
 func Unknown(in Inputs, all []Check) *Check {
 	at := slices.IndexFunc(all, func(c Check) bool { return !c.OK && c.Code == "guest" })
@@ -115,18 +110,17 @@ func guestsHint(h *facts.Host) string {
 	return "guests of this host: " + strings.Join(names[:min(len(names), 12)], ", ")
 }
 
-// NeedVCPUs are enough CPUs in the guest for more than one queue.
+// NeedVCPUs checks that the guest has a CPU for each queue.
 func NeedVCPUs(in Inputs, s Seen) []Check {
 	g := guestOf(s.Host, in.Guest)
 	if g == nil || g.VCPUs >= in.Queues {
 		return nil
 	}
 	return []Check{lacks("vcpus", "vCPUs", fmt.Sprintf("guest %s has %d, and %d queues are to be used", g.Name, g.VCPUs,
-		in.Queues),
-		"--queues "+strconv.Itoa(g.VCPUs)+", or give it more vCPUs")}
+		in.Queues), "--queues "+strconv.Itoa(g.VCPUs)+", or give it more vCPUs")}
 }
 
-// NeedWay is a way for packets into the guest and a counter behind it.
+// NeedWay checks for a path into the guest and a counter at its end.
 func NeedWay(in Inputs, _ Seen) []Check {
 	const what = "a generator and a receiver"
 	switch {
@@ -146,11 +140,10 @@ func NeedWay(in Inputs, _ Seen) []Check {
 		return []Check{lacks("way", what, "--agent ends packets in the guest, and --out or --to behind it: expected "+
 			"one of them", "leave --agent out for a guest that routes")}
 	}
-	c := ok("way", what, "this host's own, which takes CPU time from what is measured")
-	return []Check{c}
+	return []Check{ok("way", what, "this host's own, which takes CPU time from what is measured")}
 }
 
-// NeedFrom is the port that sends and counts.
+// NeedFrom checks for the port that sends and counts.
 func NeedFrom(in Inputs, _ Seen) []Check {
 	const what = "a second port"
 	switch {
@@ -164,7 +157,7 @@ func NeedFrom(in Inputs, _ Seen) []Check {
 	return []Check{ok("from", what, in.From)}
 }
 
-// NeedAgents are those that are named, but for the one that answers only once the guest has its function.
+// NeedAgents checks the named agents, except the one that answers only once the guest has its function.
 func NeedAgents(in Inputs, s Seen) []Check {
 	var all []Check
 	for _, at := range []string{in.Agent, in.TunnelAgent} {
@@ -181,7 +174,7 @@ func NeedAgents(in Inputs, s Seen) []Check {
 	return all
 }
 
-// NeedTunnel looks for the tunnel that the founding experiment had.
+// NeedTunnel looks for a tunnel like that of the founding experiment.
 func NeedTunnel(_ Inputs, s Seen) []Check {
 	for _, t := range s.Host.Tunnels {
 		if t.Type != "vlan" && t.Type != "bond" {
@@ -189,13 +182,12 @@ func NeedTunnel(_ Inputs, s Seen) []Check {
 		}
 	}
 	c := lacks("tunnel", "a tunnel", "none was seen on this host: queues meet in tunnels, and without one there may "+
-		"be nothing to mend",
-		"'ip link add vxlan0 type vxlan …', as a port of the guest's bridge")
+		"be nothing to mend", "'ip link add vxlan0 type vxlan …', as a port of the guest's bridge")
 	c.Soft = true
 	return []Check{c}
 }
 
-// NeedFunctions is a card with a free virtual function.
+// NeedFunctions checks for a card with a free virtual function.
 func NeedFunctions(in Inputs, s Seen) []Check {
 	const what = "virtual functions"
 	var able []string
@@ -232,13 +224,12 @@ func NeedFunctions(in Inputs, s Seen) []Check {
 	}
 	if in.VFAgent == "" {
 		all = append(all, lacks("vf-agent", "an address on the function", "nothing says where the guest's agent will "+
-			"answer over the function",
-			"--vf-agent HOST:PORT, an address that the guest gets on the new interface"))
+			"answer over the function", "--vf-agent HOST:PORT, an address that the guest gets on the new interface"))
 	}
 	return all
 }
 
-// NeedModes are the modes that are compared.
+// NeedModes checks the modes to compare.
 func NeedModes(in Inputs, _ Seen) []Check {
 	const what = "modes"
 	switch {
@@ -252,7 +243,7 @@ func NeedModes(in Inputs, _ Seen) []Check {
 	return []Check{ok("modes", what, fmt.Sprintf("%d named", len(in.Modes)))}
 }
 
-// NeedIsolable are the CPUs that the guest gets for itself.
+// NeedIsolable checks for the CPUs that are reserved for the guest.
 func NeedIsolable(in Inputs, s Seen) []Check {
 	if in.CPUs == "" {
 		return []Check{lacks("cpus", "CPUs for the guest", "nothing says which CPUs the guest gets for itself",
@@ -269,7 +260,7 @@ func NeedIsolable(in Inputs, s Seen) []Check {
 	return all
 }
 
-// NeedInside is the guest's own agent, through which programs are started in it.
+// NeedInside checks for the guest's own agent, through which programs are started inside.
 func NeedInside(in Inputs, s Seen) []Check {
 	if g := guestOf(s.Host, in.Guest); g != nil && !g.Agent {
 		return []Check{lacks("guest-agent", "QEMU's agent in the guest", "the guest's definition has no channel for it",
@@ -277,5 +268,3 @@ func NeedInside(in Inputs, s Seen) []Check {
 	}
 	return nil
 }
-
-func itoa(n int) string { return strconv.Itoa(n) }

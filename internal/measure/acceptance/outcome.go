@@ -3,6 +3,7 @@ package acceptance
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"slices"
 
 	"mpps/internal/measure"
@@ -16,59 +17,66 @@ type Outcomes struct {
 	Searches map[string]*measure.Search
 	Modes    map[string]*measure.Modes
 	Wakeups  map[string]*wakeup.File
-	Emulated bool // one of them was taken under emulation
+	Emulated bool // one of them was measured under emulation
 	Short    bool // in the short form
 }
 
-// Add reads a step's answer, if it is one that is judged.
+// Add reads a step's answer if it is to be judged.
 func (o *Outcomes) Add(step string, gives Gives, answer []byte) error {
 	var emulated bool
 	switch gives {
 	case GivesRun:
-		r, err := measure.Decode(bytes.NewReader(answer))
+		r, err := put(&o.Runs, step, answer, measure.Decode)
 		if err != nil {
-			return fmt.Errorf("answer of step %s: %w", step, err)
+			return err
 		}
 		if r.Median.N == 0 {
 			r.Median = measure.Median(r.Values())
 		}
-		put(&o.Runs, step, r)
 		emulated = r.Environment.Emulated
 	case Searched:
-		s, err := measure.DecodeSearch(bytes.NewReader(answer))
+		s, err := put(&o.Searches, step, answer, measure.DecodeSearch)
 		if err != nil {
-			return fmt.Errorf("answer of step %s: %w", step, err)
+			return err
 		}
-		put(&o.Searches, step, s)
 		emulated = s.Environment.Emulated
 	case Campaign:
-		m, err := measure.DecodeModes(bytes.NewReader(answer))
+		m, err := put(&o.Modes, step, answer, measure.DecodeModes)
 		if err != nil {
-			return fmt.Errorf("answer of step %s: %w", step, err)
+			return err
 		}
-		put(&o.Modes, step, m)
 		emulated = m.Environment.Emulated ||
 			slices.ContainsFunc(m.Warnings, func(w measure.Warning) bool { return w.Code == "emulated" })
 	case Wakeups:
-		w, err := wakeup.Decode(bytes.NewReader(answer))
+		w, err := put(&o.Wakeups, step, answer, wakeup.Decode)
 		if err != nil {
-			return fmt.Errorf("answer of step %s: %w", step, err)
+			return err
 		}
-		put(&o.Wakeups, step, w)
 		emulated = w.Environment.Emulated
 	}
 	o.Emulated = o.Emulated || emulated
 	return nil
 }
 
-func put[T any](all *map[string]*T, step string, one *T) {
+// put decodes a step's answer and adds it to the others.
+func put[T any](all *map[string]*T, step string, answer []byte, decode func(io.Reader) (*T, error)) (*T, error) {
+	one, err := decode(bytes.NewReader(answer))
+	if err != nil {
+		return nil, fmt.Errorf("answer of step %s: %w", step, err)
+	}
 	if *all == nil {
 		*all = map[string]*T{}
 	}
 	(*all)[step] = one
+	return one, nil
 }
 
-// rateOf reads the median of a run.
+// baseLimited says why a ratio is uncertain whose base the generator or receiver limited.
+func baseLimited(by string) string {
+	return "what it is compared with was limited by the " + by + ": the ratio may be larger or smaller"
+}
+
+// rateOf returns a function that reads the median of a run.
 func rateOf(step string) func(*Outcomes) (Measured, bool) {
 	return func(o *Outcomes) (Measured, bool) {
 		r := o.Runs[step]
@@ -80,7 +88,7 @@ func rateOf(step string) func(*Outcomes) (Measured, bool) {
 	}
 }
 
-// ratioOf reads how many times more the second run has.
+// ratioOf returns a function that reads the second run's rate as a multiple of the first.
 func ratioOf(before, after string) func(*Outcomes) (Measured, bool) {
 	return func(o *Outcomes) (Measured, bool) {
 		b, a := o.Runs[before], o.Runs[after]
@@ -94,14 +102,13 @@ func ratioOf(before, after string) func(*Outcomes) (Measured, bool) {
 		m := Measured{Value: e.Value, Lo: e.Lo, Hi: e.Hi, N: min(len(a.Samples), len(b.Samples)), Unit: "×",
 			AtLeast: !a.Valid(), LimitedBy: string(a.LimitedBy)}
 		if !b.Valid() {
-			m.Uncertain = fmt.Sprintf("what it is compared with was limited by the %s: the ratio may be larger or "+
-				"smaller", b.LimitedBy)
+			m.Uncertain = baseLimited(string(b.LimitedBy))
 		}
 		return m, true
 	}
 }
 
-// ndrOf and pdrOf read a search: its rate without loss, and within its share of loss.
+// ndrOf and pdrOf return functions that read a search: its rate without loss, and with its share of loss.
 func ndrOf(step string) func(*Outcomes) (Measured, bool) { return boundOf(step, false) }
 func pdrOf(step string) func(*Outcomes) (Measured, bool) { return boundOf(step, true) }
 
@@ -146,7 +153,7 @@ func upper(f *search.Found) float64 {
 	return *f.UpperPPS
 }
 
-// gainOf reads how many times higher the second search's rate is.
+// gainOf returns a function that reads the second search's rate as a multiple of the first.
 func gainOf(before, after string, partial bool) func(*Outcomes) (Measured, bool) {
 	return func(o *Outcomes) (Measured, bool) {
 		if o.Searches[before] == nil || o.Searches[after] == nil {
@@ -158,8 +165,7 @@ func gainOf(before, after string, partial bool) func(*Outcomes) (Measured, bool)
 		case b.Lo <= 0 || a.None != "" || b.None != "":
 			m.None = "one of the two rates does not exist"
 		case b.AtLeast:
-			m.Uncertain = fmt.Sprintf("what it is compared with was limited by the %s: the ratio may be larger or "+
-				"smaller", b.LimitedBy)
+			m.Uncertain = baseLimited(b.LimitedBy)
 			fallthrough
 		default:
 			m.Value, m.Lo, m.Hi = a.Lo/b.Lo, a.Lo/b.Hi, a.Hi/b.Lo
@@ -168,7 +174,7 @@ func gainOf(before, after string, partial bool) func(*Outcomes) (Measured, bool)
 	}
 }
 
-// percentOf reads a mode's share of native.
+// percentOf returns a function that reads a mode's percentage of native.
 func percentOf(mode, workload string) func(*Outcomes) (Measured, bool) {
 	return func(o *Outcomes) (Measured, bool) {
 		for _, m := range o.Modes {
@@ -185,7 +191,7 @@ func percentOf(mode, workload string) func(*Outcomes) (Measured, bool) {
 	}
 }
 
-// worstOf and averageOf read wake-ups: the longest of all and the mean, with those of the single runs as their spread.
+// worstOf and averageOf return functions that read the longest wake-up and the mean, with the single runs as spread.
 func worstOf(step string) func(*Outcomes) (Measured, bool) {
 	return wakeupsOf(step, func(l *measure.Latency) float64 { return float64(l.MaxNs) })
 }

@@ -1,6 +1,7 @@
 package acceptance
 
 import (
+	"slices"
 	"strconv"
 	"time"
 )
@@ -25,7 +26,7 @@ var queues = &Experiment{
 	NoLab: "the tunnel's two ends would share the emulated host's CPUs: test/queuepath shows there that the queues " +
 		"are kept",
 	Steps: func(in Inputs) []Step {
-		measured := func(id, does string) Step {
+		packets := func(id, does string) Step {
 			if in.Trial != "" {
 				return in.search(id, After, does)
 			}
@@ -37,25 +38,25 @@ var queues = &Experiment{
 		}
 		look := func(id, does string, phase Phase, gives Gives, argv ...string) Step {
 			s := Step{ID: id, Phase: phase, Does: does, Gives: gives, Argv: append([]string{"path"}, argv...)}
-			if in.Trial == "" { // else the other generator is started by hand: it has no traffic but in its trials
+			if in.Trial == "" { // else the other generator is started by hand: it only has traffic during its trials
 				s.Beside = append(append([]string{"bench", "pps", "--frame", "64", "--repeat", "1", "--duration", "30s",
 					"--keep=false"}, in.way()...), sends(in)...)
 			}
 			return s
 		}
 		steer := append([]string{"--steer", "--for", "10s"}, flags("--nic", in.NIC)...)
-		return steps(
+		return slices.Concat(
 			[]Step{
 				in.machine(),
 				tune("queues1", "give the guest's NIC one queue", "1"),
 				in.restart("restart1", "the guest has one queue when it is started anew"),
-				measured("one", "packets with one queue"),
+				packets("one", "packets with one queue"),
 				tune("queuesN", "give it "+strconv.Itoa(in.Queues)+" queues", strconv.Itoa(in.Queues)),
 				in.restart("restartN", "the guest has its queues when it is started anew"),
-				measured("many", "packets with many queues, as the devices on the way treat them"),
+				packets("many", "packets with many queues, as the devices on the way treat them"),
 				look("met", "see where queues meet", Look, Nothing, "--guest", in.Guest, "--for", "10s"),
 				look("steer", "keep the queues apart up to the wire", Mend, Applied, steer...),
-				measured("kept", "packets with many queues that are kept"),
+				packets("kept", "packets with many queues that are kept"),
 				look("apart", "see that they are", Look, Nothing, "--guest", in.Guest, "--for", "10s"),
 			},
 			in.undo(),
@@ -66,7 +67,7 @@ var queues = &Experiment{
 		if in.Trial != "" {
 			read, ratio = ndrOf, func(a, b string) func(*Outcomes) (Measured, bool) { return gainOf(a, b, false) }
 		}
-		look := []string{"mpps path --guest " + orName(in.Guest), "mpps path --steer --dry-run",
+		look := []string{"mpps path --guest " + guestArg(in.Guest), "mpps path --steer --dry-run",
 			"mpps explain overlay.queues"}
 		where := Conditions{Tunnel: true}
 		return []Figure{
@@ -84,7 +85,7 @@ var queues = &Experiment{
 	},
 }
 
-// sends makes the guest the sender where it has an agent: it is the guest's choice of a queue that is to be kept.
+// sends makes the guest the sender if it has an agent: the point is to keep the guest's choice of a queue.
 func sends(in Inputs) []string {
 	if in.Agent != "" {
 		return []string{"--reverse"}

@@ -1,6 +1,8 @@
 package acceptance
 
 import (
+	"slices"
+	"strconv"
 	"time"
 
 	"mpps/internal/model/facts"
@@ -30,7 +32,7 @@ var realtime = &Experiment{
 					in.either("6", "1"), "--name", id}, flags("--cpu", in.GuestCPU)...)}
 		}
 		goal := append([]string{"--latency", in.Latency}, flags("--cpus", in.CPUs)...)
-		return steps(
+		return slices.Concat(
 			[]Step{in.machine(), wake("before", Before, "wake-ups in the guest as found, under load")},
 			in.mend(goal...),
 			[]Step{
@@ -42,7 +44,7 @@ var realtime = &Experiment{
 		)
 	},
 	Figures: func(in Inputs) []Figure {
-		look := []string{"mpps audit --latency " + in.Latency + " --guest " + orName(in.Guest), "mpps realtime check",
+		look := []string{"mpps audit --latency " + in.Latency + " --guest " + guestArg(in.Guest), "mpps realtime check",
 			"mpps verify", "mpps attest"}
 		rt := Conditions{Realtime: true}
 		return []Figure{
@@ -58,11 +60,11 @@ var realtime = &Experiment{
 	},
 }
 
-// Settle fills in what follows from the host: the guest's CPU that wake-ups are measured on. It is one and the same
-// before and after: without it 'mpps latency' takes the guest's isolated CPUs, which are others once they are isolated.
+// Settle fills in what follows from the host: the guest's CPU for measuring wake-ups, the same before and after.
+// Without it 'mpps latency' uses the guest's isolated CPUs, which change once CPUs are isolated.
 func (e *Experiment) Settle(in Inputs, h *facts.Host) Inputs {
 	if g := guestOf(h, in.Guest); e == realtime && in.GuestCPU == "" && g != nil && g.VCPUs > 0 {
-		in.GuestCPU = itoa(g.VCPUs - 1)
+		in.GuestCPU = strconv.Itoa(g.VCPUs - 1)
 	}
 	return in
 }

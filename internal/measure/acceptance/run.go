@@ -14,20 +14,19 @@ import (
 // Schema is the version of the report's format.
 const Schema = "mpps.acceptance-report/1"
 
-// Report is everything that was run on one machine, in the order in which it was begun. It is written after each step,
-// so that a run goes on where it was after a restart, a reboot or a kill.
+// Report is everything that was run on one machine, in order of the start. It is written after each step, so that a run
+// continues where it was after a restart, a reboot or a kill.
 type Report struct {
 	Schema  string   `json:"schema"`
 	Version string   `json:"mpps"`
-	Machine *Machine `json:"machine"` // as it was when the last run was begun
+	Machine *Machine `json:"machine"` // at the start of the last run
 	Runs    []*Run   `json:"runs"`
 }
 
-// RunState is how a run stands.
+// RunState is the state of a run.
 type RunState string
 
-// How a run stands.
-const (
+const ( // or killed
 	Running RunState = "running" // or it was killed
 	Waiting RunState = "waiting" // for a restart, a reboot or an agent
 	Done    RunState = "done"
@@ -35,46 +34,45 @@ const (
 	Lacking RunState = "lacking" // a prerequisite is missing: nothing was run
 )
 
-// Run is one experiment as it was run.
+// Run is one run of an experiment.
 type Run struct {
 	Name      string     `json:"name"`
 	Title     string     `json:"title"`
 	Founding  string     `json:"founding"`
 	State     RunState   `json:"state"`
-	Why       string     `json:"why,omitempty"` // it waits or failed
+	Why       string     `json:"why,omitempty"` // why it waits or failed
 	Hint      string     `json:"hint,omitempty"`
 	Started   time.Time  `json:"started"`
-	Seconds   float64    `json:"seconds"` // of its steps, waiting left out
-	Machine   *Machine   `json:"machine"` // as it was when it ended, or stopped
+	Seconds   float64    `json:"seconds"` // of its steps, without waiting
+	Machine   *Machine   `json:"machine"` // when it ended or stopped
 	Inputs    Inputs     `json:"inputs"`
 	Checks    []Check    `json:"checks"`
 	Steps     []StepDone `json:"steps"`
 	Owes      Owed       `json:"owes"`
-	Restarted bool       `json:"restarted"` // guest or host were started anew on the way
-	// Standing are the transactions that were made and not put back, oldest first.
+	Restarted bool       `json:"restarted"` // guest or host were restarted during the run
+	// Standing are the transactions that were applied and not rolled back, oldest first.
 	Standing []string `json:"standing"`
 	Figures  []Judged `json:"figures"`
 	Notes    []string `json:"notes"`
 }
 
-// StepDone is a step with what became of it.
+// StepDone is a step and its result.
 type StepDone struct {
 	Step
 	State   StepState `json:"state"`
-	Ran     []string  `json:"ran,omitempty"` // commands as they were run, where Argv does not tell (Undo)
+	Ran     []string  `json:"ran,omitempty"` // commands as run, if Argv does not have them (Undo)
 	Started time.Time `json:"started"`
 	Seconds float64   `json:"seconds"`
 	Code    int       `json:"exit_code"`
 	File    string    `json:"file,omitempty"`    // its answer, in the run's directory
 	Answer  []string  `json:"answer,omitempty"`  // in words
-	Problem string    `json:"problem,omitempty"` // what it said where it failed
+	Problem string    `json:"problem,omitempty"` // its error
 	Waited  *Waited   `json:"waited,omitempty"`
 }
 
-// StepState is what became of a step.
+// StepState is the state of a step.
 type StepState string
 
-// What becomes of a step.
 const (
 	Pending StepState = "pending"
 	Ended   StepState = "done"
@@ -82,19 +80,19 @@ const (
 	Broke   StepState = "failed"
 )
 
-// Waited is how the machine was when a step began to wait.
+// Waited is the state of the machine when a step started to wait.
 type Waited struct {
 	BootID string `json:"boot_id"`
-	PID    int    `json:"guest_pid"` // 0: it did not run
+	PID    int    `json:"guest_pid"` // 0: it was not running
 }
 
-// Owed is what changes wait for that were made.
+// Owed is what the changes so far wait for.
 type Owed struct {
 	Restart []string `json:"restart"` // of guests: "restart of guest vm1"
 	Boot    bool     `json:"reboot"`
 }
 
-// Add notes what a change waits for, as a plan has it: see knob.Needs.
+// Add adds what a change waits for: see knob.Needs.
 func (o *Owed) Add(needs setting.Needs) {
 	switch {
 	case needs.Kind == setting.HostReboot:
@@ -104,19 +102,18 @@ func (o *Owed) Add(needs setting.Needs) {
 	}
 }
 
-// Begin makes a run with its steps, none of them done.
+// Begin returns a run with its steps, none of them done.
 func (e *Experiment) Begin(in Inputs, now time.Time) *Run {
 	r := &Run{Name: e.Name, Title: e.Title, Founding: e.Founding, State: Running, Started: now.UTC(), Inputs: in,
-		Owes:   Owed{Restart: []string{}},
-		Checks: []Check{}, Steps: []StepDone{}, Standing: []string{}, Figures: []Judged{}, Notes: []string{}}
+		Owes: Owed{Restart: []string{}}, Checks: []Check{}, Steps: []StepDone{}, Standing: []string{},
+		Figures: []Judged{}, Notes: []string{}}
 	for _, s := range e.Steps(in) {
 		r.Steps = append(r.Steps, StepDone{Step: s, State: Pending})
 	}
 	return r
 }
 
-// Next is the next step to be done; nil where there is none. Steps whose condition does not hold are skipped on the
-// way.
+// Next returns the next step, nil if there is none. It skips steps whose condition does not hold.
 func (r *Run) Next() *StepDone {
 	for i := range r.Steps {
 		s := &r.Steps[i]
@@ -148,7 +145,7 @@ func (r *Run) due(s *StepDone) bool {
 	return true
 }
 
-// waited reports whether something of the kind was waited for.
+// waited reports whether the run has waited for something of this kind.
 func (r *Run) waited(kind For) bool {
 	return slices.ContainsFunc(r.Steps, func(s StepDone) bool { return s.For == kind && s.State == Ended })
 }
@@ -180,14 +177,14 @@ func (s *StepDone) Over(now Waited, answers error) (bool, string) {
 func (r *Run) Pass(s *StepDone) {
 	s.State = Ended
 	switch s.For {
-	case Boot: // guests are started anew too
+	case Boot: // which restarts guests too
 		r.Owes, r.Restarted = Owed{Restart: []string{}}, true
 	case Restart:
 		r.Owes.Restart, r.Restarted = []string{}, true
 	}
 }
 
-// Judge works the figures out again.
+// Judge computes the figures.
 func (r *Run) Judge(o *Outcomes) {
 	e := Find(r.Name)
 	r.Figures = []Judged{}
@@ -200,7 +197,7 @@ func (r *Run) Judge(o *Outcomes) {
 	}
 }
 
-// Last is the last run of an experiment; nil where there is none.
+// Last returns the last run of an experiment, nil if there is none.
 func (p *Report) Last(name string) *Run {
 	for _, r := range slices.Backward(p.Runs) {
 		if r.Name == name {
@@ -210,13 +207,13 @@ func (p *Report) Last(name string) *Run {
 	return nil
 }
 
-// Unfinished reports whether a run can go on.
+// Unfinished reports whether a run can continue.
 func (r *Run) Unfinished() bool { return r != nil && r.State != Done && r.State != Lacking }
 
-// ErrNotAReport is wrapped by every complaint about a report file's content.
+// ErrNotAReport is wrapped by every error about the content of a report file.
 var ErrNotAReport = errors.New("not a report of mpps acceptance")
 
-// maxReport bounds what is read, bytes: the answers themselves are in files of their own.
+// maxReport is the largest report, in bytes; answers have their own files.
 const maxReport = 16 << 20
 
 // Decode reads a report.

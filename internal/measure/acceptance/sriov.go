@@ -1,6 +1,9 @@
 package acceptance
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 var sriov = &Experiment{
 	Name:  "sriov",
@@ -35,7 +38,7 @@ var sriov = &Experiment{
 		if in.TunnelAgent != "" {
 			tunnel = both("vxlan", Before, in.TunnelFrom, in.TunnelAgent, "VXLAN")
 		}
-		return steps(
+		return slices.Concat(
 			[]Step{in.machine(), {ID: "check", Phase: Look, Does: "see what stands in the way of virtual functions",
 				Argv: check}},
 			both("tap", Before, in.From, in.Agent, "tap and bridge"),
@@ -52,8 +55,8 @@ var sriov = &Experiment{
 	},
 	Figures: func(in Inputs) []Figure {
 		x520 := Conditions{Drivers: []string{"ixgbe"}}
-		look := []string{"mpps sriov check", "mpps sriov guest " + orName(in.Guest), "mpps audit --nic vf --guest " +
-			orName(in.Guest)}
+		look := []string{"mpps sriov check", "mpps sriov guest " + guestArg(in.Guest), "mpps audit --nic vf --guest " +
+			guestArg(in.Guest)}
 		figures := []Figure{
 			{ID: "sriov.tx", What: "sent over the function", Unit: "packet/s", Founding: 3.5e6, Conditions: x520,
 				Read: rateOf("vf-tx"), Look: look},

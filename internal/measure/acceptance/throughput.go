@@ -1,8 +1,12 @@
 package acceptance
 
-import "time"
+import (
+	"cmp"
+	"slices"
+	"time"
+)
 
-// almost is the share of loss that the founding experiment had at 2 Mpps.
+// almost is the share of loss of the founding experiment at 2 Mpps.
 const almost = 0.0007
 
 var throughput = &Experiment{
@@ -30,7 +34,7 @@ var throughput = &Experiment{
 			s.Trial = in.HostTrial
 			host = []Step{s.search("host", After, "the highest rate that the host itself forwards, without a guest")}
 		}
-		return steps(
+		return slices.Concat(
 			[]Step{in.machine(), in.search("before", Before, "the highest rates without loss and within 0.07 % of "+
 				"loss, as found")},
 			in.mend(goal...),
@@ -40,12 +44,11 @@ var throughput = &Experiment{
 	},
 	Figures: func(in Inputs) []Figure {
 		routed := Conditions{Drivers: []string{"i40e"}, VCPUs: 9, Queues: 9, Forwards: true}
-		look := []string{"mpps audit --pps " + in.PPS, "mpps path --guest " + orName(in.Guest),
+		look := []string{"mpps audit --pps " + in.PPS, "mpps path --guest " + guestArg(in.Guest),
 			"mpps explain placement.overcommit"}
 		figures := []Figure{
 			{ID: "throughput.ndr", What: "64-byte packets through the guest, no loss", Unit: "packet/s",
-				Founding: 1.8e6, Conditions: routed,
-				Read: ndrOf("after"), Look: look},
+				Founding: 1.8e6, Conditions: routed, Read: ndrOf("after"), Look: look},
 			{ID: "throughput.almost", What: "64-byte packets through the guest, almost no loss", Unit: "packet/s",
 				Founding: 1.9e6, Conditions: routed,
 				Note: "no share was recorded; it lies below that of 2 Mpps, so 0.07 % is allowed here",
@@ -68,10 +71,5 @@ var throughput = &Experiment{
 	},
 }
 
-// orName is a guest's name, or the word for one where none was said.
-func orName(guest string) string {
-	if guest == "" {
-		return "GUEST"
-	}
-	return guest
-}
+// guestArg returns a guest's name, or a placeholder.
+func guestArg(guest string) string { return cmp.Or(guest, "GUEST") }

@@ -9,7 +9,7 @@ import (
 	"mpps/internal/measure"
 )
 
-// percentiles are the columns of latency. One that too few samples lie above is empty.
+// percentiles are the latency columns. One without enough samples above it stays empty.
 var percentiles = []float64{50, 90, 99, 99.9, 99.99, 99.999}
 
 var header = []string{
@@ -22,8 +22,8 @@ var header = []string{
 	"vhost_ns_per_unit", "vcpu_ns_per_unit", "emulator_ns_per_unit",
 }
 
-// rows writes RFC 4180: a header, then a row a sample, lines ended by CR LF. A column that does not belong to a run's
-// kind is empty.
+// rows writes RFC 4180: a header, then a row per sample, lines ending in CR LF. Columns that do not apply to a run's
+// kind are empty.
 func rows(w io.Writer, s *Set) error {
 	out := csv.NewWriter(w)
 	out.UseCRLF = true
@@ -72,14 +72,14 @@ func row(l Labeled, i int, s measure.Sample) []string {
 	}
 	cells = append(cells, integer(true, d.MinNs), decimal(d.MeanNs))
 	for _, p := range percentiles {
-		told, ok := d.Percentile(p)
-		cells = append(cells, integer(ok, told))
+		value, ok := d.Percentile(p)
+		cells = append(cells, integer(ok, value))
 	}
 	cells = append(cells, integer(true, d.MaxNs))
 	return append(cells, threads(s)...)
 }
 
-// threadColumns are the roles of threads that have a column, the last ones. All guests count together.
+// threadColumns are the roles with a column, the last ones of a row. All guests count together.
 var threadColumns = []measure.Role{measure.Vhost, measure.VCPU, measure.Emulator}
 
 func threads(s measure.Sample) []string {

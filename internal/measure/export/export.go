@@ -1,8 +1,8 @@
-// Package export writes measured runs in the forms of other programs, so that what reads those reads us: netperf's
-// KEY=VALUE lines, iperf3's JSON, Go benchmark lines for benchstat, Prometheus text, CSV and HdrHistogram logs.
+// Package export writes runs in the formats of other programs, so that their tools can read them: netperf's KEY=VALUE
+// lines, iperf3's JSON, Go benchmark lines for benchstat, Prometheus text, CSV and HdrHistogram logs.
 //
-// A form says less than a Run (what limited it, where packets were lost, warnings), and nothing is made up to fill its
-// fields: what a run does not know is left out. It is pure: values in, text out.
+// A format says less than a Run (what limited it, where packets were lost, warnings). Fields without a known value are
+// left out, never made up. It is pure: values in, text out.
 package export
 
 import (
@@ -15,24 +15,23 @@ import (
 	"mpps/internal/measure"
 )
 
-// Format is a form of output.
+// Format is an output format.
 type Format string
 
-// The formats.
 const (
-	Netperf    Format = "netperf"    // KEY=VALUE lines, a block a run, an empty line between blocks
-	IPerf3     Format = "iperf3"     // a JSON object a run
-	GoBench    Format = "gobench"    // Go benchmark lines, one a sample
+	Netperf    Format = "netperf"    // KEY=VALUE lines, a block per run, with an empty line between blocks
+	IPerf3     Format = "iperf3"     // a JSON object per run
+	GoBench    Format = "gobench"    // Go benchmark lines, one per sample
 	Prometheus Format = "prometheus" // text exposition format 0.0.4
-	CSV        Format = "csv"        // RFC 4180 with a header, a row a sample
-	HDR        Format = "hdr"        // HdrHistogram log 1.3, a line a sample; nanoseconds
+	CSV        Format = "csv"        // RFC 4180 with a header, a row per sample
+	HDR        Format = "hdr"        // HdrHistogram log 1.3, a line per sample; nanoseconds
 )
 
 var writers = map[Format]func(io.Writer, *Set) error{
 	Netperf: netperf, IPerf3: iperf3, GoBench: gobench, Prometheus: prometheus, CSV: rows, HDR: hdr,
 }
 
-// Formats are the names of all, in the order in which they are told.
+// Formats returns the names of all formats, in the order of output.
 func Formats() []string {
 	return []string{string(Netperf), string(IPerf3), string(GoBench), string(Prometheus), string(CSV), string(HDR)}
 }
@@ -40,29 +39,29 @@ func Formats() []string {
 // Named reports whether a name is one of Formats.
 func Named(name string) bool { return slices.Contains(Formats(), name) }
 
-// Set is what is written in one go.
+// Set is what is written together.
 type Set struct {
 	Version string // of this program
 	Runs    []Labeled
 	Ratios  []Ratio
 }
 
-// Labeled is a run and how it is told from others. Label and Side together should be unique; Write makes them so.
+// Labeled is a run and its identity. Label and Side together should be unique; Write makes them so.
 type Labeled struct {
 	Label string // empty: the run's own name
-	Side  string // "before" or "after" of a comparison; empty where the run stands alone
+	Side  string // "before" or "after" of a comparison; empty for a single run
 	Run   *measure.Run
 }
 
-// Ratio is a comparison of two runs of the set. Only Prometheus has a place for it: the other forms hold what was
-// measured, and who reads them compares.
+// Ratio is a comparison of two runs of the set. Only Prometheus has a place for it: the other formats hold measured
+// values, and their readers compare.
 type Ratio struct {
 	Label      string
 	Kind       measure.Kind
 	Comparison measure.Comparison
 }
 
-// Add adds a run that stands alone.
+// Add adds a single run.
 func (s *Set) Add(label string, r *measure.Run) {
 	s.Runs = append(s.Runs, Labeled{Label: label, Run: r})
 }
@@ -76,7 +75,7 @@ func (s *Set) AddAB(label string, ab *measure.AB) {
 	s.Ratios = append(s.Ratios, Ratio{label, ab.Kind, ab.Comparison})
 }
 
-// AddModes adds the runs of a campaign over NIC modes that have a place in a format: it holds runs of many kinds.
+// AddModes adds those runs of a campaign over NIC modes, which has several kinds, that fit a format.
 func (s *Set) AddModes(m *measure.Modes, f Format) {
 	for i := range m.Runs {
 		r, row := &m.Runs[i], m.Rows[i]
@@ -91,13 +90,13 @@ func (s *Set) AddModes(m *measure.Modes, f Format) {
 	}
 }
 
-// ErrNoPlace is wrapped where a format has no place for a run.
+// ErrNoPlace is wrapped if a run does not fit a format.
 var ErrNoPlace = errors.New("the format has no place for it")
 
-// ErrNoLatency is the ErrNoPlace of a format that is about latency.
+// ErrNoLatency is the ErrNoPlace of a format for latency.
 var ErrNoLatency = fmt.Errorf("the run has no latency: %w", ErrNoPlace)
 
-// Fits tells why a run of a kind, with latency or without, cannot be written in a format; nil where it can. It lets a
+// Fits returns why a run of a kind, with or without latency, cannot be written in a format; nil if it can. It lets a
 // command refuse before it measures.
 func (f Format) Fits(kind measure.Kind, latency bool) error {
 	switch {
@@ -109,7 +108,7 @@ func (f Format) Fits(kind measure.Kind, latency bool) error {
 	return nil
 }
 
-// Write writes the runs of a set in a format. It fails where one has no place there, and then has written nothing.
+// Write writes the runs of a set in a format. If one does not fit, it fails without writing anything.
 func Write(w io.Writer, f Format, s *Set) error {
 	write, ok := writers[f]
 	if !ok {
@@ -126,7 +125,7 @@ func Write(w io.Writer, f Format, s *Set) error {
 	return write(w, s.distinct())
 }
 
-// distinct is the set with labels filled in and made different: two runs of the same name would be one series.
+// distinct returns the set with labels filled in and made unique: two runs of the same name would be one series.
 func (s *Set) distinct() *Set {
 	out := *s
 	out.Runs = nil
@@ -144,5 +143,5 @@ func (s *Set) distinct() *Set {
 	return &out
 }
 
-// transactional reports whether a kind counts requests that were answered.
+// transactional reports whether a kind counts answered requests.
 func transactional(k measure.Kind) bool { return k.Unit() == measure.RR.Unit() }

@@ -2,19 +2,20 @@ package export
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
 	"mpps/internal/measure"
 )
 
-// number writes a value in as few digits as bring back the same value.
+// number formats a value with the fewest digits that restore it.
 func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
 // decimal is number without an exponent, for readers that expect none.
 func decimal(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
-// trafficSeconds is how long the samples' traffic lasted, pauses between them left out.
+// trafficSeconds returns the duration of the samples' traffic, without pauses.
 func trafficSeconds(r *measure.Run) float64 {
 	var sum float64
 	for _, s := range r.Samples {
@@ -23,7 +24,7 @@ func trafficSeconds(r *measure.Run) float64 {
 	return sum
 }
 
-// use sums up how the i-th machine (0: the near one) spent the samples, CPU by CPU; nil where it is not known.
+// use sums up how the i-th machine (0: the near one) spent the samples, per CPU; nil if unknown.
 func use(r *measure.Run, i int) *measure.MachineCPU {
 	var sum *measure.MachineCPU
 	for _, s := range r.Samples {
@@ -36,12 +37,7 @@ func use(r *measure.Run, i int) *measure.MachineCPU {
 		}
 		sum.Seconds += m.Seconds
 		for _, u := range m.CPUs {
-			at := -1
-			for j := range sum.CPUs {
-				if sum.CPUs[j].CPU == u.CPU {
-					at = j
-				}
-			}
+			at := slices.IndexFunc(sum.CPUs, func(have measure.CPUUse) bool { return have.CPU == u.CPU })
 			if at < 0 {
 				sum.CPUs, at = append(sum.CPUs, measure.CPUUse{CPU: u.CPU}), len(sum.CPUs)
 			}
@@ -53,7 +49,7 @@ func use(r *measure.Run, i int) *measure.MachineCPU {
 	return sum
 }
 
-// share is busy time as percent of the time that there was.
+// share returns the busy time in percent of all time.
 func share(u measure.CPUUse) float64 {
 	whole := u.Busy() + u.Idle + u.Steal
 	if whole <= 0 {
@@ -62,8 +58,8 @@ func share(u measure.CPUUse) float64 {
 	return u.Busy() / whole * 100
 }
 
-// deviation is the standard deviation of a distribution, in nanoseconds: each value counts as the middle of its bucket,
-// which is 0.8 % wide at most.
+// deviation returns the standard deviation of a distribution, in nanoseconds. Each value counts as the middle of its
+// bucket, which is at most 0.8 % wide.
 func deviation(l *measure.Latency) float64 {
 	var n, mean, squares float64
 	for _, b := range l.Buckets {
@@ -79,7 +75,7 @@ func deviation(l *measure.Latency) float64 {
 	return math.Sqrt(squares / (n - 1))
 }
 
-// place is where an end is, in one word: "netns:A/eth0", "eth0", "agent@10.0.0.2:7878".
+// place names an end in one word: "netns:A/eth0", "eth0", "agent@10.0.0.2:7878".
 func place(e measure.Endpoint) string {
 	where := strings.ReplaceAll(e.Where, " ", "@")
 	if e.Interface == "" {
@@ -91,7 +87,7 @@ func place(e measure.Endpoint) string {
 	return where + "/" + e.Interface
 }
 
-// frames is the size of a run's frames, or the name of their mix; empty where nobody chose one.
+// frames returns the size of a run's frames, or the name of their mix; empty if none was chosen.
 func frames(r *measure.Run) string {
 	switch {
 	case r.Load.Mix != "":
@@ -102,13 +98,21 @@ func frames(r *measure.Run) string {
 	return ""
 }
 
-// host is an address without its port.
+// host returns an address without its port.
 func host(address string) string {
 	if at := strings.LastIndexByte(address, ':'); at > 0 && strings.Count(address, ":") == 1 ||
 		strings.HasPrefix(address, "[") {
 		return strings.Trim(address[:at], "[]")
 	}
 	return address
+}
+
+// loss returns the share of the sent packets that did not arrive, in percent.
+func retransmits(r *measure.Run) (n uint64) {
+	for _, s := range r.Samples {
+		n += s.Retransmits
+	}
+	return n
 }
 
 // loss is the share of the packets sent that did not arrive, in percent.

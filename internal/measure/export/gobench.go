@@ -12,9 +12,9 @@ import (
 	"mpps/internal/measure"
 )
 
-// gobench writes Go's benchmark format (golang.org/design/14313-benchmark-format): a configuration line where a value
-// changes, and a line a sample, so that benchstat has the spread. An iteration is a trial. Two runs side by side are
-// told apart by their names, 'benchstat -col /run', those of an interleaved comparison by 'benchstat -col side'.
+// gobench writes Go's benchmark format (golang.org/design/14313-benchmark-format): configuration lines whenever a value
+// changes, and a line per sample, which gives benchstat the spread. An iteration is a trial. Names distinguish runs
+// side by side, 'benchstat -col /run', and the sides of an interleaved comparison, 'benchstat -col side'.
 func gobench(w io.Writer, s *Set) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintf(b, "goos: linux\ngoarch: %s\npkg: mpps\nmpps: %s\n", runtime.GOARCH, configValue(s.Version))
@@ -33,7 +33,7 @@ func gobench(w io.Writer, s *Set) error {
 			{"side", l.Side},
 		} {
 			if value := configValue(c[1]); config[c[0]] != value {
-				fmt.Fprintln(b, strings.TrimSpace(c[0]+": "+value)) // an empty value takes the last one back
+				fmt.Fprintln(b, strings.TrimSpace(c[0]+": "+value)) // an empty value cancels the previous one
 				config[c[0]] = value
 			}
 		}
@@ -58,8 +58,8 @@ func yes(v bool) string {
 
 func configValue(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// benchName is the benchmark's name with what was measured as sub-names. The last one has no dash and digits at its
-// end, which would be taken for a number of processors.
+// benchName returns the benchmark's name, with what was measured as sub-names. The last one must not end in a dash and
+// digits, which would be read as GOMAXPROCS.
 func benchName(l Labeled) string {
 	r := l.Run
 	name := "Benchmark" + map[measure.Kind]string{measure.PPS: "PPS", measure.Stream: "Stream", measure.RR: "RR",
@@ -72,7 +72,7 @@ func benchName(l Labeled) string {
 			name += "/" + key + "=" + benchWord(value)
 		}
 	}
-	if l.Side == "" { // sides have one name, or benchstat would not put them beside each other
+	if l.Side == "" { // sides have the same name, so that benchstat compares them
 		add("run", l.Label)
 	}
 	add("from", place(r.From))
@@ -104,7 +104,8 @@ func benchName(l Labeled) string {
 	return name
 }
 
-// benchWord makes a value fit into a name: no white space, and no slash or equals sign, which part it.
+// benchWord makes a value fit into a name: without white space, and without slashes and equals signs, which are
+// separators.
 func benchWord(text string) string {
 	return strings.Map(func(c rune) rune {
 		switch {
@@ -122,7 +123,7 @@ type benchValue struct {
 	unit  string
 }
 
-// benchValues are a sample's values. Times are in nanoseconds, which benchstat turns into seconds.
+// benchValues returns the values of a sample. Times are in nanoseconds, which benchstat converts to seconds.
 func benchValues(r *measure.Run, s measure.Sample) []benchValue {
 	rate, each := "pkt/s", "ns/pkt-cpu"
 	switch {

@@ -18,18 +18,15 @@ const (
 	hdrFigures = 3
 )
 
-// hdr writes an HdrHistogram log of nanoseconds, an interval a sample, tagged with the run's label. Start is when the
-// first run began; the times of a run's intervals are those of its traffic, without the pauses between. A bucket's
-// values count as its upper edge, as in our percentiles, or as the highest value seen where that is lower.
+// hdr writes an HdrHistogram log of nanoseconds, an interval per sample, tagged with the run's label. It starts with
+// the first run; the times of a run's intervals are those of its traffic, without pauses. Values of a bucket count as
+// its upper edge, as in our percentiles, or as the highest value seen if that is lower.
 func hdr(w io.Writer, s *Set) error {
 	var b bytes.Buffer
 	log := hdrhistogram.NewHistogramLogWriter(&b)
-	var begin int64
-	if len(s.Runs) > 0 {
-		begin = s.Runs[0].Run.Started.UnixMilli()
-		for _, l := range s.Runs {
-			begin = min(begin, l.Run.Started.UnixMilli())
-		}
+	begin := s.Runs[0].Run.Started.UnixMilli()
+	for _, l := range s.Runs {
+		begin = min(begin, l.Run.Started.UnixMilli())
 	}
 	err := firstOf(
 		func() error { return log.OutputComment(fmt.Sprintf("[Logged with mpps %s]", configValue(s.Version))) },
@@ -41,7 +38,7 @@ func hdr(w io.Writer, s *Set) error {
 	if err != nil {
 		return err
 	}
-	log.SetBaseTime(begin / 1000 * 1000) // which is what the line says
+	log.SetBaseTime(begin / 1000 * 1000) // as the line says
 	for _, l := range s.Runs {
 		at := float64(l.Run.Started.UnixMilli())
 		for _, sample := range l.Run.Samples {
@@ -49,7 +46,7 @@ func hdr(w io.Writer, s *Set) error {
 			at += sample.Seconds * 1000
 			err := firstOf(
 				func() error { return interval(log, tag(l), sample.Latency, from, at) },
-				// An open loop counts in two ways: this one is not corrected for coordinated omission.
+				// An open loop has a second distribution, which is not corrected for coordinated omission.
 				func() error {
 					return interval(log, strings.TrimPrefix(tag(l)+"_sent", "_"), sample.LatencyRaw, from, at)
 				},
@@ -72,7 +69,7 @@ func firstOf(steps ...func() error) error {
 	return nil
 }
 
-// interval writes one line; none for no latency. Times are in milliseconds since the epoch.
+// interval writes one line, or none without latency. Times are in milliseconds since the epoch.
 func interval(log *hdrhistogram.HistogramLogWriter, tag string, l *measure.Latency, from, to float64) error {
 	if l == nil {
 		return nil
@@ -104,7 +101,7 @@ func histogram(l *measure.Latency) (*hdrhistogram.Histogram, error) {
 	return h, nil
 }
 
-// tag tells runs of a log apart: it may hold neither comma nor white space.
+// tag identifies a run in the log. It must not contain commas or white space.
 func tag(l Labeled) string {
 	return strings.Map(func(c rune) rune {
 		if c == ',' || unicode.IsSpace(c) || !unicode.IsPrint(c) {

@@ -4,20 +4,21 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"mpps/internal/measure"
 )
 
-// iperf3 writes an object a run with the members that 'iperf3 --json' has (iperf_api.c of iperf 3.12 to 3.19, compared
-// with its answers): UDP's shape for packets, TCP's for streams, an interval a trial.
+// iperf3 writes an object per run with the members of 'iperf3 --json' (iperf_api.c of iperf 3.12 to 3.19, compared with
+// its output): the UDP form for packets, the TCP form for streams, an interval per trial.
 //
-// What differs in meaning: bytes of UDP are those of the datagrams, as iperf3's, worked out from the number of frames;
-// intervals are the receiver's view, as of 'iperf3 -s'; cpu_utilization_percent is the whole machine's, with softirq,
-// in percent of one CPU, where iperf3 has only its own process; bits_per_second leaves out what drained from buffers
-// after the sender had stopped; of frames that are mixed in size the mean counts, and of traffic in both directions the
-// sum. Jitter is not measured and therefore missing; so are single connections of a stream. Under "mpps" stands what
-// iperf3 has no name for.
+// Differences in meaning: bytes of UDP are those of the datagrams, as in iperf3, computed from the number of frames;
+// intervals are the receiver's view, as with 'iperf3 -s'; cpu_utilization_percent covers the whole machine with
+// softirq, in percent of one CPU, where iperf3 has only its own process; bits_per_second excludes what drained from
+// buffers after the sender had stopped; mixed frames count with their mean size, and two-way traffic with the sum.
+// Jitter is not measured and therefore missing; so are the connections of a stream. What iperf3 has no name for is
+// under "mpps".
 func iperf3(w io.Writer, s *Set) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "\t") // as cJSON prints it
@@ -117,7 +118,7 @@ type iperfOurs struct {
 	Warnings  []measure.Warning `json:"warnings"`
 }
 
-// datagram is the payload of a test frame: its size without FCS, Ethernet, IPv4 and UDP headers.
+// datagram returns the payload of a test frame: its size without FCS, Ethernet, IPv4 and UDP headers.
 func datagram(frame int) int { return max(frame-4-14-20-8, 0) }
 
 func iperfRun(l Labeled, version string) iperf {
@@ -128,7 +129,7 @@ func iperfRun(l Labeled, version string) iperf {
 			Warnings: append([]measure.Warning{}, r.Warnings...)}}
 	var total iperfSum
 	var weighted float64
-	var again, disordered uint64
+	var disordered uint64
 	for _, s := range r.Samples {
 		sum := iperfSampleOf(r, s, total.End)
 		omitted := false
@@ -136,7 +137,7 @@ func iperfRun(l Labeled, version string) iperf {
 		out.Intervals = append(out.Intervals, iperfInterval{Streams: []iperfSum{}, Sum: sum})
 		total.End, total.Seconds, total.Bytes = sum.End, total.Seconds+sum.Seconds, total.Bytes+sum.Bytes
 		weighted += sum.BitsPerS * sum.Seconds
-		again, disordered = again+s.Retransmits, disordered+s.Reordered
+		disordered += s.Reordered
 	}
 	if total.Seconds > 0 {
 		total.BitsPerS = weighted / total.Seconds
@@ -157,7 +158,8 @@ func iperfRun(l Labeled, version string) iperf {
 		stream.OutOfOrder = &disordered
 		out.End.Sum, out.End.Streams = &both, []iperfStream{{UDP: &stream}}
 	} else {
-		sent.Retransmits = &again // bytes: TCP delivers what it is given, and only what was delivered is counted
+		again := retransmits(r)
+		sent.Retransmits = &again // its bytes: TCP delivers what it gets, and only delivered bytes are counted
 	}
 	out.End.Sent, out.End.Received = sent, received
 	out.End.CPU = iperfCPUOf(r)
@@ -172,13 +174,13 @@ func iperfStartOf(r *measure.Run, version string) iperfStart {
 		Test: iperfTest{Protocol: protocol(r), Streams: max(r.Load.Connections, 1), Omit: r.Load.WarmUp.Seconds(),
 			Duration: r.Load.Duration.Seconds()},
 	}
-	if r.Kind == measure.Stream && r.Load.Ramp > 0 { // of each connection, which is what iperf3 omits
+	if r.Kind == measure.Stream && r.Load.Ramp > 0 { // of each connection, as iperf3 omits it
 		start.Test.Omit = r.Load.Ramp.Seconds()
 	}
 	if from, to := host(r.From.Address), host(r.To.Address); from != "" || to != "" {
 		start.Connected = append(start.Connected, iperfConnected{from, to})
 	}
-	if len(r.From.Where) >= 5 && r.From.Where[:5] == "agent" {
+	if strings.HasPrefix(r.From.Where, "agent") {
 		start.Test.Reverse = 1
 	}
 	if r.Kind == measure.PPS {
@@ -207,7 +209,7 @@ func iperfSampleOf(r *measure.Run, s measure.Sample, begin float64) iperfSum {
 	return sum
 }
 
-// iperfCPUOf puts guest time to user time, as the kernel's own accounting does.
+// iperfCPUOf counts guest time as user time, as the kernel's own accounting does.
 func iperfCPUOf(r *measure.Run) iperfCPU {
 	var out iperfCPU
 	for i, to := range [][3]**float64{{&out.HostTotal, &out.HostUser, &out.HostSystem},

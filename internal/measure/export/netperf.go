@@ -10,13 +10,13 @@ import (
 	"mpps/internal/measure"
 )
 
-// netperf writes what 'netperf -- -k' would, under the names of its omni output selectors (doc/omni_output_list.txt of
-// netperf 2.7; units and number of digits from print_omni_init_list in src/nettest_omni.c): latencies in microseconds,
-// CPU utilisation in percent of all CPUs, THROUGHPUT_CONFID the whole width of the interval in percent of the value.
+// netperf writes what 'netperf -- -k' would, with the names of its omni output selectors (doc/omni_output_list.txt of
+// netperf 2.7; units and digits from print_omni_init_list in src/nettest_omni.c): latencies in microseconds, CPU
+// utilisation in percent of all CPUs, THROUGHPUT_CONFID as the whole width of the interval in percent of the value.
 //
-// What differs in meaning: THROUGHPUT is the median of the trials where netperf has the mean; a pps run counts packets,
-// for which netperf has no unit; CONFIDENCE_LEVEL is what the interval has, rounded down. CONFIDENCE_INTERVAL, the
-// width that was asked for with -I, is not written: no width is asked for.
+// Differences in meaning: THROUGHPUT is the median of the trials, where netperf has the mean; a pps run counts packets,
+// for which netperf has no unit; CONFIDENCE_LEVEL is the interval's actual confidence, rounded down.
+// CONFIDENCE_INTERVAL, the width requested with -I, is not written, because none is requested.
 func netperf(w io.Writer, s *Set) error {
 	b := bufio.NewWriter(w)
 	for i, l := range s.Runs {
@@ -24,7 +24,7 @@ func netperf(w io.Writer, s *Set) error {
 			fmt.Fprintln(b)
 		}
 		netperfRun(func(key, format string, value any) {
-			text := strings.Join(strings.Fields(fmt.Sprintf(format, value)), " ") // one line whatever a name holds
+			text := strings.Join(strings.Fields(fmt.Sprintf(format, value)), " ") // one line, whatever a name contains
 			fmt.Fprintf(b, "%s=%s\n", key, text)
 		}, l)
 	}
@@ -63,17 +63,13 @@ func netperfRun(put put, l Labeled) {
 		put("REQUEST_SIZE", "%d", r.Load.Request)
 		put("RESPONSE_SIZE", "%d", r.Load.Response)
 		put("TRANSACTION_RATE", "%.3f", r.Median.Value)
-		// netperf's is worked out from the rate too, and only a closed loop has one request a connection on its way.
+		// netperf also derives it from the rate, and only a closed loop has one request per connection in flight.
 		if r.Median.Value > 0 && r.Load.Rate == 0 {
 			put("RT_LATENCY", "%.3f", float64(max(r.Load.Connections, 1))*1e6/r.Median.Value)
 		}
 	}
 	if r.Kind == measure.Stream {
-		var again uint64
-		for _, s := range r.Samples {
-			again += s.Retransmits
-		}
-		put("LOCAL_TRANSPORT_RETRANS", "%d", again)
+		put("LOCAL_TRANSPORT_RETRANS", "%d", retransmits(r))
 	}
 	netperfLatency(put, r.Latency)
 	netperfCPU(put, r)
@@ -92,7 +88,7 @@ func netperfRun(put put, l Labeled) {
 	}
 }
 
-// netperfLatency writes the selectors of netperf -j. A percentile that too few samples lie above is left out.
+// netperfLatency writes the selectors of netperf -j, without percentiles that have too few samples above them.
 func netperfLatency(put put, l *measure.Latency) {
 	if l == nil {
 		return
@@ -126,7 +122,7 @@ func netperfCPU(put put, r *measure.Run) {
 		put(side+"_CPU_PEAK_UTIL", "%.2f", share(peak))
 		put(side+"_CPU_PEAK_ID", "%d", peak.CPU)
 	}
-	// Service demand: CPU time of the near machine, in microseconds for each transaction or for each 1024 bytes.
+	// Service demand: CPU time of the near machine, in microseconds per transaction or per 1024 bytes.
 	switch {
 	case r.CPUNsPerUnit <= 0:
 	case transactional(r.Kind):

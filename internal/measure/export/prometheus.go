@@ -12,9 +12,9 @@ import (
 )
 
 // prometheus writes the text exposition format 0.0.4 for node_exporter's textfile collector or a push gateway: base
-// units (seconds, bytes, ratios of 1), names that begin with mpps_bench_. A measurement is over when it is read, so
-// everything is a gauge or, for latency, a summary of the one run. Bounds of an interval are metrics of their own,
-// ending in _lower and _upper.
+// units (seconds, bytes, ratios of 1), and names starting with mpps_bench_. A measurement is over when it is read, so
+// everything is a gauge or, for latency, a summary of the run. Bounds of an interval are separate metrics that end in
+// _lower and _upper.
 func prometheus(w io.Writer, s *Set) error {
 	p := &exposition{families: map[string]*family{}}
 	for _, l := range s.Runs {
@@ -45,10 +45,10 @@ type family struct {
 	lines      []string
 }
 
-// label is a name and a value of a series.
+// label is the name and value of a label.
 type label struct{ name, value string }
 
-// add adds a series to the family of a metric; suffix is _sum or _count of a summary.
+// add adds a series to the family of a metric. suffix is _sum or _count of a summary.
 func (p *exposition) add(name, suffix, kind, help string, labels []label, value float64) {
 	f := p.families[name]
 	if f == nil {
@@ -68,6 +68,7 @@ func (p *exposition) add(name, suffix, kind, help string, labels []label, value 
 		separator = ","
 	}
 	if separator == "," {
+
 		b.WriteString("}")
 	}
 	f.lines = append(f.lines, b.String()+" "+number(value)+"\n")
@@ -77,7 +78,7 @@ func (p *exposition) gauge(name, help string, labels []label, value float64) {
 	p.add("mpps_bench_"+name, "", "gauge", help, labels, value)
 }
 
-// with adds labels without touching those that other series have.
+// with returns labels and more in a new slice.
 func with(labels []label, more ...label) []label { return append(slices.Clone(labels), more...) }
 
 func (p *exposition) run(l Labeled, version string) {
@@ -135,11 +136,7 @@ func (p *exposition) run(l Labeled, version string) {
 		}
 	}
 	if r.Kind == measure.Stream {
-		var again uint64
-		for _, s := range r.Samples {
-			again += s.Retransmits
-		}
-		p.gauge("retransmitted_segments", "TCP segments sent again in all trials.", labels, float64(again))
+		p.gauge("retransmitted_segments", "TCP segments sent again in all trials.", labels, float64(retransmits(r)))
 	}
 	p.latency(labels, r.Latency)
 	p.latency(labels, r.LatencyRaw)
@@ -168,7 +165,7 @@ func (p *exposition) threads(labels []label, r *measure.Run) {
 		of := with(labels, label{"role", string(g.role)}, label{"guest", g.guest})
 		p.gauge("thread_seconds", "Time that threads ran in the trials, guest time and softirqs in their context "+
 			"included.", of, ran[g])
-		if g.role == measure.Ourselves { // its clock does not say
+		if g.role == measure.Ourselves { // its clock does not have it
 			continue
 		}
 		p.gauge("thread_waiting_seconds", "Time that they were ready to run and had no CPU.", of, waited[g])
@@ -191,7 +188,7 @@ func (p *exposition) latency(labels []label, l *measure.Latency) {
 	p.gauge("latency_max_seconds", "Longest delay.", labels, float64(l.MaxNs)/1e9)
 }
 
-// cpus writes the modes that node_exporter has. Guest time is apart, as in node_cpu_guest_seconds_total.
+// cpus writes the modes of node_exporter. Guest time is separate, as in node_cpu_guest_seconds_total.
 func (p *exposition) cpus(labels []label, r *measure.Run) {
 	for i := range 2 {
 		m := use(r, i)
