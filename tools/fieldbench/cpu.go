@@ -28,10 +28,10 @@ const (
 	cpuRows
 )
 
-// benchCPU compares what mpps says of the CPU time of a trial with what others say of the same seconds. mpstat adds
-// up what the kernel sampled at its ticks, perf takes samples of its own by the same timers; both miss what happens
-// while timers are late. The tasks' own times are exact, and less than the whole, because packets are also worked on
-// in interrupts of idle CPUs. ('perf stat -a' is no help: its cpu-clock and task-clock go on while a CPU is idle.)
+// benchCPU compares the CPU time of a trial as reported by mpps with other tools over the same seconds. mpstat adds up
+// what the kernel sampled at its ticks, and perf takes its own samples from the same timers; both miss what happens
+// while timers are late. The tasks' own times are exact but less than the total, because idle CPUs also handle packets
+// in interrupts. ('perf stat -a' does not help: its cpu-clock and task-clock keep running on idle CPUs.)
 func benchCPU(ctx context.Context, l *link, o options) ([]Part, error) {
 	var parts []Part
 	for _, kind := range []measure.Kind{measure.RR, measure.Stream} {
@@ -69,7 +69,7 @@ func missing(program, apt string) string {
 	return ""
 }
 
-// watched lets others watch the CPUs while a conversation goes on.
+// watched is a conversation with callbacks before and after.
 type watched struct {
 	measure.Exchange
 	start, end func() error
@@ -83,7 +83,7 @@ func (w watched) Talk(ctx context.Context, load measure.Load) (measure.Sample, e
 	return s, errors.Join(err, w.end())
 }
 
-// oneCPU makes one trial and returns the busy part of all CPUs as each row of benchCPU tells it.
+// oneCPU runs one trial and returns the busy share of all CPUs for each row of benchCPU.
 func oneCPU(ctx context.Context, l *link, kind measure.Kind, each time.Duration) (busy [cpuRows]float64, err error) {
 	seconds := int(max(2, each.Seconds()+0.5))
 	m, err := rig.OpenMachine("/")
@@ -193,8 +193,8 @@ func parseMpstat(out []byte) (busy float64, err error) {
 	return 0, fmt.Errorf("mpstat: found no line of all CPUs in %d bytes", len(out))
 }
 
-// taskSeconds is the CPU time of all processes: user and system time add up to what the scheduler's clock says
-// (cputime_adjust in kernel/sched/cputime.c), to 10 ms for each.
+// taskSeconds returns the CPU time of all processes in seconds. User plus system time equals the scheduler's clock
+// (cputime_adjust in kernel/sched/cputime.c), to 10 ms per process.
 func taskSeconds(proc string) (sum float64, err error) {
 	files, err := filepath.Glob(filepath.Join(proc, "[0-9]*", "stat"))
 	if err != nil {
@@ -203,10 +203,9 @@ func taskSeconds(proc string) (sum float64, err error) {
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			continue // it has ended
+			continue // ended in the meantime
 		}
-		rest := string(text[bytes.LastIndexByte(text, 41)+1:]) // the name, in brackets, may hold any
-		fields := strings.Fields(rest)
+		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])) // the name may contain anything
 		if len(fields) < 13 {
 			return 0, fmt.Errorf("%s: found %d fields behind the name, expected 50", file, len(fields))
 		}
@@ -221,10 +220,11 @@ func taskSeconds(proc string) (sum float64, err error) {
 	return sum, nil
 }
 
-// idleSymbol matches the functions in which a CPU waits (drivers/idle, kernel/sched/idle.c, arch/x86/kernel/process.c).
+// idleSymbol matches the functions in which an idle CPU waits (drivers/idle, kernel/sched/idle.c,
+// arch/x86/kernel/process.c).
 var idleSymbol = regexp.MustCompile(`safe_halt|default_idle|poll_idle|intel_idle|mwait_idle|acpi_idle|cpuidle_enter`)
 
-// busySamples is the part of perf's samples that were not taken in an idle CPU.
+// busySamples returns the share of perf's samples that were not taken on an idle CPU.
 func busySamples(script []byte) float64 {
 	var all, idle float64
 	for line := range strings.Lines(string(script)) {

@@ -20,11 +20,11 @@ import (
 	"mpps/internal/owned"
 )
 
-// A generator can be started on a link. stop ends it and waits.
+// A generator can be started on a link. stop ends it and waits for it.
 type generator struct {
 	name, version, apt string
 	missing            string // why it cannot be started
-	lateSink           bool   // it talks with its far end before it sends
+	lateSink           bool   // it talks to its far end before it sends
 	start              func(context.Context, *link) (stop func(), ended <-chan error, err error)
 }
 
@@ -47,7 +47,7 @@ func generators(tree string) []generator {
 	}
 }
 
-// benchGenerators compares packets per second that arrive.
+// benchGenerators compares the packets per second that arrive.
 func benchGenerators(ctx context.Context, l *link, o options) ([]Part, error) {
 	var all []contestant
 	base := 0
@@ -73,46 +73,43 @@ func benchGenerators(ctx context.Context, l *link, o options) ([]Part, error) {
 	}})
 }
 
-// bare is the loop in the kernel that ours runs in, with a program that writes nothing.
+// bare is the kernel's loop that ours runs in, with a program that writes nothing.
 func bare() generator {
-	g := generator{name: "bare loop, nothing written", apt: "this repository"}
-	g.start = func(ctx context.Context, l *link) (func(), <-chan error, error) {
-		ctx, cancel := context.WithCancel(ctx)
-		ended := make(chan error, 1)
-		done := make(chan struct{})
-		frame := traffic.Frame{Size: traffic.MinFrame}
-		go func() {
-			defer close(done)
-			ended <- traffic.BareLoop(ctx, l.near, l.cpu, frame)
-		}()
-		return func() { cancel(); <-done }, ended, nil
-	}
-	return g
+	return inProcess("bare loop, nothing written", func(ctx context.Context, l *link) error {
+		return traffic.BareLoop(ctx, l.near, l.cpu, traffic.Frame{Size: traffic.MinFrame})
+	})
 }
 
-// ours runs in this process.
+// ours is one of mpps's own generators.
 func ours(name string, c traffic.Config) generator {
-	g := generator{name: name, apt: "this repository"}
-	g.start = func(ctx context.Context, l *link) (func(), <-chan error, error) {
+	return inProcess(name, func(ctx context.Context, l *link) error {
 		c.Out, c.CPUs = l.near, []int{l.cpu}
 		g, err := traffic.NewGenerator(c)
 		if err != nil {
-			return nil, nil, err
+			return err
 		}
+		_, err = g.Run(ctx)
+		return errors.Join(err, g.Close())
+	})
+}
+
+// inProcess is a generator that runs in this process until its context ends.
+func inProcess(name string, run func(context.Context, *link) error) generator {
+	g := generator{name: name, apt: "this repository"}
+	g.start = func(ctx context.Context, l *link) (func(), <-chan error, error) {
 		ctx, cancel := context.WithCancel(ctx)
 		ended := make(chan error, 1)
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			_, err := g.Run(ctx)
-			ended <- errors.Join(err, g.Close())
+			ended <- run(ctx, l)
 		}()
 		return func() { cancel(); <-done }, ended, nil
 	}
 	return g
 }
 
-// program is a generator that is another program; loader goes before it.
+// program is a generator that is another program. loader is put in front of it.
 func program(name, apt, file string, versionArgs, loader []string, args func(l *link) ([]string, error)) generator {
 	g := generator{name: name, apt: apt}
 	path, err := file, error(nil)
@@ -135,7 +132,7 @@ func program(name, apt, file string, versionArgs, loader []string, args func(l *
 	return g
 }
 
-// lookPath also looks where programs for root are.
+// lookPath also looks in /usr/sbin.
 func lookPath(file string) (string, error) {
 	path, err := exec.LookPath(file)
 	if err == nil {
@@ -149,7 +146,7 @@ var versionNumber = regexp.MustCompile(`\d+\.\d+(\.\d+)?`)
 func version(argv []string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	// Some programs answer this with a failure; the number is all that counts.
+	// Some programs fail when asked this; only the number matters.
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -158,17 +155,25 @@ func version(argv []string) string {
 }
 
 // launch starts a program in a network namespace, on one CPU.
-func launch(netns string, cpu int, argv []string) (stop func(), ended <-chan error, err error) {
+func inNetns(netns string, cpu int, argv []string) ([]string, error) {
 	ip, err := lookPath("ip")
 	if err != nil {
-		return nil, nil, fmt.Errorf("not installed: ip (apt install iproute2)")
+		return nil, errors.New("not installed: ip (apt install iproute2)")
 	}
-	argv = append([]string{ip, "netns", "exec", netns, "taskset", "-c", strconv.Itoa(cpu)}, argv...)
+	return append([]string{ip, "netns", "exec", netns, "taskset", "-c", strconv.Itoa(cpu)}, argv...), nil
+}
+
+// launch starts a program in a network namespace, on one CPU.
+func launch(netns string, cpu int, argv []string) (stop func(), ended <-chan error, err error) {
+	argv, err = inNetns(netns, cpu, argv)
+	if err != nil {
+		return nil, nil, err
+	}
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.WaitDelay = time.Second
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	stdin, err := cmd.StdinPipe() // stays open: some end with it
+	stdin, err := cmd.StdinPipe() // kept open: some programs end with it
 	if err != nil {
 		return nil, nil, err
 	}
@@ -198,7 +203,7 @@ func launch(netns string, cpu int, argv []string) (stop func(), ended <-chan err
 	}, why, nil
 }
 
-// lastLine is what a program said last, for a reason that fits a line.
+// lastLine returns a program's error, or its last line, as a reason that fits one line.
 func lastLine(out []byte) string {
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	for _, l := range lines {
@@ -210,7 +215,7 @@ func lastLine(out []byte) string {
 	return strings.TrimSpace(lines[len(lines)-1])
 }
 
-// inTree is a program of a newer root tree, with what has to go before it; "" if it is not there.
+// inTree returns a program in a newer root tree, and its loader; "" if it is not there.
 func inTree(tree, program string) (path string, loader []string) {
 	path = filepath.Join(tree, program)
 	if _, err := os.Stat(path); tree == "" || err != nil {
@@ -220,8 +225,7 @@ func inTree(tree, program string) (path string, loader []string) {
 		filepath.Join(tree, "usr/lib/x86_64-linux-gnu")}
 }
 
-// xdpTrafficgen takes the program out of a newer root tree, with that tree's
-// libraries, if there is one.
+// xdpTrafficgen uses the program and libraries of a newer root tree, if there is one.
 func xdpTrafficgen(tree string) generator {
 	args := func(l *link) ([]string, error) {
 		return []string{"udp", l.near.Iface, "-m", l.farMAC, "-M", l.nearMAC, "-t", "1"}, nil
@@ -232,7 +236,7 @@ func xdpTrafficgen(tree string) generator {
 	return program("xdp-trafficgen", "xdp-tools", "xdp-trafficgen", []string{"udp", "--version"}, nil, args)
 }
 
-// trafgenArgs gives it the same frame as ours in its own language.
+// trafgenArgs describes the same frame as ours in trafgen's language.
 func trafgenArgs(l *link) ([]string, error) {
 	near, err := net.ParseMAC(l.nearMAC)
 	if err != nil {
@@ -265,7 +269,7 @@ func testpmdArgs(vdev string) func(l *link) ([]string, error) {
 	}
 }
 
-// iperf3 needs its server, on another CPU, until it sends.
+// iperf3 needs its server, on another CPU, before it sends.
 func iperf3() generator {
 	g := program("iperf3 -u -l 18", "iperf3", "iperf3", []string{"--version"}, nil, func(l *link) ([]string, error) {
 		return []string{"-c", farAddr, "-u", "-l", "18", "-b", "0", "-t", "60", "-i", "0"}, nil

@@ -16,11 +16,11 @@ import (
 	"mpps/internal/thread"
 )
 
-// A link is the veth pair that all generators send over.
+// A link is the veth pair of all generators.
 type link struct {
 	near, far       traffic.Endpoint
 	nearMAC, farMAC string
-	cpu, other      int // of the generator, and of what it needs beside it
+	cpu, other      int // of the generator, and of its far end
 	names           []string
 }
 
@@ -40,19 +40,11 @@ func newLink() (_ *link, err error) {
 			err = errors.Join(err, l.remove())
 		}
 	}()
-	var set unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &set); err != nil {
+	cpus, err := traffic.AllowedCPUs()
+	if err != nil {
 		return nil, err
 	}
-	l.cpu, l.other = -1, -1
-	for i := range 1024 {
-		if set.IsSet(i) {
-			if l.other < 0 {
-				l.other = i
-			}
-			l.cpu = i
-		}
-	}
+	l.other, l.cpu = cpus[0], cpus[len(cpus)-1]
 	for _, e := range []traffic.Endpoint{l.near, l.far} {
 		if err := makeNetns(e.Netns); err != nil {
 			return nil, err
@@ -107,7 +99,7 @@ func makeNetns(name string) error {
 	return nil
 }
 
-// remove ends the namespaces, and with them the pair.
+// remove removes the namespaces, and with them the pair.
 func (l *link) remove() error {
 	var errs []error
 	for _, n := range l.names {
@@ -117,7 +109,7 @@ func (l *link) remove() error {
 	return errors.Join(errs...)
 }
 
-// machine is kernel and CPU model, for the heading.
+// machine returns kernel and CPU model, for the heading.
 func machine() (kernel, cpu string) {
 	var u unix.Utsname
 	if unix.Uname(&u) == nil {

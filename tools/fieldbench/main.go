@@ -1,12 +1,12 @@
-// Command fieldbench sets what mpps measures with beside what others measure with, in one run, in turns, each
-// contestant once in every round: packet generators on one CPU over a veth pair into the same counting program; the
-// latency of transactions over the same pair; the CPU time of a run as mpps, mpstat and perf see it.
+// Command fieldbench compares mpps's measurements with other tools' in one run, in which each contestant has one turn
+// per round: packet generators on one CPU over a veth pair into the same counting program; the latency of transactions
+// over the same pair; and the CPU time of a run as seen by mpps, mpstat and perf.
 //
 //	fieldbench [-parts generators,rr,cpu] [-rounds 6] [-seconds 1] [-only WORDS] [-mpps bin/mpps] [-tree DIR] [-json]
 //
 // Packages on Debian 12: netsniff-ng iperf3 dpdk-dev sockperf sysstat linux-perf. netperf and xdp-tools come from
-// Debian 13, for example out of the root tree of the lab (-tree): Debian 12 has no netperf in main, and its xdp-tools
-// do not load on newer kernels. A contestant that is missing or does not run is named with the reason.
+// Debian 13, for example from the lab's root tree (-tree): Debian 12 has no netperf in main, and its xdp-tools do not
+// load on newer kernels. A contestant that is missing or fails is listed with the reason.
 package main
 
 import (
@@ -26,21 +26,23 @@ import (
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// options are those of a comparison.
+// options are the options of a comparison.
 type options struct {
 	rounds   int
-	each     time.Duration // counted time of each turn
+	each     time.Duration // measured time of each turn
 	tree     string        // root of a newer Debian, "" for none
 	only     []string      // words of names, empty for all
 	mpps     string
 	progress io.Writer
 }
 
-// partOf says how a part is made, by name, in the order in which they run.
-var partsOf = []struct {
+// parts are the parts of a comparison, in the order in which they run.
+var parts = []part{{"generators", benchGenerators}, {"rr", benchRR}, {"cpu", benchCPU}}
+
+type part struct {
 	name string
 	run  func(context.Context, *link, options) ([]Part, error)
-}{{"generators", benchGenerators}, {"rr", benchRR}, {"cpu", benchCPU}}
+}
 
 func run(args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("fieldbench", flag.ContinueOnError)
@@ -51,20 +53,15 @@ func run(args []string, stdout, stderr io.Writer) int {
 		"(default: the lab's, if it was built)")
 	only := flags.String("only", "",
 		"words: only contestants with one of them in their names, and those to compare with")
-	parts := flags.String("parts", "generators,rr,cpu", "what to compare")
+	names := flags.String("parts", "generators,rr,cpu", "what to compare")
 	mpps := flags.String("mpps", "bin/mpps", "the program")
 	asJSON := flags.Bool("json", false, "print JSON")
 	if err := flags.Parse(args); err != nil {
 		return 64
 	}
-	wanted := strings.Split(*parts, ",")
+	wanted := strings.Split(*names, ",")
 	for _, w := range wanted {
-		known := slices.ContainsFunc(partsOf, func(p struct {
-			name string
-			run  func(context.Context, *link, options) ([]Part, error)
-		}) bool {
-			return p.name == w
-		})
+		known := slices.ContainsFunc(parts, func(p part) bool { return p.name == w })
 		if !known {
 			fmt.Fprintf(stderr, "fieldbench: error: part %q: expected generators, rr or cpu\n", w)
 			return 64
@@ -78,8 +75,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	defer stop()
 	o := options{
 		rounds: *rounds, each: time.Duration(*seconds * float64(time.Second)), only: strings.Fields(*only),
-		progress: stderr,
-		tree:     treeOf(*tree),
+		progress: stderr, tree: treeOf(*tree),
 	}
 	report, err := bench(ctx, wanted, *mpps, o)
 	if err == nil {
@@ -98,7 +94,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// treeOf finds the lab's root tree where none was named.
+// treeOf finds the lab's root tree if none was named.
 func treeOf(tree string) string {
 	if tree != "" {
 		return tree
@@ -125,15 +121,15 @@ func bench(ctx context.Context, wanted []string, mpps string, o options) (*Repor
 			fmt.Fprintf(o.progress, "fieldbench: warning: %v\n", err)
 		}
 	}()
-	for _, p := range partsOf {
+	for _, p := range parts {
 		if !slices.Contains(wanted, p.name) {
 			continue
 		}
-		parts, err := p.run(ctx, link, o)
+		results, err := p.run(ctx, link, o)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", p.name, err)
 		}
-		r.Parts = append(r.Parts, parts...)
+		r.Parts = append(r.Parts, results...)
 	}
 	return r, nil
 }

@@ -12,12 +12,12 @@ import (
 	"mpps/internal/measure"
 )
 
-// A Report is the comparison.
+// A Report is the result of the comparison.
 type Report struct {
 	Kernel  string    `json:"kernel"`
 	CPU     string    `json:"cpu"`
 	Rounds  int       `json:"rounds"`
-	Seconds float64   `json:"seconds"` // counted in each turn
+	Seconds float64   `json:"seconds"` // measured time of each turn
 	Parts   []Part    `json:"parts"`
 	Taken   time.Time `json:"taken"`
 }
@@ -26,8 +26,8 @@ type Report struct {
 type Part struct {
 	Title string  `json:"title"`
 	Unit  string  `json:"unit"`
-	Scale float64 `json:"-"`    // by which values are divided when they are printed
-	Base  int     `json:"base"` // the row that ratios are to
+	Scale float64 `json:"-"`    // divisor for printed values
+	Base  int     `json:"base"` // the row that ratios refer to
 	Rows  []Row   `json:"rows"`
 }
 
@@ -35,20 +35,20 @@ type Part struct {
 type Row struct {
 	Name    string           `json:"name"`
 	Version string           `json:"version,omitempty"`
-	Values  []float64        `json:"values"` // of each round
+	Values  []float64        `json:"values"` // one per round
 	Median  measure.Estimate `json:"median"`
-	Ratio   measure.Estimate `json:"ratio"` // of the same rounds to the part's base
+	Ratio   measure.Estimate `json:"ratio"` // to the part's base, in the same rounds
 	Package string           `json:"package,omitempty"`
 	Failed  string           `json:"failed,omitempty"` // why there is no figure
 }
 
-// A contestant takes part in some Parts at once: one turn gives a value for each.
+// A contestant may be in several Parts: one turn gives a value for each.
 type contestant struct {
 	row  Row
 	turn func(context.Context) ([]float64, error)
 }
 
-// interleave lets each contestant have a turn in each round, and fills in the parts' rows.
+// interleave gives each contestant one turn per round, and fills in the rows of the parts.
 func interleave(ctx context.Context, o options, all []contestant, parts []Part) ([]Part, error) {
 	for i := range parts {
 		for _, c := range all {
@@ -61,7 +61,7 @@ func interleave(ctx context.Context, o options, all []contestant, parts []Part) 
 	}
 	for round := range o.rounds {
 		for n := range all {
-			i := (n + round) % len(all) // nobody is always the one after the heaviest
+			i := (n + round) % len(all) // so that nobody always follows the heaviest one
 			if failed[i] {
 				continue
 			}

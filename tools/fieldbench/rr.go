@@ -17,7 +17,8 @@ import (
 	"mpps/internal/owned"
 )
 
-// A talker measures transactions of one byte each way over TCP, one at a time: a server at the far end, a client here.
+// A talker measures transactions of one byte each way over TCP, one at a time, with a server at the far end and a
+// client here.
 type talker struct {
 	row    Row
 	server []string
@@ -31,8 +32,8 @@ const (
 	mppsPort     = "12867"
 )
 
-// benchRR compares latencies of transactions, with client and server on one CPU and on two: left to the scheduler they
-// move from one to the other, and a transaction takes ten times as long or a tenth.
+// benchRR compares latencies of transactions, with client and server on one CPU and on two. Left to the scheduler they
+// migrate between the two cases, which differ by a factor of ten.
 func benchRR(ctx context.Context, l *link, o options) ([]Part, error) {
 	var parts []Part
 	for _, place := range []struct {
@@ -64,7 +65,7 @@ func benchRR(ctx context.Context, l *link, o options) ([]Part, error) {
 			}})
 		}
 		time.Sleep(time.Second) // until they listen
-		made, err := interleave(ctx, o, all, []Part{
+		results, err := interleave(ctx, o, all, []Part{
 			{Title: "TCP transactions of 1 byte over a veth pair, client and server " + place.name +
 				": median (netperf tells whole µs)", Unit: "µs", Scale: 1},
 			{Title: "the same, mean", Unit: "µs", Scale: 1},
@@ -75,7 +76,7 @@ func benchRR(ctx context.Context, l *link, o options) ([]Part, error) {
 		if err != nil {
 			return nil, err
 		}
-		parts = append(parts, made...)
+		parts = append(parts, results...)
 	}
 	return parts, nil
 }
@@ -98,8 +99,7 @@ func talkers(o options) []talker {
 		netperf.row.Version = version(append(loader[:len(loader):len(loader)], program, "-V"))
 		netperf.server = append(loader[:len(loader):len(loader)], server, "-D", "-4", "-L", farAddr, "-p", netperfPort)
 		netperf.client = append(loader[:len(loader):len(loader)], program, "-H", farAddr, "-p", netperfPort, "-t",
-			"TCP_RR",
-			"-l", seconds, "-P", "0", "--", "-D", "-o", "P50_LATENCY,MEAN_LATENCY")
+			"TCP_RR", "-l", seconds, "-P", "0", "--", "-D", "-o", "P50_LATENCY,MEAN_LATENCY")
 	}
 	sockperf := talker{row: Row{Name: "sockperf ping-pong", Package: "sockperf"}, parse: parseSockperf}
 	if path, err := lookPath("sockperf"); err != nil {
@@ -108,8 +108,7 @@ func talkers(o options) []talker {
 		sockperf.row.Version = version([]string{path, "--version"})
 		sockperf.server = []string{path, "server", "--tcp", "-i", farAddr, "-p", sockperfPort}
 		sockperf.client = []string{path, "ping-pong", "--tcp", "-i", farAddr, "-p", sockperfPort, "-t", seconds, "-m",
-			"14",
-			"--full-rtt"}
+			"14", "--full-rtt"}
 	}
 	address := net.JoinHostPort(farAddr, mppsPort)
 	ours := talker{row: Row{Name: "mpps bench rr", Package: "this repository"}, parse: parseMpps,
@@ -120,21 +119,19 @@ func talkers(o options) []talker {
 	return []talker{netperf, sockperf, ours}
 }
 
-// output runs a client to its end, which is given 15 s more than it measures.
+// output runs a client to its end, for at most 15 s more than it measures, and returns its output.
 func output(ctx context.Context, netns string, cpu int, each time.Duration, argv []string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, each+15*time.Second)
 	defer cancel()
-	ip, err := lookPath("ip")
+	argv, err := inNetns(netns, cpu, argv)
 	if err != nil {
-		return nil, fmt.Errorf("not installed: ip (apt install iproute2)")
+		return nil, err
 	}
-	argv = append([]string{ip, "netns", "exec", netns, "taskset", "-c", strconv.Itoa(cpu)}, argv...)
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	var out bytes.Buffer
-	var problems strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &problems
+	var out, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &stderr
 	if err := owned.Run(cmd); err != nil && out.Len() == 0 {
-		return nil, fmt.Errorf("%s: %w: %s", filepath.Base(argv[6]), err, lastLine([]byte(problems.String())))
+		return nil, fmt.Errorf("%s: %w: %s", filepath.Base(argv[6]), err, lastLine(stderr.Bytes()))
 	}
 	return out.Bytes(), nil
 }
@@ -153,14 +150,14 @@ var (
 )
 
 func parseSockperf(out []byte) (median, mean float64, err error) {
-	found, both := sockperfMedian.FindSubmatch(out), sockperfMean.FindSubmatch(out)
-	if found == nil || both == nil {
+	median50, roundTrip := sockperfMedian.FindSubmatch(out), sockperfMean.FindSubmatch(out)
+	if median50 == nil || roundTrip == nil {
 		return 0, 0, fmt.Errorf("sockperf: found %q, expected percentiles", lastLine(out))
 	}
-	if median, err = strconv.ParseFloat(string(found[1]), 64); err != nil {
+	if median, err = strconv.ParseFloat(string(median50[1]), 64); err != nil {
 		return 0, 0, err
 	}
-	mean, err = strconv.ParseFloat(string(both[1]), 64)
+	mean, err = strconv.ParseFloat(string(roundTrip[1]), 64)
 	return median, mean, err
 }
 

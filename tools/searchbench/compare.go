@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -17,23 +19,23 @@ import (
 	"mpps/internal/measure/search/simulated"
 )
 
-// The cases are the same for all searches: hidden capacities, log-uniform, each with a number of seeds.
+// All searches get the same cases: hidden capacities, log-uniform, each with several seeds.
 const (
 	capacities = 20
 	lowest     = 0.1e6
 	highest    = 14e6
 )
 
-// repeats are the searches for each capacity: compliant ones are long and say much each.
+// repeats is the number of searches per capacity: compliant ones take long and are conclusive.
 var repeats = map[search.Mode]int{search.Fast: 10, search.Compliant: 2}
 
-// modes are ours, and how MLRsearch's counterparts are called in the file of its results.
+// modes are ours, and the names of their MLRsearch counterparts in the results file.
 var modes = []struct {
 	mode        search.Mode
 	counterpart string
 }{{search.Fast, "csit"}, {search.Compliant, "rfc2544"}}
 
-// capacity is the hidden one of a case: equal steps of the logarithm, in an order that does not matter.
+// capacity returns the hidden capacity of a case, in equal steps of the logarithm.
 func capacity(n int) float64 {
 	return lowest * math.Pow(highest/lowest, (float64(n%capacities)+0.5)/capacities)
 }
@@ -43,12 +45,12 @@ type result struct {
 	seconds    float64
 	trials     int
 	ndr, pdr   float64 // relative errors of the lower bounds
-	found, hit bool    // there are bounds; the truth lies between them
+	found, hit bool    // there are bounds; they contain the truth
 	irregular  bool
 	remark     string
 }
 
-// ours searches one case.
+// ours runs our search on one case.
 func ours(mode search.Mode, kind string, n int) (result, error) {
 	truth := capacity(n)
 	device, err := simulated.New(kind, truth, uint64(n+1))
@@ -82,30 +84,24 @@ func (d arithmetic) Trial(_ context.Context, t search.Trial) (search.Outcome, er
 	return search.Outcome{Sent: sent, Received: received, Seconds: t.Seconds}, nil
 }
 
-// all searches every case of a kind, on all processors; the order of the results does not depend on them.
+// all searches every case of a kind on all processors. The results are in order of the cases.
 func all(mode search.Mode, kind string) ([]result, error) {
 	results := make([]result, capacities*repeats[mode])
 	errs := make([]error, len(results))
 	var wait sync.WaitGroup
 	slots := make(chan struct{}, runtime.NumCPU())
 	for n := range results {
-		wait.Add(1)
 		slots <- struct{}{}
-		go func() {
-			defer func() { <-slots; wait.Done() }()
+		wait.Go(func() {
 			results[n], errs[n] = ours(mode, kind, n)
-		}()
+			<-slots
+		})
 	}
 	wait.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return nil, err
-		}
-	}
-	return results, nil
+	return results, errors.Join(errs...)
 }
 
-// compare prints ours beside others.
+// compare prints our results next to MLRsearch's.
 func compare(w io.Writer, file string) error {
 	others, err := read(file)
 	if err != nil {
@@ -180,12 +176,7 @@ func mean(values []float64) float64 {
 }
 
 func worst(values []float64) float64 {
-	return slices.MaxFunc(values, func(a, b float64) int {
-		if math.Abs(a) < math.Abs(b) {
-			return -1
-		}
-		return 1
-	})
+	return slices.MaxFunc(values, func(a, b float64) int { return cmp.Compare(math.Abs(a), math.Abs(b)) })
 }
 
 func spread(values []float64) float64 {
@@ -196,8 +187,8 @@ func spread(values []float64) float64 {
 	return math.Sqrt(sum / float64(len(values)))
 }
 
-// read reads the results of scripts/mlrsearch.py: goals, kind, case, trials, seconds, lower and upper bounds of the NDR
-// and the lower one of the PDR, empty where there is none.
+// read reads the results of scripts/mlrsearch.py: goals, kind, case, trials, seconds, lower and upper bound of the NDR
+// and lower bound of the PDR, empty if there is none.
 func read(file string) (map[string][]result, error) {
 	all := map[string][]result{}
 	if file == "" {

@@ -12,8 +12,7 @@ import (
 	"mpps/internal/measure/search/simulated"
 )
 
-// serve answers trials as 'mpps search --trial-command' asks for them, from a simulated device. Its seconds pass in
-// no time.
+// serve answers trials from 'mpps search --trial-command' with a simulated device. Its time is simulated too.
 func serve(in io.Reader, out io.Writer, kind, capacity, seed string) error {
 	c, err := strconv.ParseFloat(capacity, 64)
 	if err != nil || c <= 0 {

@@ -1,6 +1,6 @@
-// Searchbench judges searches by what they should have found: ours and MLRsearch on simulated devices, side by side on
-// fixed seeds. As "searchbench device KIND CAPACITY SEED" it is such a device, to be driven by
-// 'mpps search --trial-command'; as "searchbench kinds" it says which there are. See 'make bench-search'.
+// Searchbench judges searches by what they should have found: ours and MLRsearch on simulated devices, side by side
+// with fixed seeds. "searchbench device KIND CAPACITY SEED" is such a device for 'mpps search --trial-command';
+// "searchbench kinds" lists the kinds. See 'make bench-search'.
 package main
 
 import (
