@@ -68,10 +68,6 @@ func New(name string, capacity float64, seed uint64) (*Device, error) {
 	return &Device{kind: k, capacity: capacity, random: rand.New(rand.NewPCG(seed, 0x6d707073))}, nil
 }
 
-// Capacity returns the result that a search should find: the packets per second that it carries in a typical second
-// without loss.
-func (d *Device) Capacity() float64 { return d.capacity }
-
 // Trial sends a load in packets per second for some seconds and returns how many packets were sent and came through.
 // The buffer is empty before a trial and drained after it.
 func (d *Device) Trial(pps, seconds float64) (sent, received uint64) {
