@@ -106,7 +106,7 @@ func (a *app) runDiagnose(ctx context.Context, f *diagnoseFlags) error {
 	}
 	l := h.Load
 	if f.guest != "" {
-		l = l.Of(f.guest)
+		l = l.ForGuest(f.guest)
 	}
 	d := bottleneck.Find(h, l)
 	err = a.out.Answer(report.Answer{

@@ -27,7 +27,7 @@ func TestEmptyValuesFitTheirSchemas(t *testing.T) {
 		"mpps.latency-run.1": &wakeup.File{Schema: wakeup.Schema, Runs: []wakeup.Run{{}}, Worst: []wakeup.Wakeup{{}}},
 		"mpps.report.1":      &bench.Document{Schema: bench.DocumentSchema, Series: []bench.Series{{Run: run}}},
 	} {
-		text, err := json.Marshal(facts.Whole(value))
+		text, err := json.Marshal(facts.NonNil(value))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -153,7 +153,7 @@ func (a *app) runSearch(ctx context.Context, f *searchFlags) error {
 		return failure
 	}
 	return ended(failure, a.out.Answer(report.Answer{
-		Verb: "search", Host: s.Host, Result: facts.Whole(s), Warnings: s.Warnings,
+		Verb: "search", Host: s.Host, Result: facts.NonNil(s), Warnings: s.Warnings,
 		Text: func(t *report.Text) { draw.SearchText(t, s, saved) },
 	}))
 }

@@ -160,7 +160,7 @@ func (a *app) runTune(ctx context.Context, f *tuneFlags) (err error) {
 		}
 	}
 	return ended(failure, a.out.Answer(report.Answer{
-		Verb: "tune", Host: r.Host, Result: facts.Whole(r), Warnings: r.Warnings,
+		Verb: "tune", Host: r.Host, Result: facts.NonNil(r), Warnings: r.Warnings,
 		Text: func(t *report.Text) { draw.Text(t, r, saved) },
 	}))
 }

@@ -123,7 +123,7 @@ func (w *LoadWatch) devicesBetween(netns string, before, after spaceLook, irqs [
 		if b.kind == "" || was && a.name != b.name && a.kind != b.kind {
 			continue
 		}
-		grown := func(name string) uint64 { return facts.Grown(a.stats[name], b.stats[name]) }
+		grown := func(name string) uint64 { return facts.Increase(a.stats[name], b.stats[name]) }
 		d := facts.DeviceLoad{
 			Name: b.name, Kind: b.kind, Netns: netns, RxPackets: grown("rx_packets"), TxPackets: grown("tx_packets"),
 			RxBytes: grown("rx_bytes"), TxBytes: grown("tx_bytes"), Counters: map[string]uint64{}, SpeedMbps: -1,
@@ -146,7 +146,7 @@ func (w *LoadWatch) devicesBetween(netns string, before, after spaceLook, irqs [
 				unit == "cnt") {
 				continue
 			}
-			if n := facts.Grown(a.own[name], n); n > 0 {
+			if n := facts.Increase(a.own[name], n); n > 0 {
 				d.Counters[name] = n
 			}
 		}
@@ -227,9 +227,9 @@ func queuesBetween(before, after map[string]uint64) []facts.QueueLoad {
 	for q, b := range is {
 		a := was[q]
 		all = append(all, facts.QueueLoad{
-			Direction: q.Direction, Index: q.Number, Packets: facts.Grown(a.Packets, b.Packets),
-			Drops:   facts.Grown(a.Drops, b.Drops),
-			Stopped: facts.Grown(a.Stopped, b.Stopped), CPUs: setting.CPUSet{},
+			Direction: q.Direction, Index: q.Number, Packets: facts.Increase(a.Packets, b.Packets),
+			Drops:   facts.Increase(a.Drops, b.Drops),
+			Stopped: facts.Increase(a.Stopped, b.Stopped), CPUs: setting.CPUSet{},
 		})
 	}
 	sortQueues(all)

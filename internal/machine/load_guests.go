@@ -167,7 +167,7 @@ func guestBetween(g *facts.Guest, a, b guestLook) facts.GuestLoad {
 		d := facts.DeviceLoad{Name: name, Kind: "nic", Guest: g.Name, Counters: map[string]uint64{}, SpeedMbps: -1,
 			Queues: []facts.QueueLoad{}, Qdisc: []facts.QdiscLoad{}}
 		for counter, n := range b.devices[name] {
-			n = facts.Grown(a.devices[name][counter], n)
+			n = facts.Increase(a.devices[name][counter], n)
 			switch counter {
 			case "rx_packets":
 				d.RxPackets = n

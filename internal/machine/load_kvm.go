@@ -74,7 +74,7 @@ func hostTicks(text string) uint64 {
 	for i, at := range []int{user, system, guest} {
 		n[i], _ = strconv.ParseUint(f[at], 10, 64)
 	}
-	return facts.Grown(n[2], n[0]+n[1])
+	return facts.Increase(n[2], n[0]+n[1])
 }
 
 // kvmBetween divides a guest's halt-polling time, which KVM counts for all vCPUs together, among its vCPUs in
@@ -83,11 +83,11 @@ func kvmBetween(threads []facts.ThreadLoad, pid int, before, after kvmLook, seco
 	if !before.counted || !after.counted || seconds <= 0 {
 		return
 	}
-	polled := float64(facts.Grown(before.polled, after.polled)) / 1e9 / seconds
+	polled := float64(facts.Increase(before.polled, after.polled)) / 1e9 / seconds
 	outside, vcpus := 0.0, 0
 	for _, t := range threads {
 		if t.PID == pid && t.Role == "vcpu" {
-			outside += float64(facts.Grown(before.host[t.TID], after.host[t.TID]))
+			outside += float64(facts.Increase(before.host[t.TID], after.host[t.TID]))
 			vcpus++
 		}
 	}
@@ -96,11 +96,11 @@ func kvmBetween(threads []facts.ThreadLoad, pid int, before, after kvmLook, seco
 		switch {
 		case t.PID != pid:
 		case t.Role == "emulator":
-			t.Exits = facts.Grown(before.exits, after.exits)
+			t.Exits = facts.Increase(before.exits, after.exits)
 		case t.Role == "vcpu":
 			part := 1 / float64(vcpus)
 			if outside > 0 {
-				part = float64(facts.Grown(before.host[t.TID], after.host[t.TID])) / outside
+				part = float64(facts.Increase(before.host[t.TID], after.host[t.TID])) / outside
 			}
 			t.HaltPoll = min(polled*part, t.Ran)
 		}

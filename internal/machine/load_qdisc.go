@@ -125,7 +125,7 @@ func qdiscsBetween(before, after map[string]qdiscLook) []facts.QdiscLoad {
 		}
 		load := facts.QdiscLoad{
 			Kind: b.kind, Parent: b.parent, Packets: grown32(a.packets, b.packets),
-			Bytes: facts.Grown(a.bytes, b.bytes), Drops: grown32(a.drops, b.drops),
+			Bytes: facts.Increase(a.bytes, b.bytes), Drops: grown32(a.drops, b.drops),
 			Overlimits: grown32(a.over, b.over), Requeues: grown32(a.requeue, b.requeue), Backlog: uint64(b.waiting),
 			RateBps: b.rate, FlowBps: b.flowRate,
 		}

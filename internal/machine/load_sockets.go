@@ -160,14 +160,14 @@ func (s *socketLook) diagnose() error {
 
 // addSockets adds the load of one namespace's sockets between two readings.
 func addSockets(l *facts.SocketLoad, before, after socketLook) {
-	l.UDPIn += facts.Grown(before.udpIn, after.udpIn)
-	l.UDPOut += facts.Grown(before.udpOut, after.udpOut)
-	l.ReceiveBuffer += facts.Grown(before.receive, after.receive)
-	l.SendBuffer += facts.Grown(before.send, after.send)
-	l.NoPort += facts.Grown(before.noPort, after.noPort)
-	l.TCPListen += facts.Grown(before.listen, after.listen)
+	l.UDPIn += facts.Increase(before.udpIn, after.udpIn)
+	l.UDPOut += facts.Increase(before.udpOut, after.udpOut)
+	l.ReceiveBuffer += facts.Increase(before.receive, after.receive)
+	l.SendBuffer += facts.Increase(before.send, after.send)
+	l.NoPort += facts.Increase(before.noPort, after.noPort)
+	l.TCPListen += facts.Increase(before.listen, after.listen)
 	for inode, n := range after.packet {
-		l.PacketDrops += facts.Grown(before.packet[inode], n)
+		l.PacketDrops += facts.Increase(before.packet[inode], n)
 	}
 	l.Queued = max(l.Queued, after.queued)
 }

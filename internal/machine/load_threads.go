@@ -50,11 +50,11 @@ func (w *LoadWatch) threadsBetween(before, after loadLook, l *facts.Load) {
 		if !seen && t.Ran.NS > uint64(seconds*1e9) { // it existed before but was not read
 			continue
 		}
-		share := func(a, b uint64) float64 { return min(float64(facts.Grown(a, b))/1e9/seconds, 1) }
+		share := func(a, b uint64) float64 { return min(float64(facts.Increase(a, b))/1e9/seconds, 1) }
 		load := facts.ThreadLoad{
 			PID: t.PID, TID: t.TID, Affinity: t.Affinity, Queue: -1, VCPU: -1, CPU: -1, Node: -1,
 			Ran: share(old.Ran.NS, t.Ran.NS), Waited: share(old.Ran.Waited, t.Ran.Waited),
-			Switches: facts.Grown(old.Ran.Turns, t.Ran.Turns),
+			Switches: facts.Increase(old.Ran.Turns, t.Ran.Turns),
 		}
 		if w.addThreadFacts(&load, known) && (load.Role != "other" || load.Ran >= busyThread) {
 			w.addLimits(&load, before, after, seconds)

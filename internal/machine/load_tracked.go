@@ -65,7 +65,7 @@ func parseTracked(text string) (t trackLook, err error) {
 // trackedBetween returns the load of a namespace's conntrack table between two readings; nil if it is empty.
 func trackedBetween(netns string, before, after trackLook) []facts.TrackLoad {
 	l := facts.TrackLoad{Netns: netns, Entries: after.entries, Max: after.max,
-		Dropped: facts.Grown(before.dropped, after.dropped), Evicted: facts.Grown(before.evicted, after.evicted)}
+		Dropped: facts.Increase(before.dropped, after.dropped), Evicted: facts.Increase(before.evicted, after.evicted)}
 	if l.Entries+l.Dropped+l.Evicted == 0 {
 		return nil
 	}

@@ -99,7 +99,7 @@ func (e *Env) gather(ctx context.Context, h *Host, l Look) error {
 		m.LookInside(l.Guest)
 		h.Facts = m.Inventory(ctx)
 		h.Facts.Interval, h.Facts.Observed = facts.Between(before, h.Facts), observed
-		facts.Watch(before, h.Facts)
+		facts.ConfirmByTraffic(before, h.Facts)
 	}
 	if l.Read != nil {
 		h.Read(ctx, l.Read(h.Facts)...)

@@ -99,7 +99,7 @@ func (p *Printer) Answer(a Answer) error {
 		for _, w := range a.Warnings {
 			warnings = append(warnings, Caveat{w, w.Hint})
 		}
-		return p.json("  ", envelope{"mpps." + a.Verb + "/1", p.opts.Version, a.Host, facts.Whole(a.Result), warnings})
+		return p.json("  ", envelope{"mpps." + a.Verb + "/1", p.opts.Version, a.Host, facts.NonNil(a.Result), warnings})
 	}
 	t := p.text()
 	a.Text(t)
@@ -134,7 +134,7 @@ func (p *Printer) View(view func(*Text)) error {
 // Line prints one of many answers that come one after the other: a line of JSON, or a line of text.
 func (p *Printer) Line(value any, text string) error {
 	if p.opts.JSON {
-		return p.json("", facts.Whole(value))
+		return p.json("", facts.NonNil(value))
 	}
 	return p.write(text + "\n")
 }

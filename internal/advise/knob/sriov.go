@@ -61,7 +61,7 @@ var sriovNumVFs = &Knob{
 		if !n.Up {
 			return Skips(n.Name + " is down")
 		}
-		limit, _ := facts.VFMost(n.Driver, n.SRIOV.Total, 0)
+		limit, _ := facts.MaxVFs(n.Driver, n.SRIOV.Total, 0)
 		return Wants(setting.Least(1),
 			fmt.Sprintf("the target needs a virtual function for the guest, and %s can have %d: 'mpps sriov create "+
 				"%s -n N' makes them, and has them back at boot", n.Name, limit, n.Name)).At(High)

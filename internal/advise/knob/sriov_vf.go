@@ -77,8 +77,8 @@ var sriovVFRate = &Knob{
 		found, known := number(v.Readings.At(a))
 		if strings.HasSuffix(a.Path, "/min_tx_rate") {
 			pf := v.nics[f.PF]
-			if known && pf != nil && facts.VFMinRate(pf.Driver, int(found)) != nil {
-				return exact("0", facts.VFMinRate(pf.Driver, int(found)).Error()).At(Low)
+			if known && pf != nil && facts.CheckVFMinRate(pf.Driver, int(found)) != nil {
+				return exact("0", facts.CheckVFMinRate(pf.Driver, int(found)).Error()).At(Low)
 			}
 			return Fine("a guaranteed rate holds nothing back")
 		}

@@ -234,7 +234,7 @@ func (v *view) judgeIRQBalance() {
 		return
 	}
 	banned, found := v.h.Topology.Isolated.Or(v.h.Topology.NohzFull), "it runs and bans what is isolated or has no tick"
-	if b.Told {
+	if b.Configured {
 		banned, found = b.Banned, fmt.Sprintf("it runs, bans %s (%s) and nothing else", orNone(b.Banned), b.From)
 	}
 	if rest := v.s.CPUs.Minus(banned); len(rest) > 0 {

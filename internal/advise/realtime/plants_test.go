@@ -164,7 +164,7 @@ var plants = map[*Kind]func(*scene) string{
 	},
 	listsBalancer: func(s *scene) string {
 		s.h.Services = []facts.Service{{Name: "irqbalance", Running: true, PID: 900}}
-		s.h.Isolation.IRQBalance = &facts.IRQBalance{Told: true, Banned: s.quiet[1:], From: "/etc/sysconfig/irqbalance"}
+		s.h.Isolation.IRQBalance = &facts.IRQBalance{Configured: true, Banned: s.quiet[1:], From: "/etc/sysconfig/irqbalance"}
 		return "irqbalance"
 	},
 	listsPartition: func(s *scene) string {

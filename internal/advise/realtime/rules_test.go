@@ -90,7 +90,7 @@ func TestRules(t *testing.T) {
 			want: []expect{{"irq.tick", "cpu 2", knob.Low, true}}},
 		"irqbalance that bans nothing": {change: func(h *facts.Host) {
 			h.Services = []facts.Service{{Name: "irqbalance", Running: true}}
-			h.Isolation.IRQBalance = &facts.IRQBalance{Told: true, From: "/etc/default/irqbalance"}
+			h.Isolation.IRQBalance = &facts.IRQBalance{Configured: true, From: "/etc/default/irqbalance"}
 		}, want: []expect{{"lists.irqbalance", "irqbalance", knob.High, true}}},
 		"irqbalance that bans by itself": {change: func(h *facts.Host) {
 			h.Services = []facts.Service{{Name: "irqbalance", Running: true}}

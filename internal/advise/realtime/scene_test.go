@@ -186,7 +186,7 @@ func (s *scene) kernel() {
 		s.h.Isolation.IRQBalance = &facts.IRQBalance{From: "/etc/default/irqbalance"}
 	case 2:
 		s.h.Services = []facts.Service{{Name: "irqbalance", Running: true, PID: 900}}
-		s.h.Isolation.IRQBalance = &facts.IRQBalance{Told: true, Banned: s.quiet, From: "/etc/default/irqbalance"}
+		s.h.Isolation.IRQBalance = &facts.IRQBalance{Configured: true, Banned: s.quiet, From: "/etc/default/irqbalance"}
 	}
 }
 

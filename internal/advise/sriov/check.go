@@ -177,7 +177,7 @@ func (e *examiner) candidates(name string) []*facts.NIC {
 	var all []*facts.NIC
 	for i := range e.h.NICs {
 		n := &e.h.NICs[i]
-		_, known, _ := facts.VFTakes(n.Driver, "mac")
+		_, known, _ := facts.VFSettable(n.Driver, "mac")
 		switch {
 		case name != "" && name != n.Name && name != n.PCI:
 		case n.PhysFn != "":

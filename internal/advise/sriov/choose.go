@@ -142,7 +142,7 @@ func (g *Gift) chooseFunction(h *facts.Host) error {
 
 // moreFunctions returns how to create more functions.
 func moreFunctions(pf *facts.NIC) string {
-	most, says := facts.VFMost(pf.Driver, pf.SRIOV.Total, 0)
+	most, says := facts.MaxVFs(pf.Driver, pf.SRIOV.Total, 0)
 	if pf.SRIOV.Enabled >= most {
 		return fmt.Sprintf("%s has as many as it can: %s", pf.Name, says)
 	}

@@ -70,7 +70,7 @@ func Create(h *facts.Host, ask CreateRequest) ([]plan.Change, []Note, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	most, says := facts.VFMost(n.Driver, n.SRIOV.Total, 0)
+	most, says := facts.MaxVFs(n.Driver, n.SRIOV.Total, 0)
 	if ask.Count == 0 {
 		return nil, nil, &Refused{Why: n.Name + ": expected 1 virtual function or more, found 0",
 			Advice: "'mpps sriov destroy " + n.Name + "' takes them away"}

@@ -156,7 +156,7 @@ func (u Upkeep) dueAfterStop(h *facts.Host, f *facts.VF) []Due {
 // that asked accepts.
 func (u Upkeep) due(h *facts.Host, f *facts.VF, because string, asked func(name string) bool) []Due {
 	p, _ := port(h, f)
-	fresh, has := facts.VFFresh(p.Driver), values(f)
+	fresh, has := facts.VFDefaults(p.Driver), values(f)
 	var all []Due
 	for _, s := range inOrder(f, sets(fresh)) {
 		same := has[s.Attribute] == s.Value || s.Attribute == "mac" && facts.NoAddress(f.MAC)

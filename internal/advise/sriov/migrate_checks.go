@@ -219,7 +219,7 @@ func (p *migration) checkFunctions(h *facts.Host) {
 			"the port of that function is up, with a cable in the same network",
 			fmt.Sprintf("%s, carrier %s", upDown(port.Up), port.Carrier),
 			quoted("ip", "link", "set", f.PFThere, "up"))
-		if err := facts.VFRate(port.Driver, port.Speed, f.vf.MaxTxRate); err != nil {
+		if err := facts.CheckVFRate(port.Driver, port.Speed, f.vf.MaxTxRate); err != nil {
 			p.addCheck(p.To, MigrateMissing, fmt.Sprintf("its limit of %d Mb/s can be set there", f.vf.MaxTxRate),
 				err.Error(), "")
 		}

@@ -279,7 +279,7 @@ func (r *Returned) resetAttributes(c *changes, stays func(setting.Address) bool)
 	runs := r.runs && !r.live
 	var fresh map[string]string
 	if nic := nicOf(c.h, r.PF); nic != nil {
-		fresh = facts.VFFresh(nic.Driver)
+		fresh = facts.VFDefaults(nic.Driver)
 	}
 	for _, name := range facts.VFAttributes {
 		a := attribute(r.vf, name)

@@ -89,7 +89,7 @@ func PlanReset(h *facts.Host, functions []*facts.VF, kept func(setting.Address) 
 func resetOne(all *changes, f *facts.VF, kept func(setting.Address) bool) error {
 	h := all.h
 	p, _ := port(h, f)
-	fresh := facts.VFFresh(p.Driver)
+	fresh := facts.VFDefaults(p.Driver)
 	now := *f
 	for _, s := range inOrder(f, sets(values(f))) {
 		a := attribute(f, s.Attribute)
@@ -105,7 +105,7 @@ func resetOne(all *changes, f *facts.VF, kept func(setting.Address) bool) error 
 			value, because = found.Value, "what a new function of "+p.Driver+" has is not known: left as it is"
 		}
 		if value != found.Value {
-			if err := p.Refuses(now, s.Attribute, value); err != nil {
+			if err := p.Check(now, s.Attribute, value); err != nil {
 				return &Refused{fmt.Sprintf("%s of %s: %v", s.Attribute, nameOf(f), err), refusedAdvice(p, s)}
 			}
 			now = with(now, Set{s.Attribute, value})

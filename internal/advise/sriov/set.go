@@ -110,7 +110,7 @@ func PlanSet(h *facts.Host, f *facts.VF, sets []Set) ([]plan.Change, error) {
 			return nil, err
 		}
 		if found := h.Readings.At(a); !found.Same(setting.Value(s.Value)) {
-			if err := p.Refuses(now, s.Attribute, s.Value); err != nil {
+			if err := p.Check(now, s.Attribute, s.Value); err != nil {
 				return nil, &Refused{fmt.Sprintf("%s of %s: %v", s.Attribute, nameOf(f), err), refusedAdvice(p, s)}
 			}
 		}

@@ -32,7 +32,7 @@ func (g *Gift) chooseAttributes(h *facts.Host) error {
 		return g.checkVLAN(g.request.requested("vlan"))
 	}
 	vf := functionOf(h, g.PCI)
-	fresh := facts.VFFresh(g.pf.Driver)
+	fresh := facts.VFDefaults(g.pf.Driver)
 	var sets []Set
 	for _, name := range facts.VFAttributes {
 		to := g.request.requested(name)
@@ -52,7 +52,7 @@ func (g *Gift) chooseAttributes(h *facts.Host) error {
 	for _, s := range inOrder(vf, sets) {
 		because := "as a function has it that was just made: what stood there was somebody else's"
 		if asked := g.setsItself(s.Attribute); asked || s.Attribute == "mac" {
-			if err := g.pf.VFPort().Refuses(now, s.Attribute, s.Value); err != nil {
+			if err := g.pf.VFPort().Check(now, s.Attribute, s.Value); err != nil {
 				return refuse(refusedAdvice(g.pf.VFPort(), s), "%s of %s: %v", s.Attribute, nameOf(vf), err)
 			}
 			because = "asked for by name"
@@ -85,7 +85,7 @@ func (g *Gift) checkVLAN(to string) error {
 	if n, err := strconv.Atoi(to); err != nil || n < 1 || n > 4094 {
 		return refuse("0 is none", "expected a VLAN from 1 to 4094, found %q", to)
 	}
-	if takes, _, source := facts.VFTakes(g.pf.Driver, "vlan"); !takes {
+	if takes, _, source := facts.VFSettable(g.pf.Driver, "vlan"); !takes {
 		return refuse("", "%s cannot set the VLAN of a virtual function (%s)", g.pf.Driver, source)
 	}
 	return nil

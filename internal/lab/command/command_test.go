@@ -71,7 +71,7 @@ func TestEmptyDemoFitsItsSchema(t *testing.T) {
 	bare := demoSide{LimitedBy: measure.ByUnknown}
 	result := Result{Schema: "mpps.demo/2", Before: &bare, After: &bare}
 	result.RolledBack = side(bench.Series{Run: run, RR: run})
-	text, err := json.Marshal(facts.Whole(result))
+	text, err := json.Marshal(facts.NonNil(result))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -142,7 +142,7 @@ func (s *demoState) render(d *demo) (page, result []byte, err error) {
 	if d.scene != nil {
 		retries += d.scene.lab.Retries()
 	}
-	result, err = json.MarshalIndent(facts.Whole(Result{
+	result, err = json.MarshalIndent(facts.NonNil(Result{
 		Schema: "mpps.demo/2", Version: version.Version, Before: side(s.before), After: side(s.after),
 		RolledBack: side(s.again),
 		Throughput: throughput, Changes: doc.Changes, Rollback: doc.Rollback, Missing: s.missing(),

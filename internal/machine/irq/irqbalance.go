@@ -60,7 +60,7 @@ func bannedCPUs(lines []string) facts.IRQBalance {
 			if name == "IRQBALANCE_BANNED_CPUS" && value != "" {
 				set, err = setting.ParseCPUMask(value)
 			}
-			if b.Told, b.Why = true, ""; err != nil {
+			if b.Configured, b.Why = true, ""; err != nil {
 				b.Why = name + ": " + err.Error()
 				continue
 			}

@@ -17,20 +17,20 @@ func TestIRQBalance(t *testing.T) {
 	}{
 		"not there": {nil, nil},
 		"debian's file": {map[string]string{"etc/default/irqbalance": "# IRQBALANCE_BANNED_CPULIST=1\nIRQBALANCE_BANNED_CPULIST=\"2-3\"\n"},
-			&facts.IRQBalance{Told: true, From: "/etc/default/irqbalance"}},
+			&facts.IRQBalance{Configured: true, From: "/etc/default/irqbalance"}},
 		"a mask": {map[string]string{"etc/sysconfig/irqbalance": "IRQBALANCE_BANNED_CPUS=0000000c\n"},
-			&facts.IRQBalance{Told: true, From: "/etc/sysconfig/irqbalance"}},
+			&facts.IRQBalance{Configured: true, From: "/etc/sysconfig/irqbalance"}},
 		"set to none": {map[string]string{"etc/default/irqbalance": "IRQBALANCE_BANNED_CPULIST=\n"},
-			&facts.IRQBalance{Told: true, From: "/etc/default/irqbalance"}},
+			&facts.IRQBalance{Configured: true, From: "/etc/default/irqbalance"}},
 		"silent": {map[string]string{"etc/default/irqbalance": "IRQBALANCE_ONESHOT=\n"},
 			&facts.IRQBalance{From: "/etc/default/irqbalance"}},
 		"environment": {treetest.Merged(running,
 			map[string]string{"proc/900/environ": "A=b\x00IRQBALANCE_BANNED_CPULIST=2,3\x00",
 				"etc/default/irqbalance": "IRQBALANCE_BANNED_CPULIST=7\n"}),
-			&facts.IRQBalance{Told: true, From: "its environment"}},
+			&facts.IRQBalance{Configured: true, From: "its environment"}},
 		"unreadable": {running, &facts.IRQBalance{Why: "neither its environment nor a file of its unit could be read"}},
 		"nonsense": {map[string]string{"etc/default/irqbalance": "IRQBALANCE_BANNED_CPULIST=zwei\n"},
-			&facts.IRQBalance{Told: true, From: "/etc/default/irqbalance",
+			&facts.IRQBalance{Configured: true, From: "/etc/default/irqbalance",
 				Why: `IRQBALANCE_BANNED_CPULIST: CPU list "zwei": expected a CPU number, found "zwei"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestIRQBalance(t *testing.T) {
 				return
 			}
 			wantCPUs := map[string]string{"debian's file": "2-3", "a mask": "2-3", "environment": "2-3"}[name]
-			if got.Told != c.want.Told || got.From != c.want.From || got.Why != c.want.Why ||
+			if got.Configured != c.want.Configured || got.From != c.want.From || got.Why != c.want.Why ||
 				got.Banned.String() != wantCPUs {
 				t.Errorf("expected %+v of %q, found %+v", *c.want, wantCPUs, *got)
 			}

@@ -45,7 +45,7 @@ func setVF(index int, attrType uint16, data []byte) error {
 // and following), and an error if the driver is known to refuse it. VLAN and its priority are set together, and so are
 // the two rates: the other one keeps its value.
 func (v virtual) encode(attribute, value string, port facts.VFPort) (uint16, []byte, error) {
-	if err := port.Refuses(v.settings(), attribute, value); err != nil {
+	if err := port.Check(v.settings(), attribute, value); err != nil {
 		return 0, nil, err
 	}
 	fields := func(words ...uint32) []byte {

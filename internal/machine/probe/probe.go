@@ -275,7 +275,7 @@ func (p *Probe) delays(scale float64) ([]facts.WakeDelay, error) {
 	for i, pair := range pairs {
 		was := p.lastOthers[pair]
 		p.lastOthers[pair] = ahead[i].Ns
-		if n := facts.Grown(was, ahead[i].Ns); n > most[pair.Tid] {
+		if n := facts.Increase(was, ahead[i].Ns); n > most[pair.Tid] {
 			most[pair.Tid], behind[pair.Tid] = n, fmt.Sprintf("%s (%d)", name(ahead[i].Comm[:]), pair.Other)
 		}
 	}

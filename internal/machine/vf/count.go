@@ -124,7 +124,7 @@ func (p physical) checkCount(wanted int) error {
 	if total < 0 {
 		return nil // netdevsim has no such file; its own limit is in debugfs
 	}
-	most, says := facts.VFMost(p.m.Target(path.Join(p.dir, "driver")), total, trafficClasses(p.m, p.name))
+	most, says := facts.MaxVFs(p.m.Target(path.Join(p.dir, "driver")), total, trafficClasses(p.m, p.name))
 	if wanted > most {
 		return fmt.Errorf("expected at most %d: %s", most, says)
 	}

@@ -2,8 +2,6 @@ package facts
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -12,39 +10,29 @@ import (
 	"strings"
 )
 
-// Difference is one value of the configuration that two snapshots do not share.
+// Difference is a configuration value that differs between two snapshots.
 type Difference struct {
 	Path   string `json:"path"` // nics[eth0].rings.rx, readings[sysctl:net.core.dev_weight]
 	Before string `json:"before"`
 	After  string `json:"after"`
 }
 
-// absent stands in a Difference for what one of the two does not have.
+// absent is shown for a value that one host does not have.
 const absent = "(absent)"
 
-// Diff lists what differs in the configuration of two hosts, in path order. What changes by itself does not count: see
+// Diff lists the differences in the configuration of two hosts, in path order. It ignores what changes by itself: see
 // configuration.
 func Diff(a, b *Host) []Difference {
 	before, after := configuration(a), configuration(b)
-	trim(before, after)
+	dropLive(before, after)
 	d := differ{}
-	d.compare("", plain(before), plain(after))
+	d.compare("", jsonValue(before), jsonValue(after))
 	return d.found
 }
 
-// Digest is a hash of the configuration: two hosts without a Difference have the same.
-func Digest(h *Host) string {
-	text, err := json.Marshal(Whole(configuration(h)))
-	if err != nil {
-		panic(fmt.Sprintf("a host is always JSON: %v", err)) // strings, numbers, and texts that never fail
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])
-}
-
-// plain is a value as JSON has it.
-func plain(h *Host) any {
-	text, err := json.Marshal(Whole(h))
+// jsonValue converts a host to decoded JSON.
+func jsonValue(h *Host) any {
+	text, err := json.Marshal(NonNil(h))
 	if err != nil {
 		panic(fmt.Sprintf("a host is always JSON: %v", err)) // strings, numbers, and texts that never fail
 	}
@@ -57,11 +45,11 @@ func plain(h *Host) any {
 	return value
 }
 
-// differ collects differences of two JSON values.
+// differ collects the differences of two JSON values.
 type differ struct{ found []Difference }
 
 func (d *differ) compare(path string, a, b any) {
-	if isNothing(a) && isNothing(b) {
+	if isEmpty(a) && isEmpty(b) {
 		return // null, an empty list and an empty object are the same
 	}
 	switch a := a.(type) {
@@ -76,22 +64,17 @@ func (d *differ) compare(path string, a, b any) {
 			return
 		}
 	}
-	before, after := shown(a), shown(b)
+	before, after := format(a), format(b)
 	if before != after {
-		before, after = around(before, after)
+		before, after = firstDifference(before, after)
 		d.found = append(d.found, Difference{Path: path, Before: before, After: after})
 	}
 }
 
 func (d *differ) compareObjects(path string, a, b map[string]any) {
-	keys := slices.Collect(maps.Keys(a))
-	for key := range b {
-		if _, both := a[key]; !both {
-			keys = append(keys, key)
-		}
-	}
-	slices.Sort(keys)
-	for _, key := range keys {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	for _, key := range slices.Sorted(maps.Keys(all)) {
 		next := path + "." + key
 		switch {
 		case path == "":
@@ -104,21 +87,21 @@ func (d *differ) compareObjects(path string, a, b map[string]any) {
 		switch {
 		case inA && inB:
 			d.compare(next, before, after)
-		case inA && !isNothing(before):
-			d.found = append(d.found, Difference{Path: next, Before: shown(before), After: absent})
-		case inB && !isNothing(after):
-			d.found = append(d.found, Difference{Path: next, Before: absent, After: shown(after)})
+		case inA && !isEmpty(before):
+			d.found = append(d.found, Difference{Path: next, Before: format(before), After: absent})
+		case inB && !isEmpty(after):
+			d.found = append(d.found, Difference{Path: next, Before: absent, After: format(after)})
 		}
 	}
 }
 
-// compareLists compares the elements of two lists that bear the same key, or stand at the same place where elements
-// have no keys or keys are not unique.
+// compareLists compares elements with the same key, or at the same index if elements have no keys or keys are not
+// unique.
 func (d *differ) compareLists(path string, a, b []any) {
 	keysA, okA := elementKeys(a)
 	keysB, okB := elementKeys(b)
 	if !okA || !okB {
-		keysA, keysB = places(len(a)), places(len(b))
+		keysA, keysB = indices(len(a)), indices(len(b))
 	}
 	at := map[string]int{}
 	for i, key := range keysB {
@@ -128,7 +111,7 @@ func (d *differ) compareLists(path string, a, b []any) {
 		next := path + "[" + key + "]"
 		j, found := at[key]
 		if !found {
-			d.found = append(d.found, Difference{Path: next, Before: shown(a[i]), After: absent})
+			d.found = append(d.found, Difference{Path: next, Before: format(a[i]), After: absent})
 			continue
 		}
 		delete(at, key)
@@ -136,12 +119,12 @@ func (d *differ) compareLists(path string, a, b []any) {
 	}
 	for j, key := range keysB {
 		if _, left := at[key]; left {
-			d.found = append(d.found, Difference{Path: path + "[" + key + "]", Before: absent, After: shown(b[j])})
+			d.found = append(d.found, Difference{Path: path + "[" + key + "]", Before: absent, After: format(b[j])})
 		}
 	}
 }
 
-func places(n int) []string {
+func indices(n int) []string {
 	list := make([]string, n)
 	for i := range list {
 		list[i] = strconv.Itoa(i)
@@ -149,12 +132,12 @@ func places(n int) []string {
 	return list
 }
 
-// keyFields are what names an element of a list of objects, tried in this order together: a VF is named by its PF and
+// keyFields are the fields that identify an element of a list of objects, tried in this order: a VF by its PF and
 // index, a guest's interface by its MAC, a thread by role, NIC and number.
 var keyFields = [][]string{{"role", "nic", "index"}, {"pf", "index"}, {"name"}, {"id"}, {"mac"}, {"size_bytes"},
 	{"tool"}}
 
-// elementKeys are the keys of a list's elements; false where they have none or the same twice.
+// elementKeys returns the keys of a list's elements; ok is false if some have none or a key is not unique.
 func elementKeys(list []any) ([]string, bool) {
 	if len(list) == 0 {
 		return nil, true
@@ -200,7 +183,7 @@ func keyOf(element any, fields []string) (string, bool) {
 	return strings.Join(parts, " "), len(parts) > 0
 }
 
-func isNothing(value any) bool {
+func isEmpty(value any) bool {
 	switch v := value.(type) {
 	case nil:
 		return true
@@ -214,8 +197,8 @@ func isNothing(value any) bool {
 	return false
 }
 
-// shown is a value for people.
-func shown(value any) string {
+// format prints a value for people.
+func format(value any) string {
 	switch v := value.(type) {
 	case nil:
 		return absent
@@ -231,8 +214,8 @@ func shown(value any) string {
 	return string(text)
 }
 
-// around cuts two long texts down to the first line in which they differ.
-func around(a, b string) (string, string) {
+// firstDifference cuts two long texts down to the first line that differs.
+func firstDifference(a, b string) (string, string) {
 	const most = 200
 	if len(a) <= most && len(b) <= most {
 		return a, b

@@ -1,44 +1,43 @@
 package facts
 
-// Disturbance is a kind of thing that can keep a thread from running when it is due, as far as a host counts it.
+// Disturbance is a kind of event that can keep a thread from running when it is due, as far as the host counts it.
 type Disturbance string
 
-// The disturbances, those first that are the more certain to be a cause and not a consequence.
+// The disturbances, ordered from certain cause to possible consequence.
 const (
-	SMI Disturbance = "smi" // system management interrupts: the firmware had the CPU; times
-	// the hypervisor below ran something else; nanoseconds, seen in steps of 10 ms
+	SMI Disturbance = "smi" // system management interrupts: the firmware had the CPU; count
+	// the underlying hypervisor ran something else; nanoseconds, in steps of 10 ms
 	Steal        Disturbance = "steal"
-	MachineCheck Disturbance = "machine-check" // machine check exceptions and polls; times
-	Throttle     Disturbance = "throttle"      // the CPU was slowed down for heat or power; times
+	MachineCheck Disturbance = "machine-check" // machine check exceptions and polls; count
+	Throttle     Disturbance = "throttle"      // thermal or power throttling; count
 	OtherThread  Disturbance = "other-thread"  // another thread ran on the CPU; nanoseconds
-	Migration    Disturbance = "migration"     // the guest's thread came to another CPU; times
-	PageFault    Disturbance = "page-fault"    // of the guest's thread: memory that was not there; times
-	Interrupt    Disturbance = "interrupt"     // of a device, or of the CPU's own timer; times
-	// interrupts that other CPUs sent: TLB shootdowns, function calls, rescheduling; times
+	Migration    Disturbance = "migration"     // the guest's thread moved to another CPU; count
+	PageFault    Disturbance = "page-fault"    // the guest's thread touched absent memory; count
+	Interrupt    Disturbance = "interrupt"     // from a device or the local timer; count
+	// inter-processor interrupts: TLB shootdowns, function calls, rescheduling; count
 	IPI           Disturbance = "ipi"
-	NMI           Disturbance = "nmi"            // watchdog and performance monitoring; times
-	SoftIRQ       Disturbance = "softirq"        // work behind interrupts; times
-	Memory        Disturbance = "memory"         // pages of the host compacted, migrated, reclaimed or merged; times
-	IdleEntry     Disturbance = "idle-state"     // the CPU went into an idle state that takes time to leave; times
-	Frequency     Disturbance = "frequency"      // the clock was changed; times
-	RunDelay      Disturbance = "run-delay"      // the thread was ready and waited for the CPU; nanoseconds
-	ContextSwitch Disturbance = "context-switch" // the CPU went from one thread to another; times
-	VMExit        Disturbance = "vm-exit"        // the guest, with all its vCPUs, left to the host; times
+	NMI           Disturbance = "nmi"            // watchdog and performance monitoring; count
+	SoftIRQ       Disturbance = "softirq"        // deferred interrupt work; count
+	Memory        Disturbance = "memory"         // host pages compacted, migrated, reclaimed or merged; count
+	IdleEntry     Disturbance = "idle-state"     // the CPU entered an idle state with exit latency; count
+	Frequency     Disturbance = "frequency"      // the clock frequency changed; count
+	RunDelay      Disturbance = "run-delay"      // the thread was runnable and waited for the CPU; nanoseconds
+	ContextSwitch Disturbance = "context-switch" // the CPU switched threads; count
+	VMExit        Disturbance = "vm-exit"        // exits of the guest, all vCPUs together; count
 )
 
-// Disturbances are all kinds, the more certain ones first.
+// Disturbances returns all kinds, in the order of the constants.
 func Disturbances() []Disturbance {
 	return []Disturbance{SMI, Steal, MachineCheck, Throttle, OtherThread, Migration, PageFault, Interrupt, IPI, NMI,
-		SoftIRQ, Memory, IdleEntry,
-		Frequency, RunDelay, ContextSwitch, VMExit}
+		SoftIRQ, Memory, IdleEntry, Frequency, RunDelay, ContextSwitch, VMExit}
 }
 
-// Counter names something that a host counts from boot on.
+// Counter identifies a counter of the host.
 type Counter struct {
 	Kind Disturbance
 	Name string // which one: "IRQ 45 eth0-rx-0", "kworker/3:1 (812)", "C6"
-	CPU  int    // on which physical CPU; −1: of the whole host, or of a guest
+	CPU  int    // physical CPU; −1: the whole host, or a guest
 }
 
-// Tally are readings of counters at one moment.
+// Tally holds the readings of counters at one moment.
 type Tally map[Counter]uint64

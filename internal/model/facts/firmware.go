@@ -2,43 +2,39 @@ package facts
 
 import "time"
 
-// Firmware is what can be seen of how the machine was set up before any kernel ran.
+// Firmware is the visible part of the machine's firmware setup.
 type Firmware struct {
-	DMAR   bool `json:"dmar"`         // ACPI table of Intel's IOMMU
-	IVRS   bool `json:"ivrs"`         // ACPI table of AMD's
-	Tables bool `json:"tables"`       // ACPI tables could be listed at all
-	Groups int  `json:"iommu_groups"` // of the running kernel; 0 where it uses no IOMMU
+	DMAR   bool `json:"dmar"`         // ACPI table of Intel's IOMMU is present
+	IVRS   bool `json:"ivrs"`         // ACPI table of AMD's IOMMU is present
+	Tables bool `json:"tables"`       // ACPI tables could be listed
+	Groups int  `json:"iommu_groups"` // of the running kernel; 0 if it uses no IOMMU
 }
 
-// Power is how the CPUs save power.
+// Power is the CPUs' power management.
 type Power struct {
 	// cpufreq: intel_pstate, amd-pstate-epp, acpi-cpufreq; empty without cpufreq
 	ScalingDriver string         `json:"scaling_driver,omitempty"`
 	Governors     map[string]int `json:"governors"`             // cpufreq governor → CPUs
 	Preferences   map[string]int `json:"energy_preferences"`    // energy_performance_preference → CPUs
-	Turbo         string         `json:"turbo,omitempty"`       // on, off, empty where the kernel does not tell
+	Turbo         string         `json:"turbo,omitempty"`       // on, off; empty if the kernel does not report it
 	IdleDriver    string         `json:"idle_driver,omitempty"` // cpuidle: intel_idle, acpi_idle, haltpoll, none
 	IdleGovernor  string         `json:"idle_governor,omitempty"`
 	IdleStates    []IdleState    `json:"idle_states"` // of the first CPU that has any
-	// LatencyLimit is the wake-up latency in µs that somebody holds /dev/cpu_dma_latency open for; nil where it could
-	// not be read. The kernel's default, 2,000,000,000, means nobody.
+	// LatencyLimit is the wake-up latency in µs that a process requests through /dev/cpu_dma_latency; nil if it could
+	// not be read. The kernel's default, 2,000,000,000, means no request.
 	LatencyLimit *int `json:"latency_limit_us,omitempty"`
 }
 
-// NoLatencyLimit is what /dev/cpu_dma_latency reads where nobody asks for anything (include/linux/pm_qos.h,
-// PM_QOS_CPU_LATENCY_DEFAULT_VALUE), in µs.
-const NoLatencyLimit = 2_000_000_000
-
-// IdleState is one C-state of the kernel's list.
+// IdleState is a C-state.
 type IdleState struct {
 	Name     string `json:"name"` // POLL, C1, C1E, C6 …
 	Desc     string `json:"desc,omitempty"`
-	Latency  int    `json:"latency_us"` // to wake up
-	Disabled int    `json:"disabled"`   // on how many CPUs somebody switched it off
-	CPUs     int    `json:"cpus"`       // that have it
+	Latency  int    `json:"latency_us"` // exit latency
+	Disabled int    `json:"disabled"`   // number of CPUs on which it is disabled
+	CPUs     int    `json:"cpus"`       // number of CPUs that have it
 }
 
-// Attestation is what a person says of a thing that the operating system cannot see.
+// Attestation is a person's statement about something that the operating system cannot see.
 type Attestation struct {
 	Value string    `json:"value"`
 	By    string    `json:"by"`

@@ -1,6 +1,6 @@
-// Package facts is what is known of one host at one moment: an inventory (what there is) and readings (what values
-// stand at which addresses). A Host is plain data: it is taken from a live machine by package host, or read from a
-// snapshot file, and everything that judges or plans sees only this.
+// Package facts holds what is known of one host at one moment: an inventory, and readings at addresses. A Host is plain
+// data, taken from a live machine by package machine or read from a snapshot file. Everything that judges or plans sees
+// only this.
 package facts
 
 import (
@@ -12,19 +12,19 @@ import (
 // Schema is the version of the snapshot format.
 const Schema = "mpps.snapshot/1"
 
-// Host is one host. Slices are in a stable order (path order of the kernel's own numbering, names otherwise) so that
-// two snapshots of an unchanged host differ only in counters.
+// Host is one host. Slices have a stable order (the kernel's numbering, otherwise by name), so that two snapshots of an
+// unchanged host differ only in counters.
 type Host struct {
 	Name     string    `json:"name"`
 	Taken    time.Time `json:"taken"`
 	Root     string    `json:"root"` // "/" for the live machine; the recorded tree's path otherwise
 	AsRoot   bool      `json:"as_root"`
 	Emulated bool      `json:"emulated"`          // runs under full emulation (TCG): times and rates prove nothing
-	Virtual  string    `json:"virtual,omitempty"` // hypervisor that this host itself runs on, empty on bare metal
+	Virtual  string    `json:"virtual,omitempty"` // hypervisor under this host, empty on bare metal
 
 	Kernel   Kernel   `json:"kernel"`
 	System   System   `json:"system"`
-	Boot     *Boot    `json:"boot,omitempty"` // nil where no boot loader's files were found
+	Boot     *Boot    `json:"boot,omitempty"` // nil if no boot loader files were found
 	Firmware Firmware `json:"firmware"`
 	Power    Power    `json:"power"`
 	Topology Topology `json:"topology"`
@@ -34,42 +34,42 @@ type Host struct {
 	Taps     []Tap    `json:"taps"`
 	VFs      []VF     `json:"vfs"`
 
-	Reservations []Reservation `json:"reservations,omitempty"` // of virtual functions, by mpps
-	// of those that are taken back from guests that run, or ran, with them
+	Reservations []Reservation `json:"reservations,omitempty"` // of VFs, by mpps
+	// of VFs being taken back from guests that use, or used, them
 	Leaving []Reservation `json:"leaving,omitempty"`
-	Pools   []Pool        `json:"vf_pools,omitempty"` // of virtual functions, by libvirt
+	Pools   []Pool        `json:"vf_pools,omitempty"` // libvirt's VF pools
 
-	Passthrough *Passthrough `json:"passthrough,omitempty"` // nil in snapshots of versions that did not look
+	Passthrough *Passthrough `json:"passthrough,omitempty"` // nil in snapshots from versions that did not collect it
 
 	Netfilter Netfilter `json:"netfilter"`
 	Softnet   []Softnet `json:"softnet"`
 	KVM       KVM       `json:"kvm"`
 	Services  []Service `json:"services"`
-	Lasting   *Lasting  `json:"lasting,omitempty"` // nil in snapshots of versions that did not look
+	Lasting   *Lasting  `json:"lasting,omitempty"` // nil in snapshots from versions that did not collect it
 	Guests    []Guest   `json:"guests"`
 
-	Storage []Storage `json:"storage,omitempty"` // what serves disks to other hosts here, beside the guests
+	Storage []Storage `json:"storage,omitempty"` // storage daemons that share the host with the guests
 
-	Attested map[string]Attestation `json:"attested,omitempty"` // by the ID of the check, or guests.owner
+	Attested map[string]Attestation `json:"attested,omitempty"` // by check ID, or guests.owner
 
-	Housekeeping *Housekeeping `json:"housekeeping,omitempty"` // nil in snapshots of versions that did not look
+	Housekeeping *Housekeeping `json:"housekeeping,omitempty"` // nil in snapshots from versions that did not collect it
 
-	Isolation *Isolation `json:"isolation,omitempty"` // nil in snapshots of versions that did not look
+	Isolation *Isolation `json:"isolation,omitempty"` // nil in snapshots from versions that did not collect it
 
-	Interval *Interval    `json:"interval,omitempty"` // what was counted while mpps watched; nil where it did not
-	Observed *Observation `json:"observed,omitempty"` // what ran meanwhile; nil where nobody watched
+	Interval *Interval    `json:"interval,omitempty"` // counter increases while mpps watched; nil if it did not
+	Observed *Observation `json:"observed,omitempty"` // what ran meanwhile; nil if nothing was observed
 
-	// what the stages of the packet path did (mpps diagnose -o); nil where nobody watched
+	// activity of each stage of the packet path (mpps diagnose -o); nil if nothing was observed
 	Load *Load `json:"load,omitempty"`
 
 	Readings Readings `json:"readings"`
-	Unseen   []Unseen `json:"unseen"` // what could not be seen, and why
+	Unseen   []Unseen `json:"unseen"` // what could not be read, and why
 }
 
-// Readings are the values found at the addresses that the catalogue asked for.
+// Readings maps the addresses that the catalogue asked for to the values found there.
 type Readings map[setting.Address]setting.Reading
 
-// At is the reading at an address; an address that nobody read is unknown.
+// At returns the reading at an address; it is unknown if nobody read it.
 func (r Readings) At(a setting.Address) setting.Reading {
 	if reading, ok := r[a]; ok {
 		return reading
@@ -83,27 +83,27 @@ type Kernel struct {
 	Version         string            `json:"version"` // uname -v
 	CommandLine     string            `json:"command_line"`
 	Realtime        bool              `json:"realtime"`        // PREEMPT_RT
-	Vulnerabilities map[string]string `json:"vulnerabilities"` // name → what the kernel says of it
+	Vulnerabilities map[string]string `json:"vulnerabilities"` // name → kernel's status
 	Clocksource     string            `json:"clocksource,omitempty"`
-	// control groups have shares of realtime of their own (CONFIG_RT_GROUP_SCHED, in force)
+	// control groups have realtime shares of their own (CONFIG_RT_GROUP_SCHED, in force)
 	RTGroups Answer `json:"rt_groups,omitempty"`
-	// null: it was not asked (only mpps path --steer does), or not by root
+	// null: not probed (only mpps path --steer does it), or not as root
 	Lanes *LaneSupport `json:"lanes,omitempty"`
 }
 
-// Answer is yes, no, or empty: it could not be told.
+// Answer is yes, no, or empty for unknown.
 type Answer string
 
-// The answers that say something.
+// The known answers.
 const (
 	Yes Answer = "yes"
 	No  Answer = "no"
 )
 
-// LaneSupport is what a kernel said when it was asked about programs that carry queues (setting.QueueLanes).
+// LaneSupport is the result of probing the kernel for queue-steering programs (setting.QueueLanes).
 type LaneSupport struct {
-	Why string `json:"why,omitempty"` // it does not take them; empty where it does
-	TCX bool   `json:"tcx"`           // they are attached without the queue discipline clsact
+	Why string `json:"why,omitempty"` // why the kernel refuses them; empty if it accepts them
+	TCX bool   `json:"tcx"`           // attached by TCX, without the clsact qdisc
 }
 
 // Service is a daemon that owns settings which mpps would change too.
@@ -113,15 +113,16 @@ type Service struct {
 	PID     int    `json:"pid,omitempty"`
 }
 
-// Storage are the daemons of one kind that serve disks from one node of a host that also has guests (hyperconverged).
+// Storage describes the daemons of one kind that serve disks from a NUMA node of a host that also runs guests
+// (hyperconverged).
 type Storage struct {
 	Name   string `json:"name"` // ceph-osd
 	Count  int    `json:"count"`
-	Node   int    `json:"node"`         // to which they are bound; the first one's where they are not
-	Memory uint64 `json:"memory_bytes"` // that they have in use
+	Node   int    `json:"node"`         // NUMA node they are bound to; the first daemon's if they are not bound
+	Memory uint64 `json:"memory_bytes"` // in use
 }
 
-// KVM is the hypervisor as far as its modules tell.
+// KVM is what the hypervisor's modules report.
 type KVM struct {
 	Loaded     bool              `json:"loaded"`
 	Vendor     string            `json:"vendor,omitempty"` // kvm_intel or kvm_amd

@@ -1,14 +1,14 @@
 package facts
 
-// Housekeeping is what the host does besides carrying packets: what can take a CPU away from a vCPU for a moment.
+// Housekeeping is host activity other than packets that can take a CPU away from a vCPU for a moment.
 type Housekeeping struct {
 	Swap      []SwapArea     `json:"swap"`
-	Available uint64         `json:"memory_available_bytes"` // MemAvailable: what can be had without swapping
-	KSM       *KSM           `json:"ksm"`                    // null where the kernel has no page merging
-	Threads   []KernelThread `json:"kernel_threads"`         // those of softirqs and RCU
-	IRQs      []IRQ          `json:"irqs"`                   // with a handler, and of no NIC
-	// VFFiles are the files that make virtual functions when the host boots: units, udev rules, .link files and module
-	// options that name them.
+	Available uint64         `json:"memory_available_bytes"` // MemAvailable: memory available without swapping
+	KSM       *KSM           `json:"ksm"`                    // null if the kernel has no KSM
+	Threads   []KernelThread `json:"kernel_threads"`         // of softirqs and RCU
+	IRQs      []IRQ          `json:"irqs"`                   // that have a handler and belong to no NIC
+	// VFFiles are the files that create VFs at boot: units, udev rules, .link files and module options that mention
+	// them.
 	VFFiles []VFFile `json:"vf_files"`
 }
 
@@ -18,16 +18,16 @@ type SwapArea struct {
 	Type     string `json:"type"` // partition or file
 	Size     uint64 `json:"size_bytes"`
 	Used     uint64 `json:"used_bytes"`
-	Priority int    `json:"priority"` // negative: given by the kernel
+	Priority int    `json:"priority"` // negative: chosen by the kernel
 }
 
 // KSM is the state of page merging (/sys/kernel/mm/ksm).
 type KSM struct {
-	Run    int    `json:"run"` // 0 stopped, 1 running, 2 stopped and taken apart
+	Run    int    `json:"run"` // 0 stopped, 1 running, 2 stopped and unmerged
 	Shared uint64 `json:"pages_shared"`
 }
 
-// KernelThread is one thread of the kernel.
+// KernelThread is a kernel thread.
 type KernelThread struct {
 	Name     string `json:"name"` // ksoftirqd/3
 	PID      int    `json:"pid"`
@@ -35,34 +35,24 @@ type KernelThread struct {
 	Priority int    `json:"priority"`
 }
 
-// VFFile is a file that makes virtual functions at boot.
+// VFFile is a file that creates VFs at boot.
 type VFFile struct {
 	Path   string `json:"path"`
-	Device string `json:"device,omitempty"` // the device it names, empty where that cannot be told
+	Device string `json:"device,omitempty"` // device it names, empty if unknown
 }
 
-// stillHousekeeping is without what changes by itself: how much swap is in use, merged pages, numbers of threads,
-// counts.
-func stillHousekeeping(k *Housekeeping) *Housekeeping {
+// stableHousekeeping omits what changes by itself: swap in use, merged pages, thread IDs, counts.
+func stableHousekeeping(k *Housekeeping) *Housekeeping {
 	if k == nil {
 		return nil
 	}
 	c := *k
 	c.Available = 0
-	c.Swap = append([]SwapArea{}, k.Swap...)
-	for i := range c.Swap {
-		c.Swap[i].Used = 0
-	}
+	c.Swap = edited(k.Swap, func(s *SwapArea) { s.Used = 0 })
 	if k.KSM != nil {
 		c.KSM = &KSM{Run: k.KSM.Run}
 	}
-	c.Threads = append([]KernelThread{}, k.Threads...)
-	for i := range c.Threads {
-		c.Threads[i].PID = 0
-	}
-	c.IRQs = append([]IRQ{}, k.IRQs...)
-	for i := range c.IRQs {
-		c.IRQs[i].Count, c.IRQs[i].Effective = 0, nil
-	}
+	c.Threads = edited(k.Threads, func(t *KernelThread) { t.PID = 0 })
+	c.IRQs = edited(k.IRQs, (*IRQ).dropLive)
 	return &c
 }

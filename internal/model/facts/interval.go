@@ -1,7 +1,7 @@
 package facts
 
-// Interval is what was counted between two looks at the host. Totals since boot prove nothing about now: knobs that
-// decide by losses look only at these differences.
+// Interval holds counter increases between two inventories of a host. Totals since boot say nothing about the present:
+// knobs that decide by losses look only at these increases.
 type Interval struct {
 	Seconds float64                      `json:"seconds"`
 	Softnet []Softnet                    `json:"softnet"` // increase by CPU; BacklogLen is the value at the end
@@ -9,17 +9,15 @@ type Interval struct {
 	IRQs    map[string]uint64            `json:"irqs"`    // interrupts by NIC
 }
 
-// Between is what was counted between two inventories of the same host. A counter that ran backwards (driver reload,
-// device gone) counts as 0. It returns nil where no time passed between the two.
+// Between returns the counter increases between two inventories of the same host. A counter that ran backwards (driver
+// reload, removed device) counts as 0. It returns nil if no time passed.
 func Between(before, after *Host) *Interval {
 	seconds := after.Taken.Sub(before.Taken).Seconds()
 	if seconds <= 0 {
 		return nil
 	}
-	d := &Interval{Seconds: seconds, Devices: map[string]map[string]uint64{}, IRQs: map[string]uint64{}}
-
-	d.Softnet = SoftnetBetween(before.Softnet, after.Softnet)
-
+	d := &Interval{Seconds: seconds, Softnet: SoftnetBetween(before.Softnet, after.Softnet),
+		Devices: map[string]map[string]uint64{}, IRQs: map[string]uint64{}}
 	stats, irqs := map[string]map[string]uint64{}, map[string]uint64{}
 	for _, n := range before.NICs {
 		stats[n.Name], irqs[n.Name] = n.Stats, interrupts(n)
@@ -29,20 +27,19 @@ func Between(before, after *Host) *Interval {
 	}
 	for _, n := range after.NICs {
 		if was, seen := stats[n.Name]; seen {
-			d.Devices[n.Name] = increase(was, n.Stats)
-			d.IRQs[n.Name] = Grown(irqs[n.Name], interrupts(n))
+			d.Devices[n.Name] = increases(was, n.Stats)
+			d.IRQs[n.Name] = Increase(irqs[n.Name], interrupts(n))
 		}
 	}
 	for _, t := range after.Taps {
 		if was, seen := stats[t.Name]; seen {
-			d.Devices[t.Name] = increase(was, t.Stats)
+			d.Devices[t.Name] = increases(was, t.Stats)
 		}
 	}
 	return d
 }
 
-// SoftnetBetween is the increase of each CPU's row; BacklogLen is the value at the end. A row that was not there before
-// counts whole.
+// SoftnetBetween returns the increase of each CPU's row; BacklogLen is the value at the end. A new row counts in full.
 func SoftnetBetween(before, after []Softnet) []Softnet {
 	old := map[int]Softnet{}
 	for _, row := range before {
@@ -53,19 +50,19 @@ func SoftnetBetween(before, after []Softnet) []Softnet {
 		was := old[row.CPU]
 		rows = append(rows, Softnet{
 			CPU: row.CPU, BacklogLen: row.BacklogLen,
-			Processed: Grown(was.Processed, row.Processed), Dropped: Grown(was.Dropped, row.Dropped),
-			Squeezed: Grown(was.Squeezed, row.Squeezed), RPS: Grown(was.RPS, row.RPS),
-			FlowLimit: Grown(was.FlowLimit, row.FlowLimit),
+			Processed: Increase(was.Processed, row.Processed), Dropped: Increase(was.Dropped, row.Dropped),
+			Squeezed: Increase(was.Squeezed, row.Squeezed), RPS: Increase(was.RPS, row.RPS),
+			FlowLimit: Increase(was.FlowLimit, row.FlowLimit),
 		})
 	}
 	return rows
 }
 
-// Dropped and Squeezed are the interval's sums over all CPUs.
+// Dropped is the sum over all CPUs.
 func (d *Interval) Dropped() uint64  { return d.sum(func(s Softnet) uint64 { return s.Dropped }) }
 func (d *Interval) Squeezed() uint64 { return d.sum(func(s Softnet) uint64 { return s.Squeezed }) }
 
-// Processed is how many packets all CPUs took in.
+// Processed is the number of packets that all CPUs received.
 func (d *Interval) Processed() uint64 { return d.sum(func(s Softnet) uint64 { return s.Processed }) }
 
 func (d *Interval) sum(field func(Softnet) uint64) (total uint64) {
@@ -75,8 +72,8 @@ func (d *Interval) sum(field func(Softnet) uint64) (total uint64) {
 	return total
 }
 
-// Counter is the increase of the first of the named counters that the device has, and which one that was; the name is
-// empty where it has none of them.
+// Counter returns the increase of the first of the named counters that the device has, and its name; the name is empty
+// if the device has none of them.
 func (d *Interval) Counter(device string, names ...string) (increase uint64, name string) {
 	for _, name := range names {
 		if n, ok := d.Devices[device][name]; ok {
@@ -93,16 +90,16 @@ func interrupts(n NIC) (total uint64) {
 	return total
 }
 
-func increase(before, after map[string]uint64) map[string]uint64 {
+func increases(before, after map[string]uint64) map[string]uint64 {
 	d := make(map[string]uint64, len(after))
 	for name, n := range after {
-		d[name] = Grown(before[name], n)
+		d[name] = Increase(before[name], n)
 	}
 	return d
 }
 
-// Grown is by how much a counter grew; 0 where it ran backwards (a driver that was reloaded).
-func Grown(before, after uint64) uint64 {
+// Increase is the growth of a counter; 0 if it ran backwards (driver reload).
+func Increase(before, after uint64) uint64 {
 	if after < before {
 		return 0
 	}

@@ -2,44 +2,44 @@ package facts
 
 import "mpps/internal/model/setting"
 
-// Isolation is who else says which CPUs are for what, beside the kernel's command line and the guests' definitions.
+// Isolation lists what assigns CPUs in addition to the kernel command line and the guests' definitions.
 type Isolation struct {
-	Cgroups []Cgroup `json:"cgroups"` // cpusets of the uppermost groups, and of running guests
-	// how irqbalance is set up; nil where it is not installed and does not run
+	Cgroups []Cgroup `json:"cgroups"` // cpusets of the top-level groups and of running guests
+	// irqbalance's configuration; nil if it is neither installed nor running
 	IRQBalance *IRQBalance `json:"irqbalance,omitempty"`
 }
 
-// Cgroup is the cpuset of one control group. Groups without the cpuset controller are not listed.
+// Cgroup is the cpuset of a control group. Groups without the cpuset controller are not listed.
 type Cgroup struct {
 	// below the mount: machine.slice/machine-qemu\x2d1\x2dvm1.scope/libvirt/vcpu0
 	Path      string         `json:"path"`
-	CPUs      setting.CPUSet `json:"cpus"`      // cpuset.cpus; empty: those of the group above
-	Effective setting.CPUSet `json:"effective"` // cpuset.cpus.effective: those that its threads may use
-	// cpuset.cpus.partition: member, root, isolated, or "isolated invalid (why)"; empty in version 1
+	CPUs      setting.CPUSet `json:"cpus"`      // cpuset.cpus; empty: inherited
+	Effective setting.CPUSet `json:"effective"` // cpuset.cpus.effective: the CPUs its threads may use
+	// cpuset.cpus.partition: member, root, isolated, or "isolated invalid (why)"; empty in cgroup v1
 	Partition string `json:"partition,omitempty"`
-	Guest     string `json:"guest,omitempty"` // whose it is
-	Part      string `json:"part,omitempty"`  // which of the guest's threads: emulator, vcpu0, iothread1; empty: all
+	Guest     string `json:"guest,omitempty"` // guest it belongs to
+	Part      string `json:"part,omitempty"`  // the guest's threads in it: emulator, vcpu0, iothread1; empty: all
 }
 
-// IRQBalance is how irqbalance is told which CPUs to leave alone.
+// IRQBalance is irqbalance's list of banned CPUs.
 type IRQBalance struct {
-	// Banned are the CPUs that it is told to leave alone. Where Told is not set it bans by itself those that are
-	// isolated or have no tick (irqbalance, cputree.c, setup_banned_cpus).
-	Banned setting.CPUSet `json:"banned"`
-	Told   bool           `json:"told"`
-	From   string         `json:"from,omitempty"` // the file that says so, or "its environment"
-	Why    string         `json:"why,omitempty"`  // why it could not be told
+	// Banned are the CPUs that it leaves alone. If Configured is false, it bans isolated and nohz_full CPUs by itself
+	// (irqbalance, cputree.c, setup_banned_cpus).
+	Banned     setting.CPUSet `json:"banned"`
+	Configured bool           `json:"told"`
+	From       string         `json:"from,omitempty"` // the file that sets it, or "its environment"
+	Why        string         `json:"why,omitempty"`  // why it could not be determined
 }
 
-// stillIsolation is without the groups of guests and others that say nothing of their own, which come and go, and
-// without what follows from others.
-func stillIsolation(i *Isolation) *Isolation {
+// stableIsolation omits the groups of guests and groups without a cpuset of their own, which come and go, and derived
+// values.
+func stableIsolation(i *Isolation) *Isolation {
 	if i == nil {
 		return nil
 	}
 	c := Isolation{}
 	if b := i.IRQBalance; b != nil {
-		c.IRQBalance = &IRQBalance{Banned: b.Banned, Told: b.Told}
+		c.IRQBalance = &IRQBalance{Banned: b.Banned, Configured: b.Configured}
 	}
 	for _, g := range i.Cgroups {
 		if g.Guest == "" && len(g.CPUs) > 0 {
@@ -50,7 +50,7 @@ func stillIsolation(i *Isolation) *Isolation {
 	return &c
 }
 
-// isolation takes the guests' names out of the names of their groups.
+// isolation replaces guests' names in the names of their groups.
 func (s *scrubber) isolation(c, h *Host) {
 	if c.Isolation == nil {
 		return

@@ -18,7 +18,7 @@ func isolated() *Host {
 				{Path: "system.slice", CPUs: setting.CPUs(0, 1), Effective: setting.CPUs(0, 1)},
 				{Path: "user.slice", Effective: setting.CPUs(0, 1)},
 			},
-			IRQBalance: &IRQBalance{Told: true, Banned: setting.CPUs(3), From: "its environment"},
+			IRQBalance: &IRQBalance{Configured: true, Banned: setting.CPUs(3), From: "its environment"},
 		},
 		Observed: &Observation{Seconds: 5, Threads: []ThreadRun{{TID: 1, Comm: "dd"}}},
 	}
@@ -52,7 +52,7 @@ func TestIsolationConfiguration(t *testing.T) {
 		setting.CPUs(0)
 	b.Isolation.IRQBalance.From = "/etc/default/irqbalance"
 	b.Isolation.Cgroups = b.Isolation.Cgroups[:2]
-	if d := Diff(a, b); len(d) > 0 || Digest(a) != Digest(b) {
+	if d := Diff(a, b); len(d) > 0 || digest(a) != digest(b) {
 		t.Errorf("%v", d)
 	}
 	b.Isolation.Cgroups[1].CPUs = setting.CPUs(0)

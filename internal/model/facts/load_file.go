@@ -2,25 +2,25 @@ package facts
 
 import "math"
 
-// check refuses a load that no machine has.
+// check refuses impossible values.
 func (l *Load) check() error {
 	if l == nil {
 		return nil
 	}
 	if !(l.Seconds > 0 && l.Seconds <= 86400) {
-		return bad(remakeLoad, "a load of %g seconds: expected more than none and at most a day", l.Seconds)
+		return invalid(remakeLoad, "a load of %g seconds: expected more than none and at most a day", l.Seconds)
 	}
 	share := func(what string, values ...float64) error {
 		for _, v := range values {
 			if math.IsNaN(v) || v < 0 || v > 1e6 {
-				return bad(remakeLoad, "%s: %g is no share of a time", clip([]byte(what), 60), v)
+				return invalid(remakeLoad, "%s: %g is no share of a time", clip([]byte(what), 60), v)
 			}
 		}
 		return nil
 	}
 	for _, c := range l.CPUs {
 		if c.CPU < 0 || c.CPU >= maxCPUs {
-			return bad(remakeLoad, "load of CPU %d: expected 0 to %d", c.CPU, maxCPUs-1)
+			return invalid(remakeLoad, "load of CPU %d: expected 0 to %d", c.CPU, maxCPUs-1)
 		}
 		if err := share("time of a CPU", c.User, c.System, c.Softirq, c.IRQ, c.Guest, c.Steal, c.Idle); err != nil {
 			return err
@@ -36,7 +36,7 @@ func (l *Load) check() error {
 
 const remakeLoad = "make a new one with 'mpps diagnose -o FILE'"
 
-// load gives guests in a load the names that they have elsewhere.
+// load replaces the names of guests in a load.
 func (s *scrubber) load(c, was *Load) {
 	if c == nil {
 		return
@@ -53,8 +53,9 @@ func (s *scrubber) load(c, was *Load) {
 	}
 }
 
-// Of is a load as one guest has it: taps of others are left out, and their threads are strangers who use CPUs.
-func (l *Load) Of(guest string) *Load {
+// ForGuest returns the load from one guest's point of view: without the taps of other guests, and with their threads as
+// unrelated CPU users.
+func (l *Load) ForGuest(guest string) *Load {
 	c := *l
 	c.Devices, c.Threads, c.Guests = nil, nil, nil
 	for _, d := range l.Devices {

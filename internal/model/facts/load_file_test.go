@@ -44,7 +44,7 @@ func TestLoadInSnapshot(t *testing.T) {
 	}
 	a, b := loaded(), loaded()
 	b.Load.Seconds, b.Load.Devices = 3, nil
-	if d := Diff(a, b); len(d) > 0 || Digest(a) != Digest(b) {
+	if d := Diff(a, b); len(d) > 0 || digest(a) != digest(b) {
 		t.Errorf("a load is no configuration: %v", d)
 	}
 }
@@ -71,7 +71,7 @@ func TestLoadRefused(t *testing.T) {
 
 func TestLoadOf(t *testing.T) {
 	t.Parallel()
-	l := loaded().Load.Of("db")
+	l := loaded().Load.ForGuest("db")
 	if len(l.Devices) != 2 || len(l.Guests) != 1 || l.Threads[0].Guest != "db" || l.Threads[1].Role != "other" ||
 		l.Threads[1].Guest != "" {
 		t.Errorf("%+v", l)

@@ -2,18 +2,18 @@ package facts
 
 import "slices"
 
-// Pool is one of libvirt's networks that hands virtual functions out (<forward mode='hostdev'>): at its start a guest
-// with <interface type='network'> gets one that no other guest of the network has.
+// Pool is a libvirt network that hands out VFs (<forward mode='hostdev'>): when a guest with <interface type='network'>
+// starts, it gets a free one.
 type Pool struct {
 	Network   string   `json:"network"`
-	PF        string   `json:"pf,omitempty"`        // all of its functions; empty where they are listed
-	Functions []string `json:"functions,omitempty"` // PCI addresses, where they are listed
+	PF        string   `json:"pf,omitempty"`        // all its VFs; empty if Functions lists them
+	Functions []string `json:"functions,omitempty"` // PCI addresses, if they are listed
 	Managed   bool     `json:"managed"`
 	Active    bool     `json:"active"`
 	Autostart bool     `json:"autostart"`
 }
 
-// Has reports whether a function is one of the pool's.
+// Has reports whether a VF belongs to the pool.
 func (p *Pool) Has(vf *VF) bool {
 	if p.PF != "" {
 		return p.PF == vf.PF
@@ -21,7 +21,7 @@ func (p *Pool) Has(vf *VF) bool {
 	return slices.Contains(p.Functions, vf.PCI)
 }
 
-// Pool is the pool that a network of libvirt is; nil for other networks.
+// Pool returns the pool of a libvirt network, nil for other networks.
 func (h *Host) Pool(network string) *Pool {
 	for i := range h.Pools {
 		if h.Pools[i].Network == network {
@@ -31,7 +31,7 @@ func (h *Host) Pool(network string) *Pool {
 	return nil
 }
 
-// PoolOf is the pool that a function belongs to; nil where it belongs to none.
+// PoolOf returns the pool of a VF, nil if it belongs to none.
 func (h *Host) PoolOf(vf *VF) *Pool {
 	for i := range h.Pools {
 		if h.Pools[i].Has(vf) {

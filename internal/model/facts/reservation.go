@@ -2,6 +2,7 @@ package facts
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -10,28 +11,27 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Forms in which a guest has a virtual function.
+// How a guest gets a VF.
 const (
-	ByInterface = "interface" // <interface type='hostdev'>: libvirt sets its MAC address and VLAN at the guest's start
-	ByHostdev   = "hostdev"   // <hostdev>: a PCI device like any other, libvirt sets nothing
-	ByNetwork   = "network"   // <interface type='network'>: libvirt takes a free one of a pool at the guest's start
+	ByInterface = "interface" // <interface type='hostdev'>: libvirt sets MAC address and VLAN when the guest starts
+	ByHostdev   = "hostdev"   // <hostdev>: a plain PCI device, libvirt sets nothing
+	ByNetwork   = "network"   // <interface type='network'>: libvirt takes a free VF of a pool when the guest starts
 )
 
-// Reservation says that mpps has given a virtual function to a guest, or with the form "network" one of a pool, of
-// which libvirt chooses at each start of the guest. It is the first that is written when a function is given and the
-// last that is removed when it is taken back, so that two who look for one at the same time never take the same, and an
-// interrupted one is found.
+// Reservation records that mpps gave a guest a VF, or with the form "network" one of a pool, which libvirt chooses at
+// each start. It is written first when a VF is given and removed last when it is taken back, so that concurrent runs
+// never take the same one and an interrupted run can be found.
 type Reservation struct {
 	PF      string `json:"pf"`
-	Index   int    `json:"index"`             // of the function; −1 of a pool
-	PCI     string `json:"pci,omitempty"`     // of the function; empty of a pool
-	Network string `json:"network,omitempty"` // of libvirt, the pool; empty otherwise
+	Index   int    `json:"index"`             // of the VF; −1 for a pool
+	PCI     string `json:"pci,omitempty"`     // of the VF; empty for a pool
+	Network string `json:"network,omitempty"` // libvirt's name of the pool; empty otherwise
 	Guest   string `json:"guest"`
-	UUID    string `json:"uuid"` // of the guest, which may be renamed
+	UUID    string `json:"uuid"` // of the guest, whose name may change
 	Form    string `json:"form"` // ByInterface, ByHostdev or ByNetwork
-	MAC     string `json:"mac"`  // that the guest sees, and keeps
-	// Leaving is set where the function was taken back from a guest that runs with it: it is nobody's once the guest
-	// has ended, and is to be set back then.
+	MAC     string `json:"mac"`  // the guest's permanent address
+	// Leaving is set if the VF was taken back from a guest that still runs with it: it becomes free, and must be reset,
+	// when the guest ends.
 	Leaving bool `json:"leaving,omitempty"`
 }
 
@@ -40,14 +40,14 @@ const reservationSchema = "mpps.vfs/1"
 const aboutReservation = "Written by mpps: which guest has this virtual function. Undo: 'mpps sriov release', or " +
 	"'mpps rollback' of what gave it; 'mpps sriov check' tells whether it still holds."
 
-// reserved is the form of a file.
-type reserved struct {
+// reservationFile is the file format.
+type reservationFile struct {
 	Schema string        `json:"schema"`
 	About  string        `json:"about"`
 	Given  []Reservation `json:"given"`
 }
 
-// Address is the file in which a reservation stands: one for each function, one for each pool.
+// Address returns the file of a reservation: one per VF, one per pool.
 func (r Reservation) Address() setting.Address {
 	if r.Network != "" {
 		return setting.Of(setting.File, setting.Reservations, "network-"+r.Network+".json")
@@ -55,15 +55,12 @@ func (r Reservation) Address() setting.Address {
 	return setting.Of(setting.File, setting.Reservations, r.PCI+".json")
 }
 
-// ReservationText is a file of reservations, which all stand at one address: a line each, in the order of guests and
-// their addresses. Without any there is no file.
+// ReservationText returns the file for reservations with the same address: one per line, sorted by guest and MAC
+// address. Without reservations there is no file.
 func ReservationText(given []Reservation) string {
 	given = slices.Clone(given)
 	slices.SortFunc(given, func(a, b Reservation) int {
-		if by := strings.Compare(a.Guest, b.Guest); by != 0 {
-			return by
-		}
-		return strings.Compare(a.MAC, b.MAC)
+		return cmp.Or(strings.Compare(a.Guest, b.Guest), strings.Compare(a.MAC, b.MAC))
 	})
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "{\n \"schema\": %q,\n \"about\": %q,\n \"given\": [", reservationSchema, aboutReservation)
@@ -82,10 +79,9 @@ func ReservationText(given []Reservation) string {
 	return b.String()
 }
 
-// ParseReservations reads such a file. It refuses what is not of this form, or is said of something else than the file
-// is named after.
+// ParseReservations reads such a file. It refuses other formats, and reservations for another address.
 func ParseReservations(at setting.Address, text string) ([]Reservation, error) {
-	var file reserved
+	var file reservationFile
 	if err := json.Unmarshal([]byte(text), &file); err != nil {
 		return nil, fmt.Errorf("/%s: %w", at.Path, err)
 	}

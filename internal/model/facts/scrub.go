@@ -13,13 +13,13 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Scrub is a copy of a host without what tells whose it is: MAC addresses, UUIDs and serials, IP addresses, the names
-// of the host and of its guests, and what a guest's definition says in words. The same thing gets the same replacement
-// wherever it stands (also inside definitions, addresses, rules and reasons), so that a scrubbed snapshot audits like
-// the original. Names of interfaces, bridges and drivers stay: they are part of the configuration.
+// Scrub returns a copy of a host without what identifies its owner: MAC addresses, UUIDs and serials, IP addresses, the
+// names of the host and its guests, and free text in guest definitions. A value gets the same replacement wherever it
+// occurs (also in definitions, addresses, rules and reasons), so that a scrubbed snapshot audits like the original.
+// Names of interfaces, bridges and drivers stay: they are part of the configuration.
 func Scrub(h *Host) *Host { return newScrubber(h).host(h, "host") }
 
-// host is the copy of a host, or of the inside of a guest, which bears the name that is given.
+// host returns the scrubbed copy of a host, or of a guest's inside, under a new name.
 func (s *scrubber) host(h *Host, name string) *Host {
 	text, err := json.Marshal(h)
 	if err != nil {
@@ -33,7 +33,7 @@ func (s *scrubber) host(h *Host, name string) *Host {
 		c.Name = name
 	}
 	c.Kernel.Release, c.Kernel.Version = h.Kernel.Release, h.Kernel.Version // four numbers are no address here
-	c.Kernel.CommandLine = s.named(c.Kernel.CommandLine, h)
+	c.Kernel.CommandLine = s.replaceNames(c.Kernel.CommandLine, h)
 	for i := range c.NICs {
 		c.NICs[i].Firmware = h.NICs[i].Firmware
 	}
@@ -59,22 +59,23 @@ func (s *scrubber) host(h *Host, name string) *Host {
 	s.load(c.Load, h.Load)
 	c.Readings = make(Readings, len(h.Readings))
 	for a, r := range h.Readings {
-		r.Value, r.Why, r.Verbatim = s.text(r.Value), s.named(s.text(r.Why), h), s.named(s.text(r.Verbatim), h)
-		// the list of values to be put back names guests, and so may an interface
+		r.Value, r.Why = s.text(r.Value), s.replaceNames(s.text(r.Why), h)
+		r.Verbatim = s.replaceNames(s.text(r.Verbatim), h)
+		// the list of values to restore names guests, and so may an interface
 		if a.Kind == setting.File || r.Verbatim != "" {
-			r.Value = s.named(r.Value, h)
+			r.Value = s.replaceNames(r.Value, h)
 		}
 		c.Readings[s.address(a)] = r
 	}
 	return &c
 }
 
-// scrubber replaces things, the same ones always alike.
+// scrubber replaces values consistently.
 type scrubber struct {
 	macs, uuids, addresses, names, people *replacements
 }
 
-// replacements gives each thing its replacement, numbered in the order in which they are first seen.
+// replacements maps values to replacements, numbered in order of first appearance.
 type replacements struct {
 	make  func(n int, original string) string
 	known map[string]string
@@ -95,7 +96,7 @@ func (r *replacements) of(original string) string {
 func newScrubber(h *Host) *scrubber {
 	table := func(make func(int, string) string) *replacements { return &replacements{make, map[string]string{}} }
 	s := &scrubber{
-		macs:  table(madeMAC),
+		macs:  table(newMAC),
 		uuids: table(func(n int, _ string) string { return fmt.Sprintf("00000000-0000-4000-8000-%012x", n) }),
 		addresses: table(func(n int, original string) string {
 			if strings.Contains(original, ":") {
@@ -117,9 +118,8 @@ func newScrubber(h *Host) *scrubber {
 	return s
 }
 
-// madeMAC keeps what matters of an address, whether it is for groups and whether it is local, and the first byte of
-// libvirt's own range.
-func madeMAC(n int, original string) string {
+// newMAC keeps libvirt's prefixes; other addresses become local unicast ones.
+func newMAC(n int, original string) string {
 	prefix := "02:00:00"
 	if strings.HasPrefix(original, "52:54:00") {
 		prefix = "52:54:00"
@@ -135,11 +135,11 @@ var (
 	uuidWord    = regexp.MustCompile(`(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
 	ipWord      = regexp.MustCompile(
 		`(?i)\b(?:\d{1,3}\.){3}\d{1,3}\b|(?:\b[0-9a-f]{1,4})?(?::{1,2}[0-9a-f]{1,4}){2,7}(?:::)?\b`)
-	// told are the elements of a definition in which people write, and those that hold serial numbers.
-	told = regexp.MustCompile(`(?s)<(title|description|serial|entry|wwn|metadata)((?:\s[^>]*)?)>.*?</(title|description|serial|entry|wwn|metadata)>`)
+	// personal matches the elements of a definition that hold free text or serial numbers.
+	personal = regexp.MustCompile(`(?s)<(title|description|serial|entry|wwn|metadata)((?:\s[^>]*)?)>.*?</(title|description|serial|entry|wwn|metadata)>`)
 )
 
-// text replaces everything in a text that can be told by its form.
+// text replaces everything that is recognizable by its form.
 func (s *scrubber) text(text string) string {
 	text = uuidWord.ReplaceAllStringFunc(text, func(word string) string { return s.uuids.of(strings.ToLower(word)) })
 	text = machineWord.ReplaceAllStringFunc(text,
@@ -148,8 +148,8 @@ func (s *scrubber) text(text string) string {
 	return ipWord.ReplaceAllStringFunc(text, s.ip)
 }
 
-// mac replaces an address; the tap of a guest's NIC bears the NIC's address with fe in front (libvirt,
-// virNetDevTapCreateInBridgePort) and keeps that likeness.
+// mac replaces a MAC address. The tap of a guest's NIC has the NIC's address with prefix fe (libvirt,
+// virNetDevTapCreateInBridgePort); the replacement keeps that relation.
 func (s *scrubber) mac(word string) string {
 	if word == "00:00:00:00:00:00" || word == "ff:ff:ff:ff:ff:ff" {
 		return word
@@ -162,7 +162,7 @@ func (s *scrubber) mac(word string) string {
 	return s.macs.of(word)
 }
 
-// ip replaces an address that somebody could be found by; loopback, unspecified and multicast ones stay.
+// ip replaces an address, except loopback, unspecified and multicast ones.
 func (s *scrubber) ip(word string) string {
 	address, err := netip.ParseAddr(word)
 	if err != nil || address.IsLoopback() || address.IsUnspecified() || address.IsMulticast() {
@@ -171,13 +171,13 @@ func (s *scrubber) ip(word string) string {
 	return s.addresses.of(word)
 }
 
-// definition is a guest's definition without its name, words and serials.
+// definition returns a guest's definition without its name, free text and serials.
 func (s *scrubber) definition(g Guest) string {
 	if g.Definition == "" {
 		return ""
 	}
 	text := s.text(g.Definition)
-	text = told.ReplaceAllString(text, "")
+	text = personal.ReplaceAllString(text, "")
 	return replaceWord(text, g.Name, s.names.of(g.Name))
 }
 
@@ -202,7 +202,7 @@ func replaceWord(text, name, by string) string {
 	}
 }
 
-// references renames guests where other parts name them.
+// references replaces guest names in other parts of the host.
 func (s *scrubber) references(c, h *Host) {
 	for i := range c.Taps {
 		c.Taps[i].Guest = s.names.of(h.Taps[i].Guest)
@@ -223,12 +223,12 @@ func (s *scrubber) references(c, h *Host) {
 	}
 	for i := range c.Unseen {
 		u := &c.Unseen[i]
-		u.What, u.Why, u.Of = s.named(u.What, h), s.named(u.Why, h), s.named(u.Of, h)
+		u.What, u.Why, u.Of = s.replaceNames(u.What, h), s.replaceNames(u.Why, h), s.replaceNames(u.Of, h)
 	}
 }
 
-// named replaces the names of guests and host in a text for people.
-func (s *scrubber) named(text string, h *Host) string {
+// replaceNames replaces the names of guests and host in a text for people.
+func (s *scrubber) replaceNames(text string, h *Host) string {
 	names := []string{h.Name}
 	for _, g := range h.Guests {
 		names = append(names, g.Name)
@@ -242,7 +242,7 @@ func (s *scrubber) named(text string, h *Host) string {
 	return text
 }
 
-// address replaces what an address names: a guest where its kind has one, and everything told by its form.
+// address replaces an address's guest, if its kind has one, and everything that is recognizable by its form.
 func (s *scrubber) address(a setting.Address) setting.Address {
 	switch a.Kind {
 	case setting.Domain, setting.DomainLive, setting.DomainDevice, setting.ThreadAffinity, setting.Inside:

@@ -3,9 +3,10 @@ package facts
 import (
 	"fmt"
 	"path"
+	"slices"
 )
 
-// lasting takes out where the program lies and how connections are called: people name those after places.
+// lasting replaces the program's path and the names of connection profiles: people name those after places.
 func (s *scrubber) lasting(c *Host) {
 	if c.Lasting == nil {
 		return
@@ -14,7 +15,7 @@ func (s *scrubber) lasting(c *Host) {
 	if l.Program != "" {
 		l.Program = "/usr/bin/mpps"
 	}
-	l.NetworkManager = append([]OwnedValue(nil), l.NetworkManager...)
+	l.NetworkManager = slices.Clone(l.NetworkManager)
 	profiles := map[string]string{}
 	for i := range l.NetworkManager {
 		file := &l.NetworkManager[i].File

@@ -79,7 +79,7 @@ func TestScrub(t *testing.T) {
 	if threads != 4 {
 		t.Errorf("%d vhost workers serve %s, expected 4", threads, mac)
 	}
-	if again := Scrub(h); Digest(again) != Digest(c) {
+	if again := Scrub(h); digest(again) != digest(c) {
 		t.Error("scrubbed twice it differs")
 	}
 	if c.Guests[1].Interfaces[0].MAC == c.Guests[1].Interfaces[1].MAC {

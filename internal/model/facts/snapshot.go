@@ -2,6 +2,7 @@ package facts
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,11 +12,11 @@ import (
 	"unicode"
 )
 
-// MaxSnapshot is the largest snapshot that is read, in bytes. A host with 256 CPUs, 8 NICs of 64 queues and 200 guests
-// makes one of about 10 MiB.
+// MaxSnapshot is the size limit of a snapshot in bytes. A host with 256 CPUs, 8 NICs of 64 queues and 200 guests needs
+// about 10 MiB.
 const MaxSnapshot = 256 << 20
 
-// snapshot is the form of a snapshot file: that of every JSON answer.
+// snapshot is the file format: the envelope of every JSON answer.
 type snapshot struct {
 	Schema   string    `json:"schema"` // Schema
 	Version  string    `json:"mpps"`
@@ -30,10 +31,9 @@ type warning struct {
 	Hint string `json:"hint"`
 }
 
-// Write writes a host as a snapshot. Version is that of the program. What could not be seen stands in it as warnings
-// too.
+// Write writes a host as a snapshot. version is the program's. Unseen parts become warnings too.
 func Write(w io.Writer, h *Host, version string) error {
-	s := snapshot{Schema: Schema, Version: version, Host: h.Name, Result: Whole(h), Warnings: []warning{}}
+	s := snapshot{Schema: Schema, Version: version, Host: h.Name, Result: NonNil(h), Warnings: []warning{}}
 	for _, unseen := range h.Unseen {
 		s.Warnings = append(s.Warnings, warning{Code: "unseen", Text: unseen.What + ": " + unseen.Why})
 	}
@@ -46,7 +46,7 @@ func Write(w io.Writer, h *Host, version string) error {
 	return nil
 }
 
-// SnapshotError says why a file is no snapshot that can be used.
+// SnapshotError reports an unusable snapshot file.
 type SnapshotError struct {
 	Problem string
 	Advice  string
@@ -54,33 +54,32 @@ type SnapshotError struct {
 
 func (e *SnapshotError) Error() string { return e.Problem }
 
-// Hint says what to do.
+// Hint returns the advice.
 func (e *SnapshotError) Hint() string { return e.Advice }
 
-func bad(advice, format string, args ...any) *SnapshotError {
+func invalid(advice, format string, args ...any) *SnapshotError {
 	return &SnapshotError{Problem: fmt.Sprintf(format, args...), Advice: advice}
 }
 
 const remake = "make a new one with 'mpps snapshot -o FILE'"
 
-// ReadSnapshot reads what Write wrote. Nothing in the file is trusted: its size, nesting, number of elements and the
-// CPUs that its lists name are bounded before anything is built of them, and names that would leave the directory or
-// file name that they become part of are refused. Fields that this version does not know are ignored. An error about
-// the content is a *SnapshotError.
+// ReadSnapshot reads what Write wrote. It trusts nothing in the file: size, nesting, number of elements and the CPUs in
+// its lists are bounded before anything is built, and names that would escape their directory or file name are refused.
+// Unknown fields are ignored. An error in the content is a *SnapshotError.
 func ReadSnapshot(r io.Reader) (*Host, error) {
 	text, err := readBounded(r, MaxSnapshot)
 	if err != nil {
 		return nil, err
 	}
-	if err := survey(text); err != nil {
+	if err := checkBounds(text); err != nil {
 		return nil, err
 	}
 	var s snapshot
 	if err := json.Unmarshal(text, &s); err != nil {
-		return nil, malformed(err, len(text))
+		return nil, decodeError(err, len(text))
 	}
 	if s.Result == nil {
-		return nil, bad(remake, "it has no result")
+		return nil, invalid(remake, "it has no result")
 	}
 	if err := s.Result.check(); err != nil {
 		return nil, err
@@ -91,8 +90,8 @@ func ReadSnapshot(r io.Reader) (*Host, error) {
 	return s.Result, nil
 }
 
-// readBounded reads the whole file of at most the given number of bytes, but gives up at the first bytes that cannot
-// begin a snapshot: what is no JSON object is not read to its end, however large it is.
+// readBounded reads a file of at most most bytes. It gives up at the first bytes that cannot begin a snapshot, so that
+// a large file of another kind is not read to its end.
 func readBounded(r io.Reader, most int64) ([]byte, error) {
 	head := make([]byte, 4096)
 	n, err := io.ReadFull(r, head)
@@ -102,11 +101,11 @@ func readBounded(r io.Reader, most int64) ([]byte, error) {
 	head = head[:n]
 	switch start := bytes.TrimLeft(head, " \t\r\n"); {
 	case n == 0:
-		return nil, bad(remake, "it is empty")
+		return nil, invalid(remake, "it is empty")
 	case len(start) == 0 && n < 4096:
-		return nil, bad(remake, "it holds nothing but white space")
+		return nil, invalid(remake, "it holds nothing but white space")
 	case len(start) == 0 || start[0] != '{':
-		return nil, bad(remake, "not a snapshot: expected a JSON object, found %q", clip(head, 16))
+		return nil, invalid(remake, "not a snapshot: expected a JSON object, found %q", clip(head, 16))
 	case err != nil:
 		return head, nil // all of it
 	}
@@ -115,27 +114,27 @@ func readBounded(r io.Reader, most int64) ([]byte, error) {
 		return nil, fmt.Errorf("read snapshot: %w", err)
 	}
 	if int64(text.Len()) > most {
-		return nil, bad(remake, "it is larger than %d MiB", most>>20)
+		return nil, invalid(remake, "it is larger than %d MiB", most>>20)
 	}
 	return text.Bytes(), nil
 }
 
-// malformed words an error of the JSON decoder.
-func malformed(err error, length int) error {
+// decodeError describes an error of the JSON decoder.
+func decodeError(err error, length int) error {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &syntax) && syntax.Offset >= int64(length), errors.Is(err, io.ErrUnexpectedEOF):
-		return bad("it was not copied or written to its end; "+remake, "truncated after %d bytes", length)
+		return invalid("it was not copied or written to its end; "+remake, "truncated after %d bytes", length)
 	case errors.As(err, &syntax):
-		return bad(remake, "not JSON at byte %d: %s", syntax.Offset, clip([]byte(syntax.Error()), 120))
+		return invalid(remake, "not JSON at byte %d: %s", syntax.Offset, clip([]byte(syntax.Error()), 120))
 	case errors.As(err, &kind):
-		return bad(remake, "%s: expected %s, found %s", clip([]byte(kind.Field), 80), kind.Type, kind.Value)
+		return invalid(remake, "%s: expected %s, found %s", clip([]byte(kind.Field), 80), kind.Type, kind.Value)
 	}
-	return bad(remake, "%s", clip([]byte(err.Error()), 200))
+	return invalid(remake, "%s", clip([]byte(err.Error()), 200))
 }
 
-// clip shortens text from a file for a message and takes out what could steer a terminal.
+// clip shortens text from a file for a message and removes control characters, which could steer a terminal.
 func clip(text []byte, most int) string {
 	shown := strings.ToValidUTF8(string(text[:min(len(text), most)]), "?")
 	shown = strings.Map(func(r rune) rune {
@@ -150,85 +149,73 @@ func clip(text []byte, most int) string {
 	return shown
 }
 
-// check refuses a host that no machine has, or whose parts point beside each other: what reads it need not ask again.
+// check refuses impossible or inconsistent values, so that readers need not check again.
 func (h *Host) check() error {
 	if err := h.checkNames(); err != nil {
 		return err
 	}
 	t := &h.Topology
 	if !slices.IsSortedFunc(t.CPUs, func(a, b CPU) int { return a.ID - b.ID }) {
-		return bad(remake, "its CPUs are not in order")
+		return invalid(remake, "its CPUs are not in order")
 	}
 	for i, cpu := range t.CPUs {
 		switch {
 		case cpu.ID < 0 || cpu.ID >= maxCPUs || i > 0 && t.CPUs[i-1].ID == cpu.ID:
-			return bad(remake, "CPU %d: expected each number from 0 to %d at most once", cpu.ID, maxCPUs-1)
+			return invalid(remake, "CPU %d: expected each number from 0 to %d at most once", cpu.ID, maxCPUs-1)
 		case cpu.L3 < -1 || cpu.L3 >= len(t.Caches):
-			return bad(remake, "CPU %d: it has cache %d of %d", cpu.ID, cpu.L3, len(t.Caches))
+			return invalid(remake, "CPU %d: it has cache %d of %d", cpu.ID, cpu.L3, len(t.Caches))
 		case cpu.Core < -1 || cpu.Core >= maxCPUs:
-			return bad(remake, "CPU %d: core %d is not one", cpu.ID, cpu.Core)
+			return invalid(remake, "CPU %d: core %d is not one", cpu.ID, cpu.Core)
 		}
 	}
 	for _, node := range t.Nodes {
 		if node.ID < 0 || node.ID >= maxNodes {
-			return bad(remake, "NUMA node %d: expected 0 to %d", node.ID, maxNodes-1)
+			return invalid(remake, "NUMA node %d: expected 0 to %d", node.ID, maxNodes-1)
 		}
 	}
-	if err := h.Load.check(); err != nil {
-		return err
-	}
+	errs := []error{h.Load.check()}
 	for _, n := range h.NICs {
-		if err := within("NIC "+n.Name, maxQueues, n.RxQueues, n.TxQueues); err != nil {
-			return err
-		}
+		errs = append(errs, checkRange("NIC "+n.Name, maxQueues, n.RxQueues, n.TxQueues))
 		if c := n.Channels; c != nil {
-			if err := within("channels of NIC "+n.Name, maxQueues, c.Rx, c.Tx, c.Other, c.Combined, c.MaxRx, c.MaxTx,
-				c.MaxOther, c.MaxCombined); err != nil {
-				return err
-			}
+			errs = append(errs, checkRange("channels of NIC "+n.Name, maxQueues, c.Rx, c.Tx, c.Other, c.Combined,
+				c.MaxRx, c.MaxTx, c.MaxOther, c.MaxCombined))
 		}
 	}
 	for _, g := range h.Guests {
-		if err := within("vCPUs of guest "+g.Name, maxCPUs, g.VCPUs, g.MaxVCPUs); err != nil {
-			return err
-		}
+		errs = append(errs, checkRange("vCPUs of guest "+g.Name, maxCPUs, g.VCPUs, g.MaxVCPUs))
 		if g.Inside != nil && g.Inside.Host != nil {
-			if err := g.Inside.Host.check(); err != nil {
-				return err
-			}
+			errs = append(errs, g.Inside.Host.check())
 		}
 		for _, nic := range g.Interfaces {
-			if err := within("queues of guest "+g.Name, maxQueues, nic.Queues); err != nil {
-				return err
-			}
+			errs = append(errs, checkRange("queues of guest "+g.Name, maxQueues, nic.Queues))
 		}
 	}
-	return nil
+	return cmp.Or(errs...)
 }
 
-// Bounds of numbers that others count up to.
+// Bounds of counts.
 const (
 	maxCPUs   = 16384
 	maxNodes  = 16384
 	maxQueues = 65536 // of a device, in the kernel (MAX_TX_QUEUES is 4096 in most drivers)
 )
 
-func within(what string, most int, numbers ...int) error {
+func checkRange(what string, most int, numbers ...int) error {
 	for _, n := range numbers {
 		if n < 0 || n > most {
-			return bad(remake, "%s: expected 0 to %d, found %d", clip([]byte(what), 60), most, n)
+			return invalid(remake, "%s: expected 0 to %d, found %d", clip([]byte(what), 60), most, n)
 		}
 	}
 	return nil
 }
 
-// checkNames refuses names that are more than one element of a path, or that hold control characters.
+// checkNames refuses names that are not a single path element, or that contain control characters.
 func (h *Host) checkNames() error {
 	names := func(what string, list ...string) error {
 		for _, name := range list {
 			if name == "." || name == ".." || len(name) > 255 || strings.ContainsAny(name, "/\x00") ||
 				strings.ContainsFunc(name, unicode.IsControl) {
-				return bad(remake, "%s %q is not a name", what, clip([]byte(name), 60))
+				return invalid(remake, "%s %q is not a name", what, clip([]byte(name), 60))
 			}
 		}
 		return nil
@@ -258,10 +245,5 @@ func (h *Host) checkNames() error {
 			errs = append(errs, names("tap", nic.Tap), names("MAC address", nic.MAC))
 		}
 	}
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(errs...)
 }

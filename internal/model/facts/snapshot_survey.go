@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// Bounds of what a snapshot may hold, checked on the text before anything is built of it: a few bytes of JSON can stand
-// for a large structure ("{}" in a list of NICs), and a CPU list of seven for 16384 numbers.
+// Bounds that are checked before anything is decoded: a few bytes of JSON can stand for a large structure ("{}" in a
+// list of NICs), and a CPU list of seven bytes for 16384 numbers.
 const (
 	maxDepth    = 32
 	maxObjects  = 500_000
-	maxElements = 2_000_000 // of all lists and objects together
-	maxListed   = 8_000_000 // CPUs that all CPU lists name together
+	maxElements = 2_000_000 // in all lists and objects
+	maxListed   = 8_000_000 // CPUs in all CPU lists
 )
 
-// survey goes over the text once and checks the schema and the bounds. It only looks at structure; whether the text is
-// JSON is the decoder's business, so what looks broken here is left to it.
-func survey(text []byte) error {
+// checkBounds checks the schema and the bounds in one pass over the text. It only looks at structure and leaves syntax
+// errors to the decoder.
+func checkBounds(text []byte) error {
 	var depth, objects, elements, listed int
 	schema, key, named := "", "", false
 	for i := 0; i < len(text); i++ {
@@ -45,31 +45,32 @@ func survey(text []byte) error {
 			} else if depth == 1 && key == "schema" && !named && end < len(text) {
 				schema, named = string(content[:min(len(content), 64)]), true
 			}
-			listed += countListed(content)
+			listed += listedCPUs(content)
 			i = end
 		}
 		if depth > maxDepth || objects > maxObjects || elements > maxElements || listed > maxListed {
-			return bad(remake, "it holds more than a host can have (nesting, elements or CPU lists beyond all bounds)")
+			return invalid(remake,
+				"it holds more than a host can have (nesting, elements or CPU lists beyond all bounds)")
 		}
 	}
 	switch {
 	case !named && !json.Valid(text):
 		return nil // the decoder says what is wrong with it
 	case !named:
-		return bad(remake, "it names no schema; expected %q", Schema)
+		return invalid(remake, "it names no schema; expected %q", Schema)
 	case schema == Schema:
 		return nil
 	case strings.HasPrefix(schema, "mpps.snapshot/"):
-		return bad("make a new one with this version of mpps, or read it with the version that made it",
+		return invalid("make a new one with this version of mpps, or read it with the version that made it",
 			"it has schema %q, this version reads %q", clip([]byte(schema), 40), Schema)
 	case strings.HasPrefix(schema, "mpps."):
-		return bad("this is the answer of another command; "+remake, "it has schema %q, expected %q",
+		return invalid("this is the answer of another command; "+remake, "it has schema %q, expected %q",
 			clip([]byte(schema), 40), Schema)
 	}
-	return bad(remake, "it has schema %q, expected %q", clip([]byte(schema), 40), Schema)
+	return invalid(remake, "it has schema %q, expected %q", clip([]byte(schema), 40), Schema)
 }
 
-// isKey reports whether the string that ends at a place is followed by a colon.
+// isKey reports whether a colon follows the string that ends at end.
 func isKey(text []byte, end int) bool {
 	if end+1 > len(text) {
 		return false
@@ -78,8 +79,8 @@ func isKey(text []byte, end int) bool {
 	return len(rest) > 0 && rest[0] == ':'
 }
 
-// countListed is how many CPUs a string names if it is a CPU list. Anything else counts as none.
-func countListed(content []byte) int {
+// listedCPUs returns the number of CPUs in a CPU list, 0 for other strings.
+func listedCPUs(content []byte) int {
 	if bytes.IndexByte(content, '-') < 0 {
 		return 0
 	}

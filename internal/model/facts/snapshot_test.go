@@ -190,7 +190,7 @@ func FuzzReadSnapshot(f *testing.F) {
 		if differences := Diff(h, again); len(differences) > 0 {
 			t.Fatalf("differs after writing and reading: %v", differences)
 		}
-		if Digest(h) != Digest(again) {
+		if digest(h) != digest(again) {
 			t.Fatal("digest differs after writing and reading")
 		}
 		Scrub(h)
@@ -215,6 +215,6 @@ func BenchmarkReadSnapshot(b *testing.B) {
 func BenchmarkDigest(b *testing.B) {
 	h := Synthetic(Large)
 	for b.Loop() {
-		Digest(h)
+		digest(h)
 	}
 }

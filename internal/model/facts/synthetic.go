@@ -8,15 +8,15 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Size is the size of a made-up host.
+// Size is the size of a synthetic host.
 type Size struct{ CPUs, NICs, Queues, Guests int }
 
-// Large is the size that speed is measured with: a host with 256 CPUs, 8 NICs of 64 queues and 200 guests.
+// Large is the size for benchmarks: a host with 256 CPUs, 8 NICs of 64 queues and 200 guests.
 var Large = Size{CPUs: 256, NICs: 8, Queues: 64, Guests: 200}
 
-// Synthetic makes up a host for benchmarks and tests of scale. It is the same each time, and plausible: two packages,
-// SMT, eight CPUs to an L3 cache, every interrupt, transmit queue, thread and definition written out. CPUs must be a
-// multiple of 16.
+// Synthetic returns a host for benchmarks and tests of scale. It is deterministic and plausible: two packages, SMT,
+// eight CPUs per L3 cache, every interrupt, transmit queue, thread and definition filled in. CPUs must be a multiple of
+// 16.
 func Synthetic(size Size) *Host {
 	h := &Host{
 		Name: "synthetic", Taken: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Root: "/", AsRoot: true,

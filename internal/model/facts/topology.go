@@ -6,7 +6,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Topology is the machine's processors, caches and memory.
+// Topology describes CPUs, caches and memory.
 type Topology struct {
 	Counts   Counts         `json:"counts"`
 	CPUs     []CPU          `json:"cpus"` // every present CPU, offline ones too
@@ -19,18 +19,18 @@ type Topology struct {
 	SMT      string         `json:"smt,omitempty"` // content of devices/system/cpu/smt/control
 	Model    string         `json:"model,omitempty"`
 	Vendor   string         `json:"vendor,omitempty"`
-	Suspect  []string       `json:"suspect,omitempty"` // tables that contradict each other and what was made of them
-	// DeniedCPUs are online CPUs, DeniedNodes NUMA nodes, that the cpuset of the process that took stock keeps from it.
-	// They are in all lists, for the host has them, but not in Counts, for lstopo does not count them either.
+	Suspect  []string       `json:"suspect,omitempty"` // tables that contradict each other, and how that was resolved
+	// DeniedCPUs and DeniedNodes are online CPUs and NUMA nodes outside the cpuset of the process that took the
+	// inventory. They are in all lists, since the host has them, but not in Counts, since lstopo does not count them.
 	DeniedCPUs  setting.CPUSet `json:"denied_cpus,omitempty"`
 	DeniedNodes setting.CPUSet `json:"denied_nodes,omitempty"`
 	Hugepages   []Hugepages    `json:"hugepages"` // totals over all nodes
-	// size of the huge pages that nobody names a size of; 0: not known
+	// default huge page size; 0: unknown
 	DefaultPage uint64 `json:"default_hugepage_bytes,omitempty"`
 }
 
-// DefaultHugepage is the size in bytes of huge pages that nobody names a size of: what the running kernel tells, else
-// what its command line says; 0 where neither does and there is more than one size.
+// DefaultHugepage returns the default huge page size in bytes: as the running kernel reports it, else from its command
+// line; 0 if neither says and the size is ambiguous.
 func (h *Host) DefaultHugepage() uint64 {
 	if h.Topology.DefaultPage > 0 {
 		return h.Topology.DefaultPage
@@ -45,15 +45,15 @@ func (h *Host) DefaultHugepage() uint64 {
 		return pools[0].Size
 	}
 	if slices.ContainsFunc(h.Topology.Hugepages, func(p Hugepages) bool { return p.Size == 2<<20 }) {
-		return 2 << 20 // x86, where nobody says otherwise
+		return 2 << 20 // x86's default
 	}
 	return 0
 }
 
-// Counts are the numbers that lstopo (hwloc 3) prints too: of what the process that took stock may use.
+// Counts are lstopo's numbers (hwloc 3), limited to what the inventorying process may use.
 type Counts struct {
 	Packages    int `json:"packages"`
-	Dies        int `json:"dies"` // 0 where each package is one die
+	Dies        int `json:"dies"` // 0 if each package is one die
 	NUMANodes   int `json:"numa_nodes"`
 	L3Caches    int `json:"l3_caches"`
 	Cores       int `json:"cores"`
@@ -61,7 +61,7 @@ type Counts struct {
 	CPUsOffline int `json:"cpus_offline"` // "processors not represented in topology": offline, or denied by the cpuset
 }
 
-// CPU is the CPU of a number and whether there is one.
+// CPU returns a CPU by number, and whether it exists.
 func (t *Topology) CPU(id int) (CPU, bool) {
 	i, found := t.Index(id)
 	if !found {
@@ -70,31 +70,27 @@ func (t *Topology) CPU(id int) (CPU, bool) {
 	return t.CPUs[i], true
 }
 
-// Index is where the CPU of a number stands in CPUs, which is in the order of the numbers.
+// Index returns the index in CPUs, which is sorted by number, of a CPU.
 func (t *Topology) Index(id int) (int, bool) {
 	return slices.BinarySearchFunc(t.CPUs, id, func(cpu CPU, id int) int { return cpu.ID - id })
 }
 
-// Node is the NUMA node of a number and whether there is one.
+// Node returns a NUMA node by number, and whether it exists.
 func (t *Topology) Node(id int) (Node, bool) {
-	i := slices.IndexFunc(t.Nodes, func(n Node) bool { return n.ID == id })
-	if i < 0 {
-		return Node{}, false
-	}
-	return t.Nodes[i], true
+	return first(t.Nodes, func(n Node) bool { return n.ID == id })
 }
 
-// CPU is one logical processor (a hardware thread). IDs are −1 where the machine does not tell.
+// CPU is a logical CPU (hardware thread). IDs are −1 if unknown.
 type CPU struct {
 	ID       int            `json:"id"`
 	Online   bool           `json:"online"`
 	Package  int            `json:"package"`
 	Die      int            `json:"die"`
-	Core     int            `json:"core"`     // unique over the whole machine, counted from 0 in CPU order
-	CoreID   int            `json:"core_id"`  // the kernel's number, unique only within package and die
-	Siblings setting.CPUSet `json:"siblings"` // CPUs of the same core, this one among them
+	Core     int            `json:"core"`     // unique in the machine, counted from 0 in CPU order
+	CoreID   int            `json:"core_id"`  // kernel's number, unique only within package and die
+	Siblings setting.CPUSet `json:"siblings"` // CPUs of the same core, including itself
 	Node     int            `json:"node"`
-	L3       int            `json:"l3"` // index of its L3 cache in Topology.Caches, −1 where there is none
+	L3       int            `json:"l3"` // index of its L3 cache in Topology.Caches, −1 for none
 }
 
 // Node is one NUMA node. Sizes are in bytes.
@@ -103,13 +99,13 @@ type Node struct {
 	CPUs   setting.CPUSet `json:"cpus"`
 	Memory uint64         `json:"memory_bytes"`
 	Free   uint64         `json:"free_bytes"`
-	// free, or taken by caches of files that the kernel gives up; 0: not known
+	// free or reclaimable page cache; 0: unknown
 	Available uint64      `json:"available_bytes,omitempty"`
-	Distances []int       `json:"distances"` // to each node in the order of Topology.Nodes; 10 = local
+	Distances []int       `json:"distances"` // to each node, in the order of Topology.Nodes; 10 = local
 	Hugepages []Hugepages `json:"hugepages"`
 }
 
-// Hugepages is the pool of one page size.
+// Hugepages is the pool of a page size.
 type Hugepages struct {
 	Size     uint64 `json:"size_bytes"`
 	Total    uint64 `json:"total"`
@@ -118,7 +114,7 @@ type Hugepages struct {
 	Reserved uint64 `json:"reserved"`
 }
 
-// Cache is one cache instance that serves a set of CPUs.
+// Cache is a cache and the CPUs that share it.
 type Cache struct {
 	Level int            `json:"level"`
 	Type  string         `json:"type"` // Data, Instruction or Unified

@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// Unseen is a part of the host that could not be seen.
+// Unseen is a part of the host that could not be read.
 type Unseen struct {
 	What string     `json:"what"`           // "rules of iptables-legacy", for people
 	Why  string     `json:"why"`            // "needs root", "virsh is not installed", for people
-	Part UnseenPart `json:"part,omitempty"` // where something depends on it
-	Of   string     `json:"of,omitempty"`   // what the part belongs to: a guest, a NIC, a tool
+	Part UnseenPart `json:"part,omitempty"` // set if something depends on it
+	Of   string     `json:"of,omitempty"`   // guest, NIC or tool that the part belongs to
 }
 
-// UnseenPart names what could not be seen.
+// UnseenPart identifies an unseen part.
 type UnseenPart string
 
-// The parts that something depends on.
+// Parts that something depends on.
 const (
 	UnseenGuests     UnseenPart = "guests"     // libvirt's guests could not be listed
 	UnseenDefinition UnseenPart = "definition" // of a guest
@@ -24,7 +24,7 @@ const (
 	UnseenRules      UnseenPart = "rules"      // of a tool: nft, iptables-legacy
 )
 
-// The words for them.
+// Their texts.
 const (
 	guestsOf     = "guests of libvirt"
 	definitionOf = "definition of guest "
@@ -33,20 +33,20 @@ const (
 	nftTextOf    = "text of the rules of nft"
 )
 
-// GuestsUnseen is that libvirt's guests could not be listed.
+// GuestsUnseen: libvirt's guests could not be listed.
 func GuestsUnseen(why string) Unseen { return Unseen{guestsOf, why, UnseenGuests, ""} }
 
-// DefinitionUnseen is that a guest's definition could not be read.
+// DefinitionUnseen: a guest's definition could not be read.
 func DefinitionUnseen(guest, why string) Unseen {
 	return Unseen{definitionOf + guest, why, UnseenDefinition, guest}
 }
 
-// ChannelsUnseen is that a guest's ethtool did not say how many queues a NIC uses.
+// ChannelsUnseen: a guest's ethtool did not report how many queues a NIC uses.
 func ChannelsUnseen(nic, why string) Unseen {
 	return Unseen{channelsOf + nic, why, UnseenChannels, nic}
 }
 
-// RulesUnseen is that the rules of a tool could not be read: all, or those of a table.
+// RulesUnseen: the rules of a tool could not be read, all of them or those of a table.
 func RulesUnseen(tool, table, why string) Unseen {
 	what := rulesOf + tool
 	if table != "" {
@@ -55,10 +55,10 @@ func RulesUnseen(tool, table, why string) Unseen {
 	return Unseen{what, why, UnseenRules, tool}
 }
 
-// NftTextUnseen is that nft did not print its rules.
+// NftTextUnseen: nft did not print its rules.
 func NftTextUnseen(why string) Unseen { return Unseen{nftTextOf, why, UnseenRules, "nft"} }
 
-// UnmarshalJSON reads a part. Snapshots of earlier versions name it in words only.
+// UnmarshalJSON also reads snapshots of earlier versions, which identify the part only in words.
 func (u *Unseen) UnmarshalJSON(text []byte) error {
 	type plain Unseen
 	if err := json.Unmarshal(text, (*plain)(u)); err != nil {

@@ -2,8 +2,8 @@ package facts
 
 import "strings"
 
-// CompareVersions orders versions as people do: runs of digits by their number, everything else as text. A text is
-// older than a number at the same place, and a beginning older than what goes on.
+// CompareVersions compares versions: runs of digits as numbers, the rest as text. Text sorts before a number, and a
+// prefix before what extends it.
 func CompareVersions(a, b string) int {
 	for a != "" && b != "" {
 		x, restA := versionRun(a)
@@ -34,7 +34,7 @@ func CompareVersions(a, b string) int {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// versionRun cuts the first run of digits or of anything else off a text.
+// versionRun splits off the leading run of digits or of non-digits.
 func versionRun(text string) (run, rest string) {
 	i := 1
 	for i < len(text) && isDigit(text[i]) == isDigit(text[0]) {

@@ -2,27 +2,27 @@ package facts
 
 import "fmt"
 
-// vfDriver is what the driver of a physical function is known to do beyond what its sysfs files tell.
+// vfDriver is what a PF driver does beyond its sysfs files.
 type vfDriver struct {
-	guest string // the driver of its virtual functions, as the host would load it
-	most  int    // virtual functions, whatever the card could have; 0: as sriov_totalvfs says
-	needs bool   // its virtual functions have no link, or cannot be reset, while it is down
+	guest   string // driver of its VFs on the host
+	most    int    // limit on VFs, whatever the card supports; 0: sriov_totalvfs
+	needsUp bool   // its VFs have no link, or cannot be reset, while the PF is down
 }
 
-// vfDrivers is that by the name of the driver.
+// vfDrivers is indexed by PF driver.
 var vfDrivers = map[string]vfDriver{
 	// drivers/net/ethernet/intel/igb/igb_main.c: igb_enable_sriov refuses more than 7 with EPERM; igb_rcv_msg_from_vf
 	// answers only while the device is up.
-	"igb": {guest: "igbvf", most: 7, needs: true},
-	// drivers/net/ethernet/intel/ixgbe/ixgbe_sriov.h: IXGBE_MAX_VFS_DRV_LIMIT; ixgbe_main.c: ixgbe_down answers no
-	// function.
-	"ixgbe": {guest: "ixgbevf", most: 63, needs: true},
+	"igb": {guest: "igbvf", most: 7, needsUp: true},
+	// drivers/net/ethernet/intel/ixgbe/ixgbe_sriov.h: IXGBE_MAX_VFS_DRV_LIMIT; ixgbe_main.c: after ixgbe_down no VF
+	// gets an answer.
+	"ixgbe": {guest: "ixgbevf", most: 63, needsUp: true},
 	// drivers/net/ethernet/intel/i40e/i40e_virtchnl_pf.c, i40e_vc_notify_vf_link_state: no link while the port has
 	// none.
-	"i40e": {guest: "iavf", needs: true},
-	"ice":  {guest: "iavf", most: 256, needs: true}, // ice_sriov.h, ICE_MAX_SRIOV_VFS
+	"i40e": {guest: "iavf", needsUp: true},
+	"ice":  {guest: "iavf", most: 256, needsUp: true}, // ice_sriov.h, ICE_MAX_SRIOV_VFS
 	"idpf": {guest: "idpf"},
-	// One module drives physical and virtual functions alike.
+	// One module drives PFs and VFs.
 	"mlx4_core": {guest: "mlx4_core"}, "mlx5_core": {guest: "mlx5_core"}, "bnxt_en": {guest: "bnxt_en"},
 	"qede": {guest: "qede"},
 	"nfp":  {guest: "nfp"}, "be2net": {guest: "be2net"}, "bnx2x": {guest: "bnx2x"}, "fm10k": {guest: "fm10k"},
@@ -31,16 +31,15 @@ var vfDrivers = map[string]vfDriver{
 	"rvu_nicpf": {guest: "rvu_nicvf"},
 }
 
-// VFDriver is the module that drives the virtual functions of a physical one on the host; empty where that is not
-// known.
+// VFDriver returns the host's module for the VFs of a PF driver, empty if unknown.
 func VFDriver(driver string) string { return vfDrivers[driver].guest }
 
-// VFNeedsUp reports whether virtual functions are known to be of no use while their physical one is down.
-func VFNeedsUp(driver string) bool { return vfDrivers[driver].needs }
+// VFNeedsUp reports whether VFs are known to be useless while their PF is down.
+func VFNeedsUp(driver string) bool { return vfDrivers[driver].needsUp }
 
-// VFMost is how many virtual functions a physical one can have, and what says so: its card (total, sriov_totalvfs), or
-// its driver. classes is the number of its traffic classes (DCB), 0 or 1 without.
-func VFMost(driver string, total, classes int) (most int, says string) {
+// MaxVFs returns the number of VFs that a PF can have, and the source of the limit: the card (total is sriov_totalvfs)
+// or the driver. classes is the number of traffic classes (DCB), 0 or 1 without.
+func MaxVFs(driver string, total, classes int) (most int, says string) {
 	most, says = total, fmt.Sprintf("sriov_totalvfs is %d", total)
 	limit := vfDrivers[driver].most
 	if driver == "ixgbe" { // ixgbe_sriov.h, IXGBE_MAX_VFS_4TC and IXGBE_MAX_VFS_8TC; ixgbe_pci_sriov_enable

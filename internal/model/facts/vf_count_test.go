@@ -18,7 +18,7 @@ func TestVFMost(t *testing.T) {
 		{"mlx5_core", 127, 8, 127, "sriov_totalvfs is 127"},
 		{"unheard-of", 12, 0, 12, "sriov_totalvfs is 12"},
 	} {
-		if most, says := VFMost(c.driver, c.total, c.classes); most != c.most || says != c.says {
+		if most, says := MaxVFs(c.driver, c.total, c.classes); most != c.most || says != c.says {
 			t.Errorf("%s of %d with %d classes: %d, %s", c.driver, c.total, c.classes, most, says)
 		}
 	}

@@ -7,21 +7,21 @@ import (
 	"strconv"
 )
 
-// VFPort is what is known of a physical function when one of its virtual ones is to be set.
+// VFPort is the state of a PF that decides which VF settings work.
 type VFPort struct {
 	Driver  string
-	Speed   int    // Mb/s of its link; 0 and less: not known
+	Speed   int    // link speed in Mb/s; 0 or less: unknown
 	Carrier string // up, down, unknown or empty
 }
 
-// VFPort is the NIC as the port of its virtual functions.
+// VFPort returns the NIC as the port of its VFs.
 func (n *NIC) VFPort() VFPort { return VFPort{n.Driver, n.Speed, n.Carrier} }
 
-// Refuses says why a value of an attribute is no good for a function (setting.VFAttr names them), or why its driver
-// would not take it or make another of it without a word; nil where nothing is known against it. now is the function as
-// it is, with what is written beside this value.
-func (p VFPort) Refuses(now VF, attribute, value string) error {
-	if takes, _, source := VFTakes(p.Driver, attribute); !takes {
+// Check returns why an attribute's value (setting.VFAttr) is invalid for a VF, or why the driver would refuse it or
+// silently change it; nil if nothing is known against it. now is the VF with the values that are written together with
+// this one.
+func (p VFPort) Check(now VF, attribute, value string) error {
+	if takes, _, source := VFSettable(p.Driver, attribute); !takes {
 		return fmt.Errorf("%s cannot set %s of a virtual function (%s has no function for it)", p.Driver, attribute,
 			source)
 	}
@@ -34,7 +34,7 @@ func (p VFPort) Refuses(now VF, attribute, value string) error {
 	}
 	switch attribute {
 	case "mac":
-		return p.refusesMAC(now, value)
+		return p.checkMAC(now, value)
 	case "vlan": // 4095 is reserved (IEEE 802.1Q, table 9-2); mlx4 takes it for "none" (mlx4/cmd.c, mlx4_set_vf_vlan)
 		_, err := number(4094)
 		return err
@@ -52,7 +52,7 @@ func (p VFPort) Refuses(now VF, attribute, value string) error {
 		case n > 0 && n < now.MinTxRate: // net/core/rtnetlink.c, rtnl_set_vf_rate
 			return fmt.Errorf("max_tx_rate of %d Mb/s is less than min_tx_rate, %d", n, now.MinTxRate)
 		}
-		return p.refusesRate(now, n)
+		return p.checkRate(now, n)
 	case "min_tx_rate":
 		n, err := number(1 << 24)
 		switch {
@@ -64,7 +64,7 @@ func (p VFPort) Refuses(now VF, attribute, value string) error {
 		case n > 0 && p.Speed > 0 && n > p.Speed:
 			return fmt.Errorf("min_tx_rate of %d Mb/s is more than the link has, %d", n, p.Speed)
 		}
-		return VFMinRate(p.Driver, n)
+		return CheckVFMinRate(p.Driver, n)
 	case "spoofchk", "trust":
 		if value != "on" && value != "off" {
 			return fmt.Errorf("expected on or off, found %q", value)
@@ -88,7 +88,7 @@ func (p VFPort) Refuses(now VF, attribute, value string) error {
 	return fmt.Errorf("virtual functions have no attribute %s", attribute)
 }
 
-func (p VFPort) refusesMAC(now VF, value string) error {
+func (p VFPort) checkMAC(now VF, value string) error {
 	mac, err := net.ParseMAC(value)
 	switch {
 	case err != nil || len(mac) != 6:
@@ -106,8 +106,8 @@ func (p VFPort) refusesMAC(now VF, value string) error {
 	return nil
 }
 
-// refusesRate is VFRate and what depends on the port and the function besides.
-func (p VFPort) refusesRate(now VF, rate int) error {
+// checkRate is CheckVFRate with the checks that depend on the port and the VF.
+func (p VFPort) checkRate(now VF, rate int) error {
 	down := p.Carrier == "down"
 	switch p.Driver {
 	case "ixgbe", "igb", "hinic": // the link is looked at first, also for 0
@@ -126,67 +126,66 @@ func (p VFPort) refusesRate(now VF, rate int) error {
 			return errors.New("mlx4_core limits only a function with a VLAN: set vlan too")
 		}
 	}
-	return VFRate(p.Driver, p.Speed, rate)
+	return CheckVFRate(p.Driver, p.Speed, rate)
 }
 
-// VFRate says why a driver does not take a limit of a virtual function's transmit rate in Mb/s, nil where nothing is
-// known against it. 0 takes the limit away. The driver is that of the physical function, the speed that of its link in
-// Mb/s (0 and less: not known).
-func VFRate(driver string, speed, rate int) error {
-	between := func(least, most int) error {
-		if rate < least || rate > most {
-			return fmt.Errorf("%s takes %d to %d Mb/s, or 0 for no limit, found %d", driver, least, most, rate)
-		}
-		return nil
-	}
-	link := speed
-	if link <= 0 {
-		link = 1 << 24
-	}
+// CheckVFRate returns why a PF driver refuses a VF's transmit rate limit in Mb/s, nil if nothing is known against it. 0
+// removes the limit. speed is the PF's link speed in Mb/s (0 or less: unknown).
+func CheckVFRate(driver string, speed, rate int) error {
 	switch {
 	case rate < 0:
 		return fmt.Errorf("expected a rate of 0 Mb/s or more, found %d", rate)
 	case rate == 0:
 		return nil
 	}
-	switch driver {
-	case "ixgbe": // drivers/net/ethernet/intel/ixgbe/ixgbe_sriov.c, ixgbe_ndo_set_vf_bw
-		if speed > 0 && speed != 10000 {
-			return fmt.Errorf("ixgbe sets rates only while its link is up at 10000 Mb/s, found %d", speed)
-		}
-		return between(11, 10000)
-	case "i40e": // drivers/net/ethernet/intel/i40e/i40e_main.c, i40e_set_bw_limit; I40E_BW_CREDIT_DIVISOR
-		switch {
-		case rate < 50:
-			return fmt.Errorf("i40e silently makes 50 Mb/s of anything from 1 to 49, found %d", rate)
-		case rate%50 != 0:
-			return fmt.Errorf("i40e limits in steps of 50 Mb/s and tells the rate that was asked for, not the one it "+
-				"keeps: found %d", rate)
-		}
-		return between(50, min(link, 40000))
-	case "igb": // drivers/net/ethernet/intel/igb/igb_main.c, igb_ndo_set_vf_bw; of I350 it limits none
-		return between(1, link)
-	case "ice": // drivers/net/ethernet/intel/ice/ice_sched.c, ice_sched_bw_to_rl_profile: 0.5 Mb/s to 100 Gb/s
-		return between(1, 100000)
-	case "fm10k": // drivers/net/ethernet/intel/fm10k/fm10k_type.h, FM10K_VF_TC_MIN, FM10K_VF_TC_MAX
-		return between(1, 100000)
-	// bnxt_set_vf_bw, hinic_ndo_set_vf_bw, hclge_vf_rate_param_check, cxgb4_mgmt_set_vf_rate
-	case "bnxt_en", "hinic", "hns3", "cxgb4":
-		return between(1, link)
-	case "be2net": // drivers/net/ethernet/emulex/benet/be_main.c, be_set_vf_tx_rate
-		return between(100, link)
-	case "qlcnic": // drivers/net/ethernet/qlogic/qlcnic/qlcnic_sriov_pf.c, qlcnic_sriov_set_vf_tx_rate
-		return between(100, 9999)
-	case "nfp": // drivers/net/ethernet/netronome/nfp/nfp_net_sriov.h, NFP_NET_VF_RATE_MAX
-		return between(1, 65534)
+	switch {
+	case driver == "ixgbe" && speed > 0 && speed != 10000:
+		return fmt.Errorf("ixgbe sets rates only while its link is up at 10000 Mb/s, found %d", speed)
+	case driver == "i40e" && rate < 50:
+		return fmt.Errorf("i40e silently makes 50 Mb/s of anything from 1 to 49, found %d", rate)
+	case driver == "i40e" && rate%50 != 0:
+		return fmt.Errorf("i40e limits in steps of 50 Mb/s and tells the rate that was asked for, not the one it "+
+			"keeps: found %d", rate)
+	}
+	limit, known := vfRates[driver]
+	if !known {
+		return nil
+	}
+	most := limit.most
+	if limit.link && speed > 0 {
+		most = min(most, speed)
+	}
+	if rate < limit.least || rate > most {
+		return fmt.Errorf("%s takes %d to %d Mb/s, or 0 for no limit, found %d", driver, limit.least, most, rate)
 	}
 	return nil
 }
 
-// VFMinRate says why a driver does not take a guaranteed rate of a virtual function in Mb/s.
-func VFMinRate(driver string, rate int) error {
+const unlimited = 1 << 24 // Mb/s
+
+// vfRates are the transmit rates in Mb/s that drivers accept for a VF. Where link is set, the speed of the PF's link
+// bounds them too.
+var vfRates = map[string]struct {
+	least, most int
+	link        bool
+}{
+	"ixgbe": {11, 10000, false},   // drivers/net/ethernet/intel/ixgbe/ixgbe_sriov.c, ixgbe_ndo_set_vf_bw
+	"i40e":  {50, 40000, true},    // i40e/i40e_main.c, i40e_set_bw_limit; I40E_BW_CREDIT_DIVISOR
+	"igb":   {1, unlimited, true}, // igb/igb_main.c, igb_ndo_set_vf_bw; an I350 limits none
+	"ice":   {1, 100000, false},   // ice/ice_sched.c, ice_sched_bw_to_rl_profile: 0.5 Mb/s to 100 Gb/s
+	"fm10k": {1, 100000, false},   // fm10k/fm10k_type.h, FM10K_VF_TC_MIN, FM10K_VF_TC_MAX
+	// bnxt_set_vf_bw, hinic_ndo_set_vf_bw, hclge_vf_rate_param_check, cxgb4_mgmt_set_vf_rate
+	"bnxt_en": {1, unlimited, true}, "hinic": {1, unlimited, true}, "hns3": {1, unlimited, true},
+	"cxgb4":  {1, unlimited, true},
+	"be2net": {100, unlimited, true}, // emulex/benet/be_main.c, be_set_vf_tx_rate
+	"qlcnic": {100, 9999, false},     // qlogic/qlcnic/qlcnic_sriov_pf.c, qlcnic_sriov_set_vf_tx_rate
+	"nfp":    {1, 65534, false},      // netronome/nfp/nfp_net_sriov.h, NFP_NET_VF_RATE_MAX
+}
+
+// CheckVFMinRate returns why a PF driver refuses a guaranteed rate for a VF, in Mb/s.
+func CheckVFMinRate(driver string, rate int) error {
 	switch driver {
-	// *_set_vf_bw, *_set_vf_rate; fm10k does not look at it
+	// *_set_vf_bw, *_set_vf_rate; fm10k ignores it
 	case "ixgbe", "i40e", "igb", "be2net", "mlx4_core", "hns3", "cxgb4", "ionic", "funeth", "fm10k":
 		if rate != 0 {
 			return fmt.Errorf("%s guarantees no rate: min_tx_rate must be 0, found %d", driver, rate)
@@ -198,7 +197,7 @@ func VFMinRate(driver string, rate int) error {
 	return nil
 }
 
-// VFRateCleared says when a driver takes its functions' limits away by itself; empty where it is not known to.
+// VFRateCleared returns when a PF driver drops its VFs' rate limits by itself, empty if it is not known to.
 func VFRateCleared(driver string) string {
 	switch driver {
 	case "ixgbe", "igb": // ixgbe_check_vf_rate_limit, igb_check_vf_rate_limit
@@ -207,8 +206,8 @@ func VFRateCleared(driver string) string {
 	return ""
 }
 
-// VFQueues is how many queue pairs the driver gives each virtual function, 0 where that is not known: it bounds how
-// many vCPUs of a guest can share the work.
+// VFQueues returns the number of queue pairs per VF, 0 if unknown: it bounds how many vCPUs of a guest can share the
+// work.
 func VFQueues(driver string) int {
 	switch driver {
 	case "ixgbe": // ixgbevf takes 2 for RSS with 63 VFs (82599 datasheet, section 4.6.10.1.1)

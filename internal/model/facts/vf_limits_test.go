@@ -76,7 +76,7 @@ func TestVFRefuses(t *testing.T) {
 		{port("new", 0, ""), VF{}, "mac", "52:54:00:00:00", "one device"},
 		{port("new", 0, ""), VF{}, "speed", "1", "no attribute"},
 	} {
-		err := c.port.Refuses(c.now, c.attribute, c.value)
+		err := c.port.Check(c.now, c.attribute, c.value)
 		if c.because == "" && err != nil || c.because != "" &&
 			(err == nil || !strings.Contains(err.Error(), c.because)) {
 			t.Errorf("%s %s=%s: %v, expected %q", c.port.Driver, c.attribute, c.value, err, c.because)
@@ -90,13 +90,13 @@ func TestVFFresh(t *testing.T) {
 		p := VFPort{Driver: driver, Speed: 10000, Carrier: "up"}
 		now := VF{MAC: "52:54:00:00:00:01", VLAN: 5, QoS: 2, MaxTxRate: 500}
 		for _, attribute := range VFAttributes {
-			value, fresh := VFFresh(driver)[attribute]
-			takes, known, source := VFTakes(driver, attribute)
+			value, fresh := VFDefaults(driver)[attribute]
+			takes, known, source := VFSettable(driver, attribute)
 			if !known || source == "" || fresh && !takes {
 				t.Errorf("%s %s: taken %v, known %v by %q, fresh %v", driver, attribute, takes, known, source, fresh)
 			}
 			if fresh {
-				if err := p.Refuses(now, attribute, value); err != nil {
+				if err := p.Check(now, attribute, value); err != nil {
 					t.Errorf("%s: a new function has %s=%s, and that is refused: %v", driver, attribute, value, err)
 				}
 			}
@@ -104,11 +104,11 @@ func TestVFFresh(t *testing.T) {
 	}
 	for driver, want := range map[string]string{"ixgbe": "on", "mlx5_core": "off", "netdevsim": "off", "enic": "",
 		"unheard-of": ""} {
-		if got := VFFresh(driver)["spoofchk"]; got != want {
+		if got := VFDefaults(driver)["spoofchk"]; got != want {
 			t.Errorf("%s: spoofchk %q, expected %q", driver, got, want)
 		}
 	}
-	if _, takes := VFFresh("igb")["link_state"]; takes || !slices.Contains(VFAttributes, "link_state") {
+	if _, takes := VFDefaults("igb")["link_state"]; takes || !slices.Contains(VFAttributes, "link_state") {
 		t.Error("igb has no link_state")
 	}
 }

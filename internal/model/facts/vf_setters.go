@@ -5,29 +5,26 @@ import (
 	"strings"
 )
 
-// VFAttributes are what can be set of a virtual function through its physical one, in the order in which they are
-// written: whoever may send from other addresses is known before its own address comes, and a rate that depends on a
-// VLAN (mlx4) finds it.
+// VFAttributes are the attributes that a PF sets on its VFs, in write order: trust and spoofchk before the address, and
+// the VLAN before a rate that depends on it (mlx4).
 var VFAttributes = []string{"trust", "spoofchk", "mac", "vlan", "qos", "max_tx_rate", "min_tx_rate", "link_state"}
 
-// NoMAC is the address of no card: it takes a function's address back, so that its driver chooses one.
+// NoMAC resets a VF's address, so that its driver chooses one.
 const NoMAC = "00:00:00:00:00:00"
 
-// altNoMAC is what stands for NoMAC with drivers that refuse it. libvirt writes it too then (src/util/virnetdev.c,
-// altZeroMAC).
+// altNoMAC replaces NoMAC for drivers that refuse it. libvirt does the same (src/util/virnetdev.c, altZeroMAC).
 const altNoMAC = "02:00:00:00:00:00"
 
-// vfSetter is what is known of a driver of physical functions.
+// vfSetter is what a PF driver can set.
 type vfSetter struct {
-	takes   string // what it has a function for (struct net_device_ops); the kernel answers EOPNOTSUPP to the others
-	noZero  bool   // it refuses NoMAC (is_valid_ether_addr)
-	spoofOn bool   // new functions are checked for spoofing
-	known   bool   // spoofOn was read in its source
-	source  string // kernel file, or the function that fills what a new function has
+	takes   string // attributes with a function in struct net_device_ops; the kernel answers EOPNOTSUPP for others
+	noZero  bool   // refuses NoMAC (is_valid_ether_addr)
+	spoofOn bool   // new VFs have spoofchk on
+	known   bool   // spoofOn is from the source
+	source  string // kernel file, or the function that initializes a new VF
 }
 
-// vfSetters are those of Linux 6.12, drivers/net: the *_netdev_ops of each, and where it makes its functions. By the
-// name of the PCI driver.
+// vfSetters is indexed by PCI driver, from the *_netdev_ops and the VF creation of each in Linux 6.12, drivers/net.
 var vfSetters = map[string]vfSetter{
 	"ixgbe": {"mac vlan rate spoofchk trust link_state", false, true, true, "ixgbe_sriov.c, __ixgbe_enable_sriov"},
 	"igb":   {"mac vlan rate spoofchk trust", false, true, true, "igb_main.c, igb_vf_configure"},
@@ -59,9 +56,9 @@ var vfSetters = map[string]vfSetter{
 		"nsim_drv_probe"},
 }
 
-// VFTakes reports whether a driver lets an attribute be set at all, and by which file of the kernel that is known;
-// known is false of drivers that are not in the list.
-func VFTakes(driver, attribute string) (takes, known bool, source string) {
+// VFSettable reports whether a driver can set an attribute, and the kernel file that shows it; known is false for
+// drivers that are not in the list.
+func VFSettable(driver, attribute string) (takes, known bool, source string) {
 	d, known := vfSetters[driver]
 	if !known {
 		return true, false, ""
@@ -75,10 +72,9 @@ func VFTakes(driver, attribute string) (takes, known bool, source string) {
 	return slices.Contains(strings.Fields(d.takes), attribute), true, d.source
 }
 
-// VFFresh is what a function has that the driver has made a moment ago, by attribute: only what can be set. Whether it
-// is checked for spoofing is in it only where the driver's source tells. Its own driver, here or in a guest, gives a
-// function without an address one of its own.
-func VFFresh(driver string) map[string]string {
+// VFDefaults returns the attributes of a new VF, as far as they can be set. spoofchk is only included if the driver's
+// source shows it. A VF without an address gets one from its own driver, on the host or in a guest.
+func VFDefaults(driver string) map[string]string {
 	fresh := map[string]string{
 		"mac": NoMAC, "vlan": "0", "qos": "0", "max_tx_rate": "0", "min_tx_rate": "0", "trust": "off",
 		"link_state": "auto",
@@ -94,24 +90,24 @@ func VFFresh(driver string) map[string]string {
 		delete(fresh, "max_tx_rate")
 	}
 	for attribute := range fresh {
-		if takes, _, _ := VFTakes(driver, attribute); !takes {
+		if takes, _, _ := VFSettable(driver, attribute); !takes {
 			delete(fresh, attribute)
 		}
 	}
 	return fresh
 }
 
-// NoAddress reports whether a function's address means that it has none.
+// NoAddress reports whether a VF's address means that it has none.
 func NoAddress(mac string) bool { return mac == NoMAC || mac == altNoMAC || mac == "" }
 
-// PassesThrough reports whether a driver hands a function to a guest or another process: vfio-pci, those built on it
-// (mlx5_vfio_pci), and those of DPDK without an IOMMU (uio_pci_generic, igb_uio).
+// PassesThrough reports whether a driver passes a function to a guest or another process: vfio-pci, drivers based on it
+// (mlx5_vfio_pci), and DPDK's drivers without an IOMMU (uio_pci_generic, igb_uio).
 func PassesThrough(driver string) bool {
 	return driver == "vfio-pci" || driver == "uio_pci_generic" || driver == "igb_uio" ||
 		strings.HasSuffix(driver, "_vfio_pci") || strings.HasSuffix(driver, "-vfio-pci")
 }
 
-// OnOff is a switch of a virtual function as ip-link(8) writes it: "on" or "off".
+// OnOff returns a VF flag as ip-link(8) writes it: "on" or "off".
 func OnOff(on bool) string {
 	if on {
 		return "on"

@@ -2,35 +2,34 @@ package facts
 
 import "slices"
 
-// Sure is how it was found which NIC and queue a vhost thread serves. All threads of a guest are called vhost-<pid>,
-// and no file tells which is whose: neither the tap's descriptor (fdinfo has its name, drivers/net/tun.c,
-// tun_chr_show_fdinfo) nor vhost's leads to the thread.
+// Sure is how the NIC and queue of a vhost thread were identified. All threads of a guest are named vhost-<pid>, and no
+// file links one to its queue: neither the tap's descriptor (fdinfo has its name, drivers/net/tun.c,
+// tun_chr_show_fdinfo) nor vhost's.
 type Sure string
 
-// How sure a match is, the surest first. A match that traffic contradicts is no match: such a thread is not placed.
+// Certainty of a match, highest first. A match that traffic contradicts is not used: such a thread is not placed.
 const (
-	OnlyOne Sure = "only one" // there is one thread, and one queue
-	// and threads of busy NICs ran, those of quiet ones did not
+	OnlyOne Sure = "only one" // one thread, one queue
+	// and threads of busy NICs ran while those of quiet ones did not
 	ByTraffic Sure = "order of creation, confirmed by traffic"
-	// as many threads as queues, in the order in which QEMU makes them
+	// as many threads as queues, in QEMU's creation order
 	ByOrder    Sure = "order of creation"
-	NotByOrder Sure = "order of creation, contradicted by traffic" // a busy NIC's threads did not run, while others did
+	NotByOrder Sure = "order of creation, contradicted by traffic" // a busy NIC's threads did not run while others did
 )
 
-// What counts as busy and as quiet: packets of a tap, and time on a CPU of its threads, within the interval. A packet
-// costs a vhost thread a few hundred nanoseconds at the least, so that a busy NIC's threads cannot have run for less
-// than busyRun.
+// Thresholds for busy and quiet: packets of a tap, and CPU time of its threads, within the interval. A packet costs a
+// vhost thread at least a few hundred nanoseconds, so the threads of a busy NIC run for at least busyRun.
 const (
 	busyPackets  = 200
 	quietPackets = 4
 	busyRun      = 20_000 // ns
-	clearly      = 10     // times as long
+	clearFactor  = 10     // times as long
 )
 
-// Watch compares which taps had packets with which vhost threads ran between two inventories of the same host, and says
-// in the second how sure its matches are by that. It takes a busy and a quiet NIC of one guest to tell; queues of one
-// NIC are not told apart.
-func Watch(before, after *Host) {
+// ConfirmByTraffic compares which taps had packets with which vhost threads ran between two inventories of the same
+// host, and updates the certainty of the matches in the second. It needs a busy and a quiet NIC of one guest. It does
+// not distinguish the queues of one NIC.
+func ConfirmByTraffic(before, after *Host) {
 	taps := map[string]map[string]uint64{}
 	for _, t := range before.Taps {
 		taps[t.Name] = t.Stats
@@ -38,7 +37,7 @@ func Watch(before, after *Host) {
 	packets := map[string]uint64{}
 	for _, t := range after.Taps {
 		if was, seen := taps[t.Name]; seen {
-			grew := increase(was, t.Stats)
+			grew := increases(was, t.Stats)
 			packets[t.Name] = grew["rx_packets"] + grew["tx_packets"]
 		}
 	}
@@ -49,12 +48,12 @@ func Watch(before, after *Host) {
 		}
 	}
 	for i := range after.Guests {
-		after.Guests[i].watch(packets, ran)
+		after.Guests[i].confirmByTraffic(packets, ran)
 	}
 }
 
-// watch judges the threads of one guest. ran is how long threads had run before.
-func (g *Guest) watch(packets map[string]uint64, ran map[int]uint64) {
+// confirmByTraffic judges the threads of one guest. ran is their earlier CPU time.
+func (g *Guest) confirmByTraffic(packets map[string]uint64, ran map[int]uint64) {
 	run := map[string]uint64{}
 	for _, t := range g.Threads {
 		was, seen := ran[t.TID]
@@ -62,11 +61,11 @@ func (g *Guest) watch(packets map[string]uint64, ran map[int]uint64) {
 			continue
 		}
 		if !seen || t.RunNS == 0 {
-			return // it is new, or the kernel does not count
+			return // new, or the kernel does not count
 		}
-		run[t.NIC] += Grown(was, t.RunNS)
+		run[t.NIC] += Increase(was, t.RunNS)
 	}
-	var busy, quiet []uint64 // how long the threads of NICs with and without packets ran
+	var busy, quiet []uint64 // CPU time of the threads of NICs with and without packets
 	for _, i := range g.NICs() {
 		time, served := run[i.MAC]
 		count, seen := packets[i.Tap]
@@ -83,9 +82,9 @@ func (g *Guest) watch(packets map[string]uint64, ran map[int]uint64) {
 	}
 	verdict := Sure("")
 	switch least, most := slices.Min(busy), slices.Max(quiet); {
-	case least < busyRun && most >= clearly*busyRun:
+	case least < busyRun && most >= clearFactor*busyRun:
 		verdict = NotByOrder
-	case least >= busyRun && clearly*most < least:
+	case least >= busyRun && clearFactor*most < least:
 		verdict = ByTraffic
 	default:
 		return

@@ -44,7 +44,7 @@ func TestWatch(t *testing.T) {
 		if name == "the kernel counts no runtime" {
 			after.Guests[0].Threads[1].RunNS = 0
 		}
-		Watch(before, after)
+		ConfirmByTraffic(before, after)
 		for _, thread := range after.Guests[0].Threads[1:] {
 			if thread.Sure != c.want {
 				t.Errorf("%s: %q, expected %q", name, thread.Sure, c.want)

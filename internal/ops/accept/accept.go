@@ -116,7 +116,7 @@ func (p *Report) Save(version string) error {
 	encoder := json.NewEncoder(&text)
 	encoder.SetIndent("", " ")
 	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(facts.Whole(p.Report)); err != nil {
+	if err := encoder.Encode(facts.NonNil(p.Report)); err != nil {
 		return fmt.Errorf("encode the report: %w", err)
 	}
 	var page bytes.Buffer

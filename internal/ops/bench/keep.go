@@ -29,7 +29,7 @@ const Runs = "var/lib/mpps/runs"
 func Save[T any](env *ops.Env, k Keep, result T, started time.Time, what string, warn func(outcome.Warning)) ([]string,
 	error) {
 	var text bytes.Buffer
-	if err := measure.Encode(&text, facts.Whole(result)); err != nil {
+	if err := measure.Encode(&text, facts.NonNil(result)); err != nil {
 		return nil, fmt.Errorf("encode the result: %w", err)
 	}
 	var saved []string

@@ -89,7 +89,7 @@ func (l *CampaignLog) add(cell measure.ModeCell) error {
 	if l.file == nil {
 		return nil
 	}
-	return errors.Join(measure.EncodeCell(l.file, facts.Whole(&cell)), l.file.Sync())
+	return errors.Join(measure.EncodeCell(l.file, facts.NonNil(&cell)), l.file.Sync())
 }
 
 // close closes the file without removing it.

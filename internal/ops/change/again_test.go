@@ -39,7 +39,7 @@ func (s *store) Read(_ context.Context, a setting.Address) setting.Reading {
 		return r
 	}
 	if a.Kind == setting.VFAttr {
-		return setting.Value(facts.VFFresh("igb")[a.Path[strings.LastIndexByte(a.Path, '/')+1:]])
+		return setting.Value(facts.VFDefaults("igb")[a.Path[strings.LastIndexByte(a.Path, '/')+1:]])
 	}
 	return setting.Missing("not there")
 }

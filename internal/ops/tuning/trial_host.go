@@ -177,7 +177,7 @@ func (h *trialHost) Diagnose(ctx context.Context, pps float64) (*bottleneck.Diag
 // bottleneck judges a load as 'mpps diagnose' does for the same guest: other guests only use CPUs.
 func (h *trialHost) bottleneck(load *facts.Load) *bottleneck.Diagnosis {
 	if h.goal.Guest != "" {
-		load = load.Of(h.goal.Guest)
+		load = load.ForGuest(h.goal.Guest)
 	}
 	return bottleneck.Find(h.host.Facts, load)
 }

@@ -62,7 +62,7 @@ func New(own fs.FS, calls template.FuncMap) func(io.Writer, Page) error {
 		return template.Must(template.Must(t.ParseFS(files, "*")).ParseFS(own, "*"))
 	})
 	return func(w io.Writer, p Page) error {
-		data, err := json.Marshal(facts.Whole(p.Data)) // escapes <, > and &: safe inside a script element
+		data, err := json.Marshal(facts.NonNil(p.Data)) // escapes <, > and &: safe inside a script element
 		if err != nil {
 			return fmt.Errorf("embed the result in the page: %w", err)
 		}

@@ -6,12 +6,11 @@ import (
 	"reflect"
 )
 
-// Whole is a copy of a value in which no list and no map is nil, however deep it lies, so that JSON has [] and {} where
-// there is nothing, never null. Pointers that are nil stay: null there says "does not have one". What writes its own
-// JSON or text is left as it is.
-func Whole[T any](v T) T {
+// NonNil returns a deep copy in which no list or map is nil, so that JSON has [] and {}, never null. Nil pointers stay:
+// null there means "does not have one". Types that write their own JSON or text are copied as they are.
+func NonNil[T any](v T) T {
 	into := reflect.ValueOf(&v).Elem()
-	into.Set(whole(into))
+	into.Set(nonNil(into))
 	return v
 }
 
@@ -20,7 +19,7 @@ var (
 	writesText = reflect.TypeFor[encoding.TextMarshaler]()
 )
 
-func whole(v reflect.Value) reflect.Value {
+func nonNil(v reflect.Value) reflect.Value {
 	t := v.Type()
 	if t.Implements(writesJSON) || t.Implements(writesText) {
 		return v
@@ -30,27 +29,27 @@ func whole(v reflect.Value) reflect.Value {
 		if v.IsNil() {
 			return v
 		}
-		return whole(v.Elem())
+		return nonNil(v.Elem())
 	case reflect.Pointer:
 		if v.IsNil() {
 			return v
 		}
 		into := reflect.New(t.Elem())
-		into.Elem().Set(whole(v.Elem()))
+		into.Elem().Set(nonNil(v.Elem()))
 		return into
 	case reflect.Slice:
-		if t.Elem().Kind() == reflect.Uint8 { // JSON has it as text
+		if t.Elem().Kind() == reflect.Uint8 { // JSON encodes it as text
 			return v
 		}
 		into := reflect.MakeSlice(t, v.Len(), v.Len())
 		for i := range v.Len() {
-			into.Index(i).Set(whole(v.Index(i)))
+			into.Index(i).Set(nonNil(v.Index(i)))
 		}
 		return into
 	case reflect.Map:
 		into := reflect.MakeMapWithSize(t, v.Len())
 		for key, value := range v.Seq2() {
-			into.SetMapIndex(key, whole(value))
+			into.SetMapIndex(key, nonNil(value))
 		}
 		return into
 	case reflect.Struct:
@@ -58,7 +57,7 @@ func whole(v reflect.Value) reflect.Value {
 		into.Set(v)
 		for i := range t.NumField() {
 			if f := into.Field(i); f.CanSet() {
-				f.Set(whole(v.Field(i)))
+				f.Set(nonNil(v.Field(i)))
 			}
 		}
 		return into

@@ -10,7 +10,7 @@ import (
 )
 
 func TestWholeHasNoNullLists(t *testing.T) {
-	text, err := json.Marshal(Whole(&Host{Name: "h", NICs: []NIC{{Name: "eth0"}}, Guests: []Guest{{Name: "vm1"}}}))
+	text, err := json.Marshal(NonNil(&Host{Name: "h", NICs: []NIC{{Name: "eth0"}}, Guests: []Guest{{Name: "vm1"}}}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,14 +34,14 @@ func TestWholeKeepsWhatThereIs(t *testing.T) {
 	h := small()
 	h.Taken = time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 	before := written(t, h)
-	if string(written(t, Whole(h))) != string(before) || string(written(t, h)) != string(before) {
+	if string(written(t, NonNil(h))) != string(before) || string(written(t, h)) != string(before) {
 		t.Error("a whole copy says something else, or the original was changed")
 	}
-	if pins := Whole([]setting.CPUSet{nil}); pins[0] != nil {
+	if pins := NonNil([]setting.CPUSet{nil}); pins[0] != nil {
 		t.Error("what writes its own text was touched")
 	}
 	var nothing any
-	if Whole(nothing) != nil {
+	if NonNil(nothing) != nil {
 		t.Error("nothing became something")
 	}
 }
