@@ -257,7 +257,7 @@ const (
 func (l *Lab) watchStop(ctx context.Context, cancel context.CancelCauseFunc) {
 	since, used := time.Now(), time.Duration(0)
 	for ctx.Err() == nil {
-		if b, err := os.ReadFile(filepath.Join(l.dir, "events.log")); err == nil && hasEvent(b, "STOP") {
+		if b, err := os.ReadFile(filepath.Join(l.dir, eventsLog)); err == nil && hasEvent(b, "STOP") {
 			cancel(errStopped)
 		}
 		run, wait := schedstat("/proc", l.qemuPID())

@@ -27,6 +27,8 @@ func (l *Lab) Died(ctx context.Context) string {
 		switch l.Reason() {
 		case watchdogBit:
 			return "the lab host: a CPU had stopped, so that the watchdog ended it: " + logTail(l.LogFile("serial"), 1)
+		case frozen:
+			return "the lab host: QEMU or what serves it stood still, so that it was ended"
 		case guestReset: // nobody who asked for it leaves it so; what it said last may not have come out
 			return "the lab host began to boot anew by itself: " + logTail(l.LogFile("serial"), 1)
 		}

@@ -43,6 +43,8 @@ type Lab struct {
 	log       func(string)
 	plainly   bool // a saved state of this lab did not come up: do without
 	serial    atomic.Uint64
+	paused    atomic.Bool // L1 stands still because its state is being written
+	unwatch   context.CancelFunc
 
 	mu     sync.Mutex
 	st     *state
@@ -242,10 +244,17 @@ func (c *Config) check() error {
 func newLab(c Config) *Lab {
 	cache := filepath.Dir(c.Tree.Dir)
 	owner, _ := readProc("owner", os.Getpid())
-	return &Lab{
-		dir: runDir(c.Name), data: dataDir(cache, c.Name), tree: c.Tree, log: c.Log,
-		st: &state{Boot: bootID(), Owner: owner, Config: c, Cache: cache, Tree: c.Tree.Dir, Accel: c.Accel},
-	}
+	return handle(c.Tree, c.Log,
+		&state{Boot: bootID(), Owner: owner, Config: c, Cache: cache, Tree: c.Tree.Dir, Accel: c.Accel})
+}
+
+// handle is a lab of a state, which is watched until Close.
+func handle(t *Tree, log func(string), s *state) *Lab {
+	ctx, cancel := context.WithCancel(context.Background())
+	l := &Lab{dir: runDir(s.Config.Name), data: dataDir(s.Cache, s.Config.Name), tree: t, log: log, st: s,
+		unwatch: cancel}
+	go l.watch(ctx)
+	return l
 }
 
 // Detach has the lab outlive this process. Until then whoever looks after this process has ended takes it for a start
@@ -279,12 +288,14 @@ func Attach(name string) (*Lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Lab{dir: runDir(name), data: dataDir(s.Cache, name), tree: t, log: func(string) {}, st: s}
+	var over *layer
 	if s.Config.Realtime != "" {
-		if l.over, err = t.openLayer(); err != nil {
+		if over, err = t.openLayer(); err != nil {
 			return nil, err
 		}
 	}
+	l := handle(t, func(string) {}, s)
+	l.over = over
 	return l, nil
 }
 
@@ -293,6 +304,7 @@ func (l *Lab) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
+	l.unwatch()
 	for _, p := range l.idle {
 		p.close()
 	}

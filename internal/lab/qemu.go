@@ -125,7 +125,7 @@ func (m machine) argv() []string {
 	add("-device", "i6300esb,bus=pcie.0", "-action", "watchdog=poweroff")
 	add("-serial", "file:"+sock("serial.log"), "-monitor", "none",
 		"-qmp", "unix:"+sock("qmp.sock")+",server=on,wait=off",
-		"-chardev", "file,id=ev,path="+sock("events.log")+",input-path="+sock("events.in"), "-mon",
+		"-chardev", "file,id=ev,path="+sock(eventsLog)+",input-path="+sock("events.in"), "-mon",
 		"chardev=ev,mode=control")
 	add("-kernel", m.Kernel, "-append", m.cmdline())
 	if m.Restored {

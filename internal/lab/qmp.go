@@ -97,9 +97,12 @@ func qmpReturn(r *bufio.Reader) (json.RawMessage, error) {
 // its events there, whether a client is connected or not.
 const qmpHello = `{"execute":"qmp_capabilities"}` + "\n"
 
+// eventsLog is that file.
+const eventsLog = "events.log"
+
 // Reason is why L1's QEMU ended (ShutdownCause of qapi/run-state.json: guest-shutdown, guest-reset which is also what a
-// panic shows as, host-qmp-quit, host-signal ...); "watchdog" where a CPU had stopped (see /lab/heart), "running" while
-// it runs, and "killed" if it ended without a word.
+// panic shows as, host-qmp-quit, host-signal ...); "watchdog" where a CPU had stopped (see /lab/heart), "frozen" where
+// QEMU itself stood still (see watch), "running" while it runs, and "killed" if it ended without a word.
 func (l *Lab) Reason() string {
 	for range 50 { // the pipes close a moment before the process is gone
 		if !l.running() {
@@ -110,7 +113,7 @@ func (l *Lab) Reason() string {
 	if l.running() {
 		return "running"
 	}
-	b, err := os.ReadFile(filepath.Join(l.dir, "events.log"))
+	b, err := os.ReadFile(filepath.Join(l.dir, eventsLog))
 	if err != nil {
 		return "killed"
 	}
@@ -143,6 +146,9 @@ func hasEvent(log []byte, name string) bool { return len(findEvents(log, name)) 
 func shutdownReason(log []byte) string {
 	if hasEvent(log, "WATCHDOG") {
 		return watchdogBit
+	}
+	if hasEvent(log, frozenEvent) {
+		return frozen
 	}
 	e := findEvents(log, "SHUTDOWN")
 	if len(e) == 0 {

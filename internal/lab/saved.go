@@ -72,6 +72,34 @@ func (s saved) exists() bool {
 	return err == nil
 }
 
+// Expect is about how long Start takes on two quiet CPUs, by what there is of it already.
+func Expect(ctx context.Context, c Config) time.Duration {
+	const (
+		restored = 5 * time.Second
+		booted   = 45 * time.Second // guest included, and written
+		built    = 90 * time.Second
+	)
+	c.fill()
+	var err error
+	if c.Tree == nil {
+		c.Tree, err = OpenTree("")
+	}
+	if err != nil {
+		return built + booted
+	}
+	l := newLab(c)
+	defer l.Close()
+	if c.Realtime != "" {
+		if l.over, err = c.Tree.openLayer(); err != nil {
+			return built + booted
+		}
+	}
+	if m, err := l.machine(ctx); err == nil && l.savable() && l.saved(m).exists() {
+		return restored
+	}
+	return booted
+}
+
 func (s saved) remove() error { return os.RemoveAll(s.dir) }
 
 // begin gets L1 to the state that every lab of this configuration begins with.
@@ -228,6 +256,8 @@ func (l *Lab) save(ctx context.Context, s saved) error {
 	if err := m.migration(); err != nil {
 		return err
 	}
+	l.paused.Store(true)
+	defer l.paused.Store(false)
 	if _, err := m.do("stop", nil); err != nil {
 		return err
 	}

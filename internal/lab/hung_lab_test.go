@@ -1,0 +1,121 @@
+//go:build lab
+
+package lab_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"mpps/internal/lab"
+	"mpps/internal/lab/labtest"
+)
+
+// ends waits for a command of a host that has just begun to hang and sees that it ends as it should.
+func ends(t *testing.T, l *lab.Lab, script, reason string, within time.Duration) {
+	t.Helper()
+	began := time.Now()
+	_, err := l.Shell(t.Context(), script+"sleep 600")
+	took := time.Since(began)
+	if !errors.Is(err, lab.ErrGone) || l.Reason() != reason || took > within {
+		t.Errorf("found %v (%s) after %v, expected ErrGone (%s)", err, l.Reason(), took, reason)
+	}
+	if died := l.Died(t.Context()); !strings.HasPrefix(died, "the lab host: ") {
+		t.Errorf("found %q, which no second try is made for", died)
+	}
+	t.Logf("noticed after %v", took)
+}
+
+// TestHeartStops: a host of which a CPU no longer runs, as its heart finds out, ends by itself.
+func TestHeartStops(t *testing.T) {
+	l := labtest.Host(t, labtest.NoBinary, labtest.Fresh)
+	ends(t, l, "pkill -STOP -f /lab/heart && ", "watchdog", 40*time.Second)
+}
+
+// TestQEMUStandsStill: a QEMU that is stopped, and the watchdog in it, is noticed from outside.
+func TestQEMUStandsStill(t *testing.T) {
+	l := labtest.Host(t, labtest.NoBinary, labtest.Fresh)
+	var pid int
+	if _, err := fmt.Sscanf(l.Netns(), "/proc/%d/", &pid); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	ends(t, l, "", "frozen", 30*time.Second)
+}
+
+// TestTruncatedState: a lab whose saved state does not come up makes another one.
+func TestTruncatedState(t *testing.T) {
+	labtest.Long(t)
+	labtest.Place(t)
+	name := fmt.Sprintf("truncated-%d", os.Getpid())
+	begin := func() *lab.Lab {
+		l, err := lab.Start(t.Context(), lab.Config{Name: name, Bare: true, MemoryMiB: 2048,
+			Log:   func(s string) { t.Log(s) },
+			Begin: &lab.Beginning{Key: name, Make: func(context.Context, *lab.Lab) error { return nil }}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		must(t, l, "true")
+		return l
+	}
+	end := func(l *lab.Lab) {
+		if err := l.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tree, err := lab.OpenTree("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	states := func() map[string]bool {
+		found, _ := filepath.Glob(filepath.Join(tree.Dir, "saved/[0-9a-f]*/memory"))
+		set := map[string]bool{}
+		for _, f := range found {
+			set[f] = true
+		}
+		return set
+	}
+	before := states()
+	l := begin()
+	emulated := l.Emulated()
+	end(l)
+	if !emulated {
+		t.Skip("with KVM there is no saved state")
+	}
+	var memory string
+	for f := range states() {
+		if !before[f] {
+			memory = f
+		}
+	}
+	whole, err := os.Stat(memory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(filepath.Dir(memory)); os.Remove(filepath.Dir(memory) + ".lock") })
+	if err := os.Truncate(memory, 64<<10); err != nil {
+		t.Fatal(err)
+	}
+	l = begin()
+	retries := l.Retries()
+	end(l)
+	again, err := os.Stat(memory)
+	if err != nil || again.Size() < whole.Size()/2 || retries == 0 {
+		t.Errorf("%d retries, the state is %v, %v", retries, again, err)
+	}
+	l = begin()
+	retries = l.Retries()
+	end(l)
+	if retries != 0 {
+		t.Errorf("%d retries with the state that was made again", retries)
+	}
+}

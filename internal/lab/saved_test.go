@@ -1,0 +1,134 @@
+package lab
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+)
+
+// TestSavedIsOfOneMachine: a state is that of one command line, tree and beginning; where sockets are does not matter.
+func TestSavedIsOfOneMachine(t *testing.T) {
+	of := func(change func(*Lab, *machine)) string {
+		tree := &Tree{Dir: "/cache/tree-1", Release: "6.12", QEMU: "QEMU emulator version 10.0.2"}
+		c := config("a")
+		c.Begin = &Beginning{Key: "bridge"}
+		l := &Lab{tree: tree, st: &state{Config: c}}
+		m := machine{Tree: tree, Run: "/run/mpps-lab/a", Accel: TCG, CPUs: 4, MemoryMiB: 6144, Mode: Shell,
+			Kernel: tree.Kernel(), Menu: []string{"quiet"}}
+		change(l, &m)
+		return l.saved(m).dir
+	}
+	first := of(func(*Lab, *machine) {})
+	if elsewhere := of(func(_ *Lab, m *machine) { m.Run = "/run/mpps-lab/b" }); elsewhere != first {
+		t.Errorf("found %s for a lab of another name, expected %s", elsewhere, first)
+	}
+	seen := map[string]string{first: "as it was"}
+	for name, change := range map[string]func(*Lab, *machine){
+		"another QEMU":      func(l *Lab, _ *machine) { l.tree.QEMU = "QEMU emulator version 10.0.3" },
+		"another kernel":    func(l *Lab, _ *machine) { l.tree.Release = "6.13" },
+		"another boot menu": func(_ *Lab, m *machine) { m.Menu = []string{"isolcpus=3"} },
+		"an argument":       func(_ *Lab, m *machine) { m.Args = []string{"iommu=pt"} },
+		"more CPUs":         func(_ *Lab, m *machine) { m.CPUs = 8 },
+		"less memory":       func(_ *Lab, m *machine) { m.MemoryMiB = 2048 },
+		"systemd":           func(_ *Lab, m *machine) { m.Mode = Systemd },
+		"another beginning": func(l *Lab, _ *machine) { l.st.Config.Begin.Key = "bridge and rules" },
+		"no beginning":      func(l *Lab, _ *machine) { l.st.Config.Begin = nil },
+	} {
+		dir := of(change)
+		if seen[dir] != "" {
+			t.Errorf("%s has the state of: %s", name, seen[dir])
+		}
+		seen[dir] = name
+	}
+}
+
+// TestMakeRoom removes the states used longest ago, and unfinished ones that nobody writes any more.
+func TestMakeRoom(t *testing.T) {
+	const size = 64 << 10
+	dir := t.TempDir()
+	for i, name := range []string{"newest", "older", "oldest", "unfinished-now", "unfinished-then"} {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.Mkdir(path, 0o755),
+			os.WriteFile(filepath.Join(path, savedMemory), make([]byte, size), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		at := time.Now().Add(-time.Duration(i) * time.Hour)
+		if name == "unfinished-now" {
+			at = time.Now()
+		}
+		if err := os.Chtimes(path, at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "older.lock"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s := saved{filepath.Join(dir, "next")}
+	for _, c := range []struct {
+		room int64
+		want []string
+	}{
+		{10 * size, []string{"newest", "older", "older.lock", "oldest", "unfinished-now"}},
+		{2*size + size/2, []string{"newest", "older", "older.lock", "unfinished-now"}},
+		{size / 2, []string{"older.lock", "unfinished-now"}},
+	} {
+		if err := s.makeRoom(c.room); err != nil {
+			t.Fatal(err)
+		}
+		var left []string
+		entries, err := os.ReadDir(dir)
+		for _, e := range entries {
+			left = append(left, e.Name())
+		}
+		if err != nil || !slices.Equal(left, c.want) {
+			t.Errorf("room for %d bytes: found %v, %v, expected %v", c.room, left, err, c.want)
+		}
+	}
+	if err := (saved{filepath.Join(dir, "none", "next")}).makeRoom(size); err == nil {
+		t.Error("no folder: found no error")
+	}
+}
+
+// TestExpect: the time that is announced is that of what there is to do.
+func TestExpect(t *testing.T) {
+	inScratch(t)
+	cache := t.TempDir()
+	t.Setenv("MPPS_LAB", cache)
+	c := Config{Name: "demo", Accel: TCG, Begin: &Beginning{Key: "guest"}}
+	tree := Expect(t.Context(), c)
+	c.Tree = &Tree{Dir: filepath.Join(cache, "tree-1"), Release: "6.12.107+deb13-amd64"}
+	config, err := os.ReadFile("testdata/grub/grub.cfg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	menu := filepath.Join(c.Tree.Root(), grubConfig)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(menu), 0o755), os.WriteFile(menu, config, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	boot := Expect(t.Context(), c)
+	filled := c
+	filled.fill()
+	l := newLab(filled)
+	defer l.Close()
+	m, err := l.machine(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(l.saved(m).dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	state := Expect(t.Context(), c)
+	c.Begin = nil
+	other := Expect(t.Context(), c)
+	c.Persist = true
+	if kept := Expect(t.Context(), c); kept != boot {
+		t.Errorf("a persistent one: %v, which is booted each time", kept)
+	}
+	if tree < time.Minute || boot < 20*time.Second || boot > tree/2 || state > 10*time.Second || other != boot {
+		t.Errorf("found %v with nothing, %v with a tree, %v with a state, %v with that of another", tree, boot, state,
+			other)
+	}
+}

@@ -1,0 +1,96 @@
+package lab
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestStillness: a lab is ended after frozenLooks looks in a row at which nothing had run or something was stopped.
+func TestStillness(t *testing.T) {
+	one, two := Proc{roleQEMU, 1, 1}, Proc{roleQEMU, 1, 2}
+	type look struct {
+		qemu    Proc
+		ran     time.Duration
+		stopped bool
+	}
+	always := func(l look) func(int) look { return func(int) look { return l } }
+	for name, c := range map[string]struct {
+		look func(i int) look
+		want int // the look at which it is ended, in 40; 0: never
+	}{
+		"runs":                       {func(i int) look { return look{one, time.Duration(i), false} }, 0},
+		"stands still":               {always(look{one, time.Second, false}), frozenLooks + 1},
+		"stopped":                    {always(look{one, time.Second, true}), frozenLooks + 1},
+		"no accounting":              {always(look{one, 0, false}), 0},
+		"no accounting, and stopped": {always(look{one, 0, true}), frozenLooks + 1},
+		"another of the lab's processes is stopped": {func(i int) look { return look{one, time.Duration(i), true} },
+			frozenLooks + 1},
+		"now and then": {func(i int) look { return look{one, time.Duration(i / (frozenLooks - 1)), false} }, 0},
+		"booted again": {func(i int) look {
+			if i < frozenLooks {
+				return look{one, time.Second, false}
+			}
+			return look{two, time.Second, false}
+		}, 2 * frozenLooks},
+	} {
+		var s stillness
+		got := 0
+		for i := 1; i <= 40 && got == 0; i++ {
+			if l := c.look(i); s.look(l.qemu, l.ran, l.stopped) {
+				got = i
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s: ended at look %d, expected %d", name, got, c.want)
+		}
+	}
+	if within := (frozenLooks + 1) * lookEvery; within > 25*time.Second {
+		t.Errorf("it takes %v to notice", within)
+	}
+}
+
+// TestWatch: whoever has a handle of a lab whose QEMU was stopped by a signal sees it end, and why.
+func TestWatch(t *testing.T) {
+	inScratch(t)
+	qemu := another(t)
+	qemu.Role = roleQEMU
+	c := config("frozen")
+	me, _ := readProc("owner", os.Getpid())
+	write(t, state{Owner: me, Config: c, Tree: t.TempDir(), Procs: []Proc{qemu}})
+	if err := os.WriteFile(filepath.Join(runDir(c.Name), eventsLog), []byte(qmpHello), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(runDir(c.Name), "serial.log"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Kill(qemu.PID, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for !qemu.stopped() {
+		time.Sleep(time.Millisecond)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s, err := readState(c.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := handle(&Tree{}, func(string) {}, s)
+		defer l.Close()
+		began := time.Now()
+		reason, err := l.Wait(t.Context())
+		if err != nil || reason != frozen || time.Since(began) > 30*time.Second {
+			t.Errorf("%q, %v after %v", reason, err, time.Since(began))
+		}
+		if died := l.Died(t.Context()); died == "" {
+			t.Error("a test that failed by it is not tried again")
+		}
+	})
+	if qemu.Alive() {
+		t.Error("it was not ended")
+	}
+}
