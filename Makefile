@@ -14,7 +14,8 @@ test: deps-test build       ## everything but the long scenes of the emulated ho
 	@echo "all tests passed"
 
 build:                      ## bin/mpps, the static program for hosts; beside it mpps-lab, and mpps-guest for the lab's guests
-	$(GO) build -trimpath -ldflags '-s -w -X mpps/internal/version.Version=$(VERSION)' -o bin/ ./cmd/...
+	@scripts/announce "building mpps" "seconds; the first time 1 to 3 minutes" \
+		$(GO) build -trimpath -ldflags '-s -w -X mpps/internal/version.Version=$(VERSION)' -o bin/ ./cmd/...
 
 deps:                       ## installs the packages that the lab needs, and says which
 	@scripts/deps

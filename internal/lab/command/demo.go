@@ -4,17 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"mpps/internal/advise/audit"
 	"mpps/internal/advise/knob"
 	"mpps/internal/advise/plan"
 	"mpps/internal/cli"
+	"mpps/internal/lab"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/ops"
@@ -72,13 +76,19 @@ type demo struct {
 }
 
 func (d *demo) run(ctx context.Context) (err error) {
-	if err := os.MkdirAll(d.out, 0o755); err != nil {
-		return outcome.Failed(err, "--out takes a directory that you may write to")
+	if _, err := d.app.programs(); err != nil {
+		return err
 	}
-	log, err := os.Create(filepath.Join(d.out, "demo.log"))
+	free, err := lab.Reserve(ctx, lab.Config{Name: demoLab})
 	if err != nil {
-		return outcome.Failed(err, "--out takes a directory that you may write to")
+		return otherDemo(err)
 	}
+	defer func() { err = errors.Join(err, free()) }()
+	log, unlock, err := d.begin()
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	defer log.Close()
 	d.stage = &stage{terminal: d.app.stdout, log: log, after: d.write, reopen: func(ctx context.Context) error {
 		d.state = demoState{}
@@ -99,17 +109,70 @@ func (d *demo) run(ctx context.Context) (err error) {
 	return nil
 }
 
+// begin takes the demo's directory for this process, removes what earlier demos left there and begins the log and a
+// report that says that nothing was done yet.
+func (d *demo) begin() (log *os.File, unlock func(), err error) {
+	const hint = "--out takes a directory that you may write to"
+	if err := os.MkdirAll(d.out, 0o755); err != nil {
+		return nil, nil, outcome.Failed(err, hint)
+	}
+	dir, err := os.Open(d.out)
+	if err != nil {
+		return nil, nil, outcome.Failed(err, hint)
+	}
+	defer func() {
+		if err != nil {
+			dir.Close()
+		}
+	}()
+	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			err = errors.New("another demo writes there")
+		}
+		return nil, nil, outcome.Failed(fmt.Errorf("%s: %w", d.out, err), "give another directory with --out")
+	}
+	for _, name := range demoFiles {
+		if err := os.Remove(filepath.Join(d.out, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, nil, outcome.Failed(err, hint)
+		}
+	}
+	log, err = os.Create(filepath.Join(d.out, demoLog))
+	if err != nil {
+		return nil, nil, outcome.Failed(err, hint)
+	}
+	if err := d.write(); err != nil {
+		log.Close()
+		return nil, nil, err
+	}
+	return log, func() { dir.Close() }, nil
+}
+
+const demoLog = "demo.log"
+
+// demoFiles are all that a demo writes.
+var demoFiles = []string{demoLog, "report.html", "result.json", "inspect.txt", "audit.txt", "plan.txt", "apply.txt",
+	"verify.txt", "pps-before.txt", "rr-before.txt", "pps-after.txt", "rr-after.txt", "pps-rolled-back.txt",
+	"rr-rolled-back.txt"}
+
+// file writes one of demoFiles.
+func (d *demo) file(name string, text []byte) error {
+	if !slices.Contains(demoFiles, name) {
+		return fmt.Errorf("%s: not among the files that the next demo removes", name)
+	}
+	return ops.ReplaceFile(filepath.Join(d.out, name), text)
+}
+
 // acts are the demo's in order.
 func (d *demo) acts() []act {
 	const minute = time.Minute
 	return []act{
-		{"start the emulated host and its guest (first time: 2 min)", 5 * time.Second, 8 * minute, d.open, false},
-		{"what the host is, and what limits its guest", 20 * time.Second, 3 * minute, d.audit, false},
-		{"measure as found", 30 * time.Second, 3 * minute, d.before, true},
-		{"apply the whole plan, restart the guest", 40 * time.Second, 4 * minute, d.apply, false},
-		{"measure after", 30 * time.Second, 3 * minute, d.after, true},
-		{"roll everything back", 30 * time.Second, 4 * minute, d.rollback, false},
-		{"measure again, as it was found", 30 * time.Second, 3 * minute, d.again, true},
+		{what: "start the emulated host and its guest", expect: d.app.expectScene, limit: 8 * minute, do: d.open},
+		{what: "what the host is, and what limits its guest", about: 20 * time.Second, limit: 3 * minute, do: d.audit},
+		{what: "measure as found", about: 30 * time.Second, limit: 3 * minute, do: d.before, again: true},
+		{what: "apply the whole plan, restart the guest", about: 40 * time.Second, limit: 4 * minute, do: d.apply},
+		{what: "measure after", about: 30 * time.Second, limit: 3 * minute, do: d.after, again: true},
+		{what: "roll everything back", about: 30 * time.Second, limit: 4 * minute, do: d.rollback},
+		{what: "measure again, as it was found", about: 30 * time.Second, limit: 3 * minute, do: d.again, again: true},
 	}
 }
 
@@ -158,7 +221,7 @@ func (d *demo) keep(ctx context.Context, file string, argv ...string) (string, e
 	if err != nil {
 		return "", err
 	}
-	return text, ops.ReplaceFile(filepath.Join(d.out, file), []byte(text))
+	return text, d.file(file, []byte(text))
 }
 
 // demoWorst is how many findings the demo shows.
@@ -272,6 +335,5 @@ func (d *demo) write() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(ops.ReplaceFile(filepath.Join(d.out, "report.html"), page),
-		ops.ReplaceFile(filepath.Join(d.out, "result.json"), result))
+	return errors.Join(d.file("report.html", page), d.file("result.json", result))
 }

@@ -17,9 +17,11 @@ import (
 type act struct {
 	what  string
 	about time.Duration // how long it takes on two quiet cores
-	limit time.Duration // its deadline
-	do    func(context.Context) error
-	again bool // it only measures: where it fails on a box that lives it is played once more
+	// expect, when set, gives about as the act begins.
+	expect func(context.Context) time.Duration
+	limit  time.Duration // its deadline
+	do     func(context.Context) error
+	again  bool // it only measures: where it fails on a box that lives it is played once more
 }
 
 // The longest time without a line, and the lines that an act may print, are promises of the demo.
@@ -90,6 +92,9 @@ func (s *stage) play(ctx context.Context, acts []act) error {
 
 func (s *stage) one(ctx context.Context, i int, acts []act) error {
 	a := acts[i]
+	if a.expect != nil {
+		a.about = a.expect(ctx)
+	}
 	s.mu.Lock()
 	s.printed, s.detail = 0, ""
 	s.act, s.begun = a, time.Now()

@@ -117,7 +117,7 @@ func (d *demo) run1(ctx context.Context, label, kind string, argv ...string) (*m
 	run, m := found.Run, found.Run.Median
 	d.stage.say("  %s: %s %ss per second [%s, %s], %d trials", label, threeDigits(m.Value),
 		strings.TrimSuffix(run.Kind.Unit(), "/s"), threeDigits(m.Lo), threeDigits(m.Hi), m.N)
-	return run, ops.ReplaceFile(filepath.Join(d.out, strings.TrimSuffix(file, ".json")+".txt"), []byte(text))
+	return run, d.file(strings.TrimSuffix(file, ".json")+".txt", []byte(text))
 }
 
 // threeDigits is a rate with three digits.

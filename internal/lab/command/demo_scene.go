@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"mpps/internal/lab"
 	"mpps/internal/outcome"
@@ -20,6 +21,7 @@ import (
 // The demo's host: what operators often find. A guest with an emulated NIC of one queue, on a bridge whose frames run
 // through a rule set that has grown over the years, interrupts and threads wherever the scheduler put them.
 const (
+	demoLab     = "demo"
 	demoGuest   = "web1"
 	demoMAC     = "52:54:00:0a:00:02"
 	demoBridge  = "br0"
@@ -75,18 +77,36 @@ func (a *app) openScene(ctx context.Context, steps func(string), log io.Writer) 
 	if err != nil {
 		return nil, err
 	}
-	l, err := lab.Start(ctx, lab.Config{Name: "demo", Log: steps, Begin: begin})
-	if errors.Is(err, lab.ErrRunning) {
-		return nil, outcome.Failed(err, "another demo runs on this machine: wait for its end; 'mpps-lab list' shows it")
-	}
+	l, err := lab.Start(ctx, lab.Config{Name: demoLab, Log: steps, Begin: begin})
 	if err != nil {
-		return nil, err
+		return nil, otherDemo(err)
 	}
 	s := &scene{lab: l, log: log}
 	if s.guest, err = l.GuestOf(demoSpec(p.init)); err != nil {
 		return nil, s.closeAfter(err)
 	}
 	return s, nil
+}
+
+// otherDemo says what to do where the demo's name is taken.
+func otherDemo(err error) error {
+	if errors.Is(err, lab.ErrRunning) {
+		return outcome.Failed(err, "another demo runs on this machine: wait for its end; 'mpps-lab list' shows it")
+	}
+	return err
+}
+
+// expectScene is about how long openScene takes, by what there is already.
+func (a *app) expectScene(ctx context.Context) time.Duration {
+	p, err := a.programs()
+	if err != nil {
+		return 0 // openScene says why
+	}
+	begin, err := demoBeginning(p, nil)
+	if err != nil {
+		return 0
+	}
+	return lab.Expect(ctx, lab.Config{Name: demoLab, Begin: begin})
 }
 
 // demoBeginning is the demo's host with its guest, as they are found. It is made once for each build of the programs.

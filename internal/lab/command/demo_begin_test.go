@@ -1,0 +1,99 @@
+package command
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"mpps/internal/outcome"
+)
+
+// contents reads every file of a folder.
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[e.Name()] = string(text)
+	}
+	return files
+}
+
+// TestDemoBegins: a demo has its directory to itself, removes what earlier ones left there and nothing else, and
+// begins with a report of nothing.
+func TestDemoBegins(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range append([]string{"notes.txt"}, demoFiles...) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("earlier"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := &demo{out: dir, pps: 500e3}
+	log, unlock, err := d.begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	if _, err := log.WriteString("of the first\n"); err != nil {
+		t.Fatal(err)
+	}
+	found := contents(t, dir)
+	if len(found) != 4 || found["notes.txt"] != "earlier" || found["demo.log"] != "of the first\n" {
+		t.Errorf("found %v", found)
+	}
+	for _, part := range d.state.missing() {
+		if !strings.Contains(found["report.html"], part) || !strings.Contains(found["result.json"], part) {
+			t.Errorf("the first report does not say that %q is missing", part)
+		}
+	}
+	if err := valid("mpps.demo.2", found["result.json"]); err != nil {
+		t.Error(err)
+	}
+
+	_, _, err = (&demo{out: dir, pps: 1e6}).begin()
+	if _, hint := outcome.Of(err); err == nil || hint == "" {
+		t.Errorf("a second one in the directory: %v, hint %q", err, hint)
+	}
+	if again := contents(t, dir); !sameFiles(again, found) {
+		t.Errorf("the second one changed %v", again)
+	}
+	unlock()
+	log, unlock, err = d.begin()
+	if err != nil {
+		t.Fatalf("after the first: %v", err)
+	}
+	unlock()
+	log.Close()
+	if err := d.file("other.txt", nil); err == nil {
+		t.Error("a file that no later demo removes was written")
+	}
+}
+
+func sameFiles(a, b map[string]string) bool {
+	for name := range a {
+		if a[name] != b[name] {
+			return false
+		}
+	}
+	return len(a) == len(b)
+}
+
+// TestDemoExpects: the first act announces how long it takes by what there is.
+func TestDemoExpects(t *testing.T) {
+	acts := (&demo{app: &app{mpps: t.TempDir()}}).acts()
+	if acts[0].expect == nil || acts[0].expect(t.Context()) != 0 {
+		t.Error("the time of the first act is fixed, or expected without programs")
+	}
+	if at := slices.IndexFunc(acts[1:], func(a act) bool { return a.about == 0 }); at >= 0 {
+		t.Errorf("%s: no time", acts[1+at].what)
+	}
+}

@@ -1,0 +1,89 @@
+//go:build netns
+
+package command
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"mpps/internal/lab"
+	"mpps/internal/owned"
+)
+
+// TestSecondDemo: while one demo has the emulated host, another is refused within seconds and writes nothing, whatever
+// its directory is. The processes of this test have /run/mpps-lab to themselves.
+func TestSecondDemo(t *testing.T) {
+	const role = "MPPS_SECOND_DEMO"
+	self := func(name string, argv ...string) *exec.Cmd {
+		argv = append(argv, os.Args[0], "-test.run=^TestSecondDemo$")
+		cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
+		cmd.Env = append(os.Environ(), role+"="+name)
+		return cmd
+	}
+	switch os.Getenv(role) {
+	case "":
+		cmd := self("second", "unshare", "--mount", "--propagation", "private", "sh", "-euc",
+			`mkdir -p /run/mpps-lab; mount -t tmpfs lab /run/mpps-lab; exec "$@"`, "own-run")
+		var said bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &said, &said
+		if err := owned.Run(cmd); err != nil {
+			t.Fatalf("%v\n%s", err, said.String())
+		}
+	case "first":
+		if _, err := lab.Reserve(t.Context(), lab.Config{Name: demoLab}); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Println("RESERVED")
+		time.Sleep(time.Minute)
+	case "second":
+		secondDemo(t, self("first"))
+	}
+}
+
+func secondDemo(t *testing.T, first *exec.Cmd) {
+	out, err := first.StdoutPipe()
+	if err == nil {
+		err = owned.Start(first)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := make([]byte, 200)
+	if n, err := out.Read(line); !strings.HasPrefix(string(line[:n]), "RESERVED") {
+		t.Fatalf("%q, %v", line[:n], err)
+	}
+	bin, dir := t.TempDir(), t.TempDir()
+	for _, file := range []string{filepath.Join(bin, "mpps"), filepath.Join(bin, "mpps-guest"),
+		filepath.Join(dir, "report.html"), filepath.Join(dir, "demo.log")} {
+		if err := os.WriteFile(file, []byte("earlier"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := contents(t, dir)
+	var said bytes.Buffer
+	began := time.Now()
+	code := Run([]string{"demo", "--mpps", filepath.Join(bin, "mpps"), "--out", dir}, nil, &said, &said)
+	if code == 0 || time.Since(began) > 10*time.Second || !strings.Contains(said.String(), "another demo runs") {
+		t.Errorf("exit code %d after %v:\n%s", code, time.Since(began), said.String())
+	}
+	if after := contents(t, dir); !sameFiles(after, before) {
+		t.Errorf("the refused demo wrote %v", after)
+	}
+	if err := first.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = first.Wait()
+	free, err := lab.Reserve(t.Context(), lab.Config{Name: demoLab})
+	if err != nil {
+		t.Fatalf("after the first was killed: %v", err)
+	}
+	if err := free(); err != nil {
+		t.Error(err)
+	}
+}
