@@ -185,10 +185,10 @@ func (c Conditions) differs(m *Machine, in Inputs) []Reason {
 	if len(c.Drivers) > 0 {
 		var found []string
 		for _, nic := range m.OnPath() {
-			found = append(found, nic.Driver)
+			if !slices.Contains(found, nic.Driver) {
+				found = append(found, nic.Driver)
+			}
 		}
-		slices.Sort(found)
-		found = slices.Compact(found)
 		if !slices.ContainsFunc(found, func(d string) bool { return slices.Contains(c.Drivers, d) }) {
 			why("other-nic", "other hardware: the NIC is driven by %s here, by %s then", orUnknown(found),
 				strings.Join(c.Drivers, " or "))

@@ -1,7 +1,6 @@
 package talk
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -138,7 +137,9 @@ func (r *run) each(f func(int, *conn) error) error {
 
 // sample collects the intervals until the run is done.
 func (r *run) sample(live *atomic.Uint64, every time.Duration) <-chan []Interval {
-	every = cmp.Or(every, time.Second)
+	if every <= 0 {
+		every = time.Second
+	}
 	out := make(chan []Interval, 1)
 	go func() {
 		var all []Interval
