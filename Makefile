@@ -4,7 +4,7 @@ GO      ?= go
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo 0.1.0)
 export CGO_ENABLED = 0
 
-.PHONY: demo test build deps deps-test lint generate check-generated test-unit test-netns test-lab test-catalogue test-turn test-long test-faults soak-sriov bench bench-field bench-generator bench-search bench-placement bench-path bench-tune planted planted-lab healthy fuzz clean clean-lab
+.PHONY: demo test build deps deps-test lint generate check-generated test-unit test-netns test-lab test-catalogue test-turn test-long test-faults test-conditions soak-sriov bench bench-field bench-generator bench-search bench-placement bench-path bench-tune planted planted-lab healthy fuzz clean clean-lab
 
 demo: deps build            ## the main job on a real host in a box, ends with an HTML report in out/demo
 	bin/mpps-lab demo --out out/demo
@@ -68,6 +68,9 @@ test-long: deps-test build  ## all scenes of the emulated hosts, over an hour: b
 
 test-faults:                ## kills the program and resets the emulated host at every point, and prints what was lost: nothing
 	$(GO) test -tags faults -count=1 -timeout 30m -v ./test/faults
+
+test-conditions: deps-test build  ## unit and namespace tests on one CPU, beside six busy loops and under nohup, those of flows in 20 namespaces: an hour and a half
+	scripts/test-conditions
 
 soak-sriov: build           ## 50 times a virtual function is made, given to a guest, started with, taken back and removed: nothing is left
 	MPPS_SOAK=50 MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags lab -count=1 -timeout 60m -v -run '^TestSoak$$' ./test/sriov
