@@ -62,7 +62,8 @@ func Silent(err error) bool {
 	return errors.As(err, &f) && f.Err == nil
 }
 
-// Of returns an error's exit code and hint. Errors of other packages bring them by methods Hint and ExitCode.
+// Of returns an error's exit code and hint. Errors of other packages bring them by methods Hint and OutcomeCode. The
+// name is ours alone: *exec.ExitError has ExitCode, and a child's exit code must not become that of mpps.
 func Of(err error) (code int, hint string) {
 	code = CodeFailed
 	var f *Fault
@@ -72,9 +73,9 @@ func Of(err error) (code int, hint string) {
 			return code, ""
 		}
 	}
-	var coded interface{ ExitCode() int }
+	var coded interface{ OutcomeCode() int }
 	if f == nil && errors.As(err, &coded) {
-		code = coded.ExitCode()
+		code = coded.OutcomeCode()
 	}
 	if hint == "" {
 		hint = HintOf(err, "")

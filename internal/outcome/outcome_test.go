@@ -8,9 +8,15 @@ import (
 
 type locked struct{}
 
-func (locked) Error() string { return "locked" }
-func (locked) Hint() string  { return "wait" }
-func (locked) ExitCode() int { return CodeLocked }
+func (locked) Error() string    { return "locked" }
+func (locked) Hint() string     { return "wait" }
+func (locked) OutcomeCode() int { return CodeLocked }
+
+// childError has the method of *exec.ExitError.
+type childError struct{}
+
+func (childError) Error() string { return "exit status 2" }
+func (childError) ExitCode() int { return 2 }
 
 // TestOf: a Fault goes before what the errors of other packages say, also if either is wrapped.
 func TestOf(t *testing.T) {
@@ -26,6 +32,7 @@ func TestOf(t *testing.T) {
 		{fmt.Errorf("apply: %w", Failed(errors.New("broken"), "mend it")), CodeFailed, "mend it", false},
 		{Exit(CodeDrifted), CodeDrifted, "", true},
 		{fmt.Errorf("apply: %w", locked{}), CodeLocked, "wait", false},
+		{fmt.Errorf("virsh: %w", childError{}), CodeFailed, "", false},
 		{Failed(locked{}, ""), CodeFailed, "wait", false},
 		{Failed(locked{}, "do not wait"), CodeFailed, "do not wait", false},
 		{errors.Join(errors.New("broken"), Exit(CodeDrifted)), CodeDrifted, "", true},

@@ -192,8 +192,10 @@ type Set struct {
 // Pattern is the set's -run.
 func (s Set) Pattern() string { return "^(" + strings.Join(s.Tests, "|") + ")$" }
 
-// Turn returns the sets of a turn in the order in which they begin: what every turn has, then the longest first.
-func Turn(all []Scene, turn int) []Set {
+// Turn returns the sets of a turn in the order in which they begin: what every turn has, then the longest first. visit is how
+// often the turn came before: the order moves on by one each time, so that on a machine which is too slow for all of
+// them the ones left out come first in a later visit.
+func Turn(all []Scene, turn, visit int) []Set {
 	var sets []Set
 	for _, s := range all {
 		if !s.In(turn) {
@@ -216,5 +218,13 @@ func Turn(all []Scene, turn int) []Set {
 		}
 		return cmp.Compare(b.Seconds, a.Seconds)
 	})
+	always := 0
+	for always < len(sets) && sets[always].every {
+		always++
+	}
+	if moving := sets[always:]; len(moving) > 0 {
+		first := visit % len(moving)
+		sets = slices.Concat(sets[:always], moving[first:], moving[:first])
+	}
 	return sets
 }

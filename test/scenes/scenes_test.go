@@ -27,7 +27,7 @@ func all(t *testing.T) []Scene {
 func TestFourTurnsPlayEverything(t *testing.T) {
 	played := map[string]bool{}
 	for turn := range Turns {
-		for _, set := range Turn(all(t), turn) {
+		for _, set := range Turn(all(t), turn, 0) {
 			for _, test := range set.Tests {
 				played[set.Package+" "+test] = true
 			}
@@ -65,7 +65,7 @@ func TestFourTurnsPlayEverything(t *testing.T) {
 func TestTurnsFit(t *testing.T) {
 	for turn := range Turns {
 		var busy [2]float64
-		for _, set := range Turn(all(t), turn) {
+		for _, set := range Turn(all(t), turn, 0) {
 			i := 0
 			if busy[1] < busy[0] {
 				i = 1
@@ -81,7 +81,7 @@ func TestTurnsFit(t *testing.T) {
 // TestEveryTurnBegins: what belongs to every turn takes longest, and is begun first.
 func TestEveryTurnBegins(t *testing.T) {
 	for turn := range Turns {
-		first := Turn(all(t), turn)[:2]
+		first := Turn(all(t), turn, 0)[:2]
 		for _, scene := range []Scene{{Package: "test/catalogue", Test: "TestCatalogue"},
 			{Package: "test/realtime", Test: "TestRealtimeHost"}} {
 			if !slices.ContainsFunc(first, func(s Set) bool {
@@ -149,6 +149,30 @@ func TestParse(t *testing.T) {
 		"a TestA 0 10", "a TestA 0 10 guess"} {
 		if _, _, err := parse(line); err == nil {
 			t.Errorf("%q is accepted", line)
+		}
+	}
+}
+
+// TestOrderMovesOn: what every turn has comes first, and each of the others comes first among them in one visit.
+func TestOrderMovesOn(t *testing.T) {
+	for turn := range Turns {
+		sets := Turn(all(t), turn, 0)
+		first := map[string]bool{}
+		for visit := range len(sets) {
+			now := Turn(all(t), turn, visit)
+			if len(now) != len(sets) {
+				t.Fatalf("turn %d has %d sets at visit %d and %d at the first", turn, len(now), visit, len(sets))
+			}
+			at := 0
+			for now[at].every {
+				at++
+			}
+			first[now[at].Package] = true
+		}
+		for _, s := range sets {
+			if !s.every && !first[s.Package] {
+				t.Errorf("turn %d: %s never comes first", turn, s.Package)
+			}
 		}
 	}
 }

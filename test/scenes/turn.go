@@ -7,10 +7,11 @@ import (
 	"strings"
 )
 
-// OfCommit returns the turn of the commit that is checked out in dir, and a line that says why: its number on its
+// OfCommit returns the turn of the commit that is checked out in dir, how often that turn came before, and a line that
+// says why: its number on its
 // branch's line of first parents, so that any four successive commits have all four turns. A shallow clone does not
 // have that number; there it is the commit's hash, by which four commits may miss a turn.
-func OfCommit(dir string) (turn int, why string, err error) {
+func OfCommit(dir string) (turn, visit int, why string, err error) {
 	git := func(args ...string) string {
 		var out []byte
 		if err == nil {
@@ -24,12 +25,12 @@ func OfCommit(dir string) (turn int, why string, err error) {
 		number, base, what = git("rev-parse", "--short=8", "HEAD"), 16, "commit %s, by its hash: this clone is shallow"
 	}
 	if err != nil {
-		return 0, "", fmt.Errorf("the turn of this commit: git: %w", err)
+		return 0, 0, "", fmt.Errorf("the turn of this commit: git: %w", err)
 	}
 	n, err := strconv.ParseUint(number[:min(len(number), 15)], base, 64)
 	if err != nil {
-		return 0, "", err
+		return 0, 0, "", err
 	}
-	turn = int(n % Turns)
-	return turn, fmt.Sprintf("turn %d of 0 to %d: "+what, turn, Turns-1, number), nil
+	turn, visit = int(n%Turns), int(n/Turns)
+	return turn, visit, fmt.Sprintf("turn %d of 0 to %d: "+what, turn, Turns-1, number), nil
 }

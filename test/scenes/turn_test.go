@@ -29,7 +29,8 @@ func TestOfCommit(t *testing.T) {
 		} else {
 			git("commit", "-q", "--allow-empty", "-m", "main")
 		}
-		if turn, why, err := OfCommit(dir); err != nil || turn != (i+1)%Turns || strings.Contains(why, "shallow") {
+		if turn, visit, why, err := OfCommit(dir); err != nil || turn != (i+1)%Turns || visit != (i+1)/Turns ||
+			strings.Contains(why, "shallow") {
 			t.Errorf("commit %d: turn %d, %q, %v", i+1, turn, why, err)
 		}
 	}
@@ -38,11 +39,11 @@ func TestOfCommit(t *testing.T) {
 		shallow).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if turn, why, err := OfCommit(shallow); err != nil || turn < 0 || turn >= Turns ||
+	if turn, _, why, err := OfCommit(shallow); err != nil || turn < 0 || turn >= Turns ||
 		!strings.Contains(why, "shallow") {
 		t.Errorf("shallow: turn %d, %q, %v", turn, why, err)
 	}
-	if _, _, err := OfCommit(t.TempDir()); err == nil {
+	if _, _, _, err := OfCommit(t.TempDir()); err == nil {
 		t.Error("a folder that is no repository has a turn")
 	}
 }

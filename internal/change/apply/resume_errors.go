@@ -24,8 +24,8 @@ func (n *NothingWaits) Hint() string {
 	return "'mpps apply' with a goal begins one; 'mpps status' says how this host stands"
 }
 
-// ExitCode is the program's exit code for it: nothing is there.
-func (n *NothingWaits) ExitCode() int { return 3 }
+// OutcomeCode is the program's exit code for it: nothing is there.
+func (n *NothingWaits) OutcomeCode() int { return 3 }
 
 // NotYet refuses to resume a transaction.
 type NotYet struct{ TX, Why, Next string }

@@ -82,7 +82,7 @@ func TestResumeOverBoot(t *testing.T) {
 	b := newBootable(t)
 	before := b.snapshot()
 	var nothing *NothingWaits
-	if _, err := b.Resumable(t.Context()); !errors.As(err, &nothing) || nothing.ExitCode() != 3 {
+	if _, err := b.Resumable(t.Context()); !errors.As(err, &nothing) || nothing.OutcomeCode() != 3 {
 		t.Errorf("on a clean machine: %v", err)
 	}
 	first := b.apply(t, realtime(true, 0), "")

@@ -300,7 +300,7 @@ func TestLockedNamesTheHolder(t *testing.T) {
 	if _, err := e.Run(t.Context(), changes(1), Options{}); !errors.As(err, &locked) {
 		t.Fatalf("error is %v, expected Locked", err)
 	}
-	if locked.ExitCode() != 11 || locked.Holder.PID == 0 || locked.Holder.Command != "apply" {
+	if locked.OutcomeCode() != 11 || locked.Holder.PID == 0 || locked.Holder.Command != "apply" {
 		t.Errorf("holder is %+v", locked.Holder)
 	}
 	if got := state(t, e); got != IsInFlight {

@@ -85,5 +85,5 @@ func (l *Locked) Hint() string {
 	return "wait until it is done; 'mpps status' shows how far it is"
 }
 
-// ExitCode is the program's exit code for it.
-func (l *Locked) ExitCode() int { return 11 }
+// OutcomeCode is the program's exit code for it.
+func (l *Locked) OutcomeCode() int { return 11 }

@@ -81,8 +81,8 @@ func TestLockOfTheDying(t *testing.T) {
 		"since 2026-01-01T00:00:00Z, transaction 2026") || !strings.Contains(err.Error(), "was killed") {
 		t.Errorf("error is %v, expected it to name the process that hangs", err)
 	}
-	if !strings.Contains(locked.Hint(), "kernel's log") || locked.ExitCode() != 11 {
-		t.Errorf("hint is %q, exit code %d", locked.Hint(), locked.ExitCode())
+	if !strings.Contains(locked.Hint(), "kernel's log") || locked.OutcomeCode() != 11 {
+		t.Errorf("hint is %q, exit code %d", locked.Hint(), locked.OutcomeCode())
 	}
 }
 

@@ -121,8 +121,8 @@ func TestWrong(t *testing.T) {
 				!strings.Contains(err.Error(), c.want) {
 				t.Fatalf("found %v, expected %q", err, c.want)
 			}
-			if !strings.Contains(e.Hint(), c.hint) || e.ExitCode() != 1 {
-				t.Errorf("hint %q, exit code %d; expected %q and 1", e.Hint(), e.ExitCode(), c.hint)
+			if !strings.Contains(e.Hint(), c.hint) || e.OutcomeCode() != 1 {
+				t.Errorf("hint %q, exit code %d; expected %q and 1", e.Hint(), e.OutcomeCode(), c.hint)
 			}
 			if name == "error" && e.Hint() != "" { // it kept to the protocol
 				t.Errorf("hint %q", e.Hint())
@@ -163,7 +163,7 @@ func TestStart(t *testing.T) {
 	} {
 		p, err := Start(command, time.Second)
 		var e *Error
-		if p != nil || !errors.As(err, &e) || e.ExitCode() != 64 || !strings.Contains(err.Error(), want) {
+		if p != nil || !errors.As(err, &e) || e.OutcomeCode() != 64 || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, expected %q and exit code 64", command, err, want)
 		}
 	}

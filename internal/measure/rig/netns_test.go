@@ -296,7 +296,7 @@ func TestBetweenRefuses(t *testing.T) {
 			continue
 		}
 		var e *Error
-		if !strings.Contains(err.Error(), c.want) || !errors.As(err, &e) || e.ExitCode() != 64 {
+		if !strings.Contains(err.Error(), c.want) || !errors.As(err, &e) || e.OutcomeCode() != 64 {
 			t.Errorf("%s: %v, expected %q and exit code 64", c.name, err, c.want)
 		}
 	}

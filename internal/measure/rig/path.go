@@ -258,8 +258,8 @@ func (e *Error) Unwrap() error { return e.Err }
 // Hint returns what the user can do.
 func (e *Error) Hint() string { return e.Tip }
 
-// ExitCode returns 64 for a wrong command line, 1 for a failure.
-func (e *Error) ExitCode() int {
+// OutcomeCode returns 64 for a wrong command line, 1 for a failure.
+func (e *Error) OutcomeCode() int {
 	if e.Usage {
 		return 64
 	}

@@ -121,7 +121,7 @@ func TestCheckLoad(t *testing.T) {
 		load := good
 		spoil(&load)
 		var e *Error
-		if err := CheckLoad(load); !errors.As(err, &e) || e.ExitCode() != 64 {
+		if err := CheckLoad(load); !errors.As(err, &e) || e.OutcomeCode() != 64 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -187,7 +187,7 @@ func TestExplain(t *testing.T) {
 	} {
 		var e *Error
 		err := explain(c.err)
-		if !errors.As(err, &e) || e.ExitCode() != c.code || !errors.Is(err, c.err) {
+		if !errors.As(err, &e) || e.OutcomeCode() != c.code || !errors.Is(err, c.err) {
 			t.Errorf("%v became %v", c.err, err)
 		}
 	}

@@ -63,13 +63,14 @@ func inOrder(w io.Writer, packages []string) error {
 }
 
 func theTurn(ctx context.Context, turn int, until int64, list bool) (bool, error) {
+	visit := 0
 	if turn < 0 {
-		t, why, err := scenes.OfCommit(".")
-		if err != nil {
+		var why string
+		var err error
+		if turn, visit, why, err = scenes.OfCommit("."); err != nil {
 			return false, err
 		}
 		fmt.Println(why)
-		turn = t
 	}
 	if turn >= scenes.Turns {
 		return false, fmt.Errorf("turn %d: expected 0 to %d", turn, scenes.Turns-1)
@@ -78,7 +79,7 @@ func theTurn(ctx context.Context, turn int, until int64, list bool) (bool, error
 	if err != nil {
 		return false, err
 	}
-	sets := scenes.Turn(all, turn)
+	sets := scenes.Turn(all, turn, visit)
 	if list {
 		for _, s := range sets {
 			fmt.Printf("CGO_ENABLED=0 go test -tags lab -count=1 -run '%s' ./%s # %.0f s\n", s.Pattern(), s.Package,
