@@ -192,9 +192,9 @@ type Set struct {
 // Pattern is the set's -run.
 func (s Set) Pattern() string { return "^(" + strings.Join(s.Tests, "|") + ")$" }
 
-// Turn returns the sets of a turn in the order in which they begin: what every turn has, then the longest first. visit is how
-// often the turn came before: the order moves on by one each time, so that on a machine which is too slow for all of
-// them the ones left out come first in a later visit.
+// Turn returns the sets of a turn in the order in which they begin: what every turn has, then the longest first. visit
+// is how often the turn came before: the order moves on by one each time, so that what a slow machine leaves out comes
+// first in a later visit.
 func Turn(all []Scene, turn, visit int) []Set {
 	var sets []Set
 	for _, s := range all {
