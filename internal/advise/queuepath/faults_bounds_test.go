@@ -19,7 +19,7 @@ func TestConsequences(t *testing.T) {
 	s.contention = []Contention{{Device: "eth0", Queue: 2, Lock: "xmit", Waits: 30000, WaitNS: 40e6}}
 	faults := Faults(s.observe())
 	if len(faults) != 3 || faults[0].Kind != Funnel || faults[1].Kind != Collision || faults[2].Kind != Contended {
-		t.Fatalf("\n%s", told(faults))
+		t.Fatalf("\n%s", describe(faults))
 	}
 	for _, f := range faults[1:] {
 		if f.Follows != "funnel vxlan0" {
@@ -80,7 +80,7 @@ func TestFlappingByCPU(t *testing.T) {
 	faults := Faults(o)
 	if len(faults) != 1 || faults[0].Name() != "flapping eth0 tx" ||
 		!strings.Contains(faults[0].Cause, "CPUs 0-1 in turn") || faults[0].Mend.Knob != "vhost.threads" {
-		t.Errorf("\n%s", told(faults))
+		t.Errorf("\n%s", describe(faults))
 	}
 	if !reflect.DeepEqual(faults[0].Queues, []Queue{{"eth0", Tx, 0}, {"eth0", Tx, 1}}) {
 		t.Errorf("queues %v", faults[0].Queues)
@@ -132,7 +132,7 @@ func TestLittle(t *testing.T) {
 		}
 		o.Contention = []Contention{c.waits}
 		if faults := Faults(o); len(faults) != c.want {
-			t.Errorf("%s:\n%s", c.name, told(faults))
+			t.Errorf("%s:\n%s", c.name, describe(faults))
 		}
 	}
 }
@@ -151,13 +151,13 @@ func TestRequeues(t *testing.T) {
 		}
 		faults := Faults(s.observe())
 		if found := len(faults) == 1 && faults[0].Name() == "contention eth0"; found != unseen {
-			t.Errorf("unseen %v:\n%s", unseen, told(faults))
+			t.Errorf("unseen %v:\n%s", unseen, describe(faults))
 		}
 		// A NIC at its rate gives packets back too, and nobody waits for a lock.
 		for _, f := range faults {
 			if f.Severity != knob.Low || !strings.Contains(f.Evidence, "a ring was full") ||
 				strings.Contains(f.Cause, "lock") {
-				t.Errorf("%s", told(faults))
+				t.Errorf("%s", describe(faults))
 			}
 		}
 	}
@@ -173,7 +173,7 @@ func TestAtLeast(t *testing.T) {
 		}
 		faults := Faults(s.observe())
 		if len(faults) != 1 || strings.HasPrefix(faults[0].Evidence, "at least 90000 waits for ") != partly {
-			t.Errorf("partly %v:\n%s", partly, told(faults))
+			t.Errorf("partly %v:\n%s", partly, describe(faults))
 		}
 	}
 }
@@ -190,10 +190,10 @@ func TestCrowded(t *testing.T) {
 	}
 	if faults := Faults(o); len(faults) != 1 || faults[0].Name() != "collision vnet0 tx 2" ||
 		faults[0].Mend.Knob != "guest.xps" {
-		t.Errorf("\n%s", told(faults))
+		t.Errorf("\n%s", describe(faults))
 	}
 	o.Rows = o.Rows[:4] // two flows on one of four queues: chance
 	if faults := Faults(o); len(faults) != 0 {
-		t.Errorf("\n%s", told(faults))
+		t.Errorf("\n%s", describe(faults))
 	}
 }

@@ -1,28 +1,27 @@
 package queuepath
 
 import (
-	"slices"
-
+	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
 )
 
-// What a collision on a NIC with mpps's lane program comes from.
+// The causes of collisions on a NIC with mpps's lane program.
 const (
-	planned = "planned" // windows that do not fit
-	astray  = "astray"  // lanes that do not arrive
+	plannedCause = "planned" // windows that do not fit
+	astrayCause  = "astray"  // lanes that leave by other queues than planned
 )
 
-// carried tells how senders that have lanes came to a queue: by their windows, or elsewhere. Empty where one of them
-// has none: then it is the kernel's choice that brought it there.
-func (d *Device) carried(q Queue, senders []Queue) string {
-	cause := planned
+// laneCause returns why senders with lanes share a queue: their windows, or lanes gone astray. It returns "" if one of
+// them has no lane: then the kernel chose the queue.
+func (d *Device) laneCause(q Queue, senders []Queue) string {
+	cause := plannedCause
 	for _, from := range senders {
-		at := slices.IndexFunc(d.Lanes, func(l setting.Lane) bool { return l.Tap == from.Device })
+		lane := facts.Find(d.Lanes, func(l *setting.Lane) bool { return l.Tap == from.Device })
 		switch {
-		case at < 0 || from.Queue < 0:
+		case lane == nil || from.Queue < 0:
 			return ""
-		case QueueOf(d.Lanes[at], from.Queue) != q.Queue:
-			cause = astray
+		case QueueOf(*lane, from.Queue) != q.Queue:
+			cause = astrayCause
 		}
 	}
 	if len(senders) == 0 {
@@ -31,8 +30,8 @@ func (d *Device) carried(q Queue, senders []Queue) string {
 	return cause
 }
 
-// devicesFirst is the first device of some queues.
-func devicesFirst(queues []Queue) string {
+// firstDevice returns the device of the first of some queues.
+func firstDevice(queues []Queue) string {
 	if len(queues) == 0 {
 		return "TAP"
 	}

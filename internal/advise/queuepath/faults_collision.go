@@ -9,29 +9,30 @@ import (
 	"strings"
 
 	"mpps/internal/model/setting"
+
+	"mpps/internal/model/facts"
 )
 
-// clash is a queue that more senders share than would need to.
+// clash is a queue that more senders share than necessary.
 type clash struct {
 	queue   Queue
 	parties []Queue
 	packets uint64
 }
 
-// collisions are the devices on whose queues senders meet although there are enough queues: more on a queue than the
-// device's senders divided by its queues. Who is a sender depends on who chooses. With XPS it is the sending CPU: what
-// one CPU sends takes one queue, and two lanes of one CPU do not wait for each other. Without XPS it is the queue where
-// the packet came from.
+// collisions returns the devices with more senders on a queue than the device's senders divided by its queues. With XPS
+// a sender is a CPU: its packets take one queue, and two lanes of one CPU do not wait for each other. Without XPS it is
+// the queue that the packet came from.
 func (j *judge) collisions(funnels, flapping []Fault) []Fault {
 	var all []Fault
 	for _, side := range j.orderedSides() {
 		d := j.Device(side.Device)
-		if side.Direction != Tx || d == nil || d.TxQueues < 2 || !d.Terminal() || !j.weighs(j.sides[side].packets) {
+		if side.Direction != Tx || d == nil || d.TxQueues < 2 || !d.Terminal() || !j.matters(j.sides[side].packets) {
 			continue
 		}
 		switch {
 		case d.guest():
-			all = append(all, j.crowded(d, side)...)
+			all = append(all, j.guestCollision(d, side)...)
 		case j.inward(d):
 		case j.byXPS(d, side):
 			all = append(all, j.xpsCollision(d, side)...)
@@ -39,31 +40,27 @@ func (j *judge) collisions(funnels, flapping []Fault) []Fault {
 			all = append(all, j.laneCollisions(d, side, funnels)...)
 		}
 	}
-	for i := range all {
-		f := &all[i]
-		if root := j.broughtBy(flapping, f); root != "" {
-			f.Follows = root
-		}
+	for f := range facts.Each(all) {
+		f.Follows = cmp.Or(j.flappingBehind(flapping, f), f.Follows)
 	}
 	return all
 }
 
-// broughtBy is the name of the flapping that brings a collision about: without the flows that change queues on that
-// device there would be one sender on each of its queues.
-func (j *judge) broughtBy(flapping []Fault, c *Fault) string {
-	at := slices.IndexFunc(flapping, func(p Fault) bool { return p.Device == c.Device && p.direction() == Tx })
-	if at < 0 {
+// flappingBehind returns the name of the flapping that causes a collision, "" if none does: without the flows that
+// change queues each queue of the device would have one sender.
+func (j *judge) flappingBehind(flapping []Fault, c *Fault) string {
+	flap := facts.Find(flapping, func(p *Fault) bool { return p.Device == c.Device && p.direction() == Tx })
+	if flap == nil {
 		return ""
 	}
-	flap := &flapping[at]
 	var moving uint64
 	for _, q := range c.Queues {
 		steady := 0
-		for origin, n := range j.at[q].byOrigin {
+		for origin, n := range j.loads[q].byOrigin {
 			switch {
 			case flap.origins[origin]:
 				moving += n
-			case c.origins[origin] && float64(n) >= party*float64(j.at[q].packets):
+			case c.origins[origin] && float64(n) >= partyPart*float64(j.loads[q].packets):
 				steady++
 			}
 		}
@@ -71,13 +68,13 @@ func (j *judge) broughtBy(flapping []Fault, c *Fault) string {
 			return ""
 		}
 	}
-	if float64(moving) < party*float64(c.Packets) {
+	if float64(moving) < partyPart*float64(c.Packets) {
 		return ""
 	}
 	return cmp.Or(flap.Follows, flap.Name())
 }
 
-// byXPS reports whether the queue is chosen by the CPU: sets are there for the CPUs that send nearly all of it.
+// byXPS reports whether the CPU chooses the queue: the CPUs that send at least 90 % of the packets have XPS sets.
 func (j *judge) byXPS(d *Device, side Side) bool {
 	var covered uint64
 	for cpu, n := range j.sides[side].choosers {
@@ -88,12 +85,12 @@ func (j *judge) byXPS(d *Device, side Side) bool {
 	return float64(covered) >= 0.9*float64(j.sides[side].packets)
 }
 
-// xpsCollision is found where XPS has more CPUs send by one queue than it must; and where a queue's set has more CPUs
-// than it must and lanes meet there, even if one CPU alone sent all of them just now.
+// xpsCollision finds queues that XPS gives to more sending CPUs than necessary. Also queues whose set has more CPUs
+// than necessary and where lanes meet, even if one CPU alone sent all of them just now.
 func (j *judge) xpsCollision(d *Device, side Side) []Fault {
 	total := j.sides[side]
-	fair := share(len(goodPart(total.choosers, sender)), d.TxQueues)
-	lanes := share(len(total.senders(sender)), d.TxQueues)
+	fair := fairShare(len(cpusWith(total.choosers, senderPart)), d.TxQueues)
+	lanes := fairShare(len(total.senders(senderPart)), d.TxQueues)
 	var mapped setting.CPUSet
 	for _, set := range d.XPS {
 		mapped = mapped.Or(set)
@@ -101,10 +98,10 @@ func (j *judge) xpsCollision(d *Device, side Side) []Fault {
 	f := Fault{Kind: Collision, Device: d.Name, origins: map[Queue]bool{}}
 	var sending []int
 	for _, q := range j.queuesOf(side) {
-		l := j.at[q]
-		cpus, from := goodPart(l.choosers, party), l.senders(party)
-		unfair := q.Queue < len(d.XPS) && len(d.XPS[q.Queue]) > share(len(mapped), d.TxQueues)
-		if !j.weighs(l.packets) || len(cpus) <= fair && !(unfair && len(from) > lanes) {
+		l := j.loads[q]
+		cpus, from := cpusWith(l.choosers, partyPart), l.senders(partyPart)
+		unfair := q.Queue < len(d.XPS) && len(d.XPS[q.Queue]) > fairShare(len(mapped), d.TxQueues)
+		if !j.matters(l.packets) || len(cpus) <= fair && !(unfair && len(from) > lanes) {
 			continue
 		}
 		f.Queues, f.Packets, sending = append(f.Queues, q), f.Packets+l.packets, append(sending, cpus...)
@@ -115,10 +112,10 @@ func (j *judge) xpsCollision(d *Device, side Side) []Fault {
 	if len(f.Queues) == 0 {
 		return nil
 	}
-	j.place(&f, d, side)
+	j.setObject(&f, d, side)
 	lanesSent := ""
 	if len(f.origins) > 0 {
-		lanesSent = " " + some(len(f.origins), "lane")
+		lanesSent = " " + count(len(f.origins), "lane")
 	}
 	f.Evidence = fmt.Sprintf("%s send%s by %s %s of %s; %s idle", cpuWords(setting.CPUs(sending...)), lanesSent,
 		plural(len(f.Queues), "queue"), numbersOf(f.Queues),
@@ -135,26 +132,26 @@ func (j *judge) xpsCollision(d *Device, side Side) []Fault {
 			cpuWords(set))
 	}
 	f.Mend = Mend{Text: "divide the CPUs that send, above all those of the vhost threads, among the queues of " +
-		d.Name, Command: steer, Knob: "nic.xps"}
+		d.Name, Command: steerCommand, Knob: "nic.xps"}
 	return []Fault{f}
 }
 
-// share is how many of n a queue has at least, if they are divided evenly.
-func share(n, queues int) int { return (n + queues - 1) / queues }
+// fairShare returns how many of n the fullest queue has if they are divided evenly.
+func fairShare(n, queues int) int { return (n + queues - 1) / queues }
 
-// laneCollisions are found where queues that packets came from meet on one queue, by cause.
+// laneCollisions finds queues where the packets of several origin queues meet, one fault for each cause.
 func (j *judge) laneCollisions(d *Device, side Side, funnels []Fault) []Fault {
-	from := j.sides[side].senders(sender)
-	fair := share(len(from), d.TxQueues)
+	from := j.sides[side].senders(senderPart)
+	fair := fairShare(len(from), d.TxQueues)
 	by := map[string][]clash{}
 	for _, q := range j.queuesOf(side) {
-		l := j.at[q]
-		parties := slices.DeleteFunc(l.senders(party), func(o Queue) bool { return !slices.Contains(from, o) })
-		if len(parties) <= fair || len(from) > d.TxQueues && j.shared(d, side, parties, q, fair) {
+		l := j.loads[q]
+		parties := slices.DeleteFunc(l.senders(partyPart), func(o Queue) bool { return !slices.Contains(from, o) })
+		if len(parties) <= fair || len(from) > d.TxQueues && j.sharedFairly(d, side, parties, q, fair) {
 			continue
 		}
-		cause := j.throughFunnel(q, parties, funnels)
-		if carried := d.carried(q, parties); carried != "" {
+		cause := j.funnelBefore(q, parties, funnels)
+		if carried := d.laneCause(q, parties); carried != "" {
 			cause = carried
 		} else if cause == "" && sameNumbers(parties, d.TxQueues) {
 			cause = "kept"
@@ -170,29 +167,29 @@ func (j *judge) laneCollisions(d *Device, side Side, funnels []Fault) []Fault {
 				f.origins[p] = true
 			}
 		}
-		if !j.weighs(f.Packets) {
+		if !j.matters(f.Packets) {
 			continue
 		}
-		j.place(&f, d, side)
+		j.setObject(&f, d, side)
 		meet := slices.SortedFunc(maps.Keys(f.origins), compareQueues)
-		f.Evidence = fmt.Sprintf("%s (%s) meet on %s %s of %s; %s idle", some(len(meet), "queue"), devicesOf(meet),
+		f.Evidence = fmt.Sprintf("%s (%s) meet on %s %s of %s; %s idle", count(len(meet), "queue"), devicesOf(meet),
 			plural(len(f.Queues), "queue"),
 			numbersOf(f.Queues), d.Name, j.idle(d, side))
-		if crowd := crowdOf(by[cause]); len(from) > d.TxQueues && crowd > fair {
+		if crowd := mostSenders(by[cause]); len(from) > d.TxQueues && crowd > fair {
 			f.Evidence += fmt.Sprintf("; %d on one where %d would do", crowd, fair)
 		}
 		f.Mend = Mend{Text: "give each guest queue a window of " + d.Name + "'s queues and carry its number there",
-			Command: steer, Knob: "overlay.queue_mapping"}
+			Command: steerCommand, Knob: "overlay.queue_mapping"}
 		switch cause {
-		case planned:
+		case plannedCause:
 			f.Cause = fmt.Sprintf("mpps's lane program leads them there: the windows of %s were planned for other "+
 				"guests, or for what they sent then", d.Name)
-			f.Mend.Text = "plan the windows anew, from what guests send now"
-		case astray:
+			f.Mend.Text = "plan the windows again, from what guests send now"
+		case astrayCause:
 			f.Cause = fmt.Sprintf("mpps's lane program is attached to %s, and lanes do not come out where they were "+
-				"planned: something behind it erases them or chooses anew", d.Name)
+				"planned: something after it erases them or chooses again", d.Name)
 			f.Mend = Mend{Text: "see what else is attached to the taps and to " + d.Name,
-				Command: "tc filter show dev " + devicesFirst(meet) + " ingress", Knob: "overlay.queue_mapping"}
+				Command: "tc filter show dev " + firstDevice(meet) + " ingress", Knob: "overlay.queue_mapping"}
 		case "kept":
 			f.Cause = fmt.Sprintf("the kernel takes the queue's number at the tap for the queue of %s: the first "+
 				"queues of all guests are its first queues", d.Name)
@@ -208,21 +205,18 @@ func (j *judge) laneCollisions(d *Device, side Side, funnels []Fault) []Fault {
 	return all
 }
 
-// throughFunnel is the name of the first funnel that nearly all packets of some origins passed on their way to a queue.
-func (j *judge) throughFunnel(q Queue, origins []Queue, funnels []Fault) string {
+// funnelBefore returns the name of the first funnel that at least 90 % of some origins' packets passed before a queue,
+// "" if there is none.
+func (j *judge) funnelBefore(q Queue, origins []Queue, funnels []Fault) string {
 	for _, f := range funnels {
 		var passed, all uint64
-		for i := range j.lanes {
-			l := &j.lanes[i]
+		for l := range facts.Each(j.lanes) {
 			at := slices.IndexFunc(l.Stops, func(s Stop) bool { return s.Queue == q })
 			if at < 0 || !slices.Contains(origins, l.Origin()) {
 				continue
 			}
 			all += l.Packets
-			if slices.ContainsFunc(l.Stops[:at], func(s Stop) bool {
-				return s.Device == f.Device &&
-					s.Direction == Tx
-			}) {
+			if slices.ContainsFunc(l.Stops[:at], func(s Stop) bool { return s.Side() == Side{f.Device, Tx} }) {
 				passed += l.Packets
 			}
 		}
@@ -233,7 +227,7 @@ func (j *judge) throughFunnel(q Queue, origins []Queue, funnels []Fault) string 
 	return ""
 }
 
-// sameNumbers reports whether queues of different devices have one number, as a device of n queues counts.
+// sameNumbers reports whether queues of different devices have the same number modulo n.
 func sameNumbers(queues []Queue, n int) bool {
 	devices := map[string]bool{}
 	for _, q := range queues {
@@ -245,16 +239,16 @@ func sameNumbers(queues []Queue, n int) bool {
 	return len(devices) > 1 || len(queues) > 1 && n < len(queues)
 }
 
-// crowded is found where all that many queues send to a guest takes one of its queues. Which one is the guest's own
-// choice: a tap remembers by which queue it sent each flow (drivers/net/tun.c, tun_automq_select_queue). That flows
-// hash to one by chance must be less likely than once in 64.
-func (j *judge) crowded(d *Device, side Side) []Fault {
-	from := j.sides[side].senders(sender)
+// guestCollision finds a guest that receives the packets of many queues by one of its own. The guest chooses the queue:
+// a tap remembers by which queue the guest sent each flow (drivers/net/tun.c, tun_automq_select_queue). The chance that
+// the flows merely hash to one queue must be below 1 in 64.
+func (j *judge) guestCollision(d *Device, side Side) []Fault {
+	from := j.sides[side].senders(senderPart)
 	if len(from) < 2 || float64(len(from)-1)*math.Log2(float64(d.TxQueues)) < 6 {
 		return nil
 	}
 	for _, q := range j.queuesOf(side) {
-		l := j.at[q]
+		l := j.loads[q]
 		if float64(l.packets) < 0.98*float64(j.sides[side].packets) {
 			continue
 		}
@@ -262,8 +256,8 @@ func (j *judge) crowded(d *Device, side Side) []Fault {
 		for _, origin := range from {
 			f.origins[origin] = true
 		}
-		j.place(&f, d, side)
-		f.Evidence = fmt.Sprintf("%s (%s) lead to queue %d of %s; %s idle", some(len(from), "queue"), devicesOf(from),
+		j.setObject(&f, d, side)
+		f.Evidence = fmt.Sprintf("%s (%s) lead to queue %d of %s; %s idle", count(len(from), "queue"), devicesOf(from),
 			q.Queue, d.Name, j.idle(d, side))
 		f.Cause = "the guest answers these flows by one queue, and the tap follows it"
 		f.Mend = Mend{Text: "in the guest, use all channels and spread them by CPU", Command: "mpps plan",
@@ -273,8 +267,8 @@ func (j *judge) crowded(d *Device, side Side) []Fault {
 	return nil
 }
 
-// place fills in what follows from where a collision is.
-func (j *judge) place(f *Fault, d *Device, side Side) {
+// setObject sets the object and share of a collision.
+func (j *judge) setObject(f *Fault, d *Device, side Side) {
 	f.Object = d.Name
 	if len(f.Queues) == 1 {
 		f.Object = fmt.Sprintf("%s %s %d", d.Name, side.Direction, f.Queues[0].Queue)
@@ -282,15 +276,15 @@ func (j *judge) place(f *Fault, d *Device, side Side) {
 	f.Share = j.share(f.Packets)
 }
 
-// idle says how many of a device's transmit queues had next to nothing to do.
+// idle returns in words how many of a device's transmit queues had next to nothing to do.
 func (j *judge) idle(d *Device, side Side) string {
-	return fmt.Sprintf("%d of %s", j.idleQueues(d, side), some(d.TxQueues, "queue"))
+	return fmt.Sprintf("%d of %s", j.idleQueues(d, side), count(d.TxQueues, "queue"))
 }
 
 func (j *judge) idleQueues(d *Device, side Side) int {
 	busy := 0
 	for _, q := range j.queuesOf(side) {
-		if n := j.at[q].packets; n >= leastSent &&
+		if n := j.loads[q].packets; n >= leastSent &&
 			float64(n)*float64(d.TxQueues) >= 0.1*float64(j.sides[side].packets) {
 			busy++
 		}
@@ -305,7 +299,7 @@ func plural(n int, word string) string {
 	return word + "s"
 }
 
-// cpuWords writes a set of CPUs with its noun.
+// cpuWords formats a set of CPUs with its noun.
 func cpuWords(set setting.CPUSet) string {
 	switch {
 	case len(set) == 0:

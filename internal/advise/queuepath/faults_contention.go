@@ -4,18 +4,20 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"mpps/internal/model/facts"
 )
 
-// What is too little waiting to be named.
+// Lower bounds of contention.
 const (
 	leastWaits   = 100
-	leastWaiting = 0.01 // waits by packet of the device
+	leastWaiting = 0.01 // waits per packet of the device
 	leastWaited  = 0.01 // of one CPU's time
-	leastRequeue = 0.05 // of the device's packets, where locks cannot be seen
+	leastRequeue = 0.05 // of the device's packets, if locks cannot be seen
 )
 
-// contention are the devices where CPUs wait for each other. Most often it follows from a fault that was found already:
-// many senders on few queues.
+// contention returns the devices where CPUs wait for each other. Mostly it follows from a fault already found: many
+// senders on few queues.
 func (j *judge) contention(found []Fault) []Fault {
 	var devices []string
 	for _, c := range j.Contention {
@@ -27,27 +29,26 @@ func (j *judge) contention(found []Fault) []Fault {
 	slices.Sort(devices)
 	var all []Fault
 	for _, name := range slices.Compact(devices) {
-		f := j.waiting(name)
+		f := j.lockWaits(name)
 		if f == nil {
-			f = j.requeued(name)
+			f = j.requeueFault(name)
 		}
 		if f == nil {
 			continue
 		}
-		for i := range found {
-			if found[i].Device == name && (found[i].Kind == Funnel || found[i].Kind == Collision) {
-				f.Follows = cmp.Or(funnelOf(found, found[i].Follows), found[i].Name())
-				f.Cause = "several CPUs send where they need not meet: see " + found[i].Name()
-				f.Mend = found[i].Mend
-				break
-			}
+		if root := facts.Find(found, func(c *Fault) bool {
+			return c.Device == name && (c.Kind == Funnel || c.Kind == Collision)
+		}); root != nil {
+			f.Follows = cmp.Or(funnelOf(found, root.Follows), root.Name())
+			f.Cause = "several CPUs send where they need not meet: see " + root.Name()
+			f.Mend = root.Mend
 		}
 		all = append(all, *f)
 	}
 	return all
 }
 
-// funnelOf is a name if it is that of a funnel.
+// funnelOf returns the name if it is a funnel's, else "".
 func funnelOf(found []Fault, name string) string {
 	if slices.ContainsFunc(found, func(f Fault) bool { return f.Kind == Funnel && f.Name() == name }) {
 		return name
@@ -55,8 +56,8 @@ func funnelOf(found []Fault, name string) string {
 	return ""
 }
 
-// waiting is contention by the kernel's own account (tracepoints lock:contention_begin and contention_end, Linux 5.19).
-func (j *judge) waiting(device string) *Fault {
+// lockWaits finds contention by the kernel's tracepoints (lock:contention_begin and contention_end, Linux 5.19).
+func (j *judge) lockWaits(device string) *Fault {
 	f := &Fault{Kind: Contended, Object: device, Device: device}
 	var waits, ns uint64
 	var worst Contention
@@ -76,7 +77,7 @@ func (j *judge) waiting(device string) *Fault {
 		}
 	}
 	l := j.sides[Side{device, Tx}]
-	if l == nil || waits < leastWaits || j.Watched <= 0 || !j.weighs(l.packets) ||
+	if l == nil || waits < leastWaits || j.Watched <= 0 || !j.matters(l.packets) ||
 		float64(waits) < leastWaiting*float64(l.packets) || float64(ns) < leastWaited*j.Watched*1e9 {
 		return nil
 	}
@@ -96,23 +97,23 @@ func (j *judge) waiting(device string) *Fault {
 	f.Evidence = fmt.Sprintf("%s%d waits for %d packets, %d ns each, together %s of a CPU; most for the %s%s", least,
 		waits, l.packets, ns/waits,
 		percent(float64(ns)/(j.Watched*1e9)), lockNames[worst.Lock], where)
-	f.Cause, f.Mend = j.whyWaiting(device, root*2 > ns)
+	f.Cause, f.Mend = j.waitCause(device, root*2 > ns)
 	return f
 }
 
-// lockNames says what each lock is.
+// lockNames are the locks' names for people.
 var lockNames = map[string]string{"xmit": "transmit lock", "qdisc": "lock of the queue discipline",
 	"busy": "busy lock of the queue discipline", "seq": "turn in the queue discipline"}
 
-func (j *judge) whyWaiting(device string, root bool) (string, Mend) {
+func (j *judge) waitCause(device string, root bool) (string, Mend) {
 	d := cmp.Or(j.Device(device), &Device{Name: device})
-	cpus := cpuWords(j.sides[Side{device, Tx}].cpus(party))
+	cpus := cpuWords(j.sides[Side{device, Tx}].cpus(partyPart))
 	if root && d.TxQueues > 1 {
 		return fmt.Sprintf("%s has one queue discipline (%s) for all of its %s, and %s take its lock in turn", device,
-			cmp.Or(d.Qdisc, "unknown"), some(d.TxQueues, "queue"), cpus), rootMend(d)
+			cmp.Or(d.Qdisc, "unknown"), count(d.TxQueues, "queue"), cpus), rootMend(d)
 	}
 	return fmt.Sprintf("%s send by the same queues of %s", cpus, device),
-		Mend{Text: "divide the CPUs that send among the queues", Command: steer, Knob: "nic.xps"}
+		Mend{Text: "divide the CPUs that send among the queues", Command: steerCommand, Knob: "nic.xps"}
 }
 
 // blind reports whether something could not be seen.
@@ -120,12 +121,13 @@ func (j *judge) blind(to Blind) bool {
 	return slices.ContainsFunc(j.Unseen, func(u Unseen) bool { return u.Blind == to })
 }
 
-// requeued is what the queue discipline got back, for kernels that do not tell of locks. A packet comes back because
-// the ring was full or stopped; for the lock the kernel waits (net/sched/sch_generic.c, sch_direct_xmit). So it tells
-// that several CPUs send more by one queue than its ring takes, and not how long they wait for each other.
-func (j *judge) requeued(device string) *Fault {
+// requeueFault finds contention by requeues, for kernels that do not report waits for locks. A packet is requeued
+// because the ring was full or stopped; for the lock the kernel waits (net/sched/sch_generic.c, sch_direct_xmit). So
+// requeues show that several CPUs send more by one queue than its ring takes, but not how long they wait for each
+// other.
+func (j *judge) requeueFault(device string) *Fault {
 	l := j.sides[Side{device, Tx}]
-	if !j.blind(BlindLocks) || l == nil || j.Seconds <= 0 || j.Watched <= 0 || !j.weighs(l.packets) {
+	if !j.blind(BlindLocks) || l == nil || j.Seconds <= 0 || j.Watched <= 0 || !j.matters(l.packets) {
 		return nil
 	}
 	var count uint64
@@ -136,7 +138,7 @@ func (j *judge) requeued(device string) *Fault {
 	}
 	f := &Fault{Kind: Contended, Object: device, Device: device, full: true}
 	for _, q := range j.queuesOf(Side{device, Tx}) {
-		if len(j.at[q].cpus(party)) > 1 {
+		if len(j.loads[q].cpus(partyPart)) > 1 {
 			f.Queues = append(f.Queues, q)
 		}
 	}
@@ -148,9 +150,10 @@ func (j *judge) requeued(device string) *Fault {
 	f.Packets = uint64(f.Share * float64(j.total))
 	f.Evidence = fmt.Sprintf("the queue discipline of %s got %d of about %.0f packets back: a ring was full; this "+
 		"kernel does not tell of waits for locks", device, count, sent)
-	f.Cause = fmt.Sprintf("%s send by the same queues of %s, and more than their rings take", cpuWords(l.cpus(party)),
+	f.Cause = fmt.Sprintf("%s send by the same queues of %s, and more than their rings take",
+		cpuWords(l.cpus(partyPart)),
 		device)
 	f.Mend = Mend{Text: "divide the CPUs that send among the queues; where the NIC is at its rate a full ring is no " +
-		"fault", Command: steer, Knob: "nic.xps"}
+		"fault", Command: steerCommand, Knob: "nic.xps"}
 	return f
 }

@@ -7,51 +7,51 @@ import (
 	"slices"
 
 	"mpps/internal/model/setting"
+
+	"mpps/internal/model/facts"
 )
 
-// What is too rare to be called flapping: a thread that the scheduler moves takes its flows along, once for each move,
-// and each flow of a device whose settings are changed moves once.
+// Lower bounds of flapping. A thread that the scheduler moves takes its flows along once for each move, and a change of
+// a device's settings moves each flow once.
 const (
 	leastMoves = 20
 	leastFlap  = 0.005 // of the frames
 )
 
-// flap is how often flows that came by one device changed queues of a side.
+// flap counts how often flows that came by one device changed queues of a side.
 type flap struct {
 	frames, moves, packets uint64
 	origins                map[Queue]bool
-	cpus                   map[Queue]map[int]uint64 // packets by origin and CPU that chose the queue
-	took                   map[cpuOf]map[int]uint64 // and by the queue that they took
+	took                   map[chooser]map[int]uint64 // packets by queue
 }
 
-// cpuOf is a CPU that chooses queues for packets of an origin.
-type cpuOf struct {
+// chooser is a CPU that chooses queues for packets of an origin.
+type chooser struct {
 	origin Queue
 	cpu    int
 }
 
 func newFlap() *flap {
-	return &flap{origins: map[Queue]bool{}, cpus: map[Queue]map[int]uint64{}, took: map[cpuOf]map[int]uint64{}}
+	return &flap{origins: map[Queue]bool{}, took: map[chooser]map[int]uint64{}}
 }
 
-// byCPU reports whether a CPU's packets keep to a queue, so that they change it by changing the CPU.
+// byCPU reports whether each CPU's packets keep to a queue, so that flows change queues because they change CPUs.
 func (f *flap) byCPU() bool {
 	var all, kept uint64
 	for _, queues := range f.took {
 		for _, n := range queues {
 			all += n
 		}
-		kept += queues[most(queues)]
+		kept += queues[busiestKey(queues)]
 	}
 	return float64(kept) >= 0.9*float64(all)
 }
 
-// flapping are the devices whose queues flows change between, again and again. Behind the first one on their way the
-// same flows mostly change queues too: a consequence.
+// flapping returns the devices between whose queues flows change again and again. After the first such device the same
+// flows mostly change queues too: that is a consequence.
 func (j *judge) flapping() []Fault {
 	seen := map[Side]map[string]*flap{} // by side, and by device of the origin
-	for i := range j.Rows {
-		r := &j.Rows[i]
+	for r := range facts.Each(j.Rows) {
 		side := r.To.Side()
 		if seen[side] == nil {
 			seen[side] = map[string]*flap{}
@@ -65,23 +65,19 @@ func (j *judge) flapping() []Fault {
 		if r.Moves > 0 {
 			f.origins[r.Origin] = true
 		}
-		if f.cpus[r.Origin] == nil {
-			f.cpus[r.Origin] = map[int]uint64{}
-		}
-		chooser := cpuOf{r.Origin, r.Chooser()}
+		chooser := chooser{r.Origin, r.Chooser()}
 		if f.took[chooser] == nil {
 			f.took[chooser] = map[int]uint64{}
 		}
 		f.took[chooser][r.To.Queue] += r.Packets
-		f.cpus[r.Origin][chooser.cpu] += r.Packets
 	}
 	var all []Fault
-	roots := map[string]string{} // by device of the origin: where its flows begin to flap
+	roots := map[string]string{} // by device of the origin: where its flows first flap
 	for _, side := range j.orderedSides() {
 		byRoot := map[string]*flap{}
 		for _, device := range slices.Sorted(maps.Keys(seen[side])) {
 			f := seen[side][device]
-			if f.moves < leastMoves || float64(f.moves) < leastFlap*float64(f.frames) || !j.weighs(f.packets) {
+			if f.moves < leastMoves || float64(f.moves) < leastFlap*float64(f.frames) || !j.matters(f.packets) {
 				continue
 			}
 			root := roots[device]
@@ -91,48 +87,56 @@ func (j *judge) flapping() []Fault {
 			if byRoot[root] == nil {
 				byRoot[root] = newFlap()
 			}
-			byRoot[root].join(f)
+			byRoot[root].merge(f)
 		}
 		for _, root := range slices.Sorted(maps.Keys(byRoot)) {
-			all = append(all, j.flappingAt(side, root, byRoot[root]))
+			all = append(all, j.flapFault(side, root, byRoot[root]))
 		}
 	}
 	return all
 }
 
-func (f *flap) join(more *flap) {
+func (f *flap) merge(more *flap) {
 	f.frames, f.moves, f.packets = f.frames+more.frames, f.moves+more.moves, f.packets+more.packets
 	maps.Copy(f.origins, more.origins)
-	maps.Copy(f.cpus, more.cpus)
 	maps.Copy(f.took, more.took)
 }
 
 func (j *judge) flapObject(side Side) string { return side.Device + " " + string(side.Direction) }
 
-func (j *judge) flappingAt(side Side, root string, f *flap) Fault {
+func (j *judge) flapFault(side Side, root string, f *flap) Fault {
 	fault := Fault{Kind: Flapping, Object: j.flapObject(side), Device: side.Device, Packets: f.packets,
 		Share: j.share(f.packets), Follows: root, origins: f.origins}
 	for _, q := range j.queuesOf(side) {
-		if j.at[q].moves > 0 {
+		if j.loads[q].moves > 0 {
 			fault.Queues = append(fault.Queues, q)
 		}
 	}
 	fault.Evidence = fmt.Sprintf("%d of %d frames (%s) took another queue of %s than the frame of their flow before "+
 		"them: queues %s",
 		f.moves, f.frames, percent(float64(f.moves)/float64(max(f.frames, 1))), side.Device, numbersOf(fault.Queues))
-	fault.Cause, fault.Mend = j.whyFlapping(side, f)
+	fault.Cause, fault.Mend = j.flapCause(side, f)
 	if root != "" {
 		fault.Cause = "the flows changed queues before: see " + root
 	}
 	return fault
 }
 
-// whyFlapping says what makes flows change queues, as far as what was seen tells, and what ends it.
-func (j *judge) whyFlapping(side Side, f *flap) (string, Mend) {
+// flapCause returns the likely cause of flows that change queues, and the remedy.
+func (j *judge) flapCause(side Side, f *flap) (string, Mend) {
 	d := cmp.Or(j.Device(side.Device), &Device{Name: side.Device})
-	var roaming setting.CPUSet // CPUs of one origin that several CPUs handle
-	for _, origin := range slices.SortedFunc(maps.Keys(f.cpus), compareQueues) {
-		if cpus := busyCPUs(f.cpus[origin]); len(cpus) > len(roaming) && len(cpus) > 1 {
+	by := map[Queue]map[int]uint64{} // packets by origin and CPU
+	for at, queues := range f.took {
+		if by[at.origin] == nil {
+			by[at.origin] = map[int]uint64{}
+		}
+		for _, n := range queues {
+			by[at.origin][at.cpu] += n
+		}
+	}
+	var roaming setting.CPUSet // the most CPUs that handle one origin's packets
+	for _, origin := range slices.SortedFunc(maps.Keys(by), compareQueues) {
+		if cpus := busyCPUs(by[origin]); len(cpus) > len(roaming) && len(cpus) > 1 {
 			roaming = cpus
 		}
 	}
@@ -160,5 +164,5 @@ func (j *judge) whyFlapping(side Side, f *flap) (string, Mend) {
 	}
 	return fmt.Sprintf("the choice of %s's queue was changed while flows went on: XPS, the number of queues, or a "+
 			"program", d.Name) + risk,
-		Mend{Text: "leave it as it is under load; a plan sets it once", Command: steer, Knob: "nic.xps"}
+		Mend{Text: "leave it as it is under load; a plan sets it once", Command: steerCommand, Knob: "nic.xps"}
 }

@@ -7,13 +7,13 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// overlays are the devices that make packets of packets; a packet that goes through one loses its queue where the
-// device has one (net/core/dev.c, netdev_core_pick_tx).
+// overlays are the kinds of devices that encapsulate packets. A packet loses its queue in one that has a single queue
+// (net/core/dev.c, netdev_core_pick_tx).
 var overlays = []string{"vxlan", "geneve", "gretap", "ip6gretap", "gre", "vlan"}
 
-// funnels are the devices where lanes come together: more senders than the device has queues, and fewer queues than the
-// NICs behind it. Whether that does harm is a second question (harmful). Inside a guest's own NIC they are not looked
-// for: a guest with one queue has one lane, and that is its affair.
+// funnels returns the devices where lanes come together: with more senders than queues, and fewer queues than the NICs
+// after them. Whether that does harm is a second question (harmfulFunnels). A guest's own NIC does not count: a guest
+// with one queue has one lane, and that is its own choice.
 func (j *judge) funnels() []Fault {
 	var all []Fault
 	for _, side := range j.orderedSides() {
@@ -22,8 +22,8 @@ func (j *judge) funnels() []Fault {
 			continue
 		}
 		l := j.sides[side]
-		from := l.senders(sender)
-		if len(from) <= d.TxQueues || !j.weighs(l.packets) {
+		from := l.senders(senderPart)
+		if len(from) <= d.TxQueues || !j.matters(l.packets) {
 			continue
 		}
 		if d.TxQueues > 1 && (d.Terminal() || d.TxQueues >= j.widestBehind(side)) {
@@ -38,16 +38,16 @@ func (j *judge) funnels() []Fault {
 		if d.locks() {
 			lock = "a lock"
 		}
-		f.Evidence = fmt.Sprintf("%s (%s) enter %s, which has %s and takes %s; sent by %s", some(len(from), "queue"),
+		f.Evidence = fmt.Sprintf("%s (%s) enter %s, which has %s and takes %s; sent by %s", count(len(from), "queue"),
 			devicesOf(from), d.Name,
-			some(d.TxQueues, "transmit queue"), lock, cpuWords(l.cpus(party)))
+			count(d.TxQueues, "transmit queue"), lock, cpuWords(l.cpus(partyPart)))
 		f.Cause, f.Mend = funnelCause(d), funnelMend(d)
 		all = append(all, f)
 	}
 	return all
 }
 
-// widestBehind is the most queues of any device that lanes reach behind a side.
+// widestBehind returns the most queues of any device that lanes reach after a side.
 func (j *judge) widestBehind(s Side) int {
 	most := 0
 	for i := range j.lanes {
@@ -62,30 +62,30 @@ func (j *judge) widestBehind(s Side) int {
 	return most
 }
 
-// harmful are the funnels that do harm: with a lock or a ring that several CPUs share, or because lanes that went
-// through together come out on the same queue of the NIC. A lockless tunnel above a NIC whose XPS goes by CPU does
-// none: lanes come out apart.
-func (j *judge) harmful(funnels, collisions []Fault) []Fault {
+// harmfulFunnels returns the funnels that do harm: several CPUs share their lock or ring, or lanes that went through
+// together come out on the same queue of the NIC. A lockless tunnel above a NIC with XPS does none: lanes come out
+// apart.
+func (j *judge) harmfulFunnels(funnels, collisions []Fault) []Fault {
 	return slices.DeleteFunc(slices.Clone(funnels), func(f Fault) bool {
 		d := j.Device(f.Device)
-		if (d.locks() || d.Terminal()) && len(j.sides[Side{f.Device, Tx}].cpus(party)) > 1 {
+		if (d.locks() || d.Terminal()) && len(j.sides[Side{f.Device, Tx}].cpus(partyPart)) > 1 {
 			return false
 		}
 		return !slices.ContainsFunc(collisions, func(c Fault) bool { return c.Follows == f.Name() })
 	})
 }
 
-// locks reports whether who sends by a device takes a lock: the device's own, or that of a queue discipline, which also
-// devices that need none (NETIF_F_LLTX) can have.
+// locks reports whether senders by a device take a lock: its own, or that of a queue discipline, which devices without
+// a lock of their own (NETIF_F_LLTX) can have too.
 func (d *Device) locks() bool { return !d.Lockless || d.Qdisc != "" && d.Qdisc != "noqueue" }
 
 func funnelCause(d *Device) string {
-	what := fmt.Sprintf("%s has %s", d.Name, some(d.TxQueues, "transmit queue"))
+	what := fmt.Sprintf("%s has %s", d.Name, count(d.TxQueues, "transmit queue"))
 	switch {
 	case d.Terminal() && !d.locks():
 		return what + ": all CPUs that send through it share one ring"
 	case !d.locks():
-		return what + ": it does not keep a packet's queue but erases it, and what comes behind chooses anew"
+		return what + ": it does not keep a packet's queue but erases it, and the device after it chooses again"
 	case d.Qdisc != "" && d.Qdisc != "noqueue":
 		return what + fmt.Sprintf(" with the queue discipline %s, whose lock all CPUs that send through it take in "+
 			"turn", d.Qdisc)
@@ -101,27 +101,28 @@ func funnelMend(d *Device) Mend {
 	switch {
 	case !d.locks():
 		return Mend{Text: "carry each packet's queue past it to the NIC, or let the NIC choose by CPU (XPS)",
-			Command: steer, Knob: "overlay.queue_mapping"}
+			Command: steerCommand, Knob: "overlay.queue_mapping"}
 	case d.Lockless && !slices.Contains(facts.TunnelTypes, d.Kind):
 		return Mend{Text: fmt.Sprintf("let it send without %s", d.Qdisc),
 			Command: fmt.Sprintf("tc qdisc replace dev %s root noqueue", d.Name), Knob: "overlay.queues"}
-	case d.Lockless: // but for the discipline
+	case d.Lockless: // except for the discipline
 		return Mend{Text: fmt.Sprintf(
 			"let it send without %s (noqueue), and carry each packet's queue past it to the NIC", d.Qdisc),
-			Command: steer, Knob: "overlay.queues"}
+			Command: steerCommand, Knob: "overlay.queues"}
 	}
 	return Mend{
-		Text: "make it anew with as many queues as the NIC (numtxqueues), which cuts its guests off meanwhile; " +
+		Text: "recreate it with as many queues as the NIC (numtxqueues), which cuts its guests off meanwhile; " +
 			"then mpps path --steer carries each packet's queue past it",
 		Command: "ip -d link show " + d.Name, Knob: "overlay.queues",
 	}
 }
 
-// rootMend is what mends the lock of one discipline for all queues of a device: none, where it is one of software whose
-// discipline steering takes off.
+// rootMend returns the remedy for the lock of one queue discipline for all queues of a device: no discipline on a
+// software device, from which steering removes it, else mq.
 func rootMend(d *Device) Mend {
 	if slices.Contains(facts.TunnelTypes, d.Kind) && d.Lockless {
-		return Mend{Text: "it is a device of software and needs none: noqueue", Command: steer, Knob: "overlay.queues"}
+		return Mend{Text: "it is a device of software and needs none: noqueue", Command: steerCommand,
+			Knob: "overlay.queues"}
 	}
 	return Mend{Text: "one for each queue", Command: fmt.Sprintf("tc qdisc replace dev %s root mq", d.Name)}
 }

@@ -7,12 +7,14 @@ import (
 	"slices"
 
 	"mpps/internal/model/setting"
+
+	"mpps/internal/model/facts"
 )
 
-// leastRemote is the part of a guest's or device's packets below which a remote CPU is not named.
+// leastRemote is the share of a guest's or device's packets below which remote CPUs are no fault.
 const leastRemote = 0.1
 
-// node is a CPU's NUMA node, −1 where it is not known.
+// node returns a CPU's NUMA node, −1 if it is not known.
 func (o *Observation) node(cpu int) int {
 	if cpu < 0 || cpu >= len(o.Nodes) {
 		return -1
@@ -20,10 +22,10 @@ func (o *Observation) node(cpu int) int {
 	return o.Nodes[cpu]
 }
 
-// remote is what crosses NUMA nodes: vhost threads on another node than the guest's memory or the NIC, then NICs whose
-// packets are handled on another node for another reason, then what is handed from a CPU to one of another node on the
-// way.
-func (j *judge) remote() []Fault {
+// remoteFaults returns what crosses NUMA nodes: vhost threads on another node than the guest's memory or the NIC, then
+// NICs whose packets are handled on another node for another reason, then packets that a CPU passes to one of another
+// node.
+func (j *judge) remoteFaults() []Fault {
 	nodes := map[int]bool{}
 	for _, n := range j.Nodes {
 		if n >= 0 {
@@ -35,13 +37,13 @@ func (j *judge) remote() []Fault {
 	}
 	all, named := j.remoteGuests()
 	all = append(all, j.remoteNICs(named)...)
-	return append(all, j.handedOver()...)
+	return append(all, j.handovers()...)
 }
 
-// far is what a guest's vhost threads handled far from something.
-type far struct {
+// remoteUse counts what a guest's vhost threads handled on other nodes.
+type remoteUse struct {
 	packets, memory, nic uint64
-	cpus, workers        map[int]bool // CPUs that are far; threads of these
+	cpus, workers        map[int]bool // remote CPUs, and the threads on them
 	memoryNodes          setting.CPUSet
 	nicName              string
 	nicNode              int
@@ -49,27 +51,28 @@ type far struct {
 	queues               map[Queue]bool
 }
 
-// remoteGuests looks at the threads that carry guests' packets. It also lists whose packets were named.
+// remoteGuests checks the threads that carry guests' packets. It also returns the origins of the faults' packets.
 func (j *judge) remoteGuests() ([]Fault, map[Queue]bool) {
-	by := map[string]*far{}
+	by := map[string]*remoteUse{}
 	device := map[string]string{}
 	for _, v := range j.Vhost {
 		name := cmp.Or(v.Guest, v.Device)
 		g := by[name]
 		if g == nil {
-			g = &far{cpus: map[int]bool{}, workers: map[int]bool{}, origins: map[Queue]bool{}, queues: map[Queue]bool{},
+			g = &remoteUse{cpus: map[int]bool{}, workers: map[int]bool{}, origins: map[Queue]bool{},
+				queues:  map[Queue]bool{},
 				nicNode: -1}
 			by[name], device[name] = g, v.Device
 		}
 		g.memoryNodes = g.memoryNodes.Or(v.Memory)
-		if l := j.at[Queue{v.Device, Rx, v.Queue}]; l != nil {
-			nic := j.nicOf(Queue{v.Device, Rx, v.Queue})
+		if l := j.loads[Queue{v.Device, Rx, v.Queue}]; l != nil {
+			nic := j.nicBehind(Queue{v.Device, Rx, v.Queue})
 			for cpu, n := range l.byCPU {
-				g.count(j, v, Queue{v.Device, Rx, v.Queue}, nic, cpu, n)
+				g.add(j, v, Queue{v.Device, Rx, v.Queue}, nic, cpu, n)
 			}
 		}
-		if l := j.at[Queue{v.Device, Tx, v.Queue}]; l != nil { // sent by whoever it came from, read by the thread
-			g.count(j, v, Queue{v.Device, Tx, v.Queue}, j.nicOf(Queue{v.Device, Tx, v.Queue}), v.CPU, l.packets)
+		if l := j.loads[Queue{v.Device, Tx, v.Queue}]; l != nil { // sent on any CPU, read by the thread
+			g.add(j, v, Queue{v.Device, Tx, v.Queue}, j.nicBehind(Queue{v.Device, Tx, v.Queue}), v.CPU, l.packets)
 		}
 	}
 	named := map[Queue]bool{}
@@ -77,7 +80,7 @@ func (j *judge) remoteGuests() ([]Fault, map[Queue]bool) {
 	for _, name := range slices.Sorted(maps.Keys(by)) {
 		g := by[name]
 		away := max(g.memory, g.nic)
-		if !j.weighs(away) || float64(away) < leastRemote*float64(g.packets) {
+		if !j.matters(away) || float64(away) < leastRemote*float64(g.packets) {
 			continue
 		}
 		f := Fault{Kind: RemoteNode, Object: "vhost of " + name, Device: device[name], Packets: away,
@@ -93,10 +96,10 @@ func (j *judge) remoteGuests() ([]Fault, map[Queue]bool) {
 		case float64(g.memory) >= leastRemote*float64(g.packets):
 			f.Evidence += fmt.Sprintf("the guest's memory (node %s)", g.memoryNodes)
 			f.Cause = fmt.Sprintf("%s run far from the memory that they copy from and to",
-				some(len(g.workers), "vhost thread"))
+				count(len(g.workers), "vhost thread"))
 		default:
 			f.Evidence += fmt.Sprintf("%s (node %d)", g.nicName, g.nicNode)
-			f.Cause = fmt.Sprintf("%s run far from %s", some(len(g.workers), "vhost thread"), g.nicName)
+			f.Cause = fmt.Sprintf("%s run far from %s", count(len(g.workers), "vhost thread"), g.nicName)
 			if len(g.memoryNodes) > 0 && !g.memoryNodes.Has(g.nicNode) {
 				f.Cause = "the guest itself has its place far from " + g.nicName
 				f.Mend = Mend{Text: "move the guest to the NIC's node, or its traffic to a NIC of its node",
@@ -108,7 +111,7 @@ func (j *judge) remoteGuests() ([]Fault, map[Queue]bool) {
 	return all, named
 }
 
-func (g *far) count(j *judge, v Vhost, q Queue, nic *Device, cpu int, n uint64) {
+func (g *remoteUse) add(j *judge, v Vhost, q Queue, nic *Device, cpu int, n uint64) {
 	node := j.node(cpu)
 	g.packets += n
 	if node < 0 {
@@ -125,15 +128,14 @@ func (g *far) count(j *judge, v Vhost, q Queue, nic *Device, cpu int, n uint64) 
 		return
 	}
 	g.cpus[cpu], g.workers[v.Thread], g.queues[q] = true, true, true
-	for origin := range j.at[q].byOrigin {
+	for origin := range j.loads[q].byOrigin {
 		g.origins[origin] = true
 	}
 }
 
-// nicOf is the NIC at the other end of the widest lane that begins or ends at a queue, nil where there is none.
-func (j *judge) nicOf(q Queue) *Device {
-	for i := range j.lanes {
-		l := &j.lanes[i]
+// nicBehind returns the NIC at the other end of the widest lane that begins or ends at a queue, nil if there is none.
+func (j *judge) nicBehind(q Queue) *Device {
+	for l := range facts.Each(j.lanes) {
 		var other Queue
 		switch q {
 		case l.Origin():
@@ -150,7 +152,7 @@ func (j *judge) nicOf(q Queue) *Device {
 	return nil
 }
 
-// remoteNICs are NICs whose packets are received or sent on another node, those of guests that were named left out.
+// remoteNICs finds NICs whose packets are received or sent on another node, without the packets of other faults.
 func (j *judge) remoteNICs(named map[Queue]bool) []Fault {
 	var all []Fault
 	for _, side := range j.orderedSides() {
@@ -158,28 +160,14 @@ func (j *judge) remoteNICs(named map[Queue]bool) []Fault {
 		if d == nil || d.Kind != "nic" || d.Node < 0 {
 			continue
 		}
-		var packets, away uint64
-		cpus, queues := map[int]bool{}, map[Queue]bool{}
-		for i := range j.Rows {
-			r := &j.Rows[i]
-			if r.To.Side() != side || named[r.Origin] || side.Direction == Rx && !r.First() {
-				continue
-			}
-			packets += r.Packets
-			if n := j.node(r.CPU); n >= 0 && n != d.Node {
-				away += r.Packets
-				cpus[r.CPU], queues[r.To] = true, true
-			}
-		}
-		if !j.weighs(away) || float64(away) < leastRemote*float64(packets) {
+		f, share, cpus := j.crossing(side, func(r *Row) (counts, crosses bool) {
+			n := j.node(r.CPU)
+			return !named[r.Origin] && (side.Direction == Tx || r.First()), n >= 0 && n != d.Node
+		})
+		if f == nil {
 			continue
 		}
-		set := setting.CPUs(slices.Collect(maps.Keys(cpus))...)
-		f := Fault{Kind: RemoteNode, Object: d.Name + " " + string(side.Direction), Device: d.Name, Packets: away,
-			Share:  j.share(away),
-			Queues: slices.SortedFunc(maps.Keys(queues), compareQueues)}
-		f.Evidence = fmt.Sprintf("%s of its packets are handled by %s; it is on node %d",
-			percent(float64(away)/float64(packets)), cpuWords(set), d.Node)
+		f.Evidence = fmt.Sprintf("%s of its packets are handled by %s; it is on node %d", share, cpus, d.Node)
 		f.Cause = "its interrupts go to CPUs of another node"
 		f.Mend = Mend{Text: "give its interrupts CPUs of node " + fmt.Sprint(d.Node), Command: "mpps plan",
 			Knob: "nic.irq_affinity"}
@@ -188,41 +176,51 @@ func (j *judge) remoteNICs(named map[Queue]bool) []Fault {
 			f.Mend = Mend{Text: "keep what sends by it on CPUs of node " + fmt.Sprint(d.Node), Command: "mpps place",
 				Knob: "nic.numa"}
 		}
-		all = append(all, f)
+		all = append(all, *f)
 	}
 	return all
 }
 
-// handedOver are the devices before which packets went on to a CPU of another node: RPS, or a program.
-func (j *judge) handedOver() []Fault {
+// handovers finds devices before which packets were passed to a CPU of another node, by RPS or a program.
+func (j *judge) handovers() []Fault {
 	var all []Fault
 	for _, side := range j.orderedSides() {
-		var packets, away uint64
-		cpus, queues := map[int]bool{}, map[Queue]bool{}
-		for i := range j.Rows {
-			r := &j.Rows[i]
-			if r.To.Side() != side || r.First() {
-				continue
-			}
-			packets += r.Packets
-			if from, to := j.node(r.FromCPU), j.node(r.CPU); from >= 0 && to >= 0 && from != to {
-				away += r.Packets
-				cpus[r.CPU], queues[r.To] = true, true
-			}
-		}
-		if !j.weighs(away) || float64(away) < leastRemote*float64(packets) {
+		f, share, cpus := j.crossing(side, func(r *Row) (counts, crosses bool) {
+			from, to := j.node(r.FromCPU), j.node(r.CPU)
+			return !r.First(), from >= 0 && to >= 0 && from != to
+		})
+		if f == nil {
 			continue
 		}
-		f := Fault{Kind: RemoteNode, Object: side.Device + " " + string(side.Direction), Device: side.Device,
-			Packets: away, Share: j.share(away),
-			Queues: slices.SortedFunc(maps.Keys(queues), compareQueues)}
-		f.Evidence = fmt.Sprintf("%s of its packets came from a CPU of another node to %s",
-			percent(float64(away)/float64(max(packets, 1))),
-			cpuWords(setting.CPUs(slices.Collect(maps.Keys(cpus))...)))
+		f.Evidence = fmt.Sprintf("%s of its packets came from a CPU of another node to %s", share, cpus)
 		f.Cause = "RPS, or the CPU that takes up a queue's backlog, is on another node than the one before"
 		f.Mend = Mend{Text: "let the NIC's queues spread packets, not RPS, or only to CPUs of the NIC's node",
 			Command: "mpps plan", Knob: "nic.rps"}
-		all = append(all, f)
+		all = append(all, *f)
 	}
 	return all
+}
+
+// crossing returns the fault of a side, nil if too few packets cross nodes, with their share and CPUs in words.
+func (j *judge) crossing(side Side, check func(*Row) (counts, crosses bool)) (f *Fault, share, cpus string) {
+	var packets, away uint64
+	var at []int
+	queues := map[Queue]bool{}
+	for r := range facts.Each(j.Rows) {
+		counts, crosses := check(r)
+		if r.To.Side() != side || !counts {
+			continue
+		}
+		packets += r.Packets
+		if crosses {
+			away += r.Packets
+			at, queues[r.To] = append(at, r.CPU), true
+		}
+	}
+	if !j.matters(away) || float64(away) < leastRemote*float64(packets) {
+		return nil, "", ""
+	}
+	return &Fault{Kind: RemoteNode, Object: side.Device + " " + string(side.Direction), Device: side.Device,
+			Packets: away, Share: j.share(away), Queues: slices.SortedFunc(maps.Keys(queues), compareQueues)},
+		percent(float64(away) / float64(packets)), cpuWords(setting.CPUs(at...))
 }

@@ -2,44 +2,26 @@ package queuepath
 
 import (
 	"slices"
-
-	"mpps/internal/model/setting"
 )
 
-// shared reports whether a queue is shared as it has to be where there are more senders than queues: no queue is idle,
-// the senders keep to theirs, and either they are as many as everywhere, give or take one, or they send no more
-// together than a queue's part, or it is what the steering program was told, be it by weight.
-func (j *judge) shared(d *Device, side Side, senders []Queue, q Queue, fair int) bool {
-	if j.idleQueues(d, side) > 0 || !j.keep(side, senders, q) {
-		return false
-	}
-	return len(senders) <= fair+1 || steered(d.Lanes, senders, q) ||
-		float64(j.at[q].packets)*float64(d.TxQueues) <= 1.1*float64(j.sides[side].packets)
+// sharedFairly reports whether a queue is shared as it must be with more senders than queues: no queue is idle, the
+// senders keep to their queues, and either they are at most one more than a fair share, or the lane program put them
+// there, perhaps by weight, or together they send no more than a queue's share.
+func (j *judge) sharedFairly(d *Device, side Side, senders []Queue, q Queue, fair int) bool {
+	return j.idleQueues(d, side) == 0 && j.keepTo(side, senders, q) &&
+		(len(senders) <= fair+1 || d.laneCause(q, senders) == plannedCause ||
+			float64(j.loads[q].packets)*float64(d.TxQueues) <= 1.1*float64(j.sides[side].packets))
 }
 
-// keep reports whether senders keep to a queue.
-func (j *judge) keep(side Side, senders []Queue, q Queue) bool {
-	for _, origin := range senders {
-		if float64(j.at[q].byOrigin[origin]) < 0.9*float64(j.sides[side].byOrigin[origin]) {
-			return false
-		}
-	}
-	return true
+// keepTo reports whether senders send at least 90 % of their packets by a queue.
+func (j *judge) keepTo(side Side, senders []Queue, q Queue) bool {
+	return !slices.ContainsFunc(senders, func(origin Queue) bool {
+		return float64(j.loads[q].byOrigin[origin]) < 0.9*float64(j.sides[side].byOrigin[origin])
+	})
 }
 
-// steered reports whether all senders have the queue from the steering program.
-func steered(lanes []setting.Lane, senders []Queue, q Queue) bool {
-	for _, from := range senders {
-		at := slices.IndexFunc(lanes, func(l setting.Lane) bool { return l.Tap == from.Device })
-		if at < 0 || from.Queue < 0 || QueueOf(lanes[at], from.Queue) != q.Queue {
-			return false
-		}
-	}
-	return true
-}
-
-// crowdOf is the most senders that meet on one queue.
-func crowdOf(clashes []clash) int {
+// mostSenders returns the most senders on one queue.
+func mostSenders(clashes []clash) int {
 	most := 0
 	for _, c := range clashes {
 		most = max(most, len(c.parties))

@@ -85,7 +85,7 @@ func TestShared(t *testing.T) {
 			}
 			if strings.Join(names, ", ") != strings.Join(c.want, ", ") || c.evidence != "" &&
 				!strings.Contains(faults[0].Evidence, c.evidence) {
-				t.Errorf("expected %q, %q, found\n%s", c.want, c.evidence, told(faults))
+				t.Errorf("expected %q, %q, found\n%s", c.want, c.evidence, describe(faults))
 			}
 			if len(faults) == 2 && faults[1].Follows != faults[0].Name() {
 				t.Errorf("%s follows %q", faults[1].Name(), faults[1].Follows)

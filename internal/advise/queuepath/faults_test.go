@@ -13,7 +13,7 @@ import (
 
 func random(seed int) *rand.Rand { return rand.New(rand.NewPCG(uint64(seed), 15)) }
 
-func told(faults []Fault) string {
+func describe(faults []Fault) string {
 	var b strings.Builder
 	for _, f := range faults {
 		fmt.Fprintf(&b, "  %s (%s, %s): %s\n    %s\n    follows %q\n", f.Name(), f.Severity, percent(f.Share),
@@ -35,7 +35,7 @@ func TestHealthy(t *testing.T) {
 		}
 		if faults := Faults(o); len(faults) > 0 {
 			t.Errorf("seed %d: %d guests of %d queues, tunnel %v, NIC of %d queues, carried %v:\n%s", seed, s.guests,
-				s.queues, s.tunnel, s.nic.TxQueues, s.carried, told(faults))
+				s.queues, s.tunnel, s.nic.TxQueues, s.carried, describe(faults))
 		}
 	}
 }
@@ -77,7 +77,7 @@ func TestSteered(t *testing.T) {
 		s.nic.Lanes = s.windows
 		if faults := Faults(s.observe()); len(faults) > 0 {
 			t.Errorf("seed %d: %d guests of %d queues, NIC of %d queues, windows %v:\n%s", seed, s.guests, s.queues,
-				s.nic.TxQueues, s.windows, told(faults))
+				s.nic.TxQueues, s.windows, describe(faults))
 		}
 	}
 }
@@ -88,7 +88,7 @@ func TestQuiet(t *testing.T) {
 		s := healthy(random(seed))
 		s.flows, s.nic.XPS, s.carried = 0, nil, false
 		if faults := Faults(s.observe()); len(faults) > 0 {
-			t.Errorf("seed %d:\n%s", seed, told(faults))
+			t.Errorf("seed %d:\n%s", seed, describe(faults))
 		}
 	}
 	if faults := Faults(&Observation{}); faults == nil || len(faults) > 0 {
@@ -226,7 +226,7 @@ func TestPlanted(t *testing.T) {
 				o := s.observe()
 				faults := Faults(o)
 				if len(faults) == 0 || !strings.HasPrefix(faults[0].Name(), p.first) {
-					t.Fatalf("seed %d: %q is not first:\n%s", seed, p.first, told(faults))
+					t.Fatalf("seed %d: %q is not first:\n%s", seed, p.first, describe(faults))
 				}
 				f := faults[0]
 				if f.Follows != "" || f.Mend.Knob != p.knob || f.Evidence == "" || f.Mend.Text == "" || f.Share <= 0 ||
@@ -239,11 +239,11 @@ func TestPlanted(t *testing.T) {
 				}
 				for _, more := range faults[1:] {
 					if more.Follows == "" {
-						t.Fatalf("seed %d: another cause beside %s:\n%s", seed, p.first, told(faults))
+						t.Fatalf("seed %d: another cause beside %s:\n%s", seed, p.first, describe(faults))
 					}
 				}
 				if again := Faults(shuffled(o, r)); !reflect.DeepEqual(faults, again) {
-					t.Fatalf("seed %d: the order of rows matters:\n%s\n%s", seed, told(faults), told(again))
+					t.Fatalf("seed %d: the order of rows matters:\n%s\n%s", seed, describe(faults), describe(again))
 				}
 			}
 		})

@@ -2,9 +2,9 @@ package queuepath
 
 import "slices"
 
-// Of is what of a path concerns one guest: rows and lanes of packets that come from it or go to it, its workers, and
-// the faults that its packets meet: what others do on the same queues is what hurts it. What is told of devices, locks
-// and what could not be seen stays whole.
+// Of returns the part of a path that concerns one guest: rows and lanes of packets from it or to it, its vhost workers,
+// and the faults of queues that its packets take, since others on the same queues affect it too. Devices, locks and
+// what could not be seen stay complete.
 func (p *Path) Of(guest string) *Path {
 	taps := map[string]bool{}
 	for _, d := range p.Devices {
@@ -29,13 +29,13 @@ func (p *Path) Of(guest string) *Path {
 			part.Lanes = append(part.Lanes, l)
 		}
 	}
-	part.Hops, part.Faults = Hops(&part.Observation), part.met(p.Faults)
+	part.Hops, part.Faults = Hops(&part.Observation), part.faultsOf(p.Faults)
 	return &part
 }
 
-// met are the faults on whose queues packets of the path's rows were seen; of flapping, packets that flap. One whose
-// cause is another's stands for itself.
-func (p *Path) met(faults []Fault) []Fault {
+// faultsOf returns the faults whose queues the path's rows take; of flapping, only if these rows flap. A fault whose
+// cause is left out follows nothing.
+func (p *Path) faultsOf(faults []Fault) []Fault {
 	met := []Fault{}
 	for _, f := range faults {
 		if slices.ContainsFunc(p.Rows, func(r Row) bool {

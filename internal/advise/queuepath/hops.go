@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+
+	"mpps/internal/model/facts"
 )
 
 // Side is one side of a device: what it hands to the stack, or what the stack hands to it.
@@ -12,25 +14,24 @@ type Side struct {
 	Direction Direction `json:"direction"`
 }
 
-// Side is the side of its device that a queue is on.
+// Side returns the side of the device that a queue is on.
 func (q Queue) Side() Side { return Side{q.Device, q.Direction} }
 
-// Hop is how the queues of one device lead into those of the next: one matrix.
+// Hop is a matrix: packets from the queues of one side to those of the next.
 type Hop struct {
 	From       Side       `json:"from"`
 	To         Side       `json:"to"`
-	FromQueues []int      `json:"from_queues"` // ascending; those that packets took
+	FromQueues []int      `json:"from_queues"` // ascending, without unused ones
 	ToQueues   []int      `json:"to_queues"`
 	Packets    [][]uint64 `json:"packets"` // by FromQueues, then by ToQueues
 	Sum        uint64     `json:"sum"`
 }
 
-// Hops are the matrices of an interval, in the order in which packets go through them.
+// Hops returns the matrices of an interval in path order.
 func Hops(o *Observation) []Hop {
 	type pair struct{ from, to Side }
 	cells := map[pair]map[[2]int]uint64{}
-	for i := range o.Rows {
-		r := &o.Rows[i]
+	for r := range facts.Each(o.Rows) {
 		if r.First() {
 			continue
 		}
@@ -74,12 +75,11 @@ func compareSides(a, b Side) int {
 	return cmp.Or(cmp.Compare(a.Device, b.Device), cmp.Compare(a.Direction, b.Direction))
 }
 
-// Depths is how many devices packets have passed before each side of a device, at most: the column that it stands in
-// when the way is drawn. Where packets go in a circle, the circle counts once.
+// Depths returns for each side of a device the most sides that packets passed before it: its column when the path is
+// drawn. A loop counts once.
 func Depths(o *Observation) map[Side]int {
 	before := map[Side]map[Side]bool{}
-	for i := range o.Rows {
-		r := &o.Rows[i]
+	for r := range facts.Each(o.Rows) {
 		for _, side := range []Side{r.From.Side(), r.To.Side()} {
 			if before[side] == nil {
 				before[side] = map[Side]bool{}

@@ -1,11 +1,15 @@
 package queuepath
 
-import "slices"
+import (
+	"slices"
 
-// inward reports whether what is transmitted on a device goes to a guest, whose queues are its own affair, and not to
-// the wire. A tap says so itself. A veth can be either: a container's end, or in a namespace what stands for a NIC. It
-// leads to a guest if its packets came out of a tunnel, or all came by one device that itself gets packets from more
-// devices than this one (the NIC, for many containers), or if with one partner only it sends more than it gets.
+	"mpps/internal/model/facts"
+)
+
+// inward reports whether a device transmits to a guest, whose queues are its own choice, rather than to the wire. A tap
+// always does. A veth can be either: a container's end, or in a namespace a stand-in for a NIC. It leads to a guest if
+// its packets came out of a tunnel, or if all came by one device that also sends packets of other devices (the NIC, for
+// many containers), or if it has a single partner and more packets come from it than go to it.
 func (j *judge) inward(d *Device) bool {
 	if d.guest() {
 		return true
@@ -14,8 +18,7 @@ func (j *judge) inward(d *Device) bool {
 		return false
 	}
 	sources, all, tunnelled, sent := map[string]uint64{}, uint64(0), uint64(0), uint64(0)
-	for i := range j.lanes {
-		l := &j.lanes[i]
+	for l := range facts.Each(j.lanes) {
 		switch exit := l.Exit(); {
 		case l.Origin().Device == d.Name && l.Origin().Direction == Rx:
 			sent += l.Packets
@@ -23,8 +26,8 @@ func (j *judge) inward(d *Device) bool {
 			all += l.Packets
 			sources[l.Origin().Device] += l.Packets
 			if slices.ContainsFunc(l.Stops[1:], func(s Stop) bool {
-				return s.Direction == Rx &&
-					slices.Contains(overlays, j.kind(s.Device))
+				d := j.Device(s.Device)
+				return s.Direction == Rx && d != nil && slices.Contains(overlays, d.Kind)
 			}) {
 				tunnelled += l.Packets
 			}
@@ -45,18 +48,10 @@ func (j *judge) inward(d *Device) bool {
 	return j.feeders(only) > 1 || j.feeders(only) == 1 && sent > all
 }
 
-func (j *judge) kind(device string) string {
-	if d := j.Device(device); d != nil {
-		return d.Kind
-	}
-	return ""
-}
-
-// feeders is how many devices' packets leave by a device, stray ones left out.
+// feeders returns how many devices have at least 2 % of the packets that leave by a device.
 func (j *judge) feeders(device string) int {
 	packets, all := map[string]uint64{}, uint64(0)
-	for i := range j.lanes {
-		l := &j.lanes[i]
+	for l := range facts.Each(j.lanes) {
 		if exit := l.Exit(); exit.Device == device && exit.Direction == Tx && l.Way != Own {
 			packets[l.Origin().Device] += l.Packets
 			all += l.Packets

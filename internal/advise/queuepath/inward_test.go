@@ -44,7 +44,7 @@ func TestContainers(t *testing.T) {
 				}
 			}
 			if faults := Faults(o); len(faults) > 0 {
-				t.Errorf("tunnel %v, NIC of kind %s:\n%s", tunnel, nicKind, told(faults))
+				t.Errorf("tunnel %v, NIC of kind %s:\n%s", tunnel, nicKind, describe(faults))
 			}
 			for i := range o.Rows {
 				if r := &o.Rows[i]; r.To.Device == "eth0" && r.To.Direction == Tx {
@@ -52,7 +52,7 @@ func TestContainers(t *testing.T) {
 				}
 			}
 			if faults := Faults(o); len(faults) != 1 || faults[0].Name() != "collision eth0 tx 0" {
-				t.Errorf("tunnel %v, NIC of kind %s, all on one queue:\n%s", tunnel, nicKind, told(faults))
+				t.Errorf("tunnel %v, NIC of kind %s, all on one queue:\n%s", tunnel, nicKind, describe(faults))
 			}
 		}
 	}

@@ -7,11 +7,13 @@ import (
 	"slices"
 
 	"mpps/internal/model/setting"
+
+	"mpps/internal/model/facts"
 )
 
-// enough is the number of packets from which on one of several counts as a sender. How many they are is told by their
-// weight (the inverse of the sum of squared shares), so that stray packets of many do not make senders of them.
-func enough[K comparable](packets map[K]uint64, part float64) float64 {
+// minPart returns the number of packets from which on one of several counts as a sender. How many senders there are
+// follows from the inverse of the sum of squared shares, so that stray packets of many do not count.
+func minPart[K comparable](packets map[K]uint64, part float64) float64 {
 	var sum, squares float64
 	for _, n := range packets {
 		sum, squares = sum+float64(n), squares+float64(n)*float64(n)
@@ -22,17 +24,17 @@ func enough[K comparable](packets map[K]uint64, part float64) float64 {
 	return math.Max(leastSent, sum*math.Max(leastPart, math.Min(part, 0.25*squares/(sum*sum))))
 }
 
-// judge is an observation, counted in the ways that the rules ask for.
+// judge is an observation with the counts that the rules need.
 type judge struct {
 	*Observation
 	lanes  []Lane
 	depths map[Side]int
-	total  uint64 // packets of the interval, each once
-	at     map[Queue]*load
+	total  uint64 // packets of the interval, each counted once
+	loads  map[Queue]*load
 	sides  map[Side]*load
 }
 
-// load is what took a queue or a side of a device.
+// load is what passed a queue or a side of a device.
 type load struct {
 	amount
 	moves    uint64
@@ -41,8 +43,8 @@ type load struct {
 	choosers map[int]uint64   // that chose the queue
 }
 
-// add counts a row. Where only the device that a packet came by is known (a segment or a copy of what was received)
-// there is no queue to tell senders apart by.
+// add counts a row. If only the device that a packet came by is known (a segment or a copy of what was received), no
+// queue tells the senders apart.
 func (l *load) add(r *Row, known bool) {
 	if l.byOrigin == nil {
 		l.byOrigin, l.byCPU, l.choosers = map[Queue]uint64{}, map[int]uint64{}, map[int]uint64{}
@@ -57,42 +59,41 @@ func (l *load) add(r *Row, known bool) {
 }
 
 func newJudge(o *Observation) *judge {
-	j := &judge{Observation: o, lanes: Lanes(o), depths: Depths(o), at: map[Queue]*load{}, sides: map[Side]*load{}}
+	j := &judge{Observation: o, lanes: Lanes(o), depths: Depths(o), loads: map[Queue]*load{}, sides: map[Side]*load{}}
 	for i := range j.lanes {
 		j.total += j.lanes[i].Packets
 	}
 	seen := map[Queue]bool{}
-	for i := range o.Rows {
-		if r := &o.Rows[i]; r.First() {
+	for r := range facts.Each(o.Rows) {
+		if r.First() {
 			seen[r.Origin] = true
 		}
 	}
-	for i := range o.Rows {
-		r := &o.Rows[i]
-		if j.at[r.To] == nil {
-			j.at[r.To] = &load{}
+	for r := range facts.Each(o.Rows) {
+		if j.loads[r.To] == nil {
+			j.loads[r.To] = &load{}
 		}
 		if j.sides[r.To.Side()] == nil {
 			j.sides[r.To.Side()] = &load{}
 		}
 		known := r.Origin.Queue >= 0 || seen[r.Origin]
-		j.at[r.To].add(r, known)
+		j.loads[r.To].add(r, known)
 		j.sides[r.To.Side()].add(r, known)
 	}
 	return j
 }
 
-// orderedSides are the sides in the order in which packets pass them.
+// orderedSides returns the sides in path order.
 func (j *judge) orderedSides() []Side {
 	return slices.SortedFunc(maps.Keys(j.sides), func(a, b Side) int {
 		return cmp.Or(cmp.Compare(j.depths[a], j.depths[b]), compareSides(a, b))
 	})
 }
 
-// queuesOf are the queues of a side that packets took, ascending.
+// queuesOf returns the queues of a side that packets took, ascending.
 func (j *judge) queuesOf(s Side) []Queue {
 	var all []Queue
-	for q := range j.at {
+	for q := range j.loads {
 		if q.Side() == s {
 			all = append(all, q)
 		}
@@ -101,8 +102,8 @@ func (j *judge) queuesOf(s Side) []Queue {
 	return all
 }
 
-// weighs reports whether so many packets are enough for a fault.
-func (j *judge) weighs(packets uint64) bool {
+// matters reports whether so many packets are enough for a fault.
+func (j *judge) matters(packets uint64) bool {
 	return packets >= leastPackets && float64(packets) >= leastShare*float64(j.total) &&
 		(j.Watched <= 0 || float64(packets)/j.Watched >= leastRate)
 }
@@ -114,11 +115,11 @@ func (j *judge) share(packets uint64) float64 {
 	return math.Min(1, float64(packets)/float64(j.total))
 }
 
-// senders are the origins that send a good part of a load, in order. The host's own packets have no origin besides the
-// queue itself.
+// senders returns the origins of a good part of a load, sorted. The host's own packets have no origin but the queue
+// itself, and do not count.
 func (l *load) senders(part float64) []Queue {
 	var all []Queue
-	least := enough(l.byOrigin, part)
+	least := minPart(l.byOrigin, part)
 	for origin, n := range l.byOrigin {
 		if origin.Direction == Rx && float64(n) >= least {
 			all = append(all, origin)
@@ -128,12 +129,12 @@ func (l *load) senders(part float64) []Queue {
 	return all
 }
 
-// cpus are the CPUs that hand a good part of a load to the device.
-func (l *load) cpus(part float64) setting.CPUSet { return goodPart(l.byCPU, part) }
+// cpus returns the CPUs that pass a good part of a load to the device.
+func (l *load) cpus(part float64) setting.CPUSet { return cpusWith(l.byCPU, part) }
 
-func goodPart(packets map[int]uint64, part float64) setting.CPUSet {
+func cpusWith(packets map[int]uint64, part float64) setting.CPUSet {
 	var all []int
-	least := enough(packets, part)
+	least := minPart(packets, part)
 	for cpu, n := range packets {
 		if cpu >= 0 && float64(n) >= least {
 			all = append(all, cpu)

@@ -6,9 +6,11 @@ import (
 	"slices"
 
 	"mpps/internal/model/setting"
+
+	"mpps/internal/model/facts"
 )
 
-// Way is which way the packets of a lane go, as the guests see it.
+// Way is the direction of a lane's packets, as the guests see it.
 type Way string
 
 // The ways.
@@ -17,67 +19,65 @@ const (
 	In      Way = "in"      // from the wire to a guest
 	Between Way = "between" // from one guest to another
 	Through Way = "through" // from one device to another, no guest: routed
-	Own     Way = "own"     // of the host itself: first seen when it was transmitted
+	Own     Way = "own"     // of the host itself: first seen at transmission
 )
 
-// Lane is the way of packets from the queue where the host saw them first to the last queue where it did.
+// Lane is the path of packets from the first queue where the host saw them to the last.
 type Lane struct {
 	Way   Way    `json:"way"`
-	Guest string `json:"guest,omitempty"` // who sends, or on the way in who gets them; empty: not known
-	Stops []Stop `json:"stops"`           // first the origin, last the exit
-	// by the last queue they left the stack; false: dropped there, or for the host itself
+	Guest string `json:"guest,omitempty"` // the sender, or on the way in the receiver; empty: not known
+	Stops []Stop `json:"stops"`           // from the origin to the exit
+	// they left the stack by the last queue; false: dropped there, or for the host itself
 	Left    bool    `json:"left"`
 	Frames  uint64  `json:"frames"`
 	Packets uint64  `json:"packets"`
 	Bytes   uint64  `json:"bytes"`
 	Share   float64 `json:"share"` // of all packets of the interval, 0 to 1
-	PPS     float64 `json:"pps"`   // packets per second of the time that was watched
+	PPS     float64 `json:"pps"`   // packets per second while watched
 }
 
 // Stop is a queue on a lane, with the CPUs that handled its packets there.
 type Stop struct {
 	Queue
 	CPUs setting.CPUSet `json:"cpus"`
-	// that carries packets of this queue of a tap, with vhost its worker; 0: none known
+	// thread that carries the packets of this tap queue, with vhost its worker; 0: not known
 	Thread int `json:"thread,omitempty"`
 }
 
-// Origin is the lane's first queue.
+// Origin returns the lane's first queue.
 func (l *Lane) Origin() Queue { return l.Stops[0].Queue }
 
-// Exit is the lane's last queue.
+// Exit returns the lane's last queue.
 func (l *Lane) Exit() Queue { return l.Stops[len(l.Stops)-1].Queue }
 
-// fewCPU is the share of a stop's packets below which a CPU is not named: an interrupt that went astray.
-const fewCPU = 0.01
+// fewCPU is the share of a stop's packets below which a CPU is left out: a stray interrupt.
+const minCPUShare = 0.01
 
-// Lanes joins rows to lanes, the widest first. Rows tell of two queues each, and of the origin: where one origin's
-// packets are divided at two devices in a row, which part went on as which was not counted, and the widest ways that
-// fit are taken. Packets that left the origin count, also those that came there before the window began; packets that
-// came to a queue and were not seen to leave it end there; more that leave a later queue than came to it (they were
-// inside when the window began) are left out.
+// Lanes joins rows to lanes, the widest first. A row has two queues and the origin. If one origin's packets divide at
+// two devices in a row, the rows do not show which part went on where, so the widest paths that fit are taken. Packets
+// that left the origin count, even if they arrived before the window began. Packets that were not seen to leave a queue
+// end there. If more leave a later queue than arrived at it (they were inside when the window began), the excess is
+// left out.
 func Lanes(o *Observation) []Lane {
-	byOrigin := map[Queue]*web{}
-	for i := range o.Rows {
-		r := &o.Rows[i]
+	byOrigin := map[Queue]*flowGraph{}
+	for r := range facts.Each(o.Rows) {
 		w := byOrigin[r.Origin]
 		if w == nil {
-			w = &web{next: map[Queue][]*strand{}, cpus: map[Queue]map[int]uint64{}, thread: map[int]uint64{}}
+			w = &flowGraph{next: map[Queue][]*edge{}, cpus: map[Queue]map[int]uint64{}, thread: map[int]uint64{}}
 			byOrigin[r.Origin] = w
 		}
 		w.add(r)
 	}
 	var lanes []Lane
 	for _, origin := range slices.SortedFunc(maps.Keys(byOrigin), compareQueues) {
-		lanes = append(lanes, byOrigin[origin].unravel(origin)...)
+		lanes = append(lanes, byOrigin[origin].lanes(origin)...)
 	}
 	var all uint64
 	for i := range lanes {
 		all += lanes[i].Packets
 	}
-	for i := range lanes {
-		l := &lanes[i]
-		l.describe(o)
+	for l := range facts.Each(lanes) {
+		l.classify(o)
 		if all > 0 {
 			l.Share = float64(l.Packets) / float64(all)
 		}
@@ -89,33 +89,33 @@ func Lanes(o *Observation) []Lane {
 	return lanes
 }
 
-// amount is how much went a way.
+// amount is what passed a path.
 type amount struct{ frames, packets, bytes uint64 }
 
 func (a *amount) add(b amount) { a.frames += b.frames; a.packets += b.packets; a.bytes += b.bytes }
 
-// take takes off an amount, as far as there is so much: frames can be cut into more, or grow, on the way.
-func (a *amount) take(b amount) {
+// sub subtracts an amount, down to 0: frames can be segmented or grow on the path.
+func (a *amount) sub(b amount) {
 	a.frames -= min(a.frames, b.frames)
 	a.packets -= min(a.packets, b.packets)
 	a.bytes -= min(a.bytes, b.bytes)
 }
 
-// strand is what went from one queue to the next, of one origin.
-type strand struct {
+// edge is what passed from one queue to the next, of one origin.
+type edge struct {
 	to Queue
 	amount
 }
 
-// web is the ways of one origin's packets.
-type web struct {
+// flowGraph is the paths of one origin's packets.
+type flowGraph struct {
 	first  amount
-	next   map[Queue][]*strand
+	next   map[Queue][]*edge
 	cpus   map[Queue]map[int]uint64 // packets by CPU
-	thread map[int]uint64           // packets by thread at the first sight
+	thread map[int]uint64           // packets by thread at first sight
 }
 
-func (w *web) add(r *Row) {
+func (w *flowGraph) add(r *Row) {
 	a := amount{r.Frames, r.Packets, r.Bytes}
 	if w.cpus[r.To] == nil {
 		w.cpus[r.To] = map[int]uint64{}
@@ -126,16 +126,16 @@ func (w *web) add(r *Row) {
 		w.thread[r.Thread] += r.Packets
 		return
 	}
-	at := slices.IndexFunc(w.next[r.From], func(s *strand) bool { return s.to == r.To })
+	at := slices.IndexFunc(w.next[r.From], func(s *edge) bool { return s.to == r.To })
 	if at < 0 {
-		w.next[r.From] = append(w.next[r.From], &strand{to: r.To})
+		w.next[r.From] = append(w.next[r.From], &edge{to: r.To})
 		at = len(w.next[r.From]) - 1
 	}
 	w.next[r.From][at].add(a)
 }
 
-// unravel takes the widest way off the web until nothing is left of it.
-func (w *web) unravel(origin Queue) []Lane {
+// lanes removes the widest path from the graph until nothing is left.
+func (w *flowGraph) lanes(origin Queue) []Lane {
 	came := map[Queue]amount{origin: w.first}
 	for _, from := range slices.SortedFunc(maps.Keys(w.next), compareQueues) {
 		for _, s := range w.next[from] {
@@ -144,18 +144,18 @@ func (w *web) unravel(origin Queue) []Lane {
 			came[s.to] = sum
 		}
 	}
-	// What ended at a queue is a strand of its own, to nowhere.
+	// packets that end at a queue
 	stays := map[Queue]*amount{}
 	for _, q := range slices.SortedFunc(maps.Keys(came), compareQueues) {
 		rest := came[q]
 		for _, s := range w.next[q] {
-			rest.take(s.amount)
+			rest.sub(s.amount)
 		}
 		stays[q] = &rest
 	}
 	var lanes []Lane
 	for {
-		way, amount := w.widest(origin, stays)
+		way, amount := w.widestPath(origin, stays)
 		if amount.packets == 0 {
 			return lanes
 		}
@@ -163,7 +163,7 @@ func (w *web) unravel(origin Queue) []Lane {
 		for i, q := range way {
 			stop := Stop{Queue: q, CPUs: busyCPUs(w.cpus[q])}
 			if i == 0 {
-				stop.Thread = most(w.thread)
+				stop.Thread = busiestKey(w.thread)
 			}
 			l.Stops = append(l.Stops, stop)
 		}
@@ -171,13 +171,13 @@ func (w *web) unravel(origin Queue) []Lane {
 	}
 }
 
-// widest follows the widest strand from the origin to where packets end, takes off what fits through all of it, and
-// tells how much that is.
-func (w *web) widest(origin Queue, stays map[Queue]*amount) ([]Queue, amount) {
+// widestPath follows the widest edges from the origin to where packets end. It removes the amount that passes all of
+// them, and returns path and amount.
+func (w *flowGraph) widestPath(origin Queue, stays map[Queue]*amount) ([]Queue, amount) {
 	way := []Queue{origin}
 	var strands []*amount
 	for at := origin; ; {
-		var best *strand
+		var best *edge
 		for _, s := range w.next[at] {
 			if s.packets > 0 && !slices.Contains(way, s.to) &&
 				(best == nil || s.packets > best.packets || s.packets == best.packets &&
@@ -205,13 +205,13 @@ func (w *web) widest(origin Queue, stays map[Queue]*amount) ([]Queue, amount) {
 	}
 	whole := *narrowest
 	for _, s := range strands {
-		s.take(whole)
+		s.sub(whole)
 	}
 	return way, whole
 }
 
-// describe says whose packets they are and which way they go.
-func (l *Lane) describe(o *Observation) {
+// classify sets whose packets they are and their direction.
+func (l *Lane) classify(o *Observation) {
 	origin, exit := o.Device(l.Origin().Device), o.Device(l.Exit().Device)
 	l.Left = exit != nil && exit.Terminal() && l.Exit().Direction == Tx
 	from := origin.guest() && (l.Origin().Direction == Rx || origin.Kind == "macvtap")
@@ -234,11 +234,10 @@ func (l *Lane) describe(o *Observation) {
 	case to:
 		l.Guest = exit.Guest
 	}
-	if !from { // softirq, with whoever was interrupted
+	if !from { // a softirq, with the interrupted thread
 		l.Stops[0].Thread = 0
 	}
-	for i := range l.Stops {
-		s := &l.Stops[i]
+	for s := range facts.Each(l.Stops) {
 		if s.Thread == 0 {
 			s.Thread = o.worker(s.Queue)
 		}
@@ -250,12 +249,10 @@ func (d *Device) guest() bool {
 	return d != nil && (d.Guest != "" || d.Kind == "tap" || d.Kind == "macvtap")
 }
 
-// worker is the vhost thread of a tap's queue, 0 where none is known.
+// worker returns the vhost thread of a tap's queue, 0 if it is not known.
 func (o *Observation) worker(q Queue) int {
-	for _, v := range o.Vhost {
-		if v.Device == q.Device && v.Queue == q.Queue {
-			return v.Thread
-		}
+	if v := facts.Find(o.Vhost, func(v *Vhost) bool { return v.Device == q.Device && v.Queue == q.Queue }); v != nil {
+		return v.Thread
 	}
 	return 0
 }
@@ -267,15 +264,15 @@ func busyCPUs(packets map[int]uint64) setting.CPUSet {
 	}
 	var cpus []int
 	for cpu, n := range packets {
-		if cpu >= 0 && float64(n) >= fewCPU*float64(all) {
+		if cpu >= 0 && float64(n) >= minCPUShare*float64(all) {
 			cpus = append(cpus, cpu)
 		}
 	}
 	return setting.CPUs(cpus...)
 }
 
-// most is the key with the most packets, the lowest of those that have as many.
-func most(packets map[int]uint64) int {
+// busiestKey returns the key with the most packets, of several the lowest.
+func busiestKey(packets map[int]uint64) int {
 	best := 0
 	for _, key := range slices.Sorted(maps.Keys(packets)) {
 		if packets[key] > packets[best] {

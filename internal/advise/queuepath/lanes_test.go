@@ -148,7 +148,7 @@ func TestOfGuest(t *testing.T) {
 		}
 	}
 	if len(p.Lanes) == 0 || len(p.Faults) != 1 || p.Faults[0].Name() != "collision eth0" || p.Faults[0].Follows != "" {
-		t.Errorf("%d lanes\n%s", len(p.Lanes), told(p.Faults))
+		t.Errorf("%d lanes\n%s", len(p.Lanes), describe(p.Faults))
 	}
 }
 
@@ -163,6 +163,6 @@ func TestSegments(t *testing.T) {
 		o.Rows = append(o.Rows, Row{Origin: in, From: in, To: out, FromCPU: -1, CPU: q, Frames: 9000, Packets: 9000})
 	}
 	if faults := Faults(o); len(faults) > 0 {
-		t.Errorf("\n%s", told(faults))
+		t.Errorf("\n%s", describe(faults))
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"slices"
 )
 
-// Path is what was seen in an interval, and what follows from it.
+// Path is an observation with what follows from it.
 type Path struct {
 	Observation
 	Lanes  []Lane  `json:"lanes"`
@@ -12,18 +12,14 @@ type Path struct {
 	Faults []Fault `json:"faults"`
 }
 
-// Judge works out lanes, matrices and faults of an observation.
+// Judge returns an observation's lanes, matrices and faults.
 func Judge(o *Observation) *Path {
 	return &Path{Observation: *o, Lanes: Lanes(o), Hops: Hops(o), Faults: Faults(o)}
 }
 
-// Joined reports whether packets were watched on their way. Where they could not be, rows hold what each queue carried
-// and no more, of which nothing follows.
+// Joined reports whether packets were followed from queue to queue. If they could not be, rows hold only what each
+// queue carried, and nothing follows from that.
 func (o *Observation) Joined() bool {
-	for i := range o.Rows {
-		if o.Rows[i].CPU >= 0 {
-			return true
-		}
-	}
-	return len(o.Rows) == 0 && !slices.ContainsFunc(o.Unseen, func(u Unseen) bool { return u.Blind == BlindWays })
+	return slices.ContainsFunc(o.Rows, func(r Row) bool { return r.CPU >= 0 }) || len(o.Rows) == 0 &&
+		!slices.ContainsFunc(o.Unseen, func(u Unseen) bool { return u.Blind == BlindWays })
 }

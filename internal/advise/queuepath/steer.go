@@ -25,7 +25,7 @@ const (
 	ByProgram Means = "program" // the queue's number is carried from the tap to the NIC
 )
 
-// Words are the means for people.
+// Words names the means for people.
 func (m Means) Words() string {
 	switch m {
 	case ByXPS:
@@ -36,13 +36,13 @@ func (m Means) Words() string {
 	return "nothing to mend"
 }
 
-// SteerOptions say what is to be steered, and how.
+// SteerOptions say what to steer, and how.
 type SteerOptions struct {
-	NIC     string             // the group of this NIC alone; empty: all by which guests send
-	Weights map[string]float64 // by guest, where there are not enough queues
+	NIC     string             // only the group of this NIC; empty: all NICs that guests send by
+	Weights map[string]float64 // by guest, if there are too few queues
 	By      Means              // empty: the gentlest that works
 
-	Standing []string // NICs that have lanes now: a guest that is silent keeps its own
+	Standing []string // NICs that have lanes now: a silent guest keeps its lane
 }
 
 // Steering is what keeps the lanes of a host apart.
@@ -52,39 +52,39 @@ type Steering struct {
 	Advice  []Advice      `json:"advice"`
 }
 
-// Steered is what becomes of the NICs that the same taps send by: the ports of a bond, or a single one.
+// Steered is the result for the NICs that the same taps send by: the ports of a bond, or a single one.
 type Steered struct {
 	NICs []string `json:"nics"`
-	// of the one that has the fewest, as far as they can be steered (setting.MaxLanes)
+	// of the NIC with the fewest, as far as they can be steered (setting.MaxLanes)
 	Queues int            `json:"queues"`
 	Means  Means          `json:"means"`
 	Why    string         `json:"why"`
 	Lanes  []setting.Lane `json:"lanes"`
 
-	taps []string // of the lanes, as they are called now
+	taps []string // of the lanes, by their current names
 }
 
-// Advice is what mpps does not do by itself: a device or a guest would have to be remade.
+// Advice is what mpps does not do itself: a device or guest would have to be recreated.
 type Advice struct {
 	Text    string `json:"text"`
 	Command string `json:"command,omitempty"`
 }
 
-// Refusal is a wish that cannot be carried out, with what to do instead.
+// Refusal is an option that is not possible, with what to do instead.
 type Refusal struct{ Why, Instead string }
 
 func (r *Refusal) Error() string { return r.Why }
 
-// Hint says what to do instead.
+// Hint returns what to do instead.
 func (r *Refusal) Hint() string { return r.Instead }
 
-// SteerAddresses lists what must be read before Steer.
+// SteerAddresses returns the settings that must be read before Steer.
 func SteerAddresses(h *facts.Host, o *Observation, options SteerOptions) []setting.Address {
 	s := newSteerer(h, o, options)
 	var all []setting.Address
 	for _, p := range s.ports {
 		all = append(all, setting.Of(setting.QueueLanes, p.name))
-		if p.queues < 2 { // its files answer ENOENT
+		if p.queues < 2 { // reads of its files return ENOENT
 			continue
 		}
 		for q := range p.queues {
@@ -94,9 +94,8 @@ func SteerAddresses(h *facts.Host, o *Observation, options SteerOptions) []setti
 	return append(all, s.qdiscAddresses()...)
 }
 
-// Steer plans what keeps each guest queue's packets on a NIC queue of their own, as far as there are enough, and shares
-// them by weight where there are not. o may be nil: then nothing is known but what the host is. h must hold readings of
-// SteerAddresses.
+// Steer plans what keeps each guest queue's packets on a NIC queue of their own; if there are too few, guests share
+// them by weight. o may be nil: then only the host's facts are known. h must have readings of SteerAddresses.
 func Steer(h *facts.Host, o *Observation, options SteerOptions) (*Steering, error) {
 	s := newSteerer(h, o, options)
 	groups, err := s.groups()
@@ -107,7 +106,7 @@ func Steer(h *facts.Host, o *Observation, options SteerOptions) (*Steering, erro
 	var refusals []*Refusal
 	for _, g := range groups {
 		one, changes, err := s.steer(g)
-		if refusal, is := errors.AsType[*Refusal](err); is { // the others need not wait for it
+		if refusal, is := errors.AsType[*Refusal](err); is { // the other groups are steered all the same
 			refusals = append(refusals, refusal)
 			result.Advice = append(result.Advice,
 				Advice{fmt.Sprintf("%s: left as it is: %s", strings.Join(one.NICs, ", "), refusal.Why),
@@ -118,7 +117,7 @@ func Steer(h *facts.Host, o *Observation, options SteerOptions) (*Steering, erro
 			return nil, err
 		}
 		result.Groups = append(result.Groups, one)
-		for _, c := range changes { // groups may have a tunnel in common
+		for _, c := range changes { // groups may share a tunnel
 			if !slices.ContainsFunc(result.Changes,
 				func(other plan.Change) bool { return other.Address == c.Address }) {
 				result.Changes = append(result.Changes, c)
@@ -131,13 +130,13 @@ func Steer(h *facts.Host, o *Observation, options SteerOptions) (*Steering, erro
 		}
 	}
 	if len(result.Groups) == 0 {
-		return nil, together(refusals)
+		return nil, joinRefusals(refusals)
 	}
 	return result, nil
 }
 
-// together is one refusal of several, with what to do instead of the first.
-func together(refusals []*Refusal) *Refusal {
+// joinRefusals joins several refusals, with what to do instead of the first.
+func joinRefusals(refusals []*Refusal) *Refusal {
 	var why []string
 	for _, r := range refusals {
 		why = append(why, r.Why)
@@ -147,20 +146,20 @@ func together(refusals []*Refusal) *Refusal {
 
 // steer plans for one group of NICs.
 func (s *steerer) steer(g group) (Steered, []plan.Change, error) {
-	one := Steered{Queues: s.fewest(g)}
+	one := Steered{Queues: s.fewestQueues(g)}
 	for _, p := range g.ports {
 		one.NICs = append(one.NICs, p.name)
 	}
 	if err := s.enoughQueues(g); err != nil {
 		return one, nil, err
 	}
-	way, why, err := s.way(g)
+	way, why, err := s.means(g)
 	if err != nil {
 		return one, nil, err
 	}
-	before := s.byProgramNow(g)
+	before := s.currentLanes(g)
 	if way == ByXPS {
-		before = s.byXPSNow(g)
+		before = s.currentXPS(g)
 	}
 	if way == AsItIs {
 		one.Means, one.Why = way, why
@@ -168,17 +167,17 @@ func (s *steerer) steer(g group) (Steered, []plan.Change, error) {
 	}
 	qdiscs := s.planQdiscs(g)
 	if way == ByProgram {
-		g = s.carried(g)
+		g = s.carriable(g)
 	}
 	one.taps = g.taps
 	if way == ByProgram { // the number that a packet carries ends there
 		one.Queues = min(one.Queues, setting.MaxLanes)
 	}
 	lanes := Windows(g.senders, one.Queues, s.queueNodes(g), before)
-	worse := s.worse(g, lanes)
-	if worse != "" && len(before) > 0 { // staying has its price
+	worse := s.crowding(g, lanes)
+	if worse != "" && len(before) > 0 { // without keeping current windows
 		lanes = Windows(g.senders, one.Queues, s.queueNodes(g), nil)
-		worse = s.worse(g, lanes)
+		worse = s.crowding(g, lanes)
 	}
 	if worse != "" {
 		if s.options.By != "" || len(s.options.Weights) > 0 {
@@ -196,8 +195,8 @@ func (s *steerer) steer(g group) (Steered, []plan.Change, error) {
 	return one, append(s.planProgram(g, one), qdiscs...), nil
 }
 
-// way chooses the gentlest way that works, or refuses the one that was asked for.
-func (s *steerer) way(g group) (Means, string, error) {
+// means returns the gentlest means that works and why, or refuses the requested one.
+func (s *steerer) means(g group) (Means, string, error) {
 	noXPS, noProgram := s.noXPS(g), s.noProgram(g)
 	switch s.options.By {
 	case ByXPS:
@@ -213,7 +212,7 @@ func (s *steerer) way(g group) (Means, string, error) {
 		}
 		return ByProgram, "asked for by name", nil
 	}
-	if why := s.apart(g); why != "" {
+	if why := s.alreadyApart(g); why != "" {
 		return AsItIs, why, nil
 	}
 	switch {
@@ -228,7 +227,7 @@ func (s *steerer) way(g group) (Means, string, error) {
 	}
 }
 
-// change is one value of a group.
+// change returns one planned change.
 func (s *steerer) change(id, title string, a setting.Address, want setting.Want, risk goal.Risk, stage datapath.Stage,
 	because string) plan.Change {
 	return plan.Change{
@@ -237,8 +236,8 @@ func (s *steerer) change(id, title string, a setting.Address, want setting.Want,
 	}
 }
 
-// told says in one line what a division comes to.
-func (d *Steered) told() string {
+// summary describes the lanes in one line.
+func (d *Steered) summary() string {
 	users, most := map[int]int{}, 0
 	for _, l := range d.Lanes {
 		for q := range l.Count {
@@ -246,14 +245,14 @@ func (d *Steered) told() string {
 			most = max(most, users[l.Base+q])
 		}
 	}
-	text := fmt.Sprintf("%s on %s of %d", some(len(d.Lanes), "tap"), some(len(users), "queue"), d.Queues)
+	text := fmt.Sprintf("%s on %s of %d", count(len(d.Lanes), "tap"), count(len(users), "queue"), d.Queues)
 	if most > 1 {
 		return fmt.Sprintf("%s, up to %d on one: there are fewer queues than lanes", text, most)
 	}
 	return text + ", no two on one"
 }
 
-// fewest is how many queues the NIC of a group has that has the fewest.
-func (s *steerer) fewest(g group) int {
+// fewestQueues returns the number of queues of the group's NIC that has the fewest.
+func (s *steerer) fewestQueues(g group) int {
 	return slices.MinFunc(g.ports, func(a, b port) int { return cmp.Compare(a.queues, b.queues) }).queues
 }

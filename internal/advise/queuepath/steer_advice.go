@@ -8,19 +8,19 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// ownChoice are drivers with an ndo_select_queue that does not, or not always, follow the packet's queue and XPS.
+// ownChoice are drivers whose ndo_select_queue does not always follow the packet's queue and XPS.
 var ownChoice = []string{"hv_netvsc", "cxgb4", "bnx2x"}
 
-// choosers are the devices between a group's taps and its NICs that choose a queue of their own, and write it where the
-// tap's was: with one queue they erase it, with several they shift it by one, since a transmit queue counts from 0 and
+// queueChoosers returns the devices between a group's taps and its NICs that choose a queue themselves and overwrite
+// the tap's: with one queue they erase it, with several they shift it by one, since a transmit queue counts from 0 and
 // a recorded one from 1 (net/core/dev.c, netdev_core_pick_tx). A bond keeps it (drivers/net/bonding,
 // bond_select_queue).
-func (s *steerer) choosers(g group) []*facts.Tunnel {
+func (s *steerer) queueChoosers(g group) []*facts.Tunnel {
 	return slices.DeleteFunc(s.between(g.taps),
 		func(t *facts.Tunnel) bool { return !slices.Contains(overlays, t.Type) })
 }
 
-// between are the virtual devices that packets of some taps may pass: tunnels, VLANs, bonds.
+// between returns the virtual devices that packets of some taps may pass: tunnels, VLANs, bonds.
 func (s *steerer) between(taps []string) []*facts.Tunnel {
 	var masters []string
 	for _, tap := range taps {
@@ -29,18 +29,17 @@ func (s *steerer) between(taps []string) []*facts.Tunnel {
 		}
 	}
 	var all []*facts.Tunnel
-	for i := range s.host.Tunnels {
-		t := &s.host.Tunnels[i]
-		if slices.ContainsFunc(masters, func(m string) bool { return s.above(m, t.Name) }) {
+	for t := range facts.Each(s.host.Tunnels) {
+		if slices.ContainsFunc(masters, func(m string) bool { return s.leadsTo(m, t.Name) }) {
 			all = append(all, t)
 		}
 	}
 	return all
 }
 
-// above reports whether packets that enter one device may come to another: a port of a bridge, or what is below a VLAN
+// leadsTo reports whether packets that enter a device may reach another: a port of a bridge, or a device below a VLAN
 // or bond.
-func (s *steerer) above(device, below string) bool {
+func (s *steerer) leadsTo(device, below string) bool {
 	seen := map[string]bool{}
 	var descend func(string) bool
 	descend = func(name string) bool {
@@ -66,36 +65,33 @@ func (s *steerer) above(device, below string) bool {
 	return descend(device)
 }
 
-// advise says what would help besides: mpps does not make a device or a guest again.
+// advise returns what would help too, but recreates a device or a guest, which mpps does not do.
 func (s *steerer) advise(g group, one Steered) []Advice {
 	var all []Advice
+	add := func(command, format string, a ...any) {
+		all = append(all, Advice{Text: fmt.Sprintf(format, a...), Command: command})
+	}
 	want := max(2, one.Queues)
-	for _, t := range s.choosers(g) {
+	for _, t := range s.queueChoosers(g) {
 		if t.TxQueues == 1 && !t.Lockless && t.LocklessBy != "" {
-			all = append(all, Advice{
-				fmt.Sprintf("%s has one transmit queue with a lock that all lanes take in turn, steered or not; the "+
-					"number is fixed when the device is made, and making it anew cuts its guests off meanwhile",
-					t.Name),
-				fmt.Sprintf("ip -d link show %s; ip link del %s; ip link add %s numtxqueues %d numrxqueues %d type "+
-					"%s … (the options shown)", t.Name, t.Name, t.Name, want, want, t.Type),
-			})
+			add(fmt.Sprintf("ip -d link show %s; ip link del %s; ip link add %s numtxqueues %d numrxqueues %d type "+
+				"%s … (the options shown)", t.Name, t.Name, t.Name, want, want, t.Type),
+				"%s has one transmit queue with a lock that all lanes take in turn, steered or not; the "+
+					"number is fixed when the device is made, and making it anew cuts its guests off meanwhile", t.Name)
 		}
 	}
-	all = append(all, s.qdiscsLeft(g)...)
+	all = append(all, s.keptQdiscs(g)...)
 	for _, p := range g.ports {
 		if n := s.nic(p.name); n != nil && slices.Contains(ownChoice, n.Driver) && one.Means != AsItIs {
-			all = append(all, Advice{fmt.Sprintf("%s chooses transmit queues itself and may not ask what a packet "+
-				"carries, nor XPS; whether lanes come out as planned is what is watched afterwards", n.Driver),
-				"mpps path"})
+			add("mpps path", "%s chooses transmit queues itself and may not ask what a packet "+
+				"carries, nor XPS; whether lanes come out as planned is what is watched afterwards", n.Driver)
 		}
 	}
 	for _, tap := range g.taps {
-		if why := s.erased(tap); one.Means == ByProgram && why != "" {
-			all = append(all, Advice{
-				why + ": it gets none, and its packets take the queues that the kernel chooses",
-				"give each vhost thread a CPU of its own ('mpps plan'), then mpps path --steer --by xps; or do " +
-					"without the classifier",
-			})
+		if why := s.whyErased(tap); one.Means == ByProgram && why != "" {
+			add("give each vhost thread a CPU of its own ('mpps plan'), then mpps path --steer --by xps; or do "+
+				"without the classifier",
+				"%s: it gets none, and its packets take the queues that the kernel chooses", why)
 		}
 	}
 	for i, sender := range g.senders {
@@ -104,37 +100,29 @@ func (s *steerer) advise(g group, one Steered) []Advice {
 			continue
 		}
 		if sender.Queues == 1 && guest.VCPUs > 1 && one.Queues > len(g.senders) {
-			all = append(all, Advice{
-				fmt.Sprintf("%s has %d vCPUs and one queue on %s, so one lane; more come with its next start",
-					guest.Name, guest.VCPUs, g.taps[i]),
-				fmt.Sprintf("mpps plan --guest %s (domain.queues)", guest.Name),
-			})
+			add(fmt.Sprintf("mpps plan --guest %s (domain.queues)", guest.Name),
+				"%s has %d vCPUs and one queue on %s, so one lane; more come with its next start", guest.Name,
+				guest.VCPUs, g.taps[i])
 		}
 		for _, p := range g.ports {
 			if p.node >= 0 && sender.Node >= 0 && sender.Node != p.node {
-				all = append(all, Advice{
-					fmt.Sprintf("the vhost threads of %s run on node %d, %s is on node %d: each packet crosses, "+
-						"whichever queue it takes", guest.Name, sender.Node, p.name, p.node),
-					"mpps place",
-				})
+				add("mpps place", "the vhost threads of %s run on node %d, %s is on node %d: each packet crosses, "+
+					"whichever queue it takes", guest.Name, sender.Node, p.name, p.node)
 			}
 		}
 	}
 	for _, t := range s.host.Taps {
 		if t.Type == "macvtap" && slices.ContainsFunc(g.ports, func(p port) bool { return p.name == t.Lower }) {
-			all = append(all, Advice{Text: fmt.Sprintf("%s is a macvtap: it passes no bridge and records no queue, "+
-				"so that its packets have no lane; they take the queues of the others", t.Name)})
+			add("", "%s is a macvtap: it passes no bridge and records no queue, "+
+				"so that its packets have no lane; they take the queues of the others", t.Name)
 		}
 	}
 	return all
 }
 
+// guestOf returns the active guest of a tap, nil if there is none.
 func (s *steerer) guestOf(tap string) *facts.Guest {
-	for i := range s.host.Guests {
-		g := &s.host.Guests[i]
-		if g.Active() && slices.ContainsFunc(g.NICs(), func(n facts.Interface) bool { return n.Tap == tap }) {
-			return g
-		}
-	}
-	return nil
+	return facts.Find(s.host.Guests, func(g *facts.Guest) bool {
+		return g.Active() && slices.ContainsFunc(g.NICs(), func(n facts.Interface) bool { return n.Tap == tap })
+	})
 }

@@ -5,19 +5,22 @@ import (
 	"slices"
 
 	"mpps/internal/model/setting"
+
+	"mpps/internal/model/facts"
 )
 
-// apart says why a group's lanes are apart as it is; empty where they are not, or where that is not known.
-func (s *steerer) apart(g group) string {
-	if s.host.Readings != nil && len(s.byProgramNow(g)) > 0 {
-		return "" // what stands is planned anew: a guest may have come
+// alreadyApart returns why a group's lanes are apart without steering; "" if they are not, or if that is not known.
+func (s *steerer) alreadyApart(g group) string {
+	if s.host.Readings != nil && len(s.currentLanes(g)) > 0 {
+		return "" // plan again: a guest may have started
 	}
 	if s.seen != nil {
 		if why := s.seenApart(g); why != "" {
 			return why
 		}
 	}
-	if len(g.senders) != 1 || len(s.choosers(g)) > 0 || len(s.planQdiscs(g)) > 0 || g.senders[0].Queues > s.fewest(g) {
+	if len(g.senders) != 1 || len(s.queueChoosers(g)) > 0 || len(s.planQdiscs(g)) > 0 ||
+		g.senders[0].Queues > s.fewestQueues(g) {
 		return ""
 	}
 	for _, p := range g.ports {
@@ -31,8 +34,8 @@ func (s *steerer) apart(g group) string {
 		"leaves by queue n", g.senders[0].Guest, g.ports[0].name)
 }
 
-// seenApart reports whether lanes were seen to be apart: each queue of each tap sent enough to tell, by one queue of
-// the NIC that no other took, and nothing else was wrong.
+// seenApart returns how lanes were seen to be apart, else "": each queue of each tap sent enough packets, by one queue
+// of the NIC that no other took, and no other fault was found.
 func (s *steerer) seenApart(g group) string {
 	exits, shares := map[Queue]map[Queue]uint64{}, map[Queue]map[Queue]uint64{} // by origin, by queue of a NIC
 	note := func(all map[Queue]map[Queue]uint64, at, other Queue, n uint64) {
@@ -42,8 +45,7 @@ func (s *steerer) seenApart(g group) string {
 		all[at][other] += n
 	}
 	total := uint64(0)
-	for i := range s.seen.Rows {
-		r := &s.seen.Rows[i]
+	for r := range facts.Each(s.seen.Rows) {
 		leaves := r.To.Direction == Tx &&
 			slices.ContainsFunc(g.ports, func(p port) bool { return p.name == r.To.Device })
 		if leaves && slices.Contains(g.taps, r.Origin.Device) {
@@ -54,13 +56,13 @@ func (s *steerer) seenApart(g group) string {
 	}
 	for i, tap := range g.taps {
 		for q := range g.senders[i].Queues {
-			if !alone(exits[Queue{tap, Rx, q}]) {
+			if !oneDominates(exits[Queue{tap, Rx, q}]) {
 				return ""
 			}
 		}
 	}
 	for _, origins := range shares {
-		if !alone(origins) {
+		if !oneDominates(origins) {
 			return ""
 		}
 	}
@@ -72,11 +74,11 @@ func (s *steerer) seenApart(g group) string {
 	return fmt.Sprintf("%d packets were watched: lanes are apart", total)
 }
 
-// alone reports whether one of some queues has nearly all packets, and those are enough to tell.
-func alone(packets map[Queue]uint64) bool {
+// oneDominates reports whether one of some queues has nearly all packets, and the packets are enough to tell.
+func oneDominates(packets map[Queue]uint64) bool {
 	most, total := uint64(0), uint64(0)
 	for _, n := range packets {
 		most, total = max(most, n), total+n
 	}
-	return total >= leastSent && float64(total-most) < party*float64(total)
+	return total >= leastSent && float64(total-most) < partyPart*float64(total)
 }

@@ -3,21 +3,21 @@ package queuepath
 import (
 	"fmt"
 	"slices"
+
+	"mpps/internal/model/facts"
 )
 
-// Astray lists what was seen, once lanes were steered, to leave by another queue than was planned: more than a
-// twentieth of a lane's packets, of lanes that sent enough to tell.
+// Astray lists the steered lanes that leave by other queues than planned: with more than 5 % of a queue's packets, if
+// it sent enough to tell.
 func Astray(o *Observation, s *Steering) []string {
 	var all []string
-	for i := range s.Groups {
-		g := &s.Groups[i]
+	for g := range facts.Each(s.Groups) {
 		if g.Means == AsItIs {
 			continue
 		}
 		for at, l := range g.Lanes {
 			planned, other := map[int]uint64{}, map[int]uint64{}
-			for j := range o.Rows {
-				r := &o.Rows[j]
+			for r := range facts.Each(o.Rows) {
 				if r.Origin.Device != g.taps[at] || r.Origin.Queue < 0 || r.To.Direction != Tx ||
 					!slices.Contains(g.NICs, r.To.Device) {
 					continue
@@ -40,7 +40,7 @@ func Astray(o *Observation, s *Steering) []string {
 				slices.Sort(queues)
 				all = append(all, fmt.Sprintf("%d of %d packets of %s of %s leave by other queues than planned (%s)",
 					lost, total,
-					some(len(queues), "queue"), g.taps[at], l))
+					count(len(queues), "queue"), g.taps[at], l))
 			}
 		}
 	}

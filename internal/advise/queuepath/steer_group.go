@@ -19,12 +19,12 @@ type port struct {
 	nodes  []int // of the CPUs that its queues interrupt, by queue; −1: not known
 }
 
-// group is NICs that the same taps send by. A packet's lane is one number, whichever of them it leaves by, so that they
-// have the same windows.
+// group is NICs that the same taps send by. A packet's lane is one number, whichever NIC it leaves by, so all have the
+// same windows.
 type group struct {
 	ports   []port
 	senders []Sender
-	taps    []string // of the senders, as they are called now
+	taps    []string // of the senders, by their current names
 }
 
 type steerer struct {
@@ -34,11 +34,12 @@ type steerer struct {
 	paths   placement.Paths
 	ports   []port
 	behind  map[string][]string          // tap → NICs
-	leaves  map[string]map[string]uint64 // tap → device → packets that were seen to leave by it
+	leaves  map[string]map[string]uint64 // tap → device → packets seen to leave by it
 }
 
 func newSteerer(h *facts.Host, o *Observation, options SteerOptions) *steerer {
-	s := &steerer{host: h, seen: o, options: options, paths: placement.PathsOf(h), leaves: leaving(o, options.NIC)}
+	s := &steerer{host: h, seen: o, options: options, paths: placement.PathsOf(h), leaves: leavingPackets(o,
+		options.NIC)}
 	used := s.findNICs()
 	for _, n := range options.Standing {
 		used[n] = true
@@ -46,8 +47,8 @@ func newSteerer(h *facts.Host, o *Observation, options SteerOptions) *steerer {
 	if options.NIC != "" {
 		used[options.NIC] = true
 	}
-	for i := range h.NICs {
-		if n := &h.NICs[i]; used[n.Name] {
+	for n := range facts.Each(h.NICs) {
+		if used[n.Name] {
 			s.ports = append(s.ports, port{name: n.Name, queues: n.TxQueues, node: n.Node, nodes: s.irqNodes(n)})
 			delete(used, n.Name)
 		}
@@ -63,12 +64,9 @@ func newSteerer(h *facts.Host, o *Observation, options SteerOptions) *steerer {
 	return s
 }
 
-// irqNodes are the nodes of the CPUs that a NIC's queues interrupt, by queue.
+// irqNodes returns the nodes of the CPUs that a NIC's queues interrupt, by queue; −1: not known.
 func (s *steerer) irqNodes(n *facts.NIC) []int {
-	nodes := make([]int, n.TxQueues)
-	for q := range nodes {
-		nodes[q] = -1
-	}
+	nodes := slices.Repeat([]int{-1}, n.TxQueues)
 	for _, irq := range n.IRQs {
 		q, is := knob.QueueOf(irq.On)
 		cpus := irq.Effective
@@ -82,7 +80,7 @@ func (s *steerer) irqNodes(n *facts.NIC) []int {
 	return nodes
 }
 
-// nodeOf is the node that all of some CPUs are on; −1 where there is none.
+// nodeOf returns the node that all of some CPUs are on; −1 if there is none.
 func (s *steerer) nodeOf(cpus setting.CPUSet) int {
 	node := -1
 	for _, c := range s.host.Topology.CPUs {
@@ -97,10 +95,10 @@ func (s *steerer) nodeOf(cpus setting.CPUSet) int {
 	return node
 }
 
-// queueNodes are the nodes of a group's queues; those of its first NIC where it has several.
+// queueNodes returns the nodes of the queues of a group's first NIC.
 func (s *steerer) queueNodes(g group) []int { return g.ports[0].nodes }
 
-// groups are the NICs that guests send by, those together that a tap sends by both.
+// groups returns the NICs that guests send by. NICs that one tap sends by are one group.
 func (s *steerer) groups() ([]group, error) {
 	if s.options.NIC != "" && !slices.ContainsFunc(s.ports, func(p port) bool { return p.name == s.options.NIC }) {
 		return nil, &Refusal{fmt.Sprintf("there is no NIC %s", s.options.NIC), "mpps inspect lists them; a NIC is " +
@@ -114,7 +112,7 @@ func (s *steerer) groups() ([]group, error) {
 		for grown := true; grown; {
 			grown = false
 			for i, p := range left {
-				if s.together(g, p) {
+				if s.sharesTap(g, p) {
 					g.ports, left, grown = append(g.ports, p), slices.Delete(slices.Clone(left), i, i+1), true
 					break
 				}
@@ -123,7 +121,7 @@ func (s *steerer) groups() ([]group, error) {
 		if s.options.NIC != "" && !slices.ContainsFunc(g.ports, func(p port) bool { return p.name == s.options.NIC }) {
 			continue
 		}
-		s.fill(&g)
+		s.addSenders(&g)
 		if len(g.senders) > 0 {
 			all = append(all, g)
 		}
@@ -139,8 +137,8 @@ func (s *steerer) groups() ([]group, error) {
 	return all, nil
 }
 
-// together reports whether a tap sends by a port and one of a group's.
-func (s *steerer) together(g group, p port) bool {
+// sharesTap reports whether a tap sends both by a port and by one of a group.
+func (s *steerer) sharesTap(g group, p port) bool {
 	for _, nics := range s.behind {
 		if slices.Contains(nics, p.name) &&
 			slices.ContainsFunc(g.ports, func(in port) bool { return slices.Contains(nics, in.name) }) {
@@ -150,9 +148,9 @@ func (s *steerer) together(g group, p port) bool {
 	return false
 }
 
-// enoughQueues refuses NICs with one transmit queue: there is nothing to keep apart. And those whose queues are divided
-// into traffic classes: of the queue that a packet carries the kernel takes the remainder within its class
-// (net/core/dev.c, skb_tx_hash), and XPS has a map for each class.
+// enoughQueues refuses NICs with one transmit queue, where nothing can be kept apart, and NICs whose queues are divided
+// into traffic classes: the kernel takes the remainder of the packet's queue within its class (net/core/dev.c,
+// skb_tx_hash), and XPS has a map for each class.
 func (s *steerer) enoughQueues(g group) error {
 	for _, p := range g.ports {
 		if n := s.nic(p.name); n != nil && n.Classes > 1 {
@@ -169,22 +167,17 @@ func (s *steerer) enoughQueues(g group) error {
 			hint = fmt.Sprintf("ethtool -L %s combined %d, or let 'mpps plan' choose (nic.channels)", p.name,
 				max(n.Channels.MaxCombined, n.Channels.MaxTx))
 		}
-		return &Refusal{fmt.Sprintf("%s has %s: expected at least 2", p.name, some(p.queues, "transmit queue")), hint}
+		return &Refusal{fmt.Sprintf("%s has %s: expected at least 2", p.name, count(p.queues, "transmit queue")), hint}
 	}
 	return nil
 }
 
 func (s *steerer) nic(name string) *facts.NIC {
-	for i := range s.host.NICs {
-		if s.host.NICs[i].Name == name {
-			return &s.host.NICs[i]
-		}
-	}
-	return nil
+	return facts.Find(s.host.NICs, func(n *facts.NIC) bool { return n.Name == name })
 }
 
-// fill finds the taps that send by a group.
-func (s *steerer) fill(g *group) {
+// addSenders adds the taps that send by a group.
+func (s *steerer) addSenders(g *group) {
 	named := map[string]int{}
 	for _, t := range s.host.Taps {
 		if !s.sends(t, *g) {
@@ -196,28 +189,27 @@ func (s *steerer) fill(g *group) {
 	}
 	perGuest := map[string]int{}
 	for i := range g.senders {
-		if named[g.senders[i].Tap] > 1 { // an address that two guests have
+		if named[g.senders[i].Tap] > 1 { // two guests have this address
 			g.senders[i].Tap = g.taps[i]
 		}
 		perGuest[g.senders[i].Guest]++
 	}
-	for i := range g.senders { // a guest's weight is that of all its taps together
+	for i := range g.senders { // a guest's weight is divided among its taps
 		g.senders[i].Weight /= float64(perGuest[g.senders[i].Guest])
 		g.senders[i].Weighed = len(s.options.Weights) > 0
 	}
-	s.weigh(g)
+	s.setSeen(g)
 }
 
 func (s *steerer) sends(t facts.Tap, g group) bool {
 	return slices.ContainsFunc(g.ports, func(p port) bool { return slices.Contains(s.behind[t.Name], p.name) })
 }
 
-// sender is a tap with whose it is. One of libvirt's is named by the guest's address: it is called otherwise after the
-// next start.
+// sender returns a tap with its guest. A tap of libvirt's is identified by the guest's MAC address: its name changes
+// with the next start.
 func (s *steerer) sender(t facts.Tap) Sender {
 	one := Sender{Tap: t.Name, Guest: t.Name, Queues: max(1, t.RxQueues), Weight: 1, Node: -1}
-	for i := range s.host.Guests {
-		guest := &s.host.Guests[i]
+	for guest := range facts.Each(s.host.Guests) {
 		for _, nic := range guest.NICs() {
 			if nic.Tap != t.Name || !guest.Active() {
 				continue
@@ -237,7 +229,7 @@ func (s *steerer) sender(t facts.Tap) Sender {
 	return one
 }
 
-// workers are the CPUs on which the vhost threads of a guest's NIC may run, and the threads by queue.
+// workers returns the CPUs that the vhost threads of a guest's NIC may run on, and the threads by queue.
 func workers(g *facts.Guest, mac string) (setting.CPUSet, []facts.Thread) {
 	var all []int
 	var threads []facts.Thread

@@ -7,27 +7,24 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// nearlyAll is the part of a tap's packets from which on a NIC that was named is steered without the others that the
-// tap sends by.
+// nearlyAll is the share of a tap's packets from which on a named NIC is steered without the tap's other NICs.
 const nearlyAll = 0.9
 
-// leaving counts, by tap and device, the packets that were seen to leave the host; those for guests stay in it. A veth
-// leads to a container where packets leave by NICs; where there is none it may stand for one, as it does if it was
-// named.
-func leaving(o *Observation, named string) map[string]map[string]uint64 {
+// leavingPackets counts the packets that were seen to leave the host, by tap and device, without those for guests. If
+// packets leave by NICs, a veth leads to a container; without NICs it may stand for one, as it does if it was named.
+func leavingPackets(o *Observation, named string) map[string]map[string]uint64 {
 	if o == nil {
 		return nil
 	}
 	all := map[string]map[string]uint64{}
 	wire := map[string]*Device{}
-	for i := range o.Devices {
-		if d := &o.Devices[i]; d.Terminal() && !d.guest() {
+	for d := range facts.Each(o.Devices) {
+		if d.Terminal() && !d.guest() {
 			wire[d.Name] = d
 		}
 	}
 	nic := false
-	for i := range o.Rows {
-		r := &o.Rows[i]
+	for r := range facts.Each(o.Rows) {
 		d := wire[r.To.Device]
 		if d == nil || r.To.Direction != Tx || r.First() {
 			continue
@@ -57,8 +54,8 @@ func leaving(o *Observation, named string) map[string]map[string]uint64 {
 	return all
 }
 
-// findNICs notes which NICs each tap's packets leave by, and tells which NICs these are. A tap that sent too little to
-// tell, such as a broadcast that came out everywhere, counts where most of that left, if others leave there too.
+// findNICs sets which NICs each tap's packets leave by, and returns these NICs. A tap that sent too little to tell,
+// such as broadcasts that left everywhere, belongs to the NIC that most of them left by, if other taps use it too.
 func (s *steerer) findNICs() (used map[string]bool) {
 	s.behind, used = map[string][]string{}, map[string]bool{}
 	var quiet []string
@@ -77,7 +74,7 @@ func (s *steerer) findNICs() (used map[string]bool) {
 	}
 	for _, tap := range quiet {
 		by := s.leaves[tap]
-		total := sum(by)
+		total := total(by)
 		for name, n := range by {
 			if used[name] && 2*n > total {
 				s.behind[tap] = []string{name}
@@ -87,14 +84,14 @@ func (s *steerer) findNICs() (used map[string]bool) {
 	return used
 }
 
-// nics are the NICs that a tap's packets leave by: what stands below its bridge and, where that is a tunnel without a
-// device of its own below it, an Open vSwitch, or no bridge but a route, where its packets were seen to leave, or if it
-// is silent where it has lanes. Of a port of a bridge of which nothing is known the NIC that was named counts.
+// nics returns the NICs that a tap's packets leave by: those below its bridge. Below a tunnel without a lower device,
+// an Open vSwitch or a route none are known: then those where its packets were seen to leave, or if it is silent those
+// where it has lanes, or if it is a bridge's port the named NIC.
 func (s *steerer) nics(t facts.Tap) []string {
 	if found := s.paths.NICs(t.Master); len(found) > 0 {
 		return found
 	}
-	standing := s.standing(t)
+	standing := s.standingNICs(t)
 	found := s.seenNICs(t, standing)
 	if len(found) == 0 {
 		found = standing
@@ -105,12 +102,12 @@ func (s *steerer) nics(t facts.Tap) []string {
 	return found
 }
 
-// seenNICs are the NICs that a good part of a tap's packets was seen to leave by: not those that a broadcast came out
-// of. One that was named stands alone where nearly all leave by it, unless the tap has lanes at another: a packet
-// carries one number for all.
+// seenNICs returns the NICs that a good part of a tap's packets was seen to leave by, without those that only a
+// broadcast left by. It returns only the named NIC if nearly all leave by it, unless the tap has lanes at another one:
+// a packet carries one number for all.
 func (s *steerer) seenNICs(t facts.Tap, standing []string) []string {
 	by := s.leaves[t.Name]
-	total := sum(by)
+	total := total(by)
 	elsewhere := slices.ContainsFunc(standing, func(n string) bool { return n != s.options.NIC })
 	if n := by[s.options.NIC]; n >= leastSent && float64(n) >= nearlyAll*float64(total) && !elsewhere {
 		return []string{s.options.NIC}
@@ -125,7 +122,7 @@ func (s *steerer) seenNICs(t facts.Tap, standing []string) []string {
 	return found
 }
 
-func sum(packets map[string]uint64) uint64 {
+func total(packets map[string]uint64) uint64 {
 	total := uint64(0)
 	for _, n := range packets {
 		total += n
@@ -133,8 +130,8 @@ func sum(packets map[string]uint64) uint64 {
 	return total
 }
 
-// standing are the NICs whose lanes name a tap.
-func (s *steerer) standing(t facts.Tap) []string {
+// standingNICs returns the NICs whose lanes name a tap.
+func (s *steerer) standingNICs(t facts.Tap) []string {
 	name, found := s.sender(t).Tap, []string{}
 	for _, nic := range s.options.Standing {
 		r := s.host.Readings.At(setting.Of(setting.QueueLanes, nic))
@@ -142,10 +139,8 @@ func (s *steerer) standing(t facts.Tap) []string {
 			continue
 		}
 		lanes, err := setting.ParseLanes(r.Value)
-		if err == nil && slices.ContainsFunc(lanes, func(l setting.Lane) bool {
-			return l.Tap == t.Name ||
-				l.Tap == name
-		}) {
+		if err == nil && slices.ContainsFunc(lanes,
+			func(l setting.Lane) bool { return l.Tap == t.Name || l.Tap == name }) {
 			found = append(found, nic)
 		}
 	}

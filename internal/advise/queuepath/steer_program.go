@@ -11,8 +11,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// planProgram clears XPS, which comes before the queue that a packet carries (net/core/dev.c, netdev_pick_tx), and
-// attaches the programs.
+// planProgram clears XPS, which precedes the queue that a packet carries (net/core/dev.c, netdev_pick_tx), and attaches
+// the programs.
 func (s *steerer) planProgram(g group, one Steered) []plan.Change {
 	var changes []plan.Change
 	for _, p := range g.ports {
@@ -26,22 +26,22 @@ func (s *steerer) planProgram(g group, one Steered) []plan.Change {
 		}
 	}
 	risk, warning := goal.None, ""
-	if s.classic() {
+	if s.lacksTCX() {
 		risk = goal.Blip
 		warning = "this kernel has no tcx (Linux 6.6): clsact comes to the NIC and the taps, which stops their " +
 			"transmit queues for a moment"
 	}
 	for _, p := range g.ports {
 		c := s.change("overlay.queue_mapping", "Queue lanes", setting.Of(setting.QueueLanes, p.name),
-			setting.Exact(setting.LanesText(one.Lanes)), risk, datapath.Overlay, one.told())
+			setting.Exact(setting.LanesText(one.Lanes)), risk, datapath.Overlay, one.summary())
 		c.Warning = warning
 		changes = append(changes, c)
 	}
 	return changes
 }
 
-// byProgramNow are the windows that the program has now.
-func (s *steerer) byProgramNow(g group) []setting.Lane {
+// currentLanes returns the windows that the program has now.
+func (s *steerer) currentLanes(g group) []setting.Lane {
 	for _, p := range g.ports {
 		if r := s.host.Readings.At(setting.Of(setting.QueueLanes, p.name)); r.State == setting.Known {
 			if lanes, err := setting.ParseLanes(r.Value); err == nil && len(lanes) > 0 {
@@ -52,37 +52,37 @@ func (s *steerer) byProgramNow(g group) []setting.Lane {
 	return nil
 }
 
-// classic reports whether the kernel has no tcx. Where nobody asked it, as on a recorded machine, the release tells
+// lacksTCX reports whether the kernel has no tcx. If it was not probed, as on a recorded machine, the release decides
 // (6.6, commit e420bed02507).
-func (s *steerer) classic() bool {
+func (s *steerer) lacksTCX() bool {
 	if asked := s.host.Kernel.Lanes; asked != nil {
 		return !asked.TCX
 	}
-	return s.older("6.6")
+	return s.olderThan("6.6")
 }
 
-func (s *steerer) older(than string) bool {
+func (s *steerer) olderThan(than string) bool {
 	release := s.host.Kernel.Release
 	return release != "" && facts.CompareVersions(release, than) < 0
 }
 
-// noProgram says why the programs cannot carry queues; empty where they can, of some taps at least.
+// noProgram returns why the programs cannot carry queues; "" if they can for at least some taps.
 func (s *steerer) noProgram(g group) string {
 	switch asked := s.host.Kernel.Lanes; {
 	case asked != nil && asked.Why != "":
 		return fmt.Sprintf("the kernel does not take the program that carries queues (Linux 5.1 or later does): %s",
 			asked.Why)
-	case asked == nil && s.older("5.1"): // commit 74e31ca850c1: skb->queue_mapping may be written
+	case asked == nil && s.olderThan("5.1"): // commit 74e31ca850c1: skb->queue_mapping may be written
 		return fmt.Sprintf("the program that carries queues needs Linux 5.1 or later, found %s", s.host.Kernel.Release)
 	}
-	if len(s.carried(g).taps) == 0 {
-		return s.erased(g.taps[0])
+	if len(s.carriable(g).taps) == 0 {
+		return s.whyErased(g.taps[0])
 	}
 	return ""
 }
 
-// erased says why a lane that is carried from a tap would not come through; empty where it does.
-func (s *steerer) erased(tap string) string {
+// whyErased returns why a lane that is carried from a tap would not arrive; "" if it does.
+func (s *steerer) whyErased(tap string) string {
 	t := s.tap(tap)
 	if t == nil {
 		return ""
@@ -94,19 +94,19 @@ func (s *steerer) erased(tap string) string {
 	if len(t.Classifiers) > 0 {
 		return tell("ingress", tap, t.Classifiers)
 	}
-	for i := range s.host.Tunnels {
-		if between := &s.host.Tunnels[i]; len(between.Classifiers) > 0 && s.above(t.Master, between.Name) {
+	for between := range facts.Each(s.host.Tunnels) {
+		if len(between.Classifiers) > 0 && s.leadsTo(t.Master, between.Name) {
 			return tell("egress", between.Name, between.Classifiers)
 		}
 	}
 	return ""
 }
 
-// carried is a group without the taps whose lanes would not come through.
-func (s *steerer) carried(g group) group {
+// carriable returns a group without the taps whose lanes would not arrive.
+func (s *steerer) carriable(g group) group {
 	part := group{ports: g.ports}
 	for i, tap := range g.taps {
-		if s.erased(tap) == "" {
+		if s.whyErased(tap) == "" {
 			part.taps, part.senders = append(part.taps, tap), append(part.senders, g.senders[i])
 		}
 	}

@@ -11,10 +11,10 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// lockedBy is the queueing discipline by which lanes wait for each other on a device that would let them pass without a
-// lock (net/core/dev.c, __dev_queue_xmit). One discipline has one lock; mq has one for each queue, which is enough for
-// as many lanes. A device that takes a lock of its own gains nothing.
-func (s *steerer) lockedBy(g group, t *facts.Tunnel) (q setting.Qdisc, r setting.Reading, locked bool) {
+// lockingQdisc returns the queueing discipline whose lock lanes take in turn on a device that needs no lock itself
+// (net/core/dev.c, __dev_queue_xmit). One discipline has one lock; mq has one for each queue, which is enough for as
+// many lanes. A device with a lock of its own would gain nothing.
+func (s *steerer) lockingQdisc(g group, t *facts.Tunnel) (q setting.Qdisc, r setting.Reading, locked bool) {
 	lanes := 0
 	for _, sender := range g.senders {
 		lanes += sender.Queues
@@ -27,12 +27,12 @@ func (s *steerer) lockedBy(g group, t *facts.Tunnel) (q setting.Qdisc, r setting
 	return q, r, q.Kind != "mq" || lanes > t.TxQueues
 }
 
-// planQdiscs takes disciplines off the virtual devices that a group's packets pass. What cannot be put back as it was
-// stays.
+// planQdiscs removes disciplines from the virtual devices that a group's packets pass, except those that could not be
+// restored.
 func (s *steerer) planQdiscs(g group) []plan.Change {
 	var changes []plan.Change
 	for _, t := range s.between(g.taps) {
-		q, r, locked := s.lockedBy(g, t)
+		q, r, locked := s.lockingQdisc(g, t)
 		if !locked || r.ReadOnly {
 			continue
 		}
@@ -46,11 +46,11 @@ func (s *steerer) planQdiscs(g group) []plan.Change {
 	return changes
 }
 
-// qdiscsLeft says which disciplines stay, and why.
-func (s *steerer) qdiscsLeft(g group) []Advice {
+// keptQdiscs returns which disciplines stay, and why.
+func (s *steerer) keptQdiscs(g group) []Advice {
 	var all []Advice
 	for _, t := range s.between(g.taps) {
-		if q, r, locked := s.lockedBy(g, t); locked && r.ReadOnly {
+		if q, r, locked := s.lockingQdisc(g, t); locked && r.ReadOnly {
 			all = append(all, Advice{
 				fmt.Sprintf("all lanes take the lock of %s on %s in turn, and it is left alone: %s", q.Kind, t.Name,
 					cmp.Or(r.Why, "it cannot be exchanged")),
@@ -61,7 +61,7 @@ func (s *steerer) qdiscsLeft(g group) []Advice {
 	return all
 }
 
-// qdiscAddresses are the disciplines of virtual devices that packets of taps pass.
+// qdiscAddresses returns the disciplines of the virtual devices that packets of taps pass.
 func (s *steerer) qdiscAddresses() []setting.Address {
 	var taps []string
 	for _, t := range s.host.Taps {

@@ -114,12 +114,13 @@ func TestMendIsWhatSteerDoes(t *testing.T) {
 		mend    func(*Device) Mend
 		command string
 	}{
-		{Device{Name: "gre0", Kind: "gretap", TxQueues: 1, Lockless: true, Qdisc: "fq_codel"}, funnelMend, steer},
-		{Device{Name: "gre0", Kind: "gretap", TxQueues: 1, Lockless: true, Qdisc: "noqueue"}, funnelMend, steer},
+		{Device{Name: "gre0", Kind: "gretap", TxQueues: 1, Lockless: true, Qdisc: "fq_codel"}, funnelMend,
+			steerCommand},
+		{Device{Name: "gre0", Kind: "gretap", TxQueues: 1, Lockless: true, Qdisc: "noqueue"}, funnelMend, steerCommand},
 		{Device{Name: "gre1", Kind: "gre", TxQueues: 1, Lockless: true, Qdisc: "fq_codel"}, funnelMend,
 			"tc qdisc replace dev gre1 root noqueue"},
 		{Device{Name: "gre0", Kind: "gretap", TxQueues: 1, Qdisc: "noqueue"}, funnelMend, "ip -d link show gre0"},
-		{Device{Name: "gre0", Kind: "gretap", TxQueues: 4, Lockless: true, Qdisc: "fq_codel"}, rootMend, steer},
+		{Device{Name: "gre0", Kind: "gretap", TxQueues: 4, Lockless: true, Qdisc: "fq_codel"}, rootMend, steerCommand},
 		{Device{Name: "gre0", Kind: "gretap", TxQueues: 4, Qdisc: "fq_codel"}, rootMend,
 			"tc qdisc replace dev gre0 root mq"},
 		{Device{Name: "eth0", Kind: "nic", TxQueues: 4, Qdisc: "fq"}, rootMend, "tc qdisc replace dev eth0 root mq"},

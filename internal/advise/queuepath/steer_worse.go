@@ -4,16 +4,18 @@ import (
 	"fmt"
 
 	"mpps/internal/model/setting"
+
+	"mpps/internal/model/facts"
 )
 
-// sent is what was seen to leave by a port, by the queue where it came from and by the port's queue.
-func (s *steerer) sent(name string) (from, to map[Queue]uint64) {
+// packetsBy returns the packets that were seen to leave by a port, by origin and by the port's queue.
+func (s *steerer) packetsBy(name string) (from, to map[Queue]uint64) {
 	from, to = map[Queue]uint64{}, map[Queue]uint64{}
 	if s.seen == nil {
 		return from, to
 	}
-	for i := range s.seen.Rows {
-		if r := &s.seen.Rows[i]; r.To.Device == name && r.To.Direction == Tx {
+	for r := range facts.Each(s.seen.Rows) {
+		if r.To.Device == name && r.To.Direction == Tx {
 			from[r.Origin] += r.Packets
 			to[r.To] += r.Packets
 		}
@@ -21,11 +23,11 @@ func (s *steerer) sent(name string) (from, to map[Queue]uint64) {
 	return from, to
 }
 
-// weigh notes what each sender's queues were seen to send by a group's NICs; nothing where too little was seen to tell.
-func (s *steerer) weigh(g *group) {
+// setSeen sets what each sender's queues were seen to send by a group's NICs, unless too little was seen to tell.
+func (s *steerer) setSeen(g *group) {
 	seen, total := make([][]float64, len(g.senders)), uint64(0)
 	for _, p := range g.ports {
-		from, _ := s.sent(p.name)
+		from, _ := s.packetsBy(p.name)
 		for i, sender := range g.senders {
 			if seen[i] == nil {
 				seen[i] = make([]float64, sender.Queues)
@@ -45,11 +47,11 @@ func (s *steerer) weigh(g *group) {
 	}
 }
 
-// worse says by how much windows would crowd the fullest queue of a NIC more than it was seen to be; empty where they
-// would not. A lane that takes a queue for itself crowds nobody, even if its flows were on several before.
-func (s *steerer) worse(g group, lanes []setting.Lane) string {
+// crowding returns by how much windows would make the fullest queue of a NIC fuller than it was seen; "" if they would
+// not. A lane with a queue of its own crowds nobody, even if its flows were on several queues before.
+func (s *steerer) crowding(g group, lanes []setting.Lane) string {
 	for _, p := range g.ports {
-		from, to := s.sent(p.name)
+		from, to := s.packetsBy(p.name)
 		planned := make([]uint64, p.queues)
 		var total, most, widest, fullest uint64
 		for i, l := range lanes {
@@ -63,7 +65,7 @@ func (s *steerer) worse(g group, lanes []setting.Lane) string {
 		if total < leastPackets {
 			continue
 		}
-		others := uint64(0) // of the host itself and of who has no lane: they go on as they do
+		others := uint64(0) // of the host itself and of senders without a lane: they do not move
 		for _, n := range from {
 			others += n
 		}

@@ -12,23 +12,24 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// threads are the vhost threads of a sender by queue, nil where they are not known or not one for each queue.
-func (s *steerer) threads(g group, i int) []facts.Thread {
-	for j := range s.host.Guests {
-		guest := &s.host.Guests[j]
-		for _, nic := range guest.NICs() {
-			if nic.Tap == g.taps[i] && guest.Active() {
-				if _, threads := workers(guest, nic.MAC); len(threads) == g.senders[i].Queues {
-					return threads
-				}
+// vhostThreads returns the vhost threads of a sender by queue, nil if they are not known or not one for each queue.
+func (s *steerer) vhostThreads(g group, i int) []facts.Thread {
+	guest := s.guestOf(g.taps[i])
+	if guest == nil {
+		return nil
+	}
+	for _, nic := range guest.NICs() {
+		if nic.Tap == g.taps[i] {
+			if _, threads := workers(guest, nic.MAC); len(threads) == g.senders[i].Queues {
+				return threads
 			}
 		}
 	}
 	return nil
 }
 
-// noXPS says why the CPU that sends does not tell whose packet it is; empty where it does. A tap hands what its guest
-// sends to the stack on the CPU of the vhost thread, and there it goes on to the NIC.
+// noXPS returns why the sending CPU does not identify the sender; "" if it does. A tap passes its guest's packets to
+// the stack on the CPU of the vhost thread, and there they go on to the NIC.
 func (s *steerer) noXPS(g group) string {
 	at := map[int]string{}
 	for i, sender := range g.senders {
@@ -36,7 +37,7 @@ func (s *steerer) noXPS(g group) string {
 			slices.ContainsFunc(t.RPS, func(c setting.CPUSet) bool { return len(c) > 0 }) {
 			return fmt.Sprintf("RPS of %s hands packets to other CPUs", t.Name)
 		}
-		threads := s.threads(g, i)
+		threads := s.vhostThreads(g, i)
 		if threads == nil {
 			return fmt.Sprintf("which vhost threads send for %s is not known", sender.Guest)
 		}
@@ -59,17 +60,12 @@ func (s *steerer) noXPS(g group) string {
 }
 
 func (s *steerer) tap(name string) *facts.Tap {
-	for i := range s.host.Taps {
-		if s.host.Taps[i].Name == name {
-			return &s.host.Taps[i]
-		}
-	}
-	return nil
+	return facts.Find(s.host.Taps, func(t *facts.Tap) bool { return t.Name == name })
 }
 
-// byXPSNow are the windows that XPS of a group's first NIC comes to now: of senders whose CPUs have queues that lie
-// side by side.
-func (s *steerer) byXPSNow(g group) []setting.Lane {
+// currentXPS returns the windows that the XPS of a group's first NIC amounts to now, of senders whose CPUs have
+// adjacent queues.
+func (s *steerer) currentXPS(g group) []setting.Lane {
 	p := g.ports[0]
 	queueOf := map[int]int{}
 	for q := range p.queues {
@@ -84,7 +80,7 @@ func (s *steerer) byXPSNow(g group) []setting.Lane {
 	var lanes []setting.Lane
 	for i, sender := range g.senders {
 		var queues []int
-		for _, t := range s.threads(g, i) {
+		for _, t := range s.vhostThreads(g, i) {
 			if q, has := queueOf[t.Affinity[0]]; has && !slices.Contains(queues, q) {
 				queues = append(queues, q)
 			}
@@ -96,8 +92,8 @@ func (s *steerer) byXPSNow(g group) []setting.Lane {
 	return lanes
 }
 
-// planXPS gives the CPU of each vhost thread the queue of its lane, and the other CPUs the queues that have the fewest.
-// A lane program that is there goes: XPS would come before it.
+// planXPS gives the CPU of each vhost thread the queue of its lane, and the other CPUs the queues with the fewest CPUs.
+// It removes a lane program: XPS would precede it.
 func (s *steerer) planXPS(g group, one Steered) []plan.Change {
 	var changes []plan.Change
 	for _, p := range g.ports {
@@ -108,24 +104,24 @@ func (s *steerer) planXPS(g group, one Steered) []plan.Change {
 		}
 		for q, cpus := range s.masks(g, one.Lanes, p.queues) {
 			changes = append(changes, s.change("nic.xps", "Transmit queues by CPU", setting.XPS(p.name, q),
-				setting.Exact(cpus.String()), goal.None, datapath.NIC, one.told()))
+				setting.Exact(cpus.String()), goal.None, datapath.NIC, one.summary()))
 		}
 	}
 	return changes
 }
 
-// masks are the CPUs of each queue of a NIC.
+// masks returns the CPUs of each queue of a NIC.
 func (s *steerer) masks(g group, lanes []setting.Lane, queues int) []setting.CPUSet {
-	sets := make([][]int, queues)
+	sets := make([]setting.CPUSet, queues)
 	sending := map[int]bool{}
 	for i := range g.senders {
-		for queue, t := range s.threads(g, i) {
+		for queue, t := range s.vhostThreads(g, i) {
 			q := QueueOf(lanes[i], queue)
-			sets[q] = append(sets[q], t.Affinity[0])
+			sets[q] = sets[q].Or(t.Affinity)
 			sending[t.Affinity[0]] = true
 		}
 	}
-	busy := make([]int, queues) // with lanes of guests: the last to be shared with other CPUs
+	busy := make([]int, queues) // queues with guests' lanes are the last that other CPUs share
 	for q := range sets {
 		busy[q] = len(sets[q]) * (1 + len(s.host.Topology.Online))
 	}
@@ -134,12 +130,8 @@ func (s *steerer) masks(g group, lanes []setting.Lane, queues int) []setting.CPU
 			continue
 		}
 		q := slices.Index(busy, slices.Min(busy))
-		sets[q] = append(sets[q], cpu)
+		sets[q] = sets[q].Or(setting.CPUs(cpu))
 		busy[q]++
 	}
-	masks := make([]setting.CPUSet, queues)
-	for q, set := range sets {
-		masks[q] = setting.CPUs(set...)
-	}
-	return masks
+	return sets
 }

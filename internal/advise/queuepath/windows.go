@@ -7,29 +7,29 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Sender is one tap that sends through a NIC: a guest's NIC as the host sees it.
+// Sender is a tap that sends through a NIC.
 type Sender struct {
-	Tap    string  // as a lane names it (setting.Lane)
-	Guest  string  // whose it is
-	Queues int     // that it sends by
-	Weight float64 // its share where there are not enough queues; 0 and less count as 1
+	Tap    string // as in setting.Lane
+	Guest  string
+	Queues int     // of the tap
+	Weight float64 // its share if there are too few queues; 0 and less count as 1
 
-	Weighed bool      // somebody asked for weights: windows are not to overlap
-	Seen    []float64 // packets by queue; none where nothing was watched
-	Node    int       // NUMA node of the CPUs that send for it; −1: several, or not known
+	Weighed bool      // the user gave weights: windows must not overlap
+	Seen    []float64 // packets by queue; empty if none were watched
+	Node    int       // NUMA node of its sending CPUs; −1: several, or not known
 }
 
-// Windows divides a NIC's transmit queues among those that send through it. Where there are enough queues each gets as
-// many as it has itself, and no two share one. Where there are fewer queues than theirs together, lanes are balanced
-// and not senders: windows may overlap, so that one who is idle takes nothing from one who is busy, and no queue has
-// several lanes while one has none. Lanes count by the packets that were seen, all alike where none were. Where weights
-// were asked for each gets queues of its own by weight, at least one and no more than it has, and of more senders than
-// queues each gets one, the weights on the queues as even as can be.
+// Windows divides a NIC's transmit queues among its senders. If there are enough queues, each sender gets as many as it
+// has itself, and no two share one. If there are too few, lanes rather than senders are balanced: windows may overlap,
+// so that an idle sender takes nothing from a busy one, and no queue has several lanes while another has none. A lane
+// weighs as much as its packets; without packets all weigh the same. With weights each sender gets its own queues by
+// weight, at least one and at most as many as it has; with more senders than queues each gets one, with the weights as
+// even as possible.
 //
-// before are windows that stand. As few of them move as possible: none where a sender goes, or where one comes and
-// there is room in one piece. nodes are the NUMA nodes of the CPUs that serve the NIC's queues, by queue, −1 or none
-// where it is not known: of places that are as good the one with the most queues on the sender's node is taken. The
-// result is in the order of the senders.
+// before are the current windows. As few of them move as possible: none if a sender leaves, or if one is added and
+// there is room in one piece. nodes are the NUMA nodes of the CPUs that serve the NIC's queues, by queue; −1 or missing
+// if not known. Of equally good places the one with the most queues on the sender's node is taken. The result is in the
+// order of the senders.
 func Windows(senders []Sender, queues int, nodes []int, before []setting.Lane) []setting.Lane {
 	if queues < 1 || len(senders) == 0 {
 		return nil
@@ -40,13 +40,13 @@ func Windows(senders []Sender, queues int, nodes []int, before []setting.Lane) [
 			d.before[l.Tap] = l
 		}
 	}
-	if demand(senders) > queues {
-		return d.short(senders)
+	if laneCount(senders) > queues {
+		return d.overlapping(senders)
 	}
-	return d.own(senders)
+	return d.ownWindows(senders)
 }
 
-// QueueOf is the NIC's queue by which a queue of a tap leaves.
+// QueueOf returns the NIC's queue for a queue of a tap.
 func QueueOf(l setting.Lane, queue int) int { return l.Base + queue%l.Count }
 
 type division struct {
@@ -62,34 +62,27 @@ func weight(s Sender) float64 {
 	return 1
 }
 
-// counts are how many queues each sender gets, by progressive filling: the next one goes to who has the least for its
-// weight.
-func (d *division) counts(senders []Sender) []int {
-	counts := make([]int, len(senders))
-	left := d.queues - len(senders)
-	for i := range counts {
-		counts[i] = 1
-	}
-	for ; left > 0; left-- {
+// queueCounts returns how many queues each sender gets, by progressive filling: the next queue goes to the sender with
+// the fewest for its weight.
+func (d *division) queueCounts(senders []Sender) []int {
+	counts := slices.Repeat([]int{1}, len(senders))
+	for range d.queues - len(senders) {
 		next := -1
 		for i, s := range senders {
-			if counts[i] >= s.Queues {
-				continue
-			}
-			if next < 0 || d.poorer(senders, counts, i, next) {
+			if counts[i] < s.Queues && (next < 0 || d.poorer(senders, counts, i, next)) {
 				next = i
 			}
 		}
 		if next < 0 {
-			break // everybody has as many as it can use
+			break // all have as many as they can use
 		}
 		counts[next]++
 	}
 	return counts
 }
 
-// poorer reports whether one sender has less for its weight than another. Of two that have the same the one comes first
-// that had more before than now, then the one whose name does.
+// poorer reports whether sender i has less for its weight than j. Of two that have the same, the one that had more
+// before comes first, then the one whose tap sorts first.
 func (d *division) poorer(senders []Sender, counts []int, i, j int) bool {
 	a, b := float64(counts[i])*weight(senders[j]), float64(counts[j])*weight(senders[i])
 	return cmp.Or(
@@ -99,7 +92,7 @@ func (d *division) poorer(senders []Sender, counts []int, i, j int) bool {
 	) < 0
 }
 
-// hadMore is 1 where a sender had more queues than these before, 0 otherwise.
+// hadMore returns 1 if a sender had more queues before, else 0.
 func (d *division) hadMore(s Sender, now int) int {
 	if d.before[s.Tap].Count > now {
 		return 1
@@ -107,9 +100,9 @@ func (d *division) hadMore(s Sender, now int) int {
 	return 0
 }
 
-// shared gives each of more senders than there are queues one of them. Who has one stays, who comes goes where the
-// least is, and then senders move from fuller queues to emptier ones while that makes the two more even.
-func (d *division) shared(senders []Sender) []setting.Lane {
+// oneEach gives one queue to each of more senders than queues. A sender that has one keeps it, a new one gets the
+// emptiest queue. Then senders move from fuller queues to emptier ones while that makes the two more even.
+func (d *division) oneEach(senders []Sender) []setting.Lane {
 	loads := make([]float64, d.queues)
 	at := make([]int, len(senders))
 	byWeight := make([]int, len(senders))
@@ -138,7 +131,7 @@ func (d *division) shared(senders []Sender) []setting.Lane {
 		best, gain := -1, 0.0
 		for _, i := range byWeight {
 			w, here := weight(senders[i]), loads[at[i]]
-			// The gain is by how much the sum of squares falls; more than rounding makes.
+			// the decrease of the sum of squares; it must be more than rounding
 			if g := w * (here - loads[least] - w); at[i] != least && g > gain && g > 1e-9*here*here {
 				best, gain = i, g
 			}
@@ -149,9 +142,5 @@ func (d *division) shared(senders []Sender) []setting.Lane {
 		loads[at[best]] -= weight(senders[best])
 		put(best, least)
 	}
-	lanes := make([]setting.Lane, len(senders))
-	for i, s := range senders {
-		lanes[i] = setting.Lane{Tap: s.Tap, Base: at[i], Count: 1}
-	}
-	return lanes
+	return lanesOf(senders, slices.Repeat([]int{1}, len(senders)), at)
 }

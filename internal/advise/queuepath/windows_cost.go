@@ -1,40 +1,43 @@
 package queuepath
 
 import (
+	"cmp"
 	"slices"
 
 	"mpps/internal/model/setting"
 )
 
-// cost is what a window makes of the queues: how full the fullest would be, by how much the sum of squares grows, and
-// how many of its queues are served on another node.
-type cost struct {
+// windowCost is the effect of a window: the load of the fullest queue, the growth of the sum of squared loads, and how
+// many of its queues are served on another node.
+type windowCost struct {
 	fullest, squares float64
 	remote           int
 }
 
 // less reports whether one cost is less than another by more than rounding.
-func (c cost) less(than cost) bool {
+func (c windowCost) less(than windowCost) bool {
+	return cmp.Or(roughly(c.fullest, than.fullest), roughly(c.squares, than.squares), cmp.Compare(c.remote,
+		than.remote)) < 0
+}
+
+// roughly compares two numbers that are not negative; a difference by rounding is none.
+func roughly(a, b float64) int {
 	switch {
-	case c.fullest < than.fullest*(1-1e-9):
-		return true
-	case c.fullest > than.fullest*(1+1e-9):
-		return false
-	case c.squares < than.squares*(1-1e-9):
-		return true
-	case c.squares > than.squares*(1+1e-9):
-		return false
+	case a < b*(1-1e-9):
+		return -1
+	case a > b*(1+1e-9):
+		return 1
 	}
-	return c.remote < than.remote
+	return 0
 }
 
-func (b *balance) cost(on []float64, i int, l setting.Lane) cost {
-	return b.costOver(slices.Max(on), on, i, l)
+func (b *balance) cost(on []float64, i int, l setting.Lane) windowCost {
+	return b.costGiven(slices.Max(on), on, i, l)
 }
 
-// costOver is the cost where the fullest queue is known.
-func (b *balance) costOver(fullest float64, on []float64, i int, l setting.Lane) cost {
-	c := cost{fullest: fullest, remote: b.remote(l.Base, piece{count: l.Count, node: b.senders[i].Node})}
+// costGiven returns the cost if the load of the fullest queue is known.
+func (b *balance) costGiven(fullest float64, on []float64, i int, l setting.Lane) windowCost {
+	c := windowCost{fullest: fullest, remote: b.remoteQueues(l.Base, piece{count: l.Count, node: b.senders[i].Node})}
 	for k := range l.Count {
 		mine, q := 0.0, l.Base+k
 		for queue := k; queue < len(b.loads[i]); queue += l.Count {
@@ -46,20 +49,20 @@ func (b *balance) costOver(fullest float64, on []float64, i int, l setting.Lane)
 	return c
 }
 
-// best is the best window for a sender: the widest that leaves the fullest queue as it is, else the one that fills it
-// least.
-func (b *balance) best(on []float64, i int) setting.Lane {
+// bestWindow returns the best window for a sender: the widest that leaves the fullest queue as it is, else the one that
+// fills it least.
+func (b *balance) bestWindow(on []float64, i int) setting.Lane {
 	whole := min(len(b.loads[i]), b.queues)
 	fullest := slices.Max(on)
 	enough := max(fullest, slices.Max(b.loads[i])) * (1 + 1e-9) // no window does better
 	var found setting.Lane
-	var least cost
+	var least windowCost
 	for count := whole; count > 0; count = narrower(count) {
 		var best setting.Lane
-		var its cost
+		var its windowCost
 		for base := 0; base+count <= b.queues; base++ {
 			l := setting.Lane{Tap: b.senders[i].Tap, Base: base, Count: count}
-			if c := b.costOver(fullest, on, i, l); base == 0 || c.less(its) {
+			if c := b.costGiven(fullest, on, i, l); base == 0 || c.less(its) {
 				best, its = l, c
 			}
 		}
@@ -73,7 +76,7 @@ func (b *balance) best(on []float64, i int) setting.Lane {
 	return found
 }
 
-// narrower is the next width to be tried: of wide windows each half as wide, which bounds the work.
+// narrower returns the next width to try. Wide windows are halved, which bounds the work.
 func narrower(count int) int {
 	if count > 16 {
 		return count / 2
@@ -81,11 +84,11 @@ func narrower(count int) int {
 	return count - 1
 }
 
-// fullest is what the fullest queue has.
-func (b *balance) fullest(lanes []setting.Lane) float64 { return slices.Max(b.on(lanes)) }
+// fullest returns the load of the fullest queue.
+func (b *balance) fullest(lanes []setting.Lane) float64 { return slices.Max(b.queueLoads(lanes)) }
 
-// holes is how many queues idle while others have several lanes.
-func (b *balance) holes(lanes []setting.Lane) int {
+// idleQueues returns how many queues idle while others have several lanes.
+func (b *balance) idleQueues(lanes []setting.Lane) int {
 	users := make([]int, b.queues)
 	for i, l := range lanes {
 		for q := range b.loads[i] {

@@ -7,16 +7,16 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// piece is a window that is to be placed.
+// piece is a window to place.
 type piece struct {
 	sender int
 	count  int
 	node   int
-	was    int // its first queue before; −1: none
+	was    int // its current first queue; −1: none
 }
 
-// place finds a place for each window, so that as few as possible of those that stand move.
-func (d *division) place(senders []Sender, counts []int) []setting.Lane {
+// placeOwn returns a place for each window so that as few current ones as possible move.
+func (d *division) placeOwn(senders []Sender, counts []int) []setting.Lane {
 	bases := make([]int, len(senders))
 	taken := make([]bool, d.queues)
 	var stay, homeless []piece
@@ -35,15 +35,15 @@ func (d *division) place(senders []Sender, counts []int) []setting.Lane {
 		homeless = append(homeless, p)
 	}
 	for moved := range 4 {
-		if d.moving(taken, stay, homeless, moved, bases) {
+		if d.placeMoving(taken, stay, homeless, moved, bases) {
 			return lanesOf(senders, counts, bases)
 		}
 	}
-	// One behind the other, in the order that they had.
+	// one after the other, in their current order
 	all := append(stay, homeless...)
 	slices.SortStableFunc(all, func(a, b piece) int {
 		if (a.was < 0) != (b.was < 0) {
-			return cmp.Compare(b.was, a.was) // who is new comes last
+			return cmp.Compare(b.was, a.was) // new ones come last
 		}
 		return cmp.Compare(a.was, b.was)
 	})
@@ -69,19 +69,19 @@ func occupy(taken []bool, base, count int, is bool) {
 	}
 }
 
-// triesAtMost bounds how many choices of windows that move are looked at: less than 0.1 s of work.
-const triesAtMost = 20_000
+// triesAtMost bounds how many choices of moving windows are tried: less than 0.1 s of work.
+const maxTries = 20_000
 
-// moving tries to place what has no place where exactly so many of those that stand move.
-func (d *division) moving(taken []bool, stay, homeless []piece, moved int, bases []int) bool {
+// placeMoving tries to place the homeless pieces while exactly moved of the current windows move.
+func (d *division) placeMoving(taken []bool, stay, homeless []piece, moved int, bases []int) bool {
 	tries := 0
 	var try func(from, left int, pieces []piece) bool
 	try = func(from, left int, pieces []piece) bool {
 		if left == 0 {
 			tries++
-			return tries <= triesAtMost && d.pack(taken, pieces, bases)
+			return tries <= maxTries && d.pack(taken, pieces, bases)
 		}
-		for i := from; i <= len(stay)-left && tries <= triesAtMost; i++ {
+		for i := from; i <= len(stay)-left && tries <= maxTries; i++ {
 			p := stay[i]
 			occupy(taken, p.was, p.count, false)
 			if try(i+1, left-1, append(pieces[:len(pieces):len(pieces)], p)) {
@@ -94,7 +94,7 @@ func (d *division) moving(taken []bool, stay, homeless []piece, moved int, bases
 	return try(0, moved, homeless)
 }
 
-// gap is a run of queues that nobody has.
+// gap is a run of free queues.
 type gap struct{ base, count int }
 
 func gaps(taken []bool) []gap {
@@ -111,8 +111,7 @@ func gaps(taken []bool) []gap {
 	return all
 }
 
-// pack places pieces in what is free: by node and by what is left over, or where that does not come out any way that
-// does.
+// pack places pieces in the free queues: by node and by what is left over, or if that fails in any way that fits.
 func (d *division) pack(taken []bool, pieces []piece, bases []int) bool {
 	sorted := slices.Clone(pieces)
 	slices.SortStableFunc(sorted, func(a, b piece) int { return b.count - a.count })
@@ -122,10 +121,10 @@ func (d *division) pack(taken []bool, pieces []piece, bases []int) bool {
 	}
 	trial, found := slices.Clone(taken), map[int]int{}
 	for _, p := range sorted {
-		base := d.best(trial, p)
+		base := d.bestBase(trial, p)
 		if base < 0 {
 			steps := 0
-			if found = map[int]int{}; !fit(free, sorted, found, &steps) {
+			if found = map[int]int{}; !fitAny(free, sorted, found, &steps) {
 				return false
 			}
 			break
@@ -139,9 +138,9 @@ func (d *division) pack(taken []bool, pieces []piece, bases []int) bool {
 	return true
 }
 
-// best is the best place for a piece, −1 where there is none: the fewest queues of another node, where it was, the
-// smallest gap.
-func (d *division) best(taken []bool, p piece) int {
+// bestBase returns the best place for a piece, −1 if there is none: the fewest queues of another node, then where it
+// was, then the smallest gap.
+func (d *division) bestBase(taken []bool, p piece) int {
 	best, cost := -1, [3]int{}
 	for _, g := range gaps(taken) {
 		for base := g.base; base+p.count <= g.base+g.count; base++ {
@@ -149,7 +148,7 @@ func (d *division) best(taken []bool, p piece) int {
 			if !edge && base != p.was && len(d.nodes) == 0 {
 				continue
 			}
-			c := [3]int{d.remote(base, p), 1, g.count - p.count}
+			c := [3]int{d.remoteQueues(base, p), 1, g.count - p.count}
 			if base == p.was {
 				c[1] = 0
 			}
@@ -164,8 +163,8 @@ func (d *division) best(taken []bool, p piece) int {
 	return best
 }
 
-// remote counts the queues of a window that are served on another node than the sender's.
-func (d *division) remote(base int, p piece) int {
+// remoteQueues returns how many queues of a window are served on another node than the sender's.
+func (d *division) remoteQueues(base int, p piece) int {
 	n := 0
 	for q := base; q < base+p.count && q < len(d.nodes); q++ {
 		if p.node >= 0 && d.nodes[q] >= 0 && d.nodes[q] != p.node {
@@ -175,9 +174,8 @@ func (d *division) remote(base int, p piece) int {
 	return n
 }
 
-// fit places the pieces, the largest first, in gaps in any way; it gives up after so many steps as are a few
-// milliseconds.
-func fit(free []gap, pieces []piece, found map[int]int, steps *int) bool {
+// fitAny places the pieces, the largest first, in gaps in any way. It gives up after a few milliseconds of steps.
+func fitAny(free []gap, pieces []piece, found map[int]int, steps *int) bool {
 	if len(pieces) == 0 {
 		return true
 	}
@@ -193,7 +191,7 @@ func fit(free []gap, pieces []piece, found map[int]int, steps *int) bool {
 		tried[g.count] = true
 		free[i] = gap{g.base + p.count, g.count - p.count}
 		found[p.sender] = g.base
-		if fit(free, pieces[1:], found, steps) {
+		if fitAny(free, pieces[1:], found, steps) {
 			return true
 		}
 		free[i] = g

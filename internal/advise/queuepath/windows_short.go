@@ -7,14 +7,14 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// How much fuller the fullest queue may be than it need be.
+// Factors by which the fullest queue may be fuller than necessary.
 const (
-	near = 1.1  // that nobody shares with another is worth so much
-	stay = 1.25 // that windows which stand do not move, and flows are not reordered
+	ownLimit  = 1.1  // so that no sender shares a queue
+	stayLimit = 1.25 // so that current windows do not move, which would reorder flows
 )
 
-// demand is how many lanes senders have together.
-func demand(senders []Sender) int {
+// laneCount returns how many lanes senders have together.
+func laneCount(senders []Sender) int {
 	n := 0
 	for _, s := range senders {
 		n += max(1, s.Queues)
@@ -22,10 +22,10 @@ func demand(senders []Sender) int {
 	return n
 }
 
-// short divides fewer queues than there are lanes, so that asked again it says the same.
-func (d *division) short(senders []Sender) []setting.Lane {
+// overlapping divides fewer queues than lanes. Repeated with its own result, it returns the same.
+func (d *division) overlapping(senders []Sender) []setting.Lane {
 	if slices.ContainsFunc(senders, func(s Sender) bool { return s.Weighed }) {
-		return d.own(senders)
+		return d.ownWindows(senders)
 	}
 	lanes := d.choose(senders)
 	for range 8 {
@@ -42,51 +42,52 @@ func (d *division) short(senders []Sender) []setting.Lane {
 	return lanes
 }
 
-// choose takes the first of four divisions whose fullest queue is nearly as empty as any can make it: what stands, with
-// room made for who is new; the same with a few moved; each its own, since a window of one's own is worth having where
-// nobody's lanes are the more crowded for it; and overlapping windows, remade.
+// choose returns the first of four divisions whose fullest queue is nearly as empty as any can make it: the current one
+// with new senders added; the same with a few moved; own windows for each sender, which are better if they crowd no
+// lanes; and new overlapping windows.
 func (d *division) choose(senders []Sender) []setting.Lane {
 	b := newBalance(d, senders)
-	candidates, allowed := [][]setting.Lane{d.own(senders), b.fill(b.even())}, []float64{near, near}
-	if stands, some := b.keep(d.before); some {
-		mended := b.fill(b.mend(slices.Clone(stands)))
+	candidates, allowed := [][]setting.Lane{d.ownWindows(senders), b.fillIdle(b.placeAll())}, []float64{ownLimit,
+		ownLimit}
+	if stands, some := b.keepStanding(d.before); some {
+		mended := b.fillIdle(b.relieve(slices.Clone(stands)))
 		candidates, allowed = append([][]setting.Lane{stands, mended}, candidates...),
-			append([]float64{stay, stay}, allowed...)
+			append([]float64{stayLimit, stayLimit}, allowed...)
 	}
-	least, holes := b.fullest(candidates[0]), b.holes(candidates[0])
+	least, holes := b.fullest(candidates[0]), b.idleQueues(candidates[0])
 	for _, c := range candidates[1:] {
-		least, holes = min(least, b.fullest(c)), min(holes, b.holes(c))
+		least, holes = min(least, b.fullest(c)), min(holes, b.idleQueues(c))
 	}
 	for i, c := range candidates {
-		if b.fullest(c) <= allowed[i]*least && b.holes(c) <= holes {
+		if b.fullest(c) <= allowed[i]*least && b.idleQueues(c) <= holes {
 			return c
 		}
 	}
 	return slices.MinFunc(candidates, func(x, y []setting.Lane) int { return cmp.Compare(b.fullest(x), b.fullest(y)) })
 }
 
-// own gives each sender queues of its own, and to more senders than queues one each.
-func (d *division) own(senders []Sender) []setting.Lane {
+// ownWindows gives each sender its own queues, or one each if there are more senders than queues.
+func (d *division) ownWindows(senders []Sender) []setting.Lane {
 	if len(senders) > d.queues {
-		return d.shared(senders)
+		return d.oneEach(senders)
 	}
-	return d.place(senders, d.counts(senders))
+	return d.placeOwn(senders, d.queueCounts(senders))
 }
 
 // balance weighs windows by the lanes in them.
 type balance struct {
 	*division
-	senders []Sender
-	loads   [][]float64 // by sender and its queue
-	sums    []float64   // by sender
-	little  float64     // what a silent lane counts
-	order   []int       // of the senders, who sends most first
+	senders    []Sender
+	loads      [][]float64 // by sender and its queue
+	sums       []float64   // by sender
+	silentLoad float64     // the load of a silent lane
+	order      []int       // of the senders, the busiest first
 }
 
-// newBalance counts each lane by its packets where those were seen, and all alike where they were not. A silent lane
-// counts a little: it goes where nobody is.
+// newBalance weighs each lane by its packets if any were seen, else all the same. A silent lane weighs a little, so
+// that it goes to an idle queue.
 func newBalance(d *division, senders []Sender) *balance {
-	b := &balance{division: d, senders: senders, little: 1}
+	b := &balance{division: d, senders: senders, silentLoad: 1}
 	seen := 0.0
 	for _, s := range senders {
 		for _, n := range s.Seen {
@@ -94,12 +95,12 @@ func newBalance(d *division, senders []Sender) *balance {
 		}
 	}
 	if seen > 0 {
-		b.little = seen / float64(1000*demand(senders))
+		b.silentLoad = seen / float64(1000*laneCount(senders))
 	}
 	for i, s := range senders {
 		loads, sum := make([]float64, max(1, s.Queues)), 0.0
 		for q := range loads {
-			loads[q] = b.little
+			loads[q] = b.silentLoad
 			if q < len(s.Seen) {
 				loads[q] += s.Seen[q]
 			}
@@ -113,30 +114,30 @@ func newBalance(d *division, senders []Sender) *balance {
 	return b
 }
 
-// keep is what stands, with windows for who has none; false where nobody has one.
-func (b *balance) keep(before map[string]setting.Lane) ([]setting.Lane, bool) {
+// keepStanding returns the current windows, with windows for new senders; false if no sender has one.
+func (b *balance) keepStanding(before map[string]setting.Lane) ([]setting.Lane, bool) {
 	lanes, some := make([]setting.Lane, len(b.senders)), false
 	for i, s := range b.senders {
 		if l, had := before[s.Tap]; had && l.Count <= max(1, s.Queues) {
 			lanes[i], some = l, true
 		}
 	}
-	on := b.on(lanes)
+	on := b.queueLoads(lanes)
 	for _, i := range b.order {
 		if lanes[i].Count == 0 {
-			lanes[i] = b.best(on, i)
+			lanes[i] = b.bestWindow(on, i)
 			b.add(on, i, lanes[i], 1)
 		}
 	}
 	return lanes, some
 }
 
-// even places all again, who sends most first, and moves senders as long as that makes queues more even. Who is silent
-// comes last, and moves nobody.
-func (b *balance) even() []setting.Lane {
+// placeAll places all senders again, the busiest first, and moves them while that makes queues more even. Silent
+// senders come last and move no other.
+func (b *balance) placeAll() []setting.Lane {
 	lanes := make([]setting.Lane, len(b.senders))
-	on := b.on(lanes)
-	silent := slices.IndexFunc(b.order, func(i int) bool { return b.sums[i] <= b.little*float64(len(b.loads[i])) })
+	on := b.queueLoads(lanes)
+	silent := slices.IndexFunc(b.order, func(i int) bool { return b.sums[i] <= b.silentLoad*float64(len(b.loads[i])) })
 	if silent <= 0 {
 		silent = len(b.order)
 	}
@@ -144,7 +145,7 @@ func (b *balance) even() []setting.Lane {
 		for range 4 {
 			moved := false
 			for _, i := range part {
-				moved = b.replace(on, lanes, i) || moved
+				moved = b.improve(on, lanes, i) || moved
 			}
 			if !moved {
 				break
@@ -154,11 +155,11 @@ func (b *balance) even() []setting.Lane {
 	return lanes
 }
 
-// replace gives a sender another window where there is a better one.
-func (b *balance) replace(on []float64, lanes []setting.Lane, i int) bool {
+// improve gives a sender a better window if there is one, and reports whether it did.
+func (b *balance) improve(on []float64, lanes []setting.Lane, i int) bool {
 	was := lanes[i]
 	b.add(on, i, was, -1)
-	found := b.best(on, i)
+	found := b.bestWindow(on, i)
 	if was.Count > 0 && !b.cost(on, i, found).less(b.cost(on, i, was)) {
 		found = was
 	}
@@ -167,10 +168,10 @@ func (b *balance) replace(on []float64, lanes []setting.Lane, i int) bool {
 	return found != was
 }
 
-// mend moves senders away from the fullest queue, one after the other, until it is as empty as it must be, or nobody's
-// going helps.
-func (b *balance) mend(lanes []setting.Lane) []setting.Lane {
-	on, before := b.on(lanes), slices.Clone(lanes)
+// relieve moves senders away from the fullest queue, one after the other, until it is nearly as empty as possible or no
+// move helps.
+func (b *balance) relieve(lanes []setting.Lane) []setting.Lane {
+	on, before := b.queueLoads(lanes), slices.Clone(lanes)
 	was := slices.Max(on)
 	even, widest := 0.0, 0.0
 	for i, sum := range b.sums {
@@ -178,13 +179,13 @@ func (b *balance) mend(lanes []setting.Lane) []setting.Lane {
 	}
 	least := max(even, widest)
 	for range len(b.senders) {
-		if slices.Max(on) <= stay*least {
+		if slices.Max(on) <= stayLimit*least {
 			break
 		}
 		full := slices.Index(on, slices.Max(on))
 		moved := false
 		for _, i := range b.order {
-			if l := lanes[i]; full >= l.Base && full < l.Base+l.Count && b.replace(on, lanes, i) {
+			if l := lanes[i]; full >= l.Base && full < l.Base+l.Count && b.improve(on, lanes, i) {
 				moved = true
 				break
 			}
@@ -193,32 +194,29 @@ func (b *balance) mend(lanes []setting.Lane) []setting.Lane {
 			break
 		}
 	}
-	if slices.Max(on) >= was*(1-1e-9) { // moved for nothing
+	if slices.Max(on) >= was*(1-1e-9) { // no gain
 		return before
 	}
 	return lanes
 }
 
-// fill shifts windows over queues that nobody has while others have several lanes, those of who sends least first,
-// where that makes the fullest no fuller.
-func (b *balance) fill(lanes []setting.Lane) []setting.Lane {
-	for left := b.holes(lanes); left > 0; {
-		if !b.shift(lanes, left) {
-			return lanes
-		}
-		left = b.holes(lanes)
+// fillIdle shifts windows to idle queues while others have several lanes, the least busy senders' first, as long as the
+// fullest queue gets no fuller.
+func (b *balance) fillIdle(lanes []setting.Lane) []setting.Lane {
+	for left := b.idleQueues(lanes); left > 0 && b.shiftToIdle(lanes, left); {
+		left = b.idleQueues(lanes)
 	}
 	return lanes
 }
 
-func (b *balance) shift(lanes []setting.Lane, holes int) bool {
+func (b *balance) shiftToIdle(lanes []setting.Lane, holes int) bool {
 	limit := b.fullest(lanes) * (1 + 1e-9)
 	for _, i := range slices.Backward(b.order) {
 		was := lanes[i]
 		for count := min(len(b.loads[i]), b.queues); count > 0; count = narrower(count) {
 			for base := 0; base+count <= b.queues; base++ {
 				lanes[i] = setting.Lane{Tap: was.Tap, Base: base, Count: count}
-				if b.holes(lanes) < holes && b.fullest(lanes) <= limit {
+				if b.idleQueues(lanes) < holes && b.fullest(lanes) <= limit {
 					return true
 				}
 			}
@@ -228,8 +226,8 @@ func (b *balance) shift(lanes []setting.Lane, holes int) bool {
 	return false
 }
 
-// on is what each queue has.
-func (b *balance) on(lanes []setting.Lane) []float64 {
+// queueLoads returns the load of each queue.
+func (b *balance) queueLoads(lanes []setting.Lane) []float64 {
 	on := make([]float64, b.queues)
 	for i, l := range lanes {
 		b.add(on, i, l, 1)

@@ -71,7 +71,7 @@ func sound(t *testing.T, senders []Sender, queues int, lanes []setting.Lane) {
 // fair checks that nobody could be given a queue by one who would still have more for its weight.
 func fair(t *testing.T, senders []Sender, queues int, lanes []setting.Lane) {
 	t.Helper()
-	if demand(senders) > queues && !senders[0].Weighed {
+	if laneCount(senders) > queues && !senders[0].Weighed {
 		balanced(t, senders, queues, lanes)
 		return
 	}
@@ -122,12 +122,12 @@ func fullest(senders []Sender, queues int, lanes []setting.Lane) float64 {
 func balanced(t *testing.T, senders []Sender, queues int, lanes []setting.Lane) {
 	t.Helper()
 	d := division{queues: queues, before: map[string]setting.Lane{}}
-	found, own := fullest(senders, queues, lanes), fullest(senders, queues, d.own(senders))
-	if found > stay*own+1e-6 {
+	found, own := fullest(senders, queues, lanes), fullest(senders, queues, d.ownWindows(senders))
+	if found > stayLimit*own+1e-6 {
 		t.Fatalf("%d queues, %+v: %v: the fullest queue has %.1f, with windows of one's own %.1f", queues, senders,
 			lanes, found, own)
 	}
-	if even := (demand(senders) + queues - 1) / queues; senders[0].Seen == nil && found > stay*float64(even+1) {
+	if even := (laneCount(senders) + queues - 1) / queues; senders[0].Seen == nil && found > stayLimit*float64(even+1) {
 		t.Fatalf("%d queues, %+v: %v: the fullest queue has %.0f lanes, %d would do", queues, senders, lanes, found,
 			even)
 	}
@@ -349,7 +349,8 @@ func TestNoWindows(t *testing.T) {
 	if l := Windows([]Sender{{Tap: "a", Queues: 1}}, 0, nil, nil); l != nil {
 		t.Errorf("no queues: %v", l)
 	}
-	if l := Windows([]Sender{{Tap: "a", Queues: 0}}, 4, nil, []setting.Lane{{Tap: "a", Base: 7, Count: 1}}); l[0] != (setting.Lane{Tap: "a", Base: 0, Count: 1}) {
+	if l := Windows([]Sender{{Tap: "a", Queues: 0}}, 4, nil, []setting.Lane{{Tap: "a", Base: 7,
+		Count: 1}}); l[0] != (setting.Lane{Tap: "a", Base: 0, Count: 1}) {
 		t.Errorf("a window that the NIC has no more: %v", l)
 	}
 }
