@@ -1,5 +1,4 @@
-// Command mpps-guest is the whole user space of a lab's guest: its init, and the agent that is the far end of a
-// measurement.
+// Command mpps-guest is the whole user space of a lab guest: its init and the agent, the far end of a measurement.
 package main
 
 import (
@@ -45,7 +44,7 @@ func serve(ctx context.Context) error {
 	return s.Serve(ctx)
 }
 
-// secret returns the secret in a kernel command line, nil where there is none.
+// secret returns the secret in a kernel command line, nil if there is none.
 func secret(cmdline string) []byte {
 	for word := range strings.FieldsSeq(cmdline) {
 		if text, ok := strings.CutPrefix(word, "mpps.secret="); ok && text != "" {

@@ -58,13 +58,13 @@ protocol works.
 
 Exit codes: 0 done, whatever the verdicts · 1 failed, or ended early · 2 waits
 for you: --resume goes on · 3 something it needs is missing · 64 usage.`,
-		Args: func(_ *cobra.Command, names []string) error { return f.named(names) },
+		Args: func(_ *cobra.Command, names []string) error { return f.checkNames(names) },
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if f.list {
 				name, _ := os.Hostname() // an answer without it is as good
 				return a.out.Answer(founding.List(name))
 			}
-			chosen := experiments(names)
+			chosen := chosenExperiments(names)
 			if err := f.check(); err != nil {
 				return err
 			}
@@ -105,9 +105,9 @@ func (f *acceptanceFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.Trial, "trial-command", "", "another generator's adapter, as of 'mpps search'")
 	flags.StringVar(&f.HostTrial, "host-trial-command", "",
 		"throughput: the same, cabled so that the host itself forwards")
-	cli.TextVar(flags, &f.MaxPPS, "max-pps", "", "highest load, such as 14.88M", parseMost)
+	cli.TextVar(flags, &f.MaxPPS, "max-pps", "", "highest load, such as 14.88M", parsePositiveRate)
 	flags.BoolVar(&f.Compliant, "compliant", false, "throughput: prove rates by trials of 60 s (RFC 2544)")
-	cli.TextVar(flags, &f.PPS, "pps", "1.8M", "throughput: the target of the plan", parseMost)
+	cli.TextVar(flags, &f.PPS, "pps", "1.8M", "throughput: the target of the plan", parsePositiveRate)
 	cli.IntVar(flags, &f.Queues, "queues", 9, 2, 256, "queues: how many the guest gets")
 	flags.StringVar(&f.NIC, "nic", "", "queues: the NIC behind the tunnel (default: all)")
 	flags.StringVar(&f.PF, "pf", "", "sriov: the card")
@@ -125,8 +125,8 @@ func (f *acceptanceFlags) add(flags *pflag.FlagSet) {
 	cli.TextVar(flags, &f.CPUs, "cpus", "", "realtime: CPUs for the guest alone, such as 20-23", parseCPUs)
 }
 
-// named refuses names of no experiment.
-func (f *acceptanceFlags) named(names []string) error {
+// checkNames refuses names that are not experiments.
+func (f *acceptanceFlags) checkNames(names []string) error {
 	hint := "experiments: " + strings.Join(acceptance.Names(), ", ") + ", or all"
 	switch {
 	case f.list && len(names) > 0:
@@ -149,8 +149,8 @@ func (f *acceptanceFlags) named(names []string) error {
 	return nil
 }
 
-// experiments are those that were named.
-func experiments(names []string) []*acceptance.Experiment {
+// chosenExperiments returns the experiments that were named.
+func chosenExperiments(names []string) []*acceptance.Experiment {
 	if slices.Equal(names, []string{"all"}) {
 		return acceptance.All()
 	}
@@ -161,15 +161,15 @@ func experiments(names []string) []*acceptance.Experiment {
 	return chosen
 }
 
-// withResume are the flags that may stand beside --resume: the rest is in the report.
-var withResume = []string{"output", "resume", "keep", "dry-run", "json", "quiet", "no-color", "verbose", "root"}
+// resumeFlags are the flags allowed with --resume: the others are in the report.
+var resumeFlags = []string{"output", "resume", "keep", "dry-run", "json", "quiet", "no-color", "verbose", "root"}
 
-// check refuses what contradicts itself, and values that a step would refuse later.
+// check refuses contradicting flags, and values that a step would refuse later.
 func (f *acceptanceFlags) check() error {
 	var wrong error
 	if f.resume {
 		f.set.Visit(func(flag *pflag.Flag) {
-			if wrong == nil && !slices.Contains(withResume, flag.Name) {
+			if wrong == nil && !slices.Contains(resumeFlags, flag.Name) {
 				wrong = usage(fmt.Errorf("--resume and --%s: the run has its own flags", flag.Name),
 					"without --resume a new run is begun")
 			}
@@ -189,7 +189,7 @@ func (f *acceptanceFlags) check() error {
 	return nil
 }
 
-// inputs are what the flags say, with files where every step finds them.
+// inputs returns the inputs that the flags give, with absolute file names, so that every step finds them.
 func (f *acceptanceFlags) inputs() (acceptance.Inputs, error) {
 	in := f.Inputs.Defaults()
 	if in.SecretFile != "" {

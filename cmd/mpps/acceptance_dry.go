@@ -12,7 +12,7 @@ import (
 	"mpps/internal/report/founding"
 )
 
-// acceptanceDryRun prints what would be run, in order, and what that would change.
+// acceptanceDryRun prints the steps that would be run, in order, and the changes that they would make.
 func (a *app) acceptanceDryRun(ctx context.Context, f *acceptanceFlags, chosen []*acceptance.Experiment) error {
 	in, err := f.inputs()
 	if err != nil {

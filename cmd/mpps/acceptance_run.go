@@ -11,9 +11,9 @@ import (
 	"mpps/internal/outcome"
 )
 
-// acceptanceRunner runs experiments for a report.
+// acceptanceRunner returns a runner of experiments for a report.
 func (a *app) acceptanceRunner(p *accept.Report) *accept.Runner {
-	return &accept.Runner{Env: a.env(), Report: p, Execute: a.own}
+	return &accept.Runner{Env: a.env(), Report: p, Execute: a.runOwn}
 }
 
 // accept runs experiments, or continues them, and answers with their runs.
@@ -41,8 +41,8 @@ func (a *app) accept(ctx context.Context, f *acceptanceFlags, chosen []*acceptan
 	return outcome.Exit(accept.Code(runs))
 }
 
-// own carries out a command line of this program, as main does, and returns its answer as JSON.
-func (a *app) own(ctx context.Context, argv []string) (accept.Answer, error) {
+// runOwn runs a command line of this program, as main does, and returns its answer as JSON.
+func (a *app) runOwn(ctx context.Context, argv []string) (accept.Answer, error) {
 	var out bytes.Buffer
 	inner := &app{stdin: strings.NewReader(""), stdout: &out, stderr: a.stderr}
 	global := []string{"--json", "--root", a.root}
@@ -54,7 +54,7 @@ func (a *app) own(ctx context.Context, argv []string) (accept.Answer, error) {
 	if err == nil {
 		return answer, nil
 	}
-	code, hint := inner.ends(err)
+	code, hint := inner.errorOf(err)
 	answer.Code = code
 	if outcome.Silent(err) {
 		return answer, nil

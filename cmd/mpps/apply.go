@@ -49,11 +49,11 @@ be resumed · 11 another mpps is at work.`,
 			if err := checkConfirm(ask.Confirm); err != nil {
 				return err
 			}
-			if len(given) > 0 && flags.given(cmd) {
+			if len(given) > 0 && flags.isGiven(cmd) {
 				return usage(errors.New("a plan file and goal flags: expected one of them"),
 					"the goal is part of the plan")
 			}
-			if ask.Resume && (len(given) > 0 || flags.given(cmd) || ask.RuntimeOnly) {
+			if ask.Resume && (len(given) > 0 || flags.isGiven(cmd) || ask.RuntimeOnly) {
 				return usage(errors.New("--resume and a plan file, goal flags or --runtime-only: expected --resume "+
 					"alone"),
 					"the goal is that of the resumed transaction; to change it: 'mpps apply' with the new goal")
@@ -61,14 +61,14 @@ be resumed · 11 another mpps is at work.`,
 			if !cmd.Flags().Changed("confirm") {
 				ask.Confirm = change.ConfirmByRisk
 			}
-			ask.File, ask.Stdin, ask.Watch = first(given), a.stdin, flags.watch
+			ask.File, ask.Stdin, ask.Watch = firstArg(given), a.stdin, flags.watch
 			if ask.File == "" && !ask.Resume {
 				if ask.Goal, err = flags.goal(); err != nil {
 					return err
 				}
 			}
 			d, err := change.Apply(cmd.Context(), a.env(), ask)
-			return a.applied(d, err, detailed)
+			return a.answerApply(d, err, detailed)
 		},
 	}
 	flags.add(cmd)
@@ -84,7 +84,7 @@ be resumed · 11 another mpps is at work.`,
 	return cmd
 }
 
-// checkConfirm refuses times to confirm that nobody means.
+// checkConfirm refuses implausible times to confirm.
 func checkConfirm(within time.Duration) error {
 	if within != 0 && within != change.ConfirmByRisk && (within < time.Second || within > 24*time.Hour) {
 		return usage(fmt.Errorf("--confirm %v: expected 1s to 24h, or 0 for never", within), "")
@@ -92,18 +92,18 @@ func checkConfirm(within time.Duration) error {
 	return nil
 }
 
-// applied prints what became of changes, and returns how the command ends. d is nil where nothing was tried.
-func (a *app) applied(d *change.Outcome, err error, detailed bool) error {
+// answerApply prints the outcome of changes and returns the command's error. d is nil if nothing was tried.
+func (a *app) answerApply(d *change.Outcome, err error, detailed bool) error {
 	answer := report.Answer{Verb: "apply"}
 	if d != nil {
 		answer.Result = d.Result
-		answer.Text = func(t *report.Text) { report.Applied(t, d.Result, d.DryRun, a.verbose) }
+		answer.Text = func(t *report.Text) { report.ApplyResult(t, d.Result, d.DryRun, a.verbose) }
 	}
-	return a.done(d, err, detailed, answer)
+	return a.answerChange(d, err, detailed, answer)
 }
 
-// done is applied with an answer of the verb's own.
-func (a *app) done(d *change.Outcome, err error, detailed bool, answer report.Answer) error {
+// answerChange is answerApply with the verb's own answer.
+func (a *app) answerChange(d *change.Outcome, err error, detailed bool, answer report.Answer) error {
 	if d == nil || err != nil && !a.json { // programs get the outcome of every change too
 		return err
 	}
@@ -116,8 +116,6 @@ func (a *app) done(d *change.Outcome, err error, detailed bool, answer report.An
 		return err
 	case d.AfterErr != nil:
 		return d.AfterErr
-	case detailed && d.Changed():
-		return outcome.Exit(outcome.CodeChanges)
 	}
-	return nil
+	return exitIf(detailed && d.Changed(), outcome.CodeChanges)
 }

@@ -31,9 +31,9 @@ again after one. Kept in /var/lib/mpps/attest.json.
 				return usage(errors.New("expected what to attest: ID=VALUE"),
 					"'mpps attest' alone lists what can be attested")
 			case len(given) == 0:
-				return a.attested(a.env().Attestations())
+				return a.answerAttested(a.env().Attestations())
 			}
-			return a.attested(a.env().Attest(given, by, forget))
+			return a.answerAttested(a.env().Attest(given, by, forget))
 		},
 	}
 	cmd.Flags().StringVar(&by, "by", "", "who says so (default: the user behind sudo)")
@@ -41,13 +41,13 @@ again after one. Kept in /var/lib/mpps/attest.json.
 	return cmd
 }
 
-// attested shows what was said.
-func (a *app) attested(said *ops.Attested, err error) error {
+// answerAttested prints attestations.
+func (a *app) answerAttested(said *ops.Attested, err error) error {
 	if err != nil {
 		return err
 	}
 	return a.out.Answer(report.Answer{
 		Verb: "attest", Host: said.Host, Result: said,
-		Text: func(t *report.Text) { report.Attested(t, said.Attested, said.Listed) },
+		Text: func(t *report.Text) { report.Attestations(t, said.Attested, said.Listed) },
 	})
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -54,10 +55,7 @@ depend on what is lost right now: add --interval under load.
 				Verb: "audit", Host: h.Facts.Name, Result: r, Warnings: ops.Caveats(h.Facts, g),
 				Text: func(t *report.Text) { report.Audit(t, r, a.verbose) },
 			})
-			if err == nil && fails != nil && len(r.AtLeast(*fails)) > 0 {
-				return outcome.Exit(outcome.CodeDrifted)
-			}
-			return err
+			return cmp.Or(err, exitIf(fails != nil && len(r.AtLeast(*fails)) > 0, outcome.CodeDrifted))
 		},
 	}
 	flags.add(cmd)
@@ -67,7 +65,7 @@ depend on what is lost right now: add --interval under load.
 	return cmd
 }
 
-// failOn is the flag --fail-on: the severity from which on findings are a failure.
+// failOn is the flag --fail-on: the severity at or above which findings are a failure.
 type failOn string
 
 func (f *failOn) add(cmd *cobra.Command, of string) {
@@ -75,7 +73,7 @@ func (f *failOn) add(cmd *cobra.Command, of string) {
 		strings.Join(knob.Severities(), ", "))
 }
 
-// severity is nil where the flag was not given.
+// severity returns the severity; nil if the flag was not given.
 func (f *failOn) severity() (*knob.Severity, error) {
 	if *f == "" {
 		return nil, nil

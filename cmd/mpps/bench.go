@@ -85,7 +85,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	formatFlag(cmd, "text", "json")
 }
 
-// check refuses what contradicts itself.
+// check refuses contradicting flags.
 func (f *runFlags) check() error {
 	switch {
 	case f.planFile == "" && (f.set.Changed("blocks") || f.set.Changed("seed")):
@@ -97,14 +97,14 @@ func (f *runFlags) check() error {
 	return nil
 }
 
-// times fills in how long a load is sent and how often.
-func (f *runFlags) times(load *measure.Load) {
+// setTimes fills in the duration, warm-up and number of trials.
+func (f *runFlags) setTimes(load *measure.Load) {
 	load.Duration, load.WarmUp, load.Repeat = f.duration, f.warmUp, f.repeat
 }
 
-// measure measures and answers: one run, or with --plan two in turns.
+// measure measures and answers: one run, or with --plan two alternately.
 func (a *app) measure(ctx context.Context, kind measure.Kind, f *runFlags, load measure.Load, of bench.Subject) error {
-	if err := a.fits(kind, load); err != nil {
+	if err := a.checkFormat(kind, load); err != nil {
 		return err
 	}
 	m := &bench.Measurement{Kind: kind, Load: load, Name: f.name, Of: of, Keep: f.keep}
@@ -115,7 +115,7 @@ func (a *app) measure(ctx context.Context, kind measure.Kind, f *runFlags, load 
 	if run == nil {
 		return failure
 	}
-	return ended(failure, a.answer(report.Answer{
+	return joinFailure(failure, a.answer(report.Answer{
 		Verb: "bench-" + string(run.Kind), Host: run.Host, Result: run, Warnings: run.Warnings,
 		Text: func(t *report.Text) { draw.RunText(t, run, saved) },
 	}, func(s *export.Set) { s.Add("", run) }))
@@ -127,22 +127,22 @@ func (a *app) measureInTurns(ctx context.Context, m *bench.Measurement, f *runFl
 	if ab == nil {
 		return failure
 	}
-	return ended(failure, a.answer(report.Answer{
+	return joinFailure(failure, a.answer(report.Answer{
 		Verb: "bench-ab", Host: ab.BeforeRun.Host, Result: ab, Warnings: ab.AllWarnings(),
 		Text: func(t *report.Text) { draw.TurnsText(t, ab, saved) },
 	}, func(s *export.Set) { s.AddAB("", ab) }))
 }
 
-// ended is how a command ends that has shown a result: failure is what ended it early or what its exit code says, shown
-// what went wrong with showing it.
-func ended(failure, shown error) error {
+// joinFailure returns the error of a command that has printed a result. failure is what ended it early or carries its
+// exit code; shown is the error of printing.
+func joinFailure(failure, shown error) error {
 	if shown == nil || failure != nil && !outcome.Silent(failure) {
 		return errors.Join(failure, shown)
 	}
 	return shown
 }
 
-// seedOf is --seed, or a seed by lot where it was not given.
+// seedOf returns --seed, or a random seed if it was not given.
 func seedOf(set *pflag.FlagSet, seed uint64) uint64 {
 	if set.Changed("seed") {
 		return seed

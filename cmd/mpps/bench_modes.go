@@ -21,6 +21,7 @@ import (
 	"mpps/internal/ops/bench"
 	"mpps/internal/report"
 	draw "mpps/internal/report/bench"
+	"mpps/internal/report/words"
 )
 
 // modesFlags are the flags of bench modes.
@@ -43,10 +44,10 @@ type modesFlags struct {
 	stamp              time.Time
 }
 
-// samples are how many are taken of each mode and workload.
+// samples is the number of samples per mode and workload.
 type samples struct{ least, most int }
 
-// confidence is how narrow an interval is to be, as shares.
+// confidence is the level and the relative width that an interval must reach, 0–1.
 type confidence struct{ level, width float64 }
 
 func (a *app) benchModes() *cobra.Command {
@@ -126,19 +127,15 @@ func (f *modesFlags) add(cmd *cobra.Command) {
 	formatFlag(cmd, "text", "json")
 }
 
-// planFlags are the flags that say what --resume reads from its file.
+// planFlags are the flags whose values --resume reads from its file.
 var planFlags = []string{"mode", "native", "workloads", "repeat", "interval", "duration", "warm-up",
 	"search-budget", "frame", "flows", "connections", "seed", "name", "note", "generator", "sink", "cpus"}
 
 func workloadNames() []string {
-	var names []string
-	for _, w := range bench.Workloads(bench.Shape{}) {
-		names = append(names, w.Name)
-	}
-	return names
+	return words.Each(bench.Workloads(bench.Shape{}), func(w measure.Workload) string { return w.Name })
 }
 
-// plan turns the flags into a plan, its modes left out.
+// plan turns the flags into a plan without modes.
 func (f *modesFlags) plan() (measure.ModesPlan, error) {
 	p := measure.ModesPlan{
 		Native: f.native, Min: f.repeat.least, Max: f.repeat.most, Level: measure.Level, Seed: seedOf(f.set, f.seed),
@@ -184,7 +181,7 @@ func parseRepeat(text string) (samples, error) {
 	return samples{least, most}, err
 }
 
-// parseInterval reads LEVEL,WIDTH in percent; the width is 5 % where it is left out, as in netperf.
+// parseInterval reads LEVEL,WIDTH in percent; the width is 5 % if it is left out, as in netperf.
 func parseInterval(text string) (confidence, error) {
 	first, second, both := strings.Cut(text, ",")
 	if !both {
@@ -198,7 +195,7 @@ func parseInterval(text string) (confidence, error) {
 	return confidence{level / 100, width / 100}, nil
 }
 
-// runModes measures modes whose guests run, and answers.
+// runModes measures modes whose guests are running, and answers.
 func (a *app) runModes(ctx context.Context, f *modesFlags) error {
 	if err := bench.Writable(map[string]string{"--output": f.keep.File, "--checkpoint": f.checkpoint}); err != nil {
 		return err
@@ -214,10 +211,10 @@ func (a *app) runModes(ctx context.Context, f *modesFlags) error {
 	return a.finishModes(m, f, log, err)
 }
 
-// campaign is the campaign that the flags ask for, with its file: a new one, or that of a file.
+// campaign returns the campaign and its log: a new one, or the one that --resume names.
 func (a *app) campaign(ctx context.Context, f *modesFlags) (*measure.ModesCampaign, *bench.CampaignLog, error) {
 	if f.resume != "" {
-		c, log, err := f.resumed()
+		c, log, err := f.resumeCampaign()
 		if err == nil {
 			err = bench.CheckHost(ctx, a.env(), c, f.resume)
 		}
@@ -250,8 +247,8 @@ func (a *app) campaign(ctx context.Context, f *modesFlags) (*measure.ModesCampai
 	return c, bench.NewCampaignLog(a.env(), f.keep, f.checkpoint, f.stamp), err
 }
 
-// resumed is the campaign of the file.
-func (f *modesFlags) resumed() (*measure.ModesCampaign, *bench.CampaignLog, error) {
+// resumeCampaign returns the campaign of --resume and refuses flags that its plan already has.
+func (f *modesFlags) resumeCampaign() (*measure.ModesCampaign, *bench.CampaignLog, error) {
 	for _, name := range planFlags {
 		if f.set.Changed(name) {
 			return nil, nil, usage(fmt.Errorf("--resume and --%s: the file has the plan", name), "")
@@ -269,7 +266,7 @@ func (a *app) finishModes(m *measure.Modes, f *modesFlags, log *bench.CampaignLo
 	if !shown {
 		return failure
 	}
-	return ended(failure, a.answer(report.Answer{
+	return joinFailure(failure, a.answer(report.Answer{
 		Verb: "bench-modes", Host: m.Host, Result: m, Warnings: m.Warnings,
 		Text: func(t *report.Text) { draw.ModesText(t, m, saved) },
 	}, func(s *export.Set) { s.AddModes(m, export.Format(a.format)) }))

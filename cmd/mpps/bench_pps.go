@@ -77,9 +77,9 @@ func (f *ppsFlags) load() (measure.Load, error) {
 	if err != nil {
 		return load, err
 	}
-	f.times(&load)
+	f.setTimes(&load)
 	load.Rate = f.rate
-	// One clock only, and not where it would cost the highest rate.
+	// One-way delays need one clock; stamping frames would lower the highest rate.
 	pktgen := f.path.Options.Generator == traffic.Pktgen
 	load.Latency = f.path.Agent == "" && !pktgen && (f.latency || f.rate > 0)
 	return load, rig.CheckLoad(load)

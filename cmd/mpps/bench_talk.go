@@ -28,8 +28,8 @@ type talkFlags struct {
 	enginePort                     uint16
 }
 
-// mostBytes is the most of a request or a response, in bytes.
-const mostBytes = 64 << 20
+// maxBytes is the largest request or response, in bytes.
+const maxBytes = 64 << 20
 
 func (a *app) benchTalk(kind measure.Kind) *cobra.Command {
 	var f talkFlags
@@ -82,14 +82,14 @@ The far end closes first: what a connection leaves behind for a minute
   mpps bench crr --from netns:A/v0 --to netns:B/v1 --response 1024
 
 --to, or the agent, needs an IP address that --from, or this host, can reach.`
-		cli.IntVar(flags, &f.request, "request", 1, 1, mostBytes, "bytes of a request")
-		cli.IntVar(flags, &f.response, "response", 1, 1, mostBytes, "bytes of a response")
+		cli.IntVar(flags, &f.request, "request", 1, 1, maxBytes, "bytes of a request")
+		cli.IntVar(flags, &f.response, "response", 1, 1, maxBytes, "bytes of a response")
 		return cmd
 	}
 	if kind == measure.RR {
-		cli.IntVar(flags, &f.request, "request", 1, 1, mostBytes,
+		cli.IntVar(flags, &f.request, "request", 1, 1, maxBytes,
 			"bytes of a request (default with --udp --rate: 8, its number)")
-		cli.IntVar(flags, &f.response, "response", 1, 1, mostBytes,
+		cli.IntVar(flags, &f.response, "response", 1, 1, maxBytes,
 			"bytes of a response (default with --udp --rate: 8)")
 		flags.BoolVar(&f.udp, "udp", false, "over UDP instead of TCP")
 		cli.ValueVar(flags, &f.rate, "rate", "",
@@ -121,7 +121,7 @@ func (f *talkFlags) load(kind measure.Kind) (measure.Load, error) {
 		FrameBytes: traffic.MinFrame, Flows: f.connections, Connections: f.connections, Request: f.request,
 		Response: f.response,
 	}
-	f.times(&load)
+	f.setTimes(&load)
 	if kind == measure.Stream {
 		load.Ramp, load.Sendfile = f.ramp, f.sendfile
 	}
@@ -137,22 +137,22 @@ func (f *talkFlags) load(kind measure.Kind) (measure.Load, error) {
 		return load, usage(errors.New("transactions go both ways: there is nothing to reverse"), "")
 	}
 	if kind == measure.RR {
-		if err := f.transactions(&load); err != nil {
+		if err := f.setTransactions(&load); err != nil {
 			return load, err
 		}
 	}
 	if err := rig.CheckLoad(load); err != nil {
 		return load, err
 	}
-	if err := f.otherEngine(kind, &load); err != nil {
+	if err := f.checkEngine(kind, &load); err != nil {
 		return load, err
 	}
 	load.FrameBytes, load.Flows = 0, 0
 	return load, nil
 }
 
-// otherEngine checks what another program is asked for. Times that were not given are what it can do.
-func (f *talkFlags) otherEngine(kind measure.Kind, load *measure.Load) error {
+// checkEngine checks what an external engine is asked for. Times that were not given default to what it can do.
+func (f *talkFlags) checkEngine(kind measure.Kind, load *measure.Load) error {
 	if f.engine == bench.Ours {
 		if f.enginePort != 0 {
 			return usage(errors.New("--engine-port belongs to --engine netperf or iperf3"), "")
@@ -174,8 +174,8 @@ func (f *talkFlags) otherEngine(kind measure.Kind, load *measure.Load) error {
 	return rig.CheckEngine(f.engine, kind, *load)
 }
 
-// transactions adds what only transactions have.
-func (f *talkFlags) transactions(load *measure.Load) error {
+// setTransactions fills in the parameters of transactions.
+func (f *talkFlags) setTransactions(load *measure.Load) error {
 	rate := f.rate
 	load.Rate, load.Protocol = rate, rig.TCP
 	if f.udp {

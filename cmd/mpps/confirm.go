@@ -27,7 +27,7 @@ own where systemd does not run.
 Exit codes: 0 kept · 1 nothing waits to be confirmed, or it was undone already.`,
 		Args: args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) error {
-			host, tx, err := change.Confirm(cmd.Context(), a.env(), first(given))
+			host, tx, err := change.Confirm(cmd.Context(), a.env(), firstArg(given))
 			if err != nil {
 				return err
 			}
@@ -39,8 +39,8 @@ Exit codes: 0 kept · 1 nothing waits to be confirmed, or it was undone already.
 	}
 }
 
-// first is the first argument, empty where there is none.
-func first(given []string) string {
+// firstArg returns the first argument, empty if there is none.
+func firstArg(given []string) string {
 	if len(given) == 0 {
 		return ""
 	}

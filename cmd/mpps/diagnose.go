@@ -1,9 +1,10 @@
 package main
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"io"
 	"slices"
 	"time"
 
@@ -26,7 +27,7 @@ type diagnoseFlags struct {
 	load, output string
 	counters     bool
 	scrub        bool
-	watches      bool // a flag was given that only a live machine has
+	watches      bool // a flag was given that needs a live machine
 }
 
 func (a *app) diagnoseCommand() *cobra.Command {
@@ -92,7 +93,7 @@ func (f *diagnoseFlags) check(root string) error {
 }
 
 func (a *app) runDiagnose(ctx context.Context, f *diagnoseFlags) error {
-	h, err := a.pathSeen(ctx, f)
+	h, err := a.observePath(ctx, f)
 	if err != nil {
 		return err
 	}
@@ -113,14 +114,12 @@ func (a *app) runDiagnose(ctx context.Context, f *diagnoseFlags) error {
 		Verb: "diagnose", Host: h.Name, Result: d, Warnings: load.Caveats(h, l),
 		Text: func(t *report.Text) { report.Diagnosis(t, d, l, a.verbose) },
 	})
-	if err == nil && d.Bottleneck != nil && bottleneck.About(d.Bottleneck.Kind).Ends {
-		return outcome.Exit(outcome.CodeNotDevice)
-	}
-	return err
+	ends := d.Bottleneck != nil && bottleneck.About(d.Bottleneck.Kind).Ends
+	return cmp.Or(err, exitIf(ends, outcome.CodeNotDevice))
 }
 
-// pathSeen is a host with what its stages did: watched now, or read from a file.
-func (a *app) pathSeen(ctx context.Context, f *diagnoseFlags) (*facts.Host, error) {
+// observePath returns a host with its load: watched now, or read from a file.
+func (a *app) observePath(ctx context.Context, f *diagnoseFlags) (*facts.Host, error) {
 	if f.load == "" {
 		return load.Watch(ctx, a.env(), load.Options{Interval: f.interval, Guest: f.guest, Netns: f.netns,
 			Counters: f.counters})
@@ -137,9 +136,5 @@ func (a *app) writeLoad(h *facts.Host, f *diagnoseFlags) error {
 	if f.scrub {
 		h = facts.Scrub(h)
 	}
-	var text bytes.Buffer
-	if err := facts.Write(&text, h, version); err != nil {
-		return err
-	}
-	return a.writeFile(f.output, text.Bytes())
+	return a.writeEncoded(f.output, func(w io.Writer) error { return facts.Write(w, h, version) })
 }

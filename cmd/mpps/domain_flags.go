@@ -8,17 +8,17 @@ import (
 	"mpps/internal/ops/definition"
 )
 
-// domainFlags are the flags that say what a definition should be.
+// domainFlags are the flags for values of a definition.
 type domainFlags struct {
 	definition.Request
-	values map[string]*once // by the flag's name
+	values map[string]*onceFlag // by the flag's name
 }
 
 func (f *domainFlags) add(cmd *cobra.Command) {
-	f.values = map[string]*once{}
+	f.values = map[string]*onceFlag{}
 	flags := cmd.Flags()
 	for _, n := range definition.Names() {
-		f.values[n.Name] = &once{}
+		f.values[n.Name] = &onceFlag{}
 		flags.Var(f.values[n.Name], n.Name, n.Usage)
 	}
 	flags.StringSliceVar(&f.NICs, "nic", nil, "MAC address or index of the NICs that are meant (default: all that can)")
@@ -26,8 +26,8 @@ func (f *domainFlags) add(cmd *cobra.Command) {
 	flags.StringArrayVar(&f.Unsets, "unset", nil, "take a value away, PATH")
 }
 
-// asked is what the flags say.
-func (f *domainFlags) asked() *definition.Request {
+// request returns the changes that the flags ask for.
+func (f *domainFlags) request() *definition.Request {
 	f.Values = map[string]string{}
 	for name, value := range f.values {
 		f.Values[name] = value.text
@@ -35,16 +35,16 @@ func (f *domainFlags) asked() *definition.Request {
 	return &f.Request
 }
 
-// once is the text of a flag that may be given once: which of two values is meant nobody can tell.
-type once struct {
+// onceFlag is a flag that may be given only once: of two values neither is clearly meant.
+type onceFlag struct {
 	text  string
 	given bool
 }
 
-func (o *once) String() string { return o.text }
-func (*once) Type() string     { return "string" }
+func (o *onceFlag) String() string { return o.text }
+func (*onceFlag) Type() string     { return "string" }
 
-func (o *once) Set(text string) error {
+func (o *onceFlag) Set(text string) error {
 	if o.given && o.text != text {
 		return fmt.Errorf("given before as %s, expected one value", quote(o.text))
 	}

@@ -9,7 +9,7 @@ import (
 	"mpps/internal/model/goal"
 )
 
-// domainGoal are the goal flags of mpps domain tune. --nic and --guest mean something else there.
+// domainGoal holds the goal flags of mpps domain tune, where --nic and --guest mean something else.
 type domainGoal struct{ goalFlags }
 
 func (f *domainGoal) add(cmd *cobra.Command) {
@@ -24,7 +24,7 @@ func (f *domainGoal) add(cmd *cobra.Command) {
 	cmd.Flags().Lookup("pps").Usage = "let the catalogue decide for so many packets per second, such as 1.8M"
 }
 
-// goal is the target that the flags name; nil where they name none.
+// goal returns the target that the flags name; nil if they name none.
 func (f *domainGoal) goal() (*goal.Goal, error) {
 	if !slices.ContainsFunc([]string{"pps", "bulk", "latency", "frame", "loss", "cpus"}, f.set.Changed) {
 		return nil, nil

@@ -35,7 +35,7 @@ mac, model, driver, queues, rx_queue_size, coalesce_rx, mtu, vlan.
 		RunE: func(cmd *cobra.Command, given []string) error {
 			described := &g
 			if len(given) > 0 {
-				if name := describes(cmd); name != "" {
+				if name := describingFlag(cmd); name != "" {
 					return usage(fmt.Errorf("a file and --%s: expected one of them", name), "the file has all of it")
 				}
 				var err error
@@ -76,8 +76,8 @@ mac, model, driver, queues, rx_queue_size, coalesce_rx, mtu, vlan.
 	return cmd
 }
 
-// describes returns a flag on the command line that describes the guest; empty if there is none.
-func describes(cmd *cobra.Command) (name string) {
+// describingFlag returns a flag on the command line that describes the guest; empty if there is none.
+func describingFlag(cmd *cobra.Command) (name string) {
 	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
 		if f.Changed && f.Name != "output" {
 			name = f.Name

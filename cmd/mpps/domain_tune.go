@@ -48,21 +48,18 @@ would be (--detailed-exit-code) · 64 a flag is wrong, or two contradict.`,
 			if ask.DryRun && output != "" {
 				return usage(errors.New("--dry-run and -o: expected one of them"), "--dry-run writes nothing")
 			}
-			ask.Word, ask.Stdin, ask.Asked = given[0], a.stdin, flags.asked()
+			ask.Word, ask.Stdin, ask.Asked = given[0], a.stdin, flags.request()
 			if ask.Goal, err = goals.goal(); err != nil {
 				return err
 			}
 			tuned, done, err := definition.Tune(cmd.Context(), a.env(), ask)
 			if err != nil || done != nil {
-				return a.applied(done, err, detailed)
+				return a.answerApply(done, err, detailed)
 			}
 			if err := a.writeTuned(tuned, output, ask.DryRun); err != nil {
 				return err
 			}
-			if detailed && tuned.Changed() {
-				return outcome.Exit(outcome.CodeChanges)
-			}
-			return nil
+			return exitIf(detailed && tuned.Changed(), outcome.CodeChanges)
 		},
 	}
 	flags.add(cmd)
@@ -78,7 +75,7 @@ would be (--detailed-exit-code) · 64 a flag is wrong, or two contradict.`,
 	return cmd
 }
 
-// writeTuned writes the definition where it is wanted, and says what was changed.
+// writeTuned writes the definition unless dryRun, and prints the changes.
 func (a *app) writeTuned(tuned *definition.TuneResult, output string, dryRun bool) (err error) {
 	switch toFile := output != "" && output != "-"; {
 	case dryRun:

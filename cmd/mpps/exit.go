@@ -16,10 +16,18 @@ var (
 	args  = cli.Args      // of a verb
 )
 
-// ends returns the exit code and the hint of an error.
-func (a *app) ends(err error) (code int, hint string) { return cli.ErrorOf(a.path, err) }
+// exitIf returns an error that ends the program with a code, if bad.
+func exitIf(bad bool, code int) error {
+	if !bad {
+		return nil
+	}
+	return outcome.Exit(code)
+}
 
-// badFlag is an error in a verb's flags. What had --lab once is in mpps-lab.
+// errorOf returns the exit code and the hint of an error.
+func (a *app) errorOf(err error) (code int, hint string) { return cli.ErrorOf(a.path, err) }
+
+// badFlag returns the usage error for a verb's flags. Verbs that once had --lab are in mpps-lab.
 func badFlag(cmd *cobra.Command, err error) error {
 	var none *pflag.NotExistError
 	if errors.As(err, &none) && none.GetSpecifiedName() == "lab" {
@@ -28,8 +36,8 @@ func badFlag(cmd *cobra.Command, err error) error {
 	return usage(cli.FlagError(err), cli.SeeHelp(cmd.CommandPath()))
 }
 
-// moved is a verb that is mpps-lab's.
-func moved(name string) *cobra.Command {
+// movedCommand returns a hidden verb that refers to mpps-lab.
+func movedCommand(name string) *cobra.Command {
 	now := "mpps-lab"
 	if name != "lab" {
 		now += " " + name

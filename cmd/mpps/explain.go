@@ -55,7 +55,7 @@ somewhere is found by its own words, right or wrong.
 				Verb: "explain", Result: k.Page(),
 				Text: func(t *report.Text) {
 					if asMarkdown {
-						page(t, knobs.Page(k.ID))
+						writeMarkdown(t, knobs.Page(k.ID))
 						return
 					}
 					report.Knob(t, k)
@@ -69,14 +69,14 @@ somewhere is found by its own words, right or wrong.
 	return cmd
 }
 
-// page writes a page of documentation as it is.
-func page(t *report.Text, markdown string) {
+// writeMarkdown writes a page of documentation unchanged.
+func writeMarkdown(t *report.Text, markdown string) {
 	for line := range strings.Lines(markdown) {
 		t.Line("%s", strings.TrimSuffix(line, "\n"))
 	}
 }
 
-// searchKnobs shows the knobs that speak of something.
+// searchKnobs shows the knobs whose text matches.
 func (a *app) searchKnobs(text string) error {
 	hits := knob.Search(text)
 	return a.out.Answer(report.Answer{
@@ -90,7 +90,7 @@ func (a *app) listKnobs(asMarkdown bool) error {
 		Verb: "explain-list", Result: knob.List(),
 		Text: func(t *report.Text) {
 			if asMarkdown {
-				page(t, knobs.Page("README"))
+				writeMarkdown(t, knobs.Page("README"))
 				return
 			}
 			report.Knobs(t, knob.Catalogue())

@@ -44,7 +44,7 @@ TuneD up to 2.23 looks for profiles in /etc/tuned, later ones in
 			if err := export.CheckName(ask.Name); err != nil {
 				return usage(err, "--name takes another")
 			}
-			ask.Flags = cmp.Or(flags.words(), "--pps 1.8M") // the goal where none is named
+			ask.Flags = cmp.Or(flags.commandLine(), "--pps 1.8M") // the default goal
 			h, p, warnings, err := profile.Export(cmd.Context(), a.env(), ask)
 			if err != nil {
 				return err

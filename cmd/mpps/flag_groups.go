@@ -44,8 +44,7 @@ func checkEnds(e *bench.Ends, forward bool) error {
 	return nil
 }
 
-// trafficFlags are the flags of bench pps, search and tune that say where packets go, and how they are sent and
-// counted.
+// trafficFlags are the flags of bench pps, search and tune for the path and for how packets are sent and counted.
 type trafficFlags struct {
 	bench.Path
 	flows           int
@@ -55,7 +54,7 @@ type trafficFlags struct {
 	set *pflag.FlagSet
 }
 
-// packetFlags are those that tune lacks.
+// packetFlags are the traffic flags that tune lacks.
 type packetFlags struct {
 	frame        frameSize
 	imix, twoWay bool
@@ -68,7 +67,7 @@ type frameSize struct {
 	mix   string
 }
 
-// add adds the flags of the path. cpus is the name of the flag with the CPUs of the generator.
+// add adds the flags of the path. cpus is the name of the flag for the generator's CPUs.
 func (f *trafficFlags) add(flags *pflag.FlagSet, cpus string) {
 	f.set = flags
 	addEnds(flags, &f.Ends)
@@ -91,7 +90,7 @@ func (f *trafficFlags) add(flags *pflag.FlagSet, cpus string) {
 	f.burst = 1
 }
 
-// addPackets adds the flags that say what packets are sent.
+// addPackets adds the flags for the packets to send.
 func (f *trafficFlags) addPackets(flags *pflag.FlagSet) {
 	cli.ValueVar(flags, &f.frame, "frame", "64", "frame size in bytes, with FCS: 64 to 1518, or imix",
 		func(text string) (frameSize, error) {
@@ -112,7 +111,7 @@ func (f *trafficFlags) addPackets(flags *pflag.FlagSet) {
 		"--clone-skb")
 }
 
-// pathFlagNames are the flags that belong to our own generator, whatever the one with its CPUs is called.
+// pathFlagNames are the flags of our own generator, except the one for its CPUs.
 var pathFlagNames = []string{"from", "to", "via", "agent", "guest-nic", "secret-file", "reverse", "generator", "sink",
 	"flows", "imix", "two-way", "forward", "out", "gateway", "gateway-mac", "clone-skb", "burst"}
 
@@ -160,7 +159,7 @@ func (f *trafficFlags) load(latency bool) (measure.Load, error) {
 	return measure.Load{FrameBytes: size.bytes, Mix: size.mix, TwoWay: f.twoWay, Flows: f.flows}, nil
 }
 
-// checkForward checks the flags of a way through a device that forwards.
+// checkForward checks the flags of a path through a device that forwards.
 func (f *trafficFlags) checkForward() error {
 	const hint = "bench pps --forward (--from IFACE | --via BRIDGE) (--to IFACE | --out BRIDGE) [--gateway IP]"
 	none := traffic.Endpoint{}
@@ -182,7 +181,7 @@ func (f *trafficFlags) checkForward() error {
 	return nil
 }
 
-// trialFlags are the flags of search and tune for another program that does the trials.
+// trialFlags are the flags of search and tune for an external program that runs the trials.
 type trialFlags struct {
 	command string
 	grace   time.Duration
@@ -195,10 +194,10 @@ func (f *trialFlags) add(flags *pflag.FlagSet) {
 	cli.DurationVar(flags, &f.grace, "trial-grace", time.Minute, 1, 0,
 		"how long after a trial's time its answer is waited for")
 	cli.ValueVar(flags, &f.maxPPS, "max-pps", "", "highest load, such as 14.88M (default: what our generator can do)",
-		parseMost)
+		parsePositiveRate)
 }
 
-// check refuses flags that do not go together. cpus is the name of the flag with the CPUs of our own generator.
+// check refuses contradicting flags. cpus is the name of the flag for our own generator's CPUs.
 func (f *trialFlags) check(set *pflag.FlagSet, cpus string) error {
 	if f.command == "" {
 		if set.Changed("trial-grace") {
@@ -219,7 +218,7 @@ func (f *trialFlags) check(set *pflag.FlagSet, cpus string) error {
 	return nil
 }
 
-// addKeep adds the flags that say where a result is saved.
+// addKeep adds the flags for where a result is saved.
 func addKeep(flags *pflag.FlagSet, k *bench.Keep, what string) {
 	flags.StringVarP(&k.File, "output", "o", "", "write the "+what+" to this file")
 	flags.BoolVar(&k.Runs, "keep", true, "keep the "+what+" in /var/lib/mpps/runs")

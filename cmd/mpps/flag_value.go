@@ -14,8 +14,8 @@ import (
 
 func parseRate(text string) (float64, error) { return cli.AfterColon(goal.ParseRate(text)) }
 
-// parseMost reads a rate of more than nothing.
-func parseMost(text string) (float64, error) {
+// parsePositiveRate reads a rate above 0.
+func parsePositiveRate(text string) (float64, error) {
 	v, err := goal.ParseRate(text)
 	if err == nil && v <= 0 {
 		err = fmt.Errorf("expected more than nothing, found %q", text)

@@ -14,10 +14,10 @@ import (
 	"mpps/internal/report"
 )
 
-// formatAllowed is the annotation of --format with the forms that a command has.
+// formatAllowed is the annotation of --format that lists a command's formats.
 const formatAllowed = "mpps-forms"
 
-// formatFlag gives a command --format: its own forms, of which the first is the default, and those of other programs.
+// formatFlag adds --format: the command's own formats, of which the first is the default, and those of other programs.
 func formatFlag(cmd *cobra.Command, own ...string) {
 	allowed := slices.Concat(own, export.Formats())
 	cmd.Flags().String("format", own[0], "print "+strings.Join(allowed[:len(allowed)-1], ", ")+" or "+
@@ -25,7 +25,7 @@ func formatFlag(cmd *cobra.Command, own ...string) {
 	cmd.Flags().Lookup("format").Annotations = map[string][]string{formatAllowed: allowed}
 }
 
-// chooseFormat takes the form in which a command answers from --format and --json.
+// chooseFormat sets the format of a command's answer from --format and --json.
 func (a *app) chooseFormat(cmd *cobra.Command) error {
 	flag := cmd.Flags().Lookup("format")
 	if flag == nil || flag.Annotations[formatAllowed] == nil {
@@ -44,18 +44,18 @@ func (a *app) chooseFormat(cmd *cobra.Command) error {
 	return nil
 }
 
-// foreign reports whether the answer is to be in the form of another program.
+// foreign reports whether the answer is printed in another program's format.
 func (a *app) foreign() bool { return export.Named(a.format) }
 
-// fits refuses a form that has no place for what is about to be measured.
-func (a *app) fits(kind measure.Kind, load measure.Load) error {
+// checkFormat refuses a format that has no place for what is about to be measured.
+func (a *app) checkFormat(kind measure.Kind, load measure.Load) error {
 	if !a.foreign() {
 		return nil
 	}
-	return misfit(export.Format(a.format).Fits(kind, load.Latency || kind.Unit() == measure.RR.Unit()))
+	return formatError(export.Format(a.format).Fits(kind, load.Latency || kind.Unit() == measure.RR.Unit()))
 }
 
-func misfit(err error) error {
+func formatError(err error) error {
 	if !errors.Is(err, export.ErrNoPlace) {
 		return err
 	}
@@ -66,7 +66,7 @@ func misfit(err error) error {
 	return usage(err, hint)
 }
 
-// answer prints an answer, or in the form of another program the runs that it is about.
+// answer prints an answer, or in another program's format the runs that it is about.
 func (a *app) answer(ans report.Answer, runs func(*export.Set)) error {
 	return a.answerOn(a.out, ans, runs)
 }
@@ -79,7 +79,7 @@ func (a *app) answerOn(out *report.Printer, ans report.Answer, runs func(*export
 	runs(set)
 	var text bytes.Buffer
 	if err := export.Write(&text, export.Format(a.format), set); err != nil {
-		return misfit(err)
+		return formatError(err)
 	}
-	return out.Foreign(text.Bytes(), ans.Warnings)
+	return out.Raw(text.Bytes(), ans.Warnings)
 }

@@ -15,7 +15,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// goalFlags are the flags that say what the user wants from the host.
+// goalFlags are the flags of the target.
 type goalFlags struct {
 	pps, bulk, loss string
 	frame           int
@@ -23,9 +23,9 @@ type goalFlags struct {
 	cpus            string
 	guest, nic      string
 	consent         []string
-	watch           bool // not of the goal: whether the service that watches is planned too
+	watch           bool // not part of the goal: also plan the watching service
 
-	set *pflag.FlagSet // reports which were given
+	set *pflag.FlagSet // knows which flags were given
 }
 
 func (f *goalFlags) add(cmd *cobra.Command) {
@@ -49,12 +49,12 @@ func (f *goalFlags) addWatch(cmd *cobra.Command) {
 		"being so")
 }
 
-// given reports whether any goal flag stands on the command line.
-func (f *goalFlags) given(cmd *cobra.Command) bool {
+// isGiven reports whether any goal flag is on the command line.
+func (f *goalFlags) isGiven(cmd *cobra.Command) bool {
 	return slices.ContainsFunc(append([]string{"watch"}, goalNames...), cmd.Flags().Changed)
 }
 
-// goal is the target that the flags name.
+// goal returns the target that the flags name.
 func (f *goalFlags) goal() (goal.Goal, error) {
 	const hint = "see 'mpps plan --help' for the goal flags"
 	g := goal.Goal{Frame: f.frame, Latency: f.latency, Guest: f.guest, NIC: f.nic}
@@ -90,7 +90,7 @@ func (f *goalFlags) goal() (goal.Goal, error) {
 		g.PPS = goal.Unlimited().PPS
 	}
 	if err := g.Check(); err != nil {
-		return g, usage(err, "") // it brings a hint of its own
+		return g, usage(err, "") // err has its own hint
 	}
 	return g, nil
 }
@@ -108,11 +108,11 @@ func parseShare(text string) (float64, error) {
 	return v, nil
 }
 
-// goalNames are the flags that name the target, in the order in which they are said.
+// goalNames are the goal flags, in the order in which commandLine prints them.
 var goalNames = []string{"pps", "bulk", "latency", "frame", "loss", "cpus", "guest", "nic", "consent"}
 
-// words returns the flags as they were given, to be repeated after another command.
-func (f *goalFlags) words() string {
+// commandLine returns the goal flags as they were given, for use with another command.
+func (f *goalFlags) commandLine() string {
 	var all []string
 	for _, name := range goalNames {
 		if flag := f.set.Lookup(name); flag != nil && flag.Changed {
@@ -126,5 +126,5 @@ func (f *goalFlags) words() string {
 	return strings.Join(all, " ")
 }
 
-// shortDuration is a duration in the units that people say it in: 20us.
+// shortDuration writes a duration with ASCII units: 20us.
 func shortDuration(d time.Duration) string { return strings.Replace(d.String(), "µ", "u", 1) }

@@ -1,11 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"runtime"
 	"slices"
 	"strings"
@@ -22,6 +22,7 @@ import (
 	"mpps/internal/outcome"
 	"mpps/internal/report"
 	"mpps/internal/report/bench"
+	"mpps/internal/report/words"
 )
 
 // latencyFlags are the flags of latency.
@@ -121,13 +122,10 @@ func (f *latencyFlags) check() error {
 	return nil
 }
 
-// toolNames are the values of --tool.
+// toolNames returns the values of --tool.
 func toolNames() []string {
-	names := []string{"auto"}
-	for _, p := range wakeup.Programs("mpps") {
-		names = append(names, p.Name)
-	}
-	return names
+	programs := words.Each(wakeup.Programs("mpps"), func(p wakeup.Program) string { return p.Name })
+	return append([]string{"auto"}, programs...)
 }
 
 // latencyAnswer is the answer of latency.
@@ -150,8 +148,7 @@ func (a *app) runLatency(ctx context.Context, f *latencyFlags) error {
 		return failure
 	}
 	if f.output != "" {
-		var text bytes.Buffer
-		if err := errors.Join(wakeup.Encode(&text, file), a.writeFile(f.output, text.Bytes())); err != nil {
+		if err := a.writeEncoded(f.output, func(w io.Writer) error { return wakeup.Encode(w, file) }); err != nil {
 			return errors.Join(failure, err)
 		}
 	}
@@ -162,7 +159,7 @@ func (a *app) runLatency(ctx context.Context, f *latencyFlags) error {
 		answer.Compared = &c
 		warnings = slices.Concat(warnings, c.Warnings)
 	}
-	return ended(failure, a.out.Answer(report.Answer{
+	return joinFailure(failure, a.out.Answer(report.Answer{
 		Verb: "latency", Host: file.Host, Result: answer, Warnings: warnings,
 		Text: func(t *report.Text) { bench.WakeupsText(t, file, answer.Compared, f.output) },
 	}))

@@ -1,5 +1,5 @@
-// Command mpps makes a KVM host give its guests every packet per second and every microsecond it can, and proves it.
-// One file per sub-command: flags, wiring, exit codes. The work is done in internal/.
+// Command mpps tunes a KVM host's network data path for throughput and latency, and measures the effect. One file per
+// sub-command: flags, wiring, exit codes. The work is done in internal/.
 package main
 
 import (
@@ -31,8 +31,8 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// softLimit is what the collector keeps the program within while it can, in bytes. Where other processes have the
-// processors it would come late otherwise, and a host of guests has none to spare. It is no hard limit (runtime/debug,
+// softLimit is the memory limit of the garbage collector, in bytes. Without it the collector may run late when other
+// processes keep the CPUs busy, and a host of guests has no memory to spare. It is not a hard limit (runtime/debug,
 // SetMemoryLimit).
 const softLimit = 384 << 20
 
@@ -47,18 +47,18 @@ type app struct {
 	verbose bool
 	root    string
 
-	format string // of what is printed: text, json, or a name of export.Formats; empty where a command has no choice
+	format string // text, json, or a name of export.Formats; empty if the command has no --format
 
-	restarts []plan.Restart // what the changes that were made wait for; the acceptance protocol goes on by them
+	restarts []plan.Restart // that the changes made wait for; read by the acceptance protocol
 
 	path string          // of the command: "mpps bench pps"
 	out  *report.Printer // made once the flags are known
 }
 
-// env is what every verb works with.
+// env returns the environment of the verbs.
 func (a *app) env() *ops.Env { return &ops.Env{Root: a.root, Version: version, Out: a.out} }
 
-// run is the whole program; tests call it in process.
+// run runs the whole program and returns its exit code; tests call it in process.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -69,7 +69,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return outcome.CodeOK
 }
 
-// execute carries out one command line.
+// execute runs one command line.
 func (a *app) execute(ctx context.Context, args []string) error {
 	root := a.command()
 	root.SetArgs(args)
@@ -100,7 +100,7 @@ func (a *app) command() *cobra.Command {
 			if err := cli.NotEmpty(cmd); err != nil {
 				return err
 			}
-			return a.isRoot()
+			return a.checkRoot()
 		},
 	}
 	cli.Root(root)
@@ -111,8 +111,8 @@ func (a *app) command() *cobra.Command {
 	return root
 }
 
-// isRoot refuses a --root that is there but no directory, such as a pipe that would be waited for.
-func (a *app) isRoot() error {
+// checkRoot refuses a --root that exists but is not a directory, such as a pipe, on which reads would block.
+func (a *app) checkRoot() error {
 	if info, err := os.Stat(a.root); err == nil && !info.IsDir() {
 		return outcome.Failed(fmt.Errorf("root directory of the machine: open %s: not a directory", a.root),
 			ops.RootHint)
@@ -120,7 +120,7 @@ func (a *app) isRoot() error {
 	return nil
 }
 
-// commands are the sub-commands in the order in which a user meets them.
+// commands returns the sub-commands in the order in which a user needs them.
 func (a *app) commands() []*cobra.Command {
 	return []*cobra.Command{
 		a.inspectCommand(), a.snapshotCommand(), a.auditCommand(), a.attestCommand(), a.explainCommand(),
@@ -130,7 +130,7 @@ func (a *app) commands() []*cobra.Command {
 		a.verifyCommand(), a.historyCommand(),
 		a.domainCommand(), a.sriovCommand(), a.realtimeCommand(), a.benchCommand(), a.searchCommand(), a.tuneCommand(),
 		a.latencyCommand(), a.pathCommand(), a.diagnoseCommand(), a.topCommand(), a.agentCommand(), a.reportCommand(),
-		moved("lab"), moved("demo"), a.acceptanceCommand(), a.exportCommand(),
+		movedCommand("lab"), movedCommand("demo"), a.acceptanceCommand(), a.exportCommand(),
 	}
 }
 

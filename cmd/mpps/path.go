@@ -1,10 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -104,11 +104,10 @@ func (a *app) runPath(ctx context.Context, f *pathFlags) error {
 		return err
 	}
 	if f.output != "" {
-		var page bytes.Buffer
-		if err := draw.HTML(&page, w.Host, w.Path, w.Warnings, version, time.Now()); err != nil {
-			return err
-		}
-		if err := a.writeFile(f.output, page.Bytes()); err != nil {
+		err := a.writeEncoded(f.output, func(out io.Writer) error {
+			return draw.HTML(out, w.Host, w.Path, w.Warnings, version, time.Now())
+		})
+		if err != nil {
 			return err
 		}
 	}

@@ -34,10 +34,10 @@ func (f *steerFlags) add(cmd *cobra.Command) {
 		"would be")
 }
 
-// steeringFlags are those that mean something with --steer only.
+// steeringFlags are the flags that need --steer.
 var steeringFlags = []string{"nic", "weight", "by", "dry-run", "detailed-exit-code"}
 
-// check refuses flags that do not go together. given reports whether a flag is on the command line.
+// check refuses contradicting flags. given reports whether a flag is on the command line.
 func (f *steerFlags) check(p *pathFlags, given func(string) bool) error {
 	if !f.on {
 		for _, name := range steeringFlags {
@@ -65,8 +65,8 @@ func (f *steerFlags) check(p *pathFlags, given func(string) bool) error {
 	return nil
 }
 
-// parsed are the weights by guest.
-func (f *steerFlags) parsed() (map[string]float64, error) {
+// parseWeights returns the weights of --weight by guest.
+func (f *steerFlags) parseWeights() (map[string]float64, error) {
 	weights := map[string]float64{}
 	for _, word := range f.weights {
 		at := strings.LastIndexByte(word, '=')
@@ -87,10 +87,10 @@ func (f *steerFlags) parsed() (map[string]float64, error) {
 	return weights, nil
 }
 
-// runSteer plans from what was watched and what the host is, and carries it out.
+// runSteer plans from watched packets and the host's configuration, and applies the plan.
 func (a *app) runSteer(ctx context.Context, p *pathFlags) error {
 	f := &p.steer
-	weights, err := f.parsed()
+	weights, err := f.parseWeights()
 	if err != nil {
 		return err
 	}
@@ -98,5 +98,5 @@ func (a *app) runSteer(ctx context.Context, p *pathFlags) error {
 		Options: change.Options{DryRun: f.dryRun}, For: p.For, NIC: f.nic, By: queuepath.Means(f.by), Weights: weights,
 		Announce: !a.json,
 	})
-	return a.applied(d, err, f.detailed)
+	return a.answerApply(d, err, f.detailed)
 }

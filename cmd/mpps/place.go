@@ -1,8 +1,9 @@
 package main
 
 import (
-	"bytes"
+	"cmp"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -50,11 +51,11 @@ no place is refused, with what is short and the smallest thing that would help.
 			}
 			picture := &seats.Placing{Host: p.Host, Result: &p.Result, Added: p.Added}
 			if output != "" {
-				var page bytes.Buffer
-				if err := seats.HTML(&page, picture, version, time.Now()); err != nil {
-					return err
-				}
-				if err := a.writeFile(output, page.Bytes()); err != nil {
+				err := a.writeEncoded(output, func(w io.Writer) error {
+					return seats.HTML(w, picture, version,
+						time.Now())
+				})
+				if err != nil {
 					return err
 				}
 			}
@@ -67,10 +68,7 @@ no place is refused, with what is short and the smallest thing that would help.
 					return err
 				}
 			}
-			if detailed && len(p.Refused) > 0 {
-				return outcome.Exit(outcome.CodeDrifted)
-			}
-			return nil
+			return exitIf(detailed && len(p.Refused) > 0, outcome.CodeDrifted)
 		},
 	}
 	flags.add(cmd)
@@ -88,34 +86,23 @@ no place is refused, with what is short and the smallest thing that would help.
 	return cmd
 }
 
-// placeWishes are the flags that say what is to be placed in addition to what the host has.
+// placeWishes are the flags for what to place in addition to what the host has.
 type placeWishes struct{ add, reserve, daemon []string }
 
 func (w *placeWishes) parse(into *placing.Request) error {
-	for _, text := range w.add {
-		g, err := placing.ParseGuest(text)
-		if err != nil {
-			return badWish("add", text, err)
-		}
-		into.Guests = append(into.Guests, g)
-	}
-	for _, text := range w.reserve {
-		r, err := placing.ParseReserve(text)
-		if err != nil {
-			return badWish("reserve", text, err)
-		}
-		into.Reserves = append(into.Reserves, r)
-	}
-	for _, text := range w.daemon {
-		d, err := placing.ParseDaemon(text)
-		if err != nil {
-			return badWish("daemon", text, err)
-		}
-		into.Daemons = append(into.Daemons, d)
-	}
-	return nil
+	return cmp.Or(parseAll(&into.Guests, "add", w.add, placing.ParseGuest),
+		parseAll(&into.Reserves, "reserve", w.reserve, placing.ParseReserve),
+		parseAll(&into.Daemons, "daemon", w.daemon, placing.ParseDaemon))
 }
 
-func badWish(flag, text string, err error) error {
-	return usage(fmt.Errorf("--%s %s: %w", flag, text, err), "see 'mpps place --help'")
+// parseAll appends the parsed values of a repeated flag.
+func parseAll[T any](into *[]T, flag string, texts []string, parse func(string) (T, error)) error {
+	for _, text := range texts {
+		v, err := parse(text)
+		if err != nil {
+			return usage(fmt.Errorf("--%s %s: %w", flag, text, err), "see 'mpps place --help'")
+		}
+		*into = append(*into, v)
+	}
+	return nil
 }

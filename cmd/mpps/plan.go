@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bytes"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -47,11 +47,7 @@ outlasts the kernel's own memory.
 				return err
 			}
 			if output != "" {
-				var text bytes.Buffer
-				if err := plan.Encode(&text, p); err != nil {
-					return err
-				}
-				if err := a.writeFile(output, text.Bytes()); err != nil {
+				if err := a.writeEncoded(output, func(w io.Writer) error { return plan.Encode(w, p) }); err != nil {
 					return err
 				}
 			}
@@ -65,10 +61,7 @@ outlasts the kernel's own memory.
 					return err
 				}
 			}
-			if detailed && !p.Empty() {
-				return outcome.Exit(outcome.CodeChanges)
-			}
-			return nil
+			return exitIf(detailed && !p.Empty(), outcome.CodeChanges)
 		},
 	}
 	flags.add(cmd)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -59,15 +60,8 @@ aside · 4 a finding is as severe as --fail-on or more.`,
 				Verb: "realtime-check", Host: h.Name, Result: r, Warnings: ops.AccessWarnings(h),
 				Text: func(t *report.Text) { report.RealtimeCheck(t, r, a.verbose) },
 			})
-			switch {
-			case err != nil:
-				return err
-			case r.State == realtime.NotIsolated:
-				return outcome.Exit(outcome.CodeNotConfigured)
-			case fails != nil && len(r.AtLeast(*fails)) > 0:
-				return outcome.Exit(outcome.CodeDrifted)
-			}
-			return nil
+			return cmp.Or(err, exitIf(r.State == realtime.NotIsolated, outcome.CodeNotConfigured),
+				exitIf(fails != nil && len(r.AtLeast(*fails)) > 0, outcome.CodeDrifted))
 		},
 	}
 	flags := cmd.Flags()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -56,11 +57,7 @@ With another --format than html the runs are printed in that form:
 			if err != nil {
 				return err
 			}
-			var page bytes.Buffer
-			if err := bench.HTML(&page, doc); err != nil {
-				return err
-			}
-			if err := a.writeFile(f.output, page.Bytes()); err != nil {
+			if err := a.writeEncoded(f.output, func(w io.Writer) error { return bench.HTML(w, doc) }); err != nil {
 				return err
 			}
 			if f.output != "-" {
@@ -77,7 +74,7 @@ With another --format than html the runs are printed in that form:
 	return cmd
 }
 
-// readResults reads files, and refuses runs of the loop beside others.
+// readResults reads files. It refuses a tuning run together with other files.
 func readResults(files []string) ([]*saved.Result, error) {
 	results := make([]*saved.Result, len(files))
 	for i, file := range files {
@@ -93,7 +90,7 @@ func readResults(files []string) ([]*saved.Result, error) {
 	return results, nil
 }
 
-// reportTune writes the page of a run of the loop, or prints it.
+// reportTune writes the page of a tuning run.
 func (a *app) reportTune(cmd *cobra.Command, r *tune.Result, f *reportFlags) error {
 	switch changed := cmd.Flags().Changed; {
 	case changed("plan") || changed("title"):
@@ -104,13 +101,10 @@ func (a *app) reportTune(cmd *cobra.Command, r *tune.Result, f *reportFlags) err
 	return a.writeTunePage(f.output, r)
 }
 
-// writeTunePage writes the page of a run of the loop.
+// writeTunePage writes the page of a tuning run.
 func (a *app) writeTunePage(file string, r *tune.Result) error {
-	var page bytes.Buffer
-	if err := tuning.HTML(&page, r, version, time.Now()); err != nil {
-		return err
-	}
-	if err := a.writeFile(file, page.Bytes()); err != nil {
+	err := a.writeEncoded(file, func(w io.Writer) error { return tuning.HTML(w, r, version, time.Now()) })
+	if err != nil {
 		return err
 	}
 	if file != "-" {
@@ -119,11 +113,11 @@ func (a *app) writeTunePage(file string, r *tune.Result) error {
 	return nil
 }
 
-// document is the page's content.
+// document returns the content of the page.
 func (f *reportFlags) document(results []*saved.Result) (*bench.Document, error) {
 	doc := &bench.Document{Schema: bench.DocumentSchema, Title: f.title, Made: time.Now(), Version: version}
 	for _, r := range results {
-		addTo(doc, r)
+		addResult(doc, r)
 	}
 	if doc.Compared == nil && len(doc.Modes) == 0 {
 		doc.CompareFirstTwo()
@@ -138,7 +132,7 @@ func (f *reportFlags) document(results []*saved.Result) (*bench.Document, error)
 	return doc, nil
 }
 
-// reprint prints saved results in another form than the page.
+// reprint prints saved results in another format than HTML.
 func (a *app) reprint(cmd *cobra.Command, results []*saved.Result, f *reportFlags) error {
 	if changed := cmd.Flags().Changed; a.format != "json" && (changed("plan") || changed("title")) {
 		return usage(fmt.Errorf("--format %s has no place for --plan and --title", a.format),
@@ -186,8 +180,8 @@ func (a *app) reprint(cmd *cobra.Command, results []*saved.Result, f *reportFlag
 	return a.writeFile(f.output, text.Bytes())
 }
 
-// addTo adds a result to a page.
-func addTo(doc *bench.Document, r *saved.Result) {
+// addResult adds a result to a page.
+func addResult(doc *bench.Document, r *saved.Result) {
 	switch {
 	case r.Run != nil:
 		doc.Add(r.Label(), r.Run)
@@ -220,7 +214,7 @@ func drawResult(t *report.Text, r *saved.Result) {
 	}
 }
 
-// exportResult adds a result to those of a form of another program. Searches and wake-ups have none; reprint refuses
+// exportResult adds a result to an export. Formats of other programs have no searches and wake-ups; reprint refuses
 // them.
 func exportResult(s *export.Set, r *saved.Result, f export.Format) {
 	switch {

@@ -49,7 +49,10 @@ Exit codes: 0 everything stands · 1 something could not be put back ·
 				return err
 			}
 			printed := a.out.Answer(report.Answer{
-				Verb: "restore", Host: r.Name, Result: pass, Text: func(t *report.Text) { report.PutBack(t, *pass) },
+				Verb: "restore", Host: r.Name, Result: pass, Text: func(t *report.Text) {
+					report.RestoreResult(t,
+						*pass)
+				},
 			})
 			return cmp.Or(printed, err)
 		},

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+
 	"github.com/spf13/cobra"
 
 	"mpps/internal/ops/change"
@@ -38,26 +40,19 @@ at work.`,
 			case orphans:
 				return change.RunOrphanGuard(cmd.Context(), a.env(), a.stdin, a.stdout)
 			}
-			o.TX = first(given)
+			o.TX = firstArg(given)
 			r, err := change.Rollback(cmd.Context(), a.env(), o)
 			if r == nil {
 				return err
 			}
 			printed := a.out.Answer(report.Answer{
 				Verb: "rollback", Host: r.Host, Result: r,
-				Text: func(t *report.Text) { report.RolledBack(t, r.Transactions, o.DryRun, a.verbose) },
+				Text: func(t *report.Text) { report.RollbackResult(t, r.Transactions, o.DryRun, a.verbose) },
 			})
-			switch {
-			case err != nil:
+			if err := cmp.Or(err, printed, exitIf(r.Drifted() > 0, outcome.CodeDrifted)); err != nil {
 				return err
-			case printed != nil:
-				return printed
-			case r.Drifted() > 0:
-				return outcome.Exit(outcome.CodeDrifted)
-			case detailed && r.Written() > 0:
-				return outcome.Exit(outcome.CodeChanges)
 			}
-			return nil
+			return exitIf(detailed && r.Written() > 0, outcome.CodeChanges)
 		},
 	}
 	cmd.Flags().BoolVar(&o.Force, "force", false, "put back also what somebody else changed since")

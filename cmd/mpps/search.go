@@ -67,7 +67,8 @@ func (f *searchFlags) add(cmd *cobra.Command) {
 	f.path.add(flags, "cpus")
 	f.path.addPackets(flags)
 	f.trialFlags.add(flags)
-	cli.ValueVar(flags, &f.minPPS, "min-pps", "", "lowest load (default: the 10000th part of the highest)", parseMost)
+	cli.ValueVar(flags, &f.minPPS, "min-pps", "", "lowest load (default: the 10000th part of the highest)",
+		parsePositiveRate)
 	flags.Float64Var(&f.pdr, "pdr", 0.005, "share of loss of the PDR")
 	flags.Float64Var(&f.width, "width", 0.005, "how far the bounds may be apart, as a share of the result")
 	flags.BoolVar(&f.compliant, "compliant", false, "prove lower bounds by final trials of 60 s without loss (RFC "+
@@ -78,7 +79,7 @@ func (f *searchFlags) add(cmd *cobra.Command) {
 	addKeep(flags, &f.keep, "result")
 }
 
-// options are what the flags ask for.
+// options returns the search options that the flags give.
 func (f *searchFlags) options() (search.Options, error) {
 	o := search.Options{Mode: search.Fast, PDR: f.pdr, Width: f.width, Budget: f.budget, Final: f.final}
 	if f.compliant {
@@ -125,7 +126,7 @@ func (f *searchFlags) options() (search.Options, error) {
 	return o, nil
 }
 
-// load is what all trials of our own generator have in common.
+// load returns the load common to all trials of our own generator.
 func (f *searchFlags) load() (measure.Load, error) {
 	if f.command != "" {
 		return measure.Load{}, nil
@@ -144,7 +145,7 @@ func (a *app) runSearch(ctx context.Context, f *searchFlags) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := ops.UntilHangup(ctx) // a shell that goes away ends it like Ctrl-C
+	ctx, stop := ops.UntilHangup(ctx)
 	defer stop()
 	search := &bench.Search{Options: o, Name: f.name, Command: f.command, Grace: f.grace, Path: &f.path.Path,
 		Load: load, Keep: f.keep}
@@ -152,7 +153,7 @@ func (a *app) runSearch(ctx context.Context, f *searchFlags) error {
 	if s == nil {
 		return failure
 	}
-	return ended(failure, a.out.Answer(report.Answer{
+	return joinFailure(failure, a.out.Answer(report.Answer{
 		Verb: "search", Host: s.Host, Result: facts.NonNil(s), Warnings: s.Warnings,
 		Text: func(t *report.Text) { draw.SearchText(t, s, saved) },
 	}))

@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,11 +42,8 @@ that long first: only so can audit judge, from the file, what depends on losses.
 			if scrub {
 				h = facts.Scrub(h)
 			}
-			var text bytes.Buffer
-			if err := facts.Write(&text, h, version); err != nil {
-				return err
-			}
-			if err := a.writeFile(output, text.Bytes()); err != nil {
+			err = a.writeEncoded(output, func(w io.Writer) error { return facts.Write(w, h, version) })
+			if err != nil {
 				return err
 			}
 			if output != "-" {
@@ -89,18 +88,21 @@ numbers and free memory change by themselves and are left out.`,
 				Verb: "snapshot-diff", Host: after.Name, Result: result,
 				Text: func(t *report.Text) { report.SnapshotDiff(t, len(before.Readings), differences) },
 			})
-			if err != nil {
-				return err
-			}
-			if !result.Identical {
-				return outcome.Exit(outcome.CodeDrifted)
-			}
-			return nil
+			return cmp.Or(err, exitIf(!result.Identical, outcome.CodeDrifted))
 		},
 	}
 }
 
-// writeFile writes a whole file, or standard output where the name is "-".
+// writeEncoded writes what encode writes to a file.
+func (a *app) writeEncoded(name string, encode func(io.Writer) error) error {
+	var text bytes.Buffer
+	if err := encode(&text); err != nil {
+		return err
+	}
+	return a.writeFile(name, text.Bytes())
+}
+
+// writeFile writes a whole file, or standard output if the name is "-".
 func (a *app) writeFile(name string, text []byte) error {
 	if name == "-" {
 		_, err := a.stdout.Write(text)

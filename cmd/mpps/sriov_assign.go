@@ -17,7 +17,7 @@ import (
 
 func (a *app) sriovAssignCommand() *cobra.Command {
 	var w sriov.Request
-	var o againFlags
+	var o retryFlags
 	var state string
 	attributes := map[string]*string{}
 	cmd := &cobra.Command{
@@ -67,9 +67,12 @@ work for longer than --wait.`,
 				}
 			}
 			gift, d, err := vf.Assign(cmd.Context(), a.env(), w, o.Options, o.wait)
-			return a.done(d, err, o.detailed, report.Answer{
+			return a.answerChange(d, err, o.detailed, report.Answer{
 				Verb: "sriov-assign", Result: gift,
-				Text: func(t *report.Text) { report.Assigned(t, &gift.Gift, gift.Transaction, o.DryRun, a.verbose) },
+				Text: func(t *report.Text) {
+					report.AssignResult(t, &gift.Gift, gift.Transaction, o.DryRun,
+						a.verbose)
+				},
 			})
 		},
 	}
@@ -96,14 +99,14 @@ work for longer than --wait.`,
 	return cmd
 }
 
-// againFlags are the flags of verbs that start over if another mpps came in between.
-type againFlags struct {
+// retryFlags are the flags of verbs that retry if another mpps came in between.
+type retryFlags struct {
 	change.Options
 	detailed bool
 	wait     time.Duration
 }
 
-func (o *againFlags) add(cmd *cobra.Command) {
+func (o *retryFlags) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "read everything, write nothing")
 	cmd.Flags().BoolVar(&o.detailed, "detailed-exit-code", false, "exit with 2 where changes were made or would be")
 	cmd.Flags().DurationVar(&o.wait, "wait", time.Minute, "how long to wait for another mpps that is at work")

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+
 	"github.com/spf13/cobra"
 
 	"mpps/internal/ops"
@@ -35,7 +37,7 @@ could not see.
 			if err != nil {
 				return err
 			}
-			h, c, err := vf.Check(cmd.Context(), a.env(), snapshot, first(given))
+			h, c, err := vf.Check(cmd.Context(), a.env(), snapshot, firstArg(given))
 			if err != nil {
 				return err
 			}
@@ -43,10 +45,7 @@ could not see.
 				Verb: "sriov-check", Host: h.Name, Result: c, Warnings: ops.AccessWarnings(h),
 				Text: func(t *report.Text) { report.SRIOVCheck(t, c, a.verbose) },
 			})
-			if err == nil && fails != nil && len(c.AtLeast(*fails)) > 0 {
-				return outcome.Exit(outcome.CodeDrifted)
-			}
-			return err
+			return cmp.Or(err, exitIf(fails != nil && len(c.AtLeast(*fails)) > 0, outcome.CodeDrifted))
 		},
 	}
 	cmd.Flags().StringVar(&snapshot, "snapshot", "", "a snapshot file instead of this machine")

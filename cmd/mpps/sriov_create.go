@@ -11,7 +11,7 @@ import (
 	"mpps/internal/ops/vf"
 )
 
-// changeFlags are those of every verb that changes what functions there are.
+// changeFlags are the flags of verbs that change the number of VFs.
 type changeFlags struct {
 	change.Options
 	detailed, force bool
@@ -60,7 +60,7 @@ Exit codes: 0 done · 1 failed, and put back · 2 changes were made, or with
 				return err
 			}
 			d, err := vf.Create(cmd.Context(), a.env(), ask, flags.Options)
-			return a.applied(d, err, flags.detailed)
+			return a.answerApply(d, err, flags.detailed)
 		},
 	}
 	flags.add(cmd)
@@ -93,7 +93,7 @@ Exit codes: 0 done · 1 failed, and put back · 2 changes were made, or with
 				return err
 			}
 			d, err := vf.Destroy(cmd.Context(), a.env(), given[0], flags.force, flags.Options)
-			return a.applied(d, err, flags.detailed)
+			return a.answerApply(d, err, flags.detailed)
 		},
 	}
 	flags.add(cmd)

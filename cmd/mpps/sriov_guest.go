@@ -1,8 +1,12 @@
 package main
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/spf13/cobra"
 
+	"mpps/internal/advise/sriov"
 	"mpps/internal/ops"
 	"mpps/internal/ops/vf"
 	"mpps/internal/outcome"
@@ -31,18 +35,12 @@ function · 4 a function is not served as it should be.`,
 			if err != nil {
 				return err
 			}
-			if err := a.out.Answer(report.Answer{
+			err = a.out.Answer(report.Answer{
 				Verb: "sriov-guest", Host: h.Name, Result: side, Warnings: ops.UnseenWarnings(h),
 				Text: func(t *report.Text) { report.GuestSide(t, side) },
-			}); err != nil {
-				return err
-			}
-			for _, f := range side.Functions {
-				if f.State == "off" {
-					return outcome.Exit(outcome.CodeDrifted)
-				}
-			}
-			return nil
+			})
+			off := slices.ContainsFunc(side.Functions, func(f sriov.GuestFunction) bool { return f.State == "off" })
+			return cmp.Or(err, exitIf(off, outcome.CodeDrifted))
 		},
 	}
 	cmd.Flags().StringVar(&snapshot, "snapshot", "", "a snapshot file instead of this machine")

@@ -28,7 +28,7 @@ columns settings that a new function has are left out; --json has all of them.
   mpps sriov list --snapshot customer.json`,
 		Args: args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) error {
-			which.PF = first(given)
+			which.PF = firstArg(given)
 			h, l, err := vf.List(cmd.Context(), a.env(), snapshot, which)
 			if err != nil {
 				return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/spf13/cobra"
@@ -51,10 +52,7 @@ Exit codes: 0 nothing is known to stand in the way · 1 there is no plan ·
 				Verb: "sriov-migrate-plan", Host: h.Name, Result: found, Warnings: ops.UnseenWarnings(h),
 				Text: func(t *report.Text) { report.Migration(t, found) },
 			})
-			if err == nil && len(found.Missing()) > 0 {
-				return outcome.Exit(outcome.CodeDrifted)
-			}
-			return err
+			return cmp.Or(err, exitIf(len(found.Missing()) > 0, outcome.CodeDrifted))
 		},
 	}
 	cmd.Flags().StringVar(&ask.To, "to", "", "the other host")

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+
 	"github.com/spf13/cobra"
 
 	"mpps/internal/advise/sriov"
@@ -37,10 +39,7 @@ Exit codes: 0 nothing is the matter, or it was mended · 1 failed, and put back 
 				Verb: "sriov-recover", Host: name, Result: r,
 				Text: func(t *report.Text) { report.SRIOVRecover(t, *r, dryRun) },
 			})
-			if err == nil && r.Verdict != sriov.Well && r.After != sriov.Well {
-				return outcome.Exit(outcome.CodeDrifted)
-			}
-			return err
+			return cmp.Or(err, exitIf(r.Verdict != sriov.Well && r.After != sriov.Well, outcome.CodeDrifted))
 		},
 	}
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "look, and change nothing")

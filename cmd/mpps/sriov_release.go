@@ -12,7 +12,7 @@ import (
 
 func (a *app) sriovReleaseCommand() *cobra.Command {
 	var w sriov.Return
-	var o againFlags
+	var o retryFlags
 	cmd := &cobra.Command{
 		Use:   "release [GUEST]",
 		Short: "take a virtual function back from a guest",
@@ -34,15 +34,15 @@ were made, or with --dry-run would be (--detailed-exit-code) · 11 another mpps
 was at work for longer than --wait.`,
 		Args: args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) error {
-			w.Guest = first(given)
+			w.Guest = firstArg(given)
 			if w.Guest == "" && w.VF == "" {
 				return usage(errors.New("expected a guest, or --vf"), "'mpps sriov list' shows who has which")
 			}
 			back, d, err := vf.Release(cmd.Context(), a.env(), w, o.Options, o.wait)
-			return a.done(d, err, o.detailed, report.Answer{
+			return a.answerChange(d, err, o.detailed, report.Answer{
 				Verb: "sriov-release", Result: back,
 				Text: func(t *report.Text) {
-					report.Released(t, &back.Returned, back.Transaction, o.DryRun, a.verbose)
+					report.ReleaseResult(t, &back.Returned, back.Transaction, o.DryRun, a.verbose)
 				},
 			})
 		},

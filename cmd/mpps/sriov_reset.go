@@ -44,7 +44,7 @@ with --dry-run would be (--detailed-exit-code) · 11 another mpps is at work.`,
 			}
 			ask.Words = given
 			d, err := vf.Reset(cmd.Context(), a.env(), ask, change.Options{DryRun: dryRun})
-			return a.applied(d, err, detailed)
+			return a.answerApply(d, err, detailed)
 		},
 	}
 	cmd.Flags().StringVar(&ask.Guest, "guest", "", "all virtual functions of this guest")

@@ -43,7 +43,7 @@ is at work.`,
 		Args: args(cobra.MinimumNArgs(3)),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			d, err := vf.Set(cmd.Context(), a.env(), given, change.Options{DryRun: dryRun})
-			return a.applied(d, err, detailed)
+			return a.answerApply(d, err, detailed)
 		},
 	}
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "read everything, write nothing")

@@ -16,6 +16,7 @@ import (
 	"mpps/internal/outcome"
 	"mpps/internal/report"
 	"mpps/internal/report/top"
+	"mpps/internal/report/words"
 )
 
 // topFlags are the flags of mpps top.
@@ -26,7 +27,7 @@ type topFlags struct {
 	load          string
 	once, all     bool
 	counters      bool
-	looks         bool // a flag was given that only a live machine has
+	looks         bool // a flag was given that needs a live machine
 }
 
 func (a *app) topCommand() *cobra.Command {
@@ -77,13 +78,9 @@ Exit codes: 0 ended, by a key, a signal or --for · 1 failed.`,
 	return cmd
 }
 
-// topOrders are the values of --sort.
+// topOrders returns the values of --sort.
 func topOrders() []string {
-	var names []string
-	for _, s := range top.Sorts {
-		names = append(names, string(s))
-	}
-	return names
+	return words.Each(top.Sorts, func(s top.Sort) string { return string(s) })
 }
 
 func (f *topFlags) check(root string) error {
@@ -115,7 +112,7 @@ func (a *app) runTop(ctx context.Context, f *topFlags) error {
 		look.CostMS = h.Load.CostMS
 		return a.printLook(look, view)
 	}
-	ctx, stop := ops.UntilHangup(ctx) // the terminal is to be given back
+	ctx, stop := ops.UntilHangup(ctx) // so that the terminal is restored
 	defer stop()
 	if f.length > 0 {
 		var cancel context.CancelFunc

@@ -14,12 +14,12 @@ import (
 
 // lookSource gives looks, one after the other.
 type lookSource interface {
-	Next(context.Context) *bottleneck.Look // waits for it; nil where the context ended before
+	Next(context.Context) *bottleneck.Look // waits for it; nil if the context ended before
 	Close()
 }
 
-// liveTop shows looks on a terminal and obeys keys, until it is ended by a key, a signal or the context. The terminal
-// is given back whatever happens.
+// liveTop shows looks on a terminal and handles keys, until a key, a signal or the context ends it. It always restores
+// the terminal.
 func (a *app) liveTop(ctx context.Context, l lookSource, view *top.View, s *report.Screen) (err error) {
 	defer s.Guard()
 	defer func() { err = errors.Join(err, s.Close()) }()

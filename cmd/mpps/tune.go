@@ -98,10 +98,10 @@ func (f *tuneFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.PlanFile, "plan-output", "", "write the final plan to this file, for 'mpps apply FILE'")
 }
 
-// generatorCPUs is the flag with the CPUs of the generator: --cpus are the guest's.
+// generatorCPUs is the flag for the generator's CPUs: --cpus are the guest's.
 const generatorCPUs = "generator-cpus"
 
-// target is the goal, with what tune cannot do refused.
+// target returns the goal, or an error for what tune cannot do.
 func (f *tuneFlags) target() (goal.Goal, error) {
 	g, err := f.goal.goal()
 	switch {
@@ -129,7 +129,7 @@ func (f *tuneFlags) target() (goal.Goal, error) {
 	return g, nil
 }
 
-// unknownKnob is the first of --only that the catalogue does not have.
+// unknownKnob returns the first of --only that the catalogue does not have.
 func (f *tuneFlags) unknownKnob() string {
 	for _, id := range f.Only {
 		if !slices.ContainsFunc(knob.Catalogue(), func(k *knob.Knob) bool { return k.ID == id }) {
@@ -148,7 +148,7 @@ func (a *app) runTune(ctx context.Context, f *tuneFlags) (err error) {
 	}
 	ctx, stop := ops.UntilHangup(ctx)
 	defer stop()
-	f.Seed, f.Flags, f.Write = seedOf(f.set, f.Seed), given(f.set), a.writeFile
+	f.Seed, f.Flags, f.Write = seedOf(f.set, f.Seed), givenFlags(f.set), a.writeFile
 	r, saved, failure := tuning.Run(ctx, a.env(), f.Options,
 		func(ctx context.Context) (tuning.Gauge, error) { return f.gauge(ctx, a.env()) })
 	if r == nil {
@@ -156,16 +156,16 @@ func (a *app) runTune(ctx context.Context, f *tuneFlags) (err error) {
 	}
 	if f.page != "" {
 		if err := a.writeTunePage(f.page, r); err != nil {
-			return ended(failure, err)
+			return joinFailure(failure, err)
 		}
 	}
-	return ended(failure, a.out.Answer(report.Answer{
+	return joinFailure(failure, a.out.Answer(report.Answer{
 		Verb: "tune", Host: r.Host, Result: facts.NonNil(r), Warnings: r.Warnings,
 		Text: func(t *report.Text) { draw.Text(t, r, saved) },
 	}))
 }
 
-// gauge opens what measures.
+// gauge opens the gauge: our own generator, or the program of --trial-command.
 func (f *tuneFlags) gauge(ctx context.Context, env *ops.Env) (tuning.Gauge, error) {
 	if f.command != "" {
 		return tuning.NewProgramGauge(env, f.command, f.grace, f.maxPPS, f.Goal, f.Budget)
@@ -181,9 +181,9 @@ func (f *tuneFlags) gauge(ctx context.Context, env *ops.Env) (tuning.Gauge, erro
 	return tuning.NewPathGauge(ctx, env, &f.path.Path, load, f.Goal, f.Budget)
 }
 
-// resumeTune takes the flags and the findings of the run that waits.
+// resumeTune takes over the flags and the state of the run that waits.
 func (a *app) resumeTune(cmd *cobra.Command, f *tuneFlags) error {
-	for name := range given(cmd.Flags()) {
+	for name := range givenFlags(cmd.Flags()) {
 		return usage(fmt.Errorf("--resume and --%s: the run that waits has its flags", name),
 			"beside --resume only --restarts, --budget, --seed and where the result goes may be given")
 	}
@@ -192,7 +192,7 @@ func (a *app) resumeTune(cmd *cobra.Command, f *tuneFlags) error {
 		return err
 	}
 	for name, values := range flags {
-		if err := giveAgain(cmd.Flags(), name, values); err != nil {
+		if err := setAgain(cmd.Flags(), name, values); err != nil {
 			return outcome.Failed(fmt.Errorf("the run that waits: --%s: %w", name, err), "start over: 'mpps tune …'")
 		}
 	}
@@ -200,15 +200,15 @@ func (a *app) resumeTune(cmd *cobra.Command, f *tuneFlags) error {
 	return nil
 }
 
-// notAgain are flags that are of one call and not of what it is to reach.
-var notAgain = []string{"resume", "restarts", "output", "report", "plan-output", "json", "quiet", "no-color",
+// perCallFlags are the flags that a resumed run does not take over.
+var perCallFlags = []string{"resume", "restarts", "output", "report", "plan-output", "json", "quiet", "no-color",
 	"verbose", "root", "seed", "budget"}
 
-// given are the flags of a command line, to be given again.
-func given(flags *pflag.FlagSet) map[string][]string {
+// givenFlags returns the flags on a command line with their values, except perCallFlags.
+func givenFlags(flags *pflag.FlagSet) map[string][]string {
 	all := map[string][]string{}
 	flags.Visit(func(f *pflag.Flag) {
-		if slices.Contains(notAgain, f.Name) {
+		if slices.Contains(perCallFlags, f.Name) {
 			return
 		}
 		if many, is := f.Value.(pflag.SliceValue); is {
@@ -220,8 +220,8 @@ func given(flags *pflag.FlagSet) map[string][]string {
 	return all
 }
 
-// giveAgain sets a flag as given found it, such that given finds it again.
-func giveAgain(flags *pflag.FlagSet, name string, values []string) error {
+// setAgain sets a flag to values returned by givenFlags, so that givenFlags finds it again.
+func setAgain(flags *pflag.FlagSet, name string, values []string) error {
 	f := flags.Lookup(name)
 	if f == nil {
 		return errors.New("there is no such flag")
@@ -230,7 +230,7 @@ func giveAgain(flags *pflag.FlagSet, name string, values []string) error {
 	if len(values) == 0 || !is && len(values) != 1 {
 		return fmt.Errorf("found %d values, expected one", len(values))
 	}
-	// By Set, also where the whole list takes its place: only Set makes a flag count as given.
+	// Set first, even if Replace follows: only Set marks a flag as given.
 	if err := flags.Set(name, values[0]); err != nil || !is {
 		return err
 	}

@@ -17,16 +17,16 @@ func TestGivenAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := command()
-	for name, values := range given(first.Flags()) {
-		if err := giveAgain(second.Flags(), name, values); err != nil {
+	for name, values := range givenFlags(first.Flags()) {
+		if err := setAgain(second.Flags(), name, values); err != nil {
 			t.Errorf("--%s: %v", name, err)
 		}
 	}
-	if got, want := given(second.Flags()), given(first.Flags()); !reflect.DeepEqual(got, want) ||
+	if got, want := givenFlags(second.Flags()), givenFlags(first.Flags()); !reflect.DeepEqual(got, want) ||
 		len(want["only"]) != 2 {
 		t.Errorf("given again: %v, expected %v", got, want)
 	}
-	if giveAgain(second.Flags(), "flavour", []string{"sweet"}) == nil || giveAgain(second.Flags(), "pps", nil) == nil {
+	if setAgain(second.Flags(), "flavour", []string{"sweet"}) == nil || setAgain(second.Flags(), "pps", nil) == nil {
 		t.Error("a flag that is not there, and one without a value, are taken")
 	}
 }

@@ -58,14 +58,14 @@ another mpps is at work.`,
 				o.Event = func(e watch.Event) error { return a.out.Line(e, report.Event(e)) }
 				return monitor.Watch(cmd.Context(), a.env(), o)
 			}
-			if err := onlyWatching(cmd); err != nil {
+			if err := checkWatchFlags(cmd); err != nil {
 				return err
 			}
 			s, err := change.ReadStatus(cmd.Context(), a.env(), false)
 			if err == nil {
 				err = a.out.Answer(report.Answer{
 					Verb: "verify", Host: s.Host, Result: s.Status, Warnings: s.Warnings,
-					Text: func(t *report.Text) { report.Verified(t, s.Status, a.verbose) },
+					Text: func(t *report.Text) { report.VerifyResult(t, s.Status, a.verbose) },
 				})
 			}
 			if err != nil || s.Waiting() && !detailed {
@@ -86,8 +86,8 @@ another mpps is at work.`,
 	return cmd
 }
 
-// onlyWatching refuses flags of --watch without it.
-func onlyWatching(cmd *cobra.Command) error {
+// checkWatchFlags refuses flags that need --watch.
+func checkWatchFlags(cmd *cobra.Command) error {
 	for _, name := range []string{"every", "for", "metrics", "cost", "cpus"} {
 		if cmd.Flags().Changed(name) {
 			return usage(errors.New("--"+name+" belongs to --watch"), "mpps verify --watch --"+name+" …")

@@ -184,7 +184,7 @@ func UnseenWarnings(h *facts.Host) []outcome.Warning {
 	return warnings
 }
 
-// AccessWarnings is Unseen, with what only root sees.
+// AccessWarnings returns UnseenWarnings and, if the host was read without root, a warning that values are missing.
 func AccessWarnings(h *facts.Host) []outcome.Warning {
 	warnings := UnseenWarnings(h)
 	if !h.AsRoot {

@@ -13,22 +13,22 @@ import (
 // Audit draws an audit: the verdict, then what is off, worst first. Values of one knob that are off in the same way
 // share a line. Verbose shows what is in order and what does not apply too.
 func Audit(t *Text, r audit.Report, verbose bool) {
-	t.Wrapped("", t.In(Bold, "tier "+string(r.Tier)+": ")+r.Why)
-	t.Wrapped("", r.Verdict)
-	tunedProfile(t, r.Tuned)
+	t.Wrap("", t.In(Bold, "tier "+string(r.Tier)+": ")+r.Why)
+	t.Wrap("", r.Verdict)
+	drawTunedProfile(t, r.Tuned)
 	n := len(r.LeftOut)
-	t.WrappedIf(n > 0, "left out: ", "%s not running (%s): --guest NAME judges one", words.Count(n, "guest"),
+	t.WrapIf(n > 0, "left out: ", "%s not running (%s): --guest NAME judges one", words.Count(n, "guest"),
 		strings.Join(r.LeftOut[:min(n, 8)], ", "))
-	findings(t, r.In(audit.Off))
+	drawFindings(t, r.In(audit.Off))
 	if unknown := r.In(audit.Unknown); len(unknown) > 0 {
 		t.Section("could not be judged")
-		unjudged(t, unknown)
+		drawUnjudged(t, unknown)
 	}
 	if verbose {
 		t.Section("in order")
-		findings(t, r.In(audit.OK))
+		drawFindings(t, r.In(audit.OK))
 		t.Section("not applicable")
-		findings(t, r.In(audit.NotApplicable))
+		drawFindings(t, r.In(audit.NotApplicable))
 	} else if n := r.Counts[audit.OK]; n > 0 {
 		t.Blank()
 		t.Line("%s in order, %d not applicable (-v shows them)", words.Count(n, "value"), r.Counts[audit.NotApplicable])
@@ -36,9 +36,9 @@ func Audit(t *Text, r audit.Report, verbose bool) {
 	t.LineIf(len(r.In(audit.Off)) > 0, "'mpps explain ID' says more; 'mpps plan' shows what would be changed")
 }
 
-// findings draws findings, a paragraph for those of one knob that are equally bad: severity, ID, found and wanted;
+// drawFindings draws findings, a paragraph for those of one knob that are equally bad: severity, ID, found and wanted;
 // where; why.
-func findings(t *Text, all []audit.Finding) {
+func drawFindings(t *Text, all []audit.Finding) {
 	const under = "         "
 	type key struct {
 		id               string
@@ -51,53 +51,53 @@ func findings(t *Text, all []audit.Finding) {
 		alike := !slices.ContainsFunc(group, func(o audit.Finding) bool {
 			return o.Found != f.Found || o.Wanted != f.Wanted || o.Why != f.Why
 		})
-		mark := words.Either(off, severity(t, f.Severity), Padded("", 8))
-		t.Wrapped(mark+" "+t.In(Bold, f.ID)+"  ",
-			words.Either(alike, bothValues(f), fmt.Sprintf("%d values", len(group))))
+		mark := words.Either(off, severity(t, f.Severity), Pad("", 8))
+		t.Wrap(mark+" "+t.In(Bold, f.ID)+"  ",
+			words.Either(alike, valuesText(f), fmt.Sprintf("%d values", len(group))))
 		if alike && brief(f.Found) != words.Or(f.Found) && f.Wanted != "" && !f.Address.Kind.Whole() {
-			inFull(t, under+"found: ", f.Found)
+			drawInFull(t, under+"found: ", f.Found)
 		}
 		for _, member := range group[:min(len(group), 3)] {
-			t.Wrapped(under, t.In(Faint, member.Address.String())+words.If(!alike, "  %s", bothValues(member)))
+			t.Wrap(under, t.In(Faint, member.Address.String())+words.If(!alike, "  %s", valuesText(member)))
 		}
 		t.LineIf(len(group) > 3, under+"and %d more like these", len(group)-3)
-		t.Wrapped(under, f.Why)
+		t.Wrap(under, f.Why)
 		t.Field(under+"site: ", f.Site)
 		t.Field(under+t.In(Yellow, "careful: "), f.Warning)
-		rules(t, f.Rules)
+		drawRules(t, f.Rules)
 		t.Field(under+"not changed: ", words.Either(off, f.Blocked, ""))
 	}
 }
 
-// severity is a severity in eight columns.
+// severity returns a severity in eight columns.
 func severity(t *Text, s knob.Severity) string {
 	style := words.Either(s >= knob.High, RedBold, words.Either(s == knob.Medium, Yellow, ""))
-	return t.In(style, Padded(s.String(), 8))
+	return t.In(style, Pad(s.String(), 8))
 }
 
-// unjudged draws what could not be judged, by reason.
-func unjudged(t *Text, all []audit.Finding) {
+// drawUnjudged draws what could not be judged, by reason.
+func drawUnjudged(t *Text, all []audit.Finding) {
 	for _, group := range Group(all, func(f audit.Finding) string { return f.Why }) {
 		ids := strings.Join(Distinct(group, func(f audit.Finding) string { return f.ID }), ", ")
 		if len(ids) > 60 { // a list that is longer than a line is wrapped by itself
-			t.Wrapped("  ", ids+":")
-			t.Wrapped("      ", group[0].Why)
+			t.Wrap("  ", ids+":")
+			t.Wrap("      ", group[0].Why)
 			continue
 		}
-		t.Wrapped("  "+t.In(Bold, ids)+": ", group[0].Why)
+		t.Wrap("  "+t.In(Bold, ids)+": ", group[0].Why)
 	}
 }
 
-// bothValues are the two values of a finding: found and, where it is off, wanted.
-func bothValues(f audit.Finding) string {
+// valuesText returns the two values of a finding: found and, if it is off, wanted.
+func valuesText(f audit.Finding) string {
 	return brief(f.Found) + words.If(f.Wanted != "" && f.State == audit.Off, " → %s", brief(f.Wanted))
 }
 
-// inFull writes what was found where its beginning does not say enough. A word that is longer than a line is cut.
-func inFull(t *Text, prefix, value string) {
+// drawInFull writes what was found where its beginning does not say enough. A word that is longer than a line is cut.
+func drawInFull(t *Text, prefix, value string) {
 	parts := strings.Fields(Cut(value, 240))
 	for i, word := range parts {
 		parts[i] = Cut(word, t.Width-Visible(prefix))
 	}
-	t.Wrapped(prefix, strings.Join(parts, " "))
+	t.Wrap(prefix, strings.Join(parts, " "))
 }

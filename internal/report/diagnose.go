@@ -13,22 +13,22 @@ import (
 
 // Diagnosis draws what limits the path, what shows it, what would be next, and what every stage did.
 func Diagnosis(t *Text, d *bottleneck.Diagnosis, l *facts.Load, verbose bool) {
-	t.Wrapped("", t.In(words.Either(d.Bottleneck != nil, RedBold, Bold), d.Why))
+	t.Wrap("", t.In(words.Either(d.Bottleneck != nil, RedBold, Bold), d.Why))
 	lead := "with more load "
 	if b := d.Bottleneck; b != nil {
-		t.Wrapped("", fmt.Sprintf("%s · %s at stage %s · confidence %.2f",
+		t.Wrap("", fmt.Sprintf("%s · %s at stage %s · confidence %.2f",
 			bottleneck.About(b.Kind).Title, b.Object, b.Stage, b.Confidence))
 		t.Blank()
-		t.Wrapped("  do     ", b.Advice)
-		t.WrappedIf(len(b.Knobs) > 0, "  knobs  ", "%s  (mpps explain ID)", strings.Join(b.Knobs, ", "))
+		t.Wrap("  do     ", b.Advice)
+		t.WrapIf(len(b.Knobs) > 0, "  knobs  ", "%s  (mpps explain ID)", strings.Join(b.Knobs, ", "))
 		for i, e := range b.Evidence {
-			t.Wrapped(words.Either(i == 0, "  seen   ", "         "), Evidence(e))
+			t.Wrap(words.Either(i == 0, "  seen   ", "         "), Evidence(e))
 			t.Field("           ", words.Either(verbose, t.In(Faint, e.Source), ""))
 		}
 		lead = "then "
 	}
 	if n := d.Next; n != nil {
-		t.Wrapped("  next   ", fmt.Sprintf("%s%s: %s (%.2f)", lead, bottleneck.About(n.Kind).Title, n.Say,
+		t.Wrap("  next   ", fmt.Sprintf("%s%s: %s (%.2f)", lead, bottleneck.About(n.Kind).Title, n.Say,
 			n.Confidence))
 	}
 	if len(d.Stages) > 0 {
@@ -37,14 +37,14 @@ func Diagnosis(t *Text, d *bottleneck.Diagnosis, l *facts.Load, verbose bool) {
 	}
 	method := words.Either(d.Method == facts.ByTracepoints, "counters, tracepoints and a profile", "counters alone")
 	t.Blank()
-	t.Wrapped("", t.In(Faint, fmt.Sprintf("watched for %.1f s by %s; that took %.0f ms of a CPU",
+	t.Wrap("", t.In(Faint, fmt.Sprintf("watched for %.1f s by %s; that took %.0f ms of a CPU",
 		d.Seconds, method, l.CostMS)))
 }
 
 // Evidence writes a piece of evidence: its value first.
 func Evidence(e bottleneck.Evidence) string { return quantity(e.Value, e.Unit) + "  " + e.What }
 
-// Waits are what waited and what was lost at a stage.
+// Waits returns what waited and what was lost at a stage.
 func Waits(s *bottleneck.Stage) []string {
 	all := slices.Concat(s.Saturation, s.Errors)
 	return words.Each(all, func(e bottleneck.Evidence) string { return quantity(e.Value, e.Unit) + " " + e.What })

@@ -12,28 +12,30 @@ import (
 // Domain draws what a definition says about packets and latency: CPUs, memory, NICs, devices.
 func Domain(t *Text, state string, g domain.Guest, pending []string) {
 	vcpus := words.If(g.VCPUs.Current != g.VCPUs.Max, "%d of ", g.VCPUs.Current) + words.Count(g.VCPUs.Max, "vCPU")
-	memory := formatKiB(g.MemoryKiB) + " of " + backing(g.Backing)
-	t.Wrapped(t.In(Bold, g.Name)+"  ", words.Join(", ", state, vcpus, memory))
+	memory := formatKiB(g.MemoryKiB) + " of " + backingText(g.Backing)
+	t.Wrap(t.In(Bold, g.Name)+"  ", words.Join(", ", state, vcpus, memory))
 	var rows [][]string
-	add := func(name string, values ...string) { rows = append(rows, []string{"  " + name, join(values...)}) }
+	add := func(name string, values ...string) {
+		rows = append(rows, []string{"  " + name, joinDistinct(values...)})
+	}
 	add("machine", g.Virt, g.Arch, g.Machine)
-	add("cpu", cmp.Or(guestCPU(g.CPU), "the hypervisor's default model"))
+	add("cpu", cmp.Or(cpuText(g.CPU), "the hypervisor's default model"))
 	for _, c := range g.CPU.Cells {
 		add(fmt.Sprintf("cell %d", c.ID), "vCPUs "+words.Or(c.CPUs), formatKiB(c.KiB), c.Access)
 	}
-	add("vcpus", pins(g.Pins, g.VCPUs.Set))
-	add("emulator", emulator(g))
+	add("vcpus", pinsText(g.Pins, g.VCPUs.Set))
+	add("emulator", emulatorText(g))
 	if g.IOThreads > 0 || len(g.IOThreadPins) > 0 {
-		add("iothreads", fmt.Sprintf("%d, %s", g.IOThreads, pins(g.IOThreadPins, "")))
+		add("iothreads", fmt.Sprintf("%d, %s", g.IOThreads, pinsText(g.IOThreadPins, "")))
 	}
-	for _, line := range schedules(g.Sched) {
+	for _, line := range scheduleLines(g.Sched) {
 		add("scheduler", line)
 	}
 	if g.NUMA.Nodes != "" || g.NUMA.Mode != "" || g.NUMA.Placement != "" {
-		add("memory", g.NUMA.Mode, g.NUMA.Placement, node(g.NUMA.Nodes))
+		add("memory", g.NUMA.Mode, g.NUMA.Placement, nodeText(g.NUMA.Nodes))
 	}
 	for _, c := range g.NUMA.Cells {
-		add("memory", fmt.Sprintf("of cell %d:", c.Cell), c.Mode, node(c.Nodes))
+		add("memory", fmt.Sprintf("of cell %d:", c.Cell), c.Mode, nodeText(c.Nodes))
 	}
 	for _, timer := range g.Timers {
 		present := map[string]string{"": "as the hypervisor likes", "yes": "present", "no": "absent"}[timer.Present]
@@ -52,7 +54,7 @@ func Domain(t *Text, state string, g domain.Guest, pending []string) {
 		add("arguments", "has arguments for QEMU of its own (qemu:commandline), which are not looked into")
 	}
 	t.Table(rows)
-	t.WrappedIf(len(pending) > 0, t.In(Yellow, "pending: "), "%s effect when the guest restarts: %s",
+	t.WrapIf(len(pending) > 0, t.In(Yellow, "pending: "), "%s effect when the guest restarts: %s",
 		words.Count(len(pending), "value takes", "values take"), strings.Join(pending, ", "))
 }
 
@@ -87,24 +89,24 @@ func DomainEdits(t *Text, edits []domain.Edit, verbose bool) {
 	t.LineIf(len(edits) == same, "nothing to change")
 }
 
-func backing(b domain.Backing) string {
+func backingText(b domain.Backing) string {
 	locked := words.If(b.Locked, "locked")
 	if !b.HugePages {
-		return join("ordinary pages", locked)
+		return joinDistinct("ordinary pages", locked)
 	}
 	sizes := words.Each(b.Pages, func(p domain.HugePage) string {
 		return formatKiB(p.KiB) + words.If(p.Cells != "", " (cells %s)", p.Cells)
 	})
-	return join("huge pages", strings.Join(sizes, ", "), locked)
+	return joinDistinct("huge pages", strings.Join(sizes, ", "), locked)
 }
 
-func guestCPU(c domain.CPU) string {
+func cpuText(c domain.CPU) string {
 	n := c.Topology
-	return join(c.Mode, c.Model, words.If(c.Cache != "", "cache %s", c.Cache),
+	return joinDistinct(c.Mode, c.Model, words.If(c.Cache != "", "cache %s", c.Cache),
 		words.If(n.Sockets > 0, "%d × %d × %d (sockets, cores, threads)", n.Sockets, n.Cores, n.Threads))
 }
 
-func pins(all []domain.Pin, set string) string {
+func pinsText(all []domain.Pin, set string) string {
 	if len(all) == 0 {
 		return words.Either(set != "", "on CPUs "+set+" together", "not pinned")
 	}
@@ -112,38 +114,40 @@ func pins(all []domain.Pin, set string) string {
 	return "pinned " + strings.Join(each, " ")
 }
 
-func emulator(g domain.Guest) string {
+func emulatorText(g domain.Guest) string {
 	pin := words.Either(g.EmulatorPin != "", "on CPUs "+g.EmulatorPin, "not pinned")
-	return pin + words.If(g.EmulatorSched.Policy != "", ", %s", schedule(g.EmulatorSched))
+	return pin + words.If(g.EmulatorSched.Policy != "", ", %s", scheduleText(g.EmulatorSched))
 }
 
-// schedules puts the vCPUs of one policy together: libvirt writes each on its own.
-func schedules(all []domain.Sched) []string {
+// scheduleLines puts the vCPUs of one policy together: libvirt writes each on its own.
+func scheduleLines(all []domain.Sched) []string {
 	var lines []string
-	for _, group := range Group(all, schedule) {
+	for _, group := range Group(all, scheduleText) {
 		text := strings.Join(words.Each(group, func(s domain.Sched) string { return s.VCPUs }), ",")
 		if set, err := domain.ParseSet(text); err == nil {
 			text = domain.FormatSet(set)
 		}
-		lines = append(lines, "vCPUs "+text+": "+schedule(group[0]))
+		lines = append(lines, "vCPUs "+text+": "+scheduleText(group[0]))
 	}
 	return lines
 }
 
-func schedule(s domain.Sched) string { return s.Policy + words.If(s.Priority > 0, " %d", s.Priority) }
+func scheduleText(s domain.Sched) string {
+	return s.Policy + words.If(s.Priority > 0, " %d", s.Priority)
+}
 
-func node(set string) string { return words.If(set != "", "node %s", set) }
+func nodeText(set string) string { return words.If(set != "", "node %s", set) }
 
 func nicLine(n domain.Interface) string {
 	number := func(n int, what string) string { return words.Either(n > 0, words.Count(n, what), "") }
-	return join(n.MAC, n.Type, n.Source, n.PCI, n.Model, n.Driver.Name, number(n.Driver.Queues, "queue"),
+	return joinDistinct(n.MAC, n.Type, n.Source, n.PCI, n.Model, n.Driver.Name, number(n.Driver.Queues, "queue"),
 		number(n.Driver.RxQueueSize, "rx descriptor"), number(n.Driver.TxQueueSize, "tx descriptor"),
 		number(n.RxFrames, "coalesced frame"), words.If(n.MTU > 0, "MTU %d", n.MTU),
 		words.If(len(n.VLANs) > 0, "VLAN %s", strings.Trim(fmt.Sprint(n.VLANs), "[]")))
 }
 
-// join puts the words that are there side by side, each once where it comes twice in a row.
-func join(parts ...string) string {
+// joinDistinct puts the words that are there side by side, each once where it comes twice in a row.
+func joinDistinct(parts ...string) string {
 	var there []string
 	for _, p := range parts {
 		if p != "" && (len(there) == 0 || there[len(there)-1] != p) {

@@ -13,19 +13,19 @@ import (
 
 // Inspect draws what a host is: one line of who it is, its nodes, and the path of a packet from each NIC to each guest.
 func Inspect(t *Text, h *facts.Host) {
-	t.Wrapped("", t.In(Bold, headline(h)))
-	topologyLines(t, h)
+	t.Wrap("", t.In(Bold, headline(h)))
+	drawTopology(t, h)
 	if h.Lasting != nil {
-		tunedProfile(t, h.Lasting.Tuned)
+		drawTunedProfile(t, h.Lasting.Tuned)
 	}
 	t.Blank()
 	drawn := map[string]bool{}
 	for _, b := range h.Bridges {
-		bridgePath(t, h, b, drawn)
+		drawBridgePath(t, h, b, drawn)
 		t.Blank()
 	}
-	passthrough(t, h, drawn)
-	others(t, h, drawn)
+	drawPassthrough(t, h, drawn)
+	drawOthers(t, h, drawn)
 	t.Each(t.In(Yellow, "suspect: "), h.Topology.Suspect)
 }
 
@@ -36,7 +36,7 @@ func headline(h *facts.Host) string {
 	return words.Join(" · ", cmp.Or(h.Name, "host"), kernel, h.Topology.Model, virtual)
 }
 
-func topologyLines(t *Text, h *facts.Host) {
+func drawTopology(t *Text, h *facts.Host) {
 	c := h.Topology.Counts
 	online := words.Count(c.CPUsOnline, "CPU") + words.If(c.CPUsOffline > 0, " and %d offline", c.CPUsOffline)
 	t.Line("%s", words.Join(", ", words.Count(c.Packages, "package"), words.Count(c.NUMANodes, "NUMA node"),
@@ -44,12 +44,13 @@ func topologyLines(t *Text, h *facts.Host) {
 	var rows [][]string
 	for _, n := range h.Topology.Nodes {
 		memory := words.Bytes(n.Memory) + ", " + words.Bytes(n.Free) + " free"
-		rows = append(rows, []string{fmt.Sprintf("  node %d", n.ID), n.CPUs.Words(), memory, hugepages(n.Hugepages)})
+		rows = append(rows, []string{fmt.Sprintf("  node %d", n.ID), n.CPUs.Words(), memory,
+			hugepagesText(n.Hugepages)})
 	}
 	t.Table(rows)
 }
 
-func hugepages(pools []facts.Hugepages) string {
+func hugepagesText(pools []facts.Hugepages) string {
 	parts := words.Each(pools, func(p facts.Hugepages) string {
 		return words.If(p.Total > 0, "%d × %s pages (%d free)", p.Total, words.Bytes(p.Size), p.Free)
 	})
@@ -63,11 +64,11 @@ type Station struct {
 }
 
 func (s Station) draw(t *Text, mark string) {
-	t.Wrapped(fmt.Sprintf("  %s %-6s %s  ", mark, s.Kind, t.In(Bold, fmt.Sprintf("%-12s", s.Name))), s.Text)
+	t.Wrap(fmt.Sprintf("  %s %-6s %s  ", mark, s.Kind, t.In(Bold, fmt.Sprintf("%-12s", s.Name))), s.Text)
 }
 
-// bridgePath draws what is above a bridge once, the bridge, and a branch for each guest's NIC on it.
-func bridgePath(t *Text, h *facts.Host, b facts.Bridge, drawn map[string]bool) {
+// drawBridgePath draws what is above a bridge once, the bridge, and a branch for each guest's NIC on it.
+func drawBridgePath(t *Text, h *facts.Host, b facts.Bridge, drawn map[string]bool) {
 	drawn[b.Name] = true
 	for _, n := range h.NICs {
 		if n.Master == b.Name || slices.Contains(b.Ports, n.Name) {
@@ -105,7 +106,7 @@ func bridgePath(t *Text, h *facts.Host, b facts.Bridge, drawn map[string]bool) {
 	}
 }
 
-// GuestPath are bridge, tap, back end and guest of a guest's first NIC; nothing where there is none.
+// GuestPath returns bridge, tap, back end and guest of a guest's first NIC; nothing if there is none.
 func GuestPath(h *facts.Host, guest string) []Station {
 	at := slices.IndexFunc(h.Guests, func(g facts.Guest) bool { return g.Name == guest })
 	if at < 0 || len(h.Guests[at].Interfaces) == 0 {
@@ -119,7 +120,7 @@ func GuestPath(h *facts.Host, guest string) []Station {
 	return stations
 }
 
-// guestStations are tap, back end and guest of one of a guest's NICs.
+// guestStations returns tap, back end and guest of one of a guest's NICs.
 func guestStations(h *facts.Host, g facts.Guest, i facts.Interface) []Station {
 	var list []Station
 	if i.Tap != "" {
@@ -141,7 +142,7 @@ func guestStations(h *facts.Host, g facts.Guest, i facts.Interface) []Station {
 	return append(list, backEnd(g, i), Station{Kind: "guest", Name: g.Name, Text: text})
 }
 
-// insideText is what a guest's agent reports, of its NIC with an address too; empty where nobody asked.
+// insideText returns what a guest's agent reports, of its NIC with an address too; empty if nobody asked.
 func insideText(g facts.Guest, mac string) string {
 	if g.Inside == nil {
 		return ""
@@ -159,7 +160,7 @@ func insideText(g facts.Guest, mac string) string {
 	return words.Join(", ", append(parts, words.If(g.Inside.Why != "", "not seen: %s", g.Inside.Why))...)
 }
 
-// backEnd is what serves a guest's NIC.
+// backEnd returns what serves a guest's NIC.
 func backEnd(g facts.Guest, i facts.Interface) Station {
 	s := Station{Kind: "vhost", BackEnd: true}
 	if i.Model != "virtio" {
@@ -242,7 +243,7 @@ func bridgeStation(h *facts.Host, b facts.Bridge) Station {
 		words.If(b.VLANFiltering, ", VLAN filtering")}
 }
 
-func passthrough(t *Text, h *facts.Host, drawn map[string]bool) {
+func drawPassthrough(t *Text, h *facts.Host, drawn map[string]bool) {
 	for _, g := range h.Guests {
 		for _, pci := range g.Hostdevs {
 			at := slices.IndexFunc(h.VFs, func(v facts.VF) bool { return v.PCI == pci })
@@ -261,8 +262,8 @@ func passthrough(t *Text, h *facts.Host, drawn map[string]bool) {
 	}
 }
 
-// others lists what is on no path.
-func others(t *Text, h *facts.Host, drawn map[string]bool) {
+// drawOthers lists what is on no path.
+func drawOthers(t *Text, h *facts.Host, drawn map[string]bool) {
 	headed := false
 	add := func(seen bool, kind, name, text string) {
 		if seen {
@@ -272,7 +273,7 @@ func others(t *Text, h *facts.Host, drawn map[string]bool) {
 			t.Heading("not on a path to a guest")
 			headed = true
 		}
-		t.Wrapped(fmt.Sprintf("  %-7s %-12s  ", kind, name), text)
+		t.Wrap(fmt.Sprintf("  %-7s %-12s  ", kind, name), text)
 	}
 	for _, n := range h.NICs {
 		add(drawn[n.Name], "NIC", n.Name, nicText(n))

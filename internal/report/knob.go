@@ -12,11 +12,11 @@ import (
 
 // Knob draws the page of one knob.
 func Knob(t *Text, k *knob.Knob) {
-	t.Wrapped(t.In(Bold, k.ID)+"  ", k.Title)
-	t.Wrapped("", fmt.Sprintf("stage %s · risk %s · has an opinion for %s", k.Stage, k.Risk, tiersOf(k)))
+	t.Wrap(t.In(Bold, k.ID)+"  ", k.Title)
+	t.Wrap("", fmt.Sprintf("stage %s · risk %s · has an opinion for %s", k.Stage, k.Risk, tiersOf(k)))
 	t.LineIf(k.Check, "checked and explained only: mpps does not set it")
 	t.LineIf(k.Asked, "set on request only: ask for a value in /etc/mpps/site.yaml")
-	name := func(name string) string { return t.In(Cyan, Padded(name, 8)) }
+	name := func(name string) string { return t.In(Cyan, Pad(name, 8)) }
 	if values := k.Values(); len(values) > 0 {
 		t.Blank()
 		t.List(name("values"), words.Each(values,
@@ -30,14 +30,14 @@ func Knob(t *Text, k *knob.Knob) {
 	for _, p := range append(paragraphs, [2]string{"after", strings.Join(k.After, ", ")}) {
 		if p[1] != "" {
 			t.Blank()
-			t.Wrapped(name(p[0]), p[1])
+			t.Wrap(name(p[0]), p[1])
 		}
 	}
 	if len(doc.Sources) > 0 {
 		t.Blank()
 		t.Line("sources")
 		for _, s := range doc.Sources {
-			t.Wrapped("  ", s.Fact+": "+s.Where)
+			t.Wrap("  ", s.Fact+": "+s.Where)
 		}
 	}
 }
@@ -51,7 +51,7 @@ func Knobs(t *Text, all []*knob.Knob) {
 			longest = max(longest, len(k.ID))
 		}
 		for _, k := range stage {
-			t.Wrapped("  "+Padded(k.ID, longest)+"  ", k.Title)
+			t.Wrap("  "+Pad(k.ID, longest)+"  ", k.Title)
 		}
 	}
 }
@@ -59,13 +59,13 @@ func Knobs(t *Text, all []*knob.Knob) {
 // Hits draws what a search in the catalogue found.
 func Hits(t *Text, text string, hits []knob.Hit) {
 	if len(hits) == 0 {
-		t.Wrapped("", fmt.Sprintf("no knob speaks of %q ('mpps explain --list' shows all of them)", text))
+		t.Wrap("", fmt.Sprintf("no knob speaks of %q ('mpps explain --list' shows all of them)", text))
 		return
 	}
 	for _, h := range hits {
-		t.Wrapped(t.In(Bold, h.ID)+"  ", h.Title)
+		t.Wrap(t.In(Bold, h.ID)+"  ", h.Title)
 		if h.Field != "id" && h.Field != "title" {
-			t.Wrapped("    "+t.In(Cyan, h.Field+": "), h.Text)
+			t.Wrap("    "+t.In(Cyan, h.Field+": "), h.Text)
 		}
 	}
 	t.Line("'mpps explain ID' says all that is known of one")
@@ -79,19 +79,19 @@ func SnapshotDiff(t *Text, compared int, differences []facts.Difference) {
 	}
 	t.Line("%s:", words.Count(len(differences), "difference"))
 	for _, d := range differences {
-		t.Wrapped("  ", d.Path)
+		t.Wrap("  ", d.Path)
 		t.Diff("    ", d.Before, d.After)
 	}
 }
 
-// tiersOf are the tiers for which a knob has an opinion.
+// tiersOf returns the tiers for which a knob has an opinion.
 func tiersOf(k *knob.Knob) string {
 	return words.Join(", ", words.Each(goal.Tiers(),
 		func(t goal.Tier) string { return words.Either(k.AppliesTo(t), string(t), "") })...)
 }
 
-// Attested draws what persons said: all that can be said, or what was said now.
-func Attested(t *Text, rows []knob.Attestation, all bool) {
+// Attestations draws what persons said: all that can be said, or what was said now.
+func Attestations(t *Text, rows []knob.Attestation, all bool) {
 	if all {
 		table := [][]string{{"check", "attested", "one of, as it should be first"}}
 		for _, r := range rows {

@@ -12,11 +12,11 @@ import (
 
 // Plan draws a plan as a diff that an operator would sign.
 func Plan(t *Text, p *plan.Plan) {
-	t.Wrapped("", t.In(Bold, "tier "+string(p.Tier)+": ")+p.Why)
-	phases(t, p.Phases)
+	t.Wrap("", t.In(Bold, "tier "+string(p.Tier)+": ")+p.Why)
+	drawPhases(t, p.Phases)
 	for _, note := range p.Notes {
 		t.Blank()
-		t.Wrapped(t.In(Yellow, "note: "), note)
+		t.Wrap(t.In(Yellow, "note: "), note)
 	}
 	if len(p.Phases) > 1 || len(p.Notes) > 0 {
 		t.Blank()
@@ -26,24 +26,24 @@ func Plan(t *Text, p *plan.Plan) {
 	for _, group := range Runs(p.Changes, sameTerms) {
 		t.Blank()
 		last := number + len(group) - 1
-		planned(t, fmt.Sprintf("%2d%s ", number, words.If(len(group) > 1, "-%d", last)), group)
+		drawChanges(t, fmt.Sprintf("%2d%s ", number, words.If(len(group) > 1, "-%d", last)), group)
 		number = last + 1
 	}
 	if len(p.Consent) > 0 {
 		t.Section("planned only with consent")
 		for _, group := range Runs(p.Consent, sameTerms) {
-			planned(t, "   ", group)
+			drawChanges(t, "   ", group)
 			t.Line("   %s", t.In(Yellow, "add --consent "+string(group[0].Risk)))
 		}
 	}
 	if len(p.Skipped) > 0 {
 		t.Section("left alone")
 		for _, s := range p.Skipped {
-			t.Wrapped("   "+s.ID+"  ", fmt.Sprintf("%s (found %s, wanted %s): %s",
+			t.Wrap("   "+s.ID+"  ", fmt.Sprintf("%s (found %s, wanted %s): %s",
 				s.Address, brief(s.Found), brief(s.Wanted), s.Why))
 		}
 	}
-	footing(t, p)
+	drawFooting(t, p)
 }
 
 // sameTerms reports whether two changes differ only in address and values, as those of a NIC's queues do.
@@ -52,8 +52,8 @@ func sameTerms(a, b plan.Change) bool {
 		a.Warning == b.Warning && slices.Equal(a.Rules, b.Rules)
 }
 
-// phases is what needs what, where the plan has more than one such thing.
-func phases(t *Text, all []plan.Phase) {
+// drawPhases draws what the changes need (a reboot, a guest's restart), if the plan has more than one phase.
+func drawPhases(t *Text, all []plan.Phase) {
 	if len(all) < 2 {
 		return
 	}
@@ -68,12 +68,12 @@ func phases(t *Text, all []plan.Phase) {
 	}
 }
 
-func planned(t *Text, number string, group []plan.Change) {
+func drawChanges(t *Text, number string, group []plan.Change) {
 	c := group[0]
-	t.Wrapped(number+t.In(Bold, c.ID)+"  ", c.Title)
+	t.Wrap(number+t.In(Bold, c.ID)+"  ", c.Title)
 	for _, c := range group {
-		t.Wrapped("   ", t.In(Faint, c.Address.String()))
-		values(t, "   ", c.Address, c.From.String(), c.To.String())
+		t.Wrap("   ", t.In(Faint, c.Address.String()))
+		drawValues(t, "   ", c.Address, c.From.String(), c.To.String())
 		t.Each("   "+t.In(Yellow, "also: "), c.Owners)
 	}
 	reasons := Distinct(group, func(c plan.Change) string { return c.Because })
@@ -81,13 +81,13 @@ func planned(t *Text, number string, group []plan.Change) {
 	t.LineIf(len(reasons) > 2, "        and alike for the others (--json has each)")
 	lasts := "lasts " + string(c.Lasts) + words.If(c.Kept != "", " (%s)", c.Kept)
 	needs := words.If(!c.Needs.IsZero(), "takes effect after %s", c.Needs)
-	t.Wrapped("   ", words.Join(" · ", "risk "+string(c.Risk), lasts, needs))
+	t.Wrap("   ", words.Join(" · ", "risk "+string(c.Risk), lasts, needs))
 	t.Field("   "+t.In(Yellow, "careful: "), c.Warning)
-	rules(t, c.Rules)
+	drawRules(t, c.Rules)
 }
 
-// rules lists rules that would stop matching: the operator must see them before consenting, and before applying.
-func rules(t *Text, lines []string) {
+// drawRules lists rules that would stop matching: the operator must see them before consenting, and before applying.
+func drawRules(t *Text, lines []string) {
 	if len(lines) == 0 {
 		return
 	}
@@ -96,16 +96,16 @@ func rules(t *Text, lines []string) {
 	t.LineIf(len(lines) > 12, "     … and %d more (--json lists all)", len(lines)-12)
 }
 
-func footing(t *Text, p *plan.Plan) {
+func drawFooting(t *Text, p *plan.Plan) {
 	if len(p.Restarts) > 0 || len(p.Later) > 0 || len(p.Management) > 0 {
 		t.Blank()
 	}
 	for _, r := range p.Restarts {
 		changes := words.Count(len(r.Addresses), "change takes effect", "changes take effect")
-		t.Wrapped("needs ", fmt.Sprintf("%s: %s then; mpps does not do it", r.What, changes))
+		t.Wrap("needs ", fmt.Sprintf("%s: %s then; mpps does not do it", r.What, changes))
 	}
 	for _, l := range p.Later {
-		t.Wrapped("later ", fmt.Sprintf("after %s: %s; %s", l.After, strings.Join(l.IDs, ", "), l.Why))
+		t.Wrap("later ", fmt.Sprintf("after %s: %s; %s", l.After, strings.Join(l.IDs, ", "), l.Why))
 	}
 	cuts := slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return c.Risk == goal.Connectivity })
 	for _, m := range p.Management {
@@ -116,7 +116,7 @@ func footing(t *Text, p *plan.Plan) {
 		case m.Touched:
 			style, touched = Yellow, "this plan changes it, nothing that could cut it"
 		}
-		t.Wrapped(t.In(style, "way in "), m.NIC+": "+m.Why+"; "+touched)
+		t.Wrap(t.In(style, "way in "), m.NIC+": "+m.Why+"; "+touched)
 	}
 	risks := map[goal.Risk]int{}
 	for _, c := range p.Changes {
@@ -143,7 +143,7 @@ type ChangeRow struct {
 	Undo    string `json:"undo,omitempty"`
 }
 
-// Rows are planned changes in words.
+// Rows returns planned changes in words.
 func Rows(changes []plan.Change) []ChangeRow {
 	rows := make([]ChangeRow, 0, len(changes))
 	for _, c := range changes {
@@ -158,7 +158,8 @@ func Rows(changes []plan.Change) []ChangeRow {
 	return rows
 }
 
-// SkippedRows are what a plan left alone, with the reason: values that cannot be set, and risks nobody consented to.
+// SkippedRows returns what a plan left alone, with the reason: values that cannot be set, and risks nobody consented
+// to.
 func SkippedRows(p *plan.Plan) []ChangeRow {
 	var rows []ChangeRow
 	for _, s := range p.Skipped {

@@ -1,5 +1,5 @@
-// Package report is the only package that prints: values that other packages return, as text for a terminal and as JSON
-// for programs. Packages below it show what has a page.
+// Package report is the only package that prints: it renders values of other packages as text for a terminal and as
+// JSON for programs. Its subpackages render what also has a page.
 package report
 
 import (
@@ -30,7 +30,7 @@ type Printer struct {
 	opts     Options
 	color    bool
 	live     bool // standard error is a terminal: progress may be drawn
-	width    int  // columns of the terminal, 80 where there is none
+	width    int  // columns of the terminal, 80 if there is none
 	drawn    bool // an unfinished progress line is on the terminal
 }
 
@@ -46,7 +46,7 @@ func NewPrinter(out, err io.Writer, opts Options) *Printer {
 	return p
 }
 
-// columns is the width of the terminal that a stream leads to, 0 where it is none.
+// columns returns the width of the terminal that a stream leads to, 0 if it is none.
 func columns(stream any) int {
 	f, ok := stream.(*os.File)
 	if !ok {
@@ -68,10 +68,10 @@ func IsTerminal(f *os.File) bool { return columns(f) > 0 }
 // Warning is a caveat that belongs to an answer, as data.
 type Warning = outcome.Warning
 
-// Caveat is a warning as answers and documents hold it: with its hint also where that is empty.
+// Caveat is a warning as encoded in answers and documents: its hint is present even if empty.
 type Caveat struct {
 	Warning
-	Hint string `json:"hint"` // what to do about it; empty where nothing is to be done
+	Hint string `json:"hint"` // what to do about it; empty if nothing is to be done
 }
 
 // envelope is the shape of every JSON answer.
@@ -83,7 +83,7 @@ type envelope struct {
 	Warnings []Caveat `json:"warnings"`
 }
 
-// Answer is what a command found out: a value for programs and a view of the same value for people.
+// Answer is a command's answer: a value for programs and a view of the same value for people.
 type Answer struct {
 	Verb     string // inspect, audit, "bench-pps" …: names the schema
 	Host     string
@@ -92,7 +92,7 @@ type Answer struct {
 	Text     func(*Text) // draws the result; warnings are drawn after it
 }
 
-// Answer prints an answer in the form that the user asked for.
+// Answer prints an answer as JSON or text.
 func (p *Printer) Answer(a Answer) error {
 	if p.opts.JSON {
 		warnings := []Caveat{} // never null
@@ -109,7 +109,7 @@ func (p *Printer) Answer(a Answer) error {
 	return p.write(strings.TrimRight(t.b.String(), "\n") + "\n")
 }
 
-// json prints a value, indented by so much.
+// json prints a value as JSON.
 func (p *Printer) json(indent string, value any) error {
 	p.clear()
 	encoder := json.NewEncoder(p.out)
@@ -124,14 +124,14 @@ func (p *Printer) write(text string) error {
 	return err
 }
 
-// View prints what a view draws, one of many that come one after the other.
+// View prints one of a sequence of views.
 func (p *Printer) View(view func(*Text)) error {
 	t := p.text()
 	view(t)
 	return p.write(t.b.String())
 }
 
-// Line prints one of many answers that come one after the other: a line of JSON, or a line of text.
+// Line prints one of a sequence of answers: a line of JSON or of text.
 func (p *Printer) Line(value any, text string) error {
 	if p.opts.JSON {
 		return p.json("", facts.NonNil(value))
@@ -139,8 +139,8 @@ func (p *Printer) Line(value any, text string) error {
 	return p.write(text + "\n")
 }
 
-// Foreign prints an answer in the form of another program, which has no place for warnings: they go to standard error.
-func (p *Printer) Foreign(text []byte, warnings []Warning) error {
+// Raw prints an answer in another program's format, which has no place for warnings: they go to standard error.
+func (p *Printer) Raw(text []byte, warnings []Warning) error {
 	if err := p.write(string(text)); err != nil || p.opts.Quiet {
 		return err
 	}
@@ -186,10 +186,10 @@ func (p *Printer) Failure(err error, hint string) {
 	p.clear()
 	var lines []string
 	for line := range strings.Lines(strings.TrimSpace(err.Error())) {
-		lines = append(lines, tame(strings.TrimRight(line, "\r\n"), false))
+		lines = append(lines, sanitize(strings.TrimRight(line, "\r\n"), false))
 	}
 	fmt.Fprintf(p.err, "mpps: error: %s\n", strings.Join(lines, "\n  "))
 	if hint != "" {
-		fmt.Fprintf(p.err, "hint: %s\n", tame(hint, false))
+		fmt.Fprintf(p.err, "hint: %s\n", sanitize(hint, false))
 	}
 }

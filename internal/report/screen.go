@@ -15,26 +15,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Screen is a terminal that a live view has for itself: its other screen, without echo and cursor, keys one by one.
-// Signals come as usual. Close must be called whatever happens: the user's shell would go on without echo.
+// Screen is a terminal taken over by a live view: the alternate screen, no echo, no cursor, keys one by one. Signals
+// work as usual. Close must always be called: otherwise the user's shell has no echo.
 type Screen struct {
-	in    *os.File // the keyboard; nil: there is none
+	in    *os.File // the keyboard; nil: none
 	out   *os.File
 	color bool
 
 	mu    sync.Mutex
-	saved unix.Termios // how the keyboard was found
-	ours  bool         // the terminal is the view's now
+	saved unix.Termios // the keyboard's original settings
+	ours  bool         // the terminal is taken over
 }
 
-// Sequences of ECMA-48 and xterm: the other screen and no cursor, and back.
+// ECMA-48 and xterm sequences: alternate screen without cursor, and back.
 const (
 	enterScreen = "\x1b[?1049h\x1b[?25l\x1b[2J"
 	leaveScreen = "\x1b[?25h\x1b[?1049l"
 )
 
-// Screen takes over the terminal of standard output, with the keyboard where standard input is one. It is nil where
-// output is no terminal, or one that can only go forward.
+// Screen takes over the terminal of standard output, with the keyboard where standard input is one. It is nil if output
+// is no terminal, or one that can only go forward.
 func (p *Printer) Screen(in io.Reader) (*Screen, error) {
 	out, ok := p.out.(*os.File)
 	if !ok || columns(out) == 0 || os.Getenv("TERM") == "dumb" || os.Getenv("TERM") == "" {
@@ -53,7 +53,7 @@ func (p *Printer) Screen(in io.Reader) (*Screen, error) {
 // HasKeys reports whether there is a keyboard.
 func (s *Screen) HasKeys() bool { return s.in != nil }
 
-// Open takes the terminal, again after a Close.
+// Open takes the terminal over, also again after Close.
 func (s *Screen) Open() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,7 +73,7 @@ func (s *Screen) Open() error {
 	return err
 }
 
-// Close gives the terminal back as it was found.
+// Close restores the terminal.
 func (s *Screen) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,7 +90,7 @@ func (s *Screen) Close() error {
 	return err
 }
 
-// Guard gives the terminal back where its goroutine panics: each goroutine of a live view defers it.
+// Guard restores the terminal if its goroutine panics. Every goroutine of a live view defers it.
 func (s *Screen) Guard() {
 	if r := recover(); r != nil {
 		_ = s.Close() // the panic is what is reported
@@ -98,8 +98,8 @@ func (s *Screen) Guard() {
 	}
 }
 
-// Stop gives the terminal back and stops the process as Ctrl-Z does, and takes it again when SIGCONT comes on the
-// caller's channel.
+// Stop restores the terminal, stops the process as Ctrl-Z does, and takes the terminal over again after SIGCONT, which
+// arrives on the caller's channel.
 func (s *Screen) Stop(continued <-chan os.Signal) error {
 	if err := s.Close(); err != nil {
 		return err
@@ -110,9 +110,9 @@ func (s *Screen) Stop(continued <-chan os.Signal) error {
 	return s.Open()
 }
 
-// stopSelf has the kernel do what it does with SIGTSTP by default, which stops no process group that nobody could
-// continue (is_current_pgrp_orphaned in kernel/signal.c). signal.Reset does not bring that back: Go's own handler
-// stays. The kernel's structure differs by architecture, with at most 32 bytes; one of zeros means the default in all.
+// stopSelf stops the process by the kernel's default action for SIGTSTP, which does not stop an orphaned process group
+// (is_current_pgrp_orphaned in kernel/signal.c). signal.Reset does not restore that action: Go's own handler stays.
+// struct sigaction differs by architecture and has at most 32 bytes; all zeros mean SIG_DFL on all of them.
 func stopSelf(continued <-chan os.Signal) error {
 	action := func(set, was *[64]byte) error {
 		const maskSize = 8
@@ -135,7 +135,7 @@ func stopSelf(continued <-chan os.Signal) error {
 	return errors.Join(err, action(&ours, nil))
 }
 
-// Size is how many columns and lines the terminal has.
+// Size returns how many columns and lines the terminal has.
 func (s *Screen) Size() (columns, rows int) {
 	size, err := unix.IoctlGetWinsize(int(s.out.Fd()), unix.TIOCGWINSZ)
 	if err != nil || size.Col == 0 || size.Row == 0 {
@@ -183,8 +183,7 @@ var sequences = map[string]Key{
 	"[8~": KeyEnd,
 }
 
-// Keys reads the keyboard until it ends. The channel is closed then; where there is no keyboard it never gives
-// anything.
+// Keys reads the keyboard until it ends. The channel is closed then; if there is no keyboard it never gives anything.
 func (s *Screen) Keys() <-chan Key {
 	keys := make(chan Key)
 	if s.in == nil {

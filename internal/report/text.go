@@ -19,14 +19,14 @@ type Text struct {
 
 func (p *Printer) text() *Text { return &Text{Color: p.color, Width: p.width} }
 
-// Draw is what a view draws on a terminal of so many columns, without colour.
+// Draw returns what a view draws on a terminal of so many columns, without colour.
 func Draw(columns int, view func(*Text)) string {
 	t := &Text{Width: columns}
 	view(t)
 	return t.b.String()
 }
 
-// Part returns the lines that a view draws on a text of the same width and colours.
+// Part returns the lines of a view, drawn with the same width and colours.
 func (t *Text) Part(view func(*Text)) []string {
 	part := &Text{Color: t.Color, Width: t.Width}
 	view(part)
@@ -36,13 +36,13 @@ func (t *Text) Part(view func(*Text)) []string {
 	return strings.Split(strings.TrimSuffix(part.b.String(), "\n"), "\n")
 }
 
-// Append adds text as it is: lines of a part.
+// Append adds text unchanged, such as lines from Part.
 func (t *Text) Append(text string) { t.b.WriteString(text) }
 
-// String is the text so far.
+// String returns the text so far.
 func (t *Text) String() string { return t.b.String() }
 
-// Style is a way to set a piece of text off; it never carries meaning alone.
+// Style is a terminal style (SGR parameters); it never carries meaning alone.
 type Style string
 
 // The styles.
@@ -56,7 +56,7 @@ const (
 	RedBold Style = "1;31"
 )
 
-// In returns the text in a style, or plain where there is no colour.
+// In returns the text in a style, or plain if there is no colour.
 func (t *Text) In(s Style, text string) string {
 	if !t.Color || text == "" || s == "" {
 		return text
@@ -64,9 +64,9 @@ func (t *Text) In(s Style, text string) string {
 	return "\x1b[" + string(s) + "m" + text + "\x1b[0m"
 }
 
-// Line adds a formatted line. What it holds may come from anywhere: see tame.
+// Line adds a formatted line. Its values may come from untrusted files: see sanitize.
 func (t *Text) Line(format string, args ...any) {
-	t.b.WriteString(tame(fmt.Sprintf(format, args...), t.Color) + "\n")
+	t.b.WriteString(sanitize(fmt.Sprintf(format, args...), t.Color) + "\n")
 }
 
 // LineIf adds a formatted line where it holds.
@@ -88,12 +88,12 @@ func (t *Text) Section(text string) {
 	t.Heading(text)
 }
 
-// Value adds a line with a value after a prefix, such as "- " in a diff, cut at the width: --json has all of it.
+// Value adds a line with a prefix, such as "- " in a diff, and a value, cut at the width: --json has all of it.
 func (t *Text) Value(s Style, prefix, value string) {
 	t.Line("%s", t.In(s, prefix+Cut(value, t.Width-Visible(prefix))))
 }
 
-// Diff adds two lines: what a value was, and what it is to be.
+// Diff adds two lines: the old value and the new one.
 func (t *Text) Diff(indent, from, to string) {
 	t.Value(Red, indent+"- ", from)
 	t.Value(Green, indent+"+ ", to)
@@ -102,49 +102,49 @@ func (t *Text) Diff(indent, from, to string) {
 // Field adds a text after its name, if there is a text.
 func (t *Text) Field(name, text string) {
 	if text != "" {
-		t.Wrapped(name, text)
+		t.Wrap(name, text)
 	}
 }
 
-// WrappedIf adds a formatted text after a prefix where it holds.
-func (t *Text) WrappedIf(holds bool, prefix, format string, args ...any) {
+// WrapIf adds a formatted text after a prefix where it holds.
+func (t *Text) WrapIf(holds bool, prefix, format string, args ...any) {
 	if holds {
-		t.Wrapped(prefix, fmt.Sprintf(format, args...))
+		t.Wrap(prefix, fmt.Sprintf(format, args...))
 	}
 }
 
 // Each adds texts, each after the same prefix.
 func (t *Text) Each(prefix string, texts []string) {
 	for _, text := range texts {
-		t.Wrapped(prefix, text)
+		t.Wrap(prefix, text)
 	}
 }
 
-// Saved adds the files that hold a result.
-func (t *Text) Saved(files []string) {
+// SavedFiles adds the files that hold a result.
+func (t *Text) SavedFiles(files []string) {
 	for _, file := range files {
 		t.Line("  saved as %s", file)
 	}
 }
 
-// List adds texts below each other after the name of them all.
+// List adds texts below each other, the first after a common name.
 func (t *Text) List(name string, texts []string) {
 	for _, text := range texts {
-		t.Wrapped(name, text)
+		t.Wrap(name, text)
 		name = strings.Repeat(" ", Visible(name))
 	}
 }
 
-// Wrapped adds text broken at spaces to the width, the first line after a prefix, the others indented as far. A prefix
+// Wrap adds text broken at spaces to the width, the first line after a prefix, the others indented as far. A prefix
 // that leaves too little room stands alone, and the text follows indented by four.
-func (t *Text) Wrapped(prefix, text string) {
+func (t *Text) Wrap(prefix, text string) {
 	const deep = "    "
 	line, used, fresh := prefix, Visible(prefix), true
 	indent := strings.Repeat(" ", used)
 	start := func(with string) { line, used, fresh = with, Visible(with), true }
 	if used > t.Width*2/3 {
 		if lead := prefix[:len(prefix)-len(strings.TrimLeft(prefix, " "))]; used > t.Width && len(lead) < t.Width/2 {
-			t.Wrapped(lead, prefix)
+			t.Wrap(lead, prefix)
 		} else {
 			t.Line("%s", strings.TrimRight(prefix, " "))
 		}
@@ -183,32 +183,32 @@ func (t *Text) Table(rows [][]string) {
 	for _, row := range rows {
 		prefix, n := "", max(len(row)-1, 0)
 		for i, cell := range row[:n] {
-			prefix += Padded(cell, widths[i]+2)
+			prefix += Pad(cell, widths[i]+2)
 		}
 		last := strings.Join(row[n:], "")
 		if Visible(prefix)+Visible(last) <= t.Width {
 			t.Line("%s", strings.TrimRight(prefix+last, " "))
 		} else {
-			t.Wrapped(prefix, last)
+			t.Wrap(prefix, last)
 		}
 	}
 }
 
 // Warning adds a caveat with its hint.
 func (t *Text) Warning(w Warning) {
-	t.Wrapped(t.In(Yellow, "warning: "), w.Text)
+	t.Wrap(t.In(Yellow, "warning: "), w.Text)
 	t.Field("hint: ", w.Hint)
 }
 
-// tame replaces what would steer a terminal or break a line by a question mark. Values come from files that anybody may
-// have written. Styles stay where there is colour.
-func tame(text string, colour bool) string {
+// sanitize replaces what would steer a terminal or break a line by a question mark. Values come from files that anybody
+// may have written. Styles stay if there is colour.
+func sanitize(text string, colour bool) string {
 	if !strings.ContainsFunc(text, unicode.IsControl) && utf8.ValidString(text) {
 		return text
 	}
 	var b strings.Builder
 	for len(text) > 0 {
-		if style := ownStyle.FindString(text); style != "" && colour {
+		if style := styleSequence.FindString(text); style != "" && colour {
 			b.WriteString(style)
 			text = text[len(style):]
 			continue
@@ -227,10 +227,10 @@ func tame(text string, colour bool) string {
 	return b.String()
 }
 
-// ownStyle is a sequence that sets a style: it colours, and can do nothing else.
-var ownStyle = regexp.MustCompile(`^\x1b\[[0-9;]{1,4}m`)
+// styleSequence matches an SGR sequence, which can only set colours and weight.
+var styleSequence = regexp.MustCompile(`^\x1b\[[0-9;]{1,4}m`)
 
-// Visible is the number of columns that text takes, colour sequences left out.
+// Visible returns the number of columns that text takes, colour sequences left out.
 func Visible(text string) int {
 	n, escape := 0, false
 	for _, r := range text {
@@ -246,8 +246,8 @@ func Visible(text string) int {
 	return n
 }
 
-// Padded fills text up with spaces to a width, on the left for a negative one.
-func Padded(text string, width int) string {
+// Pad fills text up with spaces to a width, on the left for a negative one.
+func Pad(text string, width int) string {
 	if width < 0 {
 		return strings.Repeat(" ", max(0, -width-Visible(text))) + text
 	}
@@ -256,17 +256,17 @@ func Padded(text string, width int) string {
 
 // Cut cuts a value at a number of columns.
 func Cut(value string, columns int) string {
-	value = tame(value, false)
+	value = sanitize(value, false)
 	if r := []rune(value); len(r) > columns {
 		return string(r[:max(columns-1, 0)]) + "…"
 	}
 	return value
 }
 
-// brief is a value in at most 32 columns; the JSON has all of it.
+// brief returns a value in at most 32 columns; the JSON has all of it.
 func brief(value string) string { return Cut(words.Or(value), 32) }
 
-// Group puts values of one key together, in the order of the first of each.
+// Group groups values by key. Groups are in the order of their first values.
 func Group[T any, K comparable](all []T, key func(T) K) [][]T {
 	at := map[K]int{}
 	var groups [][]T
@@ -282,7 +282,7 @@ func Group[T any, K comparable](all []T, key func(T) K) [][]T {
 	return groups
 }
 
-// Runs puts values together that follow each other and are alike.
+// Runs groups consecutive values that are alike.
 func Runs[T any](all []T, alike func(a, b T) bool) [][]T {
 	var runs [][]T
 	for _, v := range all {
@@ -295,7 +295,7 @@ func Runs[T any](all []T, alike func(a, b T) bool) [][]T {
 	return runs
 }
 
-// Distinct are the keys of values, each once, in the order of the first of each.
+// Distinct returns the keys of values, each once, in the order of the first of each.
 func Distinct[T any, K comparable](all []T, key func(T) K) []K {
 	var keys []K
 	for _, group := range Group(all, key) {

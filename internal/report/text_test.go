@@ -3,12 +3,12 @@ package report
 import "testing"
 
 func TestWrapped(t *testing.T) {
-	have := draw(20, func(t *Text) { t.Wrapped("ab: ", "one two three four five six") })
+	have := draw(20, func(t *Text) { t.Wrap("ab: ", "one two three four five six") })
 	want := "ab: one two three\n    four five six\n"
 	if have != want {
 		t.Errorf("wrapped to\n%s, expected\n%s", have, want)
 	}
-	long := draw(20, func(t *Text) { t.Wrapped("a prefix longer than the width: ", "x y") })
+	long := draw(20, func(t *Text) { t.Wrap("a prefix longer than the width: ", "x y") })
 	if long != "a prefix longer than\nthe width:\n    x y\n" {
 		t.Errorf("a long prefix made\n%q", long)
 	}

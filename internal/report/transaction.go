@@ -12,8 +12,8 @@ import (
 	"mpps/internal/report/words"
 )
 
-// Applied draws what became of an apply.
-func Applied(t *Text, r apply.Result, dryRun, verbose bool) {
+// ApplyResult draws what became of an apply.
+func ApplyResult(t *Text, r apply.Result, dryRun, verbose bool) {
 	already, cannot := 0, 0
 	for _, c := range r.Changes {
 		if dryRun && c.State == journal.ChangeFailed {
@@ -23,38 +23,38 @@ func Applied(t *Text, r apply.Result, dryRun, verbose bool) {
 			already++
 		}
 		if verbose || c.State != journal.ChangeAlready {
-			change(t, c)
+			drawChange(t, c)
 		}
 	}
 	t.LineIf(already > 0 && !verbose, "%s already as wanted (-v shows them)", words.Count(already, "value"))
 	switch {
 	case dryRun:
 		t.Line("dry run: %s would be written, nothing was", words.Count(len(r.Changes)-already-cannot, "value"))
-		t.WrappedIf(cannot > 0, t.In(Red, "refused: "),
+		t.WrapIf(cannot > 0, t.In(Red, "refused: "),
 			"%s cannot be written here, so apply would change nothing at all",
 			words.Count(cannot, "value"))
 	case r.TX == "":
 		t.Line("nothing to change")
 	default:
-		t.Wrapped(t.In(Green, "applied: "), fmt.Sprintf("%s written and read back in %.2f s; transaction %s",
+		t.Wrap(t.In(Green, "applied: "), fmt.Sprintf("%s written and read back in %.2f s; transaction %s",
 			words.Count(r.Written(), "value"), r.Seconds, r.TX))
 		t.Line("'mpps rollback' puts everything back")
 	}
-	t.WrappedIf(r.ConfirmWithin > 0, t.In(RedBold, "not confirmed yet: "),
+	t.WrapIf(r.ConfirmWithin > 0, t.In(RedBold, "not confirmed yet: "),
 		"run 'mpps confirm' within %v, or everything is put back by itself",
 		time.Duration(r.ConfirmWithin*float64(time.Second)))
 }
 
-// change draws one change as a diff.
-func change(t *Text, c apply.Outcome) {
-	t.Wrapped(t.In(Bold, c.ID)+"  ", t.In(Faint, c.Address.String()))
+// drawChange draws one change as a diff.
+func drawChange(t *Text, c apply.Outcome) {
+	t.Wrap(t.In(Bold, c.ID)+"  ", t.In(Faint, c.Address.String()))
 	switch {
 	case c.State == journal.ChangeAlready, c.State == journal.ChangeLeft:
 		if !c.Address.Kind.Whole() {
 			t.Value("", "    ", c.From)
 		}
 	default:
-		values(t, "  ", c.Address, c.From, c.To)
+		drawValues(t, "  ", c.Address, c.From, c.To)
 		if c.Found != "" && c.Found != c.To && !c.Address.Kind.Whole() {
 			t.Value("", "    reads back as ", c.Found)
 		}
@@ -62,12 +62,12 @@ func change(t *Text, c apply.Outcome) {
 	t.Field("    ", c.Why)
 	switch c.State { // what was refused or put back takes no effect
 	case journal.ChangeIntended, journal.ChangeAlready, journal.ChangeDone, journal.ChangeInDoubt:
-		t.WrappedIf(!c.Needs.IsZero(), "    ", "takes effect after %s", c.Needs)
+		t.WrapIf(!c.Needs.IsZero(), "    ", "takes effect after %s", c.Needs)
 	}
 }
 
-// RolledBack draws what became of a rollback.
-func RolledBack(t *Text, all []apply.Restored, dryRun, verbose bool) {
+// RollbackResult draws what became of a rollback.
+func RollbackResult(t *Text, all []apply.Restored, dryRun, verbose bool) {
 	t.LineIf(len(all) == 0, "nothing to put back")
 	for _, r := range all {
 		same := 0
@@ -76,22 +76,22 @@ func RolledBack(t *Text, all []apply.Restored, dryRun, verbose bool) {
 				same++
 				continue
 			}
-			change(t, c)
+			drawChange(t, c)
 		}
-		t.WrappedIf(same > 0, "", "%s as before already, or nothing is there to restore (-v shows them)",
+		t.WrapIf(same > 0, "", "%s as before already, or nothing is there to restore (-v shows them)",
 			words.Count(same, "value"))
-		t.WrappedIf(r.Drifted() > 0, t.In(Yellow, "drifted: "),
+		t.WrapIf(r.Drifted() > 0, t.In(Yellow, "drifted: "),
 			"%s left alone, changed by somebody else since; --force puts them back too",
 			words.Count(r.Drifted(), "value"))
 		written := fmt.Sprintf("%s of transaction %s", words.Count(r.Written(), "value"), r.Of)
 		switch {
 		case dryRun:
-			t.Wrapped("dry run: ", written+" would be put back, nothing was")
+			t.Wrap("dry run: ", written+" would be put back, nothing was")
 		case r.State != journal.Applied:
-			t.Wrapped(t.In(RedBold, string(r.State)+": "),
+			t.Wrap(t.In(RedBold, string(r.State)+": "),
 				"transaction "+r.Of+" is not wholly put back; 'mpps rollback' again completes it")
 		default:
-			t.Wrapped(t.In(Green, "rolled back: "), fmt.Sprintf("%s put back and read back in %.2f s", written,
+			t.Wrap(t.In(Green, "rolled back: "), fmt.Sprintf("%s put back and read back in %.2f s", written,
 				r.Seconds))
 		}
 	}
@@ -99,7 +99,7 @@ func RolledBack(t *Text, all []apply.Restored, dryRun, verbose bool) {
 
 // Status draws the state of the host, in a word and with what there is to know about it.
 func Status(t *Text, s apply.Status, verbose bool) {
-	state(t, s)
+	drawState(t, s)
 	for _, e := range s.Transactions {
 		t.Line("  %s", entryLine(e))
 		t.LineIf(e.Follows != "", "    resumes %s", e.Follows)
@@ -109,21 +109,21 @@ func Status(t *Text, s apply.Status, verbose bool) {
 		}
 		t.Field("    ", e.Error)
 	}
-	rows(t, s, verbose)
-	remains(t, s.Remains)
+	drawRows(t, s, verbose)
+	drawRemains(t, s.Remains)
 }
 
-// Verified draws how each applied value compares with what was wanted.
-func Verified(t *Text, s apply.Status, verbose bool) {
-	rows(t, s, verbose)
+// VerifyResult draws how each applied value compares with what was wanted.
+func VerifyResult(t *Text, s apply.Status, verbose bool) {
+	drawRows(t, s, verbose)
 	if s.State != apply.IsClean {
-		state(t, s)
+		drawState(t, s)
 		return
 	}
 	t.Line("nothing of mpps is applied on this host")
 }
 
-func state(t *Text, s apply.Status) {
+func drawState(t *Text, s apply.Status) {
 	style := RedBold
 	switch s.State {
 	case apply.IsClean, apply.IsApplied:
@@ -131,18 +131,18 @@ func state(t *Text, s apply.Status) {
 	case apply.IsInFlight, apply.IsWaiting, apply.IsDrifted:
 		style = Yellow
 	}
-	t.Wrapped("", words.Join(": ", t.In(style, string(s.State)), s.Why))
+	t.Wrap("", words.Join(": ", t.In(style, string(s.State)), s.Why))
 }
 
-// rows draws the values that are not as applied, and counts the others.
-func rows(t *Text, s apply.Status, verbose bool) {
+// drawRows draws the values that are not as applied, and counts the others.
+func drawRows(t *Text, s apply.Status, verbose bool) {
 	for _, r := range s.Rows {
 		if r.State == apply.Compliant && !verbose {
 			continue
 		}
 		style := words.Either(r.State == apply.Compliant, Green, Yellow)
-		t.Wrapped(t.In(style, Padded(string(r.State), 9))+" "+t.In(Bold, r.ID)+"  ", t.In(Faint, r.Address.String()))
-		t.Wrapped("          ", cmp.Or(r.Why, "found "+brief(r.Found)+", wanted "+brief(r.Wanted)))
+		t.Wrap(t.In(style, Pad(string(r.State), 9))+" "+t.In(Bold, r.ID)+"  ", t.In(Faint, r.Address.String()))
+		t.Wrap("          ", cmp.Or(r.Why, "found "+brief(r.Found)+", wanted "+brief(r.Wanted)))
 	}
 	n := s.Counts[string(apply.Compliant)]
 	t.LineIf(n > 0 && !verbose, "%s as applied (-v shows them)", words.Count(n, "value"))
@@ -152,7 +152,7 @@ func rows(t *Text, s apply.Status, verbose bool) {
 func History(t *Text, entries []apply.Entry, all bool) {
 	t.LineIf(len(entries) == 0, "mpps has changed nothing on this host")
 	for len(entries) > 0 {
-		e, n := entries[0], trials(entries)
+		e, n := entries[0], rolledBackTrials(entries)
 		if n > 2 && !all {
 			t.Line("%s  tune      put back     %s and their rollbacks (%s); -v lists them",
 				e.TX, words.Count((n+1)/2, "trial"), e.Session)
@@ -165,8 +165,8 @@ func History(t *Text, entries []apply.Entry, all bool) {
 	}
 }
 
-// trials is how many of the first entries are a tuning run's that are put back, or put others back.
-func trials(entries []apply.Entry) (n int) {
+// rolledBackTrials returns how many of the first entries are a tuning run's that are put back, or put others back.
+func rolledBackTrials(entries []apply.Entry) (n int) {
 	for _, e := range entries {
 		stands := e.Kind == journal.Apply && e.State != journal.WasRolledBack ||
 			e.Kind == journal.Rollback && e.State != journal.Applied
@@ -191,23 +191,23 @@ func Transaction(t *Text, d apply.Detail) {
 	t.Field("  ", d.Error)
 	for _, c := range d.List {
 		t.Blank()
-		change(t, c)
+		drawChange(t, c)
 		t.Line("    %s", c.State)
 	}
 }
 
-// PutBack draws what became of a restore.
-func PutBack(t *Text, p apply.Pass) {
+// RestoreResult draws what became of a restore.
+func RestoreResult(t *Text, p apply.Pass) {
 	for _, b := range p.PutBack {
-		t.Wrapped(t.In(Bold, b.ID)+"  ", t.In(Faint, b.Address.String()))
+		t.Wrap(t.In(Bold, b.ID)+"  ", t.In(Faint, b.Address.String()))
 		if b.Error != "" {
-			t.Wrapped("  "+t.In(RedBold, "not put back: "), b.Error)
+			t.Wrap("  "+t.In(RedBold, "not put back: "), b.Error)
 			continue
 		}
-		values(t, "  ", b.Address, b.From, b.To)
+		drawValues(t, "  ", b.Address, b.From, b.To)
 	}
 	for _, b := range p.ByHand {
-		t.Wrapped(t.In(Yellow, "left alone: "),
+		t.Wrap(t.In(Yellow, "left alone: "),
 			fmt.Sprintf("%s is %s, wanted %s: changed by hand; --insist puts it back too", b.Address, b.Found,
 				b.Wanted))
 	}
@@ -220,25 +220,25 @@ func PutBack(t *Text, p apply.Pass) {
 	t.LineIf(p.Absent > 0, "%s of devices or guests that are not there", words.Count(p.Absent, "value"))
 }
 
-// remains draws what is left of a plan: what is done, what waits for what, what is still to be set, and the command
-// that continues.
-func remains(t *Text, r *apply.Remains) {
+// drawRemains draws the rest of a plan: what is done, what waits, what is still to be set, and the command that
+// continues.
+func drawRemains(t *Text, r *apply.Remains) {
 	if r == nil {
 		return
 	}
 	t.Blank()
-	t.Wrapped("", "plan of transaction "+r.Chain[0]+words.If(r.Flags != "", " (%s)", r.Flags))
+	t.Wrap("", "plan of transaction "+r.Chain[0]+words.If(r.Flags != "", " (%s)", r.Flags))
 	t.Field("  resumed by  ", strings.Join(r.Chain[1:], ", "))
 	t.Line("  done     %s in effect", words.Count(r.Done, "value"))
 	for _, w := range r.Waits {
-		t.Wrapped("  waits    ", fmt.Sprintf("%s for a %s", words.Count(len(w.Addresses), "value"), w.For))
+		t.Wrap("  waits    ", fmt.Sprintf("%s for a %s", words.Count(len(w.Addresses), "value"), w.For))
 	}
 	for _, l := range r.Later {
-		t.Wrapped("  later    ", fmt.Sprintf("after %s: %s; %s", l.After, strings.Join(l.IDs, ", "), l.Why))
+		t.Wrap("  later    ", fmt.Sprintf("after %s: %s; %s", l.After, strings.Join(l.IDs, ", "), l.Why))
 	}
 	if r.Looked {
-		remainder(t, "remains  ", r.Changes)
-		remainder(t, "cannot   ", r.Cannot)
+		drawRemainder(t, "remains  ", r.Changes)
+		drawRemainder(t, "cannot   ", r.Cannot)
 		t.LineIf(len(r.Changes) == 0, "  remains  nothing that can be set now")
 	}
 	t.Each("  "+t.In(Yellow, "note")+"     ", r.Notes)
@@ -246,18 +246,18 @@ func remains(t *Text, r *apply.Remains) {
 	t.Field("  "+t.In(Bold, "next")+"     ", r.Next)
 }
 
-// remainder lists values by their knobs, in the order in which they come.
-func remainder(t *Text, title string, all []apply.Left) {
+// drawRemainder lists values by their knobs, in the order in which they come.
+func drawRemainder(t *Text, title string, all []apply.Left) {
 	for _, group := range Group(all, func(l apply.Left) string { return l.ID }) {
 		l, more := group[0], len(group)-1
-		t.Wrapped("  "+title+t.In(Bold, l.ID)+"  ", l.Address.String()+
+		t.Wrap("  "+title+t.In(Bold, l.ID)+"  ", l.Address.String()+
 			words.If(!l.Address.Kind.Whole(), ": %s → %s", brief(l.From), brief(l.To))+
 			words.If(more > 0, ", and %d more", more)+words.If(l.Why != "", "; %s", l.Why))
 	}
 }
 
-// values draws what a value was and is to be: a line each, or of a whole file the lines that differ.
-func values(t *Text, indent string, a setting.Address, from, to string) {
+// drawValues draws what a value was and is to be: a line each, or of a whole file the lines that differ.
+func drawValues(t *Text, indent string, a setting.Address, from, to string) {
 	if !a.Kind.Whole() {
 		t.Diff(indent, words.Or(from), words.Or(to))
 		return
@@ -267,7 +267,7 @@ func values(t *Text, indent string, a setting.Address, from, to string) {
 		style Style
 		sign  string
 		lines []string
-	}{{Red, "- ", missing(from, to)}, {Green, "+ ", missing(to, from)}} {
+	}{{Red, "- ", missingLines(from, to)}, {Green, "+ ", missingLines(to, from)}} {
 		for i, line := range part.lines {
 			if left--; left < 0 {
 				t.Line("%s… and %s more (--json has them)", indent, words.Count(len(part.lines)-i, "line"))
@@ -278,14 +278,14 @@ func values(t *Text, indent string, a setting.Address, from, to string) {
 	}
 }
 
-// missing are the lines of a text that another one has not, each as often as it is missing there.
-func missing(text, other string) []string {
+// missingLines returns the lines of a text that another one has not, each as often as it is missing there.
+func missingLines(text, other string) []string {
 	counts := map[string]int{}
-	for _, line := range lines(other) {
+	for _, line := range splitLines(other) {
 		counts[line]++
 	}
 	var missing []string
-	for _, line := range lines(text) {
+	for _, line := range splitLines(text) {
 		if counts[line]--; counts[line] < 0 {
 			missing = append(missing, line)
 		}
@@ -293,8 +293,8 @@ func missing(text, other string) []string {
 	return missing
 }
 
-// lines are those of a text; none of one that is absent.
-func lines(text string) []string {
+// splitLines returns those of a text; none of one that is absent.
+func splitLines(text string) []string {
 	if text == "" || text == setting.Absent.String() {
 		return nil
 	}

@@ -16,8 +16,8 @@ var realtimeKeys = []string{
 	"kernel/nmi_watchdog",
 }
 
-// tunedProfile draws the profile of TuneD that is in force and what it brought that concerns realtime.
-func tunedProfile(t *Text, p *facts.Tuned) {
+// drawTunedProfile draws the profile of TuneD that is in force and what it brought that concerns realtime.
+func drawTunedProfile(t *Text, p *facts.Tuned) {
 	if p == nil || p.Profile == "" {
 		return
 	}
@@ -28,7 +28,7 @@ func tunedProfile(t *Text, p *facts.Tuned) {
 		}
 	}
 	cores, more := p.Variables["isolated_cores"], len(p.Sysctls)+len(p.Options)-len(keys)
-	t.Wrapped(t.In(Bold, "TuneD: "),
+	t.Wrap(t.In(Bold, "TuneD: "),
 		words.Join(" · ", "profile "+p.Profile+words.If(!p.Running, " (TuneD does not run)"),
 			words.If(cores != "", "isolated cores %s", cores), words.If(p.Arguments != "", "kernel arguments %s",
 				p.Arguments),
@@ -48,7 +48,7 @@ func TunedExport(t *Text, p *export.Profile, verbose bool) {
 			t.Blank()
 		}
 	}
-	t.Wrapped("", fmt.Sprintf("profile %s includes %s: %s here, %s held by that, %s that TuneD cannot hold",
+	t.Wrap("", fmt.Sprintf("profile %s includes %s: %s here, %s held by that, %s that TuneD cannot hold",
 		t.In(Bold, p.Name), p.Base, words.Count(len(p.Held), "value"), words.Count(len(p.ByBase), "value"),
 		words.Count(len(p.NotHeld), "value")))
 	if p.Written == "" && !verbose {
@@ -61,7 +61,7 @@ func TunedExport(t *Text, p *export.Profile, verbose bool) {
 		t.Heading(title)
 		for _, h := range all {
 			instead := words.If(h.Instead != "", " (%s gives %s)", p.Base, h.Instead)
-			t.Wrapped("  "+t.In(Bold, h.ID)+"  ", h.Address.String()+" = "+h.Value+instead)
+			t.Wrap("  "+t.In(Bold, h.ID)+"  ", h.Address.String()+" = "+h.Value+instead)
 		}
 	}
 	list("in the profile", p.Held)
@@ -69,11 +69,11 @@ func TunedExport(t *Text, p *export.Profile, verbose bool) {
 	t.LineIf(len(p.NotHeld) > 0, "%s", t.In(Bold, "not held by TuneD"))
 	last := ""
 	for _, l := range p.NotHeld {
-		t.Wrapped("  "+t.In(Bold, l.ID)+"  ", l.Address.String()+" = "+brief(l.Wanted))
+		t.Wrap("  "+t.In(Bold, l.ID)+"  ", l.Address.String()+" = "+brief(l.Wanted))
 		if l.Why+l.Command != last {
-			t.Wrapped("    ", l.Why+": '"+l.Command+"'")
+			t.Wrap("    ", l.Why+": '"+l.Command+"'")
 		}
 		last = l.Why + l.Command
 	}
-	t.WrappedIf(p.Written != "", "", "wrote %s", p.Written)
+	t.WrapIf(p.Written != "", "", "wrote %s", p.Written)
 }

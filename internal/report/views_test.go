@@ -61,13 +61,13 @@ func views(t *testing.T, h *facts.Host) map[string]func(*Text) {
 		"catalogue":     func(t *Text) { Knobs(t, knob.Catalogue()) },
 		"snapshot diff": func(t *Text) { SnapshotDiff(t, len(h.Readings), facts.Diff(h, other)) },
 		"apply": func(t *Text) {
-			Applied(t, apply.Result{TX: "20261120T210912.123456-4711", Changes: outcomes}, false, true)
+			ApplyResult(t, apply.Result{TX: "20261120T210912.123456-4711", Changes: outcomes}, false, true)
 		},
 		"status":     func(t *Text) { Status(t, status, true) },
-		"verify":     func(t *Text) { Verified(t, status, true) },
+		"verify":     func(t *Text) { VerifyResult(t, status, true) },
 		"history tx": func(t *Text) { Transaction(t, apply.Detail{Entry: status.Transactions[0], List: outcomes}) },
 		"rollback": func(t *Text) {
-			RolledBack(t, []apply.Restored{{Of: "20261120T210912.123456-4711", State: journal.Applied,
+			RollbackResult(t, []apply.Restored{{Of: "20261120T210912.123456-4711", State: journal.Applied,
 				Changes: outcomes}},
 				false, true)
 		},
@@ -148,7 +148,7 @@ func TestViewsAreTame(t *testing.T) {
 	if !isTame(problems.String()) {
 		t.Errorf("an error holds a control sequence: %q", problems.String())
 	}
-	if text := tame("\x1b[1mx\x1b[0m\x1b[2J", true); text != "\x1b[1mx\x1b[0m?[2J" {
+	if text := sanitize("\x1b[1mx\x1b[0m\x1b[2J", true); text != "\x1b[1mx\x1b[0m?[2J" {
 		t.Errorf("with colour: %q", text)
 	}
 }

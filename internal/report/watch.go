@@ -9,7 +9,7 @@ import (
 	"mpps/internal/report/words"
 )
 
-// Event is an event in one line, for a log.
+// Event returns an event in one line, for a log.
 func Event(e watch.Event) string {
 	values := words.Join(" → ", e.From, e.To)
 	if e.From != "" && e.To == "" && e.Event == watch.Changed {
@@ -25,5 +25,5 @@ func Event(e watch.Event) string {
 	line := strings.Join([]string{e.Time.UTC().Format(time.RFC3339), e.Event, e.Severity.String(), e.Code, object}, " ")
 	line = words.Join(" ", line, values, since, words.If(e.Found, "(it stood when the watch began)"),
 		words.If(e.Hint != "", "— %s", e.Hint))
-	return tame(strings.ReplaceAll(line, "\n", " "), false)
+	return sanitize(strings.ReplaceAll(line, "\n", " "), false)
 }

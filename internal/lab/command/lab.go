@@ -67,8 +67,8 @@ func (a *app) upCommand() *cobra.Command {
 			return a.out.Answer(report.Answer{Verb: "lab-up", Host: l.Name(), Result: result,
 				Text: func(t *report.Text) {
 					t.Line("lab %s is up (%s)", result.Name, result.Accel)
-					t.Wrapped("its /share is ", result.Share)
-					t.Wrapped("the far ends of its NICs are in network namespace ", result.Netns)
+					t.Wrap("its /share is ", result.Share)
+					t.Wrap("the far ends of its NICs are in network namespace ", result.Netns)
 					t.Line("'mpps-lab run -- COMMAND', 'mpps-lab ssh', 'mpps-lab down'")
 				}})
 		},

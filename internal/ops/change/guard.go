@@ -16,7 +16,7 @@ import (
 	"mpps/internal/ops"
 )
 
-// guardUnit is the name of the timer that undoes an unconfirmed transaction.
+// guardUnit returns the name of the timer that undoes an unconfirmed transaction.
 func guardUnit(tx string) string { return "mpps-confirm-" + strings.ReplaceAll(tx, ".", "-") }
 
 // armGuard returns a function that arms the undoing of an unconfirmed transaction: by a systemd timer, or else by a

@@ -35,7 +35,7 @@ var kinds = map[string]struct {
 	decode     func(*Result, io.Reader) error
 }{
 	measure.Schema: {"run", "bench …", func(r *Result, in io.Reader) (err error) {
-		if r.Run, err = measure.Decode(in); err == nil && r.Run.Median.N == 0 { // put together by hand
+		if r.Run, err = measure.Decode(in); err == nil && r.Run.Median.N == 0 { // edited by hand
 			r.Run.Median = measure.Median(r.Run.Values())
 		}
 		return err

@@ -41,7 +41,7 @@ type trialHost struct {
 	fresh     bool                     // the configuration changed since the last sample
 	kept      []string                 // transactions that were kept
 	tried     []string                 // transactions that are tried
-	triedKeys []string                 // keys of what is tried; none where it is the whole
+	triedKeys []string                 // keys of what is tried; none if it is the whole
 	live      bool
 	whole     [][]plan.Change // everything that was kept, candidate by candidate
 	load      float64         // of the last trial, packets per second

@@ -14,7 +14,7 @@ import (
 	"mpps/internal/report/words"
 )
 
-// frameText is what was sent: "64-byte frames", "IMIX frames of 354 bytes on average, both directions together".
+// frameText returns what was sent: "64-byte frames", "IMIX frames of 354 bytes on average, both directions together".
 func frameText(l measure.Load) string {
 	return sizeText(l) + words.If(l.TwoWay, ", both directions together")
 }
@@ -24,10 +24,10 @@ func sizeText(l measure.Load) string {
 		fmt.Sprintf("%s frames of %d bytes on average", strings.ToUpper(l.Mix), l.FrameBytes))
 }
 
-// colour is the class of a series' colour, and of its dashes where lines cross.
+// colour returns the class of a series' colour, and of its dashes where lines cross.
 func colour(place int) string { return fmt.Sprintf("s%d", place%svg.Colours) }
 
-// short is a name cut to what a drawing has room for.
+// short returns a name cut to what a drawing has room for.
 func short(name string) string { return report.Cut(name, 30) }
 
 // dots draws every sample of each series as a dot on one axis, with the median and its interval: spread stays visible,
@@ -58,7 +58,7 @@ func dots(runs []labeled) template.HTML {
 	return d.HTML("samples of each series with median and interval, in " + unit)
 }
 
-// ratios draws after/before of all that was compared as intervals on one axis around 1.
+// ratios draws the ratios after/before of everything compared as intervals on one axis around 1.
 func ratios(c *Compared) template.HTML {
 	type row struct {
 		name, better string
@@ -102,8 +102,8 @@ func ratios(c *Compared) template.HTML {
 	return d.HTML("ratio of after to before, with interval")
 }
 
-// modeBars draws a group of bars for each mode: the value, as percent of native's where there is one, with its interval
-// as a whisker, and below it the host's CPU time that was left. Both stand on one axis of percent.
+// modeBars draws a group of bars for each mode: the value, in percent of native if there is a native mode, with its
+// interval as a whisker, and below it the host's idle CPU time. Both use one axis of percent.
 func modeBars(m *Modes) template.HTML {
 	value := func(b *ModeBar) (v, lo, hi float64) {
 		if m.Native == "" {
@@ -156,7 +156,7 @@ func modeBars(m *Modes) template.HTML {
 	return d.HTML(m.Title + " by mode, with intervals")
 }
 
-// barText is a bar in words; a line holds about 60 letters.
+// barText returns a bar in words; a line holds about 60 letters.
 func (m *Modes) barText(b *ModeBar) string {
 	idle := ""
 	if b.CPUIdle != nil {
@@ -166,7 +166,7 @@ func (m *Modes) barText(b *ModeBar) string {
 	return words.Join(" · ", words.Interval(b.Value, b.Lo, b.Hi)+" "+m.Unit, share, idle)
 }
 
-// goals are a search's goals that have bounds.
+// goals returns a search's goals that have bounds.
 func (r *Rates) goals() []goalBounds {
 	var all []goalBounds
 	if r.NDR != nil {
@@ -192,7 +192,7 @@ func (g goalBounds) text() string {
 	return fmt.Sprintf("%s, %s: [%s, %s] packets/s", g.name, g.means, words.SI(g.LowerPPS, n), words.SI(g.UpperPPS, n))
 }
 
-// rateBounds draws, for each search and goal, the rate that is carried for certain and the bounds around it.
+// rateBounds draws, for each search and goal, the lower bound of the rate and the interval up to the upper bound.
 func rateBounds(all []Rates) template.HTML {
 	lo, hi := math.Inf(1), 0.0
 	for i := range all {
@@ -278,15 +278,14 @@ var cpuParts = []struct {
 	{"steal", "stolen", func(u measure.CPUUse) float64 { return u.Steal }},
 }
 
-// The strip of a machine has its busiest CPUs, and of each so many cells, of which each is several trials where there
-// are more.
+// Most CPUs in a strip, the busiest ones, and most cells per CPU; with more trials a cell covers several.
 const maxStrip, maxCells = 64, 60
 
-// Places in the strip: of the cells and of the split.
+// Horizontal positions in the strip: the end of the cells and the start of the split.
 const stripCells, stripSplit = 120, 174
 
-// cpuStrip draws, for each series, a row for each CPU of the near machine: left a cell for each trial, the darker the
-// busier, right how its time was split over all trials.
+// cpuStrip draws one row per CPU of the sending machine for each series: on the left a cell per trial, darker if
+// busier; on the right how its time was split over all trials.
 func cpuStrip(runs []labeled) template.HTML {
 	d := svg.New(46, 4)
 	d.Text("tick", "start", d.Left, 13, "busy, by trial")
@@ -366,7 +365,7 @@ func timeSplit(d *svg.Drawing, u measure.CPUUse, row float64) {
 	}
 }
 
-// nearUse is the CPU use of the near machine in a sample.
+// nearUse returns the CPU use of the near machine in a sample.
 func nearUse(s *measure.Sample) []measure.CPUUse {
 	if len(s.CPU) == 0 {
 		return nil

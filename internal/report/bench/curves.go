@@ -63,7 +63,7 @@ func lossOverLoad(r *Rates) template.HTML {
 	return d.HTML("loss against the rate offered, trial by trial")
 }
 
-// nines is how many nines of a distribution there are samples for, at most the five that are reported.
+// nines returns how many nines of a distribution there are samples for, at most the five that are reported.
 func nines(l *measure.Latency) float64 {
 	if l.Count <= measure.Tail {
 		return 0.3 // half of them
@@ -118,7 +118,7 @@ func percentiles(runs []labeled) template.HTML {
 	return d.HTML("latency by percentile")
 }
 
-// percentileTexts are the percentiles that there are samples for and more, three on a line.
+// percentileTexts returns the percentiles that there are samples for and more, three on a line.
 func percentileTexts(l *measure.Latency, more ...string) []string {
 	var texts, lines []string
 	for _, p := range l.Percentiles {
@@ -188,7 +188,7 @@ func bins(l *measure.Latency) []bin {
 	return list
 }
 
-// shareAt is the share of the bin that a value lies in.
+// shareAt returns the share of the bin that a value lies in.
 func shareAt(all []bin, v float64) float64 {
 	for _, b := range all {
 		if v < b.to {

@@ -1,5 +1,4 @@
-// Package bench draws measurements, for a terminal and as a page: what was compared, how it came out, and what was
-// changed for it.
+// Package bench renders measurements as text and as a page: what was compared, the result, and the changes in between.
 package bench
 
 import (
@@ -16,7 +15,7 @@ import (
 	"mpps/internal/report/words"
 )
 
-// Document is everything that one page shows. Whatever is empty is left out of the page.
+// Document is the content of one page. Empty parts are left out of the page.
 type Document struct {
 	Schema   string             `json:"schema"` // mpps.report/1
 	Title    string             `json:"title"`
@@ -53,7 +52,7 @@ type HostLine struct {
 	Virtual  string `json:"virtual,omitempty"`
 }
 
-// HostOf is the line of a host.
+// HostOf returns the line of a host.
 func HostOf(h *facts.Host) HostLine {
 	line := HostLine{
 		Name: h.Name, Kernel: h.Kernel.Release, CPU: h.Topology.Model, CPUs: h.Topology.Counts.CPUsOnline,
@@ -125,18 +124,18 @@ type ModeBar struct {
 	Lo    float64 `json:"lo"` // of the value's interval
 	Hi    float64 `json:"hi"`
 	N     int     `json:"n"` // trials
-	// Percent is the value as percent of native's, with its interval; 0 where there is no native.
+	// Percent is the value as percent of native's, with its interval; 0 if there is no native.
 	Percent   float64 `json:"percent_of_native,omitempty"`
 	PercentLo float64 `json:"percent_lo,omitempty"`
 	PercentHi float64 `json:"percent_hi,omitempty"`
-	// CPUIdle is the share of the host's CPU time that was left, 0–100; nil where it is not known.
+	// CPUIdle is the share of the host's CPU time that was left, 0–100; nil if it is not known.
 	CPUIdle *Percentage `json:"cpu_idle,omitempty"`
 	Same    bool        `json:"no_difference,omitempty"` // from native, that is significant
 	Missing string      `json:"missing,omitempty"`       // why there is no value: "the kernel has no vhost_net"
 	Caveat  string      `json:"caveat,omitempty"`        // what to know of the value: "limited by the generator"
 }
 
-// Percentage is a share with its interval, 0–100. Lo and Hi are equal where there is none.
+// Percentage is a share with its interval, 0–100. Lo and Hi are equal if there is none.
 type Percentage struct {
 	Value float64 `json:"value"`
 	Lo    float64 `json:"lo"`
@@ -169,37 +168,37 @@ type RateTrial struct {
 	Seconds    float64 `json:"seconds"`
 }
 
-// Warn adds a caveat unless it is there already.
+// Warn adds a caveat unless it is already there.
 func (d *Document) Warn(w report.Warning) {
 	if c := (report.Caveat{Warning: w, Hint: w.Hint}); !slices.Contains(d.Warnings, c) {
 		d.Warnings = append(d.Warnings, c)
 	}
 }
 
-// note takes over from a result where it was measured, and its warnings, headed with its label.
-func (d *Document) note(label, host string, e measure.Environment, warnings []measure.Warning) {
+// addSource adds a result's host, unless the document has one, and its warnings, prefixed with its label.
+func (d *Document) addSource(label, host string, e measure.Environment, warnings []measure.Warning) {
 	if d.Host.Name == "" {
 		d.Host = HostLine{Name: host, Kernel: e.Kernel, CPU: e.CPU, CPUs: e.CPUs, Virtual: e.Virtual}
 	}
 	d.Host.Emulated = d.Host.Emulated || e.Emulated
-	d.warn(label, warnings)
+	d.addWarnings(label, warnings)
 }
 
-func (d *Document) warn(label string, warnings []measure.Warning) {
+func (d *Document) addWarnings(label string, warnings []measure.Warning) {
 	for _, w := range warnings {
 		w.Text = words.Join(": ", label, w.Text)
 		d.Warn(w)
 	}
 }
 
-// say adds a sentence to the method.
-func (d *Document) say(format string, args ...any) {
+// addMethod adds a sentence to the method.
+func (d *Document) addMethod(format string, args ...any) {
 	d.Method = append(d.Method, fmt.Sprintf(format, args...))
 }
 
 // Add puts a run into the document: packets and streams as a series, transactions into the series of the same label.
 func (d *Document) Add(label string, r *measure.Run) {
-	d.note(label, r.Host, r.Environment, r.Warnings)
+	d.addSource(label, r.Host, r.Environment, r.Warnings)
 	for i := range d.Series {
 		if slot := d.Series[i].slot(r.Kind); d.Series[i].Label == label && *slot == nil {
 			*slot = r
@@ -211,7 +210,7 @@ func (d *Document) Add(label string, r *measure.Run) {
 	d.Series = append(d.Series, s)
 }
 
-// slot is where a series keeps a run of a kind.
+// slot returns where a series keeps a run of a kind.
 func (s *Series) slot(k measure.Kind) **measure.Run {
 	if transactional(k) {
 		return &s.RR
@@ -246,7 +245,7 @@ func (d *Document) CompareFirstTwo() {
 			if caveats, err := measure.Comparable(runs[0].Run, runs[1].Run); err == nil { // of one kind they can be
 				c.Warnings = append(c.Warnings, caveats...)
 			}
-			d.warn("", c.Warnings)
+			d.addWarnings("", c.Warnings)
 			d.Compared = &Compared{From: runs[0].Label, To: runs[1].Label, Kind: kind, Throughput: c, Cost: &cost}
 		case transactional(kind) && !transactional(d.Compared.Kind) && d.Compared.RoundTrips == nil &&
 			runs[0].Label == d.Compared.From && runs[1].Label == d.Compared.To:
@@ -257,10 +256,11 @@ func (d *Document) CompareFirstTwo() {
 
 // AddModes adds a campaign over NIC modes: a group of bars for each workload, and its runs.
 func (d *Document) AddModes(m *measure.Modes) {
-	d.warn("", m.Warnings)
+	d.addWarnings("", m.Warnings)
 	d.Method = append(d.Method, m.Notes...)
-	d.say("%d samples of %s and %s were taken in turns, in %s by seed %d, so that drift falls on all modes alike. "+
-		"The percentage is the Hodges–Lehmann estimate over blocks.", m.Samples, words.Count(len(m.Modes), "mode"),
+	d.addMethod("%d samples of %s and %s were taken in turns, in %s by seed %d, so that drift falls on all modes "+
+		"alike. The percentage is the Hodges–Lehmann estimate over blocks.", m.Samples, words.Count(len(m.Modes),
+		"mode"),
 		words.Count(len(m.Workloads), "workload"), words.Count(m.Blocks, "block"), m.Seed)
 	d.Seconds += m.Seconds
 	for _, w := range m.Workloads {
@@ -287,7 +287,7 @@ func (d *Document) AddModes(m *measure.Modes) {
 	}
 }
 
-// workloadTitle is what a workload measures.
+// workloadTitle returns what a workload measures.
 func workloadTitle(w measure.Workload) (title, note string) {
 	switch {
 	case w.Search > 0:
@@ -332,7 +332,7 @@ func barOf(m *measure.Modes, row measure.ModeRow) ModeBar {
 
 // AddSearch adds what a search found.
 func (d *Document) AddSearch(label string, s *measure.Search) {
-	d.note("", s.Host, s.Environment, s.Warnings)
+	d.addSource("", s.Host, s.Environment, s.Warnings)
 	for _, remark := range s.Remarks {
 		d.Warn(report.Warning{Code: "irregular", Text: label + ": " + remark,
 			Hint: "search again when the machine is quiet, or with a larger --budget"})
@@ -355,10 +355,10 @@ func (d *Document) AddSearch(label string, s *measure.Search) {
 		basis = fmt.Sprintf("the bounds hold with %.0f %% confidence for a typical second; %s and %.4g s of traffic",
 			s.NDR.Confidence*100, s.Mode, s.Seconds)
 	}
-	d.say("%s: %s.", label, basis)
+	d.addMethod("%s: %s.", label, basis)
 }
 
-// boundsOf are the bounds of a goal; nil where no rate meets it.
+// boundsOf returns the bounds of a goal; nil if no rate meets it.
 func boundsOf(f *search.Found) *RateBounds {
 	if f.LowerPPS == nil {
 		return nil
@@ -375,12 +375,12 @@ func boundsOf(f *search.Found) *RateBounds {
 
 // AddWakeups adds a measurement of wake-up latency.
 func (d *Document) AddWakeups(label string, f *wakeup.File) {
-	d.note(label, f.Host, f.Environment, f.Warnings)
+	d.addSource(label, f.Host, f.Environment, f.Warnings)
 	loads := words.Join(", ", words.Each(f.Loads, func(l wakeup.Load) string {
 		return words.If(l.Error == "", "%s on %s", l.What, l.Where)
 	})...)
 	asked := f.Asked
-	d.say("%s: %s by %s %s: %s. Every %v at SCHED_FIFO %d, %d × %v in slices of %v; meanwhile ran: %s.", label,
+	d.addMethod("%s: %s by %s %s: %s. Every %v at SCHED_FIFO %d, %d × %v in slices of %v; meanwhile ran: %s.", label,
 		f.Where(),
 		f.Tool.Name, f.Tool.Version, f.Tool.What, asked.Interval, asked.Priority, len(f.Runs), asked.For, asked.Slice,
 		cmp.Or(loads, "nothing"))
@@ -388,7 +388,7 @@ func (d *Document) AddWakeups(label string, f *wakeup.File) {
 	quiet.Counted = nil
 	d.Wakeups = append(d.Wakeups, Wakeups{label, &quiet})
 	if len(d.Wakeups) == 2 {
-		d.warn("", wakeup.Compare(d.Wakeups[0].File, d.Wakeups[1].File).Warnings)
+		d.addWarnings("", wakeup.Compare(d.Wakeups[0].File, d.Wakeups[1].File).Warnings)
 	}
 }
 
@@ -399,7 +399,7 @@ type labeled struct {
 	place int
 }
 
-// kinds are the kinds of runs in the document, in the order of its series.
+// kinds returns the kinds of runs in the document, in the order of its series.
 func (d *Document) kinds() []measure.Kind {
 	var kinds []measure.Kind
 	for _, l := range d.runs("") {
@@ -410,7 +410,7 @@ func (d *Document) kinds() []measure.Kind {
 	return kinds
 }
 
-// runs are the document's runs of a kind; of all for an empty one.
+// runs returns the document's runs of a kind; of all for an empty one.
 func (d *Document) runs(kind measure.Kind) []labeled {
 	var all []labeled
 	var labels []string // series of one label have one colour
@@ -427,7 +427,7 @@ func (d *Document) runs(kind measure.Kind) []labeled {
 	return all
 }
 
-// wakeupRuns are the measurements of wake-ups as runs whose samples are runs of wake-ups: percentiles are drawn of
+// wakeupRuns returns the measurements of wake-ups as runs whose samples are runs of wake-ups: percentiles are drawn of
 // them.
 func (d *Document) wakeupRuns() []labeled {
 	var all []labeled
@@ -441,8 +441,8 @@ func (d *Document) wakeupRuns() []labeled {
 	return all
 }
 
-// distributions are the runs that have latency. One on a schedule counts its delays in two ways, and is there twice:
-// from when a request was due, and from when it left.
+// distributions returns the runs that have latency. One on a schedule counts its delays in two ways, and is there
+// twice: from when a request was due, and from when it left.
 func distributions(runs []labeled) []labeled {
 	var all []labeled
 	for _, r := range runs {
@@ -463,15 +463,10 @@ func distributions(runs []labeled) []labeled {
 	return all
 }
 
-// each are the values of a run's samples.
-func each(r *measure.Run, of func(s *measure.Sample) float64) []float64 {
+func lossRatios(r *measure.Run) []float64 {
 	values := make([]float64, len(r.Samples))
 	for i := range r.Samples {
-		values[i] = of(&r.Samples[i])
+		values[i] = r.Samples[i].LossRatio()
 	}
 	return values
-}
-
-func lossRatios(r *measure.Run) []float64 {
-	return each(r, func(s *measure.Sample) float64 { return s.LossRatio() })
 }

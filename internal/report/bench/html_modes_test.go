@@ -259,7 +259,7 @@ func TestTwoWays(t *testing.T) {
 	r.Judge()
 	rows := labeled{Run: r, Label: "both"}.Directions()
 	if len(rows) != 2 || rows[0].Label != "both →" ||
-		rate(rows[0].Median).Value != "3.00 k" && rate(rows[0].Median).Value != "3.0 k" ||
+		rateCell(rows[0].Median).Value != "3.00 k" && rateCell(rows[0].Median).Value != "3.0 k" ||
 		rows[0].LostShare().Value != "10.0 %" || rows[1].Lost != 0 {
 		t.Errorf("found %+v", rows)
 	}

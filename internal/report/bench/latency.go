@@ -16,20 +16,20 @@ import (
 // wakeupPercentiles are the columns of the table.
 var wakeupPercentiles = []float64{50, 90, 99, 99.9, 99.99, 99.999}
 
-// WakeupsText draws a measurement of wake-ups. compared is nil where there is nothing to compare it with.
+// WakeupsText draws a measurement of wake-ups. compared is nil if there is nothing to compare it with.
 func WakeupsText(t *report.Text, f *wakeup.File, compared *wakeup.Comparison, saved string) {
 	t.Heading(words.Join(": ", "latency", f.Name))
-	t.Wrapped("  ", f.Where()+vcpusText(f))
+	t.Wrap("  ", f.Where()+vcpusText(f))
 	tool := words.Join(" ", f.Tool.Name, f.Tool.Version)
 	every := fmt.Sprintf("every %v ", f.Asked.Interval)
 	measured := "wake-ups"
 	if f.Total.Latency.What == wakeup.Interruption {
 		every, measured = "", "turns"
 	}
-	t.Wrapped("  ", fmt.Sprintf("%s: %s; %sat SCHED_FIFO %d, %d × %v in slices of %v", tool, f.Tool.What, every,
+	t.Wrap("  ", fmt.Sprintf("%s: %s; %sat SCHED_FIFO %d, %d × %v in slices of %v", tool, f.Tool.What, every,
 		f.Asked.Priority, len(f.Runs), f.Asked.For, f.Asked.Slice))
 	for _, l := range f.Loads {
-		t.Wrapped("  load: ", l.What+" on "+l.Where+words.If(len(l.CPUs) > 0, ", %s", l.CPUs.Words())+
+		t.Wrap("  load: ", l.What+" on "+l.Where+words.If(len(l.CPUs) > 0, ", %s", l.CPUs.Words())+
 			words.If(l.Error != "", ": %s", l.Error))
 	}
 	t.Blank()
@@ -47,7 +47,7 @@ func WakeupsText(t *report.Text, f *wakeup.File, compared *wakeup.Comparison, sa
 	t.LineIf(saved != "" && saved != "-", "  saved as %s", saved)
 }
 
-// vcpusText is where the guest's measured vCPUs run, and with which kernel.
+// vcpusText returns where the guest's measured vCPUs run, and with which kernel.
 func vcpusText(f *wakeup.File) string {
 	if f.Guest == nil {
 		return ", kernel " + f.Environment.Kernel
@@ -75,7 +75,7 @@ func wakeupRow(name string, l *measure.Latency) []string {
 	return append(row, inMicros(float64(l.MaxNs)))
 }
 
-// inMicros is a time in µs, in three digits below 100 and in whole µs above.
+// inMicros returns a time in µs, in three digits below 100 and in whole µs above.
 func inMicros(ns float64) string {
 	us := ns / 1000
 	if us >= 100 {
@@ -86,28 +86,32 @@ func inMicros(ns float64) string {
 
 func drawWorst(t *report.Text, f *wakeup.File) {
 	for i, w := range f.Worst[:min(len(f.Worst), 3)] {
-		text := fmt.Sprintf("%s µs, %s, CPU %d (%s)", inMicros(float64(w.Ns)), w.When(), w.CPU,
-			w.To.At.UTC().Format("15:04:05 MST"))
-		switch {
-		case w.Cause > 0 && w.Cause <= len(f.Causes.Found):
-			text += fmt.Sprintf("; with cause %d", w.Cause)
-		case len(w.Beside) > 0:
-			text += "; unusual just then: " + w.Beside[0].Named()
-		}
-		t.Wrapped(words.Either(i == 0, "  longest: ", "     then: "), text)
+		t.Wrap(words.Either(i == 0, "  longest: ", "     then: "), fmt.Sprintf("%s µs, %s, CPU %d (%s)%s",
+			inMicros(float64(w.Ns)), w.When(), w.CPU, w.To.At.UTC().Format("15:04:05 MST"), causeText(&w, f)))
 	}
+}
+
+// causeText says what coincided with a long wake-up; empty if nothing did.
+func causeText(w *wakeup.Wakeup, f *wakeup.File) string {
+	switch {
+	case w.Cause > 0 && w.Cause <= len(f.Causes.Found):
+		return fmt.Sprintf("; with cause %d", w.Cause)
+	case len(w.Beside) > 0:
+		return "; unusual just then: " + w.Beside[0].Named()
+	}
+	return ""
 }
 
 func drawCauses(t *report.Text, f *wakeup.File) {
 	c := f.Causes
 	if len(c.Found) == 0 {
-		t.Wrapped("  cause: ", c.Verdict)
+		t.Wrap("  cause: ", c.Verdict)
 		return
 	}
 	for i, found := range c.Found {
-		t.Wrapped(fmt.Sprintf("  cause %d: ", i+1), t.In(report.Bold, string(found.Confidence))+": "+found.Evidence)
+		t.Wrap(fmt.Sprintf("  cause %d: ", i+1), t.In(report.Bold, string(found.Confidence))+": "+found.Evidence)
 		t.Field("    with it: ", strings.Join(found.Also, "; "))
-		t.Wrapped("    what to do: ", found.Advice)
+		t.Wrap("    what to do: ", found.Advice)
 	}
 	t.LineIf(c.Unexplained > 0, "  with %d of %d windows with long wake-ups nothing that is counted goes",
 		c.Unexplained, c.Bad)
@@ -121,7 +125,7 @@ func drawWakeupComparison(t *report.Text, c *wakeup.Comparison) {
 		rows = append(rows, []string{"  " + r.Name, inMicros(r.BeforeNs), inMicros(r.AfterNs), times})
 	}
 	t.Table(rows)
-	t.Wrapped("  ", "the longest of each run: "+words.Either(c.Longest.Significant,
+	t.Wrap("  ", "the longest of each run: "+words.Either(c.Longest.Significant,
 		fmt.Sprintf("%s → %s µs, significant at 95 %%", inMicros(c.Longest.Before.Value),
 			inMicros(c.Longest.After.Value)),
 		"no significant difference"))

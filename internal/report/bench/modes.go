@@ -16,7 +16,7 @@ const wideModes = 180
 // ModesText draws a campaign: the modes as rows, what was measured of each as columns.
 func ModesText(t *report.Text, m *measure.Modes, saved []string) {
 	t.Heading(words.Join(": ", "bench modes", m.Name))
-	t.Wrapped("  ", fmt.Sprintf("%s, %s, %s; %s in turns, %s by seed %d", m.Host, words.Count(len(m.Modes), "mode"),
+	t.Wrap("  ", fmt.Sprintf("%s, %s, %s; %s in turns, %s by seed %d", m.Host, words.Count(len(m.Modes), "mode"),
 		words.Count(len(m.Workloads), "workload"), words.Count(m.Samples, "sample"), words.Count(m.Blocks, "block"),
 		m.Seed))
 	t.Each("  ", m.Notes)
@@ -29,18 +29,18 @@ func ModesText(t *report.Text, m *measure.Modes, saved []string) {
 	}
 	for _, r := range m.Rows {
 		if r.Search != nil && r.Search.None != "" {
-			t.Wrapped("  "+r.Mode+": ", r.Search.None)
+			t.Wrap("  "+r.Mode+": ", r.Search.None)
 		}
 	}
-	t.Wrapped("  ", "idle: of all CPUs of this host; ns: CPU time of this host for each, whatever ran there")
+	t.Wrap("  ", "idle: of all CPUs of this host; ns: CPU time of this host for each, whatever ran there")
 	t.LineIf(slices.ContainsFunc(m.Rows, bounded), "  ≥ generator or receiver set the result, not the mode")
-	t.Saved(saved)
+	t.SavedFiles(saved)
 }
 
 // drawNarrowModes draws a table for each workload, and one for the delays.
 func drawNarrowModes(t *report.Text, m *measure.Modes) {
 	for _, w := range m.Workloads {
-		t.Wrapped("  "+t.In(report.Bold, w.Name)+": ", workloadText(w))
+		t.Wrap("  "+t.In(report.Bold, w.Name)+": ", workloadText(w))
 		rows := [][]string{append([]string{"  mode"}, modeColumns(w)...)}
 		for _, r := range modeRows(m, w.Name) {
 			rows = append(rows, append([]string{"  " + r.Mode}, modeCells(r, w, m.Native)...))
@@ -57,7 +57,7 @@ func drawNarrowModes(t *report.Text, m *measure.Modes) {
 		t.Line("  %s", t.In(report.Bold, w.Name)+": "+shown[0].What+" delays")
 		rows := [][]string{append([]string{"  mode"}, percentileNames(shown)...)}
 		for _, r := range shown {
-			rows = append(rows, append([]string{"  " + r.Mode}, delays(r)...))
+			rows = append(rows, append([]string{"  " + r.Mode}, delayCells(r)...))
 		}
 		t.Table(rows)
 		t.Blank()
@@ -79,7 +79,7 @@ func drawWideModes(t *report.Text, m *measure.Modes) {
 			all := modeRows(m, w.Name)
 			r := all[slices.IndexFunc(all, func(r measure.ModeRow) bool { return r.Mode == mode.Name })]
 			row = append(row, modeCells(r, w, m.Native)...)
-			row = append(row, delays(r)...)
+			row = append(row, delayCells(r)...)
 			row = append(row, slices.Repeat([]string{"–"}, len(percentileNames(all))-len(r.Percentiles))...)
 		}
 		rows = append(rows, row)
@@ -90,7 +90,7 @@ func drawWideModes(t *report.Text, m *measure.Modes) {
 	}
 }
 
-// modeColumns are the columns of a workload, behind the modes' names.
+// modeColumns returns the columns of a workload, after the modes' names.
 func modeColumns(w measure.Workload) []string {
 	switch {
 	case w.Search > 0:
@@ -101,7 +101,7 @@ func modeColumns(w measure.Workload) []string {
 	return []string{w.Kind.Unit(), "% of native", "idle", "ns/" + singular(w.Kind)}
 }
 
-// modeCells are the cells of a row in those columns.
+// modeCells returns the cells of a row in those columns.
 func modeCells(r measure.ModeRow, w measure.Workload, native string) []string {
 	cells := []string{modeValue(r), modePercent(r, native)}
 	if s := r.Search; w.Search > 0 && s != nil {
@@ -122,12 +122,12 @@ func orDash(pps *float64) string {
 	return threeDigits(*pps)
 }
 
-// modeRows are the rows of a workload.
+// modeRows returns the rows of a workload.
 func modeRows(m *measure.Modes, workload string) []measure.ModeRow {
 	return slices.DeleteFunc(slices.Clone(m.Rows), func(r measure.ModeRow) bool { return r.Workload != workload })
 }
 
-// percentileNames are the columns of the row that has most percentiles.
+// percentileNames returns the columns of the row that has most percentiles.
 func percentileNames(rows []measure.ModeRow) []string {
 	var most []measure.Percentile
 	for _, r := range rows {
@@ -138,7 +138,7 @@ func percentileNames(rows []measure.ModeRow) []string {
 	return words.Each(most, func(p measure.Percentile) string { return fmt.Sprintf("p%g", p.P) })
 }
 
-func delays(r measure.ModeRow) []string {
+func delayCells(r measure.ModeRow) []string {
 	return words.Each(r.Percentiles, func(p measure.Percentile) string { return shortTime(p.ValueNs) })
 }
 

@@ -21,9 +21,9 @@ var files embed.FS
 
 var write = page.New(files, template.FuncMap{
 	"bounds": rateBounds, "cpuStrip": cpuStrip, "dots": dots, "frames": frameText, "histograms": wakeupHistograms,
-	"load": loadText, "lossBars": lossBars, "lossOverLoad": lossOverLoad, "modeBars": modeBars, "part": part,
-	"percentiles": percentiles, "places": places, "rate": rate, "ratios": ratios, "spent": spent,
-	"transactional": transactional, "unit": unit, "worst": worst,
+	"load": loadText, "lossBars": lossBars, "lossOverLoad": lossOverLoad, "modeBars": modeBars, "part": shareText,
+	"percentiles": percentiles, "places": places, "rate": rateCell, "ratios": ratios, "spent": durationCell,
+	"transactional": transactional, "unit": unit, "worst": longestWakeups,
 	"level": func(e measure.Estimate) string { return fmt.Sprintf("%.3g %%", e.Level*100) },
 	"ours":  func(r measure.Role) bool { return r == measure.Ourselves },
 })
@@ -113,7 +113,7 @@ func stops(path []Stop) []stopView {
 	return views
 }
 
-// loadText is what a run asked for, and with what it was measured.
+// loadText returns what a run asked for, and with what it was measured.
 func loadText(r labeled) string {
 	l, e := r.Load, r.Environment
 	what := "TCP over " + words.Count(max(l.Connections, 1), "connection")
@@ -126,56 +126,51 @@ func loadText(r labeled) string {
 		what, words.If(e.FarKernel != "", ", kernel of the far end %s", e.FarKernel), r.LimitedBy)
 }
 
-// worst are the longest wake-ups: when each was, and what goes with it.
-func worst(w Wakeups) []string {
+// longestWakeups describes the five longest wake-ups: when each was, and what coincided.
+func longestWakeups(w Wakeups) []string {
 	var all []string
 	for _, worst := range w.File.Worst[:min(len(w.File.Worst), 5)] {
-		text := fmt.Sprintf("%s, %s, CPU %d", words.Duration(float64(worst.Ns)), worst.When(), worst.CPU)
-		if worst.Cause > 0 {
-			text += fmt.Sprintf("; with cause %d", worst.Cause)
-		} else if len(worst.Beside) > 0 {
-			text += "; unusual just then: " + worst.Beside[0].Named()
-		}
-		all = append(all, text)
+		all = append(all, fmt.Sprintf("%s, %s, CPU %d%s", words.Duration(float64(worst.Ns)), worst.When(), worst.CPU,
+			causeText(&worst, w.File)))
 	}
 	return all
 }
 
-var none = page.Cell{Value: "–"}
+var dash = page.Cell{Value: "–"}
 
-// estimate writes an estimate with its interval; write writes one of its three values.
-func estimate(e measure.Estimate, write func(v float64) string) page.Cell {
+// estimateCell writes an estimate with its interval; write writes one of its three values.
+func estimateCell(e measure.Estimate, write func(v float64) string) page.Cell {
 	switch e.N {
 	case 0:
-		return none
+		return dash
 	case 1:
 		return page.Cell{Value: write(e.Value)}
 	}
 	return page.Cell{Value: write(e.Value), Small: "[" + write(e.Lo) + ", " + write(e.Hi) + "]"}
 }
 
-func rate(e measure.Estimate) page.Cell {
-	return estimate(e, func(v float64) string { return words.Digits(v, e.Lo, e.Hi) })
+func rateCell(e measure.Estimate) page.Cell {
+	return estimateCell(e, func(v float64) string { return words.Digits(v, e.Lo, e.Hi) })
 }
 
-func spent(e measure.Estimate) page.Cell { return estimate(e, words.Duration) }
+func durationCell(e measure.Estimate) page.Cell { return estimateCell(e, words.Duration) }
 
-func part(n, of uint64) string { return words.Percent(float64(n) / float64(max(of, 1))) }
+func shareText(n, of uint64) string { return words.Percent(float64(n) / float64(max(of, 1))) }
 
-// Cost is the CPU time of each packet, transaction or byte; a dash where it was not taken.
+// Cost returns the CPU time of each packet, transaction or byte; a dash if it was not taken.
 func (r labeled) Cost() page.Cell {
 	if r.CPUNsPerUnit == 0 {
-		return none
+		return dash
 	}
-	return spent(measure.Median(r.Run.Costs()))
+	return durationCell(measure.Median(r.Run.Costs()))
 }
 
-// LostShare is the share of packets that a trial lost.
+// LostShare returns the share of packets that a trial lost.
 func (r labeled) LostShare() page.Cell {
-	return estimate(measure.Median(lossRatios(r.Run)), words.Percent)
+	return estimateCell(measure.Median(lossRatios(r.Run)), words.Percent)
 }
 
-// Directions are the directions of a run with traffic in both, as runs of their own.
+// Directions returns the directions of a run with traffic in both, as runs of their own.
 func (r labeled) Directions() []labeled {
 	var all []labeled
 	for i, way := range r.Ways {
@@ -192,7 +187,7 @@ func (r labeled) Directions() []labeled {
 	return all
 }
 
-// Retransmits is how often a stream sent something again.
+// Retransmits returns how often a stream sent something again.
 func (r labeled) Retransmits() string {
 	var n uint64
 	for _, s := range r.Samples {
@@ -201,18 +196,18 @@ func (r labeled) Retransmits() string {
 	return words.Either(r.Kind == measure.Stream, words.Grouped(n), "")
 }
 
-// Columns is the CPU time of each unit by the columns of /proc/stat, in the order of the page.
+// Columns returns the CPU time of each unit by the columns of /proc/stat, in the order of the page.
 func (r labeled) Columns() []page.Cell {
-	cells := []page.Cell{none, none, none, none, none}
+	cells := []page.Cell{dash, dash, dash, dash, dash}
 	for _, p := range r.CPUParts() {
 		if at := slices.Index([]string{"user", "system", "softirq", "irq", "guest"}, p.Name); at >= 0 {
-			cells[at] = spent(p.Each)
+			cells[at] = durationCell(p.Each)
 		}
 	}
 	return cells
 }
 
-// percentilesOf are the percentiles that any run has, ascending.
+// percentilesOf returns the percentiles that any run has, ascending.
 func percentilesOf(runs []labeled) []float64 {
 	var all []float64
 	for _, r := range runs {
@@ -224,12 +219,12 @@ func percentilesOf(runs []labeled) []float64 {
 	return slices.Compact(all)
 }
 
-// Delay is a percentile of all samples together. It has the interval of the trials where each of them has samples
+// Delay returns a percentile of all samples together. It has the interval of the trials where each of them has samples
 // enough.
 func (r labeled) Delay(p float64) page.Cell {
 	ns, ok := r.Latency.Percentile(p)
 	if !ok {
-		return none
+		return dash
 	}
 	c := page.Cell{Value: words.Duration(float64(ns))}
 	var trials []float64
@@ -239,7 +234,7 @@ func (r labeled) Delay(p float64) page.Cell {
 		}
 	}
 	if len(trials) > 1 && len(trials) == len(r.Samples) {
-		c.Small = spent(measure.Median(trials)).Small
+		c.Small = durationCell(measure.Median(trials)).Small
 	}
 	return c
 }
@@ -252,8 +247,8 @@ type place struct {
 	class   string
 }
 
-// places are where a run's packets were lost, the unexplained rest last. Counters see other traffic too, so the shares
-// can add up to more than was lost.
+// places returns where a run's packets were lost, the unexplained rest last. Counters see other traffic too, so the
+// shares can add up to more than was lost.
 func places(r labeled) []place {
 	if r.Sent == 0 || r.Lost == 0 {
 		return nil
@@ -293,7 +288,7 @@ func Path(before, after *facts.Host, guest string, sender string, run *measure.R
 	return stops
 }
 
-// guestStops are bridge, tap, back end and guest of a guest's first NIC. The back end has one stage whatever it is.
+// guestStops returns bridge, tap, back end and guest of a guest's first NIC. The back end has one stage whatever it is.
 func guestStops(h *facts.Host, name string) []Stop {
 	var stops []Stop
 	for _, s := range report.GuestPath(h, name) {

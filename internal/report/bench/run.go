@@ -15,8 +15,8 @@ import (
 // RunText draws a run: the result first, then why to believe it. saved are the files that hold it.
 func RunText(t *report.Text, r *measure.Run, saved []string) {
 	t.Heading(words.Join(": ", "bench "+string(r.Kind), r.Name))
-	t.Wrapped("  ", endpointText(r.From)+" → "+endpointText(r.To))
-	t.Wrapped("  ", loadOf(r))
+	t.Wrap("  ", endpointText(r.From)+" → "+endpointText(r.To))
+	t.Wrap("  ", loadLine(r))
 	t.Blank()
 	t.Line("  %s  median of %d %s", t.In(report.Bold, inUnit(r.Median, r.Kind.Unit())), r.Median.N, spread(r.Median))
 	switch {
@@ -26,7 +26,7 @@ func RunText(t *report.Text, r *measure.Run, saved []string) {
 		t.Line("  sent %d requests, lost %d (%.4g %%)", r.Sent, r.Lost, 100*float64(r.Lost)/float64(max(r.Sent, 1)))
 	}
 	if r.Kind != measure.PPS && r.Load.Rate > 0 {
-		t.Wrapped("  limited by "+string(r.LimitedBy)+": ", strings.Join(r.Evidence, "; "))
+		t.Wrap("  limited by "+string(r.LimitedBy)+": ", strings.Join(r.Evidence, "; "))
 	}
 	t.Blank()
 	drawSamples(t, r)
@@ -36,14 +36,14 @@ func RunText(t *report.Text, r *measure.Run, saved []string) {
 	drawThreads(t, r)
 	drawLatency(t, r.Latency)
 	drawLatency(t, r.LatencyRaw)
-	t.Saved(saved)
+	t.SavedFiles(saved)
 }
 
 func endpointText(e measure.Endpoint) string {
 	return e.Where + words.If(e.Interface != "", " %s", e.Interface) + words.If(e.Via != "", " in %s", e.Via)
 }
 
-func loadOf(r *measure.Run) string {
+func loadLine(r *measure.Run) string {
 	trials := fmt.Sprintf("%d × %v", r.Load.Repeat, r.Load.Duration) +
 		words.If(r.Environment.Engine != "", " by %s", r.Environment.Engine)
 	switch r.Kind {
@@ -67,7 +67,7 @@ func loadOf(r *measure.Run) string {
 
 func drawCounts(t *report.Text, r *measure.Run) {
 	loss := 100 * float64(r.Lost) / float64(max(r.Sent, 1))
-	t.Wrapped(fmt.Sprintf("  offered %s packet/s: ", goal.FormatRate(r.OfferedPPS)),
+	t.Wrap(fmt.Sprintf("  offered %s packet/s: ", goal.FormatRate(r.OfferedPPS)),
 		fmt.Sprintf("sent %d, received %d, lost %d (%.4g %%), duplicated %d, out of order %d",
 			r.Sent, r.Received, r.Lost, loss, r.Duplicated, r.Reordered))
 	for i, w := range r.Ways {
@@ -75,21 +75,21 @@ func drawCounts(t *report.Text, r *measure.Run) {
 		if i > 0 {
 			from, to = to, from
 		}
-		t.Wrapped(fmt.Sprintf("  %s → %s: ", endpointText(from), endpointText(to)),
+		t.Wrap(fmt.Sprintf("  %s → %s: ", endpointText(from), endpointText(to)),
 			fmt.Sprintf("%s packet/s, sent %d, received %d, lost %d",
 				goal.FormatRate(w.PPS), w.Sent, w.Received, w.Lost))
 	}
-	t.Wrapped("  limited by "+limit(t, r.Valid(), string(r.LimitedBy))+": ", strings.Join(r.Evidence, "; "))
-	t.Each("  lost at ", words.Each(r.Losses, lostAt))
+	t.Wrap("  limited by "+limit(t, r.Valid(), string(r.LimitedBy))+": ", strings.Join(r.Evidence, "; "))
+	t.Each("  lost at ", words.Each(r.Losses, lossText))
 }
 
-// limit is what limited a result: red where that was not the device under test.
+// limit returns what limited a result: red where that was not the device under test.
 func limit(t *report.Text, valid bool, by string) string {
 	return t.In(words.Either(valid, report.Green, report.RedBold), by)
 }
 
-// lostAt is where packets were lost: the place, then the counter that saw it.
-func lostAt(l measure.Loss) string {
+// lossText returns where packets were lost: the place, then the counter that saw it.
+func lossText(l measure.Loss) string {
 	return words.Join(" ", string(l.Place), l.Where, l.Interface, l.Name) + ": " + strconv.FormatUint(l.Packets, 10)
 }
 
@@ -126,7 +126,7 @@ func drawCPU(t *report.Text, s measure.Sample) {
 		if m.Seconds <= 0 {
 			continue
 		}
-		t.Wrapped("  CPUs of "+m.Where+", first trial: ",
+		t.Wrap("  CPUs of "+m.Where+", first trial: ",
 			fmt.Sprintf("user %.2f system %.2f softirq %.2f irq %.2f guest %.2f steal %.2f idle %.2f",
 				(u.User+u.Nice)/m.Seconds, u.System/m.Seconds, u.SoftIRQ/m.Seconds, u.IRQ/m.Seconds, u.Guest/m.Seconds,
 				u.Steal/m.Seconds, u.Idle/m.Seconds))
@@ -140,7 +140,7 @@ func drawLatency(t *report.Text, l *measure.Latency) {
 	texts := words.Each(l.Percentiles, func(p measure.Percentile) string {
 		return fmt.Sprintf("p%g %s", p.P, shortTime(p.ValueNs))
 	})
-	t.Wrapped("  "+l.What+" latency"+words.If(l.Since != "", " since %s", l.Since)+": ",
+	t.Wrap("  "+l.What+" latency"+words.If(l.Since != "", " since %s", l.Since)+": ",
 		strings.Join(append(texts, "max "+shortTime(l.MaxNs)), " "))
 }
 

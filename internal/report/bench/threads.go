@@ -22,7 +22,7 @@ func drawThreads(t *report.Text, r *measure.Run) {
 		texts := words.Each(parts, func(p measure.CPUPart) string {
 			return p.Name + " " + goal.FormatRate(p.Each.Value)
 		})
-		t.Wrapped("  CPU ns/"+unit+" of this host: ", strings.Join(texts, " "))
+		t.Wrap("  CPU ns/"+unit+" of this host: ", strings.Join(texts, " "))
 	}
 	costs := r.ThreadCosts()
 	if len(costs) == 0 {
@@ -41,11 +41,11 @@ func drawThreads(t *report.Text, r *measure.Run) {
 			fmt.Sprintf("%.2f", c.CPUs.Value), waited, busiest})
 	}
 	t.Table(rows)
-	t.Wrapped("  ", words.If(left > 0, "%d more that used less; ", left)+"medians; the last three in CPUs (1: all the "+
+	t.Wrap("  ", words.If(left > 0, "%d more that used less; ", left)+"medians; the last three in CPUs (1: all the "+
 		"time). A thread's time holds the guest's and softirqs that were worked off while it ran")
 }
 
-// threadsName is a group's role and guest, short enough for a narrow table.
+// threadsName returns a group's role and guest, short enough for a narrow table.
 func threadsName(c measure.ThreadCost) string {
 	return report.Cut(string(c.Role)+words.If(c.Guest != "", " of %s", c.Guest), 32)
 }

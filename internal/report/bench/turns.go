@@ -12,10 +12,10 @@ import (
 // TurnsText draws a comparison of two configurations that were measured in turns.
 func TurnsText(t *report.Text, ab *measure.AB, saved []string) {
 	t.Heading(words.Join(": ", "bench "+string(ab.Kind)+" in turns", ab.Name))
-	t.Wrapped("  ", endpointText(ab.BeforeRun.From)+" → "+endpointText(ab.BeforeRun.To))
-	t.Wrapped("  ", fmt.Sprintf("%s; %d blocks of four, seed %d", loadOf(&ab.BeforeRun), len(ab.Order), ab.Seed))
+	t.Wrap("  ", endpointText(ab.BeforeRun.From)+" → "+endpointText(ab.BeforeRun.To))
+	t.Wrap("  ", fmt.Sprintf("%s; %d blocks of four, seed %d", loadLine(&ab.BeforeRun), len(ab.Order), ab.Seed))
 	for _, c := range ab.Changes {
-		t.Wrapped("  plan: ", fmt.Sprintf("%s %s → %s", c.Address, c.From, c.To))
+		t.Wrap("  plan: ", fmt.Sprintf("%s %s → %s", c.Address, c.From, c.To))
 	}
 	t.Blank()
 	t.Table([][]string{
@@ -25,7 +25,7 @@ func TurnsText(t *report.Text, ab *measure.AB, saved []string) {
 	drawVerdict(t, ab.Verdict, &ab.Comparison, ab.Cost)
 	for _, r := range []*measure.Run{&ab.BeforeRun, &ab.AfterRun} {
 		if r.Kind == measure.PPS {
-			t.Wrapped("  "+r.Name+": limited by "+limit(t, r.Valid(), string(r.LimitedBy))+": ",
+			t.Wrap("  "+r.Name+": limited by "+limit(t, r.Valid(), string(r.LimitedBy))+": ",
 				strings.Join(r.Evidence, "; "))
 		}
 	}
@@ -37,7 +37,7 @@ func TurnsText(t *report.Text, ab *measure.AB, saved []string) {
 	t.Table(rows)
 	t.LineIf(ab.RolledBack, "  everything is as it was found; the plan was applied %s",
 		words.Count(ab.Switches, "time"))
-	t.Saved(saved)
+	t.SavedFiles(saved)
 }
 
 // ComparedText draws a comparison of two runs.

@@ -9,11 +9,11 @@ import (
 	"mpps/internal/report/words"
 )
 
-// Verdict is the document's first sentence: what to take away from it.
+// Verdict returns the document's first sentence: what to take away from it.
 func Verdict(d *Document) string {
 	var sentences []string
 	if c := d.Compared; c != nil {
-		return comparedVerdict(d, c) + unlike(c.Throughput)
+		return comparedVerdict(d, c) + loadDifferences(c.Throughput)
 	}
 	if len(d.Modes) > 0 {
 		sentences = append(sentences, modesVerdict(&d.Modes[0]))
@@ -24,21 +24,21 @@ func Verdict(d *Document) string {
 	sentences = append(sentences, wakeupVerdict(d.Wakeups))
 	if runs := d.runs(""); len(runs) > 0 {
 		m := runs[0].Median
-		sentences = append(sentences, whole(m)+" "+perSecond(runs[0].Kind)+".")
+		sentences = append(sentences, valueText(m)+" "+perSecond(runs[0].Kind)+".")
 	}
 	return cmp.Or(append(sentences, d.Title)...)
 }
 
-// unlike is a sentence on how the load of two runs differed.
-func unlike(c measure.Comparison) string {
+// loadDifferences returns a sentence on how the load of two runs differed.
+func loadDifferences(c measure.Comparison) string {
 	codes := []string{"frame-size", "mix-of-frame-sizes", "number-of-directions", "flows", "rate-asked-for",
 		"connections", "protocol"}
-	all := words.Join("; ", words.Each(codes, func(code string) string { return warned(c, "different-"+code) })...)
+	all := words.Join("; ", words.Each(codes, func(code string) string { return warningText(c, "different-"+code) })...)
 	return words.If(all != "", " The load was not the same: %s.", all)
 }
 
-// warned is the text of a comparison's warning; empty where there is none.
-func warned(c measure.Comparison, code string) string {
+// warningText returns the text of a comparison's warning; empty if there is none.
+func warningText(c measure.Comparison, code string) string {
 	for _, w := range c.Warnings {
 		if w.Code == code {
 			return w.Text
@@ -49,13 +49,13 @@ func warned(c measure.Comparison, code string) string {
 
 func comparedVerdict(d *Document, c *Compared) string {
 	t, what := c.Throughput, perSecond(c.Kind)
-	if few := warned(t, "few-samples"); few != "" && !t.Significant {
+	if few := warningText(t, "few-samples"); few != "" && !t.Significant {
 		return "Too few trials to tell a difference in " + what + ": " + few + "."
 	}
 	if !t.Significant {
 		return "No significant difference in " + what + "."
 	}
-	span := fmt.Sprintf("%s → %s %s.", whole(t.Before), whole(t.After), what)
+	span := fmt.Sprintf("%s → %s %s.", valueText(t.Before), valueText(t.After), what)
 	noun, into, ratio := plural(c.Kind), words.If(len(d.Path) > 0, " into the guest"), t.Ratio.Value
 	switch {
 	case t.Ratio.N == 0:
@@ -70,10 +70,10 @@ func comparedVerdict(d *Document, c *Compared) string {
 	return fmt.Sprintf("%s× more %s%s: %s", words.Times(ratio), noun, into, span)
 }
 
-// whole is a value that no line break tears from its unit.
-func whole(e measure.Estimate) string { return words.NoBreak(words.Digits(e.Value, e.Lo, e.Hi)) }
+// valueText returns a value that no line break tears from its unit.
+func valueText(e measure.Estimate) string { return words.NoBreak(words.Digits(e.Value, e.Lo, e.Hi)) }
 
-// singular is what a kind counts, and plural several of them.
+// singular returns what a kind counts, and plural several of them.
 func singular(k measure.Kind) string {
 	switch {
 	case k == measure.Stream:
@@ -88,17 +88,17 @@ func plural(k measure.Kind) string {
 	return words.Either(k == measure.Stream, "throughput", singular(k)+"s")
 }
 
-// unit is a kind's unit in plural: packets/s.
+// unit returns a kind's unit in plural: packets/s.
 func unit(k measure.Kind) string {
 	return strings.ReplaceAll(cmp.Or(k, measure.PPS).Unit(), "/s", "s/s")
 }
 
 func perSecond(k measure.Kind) string { return strings.ReplaceAll(unit(k), "/s", " per second") }
 
-// modesVerdict names the mode that comes closest to native. Empty where there is none to compare with.
+// modesVerdict names the mode that comes closest to native. Empty if there is none to compare with.
 func modesVerdict(m *Modes) string {
 	var best *ModeBar
-	for i := range m.Bars { // one with a caveat only where there is no other
+	for i := range m.Bars { // one with a caveat only if there is no other
 		b := &m.Bars[i]
 		if b.Mode == m.Native || b.Percent <= 0 {
 			continue
@@ -118,7 +118,7 @@ func modesVerdict(m *Modes) string {
 	return fmt.Sprintf("%s reaches %s of %s: %s.", best.Mode, share, m.Native, m.Title)
 }
 
-// share is a mode's part of native, with its interval.
+// share returns a mode's part of native, with its interval.
 func (b *ModeBar) share() string {
 	percent := func(p float64) string { return fmt.Sprintf(words.Either(p < 10, "%.1f", "%.0f"), p) }
 	return percent(b.Percent) + " %" + words.If(b.PercentHi > b.PercentLo, " [%s, %s]", percent(b.PercentLo),
@@ -138,7 +138,7 @@ func ratesVerdict(r *Rates) string {
 	return ""
 }
 
-// wakeupVerdict is the first sentence on wake-ups; empty where there are none.
+// wakeupVerdict returns the first sentence on wake-ups; empty if there are none.
 func wakeupVerdict(all []Wakeups) string {
 	if len(all) == 0 {
 		return ""
@@ -156,7 +156,7 @@ func wakeupVerdict(all []Wakeups) string {
 	return text + ": not shorter."
 }
 
-// lines are more sentences of the verdict: one for each quantity of modes and each goal of a search.
+// lines returns more sentences of the verdict: one for each quantity of modes and each goal of a search.
 func lines(d *Document) []string {
 	var lines []string
 	for i := range d.Modes {

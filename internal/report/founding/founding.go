@@ -1,4 +1,4 @@
-// Package founding shows the founding experiments: what can be repeated, what a repetition would do, and what came out.
+// Package founding renders the founding experiments: what can be repeated, what a repetition would do, and its results.
 package founding
 
 import (
@@ -33,7 +33,7 @@ type DryRuns struct {
 	Runs []DryRun `json:"runs"`
 }
 
-// stateText is the state of a run in words.
+// stateText returns the state of a run in words.
 func stateText(s acceptance.RunState) string {
 	return map[acceptance.RunState]string{
 		acceptance.Running: "is under way, or was killed", acceptance.Waiting: "waits for you", acceptance.Done: "done",
@@ -41,20 +41,20 @@ func stateText(s acceptance.RunState) string {
 	}[s]
 }
 
-// then is what the founding experiment had, and by how much this is worse; empty where that is not known.
-func then(j acceptance.Judged) string {
+// thenText returns what the founding experiment had, and by how much this is worse; empty if that is not known.
+func thenText(j acceptance.Judged) string {
 	if j.Founding == nil {
 		return ""
 	}
-	text := "then " + figure(*j.Founding, j.Unit, 0)
+	text := "then " + figureText(*j.Founding, j.Unit, 0)
 	if j.State == acceptance.NotComparable && j.ShortBy != nil && *j.ShortBy > 0 {
 		text += fmt.Sprintf(", %s %s now", words.Percent(*j.ShortBy), words.Either(j.Lower, "more", "less"))
 	}
 	return text
 }
 
-// verdict is a verdict in words.
-func verdict(j acceptance.Judged) string {
+// verdictText returns a verdict in words.
+func verdictText(j acceptance.Judged) string {
 	switch j.State {
 	case acceptance.Short:
 		return "short by " + words.Percent(*j.ShortBy)
@@ -66,8 +66,8 @@ func verdict(j acceptance.Judged) string {
 	return string(j.State)
 }
 
-// measured are what was measured, and its interval with the number of samples.
-func measured(j acceptance.Judged) (value, spread string) {
+// measuredText returns what was measured, and its interval with the number of samples.
+func measuredText(j acceptance.Judged) (value, spread string) {
 	m := j.Measured
 	switch {
 	case m == nil:
@@ -76,12 +76,12 @@ func measured(j acceptance.Judged) (value, spread string) {
 		return "none", ""
 	}
 	width := m.Hi - m.Lo
-	return words.If(m.AtLeast, "≥ ") + figure(m.Value, j.Unit, width), words.Join(", ",
+	return words.If(m.AtLeast, "≥ ") + figureText(m.Value, j.Unit, width), words.Join(", ",
 		words.If(width > 0, "[%s, %s]", digits(m.Lo, width), digits(m.Hi, width)), words.If(m.N > 0, "n = %d", m.N))
 }
 
-// figure writes a value with its unit, in as many digits as its interval allows.
-func figure(v float64, unit string, width float64) string {
+// figureText writes a value with its unit, in as many digits as its interval allows.
+func figureText(v float64, unit string, width float64) string {
 	short := map[string]string{"packet/s": "pps", "×": "×"}[unit]
 	return digits(v, width) + cmp.Or(short, " "+unit)
 }
@@ -93,7 +93,7 @@ func digits(v, width float64) string {
 	return strings.TrimSpace(words.Tick(words.Round(v, 4)))
 }
 
-// commandLines are the commands of a step.
+// commandLines returns the commands of a step.
 func commandLines(s acceptance.Step) []string {
 	var all []string
 	switch {
@@ -110,7 +110,7 @@ func commandLines(s acceptance.Step) []string {
 	return all
 }
 
-// Command is a command line of mpps as one can type it.
+// Command returns a command line of mpps as one can type it.
 func Command(argv []string) string {
 	line := "mpps"
 	for _, w := range argv {
@@ -122,7 +122,7 @@ func Command(argv []string) string {
 	return line
 }
 
-// StepAnswer is a measurement in a line, and what limited it in another.
+// StepAnswer returns a measurement in a line, and what limited it in another.
 func StepAnswer(o *acceptance.Outcomes, s *acceptance.StepDone) []string {
 	interval := func(e measure.Estimate) string { return words.Interval(e.Value, e.Lo, e.Hi) }
 	bounds := func(name string, lower, upper *float64) string {
@@ -183,7 +183,7 @@ type Listed struct {
 	Lab      bool     `json:"lab"` // mpps-lab can repeat it
 }
 
-// List is the answer that lists what can be repeated.
+// List returns the answer that lists what can be repeated.
 func List(host string) report.Answer {
 	var list Listing
 	for _, e := range acceptance.All() {
@@ -196,19 +196,19 @@ func List(host string) report.Answer {
 				t.Blank()
 			}
 			t.Line("%s  %s", t.In(report.Bold, e.Name), e.Title)
-			t.Wrapped("  then  ", e.Founding)
-			t.Wrapped("  takes ", length(e.Takes.Minutes()))
+			t.Wrap("  then  ", e.Founding)
+			t.Wrap("  takes ", lengthText(e.Takes.Minutes()))
 			t.Each("  wants ", e.Wants)
-			t.Wrapped("  lab   ", words.Either(e.NoLab != "", "no: "+e.NoLab, "mpps-lab acceptance "+e.Name))
+			t.Wrap("  lab   ", words.Either(e.NoLab != "", "no: "+e.NoLab, "mpps-lab acceptance "+e.Name))
 		}
 	}}
 }
 
-func length(minutes float64) string {
+func lengthText(minutes float64) string {
 	return fmt.Sprintf("about %.0f minutes, restarts left out", minutes)
 }
 
-// Answer is the answer that shows what would be run, with all changes where it is verbose.
+// Answer returns the answer that shows what would be run, with all changes if it is verbose.
 func (d DryRuns) Answer(host string, verbose bool) report.Answer {
 	return report.Answer{Verb: "acceptance-dry-run", Host: host, Result: d,
 		Text: func(t *report.Text) { drawDryRuns(t, d.Runs, verbose) }}
@@ -220,22 +220,22 @@ func drawDryRuns(t *report.Text, all []DryRun, verbose bool) {
 			t.Blank()
 		}
 		t.Line("%s: %s", t.In(report.Bold, d.Name), d.Title)
-		t.Wrapped("  ", words.Either(d.Lab, "shortened, in the lab: EMULATION",
-			length(d.Minutes))+"; nothing was run or changed")
+		t.Wrap("  ", words.Either(d.Lab, "shortened, in the lab: EMULATION",
+			lengthText(d.Minutes))+"; nothing was run or changed")
 		drawChecks(t, d.Checks)
 		t.Blank()
 		t.Line("  would be run, in this order")
 		for n, s := range d.Steps {
-			t.Wrapped(fmt.Sprintf("  %2d %s", n+1, effect(s)), s.Does)
+			t.Wrap(fmt.Sprintf("  %2d %s", n+1, effectWord(s)), s.Does)
 			t.Each("       ", commandLines(s))
 			t.Field("       ", s.Condition())
 		}
-		dryChanges(t, d, verbose)
+		drawDryChanges(t, d, verbose)
 	}
 }
 
-// effect is what a step does to the machine, in a word of fixed width.
-func effect(s acceptance.Step) string {
+// effectWord returns what a step does to the machine, in a word of fixed width.
+func effectWord(s acceptance.Step) string {
 	switch {
 	case s.For != "":
 		return "waits    "
@@ -256,47 +256,47 @@ func drawChecks(t *report.Text, checks []acceptance.Check) {
 	for _, c := range checks {
 		word := words.Either(c.Soft, t.In(report.Yellow, "without  "), t.In(report.Red, "missing  "))
 		word = words.Either(c.OK, t.In(report.Green, "ok       "), word)
-		t.Wrapped("     "+word, c.What+": "+c.Why)
+		t.Wrap("     "+word, c.What+": "+c.Why)
 		t.Field("       hint: ", c.Hint)
 	}
 }
 
-func dryChanges(t *report.Text, d DryRun, verbose bool) {
+func drawDryChanges(t *report.Text, d DryRun, verbose bool) {
 	if d.Unplanned != "" || d.Planned || d.Keep {
 		t.Blank()
 	}
 	switch {
 	case d.Unplanned != "":
-		t.Wrapped("  what the plan would change could not be told: ", d.Unplanned)
+		t.Wrap("  what the plan would change could not be told: ", d.Unplanned)
 	case d.Planned:
-		t.Wrapped("  ", "the first plan would make "+words.Count(len(d.Changes), "change")+" now"+
+		t.Wrap("  ", "the first plan would make "+words.Count(len(d.Changes), "change")+" now"+
 			words.If(!verbose && len(d.Changes) > 0, " (-v lists them)"))
 		if verbose {
 			for _, c := range d.Changes {
-				t.Wrapped("     "+c.ID+" ", c.Address)
+				t.Wrap("     "+c.ID+" ", c.Address)
 				t.Diff("       ", c.From, c.To)
 			}
 		}
 		t.Each("     waits for: ", words.Each(d.Restarts, func(r string) string { return r + ", by you" }))
-		t.WrappedIf(d.Consent > 0, "     ", "%s left out: --consent names the risk", words.Count(d.Consent, "change"))
+		t.WrapIf(d.Consent > 0, "     ", "%s left out: --consent names the risk", words.Count(d.Consent, "change"))
 	}
-	t.WrappedIf(d.Keep, "  ", "with --keep what is changed stays; 'mpps rollback' puts it back")
+	t.WrapIf(d.Keep, "  ", "with --keep what is changed stays; 'mpps rollback' puts it back")
 }
 
 // Text draws what came out of runs.
 func Text(t *report.Text, p *acceptance.Report, dir string) {
 	for _, r := range p.Runs {
 		t.Line("%s: %s", t.In(report.Bold, r.Name), r.Title)
-		t.Wrapped("  ", stateText(r.State)+words.If(r.Seconds > 0, ", %s of steps", words.Seconds(r.Seconds))+
+		t.Wrap("  ", stateText(r.State)+words.If(r.Seconds > 0, ", %s of steps", words.Seconds(r.Seconds))+
 			words.If(r.Machine != nil && r.Machine.Emulated, " · EMULATION")+words.If(r.Inputs.Short, " · short form"))
 		switch {
 		case r.State == acceptance.Lacking:
 			drawChecks(t, r.Checks)
 		case r.Why != "":
-			t.Wrapped("  "+string(r.State)+": ", r.Why)
+			t.Wrap("  "+string(r.State)+": ", r.Why)
 			t.Field("  hint: ", r.Hint)
 		}
-		t.WrappedIf(len(r.Standing) > 0 && r.State != acceptance.Done, "  on this host: ",
+		t.WrapIf(len(r.Standing) > 0 && r.State != acceptance.Done, "  on this host: ",
 			"transactions %s stand; 'mpps rollback TX', the last one first, puts them back",
 			strings.Join(r.Standing, ", "))
 		t.Blank()
@@ -308,21 +308,21 @@ func Text(t *report.Text, p *acceptance.Report, dir string) {
 			t.Blank()
 		}
 	}
-	t.Wrapped("report: ", dir+"/acceptance.html")
+	t.Wrap("report: ", dir+"/acceptance.html")
 }
 
 // drawFigure draws a figure with its verdict.
 func drawFigure(t *report.Text, j acceptance.Judged) {
 	style := map[acceptance.State]report.Style{acceptance.Reached: report.Green,
 		acceptance.Short: report.Yellow}[j.State]
-	word := verdict(j)
-	t.Wrapped("  "+t.In(style, word)+strings.Repeat(" ", max(16-report.Visible(word), 1)), j.What)
+	word := verdictText(j)
+	t.Wrap("  "+t.In(style, word)+strings.Repeat(" ", max(16-report.Visible(word), 1)), j.What)
 	const under = "                  "
 	value, spread := "", ""
 	if j.Measured != nil {
-		value, spread = measured(j)
+		value, spread = measuredText(j)
 	}
-	t.Field(under, words.Join("; ", words.Join(" ", value, spread), then(j)))
+	t.Field(under, words.Join("; ", words.Join(" ", value, spread), thenText(j)))
 	if j.State != acceptance.NotMeasured { // it is said already
 		t.Each(under, words.Each(j.Reasons, func(r acceptance.Reason) string { return r.Text }))
 	}

@@ -19,7 +19,8 @@ import (
 var files embed.FS
 
 var write = page.New(files, template.FuncMap{
-	"commands": commands, "drivers": drivers, "state": stateText, "then": then, "value": value, "verdict": verdict,
+	"commands": commands, "drivers": driverNames, "state": stateText, "then": thenText, "value": value,
+	"verdict": verdictText,
 })
 
 // HTML writes the report as a page.
@@ -67,14 +68,14 @@ type body struct {
 	Emulated bool
 }
 
-// drivers are those of the NICs on the path.
-func drivers(m *acceptance.Machine) string {
+// driverNames returns those of the NICs on the path.
+func driverNames(m *acceptance.Machine) string {
 	return words.Join(", ", report.Distinct(m.OnPath(), func(n acceptance.NIC) string { return n.Driver })...)
 }
 
-// value is what was measured, with its spread.
+// value returns what was measured, with its spread.
 func value(j acceptance.Judged) string {
-	value, spread := measured(j)
+	value, spread := measuredText(j)
 	return words.Join(" ", value, spread)
 }
 
@@ -100,11 +101,11 @@ func runOf(r *acceptance.Run) runView {
 	incomparable := 0
 	for _, j := range r.Figures {
 		if j.State == acceptance.NotMeasured {
-			v.Unmeasured = append(v.Unmeasured, j.What+words.If(j.Founding != nil, " (%s)", then(j)))
+			v.Unmeasured = append(v.Unmeasured, j.What+words.If(j.Founding != nil, " (%s)", thenText(j)))
 			continue
 		}
 		f := figureView{Judged: j, Picture: picture(j)}
-		f.Value, f.Spread = measured(j)
+		f.Value, f.Spread = measuredText(j)
 		switch j.State {
 		case acceptance.Reached:
 			f.Class, f.Mark = "good", "✓"
@@ -125,7 +126,7 @@ func runOf(r *acceptance.Run) runView {
 	return v
 }
 
-// commands are those of a step, each by word: a line is not broken within one.
+// commands returns those of a step, each by word: a line is not broken within one.
 func commands(s acceptance.StepDone) [][]string {
 	lines := s.Ran
 	if len(lines) == 0 {
@@ -157,5 +158,5 @@ func picture(j acceptance.Judged) template.HTML {
 	d.Y = 36
 	d.Rule("then", x.At(*j.Founding), 2)
 	d.AxisX(x, 6, strings.Replace(j.Unit, "packet/s", "packets/s", 1)+" · dashed: then", words.Tick)
-	return d.HTML(fmt.Sprintf("%s: %s, then %s", j.What, value(j), figure(*j.Founding, j.Unit, 0)))
+	return d.HTML(fmt.Sprintf("%s: %s, then %s", j.What, value(j), figureText(*j.Founding, j.Unit, 0)))
 }

@@ -33,9 +33,9 @@ var functions = template.FuncMap{
 	"some":     func(n int, noun string) string { return words.Count(max(n, 1), noun) },
 }
 
-// Page is what every page has. Body is for the template of its kind.
+// Page is common to all pages. Body is for the template of its kind.
 type Page struct {
-	Title, Heading string // of the window, and on the page where it is another one
+	Title, Heading string // of the window, and on the page if that differs
 	Verdict        string
 	Lines          []string // more of the verdict
 	Body           any
@@ -54,8 +54,8 @@ type Card struct {
 // Cell is a value, and below it something smaller, such as its interval.
 type Cell struct{ Value, Small string }
 
-// New makes a kind of page of templates, of which one defines "body", a style.css where it has any, and what they call.
-// It returns what writes such a page.
+// New returns a function that writes a kind of page. own holds its templates, one of which defines "body", and
+// optionally a style.css; calls are the functions that the templates call.
 func New(own fs.FS, calls template.FuncMap) func(io.Writer, Page) error {
 	parse := sync.OnceValue(func() *template.Template {
 		t := template.New("page.html.tmpl").Funcs(functions).Funcs(maps.Clone(calls))

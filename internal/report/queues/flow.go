@@ -63,7 +63,7 @@ const (
 	flowIdle = 16.0 // below them: how many are idle
 )
 
-// flowOf lays out the lanes of a way; nil where there are none.
+// flowOf lays out the lanes of a way; nil if there are none.
 func flowOf(p *queuepath.Path, way queuepath.Way, narrow bool) *flow {
 	lanes := lanesOf(p, way)
 	if len(lanes) == 0 {
@@ -73,14 +73,14 @@ func flowOf(p *queuepath.Path, way queuepath.Way, narrow bool) *flow {
 	if narrow {
 		f.narrow, f.width, f.left, f.right = true, 336, 24, 44
 	}
-	f.join(lanes)
-	f.order(lanes, way == queuepath.In) // guests are kept in order, on whichever side they are
-	f.stack()
+	f.connect(lanes)
+	f.sortColumns(lanes, way == queuepath.In) // guests are kept in order, on whichever side they are
+	f.layOut()
 	return f
 }
 
-// join makes boxes and bands of lanes.
-func (f *flow) join(lanes []queuepath.Lane) {
+// connect makes boxes and bands of lanes.
+func (f *flow) connect(lanes []queuepath.Lane) {
 	columns, n := columnsOf(lanes)
 	f.columns = make([][]*flowNode, n)
 	nodes := map[queuepath.Queue]*flowNode{}
@@ -106,7 +106,7 @@ func (f *flow) join(lanes []queuepath.Lane) {
 			}
 			from := node(l.Stops[k-1].Queue)
 			if len(lanes) > manyBands {
-				title = fmt.Sprintf("%s: %s → %s", who, name(from.queue), name(to.queue))
+				title = fmt.Sprintf("%s: %s → %s", who, queueName(from.queue), queueName(to.queue))
 				key = title + string(from.queue.Direction+to.queue.Direction)
 			}
 			if drawn[key] == nil {
@@ -125,13 +125,13 @@ func (f *flow) join(lanes []queuepath.Lane) {
 	}
 }
 
-// order sorts the boxes of each column: devices stay together. The column of the guests keeps the order of their names
-// and numbers; the others follow where their packets stand in it, if fewer bands cross that way.
-func (f *flow) order(lanes []queuepath.Lane, last bool) {
+// sortColumns sorts the boxes of each column: devices stay together. The column of the guests keeps the order of their
+// names and numbers; the others follow where their packets stand in it, if fewer bands cross that way.
+func (f *flow) sortColumns(lanes []queuepath.Lane, last bool) {
 	place := map[queuepath.Queue]float64{}
 	var before [][]*flowNode
 	for _, c := range f.columns {
-		slices.SortFunc(c, func(a, b *flowNode) int { return order(a.queue, b.queue) })
+		slices.SortFunc(c, func(a, b *flowNode) int { return compareQueues(a.queue, b.queue) })
 		before = append(before, slices.Clone(c))
 		for i, n := range c {
 			place[n.queue] = (float64(i) + 0.5) / float64(len(c))
@@ -173,7 +173,7 @@ func (f *flow) order(lanes []queuepath.Lane, last bool) {
 	}
 }
 
-// crossings is how many bands cross, by the product of their packets.
+// crossings returns how many bands cross, by the product of their packets.
 func (f *flow) crossings() float64 {
 	rank := map[*flowNode]int{}
 	for _, c := range f.columns {
@@ -197,13 +197,13 @@ func (f *flow) crossings() float64 {
 	return all
 }
 
-// sides are the queues of a column by device and direction.
+// sides returns the queues of a column by device and direction.
 func sides(column []*flowNode) [][]*flowNode {
 	return report.Runs(column, func(a, b *flowNode) bool { return a.queue.Side() == b.queue.Side() })
 }
 
-// stack gives boxes and bands their places.
-func (f *flow) stack() {
+// layOut gives boxes and bands their places.
+func (f *flow) layOut() {
 	most, packets := 0, 1.0
 	for _, c := range f.columns {
 		sum := 0.0
@@ -241,14 +241,14 @@ func (f *flow) stack() {
 	for _, column := range f.columns {
 		for _, n := range column {
 			for end := range n.bands {
-				f.slots(n, end)
+				f.stackBands(n, end)
 			}
 		}
 	}
 }
 
-// slots puts the bands of one side of a box one below the other, in the order of their other ends.
-func (f *flow) slots(n *flowNode, end int) {
+// stackBands puts the bands of one side of a box one below the other, in the order of their other ends.
+func (f *flow) stackBands(n *flowNode, end int) {
 	slices.SortStableFunc(n.bands[end], func(a, b *flowBand) int {
 		return cmp.Or(cmp.Compare(a.ends[1-end].y, b.ends[1-end].y), cmp.Compare(a.lane, b.lane))
 	})
@@ -263,7 +263,7 @@ func (f *flow) slots(n *flowNode, end int) {
 	}
 }
 
-// idle is how many of a device's transmit queues are not in the drawing.
+// idle returns how many of a device's transmit queues are not in the drawing.
 func (f *flow) idle(side queuepath.Side) int {
 	device := f.path.Device(side.Device)
 	if device == nil || side.Direction != queuepath.Tx || device.TxQueues < 2 {
@@ -274,12 +274,12 @@ func (f *flow) idle(side queuepath.Side) int {
 	return max(device.TxQueues-len(used), 0)
 }
 
-// x is the left edge of a column's boxes.
+// x returns the left edge of a column's boxes.
 func (f *flow) x(column int) float64 {
 	return f.left + float64(column)*(f.width-f.left-f.right-flowBox)/float64(max(len(f.columns)-1, 1))
 }
 
-// svg is the finished drawing.
+// svg returns the finished drawing.
 func (f *flow) svg(label string) template.HTML {
 	d := &svg.Drawing{Width: f.width, Y: f.height}
 	for _, l := range f.lanes {
@@ -292,35 +292,35 @@ func (f *flow) svg(label string) template.HTML {
 	}
 	for c, column := range f.columns {
 		for _, side := range sides(column) {
-			f.name(d, c, side[0])
+			f.drawName(d, c, side[0])
 			for _, n := range side {
-				f.box(d, c, n)
+				f.drawBox(d, c, n)
 			}
 			if idle := f.idle(side[0].queue.Side()); idle > 0 {
 				y := side[len(side)-1].y + side[len(side)-1].h + 6
 				d.Rect("idlequeue", f.x(c), y, flowBox, 9, "")
-				f.beside(d, "tick", c, y+8, fmt.Sprintf("%d idle", idle))
+				f.drawLabel(d, "tick", c, y+8, fmt.Sprintf("%d idle", idle))
 			}
 		}
 	}
 	return d.HTML(label)
 }
 
-// box draws a queue with its number, and marks the faults that it is part of.
-func (f *flow) box(d *svg.Drawing, c int, n *flowNode) {
-	class, labelled, text := "queue", "tick", numbers(n.queue.Queue)
-	title := fmt.Sprintf("%s: %s packets", name(n.queue), words.Grouped(uint64(n.packets)))
+// drawBox draws a queue with its number, and marks the faults that it is part of.
+func (f *flow) drawBox(d *svg.Drawing, c int, n *flowNode) {
+	class, labelled, text := "queue", "tick", queueNumbers(n.queue.Queue)
+	title := fmt.Sprintf("%s: %s packets", queueName(n.queue), words.Grouped(uint64(n.packets)))
 	for i, fault := range slices.Compact(f.marks[n.queue]) {
 		class, labelled = "queue badqueue", "tick bad"
 		text += words.Either(i == 0, " !", ",") + fmt.Sprint(fault)
 		title += "; " + f.path.Faults[fault-1].Name()
 	}
 	d.Rect(class, f.x(c), n.y, flowBox, n.h, title)
-	f.beside(d, labelled, c, n.y+n.h/2+3.6, text)
+	f.drawLabel(d, labelled, c, n.y+n.h/2+3.6, text)
 }
 
-// beside writes what belongs to a box: in the margin for the first column, else on the bands that leave it.
-func (f *flow) beside(d *svg.Drawing, class string, c int, y float64, text string) {
+// drawLabel writes what belongs to a box: in the margin for the first column, else on the bands that leave it.
+func (f *flow) drawLabel(d *svg.Drawing, class string, c int, y float64, text string) {
 	switch {
 	case c > 0 || len(f.columns) == 1:
 		d.Text(class, "start", f.x(c)+flowBox+4, y, text)
@@ -331,8 +331,8 @@ func (f *flow) beside(d *svg.Drawing, class string, c int, y float64, text strin
 	}
 }
 
-// name writes a device's name above its queues, with its guest, or with its kind.
-func (f *flow) name(d *svg.Drawing, c int, n *flowNode) {
+// drawName writes a device's name above its queues, with its guest, or with its kind.
+func (f *flow) drawName(d *svg.Drawing, c int, n *flowNode) {
 	text := n.queue.Device
 	if device := f.path.Device(n.queue.Device); device != nil {
 		switch {
@@ -358,10 +358,10 @@ func (f *flow) name(d *svg.Drawing, c int, n *flowNode) {
 // laneTitle says what a lane is.
 func laneTitle(p *queuepath.Path, l *queuepath.Lane) string {
 	rate := fmt.Sprintf("%s: %s packets per second, %s", stops(l), words.SI(l.PPS, 3), words.Share(l.Share))
-	return words.Join(", ", l.Guest, rate, where(p, []queuepath.Lane{*l}))
+	return words.Join(", ", l.Guest, rate, cpusText(p, []queuepath.Lane{*l}))
 }
 
-// stops are the queues that a lane takes.
+// stops returns the queues that a lane takes.
 func stops(l *queuepath.Lane) string {
-	return strings.Join(words.Each(l.Stops, func(s queuepath.Stop) string { return name(s.Queue) }), " → ")
+	return strings.Join(words.Each(l.Stops, func(s queuepath.Stop) string { return queueName(s.Queue) }), " → ")
 }

@@ -12,28 +12,28 @@ import (
 
 // grid is the matrix of all that leads into one side of a device, from one device before it or from several.
 type grid struct {
-	from, to []end
+	from, to []gridEnd
 	cells    [][]uint64 // by from, then by to
 	sum      uint64
 	whole    bool // of whole ways, not of a hop
 }
 
-// end is a line or a column of a grid: a queue, or queues of a device together.
-type end struct {
+// gridEnd is a line or a column of a grid: a queue, or queues of a device together.
+type gridEnd struct {
 	side  queuepath.Side
 	queue []int
 }
 
-func (e end) String() string {
-	return e.side.Device + " " + string(e.side.Direction) + " " + numbers(e.queue...)
+func (e gridEnd) String() string {
+	return e.side.Device + " " + string(e.side.Direction) + " " + queueNumbers(e.queue...)
 }
 
-func (e end) first() queuepath.Queue {
+func (e gridEnd) first() queuepath.Queue {
 	return queuepath.Queue{Device: e.side.Device, Direction: e.side.Direction, Queue: e.queue[0]}
 }
 
-// gridsOfPath are the matrices of each hop, and where lanes pass other devices those from their first queue to their
-// last, which say whose packets meet where.
+// gridsOfPath returns the matrices of each hop, and where lanes pass other devices those from their first queue to
+// their last, which say whose packets meet where.
 func gridsOfPath(p *queuepath.Path) []grid {
 	var rows []queuepath.Row
 	for i := range p.Lanes {
@@ -41,14 +41,14 @@ func gridsOfPath(p *queuepath.Path) []grid {
 			rows = append(rows, queuepath.Row{Origin: l.Origin(), From: l.Origin(), To: l.Exit(), Packets: l.Packets})
 		}
 	}
-	ends := together(gridsOf(queuepath.Hops(&queuepath.Observation{Rows: rows})))
+	ends := mergeGrids(gridsOf(queuepath.Hops(&queuepath.Observation{Rows: rows})))
 	for i := range ends {
 		ends[i].whole = true
 	}
-	return append(together(gridsOf(p.Hops)), ends...)
+	return append(mergeGrids(gridsOf(p.Hops)), ends...)
 }
 
-// gridsOf are the matrices of hops, those that lead into the same side of a device put together.
+// gridsOf returns the matrices of hops, those that lead into the same side of a device merged.
 func gridsOf(hops []queuepath.Hop) []grid {
 	var grids []grid
 	for _, group := range report.Group(hops, func(h queuepath.Hop) queuepath.Side { return h.To }) {
@@ -60,12 +60,12 @@ func gridsOf(hops []queuepath.Hop) []grid {
 		slices.Sort(tos)
 		tos = slices.Compact(tos)
 		for _, to := range tos {
-			g.to = append(g.to, end{group[0].To, []int{to}})
+			g.to = append(g.to, gridEnd{group[0].To, []int{to}})
 		}
 		for _, h := range group {
 			for r, from := range h.FromQueues {
 				for c, to := range h.ToQueues {
-					g.add(end{h.From, []int{from}}, slices.Index(tos, to), h.Packets[r][c])
+					g.add(gridEnd{h.From, []int{from}}, slices.Index(tos, to), h.Packets[r][c])
 				}
 			}
 			g.sum += h.Sum
@@ -76,8 +76,11 @@ func gridsOf(hops []queuepath.Hop) []grid {
 }
 
 // add adds packets to a cell. Lines are kept in order.
-func (g *grid) add(from end, column int, packets uint64) {
-	r, found := slices.BinarySearchFunc(g.from, from, func(a, b end) int { return order(a.first(), b.first()) })
+func (g *grid) add(from gridEnd, column int, packets uint64) {
+	r, found := slices.BinarySearchFunc(g.from, from, func(a, b gridEnd) int {
+		return compareQueues(a.first(),
+			b.first())
+	})
 	if !found {
 		g.from = slices.Insert(g.from, r, from)
 		g.cells = slices.Insert(g.cells, r, make([]uint64, len(g.to)))
@@ -89,29 +92,29 @@ func (g *grid) add(from end, column int, packets uint64) {
 // each.
 const manyDevices = 4
 
-// together puts grids into one where the same devices lead to many: to the taps of many guests.
-func together(grids []grid) []grid {
+// mergeGrids puts grids into one if the same devices lead to many: to the taps of many guests.
+func mergeGrids(grids []grid) []grid {
 	var all []grid
 	for _, same := range report.Group(grids, func(g grid) string { return g.sources() }) {
 		if len(same) > manyDevices {
-			same = []grid{sideBySide(same)}
+			same = []grid{joinGrids(same)}
 		}
 		all = append(all, same...)
 	}
 	return all
 }
 
-// sources are the devices that lead into a grid.
+// sources returns the devices that lead into a grid.
 func (g *grid) sources() string {
-	devices := report.Distinct(g.from, func(e end) string { return e.side.Device + string(e.side.Direction) })
+	devices := report.Distinct(g.from, func(e gridEnd) string { return e.side.Device + string(e.side.Direction) })
 	return strings.Join(devices, " ")
 }
 
-func sideBySide(parts []grid) grid {
-	slices.SortFunc(parts, func(a, b grid) int { return order(a.to[0].first(), b.to[0].first()) })
+func joinGrids(parts []grid) grid {
+	slices.SortFunc(parts, func(a, b grid) int { return compareQueues(a.to[0].first(), b.to[0].first()) })
 	var g grid
 	for _, p := range parts {
-		to := end{side: p.to[0].side}
+		to := gridEnd{side: p.to[0].side}
 		for _, t := range p.to {
 			to.queue = append(to.queue, t.queue...)
 		}
@@ -127,14 +130,14 @@ func sideBySide(parts []grid) grid {
 	return g
 }
 
-// byDevice puts the lines of each device together.
-func (g *grid) byDevice() {
+// mergeByDevice puts the lines of each device together.
+func (g *grid) mergeByDevice() {
 	lines := g.cells
 	g.cells = nil
-	runs := report.Runs(g.from, func(a, b end) bool { return a.side == b.side })
+	runs := report.Runs(g.from, func(a, b gridEnd) bool { return a.side == b.side })
 	g.from = nil
 	for _, run := range runs {
-		device, sums := end{side: run[0].side}, make([]uint64, len(g.to))
+		device, sums := gridEnd{side: run[0].side}, make([]uint64, len(g.to))
 		for i, f := range run {
 			device.queue = append(device.queue, f.queue...)
 			for c, n := range lines[i] {
@@ -150,7 +153,7 @@ func (g *grid) byDevice() {
 func (g *grid) title() string {
 	side := g.to[0].side
 	if g.mixed() {
-		n := len(report.Distinct(g.to, func(e end) string { return e.side.Device }))
+		n := len(report.Distinct(g.to, func(e gridEnd) string { return e.side.Device }))
 		return fmt.Sprintf("%s %s", words.Count(n, "device"), side.Direction)
 	}
 	return side.Device + " " + string(side.Direction)
@@ -158,7 +161,7 @@ func (g *grid) title() string {
 
 // source names the device that leads into a grid, or how many do.
 func (g *grid) source() string {
-	if n := len(report.Distinct(g.from, func(e end) string { return e.side.Device })); n > 1 {
+	if n := len(report.Distinct(g.from, func(e gridEnd) string { return e.side.Device })); n > 1 {
 		return words.Count(n, "device")
 	}
 	return g.from[0].side.Device + " " + string(g.from[0].side.Direction)
@@ -167,15 +170,15 @@ func (g *grid) source() string {
 // mixed reports whether a grid's columns are devices.
 func (g *grid) mixed() bool { return g.to[0].side != g.to[len(g.to)-1].side }
 
-// column is the head of a column: a queue's number, or a device's name.
+// column returns the head of a column: a queue's number, or a device's name.
 func (g *grid) column(c int) string {
 	if g.mixed() {
 		return g.to[c].side.Device
 	}
-	return numbers(g.to[c].queue...)
+	return queueNumbers(g.to[c].queue...)
 }
 
-// most is the largest cell.
+// most returns the largest cell.
 func (g *grid) most() uint64 {
 	most := uint64(0)
 	for _, line := range g.cells {
@@ -184,15 +187,15 @@ func (g *grid) most() uint64 {
 	return most
 }
 
-// drawMatrices draws the matrices: in percent of what leads there, or in shades where there are more queues than fit.
+// drawMatrices draws the matrices: in percent of what leads there, or in shades if there are more queues than fit.
 func drawMatrices(t *report.Text, p *queuepath.Path) {
-	const manyLines = 24 // more are put together by device
+	const manyLines = 24 // more are merged by device
 	for _, g := range gridsOfPath(p) {
 		if len(g.from) > manyLines {
-			g.byDevice()
+			g.mergeByDevice()
 		}
 		t.Blank()
-		t.Wrapped("", t.In(report.Bold, words.If(g.whole, "end to end ")+"into "+g.title())+
+		t.Wrap("", t.In(report.Bold, words.If(g.whole, "end to end ")+"into "+g.title())+
 			fmt.Sprintf(" · %s packets, in percent", words.Grouped(g.sum)))
 		margin, cell := 0, 5
 		for _, f := range g.from {
@@ -210,22 +213,22 @@ func drawMatrices(t *report.Text, p *queuepath.Path) {
 }
 
 func (g *grid) drawNumbers(t *report.Text, margin, cell int) {
-	head := report.Padded("", margin)
+	head := report.Pad("", margin)
 	for c := range g.to {
-		head += report.Padded(g.column(c), -cell)
+		head += report.Pad(g.column(c), -cell)
 	}
 	t.Line("%s", t.In(report.Faint, head))
 	for i, f := range g.from {
-		line := report.Padded(f.String(), margin)
+		line := report.Pad(f.String(), margin)
 		for _, n := range g.cells[i] {
-			line += report.Padded(part(n, g.sum), -cell)
+			line += report.Pad(percentText(n, g.sum), -cell)
 		}
 		t.Line("%s", line)
 	}
 }
 
-// part is a part in percent, in at most four characters.
-func part(n, of uint64) string {
+// percentText returns a part in percent, in at most four characters.
+func percentText(n, of uint64) string {
 	percent := 100 * float64(n) / float64(of)
 	switch {
 	case n == 0:
@@ -245,9 +248,9 @@ func (g *grid) drawShades(t *report.Text, margin int) {
 	for first := 0; first < len(g.to); first += per {
 		end := min(first+per, len(g.to))
 		columns := fmt.Sprintf("%s %s to %s", head, g.column(first), g.column(end-1))
-		t.Line("%s", t.In(report.Faint, report.Padded("", margin)+" "+columns))
+		t.Line("%s", t.In(report.Faint, report.Pad("", margin)+" "+columns))
 		for i, f := range g.from {
-			line := report.Padded(f.String(), margin+1)
+			line := report.Pad(f.String(), margin+1)
 			for _, n := range g.cells[i][first:end] {
 				line += shade(n, most)
 			}

@@ -18,14 +18,14 @@ import (
 //go:embed queues.html.tmpl style.css
 var files embed.FS
 
-var write = page.New(files, template.FuncMap{"stops": stops, "watched": watched})
+var write = page.New(files, template.FuncMap{"stops": stops, "watched": watchedText})
 
 // HTML writes a path as a page.
 func HTML(w io.Writer, host string, p *queuepath.Path, warnings []report.Warning, version string,
 	made time.Time) error {
 	b := body{Path: p, More: len(p.Lanes) - maxRows, Healthy: len(p.Lanes) > 0 && len(p.Faults) == 0 && p.Joined()}
 	for i := range p.Lanes[:min(len(p.Lanes), maxRows)] {
-		b.Rows = append(b.Rows, laneRow{&p.Lanes[i], where(p, p.Lanes[i:i+1])})
+		b.Rows = append(b.Rows, laneRow{&p.Lanes[i], cpusText(p, p.Lanes[i:i+1])})
 	}
 	b.Devices = slices.DeleteFunc(slices.Clone(p.Devices), func(d queuepath.Device) bool { // no packet was seen there
 		return !slices.ContainsFunc(p.Rows, func(r queuepath.Row) bool { return r.To.Device == d.Name })
@@ -95,7 +95,7 @@ func (g *grid) svg() template.HTML {
 		y := top + row*float64(r)
 		first := r == 0 || g.from[r-1].side != f.side
 		if first || !dense {
-			text := f.side.Device + words.If(!dense, " %s", numbers(f.queue...))
+			text := f.side.Device + words.If(!dense, " %s", queueNumbers(f.queue...))
 			d.Text("tick", "end", left-6, y+row/2+3.6, report.Cut(text, 16))
 		}
 		if first && r > 0 {

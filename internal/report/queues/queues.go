@@ -1,4 +1,4 @@
-// Package queues shows a queue path: which queue of which device packets take, and what is wrong with it.
+// Package queues renders a queue path: which queue of which device packets take, and its faults.
 package queues
 
 import (
@@ -17,8 +17,8 @@ import (
 // Text draws which queue of which device packets take: what is wrong first, then the lanes from left to right, then a
 // matrix for each hop.
 func Text(t *report.Text, p *queuepath.Path) {
-	t.Wrapped("", t.In(report.Bold, headline(p)))
-	t.Line("%s", t.In(report.Faint, watched(p)))
+	t.Wrap("", t.In(report.Bold, headline(p)))
+	t.Line("%s", t.In(report.Faint, watchedText(p)))
 	for i := range p.Faults {
 		drawFault(t, i+1, &p.Faults[i])
 	}
@@ -38,7 +38,7 @@ var ways = []struct {
 	{queuepath.Own, "the host's own"},
 }
 
-// headline is the answer in a sentence.
+// headline returns the answer in a sentence.
 func headline(p *queuepath.Path) string {
 	causes := slices.DeleteFunc(slices.Clone(p.Faults), func(f queuepath.Fault) bool { return f.Follows != "" })
 	pps, _ := total(p.Lanes)
@@ -56,7 +56,7 @@ func headline(p *queuepath.Path) string {
 		words.SI(pps, 3), words.Count(len(p.Lanes), "lane"))
 }
 
-func watched(p *queuepath.Path) string {
+func watchedText(p *queuepath.Path) string {
 	if p.EveryPacket {
 		return fmt.Sprintf("every packet of %.1f s", p.Watched)
 	}
@@ -77,19 +77,19 @@ func drawFault(t *report.Text, n int, f *queuepath.Fault) {
 	sgr := words.Either(f.Severity.String() == "high", report.RedBold, report.Yellow)
 	title := fmt.Sprintf("%d %s", n, t.In(sgr, f.Name()))
 	if f.Follows != "" {
-		t.Wrapped("  ", fmt.Sprintf("%s · %s of the packets · follows from %s", title, words.Share(f.Share), f.Follows))
-		t.Wrapped("      seen  ", f.Evidence)
+		t.Wrap("  ", fmt.Sprintf("%s · %s of the packets · follows from %s", title, words.Share(f.Share), f.Follows))
+		t.Wrap("      seen  ", f.Evidence)
 		return
 	}
-	t.Wrapped("", fmt.Sprintf("%s · %s · %s of the packets", title, f.Severity, words.Share(f.Share)))
-	t.Wrapped("    seen  ", f.Evidence)
-	t.Wrapped("    why   ", f.Cause)
+	t.Wrap("", fmt.Sprintf("%s · %s · %s of the packets", title, f.Severity, words.Share(f.Share)))
+	t.Wrap("    seen  ", f.Evidence)
+	t.Wrap("    why   ", f.Cause)
 	how := words.Join("; ", f.Mend.Command, words.If(f.Mend.Knob != "", "mpps explain %s", f.Mend.Knob))
-	t.Wrapped("    mend  ", f.Mend.Text+words.If(how != "", " (%s)", how))
+	t.Wrap("    mend  ", f.Mend.Text+words.If(how != "", " (%s)", how))
 }
 
-// owner is the name under which a lane's packets are shown: that of the guest, or of the device where they were seen
-// first.
+// owner returns the name under which a lane's packets are shown: that of the guest, or of the device where they were
+// seen first.
 func owner(l *queuepath.Lane) string { return cmp.Or(l.Guest, l.Origin().Device) }
 
 // byNumber compares names so that the numbers in them count: vnet9 comes before vnet10.
@@ -118,21 +118,21 @@ func leadingDigits(s string) int {
 	}))
 }
 
-// order is the order of queues in drawings.
-func order(a, b queuepath.Queue) int {
+// compareQueues returns the order of queues in drawings.
+func compareQueues(a, b queuepath.Queue) int {
 	return cmp.Or(byNumber(a.Device, b.Device), cmp.Compare(a.Direction, b.Direction), cmp.Compare(a.Queue, b.Queue))
 }
 
-// name is a queue as "eth0 3".
-func name(q queuepath.Queue) string { return q.Device + " " + numbers(q.Queue) }
+// queueName returns a queue as "eth0 3".
+func queueName(q queuepath.Queue) string { return q.Device + " " + queueNumbers(q.Queue) }
 
-// numbers are queues as a list of ranges; ? is a queue that was not recorded.
-func numbers(queues ...int) string {
+// queueNumbers returns queues as a list of ranges; ? is a queue that was not recorded.
+func queueNumbers(queues ...int) string {
 	known := slices.DeleteFunc(slices.Clone(queues), func(q int) bool { return q < 0 })
 	return words.Join(",", setting.CPUs(known...).String(), words.If(len(known) < len(queues), "?"))
 }
 
-// lanesOf are the lanes of a way, by their owners and then by their queues from left to right.
+// lanesOf returns the lanes of a way, by their owners and then by their queues from left to right.
 func lanesOf(p *queuepath.Path, way queuepath.Way) []queuepath.Lane {
 	lanes := slices.DeleteFunc(slices.Clone(p.Lanes), func(l queuepath.Lane) bool { return l.Way != way })
 	slices.SortStableFunc(lanes, func(a, b queuepath.Lane) int {
@@ -141,7 +141,10 @@ func lanesOf(p *queuepath.Path, way queuepath.Way) []queuepath.Lane {
 				return c
 			}
 		}
-		return slices.CompareFunc(a.Stops, b.Stops, func(x, y queuepath.Stop) int { return order(x.Queue, y.Queue) })
+		return slices.CompareFunc(a.Stops, b.Stops, func(x, y queuepath.Stop) int {
+			return compareQueues(x.Queue,
+				y.Queue)
+		})
 	})
 	return lanes
 }
@@ -169,7 +172,7 @@ func columnsOf(lanes []queuepath.Lane) (of map[queuepath.Side]int, n int) {
 	return of, n
 }
 
-// faultsAt are the numbers of the faults that a queue is part of.
+// faultsAt returns the numbers of the faults that a queue is part of.
 func faultsAt(p *queuepath.Path) map[queuepath.Queue][]int {
 	at := map[queuepath.Queue][]int{}
 	for i, f := range p.Faults {
@@ -180,8 +183,8 @@ func faultsAt(p *queuepath.Path) map[queuepath.Queue][]int {
 	return at
 }
 
-// where says which CPUs handled lanes, from left to right, each change once, and which thread carries a single lane.
-func where(p *queuepath.Path, group []queuepath.Lane) string {
+// cpusText says which CPUs handled lanes, from left to right, each change once, and which thread carries a single lane.
+func cpusText(p *queuepath.Path, group []queuepath.Lane) string {
 	var cpus [][]int
 	thread := 0
 	for _, l := range group {
@@ -219,7 +222,7 @@ const manyLanes = 36
 // strip is a line of the drawing: a lane, or a bundle of lanes.
 type strip struct {
 	owner      string
-	cells      []string // by column; empty where the lane passes the column
+	cells      []string // by column; empty if the lane passes the column
 	marks      []string // of faults, by column
 	pps, share float64
 	lanes      int
@@ -247,7 +250,7 @@ func drawLanes(t *report.Text, p *queuepath.Path, way queuepath.Way, title strin
 	}
 	pps, share := total(lanes)
 	t.Blank()
-	t.Wrapped("", t.In(report.Bold, title)+fmt.Sprintf(" · %s packets per second, %s of all",
+	t.Wrap("", t.In(report.Bold, title)+fmt.Sprintf(" · %s packets per second, %s of all",
 		words.SI(pps, 3), words.Share(share)))
 	drawStrips(t, strips, n)
 	_, share = total(thin)
@@ -255,7 +258,7 @@ func drawLanes(t *report.Text, p *queuepath.Path, way queuepath.Way, title strin
 		words.Share(share))
 }
 
-// bundles are groups of lanes that share a line: each alone where there are few.
+// bundles returns groups of lanes that share a line: each alone if there are few.
 func bundles(lanes []queuepath.Lane) [][]queuepath.Lane {
 	if len(lanes) <= manyLanes {
 		return slices.Collect(slices.Chunk(lanes, 1))
@@ -269,11 +272,11 @@ func bundles(lanes []queuepath.Lane) [][]queuepath.Lane {
 	})
 }
 
-// stripOf is the line of a lane, or of several that pass the same devices.
+// stripOf returns the line of a lane, or of several that pass the same devices.
 func stripOf(p *queuepath.Path, group []queuepath.Lane, columns map[queuepath.Side]int, n int,
 	marks map[queuepath.Queue][]int) strip {
 	s := strip{owner: owner(&group[0]), cells: make([]string, n), marks: make([]string, n), lanes: len(group),
-		where: where(p, group)}
+		where: cpusText(p, group)}
 	s.pps, s.share = total(group)
 	s.dropped = !slices.ContainsFunc(group, func(l queuepath.Lane) bool { return l.Left })
 	for i, stop := range group[0].Stops {
@@ -283,7 +286,7 @@ func stripOf(p *queuepath.Path, group []queuepath.Lane, columns map[queuepath.Si
 			queues, faults = append(queues, q.Queue), append(faults, marks[q]...)
 		}
 		c := columns[stop.Side()]
-		s.cells[c] = stop.Device + " " + numbers(queues...)
+		s.cells[c] = stop.Device + " " + queueNumbers(queues...)
 		slices.Sort(faults)
 		s.marks[c] = strings.Join(words.Each(slices.Compact(faults),
 			func(f int) string { return fmt.Sprintf("!%d", f) }), "")
@@ -297,7 +300,7 @@ func drawStrips(t *report.Text, strips []strip, n int) {
 	owners, rates := 0, 0
 	for i := range strips {
 		s := &strips[i]
-		owners, rates = max(owners, report.Visible(s.owner)), max(rates, report.Visible(s.rate()+s.rest()))
+		owners, rates = max(owners, report.Visible(s.owner)), max(rates, report.Visible(s.rateText()+s.detailText()))
 		d.widest = max(d.widest, s.pps)
 		for c := range n {
 			d.widths[c] = max(d.widths[c], report.Visible(s.cells[c])+report.Visible(s.marks[c]))
@@ -319,26 +322,26 @@ func drawStrips(t *report.Text, strips []strip, n int) {
 		line := d.columns(t, i)
 		if named {
 			name := words.Either(i == 0 || strips[i-1].owner != s.owner, s.owner, "")
-			line = report.Padded(report.Cut(name, owners), owners+1) + line
+			line = report.Pad(report.Cut(name, owners), owners+1) + line
 		}
-		line += "  " + s.rate()
+		line += "  " + s.rateText()
 		switch {
-		case report.Visible(line+s.rest()) <= t.Width:
-			t.Line("%s", strings.TrimRight(line+s.rest(), " "))
+		case report.Visible(line+s.detailText()) <= t.Width:
+			t.Line("%s", strings.TrimRight(line+s.detailText(), " "))
 		case report.Visible(line) <= t.Width:
 			t.Line("%s", strings.TrimRight(line, " "))
 		default: // more devices than fit
-			t.Wrapped("  ", words.Join(" → ", s.cells...)+": "+s.rate())
+			t.Wrap("  ", words.Join(" → ", s.cells...)+": "+s.rateText())
 		}
 	}
 }
 
-// rate is what a line says of its packets, and rest what else there is to say.
-func (s *strip) rate() string {
+// rateText returns what a line says of its packets, and rest what else there is to say.
+func (s *strip) rateText() string {
 	return fmt.Sprintf("%7s %5s", words.SI(s.pps, 3), words.Share(s.share)) + words.If(s.dropped, " ends here")
 }
 
-func (s *strip) rest() string {
+func (s *strip) detailText() string {
 	return words.If(s.lanes > 1, " %s", words.Count(s.lanes, "lane")) + words.If(s.where != "", "  %s", s.where)
 }
 
@@ -397,7 +400,7 @@ func (d *stripDrawing) columns(t *report.Text, i int) string {
 	return text
 }
 
-// common is how many columns from the left two lines have in common; none where there is no other line.
+// common returns how many columns from the left two lines have in common; none if there is no other line.
 func (d *stripDrawing) common(i, other int) int {
 	if other < 0 || other >= len(d.strips) || d.strips[i].owner != d.strips[other].owner {
 		return 0
@@ -409,8 +412,8 @@ func (d *stripDrawing) common(i, other int) int {
 	return n
 }
 
-// joint is what stands right of a column: the beginning of the line to the next, where several lines have the columns
-// up to here in common a branch.
+// joint returns what stands right of a column: the beginning of the line to the next, where several lines have the
+// columns up to here in common a branch.
 func (d *stripDrawing) joint(i, c int, line string) (joint, rest string) {
 	above := d.common(i, i-1) > c
 	mine := !above || d.common(i, i-1) == c+1 // it goes on from here by a line of its own

@@ -16,12 +16,12 @@ import (
 //go:embed seats.html.tmpl style.css
 var files embed.FS
 
-var write = page.New(files, template.FuncMap{"cost": cost, "memory": memory, "vhost": vhostCPUs})
+var write = page.New(files, template.FuncMap{"cost": costText, "memory": memoryText, "vhost": vhostCPUs})
 
 // HTML writes a placement as a page.
 func HTML(w io.Writer, p *Placing, version string, made time.Time) error {
 	seats := seatsOf(p)
-	b := body{Result: p.Result, Housed: p.kept()}
+	b := body{Result: p.Result, Housed: p.houseRows()}
 	for _, nodes := range report.Runs(nodesOf(p), func(a, b node) bool { return a.socket == b.socket }) {
 		s := socketView{Name: fmt.Sprintf("Socket %d", nodes[0].socket)}
 		for _, n := range nodes {
@@ -62,7 +62,7 @@ type guestView struct {
 
 func nodeOf(n node, seats *seating) nodeView {
 	view := nodeView{Name: fmt.Sprintf("Node %d", n.id), Facts: words.Join(" · ", words.Count(len(n.cores), "core"),
-		fmt.Sprintf("%d spare", n.use.Spare), n.room("%[2]s of %[1]s left"))}
+		fmt.Sprintf("%d spare", n.use.Spare), n.roomText("%[2]s of %[1]s left"))}
 	for _, core := range n.cores {
 		var threads []seat
 		for _, cpu := range core {

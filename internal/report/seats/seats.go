@@ -1,4 +1,4 @@
-// Package seats shows a placement: which guest sits on which CPU of a host, and why.
+// Package seats renders a placement: which guest has which CPU of a host, and why.
 package seats
 
 import (
@@ -18,10 +18,10 @@ import (
 type Placing struct {
 	Host   *facts.Host
 	Result *placement.Result
-	Added  []string // guests that the host does not have: what if
+	Added  []string // hypothetical guests
 }
 
-// headline is the answer in a sentence.
+// headline returns the answer in a sentence.
 func (p *Placing) headline() string {
 	r := p.Result
 	relaxed := words.Count(len(r.Relaxed), "rule relaxed", "rules relaxed")
@@ -53,8 +53,8 @@ func (p *Placing) note(g *placement.Placed) (note string, style report.Style) {
 	return "", ""
 }
 
-// kept are the CPUs of daemons and of interrupts, with the reason.
-func (p *Placing) kept() [][2]string {
+// houseRows returns the CPUs of daemons and of interrupts, with the reason.
+func (p *Placing) houseRows() [][2]string {
 	var rows [][2]string
 	for _, d := range p.Result.Daemons {
 		rows = append(rows, [2]string{d.Name, d.CPUs.Words() + ": " + d.Why})
@@ -65,7 +65,7 @@ func (p *Placing) kept() [][2]string {
 	return rows
 }
 
-func memory(g *placement.Placed) string {
+func memoryText(g *placement.Placed) string {
 	return strings.Join(words.Each(g.Memory, func(m placement.MemoryOn) string {
 		return fmt.Sprintf("%s on node %d", words.Bytes(m.Bytes), m.Node)
 	}), ", ")
@@ -79,8 +79,8 @@ func vhostCPUs(g *placement.Placed) setting.CPUSet {
 	return setting.CPUs(all...)
 }
 
-// cost is what a placement costs and what room it leaves.
-func cost(c placement.Cost) string {
+// costText returns what a placement costs and what room it leaves.
+func costText(c placement.Cost) string {
 	number := func(n int, one, many string) string { return words.Either(n > 0, words.Count(n, one, many), "") }
 	room := fmt.Sprintf("%s left, room for a guest of %s", words.Count(c.Spare, "core"), words.Count(c.Largest, "vCPU"))
 	return words.Join("; ", fmt.Sprintf("distance %d, vhost threads sharing %d, balance %d of 1000", c.Distance,
@@ -93,8 +93,8 @@ func cost(c placement.Cost) string {
 		words.Either(c.Largest > 0, room, "no core is left"))
 }
 
-// seating is who has each CPU, with a short tag for every guest: a letter, and a number where there are more guests
-// than letters. vCPUs have it in capitals, vhost threads in small letters.
+// seating is who has each CPU, with a short tag for every guest: a letter, and a number if there are more guests than
+// letters. vCPUs have it in capitals, vhost threads in small letters.
 type seating struct {
 	tags    map[string]string
 	order   []string // guests in the order of their tags
@@ -140,7 +140,7 @@ type seat struct {
 	style             report.Style
 }
 
-// at is a CPU's seat.
+// at returns a CPU's seat.
 func (s *seating) at(cpu int) seat {
 	threads := strings.Join(s.vhost[cpu], ", ")
 	title := func(text string) string { return fmt.Sprintf("CPU %d: %s", cpu, text) }
@@ -162,7 +162,7 @@ func (s *seating) at(cpu int) seat {
 	return seat{"spare", "·", title("nobody's"), report.Faint}
 }
 
-// colour is the class of a guest's colour.
+// colour returns the class of a guest's colour.
 func (s *seating) colour(guest string) string {
 	return fmt.Sprintf(" g%d", slices.Index(s.order, guest)%7)
 }
@@ -182,7 +182,7 @@ type node struct {
 	nics       []string
 }
 
-// nodesOf are the nodes of a placement's host by their sockets.
+// nodesOf returns the nodes of a placement's host by their sockets.
 func nodesOf(p *Placing) []node {
 	var nodes []node
 	for _, n := range p.Host.Topology.Nodes {
@@ -212,8 +212,8 @@ func nodesOf(p *Placing) []node {
 // coreKey tells cores apart; an offline CPU, whose core is not known, is one by itself.
 func coreKey(c facts.CPU) int { return words.Either(c.Core < 0, -1-c.ID, c.Core) }
 
-// room is what a node has left, and the NICs there. lead is how its memory is worded.
-func (n node) room(left string) string {
+// roomText returns what a node has left, and the NICs there. lead is how its memory is worded.
+func (n node) roomText(left string) string {
 	pools := words.Each(n.use.Pools, func(p placement.PoolUse) string {
 		return words.If(p.Pages > 0, "%d of %d pages of %s left", p.Left, p.Pages, words.Bytes(p.Size))
 	})
@@ -224,37 +224,37 @@ func (n node) room(left string) string {
 // Text draws who sits where: sockets, nodes and cores, then guest by guest with the reasons.
 func Text(t *report.Text, p *Placing) {
 	r := p.Result
-	t.Wrapped("", t.In(report.Bold, p.headline()))
+	t.Wrap("", t.In(report.Bold, p.headline()))
 	t.Blank()
 	seats := seatsOf(p)
 	for _, n := range nodesOf(p) {
 		drawNode(t, seats, n)
 	}
-	t.Wrapped("", seats.legend())
+	t.Wrap("", seats.legend())
 	for i := range r.Guests {
 		t.Blank()
 		drawGuest(t, seats, p, &r.Guests[i])
 	}
 	for _, f := range r.Refused {
 		t.Blank()
-		t.Wrapped(t.In(report.RedBold, "no place for "+f.Guest+": "), f.Shortage)
-		t.Wrapped("  hint: ", f.Relax)
+		t.Wrap(t.In(report.RedBold, "no place for "+f.Guest+": "), f.Shortage)
+		t.Wrap("  hint: ", f.Relax)
 	}
 	t.Blank()
-	t.Wrapped("host        ", r.Housekeeping.Words()+" kept for it")
-	for _, row := range p.kept() {
-		t.Wrapped("  "+row[0]+"  ", row[1])
+	t.Wrap("host        ", r.Housekeeping.Words()+" kept for it")
+	for _, row := range p.houseRows() {
+		t.Wrap("  "+row[0]+"  ", row[1])
 	}
 	t.Each(t.In(report.Yellow, "relaxed: "), r.Relaxed)
-	t.Wrapped("cost        ", cost(r.Cost))
-	t.WrappedIf(!r.Proved, t.In(report.Yellow, "not proved: "),
+	t.Wrap("cost        ", costText(r.Cost))
+	t.WrapIf(!r.Proved, t.In(report.Yellow, "not proved: "),
 		"there may be a cheaper placement: the search was cut short, because there are too many ways")
 }
 
 // drawNode draws the cores of a node, one column each, one row for each of their threads.
 func drawNode(t *report.Text, seats *seating, n node) {
-	t.Wrapped("", words.Join(" · ", t.In(report.Bold, fmt.Sprintf("socket %d, node %d", n.socket, n.id)),
-		words.Count(len(n.cores), "core"), n.cpus.Words(), n.room("%s memory, %s left")))
+	t.Wrap("", words.Join(" · ", t.In(report.Bold, fmt.Sprintf("socket %d, node %d", n.socket, n.id)),
+		words.Count(len(n.cores), "core"), n.cpus.Words(), n.roomText("%s memory, %s left")))
 	const margin = len("  CPU 1234  ")
 	cell := seats.width + 1
 	perLine := max(8, (t.Width-margin)*8/(8*cell+1)/8*8)
@@ -271,7 +271,7 @@ func drawNode(t *report.Text, seats *seating, n node) {
 					s := seats.at(core[thread].ID)
 					mark = t.In(s.style, s.Tag)
 				}
-				text += words.If(i > 0 && i%8 == 0, " ") + report.Padded(mark, cell)
+				text += words.If(i > 0 && i%8 == 0, " ") + report.Pad(mark, cell)
 			}
 			if thread < len(line[0]) {
 				label = fmt.Sprintf("CPU %d", line[0][thread].ID)
@@ -286,22 +286,22 @@ func drawNode(t *report.Text, seats *seating, n node) {
 // could be. --json and the page always have that.
 func drawGuest(t *report.Text, seats *seating, p *Placing, g *placement.Placed) {
 	note, style := p.note(g)
-	t.Wrapped("", seats.tags[g.Name]+" "+t.In(report.Bold, g.Name)+words.If(note != "", " (%s)", t.In(style, note)))
-	t.Wrapped("  vCPUs     ", fmt.Sprintf("%d on %s: %s", len(g.VCPUs), g.VCPUSet().Words(), g.Why))
-	t.Wrapped("  memory    ", memory(g)+": "+g.MemoryWhy)
+	t.Wrap("", seats.tags[g.Name]+" "+t.In(report.Bold, g.Name)+words.If(note != "", " (%s)", t.In(style, note)))
+	t.Wrap("  vCPUs     ", fmt.Sprintf("%d on %s: %s", len(g.VCPUs), g.VCPUSet().Words(), g.Why))
+	t.Wrap("  memory    ", memoryText(g)+": "+g.MemoryWhy)
 	if len(g.Vhost) > 0 {
-		t.Wrapped("  vhost     ", fmt.Sprintf("%s on %s: %s",
+		t.Wrap("  vhost     ", fmt.Sprintf("%s on %s: %s",
 			words.Count(len(g.Vhost), "thread"), vhostCPUs(g).Words(), g.VhostWhy))
 		for _, o := range g.Others {
 			if len(p.Result.Guests) > 6 && !slices.Contains(p.Added, g.Name) {
 				break
 			}
-			t.Wrapped(fmt.Sprintf("    %-7s %4d  ", words.Either(o.Chosen, "chosen", "instead"), o.Cost), o.What+": "+
+			t.Wrap(fmt.Sprintf("    %-7s %4d  ", words.Either(o.Chosen, "chosen", "instead"), o.Cost), o.What+": "+
 				o.Why)
 		}
 	}
 	for _, q := range g.Queues {
-		t.Wrapped("  queues    ", fmt.Sprintf("%d on NIC %s: %s", q.Queues, q.NIC, q.Why))
+		t.Wrap("  queues    ", fmt.Sprintf("%d on NIC %s: %s", q.Queues, q.NIC, q.Why))
 	}
-	t.Wrapped("  emulator  ", g.Emulator.Words())
+	t.Wrap("  emulator  ", g.Emulator.Words())
 }

@@ -63,7 +63,7 @@ func (d *Drawing) Bar(class string, x Scale, v, y, h float64, title string) {
 	d.Rect("bar "+class, d.Left, y, x.At(v)-d.Left, h, title)
 }
 
-// Whisker draws an interval over a bar; none where it has no width.
+// Whisker draws an interval over a bar; none if it has no width.
 func (d *Drawing) Whisker(x Scale, lo, hi, y float64) {
 	if hi <= lo {
 		return
@@ -126,7 +126,7 @@ const (
 // Add adds a text.
 func (l *Labels) Add(text, anchor string, x, y float64) { *l = append(*l, Label{text, anchor, x, y}) }
 
-// span is from where to where a text reaches.
+// span returns from where to where a text reaches.
 func (l Label) span(char float64) (from, to float64) {
 	width := char * float64(utf8.RuneCountInString(l.text))
 	switch l.anchor {
@@ -181,8 +181,8 @@ func Log(from, to, a, b float64) Scale {
 	return Scale{from: math.Floor(math.Log10(from)), to: math.Ceil(math.Log10(to) + 1e-9), a: a, b: b, log: true}
 }
 
-// Span is a horizontal scale for values from least to most: from zero, or logarithmic where they lie too many times
-// apart.
+// Span returns a horizontal scale for values from least to most: from zero, or logarithmic where they lie too many
+// times apart.
 func (d *Drawing) Span(least, most, apart float64) Scale {
 	if least > 0 && most/least > apart {
 		return Log(least, most, d.Left, d.Right)
@@ -190,14 +190,14 @@ func (d *Drawing) Span(least, most, apart float64) Scale {
 	return Linear(0, most*1.06, d.Left, d.Right)
 }
 
-// Ratios is a horizontal scale around 1 for ratios from lo to hi, never so narrow that noise fills the drawing.
+// Ratios returns a horizontal scale around 1 for ratios from lo to hi, never so narrow that noise fills the drawing.
 func (d *Drawing) Ratios(lo, hi float64) Scale {
 	from, to := math.Min(math.Log(lo), -0.05)*1.12, math.Max(math.Log(hi), 0.05)*1.12
 	marks := roundRatios(math.Exp(from), math.Exp(to))
 	return Scale{from: from / math.Ln10, to: to / math.Ln10, a: d.Left, b: d.Right, log: true, marks: marks}
 }
 
-// roundRatios are round ratios between two bounds: a few, 1 always.
+// roundRatios returns round ratios between two bounds: a few, 1 always.
 func roundRatios(lo, hi float64) []float64 {
 	for _, steps := range [][]float64{
 		{0.001, 0.01, 0.1, 1, 10, 100, 1000},
@@ -213,7 +213,7 @@ func roundRatios(lo, hi float64) []float64 {
 	return []float64{1}
 }
 
-// At is the position of a value.
+// At returns the position of a value.
 func (s Scale) At(v float64) float64 {
 	if s.log {
 		v = math.Log10(math.Max(v, math.SmallestNonzeroFloat64))
@@ -227,15 +227,15 @@ func (s Scale) At(v float64) float64 {
 	return s.a + (v-s.from)/(s.to-s.from)*(s.b-s.a)
 }
 
-// Within is the position of a value, at the nearer end of the scale for one outside.
+// Within returns the position of a value, at the nearer end of the scale for one outside.
 func (s Scale) Within(v float64) float64 {
 	return math.Min(math.Max(s.At(v), math.Min(s.a, s.b)), math.Max(s.a, s.b))
 }
 
-// Least is the smallest value on a logarithmic scale.
+// Least returns the smallest value on a logarithmic scale.
 func (s Scale) Least() float64 { return math.Pow(10, s.from) }
 
-// Ticks are round values on the scale: powers of ten of a logarithmic one, up to six steps of a linear one.
+// Ticks returns round values on the scale: powers of ten of a logarithmic one, up to six steps of a linear one.
 func (s Scale) Ticks() []float64 {
 	if s.marks != nil {
 		return s.marks

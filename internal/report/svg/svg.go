@@ -18,9 +18,9 @@ const Colours = 7
 
 // Drawing collects elements in three layers: the grid below, then bands, then marks.
 type Drawing struct {
-	Width, Y    float64 // Y is how far down it reaches: where the next row begins
+	Width, Y    float64 // Y is where the next row begins
 	Left, Right float64 // ends of the horizontal axis
-	Fixed       bool    // it keeps its width on the page, whatever room there is
+	Fixed       bool    // it keeps its width on the page
 
 	grid, bands, marks strings.Builder
 }
@@ -30,7 +30,7 @@ func New(left, right float64) *Drawing {
 	return &Drawing{Width: Width, Left: left, Right: Width - right}
 }
 
-// HTML is the finished drawing, with a label for those who cannot see it.
+// HTML returns the finished drawing, with a label for screen readers.
 func (d *Drawing) HTML(label string) template.HTML {
 	style := ""
 	if d.Fixed {
@@ -59,8 +59,8 @@ func element(b *strings.Builder, name, class, content string, attributes ...any)
 	fmt.Fprintf(b, ">%s</%s>", content, name)
 }
 
-// titled is what the pointer shows of an element.
-func titled(title string) string {
+// titleElement returns the element that shows a tooltip.
+func titleElement(title string) string {
 	if title == "" {
 		return ""
 	}
@@ -76,7 +76,8 @@ func line(b *strings.Builder, class string, x1, y1, x2, y2 float64) {
 
 // Rect draws a rectangle of at least half a pixel.
 func (d *Drawing) Rect(class string, x, y, w, h float64, title string) {
-	element(&d.marks, "rect", class, titled(title), "x", x, "y", y, "width", math.Max(w, 0.5), "height", h, "rx", "2")
+	element(&d.marks, "rect", class, titleElement(title), "x", x, "y", y, "width", math.Max(w, 0.5), "height", h, "rx",
+		"2")
 }
 
 // Cell draws a cell of a matrix, the darker the larger its share, 0–1; empty for none.
@@ -85,14 +86,15 @@ func (d *Drawing) Cell(share, x, y, w, h float64, title string) {
 	element(&d.marks, "rect", "idle", "", "x", x, "y", y, "width", w, "height", h)
 	if share > 0 || title != "" {
 		opacity := strconv.FormatFloat(min(max(share, 0), 1), 'f', 2, 64)
-		element(&d.marks, "rect", "heat", titled(title), "fill-opacity", opacity, "x", x, "y", y, "width", w, "height",
+		element(&d.marks, "rect", "heat", titleElement(title), "fill-opacity", opacity, "x", x, "y", y, "width", w,
+			"height",
 			h)
 	}
 }
 
 // Dot draws a circle.
 func (d *Drawing) Dot(class string, x, y, r float64, title string) {
-	element(&d.marks, "circle", class, titled(title), "cx", x, "cy", y, "r", r)
+	element(&d.marks, "circle", class, titleElement(title), "cx", x, "cy", y, "r", r)
 }
 
 // Path draws a line through points.
@@ -116,14 +118,14 @@ func (d *Drawing) Text(class, anchor string, x, y float64, text string) {
 	element(&d.marks, "text", class, template.HTMLEscapeString(text), "text-anchor", anchor, "x", x, "y", y)
 }
 
-// Group puts what is drawn meanwhile into a group with a title.
+// Group puts what draw draws into a group with a title.
 func (d *Drawing) Group(class, title string, draw func()) {
-	fmt.Fprintf(&d.marks, `<g class="%s">%s`, class, titled(title))
+	fmt.Fprintf(&d.marks, `<g class="%s">%s`, class, titleElement(title))
 	draw()
 	d.marks.WriteString("</g>")
 }
 
-// Ribbon draws a band of some thickness from one point to another, which are its upper corners.
+// Ribbon draws a band of some thickness; the points are its upper corners.
 func (d *Drawing) Ribbon(class string, x1, y1, x2, y2, thickness float64) {
 	w, mid := math.Max(thickness, 0.6), px((x1+x2)/2)
 	there := strings.Join([]string{mid, px(y1), mid, px(y2), px(x2), px(y2)}, " ")

@@ -24,8 +24,8 @@ func columnsFor(width int) columns {
 	return columns{name: 16 + min(room/4, 16), bar: words.Either(width < 80, 0, 5+min(room/6, 20))}
 }
 
-// table draws the stations.
-func table(t *report.Text, l *bottleneck.Look, v *View, detail Detail) {
+// drawTable draws the stations.
+func drawTable(t *report.Text, l *bottleneck.Look, v *View, detail Detail) {
 	c := columnsFor(t.Width)
 	t.Line("%s", t.In(report.Faint, fmt.Sprintf("%*s %*s %*s %*s %*s", leadWidth+c.name, "", rateWidth, "in/s",
 		rateWidth, "out/s", c.bar+6, "use", rateWidth, "lost/s")))
@@ -45,7 +45,7 @@ func table(t *report.Text, l *bottleneck.Look, v *View, detail Detail) {
 			row{c: c, mark: markOf(s, i), stage: s.Stage, s: s, limits: limits(limit, s),
 				guest: words.Either(i == 0, s.Guest, "")}.draw(t)
 			if detail != None {
-				parts(t, c, s, limit, v, detail == Fit)
+				drawParts(t, c, s, limit, v, detail == Fit)
 			}
 			drawn++
 		}
@@ -63,7 +63,7 @@ func table(t *report.Text, l *bottleneck.Look, v *View, detail Detail) {
 	}
 }
 
-// blocks are the stations in the order and the choice of a view. What belongs to one guest stays together.
+// blocks returns the stations in the order and the choice of a view. What belongs to one guest stays together.
 func blocks(all []bottleneck.Station, v *View) [][]bottleneck.Station {
 	shown := slices.DeleteFunc(slices.Clone(all), func(s bottleneck.Station) bool {
 		return s.Guest != "" && !strings.Contains(s.Guest, v.Guest)
@@ -77,17 +77,17 @@ func blocks(all []bottleneck.Station, v *View) [][]bottleneck.Station {
 		return a[0].Guest != "" && b[0].Guest != "" || a[0].Guest+b[0].Guest == "" && a[0].Stage == b[0].Stage
 	})
 	for _, run := range peers {
-		slices.SortStableFunc(run, v.heavier)
+		slices.SortStableFunc(run, v.compareWeight)
 	}
 	return slices.Concat(peers...)
 }
 
-// heavier is the order of blocks by what the view sorts by.
-func (v *View) heavier(a, b []bottleneck.Station) int {
+// compareWeight returns the order of blocks by what the view sorts by.
+func (v *View) compareWeight(a, b []bottleneck.Station) int {
 	return cmp.Compare(weight(b, v.Sort), weight(a, v.Sort))
 }
 
-// weight is what a block is sorted by; nothing in the order of the path.
+// weight returns what a block is sorted by; nothing in the order of the path.
 func weight(block []bottleneck.Station, by Sort) (weight float64) {
 	for i := range block {
 		switch s := &block[i]; by {
@@ -122,12 +122,12 @@ func markOf(s *bottleneck.Station, i int) string {
 	return cmp.Or(marks[s.Stage], " ")
 }
 
-// parts draws the queues, threads or CPUs of a station, those that do nothing as a count; where few are wanted only
+// drawParts draws the queues, threads or CPUs of a station, those that do nothing as a count; where few are wanted only
 // those that limit the path or lose packets.
-func parts(t *report.Text, c columns, s *bottleneck.Station, limit *bottleneck.Bottleneck, v *View, few bool) {
+func drawParts(t *report.Text, c columns, s *bottleneck.Station, limit *bottleneck.Bottleneck, v *View, few bool) {
 	list := slices.Clone(s.Parts)
 	slices.SortStableFunc(list, func(a, b bottleneck.Station) int {
-		return v.heavier([]bottleneck.Station{a}, []bottleneck.Station{b})
+		return v.compareWeight([]bottleneck.Station{a}, []bottleneck.Station{b})
 	})
 	mark, idle := words.Either(s.Guest == "" && markOf(s, 0) == " ", " ", "│"), 0
 	for i := range list {
@@ -173,21 +173,21 @@ type row struct {
 }
 
 func (r row) draw(t *report.Text) {
-	name, mark, style := shortened(r.s), r.mark, report.Bold
+	name, mark, style := shortName(r.s), r.mark, report.Bold
 	if r.part {
 		name, style = "  "+name, ""
 	}
 	if r.limits {
 		mark, style = t.In(report.RedBold, "▶"), report.RedBold
 	}
-	bar, percent := report.Padded("", r.c.bar), "    "
+	bar, percent := report.Pad("", r.c.bar), "    "
 	if r.s.Use >= 0 {
 		bar, percent = t.In(heat(r.s.Use), useBar(r.s.Use, r.c.bar)), fmt.Sprintf("%3.0f%%", min(r.s.Use, 9.99)*100)
 	}
-	lost := words.Either(r.s.Loss > 0, amount(r.s.Loss), "")
-	line := fmt.Sprintf("%s %s %s %s %s  %s %s %s", mark, exactly(r.stage, 9), t.In(style, exactly(name, r.c.name)),
-		report.Padded(passing(r.s.In), -rateWidth), report.Padded(passing(r.s.Out), -rateWidth),
-		bar, percent, t.In(report.Red, report.Padded(lost, -rateWidth)))
+	lost := words.Either(r.s.Loss > 0, amountText(r.s.Loss), "")
+	line := fmt.Sprintf("%s %s %s %s %s  %s %s %s", mark, fit(r.stage, 9), t.In(style, fit(name, r.c.name)),
+		report.Pad(rateText(r.s.In), -rateWidth), report.Pad(rateText(r.s.Out), -rateWidth),
+		bar, percent, t.In(report.Red, report.Pad(lost, -rateWidth)))
 	calm, urgent := r.notes(t)
 	room, all := t.Width-report.Visible(line)-2, words.Join(", ", urgent, t.In(report.Faint, calm))
 	fits := report.Visible(all) <= room
@@ -200,12 +200,12 @@ func (r row) draw(t *report.Text) {
 	}
 	t.Line("%s", strings.TrimRight(line, " "))
 	if !fits && urgent != "" { // what waits or is lost must not be cut off
-		t.Wrapped(strings.Replace(r.mark, "├", "│", 1)+strings.Repeat(" ", leadWidth+1), urgent)
+		t.Wrap(strings.Replace(r.mark, "├", "│", 1)+strings.Repeat(" ", leadWidth+1), urgent)
 	}
 }
 
-// shortened is a station's name without what its place in the drawing tells.
-func shortened(s *bottleneck.Station) string {
+// shortName returns a station's name without what its place in the drawing tells.
+func shortName(s *bottleneck.Station) string {
 	name := s.Name
 	if name == s.Stage {
 		return ""
@@ -222,12 +222,12 @@ func shortened(s *bottleneck.Station) string {
 	return strings.Replace(name, " in ", "@", 1) // a device in a network namespace
 }
 
-// notes are what else there is to say: whose it is and what its use is a share of, and what must be seen: what waits,
-// and by which counters packets were lost.
+// notes returns what else there is to say: whose it is and what its use is a share of, and what must be seen: what
+// waits, and by which counters packets were lost.
 func (r row) notes(t *report.Text) (calm, urgent string) {
 	notes := words.Each(r.s.Waits, func(w bottleneck.Evidence) string { return t.In(report.Yellow, waitText(w)) })
 	for _, l := range r.s.Lost[:min(len(r.s.Lost), 3)] {
-		text := l.What + words.If(l.Value != r.s.Loss, " %s/s", amount(l.Value)) // else it stands in the column
+		text := l.What + words.If(l.Value != r.s.Loss, " %s/s", amountText(l.Value)) // else it stands in the column
 		if text != "drops" {
 			notes = append(notes, t.In(report.Red, text))
 		}
@@ -236,8 +236,8 @@ func (r row) notes(t *report.Text) (calm, urgent string) {
 	return words.Join(", ", known(r.guest), known(r.s.Of)), strings.Join(notes, ", ")
 }
 
-// amount is a count or a rate in at most three digits.
-func amount(v float64) string {
+// amountText returns a count or a rate in at most three digits.
+func amountText(v float64) string {
 	if v >= 1 && v < 1000 {
 		return fmt.Sprintf("%.0f", v)
 	}
@@ -251,22 +251,22 @@ func waitText(w bottleneck.Evidence) string {
 	case "us":
 		return w.What + " " + words.Duration(w.Value*1e3)
 	case "packets/s", "times/s":
-		return fmt.Sprintf("%s %s/s", w.What, amount(w.Value))
+		return fmt.Sprintf("%s %s/s", w.What, amountText(w.Value))
 	}
-	return strings.TrimSpace(fmt.Sprintf("%s %s %s", w.What, amount(w.Value), w.Unit))
+	return strings.TrimSpace(fmt.Sprintf("%s %s %s", w.What, amountText(w.Value), w.Unit))
 }
 
 // useBar draws a share in so many columns, to an eighth of one.
 func useBar(share float64, width int) string {
 	eighths := int(math.Round(min(max(share, 0), 1) * float64(width) * 8))
 	rest := strings.TrimSpace(string([]rune(" ▏▎▍▌▋▊▉")[eighths%8]))
-	return exactly(strings.Repeat("█", eighths/8)+rest, width)
+	return fit(strings.Repeat("█", eighths/8)+rest, width)
 }
 
-// passing is a rate in at most six columns, nothing where it is not counted.
-func passing(pps float64) string {
-	return words.Either(pps >= 0, words.Either(pps < 1, "0", amount(pps)), "")
+// rateText returns a rate in at most six columns, nothing if it is not counted.
+func rateText(pps float64) string {
+	return words.Either(pps >= 0, words.Either(pps < 1, "0", amountText(pps)), "")
 }
 
-// exactly is text in exactly so many columns, cut where it has more.
-func exactly(text string, width int) string { return report.Padded(report.Cut(text, width), width) }
+// fit returns text in exactly so many columns, cut if it has more.
+func fit(text string, width int) string { return report.Pad(report.Cut(text, width), width) }

@@ -15,14 +15,14 @@ import (
 	"mpps/internal/report/words"
 )
 
-// View is how a look at the path is drawn: what its reader has chosen, and how much room there is.
+// View holds how to draw a look at the path: the user's choices and the room there is.
 type View struct {
-	Rows   int    // lines that the terminal has; 0: as many as it takes
-	Sort   Sort   // what comes first among NICs, guests and queues
-	Guest  string // part of the names of the guests that are shown; empty: all
+	Rows   int    // lines of the terminal; 0: unlimited
+	Sort   Sort   // order of NICs, guests and queues
+	Guest  string // part of the names of the guests to show; empty: all
 	Detail Detail
-	Idle   bool // what nothing passed is shown too
-	Offset int  // how many lines of the path are scrolled away
+	Idle   bool // show idle stations too
+	Offset int  // lines of the path scrolled away
 
 	Keys   bool          // there is a keyboard: the line of keys is drawn
 	Typing bool          // the guest's name is being typed
@@ -50,7 +50,7 @@ type Detail string
 
 // The details.
 const (
-	Fit  Detail = "as fits" // where there is room; else those alone that limit the path or lose packets
+	Fit  Detail = "as fits" // if there is room; else those alone that limit the path or lose packets
 	All  Detail = "all"
 	None Detail = "none"
 )
@@ -62,16 +62,16 @@ var details = []Detail{Fit, All, None}
 // with its rate, use, and what was lost there. It returns how far the path can be scrolled.
 func Draw(t *report.Text, l *bottleneck.Look, v *View) (scroll int) {
 	if v.Help {
-		help(t, v)
+		drawHelp(t, v)
 		return 0
 	}
 	lines := t.Part(func(t *report.Text) {
-		header(t, l, v)
-		verdict(t, l.Diagnosis)
-		cpus(t, l.CPUs, v)
+		drawHeader(t, l, v)
+		drawVerdict(t, l.Diagnosis)
+		drawCPUs(t, l.CPUs, v)
 	})
 	room := v.Rows - len(lines) - words.Either(v.Keys, 1, 0)
-	body := func(d Detail) []string { return t.Part(func(t *report.Text) { table(t, l, v, d) }) }
+	body := func(d Detail) []string { return t.Part(func(t *report.Text) { drawTable(t, l, v, d) }) }
 	path := body(v.Detail)
 	if v.Rows > 0 && len(path) > room && v.Detail == "" {
 		path = body(Fit)
@@ -82,7 +82,7 @@ func Draw(t *report.Text, l *bottleneck.Look, v *View) (scroll int) {
 	lines = append(lines, path...)
 	end := "\n"
 	if v.Keys {
-		lines, end = append(lines, keys(t, v)), ""
+		lines, end = append(lines, keysLine(t, v)), ""
 	}
 	if v.Rows > 0 {
 		for i := range lines {
@@ -129,7 +129,7 @@ func clip(line string, width int) string {
 	}, line)
 }
 
-func header(t *report.Text, l *bottleneck.Look, v *View) {
+func drawHeader(t *report.Text, l *bottleneck.Look, v *View) {
 	line := report.Cut(strings.Join([]string{"mpps top", l.Host, l.At.Format("15:04:05"),
 		fmt.Sprintf("%.1f s watched", l.Seconds)}, " · ")+
 		words.If(l.Method == facts.ByCounters, " · counters only")+
@@ -141,20 +141,20 @@ func header(t *report.Text, l *bottleneck.Look, v *View) {
 	t.Heading(line)
 }
 
-// verdict says what limits the path.
-func verdict(t *report.Text, d *bottleneck.Diagnosis) {
+// drawVerdict says what limits the path.
+func drawVerdict(t *report.Text, d *bottleneck.Diagnosis) {
 	switch {
 	case d == nil:
 	case d.Bottleneck == nil:
-		t.Wrapped("", t.In(report.Green, "✓ ")+d.Why)
+		t.Wrap("", t.In(report.Green, "✓ ")+d.Why)
 	default:
 		b := d.Bottleneck
-		t.Wrapped(t.In(report.RedBold, "▶ "), fmt.Sprintf("%s (%.0f %% sure)",
+		t.Wrap(t.In(report.RedBold, "▶ "), fmt.Sprintf("%s (%.0f %% sure)",
 			words.Join(": ", b.Say, b.Advice), b.Confidence*100))
 		see := words.If(len(b.Knobs) > 0, "see: mpps explain %s", strings.Join(b.Knobs[:min(len(b.Knobs), 3)], ", "))
 		t.Field("  ", t.In(report.Faint, see))
 		if d.Next != nil {
-			t.Wrapped("  ", t.In(report.Faint, "then: "+d.Next.Say))
+			t.Wrap("  ", t.In(report.Faint, "then: "+d.Next.Say))
 		}
 	}
 }
@@ -162,13 +162,13 @@ func verdict(t *report.Text, d *bottleneck.Diagnosis) {
 // levels draw how busy something is in one column.
 var levels = []rune("·▁▂▃▄▅▆▇█")
 
-// cpus draws each CPU as one column, in groups of eight.
-func cpus(t *report.Text, cpus []facts.CPULoad, v *View) {
+// drawCPUs draws each CPU as one column, in groups of eight.
+func drawCPUs(t *report.Text, cpus []facts.CPULoad, v *View) {
 	const lead = 9
 	perLine := max(8, (t.Width-lead+1)/9*8)
 	limit := min(len(cpus), words.Either(v.Rows > 0 && v.Rows < 40, 2*perLine, len(cpus))) // the rest is the path's
 	for from := 0; from < limit; from += perLine {
-		line := report.Padded(fmt.Sprintf("CPU %d", cpus[from].CPU), lead)
+		line := report.Pad(fmt.Sprintf("CPU %d", cpus[from].CPU), lead)
 		for i := from; i < min(from+perLine, len(cpus)); i++ {
 			busy := min(max(cpus[i].Busy(), 0), 1)
 			level := words.Either(busy >= 0.02, min(1+int(busy*8), 8), 0)
@@ -180,7 +180,7 @@ func cpus(t *report.Text, cpus []facts.CPULoad, v *View) {
 	t.LineIf(rest > 0, "%s", t.In(report.Faint, "         … and "+words.Count(rest, "more CPU")))
 }
 
-// heat is the style of a share of use.
+// heat returns the style of a share of use.
 func heat(use float64) report.Style {
 	switch {
 	case use >= 0.9:
@@ -193,8 +193,8 @@ func heat(use float64) report.Style {
 	return report.Faint
 }
 
-// keys is the line of keys.
-func keys(t *report.Text, v *View) string {
+// keysLine returns the line of keys.
+func keysLine(t *report.Text, v *View) string {
 	if v.Typing {
 		return report.Cut("guest: "+v.Guest+"▏ enter: keep · esc: all guests", t.Width)
 	}
@@ -204,8 +204,8 @@ func keys(t *report.Text, v *View) string {
 	return t.In(report.Faint, report.Cut(line, t.Width))
 }
 
-// help explains keys and columns.
-func help(t *report.Text, v *View) {
+// drawHelp explains keys and columns.
+func drawHelp(t *report.Text, v *View) {
 	t.Heading("mpps top: the path from NIC to guest, live")
 	t.Blank()
 	t.Table([][]string{
@@ -237,7 +237,7 @@ func help(t *report.Text, v *View) {
 // lines it shows.
 func (v *View) Press(k report.Key, scroll, page int) (quit bool) {
 	if v.Typing {
-		v.typed(k)
+		v.typeKey(k)
 		return false
 	}
 	if v.Help {
@@ -278,8 +278,8 @@ func (v *View) Press(k report.Key, scroll, page int) (quit bool) {
 	return false
 }
 
-// typed takes a key while a guest's name is being typed.
-func (v *View) typed(k report.Key) {
+// typeKey takes a key while a guest's name is being typed.
+func (v *View) typeKey(k report.Key) {
 	switch k {
 	case report.KeyEnter:
 		v.Typing = false
@@ -295,5 +295,5 @@ func (v *View) typed(k report.Key) {
 	}
 }
 
-// next is what follows in a list, the first after the last. What is not in it counts as the first.
+// next returns what follows in a list, the first after the last. What is not in it counts as the first.
 func next[T comparable](list []T, at T) T { return list[(max(slices.Index(list, at), 0)+1)%len(list)] }

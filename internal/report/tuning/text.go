@@ -21,52 +21,52 @@ var (
 // Text draws a run of the closed loop.
 func Text(t *report.Text, r *tune.Result, saved []string) {
 	t.Heading("tune: " + string(r.Verdict))
-	t.Wrapped("  ", t.In(cmp.Or(verdictStyles[r.Verdict], report.Bold), r.Why))
+	t.Wrap("  ", t.In(cmp.Or(verdictStyles[r.Verdict], report.Bold), r.Why))
 	t.Blank()
-	t.Wrapped("  as found: ", tunedRate(r.Baseline))
-	t.WrappedIf(len(r.Kept) > 0, "  now: ", "%s", tunedRate(r.Final))
-	t.WrappedIf(len(r.Added) > 0, "  proof: ",
+	t.Wrap("  as found: ", tunedRate(r.Baseline))
+	t.WrapIf(len(r.Kept) > 0, "  now: ", "%s", tunedRate(r.Final))
+	t.WrapIf(len(r.Added) > 0, "  proof: ",
 		"everything that was kept against the beginning, in turns: %s (%d pairs)",
 		r.Whole, len(r.Whole.Pairs))
 	drawLimit(t, "  held back by: ", r.Before)
 	if r.After != nil {
 		drawLimit(t, "  now by: ", r.After)
 	}
-	headed(t, len(r.Attempts), "tried, in this order")
+	sectionIf(t, len(r.Attempts), "tried, in this order")
 	for _, a := range r.Attempts {
 		style := cmp.Or(outcomeStyles[a.Outcome], report.Faint)
 		t.Line("  %2d %s %s", a.N, t.In(style, fmt.Sprintf("%-9s", a.Outcome)), a.Name())
-		t.WrappedIf(len(a.Parts) > 2, "       ", "%s", strings.Join(a.Parts, ", "))
-		t.Wrapped("       ", a.Why)
+		t.WrapIf(len(a.Parts) > 2, "       ", "%s", strings.Join(a.Parts, ", "))
+		t.Wrap("       ", a.Why)
 	}
-	headed(t, len(r.Untried), "not tried")
+	sectionIf(t, len(r.Untried), "not tried")
 	for _, u := range r.Untried {
-		t.Wrapped("  "+u.Key+": ", u.Why)
+		t.Wrap("  "+u.Key+": ", u.Why)
 	}
 	for _, w := range r.Waits {
 		when := words.Either(w.Undo == "", "  after a ", "  not proven, and stands until a ")
-		t.Wrapped(when+w.For+": ", strings.Join(w.Keys, ", "))
+		t.Wrap(when+w.For+": ", strings.Join(w.Keys, ", "))
 	}
-	headed(t, len(r.Advice), "what would help")
+	sectionIf(t, len(r.Advice), "what would help")
 	t.Each("  ", words.Each(r.Advice, func(a tune.Advice) string { return a.Text }))
 	t.Blank()
 	for _, text := range nextTexts(r) {
-		t.Wrapped("  ", t.In(report.Bold, text))
+		t.Wrap("  ", t.In(report.Bold, text))
 	}
 	t.Field("  ", standingText(r))
-	t.Wrapped("  ", fmt.Sprintf("%d trials and %d searches in %.0f s", r.Trials, r.Searches, r.Seconds))
-	t.Saved(saved)
+	t.Wrap("  ", fmt.Sprintf("%d trials and %d searches in %.0f s", r.Trials, r.Searches, r.Seconds))
+	t.SavedFiles(saved)
 }
 
-// headed begins a section that has something in it.
-func headed(t *report.Text, n int, title string) {
+// sectionIf begins a section that has something in it.
+func sectionIf(t *report.Text, n int, title string) {
 	if n > 0 {
 		t.Blank()
 		t.Heading(title)
 	}
 }
 
-// nextTexts are what is to be done next: a restart behind which the run goes on, and what is to be taken back as
+// nextTexts returns what is to be done next: a restart behind which the run goes on, and what is to be taken back as
 // nothing proves it.
 func nextTexts(r *tune.Result) []string {
 	var all []string
@@ -83,14 +83,14 @@ func nextTexts(r *tune.Result) []string {
 	return all
 }
 
-// standingText says what of a run stands, and how it and what stood before is undone; empty where the verdict says it.
+// standingText says what of a run stands, and how it and what stood before is undone; empty if the verdict says it.
 func standingText(r *tune.Result) string {
 	return words.Join("; ", standingOfRun(r), words.If(len(r.UndoEarlier) > 0,
 		"what stood before the %s is undone by '%s', and that restart again",
 		r.Restarted, strings.Join(r.UndoEarlier, "', then '")))
 }
 
-// standingOfRun is standingText without what an earlier run left.
+// standingOfRun returns standingText without what an earlier run left.
 func standingOfRun(r *tune.Result) string {
 	undo := "'" + r.UndoCommand() + "' undoes it"
 	kept := words.Either(len(r.Chain) < 2, "kept as transaction "+r.TX,
@@ -111,7 +111,7 @@ func standingOfRun(r *tune.Result) string {
 	return ""
 }
 
-// tunedRate is a rate with its bounds and what limited it.
+// tunedRate returns a rate with its bounds and what limited it.
 func tunedRate(r tune.Rate) string {
 	text := goal.FormatRate(r.PPS) + " packets/s " +
 		words.Either(r.Loss > 0, fmt.Sprintf("with a loss of up to %.3g %%", 100*r.Loss), "without loss")
@@ -126,14 +126,14 @@ func tunedRate(r tune.Rate) string {
 func drawLimit(t *report.Text, prefix string, d *bottleneck.Diagnosis) {
 	switch {
 	case d == nil:
-		t.Wrapped(prefix, "could not be told")
+		t.Wrap(prefix, "could not be told")
 	case d.Bottleneck == nil:
-		t.Wrapped(prefix, "nothing that could be seen: "+d.Why)
+		t.Wrap(prefix, "nothing that could be seen: "+d.Why)
 	default:
-		t.Wrapped(prefix, fmt.Sprintf("%s (%s, confidence %.0f %%)", d.Bottleneck.Say, d.Bottleneck.Kind,
+		t.Wrap(prefix, fmt.Sprintf("%s (%s, confidence %.0f %%)", d.Bottleneck.Say, d.Bottleneck.Kind,
 			100*d.Bottleneck.Confidence))
 	}
 	if d != nil && d.Next != nil && d.Next.Say != "" {
-		t.Wrapped("    then: ", d.Next.Say)
+		t.Wrap("    then: ", d.Next.Say)
 	}
 }

@@ -1,5 +1,4 @@
-// Package tuning draws a tuning run, for a terminal and as a page: what limited the path, what was tried, and what was
-// kept.
+// Package tuning renders a tuning run as text and as a page: what limited the path, what was tried, and what was kept.
 package tuning
 
 import (
@@ -25,13 +24,13 @@ import (
 var files embed.FS
 
 var write = page.New(files, template.FuncMap{
-	"busy": busy, "evidence": report.Evidence, "gain": gainText, "percentOf": percent, "rate": rateText,
+	"busy": busyText, "evidence": report.Evidence, "gain": gainText, "percentOf": percent, "rate": rateText,
 })
 
 // HTML writes a tuning run as a page.
 func HTML(w io.Writer, r *tune.Result, version string, made time.Time) error {
-	b := body{Result: r, Limits: []limit{{"as it was found", r.Before}}, Stops: stops(r), Waterfall: waterfall(r),
-		Forest: forest(r), Proof: proof(r)}
+	b := body{Result: r, Limits: []limit{{"as it was found", r.Before}}, Stops: stops(r), Waterfall: drawWaterfall(r),
+		Forest: drawForest(r), Proof: drawProof(r)}
 	if len(r.Kept) > 0 {
 		b.Limits = append(b.Limits, limit{"with what was kept", r.After})
 	}
@@ -72,13 +71,13 @@ func (b body) Missed() bool {
 	return !b.Reached() && b.Goal.PPS > 0 && shows
 }
 
-// rateOf is the rate that a search found, or where no rate is without loss what came through.
+// rateOf returns the rate that a search found, or where no rate is without loss what came through.
 func rateOf(r tune.Rate) float64 { return words.Either(r.PPS > 0, r.PPS, r.Loaded) }
 
 // pps writes a rate as it stands in a sentence.
 func pps(v float64) string { return words.NoBreak(words.SI(v, 3)) }
 
-// headline is the verdict in a sentence.
+// headline returns the verdict in a sentence.
 func headline(r *tune.Result) string {
 	from, to := rateOf(r.Baseline), rateOf(r.Final)
 	wanted := words.If(r.Goal.PPS > 0, "; %s were asked for", pps(r.Goal.PPS)) + "."
@@ -107,7 +106,7 @@ func headline(r *tune.Result) string {
 	}[r.Verdict], kept)
 }
 
-// gainText is a ratio with its interval.
+// gainText returns a ratio with its interval.
 func gainText(g tune.Gain) string {
 	ratio := "×" + words.Times(g.Ratio)
 	switch {
@@ -130,7 +129,7 @@ type stop struct {
 	Limited, Limits, Changed bool
 }
 
-// stops are the stages that either diagnosis has, in path order.
+// stops returns the stages that either diagnosis has, in path order.
 func stops(r *tune.Result) []stop {
 	if r.Before == nil {
 		return nil
@@ -160,7 +159,7 @@ func stops(r *tune.Result) []stop {
 	return stops
 }
 
-// stageOf is a stage of a diagnosis, and whether it is the limit.
+// stageOf returns a stage of a diagnosis, and whether it is the limit.
 func stageOf(d *bottleneck.Diagnosis, name string) (stage *bottleneck.Stage, limits bool) {
 	if at := slices.IndexFunc(d.Stages, func(s bottleneck.Stage) bool { return s.Name == name }); at >= 0 {
 		stage = &d.Stages[at]
@@ -168,8 +167,8 @@ func stageOf(d *bottleneck.Diagnosis, name string) (stage *bottleneck.Stage, lim
 	return stage, d.Bottleneck != nil && d.Bottleneck.Stage == name
 }
 
-// busy says how busy a stage is and what waits there.
-func busy(s *bottleneck.Stage) string {
+// busyText says how busy a stage is and what waits there.
+func busyText(s *bottleneck.Stage) string {
 	use := words.If(s.Use >= 0, "%.0f\u00a0%% busy", percent(s.Use))
 	return words.Join(", ", append([]string{use}, report.Waits(s)...)...)
 }
@@ -192,7 +191,7 @@ var outcomes = map[tune.Outcome]struct{ word, class string }{
 	tune.Overcome: {"taken back later", ""},
 }
 
-// revisitOf is a repeated measurement of what was kept before, and its outcome.
+// revisitOf returns a repeated measurement of what was kept before, and its outcome.
 func revisitOf(a *tune.Attempt, kept []string) attemptView {
 	v := attemptOf(a, kept)
 	switch stands := slices.Contains(kept, a.Key); {
@@ -208,7 +207,7 @@ func revisitOf(a *tune.Attempt, kept []string) attemptView {
 	return v
 }
 
-// attemptOf is an attempt; of one that was kept without what was taken out again.
+// attemptOf returns an attempt; of one that was kept without what was taken out again.
 func attemptOf(a *tune.Attempt, kept []string) attemptView {
 	o := outcomes[a.Outcome]
 	v := attemptView{Attempt: a, Word: cmp.Or(o.word, string(a.Outcome)), Class: o.class,
@@ -233,7 +232,7 @@ func attemptOf(a *tune.Attempt, kept []string) attemptView {
 	return v
 }
 
-// rateText is what a search found.
+// rateText returns what a search found.
 func rateText(r tune.Rate) string {
 	text := words.SI(r.PPS, 4) + " packets per second " +
 		words.Either(r.Loss > 0, "with a loss of up to "+words.Loss(r.Loss), "without loss")
@@ -245,15 +244,15 @@ func rateText(r tune.Rate) string {
 		r.LimitedBy, words.Count(r.Trials, "trial"), words.Seconds(r.Seconds))
 }
 
-// step is a bar of the waterfall, with its interval where it has one.
+// step is a bar of the waterfall, with its interval if it has one.
 type step struct {
 	name, text, class string
 	from, to, lo, hi  float64
 }
 
-// waterfall draws how the rate came from the baseline to the result: a step for each change that was kept, as long as
-// it was measured on its own on top of the earlier ones, and what a last search found with all of them.
-func waterfall(r *tune.Result) template.HTML {
+// drawWaterfall draws how the rate came from the baseline to the result: a step for each change that was kept, as long
+// as it was measured on its own on top of the earlier ones, and what a last search found with all of them.
+func drawWaterfall(r *tune.Result) template.HTML {
 	from, to := rateOf(r.Baseline), rateOf(r.Final)
 	if from <= 0 {
 		return ""
@@ -310,8 +309,8 @@ func waterfall(r *tune.Result) template.HTML {
 	return d.HTML("rate from the baseline to the result, a step for each change that was kept")
 }
 
-// forest draws every attempt on one axis: the ratio after to before with its interval, and each pair as a dot.
-func forest(r *tune.Result) template.HTML {
+// drawForest draws every attempt on one axis: the ratio after to before with its interval, and each pair as a dot.
+func drawForest(r *tune.Result) template.HTML {
 	lo, hi := 1.0, 1.0
 	var measured []*tune.Attempt
 	for i := range r.Attempts {
@@ -354,7 +353,7 @@ func forest(r *tune.Result) template.HTML {
 	return d.HTML("each attempt: ratio after to before, with interval and every pair")
 }
 
-// pairs are those of which both values are known.
+// pairs returns those of which both values are known.
 func pairs(g *tune.Gain) []tune.Pair {
 	return slices.DeleteFunc(slices.Clone(g.Pairs), func(p tune.Pair) bool { return p.Before <= 0 || p.After <= 0 })
 }
@@ -367,8 +366,8 @@ func ratios(pairs []tune.Pair) []float64 {
 	return all
 }
 
-// proof draws the measurements of everything that was kept against the beginning.
-func proof(r *tune.Result) template.HTML {
+// drawProof draws the measurements of everything that was kept against the beginning.
+func drawProof(r *tune.Result) template.HTML {
 	if len(r.Whole.Pairs) == 0 || len(r.Kept) == 0 {
 		return ""
 	}

@@ -31,7 +31,7 @@ func Round(v float64, n int) float64 {
 	return math.Round(v*scale) / scale
 }
 
-// magnitude is the power of ten of a value's first digit.
+// magnitude returns the power of ten of a value's first digit.
 func magnitude(v float64) int { return int(math.Floor(math.Log10(math.Abs(v)))) }
 
 // scaled divides a value by the largest of the units that it reaches, each a factor larger than the one before.
@@ -55,7 +55,7 @@ func Tick(v float64) string {
 	return SI(v, n)
 }
 
-// Significant is how many digits of a value an interval of some width allows, and extra ones: two to four.
+// Significant returns how many digits of a value an interval of some width allows, and extra ones: two to four.
 func Significant(v, width float64, extra int) int {
 	if width <= 0 || v == 0 {
 		return 3
@@ -71,7 +71,7 @@ func Digits(v, lo, hi float64) string {
 	return SI(v, Significant(v, hi-lo, 0))
 }
 
-// Interval writes a value and, where it has one, its interval.
+// Interval writes a value and, if it has one, its interval.
 func Interval(v, lo, hi float64) string {
 	if hi <= lo {
 		return Digits(v, lo, hi)
@@ -90,7 +90,7 @@ func Times(ratio float64) string {
 	return fmt.Sprintf("%.2g", ratio)
 }
 
-// Percent writes a share, 0–1, with one decimal, and more where it is small.
+// Percent writes a share, 0–1, with one decimal, and more if it is small.
 func Percent(share float64) string {
 	switch share *= 100; {
 	case share == 0:
@@ -101,7 +101,7 @@ func Percent(share float64) string {
 	return strconv.FormatFloat(share, 'f', 1, 64) + " %"
 }
 
-// Share writes a share, 0–1, in whole percent, and with one decimal where it is small.
+// Share writes a share, 0–1, in whole percent, and with one decimal if it is small.
 func Share(share float64) string {
 	switch {
 	case share > 0 && share < 0.0005:
@@ -173,10 +173,10 @@ func Sentence(text string) string {
 	return If(n > 0, "%c", unicode.ToUpper(first)) + text[n:]
 }
 
-// Or is the text, or "none" where it is empty.
+// Or returns the text, or "none" if it is empty.
 func Or(text string) string { return Either(text == "", "none", text) }
 
-// If is the formatted text where it holds, and empty otherwise.
+// If returns the formatted text where it holds, and empty otherwise.
 func If(holds bool, format string, args ...any) string {
 	if !holds {
 		return ""
@@ -184,7 +184,7 @@ func If(holds bool, format string, args ...any) string {
 	return fmt.Sprintf(format, args...)
 }
 
-// Either is the first value where it holds, and the second otherwise.
+// Either returns the first value where it holds, and the second otherwise.
 func Either[T any](holds bool, yes, no T) T {
 	if holds {
 		return yes
