@@ -12,7 +12,7 @@ import (
 )
 
 // Functions returns the part of the inventory about VFs: NICs that have or can have VFs, the VFs, reservations, and
-// readGuests without their threads. A host with a thousand VFs may have as many interfaces, and the whole inventory
+// guests without their threads. A host with a thousand VFs may have as many interfaces, and the whole inventory
 // reads the rings, channels and interrupts of each.
 func (m *Machine) Functions(ctx context.Context) *facts.Host {
 	h := &facts.Host{

@@ -231,7 +231,7 @@ func addServices(h *facts.Host, text string) {
 }
 
 // addChannels reads the channels of every virtio NIC with ethtool. Without ethtool only the number of queues in use is
-// isAsked, from sysfs, and not the maximum.
+// known, from sysfs, and not the maximum.
 func addChannels(ctx context.Context, a libvirt.Agents, g *facts.Guest, h *facts.Host) {
 	var programs []libvirt.Call
 	var nics []*facts.NIC

@@ -39,7 +39,7 @@ var insideFiles = []string{
 // mostInside is how many guests are read each time: each takes some runs of virsh.
 const mostInside = 4
 
-// noteMissing returns the guests whose agents are asked: the one of LookInside, or those that run.
+// guestsToRead returns the guests whose agents are asked: the one of LookInside, or those that run.
 func (w *LoadWatch) guestsToRead() []*facts.Guest {
 	if !w.o.Inside || w.m.inside == NoGuest {
 		return nil

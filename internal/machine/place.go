@@ -21,9 +21,8 @@ import (
 
 // Place runs a measurement's programs: on this machine, or in a guest through its agent.
 type Place struct {
-	machine *Machine
-	guest   string // empty: this machine
-	agents  libvirt.Agents
+	guest  string // empty: this machine
+	agents libvirt.Agents
 }
 
 // How long a program may take to end after SIGINT, and how much longer than planned it may run before it is ended.
@@ -53,7 +52,7 @@ func (m *Machine) Here() (*Place, error) {
 	if !m.Live() {
 		return nil, tree.ErrNotLive
 	}
-	return &Place{machine: m}, nil
+	return &Place{}, nil
 }
 
 // InGuest returns a guest as a place for programs. The error says why its agent cannot be reached, and what to do.
@@ -84,7 +83,7 @@ func (m *Machine) InGuest(ctx context.Context, guest string) (*Place, error) {
 	if err := allows(answers[0], "guest-exec", "guest-exec-status"); err != nil {
 		return nil, err
 	}
-	return &Place{m, guest, v}, nil
+	return &Place{guest, v}, nil
 }
 
 // Ended is the result of a program.

@@ -96,7 +96,7 @@ func toolPlaces(t *testing.T) map[string]*Place {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return map[string]*Place{"here": here, "guest": {m, "vm1", &slowAgent{}}}
+	return map[string]*Place{"here": here, "guest": {"vm1", &slowAgent{}}}
 }
 
 // TestPlaceRun: what a program says and how it ends, here as in a guest.

@@ -131,7 +131,7 @@ func (k bootKernel) setDefault(ctx context.Context, to setting.Reading) error {
 		was = next.Version
 	}
 	if how != byDropIn {
-		return k.writeDefault(l, l.settings(how), l.entries[chosen].ID, was, to.Value)
+		return k.writeDefault(l.settings(how), l.entries[chosen].ID, was, to.Value)
 	}
 	if err := addUnfinished(k.m, []string{menuDefault}); err != nil {
 		return err
@@ -160,7 +160,7 @@ func (k bootKernel) verifyDefault(version string) error {
 
 // writeDefault writes the ID of an entry into the file that names the default. If that is the default from before mpps
 // first changed it, the original line is restored instead.
-func (k bootKernel) writeDefault(l *loader, file, id, was, to string) error {
+func (k bootKernel) writeDefault(file, id, was, to string) error {
 	now, err := k.m.Read(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

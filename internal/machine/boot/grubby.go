@@ -14,7 +14,7 @@ import (
 
 // writeGrubby changes all entries with grubby, which also updates /etc/default/grub, /etc/kernel/cmdline and
 // kernelopts, from which the entries of later kernels are made. Its older versions remove every word that contains the
-// writeDefault of an argument (grubby-bls, update_args), so the result is compared with the intended command lines and
+// name of an argument (grubby-bls, update_args), so the result is compared with the intended command lines and
 // restored if it differs.
 func (k kernelArg) writeGrubby(ctx context.Context, l *loader, changes []argumentChange) (undone bool, err error) {
 	args, err := grubbyArguments(changes)

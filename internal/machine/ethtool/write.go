@@ -75,20 +75,13 @@ func (d driverValue) Read(ctx context.Context, a setting.Address) setting.Readin
 }
 
 func (d driverValue) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
-	return tree.Set(a, to, func(value string) error {
-		if !d.m.Live() {
-			return tree.ErrNotLive
+	return d.m.SetLive(ctx, a, to, func(value string) error {
+		e, err := Dial()
+		if err != nil {
+			return err
 		}
-		ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
-		defer cancel()
-		return setting.Within(ctx, func() error {
-			e, err := Dial()
-			if err != nil {
-				return err
-			}
-			defer e.Close()
-			return d.write(e, a.Object(), a.Rest(), value)
-		})
+		defer e.Close()
+		return d.write(e, a.Object(), a.Rest(), value)
 	})
 }
 

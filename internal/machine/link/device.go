@@ -21,8 +21,7 @@ type Device struct {
 	Up         bool
 	Carrier    string
 	txQueueLen int
-	txQueues   int // allocated; the directories in queues/ are those in use
-	rxQueues   int
+	txQueues   int    // allocated; the directories in queues/ are those in use
 	Kind       string // rtnl_link_ops kind: bridge, vlan, vxlan, gretap … ; empty for hardware
 	master     int    // index, 0 if none
 	lower      int    // index of the device under it, 0 if none or in another namespace
@@ -178,8 +177,6 @@ func ParseLink(message []byte) (Device, error) {
 			d.txQueueLen = int(ad.Uint32())
 		case unix.IFLA_NUM_TX_QUEUES:
 			d.txQueues = int(ad.Uint32())
-		case unix.IFLA_NUM_RX_QUEUES:
-			d.rxQueues = int(ad.Uint32())
 		case unix.IFLA_MASTER:
 			d.master = int(ad.Uint32())
 		case unix.IFLA_LINK:

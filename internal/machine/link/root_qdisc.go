@@ -115,14 +115,7 @@ func (r rootQdisc) checkDefault(q setting.Qdisc) error {
 }
 
 func (r rootQdisc) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
-	return tree.Set(a, to, func(value string) error {
-		if !r.m.Live() {
-			return tree.ErrNotLive
-		}
-		ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
-		defer cancel()
-		return setting.Within(ctx, func() error { return r.set(a.Path, value) })
-	})
+	return r.m.SetLive(ctx, a, to, func(value string) error { return r.set(a.Path, value) })
 }
 
 // set replaces the root qdisc.

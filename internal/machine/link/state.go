@@ -42,17 +42,12 @@ func (n nicState) Read(_ context.Context, a setting.Address) setting.Reading {
 }
 
 func (n nicState) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
-	return tree.Set(a, to, func(value string) error {
-		if !n.m.Live() {
-			return tree.ErrNotLive
-		}
+	return n.m.SetLive(ctx, a, to, func(value string) error {
 		index := n.m.Number(path.Join(tree.ClassNet, a.Path, "ifindex"), 0)
 		if index == 0 {
 			return errors.New("there is no device " + a.Path)
 		}
-		ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
-		defer cancel()
-		return tree.Netlink(setting.Within(ctx, func() error { return setUp(index, value == "up") }))
+		return tree.Netlink(setUp(index, value == "up"))
 	})
 }
 

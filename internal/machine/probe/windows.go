@@ -33,7 +33,7 @@ type window struct {
 	last        []probeRan    // the last counts
 	attachedFor time.Duration // attached, since the last Take
 	cost        time.Duration // by the programs, on all CPUs, since the last Take
-	// waitsSince they were attached:
+	// since they were attached:
 	window  time.Duration
 	busiest time.Duration
 	thinned bool

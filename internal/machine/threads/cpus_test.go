@@ -101,7 +101,7 @@ func TestPlacesOfKernelThreads(t *testing.T) {
 	if got := join(places([]movable{{9, "a", set("0")}, {10, "b", set("0")}}, set("0-1"), nil, nil)); got != "0 0-1" {
 		t.Errorf("without the parent of all: %s", got)
 	}
-	// FactOf several with one name each gets its own back, those with the number that they had first; one more of them
+	// Of several with one name each gets its own back, those with the number that they had first; one more of them
 	// has what the first had.
 	twins := []movable{{2, "kthreadd", set("0-3")}, {20, "md", set("0")}, {21, "md", set("1")}, {22, "md", set("2")}}
 	now = []movable{{2, "kthreadd", set("0-1")}, {21, "md", set("0-1")}, {30, "md", set("0-1")}, {31, "md", set("0-1")},

@@ -183,7 +183,7 @@ func (d *Disturbances) readThread(g *guestThread, t facts.Tally) {
 	t[counter(facts.PageFault)], t[counter(facts.Migration)] = faults, g.move
 }
 
-// takeMoment finds threads whose last CPU is a measured one, except those of the measurement itself.
+// findOthers finds threads whose last CPU is a measured one, except those of the measurement itself.
 func (d *Disturbances) findOthers() {
 	d.looked = time.Now()
 	self := os.Getpid()

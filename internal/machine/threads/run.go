@@ -49,7 +49,6 @@ type processSeen struct {
 // threadWatcher takes a Look.
 type threadWatcher struct {
 	m        *tree.Tree
-	cpus     setting.CPUSet
 	before   *Look // nil for the first one
 	enough   func() bool
 	asked    int // threads since the last call of enough
@@ -62,7 +61,7 @@ type threadWatcher struct {
 // microsecond. It reads a file only for threads that may run there, the second time only in processes that ran. It
 // starts with the processes in first (guests), and stops when enough returns true, which checks the CPU time used.
 func TakeLook(m *tree.Tree, cpus setting.CPUSet, first []int, before *Look, enough func() bool) Look {
-	w := threadWatcher{m: m, cpus: cpus, before: before, enough: enough, affinity: affinityCache{m: m, cpus: cpus}}
+	w := threadWatcher{m: m, before: before, enough: enough, affinity: affinityCache{m: m, cpus: cpus}}
 	w.look = Look{uptime: uptime(m), processes: map[int]processSeen{}}
 	proc := m.Folder("proc")
 	defer proc.Close()

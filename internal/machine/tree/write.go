@@ -53,6 +53,20 @@ func Set(a setting.Address, to setting.Reading, write func(value string) error) 
 	return nil
 }
 
+// SetLive is Set for values of the running kernel, with a deadline. It fails on a recorded tree.
+func (t *Tree) SetLive(
+	ctx context.Context, a setting.Address, to setting.Reading, write func(value string) error,
+) error {
+	return Set(a, to, func(value string) error {
+		if !t.live {
+			return ErrNotLive
+		}
+		ctx, cancel := Deadline(ctx, WritePatience)
+		defer cancel()
+		return setting.Within(ctx, func() error { return write(value) })
+	})
+}
+
 // Canonical returns the canonical value of a Known reading, and an error for other readings: they cannot be written to
 // kinds whose values always exist.
 func Canonical(a setting.Address, to setting.Reading) (string, error) {
