@@ -13,7 +13,7 @@ import (
 	"mpps/internal/machine/link"
 )
 
-// TestGuestEvents starts guests before and after libvirt has made its directory, stops and undefines them.
+// TestGuestEvents starts guests before and after libvirt has created its directory, stops and undefines them.
 func TestGuestEvents(t *testing.T) {
 	m, root := scratch(t, "run", "etc")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -29,7 +29,7 @@ func TestGuestEvents(t *testing.T) {
 				if e.Object == guest && e.Guest == what && e.Anew == (what == GuestStarted) {
 					return
 				}
-				// told twice where its file came while the watch was set up
+				// reported twice if its file appeared while the watch was set up
 				if e.Object != "vm1" || what != GuestStarted {
 					t.Fatalf("%+v, expected %s", e, guest)
 				}
@@ -63,7 +63,7 @@ func TestGuestEvents(t *testing.T) {
 	}
 	write("a b.c.xml")
 	write("a b.c.xml.new")
-	// as libvirt changes one
+	// as libvirt changes a definition
 	if err := os.Rename(filepath.Join(definitions, "a b.c.xml.new"),
 		filepath.Join(definitions, "a b.c.xml")); err != nil {
 		t.Fatal(err)
@@ -90,7 +90,7 @@ func TestLinkEvents(t *testing.T) {
 	}{
 		{link.Device{Index: 3, Name: "eth0", Carrier: "up"}, Event{}, false},
 		{link.Device{Index: 3, Name: "eth0", Up: true}, Event{Object: "eth0"}, true},
-		// a change of rings takes the carrier only
+		// changing rings drops only the carrier
 		{link.Device{Index: 3, Name: "eth0", Up: true, Carrier: "up"}, Event{Object: "eth0", Carrier: true}, true},
 		{link.Device{Index: 3, Name: "eth0", Up: true, Carrier: "up"}, Event{}, false},
 		{link.Device{Index: 3, Name: "eth0", Up: true, Carrier: "down"}, Event{}, false},

@@ -43,7 +43,7 @@ func TestFile(t *testing.T) {
 			t.Errorf("reads back %+v, wrote %q", r, value)
 		}
 	}
-	// Owner and mode of a file that is there are kept.
+	// An existing file keeps its owner and mode.
 	if err := os.Chmod(name, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestFile(t *testing.T) {
 	if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v; expected 0600", info.Mode(), err)
 	}
-	// What a write that was cut short leaves is tidied away.
+	// Tidy removes the draft of an interrupted write.
 	if err := os.WriteFile(filepath.Join(root, draft(a.Path)), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestFileRefuses(t *testing.T) {
 			t.Errorf("%s was written", a)
 		}
 	}
-	// A link, and bytes that are no text, are left alone.
+	// A link and a file that is not text are left alone.
 	if err := os.Symlink("/elsewhere/x", filepath.Join(root, "etc/sysctl.d/90-mpps.conf")); err != nil {
 		t.Fatal(err)
 	}

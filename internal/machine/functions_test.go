@@ -12,8 +12,7 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// bigCards makes a tree of /sys with so many physical functions, each with so many virtual ones that have interfaces of
-// four queues on the host.
+// bigCards returns a tree of /sys with some PFs, each with some VFs that have interfaces with four queues on the host.
 func bigCards(t testing.TB, pfs, vfs int) string {
 	t.Helper()
 	root := t.TempDir()
@@ -64,7 +63,7 @@ func bigCards(t testing.TB, pfs, vfs int) string {
 	return root
 }
 
-// Files of a thousand functions with interfaces are read within bounds, also of a recorded tree, where each name is
+// The files of a thousand VFs with interfaces are read within limits, also in a recorded tree, where each name is
 // resolved element by element.
 func TestFunctionsOfManyCards(t *testing.T) {
 	m, err := Open(bigCards(t, 8, 127))
@@ -88,7 +87,7 @@ func TestFunctionsOfManyCards(t *testing.T) {
 	}
 }
 
-// The same files with bare system calls, as those of the live machine are read.
+// The same files read with bare system calls, as on the live machine.
 func BenchmarkFunctionsOf8x127VFs(b *testing.B) {
 	m, err := Open(bigCards(b, 8, 127))
 	if err != nil {

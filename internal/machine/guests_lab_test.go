@@ -15,8 +15,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// labGuest has a vhost NIC of two queues, an e1000, a vhost NIC of one queue and a virtio NIC without vhost. It has
-// nothing to boot: QEMU makes threads and taps all the same.
+// labGuest has a vhost NIC with two queues, an e1000, a vhost NIC with one queue and a virtio NIC without vhost. It has
+// nothing to boot: QEMU creates threads and taps all the same.
 const labGuest = `<domain type='kvm'>
   <name>guests of lab</name>
   <memory unit='MiB'>64</memory>
@@ -127,7 +127,7 @@ func TestGuestsOfTheLab(t *testing.T) {
 	}
 }
 
-// TestValuesOfGuestsOfTheLab writes, puts back, starts the guest again, and finds the host as it was.
+// TestValuesOfGuestsOfTheLab writes values, restores them, restarts the guest, and finds the host as it was.
 func TestValuesOfGuestsOfTheLab(t *testing.T) {
 	if !inLab(t) {
 		return

@@ -19,7 +19,7 @@ func live(t *testing.T) *Machine {
 	return m
 }
 
-// tree writes a machine of a few files, for cases that no recording has.
+// tree returns a machine with a few files, for cases without a recording.
 func lines(tb testing.TB, files map[string]string) *Machine {
 	tb.Helper()
 	root := tb.TempDir()
@@ -38,8 +38,8 @@ func lines(tb testing.TB, files map[string]string) *Machine {
 	return m
 }
 
-// recorded makes a tree of files and opens it as a recorded machine. "-> target" is a symbolic link, a name that ends
-// in a slash is a directory.
+// recorded writes files and opens them as a recorded machine. A text "-> target" makes a symbolic link, a name that
+// ends in a slash a directory.
 func recorded(t testing.TB, files map[string]string) *Machine {
 	t.Helper()
 	root := t.TempDir()

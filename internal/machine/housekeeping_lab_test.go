@@ -12,7 +12,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// writeAndRestore sets a value, looks at it through another program, puts it back and looks again.
+// writeAndRestore sets a value, checks it with another program, restores it and checks again.
 func writeAndRestore(t *testing.T, mechanisms setting.Mechanisms, address, value, script, want string) {
 	t.Helper()
 	ctx := context.Background()
@@ -74,8 +74,8 @@ func TestHousekeepingOfTheLab(t *testing.T) {
 	} {
 		writeAndRestore(t, mechanisms, c.address, c.value, c.script, c.want)
 	}
-	// This kernel refuses to take time from the server (EBUSY) while realtime threads have a limit: rt.throttling comes
-	// first.
+	// This kernel refuses to take time from the deadline server (EBUSY) while realtime threads are throttled:
+	// rt.throttling comes first.
 	limit := strings.TrimSpace(sh(t, "sysctl -n kernel.sched_rt_runtime_us"))
 	sh(t, "sysctl -qw kernel.sched_rt_runtime_us=-1")
 	defer sh(t, "sysctl -qw kernel.sched_rt_runtime_us="+limit)

@@ -11,7 +11,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// TestKernelSwitches writes values of the running kernel, looks at the kernel's own files, and puts them back.
+// TestKernelSwitches writes values of the running kernel, checks the kernel's files, and restores them.
 func TestKernelSwitches(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")

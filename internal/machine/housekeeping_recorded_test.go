@@ -9,8 +9,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// setAndPutBack reads a value on a recorded machine, sets another, and puts the first one back. file is where it
-// stands.
+// setAndPutBack reads a value on a recorded machine, sets another, and restores the first one. file is the value's
+// file.
 func setAndPutBack(t *testing.T, m *Machine, address, value, file string) {
 	t.Helper()
 	a, err := setting.ParseAddress(address)
@@ -36,7 +36,7 @@ func setAndPutBack(t *testing.T, m *Machine, address, value, file string) {
 	}
 }
 
-// TestGovernorOfRecordedHost: no emulated processor has a clock policy. Two CPUs follow one.
+// TestGovernorOfRecordedHost: emulated processors have no cpufreq policy. Two CPUs share one here.
 func TestGovernorOfRecordedHost(t *testing.T) {
 	const cpu = "sys/devices/system/cpu/"
 	m := recorded(t, map[string]string{
@@ -55,7 +55,7 @@ func TestGovernorOfRecordedHost(t *testing.T) {
 	}
 }
 
-// TestLoadTimeParameters: what is read when a module is loaded is seen, and is said to be read-only with what to do.
+// TestLoadTimeParameters: parameters that are read when a module is loaded are read-only, with what to do.
 func TestLoadTimeParameters(t *testing.T) {
 	files := map[string]string{
 		"sys/module/kvm/parameters/kvmclock_periodic_sync": "Y\n", "sys/module/kvm_intel/parameters/ple_gap": "128\n",

@@ -12,7 +12,7 @@ func TestProcessBegan(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	// This test's own process began a moment ago; btime has whole seconds.
+	// This test's process started a moment ago; btime is in whole seconds.
 	if began := m.ProcessBegan(os.Getpid()); time.Since(began) > 10*time.Minute || time.Until(began) > 2*time.Second {
 		t.Errorf("this process began %v ago", time.Since(began))
 	}

@@ -16,8 +16,8 @@ import (
 	"mpps/internal/machine/libvirt"
 )
 
-// thisMachine is an agent that runs programs here, as the agent of a guest runs them there. ended are the answers of
-// those that have ended, by number.
+// thisMachine is an agent that runs programs on this machine, as a guest's agent runs them there. ended are the results
+// of those that have ended, by PID.
 type thisMachine struct {
 	t       *testing.T
 	ended   []map[string]any
@@ -88,7 +88,7 @@ func (m *thisMachine) do(guest string, c libvirt.AgentCommand) (any, error) {
 	return nil, fmt.Errorf("error: %s has not been found", c.Execute)
 }
 
-// guestFolder is a machine with libvirt's file of a guest vm1.
+// guestFolder returns a machine with libvirt's status file of a guest vm1.
 func guestFolder(t *testing.T, status string) *Machine {
 	t.Helper()
 	dir := t.TempDir()
@@ -122,7 +122,7 @@ func statusFile(state, job, channel string) string {
 		channel + "</devices>\n  </domain>\n</domstatus>\n"
 }
 
-// fewFiles is an agent of a guest with a few files and two programs, grep and tee. Writes of some files are refused.
+// fewFiles is the agent of a guest with a few files and two programs, grep and tee. Writes of some files are refused.
 type fewFiles struct {
 	files   map[string]string
 	refuses string

@@ -18,7 +18,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// TestInsideIsReadAsAHost compares what an agent's programs tell of this machine with what is read of it directly.
+// TestInsideIsReadAsAHost reads this machine through an agent and compares the result with a direct reading.
 func TestInsideIsReadAsAHost(t *testing.T) {
 	m := guestFolder(t, statusFile("running", "", connected))
 	direct, err := Open("/")
@@ -71,7 +71,7 @@ func TestInsideIsReadAsAHost(t *testing.T) {
 	}
 }
 
-// TestChannelsUnseen: why a guest does not tell its channels is kept.
+// TestChannelsUnseen: the reason why a guest's channels are unknown is kept.
 func TestChannelsUnseen(t *testing.T) {
 	h := &facts.Host{NICs: []facts.NIC{{Name: "not-here", Driver: "virtio_net"}}}
 	addChannels(t.Context(), &thisMachine{t: t, vanish: 1, because: libvirt.ErrAgentHangs}, &facts.Guest{Name: "vm1"},
@@ -87,7 +87,7 @@ func TestChannelsUnseen(t *testing.T) {
 	}
 }
 
-// TestUnreachable: what libvirt's own file says is said without asking anybody.
+// TestUnreachable: what libvirt's status file shows is reported without asking the agent.
 func TestUnreachable(t *testing.T) {
 	for name, c := range map[string]struct {
 		status string
@@ -171,7 +171,7 @@ func TestInsideValues(t *testing.T) {
 	}
 }
 
-// TestInsideWrites writes a file through an agent, as the program there writes it.
+// TestInsideWrites writes a file through an agent, as a program in the guest does.
 func TestInsideWrites(t *testing.T) {
 	v := insideValue{guestFolder(t, statusFile("running", "", connected)), &thisMachine{t: t}}
 	for text, want := range map[string]struct {
@@ -225,7 +225,7 @@ func TestInsideWrites(t *testing.T) {
 	}
 }
 
-// TestGuestGoesAwayMidway: what had been started and was not seen to end is in doubt, unless the guest is gone.
+// TestGuestGoesAwayMidway: a program whose end was not seen is in doubt, unless the guest is gone.
 func TestGuestGoesAwayMidway(t *testing.T) {
 	m := guestFolder(t, statusFile("running", "", connected))
 	a := setting.In("vm1", setting.Of(setting.Sysctl, "kernel.nonesuch"))
@@ -249,7 +249,7 @@ func TestGuestGoesAwayMidway(t *testing.T) {
 	}
 }
 
-// TestAgentRefuses: the default of RHEL forbids programs and files.
+// TestAgentRefuses: RHEL's default forbids running programs and reading files.
 func TestAgentRefuses(t *testing.T) {
 	for answer, want := range map[string]error{
 		`{"supported_commands":[{"name":"guest-exec","enabled":true},{"name":"guest-exec-status","enabled":true}]}`:  nil,
@@ -280,7 +280,7 @@ func TestAgentFailures(t *testing.T) {
 	}
 }
 
-// TestInsideWritesTogether: all values in a few rounds, and where one is refused none.
+// TestInsideWritesTogether: all values are written in a few rounds, and none if one is refused.
 func TestInsideWritesTogether(t *testing.T) {
 	m := guestFolder(t, statusFile("running", "", connected))
 	var all []setting.Assignment

@@ -10,7 +10,7 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// TestInsideTreeDoesNotTrust: a guest that lies about its files leads nowhere.
+// TestInsideTreeDoesNotTrust: files that a malicious guest reports do not lead out of the tree.
 func TestInsideTreeDoesNotTrust(t *testing.T) {
 	for name, lie := range map[string]func(*insideTree) error{
 		"a file elsewhere": func(t *insideTree) error { return t.addFiles("/etc/passwd:root\n") },

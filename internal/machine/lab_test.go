@@ -13,8 +13,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(labtest.Main(m)) }
 
-// inLab runs the test that calls it once more inside the emulated KVM host, whose NICs have real drivers: this test
-// program is put there. It returns true there and false, after the outcome is known, here.
+// inLab runs the calling test again in the emulated KVM host, whose NICs have real drivers, with a copy of this test
+// binary. It returns true there, and here false once that run has passed.
 func inLab(t *testing.T) bool {
 	t.Helper()
 	const mark = "MPPS_TEST_IN_LAB"

@@ -24,8 +24,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// twoSpaces makes two named network namespaces with a veth pair between them: v0 with 198.18.0.1 in the first, v1 with
-// 198.18.0.2 in the second.
+// twoSpaces creates two named network namespaces with a veth pair between them: v0 with 198.18.0.1 in the first, v1
+// with 198.18.0.2 in the second.
 func twoSpaces(t *testing.T) (first, second string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -82,7 +82,7 @@ func loadDevice(t *testing.T, l *facts.Load, netns, name string) facts.DeviceLoa
 	return facts.DeviceLoad{}
 }
 
-// TestLoadOfSpaces floods a socket that nobody reads through a queue discipline that limits the rate.
+// TestLoadOfSpaces floods a socket that nobody reads through a qdisc with a rate limit.
 func TestLoadOfSpaces(t *testing.T) {
 	m := liveMachine(t)
 	h := hostOf(t, m)
@@ -142,7 +142,7 @@ func TestLoadOfSpaces(t *testing.T) {
 	}
 }
 
-// TestLoadOfNothing has a closed port, and devices that nothing passes, watched twice in a row.
+// TestLoadOfNothing has a closed port and idle devices, watched twice in a row.
 func TestLoadOfNothing(t *testing.T) {
 	m := liveMachine(t)
 	h := hostOf(t, m)
@@ -168,7 +168,7 @@ func TestLoadOfNothing(t *testing.T) {
 	}
 }
 
-// TestLoadOfQuota has a process spin in a group that may use a fifth of a CPU.
+// TestLoadOfQuota has a busy process in a group that may use a fifth of a CPU.
 func TestLoadOfQuota(t *testing.T) {
 	m := liveMachine(t)
 	if os.Geteuid() != 0 {
@@ -212,7 +212,7 @@ func TestLoadOfQuota(t *testing.T) {
 	}
 }
 
-// TestLoadOfPacketSocket has a socket of AF_PACKET that nobody reads.
+// TestLoadOfPacketSocket has an AF_PACKET socket that nobody reads.
 func TestLoadOfPacketSocket(t *testing.T) {
 	m := liveMachine(t)
 	first, second := twoSpaces(t)
@@ -303,12 +303,12 @@ func TestLoadByTracepoints(t *testing.T) {
 	}
 }
 
-// alike reports whether two counts of the same are, by a part that two looks at different times leave.
+// alike reports whether two counts are equal within the difference that two readings at different times allow.
 func alike(a, b uint64) bool {
 	return float64(a) > 0.5*float64(b) && float64(a) < 2*float64(b) && b > 100
 }
 
-// TestLoadCost watches a machine that does what it does, and asks the kernel what this process used.
+// TestLoadCost watches this machine and compares the cost with the kernel's CPU time of this process.
 func TestLoadCost(t *testing.T) {
 	m := liveMachine(t)
 	h := hostOf(t, m)

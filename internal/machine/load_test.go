@@ -70,7 +70,7 @@ func TestGroupsOfThreads(t *testing.T) {
 	}
 }
 
-// loadTree is a recorded machine with files.
+// loadTree returns a recorded machine with files.
 func loadTree(t *testing.T, files map[string]string) *Machine {
 	t.Helper()
 	root := t.TempDir()
@@ -91,7 +91,7 @@ func loadTree(t *testing.T, files map[string]string) *Machine {
 	return m
 }
 
-// TestLimits has a vCPU in a group of its own without a limit, below a guest's group that has one.
+// TestLimits has a vCPU in its own group without a limit, below a guest's group with one.
 func TestLimits(t *testing.T) {
 	m := loadTree(t, map[string]string{
 		"sys/fs/cgroup/cgroup.controllers":                           "cpu\n",
@@ -123,7 +123,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestHaltPolling has two vCPUs, of which one was outside of its guest three times as long as the other.
+// TestHaltPolling has two vCPUs, one of which was outside its guest three times as long as the other.
 func TestHaltPolling(t *testing.T) {
 	threads := []facts.ThreadLoad{
 		{PID: 7, TID: 8, Role: "vcpu", Ran: 0.9}, {PID: 7, TID: 9, Role: "vcpu", Ran: 0.05},
@@ -142,7 +142,7 @@ func TestHaltPolling(t *testing.T) {
 	}
 }
 
-// TestPollingNotCounted: what KVM does not count of a guest, or nobody may read, is said, and not taken for none.
+// TestPollingNotCounted: polling that KVM does not count, or that cannot be read, is reported and not taken for zero.
 func TestPollingNotCounted(t *testing.T) {
 	files := map[string]string{"sys/kernel/debug/kvm/7-12/exits": "40\n",
 		"sys/kernel/debug/kvm/7-12/halt_successful_poll": "3\n"}
@@ -167,7 +167,7 @@ func TestPollingNotCounted(t *testing.T) {
 	}
 }
 
-// TestQdiscsMadeAnew: counters of 32 bits wrap; those that fell were set to 0 in between.
+// TestQdiscsMadeAnew: 32-bit counters wrap; those that fell were reset.
 func TestQdiscsMadeAnew(t *testing.T) {
 	const key = "0:1 8001:"
 	between := func(before, after qdiscLook) facts.QdiscLoad {
@@ -222,7 +222,7 @@ func TestQueuesOfInterrupts(t *testing.T) {
 	}
 }
 
-// TestLoadOfRecorded says that a recorded tree stands still, and makes no list null.
+// TestLoadOfRecorded: a recorded tree reports that nothing changes in it, and no list is null.
 func TestLoadOfRecorded(t *testing.T) {
 	m := loadTree(t, map[string]string{"proc/stat": "cpu 1 2 3 4\n"})
 	l := m.Load(context.Background(), &facts.Host{Topology: facts.Topology{Online: setting.CPUs(0)}}, LoadOptions{})
@@ -231,7 +231,7 @@ func TestLoadOfRecorded(t *testing.T) {
 	}
 }
 
-// TestLoadInside asks an agent that answers with the counters of this machine, then one that no longer does.
+// TestLoadInside uses an agent that returns this machine's counters, then one that no longer replies.
 func TestLoadInside(t *testing.T) {
 	agent := &thisMachine{t: t}
 	h := &facts.Host{Guests: []facts.Guest{{Name: "vm1", Managed: true, State: "running"},

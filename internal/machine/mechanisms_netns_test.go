@@ -13,8 +13,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// TestSettingsAreWrittenAndRestored writes each kind of value on real kernel objects, looks at it with another tool
-// than ours, and writes the old value back.
+// TestSettingsAreWrittenAndRestored writes each kind of value on real kernel objects, checks it with another tool, and
+// restores the old value.
 func TestSettingsAreWrittenAndRestored(t *testing.T) {
 	if !treetest.InNamespace(t) {
 		return
@@ -93,7 +93,7 @@ func TestSettingsAreWrittenAndRestored(t *testing.T) {
 	}
 }
 
-// TestRefusalsLeaveTheMachineAsItWas asks for what the kernel does not grant.
+// TestRefusalsLeaveTheMachineAsItWas writes what the kernel refuses.
 func TestRefusalsLeaveTheMachineAsItWas(t *testing.T) {
 	if !treetest.InNamespace(t) {
 		return
@@ -122,7 +122,7 @@ func TestRefusalsLeaveTheMachineAsItWas(t *testing.T) {
 			t.Errorf("%s: %s (%s), want %s", a, r, r.Why, want)
 		}
 	}
-	// Segmentation needs scatter-gather: with that off it cannot be had, and must not wait to come true by itself.
+	// Segmentation needs scatter-gather: without it the request fails, and must not be granted later on its own.
 	gather := setting.Of(setting.NICFeature, "v0", "tx-scatter-gather")
 	segment := setting.Of(setting.NICFeature, "v0", "tx-generic-segmentation")
 	if err := mechanisms.Write(ctx, segment, setting.Value("off")); err != nil {
@@ -164,7 +164,7 @@ func TestRefusalsLeaveTheMachineAsItWas(t *testing.T) {
 	}
 }
 
-// TestRuleIsAddedAndRemovedExactly puts the rule in front of an accounting rule and takes it away again.
+// TestRuleIsAddedAndRemovedExactly inserts the rule before an accounting rule and removes it again.
 func TestRuleIsAddedAndRemovedExactly(t *testing.T) {
 	if !treetest.InNamespace(t) {
 		return
@@ -235,7 +235,7 @@ func TestRuleIsAddedAndRemovedExactly(t *testing.T) {
 	}
 }
 
-// withoutComments drops the lines with times that iptables-save prints.
+// withoutComments removes the lines with times that iptables-save prints.
 func withoutComments(save string) string {
 	var kept strings.Builder
 	for line := range strings.Lines(save) {

@@ -22,7 +22,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// sh runs programs of the lab host, whose answers ours are compared with.
+// sh runs programs in the lab host, to compare their output with ours.
 func sh(t *testing.T, script string) string {
 	t.Helper()
 	out, err := exec.Command("sh", "-c", script).CombinedOutput()
@@ -32,7 +32,7 @@ func sh(t *testing.T, script string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// takeStock reads the network half of the machine.
+// takeStock reads the machine's network facts.
 func takeStock(t *testing.T, m *Machine) *facts.Host {
 	t.Helper()
 	h := &facts.Host{}
@@ -41,7 +41,7 @@ func takeStock(t *testing.T, m *Machine) *facts.Host {
 	return h
 }
 
-// byMAC finds a NIC; the lab does not promise names.
+// byMAC finds a NIC by MAC address; the lab does not guarantee names.
 func byMAC(t *testing.T, h *facts.Host, mac string) facts.NIC {
 	t.Helper()
 	for _, n := range h.NICs {
@@ -53,7 +53,7 @@ func byMAC(t *testing.T, h *facts.Host, mac string) facts.NIC {
 	return facts.NIC{}
 }
 
-// shown is a number behind a label in ethtool's text, in its nth occurrence.
+// shown returns the number after the nth occurrence of a label in ethtool's output.
 func shown(t *testing.T, nth int, label, args string) string {
 	t.Helper()
 	return sh(t, fmt.Sprintf(`ethtool %s | awk -F: '{gsub(/^[ \t]+|[ \t]+$/,"",$1)} $1=="%s"{gsub(/[ \t]/,"",$2); if(n++==%d) print $2}'`, args, label, nth))
@@ -203,8 +203,8 @@ func TestDriverSettingsAreWrittenAndRestored(t *testing.T) {
 	}
 }
 
-// TestInterruptIsFoundAfterRenumbering places an interrupt, lets the driver ask for its vectors again, and finds it
-// again.
+// TestInterruptIsFoundAfterRenumbering places an interrupt, makes the driver request its vectors again, and finds the
+// interrupt again.
 func TestInterruptIsFoundAfterRenumbering(t *testing.T) {
 	labtest.Long(t)
 	if !inLab(t) {
@@ -364,8 +364,7 @@ func TestOverlaysAndRulesAreSeen(t *testing.T) {
 	bridgeRulesGoAndComeBack(t, m)
 }
 
-// bridgeRulesGoAndComeBack empties the rules of ebtables-legacy and puts them back, looked at through ebtables-legacy
-// itself.
+// bridgeRulesGoAndComeBack flushes the rules of ebtables-legacy and restores them, checked with ebtables-legacy.
 func bridgeRulesGoAndComeBack(t *testing.T, m *Machine) {
 	sh(t, "ebtables-legacy -N mine; ebtables-legacy -P mine RETURN; ebtables-legacy -A FORWARD -j mine; "+
 		"ebtables-legacy -A mine -i vnet7 --log-level info --log-prefix 'two  words' -j CONTINUE")

@@ -17,7 +17,7 @@ import (
 	"mpps/internal/machine/libvirt"
 )
 
-// slowAgent is an agent whose programs run here, beside the questions, as those of a guest do.
+// slowAgent is an agent whose programs run on this machine, in parallel to its replies, as a guest's do.
 type slowAgent struct {
 	lock  sync.Mutex
 	cmds  map[int64]*slowProgram
@@ -82,7 +82,7 @@ func (s *slowAgent) Ask(_ context.Context, _ string, commands ...libvirt.AgentCo
 	return answers, errors.Join(errs...)
 }
 
-// trapping prints on SIGINT what it has, as cyclictest does.
+// trapping prints its results on SIGINT, as cyclictest does.
 var trapping = []string{"sh", "-c", "trap 'echo so far; exit 0' INT; i=0; while [ $i -lt 300 ]; do sleep 0.1; " +
 	"i=$((i+1)); done"}
 
@@ -99,7 +99,7 @@ func toolPlaces(t *testing.T) map[string]*Place {
 	return map[string]*Place{"here": here, "guest": {"vm1", &slowAgent{}}}
 }
 
-// TestPlaceRun: what a program says and how it ends, here as in a guest.
+// TestPlaceRun: a program's output and exit code, here and in a guest.
 func TestPlaceRun(t *testing.T) {
 	for name, p := range toolPlaces(t) {
 		e, err := p.Run(t.Context(), 200*time.Millisecond, "sh", "-c", "sleep 0.2; echo said; echo wrong >&2; exit 3")
@@ -120,7 +120,7 @@ func TestPlaceRun(t *testing.T) {
 	}
 }
 
-// TestPlaceInterrupted: a program is interrupted with us, and what it still says is kept.
+// TestPlaceInterrupted: a program is interrupted with us, and what it prints then is kept.
 func TestPlaceInterrupted(t *testing.T) {
 	for name, p := range toolPlaces(t) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // the shell must have set its trap
@@ -136,7 +136,7 @@ func TestPlaceInterrupted(t *testing.T) {
 	}
 }
 
-// TestPlaceChildren: what a program has started ends with it, and what it says without end is not kept.
+// TestPlaceChildren: a program's children end with it, and endless output is not kept.
 func TestPlaceChildren(t *testing.T) {
 	here := toolPlaces(t)["here"]
 	ctx, cancel := context.WithCancel(t.Context())
@@ -173,7 +173,7 @@ func TestPlaceChildren(t *testing.T) {
 	}
 }
 
-// TestPlaceMute: an agent that falls silent while a program runs is an error, not a wait without end.
+// TestPlaceMute: an agent that stops replying while a program runs is an error, not an endless wait.
 func TestPlaceMute(t *testing.T) {
 	a := &slowAgent{}
 	p := &Place{guest: "vm1", agents: a}

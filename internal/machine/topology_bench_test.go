@@ -2,7 +2,7 @@ package machine
 
 import "testing"
 
-// BenchmarkInventory takes stock of the machine that it runs on: mpps inspect is to take less than 100 ms.
+// BenchmarkInventory reads all facts of this machine: mpps inspect must take less than 100 ms.
 func BenchmarkInventory(b *testing.B) {
 	m, err := Open("/")
 	if err != nil {

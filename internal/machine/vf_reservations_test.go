@@ -11,8 +11,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// A reservation is written like any other file, and its folder with it; what is no reservation is named and not taken
-// for one.
+// A reservation is written like any other file, and its folder with it; a malformed one is reported and not taken for
+// one.
 func TestReservations(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "var/lib"), 0o755); err != nil {

@@ -8,7 +8,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// TestWritable: what Writable says of a kind is what a write of it then does.
+// TestWritable: what Writable returns for a kind agrees with what a write of it does.
 func TestWritable(t *testing.T) {
 	m := recorded(t, map[string]string{
 		"proc/sys/net/core/dev_weight": "64\n", "sys/module/kvm/parameters/halt_poll_ns": "200000\n",

@@ -7,8 +7,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// TestPuttingBackCutShort: the machine stops while arguments are put back. Putting them back again leaves every file as
-// it was before they were first changed.
+// TestPuttingBackCutShort stops the machine while arguments are restored. Restoring them again leaves every file as it
+// was before the first change.
 func TestPuttingBackCutShort(t *testing.T) {
 	for _, name := range []string{"debian12", "rhel9", "rhel8", "el7", "el7-uefi", "systemd-boot"} {
 		for _, dies := range []string{"before", "first", "behind"} {
@@ -47,8 +47,7 @@ func TestPuttingBackCutShort(t *testing.T) {
 	}
 }
 
-// TestDefaultKernelPuttingBackCutShort: the same for the kernel that is booted by default, where GRUB's menu is remade
-// for it.
+// TestDefaultKernelPuttingBackCutShort does the same for the default kernel, for which GRUB's menu is regenerated.
 func TestDefaultKernelPuttingBackCutShort(t *testing.T) {
 	for _, dies := range []string{"before", "first", "behind"} {
 		t.Run(dies, func(t *testing.T) {
@@ -77,7 +76,7 @@ func TestDefaultKernelPuttingBackCutShort(t *testing.T) {
 	}
 }
 
-// untilItStops runs what the machine does not live to see the end of.
+// untilItStops runs f until the machine stops.
 func untilItStops(t *testing.T, run func() error) {
 	t.Helper()
 	defer func() {

@@ -14,7 +14,7 @@ import (
 
 var defaultKernel = setting.Of(setting.BootKernel, "default")
 
-// TestDefaultKernel chooses another kernel with each boot loader, and the one from before again: every file is as it
+// TestDefaultKernel sets another default kernel with each boot loader, and then the former one: every file is as it
 // was.
 func TestDefaultKernel(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -65,7 +65,7 @@ func TestDefaultKernel(t *testing.T) {
 			if left := differences(before, contents(t, m)); len(left) > 0 {
 				t.Errorf("not as it was: %v", left)
 			}
-			// Beside arguments, put back in either order.
+			// Together with arguments, restored in either order.
 			for _, argumentFirst := range []bool{true, false} {
 				a := setting.Of(setting.KernelArg, "iommu")
 				argument := k.kernelArg.Read(t.Context(), a)
@@ -100,7 +100,7 @@ func TestDefaultKernel(t *testing.T) {
 	}
 }
 
-// TestDefaultKernelForms: what the files may hold beside the common case.
+// TestDefaultKernelForms covers less common contents of the files.
 func TestDefaultKernelForms(t *testing.T) {
 	const newer, older = "6.12.48+deb13-amd64", "6.12.43+deb13-amd64"
 	for name, c := range map[string]struct {
@@ -152,7 +152,7 @@ func TestDefaultKernelForms(t *testing.T) {
 	}
 }
 
-// TestDefaultKernelRefused: what fails leaves every file as it was.
+// TestDefaultKernelRefused: a failed change leaves every file as it was.
 func TestDefaultKernelRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		tree, to, why string
@@ -208,8 +208,8 @@ func efiDefault(m *tree.Tree, _ *standIn) error {
 	return os.WriteFile(name, []byte("\x07\x00\x00\x00*\x00\x00\x00"), 0o644)
 }
 
-// TestDefaultKernelCutShort: the machine stops while a default is chosen. Writing the one from before, or where nothing
-// was written yet tidying up, brings every file back.
+// TestDefaultKernelCutShort stops the machine while a default is set. Writing the former one or, if nothing was written
+// yet, tidying up restores every file.
 func TestDefaultKernelCutShort(t *testing.T) {
 	for name, file := range map[string]string{"rhel9": "boot/grub2/grubenv", "systemd-boot": "efi/loader/loader.conf"} {
 		t.Run(name, func(t *testing.T) {
@@ -263,8 +263,8 @@ func TestDefaultKernelCutShort(t *testing.T) {
 	}
 }
 
-// TestDefaultKernelByItsName: where the newest kernel is chosen, its own entry is, and not the first of the menu, which
-// is that of whichever kernel is the newest tomorrow.
+// TestDefaultKernelByItsName: for the newest kernel, its own entry is chosen and not the first of the menu, which boots
+// whichever kernel is the newest tomorrow.
 func TestDefaultKernelByItsName(t *testing.T) {
 	m := bootTree(t, "debian12")
 	stand := &standIn{t: t, m: m}

@@ -16,7 +16,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// bootTree copies a recorded machine's boot loader files to where they may be changed.
+// bootTree copies a recorded machine's boot loader files so that they can be changed.
 func bootTree(t *testing.T, name string) *tree.Tree {
 	t.Helper()
 	root := t.TempDir()
@@ -34,7 +34,7 @@ func bootTree(t *testing.T, name string) *tree.Tree {
 	return m
 }
 
-// contents are all files below a root.
+// contents returns all files below a root.
 func contents(t *testing.T, m *tree.Tree) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -130,8 +130,8 @@ func TestReadBootLoaders(t *testing.T) {
 	}
 }
 
-// TestKernelArguments changes arguments with each boot loader, sees that nothing else moved, and puts all of them back:
-// every file is as it was, and nothing is left.
+// TestKernelArguments changes arguments with each boot loader, checks that nothing else changed, and restores all of
+// them: every file is as it was, and nothing is left.
 func TestKernelArguments(t *testing.T) {
 	type change struct {
 		argument string
@@ -216,7 +216,7 @@ func next(t *testing.T, m *tree.Tree) setting.CommandLine {
 	return e.commandLine()
 }
 
-// TestRefusedArguments: what fails on the way leaves every file as it was.
+// TestRefusedArguments: a failed change leaves every file as it was.
 func TestRefusedArguments(t *testing.T) {
 	boom := errors.New("no space left")
 	for name, c := range map[string]struct {
@@ -258,7 +258,7 @@ func TestRefusedArguments(t *testing.T) {
 	}
 }
 
-// TestSomebodyElseChangedIt: what an administrator did to the files since is not undone with ours.
+// TestSomebodyElseChangedIt: restoring keeps what an administrator has changed in the files since.
 func TestSomebodyElseChangedIt(t *testing.T) {
 	m := bootTree(t, "systemd-boot")
 	k := kernelArg{m: m}

@@ -14,7 +14,7 @@ import (
 	"mpps/internal/machine/tree"
 )
 
-// standIn plays the boot loader's programs in a tree.
+// standIn replaces the boot loader's programs in a tree.
 type standIn struct {
 	t     *testing.T
 	m     *tree.Tree
@@ -24,7 +24,7 @@ type standIn struct {
 	dies  string // the machine stops: "before" a program, "behind" it, or after its "first" file
 }
 
-// stops is what a stand-in panics with where the machine stops.
+// stops is the panic of a stand-in when the machine stops.
 type stops struct{}
 
 func (s *standIn) run(_ context.Context, program string, args ...string) error {
@@ -45,7 +45,7 @@ func (s *standIn) run(_ context.Context, program string, args ...string) error {
 	return fmt.Errorf("%s: not played", program)
 }
 
-// mkconfig reads the files of /etc/default as grub-mkconfig does, with the shell, and fills in the linux lines as
+// mkconfig reads the files of /etc/default as grub-mkconfig does, with the shell, and writes the linux lines as
 // /etc/grub.d/10_linux does.
 func (s *standIn) mkconfig(to string) error {
 	const script = `set -e

@@ -12,7 +12,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// TestArgumentsTogether: several arguments take one run of a program, also on the way back.
+// TestArgumentsTogether: several arguments take one run of a program, also when they are restored.
 func TestArgumentsTogether(t *testing.T) {
 	for name, runs := range map[string][]string{
 		"debian12":     {"grub-mkconfig -o /boot/grub/.grub.cfg.mpps"},
@@ -53,7 +53,7 @@ func TestArgumentsTogether(t *testing.T) {
 	}
 }
 
-// together are three changes, and what puts them back.
+// together returns three changes and their reverse.
 func together(t *testing.T, k kernelArg) (forth, back []setting.Assignment) {
 	t.Helper()
 	for _, c := range []struct {
@@ -68,8 +68,8 @@ func together(t *testing.T, k kernelArg) (forth, back []setting.Assignment) {
 	return forth, back
 }
 
-// TestArgumentsCutShort: the machine stops while arguments are changed. What the next boot gets is then not told from
-// one file alone, and writing what was there before brings every file back, in one go or one by one.
+// TestArgumentsCutShort stops the machine while arguments are changed. Then one file alone does not show what the next
+// boot gets, and writing the former values restores every file, in one go or one by one.
 func TestArgumentsCutShort(t *testing.T) {
 	for _, name := range []string{"debian12", "rhel9", "rhel8", "el7", "el7-uefi", "systemd-boot"} {
 		for _, dies := range []string{"before", "first", "behind", "emptied"} {
@@ -149,7 +149,7 @@ func TestArgumentsCutShort(t *testing.T) {
 	}
 }
 
-// cutEntries writes as writeEntries does, and stops.
+// cutEntries writes as writeEntries does, and stops midway.
 func cutEntries(t *testing.T, m *tree.Tree, all []setting.Assignment, dies string) {
 	t.Helper()
 	var names []string

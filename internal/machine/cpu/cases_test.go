@@ -16,7 +16,7 @@ import (
 // files are the files of a made-up machine.
 type files map[string]string
 
-// plus is the files with some changed or added; an empty text takes one out.
+// plus returns the files with some changed or added; an empty text removes one.
 func (f files) plus(others files) files {
 	all := maps.Clone(f)
 	for name, text := range others {
@@ -29,7 +29,7 @@ func (f files) plus(others files) files {
 	return all
 }
 
-// cpuFiles describes one CPU to sysfs: the members of its core and package, and their numbers.
+// cpuFiles returns one CPU's files in sysfs: the members of its core and package, and their numbers.
 func cpuFiles(id, core, pkg int, coreCPUs, pkgCPUs string) files {
 	at := fmt.Sprintf("sys/devices/system/cpu/cpu%d/topology/", id)
 	return files{
@@ -38,7 +38,7 @@ func cpuFiles(id, core, pkg int, coreCPUs, pkgCPUs string) files {
 	}
 }
 
-// fourCPUs is two packages of two cores each, CPUs 0–1 and 2–3, one NUMA node to a package.
+// fourCPUs returns two packages of two cores each, CPUs 0–1 and 2–3, with one NUMA node per package.
 func fourCPUs() files {
 	all := files{
 		"sys/devices/system/cpu/online": "0-3", "sys/devices/system/node/online": "0-1",
@@ -345,8 +345,8 @@ func TestDistancesOfKeptNodes(t *testing.T) {
 	}
 }
 
-// TestSuspectIsBounded: a tree that holds nonsense in every file does not make an answer as long as itself.
-// mostSuspect is how many suspect files are reported at most.
+// TestSuspectIsBounded: a tree with garbage in every file does not make the result as long as the tree. mostSuspect is
+// the most suspect files that may be reported.
 const mostSuspect = 64
 
 func TestSuspectIsBounded(t *testing.T) {
@@ -362,8 +362,8 @@ func TestSuspectIsBounded(t *testing.T) {
 	}
 }
 
-// TestComputeUnits: AMD's family 15h has two cores to a compute unit, which the kernel lists as siblings with core
-// numbers of their own; other processors' siblings are threads.
+// TestComputeUnits: AMD's family 15h has two cores per compute unit, which the kernel lists as siblings with different
+// core numbers; other processors' siblings are threads.
 func TestComputeUnits(t *testing.T) {
 	const cpu = "sys/devices/system/cpu/"
 	f := fourCPUs().plus(files{

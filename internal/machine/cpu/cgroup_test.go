@@ -11,7 +11,7 @@ import (
 
 const scope = `machine.slice/machine-qemu\x2d1\x2drt1.scope`
 
-// cpusetTree is a tree of groups, with the files of version 2 or of version 1.
+// cpusetTree returns a tree of groups with the files of cgroup v2 or v1.
 func cpusetTree(v2 bool, groups map[string]string) map[string]string {
 	files := map[string]string{}
 	for name, cpus := range groups {

@@ -46,7 +46,7 @@ func TestPower(t *testing.T) {
 	}
 }
 
-// TestPowerOfRecordedTree: each CPU's cpufreq is a link to the policy that it follows.
+// TestPowerOfRecordedTree: each CPU's cpufreq is a link to its policy.
 func TestPowerOfRecordedTree(t *testing.T) {
 	const cpu = "sys/devices/system/cpu/"
 	m := treetest.Lines(t, files{cpu + "cpufreq/policy0/scaling_driver": "acpi-cpufreq", cpu +

@@ -22,7 +22,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// oracle is what lstopo says of a machine.
+// oracle is lstopo's result for a machine.
 type oracle struct {
 	counts  facts.Counts
 	missing mask // CPUs that are not represented
@@ -34,7 +34,7 @@ type oracleNode struct {
 	memory string // as lstopo prints it
 }
 
-// TestTopologyAgreesWithLstopo takes stock of every recorded machine and compares it with lstopo's answer.
+// TestTopologyAgreesWithLstopo reads every recorded machine and compares the result with lstopo's.
 func TestTopologyAgreesWithLstopo(t *testing.T) {
 	folder := treetest.Corpus(t, "topology")
 	archives, err := filepath.Glob(filepath.Join(folder, "*.tar.bz2"))
@@ -253,7 +253,7 @@ func parseXML(t *testing.T, text []byte) oracle {
 	return want
 }
 
-// hwlocMask reads hwloc's form of a set: groups of 32 bits, each with 0x in front ("0x0000ffff,0xffffffff").
+// hwlocMask reads hwloc's set format: groups of 32 bits, each with a leading 0x ("0x0000ffff,0xffffffff").
 func hwlocMask(t *testing.T, text string) mask {
 	t.Helper()
 	m, err := parseMask(strings.ReplaceAll(text, "0x", ""))
@@ -263,7 +263,7 @@ func hwlocMask(t *testing.T, text string) mask {
 	return m
 }
 
-// lstopoSize is a size as lstopo rounds and prints it.
+// lstopoSize returns a size as lstopo rounds and prints it.
 func lstopoSize(bytes uint64) string {
 	switch {
 	case bytes < 10<<20:
@@ -274,7 +274,7 @@ func lstopoSize(bytes uint64) string {
 	return fmt.Sprintf("%dGiB", (bytes>>29+1)>>1)
 }
 
-// aside is what recorded trees hold many files of that nobody reads here.
+// aside matches files that recorded trees have many of and that are not read here.
 var aside = regexp.MustCompile(`/(pci[^/]*|cpufreq|cpuidle|power|thermal_throttle|microcode|acpi_cppc)/`)
 
 // unpack extracts a recorded machine and returns the root of its tree.

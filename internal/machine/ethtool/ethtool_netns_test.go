@@ -11,7 +11,7 @@ import (
 	"mpps/internal/machine/tree/treetest"
 )
 
-// TestIoctlSpeaksAsNetlinkDoes compares the two ways to ask a driver, and writes by the older one.
+// TestIoctlSpeaksAsNetlinkDoes compares the two interfaces to a driver, and writes with the ioctl.
 func TestIoctlSpeaksAsNetlinkDoes(t *testing.T) {
 	if !treetest.InNamespace(t) {
 		return

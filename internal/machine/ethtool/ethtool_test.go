@@ -45,7 +45,7 @@ func TestCoalesceTellsOnlyWhatTheDriverHas(t *testing.T) {
 	}
 }
 
-// TestGroupsKeepTheKernelsOrder pins attribute numbers to names: both interfaces rest on the order of the lists.
+// TestGroupsKeepTheKernelsOrder pins attribute numbers to names: both interfaces depend on the order of the lists.
 func TestGroupsKeepTheKernelsOrder(t *testing.T) {
 	for _, c := range []struct {
 		g     group

@@ -38,7 +38,7 @@ func TestInterruptRows(t *testing.T) {
 	}
 }
 
-// TestInterruptsOfRecordedHosts compares with what the recording project's own tool made of these files.
+// TestInterruptsOfRecordedHosts compares the result with that of the recording project's own tool.
 func TestInterruptsOfRecordedHosts(t *testing.T) {
 	folder := treetest.Corpus(t, "hosts")
 	for _, c := range []struct {

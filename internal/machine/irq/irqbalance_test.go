@@ -7,8 +7,8 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// TestIRQBalance reads how irqbalance is set up from the environment of the one that runs, or from the files of its
-// unit.
+// TestIRQBalance reads irqbalance's configuration from the environment of the running process, or from its unit's
+// files.
 func TestIRQBalance(t *testing.T) {
 	running := map[string]string{"proc/900/comm": "irqbalance\n"}
 	for name, c := range map[string]struct {

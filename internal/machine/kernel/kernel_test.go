@@ -88,8 +88,8 @@ func TestKVM(t *testing.T) {
 	}
 }
 
-// TestRealtimeGroupsOfKernel: whether control groups have shares of realtime, from the file of version 1, from the
-// configuration wherever it was left, and from the switch of newer kernels.
+// TestRealtimeGroupsOfKernel: whether cgroups have realtime budgets, from the file of cgroup v1, from the kernel
+// configuration in any of its places, and from the switch of newer kernels.
 func TestRealtimeGroupsOfKernel(t *testing.T) {
 	const with, without = "CONFIG_CGROUPS=y\nCONFIG_RT_GROUP_SCHED=y\n", "CONFIG_CGROUPS=y\n# CONFIG_RT_GROUP_SCHED " +
 		"is not set\n"

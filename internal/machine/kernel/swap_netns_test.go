@@ -14,7 +14,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// TestSwapFile switches a swap file on with a priority and off again.
+// TestSwapFile turns a swap file on with a priority and off again.
 func TestSwapFile(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")

@@ -14,7 +14,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// tc runs a command of which a word may hold a blank, written as an underscore.
+// tc runs a tc command; an underscore in a word is a blank.
 func tc(t *testing.T, command string) error {
 	t.Helper()
 	words := strings.Fields(command)
@@ -28,12 +28,12 @@ func tc(t *testing.T, command string) error {
 	return err
 }
 
-// sayOK is a filter that answers "ok" to each frame.
+// sayOK is a filter that returns "ok" for each frame.
 const sayOK = " bpf da bytecode 1,6_0_0_0"
 
-// TestFilterInFront: of filters at the NIC that of mpps runs first, whatever pref the others have and whenever they
-// come. One that would run before it is refused with its reason, and where one came later the NIC does not read as
-// steered until it is written again.
+// TestFilterInFront: mpps's filter at the NIC runs first, whatever pref the others have and whenever they are added. A
+// filter that would run before it is an error, and if one is added later the NIC does not read as steered until it is
+// written again.
 func TestFilterInFront(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -94,8 +94,8 @@ func TestFilterInFront(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestOneTap: a tap that cannot be attached is told, and the others have their lanes; one that is gone is no matter;
-// one with the queue discipline ingress, which libvirt puts there for a limit, can be attached.
+// TestOneTap: a tap that cannot be attached is reported, and the others have their lanes; a missing tap is no error;
+// one with an ingress qdisc, which libvirt adds for a limit, can be attached.
 func TestOneTap(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -169,7 +169,8 @@ func TestOneTap(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestFiltersOfAnotherVersion: filters of another version count as there, and go with those of this one or for them.
+// TestFiltersOfAnotherVersion: filters of another version count as attached, and are removed with those of this version
+// or replaced by them.
 func TestFiltersOfAnotherVersion(t *testing.T) {
 	if !inNamespace(t) {
 		return

@@ -12,8 +12,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// TestClassifiers: a classifier of somebody else's at a tap erases the lane of what it passes, also where it has no
-// class; so such a tap does not read as steered. Where it goes the lane is there again.
+// TestClassifiers: another program's classifier at a tap erases the lane of its packets, even if it sets no class, so
+// the tap does not read as steered. Without the classifier the lane is there again.
 func TestClassifiers(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -74,8 +74,8 @@ func TestClassifiers(t *testing.T) {
 	}
 }
 
-// TestClassifierBetween: a classifier at the egress of the tunnel on the way erases lanes too, and the taps behind it
-// do not read as steered.
+// TestClassifierBetween: a classifier at the egress of a tunnel on the path erases lanes too, and the taps that use the
+// tunnel do not read as steered.
 func TestClassifierBetween(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -119,8 +119,7 @@ func TestClassifierBetween(t *testing.T) {
 	})
 }
 
-// TestIngressInTheWay: where filters are used a NIC with the queue discipline ingress is refused, with the reason, and
-// stays as it is.
+// TestIngressInTheWay: when filters are used, a NIC with an ingress qdisc is refused with the reason, and not changed.
 func TestIngressInTheWay(t *testing.T) {
 	if !inNamespace(t) {
 		return

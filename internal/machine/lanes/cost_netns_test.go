@@ -8,7 +8,7 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// BenchmarkPrograms measures what the programs cost a packet, alone: a tap with a window, and the NIC.
+// BenchmarkPrograms measures the programs' cost per packet, each on its own: a tap with a window, and the NIC.
 func BenchmarkPrograms(b *testing.B) {
 	var objects lanesObjects
 	if err := loadLanesObjects(&objects, nil); err != nil {

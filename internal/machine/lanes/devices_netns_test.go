@@ -15,8 +15,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// TestVeth: a container's veth hands frames on with the number of its transmit queue, from 0, where a tap counts from
-// 1.
+// TestVeth: a container's veth passes frames on with the index of its transmit queue, from 0; a tap counts from 1.
 func TestVeth(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -71,7 +70,7 @@ func TestVeth(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestNICGone: what a NIC that is gone has left at the taps is seen, and removed.
+// TestNICGone: programs left at the taps of a NIC that is gone are found and removed.
 func TestNICGone(t *testing.T) {
 	if !inNamespace(t) {
 		return

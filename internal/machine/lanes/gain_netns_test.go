@@ -22,7 +22,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// gain is a fault with what mends it.
+// gain is a fault and its fix.
 type gain struct {
 	name   string
 	vxlan  bool
@@ -43,7 +43,7 @@ var gains = []gain{
 
 func without(p Program, _ []setting.Lane) error { return p.Remove() }
 
-// xps has each CPU send by a queue of the NIC.
+// xps makes each CPU send by a queue of the NIC.
 func xps(queue func(cpu int) int) error {
 	sets := make([][]int, nicQueues)
 	for cpu := range runtime.NumCPU() {
@@ -72,7 +72,7 @@ func noXPS() error {
 	return nil
 }
 
-// onCPU keeps the calling goroutine on a CPU (the last where there are fewer) until what it gives back is called.
+// onCPU keeps the calling goroutine on a CPU (the last if there are fewer) until the returned function is called.
 func onCPU(t *testing.T, cpu int) func() {
 	t.Helper()
 	runtime.LockOSThread()
@@ -89,7 +89,7 @@ func onCPU(t *testing.T, cpu int) func() {
 	}
 }
 
-// disciplines sets the NIC's queue disciplines.
+// disciplines sets the NIC's qdiscs.
 func disciplines(all ...string) error {
 	for _, one := range all {
 		words := strings.Fields("qdisc replace dev nic0 " + one)
@@ -100,7 +100,7 @@ func disciplines(all ...string) error {
 	return nil
 }
 
-// eachQueue is a discipline with a lock for each queue of the NIC.
+// eachQueue is a qdisc with a lock for each queue of the NIC.
 func eachQueue() []string {
 	all := []string{"root handle 1: mq"}
 	for q := range nicQueues {
@@ -109,7 +109,7 @@ func eachQueue() []string {
 	return all
 }
 
-// TestGains: what the benchmark takes turns at can be planted and mended again and again, and is what it is called.
+// TestGains: each fault of the benchmark can be planted and fixed repeatedly, and is what its name says.
 func TestGains(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -150,11 +150,9 @@ func TestGains(t *testing.T) {
 	nothingLeft(t)
 }
 
-// BenchmarkGain measures packets per second of two guests that send as fast as they can, each from a CPU of its own, in
-// turns with a fault and with it mended. The NIC has a queue discipline with a lock for each queue (mq over pfifo), as
-// a NIC has with fq_codel, and besides a lock for each ring.
-//
-//	go test -tags netns -run '^$' -bench Gain -benchtime 1x ./internal/machine/lanes
+// BenchmarkGain measures the packets per second of two guests that send as fast as they can, each from its own CPU,
+// alternately with a fault and with its fix. The NIC has a qdisc with a lock for each queue (mq over pfifo), as a NIC
+// has with fq_codel, and a lock for each ring.
 func BenchmarkGain(b *testing.B) {
 	for _, one := range gains {
 		b.Run(one.name, func(b *testing.B) {

@@ -8,15 +8,15 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// ways are the two ways in which the programs are attached.
+// ways are the two ways to attach the programs.
 func ways(t *testing.T, run func(t *testing.T, filters bool)) {
 	for name, filters := range map[string]bool{"tcx": false, "clsact": true} {
 		t.Run(name, func(t *testing.T) { run(t, filters) })
 	}
 }
 
-// TestLanes: two guests through a tunnel with one queue. Without the programs their queues land on the same few of the
-// NIC; with them each frame leaves by the queue of its lane, and without them again as before.
+// TestLanes: two guests send through a tunnel with one queue. Without the programs their queues share a few of the
+// NIC's; with them each frame uses the queue of its lane; without them it is again as before.
 func TestLanes(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -46,7 +46,7 @@ func TestLanes(t *testing.T) {
 		}
 		p.t = t
 		p.run(had, each).exact(t, "steered", each, p.guests, windows)
-		// Other windows, the wrong way round and too few queues.
+		// Other windows, swapped and with too few queues.
 		windows = []setting.Lane{{Tap: "tap0", Base: 5, Count: 3}, {Tap: "tap1", Base: 0, Count: 1}}
 		if err := prog.Write(windows); err != nil {
 			t.Fatal(err)
@@ -71,8 +71,7 @@ func TestLanes(t *testing.T) {
 	})
 }
 
-// TestTwoNICs: taps that send by two NICs have a program for each; taking one NIC's away leaves the other's lanes as
-// they are.
+// TestTwoNICs: taps that send by two NICs have a program for each; removing one NIC's keeps the other's lanes.
 func TestTwoNICs(t *testing.T) {
 	if !inNamespace(t) {
 		return

@@ -17,7 +17,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// other is the process that a test starts to write, and to be killed.
+// other is the process that a test starts to write lanes, and kills.
 const other = "MPPS_TEST_LANES_WRITE"
 
 func TestMain(m *testing.M) {
@@ -48,7 +48,7 @@ func writer(value string, filters bool) *exec.Cmd {
 	return cmd
 }
 
-// TestOutlivesTheProcess: another process attaches, ends, and the lanes stay; windows change while the programs stay
+// TestOutlivesTheProcess: another process attaches and ends, and the lanes stay; windows change while the programs stay
 // attached.
 func TestOutlivesTheProcess(t *testing.T) {
 	if !inNamespace(t) {
@@ -73,7 +73,7 @@ func TestOutlivesTheProcess(t *testing.T) {
 			t.Errorf("programs were attached anew: links %s, before %s", after, before)
 		}
 		p.run(had, 500).exact(t, "with other windows", 500, p.guests, windows)
-		// A tap less: its program goes, that of the other stays.
+		// One tap less: its program is detached, the other's stays.
 		if err := prog.Write(windows[:1]); err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +99,7 @@ func find(t *testing.T, p Program, tap string) Device {
 	return d
 }
 
-// linkIDs are the numbers of the pinned links, or of the filters' programs.
+// linkIDs returns the IDs of the pinned links, or of the filters' programs.
 func linkIDs(t *testing.T, p Program) string {
 	t.Helper()
 	var all []string
@@ -130,8 +130,8 @@ func linkIDs(t *testing.T, p Program) string {
 	return strings.Join(all, " ")
 }
 
-// TestRemovedUnderTraffic: while guests send, the programs are attached, changed and removed over and over; every frame
-// arrives, once.
+// TestRemovedUnderTraffic: while guests send, the programs are attached, changed and removed repeatedly; every frame
+// arrives once.
 func TestRemovedUnderTraffic(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -192,8 +192,8 @@ func TestRemovedUnderTraffic(t *testing.T) {
 	})
 }
 
-// TestKilled: a process that attaches is killed at some moment. What it leaves never reads as absent unless nothing is
-// there, and both removing and writing again mend it.
+// TestKilled: a process is killed at some point while it attaches. The result reads as absent only if nothing is there,
+// and both removing and writing again repair it.
 func TestKilled(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -241,8 +241,8 @@ func TestKilled(t *testing.T) {
 	})
 }
 
-// TestTapMadeAnew: a lane whose tap is not there is in effect, one whose tap came again is not until it is written
-// again.
+// TestTapMadeAnew: a lane whose tap does not exist is in effect; one whose tap was created again is not, until it is
+// written again.
 func TestTapMadeAnew(t *testing.T) {
 	if !inNamespace(t) {
 		return

@@ -30,11 +30,11 @@ func ip(t testing.TB, commands ...string) {
 
 const nicQueues = 8
 
-// farMAC is where guests send to.
+// farMAC is the address that guests send to.
 var farMAC = net.HardwareAddr{0x02, 0, 0, 0, 0, 0x77}
 
-// path is a host's: guests' taps on a bridge, whose other port is the NIC or a VXLAN device with one queue over it, and
-// a capture on each queue of the far end of the NIC's wire.
+// path is a host's packet path: guests' taps on a bridge, whose other port is the NIC or a VXLAN device with one queue
+// over it, and a capture on each queue of the far end of the NIC's wire.
 type path struct {
 	t       testing.TB
 	guests  []*guest
@@ -44,7 +44,7 @@ type path struct {
 	changed atomic.Uint64 // frames that came with other bytes
 }
 
-// guest is one with a tap, and a descriptor for each of its queues.
+// guest is a tap with a descriptor for each of its queues.
 type guest struct {
 	number byte
 	tap    string
@@ -52,7 +52,7 @@ type guest struct {
 	sent   []uint32
 }
 
-// seen is one frame of a guest as it came out of the wire.
+// seen is one frame of a guest as captured.
 type seen struct {
 	guest, queue byte
 	number       uint32
@@ -88,7 +88,7 @@ func newPath(t testing.TB, vxlan bool, queues ...int) *path {
 	return p
 }
 
-// guest makes a tap and opens its queues, as QEMU does.
+// guest creates a tap and opens its queues, as QEMU does.
 func (p *path) guest(number byte, queues int) *guest {
 	p.t.Helper()
 	g := &guest{number: number, tap: fmt.Sprintf("tap%d", number), sent: make([]uint32, queues)}
@@ -119,7 +119,7 @@ func (g *guest) close() {
 
 func (g *guest) frame(queue int) []byte { return frameOf(g.number, byte(queue), g.sent[queue]) }
 
-// frameOf is the frame with a number of a guest's queue; what it holds behind them is told by the number.
+// frameOf returns a frame with a number of a guest's queue; the number determines its content.
 func frameOf(guest, queue byte, number uint32) []byte {
 	f := make([]byte, 60)
 	copy(f, farMAC)
@@ -147,8 +147,8 @@ func (g *guest) send(t testing.TB, each int) {
 	}
 }
 
-// capture opens a packet socket for each queue of the far end: the kernel hands a frame to the socket whose number is
-// the queue's (PACKET_FANOUT_QM; a veth keeps the number of the transmit queue).
+// capture opens a packet socket for each queue of the far end: the kernel delivers a frame to the socket with the index
+// of its queue (PACKET_FANOUT_QM; a veth keeps the index of the transmit queue).
 func (p *path) capture() {
 	p.t.Helper()
 	far, err := net.InterfaceByName("far0")
@@ -204,11 +204,11 @@ func (p *path) read(queue, fd int) {
 	}
 }
 
-// matrix is how many frames of which guest's queue came by which queue of the NIC.
+// matrix counts the frames of each guest's queue by NIC queue.
 type matrix map[[3]int]int
 
-// collect waits for all frames that the guests have sent since the last time, each of them once, and counts by which
-// queue they came.
+// collect waits for all frames that the guests have sent since the last call, each exactly once, and counts them by
+// queue.
 func (p *path) collect(had map[[3]int]bool) matrix {
 	p.t.Helper()
 	m := matrix{}
@@ -237,7 +237,7 @@ func (p *path) collect(had map[[3]int]bool) matrix {
 	return m
 }
 
-// overflowed is how many frames the capture had no room for.
+// overflowed returns how many frames the capture had no room for.
 func (p *path) overflowed() (n uint32) {
 	for _, fd := range p.far {
 		if s, err := unix.GetsockoptTpacketStats(fd, unix.SOL_PACKET, unix.PACKET_STATISTICS); err == nil {
@@ -247,7 +247,7 @@ func (p *path) overflowed() (n uint32) {
 	return n
 }
 
-// pace waits until the capture has all but a few of the frames that were sent; no longer than a second.
+// pace waits until the capture has all but a few of the sent frames, for at most a second.
 func (p *path) pace(few uint64) {
 	sent := uint64(0)
 	for _, g := range p.guests {
@@ -263,7 +263,7 @@ func (p *path) pace(few uint64) {
 	}
 }
 
-// run sends frames and tells by which queues they left.
+// run sends frames and returns the queues that they used.
 func (p *path) run(had map[[3]int]bool, each int) matrix {
 	p.t.Helper()
 	for left := each; left > 0; left -= 500 {
@@ -275,7 +275,7 @@ func (p *path) run(had map[[3]int]bool, each int) matrix {
 	return p.collect(had)
 }
 
-// exact reports whether every frame came by the queue of its lane, as windows say.
+// exact reports whether every frame used the queue of its lane according to windows.
 func (m matrix) exact(t *testing.T, what string, each int, guests []*guest, windows []setting.Lane) {
 	t.Helper()
 	want := 0

@@ -17,7 +17,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// TestRefused: what cannot be attached changes nothing.
+// TestRefused: a refused write changes nothing.
 func TestRefused(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -55,7 +55,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestAnotherVersion: what another version has attached is not judged, and removed like our own.
+// TestAnotherVersion: another version's programs are not read, and are removed like ours.
 func TestAnotherVersion(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -65,7 +65,7 @@ func TestAnotherVersion(t *testing.T) {
 	if err := prog.Write([]setting.Lane{{Tap: "tap0", Base: 0, Count: 2}}); err != nil {
 		t.Fatal(err)
 	}
-	// Links cannot be moved from one directory to another of this file system: they are pinned there once more.
+	// Links cannot be moved between directories of this file system: pin them there again.
 	newer := strings.Replace(prog.dir(), version, "lanes-v9", 1)
 	if err := os.MkdirAll(newer, 0o700); err != nil {
 		t.Fatal(err)
@@ -96,9 +96,8 @@ func TestAnotherVersion(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestUntouched: frames of a tap without a window leave by the queue that they had without the programs, all frames
-// with the bytes that were sent (the capture compares them), and a program of somebody else's that says "pass" beside
-// ours takes no lane away.
+// TestUntouched: frames of a tap without a window use the same queues as without the programs, all frames arrive
+// unchanged (the capture compares them), and another program at the device that returns "pass" does not erase a lane.
 func TestUntouched(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -152,7 +151,7 @@ func TestUntouched(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestByHand: what somebody took off is not said to be there, and is attached again by the next write.
+// TestByHand: what somebody has detached does not read as attached, and the next write attaches it again.
 func TestByHand(t *testing.T) {
 	if !inNamespace(t) {
 		return

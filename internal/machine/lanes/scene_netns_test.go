@@ -21,9 +21,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// inNamespace runs the test that calls it in a process of its own with a network namespace and a bpf file system of its
-// own, which are gone when that process ends. It returns true in that process and false, after the outcome is known, in
-// the other.
+// inNamespace runs the calling test in a child process with its own network namespace and bpf file system, which end
+// with that process. It returns true in the child. In the parent it returns false once the child has passed.
 func inNamespace(t *testing.T) bool {
 	t.Helper()
 	const mark = "MPPS_TEST_NAMESPACE"
@@ -55,7 +54,7 @@ func inNamespace(t *testing.T) bool {
 	return false
 }
 
-// program is that of nic0.
+// program returns the program of nic0.
 func program(t testing.TB, filters bool) Program {
 	t.Helper()
 	p, err := programOf("nic0", filters)
@@ -80,7 +79,7 @@ func programOf(nic string, filters bool) (Program, error) {
 		}}, nil
 }
 
-// reads is what is attached, as text.
+// reads returns what is attached, as text.
 func (p Program) reads(t *testing.T) string {
 	t.Helper()
 	lanes, there, err := p.Read()
@@ -93,7 +92,7 @@ func (p Program) reads(t *testing.T) string {
 	return setting.LanesText(lanes)
 }
 
-// nothingLeft fails where a pin, a directory for pins, a program or a filter on a device is there.
+// nothingLeft fails if there is a pin, a directory for pins, a program or a filter on a device.
 func nothingLeft(t *testing.T) {
 	t.Helper()
 	nothingAttached(t)
@@ -105,7 +104,7 @@ func nothingLeft(t *testing.T) {
 	}
 }
 
-// nothingAttached fails where a pin, a program or a filter on a device is there; directories without any are no matter.
+// nothingAttached fails if there is a pin, a program or a filter on a device; empty directories are allowed.
 func nothingAttached(t *testing.T) {
 	t.Helper()
 	err := filepath.WalkDir(filepath.Join(FileSystem, "mpps"), func(name string, at fs.DirEntry, err error) error {

@@ -10,8 +10,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// TestSupported: this kernel takes the programs, as the other tests show, and is asked about tcx as by others; one that
-// refuses a field is heard with its reason.
+// TestSupported: this kernel accepts the programs, as the other tests show, and tcx is probed as others do; a kernel
+// that rejects a field is reported with the reason.
 func TestSupported(t *testing.T) {
 	if !inNamespace(t) {
 		return

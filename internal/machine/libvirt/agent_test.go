@@ -8,14 +8,14 @@ import (
 	"mpps/internal/machine/tree/treetest"
 )
 
-// TestAskSaysWhyACommandFailed: virsh goes on after a command that failed, and ends well when the last one did.
+// TestAskSaysWhyACommandFailed: virsh continues after a failed command, and exits with 0 if the last one succeeded.
 func TestAskSaysWhyACommandFailed(t *testing.T) {
 	m, err := tree.Open("/")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	// The last argument is the list of commands; the word behind "echo" parts their outputs.
+	// The last argument is the list of commands; the word after "echo" separates their outputs.
 	path := treetest.Program(t, `for list; do :; done
 mark=$(printf %s "$list" | sed 's/.*; echo //')
 echo '{"return":{"pid":7}}'; echo $mark

@@ -16,7 +16,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// throughVirsh writes and reads values of one guest through a virsh program.
+// throughVirsh writes and reads values of one guest with a virsh program.
 type throughVirsh struct{ Virsh }
 
 func (v throughVirsh) Read(ctx context.Context, a setting.Address) setting.Reading {
@@ -39,16 +39,16 @@ func (v throughVirsh) Write(ctx context.Context, a setting.Address, to setting.R
 	return redefine(ctx, v, a.Object(), a.Rest(), to)
 }
 
-// TestDefineThatIsLeftBehind: virsh is ended while the daemon still works on what it was given. That is journaled as in
-// doubt, not as put back; a rollback finds what came of it and puts that back.
+// TestDefineThatIsLeftBehind: virsh is killed while the daemon still works on its request. The journal then has the
+// change as in doubt, not as undone; a rollback reads the result and undoes it.
 func TestDefineThatIsLeftBehind(t *testing.T) {
 	dir := t.TempDir()
 	definition, pending := filepath.Join(dir, "definition.xml"), filepath.Join(dir, "pending.xml")
 	if err := os.WriteFile(definition, []byte(definedXML), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	// The first definition is taken and not answered; what comes later is answered at once. The text of one.. is the
-	// argument that holds dumpxml and the mark that is to be echoed behind it.
+	// The first definition is accepted without a reply; later ones are replied to at once. The text of "one" is the
+	// argument with dumpxml and the mark to echo after it.
 	path := treetest.Program(t, `
 dir=`+dir+`
 for last; do :; done

@@ -15,8 +15,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// pooledXML is a guest with an interface of a pool of functions, of which it runs with one, and the halves of a
-// failover pair.
+// pooledXML is a guest with an interface from a pool of functions, of which it runs with one, and with the two devices
+// of a failover pair.
 const pooledXML = `<domain type='kvm'>
   <name>pooled</name>
   <uuid>604803a9-c81f-45a7-839a-a6ab341a1fb0</uuid>
@@ -47,7 +47,7 @@ const pooledXML = `<domain type='kvm'>
 </domain>
 `
 
-// pooledHost is a host with that guest running, as libvirt 11.3 keeps its state.
+// pooledHost returns a host with that guest running, with the status file of libvirt 11.3.
 func pooledHost(t *testing.T) *tree.Tree {
 	live := strings.NewReplacer(
 		"<domain type='kvm'>", "<domain type='kvm' id='1'>",
@@ -115,8 +115,8 @@ func TestDevicesOfARunningGuest(t *testing.T) {
 	}
 }
 
-// TestFunctionsOfPools: an interface of a network that is a pool runs with a function, which is that guest's whatever
-// stands in the definitions of others.
+// TestFunctionsOfPools: an interface of a pool network runs with a function, which belongs to that guest even if other
+// definitions have it.
 func TestFunctionsOfPools(t *testing.T) {
 	m := pooledHost(t)
 	h := &facts.Host{VFs: []facts.VF{{PCI: "0000:01:10.1"}, {PCI: "0000:01:10.3"}, {PCI: "0000:01:10.5"}}}
@@ -178,7 +178,7 @@ func TestNetworksOfLibvirt(t *testing.T) {
 	}
 }
 
-// handed is a libvirt that is asked to plug devices in and out, of a recorded tree.
+// handed is a libvirt of a recorded tree that records which devices it is asked to plug and unplug.
 type handed struct {
 	driver
 	does  func(command, text string) error
@@ -190,7 +190,7 @@ func (h *handed) device(_ context.Context, command, guest, text string) error {
 	return h.does(command, text)
 }
 
-// TestUnplugWaits until the guest has let a device go, and says so where it does not.
+// TestUnplugWaits until the guest has released a device, and reports if it does not.
 func TestUnplugWaits(t *testing.T) {
 	const status = "run/libvirt/qemu/pooled.xml"
 	a := setting.Of(setting.DomainDevice, "pooled", "interface/52:54:00:aa:00:02@transient")
@@ -245,7 +245,7 @@ func TestUnplugWaits(t *testing.T) {
 	}
 }
 
-// TestPlugFindsAnotherPlace where the former one in the guest is taken.
+// TestPlugFindsAnotherPlace if the former address in the guest is taken.
 func TestPlugFindsAnotherPlace(t *testing.T) {
 	m := pooledHost(t)
 	const status = "run/libvirt/qemu/pooled.xml"

@@ -53,7 +53,7 @@ func TestMechanismsOfGuestsOnARecordedHost(t *testing.T) {
 	}
 }
 
-// keeper is a libvirt that keeps one definition and may alter what it is given.
+// keeper is a libvirt that stores one definition and may alter it.
 type keeper struct {
 	text  string
 	alter func(string) string
@@ -105,8 +105,8 @@ func TestDefinitionsAreEditedInPlace(t *testing.T) {
 	}
 }
 
-// TestWhatLibvirtAddsGoesWithItsValue: libvirt writes a mode beside a nodeset when it stores the definition, and
-// refuses a mode without a nodeset.
+// TestWhatLibvirtAddsGoesWithItsValue: libvirt adds a mode to a nodeset when it stores the definition, and refuses a
+// mode without a nodeset.
 func TestWhatLibvirtAddsGoesWithItsValue(t *testing.T) {
 	bare := strings.Replace(definedXML, "  <numatune>\n    <memory mode='strict' nodeset='1'/>\n  </numatune>\n", "", 1)
 	k := &keeper{text: bare, alter: func(text string) string {
@@ -123,8 +123,8 @@ func TestWhatLibvirtAddsGoesWithItsValue(t *testing.T) {
 	}
 }
 
-// TestValuesThatWouldBeRefusedCanBePutBack: somebody wrote more queues than there can be, mpps corrects it, and a
-// rollback brings it back.
+// TestValuesThatWouldBeRefusedCanBePutBack: a definition has more queues than allowed, mpps corrects it, and a rollback
+// restores it.
 func TestValuesThatWouldBeRefusedCanBePutBack(t *testing.T) {
 	odd := strings.Replace(definedXML, "queues='2'", "queues='3000'", 1)
 	doc, err := domain.Parse([]byte(odd))
@@ -209,7 +209,7 @@ func TestParseDomstats(t *testing.T) {
 	}
 }
 
-// TestDefinitionsAreReadAnewWhenTheyChange reads, changes the file behind it, and reads again.
+// TestDefinitionsAreReadAnewWhenTheyChange reads a definition, changes its file, and reads it again.
 func TestDefinitionsAreReadAnewWhenTheyChange(t *testing.T) {
 	m := guestHost(t)
 	a := setting.Of(setting.Domain, "vm2", "vcpupin", "1")
@@ -224,8 +224,8 @@ func TestDefinitionsAreReadAnewWhenTheyChange(t *testing.T) {
 	}
 }
 
-// TestWholeInterfacesComeBack as libvirt had placed them, and where their place in the guest is another device's by
-// now, elsewhere.
+// TestWholeInterfacesComeBack at the address where libvirt had placed them or, if another device has that address now,
+// at another one.
 func TestWholeInterfacesComeBack(t *testing.T) {
 	const path, place = "interface/52:54:00:aa:00:01", "      <address type='pci' domain='0x0000' bus='0x01' " +
 		"slot='0x00' function='0x0'/>\n"
@@ -262,7 +262,7 @@ func TestWholeInterfacesComeBack(t *testing.T) {
 	}
 }
 
-// picky is a libvirt that refuses definitions which hold a text.
+// picky is a libvirt that refuses definitions with a certain text.
 type picky struct {
 	*keeper
 	refuses string

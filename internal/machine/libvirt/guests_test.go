@@ -14,8 +14,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// ofLibvirt is the command line that libvirt gave a guest with five NICs: vhost with two queues, e1000, vhost with
-// one, virtio without vhost, and vhost-user.
+// ofLibvirt is libvirt's command line of a guest with five NICs: vhost with two queues, e1000, vhost with one queue,
+// virtio without vhost, and vhost-user.
 const ofLibvirt = `/usr/bin/qemu-system-x86_64 -name|guest=lab,,one,debug-threads=on -S -object|{"qom-type":"secret","id":"masterKey0"} -machine|pc-q35-10.0,usb=off,acpi=on -accel|kvm -m|size=262144k -smp|2,sockets=2,cores=1,threads=1 -uuid|604803A9-c81f-45a7-839a-a6ab341a1fa9 -nodefaults -boot|strict=on -device|{"driver":"qemu-xhci","id":"usb","bus":"pci.6"} -netdev|{"type":"tap","fds":"25:26","vhost":true,"vhostfds":"27:28","id":"hostnet0"} -device|{"driver":"virtio-net-pci","mq":true,"vectors":6,"netdev":"hostnet0","id":"net0","mac":"52:54:00:aa:00:01"} -netdev|{"type":"tap","fd":"29","id":"hostnet1"} -device|{"driver":"e1000","netdev":"hostnet1","mac":"52:54:00:aa:00:02"} -netdev|{"type":"tap","fd":"30","vhost":true,"vhostfd":"31","id":"hostnet2"} -device|{"driver":"virtio-net-pci","netdev":"hostnet2","mac":"52:54:00:AA:00:03"} -netdev|{"type":"tap","fd":"32","id":"hostnet3"} -device|{"driver":"virtio-net-pci","netdev":"hostnet3","mac":"52:54:00:aa:00:04"} -netdev|{"type":"vhost-user","chardev":"c0","queues":4,"id":"hostnet4"} -device|{"driver":"virtio-net-pci","netdev":"hostnet4","mac":"52:54:00:aa:00:05"} -msg|timestamp=on`
 
 func TestParseQEMU(t *testing.T) {
@@ -167,7 +167,7 @@ const definedXML = `<domain type='kvm'>
 </domain>
 `
 
-// guestHost is a host with one running guest of libvirt, one that is shut off, and one that libvirt does not know.
+// guestHost returns a host with a running guest of libvirt, one that is shut off, and one that libvirt does not know.
 func guestHost(t *testing.T) *tree.Tree {
 	running := strings.NewReplacer(
 		"<domain type='kvm'>", "<domain type='kvm' id='1'>", "queues='2'", "queues='1'",

@@ -11,8 +11,8 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// Networks as libvirt 11.3 keeps them: one of a whole PF that is active and starts with libvirt, one of listed
-// functions, one that is a bridge, and one that only runs.
+// Networks in the files of libvirt 11.3: an active one with autostart on a whole PF, one with listed functions, a
+// bridge, and a transient one.
 func TestPools(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// linkMessage makes an RTM_NEWLINK message.
+// linkMessage returns an RTM_NEWLINK message.
 func linkMessage(t testing.TB, index int, up bool, attributes func(*netlink.AttributeEncoder)) []byte {
 	t.Helper()
 	head := make([]byte, unix.SizeofIfInfomsg)
@@ -60,7 +60,7 @@ func TestLinkWithVFs(t *testing.T) {
 				v.Bytes(unix.IFLA_VF_SPOOFCHK, words(3, 1))
 				v.Bytes(unix.IFLA_VF_TRUST, words(3, 0xffffffff)) // the driver does not tell
 				v.Bytes(unix.IFLA_VF_LINK_STATE, words(3, 2))
-				// begins with no VF number
+				// does not begin with a VF number
 				v.Nested(unix.IFLA_VF_VLAN_LIST, func(list *netlink.AttributeEncoder) error {
 					list.Bytes(unix.IFLA_VF_VLAN_INFO, words(3, 100, 5, 0))
 					return nil
@@ -120,7 +120,7 @@ func TestLinkOfTunnels(t *testing.T) {
 			t.Errorf("%s: %+v (%v), want lower %d, sequence %v, carrier unknown", c.kind, d, err, c.lower, c.sequence)
 		}
 	}
-	// The other end of a pair in another namespace has a number that means nothing here.
+	// The peer of a veth in another namespace has an index that means nothing here.
 	d, err := ParseLink(linkMessage(t, 8, true, func(e *netlink.AttributeEncoder) {
 		e.Uint32(unix.IFLA_LINK, 4)
 		e.Int32(unix.IFLA_LINK_NETNSID, 0)

@@ -73,7 +73,7 @@ func TestNetworkOfNamespace(t *testing.T) {
 		"session from 192.0.2.9 port 50000" {
 		t.Errorf("management path through v0: %q", got["v0"])
 	}
-	// Nothing says who the operator is: every connection to sshd's port counts, by its socket.
+	// Without SSH_CONNECTION every connection to sshd's port counts.
 	t.Setenv("SSH_CONNECTION", "")
 	treetest.IP(t, "link set lo up")
 	listener, err := net.Listen("tcp", "192.0.2.1:22")

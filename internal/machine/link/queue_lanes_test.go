@@ -10,8 +10,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// TestTapOf: a lane names its tap, or the address of the guest's NIC behind it; a bridge that took the address of its
-// port is no tap.
+// TestTapOf: a lane names its tap, or the address of the guest's NIC; a bridge that adopted its port's address is not a
+// tap.
 func TestTapOf(t *testing.T) {
 	devices := []Device{
 		{Name: "br0", Index: 2, Kind: "bridge", mac: "fe:54:00:aa:bb:01"},
@@ -31,8 +31,7 @@ func TestTapOf(t *testing.T) {
 	}
 }
 
-// TestBetween: what a guest sends passes the tunnels, VLANs and bonds below its bridge that lead to the NIC, and no
-// other.
+// TestBetween: a guest's packets pass only the tunnels, VLANs and bonds below its bridge that lead to the NIC.
 func TestBetween(t *testing.T) {
 	devices := []Device{
 		{Name: "eth0", Index: 1, master: 3}, {Name: "eth1", Index: 2, master: 3},
@@ -63,7 +62,7 @@ func TestBetween(t *testing.T) {
 	}
 }
 
-// TestLanesOfRecordedTree: nobody can tell what was attached to a recorded machine, nor attach anything to it.
+// TestLanesOfRecordedTree: lanes of a recorded machine can be neither read nor written.
 func TestLanesOfRecordedTree(t *testing.T) {
 	m, err := tree.Open(t.TempDir())
 	if err != nil {

@@ -6,8 +6,7 @@ import (
 	"mpps/internal/machine/tree/treetest"
 )
 
-// TestClasses: the kernel says 0 of every queue where there are no traffic classes, and nothing of a device with one
-// queue.
+// TestClasses: without traffic classes the kernel shows 0 for every queue, and nothing for a device with one queue.
 func TestClasses(t *testing.T) {
 	for want, of := range map[int]map[string]string{
 		0: {"net/queues/tx-0/traffic_class": "0\n", "net/queues/tx-1/traffic_class": "0\n"},

@@ -10,8 +10,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// TestRootQdisc takes disciplines off devices of software and puts back what was there, as tc shows it; what has
-// parameters is left alone.
+// TestRootQdisc replaces qdiscs of virtual devices and restores them, checked with tc; qdiscs with parameters are left
+// alone.
 func TestRootQdisc(t *testing.T) {
 	if !treetest.InNamespace(t) {
 		return
@@ -57,7 +57,7 @@ func TestRootQdisc(t *testing.T) {
 			t.Errorf("%s: reads %+v, expected %q; tc: %s, before %s", c.device, r, c.value, tc, before)
 		}
 	}
-	// A bridge has none of its own accord, which nothing need put back.
+	// A bridge has no qdisc by default, and nothing to restore.
 	if r := read("br0"); r.Value != setting.NoQueue || r.ReadOnly {
 		t.Errorf("br0: %+v", r)
 	}

@@ -8,7 +8,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// TestRootQdiscLeftAlone: of a NIC, with parameters, and where the kernel would choose another one now than it did.
+// TestRootQdiscLeftAlone: a NIC's qdisc, one with parameters, and one that would not be the kernel's default now.
 func TestRootQdiscLeftAlone(t *testing.T) {
 	r := rootQdisc{treetest.Recorded(t, map[string]string{"proc/sys/net/core/default_qdisc": "fq_codel\n",
 		"sys/class/net/eth0/device/vendor": "0x8086\n", "sys/class/net/gre0/flags": "0x1003\n"})}

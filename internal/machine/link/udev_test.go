@@ -6,7 +6,7 @@ import (
 	"mpps/internal/machine/tree/treetest"
 )
 
-// TestLink: what udev has recorded of a device, and systemd's version by its library.
+// TestLink reads udev's record of a device, and systemd's version from its library.
 func TestLink(t *testing.T) {
 	files := map[string]string{
 		"sys/class/net/eth0/ifindex":                                "3\n",

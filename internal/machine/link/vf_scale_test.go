@@ -16,8 +16,8 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// vfInfo is the IFLA_VF_INFO of a function as Linux 5.1 and later makes it (net/core/rtnetlink.c, rtnl_fill_vfinfo),
-// attribute by attribute and in its order: 196 bytes, 296 with counters.
+// vfInfo returns the IFLA_VF_INFO of a VF in the attributes and order of Linux 5.1 and later (net/core/rtnetlink.c,
+// rtnl_fill_vfinfo): 196 bytes, 296 with counters.
 func vfInfo(v *netlink.AttributeEncoder, number int, counters bool) {
 	n := uint32(number)
 	v.Bytes(unix.IFLA_VF_MAC, append(words(n), append([]byte{0x52, 0x54, 0, 0, byte(number >> 8), byte(number)},
@@ -44,8 +44,8 @@ func vfInfo(v *netlink.AttributeEncoder, number int, counters bool) {
 	}
 }
 
-// portMessage is the kernel's answer about a physical function with so many virtual ones. A list that is longer than
-// its length can say is written as the kernel writes it: with what is left of the length (nla_nest_end).
+// portMessage returns the kernel's reply about a PF with some VFs. If the list is too long for its length field, the
+// length wraps as in the kernel (nla_nest_end).
 func portMessage(t testing.TB, index, vfs int, mask uint32) []byte {
 	t.Helper()
 	list := netlink.NewAttributeEncoder()
@@ -75,7 +75,7 @@ func portMessage(t testing.TB, index, vfs int, mask uint32) []byte {
 	return append(message, all...)
 }
 
-// kernel answers as Linux does, for so many physical functions with so many virtual ones each. It keeps what was asked.
+// kernel replies as Linux does, for some PFs with some VFs each. It records the requests.
 type kernel struct {
 	testing.TB
 	pfs, vfs int
@@ -124,7 +124,7 @@ func (k *kernel) dial() *netlink.Conn {
 	})
 }
 
-// The link table is asked for without virtual functions, and each physical function for its own.
+// The link table is read without VFs, and each PF on its own.
 func TestManyVFsAreAskedForByPort(t *testing.T) {
 	k := &kernel{TB: t, pfs: 8, vfs: 127}
 	conn := k.dial()
@@ -164,8 +164,8 @@ func TestManyVFsAreAskedForByPort(t *testing.T) {
 	}
 }
 
-// The kernel tells of more functions than one attribute holds by wrapping its length. Nothing of that is believed, and
-// it is not asked for where the number says so beforehand.
+// With more VFs than one attribute can hold, the kernel wraps its length. Such a reply is rejected, and not requested
+// if the number is known beforehand.
 func TestMoreVFsThanAMessageHolds(t *testing.T) {
 	for _, c := range []struct {
 		has, says int // what there is, and what sysfs said before
@@ -174,7 +174,7 @@ func TestMoreVFsThanAMessageHolds(t *testing.T) {
 	}{
 		{200, 200, true, false}, {201, 201, false, false}, {320, 320, false, false}, // 296 and 196 bytes each
 		{321, 321, false, true}, {2048, 2048, false, true},
-		// they were made in between
+		// created meanwhile
 		{222, 7, true, true}, {335, 7, true, true}, {400, 7, true, true}, {670, 250, false, true},
 	} {
 		k := &kernel{TB: t, pfs: 1, vfs: c.has}
@@ -185,7 +185,7 @@ func TestMoreVFsThanAMessageHolds(t *testing.T) {
 		case c.fails && err == nil:
 			t.Errorf("%d functions, %d expected: %d were believed", c.has, c.says, len(vfs))
 		case c.fails && !errors.Is(err, errManyVFs):
-			// what follows a wrapped list is no attribute
+			// after a wrapped list comes garbage
 			if !strings.Contains(err.Error(), "link message") && !strings.Contains(err.Error(), "no answer") {
 				t.Errorf("%d functions, %d expected: %v", c.has, c.says, err)
 			}

@@ -14,7 +14,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// TestRuleSets empties and restores rule sets, and looks at them through the tools themselves.
+// TestRuleSets flushes and restores rule sets, checked with the tools.
 func TestRuleSets(t *testing.T) {
 	if !treetest.InNamespace(t) {
 		return

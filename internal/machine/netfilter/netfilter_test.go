@@ -12,7 +12,7 @@ import (
 	"mpps/internal/machine/tree/treetest"
 )
 
-// recordedRules is what the tools printed of rule sets made for this test.
+// recordedRules returns the tools' output for rule sets made for this test.
 func recordedRules(t testing.TB, file string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "netfilter", file))

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// What ebtables 2.0.11 printed of a table with two chains of its own, and what ebtables-legacy-restore read back so
-// that it printed the same again.
+// The output of ebtables 2.0.11 for a table with two user-defined chains, and the input of ebtables-legacy-restore that
+// restored it.
 const (
 	bridgeListing = "ebtables -t filter -N mine\n" +
 		"ebtables -t filter -N other\n" +
@@ -46,7 +46,7 @@ func TestBridgeRules(t *testing.T) {
 	}
 }
 
-// TestBridgeRulesBeyondRestore: what the program would misread, or end of with a signal, is not to be written back.
+// TestBridgeRulesBeyondRestore: rules that the program would misread, or crash on, are not restorable.
 func TestBridgeRulesBeyondRestore(t *testing.T) {
 	for name, c := range map[string]struct {
 		command string

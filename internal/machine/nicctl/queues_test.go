@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestByQueue has what drivers count of queues, what they carried and what they lost.
+// TestByQueue has drivers' counters of queues: packets, bytes and losses.
 func TestByQueue(t *testing.T) {
 	rx := func(n int) Queue { return Queue{"rx", n} }
 	tx := func(n int) Queue { return Queue{"tx", n} }

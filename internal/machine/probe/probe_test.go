@@ -80,7 +80,7 @@ func TestSymbols(t *testing.T) {
 	}
 }
 
-// TestSample has stacks, innermost first, and which stage they count for.
+// TestSample has stacks, innermost function first, and the stage of each.
 func TestSample(t *testing.T) {
 	const nft, bridge, slow, raw, xmit, alloc, idle = 0xffffffff81000104, 0xffffffff81000084, 0xffffffff81000204,
 		0xffffffff81000284, 0xffffffff81000304, 0xffffffff81000404, 0xffffffff81000504
@@ -159,7 +159,7 @@ func TestQuantiles(t *testing.T) {
 	}
 }
 
-// stepOf is what the program does with a number of nanoseconds (step in bpf/probe.bpf.c).
+// stepOf returns the program's step for a number of nanoseconds (step in bpf/probe.bpf.c).
 func stepOf(ns uint64) int {
 	if ns < 4 {
 		return int(ns)
@@ -190,7 +190,7 @@ func TestPauseAfter(t *testing.T) {
 	}
 }
 
-// TestWithoutBTF goes on with a profile, where it may take one, and says what is missing.
+// TestWithoutBTF: without BTF there is still a profile, if permitted, and what is missing is reported.
 func TestWithoutBTF(t *testing.T) {
 	p := Start(Config{CPUs: setting.CPUs(0), btf: errors.New("no such file")})
 	p.Follow([]int{1})

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestThinnedOnce: of programs that are thinned out the time that they were attached counts once, or what they count is
-// scaled up too little.
+// TestThinnedOnce: the time that thinned programs were attached counts once; otherwise their counts would be scaled up
+// too little.
 func TestThinnedOnce(t *testing.T) {
 	t.Parallel()
 	begun := time.Unix(1000, 0)

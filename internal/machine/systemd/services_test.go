@@ -13,7 +13,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// TestStorage counts daemons that serve disks by the node to which they are bound.
+// TestStorage counts storage daemons by the node that they are bound to.
 func TestStorage(t *testing.T) {
 	root := t.TempDir()
 	for pid, p := range map[int]struct{ comm, cpus, rss string }{
@@ -73,7 +73,7 @@ func TestKnowsUnit(t *testing.T) {
 	}
 }
 
-// TestServices tells daemons by the name of their process, of which the kernel keeps 15 bytes.
+// TestServices finds daemons by their process name, of which the kernel keeps 15 bytes.
 func TestServices(t *testing.T) {
 	m := treetest.Recorded(t, map[string]string{"proc/500/comm": "irqbalance\n", "proc/501/comm": "systemd-network\n"})
 	h := &facts.Host{}

@@ -8,7 +8,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// kernelLine is a line of /proc/PID/stat of a thread with flags.
+// kernelLine returns a line of /proc/PID/stat of a thread with flags.
 func kernelLine(pid int, comm, flags string) string {
 	head, rest, _ := strings.Cut(treetest.StatLine(pid, comm, 0, 0), ") ")
 	fields := strings.Fields(rest)
@@ -45,8 +45,8 @@ func kernelTree() map[string]string {
 	return files
 }
 
-// TestKernelThreadsAreOneValue: of all threads those of the kernel that may be moved count, with the CPUs that are
-// online; what is offline is kept for a rollback.
+// TestKernelThreadsAreOneValue: the value covers all movable kernel threads and their online CPUs; offline CPUs are
+// kept for a rollback.
 func TestKernelThreadsAreOneValue(t *testing.T) {
 	a := setting.Of(setting.ThreadCPUs, "kernel")
 	m := treetest.Recorded(t, kernelTree())
@@ -67,8 +67,8 @@ func TestKernelThreadsAreOneValue(t *testing.T) {
 	}
 }
 
-// TestPlacesOfKernelThreads: each keeps what it has of the wanted CPUs, a rollback gives each what it had, by number
-// or, after a reboot, by name, and what came since gets the whole value.
+// TestPlacesOfKernelThreads: each thread keeps its wanted CPUs. A rollback restores each thread's former CPUs, by TID
+// or, after a reboot, by name; threads started since get the whole value.
 func TestPlacesOfKernelThreads(t *testing.T) {
 	set := func(text string) setting.CPUSet {
 		cpus, err := setting.ParseCPUs(text)
@@ -101,15 +101,15 @@ func TestPlacesOfKernelThreads(t *testing.T) {
 	if got := join(places([]movable{{9, "a", set("0")}, {10, "b", set("0")}}, set("0-1"), nil, nil)); got != "0 0-1" {
 		t.Errorf("without the parent of all: %s", got)
 	}
-	// Of several with one name each gets its own back, those with the number that they had first; one more of them
-	// has what the first had.
+	// Threads of one name get their own CPUs back, those with unchanged TIDs first; an additional thread gets what the
+	// first had.
 	twins := []movable{{2, "kthreadd", set("0-3")}, {20, "md", set("0")}, {21, "md", set("1")}, {22, "md", set("2")}}
 	now = []movable{{2, "kthreadd", set("0-1")}, {21, "md", set("0-1")}, {30, "md", set("0-1")}, {31, "md", set("0-1")},
 		{32, "md", set("0-1")}}
 	if got := join(places(now, set("0-3"), twins, set("0-3"))); got != "0-3 1 0 2 0" {
 		t.Errorf("several of one name: %s", got)
 	}
-	// Siblings that are offline: what is not wanted goes, the value is what is online, and a rollback brings all back.
+	// Offline siblings: unwanted CPUs are removed, the value is the online ones, and a rollback restores all.
 	siblings := []movable{{2, "kthreadd", set("0-7")}, {14, "rcu_preempt", set("0-7")}, {15, "other", set("2,6")},
 		{16, "another", set("1,5")}}
 	if got := join(places(siblings, set("0-1"), nil, set("0-3"))); got != "0-1 0-1 0-1 1" {

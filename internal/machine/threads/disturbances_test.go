@@ -15,7 +15,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// disturbed is a tree of a host with two measured CPUs of four and a guest.
+// disturbed returns a tree of a host with two measured CPUs out of four, and a guest.
 var disturbed = map[string]string{
 	"proc/stat": "cpu  1 2 3 4 5 6 7 8 9 0\ncpu0 1 2 3 4 5 6 7 8 9 0\ncpu2 1 2 3 4 5 6 7 21 9 0\ncpu3 1 2 3 4 5 " +
 		"6 7 31 9 0\nintr 5\n",
@@ -81,7 +81,7 @@ func put(t *testing.T, dir, name, text string) {
 	}
 }
 
-// TestTally: every counter of the measured CPUs and of the guest, and none of others.
+// TestTally reads every counter of the measured CPUs and of the guest, and no others.
 func TestTally(t *testing.T) {
 	m, dir := disturbedTree(t)
 	d := WatchDisturbances(m, setting.CPUs(2, 3), 900, []int{901})
@@ -112,14 +112,14 @@ func TestTally(t *testing.T) {
 	if diff := cmp.Diff(want, d.Tally()); diff != "" {
 		t.Error(diff)
 	}
-	// The vCPU's thread comes to another CPU.
+	// The vCPU's thread migrates.
 	put(t, dir, "proc/900/task/901/stat", strings.Replace(disturbed["proc/900/task/901/stat"], " 17 2 0", " 17 3 0", 1))
 	if n := d.Tally()[facts.Counter{Kind: facts.Migration, Name: vcpu, CPU: -1}]; n != 1 {
 		t.Errorf("moved %d times", n)
 	}
 }
 
-// TestTallyUnseen: a host that shows nothing says of each what is missing, and is no error.
+// TestTallyUnseen: a host without any of the files is no error; each missing counter is reported.
 func TestTallyUnseen(t *testing.T) {
 	m, err := tree.Open(t.TempDir())
 	if err != nil {

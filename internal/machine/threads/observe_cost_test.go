@@ -18,14 +18,14 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// holds has a process of this test be nothing but threads, and keeps them off a CPU.
+// holds makes a process of this test have nothing but threads, and keeps them off a CPU.
 const (
 	holds    = "MPPS_TEST_THREADS"
 	holdsOff = "MPPS_TEST_THREADS_OFF" // a CPU
 )
 
-// TestHoldThreads is the process that BenchmarkObserve starts: so many threads that sleep until its input ends. One in
-// ten wakes up every second.
+// TestHoldThreads is the process that BenchmarkObserve starts: threads that sleep until its input ends. One in ten
+// wakes up every second.
 func TestHoldThreads(t *testing.T) {
 	n, err := strconv.Atoi(os.Getenv(holds))
 	if err != nil {
@@ -57,9 +57,9 @@ func TestHoldThreads(t *testing.T) {
 	_, _ = bufio.NewReader(os.Stdin).ReadByte() // the end of what started this
 }
 
-// BenchmarkObserve watches a CPU of this machine for 5 s beside 12,000 threads, of which 1,200 run every second: what
-// it takes is to be at most 2 % of a CPU. Where the threads are kept off the CPU, as on a host in order, all of them
-// are looked at for that.
+// BenchmarkObserve watches a CPU of this machine for 5 s next to 12,000 threads, of which 1,200 run every second. It
+// may take at most 2 % of a CPU. If the threads are kept off the CPU, as on a well-tuned host, all of them must be read
+// within that.
 func BenchmarkObserve(b *testing.B) {
 	last := runtime.NumCPU() - 1
 	if last < 1 {

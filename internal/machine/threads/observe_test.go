@@ -13,7 +13,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// runLine is a stat file of a thread with the fields that an observation reads.
+// runLine returns a stat file of a thread with the fields that an observation reads.
 func runLine(tid int, comm string, flags uint64, started, cpu, priority, policy int) string {
 	fields := strings.Fields(strings.Repeat("0 ", 50))
 	fields[0], fields[6] = "S", fmt.Sprint(flags)
@@ -22,7 +22,7 @@ func runLine(tid int, comm string, flags uint64, started, cpu, priority, policy 
 	return fmt.Sprintf("%d (%s) %s\n", tid, comm, strings.Join(fields, " "))
 }
 
-// threadFiles are those of one thread.
+// threadFiles returns the files of one thread.
 func threadFiles(pid, tid int, comm string, flags uint64, started, cpu int, allowed,
 	schedstat string) map[string]string {
 	dir := fmt.Sprintf("proc/%d/task/%d/", pid, tid)
@@ -34,7 +34,7 @@ func threadFiles(pid, tid int, comm string, flags uint64, started, cpu int, allo
 	}
 }
 
-// TestObservation compares two recorded moments of a machine with four CPUs, of which 2 and 3 are watched.
+// TestObservation compares two recorded readings of a machine with four CPUs, of which 2 and 3 are watched.
 func TestObservation(t *testing.T) {
 	interrupts := func(timer, disk, loc int) string {
 		return fmt.Sprintf("           CPU0       CPU1       CPU2       CPU3       \n%4d: %10d %10d %10d %10d  "+
@@ -110,7 +110,7 @@ func TestObservation(t *testing.T) {
 	}
 }
 
-// TestObservationIsBounded: where the time is up the rest is left, and told of; guests come first.
+// TestObservationIsBounded: when time is up the rest is left out and reported; guests come first.
 func TestObservationIsBounded(t *testing.T) {
 	files := map[string]string{"proc/uptime": "1 1\n", "proc/stat": "", "proc/interrupts": ""}
 	for pid := 1; pid <= 100; pid++ {
@@ -128,8 +128,8 @@ func TestObservationIsBounded(t *testing.T) {
 	}
 }
 
-// TestNamesAreBounded: where the time is up before all threads that ran have their names, those that ran longest have,
-// and how many have not is told.
+// TestNamesAreBounded: if time is up before all threads that ran have names, those that ran longest have them, and the
+// number of the others is reported.
 func TestNamesAreBounded(t *testing.T) {
 	first, second := map[string]string{"proc/uptime": "1000 1\n", "proc/stat": "", "proc/interrupts": ""},
 		map[string]string{"proc/uptime": "1005 1\n", "proc/stat": "", "proc/interrupts": ""}
@@ -156,7 +156,7 @@ func TestNamesAreBounded(t *testing.T) {
 	}
 }
 
-// TestNoSchedstat: a kernel that does not count is said to, and no thread is said to have run.
+// TestNoSchedstat: a kernel without schedstat is reported, and no thread is said to have run.
 func TestNoSchedstat(t *testing.T) {
 	files := threadFiles(30, 30, "t", 0, 1, 2, "2", "")
 	delete(files, "proc/30/task/30/schedstat")
@@ -178,7 +178,7 @@ func TestRecordedTreeStandsStill(t *testing.T) {
 	}
 }
 
-// TestWideCounts: a count of more than ten digits moves the columns behind it, and each is still read as its own.
+// TestWideCounts: a count of more than ten digits shifts the later columns, and each is still read correctly.
 func TestWideCounts(t *testing.T) {
 	head := "           CPU0       CPU1       CPU2       CPU3\n"
 	for _, first := range []uint64{7, 9_999_999_999, 10_000_000_000, 123_456_789_012, 1 << 60} {
@@ -196,7 +196,7 @@ func TestWideCounts(t *testing.T) {
 	}
 }
 
-// BenchmarkCounts is one look at the interrupts of a host with 512 CPUs and 1500 interrupts.
+// BenchmarkCounts reads the interrupts of a host with 512 CPUs and 1500 interrupts once.
 func BenchmarkCounts(b *testing.B) {
 	var text strings.Builder
 	text.WriteString("     ")

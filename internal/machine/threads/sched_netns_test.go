@@ -12,7 +12,7 @@ import (
 	"mpps/internal/machine/tree/treetest"
 )
 
-// TestThreadPolicy sets the policy of a process and looks at it with chrt(1).
+// TestThreadPolicy sets the policy of a process and checks it with chrt(1).
 func TestThreadPolicy(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")

@@ -19,7 +19,7 @@ import (
 
 const pfFolder = "sys/devices/pci0000:00/0000:01:00.0"
 
-// pfTree is a host with one physical function that has some virtual ones.
+// pfTree returns a host with one PF that has some VFs.
 func pfTree(driver string, total, count int) map[string]string {
 	files := map[string]string{
 		pfFolder + "/sriov_totalvfs": fmt.Sprintln(total), pfFolder + "/sriov_numvfs": fmt.Sprintln(count),
@@ -38,7 +38,7 @@ func pfTree(driver string, total, count int) map[string]string {
 
 func functionAddress(i int) string { return fmt.Sprintf("0000:01:10.%d", i) }
 
-// oneFunction is a function with a driver and a name.
+// oneFunction returns the files of a VF with a driver and a name.
 func oneFunction(i int) map[string]string {
 	dir := "sys/devices/pci0000:00/" + functionAddress(i)
 	return map[string]string{
@@ -58,8 +58,8 @@ func vfCountOf(m *tree.Tree) vfCount {
 
 var countOfPF = setting.Of(setting.VFCount, "eth0")
 
-// actingKernel makes and removes functions as they are asked for, a moment later, until it is stopped, and tells the
-// last number.
+// actingKernel creates and removes VFs a moment after they are requested, until it is stopped, and returns the last
+// number.
 func actingKernel(t *testing.T, m *tree.Tree, functions func(n int) map[string]string) (stop func() (last string)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -107,7 +107,7 @@ func allOf(n int) map[string]string {
 	return files
 }
 
-// TestVFCount: another number is made, and the write returns when all functions are there and named.
+// TestVFCount: a new number of VFs is created, and the write returns when all are there and named.
 func TestVFCount(t *testing.T) {
 	m := treetest.Recorded(t, pfTree("igb", 7, 2))
 	v := vfCountOf(m)
@@ -130,7 +130,7 @@ func TestVFCount(t *testing.T) {
 	}
 }
 
-// TestVFCountIsBounded: more than the card or the driver makes is refused before anything is written.
+// TestVFCountIsBounded: more than the card or the driver supports is refused before anything is written.
 func TestVFCountIsBounded(t *testing.T) {
 	for _, c := range []struct {
 		driver       string
@@ -157,7 +157,7 @@ func TestVFCountIsBounded(t *testing.T) {
 	}
 }
 
-// TestVFCountInUse: who has a function is named, and nothing is written.
+// TestVFCountInUse: the users of VFs are named, and nothing is written.
 func TestVFCountInUse(t *testing.T) {
 	const domainXML = `<domstatus state='running' reason='booted' pid='77'><domain type='kvm' id='1'><name>fw1</name><devices>` +
 		`<hostdev mode='subsystem' type='pci' managed='yes'><source><address domain='0x0000' bus='0x01' slot='0x10' function='0x1'/></source></hostdev></devices></domain></domstatus>`
@@ -197,7 +197,7 @@ func TestVFCountInUse(t *testing.T) {
 			t.Errorf("%s, the number that there is: %v", name, err)
 		}
 	}
-	// Who has opened VFIO itself, or another group, has none of the functions.
+	// A process that has opened /dev/vfio/vfio, or another group, uses none of the VFs.
 	files := pfTree("igb", 7, 1)
 	maps.Copy(files, map[string]string{"proc/78/comm": "x\n", "proc/78/fd/9": "-> /dev/vfio/vfio",
 		"proc/78/fd/10": "-> /dev/vfio/99"})
@@ -208,8 +208,7 @@ func TestVFCountInUse(t *testing.T) {
 	}
 }
 
-// TestVFsSettle: functions without a name are waited for; without drivers of the host, or where none comes, they are
-// not.
+// TestVFsSettle waits for VFs without a name, but not if the host's drivers do not probe or none binds.
 func TestVFsSettle(t *testing.T) {
 	unnamed := func(n int) map[string]string {
 		files := allOf(n)
@@ -265,7 +264,7 @@ func TestVFsSettle(t *testing.T) {
 	}
 }
 
-// TestVFFilesOfMPPS: what mpps makes functions with at boot is told apart by its device.
+// TestVFFilesOfMPPS: what mpps creates VFs with at boot is identified by device.
 func TestVFFilesOfMPPS(t *testing.T) {
 	files := pfTree("igb", 7, 0)
 	maps.Copy(files, map[string]string{

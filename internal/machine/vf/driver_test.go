@@ -13,7 +13,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// pciTree is pfTree with what /sys/bus/pci/devices has of its functions.
+// pciTree returns pfTree with its functions in /sys/bus/pci/devices.
 func pciTree() map[string]string {
 	files := pfTree("igb", 7, 3)
 	for i := range 3 {
@@ -45,7 +45,7 @@ func TestDriverOfADevice(t *testing.T) {
 	}
 }
 
-// TestWhoHasADevice: neither the driver of a device nor the device itself is touched while somebody has it.
+// TestWhoHasADevice: a device in use is neither unbound nor reset.
 func TestWhoHasADevice(t *testing.T) {
 	for who, more := range map[string]map[string]string{
 		"":                              {},
@@ -90,8 +90,8 @@ func TestWhoHasADevice(t *testing.T) {
 	}
 }
 
-// TestInAnotherNamespace: a function whose interface a container has is told, its driver is left alone, and the number
-// of functions too.
+// TestInAnotherNamespace: a VF whose interface is in a container is reported, and neither its driver nor the number of
+// VFs is changed.
 func TestInAnotherNamespace(t *testing.T) {
 	files := pciTree()
 	dir := "sys/devices/pci0000:00/" + functionAddress(1)
@@ -118,8 +118,8 @@ func TestInAnotherNamespace(t *testing.T) {
 	}
 }
 
-// TestHolders: who has a function open and is no guest that runs is told; a function with its driver on the host is
-// nobody's that way.
+// TestHolders: processes that have a VF open and are not a running guest are reported; a VF with a network driver on
+// the host has no holder.
 func TestHolders(t *testing.T) {
 	files := pciTree()
 	maps.Copy(files, map[string]string{"proc/78/comm": "dpdk\n", "proc/78/fd/9": "-> /dev/vfio/20",

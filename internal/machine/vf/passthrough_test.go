@@ -11,8 +11,8 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// configSpace is a configuration space with extended capabilities: by offset, each with its ID and what follows its
-// header.
+// configSpace returns a configuration space with extended capabilities by offset, each with its ID and content after
+// the header.
 func configSpace(capabilities ...func([]byte)) string {
 	space := make([]byte, 4096)
 	for _, put := range capabilities {
@@ -21,7 +21,7 @@ func configSpace(capabilities ...func([]byte)) string {
 	return string(space)
 }
 
-// capability writes an extended capability: header, and 16-bit words at offsets behind its beginning.
+// capability returns an extended capability: header, and 16-bit words at offsets from its start.
 func capability(at, next int, id uint16, words map[int]uint16) func([]byte) {
 	return func(space []byte) {
 		binary.LittleEndian.PutUint32(space[at:], uint32(id)|1<<16|uint32(next)<<20)
@@ -59,7 +59,7 @@ func TestCapabilities(t *testing.T) {
 	}
 }
 
-// Lines 7 to 12 are windows for functions: this card has two of 64 bits.
+// Lines 7 to 12 are windows for VFs: this card has two of 64 bits.
 func TestWindows(t *testing.T) {
 	own := strings.Repeat("0x00000000fe000000 0x00000000fe01ffff 0x0000000000040200\n", 7)
 	const none, placed = "0x0000000000000000 0x0000000000000000 0x0000000000000000\n",
