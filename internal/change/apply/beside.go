@@ -45,7 +45,7 @@ func (r *run) watch(ctx context.Context, addresses []setting.Address) error {
 // stay journals a value that must stay as it is.
 func (r *run) stay(a setting.Address, value setting.Reading) error {
 	r.besides = append(r.besides, beside{a, value})
-	return r.writer.Append(journal.Record{Event: journal.Beside, Address: &a, Found: &value})
+	return r.writer.Append(journal.Record{Event: journal.Bystander, Address: &a, Found: &value})
 }
 
 // keep restores what was moved and returns what it could not restore. A value that no longer exists need not be: its
@@ -83,7 +83,7 @@ func (r *run) watchFor(ctx context.Context, t *journal.Transaction, earlier *jou
 		source = earlier
 	}
 	sameBoot := source.Header.BootID == r.BootID
-	before := source.Beside()
+	before := source.Bystanders()
 	for _, a := range before.Addresses {
 		found := r.read(ctx, a)
 		then := before.Found[a]

@@ -97,7 +97,7 @@ func entry(l *journal.Ledger, t *journal.Transaction) Entry {
 		}
 	}
 	if h.Session != nil {
-		out.Session, out.atWork = h.Session.Name, h.Session.AtWork()
+		out.Session, out.atWork = h.Session.Name, h.Session.Running()
 	}
 	for _, r := range t.Records {
 		if r.Error != "" {

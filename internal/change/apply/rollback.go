@@ -80,7 +80,7 @@ func (e *Engine) Rollback(ctx context.Context, o RollbackOptions) ([]Restored, e
 	if err != nil {
 		return nil, err
 	}
-	if session, of := ledger.Unended(); session != nil && !session.Is(o.Session) && session.AtWork() && !o.DryRun {
+	if session, of := ledger.OpenSession(); session != nil && !session.Is(o.Session) && session.Running() && !o.DryRun {
 		return nil, &journal.Locked{Holder: sessionHolder(session, of)}
 	}
 	targets, err := choose(ledger, o)

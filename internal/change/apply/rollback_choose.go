@@ -22,7 +22,7 @@ func choose(l *journal.Ledger, o RollbackOptions) ([]*journal.Transaction, error
 			return nil, nil
 		}
 		last := open[len(open)-1]
-		if session, of := l.Unended(); session.Is(last.Header.Session) {
+		if session, of := l.OpenSession(); session.Is(last.Header.Session) {
 			slices.Reverse(of)
 			return of, nil
 		}
@@ -51,7 +51,7 @@ func choose(l *journal.Ledger, o RollbackOptions) ([]*journal.Transaction, error
 	for added := true; added; {
 		added = false
 		for _, target := range targets {
-			for _, later := range l.BuiltOn(target) {
+			for _, later := range l.Dependents(target) {
 				if !slices.Contains(targets, later.Transaction) {
 					targets, added = append(targets, later.Transaction), true
 				}
@@ -61,7 +61,7 @@ func choose(l *journal.Ledger, o RollbackOptions) ([]*journal.Transaction, error
 	slices.SortFunc(targets, func(a, b *journal.Transaction) int { return strings.Compare(b.Header.TX, a.Header.TX) })
 	if len(targets) > 1 && !o.WithLater {
 		refusal := &BuiltOn{TX: t.Header.TX}
-		for _, later := range l.BuiltOn(t) {
+		for _, later := range l.Dependents(t) {
 			refusal.Later, refusal.Because = append(refusal.Later, later.Header.TX),
 				append(refusal.Because, later.Because)
 		}

@@ -184,8 +184,8 @@ func (e *Engine) Settled() error {
 // settled refuses to change a machine on which an earlier transaction is half done or waits for confirmation, or on
 // which a session other than the caller's is open or was interrupted.
 func settled(l *journal.Ledger, own *journal.Session) error {
-	if session, of := l.Unended(); session != nil && !session.Is(own) {
-		if session.AtWork() {
+	if session, of := l.OpenSession(); session != nil && !session.Is(own) {
+		if session.Running() {
 			return &journal.Locked{Holder: sessionHolder(session, of)}
 		}
 		return &Unended{Session: session.Name, Transactions: len(of)}

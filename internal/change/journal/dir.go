@@ -12,23 +12,25 @@ import (
 	"syscall"
 )
 
-// Where a machine's journal lies, below its root directory.
+// The journal's directory, relative to the root directory.
 const (
 	Path   = "var/lib/mpps/journal"
 	suffix = ".jsonl"
 )
 
+func fileName(tx string) string { return Path + "/" + tx + suffix }
+
 // maxFiles bounds how many transactions a directory may hold.
 const maxFiles = 100_000
 
-// Dir is the journal of one machine.
+// Dir is the journal of a machine.
 type Dir struct {
 	root *os.Root
-	// Appended, where set, is called for every record after it has been written: progress for people.
+	// Appended, if set, is called after each record is written, to report progress.
 	Appended func(tx string, r Record)
 }
 
-// Open opens the journal below a root directory. Nothing is created before the first transaction.
+// Open opens the journal below a root directory. It creates nothing; the first transaction does.
 func Open(root string) (*Dir, error) {
 	opened, err := os.OpenRoot(root)
 	if err != nil {
@@ -37,12 +39,12 @@ func Open(root string) (*Dir, error) {
 	return &Dir{root: opened}, nil
 }
 
-// Close releases the root directory. A lock that was taken from it is released on its own.
+// Close closes the root directory. A lock taken through it is released separately.
 func (d *Dir) Close() error { return d.root.Close() }
 
-// names lists the transactions, oldest first. Files of other names are nobody's business.
+// names lists the transactions, oldest first. It ignores files with other names.
 func (d *Dir) names() ([]string, error) {
-	if err := d.trusted(); err != nil {
+	if err := d.checkDirs(); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, nil
 		}
@@ -71,18 +73,18 @@ func (d *Dir) names() ([]string, error) {
 	return names, nil
 }
 
-// trusted reports whether only the owner of this machine can write in the directory.
-func (d *Dir) trusted() error {
+// checkDirs refuses directories that anybody but root or this user can write.
+func (d *Dir) checkDirs() error {
 	for _, name := range []string{path.Dir(Path), Path} {
 		info, err := d.root.Lstat(name)
 		if err != nil {
 			return fmt.Errorf("journal: %w", err)
 		}
 		if !info.IsDir() {
-			return &Refused{File: "/" + name, Problem: fmt.Errorf("it is a %s, expected a directory", what(info)),
+			return &Refused{File: "/" + name, Problem: fmt.Errorf("it is a %s, expected a directory", fileType(info)),
 				hint: "see who made it, and move it away"}
 		}
-		if err := owned(info); err != nil {
+		if err := checkOwner(info); err != nil {
 			return &Refused{File: "/" + name, Problem: err, hint: "see what others wrote there, then 'chown root' " +
 				"and 'chmod 755' it"}
 		}
@@ -90,8 +92,8 @@ func (d *Dir) trusted() error {
 	return nil
 }
 
-// owned reports whether a file is root's or our own and nobody else may write it.
-func owned(info fs.FileInfo) error {
+// checkOwner refuses files that belong to anybody but root or this user, or that others may write.
+func checkOwner(info fs.FileInfo) error {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
 		return errors.New("its owner cannot be told")
@@ -105,7 +107,7 @@ func owned(info fs.FileInfo) error {
 	return nil
 }
 
-func what(info fs.FileInfo) string {
+func fileType(info fs.FileInfo) string {
 	switch mode := info.Mode(); {
 	case mode&fs.ModeSymlink != 0:
 		return "symbolic link"
@@ -117,7 +119,6 @@ func what(info fs.FileInfo) string {
 	return "special file"
 }
 
-// Load reads one transaction.
 func (d *Dir) Load(tx string) (*Transaction, error) {
 	if !idForm.MatchString(tx) {
 		return nil, fmt.Errorf("%w: %q", ErrNoTransaction, tx)
@@ -131,7 +132,6 @@ func (d *Dir) Load(tx string) (*Transaction, error) {
 }
 
 func (d *Dir) parse(tx string, f *os.File) (*Transaction, error) {
-	name := Path + "/" + tx + suffix
 	info, err := f.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
@@ -149,20 +149,20 @@ func (d *Dir) parse(tx string, f *os.File) (*Transaction, error) {
 		err = fmt.Errorf("truncated: it was complete, and ends after %d records now", len(t.Records))
 	}
 	if err != nil {
-		return nil, &Refused{File: "/" + name, Problem: err}
+		return nil, &Refused{File: "/" + fileName(tx), Problem: err}
 	}
 	return t, nil
 }
 
-// open opens a transaction's file, which must be a file that nobody else may write.
+// open opens a transaction's file. It must be a regular file that nobody else may write.
 func (d *Dir) open(tx string, flags int) (*os.File, error) {
-	if err := d.trusted(); err != nil {
+	if err := d.checkDirs(); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("%w: %s", ErrNoTransaction, tx)
 		}
 		return nil, err
 	}
-	name := Path + "/" + tx + suffix
+	name := fileName(tx)
 	before, err := d.root.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: %s", ErrNoTransaction, tx)
@@ -171,7 +171,7 @@ func (d *Dir) open(tx string, flags int) (*os.File, error) {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
 	if !before.Mode().IsRegular() {
-		return nil, &Refused{File: "/" + name, Problem: fmt.Errorf("it is a %s, expected a file", what(before)),
+		return nil, &Refused{File: "/" + name, Problem: fmt.Errorf("it is a %s, expected a file", fileType(before)),
 			hint: "see who made it, and move it away"}
 	}
 	f, err := d.root.OpenFile(name, flags, 0)
@@ -184,7 +184,7 @@ func (d *Dir) open(tx string, flags int) (*os.File, error) {
 	case !os.SameFile(before, info):
 		err = &Refused{File: "/" + name, Problem: errors.New("it was replaced while it was opened")}
 	default:
-		if owner := owned(info); owner != nil {
+		if owner := checkOwner(info); owner != nil {
 			err = &Refused{File: "/" + name, Problem: owner, hint: "compare its 'before' values with the machine; " +
 				"believe it only after 'chown root' and 'chmod 644'"}
 		}

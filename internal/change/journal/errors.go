@@ -7,34 +7,31 @@ import (
 	"time"
 )
 
-// ErrNoTransaction is the answer to a name that no file has.
+// ErrNoTransaction: no transaction has this name.
 var ErrNoTransaction error = noTransaction{}
 
 type noTransaction struct{}
 
 func (noTransaction) Error() string { return "no such transaction" }
 
-// Hint says where the names are.
 func (noTransaction) Hint() string { return "'mpps history' lists the transactions" }
 
-// Refused is a journal that is not believed: damaged, of another version, or writable by others. Nothing is written
-// while there is one, because what it undoes is not known.
+// Refused reports a journal that is not trusted: damaged, of another version, or writable by others. While there is
+// one, nothing is written, because it is unknown what it would undo.
 type Refused struct {
 	File    string // path on the machine
 	Problem error
 	hint    string
-	what    string // empty: a journal
+	what    string // of file; empty: journal
 }
 
-// Error names the file and what is wrong with it.
 func (r *Refused) Error() string {
 	return fmt.Sprintf("%s %s is refused: %v", cmp.Or(r.what, "journal"), r.File, r.Problem)
 }
 
-// Unwrap is the problem.
 func (r *Refused) Unwrap() error { return r.Problem }
 
-// Hint says what to do.
+// Hint returns the advice for the problem.
 func (r *Refused) Hint() string {
 	if r.hint != "" {
 		return r.hint
@@ -47,20 +44,19 @@ func (r *Refused) Hint() string {
 		"directory"
 }
 
-// versionError is a format that this version does not know.
+// versionError reports a format that this version does not know.
 type versionError struct{ found string }
 
 func (v *versionError) Error() string {
 	return fmt.Sprintf("its format is %s, this mpps reads %s", v.found, Schema)
 }
 
-// Locked says that somebody else is changing the machine.
+// Locked reports that another process is changing the machine.
 type Locked struct {
 	Holder Holder
-	Ending bool // it was killed, and the kernel has not come back from what it was doing
+	Ending bool // it was killed, but hangs in a system call
 }
 
-// Error names the holder.
 func (l *Locked) Error() string {
 	h := l.Holder
 	if h.PID == 0 {
@@ -77,7 +73,6 @@ func (l *Locked) Error() string {
 	return text
 }
 
-// Hint says what to do.
 func (l *Locked) Hint() string {
 	if l.Ending {
 		return "the kernel's log tells what its last write waits for; then 'mpps rollback'"
@@ -85,5 +80,5 @@ func (l *Locked) Hint() string {
 	return "wait until it is done; 'mpps status' shows how far it is"
 }
 
-// OutcomeCode is the program's exit code for it.
+// OutcomeCode returns the program's exit code for this error.
 func (l *Locked) OutcomeCode() int { return 11 }

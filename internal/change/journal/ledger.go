@@ -7,21 +7,20 @@ import (
 	"strings"
 )
 
-// Ledger is all transactions of a machine, oldest first, with who is at work now.
+// Ledger holds all transactions of a machine, oldest first, and the process that holds the lock.
 type Ledger struct {
 	Transactions []*Transaction
-	Holder       *Holder // nil where nobody holds the lock
+	Holder       *Holder // nil if the lock is free
 }
 
 // Ledger reads every transaction. The error joins those that are refused; the ledger holds the others, which is enough
-// to show and never enough to write.
+// to show but not to write.
 func (d *Dir) Ledger() (*Ledger, error) {
 	l := &Ledger{}
-	holder, err := d.Holder()
-	if err != nil {
+	var err error
+	if l.Holder, err = d.Holder(); err != nil {
 		return l, err
 	}
-	l.Holder = holder
 	names, err := d.names()
 	if err != nil {
 		return l, err
@@ -38,15 +37,15 @@ func (d *Dir) Ledger() (*Ledger, error) {
 	return l, errors.Join(refused...)
 }
 
-// State is what became of a transaction, with what later ones did about it: an apply whose rollback stopped half-way is
-// in the state in which that rollback stopped.
+// State returns the state of a transaction, including the effect of later ones: an apply whose rollback stopped
+// half-way has the state in which that rollback stopped.
 func (l *Ledger) State(t *Transaction) State {
 	own := t.State()
 	if l.Holder != nil && l.Holder.TX == t.Header.TX && t.Ended().IsZero() {
 		return InFlight
 	}
 	if t.Header.Kind == Rollback {
-		if last := l.rollback(t.Header.Of); own != Applied && last != t && last.State() == Applied {
+		if last := l.LastRollback(t.Header.Of); own != Applied && last != t && last.State() == Applied {
 			return WasSuperseded
 		}
 		return own
@@ -54,7 +53,7 @@ func (l *Ledger) State(t *Transaction) State {
 	if own == FailedUndone {
 		return own
 	}
-	last := l.rollback(t.Header.TX)
+	last := l.LastRollback(t.Header.TX)
 	switch {
 	case last == nil:
 		return own
@@ -64,8 +63,8 @@ func (l *Ledger) State(t *Transaction) State {
 	return l.State(last)
 }
 
-// Unfinished is the first rollback of a transaction that was begun and not completed, behind the last completed one;
-// nil where there is none.
+// Unfinished returns the first rollback of a transaction that was not completed, after the last completed one; nil if
+// there is none.
 func (l *Ledger) Unfinished(t *Transaction) *Transaction {
 	var first *Transaction
 	for _, other := range l.Transactions {
@@ -80,11 +79,8 @@ func (l *Ledger) Unfinished(t *Transaction) *Transaction {
 	return first
 }
 
-// LastRollback is the last rollback of a transaction, completed or not; nil where there was none.
-func (l *Ledger) LastRollback(tx string) *Transaction { return l.rollback(tx) }
-
-// rollback is the last rollback of a transaction, completed or not.
-func (l *Ledger) rollback(tx string) *Transaction {
+// LastRollback returns the last rollback of a transaction, completed or not; nil if there was none.
+func (l *Ledger) LastRollback(tx string) *Transaction {
 	for _, t := range slices.Backward(l.Transactions) {
 		if t.Header.Kind == Rollback && t.Header.Of == tx {
 			return t
@@ -93,7 +89,7 @@ func (l *Ledger) rollback(tx string) *Transaction {
 	return nil
 }
 
-// Open lists the applies, oldest first, of which something stands or may stand on the machine.
+// Open lists the applies, oldest first, whose changes are or may be in effect.
 func (l *Ledger) Open() []*Transaction {
 	var open []*Transaction
 	for _, t := range l.Transactions {
@@ -108,15 +104,15 @@ func (l *Ledger) Open() []*Transaction {
 	return open
 }
 
-// Unsettled lists the applies that must be rolled back before anything else is changed: what they left is not known.
+// Unsettled lists the applies that must be rolled back before anything else is changed, because their outcome is
+// unknown.
 func (l *Ledger) Unsettled() []*Transaction {
 	return slices.DeleteFunc(l.Open(), func(t *Transaction) bool {
-		return l.State(t) == Applied ||
-			l.State(t) == InFlight
+		return l.State(t) == Applied || l.State(t) == InFlight
 	})
 }
 
-// Find is the transaction of a name or of the one name that begins so.
+// Find returns the transaction with a name, or with an unambiguous prefix of one.
 func (l *Ledger) Find(name string) (*Transaction, error) {
 	var found []*Transaction
 	for _, t := range l.Transactions {
@@ -133,8 +129,8 @@ func (l *Ledger) Find(name string) (*Transaction, error) {
 	return found[0], nil
 }
 
-// Newest names the last transaction, and whether it is still being written; empty where there is none. Two looks at a
-// machine with the same answer in between which nobody holds the lock have no change by mpps between them.
+// Newest names the last transaction and says whether it is still in progress; empty if there is none. If two calls
+// return the same and nobody held the lock in between, mpps changed nothing between them.
 func (l *Ledger) Newest() string {
 	if len(l.Transactions) == 0 {
 		return ""

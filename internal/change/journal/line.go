@@ -9,9 +9,9 @@ import (
 	"fmt"
 )
 
-// Every line is a JSON object whose last member is "sum": the first 8 bytes, in hexadecimal, of the SHA-256 of the sum
-// of the line before (nothing for the first line) followed by this line up to the comma before "sum". The chain finds
-// damage and lines that were taken out or swapped; it is no protection against somebody who may write the file.
+// Every line is a JSON object whose last member is "sum": the first 8 bytes, in hexadecimal, of the SHA-256 of the
+// previous line's sum (nothing for the first line) followed by this line up to the comma before "sum". The chain
+// detects damage and removed or swapped lines. It does not protect against somebody who may write the file.
 const sumMember = `,"sum":"`
 
 const sumLength = 16 // hexadecimal digits
@@ -24,20 +24,20 @@ func sum(previous string, content []byte) string {
 }
 
 // encodeLine writes a header or record as a line, and returns the line's sum.
-func encodeLine[T Header | Record](v T, previous string) (line []byte, chained string, err error) {
+func encodeLine[T Header | Record](v T, previous string) (line []byte, lineSum string, err error) {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return nil, "", err
 	}
 	text = text[:len(text)-1]
-	chained = sum(previous, text)
+	lineSum = sum(previous, text)
 	text = append(text, sumMember...)
-	text = append(text, chained...)
-	return append(text, `"}`+"\n"...), chained, nil
+	text = append(text, lineSum...)
+	return append(text, `"}`+"\n"...), lineSum, nil
 }
 
 // decodeLine reads a line without its newline.
-func decodeLine[T Header | Record](line []byte, previous string, into *T) (chained string, err error) {
+func decodeLine[T Header | Record](line []byte, previous string, into *T) (lineSum string, err error) {
 	tail := len(sumMember) + sumLength + len(`"}`)
 	if len(line) <= tail || line[0] != '{' || !bytes.HasSuffix(line, []byte(`"}`)) {
 		return "", errors.New("not a journal line")

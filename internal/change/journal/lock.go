@@ -14,31 +14,31 @@ import (
 	"time"
 )
 
-// Where the lock of a machine lies, below its root directory. Only root can open LockPath, since whoever can open a
-// file can lock it; HolderPath tells everybody who has it.
+// The lock of a machine, relative to the root directory. Only root can open LockPath, since whoever can open a file can
+// lock it; HolderPath shows everybody who holds it.
 const (
 	LockPath   = "run/mpps/lock"
 	HolderPath = "run/mpps/holder"
 )
 
-// Holder is who changes the machine now.
+// Holder is the process that changes the machine.
 type Holder struct {
 	PID     int       `json:"pid"`
-	Began   uint64    `json:"began"` // of the process: field 22 of /proc/PID/stat, in clock ticks since boot (proc(5))
+	Began   uint64    `json:"began"` // start time of the process: field 22 of /proc/PID/stat, in clock ticks since boot (proc(5))
 	Command string    `json:"command"`
 	Since   time.Time `json:"since"`        // UTC
-	TX      string    `json:"tx,omitempty"` // the transaction it writes
+	TX      string    `json:"tx,omitempty"` // the transaction that it writes
 }
 
-// Lock is the right to change a machine. The kernel takes it back when the process dies, in whatever way: a file that
-// a dead process left says nothing.
+// Lock is the exclusive right to change a machine. The kernel releases it whenever the process dies: a leftover file
+// means nothing.
 type Lock struct {
-	lock, told *os.File
-	holder     Holder
+	lock, holderFile *os.File
+	holder           Holder
 }
 
-// Lock takes the lock of the machine, or fails with a *Locked that names who has it. command is what the holder is
-// called in messages to others.
+// Lock takes the machine's lock, or fails with a *Locked that names the holder. command describes this process to
+// others.
 func (d *Dir) Lock(command string) (*Lock, error) {
 	if err := d.root.MkdirAll(path.Dir(LockPath), 0o755); err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
@@ -50,40 +50,36 @@ func (d *Dir) Lock(command string) (*Lock, error) {
 	err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		lock.Close()
-		return nil, d.locked()
+		return nil, d.lockedError()
 	}
 	if err != nil {
 		lock.Close()
 		return nil, fmt.Errorf("lock: %w", err)
 	}
-	told, err := d.openLock(HolderPath, 0o644)
+	holderFile, err := d.openLock(HolderPath, 0o644)
 	if err != nil {
 		lock.Close()
 		return nil, err
 	}
-	_, start := process(os.Getpid())
-	l := &Lock{lock: lock, told: told, holder: Holder{PID: os.Getpid(), Began: start, Command: command,
+	_, start := processStart(os.Getpid())
+	l := &Lock{lock: lock, holderFile: holderFile, holder: Holder{PID: os.Getpid(), Began: start, Command: command,
 		Since: time.Now().UTC()}}
-	if err := l.tell(); err != nil {
+	if err := l.writeHolder(); err != nil {
 		return nil, errors.Join(err, l.Release())
 	}
 	return l, nil
 }
 
-// locked says who has the lock that was just found taken. Between taking it and saying so passes a moment; and a
-// process that is killed while the kernel does not return from its write has it still, though it is as good as dead.
-func (d *Dir) locked() *Locked {
-	for try := 0; ; try++ {
-		h, err := d.Holder()
-		if err == nil && h != nil {
+// lockedError returns the error for a taken lock. The holder takes the lock a moment before it writes its name. A
+// process that was killed during a hanging write still has the lock, though it counts as dead.
+func (d *Dir) lockedError() *Locked {
+	for range 4 {
+		if h, err := d.Holder(); err == nil && h != nil {
 			return &Locked{Holder: *h}
-		}
-		if try == 3 {
-			break
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	if h, err := d.told(); err == nil && h != nil {
+	if h, err := d.lastHolder(); err == nil && h != nil {
 		return &Locked{Holder: *h, Ending: true}
 	}
 	return &Locked{}
@@ -92,7 +88,7 @@ func (d *Dir) locked() *Locked {
 func (d *Dir) openLock(name string, mode fs.FileMode) (*os.File, error) {
 	if info, err := d.root.Lstat(name); err == nil && !info.Mode().IsRegular() {
 		return nil, &Refused{File: "/" + name, what: "lock", Problem: fmt.Errorf("it is a %s, expected a file",
-			what(info)), hint: "see who made it, and remove it"}
+			fileType(info)), hint: "see who made it, and remove it"}
 	}
 	f, err := d.root.OpenFile(name, os.O_RDWR|os.O_CREATE, mode)
 	if err != nil {
@@ -101,26 +97,26 @@ func (d *Dir) openLock(name string, mode fs.FileMode) (*os.File, error) {
 	return f, nil
 }
 
-// Serve names the transaction that the holder writes, for those who look.
-func (l *Lock) Serve(tx string) error {
+// setTX publishes the transaction that the holder writes.
+func (l *Lock) setTX(tx string) error {
 	l.holder.TX = tx
-	return l.tell()
+	return l.writeHolder()
 }
 
-// Release gives the lock back, also where a child between its fork and its exec has a copy of the descriptor: closing
-// ours would leave the lock to it for that moment (flock(2)).
+// Release releases the lock explicitly: a child between fork and exec has a copy of the descriptor, so that closing
+// ours alone would leave the lock held for that moment (flock(2)).
 func (l *Lock) Release() error {
-	return errors.Join(l.told.Truncate(0), l.told.Close(), syscall.Flock(int(l.lock.Fd()), syscall.LOCK_UN),
+	return errors.Join(l.holderFile.Truncate(0), l.holderFile.Close(), syscall.Flock(int(l.lock.Fd()), syscall.LOCK_UN),
 		l.lock.Close())
 }
 
-func (l *Lock) tell() error {
+func (l *Lock) writeHolder() error {
 	text, err := json.Marshal(l.holder)
 	if err == nil {
-		_, err = l.told.WriteAt(append(text, '\n'), 0)
+		_, err = l.holderFile.WriteAt(append(text, '\n'), 0)
 	}
 	if err == nil {
-		err = l.told.Truncate(int64(len(text) + 1))
+		err = l.holderFile.Truncate(int64(len(text) + 1))
 	}
 	if err != nil {
 		return fmt.Errorf("lock: %w", err)
@@ -128,20 +124,20 @@ func (l *Lock) tell() error {
 	return nil
 }
 
-// Holder is who holds the lock now; nil where nobody does. It takes no lock, so that looking never stands in the way.
+// Holder returns the holder of the lock, nil if it is free. It takes no lock, so that looking never blocks anybody.
 func (d *Dir) Holder() (*Holder, error) {
-	h, err := d.told()
+	h, err := d.lastHolder()
 	if err != nil || h == nil {
 		return nil, err
 	}
-	if alive, start := process(h.PID); !alive || start != h.Began {
+	if alive, start := processStart(h.PID); !alive || start != h.Began {
 		return nil, nil
 	}
 	return h, nil
 }
 
-// told is who last said to hold the lock and has not taken it back; nil where nobody has.
-func (d *Dir) told() (*Holder, error) {
+// lastHolder returns the last process that took the lock and did not release it, nil if there is none.
+func (d *Dir) lastHolder() (*Holder, error) {
 	f, err := d.root.OpenFile(HolderPath, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -151,7 +147,7 @@ func (d *Dir) told() (*Holder, error) {
 	}
 	defer f.Close()
 	var h Holder
-	for try := 0; ; try++ {
+	for range 4 {
 		text, err := io.ReadAll(io.NewSectionReader(f, 0, 64<<10))
 		if err == nil && len(text) == 0 {
 			return nil, nil
@@ -162,15 +158,13 @@ func (d *Dir) told() (*Holder, error) {
 		if err == nil {
 			return &h, nil
 		}
-		if try == 3 { // it was not being written just then
-			return nil, nil
-		}
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(5 * time.Millisecond) // it may be being written
 	}
+	return nil, nil
 }
 
-// process reports whether a process lives and when it began, in clock ticks since boot. A zombie does not live.
-func process(pid int) (alive bool, start uint64) {
+// processStart reports whether a process lives (a zombie does not), and its start time in clock ticks since boot.
+func processStart(pid int) (alive bool, start uint64) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return false, 0

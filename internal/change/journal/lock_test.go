@@ -12,14 +12,14 @@ import (
 
 func TestNamesRise(t *testing.T) {
 	now := time.Date(2026, 11, 20, 21, 0, 0, 0, time.UTC)
-	first, err := newID(now, "")
-	if err != nil || !idForm.MatchString(first) {
-		t.Fatalf("%q, %v", first, err)
+	first := newID(now, "")
+	if !idForm.MatchString(first) {
+		t.Fatalf("%q", first)
 	}
 	for _, back := range []time.Duration{0, time.Nanosecond, -time.Hour, 48 * time.Hour} {
-		next, err := newID(now.Add(back), first)
-		if err != nil || next <= first || !idForm.MatchString(next) {
-			t.Errorf("%v later: %q is not behind %q, %v", back, next, first, err)
+		next := newID(now.Add(back), first)
+		if next <= first || !idForm.MatchString(next) {
+			t.Errorf("%v later: %q does not sort after %q", back, next, first)
 		}
 	}
 }
@@ -32,7 +32,7 @@ func TestLock(t *testing.T) {
 		!strings.Contains(err.Error(), "(test)") {
 		t.Errorf("error is %v, expected it to name this process", err)
 	}
-	check(t, l.Serve("20200101T000000.000000Z-000000"))
+	check(t, l.setTX("20200101T000000.000000Z-000000"))
 	if h, err := d.Holder(); err != nil || h == nil || h.TX != "20200101T000000.000000Z-000000" {
 		t.Errorf("holder is %+v, %v", h, err)
 	}

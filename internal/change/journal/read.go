@@ -10,31 +10,31 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Bounds of a file. A plan for a host with 8 NICs of 64 queues and 200 guests is about 10,000 changes, each two lines
-// of a few hundred bytes.
+// Bounds of a file. A plan for a host with 8 NICs of 64 queues and 200 guests has about 10,000 changes, each with two
+// lines of a few hundred bytes.
 const (
 	maxFile = 64 << 20
-	maxLine = 8 << 20 // the texts of a whole file before and after
+	maxLine = 8 << 20 // before and after of a whole file
 )
 
-// maxConfirm bounds the time within which a transaction is to be confirmed.
+// maxConfirm bounds the time for confirming a transaction.
 const maxConfirm = 7 * 24 * time.Hour
 
-// Transaction is what one file tells.
+// Transaction is the content of one file.
 type Transaction struct {
 	Header  Header
 	Records []Record
-	// Torn is the number of bytes of an unfinished last line: the machine stopped while it was written, and nothing of
-	// what it would have announced was done. 0 where the file ends as it should.
+	// Torn is the length in bytes of an unfinished last line: the machine stopped while it was written, and nothing it
+	// announces was done. 0 if the file ends properly.
 	Torn int
 
-	size  int    // of the good part
+	size  int    // of the valid part
 	sum   string // of the last line
-	ended bool   // its last record says so
+	ended bool   // has a final record
 }
 
-// Parse reads a file. An unfinished last line is left out and told in Torn; everything else that is not as written by
-// this package is an error.
+// Parse reads a file. It leaves out an unfinished last line and sets Torn. Anything else that this package would not
+// write is an error.
 func Parse(text []byte) (*Transaction, error) {
 	if len(text) > maxFile {
 		return nil, fmt.Errorf("larger than %d MiB", maxFile>>20)
@@ -48,7 +48,7 @@ func Parse(text []byte) (*Transaction, error) {
 		return nil, fmt.Errorf("line 1: %w", err)
 	}
 	t.size = len(line) + 1
-	check := checker{changes: map[int]Event{}, besides: map[setting.Address]bool{}}
+	check := checker{changes: map[int]Event{}, bystanders: map[setting.Address]bool{}}
 	for number := 2; len(rest) > 0; number++ {
 		if line, rest, whole = bytes.Cut(rest, []byte("\n")); !whole {
 			t.Torn = len(line)
@@ -58,16 +58,16 @@ func Parse(text []byte) (*Transaction, error) {
 			return nil, fmt.Errorf("line %d: longer than %d KiB", number, maxLine>>10)
 		}
 		var r Record
-		chained, err := decodeLine(line, t.sum, &r)
+		lineSum, err := decodeLine(line, t.sum, &r)
 		if err == nil {
-			err = check.next(r)
+			err = check.add(r)
 			r.upgrade()
 		}
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", number, err)
 		}
 		t.Records = append(t.Records, r)
-		t.sum = chained
+		t.sum = lineSum
 		t.size += len(line) + 1
 	}
 	t.ended = check.ended
@@ -81,11 +81,11 @@ func (t *Transaction) header(line []byte) error {
 	if version := schemaOf(line); version != "" && version != Schema {
 		return &versionError{found: version}
 	}
-	chained, err := decodeLine(line, "", &t.Header)
+	lineSum, err := decodeLine(line, "", &t.Header)
 	if err != nil {
 		return err
 	}
-	t.sum = chained
+	t.sum = lineSum
 	h := t.Header
 	switch {
 	case h.Schema != Schema:
@@ -104,7 +104,7 @@ func (t *Transaction) header(line []byte) error {
 	return nil
 }
 
-// schemaOf is the version that a first line claims, found without trusting the rest of it.
+// schemaOf returns the version in a first line without trusting the rest of it.
 func schemaOf(line []byte) string {
 	const start = `{"schema":"`
 	if !bytes.HasPrefix(line, []byte(start)) {
@@ -117,13 +117,13 @@ func schemaOf(line []byte) string {
 	return string(version)
 }
 
-// checker reports whether records follow each other as they can.
+// checker checks the order of records.
 type checker struct {
-	seq     int
-	changes map[int]Event // last event of each change
-	besides map[setting.Address]bool
-	ended   bool
-	end     Event
+	seq        int
+	changes    map[int]Event // last event of each change
+	bystanders map[setting.Address]bool
+	ended      bool
+	end        Event
 }
 
 var (
@@ -132,7 +132,7 @@ var (
 	undoes = []Event{UndoIntent, Undone, UndoFailed}
 )
 
-func (c *checker) next(r Record) error {
+func (c *checker) add(r Record) error {
 	c.seq++
 	if r.Seq != c.seq {
 		return fmt.Errorf("record %d where %d is expected", r.Seq, c.seq)
@@ -146,7 +146,7 @@ func (c *checker) next(r Record) error {
 		if known || r.N != len(c.changes)+1 {
 			return fmt.Errorf("%s of change %d where change %d is expected", r.Event, r.N, len(c.changes)+1)
 		}
-		if err := members(r); err != nil {
+		if err := checkMembers(r); err != nil {
 			return err
 		}
 		c.changes[r.N] = r.Event
@@ -162,14 +162,14 @@ func (c *checker) next(r Record) error {
 		c.changes[r.N] = r.Event
 	case r.Event.ends():
 		c.ended, c.end = true, r.Event
-	case r.Event == Beside || r.Event == Kept || r.Event == Moved:
+	case r.Event == Bystander || r.Event == Kept || r.Event == Moved:
 		if r.Address == nil || r.Found == nil {
 			return fmt.Errorf("%s without an address or what was found", r.Event)
 		}
-		if r.Event != Beside && !c.besides[*r.Address] {
+		if r.Event != Bystander && !c.bystanders[*r.Address] {
 			return fmt.Errorf("%s of %s, which was not to stay", r.Event, r.Address)
 		}
-		c.besides[*r.Address] = true
+		c.bystanders[*r.Address] = true
 	case r.Event == ConfirmArmed:
 		if r.Seconds <= 0 || r.Seconds > maxConfirm.Seconds() {
 			return fmt.Errorf("confirm within %v seconds; expected up to %v", r.Seconds, maxConfirm.Seconds())
@@ -181,8 +181,8 @@ func (c *checker) next(r Record) error {
 	return nil
 }
 
-// members checks what a record must bring to be of use in a rollback.
-func members(r Record) error {
+// checkMembers checks that a record has what a rollback needs.
+func checkMembers(r Record) error {
 	if r.Address == nil {
 		return fmt.Errorf("%s without an address", r.Event)
 	}

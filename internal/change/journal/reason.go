@@ -12,21 +12,21 @@ type Reason string
 // The reasons.
 const (
 	AsBefore Reason = "as-before" // it is what it was before
-	Needed   Reason = "needed"    // by the transaction in LeftFor, which stands
-	Gone     Reason = "gone"      // what it belongs to is gone, or something has reset it
+	Needed   Reason = "needed"    // by the open transaction in LeftFor
+	Gone     Reason = "gone"      // its object is gone, or was reset
 	Drifted  Reason = "drifted"   // somebody else has changed it
 )
 
-// oldReasons are the words by which journals without Reason say it, and which nothing else reads.
+// oldReasons are the texts from which the reason is taken in journals without Reason. Nothing else reads them.
 var oldReasons = []struct {
 	words  string
 	reason Reason
 }{
-	{"is as it was before", AsBefore}, {"still needed by ", Needed}, {"nothing to restore",
-		Gone}, {"changed by somebody else", Drifted},
+	{"is as it was before", AsBefore}, {"still needed by ", Needed}, {"nothing to restore", Gone},
+	{"changed by somebody else", Drifted},
 }
 
-// upgrade fills in what journals of earlier versions say in words only.
+// upgrade fills in what journals of earlier versions only say in words.
 func (r *Record) upgrade() {
 	if r.Event == Left && r.Reason == "" {
 		for _, old := range oldReasons {
@@ -41,7 +41,7 @@ func (r *Record) upgrade() {
 		return
 	}
 	for _, reading := range []*setting.Reading{r.Before, r.After, r.Found} {
-		// Of values of definitions only those had a reason, besides the ones that cannot be set.
+		// Of definition values, only those had a reason, besides read-only ones.
 		if reading != nil && reading.State == setting.Known && reading.Why != "" && !reading.ReadOnly {
 			reading.AsFound = true
 		}

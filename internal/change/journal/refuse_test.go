@@ -158,7 +158,7 @@ func TestMalformed(t *testing.T) {
 		"line 2: intent with an unknown value":        {unknown},
 		"line 2: kept of sysctl:a, which was not to": {{Event: Kept, Address: unknown.Address,
 			Found: unknown.After}},
-		"line 2: beside without an address":              {{Event: Beside}},
+		"line 2: beside without an address":              {{Event: Bystander}},
 		"line 2: intent without an address":              {bare},
 		"line 2: unknown event \"exploded\"":             {{Event: "exploded"}},
 		"line 3: confirmed after rolled_back":            {{Event: RolledBack}, {Event: Confirmed}},

@@ -7,35 +7,35 @@ import (
 	"mpps/internal/model/goal"
 )
 
-// ResumeSchema is the version of what a header keeps for going on. A header with another one is read and rolled back
-// like any; it only cannot be resumed.
+// ResumeSchema is the version of the resume data. A transaction with another version can be read and rolled back, but
+// not resumed.
 const ResumeSchema = "mpps.resume/1"
 
-// Resume is what a later command needs to go on with a plan of which a part was not possible at once: to look at the
-// machine again with the same goal. It holds what was asked for, never what was found.
+// Resume is what a later command needs to continue a plan of which a part had to wait: it inspects the machine again
+// with the same goal. It holds the request, never the findings.
 type Resume struct {
 	Schema      string      `json:"schema"`
 	Goal        goal.Goal   `json:"goal"`
-	RuntimeOnly bool        `json:"runtime_only,omitempty"` // nothing was to outlast the kernel's own memory
-	Site        string      `json:"site,omitempty"`         // digest of the site file; empty: there was none
-	Kernel      string      `json:"kernel,omitempty"`       // release that the next boot is to have; empty: not known
+	RuntimeOnly bool        `json:"runtime_only,omitempty"` // nothing was to be made persistent
+	Site        string      `json:"site,omitempty"`         // digest of the site file; empty: none
+	Kernel      string      `json:"kernel,omitempty"`       // expected kernel release after the next boot; empty: unknown
 	Later       []Postponed `json:"later,omitempty"`
 }
 
-// Postponed is what can be planned only once something has happened.
+// Postponed is what can only be planned after some event.
 type Postponed struct {
 	After string   `json:"after"` // "reboot of the host"
 	IDs   []string `json:"ids"`   // of knobs
 	Why   string   `json:"why"`
 }
 
-// Encode is the value of Header.Resume.
+// Encode returns the value of Header.Resume.
 func (r Resume) Encode() (json.RawMessage, error) {
 	r.Schema = ResumeSchema
 	return json.Marshal(r)
 }
 
-// Resume reads what the header keeps for going on; nil where it keeps nothing.
+// Resume returns the header's resume data, nil if it has none.
 func (t *Transaction) Resume() (*Resume, error) {
 	if len(t.Header.Resume) == 0 {
 		return nil, nil
@@ -58,8 +58,7 @@ func (t *Transaction) Resume() (*Resume, error) {
 	return r, nil
 }
 
-// Chain is a transaction and those that it went on with, the first of them first. One that is not in the journal any
-// more ends it.
+// Chain returns a transaction and those it resumes, oldest first. It ends at one that is not in the journal any more.
 func (l *Ledger) Chain(t *Transaction) []*Transaction {
 	chain := []*Transaction{t}
 	for chain[0].Header.Follows != "" && len(chain) <= len(l.Transactions) {

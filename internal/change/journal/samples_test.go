@@ -57,7 +57,7 @@ func TestSamples(t *testing.T) {
 		}
 	}
 	for _, e := range []Event{Intent, Already, Done, Failed, InDoubt, UndoIntent, Undone, UndoFailed, Left, Committed,
-		RolledBack, Incomplete, Beside, Kept, Moved, ConfirmArmed, Confirmed} {
+		RolledBack, Incomplete, Bystander, Kept, Moved, ConfirmArmed, Confirmed} {
 		if !events[e] {
 			t.Errorf("no sample holds %s", e)
 		}
@@ -98,8 +98,8 @@ func TestSampleOfAMachine(t *testing.T) {
 	if !slices.Equal(states, want) {
 		t.Errorf("found %v, expected %v", states, want)
 	}
-	if open := l.Open(); len(open) != 3 || len(l.BuiltOn(open[0])) != 1 || len(l.Unsettled()) != 1 {
-		t.Errorf("%d transactions stand, %v built on the first, %d are unsettled", len(open), l.BuiltOn(open[0]),
+	if open := l.Open(); len(open) != 3 || len(l.Dependents(open[0])) != 1 || len(l.Unsettled()) != 1 {
+		t.Errorf("%d transactions stand, %v built on the first, %d are unsettled", len(open), l.Dependents(open[0]),
 			len(l.Unsettled()))
 	}
 	l.Holder = &Holder{PID: 1, TX: l.Transactions[7].Header.TX}
@@ -203,7 +203,7 @@ func recordSamples(t *testing.T, which *regexp.Regexp) {
 	irq, three, all, spread := setting.Of(setting.IRQAffinity, "eth0", "TxRx-0", "45"), setting.Value("3"),
 		setting.Value("0-7"), setting.Of(setting.SysfsCPUs, "class/net/eth0/queues/tx-0/xps_cpus")
 	save("beside", Header{Kind: Apply, Changes: 1}, 0,
-		Record{Event: Beside, Address: &irq, Found: &three}, Record{Event: Beside, Address: &spread, Found: &three},
+		Record{Event: Bystander, Address: &irq, Found: &three}, Record{Event: Bystander, Address: &spread, Found: &three},
 		Record{Event: Intent, N: 1, ID: "nic.ring.rx", Address: &ring, Before: &known, After: &to, Want: &want},
 		Record{Event: Done, N: 1, Found: &rounded},
 		Record{Event: Kept, Address: &irq, Before: &all, Found: &three},
@@ -267,7 +267,7 @@ func FuzzParse(f *testing.F) {
 			}
 			l.State(got)
 			l.Open()
-			l.BuiltOn(got)
+			l.Dependents(got)
 			got.Confirmation()
 			if got.size+got.Torn != len(candidate) {
 				t.Errorf("%d good and %d torn bytes of %d", got.size, got.Torn, len(candidate))

@@ -2,54 +2,46 @@ package journal
 
 import (
 	"os"
+	"slices"
 	"time"
 )
 
-// Session is a work of many transactions that is done or undone as a whole: a tuning run, of which only the last
-// transaction, which bears no session, is to stay. While one of a session stands its work is under way or was
-// interrupted.
+// Session groups transactions that are kept or undone as a whole, such as a tuning run. Only the last transaction,
+// which is outside the session, is to stay. An open transaction of a session means that the session is in progress or
+// was interrupted.
 type Session struct {
 	Name  string `json:"name"`
 	PID   int    `json:"pid"`
 	Began uint64 `json:"began"` // of the process, as Holder.Began
 }
 
-// NewSession is a session of this process. what says what it is: "tune".
+// NewSession returns a session of this process. what is its kind: "tune".
 func NewSession(what string) *Session {
-	_, began := process(os.Getpid())
-	return &Session{Name: what + "-" + time.Now().UTC().Format("20060102T150405.000000Z"), PID: os.Getpid(),
+	_, began := processStart(os.Getpid())
+	return &Session{Name: what + "-" + time.Now().UTC().Format(idTime), PID: os.Getpid(),
 		Began: began}
 }
 
-// AtWork reports whether the session's process lives.
-func (s *Session) AtWork() bool {
-	alive, began := process(s.PID)
+// Running reports whether the session's process lives.
+func (s *Session) Running() bool {
+	alive, began := processStart(s.PID)
 	return alive && began == s.Began
 }
 
-// Is reports whether two sessions are the same; no session is none.
+// Is reports whether two sessions are the same. nil equals nothing.
 func (s *Session) Is(other *Session) bool {
 	return s != nil && other != nil && s.Name == other.Name
 }
 
-// Unended is the newest session of which something stands, or may stand, with its transactions, oldest first; nil where
-// there is none.
-func (l *Ledger) Unended() (*Session, []*Transaction) {
+// OpenSession returns the newest session with open transactions, and those transactions, oldest first; nil if there is
+// none.
+func (l *Ledger) OpenSession() (*Session, []*Transaction) {
 	open := l.Open()
-	var session *Session
-	for _, t := range open {
-		if t.Header.Session != nil {
-			session = t.Header.Session
+	for _, newest := range slices.Backward(open) {
+		if session := newest.Header.Session; session != nil {
+			other := func(t *Transaction) bool { return !session.Is(t.Header.Session) }
+			return session, slices.DeleteFunc(open, other)
 		}
 	}
-	if session == nil {
-		return nil, nil
-	}
-	var of []*Transaction
-	for _, t := range open {
-		if session.Is(t.Header.Session) {
-			of = append(of, t)
-		}
-	}
-	return session, of
+	return nil, nil
 }

@@ -7,37 +7,37 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// State is what became of a transaction.
+// State is the outcome of a transaction.
 type State string
 
 // The states of a transaction.
 const (
-	InFlight      State = "in-flight"   // its process is at work
-	Applied       State = "applied"     // everything was written and read back (of a rollback: everything is back)
+	InFlight      State = "in-flight"   // in progress
+	Applied       State = "applied"     // everything was written and read back (rollback: everything is restored)
 	FailedUndone  State = "undone"      // it failed, and everything is as before
-	FailedPartly  State = "failed"      // it failed, and something could not be put back
-	Interrupted   State = "interrupted" // its process died on the way
-	Doubtful      State = "in-doubt"    // a write did not return: whether it took effect is not known
-	WasRolledBack State = "rolled-back" // put back later by another transaction
+	FailedPartly  State = "failed"      // it failed, and something could not be restored
+	Interrupted   State = "interrupted" // its process died
+	Doubtful      State = "in-doubt"    // a write did not return: unknown whether it took effect
+	WasRolledBack State = "rolled-back" // undone later by another transaction
 	WasSuperseded State = "superseded"  // a rollback that another rollback of the same transaction completed
 )
 
-// ChangeState is what became of one change of a transaction.
+// ChangeState is the outcome of one change.
 type ChangeState string
 
 // The states of a change.
 const (
-	ChangeIntended   ChangeState = "intended"    // its write may or may not have happened
+	ChangeIntended   ChangeState = "intended"    // written or not: unknown
 	ChangeAlready    ChangeState = "already"     // was as wanted, nothing written
 	ChangeDone       ChangeState = "done"        // written and read back
-	ChangeFailed     ChangeState = "failed"      // refused, or read back as something else; not undone (yet)
+	ChangeFailed     ChangeState = "failed"      // refused, or read back differently; not undone (yet)
 	ChangeInDoubt    ChangeState = "in-doubt"    // the write did not return
 	ChangeUndone     ChangeState = "undone"      // put back and read back
 	ChangeUndoFailed ChangeState = "undo-failed" // could not be put back
-	ChangeLeft       ChangeState = "left"        // rollback: nothing was to be written, or it was left alone
+	ChangeLeft       ChangeState = "left"        // rollback: not written
 )
 
-// Change is one change of a transaction with what became of it.
+// Change is one change of a transaction and its outcome.
 type Change struct {
 	N       int
 	ID      string
@@ -48,19 +48,19 @@ type Change struct {
 	Risk    goal.Risk
 	Lasts   setting.Lasting
 	Needs   setting.Needs
-	Found   *setting.Reading // as read back, or as found; nil where the write was not seen to end
+	Found   *setting.Reading // as read back, or as found; nil if the write was not seen to end
 	State   ChangeState
-	Doubted bool // its write did not return at some time, whatever came later
+	Doubted bool // its write did not return at some point, whatever came later
 	Error   string
 	Reason  Reason // of ChangeLeft
-	LeftFor string // transaction that needs what is left
+	LeftFor string // transaction that needs the value
 	Why     string
 }
 
 // Wrote reports whether the change may have written to the machine.
 func (c Change) Wrote() bool { return c.State != ChangeAlready && c.State != ChangeLeft }
 
-// Changes lists the transaction's changes in their order.
+// Changes returns the transaction's changes in order.
 func (t *Transaction) Changes() []Change {
 	var changes []Change
 	for _, r := range t.Records {
@@ -100,19 +100,19 @@ func (t *Transaction) Changes() []Change {
 	return changes
 }
 
-// Besides are values that no change of a transaction is about, and that must be as they were when it has ended.
-type Besides struct {
+// Bystanders are values that no change is about and that must be unchanged at the end.
+type Bystanders struct {
 	Addresses []setting.Address // in the order in which they were read
 	Found     map[setting.Address]setting.Reading
-	Moved     map[setting.Address]setting.Reading // those that could not be put back, as they were left
+	Moved     map[setting.Address]setting.Reading // those that could not be restored, with their final value
 }
 
-// Beside lists the values that the transaction was to leave as they were.
-func (t *Transaction) Beside() Besides {
-	b := Besides{Found: map[setting.Address]setting.Reading{}, Moved: map[setting.Address]setting.Reading{}}
+// Bystander lists the values that the transaction was to leave as they were.
+func (t *Transaction) Bystanders() Bystanders {
+	b := Bystanders{Found: map[setting.Address]setting.Reading{}, Moved: map[setting.Address]setting.Reading{}}
 	for _, r := range t.Records {
 		switch r.Event {
-		case Beside:
+		case Bystander:
 			if _, known := b.Found[*r.Address]; !known {
 				b.Addresses = append(b.Addresses, *r.Address)
 			}
@@ -126,7 +126,8 @@ func (t *Transaction) Beside() Besides {
 	return b
 }
 
-// State is what the transaction's own records tell: Interrupted where nothing tells how it ended. A Ledger knows more.
+// State returns the state according to the transaction's own records: Interrupted if no record ends it. A Ledger knows
+// more.
 func (t *Transaction) State() State {
 	state := Interrupted
 	for _, r := range t.Records {
@@ -144,7 +145,7 @@ func (t *Transaction) State() State {
 	return state
 }
 
-// Ended is when the transaction ended; the zero time where it did not.
+// Ended returns when the transaction ended; the zero time if it did not.
 func (t *Transaction) Ended() time.Time {
 	for _, r := range t.Records {
 		if r.Event.ends() {
@@ -158,11 +159,11 @@ func (t *Transaction) Ended() time.Time {
 type Confirmation struct {
 	Armed     bool
 	Confirmed bool
-	Within    time.Duration // from the commit on
+	Within    time.Duration // after the commit
 	Until     time.Time     // zero before the commit
 }
 
-// Confirmation reports whether the transaction waits to be confirmed.
+// Confirmation returns the state of the confirm timer.
 func (t *Transaction) Confirmation() Confirmation {
 	var c Confirmation
 	for _, r := range t.Records {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Writer appends to one transaction. It is not safe for concurrent use.
+// Writer appends to a transaction. It is not safe for concurrent use.
 type Writer struct {
 	dir    *Dir
 	file   *os.File
@@ -18,13 +18,13 @@ type Writer struct {
 	size   int64
 	sum    string
 	ended  bool
-	broken error // an append failed and its remains could not be removed: nothing more is appended
+	broken error // an append failed and could not be truncated: nothing more is appended
 }
 
-// Create begins a transaction: the header is on disk under the transaction's name when it returns. TX, Schema and
-// Started are set here. The lock must be held; it is told the transaction.
+// Create begins a transaction. When it returns, the header is on disk under the transaction's name. It sets TX, Schema
+// and Started. The lock must be held; it is told the transaction.
 func (d *Dir) Create(l *Lock, h Header) (*Writer, error) {
-	if err := d.prepare(); err != nil {
+	if err := d.makeDir(); err != nil {
 		return nil, err
 	}
 	names, err := d.names()
@@ -36,28 +36,23 @@ func (d *Dir) Create(l *Lock, h Header) (*Writer, error) {
 		last = names[len(names)-1]
 	}
 	now := time.Now()
-	h.Schema, h.Started = Schema, now.UTC()
-	if h.TX, err = newID(now, last); err != nil {
-		return nil, err
-	}
-	if err := l.Serve(h.TX); err != nil {
+	h.Schema, h.TX, h.Started = Schema, newID(now, last), now.UTC()
+	if err := l.setTX(h.TX); err != nil {
 		return nil, err
 	}
 	w := &Writer{dir: d, tx: h.TX}
-	if err := w.begin(h); err != nil {
+	if err := w.create(h); err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
 	return w, nil
 }
 
-// begin writes the header to a file of another name and renames it, so that no file of a transaction's name ever lacks
-// its header.
-func (w *Writer) begin(h Header) (err error) {
-	line, chained, err := encodeLine(h, "")
+// create writes the header to a draft and renames it, so that no transaction's file ever lacks its header.
+func (w *Writer) create(h Header) (err error) {
+	line, lineSum, err := encodeLine(h, "")
 	if err != nil {
 		return err
 	}
-	name := Path + "/" + w.tx + suffix
 	draft := Path + "/" + draftName
 	f, err := w.dir.root.OpenFile(draft, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
@@ -69,26 +64,26 @@ func (w *Writer) begin(h Header) (err error) {
 			w.dir.root.Remove(draft)
 		}
 	}()
-	if _, err = f.Write(line); err != nil {
+	if _, err = f.Write(line); err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = w.dir.root.Rename(draft, fileName(w.tx))
+	}
+	if err == nil {
+		err = w.dir.sync(Path)
+	}
+	if err != nil {
 		return err
 	}
-	if err = f.Sync(); err != nil {
-		return err
-	}
-	if err = w.dir.root.Rename(draft, name); err != nil {
-		return err
-	}
-	if err = w.dir.sync(Path); err != nil {
-		return err
-	}
-	w.file, w.sum, w.size = f, chained, int64(len(line))
+	w.file, w.sum, w.size = f, lineSum, int64(len(line))
 	return nil
 }
 
-// draftName is the file in which a header is prepared. The lock keeps it to one writer; a dead one's is overwritten.
+// draftName is the file for preparing a header. The lock limits it to one writer; a leftover draft is overwritten.
 const draftName = "draft"
 
-// Sweep removes what a process has left that died before its transaction began. The lock must be held.
+// Sweep removes the draft of a process that died before its transaction began. The lock must be held.
 func (d *Dir) Sweep() error {
 	switch err := d.root.Remove(Path + "/" + draftName); {
 	case errors.Is(err, os.ErrNotExist):
@@ -99,8 +94,8 @@ func (d *Dir) Sweep() error {
 	return d.sync(Path)
 }
 
-// prepare makes the directory, with its parents on disk.
-func (d *Dir) prepare() error {
+// makeDir creates the directory and syncs its parents.
+func (d *Dir) makeDir() error {
 	made := ""
 	for _, element := range strings.Split(Path, "/") {
 		parent := made
@@ -116,10 +111,10 @@ func (d *Dir) prepare() error {
 			return fmt.Errorf("journal: %w", err)
 		}
 	}
-	return d.trusted()
+	return d.checkDirs()
 }
 
-// sync brings a directory's entries to disk.
+// sync flushes a directory's entries to disk.
 func (d *Dir) sync(name string) error {
 	f, err := d.root.Open(name)
 	if err != nil {
@@ -128,18 +123,18 @@ func (d *Dir) sync(name string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// ownerWrites is the permission that the file of a transaction loses when it has ended (Close). What a power cut leaves
-// may stop anywhere; a file without it that does so was cut off later by somebody, and is refused.
+// ownerWrites is the permission that Close removes from the file of a transaction that has ended. After a power cut a
+// file may stop anywhere; a file without this permission that does so was truncated later by somebody, and is refused.
 const ownerWrites = 0o200
 
-// Reopen continues a transaction, whose unfinished last line is removed. The lock must be held.
+// Reopen continues a transaction and removes its unfinished last line. The lock must be held.
 func (d *Dir) Reopen(l *Lock, tx string) (*Writer, *Transaction, error) {
 	known, err := d.Load(tx)
 	if err != nil {
 		return nil, nil, err
 	}
 	if known.ended {
-		if err := d.root.Chmod(Path+"/"+tx+suffix, 0o644); err != nil {
+		if err := d.root.Chmod(fileName(tx), 0o644); err != nil {
 			return nil, nil, fmt.Errorf("journal: %w", err)
 		}
 	}
@@ -149,7 +144,7 @@ func (d *Dir) Reopen(l *Lock, tx string) (*Writer, *Transaction, error) {
 	}
 	t, err := d.parse(tx, f)
 	if err == nil {
-		err = l.Serve(tx)
+		err = l.setTX(tx)
 	}
 	if err != nil {
 		f.Close()
@@ -165,17 +160,16 @@ func (d *Dir) Reopen(l *Lock, tx string) (*Writer, *Transaction, error) {
 	return w, t, nil
 }
 
-// TX is the transaction's name.
 func (w *Writer) TX() string { return w.tx }
 
-// Append writes one record; Seq and At are set here. Events that announce something are on disk when it returns. Where
-// it fails the record is not in the file.
+// Append writes a record and sets Seq and At. Events that announce something are on disk when it returns. If it fails,
+// the record is not in the file.
 func (w *Writer) Append(r Record) error {
 	if w.broken != nil {
 		return w.broken
 	}
 	r.Seq, r.At = w.seq+1, time.Now().UTC()
-	line, chained, err := encodeLine(r, w.sum)
+	line, lineSum, err := encodeLine(r, w.sum)
 	if err != nil {
 		return fmt.Errorf("journal %s: %w", w.tx, err)
 	}
@@ -194,7 +188,7 @@ func (w *Writer) Append(r Record) error {
 		}
 		return err
 	}
-	w.seq, w.sum, w.size = r.Seq, chained, w.size+int64(len(line))
+	w.seq, w.sum, w.size = r.Seq, lineSum, w.size+int64(len(line))
 	w.ended = w.ended || r.Event.ends()
 	if w.dir.Appended != nil {
 		w.dir.Appended(w.tx, r)
@@ -202,8 +196,8 @@ func (w *Writer) Append(r Record) error {
 	return nil
 }
 
-// Close ends the writing. The transaction ends with the record that says so, not with this; where it has, nobody is to
-// write the file any more.
+// Close closes the file. The final record ends the transaction, not Close; after that record the file becomes
+// read-only.
 func (w *Writer) Close() error {
 	err := w.file.Sync()
 	if err == nil && w.ended {

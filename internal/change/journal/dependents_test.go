@@ -60,7 +60,7 @@ func TestBuiltOn(t *testing.T) {
 		of, err := ledger.Find(first)
 		check(t, err)
 		var found []string
-		for _, b := range ledger.BuiltOn(of) {
+		for _, b := range ledger.Dependents(of) {
 			if b.Header.TX != second {
 				t.Errorf("%s built on %s", b.Header.TX, first)
 			}

@@ -2,23 +2,24 @@ package journal
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"mpps/internal/model/setting"
 )
 
-// Built is a transaction that built on an earlier one, and by what.
-type Built struct {
+// Dependent is a later transaction that builds on an earlier one, and the reason.
+type Dependent struct {
 	*Transaction
 	Because string // "it changed sysctl:net.core.dev_weight again"
 }
 
-// BuiltOn lists the open applies after t that built on what t wrote, oldest first: they go on with it, they concern the
-// same value, or one that rests on it. The files, directories and units that make values last do not count:
-// transactions share them, each with entries of its own.
-func (l *Ledger) BuiltOn(t *Transaction) []Built {
+// Dependents lists the open applies after t that depend on what t wrote, oldest first: they resume t, or they concern
+// the same value or one that rests on it. Files, directories and units that make values persistent do not count:
+// transactions share them, each with its own entries.
+func (l *Ledger) Dependents(t *Transaction) []Dependent {
 	mine := map[setting.Address]bool{}
-	var bases []setting.Address // on which values of other addresses may rest
+	var bases []setting.Address // values that other addresses may rest on
 	for _, c := range t.Changes() {
 		if !c.Wrote() || shared(c.Address.Kind) {
 			continue
@@ -29,37 +30,35 @@ func (l *Ledger) BuiltOn(t *Transaction) []Built {
 			bases = append(bases, c.Address)
 		}
 	}
-	var later []Built
+	var later []Dependent
 	for _, other := range l.Open() {
 		if other.Header.TX <= t.Header.TX {
 			continue
 		}
-		because := builtBy(other, mine, bases)
+		because := dependence(other, mine, bases)
 		if other.Header.Follows == t.Header.TX {
 			because = "it resumes it"
 		}
 		if because != "" {
-			later = append(later, Built{other, because})
+			later = append(later, Dependent{other, because})
 		}
 	}
 	return later
 }
 
-// builtBy tells why a transaction needs one of the values that an earlier one wrote; empty where it needs none.
-func builtBy(t *Transaction, mine map[setting.Address]bool, bases []setting.Address) string {
+// dependence returns why a transaction needs a value that an earlier one wrote, empty if it needs none.
+func dependence(t *Transaction, mine map[setting.Address]bool, bases []setting.Address) string {
 	changes := t.Changes()
 	for _, c := range changes {
-		switch {
-		case !mine[c.Address]:
-		case c.Wrote():
+		if mine[c.Address] && c.Wrote() {
 			return fmt.Sprintf("it changed %s again", c.Address)
-		default:
+		} else if mine[c.Address] {
 			return fmt.Sprintf("it wants %s to stay", c.Address)
 		}
 	}
 	for _, c := range changes {
 		for _, base := range bases {
-			if c.Wrote() && rests(c.Address, base) {
+			if c.Wrote() && restsOn(c.Address, base) {
 				return fmt.Sprintf("it set %s, which rests on %s", c.Address, base)
 			}
 		}
@@ -71,16 +70,15 @@ func shared(k setting.Kind) bool {
 	return k == setting.File || k == setting.Directory || k == setting.Unit
 }
 
-// setters are services that set values of their own accord while they run.
+// setters maps services to the kinds of values that they set while they run.
 var setters = map[string][]setting.Kind{
 	"irqbalance": {setting.IRQAffinity, setting.IRQCPUs}, "ksmtuned": {setting.KSM},
 	"numad": {setting.ThreadAffinity, setting.DomainLive},
 }
 
-// rests reports whether a value would not stay as it is if another were as before: the number of a NIC's channels makes
-// its queues and interrupts, that of its virtual functions makes what attributes are set of, and a service that was
-// stopped would set the value itself.
-func rests(a, on setting.Address) bool {
+// restsOn reports whether a would change if on were put back: a NIC's channels determine its queues and interrupts, the
+// VF count determines which VFs have attributes, and a stopped service would set the value itself.
+func restsOn(a, on setting.Address) bool {
 	switch on.Kind {
 	case setting.VFCount:
 		return a.Kind == setting.VFAttr && a.Object() == on.Object()
@@ -92,11 +90,7 @@ func rests(a, on setting.Address) bool {
 			return strings.HasPrefix(a.Path, "class/net/"+on.Object()+"/queues/")
 		}
 	case setting.Service:
-		for _, kind := range setters[on.Path] {
-			if a.Kind == kind {
-				return true
-			}
-		}
+		return slices.Contains(setters[on.Path], a.Kind)
 	}
 	return false
 }
