@@ -9,23 +9,23 @@ import (
 	"mpps/internal/change/apply"
 )
 
-// Rows are the applied values that are not as applied, of 'mpps verify'. A value that something has reset may be put
-// back by mpps-restore.service within seconds: it must be off in two looks. Kernel arguments and files nobody puts
-// back.
-func Rows(s apply.Status) (all []Finding, off int) {
+// AppliedFindings returns a finding for each applied value that is not as applied, as in 'mpps verify', and their
+// number. mpps-restore.service may restore a reset value within seconds, so the finding needs two looks; kernel
+// arguments and files are not restored, so one look suffices.
+func AppliedFindings(s apply.Status) (all []Finding, off int) {
 	for _, r := range s.Rows {
-		f := Finding{Source: Values, Code: "value." + string(r.State), Object: r.Address.String(), From: r.Wanted,
-			To: r.Found, Severity: knob.High, Twice: !r.Address.Kind.AtBoot()}
+		hint := r.Why
 		switch r.State {
-		case apply.Drifted, apply.Owned, apply.ReadOnly, apply.Unsupported:
-			off++
-			f.Hint = fmt.Sprintf("%s; 'mpps restore --insist' puts values back that it keeps, 'mpps plan' plans the "+
+		case apply.Drifted, apply.Owned:
+			hint = fmt.Sprintf("%s; 'mpps restore --insist' puts values back that it keeps, 'mpps plan' plans the "+
 				"rest again ('mpps explain %s')", r.Why, r.ID)
-			if r.State == apply.ReadOnly || r.State == apply.Unsupported {
-				f.Hint = r.Why
-			}
-			all = append(all, f)
+		case apply.ReadOnly, apply.Unsupported:
+		default:
+			continue
 		}
+		off++
+		all = append(all, Finding{Source: Values, Code: "value." + string(r.State), Object: r.Address.String(),
+			From: r.Wanted, To: r.Found, Hint: hint, Severity: knob.High, Twice: !r.Address.Kind.AtBoot()})
 	}
 	switch s.State {
 	case apply.IsInterrupted, apply.IsInDoubt, apply.IsFailed:
@@ -35,11 +35,11 @@ func Rows(s apply.Status) (all []Finding, off int) {
 	return all, off
 }
 
-// fromBoots are kinds of package realtime that the boot loader's files are judged by.
-const fromBoots = "lists.next_boot"
+// nextBootCode is the kind of finding in package realtime that comes from the boot loader's files.
+const nextBootCode = "lists.next_boot"
 
-// happens reports whether a kind of finding is of what was seen to happen: such things come and go.
-func happens(id string) bool {
+// transient reports whether a kind of finding is an observed event, which comes and goes.
+func transient(id string) bool {
 	switch id {
 	case "irq.came", "irq.tick", "irq.calls", "irq.nmi", "house.busy":
 		return true
@@ -47,17 +47,17 @@ func happens(id string) bool {
 	return strings.HasPrefix(id, "threads.") && id != "threads.priority"
 }
 
-// Realtime are the findings of a check of the CPUs that should be quiet.
-func Realtime(r *realtime.Report) []Finding {
+// RealtimeFindings returns the findings of a check of the isolated CPUs.
+func RealtimeFindings(r *realtime.Report) []Finding {
 	var all []Finding
 	for _, f := range r.Findings {
 		found := Finding{Source: Isolated, Code: f.ID, Object: f.Object, To: f.Found, Hint: f.Do, Severity: f.Severity}
 		switch {
-		case happens(f.ID):
+		case transient(f.ID):
 			found.Source, found.Twice = Observed, true
-		case f.ID == fromBoots:
+		case f.ID == nextBootCode:
 			found.Source = Boots
-		// the kernel moves one within its mask; a guest that is being started is pinned thread by thread
+		// the kernel moves interrupts within their mask; a starting guest is pinned thread by thread
 		case f.ID == "irq.aimed" || strings.HasPrefix(f.ID, "guest."):
 			found.Twice = true
 		}

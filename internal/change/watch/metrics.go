@@ -10,7 +10,7 @@ import (
 	"mpps/internal/advise/knob"
 )
 
-// Metrics are the state in the text format of Prometheus, for node_exporter's textfile collector or an HTTP listener.
+// Metrics returns the state in Prometheus's text format, for node_exporter's textfile collector or an HTTP listener.
 func (w *Watcher) Metrics(version string) string {
 	var b strings.Builder
 	family := func(name, kind, help string) { fmt.Fprintf(&b, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind) }
@@ -20,9 +20,9 @@ func (w *Watcher) Metrics(version string) string {
 	}
 	l := w.last
 	one("mpps_realtime_ok", "gauge", "Whether CPUs are set aside, the last look saw everything and nothing of "+
-		"severity medium or worse stands: 1 if so, 0 if not.", flag(w.OK()))
+		"severity medium or worse stands: 1 if so, 0 if not.", boolValue(w.OK()))
 	one("mpps_realtime_cpus", "gauge", "Number of CPUs that should be quiet: set aside now, or at an earlier look.",
-		float64(len(w.aside)))
+		float64(len(w.isolated)))
 	family("mpps_realtime_findings", "gauge", "Number of findings that stand, by code and severity.")
 	type class struct {
 		code     string
@@ -43,7 +43,7 @@ func (w *Watcher) Metrics(version string) string {
 	family("mpps_watch_source_success", "gauge", "Whether a part of the last look could be seen: 1 if so, 0 if not.")
 	for _, source := range []Source{Values, Isolated, Observed, Boots, Services} {
 		if _, failed := l.Unseen[source]; failed || l.Saw[source] {
-			fmt.Fprintf(&b, "mpps_watch_source_success{source=%q} %s\n", source, number(flag(!failed)))
+			fmt.Fprintf(&b, "mpps_watch_source_success{source=%q} %s\n", source, number(boolValue(!failed)))
 		}
 	}
 	family("mpps_watch_events_total", "counter", "Events that were told, what began or changed, by code.")
@@ -64,14 +64,14 @@ func (w *Watcher) Metrics(version string) string {
 	return b.String()
 }
 
-func flag(is bool) float64 {
+func boolValue(is bool) float64 {
 	if is {
 		return 1
 	}
 	return 0
 }
 
-// number is a value as Prometheus reads it, in no more digits than it has.
+// number formats a value for Prometheus, without trailing zeros.
 func number(v float64) string {
 	return strings.TrimRight(strings.TrimRight(fmt.Sprintf("%.6f", v), "0"), ".")
 }

@@ -8,42 +8,39 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Aside are the CPUs that should be quiet: those that are set aside at one look, and those that were at an earlier one.
-// What was realtime is judged on as if it still were, so that nothing is said to end because nobody looks any more.
-func (w *Watcher) Aside(now setting.CPUSet) setting.CPUSet { return w.aside.Or(now) }
+// IsolatedCPUs returns the CPUs that should be quiet: those isolated now and those isolated at an earlier look. Former
+// realtime CPUs are still checked, so that no finding ends just because nobody looks any more.
+func (w *Watcher) IsolatedCPUs(now setting.CPUSet) setting.CPUSet { return w.isolated.Or(now) }
 
-// scope adds the finding that CPUs are not set aside any more, and tells of those that came.
-func (w *Watcher) scope(l *Look) []Event {
+// checkIsolation adds a finding for CPUs that are no longer isolated, and returns an event for new ones.
+func (w *Watcher) checkIsolation(l *Look) []Event {
 	if !l.Saw[Isolated] {
 		return nil
 	}
 	var events []Event
-	before, from := w.aside, w.from
-	if come := l.Aside.Minus(before); len(come) > 0 {
-		w.aside, w.from = before.Or(l.Aside), l.From
+	before, from := w.isolated, w.from
+	if come := l.Isolated.Minus(before); len(come) > 0 {
+		w.isolated, w.from = before.Or(l.Isolated), l.From
 		if w.judged {
-			events = append(events, Event{
-				Schema: Schema, Time: l.At, Host: l.Host, Event: Changed, Code: "isolation.came",
-				Object: "CPUs set aside",
-				From:   setBy(before, from), To: setBy(l.Aside, l.From), Severity: knob.Info,
-			})
+			events = append(events, l.changed("isolation.came", "CPUs set aside", withSource(before, from),
+				withSource(l.Isolated, l.From), "", knob.Info))
 		}
 	}
 	w.judged = true
-	if gone := w.aside.Minus(l.Aside); len(gone) > 0 {
+	if gone := w.isolated.Minus(l.Isolated); len(gone) > 0 {
 		l.Findings = append(slices.Clip(l.Findings), Finding{
-			Source: Isolated, Code: "isolation.lost", Object: "CPUs set aside", From: setBy(w.aside, w.from),
-			To: setBy(l.Aside, l.From), Severity: knob.High,
+			Source: Isolated, Code: "isolation.lost", Object: "CPUs set aside", From: withSource(w.isolated, w.from),
+			To: withSource(l.Isolated, l.From), Severity: knob.High,
 			Hint: fmt.Sprintf("nothing keeps other work off %s any more: 'mpps realtime check --cpus %s' says what "+
 				"is missing, 'mpps plan --latency 20us --cpus %s' mends it; a watch that is started anew takes the "+
-				"host as it is", named(gone), gone, gone),
+				"host as it is", cpuText(gone), gone, gone),
 		})
 	}
 	return events
 }
 
-// setBy is a set of CPUs with who set it aside.
-func setBy(cpus setting.CPUSet, from string) string {
+// withSource returns a CPU set and what isolated it.
+func withSource(cpus setting.CPUSet, from string) string {
 	if len(cpus) == 0 {
 		return "none"
 	}
@@ -53,7 +50,7 @@ func setBy(cpus setting.CPUSet, from string) string {
 	return cpus.String() + " (" + from + ")"
 }
 
-func named(cpus setting.CPUSet) string {
+func cpuText(cpus setting.CPUSet) string {
 	if len(cpus) == 1 {
 		return "CPU " + cpus.String()
 	}

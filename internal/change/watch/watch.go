@@ -1,7 +1,6 @@
-// Package watch tells, from one look at a host to the next, what begins and what ends to be wrong with it: values that
-// are not as applied, CPUs that are not quiet any more, a next boot that would be another one. It is pure: looks go in,
-// events and metrics come out. One look proves little, for threads come and go: what was only seen to happen must be
-// seen twice.
+// Package watch reports, from one look at a host to the next, which problems begin and end: values that are not as
+// applied, CPUs that are no longer quiet, a next boot with another kernel. It is pure: looks go in, events and metrics
+// come out. Threads come and go, so a single look proves little: what was only observed must be seen twice.
 package watch
 
 import (
@@ -14,42 +13,41 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Schema is the version of an event's form.
+// Schema is the version of the event format.
 const Schema = "mpps.event/1"
 
-// What happened.
+// The values of Event.Event.
 const (
-	Begins  = "begins"  // something is wrong from now on
-	Ends    = "ends"    // it is right again, or gone
-	Changed = "changed" // something is otherwise than it was, which is neither right nor wrong
+	Begins  = "begins"  // a problem begins
+	Ends    = "ends"    // it is solved, or gone
+	Changed = "changed" // something is different, neither right nor wrong
 )
 
-// Source is a part of a look. What a part did not see neither begins nor ends.
+// Source is a part of a look. Findings of a part that was not seen neither begin nor end.
 type Source string
 
 // The sources.
 const (
-	Values   Source = "values"   // what was applied
-	Isolated Source = "isolated" // what says which CPU is for what
-	Observed Source = "observed" // what ran and interrupted between two looks
-	Boots    Source = "boot"     // what the next boot gets
+	Values   Source = "values"   // applied values
+	Isolated Source = "isolated" // what assigns CPUs
+	Observed Source = "observed" // threads and interrupts seen between two looks
+	Boots    Source = "boot"     // the next boot
 	Services Source = "services"
 )
 
-// Finding is one thing that is wrong at one look.
+// Finding is a problem seen at one look.
 type Finding struct {
 	Source   Source
 	Code     string // value.drifted, irq.aimed, boot.not_realtime …
 	Object   string // an address, a thread, an interrupt, a guest
-	From     string // as it was, or as it is to be
-	To       string // as it is
+	From     string // before, or wanted
+	To       string // now
 	Hint     string
 	Severity knob.Severity
-	Twice    bool // it must be seen in two looks running, and be gone for two
+	Twice    bool // it begins after two consecutive looks with it, and ends after two without
 }
 
-// key is what stays the same from one look to the next: names of threads without their numbers, for workers of the
-// kernel come and go.
+// key identifies a finding across looks. Thread names lose their numbers, since kernel workers come and go.
 func (f Finding) key() string {
 	object := f.Object
 	if name, is := strings.CutPrefix(object, "thread "); is {
@@ -57,7 +55,7 @@ func (f Finding) key() string {
 			name = name[:at]
 		}
 		if rest, is := strings.CutPrefix(name, "kworker/"); is {
-			name, _, _ = strings.Cut(rest, ":") // the CPU that they belong to
+			name, _, _ = strings.Cut(rest, ":") // the CPU they are bound to
 			name = "kworker/" + name
 			if strings.HasPrefix(rest, "u") {
 				name = "kworker/u"
@@ -68,7 +66,7 @@ func (f Finding) key() string {
 	return f.Code + "\x00" + object
 }
 
-// Event is what is told.
+// Event reports what began, ended or changed.
 type Event struct {
 	Schema   string        `json:"schema"`
 	Time     time.Time     `json:"time"`
@@ -76,72 +74,72 @@ type Event struct {
 	Event    string        `json:"event"` // begins, ends or changed
 	Code     string        `json:"code"`
 	Object   string        `json:"object"`
-	From     string        `json:"from"` // as it was, or as it is to be; empty where that is not one value
-	To       string        `json:"to"`   // as it is
+	From     string        `json:"from"` // before, or wanted; empty if that is not one value
+	To       string        `json:"to"`   // now
 	Hint     string        `json:"hint"`
 	Severity knob.Severity `json:"severity"`
-	// Since is when it began, of what ends.
+	// Since is when it began; set on events that end it.
 	Since *time.Time `json:"since,omitempty"`
-	// Found is set where it stood already when the watch began.
+	// Found is set if it was already there when the watch began.
 	Found bool `json:"found_at_start,omitempty"`
 }
 
-// Look is what one look saw.
+// Look is the result of one look.
 type Look struct {
 	At       time.Time
 	Host     string
 	Findings []Finding
-	Saw      map[Source]bool   // the parts that were looked at
-	Unseen   map[Source]string // parts that were not, and why; one that is in neither was left out on purpose
-	State    State             // to be compared with the next look's
+	Saw      map[Source]bool   // parts that were seen
+	Unseen   map[Source]string // parts that could not be seen, and why; a part in neither was skipped on purpose
+	State    State             // to compare with the next look
 	Values   int               // applied values
-	Drifted  int               // of them not as applied
-	Aside    setting.CPUSet    // CPUs that are set aside now
-	From     string            // who says so: "isolcpus, nohz_full"
+	Drifted  int               // of these, not as applied
+	Isolated setting.CPUSet    // CPUs that are isolated now
+	From     string            // what isolates them: "isolcpus, nohz_full"
 	Pause    time.Duration     // until the next look
 	Took     time.Duration
-	Cost     time.Duration // CPU time of this look, programs that it started with it
+	Cost     time.Duration // CPU time of this look, including programs it started
 }
 
 // standing is a finding that is, or may be, true.
 type standing struct {
 	Finding
-	since time.Time
-	seen  int  // looks running
-	gone  int  // looks running
-	told  bool // it has begun
-	first bool // it was there at the first look
+	since    time.Time
+	seen     int  // consecutive looks with it
+	gone     int  // consecutive looks without it
+	reported bool // it has begun
+	first    bool // seen at the first look
 }
 
-// Watcher remembers what stands.
+// Watcher keeps the current findings.
 type Watcher struct {
-	at     map[string]*standing
-	before *State
-	looks  int
-	failed int
-	events map[string]int // by code, begun and changed
-	last   Look
-	cost   time.Duration
-	aside  setting.CPUSet // CPUs that were set aside at any look
-	from   string         // who said so then
-	judged bool           // whether CPUs are set aside was seen before
+	at       map[string]*standing
+	before   *State
+	looks    int
+	failed   int
+	events   map[string]int // by code: begins and changes
+	last     Look
+	cost     time.Duration
+	isolated setting.CPUSet // CPUs that were isolated at any look
+	from     string         // what isolated them
+	judged   bool           // isolation was seen before
 }
 
-// New is a watcher that has seen nothing.
+// New returns a watcher that has seen nothing.
 func New() *Watcher { return &Watcher{at: map[string]*standing{}, events: map[string]int{}} }
 
-// twice is how often something must be seen, or not be seen, that comes and goes.
-const twice = 2
+// confirmLooks is the number of consecutive looks that confirm a transient finding, or its end.
+const confirmLooks = 2
 
-// Take takes a look in and tells what is new.
-func (w *Watcher) Take(l Look) []Event {
+// Observe adds a look and returns what is new.
+func (w *Watcher) Observe(l Look) []Event {
 	w.looks++
 	w.cost += l.Cost
 	if len(l.Unseen) > 0 {
 		w.failed++
 	}
-	events := w.scope(&l)
-	if !l.Saw[Values] { // those of the last look that saw them
+	events := w.checkIsolation(&l)
+	if !l.Saw[Values] { // keep those of the last look that saw them
 		l.Values, l.Drifted = w.last.Values, w.last.Drifted
 	}
 	present := map[string]bool{}
@@ -163,8 +161,8 @@ func (w *Watcher) Take(l Look) []Event {
 			w.at[key] = s
 		}
 		s.Finding, s.gone = f, 0
-		if s.seen++; !s.told && (!f.Twice || s.seen >= twice) {
-			s.told = true
+		if s.seen++; !s.reported && (!f.Twice || s.seen >= confirmLooks) {
+			s.reported = true
 			events = append(events, w.event(l, Begins, s))
 		}
 	}
@@ -173,10 +171,10 @@ func (w *Watcher) Take(l Look) []Event {
 			continue
 		}
 		s.seen = 0
-		if s.gone++; s.told && s.Twice && s.gone < twice {
+		if s.gone++; s.reported && s.Twice && s.gone < confirmLooks {
 			continue
 		}
-		if s.told {
+		if s.reported {
 			events = append(events, w.event(l, Ends, s))
 		}
 		delete(w.at, key)
@@ -209,11 +207,11 @@ func (w *Watcher) event(l Look, what string, s *standing) Event {
 	return e
 }
 
-// Standing are the findings that have begun, the worst first.
+// Standing returns the findings that have begun, worst first.
 func (w *Watcher) Standing() []Finding {
 	var all []Finding
 	for _, s := range w.at {
-		if s.told {
+		if s.reported {
 			all = append(all, s.Finding)
 		}
 	}
@@ -223,9 +221,9 @@ func (w *Watcher) Standing() []Finding {
 	return all
 }
 
-// OK reports whether the host is known to be realtime: CPUs are set aside for it, the last look saw everything, and
-// nothing worth a warning stands.
+// OK reports whether the host is known to be realtime: CPUs are isolated, the last look saw everything, and there is no
+// finding of severity medium or worse.
 func (w *Watcher) OK() bool {
-	return w.looks > 0 && len(w.aside) > 0 && len(w.last.Unseen) == 0 &&
+	return w.looks > 0 && len(w.isolated) > 0 && len(w.last.Unseen) == 0 &&
 		!slices.ContainsFunc(w.Standing(), func(f Finding) bool { return f.Severity >= knob.Medium })
 }

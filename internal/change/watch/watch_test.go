@@ -20,7 +20,7 @@ var began = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // look is the nth look, with findings "source code object" of which those that begin with ~ must be seen twice.
 func look(n int, findings ...string) Look {
-	l := Look{At: began.Add(time.Duration(n) * 30 * time.Second), Host: "h", Saw: everything, Aside: setting.CPUs(2, 3),
+	l := Look{At: began.Add(time.Duration(n) * 30 * time.Second), Host: "h", Saw: everything, Isolated: setting.CPUs(2, 3),
 		From: "isolcpus", State: State{Daemons: map[string]bool{}, Guests: map[string]int{}}}
 	for _, text := range findings {
 		rest, twice := strings.CutPrefix(text, "~")
@@ -31,7 +31,7 @@ func look(n int, findings ...string) Look {
 	return l
 }
 
-func told(events []Event) string {
+func reported(events []Event) string {
 	var all []string
 	for _, e := range events {
 		all = append(all, e.Event+" "+e.Code+" "+e.Object)
@@ -60,8 +60,8 @@ func TestHolds(t *testing.T) {
 		{look(7), ""}, // put back by the service that does so: never told
 		{look(8, "~values value.drifted ksm:run"), ""},
 	} {
-		events := w.Take(c.look)
-		if got := told(events); got != c.want {
+		events := w.Observe(c.look)
+		if got := reported(events); got != c.want {
 			t.Errorf("look %d: told %q, expected %q", i, got, c.want)
 		}
 		for _, e := range events {
@@ -76,7 +76,7 @@ func TestHolds(t *testing.T) {
 // TestUnseen: a part that could not be looked at is told, ends nothing, and the host is not said to be fine.
 func TestUnseen(t *testing.T) {
 	w := New()
-	w.Take(look(0, "isolated irq.aimed irq 4"))
+	w.Observe(look(0, "isolated irq.aimed irq 4"))
 	for n := 1; n < 4; n++ {
 		l := look(n)
 		l.Saw = map[Source]bool{Values: true}
@@ -85,17 +85,17 @@ func TestUnseen(t *testing.T) {
 		if n == 2 {
 			want = "begins watch.unseen isolated; begins watch.unseen observed"
 		}
-		if got := told(w.Take(l)); got != want {
+		if got := reported(w.Observe(l)); got != want {
 			t.Errorf("look %d: told %q, expected %q", n, got, want)
 		}
 		if w.OK() {
 			t.Error("a host that was not seen is said to be fine")
 		}
 	}
-	if got := told(w.Take(look(4, "isolated irq.aimed irq 4"))); got != "" {
+	if got := reported(w.Observe(look(4, "isolated irq.aimed irq 4"))); got != "" {
 		t.Errorf("told %q", got)
 	}
-	if got := told(w.Take(look(5))); got != "ends irq.aimed irq 4; ends watch.unseen isolated; ends watch.unseen "+
+	if got := reported(w.Observe(look(5))); got != "ends irq.aimed irq 4; ends watch.unseen isolated; ends watch.unseen "+
 		"observed" {
 		t.Errorf("told %q", got)
 	}
@@ -104,7 +104,7 @@ func TestUnseen(t *testing.T) {
 	}
 	left := look(6)
 	left.Saw = map[Source]bool{Isolated: true}
-	if got := told(w.Take(left)); got != "" || !w.OK() {
+	if got := reported(w.Observe(left)); got != "" || !w.OK() {
 		t.Errorf("a part that was left out on purpose: told %q", got)
 	}
 }
@@ -135,16 +135,16 @@ func TestLost(t *testing.T) {
 	} {
 		l := look(i, c.findings...)
 		var err error
-		if l.Aside, err = setting.ParseCPUs(c.aside); err != nil {
+		if l.Isolated, err = setting.ParseCPUs(c.aside); err != nil {
 			t.Fatal(err)
 		}
 		l.From = c.from
 		if !c.seen {
 			l.Saw, l.Findings = map[Source]bool{Values: true}, nil
 		}
-		events := w.Take(l)
-		if got := told(events); got != c.want || w.OK() != c.ok || w.Aside(nil).String() != c.watched {
-			t.Errorf("look %d: told %q, ok %v, watched %s; expected %q, %v, %s", i, got, w.OK(), w.Aside(nil), c.want,
+		events := w.Observe(l)
+		if got := reported(events); got != c.want || w.OK() != c.ok || w.IsolatedCPUs(nil).String() != c.watched {
+			t.Errorf("look %d: told %q, ok %v, watched %s; expected %q, %v, %s", i, got, w.OK(), w.IsolatedCPUs(nil), c.want,
 				c.ok, c.watched)
 		}
 		for _, e := range events {
@@ -171,8 +171,8 @@ func TestChanges(t *testing.T) {
 	w := New()
 	take := func(n int, h *facts.Host) string {
 		l := look(n)
-		l.State, l.Findings = Of(h), Boot(h)
-		return told(w.Take(l))
+		l.State, l.Findings = StateOf(h), BootFindings(h)
+		return reported(w.Observe(l))
 	}
 	tuned := func(runs bool) []facts.Service { return []facts.Service{{Name: "tuned", Running: runs}} }
 	guest := func(pid int) facts.Guest { return facts.Guest{Name: "rt1", State: "running", PID: pid} }
@@ -207,7 +207,7 @@ func TestChanges(t *testing.T) {
 // TestFrom: rows of verify and findings of a check become findings here, each with the rule that fits it.
 func TestFrom(t *testing.T) {
 	a := setting.Of(setting.Sysctl, "vm.swappiness")
-	rows, off := Rows(apply.Status{State: apply.IsDrifted, Rows: []apply.Row{
+	rows, off := AppliedFindings(apply.Status{State: apply.IsDrifted, Rows: []apply.Row{
 		{ID: "x", Address: a, Wanted: "1", Found: "60", State: apply.Drifted, Why: "is 60"},
 		{ID: "y", Address: a, State: apply.Compliant}, {ID: "z", Address: a, State: apply.Untold},
 		{ID: "k", Address: setting.Of(setting.KernelArg, "isolcpus"), Wanted: "2", Found: "absent", State: apply.Owned},
@@ -217,7 +217,7 @@ func TestFrom(t *testing.T) {
 		rows[1].Code != "value.owned" || rows[1].Twice || rows[0].From != "1" || rows[0].To != "60" {
 		t.Errorf("off %d: %+v", off, rows)
 	}
-	if rows, _ := Rows(apply.Status{State: apply.IsInDoubt, Why: "y"}); len(rows) != 1 ||
+	if rows, _ := AppliedFindings(apply.Status{State: apply.IsInDoubt, Why: "y"}); len(rows) != 1 ||
 		rows[0].Code != "value.in-doubt" {
 		t.Errorf("%+v", rows)
 	}
@@ -228,14 +228,14 @@ func TestFrom(t *testing.T) {
 	}
 	want := "observed true; isolated false; observed true; isolated true; boot false; isolated true"
 	var got []string
-	for _, f := range Realtime(r) {
+	for _, f := range RealtimeFindings(r) {
 		got = append(got, fmt.Sprintf("%s %v", f.Source, f.Twice))
 	}
 	if strings.Join(got, "; ") != want {
 		t.Errorf("%v, expected %s", got, want)
 	}
 	for _, k := range realtime.Kinds() { // every kind has a source and none is lost
-		if all := Realtime(&realtime.Report{Findings: []realtime.Finding{{ID: k.ID}}}); len(all) != 1 ||
+		if all := RealtimeFindings(&realtime.Report{Findings: []realtime.Finding{{ID: k.ID}}}); len(all) != 1 ||
 			all[0].Source == "" {
 			t.Errorf("%s: %+v", k.ID, all)
 		}
@@ -251,7 +251,7 @@ func TestMetrics(t *testing.T) {
 	l := look(0, "isolated irq.aimed irq 4", "isolated irq.aimed irq 5", "~observed threads.user_ran thread x (1)")
 	l.Values, l.Drifted, l.Took, l.Cost, l.Pause = 12, 3, 1500*time.Millisecond, 250*time.Millisecond, 30*time.Second
 	l.Saw, l.Unseen = map[Source]bool{Isolated: true, Values: true}, map[Source]string{Observed: "not root"}
-	w.Take(l)
+	w.Observe(l)
 	text := w.Metrics(`1"`)
 	for _, want := range []string{
 		"mpps_realtime_ok 0\n", "mpps_realtime_cpus 2\n",
@@ -272,7 +272,7 @@ func TestMetrics(t *testing.T) {
 	}
 	l = look(1)
 	l.Saw = map[Source]bool{Isolated: true} // another mpps is at work
-	if w.Take(l); !strings.Contains(w.Metrics("1"), "\nmpps_applied_values 12\n") ||
+	if w.Observe(l); !strings.Contains(w.Metrics("1"), "\nmpps_applied_values 12\n") ||
 		!strings.Contains(w.Metrics("1"), "\nmpps_drifted_values 3\n") {
 		t.Errorf("a look that left the values out has forgotten them:\n%s", w.Metrics("1"))
 	}
@@ -286,7 +286,7 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s has no type before it", name)
 		}
 	}
-	if w.Take(look(2)); strings.Contains(w.Metrics("1"), "mpps_realtime_ok 1\n") != w.OK() {
+	if w.Observe(look(2)); strings.Contains(w.Metrics("1"), "mpps_realtime_ok 1\n") != w.OK() {
 		t.Error("the metric is not what the watcher says")
 	}
 }
@@ -308,7 +308,7 @@ func TestRandom(t *testing.T) {
 			if random.IntN(5) == 0 {
 				l.Findings, l.Saw, l.Unseen = nil, map[Source]bool{Values: true}, map[Source]string{Isolated: "hidden"}
 			}
-			for _, e := range w.Take(l) {
+			for _, e := range w.Observe(l) {
 				key := e.Code + e.Object
 				if e.Event == Begins == open[key] {
 					t.Fatalf("seed %d, look %d: %s %s while it was %v", seed, n, e.Event, key, open[key])

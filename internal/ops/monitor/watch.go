@@ -219,7 +219,7 @@ func (w *watcher) look(ctx context.Context, n int, seen *facts.Observation) (tim
 			"so that looks take %v %% of one CPU at most (--cost)",
 			l.Cost.Round(time.Millisecond), l.Pause.Round(time.Second), w.Every, w.Cost)
 	}
-	for _, e := range w.watch.Take(l) {
+	for _, e := range w.watch.Observe(l) {
 		if err := w.Event(e); err != nil {
 			return 0, err
 		}
@@ -258,7 +258,7 @@ func (w *watcher) values(ctx context.Context, l *watch.Look) {
 		return
 	}
 	l.Saw[watch.Values], l.Values = true, len(s.Rows)
-	found, off := watch.Rows(s)
+	found, off := watch.AppliedFindings(s)
 	l.Findings, l.Drifted = append(l.Findings, found...), off
 	if n := s.Counts["unknown"]; n > 0 && n == len(s.Rows) {
 		delete(l.Saw, watch.Values)
@@ -271,12 +271,12 @@ func (w *watcher) realtime(ctx context.Context, l *watch.Look, seen *facts.Obser
 	h := w.machine.Inventory(ctx)
 	machine.Read(ctx, w.machine.Mechanisms(), h, realtime.Addresses())
 	scope := realtime.FindScope(h, w.CPUs, "")
-	l.Aside, l.From = scope.CPUs, scope.From
-	if scope.CPUs = w.watch.Aside(scope.CPUs); !scope.CPUs.Equal(l.Aside) {
+	l.Isolated, l.From = scope.CPUs, scope.From
+	if scope.CPUs = w.watch.IsolatedCPUs(scope.CPUs); !scope.CPUs.Equal(l.Isolated) {
 		scope.From = "set aside at an earlier look"
 	}
 	w.facts, w.scope = h, scope
-	l.State = watch.Of(h)
+	l.State = watch.StateOf(h)
 	if len(h.Topology.CPUs) == 0 {
 		for _, s := range []watch.Source{watch.Isolated, watch.Boots, watch.Services} {
 			l.Unseen[s] = "not one CPU was found"
@@ -289,7 +289,7 @@ func (w *watcher) realtime(ctx context.Context, l *watch.Look, seen *facts.Obser
 	} else if h.Boot != nil {
 		l.Unseen[watch.Boots] = h.Boot.Why
 	}
-	l.Findings = append(l.Findings, watch.Boot(h)...)
+	l.Findings = append(l.Findings, watch.BootFindings(h)...)
 	if len(scope.CPUs) == 0 {
 		return
 	}
@@ -309,5 +309,5 @@ func (w *watcher) realtime(ctx context.Context, l *watch.Look, seen *facts.Obser
 	} else {
 		seen = nil
 	}
-	l.Findings = append(l.Findings, watch.Realtime(realtime.Check(h, seen, scope))...)
+	l.Findings = append(l.Findings, watch.RealtimeFindings(realtime.Check(h, seen, scope))...)
 }
