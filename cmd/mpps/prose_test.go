@@ -28,10 +28,10 @@ func TestProseDrivesNothing(t *testing.T) {
 	same := func(text string) string { return text }
 	overReboot, planned := playWorded(t, same), planWorded(t, same)
 	rewordCatalogue(t)
-	if d := cmp.Diff(overReboot, playWorded(t, golden.Other)); d != "" {
+	if d := cmp.Diff(overReboot, playWorded(t, golden.Scramble)); d != "" {
 		t.Errorf("with other words (+): %s", d)
 	}
-	if d := cmp.Diff(planned, planWorded(t, golden.Other)); d != "" {
+	if d := cmp.Diff(planned, planWorded(t, golden.Scramble)); d != "" {
 		t.Errorf("plans with other words (+): %s", d)
 	}
 }
@@ -42,11 +42,11 @@ func rewordCatalogue(t *testing.T) {
 	for _, k := range knob.Catalogue() {
 		as := *k
 		t.Cleanup(func() { *k = as })
-		k.Title = golden.Other(as.Title)
+		k.Title = golden.Scramble(as.Title)
 		k.Want = func(v *knob.View, a setting.Address) knob.Advice {
 			advice := as.Want(v, a)
 			for _, text := range []*string{&advice.Because, &advice.Skip, &advice.Unsure, &advice.Warning} {
-				*text = golden.Other(*text)
+				*text = golden.Scramble(*text)
 			}
 			return advice
 		}

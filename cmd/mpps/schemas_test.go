@@ -202,7 +202,11 @@ func (m *schemaMaker) text(t reflect.Type) *jsonschema.Schema {
 	case reflect.TypeFor[knob.Severity]():
 		return enum(knob.Severities())
 	case reflect.TypeFor[datapath.Stage]():
-		return enum(datapath.Stages())
+		var stages []datapath.Stage
+		for s := datapath.Firmware; s <= datapath.Guest; s++ {
+			stages = append(stages, s)
+		}
+		return enum(stages)
 	case reflect.TypeFor[setting.State]():
 		return enum([]setting.State{setting.Unknown, setting.Absent, setting.Known})
 	case reflect.TypeFor[setting.CPUSet]():

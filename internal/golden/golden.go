@@ -1,9 +1,9 @@
-// Package golden compares what tests make of the code with the files of the tree that show it: pages, schemas,
-// drawings, expected output. With MPPS_UPDATE=1 in the environment it writes them, to be looked at before they are
-// committed.
+// Package golden compares the output of tests with files in the tree: pages, schemas, drawings, expected output. With
+// MPPS_UPDATE=1 in the environment it writes those files instead; review them before committing.
 package golden
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,17 +12,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Updating reports whether files are written and not compared.
+// Updating reports whether files are written instead of compared.
 func Updating() bool { return os.Getenv("MPPS_UPDATE") != "" }
 
-// File requires that a file has this text.
+// File requires that a file has this content.
 func File(t testing.TB, file, text string) {
 	t.Helper()
 	kept, err := os.ReadFile(file)
 	switch {
 	case err == nil && string(kept) == text:
 	case Updating():
-		if err := replace(file, text); err != nil {
+		if err := writeFile(file, text); err != nil {
 			t.Error(err)
 		}
 	case err != nil:
@@ -33,7 +33,7 @@ func File(t testing.TB, file, text string) {
 	}
 }
 
-// Part requires that a document has this text, and no other, between the comments NAME and /NAME.
+// Part requires that a document has exactly this text between the comments NAME and /NAME.
 func Part(t testing.TB, file, name, text string) {
 	t.Helper()
 	kept, err := os.ReadFile(file)
@@ -49,23 +49,17 @@ func Part(t testing.TB, file, name, text string) {
 	File(t, file, head+begin+text+end+tail)
 }
 
-// replace writes a file in one step: tests beside this one may read it.
-func replace(file, text string) error {
+// writeFile replaces a file atomically: parallel tests may read it.
+func writeFile(file, text string) error {
 	folder, name := filepath.Split(file)
 	f, err := os.CreateTemp(folder, "."+name+".*")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // it is gone where all went well
+	defer os.Remove(f.Name()) // gone after the rename
 	_, err = f.WriteString(text)
-	if err == nil {
-		err = f.Chmod(0o644)
+	if err := errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
+		return err
 	}
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), file)
-	}
-	return err
+	return os.Rename(f.Name(), file)
 }

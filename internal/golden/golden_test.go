@@ -9,13 +9,13 @@ import (
 	"mpps/internal/golden"
 )
 
-// told collects what a test is told in place of this one.
-type told struct {
+// recorder collects what a test is recorder in place of this one.
+type recorder struct {
 	testing.TB
-	said []string
+	errors []string
 }
 
-func (r *told) Errorf(format string, _ ...any) { r.said = append(r.said, format) }
+func (r *recorder) Errorf(format string, _ ...any) { r.errors = append(r.errors, format) }
 
 func TestPart(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "page.md")
@@ -24,13 +24,13 @@ func TestPart(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("MPPS_UPDATE", "")
-	same := &told{TB: t}
-	if golden.Part(same, file, "kinds", "old\n"); len(same.said) > 0 {
-		t.Errorf("the same text: %v", same.said)
+	same := &recorder{TB: t}
+	if golden.Part(same, file, "kinds", "old\n"); len(same.errors) > 0 {
+		t.Errorf("the same text: %v", same.errors)
 	}
-	other := &told{TB: t}
-	if golden.Part(other, file, "kinds", "new\n"); len(other.said) != 1 {
-		t.Errorf("another text: %v", other.said)
+	other := &recorder{TB: t}
+	if golden.Part(other, file, "kinds", "new\n"); len(other.errors) != 1 {
+		t.Errorf("another text: %v", other.errors)
 	}
 	t.Setenv("MPPS_UPDATE", "1")
 	golden.Part(t, file, "kinds", "new\n")
@@ -42,9 +42,9 @@ func TestPart(t *testing.T) {
 func TestFileThatIsNotThere(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "new.txt")
 	t.Setenv("MPPS_UPDATE", "")
-	missing := &told{TB: t}
-	if golden.File(missing, file, "text"); len(missing.said) != 1 {
-		t.Errorf("no file: %v", missing.said)
+	missing := &recorder{TB: t}
+	if golden.File(missing, file, "text"); len(missing.errors) != 1 {
+		t.Errorf("no file: %v", missing.errors)
 	}
 	t.Setenv("MPPS_UPDATE", "1")
 	golden.File(t, file, "text")

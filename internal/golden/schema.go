@@ -10,7 +10,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Valid checks JSON against a shipped schema, and that it has no member that the schema does not name.
+// Valid checks JSON against a shipped schema, and that it has only members that the schema names.
 func Valid(file, text string) error {
 	schemaText, err := os.ReadFile(file)
 	if err != nil {
@@ -42,12 +42,12 @@ func Valid(file, text string) error {
 	return compiled.Validate(value)
 }
 
-// closeObjects forbids members that a schema does not name. The shipped ones allow them, for later versions.
+// closeObjects forbids members that a schema does not name. The shipped schemas allow them, for later versions.
 func closeObjects(schema any) {
 	switch s := schema.(type) {
 	case map[string]any:
 		if _, named := s["properties"].(map[string]any); named && s["type"] == "object" {
-			if _, said := s["additionalProperties"]; !said {
+			if _, set := s["additionalProperties"]; !set {
 				s["additionalProperties"] = false
 			}
 		}

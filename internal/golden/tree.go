@@ -9,8 +9,8 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// Tree unpacks the archive of a recorded machine: "-> TARGET" is a link, and command lines of processes have a line for
-// each argument.
+// Tree unpacks the archive of a recorded machine. "-> TARGET" is a symbolic link, and the command line of a process has
+// one argument per line.
 func Tree(archived, into string) error {
 	archive, err := txtar.ParseFile(archived)
 	if err != nil {

@@ -11,15 +11,14 @@ import (
 	"testing"
 )
 
-// wordKeys are the members of our JSON that hold words for people.
+// wordKeys are the JSON members that hold prose.
 var wordKeys = []string{
 	"against", "because", "blocked", "error", "evidence", "hint", "holder", "host_use", "kept", "next", "notes",
-	"owners",
-	"site", "text", "tier_why", "title", "verdict", "warning", "why",
+	"owners", "site", "text", "tier_why", "title", "verdict", "warning", "why",
 }
 
-// Other is another text in the place of one: the same for the same, no part of which is left. Nothing stays nothing.
-func Other(text string) string {
+// Scramble replaces a text deterministically by one that shares no part with it. Empty stays empty.
+func Scramble(text string) string {
 	if text == "" {
 		return ""
 	}
@@ -28,7 +27,7 @@ func Other(text string) string {
 	return fmt.Sprintf("Ω%xΩ", sum.Sum(nil))
 }
 
-// Reword replaces the words for people in a JSON text, and what could not be seen beside why not.
+// Reword replaces the prose in a JSON text, including the name of what could not be seen next to the reason.
 func Reword(t testing.TB, text []byte, other func(string) string) []byte {
 	t.Helper()
 	decoder := json.NewDecoder(bytes.NewReader(text))
@@ -57,7 +56,7 @@ func reword(v any, words bool, other func(string) string) any {
 	case map[string]any:
 		_, unseen := v["why"]
 		for key := range v {
-			if key == "management" { // a plan's digest covers how the operator comes to the host, as it was shown
+			if key == "management" { // a plan's digest covers the management route as it was shown
 				continue
 			}
 			v[key] = reword(v[key], slices.Contains(wordKeys, key) || unseen && key == "what", other)
@@ -66,7 +65,7 @@ func reword(v any, words bool, other func(string) string) any {
 	return v
 }
 
-// RewordJournal replaces the words for people in a journal, and puts its sums right (internal/change/journal, line.go).
+// RewordJournal replaces the prose in a journal and recomputes its sums (internal/change/journal, line.go).
 func RewordJournal(t testing.TB, text []byte, other func(string) string) []byte {
 	t.Helper()
 	var out bytes.Buffer

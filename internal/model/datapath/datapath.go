@@ -1,27 +1,29 @@
-// Package datapath names the stages that a packet passes on a KVM host, in the order in which it passes them from the
-// wire to the guest's application. Every other package uses these names: a knob acts at a stage, a finding is shown
-// at a stage, a bottleneck is a stage.
+// Package datapath names the stages of the packet path on a KVM host, in order from the wire to the guest's application.
+// Every other package uses these names: a knob acts at a stage, a finding is shown at a stage, a bottleneck is a stage.
 package datapath
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
-// Stage is one station on the way of a packet.
+// Stage is a stage of the packet path.
 type Stage int
 
-// The stages in path order. Firmware, Kernel and CPU come first because everything after them runs on top of them.
+// The stages in path order. Firmware, Kernel and CPU come first because all others depend on them.
 const (
-	Firmware  Stage = iota + 1 // what the machine was set up to be before any kernel ran
+	Firmware  Stage = iota + 1 // the machine's firmware setup
 	Kernel                     // version, boot arguments, mitigations
 	CPU                        // clocks, idle states, memory policy
 	NIC                        // the physical function: rings, queues, coalescing, offloads, interrupts
-	Netfilter                  // hooks that a bridged or routed packet runs through
+	Netfilter                  // hooks that bridged and routed packets pass
 	Bridge                     // the forwarding database between NIC and tap
 	Overlay                    // GRE, VXLAN, GENEVE devices
 	Softirq                    // NET_RX: backlog, budget, weight
 	KVM                        // the hypervisor module
-	Vhost                      // the threads that copy between tap and vring
-	Placement                  // which CPU, node and page serves what
-	Domain                     // what libvirt's domain XML says
+	Vhost                      // threads that copy between tap and vring
+	Placement                  // assignment of CPUs, nodes and pages
+	Domain                     // libvirt domain XML
 	SRIOV                      // virtual functions
 	Realtime                   // housekeeping for wake-up latency
 	Guest                      // inside the guest
@@ -33,16 +35,7 @@ var names = [...]string{
 	SRIOV: "sriov", Realtime: "realtime", Guest: "guest",
 }
 
-// Stages lists all stages in path order.
-func Stages() []Stage {
-	all := make([]Stage, 0, len(names)-1)
-	for s := Firmware; s <= Guest; s++ {
-		all = append(all, s)
-	}
-	return all
-}
-
-// String is the stage's name as it stands in JSON and in every output.
+// String returns the stage's name, as in JSON and in every output.
 func (s Stage) String() string {
 	if s < Firmware || s > Guest {
 		return fmt.Sprintf("stage(%d)", int(s))
@@ -50,7 +43,6 @@ func (s Stage) String() string {
 	return names[s]
 }
 
-// MarshalText writes the stage's name.
 func (s Stage) MarshalText() ([]byte, error) {
 	if s < Firmware || s > Guest {
 		return nil, fmt.Errorf("unknown stage %d", int(s))
@@ -58,13 +50,11 @@ func (s Stage) MarshalText() ([]byte, error) {
 	return []byte(names[s]), nil
 }
 
-// UnmarshalText reads a stage's name.
 func (s *Stage) UnmarshalText(b []byte) error {
-	for i := Firmware; i <= Guest; i++ {
-		if names[i] == string(b) {
-			*s = i
-			return nil
-		}
+	i := slices.Index(names[:], string(b))
+	if i < int(Firmware) {
+		return fmt.Errorf("unknown stage %q", b)
 	}
-	return fmt.Errorf("unknown stage %q", b)
+	*s = Stage(i)
+	return nil
 }
