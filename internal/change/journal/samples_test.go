@@ -203,7 +203,8 @@ func recordSamples(t *testing.T, which *regexp.Regexp) {
 	irq, three, all, spread := setting.Of(setting.IRQAffinity, "eth0", "TxRx-0", "45"), setting.Value("3"),
 		setting.Value("0-7"), setting.Of(setting.SysfsCPUs, "class/net/eth0/queues/tx-0/xps_cpus")
 	save("beside", Header{Kind: Apply, Changes: 1}, 0,
-		Record{Event: Bystander, Address: &irq, Found: &three}, Record{Event: Bystander, Address: &spread, Found: &three},
+		Record{Event: Bystander, Address: &irq, Found: &three},
+		Record{Event: Bystander, Address: &spread, Found: &three},
 		Record{Event: Intent, N: 1, ID: "nic.ring.rx", Address: &ring, Before: &known, After: &to, Want: &want},
 		Record{Event: Done, N: 1, Found: &rounded},
 		Record{Event: Kept, Address: &irq, Before: &all, Found: &three},

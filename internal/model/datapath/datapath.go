@@ -1,5 +1,6 @@
-// Package datapath names the stages of the packet path on a KVM host, in order from the wire to the guest's application.
-// Every other package uses these names: a knob acts at a stage, a finding is shown at a stage, a bottleneck is a stage.
+// Package datapath names the stages of the packet path on a KVM host, in order from the wire to the guest's
+// application. Every other package uses these names: a knob acts at a stage, a finding is shown at a stage, a
+// bottleneck is a stage.
 package datapath
 
 import (
