@@ -2,7 +2,6 @@ package placement
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
 
@@ -279,8 +278,14 @@ func (t *table) hasIsolated() bool {
 
 // nodesWithCPUs returns the nodes that have CPUs, in the kernel's order.
 func (t *table) nodesWithCPUs() []int {
-	return slices.SortedFunc(slices.Values(t.nodesOf(t.online())),
-		func(a, b int) int { return cmp.Compare(t.nodeIndex(a), t.nodeIndex(b)) })
+	var nodes []int
+	for _, c := range t.ask.CPUs {
+		if !slices.Contains(nodes, c.Node) {
+			nodes = append(nodes, c.Node)
+		}
+	}
+	slices.SortFunc(nodes, func(a, b int) int { return cmp.Compare(t.nodeIndex(a), t.nodeIndex(b)) })
+	return nodes
 }
 
 // coresOf returns how many cores a node has, and how many threads its first one has, at least 1.
@@ -300,8 +305,6 @@ func (t *table) coresIn(cpus setting.CPUSet) int {
 	}
 	return len(cores)
 }
-
-func (t *table) online() setting.CPUSet { return setting.CPUs(slices.Collect(maps.Keys(t.cpus))...) }
 
 // cpusOf returns the CPUs of some nodes.
 func (t *table) cpusOf(nodes setting.CPUSet) setting.CPUSet {

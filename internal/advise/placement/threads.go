@@ -3,7 +3,6 @@ package placement
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -116,8 +115,10 @@ func (t *table) placeEmulator(r *Result, p *Placed, g *Guest, pool setting.CPUSe
 	default:
 		p.Emulator = p.VCPUSet()
 	}
-	vcpus := setting.CPUs(slices.Collect(maps.Keys(t.vcpuOn))...)
-	if len(g.Emulator) > 0 && len(g.Emulator.Minus(t.online())) == 0 && len(g.Emulator.And(vcpus)) == 0 {
+	if len(g.Emulator) > 0 && !slices.ContainsFunc(g.Emulator, func(cpu int) bool {
+		_, online := t.cpus[cpu]
+		return !online || t.vcpuOn[cpu] != ""
+	}) {
 		p.Emulator = g.Emulator.Or(p.vhostCPUs())
 	}
 }
