@@ -125,7 +125,11 @@ func (s *stage) beat(ended <-chan struct{}) {
 			if silent < demoSilence {
 				continue
 			}
-			line := fmt.Sprintf("… still running, %s of about %s", seconds(time.Since(begun)), seconds(a.about))
+			ran, rule := time.Since(begun), " of about "
+			if ran > a.about {
+				rule = ", on a quiet machine "
+			}
+			line := "… still running, " + seconds(ran) + rule + seconds(a.about)
 			if detail != "" {
 				line += ": " + detail
 			}
