@@ -15,8 +15,8 @@ import (
 
 const oneGiB = 1 << 30
 
-// depot is a host with two nodes, a card on each, and guests that have nothing yet: vm1 is bound to node 0, vm2 to node
-// 1, vm3 to none. ens1f0 (node 0) has four functions of which fw1 has one and db1 another, the host uses a third; ens2
+// depot is a host with two nodes, a card on each, and guests without functions: vm1 is bound to node 0, vm2 to node
+// 1, vm3 to none. ens1f0 (node 0) has four functions: fw1 has one, db1 another, the host uses a third. ens2
 // (node 1) has two.
 func depot() *facts.Host {
 	h := cards()
@@ -50,7 +50,7 @@ func depot() *facts.Host {
 	return h
 }
 
-// off is a guest that is shut off, bound to some nodes, with so many GiB and what else its definition says.
+// off returns a guest that is shut off, bound to nodes, with a memory size in GiB and more elements in its definition.
 func off(name, nodes string, memory uint64, more string) facts.Guest {
 	tune := ""
 	if nodes != "" {
@@ -85,7 +85,7 @@ func codes(notes []Note) string {
 	return strings.Join(all, " ")
 }
 
-// TestChoose goes through what is chosen of a host, and with which warnings.
+// TestChoose checks which function is chosen, and the warnings.
 func TestChoose(t *testing.T) {
 	for name, c := range map[string]struct {
 		wish  Request
@@ -169,7 +169,7 @@ func reserved(pci, guest string) []facts.Reservation {
 		MAC: "52:54:00:99:99:99"}}
 }
 
-// TestRefused goes through what is refused, each with a reason that names who or what, and with advice.
+// TestRefused checks that refusals name who or what is in the way, and have advice.
 func TestRefused(t *testing.T) {
 	full := func(h *facts.Host) {
 		h.VFs[4].Holder, h.VFs[5].HostUse, h.VFs[5].NIC = "testpmd (process 7)", "port of br9", "ens2v1"
@@ -293,7 +293,7 @@ const nestedCPU = "<cpu mode='host-model'><feature policy='require' name='vmx'/>
 
 const hugepages = "<memoryBacking><hugepages/></memoryBacking>"
 
-// promise gives vm1's node to another guest that is off and has a function.
+// promise adds a guest with a function on vm1's node that is off.
 func promise(h *facts.Host, memory uint64) {
 	g := off("later", "0", memory, "")
 	g.Hostdevs = []string{"0000:01:10.0"}
@@ -301,14 +301,14 @@ func promise(h *facts.Host, memory uint64) {
 	h.VFs[3].HostUse = ""
 }
 
-// many gives vm1 so many plain devices.
+// many gives vm1 n plain devices.
 func many(h *facts.Host, n int) {
 	for i := range n {
 		h.Guests[2].Hostdevs = append(h.Guests[2].Hostdevs, fmt.Sprintf("0000:09:%02x.0", i))
 	}
 }
 
-// poolOf makes ens2 the pool fast, with an interface of each guest on it.
+// poolOf makes ens2 the pool "fast", with an interface of each guest on it.
 func poolOf(h *facts.Host, guests ...string) {
 	h.Pools = []facts.Pool{{Network: "fast", PF: "ens2", Active: true, Autostart: true}}
 	for i, name := range guests {
@@ -324,7 +324,7 @@ func poolReserved(h *facts.Host) {
 		MAC: "52:54:00:00:07:07"}}
 }
 
-// TestAddress: the same guest is given the same address, another another one, and none that is in use.
+// TestAddress: a guest always gets the same MAC address, another guest another one, and nobody one in use.
 func TestAddress(t *testing.T) {
 	given := func(h *facts.Host, guest string) string {
 		t.Helper()
@@ -345,7 +345,7 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-// TestChanges: what is changed in which order, in each form.
+// TestChanges: the changes of each form, in order.
 func TestChanges(t *testing.T) {
 	for name, c := range map[string]struct {
 		wish  Request
@@ -424,7 +424,7 @@ domain:fw1/interface/52:54:00:aa:00:01 = hostdev pci=0000:02:02.0 managed=yes af
 	}
 }
 
-// absent makes readings of what is not there yet, of addresses without one.
+// absent adds readings of absent values for addresses without a reading.
 func absent(h *facts.Host, addresses []setting.Address) {
 	for _, a := range addresses {
 		if _, read := h.Readings[a]; read {
@@ -437,7 +437,7 @@ func absent(h *facts.Host, addresses []setting.Address) {
 	}
 }
 
-// listed are changes, a line each.
+// listed is the changes, one per line.
 func listed(changes []plan.Change) string {
 	var lines []string
 	for _, c := range changes {
@@ -459,8 +459,8 @@ func listed(changes []plan.Change) string {
 	return strings.Join(lines, "\n")
 }
 
-// TestInTheWay: what stands where a reservation is to be written is never overwritten. Where somebody has come in
-// between, the host is looked at again.
+// TestInTheWay: existing contents of the reservation file are never overwritten. If they changed since the host was
+// inspected, the plan is stale.
 func TestInTheWay(t *testing.T) {
 	h := depot()
 	g, err := Choose(h, Request{Guest: "vm2", Form: facts.ByInterface})
@@ -485,5 +485,5 @@ func TestInTheWay(t *testing.T) {
 	}
 }
 
-// none: nothing is kept for whoever has a function.
+// none reports that no attribute is kept for whoever has the function.
 func none(setting.Address) bool { return false }

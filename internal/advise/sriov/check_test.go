@@ -10,8 +10,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// ready is a host with two ports of ixgbe, all of it as virtual functions need it: one guest runs with a function that
-// mpps gave it.
+// ready is a host with two ixgbe ports that has everything functions need. One guest runs with a function that
+// mpps assigned.
 func ready() *facts.Host {
 	h := manyPorts(2, 4)
 	h.AsRoot = true
@@ -49,7 +49,7 @@ func ready() *facts.Host {
 	return h
 }
 
-// The ready host has no point that is not ok, and each thing that is missing is told once, with what to do.
+// The ready host has only ok points, and each missing thing is reported once, with what to do.
 func TestExamine(t *testing.T) {
 	card := func(h *facts.Host) *facts.PhysicalFunction { return &h.Passthrough.Functions[1] } // of ens1f0
 	for _, c := range []struct {
@@ -205,7 +205,7 @@ func TestExamineReadyHost(t *testing.T) {
 	}
 }
 
-// Findings of the catalogue are told with what to do, so each of its knobs must be there.
+// Findings of the catalogue need advice, so each of the knobs must exist.
 func TestCataloguedKnobsAreThere(t *testing.T) {
 	if got := len(Catalogued()); got != len(catalogued) {
 		t.Errorf("%d of %d knobs are in the catalogue", got, len(catalogued))

@@ -83,7 +83,7 @@ func Create(h *facts.Host, ask CreateRequest) ([]plan.Change, []Note, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	b := &builder{h: h, nic: n}
+	b := &builder{changes: changes{h: h}, nic: n}
 	if ask.Blacklist {
 		if err := b.blacklist(); err != nil {
 			return nil, nil, err
@@ -138,7 +138,7 @@ func Destroy(h *facts.Host, pf string, force bool) ([]plan.Change, []Note, error
 	if err != nil {
 		return nil, nil, err
 	}
-	b := &builder{h: h, nic: n}
+	b := &builder{changes: changes{h: h}, nic: n}
 	b.add(plan.Change{Forget: true}, "sriov.count", "Virtual functions of "+n.Name, setting.Of(setting.VFCount, n.Name),
 		setting.Exact("0"), b.risk(goal.Blip), "asked for by name")
 	if h.Readings.At(setting.AutoProbe(n.Name)).State == setting.Known {
@@ -193,10 +193,8 @@ func capablePFs(h *facts.Host) string {
 
 // builder collects the changes of a verb.
 type builder struct {
-	h       *facts.Host
-	nic     *facts.NIC
-	changes []plan.Change
-	err     error
+	changes
+	nic *facts.NIC
 }
 
 // result returns the changes and notes, or the first error.
@@ -204,7 +202,7 @@ func (b *builder) result(notes []Note) ([]plan.Change, []Note, error) {
 	if b.err != nil {
 		return nil, nil, b.err
 	}
-	return b.changes, notes, nil
+	return b.all, notes, nil
 }
 
 // risk returns the risk of a change that resets the NIC: connectivity if the user's session may use it.
@@ -218,13 +216,7 @@ func (b *builder) risk(otherwise goal.Risk) goal.Risk {
 // add plans one change. kept has its Forget and Kept.
 func (b *builder) add(kept plan.Change, id, title string, a setting.Address, want setting.Want, risk goal.Risk,
 	because string) {
-	c, err := change(b.h, id, title, a, want, risk, because)
-	if err != nil {
-		if b.err == nil {
-			b.err = err
-		}
-		return
-	}
+	c := b.changes.add(id, title, a, want, risk, because)
 	if c.From.State == setting.Unknown && b.err == nil {
 		b.err = &Refused{Why: fmt.Sprintf("%s cannot be read: %s", a, c.From.Why)}
 	}
@@ -232,7 +224,6 @@ func (b *builder) add(kept plan.Change, id, title string, a setting.Address, wan
 	if c.Kept != "" {
 		c.Lasts = setting.AcrossReboot
 	}
-	b.changes = append(b.changes, c)
 }
 
 // blacklist plans the file that blacklists the functions' driver.

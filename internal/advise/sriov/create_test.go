@@ -12,7 +12,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// cardHost is a host with one card that has four functions of seven.
+// cardHost is a host with one card that has four of seven functions.
 func cardHost() *facts.Host {
 	h := &facts.Host{Readings: facts.Readings{}, NICs: []facts.NIC{
 		{Name: "eth0", Driver: "igb", PCI: "0000:01:00.0", Up: true, SRIOV: &facts.SRIOV{Total: 8, Enabled: 4,
@@ -68,7 +68,7 @@ func TestCreateInOrder(t *testing.T) {
 	}
 }
 
-// TestCreateRefuses: what cannot be, and what is in the way, is said before anything is planned.
+// TestCreateRefuses: impossible requests and functions in use are refused.
 func TestCreateRefuses(t *testing.T) {
 	running := func(h *facts.Host) {
 		h.Guests = []facts.Guest{{Name: "fw1", State: "paused", Hostdevs: []string{"0000:01:10.2"}}}
@@ -151,7 +151,7 @@ func TestCreateRefuses(t *testing.T) {
 	if err != nil || !strings.Contains(wishes(changes), "file:var/lib/mpps/vfs/0000:01:10.3.json=absent") {
 		t.Errorf("with force: %v\n%s", err, wishes(changes))
 	}
-	// What a guest has left stands in nobody's way, and goes with the function.
+	// The reservation of a guest that has left does not block the change, and is removed with the function.
 	h.Reservations, h.Leaving = nil, h.Reservations
 	h.Leaving[0].Leaving = true
 	changes, _, err = Destroy(h, "eth0", false)
@@ -181,7 +181,7 @@ func TestCreateNotes(t *testing.T) {
 	}
 }
 
-// TestCreateOnTheWayIn: what sets the operator's NIC up again is of risk connectivity.
+// TestCreateOnTheWayIn: a change that resets the NIC of the user's session has the risk connectivity.
 func TestCreateOnTheWayIn(t *testing.T) {
 	for management, want := range map[string]goal.Risk{"": goal.Blip, "default route": goal.Connectivity} {
 		h := cardHost()
@@ -211,7 +211,7 @@ func TestDestroy(t *testing.T) {
 	}
 }
 
-// TestLinkText: the file holds what the one in force has, and another number later changes nothing else.
+// TestLinkText: the file repeats the active one, and another number later changes nothing else.
 func TestLinkText(t *testing.T) {
 	h := cardHost()
 	const inForce = "#  SPDX\n[Match]\nOriginalName=*\n\n[Link]\n# names\nNamePolicy=keep " +
@@ -236,7 +236,7 @@ func TestLinkText(t *testing.T) {
 	if err != nil || changes[1].To.Value != strings.Replace(file.To.Value, "=4\n", "=6\n", 1) {
 		t.Errorf("%v\n%s", err, wishes(changes))
 	}
-	// The service in its place.
+	// The service instead.
 	if changes, _, err = Create(h, CreateRequest{PF: "eth0", Count: 6}); err != nil ||
 		wishes(changes) != "file:etc/systemd/network/70-mpps-eth0.link=absent\nnic-state:eth0=up\nvf-count:eth0=6" {
 		t.Errorf("%v\n%s", err, wishes(changes))

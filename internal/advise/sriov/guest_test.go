@@ -9,7 +9,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// inside is a guest that sees its function with two queues.
+// inside is the inside of a guest that has its function with two queues.
 func inside(driver, mac string, cpus ...int) *facts.Host {
 	h := &facts.Host{Virtual: "kvm", AsRoot: true, Services: []facts.Service{{Name: "irqbalance"}}}
 	h.Topology.Online = setting.CPUs(0, 1, 2, 3)
@@ -22,8 +22,8 @@ func inside(driver, mac string, cpus ...int) *facts.Host {
 	return h
 }
 
-// TestGuestSide looks at a function from inside: served by two vCPUs, by one, by another driver, with another address,
-// not at all.
+// TestGuestSide checks a function inside the guest: two vCPUs, one vCPU, another driver, another MAC address,
+// missing.
 func TestGuestSide(t *testing.T) {
 	const mac = "52:54:00:00:00:02"
 	for name, c := range map[string]struct {

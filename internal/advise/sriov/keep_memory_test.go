@@ -7,7 +7,7 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// TestMemory: what a guest had is known when it has stopped, was undefined, or had it taken out of it while it runs.
+// TestMemory: the functions of a guest are known after it has stopped, was undefined, or lost one while running.
 func TestMemory(t *testing.T) {
 	const one, two = "0000:41:10.0", "0000:41:10.2"
 	h := &facts.Host{
@@ -23,7 +23,7 @@ func TestMemory(t *testing.T) {
 		left(m, "b") != fmt.Sprintf("map[%s:b]", one) {
 		t.Errorf("of a: %s, of nobody: %s, of b: %s", got, left(m), left(m, "b"))
 	}
-	// One of a pool is in no definition: it is known from when the guest ran.
+	// A function from a pool is in no definition: it is known from the running guest.
 	h.Guests[0].State, h.Guests[0].Hostdevs = "shut off", []string{two}
 	m.Note(h)
 	if got := left(m, "a"); got != fmt.Sprintf("map[%s:a %s:a]", two, one) &&
@@ -36,7 +36,7 @@ func TestMemory(t *testing.T) {
 		t.Errorf("undefined: %s", got)
 	}
 
-	// Taken out of a guest that runs on, whose definition names it still.
+	// Unplugged from a running guest whose definition still has it.
 	h.Guests = []facts.Guest{{Name: "a", State: "running", Hostdevs: []string{one, two}}}
 	m = NewMemory()
 	m.Note(h)

@@ -9,8 +9,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// kept is what one row of TestKeep begins with: function 0 of an igb card, which mpps makes functions of, with
-// everything set that a guest could leave behind.
+// kept is the start of a row of TestKeep: function 0 of an igb card whose functions mpps creates, with
+// every attribute set that a guest could leave behind.
 func kept() (*facts.Host, *facts.VF) {
 	h := &facts.Host{
 		NICs: []facts.NIC{{Name: "ens1", Driver: "igb", Up: true, Carrier: "up", Speed: 1000,
@@ -32,7 +32,7 @@ func kept() (*facts.Host, *facts.VF) {
 
 const everything = "trust=off spoofchk=on mac=00:00:00:00:00:00 vlan=0 qos=0 max_tx_rate=0"
 
-// TestKeep is the rule by which functions are reset when guests come and go, as a table.
+// TestKeep has the rules for resetting functions when guests start and stop, as a table.
 func TestKeep(t *testing.T) {
 	toA := facts.Reservation{PF: "ens1", PCI: "0000:41:10.0", Guest: "a", UUID: "ua", Form: facts.ByInterface,
 		MAC: "52:54:00:00:00:01"}
@@ -193,7 +193,7 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// TestKeepSettles: once what is due has been written nothing is.
+// TestKeepSettles: after writing what is due, nothing is due.
 func TestKeepSettles(t *testing.T) {
 	h, f := kept()
 	u := Upkeep{Made: map[string]bool{"ens1": true}, Left: map[string]string{f.PCI: "a"}}
@@ -205,7 +205,7 @@ func TestKeepSettles(t *testing.T) {
 	}
 }
 
-// TestMemoryOfARunWithout: what a guest has left while it ran is not reset again when it ends, and what it had of a
+// TestMemoryOfARunWithout: a function that a running guest gave up is not reset again when it ends; one from a
 // pool is.
 func TestMemoryOfARunWithout(t *testing.T) {
 	h, _ := kept()

@@ -11,7 +11,7 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// manyPorts is a host with so many physical functions of ixgbe, each with so many virtual ones.
+// manyPorts is a host with a number of ixgbe PFs, each with a number of functions.
 func manyPorts(pfs, vfs int) *facts.Host {
 	h := &facts.Host{Name: "kvm1", NICs: []facts.NIC{{Name: "eno1", PCI: "0000:01:00.0"}}, Guests: []facts.Guest{}}
 	for p := range pfs {
@@ -124,7 +124,7 @@ func TestListRefuses(t *testing.T) {
 	}
 }
 
-// A thousand functions and two hundred guests are a matter of milliseconds: what takes the time is to read them.
+// A thousand functions and two hundred guests take milliseconds; reading them takes longer.
 func TestListOfManyIsFast(t *testing.T) {
 	h := manyPorts(8, 127)
 	for g := range 200 {

@@ -10,7 +10,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// vm1 is a guest with a function in each form, and with a NIC on a bridge.
+// vm1 is a guest with a function in each form and a NIC on a bridge.
 const vm1 = `<domain type='kvm'>
   <name>vm1</name>
   <uuid>5f2d1c1a-0c3b-4a55-9e5e-3e1d2c4b5a01</uuid>
@@ -38,7 +38,7 @@ const (
 	pair = `<teaming type='transient' persistent='ua-standby0'/></interface>`
 )
 
-// hosts are two of the same kind; the guest is on the first.
+// hosts returns two equal hosts; the guest is on the first.
 func hosts() (from, to *facts.Host) {
 	host := func(name string) *facts.Host {
 		h := &facts.Host{Name: name, KVM: facts.KVM{Loaded: true, Vendor: "kvm_amd", QEMU: "10.0.2", Libvirt: "11.3.0"}}
@@ -69,7 +69,7 @@ func hosts() (from, to *facts.Host) {
 	return from, to
 }
 
-// withDevice puts devices into the guest's definition, and gives it the functions.
+// withDevice adds devices to the guest's definition and gives it the functions.
 func withDevice(h *facts.Host, xml string, functions ...string) {
 	g := &h.Guests[0]
 	g.Definition = strings.Replace(g.Definition, "  </devices>", xml+"\n  </devices>", 1)
@@ -90,7 +90,7 @@ func migrationOf(t *testing.T, h *facts.Host, ask MigrateRequest) *Migration {
 	return m
 }
 
-// linesOf is every command of a plan, those that undo among them.
+// linesOf returns every command of a plan, including the undo commands.
 func linesOf(m *Migration) []string {
 	var lines []string
 	for _, w := range m.Ways {
@@ -111,7 +111,7 @@ func wantsLines(t *testing.T, m *Migration, words ...string) {
 	}
 }
 
-// TestMigrateIsPlanned takes a guest with its function from one host to the other, with the function of that one.
+// TestMigrateIsPlanned plans a migration to a host with the same function.
 func TestMigrateIsPlanned(t *testing.T) {
 	from, to := hosts()
 	m := migrationOf(t, from, MigrateRequest{Target: to})
@@ -152,8 +152,8 @@ func TestMigrateIsPlanned(t *testing.T) {
 	}
 }
 
-// TestMigrateTakesAnotherFunction has the guest's own address in use on the other host, and a function with the same
-// port before one of another.
+// TestMigrateTakesAnotherFunction: the guest's PCI address is in use on the target, and a function on the same
+// port is preferred.
 func TestMigrateTakesAnotherFunction(t *testing.T) {
 	from, to := hosts()
 	to.VFs[1].Holder = "process 7"
@@ -189,7 +189,7 @@ func TestMigrateTakesAnotherFunction(t *testing.T) {
 	wantsLines(t, m, "mpps sriov assign vm1 --pf eno1 --mac 52:54:00:00:00:02 --vlan 7 --rate 500 --live")
 }
 
-// TestMigrateChecks finds what the other host lacks, one thing at a time.
+// TestMigrateChecks: each thing that the target lacks is found.
 func TestMigrateChecks(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(from, to *facts.Host)
@@ -239,7 +239,7 @@ func TestMigrateChecks(t *testing.T) {
 	}
 }
 
-// TestMigrateForms takes a plain hostdev and one of a pool.
+// TestMigrateForms migrates a plain hostdev and a function from a pool.
 func TestMigrateForms(t *testing.T) {
 	from, to := hosts()
 	withDevice(from, bare+pool, "0000:41:02.2", "0000:41:02.3")
@@ -260,7 +260,7 @@ func TestMigrateForms(t *testing.T) {
 	)
 }
 
-// TestMigrateOfWhatIsPluggedIn leaves a definition alone that does not have the function.
+// TestMigrateOfWhatIsPluggedIn: a definition without the function is not changed.
 func TestMigrateOfWhatIsPluggedIn(t *testing.T) {
 	from, to := hosts()
 	withDevice(from, "", "0000:41:02.2")
@@ -277,7 +277,7 @@ func TestMigrateOfWhatIsPluggedIn(t *testing.T) {
 	}
 }
 
-// TestMigrateOfWhatMppsGave takes a function back by the verb that knows of it.
+// TestMigrateOfWhatMppsGave: a function that mpps assigned is released by mpps.
 func TestMigrateOfWhatMppsGave(t *testing.T) {
 	from, to := hosts()
 	from.Reservations = []facts.Reservation{{PF: "eno1", Index: 1, PCI: "0000:41:02.1", Guest: "vm1",

@@ -11,7 +11,7 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// TestMigrateFailover makes a pair, and migrates one that is there.
+// TestMigrateFailover plans a new pair, and the migration of an existing one.
 func TestMigrateFailover(t *testing.T) {
 	from, to := hosts()
 	to.VFs[1].Holder = "process 7"
@@ -48,7 +48,7 @@ func TestMigrateFailover(t *testing.T) {
 	wantsLines(t, m, "virsh migrate --live --persistent --verbose vm1 qemu+ssh://root@kvm2/system")
 }
 
-// TestMigrateOfAGuestThatIsOff leaves one way, which is not libvirt's offline migration.
+// TestMigrateOfAGuestThatIsOff: a guest that is off has one way, and it is not libvirt's offline migration.
 func TestMigrateOfAGuestThatIsOff(t *testing.T) {
 	from, to := hosts()
 	from.Guests[0].State = "shut off"
@@ -59,7 +59,7 @@ func TestMigrateOfAGuestThatIsOff(t *testing.T) {
 	}
 }
 
-// TestMigrateRefuses names what there is no plan for.
+// TestMigrateRefuses: requests without a plan are refused with a reason.
 func TestMigrateRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*facts.Host)
@@ -87,7 +87,7 @@ func TestMigrateRefuses(t *testing.T) {
 	}
 }
 
-// TestMigrateIsShell gives every command to a shell, which must take it: names with quotes and spaces among them.
+// TestMigrateIsShell: every command is valid shell, also with quotes and spaces in names.
 func TestMigrateIsShell(t *testing.T) {
 	sh, err := exec.LookPath("sh")
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// TestRecover goes through the states in which functions are found.
+// TestRecover checks the verdict and the changes for each state of a function.
 func TestRecover(t *testing.T) {
 	const unmanaged = "<domain type='kvm'><name>a</name><devices><hostdev mode='subsystem' type='pci' " +
 		"managed='no'><source><address domain='0x0000' bus='0x41' slot='0x10' " +

@@ -9,8 +9,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// TestRelease goes through what is taken back in which order: of guests that are off, that run, that are gone; given by
-// mpps or by hand, by itself or out of a pool.
+// TestRelease checks the changes in order: guests that are off, running or gone; functions assigned by
+// mpps or by hand, directly or from a pool.
 func TestRelease(t *testing.T) {
 	theirs := []facts.Reservation{{PF: "ens1f0", Index: 1, PCI: "0000:01:10.2", Guest: "fw1", UUID: "u1",
 		Form: facts.ByInterface, MAC: "52:54:00:00:00:01"}}
@@ -178,8 +178,8 @@ func TestReleaseRefused(t *testing.T) {
 	}
 }
 
-// TestLeaving: a function that was taken back from a guest that runs with it is nobody's once the guest has ended: it
-// is set back, and given away again, without a trace of the one who had it.
+// TestLeaving: a function released by a running guest is free once the guest has ended: it
+// is reset and assigned again without a trace of that guest.
 func TestLeaving(t *testing.T) {
 	h := depot()
 	gone := facts.Reservation{PF: "ens2", Index: 1, PCI: "0000:02:02.1", Guest: "vm2", UUID: "uuid-of-vm2",
@@ -212,8 +212,8 @@ func TestLeaving(t *testing.T) {
 	}
 }
 
-// TestKeptForAll: what is kept for whoever has a function is neither set back when it is given nor when it is taken
-// back.
+// TestKeptForAll: attributes kept for whoever has a function are not reset when it is assigned or
+// released.
 func TestKeptForAll(t *testing.T) {
 	h := depot()
 	rate := attribute(&h.VFs[5], "max_tx_rate")

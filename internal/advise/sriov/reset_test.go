@@ -8,7 +8,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// TestReset: a function gets what a new one has, each attribute that is kept is forgotten, and nobody's network is cut.
+// TestReset: a function gets the attributes of a new one, none stays kept, and a function in use is refused.
 func TestReset(t *testing.T) {
 	for _, c := range []struct {
 		what    string
@@ -78,7 +78,7 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// TestResetOf: whose functions are meant.
+// TestResetOf: the functions that a request selects.
 func TestResetOf(t *testing.T) {
 	h := cards()
 	h.Reservations = []facts.Reservation{{PF: "ens1f0", PCI: "0000:01:10.0", Guest: "new", Form: facts.ByHostdev}}

@@ -51,7 +51,7 @@ func cards() *facts.Host {
 	return h
 }
 
-// readAll makes the readings of a function what its facts say.
+// readAll adds readings that agree with the facts of a function.
 func readAll(h *facts.Host, f *facts.VF) {
 	for name, value := range values(f) {
 		h.Readings[attribute(f, name)] = setting.Value(value)
@@ -87,7 +87,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestSet goes through what is set and what is refused, with the advice that goes with it.
+// TestSet checks what is set and what is refused, with the advice.
 func TestSet(t *testing.T) {
 	for _, c := range []struct {
 		words   string
@@ -170,7 +170,7 @@ func refusedWith(t *testing.T, what string, err error, because string) {
 	}
 }
 
-// TestRatesInOrder: of two rates that both change, neither is in the other's way at any moment.
+// TestRatesInOrder: while two rates change, the guaranteed one never exceeds the limit.
 func TestRatesInOrder(t *testing.T) {
 	for _, c := range []struct {
 		min, max int // before
@@ -205,7 +205,7 @@ func TestRatesInOrder(t *testing.T) {
 	}
 }
 
-// TestSetFromPool: what libvirt sets on whichever function a guest takes is not set on the one it has now.
+// TestSetFromPool: attributes that libvirt sets on each function from a pool cannot be set on the current one.
 func TestSetFromPool(t *testing.T) {
 	h := cards()
 	f := &h.VFs[2]
@@ -220,7 +220,7 @@ func TestSetFromPool(t *testing.T) {
 	}
 }
 
-// TestSetWhileDown: what cannot be set now is refused with what to do, what can be is set with a warning.
+// TestSetWhileDown: on a PF that is down some attributes are refused with advice, others set with a warning.
 func TestSetWhileDown(t *testing.T) {
 	h := cards()
 	h.NICs[0].Up, h.NICs[0].Carrier, h.NICs[0].Speed = false, "down", -1
