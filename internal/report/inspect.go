@@ -142,7 +142,8 @@ func guestStations(h *facts.Host, g facts.Guest, i facts.Interface) []Station {
 	return append(list, backEnd(g, i), Station{Kind: "guest", Name: g.Name, Text: text})
 }
 
-// insideText returns what a guest's agent reports, of its NIC with an address too; empty if nobody asked.
+// insideText returns what a guest's agent reports about the guest and its NIC with a MAC address; empty if the guest
+// was not looked into.
 func insideText(g facts.Guest, mac string) string {
 	if g.Inside == nil {
 		return ""

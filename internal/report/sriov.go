@@ -98,7 +98,7 @@ func SRIOVRecover(t *Text, r sriov.Recovery, dryRun bool) {
 	t.Field("", words.Either(r.After != sriov.Well, r.LastResort, ""))
 }
 
-// GuestSide draws what a guest makes of its virtual functions.
+// GuestSide draws a guest's virtual functions as seen from the host and from inside.
 func GuestSide(t *Text, g *sriov.GuestSide) {
 	t.Wrap(t.In(Bold, g.Guest)+"  ", joinDistinct(g.State, words.Count(g.VCPUs, "vCPU"), g.System, "irqbalance "+
 		g.IRQBalance))
@@ -125,8 +125,8 @@ func GuestSide(t *Text, g *sriov.GuestSide) {
 	}
 }
 
-// Migration draws how a guest gets to another host: why not as it is, what stands in the way, and the commands. These
-// are for pasting, so they are never wrapped.
+// Migration draws the plan of a guest's migration: why live migration is refused, the checks, and the commands, which
+// are never wrapped, so that they can be pasted.
 func Migration(t *Text, m *sriov.Migration) {
 	t.Wrap(t.In(Bold, m.Guest)+"  ", m.State+" on "+m.From+", to go to "+m.To)
 	t.Wrap(words.Either(m.Live, t.In(Green, "possible: "), t.In(RedBold, "refused: ")), m.Why)
@@ -167,8 +167,8 @@ func drawMigrateWay(t *Text, title string, w sriov.MigrateWay) {
 	}
 }
 
-// paste adds lines as they are to be pasted: not indented, because what ends a text that a command reads stands at the
-// beginning of its line.
+// paste adds lines unwrapped, for pasting. Commands are not indented: the end of a here-document must be at the start
+// of its line.
 func paste(t *Text, indent string, texts []string) {
 	for _, text := range texts {
 		for line := range strings.Lines(text) {
@@ -177,7 +177,7 @@ func paste(t *Text, indent string, texts []string) {
 	}
 }
 
-// wideFunctions is from how many columns on every attribute of a function has a column of its own.
+// wideFunctions is the terminal width, in columns, from which on every attribute of a VF has its own column.
 const wideFunctions = 150
 
 // SRIOVList draws virtual functions below their physical ones. Where there is little room, what is as usual is left

@@ -154,7 +154,7 @@ func (t *Text) Wrap(prefix, text string) {
 	for _, word := range strings.Fields(text) {
 		n := Visible(word)
 		switch {
-		case fresh && used+n > t.Width && strings.TrimSpace(line) != "": // no room beside its prefix
+		case fresh && used+n > t.Width && strings.TrimSpace(line) != "": // no room after the prefix
 			t.Line("%s", strings.TrimRight(line, " "))
 			indent = deep
 			start(indent)

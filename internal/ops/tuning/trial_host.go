@@ -155,7 +155,7 @@ func (h *trialHost) Diagnose(ctx context.Context, pps float64) (*bottleneck.Diag
 	}
 	defer m.Close()
 	m.LookInside(h.goal.Guest)
-	if !m.Live() { // it stands still
+	if !m.Live() { // the counters of a recorded machine do not move
 		return h.bottleneck(m.Load(ctx, h.host.Facts, machine.LoadOptions{})), nil
 	}
 	var load *facts.Load

@@ -27,7 +27,7 @@ func sizeText(l measure.Load) string {
 // colour returns the class of a series' colour, and of its dashes where lines cross.
 func colour(place int) string { return fmt.Sprintf("s%d", place%svg.Colours) }
 
-// short returns a name cut to what a drawing has room for.
+// short returns a name cut to the room in a drawing.
 func short(name string) string { return report.Cut(name, 30) }
 
 // dots draws every sample of each series as a dot on one axis, with the median and its interval: spread stays visible,

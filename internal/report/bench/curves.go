@@ -132,11 +132,11 @@ func percentileTexts(l *measure.Latency, more ...string) []string {
 
 func maxText(l *measure.Latency) string { return "max " + words.Duration(float64(l.MaxNs)) }
 
-// curvePoint is the value of a distribution at some number of nines, and the least and largest of its trials there.
+// curvePoint is the value of a distribution at a number of nines, with the smallest and largest value of its trials.
 type curvePoint struct{ nines, value, lo, hi float64 }
 
-// curveOf reads a run's distribution at steps of a nine, as far as there are samples, and at each those of its trials
-// that have samples enough.
+// curveOf samples a run's distribution at steps of 0.05 nines, as far as there are enough samples, with the range of
+// those trials that have enough samples there.
 func curveOf(r *measure.Run) []curvePoint {
 	var points []curvePoint
 	end := nines(r.Latency)

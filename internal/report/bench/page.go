@@ -55,7 +55,7 @@ func HTML(w io.Writer, d *Document) error {
 		Version: d.Version, Made: d.Made, Data: d})
 }
 
-// body is a document with everything that its template shows besides.
+// body is a document with the derived values that its template shows.
 type body struct {
 	*Document
 	Stops                        []stopView
@@ -138,7 +138,7 @@ func longestWakeups(w Wakeups) []string {
 
 var dash = page.Cell{Value: "–"}
 
-// estimateCell writes an estimate with its interval; write writes one of its three values.
+// estimateCell returns an estimate with its interval; write formats a value.
 func estimateCell(e measure.Estimate, write func(v float64) string) page.Cell {
 	switch e.N {
 	case 0:

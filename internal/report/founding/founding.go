@@ -93,7 +93,7 @@ func digits(v, width float64) string {
 	return strings.TrimSpace(words.Tick(words.Round(v, 4)))
 }
 
-// commandLines returns the commands of a step.
+// commandLines returns the command lines of a step.
 func commandLines(s acceptance.Step) []string {
 	var all []string
 	switch {

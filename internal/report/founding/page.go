@@ -68,7 +68,7 @@ type body struct {
 	Emulated bool
 }
 
-// driverNames returns those of the NICs on the path.
+// driverNames returns the drivers of the NICs on the path.
 func driverNames(m *acceptance.Machine) string {
 	return words.Join(", ", report.Distinct(m.OnPath(), func(n acceptance.NIC) string { return n.Driver })...)
 }
@@ -126,7 +126,7 @@ func runOf(r *acceptance.Run) runView {
 	return v
 }
 
-// commands returns those of a step, each by word: a line is not broken within one.
+// commands returns the commands of a step, split into words: the page breaks lines only between words.
 func commands(s acceptance.StepDone) [][]string {
 	lines := s.Ran
 	if len(lines) == 0 {

@@ -16,8 +16,8 @@ import (
 
 // The drawing of lanes: a column for each device, a box for each queue, and bands between them whose width is packets.
 
-// manyBands is up to how many lanes are drawn each as a band of its own, which lights up as a whole; more are put
-// together by guest between each two queues.
+// manyBands is the largest number of lanes that are drawn as a band each, which lights up as a whole; more are merged
+// by guest and pair of queues.
 const manyBands = 900
 
 // flowNode is a queue in the drawing.
@@ -125,8 +125,8 @@ func (f *flow) connect(lanes []queuepath.Lane) {
 	}
 }
 
-// sortColumns sorts the boxes of each column: devices stay together. The column of the guests keeps the order of their
-// names and numbers; the others follow where their packets stand in it, if fewer bands cross that way.
+// sortColumns sorts the boxes of each column; devices stay together. The guests' column is sorted by name and number;
+// the others follow the position of their packets in it, if that reduces crossings.
 func (f *flow) sortColumns(lanes []queuepath.Lane, last bool) {
 	place := map[queuepath.Queue]float64{}
 	var before [][]*flowNode
@@ -202,7 +202,7 @@ func sides(column []*flowNode) [][]*flowNode {
 	return report.Runs(column, func(a, b *flowNode) bool { return a.queue.Side() == b.queue.Side() })
 }
 
-// layOut gives boxes and bands their places.
+// layOut sets the positions of boxes and bands.
 func (f *flow) layOut() {
 	most, packets := 0, 1.0
 	for _, c := range f.columns {
@@ -247,7 +247,7 @@ func (f *flow) layOut() {
 	}
 }
 
-// stackBands puts the bands of one side of a box one below the other, in the order of their other ends.
+// stackBands places the bands on one side of a box below each other, in the order of their other ends.
 func (f *flow) stackBands(n *flowNode, end int) {
 	slices.SortStableFunc(n.bands[end], func(a, b *flowBand) int {
 		return cmp.Or(cmp.Compare(a.ends[1-end].y, b.ends[1-end].y), cmp.Compare(a.lane, b.lane))

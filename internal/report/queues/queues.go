@@ -336,7 +336,7 @@ func drawStrips(t *report.Text, strips []strip, n int) {
 	}
 }
 
-// rateText returns what a line says of its packets, and rest what else there is to say.
+// rateText returns the rate and share of a line's packets; detailText returns its number of lanes and its CPUs.
 func (s *strip) rateText() string {
 	return fmt.Sprintf("%7s %5s", words.SI(s.pps, 3), words.Share(s.share)) + words.If(s.dropped, " ends here")
 }
@@ -412,11 +412,11 @@ func (d *stripDrawing) common(i, other int) int {
 	return n
 }
 
-// joint returns what stands right of a column: the beginning of the line to the next, where several lines have the
-// columns up to here in common a branch.
+// joint returns what is drawn right of a column: the beginning of the line to the next column, or a branch if several
+// lines share the columns up to here.
 func (d *stripDrawing) joint(i, c int, line string) (joint, rest string) {
 	above := d.common(i, i-1) > c
-	mine := !above || d.common(i, i-1) == c+1 // it goes on from here by a line of its own
+	mine := !above || d.common(i, i-1) == c+1 // it continues on its own line
 	below := false
 	for k := i + 1; d.common(i, k) > c && !below; k++ {
 		below = d.common(i, k) == c+1

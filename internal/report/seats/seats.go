@@ -134,7 +134,7 @@ func seatsOf(p *Placing) *seating {
 	return s
 }
 
-// seat is what a CPU is for: the class of its field on the page, the tag there and on a terminal, and both in words.
+// seat is the use of a CPU: the CSS class and the tag of its field, and a description.
 type seat struct {
 	Class, Tag, Title string
 	style             report.Style
@@ -209,7 +209,7 @@ func nodesOf(p *Placing) []node {
 	return nodes
 }
 
-// coreKey tells cores apart; an offline CPU, whose core is not known, is one by itself.
+// coreKey returns a key for a CPU's core; an offline CPU, whose core is unknown, has a key of its own.
 func coreKey(c facts.CPU) int { return words.Either(c.Core < 0, -1-c.ID, c.Core) }
 
 // roomText returns what a node has left, and the NICs there. lead is how its memory is worded.

@@ -112,7 +112,7 @@ func quiet(stations []bottleneck.Station, limit *bottleneck.Bottleneck) bool {
 	return true
 }
 
-// markOf draws the path beside a station: it comes down from the NICs to the bridges, and branches off to guests.
+// markOf returns the piece of the path left of a station: down from the NICs to the bridges, with branches to guests.
 func markOf(s *bottleneck.Station, i int) string {
 	if s.Guest != "" && s.Stage != "bridge" {
 		return words.Either(i == 0, "├", "│")
@@ -151,7 +151,7 @@ func limits(b *bottleneck.Bottleneck, s *bottleneck.Station) bool {
 	switch {
 	case b == nil || b.Object == "":
 		return false
-	case s.Stage == "netfilter" || s.Stage == "socket": // they have no objects to be told apart by
+	case s.Stage == "netfilter" || s.Stage == "socket": // these stages have no objects to distinguish
 		return b.Stage == s.Stage && len(s.Parts) == 0 && (s.Guest == "" || strings.HasSuffix(b.Object, s.Guest))
 	case b.Object == s.Name:
 		return b.Stage == s.Stage || len(s.Parts) == 0
@@ -166,7 +166,7 @@ func limits(b *bottleneck.Bottleneck, s *bottleneck.Station) bool {
 type row struct {
 	c           columns
 	mark, stage string
-	guest       string // in the first of its lines
+	guest       string // only in a guest's first line
 	s           *bottleneck.Station
 	part        bool
 	limits      bool
@@ -204,7 +204,7 @@ func (r row) draw(t *report.Text) {
 	}
 }
 
-// shortName returns a station's name without what its place in the drawing tells.
+// shortName returns a station's name without the parts that its position in the drawing shows.
 func shortName(s *bottleneck.Station) string {
 	name := s.Name
 	if name == s.Stage {
@@ -227,7 +227,7 @@ func shortName(s *bottleneck.Station) string {
 func (r row) notes(t *report.Text) (calm, urgent string) {
 	notes := words.Each(r.s.Waits, func(w bottleneck.Evidence) string { return t.In(report.Yellow, waitText(w)) })
 	for _, l := range r.s.Lost[:min(len(r.s.Lost), 3)] {
-		text := l.What + words.If(l.Value != r.s.Loss, " %s/s", amountText(l.Value)) // else it stands in the column
+		text := l.What + words.If(l.Value != r.s.Loss, " %s/s", amountText(l.Value)) // otherwise the column has it
 		if text != "drops" {
 			notes = append(notes, t.In(report.Red, text))
 		}

@@ -45,7 +45,7 @@ const (
 // Sorts are the orders in the order in which a key goes through them.
 var Sorts = []Sort{ByPath, ByRate, ByUse, ByLost}
 
-// Detail is whether queues, threads and CPUs are shown beside their stations.
+// Detail is which queues, threads and CPUs are shown below their stations.
 type Detail string
 
 // The details.
@@ -93,7 +93,7 @@ func Draw(t *report.Text, l *bottleneck.Look, v *View) (scroll int) {
 	return scroll
 }
 
-// Wait is drawn until there is a look.
+// Wait draws a placeholder until the first look.
 func Wait(t *report.Text, v *View) {
 	t.Heading("mpps top")
 	t.Line("looking for %v …", v.Every)

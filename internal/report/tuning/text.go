@@ -66,8 +66,8 @@ func sectionIf(t *report.Text, n int, title string) {
 	}
 }
 
-// nextTexts returns what is to be done next: a restart behind which the run goes on, and what is to be taken back as
-// nothing proves it.
+// nextTexts returns the next steps: the restart after which the run continues, and what to roll back because it was not
+// proven.
 func nextTexts(r *tune.Result) []string {
 	var all []string
 	if r.RestartTX != "" {
@@ -83,7 +83,8 @@ func nextTexts(r *tune.Result) []string {
 	return all
 }
 
-// standingText says what of a run stands, and how it and what stood before is undone; empty if the verdict says it.
+// standingText says what of a run remains applied and how to undo it, and what an earlier run left; empty if the
+// verdict says it.
 func standingText(r *tune.Result) string {
 	return words.Join("; ", standingOfRun(r), words.If(len(r.UndoEarlier) > 0,
 		"what stood before the %s is undone by '%s', and that restart again",

@@ -48,7 +48,7 @@ func HTML(w io.Writer, r *tune.Result, version string, made time.Time) error {
 		Warnings: r.Warnings, Version: version, Made: made, Data: r})
 }
 
-// body is a result with everything that its template shows besides.
+// body is a result with the derived values that its template shows.
 type body struct {
 	*tune.Result
 	Limits                       []limit
@@ -74,7 +74,7 @@ func (b body) Missed() bool {
 // rateOf returns the rate that a search found, or where no rate is without loss what came through.
 func rateOf(r tune.Rate) float64 { return words.Either(r.PPS > 0, r.PPS, r.Loaded) }
 
-// pps writes a rate as it stands in a sentence.
+// pps writes a rate for use in a sentence, without line breaks.
 func pps(v float64) string { return words.NoBreak(words.SI(v, 3)) }
 
 // headline returns the verdict in a sentence.
