@@ -80,7 +80,7 @@ func (k kernelArg) runProgram(ctx context.Context, program string, args ...strin
 	}
 	ctx, cancel := tree.Deadline(ctx, bootPatience)
 	defer cancel()
-	return k.m.ChangeOwned(ctx, "", program, args...)
+	return k.m.Change(ctx, "", program, args...)
 }
 
 func (k kernelArg) Read(_ context.Context, a setting.Address) setting.Reading {

@@ -276,7 +276,7 @@ func (v Virsh) one(ctx context.Context, command string) (string, error) {
 }
 
 func (v Virsh) define(ctx context.Context, text string) error {
-	return v.machine.ChangeOwned(ctx, text, v.path, "-q", "-c", "qemu:///system", "define", "--file",
+	return v.machine.Change(ctx, text, v.path, "-q", "-c", "qemu:///system", "define", "--file",
 		"/proc/self/fd/0")
 }
 

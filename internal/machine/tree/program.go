@@ -20,7 +20,9 @@ const (
 )
 
 // Command runs a program by its argument vector, never through a shell, with LC_ALL=C, and returns its standard output.
-// The error names the program and includes its standard error. Use Change for programs that change something.
+// The error names the program and includes its standard error. Use Change for programs that change something. The
+// kernel kills the program if mpps is killed: one that hangs does not stay, and one that writes for seconds, or makes a
+// daemon change what a rollback reads next, does not go on during the rollback.
 func (t *Tree) Command(ctx context.Context, stdin, name string, args ...string) (string, error) {
 	text, _, _, err := t.Program(ctx, stdin, name, args...)
 	return text, err
@@ -40,13 +42,6 @@ func (t *Tree) Change(ctx context.Context, stdin, name string, args ...string) e
 	return inDoubt(cut, err)
 }
 
-// ChangeOwned is Change for a program that writes files for seconds, or makes a daemon change what a rollback may read
-// next. The kernel kills it if mpps is killed, so that it does not keep writing during the rollback.
-func (t *Tree) ChangeOwned(ctx context.Context, stdin, name string, args ...string) error {
-	_, _, cut, err := t.run(ctx, owned.Run, stdin, name, args...)
-	return inDoubt(cut, err)
-}
-
 func inDoubt(cut bool, err error) error {
 	if err != nil && cut {
 		return fmt.Errorf("%w: %w", setting.ErrInDoubt, err)
@@ -56,14 +51,8 @@ func inDoubt(cut bool, err error) error {
 
 // Program runs a program and returns its standard output and standard error. cut reports whether it was started and did
 // not exit by itself: the deadline, a cancellation or somebody else killed it.
-func (t *Tree) Program(ctx context.Context, stdin, name string, args ...string) (text, stderr string, cut bool,
+func (t *Tree) Program(ctx context.Context, stdin, name string, args ...string) (text, complaint string, cut bool,
 	err error) {
-	return t.run(ctx, (*exec.Cmd).Run, stdin, name, args...)
-}
-
-func (t *Tree) run(
-	ctx context.Context, run func(*exec.Cmd) error, stdin, name string, args ...string,
-) (text, complaint string, cut bool, err error) {
 	if !t.live {
 		return "", "", false, ErrNotLive
 	}
@@ -75,7 +64,7 @@ func (t *Tree) run(
 	cmd.WaitDelay = commandLinger
 	var stdout, stderr strings.Builder
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err = run(cmd)
+	err = owned.Run(cmd)
 	text, complaint = stdout.String(), strings.TrimSpace(stderr.String())
 	if err == nil {
 		return text, complaint, false, nil

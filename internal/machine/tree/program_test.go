@@ -1,12 +1,18 @@
 package tree_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"mpps/internal/machine/tree"
 	"mpps/internal/machine/tree/treetest"
@@ -59,5 +65,63 @@ func TestChangeInDoubt(t *testing.T) {
 	if _, err := m.Command(ctx, "", treetest.Program(t, "exec sleep 60")); err == nil ||
 		errors.Is(err, setting.ErrInDoubt) {
 		t.Errorf("a program that only reads: %v; expected an error without doubt about a write", err)
+	}
+}
+
+// TestProgramsEndWithKilledOwner: a program that hangs, whether it reads or changes something, does not outlive us.
+func TestProgramsEndWithKilledOwner(t *testing.T) {
+	const verb = "MPPS_TEST_VERB"
+	if how := os.Getenv(verb); how != "" { // the process that is killed
+		m, err := tree.Open("/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		script := filepath.Join(os.Getenv("MPPS_TEST_DIR"), "hangs")
+		if how == "change" {
+			_ = m.Change(t.Context(), "", script)
+		}
+		_, _ = m.Command(t.Context(), "", script)
+		return
+	}
+	for _, how := range []string{"read", "change"} {
+		dir := t.TempDir()
+		fifo := filepath.Join(dir, "pid")
+		if err := unix.Mkfifo(fifo, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		script := "#!/bin/sh\necho $$ >" + fifo + "\nexec sleep 60\n"
+		if err := os.WriteFile(filepath.Join(dir, "hangs"), []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		owner := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+		owner.Env = append(os.Environ(), verb+"="+how, "MPPS_TEST_DIR="+dir)
+		if err := owner.Start(); err != nil {
+			t.Fatal(err)
+		}
+		line := make(chan string, 1)
+		go func() {
+			if f, err := os.Open(fifo); err == nil {
+				text, _ := bufio.NewReader(f).ReadString('\n')
+				line <- strings.TrimSpace(text)
+				_ = f.Close()
+			}
+		}()
+		var pid int
+		select {
+		case text := <-line:
+			pid, _ = strconv.Atoi(text)
+		case <-time.After(20 * time.Second):
+		}
+		fd, err := unix.PidfdOpen(pid, 0)
+		_ = owner.Process.Kill()
+		_ = owner.Wait()
+		if err != nil {
+			t.Fatalf("%s: process %d: %v", how, pid, err)
+		}
+		if n, _ := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 5000); n == 0 {
+			t.Errorf("%s: the program outlived its owner by 5 s", how)
+			_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+		}
+		_ = unix.Close(fd)
 	}
 }
