@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Accel is how L1's processors are run.
+// Accel is how L1's CPUs run.
 type Accel string
 
 const (
@@ -19,8 +19,8 @@ const (
 	KVM Accel = "kvm" // by the processor's virtualisation
 )
 
-// BestAccel says which accelerator gives a lab in which guests run, and why. /dev/kvm alone does not
-// suffice: L1's guests need the processor to offer svm or vmx here and KVM to hand it on (nested).
+// BestAccel returns the accelerator for a lab with guests, and why. /dev/kvm is not enough: L1's guests need svm or vmx
+// on L0's CPU and nested KVM.
 func BestAccel() (Accel, string) {
 	b, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {
@@ -35,7 +35,7 @@ func BestAccel() (Accel, string) {
 	return KVM, "KVM with nested guests"
 }
 
-// nestable judges what does not need a device: the processor's flags and KVM's parameter.
+// nestable checks what needs no device: the CPU flags and KVM's nested parameter.
 func nestable(root, cpuinfo string) (Accel, string) {
 	flags := cpuFlags(cpuinfo)
 	for _, v := range []struct{ flag, module string }{{"vmx", "kvm_intel"}, {"svm", "kvm_amd"}} {
@@ -54,7 +54,7 @@ func nestable(root, cpuinfo string) (Accel, string) {
 	return TCG, "the processor offers neither vmx nor svm, so that guests inside the lab could not run"
 }
 
-// cpuFlags gives the flags of the first processor of /proc/cpuinfo.
+// cpuFlags returns the flags of the first CPU in /proc/cpuinfo.
 func cpuFlags(cpuinfo string) []string {
 	sc := bufio.NewScanner(strings.NewReader(cpuinfo))
 	sc.Buffer(nil, 1<<20)
@@ -66,7 +66,7 @@ func cpuFlags(cpuinfo string) []string {
 	return nil
 }
 
-// createVM makes and drops a virtual machine: permission and hardware in one question.
+// createVM creates and drops a virtual machine, which tests permission and hardware at once.
 func createVM(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {

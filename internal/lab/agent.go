@@ -12,22 +12,21 @@ import (
 	"strings"
 )
 
-// agentPrograms are the programs of the tree that a guest with an agent has in /bin: the agent and what it is asked to
-// run.
+// agentPrograms are the programs of the tree in /bin of a guest with an agent: the agent, and what it is asked to run.
 var agentPrograms = []string{"usr/sbin/qemu-ga", "usr/bin/busybox", "usr/sbin/ethtool", "usr/bin/cyclictest"}
 
-// applets are what busybox is called by in such a guest.
+// applets are the links to busybox in such a guest.
 var applets = []string{"cat", "find", "grep", "kill", "ls", "mkswap", "pidof", "ps", "readlink", "sh", "sleep",
 	"swapoff", "swapon", "tee", "true"}
 
-// libraryFolder is where the loader of Debian looks for libraries, and loaderFolder where programs look for the loader.
+// libraryFolder is where Debian's loader finds libraries, loaderFolder where programs find the loader.
 const (
 	libraryFolder = "usr/lib/x86_64-linux-gnu"
 	loaderFolder  = "lib64"
 )
 
-// addAgent adds the programs, the libraries that they need and the links of busybox: about 11 MB, read again for each
-// guest, which takes some ten milliseconds.
+// addAgent adds the programs, their libraries and the busybox links: about 11 MB, read for each guest, which takes some
+// ten milliseconds.
 func addAgent(c *cpioWriter, tree string) error {
 	dirs := []string{"bin", loaderFolder, "var", "var/run", "var/lib"}
 	for at := ""; at != libraryFolder; {
@@ -64,8 +63,8 @@ func addAgent(c *cpioWriter, tree string) error {
 	return nil
 }
 
-// withLibraries lists programs of a tree with their loader and, to any depth, the libraries that they name (DT_NEEDED),
-// each once.
+// withLibraries lists programs of a tree with their loader and, recursively, the libraries they need (DT_NEEDED), each
+// once.
 func withLibraries(tree string, programs []string) ([]string, error) {
 	list := slices.Clone(programs)
 	for i := 0; i < len(list); i++ { // it grows
@@ -89,7 +88,7 @@ func withLibraries(tree string, programs []string) ([]string, error) {
 	return list, nil
 }
 
-// dependencies are the loader and the libraries that an ELF file names; neither of a static program.
+// dependencies returns the loader and libraries that an ELF file names; a static program has neither.
 func dependencies(file string) (loader string, libraries []string, err error) {
 	f, err := elf.Open(file)
 	if err != nil {
@@ -113,7 +112,7 @@ func dependencies(file string) (loader string, libraries []string, err error) {
 	return loader, libraries, nil
 }
 
-// libraryIn is where a tree has a library.
+// libraryIn returns the path of a library in a tree.
 func libraryIn(tree, library string) (string, error) {
 	for _, folder := range []string{libraryFolder, "usr/lib64", "usr/lib"} {
 		name := path.Join(folder, library)

@@ -12,8 +12,7 @@ import (
 	"strings"
 )
 
-// aptSource is one enabled binary source of apt, whichever of the two formats it was written in
-// (sources.list(5)).
+// aptSource is an enabled binary source of apt, in either format (sources.list(5)).
 type aptSource struct {
 	URIs       []string
 	Suites     []string
@@ -88,7 +87,7 @@ func isNo(s string) bool {
 	return slices.Contains([]string{"no", "false", "without", "off", "disable", "0"}, strings.ToLower(s))
 }
 
-// readAptSources gives all enabled sources of the machine at root, in apt's order.
+// readAptSources returns all enabled sources of the machine at root, in apt's order.
 func readAptSources(root string) ([]aptSource, error) {
 	var out []aptSource
 	files := []string{filepath.Join(root, "etc/apt/sources.list")}
@@ -116,8 +115,8 @@ func readAptSources(root string) ([]aptSource, error) {
 	return out, nil
 }
 
-// mirror picks the archive that also has the lab's suite: the one from which this machine's own
-// release (codename of os-release) comes, not its security or updates archives.
+// mirror returns the archive that also has the lab's suite: the one that this machine's release (codename in
+// os-release) comes from, not its security or updates archives.
 func mirror(sources []aptSource, codename string) (string, error) {
 	for _, want := range []string{codename, suite, "stable", "testing", "oldstable"} {
 		for _, s := range sources {
@@ -136,7 +135,7 @@ func mirror(sources []aptSource, codename string) (string, error) {
 		codename, len(sources)), "set MPPS_LAB_MIRROR to a Debian mirror")
 }
 
-// findMirror reads the mirror of the machine at root; MPPS_LAB_MIRROR overrides it.
+// findMirror returns the mirror of the machine at root; MPPS_LAB_MIRROR overrides it.
 func findMirror(root string) (string, error) {
 	if m := os.Getenv("MPPS_LAB_MIRROR"); m != "" {
 		return m, nil
@@ -152,7 +151,7 @@ func findMirror(root string) (string, error) {
 	return mirror(sources, osRelease(string(b), "VERSION_CODENAME"))
 }
 
-// osRelease gives one value of an os-release(5) file, unquoted.
+// osRelease returns a value of an os-release(5) file, unquoted.
 func osRelease(text, key string) string {
 	for line := range strings.Lines(text) {
 		if v, ok := strings.CutPrefix(strings.TrimSpace(line), key+"="); ok {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// start makes what outlasts a boot, folders and state file; then boots.
+// start creates what outlasts a boot, folders and the state file, then boots.
 func (l *Lab) start(ctx context.Context) error {
 	for _, d := range []string{l.dir, l.ShareDir(), filepath.Join(l.data, "upper")} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
@@ -23,11 +23,12 @@ func (l *Lab) start(ctx context.Context) error {
 	return l.begin(ctx)
 }
 
-// bootTries is how often a boot is tried. Under emulation some hang before the first command (stalls of RCU, a CPU that
-// waits for a timer): on a quiet machine one in some dozens, at worst three of four in a bad quarter of an hour.
+// bootTries is the number of attempts per boot. Under emulation some boots hang before the first command (RCU stalls, a
+// CPU that waits for a timer): on a quiet machine one in some dozens, at worst three of four in a bad quarter of an
+// hour.
 const bootTries = 4
 
-// bootUntilUp boots, and again if L1 did not get to its first command.
+// bootUntilUp boots, and tries again if L1 did not reach its first command.
 func (l *Lab) bootUntilUp(ctx context.Context) error {
 	for try := 1; ; try++ {
 		from := time.Now()
@@ -52,7 +53,7 @@ func (l *Lab) bootUntilUp(ctx context.Context) error {
 // hopeless reports whether an error is one that trying again does not change: the kernel forbids what the lab needs.
 func hopeless(err error) bool { return errors.Is(err, fs.ErrPermission) }
 
-// bootLimit is several times what a boot takes, in fair time.
+// bootLimit is several times the usual boot time, in fair time.
 func (l *Lab) bootLimit() time.Duration {
 	if l.st.Config.Mode == Systemd {
 		return 150 * time.Second
@@ -60,7 +61,7 @@ func (l *Lab) bootLimit() time.Duration {
 	return 60 * time.Second
 }
 
-// machine is L1 as its configuration and its boot menu want it.
+// machine returns L1's hardware and kernel, from its configuration and boot menu.
 func (l *Lab) machine(ctx context.Context) (machine, error) {
 	c := l.st.Config
 	m := machine{Tree: l.tree, Run: l.dir, Accel: l.st.Accel, CPUs: c.CPUs, MemoryMiB: c.MemoryMiB, Mode: c.Mode,
@@ -82,7 +83,7 @@ func (l *Lab) machine(ctx context.Context) (machine, error) {
 	return m, nil
 }
 
-// power starts the machine's QEMU and what serves it.
+// power starts the machine's QEMU and the daemons that serve it.
 func (l *Lab) power(ctx context.Context, m machine) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -151,17 +152,17 @@ func (l *Lab) boot(ctx context.Context) error {
 	return nil
 }
 
-// settled waits until systemd has started everything, so that what is saved has nothing left to start. Units that
-// failed are not the lab's to judge.
+// settled waits until systemd has started everything, so that a saved state has nothing left to start. Failed units do
+// not matter to the lab.
 func (l *Lab) settled(ctx context.Context) error {
 	_, err := l.Run(ctx, "systemctl", "is-system-running", "--wait")
 	return err
 }
 
-// ticking has something sleep for a moment on each of L1's CPUs. Now and then an emulated CPU loses the end of a timer
-// interrupt in its first seconds: its local APIC keeps that vector in service for ever and delivers nothing of its
-// priority or below any more, the timer least of all ('info lapic' shows ISR 236; seen on CPU 0 with QEMU 10.0).
-// Commands still run on the others, until one waits for it.
+// ticking checks the timer of each of L1's CPUs by a short sleep on it. Now and then an emulated CPU loses the EOI of a
+// timer interrupt in its first seconds: its local APIC keeps the vector in service and delivers nothing of its priority
+// or below, least of all the timer ('info lapic' shows ISR 236; seen on CPU 0 with QEMU 10.0). Commands still run on
+// the other CPUs, until one waits for it.
 func (l *Lab) ticking(ctx context.Context) error {
 	const limit = 10 * time.Second
 	ctx, cancel := l.fairly(ctx, limit)
@@ -174,7 +175,7 @@ func (l *Lab) ticking(ctx context.Context) error {
 	return err
 }
 
-// pipes makes the files of a boot afresh; sockets and pipes of an earlier one are gone with it.
+// pipes creates the pipes of a boot and removes the sockets and pipes of an earlier one.
 func (l *Lab) pipes() error {
 	for _, pat := range []string{"*.sock", "port*", "events.*"} {
 		if err := removeGlob(filepath.Join(l.dir, pat)); err != nil {
@@ -194,7 +195,7 @@ func (l *Lab) pipes() error {
 	return nil
 }
 
-// launch starts a process of the lab and notes it in the state file.
+// launch starts a process of the lab and records it in the state file.
 func (l *Lab) launch(ns *os.File, role string, env, argv []string) error {
 	// an attached process may restart it and exit before the owner
 	ours := !l.st.Config.Detached && l.st.Owner.PID == os.Getpid()
@@ -208,7 +209,7 @@ func (l *Lab) launch(ns *os.File, role string, env, argv []string) error {
 	return l.st.write()
 }
 
-// firstCommand waits for the answer of the first port, as long as QEMU lives.
+// firstCommand waits for an answer on the first port while QEMU lives.
 func (l *Lab) firstCommand(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -239,15 +240,15 @@ func (l *Lab) firstCommand(ctx context.Context) error {
 }
 
 var (
-	// errStopped says that QEMU itself has stopped L1's processors, as it does when KVM cannot run them.
+	// errStopped: QEMU itself stopped L1's CPUs, as it does when KVM cannot run them.
 	errStopped = errors.New("QEMU has stopped the machine")
-	// errIdle says that L1's emulated processors had nothing to do for idleLimit before its first command could be run.
+	// errIdle: L1's emulated CPUs were idle for idleLimit before the first command.
 	errIdle = fmt.Errorf("its processors have been idle for %v", idleLimit)
 )
 
-// A boot whose emulated processors use less than a fifth of one for so long has hung (see ticking): one that goes on
-// keeps at least one of them busy, or waiting for a processor of L0. Those of one that has hung may still have their
-// ticks, each of which emulation makes dear.
+// A boot whose emulated CPUs use less than a fifth of one for this long has hung (see ticking): a live one keeps at
+// least one busy, or waiting for a CPU of L0. The CPUs of a hung one may still get their ticks, which are expensive
+// under emulation.
 const (
 	idleLimit = 10 * time.Second
 	idleUse   = 0.2
@@ -274,7 +275,7 @@ func (l *Lab) watchStop(ctx context.Context, cancel context.CancelCauseFunc) {
 	}
 }
 
-// halt ends L1 and its helpers, and so the network namespace. It leaves share and upper layer.
+// halt ends L1 and its helpers, and with them the network namespace. It keeps share and upper layer.
 func (l *Lab) halt() error {
 	l.mu.Lock()
 	for _, p := range l.idle {

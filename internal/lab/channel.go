@@ -16,20 +16,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrGone says that L1 is not there any more; Lab.Reason may tell why.
+// ErrGone: L1 is gone; Lab.Reason may say why.
 var ErrGone = errors.New("the lab host is gone")
 
-// errBusy says that a port's server in L1 still has a command that an earlier client left to it.
+// errBusy: the port's server in L1 still runs a command of an earlier client.
 var errBusy = errors.New("port is busy")
 
-// port is one command port of L1, held alone: the lock is between processes.
+// port is a command port of L1, used by one process at a time: the lock is between processes.
 type port struct {
 	lock, in, out *os.File
 	r             *bufio.Reader
 }
 
-// openPort takes a port if no other process holds it; errBusy otherwise. QEMU must have opened its
-// pipes; until then it answers ErrGone.
+// openPort takes a port if no other process holds it, else it returns errBusy. It returns ErrGone until QEMU has opened
+// its pipes.
 func openPort(dir, name string) (*port, error) {
 	lock, err := os.OpenFile(filepath.Join(dir, name+".lock"), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o644)
 	if err != nil {
@@ -69,7 +69,7 @@ func (p *port) close() {
 // ask sends a request line.
 func (p *port) ask(verb, id string) error {
 	p.in.SetWriteDeadline(time.Now().Add(5 * time.Second))
-	// The newline in front ends whatever a client that died has left unfinished.
+	// The leading newline ends whatever a client that died left unfinished.
 	if _, err := fmt.Fprintf(p.in, "\n%s %s\n", verb, id); err != nil {
 		if errors.Is(err, syscall.EPIPE) {
 			return ErrGone
@@ -79,7 +79,7 @@ func (p *port) ask(verb, id string) error {
 	return nil
 }
 
-// answer reads on to the answer of that kind to request id; answers to others are passed over.
+// answer reads up to the answer of that kind to request id; it skips answers to others.
 func (p *port) answer(ctx context.Context, id, kind string) (string, error) {
 	p.out.SetReadDeadline(time.Time{})
 	stop := context.AfterFunc(ctx, func() { p.out.SetReadDeadline(time.Unix(1, 0)) })
@@ -113,7 +113,7 @@ func parseAnswer(line, id, kind string) (value string, ok bool) {
 	return value, true
 }
 
-// ping reports whether the port's server is idle.
+// ping returns nil if the port's server is idle.
 func (p *port) ping(ctx context.Context, id string) error {
 	if err := p.ask("ping", id); err != nil {
 		return err
@@ -122,8 +122,7 @@ func (p *port) ping(ctx context.Context, id string) error {
 	return err
 }
 
-// acquire gives a port whose server is idle, from this handle's own or a new one, and waits while all
-// are taken.
+// acquire returns a port whose server is idle, from this handle's own or a new one. It waits while all are taken.
 func (l *Lab) acquire(ctx context.Context) (*port, error) {
 	for {
 		l.mu.Lock()
@@ -174,7 +173,7 @@ func (l *Lab) release(p *port) {
 	l.idle = append(l.idle, p)
 }
 
-// newID names a request: unique among all processes, since two may use a port one after the other.
+// newID returns an ID for a request, unique among all processes, since several may use a port one after the other.
 func (l *Lab) newID() string {
 	return strconv.Itoa(os.Getpid()) + "-" + strconv.FormatInt(time.Now().UnixNano(), 36) + "-" +
 		strconv.FormatUint(l.serial.Add(1), 36)

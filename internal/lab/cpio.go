@@ -26,7 +26,7 @@ const (
 	modeLink = 0o120000
 )
 
-// entry writes one header and its data. rdevMajor and rdevMinor matter to device files only.
+// entry writes a header and its data. rdevMajor and rdevMinor only matter for device files.
 func (c *cpioWriter) entry(name string, mode uint32, rdevMajor, rdevMinor int, size int64, data io.Reader) error {
 	if size < 0 || size > 0xffffffff {
 		return fmt.Errorf("cpio %s: size %d: want less than 4 GiB", name, size)
@@ -52,7 +52,7 @@ func (c *cpioWriter) entry(name string, mode uint32, rdevMajor, rdevMinor int, s
 	return c.padded("")
 }
 
-// padded writes s and fills up to a multiple of four.
+// padded writes s and pads to a multiple of four.
 func (c *cpioWriter) padded(s string) error {
 	for (c.n+int64(len(s)))%4 != 0 {
 		s += "\x00"

@@ -7,14 +7,13 @@ import (
 	"time"
 )
 
-// dead finds the last words of guests' kernels, and of QEMUs that were no more.
+// dead prints panics of guests' kernels, and crashes of QEMU.
 const dead = `grep -h -m 1 'Kernel panic' /run/lab/*.console | tr -d '\r'
 dmesg | grep -m 1 'qemu-system[^ ]*: *segfault'
 true`
 
-// Died gives the last words of what died by itself in this lab, L1's kernel or one of its guests; "" where nothing did.
-// Emulated processors that emulate processors are not without faults: now and then a kernel dies on them that no
-// hardware would kill, or waits for ever for a device.
+// Died returns the last words of what died by itself in this lab, L1's kernel or a guest's; "" if nothing did. Nested
+// emulation is not perfect: now and then a kernel dies that would survive on hardware, or waits for a device for ever.
 func (l *Lab) Died(ctx context.Context) string {
 	text, err := os.ReadFile(l.LogFile("serial"))
 	if err != nil {
@@ -29,7 +28,7 @@ func (l *Lab) Died(ctx context.Context) string {
 			return "the lab host: a CPU had stopped, so that the watchdog ended it: " + logTail(l.LogFile("serial"), 1)
 		case frozen:
 			return "the lab host: QEMU or what serves it stood still, so that it was ended"
-		case guestReset: // nobody who asked for it leaves it so; what it said last may not have come out
+		case guestReset: // nobody who asked for a reboot stops here; the last output may be lost
 			return "the lab host began to boot anew by itself: " + logTail(l.LogFile("serial"), 1)
 		}
 		return ""
@@ -50,7 +49,7 @@ func (l *Lab) Died(ctx context.Context) string {
 	return looping(out)
 }
 
-// registers shows those of each guest of libvirt's twice, a second apart.
+// registers prints the registers of each libvirt guest twice, a second apart.
 const registers = `pgrep -f 'qemu-system.*guest=' >/dev/null || exit 0
 for i in 1 2; do
 	for g in $(timeout 5 virsh -q list --name --state-running); do
@@ -60,9 +59,8 @@ for i in 1 2; do
 done
 true`
 
-// looping finds a guest of which a CPU faults on the same instruction for ever: the address of the last fault, CR2, is
-// the one at which it stands, RIP, and both are the same a second later. The page is there; the emulated KVM's shadow
-// of it is not, and does not come.
+// looping finds a guest with a CPU that faults on one instruction for ever: the address of the last fault, CR2, equals
+// RIP, and both are the same a second later. The page is present, but the emulated KVM's shadow of it never appears.
 func looping(registers string) string {
 	var guest, cpu, at string
 	seen := map[string]bool{}
@@ -86,8 +84,8 @@ func looping(registers string) string {
 	return ""
 }
 
-// lastWords finds in the log of a serial line what a kernel said when it panicked. L1's also does so where it would
-// hang (init2).
+// lastWords returns the panic message in the log of a serial console. L1's kernel also panics where it would hang
+// (init2).
 func lastWords(log string) string {
 	for line := range strings.Lines(log) {
 		if strings.Contains(line, "Kernel panic") {
@@ -97,8 +95,8 @@ func lastWords(log string) string {
 	return ""
 }
 
-// complaint is the first line in which the kernel of a serial line's log says that something is wrong, and the one
-// behind it; empty where it says nothing.
+// complaint returns the first line in which a kernel on a serial console reports a problem, and the next line; empty if
+// there is none.
 func complaint(file string) string {
 	text, err := os.ReadFile(file)
 	if err != nil {

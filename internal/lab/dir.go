@@ -8,14 +8,14 @@ import (
 	"regexp"
 )
 
-// DefaultDir is the cache of the lab when MPPS_LAB is not set.
+// DefaultDir is the lab's cache if MPPS_LAB is not set.
 const DefaultDir = "/var/cache/mpps-lab"
 
-// runRoot holds one folder of sockets, logs and state for each running lab. It is short because the
-// path of a Unix socket is limited to 107 bytes (unix(7)), and on a file system that a reboot empties. Tests change it.
+// runRoot has a folder of sockets, logs and state for each running lab. It is short because the path of a Unix socket
+// is limited to 107 bytes (unix(7)), and it is on a file system that a reboot empties. Tests change it.
 var runRoot = "/run/mpps-lab"
 
-// Dir is the cache folder of the lab: $MPPS_LAB, else DefaultDir.
+// Dir returns the lab's cache folder: $MPPS_LAB, else DefaultDir.
 func Dir() string {
 	if d := os.Getenv("MPPS_LAB"); d != "" {
 		if abs, err := filepath.Abs(d); err == nil {
@@ -25,10 +25,10 @@ func Dir() string {
 	return DefaultDir
 }
 
-// nameRE keeps a lab's name usable as a file name and as a network namespace's name.
+// nameRE matches names that are usable as file names and as names of network namespaces.
 var nameRE = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,31}$`)
 
-// ErrName marks a name that no lab can have.
+// ErrName: no lab can have this name.
 var ErrName = errors.New("not the name of a lab")
 
 func checkName(name string) error {

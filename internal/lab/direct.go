@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// Where L1 keeps what belongs to a guest that was started directly.
+// Folder in L1 for the files of guests that are started directly.
 const directDir = "/run/lab/"
 
-// directScript is the script that starts a guest by QEMU's own command line: taps are made afresh, virtual functions
-// are handed to vfio-pci. Paths are L1's.
+// directScript returns the script that starts a guest by a QEMU command line: it recreates taps and binds VFs to
+// vfio-pci. Paths are L1's.
 func (g *GuestSpec) directScript(kernel, initrd, console string) (string, error) {
 	var prepare strings.Builder
 	var argv []string
@@ -52,7 +52,7 @@ func (g *GuestSpec) directScript(kernel, initrd, console string) (string, error)
 		}
 		device += ",netdev=" + id + ",mac=" + n.MAC + ",romfile=" // nothing boots from it
 		if queues > 1 {
-			// One vector a queue and direction, one for the configuration, one for the control queue.
+			// One vector per queue and direction, one for the configuration, one for the control queue.
 			device += ",mq=on,vectors=" + strconv.Itoa(2*queues+2)
 		}
 		if n.RxQueue > 0 {
@@ -64,8 +64,8 @@ func (g *GuestSpec) directScript(kernel, initrd, console string) (string, error)
 		prepare.String() + "exec " + quote(argv), nil
 }
 
-// toVFIO hands a virtual function to vfio-pci and gives it its address, where its physical function is in this network
-// namespace: in another one whoever moved it there has done so.
+// toVFIO binds a VF to vfio-pci and sets its MAC address if its PF is in this network namespace; in another one,
+// whoever moved it there has done so.
 func toVFIO(n NIC) string {
 	return fmt.Sprintf(`d=/sys/bus/pci/devices/%[1]s
 for p in $d/physfn/net/*; do
@@ -82,10 +82,10 @@ fi
 `, n.VF, n.MAC)
 }
 
-// PIDFile is where L1 has the number of a direct guest's process.
+// PIDFile returns the path in L1 of a direct guest's PID file.
 func (g GuestSpec) PIDFile() string { return directDir + g.Name + ".pid" }
 
-// tap is the name of the tap of a NIC of a guest that is started directly.
+// tap returns the tap name of a NIC of a direct guest.
 func (g *GuestSpec) tap(nic int) string {
 	if t := g.NICs[nic].Tap; t != "" {
 		return t
@@ -98,7 +98,7 @@ func (g *GuestSpec) tap(nic int) string {
 	return fmt.Sprintf("t%d-%s", nic, name)
 }
 
-// directEnd kills a guest that was started directly, and removes its taps.
+// directEnd returns the script that kills a direct guest and removes its taps.
 func (g *GuestSpec) directEnd() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `p=$(cat %s 2>/dev/null)

@@ -7,11 +7,11 @@ import (
 	"os"
 )
 
-// diskSize is what the disk's file system may grow to; the image is sparse.
+// diskSize is the size of the disk; the image is sparse.
 const diskSize = 4 << 30
 
-// makeDisk makes an image with an empty ext4 file system unless there is one. A virtiofs layer keeps whatever was
-// written, because writes go through to L0; a disk loses what L1 had only in its memory.
+// makeDisk creates an image with an empty ext4 file system unless it exists. A virtiofs layer keeps whatever was
+// written, because writes go through to L0; a disk loses what L1 only had in memory.
 func makeDisk(ctx context.Context, image string) error {
 	if _, err := os.Stat(image); !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -21,12 +21,12 @@ const (
 	VF     Model = "vf"     // virtual function of an SR-IOV NIC, handed through
 )
 
-// NIC of a guest.
+// NIC is a guest's NIC.
 type NIC struct {
 	Model   Model
 	Bridge  string // of L1; not for VF
-	MAC     string // empty: made from the guest's name and the NIC's place
-	Addr    string // address with prefix length, as in 10.50.0.2/24; empty: only brought up
+	MAC     string // empty: derived from the guest's name and the NIC's index
+	Addr    string // address with prefix length, as in 10.50.0.2/24; empty: the NIC is only brought up
 	Tap     string // name of the tap in L1; empty: libvirt's choice
 	Queues  int    // Virtio and Vhost; 0 is 1
 	RxQueue int    // descriptors, Virtio and Vhost: 256, 512 or 1024; 0: QEMU's default
@@ -40,17 +40,17 @@ type GuestSpec struct {
 	NICs      []NIC
 	MemoryMiB int      // 0: 256
 	VCPUs     int      // 0: 2
-	Modules   []string // besides those of the NICs and virtio_net
+	Modules   []string // in addition to those of the NICs and virtio_net
 	Routes    []string // "DESTINATION=GATEWAY"; the destination may be "default"
 	Forward   bool     // IPv4 forwarding on
 	Args      []string // more kernel arguments
-	Realtime  bool     // boots the realtime kernel, whichever L1 has booted
-	Agent     bool     // with the QEMU guest agent, busybox, ethtool and cyclictest in it
+	Realtime  bool     // boots the realtime kernel, whatever L1 booted
+	Agent     bool     // includes the QEMU guest agent, busybox, ethtool and cyclictest
 	Programs  []string // more static programs of L0, in /opt
-	// with Direct: the CPUs of L1 that its QEMU and vhost threads may run on, as taskset has them; empty: all
+	// with Direct: CPUs of L1 for its QEMU and vhost threads, in taskset's format; empty: all
 	CPUs   string
-	Direct bool  // started by QEMU's command line: in half the time, and libvirt knows nothing of it; not with Agent
-	Probe  Probe // nil: Ping; with Agent, of which an answer is waited for too
+	Direct bool  // started by a QEMU command line, which takes half the time; unknown to libvirt; not with Agent
+	Probe  Probe // nil: Ping; with Agent, its answer is awaited too
 }
 
 //go:embed templates/domain.xml
@@ -77,7 +77,7 @@ func parsePCI(s string) (pciAddr, error) {
 	return pciAddr{m[1], m[2], m[3], m[4]}, nil
 }
 
-// fill sets what the specification leaves open, and refuses what cannot be.
+// fill sets defaults and refuses invalid specifications.
 func (g *GuestSpec) fill() error {
 	if err := checkName(g.Name); err != nil {
 		return fmt.Errorf("guest: %w", err)
@@ -134,7 +134,7 @@ func (g *GuestSpec) fill() error {
 	return nil
 }
 
-// madeMAC gives the same address for the same guest and place (FNV-1a, QEMU's prefix).
+// madeMAC derives an address from the guest's name and the NIC's index (FNV-1a, QEMU's prefix).
 func madeMAC(name string, nic int) string {
 	h := uint32(2166136261)
 	for _, c := range []byte(name) {
@@ -143,7 +143,7 @@ func madeMAC(name string, nic int) string {
 	return fmt.Sprintf("52:54:00:%02x:%02x:%02x", byte(h>>8)|0x80, byte(h), byte(nic))
 }
 
-// modules of the guest's initramfs.
+// modules lists the modules for the guest's initramfs.
 func (g *GuestSpec) modules() []string {
 	mods := []string{"virtio_net"} // always, so that a guest may be moved from e1000 to virtio
 	for _, n := range g.NICs {
@@ -157,7 +157,7 @@ func (g *GuestSpec) modules() []string {
 	return append(append(mods, "button"), g.Modules...)
 }
 
-// cmdline is the guest's kernel command line; guestinit reads what begins with mpps.
+// cmdline returns the guest's kernel command line; guestinit reads the arguments that begin with mpps.
 func (g *GuestSpec) cmdline() string {
 	a := []string{"console=ttyS0", "panic=-1", "quiet", "mitigations=off", "no_timer_check", "tsc=reliable",
 		"mpps.hostname=" + g.Name}

@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// fairTick is how often a fair limit looks at the clock.
+// fairTick is the polling interval of a fair limit.
 const fairTick = 250 * time.Millisecond
 
-// maxStretch bounds how much longer than its nominal time a fair limit may wait.
+// maxStretch bounds how far a fair limit may be stretched.
 const maxStretch = 6
 
-// fairly gives a context that ends when L1 has had the time d: where L0's processors are busy with
-// other work, the time that the threads of L1's QEMU wait for one does not count. So a limit tells a
-// guest that hangs from one that is starved. Where the kernel does not account waiting, time is time.
+// fairly returns a context that ends when L1 had the time d: while L0's CPUs are busy with other work, the time that
+// the threads of L1's QEMU wait for a CPU does not count. So a limit distinguishes a hung guest from a starved one. If
+// the kernel does not account waiting, all time counts.
 func (l *Lab) fairly(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	pid := l.qemuPID()
 	ctx, cancel := context.WithTimeout(ctx, maxStretch*d)
@@ -42,7 +42,7 @@ func (l *Lab) fairly(ctx context.Context, d time.Duration) (context.Context, con
 	return ctx, cancel
 }
 
-// qemuPID is the process ID of L1's QEMU; 0 where there is none.
+// qemuPID returns the process ID of L1's QEMU, 0 if there is none.
 func (l *Lab) qemuPID() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -54,7 +54,7 @@ func (l *Lab) qemuPID() int {
 	return 0
 }
 
-// fairShare is the part of dt that counts when threads ran for run and waited for wait meanwhile.
+// fairShare returns the part of dt that counts if threads ran for run and waited for wait in it.
 func fairShare(dt, run, wait time.Duration) time.Duration {
 	if run <= 0 || wait <= 0 {
 		return dt
@@ -62,8 +62,8 @@ func fairShare(dt, run, wait time.Duration) time.Duration {
 	return time.Duration(float64(dt) * float64(run) / float64(run+wait))
 }
 
-// schedstat sums over a process's threads the time on a processor and the time waiting for one, in
-// the first two fields of /proc/PID/task/TID/schedstat (Documentation/scheduler/sched-stats.rst).
+// schedstat sums the run time and wait time of a process's threads, the first two fields of
+// /proc/PID/task/TID/schedstat (Documentation/scheduler/sched-stats.rst).
 func schedstat(proc string, pid int) (run, wait time.Duration) {
 	files, err := filepath.Glob(fmt.Sprintf("%s/%d/task/*/schedstat", proc, pid))
 	if err != nil {

@@ -8,15 +8,16 @@ import (
 	"strings"
 )
 
-// The lab has no GRUB: these lines read the menu that grub-mkconfig of Debian writes, and only that, to find what GRUB
-// would boot. They share nothing with the product, whose reading of the same file is what a test of it looks at.
+// The lab has no GRUB: this code reads the menu that Debian's grub-mkconfig writes, and nothing else, to find what GRUB
+// would boot. It shares no code with the product, whose reader of the same file is under test.
 
 var (
 	grubBlock = regexp.MustCompile(`^\s*(menuentry|submenu) '([^']*)' .*\$menuentry_id_option '([^']*)' \{$`)
 	grubSet   = regexp.MustCompile(`^\s*set default="(.*)"$`)
 )
 
-// grubDefault is the kernel that a grub.cfg boots by default, and its arguments. environment is the text of grubenv.
+// grubDefault returns the kernel that a grub.cfg boots by default, and its arguments. environment is the content of
+// grubenv.
 func grubDefault(config, environment string) (kernel string, args []string, err error) {
 	saved := ""
 	for line := range strings.Lines(environment) {

@@ -11,23 +11,22 @@ import (
 	"time"
 )
 
-// GuestLimit is how long a guest may take from the end of "virsh start" to the answer of its probe.
-// An emulated guest needs 5 to 12 s; one that needs more hangs (1 in 10 to 60 starts do). Time that L1
-// spends waiting for a processor of L0 does not count.
+// GuestLimit is the time from the end of "virsh start" to the answer of the guest's probe. An emulated guest needs 5 to
+// 12 s; one that needs more hangs (1 in 10 to 60 starts). Time that L1 waits for a CPU of L0 does not count.
 const GuestLimit = 25 * time.Second
 
-// libvirtLimit is how long libvirt may take to its first answer, for which it starts QEMU several times to see what it
-// can: 5 to 10 s. Under emulation one of these has been seen to hang in the kernel for good.
+// libvirtLimit is the time for libvirt's first answer, for which it starts QEMU several times to probe its
+// capabilities: 5 to 10 s. Under emulation one of these has been seen to hang in the kernel for good.
 const libvirtLimit = time.Minute
 
-// guestTries is how often a start is tried before the host counts as spoilt.
+// guestTries is the number of start attempts before the host is considered broken.
 const guestTries = 3
 
-// ErrFreshLab says that a guest hung in each try, or libvirt's own start of QEMU, or that L1's emulated kernel died of
-// it: only a fresh L1 (Reset) helps.
+// ErrFreshLab: a guest hung in each attempt, or libvirt's own start of QEMU did, or L1's emulated kernel died. Only a
+// fresh L1 (Reset) helps.
 var ErrFreshLab = errors.New("a fresh lab host is needed")
 
-// Guest is a virtual machine of L1: a libvirt domain, or with Direct a QEMU without libvirt.
+// Guest is a virtual machine in L1: a libvirt domain, or with Direct a QEMU without libvirt.
 type Guest struct {
 	Spec GuestSpec
 	lab  *Lab
@@ -36,7 +35,7 @@ type Guest struct {
 	startScript string
 }
 
-// virtDaemons gives libvirt what it needs in shell mode. Under systemd its socket starts it.
+// virtDaemons starts libvirt's daemons in shell mode. Under systemd its socket does.
 const virtDaemons = `set -e
 mkdir -p /share/.guests /run/lab
 if [ ! -d /run/systemd/system ]; then
@@ -51,7 +50,7 @@ done
 virsh -q version >/dev/null
 `
 
-// Bridge makes a bridge in L1, up and with an address (empty: none), unless it is there already.
+// Bridge creates a bridge in L1 unless it exists, brings it up and sets its address (empty: none).
 func (l *Lab) Bridge(ctx context.Context, name, addr string) error {
 	script := "set -e\n[ -e /sys/class/net/" + name + " ] || ip link add " + name + " type bridge\nip link set " +
 		name + " up\n"
@@ -64,7 +63,7 @@ func (l *Lab) Bridge(ctx context.Context, name, addr string) error {
 	return nil
 }
 
-// EnsureLibvirt starts libvirt's daemons in L1 if they do not run. The first call takes 5 to 10 s.
+// EnsureLibvirt starts libvirt's daemons in L1 unless they run. The first call takes 5 to 10 s.
 func (l *Lab) EnsureLibvirt(ctx context.Context) error {
 	l.guestMu.Lock()
 	defer l.guestMu.Unlock()
@@ -88,8 +87,8 @@ func (l *Lab) ensureLibvirt(ctx context.Context) error {
 	return nil
 }
 
-// StartGuest starts a guest and waits for its probe. A start that hangs is ended and tried again, twice, and counted;
-// then the answer is ErrFreshLab.
+// StartGuest starts a guest and waits for its probe. A start that hangs is ended, counted and tried again, twice; then
+// the error is ErrFreshLab.
 func (l *Lab) StartGuest(ctx context.Context, spec GuestSpec) (*Guest, error) {
 	g, err := l.GuestOf(spec)
 	if err != nil {
@@ -130,7 +129,7 @@ func (l *Lab) StartGuest(ctx context.Context, spec GuestSpec) (*Guest, error) {
 	return g, nil
 }
 
-// GuestOf gives the handle of a guest that runs already, in a lab that began with it.
+// GuestOf returns the handle of a guest that already runs, in a lab that was set up with it.
 func (l *Lab) GuestOf(spec GuestSpec) (*Guest, error) {
 	if err := spec.fill(); err != nil {
 		return nil, err
@@ -139,7 +138,7 @@ func (l *Lab) GuestOf(spec GuestSpec) (*Guest, error) {
 	if spec.Realtime {
 		g.kernel = "/share/" + realtimeKernel
 	}
-	// a console log of its own for each try
+	// each attempt gets a new console log
 	g.startScript = "rm -f " + g.consolePath() + "; exec virsh -q start " + spec.Name
 	if spec.Direct {
 		var err error
@@ -150,10 +149,10 @@ func (l *Lab) GuestOf(spec GuestSpec) (*Guest, error) {
 	return g, nil
 }
 
-// initrd is the guest's initramfs, in L1.
+// initrd returns the guest's initramfs, in L1.
 func (g *Guest) initrd() string { return "/share/" + g.file("initrd") }
 
-// define hands the guest to libvirt; a direct one has its script only.
+// define defines the guest in libvirt; a direct one only has its script.
 func (g *Guest) define(ctx context.Context) error {
 	if g.Spec.Direct {
 		return nil
@@ -171,9 +170,8 @@ func (g *Guest) define(ctx context.Context) error {
 	return nil
 }
 
-// StartGuestFresh is StartGuest that gets itself a fresh L1 once if it must; setup then brings that L1
-// to where the guest can be started (bridges, virtual functions). It must not be used while other
-// guests of this lab matter.
+// StartGuestFresh is StartGuest with one Reset of L1 if necessary; setup then prepares that L1 for the guest (bridges,
+// VFs). It must not be used while other guests of this lab matter.
 func (l *Lab) StartGuestFresh(ctx context.Context, spec GuestSpec, setup func(context.Context) error) (*Guest, error) {
 	g, err := l.StartGuest(ctx, spec)
 	if !errors.Is(err, ErrFreshLab) {
@@ -189,10 +187,10 @@ func (l *Lab) StartGuestFresh(ctx context.Context, spec GuestSpec, setup func(co
 	return l.StartGuest(ctx, spec)
 }
 
-// file is the path of one of the guest's files in the share.
+// file returns the path of one of the guest's files in the share.
 func (g *Guest) file(kind string) string { return ".guests/" + g.Spec.Name + "." + kind }
 
-// start starts the defined domain as often as it takes. The lab's guestMu is held.
+// start starts the defined domain, with retries. The lab's guestMu is held.
 func (g *Guest) start(ctx context.Context) error {
 	var last error
 	for try := range guestTries {
@@ -207,7 +205,7 @@ func (g *Guest) start(ctx context.Context) error {
 	return fmt.Errorf("guest %s: %w: %w", g.Spec.Name, ErrFreshLab, last)
 }
 
-// afterHang tells of a start that hung, and ends it. L1 itself may be what hangs.
+// afterHang records a start that hung, and ends it. L1 itself may be what hangs.
 func (g *Guest) afterHang(ctx context.Context, try int, hung error) error {
 	limited, cancel := g.lab.fairly(ctx, GuestLimit)
 	defer cancel()
@@ -221,7 +219,7 @@ func (g *Guest) afterHang(ctx context.Context, try int, hung error) error {
 	return err
 }
 
-// errHung marks what another try may mend.
+// errHung marks errors for which another attempt may help.
 var errHung = errors.New("hung")
 
 func (g *Guest) startOnce(ctx context.Context) error {
@@ -247,7 +245,7 @@ func (g *Guest) startOnce(ctx context.Context) error {
 	return nil
 }
 
-// Answers waits for the probe, of a guest with an agent for that too.
+// Answers waits for the probe, and for the agent if the guest has one.
 func (g *Guest) Answers(ctx context.Context) error {
 	if addr, ok := g.Addr(); ok {
 		if err := g.Spec.Probe(ctx, g.lab, addr); err != nil {
@@ -260,8 +258,8 @@ func (g *Guest) Answers(ctx context.Context) error {
 	return g.lab.until(ctx, `virsh -q qemu-agent-command `+g.Spec.Name+` --timeout 2 '{"execute":"guest-ping"}'`)
 }
 
-// destroy ends the domain by SIGKILL in the end: a hung QEMU has been seen to survive SIGTERM and to
-// keep its pid file locked.
+// destroy ends the domain, with SIGKILL if necessary: a hung QEMU has been seen to survive SIGTERM and to keep its PID
+// file locked.
 func (g *Guest) destroy(ctx context.Context) error {
 	n := g.Spec.Name
 	if g.Spec.Direct {
@@ -286,7 +284,7 @@ exit 1
 	return nil
 }
 
-// Addr is the first address of the guest's NICs.
+// Addr returns the first address of the guest's NICs.
 func (g *Guest) Addr() (netip.Addr, bool) {
 	for _, n := range g.Spec.NICs {
 		if p, err := netip.ParsePrefix(n.Addr); err == nil {
@@ -296,7 +294,7 @@ func (g *Guest) Addr() (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// Restart ends the domain and starts it as it is defined now, with the same plan against hangs.
+// Restart ends the domain and starts it as it is defined now, with the same retries.
 func (g *Guest) Restart(ctx context.Context) error {
 	g.lab.guestMu.Lock()
 	defer g.lab.guestMu.Unlock()
@@ -306,8 +304,7 @@ func (g *Guest) Restart(ctx context.Context) error {
 	return g.start(ctx)
 }
 
-// Stop asks the guest to power itself off, and after 5 s kills it; then the domain is undefined. A direct guest is
-// killed.
+// Stop asks the guest to power off, kills it after 5 s, and undefines the domain. A direct guest is killed.
 func (g *Guest) Stop(ctx context.Context) error {
 	g.lab.guestMu.Lock()
 	defer g.lab.guestMu.Unlock()
@@ -334,7 +331,7 @@ exit 0
 	return nil
 }
 
-// Running reports whether libvirt counts the domain as running, or whether the QEMU of a direct guest is there.
+// Running reports whether libvirt considers the domain running, or whether a direct guest's QEMU exists.
 func (g *Guest) Running(ctx context.Context) (bool, error) {
 	if g.Spec.Direct {
 		r, err := g.lab.Shell(ctx, "[ -e /proc/$(cat "+g.Spec.PIDFile()+")/exe ]")
@@ -344,8 +341,8 @@ func (g *Guest) Running(ctx context.Context) (bool, error) {
 	return strings.TrimSpace(out) == "running", err
 }
 
-// Freeze stops the process of a direct guest (SIGSTOP), so that it takes no time from others: an emulated guest that is
-// idle keeps a sixth of a CPU busy. Whoever wants it to run sends SIGCONT to the process of Spec.PIDFile.
+// Freeze stops the process of a direct guest (SIGSTOP), so that it takes no CPU time: an idle emulated guest keeps a
+// sixth of a CPU busy. SIGCONT to the process in Spec.PIDFile resumes it.
 func (g *Guest) Freeze(ctx context.Context) error {
 	if _, err := g.lab.Must(ctx, "kill -STOP $(cat "+g.Spec.PIDFile()+")"); err != nil {
 		return fmt.Errorf("guest %s: freeze: %w", g.Spec.Name, err)
@@ -353,10 +350,10 @@ func (g *Guest) Freeze(ctx context.Context) error {
 	return nil
 }
 
-// consolePath is in L1, on a tmpfs: through the share each character would cost a round trip to L0.
+// consolePath is in L1, on a tmpfs: through the share, each character would cost a round trip to L0.
 func (g *Guest) consolePath() string { return "/run/lab/" + g.Spec.Name + ".console" }
 
-// Console is what the guest of the last try has written on its serial line.
+// Console returns the serial output of the guest's last start.
 func (g *Guest) Console(ctx context.Context) string {
 	out, err := g.lab.Must(ctx, "cat "+g.consolePath())
 	if err != nil {

@@ -9,22 +9,20 @@ import (
 	"strings"
 )
 
-// Initramfs describes a guest's whole user space: one static program and a few modules, and where it has an agent,
-// that.
+// Initramfs describes a guest's user space: one static program, a few modules, and optionally an agent.
 type Initramfs struct {
 	Binary  string   // static program that becomes /init
-	Tree    string   // root folder whose programs are used
-	Kernel  string   // root folder whose lib/modules/RELEASE is used; empty: Tree
+	Tree    string   // root folder of the programs
+	Kernel  string   // root folder of lib/modules/RELEASE; empty: Tree
 	Release string   // kernel release
-	Modules []string // names; what they need comes along, what is built in is left out
-	Agent   bool     // with the guest agent, and programs for it to run (see agentPrograms)
+	Modules []string // names; dependencies are added, built-in ones left out
+	Agent   bool     // with the guest agent and programs for it to run (see agentPrograms)
 
 	Programs []string // more static programs, in /opt
 }
 
-// BuildInitramfs writes a newc archive for i to the file out, by way of a temporary name. The modules
-// become /mods/NN-NAME.ko, plain ELF, in the order of loading; /mods/list tells guestinit which of
-// them belong to which device.
+// BuildInitramfs writes a newc archive to the file out, through a temporary file. The modules become /mods/NN-NAME.ko,
+// plain ELF, in load order; /mods/list tells guestinit which of them belong to which device.
 func BuildInitramfs(i Initramfs, out string) error {
 	for _, program := range append([]string{i.Binary}, i.Programs...) {
 		if err := checkStatic(program); err != nil {
@@ -94,8 +92,8 @@ func writeInitramfs(c *cpioWriter, i Initramfs, mods *moduleTree, order []string
 	return c.close()
 }
 
-// moduleList is /mods/list: "load NAME FILE..." in the order of loading, and "alias NAME PATTERN" for
-// the devices that NAME drives.
+// moduleList returns /mods/list: "load NAME FILE..." in load order, and "alias NAME PATTERN" for the devices that NAME
+// drives.
 func moduleList(mods *moduleTree, wanted, order []string) string {
 	number := map[string]int{}
 	for n, name := range order {
@@ -132,7 +130,7 @@ func addFile(c *cpioWriter, name, src string, mode uint32) error {
 	return c.entry(name, modeFile|mode, 0, 0, st.Size(), f)
 }
 
-// checkStatic refuses a program that needs a loader: there is none in the guest.
+// checkStatic refuses a program that needs a loader: the guest has none.
 func checkStatic(path string) error {
 	f, err := elf.Open(path)
 	if err != nil {

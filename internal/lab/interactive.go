@@ -12,14 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal is what the interactive shell runs as a command: a pseudo-terminal of script(1) whose two
-// ends are the terminal port, which can be opened only once. The shell's end ends the command.
+// terminal is the command of the interactive shell: a pseudo-terminal of script(1) on the terminal port, which can only
+// be opened once. The end of the shell ends the command.
 const terminal = `exec 4<>/run/lab-tty || exit
 exec script -q -f -c 'stty rows %d cols %d 2>/dev/null; export TERM=%s; exec bash -i' /dev/null <&4 >&4 4>&-
 `
 
-// Interactive runs a shell of L1 on a terminal of L0 (in must be a terminal's file; it is put into raw
-// mode and restored). One at a time for each lab. It ends with the shell or with ctx.
+// Interactive runs a shell of L1 on a terminal of L0 (in must be a terminal; it is put into raw mode and restored).
+// Each lab has one at a time. It ends with the shell or with ctx.
 func (l *Lab) Interactive(ctx context.Context, in *os.File, out io.Writer) error {
 	saved, err := unix.IoctlGetTermios(int(in.Fd()), unix.TCGETS)
 	if err != nil {
@@ -43,8 +43,8 @@ func (l *Lab) Interactive(ctx context.Context, in *os.File, out io.Writer) error
 	return l.Terminal(ctx, in, out, rows, cols)
 }
 
-// Terminal is Interactive without a terminal on L0: bytes in, bytes out. It returns when the shell
-// has ended; a read of in that is under way then is abandoned.
+// Terminal is Interactive without a terminal on L0: bytes in, bytes out. It returns when the shell ends; a pending read
+// of in is abandoned.
 func (l *Lab) Terminal(ctx context.Context, in io.Reader, out io.Writer, rows, cols int) error {
 	lock, err := os.OpenFile(filepath.Join(l.dir, "porttty.lock"), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o644)
 	if err != nil {

@@ -14,34 +14,34 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Config of a lab. The zero value of each field is a good choice.
+// Config configures a lab. The zero value of each field is a good default.
 type Config struct {
 	Name      string   // empty: "default"
 	Mode      Mode     // empty: Shell
-	Args      []string // kernel arguments of L1 besides those of its boot menu
-	CPUs      int      // of L1, halved between its two nodes: an even number from 4 to 64; 0: 4
-	MemoryMiB int      // of L1, halved between its two nodes; 0: 6144
-	Accel     Accel    // empty: what BestAccel says. KVM without nesting boots, but has no guests
+	Args      []string // kernel arguments of L1 in addition to those of its boot menu
+	CPUs      int      // of L1, split between its two nodes: an even number from 4 to 64; 0: 4
+	MemoryMiB int      // of L1, split between its two nodes; 0: 6144
+	Accel     Accel    // empty: BestAccel. KVM without nesting boots, but runs no guests
 	Persist   bool     // L1's file system survives Reset, Stop and the next Start of this name
 	Disk      bool     // with Persist: that file system is ext4 on a disk, and Reset loses what was not fsynced
-	Detached  bool     // the lab may outlive this process, from Detach on
-	Bare      bool     // load no modules: neither NICs nor kvm, only the channel
-	Realtime  Realtime // empty: L1 has its usual kernel only
-	// Begin is what is made of L1 before the lab is handed out; nil: nothing.
+	Detached  bool     // the lab may outlive this process once Detach is called
+	Bare      bool     // load no modules, neither NICs nor kvm: only the channel
+	Realtime  Realtime // empty: L1 only has its usual kernel
+	// Begin sets L1 up before the lab is handed out; nil: nothing.
 	Begin *Beginning
 
 	Tree *Tree        `json:"-"` // nil: Prepare's
 	Log  func(string) `json:"-"` // progress, and every boot or guest start that was tried again
 }
 
-// Lab is a handle of a running lab. Its methods may be used by several goroutines.
+// Lab is a handle of a running lab. It is safe for concurrent use.
 type Lab struct {
 	dir, data string
-	asked     bool // the accelerator was the caller's choice
+	asked     bool // the caller chose the accelerator
 	tree      *Tree
 	over      *layer // nil where Config has no Realtime
 	log       func(string)
-	plainly   bool // a saved state of this lab did not come up: do without
+	plainly   bool // a saved state did not come up: boot instead
 	serial    atomic.Uint64
 	paused    atomic.Bool // L1 stands still because its state is being written
 	unwatch   context.CancelFunc
@@ -60,12 +60,12 @@ const (
 	roleVirtiofs = "virtiofsd "
 )
 
-// ErrRunning says that a lab of this name runs already.
+// ErrRunning: a lab with this name is running.
 var ErrRunning = errors.New("a lab of this name is running")
 
-// Start begins a lab from its saved state, in about a second. The first of a configuration is booted (5 to 30 s), made
-// ready as Begin wants, and saved (10 s); the very first waits for Prepare too. A persistent lab and one with KVM are
-// booted each time. ctx bounds the start only. A boot that does not reach its first command is ended and tried again.
+// Start starts a lab from its saved state, in about a second. The first of a configuration boots (5 to 30 s), is set up
+// by Begin, and is saved (10 s); the very first also waits for Prepare. Persistent labs and labs with KVM always boot.
+// ctx bounds the start only. A boot that does not reach its first command is ended and tried again.
 func Start(ctx context.Context, c Config) (l *Lab, err error) {
 	asked := c.Accel != ""
 	unlock, err := reserve(ctx, &c)
@@ -103,9 +103,8 @@ func Start(ctx context.Context, c Config) (l *Lab, err error) {
 	return l, nil
 }
 
-// Reserve makes every check of Start that needs no root tree, and takes the name: from then on another process that
-// wants it gets ErrRunning at once. The name is free again after Stop or the function that Reserve returns, and when
-// this process ends.
+// Reserve does every check of Start that needs no root tree, and takes the name: from then on other processes that want
+// it get ErrRunning. Stop, or the returned function, frees the name, and so does the end of this process.
 func Reserve(ctx context.Context, c Config) (func() error, error) {
 	unlock, err := reserve(ctx, &c)
 	if err != nil {
@@ -122,7 +121,7 @@ func Reserve(ctx context.Context, c Config) (func() error, error) {
 	}, nil
 }
 
-// reserve is Reserve that keeps the lock of the name.
+// reserve is Reserve, but it keeps the lock of the name.
 func reserve(ctx context.Context, c *Config) (unlock func(), err error) {
 	c.fill()
 	if err := c.check(); err != nil {
@@ -143,8 +142,8 @@ func reserve(ctx context.Context, c *Config) (unlock func(), err error) {
 	return unlock, nil
 }
 
-// claimLimit is how long claim waits for a process that ends or looks at a lab of the name. One that starts a lab has
-// said so in the state file.
+// claimLimit is how long claim waits for a process that ends or examines a lab of that name. A process that starts one
+// is recorded in the state file.
 const claimLimit = 5 * time.Second
 
 // claim takes the lock of a name and writes this process into its state file; ErrRunning if another process has it.
@@ -269,7 +268,7 @@ func (l *Lab) Detach() error {
 	return l.st.write()
 }
 
-// Attach gives a handle of a lab that another process has started.
+// Attach returns a handle of a lab that another process started.
 func Attach(name string) (*Lab, error) {
 	if name == "" {
 		name = "default"
@@ -299,7 +298,7 @@ func Attach(name string) (*Lab, error) {
 	return l, nil
 }
 
-// Close gives the handle up; the lab runs on.
+// Close closes the handle; the lab keeps running.
 func (l *Lab) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -344,7 +343,7 @@ func Down(ctx context.Context, name string, log func(string)) error {
 	return s.clean()
 }
 
-// RemoveData removes what a persistent lab that is not running has kept.
+// RemoveData removes the data of a persistent lab that is not running.
 func RemoveData(name string) error {
 	if err := checkName(name); err != nil {
 		return err
@@ -385,8 +384,8 @@ func Clean(ctx context.Context, cache string) error {
 		removeGlob(filepath.Join(cache, "*lock")))
 }
 
-// Reset ends L1 like a power cut and boots it again. Without Persist it begins afresh, from its saved state where it
-// has one. args, when given, replace the kernel arguments of Config.
+// Reset ends L1 like a power cut and boots it again. Without Persist it starts afresh, from its saved state if there is
+// one. args, if given, replace the kernel arguments of Config.
 func (l *Lab) Reset(ctx context.Context, args ...string) error {
 	unlock, err := lockName(ctx, l.Name(), func() {})
 	if err != nil {
@@ -409,7 +408,7 @@ func (l *Lab) again(ctx context.Context) error {
 	return l.begin(ctx)
 }
 
-// Kill ends what runs of the lab, as a loss of power does: commands that wait for L1 answer ErrGone. Its logs stay.
+// Kill ends the lab's processes like a power cut: pending commands return ErrGone. Logs stay.
 func (l *Lab) Kill() error {
 	l.mu.Lock()
 	for _, p := range l.idle {
@@ -426,7 +425,7 @@ func (l *Lab) Kill() error {
 	return errors.Join(errs...)
 }
 
-// Wait waits until L1 has ended by itself and says why (Reason).
+// Wait waits until L1 has ended by itself and returns why (Reason).
 func (l *Lab) Wait(ctx context.Context) (string, error) {
 	for l.running() {
 		select {
@@ -444,27 +443,27 @@ func (l *Lab) running() bool {
 	return l.st.running()
 }
 
-// Name of the lab.
+// Name returns the lab's name.
 func (l *Lab) Name() string { return l.st.Config.Name }
 
-// Netns is the file of the network namespace on L0 that holds br0 (10.99.0.1/24) and the far ends of L1's NICs, as
-// nsenter --net= takes it. The namespace exists while L1's QEMU does; a boot gets a new one.
+// Netns returns the path of the network namespace on L0 that holds br0 (10.99.0.1/24) and the far ends of L1's NICs,
+// for nsenter --net=. It exists as long as L1's QEMU; each boot gets a new one.
 func (l *Lab) Netns() string { return fmt.Sprintf("/proc/%d/ns/net", l.qemuPID()) }
 
-// Accel is how L1's processors run.
+// Accel returns how L1's CPUs run.
 func (l *Lab) Accel() Accel { return l.st.Accel }
 
-// Emulated tells that figures measured in this lab are an emulator's.
+// Emulated reports whether figures measured in this lab are an emulator's.
 func (l *Lab) Emulated() bool { return l.st.Accel == TCG }
 
-// Release is the release of the kernel that L1 was last booted with.
+// Release returns the kernel release that L1 last booted.
 func (l *Lab) Release() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.st.Release
 }
 
-// Releases are those of the kernels that L1 has: the usual one, and with Realtime that of the other.
+// Releases returns the releases of L1's kernels: the usual one and, with Realtime, the other.
 func (l *Lab) Releases() (usual, realtime string) {
 	if l.over != nil {
 		realtime = l.over.Release
@@ -472,17 +471,17 @@ func (l *Lab) Releases() (usual, realtime string) {
 	return l.tree.Release, realtime
 }
 
-// LogFile is the path on L0 of one of the lab's logs: serial, qemu.
+// LogFile returns the path on L0 of one of the lab's logs: serial, qemu.
 func (l *Lab) LogFile(name string) string { return filepath.Join(l.dir, name+".log") }
 
-// Retries counts the boots and guest starts that hung and were tried again.
+// Retries returns the number of boots and guest starts that hung and were tried again.
 func (l *Lab) Retries() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.st.Hung
 }
 
-// retry counts and logs one; it never decides a test.
+// retry counts and logs a retry; it never decides a test.
 func (l *Lab) retry(what string) {
 	l.mu.Lock()
 	l.st.Hung++
@@ -493,7 +492,7 @@ func (l *Lab) retry(what string) {
 	log("lab retry: " + what)
 }
 
-// SetLog changes where progress and retries are told.
+// SetLog changes where progress and retries are logged.
 func (l *Lab) SetLog(log func(string)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockFile takes an exclusive flock, polling so that ctx can end the wait. waiting is called once
-// when another process holds it.
+// lockFile takes an exclusive flock, polling so that ctx can end the wait. It calls waiting once if another process
+// holds the lock.
 func lockFile(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
 	for first := true; ; first = false {
 		unlock, err := tryLock(path)
@@ -59,11 +59,11 @@ func isNamed(f *os.File, path string) bool {
 	return err == nil && os.SameFile(a, b)
 }
 
-// nameLock is the lock under which the lab of a name is started and ended. It stands beside the run folder because that
-// folder is removed under the lock; it goes with the last unlock.
+// nameLock is the lock for starting and ending the lab of a name. It is next to the run folder, because that folder is
+// removed under the lock; the last unlock removes it.
 func nameLock(name string) string { return filepath.Join(runRoot, "."+name+".lock") }
 
-// lockName takes the lock of a name. waiting is called once when another process holds it.
+// lockName takes the lock of a name. It calls waiting once if another process holds it.
 func lockName(ctx context.Context, name string, waiting func()) (func(), error) {
 	if err := os.MkdirAll(runRoot, 0o755); err != nil {
 		return nil, err

@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// moduleTree answers from the index files that depmod writes (modules.dep(5)).
+// moduleTree holds the index files that depmod writes (modules.dep(5)).
 type moduleTree struct {
 	dir     string              // /lib/modules/RELEASE
 	file    map[string]string   // name → path relative to dir
-	needs   map[string][]string // name → names, in the order in which they must be loaded
+	needs   map[string][]string // name → names, in load order
 	builtin map[string]bool
 	aliases map[string][]string // name → patterns of modalias strings
 }
 
-// moduleName is how the kernel spells a module's name.
+// moduleName returns the kernel's spelling of a module's name.
 func moduleName(s string) string {
 	s = path.Base(s)
 	for _, ext := range []string{".xz", ".gz", ".zst", ".ko"} {
@@ -54,8 +54,8 @@ func readModules(dir string) (*moduleTree, error) {
 	return t, nil
 }
 
-// parseModulesDep reads lines "PATH: PATH...". What a module needs stands so that the last is to be
-// loaded first; needs has it the other way round.
+// parseModulesDep reads lines "PATH: PATH...". The file lists dependencies in reverse load order; needs has them in
+// load order.
 func parseModulesDep(text string) (file map[string]string, needs map[string][]string) {
 	file, needs = map[string]string{}, map[string][]string{}
 	for line := range strings.Lines(text) {
@@ -75,8 +75,7 @@ func parseModulesDep(text string) (file map[string]string, needs map[string][]st
 	return file, needs
 }
 
-// resolve gives the modules to load for the named ones, each after what it needs. Names that are
-// built into the kernel are left out.
+// resolve returns the modules to load for the named ones, each after its dependencies, without built-in ones.
 func (t *moduleTree) resolve(names []string) ([]string, error) {
 	var order []string
 	add := func(n string) {

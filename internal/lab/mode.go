@@ -4,6 +4,6 @@ package lab
 type Mode string
 
 const (
-	Shell   Mode = "shell"   // nothing but the command channel: first command after about 5 s
-	Systemd Mode = "systemd" // a whole Debian: first command after about 14 s, complete after 27 s
+	Shell   Mode = "shell"   // only the command channel: first command after about 5 s
+	Systemd Mode = "systemd" // a complete Debian: first command after about 14 s, all started after 27 s
 )

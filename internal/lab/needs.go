@@ -18,25 +18,25 @@ import (
 	"mpps/internal/thread"
 )
 
-// treeBytes is what a build of the tree takes on the disk, the fetched packages included.
+// treeBytes is the disk space for building the tree, including fetched packages.
 const treeBytes = 2 << 30
 
-// needed maps a program that L0 must have to the Debian package that brings it. The rest (unshare,
-// mount, chroot) belongs to packages that Debian marks essential.
+// needed maps programs that L0 must have to their Debian packages. The rest (unshare, mount, chroot) is in packages
+// that Debian marks essential.
 var needed = []struct{ program, pkg string }{
 	{"debootstrap", "debootstrap"},
 	{"ip", "iproute2"},
 	{"unshare", "util-linux"},
 }
 
-// MissingError says which packages L0 lacks.
+// MissingError reports packages that L0 lacks.
 type MissingError struct{ Packages []string }
 
 func (e *MissingError) Error() string {
 	return "lab: missing packages: " + strings.Join(e.Packages, ", ")
 }
 
-// Hint is the command that installs them.
+// Hint returns the command that installs them.
 func (e *MissingError) Hint() string {
 	return "apt-get install -y --no-install-recommends " + strings.Join(e.Packages, " ")
 }
@@ -44,7 +44,7 @@ func (e *MissingError) Hint() string {
 // privileges is what to do where the kernel refuses what a lab needs.
 const privileges = "in a container, give it CAP_SYS_ADMIN and CAP_NET_ADMIN ('docker run --privileged')"
 
-// checkNeeds gives a *MissingError, or an error when the lab cannot run here at all.
+// checkNeeds returns a *MissingError, or another error if the lab cannot run here at all.
 func checkNeeds() error {
 	if os.Geteuid() != 0 {
 		return advise(fmt.Errorf("lab: needs root (network namespaces, taps, a tree with device files), found uid %d",
@@ -104,11 +104,11 @@ func enoughDisk(dir string, free uint64) error {
 		"free space there, or name another folder with MPPS_LAB")
 }
 
-// besideMiB is the memory that QEMU, virtiofsd and a measurement take beside L1's.
+// besideMiB is the memory that QEMU, virtiofsd and a measurement need in addition to L1's.
 const besideMiB = 512
 
-// checkMemory returns an error if L1's memory is not to be had without swapping, here or within the control groups of
-// this process.
+// checkMemory returns an error if L1's memory is not available without swapping, on the machine or in this process's
+// control groups.
 func checkMemory(root string, lab int) error {
 	available, where, err := availableMiB(root)
 	if err != nil {
@@ -121,7 +121,7 @@ func checkMemory(root string, lab int) error {
 	return nil
 }
 
-// checkNamespaces returns an error if the build may not have mount and process namespaces of its own.
+// checkNamespaces returns an error if the build cannot have mount and PID namespaces.
 func checkNamespaces(ctx context.Context) error {
 	if _, err := output(ctx, nil, "unshare", "--mount", "--pid", "--fork", "--mount-proc", "--", "true"); err != nil {
 		return advise(fmt.Errorf("lab: no mount and process namespaces for the build: %w", err),
@@ -130,11 +130,10 @@ func checkNamespaces(ctx context.Context) error {
 	return nil
 }
 
-// mirrorLimit is how long the mirror may take to answer.
+// mirrorLimit is the mirror's time to answer.
 const mirrorLimit = 8 * time.Second
 
-// checkMirror returns an error if the mirror does not answer with the suite; proxies are variables such as
-// http_proxy=URL.
+// checkMirror returns an error if the mirror does not have the suite; proxies are variables such as http_proxy=URL.
 func checkMirror(ctx context.Context, mirror string, proxies []string) error {
 	uri, err := url.Parse(strings.TrimSuffix(mirror, "/") + "/dists/" + suite + "/Release")
 	if err != nil {

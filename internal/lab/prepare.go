@@ -17,7 +17,7 @@ import (
 	"mpps/internal/owned"
 )
 
-// Options of Prepare. The zero value is what everybody wants.
+// Options configures Prepare. The zero value is the usual choice.
 type Options struct {
 	Dir string // cache folder; empty: Dir()
 }
@@ -29,13 +29,13 @@ type Tree struct {
 	QEMU    string // first line of qemu --version
 }
 
-// Root is L1's root folder.
+// Root returns L1's root folder.
 func (t *Tree) Root() string { return filepath.Join(t.Dir, "root") }
 
-// Kernel is the uncompressed path of L1's kernel image.
+// Kernel returns the path of L1's kernel image.
 func (t *Tree) Kernel() string { return filepath.Join(t.Dir, "vmlinuz") }
 
-// stamp is the last file written into a tree; a folder without it is not a tree.
+// stamp is written last: a folder without it is not a complete tree.
 const stamp = "stamp.json"
 
 func treeDir(cache string) string { return filepath.Join(cache, "tree-"+digest()) }
@@ -43,7 +43,7 @@ func treeDir(cache string) string { return filepath.Join(cache, "tree-"+digest()
 // buildLock is the lock under which a process builds a tree or something in it.
 func buildLock(cache string) string { return filepath.Join(cache, "lock") }
 
-// OpenTree gives the tree of this program's recipe if it has been built.
+// OpenTree returns the tree of this program's recipe if it has been built.
 func OpenTree(cache string) (*Tree, error) {
 	if cache == "" {
 		cache = Dir()
@@ -58,7 +58,7 @@ func OpenTree(cache string) (*Tree, error) {
 	return t, nil
 }
 
-// whole returns an error that is fs.ErrNotExist if the tree lacks what boots L1: it was damaged after it was built.
+// whole returns an error that is fs.ErrNotExist if the tree was damaged and lacks what boots L1.
 func (t *Tree) whole() error {
 	for _, file := range append(t.loader("usr/bin/qemu-system-x86_64"), t.loader("usr/libexec/virtiofsd")[3],
 		t.Kernel()) {
@@ -88,10 +88,10 @@ func readTree(dir string) (*Tree, error) {
 	return t, nil
 }
 
-// Prepare builds L1's root tree unless it is in the cache already: about 60 s with a near mirror. The
-// build happens in a temporary folder that becomes the tree by one rename; an interrupted build
-// leaves only that folder (removed by the next one) and the packages it has fetched. Mounts live in a
-// mount namespace of the build's own processes and end with them. One process builds, others wait.
+// Prepare builds L1's root tree unless it is cached: about 60 s with a nearby mirror. The build happens in a temporary
+// folder that becomes the tree by one rename. An interrupted build only leaves that folder (removed by the next one)
+// and fetched packages. Mounts are in a mount namespace of the build's own processes and end with them. One process
+// builds, others wait.
 func Prepare(ctx context.Context, o Options, progress func(string)) (*Tree, error) {
 	if progress == nil {
 		progress = func(string) {}
@@ -158,7 +158,7 @@ func Prepare(ctx context.Context, o Options, progress func(string)) (*Tree, erro
 	return OpenTree(cache)
 }
 
-// removeOldTrees removes the trees of other recipes that no lab uses.
+// removeOldTrees removes trees of other recipes that no lab uses.
 func removeOldTrees(cache string) error {
 	dirs, err := filepath.Glob(filepath.Join(cache, "tree-*"))
 	if err != nil {
@@ -185,7 +185,7 @@ func removeOldTrees(cache string) error {
 
 type builder struct {
 	mirror   string
-	debs     string // packages fetched so far; makes a second build fast
+	debs     string // packages fetched so far, which speed up the next build
 	tree     *Tree
 	progress func(string)
 }
@@ -264,7 +264,7 @@ func (b *builder) finish(ctx context.Context) error {
 	return os.WriteFile(filepath.Join(b.tree.Dir, stamp), data, 0o644)
 }
 
-// inside runs a program with the tree as its root, proc and /dev mounted.
+// inside runs a program with the tree as its root, with /proc and /dev mounted.
 func (b *builder) inside(ctx context.Context, argv ...string) error {
 	certs := ""
 	if strings.HasPrefix(b.mirror, "https:") {
@@ -274,8 +274,8 @@ func (b *builder) inside(ctx context.Context, argv ...string) error {
 		argv...)...)
 }
 
-// isolated runs a program in mount and process namespaces of its own, so that what it mounts and
-// starts ends with it, also when this program is killed.
+// isolated runs a program in mount and PID namespaces of its own, so that its mounts and processes end with it, even if
+// this program is killed.
 func (b *builder) isolated(ctx context.Context, argv ...string) error {
 	argv = append([]string{"--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--"}, argv...)
 	cmd := exec.CommandContext(ctx, "unshare", argv...)
@@ -292,7 +292,7 @@ func (b *builder) isolated(ctx context.Context, argv ...string) error {
 	return nil
 }
 
-// aptProxies hands apt's own proxy settings on to debootstrap and to apt inside the tree.
+// aptProxies returns apt's proxy settings as variables for debootstrap and for apt inside the tree.
 func aptProxies(ctx context.Context) []string {
 	var env []string
 	for _, scheme := range []string{"http", "https"} {
@@ -320,7 +320,7 @@ func removeGlob(pattern string) error {
 	return errors.Join(errs...)
 }
 
-// copyFile copies by way of a temporary name, so that a reader sees the old file or the new one.
+// copyFile replaces dst atomically.
 func copyFile(src, dst string, mode fs.FileMode) error {
 	in, err := os.Open(src)
 	if err != nil {
@@ -346,7 +346,7 @@ func copyFile(src, dst string, mode fs.FileMode) error {
 	return os.Rename(out.Name(), dst)
 }
 
-// output runs a program of L0 and gives its standard output; the error carries what it said.
+// output runs a program of L0 and returns its standard output; the error includes the end of its standard error.
 func output(ctx context.Context, env []string, argv ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), env...)
@@ -359,7 +359,7 @@ func output(ctx context.Context, env []string, argv ...string) (string, error) {
 	return out.String(), nil
 }
 
-// tail gives the last n lines of a text.
+// tail returns the last n lines of a text.
 func tail(s string, n int) string {
 	lines := strings.Split(strings.TrimRight(s, "\n"), "\n")
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")

@@ -6,8 +6,7 @@ import (
 	"net/netip"
 )
 
-// Probe waits until a guest answers, from inside L1. It is called once for each try of a start and
-// ended by ctx at the limit.
+// Probe waits until a guest answers, from inside L1. It is called once per start attempt; ctx ends it at the limit.
 type Probe func(ctx context.Context, l *Lab, addr netip.Addr) error
 
 // Ping waits for an echo reply: the guest's NIC is up and has its address.
@@ -15,7 +14,7 @@ func Ping(ctx context.Context, l *Lab, addr netip.Addr) error {
 	return l.until(ctx, fmt.Sprintf("ping -n -q -c 1 -W 0.5 %s", addr))
 }
 
-// TCPProbe waits until a TCP port accepts.
+// TCPProbe waits until a TCP port accepts connections.
 func TCPProbe(port int) Probe {
 	return func(ctx context.Context, l *Lab, addr netip.Addr) error {
 		return l.until(ctx, fmt.Sprintf("timeout 1 bash -c 'exec 4<>/dev/tcp/%s/%d'", addr, port))
@@ -30,8 +29,8 @@ func TCPProbeFrom(netns string, port int) Probe {
 	}
 }
 
-// UDPProbe waits until a UDP port answers a datagram with at least one byte. Its socket is closed
-// after each attempt, so that late answers cannot be taken for others.
+// UDPProbe waits until a UDP port answers a datagram with at least one byte. Its socket is closed after each attempt,
+// so that late answers do not count.
 func UDPProbe(port int, datagram string) Probe {
 	return func(ctx context.Context, l *Lab, addr netip.Addr) error {
 		return l.until(ctx, fmt.Sprintf("( exec 4<>/dev/udp/%s/%d && printf %%s %s >&4 && read -r -t 0.5 -N 1 -u 4 )",
@@ -39,7 +38,7 @@ func UDPProbe(port int, datagram string) Probe {
 	}
 }
 
-// until repeats a command of L1 until it succeeds.
+// until repeats a command in L1 until it succeeds.
 func (l *Lab) until(ctx context.Context, command string) error {
 	_, err := l.Must(ctx, "until "+command+"; do sleep 0.1; done >/dev/null 2>&1")
 	return err

@@ -19,16 +19,15 @@ import (
 	"mpps/internal/thread"
 )
 
-// Proc names one process for ever: a process ID comes back, its pair with the start time does not
-// within one boot of the machine.
+// Proc identifies a process: IDs are reused, but the pair of ID and start time is unique within a boot.
 type Proc struct {
 	Role  string `json:"role"`
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start"` // clock ticks since boot, field 22 of /proc/PID/stat (proc_pid_stat(5))
 }
 
-// parseStat gives state and start time out of /proc/PID/stat. The program's name, in parentheses, may
-// hold spaces and parentheses itself.
+// parseStat returns the state and start time in /proc/PID/stat. The program's name, in parentheses, may contain spaces
+// and parentheses.
 func parseStat(text string) (state byte, start uint64, err error) {
 	i := strings.LastIndexByte(text, ')')
 	if i < 0 {
@@ -42,7 +41,7 @@ func parseStat(text string) (state byte, start uint64, err error) {
 	return f[0][0], start, err
 }
 
-// procStat reads the state and the start time of a process now.
+// procStat returns the current state and start time of a process.
 func procStat(pid int) (state byte, start uint64, ok bool) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -52,7 +51,7 @@ func procStat(pid int) (state byte, start uint64, ok bool) {
 	return state, start, err == nil
 }
 
-// readProc gives the identity of a process now; ok is false if it does not run (a zombie does not).
+// readProc returns the identity of a process; ok is false if it does not run (a zombie does not).
 func readProc(role string, pid int) (p Proc, ok bool) {
 	state, start, ok := procStat(pid)
 	return Proc{role, pid, start}, ok && state != 'Z' && state != 'X'
@@ -64,9 +63,9 @@ func (p Proc) Alive() bool {
 	return ok && now.Start == p.Start
 }
 
-// kill ends this very process, never a later one with its number: the pidfd is taken first, then the
-// start time compared, then the signal sent through the pidfd. It waits for the end of all threads
-// (pidfd_open(2)): the taps of a QEMU whose first thread is a zombie already may still be held.
+// kill ends this very process, never a later one with its ID: it opens a pidfd, compares the start time, and signals
+// through the pidfd. It waits for the end of all threads (pidfd_open(2)): if the first thread is already a zombie, QEMU
+// may still hold its taps.
 func (p Proc) kill() error {
 	fd, err := unix.PidfdOpen(p.PID, 0)
 	if errors.Is(err, unix.ESRCH) {
@@ -95,8 +94,8 @@ func (p Proc) kill() error {
 	return fmt.Errorf("end %s (%d): still there 15 s after SIGKILL", p.Role, p.PID)
 }
 
-// newNetwork makes the network of L0 (net.sh) in a network namespace without a name, which ends with the last process
-// in it once the file is closed.
+// newNetwork creates L0's network (net.sh) in an unnamed network namespace, which ends with its last process once the
+// file is closed.
 func newNetwork(ctx context.Context) (*os.File, error) {
 	var ns *os.File
 	err := thread.Do(func() error {
@@ -117,13 +116,13 @@ func newNetwork(ctx context.Context) (*os.File, error) {
 	return ns, nil
 }
 
-// within is the command that starts a program in a network namespace by execve, without a process in between.
+// within returns the command that runs a program in a network namespace by execve, without a process in between.
 func within(ns string, argv ...string) []string {
 	return append([]string{"nsenter", "--net=" + ns}, argv...)
 }
 
-// spawn starts a lab program in a network namespace and in a new session. Its output
-// goes to a log file. One that is ours ends with this process, the others outlive it.
+// spawn starts a program of the lab in a network namespace and a new session, with its output in a log file. If ours is
+// set it ends with this process, otherwise it outlives it.
 func spawn(role string, ns *os.File, log string, ours bool, env, argv []string) (Proc, error) {
 	f, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)
 	if err != nil {
@@ -144,7 +143,7 @@ func spawn(role string, ns *os.File, log string, ours bool, env, argv []string) 
 		return Proc{}, fmt.Errorf("start %s: %w", role, err)
 	}
 	p, ok := readProc(role, cmd.Process.Pid)
-	go cmd.Wait() // reaps it; who waits looks at Alive
+	go cmd.Wait() // reaps it; others use Alive
 	if !ok {
 		return Proc{}, fmt.Errorf("start %s: ended at once: %s", role, logTail(log, 5))
 	}

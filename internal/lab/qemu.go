@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// ports is the number of command ports of L1, so of commands that can run at the same time.
+// ports is the number of L1's command ports, and so of concurrent commands.
 const ports = 8
 
-// loader runs a program of the tree on L0 with the tree's own libraries, whatever L0's are.
+// loader returns the command line that runs a program of the tree on L0 with the tree's own libraries.
 func (t *Tree) loader(program string) []string {
 	r := t.Root()
 	return []string{
@@ -20,7 +20,7 @@ func (t *Tree) loader(program string) []string {
 	}
 }
 
-// qemu is the command line of the tree's QEMU up to its data folders, and its environment.
+// qemu returns the command line of the tree's QEMU up to its data folders, and its environment.
 func (t *Tree) qemu() (argv, env []string) {
 	r := t.Root()
 	argv = append(t.loader("usr/bin/qemu-system-x86_64"),
@@ -28,11 +28,11 @@ func (t *Tree) qemu() (argv, env []string) {
 	return argv, []string{"QEMU_MODULE_DIR=" + filepath.Join(r, "usr/lib/x86_64-linux-gnu/qemu")}
 }
 
-// virtiofsd serves one folder on a socket. It ends with its QEMU.
+// virtiofsd returns the command line that serves a folder on a socket. It ends with its QEMU.
 func (t *Tree) virtiofsd(socket, dir string, more ...string) []string {
 	return append(append(t.loader("usr/libexec/virtiofsd"),
 		"--socket-path="+socket, "--shared-dir="+dir, "--sandbox=none", "--seccomp=none",
-		// A file that was removed under a saved host is gone for who still had it, not for the whole host.
+		// A file that was removed under a saved host is gone for its user, not for the whole host.
 		"--migration-on-error=guest-error"), more...)
 }
 
@@ -41,20 +41,20 @@ type machine struct {
 	Tree      *Tree
 	Run       string // folder of sockets and logs
 	Accel     Accel
-	CPUs      int // halved between the two nodes
-	MemoryMiB int // halved between the two nodes
+	CPUs      int // split between the two nodes
+	MemoryMiB int // split between the two nodes
 	Mode      Mode
 	Realtime  Realtime
 	Kernel    string   // image of L1's kernel
 	Menu      []string // kernel arguments of L1's boot menu
 	Args      []string // and those of Config
-	Persist   bool     // a third file system, "upper", holds the upper layer
-	Disk      string   // image of a disk that holds it instead; empty: none
+	Persist   bool     // a third file system, "upper", is the upper layer
+	Disk      string   // image of a disk that is the upper layer instead; empty: none
 	Restored  bool     // waits for a saved state instead of booting
 }
 
-// argv is the whole command line. Every device names its bus: with a pxb present QEMU would
-// otherwise put some behind it and fail.
+// argv returns the whole command line. Every device names its bus: with a pxb present, QEMU would otherwise put some
+// behind it and fail.
 func (m machine) argv() []string {
 	a, _ := m.Tree.qemu()
 	add := func(words ...string) { a = append(a, words...) }
@@ -65,13 +65,13 @@ func (m machine) argv() []string {
 		// Interrupt remapping of intel-iommu needs the split irqchip under KVM.
 		cpu := "host"
 		if m.Realtime != "" {
-			cpu += ",migratable=off" // with the constant clock of the processor, where it has one
+			cpu += ",migratable=off" // with the CPU's invariant TSC, if it has one
 		}
 		add("-machine", "q35,kernel-irqchip=split", "-accel", "kvm", "-cpu", cpu)
 	} else {
 		cpu := "EPYC-Rome"
 		if m.Realtime != "" {
-			cpu += ",-hypervisor" // without it the kernel looks at the serial number
+			cpu += ",-hypervisor" // otherwise the kernel does not look at the serial number
 			add("-smbios", "type=1,serial=VMware-lab")
 		}
 		add("-machine", "q35,kernel-irqchip=off", "-accel", "tcg,thread=multi,tb-size=512", "-cpu", cpu)
@@ -83,7 +83,7 @@ func (m machine) argv() []string {
 		"-numa", fmt.Sprintf("node,nodeid=0,cpus=0-%d,memdev=m0", m.CPUs/2-1),
 		"-numa", fmt.Sprintf("node,nodeid=1,cpus=%d-%d,memdev=m1", m.CPUs/2, m.CPUs-1),
 		"-numa", "dist,src=0,dst=1,val=21")
-	// intel-iommu also with an AMD processor: amd-iommu hangs virtio and starves igb behind the pxb.
+	// intel-iommu even with an AMD CPU: amd-iommu hangs virtio and starves igb behind the pxb.
 	add("-device", "intel-iommu,intremap=on,caching-mode=on,device-iotlb=on")
 
 	fs := []string{"labroot", "share"}
@@ -102,7 +102,7 @@ func (m machine) argv() []string {
 			"-device", "vhost-user-fs-pci,bus=pcie.0,chardev=fs-"+tag+",tag="+tag)
 	}
 
-	// A pipe counts as connected for ever, so that L1 blocks on its ports instead of polling them.
+	// A pipe always counts as connected, so L1 blocks on its ports instead of polling them.
 	add("-device", "virtio-serial-pci,id=vs0,bus=pcie.0")
 	for _, p := range portNames() {
 		add("-chardev", "pipe,id="+p+",path="+sock(p), "-device", "virtserialport,bus=vs0.0,chardev="+p+",name=mpps."+
@@ -121,7 +121,7 @@ func (m machine) argv() []string {
 		"-device", "virtio-net-pci,id=vn0,bus=rp3,netdev=n2,mac="+MACvirtio+
 			",mq=on,vectors=10,iommu_platform=on,disable-legacy=on,ats=on,rss=on,hash=on")
 
-	// Fed by /lab/heart; what it does not feed any more ends by itself (WATCHDOG among the events).
+	// /lab/heart feeds it; a host that stops feeding it ends (WATCHDOG event).
 	add("-device", "i6300esb,bus=pcie.0", "-action", "watchdog=poweroff")
 	add("-serial", "file:"+sock("serial.log"), "-monitor", "none",
 		"-qmp", "unix:"+sock("qmp.sock")+",server=on,wait=off",
@@ -134,14 +134,14 @@ func (m machine) argv() []string {
 	return a
 }
 
-// The NICs of L1. Find them by address: their names depend on the mode.
+// L1's NICs. Find them by address: their names depend on the mode.
 const (
 	MACigb0   = "52:54:00:00:01:00" // igb, NUMA node 1
 	MACigb1   = "52:54:00:00:02:00" // igb, no node
 	MACvirtio = "52:54:00:00:03:00" // virtio-net, 4 queue pairs
 )
 
-// portNames are the pipes of L1's ports: the command ports and one for a terminal.
+// portNames returns the pipes of L1's ports: the command ports and one for a terminal.
 func portNames() []string {
 	var p []string
 	for i := range ports {
@@ -150,8 +150,8 @@ func portNames() []string {
 	return append(p, "porttty")
 }
 
-// cmdline is L1's kernel command line: where its root is and what else only the lab knows, what L1's boot menu says,
-// and what Config adds.
+// cmdline returns L1's kernel command line: the root and other arguments only the lab knows, those of L1's boot menu,
+// and those of Config.
 func (m machine) cmdline() string {
 	a := []string{"root=labroot", "rootfstype=virtiofs", "ro", "init=/lab/init", "lab.mode=" + string(m.Mode)}
 	switch {

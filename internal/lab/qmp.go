@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// qmp runs one command of QEMU's monitor protocol (docs/interop/qmp-spec.rst) on a new connection, within 5 s.
+// qmp runs one QMP command (docs/interop/qmp-spec.rst) on a new connection, within 5 s.
 func qmp(ctx context.Context, socket, command string) (json.RawMessage, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -24,7 +24,7 @@ func qmp(ctx context.Context, socket, command string) (json.RawMessage, error) {
 	return m.do(command, nil)
 }
 
-// monitor is a connection to QEMU's monitor. It ends with the context that it was made with.
+// monitor is a connection to QEMU's monitor. It ends with the context it was created with.
 type monitor struct {
 	conn net.Conn
 	r    *bufio.Reader
@@ -54,7 +54,7 @@ func (m *monitor) close() {
 	m.conn.Close()
 }
 
-// do runs a command; arguments is a struct or map of what it takes, or nil.
+// do runs a command; arguments is a struct or map, or nil.
 func (m *monitor) do(command string, arguments any) (json.RawMessage, error) {
 	err := json.NewEncoder(m.conn).Encode(struct {
 		Execute   string `json:"execute"`
@@ -70,7 +70,7 @@ func (m *monitor) do(command string, arguments any) (json.RawMessage, error) {
 	return ret, nil
 }
 
-// qmpReturn reads on to the next answer, past events.
+// qmpReturn reads up to the next answer and skips events.
 func qmpReturn(r *bufio.Reader) (json.RawMessage, error) {
 	for {
 		line, err := r.ReadBytes('\n')
@@ -93,18 +93,18 @@ func qmpReturn(r *bufio.Reader) (json.RawMessage, error) {
 	}
 }
 
-// qmpHello is what QEMU reads on its second monitor, whose output is a file: from then on it writes
-// its events there, whether a client is connected or not.
+// qmpHello is the input of QEMU's second monitor, whose output is a file: it then writes its events there, whether a
+// client is connected or not.
 const qmpHello = `{"execute":"qmp_capabilities"}` + "\n"
 
 // eventsLog is that file.
 const eventsLog = "events.log"
 
-// Reason is why L1's QEMU ended (ShutdownCause of qapi/run-state.json: guest-shutdown, guest-reset which is also what a
-// panic shows as, host-qmp-quit, host-signal ...); "watchdog" where a CPU had stopped (see /lab/heart), "frozen" where
-// QEMU itself stood still (see watch), "running" while it runs, and "killed" if it ended without a word.
+// Reason returns why L1's QEMU ended (ShutdownCause of qapi/run-state.json: guest-shutdown, guest-reset (also after a
+// panic), host-qmp-quit, host-signal ...); "watchdog" if a CPU had stopped (see /lab/heart), "frozen" if QEMU itself
+// stood still (see watch), "running" if it runs, "killed" if it ended without a SHUTDOWN event.
 func (l *Lab) Reason() string {
-	for range 50 { // the pipes close a moment before the process is gone
+	for range 50 { // the pipes close a moment before the process ends
 		if !l.running() {
 			break
 		}
@@ -120,16 +120,16 @@ func (l *Lab) Reason() string {
 	return shutdownReason(b)
 }
 
-// watchdogBit is the Reason of a QEMU that its watchdog has ended.
+// watchdogBit is the Reason of a QEMU that its watchdog ended.
 const watchdogBit = "watchdog"
 
-// event is one line of the monitor whose output is a file.
+// event is a line of the monitor whose output is a file.
 type event struct {
 	Event string
 	Data  struct{ Reason string }
 }
 
-// findEvents gives the events of one name; a line that is not complete yet is passed over.
+// findEvents returns the events of one name; it skips an incomplete last line.
 func findEvents(log []byte, name string) []event {
 	var out []event
 	for line := range bytes.Lines(log) {

@@ -15,24 +15,24 @@ import (
 	"time"
 )
 
-// Realtime says whether L1 has Debian's kernel with PREEMPT_RT beside its usual one, as linux-image-rt-amd64 brings it,
-// and which of the two its boot menu has first. Emulated processors then pass for VMware's, of which the kernel
-// believes that their clock is constant: kvm_amd of a kernel with PREEMPT_RT wants that and TCG does not offer it.
+// Realtime says whether L1 also has Debian's PREEMPT_RT kernel (linux-image-rt-amd64), and which of the two its boot
+// menu boots. Emulated CPUs then pretend to be VMware's, so that the kernel trusts their TSC: kvm_amd of a PREEMPT_RT
+// kernel requires an invariant TSC, which TCG does not offer.
 type Realtime string
 
 const (
-	RealtimeInstalled Realtime = "installed" // the usual kernel is the default, the other is in the menu
-	RealtimeBooted    Realtime = "booted"    // the default, as Debian's package leaves it
+	RealtimeInstalled Realtime = "installed" // the usual kernel is the default; the other is in the menu
+	RealtimeBooted    Realtime = "booted"    // it is the default, as Debian's package leaves it
 )
 
-// layer is what the lab lays over its tree for Realtime: kernel, modules, boot menu, what dpkg knows of them. It is
-// built by the first lab that wants it, in a folder of its tree, and goes with that.
+// layer is the overlay on the tree for Realtime: kernel, modules, boot menu and dpkg's records of them. The first lab
+// that needs it builds it, in a folder of its tree, and it is removed with the tree.
 type layer struct {
 	dir     string
 	Release string // kernel release, as in /lib/modules
 }
 
-// Parts of a layer: what L1 has in any case, and the boot menu in which the kernel comes first.
+// Parts of a layer: what L1 always has, and the boot menu with the realtime kernel first.
 const (
 	layerAll   = "all"
 	layerFirst = "first"
@@ -49,7 +49,7 @@ func (t *Tree) layerDir() string {
 	return filepath.Join(t.Dir, "realtime-"+hex.EncodeToString(sum[:])[:12])
 }
 
-// openLayer gives the tree's layer if it has been built.
+// openLayer returns the tree's layer if it has been built.
 func (t *Tree) openLayer() (*layer, error) {
 	dir := t.layerDir()
 	b, err := os.ReadFile(filepath.Join(dir, stamp))
@@ -63,7 +63,7 @@ func (t *Tree) openLayer() (*layer, error) {
 	return y, nil
 }
 
-// prepareLayer builds the layer unless it is there already: 15 to 30 s, and 110 MB of packages the first time.
+// prepareLayer builds the layer unless it exists: 15 to 30 s, and 110 MB of packages the first time.
 func (t *Tree) prepareLayer(ctx context.Context, progress func(string)) (*layer, error) {
 	if y, err := t.openLayer(); !errors.Is(err, fs.ErrNotExist) {
 		return y, err
@@ -105,7 +105,7 @@ func (t *Tree) prepareLayer(ctx context.Context, progress func(string)) (*layer,
 	return t.openLayer()
 }
 
-// stampLayer sees that a built layer has what is asked of it.
+// stampLayer checks that a built layer is complete, and stamps it.
 func stampLayer(dir string) (*layer, error) {
 	kernels, err := filepath.Glob(filepath.Join(dir, layerAll, "boot/vmlinuz-*"))
 	if err != nil {
@@ -128,15 +128,15 @@ func stampLayer(dir string) (*layer, error) {
 	return y, os.WriteFile(filepath.Join(dir, stamp), data, 0o644)
 }
 
-// kernel is the image that QEMU loads.
+// kernel returns the image that QEMU loads.
 func (y *layer) kernel() string { return filepath.Join(y.root(), "boot/vmlinuz-"+y.Release) }
 
-// root is the folder that has the kernel's /lib/modules.
+// root returns the folder with the kernel's /lib/modules.
 func (y *layer) root() string { return filepath.Join(y.dir, layerAll) }
 
 func (y *layer) modules() string { return filepath.Join(y.root(), "usr/lib/modules", y.Release) }
 
-// over are the parts laid over the tree, the uppermost first.
+// over lists the parts laid over the tree, uppermost first.
 func (r Realtime) over() []string {
 	switch r {
 	case RealtimeInstalled:
@@ -147,7 +147,7 @@ func (r Realtime) over() []string {
 	return nil
 }
 
-// overDir is the folder that L1 mounts as "labover"; empty without a layer.
+// overDir returns the folder that L1 mounts as "labover", empty without a layer.
 func (l *Lab) overDir() string {
 	if l.over == nil {
 		return ""
@@ -155,7 +155,7 @@ func (l *Lab) overDir() string {
 	return l.over.dir
 }
 
-// image is the file of the kernel of a release that menu gave.
+// image returns the kernel image for a release that menu returned.
 func (l *Lab) image(release string) string {
 	if l.over != nil && release == l.over.Release {
 		return l.over.kernel()
@@ -163,10 +163,10 @@ func (l *Lab) image(release string) string {
 	return l.tree.Kernel()
 }
 
-// realtimeKernel is where the share has the image for guests, which a lab without Realtime has them boot too.
+// realtimeKernel is the image in the share for guests; a lab without Realtime can boot them with it too.
 const realtimeKernel = ".guests/vmlinuz-realtime"
 
-// guestLayer is the layer whose kernel and modules a guest boots; its image is in the share afterwards.
+// guestLayer returns the layer whose kernel and modules a guest boots, and puts its image into the share.
 func (l *Lab) guestLayer(ctx context.Context) (*layer, error) {
 	over := l.over
 	if over == nil {

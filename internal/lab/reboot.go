@@ -11,18 +11,18 @@ import (
 	"strings"
 )
 
-// grubConfig is where L1's update-grub writes the boot menu, grubEnvironment where GRUB keeps its variables.
+// grubConfig is the boot menu that L1's update-grub writes, grubEnvironment the file of GRUB's variables.
 const (
 	grubConfig      = "boot/grub/grub.cfg"
 	grubEnvironment = "boot/grub/grubenv"
 )
 
-// guestReset is the Reason of a QEMU whose L1 has rebooted (and of one whose kernel panicked).
+// guestReset is the Reason of a QEMU whose L1 rebooted (or whose kernel panicked).
 const guestReset = "guest-reset"
 
-// Reboot has L1 reboot by itself (systemctl reboot, or in Shell mode sync and reboot(2)) and boots it as its own boot
-// menu says: with the arguments that its grub.cfg yields. It also goes on after a reboot that L1 has begun on its own.
-// It wants Persist, without which L1 would forget its boot menu.
+// Reboot makes L1 reboot itself (systemctl reboot, or in Shell mode sync and reboot(2)) and boots it as its own boot
+// menu says: with the arguments that its grub.cfg yields. It also continues a reboot that L1 began by itself. It needs
+// Persist, without which L1 would lose its boot menu.
 func (l *Lab) Reboot(ctx context.Context) error {
 	unlock, err := lockName(ctx, l.Name(), func() {})
 	if err != nil {
@@ -54,8 +54,8 @@ func (l *Lab) Reboot(ctx context.Context) error {
 	return l.again(ctx)
 }
 
-// menu is what L1's boot menu yields: the release of a kernel that the lab has, and its arguments without those that
-// say where the root is, which the lab knows better.
+// menu returns the result of L1's boot menu: the release of a kernel that the lab has, and its arguments without those
+// for the root, which the lab sets itself.
 func (l *Lab) menu(ctx context.Context) (release string, kept []string, err error) {
 	config, err := l.hostFile(ctx, grubConfig)
 	if err != nil {
@@ -82,7 +82,7 @@ func (l *Lab) menu(ctx context.Context) (release string, kept []string, err erro
 	return release, kept, nil
 }
 
-// hostFile reads a file of L1's as it is while L1 is off: that of its upper layer, else that of its tree.
+// hostFile reads a file of L1 while L1 is off: from its upper layer, else from its tree.
 func (l *Lab) hostFile(ctx context.Context, name string) (string, error) {
 	switch {
 	case l.st.Config.Disk:
@@ -112,8 +112,7 @@ func (l *Lab) hostFile(ctx context.Context, name string) (string, error) {
 	return "", fmt.Errorf("/%s: %w", name, fs.ErrNotExist)
 }
 
-// diskFile reads a file of an ext4 image. What its journal still holds is first brought into place, as the next mount
-// would do.
+// diskFile reads a file of an ext4 image. It replays the journal first, as the next mount would.
 func diskFile(ctx context.Context, image, name string) (string, error) {
 	if _, err := os.Stat(image); err != nil {
 		return "", err

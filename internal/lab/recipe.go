@@ -11,12 +11,12 @@ import (
 	"strings"
 )
 
-// suite is the release of Debian that the lab runs: its QEMU (10.0) has igb, its kernel (6.12) has
-// virtio_pci, virtiofs, FUSE and virtio_console built in, so that no initramfs is needed.
+// suite is the Debian release of the lab: its QEMU (10.0) has igb; its kernel (6.12) has virtio_pci, virtiofs, FUSE and
+// virtio_console built in, so that it needs no initramfs.
 const suite = "trixie"
 
-// packages of the tree. It is both L1's root and, through its own loader, the QEMU that runs on L0.
-// A trailing minus keeps a package out: initramfs-tools would spend 20 s on an initramfs nobody reads.
+// packages lists the packages of the tree. It is L1's root and, through its own loader, the QEMU that runs on L0. A
+// trailing minus excludes a package: initramfs-tools would spend 20 s on an unused initramfs.
 var packages = []string{
 	"qemu-system-x86", "virtiofsd", "seabios", "ipxe-qemu",
 	"linux-image-amd64", "linux-base", "initramfs-tools-", "xz-utils", "kmod", "udev",
@@ -27,10 +27,10 @@ var packages = []string{
 	"iperf3", "netperf", "sockperf", "xdp-tools", "bpftool", "rt-tests",
 	"systemd", "systemd-sysv", "dbus", "tuned",
 	"grub-common", "grub2-common",
-	"qemu-guest-agent", // of guests with Agent, which get it out of this tree
+	"qemu-guest-agent", // for guests with Agent, which take it from this tree
 }
 
-// aptConf keeps the tree small and its unpacking fast.
+// aptConf keeps the tree small and unpacking fast.
 const aptConf = `APT::Install-Recommends "0";
 DPkg::Options {"--force-unsafe-io";"--path-exclude=/usr/share/doc/*";"--path-exclude=/usr/share/man/*";"--path-exclude=/usr/share/locale/*";}
 `
@@ -47,7 +47,7 @@ var installScript string
 //go:embed net.sh
 var netScript string
 
-// digest names a recipe: a tree is rebuilt when anything that goes into it has changed.
+// digest identifies a recipe: the tree is rebuilt when any of its input changes.
 func digest() string {
 	h := sha256.New()
 	fmt.Fprintln(h, suite, packages, aptConf, enterScript, installScript)
@@ -61,7 +61,7 @@ func digest() string {
 	return hex.EncodeToString(h.Sum(nil))[:12]
 }
 
-// walkRoot calls f for each embedded file of L1's root, path relative to that root, in a fixed order.
+// walkRoot calls f for each embedded file of L1's root, with its path in that root, in a fixed order.
 func walkRoot(f func(path string, data []byte) error) error {
 	return fs.WalkDir(rootFiles, "root", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -75,7 +75,7 @@ func walkRoot(f func(path string, data []byte) error) error {
 	})
 }
 
-// writeRoot puts the embedded files into a tree; those of /lab are programs.
+// writeRoot writes the embedded files into a tree; those in /lab are executable.
 func writeRoot(tree string) error {
 	return walkRoot(func(path string, data []byte) error {
 		mode := fs.FileMode(0o644)

@@ -17,21 +17,21 @@ type Cmd struct {
 	Argv   []string  // program and arguments; or
 	Script string    // a script for bash, run in a process of its own
 	Stdin  io.Reader // read to its end before the command starts; nil: empty
-	// Grace, when set, lets the program of Argv end by itself: when ctx ends it is interrupted as by Ctrl-C, and killed
-	// only after this time.
+	// Grace, if set, lets the program of Argv end by itself: when ctx ends it gets SIGINT, and SIGKILL only after this
+	// time.
 	Grace time.Duration
-	// Stdout and Stderr, when set, get the output as it comes, and Result has none of it.
+	// Stdout and Stderr, if set, get the output while the command runs; Result then has none of it.
 	Stdout, Stderr io.Writer
 }
 
-// Result of a command.
+// Result is the result of a command.
 type Result struct {
 	Stdout, Stderr string
 	Code           int // exit status; 128 + number for a signal
 	Seconds        float64
 }
 
-// Err gives an error for a command that failed, with the end of what it said.
+// Err returns an error for a command that failed, with the end of its output.
 func (r Result) Err() error {
 	if r.Code == 0 {
 		return nil
@@ -43,17 +43,17 @@ func (r Result) Err() error {
 	return fmt.Errorf("exit status %d: %s", r.Code, said)
 }
 
-// Run runs a program in L1. A program that fails is no error: see Result.Code.
+// Run runs a program in L1. A failing program is no error: see Result.Code.
 func (l *Lab) Run(ctx context.Context, argv ...string) (Result, error) {
 	return l.Exec(ctx, Cmd{Argv: argv})
 }
 
-// Shell runs a script in L1, by bash.
+// Shell runs a bash script in L1.
 func (l *Lab) Shell(ctx context.Context, script string) (Result, error) {
 	return l.Exec(ctx, Cmd{Script: script})
 }
 
-// Must is Shell for scripts that have to succeed; it gives their standard output.
+// Must is Shell for scripts that have to succeed; it returns their standard output.
 func (l *Lab) Must(ctx context.Context, script string) (string, error) {
 	r, err := l.Shell(ctx, script)
 	if err == nil {
@@ -62,9 +62,8 @@ func (l *Lab) Must(ctx context.Context, script string) (string, error) {
 	return r.Stdout, err
 }
 
-// Exec runs a command in L1. Up to 8 run at the same time, others wait. When ctx ends, the command's
-// process group is killed. Its files are in a folder of the share, so that output of any size and
-// kind comes back unharmed and apart.
+// Exec runs a command in L1. Up to 8 run at a time, others wait. When ctx ends, the command's process group is killed.
+// Its files are in a folder of the share, so that output of any size and kind arrives intact and separate.
 func (l *Lab) Exec(ctx context.Context, c Cmd) (Result, error) {
 	p, err := l.acquire(ctx)
 	if err != nil {
@@ -128,8 +127,7 @@ func (l *Lab) converse(ctx context.Context, p *port, id, dir string, c Cmd) (cod
 	return 0, err
 }
 
-// gracefully gives a context that ends later than ctx, by the time that an interrupted process group has to end by
-// itself.
+// gracefully returns a context that outlasts ctx by grace: the time for the interrupted process group to end by itself.
 func (l *Lab) gracefully(ctx context.Context, pid string, grace time.Duration) (context.Context, context.CancelFunc) {
 	later, end := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
@@ -139,18 +137,18 @@ func (l *Lab) gracefully(ctx context.Context, pid string, grace time.Duration) (
 	return later, func() { stop(); end() }
 }
 
-// killGroup ends a process group in L1.
+// killGroup kills a process group in L1.
 func (l *Lab) killGroup(pid string) { l.signalGroup("-KILL", pid) }
 
 // signalGroup sends a signal to a process group in L1, through another port.
 func (l *Lab) signalGroup(signal, pid string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	// A failure shows as a port that stays busy; acquire passes over it.
+	// A failure shows as a port that stays busy, which acquire skips.
 	_, _ = l.Exec(ctx, Cmd{Argv: []string{"/bin/kill", signal, "--", "-" + pid}})
 }
 
-// stage writes the files of a command, and empty ones for what it will say.
+// stage writes the files of a command, and empty ones for its output.
 func stage(dir string, c Cmd) error {
 	if (len(c.Argv) == 0) == (c.Script == "") {
 		return errors.New("command for the lab: want either argv or a script")
@@ -166,7 +164,7 @@ func stage(dir string, c Cmd) error {
 		script = "exec " + quote(c.Argv)
 	}
 	if c.Grace > 0 {
-		// The server was started in the background, where a shell has its children ignore these signals.
+		// The server runs in the background, where a shell makes its children ignore these signals.
 		script = "exec env --default-signal=INT,QUIT " + quote(c.Argv)
 	}
 	for name, text := range map[string]string{"sh": script + "\n", "out": "", "err": ""} {
@@ -187,7 +185,7 @@ func stage(dir string, c Cmd) error {
 	return in.Close()
 }
 
-// quote writes words so that a shell reads them back as they are.
+// quote quotes words for a shell.
 func quote(argv []string) string {
 	q := make([]string, len(argv))
 	for i, a := range argv {
@@ -196,7 +194,7 @@ func quote(argv []string) string {
 	return strings.Join(q, " ")
 }
 
-// follow copies output to its writers as it grows; the function it gives ends that, after the rest.
+// follow copies output to its writers as it grows; finish copies the rest and ends that.
 func follow(dir string, c Cmd) (finish func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	type pair struct {
@@ -240,7 +238,7 @@ func readAll(path string) (string, error) {
 	return string(b), err
 }
 
-// ShareDir is the folder of L0 that L1 sees as /share.
+// ShareDir returns the folder of L0 that L1 sees as /share.
 func (l *Lab) ShareDir() string { return filepath.Join(l.data, "share") }
 
 // Put copies a file of L0 to /share/NAME, with its mode.
@@ -268,7 +266,7 @@ func (l *Lab) Get(name, local string) error {
 	return copyFile(src, local, 0o644)
 }
 
-// shared keeps a name inside the share folder.
+// shared returns the path of a name inside the share folder.
 func (l *Lab) shared(name string) (string, error) {
 	if !filepath.IsLocal(name) {
 		return "", fmt.Errorf("share name %q: want a path inside the share", name)

@@ -17,45 +17,45 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Beginning is what is made of a host once, after its first boot: bridges, rules, a guest that runs. Later labs of the
-// same configuration begin with it in about a second (see saved).
+// Beginning sets up a host once, after its first boot: bridges, rules, a running guest. Later labs of the same
+// configuration start from that state in about a second (see saved).
 type Beginning struct {
-	Key string // names everything that Make depends on: programs, scripts, the guest's definition
-	// Make is called on a booted host, again on another one where the host dies (ErrGone) or is spoilt (ErrFreshLab).
-	// What it puts into the share is there in later labs too. It must not use Reset or Reboot.
+	Key string // identifies everything that Make depends on: programs, scripts, the guest's definition
+	// Make is called on a booted host, and again on another one if the host dies (ErrGone) or is broken (ErrFreshLab).
+	// Later labs also get what it puts into the share. It must not use Reset or Reboot.
 	Make func(ctx context.Context, l *Lab) error `json:"-"`
 }
 
-// saved is the state of a host that was booted once: its memory and devices as QEMU's migration stream, and its share.
-// virtiofsd finds the files that the host has open again by their paths. It lies in the folder of the tree that it
-// needs, and goes with that.
+// saved is the state of a host after its first boot: memory and devices as QEMU's migration stream, and its share.
+// virtiofsd reopens the host's open files by their paths. It is in the folder of the tree that it needs, and is removed
+// with it.
 type saved struct{ dir string }
 
 const (
 	savedMemory = "memory" // a sparse file of the size of L1's memory, some 300 to 600 MB on the disk
 	savedShare  = "share"
-	unfinished  = "unfinished-" // how the folder of one that is being written begins
+	unfinished  = "unfinished-" // prefix of the folder of a state that is being written
 )
 
-// savedRoom is how much the saved states of a tree may take on the disk; those used longest ago go first.
+// savedRoom is the disk space for the saved states of a tree; the least recently used ones are removed first.
 const savedRoom = 10 << 30
 
-// savedNeeds is how much has to be free on the disk for another one.
+// savedNeeds is the free disk space that another state requires.
 const savedNeeds = 3 << 30
 
-// savedLimit bounds each of writing and reading a state: 10 s and 1 s on a quiet machine.
+// savedLimit bounds both writing and reading a state: 10 s and 1 s on a quiet machine.
 const savedLimit = 2 * time.Minute
 
-// errNotSaved says that a host is up whose state could not be kept.
+// errNotSaved: the host is up, but its state could not be saved.
 var errNotSaved = errors.New("the state of the lab host is not kept")
 
-// savable reports whether this lab begins from a saved state. A persistent lab has its own files on L0. KVM boots in
-// seconds, and not every processor can save nested guests.
+// savable reports whether this lab starts from a saved state. A persistent lab has its own files on L0. KVM boots in
+// seconds, and not every CPU can save nested guests.
 func (l *Lab) savable() bool {
 	return !l.st.Config.Persist && l.st.Accel == TCG && !l.plainly
 }
 
-// saved returns the state of a machine and its Beginning, keyed by the QEMU command line and the tree.
+// saved returns the saved state for a machine and its Beginning, keyed by the QEMU command line and the tree.
 func (l *Lab) saved(m machine) saved {
 	m.Run = "/" // where sockets and logs are does not matter
 	h := sha256.New()
@@ -72,7 +72,7 @@ func (s saved) exists() bool {
 	return err == nil
 }
 
-// Expect is about how long Start takes on two quiet CPUs, by what there is of it already.
+// Expect estimates the duration of Start on two quiet CPUs from what exists already.
 func Expect(ctx context.Context, c Config) time.Duration {
 	const (
 		restored = 5 * time.Second
@@ -102,7 +102,7 @@ func Expect(ctx context.Context, c Config) time.Duration {
 
 func (s saved) remove() error { return os.RemoveAll(s.dir) }
 
-// begin gets L1 to the state that every lab of this configuration begins with.
+// begin brings L1 to the state in which every lab of this configuration starts.
 func (l *Lab) begin(ctx context.Context) error {
 	if !l.savable() {
 		return l.furnish(ctx)
@@ -160,7 +160,7 @@ func (l *Lab) begin(ctx context.Context) error {
 	return l.furnish(ctx)
 }
 
-// furnish boots L1 and makes of it what Config.Begin wants.
+// furnish boots L1 and sets it up with Config.Begin.
 func (l *Lab) furnish(ctx context.Context) error {
 	for try := 1; ; try++ {
 		if err := l.bootUntilUp(ctx); err != nil {
@@ -184,7 +184,7 @@ func (l *Lab) furnish(ctx context.Context) error {
 	}
 }
 
-// migration is how states are written and read: a file in which each page has its place, by two threads
+// migration configures how states are written and read: a file with a fixed place for each page, by two threads
 // (docs/devel/migration/mapped-ram.rst).
 func (m *monitor) migration() error {
 	type capability struct {
@@ -227,7 +227,7 @@ func (m *monitor) migrated(ctx context.Context) error {
 	}
 }
 
-// save writes L1's state; L1 stands still after that. errNotSaved means that it runs on.
+// save writes L1's state; L1 is stopped afterwards. After errNotSaved it still runs.
 func (l *Lab) save(ctx context.Context, s saved) error {
 	var disk unix.Statfs_t
 	if err := unix.Statfs(l.tree.Dir, &disk); err != nil {
@@ -298,8 +298,8 @@ func abandoned(dir string) bool {
 	return err == nil && time.Since(info.ModTime()) > 2*savedLimit
 }
 
-// makeRoom removes states until those that remain take no more than room: what a process that was killed left
-// unfinished, then those used longest ago.
+// makeRoom removes states until the remaining ones take no more than room: first unfinished ones of killed processes,
+// then the least recently used.
 func (s saved) makeRoom(room int64) error {
 	entries, err := os.ReadDir(filepath.Dir(s.dir))
 	if err != nil {
@@ -338,7 +338,7 @@ func (s saved) makeRoom(room int64) error {
 	return errors.Join(errs...)
 }
 
-// restore starts a QEMU from a saved state. L1 finds itself where it was, with the time of now.
+// restore starts a QEMU from a saved state and sets L1's clock.
 func (l *Lab) restore(ctx context.Context, s saved) error {
 	from := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, savedLimit)
@@ -376,7 +376,7 @@ func (l *Lab) restore(ctx context.Context, s saved) error {
 	return nil
 }
 
-// load has a QEMU that waits read a state and go on from there. QEMU may not listen on its socket yet.
+// load makes a waiting QEMU read a state and continue from there. QEMU may not listen on its socket yet.
 func (l *Lab) load(ctx context.Context, socket, memory string) error {
 	m, err := dialMonitor(ctx, socket)
 	for ; err != nil && l.running() && ctx.Err() == nil; m, err = dialMonitor(ctx, socket) {

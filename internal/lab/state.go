@@ -15,18 +15,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// state is what a lab leaves in its run folder for later processes: enough to use it and to end it.
+// state is the file in a lab's run folder for later processes: enough to use the lab and to end it.
 type state struct {
-	Boot     string // boot ID of L0; the rest means nothing under another one
+	Boot     string // boot ID of L0; the rest is void under another one
 	Owner    Proc   // the process that started it
-	Detached bool   // it outlives its owner
+	Detached bool   // outlives its owner
 	Config   Config
 	Cache    string
 	Tree     string // folder of its tree; empty: the name is taken, and nothing has been started
 	Accel    Accel
-	Release  string // of the kernel that L1 was last booted with
+	Release  string // kernel release that L1 last booted
 	Procs    []Proc
-	Hung     int // boots and guest starts that were ended and tried again
+	Hung     int // boots and guest starts that hung and were tried again
 }
 
 func stateFile(name string) string { return filepath.Join(runDir(name), "state.json") }
@@ -83,7 +83,7 @@ func (s *state) running() bool {
 }
 
 // clean ends every process of the lab, and with them its network namespace, and removes its run folder and, unless it
-// is persistent, its data. It goes on past errors.
+// is persistent, its data. It continues after errors.
 func (s *state) clean() error {
 	var errs []error
 	if s.Boot == bootID() {
@@ -94,24 +94,24 @@ func (s *state) clean() error {
 	if !s.Config.Persist && s.Tree != "" {
 		errs = append(errs, os.RemoveAll(dataDir(s.Cache, s.Config.Name)))
 	}
-	// Last, so that a failure before leaves the means to try again.
+	// Last, so that after a failure it can be tried again.
 	if errors.Join(errs...) == nil {
 		errs = append(errs, os.RemoveAll(runDir(s.Config.Name)))
 	}
 	return errors.Join(errs...)
 }
 
-// Info describes a lab to people.
+// Info describes a lab.
 type Info struct {
 	Name     string `json:"name"`
 	Mode     Mode   `json:"mode"`
 	Accel    Accel  `json:"accel"`
 	Running  bool   `json:"running"`
-	Orphaned bool   `json:"orphaned"`        // nobody will end it: the next start does, or down
+	Orphaned bool   `json:"orphaned"`        // nobody will end it; the next start or down does
 	Owner    int    `json:"owner,omitempty"` // process ID, unless the lab outlives its owner
 }
 
-// List gives the labs that have a state file.
+// List returns the labs that have a state file.
 func List() ([]Info, error) {
 	names, err := runNames()
 	if err != nil {
@@ -132,7 +132,7 @@ func List() ([]Info, error) {
 	return out, nil
 }
 
-// runNames are the labs that have a run folder.
+// runNames lists the labs that have a run folder.
 func runNames() ([]string, error) {
 	entries, err := os.ReadDir(runRoot)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -150,8 +150,8 @@ func runNames() ([]string, error) {
 	return names, nil
 }
 
-// Unused lists the folders in the cache that no lab and no build uses: unfinished builds and saved states of processes
-// that were killed, and the data of labs that are not up, which is what persistent ones keep. Clean removes them.
+// Unused lists the cache's folders that no lab and no build uses: unfinished builds and saved states of killed
+// processes, and the data of labs that are not up, including persistent ones. Clean removes them.
 func Unused(cache string) ([]string, error) {
 	if cache == "" {
 		cache = Dir()
@@ -184,8 +184,7 @@ func Unused(cache string) ([]string, error) {
 	}), nil
 }
 
-// Reap cleans the labs whose owner is gone (and detached ones whose QEMU is), exactly those, and gives
-// their names.
+// Reap cleans up the labs whose owner is gone (and detached ones whose QEMU is), and returns their names.
 func Reap(ctx context.Context) ([]string, error) {
 	names, err := runNames()
 	if err != nil {
@@ -203,8 +202,8 @@ func Reap(ctx context.Context) ([]string, error) {
 	return done, errors.Join(errs...)
 }
 
-// reapOne decides and cleans under the lab's lock, so that two reapers, or a reaper and a starter, do not meet. Who
-// holds the lock looks after the lab.
+// reapOne decides and cleans up under the lab's lock, so that reapers and starters do not collide. Whoever holds the
+// lock takes care of the lab.
 func reapOne(ctx context.Context, name string) (bool, error) {
 	if s, err := readState(name); err == nil && !s.orphaned() {
 		return false, nil
@@ -221,7 +220,7 @@ func reapOne(ctx context.Context, name string) (bool, error) {
 	defer unlock()
 	s, err := readState(name)
 	switch {
-	case errors.Is(err, fs.ErrNotExist): // its process was killed before it could write one
+	case errors.Is(err, fs.ErrNotExist): // its process was killed before it wrote one
 		return false, os.RemoveAll(runDir(name))
 	case err != nil:
 		return false, err
@@ -231,7 +230,7 @@ func reapOne(ctx context.Context, name string) (bool, error) {
 	return true, s.clean()
 }
 
-// bootID names this boot of L0.
+// bootID returns the ID of L0's current boot.
 func bootID() string {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

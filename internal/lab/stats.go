@@ -5,7 +5,7 @@ import (
 	"os"
 )
 
-// Stat is one line of the file that MPPS_LAB_STATS names: what happened to a lab host.
+// Stat is a line of the file in MPPS_LAB_STATS: an event of a lab host.
 type Stat struct {
 	Event   string  `json:"event"`             // boot, restore, retry or death
 	Cause   string  `json:"cause,omitempty"`   // of a retry or death
@@ -19,9 +19,8 @@ const (
 	StatDeath   = "death"
 )
 
-// Record appends a line to the file that MPPS_LAB_STATS names, where it names one. Lines of several processes do not
-// mix: each is one write to a file that is opened for appending. Statistics decide nothing, so a file that cannot be
-// written is left out.
+// Record appends a line to the file in MPPS_LAB_STATS, if it is set. Each line is one write to a file opened for
+// appending, so lines of several processes do not mix. Statistics decide nothing, so write errors are ignored.
 func Record(event, cause string, seconds float64) {
 	name := os.Getenv("MPPS_LAB_STATS")
 	if name == "" {

@@ -31,7 +31,7 @@ func mkfifo(path string) error {
 	return nil
 }
 
-// hardware is what a KVM host has loaded: NICs, guests' back ends, virtual functions.
+// hardware loads the modules of a KVM host: NICs, guests' back ends, VFs.
 const hardware = `set -e
 modprobe -a igb virtio_net tun bridge veth vhost_net vfio-pci &
 if grep -q -w svm /proc/cpuinfo; then modprobe kvm_amd; elif grep -q -w vmx /proc/cpuinfo; then modprobe kvm_intel; fi
@@ -56,10 +56,10 @@ func (l *Lab) loadModules(ctx context.Context) error {
 	return nil
 }
 
-// termRE are the values of TERM that are safe to hand to a shell.
+// termRE matches values of TERM that are safe in a shell.
 var termRE = regexp.MustCompile(`^[A-Za-z0-9+._-]+$`)
 
-// drain gives the copying of a shell's last words a moment, then ends it.
+// drain gives the copy of a shell's last output a moment, then ends it.
 func drain(f *os.File, copied <-chan struct{}) {
 	_ = f.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
 	<-copied

@@ -9,30 +9,29 @@ import (
 	"time"
 )
 
-// L1's heart and QEMU's watchdog (see qemu.go) stand still with QEMU. So every process that has a handle of a lab also
-// looks from outside: a QEMU of which no thread has run for frozenLooks looks, or a process of the lab that was stopped
-// for as long, is ended, and whoever waits for L1 gets ErrGone.
+// L1's heart and QEMU's watchdog (see qemu.go) stop together with QEMU. So every process with a handle of a lab also
+// watches from outside: if no thread of QEMU has run for frozenLooks looks, or a process of the lab was stopped for as
+// long, the lab is ended, and everybody who waits for L1 gets ErrGone.
 const (
 	lookEvery   = 2 * time.Second
 	frozenLooks = 10
 )
 
-// frozen is the Reason of a QEMU that was ended because it had stood still. frozenEvent says so among its events.
+// frozen is the Reason of a QEMU that was ended because it had stood still; frozenEvent is the event that records it.
 const (
 	frozen      = "frozen"
 	frozenEvent = "FROZEN"
 )
 
-// stillness counts looks in a row at which nothing had moved. It counts looks, not seconds: a machine that was
-// suspended has taken none.
+// stillness counts consecutive looks without progress. It counts looks, not seconds: a suspended machine takes none.
 type stillness struct {
 	qemu  Proc
 	ran   time.Duration
 	looks int
 }
 
-// look takes how long the threads of a QEMU have run by now, 0 where the kernel does not account that, and whether a
-// process of the lab is stopped by a signal. It reports whether the lab is to be ended.
+// look takes the CPU time of QEMU's threads so far, 0 if the kernel does not account it, and whether a signal stopped a
+// process of the lab. It reports whether the lab must be ended.
 func (s *stillness) look(qemu Proc, ran time.Duration, stopped bool) bool {
 	if qemu != s.qemu || !stopped && (ran == 0 || ran != s.ran) {
 		s.looks = 0
@@ -43,7 +42,7 @@ func (s *stillness) look(qemu Proc, ran time.Duration, stopped bool) bool {
 	return s.looks >= frozenLooks
 }
 
-// watch looks at the lab's processes until ctx ends.
+// watch watches the lab's processes until ctx ends.
 func (l *Lab) watch(ctx context.Context) {
 	var s stillness
 	for {
@@ -69,7 +68,7 @@ func (l *Lab) watch(ctx context.Context) {
 	}
 }
 
-// thaw ends processes that stand still, and leaves the reason.
+// thaw ends processes that stand still, and records the reason.
 func (l *Lab) thaw(procs []Proc) error {
 	f, err := os.OpenFile(filepath.Join(l.dir, eventsLog), os.O_WRONLY|os.O_APPEND, 0)
 	if err == nil {
@@ -83,7 +82,7 @@ func (l *Lab) thaw(procs []Proc) error {
 	return errors.Join(errs...)
 }
 
-// stopped reports whether a signal has stopped this very process (proc_pid_stat(5)).
+// stopped reports whether a signal stopped this very process (proc_pid_stat(5)).
 func (p Proc) stopped() bool {
 	state, start, ok := procStat(p.PID)
 	return ok && start == p.Start && state == 'T'

@@ -22,7 +22,7 @@ import (
 	"mpps/internal/version"
 )
 
-// sharedReport is the report's directory below the host's /share.
+// sharedReport is the report's directory in the host's /share.
 const sharedReport = "acceptance"
 
 func (a *app) acceptanceCommand() *cobra.Command {
@@ -62,7 +62,7 @@ Exit codes: 0 done, whatever the verdicts · 1 failed · 3 not configured ·
 	return cmd
 }
 
-// emulable are the experiments that an emulated host can repeat.
+// emulable lists the experiments that an emulated host can repeat.
 func emulable() []string {
 	var names []string
 	for _, e := range acceptance.All() {
@@ -73,7 +73,7 @@ func emulable() []string {
 	return names
 }
 
-// checkExperiments refuses what no emulated host can repeat.
+// checkExperiments refuses experiments that no emulated host can repeat.
 func checkExperiments(names []string) error {
 	hint := "experiments: " + strings.Join(emulable(), ", ") + ", or all"
 	if len(names) == 0 {
@@ -96,7 +96,7 @@ func checkExperiments(names []string) error {
 	return nil
 }
 
-// inputs are the set-up of an experiment, seen from its emulated host.
+// inputs returns the set-up of an experiment, as seen from its emulated host.
 func inputs(name string) acceptance.Inputs {
 	in := acceptance.Inputs{SecretFile: "/share/secret", NoReboot: true, Short: true}
 	if name == "modes" {
@@ -110,7 +110,7 @@ func inputs(name string) acceptance.Inputs {
 	return in.Defaults()
 }
 
-// acceptanceModes are compared: not vhost with several queues, of which no founding figure was recorded.
+// acceptanceModes are the modes to compare: without multiqueue vhost, for which no founding figure was recorded.
 var acceptanceModes = []string{"native", "e1000", "virtio", "vhost", "vf"}
 
 // Acceptance returns the command line that repeats an experiment on its emulated host.
@@ -129,7 +129,7 @@ func Acceptance(name string) []string {
 	return argv
 }
 
-// acceptance runs experiments one after the other until one fails, each on a host of its own.
+// acceptance runs experiments one after the other until one fails, each on its own host.
 func (a *app) acceptance(ctx context.Context, p *accept.Report, names []string) error {
 	if p.Machine != nil && !p.Machine.Emulated {
 		return outcome.Failed(fmt.Errorf("the report in %s is of a real machine, and this is the lab", p.Dir),
@@ -152,7 +152,7 @@ func (a *app) acceptance(ctx context.Context, p *accept.Report, names []string) 
 	return outcome.Exit(accept.Code(runs))
 }
 
-// experiment boots the host of an experiment, runs the protocol there, and restarts what it asks for.
+// experiment boots an experiment's host, runs the protocol there, and performs the restarts it asks for.
 func (a *app) experiment(ctx context.Context, p *accept.Report, name string) (r *acceptance.Run, err error) {
 	a.out.Step("an emulated host for %s", name)
 	s, restart, err := a.experimentHost(ctx, name)
@@ -162,7 +162,7 @@ func (a *app) experiment(ctx context.Context, p *accept.Report, name string) (r 
 	defer func() { err = s.closeAfter(err) }()
 	argv := Acceptance(name)
 	for tries := 0; ; tries++ {
-		// The report says of a run that it failed, and why.
+		// The report says that a run failed, and why.
 		codes := []int{outcome.CodeOK, outcome.CodeChanges, outcome.CodeFailed, outcome.CodeNotConfigured}
 		if _, err := s.mpps(ctx, codes, argv...); err != nil {
 			return nil, err
@@ -186,7 +186,7 @@ func (a *app) experiment(ctx context.Context, p *accept.Report, name string) (r 
 	}
 }
 
-// experimentHost boots the host of an experiment, and returns how its guests are restarted.
+// experimentHost boots an experiment's host, and returns how to restart its guests.
 func (a *app) experimentHost(ctx context.Context, name string) (s *scene, restart func(context.Context) error,
 	err error) {
 	if name != "modes" {
@@ -201,10 +201,10 @@ func (a *app) experimentHost(ctx context.Context, name string) (s *scene, restar
 	return &scene{lab: m.lab, log: io.Discard}, fresh, nil
 }
 
-// takeOver adds a run of the report in another directory, with its files.
+// takeOver adds a run from the report in another directory, with its files.
 func takeOver(p *accept.Report, r *acceptance.Run, from string) error {
 	from = filepath.Join(from, filepath.Base(r.Inputs.Dir))
-	r.Machine.Emulated, r.Inputs.Lab = true, true // also where it is virtualized: it is no host of anybody
+	r.Machine.Emulated, r.Inputs.Lab = true, true // even if virtualized: it is nobody's real host
 	p.Machine, r.Inputs.Dir = r.Machine, filepath.Join(p.Dir, p.NextDir(r.Name))
 	if err := p.Add(r); err != nil {
 		return err
@@ -223,7 +223,7 @@ func takeOver(p *accept.Report, r *acceptance.Run, from string) error {
 	return p.Save(version.Version)
 }
 
-// acceptanceDryRun prints what would be run, in order.
+// acceptanceDryRun prints the plan, in order.
 func (a *app) acceptanceDryRun(p *accept.Report, names []string) error {
 	dry := founding.DryRuns{}
 	for _, name := range names {
@@ -237,7 +237,7 @@ func (a *app) acceptanceDryRun(p *accept.Report, names []string) error {
 	return a.out.Answer(dry.Answer(hostname(), a.opts.Verbose))
 }
 
-// hostname is the name of this machine, empty where it has none.
+// hostname returns this machine's name, empty if unknown.
 func hostname() string {
 	name, err := os.Hostname()
 	if err != nil {

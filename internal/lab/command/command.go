@@ -1,5 +1,5 @@
-// Package command is mpps-lab: the emulated host by hand, the demo, and what is measured on such a host as a whole.
-// It runs mpps there and imports nothing of its verbs.
+// Package command is mpps-lab: the emulated host by hand, the demo, and the measurements of whole hosts. It runs mpps
+// there and imports none of its verbs.
 package command
 
 import (
@@ -34,7 +34,7 @@ type app struct {
 	out  *report.Printer // made once the flags are known
 }
 
-// Run is the whole program. It returns the exit code.
+// Run runs the program and returns the exit code.
 func Run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -54,7 +54,7 @@ func Run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return cli.Fail(a.out, a.path, err)
 }
 
-// Root returns the root command, for tests of what documents say of it.
+// Root returns the root command, for tests of the documentation.
 func Root() *cobra.Command { return (&app{stdout: io.Discard, stderr: io.Discard}).root() }
 
 func (a *app) root() *cobra.Command {
@@ -98,7 +98,7 @@ Exit codes: 0 done · 1 failed · 3 not configured, or the lab is not up ·
 64 usage; 'run' passes on the command's.
 `
 
-// host returns the mpps that runs on the emulated host.
+// host returns the path of mpps for the emulated host.
 func (a *app) host() (string, error) {
 	file := a.mpps
 	if file == "" {
@@ -114,10 +114,10 @@ func (a *app) host() (string, error) {
 	return program(file)
 }
 
-// programs are what an emulated host with guests needs.
+// programs are the binaries for an emulated host with guests.
 type programs struct {
 	host string // mpps
-	init string // of guests: mpps-guest, which is built beside mpps
+	init string // the guests' init: mpps-guest, built next to mpps
 }
 
 func (a *app) programs() (p programs, err error) {
@@ -127,7 +127,7 @@ func (a *app) programs() (p programs, err error) {
 	return p, err
 }
 
-// program refuses a file that is not there.
+// program refuses a missing file.
 func program(file string) (string, error) {
 	info, err := os.Stat(file)
 	if err == nil && !info.Mode().IsRegular() {

@@ -61,7 +61,7 @@ The rates are those of an emulated host; only their ratio says something.`,
 	return cmd
 }
 
-// demo is one run of the main job.
+// demo is one run of the demo.
 type demo struct {
 	app     *app
 	out     string
@@ -109,8 +109,8 @@ func (d *demo) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// begin takes the demo's directory for this process, removes what earlier demos left there and begins the log and a
-// report that says that nothing was done yet.
+// begin locks the demo's directory, removes what earlier demos left there, and starts the log and a report that says
+// that nothing was done yet.
 func (d *demo) begin() (log *os.File, unlock func(), err error) {
 	const hint = "--out takes a directory that you may write to"
 	if err := os.MkdirAll(d.out, 0o755); err != nil {
@@ -162,7 +162,7 @@ func (d *demo) file(name string, text []byte) error {
 	return ops.ReplaceFile(filepath.Join(d.out, name), text)
 }
 
-// acts are the demo's in order.
+// acts returns the acts in order.
 func (d *demo) acts() []act {
 	const minute = time.Minute
 	return []act{
@@ -181,7 +181,7 @@ func (d *demo) open(ctx context.Context) (err error) {
 	return err
 }
 
-// dead says what of the box has died or hangs: emulated processors that emulate processors are not without faults.
+// dead returns what died or hangs on the host: nested emulation is not perfect.
 func (d *demo) dead(ctx context.Context) error {
 	if d.scene == nil {
 		return nil
@@ -197,7 +197,7 @@ func (d *demo) dead(ctx context.Context) error {
 	return nil
 }
 
-// close ends the box where there is one.
+// close ends the lab if there is one.
 func (d *demo) close(err error) error {
 	s := d.scene
 	d.scene = nil
@@ -215,7 +215,7 @@ func (s *scene) closeAfter(err error) error {
 	return errors.Join(err, s.lab.Stop(ctx))
 }
 
-// keep runs the program on the demo's host and keeps its answer in a file beside the report.
+// keep runs mpps on the demo's host and stores its output in a file next to the report.
 func (d *demo) keep(ctx context.Context, file string, argv ...string) (string, error) {
 	text, err := d.scene.mpps(ctx, []int{outcome.CodeOK}, argv...)
 	if err != nil {
@@ -224,7 +224,7 @@ func (d *demo) keep(ctx context.Context, file string, argv ...string) (string, e
 	return text, d.file(file, []byte(text))
 }
 
-// demoWorst is how many findings the demo shows.
+// demoWorst is the number of findings that the demo shows.
 const demoWorst = 6
 
 func (d *demo) audit(ctx context.Context) error {
@@ -254,16 +254,16 @@ func (d *demo) audit(ctx context.Context) error {
 	return nil
 }
 
-// goal are the goal flags of every command: the demo consents to taking the bridge out of iptables, because the rules
-// in the way are its own.
+// goal returns the goal flags of every command. The demo consents to taking the bridge out of iptables, because the
+// rules in question are its own.
 func (d *demo) goal() []string {
 	return []string{"--pps", strconv.FormatFloat(d.pps, 'f', -1, 64), "--guest", demoGuest, "--consent", "security"}
 }
 
 func (d *demo) before(ctx context.Context) error { return d.bench(ctx, "before", &d.state.before) }
 
-// apply makes the plan and applies it, and restarts the guest because the plan needs it and this is a demo.
-// What waits for a reboot of the host is left waiting.
+// apply makes and applies the plan, and restarts the guest, because the plan requires it. Changes that need a reboot of
+// the host are left pending.
 func (d *demo) apply(ctx context.Context) error {
 	if _, err := d.keep(ctx, "plan.txt", append([]string{"plan", "-o", "/share/plan.json"},
 		d.goal()...)...); err != nil {
@@ -296,7 +296,7 @@ func (d *demo) after(ctx context.Context) error {
 	return nil
 }
 
-// rollback undoes every transaction, newest first, restarts the guest into its old definition and compares snapshots.
+// rollback undoes every transaction, newest first, restarts the guest with its old definition and compares snapshots.
 func (d *demo) rollback(ctx context.Context) error {
 	from := time.Now()
 	for range demoTransactions {
@@ -328,7 +328,7 @@ func (d *demo) again(ctx context.Context) error {
 	return d.bench(ctx, "rolled back", &d.state.again)
 }
 
-// write leaves the report and the result of what was done so far.
+// write writes the report and the result so far.
 func (d *demo) write() error {
 	d.state.seconds = time.Since(d.started).Seconds()
 	page, result, err := d.state.render(d)

@@ -16,7 +16,7 @@ import (
 // act is one part of the demo.
 type act struct {
 	what  string
-	about time.Duration // how long it takes on two quiet cores
+	about time.Duration // usual duration on two quiet cores
 	// expect, when set, gives about as the act begins.
 	expect func(context.Context) time.Duration
 	limit  time.Duration // its deadline
@@ -24,7 +24,7 @@ type act struct {
 	again  bool // it only measures: where it fails on a box that lives it is played once more
 }
 
-// The longest time without a line, and the lines that an act may print, are promises of the demo.
+// The demo promises a maximum silence, and a maximum number of lines per act.
 const (
 	demoSilence = 15 * time.Second
 	demoLines   = 25
@@ -32,25 +32,25 @@ const (
 
 var errDemoDeadline = errors.New("the act took longer than its deadline")
 
-// stage plays acts: it announces them, prints that they are still running, ends them at their deadline and begins once
-// more on a fresh box when the first one died.
+// stage plays acts: it announces them, prints a heartbeat, ends them at their deadline, and starts over once on a fresh
+// host if the first one died.
 type stage struct {
 	terminal, log io.Writer
-	reopen        func(context.Context) error // ends the box and opens a fresh one
-	dead          func(context.Context) error // what of the box has died or hangs; nil: nothing
-	after         func() error                // writes the report of what there is
+	reopen        func(context.Context) error // replaces the host by a fresh one
+	dead          func(context.Context) error // what died or hangs on the host; nil: nothing
+	after         func() error                // writes the report so far
 
 	mu      sync.Mutex
 	started time.Time
-	act     act // the current one, and when it began
+	act     act // the current one, and its start
 	begun   time.Time
 	spoken  time.Time // when the last line was printed
-	detail  string    // the last line of the program that runs
+	detail  string    // last line of the running program
 	printed int       // lines of this act
-	partial []byte    // of a line of the log
+	partial []byte    // incomplete line for the log
 }
 
-// play plays the acts in order. Without a fresh box a failure ends it.
+// play plays the acts in order. A failure on a live host ends it.
 func (s *stage) play(ctx context.Context, acts []act) error {
 	s.started = time.Now()
 	ended := make(chan struct{})
@@ -109,8 +109,8 @@ func (s *stage) one(ctx context.Context, i int, acts []act) error {
 	return errors.Join(err, s.after())
 }
 
-// beat prints a line whenever the terminal has been silent for a while: during an act, and while a box that may have
-// died is looked at and a fresh one is made.
+// beat prints a line whenever the terminal has been silent for a while: during an act, and while a host that may have
+// died is examined and replaced.
 func (s *stage) beat(ended <-chan struct{}) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -140,7 +140,7 @@ func (s *stage) beat(ended <-chan struct{}) {
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.0f s", d.Seconds()) }
 
-// say prints a line of the act on the terminal and in the log. Lines over the bound go to the log alone.
+// say prints lines of the act on the terminal and in the log. Lines above the limit only go to the log.
 func (s *stage) say(format string, values ...any) {
 	for line := range strings.Lines(fmt.Sprintf(format, values...)) {
 		s.mu.Lock()
@@ -155,7 +155,7 @@ func (s *stage) say(format string, values ...any) {
 	}
 }
 
-// print prints one line of at most 80 columns on the terminal, and all of it in the log.
+// print prints a line of at most 80 columns on the terminal, and all of it in the log.
 func (s *stage) print(line string) {
 	s.note(line)
 	if all := []rune(line); len(all) > 80 {
@@ -167,14 +167,14 @@ func (s *stage) print(line string) {
 	fmt.Fprintln(s.terminal, line)
 }
 
-// note adds a line of the demo's own to the log.
+// note adds a line to the log.
 func (s *stage) note(line string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	fmt.Fprintf(s.log, "%s %s\n", time.Now().UTC().Format("15:04:05"), line)
 }
 
-// Write adds what a program prints to the log, each line with its time, and remembers the last line for the heartbeat.
+// Write adds a program's output to the log, each line with its time, and keeps the last line for the heartbeat.
 func (s *stage) Write(text []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

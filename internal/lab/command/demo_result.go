@@ -23,11 +23,11 @@ import (
 	"mpps/internal/version"
 )
 
-// demoState is what the demo has found out so far.
+// demoState holds the demo's results so far.
 type demoState struct {
 	hostBefore, hostAfter, hostAgain *facts.Host
 	before, after, again             bench.Series
-	plans                            []*plan.Plan // that were applied
+	plans                            []*plan.Plan // applied plans
 	rollbackSeconds, seconds         float64
 }
 
@@ -47,7 +47,7 @@ type Result struct {
 	Retries    int                 `json:"guest_start_retries"`
 }
 
-// demoSide is what was measured in one state: medians, with every sample.
+// demoSide holds the measurements in one state: medians and all samples.
 type demoSide struct {
 	PPS       float64       `json:"pps"`
 	Samples   []float64     `json:"samples"`
@@ -67,7 +67,7 @@ func side(s bench.Series) *demoSide {
 	return d
 }
 
-// snapshot takes a snapshot on the demo's host and reads it here.
+// snapshot takes a snapshot of the demo's host and reads it.
 func (d *demo) snapshot(ctx context.Context, file string, into **facts.Host) error {
 	if _, err := d.scene.mpps(ctx, []int{outcome.CodeOK}, "snapshot", "-o", "/share/"+file); err != nil {
 		return err
@@ -77,7 +77,7 @@ func (d *demo) snapshot(ctx context.Context, file string, into **facts.Host) err
 	return err
 }
 
-// shared is a file of the lab's /share, seen from here.
+// shared returns the local path of a file in the lab's /share.
 func (s *scene) shared(file string) string { return filepath.Join(s.lab.ShareDir(), file) }
 
 // bench measures packets into the guest and transactions with it.
@@ -100,8 +100,8 @@ func (d *demo) bench(ctx context.Context, label string, into *bench.Series) erro
 // demoTrial is the length of one trial.
 const demoTrial = time.Second
 
-// run1 makes one run of bench on the demo's host and reads it here. A run that generator or receiver limited is still
-// shown, marked as such.
+// run1 runs a benchmark on the demo's host and reads its result. A run limited by generator or receiver is still shown,
+// marked as such.
 func (d *demo) run1(ctx context.Context, label, kind string, argv ...string) (*measure.Run, error) {
 	file := kind + "-" + strings.ReplaceAll(label, " ", "-") + ".json"
 	argv = append([]string{"bench", kind, "--secret-file", "/share/secret", "--name", label, "-o", "/share/" + file},
@@ -120,7 +120,7 @@ func (d *demo) run1(ctx context.Context, label, kind string, argv ...string) (*m
 	return run, d.file(strings.TrimSuffix(file, ".json")+".txt", []byte(text))
 }
 
-// threeDigits is a rate with three digits.
+// threeDigits formats a rate with three digits.
 func threeDigits(v float64) string {
 	if v < 1000 {
 		return strconv.FormatFloat(v, 'f', 0, 64)
@@ -151,7 +151,7 @@ func (s *demoState) render(d *demo) (page, result []byte, err error) {
 	return html.Bytes(), append(result, '\n'), err
 }
 
-// missing names what an unfinished run has not done.
+// missing lists what an unfinished run has not done.
 func (s *demoState) missing() []string {
 	all := []string{}
 	for _, part := range []struct {
@@ -169,7 +169,7 @@ func (s *demoState) missing() []string {
 	return all
 }
 
-// document is the demo's report of what was done so far.
+// document returns the demo's report so far.
 func (s *demoState) document(d *demo) *bench.Document {
 	h := s.hostBefore
 	doc := &bench.Document{
@@ -243,7 +243,7 @@ func (s *demoState) document(d *demo) *bench.Document {
 	return doc
 }
 
-// compare adds the series that were measured, and the verdict where there are two to compare.
+// compare adds the series measured so far, and the verdict if there are two to compare.
 func (s *demoState) compare(doc *bench.Document) {
 	for _, series := range []bench.Series{s.before, s.after, s.again} {
 		if series.Run != nil {

@@ -18,8 +18,8 @@ import (
 	"mpps/internal/outcome"
 )
 
-// The demo's host: what operators often find. A guest with an emulated NIC of one queue, on a bridge whose frames run
-// through a rule set that has grown over the years, interrupts and threads wherever the scheduler put them.
+// The demo's host is typical: a guest with an emulated single-queue NIC, on a bridge whose frames pass an old rule set,
+// with interrupts and threads wherever the scheduler put them.
 const (
 	demoLab     = "demo"
 	demoGuest   = "web1"
@@ -31,8 +31,8 @@ const (
 	demoRules   = 40
 )
 
-// demoSetup makes bridge, uplink and rules. The rules belong to accounting that nobody reads: each matches a host that
-// is long gone, so that every frame of the guest walks past all of them.
+// demoSetup creates bridge, uplink and rules. The rules are accounting that nobody reads: each matches a host that no
+// longer exists, so every frame of the guest passes all of them.
 var demoSetup = fmt.Sprintf(`
 modprobe br_netfilter
 ip link add %[1]s type bridge forward_delay 0
@@ -50,7 +50,7 @@ for i in $(seq %[2]d); do
 done
 `, demoBridge, demoRules)
 
-// demoSpec is the guest as it is found.
+// demoSpec is the guest before tuning.
 func demoSpec(init string) lab.GuestSpec {
 	return lab.GuestSpec{
 		Name: demoGuest, Binary: init, VCPUs: 2, MemoryMiB: 256,
@@ -64,10 +64,10 @@ func demoSpec(init string) lab.GuestSpec {
 type scene struct {
 	lab   *lab.Lab
 	guest *lab.Guest
-	log   io.Writer // gets what programs print while they run
+	log   io.Writer // output of running programs
 }
 
-// openScene begins a lab on the demo's host. steps gets the lab's progress, log what programs print.
+// openScene starts a lab with the demo's host. steps gets the lab's progress, log the output of programs.
 func (a *app) openScene(ctx context.Context, steps func(string), log io.Writer) (*scene, error) {
 	p, err := a.programs()
 	if err != nil {
@@ -109,7 +109,7 @@ func (a *app) expectScene(ctx context.Context) time.Duration {
 	return lab.Expect(ctx, lab.Config{Name: demoLab, Begin: begin})
 }
 
-// demoBeginning is the demo's host with its guest, as they are found. It is made once for each build of the programs.
+// demoBeginning sets up the demo's host with its guest. It is saved once per build of the programs.
 func demoBeginning(p programs, steps func(string)) (*lab.Beginning, error) {
 	key := sha256.New()
 	fmt.Fprintf(key, "%s\n%+v\n", demoSetup, demoSpec(""))
@@ -140,14 +140,14 @@ func demoBeginning(p programs, steps func(string)) (*lab.Beginning, error) {
 	}}, nil
 }
 
-// mpps runs the program on the host in the box and returns its standard output. A code other than those allowed is an
-// error that carries what it said.
+// mpps runs mpps on the emulated host and returns its standard output. An exit code that is not allowed is an error
+// with the end of the output.
 func (s *scene) mpps(ctx context.Context, allowed []int, argv ...string) (string, error) {
 	r, err := s.run(ctx, allowed, argv...)
 	return r.Stdout, err
 }
 
-// run is mpps with the exit code. What the program prints goes to the log while it runs.
+// run is mpps with the exit code. The output goes to the log while the program runs.
 func (s *scene) run(ctx context.Context, allowed []int, argv ...string) (lab.Result, error) {
 	var out, said bytes.Buffer
 	fmt.Fprintln(s.log, "$ mpps", strings.Join(argv, " "))

@@ -15,7 +15,7 @@ import (
 	"mpps/internal/report"
 )
 
-// Up is the answer of up.
+// Up is the result of up.
 type Up struct {
 	Name  string    `json:"name"`
 	Accel lab.Accel `json:"accel"` // kvm or tcg
@@ -23,7 +23,7 @@ type Up struct {
 	Netns string    `json:"netns"` // network namespace with the far ends of its NICs
 }
 
-// List is the answer of list.
+// List is the result of list.
 type List struct {
 	Labs   []lab.Info `json:"labs"`
 	Unused []string   `json:"unused"` // folders of the cache that no lab uses, which clean removes
@@ -84,7 +84,7 @@ func (a *app) upCommand() *cobra.Command {
 	return cmd
 }
 
-// onLab is a command on a lab that is up.
+// onLab returns a command for a running lab.
 func (a *app) onLab(use, short string, check cobra.PositionalArgs,
 	do func(context.Context, *lab.Lab, []string) error) *cobra.Command {
 	cmd := &cobra.Command{
@@ -140,7 +140,7 @@ func (a *app) getCommand() *cobra.Command {
 		func(_ context.Context, l *lab.Lab, files []string) error { return l.Get(files[0], files[1]) })
 }
 
-// bootCommand is a verb that boots a lab again: with /share, and mpps in it.
+// bootCommand returns a verb that boots a lab again and installs mpps.
 func (a *app) bootCommand(use, short string, boot func(*lab.Lab, context.Context) error) *cobra.Command {
 	return a.onLab(use, short, cobra.NoArgs, func(ctx context.Context, l *lab.Lab, _ []string) error {
 		host, err := a.host()
@@ -227,7 +227,7 @@ func (a *app) cleanCommand() *cobra.Command {
 	}
 }
 
-// attach gives a handle of a lab that is up.
+// attach returns a handle of a running lab.
 func attach(name string) (*lab.Lab, error) {
 	l, err := lab.Attach(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -241,7 +241,7 @@ func notUp(name string) error {
 		Code: outcome.CodeNotConfigured}
 }
 
-// named makes an error in --name one of the command line.
+// named turns an invalid --name into a usage error.
 func named(err error) error {
 	if errors.Is(err, lab.ErrName) {
 		return outcome.Usage(err, "give another --name")
@@ -249,8 +249,7 @@ func named(err error) error {
 	return err
 }
 
-// install puts mpps into a lab: into its share and, because each page of it would come from there over a slow way, into
-// its own /usr/local/bin.
+// install puts mpps into a lab: into its share and, because loading its pages from there is slow, into /usr/local/bin.
 func install(ctx context.Context, l *lab.Lab, host string) error {
 	if err := l.Put("mpps", host); err != nil {
 		return err
@@ -259,7 +258,7 @@ func install(ctx context.Context, l *lab.Lab, host string) error {
 	return err
 }
 
-// steps prints what a lab does as finished steps.
+// steps prints the lab's progress.
 func (a *app) steps() func(string) {
 	return func(text string) { a.out.Step("%s", text) }
 }

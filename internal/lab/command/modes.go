@@ -20,7 +20,7 @@ import (
 	"mpps/internal/version"
 )
 
-// modesFlags are the flags of modes, besides those of campaignFlags.
+// modesFlags are the flags of modes, except campaignFlags.
 type modesFlags struct {
 	only                     []string
 	duration, warmUp, budget time.Duration
@@ -31,7 +31,7 @@ type modesFlags struct {
 	stamp                    time.Time
 }
 
-// campaignFlags are passed on to 'mpps bench modes' on the emulated host as they are.
+// campaignFlags are passed on to 'mpps bench modes' on the emulated host.
 var campaignFlags = []struct{ name, short, otherwise, use string }{
 	{"workloads", "", "", "what is measured of each mode (default: all)"},
 	{"repeat", "", "", "samples of each mode and workload: N, or MIN,MAX with -I (default: 3)"},
@@ -40,7 +40,7 @@ var campaignFlags = []struct{ name, short, otherwise, use string }{
 	{"flows", "", "", "pps: distinct source addresses and ports (default: 16)"},
 	{"connections", "", "", "stream, rr: TCP connections at a time (default: 1)"},
 	{"generator", "", "", "pps: auto, xdp or af_packet (default: auto)"},
-	// To verify a program takes an emulated guest several seconds.
+	// The verifier takes several seconds in an emulated guest.
 	{"sink", "", "af_packet", "pps: xdp-skb, xdp or af_packet"},
 	{"cpus", "", "", "pps: CPUs of the emulated host that the generator runs on"},
 	{"seed", "", "", "of the order (default: by lot)"},
@@ -88,7 +88,7 @@ Exit codes: 0 measured · 1 failed, or ended early · 3 not configured · 64 usa
 	return cmd
 }
 
-// modes boots the host, measures its guests and answers.
+// modes boots the host, measures its guests and prints the result.
 func (a *app) modes(ctx context.Context, f *modesFlags) (err error) {
 	if err := bench.Writable(map[string]string{"--output": f.keep.File, "--checkpoint": f.checkpoint}); err != nil {
 		return err
@@ -129,7 +129,7 @@ func (a *app) modes(ctx context.Context, f *modesFlags) (err error) {
 	return a.finishModes(env, m, f, log, failure)
 }
 
-// command is the command line on the emulated host, its modes left out, and the modes that are needed there.
+// command returns the command line for the emulated host, without its modes, and the modes needed there.
 func (f *modesFlags) command() (argv, wanted []string, err error) {
 	if f.resume != "" {
 		return f.resumeCommand()
@@ -150,7 +150,7 @@ func (f *modesFlags) command() (argv, wanted []string, err error) {
 	return argv, wanted, nil
 }
 
-// resumeCommand is the command line that goes on with the campaign of the file.
+// resumeCommand returns the command line that resumes the file's campaign.
 func (f *modesFlags) resumeCommand() (argv, wanted []string, err error) {
 	plan := []string{"only", "duration", "warm-up", "search-budget", "note"}
 	for _, c := range campaignFlags {

@@ -25,10 +25,10 @@ const (
 	modesAnswer  = "modes.json"           // the result
 )
 
-// mends is how often guests that are gone are started again before the result is left partial.
+// mends is how often guests are restarted before the result stays partial.
 const mends = 2
 
-// measureOn measures, mends what went wrong in the lab and goes on, until all is measured or mending does not help.
+// measureOn measures, repairs the lab after failures and continues, until all is measured or repairing does not help.
 func (s *modesScene) measureOn(ctx context.Context, w *modesWatch, argv []string) error {
 	for round := 0; ; round++ {
 		failure := s.measure(ctx, w, argv)
@@ -50,7 +50,7 @@ func (s *modesScene) measureOn(ctx context.Context, w *modesWatch, argv []string
 	}
 }
 
-// modeArg is what --mode takes of a mode of the lab.
+// modeArg returns the value of --mode for a mode of the lab.
 func modeArg(m measure.Mode) string {
 	text := m.Name + "=" + m.Agent + ",from=" + m.From
 	if m.Frozen != "" {
@@ -66,16 +66,16 @@ func modesCommand() []string {
 
 func resumeInLab() []string { return append(modesCommand(), "--resume", "/share/"+modesSamples) }
 
-// errStalled says that the lab's host gives no sign of life.
+// errStalled: the lab's host shows no sign of life.
 var errStalled = errors.New("the lab host takes no more samples: it hangs")
 
-// stall is how long a sample may take in the lab beside its traffic, on a machine that is busy elsewhere.
+// stall is the time for a sample in addition to its traffic, on a busy machine.
 const stall = 3 * time.Minute
 
-// measure runs the command on the lab's host. When ctx ends the command is interrupted, and has time to write what
-// it has.
+// measure runs the command on the lab's host. When ctx ends the command is interrupted and has time to write its
+// results.
 func (s *modesScene) measure(ctx context.Context, w *modesWatch, argv []string) error {
-	// What an earlier round answered is not this one's.
+	// Remove the result of an earlier round.
 	if err := os.Remove(filepath.Join(w.share, modesAnswer)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -102,14 +102,14 @@ func (s *modesScene) measure(ctx context.Context, w *modesWatch, argv []string) 
 	return err
 }
 
-// lastLines is what the program said at its end, without the prefix of an error, on one line.
+// lastLines returns the end of a program's output on one line, without its error prefix.
 func lastLines(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	lines = lines[max(len(lines)-2, 0):]
 	return strings.TrimPrefix(strings.Join(lines, "; "), "mpps: error: ")
 }
 
-// modesWatch follows a campaign on the lab's host by its file of samples, shows how far it is and copies the file to
+// modesWatch follows a campaign on the lab's host through its file of samples, shows progress and copies the file to
 // where it outlives the lab.
 type modesWatch struct {
 	env   *ops.Env
@@ -119,7 +119,7 @@ type modesWatch struct {
 	seen  int64
 }
 
-// watch calls stalled where nothing happens for too long.
+// watch calls stalled if nothing happens for too long.
 func (w *modesWatch) watch(ctx context.Context, stalled func()) {
 	moved := time.Now()
 	tick := time.NewTicker(500 * time.Millisecond)
@@ -148,7 +148,7 @@ func (w *modesWatch) watch(ctx context.Context, stalled func()) {
 	}
 }
 
-// read is the campaign as far as its file has it; nil where there is none yet.
+// read returns the campaign so far, nil if there is none yet.
 func (w *modesWatch) read() (*measure.ModesCampaign, error) {
 	text, err := os.ReadFile(filepath.Join(w.share, modesSamples))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -161,8 +161,7 @@ func (w *modesWatch) read() (*measure.ModesCampaign, error) {
 	return c, err
 }
 
-// result is what the command answered on the lab's host, or what follows from its samples where it could not; nil
-// where there is nothing.
+// result returns the command's result, or what follows from its samples; nil if there is nothing.
 func (w *modesWatch) result() (*measure.Modes, error) {
 	m, err := saved.ReadModes(filepath.Join(w.share, modesAnswer))
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -175,7 +174,7 @@ func (w *modesWatch) result() (*measure.Modes, error) {
 	return c.Result(), nil
 }
 
-// copy keeps the samples.
+// copy saves the samples.
 func (w *modesWatch) copy() error {
 	if w.log.Name == "" {
 		return nil

@@ -18,9 +18,9 @@ import (
 	"mpps/internal/outcome"
 )
 
-// The host of a campaign in the lab. All packets come over the same wire, from a NIC in a namespace of its own that
-// stands for the second host: to the NIC that is a port of the guests' bridge, to a virtual function, or natively to
-// the NIC whose function that is, with an agent in its namespace.
+// The host of a campaign in the lab. All packets arrive over the same wire, from a NIC in a namespace of its own that
+// represents the second host: at the NIC that is a port of the guests' bridge, at a VF, or natively at that VF's PF,
+// with an agent in its namespace.
 const (
 	modesBridge  = "br0"
 	modesSecret  = "modes"
@@ -30,8 +30,8 @@ const (
 	modesCPUs    = "1-3" // of guests and the native agent: the first one is the generator's
 )
 
-// modesSetup makes bridge, namespaces, and the virtual function, whose PCI address it prints. Its address is set before
-// the physical function goes into its namespace.
+// modesSetup creates the bridge, the namespaces and the VF, whose PCI address it prints. The VF's MAC address is set
+// before the PF moves into its namespace.
 var modesSetup = fmt.Sprintf(`set -e
 nic() { d=$(dirname $(grep -l $1 /sys/class/net/*/address)); echo ${d##*/}; }
 up=$(nic %[1]s); pf=$(nic %[2]s); gen=$(nic %[3]s)
@@ -64,8 +64,8 @@ cat /run/native.log >&2
 exit 1
 `, lab.MACigb0, lab.MACigb1, lab.MACvirtio, modesBridge, modesNetwork, modesVFMAC, agent.Port, modesCPUs)
 
-// modesGuests are the guests, by mode and last part of the address. The one with the virtual function comes first: its
-// module looks at a NIC that nobody has used yet.
+// modesGuests lists the guests by mode and last part of the address. The one with the VF comes first: its driver must
+// find a NIC that nobody has used yet.
 var modesGuests = []struct {
 	mode string
 	host int
@@ -78,10 +78,10 @@ var modesGuests = []struct {
 	{"vhost-mq", 14, lab.NIC{Model: lab.Vhost, Bridge: modesBridge, Queues: 2}},
 }
 
-// modesInOrder are the modes as the table has them.
+// modesInOrder lists the modes in the order of the table.
 var modesInOrder = []string{"native", "e1000", "virtio", "vhost", "vhost-mq", "vf"}
 
-// modesNotes are what a reader must know of the lab.
+// modesNotes are what a reader must know about the lab.
 var modesNotes = []string{
 	"every mode gets its packets over one emulated wire, from a virtio NIC in a namespace of the lab host to its igb " +
 		"NICs; native is an agent in the namespace of the NIC that the virtual function belongs to, vhost-mq has two " +
@@ -101,7 +101,7 @@ type modesScene struct {
 
 func (s *modesScene) closeAfter(err error) error { return (&scene{lab: s.lab}).closeAfter(err) }
 
-// modesWanted are the modes that --only names, in the table's order, with native in any case.
+// modesWanted returns the modes that --only names, in the table's order, and always native.
 func modesWanted(only []string) ([]string, error) {
 	if len(only) == 0 {
 		return modesInOrder, nil
@@ -116,7 +116,7 @@ func modesWanted(only []string) ([]string, error) {
 		func(m string) bool { return m != "native" && !slices.Contains(only, m) }), nil
 }
 
-// openModesScene boots the lab and starts the guests of the modes.
+// openModesScene boots the lab and starts the modes' guests.
 func (a *app) openModesScene(ctx context.Context, wanted []string) (*modesScene, error) {
 	p, err := a.programs()
 	if err != nil {
@@ -124,8 +124,8 @@ func (a *app) openModesScene(ctx context.Context, wanted []string) (*modesScene,
 	}
 	l, err := lab.Start(ctx, lab.Config{
 		Name: "modes-" + strconv.Itoa(os.Getpid()), Log: a.steps(),
-		// As hosts of virtual functions have it. Without it each packet of the emulated NICs is mapped and unmapped,
-		// and a virtio NIC whose translations QEMU caches has been seen to read a ring that was gone.
+		// As on hosts with VFs. Without it each packet of the emulated NICs is mapped and unmapped, and a virtio NIC
+		// whose translations QEMU caches has been seen to read a ring that was gone.
 		Args: []string{"iommu=pt"},
 	})
 	if err != nil {
@@ -145,10 +145,10 @@ func (a *app) openModesScene(ctx context.Context, wanted []string) (*modesScene,
 	return s, nil
 }
 
-// furnishing is how long the lab's host may take until it has all guests, on a machine that is busy elsewhere.
+// furnishing is the time limit for starting all guests, on a busy machine.
 const furnishing = 8 * time.Minute
 
-// furnish makes the host and starts the guests. One that hangs is lab.ErrFreshLab.
+// furnish sets up the host and starts the guests. If it hangs, the error is lab.ErrFreshLab.
 func (s *modesScene) furnish(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, furnishing)
 	defer cancel()
@@ -199,7 +199,7 @@ func (s *modesScene) furnishIn(ctx context.Context) error {
 	return nil
 }
 
-// modesOf are where the agents of modes answer.
+// modesOf returns the modes with the addresses of their agents.
 func modesOf(wanted []string) []measure.Mode {
 	var all []measure.Mode
 	for _, name := range wanted {

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// The guest agent, where the initramfs has it, and the port by which its host asks it.
+// The guest agent, if the initramfs has it, and its virtio-serial port.
 const (
 	agentProgram = "/bin/qemu-ga"
 	agentPort    = "org.qemu.guest_agent.0"
 )
 
-// runAgent keeps the agent running until ctx ends. A guest without the program or the port has none.
+// runAgent keeps the agent running until ctx ends. Without the program or the port it does nothing.
 func runAgent(ctx context.Context) {
 	port := portNamed("/", agentPort)
 	if _, err := os.Stat(agentProgram); err != nil || port == "" {
@@ -31,7 +31,7 @@ func runAgent(ctx context.Context) {
 	}
 }
 
-// portNamed is the device of the virtio port with a name, such as vport1p1; empty where there is none.
+// portNamed returns the device of a named virtio port, such as vport1p1; empty if there is none.
 func portNamed(root, name string) string {
 	files, err := filepath.Glob(filepath.Join(root, "sys/class/virtio-ports/*/name"))
 	if err != nil {

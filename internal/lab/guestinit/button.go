@@ -8,8 +8,8 @@ import (
 	"github.com/mdlayher/genetlink"
 )
 
-// powerButton waits for a press of the ACPI power button, which the kernel tells to everybody who
-// listens to the generic netlink family "acpi_event" (drivers/acpi/event.c). It ends with ctx.
+// powerButton waits for the ACPI power button, which the kernel reports to the generic netlink family "acpi_event"
+// (drivers/acpi/event.c). It ends with ctx.
 func powerButton(ctx context.Context) error {
 	c, err := genetlink.Dial(nil)
 	if err != nil {

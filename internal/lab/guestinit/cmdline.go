@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Config is what the kernel command line asks for.
+// Config is the configuration on the kernel command line.
 type Config struct {
 	Addrs    []Addr
 	Routes   []Route
@@ -18,18 +18,18 @@ type Config struct {
 
 // Addr is the address of one NIC.
 type Addr struct {
-	Name   string           // of the NIC, if it is not named by its MAC
+	Name   string           // of the NIC, unless it is identified by its MAC
 	MAC    net.HardwareAddr // or nil
-	Prefix netip.Prefix     // not valid: the NIC is only brought up
+	Prefix netip.Prefix     // invalid: the NIC is only brought up
 }
 
-// Route to a destination; the zero prefix is the default route.
+// Route is a route to a destination; the zero prefix is the default route.
 type Route struct {
 	To  netip.Prefix
 	Via netip.Addr
 }
 
-// ParseCmdline reads the arguments that begin with "mpps."; the rest belongs to the kernel.
+// ParseCmdline reads the arguments that begin with "mpps."; the rest is the kernel's.
 func ParseCmdline(text string) (Config, error) {
 	var c Config
 	for _, word := range strings.Fields(text) {

@@ -13,15 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Wanted reports whether this process is a guest's init: process 1, started as /init by the kernel.
+// Wanted reports whether this process is a guest's init: process 1, started as /init.
 func Wanted() bool { return os.Getpid() == 1 && filepath.Base(os.Args[0]) == "init" }
 
-// grace is how long serve may take to return after its context has ended.
+// grace is the time for serve to return after its context ended.
 const grace = 2 * time.Second
 
-// Run is a guest's whole life. It does not return: it powers the guest off when serve returns, when
-// the power button is pressed, and when serve panics. What goes wrong on the way is written to the
-// console and does not keep serve from being started.
+// Run runs a guest. It does not return: it powers the guest off when serve returns or panics, or when the power button
+// is pressed. Errors before that go to the console and do not prevent serve from starting.
 func Run(serve func(context.Context) error) {
 	ctx, stop := context.WithCancel(context.Background())
 	say(setup(ctx, stop))
@@ -54,7 +53,7 @@ func Run(serve func(context.Context) error) {
 	fmt.Println("guest: power off")
 	unix.Sync()
 	say(unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF))
-	select {} // an init that ends is a panic of the kernel
+	select {} // an init that ends panics the kernel
 }
 
 func say(err error) {
@@ -63,8 +62,8 @@ func say(err error) {
 	}
 }
 
-// setup does everything before serve, and goes on past errors: a guest with one NIC fewer can still
-// be asked what is wrong.
+// setup does everything before serve, and continues after errors: a guest with a NIC missing can still be asked what is
+// wrong.
 func setup(ctx context.Context, stop func()) error {
 	var errs []error
 	for _, m := range []struct{ fs, dir string }{
@@ -90,7 +89,7 @@ func setup(ctx context.Context, stop func()) error {
 	}
 	errs = append(errs, loadModules("/"), c.configure())
 
-	// Ctrl-Alt-Del and the power button ask for the end.
+	// Ctrl-Alt-Del and the power button request shutdown.
 	errs = append(errs, unix.Reboot(unix.LINUX_REBOOT_CMD_CAD_OFF))
 	sig := make(chan os.Signal, 1)
 	signal.Notify(sig, unix.SIGINT, unix.SIGTERM, unix.SIGPWR)

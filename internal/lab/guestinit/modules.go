@@ -13,16 +13,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// module of /mods/list: the files to load for it, in order, and the devices it drives.
+// module is an entry of /mods/list: the files to load, in order, and the devices it drives.
 type module struct {
 	name    string
 	files   []string
 	aliases []string
 }
 
-// parseList reads lines "load NAME FILE..." and "alias NAME PATTERN". Aliases by which the kernel asks for a kind of
-// virtual link (rtnl-link-veth) are no devices: nothing in the guest answers such a request, so these modules are
-// loaded at once.
+// parseList reads lines "load NAME FILE..." and "alias NAME PATTERN". Aliases for kinds of virtual links
+// (rtnl-link-veth) are not devices: nothing in the guest answers the kernel's request for them, so these modules are
+// always loaded.
 func parseList(text string) []module {
 	var mods []module
 	for line := range strings.Lines(text) {
@@ -39,7 +39,7 @@ func parseList(text string) []module {
 	return mods
 }
 
-// wanted reports whether a module drives one of the devices. One that names no device is always wanted.
+// wanted reports whether a module drives one of the devices. One without device aliases is always wanted.
 func (m module) wanted(modaliases []string) bool {
 	if len(m.aliases) == 0 {
 		return true
@@ -54,8 +54,8 @@ func (m module) wanted(modaliases []string) bool {
 	return false
 }
 
-// loadModules loads what the devices under root need. A module fewer is one chance fewer of a hang:
-// emulated processors have been seen to loop at the first call into a module just loaded.
+// loadModules loads the modules for the devices under root. Each module avoided is a chance of a hang avoided: emulated
+// CPUs have been seen to loop at the first call into a module just loaded.
 func loadModules(root string) error {
 	b, err := os.ReadFile(filepath.Join(root, "mods/list"))
 	if errors.Is(err, fs.ErrNotExist) {

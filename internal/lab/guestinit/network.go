@@ -11,10 +11,10 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// nicLimit is how long a NIC may take to appear after its module has been loaded.
+// nicLimit is the time for a NIC to appear after its module was loaded.
 const nicLimit = 15 * time.Second
 
-// configure gives the NICs their addresses, then sets the routes.
+// configure sets the NICs' addresses, then the routes.
 func (c Config) configure() error {
 	var errs []error
 	if !c.IPv6 {

@@ -11,9 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reap removes orphans that have ended. Which of process 1's children are orphans and which were
-// started by serve cannot be told, so a zombie is left alone for two seconds: who has started it and
-// waits for it takes it at once.
+// reap removes dead orphans. It cannot tell which of process 1's children are orphans and which serve started, so it
+// leaves a zombie alone for two seconds: a parent that waits for it takes it at once.
 func reap() {
 	sig := make(chan os.Signal, 1)
 	signal.Notify(sig, unix.SIGCHLD)
@@ -33,7 +32,7 @@ func reap() {
 	}
 }
 
-// zombies gives this process's children that have ended.
+// zombies returns this process's children that have ended.
 func zombies() map[int]bool {
 	out := map[int]bool{}
 	entries, err := os.ReadDir("/proc")
@@ -56,7 +55,8 @@ func zombies() map[int]bool {
 	return out
 }
 
-// zombieOf reads /proc/PID/stat: after the name in parentheses come the state and the parent.
+// zombieOf reports whether a /proc/PID/stat is of a zombie with this parent: state and parent follow the name in
+// parentheses.
 func zombieOf(stat string, parent int) bool {
 	f := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
 	return len(f) > 1 && f[0] == "Z" && f[1] == strconv.Itoa(parent)

@@ -13,18 +13,18 @@ import (
 	"mpps/internal/owned"
 )
 
-// secondTry is set in the environment of the process that tries failed tests again, and has no third.
+// secondTry is set in the environment of the process that repeats failed tests; there is no third try.
 const secondTry = "MPPS_LAB_SECOND_TRY"
 
 var (
 	passed   []string // tests that need no second try
-	bereaved []string // tests that failed in a lab in which a kernel had died
-	others   bool     // a test failed in a lab in which none had
+	bereaved []string // tests that failed in a lab in which a kernel died
+	others   bool     // a test failed in a lab in which no kernel died
 
-	deaths = map[string]string{} // what died in a lab, by its name, as a test saw it: at its end the guest is gone
+	deaths = map[string]string{} // by lab name, as seen by a test: at the test's end the guest is gone
 )
 
-// saw keeps what has died in a lab by now.
+// saw records what has died in a lab so far.
 func saw(l *lab.Lab) {
 	if died := l.Died(context.Background()); died != "" {
 		mu.Lock()
@@ -36,7 +36,7 @@ func saw(l *lab.Lab) {
 	}
 }
 
-// note keeps what a test's end and its lab tell. It is a cleanup that runs after all that the test has added since.
+// note records a test's result. It is a cleanup that runs after all that the test added later.
 func note(t testing.TB, l *lab.Lab) {
 	if t.Failed() && l.Emulated() {
 		saw(l)
@@ -53,18 +53,18 @@ func note(t testing.TB, l *lab.Lab) {
 		bereaved = append(bereaved, t.Name())
 	case t.Failed():
 		others = true
-	case !strings.Contains(t.Name(), "/"): // a part tells nothing of the whole
+	case !strings.Contains(t.Name(), "/"): // a subtest says nothing about the whole test
 		passed = append(passed, t.Name())
 	}
 }
 
-// mayTryAgain reports whether every failed test that had a lab had one in which a kernel died.
+// mayTryAgain reports whether every failed test with a lab had one in which a kernel died.
 func mayTryAgain() bool {
 	return len(bereaved) > 0 && !others && place != nil && os.Getenv(secondTry) == ""
 }
 
-// again runs all tests but those that passed in another process, and gives its exit code: what failed for another
-// reason fails there too.
+// again runs all tests except those that passed in another process, and returns its exit code: tests that failed for
+// another reason fail there too.
 func again() int {
 	fmt.Fprintln(os.Stderr, "labtest: trying again, once:", bereaved)
 	args := slices.Clone(os.Args[1:])

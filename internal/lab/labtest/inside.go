@@ -13,8 +13,8 @@ import (
 	"mpps/internal/lab"
 )
 
-// Inside runs a shell's text in a guest of a lab that has an agent (lab.GuestSpec.Agent), for at most half a minute,
-// and returns what it printed on both streams, and its exit code.
+// Inside runs a shell script in a guest that has an agent (lab.GuestSpec.Agent), for at most half a minute, and returns
+// its output on both streams and its exit code.
 func Inside(t testing.TB, l *lab.Lab, guest, script string) (string, int) {
 	t.Helper()
 	var started struct{ PID int }
@@ -42,7 +42,7 @@ func Inside(t testing.TB, l *lab.Lab, guest, script string) (string, int) {
 	return "", 0
 }
 
-// Agent hands a command to a guest's agent by virsh and reads its answer: within half a minute, because the vCPUs of an
+// Agent sends a command to a guest's agent through virsh and reads the answer, within half a minute: the vCPUs of an
 // emulated guest whose kernel sends packets have little time for anything else.
 func Agent(t testing.TB, l *lab.Lab, guest string, command, into any) {
 	t.Helper()
@@ -67,8 +67,8 @@ func Agent(t testing.TB, l *lab.Lab, guest string, command, into any) {
 	}
 }
 
-// InNamespace returns the processes in a network namespace, which the caller holds open: the kernel gives the number of
-// one that is gone to the next.
+// InNamespace returns the processes in a network namespace. The caller must hold it open: the kernel reuses the inode
+// number of a namespace that is gone.
 func InNamespace(t testing.TB, namespace *os.File) (pids []string) {
 	t.Helper()
 	want, err := namespace.Stat()

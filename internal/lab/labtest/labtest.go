@@ -1,7 +1,7 @@
-// Package labtest gives tests a lab host. The tests of a package share one per kind; it is booted by the first that
-// asks and ended by Main. Packages that are tested at the same time wait for a place in a queue (queue.go). Where a
-// test fails and the kernel of its emulated host or of a guest has died, it is tried once more, in another process and
-// lab (again.go); nothing else is.
+// Package labtest provides lab hosts for tests. The tests of a package share one per kind; the first that needs it
+// boots it, and Main ends it. Packages that are tested concurrently queue for a place (queue.go). If a test fails and
+// the kernel of its emulated host or of a guest died, it is repeated once, in another process and lab (again.go);
+// nothing else is.
 package labtest
 
 import (
@@ -21,7 +21,7 @@ import (
 	"mpps/internal/owned"
 )
 
-// Option changes the lab that Host gives.
+// Option configures the lab that Host returns.
 type Option func(*options)
 
 type options struct {
@@ -30,43 +30,43 @@ type options struct {
 	fresh    bool
 }
 
-// Systemd wants a lab with a whole Debian running.
+// Systemd runs a complete Debian.
 func Systemd(o *options) { o.c.Mode = lab.Systemd }
 
-// Persist wants a file system that survives Reset.
+// Persist keeps the file system over Reset.
 func Persist(o *options) { o.c.Persist = true }
 
-// Disk wants that file system on a disk: Reset loses what was not fsynced, as a loss of power does.
+// Disk keeps it on a disk: Reset loses what was not fsynced, like a power cut.
 func Disk(o *options) { o.c.Persist, o.c.Disk = true, true }
 
-// Size wants a host of so many CPUs and so much memory, halved between its two nodes.
+// Size sets the host's CPUs and memory, split between its two nodes.
 func Size(cpus, memoryMiB int) Option {
 	return func(o *options) { o.c.CPUs, o.c.MemoryMiB = cpus, memoryMiB }
 }
 
-// Realtime wants a host that has booted Debian's kernel with PREEMPT_RT; the first of its kind takes half a minute
-// longer to build. Emulated it is slow, and dies more often than the usual one: keep what it is asked short.
+// Realtime boots Debian's PREEMPT_RT kernel; the first build takes half a minute longer. Emulated it is slow, and dies
+// more often than the usual one: keep such tests short.
 func Realtime(o *options) { o.c.Realtime = lab.RealtimeBooted }
 
-// RealtimeInstalled wants a host that has that kernel in its boot menu and has booted the usual one.
+// RealtimeInstalled puts that kernel into the boot menu and boots the usual one.
 func RealtimeInstalled(o *options) { o.c.Realtime = lab.RealtimeInstalled }
 
-// NoBinary wants no mpps in /share.
+// NoBinary puts no mpps into /share.
 func NoBinary(o *options) { o.noBinary = true }
 
-// Args wants kernel arguments of the lab host besides the lab's own.
+// Args adds kernel arguments of the lab host.
 func Args(args ...string) Option { return func(o *options) { o.c.Args = append(o.c.Args, args...) } }
 
-// Fresh wants a lab that no other test has used; it ends with the test.
+// Fresh returns a lab that no other test has used; it ends with the test.
 func Fresh(o *options) { o.fresh = true }
 
-// Begin wants a host of which something was made already: see lab.Beginning.
+// Begin sets the host up first: see lab.Beginning.
 func Begin(b *lab.Beginning) Option { return func(o *options) { o.c.Begin = b } }
 
 var (
 	mu     sync.Mutex
 	shared = map[string]*lab.Lab{}
-	place  *os.File // what this process holds of the places of the queue; nil: none yet
+	place  *os.File // this process's place in the queue; nil: none yet
 	count  int
 )
 
@@ -82,7 +82,7 @@ func Main(m *testing.M) int {
 		}
 	}
 	if code != 0 && mayTryAgain() {
-		place.Close() // the other process waits for its turn like any
+		place.Close() // the other process queues like any
 		code = again()
 	}
 	if dir != "" {
@@ -98,9 +98,9 @@ func stop(l *lab.Lab) error {
 	return errors.Join(l.Stop(ctx), lab.RemoveData(l.Name()))
 }
 
-// Long skips a scene that 'make test' leaves out, which runs with -short: with all of them it would take more than an
-// hour on two cores, where everything is emulated. 'make test-turn' plays a quarter of them (test/scenes), 'make
-// test-long' all. Call it in the test itself: test/scenes finds it there.
+// Long skips a scene in 'make test', which runs with -short: all of them take more than an hour on two cores, where
+// everything is emulated. 'make test-turn' plays a quarter of them (test/scenes), 'make test-long' all. Call it in the
+// test itself: test/scenes finds it there.
 func Long(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
@@ -108,7 +108,7 @@ func Long(t testing.TB) {
 	}
 }
 
-// Host gives a running lab with /share/mpps in it, built from this tree.
+// Host returns a running lab with /share/mpps in it, built from this tree.
 func Host(t testing.TB, opts ...Option) *lab.Lab {
 	t.Helper()
 	var o options
@@ -164,7 +164,7 @@ func host(t testing.TB, o options) (*lab.Lab, error) {
 		return nil, err
 	}
 	t.Logf("lab %s up in %.1f s (%s)", l.Name(), time.Since(start).Seconds(), l.Accel())
-	// The log belongs to a test that may be over when a later one uses the lab.
+	// The test that owns the log may be over when a later one uses the lab.
 	l.SetLog(func(s string) { fmt.Fprintln(logTo, "labtest:", s) })
 	if o.fresh {
 		t.Cleanup(func() {
@@ -178,7 +178,7 @@ func host(t testing.TB, o options) (*lab.Lab, error) {
 	return l, nil
 }
 
-// logTo gets the retries of shared labs.
+// logTo receives the retries of shared labs.
 var logTo io.Writer = os.Stderr
 
 var (
@@ -186,14 +186,13 @@ var (
 	binary = sync.OnceValues(build)
 )
 
-// Binary is the path of a static mpps built from this tree, once for each test process; MPPS_BIN names
-// one that is built already.
+// Binary returns the path of a static mpps built from this tree, once per test process; MPPS_BIN names an existing one.
 func Binary(t testing.TB) string { return program(t, "mpps") }
 
-// Init is the path of the static program that is the init of guests: beside mpps.
+// Init returns the path of the guests' static init, next to mpps.
 func Init(t testing.TB) string { return program(t, "mpps-guest") }
 
-// Command is the path of mpps-lab: beside mpps.
+// Command returns the path of mpps-lab, next to mpps.
 func Command(t testing.TB) string { return program(t, "mpps-lab") }
 
 func program(t testing.TB, name string) string {

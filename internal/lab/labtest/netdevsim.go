@@ -12,9 +12,9 @@ import (
 	"mpps/internal/owned"
 )
 
-// Netdevsim loads that module into a lab: cards that are simulated, with hundreds of virtual functions whose settings
-// can all be written and read. Debian's kernels do not have it: scripts/netdevsim builds it once for the lab's kernel,
-// in about a minute. A test is left out only where Debian's mirror does not give what the build needs.
+// Netdevsim loads the netdevsim module into a lab: simulated NICs with hundreds of VFs whose settings can all be
+// written and read. Debian's kernels do not have it: scripts/netdevsim builds it once for the lab's kernel, in about a
+// minute. The test is only skipped if Debian's mirror lacks what the build needs.
 func Netdevsim(t testing.TB, l *lab.Lab) {
 	t.Helper()
 	_, file, _, _ := runtime.Caller(0)

@@ -14,8 +14,8 @@ import (
 	"mpps/internal/lab"
 )
 
-// places is how many test processes may have labs at the same time. An emulated host keeps about one of two processors
-// busy; with a third beside two their limits in seconds would decide tests.
+// places is the number of test processes that may have labs at the same time. An emulated host keeps about one of two
+// CPUs busy; with three of them, time limits would decide tests.
 const places = 2
 
 // Place takes a place for tests of commands that boot a lab by themselves, until the process ends.
@@ -28,8 +28,8 @@ func Place(t testing.TB) {
 	}
 }
 
-// takePlace waits until fewer than places test processes have labs. Who comes first is first: all wait at the door, in
-// the kernel, and the one that has passed it waits for a place.
+// takePlace waits until fewer than places test processes have labs, first come, first served: all wait for the door
+// lock, in the kernel, and its holder waits for a place.
 func takePlace(ctx context.Context, t testing.TB) error {
 	if place != nil {
 		return nil
@@ -80,8 +80,8 @@ func lockFile(name string) (*os.File, error) {
 
 func tryLock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }
 
-// wait waits in the kernel, which gives the lock to who waits: one that came back to ask would lose it to every process
-// that is started the moment the last one ends. The file stays open until the process ends where ctx ends first.
+// wait waits in the kernel, which hands the lock to waiters: a poller would lose it to every process that starts when
+// the last one ends. If ctx ends first, the file stays open until the process ends.
 func wait(ctx context.Context, f *os.File) error {
 	done := make(chan error, 1)
 	go func() {

@@ -13,24 +13,23 @@ import (
 	"mpps/internal/lab"
 )
 
-// Scene is a lab host while one test uses it: what the scenes of all packages begin with.
+// Scene is a lab host during one test.
 type Scene struct {
 	testing.TB
 	Lab   *lab.Lab
 	began time.Time
 }
 
-// On is a scene on a lab's host.
+// On returns a scene on a lab's host.
 func On(t testing.TB, l *lab.Lab) *Scene { return &Scene{TB: t, Lab: l, began: time.Now()} }
 
-// In is the scene for a part of its test.
+// In returns the scene for a subtest.
 func (s *Scene) In(t testing.TB) *Scene { return &Scene{TB: t, Lab: s.Lab, began: s.began} }
 
-// scriptLimit is how long one script may take on the host, which may have hung for good.
+// scriptLimit bounds a script on the host, which may have hung for good.
 const scriptLimit = 15 * time.Minute
 
-// Must runs a script on the host and returns what it printed, without the space around it; also after the test, to
-// clean up.
+// Must runs a script on the host and returns its output, trimmed. It also works after the test, for cleanup.
 func (s *Scene) Must(script string) string {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.Context()), scriptLimit)
@@ -61,7 +60,7 @@ func (s *Scene) MPPSAny(codes []int, argv ...string) lab.Result {
 	return r
 }
 
-// Answer runs mpps --json on the host of a scene and reads the result out of its envelope.
+// Answer runs mpps --json on the host of a scene and returns the result in its envelope.
 func Answer[R any](s interface {
 	testing.TB
 	MPPSAny(codes []int, argv ...string) lab.Result
@@ -71,7 +70,7 @@ func Answer[R any](s interface {
 	return Result[R](s, s.MPPSAny([]int{code}, append([]string{"--json"}, argv...)...).Stdout)
 }
 
-// Result reads the result out of the envelope of an answer.
+// Result returns the result in the envelope of an answer.
 func Result[R any](t testing.TB, text string) R {
 	t.Helper()
 	var envelope struct {
