@@ -14,7 +14,7 @@ import (
 )
 
 func main() {
-	if !guestinit.Wanted() {
+	if !guestinit.IsInit() {
 		fmt.Fprintln(os.Stderr, "mpps-guest: error: this is the init of a lab's guest, and not process 1")
 		fmt.Fprintln(os.Stderr, "hint: see 'mpps-lab --help'")
 		os.Exit(outcome.CodeUsage)

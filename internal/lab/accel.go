@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -56,10 +55,8 @@ func nestable(root, cpuinfo string) (Accel, string) {
 
 // cpuFlags returns the flags of the first CPU in /proc/cpuinfo.
 func cpuFlags(cpuinfo string) []string {
-	sc := bufio.NewScanner(strings.NewReader(cpuinfo))
-	sc.Buffer(nil, 1<<20)
-	for sc.Scan() {
-		if k, v, ok := strings.Cut(sc.Text(), ":"); ok && strings.TrimSpace(k) == "flags" {
+	for line := range strings.Lines(cpuinfo) {
+		if k, v, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(k) == "flags" {
 			return strings.Fields(v)
 		}
 	}

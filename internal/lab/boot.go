@@ -43,7 +43,7 @@ func (l *Lab) bootUntilUp(ctx context.Context) error {
 		if err := l.halt(); err != nil {
 			return err
 		}
-		if l.st.Accel == KVM && !l.asked {
+		if l.st.Accel == KVM && !l.accelChosen {
 			l.log("lab: KVM did not get the lab host up, falling back to emulation")
 			l.st.Accel = TCG
 		}
@@ -130,7 +130,7 @@ func (l *Lab) boot(ctx context.Context) error {
 	if err := l.power(ctx, m); err != nil {
 		return err
 	}
-	ctx, cancel := l.fairly(ctx, l.bootLimit())
+	ctx, cancel := l.withFairTimeout(ctx, l.bootLimit())
 	defer cancel()
 	if err := l.firstCommand(ctx); err != nil {
 		return fmt.Errorf("no command of the lab host's ran (limit %v): %w\nqemu: %s\nconsole: %s%s", l.bootLimit(),
@@ -138,7 +138,7 @@ func (l *Lab) boot(ctx context.Context) error {
 			logTail(filepath.Join(l.dir, roleQEMU+".log"), 3), complaint(filepath.Join(l.dir, "serial.log")),
 			logTail(filepath.Join(l.dir, "serial.log"), 5))
 	}
-	if err := l.ticking(ctx); err != nil {
+	if err := l.checkTimers(ctx); err != nil {
 		return err
 	}
 	if !l.st.Config.Bare {
@@ -147,25 +147,25 @@ func (l *Lab) boot(ctx context.Context) error {
 		}
 	}
 	if l.st.Config.Mode == Systemd && l.savable() {
-		return l.settled(ctx)
+		return l.waitSystemd(ctx)
 	}
 	return nil
 }
 
-// settled waits until systemd has started everything, so that a saved state has nothing left to start. Failed units do
-// not matter to the lab.
-func (l *Lab) settled(ctx context.Context) error {
+// waitSystemd waits until systemd has started everything, so that a saved state has nothing left to start. Failed units
+// do not matter to the lab.
+func (l *Lab) waitSystemd(ctx context.Context) error {
 	_, err := l.Run(ctx, "systemctl", "is-system-running", "--wait")
 	return err
 }
 
-// ticking checks the timer of each of L1's CPUs by a short sleep on it. Now and then an emulated CPU loses the EOI of a
-// timer interrupt in its first seconds: its local APIC keeps the vector in service and delivers nothing of its priority
-// or below, least of all the timer ('info lapic' shows ISR 236; seen on CPU 0 with QEMU 10.0). Commands still run on
-// the other CPUs, until one waits for it.
-func (l *Lab) ticking(ctx context.Context) error {
+// checkTimers checks the timer of each of L1's CPUs by a short sleep on it. Now and then an emulated CPU loses the EOI
+// of a timer interrupt in its first seconds: its local APIC keeps the vector in service and delivers nothing of its
+// priority or below, least of all the timer ('info lapic' shows ISR 236; seen on CPU 0 with QEMU 10.0). Commands still
+// run on the other CPUs, until one waits for it.
+func (l *Lab) checkTimers(ctx context.Context) error {
 	const limit = 10 * time.Second
-	ctx, cancel := l.fairly(ctx, limit)
+	ctx, cancel := l.withFairTimeout(ctx, limit)
 	defer cancel()
 	_, err := l.Must(ctx, `for c in $(seq 0 $(($(nproc --all) - 1))); do taskset -c $c sleep 0.02 & done; wait`)
 	if ctx.Err() != nil {
@@ -213,7 +213,7 @@ func (l *Lab) launch(ns *os.File, role string, env, argv []string) error {
 func (l *Lab) firstCommand(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	go l.watchStop(ctx, cancel)
+	go l.watchBoot(ctx, cancel)
 	for ctx.Err() == nil {
 		if !l.running() {
 			return ErrGone
@@ -246,7 +246,7 @@ var (
 	errIdle = fmt.Errorf("its processors have been idle for %v", idleLimit)
 )
 
-// A boot whose emulated CPUs use less than a fifth of one for this long has hung (see ticking): a live one keeps at
+// A boot whose emulated CPUs use less than a fifth of one for this long has hung (see checkTimers): a live one keeps at
 // least one busy, or waiting for a CPU of L0. The CPUs of a hung one may still get their ticks, which are expensive
 // under emulation.
 const (
@@ -254,8 +254,8 @@ const (
 	idleUse   = 0.2
 )
 
-// watchStop ends the wait for a boot that cannot succeed any more.
-func (l *Lab) watchStop(ctx context.Context, cancel context.CancelCauseFunc) {
+// watchBoot ends the wait for a boot that cannot succeed any more.
+func (l *Lab) watchBoot(ctx context.Context, cancel context.CancelCauseFunc) {
 	since, used := time.Now(), time.Duration(0)
 	for ctx.Err() == nil {
 		if b, err := os.ReadFile(filepath.Join(l.dir, eventsLog)); err == nil && hasEvent(b, "STOP") {
@@ -268,21 +268,16 @@ func (l *Lab) watchStop(ctx context.Context, cancel context.CancelCauseFunc) {
 		case dt > idleLimit:
 			cancel(errIdle)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(200 * time.Millisecond):
-		}
+		_ = sleep(ctx, 200*time.Millisecond)
 	}
 }
 
 // halt ends L1 and its helpers, and with them the network namespace. It keeps share and upper layer.
 func (l *Lab) halt() error {
 	l.mu.Lock()
-	for _, p := range l.idle {
-		p.close()
-	}
+	l.closeIdle()
+	l.virtReady = false
 	procs := l.st.Procs
-	l.idle, l.virtReady = nil, false
 	l.mu.Unlock()
 	if _, err := qmp(context.Background(), filepath.Join(l.dir, "qmp.sock"), "quit"); err == nil {
 		for range 100 { // QEMU writes its disks back
@@ -292,12 +287,9 @@ func (l *Lab) halt() error {
 			time.Sleep(10 * time.Millisecond)
 		}
 	}
-	var errs []error
-	for _, p := range procs {
-		errs = append(errs, p.kill())
-	}
+	err := killAll(procs)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.st.Procs = nil
-	return errors.Join(append(errs, l.st.write())...)
+	return errors.Join(err, l.st.write())
 }

@@ -155,10 +155,8 @@ func (l *Lab) acquire(ctx context.Context) (*port, error) {
 				return nil, err
 			}
 		}
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("no free command port of %d: %w", ports, ctx.Err())
-		case <-time.After(50 * time.Millisecond):
+		if err := sleep(ctx, 50*time.Millisecond); err != nil {
+			return nil, fmt.Errorf("no free command port of %d: %w", ports, err)
 		}
 	}
 }

@@ -41,7 +41,7 @@ func TestQuoteSurvivesAShell(t *testing.T) {
 
 func TestStage(t *testing.T) {
 	for _, c := range []Cmd{{}, {Argv: []string{"x"}, Script: "y"}} {
-		if err := stage(filepath.Join(t.TempDir(), "d"), c); err == nil {
+		if err := stageCommand(filepath.Join(t.TempDir(), "d"), c); err == nil {
 			t.Errorf("%+v: was accepted", c)
 		}
 	}

@@ -59,7 +59,7 @@ for i in 1 2 3 4; do
 	timeout 4 perl -e '$x = "a" x (150 << 20); while (1) { substr($x, int(rand(length $x)), 1) = "b" }' &
 done
 wait`)
-	if died := l.Died(b.Context()); died != "" {
+	if died := l.Death(b.Context()); died != "" {
 		return l.Reason() + ": " + died
 	}
 	if err != nil {

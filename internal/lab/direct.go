@@ -90,12 +90,8 @@ func (g *GuestSpec) tap(nic int) string {
 	if t := g.NICs[nic].Tap; t != "" {
 		return t
 	}
-	name := g.Name
 	const room = 15 - len("t0-") // IFNAMSIZ is 16 with the final 0
-	if len(name) > room {
-		name = name[:room]
-	}
-	return fmt.Sprintf("t%d-%s", nic, name)
+	return fmt.Sprintf("t%d-%s", nic, g.Name[:min(len(g.Name), room)])
 }
 
 // directEnd returns the script that kills a direct guest and removes its taps.

@@ -1,12 +1,15 @@
 package lab
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/xml"
 	"fmt"
+	"hash/fnv"
 	"net"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strings"
 	"text/template"
 )
@@ -82,12 +85,7 @@ func (g *GuestSpec) fill() error {
 	if err := checkName(g.Name); err != nil {
 		return fmt.Errorf("guest: %w", err)
 	}
-	if g.MemoryMiB == 0 {
-		g.MemoryMiB = 256
-	}
-	if g.VCPUs == 0 {
-		g.VCPUs = 2
-	}
+	g.MemoryMiB, g.VCPUs = cmp.Or(g.MemoryMiB, 256), cmp.Or(g.VCPUs, 2)
 	if g.Probe == nil {
 		g.Probe = Ping
 	}
@@ -101,11 +99,11 @@ func (g *GuestSpec) fill() error {
 		return fmt.Errorf("guest %s: an agent is asked through libvirt, which does not know a guest that is started "+
 			"directly", g.Name)
 	}
-	g.NICs = append([]NIC(nil), g.NICs...)
+	g.NICs = slices.Clone(g.NICs)
 	for i := range g.NICs {
 		n := &g.NICs[i]
 		if n.MAC == "" {
-			n.MAC = madeMAC(g.Name, i)
+			n.MAC = guestMAC(g.Name, i)
 		}
 		if _, err := net.ParseMAC(n.MAC); err != nil {
 			return fmt.Errorf("guest %s: NIC %d: %w", g.Name, i, err)
@@ -134,13 +132,11 @@ func (g *GuestSpec) fill() error {
 	return nil
 }
 
-// madeMAC derives an address from the guest's name and the NIC's index (FNV-1a, QEMU's prefix).
-func madeMAC(name string, nic int) string {
-	h := uint32(2166136261)
-	for _, c := range []byte(name) {
-		h = (h ^ uint32(c)) * 16777619
-	}
-	return fmt.Sprintf("52:54:00:%02x:%02x:%02x", byte(h>>8)|0x80, byte(h), byte(nic))
+// guestMAC derives an address from the guest's name and the NIC's index (FNV-1a, QEMU's prefix).
+func guestMAC(name string, nic int) string {
+	h := fnv.New32a()
+	h.Write([]byte(name))
+	return fmt.Sprintf("52:54:00:%02x:%02x:%02x", byte(h.Sum32()>>8)|0x80, byte(h.Sum32()), byte(nic))
 }
 
 // modules lists the modules for the guest's initramfs.
@@ -154,7 +150,7 @@ func (g *GuestSpec) modules() []string {
 			mods = append(mods, "igbvf")
 		}
 	}
-	return append(append(mods, "button"), g.Modules...)
+	return slices.Concat(mods, []string{"button"}, g.Modules)
 }
 
 // cmdline returns the guest's kernel command line; guestinit reads the arguments that begin with mpps.

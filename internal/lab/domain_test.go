@@ -69,7 +69,7 @@ func TestMadeMACsDiffer(t *testing.T) {
 	seen := map[string]bool{}
 	for i := range 40 {
 		for n := range 4 {
-			m := madeMAC("guest-"+strconv.Itoa(i), n)
+			m := guestMAC("guest-"+strconv.Itoa(i), n)
 			if seen[m] {
 				t.Fatalf("%s twice", m)
 			}

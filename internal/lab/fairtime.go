@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 )
 
@@ -16,10 +14,10 @@ const fairTick = 250 * time.Millisecond
 // maxStretch bounds how far a fair limit may be stretched.
 const maxStretch = 6
 
-// fairly returns a context that ends when L1 had the time d: while L0's CPUs are busy with other work, the time that
-// the threads of L1's QEMU wait for a CPU does not count. So a limit distinguishes a hung guest from a starved one. If
-// the kernel does not account waiting, all time counts.
-func (l *Lab) fairly(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+// withFairTimeout returns a context that ends when L1 had the time d: while L0's CPUs are busy with other work, the
+// time that the threads of L1's QEMU wait for a CPU does not count. So a limit distinguishes a hung guest from a
+// starved one. If the kernel does not account waiting, all time counts.
+func (l *Lab) withFairTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	pid := l.qemuPID()
 	ctx, cancel := context.WithTimeout(ctx, maxStretch*d)
 	go func() {
@@ -28,10 +26,8 @@ func (l *Lab) fairly(ctx context.Context, d time.Duration) (context.Context, con
 		last := time.Now()
 		run, wait := schedstat("/proc", pid)
 		for had < d {
-			select {
-			case <-ctx.Done():
+			if sleep(ctx, fairTick) != nil {
 				return
-			case <-time.After(fairTick):
 			}
 			now := time.Now()
 			r, w := schedstat("/proc", pid)
@@ -74,15 +70,10 @@ func schedstat(proc string, pid int) (run, wait time.Duration) {
 		if err != nil {
 			continue // a thread that has just ended
 		}
-		w := strings.Fields(string(b))
-		if len(w) < 2 {
-			continue
-		}
-		r, err1 := strconv.ParseInt(w[0], 10, 64)
-		q, err2 := strconv.ParseInt(w[1], 10, 64)
-		if err1 == nil && err2 == nil {
+		var r, w int64
+		if _, err := fmt.Sscan(string(b), &r, &w); err == nil {
 			run += time.Duration(r)
-			wait += time.Duration(q)
+			wait += time.Duration(w)
 		}
 	}
 	return run, wait

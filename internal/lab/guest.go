@@ -74,7 +74,7 @@ func (l *Lab) ensureLibvirt(ctx context.Context) error {
 	if l.virtReady {
 		return nil
 	}
-	limited, cancel := l.fairly(ctx, libvirtLimit)
+	limited, cancel := l.withFairTimeout(ctx, libvirtLimit)
 	defer cancel()
 	_, err := l.Must(limited, virtDaemons)
 	switch {
@@ -198,16 +198,16 @@ func (g *Guest) start(ctx context.Context) error {
 		if last == nil || ctx.Err() != nil || !errors.Is(last, errHung) {
 			return last
 		}
-		if err := g.afterHang(ctx, try, last); err != nil {
+		if err := g.endHung(ctx, try, last); err != nil {
 			return err
 		}
 	}
 	return fmt.Errorf("guest %s: %w: %w", g.Spec.Name, ErrFreshLab, last)
 }
 
-// afterHang records a start that hung, and ends it. L1 itself may be what hangs.
-func (g *Guest) afterHang(ctx context.Context, try int, hung error) error {
-	limited, cancel := g.lab.fairly(ctx, GuestLimit)
+// endHung records a start that hung, and ends it. L1 itself may be what hangs.
+func (g *Guest) endHung(ctx context.Context, try int, hung error) error {
+	limited, cancel := g.lab.withFairTimeout(ctx, GuestLimit)
 	defer cancel()
 	console := g.Console(limited)
 	err := g.destroy(limited)
@@ -223,7 +223,7 @@ func (g *Guest) afterHang(ctx context.Context, try int, hung error) error {
 var errHung = errors.New("hung")
 
 func (g *Guest) startOnce(ctx context.Context) error {
-	limited, cancel := g.lab.fairly(ctx, GuestLimit)
+	limited, cancel := g.lab.withFairTimeout(ctx, GuestLimit)
 	defer cancel()
 	r, err := g.lab.Shell(limited, g.startScript)
 	switch {
@@ -234,7 +234,7 @@ func (g *Guest) startOnce(ctx context.Context) error {
 	case r.Code != 0:
 		return fmt.Errorf("guest %s: start: %w", g.Spec.Name, r.Err())
 	}
-	limited, end := g.lab.fairly(ctx, GuestLimit)
+	limited, end := g.lab.withFairTimeout(ctx, GuestLimit)
 	defer end()
 	if err := g.Answers(limited); err != nil {
 		if limited.Err() != nil && ctx.Err() == nil {

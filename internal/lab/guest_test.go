@@ -4,6 +4,8 @@ package lab_test
 
 import (
 	"context"
+	"fmt"
+	"net/netip"
 	"os"
 	"strings"
 	"testing"
@@ -13,6 +15,16 @@ import (
 	"mpps/internal/lab/labtest"
 )
 
+// udpProbe waits until a UDP port answers a datagram with at least one byte. Its socket is closed after each attempt,
+// so that late answers do not count.
+func udpProbe(port int, datagram string) lab.Probe {
+	return func(ctx context.Context, l *lab.Lab, addr netip.Addr) error {
+		_, err := l.Must(ctx, fmt.Sprintf("until ( exec 4<>/dev/udp/%s/%d && printf %%s '%s' >&4 && "+
+			"read -r -t 0.5 -N 1 -u 4 ); do sleep 0.1; done >/dev/null 2>&1", addr, port, datagram))
+		return err
+	}
+}
+
 // startGuest boots the test program as a guest and gives what it says about its NICs.
 func startGuest(t *testing.T, l *lab.Lab, spec lab.GuestSpec) (*lab.Guest, string) {
 	t.Helper()
@@ -20,7 +32,7 @@ func startGuest(t *testing.T, l *lab.Lab, spec lab.GuestSpec) (*lab.Guest, strin
 	if spec.Binary, err = os.Executable(); err != nil {
 		t.Fatal(err)
 	}
-	spec.Probe = lab.UDPProbe(7, "hello")
+	spec.Probe = udpProbe(7, "hello")
 	start := time.Now()
 	setup := func() {
 		if err := l.Bridge(t.Context(), "br0", "10.50.0.1/24"); err != nil {

@@ -27,7 +27,7 @@ func ends(t *testing.T, l *lab.Lab, script, reason string, within time.Duration)
 	if !errors.Is(err, lab.ErrGone) || l.Reason() != reason || took > within {
 		t.Errorf("found %v (%s) after %v, expected ErrGone (%s)", err, l.Reason(), took, reason)
 	}
-	if died := l.Died(t.Context()); !strings.HasPrefix(died, "the lab host: ") {
+	if died := l.Death(t.Context()); !strings.HasPrefix(died, "the lab host: ") {
 		t.Errorf("found %q, which no second try is made for", died)
 	}
 	t.Logf("noticed after %v", took)

@@ -1,11 +1,13 @@
 package lab
 
 import (
+	"cmp"
 	"debug/elf"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -29,11 +31,7 @@ func BuildInitramfs(i Initramfs, out string) error {
 			return err
 		}
 	}
-	kernel := i.Kernel
-	if kernel == "" {
-		kernel = i.Tree
-	}
-	mods, err := readModules(filepath.Join(kernel, "usr/lib/modules", i.Release))
+	mods, err := readModules(filepath.Join(cmp.Or(i.Kernel, i.Tree), "usr/lib/modules", i.Release))
 	if err != nil {
 		return err
 	}
@@ -106,7 +104,7 @@ func moduleList(mods *moduleTree, wanted, order []string) string {
 			continue
 		}
 		b.WriteString("load " + n)
-		for _, d := range append(append([]string{}, mods.needs[n]...), n) {
+		for _, d := range append(slices.Clone(mods.needs[n]), n) {
 			fmt.Fprintf(&b, " %02d-%s.ko", number[d], d)
 		}
 		b.WriteByte('\n')

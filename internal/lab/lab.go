@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,15 +37,15 @@ type Config struct {
 
 // Lab is a handle of a running lab. It is safe for concurrent use.
 type Lab struct {
-	dir, data string
-	asked     bool // the caller chose the accelerator
-	tree      *Tree
-	over      *layer // nil where Config has no Realtime
-	log       func(string)
-	plainly   bool // a saved state did not come up: boot instead
-	serial    atomic.Uint64
-	paused    atomic.Bool // L1 stands still because its state is being written
-	unwatch   context.CancelFunc
+	dir, data   string
+	accelChosen bool // the caller chose the accelerator
+	tree        *Tree
+	over        *layer // nil where Config has no Realtime
+	log         func(string)
+	noSaved     bool // a saved state did not come up: boot instead
+	serial      atomic.Uint64
+	paused      atomic.Bool // L1 stands still because its state is being written
+	unwatch     context.CancelFunc
 
 	mu     sync.Mutex
 	st     *state
@@ -79,7 +80,7 @@ func Start(ctx context.Context, c Config) (l *Lab, err error) {
 		}
 	}()
 	if c.Tree == nil {
-		if c.Tree, err = Prepare(ctx, Options{}, c.Log); err != nil {
+		if c.Tree, err = Prepare(ctx, c.Log); err != nil {
 			return nil, err
 		}
 	}
@@ -95,7 +96,7 @@ func Start(ctx context.Context, c Config) (l *Lab, err error) {
 		c.Log(fmt.Sprintf("cleaned labs whose owner is gone: %v", reaped))
 	}
 	l = newLab(c)
-	l.asked, l.over = asked, over
+	l.accelChosen, l.over = asked, over
 	if err := l.start(ctx); err != nil {
 		l.Close()
 		return nil, errors.Join(fmt.Errorf("lab %s: %w", c.Name, err), l.st.clean())
@@ -194,18 +195,8 @@ func free(name string) error {
 }
 
 func (c *Config) fill() {
-	if c.Name == "" {
-		c.Name = "default"
-	}
-	if c.Mode == "" {
-		c.Mode = Shell
-	}
-	if c.CPUs == 0 {
-		c.CPUs = 4
-	}
-	if c.MemoryMiB == 0 {
-		c.MemoryMiB = 6144
-	}
+	c.Name, c.Mode = cmp.Or(c.Name, "default"), cmp.Or(c.Mode, Shell)
+	c.CPUs, c.MemoryMiB = cmp.Or(c.CPUs, 4), cmp.Or(c.MemoryMiB, 6144)
 	if c.Accel == "" {
 		c.Accel, _ = BestAccel()
 	}
@@ -304,6 +295,11 @@ func (l *Lab) Close() {
 	defer l.mu.Unlock()
 	l.closed = true
 	l.unwatch()
+	l.closeIdle()
+}
+
+// closeIdle closes the idle ports. l.mu is held.
+func (l *Lab) closeIdle() {
 	for _, p := range l.idle {
 		p.close()
 	}
@@ -379,9 +375,11 @@ func Clean(ctx context.Context, cache string) error {
 		return err
 	}
 	defer unlock()
-	return errors.Join(removeGlob(filepath.Join(cache, "tree-*")), removeGlob(filepath.Join(cache, "build-*")),
-		removeGlob(filepath.Join(cache, "debs")), removeGlob(filepath.Join(cache, "labs")),
-		removeGlob(filepath.Join(cache, "*lock")))
+	var errs []error
+	for _, pattern := range []string{"tree-*", "build-*", "debs", "labs", "*lock"} {
+		errs = append(errs, removeGlob(filepath.Join(cache, pattern)))
+	}
+	return errors.Join(errs...)
 }
 
 // Reset ends L1 like a power cut and boots it again. Without Persist it starts afresh, from its saved state if there is
@@ -397,11 +395,11 @@ func (l *Lab) Reset(ctx context.Context, args ...string) error {
 		l.st.Config.Args = args
 	}
 	l.mu.Unlock()
-	return l.again(ctx)
+	return l.restart(ctx)
 }
 
-// again ends what is left of the last boot and calls begin.
-func (l *Lab) again(ctx context.Context) error {
+// restart ends what is left of the last boot and calls begin.
+func (l *Lab) restart(ctx context.Context) error {
 	if err := l.Kill(); err != nil {
 		return err
 	}
@@ -411,27 +409,19 @@ func (l *Lab) again(ctx context.Context) error {
 // Kill ends the lab's processes like a power cut: pending commands return ErrGone. Logs stay.
 func (l *Lab) Kill() error {
 	l.mu.Lock()
-	for _, p := range l.idle {
-		p.close()
-	}
-	l.idle, l.virtReady = nil, false
+	l.closeIdle()
+	l.virtReady = false
 	procs := l.st.Procs
 	l.st.Procs = nil
 	l.mu.Unlock()
-	var errs []error
-	for _, p := range procs {
-		errs = append(errs, p.kill())
-	}
-	return errors.Join(errs...)
+	return killAll(procs)
 }
 
 // Wait waits until L1 has ended by itself and returns why (Reason).
 func (l *Lab) Wait(ctx context.Context) (string, error) {
 	for l.running() {
-		select {
-		case <-ctx.Done():
-			return "", ctx.Err()
-		case <-time.After(50 * time.Millisecond):
+		if err := sleep(ctx, 50*time.Millisecond); err != nil {
+			return "", err
 		}
 	}
 	return l.Reason(), nil

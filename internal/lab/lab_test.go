@@ -23,7 +23,7 @@ import (
 
 // TestMain is also the init of the guests: the test program itself boots in them and echoes.
 func TestMain(m *testing.M) {
-	if guestinit.Wanted() {
+	if guestinit.IsInit() {
 		guestinit.Run(echo)
 	}
 	os.Exit(labtest.Main(m))
@@ -212,24 +212,24 @@ func TestResetAndEnd(t *testing.T) {
 	labtest.Long(t)
 	l := labtest.Host(t, labtest.NoBinary, labtest.Fresh, labtest.Persist)
 	must(t, l, "mkdir -p /run/lab; echo kept > /etc/kept; echo gone > /run/gone; echo up > /run/lab/guest.console")
-	if died := l.Died(t.Context()); died != "" {
+	if died := l.Death(t.Context()); died != "" {
 		t.Errorf("nothing died, found %q", died)
 	}
 	must(t, l, "echo '[    9.1] Kernel panic - not syncing: of a guest' > /run/lab/guest.console")
-	if died := l.Died(t.Context()); died != "a guest: [    9.1] Kernel panic - not syncing: of a guest" {
+	if died := l.Death(t.Context()); died != "a guest: [    9.1] Kernel panic - not syncing: of a guest" {
 		t.Errorf("a guest's kernel died, found %q", died)
 	}
 	if _, err := l.Shell(t.Context(), "sync; echo c > /proc/sysrq-trigger; sleep 20"); !errors.Is(err, lab.ErrGone) {
 		t.Errorf("found %v, want ErrGone", err)
 	}
-	if died := l.Died(t.Context()); !strings.Contains(died, "the lab host: ") ||
+	if died := l.Death(t.Context()); !strings.Contains(died, "the lab host: ") ||
 		!strings.Contains(died, "Kernel panic - not syncing: sysrq triggered crash") {
 		t.Errorf("the host's kernel died, found %q", died)
 	}
 	if err := os.WriteFile(l.LogFile("serial"), []byte("[   37.6]  </TASK>\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if died := l.Died(t.Context()); died != "the lab host began to boot anew by itself: [   37.6]  </TASK>" {
+	if died := l.Death(t.Context()); died != "the lab host began to boot anew by itself: [   37.6]  </TASK>" {
 		t.Errorf("the host's kernel died with half a word, found %q", died)
 	}
 	if err := l.Reset(t.Context(), "isolcpus=3"); err != nil {

@@ -22,10 +22,8 @@ func lockFile(ctx context.Context, path string, waiting func()) (unlock func(), 
 		if first {
 			waiting()
 		}
-		select {
-		case <-ctx.Done():
+		if sleep(ctx, 100*time.Millisecond) != nil {
 			return nil, context.Cause(ctx)
-		case <-time.After(100 * time.Millisecond):
 		}
 	}
 }

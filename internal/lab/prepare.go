@@ -17,11 +17,6 @@ import (
 	"mpps/internal/owned"
 )
 
-// Options configures Prepare. The zero value is the usual choice.
-type Options struct {
-	Dir string // cache folder; empty: Dir()
-}
-
 // Tree is a built root tree of L1.
 type Tree struct {
 	Dir     string // version folder in the cache
@@ -50,7 +45,7 @@ func OpenTree(cache string) (*Tree, error) {
 	}
 	t, err := readTree(treeDir(cache))
 	if err == nil {
-		err = t.whole()
+		err = t.check()
 	}
 	if err != nil {
 		return nil, err
@@ -58,8 +53,8 @@ func OpenTree(cache string) (*Tree, error) {
 	return t, nil
 }
 
-// whole returns an error that is fs.ErrNotExist if the tree was damaged and lacks what boots L1.
-func (t *Tree) whole() error {
+// check returns an error that is fs.ErrNotExist if the tree was damaged and lacks what boots L1.
+func (t *Tree) check() error {
 	for _, file := range append(t.loader("usr/bin/qemu-system-x86_64"), t.loader("usr/libexec/virtiofsd")[3],
 		t.Kernel()) {
 		if !filepath.IsAbs(file) {
@@ -92,14 +87,11 @@ func readTree(dir string) (*Tree, error) {
 // folder that becomes the tree by one rename. An interrupted build only leaves that folder (removed by the next one)
 // and fetched packages. Mounts are in a mount namespace of the build's own processes and end with them. One process
 // builds, others wait.
-func Prepare(ctx context.Context, o Options, progress func(string)) (*Tree, error) {
+func Prepare(ctx context.Context, progress func(string)) (*Tree, error) {
 	if progress == nil {
 		progress = func(string) {}
 	}
-	cache := o.Dir
-	if cache == "" {
-		cache = Dir()
-	}
+	cache := Dir()
 	if t, err := OpenTree(cache); !errors.Is(err, fs.ErrNotExist) {
 		return t, err
 	}
@@ -217,7 +209,7 @@ func (b *builder) build(ctx context.Context) error {
 }
 
 func (b *builder) debootstrap(ctx context.Context) error {
-	return b.isolated(ctx, "debootstrap", "--variant=minbase", "--cache-dir="+b.debs, suite, b.tree.Root(), b.mirror)
+	return b.runIsolated(ctx, "debootstrap", "--variant=minbase", "--cache-dir="+b.debs, suite, b.tree.Root(), b.mirror)
 }
 
 func (b *builder) install(ctx context.Context) error {
@@ -226,7 +218,7 @@ func (b *builder) install(ctx context.Context) error {
 		return err
 	}
 	argv := append([]string{"sh", "-c", installScript, "install.sh"}, packages...)
-	return b.inside(ctx, argv...)
+	return b.runInTree(ctx, argv...)
 }
 
 func (b *builder) finish(ctx context.Context) error {
@@ -234,7 +226,7 @@ func (b *builder) finish(ctx context.Context) error {
 	if err := writeRoot(root); err != nil {
 		return err
 	}
-	if err := b.inside(ctx, "update-grub"); err != nil {
+	if err := b.runInTree(ctx, "update-grub"); err != nil {
 		return err
 	}
 	vers, err := os.ReadDir(filepath.Join(root, "usr/lib/modules"))
@@ -264,19 +256,19 @@ func (b *builder) finish(ctx context.Context) error {
 	return os.WriteFile(filepath.Join(b.tree.Dir, stamp), data, 0o644)
 }
 
-// inside runs a program with the tree as its root, with /proc and /dev mounted.
-func (b *builder) inside(ctx context.Context, argv ...string) error {
+// runInTree runs a program with the tree as its root, with /proc and /dev mounted.
+func (b *builder) runInTree(ctx context.Context, argv ...string) error {
 	certs := ""
 	if strings.HasPrefix(b.mirror, "https:") {
 		certs = "/etc/ssl/certs"
 	}
-	return b.isolated(ctx, append([]string{"sh", "-c", enterScript, "enter.sh", b.tree.Root(), b.debs, certs},
+	return b.runIsolated(ctx, append([]string{"sh", "-c", enterScript, "enter.sh", b.tree.Root(), b.debs, certs},
 		argv...)...)
 }
 
-// isolated runs a program in mount and PID namespaces of its own, so that its mounts and processes end with it, even if
-// this program is killed.
-func (b *builder) isolated(ctx context.Context, argv ...string) error {
+// runIsolated runs a program in mount and PID namespaces of its own, so that its mounts and processes end with it, even
+// if this program is killed.
+func (b *builder) runIsolated(ctx context.Context, argv ...string) error {
 	argv = append([]string{"--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--"}, argv...)
 	cmd := exec.CommandContext(ctx, "unshare", argv...)
 	cmd.Env = append(os.Environ(), aptProxies(ctx)...)
@@ -332,15 +324,8 @@ func copyFile(src, dst string, mode fs.FileMode) error {
 		return err
 	}
 	defer os.Remove(out.Name())
-	if _, err := io.Copy(out, in); err != nil {
-		out.Close()
-		return err
-	}
-	if err := out.Chmod(mode); err != nil {
-		out.Close()
-		return err
-	}
-	if err := out.Close(); err != nil {
+	_, err = io.Copy(out, in)
+	if err := errors.Join(err, out.Chmod(mode), out.Close()); err != nil {
 		return err
 	}
 	return os.Rename(out.Name(), dst)

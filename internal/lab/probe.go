@@ -29,15 +29,6 @@ func TCPProbeFrom(netns string, port int) Probe {
 	}
 }
 
-// UDPProbe waits until a UDP port answers a datagram with at least one byte. Its socket is closed after each attempt,
-// so that late answers do not count.
-func UDPProbe(port int, datagram string) Probe {
-	return func(ctx context.Context, l *Lab, addr netip.Addr) error {
-		return l.until(ctx, fmt.Sprintf("( exec 4<>/dev/udp/%s/%d && printf %%s %s >&4 && read -r -t 0.5 -N 1 -u 4 )",
-			addr, port, quote([]string{datagram})))
-	}
-}
-
 // until repeats a command in L1 until it succeeds.
 func (l *Lab) until(ctx context.Context, command string) error {
 	_, err := l.Must(ctx, "until "+command+"; do sleep 0.1; done >/dev/null 2>&1")

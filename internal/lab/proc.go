@@ -94,6 +94,14 @@ func (p Proc) kill() error {
 	return fmt.Errorf("end %s (%d): still there 15 s after SIGKILL", p.Role, p.PID)
 }
 
+func killAll(procs []Proc) error {
+	var errs []error
+	for _, p := range procs {
+		errs = append(errs, p.kill())
+	}
+	return errors.Join(errs...)
+}
+
 // newNetwork creates L0's network (net.sh) in an unnamed network namespace, which ends with its last process once the
 // file is closed.
 func newNetwork(ctx context.Context) (*os.File, error) {

@@ -89,7 +89,7 @@ func (t *Tree) prepareLayer(ctx context.Context, progress func(string)) (*layer,
 	progress("realtime kernel of the lab (linux-image-rt-amd64)")
 	began := time.Now()
 	b := &builder{debs: filepath.Join(cache, "debs"), tree: t, progress: progress}
-	if err := b.isolated(ctx, "sh", "-c", realtimeScript, "realtime.sh", t.Root(), b.debs, work,
+	if err := b.runIsolated(ctx, "sh", "-c", realtimeScript, "realtime.sh", t.Root(), b.debs, work,
 		realtimeInside); err != nil {
 		return nil, advise(fmt.Errorf("lab: realtime kernel: %w", err), "it is fetched from Debian's mirror; a lab "+
 			"without --realtime needs none")

@@ -51,7 +51,7 @@ func (l *Lab) Reboot(ctx context.Context) error {
 		return fmt.Errorf("lab %s: ended with %q instead of rebooting: %s", l.Name(), reason,
 			logTail(l.LogFile("serial"), 3))
 	}
-	return l.again(ctx)
+	return l.restart(ctx)
 }
 
 // menu returns the result of L1's boot menu: the release of a kernel that the lab has, and its arguments without those

@@ -71,14 +71,14 @@ func (l *Lab) Exec(ctx context.Context, c Cmd) (Result, error) {
 	}
 	id := l.newID()
 	dir := filepath.Join(l.ShareDir(), ".cmd", id)
-	if err := stage(dir, c); err != nil {
+	if err := stageCommand(dir, c); err != nil {
 		l.release(p)
 		return Result{}, err
 	}
 	defer os.RemoveAll(dir)
 
 	start := time.Now()
-	code, err := l.converse(ctx, p, id, dir, c)
+	code, err := l.runStaged(ctx, p, id, dir, c)
 	if err != nil {
 		return Result{}, l.wrap(err)
 	}
@@ -97,8 +97,8 @@ func (l *Lab) Exec(ctx context.Context, c Cmd) (Result, error) {
 	return r, nil
 }
 
-// converse starts the staged command and waits for its end. After an error the port is closed.
-func (l *Lab) converse(ctx context.Context, p *port, id, dir string, c Cmd) (code int, err error) {
+// runStaged starts the staged command and waits for its end. After an error the port is closed.
+func (l *Lab) runStaged(ctx context.Context, p *port, id, dir string, c Cmd) (code int, err error) {
 	defer func() {
 		if err != nil {
 			p.close()
@@ -112,7 +112,7 @@ func (l *Lab) converse(ctx context.Context, p *port, id, dir string, c Cmd) (cod
 	pid, err := p.answer(ctx, id, "pid")
 	if err == nil && c.Grace > 0 {
 		var end context.CancelFunc
-		ctx, end = l.gracefully(ctx, pid, c.Grace)
+		ctx, end = l.withGrace(ctx, pid, c.Grace)
 		defer end()
 	}
 	if err == nil {
@@ -122,13 +122,13 @@ func (l *Lab) converse(ctx context.Context, p *port, id, dir string, c Cmd) (cod
 		}
 	}
 	if ctx.Err() != nil && pid != "" {
-		l.killGroup(pid)
+		l.signalGroup("-KILL", pid)
 	}
 	return 0, err
 }
 
-// gracefully returns a context that outlasts ctx by grace: the time for the interrupted process group to end by itself.
-func (l *Lab) gracefully(ctx context.Context, pid string, grace time.Duration) (context.Context, context.CancelFunc) {
+// withGrace returns a context that outlasts ctx by grace: the time for the interrupted process group to end by itself.
+func (l *Lab) withGrace(ctx context.Context, pid string, grace time.Duration) (context.Context, context.CancelFunc) {
 	later, end := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
 		l.signalGroup("-INT", pid)
@@ -136,9 +136,6 @@ func (l *Lab) gracefully(ctx context.Context, pid string, grace time.Duration) (
 	})
 	return later, func() { stop(); end() }
 }
-
-// killGroup kills a process group in L1.
-func (l *Lab) killGroup(pid string) { l.signalGroup("-KILL", pid) }
 
 // signalGroup sends a signal to a process group in L1, through another port.
 func (l *Lab) signalGroup(signal, pid string) {
@@ -148,8 +145,8 @@ func (l *Lab) signalGroup(signal, pid string) {
 	_, _ = l.Exec(ctx, Cmd{Argv: []string{"/bin/kill", signal, "--", "-" + pid}})
 }
 
-// stage writes the files of a command, and empty ones for its output.
-func stage(dir string, c Cmd) error {
+// stageCommand writes the files of a command, and empty ones for its output.
+func stageCommand(dir string, c Cmd) error {
 	if (len(c.Argv) == 0) == (c.Script == "") {
 		return errors.New("command for the lab: want either argv or a script")
 	}

@@ -52,7 +52,7 @@ var errNotSaved = errors.New("the state of the lab host is not kept")
 // savable reports whether this lab starts from a saved state. A persistent lab has its own files on L0. KVM boots in
 // seconds, and not every CPU can save nested guests.
 func (l *Lab) savable() bool {
-	return !l.st.Config.Persist && l.st.Accel == TCG && !l.plainly
+	return !l.st.Config.Persist && l.st.Accel == TCG && !l.noSaved
 }
 
 // saved returns the saved state for a machine and its Beginning, keyed by the QEMU command line and the tree.
@@ -105,7 +105,7 @@ func (s saved) remove() error { return os.RemoveAll(s.dir) }
 // begin brings L1 to the state in which every lab of this configuration starts.
 func (l *Lab) begin(ctx context.Context) error {
 	if !l.savable() {
-		return l.furnish(ctx)
+		return l.bootAndSetUp(ctx)
 	}
 	m, err := l.machine(ctx)
 	if err != nil {
@@ -135,7 +135,7 @@ func (l *Lab) begin(ctx context.Context) error {
 		}
 	}
 	defer unlock()
-	if err := l.furnish(ctx); err != nil {
+	if err := l.bootAndSetUp(ctx); err != nil {
 		return err
 	}
 	err = l.save(ctx, s)
@@ -153,15 +153,15 @@ func (l *Lab) begin(ctx context.Context) error {
 		return err
 	}
 	l.retry(fmt.Sprintf("the lab host does without a saved state: %v", err))
-	l.plainly = true
+	l.noSaved = true
 	if err := errors.Join(l.halt(), s.remove()); err != nil {
 		return err
 	}
-	return l.furnish(ctx)
+	return l.bootAndSetUp(ctx)
 }
 
-// furnish boots L1 and sets it up with Config.Begin.
-func (l *Lab) furnish(ctx context.Context) error {
+// bootAndSetUp boots L1 and sets it up with Config.Begin.
+func (l *Lab) bootAndSetUp(ctx context.Context) error {
 	for try := 1; ; try++ {
 		if err := l.bootUntilUp(ctx); err != nil {
 			return err
@@ -184,9 +184,9 @@ func (l *Lab) furnish(ctx context.Context) error {
 	}
 }
 
-// migration configures how states are written and read: a file with a fixed place for each page, by two threads
+// setMigration configures how states are written and read: a file with a fixed place for each page, by two threads
 // (docs/devel/migration/mapped-ram.rst).
-func (m *monitor) migration() error {
+func (m *monitor) setMigration() error {
 	type capability struct {
 		Capability string `json:"capability"`
 		State      bool   `json:"state"`
@@ -199,8 +199,8 @@ func (m *monitor) migration() error {
 	return err
 }
 
-// migrated waits for the end of a migration.
-func (m *monitor) migrated(ctx context.Context) error {
+// waitMigration waits for the end of a migration.
+func (m *monitor) waitMigration(ctx context.Context) error {
 	for {
 		raw, err := m.do("query-migrate", nil)
 		if err != nil {
@@ -219,10 +219,8 @@ func (m *monitor) migrated(ctx context.Context) error {
 		case "failed", "cancelled":
 			return fmt.Errorf("migration %s: %s", state.Status, state.Desc)
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(20 * time.Millisecond):
+		if err := sleep(ctx, 20*time.Millisecond); err != nil {
+			return err
 		}
 	}
 }
@@ -253,7 +251,7 @@ func (l *Lab) save(ctx context.Context, s saved) error {
 		return err
 	}
 	defer m.close()
-	if err := m.migration(); err != nil {
+	if err := m.setMigration(); err != nil {
 		return err
 	}
 	l.paused.Store(true)
@@ -265,7 +263,7 @@ func (l *Lab) save(ctx context.Context, s saved) error {
 	if _, err := m.do("migrate", map[string]string{"uri": "file:" + memory}); err != nil {
 		return err
 	}
-	if err := m.migrated(ctx); err != nil {
+	if err := m.waitMigration(ctx); err != nil {
 		return err
 	}
 	if err := syncFile(memory); err != nil {
@@ -386,13 +384,13 @@ func (l *Lab) load(ctx context.Context, socket, memory string) error {
 		return err
 	}
 	defer m.close()
-	if err := m.migration(); err != nil {
+	if err := m.setMigration(); err != nil {
 		return err
 	}
 	if _, err := m.do("migrate-incoming", map[string]string{"uri": "file:" + memory}); err != nil {
 		return err
 	}
-	if err := m.migrated(ctx); err != nil {
+	if err := m.waitMigration(ctx); err != nil {
 		return err
 	}
 	_, err = m.do("cont", nil)

@@ -74,12 +74,7 @@ func (s *state) running() bool {
 	if s.Boot != bootID() {
 		return false
 	}
-	for _, p := range s.Procs {
-		if p.Role == roleQEMU && p.Alive() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Procs, func(p Proc) bool { return p.Role == roleQEMU && p.Alive() })
 }
 
 // clean ends every process of the lab, and with them its network namespace, and removes its run folder and, unless it
@@ -87,9 +82,7 @@ func (s *state) running() bool {
 func (s *state) clean() error {
 	var errs []error
 	if s.Boot == bootID() {
-		for _, p := range s.Procs {
-			errs = append(errs, p.kill())
-		}
+		errs = append(errs, killAll(s.Procs))
 	}
 	if !s.Config.Persist && s.Tree != "" {
 		errs = append(errs, os.RemoveAll(dataDir(s.Cache, s.Config.Name)))

@@ -16,11 +16,19 @@ func waitFor(ctx context.Context, path string) error {
 		if _, err := os.Stat(path); err == nil {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("no %s: %w", path, ctx.Err())
-		case <-time.After(5 * time.Millisecond):
+		if err := sleep(ctx, 5*time.Millisecond); err != nil {
+			return fmt.Errorf("no %s: %w", path, err)
 		}
+	}
+}
+
+// sleep waits for d, or returns the error of a context that ends before.
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
 	}
 }
 

@@ -46,10 +46,8 @@ func (s *stillness) look(qemu Proc, ran time.Duration, stopped bool) bool {
 func (l *Lab) watch(ctx context.Context) {
 	var s stillness
 	for {
-		select {
-		case <-ctx.Done():
+		if sleep(ctx, lookEvery) != nil {
 			return
-		case <-time.After(lookEvery):
 		}
 		l.mu.Lock()
 		procs := slices.Clone(l.st.Procs)
@@ -75,11 +73,7 @@ func (l *Lab) thaw(procs []Proc) error {
 		_, err = f.WriteString(`{"event": "` + frozenEvent + `"}` + "\n")
 		err = errors.Join(err, f.Close())
 	}
-	errs := []error{err}
-	for _, p := range procs {
-		errs = append(errs, p.kill())
-	}
-	return errors.Join(errs...)
+	return errors.Join(err, killAll(procs))
 }
 
 // stopped reports whether a signal stopped this very process (proc_pid_stat(5)).

@@ -86,7 +86,7 @@ func TestWatch(t *testing.T) {
 		if err != nil || reason != frozen || time.Since(began) > 30*time.Second {
 			t.Errorf("%q, %v after %v", reason, err, time.Since(began))
 		}
-		if died := l.Died(t.Context()); died == "" {
+		if died := l.Death(t.Context()); died == "" {
 			t.Error("a test that failed by it is not tried again")
 		}
 	})

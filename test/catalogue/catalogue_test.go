@@ -170,10 +170,10 @@ func (s *scene) play(r round, proofs map[string][]proof, left map[string]string)
 	for _, c := range p.Skipped {
 		left[c.ID] = c.Why
 	}
-	s.Took(r.name + ": planned")
+	s.LogTime(r.name + ": planned")
 
 	before := s.survey(p.Addresses())
-	s.Took(r.name + ": surveyed")
+	s.LogTime(r.name + ": surveyed")
 	type applied struct {
 		TX      string          `json:"tx"`
 		State   string          `json:"state"`
@@ -185,12 +185,12 @@ func (s *scene) play(r round, proofs map[string][]proof, left map[string]string)
 		s.Errorf("%s: transaction %q %s with %d of %d changes, moved: %v", r.name, a.TX, a.State, len(a.Changes),
 			len(p.Changes), a.Moved)
 	}
-	s.Took(r.name + ": applied")
+	s.LogTime(r.name + ": applied")
 	during := s.survey(p.Addresses())
-	s.Took(r.name + ": surveyed in between")
+	s.LogTime(r.name + ": surveyed in between")
 	s.MPPS(2, "rollback", "--detailed-exit-code", a.TX)
 	s.MPPS(3, "status", "--detailed-exit-code") // nothing of mpps stands on the host
-	s.Took(r.name + ": rolled back")
+	s.LogTime(r.name + ": rolled back")
 	after := s.survey(p.Addresses())
 	for _, difference := range after.Differences(before) {
 		s.Errorf("%s: after the rollback %s", r.name, difference)
@@ -199,7 +199,7 @@ func (s *scene) play(r round, proofs map[string][]proof, left map[string]string)
 		proofs[c.ID] = append(proofs[c.ID], proof{r.name, c, reading(before, c.Address), reading(during, c.Address),
 			reading(after, c.Address)})
 	}
-	s.Took(r.name + ": surveyed again")
+	s.LogTime(r.name + ": surveyed again")
 }
 
 // readPlan reads a plan that mpps has written on the host.

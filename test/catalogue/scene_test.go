@@ -93,7 +93,7 @@ func openScene(t *testing.T) *scene {
 	if err := furnished(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s.Took("the host is in disorder")
+	s.LogTime("the host is in disorder")
 	if _, err := s.Lab.StartGuestFresh(t.Context(), lab.GuestSpec{
 		Name: guestName, Binary: labtest.Init(t), VCPUs: 2, MemoryMiB: 256, Args: []string{"mpps.secret=catalogue"},
 		NICs: []lab.NIC{
@@ -116,7 +116,7 @@ func openScene(t *testing.T) *scene {
 		t.Fatalf("expected %d NICs, found %v", len(known), names)
 	}
 	s.names = strings.NewReplacer(names...)
-	s.Took("the guest runs")
+	s.LogTime("the guest runs")
 	return s
 }
 

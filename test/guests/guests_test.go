@@ -48,7 +48,7 @@ func TestInsideAGuest(t *testing.T) {
 	s := openScene(t)
 	s.inside(disorder)
 	before := s.inside(listing)
-	s.Took("the guest is in disorder")
+	s.LogTime("the guest is in disorder")
 
 	s.looked()
 	all := s.planned()
@@ -90,7 +90,7 @@ func (s *scene) looked() {
 		n.Channels == nil || n.Channels.MaxCombined != 2 || len(n.IRQs) < 4 {
 		s.Errorf("the guest's NIC: %+v", n)
 	}
-	s.Took("inspected")
+	s.LogTime("inspected")
 }
 
 // planned makes the plans of two goals and returns one with what both set inside.
@@ -113,7 +113,7 @@ func (s *scene) planned() *plan.Plan {
 		s.Errorf("planned inside the guest: %s", d)
 	}
 	s.write("inside.json", fast, insideOf(quick)...)
-	s.Took(fmt.Sprintf("planned %d changes inside", len(fast.Changes)))
+	s.LogTime(fmt.Sprintf("planned %d changes inside", len(fast.Changes)))
 	return fast
 }
 
@@ -121,7 +121,7 @@ func (s *scene) planned() *plan.Plan {
 func (s *scene) applied(p *plan.Plan, before string) {
 	s.Helper()
 	s.MPPS(2, "apply", "--detailed-exit-code", "--confirm", "0", "/share/inside.json")
-	s.Took("applied")
+	s.LogTime("applied")
 	after := s.inside(listing)
 	for _, want := range []string{
 		"tx-0/xps_cpus:3", "tx-1/xps_cpus:4", "timer_migration:0", "sched_rt_runtime_us:-1", "watchdog_cpumask:0-1",
@@ -144,12 +144,12 @@ func (s *scene) applied(p *plan.Plan, before string) {
 		s.Errorf("interrupts of two queues are on vCPUs %v", cpus)
 	}
 	s.MPPS(0, "verify")
-	s.Took("verified")
+	s.LogTime("verified")
 	s.MPPS(0, "rollback")
 	if d := cmp.Diff(before, s.inside(listing)); d != "" {
 		s.Errorf("after the rollback the guest is not as before: %s", d)
 	}
-	s.Took("rolled back")
+	s.LogTime("rolled back")
 }
 
 // channels takes a queue away, and has it set and put back.
@@ -171,7 +171,7 @@ func (s *scene) channels(p *plan.Plan) {
 	if got := s.inside("ethtool -l eth0 | tail -1; ethtool -L eth0 combined 2"); !strings.HasSuffix(got, "1") {
 		s.Errorf("after the rollback the guest uses %q", got)
 	}
-	s.Took("channels set and put back")
+	s.LogTime("channels set and put back")
 }
 
 // refused requires that the guest is told of in a few seconds, and that a plan for its inside changes nothing.
@@ -200,7 +200,7 @@ func (s *scene) paused() {
 	s.Must("virsh -q suspend " + guestName)
 	s.refused("paused")
 	s.Must("virsh -q resume " + guestName)
-	s.Took("paused and resumed")
+	s.LogTime("paused and resumed")
 }
 
 // hangs stops the agent for a while: long enough for both commands on a slow machine.
@@ -211,7 +211,7 @@ func (s *scene) hangs() {
 	s.refused("does not answer")
 	s.Must("until virsh -q qemu-agent-command " + guestName +
 		` --timeout 2 '{"execute":"guest-ping"}' >/dev/null 2>&1; do sleep 0.2; done`)
-	s.Took("hung and came back")
+	s.LogTime("hung and came back")
 }
 
 // noChannel starts the same guest without a channel; it need not come up for that.
@@ -228,7 +228,7 @@ func (s *scene) noChannel() {
 		s.Errorf("of a guest without a channel: %+v", r.Findings[max(at, 0)])
 	}
 	s.Must("virsh -q destroy vm2; virsh -q undefine vm2")
-	s.Took("a guest without a channel")
+	s.LogTime("a guest without a channel")
 }
 
 // vanishes kills the guest while its values are written.
@@ -254,7 +254,7 @@ func (s *scene) vanishes() {
 	if text := s.MPPS(0, "status").Stdout; !strings.HasPrefix(text, "clean") {
 		s.Errorf("the host is not clean:\n%s", text)
 	}
-	s.Took("vanished")
+	s.LogTime("vanished")
 }
 
 func (s *scene) off() {
@@ -266,5 +266,5 @@ func (s *scene) off() {
 			s.Errorf("of a guest that is off: %+v", f)
 		}
 	}
-	s.Took("off")
+	s.LogTime("off")
 }

@@ -26,7 +26,7 @@ func TestLatencyInAGuest(t *testing.T) {
 
 	f := labtest.Answer[wakeup.File](s, 0, "latency", "--guest", guestName, "--for", "4s", "--slice", "2s", "--runs",
 		"2", "--interval", "2ms", "-o", "/share/latency.json")
-	s.Took("measured")
+	s.LogTime("measured")
 	if f.Tool.Name != "cyclictest" || f.Tool.Version == "" || !f.Tool.Exact || f.Asked.CPUs.String() != "2" ||
 		len(f.Runs) != 2 || f.Partial {
 		s.Errorf("tool %+v, asked %+v, %d runs, partial %v", f.Tool, f.Asked, len(f.Runs), f.Partial)
@@ -77,7 +77,7 @@ func TestLatencyInAGuest(t *testing.T) {
 		!strings.Contains(string(page), "How long wake-ups took") {
 		s.Errorf("the page: %v", err)
 	}
-	s.Took("drawn")
+	s.LogTime("drawn")
 
 	// With mpps in the guest's $PATH its own loop measures, and its load runs there too.
 	s.inside("busybox ln -s /opt/mpps /bin/mpps")
@@ -93,7 +93,7 @@ func TestLatencyInAGuest(t *testing.T) {
 	if text := s.inside("pidof mpps || true"); text != "" {
 		s.Errorf("left in the guest: %s", text)
 	}
-	s.Took("measured by the own loop")
+	s.LogTime("measured by the own loop")
 
 	s.Must("( mpps latency --guest " + guestName + " --cpu 1 --for 600s --slice 600s --runs 1 --interval 2ms --load " +
 		"none > /share/cut.log 2>&1 & echo $! > /run/cut.pid )")
@@ -111,7 +111,7 @@ func TestLatencyInAGuest(t *testing.T) {
 	if text := s.inside(left); text != "" {
 		s.Errorf("left in the guest by an interrupt: %s", text)
 	}
-	s.Took("interrupted")
+	s.LogTime("interrupted")
 
 	refused := func(want string, argv ...string) {
 		s.Helper()
@@ -129,5 +129,5 @@ func TestLatencyInAGuest(t *testing.T) {
 	s.start("sh", "-c", "p=$(pidof qemu-ga); kill -STOP $p; sleep 12; kill -CONT $p")
 	time.Sleep(500 * time.Millisecond)
 	refused("does not answer", "--guest", guestName)
-	s.Took("refused")
+	s.LogTime("refused")
 }

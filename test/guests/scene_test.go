@@ -45,7 +45,7 @@ func openScene(t *testing.T) *scene {
 		t.Fatal(err)
 	}
 	s.Must("cp /share/mpps /usr/local/bin/")
-	s.Took("the guest runs, its agent answers")
+	s.LogTime("the guest runs, its agent answers")
 	return s
 }
 

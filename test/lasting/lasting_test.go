@@ -29,7 +29,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if guestinit.Wanted() {
+	if guestinit.IsInit() {
 		guestinit.Run(func(ctx context.Context) error { <-ctx.Done(); return nil })
 	}
 	if to := os.Getenv("MPPS_REACH"); to != "" { // in the namespace that the lab host's NICs lead to

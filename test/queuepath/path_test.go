@@ -40,7 +40,7 @@ func TestPath(t *testing.T) {
 		if passed {
 			continue
 		}
-		if died := s.Lab.Died(t.Context()); died != "" {
+		if died := s.Lab.Death(t.Context()); died != "" {
 			t.Fatalf("no use to go on: %s", died)
 		}
 	}

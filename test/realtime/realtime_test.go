@@ -54,7 +54,7 @@ func TestRealtimeHost(t *testing.T) {
 		t.Errorf("before the reboot its definition has %s lines of huge pages", got)
 	}
 	s.Must("virsh -q destroy " + guestName + " && virsh -q start " + guestName)
-	s.Took("the guest was started anew before the reboot")
+	s.LogTime("the guest was started anew before the reboot")
 
 	s.reboot()
 	if got := s.Must("uname -r; cat /sys/kernel/realtime"); got != realtime+"\n1" {
@@ -105,7 +105,7 @@ func TestRealtimeHost(t *testing.T) {
 	if err := s.guest.Restart(t.Context()); err != nil { // with its new definition
 		t.Fatal(err)
 	}
-	s.Took("the guest runs as it is defined now")
+	s.LogTime("the guest runs as it is defined now")
 	s.mpps(0, "restore", "-q") // what belongs to a running guest, as the service does
 	// What was set inside the guest lasted until its restart, and is resumed too.
 	third := labtest.Answer[apply.Result](s, 0, "apply", "--resume", "--confirm", "0")
@@ -167,7 +167,7 @@ func (s *scene) rollback(tx string) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	s.Took("mpps rollback --with-later " + tx)
+	s.LogTime("mpps rollback --with-later " + tx)
 	switch {
 	case r.Code == 0:
 	case strings.Contains(r.Stderr, "did not return within") && strings.Contains(r.Stderr, "'mpps rollback "+tx+

@@ -49,7 +49,7 @@ func openScene(t *testing.T) *scene {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Took("the guest runs with its realtime kernel")
+	s.LogTime("the guest runs with its realtime kernel")
 	return s
 }
 
@@ -57,7 +57,7 @@ func openScene(t *testing.T) *scene {
 func (s *scene) mpps(code int, argv ...string) string {
 	s.Helper()
 	r := s.MPPS(code, argv...)
-	s.Took("mpps " + strings.Join(argv, " "))
+	s.LogTime("mpps " + strings.Join(argv, " "))
 	return r.Stdout + r.Stderr
 }
 
@@ -78,7 +78,7 @@ func (s *scene) reboot() {
 	if err := s.Lab.Reboot(s.Context()); err != nil {
 		s.Fatal(err)
 	}
-	s.Took("rebooted into " + s.Lab.Release())
+	s.LogTime("rebooted into " + s.Lab.Release())
 	s.Must("sysctl -q --system >/dev/null")
 	if err := s.Lab.Bridge(s.Context(), "br0", "10.50.0.1/24"); err != nil {
 		s.Fatal(err)
@@ -86,7 +86,7 @@ func (s *scene) reboot() {
 	if err := s.Lab.EnsureLibvirt(s.Context()); err != nil {
 		s.Fatal(err)
 	}
-	s.Took("libvirt answers")
+	s.LogTime("libvirt answers")
 	s.mpps(0, "restore", "-q")
 }
 
@@ -107,7 +107,7 @@ func (s *scene) cyclictest(when string) {
 	if code != 0 || !strings.HasPrefix(out, "1\n") || !strings.Contains(out, "Max:") {
 		s.Errorf("cyclictest %s: exit %d: %s", when, code, out)
 	}
-	s.Took("cyclictest " + when + ", emulated: " + out[strings.LastIndexByte(out, '\n')+1:])
+	s.LogTime("cyclictest " + when + ", emulated: " + out[strings.LastIndexByte(out, '\n')+1:])
 }
 
 // seen requires that other programs find what a plan wanted, and tells of which families there were values.

@@ -174,7 +174,7 @@ func (a *app) experiment(ctx context.Context, p *accept.Report, name string) (r 
 		if r = there.Last(name); r == nil {
 			return nil, errors.New("the emulated host answered without a report")
 		}
-		again := name == "modes" && r.State == acceptance.Failed && tries < mends && ctx.Err() == nil
+		again := name == "modes" && r.State == acceptance.Failed && tries < maxMends && ctx.Err() == nil
 		if r.State != acceptance.Waiting && !again {
 			return r, takeOver(p, r, there.Dir)
 		}

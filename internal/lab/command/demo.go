@@ -96,7 +96,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 			d.stage.say("  %v", err)
 		}
 		return ctx.Err()
-	}, dead: d.dead}
+	}, checkAlive: d.checkAlive}
 	defer func() { err = d.close(err) }()
 	if err := d.stage.play(ctx, d.acts()); err != nil {
 		return err
@@ -181,12 +181,12 @@ func (d *demo) open(ctx context.Context) (err error) {
 	return err
 }
 
-// dead returns what died or hangs on the host: nested emulation is not perfect.
-func (d *demo) dead(ctx context.Context) error {
+// checkAlive returns what died or hangs on the host: nested emulation is not perfect.
+func (d *demo) checkAlive(ctx context.Context) error {
 	if d.scene == nil {
 		return nil
 	}
-	if why := d.scene.lab.Died(ctx); why != "" {
+	if why := d.scene.lab.Death(ctx); why != "" {
 		return errors.New(why)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)

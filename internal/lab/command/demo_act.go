@@ -37,7 +37,7 @@ var errDemoDeadline = errors.New("the act took longer than its deadline")
 type stage struct {
 	terminal, log io.Writer
 	reopen        func(context.Context) error // replaces the host by a fresh one
-	dead          func(context.Context) error // what died or hangs on the host; nil: nothing
+	checkAlive    func(context.Context) error // what died or hangs on the host; nil: nothing
 	after         func() error                // writes the report so far
 
 	mu      sync.Mutex
@@ -60,13 +60,13 @@ func (s *stage) play(ctx context.Context, acts []act) error {
 	defer close(ended)
 	fresh, repeated := false, map[int]bool{}
 	for i := 0; i < len(acts); i++ {
-		err := s.one(ctx, i, acts)
+		err := s.playAct(ctx, i, acts)
 		if err == nil {
 			continue
 		}
 		died := errors.Is(err, lab.ErrGone) || errors.Is(err, lab.ErrFreshLab) || errors.Is(err, errDemoDeadline)
 		if !died && ctx.Err() == nil {
-			if dead := s.dead(ctx); dead != nil {
+			if dead := s.checkAlive(ctx); dead != nil {
 				died, err = true, fmt.Errorf("%w: %w", dead, err)
 			}
 		}
@@ -90,7 +90,7 @@ func (s *stage) play(ctx context.Context, acts []act) error {
 	return nil
 }
 
-func (s *stage) one(ctx context.Context, i int, acts []act) error {
+func (s *stage) playAct(ctx context.Context, i int, acts []act) error {
 	a := acts[i]
 	if a.expect != nil {
 		a.about = a.expect(ctx)

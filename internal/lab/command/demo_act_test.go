@@ -24,9 +24,9 @@ type fakeStage struct {
 func newFakeStage() *fakeStage {
 	f := &fakeStage{}
 	f.stage = &stage{terminal: &f.terminal, log: &f.log,
-		reopen: func(context.Context) error { f.boxes++; return nil },
-		after:  func() error { f.reports++; return nil },
-		dead:   func(context.Context) error { return f.died }}
+		reopen:     func(context.Context) error { f.boxes++; return nil },
+		after:      func() error { f.reports++; return nil },
+		checkAlive: func(context.Context) error { return f.died }}
 	return f
 }
 
@@ -63,7 +63,7 @@ func TestDemoBeatsBetween(t *testing.T) {
 		f := newFakeStage()
 		slow := func(context.Context) error { time.Sleep(40 * time.Second); return nil }
 		f.reopen = slow
-		f.dead = func(ctx context.Context) error { _ = slow(ctx); return errors.New("panic") }
+		f.checkAlive = func(ctx context.Context) error { _ = slow(ctx); return errors.New("panic") }
 		failed := false
 		err := f.play(t.Context(), []act{{what: "measure", about: time.Second, limit: time.Minute,
 			do: func(context.Context) error {

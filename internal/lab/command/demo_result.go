@@ -83,12 +83,12 @@ func (s *scene) shared(file string) string { return filepath.Join(s.lab.ShareDir
 // bench measures packets into the guest and transactions with it.
 func (d *demo) bench(ctx context.Context, label string, into *bench.Series) error {
 	to := demoAddress + ":" + strconv.Itoa(demoPort)
-	run, err := d.run1(ctx, label, "pps", "--via", demoBridge, "--agent", to, "--frame", "64", "--flows", "16",
+	run, err := d.benchRun(ctx, label, "pps", "--via", demoBridge, "--agent", to, "--frame", "64", "--flows", "16",
 		"--sink", "af_packet", "--duration", demoTrial.String(), "--repeat", strconv.Itoa(d.trials))
 	if err != nil {
 		return err
 	}
-	trips, err := d.run1(ctx, label, "rr", "--agent", to, "--duration", demoTrial.String(),
+	trips, err := d.benchRun(ctx, label, "rr", "--agent", to, "--duration", demoTrial.String(),
 		"--repeat", strconv.Itoa(d.trials))
 	if err != nil {
 		return err
@@ -100,9 +100,9 @@ func (d *demo) bench(ctx context.Context, label string, into *bench.Series) erro
 // demoTrial is the length of one trial.
 const demoTrial = time.Second
 
-// run1 runs a benchmark on the demo's host and reads its result. A run limited by generator or receiver is still shown,
-// marked as such.
-func (d *demo) run1(ctx context.Context, label, kind string, argv ...string) (*measure.Run, error) {
+// benchRun runs a benchmark on the demo's host and reads its result. A run limited by generator or receiver is still
+// shown, marked as such.
+func (d *demo) benchRun(ctx context.Context, label, kind string, argv ...string) (*measure.Run, error) {
 	file := kind + "-" + strings.ReplaceAll(label, " ", "-") + ".json"
 	argv = append([]string{"bench", kind, "--secret-file", "/share/secret", "--name", label, "-o", "/share/" + file},
 		argv...)
@@ -179,19 +179,14 @@ func (s *demoState) document(d *demo) *bench.Document {
 		Goal:    goal.FormatRate(d.pps) + " packets per second of 64 bytes into guest " + demoGuest,
 		Method: []string{
 			"Three states are measured one after the other, each after a start of the guest: as found, with the " +
-				"whole plan " +
-				"applied, and after the rollback. The ratio compares the second with the others measured so far, " +
-				"which are the " +
-				"same configuration; how far those lie apart is drift.",
+				"whole plan applied, and after the rollback. The ratio compares the second with the others measured " +
+				"so far, which are the same configuration; how far those lie apart is drift.",
 			"Frames enter the bridge through a temporary veth pair and are counted by a packet socket in the guest: " +
-				"behind " +
-				"its driver and the receive path of its kernel, the same for every model of NIC.",
+				"behind its driver and the receive path of its kernel, the same for every model of NIC.",
 			"Intervals are those of the median by order statistics; the ratio is the Hodges–Lehmann estimate with " +
-				"the " +
-				"interval that inverts the Mann–Whitney test.",
+				"the interval that inverts the Mann–Whitney test.",
 			"The rule set that the bridge walked through was the demo's own, so it consented to taking the bridge " +
-				"out of " +
-				"iptables. On your host mpps lists the rules that would stop matching and asks.",
+				"out of iptables. On your host mpps lists the rules that would stop matching and asks.",
 		},
 	}
 	if missing := s.missing(); len(missing) > 0 {
@@ -212,10 +207,8 @@ func (s *demoState) document(d *demo) *bench.Document {
 		doc.Host.Emulated = true
 		doc.Warn(outcome.Warning{Code: "emulated",
 			Text: "The host and its guest run under software emulation (TCG). An exit of the guest costs many times " +
-				"what it " +
-				"does on hardware, and so do all rates: e1000 against vhost is about right as a ratio, nothing is " +
-				"right as a " +
-				"figure.",
+				"what it does on hardware, and so do all rates: e1000 against vhost is about right as a ratio, " +
+				"nothing is right as a figure.",
 			Hint: "Repeat with mpps bench on the real host."})
 	}
 	s.compare(doc)

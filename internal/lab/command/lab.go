@@ -50,7 +50,7 @@ func (a *app) upCommand() *cobra.Command {
 			}
 			l, err := lab.Start(cmd.Context(), c)
 			if err != nil {
-				return named(err)
+				return nameUsage(err)
 			}
 			defer l.Close()
 			err = install(cmd.Context(), l, host)
@@ -162,7 +162,7 @@ func (a *app) downCommand() *cobra.Command {
 			if errors.Is(err, fs.ErrNotExist) {
 				return notUp(a.name)
 			}
-			return named(err)
+			return nameUsage(err)
 		},
 	}
 	a.nameFlag(cmd)
@@ -233,7 +233,7 @@ func attach(name string) (*lab.Lab, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, notUp(name)
 	}
-	return l, named(err)
+	return l, nameUsage(err)
 }
 
 func notUp(name string) error {
@@ -241,8 +241,8 @@ func notUp(name string) error {
 		Code: outcome.CodeNotConfigured}
 }
 
-// named turns an invalid --name into a usage error.
-func named(err error) error {
+// nameUsage turns an invalid --name into a usage error.
+func nameUsage(err error) error {
 	if errors.Is(err, lab.ErrName) {
 		return outcome.Usage(err, "give another --name")
 	}

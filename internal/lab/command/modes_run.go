@@ -25,14 +25,14 @@ const (
 	modesAnswer  = "modes.json"           // the result
 )
 
-// mends is how often guests are restarted before the result stays partial.
-const mends = 2
+// maxMends is how often guests are restarted before the result stays partial.
+const maxMends = 2
 
 // measureOn measures, repairs the lab after failures and continues, until all is measured or repairing does not help.
 func (s *modesScene) measureOn(ctx context.Context, w *modesWatch, argv []string) error {
 	for round := 0; ; round++ {
 		failure := s.measure(ctx, w, argv)
-		if code, _ := outcome.Of(failure); failure == nil || ctx.Err() != nil || round == mends ||
+		if code, _ := outcome.Of(failure); failure == nil || ctx.Err() != nil || round == maxMends ||
 			code == outcome.CodeUsage {
 			return failure
 		}

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Wanted reports whether this process is a guest's init: process 1, started as /init.
-func Wanted() bool { return os.Getpid() == 1 && filepath.Base(os.Args[0]) == "init" }
+// IsInit reports whether this process is a guest's init: process 1, started as /init.
+func IsInit() bool { return os.Getpid() == 1 && filepath.Base(os.Args[0]) == "init" }
 
 // grace is the time for serve to return after its context ended.
 const grace = 2 * time.Second

@@ -56,7 +56,7 @@ func Agent(t testing.TB, l *lab.Lab, guest string, command, into any) {
 	out, err := l.Must(context.WithoutCancel(t.Context()), `virsh -q qemu-agent-command `+guest+
 		` --timeout 30 "$(cat /share/command.json)"`)
 	if err != nil {
-		saw(l)
+		recordDeath(l)
 		state, _ := l.Must(context.WithoutCancel(t.Context()), "virsh -q qemu-monitor-command "+guest+
 			" --hmp 'info registers -a' | grep -E '^(CPU#|RIP|CR0)'; tail -n 3 /run/lab/"+guest+".console; "+
 			"ps -L -o tid=,stat=,psr=,time=,comm= -p $(cat /run/libvirt/qemu/"+guest+".pid)")

@@ -81,9 +81,9 @@ func Main(m *testing.M) int {
 			code = max(code, 1)
 		}
 	}
-	if code != 0 && mayTryAgain() {
+	if code != 0 && mayRetry() {
 		place.Close() // the other process queues like any
-		code = again()
+		code = retryFailed()
 	}
 	if dir != "" {
 		os.RemoveAll(dir)
@@ -126,7 +126,7 @@ func Host(t testing.TB, opts ...Option) *lab.Lab {
 	}
 	before := l.Retries()
 	t.Cleanup(func() {
-		note(t, l)
+		recordResult(t, l)
 		if n := l.Retries() - before; n > 0 {
 			t.Logf("lab: %d hung boots or guest starts were tried again", n)
 		}

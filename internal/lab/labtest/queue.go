@@ -41,13 +41,12 @@ func takePlace(ctx context.Context, t testing.TB) error {
 	if err != nil {
 		return err
 	}
-	if err := tryLock(door); errors.Is(err, unix.EWOULDBLOCK) {
+	err = tryLock(door)
+	if errors.Is(err, unix.EWOULDBLOCK) {
 		t.Log("waiting for the labs of other test processes")
 		err = wait(ctx, door)
-		if err != nil {
-			return err
-		}
-	} else if err != nil {
+	}
+	if err != nil {
 		return err
 	}
 	defer door.Close()

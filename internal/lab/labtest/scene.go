@@ -91,8 +91,8 @@ func (s *Scene) Put(name, text string) {
 	}
 }
 
-// Took logs how long the test has run.
-func (s *Scene) Took(what string) {
+// LogTime logs how long the test has run.
+func (s *Scene) LogTime(what string) {
 	s.Helper()
 	s.Logf("%5.1f s  %s", time.Since(s.began).Seconds(), what)
 }

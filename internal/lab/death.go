@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// dead prints panics of guests' kernels, and crashes of QEMU.
-const dead = `grep -h -m 1 'Kernel panic' /run/lab/*.console | tr -d '\r'
+// lastWordsScript prints panics of guests' kernels, and crashes of QEMU.
+const lastWordsScript = `grep -h -m 1 'Kernel panic' /run/lab/*.console | tr -d '\r'
 dmesg | grep -m 1 'qemu-system[^ ]*: *segfault'
 true`
 
-// Died returns the last words of what died by itself in this lab, L1's kernel or a guest's; "" if nothing did. Nested
+// Death returns the last words of what died by itself in this lab, L1's kernel or a guest's; "" if nothing did. Nested
 // emulation is not perfect: now and then a kernel dies that would survive on hardware, or waits for a device for ever.
-func (l *Lab) Died(ctx context.Context) string {
+func (l *Lab) Death(ctx context.Context) string {
 	text, err := os.ReadFile(l.LogFile("serial"))
 	if err != nil {
 		return ""
@@ -35,7 +35,7 @@ func (l *Lab) Died(ctx context.Context) string {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	out, err := l.Must(ctx, dead)
+	out, err := l.Must(ctx, lastWordsScript)
 	if err != nil {
 		return ""
 	}
@@ -46,7 +46,7 @@ func (l *Lab) Died(ctx context.Context) string {
 	if err != nil {
 		return ""
 	}
-	return looping(out)
+	return faultLoop(out)
 }
 
 // registers prints the registers of each libvirt guest twice, a second apart.
@@ -59,9 +59,10 @@ for i in 1 2; do
 done
 true`
 
-// looping finds a guest with a CPU that faults on one instruction for ever: the address of the last fault, CR2, equals
-// RIP, and both are the same a second later. The page is present, but the emulated KVM's shadow of it never appears.
-func looping(registers string) string {
+// faultLoop finds a guest with a CPU that faults on one instruction for ever: the address of the last fault, CR2,
+// equals RIP, and both are the same a second later. The page is present, but the emulated KVM's shadow of it never
+// appears.
+func faultLoop(registers string) string {
 	var guest, cpu, at string
 	seen := map[string]bool{}
 	for line := range strings.Lines(registers) {

@@ -26,12 +26,12 @@ func TestLooping(t *testing.T) {
 		another = "guest g2\nCPU#0\nRIP=ffffffff8d50356f\nCR2=00007fd456a13108\n"
 		moved   = "guest g1\nCPU#0\nRIP=ffffffffc0653080\nCR2=ffffffffc0653080\nCPU#1\nRIP=ffffffff8d50356f\nCR2=00007fd456a13108\n"
 	)
-	if got := looping(stuck + another + stuck + another); got != "guest g1, CPU#0, faults on its instruction at "+
+	if got := faultLoop(stuck + another + stuck + another); got != "guest g1, CPU#0, faults on its instruction at "+
 		"ffffffffc0653040 for ever" {
 		t.Errorf("found %q", got)
 	}
 	for _, goesOn := range []string{"", stuck, stuck + another, stuck + another + moved + another, another + another} {
-		if got := looping(goesOn); got != "" {
+		if got := faultLoop(goesOn); got != "" {
 			t.Errorf("%q: found %q, expected nothing", goesOn, got)
 		}
 	}
