@@ -36,7 +36,7 @@ func TestEmptyValuesFitTheirSchemas(t *testing.T) {
 		}
 	}
 	var text bytes.Buffer
-	p, err := plan.Make(&facts.Host{}, goal.Unlimited(), knob.Catalogue())
+	p, err := plan.Make(&facts.Host{}, goal.Unlimited(), knob.Catalogue(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

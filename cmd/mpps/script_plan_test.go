@@ -139,7 +139,7 @@ func madePlan(root string, values []string, last bool) ([]byte, error) {
 	}
 	h := m.Inventory(context.Background())
 	machine.Read(context.Background(), m.Mechanisms(), h, append(addresses, lasting.Addresses()...))
-	p, err := plan.Make(h, g, catalogue)
+	p, err := plan.Make(h, g, catalogue, nil)
 	if err == nil && last {
 		err = lasting.Add(p, h)
 	}

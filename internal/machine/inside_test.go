@@ -111,7 +111,7 @@ func TestUnreachable(t *testing.T) {
 			}
 			agent := &thisMachine{t: t}
 			r := insideValue{m, agent}.Read(t.Context(),
-				setting.In("vm1", setting.Of(setting.Sysctl, "kernel.osrelease")))
+				setting.InGuest("vm1", setting.Of(setting.Sysctl, "kernel.osrelease")))
 			switch {
 			case c.want == nil && r.State != setting.Known:
 				t.Errorf("read as %v (%s)", r, r.Why)
@@ -196,7 +196,7 @@ func TestInsideWrites(t *testing.T) {
 			t.Fatal(err)
 		}
 		l := &insideLook{tree: newInsideTree()}
-		p, err := l.writer(setting.In("vm1", inner), want.value)
+		p, err := l.writer(setting.InGuest("vm1", inner), want.value)
 		if want.argv == nil {
 			if err == nil {
 				t.Errorf("%s: would be written by %q", text, p.Argv)
@@ -228,7 +228,7 @@ func TestInsideWrites(t *testing.T) {
 // TestGuestGoesAwayMidway: a program whose end was not seen is in doubt, unless the guest is gone.
 func TestGuestGoesAwayMidway(t *testing.T) {
 	m := guestFolder(t, statusFile("running", "", connected))
-	a := setting.In("vm1", setting.Of(setting.Sysctl, "kernel.nonesuch"))
+	a := setting.InGuest("vm1", setting.Of(setting.Sysctl, "kernel.nonesuch"))
 	for because, doubt := range map[error]bool{libvirt.ErrAgentHangs: true, libvirt.ErrNotRunning: false} {
 		err := insideValue{m, &thisMachine{t: t, vanish: 4, because: because}}.Write(t.Context(), a, setting.Value("1"))
 		if err == nil || errors.Is(err, setting.ErrInDoubt) != doubt ||
@@ -286,7 +286,7 @@ func TestInsideWritesTogether(t *testing.T) {
 	var all []setting.Assignment
 	for name, value := range map[string]string{"kernel.timer_migration": "0", "kernel.sched_rt_runtime_us": "-1",
 		"vm.stat_interval": "10"} {
-		all = append(all, setting.Assignment{Address: setting.In("vm1", setting.Of(setting.Sysctl, name)),
+		all = append(all, setting.Assignment{Address: setting.InGuest("vm1", setting.Of(setting.Sysctl, name)),
 			To: setting.Value(value)})
 	}
 	before := map[string]string{"/proc/sys/kernel/timer_migration": "1",

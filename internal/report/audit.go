@@ -19,21 +19,21 @@ func Audit(t *Text, r audit.Report, verbose bool) {
 	n := len(r.LeftOut)
 	t.WrapIf(n > 0, "left out: ", "%s not running (%s): --guest NAME judges one", words.Count(n, "guest"),
 		strings.Join(r.LeftOut[:min(n, 8)], ", "))
-	drawFindings(t, r.In(audit.Off))
-	if unknown := r.In(audit.Unknown); len(unknown) > 0 {
+	drawFindings(t, r.InState(audit.Off))
+	if unknown := r.InState(audit.Unknown); len(unknown) > 0 {
 		t.Section("could not be judged")
 		drawUnjudged(t, unknown)
 	}
 	if verbose {
 		t.Section("in order")
-		drawFindings(t, r.In(audit.OK))
+		drawFindings(t, r.InState(audit.OK))
 		t.Section("not applicable")
-		drawFindings(t, r.In(audit.NotApplicable))
+		drawFindings(t, r.InState(audit.NotApplicable))
 	} else if n := r.Counts[audit.OK]; n > 0 {
 		t.Blank()
 		t.Line("%s in order, %d not applicable (-v shows them)", words.Count(n, "value"), r.Counts[audit.NotApplicable])
 	}
-	t.LineIf(len(r.In(audit.Off)) > 0, "'mpps explain ID' says more; 'mpps plan' shows what would be changed")
+	t.LineIf(len(r.InState(audit.Off)) > 0, "'mpps explain ID' says more; 'mpps plan' shows what would be changed")
 }
 
 // drawFindings draws findings, a paragraph for those of one knob that are equally bad: severity, ID, found and wanted;
@@ -54,7 +54,7 @@ func drawFindings(t *Text, all []audit.Finding) {
 		mark := words.Either(off, severity(t, f.Severity), Pad("", 8))
 		t.Wrap(mark+" "+t.In(Bold, f.ID)+"  ",
 			words.Either(alike, valuesText(f), fmt.Sprintf("%d values", len(group))))
-		if alike && brief(f.Found) != words.Or(f.Found) && f.Wanted != "" && !f.Address.Kind.Whole() {
+		if alike && brief(f.Found) != words.Or(f.Found) && f.Wanted != "" && !f.Address.Kind.IsText() {
 			drawInFull(t, under+"found: ", f.Found)
 		}
 		for _, member := range group[:min(len(group), 3)] {

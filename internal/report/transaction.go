@@ -50,12 +50,12 @@ func drawChange(t *Text, c apply.Outcome) {
 	t.Wrap(t.In(Bold, c.ID)+"  ", t.In(Faint, c.Address.String()))
 	switch {
 	case c.State == journal.ChangeAlready, c.State == journal.ChangeLeft:
-		if !c.Address.Kind.Whole() {
+		if !c.Address.Kind.IsText() {
 			t.Value("", "    ", c.From)
 		}
 	default:
 		drawValues(t, "  ", c.Address, c.From, c.To)
-		if c.Found != "" && c.Found != c.To && !c.Address.Kind.Whole() {
+		if c.Found != "" && c.Found != c.To && !c.Address.Kind.IsText() {
 			t.Value("", "    reads back as ", c.Found)
 		}
 	}
@@ -251,14 +251,14 @@ func drawRemainder(t *Text, title string, all []apply.Left) {
 	for _, group := range Group(all, func(l apply.Left) string { return l.ID }) {
 		l, more := group[0], len(group)-1
 		t.Wrap("  "+title+t.In(Bold, l.ID)+"  ", l.Address.String()+
-			words.If(!l.Address.Kind.Whole(), ": %s → %s", brief(l.From), brief(l.To))+
+			words.If(!l.Address.Kind.IsText(), ": %s → %s", brief(l.From), brief(l.To))+
 			words.If(more > 0, ", and %d more", more)+words.If(l.Why != "", "; %s", l.Why))
 	}
 }
 
 // drawValues draws what a value was and is to be: a line each, or of a whole file the lines that differ.
 func drawValues(t *Text, indent string, a setting.Address, from, to string) {
-	if !a.Kind.Whole() {
+	if !a.Kind.IsText() {
 		t.Diff(indent, words.Or(from), words.Or(to))
 		return
 	}

@@ -28,11 +28,11 @@ func views(t *testing.T, h *facts.Host) map[string]func(*Text) {
 	t.Helper()
 	g := goal.Unlimited()
 	g.Consent = []goal.Risk{goal.Security}
-	p, err := plan.Make(h, g, knob.Catalogue())
+	p, err := plan.Make(h, g, knob.Catalogue(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	unsure, err := plan.Make(h, goal.Unlimited(), knob.Catalogue())
+	unsure, err := plan.Make(h, goal.Unlimited(), knob.Catalogue(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

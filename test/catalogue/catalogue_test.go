@@ -153,7 +153,7 @@ func (p proof) check(t *testing.T) {
 	if !p.after.Same(p.was) {
 		t.Errorf("%s: was %s, is %s after the rollback (%s)", c.Address, p.was, p.after, p.after.Why)
 	}
-	if c.Address.Kind.Whole() { // texts of many lines
+	if c.Address.Kind.IsText() { // texts of many lines
 		t.Logf("%s: %s: %s, then %s, then %s", p.round, c.Address, p.was.State, p.is.State, p.after.State)
 		return
 	}

@@ -62,7 +62,7 @@ func byHand(b *box, h *facts.Host, now *survey, changes ...change) *plan.Plan {
 	}
 	host := *h
 	host.Readings = readings
-	p, err := plan.Make(&host, goal.Unlimited(), catalogue)
+	p, err := plan.Make(&host, goal.Unlimited(), catalogue, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -171,7 +171,7 @@ func makePlan(t *testing.T, root string) *plan.Plan {
 	}
 	h := m.Inventory(t.Context())
 	machine.Read(t.Context(), m.Mechanisms(), h, append(addresses, lasting.Addresses()...))
-	p, err := plan.Make(h, goal.Unlimited(), catalogue)
+	p, err := plan.Make(h, goal.Unlimited(), catalogue, nil)
 	if err == nil {
 		err = lasting.Add(p, h)
 	}

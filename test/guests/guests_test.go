@@ -157,7 +157,7 @@ func (s *scene) channels(p *plan.Plan) {
 	s.Helper()
 	s.inside("ethtool -L eth0 combined 1")
 	p.Changes = []plan.Change{{
-		ID: "guest.channels", Address: setting.In(guestName, setting.Of(setting.NICChannels, "eth0", "combined")),
+		ID: "guest.channels", Address: setting.InGuest(guestName, setting.Of(setting.NICChannels, "eth0", "combined")),
 		From: setting.Value("1"), To: setting.Value("2"),
 		Want: setting.Exact("2"), Risk: goal.Blip, Lasts: setting.UntilGuestBoot, Because: "by hand",
 		Severity: knob.High, Title: "by hand", Stage: datapath.Guest,

@@ -79,7 +79,7 @@ func planOne(one, file string) error {
 		Want: func(*knob.View, setting.Address) knob.Advice {
 			return knob.Wants(setting.Exact(value), "the test wants it")
 		},
-	}})
+	}}, nil)
 	if err != nil {
 		return err
 	}

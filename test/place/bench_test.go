@@ -35,7 +35,7 @@ func BenchmarkPlacement(b *testing.B) {
 	s.MPPS(0, "--quiet", "snapshot", "-o", "/share/host.json")
 	h := s.readHost("host.json")
 	var text bytes.Buffer
-	if err := plan.Encode(&text, plan.Of(h, all.Goal, changes)); err != nil {
+	if err := plan.Encode(&text, plan.OfChanges(h, all.Goal, changes)); err != nil {
 		b.Fatal(err)
 	}
 	s.Put("placement.json", text.String())

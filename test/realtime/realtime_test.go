@@ -226,7 +226,7 @@ func (s *scene) read(file string) *plan.Plan {
 func (s *scene) standing(p *plan.Plan, later []apply.Outcome, gone []setting.Address) []plan.Change {
 	var all []plan.Change
 	for _, c := range later {
-		if c.Found != "" && !c.Address.Kind.Whole() {
+		if c.Found != "" && !c.Address.Kind.IsText() {
 			all = append(all, plan.Change{ID: c.ID, Address: c.Address, Want: setting.Exact(c.Found)})
 		}
 	}

@@ -29,7 +29,7 @@ func (s *scene) apply(code int, changes ...plan.Change) (tx, said string) {
 		c.To = c.Want.Target()
 	}
 	var text strings.Builder
-	if err := plan.Encode(&text, plan.Of(&h, goal.Goal{}, changes)); err != nil {
+	if err := plan.Encode(&text, plan.OfChanges(&h, goal.Goal{}, changes)); err != nil {
 		s.Fatal(err)
 	}
 	s.Put("plan.json", text.String())

@@ -1,5 +1,5 @@
-// Package audit judges a host's facts against a goal: for every value of which the catalogue speaks, whether it is as
-// the goal needs it. It is pure and never touches the machine.
+// Package audit judges a host's facts against a goal: for every value in the catalogue, whether it is as the goal needs
+// it. It is pure and never touches the machine.
 package audit
 
 import (
@@ -16,10 +16,10 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// State is what the audit says of one value.
+// State is the result of judging one value.
 type State string
 
-// The states. Unknown is no verdict: neither good nor bad.
+// The states. Unknown is not a verdict.
 const (
 	OK            State = "ok"
 	Off           State = "off"
@@ -27,7 +27,7 @@ const (
 	NotApplicable State = "not-applicable"
 )
 
-// States lists the states in the order in which findings are shown.
+// States lists the states in display order.
 func States() []State { return []State{Off, Unknown, OK, NotApplicable} }
 
 // Finding is the audit of one value.
@@ -46,8 +46,8 @@ type Finding struct {
 	Needs    setting.Needs   `json:"needs,omitzero"`
 	Warning  string          `json:"warning,omitempty"`
 	Rules    []string        `json:"rules,omitempty"`
-	Blocked  string          `json:"blocked,omitempty"` // why it cannot be changed although it is off
-	Site     string          `json:"site,omitempty"`    // reason of the site file, which decided in the knob's place
+	Blocked  string          `json:"blocked,omitempty"` // why mpps does not change it although it is off
+	Site     string          `json:"site,omitempty"`    // reason from the site file, if that overrides the knob
 
 	Reading setting.Reading `json:"reading"`
 	Want    *setting.Want   `json:"want,omitempty"`
@@ -60,17 +60,17 @@ type Report struct {
 	Verdict  string            `json:"verdict"` // one sentence
 	Goal     goal.Goal         `json:"goal"`
 	Counts   map[State]int     `json:"counts"`
-	LeftOut  []string          `json:"left_out"` // guests that do not run and were not named
+	LeftOut  []string          `json:"left_out"` // guests that do not run and that the goal does not name
 	Findings []Finding         `json:"findings"`
 	Place    *placement.Result `json:"placement,omitempty"`
-	// the profile of TuneD that is in force: whose values some of these are
+	// the active TuneD profile, which set some of these values
 	Tuned *facts.Tuned `json:"tuned,omitempty"`
 }
 
-// Adjust may replace a knob's advice before it is judged, for a site's own wishes. Nil changes nothing.
+// Adjust may replace a knob's advice before it is judged: so a site file overrides the catalogue. Nil changes nothing.
 type Adjust func(id string, a setting.Address, advice knob.Advice) knob.Advice
 
-// Run audits a host for a goal, the worst findings first. The same facts and goal give the same report.
+// Run audits a host for a goal, worst findings first. The same facts and goal give the same report.
 func Run(h *facts.Host, g goal.Goal, catalogue []*knob.Knob) Report {
 	return RunWith(h, g, catalogue, nil)
 }
@@ -91,7 +91,7 @@ func RunWith(h *facts.Host, g goal.Goal, catalogue []*knob.Knob, adjust Adjust) 
 		speaks := k.AppliesTo(view.Tier)
 		seen := make(map[setting.Address]bool, len(where[i]))
 		for _, a := range where[i] {
-			if seen[a] { // two devices of one name, in a file that somebody made up
+			if seen[a] { // two devices of one name, in an invented snapshot
 				continue
 			}
 			seen[a] = true
@@ -108,11 +108,8 @@ func RunWith(h *facts.Host, g goal.Goal, catalogue []*knob.Knob, adjust Adjust) 
 		}
 	}
 	slices.SortStableFunc(r.Findings, func(a, b Finding) int {
-		return cmp.Or(
-			cmp.Compare(slices.Index(States(), a.State), slices.Index(States(), b.State)),
-			cmp.Compare(b.Severity, a.Severity),
-			cmp.Compare(order[a.ID], order[b.ID]),
-		)
+		return cmp.Or(cmp.Compare(slices.Index(States(), a.State), slices.Index(States(), b.State)),
+			cmp.Compare(b.Severity, a.Severity), cmp.Compare(order[a.ID], order[b.ID]))
 	})
 	if view.Tier != goal.Default {
 		r.Place = view.Placement()
@@ -125,7 +122,7 @@ func RunWith(h *facts.Host, g goal.Goal, catalogue []*knob.Knob, adjust Adjust) 
 	return r
 }
 
-// judge makes a finding of a knob's advice and what was found.
+// judge returns the finding that follows from a knob's advice and the reading.
 func judge(k *knob.Knob, a setting.Address, advice knob.Advice, found setting.Reading, tier goal.Tier,
 	g goal.Goal) Finding {
 	if advice.Found != nil {
@@ -136,7 +133,7 @@ func judge(k *knob.Knob, a setting.Address, advice knob.Advice, found setting.Re
 		Reading: found, Found: found.String(), Severity: knob.Info,
 		Why: advice.Because, Warning: advice.Warning, Site: advice.Site,
 	}
-	if a.Kind.Whole() && found.State == setting.Known { // the text itself stays in Reading
+	if a.Kind.IsText() && found.State == setting.Known { // the text itself stays in Reading
 		f.Found = fmt.Sprintf("%d lines", strings.Count(found.Value, "\n")+1)
 	}
 	if advice.Risk != "" {
@@ -150,7 +147,7 @@ func judge(k *knob.Knob, a setting.Address, advice knob.Advice, found setting.Re
 		f.State, f.Why = Unknown, advice.Unsure
 		return f
 	case advice.Want == nil && advice.Because == "":
-		f.State, f.Why = NotApplicable, silence(k, tier)
+		f.State, f.Why = NotApplicable, noOpinion(k, tier)
 		return f
 	}
 
@@ -166,7 +163,7 @@ func judge(k *knob.Knob, a setting.Address, advice knob.Advice, found setting.Re
 		return f
 	}
 	want, err := advice.Want.Canonical(a)
-	if err != nil { // a knob's own mistake: said, never acted upon
+	if err != nil { // a bug in the knob: reported, never acted upon
 		f.State, f.Why = Unknown, "the catalogue wants what cannot be: "+err.Error()
 		return f
 	}
@@ -204,8 +201,8 @@ func judge(k *knob.Knob, a setting.Address, advice knob.Advice, found setting.Re
 	return f
 }
 
-// silence is why a knob has no opinion in a tier.
-func silence(k *knob.Knob, tier goal.Tier) string {
+// noOpinion says why a knob has no opinion in a tier.
+func noOpinion(k *knob.Knob, tier goal.Tier) string {
 	switch {
 	case tier == goal.Default:
 		return "the target needs no tuning"
@@ -215,7 +212,7 @@ func silence(k *knob.Knob, tier goal.Tier) string {
 	return fmt.Sprintf("no opinion for a target of tier %s", tier)
 }
 
-// stageOf are the stages without whose knobs a tier is hardly judged.
+// stageOf maps a tier to the stage that is mostly about it.
 var stageOf = map[goal.Tier]datapath.Stage{goal.Passthrough: datapath.SRIOV, goal.Realtime: datapath.Realtime}
 
 func verdict(r Report, catalogue []*knob.Knob, guests bool) string {
@@ -226,12 +223,12 @@ func verdict(r Report, catalogue []*knob.Knob, guests bool) string {
 		}
 		return "nothing needs tuning: " + r.Why
 	}
-	held, odd, worst := 0, 0, knob.Info
+	limiting, odd, worst := 0, 0, knob.Info
 	for _, f := range r.Findings {
 		switch {
 		case f.State != Off:
 		case f.Severity > knob.Info:
-			held++
+			limiting++
 			worst = max(worst, f.Severity)
 		default:
 			odd++
@@ -239,8 +236,8 @@ func verdict(r Report, catalogue []*knob.Knob, guests bool) string {
 	}
 	var text string
 	switch {
-	case held > 0:
-		text = fmt.Sprintf("%d of %d settings limit the target (worst: %s)", held, held+r.Counts[OK], worst)
+	case limiting > 0:
+		text = fmt.Sprintf("%d of %d settings limit the target (worst: %s)", limiting, limiting+r.Counts[OK], worst)
 		switch {
 		case odd == 1:
 			text += "; 1 more differs harmlessly"
@@ -269,7 +266,7 @@ func verdict(r Report, catalogue []*knob.Knob, guests bool) string {
 	return text
 }
 
-// leftOut are the guests that a goal for every guest passes over because they do not run.
+// leftOut returns the guests that a goal for every guest passes over because they do not run.
 func leftOut(h *facts.Host, g goal.Goal) []string {
 	names := []string{}
 	for _, guest := range h.Guests {
@@ -280,7 +277,7 @@ func leftOut(h *facts.Host, g goal.Goal) []string {
 	return names
 }
 
-// AtLeast are the findings that are off with the given severity or more.
+// AtLeast returns the findings that are off with at least a severity.
 func (r Report) AtLeast(s knob.Severity) []Finding {
 	var all []Finding
 	for _, f := range r.Findings {
@@ -291,8 +288,8 @@ func (r Report) AtLeast(s knob.Severity) []Finding {
 	return all
 }
 
-// In are the findings in one state.
-func (r Report) In(s State) []Finding {
+// InState returns the findings in one state.
+func (r Report) InState(s State) []Finding {
 	var all []Finding
 	for _, f := range r.Findings {
 		if f.State == s {

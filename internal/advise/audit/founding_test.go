@@ -83,7 +83,7 @@ func founding(t *testing.T) *facts.Host {
 func TestFounding(t *testing.T) {
 	r := Run(founding(t), goal.Unlimited(), knob.Catalogue())
 	odd := map[string]bool{}
-	for _, f := range r.In(Off) {
+	for _, f := range r.InState(Off) {
 		if f.Severity > knob.Info {
 			t.Errorf("%s at %s: %s, wanted %s (%s): %s", f.ID, f.Address, f.Found, f.Wanted, f.Severity, f.Why)
 		}
@@ -98,7 +98,7 @@ func TestFounding(t *testing.T) {
 		t.Errorf("odd is also %v", odd)
 	}
 	good := map[string]int{}
-	for _, f := range r.In(OK) {
+	for _, f := range r.InState(OK) {
 		good[f.ID]++
 	}
 	for id, n := range map[string]int{"domain.vcpupin": 9, "domain.emulatorpin": 1, "domain.nic_model": 3,

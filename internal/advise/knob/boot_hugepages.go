@@ -86,7 +86,7 @@ func (v *View) spreadProblem(need map[int]int) string {
 	for _, n := range v.Topology.Nodes {
 		if n.Memory > 0 && uint64(most)*giant+nodeReserve > n.Memory {
 			return fmt.Sprintf("kernels before 5.16 spread pages evenly over all nodes, and node %d has %.1f GiB: %s "+
-				"of 1 GiB and 2 GiB for the host do not fit", n.ID, gib(n.Memory), count(most, "page"))
+				"of 1 GiB and 2 GiB for the host do not fit", n.ID, gib(n.Memory), Count(most, "page"))
 		}
 	}
 	return ""
@@ -96,7 +96,7 @@ func (v *View) pagesWords(need map[int]int) string {
 	var parts []string
 	for _, n := range v.Topology.Nodes {
 		if need[n.ID] > 0 {
-			parts = append(parts, fmt.Sprintf("%s on node %d", count(need[n.ID], "page"), n.ID))
+			parts = append(parts, fmt.Sprintf("%s on node %d", Count(need[n.ID], "page"), n.ID))
 		}
 	}
 	return strings.Join(parts, ", ")

@@ -187,7 +187,7 @@ var bootLint = &Knob{
 			return fact(strings.Join(words, "; "), exact("arguments that the kernel knows",
 				"the kernel ignores what it does not know, silently").At(Medium))
 		}
-		found := count(len(line), "argument")
+		found := Count(len(line), "argument")
 		because := "every argument is known"
 		if len(passed) > 0 {
 			words := make([]string, len(passed))

@@ -120,7 +120,7 @@ var bootMitigations = &Knob{
 				costWords(names))
 		}
 		advice := v.atBoot(a, want,
-			fmt.Sprintf("%s mitigated on this processor: %s", count(len(names), "bug"), costWords(names)))
+			fmt.Sprintf("%s mitigated on this processor: %s", Count(len(names), "bug"), costWords(names)))
 		advice.Warning = "never where guests of others run: any guest could read the host's memory"
 		if owner.Value == "own" {
 			advice.Warning = "all guests are the operator's own: " + v.attestationWords(owner)

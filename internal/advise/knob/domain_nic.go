@@ -129,7 +129,7 @@ var domainQueues = &Knob{
 		}
 		switch {
 		case i.Queues >= least && i.Queues <= most:
-			return Fine(fmt.Sprintf("%s for %d vCPUs: worth trying are %s", count(i.Queues, "queue"), g.VCPUs,
+			return Fine(fmt.Sprintf("%s for %d vCPUs: worth trying are %s", Count(i.Queues, "queue"), g.VCPUs,
 				span(least, most)))
 		case i.Queues > most:
 			return exact(fmt.Sprint(write), fmt.Sprintf("more queues than vCPUs (%d) stay unused and cost threads",
@@ -137,7 +137,7 @@ var domainQueues = &Knob{
 		}
 		return exact(fmt.Sprint(write),
 			fmt.Sprintf("%s: one vhost thread and one vCPU do all the work of a queue; worth trying with %d vCPUs "+
-				"are %s", count(i.Queues, "queue"), g.VCPUs, span(least, most))).At(High).byDefault("1").restart(g.Name)
+				"are %s", Count(i.Queues, "queue"), g.VCPUs, span(least, most))).At(High).byDefault("1").restart(g.Name)
 	}),
 }
 

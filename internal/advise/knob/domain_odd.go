@@ -27,15 +27,15 @@ var domainVNUMA = &Knob{
 		for _, cell := range cells {
 			room += len(cell)
 		}
-		found := fmt.Sprintf("%s, %s", count(len(cells), "cell"), count(room, "vCPU"))
+		found := fmt.Sprintf("%s, %s", Count(len(cells), "cell"), Count(room, "vCPU"))
 		nodes := v.nodesOf(pinnedCPUs(g))
 		advice := Fine("its cells fit")
 		switch {
 		case len(nodes) > 1 && len(cells) < len(nodes):
-			advice = exact(count(len(nodes), "cell"), fmt.Sprintf("its vCPUs run on nodes %s, and the guest does not "+
+			advice = exact(Count(len(nodes), "cell"), fmt.Sprintf("its vCPUs run on nodes %s, and the guest does not "+
 				"know which memory is near", nodes)).At(Medium)
 		case room > 2*g.VCPUs && room > g.VCPUs+8:
-			advice = exact(fmt.Sprintf("room for %s", count(g.VCPUs, "vCPU")), fmt.Sprintf("its cells span %d vCPUs, "+
+			advice = exact(fmt.Sprintf("room for %s", Count(g.VCPUs, "vCPU")), fmt.Sprintf("its cells span %d vCPUs, "+
 				"of which it uses %d: its kernel prepares for all of them; odd, not wrong", room, g.VCPUs)).At(Info)
 		}
 		return fact(found, advice)

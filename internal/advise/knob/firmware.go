@@ -68,11 +68,11 @@ var firmwareNUMA = firmware(Knob{
 			return Skips("Intel's sockets are one node each")
 		case nodes%packages != 0 && packages%nodes != 0:
 			return Unsure(fmt.Sprintf("%s for %s: the numbers do not fit, perhaps because not all CPUs are shown here",
-				count(nodes, "node"), count(packages, "socket")))
+				Count(nodes, "node"), Count(packages, "socket")))
 		}
 		l3, each := v.Topology.Counts.L3Caches/packages, nodes/packages
-		found := fmt.Sprintf("%s for %s, %s in each; distances %s", count(nodes, "node"), count(packages, "socket"),
-			count(l3, "L3 cache"), v.distances())
+		found := fmt.Sprintf("%s for %s, %s in each; distances %s", Count(nodes, "node"), Count(packages, "socket"),
+			Count(l3, "L3 cache"), v.distances())
 		switch {
 		case nodes < packages:
 			return fact(found, exact("4 nodes a socket",
@@ -117,7 +117,7 @@ var firmwareEnergy = firmware(Knob{
 func tally(values map[string]int) string {
 	var parts []string
 	for value, cpus := range values {
-		parts = append(parts, fmt.Sprintf("%s on %s", value, count(cpus, "CPU")))
+		parts = append(parts, fmt.Sprintf("%s on %s", value, Count(cpus, "CPU")))
 	}
 	slices.Sort(parts)
 	return strings.Join(parts, ", ")
@@ -152,7 +152,7 @@ func tableWords(f facts.Firmware) string {
 	if len(parts) == 0 {
 		parts = []string{"no IOMMU table"}
 	}
-	return strings.Join(append(parts, count(f.Groups, "IOMMU group")), ", ")
+	return strings.Join(append(parts, Count(f.Groups, "IOMMU group")), ", ")
 }
 
 var firmwareSRIOV = firmware(Knob{
@@ -223,7 +223,7 @@ func clusterOnDie(k *Knob) *Knob {
 		case cpuVendor(v.Host) != "intel":
 			return Skips("a matter of Intel's processors")
 		}
-		found := count(c.NUMANodes, "node") + " for " + count(c.Packages, "socket")
+		found := Count(c.NUMANodes, "node") + " for " + Count(c.Packages, "socket")
 		if c.NUMANodes%c.Packages != 0 {
 			return Unsure(found + ": the numbers do not fit, and which sockets are split cannot be cpus")
 		}

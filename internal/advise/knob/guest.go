@@ -66,10 +66,10 @@ var guestMitigations = &Knob{
 		}
 		slices.Sort(costly)
 		if len(costly) > 0 {
-			return fact(count(on, "mitigation"), exact("none that costs each packet",
+			return fact(Count(on, "mitigation"), exact("none that costs each packet",
 				strings.Join(costly, "; ")+": each system call and indirect call pays").At(Info))
 		}
-		return fact(count(on, "mitigation"), Fine("none of those that cost each packet"))
+		return fact(Count(on, "mitigation"), Fine("none of those that cost each packet"))
 	},
 }
 
@@ -180,7 +180,7 @@ func ofHost(k *Knob, id, title string) *Knob {
 			func(g *facts.Guest) []setting.Address {
 				var all []setting.Address
 				for _, inner := range k.Where(seenInside(g)) {
-					if a := setting.In(g.Name, inner); settable(a) {
+					if a := setting.InGuest(g.Name, inner); settable(a) {
 						all = append(all, a)
 					}
 				}
@@ -221,7 +221,7 @@ var guestKSM = &Knob{
 		in := seenInside(g)
 		return in != nil && in.Housekeeping != nil && in.Housekeeping.KSM != nil
 	}, func(g *facts.Guest) []setting.Address {
-		return []setting.Address{setting.In(g.Name, setting.Of(setting.Sysfs, "kernel/mm/ksm/run"))}
+		return []setting.Address{setting.InGuest(g.Name, setting.Of(setting.Sysfs, "kernel/mm/ksm/run"))}
 	}),
 	Want: func(v *View, a setting.Address) Advice {
 		if _, advice, ok := v.insideOf(a, "whether it merges pages"); !ok {

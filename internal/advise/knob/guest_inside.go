@@ -55,7 +55,7 @@ func insideNICs(what string, at func(n *facts.NIC) []setting.Address) func(*fact
 				for i := range in.NICs {
 					if in.NICs[i].Driver == "virtio_net" {
 						for _, a := range at(&in.NICs[i]) {
-							of = append(of, setting.In(g.Name, a))
+							of = append(of, setting.InGuest(g.Name, a))
 						}
 					}
 				}

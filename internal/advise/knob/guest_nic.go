@@ -36,7 +36,7 @@ var guestChannels = &Knob{
 		has := fmt.Sprintf("%d of %d", n.Channels.Combined, n.Channels.MaxCombined)
 		if n.Channels.Combined < want {
 			return factOnly(a, has, exact(fmt.Sprint(want),
-				fmt.Sprintf("%s that the host offers are not used", count(want-n.Channels.Combined, "queue"))).At(High))
+				fmt.Sprintf("%s that the host offers are not used", Count(want-n.Channels.Combined, "queue"))).At(High))
 		}
 		return factOnly(a, has, Fine("every queue that a vCPU can use is enabled"))
 	},
@@ -165,10 +165,10 @@ var guestXPS = &Knob{
 			return factOnly(a, "not set", Wants(each("a queue for each vCPU"),
 				"without XPS the flow's hash picks the queue: flows of different vCPUs meet in one").At(Low))
 		case len(idle) > 0 && n.TxQueues <= len(in.Topology.Online):
-			return factOnly(a, count(len(idle), "queue")+" left out",
+			return factOnly(a, Count(len(idle), "queue")+" left out",
 				Wants(each("a vCPU for each queue"), "queues "+strings.Join(idle, ", ")+" are never chosen").At(Medium))
 		case len(without) > 0:
-			return factOnly(a, count(len(without), "vCPU")+" left out", Wants(each("a queue for each vCPU"),
+			return factOnly(a, Count(len(without), "vCPU")+" left out", Wants(each("a queue for each vCPU"),
 				fmt.Sprintf("vCPUs %s have no queue of their own: the flow's hash picks one", without)).At(Low))
 		}
 		return factOnly(a, "every queue", Fine("every queue has a vCPU, and every vCPU a queue"))
@@ -205,8 +205,8 @@ var guestIRQBalance = &Knob{
 		case queues == 1 || len(in.Topology.Online) < 2:
 			return Skips("one queue, or one vCPU")
 		case len(taken) > 1:
-			return factOnly(a, count(len(taken), "vCPU"),
-				Fine(fmt.Sprintf("%d queues on %s", queues, count(len(taken), "vCPU"))))
+			return factOnly(a, Count(len(taken), "vCPU"),
+				Fine(fmt.Sprintf("%d queues on %s", queues, Count(len(taken), "vCPU"))))
 		}
 		advice = exact("a vCPU for each queue",
 			fmt.Sprintf("one vCPU takes the interrupts of all %d queues", queues)).At(Medium)

@@ -40,7 +40,7 @@ var netfilterBridge = &Knob{
 		rules := v.rulesFor(tool)
 		if v.Tier == goal.Standard && len(rules) > 0 {
 			return Fine(fmt.Sprintf("%s may belong to the guests' security, and the target does not need them gone",
-				count(len(rules), "rule")))
+				Count(len(rules), "rule")))
 		}
 		if len(rules) == 0 {
 			advice := exact("0", "bridged frames are taken through the host's hooks, where no rule waits for them: "+
@@ -49,13 +49,14 @@ var netfilterBridge = &Knob{
 			return advice
 		}
 		advice := exact("0", fmt.Sprintf("bridged frames are taken through the host's hooks and %s of %s",
-			count(len(rules), "rule"), tool)).At(High)
+			Count(len(rules), "rule"), tool)).At(High)
 		advice.Rules = rules
 		return advice.warn("these rules stop matching bridged frames")
 	},
 }
 
-func count(n int, what string) string {
+// Count returns a number with its noun: "1 CPU", "3 CPUs".
+func Count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
@@ -83,7 +84,7 @@ var netfilterNFLOGSkip = &Knob{
 			return Skips("no NFLOG rule in raw PREROUTING")
 		}
 		advice := exact("present", fmt.Sprintf("every packet runs through %s for accounting",
-			count(len(accounting), "NFLOG rule"))).At(Medium).warn("the accounting of these rules stops counting")
+			Count(len(accounting), "NFLOG rule"))).At(Medium).warn("the accounting of these rules stops counting")
 		advice.Risk = goal.None
 		if len(others) > 0 {
 			advice.Risk, advice.Rules = goal.Security, others
@@ -123,10 +124,10 @@ var netfilterBypass = &Knob{
 		}
 		if !slices.Contains(v.Goal.Consent, goal.Security) || !slices.Contains(v.Goal.Consent, goal.Connectivity) {
 			return Fine(fmt.Sprintf("%s stand; only on a host that does nothing but measure they can be taken "+
-				"away, with --consent security,connectivity", count(rules.Rules, "rule")))
+				"away, with --consent security,connectivity", Count(rules.Rules, "rule")))
 		}
 		advice := Wants(setting.NotThere(), fmt.Sprintf("%s of %s are in the way of packets, and the user consents "+
-			"to a host without any", count(rules.Rules, "rule"), a.Path)).At(Low)
+			"to a host without any", Count(rules.Rules, "rule"), a.Path)).At(Low)
 		advice.Rules = rules.Lines
 		return advice.warn("the host is open, and guests behind NAT have no network, until the rollback")
 	},

@@ -82,7 +82,7 @@ func bridgedRules(h *facts.Host, tool string) []string {
 		}
 		if set.Rules > 0 && len(set.Lines) == 0 {
 			listed = append(listed,
-				fmt.Sprintf("unknown: %s of %s, whose text was not recorded", count(set.Rules, "rule"), set.Tool))
+				fmt.Sprintf("unknown: %s of %s, whose text was not recorded", Count(set.Rules, "rule"), set.Tool))
 		}
 		if set.Cut {
 			listed = append(listed,

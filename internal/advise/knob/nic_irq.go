@@ -30,7 +30,7 @@ var nicChannels = &Knob{
 		}
 		want := min(len(serving.CPUs), most)
 		return onNIC(n, Wants(setting.Least(int64(want)), fmt.Sprintf("%s may serve it (%s); the driver has at most %s",
-			count(len(serving.CPUs), "CPU"), serving.Why, count(most, "queue"))))
+			Count(len(serving.CPUs), "CPU"), serving.Why, Count(most, "queue"))))
 	}),
 }
 

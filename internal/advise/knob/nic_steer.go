@@ -131,10 +131,10 @@ var nicRPS = &Knob{
 		serving := v.Placement().NIC(n.Name)
 		if serving != nil && n.RxQueues < len(serving.CPUs) {
 			return Fine(fmt.Sprintf("%s, %s that may serve them: steering in software can pay, measuring decides",
-				count(n.RxQueues, "queue"), count(len(serving.CPUs), "CPU")))
+				Count(n.RxQueues, "queue"), Count(len(serving.CPUs), "CPU")))
 		}
 		return exact("", fmt.Sprintf("the NIC spreads over %s itself: handing packets on to other CPUs is a detour",
-			count(n.RxQueues, "queue"))).At(Medium)
+			Count(n.RxQueues, "queue"))).At(Medium)
 	},
 }
 

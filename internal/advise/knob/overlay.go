@@ -42,7 +42,7 @@ var overlayQueues = &Knob{
 				need = max(need, n.TxQueues)
 			}
 		}
-		has := count(t.TxQueues, "transmit queue")
+		has := Count(t.TxQueues, "transmit queue")
 		switch {
 		case t.Lockless:
 			return fact(has+", lockless", Fine("it transmits without a lock"))
@@ -55,7 +55,7 @@ var overlayQueues = &Knob{
 			return Unsure("which NIC it sends through depends on the route to the other end: " +
 				"compare its " + has + " with that NIC's")
 		}
-		return fact(has+", with a lock", exact(fmt.Sprintf("%s, or none locked", count(max(2, need), "transmit "+
+		return fact(has+", with a lock", exact(fmt.Sprintf("%s, or none locked", Count(max(2, need), "transmit "+
 			"queue")), fmt.Sprintf("all CPUs that send through %s take turns at the lock of %s", t.Name, has)).At(High))
 	},
 }

@@ -32,8 +32,8 @@ var placementOvercommit = &Knob{
 			if room <= 0 || len(v.Topology.Online) == 0 {
 				return Unsure("the number of CPUs is not known")
 			}
-			found, wanted, over = count(vcpus, "vCPU"), fmt.Sprintf("at most %s of %d CPUs (%s kept for the host)",
-				count(room, "vCPU"), len(v.Topology.Online), v.Placement().Housekeeping), vcpus > room
+			found, wanted, over = Count(vcpus, "vCPU"), fmt.Sprintf("at most %s of %d CPUs (%s kept for the host)",
+				Count(room, "vCPU"), len(v.Topology.Online), v.Placement().Housekeeping), vcpus > room
 		} else {
 			total := uint64(0)
 			for _, n := range v.Topology.Nodes {
@@ -46,9 +46,9 @@ var placementOvercommit = &Knob{
 			found, wanted, over = fmt.Sprintf("%.1f GiB", gib(memory)), fmt.Sprintf("at most %.1f of %.1f GiB",
 				gib(room), gib(total)), memory > room
 		}
-		advice := Fine(fmt.Sprintf("%s: %s", count(guests, "guest"), wanted))
+		advice := Fine(fmt.Sprintf("%s: %s", Count(guests, "guest"), wanted))
 		if over {
-			because := fmt.Sprintf("%s together have more than the host can give at once", count(guests, "guest"))
+			because := fmt.Sprintf("%s together have more than the host can give at once", Count(guests, "guest"))
 			if refused := v.Placement().Refused; len(refused) > 0 && a.Rest() == "vcpus" {
 				because += fmt.Sprintf("; no place for %s: %s", refused[0].Guest, refused[0].Shortage)
 			}
@@ -91,7 +91,7 @@ var placementSiblings = &Knob{
 				exact("a core for each vCPU", "vCPUs on the threads of one core slow each other down").At(High))
 		}
 		if loose > 0 {
-			return Unsure(fmt.Sprintf("%s not pinned to one CPU: they can meet on a core", count(loose, "vCPU")))
+			return Unsure(fmt.Sprintf("%s not pinned to one CPU: they can meet on a core", Count(loose, "vCPU")))
 		}
 		return fact("a core for each vCPU", Fine("no core has two vCPUs"))
 	}),
@@ -165,8 +165,8 @@ var placementReserve = &Knob{
 			case loose > 0:
 				return Unsure(fmt.Sprintf("%s not pinned: vCPUs run on any CPU of the node", guestsAre(loose)))
 			}
-			found := count(left, "CPU") + " without a vCPU"
-			advice := Fine(fmt.Sprintf("%s of %d without a vCPU", count(left, "CPU"), len(online)))
+			found := Count(left, "CPU") + " without a vCPU"
+			advice := Fine(fmt.Sprintf("%s of %d without a vCPU", Count(left, "CPU"), len(online)))
 			if left < reservedCPUs {
 				advice = exact("1 CPU or 2 for the host", "every CPU of the node is a vCPU's: the node's kswapd, "+
 					"kernel threads and interrupts run in the guests' time").At(High)

@@ -42,7 +42,7 @@ func (v *View) pfWithVFs(a setting.Address) (*facts.NIC, []facts.VF, Advice, boo
 	all := v.vfsOf(n.Name)
 	if len(all) == 0 {
 		return nil, nil, Unsure(fmt.Sprintf("%s has %s, but none of them could be seen", n.Name,
-			count(n.SRIOV.Enabled, "virtual function"))), false
+			Count(n.SRIOV.Enabled, "virtual function"))), false
 	}
 	return n, all, Advice{}, true
 }

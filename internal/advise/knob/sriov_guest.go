@@ -45,7 +45,7 @@ var sriovAttach = &Knob{
 			}
 		}
 		bare = max(0, bare-byInterface)
-		has := fmt.Sprintf("%s by interface, %d by hostdev", count(byInterface, "function"), bare)
+		has := fmt.Sprintf("%s by interface, %d by hostdev", Count(byInterface, "function"), bare)
 		switch {
 		case len(g.Hostdevs) > maxHostdevs:
 			return fact(has, exact(fmt.Sprintf("at most %d", maxHostdevs),
@@ -61,7 +61,7 @@ var sriovAttach = &Knob{
 // judgeUnattached judges a guest without a VF. If other guests have VFs and the goal names no guest, it may not need
 // one: management guests do not.
 func (v *View) judgeUnattached(g *facts.Guest) Advice {
-	found := "no function; " + count(len(g.Interfaces), "other interface")
+	found := "no function; " + Count(len(g.Interfaces), "other interface")
 	if v.Goal.Guest == "" && slices.ContainsFunc(v.Guests,
 		func(other facts.Guest) bool { return passthrough(&other) }) {
 		return fact(found, Fine("other guests have functions: name this one with --guest if the target is its"))
@@ -104,7 +104,7 @@ var sriovGuest = &Knob{
 		queues := ""
 		for _, f := range v.VFs {
 			if pf := v.nics[f.PF]; pf != nil && slices.Contains(g.Hostdevs, f.PCI) && facts.VFQueues(pf.Driver) > 0 {
-				queues = fmt.Sprintf(" (%s has %s)", pf.Driver, count(facts.VFQueues(pf.Driver), "queue")+" a function")
+				queues = fmt.Sprintf(" (%s has %s)", pf.Driver, Count(facts.VFQueues(pf.Driver), "queue")+" a function")
 			}
 		}
 		return Unsure("which vCPUs serve its functions" + queues + " is seen in the guest: run 'mpps audit' there, " +
@@ -175,7 +175,7 @@ func (v *View) judgeIRQs(n *facts.NIC) Advice {
 		return fact("1 CPU", exact("a CPU for each queue",
 			fmt.Sprintf("one CPU serves all %d queues, and irqbalance does not run", queues)).At(Medium))
 	}
-	return fact(count(len(on), "CPU"), Fine(fmt.Sprintf("%d queues on %s", queues, count(len(on), "CPU"))))
+	return fact(Count(len(on), "CPU"), Fine(fmt.Sprintf("%d queues on %s", queues, Count(len(on), "CPU"))))
 }
 
 // runs reports whether a service is running.
@@ -226,6 +226,6 @@ var sriovMigrate = &Knob{
 		}
 		return fact("not migratable live",
 			exact("a teaming pair, or detach before", fmt.Sprintf("%s cannot be moved: detach, migrate, attach "+
-				"('mpps sriov migrate-plan')", count(len(g.Hostdevs), "passed-through function"))).At(Info))
+				"('mpps sriov migrate-plan')", Count(len(g.Hostdevs), "passed-through function"))).At(Info))
 	}),
 }

@@ -123,13 +123,13 @@ var vhostBudget = &Knob{
 			return Unsure(fmt.Sprintf("%s not pinned: vCPUs run on any CPU, and no CPU is vhost's alone",
 				guestsAre(loose)))
 		}
-		found := fmt.Sprintf("%s on %s", count(threads, "thread"), count(room, "CPU")+" without a vCPU")
-		advice := Fine(fmt.Sprintf("%s for %s of vhost", count(room, "CPU")+" without a vCPU",
-			count(threads, "thread")))
+		found := fmt.Sprintf("%s on %s", Count(threads, "thread"), Count(room, "CPU")+" without a vCPU")
+		advice := Fine(fmt.Sprintf("%s for %s of vhost", Count(room, "CPU")+" without a vCPU",
+			Count(threads, "thread")))
 		if threads > room {
-			advice = exact(fmt.Sprintf("at most %s", count(room, "thread")),
+			advice = exact(fmt.Sprintf("at most %s", Count(room, "thread")),
 				fmt.Sprintf("%s of vhost share %s: fewer queues where they carry little, or fewer vCPUs",
-					count(threads, "thread"), count(room, "CPU"))).At(Medium)
+					Count(threads, "thread"), Count(room, "CPU"))).At(Medium)
 		}
 		return fact(found, advice)
 	},

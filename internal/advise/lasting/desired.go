@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"mpps/internal/advise/knob"
 	"mpps/internal/advise/plan"
 	"mpps/internal/model/setting"
 )
@@ -15,13 +16,13 @@ import (
 // Schema is the version of the list of desired values.
 const Schema = "mpps.desired/1"
 
-// Value is one value that is put back after something has reset it.
+// Value is one value to restore after something has reset it.
 type Value struct {
 	ID      string          `json:"id"` // of the knob, for people
 	Address setting.Address `json:"address"`
 	Want    setting.Want    `json:"want"`
 	To      setting.Reading `json:"to"` // what is written
-	// the guest for which a virtual function was set; empty: whoever has it
+	// the guest that a VF was set for; empty: whichever has it
 	For string `json:"for,omitempty"`
 }
 
@@ -31,8 +32,8 @@ type list struct {
 	Values []Value `json:"values"`
 }
 
-// ParseDesired reads a list of desired values. Nothing in it is trusted: addresses and values must be of kinds that are
-// put back, in their canonical form.
+// ParseDesired reads a list of desired values. Nothing in it is trusted: addresses and values must be canonical and of
+// kinds that are restored.
 func ParseDesired(text string) ([]Value, error) {
 	var l list
 	if err := json.Unmarshal([]byte(text), &l); err != nil {
@@ -76,7 +77,7 @@ func (v Value) check() error {
 	return nil
 }
 
-// render writes the list with a line for each value, so that it reads well in a diff.
+// render returns the text of the list, with a line for each value so that it diffs well.
 func render(values []Value) (string, error) {
 	var b bytes.Buffer
 	head, err := json.Marshal(about)
@@ -104,15 +105,15 @@ func render(values []Value) (string, error) {
 	return b.String(), nil
 }
 
-// desired plans the list of values that are put back, and the services that do it.
-func (b *builder) desired() error {
+// addDesired plans the list of desired values and the services that restore them.
+func (b *builder) addDesired() error {
 	all := slices.DeleteFunc(b.changes(byRestore), func(c *plan.Change) bool { return b.kept[c.Address] })
 	for _, c := range slices.Concat(b.changes(bySysctl), b.changes(byModule)) {
 		if volatile(c.Address) {
 			all = append(all, c)
 		}
 	}
-	text, why := b.usable(desiredAddress)
+	text, why := b.writableText(desiredAddress)
 	var values []Value
 	if why == "" && text != "" {
 		var err error
@@ -127,14 +128,14 @@ func (b *builder) desired() error {
 		return nil
 	}
 	before := len(values)
-	values = b.unforgotten(values)
+	values = b.dropForgotten(values)
 	dropped := before - len(values)
 	if len(all) == 0 && dropped == 0 {
 		switch {
-		case b.gives():
-			b.services(values)
-		case text == "" && b.takesBack() && !b.given():
-			b.without(unitAddress, fileAddress)
+		case b.reserves(setting.Known):
+			b.addServices(values)
+		case text == "" && b.reserves(setting.Absent) && !b.hasReservations():
+			b.removeService(unitAddress, unitFile)
 		}
 		return nil
 	}
@@ -146,49 +147,36 @@ func (b *builder) desired() error {
 		c.Kept = strings.TrimPrefix(c.Kept+"; "+b.keeper(c.Address), "; ")
 	}
 	if len(values) == 0 {
-		b.nothingLeft()
+		b.removeList()
 		return nil
 	}
-	slices.SortStableFunc(values, func(x, y Value) int { return first(x.Address) - first(y.Address) })
+	slices.SortStableFunc(values, func(x, y Value) int { return restoreRank(x.Address) - restoreRank(y.Address) })
 	text, err := render(values)
 	if err != nil {
 		return err
 	}
 	because := fmt.Sprintf("%s would be lost with a reboot, an ifup, a driver's reload or a guest's start",
-		count(len(all), "value"))
+		knob.Count(len(all), "value"))
 	if len(all) == 0 {
-		because = fmt.Sprintf("%s are not put back any more", count(dropped, "value"))
+		because = fmt.Sprintf("%s are not put back any more", knob.Count(dropped, "value"))
 	}
 	b.add("desired", "Values to be put back", because, desiredAddress, setting.Exact(text))
-	b.services(values)
+	b.addServices(values)
 	return nil
 }
 
-// first puts values in order that reset others: functions come without attributes, channels renumber queues and
-// interrupts, rings ask for interrupts again.
-func first(a setting.Address) int {
+// restoreRank orders values that reset others: VFs come without attributes, channels renumber queues and interrupts,
+// rings request interrupts again. Lower ranks come first.
+func restoreRank(a setting.Address) int {
+	ranks := map[setting.Kind]int{
+		setting.Service: -4, setting.NICChannels: -3, setting.NICRing: -2, setting.NICFeature: -1,
+	}
 	if OfVFs(a) {
-		switch a.Kind {
-		case setting.Sysfs:
-			return -10
-		case setting.NICState:
-			return -9
-		case setting.VFCount:
-			return -8
+		ranks = map[setting.Kind]int{
+			setting.Sysfs: -10, setting.NICState: -9, setting.VFCount: -8, setting.VFAttr: -7,
 		}
-		return -7
 	}
-	switch a.Kind {
-	case setting.Service:
-		return -4
-	case setting.NICChannels:
-		return -3
-	case setting.NICRing:
-		return -2
-	case setting.NICFeature:
-		return -1
-	}
-	return 0
+	return ranks[a.Kind]
 }
 
 func merge(values []Value, c plan.Change) []Value {

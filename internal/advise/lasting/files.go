@@ -6,7 +6,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// mark stands in every file that mpps writes.
+// mark is in every file that mpps writes.
 const mark = "Written by mpps"
 
 const (
@@ -23,7 +23,7 @@ const (
 		"Undo: 'mpps rollback' puts the values and this file back; 'mpps history' lists what set them."
 )
 
-// setLine replaces the line of a key, or adds it at the end. All other lines stay as they are, also those of others.
+// setLine replaces the line of a key, or adds it at the end. Other lines stay as they are, other people's too.
 func setLine(text, key, line string) string {
 	var out strings.Builder
 	done := false
@@ -46,7 +46,8 @@ func setLine(text, key, line string) string {
 	return out.String()
 }
 
-// lineKey is what a line of sysctl.d or modprobe.d sets: "net/core/dev_weight", "options kvm_intel ple_gap".
+// lineKey returns what a line of sysctl.d or modprobe.d sets, "" if nothing: "net/core/dev_weight", "options kvm_intel
+// ple_gap".
 func lineKey(line string) string {
 	line = strings.TrimSpace(line)
 	if line == "" || line[0] == '#' || line[0] == ';' {

@@ -71,7 +71,7 @@ func TestForgotten(t *testing.T) {
 		gone(change("sysfs:class/net/eth0/device/sriov_drivers_autoprobe", "0", "1"))}
 	with := after(host(), add(t, host(), made()...))
 	p := add(t, with, forget...)
-	for _, a := range []setting.Address{desiredAddress, unitAddress, fileAddress, vfsAddress, vfsFile} {
+	for _, a := range []setting.Address{desiredAddress, unitAddress, unitFile, vfsAddress, vfsFile} {
 		after(with, p)
 		if with.Readings[a].State != setting.Absent {
 			t.Errorf("%s is left: %s", a, with.Readings[a])
@@ -160,8 +160,8 @@ func TestGivenNeedsTheService(t *testing.T) {
 		t.Errorf("one is left: service %s, list %s", h.Readings[unitAddress], h.Readings[desiredAddress])
 	}
 	after(h, add(t, h, take(one)))
-	if h.Readings[unitAddress].State != setting.Absent || h.Readings[fileAddress].State != setting.Absent {
-		t.Errorf("none is left: service %s, unit %s", h.Readings[unitAddress], h.Readings[fileAddress])
+	if h.Readings[unitAddress].State != setting.Absent || h.Readings[unitFile].State != setting.Absent {
+		t.Errorf("none is left: service %s, unit %s", h.Readings[unitAddress], h.Readings[unitFile])
 	}
 }
 

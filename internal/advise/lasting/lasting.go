@@ -1,7 +1,7 @@
-// Package lasting makes applied values last: it plans, beside each change, what sets the value again after a reboot, an
-// ifup, a driver's reload or a guest's start. Kernel parameters and module parameters go where an administrator would
-// put them, everything else into the list of desired values that mpps-restore.service puts back. Every file is itself a
-// change, with its bytes before and after, so that a rollback leaves nothing behind. The package is pure.
+// Package lasting makes applied values last: for each change it plans what sets the value again after a reboot, an
+// ifup, a driver reload or a guest start. Kernel and module parameters go where an administrator would put them,
+// everything else into the list of desired values that mpps-restore.service restores. Every file is itself a change,
+// with its content before and after, so that a rollback leaves nothing behind. The package is pure.
 package lasting
 
 import (
@@ -31,15 +31,15 @@ const (
 	WatchFile   = "etc/systemd/system/" + WatchName
 )
 
-// family begins the IDs of the changes that make others last.
+// family is the prefix of the IDs of changes that make others last.
 const family = "lasting."
 
-// the addresses whose values a plan needs to know.
+// What a plan must know about a host.
 var (
 	sysctlAddress  = setting.Of(setting.File, SysctlFile)
 	moduleAddress  = setting.Of(setting.File, ModuleFile)
 	desiredAddress = setting.Of(setting.File, DesiredFile)
-	fileAddress    = setting.Of(setting.File, UnitFile)
+	unitFile       = setting.Of(setting.File, UnitFile)
 	unitAddress    = setting.Of(setting.Unit, UnitName)
 	vfsFile        = setting.Of(setting.File, VFsFile)
 	vfsAddress     = setting.Of(setting.Unit, VFsName)
@@ -51,22 +51,22 @@ var (
 	wantsFolder    = setting.Of(setting.Directory, setting.WantsFolder)
 )
 
-// Addresses lists what must be read before Add.
+// Addresses returns what must be read before Add.
 func Addresses() []setting.Address {
 	return []setting.Address{
-		sysctlFolder, sysctlAddress, moduleFolder, moduleAddress, desiredAddress, unitFolder, fileAddress, vfsFile,
+		sysctlFolder, sysctlAddress, moduleFolder, moduleAddress, desiredAddress, unitFolder, unitFile, vfsFile,
 		wantsFolder, unitAddress, vfsAddress, watchFile, watchAddress,
 	}
 }
 
-// Of reports whether a change is one of those that make others last.
-func Of(id string) bool { return strings.HasPrefix(id, family) }
+// MakesLast reports whether the change with an ID makes others last.
+func MakesLast(id string) bool { return strings.HasPrefix(id, family) }
 
 // way is how values of a kind are made to last.
 type way int
 
 const (
-	byItself way = iota // they last, or nothing here makes them last
+	byItself way = iota // they last anyway, or nothing here makes them last
 	bySysctl
 	byModule
 	byRestore
@@ -76,42 +76,38 @@ var ways = map[setting.Kind]way{
 	setting.Sysctl: bySysctl, setting.ModuleParam: byModule,
 	setting.Sysfs: byRestore, setting.SysfsCPUs: byRestore, setting.NICRing: byRestore, setting.NICChannels: byRestore,
 	setting.NICCoalesce: byRestore, setting.NICFeature: byRestore, setting.NICFlowHash: byRestore,
-	setting.IRQAffinity: byRestore,
-	setting.IRQCPUs:     byRestore, setting.ThreadAffinity: byRestore, setting.ThreadSched: byRestore,
-	setting.ThreadCPUs: byRestore, setting.KSM: byRestore,
-	setting.Swap: byRestore, setting.TraceEvents: byRestore, setting.NetfilterRule: byRestore,
-	setting.Service: byRestore,
-	setting.VFAttr:  byRestore, setting.VFCount: byRestore, setting.NICState: byRestore, setting.QueueLanes: byRestore,
+	setting.IRQAffinity: byRestore, setting.IRQCPUs: byRestore, setting.ThreadAffinity: byRestore,
+	setting.ThreadSched: byRestore, setting.ThreadCPUs: byRestore, setting.KSM: byRestore, setting.Swap: byRestore,
+	setting.TraceEvents: byRestore, setting.NetfilterRule: byRestore, setting.Service: byRestore,
+	setting.VFAttr: byRestore, setting.VFCount: byRestore, setting.NICState: byRestore, setting.QueueLanes: byRestore,
 	setting.RootQdisc: byRestore,
 }
 
-// volatile reports whether a kernel parameter comes and goes with a device or a module: sysctl.d is read once at boot
-// (and for devices by udev), so it is put back by the service too.
+// volatile reports whether a parameter comes and goes with a device or module: sysctl.d is read once at boot (and for
+// devices by udev), so the service restores it too.
 func volatile(a setting.Address) bool {
 	if a.Kind == setting.ModuleParam {
 		return true
 	}
 	key := setting.SysctlPath(a.Path)
-	for _, prefix := range []string{"net/bridge/", "net/netfilter/", "net/nf_conntrack"} {
-		if strings.HasPrefix(key, prefix) {
-			return true
-		}
+	if slices.ContainsFunc([]string{"net/bridge/", "net/netfilter/", "net/nf_conntrack"},
+		func(prefix string) bool { return strings.HasPrefix(key, prefix) }) {
+		return true
 	}
 	elements := strings.Split(key, "/")
 	return len(elements) == 5 && elements[0] == "net" && (elements[2] == "conf" || elements[2] == "neigh") &&
 		elements[3] != "all" && elements[3] != "default"
 }
 
-// Add plans what makes a plan's changes last, behind them: a file is written only once every value has proved to be
-// taken. It names in each change what keeps it, and who else sets it; a change that comes with what keeps it (a .link
-// file) is left out. What a change forgets is taken out of the list of values that are put back. h must hold readings
-// of Addresses; where a file cannot be read or is not written by mpps nothing is written to it, and the changes say so.
-// standing are values that earlier applies have given: what nothing makes last yet (apply --runtime-only) is made to
-// last too where it still stands.
+// Add appends what makes the changes of a plan last, after them: a file is written only once all values were accepted.
+// Each change then names what keeps it and who else sets it. A change that brings its own keeper (a .link file) is left
+// out, and what a change forgets is removed from the list of desired values. h must have readings of Addresses. A file
+// that cannot be read or was not written by mpps is not written to, and the changes say so. standing are values set by
+// earlier applies: those that nothing keeps yet (apply --runtime-only) are made to last too, if they still hold.
 func Add(p *plan.Plan, h *facts.Host, standing ...plan.Change) error {
-	owned(p, h)
+	setOwners(p, h)
 	if h.Lasting == nil {
-		return nil // a snapshot of a version that did not look
+		return nil // a snapshot of a version that did not record it
 	}
 	leaveToTuned(p, h)
 	b := builder{plan: p, host: h, kept: map[setting.Address]bool{}}
@@ -119,25 +115,25 @@ func Add(p *plan.Plan, h *facts.Host, standing ...plan.Change) error {
 		b.kept[c.Address] = c.Kept != "" || c.Forget
 	}
 	for _, c := range standing {
-		// who made functions said how they are to come back
+		// whoever made the VFs decided how they come back
 		chosen := OfVFs(c.Address) && c.Address.Kind != setting.VFAttr
-		if !Of(c.ID) && !chosen && c.Want.Met(h.Readings.At(c.Address)) &&
+		if !MakesLast(c.ID) && !chosen && c.Want.Met(h.Readings.At(c.Address)) &&
 			!slices.ContainsFunc(p.Changes, func(n plan.Change) bool { return n.Address == c.Address }) {
 			b.standing = append(b.standing, c)
 		}
 	}
-	b.sysctls()
-	b.modules()
-	if err := b.desired(); err != nil {
+	b.addSysctls()
+	b.addModules()
+	if err := b.addDesired(); err != nil {
 		return err
 	}
 	p.Seal()
 	return nil
 }
 
-// Strip takes out what makes the changes last: they then stay as long as the kernel keeps them.
+// Strip removes what makes the changes last: they then hold as long as the kernel keeps them.
 func Strip(p *plan.Plan) {
-	p.Changes = slices.DeleteFunc(p.Changes, func(c plan.Change) bool { return Of(c.ID) })
+	p.Changes = slices.DeleteFunc(p.Changes, func(c plan.Change) bool { return MakesLast(c.ID) })
 	for i := range p.Changes {
 		c := &p.Changes[i]
 		c.Kept, c.Lasts = "", setting.Kinds[c.Address.Kind].Lasts
@@ -148,11 +144,11 @@ func Strip(p *plan.Plan) {
 type builder struct {
 	plan     *plan.Plan
 	host     *facts.Host
-	standing []plan.Change            // given by earlier applies
-	kept     map[setting.Address]bool // by something that the change itself names, or not to be kept at all
+	standing []plan.Change            // values of earlier applies
+	kept     map[setting.Address]bool // the change names its own keeper, or is not to be kept
 }
 
-// add plans one change of what makes others last; nothing where it stands already.
+// add plans one change that makes others last, unless it is in effect already.
 func (b *builder) add(id, title, because string, a setting.Address, want setting.Want) {
 	from := b.host.Readings.At(a)
 	if want.Met(from) {
@@ -165,12 +161,12 @@ func (b *builder) add(id, title, because string, a setting.Address, want setting
 	})
 }
 
-// changes are those of the plan, and those that stand already, that are made to last in a way.
+// changes returns the changes of the plan and the standing ones that are made to last in one way.
 func (b *builder) changes(by way) []*plan.Change {
 	var all []*plan.Change
 	for i := range b.plan.Changes {
 		c := &b.plan.Changes[i]
-		if ways[c.Address.Kind] == by && !Of(c.ID) && !(b.kept[c.Address] && by != byRestore) {
+		if ways[c.Address.Kind] == by && !MakesLast(c.ID) && !(b.kept[c.Address] && by != byRestore) {
 			all = append(all, c)
 		}
 	}
@@ -182,8 +178,9 @@ func (b *builder) changes(by way) []*plan.Change {
 	return all
 }
 
-// usable is the text of a file that may be written: one that is not there, or that mpps has written.
-func (b *builder) usable(a setting.Address) (text string, why string) {
+// writableText returns the text of a file that mpps may write: one that is absent or that it wrote itself. Otherwise
+// why says why it may not.
+func (b *builder) writableText(a setting.Address) (text string, why string) {
 	found := b.host.Readings.At(a)
 	switch {
 	case found.State == setting.Unknown:
@@ -196,13 +193,13 @@ func (b *builder) usable(a setting.Address) (text string, why string) {
 	return found.Value, ""
 }
 
-// lines writes changes into a file of one line each.
-func (b *builder) lines(id, title string, folder, a setting.Address, header string, all []*plan.Change,
+// addLines plans a file with one line for each change.
+func (b *builder) addLines(id, title string, folder, a setting.Address, header string, all []*plan.Change,
 	line func(plan.Change) (key, text string)) {
 	if len(all) == 0 {
 		return
 	}
-	text, why := b.usable(a)
+	text, why := b.writableText(a)
 	if why != "" {
 		for _, c := range all {
 			c.Kept = "not kept: " + why
@@ -217,36 +214,29 @@ func (b *builder) lines(id, title string, folder, a setting.Address, header stri
 		text = setLine(text, key, wanted)
 		c.Lasts, c.Kept = setting.AcrossReboot, "/"+a.Path
 	}
-	because := fmt.Sprintf("sets %s again at boot", count(len(all), "value"))
-	b.folder(id, folder)
+	because := fmt.Sprintf("sets %s again at boot", knob.Count(len(all), "value"))
+	b.addFolder(id, folder)
 	b.add(id, title, because, a, setting.Exact(text))
 }
 
-// folder plans a directory that is not there.
-func (b *builder) folder(id string, a setting.Address) {
+// addFolder plans a directory unless it exists.
+func (b *builder) addFolder(id string, a setting.Address) {
 	if b.host.Readings.At(a).State == setting.Absent {
 		b.add(id+".directory", "Directory /"+a.Path, "a file of mpps needs it", a, setting.Any("present", "shared"))
 	}
 }
 
-func (b *builder) sysctls() {
-	b.lines("sysctl", "Kernel parameters at boot", sysctlFolder, sysctlAddress, sysctlHeader, b.changes(bySysctl),
+func (b *builder) addSysctls() {
+	b.addLines("sysctl", "Kernel parameters at boot", sysctlFolder, sysctlAddress, sysctlHeader, b.changes(bySysctl),
 		func(c plan.Change) (string, string) {
 			return setting.SysctlPath(c.Address.Path), c.Address.Path + " = " + c.To.Value
 		})
 }
 
-func (b *builder) modules() {
-	b.lines("module", "Module parameters when a module is loaded", moduleFolder, moduleAddress, moduleHeader,
+func (b *builder) addModules() {
+	b.addLines("module", "Module parameters when a module is loaded", moduleFolder, moduleAddress, moduleHeader,
 		b.changes(byModule), func(c plan.Change) (string, string) {
 			return "options " + c.Address.Object() + " " + c.Address.Rest(), "options " + c.Address.Object() + " " +
 				c.Address.Rest() + "=" + c.To.Value
 		})
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

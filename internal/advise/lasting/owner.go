@@ -15,12 +15,11 @@ import (
 // Owner is somebody else who sets a value.
 type Owner struct {
 	Who   string // "/etc/sysctl.d/99-local.conf", "TuneD profile virtual-host", "irqbalance"
-	Value string // what they set it to; empty where that is not one value
+	Value string // what they set it to; empty if not one value
 	When  string // when they set it
-	Wins  bool   // over what mpps writes, when they do
+	Wins  bool   // their value replaces that of mpps
 }
 
-// String says it in one sentence.
 func (o Owner) String() string {
 	text := o.Who + " sets it too"
 	if o.Value != "" {
@@ -35,19 +34,18 @@ func (o Owner) String() string {
 	return text
 }
 
-// Owners lists who else sets a value on a host.
+// Owners returns who else sets a value on a host.
 func Owners(h *facts.Host, a setting.Address) []Owner {
 	if h.Lasting == nil {
 		return nil
 	}
-	switch a.Kind {
-	case setting.Sysctl:
+	if a.Kind == setting.Sysctl {
 		return slices.Concat(sysctlOwners(h.Lasting, a), tunedOwners(h.Lasting, a))
 	}
 	return slices.Concat(daemonOwners(h, a), managerOwners(h.Lasting, a), tunedOwners(h.Lasting, a))
 }
 
-// daemonOwners are daemons that do nothing but set such values.
+// daemonOwners returns running daemons whose only job is to set such values.
 func daemonOwners(h *facts.Host, a setting.Address) []Owner {
 	switch {
 	case (a.Kind == setting.IRQAffinity || a.Kind == setting.IRQCPUs) && runs(h, "irqbalance"):
@@ -64,7 +62,7 @@ func runs(h *facts.Host, name string) bool {
 	return slices.ContainsFunc(h.Services, func(s facts.Service) bool { return s.Name == name && s.Running })
 }
 
-// sysctlOwners are the files of sysctl.d that set a parameter. Files are read in the order of their names; the last
+// sysctlOwners returns the files of sysctl.d that set a parameter. Files are read in order of their names; the last one
 // wins.
 func sysctlOwners(l *facts.Lasting, a setting.Address) []Owner {
 	key, ours := setting.SysctlPath(a.Path), path.Base(SysctlFile)
@@ -82,7 +80,7 @@ func sysctlOwners(l *facts.Lasting, a setting.Address) []Owner {
 	return all
 }
 
-// matches reports whether a key of sysctl.d, which may hold wildcards, names a parameter.
+// matches reports whether a key of sysctl.d, which may have wildcards, names a parameter.
 func matches(pattern, key string) bool {
 	if !strings.ContainsAny(pattern, "*?[") {
 		return pattern == key
@@ -91,8 +89,8 @@ func matches(pattern, key string) bool {
 	return err == nil && matched
 }
 
-// managerOwners is NetworkManager, as far as a connection profile sets the device's value (nm-settings-nmcli(5),
-// section ethtool and link).
+// managerOwners returns the NetworkManager connection profiles that set the value of a device (nm-settings-nmcli(5),
+// sections ethtool and link).
 func managerOwners(l *facts.Lasting, a setting.Address) []Owner {
 	names := map[setting.Kind]string{
 		setting.NICRing: "ring-", setting.NICCoalesce: "coalesce-", setting.NICFeature: "feature-",
@@ -115,19 +113,13 @@ func managerOwners(l *facts.Lasting, a setting.Address) []Owner {
 	return all
 }
 
-// owned names in each change who else sets its value. What this plan itself stops is no owner any more.
-func owned(p *plan.Plan, h *facts.Host) {
-	stopped := map[string]bool{}
-	for _, c := range p.Changes {
-		if c.Address.Kind == setting.Service && c.To.Value == "stopped" {
-			stopped[c.Address.Path] = true
-		}
-	}
+// setOwners sets in each change who else sets its value, except services that the plan stops.
+func setOwners(p *plan.Plan, h *facts.Host) {
 	for i := range p.Changes {
 		c := &p.Changes[i]
 		c.Owners = nil
 		for _, o := range Owners(h, c.Address) {
-			if !stopped[o.Who] && (o.Value == "" || o.Value != c.To.Value) {
+			if !stops(p, o.Who) && (o.Value == "" || o.Value != c.To.Value) {
 				c.Owners = append(c.Owners, o.String())
 			}
 		}

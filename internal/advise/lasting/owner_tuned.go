@@ -5,12 +5,13 @@ import (
 	"mpps/internal/advise/tuned"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"slices"
 )
 
 const profileChosen = "when the profile is chosen"
 
-// tunedOwners is TuneD, as far as its profile sets the value. TuneD has sysctl.d read again behind its own settings
-// (reapply_sysctl, on by default), so that the files win over it at boot.
+// tunedOwners returns TuneD if its profile sets the value. TuneD applies sysctl.d again after its own settings
+// (reapply_sysctl, on by default), so the files win over it at boot.
 func tunedOwners(l *facts.Lasting, a setting.Address) []Owner {
 	if l.Tuned == nil || !l.Tuned.Running {
 		return nil
@@ -26,19 +27,19 @@ func tunedOwners(l *facts.Lasting, a setting.Address) []Owner {
 	return []Owner{owner}
 }
 
-// Dispute is a change of a plan that TuneD's profile has another opinion of.
+// Dispute is a change of a plan that TuneD's profile sets to something else.
 type Dispute struct {
 	ID      string
 	Address setting.Address
 	Planned string
-	Tuned   string // what its profile gives; empty where TuneD works it out itself
-	Option  string // of the profile that decides it
-	File    string // where that option stands; empty where a plugin does it without being told
-	Resets  bool   // TuneD's next start takes the planned value away
+	Tuned   string // the value of its profile; empty if TuneD computes it
+	Option  string // the option of the profile that sets it
+	File    string // where that option is; empty if a plugin does it by default
+	Resets  bool   // TuneD's next start replaces the planned value
 }
 
-// Disputes are the changes of a plan that TuneD sets otherwise. At its start TuneD writes its values again, and
-// sysctl.d behind them: a kernel parameter that stands there stays.
+// Disputes returns the changes of a plan that TuneD sets to something else. When it starts, TuneD writes its values and
+// then applies sysctl.d again: a kernel parameter in a file there stays.
 func Disputes(p *plan.Plan, h *facts.Host) []Dispute {
 	if h.Lasting == nil || h.Lasting.Tuned == nil || !h.Lasting.Tuned.Running || stops(p, "tuned") {
 		return nil
@@ -46,10 +47,10 @@ func Disputes(p *plan.Plan, h *facts.Host) []Dispute {
 	var all []Dispute
 	for _, c := range p.Changes {
 		set, does := tuned.Lookup(h.Lasting.Tuned, c.Address)
-		if !does || Of(c.ID) || agrees(set, c) {
+		if !does || MakesLast(c.ID) || agrees(set, c) {
 			continue
 		}
-		if set.Value == "" && !c.Address.Kind.AtBoot() && placedBy(c.Address) &&
+		if set.Value == "" && !c.Address.Kind.AtBoot() && tunedMoves(c.Address) &&
 			h.Lasting.Tuned.Variables["isolated_cores"] != "" && keepsOff(h, c) {
 			continue // TuneD would leave it where it is
 		}
@@ -62,18 +63,16 @@ func Disputes(p *plan.Plan, h *facts.Host) []Dispute {
 	return all
 }
 
-// agrees reports whether TuneD gives what a change is to give.
+// agrees reports whether TuneD sets what a change wants.
 func agrees(s tuned.Set, c plan.Change) bool {
 	return s.Value != "" && c.Want.Met(setting.Value(s.Value))
 }
 
-// placedBy reports whether TuneD moves such a value off its isolated cores, and otherwise leaves it where it is.
-func placedBy(a setting.Address) bool {
-	switch a.Kind {
-	case setting.IRQAffinity, setting.IRQCPUs, setting.ThreadAffinity, setting.ThreadCPUs:
-		return true
-	}
-	return false
+// tunedMoves reports whether TuneD only moves values of this kind off its isolated cores and otherwise leaves them as
+// they are.
+func tunedMoves(a setting.Address) bool {
+	return slices.Contains([]setting.Kind{setting.IRQAffinity, setting.IRQCPUs, setting.ThreadAffinity,
+		setting.ThreadCPUs}, a.Kind)
 }
 
 // keepsOff reports whether a change leaves TuneD's isolated cores alone.
@@ -85,16 +84,13 @@ func keepsOff(h *facts.Host, c plan.Change) bool {
 
 // stops reports whether a plan stops a service.
 func stops(p *plan.Plan, name string) bool {
-	for _, c := range p.Changes {
-		if c.Address == setting.Of(setting.Service, name) && c.To.Value == "stopped" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.Changes, func(c plan.Change) bool {
+		return c.Address == setting.Of(setting.Service, name) && c.To.Value == "stopped"
+	})
 }
 
-// leaveToTuned marks the changes whose value TuneD gives too at each of its starts: nothing else has to keep them.
-// Coalescing is kept all the same: a TuneD that does not know all that 'ethtool -c' prints sets none of it
+// leaveToTuned marks the changes whose value TuneD sets at each start as well: nothing else has to keep them.
+// Coalescing is kept all the same: a TuneD that does not know everything 'ethtool -c' prints sets none of it
 // (redhat-performance/tuned#819).
 func leaveToTuned(p *plan.Plan, h *facts.Host) {
 	if h.Lasting == nil || h.Lasting.Tuned == nil || !h.Lasting.Tuned.Running || stops(p, "tuned") {
@@ -103,7 +99,8 @@ func leaveToTuned(p *plan.Plan, h *facts.Host) {
 	for i := range p.Changes {
 		c := &p.Changes[i]
 		if set, does := tuned.Lookup(h.Lasting.Tuned, c.Address); does && c.Kept == "" &&
-			c.Address.Kind != setting.NICCoalesce && !Of(c.ID) && ways[c.Address.Kind] != byItself && agrees(set, *c) {
+			c.Address.Kind != setting.NICCoalesce && !MakesLast(c.ID) && ways[c.Address.Kind] != byItself &&
+			agrees(set, *c) {
 			c.Kept, c.Lasts = "TuneD profile "+h.Lasting.Tuned.Profile+", which gives the same", setting.AcrossReboot
 		}
 	}

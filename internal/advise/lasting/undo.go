@@ -9,14 +9,13 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Several transactions write the same files, each its own entries, and any of them may be rolled back while the others
-// stand. So what a transaction did to such a file is what differs between its text before and its text after, entry by
-// entry.
+// Several transactions write entries to the same files, and any of them may be rolled back while the others stay. What
+// a transaction did to such a file is therefore the difference between its text before and after, entry by entry.
 
 // part is one entry of a file.
 type part struct{ key, line string }
 
-// parts are the entries of a file's text; nil where it cannot be read as one.
+// parts returns the entries of a file; nil if it cannot be parsed.
 func parts(path, text string) []part {
 	var all []part
 	if path == DesiredFile {
@@ -41,8 +40,9 @@ func parts(path, text string) []part {
 	return all
 }
 
-func at(all []part, key string) (line string) {
-	for _, p := range all { // of several lines the last one counts
+// lineOf returns the line of a key, "" if there is none. Of several the last counts.
+func lineOf(all []part, key string) (line string) {
+	for _, p := range all {
 		if p.key == key {
 			line = p.line
 		}
@@ -50,23 +50,23 @@ func at(all []part, key string) (line string) {
 	return line
 }
 
-// Shared reports whether an address is a file that several transactions write entries of.
+// Shared reports whether an address is a file to which several transactions write entries.
 func Shared(a setting.Address) bool {
 	return a.Kind == setting.File && (a.Path == SysctlFile || a.Path == ModuleFile || a.Path == DesiredFile) ||
 		isPool(a)
 }
 
-// added are the entries that a transaction gave to a file.
-func added(a setting.Address, before, after setting.Reading) []part {
+// addedParts returns the entries that a transaction added to a file or changed.
+func addedParts(a setting.Address, before, after setting.Reading) []part {
 	if !Shared(a) || after.State != setting.Known {
 		return nil
 	}
 	had := parts(a.Path, before.Value)
-	return slices.DeleteFunc(parts(a.Path, after.Value), func(p part) bool { return at(had, p.key) == p.line })
+	return slices.DeleteFunc(parts(a.Path, after.Value), func(p part) bool { return lineOf(had, p.key) == p.line })
 }
 
-// removed are the entries that a transaction took out of the list of values to be put back.
-func removed(a setting.Address, before, after setting.Reading) []part {
+// removedParts returns the entries that a transaction removed from the list of desired values.
+func removedParts(a setting.Address, before, after setting.Reading) []part {
 	if a != desiredAddress || before.State != setting.Known {
 		return nil
 	}
@@ -74,33 +74,33 @@ func removed(a setting.Address, before, after setting.Reading) []part {
 	if after.State == setting.Known {
 		has = parts(a.Path, after.Value)
 	}
-	return slices.DeleteFunc(parts(a.Path, before.Value), func(p part) bool { return at(has, p.key) != "" })
+	return slices.DeleteFunc(parts(a.Path, before.Value), func(p part) bool { return lineOf(has, p.key) != "" })
 }
 
-// Holds reports whether a file still holds every entry that a transaction gave to it, and none that it took out.
+// Holds reports whether a file still has every entry that a transaction added, and none that it removed.
 func Holds(a setting.Address, before, after, found setting.Reading) bool {
 	if isPool(a) {
 		return poolHolds(a, before, after, found)
 	}
-	mine, out := added(a, before, after), removed(a, before, after)
+	mine, out := addedParts(a, before, after), removedParts(a, before, after)
 	if len(mine)+len(out) == 0 || found.State != setting.Known {
 		return false
 	}
 	has := parts(a.Path, found.Value)
-	return !slices.ContainsFunc(mine, func(p part) bool { return at(has, p.key) != p.line }) &&
-		!slices.ContainsFunc(out, func(p part) bool { return at(has, p.key) != "" })
+	return !slices.ContainsFunc(mine, func(p part) bool { return lineOf(has, p.key) != p.line }) &&
+		!slices.ContainsFunc(out, func(p part) bool { return lineOf(has, p.key) != "" })
 }
 
-// Undo is a file as it is to be once a transaction's entries are taken out of it that others have written to since:
-// each entry that still is as the transaction gave it becomes what it was before, one that it took out comes back
-// unless there is another now, and a file without entries goes. done is false where this is no such file, or nothing of
-// the transaction is in it.
+// Undo returns a file without the entries of a transaction, if others have written to the file since: each entry that
+// is still as the transaction left it becomes what it was before, a removed one comes back unless a new one took its
+// place, and a file without entries becomes absent. done is false if this is no such file, or nothing of the
+// transaction is left in it.
 func Undo(a setting.Address, before, after, found setting.Reading) (to setting.Reading, done bool) {
 	if isPool(a) {
 		return undoPool(a, before, after, found)
 	}
 	if a == desiredAddress && found.State == setting.Absent {
-		if back := removed(a, before, after); len(back) > 0 {
+		if back := removedParts(a, before, after); len(back) > 0 {
 			return undoValues("", nil, nil, back)
 		}
 	}
@@ -108,9 +108,9 @@ func Undo(a setting.Address, before, after, found setting.Reading) (to setting.R
 		return found, false
 	}
 	had, has := parts(a.Path, before.Value), parts(a.Path, found.Value)
-	mine := slices.DeleteFunc(added(a, before, after), func(p part) bool { return at(has, p.key) != p.line })
+	mine := slices.DeleteFunc(addedParts(a, before, after), func(p part) bool { return lineOf(has, p.key) != p.line })
 	if a == desiredAddress {
-		back := slices.DeleteFunc(removed(a, before, after), func(p part) bool { return at(has, p.key) != "" })
+		back := slices.DeleteFunc(removedParts(a, before, after), func(p part) bool { return lineOf(has, p.key) != "" })
 		if len(mine)+len(back) == 0 {
 			return found, false
 		}
@@ -123,8 +123,8 @@ func Undo(a setting.Address, before, after, found setting.Reading) (to setting.R
 	foreign := false
 	for line := range strings.Lines(found.Value) {
 		key := lineKey(line)
-		if key != "" && at(mine, key) != "" {
-			if line = at(had, key); line == "" {
+		if key != "" && lineOf(mine, key) != "" {
+			if line = lineOf(had, key); line == "" {
 				continue
 			}
 			line += "\n"
@@ -138,7 +138,7 @@ func Undo(a setting.Address, before, after, found setting.Reading) (to setting.R
 	return setting.Value(out.String()), true
 }
 
-// undoValues takes entries out of a list of values, or makes them what they were, and brings others back.
+// undoValues removes or restores entries (mine) of a list of values and brings others back.
 func undoValues(text string, had, mine, back []part) (setting.Reading, bool) {
 	var values []Value
 	if text != "" {
@@ -150,8 +150,8 @@ func undoValues(text string, had, mine, back []part) (setting.Reading, bool) {
 	var left []Value
 	for _, v := range values {
 		key := v.Address.String()
-		if at(mine, key) != "" {
-			line := at(had, key)
+		if lineOf(mine, key) != "" {
+			line := lineOf(had, key)
 			if line == "" {
 				continue
 			}
@@ -171,17 +171,17 @@ func undoValues(text string, had, mine, back []part) (setting.Reading, bool) {
 	if len(left) == 0 {
 		return setting.Missing("no entries are left"), true
 	}
-	slices.SortStableFunc(left, func(x, y Value) int { return first(x.Address) - first(y.Address) })
+	slices.SortStableFunc(left, func(x, y Value) int { return restoreRank(x.Address) - restoreRank(y.Address) })
 	again, err := render(left)
 	return setting.Value(again), err == nil
 }
 
-// Needed reports whether a directory, a unit or a unit's file has to stay as long as a transaction stands that wrote
-// other values.
+// Needed reports whether a directory, a unit or a unit's file must stay while a transaction stands that wrote other
+// values.
 func Needed(a setting.Address, wrote []setting.Address) bool {
 	switch a {
-	case unitAddress, fileAddress, unitFolder, wantsFolder:
-		return slices.Contains(wrote, desiredAddress) || slices.ContainsFunc(wrote, reservation)
+	case unitAddress, unitFile, unitFolder, wantsFolder:
+		return slices.Contains(wrote, desiredAddress) || slices.ContainsFunc(wrote, isReservation)
 	case vfsAddress, vfsFile:
 		return slices.Contains(wrote, desiredAddress) && slices.ContainsFunc(wrote, OfVFs)
 	}

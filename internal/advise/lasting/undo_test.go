@@ -31,7 +31,7 @@ func TestUndoInAnyOrder(t *testing.T) {
 				if Shared(c.Address) {
 					g.before[c.Address], g.after[c.Address] = c.From, c.To
 				}
-				if Of(c.ID) {
+				if MakesLast(c.ID) {
 					h.Readings[c.Address] = c.To
 				}
 			}

@@ -16,7 +16,7 @@ var (
 	watchTemplate string
 )
 
-// unitText is a unit of deploy/systemd for a program that no package has brought.
+// unitText returns a unit of deploy/systemd for a program that did not come in a package.
 func unitText(template, program string) string {
 	quoted := program
 	if strings.ContainsAny(program, " \t\"'\\%$") {

@@ -2,17 +2,18 @@ package lasting
 
 import (
 	"errors"
+	"slices"
 
 	"mpps/internal/advise/plan"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
 )
 
-// ErrNoWatch says that the service that watches cannot be installed.
+// ErrNoWatch reports that the watching service cannot be installed.
 var ErrNoWatch = errors.New("mpps-watch.service cannot be installed")
 
-// Watch plans the service that tells when values are not as applied any more, behind everything else. Nobody needs it
-// for values to last, so it is there only where it is asked for, and goes with the transaction that brought it.
+// Watch appends the service that reports when values are no longer as applied. Values last without it, so it is only
+// there on request, and goes with the transaction that installed it.
 func Watch(p *plan.Plan, h *facts.Host) error {
 	l := h.Lasting
 	if l == nil || !l.Systemd || l.Program == "" && !l.Packaged {
@@ -20,19 +21,19 @@ func Watch(p *plan.Plan, h *facts.Host) error {
 	}
 	b := builder{plan: p, host: h}
 	if !l.Packaged {
-		switch text, why := b.usable(watchFile); {
+		switch text, why := b.writableText(watchFile); {
 		case why != "":
 			return errors.Join(ErrNoWatch, errors.New(why))
 		case text == "":
 			if !b.planned(unitFolder) {
-				b.folder("watch-unit", unitFolder)
+				b.addFolder("watch-unit", unitFolder)
 			}
 			b.add("watch-unit", "Service that watches", "it tells when the host stops being as it was tuned", watchFile,
 				setting.Exact(unitText(watchTemplate, l.Program)))
 		}
 	}
 	if !b.planned(wantsFolder) {
-		b.folder("watch-service", wantsFolder)
+		b.addFolder("watch-service", wantsFolder)
 	}
 	b.add("watch-service", "Enable and start "+WatchName, "it was asked for", watchAddress, setting.Exact("enabled"))
 	p.Seal()
@@ -41,10 +42,5 @@ func Watch(p *plan.Plan, h *facts.Host) error {
 
 // planned reports whether the plan has a change of an address.
 func (b *builder) planned(a setting.Address) bool {
-	for _, c := range b.plan.Changes {
-		if c.Address == a {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(b.plan.Changes, func(c plan.Change) bool { return c.Address == a })
 }

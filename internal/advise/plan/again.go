@@ -12,23 +12,23 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Again judges the changes of a plan by what the host is now: rules that were added since, another way in, another
-// bridge make the same value a different risk. It returns a *Stale that names every change that is now riskier than the
-// plan says, needs consent that its goal does not give, or stops other rules from matching. Changes of which the
-// catalogue does not speak (a plan made by hand), and values that are as wanted already, are passed over. The host's
-// readings at all addresses of the catalogue must be fresh.
+// Recheck judges the changes of a plan against the host as it is now: new rules, another way in or another bridge can
+// change the risk of the same value. It returns a *Stale that names every change that is now riskier than the plan
+// says, needs consent that the goal does not give, or stops other rules from matching. Changes that are not in the
+// catalogue (a plan made by hand) and values that already are as wanted are passed over. h must have fresh readings of
+// all addresses of the catalogue.
 //
-// cuts reports whether a change that is still to be made has risk connectivity, by the plan or by what the host is now.
-func Again(p *Plan, h *facts.Host, catalogue []*knob.Knob) (cuts bool, err error) {
+// cuts reports whether a change still to be made has risk connectivity, by the plan or by the host as it is now.
+func Recheck(p *Plan, h *facts.Host, catalogue []*knob.Knob) (cuts bool, err error) {
 	now := map[spot]audit.Finding{}
-	for _, f := range audit.Run(h, p.Goal, catalogue).In(audit.Off) {
+	for _, f := range audit.Run(h, p.Goal, catalogue).InState(audit.Off) {
 		if f.Blocked == "" {
 			now[spot{f.ID, f.Address}] = f
 		}
 	}
 	stale := &Stale{Digest: p.Digest}
 	differs := func(what, then, now string) { stale.Changed = append(stale.Changed, Difference{what, then, now}) }
-	ways := map[string]bool{} // said already
+	ways := map[string]bool{} // already reported
 	for _, c := range p.Changes {
 		if c.Want.Met(h.Readings.At(c.Address)) {
 			continue
@@ -38,14 +38,14 @@ func Again(p *Plan, h *facts.Host, catalogue []*knob.Knob) (cuts bool, err error
 		switch {
 		case known && !p.Goal.Consents(f.Risk):
 			differs("risk of "+c.Address.String(), string(c.Risk), string(f.Risk)+", which needs --consent "+
-				string(f.Risk)+rulesOf(f.Rules))
+				string(f.Risk)+rulesSuffix(f.Rules))
 		case known && worse(f.Risk, c.Risk):
-			differs("risk of "+c.Address.String(), string(c.Risk), string(f.Risk)+rulesOf(f.Rules))
+			differs("risk of "+c.Address.String(), string(c.Risk), string(f.Risk)+rulesSuffix(f.Rules))
 		case known && !slices.Equal(f.Rules, c.Rules):
-			then, is := otherRules(c.Rules, f.Rules)
+			then, is := rulesDiff(c.Rules, f.Rules)
 			differs("what stops matching with "+c.Address.String(), then, is)
 		}
-		if way := wayIn(h, c.Address); way != nil && !ways[way.Name] && !p.knows(way.Name) {
+		if way := wayIn(h, c.Address); way != nil && !ways[way.Name] && !p.knewWayIn(way.Name) {
 			ways[way.Name] = true
 			differs("nic "+way.Name, "not the way in", "the way in ("+way.Management+")")
 		}
@@ -56,7 +56,7 @@ func Again(p *Plan, h *facts.Host, catalogue []*knob.Knob) (cuts bool, err error
 	return cuts, nil
 }
 
-// worse reports whether one risk is worse than another; one that is not known is the worst.
+// worse reports whether one risk is worse than another; an unknown one is the worst.
 func worse(now, then goal.Risk) bool {
 	rank := func(r goal.Risk) int {
 		if i := slices.Index(goal.Risks(), r); i >= 0 {
@@ -67,7 +67,7 @@ func worse(now, then goal.Risk) bool {
 	return rank(now) > rank(then)
 }
 
-// wayIn is the NIC on which a value is set, where that is the operator's way in.
+// wayIn returns the NIC of an address if it is the operator's way in, otherwise nil.
 func wayIn(h *facts.Host, a setting.Address) *facts.NIC {
 	name := nicOf(a)
 	if name == "" {
@@ -81,13 +81,13 @@ func wayIn(h *facts.Host, a setting.Address) *facts.NIC {
 	return nil
 }
 
-// knows reports whether a NIC was a way in when the plan was made.
-func (p *Plan) knows(nic string) bool {
+// knewWayIn reports whether a NIC was a way in when the plan was made.
+func (p *Plan) knewWayIn(nic string) bool {
 	return slices.ContainsFunc(p.Management, func(m Management) bool { return m.NIC == nic })
 }
 
-// rulesOf names the first of some rules.
-func rulesOf(rules []string) string {
+// rulesSuffix names the first of some rules, in parentheses.
+func rulesSuffix(rules []string) string {
 	switch len(rules) {
 	case 0:
 		return ""
@@ -97,8 +97,8 @@ func rulesOf(rules []string) string {
 	return fmt.Sprintf(" (stops matching: %s, and %d more)", rules[0], len(rules)-1)
 }
 
-// otherRules words the difference of two lists of rules: the first that only the one or the other has.
-func otherRules(then, now []string) (was, is string) {
+// rulesDiff describes how two lists of rules differ: the first rules that only one of them has.
+func rulesDiff(then, now []string) (was, is string) {
 	only := func(list, other []string) string {
 		var names []string
 		for _, rule := range list {

@@ -67,11 +67,11 @@ func TestAgain(t *testing.T) {
 		}, goal.Unlimited(), []string{"which needs --consent security"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, err := Make(c.then(), c.goal, knob.Catalogue())
+			p, err := Make(c.then(), c.goal, knob.Catalogue(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			cuts, err := Again(p, c.now(), knob.Catalogue())
+			cuts, err := Recheck(p, c.now(), knob.Catalogue())
 			if cuts != c.cuts {
 				t.Errorf("cuts the way in: %v, expected %v", cuts, c.cuts)
 			}
@@ -102,7 +102,7 @@ func TestAgain(t *testing.T) {
 
 // TestAgainApplied: what is as wanted already is not judged, whatever happened since.
 func TestAgainApplied(t *testing.T) {
-	p, err := Make(small(), goal.Unlimited(), knob.Catalogue())
+	p, err := Make(small(), goal.Unlimited(), knob.Catalogue(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestAgainApplied(t *testing.T) {
 	for _, c := range p.Changes {
 		h.Readings[c.Address] = c.To
 	}
-	if cuts, err := Again(p, h, knob.Catalogue()); cuts || err != nil {
+	if cuts, err := Recheck(p, h, knob.Catalogue()); cuts || err != nil {
 		t.Errorf("%v, %v", cuts, err)
 	}
 }
@@ -125,7 +125,7 @@ func TestAgainByHand(t *testing.T) {
 		ID: "test.1", Address: setting.Of(setting.Sysctl, "net.bridge.bridge-nf-call-iptables"),
 		From: setting.Value("1"), To: setting.Value("0"), Want: setting.Exact("0"), Risk: goal.None,
 	}}}
-	if cuts, err := Again(p, h, knob.Catalogue()); cuts || err != nil {
+	if cuts, err := Recheck(p, h, knob.Catalogue()); cuts || err != nil {
 		t.Errorf("%v, %v", cuts, err)
 	}
 }
@@ -158,7 +158,7 @@ func TestTouched(t *testing.T) {
 				return knob.Wants(setting.Exact("2"), "the test wants it")
 			},
 		}
-		p, err := Make(h, goal.Unlimited(), []*knob.Knob{k})
+		p, err := Make(h, goal.Unlimited(), []*knob.Knob{k}, nil)
 		if err != nil || len(p.Changes) != 1 || len(p.Management) != 1 {
 			t.Fatalf("%+v, %v", p, err)
 		}
@@ -172,7 +172,7 @@ func TestTouched(t *testing.T) {
 func TestEditedTerms(t *testing.T) {
 	h := lab()
 	h.Netfilter.Rules = drops("-s 10.0.0.1/32 -j DROP")
-	p, err := Make(h, consenting(), knob.Catalogue())
+	p, err := Make(h, consenting(), knob.Catalogue(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

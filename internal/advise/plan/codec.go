@@ -19,7 +19,7 @@ const (
 	maxValue   = 64 << 10
 )
 
-// ErrFormat marks a file that is no plan which this version can read.
+// ErrFormat marks a file that is not a plan this version can read.
 var ErrFormat = errors.New("not a usable plan")
 
 // Encode writes a plan as indented JSON.
@@ -33,9 +33,9 @@ func Encode(w io.Writer, p *Plan) error {
 	return nil
 }
 
-// Decode reads a plan: a file that Encode wrote, or a --json answer of plan with the plan as its result. It refuses
-// what is not one: another schema, unknown kinds of addresses, values that are not canonical, more than the bounds
-// allow, or a digest that does not fit the content. Fields that it does not know are passed over.
+// Decode reads a plan: a file from Encode, or the --json output of plan with the plan as its result. It refuses another
+// schema, unknown kinds of addresses, values that are not canonical, more than the bounds allow, and a digest that does
+// not match the content. It ignores unknown fields.
 func Decode(r io.Reader) (*Plan, error) {
 	text, err := io.ReadAll(io.LimitReader(r, maxBytes+1))
 	switch {
@@ -117,7 +117,7 @@ func (c Change) check() error {
 	switch c.To.State {
 	case setting.Known:
 		most := maxValue
-		if c.Address.Kind.Whole() {
+		if c.Address.Kind.IsText() {
 			most = setting.MaxFile
 		}
 		if len(c.To.Value) > most {

@@ -15,7 +15,7 @@ import (
 
 func encoded(t testing.TB) string {
 	t.Helper()
-	p, err := Make(lab(), goal.Unlimited(), knob.Catalogue())
+	p, err := Make(lab(), goal.Unlimited(), knob.Catalogue(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestRoundTrip(t *testing.T) {
 	if err := Check(p, lab()); err != nil {
 		t.Error(err)
 	}
-	made, err := Make(lab(), goal.Unlimited(), knob.Catalogue())
+	made, err := Make(lab(), goal.Unlimited(), knob.Catalogue(), nil)
 	if err != nil || !reflect.DeepEqual(p.Changes, made.Changes) {
 		t.Error("the changes that were read are not those that were made")
 	}
@@ -105,7 +105,7 @@ func TestForged(t *testing.T) {
 		"a risk without consent":        func(c *Change) { c.Risk = goal.Security },
 		"a fact":                        func(c *Change) { c.Address.Kind = "fact" },
 	} {
-		p, err := Make(lab(), goal.Unlimited(), knob.Catalogue())
+		p, err := Make(lab(), goal.Unlimited(), knob.Catalogue(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -119,7 +119,7 @@ func TestForged(t *testing.T) {
 			t.Errorf("%s: found %v; expected to be refused", name, err)
 		}
 	}
-	p, err := Make(lab(), goal.Unlimited(), knob.Catalogue())
+	p, err := Make(lab(), goal.Unlimited(), knob.Catalogue(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

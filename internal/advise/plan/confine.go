@@ -2,38 +2,31 @@ package plan
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
 )
 
-// confine takes out places of vhost threads that their guest's emulator keeps them from, and that stays as it is:
-// libvirt holds them in its cpuset, and a CPU outside of a cpuset is refused with EINVAL (kernel/sched/core.c,
-// __sched_setaffinity).
-func (p *Plan) confine(h *facts.Host) {
-	p.Changes = slices.DeleteFunc(p.Changes, func(c Change) bool {
+// dropOutsideEmulator moves changes of vhost threads to Skipped if their CPUs are outside those of the emulator once
+// the plan is applied: libvirt keeps vhost threads in its cpuset, and the kernel refuses a CPU outside of it with
+// EINVAL (kernel/sched/core.c, __sched_setaffinity).
+func (p *Plan) dropOutsideEmulator(h *facts.Host) {
+	p.skip(func(c Change) string {
 		if c.Address.Kind != setting.ThreadAffinity || !strings.HasPrefix(c.Address.Rest(), "vhost/") {
-			return false
+			return ""
 		}
-		held := p.emulatorCPUs(h, c.Address.Object())
+		emulator := p.emulatorCPUs(h, c.Address.Object())
 		wanted, err := setting.ParseCPUs(c.To.Value)
-		if err != nil || len(held) == 0 || len(wanted.Minus(held)) == 0 {
-			return false
+		if err != nil || len(emulator) == 0 || len(wanted.Minus(emulator)) == 0 {
+			return ""
 		}
-		p.Skipped = append(p.Skipped, Skipped{
-			ID: c.ID, Address: c.Address, Found: c.From.String(), Wanted: c.To.String(),
-			Why: fmt.Sprintf("CPU %s is outside the CPUs of the emulator (%s), in which libvirt's cpuset holds the "+
-				"vhost threads too: 'virsh emulatorpin %s CPUS --live' comes first",
-				wanted, held, c.Address.Object()),
-		})
-		return true
+		return fmt.Sprintf("CPU %s is outside the CPUs of the emulator (%s), in which libvirt's cpuset holds the "+
+			"vhost threads too: 'virsh emulatorpin %s CPUS --live' comes first", wanted, emulator, c.Address.Object())
 	})
 }
 
-// emulatorCPUs are the CPUs that a running guest's emulator has once the plan is applied; empty where that is not
-// known.
+// emulatorCPUs returns the CPUs of a running guest's emulator once the plan is applied; empty if unknown.
 func (p *Plan) emulatorCPUs(h *facts.Host, guest string) setting.CPUSet {
 	for _, c := range p.Changes {
 		if c.Address == setting.Of(setting.DomainLive, guest, "emulatorpin") {
@@ -43,10 +36,7 @@ func (p *Plan) emulatorCPUs(h *facts.Host, guest string) setting.CPUSet {
 			}
 		}
 	}
-	for _, g := range h.Guests {
-		if g.Name != guest {
-			continue
-		}
+	if g := guestNamed(h, guest); g != nil {
 		for _, t := range g.Threads {
 			if t.Role == "emulator" {
 				return t.Affinity

@@ -33,7 +33,7 @@ func TestConfine(t *testing.T) {
 			to = "4"
 		}
 		p := &Plan{Changes: append(c.beside, Change{ID: "vhost.threads", Address: thread, To: setting.Value(to)})}
-		p.confine(h)
+		p.dropOutsideEmulator(h)
 		if kept := len(p.Changes) == len(c.beside)+1; kept != c.kept || kept == (len(p.Skipped) == 1) {
 			t.Errorf("%s: kept %v, %+v", name, kept, p.Skipped)
 		}

@@ -13,14 +13,14 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Part is one thing that makes the host the one that the plan was made for.
+// Part is one thing that identifies the host that a plan was made for.
 type Part struct {
 	Name string `json:"name"` // "kernel", "nic eth0", "guest vm1"
 	Is   string `json:"is"`
 }
 
-// identity is what a plan relies on beside the values that it changes: the host, its kernel and CPUs, the NICs, and the
-// guests with their sizes. Counters, states and links are left out: they change by themselves.
+// identity returns what a plan relies on besides the values that it changes: the host, its kernel and CPUs, NICs, and
+// guests with their sizes. Counters, states and links are left out because they change by themselves.
 func identity(h *facts.Host) []Part {
 	parts := []Part{
 		{"host", h.Name},
@@ -37,9 +37,9 @@ func identity(h *facts.Host) []Part {
 	return parts
 }
 
-// digest is a hash of everything that apply acts upon, of what the plan was made from and of what the operator agreed
-// to: schema, goal, identity, the way in, and for each change its address, what was found, what is to be written, its
-// risk, what it needs to take effect and the rules that stop matching. Reasons are not part of it.
+// digest returns a SHA-256 over everything that apply acts on and the operator agreed to: schema, goal, identity, the
+// way in, and of each change the address, what was found, what is written, risk, what it needs to take effect and the
+// rules that stop matching. Reasons are not part of it.
 func (p *Plan) digest() string {
 	type item struct {
 		ID      string
@@ -68,14 +68,14 @@ func (p *Plan) digest() string {
 	}
 	basis.Changes, basis.Consent = items(p.Changes), items(p.Consent)
 	text, err := json.Marshal(basis)
-	if err != nil { // no value of these types fails to marshal
+	if err != nil { // cannot happen with these types
 		return ""
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
 }
 
-// bare is a reading without what does not count in comparisons.
+// bare returns a reading reduced to what comparisons use.
 func bare(r setting.Reading) setting.Reading {
 	if r.State != setting.Known {
 		return setting.Reading{State: r.State}
@@ -89,14 +89,14 @@ type Stale struct {
 	Changed []Difference
 }
 
-// Difference is one thing that is not as it was when the plan was made.
+// Difference is one thing that changed since the plan was made.
 type Difference struct {
 	What string `json:"what"` // an address, or a part of the identity
 	Then string `json:"then"`
 	Now  string `json:"now"`
 }
 
-// Error names what changed, up to five things.
+// Error names up to five differences.
 func (s *Stale) Error() string {
 	var named []string
 	for _, d := range s.Changed[:min(5, len(s.Changed))] {
@@ -111,10 +111,11 @@ func (s *Stale) Error() string {
 // Hint says what to do.
 func (s *Stale) Hint() string { return "make a new plan from what the host is now: mpps plan -o FILE" }
 
-// Check compares a plan with a host whose readings at the plan's addresses are fresh (see Addresses). It returns a
-// *Stale that names every difference, or nil.
+// Check compares a plan with a host that has fresh readings of the plan's Addresses. It returns a *Stale that names
+// every difference, or nil.
 func Check(p *Plan, h *facts.Host) error {
 	stale := &Stale{Digest: p.Digest}
+	differs := func(what, then, now string) { stale.Changed = append(stale.Changed, Difference{what, then, now}) }
 	now := map[string]string{}
 	parts := identity(h)
 	for _, part := range parts {
@@ -124,26 +125,24 @@ func Check(p *Plan, h *facts.Host) error {
 		is, there := now[part.Name]
 		switch {
 		case !there:
-			stale.Changed = append(stale.Changed, Difference{part.Name, part.Is, "gone"})
+			differs(part.Name, part.Is, "gone")
 		case is != part.Is:
-			stale.Changed = append(stale.Changed, Difference{part.Name, part.Is, is})
+			differs(part.Name, part.Is, is)
 		}
 	}
 	for _, part := range parts {
 		if !slices.ContainsFunc(p.Identity, func(old Part) bool { return old.Name == part.Name }) {
-			stale.Changed = append(stale.Changed, Difference{part.Name, "not there", part.Is})
+			differs(part.Name, "not there", part.Is)
 		}
 	}
 	for _, g := range h.Guests {
 		if g.Migrates() && slices.ContainsFunc(p.Changes, func(c Change) bool { return guestOf(c.Address) == g.Name }) {
-			stale.Changed = append(stale.Changed, Difference{"job of guest " + g.Name, "none", g.Job +
-				": plan again when that is over, on the host where it runs"})
+			differs("job of guest "+g.Name, "none", g.Job+": plan again when that is over, on the host where it runs")
 		}
 	}
 	for _, c := range p.Changes {
 		if found := h.Readings.At(c.Address); !found.Same(c.From) {
-			stale.Changed = append(stale.Changed, Difference{c.Address.String(), c.Address.Brief(c.From),
-				c.Address.Brief(found)})
+			differs(c.Address.String(), c.Address.Brief(c.From), c.Address.Brief(found))
 		}
 	}
 	if len(stale.Changed) > 0 {
@@ -152,7 +151,7 @@ func Check(p *Plan, h *facts.Host) error {
 	return nil
 }
 
-// guestOf is the guest of whose definition, threads or inside an address speaks; empty where it speaks of none.
+// guestOf returns the guest whose definition, threads or inside an address is in; "" for other addresses.
 func guestOf(a setting.Address) string {
 	switch a.Kind {
 	case setting.Domain, setting.DomainLive, setting.DomainDevice, setting.ThreadAffinity, setting.Inside:
@@ -161,7 +160,7 @@ func guestOf(a setting.Address) string {
 	return ""
 }
 
-// Addresses are the addresses that must be read before Check.
+// Addresses returns what must be read before Check.
 func (p *Plan) Addresses() []setting.Address {
 	all := make([]setting.Address, len(p.Changes))
 	for i, c := range p.Changes {

@@ -43,7 +43,7 @@ func insideIDs(t *testing.T, h *facts.Host, guest string) (*Plan, []string) {
 	t.Helper()
 	g := goal.Unlimited()
 	g.Guest = guest
-	p, err := Make(h, g, knob.Catalogue())
+	p, err := Make(h, g, knob.Catalogue(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

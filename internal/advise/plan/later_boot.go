@@ -9,12 +9,12 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// threadKnobs are about kernel threads that only some kernels have.
+// threadKnobs are about kernel threads that not every kernel has.
 var threadKnobs = []string{"rt.ksoftirqd", "rt.rcuc", "rt.rcub", "rt.ktimers"}
 
-// awaitBoot lists the realtime knobs that have nothing to set on the kernel that runs and may have on the one that is
-// booted next: threads of RCU's callbacks and of timers exist only where its kind and its arguments make them.
-func (p *Plan) awaitBoot(h *facts.Host, catalogue []*knob.Knob) {
+// addAfterBoot lists realtime knobs that have nothing to set on the running kernel but may have on the next: RCU
+// callback and timer threads depend on the kernel's build and arguments.
+func (p *Plan) addAfterBoot(h *facts.Host, catalogue []*knob.Knob) {
 	if p.Tier != goal.Realtime || !slices.ContainsFunc(p.Changes,
 		func(c Change) bool { return c.Address.Kind.AtBoot() && c.Needs.Kind == setting.HostReboot }) {
 		return

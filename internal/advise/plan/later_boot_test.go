@@ -29,7 +29,7 @@ func TestAwaitBoot(t *testing.T) {
 		"packets":   {goal.Aggressive, []Change{argument}, 0},
 	} {
 		p := &Plan{Tier: c.tier, Changes: c.changes}
-		p.awaitBoot(&facts.Host{}, catalogue)
+		p.addAfterBoot(&facts.Host{}, catalogue)
 		if len(p.Later) != c.want || c.want == 1 && (len(p.Later[0].IDs) != 1 || p.Later[0].IDs[0] != "rt.rcuc") {
 			t.Errorf("%s: later %+v", name, p.Later)
 		}

@@ -63,7 +63,7 @@ func ids(changes []Change) (all []string) {
 
 func TestLab(t *testing.T) {
 	h := lab()
-	p, err := Make(h, goal.Unlimited(), knob.Catalogue())
+	p, err := Make(h, goal.Unlimited(), knob.Catalogue(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestLab(t *testing.T) {
 			t.Errorf("queues %+v", c)
 		}
 	}
-	again, err := Make(lab(), goal.Unlimited(), knob.Catalogue())
+	again, err := Make(lab(), goal.Unlimited(), knob.Catalogue(), nil)
 	if err != nil || !reflect.DeepEqual(p, again) {
 		t.Errorf("two plans from the same facts differ: %v", err)
 	}
@@ -122,7 +122,7 @@ func TestReboot(t *testing.T) {
 		Vulnerabilities: map[string]string{"meltdown": "Mitigation: PTI"}}
 	h.Readings[setting.Of(setting.KernelArg, "quiet")] = setting.Value(setting.Flag)
 	g := goal.Goal{Latency: 20 * time.Microsecond, CPUs: setting.CPUs(0, 2, 3)}
-	p, err := Make(h, g, knob.Catalogue())
+	p, err := Make(h, g, knob.Catalogue(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func TestConsent(t *testing.T) {
 	h.Netfilter.Rules = []facts.RuleSet{{Tool: "iptables-legacy", Rules: 1,
 		Lines: []string{"-t filter -A FORWARD -s 10.0.0.1/32 -j DROP"}}}
 	g := goal.Unlimited()
-	p, err := Make(h, g, knob.Catalogue())
+	p, err := Make(h, g, knob.Catalogue(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func TestConsent(t *testing.T) {
 		}
 	}
 	g.Consent = []goal.Risk{goal.Security}
-	with, err := Make(h, g, knob.Catalogue())
+	with, err := Make(h, g, knob.Catalogue(), nil)
 	if err != nil || len(with.Changes) != 4 || len(with.Consent) != 0 {
 		t.Errorf("with consent: %d changes, %d that need it, %v", len(with.Changes), len(with.Consent), err)
 	}
@@ -189,11 +189,11 @@ func TestConsent(t *testing.T) {
 }
 
 func TestNothing(t *testing.T) {
-	p, err := Make(small(), goal.Goal{PPS: 1000}, knob.Catalogue())
+	p, err := Make(small(), goal.Goal{PPS: 1000}, knob.Catalogue(), nil)
 	if err != nil || !p.Empty() || p.Tier != goal.Default {
 		t.Errorf("%d changes for a target that needs none, %v", len(p.Changes), err)
 	}
-	if _, err := Make(small(), goal.Goal{PPS: 3e6, NIC: "virtio"}, knob.Catalogue()); err == nil {
+	if _, err := Make(small(), goal.Goal{PPS: 3e6, NIC: "virtio"}, knob.Catalogue(), nil); err == nil {
 		t.Error("a plan for a goal that contradicts itself")
 	}
 }
@@ -202,7 +202,7 @@ func TestReadOnlyIsSkipped(t *testing.T) {
 	h := small()
 	a := setting.Of(setting.Sysctl, "net.bridge.bridge-nf-call-iptables")
 	h.Readings[a] = setting.Reading{State: setting.Known, Value: "1", ReadOnly: true, Why: "read-only file system"}
-	p, err := Make(h, goal.Unlimited(), knob.Catalogue())
+	p, err := Make(h, goal.Unlimited(), knob.Catalogue(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +220,7 @@ func BenchmarkMake(b *testing.B) {
 		h.Readings[a] = setting.Value("1")
 	}
 	for b.Loop() {
-		p, err := Make(h, goal.Unlimited(), knob.Catalogue())
+		p, err := Make(h, goal.Unlimited(), knob.Catalogue(), nil)
 		if err != nil {
 			b.Fatal(err)
 		}

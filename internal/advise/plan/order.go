@@ -8,8 +8,8 @@ import (
 	"mpps/internal/advise/knob"
 )
 
-// Order gives every knob its place: after all knobs that its After names, directly or through others, and otherwise in
-// catalogue order. It refuses a catalogue in which knobs wait for each other or for one that is not there.
+// Order returns the position of every knob: after all knobs that its After names, directly or indirectly, and otherwise
+// in catalogue order. It refuses a catalogue with a cycle or an unknown ID.
 func Order(catalogue []*knob.Knob) (map[string]int, error) {
 	waits := map[string]map[string]bool{}
 	for _, k := range catalogue {

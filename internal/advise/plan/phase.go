@@ -10,16 +10,16 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Phase is what one thing has to happen for: the firmware's setup, a reboot of the host, the start of a guest, or
-// nothing. Apply writes all changes in the order of the plan; the phases tell a person when they take effect.
+// Phase is when changes take effect: after setting up the firmware, after a reboot of the host, at the start of a
+// guest, or at once. Apply makes all changes in the order of the plan; phases are for people.
 type Phase struct {
 	Name    string   `json:"name"`    // firmware, reboot, guest-restart, now
 	What    string   `json:"what"`    // "reboot of the host"
-	IDs     []string `json:"ids"`     // knobs whose changes take effect then, each once
+	IDs     []string `json:"ids"`     // knobs whose changes take effect then, without repeats
 	Changes int      `json:"changes"` // how many changes
-	// knobs of the phase that a person must see to: not as they should be, and not set by mpps
+	// knobs of the phase that are off and that mpps does not set
 	ByHand []string `json:"by_hand"`
-	// knobs of the phase that could not be judged; of the firmware what 'mpps attest' records
+	// knobs of the phase that could not be judged; for the firmware those that 'mpps attest' records
 	Unseen []string `json:"unseen"`
 }
 
@@ -39,7 +39,7 @@ const (
 	atOnce     = "at once"
 )
 
-// phaseOf is the phase of what a change needs, and in words what that is.
+// phaseOf returns the name of the phase in which a change takes effect, and what must happen for it in words.
 func phaseOf(needs setting.Needs) (name, what string) {
 	switch needs.Kind {
 	case setting.AtOnce:
@@ -50,7 +50,7 @@ func phaseOf(needs setting.Needs) (name, what string) {
 	return PhaseGuest, needs.String()
 }
 
-// phase is the plan's phase, made where there is none yet.
+// phase returns a phase of the plan, added if it is new.
 func (p *Plan) phase(name, what string) *Phase {
 	at := slices.IndexFunc(p.Phases, func(f Phase) bool { return f.Name == name && f.What == what })
 	if at < 0 {
@@ -67,9 +67,9 @@ func addID(all *[]string, id string) {
 	}
 }
 
-// attend notes what a person must see to: what is off and not planned, and what could not be judged, of the firmware
-// and of the kernel. What a guest's own system wants is the guest's start's.
-func (p *Plan) attend(report audit.Report) {
+// addByHand adds what a person must see to: what is off and not planned, and what could not be judged of the firmware.
+// What a guest's own system needs belongs to that guest's restart.
+func (p *Plan) addByHand(report audit.Report) {
 	for _, f := range report.Findings {
 		off := f.State == audit.Off && f.Blocked != ""
 		if !off && f.State != audit.Unknown {
@@ -100,8 +100,8 @@ func (p *Plan) attend(report audit.Report) {
 	}
 }
 
-// arrange counts the changes of each phase again, and puts the phases in order.
-func (p *Plan) arrange() {
+// arrangePhases counts the changes of each phase and sorts the phases.
+func (p *Plan) arrangePhases() {
 	for i := range p.Phases {
 		p.Phases[i].IDs, p.Phases[i].Changes = []string{}, 0
 	}
@@ -116,8 +116,8 @@ func (p *Plan) arrange() {
 	})
 }
 
-// honest is what a person must know of what the plan cannot do.
-func honest(report audit.Report) []string {
+// limitNotes returns what a person must know about what the plan cannot achieve.
+func limitNotes(report audit.Report) []string {
 	notes := []string{}
 	for _, f := range report.Findings {
 		if f.ID == "kernel.realtime" && f.State == audit.Off {

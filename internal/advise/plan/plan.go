@@ -1,10 +1,11 @@
-// Package plan turns findings into an ordered list of changes that an operator can sign: from, to, why, at what risk,
-// how long it lasts and what must be restarted. A plan is complete data; its reasons are for people and drive
-// nothing. It carries a digest of the facts that it was made from, and a plan that no longer fits the host is refused.
+// Package plan turns findings into an ordered list of changes that an operator can approve: from, to, why, at what
+// risk, how long it lasts and what must be restarted. A plan is complete data; its reasons are for people and drive
+// nothing. It has a digest of the facts it was made from, and is refused once it no longer fits the host.
 package plan
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -29,17 +30,17 @@ type Plan struct {
 	Goal       goal.Goal    `json:"goal"`
 	Tier       goal.Tier    `json:"tier"`
 	Why        string       `json:"tier_why"`
-	Changes    []Change     `json:"changes"`        // in the order in which they are to be made
+	Changes    []Change     `json:"changes"`        // in the order in which they are made
 	Consent    []Change     `json:"consent_needed"` // wanted, but the goal does not allow their risk
-	Skipped    []Skipped    `json:"skipped"`        // off, but nothing that mpps can change now
+	Skipped    []Skipped    `json:"skipped"`        // off, but mpps cannot change it now
 	Restarts   []Restart    `json:"restarts"`       // what must happen before some changes take effect
-	Phases     []Phase      `json:"phases"`         // what needs what, in the order in which a person goes about it
-	Notes      []string     `json:"notes"`          // what the plan cannot do, in sentences
+	Phases     []Phase      `json:"phases"`         // when changes take effect, in the order of the work
+	Notes      []string     `json:"notes"`          // what the plan cannot achieve, in sentences
 	Later      []Later      `json:"later"`          // what can be planned only after these changes
-	Management []Management `json:"management"`     // the operator's way in
+	Management []Management `json:"management"`     // NICs that are the operator's way in
 	Identity   []Part       `json:"identity"`       // what the host was when the plan was made
 
-	Asked bool `json:"-"` // the changes were asked for by name: nobody judged them, and nobody has seen the plan
+	Asked bool `json:"-"` // made of named changes: not judged, and not reviewed
 }
 
 // Change is one value to be written.
@@ -48,13 +49,13 @@ type Change struct {
 	Address setting.Address `json:"address"`
 	From    setting.Reading `json:"from"`
 	To      setting.Reading `json:"to"`
-	Want    setting.Want    `json:"want"` // what a read back must satisfy
+	Want    setting.Want    `json:"want"` // what the value read back must satisfy
 	Risk    goal.Risk       `json:"risk"`
 	Lasts   setting.Lasting `json:"lasts"`
 	Kept    string          `json:"kept,omitempty"` // what makes it last: a file, the service that puts it back
-	// the guest for which it is made to last; empty: whoever has what it belongs to
+	// the guest that it is kept for; empty: whichever has the device
 	For      string         `json:"for,omitempty"`
-	Forget   bool           `json:"forget,omitempty"` // nothing is to make it last: what did so is taken out
+	Forget   bool           `json:"forget,omitempty"` // it is not to last: what kept it is removed
 	Owners   []string       `json:"owners,omitempty"` // who else sets it, and who wins
 	Needs    setting.Needs  `json:"needs"`            // what must happen before it takes effect
 	Because  string         `json:"because"`
@@ -74,61 +75,62 @@ type Skipped struct {
 	Why     string          `json:"why"`
 }
 
-// Restart groups the changes that wait for one thing to happen.
+// Restart is the changes that wait for one event.
 type Restart struct {
 	What      setting.Needs     `json:"what"` // "restart of guest vm1"
 	Addresses []setting.Address `json:"addresses"`
 }
 
-// Later says what can only be planned once these changes are made.
+// Later is what can be planned only once something else has happened.
 type Later struct {
 	After string   `json:"after"`
 	IDs   []string `json:"ids"`
 	Why   string   `json:"why"`
 }
 
-// Management is the operator's way in.
+// Management is a NIC that is the operator's way in.
 type Management struct {
 	NIC     string `json:"nic"`
 	Why     string `json:"why"`
-	Touched bool   `json:"touched"` // a change of this plan is made on it, of whatever risk
+	Touched bool   `json:"touched"` // the plan changes something on it, at whatever risk
 }
 
-// Make plans for a goal. It refuses goals that contradict themselves and catalogues whose order has a cycle.
-func Make(h *facts.Host, g goal.Goal, catalogue []*knob.Knob) (*Plan, error) {
-	return MakeWith(h, g, catalogue, nil)
-}
-
-// MakeWith plans as Make does, with advice adjusted.
-func MakeWith(h *facts.Host, g goal.Goal, catalogue []*knob.Knob, adjust audit.Adjust) (*Plan, error) {
+// Make plans for a goal, with advice adjusted unless adjust is nil. It refuses goals that contradict themselves and
+// catalogues whose order has a cycle.
+func Make(h *facts.Host, g goal.Goal, catalogue []*knob.Knob, adjust audit.Adjust) (*Plan, error) {
 	if err := g.Check(); err != nil {
 		return nil, err
 	}
 	return From(h, g, audit.RunWith(h, g, catalogue, adjust), catalogue)
 }
 
-// From plans from a report that was made of the same facts.
+// newPlan returns a plan of no changes.
+func newPlan(h *facts.Host, g goal.Goal) *Plan {
+	return &Plan{
+		Schema: Schema, Host: h.Name, Made: h.Taken, Goal: g, Tier: g.Tier(), Identity: identity(h),
+		Changes: []Change{}, Consent: []Change{}, Skipped: []Skipped{}, Restarts: []Restart{}, Later: []Later{},
+		Management: []Management{}, Phases: []Phase{}, Notes: []string{},
+	}
+}
+
+// From makes a plan from a report of the same facts.
 func From(h *facts.Host, g goal.Goal, report audit.Report, catalogue []*knob.Knob) (*Plan, error) {
 	order, err := Order(catalogue)
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{
-		Schema: Schema, Host: h.Name, Made: h.Taken, Goal: g, Tier: report.Tier, Why: report.Why, Identity: identity(h),
-		Changes: []Change{}, Consent: []Change{}, Skipped: []Skipped{}, Restarts: []Restart{}, Later: []Later{},
-		Management: []Management{},
-		Phases:     []Phase{}, Notes: honest(report),
-	}
-	positions := wherePositions(h, catalogue)
-	for _, f := range report.In(audit.Off) {
+	p := newPlan(h, g)
+	p.Tier, p.Why, p.Notes = report.Tier, report.Why, limitNotes(report)
+	positions := addressPositions(h, catalogue)
+	for _, f := range report.InState(audit.Off) {
 		switch {
 		case f.Blocked != "":
 			p.Skipped = append(p.Skipped, Skipped{ID: f.ID, Address: f.Address, Found: f.Found, Wanted: f.Wanted,
 				Why: f.Blocked})
 		case !g.Consents(f.Risk):
-			p.Consent = append(p.Consent, change(f))
+			p.Consent = append(p.Consent, newChange(f))
 		default:
-			p.Changes = append(p.Changes, change(f))
+			p.Changes = append(p.Changes, newChange(f))
 		}
 	}
 	place := func(c Change) int { return order[c.ID]<<32 | positions[spot{c.ID, c.Address}] }
@@ -138,29 +140,38 @@ func From(h *facts.Host, g goal.Goal, report audit.Report, catalogue []*knob.Kno
 	slices.SortStableFunc(p.Skipped, func(a, b Skipped) int { return order[a.ID] - order[b.ID] })
 
 	p.postpone()
-	p.confine(h)
-	p.unpooled(h, report)
-	p.shareless(h, report)
-	p.awaitBoot(h, catalogue)
-	for _, c := range p.Changes {
-		p.wait(c)
-	}
-	p.manage(h)
-	p.attend(report)
+	p.dropOutsideEmulator(h)
+	p.dropUnpooled(h, report)
+	p.dropRefusedRT(h, report)
+	p.addAfterBoot(h, catalogue)
+	p.finish(h)
+	p.addByHand(report)
 	p.Seal()
 	return p, nil
 }
 
-// manage notes the operator's way in, and whether a change is made on it.
-func (p *Plan) manage(h *facts.Host) {
+// finish adds what follows from the changes: restarts, and the NICs that are the operator's way in.
+func (p *Plan) finish(h *facts.Host) {
+	for _, c := range p.Changes {
+		p.addRestart(c)
+	}
 	for _, n := range h.NICs {
 		if n.Management != "" {
-			p.Management = append(p.Management, Management{NIC: n.Name, Why: n.Management,
-				Touched: slices.ContainsFunc(p.Changes, func(c Change) bool {
-					return nicOf(c.Address) == n.Name
-				})})
+			touched := slices.ContainsFunc(p.Changes, func(c Change) bool { return nicOf(c.Address) == n.Name })
+			p.Management = append(p.Management, Management{NIC: n.Name, Why: n.Management, Touched: touched})
 		}
 	}
+}
+
+// skip moves the changes for which why returns a reason to Skipped.
+func (p *Plan) skip(why func(c Change) string) {
+	p.Changes = slices.DeleteFunc(p.Changes, func(c Change) bool {
+		text := why(c)
+		if text != "" {
+			p.Skipped = append(p.Skipped, Skipped{c.ID, c.Address, c.From.String(), c.To.String(), text})
+		}
+		return text != ""
+	})
 }
 
 type spot struct {
@@ -168,8 +179,8 @@ type spot struct {
 	a  setting.Address
 }
 
-// wherePositions is the place of each address in its knob's own list, which is the order within a knob.
-func wherePositions(h *facts.Host, catalogue []*knob.Knob) map[spot]int {
+// addressPositions returns the position of each address in its knob's list, which is the order within a knob.
+func addressPositions(h *facts.Host, catalogue []*knob.Knob) map[spot]int {
 	at := map[spot]int{}
 	for _, k := range catalogue {
 		for i, a := range k.Where(h) {
@@ -179,7 +190,7 @@ func wherePositions(h *facts.Host, catalogue []*knob.Knob) map[spot]int {
 	return at
 }
 
-func change(f audit.Finding) Change {
+func newChange(f audit.Finding) Change {
 	return Change{
 		ID: f.ID, Address: f.Address, From: f.Reading, To: f.Want.Target(), Want: *f.Want, Risk: f.Risk,
 		Lasts: setting.Kinds[f.Address.Kind].Lasts, Needs: f.Needs, Because: f.Why, Severity: f.Severity,
@@ -187,19 +198,17 @@ func change(f audit.Finding) Change {
 	}
 }
 
-// postpone takes out what other changes of this plan will make meaningless: the number of a NIC's channels renumbers
-// its interrupts and queues, and only a guest that runs with its new queues has the vhost threads that belong to them.
+// postpone removes what other changes of this plan make meaningless: a new number of channels renumbers the interrupts
+// and queues of a NIC, and the vhost threads of new queues exist only once the guest runs with them.
 func (p *Plan) postpone() {
-	resized := map[string]string{} // devices → the knob that resizes them
+	resized := map[string]string{} // by device: the knob that changes its number of queues
 	var guests []string
 	for _, c := range p.Changes {
 		if c.ID == "nic.channels" || c.ID == "guest.channels" {
 			resized[queueOwner(c.Address)] = c.ID
 		}
 		if c.ID == "domain.queues" || c.ID == "domain.nic_model" || c.ID == "domain.backend" {
-			if !slices.Contains(guests, c.Address.Object()) {
-				guests = append(guests, c.Address.Object())
-			}
+			addID(&guests, c.Address.Object())
 		}
 	}
 	dropped := map[string][]string{}
@@ -215,12 +224,7 @@ func (p *Plan) postpone() {
 		}
 		return true
 	})
-	nics := make([]string, 0, len(dropped))
-	for nic := range dropped {
-		nics = append(nics, nic)
-	}
-	slices.Sort(nics)
-	for _, nic := range nics {
+	for _, nic := range slices.Sorted(maps.Keys(dropped)) {
 		p.Later = append(p.Later, Later{After: "this plan", IDs: dropped[nic],
 			Why: fmt.Sprintf("%s gives %s other interrupts and queues: plan again afterwards", resized[nic], nic)})
 	}
@@ -237,7 +241,7 @@ func (p *Plan) postpone() {
 	}
 }
 
-// queueOwner is the device to which a value of a queue or an interrupt belongs, inside a guest "eth0 of vm1".
+// queueOwner returns the device that a value of a queue or an interrupt belongs to; inside a guest "eth0 of vm1".
 func queueOwner(a setting.Address) string {
 	if inner, err := a.Inner(); err == nil {
 		return queueOwner(inner) + " of " + a.Object()
@@ -248,7 +252,7 @@ func queueOwner(a setting.Address) string {
 	return a.Object()
 }
 
-// nicOf is the network device on which a value is set; empty where its address names none.
+// nicOf returns the network device of an address, "" if it names none.
 func nicOf(a setting.Address) string {
 	switch a.Kind {
 	case setting.NICRing, setting.NICChannels, setting.NICCoalesce, setting.NICFeature, setting.NICFlowHash,
@@ -263,7 +267,7 @@ func nicOf(a setting.Address) string {
 	return ""
 }
 
-// deviceOf is the device of a sysfs address below class/net.
+// deviceOf returns the device of a sysfs address below class/net.
 func deviceOf(a setting.Address) string {
 	if rest, ok := strings.CutPrefix(a.Path, "class/net/"); ok {
 		return setting.Address{Path: rest}.Object()
@@ -271,7 +275,7 @@ func deviceOf(a setting.Address) string {
 	return a.Object()
 }
 
-func (p *Plan) wait(c Change) {
+func (p *Plan) addRestart(c Change) {
 	if c.Needs.IsZero() {
 		return
 	}
@@ -284,13 +288,13 @@ func (p *Plan) wait(c Change) {
 	p.Restarts = append(p.Restarts, Restart{What: c.Needs, Addresses: []setting.Address{c.Address}})
 }
 
-// Seal works out the phases and the digest again where changes were added or taken away.
+// Seal updates phases and digest after changes were added or removed.
 func (p *Plan) Seal() {
-	p.arrange()
+	p.arrangePhases()
 	p.Digest = p.digest()
 }
 
-// Risks reports whether a change has this risk.
+// Risks reports whether a change has a risk.
 func (p *Plan) Risks(risk goal.Risk) bool {
 	return slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Risk == risk })
 }

@@ -31,7 +31,7 @@ func small() *facts.Host {
 
 func TestMake(t *testing.T) {
 	h := small()
-	p, err := Make(h, goal.Unlimited(), knob.Catalogue())
+	p, err := Make(h, goal.Unlimited(), knob.Catalogue(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -89,7 +89,7 @@ func realtimeGoal() goal.Goal {
 
 // TestRealtime: from one goal everything that section 1 of the founding experiment set by hand, with the right values.
 func TestRealtime(t *testing.T) {
-	p, err := Make(realtimeHost(), realtimeGoal(), knob.Catalogue())
+	p, err := Make(realtimeHost(), realtimeGoal(), knob.Catalogue(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func TestRealtime(t *testing.T) {
 	h := realtimeHost()
 	h.Readings[setting.Of(setting.Domain, "rt1", "cpu/mode")] = setting.Value("host-passthrough")
 	h.Readings[setting.Of(setting.Domain, "rt1", "cpu/migratable")] = setting.Value("on")
-	later, err := Make(h, realtimeGoal(), knob.Catalogue())
+	later, err := Make(h, realtimeGoal(), knob.Catalogue(), nil)
 	if err != nil || !slices.Contains(ids(later.Changes), "domain.invtsc") ||
 		!slices.Contains(ids(later.Changes), "domain.dedicated") {
 		t.Errorf("with host-passthrough: %v, %v", ids(later.Changes), err)
@@ -170,7 +170,7 @@ func TestRealtime(t *testing.T) {
 // PREEMPT_RT cannot do is said, while everything else is planned.
 func TestRealtimePhases(t *testing.T) {
 	h := realtimeHost()
-	p, err := Make(h, realtimeGoal(), knob.Catalogue())
+	p, err := Make(h, realtimeGoal(), knob.Catalogue(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +205,7 @@ func TestRealtimePhases(t *testing.T) {
 		!strings.Contains(p.Notes[0], "PREEMPT_DYNAMIC") {
 		t.Errorf("notes %q", p.Notes)
 	}
-	again, err := Make(h, realtimeGoal(), knob.Catalogue())
+	again, err := Make(h, realtimeGoal(), knob.Catalogue(), nil)
 	if err != nil || len(again.Phases) != len(p.Phases) {
 		t.Errorf("another plan of the same has %d phases, %v", len(again.Phases), err)
 	}
@@ -214,7 +214,7 @@ func TestRealtimePhases(t *testing.T) {
 		t.Errorf("sealed again: %+v", p.Phases)
 	}
 	h.Kernel.Realtime = true
-	if p, err = Make(h, realtimeGoal(), knob.Catalogue()); err != nil || len(p.Notes) != 0 ||
+	if p, err = Make(h, realtimeGoal(), knob.Catalogue(), nil); err != nil || len(p.Notes) != 0 ||
 		slices.Contains(p.Phases[1].ByHand, "kernel.realtime") {
 		t.Errorf("on a realtime kernel: %q, %v", p.Notes, err)
 	}

@@ -18,34 +18,40 @@ const (
 
 var poolArgument = setting.Of(setting.KernelArg, "hugepagesz+hugepages")
 
-// unpooled takes huge pages out of the definitions of guests for which no pool has room: such a guest would not start
-// again. Where this plan or what waits for the next boot makes the pool, they are planned after that boot; else they
-// are left out. What a person asked for in the site file stays.
-func (p *Plan) unpooled(h *facts.Host, report audit.Report) {
+// dropUnpooled removes huge pages from the definitions of guests for which no pool has room: such a guest would not
+// start again. If this plan or the next boot makes the pool, they are planned after that boot, otherwise skipped. What
+// the site file asks for stays.
+func (p *Plan) dropUnpooled(h *facts.Host, report audit.Report) {
 	v := knob.NewView(h, p.Goal)
 	made, own := p.poolComes(h, report)
 	var waiting []string
-	p.Changes = slices.DeleteFunc(p.Changes, func(c Change) bool {
-		g := named(h, c.Address.Object())
-		if c.ID != pagesKnob || g == nil || asked(report, c) || v.PoolHolds(g) {
-			return false
-		}
-		if made {
-			waiting = append(waiting, g.Name)
+	fits := func(c Change) bool {
+		g := guestNamed(h, c.Address.Object())
+		return c.ID != pagesKnob || g == nil || askedBySite(report, c) || v.PoolHolds(g)
+	}
+	if made {
+		p.Changes = slices.DeleteFunc(p.Changes, func(c Change) bool {
+			if fits(c) {
+				return false
+			}
+			waiting = append(waiting, c.Address.Object())
 			return true
-		}
-		p.Skipped = append(p.Skipped, Skipped{
-			ID: c.ID, Address: c.Address, Found: c.From.String(), Wanted: c.To.String(),
-			Why: fmt.Sprintf("no pool of huge pages has room for its memory (%s), and boot.hugepages makes no other "+
-				"('mpps audit' says why): it would not start again", v.PoolWords(g.MemoryNodes)),
 		})
-		return true
+	}
+	p.skip(func(c Change) string {
+		if fits(c) {
+			return ""
+		}
+		return fmt.Sprintf("no pool of huge pages has room for its memory (%s), and boot.hugepages makes no other "+
+			"('mpps audit' says why): it would not start again",
+			v.PoolWords(guestNamed(h, c.Address.Object()).MemoryNodes))
 	})
 	for _, name := range waiting {
 		later := Later{After: setting.Reboot().String(), IDs: []string{pagesKnob}}
-		// Nor is memory locked before that which the pool will hold: beside the pool there may be too little of it.
+		// Memory that the pool will hold is not locked before that boot either: next to the pool there may be too
+		// little.
 		p.Changes = slices.DeleteFunc(p.Changes, func(c Change) bool {
-			out := c.ID == lockKnob && c.Address.Object() == name && !asked(report, c)
+			out := c.ID == lockKnob && c.Address.Object() == name && !askedBySite(report, c)
 			if out {
 				later.IDs = append(later.IDs, lockKnob)
 			}
@@ -53,7 +59,7 @@ func (p *Plan) unpooled(h *facts.Host, report audit.Report) {
 		})
 		later.Why = "the pool comes with that boot, and guest " + name + " could not be started until then if its " +
 			"definition asked for it: go on then with 'mpps apply --resume'"
-		g := named(h, name)
+		g := guestNamed(h, name)
 		if left, starts := v.OrdinaryLeft(g); own && !starts {
 			later.Why += fmt.Sprintf(". Beside the pool %.1f GiB of ordinary memory are left for its %.1f GiB: do "+
 				"not let it start by itself before (virsh autostart --disable %s)",
@@ -63,11 +69,11 @@ func (p *Plan) unpooled(h *facts.Host, report audit.Report) {
 	}
 }
 
-// poolComes reports whether the next boot makes a pool that is not there now, and whether as the catalogue wants it.
+// poolComes reports whether the next boot makes a pool that is not there now, and whether its size is the catalogue's
+// own.
 func (p *Plan) poolComes(h *facts.Host, report audit.Report) (comes, own bool) {
 	at := slices.IndexFunc(report.Findings, func(f audit.Finding) bool {
-		return f.ID == poolKnob &&
-			f.Address == poolArgument
+		return f.ID == poolKnob && f.Address == poolArgument
 	})
 	if at < 0 {
 		return false, false
@@ -80,30 +86,24 @@ func (p *Plan) poolComes(h *facts.Host, report audit.Report) (comes, own bool) {
 	return f.State == audit.OK && f.Reading.State == setting.Known && !running.Same(f.Reading), f.Site == ""
 }
 
-// shareless takes realtime priorities out of the definitions of guests where the kernel refuses them to the groups that
-// libvirt makes, and this plan does not take away the limit because of which it does: the guest would not start again.
-func (p *Plan) shareless(h *facts.Host, report audit.Report) {
+// dropRefusedRT removes realtime priorities from the definitions of guests if the kernel refuses them in the cgroups
+// that libvirt makes, and this plan does not lift the limit that causes it: the guest would not start again.
+func (p *Plan) dropRefusedRT(h *facts.Host, report audit.Report) {
 	limit := setting.Of(setting.Sysctl, "kernel.sched_rt_runtime_us")
 	lifted := slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Address == limit && c.To.Value == "-1" })
 	if lifted || !knob.NewView(h, p.Goal).RefusesRTGroups() {
 		return
 	}
-	p.Changes = slices.DeleteFunc(p.Changes, func(c Change) bool {
-		if c.ID != "domain.vcpusched" || c.To.State != setting.Known || asked(report, c) {
-			return false
+	p.skip(func(c Change) string {
+		if c.ID != "domain.vcpusched" || c.To.State != setting.Known || askedBySite(report, c) {
+			return ""
 		}
-		p.Skipped = append(p.Skipped, Skipped{
-			ID: c.ID, Address: c.Address, Found: c.From.String(), Wanted: c.To.String(),
-			Why: "the kernel gives control groups shares of realtime (CONFIG_RT_GROUP_SCHED), libvirt's have none, " +
-				"and this plan does not set kernel.sched_rt_runtime_us to -1 (rt.throttling): the guest would not " +
-				"start again",
-		})
-		return true
+		return "the kernel gives control groups shares of realtime (CONFIG_RT_GROUP_SCHED), libvirt's have none, and " +
+			"this plan does not set kernel.sched_rt_runtime_us to -1 (rt.throttling): the guest would not start again"
 	})
 }
 
-// named is the guest of a name; nil where there is none.
-func named(h *facts.Host, name string) *facts.Guest {
+func guestNamed(h *facts.Host, name string) *facts.Guest {
 	at := slices.IndexFunc(h.Guests, func(g facts.Guest) bool { return g.Name == name })
 	if at < 0 {
 		return nil
@@ -111,10 +111,9 @@ func named(h *facts.Host, name string) *facts.Guest {
 	return &h.Guests[at]
 }
 
-// asked reports whether the site file asks for a change.
-func asked(report audit.Report, c Change) bool {
+// askedBySite reports whether the site file asks for a change.
+func askedBySite(report audit.Report, c Change) bool {
 	return slices.ContainsFunc(report.Findings, func(f audit.Finding) bool {
-		return f.ID == c.ID &&
-			f.Address == c.Address && f.Site != ""
+		return f.ID == c.ID && f.Address == c.Address && f.Site != ""
 	})
 }

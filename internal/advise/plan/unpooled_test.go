@@ -66,7 +66,7 @@ func TestHugePagesNeedAPool(t *testing.T) {
 	} {
 		h := realtimeHost()
 		c.change(h)
-		p, err := Make(h, realtimeGoal(), knob.Catalogue())
+		p, err := Make(h, realtimeGoal(), knob.Catalogue(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +115,7 @@ func TestRealtimeGroups(t *testing.T) {
 	} {
 		h := realtimeHost()
 		h.Kernel.RTGroups, h.Readings[limit] = c.groups, c.limit
-		p, err := Make(h, realtimeGoal(), knob.Catalogue())
+		p, err := Make(h, realtimeGoal(), knob.Catalogue(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

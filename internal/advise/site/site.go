@@ -1,5 +1,5 @@
-// Package site reads /etc/mpps/site.yaml: what this site wants otherwise than the catalogue, and why. It holds a list
-// of plain values and no expressions:
+// Package site reads /etc/mpps/site.yaml: local exceptions from the catalogue, with their reasons. It is a list of
+// plain values without expressions:
 //
 //   - id: nic.ring.rx
 //     want: 512
@@ -34,36 +34,35 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Path is where the file is, below the root.
+// Path is the path of the file below the root.
 const Path = "etc/mpps/site.yaml"
 
-// maxBytes bounds the file; a thousand entries are some 100 kB.
+// maxBytes is the maximum size of the file; a thousand entries are about 100 kB.
 const maxBytes = 1 << 20
 
-// Absent is what the file writes for a value that must not be there.
+// Absent is how the file spells a value that must not be there.
 const Absent = "absent"
 
-// Entry is one wish of the site.
+// Entry is one local exception.
 type Entry struct {
 	ID      string
-	Address setting.Address // zero: every address of the knob
+	Address setting.Address // zero: all addresses of the knob
 	Want    setting.Want    // not with Leave
 	Leave   bool            // the values stay as they are
 	Reason  string
 }
 
-// File is a site's wishes. A nil File has none.
+// File is the site file. A nil File has no entries.
 type File struct{ Entries []Entry }
 
 // Error is what is wrong with the file, and where.
 type Error struct {
 	Entry   int // counted from 1; 0 is the file as a whole
-	Line    int // in the file, counted from 1, where the entry or the field at fault stands; 0 where Entry is
+	Line    int // of the wrong field or entry, counted from 1; 0 if Entry is 0
 	Problem string
 	Advice  string
 }
 
-// Error says what is wrong.
 func (e *Error) Error() string {
 	if e.Entry == 0 {
 		return "site file: " + e.Problem
@@ -77,7 +76,7 @@ func (e *Error) Hint() string { return e.Advice }
 const form = "an entry is {id, want, reason} or {id, leave: true, reason}, with an address where only one value is " +
 	"meant"
 
-// Load reads the file below a root; nil where there is none.
+// Load reads the file below a root; nil if there is none.
 func Load(root string) (*File, error) {
 	dir, err := os.OpenRoot(root)
 	if err != nil {
@@ -99,7 +98,7 @@ func Load(root string) (*File, error) {
 	return Parse(text)
 }
 
-// entry is one element of the list as it is written.
+// entry is one element of the list as written.
 type entry struct {
 	ID      string    `yaml:"id"`
 	Address string    `yaml:"address"`
@@ -108,7 +107,7 @@ type entry struct {
 	Reason  string    `yaml:"reason"`
 }
 
-// Parse reads the text of a file. The error is an *Error, the first that is wrong.
+// Parse parses the text of a file. Its error is an *Error for the first mistake.
 func Parse(text []byte) (*File, error) {
 	if len(text) > maxBytes {
 		return nil, &Error{Problem: fmt.Sprintf("it is larger than %d KiB", maxBytes>>10), Advice: form}
@@ -120,18 +119,18 @@ func Parse(text []byte) (*File, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	decoder.KnownFields(true)
 	if err := decoder.Decode(&list); err != nil && !errors.Is(err, io.EOF) {
-		return nil, &Error{Problem: plain(err), Advice: form}
+		return nil, &Error{Problem: plainError(err), Advice: form}
 	}
 	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return nil, &Error{Problem: "there is more than one document in it (---)", Advice: "write one list"}
 	}
-	var document yaml.Node // the same once more, for its lines
+	var document yaml.Node // the same again, for line numbers
 	if err := yaml.Unmarshal(text, &document); err != nil {
-		return nil, &Error{Problem: plain(err), Advice: form}
+		return nil, &Error{Problem: plainError(err), Advice: form}
 	}
 	if len(document.Content) > 0 {
 		for i, at := range document.Content[0].Content {
-			if at.Tag == "!!null" { // the decoder passes over these
+			if at.Tag == "!!null" { // the decoder skips these
 				return nil, &Error{Entry: i + 1, Line: at.Line, Problem: "it is empty", Advice: form}
 			}
 		}
@@ -140,8 +139,7 @@ func Parse(text []byte) (*File, error) {
 	for i, written := range list {
 		e, wrong := written.check()
 		first := slices.IndexFunc(f.Entries, func(other Entry) bool {
-			return other.ID == e.ID &&
-				other.Address == e.Address
+			return other.ID == e.ID && other.Address == e.Address
 		})
 		if wrong == nil && first >= 0 {
 			wrong = &mistake{"id", fmt.Sprintf("%s stands there twice, first at line %d", written.name(),
@@ -156,10 +154,10 @@ func Parse(text []byte) (*File, error) {
 	return f, nil
 }
 
-// mistake is what is wrong with an entry, in which of its fields.
+// mistake is what is wrong with a field of an entry.
 type mistake struct{ field, problem, advice string }
 
-// lineOf is the line of a field of an entry, or of the entry where it has no such field.
+// lineOf returns the line of a field of an entry, or of the entry if it has no such field.
 func lineOf(document *yaml.Node, entry int, field string) int {
 	if len(document.Content) == 0 || entry >= len(document.Content[0].Content) {
 		return 0
@@ -176,8 +174,8 @@ func lineOf(document *yaml.Node, entry int, field string) int {
 	return at.Line
 }
 
-// plain is the first thing that the decoder has to say, in one line and without our types.
-func plain(err error) string {
+// plainError returns the decoder's first message on one line, without our type names.
+func plainError(err error) string {
 	text := strings.TrimPrefix(strings.TrimSpace(err.Error()), "yaml: ")
 	text = strings.TrimSpace(strings.TrimPrefix(text, "unmarshal errors:"))
 	text, _, _ = strings.Cut(text, "\n")
@@ -191,7 +189,7 @@ func plain(err error) string {
 	})
 }
 
-// expected is how the decoder says that it found something else than it needs.
+// expected matches how the decoder reports another type than it needs.
 var expected = regexp.MustCompile("cannot unmarshal !!\\w+ (`[^`]*` )?into (\\S+)")
 
 func (w entry) name() string {
@@ -201,7 +199,7 @@ func (w entry) name() string {
 	return w.ID
 }
 
-// check makes an entry of what is written, or says what is wrong with it.
+// check returns the entry, or what is wrong with it.
 func (w entry) check() (e Entry, wrong *mistake) {
 	k, near := knob.Find(w.ID)
 	switch {
@@ -229,7 +227,7 @@ func (w entry) check() (e Entry, wrong *mistake) {
 		if err != nil {
 			return e, &mistake{"address", err.Error(), "addresses stand in 'mpps audit --json' and in plans"}
 		}
-		if !speaksOf(k, address) {
+		if !hasAddress(k, address) {
 			return e, &mistake{"address", fmt.Sprintf("%s speaks of no address like %s", k.ID, w.Address),
 				"it speaks of " + addresses(k)}
 		}
@@ -251,20 +249,20 @@ func (w entry) check() (e Entry, wrong *mistake) {
 			"the kernel has no such bound, and takes a typing error for an order"}
 	}
 	if w.Address != "" {
-		e.Want, wrong = wanted(e.Want, e.Address)
+		e.Want, wrong = canonicalWant(e.Want, e.Address)
 		return e, wrong
 	}
-	// one that takes the value is enough: the knob's values may be of several forms
+	// one match is enough: a knob's values may have several forms
 	for _, a := range knob.ModelAddresses(k) {
-		if _, wrong = wanted(e.Want, a); wrong == nil {
+		if _, wrong = canonicalWant(e.Want, a); wrong == nil {
 			break
 		}
 	}
 	return e, wrong
 }
 
-// wanted is a wish in the form of an address's values.
-func wanted(w setting.Want, a setting.Address) (setting.Want, *mistake) {
+// canonicalWant returns a want in the canonical form of an address.
+func canonicalWant(w setting.Want, a setting.Address) (setting.Want, *mistake) {
 	want, err := w.Canonical(a)
 	switch {
 	case err != nil:
@@ -275,20 +273,20 @@ func wanted(w setting.Want, a setting.Address) (setting.Want, *mistake) {
 	return want, nil
 }
 
-// speaksOf reports whether a knob can have an address on some host: of the kind, and of the value that stands at its
-// end (nic-ring:DEVICE/rx), unless that is a number or a name of the host's own.
-func speaksOf(k *knob.Knob, address setting.Address) bool {
+// hasAddress reports whether a knob can have an address on some host: same kind and same last element
+// (nic-ring:DEVICE/rx), unless that element is a number or a name of the host.
+func hasAddress(k *knob.Knob, address setting.Address) bool {
 	return slices.ContainsFunc(knob.ModelAddresses(k), func(a setting.Address) bool {
-		mine, other := last(a.Path), last(address.Path)
-		free := a.Kind == setting.Swap || a.Kind == setting.IRQCPUs || a.Kind == setting.Fact || number(mine) &&
-			number(other)
+		mine, other := lastElement(a.Path), lastElement(address.Path)
+		free := a.Kind == setting.Swap || a.Kind == setting.IRQCPUs || a.Kind == setting.Fact || isNumber(mine) &&
+			isNumber(other)
 		return a.Kind == address.Kind && (free || mine == other)
 	})
 }
 
-func last(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
+func lastElement(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
-func number(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
+func isNumber(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
 
 func addresses(k *knob.Knob) string {
 	var all []string
@@ -298,8 +296,8 @@ func addresses(k *knob.Knob) string {
 	return strings.Join(all[:min(3, len(all))], ", ")
 }
 
-// Adjust puts the site's wish in place of a knob's advice; it fits audit.RunWith. An entry with an address comes before
-// one for the whole knob. An entry for the whole knob leaves alone what the knob does not apply to.
+// Adjust overrides a knob's advice with the site's entry; it is an audit.Adjust. An entry with an address takes
+// precedence over one for the whole knob, which leaves alone addresses that the knob does not apply to.
 func (f *File) Adjust(id string, a setting.Address, advice knob.Advice) knob.Advice {
 	if f == nil {
 		return advice
@@ -321,25 +319,22 @@ func (f *File) Adjust(id string, a setting.Address, advice knob.Advice) knob.Adv
 	case advice.Skip != "" && found.Address == (setting.Address{}):
 		return advice
 	}
-	want, err := found.Want.Canonical(a)
-	if err == nil && want.Op == setting.Gone && !setting.Kinds[a.Kind].CanAbsent {
-		err = fmt.Errorf("%s cannot be absent", a)
-	}
-	if err != nil {
-		return knob.Unsure("the site file wants what cannot be: " + err.Error())
+	want, wrong := canonicalWant(found.Want, a)
+	if wrong != nil {
+		return knob.Unsure("the site file wants what cannot be: " + wrong.problem)
 	}
 	wished := knob.Wants(want, "the site file wants it so")
 	wished.Site, wished.Risk, wished.Needs = found.Reason, advice.Risk, advice.Needs
-	if wished.Needs.IsZero() { // the knob has nothing against what stands there
+	if wished.Needs.IsZero() { // the knob accepts the value as it is
 		wished.Needs = knob.Needs(a)
 	}
 	if same := advice.Want != nil && advice.Want.Target().Same(want.Target()); same || len(advice.Rules) == 0 {
-		wished.Warning, wished.Rules = advice.Warning, advice.Rules // rules stop matching by the knob's own wish only
+		wished.Warning, wished.Rules = advice.Warning, advice.Rules // of the knob's value only
 	}
 	return wished
 }
 
-// Digest tells one text of the file below a root from another; empty where there is none.
+// Digest returns a hash of the file below a root; "" if there is none.
 func Digest(root string) (string, error) {
 	dir, err := os.OpenRoot(root)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// ahead caches values that were read together (setting.Reads): the values of one object that the engine expects or has
+// ahead caches values that were read together (setting.BatchReader): the values of one object that the engine expects or has
 // read before. The cache is valid for a moment, and only until something is written.
 type ahead struct {
 	lock   sync.Mutex
@@ -60,7 +60,7 @@ func (h *ahead) forget() {
 }
 
 // read reads one address and, if its object is not cached, all expected addresses of that object.
-func (h *ahead) read(ctx context.Context, mechanism setting.Reads, a setting.Address,
+func (h *ahead) read(ctx context.Context, mechanism setting.BatchReader, a setting.Address,
 	limit time.Duration) setting.Reading {
 	h.lock.Lock()
 	h.remember(a)

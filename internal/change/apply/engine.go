@@ -83,7 +83,7 @@ func (e *Engine) deadline(a setting.Address) time.Duration {
 // read reads an address and gives up after the deadline. A cancelled parent does not shorten it: what was written must
 // be read back.
 func (e *Engine) read(ctx context.Context, a setting.Address) setting.Reading {
-	if mechanism, able := e.Mechanisms[a.Kind].(setting.Reads); able {
+	if mechanism, able := e.Mechanisms[a.Kind].(setting.BatchReader); able {
 		return e.ahead.read(ctx, mechanism, a, e.deadline(a))
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.deadline(a))
@@ -197,7 +197,7 @@ func told(a setting.Address, r setting.Reading) string {
 
 // wanted is a want for messages.
 func wanted(a setting.Address, w setting.Want) string {
-	if a.Kind.Whole() && w.Op != setting.Gone {
+	if a.Kind.IsText() && w.Op != setting.Gone {
 		return a.Brief(setting.Value(w.Value))
 	}
 	return w.String()

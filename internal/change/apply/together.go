@@ -9,13 +9,13 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Adjacent changes whose mechanism is a setting.Together are announced one by one, written together, and read back one
+// Adjacent changes whose mechanism is a setting.BatchWriter are announced one by one, written together, and read back one
 // by one. A journal that ends in between has several open intents, and a rollback checks each.
 
 // together is the number of changes, from the first of n, that are written together: at least one.
 func (e *Engine) together(n int, at func(int) setting.Address) int {
 	kind := at(0).Kind
-	if _, able := e.Mechanisms[kind].(setting.Together); !able {
+	if _, able := e.Mechanisms[kind].(setting.BatchWriter); !able {
 		return 1
 	}
 	seen := []setting.Address{at(0)}
@@ -28,7 +28,7 @@ func (e *Engine) together(n int, at func(int) setting.Address) int {
 // writeAll writes several values of one kind together, with the deadline of one.
 func (e *Engine) writeAll(ctx context.Context, all []setting.Assignment) error {
 	first := all[0].Address
-	mechanism, able := e.Mechanisms[first.Kind].(setting.Together)
+	mechanism, able := e.Mechanisms[first.Kind].(setting.BatchWriter)
 	if !able {
 		return errors.New("values of kind " + string(first.Kind) + " are not written in one go")
 	}

@@ -215,7 +215,7 @@ func (e *Engine) wasReset(t *journal.Transaction, c journal.Change) string {
 		what = e.Reset(c, t.Ended())
 	}
 	switch {
-	case what == "" || lasting.Of(c.ID): // a file that makes others last stays whatever happens
+	case what == "" || lasting.MakesLast(c.ID): // a file that makes others last stays whatever happens
 		return ""
 	case c.Lasts == setting.AcrossReboot:
 		return what + ", and nothing has set the value again"

@@ -130,7 +130,7 @@ func TestScrubInside(t *testing.T) {
 			CommandLine: "ip=203.0.113.9 root=UUID=a81f45a7-c81f-45a7-839a-a6ab341a1fa9"},
 		NICs: []NIC{{Name: "eth0", MAC: mac}}, Readings: Readings{},
 	}}
-	h.Readings[setting.In("payroll", setting.Of(setting.Sysctl, "kernel.timer_migration"))] = setting.Value("1")
+	h.Readings[setting.InGuest("payroll", setting.Of(setting.Sysctl, "kernel.timer_migration"))] = setting.Value("1")
 	c := Scrub(h)
 	text := string(written(t, c))
 	for _, secret := range []string{"payroll", "example.org", "203.0.113.9", "a81f45a7", `"` + mac + `"`} {
@@ -143,7 +143,7 @@ func TestScrubInside(t *testing.T) {
 		in.Host.Kernel.Release != "5.14.0.1" {
 		t.Errorf("%+v", in)
 	}
-	if r := c.Readings.At(setting.In(c.Guests[0].Name,
+	if r := c.Readings.At(setting.InGuest(c.Guests[0].Name,
 		setting.Of(setting.Sysctl, "kernel.timer_migration"))); r.Value != "1" {
 		t.Errorf("its value is not at the guest's new name: %+v", r)
 	}

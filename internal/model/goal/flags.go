@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Flags is the goal as it is given on the command line, to be read by people and given again.
+// Flags returns the goal as command-line flags.
 func (g Goal) Flags() string {
 	var words []string
 	add := func(name, value string) { words = append(words, "--"+name+" "+value) }

@@ -1,5 +1,5 @@
-// Package goal holds what the user wants from the host: a target, not a profile name. The tier of tuning that the
-// target calls for follows from it.
+// Package goal is what the user wants from the host: a target, not a profile name. The tuning tier follows from the
+// target.
 package goal
 
 import (
@@ -13,10 +13,10 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Tier is how far tuning may go. The order is that of the packet rates that call for it.
+// Tier is how far tuning may go, in order of the packet rates that need it.
 type Tier string
 
-// The tiers, after the founding experience: what rate of 64-byte packets to one guest needs which means.
+// The tiers, by the rate of 64-byte packets to one guest that needs them in the founding measurements.
 const (
 	Default     Tier = "default"     // under 100 kpps: nothing needs tuning
 	Standard    Tier = "standard"    // 100–500 kpps: what the platform supports without risk
@@ -28,16 +28,16 @@ const (
 // Tiers lists the tiers in rising order.
 func Tiers() []Tier { return []Tier{Default, Standard, Aggressive, Passthrough, Realtime} }
 
-// Risk is what a change can cost while or after it is made.
+// Risk is what a change can cost during or after it.
 type Risk string
 
 // The risks, mildest first.
 const (
 	None         Risk = "none"
 	Blip         Risk = "blip"          // packets lost for a moment
-	GuestRestart Risk = "guest-restart" // takes effect when the guest is started anew
+	GuestRestart Risk = "guest-restart" // takes effect when the guest restarts
 	Reboot       Risk = "reboot"        // takes effect after a reboot of the host
-	Connectivity Risk = "connectivity"  // can cut the path that the operator came by
+	Connectivity Risk = "connectivity"  // can cut the operator's connection
 	Security     Risk = "security"      // opens something that was closed
 	Data         Risk = "data"          // can lose or hide the loss of data
 )
@@ -47,20 +47,20 @@ func Risks() []Risk {
 	return []Risk{None, Blip, GuestRestart, Reboot, Connectivity, Security, Data}
 }
 
-// NeedsConsent reports whether a change of this risk is planned only when the user named the risk. (Connectivity is
-// planned without, and guarded by a confirm timer instead.)
+// NeedsConsent reports whether a change of this risk is planned only if the user consented to it by name. Connectivity
+// is planned without consent; a confirm timer guards it.
 func (r Risk) NeedsConsent() bool { return r == Security || r == Data }
 
 // Goal is the target.
 type Goal struct {
-	// packets per second to one guest, 64-byte frames unless Frame says otherwise
+	// packets per second to one guest, in 64-byte frames unless Frame is set
 	PPS     float64        `json:"pps,omitempty"`
 	Frame   int            `json:"frame_bytes,omitempty"` // Ethernet frame with FCS, 64–9018 bytes; 0 means 64
 	Loss    float64        `json:"loss"`                  // allowed share of lost packets, 0–1
 	Bulk    float64        `json:"bulk_bps,omitempty"`    // bits per second of bulk data
 	Latency time.Duration  `json:"latency_ns,omitempty"`  // wake-up latency in the guest
 	CPUs    setting.CPUSet `json:"cpus,omitempty"`        // CPUs that the user gives to the guest
-	Guest   string         `json:"guest,omitempty"`       // the guest that matters; empty means every guest
+	Guest   string         `json:"guest,omitempty"`       // the guest that the goal is for; empty means every guest
 	NIC     string         `json:"nic,omitempty"`         // how the guest is attached: "", virtio or vf
 	Consent []Risk         `json:"consent,omitempty"`     // risks the user accepted by name
 }
@@ -68,19 +68,19 @@ type Goal struct {
 // Consents reports whether the goal allows a change of the given risk.
 func (g Goal) Consents(r Risk) bool { return !r.NeedsConsent() || slices.Contains(g.Consent, r) }
 
-// Inside is the goal as it is inside a guest: its CPUs are others, and it has no guest of that name.
+// Inside returns the goal inside a guest, where CPUs are vCPUs and no guest has that name.
 func (g Goal) Inside() Goal {
 	g.Guest, g.CPUs = "", nil
 	return g
 }
 
-// ForGuest reports whether the goal concerns the named guest.
+// ForGuest reports whether the goal is for a guest.
 func (g Goal) ForGuest(name string) bool { return g.Guest == "" || g.Guest == name }
 
-// Unlimited is the default goal where the user names none: the highest rate without loss that virtio reaches.
+// Unlimited is the goal if the user names none: the highest rate without loss that virtio reaches.
 func Unlimited() Goal { return Goal{PPS: 1.8e6, Frame: 64} }
 
-// Rates of packets per second to one guest from which a tier begins, and bits per second of bulk data likewise.
+// Where tiers begin, in packets per second to one guest and in bits per second of bulk data.
 const (
 	standardFrom    = 100e3
 	aggressiveFrom  = 500e3
@@ -91,7 +91,7 @@ const (
 	aggressiveBulkFrom = 10e9
 )
 
-// Tier is the tier that the target calls for.
+// Tier returns the tier that the target needs.
 func (g Goal) Tier() Tier {
 	switch {
 	case g.Latency > 0:
@@ -106,7 +106,7 @@ func (g Goal) Tier() Tier {
 	return Default
 }
 
-// Why says in one sentence how the tier followed from the target.
+// Why says in one sentence why the target needs its tier.
 func (g Goal) Why() string {
 	switch g.Tier() {
 	case Realtime:
@@ -133,11 +133,11 @@ func (g Goal) Why() string {
 	return "a target below 100 k packets per second needs no tuning"
 }
 
-// NearLimit reports whether the target is near what a guest's own kernel can take in and send on, behind a tap (2 M to
-// 3 M packets a second): tuning the host may not be enough.
+// NearLimit reports whether the target is near what a guest's own kernel can receive and forward behind a tap (2 to 3
+// Mpps): tuning the host may not be enough.
 func (g Goal) NearLimit() bool { return g.Tier() == Aggressive && g.PPS >= nearLimitFrom }
 
-// ErrContradiction marks goals that cannot be meant.
+// ErrContradiction marks impossible goals.
 var ErrContradiction = errors.New("impossible goal")
 
 // Contradiction is what is wrong with a goal, and what to ask for instead.
@@ -146,16 +146,15 @@ type Contradiction struct {
 	Instead string
 }
 
-// Error says what is wrong.
 func (c *Contradiction) Error() string { return ErrContradiction.Error() + ": " + c.Problem }
 
 // Hint says what to ask for instead.
 func (c *Contradiction) Hint() string { return c.Instead }
 
-// Unwrap makes every contradiction an ErrContradiction.
+// Unwrap returns ErrContradiction.
 func (c *Contradiction) Unwrap() error { return ErrContradiction }
 
-// Check refuses goals that contradict themselves or are out of range, with a *Contradiction.
+// Check returns a *Contradiction for goals that contradict themselves or are out of range.
 func (g Goal) Check() error {
 	contradiction := func(instead, format string, a ...any) error {
 		return &Contradiction{Problem: fmt.Sprintf(format, a...), Instead: instead}
@@ -187,8 +186,8 @@ func (g Goal) Check() error {
 	return nil
 }
 
-// ParseRate reads a rate such as "1.8M", "140k", "500000" or "25G" (powers of ten). The unit is the caller's: packets
-// or bits per second.
+// ParseRate parses a rate such as "1.8M", "140k", "500000" or "25G" (powers of ten), in packets or bits per second as
+// the caller needs.
 func ParseRate(text string) (float64, error) {
 	number, factor := strings.TrimSpace(text), 1.0
 	if n := len(number); n > 0 {
@@ -211,7 +210,7 @@ func ParseRate(text string) (float64, error) {
 	return v * factor, nil
 }
 
-// FormatRate writes a rate in three or four digits with its unit letter.
+// FormatRate returns a rate with up to four significant digits and its unit letter.
 func FormatRate(v float64) string {
 	for _, unit := range []struct {
 		factor float64

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Brief is a reading for messages of one line: the value, or of a whole file its size and a hash.
+// Brief returns a reading for one-line messages: the value, or size and hash of a text.
 func (a Address) Brief(r Reading) string {
-	if !a.Kind.Whole() || r.State != Known {
+	if !a.Kind.IsText() || r.State != Known {
 		return r.String()
 	}
 	sum := sha256.Sum256([]byte(r.Value))

@@ -43,8 +43,8 @@ func canonicalCPUs(raw string) (string, error) {
 	return set.String(), nil
 }
 
-// flowHashLetters is the order of ethtool's rx-flow-hash letters (ethtool.c, do_srxclass): m VLAN-less discard bits
-// aside, L2DA, VLAN, L3 protocol, source, destination, bytes 0–1 and 2–3 of the L4 header, discard.
+// flowHashLetters are ethtool's rx-flow-hash letters in canonical order (ethtool.c, do_srxclass): L2DA, VLAN, L3
+// protocol, source, destination, bytes 0–1 and 2–3 of the L4 header, discard.
 const flowHashLetters = "mvtsdfnr"
 
 func canonicalFlowHash(raw string) (string, error) {

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// Flag is the canonical value of a kernel argument that stands without a value ("quiet").
+// Flag is the canonical value of a kernel argument without a value ("quiet").
 const Flag = "present"
 
-// CommandLine is a kernel command line as its words. The kernel separates words at white space outside of double quotes
-// (lib/cmdline.c, next_arg), takes "-" and "_" in names as the same (kernel/params.c, parameq), and hands everything
-// behind a word "--" to init.
+// CommandLine is the words of a kernel command line. The kernel separates words at white space outside double quotes
+// (lib/cmdline.c, next_arg), treats "-" and "_" in names as equal (kernel/params.c, parameq), and hands everything
+// after a word "--" to init.
 type CommandLine []string
 
-// ParseCommandLine takes a command line apart.
+// ParseCommandLine splits a command line into words.
 func ParseCommandLine(text string) CommandLine {
 	var words CommandLine
 	begin, quoted := -1, false
@@ -40,14 +40,14 @@ func ParseCommandLine(text string) CommandLine {
 	return words
 }
 
-// String is the command line with one blank between words.
+// String returns the command line with one space between words.
 func (c CommandLine) String() string { return strings.Join(c, " ") }
 
-// ArgumentName is a name as the kernel compares it.
+// ArgumentName returns a name as the kernel compares it, with "_" for "-".
 func ArgumentName(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
-// Argument is the name and the value of a word, and whether it has a value. Quotes around the whole word or the value
-// are not part of either.
+// Argument returns name and value of a word, and whether it has a value. Quotes around the whole word or the value are
+// removed.
 func Argument(word string) (name, value string, has bool) {
 	if len(word) > 1 && word[0] == '"' && word[len(word)-1] == '"' {
 		word = word[1 : len(word)-1]
@@ -59,7 +59,7 @@ func Argument(word string) (name, value string, has bool) {
 	return name, value, has
 }
 
-// ForKernel is the part in front of "--", which the kernel looks at.
+// ForKernel returns the part before "--", which the kernel parses.
 func (c CommandLine) ForKernel() CommandLine {
 	if i := slices.Index(c, "--"); i >= 0 {
 		return c[:i]
@@ -67,23 +67,23 @@ func (c CommandLine) ForKernel() CommandLine {
 	return c
 }
 
-// Names are the names that the path of a KernelArg address stands for.
+// argumentNames returns the names in the path of a KernelArg address.
 func argumentNames(path string) []string { return strings.Split(path, "+") }
 
-func named(word, path string) bool {
+func isArgument(word, path string) bool {
 	name, _, _ := Argument(word)
 	return slices.ContainsFunc(argumentNames(path),
 		func(other string) bool { return ArgumentName(name) == ArgumentName(other) })
 }
 
-// Get is the reading of a KernelArg address: absent, Flag, or the value; the values of all where the argument stands
-// several times. Of a path with several names ("hugepagesz+hugepages", whose order counts) the value is the words.
+// Get returns the reading of a KernelArg address: absent, Flag, or the value; all values if the argument is repeated.
+// For a path of several names ("hugepagesz+hugepages", whose order counts) the value is the words.
 func (c CommandLine) Get(path string) Reading {
 	several := strings.Contains(path, "+")
 	var found []string
 	odd := false
 	for _, word := range c.ForKernel() {
-		if !named(word, path) {
+		if !isArgument(word, path) {
 			continue
 		}
 		odd = odd || CheckWord(word) != nil
@@ -109,7 +109,7 @@ func (c CommandLine) Get(path string) Reading {
 	return r
 }
 
-// Words are the words that a value of a KernelArg address stands for on a command line.
+// Words returns the words that put a value of a KernelArg address on a command line.
 func Words(path, value string) ([]string, error) {
 	for _, name := range argumentNames(path) {
 		if strings.Contains(name, "=") {
@@ -122,7 +122,7 @@ func Words(path, value string) ([]string, error) {
 			return nil, fmt.Errorf("expected at least one of the arguments %s", path)
 		}
 		for _, word := range words {
-			if !named(word, path) {
+			if !isArgument(word, path) {
 				return nil, fmt.Errorf("%q is not one of the arguments %s", word, path)
 			}
 			if err := CheckWord(word); err != nil {
@@ -152,8 +152,8 @@ func Words(path, value string) ([]string, error) {
 	return words, CheckWord(words[0])
 }
 
-// With is the command line with another value at a KernelArg address: where the first of its words stood, or at the end
-// of what the kernel looks at. Absent takes the words away.
+// With returns the command line with another value at a KernelArg address, in place of the first of its words, or at
+// the end of the kernel's part. Absent removes the words.
 func (c CommandLine) With(path string, to Reading) (CommandLine, error) {
 	var words []string
 	switch to.State {
@@ -172,7 +172,7 @@ func (c CommandLine) With(path string, to Reading) (CommandLine, error) {
 	out := make(CommandLine, 0, len(c)+len(words))
 	put := false
 	for _, word := range front {
-		if !named(word, path) {
+		if !isArgument(word, path) {
 			out = append(out, word)
 			continue
 		}
@@ -186,25 +186,25 @@ func (c CommandLine) With(path string, to Reading) (CommandLine, error) {
 	return append(out, c[len(front):]...), nil
 }
 
-// Without is the command line without some arguments.
+// Without returns the command line without some arguments.
 func (c CommandLine) Without(paths ...string) CommandLine {
 	front := c.ForKernel()
 	out := CommandLine{}
 	for _, word := range front {
-		if !slices.ContainsFunc(paths, func(path string) bool { return named(word, path) }) {
+		if !slices.ContainsFunc(paths, func(path string) bool { return isArgument(word, path) }) {
 			out = append(out, word)
 		}
 	}
 	return append(out, c[len(front):]...)
 }
 
-// SameWords reports whether two command lines hold the same words, in any order.
+// SameWords reports whether two command lines have the same words, in any order.
 func (c CommandLine) SameWords(other CommandLine) bool {
 	return slices.Equal(slices.Sorted(slices.Values(c)), slices.Sorted(slices.Values(other)))
 }
 
 // CheckWord refuses words that a boot loader's files could take for something else: white space, quotes, dollar signs
-// and whatever a shell or GRUB's own language would look into.
+// and whatever else a shell or GRUB's own language would expand.
 func CheckWord(word string) error {
 	if word == "" || word == "--" || word[0] == '=' {
 		return fmt.Errorf("%q is not a kernel argument", word)

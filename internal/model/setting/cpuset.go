@@ -8,21 +8,21 @@ import (
 	"strings"
 )
 
-// maxCPU bounds CPU numbers in lists and masks: twice the kernel's largest NR_CPUS on x86 (8192), so that a hostile
+// maxCPU limits CPU numbers in lists and masks to twice the kernel's largest NR_CPUS on x86 (8192), so that a hostile
 // file cannot make a set of billions.
 const maxCPU = 16384
 
 // CPUSet is a set of CPU (or NUMA node) numbers, sorted, without repeats.
 type CPUSet []int
 
-// CPUs makes a set of the given numbers.
+// CPUs returns the set of the given numbers.
 func CPUs(n ...int) CPUSet {
 	set := slices.Clone(n)
 	slices.Sort(set)
 	return slices.Compact(set)
 }
 
-// ParseCPUs reads the kernel's list form ("0-3,8,10-14:2/4" without the stride, which no file we read uses).
+// ParseCPUs parses the kernel's list form ("0-3,8"), without strides ("10-14:2/4"), which no file that we read uses.
 // Empty text is the empty set.
 func ParseCPUs(list string) (CPUSet, error) {
 	list = strings.TrimSpace(list)
@@ -63,8 +63,8 @@ func parseCPU(text string) (int, error) {
 	return n, nil
 }
 
-// ParseCPUMask reads the kernel's mask form: groups of up to 32 bits in hexadecimal, most significant first, separated
-// by commas ("00000000,0000000f"; lib/bitmap.c, bitmap_parse).
+// ParseCPUMask parses the kernel's mask form: hexadecimal groups of up to 32 bits, most significant first, separated by
+// commas ("00000000,0000000f"; lib/bitmap.c, bitmap_parse).
 func ParseCPUMask(mask string) (CPUSet, error) {
 	mask = strings.TrimSpace(mask)
 	groups := strings.Split(mask, ",")
@@ -87,7 +87,7 @@ func ParseCPUMask(mask string) (CPUSet, error) {
 	return CPUs(set...), nil
 }
 
-// Mask is the set in the kernel's mask form.
+// Mask returns the set in the kernel's mask form.
 func (s CPUSet) Mask() string {
 	if len(s) == 0 {
 		return "0"
@@ -96,39 +96,32 @@ func (s CPUSet) Mask() string {
 	for _, cpu := range s {
 		words[cpu/32] |= 1 << (cpu % 32)
 	}
-	groups := make([]string, 0, len(words))
-	for i := len(words) - 1; i >= 0; i-- {
-		if len(groups) == 0 {
-			groups = append(groups, strconv.FormatUint(uint64(words[i]), 16))
-			continue
-		}
-		groups = append(groups, fmt.Sprintf("%08x", words[i]))
+	text := strconv.FormatUint(uint64(words[len(words)-1]), 16)
+	for i := len(words) - 2; i >= 0; i-- {
+		text += fmt.Sprintf(",%08x", words[i])
 	}
-	return strings.Join(groups, ",")
+	return text
 }
 
-// String is the set in the kernel's list form; the empty set is the empty string.
+// String returns the set in the kernel's list form, "" for the empty set.
 func (s CPUSet) String() string {
-	var b strings.Builder
+	var parts []string
 	for i := 0; i < len(s); {
 		j := i
 		for j+1 < len(s) && s[j+1] == s[j]+1 {
 			j++
 		}
-		if b.Len() > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(strconv.Itoa(s[i]))
+		part := strconv.Itoa(s[i])
 		if j > i {
-			b.WriteByte('-')
-			b.WriteString(strconv.Itoa(s[j]))
+			part += "-" + strconv.Itoa(s[j])
 		}
+		parts = append(parts, part)
 		i = j + 1
 	}
-	return b.String()
+	return strings.Join(parts, ",")
 }
 
-// Words is the set with its noun: "CPU 3", "CPUs 4-7", "no CPU".
+// Words returns the set with its noun: "CPU 3", "CPUs 4-7", "no CPU".
 func (s CPUSet) Words() string {
 	switch len(s) {
 	case 0:
@@ -139,32 +132,32 @@ func (s CPUSet) Words() string {
 	return "CPUs " + s.String()
 }
 
-// Has reports whether the set holds a CPU.
+// Has reports whether a CPU is in the set.
 func (s CPUSet) Has(cpu int) bool {
 	_, found := slices.BinarySearch(s, cpu)
 	return found
 }
 
-// Minus is the set without the members of another.
+// Minus returns the CPUs of s that are not in other.
 func (s CPUSet) Minus(other CPUSet) CPUSet {
 	return slices.DeleteFunc(slices.Clone(s), other.Has)
 }
 
-// And is what two sets share.
+// And returns the CPUs that are in both sets.
 func (s CPUSet) And(other CPUSet) CPUSet {
 	return slices.DeleteFunc(slices.Clone(s), func(cpu int) bool { return !other.Has(cpu) })
 }
 
-// Or is what is in either of two sets.
+// Or returns the CPUs that are in either set.
 func (s CPUSet) Or(other CPUSet) CPUSet { return CPUs(append(slices.Clone(s), other...)...) }
 
-// Equal reports whether two sets hold the same CPUs.
+// Equal reports whether two sets have the same CPUs.
 func (s CPUSet) Equal(other CPUSet) bool { return slices.Equal(s, other) }
 
-// MarshalText writes the list form.
+// MarshalText returns the list form.
 func (s CPUSet) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads the list form.
+// UnmarshalText parses the list form.
 func (s *CPUSet) UnmarshalText(b []byte) error {
 	set, err := ParseCPUs(string(b))
 	if err != nil {

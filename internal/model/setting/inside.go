@@ -2,17 +2,17 @@ package setting
 
 import "slices"
 
-// Inside: "inside:vm1/sysctl:kernel.timer_migration", a guest of libvirt and an address of a value in its system, which
-// its agent reads and writes. The canonical value of the inner kind.
+// Inside: "inside:vm1/sysctl:kernel.timer_migration", a libvirt guest and the address of a value in it, which its guest
+// agent reads and writes. The canonical value is that of the inner kind.
 const Inside Kind = "inside"
 
-// insideKinds are the kinds of values that can be read and set inside a guest.
+// insideKinds are the kinds that can be read and set inside a guest.
 var insideKinds = []Kind{Sysctl, Sysfs, SysfsCPUs, NICChannels, IRQAffinity, Service, Swap}
 
-// In is the address of a value inside a guest.
-func In(guest string, inner Address) Address { return Of(Inside, guest, inner.String()) }
+// InGuest returns the address of a value inside a guest.
+func InGuest(guest string, inner Address) Address { return Of(Inside, guest, inner.String()) }
 
-// Inner is the address that a value inside a guest has in the guest.
+// Inner returns the address that a value inside a guest has in that guest.
 func (a Address) Inner() (Address, error) {
 	if a.Kind != Inside {
 		return Address{}, a.Errorf("expected an address inside a guest")
@@ -27,8 +27,8 @@ func (a Address) Inner() (Address, error) {
 	return inner, nil
 }
 
-// of is the kind by which a value at an address is canonical.
-func (a Address) of() Kind {
+// valueKind returns the kind that defines the canonical form of the value.
+func (a Address) valueKind() Kind {
 	if inner, err := a.Inner(); err == nil {
 		return inner.Kind
 	}

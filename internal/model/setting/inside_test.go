@@ -27,18 +27,18 @@ func TestInsideAddresses(t *testing.T) {
 			continue
 		}
 		in, err := a.Inner()
-		if err != nil || in.String() != inner || In(a.Object(), in) != a {
+		if err != nil || in.String() != inner || InGuest(a.Object(), in) != a {
 			t.Errorf("%s: inside it is %s, %v", text, in, err)
 		}
 	}
 	if _, err := Of(Sysctl, "a.b").Inner(); err == nil {
 		t.Error("a value of the host was taken for one inside a guest")
 	}
-	w, err := Exact("3,1-2").Canonical(In("vm1", Of(SysfsCPUs, "class/net/eth0/queues/tx-0/xps_cpus")))
+	w, err := Exact("3,1-2").Canonical(InGuest("vm1", Of(SysfsCPUs, "class/net/eth0/queues/tx-0/xps_cpus")))
 	if err != nil || w.Value != "1-3" {
 		t.Errorf("canonical as in the guest: %q, %v", w.Value, err)
 	}
-	if _, err := Exact("x").Canonical(In("vm1", Of(NICChannels, "eth0/combined"))); err == nil {
+	if _, err := Exact("x").Canonical(InGuest("vm1", Of(NICChannels, "eth0/combined"))); err == nil {
 		t.Error("no count was accepted for channels")
 	}
 }

@@ -4,16 +4,16 @@ package setting
 const (
 	// Sysctl: "sysctl:net.core.dev_weight". Fields separated by one space.
 	Sysctl Kind = "sysctl"
-	// Sysfs: "sysfs:class/net/br0/bridge/nf_call_iptables", the path below /sys. The file's text, trimmed; of a
+	// Sysfs: "sysfs:class/net/br0/bridge/nf_call_iptables", the path below /sys. The file's text, trimmed; for a
 	// bracketed choice ("[a] b") the chosen word.
 	Sysfs Kind = "sysfs"
 	// SysfsCPUs: "sysfs-cpus:class/net/eth0/queues/tx-0/xps_cpus", a CPU mask file below /sys. A CPU list ("0-3,8").
 	SysfsCPUs Kind = "sysfs-cpus"
-	// NICRing: "nic-ring:eth0/rx", rx or tx. Descriptors per queue. A change sets the device up again: packets are lost
-	// for a moment, and most drivers ask for their interrupts again, which takes IRQ affinity back to its default.
+	// NICRing: "nic-ring:eth0/rx", rx or tx. Descriptors per queue. A change resets the device: packets are lost for a
+	// moment, and most drivers request their interrupts again, which resets IRQ affinity to its default.
 	NICRing Kind = "nic-ring"
 	// NICChannels: "nic-channels:eth0/combined", combined, rx or tx. Number of queues. A change does what a change of
-	// rings does, and resets XPS, RPS of queues that go or come, and the RSS table unless the user had set it: apply it
+	// rings does, and resets XPS, RPS of added and removed queues, and the RSS table unless the user set it: apply it
 	// first.
 	NICChannels Kind = "nic-channels"
 	// NICCoalesce: "nic-coalesce:eth0/rx-usecs", the names of ethtool -c (rx-usecs, tx-usecs, rx-frames, tx-frames,
@@ -23,40 +23,39 @@ const (
 	NICFeature Kind = "nic-feature"
 	// NICFlowHash: "nic-flowhash:eth0/udp4". Letters of ethtool -N rx-flow-hash in the order m v t s d f n r.
 	NICFlowHash Kind = "nic-flowhash"
-	// IRQAffinity: "irq-affinity:eth0/TxRx-0/45", device, the interrupt's name on it, its number, which is only a hint:
-	// the driver gives others when it is set up again (facts.NIC.Address makes these). A CPU list.
+	// IRQAffinity: "irq-affinity:eth0/TxRx-0/45": device, the interrupt's name on it, and its number, which is only a
+	// hint: after a reset of the device the driver gets other numbers (facts.NIC.Address makes these addresses). A CPU
+	// list.
 	IRQAffinity Kind = "irq-affinity"
 	// ThreadAffinity: "thread-affinity:vm1/vhost/52:54:00:00:00:01/0" (guest, role, NIC, queue),
 	// "thread-affinity:vm1/vcpu/0", "thread-affinity:vm1/emulator". A CPU list. Absent while the guest does not run.
 	ThreadAffinity Kind = "thread-affinity"
-	// NetfilterRule: "netfilter-rule:nflog-skip/iptables-legacy", a named rule of mpps and the rule set it stands in:
-	// iptables-legacy, nft (table ip raw, chain PREROUTING) or nft/FAMILY/TABLE/CHAIN. "present", "misplaced" where it
-	// no longer comes first in its chain, or absent.
+	// NetfilterRule: "netfilter-rule:nflog-skip/iptables-legacy", a named rule of mpps and its rule set:
+	// iptables-legacy, nft (table ip raw, chain PREROUTING) or nft/FAMILY/TABLE/CHAIN. "present", "misplaced" if it is
+	// no longer first in its chain, or absent.
 	NetfilterRule Kind = "netfilter-rule"
 	// Domain: "domain:vm1/vcpupin/0", a guest and an element path of package domain in its persistent definition.
 	Domain Kind = "domain"
-	// DomainLive: "domain-live:vm1/vcpupin/0", a running guest and what libvirt can change of it while it runs:
-	// vcpupin/N, emulatorpin, iothreadpin/N (docs/formatdomain.rst, "CPU Tuning"; virsh --live). The CPUs that the
-	// thread may really use, a CPU list. Absent while the guest does not run; its next start takes what the definition
-	// says.
+	// DomainLive: "domain-live:vm1/vcpupin/0", a running guest and what libvirt can change while it runs: vcpupin/N,
+	// emulatorpin, iothreadpin/N (docs/formatdomain.rst, "CPU Tuning"; virsh --live). The CPUs that the thread may use,
+	// a CPU list. Absent while the guest does not run; its next start follows the definition.
 	DomainLive Kind = "domain-live"
 	// Service: "service:irqbalance". running or stopped.
 	Service Kind = "service"
-	// KernelArg: "kernel-arg:iommu", an argument that the kernel gets when it is booted next, as the boot loader's own
-	// files say. The value, or "present" where it has none; values of an argument that stands several times separated
-	// by one space. Names joined by "+" are arguments whose order counts: their value is the words
-	// ("kernel-arg:hugepagesz+hugepages").
+	// KernelArg: "kernel-arg:iommu", an argument of the next boot's kernel, as the boot loader's own files say. The
+	// value, or "present" if it has none; values of a repeated argument are separated by one space. Names joined by "+"
+	// are arguments whose order counts: their value is the words ("kernel-arg:hugepagesz+hugepages").
 	KernelArg Kind = "kernel-arg"
-	// BootKernel: "boot-kernel:default", the kernel that the boot loader boots when nobody chooses one, as its own
-	// files say: the version in its name ("6.12.48+deb13-amd64").
+	// BootKernel: "boot-kernel:default", the kernel that the boot loader boots by default, as its own files say: the
+	// version in its name ("6.12.48+deb13-amd64").
 	BootKernel Kind = "boot-kernel"
-	// Fact: "fact:vm1/siblings", an object (guest, NIC, host) and what is said of it. A value that a check works out
-	// from the inventory: never read by a mechanism and never written. Text.
+	// Fact: "fact:vm1/siblings", an object (guest, NIC, host) and a fact about it: text that a check derives from the
+	// inventory. Never read by a mechanism, never written.
 	Fact Kind = "fact"
 )
 
-// AtBoot reports whether values of a kind are what the boot loader gives to the next kernel: the running one has its
-// own.
+// AtBoot reports whether values of the kind are what the boot loader gives to the next kernel. The running kernel has
+// its own.
 func (k Kind) AtBoot() bool { return k == KernelArg || k == BootKernel }
 
 // Lasting says how long a written value stays.
@@ -73,15 +72,15 @@ const (
 	InBootLoader    Lasting = "in the boot loader's configuration"
 )
 
-// KindInfo is what is true of every value of a kind.
+// KindInfo is what all values of a kind have in common.
 type KindInfo struct {
 	What      string                       // for people: "kernel parameter"
-	Canonical func(string) (string, error) // canonical form of a value as people or the kernel write it
+	Canonical func(string) (string, error) // returns the canonical form of a value
 	Lasts     Lasting
 	CanAbsent bool // values may be absent and written as absent (removed)
 }
 
-// Kinds lists every kind that this version knows. A journal that names another is refused.
+// Kinds has every kind that this version knows. A journal with another kind is refused.
 var Kinds = map[Kind]KindInfo{
 	Sysctl:         {What: "kernel parameter", Canonical: canonicalFields, Lasts: UntilReboot},
 	Sysfs:          {What: "sysfs file", Canonical: canonicalFields, Lasts: UntilReboot},

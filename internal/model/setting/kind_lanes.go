@@ -9,30 +9,30 @@ import (
 	"strings"
 )
 
-// QueueLanes: "queue-lanes:ens1f0", a NIC. Which of its transmit queues the packets of which taps leave by, where a
-// program carries the number of the guest's queue from the tap to the NIC: TAP=BASE+COUNT for each tap, sorted,
-// separated by one space. TAP is the tap's name, or the MAC address that its guest sees: then the tap is found again
-// however it is called after the guest's next start. Queue n of the tap leaves by BASE + n mod COUNT. "idle" where the
-// program is there and steers nothing; absent where it is not.
+// QueueLanes: "queue-lanes:ens1f0", a NIC. Which of its transmit queues the packets of which taps leave by, if a
+// program carries the guest's queue number from the tap to the NIC: TAP=BASE+COUNT for each tap, sorted, separated by
+// one space. TAP is the tap's name, or the MAC address that its guest sees: by that the tap is found whatever its name
+// after the guest's next start. Queue n of the tap leaves by BASE + n mod COUNT. "idle" if the program is loaded and
+// steers nothing; absent if it is not loaded.
 const QueueLanes Kind = "queue-lanes"
 
-// MaxLanes is how many queues of a NIC can be told apart: the number is carried in 8 bits.
+// MaxLanes is how many queues of a NIC can be told apart: the number travels in 8 bits.
 const MaxLanes = 256
 
-// IdleLanes is the value where the program is there and steers nothing.
+// IdleLanes is the value if the program is loaded and steers nothing.
 const IdleLanes = "idle"
 
-// Lane is the window of a NIC's transmit queues that one tap has.
+// Lane is one tap's window of a NIC's transmit queues.
 type Lane struct {
 	Tap   string `json:"tap"`   // its name, or the MAC address that its guest sees
 	Base  int    `json:"base"`  // the first queue
 	Count int    `json:"count"` // how many
 }
 
-// String is the lane as it stands in values.
+// String returns the lane as values have it.
 func (l Lane) String() string { return fmt.Sprintf("%s=%d+%d", l.Tap, l.Base, l.Count) }
 
-// LanesText is the canonical value of lanes.
+// LanesText returns the canonical value of lanes.
 func LanesText(lanes []Lane) string {
 	if len(lanes) == 0 {
 		return IdleLanes
@@ -45,7 +45,7 @@ func LanesText(lanes []Lane) string {
 	return strings.Join(words, " ")
 }
 
-// ParseLanes reads a value of lanes, of which those of one tap may stand there once; "idle" has none.
+// ParseLanes parses a value of lanes, at most one for each tap; "idle" has none.
 func ParseLanes(text string) ([]Lane, error) {
 	fields := strings.Fields(text)
 	if len(fields) == 0 {
@@ -70,7 +70,7 @@ func ParseLanes(text string) ([]Lane, error) {
 	return lanes, nil
 }
 
-// parseLane reads TAP=BASE+COUNT. The name of a device may hold an equals sign.
+// parseLane parses TAP=BASE+COUNT. The name of a device may contain an equals sign.
 func parseLane(field string) (Lane, error) {
 	bad := func(what string) (Lane, error) {
 		return Lane{}, fmt.Errorf("lane %q: expected TAP=BASE+COUNT such as vnet0=0+4, %s", field, what)
@@ -112,7 +112,7 @@ func canonicalLanes(raw string) (string, error) {
 	return LanesText(lanes), nil
 }
 
-// XPS is where the CPUs stand that send by a transmit queue of a device.
+// XPS returns the address of the CPUs that send by a transmit queue.
 func XPS(device string, queue int) Address {
 	return Of(SysfsCPUs, "class/net", device, "queues", "tx-"+strconv.Itoa(queue), "xps_cpus")
 }

@@ -5,18 +5,17 @@ import (
 	"strings"
 )
 
-// PCIDriver: "pci-driver:0000:01:10.0", a device on the PCI bus. The driver that it is bound to, or "none"; behind it,
-// where one is set, the driver that alone may take it, "vfio-pci override:vfio-pci"
-// (Documentation/ABI/testing/sysfs-bus-pci, driver_override). A write binds it, and sets or clears the override.
-// Refused while a guest or a process has the device, or its interface is up.
+// PCIDriver: "pci-driver:0000:01:10.0", a PCI device. The driver that it is bound to, or "none", followed by the only
+// driver that may bind it if one is set, "vfio-pci override:vfio-pci" (Documentation/ABI/testing/sysfs-bus-pci,
+// driver_override). A write binds the device and sets or clears the override. Refused while a guest or a process has
+// the device, or its interface is up.
 const PCIDriver Kind = "pci-driver"
 
-// UntilDeviceGone is how long a device stays with its driver.
+// UntilDeviceGone is how long a device keeps its driver.
 const UntilDeviceGone Lasting = "until the device goes or is bound anew"
 
 const override = "override:"
 
-// canonicalDriver is a driver, and the one that alone may take the device.
 func canonicalDriver(raw string) (string, error) {
 	fields := strings.Fields(raw)
 	bad := len(fields) == 0 || len(fields) > 2 || strings.Contains(fields[0], ":")
@@ -32,8 +31,7 @@ func canonicalDriver(raw string) (string, error) {
 	return strings.Join(fields, " "), nil
 }
 
-// Driver takes a canonical value apart: driver is empty where the device has none, only where nothing restricts who may
-// take it.
+// Driver splits a canonical value: driver is empty if none is bound, only is empty if there is no override.
 func Driver(value string) (driver, only string) {
 	driver, only, _ = strings.Cut(value, " ")
 	if driver == "none" {
@@ -42,7 +40,7 @@ func Driver(value string) (driver, only string) {
 	return driver, strings.TrimPrefix(only, override)
 }
 
-// DriverValue is the canonical value of a driver and an override, either of which may be empty.
+// DriverValue returns the canonical value of a driver and an override, either of which may be empty.
 func DriverValue(driver, only string) string {
 	if driver == "" {
 		driver = "none"

@@ -7,14 +7,13 @@ import (
 	"strings"
 )
 
-// RootQdisc: "root-qdisc:gre0", a virtual network device. The queueing discipline whose lock everybody takes who sends
-// by it; "noqueue" where it has none. What the kernel itself chose (handle 0) begins with default: "default fq_codel",
-// of a device with several queues "default mq fq_codel", one for each. What somebody put there is told with its handle:
-// "pfifo_fast 8001:", "mq 8001: fq_codel", "htb 1:". Only a discipline without parameters can be put back as it was;
-// others are read and left alone.
+// RootQdisc: "root-qdisc:gre0", a virtual network device. The qdisc whose lock every sender takes; "noqueue" if there
+// is none. One that the kernel chose (handle 0) begins with default: "default fq_codel", with several queues "default
+// mq fq_codel", one for each. One that somebody added has its handle: "pfifo_fast 8001:", "mq 8001: fq_codel", "htb
+// 1:". Only a qdisc without parameters can be restored as it was; others are read and left alone.
 const RootQdisc Kind = "root-qdisc"
 
-// NoQueue is the value of a device that hands packets on without a discipline.
+// NoQueue is the value of a device without a qdisc.
 const NoQueue = "noqueue"
 
 // Qdisc is a value of RootQdisc.
@@ -22,7 +21,7 @@ type Qdisc struct {
 	Kind    string // noqueue, fq_codel, mq, …
 	Default bool   // the kernel's own choice
 	Handle  string // "8001:"; empty where it is the kernel's choice, and of noqueue
-	Each    string // of mq: the discipline of each queue; empty where they differ, or somebody put one there
+	Each    string // of mq: the qdisc of each queue; empty if they differ or somebody added one
 }
 
 var (
@@ -30,7 +29,7 @@ var (
 	qdiscHandle = regexp.MustCompile(`^[1-9a-f][0-9a-f]{0,3}:$`)
 )
 
-// String is the canonical value.
+// String returns the canonical value.
 func (q Qdisc) String() string {
 	words := []string{q.Kind, q.Handle, q.Each}
 	if q.Default {
@@ -39,7 +38,7 @@ func (q Qdisc) String() string {
 	return strings.Join(strings.Fields(strings.Join(words, " ")), " ")
 }
 
-// ParseQdisc reads a value of RootQdisc.
+// ParseQdisc parses a value of RootQdisc.
 func ParseQdisc(text string) (Qdisc, error) {
 	var q Qdisc
 	words := strings.Fields(text)
@@ -64,9 +63,8 @@ func ParseQdisc(text string) (Qdisc, error) {
 	return q, nil
 }
 
-// Restorable tells why a discipline could not be put back as it was; nil where it could. One that the kernel chose has
-// the parameters that it always gives, and nobody can have changed them: handle 0 names nothing (net/sched/sch_api.c,
-// tc_modify_qdisc).
+// Restorable returns why a qdisc could not be restored as it was; nil if it could. One that the kernel chose has
+// default parameters, and nobody can have changed them: handle 0 names nothing (net/sched/sch_api.c, tc_modify_qdisc).
 func (q Qdisc) Restorable() error {
 	switch {
 	case q.Kind == "mq" && q.Each == "":
@@ -78,7 +76,8 @@ func (q Qdisc) Restorable() error {
 	return fmt.Errorf("somebody put %s there, with parameters that could not be put back as they were", q.Kind)
 }
 
-// ByDefault is the kind that net.core.default_qdisc must name for the value to come back; empty where it need not.
+// ByDefault returns the kind that net.core.default_qdisc must name for the value to come back, "" if that does not
+// matter.
 func (q Qdisc) ByDefault() string {
 	switch {
 	case q.Kind == "mq":

@@ -7,10 +7,10 @@ type NeedKind int
 
 // The kinds of events.
 const (
-	AtOnce       NeedKind = iota // nothing: the value takes effect when it is written
+	AtOnce       NeedKind = iota // none: the value takes effect when written
 	HostReboot                   // a boot of the host
-	GuestRestart                 // a new start of a guest
-	OtherNeed                    // what only another version of mpps knows
+	GuestRestart                 // a restart of a guest
+	OtherNeed                    // an event that only another version of mpps knows
 )
 
 // Needs is what must happen before a written value takes effect. The zero value is nothing.
@@ -20,22 +20,22 @@ type Needs struct {
 	Words string // of OtherNeed
 }
 
-// How plans and journals write needs: never change these.
+// How plans and journals spell needs: never change these.
 const (
 	needsReboot  = "reboot of the host"
 	needsRestart = "restart of guest "
 )
 
-// RestartOf is the need of a guest's new start.
+// RestartOf is the need of a guest's restart.
 func RestartOf(guest string) Needs { return Needs{Kind: GuestRestart, Guest: guest} }
 
-// Reboot is the need of a boot of the host.
+// Reboot is the need of a reboot of the host.
 func Reboot() Needs { return Needs{Kind: HostReboot} }
 
 // IsZero reports whether nothing needs to happen.
 func (n Needs) IsZero() bool { return n.Kind == AtOnce }
 
-// String is the event as plans and journals write it, empty for none.
+// String returns the event as plans and journals spell it, "" for none.
 func (n Needs) String() string {
 	switch n.Kind {
 	case HostReboot:
@@ -49,7 +49,7 @@ func (n Needs) String() string {
 // MarshalText returns String.
 func (n Needs) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
 
-// UnmarshalText reads what String wrote. Words of another version are kept.
+// UnmarshalText parses the result of String. Words of another version are kept.
 func (n *Needs) UnmarshalText(text []byte) error {
 	guest, restart := strings.CutPrefix(string(text), needsRestart)
 	switch {

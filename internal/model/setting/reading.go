@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // State is one of the three answers to "what is there?".
@@ -11,26 +12,24 @@ type State int
 
 // The three answers.
 const (
-	Unknown State = iota // could not tell; Reading.Why says why. Never a verdict.
+	Unknown State = iota // could not be read; Reading.Why says why
 	Absent               // the machine has no such value (feature not supported, element not in the XML)
 	Known                // there is a value
 )
 
 var stateNames = [...]string{Unknown: "unknown", Absent: "absent", Known: "known"}
 
-// String is the state's name as it stands in JSON.
+// String returns the state's name as JSON has it.
 func (s State) String() string { return stateNames[s] }
 
-// MarshalText writes the state's name.
+// MarshalText returns String.
 func (s State) MarshalText() ([]byte, error) { return []byte(stateNames[s]), nil }
 
-// UnmarshalText reads a state's name.
+// UnmarshalText parses a state's name.
 func (s *State) UnmarshalText(b []byte) error {
-	for i, name := range stateNames {
-		if name == string(b) {
-			*s = State(i)
-			return nil
-		}
+	if i := slices.Index(stateNames[:], string(b)); i >= 0 {
+		*s = State(i)
+		return nil
 	}
 	return fmt.Errorf("unknown state %q", b)
 }
@@ -40,21 +39,21 @@ type Reading struct {
 	State State  `json:"state"`
 	Value string `json:"value,omitempty"` // canonical; meaningful only when Known
 	Why   string `json:"why,omitempty"`   // reason of Unknown or Absent
-	// Verbatim is set where more stands there than Value says and nobody asks for: the place in the guest that libvirt
-	// gave an interface. A write of the reading brings it back. It does not count in comparisons.
+	// Verbatim is set if there is more than Value says and nobody asks for: for instance the guest PCI slot that
+	// libvirt gave an interface. Writing the reading restores it. Comparisons ignore it.
 	Verbatim string `json:"verbatim,omitempty"`
-	// AsFound is set where the value would be refused today (queues of a NIC model that has none). A write of the
-	// reading restores it all the same.
+	// AsFound is set if the value would be refused today (queues of a NIC model that has none). Writing the reading
+	// restores it all the same.
 	AsFound bool `json:"as_found,omitempty"`
-	// ReadOnly is set where the value can be seen but the kernel or driver offers no way to change it
-	// (an offload marked [fixed], a managed interrupt), with the reason in Why.
+	// ReadOnly is set if the value can be read but the kernel or driver offers no way to change it (an offload marked
+	// [fixed], a managed interrupt); Why has the reason.
 	ReadOnly bool `json:"read_only,omitempty"`
-	// NoObject is set where the value is absent because what it belongs to is not there: a guest that is not defined,
-	// a device that was removed. There is nothing that a write could restore.
+	// NoObject is set if the value is absent because its object is: a guest that is not defined, a device that was
+	// removed. A write has nothing to restore.
 	NoObject bool `json:"no_object,omitempty"`
-	// Unsupported is set where the value is absent because the kernel, driver or device does not offer it.
+	// Unsupported is set if the value is absent because the kernel, driver or device does not offer it.
 	Unsupported bool `json:"unsupported,omitempty"`
-	// Bounds of the value where the kernel or driver tells them (ring maximum, channel maximum); nil where it does not.
+	// Bounds of the value if the kernel or driver reports them (ring maximum, channel maximum), otherwise nil.
 	Min *int64 `json:"min,omitempty"`
 	Max *int64 `json:"max,omitempty"`
 }
@@ -65,18 +64,18 @@ func Value(v string) Reading { return Reading{State: Known, Value: v} }
 // Missing is an absent reading with its reason.
 func Missing(why string) Reading { return Reading{State: Absent, Why: why} }
 
-// NoObject is an absent reading of something whose object is not there.
+// NoObject is an absent reading of something whose object does not exist.
 func NoObject(why string) Reading { return Reading{State: Absent, Why: why, NoObject: true} }
 
 // CouldNotTell is an unknown reading with its reason.
 func CouldNotTell(why string) Reading { return Reading{State: Unknown, Why: why} }
 
-// Same reports whether two readings hold the same answer. Bounds and reasons do not count.
+// Same reports whether two readings have the same state and value. Bounds and reasons do not count.
 func (r Reading) Same(other Reading) bool {
 	return r.State == other.State && (r.State != Known || r.Value == other.Value)
 }
 
-// String is the reading for people: the value, "absent" or "unknown".
+// String returns the reading for people: the value, "absent" or "unknown".
 func (r Reading) String() string {
 	if r.State == Known {
 		return r.Value
@@ -86,40 +85,40 @@ func (r Reading) String() string {
 
 // Mechanism reads and writes the values of one kind on one machine.
 //
-// Read answers with one of the three states and never fails: what it could not do is the reason of an Unknown.
-// Write makes the address hold what the reading says: Known writes the value, Absent removes it (only kinds whose
-// values can be absent accept that). A refused write returns the kernel's error wrapped, and has changed nothing.
-// Both honour the context's deadline: writes to sysfs and ethtool can hang. One that did not return in time, or whose
-// program was ended before it was done, returns ErrInDoubt.
+// Read returns one of the three states and never fails: an Unknown has the reason. Write makes the address have the
+// reading: Known writes the value, Absent removes it (only for kinds whose values can be absent). A refused write
+// returns the kernel's error wrapped and has changed nothing. Both honour the context's deadline, because writes to
+// sysfs and ethtool can hang. A write that did not return in time, or whose program was killed before it finished,
+// returns ErrInDoubt.
 type Mechanism interface {
 	Read(ctx context.Context, a Address) Reading
 	Write(ctx context.Context, a Address, to Reading) error
 }
 
-// Together is a Mechanism for whose values one write takes as long as many: the boot loader's files are remade by a
-// program of seconds. WriteAll writes all of them or, where it returns an error, none.
-type Together interface {
+// BatchWriter is a Mechanism that writes many values in the time of one: the program that rebuilds the boot loader's
+// files takes seconds. WriteAll writes all of them or, if it returns an error, none.
+type BatchWriter interface {
 	Mechanism
 	WriteAll(ctx context.Context, all []Assignment) error
 }
 
-// Reads is a Mechanism that reads many values in the time of one. All must be of one object.
-type Reads interface {
+// BatchReader is a Mechanism that reads many values of one object in the time of one.
+type BatchReader interface {
 	Mechanism
 	ReadAll(ctx context.Context, all []Address) []Reading
 }
 
-// Assignment is a value for an address.
+// Assignment is a value to write at an address.
 type Assignment struct {
 	Address Address
 	To      Reading
 }
 
-// ErrInDoubt marks a write that did not return in time: whether it took effect, or still will, is not known.
+// ErrInDoubt marks a write that did not return in time: whether it took effect, or still will, is unknown.
 var ErrInDoubt = errors.New("in doubt: it is not known whether it took effect")
 
 // Within runs a call that can hang in the kernel (sysfs stores and ethtool ioctls sleep on driver locks) and stops
-// waiting for it when ctx ends: the result is then ErrInDoubt with the cause. The call itself cannot be cancelled.
+// waiting when ctx ends, with ErrInDoubt and the cause. The call itself cannot be cancelled.
 func Within(ctx context.Context, call func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- call() }()
@@ -131,10 +130,10 @@ func Within(ctx context.Context, call func() error) error {
 	}
 }
 
-// Mechanisms finds the mechanism of a kind.
+// Mechanisms maps kinds to their mechanisms.
 type Mechanisms map[Kind]Mechanism
 
-// Read reads one address; a kind without a mechanism is Unknown.
+// Read reads one address. A kind without a mechanism is Unknown.
 func (m Mechanisms) Read(ctx context.Context, a Address) Reading {
 	mechanism, ok := m[a.Kind]
 	if !ok {
@@ -143,10 +142,10 @@ func (m Mechanisms) Read(ctx context.Context, a Address) Reading {
 	return mechanism.Read(ctx, a)
 }
 
-// ReadAll reads addresses of one kind and object, together where the mechanism can.
+// ReadAll reads addresses of one kind and object, in one go if the mechanism can.
 func (m Mechanisms) ReadAll(ctx context.Context, all []Address) []Reading {
 	if len(all) > 1 {
-		if together, able := m[all[0].Kind].(Reads); able {
+		if together, able := m[all[0].Kind].(BatchReader); able {
 			return together.ReadAll(ctx, all)
 		}
 	}

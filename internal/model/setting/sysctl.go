@@ -2,9 +2,9 @@ package setting
 
 import "strings"
 
-// SysctlPath is the path of a kernel parameter below /proc/sys, as sysctl(8) finds it: dots separate, and a slash
-// stands for a dot in a name ("net.ipv4.conf.eth0/100.rp_filter"); where the first separator is a slash it is the other
-// way about.
+// SysctlPath returns the path of a kernel parameter below /proc/sys, by the rules of sysctl(8): dots separate, and a
+// slash stands for a dot in a name ("net.ipv4.conf.eth0/100.rp_filter"). If the first separator is a slash, the name is
+// the path.
 func SysctlPath(name string) string {
 	if at := strings.IndexAny(name, "./"); at >= 0 && name[at] == '/' {
 		return name

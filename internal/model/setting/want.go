@@ -19,7 +19,7 @@ const (
 	Gone    Op = "gone" // the value must be absent
 )
 
-// Want is a wanted value: what would satisfy, and what to write where it does not.
+// Want is a wanted value: what satisfies it, and what to write otherwise.
 type Want struct {
 	Op    Op       `json:"op"`
 	Value string   `json:"value,omitempty"` // canonical; what is written; for OneOf the first choice
@@ -41,7 +41,7 @@ func Any(first string, others ...string) Want { return Want{Op: OneOf, Value: fi
 // NotThere wants the value to be absent.
 func NotThere() Want { return Want{Op: Gone} }
 
-// Target is the reading that a write should produce.
+// Target returns the reading that a write should produce.
 func (w Want) Target() Reading {
 	if w.Op == Gone {
 		return Missing("removed")
@@ -49,8 +49,8 @@ func (w Want) Target() Reading {
 	return Value(w.Value)
 }
 
-// Met reports whether a reading satisfies the want. An unknown reading never does; callers ask for its state first,
-// because it does not violate the want either.
+// Met reports whether a reading satisfies the want. An unknown reading neither satisfies nor violates it: callers check
+// its state first.
 func (w Want) Met(r Reading) bool {
 	switch {
 	case w.Op == Gone:
@@ -75,7 +75,7 @@ func (w Want) Met(r Reading) bool {
 	return r.Value == w.Value
 }
 
-// String is the want for people: "256", "at least 4", "1 or Y".
+// String returns the want for people: "256", "at least 4", "1 or Y".
 func (w Want) String() string {
 	switch w.Op {
 	case AtLeast:
@@ -95,7 +95,7 @@ func (w Want) Canonical(a Address) (Want, error) {
 	if w.Op == Gone {
 		return w, nil
 	}
-	info, ok := Kinds[a.of()]
+	info, ok := Kinds[a.valueKind()]
 	if !ok {
 		return Want{}, fmt.Errorf("%s: unknown kind", a)
 	}

@@ -131,7 +131,7 @@ func (s *store) assignWith(t *testing.T, root, guest string, appended func(tx st
 		if err != nil {
 			return err
 		}
-		_, err = s.engine(j).Run(t.Context(), plan.Of(h, goal.Goal{}, changes), apply.Options{Newest: &newest})
+		_, err = s.engine(j).Run(t.Context(), plan.OfChanges(h, goal.Goal{}, changes), apply.Options{Newest: &newest})
 		return err
 	})
 }

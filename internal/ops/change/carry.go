@@ -52,7 +52,7 @@ func carryOut(ctx context.Context, env *ops.Env, w Wish, o Options, newest *stri
 	if err != nil {
 		return nil, err
 	}
-	p := plan.Of(h.Facts, w.Goal, changes)
+	p := plan.OfChanges(h.Facts, w.Goal, changes)
 	if err := lasting.Add(p, h.Facts); err != nil {
 		return nil, err
 	}

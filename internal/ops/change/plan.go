@@ -32,7 +32,7 @@ func Plan(env *ops.Env, h *ops.Host, t Target) (*plan.Plan, error) {
 	if err := ops.CheckGoal(h.Facts, t.Goal); err != nil {
 		return nil, err
 	}
-	p, err := plan.MakeWith(h.Facts, t.Goal, knob.Catalogue(), h.Site.Adjust)
+	p, err := plan.Make(h.Facts, t.Goal, knob.Catalogue(), h.Site.Adjust)
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +154,7 @@ func fits(p *plan.Plan, h *facts.Host) (cuts bool, err error) {
 		}
 		stale.Changed = slices.DeleteFunc(stale.Changed, func(d plan.Difference) bool { return met[d.What] })
 	}
-	cuts, err = plan.Again(p, h, knob.Catalogue())
+	cuts, err = plan.Recheck(p, h, knob.Catalogue())
 	switch {
 	case err != nil && !errors.As(err, &riskier):
 		return cuts, err

@@ -64,7 +64,7 @@ func carryOut(ctx context.Context, env *ops.Env, d *Definition, edits []domain.E
 			now = append(now, asked(running, want, setting.Needs{}))
 		}
 	}
-	p := plan.Of(d.Host, goal.Goal{}, append(changes, now...))
+	p := plan.OfChanges(d.Host, goal.Goal{}, append(changes, now...))
 	return change.Transact(ctx, env, p, &ops.Host{Facts: d.Host, Mechanisms: mechanisms}, apply.Options{DryRun: dryRun})
 }
 

@@ -151,7 +151,7 @@ func repair(ctx context.Context, env *ops.Env, h *ops.Host, r *sriov.Recovery) e
 	if len(r.Changes) == 0 {
 		return nil
 	}
-	p := plan.Of(h.Facts, goal.Goal{}, r.Changes)
+	p := plan.OfChanges(h.Facts, goal.Goal{}, r.Changes)
 	if err := lasting.Add(p, h.Facts); err != nil {
 		return err
 	}
