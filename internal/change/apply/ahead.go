@@ -11,8 +11,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// ahead caches values that were read together (setting.BatchReader): the values of one object that the engine expects or has
-// read before. The cache is valid for a moment, and only until something is written.
+// ahead caches values that were read together (setting.BatchReader): the values of one object that the engine expects
+// or has read before. The cache is valid for a moment, and only until something is written.
 type ahead struct {
 	lock   sync.Mutex
 	wanted map[string][]setting.Address // by kind and object

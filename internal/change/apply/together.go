@@ -9,8 +9,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Adjacent changes whose mechanism is a setting.BatchWriter are announced one by one, written together, and read back one
-// by one. A journal that ends in between has several open intents, and a rollback checks each.
+// Adjacent changes whose mechanism is a setting.BatchWriter are announced one by one, written together, and read back
+// one by one. A journal that ends in between has several open intents, and a rollback checks each.
 
 // together is the number of changes, from the first of n, that are written together: at least one.
 func (e *Engine) together(n int, at func(int) setting.Address) int {
