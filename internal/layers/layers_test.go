@@ -71,10 +71,11 @@ var imports = map[string][]string{
 	"machine/vf": {"model/setting", "model/facts", "model/domain", "machine/libvirt", "machine/link",
 		"machine/systemd", "machine/threads", "machine/tree"},
 	"machine/kernel": {"model/setting", "model/facts", "machine/cpu", "machine/tree"},
-	"machine": {"model/setting", "model/facts", "advise/tuned", "model/domain", "machine/nicctl",
-		"machine/probe", "machine/boot", "machine/cpu", "machine/ethtool", "machine/irq", "machine/kernel",
-		"machine/libvirt", "machine/link", "machine/netfilter", "machine/systemd", "machine/threads", "machine/tree",
-		"machine/vf", "thread"},
+	"machine/load": {"model/setting", "model/facts", "machine/cpu", "machine/irq", "machine/link",
+		"machine/nicctl", "machine/probe", "machine/systemd", "machine/threads", "machine/tree", "thread"},
+	"machine": {"model/setting", "model/facts", "advise/tuned", "model/domain", "machine/boot", "machine/cpu",
+		"machine/ethtool", "machine/irq", "machine/kernel", "machine/libvirt", "machine/link", "machine/netfilter",
+		"machine/systemd", "machine/threads", "machine/tree", "machine/vf"},
 	"measure/traffic":          {"thread"},
 	"measure/traffic/counters": {"machine/nicctl", "measure/traffic"},
 	"measure/trace":            {"model/setting", "model/facts", "machine/nicctl", "advise/queuepath", "thread"},
@@ -129,11 +130,11 @@ var imports = map[string][]string{
 		"change/apply", "measure/traffic", "measure/traffic/agent", "measure/search", "measure/adapter", "measure",
 		"measure/rig", "ops", "ops/change"},
 	"ops/latency": {"outcome", "model/setting", "model/facts", "measure", "measure/wakeup", "machine", "ops"},
-	"ops/load":    {"outcome", "model/facts", "advise/bottleneck", "machine", "ops"},
+	"ops/load":    {"outcome", "model/facts", "advise/bottleneck", "machine", "machine/load", "ops"},
 	"ops/saved":   {"outcome", "advise/plan", "measure", "measure/wakeup", "advise/tune", "ops"},
 	"ops/tuning": {"outcome", "model/setting", "model/facts", "model/goal", "advise/bottleneck", "advise/plan",
 		"advise/lasting", "change/journal", "change/apply", "measure/traffic", "measure/search", "measure/adapter",
-		"measure", "advise/tune", "machine", "ops", "ops/change", "ops/bench"},
+		"measure", "advise/tune", "machine", "machine/load", "ops", "ops/change", "ops/bench"},
 	"ops/accept": {
 		"outcome", "model/facts", "model/goal", "advise/plan", "measure/acceptance", "ops", "ops/change", "ops/bench",
 		"report", "report/founding",
@@ -153,7 +154,7 @@ var imports = map[string][]string{
 }
 
 // work is what cmd/mpps may not import: what a verb does is in ops.
-var work = []string{"machine", "change/journal", "change/apply"}
+var work = []string{"machine", "machine/load", "change/journal", "change/apply"}
 
 // programs are the packages that may start programs. traffic/engine starts netperf and iperf3, which is what it is for,
 // owned is how all of them start one that must not outlive mpps, tools/fieldbench runs what it compares with, and the

@@ -31,6 +31,44 @@ const NoGuest = "/"
 // LookInside sets the guest whose inside the inventory reads; empty: the only one that runs.
 func (m *Machine) LookInside(guest string) { m.inside = guest }
 
+// Selected reports whether the guest of LookInside is this one, or any.
+func (m *Machine) Selected(guest string) bool {
+	return m.inside != NoGuest && (m.inside == "" || m.inside == guest)
+}
+
+// Files returns the texts of files in a guest by their absolute paths, without those that it does not have. It runs one
+// grep there.
+func (m *Machine) Files(ctx context.Context, guest string, names ...string) (map[string]string, error) {
+	return insideValue{m: m}.files(ctx, guest, names)
+}
+
+func (v insideValue) files(ctx context.Context, guest string, names []string) (map[string]string, error) {
+	a, err := v.ask(guest)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, libvirt.AgentPatience, libvirt.ErrAgentHangs)
+	defer cancel()
+	results, err := libvirt.Execute(ctx, a, guest, libvirt.Call{Argv: append([]string{"grep", "-Hsa", ""}, names...)})
+	if err == nil {
+		err = results[0].Failed
+	}
+	tree := newInsideTree()
+	if err == nil {
+		err = tree.addFiles(results[0].Out)
+	}
+	if err != nil {
+		return nil, v.m.noteHang(guest, err)
+	}
+	files := map[string]string{}
+	for _, name := range names {
+		if text, read := tree.files[strings.TrimPrefix(name, "/")]; read {
+			files[name] = text
+		}
+	}
+	return files, nil
+}
+
 // readInsides asks the agents of running guests for their kernel, and reads the inside of one of them. It needs a
 // read-write connection to libvirt, so root. Inside.Why says why a guest could not be read.
 func (m *Machine) readInsides(ctx context.Context, h *facts.Host) {

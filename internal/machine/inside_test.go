@@ -310,3 +310,37 @@ func TestInsideWritesTogether(t *testing.T) {
 		t.Errorf("one was refused, and the others stand: %s", d)
 	}
 }
+
+// TestInsideFiles reads files of this machine, then asks an agent that no longer replies.
+func TestInsideFiles(t *testing.T) {
+	agent := &thisMachine{t: t}
+	v := insideValue{guestFolder(t, statusFile("running", "", connected)), agent}
+	found, err := v.files(t.Context(), "vm1", []string{"/proc/version", "/proc/uptime", "/proc/none"})
+	if version, _ := os.ReadFile("/proc/version"); err != nil || len(found) != 2 ||
+		found["/proc/version"] != string(version) || found["/proc/uptime"] == "" {
+		t.Errorf("found %q, %v", found, err)
+	}
+	if found, err := v.files(t.Context(), "vm1", []string{"/etc/hostname"}); err == nil {
+		t.Errorf("a file outside of /proc and /sys: %q", found)
+	}
+	agent.vanish, agent.because = 1, libvirt.ErrAgentHangs
+	for range 2 { // the second time it is not asked
+		if _, err := v.files(t.Context(), "vm1", []string{"/proc/version"}); !errors.Is(err, libvirt.ErrAgentHangs) {
+			t.Errorf("%v, expected %v", err, libvirt.ErrAgentHangs)
+		}
+	}
+}
+
+// TestSelected: counters are read inside the guest of LookInside, or inside any.
+func TestSelected(t *testing.T) {
+	for _, c := range []struct {
+		look string
+		want bool
+	}{{"", true}, {"vm1", true}, {"vm2", false}, {NoGuest, false}} {
+		m := &Machine{}
+		m.LookInside(c.look)
+		if m.Selected("vm1") != c.want {
+			t.Errorf("LookInside(%q): %v", c.look, !c.want)
+		}
+	}
+}

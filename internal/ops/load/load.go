@@ -9,6 +9,7 @@ import (
 
 	"mpps/internal/advise/bottleneck"
 	"mpps/internal/machine"
+	"mpps/internal/machine/load"
 	"mpps/internal/model/facts"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
@@ -45,9 +46,8 @@ func Watch(ctx context.Context, env *ops.Env, o Options) (*facts.Host, error) {
 	}
 	machine.Read(ctx, m.Mechanisms(), h, bottleneck.Addresses())
 	env.Out.Progress("watching the path for %v", o.Interval)
-	how := machine.LoadOptions{Interval: o.Interval, Netns: append([]string{""}, o.Netns...), Counters: o.Counters,
-		Inside: true}
-	h.Load = m.Load(ctx, h, how)
+	h.Load = load.Observe(ctx, m.Tree, h, load.Options{Interval: o.Interval, Netns: append([]string{""}, o.Netns...),
+		Counters: o.Counters, Inside: m})
 	return h, m.Close()
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"mpps/internal/advise/bottleneck"
 	"mpps/internal/machine"
+	"mpps/internal/machine/load"
 	"mpps/internal/model/facts"
 	"mpps/internal/ops"
 )
@@ -27,10 +28,10 @@ const longestPause = 10 * time.Second
 type Watcher struct {
 	machine *machine.Machine
 	every   time.Duration
-	how     machine.LoadOptions
+	how     load.Options
 
 	facts *facts.Host
-	watch *machine.LoadWatch
+	watch *load.Watch
 	until time.Time     // when the next inventory is due
 	used  time.Duration // CPU time of the process at the end of the last look
 	pause time.Duration // until the next look is due
@@ -46,7 +47,7 @@ func Start(env *ops.Env, every time.Duration, netns []string, counters bool) (*W
 		return nil, err
 	}
 	m.LookInside(ops.NoGuest)
-	how := machine.LoadOptions{Netns: append([]string{""}, netns...), Counters: counters}
+	how := load.Options{Netns: append([]string{""}, netns...), Counters: counters}
 	return &Watcher{machine: m, every: every, how: how}, nil
 }
 
@@ -112,7 +113,7 @@ func (l *Watcher) readInventory(ctx context.Context) {
 func (l *Watcher) begin(ctx context.Context) {
 	how := l.how
 	how.Interval, how.Counters = l.pause, how.Counters || l.dear
-	l.watch = l.machine.WatchLoad(ctx, l.facts, how)
+	l.watch = load.Start(ctx, l.machine.Tree, l.facts, how)
 }
 
 // Stop ends the watch and closes the machine.

@@ -13,7 +13,7 @@ import (
 	"mpps/internal/advise/plan"
 	"mpps/internal/advise/tune"
 	"mpps/internal/change/journal"
-	"mpps/internal/machine"
+	"mpps/internal/machine/load"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/ops"
@@ -156,22 +156,23 @@ func (h *trialHost) Diagnose(ctx context.Context, pps float64) (*bottleneck.Diag
 	defer m.Close()
 	m.LookInside(h.goal.Guest)
 	if !m.Live() { // the counters of a recorded machine do not move
-		return h.bottleneck(m.Load(ctx, h.host.Facts, machine.LoadOptions{})), nil
+		return h.bottleneck(load.Observe(ctx, m.Tree, h.host.Facts, load.Options{})), nil
 	}
-	var load *facts.Load
+	var found *facts.Load
 	err = h.withTraffic(ctx, pps, func(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-time.After(500 * time.Millisecond): // generators take a moment to begin
 		}
-		load = m.Load(ctx, h.host.Facts, machine.LoadOptions{Interval: watched, Netns: h.gauge.Netns(), Inside: true})
+		found = load.Observe(ctx, m.Tree, h.host.Facts,
+			load.Options{Interval: watched, Netns: h.gauge.Netns(), Inside: m})
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	return h.bottleneck(load), nil
+	return h.bottleneck(found), nil
 }
 
 // bottleneck judges a load as 'mpps diagnose' does for the same guest: other guests only use CPUs.

@@ -1,4 +1,4 @@
-package machine
+package load
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"mpps/internal/machine/tree"
 	"mpps/internal/model/facts"
 )
 
@@ -24,17 +25,17 @@ type cpuGroups struct {
 const mostGroups = 4096
 
 // findCPUGroups finds the groups with a CPU limit.
-func (m *Machine) findCPUGroups() cpuGroups {
+func findCPUGroups(t *tree.Tree) cpuGroups {
 	var g cpuGroups
 	// "ip netns exec" mounts /sys again, without the mounts below it: process 1 and our parent still see the groups.
 	for _, sys := range []string{"sys/fs/cgroup", "proc/1/root/sys/fs/cgroup", fmt.Sprintf("proc/%d/root/sys/fs/cgroup",
 		os.Getppid())} {
-		if m.Exists(sys + "/cgroup.controllers") {
+		if t.Exists(sys + "/cgroup.controllers") {
 			g = cpuGroups{mount: sys, unified: true}
 			break
 		}
 		at := slices.IndexFunc([]string{"/cpu", "/cpu,cpuacct"},
-			func(v1 string) bool { return m.Exists(sys + v1 + "/cgroup.procs") })
+			func(v1 string) bool { return t.Exists(sys + v1 + "/cgroup.procs") })
 		if at >= 0 {
 			g = cpuGroups{mount: sys + []string{"/cpu", "/cpu,cpuacct"}[at]}
 			break
@@ -49,15 +50,15 @@ func (m *Machine) findCPUGroups() cpuGroups {
 		if left--; left < 0 {
 			return
 		}
-		if g.quota(m, name) > 0 {
+		if g.quota(t, name) > 0 {
 			g.limited = append(g.limited, name)
 		}
-		for _, child := range m.List(path.Join(g.mount, name)) {
+		for _, child := range t.List(path.Join(g.mount, name)) {
 			below := path.Join(name, child)
 			if !strings.Contains(child, ".") || strings.HasSuffix(child, ".slice") ||
 				strings.HasSuffix(child, ".scope") || strings.HasSuffix(child, ".service") ||
 				strings.HasSuffix(child, ".partition") {
-				if m.Exists(path.Join(g.mount, below, "cgroup.procs")) {
+				if t.Exists(path.Join(g.mount, below, "cgroup.procs")) {
 					walk(below)
 				}
 			}
@@ -68,13 +69,13 @@ func (m *Machine) findCPUGroups() cpuGroups {
 }
 
 // quota returns how many CPUs a group may use; 0 if it is not limited.
-func (g cpuGroups) quota(m *Machine, name string) float64 {
+func (g cpuGroups) quota(t *tree.Tree, name string) float64 {
 	dir := path.Join(g.mount, name)
 	var fields []string
 	if g.unified {
-		fields = strings.Fields(m.Line(dir + "/cpu.max"))
+		fields = strings.Fields(t.Line(dir + "/cpu.max"))
 	} else {
-		fields = []string{m.Line(dir + "/cpu.cfs_quota_us"), m.Line(dir + "/cpu.cfs_period_us")}
+		fields = []string{t.Line(dir + "/cpu.cfs_quota_us"), t.Line(dir + "/cpu.cfs_period_us")}
 	}
 	if len(fields) != 2 {
 		return 0
@@ -94,11 +95,11 @@ type groupLook struct {
 }
 
 // readGroups reads the throttled time of each limited group.
-func (w *LoadWatch) readGroups() map[string]groupLook {
+func (w *Watch) readGroups() map[string]groupLook {
 	all := map[string]groupLook{}
 	for _, name := range w.cgroups.limited {
-		all[name] = groupLook{w.cgroups.quota(w.m, name),
-			parseThrottled(w.m.Line(path.Join(w.cgroups.mount, name, "cpu.stat")))}
+		all[name] = groupLook{w.cgroups.quota(w.tree, name),
+			parseThrottled(w.tree.Line(path.Join(w.cgroups.mount, name, "cpu.stat")))}
 	}
 	return all
 }
@@ -122,11 +123,11 @@ func parseThrottled(text string) time.Duration {
 // addLimits sets the quota and throttling of a thread: those of its group, or a group above, that was throttled longest
 // or, if equal, has the smallest quota. The kernel sums over CPUs, so the time of a group that was throttled on several
 // at once is limited to the interval.
-func (w *LoadWatch) addLimits(l *facts.ThreadLoad, before, after loadLook, seconds float64) {
+func (w *Watch) addLimits(l *facts.ThreadLoad, before, after fullLook, seconds float64) {
 	if len(w.cgroups.limited) == 0 {
 		return
 	}
-	text, err := w.m.Read("proc/" + strconv.Itoa(l.PID) + "/task/" + strconv.Itoa(l.TID) + "/cgroup")
+	text, err := w.tree.Read("proc/" + strconv.Itoa(l.PID) + "/task/" + strconv.Itoa(l.TID) + "/cgroup")
 	if err != nil {
 		return
 	}

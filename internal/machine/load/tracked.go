@@ -1,4 +1,4 @@
-package machine
+package load
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"mpps/internal/machine/tree"
 	"mpps/internal/model/facts"
 )
 
@@ -18,8 +19,8 @@ type trackLook struct {
 
 // readTracked reads the conntrack counters of the calling thread's namespace; zero without conntrack or without
 // CONFIG_NF_CONNTRACK_PROCFS.
-func (m *Machine) readTracked() (t trackLook, err error) {
-	text, err := m.Read("proc/thread-self/net/stat/nf_conntrack")
+func readTracked(machine *tree.Tree) (t trackLook, err error) {
+	text, err := machine.Read("proc/thread-self/net/stat/nf_conntrack")
 	if errors.Is(err, fs.ErrNotExist) {
 		return t, nil
 	}
@@ -29,7 +30,7 @@ func (m *Machine) readTracked() (t trackLook, err error) {
 	if t, err = parseTracked(text); err != nil {
 		return t, err
 	}
-	t.max, _ = strconv.ParseUint(m.Line("proc/sys/net/netfilter/nf_conntrack_max"), 10, 64) // 0: unknown
+	t.max, _ = strconv.ParseUint(machine.Line("proc/sys/net/netfilter/nf_conntrack_max"), 10, 64) // 0: unknown
 	return t, nil
 }
 

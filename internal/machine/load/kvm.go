@@ -1,4 +1,4 @@
-package machine
+package load
 
 import (
 	"errors"
@@ -19,7 +19,7 @@ type kvmLook struct {
 
 // readKVM reads KVM's counters of each running guest (virt/kvm/kvm_main.c, kvm_create_vm_debugfs: a folder PID-FD with
 // sums over the vCPUs).
-func (w *LoadWatch) readKVM() map[int]kvmLook {
+func (w *Watch) readKVM() map[int]kvmLook {
 	const folder = "sys/kernel/debug/kvm"
 	all := map[int]kvmLook{}
 	var folders []string
@@ -29,7 +29,7 @@ func (w *LoadWatch) readKVM() map[int]kvmLook {
 			continue
 		}
 		if folders == nil {
-			folders = w.m.List(folder)
+			folders = w.tree.List(folder)
 		}
 		for _, name := range folders {
 			if !strings.HasPrefix(name, strconv.Itoa(g.PID)+"-") {
@@ -37,7 +37,7 @@ func (w *LoadWatch) readKVM() map[int]kvmLook {
 			}
 			k := kvmLook{counted: true, host: map[int]uint64{}}
 			number := func(file string) (uint64, error) {
-				text, err := w.m.Read(folder + "/" + name + "/" + file)
+				text, err := w.tree.Read(folder + "/" + name + "/" + file)
 				if err != nil {
 					return 0, err
 				}
@@ -51,7 +51,7 @@ func (w *LoadWatch) readKVM() map[int]kvmLook {
 				if t.Role != "vcpu" {
 					continue
 				}
-				if text, err := w.m.Read("proc/" + strconv.Itoa(g.PID) + "/task/" + strconv.Itoa(t.TID) +
+				if text, err := w.tree.Read("proc/" + strconv.Itoa(g.PID) + "/task/" + strconv.Itoa(t.TID) +
 					"/stat"); err == nil {
 					k.host[t.TID] = hostTicks(text)
 				}

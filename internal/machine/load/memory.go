@@ -1,4 +1,4 @@
-package machine
+package load
 
 import (
 	"fmt"
@@ -14,7 +14,7 @@ import (
 const mostWalked = 64 << 30
 
 // readMemory reads on which NUMA nodes the memory of each guest's process is. It runs once, before watching starts.
-func (w *LoadWatch) readMemory() {
+func (w *Watch) readMemory() {
 	w.nodes = map[int]map[int]uint64{}
 	if len(w.h.Topology.Nodes) < 2 {
 		return
@@ -32,7 +32,7 @@ func (w *LoadWatch) readMemory() {
 			missing(fmt.Sprintf("it has %d GiB in small pages, and to look at each takes too long", g.Resident>>30))
 			continue
 		}
-		text, err := w.m.Read("proc/" + strconv.Itoa(g.PID) + "/numa_maps")
+		text, err := w.tree.Read("proc/" + strconv.Itoa(g.PID) + "/numa_maps")
 		if err != nil {
 			missing(err.Error())
 			continue

@@ -1,10 +1,11 @@
-package machine
+package load
 
 import (
 	"slices"
 	"strings"
 	"testing"
 
+	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/facts"
 )
 
@@ -20,7 +21,7 @@ func TestTracked(t *testing.T) {
 			"00000001 00000000  00000000 00000000 00000000 00000000\n",
 		"proc/sys/net/netfilter/nf_conntrack_max": "500\n",
 	}
-	look, err := loadTree(t, files).readTracked()
+	look, err := readTracked(treetest.Recorded(t, files))
 	if want := (trackLook{entries: 500, max: 500, dropped: 256, evicted: 6}); err != nil || look != want {
 		t.Errorf("found %+v, %v; expected %+v", look, err, want)
 	}
@@ -28,7 +29,7 @@ func TestTracked(t *testing.T) {
 	if want := []facts.TrackLoad{{Netns: "blue", Entries: 500, Max: 500, Dropped: 200}}; !slices.Equal(load, want) {
 		t.Errorf("between: %+v, expected %+v", load, want)
 	}
-	if look, err := loadTree(t, map[string]string{"proc/x": ""}).readTracked(); err != nil ||
+	if look, err := readTracked(treetest.Recorded(t, map[string]string{"proc/x": ""})); err != nil ||
 		trackedBetween("", look, look) != nil {
 		t.Errorf("nothing tracks: %+v, %v", look, err)
 	}

@@ -1,10 +1,10 @@
-package machine
+package load
 
 import (
 	"context"
+	"errors"
 	"math"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -13,13 +13,13 @@ import (
 
 	"mpps/internal/machine/cpu"
 	"mpps/internal/machine/irq"
-	"mpps/internal/machine/libvirt"
 	"mpps/internal/machine/systemd"
+	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
 )
 
-func TestLoadOfCPUs(t *testing.T) {
+func TestCPUsBetween(t *testing.T) {
 	before := map[int]cpu.Times{
 		0: {User: 100, System: 50, SoftIRQ: 10, IRQ: 1, Guest: 40, Steal: 5, Idle: 1000},
 		1: {User: 5, Idle: 100},
@@ -31,7 +31,7 @@ func TestLoadOfCPUs(t *testing.T) {
 		1: {User: 5, Idle: 100},
 		3: {Idle: 5},
 	}
-	found := loadOfCPUs(before, after, []int{0, 1, 2, 3})
+	found := cpusBetween(before, after, []int{0, 1, 2, 3})
 	if len(found) != 2 || found[1] != (facts.CPULoad{CPU: 1, Idle: 1}) {
 		t.Fatalf("found %+v", found)
 	}
@@ -70,30 +70,9 @@ func TestGroupsOfThreads(t *testing.T) {
 	}
 }
 
-// loadTree returns a recorded machine with files.
-func loadTree(t *testing.T, files map[string]string) *Machine {
-	t.Helper()
-	root := t.TempDir()
-	for name, text := range files {
-		file := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	m, err := Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { m.Close() })
-	return m
-}
-
 // TestLimits has a vCPU in its own group without a limit, below a guest's group with one.
 func TestLimits(t *testing.T) {
-	m := loadTree(t, map[string]string{
+	m := treetest.Recorded(t, map[string]string{
 		"sys/fs/cgroup/cgroup.controllers":                           "cpu\n",
 		"sys/fs/cgroup/cgroup.procs":                                 "",
 		"sys/fs/cgroup/machine.slice/cgroup.procs":                   "",
@@ -105,13 +84,13 @@ func TestLimits(t *testing.T) {
 		"proc/100/task/101/cgroup":                                   "0::/machine.slice/vm1.scope/libvirt/vcpu0\n",
 		"proc/100/task/102/cgroup":                                   "0::/machine.slice/vm10.scope\n",
 	})
-	w := &LoadWatch{m: m, cgroups: m.findCPUGroups()}
+	w := &Watch{tree: m, cgroups: findCPUGroups(m)}
 	const group = "machine.slice/vm1.scope"
 	if len(w.cgroups.limited) != 1 || w.cgroups.limited[0] != group {
 		t.Fatalf("limited: %v", w.cgroups.limited)
 	}
-	before, after := loadLook{groups: map[string]groupLook{group: {0.5, 100 * time.Millisecond}}},
-		loadLook{groups: w.readGroups()}
+	before, after := fullLook{groups: map[string]groupLook{group: {0.5, 100 * time.Millisecond}}},
+		fullLook{groups: w.readGroups()}
 	in, out := facts.ThreadLoad{PID: 100, TID: 101}, facts.ThreadLoad{PID: 100, TID: 102}
 	w.addLimits(&in, before, after, 2)
 	w.addLimits(&out, before, after, 2)
@@ -147,7 +126,7 @@ func TestPollingNotCounted(t *testing.T) {
 	files := map[string]string{"sys/kernel/debug/kvm/7-12/exits": "40\n",
 		"sys/kernel/debug/kvm/7-12/halt_successful_poll": "3\n"}
 	looked := func() kvmLook {
-		w := &LoadWatch{m: loadTree(t, files), h: &facts.Host{Guests: []facts.Guest{{Name: "vm1", PID: 7}}}}
+		w := &Watch{tree: treetest.Recorded(t, files), h: &facts.Host{Guests: []facts.Guest{{Name: "vm1", PID: 7}}}}
 		return w.readKVM()[7]
 	}
 	k := looked()
@@ -224,22 +203,36 @@ func TestQueuesOfInterrupts(t *testing.T) {
 
 // TestLoadOfRecorded: a recorded tree reports that nothing changes in it, and no list is null.
 func TestLoadOfRecorded(t *testing.T) {
-	m := loadTree(t, map[string]string{"proc/stat": "cpu 1 2 3 4\n"})
-	l := m.Load(context.Background(), &facts.Host{Topology: facts.Topology{Online: setting.CPUs(0)}}, LoadOptions{})
+	m := treetest.Recorded(t, map[string]string{"proc/stat": "cpu 1 2 3 4\n"})
+	l := Observe(context.Background(), m, &facts.Host{Topology: facts.Topology{Online: setting.CPUs(0)}}, Options{})
 	if len(l.Unseen) != 1 || l.Devices == nil || l.Threads == nil || l.Softnet == nil || l.CPUs == nil {
 		t.Errorf("found %+v", l)
 	}
 }
 
-// TestLoadInside uses an agent that returns this machine's counters, then one that no longer replies.
+// thisMachine is a guest with this machine's files; because is why they cannot be read.
+type thisMachine struct{ because error }
+
+func (thisMachine) Selected(guest string) bool { return guest != "vm3" }
+
+func (m *thisMachine) Files(_ context.Context, _ string, names ...string) (map[string]string, error) {
+	files := map[string]string{}
+	for _, name := range names {
+		if text, err := os.ReadFile(name); err == nil {
+			files[name] = string(text)
+		}
+	}
+	return files, m.because
+}
+
+// TestLoadInside uses a guest that has this machine's counters, then cannot be reached any more.
 func TestLoadInside(t *testing.T) {
-	agent := &thisMachine{t: t}
+	guest := &thisMachine{}
 	h := &facts.Host{Guests: []facts.Guest{{Name: "vm1", Managed: true, State: "running"},
-		{Name: "vm2", Managed: true, State: "shut off"}}}
+		{Name: "vm2", Managed: true, State: "shut off"}, {Name: "vm3", Managed: true, State: "running"}}}
 	h.Guests[0].Inside = &facts.Inside{Host: &facts.Host{Readings: facts.Readings{setting.Of(setting.Service,
 		"irqbalance"): setting.Value(systemd.Stopped)}}}
-	w := &LoadWatch{m: guestFolder(t, statusFile("running", "", connected)), h: h, o: LoadOptions{Inside: true},
-		agents: agent}
+	w := &Watch{h: h, o: Options{Inside: guest}}
 	before := w.readGuests(context.Background())
 	time.Sleep(30 * time.Millisecond)
 	after := w.readGuests(context.Background())
@@ -255,13 +248,14 @@ func TestLoadInside(t *testing.T) {
 	if runs, told := g.Service["irqbalance"]; runs || !told {
 		t.Errorf("services: %v", g.Service)
 	}
-	agent.vanish, agent.because = 1, libvirt.ErrNoAgent
+	guest.because = errors.New("no agent")
 	l = &facts.Load{}
 	w.guestsBetween(after, w.readGuests(context.Background()), l)
-	if len(l.Guests) != 0 || len(l.Unseen) != 1 || l.Unseen[0].What != "the inside of guest vm1" {
+	if len(l.Guests) != 0 || len(l.Unseen) != 1 ||
+		l.Unseen[0] != (facts.Unseen{What: "the inside of guest vm1", Why: "no agent"}) {
 		t.Errorf("found %+v, unseen %+v", l.Guests, l.Unseen)
 	}
-	w.o.Inside = false
+	w.o.Inside = nil
 	if asked := w.readGuests(context.Background()); len(asked) > 0 {
 		t.Errorf("nobody was to be asked: %+v", asked)
 	}

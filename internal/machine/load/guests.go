@@ -1,4 +1,4 @@
-package machine
+package load
 
 import (
 	"context"
@@ -12,14 +12,21 @@ import (
 
 	"mpps/internal/machine/cpu"
 	"mpps/internal/machine/irq"
-	"mpps/internal/machine/libvirt"
 	"mpps/internal/machine/link"
 	"mpps/internal/machine/systemd"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
 )
 
-// guestLook is one reading of the counters inside a guest, through its agent.
+// Inside reads files inside guests.
+type Inside interface {
+	// Selected reports whether a guest is one that may be asked.
+	Selected(guest string) bool
+	// Files returns the texts of files in a guest by their absolute paths, without those that it does not have.
+	Files(ctx context.Context, guest string, names ...string) (map[string]string, error)
+}
+
+// guestLook is one reading of the counters inside a guest.
 type guestLook struct {
 	uptime  float64 // by the guest's clock: the reply arrives late
 	times   map[int]cpu.Times
@@ -39,15 +46,15 @@ var insideFiles = []string{
 // mostInside is how many guests are read each time: each takes some runs of virsh.
 const mostInside = 4
 
-// guestsToRead returns the guests whose agents are asked: the one of LookInside, or those that run.
-func (w *LoadWatch) guestsToRead() []*facts.Guest {
-	if !w.o.Inside || w.m.inside == NoGuest {
+// guestsToRead returns the selected guests that run.
+func (w *Watch) guestsToRead() []*facts.Guest {
+	if w.o.Inside == nil {
 		return nil
 	}
 	var all []*facts.Guest
 	for i := range w.h.Guests {
 		g := &w.h.Guests[i]
-		if g.Managed && g.State == "running" && (w.m.inside == "" || w.m.inside == g.Name) && len(all) < mostInside {
+		if g.Managed && g.State == "running" && w.o.Inside.Selected(g.Name) && len(all) < mostInside {
 			all = append(all, g)
 		}
 	}
@@ -55,53 +62,36 @@ func (w *LoadWatch) guestsToRead() []*facts.Guest {
 }
 
 // readGuests reads the counters inside these guests.
-func (w *LoadWatch) readGuests(ctx context.Context) map[string]guestLook {
+func (w *Watch) readGuests(ctx context.Context) map[string]guestLook {
 	all := map[string]guestLook{}
 	for _, g := range w.guestsToRead() {
-		a, err := insideValue{m: w.m, agents: w.agents}.ask(g.Name)
+		files, err := w.o.Inside.Files(ctx, g.Name, insideFiles...)
 		if err != nil {
 			all[g.Name] = guestLook{why: err}
 			continue
 		}
-		ctx, cancel := context.WithTimeoutCause(ctx, libvirt.AgentPatience, libvirt.ErrAgentHangs)
-		look := lookAtGuest(ctx, a, g.Name)
-		cancel()
-		look.why = w.m.noteHang(g.Name, look.why)
-		all[g.Name] = look
+		all[g.Name] = parseGuest(files)
 	}
 	return all
 }
 
-// lookAtGuest fetches the counters of a guest in one run of grep.
-func lookAtGuest(ctx context.Context, a libvirt.Agents, guest string) guestLook {
+// parseGuest reads the counters in a guest's files.
+func parseGuest(files map[string]string) guestLook {
 	var l guestLook
-	results, err := libvirt.Execute(ctx, a, guest,
-		libvirt.Call{Argv: append([]string{"grep", "-Hsa", ""}, insideFiles...)})
-	if err != nil {
-		l.why = err
-		return l
-	}
-	if l.why = results[0].Failed; l.why != nil {
-		return l
-	}
-	tree := newInsideTree()
-	if l.why = tree.addFiles(results[0].Out); l.why != nil {
-		return l
-	}
-	text := func(name string) string { return tree.files[strings.TrimPrefix(name, "/")] }
-	first, _, _ := strings.Cut(text("/proc/uptime"), " ")
+	first, _, _ := strings.Cut(files["/proc/uptime"], " ")
+	var err error
 	if l.uptime, err = strconv.ParseFloat(first, 64); err != nil {
 		l.why = fmt.Errorf("it told no /proc/uptime: %w", err)
 		return l
 	}
-	l.times = cpu.ParseTimes(text("/proc/stat"))
-	if l.softnet, err = link.ParseSoftnet(text("/proc/net/softnet_stat")); err != nil {
+	l.times = cpu.ParseTimes(files["/proc/stat"])
+	if l.softnet, err = link.ParseSoftnet(files["/proc/net/softnet_stat"]); err != nil {
 		l.why = err
 		return l
 	}
-	l.irqs = irq.ParseCPUCounts(text("/proc/interrupts"), setting.CPUs(slices.Collect(maps.Keys(l.times))...))
-	l.devices = parseNetDev(text("/proc/net/dev"))
-	l.sockets.addCounters(text("/proc/net/snmp"), text("/proc/net/netstat"), text("/proc/net/snmp6"))
+	l.irqs = irq.ParseCPUCounts(files["/proc/interrupts"], setting.CPUs(slices.Collect(maps.Keys(l.times))...))
+	l.devices = parseNetDev(files["/proc/net/dev"])
+	l.sockets.addCounters(files["/proc/net/snmp"], files["/proc/net/netstat"], files["/proc/net/snmp6"])
 	return l
 }
 
@@ -134,7 +124,7 @@ func parseNetDev(text string) map[string]map[string]uint64 {
 var virtioQueue = regexp.MustCompile(`^virtio\d+-(input|output)\.\d+$`)
 
 // guestsBetween adds the load inside guests between two readings.
-func (w *LoadWatch) guestsBetween(before, after map[string]guestLook, l *facts.Load) {
+func (w *Watch) guestsBetween(before, after map[string]guestLook, l *facts.Load) {
 	for _, g := range w.guestsToRead() {
 		a, b := before[g.Name], after[g.Name]
 		why := b.why
@@ -155,7 +145,7 @@ func (w *LoadWatch) guestsBetween(before, after map[string]guestLook, l *facts.L
 func guestBetween(g *facts.Guest, a, b guestLook) facts.GuestLoad {
 	cpus := slices.Sorted(maps.Keys(b.times))
 	load := facts.GuestLoad{
-		Name: g.Name, Seconds: b.uptime - a.uptime, CPUs: loadOfCPUs(a.times, b.times, cpus),
+		Name: g.Name, Seconds: b.uptime - a.uptime, CPUs: cpusBetween(a.times, b.times, cpus),
 		Softnet: facts.SoftnetBetween(a.softnet, b.softnet),
 		Devices: []facts.DeviceLoad{}, IRQs: []map[int]uint64{}, Service: map[string]bool{},
 	}

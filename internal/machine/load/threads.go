@@ -1,4 +1,4 @@
-package machine
+package load
 
 import (
 	"cmp"
@@ -14,7 +14,7 @@ import (
 
 // firstProcesses returns the processes that are read first: guests, kernel threads that serve them, and this process,
 // whose threads generate the packets of a measurement.
-func (w *LoadWatch) firstProcesses() []int {
+func (w *Watch) firstProcesses() []int {
 	pids := []int{os.Getpid()}
 	for i := range w.h.Guests {
 		g := &w.h.Guests[i]
@@ -23,7 +23,7 @@ func (w *LoadWatch) firstProcesses() []int {
 		}
 		pids = append(pids, g.PID)
 		for _, t := range g.Threads {
-			if t.Role == "vhost" && !w.m.Exists("proc/"+strconv.Itoa(g.PID)+"/task/"+strconv.Itoa(t.TID)) {
+			if t.Role == "vhost" && !w.tree.Exists("proc/"+strconv.Itoa(g.PID)+"/task/"+strconv.Itoa(t.TID)) {
 				pids = append(pids, t.TID)
 			}
 		}
@@ -35,7 +35,7 @@ func (w *LoadWatch) firstProcesses() []int {
 const busyThread = 0.01
 
 // threadsBetween adds the threads on the path, and busy other ones.
-func (w *LoadWatch) threadsBetween(before, after loadLook, l *facts.Load) {
+func (w *Watch) threadsBetween(before, after fullLook, l *facts.Load) {
 	seconds := after.ran.Sub(before.ran).Seconds()
 	if seconds <= 0 {
 		return
@@ -83,7 +83,7 @@ type knownThread struct {
 }
 
 // knownThreads returns the guests' threads by TID.
-func (w *LoadWatch) knownThreads() map[int]knownThread {
+func (w *Watch) knownThreads() map[int]knownThread {
 	known := map[int]knownThread{}
 	for i := range w.h.Guests {
 		g := &w.h.Guests[i]
@@ -95,15 +95,15 @@ func (w *LoadWatch) knownThreads() map[int]knownThread {
 }
 
 // addThreadFacts sets a thread's role and owner; false if it has ended or is neither on the path nor busy.
-func (w *LoadWatch) addThreadFacts(l *facts.ThreadLoad, known map[int]knownThread) bool {
+func (w *Watch) addThreadFacts(l *facts.ThreadLoad, known map[int]knownThread) bool {
 	thread, ofGuest := known[l.TID]
 	if !ofGuest && l.Ran < busyThread { // for most threads the name is enough to leave them out
-		name := w.m.Line("proc/" + strconv.Itoa(l.PID) + "/task/" + strconv.Itoa(l.TID) + "/comm")
+		name := w.tree.Line("proc/" + strconv.Itoa(l.PID) + "/task/" + strconv.Itoa(l.TID) + "/comm")
 		if l.PID != os.Getpid() && roleOf(name) == "other" {
 			return false
 		}
 	}
-	text, err := w.m.Read("proc/" + strconv.Itoa(l.PID) + "/task/" + strconv.Itoa(l.TID) + "/stat")
+	text, err := w.tree.Read("proc/" + strconv.Itoa(l.PID) + "/task/" + strconv.Itoa(l.TID) + "/stat")
 	if err != nil {
 		return false
 	}

@@ -1,4 +1,4 @@
-package machine
+package load
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 // inNetns calls f on a thread in a network namespace, which applies to its sockets and to /proc/thread-self/net, but
 // not to /sys. The name is the one below /run/netns (ip-netns(8)); with the empty name, f is called directly. The
 // thread ends with f.
-func (m *Machine) inNetns(name string, f func() error) error {
+func inNetns(name string, f func() error) error {
 	if name == "" {
 		return f()
 	}

@@ -1,14 +1,14 @@
-package machine
+package load
 
 import (
 	"mpps/internal/machine/cpu"
 	"mpps/internal/model/facts"
 )
 
-// loadOfCPUs returns where the time of CPUs went between two readings, as shares of the time that the kernel accounted.
-// If it accounted nothing, the CPU counts as idle. That happens only within 10 ms or to offline CPUs: the idle time of
-// a stopped tick is updated when the file is read (kernel/time/tick-sched.c, get_cpu_idle_time_us).
-func loadOfCPUs(before, after map[int]cpu.Times, order []int) []facts.CPULoad {
+// cpusBetween returns where the time of CPUs went between two readings, as shares of the time that the kernel
+// accounted. If it accounted nothing, the CPU counts as idle. That happens only within 10 ms or to offline CPUs: the
+// idle time of a stopped tick is updated when the file is read (kernel/time/tick-sched.c, get_cpu_idle_time_us).
+func cpusBetween(before, after map[int]cpu.Times, order []int) []facts.CPULoad {
 	all := []facts.CPULoad{}
 	for _, cpu := range order {
 		a, was := before[cpu]

@@ -1,4 +1,6 @@
-package machine
+// Package load measures what each stage of the packet path does over an interval: CPUs, devices, sockets, threads and
+// guests.
+package load
 
 import (
 	"context"
@@ -9,7 +11,6 @@ import (
 
 	"mpps/internal/machine/cpu"
 	"mpps/internal/machine/irq"
-	"mpps/internal/machine/libvirt"
 	"mpps/internal/machine/link"
 	"mpps/internal/machine/probe"
 	"mpps/internal/machine/threads"
@@ -17,24 +18,24 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// LoadOptions say what Load watches.
-type LoadOptions struct {
+// Options say what is watched.
+type Options struct {
 	Interval time.Duration // 0: a second
 	// Netns are the network namespaces whose devices and sockets are watched, by name below /run/netns; the empty name
 	// is this process's. None: only that one.
 	Netns []string
 	// Counters loads nothing into the kernel: two readings of counters, no profile and no tracepoints.
 	Counters bool
-	// Inside also reads counters inside guests through their agents: in the guest of LookInside, or in all that run, at
-	// most four. It takes some runs of virsh for each.
-	Inside bool
+	// Inside also reads counters inside the guests that it selects and that run, at most four: each takes some runs of
+	// virsh. nil: none.
+	Inside Inside
 }
 
-// Load watches every stage of the packet path for an interval: two readings of the kernel's counters, with a profile
+// Observe watches every stage of the packet path for an interval: two readings of the kernel's counters, with a profile
 // and tracepoints in between if the kernel supports them. h has the owners of devices and threads. It ends early with
 // what it has when the context ends. In a recorded tree nothing changes: then everything is in Unseen.
-func (m *Machine) Load(ctx context.Context, h *facts.Host, o LoadOptions) *facts.Load {
-	w := m.WatchLoad(ctx, h, o)
+func Observe(ctx context.Context, t *tree.Tree, h *facts.Host, o Options) *facts.Load {
+	w := Start(ctx, t, h, o)
 	l := w.Next(ctx, o.Interval)
 	if err := w.Close(); err != nil {
 		l.Unseen = append(l.Unseen, facts.Unseen{What: "the end of the probe", Why: err.Error()})
@@ -42,41 +43,35 @@ func (m *Machine) Load(ctx context.Context, h *facts.Host, o LoadOptions) *facts
 	return l
 }
 
-// LoadWatch watches the stages of the packet path from one reading to the next.
-type LoadWatch struct {
-	m    *Machine
+// Watch watches the stages of the packet path from one reading to the next.
+type Watch struct {
+	tree *tree.Tree
 	h    *facts.Host
-	o    LoadOptions
-	last loadLook
+	o    Options
+	last fullLook
 	cost time.Duration // of watching since the last Next
 
 	cgroups cpuGroups
 	nodes   map[int]map[int]uint64 // memory of guests' processes by NUMA node
 	unseen  []facts.Unseen         // from the start
-	agents  libvirt.Agents         // nil: libvirt's
 	probe   *probe.Probe           // nil: counters only
 	spaces  map[uint32]string      // watched namespaces by inode
 }
 
-// WatchLoad takes the first reading.
-func (m *Machine) WatchLoad(ctx context.Context, h *facts.Host, o LoadOptions) *LoadWatch {
-	return m.watchLoad(ctx, h, o, nil)
-}
-
-// watchLoad uses other agents than libvirt's if a is not nil.
-func (m *Machine) watchLoad(ctx context.Context, h *facts.Host, o LoadOptions, a libvirt.Agents) *LoadWatch {
+// Start takes the first reading.
+func Start(ctx context.Context, t *tree.Tree, h *facts.Host, o Options) *Watch {
 	if len(o.Netns) == 0 {
 		o.Netns = []string{""}
 	}
-	w := &LoadWatch{m: m, h: h, o: o, agents: a}
-	if m.Live() {
+	w := &Watch{tree: t, h: h, o: o}
+	if t.Live() {
 		if !o.Counters {
 			w.startProbe() // before the interval: loading takes time
 		}
 		w.readMemory()
 		inside := w.readGuests(ctx)
 		w.addCost(func() {
-			w.cgroups = m.findCPUGroups()
+			w.cgroups = findCPUGroups(t)
 			w.last = w.look(nil, w.allowed(o.Interval)*3/5)
 			if w.probe != nil {
 				w.probe.Take() // discard what it counted until now
@@ -89,7 +84,7 @@ func (m *Machine) watchLoad(ctx context.Context, h *facts.Host, o LoadOptions, a
 }
 
 // Close stops the probe.
-func (w *LoadWatch) Close() error {
+func (w *Watch) Close() error {
 	if w.probe == nil {
 		return nil
 	}
@@ -97,7 +92,7 @@ func (w *LoadWatch) Close() error {
 }
 
 // allowed returns the CPU time that watching may take within an interval.
-func (w *LoadWatch) allowed(interval time.Duration) time.Duration {
+func (w *Watch) allowed(interval time.Duration) time.Duration {
 	if interval <= 0 {
 		interval = time.Second
 	}
@@ -105,12 +100,12 @@ func (w *LoadWatch) allowed(interval time.Duration) time.Duration {
 }
 
 // Next returns the load between the last reading and one after an interval, or when the context ends.
-func (w *LoadWatch) Next(ctx context.Context, interval time.Duration) *facts.Load {
+func (w *Watch) Next(ctx context.Context, interval time.Duration) *facts.Load {
 	if interval <= 0 {
 		interval = time.Second
 	}
-	if !w.m.Live() {
-		l := w.between(loadLook{}, loadLook{})
+	if !w.tree.Live() {
+		l := w.between(fullLook{}, fullLook{})
 		l.Unseen = []facts.Unseen{{What: "what the stages of the path do", Why: "a recorded tree stands still"}}
 		return l
 	}
@@ -139,7 +134,7 @@ func (w *LoadWatch) Next(ctx context.Context, interval time.Duration) *facts.Loa
 
 // addCost adds the CPU time of f's thread to the cost. Other threads of the process may be busy meanwhile, for instance
 // generating packets.
-func (w *LoadWatch) addCost(f func()) {
+func (w *Watch) addCost(f func()) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	begun := probe.ThreadTime()
@@ -147,8 +142,8 @@ func (w *LoadWatch) addCost(f func()) {
 	w.cost += probe.ThreadTime() - begun
 }
 
-// loadLook is one reading of the counters of every stage.
-type loadLook struct {
+// fullLook is one reading of the counters of every stage.
+type fullLook struct {
 	at      time.Time // when the devices' counters were read
 	times   map[int]cpu.Times
 	softnet []facts.Softnet
@@ -163,15 +158,15 @@ type loadLook struct {
 }
 
 // look takes one reading. It stops reading threads once they took more CPU time than allowed.
-func (w *LoadWatch) look(before *loadLook, allowed time.Duration) loadLook {
-	now := loadLook{spaces: map[string]spaceLook{}}
+func (w *Watch) look(before *fullLook, allowed time.Duration) fullLook {
+	now := fullLook{spaces: map[string]spaceLook{}}
 	begun := probe.ThreadTime()
 	var earlier *threads.Look
 	if before != nil {
 		earlier = &before.threads
 	}
 	now.ran = time.Now()
-	now.threads = threads.TakeLook(w.m.Tree, w.h.Topology.Online, w.firstProcesses(), earlier,
+	now.threads = threads.TakeLook(w.tree, w.h.Topology.Online, w.firstProcesses(), earlier,
 		func() bool { return probe.ThreadTime()-begun > allowed })
 	now.groups = w.readGroups()
 	now.kvm = w.readKVM()
@@ -186,12 +181,12 @@ func (w *LoadWatch) look(before *loadLook, allowed time.Duration) loadLook {
 			now.unseen = append(now.unseen, facts.Unseen{What: what, Why: err.Error()})
 		}
 	}
-	text, err := w.m.Read("proc/interrupts")
+	text, err := w.tree.Read("proc/interrupts")
 	missing("interrupts", err)
 	now.irqs = irq.ParseCPUCounts(text, w.h.Topology.Online)
-	now.times, err = cpu.ReadTimes(w.m.Tree)
+	now.times, err = cpu.ReadTimes(w.tree)
 	missing("times of the CPUs", err)
-	text, err = w.m.Read("proc/net/softnet_stat")
+	text, err = w.tree.Read("proc/net/softnet_stat")
 	if err == nil {
 		now.softnet, err = link.ParseSoftnet(text)
 	}
@@ -200,11 +195,11 @@ func (w *LoadWatch) look(before *loadLook, allowed time.Duration) loadLook {
 }
 
 // between returns the load between two readings.
-func (w *LoadWatch) between(before, after loadLook) *facts.Load {
+func (w *Watch) between(before, after fullLook) *facts.Load {
 	seconds := after.at.Sub(before.at).Seconds()
 	l := &facts.Load{
 		Seconds: seconds, Method: facts.ByCounters,
-		CPUs: loadOfCPUs(before.times, after.times, w.h.Topology.Online), Softnet: facts.SoftnetBetween(before.softnet,
+		CPUs: cpusBetween(before.times, after.times, w.h.Topology.Online), Softnet: facts.SoftnetBetween(before.softnet,
 			after.softnet),
 		Devices: []facts.DeviceLoad{}, Tracked: []facts.TrackLoad{}, Threads: []facts.ThreadLoad{},
 		Profile: []facts.ProfileEntry{}, Drops: []facts.DropSite{},

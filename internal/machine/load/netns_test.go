@@ -1,6 +1,6 @@
 //go:build netns
 
-package machine
+package load
 
 import (
 	"context"
@@ -19,6 +19,7 @@ import (
 
 	"mpps/internal/machine/cpu"
 	"mpps/internal/machine/threads"
+	"mpps/internal/machine/tree"
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
@@ -43,10 +44,10 @@ func twoSpaces(t *testing.T) (first, second string) {
 }
 
 // flood sends datagrams from a namespace to an address until the test's context ends.
-func flood(ctx context.Context, t *testing.T, m *Machine, netns, to string) {
+func flood(ctx context.Context, t *testing.T, netns, to string) {
 	t.Helper()
 	var conn net.Conn
-	if err := m.inNetns(netns, func() (err error) {
+	if err := inNetns(netns, func() (err error) {
 		conn, err = net.Dial("udp", to)
 		return err
 	}); err != nil {
@@ -64,10 +65,10 @@ func flood(ctx context.Context, t *testing.T, m *Machine, netns, to string) {
 	t.Cleanup(func() { <-done; conn.Close() })
 }
 
-func hostOf(t *testing.T, m *Machine) *facts.Host {
+func hostOf(t *testing.T, m *tree.Tree) *facts.Host {
 	t.Helper()
 	h := &facts.Host{}
-	cpu.Topology(context.Background(), m.Tree, h)
+	cpu.Topology(context.Background(), m, h)
 	return h
 }
 
@@ -84,13 +85,13 @@ func loadDevice(t *testing.T, l *facts.Load, netns, name string) facts.DeviceLoa
 
 // TestLoadOfSpaces floods a socket that nobody reads through a qdisc with a rate limit.
 func TestLoadOfSpaces(t *testing.T) {
-	m := liveMachine(t)
+	m := treetest.Live(t)
 	h := hostOf(t, m)
 	first, second := twoSpaces(t)
 	treetest.Tool(t, "ip", "netns", "exec", first, "tc", "qdisc", "add", "dev", "v0", "root", "tbf", "rate", "10mbit",
 		"burst", "16kb", "limit", "4kb")
 	var deaf *net.UDPConn
-	if err := m.inNetns(second, func() (err error) {
+	if err := inNetns(second, func() (err error) {
 		deaf, err = net.ListenUDP("udp", &net.UDPAddr{Port: 7000})
 		return err
 	}); err != nil {
@@ -100,9 +101,9 @@ func TestLoadOfSpaces(t *testing.T) {
 	_ = deaf.SetReadBuffer(8 << 10)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	flood(ctx, t, m, first, "198.18.0.2:7000")
+	flood(ctx, t, first, "198.18.0.2:7000")
 	time.Sleep(100 * time.Millisecond)
-	l := m.Load(context.Background(), h, LoadOptions{Interval: time.Second, Netns: []string{first, second},
+	l := Observe(context.Background(), m, h, Options{Interval: time.Second, Netns: []string{first, second},
 		Counters: true})
 	if l.Seconds < 0.9 || l.Method != facts.ByCounters || len(l.Unseen) > 0 {
 		t.Errorf("%v seconds by %s, unseen %v", l.Seconds, l.Method, l.Unseen)
@@ -144,10 +145,10 @@ func TestLoadOfSpaces(t *testing.T) {
 
 // TestLoadOfNothing has a closed port and idle devices, watched twice in a row.
 func TestLoadOfNothing(t *testing.T) {
-	m := liveMachine(t)
+	m := treetest.Live(t)
 	h := hostOf(t, m)
 	first, second := twoSpaces(t)
-	w := m.WatchLoad(context.Background(), h, LoadOptions{Netns: []string{second}, Counters: true})
+	w := Start(context.Background(), m, h, Options{Netns: []string{second}, Counters: true})
 	defer w.Close()
 	l := w.Next(context.Background(), 200*time.Millisecond)
 	if d := loadDevice(t, l, second, "v1"); d.RxPackets > 50 || d.Counters["rx_dropped"] > 0 ||
@@ -155,13 +156,13 @@ func TestLoadOfNothing(t *testing.T) {
 		t.Errorf("found %+v and %+v, expected nothing", d, l.Sockets)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	flood(ctx, t, m, first, "198.18.0.2:7001")
+	flood(ctx, t, first, "198.18.0.2:7001")
 	l = w.Next(context.Background(), 200*time.Millisecond)
 	cancel()
 	if l.Sockets.NoPort < 100 || l.Sockets.ReceiveBuffer != 0 {
 		t.Errorf("of a closed port: %+v", l.Sockets)
 	}
-	missing := m.Load(context.Background(), h, LoadOptions{Interval: 10 * time.Millisecond,
+	missing := Observe(context.Background(), m, h, Options{Interval: 10 * time.Millisecond,
 		Netns: []string{"mpps-none-such"}, Counters: true})
 	if len(missing.Unseen) == 0 || !strings.Contains(missing.Unseen[0].Why, "mpps-none-such") {
 		t.Errorf("a namespace that is not there: %+v", missing.Unseen)
@@ -170,11 +171,11 @@ func TestLoadOfNothing(t *testing.T) {
 
 // TestLoadOfQuota has a busy process in a group that may use a fifth of a CPU.
 func TestLoadOfQuota(t *testing.T) {
-	m := liveMachine(t)
+	m := treetest.Live(t)
 	if os.Geteuid() != 0 {
 		t.Skip("control groups need root")
 	}
-	groups := m.findCPUGroups()
+	groups := findCPUGroups(m)
 	if groups.mount == "" {
 		t.Skip("there are no control groups of CPU time")
 	}
@@ -201,7 +202,7 @@ func TestLoadOfQuota(t *testing.T) {
 		0o644); err != nil {
 		t.Fatal(err)
 	}
-	l := m.Load(context.Background(), hostOf(t, m), LoadOptions{Interval: time.Second, Counters: true})
+	l := Observe(context.Background(), m, hostOf(t, m), Options{Interval: time.Second, Counters: true})
 	at := slices.IndexFunc(l.Threads, func(x facts.ThreadLoad) bool { return x.TID == spin.Process.Pid })
 	if at < 0 {
 		t.Fatalf("no thread %d in %+v", spin.Process.Pid, l.Threads)
@@ -214,10 +215,10 @@ func TestLoadOfQuota(t *testing.T) {
 
 // TestLoadOfPacketSocket has an AF_PACKET socket that nobody reads.
 func TestLoadOfPacketSocket(t *testing.T) {
-	m := liveMachine(t)
+	m := treetest.Live(t)
 	first, second := twoSpaces(t)
 	fd := -1
-	if err := m.inNetns(second, func() (err error) {
+	if err := inNetns(second, func() (err error) {
 		fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW, int(uint16(unix.ETH_P_ALL)<<8|uint16(unix.ETH_P_ALL)>>8))
 		return err
 	}); err != nil {
@@ -227,9 +228,9 @@ func TestLoadOfPacketSocket(t *testing.T) {
 	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 4096)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	flood(ctx, t, m, first, "198.18.0.2:7002")
+	flood(ctx, t, first, "198.18.0.2:7002")
 	time.Sleep(50 * time.Millisecond)
-	l := m.Load(context.Background(), hostOf(t, m), LoadOptions{Interval: 300 * time.Millisecond,
+	l := Observe(context.Background(), m, hostOf(t, m), Options{Interval: 300 * time.Millisecond,
 		Netns: []string{second}, Counters: true})
 	if l.Sockets.PacketDrops < 100 {
 		t.Errorf("sockets: %+v", l.Sockets)
@@ -238,11 +239,11 @@ func TestLoadOfPacketSocket(t *testing.T) {
 
 // TestLoadByTracepoints has a rule that drops what arrives, a socket that nobody reads, and two threads on one CPU.
 func TestLoadByTracepoints(t *testing.T) {
-	m := liveMachine(t)
+	m := treetest.Live(t)
 	h := hostOf(t, m)
 	first, second := twoSpaces(t)
 	var deaf *net.UDPConn
-	if err := m.inNetns(second, func() (err error) {
+	if err := inNetns(second, func() (err error) {
 		deaf, err = net.ListenUDP("udp", &net.UDPAddr{Port: 7000})
 		return err
 	}); err != nil {
@@ -251,8 +252,8 @@ func TestLoadByTracepoints(t *testing.T) {
 	defer deaf.Close()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	flood(ctx, t, m, first, "198.18.0.2:7000")
-	flood(ctx, t, m, first, "198.18.0.2:7001")
+	flood(ctx, t, first, "198.18.0.2:7000")
+	flood(ctx, t, first, "198.18.0.2:7001")
 	spin := func() int {
 		c := exec.Command("md5sum", "/dev/zero")
 		if err := c.Start(); err != nil {
@@ -265,7 +266,7 @@ func TestLoadByTracepoints(t *testing.T) {
 		return c.Process.Pid
 	}
 	one, other := spin(), spin()
-	l := m.Load(context.Background(), h, LoadOptions{Interval: 2 * time.Second, Netns: []string{first, second}})
+	l := Observe(context.Background(), m, h, Options{Interval: 2 * time.Second, Netns: []string{first, second}})
 	t.Logf("cost %v ms, profile %+v, drops %+v, delays %+v, locks %+v, unseen %+v", l.CostMS, l.Profile, l.Drops,
 		l.Delays, l.Locks, l.Unseen)
 	if l.Method != facts.ByTracepoints || len(l.Unseen) > 0 {
@@ -310,10 +311,10 @@ func alike(a, b uint64) bool {
 
 // TestLoadCost watches this machine and compares the cost with the kernel's CPU time of this process.
 func TestLoadCost(t *testing.T) {
-	m := liveMachine(t)
+	m := treetest.Live(t)
 	h := hostOf(t, m)
 	const interval = 2 * time.Second
-	w := m.WatchLoad(context.Background(), h, LoadOptions{Interval: interval})
+	w := Start(context.Background(), m, h, Options{Interval: interval})
 	defer w.Close()
 	var told, used []float64
 	for range 3 {

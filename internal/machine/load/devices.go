@@ -1,4 +1,4 @@
-package machine
+package load
 
 import (
 	"cmp"
@@ -35,7 +35,7 @@ type deviceLook struct {
 }
 
 // readSpace reads the counters of a network namespace.
-func (w *LoadWatch) readSpace(name string) (spaceLook, []facts.Unseen) {
+func (w *Watch) readSpace(name string) (spaceLook, []facts.Unseen) {
 	now := spaceLook{devices: map[int]deviceLook{}}
 	var missed []facts.Unseen
 	where := ""
@@ -47,7 +47,7 @@ func (w *LoadWatch) readSpace(name string) (spaceLook, []facts.Unseen) {
 			missed = append(missed, facts.Unseen{What: what + where, Why: err.Error()})
 		}
 	}
-	missing("devices", w.m.inNetns(name, func() error {
+	missing("devices", inNetns(name, func() error {
 		if name != "" { // on another thread
 			begun := probe.ThreadTime()
 			defer func() { w.cost += probe.ThreadTime() - begun }()
@@ -75,10 +75,10 @@ func (w *LoadWatch) readSpace(name string) (spaceLook, []facts.Unseen) {
 			now.devices[link.Index] = d
 		}
 		missing("queue disciplines", readQdiscs(now.devices))
-		sockets, err := w.m.readSockets()
+		sockets, err := readSockets(w.tree)
 		now.sockets = sockets
 		missing("sockets", err)
-		now.tracked, err = w.m.readTracked()
+		now.tracked, err = readTracked(w.tree)
 		missing("tracked connections", err)
 		return nil
 	}))
@@ -86,7 +86,7 @@ func (w *LoadWatch) readSpace(name string) (spaceLook, []facts.Unseen) {
 }
 
 // kind returns a device's role on the path; empty if it has none.
-func (w *LoadWatch) kind(netns string, d link.Device) string {
+func (w *Watch) kind(netns string, d link.Device) string {
 	switch {
 	case d.Kind == "bridge" || d.Kind == "openvswitch":
 		return "bridge"
@@ -107,7 +107,7 @@ func (w *LoadWatch) kind(netns string, d link.Device) string {
 				return "vf"
 			}
 		}
-		if w.m.Exists(path.Join(tree.ClassNet, d.Name, "device", "physfn")) {
+		if w.tree.Exists(path.Join(tree.ClassNet, d.Name, "device", "physfn")) {
 			return "vf"
 		}
 	}
@@ -115,7 +115,7 @@ func (w *LoadWatch) kind(netns string, d link.Device) string {
 }
 
 // devicesBetween returns the load of a namespace's devices between two readings.
-func (w *LoadWatch) devicesBetween(netns string, before, after spaceLook, irqs []facts.IRQRun) []facts.DeviceLoad {
+func (w *Watch) devicesBetween(netns string, before, after spaceLook, irqs []facts.IRQRun) []facts.DeviceLoad {
 	all := []facts.DeviceLoad{}
 	for _, index := range slices.Sorted(maps.Keys(after.devices)) {
 		b := after.devices[index]
@@ -159,7 +159,7 @@ func (w *LoadWatch) devicesBetween(netns string, before, after spaceLook, irqs [
 }
 
 // addHostFacts adds the host's facts of a device in its own namespace: guest, speed, interrupts.
-func (w *LoadWatch) addHostFacts(d *facts.DeviceLoad, irqs []facts.IRQRun) {
+func (w *Watch) addHostFacts(d *facts.DeviceLoad, irqs []facts.IRQRun) {
 	for i := range w.h.Guests {
 		for _, nic := range w.h.Guests[i].NICs() {
 			if nic.Tap != "" && nic.Tap == d.Name {

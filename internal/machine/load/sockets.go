@@ -1,4 +1,4 @@
-package machine
+package load
 
 import (
 	"encoding/binary"
@@ -23,17 +23,17 @@ type socketLook struct {
 }
 
 // readSockets reads the socket counters of the calling thread's namespace.
-func (m *Machine) readSockets() (socketLook, error) {
+func readSockets(t *tree.Tree) (socketLook, error) {
 	var s socketLook
 	var texts [2]string
 	for i, file := range []string{"snmp", "netstat"} {
-		text, err := m.Read("proc/thread-self/net/" + file)
+		text, err := t.Read("proc/thread-self/net/" + file)
 		if err != nil {
 			return s, err
 		}
 		texts[i] = text
 	}
-	six, err := m.Read("proc/thread-self/net/snmp6")
+	six, err := t.Read("proc/thread-self/net/snmp6")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // without IPv6
 		return s, err
 	}

@@ -1,4 +1,4 @@
-package machine
+package load
 
 import (
 	"os"
@@ -19,7 +19,7 @@ import (
 const mostFollowed = 1024
 
 // startProbe starts the probe. It does not sample nohz_full CPUs: sampling would start their tick.
-func (w *LoadWatch) startProbe() {
+func (w *Watch) startProbe() {
 	t := &w.h.Topology
 	c := probe.Config{CPUs: t.Online.Minus(t.NohzFull)}
 	w.spaces = map[uint32]string{}
@@ -43,7 +43,7 @@ func (w *LoadWatch) startProbe() {
 }
 
 // threadsToFollow returns the threads whose waits are timed: all, if there are not too many.
-func (w *LoadWatch) threadsToFollow(busy []facts.ThreadLoad) []int {
+func (w *Watch) threadsToFollow(busy []facts.ThreadLoad) []int {
 	var all []int
 	seen := w.last.threads.Threads
 	if len(seen) <= mostFollowed {
@@ -57,10 +57,10 @@ func (w *LoadWatch) threadsToFollow(busy []facts.ThreadLoad) []int {
 			all = append(all, t.TID)
 		}
 	}
-	for _, t := range threads.Tasks(w.m.Tree, os.Getpid()) {
+	for _, t := range threads.Tasks(w.tree, os.Getpid()) {
 		all = append(all, t.TID)
 	}
-	for _, p := range threads.Processes(w.m.Tree) {
+	for _, p := range threads.Processes(w.tree) {
 		if roleOf(p.Comm) != "other" {
 			all = append(all, p.PID)
 		}
@@ -74,7 +74,7 @@ func (w *LoadWatch) threadsToFollow(busy []facts.ThreadLoad) []int {
 }
 
 // takeProbe adds the probe's results to the load, and returns its CPU time.
-func (w *LoadWatch) takeProbe(l *facts.Load, now loadLook) time.Duration {
+func (w *Watch) takeProbe(l *facts.Load, now fullLook) time.Duration {
 	s := w.probe.Take()
 	l.Profile, l.Locks = tree.OrEmpty(s.Profile), tree.OrEmpty(s.Locks)
 	if s.Traced {
