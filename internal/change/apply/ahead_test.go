@@ -33,7 +33,9 @@ func (m *manyReads) Write(_ context.Context, a setting.Address, to setting.Readi
 
 // TestReadsAhead: the values of a guest are read in one go, those of another in another, and again after every write.
 func TestReadsAhead(t *testing.T) {
-	at := func(guest, name string) setting.Address { return setting.InGuest(guest, setting.Of(setting.Sysctl, name)) }
+	at := func(guest, name string) setting.Address {
+		return setting.InGuest(guest, setting.Of(setting.Sysctl, name))
+	}
 	one, two, other := at("vm1", "kernel.a"), at("vm1", "kernel.b"), at("vm2", "kernel.a")
 	m := &manyReads{values: map[setting.Address]string{one: "1", two: "2", other: "3"}}
 	e := &Engine{Mechanisms: setting.Mechanisms{setting.Inside: m}}
