@@ -73,8 +73,10 @@ var imports = map[string][]string{
 	"machine/kernel": {"model/setting", "model/facts", "machine/cpu", "machine/tree"},
 	"machine/load": {"model/setting", "model/facts", "machine/cpu", "machine/irq", "machine/link",
 		"machine/nicctl", "machine/probe", "machine/systemd", "machine/threads", "machine/tree", "thread"},
+	"machine/inside": {"model/setting", "model/facts", "machine/irq", "machine/kernel", "machine/libvirt",
+		"machine/systemd", "machine/tree"},
 	"machine": {"model/setting", "model/facts", "advise/tuned", "model/domain", "machine/boot", "machine/cpu",
-		"machine/ethtool", "machine/irq", "machine/kernel", "machine/libvirt", "machine/link", "machine/netfilter",
+		"machine/ethtool", "machine/inside", "machine/irq", "machine/kernel", "machine/libvirt", "machine/link", "machine/netfilter",
 		"machine/systemd", "machine/threads", "machine/tree", "machine/vf"},
 	"measure/traffic":          {"thread"},
 	"measure/traffic/counters": {"machine/nicctl", "measure/traffic"},
@@ -111,7 +113,7 @@ var imports = map[string][]string{
 	"lab/guestinit": {},
 	"lab/labtest":   {"lab", "owned"},
 	"ops": {"outcome", "model/setting", "model/facts", "model/goal", "advise/knob", "advise/site",
-		"advise/lasting", "advise/realtime", "machine"},
+		"advise/lasting", "advise/realtime", "machine", "machine/inside"},
 	"ops/change": {"outcome", "model/setting", "model/domain", "model/facts", "model/goal", "advise/knob",
 		"advise/site", "advise/plan", "advise/lasting", "advise/sriov", "change/journal", "change/apply", "machine",
 		"ops"},
@@ -154,7 +156,7 @@ var imports = map[string][]string{
 }
 
 // work is what cmd/mpps may not import: what a verb does is in ops.
-var work = []string{"machine", "machine/load", "change/journal", "change/apply"}
+var work = []string{"machine", "machine/inside", "machine/load", "change/journal", "change/apply"}
 
 // programs are the packages that may start programs. traffic/engine starts netperf and iperf3, which is what it is for,
 // owned is how all of them start one that must not outlive mpps, tools/fieldbench runs what it compares with, and the

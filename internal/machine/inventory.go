@@ -30,7 +30,7 @@ func (m *Machine) Inventory(ctx context.Context) *facts.Host {
 		on(kernel.Inventory), on(boot.Inventory), on(kernel.Firmware), on(cpu.Power), m.readAttestations,
 		on(cpu.Topology), on(link.Inventory), on(vf.Reservations), on(libvirt.Pools), on(netfilter.Inventory),
 		on(kernel.KVM), on(systemd.Inventory), m.readLasting, m.readGuests, m.readIsolation, on(vf.Holders),
-		on(vf.Passthrough), m.readInsides, m.readHousekeeping,
+		on(vf.Passthrough), m.Inside.Inventory, m.readHousekeeping,
 	} {
 		part(ctx, h)
 	}

@@ -3,10 +3,10 @@ package machine
 import (
 	"context"
 	"io"
-	"sync"
 	"time"
 
 	"mpps/internal/machine/boot"
+	"mpps/internal/machine/inside"
 	"mpps/internal/machine/kernel"
 	"mpps/internal/machine/libvirt"
 	"mpps/internal/machine/link"
@@ -23,9 +23,8 @@ import (
 type Machine struct {
 	*tree.Tree
 
+	Inside      *inside.Guests
 	definitions libvirt.Definitions // of guests, as read before
-	inside      string              // the guest whose inside the inventory reads; empty: the only one that runs
-	hung        sync.Map            // guests whose agent did not reply: name → hang
 }
 
 // Open opens the machine whose files are below root; "/" is the live one.
@@ -34,7 +33,14 @@ func Open(root string) (*Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Machine{Tree: t}, nil
+	return of(t), nil
+}
+
+// of returns the machine with these files: a host's, or a guest's as its agent reported them.
+func of(t *tree.Tree) *Machine {
+	return &Machine{Tree: t, Inside: inside.New(t, func(ctx context.Context, t *tree.Tree) *facts.Host {
+		return of(t).Inventory(ctx)
+	})}
 }
 
 // AtBoot returns the reading that an address would have if the running kernel were the one that is booted next.

@@ -22,7 +22,7 @@ func (m *Machine) Mechanisms() setting.Mechanisms {
 	all := setting.Mechanisms{
 		setting.File:      file{m},
 		setting.Directory: directories{m},
-		setting.Inside:    insideValue{m: m},
+		setting.Inside:    m.Inside,
 	}
 	for _, some := range []setting.Mechanisms{
 		libvirt.Mechanisms(m.Tree, &m.definitions),

@@ -80,7 +80,7 @@ func (m *Machine) InGuest(ctx context.Context, guest string) (*Place, error) {
 	if len(answers) != 1 || answers[0] == nil {
 		return nil, libvirt.AskError(err)
 	}
-	if err := allows(answers[0], "guest-exec", "guest-exec-status"); err != nil {
+	if err := libvirt.Allows(answers[0], "guest-exec", "guest-exec-status"); err != nil {
 		return nil, err
 	}
 	return &Place{guest, v}, nil

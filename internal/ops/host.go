@@ -13,6 +13,7 @@ import (
 	"mpps/internal/advise/realtime"
 	"mpps/internal/advise/site"
 	"mpps/internal/machine"
+	"mpps/internal/machine/inside"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
@@ -20,7 +21,7 @@ import (
 )
 
 // NoGuest as Look.Guest looks inside no guest.
-const NoGuest = machine.NoGuest
+const NoGuest = inside.NoGuest
 
 // Look says which host to inspect, and how closely.
 type Look struct {
@@ -86,17 +87,17 @@ func (e *Env) Host(ctx context.Context, l Look) (*Host, error) {
 func (e *Env) gather(ctx context.Context, h *Host, l Look) error {
 	m := h.Machine
 	if l.Interval == 0 {
-		m.LookInside(l.Guest)
+		m.Inside.Select(l.Guest)
 		h.Facts = m.Inventory(ctx)
 	} else {
-		m.LookInside(NoGuest) // the second inventory looks inside
+		m.Inside.Select(NoGuest) // the second inventory looks inside
 		before := m.Inventory(ctx)
 		e.Out.Progress("watching the counters for %v", l.Interval)
 		observed, err := watch(ctx, m, before, l.Interval)
 		if err != nil {
 			return err
 		}
-		m.LookInside(l.Guest)
+		m.Inside.Select(l.Guest)
 		h.Facts = m.Inventory(ctx)
 		h.Facts.Interval, h.Facts.Observed = facts.Between(before, h.Facts), observed
 		facts.ConfirmByTraffic(before, h.Facts)

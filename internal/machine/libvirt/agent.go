@@ -313,3 +313,27 @@ func Unreachable(m *tree.Tree, guest string) error {
 	}
 	return nil
 }
+
+// Allows returns an error unless an agent's reply to guest-info has the wanted commands enabled. Disabled commands are
+// in the reply, marked as not enabled.
+func Allows(answer json.RawMessage, wanted ...string) error {
+	var info struct {
+		Commands []struct {
+			Name    string `json:"name"`
+			Enabled bool   `json:"enabled"`
+		} `json:"supported_commands"`
+	}
+	if err := json.Unmarshal(answer, &info); err != nil {
+		return fmt.Errorf("its agent answers %q to guest-info", answer)
+	}
+	enabled := map[string]bool{}
+	for _, c := range info.Commands {
+		enabled[c.Name] = enabled[c.Name] || c.Enabled
+	}
+	for _, name := range wanted {
+		if !enabled[name] {
+			return ErrAgentRefuse
+		}
+	}
+	return nil
+}

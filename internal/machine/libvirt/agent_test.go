@@ -1,6 +1,7 @@
 package libvirt
 
 import (
+	"encoding/json"
 	"errors"
 	"testing"
 
@@ -24,5 +25,36 @@ echo "error: Guest agent is not responding: guest agent didn't respond to synchr
 		AgentCommand{Execute: "guest-info"})
 	if !errors.Is(err, ErrAgentHangs) || len(answers) != 2 || string(answers[0]) != `{"pid":7}` || answers[1] != nil {
 		t.Errorf("%s, %v", answers, err)
+	}
+}
+
+// TestAgentRefuses: RHEL's default forbids running programs and reading files.
+func TestAgentRefuses(t *testing.T) {
+	for answer, want := range map[string]error{
+		`{"supported_commands":[{"name":"guest-exec","enabled":true},{"name":"guest-exec-status","enabled":true}]}`:  nil,
+		`{"supported_commands":[{"name":"guest-exec","enabled":false},{"name":"guest-exec-status","enabled":true}]}`: ErrAgentRefuse,
+		`{"supported_commands":[{"name":"guest-ping","enabled":true}]}`:                                              ErrAgentRefuse,
+	} {
+		if err := Allows(json.RawMessage(answer), "guest-exec", "guest-exec-status"); !errors.Is(err, want) {
+			t.Errorf("%s: %v", answer, err)
+		}
+	}
+	if err := Allows(json.RawMessage(`[`), "guest-exec"); err == nil {
+		t.Error("an answer that is none was accepted")
+	}
+}
+
+func TestAgentFailures(t *testing.T) {
+	for said, want := range map[string]error{
+		"error: Requested operation is not valid: domain is not running":                                         ErrNotRunning,
+		"error: guest agent command timed out: guest agent didn't respond to command within '1' seconds":         ErrAgentHangs,
+		"error: Guest agent is not responding: guest agent didn't respond to synchronization within '1' seconds": ErrAgentHangs,
+		"error: Guest agent is not responding: QEMU guest agent is not connected":                                ErrNoAgent,
+		"error: internal error: End of file from agent socket":                                                   ErrNoAgent,
+		"error: argument unsupported: QEMU guest agent is not configured":                                        ErrNoChannel,
+	} {
+		if err := AgentFailure(errors.New("virsh: exit status 1: " + said)); !errors.Is(err, want) {
+			t.Errorf("%s: %v", said, err)
+		}
 	}
 }

@@ -95,7 +95,7 @@ func between(began, from, until time.Time) bool {
 // guests returns the guests of a machine by name.
 func guests(ctx context.Context, m *machine.Machine) map[string]guest {
 	all := map[string]guest{}
-	m.LookInside(ops.NoGuest)
+	m.Inside.Select(ops.NoGuest)
 	for _, g := range m.Inventory(ctx).Guests {
 		now := guest{pending: g.Pending}
 		if g.PID > 0 {

@@ -42,7 +42,7 @@ func findTarget(ctx context.Context, env *ops.Env, o *Options) (*target, error) 
 		return nil, errors.Join(outcome.Failed(errors.New("--root: only a running machine can be measured"),
 			"leave --root out"), m.Close())
 	}
-	m.LookInside(cmp.Or(o.Guest, machine.NoGuest))
+	m.Inside.Select(cmp.Or(o.Guest, ops.NoGuest))
 	t := &target{env: env, machine: m, facts: m.Inventory(ctx)}
 	if o.Guest == "" {
 		err = t.onHost(o)

@@ -39,7 +39,7 @@ func Watch(ctx context.Context, env *ops.Env, o Options) (*facts.Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.LookInside(o.Guest)
+	m.Inside.Select(o.Guest)
 	h := m.Inventory(ctx)
 	if err := ops.CheckGuest(h, o.Guest); err != nil {
 		return nil, errors.Join(err, m.Close())
@@ -47,7 +47,7 @@ func Watch(ctx context.Context, env *ops.Env, o Options) (*facts.Host, error) {
 	machine.Read(ctx, m.Mechanisms(), h, bottleneck.Addresses())
 	env.Out.Progress("watching the path for %v", o.Interval)
 	h.Load = load.Observe(ctx, m.Tree, h, load.Options{Interval: o.Interval, Netns: append([]string{""}, o.Netns...),
-		Counters: o.Counters, Inside: m})
+		Counters: o.Counters, Inside: m.Inside})
 	return h, m.Close()
 }
 

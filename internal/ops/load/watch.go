@@ -46,7 +46,7 @@ func Start(env *ops.Env, every time.Duration, netns []string, counters bool) (*W
 	if err != nil {
 		return nil, err
 	}
-	m.LookInside(ops.NoGuest)
+	m.Inside.Select(ops.NoGuest)
 	how := load.Options{Netns: append([]string{""}, netns...), Counters: counters}
 	return &Watcher{machine: m, every: every, how: how}, nil
 }

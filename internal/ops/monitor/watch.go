@@ -72,7 +72,7 @@ func Watch(ctx context.Context, env *ops.Env, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	m.LookInside(machine.NoGuest)
+	m.Inside.Select(ops.NoGuest)
 	w := &watcher{Options: o, env: env, machine: m, watch: watch.New()}
 	if w.show, err = openMetrics(o.Metrics); err != nil {
 		return errors.Join(err, m.Close())

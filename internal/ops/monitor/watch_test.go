@@ -194,7 +194,7 @@ func TestWatchSaysWhatItDidNotSee(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	m.LookInside(machine.NoGuest)
+	m.Inside.Select(ops.NoGuest)
 	w := &watcher{Options: Options{CPUs: setting.CPUs(3)}, env: &ops.Env{Root: root, Out: ops.Deaf{}}, machine: m,
 		watch: watch.New()}
 	ran := facts.ThreadRun{TID: 9, PID: 9, Comm: "dd", CPU: 3, Affinity: setting.CPUs(3), RunNS: 1e9, Switches: 3}

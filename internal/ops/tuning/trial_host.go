@@ -154,7 +154,7 @@ func (h *trialHost) Diagnose(ctx context.Context, pps float64) (*bottleneck.Diag
 		return nil, err
 	}
 	defer m.Close()
-	m.LookInside(h.goal.Guest)
+	m.Inside.Select(h.goal.Guest)
 	if !m.Live() { // the counters of a recorded machine do not move
 		return h.bottleneck(load.Observe(ctx, m.Tree, h.host.Facts, load.Options{})), nil
 	}
@@ -166,7 +166,7 @@ func (h *trialHost) Diagnose(ctx context.Context, pps float64) (*bottleneck.Diag
 		case <-time.After(500 * time.Millisecond): // generators take a moment to begin
 		}
 		found = load.Observe(ctx, m.Tree, h.host.Facts,
-			load.Options{Interval: watched, Netns: h.gauge.Netns(), Inside: m})
+			load.Options{Interval: watched, Netns: h.gauge.Netns(), Inside: m.Inside})
 		return nil
 	})
 	if err != nil {

@@ -1,7 +1,7 @@
-package machine
+package inside
 
 import (
-	"encoding/json"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,22 +13,23 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"mpps/internal/machine/kernel"
 	"mpps/internal/machine/libvirt"
+	"mpps/internal/machine/tree"
+	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
 )
 
+// Inventory is the inventory of package machine.
+var Inventory func(context.Context, *tree.Tree) *facts.Host
+
 // TestInsideIsReadAsAHost reads this machine through an agent and compares the result with a direct reading.
 func TestInsideIsReadAsAHost(t *testing.T) {
-	m := guestFolder(t, statusFile("running", "", connected))
-	direct, err := Open("/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer direct.Close()
-	want := direct.Inventory(t.Context())
+	want := Inventory(t.Context(), treetest.Live(t))
 	agent := &thisMachine{t: t}
-	inside := m.lookInside(t.Context(), agent, &facts.Guest{Name: "vm1", VCPUs: len(want.Topology.CPUs),
+	in := withStatus(t, statusFile("running", "", connected), agent)
+	inside := in.lookInside(t.Context(), agent, &facts.Guest{Name: "vm1", VCPUs: len(want.Topology.CPUs),
 		MaxVCPUs: len(want.Topology.CPUs)})
 	if inside.Why != "" || inside.Host == nil {
 		t.Fatalf("not seen: %q", inside.Why)
@@ -105,13 +106,12 @@ func TestUnreachable(t *testing.T) {
 		"no channel":       {statusFile("running", "", ""), libvirt.ErrNoChannel},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := guestFolder(t, c.status)
-			if err := libvirt.Unreachable(m.Tree, "vm1"); !errors.Is(err, c.want) {
+			agent := &thisMachine{t: t}
+			in := withStatus(t, c.status, agent)
+			if err := libvirt.Unreachable(in.tree, "vm1"); !errors.Is(err, c.want) {
 				t.Errorf("found %v, expected %v", err, c.want)
 			}
-			agent := &thisMachine{t: t}
-			r := insideValue{m, agent}.Read(t.Context(),
-				setting.InGuest("vm1", setting.Of(setting.Sysctl, "kernel.osrelease")))
+			r := in.Read(t.Context(), setting.InGuest("vm1", setting.Of(setting.Sysctl, "kernel.osrelease")))
 			switch {
 			case c.want == nil && r.State != setting.Known:
 				t.Errorf("read as %v (%s)", r, r.Why)
@@ -125,20 +125,15 @@ func TestUnreachable(t *testing.T) {
 			}
 		})
 	}
-	m := guestFolder(t, statusFile("running", "<job type='none' async='migration out'/>", connected))
-	if job := libvirt.Job(m.Tree, "vm1"); job != "migration out" {
+	in := withStatus(t, statusFile("running", "<job type='none' async='migration out'/>", connected), nil)
+	if job := libvirt.Job(in.tree, "vm1"); job != "migration out" {
 		t.Errorf("job %q", job)
 	}
 }
 
 // TestInsideValues reads values of this machine through an agent, and compares each with the mechanism's own reading.
 func TestInsideValues(t *testing.T) {
-	m := guestFolder(t, statusFile("running", "", connected))
-	direct, err := Open("/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer direct.Close()
+	direct := kernel.Mechanisms(treetest.Live(t))
 	var all []setting.Address
 	for _, text := range []string{
 		"sysctl:kernel.osrelease", "sysctl:vm.stat_interval", "sysctl:kernel.nonesuch", "sysctl:kernel.//.secret",
@@ -152,7 +147,7 @@ func TestInsideValues(t *testing.T) {
 		all = append(all, a)
 	}
 	agent := &thisMachine{t: t}
-	readings := insideValue{m, agent}.ReadAll(t.Context(), all)
+	readings := withStatus(t, statusFile("running", "", connected), agent).ReadAll(t.Context(), all)
 	if agent.asked > 3 {
 		t.Errorf("%d values took %d rounds", len(all), agent.asked)
 	}
@@ -161,7 +156,7 @@ func TestInsideValues(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := direct.Mechanisms().Read(t.Context(), inner)
+		want := direct.Read(t.Context(), inner)
 		if strings.Contains(inner.Path, "secret") {
 			want = setting.CouldNotTell("leads out of /proc/sys")
 		}
@@ -173,7 +168,6 @@ func TestInsideValues(t *testing.T) {
 
 // TestInsideWrites writes a file through an agent, as a program in the guest does.
 func TestInsideWrites(t *testing.T) {
-	v := insideValue{guestFolder(t, statusFile("running", "", connected)), &thisMachine{t: t}}
 	for text, want := range map[string]struct {
 		value string
 		argv  []string
@@ -195,7 +189,7 @@ func TestInsideWrites(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := &insideLook{tree: newInsideTree()}
+		l := &valueLook{tree: newGuestTree()}
 		p, err := l.writer(setting.InGuest("vm1", inner), want.value)
 		if want.argv == nil {
 			if err == nil {
@@ -208,7 +202,7 @@ func TestInsideWrites(t *testing.T) {
 		}
 	}
 	file := filepath.Join(t.TempDir(), "value")
-	results, err := libvirt.Execute(t.Context(), v.agents, "vm1", libvirt.Call{Argv: []string{"tee", file},
+	results, err := libvirt.Execute(t.Context(), &thisMachine{t: t}, "vm1", libvirt.Call{Argv: []string{"tee", file},
 		Stdin: "7\n"}, libvirt.Call{Argv: []string{"tee", "/nonesuch/x"}, Stdin: "7\n"},
 		libvirt.Call{Argv: []string{"nonesuch-program"}})
 	if err != nil {
@@ -227,20 +221,20 @@ func TestInsideWrites(t *testing.T) {
 
 // TestGuestGoesAwayMidway: a program whose end was not seen is in doubt, unless the guest is gone.
 func TestGuestGoesAwayMidway(t *testing.T) {
-	m := guestFolder(t, statusFile("running", "", connected))
+	status := statusFile("running", "", connected)
 	a := setting.InGuest("vm1", setting.Of(setting.Sysctl, "kernel.nonesuch"))
 	for because, doubt := range map[error]bool{libvirt.ErrAgentHangs: true, libvirt.ErrNotRunning: false} {
-		err := insideValue{m, &thisMachine{t: t, vanish: 4, because: because}}.Write(t.Context(), a, setting.Value("1"))
+		in := withStatus(t, status, &thisMachine{t: t, vanish: 4, because: because})
+		err := in.Write(t.Context(), a, setting.Value("1"))
 		if err == nil || errors.Is(err, setting.ErrInDoubt) != doubt ||
 			!strings.Contains(err.Error(), because.Error()) {
 			t.Errorf("%v: %v", because, err)
 		}
-		m.hung.Clear()
 	}
 	agent := &thisMachine{t: t, vanish: 1, because: libvirt.ErrAgentHangs}
-	v := insideValue{m, agent}
+	in := withStatus(t, status, agent)
 	for range 3 {
-		if r := v.Read(t.Context(), a); r.State != setting.Unknown || !strings.Contains(r.Why, "does not answer") {
+		if r := in.Read(t.Context(), a); r.State != setting.Unknown || !strings.Contains(r.Why, "does not answer") {
 			t.Errorf("of a guest that hangs: %+v", r)
 		}
 	}
@@ -249,40 +243,9 @@ func TestGuestGoesAwayMidway(t *testing.T) {
 	}
 }
 
-// TestAgentRefuses: RHEL's default forbids running programs and reading files.
-func TestAgentRefuses(t *testing.T) {
-	for answer, want := range map[string]error{
-		`{"supported_commands":[{"name":"guest-exec","enabled":true},{"name":"guest-exec-status","enabled":true}]}`:  nil,
-		`{"supported_commands":[{"name":"guest-exec","enabled":false},{"name":"guest-exec-status","enabled":true}]}`: libvirt.ErrAgentRefuse,
-		`{"supported_commands":[{"name":"guest-ping","enabled":true}]}`:                                              libvirt.ErrAgentRefuse,
-	} {
-		if err := allows(json.RawMessage(answer), "guest-exec", "guest-exec-status"); !errors.Is(err, want) {
-			t.Errorf("%s: %v", answer, err)
-		}
-	}
-	if err := allows(json.RawMessage(`[`), "guest-exec"); err == nil {
-		t.Error("an answer that is none was accepted")
-	}
-}
-
-func TestAgentFailures(t *testing.T) {
-	for said, want := range map[string]error{
-		"error: Requested operation is not valid: domain is not running":                                         libvirt.ErrNotRunning,
-		"error: guest agent command timed out: guest agent didn't respond to command within '1' seconds":         libvirt.ErrAgentHangs,
-		"error: Guest agent is not responding: guest agent didn't respond to synchronization within '1' seconds": libvirt.ErrAgentHangs,
-		"error: Guest agent is not responding: QEMU guest agent is not connected":                                libvirt.ErrNoAgent,
-		"error: internal error: End of file from agent socket":                                                   libvirt.ErrNoAgent,
-		"error: argument unsupported: QEMU guest agent is not configured":                                        libvirt.ErrNoChannel,
-	} {
-		if err := libvirt.AgentFailure(errors.New("virsh: exit status 1: " + said)); !errors.Is(err, want) {
-			t.Errorf("%s: %v", said, err)
-		}
-	}
-}
-
 // TestInsideWritesTogether: all values are written in a few rounds, and none if one is refused.
 func TestInsideWritesTogether(t *testing.T) {
-	m := guestFolder(t, statusFile("running", "", connected))
+	status := statusFile("running", "", connected)
 	var all []setting.Assignment
 	for name, value := range map[string]string{"kernel.timer_migration": "0", "kernel.sched_rt_runtime_us": "-1",
 		"vm.stat_interval": "10"} {
@@ -292,7 +255,7 @@ func TestInsideWritesTogether(t *testing.T) {
 	before := map[string]string{"/proc/sys/kernel/timer_migration": "1",
 		"/proc/sys/kernel/sched_rt_runtime_us": "950000", "/proc/sys/vm/stat_interval": "1"}
 	g := &fewFiles{files: maps.Clone(before)}
-	if err := (insideValue{m, g}).WriteAll(t.Context(), all); err != nil {
+	if err := withStatus(t, status, g).WriteAll(t.Context(), all); err != nil {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(map[string]string{"/proc/sys/kernel/timer_migration": "0",
@@ -301,7 +264,7 @@ func TestInsideWritesTogether(t *testing.T) {
 		t.Errorf("in %d rounds: %s", g.rounds, d)
 	}
 	g = &fewFiles{files: maps.Clone(before), refuses: "stat_interval"}
-	err := (insideValue{m, g}).WriteAll(t.Context(), all)
+	err := withStatus(t, status, g).WriteAll(t.Context(), all)
 	if err == nil || !strings.Contains(err.Error(), "vm.stat_interval") ||
 		!strings.Contains(err.Error(), "Invalid argument") {
 		t.Errorf("refused: %v", err)
@@ -314,33 +277,33 @@ func TestInsideWritesTogether(t *testing.T) {
 // TestInsideFiles reads files of this machine, then asks an agent that no longer replies.
 func TestInsideFiles(t *testing.T) {
 	agent := &thisMachine{t: t}
-	v := insideValue{guestFolder(t, statusFile("running", "", connected)), agent}
-	found, err := v.files(t.Context(), "vm1", []string{"/proc/version", "/proc/uptime", "/proc/none"})
+	in := withStatus(t, statusFile("running", "", connected), agent)
+	found, err := in.Files(t.Context(), "vm1", "/proc/version", "/proc/uptime", "/proc/none")
 	if version, _ := os.ReadFile("/proc/version"); err != nil || len(found) != 2 ||
 		found["/proc/version"] != string(version) || found["/proc/uptime"] == "" {
 		t.Errorf("found %q, %v", found, err)
 	}
-	if found, err := v.files(t.Context(), "vm1", []string{"/etc/hostname"}); err == nil {
+	if found, err := in.Files(t.Context(), "vm1", "/etc/hostname"); err == nil {
 		t.Errorf("a file outside of /proc and /sys: %q", found)
 	}
 	agent.vanish, agent.because = 1, libvirt.ErrAgentHangs
 	for range 2 { // the second time it is not asked
-		if _, err := v.files(t.Context(), "vm1", []string{"/proc/version"}); !errors.Is(err, libvirt.ErrAgentHangs) {
+		if _, err := in.Files(t.Context(), "vm1", "/proc/version"); !errors.Is(err, libvirt.ErrAgentHangs) {
 			t.Errorf("%v, expected %v", err, libvirt.ErrAgentHangs)
 		}
 	}
 }
 
-// TestSelected: counters are read inside the guest of LookInside, or inside any.
+// TestSelected: counters are read inside the selected guest, or inside any.
 func TestSelected(t *testing.T) {
 	for _, c := range []struct {
 		look string
 		want bool
 	}{{"", true}, {"vm1", true}, {"vm2", false}, {NoGuest, false}} {
-		m := &Machine{}
-		m.LookInside(c.look)
-		if m.Selected("vm1") != c.want {
-			t.Errorf("LookInside(%q): %v", c.look, !c.want)
+		in := &Guests{}
+		in.Select(c.look)
+		if in.Selected("vm1") != c.want {
+			t.Errorf("Select(%q): %v", c.look, !c.want)
 		}
 	}
 }

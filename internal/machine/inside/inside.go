@@ -1,4 +1,6 @@
-package machine
+// Package inside reads and writes inside guests, through their QEMU agents: what a guest's inventory needs, and single
+// values.
+package inside
 
 import (
 	"context"
@@ -9,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"mpps/internal/machine/libvirt"
@@ -28,22 +31,33 @@ const (
 // NoGuest is not the name of any guest: with it, no agent is asked.
 const NoGuest = "/"
 
-// LookInside sets the guest whose inside the inventory reads; empty: the only one that runs.
-func (m *Machine) LookInside(guest string) { m.inside = guest }
+// Guests are the guests of one machine. They are the mechanism of setting.Inside: reading fetches the files of the
+// values and reads them as a host's, writing runs tee, ethtool, systemctl or swapon in the guest.
+type Guests struct {
+	tree      *tree.Tree
+	inventory func(context.Context, *tree.Tree) *facts.Host // reads the files of a guest as a host's
+	agents    libvirt.Agents                                // nil: libvirt's
+	selected  string                                        // empty: any for counters, else the only one that runs
+	hung      sync.Map                                      // guests whose agent did not reply: name → hang
+}
 
-// Selected reports whether the guest of LookInside is this one, or any.
-func (m *Machine) Selected(guest string) bool {
-	return m.inside != NoGuest && (m.inside == "" || m.inside == guest)
+// New returns the guests of a machine. inventory reads a host's files.
+func New(t *tree.Tree, inventory func(context.Context, *tree.Tree) *facts.Host) *Guests {
+	return &Guests{tree: t, inventory: inventory}
+}
+
+// Select sets the guest that is read inside; empty: the only one that runs.
+func (in *Guests) Select(guest string) { in.selected = guest }
+
+// Selected reports whether a guest is the one of Select, or whether that is empty.
+func (in *Guests) Selected(guest string) bool {
+	return in.selected != NoGuest && (in.selected == "" || in.selected == guest)
 }
 
 // Files returns the texts of files in a guest by their absolute paths, without those that it does not have. It runs one
 // grep there.
-func (m *Machine) Files(ctx context.Context, guest string, names ...string) (map[string]string, error) {
-	return insideValue{m: m}.files(ctx, guest, names)
-}
-
-func (v insideValue) files(ctx context.Context, guest string, names []string) (map[string]string, error) {
-	a, err := v.ask(guest)
+func (in *Guests) Files(ctx context.Context, guest string, names ...string) (map[string]string, error) {
+	a, err := in.ask(guest)
 	if err != nil {
 		return nil, err
 	}
@@ -53,12 +67,12 @@ func (v insideValue) files(ctx context.Context, guest string, names []string) (m
 	if err == nil {
 		err = results[0].Failed
 	}
-	tree := newInsideTree()
+	tree := newGuestTree()
 	if err == nil {
 		err = tree.addFiles(results[0].Out)
 	}
 	if err != nil {
-		return nil, v.m.noteHang(guest, err)
+		return nil, in.noteHang(guest, err)
 	}
 	files := map[string]string{}
 	for _, name := range names {
@@ -69,20 +83,20 @@ func (v insideValue) files(ctx context.Context, guest string, names []string) (m
 	return files, nil
 }
 
-// readInsides asks the agents of running guests for their kernel, and reads the inside of one of them. It needs a
+// Inventory asks the agents of running guests for their kernel, and reads the inside of one of them. It needs a
 // read-write connection to libvirt, so root. Inside.Why says why a guest could not be read.
-func (m *Machine) readInsides(ctx context.Context, h *facts.Host) {
+func (in *Guests) Inventory(ctx context.Context, h *facts.Host) {
 	var running []int
 	for i := range h.Guests {
 		if g := &h.Guests[i]; g.Managed && g.Active() {
-			g.Job = libvirt.Job(m.Tree, g.Name)
+			g.Job = libvirt.Job(in.tree, g.Name)
 			running = append(running, i)
 		}
 	}
-	if !m.Live() || os.Geteuid() != 0 || len(running) == 0 || m.inside == NoGuest {
+	if !in.tree.Live() || os.Geteuid() != 0 || len(running) == 0 || in.selected == NoGuest {
 		return
 	}
-	l, err := libvirt.Open(m.Tree)
+	l, err := libvirt.Open(in.tree)
 	if err != nil {
 		return
 	}
@@ -91,21 +105,21 @@ func (m *Machine) readInsides(ctx context.Context, h *facts.Host) {
 		return
 	}
 	chosen := slices.IndexFunc(h.Guests, func(g facts.Guest) bool {
-		return g.Managed && g.Active() && (g.Name == m.inside || m.inside == "" && len(running) == 1)
+		return g.Managed && g.Active() && (g.Name == in.selected || in.selected == "" && len(running) == 1)
 	})
-	m.askSystems(ctx, v, h, slices.DeleteFunc(running, func(i int) bool { return i == chosen }))
+	in.askSystems(ctx, v, h, slices.DeleteFunc(running, func(i int) bool { return i == chosen }))
 	if chosen >= 0 {
 		g := &h.Guests[chosen]
-		g.Inside = m.lookInside(ctx, v, g)
+		g.Inside = in.lookInside(ctx, v, g)
 	}
 }
 
 // askSystems asks several guests for their kernel and system (guest-get-osinfo, since 2.10).
-func (m *Machine) askSystems(ctx context.Context, v libvirt.Virsh, h *facts.Host, guests []int) {
+func (in *Guests) askSystems(ctx context.Context, v libvirt.Virsh, h *facts.Host, guests []int) {
 	var asked []int
 	var commands []string
 	for _, i := range guests {
-		if len(asked) < maxAsked && libvirt.Unreachable(m.Tree, h.Guests[i].Name) == nil {
+		if len(asked) < maxAsked && libvirt.Unreachable(in.tree, h.Guests[i].Name) == nil {
 			asked = append(asked, i)
 			commands = append(commands, fmt.Sprintf("qemu-agent-command --timeout %d --domain %s --cmd "+
 				"'{\"execute\":\"guest-get-osinfo\"}'", libvirt.AgentTimeout, libvirt.Quote(h.Guests[i].Name)))
@@ -123,9 +137,9 @@ func (m *Machine) askSystems(ctx context.Context, v libvirt.Virsh, h *facts.Host
 }
 
 // lookInside reads the inside of a guest through its agent: its kernel and system, and the files that a host has.
-func (m *Machine) lookInside(ctx context.Context, a libvirt.Agents, g *facts.Guest) *facts.Inside {
+func (in *Guests) lookInside(ctx context.Context, a libvirt.Agents, g *facts.Guest) *facts.Inside {
 	inside := &facts.Inside{}
-	if err := libvirt.Unreachable(m.Tree, g.Name); err != nil {
+	if err := libvirt.Unreachable(in.tree, g.Name); err != nil {
 		inside.Why = err.Error()
 		return inside
 	}
@@ -134,7 +148,7 @@ func (m *Machine) lookInside(ctx context.Context, a libvirt.Agents, g *facts.Gue
 	// On its own: each command to a hanging agent takes the whole timeout.
 	answers, err := a.Ask(ctx, g.Name, libvirt.AgentCommand{Execute: "guest-info"})
 	if len(answers) != 1 || answers[0] == nil {
-		inside.Why = libvirt.AskError(m.noteHang(g.Name, err)).Error()
+		inside.Why = libvirt.AskError(in.noteHang(g.Name, err)).Error()
 		return inside
 	}
 	info := answers[0]
@@ -144,7 +158,7 @@ func (m *Machine) lookInside(ctx context.Context, a libvirt.Agents, g *facts.Gue
 			inside = system
 		}
 	}
-	if err := allows(info, "guest-exec", "guest-exec-status"); err != nil {
+	if err := libvirt.Allows(info, "guest-exec", "guest-exec-status"); err != nil {
 		inside.Why = err.Error()
 		return inside
 	}
@@ -152,9 +166,9 @@ func (m *Machine) lookInside(ctx context.Context, a libvirt.Agents, g *facts.Gue
 		inside.Why = "it runs " + inside.OS + ", which has no /proc and /sys"
 		return inside
 	}
-	host, err := insideHost(ctx, a, g)
+	host, err := in.readHost(ctx, a, g)
 	if err != nil {
-		inside.Why = m.noteHang(g.Name, err).Error()
+		inside.Why = in.noteHang(g.Name, err).Error()
 		return inside
 	}
 	inside.Host = host
@@ -177,36 +191,12 @@ func parseOSInfo(answer json.RawMessage) *facts.Inside {
 	return &facts.Inside{Release: info.Release, Version: info.Version, OS: info.Name}
 }
 
-// allows returns an error unless the reply to guest-info has the wanted commands enabled. Disabled commands are in the
-// reply, marked as not enabled.
-func allows(answer json.RawMessage, wanted ...string) error {
-	var info struct {
-		Commands []struct {
-			Name    string `json:"name"`
-			Enabled bool   `json:"enabled"`
-		} `json:"supported_commands"`
-	}
-	if err := json.Unmarshal(answer, &info); err != nil {
-		return fmt.Errorf("its agent answers %q to guest-info", answer)
-	}
-	enabled := map[string]bool{}
-	for _, c := range info.Commands {
-		enabled[c.Name] = enabled[c.Name] || c.Enabled
-	}
-	for _, name := range wanted {
-		if !enabled[name] {
-			return libvirt.ErrAgentRefuse
-		}
-	}
-	return nil
-}
-
-// insideHost fetches a guest's files and reads them as a host's. It runs two rounds of programs, each with two or three
+// readHost fetches a guest's files and reads them as a host's. It runs two rounds of programs, each with two or three
 // runs of virsh.
-func insideHost(ctx context.Context, a libvirt.Agents, g *facts.Guest) (*facts.Host, error) {
-	paths := insidePaths(max(g.VCPUs, g.MaxVCPUs))
+func (in *Guests) readHost(ctx context.Context, a libvirt.Agents, g *facts.Guest) (*facts.Host, error) {
+	paths := hostPaths(max(g.VCPUs, g.MaxVCPUs))
 	services := []string{"systemctl", "show", "--property=Id,LoadState,ActiveState", "--"}
-	for _, name := range insideServices {
+	for _, name := range guestServices {
 		services = append(services, name+".service")
 	}
 	programs := append(nicPrograms(),
@@ -223,7 +213,7 @@ func insideHost(ctx context.Context, a libvirt.Agents, g *facts.Guest) (*facts.H
 			return nil, r.Failed
 		}
 	}
-	tree := newInsideTree()
+	tree := newGuestTree()
 	err = tree.addLinks(results[0].Out)
 	for _, take := range []error{tree.addFiles(results[1].Out), tree.addDirs(results[2].Out),
 		tree.addFiles(results[3].Out), tree.addFiles(results[4].Out)} {
@@ -232,11 +222,11 @@ func insideHost(ctx context.Context, a libvirt.Agents, g *facts.Guest) (*facts.H
 	if err != nil {
 		return nil, err
 	}
-	m, done, err := tree.write()
+	files, done, err := tree.write()
 	if err != nil {
 		return nil, err
 	}
-	h := m.Inventory(ctx)
+	h := in.inventory(ctx, files)
 	if err := done(); err != nil {
 		return nil, err
 	}
@@ -255,8 +245,8 @@ func insideHost(ctx context.Context, a libvirt.Agents, g *facts.Guest) (*facts.H
 	return h, nil
 }
 
-// insideServices are the daemons whose state is read in a guest.
-var insideServices = []string{"irqbalance", "ksmtuned", "numad", "tuned"}
+// guestServices are the daemons whose state is read in a guest.
+var guestServices = []string{"irqbalance", "ksmtuned", "numad", "tuned"}
 
 // addServices reads the output of systemctl show for several units, separated by empty lines.
 func addServices(h *facts.Host, text string) {

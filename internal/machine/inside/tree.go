@@ -1,4 +1,4 @@
-package machine
+package inside
 
 import (
 	"errors"
@@ -19,9 +19,9 @@ import (
 
 // Limits of a guest's replies: it is not trusted.
 const (
-	maxInsideFiles = 100_000
-	maxInsideBytes = 16 << 20
-	maxInsideCPUs  = 512
+	maxFiles = 100_000
+	maxBytes = 16 << 20
+	maxCPUs  = 512
 )
 
 // nicLinks are the links below a NIC's directory that are read, and nicFiles its files and folders.
@@ -53,9 +53,9 @@ func nicPrograms() []libvirt.Call {
 	}
 }
 
-// insidePaths returns the files and folders of a guest that the inventory reads, besides those of its NICs and
+// hostPaths returns the files and folders of a guest that the inventory reads, besides those of its NICs and
 // processes.
-func insidePaths(cpus int) []string {
+func hostPaths(cpus int) []string {
 	all := []string{
 		"/proc/cmdline", "/proc/cpuinfo", "/proc/interrupts", "/proc/irq", "/proc/meminfo", "/proc/net/softnet_stat",
 		"/proc/swaps", "/proc/version",
@@ -68,16 +68,16 @@ func insidePaths(cpus int) []string {
 	for _, name := range []string{"isolated", "nohz_full", "online", "possible", "present", "smt", "vulnerabilities"} {
 		all = append(all, cpu+name)
 	}
-	for i := range min(cpus, maxInsideCPUs) {
+	for i := range min(cpus, maxCPUs) {
 		folder := cpu + "cpu" + strconv.Itoa(i)
 		all = append(all, folder+"/online", folder+"/topology", folder+"/cache")
 	}
 	return all
 }
 
-// insideTree is a guest's files as reported, before they are written. Keys are paths without a leading slash and with
+// guestTree is a guest's files as reported, before they are written. Keys are paths without a leading slash and with
 // all links resolved.
-type insideTree struct {
+type guestTree struct {
 	files  map[string]string
 	links  map[string]string
 	dirs   map[string]bool
@@ -85,15 +85,15 @@ type insideTree struct {
 	size   int
 }
 
-func newInsideTree() *insideTree {
-	return &insideTree{files: map[string]string{}, links: map[string]string{}, dirs: map[string]bool{},
+func newGuestTree() *guestTree {
+	return &guestTree{files: map[string]string{}, links: map[string]string{}, dirs: map[string]bool{},
 		denied: map[string]string{}}
 }
 
 // resolve returns a path with known links resolved.
-func (t *insideTree) resolve(name string) string { return t.follow(name, 40) }
+func (t *guestTree) resolve(name string) string { return t.follow(name, 40) }
 
-func (t *insideTree) follow(name string, left int) string {
+func (t *guestTree) follow(name string, left int) string {
 	at := ""
 	for element := range strings.SplitSeq(name, "/") {
 		switch element {
@@ -118,16 +118,16 @@ func isAsked(name string) bool {
 }
 
 // addSize adds to the size and returns an error if the guest reports too much.
-func (t *insideTree) addSize(bytes int) error {
+func (t *guestTree) addSize(bytes int) error {
 	t.size += bytes
-	if t.size > maxInsideBytes || len(t.files)+len(t.links)+len(t.dirs) > maxInsideFiles {
+	if t.size > maxBytes || len(t.files)+len(t.links)+len(t.dirs) > maxFiles {
 		return errors.New("it tells more files than a guest has")
 	}
 	return nil
 }
 
 // addLinks adds the links in the output of "ls -ld": "… /sys/class/net/eth0 -> ../../devices/…", shorter paths first.
-func (t *insideTree) addLinks(text string) error {
+func (t *guestTree) addLinks(text string) error {
 	type link struct{ name, target string }
 	var all []link
 	for line := range strings.Lines(text) {
@@ -159,7 +159,7 @@ func (t *insideTree) addLinks(text string) error {
 
 // addFiles adds the files in the output of grep, which is PATH:TEXT for each line of a file. No path has a colon. It
 // replaces files that were added before.
-func (t *insideTree) addFiles(text string) error {
+func (t *guestTree) addFiles(text string) error {
 	texts := map[string]*strings.Builder{}
 	for line := range strings.Lines(text) {
 		name, value, found := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
@@ -185,7 +185,7 @@ func (t *insideTree) addFiles(text string) error {
 }
 
 // addDirs adds a directory for each line.
-func (t *insideTree) addDirs(text string) error {
+func (t *guestTree) addDirs(text string) error {
 	for line := range strings.Lines(text) {
 		name := strings.TrimSpace(line)
 		if !strings.HasPrefix(name, "/") {
@@ -204,7 +204,7 @@ func (t *insideTree) addDirs(text string) error {
 
 // noteMissing notes which of the requested files could not be read, from grep's standard error ("grep: PATH: REASON").
 // It adds files that exist but have no line as empty ones.
-func (t *insideTree) noteMissing(files []string, stderr string) {
+func (t *guestTree) noteMissing(files []string, stderr string) {
 	missing := map[string]bool{}
 	for line := range strings.Lines(stderr) {
 		_, line, _ = strings.Cut(strings.TrimSpace(line), "grep: ")
@@ -225,23 +225,23 @@ func (t *insideTree) noteMissing(files []string, stderr string) {
 	}
 }
 
-// write writes the files into a temporary directory and opens it as a machine. done closes and removes it.
-func (t *insideTree) write() (m *Machine, done func() error, err error) {
+// write writes the files into a temporary directory and opens it. done closes and removes it.
+func (t *guestTree) write() (written *tree.Tree, done func() error, err error) {
 	dir, err := os.MkdirTemp("", "mpps-inside-")
 	if err != nil {
 		return nil, nil, err
 	}
-	if m, err = Open(dir); err != nil {
+	if written, err = tree.Open(dir); err != nil {
 		return nil, nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	done = func() error { return errors.Join(m.Close(), os.RemoveAll(dir)) }
+	done = func() error { return errors.Join(written.Close(), os.RemoveAll(dir)) }
 	made := map[string]bool{}
 	folder := func(name string) error {
 		if made[name] {
 			return nil
 		}
 		made[name] = true
-		return m.Root.MkdirAll(name, 0o700)
+		return written.Root.MkdirAll(name, 0o700)
 	}
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(t.dirs)) {
@@ -250,13 +250,13 @@ func (t *insideTree) write() (m *Machine, done func() error, err error) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.links)) {
-		errs = append(errs, folder(path.Dir(name)), m.Root.Symlink(t.links[name], name))
+		errs = append(errs, folder(path.Dir(name)), written.Root.Symlink(t.links[name], name))
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.files)) {
-		errs = append(errs, folder(path.Dir(name)), m.Root.WriteFile(name, []byte(t.files[name]), 0o600))
+		errs = append(errs, folder(path.Dir(name)), written.Root.WriteFile(name, []byte(t.files[name]), 0o600))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("what it tells of its files does not fit together: %w", err), done())
 	}
-	return m, done, nil
+	return written, done, nil
 }

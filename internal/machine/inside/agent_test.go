@@ -1,4 +1,4 @@
-package machine
+package inside
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"mpps/internal/machine/libvirt"
+	"mpps/internal/machine/tree"
 )
 
 // thisMachine is an agent that runs programs on this machine, as a guest's agent runs them there. ended are the results
@@ -88,8 +89,8 @@ func (m *thisMachine) do(guest string, c libvirt.AgentCommand) (any, error) {
 	return nil, fmt.Errorf("error: %s has not been found", c.Execute)
 }
 
-// guestFolder returns a machine with libvirt's status file of a guest vm1.
-func guestFolder(t *testing.T, status string) *Machine {
+// withStatus returns the guests of a machine that has libvirt's status file of a guest vm1, reached through an agent.
+func withStatus(t *testing.T, status string, agents libvirt.Agents) *Guests {
 	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, libvirt.RunningFolder, "vm1.xml")
@@ -101,12 +102,14 @@ func guestFolder(t *testing.T, status string) *Machine {
 			t.Fatal(err)
 		}
 	}
-	m, err := Open(dir)
+	m, err := tree.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { m.Close() })
-	return m
+	in := New(m, Inventory)
+	in.agents = agents
+	return in
 }
 
 const (

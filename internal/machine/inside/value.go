@@ -1,27 +1,22 @@
-package machine
+package inside
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"strconv"
 	"strings"
 	"time"
 
+	"mpps/internal/machine/irq"
 	"mpps/internal/machine/kernel"
 	"mpps/internal/machine/libvirt"
 	"mpps/internal/machine/systemd"
 	"mpps/internal/machine/tree"
 	"mpps/internal/model/setting"
 )
-
-// insideValue reads and writes single values inside guests (setting.Inside) through their agents. Reading fetches the
-// files of the values and reads them as a host's. Writing runs tee, ethtool, systemctl or swapon in the guest.
-type insideValue struct {
-	m      *Machine
-	agents libvirt.Agents // nil: libvirt's
-}
 
 // hangMemory is how long an agent that did not reply is not asked again.
 const hangMemory = 10 * time.Second
@@ -33,30 +28,30 @@ type hang struct {
 }
 
 // noteHang notes an agent that hangs and returns err.
-func (m *Machine) noteHang(guest string, err error) error {
+func (in *Guests) noteHang(guest string, err error) error {
 	if errors.Is(err, libvirt.ErrAgentHangs) {
-		m.hung.Store(guest, hang{time.Now(), libvirt.ErrAgentHangs})
+		in.hung.Store(guest, hang{time.Now(), libvirt.ErrAgentHangs})
 	}
 	return err
 }
 
 // ask returns the way to a guest's agent, or an error if it cannot be reached.
-func (v insideValue) ask(guest string) (libvirt.Agents, error) {
-	if !v.m.Live() && v.agents == nil {
+func (in *Guests) ask(guest string) (libvirt.Agents, error) {
+	if !in.tree.Live() && in.agents == nil {
 		return nil, tree.ErrNotLive
 	}
-	if err := libvirt.Unreachable(v.m.Tree, guest); err != nil {
+	if err := libvirt.Unreachable(in.tree, guest); err != nil {
 		return nil, err
 	}
-	if since, known := v.m.hung.Load(guest); known {
+	if since, known := in.hung.Load(guest); known {
 		if s, ok := since.(hang); ok && time.Since(s.at) < hangMemory {
 			return nil, s.why
 		}
 	}
-	if v.agents != nil {
-		return v.agents, nil
+	if in.agents != nil {
+		return in.agents, nil
 	}
-	l, err := libvirt.Open(v.m.Tree)
+	l, err := libvirt.Open(in.tree)
 	if err != nil {
 		return nil, err
 	}
@@ -67,12 +62,13 @@ func (v insideValue) ask(guest string) (libvirt.Agents, error) {
 	return a, nil
 }
 
-func (v insideValue) Read(ctx context.Context, a setting.Address) setting.Reading {
-	return v.ReadAll(ctx, []setting.Address{a})[0]
+// Read reads one value.
+func (in *Guests) Read(ctx context.Context, a setting.Address) setting.Reading {
+	return in.ReadAll(ctx, []setting.Address{a})[0]
 }
 
 // ReadAll reads several values of one guest in about the time of one.
-func (v insideValue) ReadAll(ctx context.Context, all []setting.Address) []setting.Reading {
+func (in *Guests) ReadAll(ctx context.Context, all []setting.Address) []setting.Reading {
 	readings := make([]setting.Reading, len(all))
 	for i, a := range all {
 		readings[i] = setting.CouldNotTell("guest " + a.Object() + ": not read")
@@ -83,7 +79,7 @@ func (v insideValue) ReadAll(ctx context.Context, all []setting.Address) []setti
 	guest := all[0].Object()
 	ctx, cancel := context.WithTimeoutCause(ctx, libvirt.AgentPatience, libvirt.ErrAgentHangs)
 	defer cancel()
-	look, err := v.look(ctx, guest, all)
+	look, err := in.look(ctx, guest, all)
 	for i := range all {
 		switch {
 		case all[i].Object() != guest:
@@ -91,7 +87,7 @@ func (v insideValue) ReadAll(ctx context.Context, all []setting.Address) []setti
 			readings[i] = setting.NoObject(fmt.Sprintf("guest %s does not run: what was set inside it has gone with it",
 				guest))
 		case err != nil:
-			readings[i] = setting.CouldNotTell(fmt.Sprintf("guest %s: %v", guest, v.m.noteHang(guest, err)))
+			readings[i] = setting.CouldNotTell(fmt.Sprintf("guest %s: %v", guest, in.noteHang(guest, err)))
 		default:
 			readings[i] = look.reading(ctx, all[i])
 		}
@@ -102,24 +98,24 @@ func (v insideValue) ReadAll(ctx context.Context, all []setting.Address) []setti
 	return readings
 }
 
-// insideLook is one reading of some values of a guest.
-type insideLook struct {
-	tree  *insideTree                        // the files
+// valueLook is one reading of some values of a guest.
+type valueLook struct {
+	tree  *guestTree                         // the files
 	ran   map[setting.Address]libvirt.Result // of values that a program tells
 	wrong map[setting.Address]error
 
-	machine *Machine // of the files; nil until open
+	written *tree.Tree // the files; nil until open
 	done    func() error
 }
 
 // look fetches the files and runs the programs that the values need.
-func (v insideValue) look(ctx context.Context, guest string, all []setting.Address) (*insideLook, error) {
-	a, err := v.ask(guest)
+func (in *Guests) look(ctx context.Context, guest string, all []setting.Address) (*valueLook, error) {
+	a, err := in.ask(guest)
 	if err != nil {
 		return nil, err
 	}
-	l := &insideLook{
-		tree: newInsideTree(), ran: map[setting.Address]libvirt.Result{}, wrong: map[setting.Address]error{},
+	l := &valueLook{
+		tree: newGuestTree(), ran: map[setting.Address]libvirt.Result{}, wrong: map[setting.Address]error{},
 	}
 	var files []string
 	var programs []libvirt.Call
@@ -131,7 +127,7 @@ func (v insideValue) look(ctx context.Context, guest string, all []setting.Addre
 			l.wrong[at] = err
 			continue
 		}
-		file, argv, err := insideAt(inner)
+		file, argv, err := sourceOf(inner)
 		switch {
 		case err != nil:
 			l.wrong[at] = err
@@ -181,8 +177,8 @@ func (v insideValue) look(ctx context.Context, guest string, all []setting.Addre
 	return l, nil
 }
 
-// insideAt returns the file of a value in a guest, or the program that prints it.
-func insideAt(inner setting.Address) (file string, argv []string, err error) {
+// sourceOf returns the file of a value in a guest, or the program that prints it.
+func sourceOf(inner setting.Address) (file string, argv []string, err error) {
 	under := func(folder, name string) (string, []string, error) {
 		file := folder + "/" + name
 		if path.Clean(file) != file || !strings.HasPrefix(file, folder+"/") {
@@ -214,7 +210,7 @@ func insideAt(inner setting.Address) (file string, argv []string, err error) {
 }
 
 // reading returns the reading of one address.
-func (l *insideLook) reading(ctx context.Context, a setting.Address) setting.Reading {
+func (l *valueLook) reading(ctx context.Context, a setting.Address) setting.Reading {
 	if err := l.wrong[a]; err != nil {
 		return setting.CouldNotTell(err.Error())
 	}
@@ -225,35 +221,37 @@ func (l *insideLook) reading(ctx context.Context, a setting.Address) setting.Rea
 	if r, ran := l.ran[a]; ran {
 		return programReading(inner, r)
 	}
-	if file, _, err := insideAt(inner); err == nil && l.tree.denied[strings.TrimPrefix(file, "/")] != "" {
+	if file, _, err := sourceOf(inner); err == nil && l.tree.denied[strings.TrimPrefix(file, "/")] != "" {
 		return setting.CouldNotTell(file + " in the guest: " + l.tree.denied[strings.TrimPrefix(file, "/")])
 	}
 	if inner.Kind == setting.Swap {
-		return insideSwap(inner, l.tree.files[kernel.ProcSwaps])
+		return swapReading(inner, l.tree.files[kernel.ProcSwaps])
 	}
-	m, err := l.open()
+	t, err := l.open()
 	if err != nil {
 		return setting.CouldNotTell(err.Error())
 	}
-	return m.Mechanisms().Read(ctx, inner)
+	mechanisms := kernel.Mechanisms(t)
+	maps.Copy(mechanisms, irq.Mechanisms(t))
+	return mechanisms.Read(ctx, inner)
 }
 
-// open returns the machine with the files, which close removes.
-func (l *insideLook) open() (*Machine, error) {
-	if l.machine == nil {
+// open returns a tree with the files, which close removes.
+func (l *valueLook) open() (*tree.Tree, error) {
+	if l.written == nil {
 		var err error
-		if l.machine, l.done, err = l.tree.write(); err != nil {
+		if l.written, l.done, err = l.tree.write(); err != nil {
 			return nil, err
 		}
 	}
-	return l.machine, nil
+	return l.written, nil
 }
 
-func (l *insideLook) close() error {
-	if l == nil || l.machine == nil {
+func (l *valueLook) close() error {
+	if l == nil || l.written == nil {
 		return nil
 	}
-	l.machine = nil
+	l.written = nil
 	return l.done()
 }
 
@@ -282,8 +280,8 @@ func programReading(inner setting.Address, r libvirt.Result) setting.Reading {
 	return reading
 }
 
-// insideSwap returns the state of a swap area in a guest's /proc/swaps.
-func insideSwap(inner setting.Address, text string) setting.Reading {
+// swapReading returns the state of a swap area in a guest's /proc/swaps.
+func swapReading(inner setting.Address, text string) setting.Reading {
 	for _, area := range kernel.ParseSwaps(text) {
 		switch {
 		case area.Name != "/"+inner.Path:

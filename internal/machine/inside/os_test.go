@@ -1,4 +1,4 @@
-package machine
+package inside
 
 import (
 	"testing"

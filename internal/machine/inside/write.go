@@ -1,4 +1,4 @@
-package machine
+package inside
 
 import (
 	"context"
@@ -18,13 +18,13 @@ import (
 )
 
 // Write writes one value. An error has the message of the program in the guest.
-func (v insideValue) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
-	return v.WriteAll(ctx, []setting.Assignment{{Address: a, To: to}})
+func (in *Guests) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
+	return in.WriteAll(ctx, []setting.Assignment{{Address: a, To: to}})
 }
 
 // WriteAll writes several values, those of each guest in about the time of one. If one is refused, it restores the
 // others.
-func (v insideValue) WriteAll(ctx context.Context, all []setting.Assignment) error {
+func (in *Guests) WriteAll(ctx context.Context, all []setting.Assignment) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, tree.WritePatience, libvirt.ErrAgentHangs)
 	defer cancel()
 	var done []setting.Assignment // the former values
@@ -34,10 +34,10 @@ func (v insideValue) WriteAll(ctx context.Context, all []setting.Assignment) err
 		if n < 0 {
 			n = len(all)
 		}
-		before, err := v.writeIn(ctx, guest, all[:n])
+		before, err := in.writeIn(ctx, guest, all[:n])
 		if err != nil {
 			for _, one := range done {
-				_, undone := v.writeIn(context.WithoutCancel(ctx), one.Address.Object(), []setting.Assignment{one})
+				_, undone := in.writeIn(context.WithoutCancel(ctx), one.Address.Object(), []setting.Assignment{one})
 				err = errors.Join(err, undone)
 			}
 			return err
@@ -48,15 +48,15 @@ func (v insideValue) WriteAll(ctx context.Context, all []setting.Assignment) err
 }
 
 // writeIn writes values inside one guest and returns the former ones.
-func (v insideValue) writeIn(ctx context.Context, guest string, all []setting.Assignment) (before []setting.Assignment,
+func (in *Guests) writeIn(ctx context.Context, guest string, all []setting.Assignment) (before []setting.Assignment,
 	err error) {
 	failed := func(i int, err error) error {
 		if (errors.Is(err, setting.ErrInDoubt) || errors.Is(err, libvirt.ErrNoAgent) ||
-			errors.Is(err, libvirt.ErrAgentHangs)) && v.hasEnded(guest) {
+			errors.Is(err, libvirt.ErrAgentHangs)) && in.hasEnded(guest) {
 			err = libvirt.ErrNotRunning
 		}
 		return tree.Refusal(all[i].Address, all[i].To.String(),
-			fmt.Errorf("guest %s: %w", guest, v.m.noteHang(guest, err)))
+			fmt.Errorf("guest %s: %w", guest, in.noteHang(guest, err)))
 	}
 	addresses := make([]setting.Address, len(all))
 	for i := range all {
@@ -65,11 +65,11 @@ func (v insideValue) writeIn(ctx context.Context, guest string, all []setting.As
 			return nil, err
 		}
 	}
-	a, err := v.ask(guest)
+	a, err := in.ask(guest)
 	if err != nil {
 		return nil, failed(0, err)
 	}
-	l, err := v.look(ctx, guest, addresses)
+	l, err := in.look(ctx, guest, addresses)
 	if err != nil {
 		return nil, failed(0, err)
 	}
@@ -112,9 +112,9 @@ func (v insideValue) writeIn(ctx context.Context, guest string, all []setting.As
 
 // hasEnded reports whether a guest has ended; then everything written there is gone. libvirt may notice only after a
 // moment, on a busy host up to a second or two.
-func (v insideValue) hasEnded(guest string) bool {
+func (in *Guests) hasEnded(guest string) bool {
 	for range 20 {
-		if errors.Is(libvirt.Unreachable(v.m.Tree, guest), libvirt.ErrNotRunning) {
+		if errors.Is(libvirt.Unreachable(in.tree, guest), libvirt.ErrNotRunning) {
 			return true
 		}
 		time.Sleep(100 * time.Millisecond)
@@ -123,12 +123,12 @@ func (v insideValue) hasEnded(guest string) bool {
 }
 
 // writer returns the program that writes a value. An interrupt's number comes from the files that were fetched.
-func (l *insideLook) writer(a setting.Address, value string) (libvirt.Call, error) {
+func (l *valueLook) writer(a setting.Address, value string) (libvirt.Call, error) {
 	inner, err := a.Inner()
 	if err != nil {
 		return libvirt.Call{}, err
 	}
-	file, _, err := insideAt(inner)
+	file, _, err := sourceOf(inner)
 	if err != nil {
 		return libvirt.Call{}, err
 	}
@@ -146,11 +146,11 @@ func (l *insideLook) writer(a setting.Address, value string) (libvirt.Call, erro
 		}
 		return tee(file, strings.TrimSpace(set.Mask())), nil
 	case setting.IRQAffinity:
-		m, err := l.open()
+		t, err := l.open()
 		if err != nil {
 			return libvirt.Call{}, err
 		}
-		number, err := irq.Find(m.Tree, inner)
+		number, err := irq.Find(t, inner)
 		if err != nil {
 			return libvirt.Call{}, err
 		}

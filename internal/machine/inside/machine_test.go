@@ -1,0 +1,22 @@
+package inside_test
+
+import (
+	"context"
+
+	"mpps/internal/machine"
+	"mpps/internal/machine/inside"
+	"mpps/internal/machine/tree"
+	"mpps/internal/model/facts"
+)
+
+// The tests of package inside, which machine imports, read a guest's files with the inventory of machine.
+func init() {
+	inside.Inventory = func(ctx context.Context, t *tree.Tree) *facts.Host {
+		m, err := machine.Open(t.Path)
+		if err != nil {
+			panic(err)
+		}
+		defer m.Close()
+		return m.Inventory(ctx)
+	}
+}
