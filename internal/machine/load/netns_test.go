@@ -40,6 +40,13 @@ func twoSpaces(t *testing.T) (first, second string) {
 	treetest.IP(t, "-n "+first+" link add v0 type veth peer name v1 netns "+second,
 		"-n "+first+" addr add 198.18.0.1/24 dev v0", "-n "+second+" addr add 198.18.0.2/24 dev v1",
 		"-n "+first+" link set v0 up", "-n "+second+" link set v1 up", "-n "+first+" link set lo up")
+	// Until the kernel has noticed the carrier, which other tests' namespaces can delay by a second, v0 drops all.
+	for begun := time.Now(); !strings.Contains(treetest.Tool(t, "ip", "-n", first, "link", "show", "v0"), "state UP"); {
+		if time.Since(begun) > 10*time.Second {
+			t.Fatal("v0 has no carrier")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 	return first, second
 }
 
