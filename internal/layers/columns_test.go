@@ -29,7 +29,8 @@ func TestColumns(t *testing.T) {
 				return err
 			}
 			for _, line := range wide(text, strings.HasSuffix(name, "_test.go")) {
-				t.Errorf("%s:%d: more than %d columns", name, line, maxColumns)
+				t.Errorf("%s:%d: more than %d columns, with tabs of four (gofmt does not wrap lines)", name, line,
+					maxColumns)
 			}
 			return nil
 		})

@@ -8,6 +8,16 @@ import (
 	"mpps/internal/model/setting"
 )
 
+// TestEachKindHasAMechanism: what a plan or journal may hold can be read and written.
+func TestEachKindHasAMechanism(t *testing.T) {
+	mechanisms := live(t).Mechanisms()
+	for kind := range setting.Kinds {
+		if (mechanisms[kind] == nil) != (kind == setting.Fact) {
+			t.Errorf("%s: mechanism %v; every kind has one but a fact, which is worked out", kind, mechanisms[kind])
+		}
+	}
+}
+
 // TestWritable: what Writable returns for a kind agrees with what a write of it does.
 func TestWritable(t *testing.T) {
 	m := recorded(t, map[string]string{

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -20,22 +21,22 @@ import (
 
 // knobCase is one row of testdata/knobs: what a knob says of an address when this is found there.
 type knobCase struct {
-	ID      string
-	At      string
-	Found   *string // canonical; nil: nobody read it
-	Absent  bool
-	Held    bool // can be read and not set
-	Max     *int64
-	Goal    *goal.Goal        // 1.8 Mpps unless given
-	Set     map[string]any    // path in host.json ("nics/0/up") → value
-	Others  map[string]string // readings of other addresses
-	State   State
-	Wanted  string
-	Risk    goal.Risk
-	Severe  string `json:"severity"`
-	Why     string // part of the reason
-	Rules   int
-	Blocked bool
+	ID       string
+	At       string
+	Found    *string // canonical; nil: nobody read it
+	Absent   bool
+	Held     bool // can be read and not set
+	Max      *int64
+	Goal     *goal.Goal        // 1.8 Mpps unless given
+	Set      map[string]any    // path in host.json ("nics/0/up") → value
+	Others   map[string]string // readings of other addresses
+	State    State
+	Wanted   string
+	Risk     goal.Risk
+	Severity string
+	Why      string // part of the reason
+	Rules    int
+	Blocked  bool
 }
 
 // host is testdata/host.json with values replaced: two sockets of ten cores with two threads each (0–9 and 20–29 on
@@ -122,7 +123,9 @@ func TestKnobs(t *testing.T) {
 			t.Fatal(err)
 		}
 		var cases []knobCase
-		if err := json.Unmarshal(text, &cases); err != nil {
+		decoder := json.NewDecoder(bytes.NewReader(text))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(&cases); err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
 		for n, c := range cases {
@@ -172,7 +175,7 @@ func (c knobCase) run(t *testing.T) {
 		}
 		if f.State != c.State || c.Wanted != "" && f.Wanted != c.Wanted || c.Risk != "" && f.Risk != c.Risk ||
 			!strings.Contains(f.Why, c.Why) ||
-			c.Severe != "" && f.Severity.String() != c.Severe || len(f.Rules) != c.Rules ||
+			c.Severity != "" && f.Severity.String() != c.Severity || len(f.Rules) != c.Rules ||
 			c.Blocked != (f.Blocked != "") {
 			t.Errorf("found %q: %s, wanted %q, severity %s, risk %s, rules %q, blocked %q: %s\nexpected %+v", f.Found,
 				f.State, f.Wanted, f.Severity, f.Risk, f.Rules, f.Blocked, f.Why, c)

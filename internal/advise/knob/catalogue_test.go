@@ -55,7 +55,8 @@ func TestDefinitions(t *testing.T) {
 	last := 0
 	for _, k := range Catalogue() {
 		if k.Title == "" || k.Where == nil || k.Want == nil {
-			t.Errorf("%s is incomplete", k.ID)
+			t.Errorf("%s needs a Title (it has %q), a Where (there is one: %v) and a Want (%v)", k.ID, k.Title,
+				k.Where != nil, k.Want != nil)
 		}
 		if _, err := k.Stage.MarshalText(); err != nil {
 			t.Errorf("%s: %v", k.ID, err)

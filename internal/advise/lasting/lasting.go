@@ -72,6 +72,7 @@ const (
 	byRestore
 )
 
+// ways has every kind, so that a new one says how its values last (TestEachKindHasAWay).
 var ways = map[setting.Kind]way{
 	setting.Sysctl: bySysctl, setting.ModuleParam: byModule,
 	setting.Sysfs: byRestore, setting.SysfsCPUs: byRestore, setting.NICRing: byRestore, setting.NICChannels: byRestore,
@@ -81,6 +82,12 @@ var ways = map[setting.Kind]way{
 	setting.TraceEvents: byRestore, setting.NetfilterRule: byRestore, setting.Service: byRestore,
 	setting.VFAttr: byRestore, setting.VFCount: byRestore, setting.NICState: byRestore, setting.QueueLanes: byRestore,
 	setting.RootQdisc: byRestore,
+
+	// in libvirt's, the boot loader's or systemd's own files, and what goes with a guest that runs or a transaction
+	setting.Domain: byItself, setting.DomainDevice: byItself, setting.DomainLive: byItself,
+	setting.VirtNetwork: byItself, setting.RuleSet: byItself, setting.PCIDriver: byItself, setting.KernelArg: byItself,
+	setting.BootKernel: byItself, setting.File: byItself, setting.Directory: byItself, setting.Unit: byItself,
+	setting.Inside: byItself, setting.Fact: byItself,
 }
 
 // volatile reports whether a parameter comes and goes with a device or module: sysctl.d is read once at boot (and for

@@ -269,3 +269,11 @@ func FuzzParseDesired(f *testing.F) {
 		}
 	})
 }
+
+func TestEachKindHasAWay(t *testing.T) {
+	for kind := range setting.Kinds {
+		if _, stated := ways[kind]; !stated {
+			t.Errorf("%s: say in ways how its values last", kind)
+		}
+	}
+}
