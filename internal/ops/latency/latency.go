@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"mpps/internal/machine"
+	"mpps/internal/machine/place"
 	"mpps/internal/measure"
 	"mpps/internal/measure/wakeup"
 	"mpps/internal/model/setting"
@@ -128,7 +129,7 @@ func (t *target) chooseTool(ctx context.Context, o *Options, asked *wakeup.Asked
 			return tool, nil
 		}
 		line := fmt.Sprintf("%s: %v", p.Name, err)
-		if errors.Is(err, machine.ErrNoProgram) {
+		if errors.Is(err, place.ErrNoProgram) {
 			line = fmt.Sprintf("%s is not in %s: it is in package %s", p.Name, t.where(), p.Package)
 		}
 		missing = append(missing, line)
@@ -175,7 +176,7 @@ func (tool *tool) add(out *wakeup.Output, length time.Duration) {
 }
 
 // slice measures one slice. If interrupted, it returns what was measured by then.
-func (tool *tool) slice(ctx context.Context, length time.Duration) (*wakeup.Output, *machine.Ended, error) {
+func (tool *tool) slice(ctx context.Context, length time.Duration) (*wakeup.Output, *place.Ended, error) {
 	trigger := uint64(0)
 	if tool.clock.Known {
 		trigger = wakeup.Trigger(tool.soFar, tool.slices)

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"mpps/internal/machine"
+	"mpps/internal/machine/place"
 	"mpps/internal/measure"
 	"mpps/internal/measure/wakeup"
 	"mpps/internal/model/facts"
@@ -21,7 +22,7 @@ import (
 type target struct {
 	machine  *machine.Machine
 	facts    *facts.Host
-	place    *machine.Place
+	place    *place.Place
 	guest    *wakeup.Guest  // nil: this host
 	cpus     setting.CPUSet // where the tool runs
 	idle     setting.CPUSet // the other CPUs of the place, for a load
@@ -79,7 +80,7 @@ func (t *target) onHost(o *Options) error {
 		return err
 	}
 	t.physical, t.idle = t.cpus, online.Minus(t.cpus)
-	if t.place, err = t.machine.Here(); err != nil {
+	if t.place, err = place.Here(t.machine.Tree); err != nil {
 		return outcome.Failed(err, "")
 	}
 	if os.Geteuid() != 0 {
@@ -102,7 +103,7 @@ func (t *target) inGuest(ctx context.Context, o *Options) error {
 			"'virsh "+verb+" "+g.Name+"'")
 	}
 	var err error
-	if t.place, err = t.machine.InGuest(ctx, g.Name); err != nil {
+	if t.place, err = place.InGuest(ctx, t.machine.Tree, g.Name); err != nil {
 		return outcome.Failed(fmt.Errorf("guest %s cannot be measured: %w", g.Name, err),
 			"with mpps in the guest: 'mpps latency' there")
 	}

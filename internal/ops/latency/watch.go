@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"mpps/internal/machine"
+	"mpps/internal/machine/place"
 	"mpps/internal/measure/wakeup"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
@@ -84,7 +85,7 @@ func (t *target) startLoads(ctx context.Context, o *Options) *loads {
 	l := &loads{list: []wakeup.Load{}}
 	ctx, l.cancel = context.WithCancel(ctx)
 	planned := o.For + o.For/4 + loadMargin
-	here, err := t.machine.Here()
+	here, err := place.Here(t.machine.Tree)
 	if err != nil || o.Load == "none" {
 		return l
 	}
@@ -136,7 +137,7 @@ func loadCPUs(h *facts.Host, measured setting.CPUSet) setting.CPUSet {
 	return free
 }
 
-func (l *loads) start(ctx context.Context, place *machine.Place, planned time.Duration, where string,
+func (l *loads) start(ctx context.Context, place *place.Place, planned time.Duration, where string,
 	cpus setting.CPUSet, argv []string) {
 	load := wakeup.Load{Where: where, What: loadName(argv), CPUs: cpus}
 	if cpus != nil && len(cpus) == 0 {

@@ -1,4 +1,4 @@
-package machine
+package place
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"mpps/internal/machine/libvirt"
+	"mpps/internal/machine/tree/treetest"
 )
 
 // slowAgent is an agent whose programs run on this machine, in parallel to its replies, as a guest's do.
@@ -87,12 +88,7 @@ var trapping = []string{"sh", "-c", "trap 'echo so far; exit 0' INT; i=0; while 
 	"i=$((i+1)); done"}
 
 func toolPlaces(t *testing.T) map[string]*Place {
-	m, err := Open("/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { m.Close() })
-	here, err := m.Here()
+	here, err := Here(treetest.Live(t))
 	if err != nil {
 		t.Fatal(err)
 	}

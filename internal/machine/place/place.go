@@ -1,4 +1,5 @@
-package machine
+// Package place runs a measurement's programs on this machine, or in a guest through its agent.
+package place
 
 import (
 	"context"
@@ -48,25 +49,25 @@ func (w *headWriter) Write(b []byte) (int, error) {
 }
 
 // Here returns this machine as a place for programs.
-func (m *Machine) Here() (*Place, error) {
-	if !m.Live() {
+func Here(t *tree.Tree) (*Place, error) {
+	if !t.Live() {
 		return nil, tree.ErrNotLive
 	}
 	return &Place{}, nil
 }
 
 // InGuest returns a guest as a place for programs. The error says why its agent cannot be reached, and what to do.
-func (m *Machine) InGuest(ctx context.Context, guest string) (*Place, error) {
-	if !m.Live() {
+func InGuest(ctx context.Context, t *tree.Tree, guest string) (*Place, error) {
+	if !t.Live() {
 		return nil, tree.ErrNotLive
 	}
 	if os.Geteuid() != 0 {
 		return nil, errors.New("the agent of a guest needs root")
 	}
-	if err := libvirt.Unreachable(m.Tree, guest); err != nil {
+	if err := libvirt.Unreachable(t, guest); err != nil {
 		return nil, err
 	}
-	l, err := libvirt.Open(m.Tree)
+	l, err := libvirt.Open(t)
 	if err != nil {
 		return nil, err
 	}
