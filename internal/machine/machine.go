@@ -2,7 +2,6 @@ package machine
 
 import (
 	"context"
-	"io"
 	"time"
 
 	"mpps/internal/machine/boot"
@@ -10,10 +9,8 @@ import (
 	"mpps/internal/machine/kernel"
 	"mpps/internal/machine/libvirt"
 	"mpps/internal/machine/link"
-	"mpps/internal/machine/systemd"
 	"mpps/internal/machine/threads"
 	"mpps/internal/machine/tree"
-	"mpps/internal/machine/vf"
 	"mpps/internal/model/domain"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
@@ -93,43 +90,6 @@ func DefinedValue(doc *domain.Doc, path string) setting.Reading {
 
 // Movable reports whether a value of a definition has a counterpart in the running guest that can be written.
 func Movable(a setting.Address) bool { return libvirt.Movable(a) }
-
-// Named reports whether udev has named the virtual functions of a device.
-func (m *Machine) Named(device string) bool { return vf.Named(m.Tree, device) }
-
-// Defined reports whether libvirt's own files have a definition of a guest.
-func (m *Machine) Defined(guest string) bool { return vf.Defined(m.Tree, guest) }
-
-// Reserves reports whether there are reservations of virtual functions.
-func (m *Machine) Reserves() bool { return vf.Reserves(m.Tree) }
-
-// FunctionReset is the outcome of the reset of a function.
-type FunctionReset = vf.FunctionReset
-
-// ResetFunction resets a PCI function.
-func (m *Machine) ResetFunction(ctx context.Context, pci string) FunctionReset {
-	return vf.ResetFunction(ctx, m.Tree, pci)
-}
-
-// Detach starts this program with other arguments in its own session.
-func Detach(args ...string) (pid int, err error) { return systemd.Detach(args...) }
-
-// DetachListening is Detach with a pipe to the program's standard input, which it reads when this returns.
-func (m *Machine) DetachListening(unit string, args ...string) (io.WriteCloser, error) {
-	return systemd.DetachListening(m.Tree, unit, args...)
-}
-
-// DetachLater makes systemd start this program with other arguments after a time. done is false without systemd.
-func (m *Machine) DetachLater(
-	ctx context.Context, unit, description string, after time.Duration, args ...string,
-) (done bool, err error) {
-	return systemd.DetachLater(ctx, m.Tree, unit, description, after, args...)
-}
-
-// CancelLater cancels what DetachLater has set up.
-func (m *Machine) CancelLater(ctx context.Context, unit string) {
-	systemd.CancelLater(ctx, m.Tree, unit)
-}
 
 // Emulated reports whether the machine's CPUs are emulated.
 func (m *Machine) Emulated() bool { return kernel.Emulated(m.Tree) }

@@ -9,6 +9,7 @@ import (
 	"mpps/internal/advise/sriov"
 	"mpps/internal/change/apply"
 	"mpps/internal/machine"
+	"mpps/internal/machine/vf"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
 )
@@ -30,12 +31,12 @@ func (k *vfKeeper) due(ctx context.Context, events []apply.Event, list []lasting
 		switch v.Address.Kind {
 		case setting.VFAttr:
 			u.Kept[v.Address] = v.For
-			u.Defined[v.For] = k.machine.Defined(v.For)
+			u.Defined[v.For] = vf.Defined(k.machine.Tree, v.For)
 		case setting.VFCount:
 			u.Made[v.Address.Path] = true
 		}
 	}
-	if len(u.Kept)+len(u.Made) == 0 && !k.machine.Reserves() {
+	if len(u.Kept)+len(u.Made) == 0 && !vf.Reserves(k.machine.Tree) {
 		return apply.Due{}, nil
 	}
 	if len(events) == 0 && k.hasRead && len(u.Kept) == 0 {
@@ -45,7 +46,7 @@ func (k *vfKeeper) due(ctx context.Context, events []apply.Event, list []lasting
 	k.had.Note(h)
 	k.hasRead = true
 	for _, r := range h.Reservations {
-		u.Defined[r.Guest] = k.machine.Defined(r.Guest)
+		u.Defined[r.Guest] = vf.Defined(k.machine.Tree, r.Guest)
 	}
 	var gone, came []string
 	for _, e := range events {

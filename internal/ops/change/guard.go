@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"mpps/internal/machine"
+	"mpps/internal/machine/systemd"
 	"mpps/internal/ops"
 )
 
@@ -30,14 +31,14 @@ func armGuard(ctx context.Context, env *ops.Env, within time.Duration) func(tx s
 		args := []string{"rollback", "--unconfirmed", tx, "--root", root, "--quiet"}
 		return env.With(func(m *machine.Machine) error {
 			what := "undo transaction " + tx + " of mpps unless it is confirmed"
-			done, err := m.DetachLater(context.WithoutCancel(ctx), guardUnit(tx), what, within, args...)
+			done, err := systemd.DetachLater(context.WithoutCancel(ctx), m.Tree, guardUnit(tx), what, within, args...)
 			if done {
 				return nil
 			}
 			if err != nil {
 				env.Out.Step("%v: a process of its own waits for the confirmation instead", err)
 			}
-			_, err = machine.Detach(args...)
+			_, err = systemd.Detach(args...)
 			return err
 		})
 	}
@@ -45,7 +46,7 @@ func armGuard(ctx context.Context, env *ops.Env, within time.Duration) func(tx s
 
 // cancelGuard cancels the timer of a transaction that was confirmed or undone.
 func cancelGuard(ctx context.Context, m *machine.Machine, tx string) {
-	m.CancelLater(context.WithoutCancel(ctx), guardUnit(tx))
+	systemd.CancelLater(context.WithoutCancel(ctx), m.Tree, guardUnit(tx))
 }
 
 // Confirm confirms the named transaction, or the only unconfirmed one, so that it is not undone. It returns the names
@@ -76,7 +77,7 @@ func StartOrphanGuard(env *ops.Env) (*OrphanGuard, error) {
 	var o OrphanGuard
 	err = env.With(func(m *machine.Machine) (err error) {
 		unit := fmt.Sprintf("mpps-orphans-%d", os.Getpid())
-		o.To, err = m.DetachListening(unit, "rollback", "--orphans", "--root", root, "--quiet")
+		o.To, err = systemd.DetachListening(m.Tree, unit, "rollback", "--orphans", "--root", root, "--quiet")
 		return err
 	})
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"mpps/internal/change/apply"
 	"mpps/internal/change/journal"
 	"mpps/internal/machine"
+	"mpps/internal/machine/vf"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
 )
@@ -199,7 +200,7 @@ func (r *Restorer) vfs(ctx context.Context, wait time.Duration) (*apply.Pass, er
 	r.Desired = func() ([]lasting.Value, error) {
 		values, err := all()
 		return slices.DeleteFunc(values, func(v lasting.Value) bool {
-			return !lasting.OfVFs(v.Address) || m.Live() && !m.Named(lasting.PF(v.Address))
+			return !lasting.OfVFs(v.Address) || m.Live() && !vf.Named(m.Tree, lasting.PF(v.Address))
 		}), err
 	}
 	total, err := r.vfsUntilComplete(ctx, wait, func() (int, error) {

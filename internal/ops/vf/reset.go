@@ -10,6 +10,7 @@ import (
 	"mpps/internal/advise/sriov"
 	"mpps/internal/change/apply"
 	"mpps/internal/machine"
+	"mpps/internal/machine/vf"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/ops"
@@ -86,11 +87,11 @@ func resetAll(ctx context.Context, env *ops.Env, m *machine.Machine, functions [
 }
 
 // reset resets a PCI function, under the lock so that no other mpps assigns it meanwhile.
-func reset(ctx context.Context, env *ops.Env, m *machine.Machine, pci string) machine.FunctionReset {
-	done := machine.FunctionReset{PCI: pci}
+func reset(ctx context.Context, env *ops.Env, m *machine.Machine, pci string) vf.FunctionReset {
+	done := vf.FunctionReset{PCI: pci}
 	e, err := change.Open(env, nil)
 	if err == nil {
-		err = errors.Join(e.Alone("sriov reset", func() { done = m.ResetFunction(ctx, pci) }), e.Close())
+		err = errors.Join(e.Alone("sriov reset", func() { done = vf.ResetFunction(ctx, m.Tree, pci) }), e.Close())
 	}
 	if err != nil && done.Why == "" {
 		done.Why = err.Error()
