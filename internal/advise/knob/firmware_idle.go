@@ -107,7 +107,7 @@ func (v *View) fullSocket() (full, known bool) {
 }
 
 // stateName matches the C-state in a name of the kernel's list: kernels before 4.x add the processor (C6-SNB, NHM-C3)
-// and call the polling state C0, and variants have a suffix (C6S, C7s); C1E is a state of its own.
+// and call the polling state C0, and variants have a suffix (C6S, C7s); C1E is a separate state.
 var stateName = regexp.MustCompile(`(?:^|-)(C[0-9]+E?)`)
 
 // stateOf returns the C-state of an entry in the kernel's list: POLL, C1, C1E, C3 …

@@ -77,7 +77,7 @@ func (s *steerer) advise(g group, one Steered) []Advice {
 			add(fmt.Sprintf("ip -d link show %s; ip link del %s; ip link add %s numtxqueues %d numrxqueues %d type "+
 				"%s … (the options shown)", t.Name, t.Name, t.Name, want, want, t.Type),
 				"%s has one transmit queue with a lock that all lanes take in turn, steered or not; the "+
-					"number is fixed when the device is made, and making it anew cuts its guests off meanwhile", t.Name)
+					"number is fixed when the device is made, and recreating it cuts its guests off meanwhile", t.Name)
 		}
 	}
 	all = append(all, s.keptQdiscs(g)...)

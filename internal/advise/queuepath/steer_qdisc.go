@@ -13,7 +13,7 @@ import (
 
 // lockingQdisc returns the queueing discipline whose lock lanes take in turn on a device that needs no lock itself
 // (net/core/dev.c, __dev_queue_xmit). One discipline has one lock; mq has one for each queue, which is enough for as
-// many lanes. A device with a lock of its own would gain nothing.
+// many lanes. A device that takes its own lock would gain nothing.
 func (s *steerer) lockingQdisc(g group, t *facts.Tunnel) (q setting.Qdisc, r setting.Reading, locked bool) {
 	lanes := 0
 	for _, sender := range g.senders {

@@ -48,7 +48,7 @@ func (s *steerer) setSeen(g *group) {
 }
 
 // crowding returns by how much windows would make the fullest queue of a NIC fuller than it was seen; "" if they would
-// not. A lane with a queue of its own crowds nobody, even if its flows were on several queues before.
+// not. A lane that has a queue to itself crowds nobody, even if its flows were on several queues before.
 func (s *steerer) crowding(g group, lanes []setting.Lane) string {
 	for _, p := range g.ports {
 		from, to := s.packetsBy(p.name)

@@ -209,7 +209,7 @@ func (e *examiner) checkGroups(n *facts.NIC, card *facts.PhysicalFunction, own [
 		e.ok(id, title, n.Name+" itself shares its group with no other device; no function is made yet")
 		return
 	}
-	e.ok(id, title, count(len(own), "function, in a group of its own", "functions, each in a group of its own"))
+	e.ok(id, title, count(len(own), "function, in its own group", "functions, each in its own group"))
 }
 
 // bridgesWithoutACS names the PCI bridges above the card that do not isolate devices; empty: none.

@@ -162,7 +162,7 @@ func physical(h *facts.Host, name string) (*facts.NIC, error) {
 			Advice: "name the physical function"}
 	case n.SRIOV == nil || n.SRIOV.Total == 0:
 		return nil, &Refused{Why: name + " has no virtual functions to offer: sriov_totalvfs is 0 or not there",
-			Advice: "'mpps sriov check' tells whether the card, its firmware or the host is in the way" + capablePFs(h)}
+			Advice: "'mpps sriov check' says whether the card, its firmware or the host is in the way" + capablePFs(h)}
 	}
 	return n, nil
 }
