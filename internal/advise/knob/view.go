@@ -7,6 +7,7 @@ import (
 	"mpps/internal/advise/placement"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
+	"mpps/internal/model/reach"
 	"mpps/internal/model/setting"
 )
 
@@ -21,7 +22,7 @@ type View struct {
 	bridges map[string]*facts.Bridge
 	taps    map[string]*facts.Tap
 	guests  map[string]*facts.Guest
-	paths   placement.Paths
+	paths   *reach.Map
 	asked   *placement.Ask
 	placed  *placement.Result
 	spread  map[string][]setting.CPUSet // by NIC and transmit queue
@@ -39,7 +40,7 @@ func NewView(h *facts.Host, g goal.Goal) *View {
 		bridges: make(map[string]*facts.Bridge, len(h.Bridges)),
 		taps:    make(map[string]*facts.Tap, len(h.Taps)),
 		guests:  make(map[string]*facts.Guest, len(h.Guests)),
-		paths:   placement.PathsOf(h),
+		paths:   reach.Of(h),
 		spread:  map[string][]setting.CPUSet{},
 		xpsGood: map[string]bool{},
 		rules:   map[string][]string{},
@@ -102,10 +103,18 @@ func (v *View) nicByName(name string) (*facts.NIC, Advice, bool) {
 		return nil, Skips(name + " is down"), false
 	case n.PhysFn != "":
 		return nil, Skips(name + " is a virtual function of " + n.PhysFn), false
-	case !v.paths.Carries(name):
-		return nil, Skips(name + " carries no guest's packets: it is the port of no bridge"), false
 	}
-	return n, Advice{}, true
+	switch v.paths.Carries(name) {
+	case facts.Yes:
+		return n, Advice{}, true
+	case facts.No:
+		if v.paths.PassesFunctions(name) {
+			return nil, Skips("packets of the functions that guests have pass no queue of " + name), false
+		}
+		return nil, Skips(name + " carries no guest's packets: all their paths are known, and none passes it"), false
+	}
+	return nil, Unsure(fmt.Sprintf("not known whether %s carries guests' packets: a guest uses %s", name,
+		reach.Words(v.paths.Unsure()))), false
 }
 
 // forNIC returns the Want of a knob that advises on a NIC.

@@ -6,6 +6,7 @@ import (
 
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
+	"mpps/internal/model/reach"
 )
 
 // From returns the ask of a host for a goal. Its guests are the active ones, paused ones included, and the one that the
@@ -34,9 +35,9 @@ func From(h *facts.Host, g goal.Goal) Ask {
 		ask.Nodes = append(ask.Nodes, node)
 	}
 
-	paths := PathsOf(h)
+	paths := reach.Of(h)
 	for _, n := range h.NICs {
-		if n.Up && n.PhysFn == "" && paths.Carries(n.Name) {
+		if n.Up && n.PhysFn == "" && paths.Carries(n.Name) == facts.Yes && paths.Declined(n.Name) == nil {
 			ask.NICs = append(ask.NICs, NIC{Name: n.Name, Node: n.Node})
 		}
 	}
@@ -66,7 +67,7 @@ func (ask *Ask) chooseQueues() {
 	}
 }
 
-func describeGuest(h *facts.Host, guest *facts.Guest, paths Paths, g goal.Goal) Guest {
+func describeGuest(h *facts.Host, guest *facts.Guest, paths *reach.Map, g goal.Goal) Guest {
 	d := Guest{
 		Name: guest.Name, VCPUs: guest.VCPUs, Memory: guest.Memory, Emulator: guest.EmulatorPin,
 		Realtime: g.Latency > 0 && g.ForGuest(guest.Name), Fixed: !g.ForGuest(guest.Name),

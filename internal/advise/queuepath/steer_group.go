@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"mpps/internal/advise/knob"
-	"mpps/internal/advise/placement"
 	"mpps/internal/model/facts"
+	"mpps/internal/model/reach"
 	"mpps/internal/model/setting"
 )
 
@@ -31,14 +31,14 @@ type steerer struct {
 	host    *facts.Host
 	seen    *Observation
 	options SteerOptions
-	paths   placement.Paths
+	paths   *reach.Map
 	ports   []port
 	behind  map[string][]string          // tap → NICs
 	leaves  map[string]map[string]uint64 // tap → device → packets seen to leave by it
 }
 
 func newSteerer(h *facts.Host, o *Observation, options SteerOptions) *steerer {
-	s := &steerer{host: h, seen: o, options: options, paths: placement.PathsOf(h), leaves: leavingPackets(o,
+	s := &steerer{host: h, seen: o, options: options, paths: reach.Of(h), leaves: leavingPackets(o,
 		options.NIC)}
 	used := s.findNICs()
 	for _, n := range options.Standing {

@@ -37,6 +37,8 @@ type Guest struct {
 	// paths that differ between the definition and the running guest: they wait for a restart
 	Pending []string `json:"pending"`
 	Threads []Thread `json:"threads"`
+	// its taps are in another network namespace than mpps: a pod's
+	Elsewhere bool `json:"elsewhere,omitempty"`
 	// libvirt's current job: "migration out", "migration in", "save" …; empty: none
 	Job string `json:"job,omitempty"`
 	// the guest agent's report; nil if there is no agent, or it was not asked or did not answer
@@ -71,14 +73,17 @@ func (g *Guest) Migrates() bool { return strings.HasPrefix(g.Job, "migration") }
 
 // Interface is a guest's NIC, from its persistent definition.
 type Interface struct {
-	MAC         string `json:"mac"`
-	Type        string `json:"type"`             // bridge, network, direct, hostdev, ethernet, vhostuser, user
-	Source      string `json:"source,omitempty"` // bridge, network or PCI address
-	Tap         string `json:"tap,omitempty"`    // host device while the guest runs
-	Model       string `json:"model,omitempty"`
-	Backend     string `json:"backend,omitempty"` // vhost, qemu, or empty for libvirt's choice (vhost if possible)
-	Queues      int    `json:"queues"`            // 1 if not configured
-	RxQueueSize int    `json:"rx_queue_size"`     // 0: QEMU's default, 256
+	MAC string `json:"mac"`
+	// bridge, network, direct, hostdev, ethernet, vhostuser, user, vdpa
+	Type   string `json:"type"`
+	Source string `json:"source,omitempty"` // bridge, network, PCI address, or vhost-user socket
+	Mode   string `json:"mode,omitempty"`   // of type direct: bridge, vepa, private, passthrough
+	Tap    string `json:"tap,omitempty"`    // host device while the guest runs
+	Model  string `json:"model,omitempty"`
+	// vhost, qemu, or empty for libvirt's choice (vhost if possible); of type user: passt, or empty for slirp
+	Backend     string `json:"backend,omitempty"`
+	Queues      int    `json:"queues"`        // 1 if not configured
+	RxQueueSize int    `json:"rx_queue_size"` // 0: QEMU's default, 256
 	TxQueueSize int    `json:"tx_queue_size"`
 	Coalesce    int    `json:"coalesce_rx_frames"`
 	VLAN        int    `json:"vlan,omitempty"`

@@ -32,6 +32,9 @@ type Host struct {
 	Bridges  []Bridge `json:"bridges"`
 	Tunnels  []Tunnel `json:"tunnels"`
 	Taps     []Tap    `json:"taps"`
+	Links    []Link   `json:"links,omitempty"`
+	Pollers  []Poller `json:"pollers,omitempty"`
+	Routing  *Routing `json:"routing,omitempty"` // nil in snapshots from versions that did not collect it
 	VFs      []VF     `json:"vfs"`
 
 	Reservations []Reservation `json:"reservations,omitempty"` // of VFs, by mpps
@@ -125,7 +128,8 @@ type Storage struct {
 // KVM is what the hypervisor's modules report.
 type KVM struct {
 	Loaded     bool              `json:"loaded"`
-	Vendor     string            `json:"vendor,omitempty"` // kvm_intel or kvm_amd
+	XenDom0    bool              `json:"xen_dom0,omitempty"` // Xen's control domain: its guests are not KVM's
+	Vendor     string            `json:"vendor,omitempty"`   // kvm_intel or kvm_amd
 	Vhost      bool              `json:"vhost_net"`
 	Parameters map[string]string `json:"parameters"` // "kvm.halt_poll_ns" → "200000"
 	QEMU       string            `json:"qemu_version,omitempty"`

@@ -44,6 +44,9 @@ type NIC struct {
 	Link    *PCILink `json:"pcie_link"`
 	SRIOV   *SRIOV   `json:"sriov"`
 	PhysFn  string   `json:"physfn,omitempty"` // this NIC is a VF of that PF
+	// phys_port_name and phys_switch_id: of devices that belong to an embedded switch
+	PortName string `json:"port_name,omitempty"`
+	SwitchID string `json:"switch_id,omitempty"`
 	// totals since boot: rx_packets, rx_dropped, rx_missed_errors …
 	Stats map[string]uint64 `json:"stats"`
 	// why this is the management interface: "default route", "route to 192.0.2.7 (SSH client)"
@@ -206,6 +209,12 @@ type Tunnel struct {
 	LocklessBy  string   `json:"lockless_by,omitempty"`
 	Up          bool     `json:"up"`
 	Classifiers []string `json:"classifiers,omitempty"` // tc filters on egress: "u32", "bpf"
+
+	// devices that the routes to its remote ends leave by, where it is bound to none: VXLAN without dev, GENEVE, and
+	// the tunnels of Open vSwitch
+	Underlay []string `json:"underlay,omitempty"`
+	// whoever sends through it chooses the remote end for each packet (collect metadata): Open vSwitch, or tc
+	External bool `json:"external,omitempty"`
 }
 
 // Tap is a tap or macvtap device.
@@ -213,6 +222,7 @@ type Tap struct {
 	Name  string `json:"name"`
 	Type  string `json:"type"`            // tap or macvtap
 	Lower string `json:"lower,omitempty"` // device below a macvtap
+	Mode  string `json:"mode,omitempty"`  // of a macvtap: private, vepa, bridge, passthru, source
 	// user that may open it without privilege, −1 for none
 	Owner      int               `json:"owner"`
 	Master     string            `json:"master,omitempty"`

@@ -1,0 +1,55 @@
+package facts
+
+import (
+	"regexp"
+
+	"mpps/internal/model/setting"
+)
+
+// Link is a network device that guests' packets can pass besides NICs, bridges, taps and tunnels: a veth, a team, a
+// port or the datapath of Open vSwitch, a macvlan, a VRF.
+type Link struct {
+	Name   string `json:"name"`
+	Kind   string `json:"kind"`             // IFLA_INFO_KIND: veth, team, openvswitch, macvlan, ipvlan, vrf, dummy …
+	Master string `json:"master,omitempty"` // bridge, bond, team, VRF, or OVSDatapath
+	Lower  string `json:"lower,omitempty"`  // device that it is bound to
+	Peer   string `json:"peer,omitempty"`   // other end of a veth in this network namespace
+	Up     bool   `json:"up"`
+	// the other end of a veth, or the device under it, is in another network namespace: a container's, a router's
+	Elsewhere bool `json:"elsewhere,omitempty"`
+}
+
+// OVSDatapath is the device that stands for the kernel's datapath of Open vSwitch: its ports have it as master,
+// whichever of Open vSwitch's bridges they belong to (lib/dpif.c: "ovs-system" holds the ports of all bridges).
+const OVSDatapath = "ovs-system"
+
+// Routing is what this host's network layer does with packets that are not its own.
+type Routing struct {
+	Forward   Answer   `json:"forward,omitempty"`   // net.ipv4.ip_forward, or forwarding of IPv6 on any device
+	Addressed []string `json:"addressed,omitempty"` // devices with an address that is not link-local
+	// devices that routes through a gateway leave by, in any table: where forwarded packets can go
+	Uplinks []string `json:"uplinks,omitempty"`
+	// rules that rewrite the source of forwarded packets: masquerade, SNAT
+	Masquerade Answer `json:"masquerade,omitempty"`
+}
+
+// Poller is a process other than QEMU that moves guests' packets by polling: ovs-vswitchd with DPDK, VPP, a DPDK or
+// AF_XDP application. It is known by what it holds and does, not by its name.
+type Poller struct {
+	PID  int            `json:"pid"`
+	Comm string         `json:"comm"` // for people
+	CPUs setting.CPUSet `json:"cpus"` // of the threads that are bound and never sleep
+	// PCI addresses of devices that it drives itself (VFIO, UIO)
+	Functions []string `json:"functions,omitempty"`
+	// NICs that it shares with the kernel: by AF_XDP, or through a driver that keeps the device (mlx5)
+	NICs      []string `json:"nics,omitempty"`
+	Sockets   bool     `json:"vhost_user_sockets"` // it shares vrings with guests
+	Hugepages uint64   `json:"hugepages_bytes"`    // huge pages that it maps
+}
+
+var representor = regexp.MustCompile(`^(c\d+)?pf\d+(vf|sf)\d+$`)
+
+// Representor reports whether a NIC stands for a virtual function or subfunction in the eSwitch of its PF (switchdev
+// mode): what it receives are packets of the function that no offloaded rule handled (net/core/devlink.c,
+// __devlink_port_phys_port_name_get).
+func (n *NIC) Representor() bool { return n.SwitchID != "" && representor.MatchString(n.PortName) }

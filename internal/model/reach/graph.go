@@ -1,0 +1,274 @@
+package reach
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"mpps/internal/model/facts"
+)
+
+// node is a device of the host and what it is connected to.
+type node struct {
+	kind      string // of Hop
+	nic       bool
+	tap       bool
+	master    string   // bridge, bond, VRF or OVS datapath that it is a port of
+	below     []string // what its packets leave by: ports of a bridge or bond, the device under a VLAN, the underlay
+	peer      string   // other end of a veth
+	elsewhere bool     // that end, or the device below, is in another network namespace
+	unknown   bool     // a tunnel whose underlay is not known
+}
+
+// graph is the devices of a host, by name.
+type graph struct {
+	nodes   map[string]*node
+	host    *facts.Host
+	routing *facts.Routing
+}
+
+func newGraph(h *facts.Host) *graph {
+	g := &graph{nodes: map[string]*node{}, host: h, routing: h.Routing}
+	for n := range facts.Each(h.NICs) {
+		// A representor leads to a function on this host, not to the wire.
+		g.add(n.Name, node{kind: "NIC", nic: !n.Representor(), master: n.Master})
+	}
+	for _, t := range h.Taps {
+		g.add(t.Name, node{kind: t.Type, tap: true, master: t.Master, below: list(t.Lower)})
+	}
+	for _, t := range h.Tunnels {
+		below := slices.Concat(list(t.Lower), t.Underlay)
+		g.add(t.Name, node{kind: t.Type, master: t.Master, below: below, unknown: len(below) == 0 && overlay(t.Type)})
+	}
+	for _, l := range h.Links {
+		g.add(l.Name, node{kind: l.Kind, master: l.Master, below: list(l.Lower), peer: l.Peer, elsewhere: l.Elsewhere})
+	}
+	for _, b := range h.Bridges {
+		g.add(b.Name, node{kind: "bridge"})
+	}
+	g.connect(h)
+	return g
+}
+
+func (g *graph) add(name string, n node) {
+	if name != "" && g.nodes[name] == nil { // the first of the same name wins
+		g.nodes[name] = &n
+	}
+}
+
+// connect makes ports what is below their masters. Every internal port of Open vSwitch is connected to its datapath,
+// though it has no master (net/openvswitch/vport-internal_dev.c).
+func (g *graph) connect(h *facts.Host) {
+	for _, name := range slices.Sorted(maps.Keys(g.nodes)) {
+		n := g.nodes[name]
+		if n.kind == "openvswitch" && name != facts.OVSDatapath {
+			n.below = append(n.below, facts.OVSDatapath)
+			if g.nodes[facts.OVSDatapath] == nil {
+				g.nodes[facts.OVSDatapath] = &node{kind: "openvswitch"}
+			}
+		}
+		if master := g.nodes[n.master]; master != nil && master.kind != "vrf" {
+			master.below = append(master.below, name)
+		}
+	}
+	for _, b := range h.Bridges {
+		n := g.nodes[b.Name]
+		for _, port := range b.Ports {
+			if !slices.Contains(n.below, port) {
+				n.below = append(n.below, port)
+			}
+		}
+	}
+}
+
+// overlay reports whether a tunnel's packets leave by a route of the host where it is bound to no device.
+func overlay(kind string) bool { return kind != "vlan" && kind != "bond" }
+
+func list(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, ",")
+}
+
+// path returns the path of a guest's NIC. That of a guest that does not run starts where its definition says.
+func (g *graph) path(guest *facts.Guest, i facts.Interface) Path {
+	w := g.walk()
+	switch {
+	case i.Function != "" || i.Type == "hostdev":
+		return g.functionPath(guest, i.MAC, cmp.Or(i.Function, i.Source))
+	case i.Type == "user" || i.Backend == "passt":
+		w.passes(UserMode)
+	case i.Type == "vhostuser" || i.Type == "vhost-user":
+		w.passes(VhostUser)
+	case i.Type == "vdpa" || i.Type == "vhost-vdpa":
+		w.passes(VDPA)
+	case guest.Elsewhere:
+		w.passes(Namespace)
+	case i.Type == "internal" || i.Type == "null":
+		w.passes(Inner)
+	case g.nodes[i.Tap] != nil:
+		w.start(i.Tap)
+	case (i.Type == "bridge" || i.Type == "direct") && g.nodes[i.Source] != nil:
+		w.enter(i.Source)
+	}
+	return w.path(guest, i.MAC, i.Type == "direct")
+}
+
+// function returns the path of a passed-through device; false if it is no network function that the host knows.
+func (g *graph) function(guest *facts.Guest, pci string) (Path, bool) {
+	p := g.functionPath(guest, "", pci)
+	return p, len(p.NICs) > 0
+}
+
+func (g *graph) functionPath(guest *facts.Guest, mac, pci string) Path {
+	p := Path{Guest: guest.Name, MAC: mac, Kinds: []Kind{Function}, Active: guest.Active()}
+	for _, v := range g.host.VFs {
+		if pci != "" && v.PCI == pci && v.PF != "" {
+			p.NICs = []string{v.PF}
+		}
+	}
+	return p
+}
+
+// walk starts a walk from a guest to the wire.
+func (g *graph) walk() *walk {
+	return &walk{graph: g, seen: map[string]bool{}, nics: map[string]bool{}, kinds: map[Kind]bool{}}
+}
+
+// walk is a walk from a guest to the wire.
+type walk struct {
+	*graph
+	seen  map[string]bool
+	hops  []Hop
+	nics  map[string]bool
+	kinds map[Kind]bool
+	// devices at which packets can leave for the host's network layer or another namespace: other ends of the same
+	// network, unless nothing else leads out of it
+	exits []string
+}
+
+func (w *walk) passes(k Kind) { w.kinds[k] = true }
+
+// start walks from a tap.
+func (w *walk) start(tap string) {
+	n := w.nodes[tap]
+	w.note(tap, n)
+	switch {
+	case n.kind == "macvtap":
+		for _, lower := range n.below {
+			w.down(lower)
+		}
+	case n.master != "":
+		w.enter(n.master)
+	default:
+		w.exits = append(w.exits, tap)
+	}
+}
+
+// enter walks into a device that a packet arrives at from a guest's side.
+func (w *walk) enter(device string) {
+	if w.nodes[device] == nil {
+		w.passes(Unresolved)
+		return
+	}
+	w.down(device)
+	if w.nodes[device].kind == "bridge" {
+		w.exits = append(w.exits, device)
+	}
+}
+
+// leave takes the exits of a network that nothing else leads out of.
+func (w *walk) leave() {
+	for _, device := range w.exits {
+		if w.nodes[device].elsewhere {
+			w.passes(Namespace)
+			continue
+		}
+		switch r := w.routing; {
+		case r == nil:
+			w.passes(Unresolved)
+		case r.Forward != facts.No && (slices.Contains(r.Addressed, device) || w.nodes[device].tap):
+			w.passes(Routed)
+			for _, uplink := range r.Uplinks {
+				w.down(uplink)
+			}
+		case r.Forward == "":
+			w.passes(Unresolved)
+		}
+	}
+	if len(w.exits) > 0 && len(w.kinds) == 0 {
+		w.passes(Inner)
+	}
+}
+
+// down walks from a device towards the wire.
+func (w *walk) down(device string) {
+	n := w.nodes[device]
+	if n == nil || w.seen[device] || n.tap {
+		return // a tap leads to another guest
+	}
+	w.note(device, n)
+	if n.kind == "openvswitch" {
+		w.passes(OpenVSwitch)
+	}
+	switch {
+	case n.nic:
+		w.nics[device] = true
+		return
+	case n.unknown:
+		w.passes(Unresolved)
+	case n.elsewhere:
+		w.exits = append(w.exits, device)
+	case n.peer != "":
+		w.cross(n.peer)
+		return
+	}
+	for _, lower := range n.below {
+		w.down(lower)
+	}
+}
+
+// cross walks out of the other end of a veth.
+func (w *walk) cross(peer string) {
+	n := w.nodes[peer]
+	if n == nil {
+		w.passes(Unresolved)
+		return
+	}
+	if w.seen[peer] {
+		return
+	}
+	w.note(peer, n)
+	if master := w.nodes[n.master]; master != nil && master.kind != "vrf" {
+		w.down(n.master)
+		return
+	}
+	w.exits = append(w.exits, peer)
+}
+
+func (w *walk) note(device string, n *node) {
+	w.seen[device] = true
+	w.hops = append(w.hops, Hop{Device: device, Kind: n.kind})
+}
+
+func (w *walk) found() []string { return slices.Sorted(maps.Keys(w.nics)) }
+
+func (w *walk) path(guest *facts.Guest, mac string, direct bool) Path {
+	if len(w.kinds) == 0 && len(w.nics) == 0 {
+		w.leave()
+	}
+	if len(w.kinds) == 0 {
+		switch {
+		case len(w.nics) == 0:
+			w.passes(Unresolved)
+		case direct || len(w.hops) > 0 && w.hops[0].Kind == "macvtap":
+			w.passes(Macvtap)
+		default:
+			w.passes(Bridged)
+		}
+	}
+	return Path{Guest: guest.Name, MAC: mac, Kinds: slices.Sorted(maps.Keys(w.kinds)), Hops: w.hops, NICs: w.found(),
+		Active: guest.Active()}
+}

@@ -1,0 +1,209 @@
+// Package reach finds how each guest's NIC reaches the wire: through which devices of the host, to which NICs, and
+// whether that is a path that mpps can judge. What it cannot establish it says; it never guesses.
+package reach
+
+import (
+	"slices"
+
+	"mpps/internal/model/facts"
+)
+
+// Kind is what packets pass on a path that decides how, and whether, mpps judges it.
+type Kind string
+
+// The kinds of path.
+const (
+	Bridged     Kind = "bridged"         // a tap, Linux bridges, veths, VLANs, bonds, tunnels, a NIC
+	Macvtap     Kind = "macvtap"         // a macvtap on a NIC, VLAN or bond
+	Function    Kind = "function"        // a function passed through: the host does not see the packets
+	Inner       Kind = "inner"           // a bridge that nothing leads out of: guests among themselves, or the host
+	OpenVSwitch Kind = "open-vswitch"    // the kernel's datapath of Open vSwitch, OVN's too
+	Routed      Kind = "routed"          // the host's network layer forwards, with or without NAT
+	UserMode    Kind = "user-mode"       // slirp or passt: a process makes sockets of the guest's packets
+	VhostUser   Kind = "vhost-user"      // a process that shares the vrings: OVS-DPDK, VPP, a storage-like back end
+	VDPA        Kind = "vdpa"            // a device that implements virtio's data path
+	Namespace   Kind = "other-namespace" // devices in another network namespace: a pod's, a router's
+	Unresolved  Kind = "unresolved"      // what is seen of the host does not say
+)
+
+// Judged reports whether mpps has rules for paths of a kind. Its rule for user mode is that no guest that matters has
+// it.
+func (k Kind) Judged() bool {
+	return k == Bridged || k == Macvtap || k == Function || k == Inner || k == UserMode
+}
+
+// Hop is a device that packets pass.
+type Hop struct {
+	Device string `json:"device"`
+	Kind   string `json:"kind"` // NIC, tap, bridge, or the kernel's kind: vxlan, bond, veth, openvswitch …
+}
+
+// Path is how one NIC of a guest reaches the wire.
+type Path struct {
+	Guest string   `json:"guest"`
+	MAC   string   `json:"mac"`
+	Kinds []Kind   `json:"kinds"` // sorted; several where packets can take several ways
+	Hops  []Hop    `json:"hops"`  // from the guest outwards, each device once
+	NICs  []string `json:"nics"`  // of the host, sorted; empty if there is none, or it is not known
+	// the guest runs; otherwise this is the path that its definition gives
+	Active bool `json:"active"`
+}
+
+// Judged reports whether mpps has rules for every way that packets of a path can take.
+func (p *Path) Judged() bool {
+	return !slices.ContainsFunc(p.Kinds, func(k Kind) bool { return !k.Judged() })
+}
+
+// Declined returns the kinds of a path that mpps has no rules for.
+func (p *Path) Declined() []Kind {
+	return slices.DeleteFunc(slices.Clone(p.Kinds), Kind.Judged)
+}
+
+// Map is how the guests of a host reach the wire.
+type Map struct {
+	Paths []Path
+	// paths of active guests that pass a device and are not judged, by device: their kinds, sorted
+	declined  map[string][]Kind
+	carries   map[string]bool
+	functions map[string]bool // PFs of functions that guests have
+	unsure    []Kind          // why it is not known whether another NIC carries guests' packets
+	graph     *graph
+}
+
+// Of returns how the guests of a host reach the wire.
+func Of(h *facts.Host) *Map {
+	m := &Map{declined: map[string][]Kind{}, carries: map[string]bool{},
+		functions: map[string]bool{}, graph: newGraph(h)}
+	for g := range facts.Each(h.Guests) {
+		for _, i := range g.NICs() {
+			m.add(m.graph.path(g, i))
+		}
+		for _, pci := range g.Hostdevs {
+			named := func(i facts.Interface) bool { return i.Function == pci || i.Source == pci }
+			if p, known := m.graph.function(g, pci); known && !slices.ContainsFunc(g.NICs(), named) {
+				m.add(p)
+			}
+		}
+	}
+	m.addPollers(h)
+	m.addBridges(h)
+	if slices.ContainsFunc(h.Unseen, func(u facts.Unseen) bool { return u.Part == facts.UnseenGuests }) {
+		m.unsure = append(m.unsure, Unresolved)
+	}
+	return m
+}
+
+func (m *Map) add(p Path) {
+	m.Paths = append(m.Paths, p)
+	if slices.Equal(p.Kinds, []Kind{Function}) {
+		for _, pf := range p.NICs {
+			m.functions[pf] = true
+		}
+		return
+	}
+	for _, nic := range p.NICs {
+		m.carries[nic] = true
+	}
+	if len(p.NICs) == 0 {
+		for _, k := range p.Kinds {
+			if k != Inner && !slices.Contains(m.unsure, k) {
+				m.unsure = append(m.unsure, k)
+			}
+		}
+	}
+	if !p.Active {
+		return
+	}
+	for _, k := range p.Declined() {
+		for _, hop := range p.Hops {
+			m.decline(hop.Device, k)
+		}
+		for _, nic := range p.NICs {
+			m.decline(nic, k)
+		}
+	}
+}
+
+func (m *Map) decline(device string, k Kind) {
+	if !slices.Contains(m.declined[device], k) {
+		m.declined[device] = append(m.declined[device], k)
+		slices.Sort(m.declined[device])
+	}
+}
+
+// addPollers declines the NICs that a polling process shares with the kernel.
+func (m *Map) addPollers(h *facts.Host) {
+	for _, p := range h.Pollers {
+		for _, nic := range p.NICs {
+			m.carries[nic] = true
+			m.decline(nic, VhostUser)
+		}
+	}
+}
+
+// addBridges counts NICs of bridges as those of guests that are yet to come. Where no guest has a network yet, that is
+// every NIC that is not the operator's way in.
+func (m *Map) addBridges(h *facts.Host) {
+	for _, b := range h.Bridges {
+		for _, nic := range m.NICs(b.Name) {
+			m.carries[nic] = true
+		}
+	}
+	if len(m.carries) > 0 || slices.ContainsFunc(m.Paths, func(p Path) bool { return p.Active }) {
+		return
+	}
+	for _, n := range h.NICs {
+		if n.Management == "" {
+			m.carries[n.Name] = true
+		}
+	}
+}
+
+// Carries reports whether a NIC's queues carry guests' packets. It is No only where every guest's path is known and
+// none passes them.
+func (m *Map) Carries(nic string) facts.Answer {
+	switch {
+	case m.carries[nic]:
+		return facts.Yes
+	case len(m.unsure) > 0:
+		return ""
+	}
+	return facts.No
+}
+
+// PassesFunctions reports whether guests have functions of a PF.
+func (m *Map) PassesFunctions(pf string) bool { return m.functions[pf] }
+
+// Declined returns the kinds of the paths that pass a device and that mpps does not judge; none if it judges them all.
+func (m *Map) Declined(device string) []Kind { return m.declined[device] }
+
+// Unsure returns the kinds of paths because of which it is not known what else carries guests' packets.
+func (m *Map) Unsure() []Kind { return m.unsure }
+
+// NICs returns the NICs behind a device of the host, sorted. A NIC is behind itself.
+func (m *Map) NICs(device string) []string {
+	w := m.graph.walk()
+	w.down(device)
+	return w.found()
+}
+
+// Behind returns the NICs behind a guest's interface, sorted.
+func (m *Map) Behind(i facts.Interface) []string {
+	for _, p := range m.Paths {
+		if p.MAC == i.MAC && (i.MAC != "" || len(p.Hops) > 0 && p.Hops[0].Device == i.Tap) {
+			return p.NICs
+		}
+	}
+	return nil
+}
+
+// JudgesAny reports whether a path is one that mpps judges, or no guest has a path yet.
+func (m *Map) JudgesAny() bool {
+	active := slices.DeleteFunc(slices.Clone(m.Paths), func(p Path) bool { return !p.Active })
+	return len(active) == 0 || slices.ContainsFunc(active, func(p Path) bool { return p.Judged() })
+}
+
+// Of returns the paths of a guest's NICs.
+func (m *Map) Of(guest string) []Path {
+	return slices.DeleteFunc(slices.Clone(m.Paths), func(p Path) bool { return p.Guest != guest })
+}

@@ -1,0 +1,201 @@
+package reach
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"mpps/internal/model/facts"
+)
+
+// host returns a host with NICs eth0 and eth1 that forwards nothing, and a running guest with a NIC on tap0.
+func host(edit func(h *facts.Host)) *facts.Host {
+	h := &facts.Host{
+		NICs: []facts.NIC{{Name: "eth0", Up: true, Management: "default route"}, {Name: "eth1", Up: true}},
+		Taps: []facts.Tap{{Name: "tap0", Type: "tap"}},
+		Guests: []facts.Guest{{Name: "vm1", State: "running",
+			Interfaces: []facts.Interface{{MAC: "m", Type: "bridge", Tap: "tap0"}}}},
+		Routing: &facts.Routing{Forward: facts.No},
+	}
+	edit(h)
+	return h
+}
+
+// TestPaths walks the paths of hosts that exist.
+func TestPaths(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit  func(h *facts.Host)
+		kinds []Kind
+		nics  string
+		hops  string
+	}{
+		"bridge": {func(h *facts.Host) {
+			h.Taps[0].Master, h.NICs[1].Master = "br0", "br0"
+			h.Bridges = []facts.Bridge{{Name: "br0", Ports: []string{"eth1", "tap0"}}}
+		}, []Kind{Bridged}, "eth1", "tap0 br0 eth1"},
+		"bridge with the host's address and a container beside the guest": {func(h *facts.Host) {
+			h.Taps[0].Master, h.NICs[1].Master = "br0", "br0"
+			h.Bridges = []facts.Bridge{{Name: "br0", Ports: []string{"eth1", "tap0", "veth0"}}}
+			h.Links = []facts.Link{{Name: "veth0", Kind: "veth", Master: "br0", Elsewhere: true}}
+			h.Routing = &facts.Routing{Forward: facts.Yes, Addressed: []string{"br0"}, Uplinks: []string{"br0"}}
+		}, []Kind{Bridged}, "eth1", ""},
+		"Proxmox's firewall bridge": {func(h *facts.Host) {
+			h.Taps[0].Master, h.NICs[1].Master = "fwbr100i0", "vmbr0"
+			h.Bridges = []facts.Bridge{{Name: "fwbr100i0", Ports: []string{"tap0", "fwln100i0"}},
+				{Name: "vmbr0", Ports: []string{"eth1", "fwpr100p0"}}}
+			h.Links = []facts.Link{{Name: "fwln100i0", Kind: "veth", Master: "fwbr100i0", Peer: "fwpr100p0"},
+				{Name: "fwpr100p0", Kind: "veth", Master: "vmbr0", Peer: "fwln100i0"}}
+		}, []Kind{Bridged}, "eth1", "tap0 fwbr100i0 fwln100i0 fwpr100p0 vmbr0 eth1"},
+		"VLAN on a bond of two": {func(h *facts.Host) {
+			h.Taps[0].Master, h.NICs[0].Master, h.NICs[1].Master = "br5", "bond0", "bond0"
+			h.Bridges = []facts.Bridge{{Name: "br5", Ports: []string{"bond0.5", "tap0"}}}
+			h.Tunnels = []facts.Tunnel{{Name: "bond0", Type: "bond", Lower: "eth0,eth1"},
+				{Name: "bond0.5", Type: "vlan", Lower: "bond0", Master: "br5"}}
+		}, []Kind{Bridged}, "eth0 eth1", ""},
+		"team": {func(h *facts.Host) {
+			h.Taps[0].Master, h.NICs[1].Master = "br0", "team0"
+			h.Bridges = []facts.Bridge{{Name: "br0", Ports: []string{"team0", "tap0"}}}
+			h.Links = []facts.Link{{Name: "team0", Kind: "team", Master: "br0"}}
+		}, []Kind{Bridged}, "eth1", ""},
+		"NAT network of libvirt": {func(h *facts.Host) {
+			h.Taps[0].Master, h.Guests[0].Interfaces[0].Type = "virbr0", "network"
+			h.Bridges = []facts.Bridge{{Name: "virbr0", Ports: []string{"tap0"}}}
+			h.Routing = &facts.Routing{Forward: facts.Yes, Addressed: []string{"virbr0", "eth0"},
+				Uplinks: []string{"eth0"}}
+		}, []Kind{Routed}, "eth0", "tap0 virbr0 eth0"},
+		"routed by a tap of its own, as Calico does": {func(h *facts.Host) {
+			h.Routing = &facts.Routing{Forward: facts.Yes, Uplinks: []string{"eth0"}}
+		}, []Kind{Routed}, "eth0", ""},
+		"isolated network": {func(h *facts.Host) {
+			h.Taps[0].Master = "virbr1"
+			h.Bridges = []facts.Bridge{{Name: "virbr1", Ports: []string{"tap0"}}}
+			h.Routing = &facts.Routing{Forward: facts.Yes, Uplinks: []string{"eth0"}}
+		}, []Kind{Inner}, "", ""},
+		"a bridge that leads nowhere, in a snapshot without routes": {func(h *facts.Host) {
+			h.Taps[0].Master = "virbr0"
+			h.Bridges = []facts.Bridge{{Name: "virbr0", Ports: []string{"tap0"}}}
+			h.Routing = nil
+		}, []Kind{Unresolved}, "", ""},
+		"EVPN: VXLAN without dev": {func(h *facts.Host) {
+			h.Taps[0].Master = "br100"
+			h.Bridges = []facts.Bridge{{Name: "br100", Ports: []string{"vxlan100", "tap0"}}}
+			h.Tunnels = []facts.Tunnel{{Name: "vxlan100", Type: "vxlan", Master: "br100",
+				Underlay: []string{"eth0", "eth1"}}}
+		}, []Kind{Bridged}, "eth0 eth1", ""},
+		"VXLAN of which no route is known": {func(h *facts.Host) {
+			h.Taps[0].Master = "br100"
+			h.Bridges = []facts.Bridge{{Name: "br100", Ports: []string{"vxlan100", "tap0"}}}
+			h.Tunnels = []facts.Tunnel{{Name: "vxlan100", Type: "vxlan", Master: "br100"}}
+		}, []Kind{Unresolved}, "", ""},
+		"Open vSwitch": {func(h *facts.Host) {
+			h.Taps[0].Master, h.NICs[1].Master = "ovs-system", "ovs-system"
+			h.Links = []facts.Link{{Name: "ovs-system", Kind: "openvswitch"}, {Name: "br-ex", Kind: "openvswitch"}}
+		}, []Kind{OpenVSwitch}, "eth1", "tap0 ovs-system eth1"},
+		"hybrid plug of nova": {func(h *facts.Host) {
+			h.Taps[0].Master, h.NICs[1].Master = "qbr1", "ovs-system"
+			h.Bridges = []facts.Bridge{{Name: "qbr1", Ports: []string{"tap0", "qvb1"}}}
+			h.Links = []facts.Link{{Name: "ovs-system", Kind: "openvswitch"},
+				{Name: "qvb1", Kind: "veth", Master: "qbr1", Peer: "qvo1"},
+				{Name: "qvo1", Kind: "veth", Master: "ovs-system", Peer: "qvb1"}}
+		}, []Kind{OpenVSwitch}, "eth1", "tap0 qbr1 qvb1 qvo1 ovs-system eth1"},
+		"OVN: Geneve below an internal port": {func(h *facts.Host) {
+			h.Taps[0].Master, h.NICs[1].Master = "ovs-system", "ovs-system"
+			h.Links = []facts.Link{{Name: "ovs-system", Kind: "openvswitch"}, {Name: "br-ex", Kind: "openvswitch"}}
+			h.Tunnels = []facts.Tunnel{{Name: "genev_sys_6081", Type: "geneve", Master: "ovs-system", External: true,
+				Underlay: []string{"br-ex"}}}
+		}, []Kind{OpenVSwitch}, "eth1", ""},
+		"macvtap on a VLAN": {func(h *facts.Host) {
+			h.Taps[0] = facts.Tap{Name: "tap0", Type: "macvtap", Lower: "eth1.7", Mode: "bridge"}
+			h.Tunnels = []facts.Tunnel{{Name: "eth1.7", Type: "vlan", Lower: "eth1"}}
+		}, []Kind{Macvtap}, "eth1", "tap0 eth1.7 eth1"},
+		"macvtap of a definition": {func(h *facts.Host) {
+			h.Guests[0].State, h.Taps = "shut off", nil
+			h.Guests[0].Interfaces = []facts.Interface{{MAC: "m", Type: "direct", Source: "eth1", Mode: "bridge"}}
+		}, []Kind{Macvtap}, "eth1", ""},
+		"passt": {func(h *facts.Host) {
+			h.Guests[0].Interfaces = []facts.Interface{{MAC: "m", Type: "user", Backend: "passt"}}
+		}, []Kind{UserMode}, "", ""},
+		"a pod": {func(h *facts.Host) { h.Guests[0].Elsewhere, h.Taps = true, nil }, []Kind{Namespace}, "", ""},
+		"a bridge whose only way out is a router's namespace": {func(h *facts.Host) {
+			h.Taps[0].Master = "br0"
+			h.Bridges = []facts.Bridge{{Name: "br0", Ports: []string{"tap0", "veth0"}}}
+			h.Links = []facts.Link{{Name: "veth0", Kind: "veth", Master: "br0", Elsewhere: true}}
+		}, []Kind{Namespace}, "", ""},
+		"vhost-user": {func(h *facts.Host) {
+			h.Guests[0].Interfaces = []facts.Interface{{MAC: "m", Type: "vhostuser"}}
+		}, []Kind{VhostUser}, "", ""},
+		"a representor is not the wire": {func(h *facts.Host) {
+			h.NICs[1].PortName, h.NICs[1].SwitchID = "pf0vf3", "a1"
+			h.Taps[0].Master, h.NICs[1].Master = "br0", "br0"
+			h.Bridges = []facts.Bridge{{Name: "br0", Ports: []string{"eth1", "tap0"}}}
+		}, []Kind{Inner}, "", ""},
+	} {
+		p := Of(host(c.edit)).Paths[0]
+		var hops []string
+		for _, hop := range p.Hops {
+			hops = append(hops, hop.Device)
+		}
+		if !slices.Equal(p.Kinds, c.kinds) || strings.Join(p.NICs, " ") != c.nics ||
+			c.hops != "" && strings.Join(hops, " ") != c.hops {
+			t.Errorf("%s: %v by %v to %v", name, p.Kinds, hops, p.NICs)
+		}
+	}
+}
+
+// TestCarries asks whether a NIC that is on no path carries guests' packets.
+func TestCarries(t *testing.T) {
+	bridge := func(h *facts.Host) {
+		h.Taps[0].Master, h.NICs[1].Master = "br0", "br0"
+		h.Bridges = []facts.Bridge{{Name: "br0", Ports: []string{"eth1", "tap0"}}}
+	}
+	for name, c := range map[string]struct {
+		edit func(h *facts.Host)
+		eth0 facts.Answer
+	}{
+		"the only path is known": {bridge, facts.No},
+		"another guest is a pod's": {func(h *facts.Host) {
+			bridge(h)
+			h.Guests = append(h.Guests, facts.Guest{Name: "vm2", State: "running", Elsewhere: true,
+				Interfaces: []facts.Interface{{MAC: "n"}}})
+		}, ""},
+		"another guest has passt": {func(h *facts.Host) {
+			bridge(h)
+			h.Guests = append(h.Guests, facts.Guest{Name: "vm2", State: "running",
+				Interfaces: []facts.Interface{{MAC: "n", Type: "user", Backend: "passt"}}})
+		}, ""},
+		"libvirt's guests are not to be seen": {func(h *facts.Host) {
+			bridge(h)
+			h.Unseen = []facts.Unseen{facts.GuestsUnseen("virsh is not installed")}
+		}, ""},
+		"a guest that is off has a network of libvirt": {func(h *facts.Host) {
+			bridge(h)
+			h.Guests = append(h.Guests, facts.Guest{Name: "vm2", State: "shut off",
+				Interfaces: []facts.Interface{{MAC: "n", Type: "network", Source: "default"}}})
+		}, ""},
+	} {
+		if m := Of(host(c.edit)); m.Carries("eth0") != c.eth0 || m.Carries("eth1") != facts.Yes {
+			t.Errorf("%s: eth0 %q, eth1 %q", name, m.Carries("eth0"), m.Carries("eth1"))
+		}
+	}
+	m := Of(host(func(h *facts.Host) { h.Guests = nil }))
+	if m.Carries("eth0") != facts.No || m.Carries("eth1") != facts.Yes {
+		t.Error("without guests the NIC that is not the operator's way in may get to carry them")
+	}
+}
+
+// TestDeclined asks which devices are on paths that are not judged.
+func TestDeclined(t *testing.T) {
+	m := Of(host(func(h *facts.Host) {
+		h.Taps[0].Master = "virbr0"
+		h.Bridges = []facts.Bridge{{Name: "virbr0", Ports: []string{"tap0"}}}
+		h.Routing = &facts.Routing{Forward: facts.Yes, Addressed: []string{"virbr0", "eth0"}, Uplinks: []string{"eth0"}}
+	}))
+	for _, device := range []string{"tap0", "virbr0", "eth0"} {
+		if !slices.Equal(m.Declined(device), []Kind{Routed}) {
+			t.Errorf("%s: %v", device, m.Declined(device))
+		}
+	}
+	if m.Declined("eth1") != nil || m.JudgesAny() {
+		t.Error("eth1 is on no path, and the only path is not judged")
+	}
+}
