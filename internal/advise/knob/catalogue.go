@@ -29,6 +29,7 @@ func Catalogue() []*Knob {
 		overlayQueues, overlayQueueMapping,
 		softirqBacklog, softirqBudget, softirqBudgetUsecs, softirqWeight,
 		kvmHaltPoll, kvmEPT, kvmAVIC, kvmPLEGap, kvmClockSync, kvmTimerAdvance, kvmNXHugePages,
+		kvmAPICv, kvmPosted,
 		vhostZeroCopy, vhostThreads, vhostBudget,
 		placementOvercommit, placementReserve, placementSiblings,
 		domainNICModel, domainBackend, domainQueues, domainRxQueueSize, domainTxQueueSize, domainCoalesce,

@@ -28,13 +28,16 @@ var domainCPUModel = &Knob{
 			}
 		}
 		if a.Rest() == "cpu/mode" {
-			return Wants(setting.Any("host-passthrough", "maximum"),
-				"the guest does without instructions that this processor has").At(Medium).restart(g.Name).
-				warn("it can then be migrated live only to hosts with the same processor")
+			good := setting.Any("host-passthrough", "maximum", "host-model")
+			if v.Tier == goal.Realtime { // invtsc and hint-dedicated need it
+				good = setting.Any("host-passthrough", "maximum")
+			}
+			return Wants(good, "the guest does without instructions that this processor has").At(Medium).
+				restart(g.Name).warn("it can then be migrated live only to hosts with the same processor")
 		}
 		mode := v.Readings.At(setting.Of(setting.Domain, g.Name, "cpu/mode"))
-		if mode.State == setting.Known && mode.Value == "custom" {
-			return Skips("only with host-passthrough: cpu/mode comes first")
+		if mode.State == setting.Known && (mode.Value == "custom" || mode.Value == "host-model" && v.Tier != goal.Realtime) {
+			return Skips("only with host-passthrough: the guest's cpu/mode is " + mode.Value)
 		}
 		return Wants(setting.Any("passthrough", "emulate"), "the guest sizes its data structures by caches that are "+
 			"not those of this processor").At(Info).restart(g.Name)
@@ -52,32 +55,6 @@ func emulated(g *facts.Guest) bool {
 func (v *View) oldQEMU(major, minor int) (old, known bool) {
 	_, _, known = version(v.KVM.QEMU)
 	return known && !since(v.KVM.QEMU, major, minor), known
-}
-
-// hypervFeatures are the Hyper-V enlightenments that cost nothing, in order of dependency: synthetic timers need the
-// synthetic interrupt controller, which needs the vCPU index, and the reference clock.
-var hypervFeatures = []string{
-	"clock/timer/hypervclock.present", "features/hyperv/relaxed.state", "features/hyperv/vapic.state",
-	"features/hyperv/vpindex.state",
-	"features/hyperv/runtime.state", "features/hyperv/synic.state", "features/hyperv/stimer.state",
-}
-
-var domainHyperV = &Knob{
-	ID: "domain.hyperv", Title: "Windows guests get the enlightenments of Hyper-V",
-	Stage: datapath.Domain, Risk: goal.GuestRestart, Tiers: pinned(),
-	Where: eachGuest(func(g *facts.Guest) bool { return managed(g) && windows(g) },
-		eachInDefinition(hypervFeatures...)),
-	Want: forGuest(func(v *View, g *facts.Guest, a setting.Address) Advice {
-		if emulated(g) {
-			return Skips("its processor is emulated (domain type qemu): only KVM has these")
-		}
-		value := "on"
-		if strings.HasSuffix(a.Path, ".present") {
-			value = "yes"
-		}
-		return exact(value, "Windows reads timers and ends interrupts by leaving the guest, which this "+
-			"saves").At(Medium).restart(g.Name)
-	}),
 }
 
 var domainKVMClock = &Knob{

@@ -52,14 +52,6 @@ var kvmEPT = &Knob{
 		"without nested page tables every change of the guest's page tables leaves the guest").At(Critical)),
 }
 
-var kvmAVIC = &Knob{
-	ID: "kvm.amd_avic", Title: "Interrupts delivered by the processor (AMD)",
-	Stage: datapath.KVM, Risk: goal.GuestRestart, Tiers: tiers(goal.Aggressive, goal.Passthrough, goal.Realtime),
-	Check: true,
-	Where: vendorParam("", "avic"),
-	Want:  always(Wants(setting.Any("Y", "1"), "without AVIC every interrupt to a running vCPU is an exit").At(Low)),
-}
-
 var kvmTimerAdvance = &Knob{
 	ID: "kvm.timer_advance", Title: "A guest's timer is set off early",
 	Stage: datapath.KVM, Risk: goal.GuestRestart, Tiers: tiers(goal.Realtime),

@@ -14,9 +14,6 @@ import (
 // vfDrivers are the drivers of VFs in guests.
 var vfDrivers = []string{"ixgbevf", "iavf", "i40evf", "igbvf"}
 
-// maxHostdevs is how many VFs a guest can have (one for each slot of a PCI bus).
-const maxHostdevs = 32
-
 // isVF reports whether a NIC is a VF, on the host or in the guest that has it.
 func isVF(n *facts.NIC) bool { return n.PhysFn != "" || slices.Contains(vfDrivers, n.Driver) }
 
@@ -46,11 +43,7 @@ var sriovAttach = &Knob{
 		}
 		bare = max(0, bare-byInterface)
 		has := fmt.Sprintf("%s by interface, %d by hostdev", Count(byInterface, "function"), bare)
-		switch {
-		case len(g.Hostdevs) > maxHostdevs:
-			return fact(has, exact(fmt.Sprintf("at most %d", maxHostdevs),
-				fmt.Sprintf("%d passed-through functions are more than a guest takes", len(g.Hostdevs))).At(High))
-		case bare > 0:
+		if bare > 0 {
 			return fact(has, exact("interface type='hostdev'",
 				"passed as a plain device a function has the MAC and VLAN that somebody left on it").At(Info))
 		}

@@ -48,11 +48,11 @@ func (e *examiner) checkRemapping(p *facts.Passthrough) {
 		e.unknown(id, title, "seen in /proc/interrupts once the kernel uses the IOMMU", "")
 	case p.Unsafe:
 		e.bad(knob.Medium, id, title, "off, and vfio_iommu_type1.allow_unsafe_interrupts is set",
-			"a guest can raise any interrupt of the host with its function", "switch interrupt remapping (x2APIC) on "+
-				"in the firmware; take intremap=off or nointremap from the command line")
+			"a guest can raise any interrupt of the host with its function", "switch the IOMMU's interrupt remapping "+
+				"on in the firmware; take intremap=off or nointremap from the command line")
 	default:
 		e.bad(knob.High, id, title, "off", "vfio refuses devices: a guest could raise any interrupt of the host",
-			"switch interrupt remapping (x2APIC) on in the firmware; take intremap=off or nointremap from the "+
+			"switch the IOMMU's interrupt remapping on in the firmware; take intremap=off or nointremap from the "+
 				"command line")
 	}
 }

@@ -73,7 +73,7 @@ func TestExamine(t *testing.T) {
 			h.Firmware.Groups = 0
 		}, Journal{}, "boot.iommu", "", NotOK, knob.Critical, "plan --nic vf"},
 		{"no remapping", func(h *facts.Host) { h.Passthrough.Remapping = "off" }, Journal{}, "remapping", "", NotOK,
-			knob.High, "x2APIC"},
+			knob.High, "interrupt remapping"},
 		{"unsafe interrupts", func(h *facts.Host) { h.Passthrough.Remapping, h.Passthrough.Unsafe = "off", true },
 			Journal{}, "remapping", "", NotOK, knob.Medium, "allow_unsafe_interrupts"},
 		{"remapping not seen", func(h *facts.Host) { h.Passthrough.Remapping = "" }, Journal{}, "remapping", "",

@@ -11,20 +11,12 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// maxFunctions is the most functions of one guest: one for each slot of a PCI bus, which QEMU and libvirt are known to
-// support (from experience; knob sriov.attach).
-const maxFunctions = 32
-
 // Choose chooses the function for a guest, its attributes and its MAC address. The error is a *Refused if the request
 // cannot or must not be carried out.
 func Choose(h *facts.Host, w Request) (*Gift, error) {
 	g, err := receiver(h, w.Guest)
 	if err != nil {
 		return nil, err
-	}
-	if has := countFunctions(h, g); has >= maxFunctions {
-		return nil, refuse("release one first: 'mpps sriov release "+g.Name+" --mac …'", "guest %s has %s already, "+
-			"and takes at most %d", g.Name, count(has, "virtual function"), maxFunctions)
 	}
 	gift := &Gift{Guest: g.Name, UUID: g.UUID, Form: w.Form, Index: -1, Node: -1, GuestNodes: nodesOf(h, g), guest: g,
 		request: w}

@@ -2,10 +2,12 @@ package cpu
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 
 	"mpps/internal/machine/tree"
+	"mpps/internal/model/facts"
 )
 
 // cpuinfoHead is how many bytes of /proc/cpuinfo are read for the first CPU. On a large machine the whole file is slow:
@@ -42,6 +44,23 @@ func Model(cpu map[string]string) string {
 // vendor returns the kernel's name of the processor's vendor.
 func vendor(cpu map[string]string) string {
 	return cmp.Or(cpu["vendor_id"], cpu["vendor"], cpu["CPU implementer"])
+}
+
+// processor returns the numbers of an x86 processor; nil if these lines do not tell.
+func processor(cpu map[string]string) *facts.Processor {
+	family, err := strconv.Atoi(cpu["cpu family"])
+	model, errModel := strconv.Atoi(cpu["model"])
+	if err != nil || errModel != nil {
+		return nil
+	}
+	p := &facts.Processor{Family: family, Model: model}
+	flags := strings.Fields(cpu["flags"] + " " + cpu["vmx flags"])
+	for _, flag := range facts.ProcessorFlags {
+		if slices.Contains(flags, flag) {
+			p.Flags = append(p.Flags, flag)
+		}
+	}
+	return p
 }
 
 // computeUnits reports whether the processor may have two cores per compute unit (AMD families 15h and 16h).

@@ -15,7 +15,7 @@ import (
 func Topology(_ context.Context, m *tree.Tree, h *facts.Host) {
 	first := FirstCPU(m)
 	t := &h.Topology
-	t.Model, t.Vendor = Model(first), vendor(first)
+	t.Model, t.Vendor, t.Processor = Model(first), vendor(first), processor(first)
 
 	p := processorsOf(m, h, first)
 	t.Suspect = p.suspect

@@ -21,3 +21,26 @@ func TestFirmware(t *testing.T) {
 		t.Errorf("found %+v on a machine that shows nothing", h.Firmware)
 	}
 }
+
+func TestMemoryType(t *testing.T) {
+	device := func(kind byte, size byte) string {
+		fields := make([]byte, 0x22)
+		fields[0], fields[1], fields[0x0c], fields[0x12] = 17, byte(len(fields)), size, kind
+		return string(fields) + "DIMM A1\x00maker\x00\x00"
+	}
+	board := "\x02\x08\x01\x00\x01\x02\x03\x04maker\x00board\x00\x00"
+	for name, c := range map[string]struct{ dmi, want string }{
+		"all alike":           {board + device(0x22, 32) + device(0x22, 32), "DDR5"},
+		"an empty slot":       {device(0x02, 0) + device(0x1a, 16), "DDR4"},
+		"two types":           {device(0x1a, 16) + device(0x22, 16), ""},
+		"a virtual machine":   {device(0x07, 16), ""},
+		"no memory":           {board, ""},
+		"unreadable":          {"", ""},
+		"cut off":             {(board + device(0x22, 32))[:40], ""},
+		"a length of nothing": {"\x11\x00\x00\x00", ""},
+	} {
+		if got := memoryType(c.dmi); got != c.want {
+			t.Errorf("%s: %q, expected %q", name, got, c.want)
+		}
+	}
+}

@@ -20,7 +20,7 @@ const pciDevices = "sys/bus/pci/devices"
 func Passthrough(_ context.Context, m *tree.Tree, h *facts.Host) {
 	interrupts, _ := m.Read("proc/interrupts")
 	p := &facts.Passthrough{
-		Remapping: remapping(interrupts), Modules: vfioModules(m, h.Kernel.Release),
+		Remapping: remapping(interrupts), Posting: posting(m), Modules: vfioModules(m, h.Kernel.Release),
 		Unsafe: m.Line("sys/module/vfio_iommu_type1/parameters/allow_unsafe_interrupts") == "Y",
 		Groups: sharedGroups(m, h), Functions: []facts.PhysicalFunction{},
 	}
@@ -42,7 +42,8 @@ func Passthrough(_ context.Context, m *tree.Tree, h *facts.Host) {
 
 // remapping returns whether interrupts are remapped, "on" or "off", from the chip names in /proc/interrupts; empty if
 // unknown. Those behind the IOMMU are IR-PCI-MSI, IR-PCI-MSIX, IR-IO-APIC (drivers/iommu/intel/irq_remapping.c,
-// drivers/iommu/amd/iommu.c, prefix "IR-").
+// drivers/iommu/amd/iommu.c, prefix "IR-"); ARM's ITS separates the interrupts of devices by itself
+// (drivers/irqchip/irq-gic-v3-its.c, IRQ_DOMAIN_FLAG_ISOLATED_MSI).
 func remapping(interrupts string) string {
 	switch {
 	case remapped.MatchString(interrupts):
@@ -54,9 +55,28 @@ func remapping(interrupts string) string {
 }
 
 var (
-	remapped    = regexp.MustCompile(`\sIR-(PCI-MSI|IO-APIC|HPET)`)
+	remapped    = regexp.MustCompile(`\s(IR-(PCI-MSI|IO-APIC|HPET)|ITS-)`)
 	notRemapped = regexp.MustCompile(`\s(PCI-MSI|IO-APIC)`)
 )
+
+// posting reports whether all of Intel's IOMMUs can deliver a device's interrupt to a running vCPU (bit 59 of their
+// capabilities: drivers/iommu/intel/iommu.h, cap_pi_support; irq_remapping.c, set_irq_posting_cap). Empty if none shows
+// it, as AMD's do not: the order of the two words in amd-iommu/features depends on the kernel.
+func posting(m *tree.Tree) facts.Answer {
+	const folder = "sys/class/iommu"
+	answer := facts.Answer("")
+	for _, unit := range m.List(folder) {
+		word, err := strconv.ParseUint(m.Line(path.Join(folder, unit, "intel-iommu/cap")), 16, 64)
+		switch {
+		case err != nil:
+		case word>>59&1 == 0:
+			return facts.No
+		default:
+			answer = facts.Yes
+		}
+	}
+	return answer
+}
 
 // vfioModules returns whether each VFIO module is loaded, available or missing. A built-in one also has a folder in
 // /sys/module.

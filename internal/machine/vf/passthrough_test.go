@@ -87,7 +87,7 @@ func TestRemappingAndLimits(t *testing.T) {
 		" 45:  3  0  IR-PCI-MSIX-0000:41:00.0   0-edge      ens1\n": "on", " 24:  1  0  IR-PCI-MSI 1-edge  x\n": "on",
 		"  9:  0  0  IR-IO-APIC    9-fasteoi   acpi\n":                                               "on",
 		" 30:  1  2  PCI-MSIX-0000:00:03.0   1-edge  virtio2-input.0\n  4: 1 IO-APIC 4-edge ttyS0\n": "off",
-		"NMI: 0 0\n": "", "": "",
+		"NMI: 0 0\n": "", "": "", " 71:  9  0  ITS-PCI-MSIX-0000:41:00.0   1 Edge  ens1-TxRx-0\n": "on",
 	} {
 		if got := remapping(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
@@ -133,5 +133,30 @@ func TestPassthroughOfRecordedHost(t *testing.T) {
 	}
 	if !reflect.DeepEqual(h.Passthrough, want) {
 		t.Errorf("got  %+v\nwant %+v", h.Passthrough, want)
+	}
+}
+
+func TestPosting(t *testing.T) {
+	// The capabilities of a server of 2012 (Sandy Bridge-EP) and one of 2017 (Skylake-SP).
+	const without, with = "d2078c106f0466", "8d2078c106f0466"
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  facts.Answer
+	}{
+		"all can":    {map[string]string{"dmar0": with, "dmar1": with}, facts.Yes},
+		"one cannot": {map[string]string{"dmar0": with, "dmar1": without}, facts.No},
+		"none":       {nil, ""},
+	} {
+		files := map[string]string{"proc/cmdline": ""}
+		for unit, word := range c.files {
+			files["sys/class/iommu/"+unit+"/intel-iommu/cap"] = word
+		}
+		if got := posting(treetest.Lines(t, files)); got != c.want {
+			t.Errorf("%s: %q, expected %q", name, got, c.want)
+		}
+	}
+	amd := map[string]string{"sys/class/iommu/ivhd0/amd-iommu/features": "246577efa2254afa:0"}
+	if got := posting(treetest.Lines(t, amd)); got != "" {
+		t.Errorf("AMD's features were read as Intel's: %q", got)
 	}
 }

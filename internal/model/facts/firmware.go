@@ -4,10 +4,13 @@ import "time"
 
 // Firmware is the visible part of the machine's firmware setup.
 type Firmware struct {
-	DMAR   bool `json:"dmar"`         // ACPI table of Intel's IOMMU is present
-	IVRS   bool `json:"ivrs"`         // ACPI table of AMD's IOMMU is present
-	Tables bool `json:"tables"`       // ACPI tables could be listed
-	Groups int  `json:"iommu_groups"` // of the running kernel; 0 if it uses no IOMMU
+	DMAR   bool `json:"dmar"`           // ACPI table of Intel's IOMMU is present
+	IVRS   bool `json:"ivrs"`           // ACPI table of AMD's IOMMU is present
+	IORT   bool `json:"iort,omitempty"` // ACPI table of ARM's IOMMUs (SMMU) is present
+	Tables bool `json:"tables"`         // ACPI tables could be listed
+	Groups int  `json:"iommu_groups"`   // of the running kernel; 0 if it uses no IOMMU
+	// Memory is the type of all memory modules, DDR4 or DDR5 (SMBIOS type 17); empty if unknown, mixed or another.
+	Memory string `json:"memory,omitempty"`
 }
 
 // Power is the CPUs' power management.

@@ -4,6 +4,8 @@ package facts
 type Passthrough struct {
 	// on or off, from the chip names in /proc/interrupts; empty: unknown
 	Remapping string `json:"interrupt_remapping,omitempty"`
+	// whether the IOMMU can deliver a device's interrupt to a running vCPU (posted interrupts, guest virtual APIC)
+	Posting Answer `json:"interrupt_posting,omitempty"`
 	// vfio-pci and the drivers it depends on → loaded, available or missing
 	Modules map[string]string `json:"modules"`
 	Unsafe  bool              `json:"unsafe_interrupts,omitempty"` // vfio_iommu_type1.allow_unsafe_interrupts

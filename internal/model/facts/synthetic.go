@@ -68,6 +68,7 @@ func syntheticTopology(cpus int) Topology {
 	cores, node := cpus/2, func(cpu int) int { return cpu % (cpus / 2) / (cpus / 4) }
 	t := Topology{
 		Model: "AMD EPYC 9754 128-Core Processor", Vendor: "AuthenticAMD", SMT: "on",
+		Processor: &Processor{Family: 0x19, Model: 0xa0, Flags: []string{"avic", "x2avic"}},
 		Hugepages: []Hugepages{{Size: 2 << 20, Total: 8192, Free: 4096}, {Size: 1 << 30, Total: 256, Free: 56}},
 	}
 	byL3 := map[int]setting.CPUSet{}

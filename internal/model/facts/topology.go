@@ -19,7 +19,9 @@ type Topology struct {
 	SMT      string         `json:"smt,omitempty"` // content of devices/system/cpu/smt/control
 	Model    string         `json:"model,omitempty"`
 	Vendor   string         `json:"vendor,omitempty"`
-	Suspect  []string       `json:"suspect,omitempty"` // tables that contradict each other, and how that was resolved
+	// nil if unknown: other architectures, and snapshots of versions that did not record it
+	Processor *Processor `json:"processor,omitempty"`
+	Suspect   []string   `json:"suspect,omitempty"` // tables that contradict each other, and how that was resolved
 	// DeniedCPUs and DeniedNodes are online CPUs and NUMA nodes outside the cpuset of the process that took the
 	// inventory. They are in all lists, since the host has them, but not in Counts, since lstopo does not count them.
 	DeniedCPUs  setting.CPUSet `json:"denied_cpus,omitempty"`

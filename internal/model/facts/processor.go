@@ -1,0 +1,52 @@
+package facts
+
+import "slices"
+
+// Processor is how the kernel numbers an x86 processor (/proc/cpuinfo): what its name stands for.
+type Processor struct {
+	Family int `json:"family"` // "cpu family"
+	Model  int `json:"model"`  // "model"
+	// Flags are those of the lines "flags" and "vmx flags" that advice depends on: ProcessorFlags.
+	Flags []string `json:"flags,omitempty"`
+}
+
+// ProcessorFlags are the flags that are recorded (arch/x86/include/asm/cpufeatures.h, vmxfeatures.h): the kernel found
+// that the processor can deliver guests' interrupts itself (avic, x2avic: AMD; apicv, ipi_virt: Intel).
+var ProcessorFlags = []string{"apicv", "avic", "ipi_virt", "x2avic"}
+
+// Has reports whether the kernel listed a flag. Kernels list only what they know: x2avic since 6.0, the flags of VMX
+// since 5.6.
+func (p *Processor) Has(flag string) bool { return p != nil && slices.Contains(p.Flags, flag) }
+
+// models is a range of model numbers of a family.
+type models struct{ family, first, last, generation int }
+
+// zen are the generations by arch/x86/kernel/cpu/amd.c, bsp_init_amd, of Linux 6.18. Hygon's family 18h is the first.
+var zen = []models{
+	{0x17, 0x00, 0x2f, 1}, {0x17, 0x50, 0x5f, 1}, {0x18, 0x00, 0xff, 1},
+	{0x17, 0x30, 0x4f, 2}, {0x17, 0x60, 0x7f, 2}, {0x17, 0x90, 0x91, 2}, {0x17, 0xa0, 0xaf, 2},
+	{0x19, 0x00, 0x0f, 3}, {0x19, 0x20, 0x5f, 3},
+	{0x19, 0x10, 0x1f, 4}, {0x19, 0x60, 0xaf, 4},
+	{0x1a, 0x00, 0x2f, 5}, {0x1a, 0x40, 0x4f, 5}, {0x1a, 0x60, 0x7f, 5},
+	{0x1a, 0x50, 0x5f, 6}, {0x1a, 0x80, 0xaf, 6}, {0x1a, 0xc0, 0xcf, 6},
+}
+
+// Zen returns the generation of an AMD or Hygon processor, 1 for the first EPYC; 0 if unknown or older.
+func (t *Topology) Zen() int {
+	if p := t.Processor; p != nil && (t.Vendor == "AuthenticAMD" || t.Vendor == "HygonGenuine") {
+		for _, m := range zen {
+			if p.Family == m.family && p.Model >= m.first && p.Model <= m.last {
+				return m.generation
+			}
+		}
+	}
+	return 0
+}
+
+// BeforeMesh reports whether Intel's processors are known to be older than Xeon Scalable, whose mesh and L3 brought
+// firmware items of their own: up to Broadwell-D, model 56h, without Skylake-SP, 55h
+// (arch/x86/include/asm/intel-family.h).
+func (t *Topology) BeforeMesh() bool {
+	p := t.Processor
+	return p != nil && t.Vendor == "GenuineIntel" && p.Family == 6 && p.Model <= 0x56 && p.Model != 0x55
+}

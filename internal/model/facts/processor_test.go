@@ -1,0 +1,43 @@
+package facts
+
+import "testing"
+
+func TestZen(t *testing.T) {
+	for _, c := range []struct {
+		vendor        string
+		family, model int
+		want          int
+	}{
+		{"AuthenticAMD", 0x17, 0x01, 1}, // EPYC 7001
+		{"AuthenticAMD", 0x17, 0x31, 2}, // EPYC 7002
+		{"AuthenticAMD", 0x19, 0x01, 3}, // EPYC 7003
+		{"AuthenticAMD", 0x19, 0x11, 4}, // EPYC 9004
+		{"AuthenticAMD", 0x19, 0xa0, 4}, // EPYC 9004, dense cores
+		{"AuthenticAMD", 0x1a, 0x02, 5}, // EPYC 9005
+		{"HygonGenuine", 0x18, 0x01, 1},
+		{"AuthenticAMD", 0x15, 0x02, 0}, // Opteron 6300
+		{"AuthenticAMD", 0x1b, 0x00, 0}, // none that is known
+		{"GenuineIntel", 0x19, 0x11, 0},
+	} {
+		top := Topology{Vendor: c.vendor, Processor: &Processor{Family: c.family, Model: c.model}}
+		if got := top.Zen(); got != c.want {
+			t.Errorf("%s family %#x model %#x: generation %d, expected %d", c.vendor, c.family, c.model, got, c.want)
+		}
+	}
+	if (&Topology{Vendor: "AuthenticAMD"}).Zen() != 0 {
+		t.Error("a generation of a processor that was not recorded")
+	}
+}
+
+func TestBeforeMesh(t *testing.T) {
+	for model, want := range map[int]bool{0x2c: true, 0x2d: true, 0x3f: true, 0x4f: true, 0x55: false, 0x6a: false,
+		0x8f: false} {
+		top := Topology{Vendor: "GenuineIntel", Processor: &Processor{Family: 6, Model: model}}
+		if top.BeforeMesh() != want {
+			t.Errorf("model %#x: %v", model, !want)
+		}
+	}
+	if (&Topology{Vendor: "GenuineIntel"}).BeforeMesh() {
+		t.Error("an unknown model is old")
+	}
+}
