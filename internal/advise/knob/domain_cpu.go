@@ -36,7 +36,8 @@ var domainCPUModel = &Knob{
 				restart(g.Name).warn("it can then be migrated live only to hosts with the same processor")
 		}
 		mode := v.Readings.At(setting.Of(setting.Domain, g.Name, "cpu/mode"))
-		if mode.State == setting.Known && (mode.Value == "custom" || mode.Value == "host-model" && v.Tier != goal.Realtime) {
+		if mode.State == setting.Known &&
+			(mode.Value == "custom" || mode.Value == "host-model" && v.Tier != goal.Realtime) {
 			return Skips("only with host-passthrough: the guest's cpu/mode is " + mode.Value)
 		}
 		return Wants(setting.Any("passthrough", "emulate"), "the guest sizes its data structures by caches that are "+

@@ -57,9 +57,9 @@ func (v *View) canHaveHyperVAVIC() (Advice, bool) {
 	_, _, knownLibvirt := version(v.KVM.Libvirt)
 	switch delivers, told := v.deliversInterrupts(); {
 	case !told:
-		return Unsure("whether the processor delivers interrupts to vCPUs is not known (kvm.apicv, kvm.amd_avic)"), false
+		return Unsure(deliveryUnknown), false
 	case !delivers:
-		return Skips("the processor does not deliver interrupts to vCPUs (kvm.apicv, kvm.amd_avic)"), false
+		return Skips(noDelivery), false
 	case !known || !knownLibvirt:
 		return Unsure("it needs QEMU 6.2 and libvirt 8.10, and which are here is not known"), false
 	case old || !since(v.KVM.Libvirt, 8, 10):

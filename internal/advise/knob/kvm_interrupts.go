@@ -30,7 +30,7 @@ var kvmAVIC = &Knob{
 			return Wants(setting.Any("N", "0"), "on Zen 1 and 2 an interrupt from vCPU to vCPU can fail to wake the "+
 				"other (erratum 1235), and this kernel does not work around it").At(Medium)
 		case p.Family <= 0x19 && v.Topology.Zen() < 4:
-			return Fine("the kernel leaves it off by default before Zen 4: errata, and no x2AVIC for guests in x2APIC mode")
+			return Fine("the kernel leaves it off by default before Zen 4: errata, and no x2AVIC")
 		case !on && !p.Has("x2avic"):
 			return Fine("this kernel does not find x2AVIC, without which it serves guests in xAPIC mode only")
 		}
@@ -90,9 +90,9 @@ var kvmPosted = &Knob{
 			return fact(argument+"="+value, exact("without "+off, "the kernel argument has the host take each "+
 				"interrupt of a device, and wake the guest's CPU for it").At(Medium))
 		case !known:
-			return Unsure("whether the processor delivers interrupts to vCPUs is not known (kvm.apicv, kvm.amd_avic)")
+			return Unsure(deliveryUnknown)
 		case !delivers:
-			return Skips("the processor does not deliver interrupts to vCPUs (kvm.apicv, kvm.amd_avic)")
+			return Skips(noDelivery)
 		case v.Passthrough == nil || v.Passthrough.Posting == "" && cpuVendor(v.Host) == "intel":
 			return Unsure("what the IOMMU can do with interrupts is not known")
 		case v.Passthrough.Posting == facts.No:
@@ -101,6 +101,12 @@ var kvmPosted = &Knob{
 		return fact("not switched off", Fine("the IOMMU hands the processor the interrupts of devices"))
 	},
 }
+
+// Why nothing is said of what needs the processor to deliver interrupts to vCPUs.
+const (
+	deliveryUnknown = "whether the processor delivers interrupts to vCPUs is not known (kvm.apicv, kvm.amd_avic)"
+	noDelivery      = "the processor does not deliver interrupts to vCPUs (kvm.apicv, kvm.amd_avic)"
+)
 
 // deliversInterrupts reports whether KVM has the processor deliver interrupts to running vCPUs, and whether that is
 // known.
