@@ -1,0 +1,172 @@
+package gallery
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"mpps/internal/advise/audit"
+	"mpps/internal/model/setting"
+)
+
+// expectation is a key of Says, SaysNot or PlansNot: "ID", "ID STATE", "ID STATE ADDRESS" or, of plans, also a kind or
+// an address alone. * stands for any text; the state is off if none is named.
+type expectation struct {
+	id, address string
+	state       audit.State
+}
+
+func parseExpectation(key string) (expectation, error) {
+	e := expectation{id: "*", address: "*", state: audit.Off}
+	for i, word := range strings.Fields(key) {
+		kind, _, isAddress := strings.Cut(word, ":")
+		_, isKind := setting.Kinds[setting.Kind(word)]
+		switch {
+		case isAddress && strings.Trim(kind, "*") == kind && setting.Kinds[setting.Kind(kind)].What == "":
+			return e, fmt.Errorf("%q: there is no kind %s", key, kind)
+		case isAddress:
+			e.address = word
+		case isKind:
+			e.address = word + ":*"
+		case contains([]string{"off", "ok", "unknown", "not-applicable"}, word):
+			e.state = audit.State(word)
+		case i == 0:
+			e.id = word
+		case strings.HasPrefix(word, "*"):
+			e.address = word
+		default:
+			return e, fmt.Errorf("%q: expected ID, state and address", key)
+		}
+	}
+	return e, nil
+}
+
+func (e expectation) is(id string, a setting.Address) bool {
+	return fits(e.id, id) && fits(e.address, a.String())
+}
+
+// problems are what is wrong with hosts, by a key that unmended.txt can list.
+type problems map[string]string
+
+func (p problems) add(key, format string, args ...any) {
+	if _, known := p[key]; !known {
+		p[key] = fmt.Sprintf(format, args...)
+	}
+}
+
+// check compares what is said of a host and planned for it with what its file expects.
+func (s *Spec) check(all []verdict, p problems) {
+	for key, why := range s.Says {
+		e, err := parseExpectation(key)
+		if err != nil {
+			p.add(s.Name+" says "+key, "%v", err)
+			continue
+		}
+		for _, v := range all {
+			if contains(s.ownGoals(), v.flags) && !v.says(e) {
+				p.add(s.Name+" says "+key, "not said with %q, although %s", v.flags, why)
+			}
+		}
+	}
+	for key, why := range s.SaysNot {
+		e, err := parseExpectation(key)
+		if err != nil {
+			p.add(s.Name+" says-not "+key, "%v", err)
+			continue
+		}
+		for _, v := range all {
+			for _, f := range v.report.InState(e.state) {
+				if e.is(f.ID, f.Address) {
+					p.add(s.Name+" says-not "+key, "with %q: %s at %s is %s, although %s", v.flags, f.ID, f.Address, f.State, why)
+				}
+			}
+		}
+	}
+	for key, why := range s.PlansNot {
+		e, err := parseExpectation(key)
+		if err != nil {
+			p.add(s.Name+" plans-not "+key, "%v", err)
+			continue
+		}
+		for _, v := range all {
+			for _, c := range v.plan.Changes {
+				if e.is(c.ID, c.Address) {
+					p.add(s.Name+" plans-not "+key, "with %q: %s at %s from %s to %s, although %s", v.flags, c.ID, c.Address,
+						c.From, c.To, why)
+				}
+			}
+		}
+	}
+}
+
+// says reports whether a finding is as expected.
+func (v *verdict) says(e expectation) bool {
+	for _, f := range v.report.InState(e.state) {
+		if e.is(f.ID, f.Address) {
+			return true
+		}
+	}
+	return false
+}
+
+// unmended reads the faults that are known: a line each, the key of the problem, ": ", and who mends it and why it is one.
+func unmended(t *testing.T) map[string]string {
+	t.Helper()
+	f, err := os.Open("unmended.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	known := map[string]string{}
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		line := lines.Text()
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		key, why, found := strings.Cut(line, " | ")
+		if !found {
+			t.Fatalf("unmended.txt: %q: expected KEY | OWNER: REASON", line)
+		}
+		known[key] = why
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return known
+}
+
+// TestHosts holds every host to what its file expects and to the properties of all hosts.
+func TestHosts(t *testing.T) {
+	known := unmended(t)
+	found := map[string]bool{}
+	for _, s := range allHosts(t) {
+		p := problems{}
+		all, err := judged(s)
+		if err != nil {
+			p.add(s.Name+" ends", "%v", err)
+		} else {
+			s.check(all, p)
+			s.checkProperties(all, p)
+		}
+		for key, text := range p {
+			is := ""
+			for pattern := range known {
+				if fits(pattern, key) && len(pattern) > len(is) {
+					is = pattern
+				}
+			}
+			if is == "" {
+				t.Errorf("%s: %s", key, text)
+			}
+			found[is] = true
+		}
+	}
+	for key := range known {
+		if !found[key] {
+			t.Errorf("unmended.txt: %s: it is mended, take the line out", key)
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package gallery
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"mpps/internal/advise/audit"
+	"mpps/internal/advise/knob"
+	"mpps/internal/advise/plan"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
+)
+
+// goals are those that every host is judged for, as flags; "" names none.
+var goals = []string{"", "--pps 200k", "--pps 1.8M", "--nic vf", "--latency 20us", "--bulk 25G"}
+
+// parseGoal returns the goal of a command line's flags.
+func parseGoal(text string) (goal.Goal, error) {
+	g := goal.Goal{Frame: 64}
+	if text == "" {
+		return goal.Unlimited(), nil
+	}
+	set := flag.NewFlagSet("goal", flag.ContinueOnError)
+	set.SetOutput(io.Discard)
+	rate := func(at *float64) func(string) error {
+		return func(text string) (err error) { *at, err = goal.ParseRate(text); return err }
+	}
+	set.Func("pps", "", rate(&g.PPS))
+	set.Func("bulk", "", rate(&g.Bulk))
+	set.DurationVar(&g.Latency, "latency", 0, "")
+	set.StringVar(&g.NIC, "nic", "", "")
+	set.StringVar(&g.Guest, "guest", "", "")
+	set.Func("cpus", "", func(text string) (err error) { g.CPUs, err = setting.ParseCPUs(text); return err })
+	set.Func("consent", "", func(text string) error {
+		for risk := range strings.SplitSeq(text, ",") {
+			g.Consent = append(g.Consent, goal.Risk(risk))
+		}
+		return nil
+	})
+	if err := set.Parse(strings.Fields(text)); err != nil {
+		return g, err
+	}
+	return g, g.Check()
+}
+
+// hosts are the files below hosts.
+var hosts = sync.OnceValues(func() ([]*Spec, error) { return Read(os.DirFS(".")) })
+
+func allHosts(t *testing.T) []*Spec {
+	t.Helper()
+	all, err := hosts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// verdict is what mpps says of a host for a goal.
+type verdict struct {
+	flags  string
+	goal   goal.Goal
+	report audit.Report
+	plan   *plan.Plan
+	took   time.Duration // CPU time
+}
+
+// judge audits a host and plans for it.
+func judge(m *Machine, flags string) (v verdict, err error) {
+	defer func() {
+		if wrong := recover(); wrong != nil {
+			err = fmt.Errorf("panic: %v", wrong)
+		}
+	}()
+	v = verdict{flags: flags}
+	if v.goal, err = parseGoal(flags); err != nil {
+		return v, err
+	}
+	began := cpuTime()
+	v.report = audit.Run(m.Host, v.goal, knob.Catalogue())
+	v.plan, err = plan.From(m.Host, v.goal, v.report, knob.Catalogue())
+	v.took = cpuTime() - began
+	return v, err
+}
+
+// judged returns the verdicts on a host, computed once, in the order of the goals: those of all hosts, and after them
+// those of its own that are not among these.
+var judged = func() func(s *Spec) ([]verdict, error) {
+	var lock sync.Mutex
+	known := map[string][]verdict{}
+	return func(s *Spec) ([]verdict, error) {
+		lock.Lock()
+		defer lock.Unlock()
+		if all, found := known[s.Name]; found {
+			return all, nil
+		}
+		m, err := s.Machine()
+		if err != nil {
+			return nil, err
+		}
+		var all []verdict
+		for _, flags := range s.allGoals() {
+			v, err := judge(m, flags)
+			if err != nil {
+				return nil, fmt.Errorf("%q: %w", flags, err)
+			}
+			all = append(all, v)
+		}
+		known[s.Name] = all
+		return all, nil
+	}
+}()
+
+// allGoals returns the goals of all hosts and those of this one.
+func (s *Spec) allGoals() []string {
+	all := append([]string{}, goals...)
+	for _, flags := range s.ownGoals() {
+		if !contains(all, flags) {
+			all = append(all, flags)
+		}
+	}
+	return all
+}
+
+// ownGoals returns the goals that Says is about.
+func (s *Spec) ownGoals() []string {
+	if len(s.Goals) == 0 {
+		return []string{"--pps 1.8M"}
+	}
+	return s.Goals
+}
+
+func contains(all []string, one string) bool {
+	for _, other := range all {
+		if other == one {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,172 @@
+package gallery
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
+)
+
+// features are the offloads that every driver has unless bases/drivers.yaml says otherwise.
+var features = []string{
+	"rx-checksum", "tx-checksum-ip-generic", "tx-scatter-gather", "tx-tcp-segmentation", "tx-tcp6-segmentation",
+	"tx-generic-segmentation", "rx-gro", "tx-udp_tnl-segmentation", "tx-udp_tnl-csum-segmentation",
+	"tx-gre-segmentation", "tx-nocache-copy",
+}
+
+// addNetwork adds NICs, bridges and tunnels.
+func (s *Spec) addNetwork(h *facts.Host) error {
+	for i, name := range sorted(s.NICs) {
+		n, err := s.NICs[name].facts(name, i, h.Topology)
+		if err != nil {
+			return err
+		}
+		h.NICs = append(h.NICs, n)
+		addVFs(h, &h.NICs[i], s.NICs[name])
+	}
+	for _, name := range sorted(s.Devices) {
+		d := s.Devices[name]
+		if d.Kind == "bridge" {
+			h.Bridges = append(h.Bridges, facts.Bridge{
+				Name: name, MAC: "02:00:00:00:00:b0", MTU: 1500, Up: true, STP: d.STP, VLANFiltering: d.VLAN,
+				Snooping: d.Snooping, CallIPTables: d.Hooks, CallIP6Tables: d.Hooks, CallARPTables: d.Hooks,
+				Ports: s.ports(name),
+			})
+			continue
+		}
+		lower := d.Lower
+		if d.Kind == "bond" || d.Kind == "team" {
+			lower = strings.Join(s.ports(name), ",")
+		}
+		t := facts.Tunnel{Name: name, Type: d.Kind, Lower: lower, Master: d.Master, TxQueues: max(1, d.Queues),
+			RxQueues: max(1, d.Queues), Lockless: !d.Locked, LocklessBy: "driver", Up: true}
+		h.Tunnels = append(h.Tunnels, t)
+	}
+	return nil
+}
+
+// ports returns the NICs and devices below a master.
+func (s *Spec) ports(master string) []string {
+	ports := []string{}
+	for _, name := range sorted(s.NICs) {
+		if s.NICs[name].Master == master {
+			ports = append(ports, name)
+		}
+	}
+	for _, name := range sorted(s.Devices) {
+		if s.Devices[name].Master == master {
+			ports = append(ports, name)
+		}
+	}
+	return ports
+}
+
+// facts returns the NIC of a name and position on a host.
+func (n NIC) facts(name string, at int, t facts.Topology) (facts.NIC, error) {
+	f := facts.NIC{
+		Name: name, Index: at + 2, MAC: fmt.Sprintf("02:00:00:00:01:%02x", at), Driver: n.Driver, Bus: n.Bus,
+		Node: n.Node, Up: !n.Down, Carrier: "up", MTU: 1500, Speed: n.Speed, Master: n.Master, TxQueueLen: 1000,
+		Coalesce: n.Coalesce, FlowHash: n.Hash, Qdisc: "mq", Stats: map[string]uint64{},
+	}
+	if n.MTU > 0 {
+		f.MTU = n.MTU
+	}
+	if n.Down {
+		f.Carrier = "down"
+	}
+	if n.Management {
+		f.Management = "default route"
+	}
+	switch f.Bus {
+	case "":
+		f.Bus, f.PCI = "pci", fmt.Sprintf("0000:%02x:00.0", 0x41+at)
+		f.Link = n.link()
+	default:
+		f.Node = -1
+	}
+	if n.Rings > 0 {
+		f.Rings = &facts.Rings{Rx: n.Rings, Tx: n.Rings, MaxRx: n.MaxRings, MaxTx: n.MaxRings}
+	}
+	if n.MaxVFs > 0 && f.Bus == "pci" {
+		f.SRIOV = &facts.SRIOV{Total: n.MaxVFs, Enabled: n.VFs, AutoProbe: true}
+	}
+	for _, feature := range features {
+		fixed := slices.Contains(n.Fixed, feature)
+		f.Features = append(f.Features, facts.Feature{Name: feature, Fixed: fixed,
+			On: !fixed && !slices.Contains(n.Off, feature)})
+	}
+	cpus, err := setting.ParseCPUs(n.IRQs)
+	if err != nil {
+		return f, fmt.Errorf("NIC %s: %w", name, err)
+	}
+	if len(cpus) == 0 {
+		cpus = t.Online
+		if node, known := t.Node(f.Node); known {
+			cpus = node.CPUs.And(t.Online)
+		}
+	}
+	queues := n.Queues
+	if queues == 0 {
+		queues = min(len(t.Online), max(1, n.MaxQueues))
+	}
+	if n.MaxQueues > 0 {
+		f.Channels = &facts.Channels{Combined: queues, MaxCombined: n.MaxQueues}
+		if n.Separate {
+			f.Channels = &facts.Channels{Rx: queues, Tx: queues, MaxRx: n.MaxQueues, MaxTx: n.MaxQueues}
+		}
+	}
+	n.setQueues(&f, queues, cpus)
+	return f, nil
+}
+
+// setQueues gives a NIC queues, each with an interrupt on the next of some CPUs.
+func (n NIC) setQueues(f *facts.NIC, queues int, cpus setting.CPUSet) {
+	f.RxQueues, f.TxQueues = queues, queues
+	f.IRQs, f.XPS, f.RPS = nil, make([]setting.CPUSet, queues), make([]setting.CPUSet, queues)
+	if n.IRQ == "" {
+		return
+	}
+	for q := range queues {
+		name := strings.ReplaceAll(strings.ReplaceAll(n.IRQ, "%s", f.Name), "%d", fmt.Sprint(q))
+		on, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(name, f.Driver+"-"), f.Name+"-"), "@pci:")
+		cpu := setting.CPUs(cpus[q%len(cpus)])
+		f.IRQs = append(f.IRQs, facts.IRQ{Number: 100*f.Index + q, Name: name, On: on, Affinity: cpu, Effective: cpu,
+			Managed: n.Managed})
+		f.XPS[q] = cpu
+	}
+}
+
+// link returns the PCIe link of "16 GT/s x8", by the speed of the NIC unless it is given.
+func (n NIC) link() *facts.PCILink {
+	transfers, lanes := "8.0", 8
+	switch {
+	case n.Link != "":
+		if _, err := fmt.Sscanf(n.Link, "%s GT/s x%d", &transfers, &lanes); err != nil {
+			return nil
+		}
+	case n.Speed > 100000:
+		transfers, lanes = "32.0", 16
+	case n.Speed > 40000:
+		transfers, lanes = "16.0", 16
+	case n.Speed <= 1000:
+		transfers, lanes = "5.0", 4
+	}
+	speed := transfers + " GT/s PCIe"
+	return &facts.PCILink{Speed: speed, MaxSpeed: speed, Width: lanes, MaxWidth: lanes}
+}
+
+// addVFs adds the virtual functions of a NIC.
+func addVFs(h *facts.Host, pf *facts.NIC, n NIC) {
+	for i := range n.VFs {
+		h.VFs = append(h.VFs, facts.VF{
+			PF: pf.Name, Index: i, PCI: vfAddress(pf, i), Group: 100 + i, Driver: "vfio-pci",
+			MAC: "00:00:00:00:00:00", SpoofCheck: true, LinkState: "auto",
+		})
+	}
+}
+
+func vfAddress(pf *facts.NIC, index int) string {
+	return fmt.Sprintf("%s:%02x.%d", strings.TrimSuffix(pf.PCI, ":00.0"), 1+index/8, index%8)
+}

@@ -1,0 +1,150 @@
+package gallery
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"mpps/internal/advise/audit"
+	"mpps/internal/advise/knob"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
+)
+
+// checkProperties holds a host to what is true of all.
+func (s *Spec) checkProperties(all []verdict, p problems) {
+	for _, v := range all {
+		if v.took > time.Second {
+			p.add(s.Name+" takes", "%v with %q, expected at most a second", v.took, v.flags)
+		}
+		s.checkGuide(v, p)
+		s.checkApplied(v, p)
+	}
+}
+
+// checkGuide: a host that is tuned by its platform's guide has nothing above low.
+func (s *Spec) checkGuide(v verdict, p problems) {
+	if s.Guide == "" || !contains(s.ownGoals(), v.flags) {
+		return
+	}
+	for _, f := range v.report.AtLeast(knob.Medium) {
+		p.add(s.Name+" guide "+f.ID, "with %q: %s is %s, wanted %s (%s), although the host is tuned by %s: %s", v.flags,
+			f.Address, f.Found, f.Wanted, f.Severity, s.Guide, f.Why)
+	}
+}
+
+// checkApplied applies a plan: no rule of placement may be broken more often than before, and what was changed must not
+// be found again.
+func (s *Spec) checkApplied(v verdict, p problems) {
+	m, err := s.build()
+	if err != nil {
+		p.add(s.Name+" ends", "%v", err)
+		return
+	}
+	if contains(s.ownGoals(), v.flags) {
+		m.Gather()
+		again, err := judge(m, v.flags)
+		if err != nil || !reflect.DeepEqual(again.report, v.report) {
+			p.add(s.Name+" twice", "with %q: two audits of the same facts differ (%v)", v.flags, err)
+		}
+	}
+	isolated, there := m.Topology.Isolated, threads(m.Host)
+	before := breaches(m.Host, isolated, there)
+	type spot struct {
+		id string
+		a  setting.Address
+	}
+	changed := map[spot]string{}
+	for _, c := range v.plan.Changes {
+		if err := m.Write(c.Address, c.To); err != nil {
+			p.add(s.Name+" applies "+c.ID, "with %q: %v", v.flags, err)
+		}
+		changed[spot{c.ID, c.Address}] = c.To.String()
+	}
+	m.Restart()
+	for rule, n := range breaches(m.Host, isolated, there) {
+		if n > before[rule] {
+			p.add(s.Name+" worse "+rule, "with %q: %d before the plan, %d after it", v.flags, before[rule], n)
+		}
+	}
+	after, err := judge(m, v.flags)
+	if err != nil {
+		p.add(s.Name+" ends", "after the plan for %q: %v", v.flags, err)
+		return
+	}
+	for _, f := range after.report.InState(audit.Off) {
+		if to, was := changed[spot{f.ID, f.Address}]; was && f.Blocked == "" {
+			p.add(s.Name+" again "+f.ID, "with %q: %s was set to %s and is to be %s then (found %s): %s", v.flags,
+				f.Address, to, f.Wanted, f.Found, f.Why)
+		}
+	}
+}
+
+// breaches counts, for each rule of placement and guest, the threads that may break it, by where they may run.
+// isolated are the CPUs that were set aside before a plan, there the threads that ran then.
+func breaches(h *facts.Host, isolated setting.CPUSet, there map[int]bool) map[string]int {
+	found := map[string]int{}
+	core, node := map[int]int{}, map[int]int{}
+	for _, c := range h.Topology.CPUs {
+		core[c.ID], node[c.ID] = c.Core, c.Node
+	}
+	each := func(role string, is func(g *facts.Guest, t *facts.Thread)) {
+		for g := range facts.Each(h.Guests) {
+			for t := range facts.Each(g.Threads) {
+				if t.Role == role && there[t.TID] {
+					is(g, t)
+				}
+			}
+		}
+	}
+	onCPU, onCore, nodes := map[int]int{}, map[int]int{}, map[string]map[int]bool{} // vCPUs that may run there
+	each("vcpu", func(g *facts.Guest, t *facts.Thread) {
+		cores := map[int]bool{}
+		if nodes[g.Name] == nil {
+			nodes[g.Name] = map[int]bool{}
+		}
+		for _, cpu := range t.Affinity {
+			onCPU[cpu]++
+			cores[core[cpu]], nodes[g.Name][node[cpu]] = true, true
+		}
+		for c := range cores {
+			onCore[c]++
+		}
+	})
+	count := func(rule string, least int) func(g *facts.Guest, t *facts.Thread) {
+		return func(g *facts.Guest, t *facts.Thread) {
+			if slices.ContainsFunc(t.Affinity, func(cpu int) bool {
+				return rule == "CPU" && onCPU[cpu] > least || rule == "core" && onCore[core[cpu]] > least ||
+					rule == "isolated" && isolated.Has(cpu) || rule == "ordinary" && !isolated.Has(cpu)
+			}) {
+				found[fmt.Sprintf("%s on %s, %s", t.Role, rule, g.Name)]++
+			}
+		}
+	}
+	for name, set := range nodes {
+		found["nodes, "+name] = len(set)
+	}
+	each("vcpu", count("CPU", 1))
+	each("vcpu", count("core", 1))
+	if len(isolated) > 0 {
+		each("vcpu", count("ordinary", 0))
+	}
+	for _, role := range []string{"vhost", "emulator"} {
+		each(role, count("CPU", 0))
+		each(role, count("core", 0))
+		each(role, count("isolated", 0))
+	}
+	return found
+}
+
+// threads returns the threads of all guests.
+func threads(h *facts.Host) map[int]bool {
+	all := map[int]bool{}
+	for _, g := range h.Guests {
+		for _, t := range g.Threads {
+			all[t.TID] = true
+		}
+	}
+	return all
+}

@@ -1,0 +1,158 @@
+package gallery
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
+)
+
+// topology returns the CPUs, caches and nodes of a host.
+func (s *Spec) topology() (facts.Topology, error) {
+	c := s.CPU
+	offline, err := setting.ParseCPUs(c.Offline)
+	if err != nil {
+		return facts.Topology{}, err
+	}
+	t := facts.Topology{Model: c.Model, Vendor: c.Vendor, Offline: offline, SMT: "on"}
+	switch {
+	case c.Threads < 2 && s.Arch == "x86_64":
+		t.SMT = "notsupported"
+	case c.Threads < 2:
+		t.SMT = "notimplemented"
+	}
+	cores := c.Sockets * c.Cores
+	nodes := make([]setting.CPUSet, c.Sockets*c.Nodes)
+	caches := make([]setting.CPUSet, max(0, cores/max(1, c.coresOfL3())))
+	for id := range cores * c.Threads {
+		core, thread := c.seat(id)
+		cpu := facts.CPU{
+			ID: id, Online: !offline.Has(id), Package: core / c.Cores, Core: core, CoreID: core % c.Cores,
+			Node: core / (c.Cores / c.Nodes), L3: -1,
+		}
+		for other := range c.Threads {
+			cpu.Siblings = append(cpu.Siblings, c.id(core, other))
+		}
+		cpu.Siblings = setting.CPUs(cpu.Siblings...).Minus(offline)
+		if !cpu.Online {
+			cpu.Siblings = setting.CPUs(id)
+		} else if thread == 0 || !offline.Has(c.id(core, 0)) {
+			t.Online = append(t.Online, id)
+		}
+		if c.L3 >= 0 {
+			cpu.L3 = core / c.coresOfL3()
+			caches[cpu.L3] = append(caches[cpu.L3], id)
+		}
+		nodes[cpu.Node] = append(nodes[cpu.Node], id)
+		t.CPUs = append(t.CPUs, cpu)
+	}
+	if c.L3 >= 0 {
+		for _, cpus := range caches {
+			t.Caches = append(t.Caches, facts.Cache{Level: 3, Type: "Unified", Size: uint64(c.L3MiB) << 20, CPUs: cpus})
+		}
+	}
+	for i, cpus := range nodes {
+		t.Nodes = append(t.Nodes, s.node(i, cpus))
+	}
+	for _, size := range sorted(s.Memory.Pages) {
+		bytes, err := pageBytes(size)
+		if err != nil {
+			return t, err
+		}
+		pages := uint64(s.Memory.Pages[size])
+		t.Hugepages = append(t.Hugepages, facts.Hugepages{Size: bytes, Total: pages, Free: pages})
+	}
+	line := setting.ParseCommandLine(s.Cmdline)
+	t.Isolated, t.NohzFull = isolatedBy(line, "isolcpus").And(t.Online), isolatedBy(line, "nohz_full").And(t.Online)
+	t.Counts = facts.Counts{Packages: c.Sockets, NUMANodes: len(t.Nodes), L3Caches: len(t.Caches), Cores: cores,
+		CPUsOnline: len(t.Online), CPUsOffline: len(offline)}
+	return t, nil
+}
+
+func (c CPU) coresOfL3() int {
+	if c.L3 > 0 {
+		return c.L3
+	}
+	return c.Cores
+}
+
+// id returns the number of a thread of a core.
+func (c CPU) id(core, thread int) int {
+	cores := c.Sockets * c.Cores
+	switch c.Numbering {
+	case "adjacent":
+		return core*c.Threads + thread
+	case "alternating":
+		return core%c.Cores*c.Sockets + core/c.Cores + thread*cores
+	}
+	return core + thread*cores
+}
+
+// seat returns core and thread of a CPU.
+func (c CPU) seat(id int) (core, thread int) {
+	cores := c.Sockets * c.Cores
+	switch c.Numbering {
+	case "adjacent":
+		return id / c.Threads, id % c.Threads
+	case "alternating":
+		at := id % cores
+		return at%c.Sockets*c.Cores + at/c.Sockets, id / cores
+	}
+	return id % cores, id / cores
+}
+
+func (s *Spec) node(id int, cpus setting.CPUSet) facts.Node {
+	count := s.CPU.Sockets * s.CPU.Nodes
+	n := facts.Node{ID: id, CPUs: cpus, Memory: uint64(s.Memory.GiB) << 30 / uint64(count)}
+	used := n.Memory / 4
+	for _, size := range sorted(s.Memory.Pages) {
+		bytes, _ := pageBytes(size) // checked by topology
+		pages := uint64(s.Memory.Pages[size] / count)
+		n.Hugepages = append(n.Hugepages, facts.Hugepages{Size: bytes, Total: pages, Free: pages})
+		used += pages * bytes
+	}
+	n.Free = n.Memory - min(used, n.Memory)
+	n.Available = n.Free
+	remote := s.CPU.Remote
+	if remote == 0 {
+		remote = 21
+		if s.CPU.Vendor == "AuthenticAMD" {
+			remote = 32
+		}
+	}
+	for other := range count {
+		switch {
+		case other == id:
+			n.Distances = append(n.Distances, 10)
+		case other/s.CPU.Nodes == id/s.CPU.Nodes:
+			n.Distances = append(n.Distances, 12)
+		default:
+			n.Distances = append(n.Distances, remote)
+		}
+	}
+	return n
+}
+
+// pageBytes returns the size of a page: "2M".
+func pageBytes(text string) (uint64, error) {
+	shift := map[byte]int{'K': 10, 'M': 20, 'G': 30}[text[len(text)-1]]
+	n, err := strconv.ParseUint(text[:len(text)-1], 10, 32)
+	if err != nil || shift == 0 {
+		return 0, fmt.Errorf("page size %q: expected one such as 2M", text)
+	}
+	return n << shift, nil
+}
+
+// isolatedBy returns the CPUs that an argument lists.
+func isolatedBy(line setting.CommandLine, name string) setting.CPUSet {
+	parts := strings.Split(line.Get(name).Value, ",")
+	parts = slices.DeleteFunc(parts, func(p string) bool { return p == "domain" || p == "managed_irq" || p == "nohz" })
+	set, err := setting.ParseCPUs(strings.Join(parts, ","))
+	if err != nil {
+		return nil
+	}
+	return set
+}
