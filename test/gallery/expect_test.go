@@ -70,6 +70,7 @@ func (s *Spec) check(all []verdict, p problems) {
 			}
 		}
 	}
+	s.checkPaths(p)
 	for key, why := range s.SaysNot {
 		e, err := parseExpectation(key)
 		if err != nil {

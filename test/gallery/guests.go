@@ -88,6 +88,12 @@ func (g *guest) add(h *facts.Host) error {
 		}
 		f = libvirt.DescribeDefinition(doc.Guest(), text)
 	}
+	f.Elsewhere = g.Elsewhere
+	for i, v := range g.NICs {
+		if v.Type == "user" {
+			f.Interfaces[i].Backend = v.Source
+		}
+	}
 	if g.Pages {
 		takePages(h, &f)
 	}
@@ -174,6 +180,9 @@ func (g *guest) start(h *facts.Host, f *facts.Guest) error {
 		if nic.Tap = g.tapName(nic, i); nic.Tap == "" {
 			continue
 		}
+		if g.Elsewhere {
+			continue
+		}
 		h.Taps = append(h.Taps, g.tap(h, f, nic, g.NICs[i]))
 	}
 	addVhostThreads(h, f, emulator, vhost)
@@ -236,7 +245,7 @@ func (g *guest) tap(h *facts.Host, f *facts.Guest, nic *facts.Interface, v VNIC)
 		Guest: f.Name, Stats: map[string]uint64{},
 	}
 	if nic.Type == "direct" {
-		t.Type, t.Lower, t.TxQueueLen = "macvtap", v.Source, 500
+		t.Type, t.Lower, t.Mode, t.TxQueueLen = "macvtap", v.Source, cmp.Or(v.Mode, "vepa"), 500
 		return t
 	}
 	t.Master = v.Master

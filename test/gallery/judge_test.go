@@ -14,6 +14,7 @@ import (
 	"mpps/internal/advise/knob"
 	"mpps/internal/advise/plan"
 	"mpps/internal/model/goal"
+	"mpps/internal/model/reach"
 	"mpps/internal/model/setting"
 )
 
@@ -68,6 +69,7 @@ type verdict struct {
 	report audit.Report
 	plan   *plan.Plan
 	took   time.Duration // CPU time
+	paths  []reach.Path
 }
 
 // judge audits a host and plans for it.
@@ -85,6 +87,7 @@ func judge(m *Machine, flags string) (v verdict, err error) {
 	v.report = audit.Run(m.Host, v.goal, knob.Catalogue())
 	v.plan, err = plan.From(m.Host, v.goal, v.report, knob.Catalogue())
 	v.took = cpuTime() - began
+	v.paths = reach.Of(m.Host).Paths
 	return v, err
 }
 

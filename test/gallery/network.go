@@ -28,23 +28,45 @@ func (s *Spec) addNetwork(h *facts.Host) error {
 	}
 	for _, name := range sorted(s.Devices) {
 		d := s.Devices[name]
-		if d.Kind == "bridge" {
+		switch {
+		case d.Kind == "bridge":
 			h.Bridges = append(h.Bridges, facts.Bridge{
 				Name: name, MAC: "02:00:00:00:00:b0", MTU: 1500, Up: true, STP: d.STP, VLANFiltering: d.VLAN,
 				Snooping: d.Snooping, CallIPTables: d.Hooks, CallIP6Tables: d.Hooks, CallARPTables: d.Hooks,
 				Ports: s.ports(name),
 			})
-			continue
+		case slices.Contains(facts.TunnelTypes, d.Kind):
+			lower := d.Lower
+			if d.Kind == "bond" {
+				lower = strings.Join(s.ports(name), ",")
+			}
+			h.Tunnels = append(h.Tunnels, facts.Tunnel{Name: name, Type: d.Kind, Lower: lower, Master: d.Master,
+				TxQueues: max(1, d.Queues), RxQueues: max(1, d.Queues), Lockless: !d.Locked, LocklessBy: "driver",
+				Up: true, Underlay: d.Underlay})
+		default:
+			h.Links = append(h.Links, facts.Link{Name: name, Kind: d.Kind, Master: d.Master, Lower: d.Lower,
+				Peer: d.Peer, Elsewhere: d.Elsewhere, Up: true})
 		}
-		lower := d.Lower
-		if d.Kind == "bond" || d.Kind == "team" {
-			lower = strings.Join(s.ports(name), ",")
-		}
-		t := facts.Tunnel{Name: name, Type: d.Kind, Lower: lower, Master: d.Master, TxQueues: max(1, d.Queues),
-			RxQueues: max(1, d.Queues), Lockless: !d.Locked, LocklessBy: "driver", Up: true}
-		h.Tunnels = append(h.Tunnels, t)
 	}
+	s.addRouting(h)
 	return nil
+}
+
+func (s *Spec) addRouting(h *facts.Host) {
+	answer := map[bool]facts.Answer{true: facts.Yes, false: facts.No}
+	r := facts.Routing{Forward: answer[s.Routing.Forward], Masquerade: answer[s.Routing.Masquerade],
+		Addressed: s.Routing.Addressed, Uplinks: s.Routing.Uplinks}
+	for _, n := range h.NICs {
+		if n.Management != "" {
+			r.Addressed = append(r.Addressed, n.Name)
+			if len(s.Routing.Uplinks) == 0 {
+				r.Uplinks = append(r.Uplinks, n.Name)
+			}
+		}
+	}
+	if !s.Routing.Unknown {
+		h.Routing = &r
+	}
 }
 
 // ports returns the NICs and devices below a master.

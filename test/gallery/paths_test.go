@@ -1,35 +1,96 @@
 package gallery
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
-	"mpps/internal/advise/placement"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/reach"
+	"mpps/internal/model/setting"
 )
 
-// pathsInWords says for each kind of guest interface of a host what carries its packets, or that this is not judged.
-func pathsInWords(m *Machine) string {
-	paths := placement.PathsOf(m.Host)
-	var parts []string
-	for _, g := range m.Guests {
-		for _, i := range g.NICs() {
-			var devices []string
-			for _, name := range paths.Behind(i) {
-				devices = append(devices, m.nic(name).Driver)
+// kindsOf returns the kinds of the paths of a host's guests, judged or not.
+func kindsOf(h *facts.Host) (judged, declined []string) {
+	for _, p := range reach.Of(h).Paths {
+		for _, k := range p.Kinds {
+			to := &declined
+			if p.Judged() {
+				to = &judged
 			}
-			part := fmt.Sprintf("%s: not judged", cmp.Or(i.Type, "unknown"))
-			if len(devices) > 0 {
-				part = fmt.Sprintf("%s, %s", i.Type, strings.Join(slices.Compact(devices), ", "))
-			}
-			if !contains(parts, part) {
-				parts = append(parts, part)
+			if !contains(*to, string(k)) {
+				*to = append(*to, string(k))
 			}
 		}
+	}
+	slices.Sort(judged)
+	slices.Sort(declined)
+	return judged, declined
+}
+
+// pathsInWords says by which paths a host's guests reach the wire, and which of these are not judged.
+func pathsInWords(h *facts.Host) string {
+	judged, declined := kindsOf(h)
+	parts := slices.Clone(judged)
+	if len(declined) > 0 {
+		parts = append(parts, "not judged: "+strings.Join(declined, ", "))
 	}
 	if len(parts) == 0 {
 		return "no guest"
 	}
 	return strings.Join(parts, "; ")
+}
+
+// checkPaths compares the paths with those that the file expects.
+func (s *Spec) checkPaths(p problems) {
+	if s.Paths == nil {
+		return
+	}
+	m, err := s.build()
+	if err != nil {
+		return // said already
+	}
+	judged, declined := kindsOf(m.Host)
+	found := slices.Compact(slices.Sorted(slices.Values(slices.Concat(judged, declined))))
+	if !slices.Equal(found, s.Paths) {
+		p.add(s.Name+" paths", "found %v, expected %v", found, s.Paths)
+	}
+}
+
+// checkDeclined: a plan changes nothing that serves a path which is not judged, and puts nothing on the CPUs of a
+// polling process.
+func (s *Spec) checkDeclined(v verdict, p problems) {
+	for _, path := range v.paths {
+		if path.Judged() || !path.Active {
+			continue
+		}
+		for _, c := range v.plan.Changes {
+			if serves(c.Address, path) {
+				p.add(s.Name+" declined "+c.ID, "with %q: %s is changed, and the path of guest %s is not judged (%v)",
+					v.flags, c.Address, path.Guest, path.Kinds)
+			}
+		}
+	}
+}
+
+// serves reports whether an address belongs to a device or NIC of a path.
+func serves(a setting.Address, path reach.Path) bool {
+	var devices []string
+	for _, hop := range path.Hops {
+		devices = append(devices, hop.Device)
+	}
+	devices = append(devices, path.NICs...)
+	device := a.Object()
+	switch a.Kind {
+	case setting.Domain, setting.ThreadAffinity:
+		return device == path.Guest && strings.Contains(a.Path+"/", fmt.Sprintf("/%s/", path.MAC))
+	case setting.Sysfs, setting.SysfsCPUs:
+		rest, isDevice := strings.CutPrefix(a.Path, "class/net/")
+		device, _, _ = strings.Cut(rest, "/")
+		return isDevice && contains(devices, device)
+	case setting.NICRing, setting.NICChannels, setting.NICCoalesce, setting.NICFeature, setting.NICFlowHash,
+		setting.IRQAffinity:
+		return contains(devices, device)
+	}
+	return false
 }

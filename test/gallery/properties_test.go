@@ -19,6 +19,7 @@ func (s *Spec) checkProperties(all []verdict, p problems) {
 			p.add(s.Name+" takes", "%v with %q, expected at most a second", v.took, v.flags)
 		}
 		s.checkGuide(v, p)
+		s.checkDeclined(v, p)
 		s.checkApplied(v, p)
 	}
 }
@@ -89,6 +90,12 @@ func breaches(h *facts.Host, isolated setting.CPUSet, there map[int]bool) map[st
 	for _, c := range h.Topology.CPUs {
 		core[c.ID], node[c.ID] = c.Core, c.Node
 	}
+	polled := map[int]bool{} // cores
+	for _, p := range h.Pollers {
+		for _, cpu := range p.CPUs {
+			polled[core[cpu]] = true
+		}
+	}
 	each := func(role string, is func(g *facts.Guest, t *facts.Thread)) {
 		for g := range facts.Each(h.Guests) {
 			for t := range facts.Each(g.Threads) {
@@ -116,7 +123,7 @@ func breaches(h *facts.Host, isolated setting.CPUSet, there map[int]bool) map[st
 		return func(g *facts.Guest, t *facts.Thread) {
 			if slices.ContainsFunc(t.Affinity, func(cpu int) bool {
 				return rule == "CPU" && onCPU[cpu] > least || rule == "core" && onCore[core[cpu]] > least ||
-					rule == "isolated" && isolated.Has(cpu) || rule == "ordinary" && !isolated.Has(cpu)
+					rule == "poller" && polled[core[cpu]] || rule == "isolated" && isolated.Has(cpu) || rule == "ordinary" && !isolated.Has(cpu)
 			}) {
 				found[fmt.Sprintf("%s on %s, %s", t.Role, rule, g.Name)]++
 			}
@@ -124,6 +131,9 @@ func breaches(h *facts.Host, isolated setting.CPUSet, there map[int]bool) map[st
 	}
 	for name, set := range nodes {
 		found["nodes, "+name] = len(set)
+	}
+	for _, role := range []string{"vcpu", "vhost", "emulator"} {
+		each(role, count("poller", 0))
 	}
 	each("vcpu", count("CPU", 1))
 	each("vcpu", count("core", 1))

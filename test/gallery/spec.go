@@ -35,6 +35,7 @@ type Spec struct {
 	NICs       map[string]NIC    `yaml:"nics"`
 	Devices    map[string]Device `yaml:"devices"` // bridges, bonds, VLANs, tunnels
 	Rules      Rules             `yaml:"rules"`
+	Routing    Routing           `yaml:"routing"`
 	Guests     map[string]Guests `yaml:"guests"`
 	Services   map[string]bool   `yaml:"services"` // installed ones; true: it runs
 	Storage    map[string]int    `yaml:"storage"`  // daemons by name
@@ -51,6 +52,8 @@ type Spec struct {
 
 	// Goals are those that Says is about, as flags; "--pps 1.8M" if empty.
 	Goals []string `yaml:"goals"`
+	// Paths are the kinds of the paths of the guests' NICs, as reach.Kind, without repeats in the order of the alphabet.
+	Paths []string `yaml:"paths"`
 	// Guide is the guide that the host is tuned by: its audit for Goals has no finding above low.
 	Guide string `yaml:"guide"`
 
@@ -128,17 +131,29 @@ type NIC struct {
 	Link       string            `yaml:"link"` // "16 GT/s x8"
 }
 
-// Device is a bridge, bond, VLAN or tunnel.
+// Device is a network device that is neither a NIC nor a tap.
 type Device struct {
-	Kind     string `yaml:"kind"` // bridge, bond, team, vlan, vxlan, gretap, geneve
-	Master   string `yaml:"master"`
-	Lower    string `yaml:"lower"`
-	Queues   int    `yaml:"queues"` // 1 if 0
-	Locked   bool   `yaml:"locked"`
-	VLAN     bool   `yaml:"vlan-filtering"`
-	STP      bool   `yaml:"stp"`
-	Snooping bool   `yaml:"snooping"`
-	Hooks    bool   `yaml:"hooks"` // hands frames to iptables
+	Kind      string   `yaml:"kind"` // of facts.Bridge, facts.TunnelTypes, or facts.Link: veth, team, openvswitch …
+	Master    string   `yaml:"master"`
+	Lower     string   `yaml:"lower"`
+	Underlay  []string `yaml:"underlay"`  // where routes to a tunnel's other ends leave by
+	Peer      string   `yaml:"peer"`      // of a veth
+	Elsewhere bool     `yaml:"elsewhere"` // its other end is in another network namespace
+	Queues    int      `yaml:"queues"`    // 1 if 0
+	Locked    bool     `yaml:"locked"`
+	VLAN      bool     `yaml:"vlan-filtering"`
+	STP       bool     `yaml:"stp"`
+	Snooping  bool     `yaml:"snooping"`
+	Hooks     bool     `yaml:"hooks"` // hands frames to iptables
+}
+
+// Routing is what the host forwards.
+type Routing struct {
+	Forward    bool     `yaml:"forward"`
+	Masquerade bool     `yaml:"masquerade"`
+	Addressed  []string `yaml:"addressed"` // devices with an address, besides the management NIC
+	Uplinks    []string `yaml:"uplinks"`   // the management NIC if there are none
+	Unknown    bool     `yaml:"unknown"`   // routes were not recorded
 }
 
 // Rules are those of netfilter.
@@ -167,7 +182,9 @@ type Guests struct {
 	NICs     []VNIC   `yaml:"nics"`
 	VFs      []string `yaml:"vfs"` // eth0/0; the next guest has the next one
 	FIFO     bool     `yaml:"fifo"`
-	Extra    string   `yaml:"extra"` // elements of its definition, before <devices>
+	// their taps are in another network namespace
+	Elsewhere bool   `yaml:"elsewhere"`
+	Extra     string `yaml:"extra"` // elements of its definition, before <devices>
 }
 
 // VNIC is a guest's NIC. Its short form is the name of a bridge.

@@ -33,7 +33,7 @@ func TestTable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(&b, "| [%s](../test/gallery/hosts/%s.yaml) | %s |", s.Title, s.Name, pathsInWords(m))
+		fmt.Fprintf(&b, "| [%s](../test/gallery/hosts/%s.yaml) | %s |", s.Title, s.Name, pathsInWords(m.Host))
 		for _, c := range columns {
 			i := slices.IndexFunc(all, func(v verdict) bool { return v.flags == c.flags })
 			fmt.Fprintf(&b, " %s |", all[i].inWords())
