@@ -3,6 +3,7 @@ package gallery
 import (
 	"cmp"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -78,7 +79,7 @@ func (g *guest) add(h *facts.Host) error {
 	if g.By == "qemu" {
 		f = g.process()
 	} else {
-		text, err := g.definition(h)
+		text, err := g.text(h)
 		if err != nil {
 			return err
 		}
@@ -105,6 +106,15 @@ func (g *guest) add(h *facts.Host) error {
 	}
 	h.Guests = append(h.Guests, f)
 	return nil
+}
+
+// text returns the guest's definition, recorded or made.
+func (g *guest) text(h *facts.Host) (string, error) {
+	if g.Recorded == "" {
+		return g.definition(h)
+	}
+	text, err := os.ReadFile("definitions/" + g.Recorded)
+	return string(text), err
 }
 
 // process returns a QEMU process that libvirt does not know.
@@ -183,7 +193,11 @@ func (g *guest) start(h *facts.Host, f *facts.Guest) error {
 		if g.Elsewhere {
 			continue
 		}
-		h.Taps = append(h.Taps, g.tap(h, f, nic, g.NICs[i]))
+		v := VNIC{Type: nic.Type, Source: nic.Source}
+		if i < len(g.NICs) {
+			v = g.NICs[i]
+		}
+		h.Taps = append(h.Taps, g.tap(h, f, nic, v))
 	}
 	addVhostThreads(h, f, emulator, vhost)
 	return nil

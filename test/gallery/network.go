@@ -95,6 +95,9 @@ func (n NIC) facts(name string, at int, t facts.Topology) (facts.NIC, error) {
 	if n.MTU > 0 {
 		f.MTU = n.MTU
 	}
+	if n.Port != "" {
+		f.PortName, f.SwitchID = n.Port, "0c42a1"
+	}
 	if n.Down {
 		f.Carrier = "down"
 	}

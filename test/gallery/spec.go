@@ -78,6 +78,9 @@ type CPU struct {
 	Numbering string `yaml:"numbering"`
 	Offline   string `yaml:"offline"`
 	Remote    int    `yaml:"remote"` // distance between sockets; 0: 32 of AMD, else 21
+	// Rows are the cores of a recorded machine in place of all numbers above: package, node and L3 cache (-1: none), a
+	// colon, and the CPUs of the core.
+	Rows []string `yaml:"rows"`
 }
 
 // Memory is in GiB for the host, in pages for the pools, each divided evenly among the nodes.
@@ -129,6 +132,7 @@ type NIC struct {
 	VFs        int               `yaml:"vfs"`
 	IRQs       string            `yaml:"irqs"` // CPUs that serve them, in turn; empty: those of the NIC's node
 	Link       string            `yaml:"link"` // "16 GT/s x8"
+	Port       string            `yaml:"port"` // of an embedded switch: p0, pf0vf1
 }
 
 // Device is a network device that is neither a NIC nor a tap.
@@ -182,6 +186,8 @@ type Guests struct {
 	NICs     []VNIC   `yaml:"nics"`
 	VFs      []string `yaml:"vfs"` // eth0/0; the next guest has the next one
 	FIFO     bool     `yaml:"fifo"`
+	// Recorded is the file of a recorded definition in definitions, in place of what the keys above would make.
+	Recorded string `yaml:"recorded"`
 	// their taps are in another network namespace
 	Elsewhere bool   `yaml:"elsewhere"`
 	Extra     string `yaml:"extra"` // elements of its definition, before <devices>

@@ -18,6 +18,9 @@ func (s *Spec) topology() (facts.Topology, error) {
 		return facts.Topology{}, err
 	}
 	t := facts.Topology{Model: c.Model, Vendor: c.Vendor, Offline: offline, SMT: "on"}
+	if len(c.Rows) > 0 {
+		return t, s.addRows(&t)
+	}
 	switch {
 	case c.Threads < 2 && s.Arch == "x86_64":
 		t.SMT = "notsupported"
@@ -55,21 +58,62 @@ func (s *Spec) topology() (facts.Topology, error) {
 		}
 	}
 	for i, cpus := range nodes {
-		t.Nodes = append(t.Nodes, s.node(i, cpus))
+		t.Nodes = append(t.Nodes, s.node(i, len(nodes), cpus))
 	}
+	t.Counts = facts.Counts{Packages: c.Sockets, NUMANodes: len(t.Nodes), L3Caches: len(t.Caches), Cores: cores,
+		CPUsOnline: len(t.Online), CPUsOffline: len(offline)}
+	return t, s.addPages(&t)
+}
+
+// addPages adds the pools of huge pages, and what the command line isolates.
+func (s *Spec) addPages(t *facts.Topology) error {
 	for _, size := range sorted(s.Memory.Pages) {
 		bytes, err := pageBytes(size)
 		if err != nil {
-			return t, err
+			return err
 		}
 		pages := uint64(s.Memory.Pages[size])
 		t.Hugepages = append(t.Hugepages, facts.Hugepages{Size: bytes, Total: pages, Free: pages})
 	}
 	line := setting.ParseCommandLine(s.Cmdline)
 	t.Isolated, t.NohzFull = isolatedBy(line, "isolcpus").And(t.Online), isolatedBy(line, "nohz_full").And(t.Online)
-	t.Counts = facts.Counts{Packages: c.Sockets, NUMANodes: len(t.Nodes), L3Caches: len(t.Caches), Cores: cores,
-		CPUsOnline: len(t.Online), CPUsOffline: len(offline)}
-	return t, nil
+	return nil
+}
+
+// addRows adds the CPUs, caches and nodes of a recorded machine.
+func (s *Spec) addRows(t *facts.Topology) error {
+	packages, nodes, caches := map[int]bool{}, map[int]setting.CPUSet{}, map[int]setting.CPUSet{}
+	for core, row := range s.CPU.Rows {
+		var pkg, node, l3 int
+		numbers, list, _ := strings.Cut(row, ":")
+		if _, err := fmt.Sscan(numbers, &pkg, &node, &l3); err != nil {
+			return fmt.Errorf("row %q: %w", row, err)
+		}
+		cpus, err := setting.ParseCPUs(list)
+		if err != nil {
+			return err
+		}
+		packages[pkg], nodes[node] = true, nodes[node].Or(cpus)
+		if l3 >= 0 {
+			caches[l3] = caches[l3].Or(cpus)
+		}
+		for _, id := range cpus {
+			t.CPUs = append(t.CPUs, facts.CPU{ID: id, Online: true, Package: pkg, Core: core, CoreID: core, Node: node,
+				L3: l3, Siblings: cpus})
+			t.Online = t.Online.Or(setting.CPUs(id))
+		}
+	}
+	slices.SortFunc(t.CPUs, func(a, b facts.CPU) int { return a.ID - b.ID })
+	for i := range len(caches) {
+		t.Caches = append(t.Caches, facts.Cache{Level: 3, Type: "Unified", Size: uint64(s.CPU.L3MiB) << 20,
+			CPUs: caches[i]})
+	}
+	for i := range len(nodes) {
+		t.Nodes = append(t.Nodes, s.node(i, len(nodes), nodes[i]))
+	}
+	t.Counts = facts.Counts{Packages: len(packages), NUMANodes: len(nodes), L3Caches: len(caches),
+		Cores: len(s.CPU.Rows), CPUsOnline: len(t.Online)}
+	return s.addPages(t)
 }
 
 func (c CPU) coresOfL3() int {
@@ -104,12 +148,12 @@ func (c CPU) seat(id int) (core, thread int) {
 	return id % cores, id / cores
 }
 
-func (s *Spec) node(id int, cpus setting.CPUSet) facts.Node {
-	count := s.CPU.Sockets * s.CPU.Nodes
+// node returns one of count nodes.
+func (s *Spec) node(id, count int, cpus setting.CPUSet) facts.Node {
 	n := facts.Node{ID: id, CPUs: cpus, Memory: uint64(s.Memory.GiB) << 30 / uint64(count)}
 	used := n.Memory / 4
 	for _, size := range sorted(s.Memory.Pages) {
-		bytes, _ := pageBytes(size) // checked by topology
+		bytes, _ := pageBytes(size) // checked by addPages
 		pages := uint64(s.Memory.Pages[size] / count)
 		n.Hugepages = append(n.Hugepages, facts.Hugepages{Size: bytes, Total: pages, Free: pages})
 		used += pages * bytes
@@ -127,7 +171,7 @@ func (s *Spec) node(id int, cpus setting.CPUSet) facts.Node {
 		switch {
 		case other == id:
 			n.Distances = append(n.Distances, 10)
-		case other/s.CPU.Nodes == id/s.CPU.Nodes:
+		case s.CPU.Rows == nil && other/s.CPU.Nodes == id/s.CPU.Nodes:
 			n.Distances = append(n.Distances, 12)
 		default:
 			n.Distances = append(n.Distances, remote)
