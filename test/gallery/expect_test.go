@@ -58,47 +58,44 @@ func (p problems) add(key, format string, args ...any) {
 
 // check compares what is said of a host and planned for it with what its file expects.
 func (s *Spec) check(all []verdict, p problems) {
-	for key, why := range s.Says {
-		e, err := parseExpectation(key)
-		if err != nil {
-			p.add(s.Name+" says "+key, "%v", err)
-			continue
-		}
+	s.checkPaths(p)
+	s.each("says", s.Says, p, func(e expectation, key, why string) {
 		for _, v := range all {
 			if contains(s.ownGoals(), v.flags) && !v.says(e) {
-				p.add(s.Name+" says "+key, "not said with %q, although %s", v.flags, why)
+				p.add(key, "not said with %q, although %s", v.flags, why)
 			}
 		}
-	}
-	s.checkPaths(p)
-	for key, why := range s.SaysNot {
-		e, err := parseExpectation(key)
-		if err != nil {
-			p.add(s.Name+" says-not "+key, "%v", err)
-			continue
-		}
+	})
+	s.each("says-not", s.SaysNot, p, func(e expectation, key, why string) {
 		for _, v := range all {
 			for _, f := range v.report.InState(e.state) {
 				if e.is(f.ID, f.Address) {
-					p.add(s.Name+" says-not "+key, "with %q: %s at %s is %s, although %s", v.flags, f.ID, f.Address, f.State, why)
+					p.add(key, "with %q: %s at %s is %s, although %s", v.flags, f.ID, f.Address, f.State, why)
 				}
 			}
 		}
-	}
-	for key, why := range s.PlansNot {
-		e, err := parseExpectation(key)
-		if err != nil {
-			p.add(s.Name+" plans-not "+key, "%v", err)
-			continue
-		}
+	})
+	s.each("plans-not", s.PlansNot, p, func(e expectation, key, why string) {
 		for _, v := range all {
 			for _, c := range v.plan.Changes {
 				if e.is(c.ID, c.Address) {
-					p.add(s.Name+" plans-not "+key, "with %q: %s at %s from %s to %s, although %s", v.flags, c.ID, c.Address,
-						c.From, c.To, why)
+					p.add(key, "with %q: %s at %s from %s to %s, although %s", v.flags, c.ID, c.Address, c.From, c.To, why)
 				}
 			}
 		}
+	})
+}
+
+// each calls a function with every expectation of a kind, the key of its problem, and the reason.
+func (s *Spec) each(kind string, of map[string]string, p problems, check func(e expectation, key, why string)) {
+	for text, why := range of {
+		key := s.Name + " " + kind + " " + text
+		e, err := parseExpectation(text)
+		if err != nil {
+			p.add(key, "%v", err)
+			continue
+		}
+		check(e, key, why)
 	}
 }
 
@@ -112,7 +109,7 @@ func (v *verdict) says(e expectation) bool {
 	return false
 }
 
-// unmended reads the faults that are known: a line each, the key of the problem, ": ", and who mends it and why it is one.
+// unmended reads the faults that are known: a line each, the key of the problem, and who mends it and why it is one.
 func unmended(t *testing.T) map[string]string {
 	t.Helper()
 	f, err := os.Open("unmended.txt")

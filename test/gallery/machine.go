@@ -100,8 +100,9 @@ func (s *Spec) addKernel(h *facts.Host) {
 		h.Kernel.Clocksource = "arch_sys_counter"
 	}
 	if s.Loader != "none" {
+		entry := facts.BootEntry{ID: "0", Version: s.Kernel, Linux: "/boot/vmlinuz-" + s.Kernel, Arguments: line}
 		h.Boot = &facts.Boot{Loader: s.Loader, Files: []string{"/boot"}, Next: "0", Writer: s.Loader,
-			Entries: []facts.BootEntry{{ID: "0", Version: s.Kernel, Linux: "/boot/vmlinuz-" + s.Kernel, Arguments: line}}}
+			Entries: []facts.BootEntry{entry}}
 	}
 	amd, arm := s.CPU.Vendor == "AuthenticAMD" || s.CPU.Vendor == "HygonGenuine", s.Arch == "aarch64"
 	h.Firmware = facts.Firmware{Tables: true, DMAR: !amd && !arm, IVRS: amd}
@@ -178,7 +179,8 @@ func (s *Spec) addHousekeeping(h *facts.Host) {
 	k.IRQs = []facts.IRQ{
 		{Number: 9, Name: "acpi", On: "acpi", Affinity: h.Topology.Online, Effective: setting.CPUs(0)},
 		{Number: 30, Name: "nvme0q0", On: "nvme0q0", Affinity: h.Topology.Online, Effective: setting.CPUs(0)},
-		{Number: 31, Name: "nvme0q1", On: "nvme0q1", Affinity: setting.CPUs(0), Effective: setting.CPUs(0), Managed: true},
+		{Number: 31, Name: "nvme0q1", On: "nvme0q1", Affinity: setting.CPUs(0), Effective: setting.CPUs(0),
+			Managed: true},
 	}
 	h.Housekeeping = k
 	h.Isolation = &facts.Isolation{Cgroups: []facts.Cgroup{}}

@@ -42,8 +42,8 @@ type Spec struct {
 	Swap       bool              `yaml:"swap"`
 
 	// Readings gives values to addresses. * in an address stands for any text; the longest pattern counts. A value is
-	// text, absent, unknown, online (the list of online CPUs), with "since 6.2" or "before 6.2" after it where only such
-	// kernels have it.
+	// text, absent, unknown, online (the list of online CPUs), with "since 6.2" or "before 6.2" after it where only
+	// such kernels have it.
 	Readings map[string]string `yaml:"readings"`
 	Interval *Interval         `yaml:"interval"` // what counters did while watched
 	// Facts are laid over what was made of the rest, in the format of a snapshot's result.
@@ -52,7 +52,7 @@ type Spec struct {
 
 	// Goals are those that Says is about, as flags; "--pps 1.8M" if empty.
 	Goals []string `yaml:"goals"`
-	// Paths are the kinds of the paths of the guests' NICs, as reach.Kind, without repeats in the order of the alphabet.
+	// Paths are the kinds of the paths of the guests' NICs (reach.Kind), sorted, without repeats.
 	Paths []string `yaml:"paths"`
 	// Guide is the guide that the host is tuned by: its audit for Goals has no finding above low.
 	Guide string `yaml:"guide"`
