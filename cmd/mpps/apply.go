@@ -1,26 +1,30 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"mpps/internal/advise/plan"
 	"mpps/internal/ops/change"
 	"mpps/internal/outcome"
 	"mpps/internal/report"
+	"mpps/internal/report/words"
 )
 
 func (a *app) applyCommand() *cobra.Command {
 	var flags goalFlags
 	var ask change.Request
-	var detailed bool
+	var detailed, yes bool
 	cmd := &cobra.Command{
 		Use:   "apply [PLAN]",
 		Short: "make the changes of a plan, all or none",
 		Long: `Makes the changes of a plan (a file of 'mpps plan -o', - for standard input, or
-a plan made now from the goal flags). Each value is journaled before it is
+a plan made now from the goal flags). It shows the plan and asks first; scripts,
+which nobody answers for, give --yes. Each value is journaled before it is
 written, and read back afterwards. Where one fails, or on Ctrl-C, everything is
 put back. A plan that no longer fits the host is refused: other values, or a
 change that is riskier now than the plan says. Nothing is ever restarted. What
@@ -37,13 +41,14 @@ transaction and applies what remains as a transaction that follows it.
 'mpps status' shows what that would be.
 
   mpps apply plan.json
-  mpps apply plan.json --confirm 2m && mpps confirm
+  mpps apply plan.json --yes --confirm 2m && mpps confirm
   mpps apply --pps 1.8M --dry-run
   mpps apply --resume
 
-Exit codes: 0 all is as planned · 1 failed, and put back · 2 changes were made,
-or with --dry-run would be (--detailed-exit-code) · 3 no transaction waits to
-be resumed · 11 another mpps is at work.`,
+Exit codes: 0 all is as planned · 1 failed, and put back, or the answer was no ·
+2 changes were made, or with --dry-run would be (--detailed-exit-code) · 3 no
+transaction waits to be resumed · 11 another mpps is at work · 64 usage: neither
+plan nor goal, or nobody to ask and no --yes.`,
 		Args: args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) (err error) {
 			if err := checkConfirm(ask.Confirm); err != nil {
@@ -63,9 +68,16 @@ be resumed · 11 another mpps is at work.`,
 			}
 			ask.File, ask.Stdin, ask.Watch = firstArg(given), a.stdin, flags.watch
 			if ask.File == "" && !ask.Resume {
-				if ask.Goal, err = flags.goal(); err != nil {
-					return err
+				if ask.Goal, err = flags.goal(); err == nil && ask.Goal.Unnamed {
+					err = usage(errors.New("neither a plan nor a goal to apply"),
+						"'mpps plan --pps 500k -o plan.json' shows what would change, 'mpps apply plan.json' does it")
 				}
+			}
+			if err == nil && !ask.DryRun && !yes && !a.approved {
+				err = a.asks(&ask)
+			}
+			if err != nil {
+				return err
 			}
 			d, err := change.Apply(cmd.Context(), a.env(), ask)
 			return a.answerApply(d, err, detailed)
@@ -78,10 +90,27 @@ be resumed · 11 another mpps is at work.`,
 	cmd.Flags().BoolVar(&ask.Resume, "resume", false, "resume the plan of the newest transaction that waited for "+
 		"a reboot or a guest's restart")
 	cmd.Flags().BoolVar(&ask.DryRun, "dry-run", false, "read everything, write nothing")
+	cmd.Flags().BoolVar(&yes, "yes", false, "apply without showing the plan and asking")
 	cmd.Flags().BoolVar(&ask.RuntimeOnly, "runtime-only", false, "change only the running host: nothing that "+
 		"outlasts a reboot or an ifup")
 	cmd.Flags().BoolVar(&detailed, "detailed-exit-code", false, "exit with 2 where changes were made or would be")
 	return cmd
+}
+
+// asks makes a request ask before it changes anything. Without a person to ask that is an error.
+func (a *app) asks(ask *change.Request) error {
+	if ask.File == "-" || !a.out.CanAsk(a.stdin) {
+		return usage(errors.New("nobody to ask whether to apply: expected a terminal, or --yes"),
+			"--dry-run or 'mpps plan' shows what would be changed, --yes changes it without a question")
+	}
+	ask.Approve = a.approve
+	return nil
+}
+
+// approve shows a plan and asks whether to apply it.
+func (a *app) approve(ctx context.Context, p *plan.Plan) (bool, error) {
+	return a.out.Ask(ctx, a.stdin, func(t *report.Text) { report.Plan(t, p) },
+		fmt.Sprintf("Apply %s? [y/N] ", words.Count(len(p.Changes), "change")))
 }
 
 // checkConfirm refuses implausible times to confirm.

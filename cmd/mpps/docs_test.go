@@ -264,7 +264,11 @@ func TestReadmeCommands(t *testing.T) {
 		}
 		ran++
 		var out, problems bytes.Buffer
-		if code := run(append(slices.Clone(w.words), "--root", root), strings.NewReader(""), &out,
+		words := append(slices.Clone(w.words), "--root", root)
+		if words[0] == "apply" { // a reader says yes
+			words = append(words, "--yes")
+		}
+		if code := run(words, strings.NewReader(""), &out,
 			&problems); code != outcome.CodeOK {
 			t.Errorf("%s: exit code %d\n%s", w, code, problems.String())
 		}

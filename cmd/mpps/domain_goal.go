@@ -29,6 +29,6 @@ func (f *domainGoal) goal() (*goal.Goal, error) {
 	if !slices.ContainsFunc([]string{"pps", "bulk", "latency", "frame", "loss", "cpus"}, f.set.Changed) {
 		return nil, nil
 	}
-	g, err := f.goalFlags.goal()
+	g, err := f.namedGoal("domain tune")
 	return &g, err
 }

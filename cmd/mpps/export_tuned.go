@@ -1,8 +1,6 @@
 package main
 
 import (
-	"cmp"
-
 	"github.com/spf13/cobra"
 
 	"mpps/internal/advise/tuned/export"
@@ -32,7 +30,7 @@ TuneD up to 2.23 looks for profiles in /etc/tuned, later ones in
 /etc/tuned/profiles.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if ask.Goal, err = flags.goal(); err != nil {
+			if ask.Goal, err = flags.namedGoal("export tuned"); err != nil {
 				return err
 			}
 			if ask.Name == "" {
@@ -44,7 +42,7 @@ TuneD up to 2.23 looks for profiles in /etc/tuned, later ones in
 			if err := export.CheckName(ask.Name); err != nil {
 				return usage(err, "--name takes another")
 			}
-			ask.Flags = cmp.Or(flags.commandLine(), "--pps 1.8M") // the default goal
+			ask.Flags = flags.commandLine()
 			h, p, warnings, err := profile.Export(cmd.Context(), a.env(), ask)
 			if err != nil {
 				return err

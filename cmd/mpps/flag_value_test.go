@@ -26,9 +26,9 @@ var enough = map[string][]string{
 	"mpps bench pps": {"--from", "lo", "--to", "lo2"}, "mpps bench rr": {"--from", "lo", "--to", "lo2"},
 	"mpps bench crr": {"--from", "lo", "--to", "lo2"}, "mpps bench stream": {"--from", "lo", "--to", "lo2"},
 	"mpps bench compare": {"a.json", "b.json"}, "mpps report": {"a.json"}, "mpps acceptance": {"throughput"},
-	"mpps search": {"--from", "lo", "--to", "lo2"}, "mpps tune": {"--from", "lo", "--to", "lo2"},
+	"mpps search": {"--from", "lo", "--to", "lo2"}, "mpps tune": {"--from", "lo", "--to", "lo2", "--pps", "1M"},
 	"mpps verify":   {"--watch"},
-	"mpps rollback": {"TX"}, "mpps export tuned": {"--name", "x"}, "mpps latency load": {}, "mpps latency loop": {},
+	"mpps rollback": {"TX"}, "mpps export tuned": {"--pps", "1M"}, "mpps latency load": {}, "mpps latency loop": {},
 	"mpps sriov release": {"GUEST"}, "mpps sriov migrate-plan": {"GUEST"}, "mpps sriov create": {"PF"},
 	"mpps sriov destroy": {"PF"}, "mpps sriov reset": {"PCI"}, "mpps explain": {"ID"}, "mpps path": {},
 }

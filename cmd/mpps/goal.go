@@ -31,8 +31,7 @@ type goalFlags struct {
 func (f *goalFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	f.set = flags
-	flags.StringVar(&f.pps, "pps", "", "packets per second to one guest, such as 1.8M (default 1.8M where no other "+
-		"target is named)")
+	flags.StringVar(&f.pps, "pps", "", "packets per second to one guest, such as 1.8M")
 	flags.IntVar(&f.frame, "frame", 64, "frame size in bytes, with checksum")
 	flags.StringVar(&f.loss, "loss", "0", "share of packets that may be lost, such as 0.005 or 0.5%")
 	flags.StringVar(&f.bulk, "bulk", "", "bits per second of bulk data, such as 25G")
@@ -54,7 +53,23 @@ func (f *goalFlags) isGiven(cmd *cobra.Command) bool {
 	return slices.ContainsFunc(append([]string{"watch"}, goalNames...), cmd.Flags().Changed)
 }
 
-// goal returns the target that the flags name.
+// namesTarget reports whether the flags name a target. How many bytes, which guest and which CPUs are none by
+// themselves.
+func (f *goalFlags) namesTarget() bool {
+	return f.set.Changed("pps") || f.bulk != "" || f.latency != 0 || f.nic == "vf"
+}
+
+// namedGoal is goal for verbs that write: it refuses flags that name no target.
+func (f *goalFlags) namedGoal(verb string) (goal.Goal, error) {
+	g, err := f.goal()
+	if err == nil && g.Unnamed {
+		err = usage(fmt.Errorf("%s: no goal named", verb), "name one with --pps, --bulk, --latency or --nic vf; "+
+			"'mpps audit --pps 500k' shows what it would mean")
+	}
+	return g, err
+}
+
+// goal returns the target that the flags name, goal.Gentlest if they name none.
 func (f *goalFlags) goal() (goal.Goal, error) {
 	const hint = "see 'mpps plan --help' for the goal flags"
 	g := goal.Goal{Frame: f.frame, Latency: f.latency, Guest: f.guest, NIC: f.nic}
@@ -86,8 +101,8 @@ func (f *goalFlags) goal() (goal.Goal, error) {
 	if f.set.Changed("frame") && f.frame == 0 {
 		return g, usage(errors.New("--frame 0: expected 64 to 9018 bytes"), hint)
 	}
-	if !f.set.Changed("pps") && f.bulk == "" && f.latency == 0 && f.nic == "" {
-		g.PPS = goal.Unlimited().PPS
+	if !f.namesTarget() {
+		g.PPS, g.Unnamed = goal.Gentlest().PPS, true
 	}
 	if err := g.Check(); err != nil {
 		return g, usage(err, "") // err has its own hint

@@ -49,6 +49,7 @@ type app struct {
 
 	format string // text, json, or a name of export.Formats; empty if the command has no --format
 
+	approved bool           // what is asked for was approved as a whole: apply does not ask
 	restarts []plan.Restart // that the changes made wait for; read by the acceptance protocol
 
 	path string          // of the command: "mpps bench pps"
@@ -141,7 +142,7 @@ microsecond it can, and proves it.
   mpps inspect                      what this host is: the packet path, drawn
   mpps audit --pps 1.8M             what holds the path back, worst first
   mpps plan --pps 1.8M -o p.json    what would be changed, and why
-  mpps apply p.json                 change it, with undo
+  mpps apply p.json                 change it once you say yes, with undo
   mpps rollback                     put everything back
   mpps bench pps …                  measure, before and after
   mpps search …                     the highest rate without loss

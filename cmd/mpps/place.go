@@ -62,7 +62,10 @@ no place is refused, with what is short and the smallest thing that would help.
 			if output != "-" {
 				err = a.out.Answer(report.Answer{
 					Verb: "place", Host: p.Host.Name, Result: p, Warnings: p.Warnings,
-					Text: func(t *report.Text) { seats.Text(t, picture) },
+					Text: func(t *report.Text) {
+						t.WrapIf(g.Unnamed, "", "%s", g.Why())
+						seats.Text(t, picture)
+					},
 				})
 				if err != nil {
 					return err

@@ -183,14 +183,14 @@ func playWorded(t *testing.T, other func(string) string) []string {
 
 	w.mpps("plan", "--latency", "50us", "--cpus", "2-3", "-o", file)
 	w.reworded(file)
-	w.mpps("apply", file, "--json")
+	w.mpps("apply", "--yes", file, "--json")
 	first := w.newest()
 	w.mpps("status", "--json")
-	w.mpps("apply", "--resume", "--json") // too early
+	w.mpps("apply", "--yes", "--resume", "--json") // too early
 	w.put(boots, "second\n", runs, entry(), "sys/devices/system/cpu/isolated", "2-3\n",
 		"proc/sys/kernel/sched_rt_runtime_us", "950000\n")
 	w.mpps("status", "--json")
-	w.mpps("apply", "--resume", "--json")
+	w.mpps("apply", "--yes", "--resume", "--json")
 	w.mpps("status", "--json")
 	w.mpps("rollback", first, "--json") // something built on it
 	w.put("proc/sys/vm/stat_interval", "7\n")

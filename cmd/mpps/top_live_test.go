@@ -127,6 +127,13 @@ func (x *terminal) types(keys string) {
 // isBack waits for the end and looks whether the terminal is as it was found.
 func (x *terminal) isBack(wanted int) {
 	x.t.Helper()
+	x.ends(wanted)
+	x.asFound()
+}
+
+// ends waits for the end with an exit code.
+func (x *terminal) ends(wanted int) {
+	x.t.Helper()
 	select {
 	case err := <-x.finished:
 		code := 0
@@ -142,7 +149,6 @@ func (x *terminal) isBack(wanted int) {
 	case <-time.After(30 * time.Second):
 		x.t.Fatalf("did not end; on the screen: %q", x.screen())
 	}
-	x.asFound()
 }
 
 func (x *terminal) asFound() {

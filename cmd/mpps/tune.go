@@ -103,7 +103,7 @@ const generatorCPUs = "generator-cpus"
 
 // target returns the goal, or an error for what tune cannot do.
 func (f *tuneFlags) target() (goal.Goal, error) {
-	g, err := f.goal.goal()
+	g, err := f.goal.namedGoal("tune")
 	switch {
 	case err != nil:
 		return g, err
@@ -194,6 +194,11 @@ func (a *app) resumeTune(cmd *cobra.Command, f *tuneFlags) error {
 	for name, values := range flags {
 		if err := setAgain(cmd.Flags(), name, values); err != nil {
 			return outcome.Failed(fmt.Errorf("the run that waits: --%s: %w", name, err), "start over: 'mpps tune …'")
+		}
+	}
+	if !f.goal.namesTarget() { // of a version whose default was this one
+		if err := cmd.Flags().Set("pps", goal.FormatRate(goal.Unlimited().PPS)); err != nil {
+			return outcome.Failed(fmt.Errorf("the run that waits has no target: %w", err), "start over: 'mpps tune …'")
 		}
 	}
 	f.Earlier = earlier

@@ -180,7 +180,7 @@ func (s *scene) play(r round, proofs map[string][]proof, left map[string]string)
 		Changes []apply.Outcome `json:"changes"`
 		Moved   []apply.Moved   `json:"moved"`
 	}
-	a := labtest.Answer[applied](s, 2, "apply", "--detailed-exit-code", "--confirm", "0", "/share/"+r.name+".json")
+	a := labtest.Answer[applied](s, 2, "apply", "--yes", "--detailed-exit-code", "--confirm", "0", "/share/"+r.name+".json")
 	if a.TX == "" || a.State != "applied" || len(a.Changes) != len(p.Changes) || len(a.Moved) > 0 {
 		s.Errorf("%s: transaction %q %s with %d of %d changes, moved: %v", r.name, a.TX, a.State, len(a.Changes),
 			len(p.Changes), a.Moved)

@@ -98,7 +98,7 @@ func planAfterwards(b *box, goal []string) *plan.Plan {
 			b.Errorf("planned a second time: %s", c.Address)
 		}
 	}
-	b.MPPS(0, "apply", "--confirm", "0", "/share/guest2.json")
+	b.MPPS(0, "apply", "--yes", "--confirm", "0", "/share/guest2.json")
 	return p
 }
 
@@ -146,7 +146,7 @@ func planAndApply(b *box, file string, goal []string) *plan.Plan {
 	b.Helper()
 	b.MPPS(2, slices.Concat([]string{"plan", "--detailed-exit-code", "-o", "/share/" + file}, goal)...)
 	p := readPlan(b, file)
-	done := labtest.Answer[applied](b, 2, "apply", "--detailed-exit-code", "--confirm", "0", "/share/"+file)
+	done := labtest.Answer[applied](b, 2, "apply", "--yes", "--detailed-exit-code", "--confirm", "0", "/share/"+file)
 	if len(done.Changes) != len(p.Changes) ||
 		slices.ContainsFunc(done.Changes, func(o apply.Outcome) bool { return o.Found == "" }) {
 		b.Errorf("%d of %d changes: %+v", len(done.Changes), len(p.Changes), done.Changes)

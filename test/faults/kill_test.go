@@ -175,7 +175,7 @@ func TestKillProgram(t *testing.T) {
 		makeTree(t, root)
 		before := contents(t, root)
 		verb := "apply"
-		arguments := []string{verb, writePlan(t, makePlan(t, root)), "--root", root, "--quiet"}
+		arguments := []string{verb, "--yes", writePlan(t, makePlan(t, root)), "--root", root, "--quiet"}
 		if n%3 == 2 {
 			if out, err := exec.Command(program, arguments...).CombinedOutput(); err != nil {
 				t.Fatalf("mpps apply: %v: %s", err, out)

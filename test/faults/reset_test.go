@@ -137,7 +137,7 @@ func TestResetAnywhere(t *testing.T) {
 
 	b.must("cd /share; /opt/mpps plan -q --pps 1.8M --consent security,data -o plan.json >plan.txt; " + listed +
 		" >files")
-	takes := map[string]float64{"apply": b.seconds("/opt/mpps apply /share/plan.json --confirm 0")}
+	takes := map[string]float64{"apply": b.seconds("/opt/mpps apply --yes /share/plan.json --confirm 0")}
 	takes["rollback"] = b.seconds("/opt/mpps rollback")
 	b.files("without any reset")
 	var plan struct {
@@ -150,9 +150,9 @@ func TestResetAnywhere(t *testing.T) {
 		takes["rollback"])
 
 	for n := range resets(t) {
-		verb, command := "apply", "exec /opt/mpps apply /share/plan.json --confirm 0"
+		verb, command := "apply", "exec /opt/mpps apply --yes /share/plan.json --confirm 0"
 		if n%2 == 1 {
-			b.must("/opt/mpps apply /share/plan.json --confirm 0 >&2")
+			b.must("/opt/mpps apply --yes /share/plan.json --confirm 0 >&2")
 			verb, command = "rollback", "exec /opt/mpps rollback"
 		}
 		pause := time.Duration(rand.Float64() * 1.1 * takes[verb] * float64(time.Second))

@@ -120,7 +120,7 @@ func (s *scene) planned() *plan.Plan {
 // applied applies the plan, looks at the guest by its own programs, and rolls back.
 func (s *scene) applied(p *plan.Plan, before string) {
 	s.Helper()
-	s.MPPS(2, "apply", "--detailed-exit-code", "--confirm", "0", "/share/inside.json")
+	s.MPPS(2, "apply", "--yes", "--detailed-exit-code", "--confirm", "0", "/share/inside.json")
 	s.LogTime("applied")
 	after := s.inside(listing)
 	for _, want := range []string{
@@ -163,7 +163,7 @@ func (s *scene) channels(p *plan.Plan) {
 		Severity: knob.High, Title: "by hand", Stage: datapath.Guest,
 	}}
 	s.write("channels.json", p)
-	s.MPPS(0, "apply", "--confirm", "0", "/share/channels.json")
+	s.MPPS(0, "apply", "--yes", "--confirm", "0", "/share/channels.json")
 	if got := s.inside("ethtool -l eth0 | tail -1"); !strings.HasSuffix(got, "2") {
 		s.Errorf("the guest uses %q", got)
 	}
@@ -185,7 +185,7 @@ func (s *scene) refused(why string) {
 		}
 	})
 	s.within(15*time.Second, "an apply there", func() {
-		if text := s.MPPS(1, "apply", "--confirm", "0", "/share/inside.json").Stderr; !strings.Contains(text,
+		if text := s.MPPS(1, "apply", "--yes", "--confirm", "0", "/share/inside.json").Stderr; !strings.Contains(text,
 			"stale") && !strings.Contains(text, why) {
 			s.Errorf("apply says:\n%s", text)
 		}
@@ -237,7 +237,7 @@ func (s *scene) vanishes() {
 	// The loop starts no process: on a busy machine apply would be over before its second round.
 	s.Must(`cd /var/lib/mpps/journal; last=$(ls *.jsonl | tail -1); guest=$(cat /run/libvirt/qemu/` + guestName +
 		`.pid); rm -f /run/apply.code
-	( mpps apply --confirm 0 /share/inside.json > /run/apply.log 2>&1; echo $? > /run/apply.code ) &
+	( mpps apply --yes --confirm 0 /share/inside.json > /run/apply.log 2>&1; echo $? > /run/apply.code ) &
 	while [ ! -s /run/apply.code ]; do
 		for f in *.jsonl; do
 			[[ $f > $last ]] || continue

@@ -45,7 +45,7 @@ func TestServicesAreStoppedAndStarted(t *testing.T) {
 		"echo $(systemctl is-active numad irqbalance) $(ps -C irqbalance -o comm= || echo none); "
 	got := s.Must(ask + "/opt/mpps plan --pps 50k --json -o /root/services.json >/dev/null; grep -c '\"address\": " +
 		"\"service:' /root/services.json\n" +
-		"/opt/mpps apply --confirm 0 /root/services.json 2>&1 >/dev/null | grep -v -e ^warning: -e ^hint: -e '^ '\n" +
+		"/opt/mpps apply --yes --confirm 0 /root/services.json 2>&1 >/dev/null | grep -v -e ^warning: -e ^hint: -e '^ '\n" +
 		ask + "/opt/mpps rollback >/dev/null\n" + ask + "/opt/mpps status")
 	if want := "active active irqbalance\n2\ninactive inactive none\nactive active irqbalance\n" +
 		before; strings.TrimSpace(got) != want {

@@ -70,7 +70,7 @@ systemd-run -q --unit=watched -p StandardOutput=append:/run/events -p StandardEr
 func TestWatchService(t *testing.T) {
 	labtest.Long(t)
 	s := scene{labtest.On(t, theHost(t))}
-	s.Must(prepare + "/opt/mpps apply --pps 50k --watch --confirm 0 >/dev/null 2>&1")
+	s.Must(prepare + "/opt/mpps apply --yes --pps 50k --watch --confirm 0 >/dev/null 2>&1")
 	if got := s.Must("for i in $(seq 120); do [ -s /run/mpps-watch/mpps.prom ] && break; sleep 0.5; done; systemctl " +
 		"is-active mpps-watch; systemctl is-enabled mpps-watch; grep ^mpps_watch_source_success " +
 		"/run/mpps-watch/mpps.prom"); !strings.HasPrefix(got,

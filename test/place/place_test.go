@@ -66,7 +66,7 @@ func testTwoGuests(s *scene) {
 	}
 
 	s.MPPS(0, slices.Concat([]string{"plan", "-o", "/share/place.json"}, goal)...)
-	s.MPPS(0, "apply", "--confirm", "0", "/share/place.json")
+	s.MPPS(0, "apply", "--yes", "--confirm", "0", "/share/place.json")
 	s.placed(&placed, names...)
 
 	s.plugs(placed.Guest(first.name))

@@ -41,13 +41,13 @@ func TestRealtimeHost(t *testing.T) {
 	for _, c := range p.Changes {
 		s.Logf("planned: %s %s: %s; needs %q", c.ID, c.Address, c.Address.Brief(c.To), c.Needs)
 	}
-	first := labtest.Answer[apply.Result](s, 0, "apply", "--confirm", "0", "/share/plan.json").TX
+	first := labtest.Answer[apply.Result](s, 0, "apply", "--yes", "--confirm", "0", "/share/plan.json").TX
 	st := s.status()
 	if st.State != apply.IsWaiting || st.Remains == nil || st.Remains.TX != first ||
 		!strings.Contains(st.Remains.Next, "reboot the host") || len(st.Remains.Later) == 0 {
 		t.Errorf("before the reboot: %+v", st.Remains)
 	}
-	s.mpps(1, "apply", "--resume")
+	s.mpps(1, "apply", "--yes", "--resume")
 	// Huge pages come with the boot: before it the guest starts with what its definition has by now, which does not ask
 	// for them.
 	if got := s.pages(); got != "0" {
@@ -85,7 +85,7 @@ func TestRealtimeHost(t *testing.T) {
 		s.Logf("remains: %s %s: %s", l.ID, l.Address, l.To)
 	}
 
-	second := labtest.Answer[apply.Result](s, 0, "apply", "--resume", "--confirm", "0")
+	second := labtest.Answer[apply.Result](s, 0, "apply", "--yes", "--resume", "--confirm", "0")
 	if second.TX == "" || second.Follows != first {
 		t.Fatalf("went on with %q as %q", second.Follows, second.TX)
 	}
@@ -108,7 +108,7 @@ func TestRealtimeHost(t *testing.T) {
 	s.LogTime("the guest runs as it is defined now")
 	s.mpps(0, "restore", "-q") // what belongs to a running guest, as the service does
 	// What was set inside the guest lasted until its restart, and is resumed too.
-	third := labtest.Answer[apply.Result](s, 0, "apply", "--resume", "--confirm", "0")
+	third := labtest.Answer[apply.Result](s, 0, "apply", "--yes", "--resume", "--confirm", "0")
 	if third.TX != "" && third.Follows != second.TX {
 		t.Errorf("went on with %q as %q", third.Follows, third.TX)
 	}

@@ -125,7 +125,7 @@ func (b box) killed(files string) {
 printf '#!/bin/sh\nwhile [ -e /run/slow ]; do sleep 0.2; done\n' >/etc/grub.d/06_slow
 chmod 755 /etc/grub.d/06_slow
 touch /run/slow
-/opt/mpps apply -q --confirm 0 /share/plan.json >/run/apply.log 2>&1 & pid=$!
+/opt/mpps apply --yes -q --confirm 0 /share/plan.json >/run/apply.log 2>&1 & pid=$!
 until pgrep -x 06_slow >/dev/null; do kill -0 $pid || { cat /run/apply.log; exit 1; }; sleep 0.1; done
 kill -9 $pid
 rm /run/slow
@@ -210,7 +210,7 @@ update-grub 2>&1`)
 		}
 	}
 	b.killed(files)
-	b.timed("apply -q --confirm 0 /share/plan.json")
+	b.timed("apply --yes -q --confirm 0 /share/plan.json")
 	b.all("waiting", "waiting", addresses)
 	if _, rows := b.status(); rows[defaultKernel] != "compliant" {
 		t.Errorf("%s is %s, expected compliant: that kernel runs", defaultKernel, rows[defaultKernel])

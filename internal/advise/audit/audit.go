@@ -59,6 +59,7 @@ type Report struct {
 	Why      string            `json:"tier_why"`
 	Verdict  string            `json:"verdict"` // one sentence
 	Goal     goal.Goal         `json:"goal"`
+	Role     facts.Role        `json:"role,omitempty"` // what the machine is
 	Counts   map[State]int     `json:"counts"`
 	LeftOut  []string          `json:"left_out"` // guests that do not run and that the goal does not name
 	Findings []Finding         `json:"findings"`
@@ -78,7 +79,7 @@ func Run(h *facts.Host, g goal.Goal, catalogue []*knob.Knob) Report {
 // RunWith audits as Run does, with advice adjusted.
 func RunWith(h *facts.Host, g goal.Goal, catalogue []*knob.Knob, adjust Adjust) Report {
 	view := knob.NewView(h, g)
-	r := Report{Tier: view.Tier, Why: g.Why(), Goal: g, Counts: map[State]int{}}
+	r := Report{Tier: view.Tier, Why: g.Why(), Goal: g, Role: h.Role(), Counts: map[State]int{}}
 	order := map[string]int{}
 	where, total := make([][]setting.Address, len(catalogue)), 0
 	for i, k := range catalogue {
@@ -118,7 +119,7 @@ func RunWith(h *facts.Host, g goal.Goal, catalogue []*knob.Knob, adjust Adjust) 
 		r.Tuned = h.Lasting.Tuned
 	}
 	r.LeftOut = leftOut(h, g)
-	r.Verdict = verdict(r, catalogue, len(h.Guests) > 0)
+	r.Verdict = verdict(r, catalogue)
 	return r
 }
 
@@ -215,7 +216,22 @@ func noOpinion(k *knob.Knob, tier goal.Tier) string {
 // stageOf maps a tier to the stage that is mostly about it.
 var stageOf = map[goal.Tier]datapath.Stage{goal.Passthrough: datapath.SRIOV, goal.Realtime: datapath.Realtime}
 
-func verdict(r Report, catalogue []*knob.Knob, guests bool) string {
+// verdict sums up a report in a sentence, which begins with what the machine is if no guest runs on it.
+func verdict(r Report, catalogue []*knob.Knob) string {
+	text := r.summary()
+	if why := r.Role.Why(); why != "" {
+		text = why + "; " + text
+	}
+	stage, own := stageOf[r.Tier]
+	if own && !slices.ContainsFunc(catalogue, func(k *knob.Knob) bool { return k.Stage == stage }) {
+		text += fmt.Sprintf("; this version has no knobs of stage %s, so that only what tier %s shares with others "+
+			"was judged", stage, r.Tier)
+	}
+	return text
+}
+
+// summary says how many settings limit the target.
+func (r Report) summary() string {
 	if r.Tier == goal.Default {
 		if n := r.Counts[Off]; n > 0 { // only the site file can want something here
 			return fmt.Sprintf("the target needs no tuning (%s), but %d values are not as the site file wants them",
@@ -223,21 +239,15 @@ func verdict(r Report, catalogue []*knob.Knob, guests bool) string {
 		}
 		return "nothing needs tuning: " + r.Why
 	}
-	limiting, odd, worst := 0, 0, knob.Info
-	for _, f := range r.Findings {
-		switch {
-		case f.State != Off:
-		case f.Severity > knob.Info:
-			limiting++
-			worst = max(worst, f.Severity)
-		default:
-			odd++
-		}
+	limiting, worst := 0, knob.Info
+	for _, f := range r.AtLeast(knob.Low) {
+		limiting, worst = limiting+1, max(worst, f.Severity)
 	}
+	odd, fine := r.Counts[Off]-limiting, r.Counts[OK]
 	var text string
 	switch {
 	case limiting > 0:
-		text = fmt.Sprintf("%d of %d settings limit the target (worst: %s)", limiting, limiting+r.Counts[OK], worst)
+		text = fmt.Sprintf("%d of %d settings limit the target (worst: %s)", limiting, limiting+fine, worst)
 		switch {
 		case odd == 1:
 			text += "; 1 more differs harmlessly"
@@ -245,23 +255,17 @@ func verdict(r Report, catalogue []*knob.Knob, guests bool) string {
 			text += fmt.Sprintf("; %d more differ harmlessly", odd)
 		}
 	case odd > 0:
-		text = fmt.Sprintf("well tuned: no setting limits the target; %d of %d differ harmlessly", odd,
-			odd+r.Counts[OK])
-	case r.Counts[OK] == 0:
+		text = fmt.Sprintf("no setting limits the target; %d of %d differ harmlessly", odd, odd+fine)
+		if r.Role == facts.RoleHost {
+			text = "well tuned: " + text
+		}
+	case fine == 0:
 		text = "nothing was judged: no setting that matters for the target could be read here"
 	default:
 		text = "every setting that could be read is as the target needs it"
 	}
 	if n := r.Counts[Unknown]; n > 0 {
 		text += fmt.Sprintf("; %d could not be judged", n)
-	}
-	if !guests {
-		text += "; no guest is known here, so no guest settings were judged"
-	}
-	stage, own := stageOf[r.Tier]
-	if own && !slices.ContainsFunc(catalogue, func(k *knob.Knob) bool { return k.Stage == stage }) {
-		text += fmt.Sprintf("; this version has no knobs of stage %s, so that only what tier %s shares with others "+
-			"was judged", stage, r.Tier)
 	}
 	return text
 }

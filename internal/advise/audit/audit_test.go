@@ -244,17 +244,40 @@ func TestVerdict(t *testing.T) {
 		set  map[string]any
 		want string
 	}{
-		"a guest":  {nil, "could not be judged"},
-		"no guest": {map[string]any{"guests": []any{}}, "no guest is known here"},
+		"a guest": {nil, "could not be judged"},
+		"no guest": {map[string]any{"guests": []any{}, "as_root": true, "kvm/loaded": true},
+			facts.RoleEmpty.Why() + "; "},
+		"no KVM":      {map[string]any{"guests": []any{}, "as_root": true, "kvm/loaded": false}, facts.RoleNoKVM.Why() + "; "},
+		"no root":     {map[string]any{"guests": []any{}, "as_root": false}, facts.RoleUnseen.Why() + "; "},
+		"none runs":   {map[string]any{"guests/0/state": "shut off"}, facts.RoleIdle.Why() + "; "},
+		"from inside": {map[string]any{"guests": []any{}, "virtual": "kvm"}, facts.RoleGuest.Why() + "; "},
 	} {
-		r := Run(host(t, c.set), goal.Unlimited(), knob.Catalogue())
-		if !strings.Contains(r.Verdict, c.want) || name == "a guest" && strings.Contains(r.Verdict, "no guest") {
-			t.Errorf("%s: %s", name, r.Verdict)
+		for _, g := range []goal.Goal{goal.Unlimited(), goal.Gentlest(), {PPS: 5e4}} {
+			r := Run(host(t, c.set), g, knob.Catalogue())
+			if name != "a guest" && !strings.HasPrefix(r.Verdict, c.want) || strings.Contains(r.Verdict, "well tuned") {
+				t.Errorf("%s: %s", name, r.Verdict)
+			}
+			if name == "a guest" && g.PPS > 1e6 && !strings.Contains(r.Verdict, c.want) {
+				t.Errorf("%s: %s", name, r.Verdict)
+			}
 		}
 	}
-	if r := Run(host(t, map[string]any{"guests": []any{}}), goal.Goal{PPS: 5e4}, knob.Catalogue()); strings.Contains(
-		r.Verdict, "guest") {
-		t.Errorf("nothing needs tuning: %s", r.Verdict)
+}
+
+// TestWellTuned: the same findings are a host that is tuned well only where guests run.
+func TestWellTuned(t *testing.T) {
+	odd := []*knob.Knob{{ID: "test.odd", Tiers: goal.Tiers(),
+		Where: func(*facts.Host) []setting.Address { return []setting.Address{setting.Of(setting.Sysctl, "net.x")} },
+		Want: func(*knob.View, setting.Address) knob.Advice {
+			return knob.Wants(setting.Exact("1"), "the case wants it").At(knob.Info)
+		}}}
+	for guests, want := range map[string]bool{"running": true, "shut off": false} {
+		h := host(t, map[string]any{"guests/0/state": guests})
+		h.Readings[setting.Of(setting.Sysctl, "net.x")] = setting.Value("0")
+		r := Run(h, goal.Unlimited(), odd)
+		if said := strings.Contains(r.Verdict, "well tuned"); said != want {
+			t.Errorf("a guest that is %s: %s", guests, r.Verdict)
+		}
 	}
 }
 

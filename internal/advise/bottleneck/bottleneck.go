@@ -13,10 +13,11 @@ import "mpps/internal/model/facts"
 type Diagnosis struct {
 	Seconds    float64          `json:"seconds"`
 	Method     facts.LoadMethod `json:"method"`
-	Bottleneck *Bottleneck      `json:"bottleneck"` // null: nothing holds the path back
-	Why        string           `json:"why"`        // one sentence for people: what it is, or why there is none
-	Next       *Bottleneck      `json:"next"`       // the limit once this one is gone; null: not known
-	Stages     []Stage          `json:"stages"`     // in path order, without those that the host does not have
+	Bottleneck *Bottleneck      `json:"bottleneck"`     // null: nothing holds the path back
+	Why        string           `json:"why"`            // one sentence for people: what it is, or why there is none
+	Role       facts.Role       `json:"role,omitempty"` // what the machine is
+	Next       *Bottleneck      `json:"next"`           // the limit once this one is gone; null: not known
+	Stages     []Stage          `json:"stages"`         // in path order, without those that the host does not have
 	Unseen     []facts.Unseen   `json:"unseen"`
 }
 

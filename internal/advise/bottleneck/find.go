@@ -77,9 +77,10 @@ var rules = []func(*path) []suspect{
 // traffic. The same host and load always give the same answer.
 func Find(h *facts.Host, l *facts.Load) *Diagnosis {
 	p := newPath(h, l)
-	d := &Diagnosis{Seconds: l.Seconds, Method: l.Method, Stages: p.stages(), Unseen: notNil(l.Unseen)}
+	d := &Diagnosis{Seconds: l.Seconds, Method: l.Method, Role: h.Role(), Stages: p.stages(),
+		Unseen: notNil(l.Unseen)}
 	if pps := p.rate(p.packets); pps < minPPS {
-		d.Why = fmt.Sprintf("no traffic seen (%.0f packets per second): nothing to diagnose", pps)
+		d.Why = withRole(d.Role, fmt.Sprintf("no traffic seen (%.0f packets per second): nothing to diagnose", pps))
 		return d
 	}
 	var all []suspect
@@ -94,7 +95,7 @@ func Find(h *facts.Host, l *facts.Load) *Diagnosis {
 	all = slices.DeleteFunc(all, func(s suspect) bool { return s.strength < minStrength })
 	order := p.rank(all)
 	if len(order) == 0 {
-		d.Why = p.whyNone(d.Stages)
+		d.Why = withRole(d.Role, p.whyNone(d.Stages))
 		d.Next = p.nextByUse(d.Stages, "")
 		return d
 	}
@@ -106,6 +107,14 @@ func Find(h *facts.Host, l *facts.Load) *Diagnosis {
 		d.Next = p.nextByUse(d.Stages, d.Bottleneck.Stage)
 	}
 	return d
+}
+
+// withRole adds to a sentence that says that nothing is wrong what the machine is, if no guest runs on it.
+func withRole(r facts.Role, say string) string {
+	if why := r.Why(); why != "" {
+		return say + "; " + why
+	}
+	return say
 }
 
 // answer returns a suspect as the bottleneck; its confidence depends on the suspects ranked after it.

@@ -94,6 +94,11 @@ func TestHealthy(t *testing.T) {
 			t.Errorf("seed %d, idle: %s", seed, d.Why)
 		}
 	}
+	s := newScene(1)
+	s.h.Guests, s.h.KVM.Loaded = nil, true
+	if d := Find(s.h, s.l); d.Role != facts.RoleEmpty || !strings.HasSuffix(d.Why, facts.RoleEmpty.Why()) {
+		t.Errorf("a machine without guests (%s): %s", d.Role, d.Why)
+	}
 	d := Find(&facts.Host{}, &facts.Load{})
 	if d.Bottleneck != nil || d.Unseen == nil || d.Stages == nil {
 		t.Errorf("an empty load: %+v", d)

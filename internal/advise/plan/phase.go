@@ -119,6 +119,9 @@ func (p *Plan) arrangePhases() {
 // limitNotes returns what a person must know about what the plan cannot achieve.
 func limitNotes(report audit.Report) []string {
 	notes := []string{}
+	if why := report.Role.Why(); why != "" {
+		notes = append(notes, why)
+	}
 	for _, f := range report.Findings {
 		if f.ID == "kernel.realtime" && f.State == audit.Off {
 			notes = append(notes, fmt.Sprintf("The running kernel is not a realtime one (%s). This plan sets "+

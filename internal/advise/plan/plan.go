@@ -30,6 +30,7 @@ type Plan struct {
 	Goal       goal.Goal    `json:"goal"`
 	Tier       goal.Tier    `json:"tier"`
 	Why        string       `json:"tier_why"`
+	Role       facts.Role   `json:"role,omitempty"` // what the machine is
 	Changes    []Change     `json:"changes"`        // in the order in which they are made
 	Consent    []Change     `json:"consent_needed"` // wanted, but the goal does not allow their risk
 	Skipped    []Skipped    `json:"skipped"`        // off, but mpps cannot change it now
@@ -120,7 +121,7 @@ func From(h *facts.Host, g goal.Goal, report audit.Report, catalogue []*knob.Kno
 		return nil, err
 	}
 	p := newPlan(h, g)
-	p.Tier, p.Why, p.Notes = report.Tier, report.Why, limitNotes(report)
+	p.Tier, p.Why, p.Role, p.Notes = report.Tier, report.Why, report.Role, limitNotes(report)
 	positions := addressPositions(h, catalogue)
 	for _, f := range report.InState(audit.Off) {
 		switch {
@@ -297,6 +298,14 @@ func (p *Plan) Seal() {
 // Risks reports whether a change has a risk.
 func (p *Plan) Risks(risk goal.Risk) bool {
 	return slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Risk == risk })
+}
+
+// SameChanges reports whether another plan, which may be nil, writes the same values at the same risk. What is found
+// there may differ.
+func (p *Plan) SameChanges(o *Plan) bool {
+	return o != nil && slices.EqualFunc(p.Changes, o.Changes, func(a, b Change) bool {
+		return a.ID == b.ID && a.Address == b.Address && a.To == b.To && a.Risk == b.Risk
+	})
 }
 
 // Empty reports whether there is nothing to change.

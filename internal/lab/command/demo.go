@@ -275,7 +275,7 @@ func (d *demo) apply(ctx context.Context) error {
 	}
 	d.state.plans = []*plan.Plan{p}
 	d.stage.say("  %d changes; all of them, and why: %s", len(p.Changes), filepath.Join(d.out, "plan.txt"))
-	if _, err := d.keep(ctx, "apply.txt", "apply", "/share/plan.json"); err != nil {
+	if _, err := d.keep(ctx, "apply.txt", "apply", "--yes", "/share/plan.json"); err != nil {
 		return err
 	}
 	d.stage.say("  restart the guest, which mpps never does by itself")

@@ -63,6 +63,7 @@ type Goal struct {
 	Guest   string         `json:"guest,omitempty"`       // the guest that the goal is for; empty means every guest
 	NIC     string         `json:"nic,omitempty"`         // how the guest is attached: "", virtio or vf
 	Consent []Risk         `json:"consent,omitempty"`     // risks the user accepted by name
+	Unnamed bool           `json:"unnamed,omitempty"`     // the user named no target: it is that of Gentlest
 }
 
 // Consents reports whether the goal allows a change of the given risk.
@@ -77,8 +78,11 @@ func (g Goal) Inside() Goal {
 // ForGuest reports whether the goal is for a guest.
 func (g Goal) ForGuest(name string) bool { return g.Guest == "" || g.Guest == name }
 
-// Unlimited is the goal if the user names none: the highest rate without loss that virtio reaches.
+// Unlimited is the highest rate without loss that virtio reaches.
 func Unlimited() Goal { return Goal{PPS: 1.8e6, Frame: 64} }
+
+// Gentlest is the goal if the user names none: the lowest rate of tier Standard, the first tier that changes anything.
+func Gentlest() Goal { return Goal{PPS: standardFrom, Frame: 64, Unnamed: true} }
 
 // Where tiers begin, in packets per second to one guest and in bits per second of bulk data.
 const (
@@ -106,8 +110,12 @@ func (g Goal) Tier() Tier {
 	return Default
 }
 
-// Why says in one sentence why the target needs its tier.
+// Why says in one sentence why the target needs its tier, or that no target was named.
 func (g Goal) Why() string {
+	if g.Unnamed {
+		return fmt.Sprintf("no goal named: judged for %s packets per second, the gentlest tuning; name one with "+
+			"--pps, --bulk or --latency", FormatRate(g.PPS))
+	}
 	switch g.Tier() {
 	case Realtime:
 		return fmt.Sprintf("a wake-up latency of %v needs isolated CPUs and realtime housekeeping", g.Latency)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -118,5 +119,21 @@ func TestJSON(t *testing.T) {
 	var read Goal
 	if err := json.Unmarshal(text, &read); err != nil || !reflect.DeepEqual(g, read) {
 		t.Errorf("%s was read as %+v, %v", text, read, err)
+	}
+}
+
+// TestGentlest: without a goal nothing that carries a risk is advised, and it is said how to name one.
+func TestGentlest(t *testing.T) {
+	g := Gentlest()
+	if g.Tier() != Standard || g.Check() != nil || !strings.Contains(g.Why(), "--pps") {
+		t.Errorf("%+v: tier %s, %v: %s", g, g.Tier(), g.Check(), g.Why())
+	}
+	named := g
+	named.Unnamed = false
+	if named.Why() == g.Why() {
+		t.Errorf("a goal that was named is spoken of as one that was not: %s", g.Why())
+	}
+	if tiers := Tiers(); tiers[0] != Default || tiers[1] != g.Tier() {
+		t.Errorf("%s is not the first tier above %s", g.Tier(), Default)
 	}
 }

@@ -49,6 +49,10 @@ type Request struct {
 	Stdin  io.Reader // for the file "-"
 	Resume bool
 	Target
+	// Approve reports whether the operator approves a plan that would change something; nil: nobody is asked
+	Approve func(context.Context, *plan.Plan) (bool, error)
+
+	approved *plan.Plan // the last plan that was approved
 }
 
 // Outcome is the outcome of changes.
@@ -69,6 +73,9 @@ func (d *Outcome) Changed() bool {
 
 // Apply carries out a request. If changes were made and undone, it returns both the outcome and the error.
 func Apply(ctx context.Context, env *ops.Env, a Request) (*Outcome, error) {
+	if err := env.NeedsRoot("apply"); err != nil && !a.DryRun {
+		return nil, err
+	}
 	if a.File != "" {
 		p, err := File(ctx, env, a.File, a.Stdin, a.RuntimeOnly)
 		if err != nil {
@@ -118,7 +125,29 @@ func (a *Request) apply(ctx context.Context, env *ops.Env, p *Planned, remains *
 	if o.Resume, err = ResumeState(env, p, a.RuntimeOnly); err != nil {
 		return nil, err
 	}
+	if err := a.approve(ctx, p); err != nil {
+		return nil, err
+	}
 	return Transact(ctx, env, p.Plan, p.Host, o)
+}
+
+// approve asks for approval of a plan, unless every value is as planned already, or the same changes were approved
+// before: values that move by themselves while the operator reads are planned again, but not asked about again.
+func (a *Request) approve(ctx context.Context, p *Planned) error {
+	pending := slices.ContainsFunc(p.Plan.Changes, func(c plan.Change) bool {
+		return !c.Want.Met(p.Host.Facts.Readings.At(c.Address))
+	})
+	if a.Approve == nil || a.DryRun || !pending || p.Plan.SameChanges(a.approved) {
+		return nil
+	}
+	switch yes, err := a.Approve(ctx, p.Plan); {
+	case err != nil:
+		return err
+	case !yes:
+		return outcome.Failed(errors.New("not approved: nothing was changed"), "")
+	}
+	a.approved = p.Plan
+	return nil
 }
 
 // Transact applies a plan as one transaction. If changes were made and undone, it returns both the outcome and the

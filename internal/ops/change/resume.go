@@ -73,9 +73,8 @@ func (a *Request) resume(ctx context.Context, env *ops.Env) (*Outcome, error) {
 	for _, c := range r.Changes {
 		env.Out.Step("remains: %s %s", c.ID, c.Address)
 	}
-	again := *a
-	again.RuntimeOnly = r.Resume().RuntimeOnly
-	d, err := again.apply(ctx, env, p, r)
+	a.RuntimeOnly = r.Resume().RuntimeOnly
+	d, err := a.apply(ctx, env, p, r)
 	if err == nil {
 		d.Warnings = append(notes, d.Warnings...)
 	}

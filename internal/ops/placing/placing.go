@@ -30,7 +30,8 @@ type Request struct {
 // Answer is a placement.
 type Answer struct {
 	placement.Result
-	Added []string `json:"added"` // hypothetical guests
+	Goal  goal.Goal `json:"goal"`
+	Added []string  `json:"added"` // hypothetical guests
 
 	Host     *facts.Host       `json:"-"`
 	Warnings []outcome.Warning `json:"-"`
@@ -50,7 +51,8 @@ func Place(ctx context.Context, env *ops.Env, a Request) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Answer{Result: *result, Added: added, Host: h.Facts, Warnings: ops.Caveats(h.Facts, a.Goal)}, nil
+	return &Answer{Result: *result, Goal: a.Goal, Added: added, Host: h.Facts,
+		Warnings: ops.Caveats(h.Facts, a.Goal)}, nil
 }
 
 // place returns the placement and the sorted names of the hypothetical guests.

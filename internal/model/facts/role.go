@@ -1,0 +1,57 @@
+package facts
+
+import "slices"
+
+// Role is what a machine is to a tool that tunes KVM hosts, as far as its guests tell.
+type Role string
+
+// The roles. Only a RoleHost can be called well tuned: elsewhere no guest's path was judged.
+const (
+	RoleHost   Role = "host"          // guests run
+	RoleIdle   Role = "idle"          // it has guests, none of which runs
+	RoleEmpty  Role = "no-guests"     // KVM is loaded, and there are no guests
+	RoleNoKVM  Role = "no-kvm"        // there are no guests, and KVM was not found
+	RoleUnseen Role = "guests-unseen" // no guest was seen, and not everything could be read
+	RoleGuest  Role = "guest"         // a virtual machine that has no guests itself
+)
+
+// Role returns what the machine is.
+func (h *Host) Role() Role {
+	switch {
+	case slices.ContainsFunc(h.Guests, func(g Guest) bool { return g.Active() }):
+		return RoleHost
+	case len(h.Guests) > 0:
+		return RoleIdle
+	case h.Virtual != "":
+		return RoleGuest
+	case h.guestsUnseen():
+		return RoleUnseen
+	case h.KVM.Loaded:
+		return RoleEmpty
+	}
+	return RoleNoKVM
+}
+
+// guestsUnseen reports whether there may be guests that mpps could not see.
+func (h *Host) guestsUnseen() bool {
+	return !h.AsRoot || slices.ContainsFunc(h.Unseen, func(u Unseen) bool {
+		return u.Part == UnseenGuests || u.Part == UnseenDefinition
+	})
+}
+
+// Why says in a sentence why no guest's path is judged on a machine of this role; empty where it is.
+func (r Role) Why() string {
+	switch r {
+	case RoleIdle:
+		return "none of this host's guests runs"
+	case RoleEmpty:
+		return "not a KVM host with guests yet: KVM is loaded, and there are no guests"
+	case RoleNoKVM:
+		return "not a KVM host with guests yet: neither KVM nor guests were found"
+	case RoleGuest:
+		return "a virtual machine without guests of its own: judged as a guest, from inside"
+	case RoleUnseen:
+		return "no guest was seen, and not everything could be read: there may be guests"
+	}
+	return ""
+}

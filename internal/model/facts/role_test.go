@@ -1,0 +1,33 @@
+package facts
+
+import "testing"
+
+func TestRole(t *testing.T) {
+	running, off := Guest{Name: "a", State: "running"}, Guest{Name: "b", State: "shut off"}
+	for name, c := range map[string]struct {
+		h    Host
+		want Role
+	}{
+		"guests":                   {Host{AsRoot: true, KVM: KVM{Loaded: true}, Guests: []Guest{running, off}}, RoleHost},
+		"a guest, without root":    {Host{Guests: []Guest{running}}, RoleHost},
+		"a guest without KVM":      {Host{AsRoot: true, Guests: []Guest{running}}, RoleHost},
+		"a guest in a guest":       {Host{AsRoot: true, Virtual: "kvm", Guests: []Guest{running}}, RoleHost},
+		"none runs":                {Host{AsRoot: true, KVM: KVM{Loaded: true}, Guests: []Guest{off}}, RoleIdle},
+		"none yet":                 {Host{AsRoot: true, KVM: KVM{Loaded: true}}, RoleEmpty},
+		"no KVM":                   {Host{AsRoot: true}, RoleNoKVM},
+		"nothing readable":         {Host{}, RoleUnseen},
+		"without root":             {Host{KVM: KVM{Loaded: true}}, RoleUnseen},
+		"libvirt does not answer":  {Host{AsRoot: true, Unseen: []Unseen{GuestsUnseen("refused")}}, RoleUnseen},
+		"a definition is damaged":  {Host{AsRoot: true, Unseen: []Unseen{DefinitionUnseen("a", "EOF")}}, RoleUnseen},
+		"something else is hidden": {Host{AsRoot: true, Unseen: []Unseen{RulesUnseen("nft", "", "no")}}, RoleNoKVM},
+		"a virtual machine":        {Host{AsRoot: true, Virtual: "kvm", KVM: KVM{Loaded: true}}, RoleGuest},
+	} {
+		got := c.h.Role()
+		if got != c.want {
+			t.Errorf("%s: %s, expected %s", name, got, c.want)
+		}
+		if silent := got.Why() == ""; silent != (got == RoleHost) {
+			t.Errorf("%s: role %s says %q", name, got, got.Why())
+		}
+	}
+}
