@@ -22,8 +22,15 @@ func (g *guest) definition(h *facts.Host) (string, error) {
 		line("  <metadata>%s</metadata>", metadata)
 	}
 	line("  <memory unit='GiB'>%d</memory>", g.gib())
-	if g.Pages {
-		line("  <memoryBacking>\n    <hugepages/>\n  </memoryBacking>")
+	if g.Pages || g.Locked {
+		line("  <memoryBacking>")
+		if g.Pages {
+			line("    <hugepages/>")
+		}
+		if g.Locked {
+			line("    <nosharepages/>\n    <locked/>")
+		}
+		line("  </memoryBacking>")
 	}
 	line("  <vcpu placement='static'>%d</vcpu>", g.VCPUs)
 	g.tuning(line)
@@ -57,7 +64,7 @@ func (g *guest) definition(h *facts.Host) (string, error) {
 
 // tuning writes the pins.
 func (g *guest) tuning(line func(format string, args ...any)) {
-	if len(g.pins) == 0 && g.Emulator == "" && !g.FIFO {
+	if len(g.pins) == 0 && g.Emulator == "" && g.FIFO == "" {
 		return
 	}
 	line("  <cputune>")
@@ -73,8 +80,8 @@ func (g *guest) tuning(line func(format string, args ...any)) {
 	if g.Emulator != "" {
 		line("    <emulatorpin cpuset='%s'/>", g.Emulator)
 	}
-	if g.FIFO {
-		line("    <vcpusched vcpus='0-%d' scheduler='fifo' priority='1'/>", g.VCPUs-1)
+	if g.FIFO != "" {
+		line("    <vcpusched vcpus='%s' scheduler='fifo' priority='1'/>", g.FIFO)
 	}
 	line("  </cputune>")
 }

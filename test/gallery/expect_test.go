@@ -2,12 +2,17 @@ package gallery
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"mpps/internal/advise/audit"
+	"mpps/internal/advise/knob"
+	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
 )
 
@@ -22,7 +27,8 @@ func parseExpectation(key string) (expectation, error) {
 	e := expectation{id: "*", address: "*", state: audit.Off}
 	for i, word := range strings.Fields(key) {
 		kind, _, isAddress := strings.Cut(word, ":")
-		_, isKind := setting.Kinds[setting.Kind(word)]
+		isKind := word != "*" && slices.ContainsFunc(slices.Collect(maps.Keys(setting.Kinds)),
+			func(k setting.Kind) bool { return fits(word, string(k)) })
 		switch {
 		case isAddress && strings.Trim(kind, "*") == kind && setting.Kinds[setting.Kind(kind)].What == "":
 			return e, fmt.Errorf("%q: there is no kind %s", key, kind)
@@ -39,6 +45,9 @@ func parseExpectation(key string) (expectation, error) {
 		default:
 			return e, fmt.Errorf("%q: expected ID, state and address", key)
 		}
+	}
+	if !slices.ContainsFunc(knob.Catalogue(), func(k *knob.Knob) bool { return fits(e.id, k.ID) }) {
+		return e, fmt.Errorf("%q: there is no knob %s", key, e.id)
 	}
 	return e, nil
 }
@@ -59,6 +68,11 @@ func (p problems) add(key, format string, args ...any) {
 // check compares what is said of a host and planned for it with what its file expects.
 func (s *Spec) check(all []verdict, p problems) {
 	s.checkPaths(p)
+	for _, v := range all {
+		if want := cmp.Or(facts.Role(s.Role), facts.RoleHost); v.report.Role != want {
+			p.add(s.Name+" role", "found %q, expected %q", v.report.Role, want)
+		}
+	}
 	s.each("says", s.Says, p, func(e expectation, key, why string) {
 		for _, v := range all {
 			if contains(s.ownGoals(), v.flags) && !v.says(e) {

@@ -171,9 +171,9 @@ func (g *guest) start(h *facts.Host, f *facts.Guest) error {
 		emulator = rest
 	}
 	addThread(f, facts.Thread{Comm: "qemu-system-x86", Role: "emulator", Queue: -1, Affinity: emulator})
-	policy, priority := "SCHED_OTHER", 0
-	if g.FIFO {
-		policy, priority = "SCHED_FIFO", 1
+	fifo, err := setting.ParseCPUs(g.FIFO)
+	if err != nil {
+		return err
 	}
 	for v := range f.VCPUs {
 		affinity := rest
@@ -181,6 +181,10 @@ func (g *guest) start(h *facts.Host, f *facts.Guest) error {
 			affinity = setting.CPUs(g.pins[v])
 		} else if g.Floating && len(g.pins) > 0 {
 			affinity = g.pins
+		}
+		policy, priority := "SCHED_OTHER", 0
+		if fifo.Has(v) {
+			policy, priority = "SCHED_FIFO", 1
 		}
 		addThread(f, facts.Thread{Comm: fmt.Sprintf("CPU %d/KVM", v), Role: "vcpu", Index: v, Queue: -1,
 			Affinity: affinity, Policy: policy, Priority: priority})

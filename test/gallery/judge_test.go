@@ -13,6 +13,7 @@ import (
 	"mpps/internal/advise/audit"
 	"mpps/internal/advise/knob"
 	"mpps/internal/advise/plan"
+	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/reach"
 	"mpps/internal/model/setting"
@@ -25,7 +26,7 @@ var goals = []string{"", "--pps 200k", "--pps 1.8M", "--nic vf", "--latency 20us
 func parseGoal(text string) (goal.Goal, error) {
 	g := goal.Goal{Frame: 64}
 	if text == "" {
-		return goal.Unlimited(), nil
+		return goal.Gentlest(), nil
 	}
 	set := flag.NewFlagSet("goal", flag.ContinueOnError)
 	set.SetOutput(io.Discard)
@@ -70,6 +71,7 @@ type verdict struct {
 	plan   *plan.Plan
 	took   time.Duration // CPU time
 	paths  []reach.Path
+	guests []facts.Guest
 }
 
 // judge audits a host and plans for it.
@@ -87,7 +89,7 @@ func judge(m *Machine, flags string) (v verdict, err error) {
 	v.report = audit.Run(m.Host, v.goal, knob.Catalogue())
 	v.plan, err = plan.From(m.Host, v.goal, v.report, knob.Catalogue())
 	v.took = cpuTime() - began
-	v.paths = reach.Of(m.Host).Paths
+	v.paths, v.guests = reach.Of(m.Host).Paths, m.Guests
 	return v, err
 }
 

@@ -19,6 +19,7 @@ func (s *Spec) checkProperties(all []verdict, p problems) {
 			p.add(s.Name+" takes", "%v with %q, expected at most a second", v.took, v.flags)
 		}
 		s.checkGuide(v, p)
+		s.checkRefused(v, p)
 		s.checkDeclined(v, p)
 		s.checkApplied(v, p)
 	}
@@ -32,6 +33,22 @@ func (s *Spec) checkGuide(v verdict, p problems) {
 	for _, f := range v.report.AtLeast(knob.Medium) {
 		p.add(s.Name+" guide "+f.ID, "with %q: %s is %s, wanted %s (%s), although the host is tuned by %s: %s", v.flags,
 			f.Address, f.Found, f.Wanted, f.Severity, s.Guide, f.Why)
+	}
+}
+
+// checkRefused: a guest that gets no place must not fit into what is left.
+func (s *Spec) checkRefused(v verdict, p problems) {
+	if v.report.Place == nil {
+		return
+	}
+	for _, r := range v.report.Place.Refused {
+		g := facts.Find(v.guests, func(g *facts.Guest) bool { return g.Name == r.Guest })
+		for _, n := range v.report.Place.Nodes {
+			if g != nil && !g.Hugepages && n.Spare >= g.VCPUs && n.Left >= g.Memory {
+				p.add(s.Name+" refused", "with %q: guest %s of %d vCPUs has no place, and node %d has %d cores left: %s",
+					v.flags, g.Name, g.VCPUs, n.Node, n.Spare, r.Shortage)
+			}
+		}
 	}
 }
 

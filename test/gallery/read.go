@@ -30,10 +30,13 @@ func (m *Machine) Read(a setting.Address) setting.Reading {
 		}
 	}
 	if best == "" {
-		return setting.CouldNotTell("the gallery has no value for it")
+		return setting.CouldNotTell(noValue)
 	}
 	return m.reading(a, m.spec.Readings[best])
 }
+
+// noValue is why an address is unknown of which no file says anything.
+const noValue = "the gallery has no value for it"
 
 // fits reports whether a text is like a pattern in which * stands for any text.
 func fits(pattern, text string) bool {

@@ -52,6 +52,7 @@ type Spec struct {
 
 	// Goals are those that Says is about, as flags; "--pps 1.8M" if empty.
 	Goals []string `yaml:"goals"`
+	Role  string   `yaml:"role"` // what the machine is (facts.Role); host if empty
 	// Paths are the kinds of the paths of the guests' NICs (reach.Kind), sorted, without repeats.
 	Paths []string `yaml:"paths"`
 	// Guide is the guide that the host is tuned by: its audit for Goals has no finding above low.
@@ -184,8 +185,9 @@ type Guests struct {
 	Emulator string   `yaml:"emulator"`
 	Vhost    string   `yaml:"vhost"` // where its vhost threads are pinned, in turn; empty: the emulator's
 	NICs     []VNIC   `yaml:"nics"`
-	VFs      []string `yaml:"vfs"` // eth0/0; the next guest has the next one
-	FIFO     bool     `yaml:"fifo"`
+	VFs      []string `yaml:"vfs"`  // eth0/0; the next guest has the next one
+	FIFO     string   `yaml:"fifo"` // vCPUs with a realtime priority
+	Locked   bool     `yaml:"locked"`
 	// Recorded is the file of a recorded definition in definitions, in place of what the keys above would make.
 	Recorded string `yaml:"recorded"`
 	// their taps are in another network namespace
