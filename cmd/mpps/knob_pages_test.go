@@ -71,10 +71,17 @@ func knobHead(k *knob.Knob) string {
 	}
 	b.WriteString("| stage | risk | has an opinion for | comes after | mpps |\n|---|---|---|---|---|\n")
 	fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", k.Stage, k.Risk, strings.Join(tiers, ", "), after, does(k))
+	if on := k.Limit.Words(); on != "" {
+		fmt.Fprintf(&b, "\nFor %s only.\n", on)
+	}
 	if all := k.Values(); len(all) > 0 {
 		b.WriteString("\n## Values\n\n")
 		for _, v := range all {
-			fmt.Fprintf(&b, "- `%s` (%s)\n", v.Address, v.What)
+			what := v.What
+			if on := v.Limit.Words(); on != "" {
+				what += ", for " + on + " only"
+			}
+			fmt.Fprintf(&b, "- `%s` (%s)\n", v.Address, what)
 		}
 	}
 	return b.String()

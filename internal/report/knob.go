@@ -14,13 +14,16 @@ import (
 func Knob(t *Text, k *knob.Knob) {
 	t.Wrap(t.In(Bold, k.ID)+"  ", k.Title)
 	t.Wrap("", fmt.Sprintf("stage %s · risk %s · has an opinion for %s", k.Stage, k.Risk, tiersOf(k)))
+	t.LineIf(only(k.Limit) != "", "%s", only(k.Limit))
 	t.LineIf(k.Check, "checked and explained only: mpps does not set it")
 	t.LineIf(k.Asked, "set on request only: ask for a value in /etc/mpps/site.yaml")
 	name := func(name string) string { return t.In(Cyan, Pad(name, 8)) }
 	if values := k.Values(); len(values) > 0 {
 		t.Blank()
 		t.List(name("values"), words.Each(values,
-			func(v knob.Value) string { return fmt.Sprintf("%s (%s)", v.Address, v.What) }))
+			func(v knob.Value) string {
+				return fmt.Sprintf("%s (%s)", v.Address, words.Join(", ", v.What, only(v.Limit)))
+			}))
 	}
 	doc := k.Doc()
 	paragraphs := [][2]string{{"wanted", doc.Want}, {"why", doc.Why}, {"cost", doc.Cost}, {"verify", doc.Verify}}
@@ -41,6 +44,9 @@ func Knob(t *Text, k *knob.Knob) {
 		}
 	}
 }
+
+// only says which machines a limit allows, "" if all.
+func only(l knob.Limit) string { return words.If(l.Words() != "", "for %s only", l.Words()) }
 
 // Knobs draws the catalogue, one line a knob, by stage in path order.
 func Knobs(t *Text, all []*knob.Knob) {

@@ -89,21 +89,13 @@ func RunWith(h *facts.Host, g goal.Goal, catalogue []*knob.Knob, adjust Adjust) 
 	r.Findings = make([]Finding, 0, total)
 	for i, k := range catalogue {
 		order[k.ID] = i
-		speaks := k.AppliesTo(view.Tier)
 		seen := make(map[setting.Address]bool, len(where[i]))
 		for _, a := range where[i] {
 			if seen[a] { // two devices of one name, in an invented snapshot
 				continue
 			}
 			seen[a] = true
-			advice := knob.NoOpinion()
-			if speaks {
-				advice = k.Want(view, a)
-			}
-			if adjust != nil {
-				advice = adjust(k.ID, a, advice)
-			}
-			f := judge(k, a, advice, h.Readings.At(a), view.Tier, g)
+			f := judge(k, a, adviceOf(k, view, a, adjust), h.Readings.At(a), view.Tier, g)
 			r.Counts[f.State]++
 			r.Findings = append(r.Findings, f)
 		}
@@ -121,6 +113,22 @@ func RunWith(h *facts.Host, g goal.Goal, catalogue []*knob.Knob, adjust Adjust) 
 	r.LeftOut = leftOut(h, g)
 	r.Verdict = verdict(r, catalogue)
 	return r
+}
+
+// adviceOf returns the advice on a value, adjusted; what this host cannot have is neither the knob's nor the site's.
+func adviceOf(k *knob.Knob, v *knob.View, a setting.Address, adjust Adjust) knob.Advice {
+	speaks, advice := k.AppliesTo(v.Tier), knob.NoOpinion()
+	limit, limited := k.Limited(v.Host, a)
+	if speaks && !limited {
+		advice = k.Want(v, a)
+	}
+	if adjust != nil {
+		advice = adjust(k.ID, a, advice)
+	}
+	if limited && (speaks || advice.Want != nil) {
+		return limit
+	}
+	return advice
 }
 
 // judge returns the finding that follows from a knob's advice and the reading.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"mpps/internal/model/facts"
@@ -147,15 +146,4 @@ func onMetal(want func(v *View, a setting.Address) Advice) func(*View, setting.A
 		}
 		return want(v, a)
 	}
-}
-
-// cpuVendor returns the vendor of the processors: intel, amd (also for Hygon), or "" if unknown.
-func cpuVendor(h *facts.Host) string {
-	switch vendor := strings.ToLower(h.Topology.Vendor); {
-	case strings.Contains(vendor, "intel"), vendor == "" && h.KVM.Vendor == "kvm_intel":
-		return "intel"
-	case strings.Contains(vendor, "amd"), strings.Contains(vendor, "hygon"), vendor == "" && h.KVM.Vendor == "kvm_amd":
-		return "amd"
-	}
-	return ""
 }

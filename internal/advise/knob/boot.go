@@ -80,23 +80,25 @@ func since(release string, major, minor int) bool {
 	return !ok || x > major || x == major && y >= minor
 }
 
+const unmapped = "every buffer of the host's own NICs is mapped and unmapped"
+
 var bootIOMMU = &Knob{
 	ID: "boot.iommu", Title: "IOMMU on, and out of the host's own way",
+	Parts: map[string]Limit{"iommu": onX86, "intel_iommu": onIntel, "iommu.passthrough": onARM64},
 	Stage: datapath.Kernel, Risk: goal.Reboot, After: []string{"firmware.vt_d"}, Tiers: tiers(goal.Passthrough),
-	Where: bootArguments("iommu", "intel_iommu"),
+	Where: bootArguments("iommu", "intel_iommu", "iommu.passthrough"),
 	Want: func(v *View, a setting.Address) Advice {
+		if a.Path == "iommu.passthrough" {
+			if v.Firmware.Groups == 0 {
+				return Unsure("the kernel uses no IOMMU here, or its groups cannot be seen: iommu_groups is empty")
+			}
+			return v.atBoot(a, setting.Any("1", "y", "Y", "on"), unmapped).At(Medium)
+		}
 		if a.Path == "iommu" {
 			if value, given := v.runningArgument("iommu.passthrough"); given && value == "1" {
 				return v.fineAtBoot(a, "iommu.passthrough=1 is the same")
 			}
-			return v.atBoot(a, setting.Exact("pt"),
-				"every buffer of the host's own NICs is mapped and unmapped").At(Medium)
-		}
-		switch cpuVendor(v.Host) {
-		case "":
-			return Unsure("the processors' maker is not known")
-		case "amd":
-			return Skips("AMD's IOMMU is on by default; amd_iommu=on is not a value that the kernel parses")
+			return v.atBoot(a, setting.Exact("pt"), unmapped).At(Medium)
 		}
 		if next := v.Readings.At(a); next.State == setting.Absent && v.Firmware.Groups > 0 {
 			if _, given := v.runningArgument("intel_iommu"); !given {
@@ -114,6 +116,7 @@ const pollBelow = 20 * time.Microsecond
 
 var bootIdle = &Knob{
 	ID: "boot.idle", Title: "Idle CPUs poll", Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
+	Limit: onX86,
 	Where: bootArguments("idle"),
 	Want: func(v *View, a setting.Address) Advice {
 		next := v.Readings.At(a)
@@ -132,16 +135,13 @@ var bootIdle = &Knob{
 
 var bootPstate = &Knob{
 	ID: "boot.pstate", Title: "The clock is set by a plain driver",
+	Limit: onIntel,
 	Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
 	Where: bootArguments("intel_pstate"),
 	Want: func(v *View, a setting.Address) Advice {
 		switch driver := v.Power.ScalingDriver; {
-		case cpuVendor(v.Host) == "amd":
-			return Skips("a driver for Intel's processors")
 		case setting.Exact("disable").Met(v.Readings.At(a)):
 			return v.atBoot(a, setting.Exact("disable"), "the plain driver is chosen")
-		case cpuVendor(v.Host) == "":
-			return Unsure("the processors' maker is not known")
 		case driver == "":
 			return v.fineAtBoot(a, "no cpufreq here: the clock is the firmware's or the hypervisor's business")
 		case driver != "intel_pstate" && driver != "intel_cpufreq":
@@ -153,6 +153,7 @@ var bootPstate = &Knob{
 
 var bootCstate = &Knob{
 	ID: "boot.cstate", Title: "No idle state deeper than C1",
+	Limit: onX86, Parts: map[string]Limit{"intel_idle.max_cstate": onIntel},
 	Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
 	Where: bootArguments("processor.max_cstate", "intel_idle.max_cstate"),
 	Want: func(v *View, a setting.Address) Advice {
@@ -163,12 +164,6 @@ var bootCstate = &Knob{
 		if a.Path == "processor.max_cstate" {
 			return v.atBoot(a, setting.Any("1", "0"),
 				"the kernel enters states that take longer to leave than the target")
-		}
-		switch cpuVendor(v.Host) {
-		case "amd":
-			return Skips("a driver for Intel's processors")
-		case "":
-			return Unsure("the processors' maker is not known")
 		}
 		return v.atBoot(a, setting.Exact("0"), "intel_idle has its own list of states and ignores processor.max_cstate")
 	},
@@ -193,6 +188,7 @@ var bootASPM = &Knob{
 
 var bootTSC = &Knob{
 	ID: "boot.tsc", Title: "The TSC is trusted as it is",
+	Limit: onX86,
 	Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
 	Where: bootArguments("tsc"),
 	Want: func(v *View, a setting.Address) Advice {
@@ -209,6 +205,7 @@ var bootTSC = &Knob{
 
 var bootMCE = &Knob{
 	ID: "boot.mce", Title: "Machine checks are not looked for",
+	Limit: onX86,
 	Stage: datapath.Kernel, Risk: goal.Data, Tiers: tiers(goal.Realtime),
 	Where: bootArguments("mce"),
 	Want: func(v *View, a setting.Address) Advice {

@@ -151,6 +151,7 @@ var bootSkewTick = &Knob{
 
 var kernelClocksource = &Knob{
 	ID: "kernel.clocksource", Title: "Time is read from the processor",
+	Limit: onX86,
 	Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime), Check: true,
 	Where: fixed(setting.Of(setting.Sysfs, "devices/system/clocksource/clocksource0/current_clocksource")),
 	Want: func(v *View, a setting.Address) Advice {

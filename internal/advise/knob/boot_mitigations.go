@@ -86,6 +86,10 @@ func cloudGuest(h *facts.Host) string {
 
 var bootMitigations = &Knob{
 	ID: "boot.mitigations", Title: "Mitigations of processor bugs",
+	Parts: map[string]Limit{
+		"nopti": onX86, "nospec_store_bypass_disable": onX86, "nospectre_v1": onX86, "l1tf": onX86, "mds": onX86,
+		"noibrs": onX86, "noibpb": onX86,
+	},
 	Stage: datapath.Kernel, Risk: goal.Security, Tiers: tiers(goal.Aggressive, goal.Passthrough, goal.Realtime),
 	Where: func(h *facts.Host) []setting.Address {
 		if since(h.Kernel.Release, 5, 2) {

@@ -11,6 +11,7 @@ import (
 
 var domainCPUModel = &Knob{
 	ID: "domain.cpu_model", Title: "The guest sees the host's own processor",
+	Parts: map[string]Limit{"cpu/cache.mode": onX86},
 	Stage: datapath.Domain, Risk: goal.GuestRestart, Tiers: pinned(),
 	Where: eachGuest(managed, eachInDefinition("cpu/mode", "cpu/cache.mode")),
 	Want: forGuest(func(v *View, g *facts.Guest, a setting.Address) Advice {
@@ -60,6 +61,7 @@ func (v *View) oldQEMU(major, minor int) (old, known bool) {
 
 var domainKVMClock = &Knob{
 	ID: "domain.kvmclock", Title: "The guest keeps time by the processor's own counter",
+	Limit: onX86,
 	Stage: datapath.Domain, Risk: goal.GuestRestart, After: []string{"domain.invtsc"}, Tiers: tiers(goal.Realtime),
 	Where: eachGuest(managed, eachInDefinition("clock/timer/kvmclock.present")),
 	Want: forGuest(func(v *View, g *facts.Guest, a setting.Address) Advice {
@@ -78,6 +80,7 @@ var domainKVMClock = &Knob{
 
 var domainInvTSC = &Knob{
 	ID: "domain.invtsc", Title: "The guest is shown that its TSC never stops",
+	Limit: onX86,
 	Stage: datapath.Domain, Risk: goal.GuestRestart, After: []string{"domain.cpu_model"}, Tiers: tiers(goal.Realtime),
 	Where: eachGuest(managed, eachInDefinition("cpu/migratable")),
 	Want: forGuest(func(v *View, g *facts.Guest, a setting.Address) Advice {

@@ -23,7 +23,7 @@ var hypervFeatures = []string{
 }
 
 var domainHyperV = &Knob{
-	ID: "domain.hyperv", Title: "Windows guests get the enlightenments of Hyper-V",
+	ID: "domain.hyperv", Title: "Windows guests get the enlightenments of Hyper-V", Limit: onX86,
 	Stage: datapath.Domain, Risk: goal.GuestRestart, Tiers: pinned(),
 	Where: eachGuest(func(g *facts.Guest) bool { return managed(g) && windows(g) },
 		eachInDefinition(hypervFeatures...)),

@@ -64,6 +64,7 @@ func numaCells(definition string) ([]setting.CPUSet, error) {
 
 var domainMachine = &Knob{
 	ID: "domain.machine", Title: "Machine type of the guest",
+	Limit: onX86,
 	Stage: datapath.Domain, Risk: goal.GuestRestart, Tiers: pinned(), Check: true,
 	Where: eachGuest(managed, guestFact("machine")),
 	Want: forGuest(func(v *View, g *facts.Guest, a setting.Address) Advice {

@@ -145,9 +145,9 @@ var domainNoSharePages = &Knob{
 }
 
 // featureKnob is a switch in a guest's <features>. With ofHost, libvirt accepts it only with host-passthrough.
-func featureKnob(id, title, path, value, because string, ofHost bool) *Knob {
+func featureKnob(id, title, path, value, because string, ofHost bool, on Limit) *Knob {
 	return &Knob{
-		ID: id, Title: title,
+		ID: id, Title: title, Limit: on,
 		Stage: datapath.Domain, Risk: goal.GuestRestart, After: []string{"domain.cpu_model"}, Tiers: realtime(),
 		Where: eachGuest(managed, eachInDefinition(path)),
 		Want: forGuest(func(v *View, g *facts.Guest, a setting.Address) Advice {
@@ -165,7 +165,9 @@ func featureKnob(id, title, path, value, because string, ofHost bool) *Knob {
 
 var (
 	domainPMU = featureKnob("domain.pmu", "The guest has no performance counters", "features/pmu.state", "off",
-		"counters are exchanged at entries and exits, and each overflow is an interrupt and an exit", false)
+		"counters are exchanged at entries and exits, and each overflow is an interrupt and an exit", false,
+		Limit{Arch: []string{facts.X86, facts.ARM64}})
 	domainDedicated = featureKnob("domain.dedicated", "The guest knows that its vCPUs have CPUs of their own",
-		"features/kvm/hint-dedicated.state", "on", "its kernel takes the ways that are made for shared CPUs", true)
+		"features/kvm/hint-dedicated.state", "on", "its kernel takes the ways that are made for shared CPUs", true,
+		onX86)
 )

@@ -55,7 +55,7 @@ func (v *View) siblings() string {
 }
 
 var firmwareNUMA = firmware(Knob{
-	ID: "firmware.numa_per_socket", Title: "A node for each memory controller",
+	ID: "firmware.numa_per_socket", Title: "A node for each memory controller", Limit: onX86,
 	Tiers: tiers(goal.Standard, goal.Aggressive, goal.Passthrough, goal.Realtime),
 	Want: onMetal(func(v *View, a setting.Address) Advice {
 		packages, nodes := v.Topology.Counts.Packages, v.Topology.Counts.NUMANodes
@@ -64,7 +64,7 @@ var firmwareNUMA = firmware(Knob{
 			return Unsure("the number of sockets and nodes is not known")
 		case cpuVendor(v.Host) == "":
 			return Unsure("the processors' maker is not known")
-		case cpuVendor(v.Host) == "intel":
+		case cpuVendor(v.Host) == Intel:
 			return Skips("Intel's sockets are one node each")
 		case nodes%packages != 0 && packages%nodes != 0:
 			return Unsure(fmt.Sprintf("%s for %s: the numbers do not fit, perhaps because not all CPUs are shown here",
@@ -95,7 +95,7 @@ func (v *View) distances() string {
 }
 
 var firmwareEnergy = firmware(Knob{
-	ID: "firmware.energy_performance", Title: "Energy policy is performance",
+	ID: "firmware.energy_performance", Title: "Energy policy is performance", Limit: onX86,
 	Tiers: tiers(goal.Standard, goal.Aggressive, goal.Passthrough, goal.Realtime),
 	Want: onMetal(func(v *View, a setting.Address) Advice {
 		const because = "the clock falls between bursts of packets"
@@ -135,6 +135,9 @@ var firmwareVTd = firmware(Knob{
 				Fine("the firmware offers an IOMMU; the kernel does not use it yet (boot.iommu)"))
 		case !f.Tables:
 			return Unsure("the firmware's ACPI tables cannot be seen")
+		case v.Architecture() != facts.X86:
+			return Unsure("the kernel uses no IOMMU, and what the firmware offers is read on x86_64 alone: IORT and " +
+				"device trees are not")
 		}
 		return fact(tableWords(f), exact("DMAR or IVRS table", "without an IOMMU no device can be passed to a guest: "+
 			"switch VT-d or AMD-Vi on in the firmware").At(Critical))
@@ -183,7 +186,7 @@ var firmwareSRIOV = firmware(Knob{
 // attestOnly makes a check of what only a person can see in the firmware setup. Titles are the names that server
 // vendors use.
 func attestOnly(id, title string) *Knob {
-	k := firmware(Knob{ID: id, Title: title})
+	k := firmware(Knob{ID: id, Title: title, Limit: onX86})
 	k.Want = onMetal(func(v *View, a setting.Address) Advice {
 		advice := v.fromAttestation(id, "", Low)
 		if advice.Want != nil {
@@ -220,7 +223,7 @@ func clusterOnDie(k *Knob) *Knob {
 		switch {
 		case v.Virtual != "" || cpuVendor(v.Host) == "" || c.Packages == 0 || c.NUMANodes == 0:
 			return attest(v, a)
-		case cpuVendor(v.Host) != "intel":
+		case cpuVendor(v.Host) != Intel:
 			return Skips("a matter of Intel's processors")
 		}
 		found := Count(c.NUMANodes, "node") + " for " + Count(c.Packages, "socket")
@@ -240,7 +243,7 @@ func clusterOnDie(k *Knob) *Knob {
 func cTDP(k *Knob) *Knob {
 	attest := k.Want
 	k.Want = func(v *View, a setting.Address) Advice {
-		if v.Virtual == "" && cpuVendor(v.Host) == "intel" {
+		if v.Virtual == "" && cpuVendor(v.Host) == Intel {
 			return Skips("a matter of AMD's and Hygon's processors")
 		}
 		return attest(v, a)

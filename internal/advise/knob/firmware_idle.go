@@ -14,7 +14,7 @@ import (
 // idleKnob makes a check of a C-state that the kernel lists or a person attests.
 func idleKnob(id, title string, is func(v *View, s facts.IdleState) bool, listed string) *Knob {
 	return firmware(Knob{
-		ID: id, Title: title,
+		ID: id, Title: title, Limit: onX86,
 		Want: onMetal(func(v *View, a setting.Address) Advice {
 			advice := exact("disabled", listed)
 			if v.Tier == goal.Realtime {

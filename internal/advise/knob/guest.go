@@ -78,6 +78,7 @@ var guestArguments = []string{"isolcpus", "nohz_full", "rcu_nocbs"}
 
 var guestRealtime = &Knob{
 	ID: "guest.realtime", Title: "A realtime guest isolates its own vCPUs too",
+	Parts: map[string]Limit{"realtime/idle": onX86, "realtime/clocksource": onX86},
 	Stage: datapath.Guest, Risk: goal.Reboot, Tiers: realtime(), Check: true,
 	Where: insideFacts("realtime/isolcpus", "realtime/nohz_full", "realtime/rcu_nocbs", "realtime/idle",
 		"realtime/clocksource", "realtime/kernel"),
@@ -175,7 +176,7 @@ func cpuList(value string) string {
 // same advice from what is known about the guest.
 func ofHost(k *Knob, id, title string) *Knob {
 	return &Knob{
-		ID: id, Title: title, Stage: datapath.Guest, Risk: k.Risk, Tiers: k.Tiers,
+		ID: id, Title: title, Stage: datapath.Guest, Risk: k.Risk, Tiers: k.Tiers, Limit: k.Limit, Parts: k.Parts,
 		Where: eachGuest(func(g *facts.Guest) bool { return seenInside(g) != nil },
 			func(g *facts.Guest) []setting.Address {
 				var all []setting.Address

@@ -24,6 +24,9 @@ type Knob struct {
 	Asked bool        // written only where the site file asks for a value
 	Most  int64       // the most that mpps writes, even if a site file asks for more; 0: no limit here
 
+	Limit                  // the machines that have it
+	Parts map[string]Limit // those that have one of its addresses: by its path, or what follows the object in it
+
 	// Where lists the addresses that the knob is about, from the inventory alone: it runs before any value is read.
 	Where func(h *facts.Host) []setting.Address
 	// Want returns the advice for one of these addresses. It may use everything known about the host and is pure: the

@@ -46,6 +46,7 @@ func vendorParam(intel, amd string) func(*facts.Host) []setting.Address {
 
 var kvmEPT = &Knob{
 	ID: "kvm.ept", Title: "Nested page tables",
+	Limit: onX86,
 	Stage: datapath.KVM, Risk: goal.GuestRestart, Tiers: pinned(), Check: true,
 	Where: vendorParam("ept", "npt"),
 	Want: always(Wants(setting.Any("Y", "1"),
@@ -54,6 +55,7 @@ var kvmEPT = &Knob{
 
 var kvmTimerAdvance = &Knob{
 	ID: "kvm.timer_advance", Title: "A guest's timer is set off early",
+	Limit: onX86,
 	Stage: datapath.KVM, Risk: goal.GuestRestart, Tiers: tiers(goal.Realtime),
 	Where: fixed(setting.Of(setting.ModuleParam, "kvm", "lapic_timer_advance"),
 		setting.Of(setting.ModuleParam, "kvm", "lapic_timer_advance_ns")),
@@ -75,6 +77,7 @@ var kvmTimerAdvance = &Knob{
 
 var kvmPLEGap = &Knob{
 	ID: "kvm.ple_gap", Title: "A spinning vCPU is not thrown out",
+	Limit: onX86,
 	Stage: datapath.KVM, Risk: goal.GuestRestart, Tiers: tiers(goal.Realtime),
 	Where: vendorParam("ple_gap", "pause_filter_count"),
 	Want: always(exact("0",
@@ -83,6 +86,7 @@ var kvmPLEGap = &Knob{
 
 var kvmClockSync = &Knob{
 	ID: "kvm.kvmclock_periodic_sync", Title: "No periodic correction of the guests' clock",
+	Limit: onX86,
 	Stage: datapath.KVM, Risk: goal.GuestRestart, Tiers: tiers(goal.Realtime),
 	Where: fixed(setting.Of(setting.ModuleParam, "kvm", "kvmclock_periodic_sync")),
 	Want: always(Wants(setting.Any("N", "0"),
@@ -91,6 +95,7 @@ var kvmClockSync = &Knob{
 
 var kvmNXHugePages = &Knob{
 	ID: "kvm.nx_huge_pages", Title: "Huge pages of guests stay whole",
+	Limit: onX86,
 	Stage: datapath.KVM, Risk: goal.Security, Tiers: tiers(goal.Realtime),
 	Where: fixed(setting.Of(setting.ModuleParam, "kvm", "nx_huge_pages")),
 	Want: func(v *View, a setting.Address) Advice {

@@ -17,7 +17,7 @@ import (
 func switchedOn() setting.Want { return setting.Any("Y", "1") }
 
 var kvmAVIC = &Knob{
-	ID: "kvm.amd_avic", Title: "Interrupts delivered by the processor (AMD)",
+	ID: "kvm.amd_avic", Title: "Interrupts delivered by the processor (AMD)", Limit: onAMD,
 	Stage: datapath.KVM, Risk: goal.GuestRestart, Tiers: tiers(goal.Aggressive, goal.Passthrough, goal.Realtime),
 	Check: true,
 	Where: vendorParam("", "avic"),
@@ -50,7 +50,7 @@ func (v *View) sendsIPIs() bool {
 var apicvFlags = map[string]string{"enable_apicv": "apicv", "enable_ipiv": "ipi_virt"}
 
 var kvmAPICv = &Knob{
-	ID: "kvm.apicv", Title: "Interrupts delivered by the processor (Intel)",
+	ID: "kvm.apicv", Title: "Interrupts delivered by the processor (Intel)", Limit: onIntel,
 	Stage: datapath.KVM, Risk: goal.GuestRestart, Tiers: tiers(goal.Aggressive, goal.Passthrough, goal.Realtime),
 	Check: true,
 	Where: func(h *facts.Host) []setting.Address {
@@ -72,7 +72,7 @@ var kvmAPICv = &Knob{
 }
 
 var kvmPosted = &Knob{
-	ID: "kvm.posted_interrupts", Title: "Interrupts of passed-through devices reach the guest directly",
+	ID: "kvm.posted_interrupts", Title: "Interrupts of passed-through devices reach the guest directly", Limit: onX86,
 	Stage: datapath.KVM, Risk: goal.Reboot, Tiers: tiers(goal.Passthrough), Check: true,
 	After: []string{"kvm.apicv", "kvm.amd_avic", "boot.iommu"},
 	Where: fixed(hostFact("posted-interrupts")),

@@ -114,6 +114,7 @@ var rtRCUNormal = &Knob{
 
 var rtMCE = &Knob{
 	ID: "rt.mce", Title: "Corrected hardware errors are not looked for",
+	Limit: onX86,
 	Stage: datapath.Realtime, Risk: goal.Data, Tiers: realtime(),
 	Where: fixed(setting.Of(setting.Sysfs, "devices/system/machinecheck/machinecheck0/ignore_ce"),
 		setting.Of(setting.Sysfs, "devices/system/machinecheck/machinecheck0/check_interval")),
@@ -128,6 +129,7 @@ var rtMCE = &Knob{
 
 var rtSplitLock = &Knob{
 	ID: "rt.split_lock", Title: "A guest is not put to sleep for a split lock",
+	Limit: onX86,
 	Stage: datapath.Realtime, Risk: goal.Security, Tiers: realtime(),
 	Where: fixed(setting.Of(setting.Sysctl, "kernel.split_lock_mitigate")),
 	Want: always(exact("0", "one split lock in the guest puts its vCPU to sleep for 10 ms").At(Low).

@@ -13,6 +13,7 @@ type Summary struct {
 	Risk  goal.Risk      `json:"risk"`
 	Goals []goal.Tier    `json:"goals"` // tiers in which it has an opinion
 	Check bool           `json:"check"` // judged and explained, never written
+	Limit                // the machines that it is about
 }
 
 // Listing is the result of explain --list.
@@ -49,7 +50,8 @@ func (k *Knob) Page() Page {
 }
 
 func summarize(k *Knob) Summary {
-	s := Summary{ID: k.ID, Title: k.Title, Stage: k.Stage, Risk: k.Risk, Goals: []goal.Tier{}, Check: k.Check}
+	s := Summary{ID: k.ID, Title: k.Title, Stage: k.Stage, Risk: k.Risk, Goals: []goal.Tier{}, Check: k.Check,
+		Limit: k.Limit}
 	for _, t := range goal.Tiers() {
 		if k.AppliesTo(t) {
 			s.Goals = append(s.Goals, t)

@@ -13,14 +13,18 @@ import (
 type Value struct {
 	Address string `json:"address"` // nic-ring:NIC/rx
 	What    string `json:"what"`    // NIC ring
+	Limit          // the machines that have it, where the knob has values of others too
 }
 
 // Values returns the values that the knob is about; none if it judges only the inventory.
 func (k *Knob) Values() []Value {
 	var all []Value
 	for _, a := range ModelAddresses(k) {
-		v := Value{anyNumber.Replace(a.String()), setting.Kinds[a.Kind].What}
-		if a.Kind != setting.Fact && !slices.Contains(all, v) {
+		v := Value{Address: anyNumber.Replace(a.String()), What: setting.Kinds[a.Kind].What}
+		if limit := k.limitOf(a); len(k.Parts) > 0 {
+			v.Limit = limit
+		}
+		if a.Kind != setting.Fact && !slices.ContainsFunc(all, func(o Value) bool { return o.Address == v.Address }) {
 			all = append(all, v)
 		}
 	}

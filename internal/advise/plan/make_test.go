@@ -16,6 +16,7 @@ import (
 // lab is a host of four CPUs on two nodes with a guest whose e1000 NIC is on a bridge in netfilter's way.
 func lab() *facts.Host {
 	h := small()
+	h.Kernel.Arch = facts.X86
 	h.Bridges[0].Ports = []string{"eth0"}
 	h.NICs = []facts.NIC{{
 		Name: "eth0", MAC: "52:54:00:00:01:00", Driver: "igb", Node: 1, Up: true, Master: "br0",
@@ -118,7 +119,7 @@ func TestLab(t *testing.T) {
 // something are planned only with consent.
 func TestReboot(t *testing.T) {
 	h := lab()
-	h.Kernel = facts.Kernel{Release: "6.12.0", Clocksource: "tsc",
+	h.Kernel = facts.Kernel{Release: "6.12.0", Arch: facts.X86, Clocksource: "tsc",
 		Vulnerabilities: map[string]string{"meltdown": "Mitigation: PTI"}}
 	h.Readings[setting.Of(setting.KernelArg, "quiet")] = setting.Value(setting.Flag)
 	g := goal.Goal{Latency: 20 * time.Microsecond, CPUs: setting.CPUs(0, 2, 3)}

@@ -20,6 +20,7 @@ func Inventory(_ context.Context, m *tree.Tree, h *facts.Host) {
 	if k.Release == "" {
 		k.Release, k.Version = parseVersion(m.Line("proc/version"))
 	}
+	k.Arch = cmp.Or(m.Line("proc/sys/kernel/arch"), cpu.Arch(m))
 	k.CommandLine = m.Line("proc/cmdline")
 	k.Realtime = m.Line("sys/kernel/realtime") == "1" || realtimeVersion(k.Version)
 	k.Clocksource = m.Line("sys/devices/system/clocksource/clocksource0/current_clocksource")

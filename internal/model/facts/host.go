@@ -82,8 +82,9 @@ func (r Readings) At(a setting.Address) setting.Reading {
 
 // Kernel is the running kernel.
 type Kernel struct {
-	Release         string            `json:"release"` // uname -r
-	Version         string            `json:"version"` // uname -v
+	Release         string            `json:"release"`        // uname -r
+	Version         string            `json:"version"`        // uname -v
+	Arch            string            `json:"arch,omitempty"` // uname -m; empty if unknown: see Architecture
 	CommandLine     string            `json:"command_line"`
 	Realtime        bool              `json:"realtime"`        // PREEMPT_RT
 	Vulnerabilities map[string]string `json:"vulnerabilities"` // name → kernel's status

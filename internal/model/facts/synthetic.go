@@ -21,7 +21,8 @@ func Synthetic(size Size) *Host {
 	h := &Host{
 		Name: "synthetic", Taken: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Root: "/", AsRoot: true,
 		Kernel: Kernel{
-			Release: "6.12.48-amd64", Version: "#1 SMP PREEMPT_DYNAMIC", CommandLine: "BOOT_IMAGE=/vmlinuz ro quiet",
+			Release: "6.12.48-amd64", Version: "#1 SMP PREEMPT_DYNAMIC", Arch: X86,
+			CommandLine: "BOOT_IMAGE=/vmlinuz ro quiet",
 			Vulnerabilities: map[string]string{"meltdown": "Not affected",
 				"spectre_v2": "Mitigation: Enhanced / Automatic IBRS"},
 			Clocksource: "tsc",

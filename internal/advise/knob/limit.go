@@ -1,0 +1,86 @@
+package knob
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
+)
+
+// Makers of processors. Hygon's count as AMD's, whose design they are.
+const (
+	Intel = "intel"
+	AMD   = "amd"
+)
+
+// Limit names the machines that have a value. Where the architecture or the maker is not known, nothing is judged.
+type Limit struct {
+	Arch    []string `json:"arch,omitempty"`    // as uname -m; empty: every one
+	Vendors []string `json:"vendors,omitempty"` // makers of processors: intel, amd; empty: every one
+}
+
+var (
+	onX86   = Limit{Arch: []string{facts.X86}}
+	onARM64 = Limit{Arch: []string{facts.ARM64}}
+	onIntel = Limit{Arch: []string{facts.X86}, Vendors: []string{Intel}}
+	onAMD   = Limit{Arch: []string{facts.X86}, Vendors: []string{AMD}}
+)
+
+// limitOf returns the limit of an address: that of the part, or else the knob's own.
+func (k *Knob) limitOf(a setting.Address) Limit {
+	for _, part := range []string{a.Path, a.Rest()} {
+		if l, found := k.Parts[part]; found {
+			return l
+		}
+	}
+	return k.Limit
+}
+
+// Limited returns the advice for an address that this host lacks, or may lack: a value of another architecture or of
+// another maker's processors. There nobody's wish counts, not even the site file's.
+func (k *Knob) Limited(h *facts.Host, a setting.Address) (Advice, bool) {
+	l, arch, vendor := k.limitOf(a), h.Architecture(), cpuVendor(h)
+	switch {
+	case len(l.Arch) > 0 && arch == "":
+		return Unsure(fmt.Sprintf("for %s only, and this host's architecture is not known",
+			strings.Join(l.Arch, " or "))), true
+	case len(l.Arch) > 0 && !slices.Contains(l.Arch, arch):
+		return Skips(fmt.Sprintf("for %s only: this host is %s", strings.Join(l.Arch, " or "), arch)), true
+	case len(l.Vendors) > 0 && vendor == "":
+		return Unsure("the processors' maker is not known"), true
+	case len(l.Vendors) > 0 && !slices.Contains(l.Vendors, vendor):
+		return Skips("for " + l.makers() + " processors only"), true
+	}
+	return Advice{}, false
+}
+
+// cpuVendor returns the maker of the processors: intel, amd (also for Hygon), or "" if unknown.
+func cpuVendor(h *facts.Host) string {
+	switch vendor := strings.ToLower(h.Topology.Vendor); {
+	case strings.Contains(vendor, "intel"), vendor == "" && h.KVM.Vendor == "kvm_intel":
+		return Intel
+	case strings.Contains(vendor, "amd"), strings.Contains(vendor, "hygon"), vendor == "" && h.KVM.Vendor == "kvm_amd":
+		return AMD
+	}
+	return ""
+}
+
+// makers returns the makers in words: "Intel's".
+func (l Limit) makers() string {
+	var names []string
+	for _, v := range l.Vendors {
+		names = append(names, map[string]string{Intel: "Intel's", AMD: "AMD's"}[v])
+	}
+	return strings.Join(names, " or ")
+}
+
+// Words says which machines a limit allows: "x86_64, Intel's processors"; empty if it allows all.
+func (l Limit) Words() string {
+	text := strings.Join(l.Arch, ", ")
+	if len(l.Vendors) > 0 {
+		text += ", " + l.makers() + " processors"
+	}
+	return strings.TrimPrefix(text, ", ")
+}

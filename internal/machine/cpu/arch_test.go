@@ -1,0 +1,26 @@
+package cpu
+
+import (
+	"testing"
+
+	"mpps/internal/machine/tree/treetest"
+)
+
+func TestArchRecorded(t *testing.T) {
+	for text, want := range map[string]string{
+		"processor\t: 0\nvendor_id\t: GenuineIntel\nflags\t\t: fpu vme lm constant_tsc\n":               "x86_64",
+		"processor\t: 0\nvendor_id\t: CentaurHauls\nflags\t\t: fpu lm\n":                                "x86_64",
+		"processor\t: 0\nvendor_id\t: GenuineIntel\nfdiv_bug\t: no\nflags\t\t: fpu lm\n":                "",
+		"processor\t: 0\nvendor_id\t: GenuineIntel\nflags\t\t: fpu vme\n":                               "",
+		"processor\t: 0\nCPU implementer\t: 0x41\nCPU architecture: 8\n":                                "aarch64",
+		"processor\t: 0\nmodel name\t: ARMv7 Processor\nCPU implementer\t: 0x41\nCPU architecture: 7\n": "",
+		"processor\t: 0\nisa\t\t: rv64imafdch_zicbom\n":                                                 "riscv64",
+		"vendor_id       : IBM/S390\n# processors    : 4\n":                                             "s390x",
+		"processor\t: 0\ncpu\t\t: POWER9, altivec supported\n":                                          "",
+		"": "",
+	} {
+		if found := Arch(treetest.Lines(t, map[string]string{"proc/cpuinfo": text})); found != want {
+			t.Errorf("%q: %q, expected %q", text, found, want)
+		}
+	}
+}
