@@ -50,13 +50,13 @@ func (g *guest) definition(h *facts.Host) (string, error) {
 	for i, v := range g.NICs {
 		g.interfaceXML(line, i, v)
 	}
-	for _, vf := range g.VFs {
+	for i, vf := range g.VFs {
 		address, err := g.functionOf(h, vf)
 		if err != nil {
 			return "", err
 		}
 		line("    <interface type='hostdev' managed='yes'>\n      <mac address='%s'/>\n      <source>\n        %s\n"+
-			"      </source>\n    </interface>", g.mac(200), address)
+			"      </source>\n    </interface>", g.mac(100 + i), address)
 	}
 	line("  </devices>\n</domain>")
 	return b.String(), nil

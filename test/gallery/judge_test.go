@@ -76,21 +76,28 @@ type verdict struct {
 
 // judge audits a host and plans for it.
 func judge(m *Machine, flags string) (v verdict, err error) {
-	defer func() {
-		if wrong := recover(); wrong != nil {
-			err = fmt.Errorf("panic: %v", wrong)
-		}
-	}()
 	v = verdict{flags: flags}
 	if v.goal, err = parseGoal(flags); err != nil {
 		return v, err
 	}
 	began := cpuTime()
-	v.report = audit.Run(m.Host, v.goal, knob.Catalogue())
+	if v.report, err = m.audit(v.goal); err != nil {
+		return v, err
+	}
 	v.plan, err = plan.From(m.Host, v.goal, v.report, knob.Catalogue())
 	v.took = cpuTime() - began
 	v.paths, v.guests = reach.Of(m.Host).Paths, m.Guests
 	return v, err
+}
+
+// audit judges a host as it is now.
+func (m *Machine) audit(g goal.Goal) (r audit.Report, err error) {
+	defer func() {
+		if wrong := recover(); wrong != nil {
+			err = fmt.Errorf("panic: %v", wrong)
+		}
+	}()
+	return audit.Run(m.Host, g, knob.Catalogue()), nil
 }
 
 // judged returns the verdicts on a host, computed once, in the order of the goals: those of all hosts, and after them

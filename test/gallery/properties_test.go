@@ -62,8 +62,8 @@ func (s *Spec) checkApplied(v verdict, p problems) {
 	}
 	if contains(s.ownGoals(), v.flags) {
 		m.Gather()
-		again, err := judge(m, v.flags)
-		if err != nil || !reflect.DeepEqual(again.report, v.report) {
+		again, err := m.audit(v.goal)
+		if err != nil || !reflect.DeepEqual(again, v.report) {
 			p.add(s.Name+" twice", "with %q: two audits of the same facts differ (%v)", v.flags, err)
 		}
 	}
@@ -86,12 +86,12 @@ func (s *Spec) checkApplied(v verdict, p problems) {
 			p.add(s.Name+" worse "+rule, "with %q: %d before the plan, %d after it", v.flags, before[rule], n)
 		}
 	}
-	after, err := judge(m, v.flags)
+	after, err := m.audit(v.goal)
 	if err != nil {
 		p.add(s.Name+" ends", "after the plan for %q: %v", v.flags, err)
 		return
 	}
-	for _, f := range after.report.InState(audit.Off) {
+	for _, f := range after.InState(audit.Off) {
 		if to, was := changed[spot{f.ID, f.Address}]; was && f.Blocked == "" {
 			p.add(s.Name+" again "+f.ID, "with %q: %s was set to %s and is to be %s then (found %s): %s", v.flags,
 				f.Address, to, f.Wanted, f.Found, f.Why)
