@@ -56,7 +56,7 @@ func (g *guest) definition(h *facts.Host) (string, error) {
 			return "", err
 		}
 		line("    <interface type='hostdev' managed='yes'>\n      <mac address='%s'/>\n      <source>\n        %s\n"+
-			"      </source>\n    </interface>", g.mac(100 + i), address)
+			"      </source>\n    </interface>", g.mac(100+i), address)
 	}
 	line("  </devices>\n</domain>")
 	return b.String(), nil

@@ -63,13 +63,9 @@ func (s *Spec) build() (*Machine, error) {
 	return m, m.overlay()
 }
 
-// overlay lays the architecture and the spec's own facts over the host.
+// overlay lays the spec's own facts over the host.
 func (m *Machine) overlay() error {
-	over := merge(map[string]any{"kernel": map[string]any{"arch": m.spec.Arch}}, m.spec.Facts)
-	if m.spec.Unread {
-		over = m.spec.Facts
-	}
-	text, err := json.Marshal(over)
+	text, err := json.Marshal(m.spec.Facts)
 	if err != nil {
 		return err
 	}
@@ -91,7 +87,7 @@ func (s *Spec) addKernel(h *facts.Host) {
 	id, version, _ := strings.Cut(s.Distro, " ")
 	h.System = facts.System{ID: id, Version: version, Like: []string{}}
 	line := strings.TrimSpace("BOOT_IMAGE=/boot/vmlinuz-" + s.Kernel + " root=/dev/sda2 ro " + s.Cmdline)
-	h.Kernel = facts.Kernel{Release: s.Kernel, Version: "#1 SMP PREEMPT_DYNAMIC", CommandLine: line,
+	h.Kernel = facts.Kernel{Release: s.Kernel, Arch: s.Arch, Version: "#1 SMP PREEMPT_DYNAMIC", CommandLine: line,
 		Realtime: s.Realtime, Vulnerabilities: s.Vulnerable, Clocksource: "tsc", RTGroups: facts.No}
 	if s.Realtime {
 		h.Kernel.Version = "#1 SMP PREEMPT_RT"
