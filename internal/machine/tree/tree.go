@@ -72,7 +72,7 @@ func (t *Tree) at(name string) (Folder, string) {
 func (t *Tree) Read(name string) (string, error) {
 	text, err := t.Head(name, maxFile+1)
 	if err == nil && len(text) > maxFile {
-		err = fmt.Errorf("%s: larger than %d MiB", name, maxFile>>20)
+		return "", fmt.Errorf("%s: larger than %d MiB", name, maxFile>>20)
 	}
 	return text, err
 }
