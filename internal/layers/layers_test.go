@@ -97,7 +97,7 @@ var imports = map[string][]string{
 		"measure/traffic/engine", "measure/traffic/talk"},
 	"measure/acceptance": {"model/setting", "model/facts", "measure", "measure/search", "measure/wakeup"},
 	"report/words":       {},
-	"report": {"change/apply", "advise/audit", "advise/bottleneck", "model/datapath", "model/domain",
+	"report": {"change/apply", "advise/audit", "advise/bottleneck", "model/datapath", "model/domain", "model/reach",
 		"model/facts", "model/goal", "change/journal", "advise/knob", "outcome", "advise/plan", "advise/realtime",
 		"report/words", "model/setting", "advise/sriov", "advise/tuned/export", "change/watch"},
 	"report/svg":  {},

@@ -7,6 +7,7 @@ import (
 
 	"mpps/internal/advise/audit"
 	"mpps/internal/advise/knob"
+	"mpps/internal/model/reach"
 	"mpps/internal/report/words"
 )
 
@@ -19,6 +20,7 @@ func Audit(t *Text, r audit.Report, verbose bool) {
 	n := len(r.LeftOut)
 	t.WrapIf(n > 0, "left out: ", "%s not running (%s): --guest NAME judges one", words.Count(n, "guest"),
 		strings.Join(r.LeftOut[:min(n, 8)], ", "))
+	drawNotJudged(t, r.NotJudged)
 	drawFindings(t, r.InState(audit.Off))
 	if unknown := r.InState(audit.Unknown); len(unknown) > 0 {
 		t.Section("could not be judged")
@@ -34,6 +36,17 @@ func Audit(t *Text, r audit.Report, verbose bool) {
 		t.Line("%s in order, %d not applicable (-v shows them)", words.Count(n, "value"), r.Counts[audit.NotApplicable])
 	}
 	t.LineIf(len(r.InState(audit.Off)) > 0, "'mpps explain ID' says more; 'mpps plan' shows what would be changed")
+}
+
+// drawNotJudged says which guests' paths mpps has no rules for.
+func drawNotJudged(t *Text, paths []reach.Path) {
+	for _, group := range Group(paths, func(p reach.Path) string { return reach.Words(p.Declined()) }) {
+		guests := Distinct(group, func(p reach.Path) string { return p.Guest })
+		names := strings.Join(guests[:min(len(guests), 8)], ", ") +
+			words.If(len(guests) > 8, " and %d more", len(guests)-8)
+		t.Wrap(t.In(Yellow, "not judged: "), fmt.Sprintf("%s of %s: their packets go through %s, and nothing that "+
+			"serves them is changed", words.Count(len(group), "NIC"), names, reach.Words(group[0].Declined())))
+	}
 }
 
 // drawFindings draws findings, a paragraph for those of one knob that are equally bad: severity, ID, found and wanted;

@@ -13,6 +13,7 @@ import (
 	"mpps/internal/model/datapath"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
+	"mpps/internal/model/reach"
 	"mpps/internal/model/setting"
 )
 
@@ -55,15 +56,16 @@ type Finding struct {
 
 // Report is the audit of a host.
 type Report struct {
-	Tier     goal.Tier         `json:"tier"`
-	Why      string            `json:"tier_why"`
-	Verdict  string            `json:"verdict"` // one sentence
-	Goal     goal.Goal         `json:"goal"`
-	Role     facts.Role        `json:"role,omitempty"` // what the machine is
-	Counts   map[State]int     `json:"counts"`
-	LeftOut  []string          `json:"left_out"` // guests that do not run and that the goal does not name
-	Findings []Finding         `json:"findings"`
-	Place    *placement.Result `json:"placement,omitempty"`
+	Tier      goal.Tier         `json:"tier"`
+	Why       string            `json:"tier_why"`
+	Verdict   string            `json:"verdict"` // one sentence
+	Goal      goal.Goal         `json:"goal"`
+	Role      facts.Role        `json:"role,omitempty"` // what the machine is
+	Counts    map[State]int     `json:"counts"`
+	LeftOut   []string          `json:"left_out"` // guests that do not run and that the goal does not name
+	Findings  []Finding         `json:"findings"`
+	Place     *placement.Result `json:"placement,omitempty"`
+	NotJudged []reach.Path      `json:"not_judged"` // paths of running guests that mpps has no rules for
 	// the active TuneD profile, which set some of these values
 	Tuned *facts.Tuned `json:"tuned,omitempty"`
 }
@@ -110,7 +112,7 @@ func RunWith(h *facts.Host, g goal.Goal, catalogue []*knob.Knob, adjust Adjust) 
 	if h.Lasting != nil && h.Lasting.Tuned != nil && h.Lasting.Tuned.Running {
 		r.Tuned = h.Lasting.Tuned
 	}
-	r.LeftOut = leftOut(h, g)
+	r.LeftOut, r.NotJudged = leftOut(h, g), view.Reach().NotJudged()
 	r.Verdict = verdict(r, catalogue)
 	return r
 }
@@ -120,7 +122,7 @@ func adviceOf(k *knob.Knob, v *knob.View, a setting.Address, adjust Adjust) knob
 	speaks, advice := k.AppliesTo(v.Tier), knob.NoOpinion()
 	limit, limited := k.Limited(v.Host, a)
 	if speaks && !limited {
-		advice = k.Want(v, a)
+		advice = v.Advise(k, a)
 	}
 	if adjust != nil {
 		advice = adjust(k.ID, a, advice)

@@ -69,7 +69,7 @@ func worse(now, then goal.Risk) bool {
 
 // wayIn returns the NIC of an address if it is the operator's way in, otherwise nil.
 func wayIn(h *facts.Host, a setting.Address) *facts.NIC {
-	name := nicOf(a)
+	name := a.Device()
 	if name == "" {
 		return nil
 	}

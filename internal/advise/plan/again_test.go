@@ -142,7 +142,7 @@ func TestTouched(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := nicOf(a); got != want {
+		if got := a.Device(); got != want {
 			t.Errorf("%s is on %q, expected %q", address, got, want)
 		}
 	}

@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -158,7 +159,7 @@ func (p *Plan) finish(h *facts.Host) {
 	}
 	for _, n := range h.NICs {
 		if n.Management != "" {
-			touched := slices.ContainsFunc(p.Changes, func(c Change) bool { return nicOf(c.Address) == n.Name })
+			touched := slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Address.Device() == n.Name })
 			p.Management = append(p.Management, Management{NIC: n.Name, Why: n.Management, Touched: touched})
 		}
 	}
@@ -247,33 +248,7 @@ func queueOwner(a setting.Address) string {
 	if inner, err := a.Inner(); err == nil {
 		return queueOwner(inner) + " of " + a.Object()
 	}
-	if a.Kind == setting.SysfsCPUs {
-		return deviceOf(a)
-	}
-	return a.Object()
-}
-
-// nicOf returns the network device of an address, "" if it names none.
-func nicOf(a setting.Address) string {
-	switch a.Kind {
-	case setting.NICRing, setting.NICChannels, setting.NICCoalesce, setting.NICFeature, setting.NICFlowHash,
-		setting.IRQAffinity,
-		setting.VFCount, setting.NICState, setting.QueueLanes, setting.RootQdisc:
-		return a.Object()
-	case setting.Sysfs, setting.SysfsCPUs:
-		if strings.HasPrefix(a.Path, "class/net/") {
-			return deviceOf(a)
-		}
-	}
-	return ""
-}
-
-// deviceOf returns the device of a sysfs address below class/net.
-func deviceOf(a setting.Address) string {
-	if rest, ok := strings.CutPrefix(a.Path, "class/net/"); ok {
-		return setting.Address{Path: rest}.Object()
-	}
-	return a.Object()
+	return cmp.Or(a.Device(), a.Object())
 }
 
 func (p *Plan) addRestart(c Change) {

@@ -10,7 +10,7 @@ import (
 // Reset records that an object (empty: every object) was just set up again or, with again, was created.
 func (r *Restorer) Reset(object string, anew bool, now time.Time) (concerned int) {
 	for _, d := range r.values {
-		if object != "" && holder(d.Address) != object {
+		if object != "" && d.Address.Device() != object && d.Address.Object() != object {
 			// it may be a tap of one of the lanes
 			if anew && d.Address.Kind == setting.QueueLanes && d.standing != byHand {
 				d.until = now.Add(anewWindow)
@@ -52,22 +52,4 @@ func (r *Restorer) Function(name string, now time.Time) (concerned int) {
 		}
 	}
 	return concerned
-}
-
-// holder is the device or guest that holds a value.
-func holder(a setting.Address) string {
-	switch a.Kind {
-	case setting.Sysfs, setting.SysfsCPUs:
-		if rest, found := strings.CutPrefix(a.Path, "class/net/"); found {
-			return setting.Address{Path: rest}.Object()
-		}
-		return ""
-	case setting.Sysctl:
-		elements := strings.Split(setting.SysctlPath(a.Path), "/")
-		if len(elements) == 5 && elements[0] == "net" {
-			return elements[3]
-		}
-		return ""
-	}
-	return a.Object()
 }

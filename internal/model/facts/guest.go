@@ -102,6 +102,12 @@ func (i *Interface) Key() string {
 	return i.MAC
 }
 
+// Virtio reports whether a NIC is a virtio device, by libvirt's name of its model or QEMU's name of the device
+// (virtio-net-pci, its transitional forms, virtio-net-device, virtio-net-ccw).
+func (i *Interface) Virtio() bool {
+	return i.Model == "virtio" || strings.HasPrefix(i.Model, "virtio-")
+}
+
 type Thread struct {
 	TID   int    `json:"tid"`
 	Comm  string `json:"comm"`

@@ -35,7 +35,7 @@ func newGraph(h *facts.Host) *graph {
 		g.add(n.Name, node{kind: "NIC", nic: !n.Representor(), master: n.Master})
 	}
 	for _, t := range h.Taps {
-		g.add(t.Name, node{kind: t.Type, tap: true, master: t.Master, below: list(t.Lower)})
+		g.add(t.Name, node{kind: cmp.Or(t.Type, "tap"), tap: true, master: t.Master, below: list(t.Lower)})
 	}
 	for _, t := range h.Tunnels {
 		below := slices.Concat(list(t.Lower), t.Underlay)
@@ -72,12 +72,23 @@ func (g *graph) connect(h *facts.Host) {
 			master.below = append(master.below, name)
 		}
 	}
+	var taps []string
+	for guest := range facts.Each(h.Guests) {
+		for _, i := range guest.NICs() {
+			taps = append(taps, i.Tap)
+		}
+	}
 	for _, b := range h.Bridges {
 		n := g.nodes[b.Name]
 		for _, port := range b.Ports {
 			if !slices.Contains(n.below, port) {
 				n.below = append(n.below, port)
 			}
+			if slices.Contains(taps, port) {
+				g.add(port, node{kind: "tap", tap: true})
+			}
+			g.add(port, node{kind: UnknownDevice})
+			g.nodes[port].master = cmp.Or(g.nodes[port].master, b.Name)
 		}
 	}
 }
@@ -123,7 +134,8 @@ func (g *graph) function(guest *facts.Guest, pci string) (Path, bool) {
 }
 
 func (g *graph) functionPath(guest *facts.Guest, mac, pci string) Path {
-	p := Path{Guest: guest.Name, MAC: mac, Kinds: []Kind{Function}, Active: guest.Active()}
+	p := Path{Guest: guest.Name, MAC: mac, Kinds: []Kind{Function}, Hops: []Hop{}, NICs: []string{},
+		Function: pci, Active: guest.Active()}
 	for _, v := range g.host.VFs {
 		if pci != "" && v.PCI == pci && v.PF != "" {
 			p.NICs = []string{v.PF}
@@ -134,7 +146,7 @@ func (g *graph) functionPath(guest *facts.Guest, mac, pci string) Path {
 
 // walk starts a walk from a guest to the wire.
 func (g *graph) walk() *walk {
-	return &walk{graph: g, seen: map[string]bool{}, nics: map[string]bool{}, kinds: map[Kind]bool{}}
+	return &walk{graph: g, hops: []Hop{}, seen: map[string]bool{}, nics: map[string]bool{}, kinds: map[Kind]bool{}}
 }
 
 // walk is a walk from a guest to the wire.
@@ -187,7 +199,7 @@ func (w *walk) leave() {
 			continue
 		}
 		switch r := w.routing; {
-		case r == nil:
+		case r == nil, w.nodes[device].kind == UnknownDevice:
 			w.passes(Unresolved)
 		case r.Forward != facts.No && (slices.Contains(r.Addressed, device) || w.nodes[device].tap):
 			w.passes(Routed)
@@ -219,7 +231,7 @@ func (w *walk) down(device string) {
 		return
 	case n.unknown:
 		w.passes(Unresolved)
-	case n.elsewhere:
+	case n.elsewhere, n.kind == UnknownDevice:
 		w.exits = append(w.exits, device)
 	case n.peer != "":
 		w.cross(n.peer)
@@ -253,7 +265,11 @@ func (w *walk) note(device string, n *node) {
 	w.hops = append(w.hops, Hop{Device: device, Kind: n.kind})
 }
 
-func (w *walk) found() []string { return slices.Sorted(maps.Keys(w.nics)) }
+func (w *walk) found() []string {
+	found := slices.AppendSeq(make([]string, 0, len(w.nics)), maps.Keys(w.nics))
+	slices.Sort(found)
+	return found
+}
 
 func (w *walk) path(guest *facts.Guest, mac string, direct bool) Path {
 	if len(w.kinds) == 0 && len(w.nics) == 0 {

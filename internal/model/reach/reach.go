@@ -32,6 +32,12 @@ func (k Kind) Judged() bool {
 	return k == Bridged || k == Macvtap || k == Function || k == Inner || k == UserMode
 }
 
+// Kernel reports whether packets on paths of a kind pass the host's network layers, or may.
+func (k Kind) Kernel() bool { return k != Function && k != VhostUser && k != VDPA }
+
+// UnknownDevice is the kind of a hop that is only known as the port of a bridge.
+const UnknownDevice = "unknown"
+
 // Hop is a device that packets pass.
 type Hop struct {
 	Device string `json:"device"`
@@ -40,11 +46,12 @@ type Hop struct {
 
 // Path is how one NIC of a guest reaches the wire.
 type Path struct {
-	Guest string   `json:"guest"`
-	MAC   string   `json:"mac"`
-	Kinds []Kind   `json:"kinds"` // sorted; several where packets can take several ways
-	Hops  []Hop    `json:"hops"`  // from the guest outwards, each device once
-	NICs  []string `json:"nics"`  // of the host, sorted; empty if there is none, or it is not known
+	Guest    string   `json:"guest"`
+	MAC      string   `json:"mac"`
+	Kinds    []Kind   `json:"kinds"`              // sorted; several where packets can take several ways
+	Hops     []Hop    `json:"hops"`               // from the guest outwards, each device once
+	NICs     []string `json:"nics"`               // of the host, sorted; empty if there is none, or it is not known
+	Function string   `json:"function,omitempty"` // PCI address of a function passed through
 	// the guest runs; otherwise this is the path that its definition gives
 	Active bool `json:"active"`
 }
@@ -53,6 +60,9 @@ type Path struct {
 func (p *Path) Judged() bool {
 	return !slices.ContainsFunc(p.Kinds, func(k Kind) bool { return !k.Judged() })
 }
+
+// Has reports whether packets of a path can take a way of a kind.
+func (p *Path) Has(k Kind) bool { return slices.Contains(p.Kinds, k) }
 
 // Declined returns the kinds of a path that mpps has no rules for.
 func (p *Path) Declined() []Kind {
@@ -177,6 +187,27 @@ func (m *Map) PassesFunctions(pf string) bool { return m.functions[pf] }
 // Declined returns the kinds of the paths that pass a device and that mpps does not judge; none if it judges them all.
 func (m *Map) Declined(device string) []Kind { return m.declined[device] }
 
+// DeclinedKinds returns the kinds of all active paths that are not judged, sorted.
+func (m *Map) DeclinedKinds() []Kind {
+	var all []Kind
+	for _, p := range m.NotJudged() {
+		all = append(all, p.Declined()...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// NotJudged returns the paths of active guests that are not judged.
+func (m *Map) NotJudged() []Path {
+	all := []Path{}
+	for _, p := range m.Paths {
+		if p.Active && !p.Judged() {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
 // Unsure returns the kinds of paths because of which it is not known what else carries guests' packets.
 func (m *Map) Unsure() []Kind { return m.unsure }
 
@@ -185,6 +216,13 @@ func (m *Map) NICs(device string) []string {
 	w := m.graph.walk()
 	w.down(device)
 	return w.found()
+}
+
+// From returns the devices between a device and the wire, itself first.
+func (m *Map) From(device string) []Hop {
+	w := m.graph.walk()
+	w.down(device)
+	return w.hops
 }
 
 // Behind returns the NICs behind a guest's interface, sorted.

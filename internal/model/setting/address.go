@@ -38,6 +38,37 @@ func (a Address) Rest() string {
 	return rest
 }
 
+// Device returns the network device that holds a value; empty if none does, or if the kind is not one of devices.
+func (a Address) Device() string {
+	switch a.Kind {
+	case NICRing, NICChannels, NICCoalesce, NICFeature, NICFlowHash, IRQAffinity, VFCount, NICState, QueueLanes,
+		RootQdisc:
+		return a.Object()
+	case Sysfs, SysfsCPUs:
+		if rest, below := strings.CutPrefix(a.Path, "class/net/"); below {
+			return Address{Path: rest}.Object()
+		}
+	case Sysctl: // net.ipv4.conf.eth0.forwarding
+		if elements := strings.Split(SysctlPath(a.Path), "/"); len(elements) == 5 && elements[0] == "net" {
+			return elements[3]
+		}
+	}
+	return ""
+}
+
+// GuestNIC returns the guest and the MAC address of the guest's NIC that a value belongs to; empty if there is none.
+func (a Address) GuestNIC() (guest, mac string) {
+	elements := strings.Split(a.Path, "/")
+	switch {
+	case len(elements) < 3:
+	case (a.Kind == Domain || a.Kind == DomainDevice) && elements[1] == "interface",
+		a.Kind == ThreadAffinity && elements[1] == "vhost":
+		mac, _, _ = strings.Cut(elements[2], "@") // half of a failover pair
+		return elements[0], mac
+	}
+	return "", ""
+}
+
 // String returns the address as output, plans and journals have it.
 func (a Address) String() string { return string(a.Kind) + ":" + a.Path }
 
