@@ -100,16 +100,28 @@ func (s *Spec) addKernel(h *facts.Host) {
 		h.Boot = &facts.Boot{Loader: s.Loader, Files: []string{"/boot"}, Next: "0", Writer: s.Loader,
 			Entries: []facts.BootEntry{entry}}
 	}
-	amd, arm := s.CPU.Vendor == "AuthenticAMD" || s.CPU.Vendor == "HygonGenuine", s.Arch == "aarch64"
-	h.Firmware = facts.Firmware{Tables: true, DMAR: !amd && !arm, IVRS: amd}
-	if amd || arm || setting.ParseCommandLine(line).Get("intel_iommu").Value == "on" {
-		h.Firmware.Groups = 60
-	}
+	s.addFirmware(h)
 	h.KVM = facts.KVM{Loaded: s.KVM.Module != "none", Vendor: s.KVM.Module, Vhost: s.KVM.Vhost,
 		Parameters: s.KVM.Parameters, QEMU: s.KVM.QEMU, Libvirt: s.KVM.Libvirt}
 	if !h.KVM.Loaded {
 		h.KVM.Vendor = ""
 	}
+	s.addServices(h)
+}
+
+func (s *Spec) addFirmware(h *facts.Host) {
+	h.Firmware.Tables = true
+	if s.Virtual != "" {
+		return // few virtual machines have an IOMMU
+	}
+	amd, x86 := s.CPU.Vendor == "AuthenticAMD" || s.CPU.Vendor == "HygonGenuine", s.Arch == "x86_64"
+	h.Firmware.DMAR, h.Firmware.IVRS = x86 && !amd, amd
+	if amd || !x86 || setting.ParseCommandLine(h.Kernel.CommandLine).Get("intel_iommu").Value == "on" {
+		h.Firmware.Groups = 60
+	}
+}
+
+func (s *Spec) addServices(h *facts.Host) {
 	h.Netfilter = facts.Netfilter{BridgeModule: s.Rules.BridgeModule, Conntrack: s.Rules.Conntrack,
 		Backends: sorted(s.Rules.Sets), Rules: []facts.RuleSet{}}
 	for _, tool := range sorted(s.Rules.Sets) {

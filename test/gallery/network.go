@@ -1,6 +1,7 @@
 package gallery
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -88,12 +89,15 @@ func (s *Spec) ports(master string) []string {
 // facts returns the NIC of a name and position on a host.
 func (n NIC) facts(name string, at int, t facts.Topology) (facts.NIC, error) {
 	f := facts.NIC{
-		Name: name, Index: at + 2, MAC: fmt.Sprintf("02:00:00:00:01:%02x", at), Driver: n.Driver, Bus: n.Bus,
-		Node: n.Node, Up: !n.Down, Carrier: "up", MTU: 1500, Speed: n.Speed, Master: n.Master, TxQueueLen: 1000,
-		Coalesce: n.Coalesce, FlowHash: n.Hash, Qdisc: "mq", Stats: map[string]uint64{},
+		Name: name, Index: at + 2, MAC: fmt.Sprintf("02:00:00:00:01:%02x", at), Driver: n.Driver,
+		Bus: cmp.Or(n.Bus, "pci"), Node: n.Node, Up: !n.Down, Carrier: "up", MTU: cmp.Or(n.MTU, 1500), Speed: n.Speed,
+		Master: n.Master, TxQueueLen: 1000, Coalesce: n.Coalesce, FlowHash: n.Hash, Qdisc: "mq",
+		Stats: map[string]uint64{},
 	}
-	if n.MTU > 0 {
-		f.MTU = n.MTU
+	if f.Bus == "pci" {
+		f.PCI, f.Link = fmt.Sprintf("0000:%02x:00.0", 0x41+at), n.link()
+	} else {
+		f.Node = -1
 	}
 	if n.Port != "" {
 		f.PortName, f.SwitchID = n.Port, "0c42a1"
@@ -104,16 +108,6 @@ func (n NIC) facts(name string, at int, t facts.Topology) (facts.NIC, error) {
 	if n.Management {
 		f.Management = "default route"
 	}
-	switch f.Bus {
-	case "":
-		f.Bus, f.PCI = "pci", fmt.Sprintf("0000:%02x:00.0", 0x41+at)
-		f.Link = n.link()
-	default:
-		f.Node = -1
-	}
-	if n.Rings > 0 {
-		f.Rings = &facts.Rings{Rx: n.Rings, Tx: n.Rings, MaxRx: n.MaxRings, MaxTx: n.MaxRings}
-	}
 	if n.MaxVFs > 0 && f.Bus == "pci" {
 		f.SRIOV = &facts.SRIOV{Total: n.MaxVFs, Enabled: n.VFs, AutoProbe: true}
 	}
@@ -122,28 +116,38 @@ func (n NIC) facts(name string, at int, t facts.Topology) (facts.NIC, error) {
 		f.Features = append(f.Features, facts.Feature{Name: feature, Fixed: fixed,
 			On: !fixed && !slices.Contains(n.Off, feature)})
 	}
+	return f, n.addRings(&f, t)
+}
+
+// addRings gives a NIC rings, channels and queues, as far as its driver has them.
+func (n NIC) addRings(f *facts.NIC, t facts.Topology) error {
+	if n.Rings > 0 {
+		f.Rings = &facts.Rings{Rx: n.Rings, Tx: n.Rings, MaxRx: n.MaxRings, MaxTx: n.MaxRings}
+	}
 	cpus, err := setting.ParseCPUs(n.IRQs)
 	if err != nil {
-		return f, fmt.Errorf("NIC %s: %w", name, err)
+		return fmt.Errorf("NIC %s: %w", f.Name, err)
 	}
 	if len(cpus) == 0 {
-		cpus = t.Online
-		if node, known := t.Node(f.Node); known {
-			cpus = node.CPUs.And(t.Online)
-		}
+		cpus = servedBy(f, t)
 	}
-	queues := n.Queues
-	if queues == 0 {
-		queues = min(len(t.Online), max(1, n.MaxQueues))
-	}
-	if n.MaxQueues > 0 {
+	queues := cmp.Or(n.Queues, min(len(t.Online), max(1, n.MaxQueues)))
+	switch {
+	case n.MaxQueues > 0 && n.Separate:
+		f.Channels = &facts.Channels{Rx: queues, Tx: queues, MaxRx: n.MaxQueues, MaxTx: n.MaxQueues}
+	case n.MaxQueues > 0:
 		f.Channels = &facts.Channels{Combined: queues, MaxCombined: n.MaxQueues}
-		if n.Separate {
-			f.Channels = &facts.Channels{Rx: queues, Tx: queues, MaxRx: n.MaxQueues, MaxTx: n.MaxQueues}
-		}
 	}
-	n.setQueues(&f, queues, cpus)
-	return f, nil
+	n.setQueues(f, queues, cpus)
+	return nil
+}
+
+// servedBy returns the online CPUs of a NIC's node, or all where it has none.
+func servedBy(f *facts.NIC, t facts.Topology) setting.CPUSet {
+	if node, known := t.Node(f.Node); known && len(node.CPUs.And(t.Online)) > 0 {
+		return node.CPUs.And(t.Online)
+	}
+	return t.Online
 }
 
 // setQueues gives a NIC queues, each with an interrupt on the next of some CPUs.

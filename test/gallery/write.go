@@ -2,6 +2,7 @@ package gallery
 
 import (
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 
@@ -100,32 +101,16 @@ func (m *Machine) writeNIC(a setting.Address, to setting.Reading) error {
 		return a.Errorf("no such NIC")
 	}
 	number, _ := strconv.Atoi(to.Value)
-	cpus, _ := setting.ParseCPUs(to.Value)
 	switch a.Kind {
 	case setting.NICRing:
 		*map[string]*int{"rx": &n.Rings.Rx, "tx": &n.Rings.Tx}[rest] = number
 	case setting.NICChannels:
 		n.Channels.Combined = number
-		node, _ := m.Topology.Node(n.Node)
-		served := node.CPUs.And(m.Topology.Online)
-		if len(served) == 0 {
-			served = m.Topology.Online
-		}
-		m.spec.NICs[n.Name].setQueues(n, number, served)
+		m.spec.NICs[n.Name].setQueues(n, number, servedBy(n, m.Topology))
 	case setting.NICCoalesce:
-		coalesce := map[string]string{}
-		for name, value := range n.Coalesce {
-			coalesce[name] = value
-		}
-		coalesce[rest] = to.Value
-		n.Coalesce = coalesce
+		n.Coalesce = with(n.Coalesce, rest, to.Value)
 	case setting.NICFlowHash:
-		hash := map[string]string{}
-		for name, value := range n.FlowHash {
-			hash[name] = value
-		}
-		hash[rest] = to.Value
-		n.FlowHash = hash
+		n.FlowHash = with(n.FlowHash, rest, to.Value)
 	case setting.NICFeature:
 		for f := range facts.Each(n.Features) {
 			if f.Name == rest {
@@ -133,13 +118,24 @@ func (m *Machine) writeNIC(a setting.Address, to setting.Reading) error {
 			}
 		}
 	case setting.IRQAffinity:
-		for i := range n.IRQs {
-			if n.Address(n.IRQs[i]) == a {
-				n.IRQs[i].Affinity, n.IRQs[i].Effective = cpus, cpus
+		cpus, err := setting.ParseCPUs(to.Value)
+		if err != nil {
+			return a.Errorf("%w", err)
+		}
+		for irq := range facts.Each(n.IRQs) {
+			if n.Address(*irq) == a {
+				irq.Affinity, irq.Effective = cpus, cpus
 			}
 		}
 	}
 	return nil
+}
+
+// with returns a map with one more value; the map of the spec stays as it is.
+func with(values map[string]string, name, value string) map[string]string {
+	values = maps.Clone(values)
+	values[name] = value
+	return values
 }
 
 // writeDevice writes a file below a network device's directory that facts show; false if it is another file.
