@@ -53,9 +53,10 @@ func TestListNamesWhatIsLeft(t *testing.T) {
 		{Name: "a", Mode: lab.Shell, Accel: lab.TCG, Running: true, Orphaned: true},
 		{Name: "b", Mode: lab.Shell, Accel: lab.TCG, Running: true}, {Name: "c", Mode: lab.Shell, Accel: lab.TCG},
 	}}))
-	want := `a                shell    tcg      left by a process that has ended: mpps-lab down --name a
+	want := `a                shell    tcg      its process has ended
 b                shell    tcg      running
 c                shell    tcg      not running
+left by a process that has ended, removed by 'mpps-lab down --name a'
 in use by no lab, removed by 'mpps-lab clean':
   /cache/build-1
 `

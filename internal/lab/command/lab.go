@@ -193,15 +193,19 @@ func listed(l List) report.Answer {
 		if len(l.Labs) == 0 {
 			t.Line("no lab is up")
 		}
+		var left []string
 		for _, i := range l.Labs {
 			state := "running"
 			switch {
 			case i.Orphaned:
-				state = fmt.Sprintf("left by a process that has ended: mpps-lab down --name %s", i.Name)
+				state, left = "its process has ended", append(left, i.Name)
 			case !i.Running:
 				state = "not running"
 			}
 			t.Line("%-16s %-8s %-8s %s", i.Name, i.Mode, i.Accel, state)
+		}
+		for _, name := range left {
+			t.Line("left by a process that has ended, removed by 'mpps-lab down --name %s'", name)
 		}
 		if len(l.Unused) > 0 {
 			t.Line("in use by no lab, removed by 'mpps-lab clean':")
