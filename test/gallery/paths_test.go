@@ -1,7 +1,6 @@
 package gallery
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -73,24 +72,12 @@ func (s *Spec) checkDeclined(v verdict, p problems) {
 	}
 }
 
-// serves reports whether an address belongs to a device or NIC of a path.
+// serves reports whether an address belongs to a device, a NIC or the guest's NIC of a path.
 func serves(a setting.Address, path reach.Path) bool {
-	var devices []string
-	for _, hop := range path.Hops {
-		devices = append(devices, hop.Device)
+	if guest, mac := a.GuestNIC(); mac != "" {
+		return guest == path.Guest && mac == path.MAC
 	}
-	devices = append(devices, path.NICs...)
-	device := a.Object()
-	switch a.Kind {
-	case setting.Domain, setting.ThreadAffinity:
-		return device == path.Guest && strings.Contains(a.Path+"/", fmt.Sprintf("/%s/", path.MAC))
-	case setting.Sysfs, setting.SysfsCPUs:
-		rest, isDevice := strings.CutPrefix(a.Path, "class/net/")
-		device, _, _ = strings.Cut(rest, "/")
-		return isDevice && contains(devices, device)
-	case setting.NICRing, setting.NICChannels, setting.NICCoalesce, setting.NICFeature, setting.NICFlowHash,
-		setting.IRQAffinity:
-		return contains(devices, device)
-	}
-	return false
+	device := a.Device()
+	return contains(path.NICs, device) ||
+		slices.ContainsFunc(path.Hops, func(h reach.Hop) bool { return h.Device == device })
 }

@@ -20,6 +20,7 @@ func (s *Spec) checkProperties(all []verdict, p problems) {
 		}
 		s.checkGuide(v, p)
 		s.checkRefused(v, p)
+		s.checkAllowed(v, p)
 		s.checkDeclined(v, p)
 		s.checkApplied(v, p)
 	}
@@ -33,6 +34,19 @@ func (s *Spec) checkGuide(v verdict, p problems) {
 	for _, f := range v.report.AtLeast(knob.Medium) {
 		p.add(s.Name+" guide "+f.ID, "with %q: %s is %s, wanted %s (%s), although the host is tuned by %s: %s", v.flags,
 			f.Address, f.Found, f.Wanted, f.Severity, s.Guide, f.Why)
+	}
+}
+
+// checkAllowed: nothing is planned whose risk nobody consented to, nor over a value that is not known.
+func (s *Spec) checkAllowed(v verdict, p problems) {
+	for _, c := range v.plan.Changes {
+		if !v.goal.Consents(c.Risk) {
+			p.add(s.Name+" consent "+c.ID, "with %q: %s is changed at risk %s", v.flags, c.Address, c.Risk)
+		}
+		if c.From.State == setting.Unknown {
+			p.add(s.Name+" unknown "+c.ID, "with %q: %s is changed to %s, and what it is now is not known", v.flags,
+				c.Address, c.To)
+		}
 	}
 }
 
