@@ -87,19 +87,29 @@ func drawWay(t *Text, h *facts.Host, group []reach.Path, drawn map[string]bool) 
 
 // drawStations draws NICs, then what is between them and the guests, the wire first.
 func drawStations(t *Text, h *facts.Host, hops []reach.Hop, drawn map[string]bool) {
-	slices.SortStableFunc(hops, func(a, b reach.Hop) int { // the walk came to the NICs of each port in turn
-		return cmp.Compare(words.Either(a.Kind == "NIC", 1, 0), words.Either(b.Kind == "NIC", 1, 0))
-	})
-	for at := range hops {
-		hop := hops[len(hops)-1-at]
+	isNIC := func(hop reach.Hop) bool { return hop.Kind == "NIC" }
+	nics := slices.SortedFunc(slices.Values(slices.DeleteFunc(slices.Clone(hops), func(hop reach.Hop) bool {
+		return !isNIC(hop)
+	})), func(a, b reach.Hop) int { return strings.Compare(a.Device, b.Device) })
+	between := slices.DeleteFunc(slices.Clone(hops), isNIC)
+	slices.Reverse(between)
+	all := slices.Concat(nics, between)
+	for at, hop := range all {
 		drawn[hop.Device] = true
-		stationOf(h, hop).draw(t, words.Either(at == len(hops)-1, "┿", "╷"))
+		stationOf(h, hop).draw(t, words.Either(at == len(all)-1, "┿", "╷"))
 	}
 }
 
 // stationOf returns the station of a device between the wire and a guest's tap.
 func stationOf(h *facts.Host, hop reach.Hop) Station {
 	s := Station{Kind: hop.Kind, Name: hop.Device}
+	switch hop.Kind {
+	case "openvswitch":
+		s.Kind = "OVS"
+	case reach.Routing:
+		s.Kind, s.Name = "route", "the host"
+		s.Text = "forwards by its routes" + words.If(h.Routing.Masquerade == facts.Yes, ", with NAT")
+	}
 	if n := facts.Find(h.NICs, func(n *facts.NIC) bool { return n.Name == hop.Device }); n != nil {
 		s.Text = nicText(*n)
 	}

@@ -203,6 +203,7 @@ func (w *walk) leave() {
 			w.passes(Unresolved)
 		case r.Forward != facts.No && (slices.Contains(r.Addressed, device) || w.nodes[device].tap):
 			w.passes(Routed)
+			w.hops = append(w.hops, Hop{Kind: Routing})
 			for _, uplink := range r.Uplinks {
 				w.down(uplink)
 			}

@@ -35,13 +35,17 @@ func (k Kind) Judged() bool {
 // Kernel reports whether packets on paths of a kind pass the host's network layers, or may.
 func (k Kind) Kernel() bool { return k != Function && k != VhostUser && k != VDPA }
 
-// UnknownDevice is the kind of a hop that is only known as the port of a bridge.
-const UnknownDevice = "unknown"
+// Kinds of hops that are not the kernel's: a device that is only known as the port of a bridge, and the host's network
+// layer, which is no device and has no name.
+const (
+	UnknownDevice = "unknown"
+	Routing       = "routing"
+)
 
 // Hop is a device that packets pass.
 type Hop struct {
-	Device string `json:"device"`
-	Kind   string `json:"kind"` // NIC, tap, bridge, or the kernel's kind: vxlan, bond, veth, openvswitch …
+	Device string `json:"device"` // empty for the host's network layer
+	Kind   string `json:"kind"`   // NIC, tap, bridge, or the kernel's kind: vxlan, bond, veth, openvswitch …
 }
 
 // Path is how one NIC of a guest reaches the wire.
@@ -135,7 +139,7 @@ func (m *Map) add(p Path) {
 }
 
 func (m *Map) decline(device string, k Kind) {
-	if !slices.Contains(m.declined[device], k) {
+	if device != "" && !slices.Contains(m.declined[device], k) {
 		m.declined[device] = append(m.declined[device], k)
 		slices.Sort(m.declined[device])
 	}

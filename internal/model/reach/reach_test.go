@@ -62,7 +62,7 @@ func TestPaths(t *testing.T) {
 			h.Bridges = []facts.Bridge{{Name: "virbr0", Ports: []string{"tap0"}}}
 			h.Routing = &facts.Routing{Forward: facts.Yes, Addressed: []string{"virbr0", "eth0"},
 				Uplinks: []string{"eth0"}}
-		}, []Kind{Routed}, "eth0", "tap0 virbr0 eth0"},
+		}, []Kind{Routed}, "eth0", "tap0 virbr0  eth0"},
 		"routed by a tap of its own, as Calico does": {func(h *facts.Host) {
 			h.Routing = &facts.Routing{Forward: facts.Yes, Uplinks: []string{"eth0"}}
 		}, []Kind{Routed}, "eth0", ""},
