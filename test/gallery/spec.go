@@ -15,9 +15,10 @@ import (
 
 // Spec is a host file laid over its base.
 type Spec struct {
-	Name  string `yaml:"-"` // of the file, without .yaml
-	Title string `yaml:"title"`
-	Base  string `yaml:"base"`
+	Folder string `yaml:"-"` // below hosts
+	Name   string `yaml:"-"` // of the file, without .yaml
+	Title  string `yaml:"title"`
+	Base   string `yaml:"base"`
 
 	Arch     string `yaml:"arch"`     // as uname -m
 	Kernel   string `yaml:"kernel"`   // as uname -r
@@ -229,9 +230,9 @@ type Interval struct {
 	IRQs      map[string]uint64            `yaml:"irqs"`
 }
 
-// Read reads the hosts of a directory that has hosts and bases, in the order of their names.
+// Read reads the hosts of a directory that has hosts and bases, in the order of their folders and names.
 func Read(dir fs.FS) ([]*Spec, error) {
-	names, err := fs.Glob(dir, "hosts/*.yaml")
+	names, err := fs.Glob(dir, "hosts/*/*.yaml")
 	if err != nil {
 		return nil, err
 	}
@@ -243,7 +244,10 @@ func Read(dir fs.FS) ([]*Spec, error) {
 			errs = append(errs, fmt.Errorf("%s: %w", name, err))
 			continue
 		}
-		s.Name = strings.TrimSuffix(path.Base(name), ".yaml")
+		s.Folder, s.Name = path.Base(path.Dir(name)), strings.TrimSuffix(path.Base(name), ".yaml")
+		if i := slices.IndexFunc(all, func(other *Spec) bool { return other.Name == s.Name }); i >= 0 {
+			errs = append(errs, fmt.Errorf("%s: there is another %s in %s", name, s.Name, all[i].Folder))
+		}
 		all = append(all, s)
 	}
 	return all, errors.Join(errs...)

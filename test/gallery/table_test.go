@@ -1,6 +1,7 @@
 package gallery
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,25 +16,33 @@ var columns = []struct{ flags, title string }{
 	{"--pps 200k", "200 kpps"}, {"--pps 1.8M", "1.8 Mpps"}, {"--nic vf", "a VF"}, {"--latency 20us", "20 µs"},
 }
 
-// TestTable writes the table of hosts in docs/hosts.md.
+// titles are the folders' headings.
+var titles = map[string]string{
+	"guests": "Guests and their places", "kernels": "Kernels", "load": "Watched under load", "nics": "NICs",
+	"paths": "Paths", "platforms": "Platforms", "processors": "Processors", "recorded": "Recorded machines",
+	"tuned": "Tuned by a guide",
+}
+
+// TestTable writes the tables of hosts in docs/hosts.md, one for each folder.
 func TestTable(t *testing.T) {
 	var b strings.Builder
-	b.WriteString("| host | path of its guests' packets |")
-	for _, c := range columns {
-		b.WriteString(" " + c.title + " |")
-	}
-	b.WriteString("\n|---|---|" + strings.Repeat("---|", len(columns)) + "\n")
+	folder := ""
 	for _, s := range allHosts(t) {
+		if s.Folder != folder {
+			folder = s.Folder
+			b.WriteString(heading(folder))
+		}
 		all, err := judged(s)
 		if err != nil {
 			t.Errorf("%s: %v", s.Name, err)
 			continue
 		}
-		m, err := s.Machine()
+		m, err := s.build()
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(&b, "| [%s](../test/gallery/hosts/%s.yaml) | %s |", s.Title, s.Name, pathsInWords(m.Host))
+		fmt.Fprintf(&b, "| [%s](../test/gallery/hosts/%s/%s.yaml) | %s | %s | %s |", s.Title, s.Folder, s.Name,
+			cmp.Or(m.Kernel.Release, "unknown"), strings.Join(s.drivers(), ", "), pathsInWords(m.Host))
 		for _, c := range columns {
 			i := slices.IndexFunc(all, func(v verdict) bool { return v.flags == c.flags })
 			fmt.Fprintf(&b, " %s |", all[i].inWords())
@@ -41,6 +50,27 @@ func TestTable(t *testing.T) {
 		b.WriteString("\n")
 	}
 	golden.Part(t, "../../docs/hosts.md", "hosts", b.String())
+}
+
+// heading returns the heading of a folder and of the columns.
+func heading(folder string) string {
+	text := "\n## " + cmp.Or(titles[folder], folder) + "\n\n| host | kernel | NICs | path |"
+	for _, c := range columns {
+		text += " " + c.title + " |"
+	}
+	return text + "\n|---|---|---|---|" + strings.Repeat("---|", len(columns)) + "\n"
+}
+
+// drivers returns the drivers of the NICs of a host that can be read, each once.
+func (s *Spec) drivers() []string {
+	all := []string{}
+	for _, name := range sorted(s.NICs) {
+		if driver := s.NICs[name].Driver; !s.Unread && !contains(all, driver) {
+			all = append(all, driver)
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 // inWords says which families of knobs a plan changes. Without changes it says whether anything was judged.
