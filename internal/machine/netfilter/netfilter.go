@@ -4,6 +4,7 @@ package netfilter
 import (
 	"context"
 	"path"
+	"slices"
 	"strings"
 
 	"mpps/internal/machine/tree"
@@ -30,11 +31,65 @@ func Inventory(ctx context.Context, m *tree.Tree, h *facts.Host) {
 			}
 		}
 	}
-	if set, backends, found := nftRules(ctx, m, h); found {
+	set, rules, found := nftRules(ctx, m, h)
+	if found {
 		n.Rules = append(n.Rules, set)
-		n.Backends = append(n.Backends, backends...)
+		n.Backends = append(n.Backends, nftBackends(rules)...)
 	}
 	h.Netfilter = n
+	if h.Routing != nil {
+		h.Routing.Masquerade = masquerades(m, h, rules)
+	}
+}
+
+// sourceNAT are the targets of iptables that rewrite source addresses; NETMAP does where packets leave.
+var sourceNAT = []string{"MASQUERADE", "SNAT", "NETMAP"}
+
+// masquerades reports whether a rule rewrites the source of packets. It is not known if the rules of a tool that can
+// have such a rule are not.
+func masquerades(m *tree.Tree, h *facts.Host, rules []nftRule) facts.Answer {
+	nat := slices.ContainsFunc(rules, func(r nftRule) bool { return r.nat })
+	unseen := !m.Live()
+	for _, tool := range []string{"nft", "iptables-legacy", "ip6tables-legacy"} {
+		set := facts.Find(h.Netfilter.Rules, func(s *facts.RuleSet) bool { return s.Tool == tool })
+		switch {
+		case set == nil:
+			unseen = unseen || slices.ContainsFunc(h.Unseen, func(u facts.Unseen) bool {
+				return u.Part == facts.UnseenRules && u.Of == tool
+			})
+		case tool != "nft": // whose text may be missing or cut: its rules are all in the dump
+			unseen = unseen || set.Cut
+			nat = nat || slices.ContainsFunc(set.Lines, func(line string) bool {
+				return slices.Contains(sourceNAT, target(line))
+			})
+		}
+	}
+	switch {
+	case nat:
+		return facts.Yes
+	case unseen:
+		return ""
+	}
+	return facts.No
+}
+
+// target returns the target of a rule in iptables' save format, in which words with spaces, such as comments, stand in
+// quotes; empty if it has none.
+func target(rule string) string {
+	jump, quoted := false, false
+	for _, word := range strings.Fields(rule) {
+		switch {
+		case quoted:
+		case jump:
+			return word
+		default:
+			jump = word == "-j"
+		}
+		if (strings.Count(word, `"`)-strings.Count(word, `\"`))%2 == 1 {
+			quoted = !quoted
+		}
+	}
+	return ""
 }
 
 // legacyTool is one of the tools that use the kernel's old interface (x_tables, ebtables).

@@ -124,3 +124,51 @@ func TestNetfilterOfNamespace(t *testing.T) {
 		}
 	}
 }
+
+// TestMasquerade finds source NAT by what the kernel holds, whichever tool made it and whatever its comment says.
+func TestMasquerade(t *testing.T) {
+	if !treetest.InNamespace(t) {
+		return
+	}
+	m := treetest.Live(t)
+	masquerades := func() facts.Answer {
+		h := &facts.Host{Routing: &facts.Routing{}}
+		Inventory(context.Background(), m, h)
+		return h.Routing.Masquerade
+	}
+	if got := masquerades(); got != facts.No {
+		t.Errorf("without rules: %q", got)
+	}
+	nat := []string{"nft", "add table ip t", "nft", "add chain ip t post { type nat hook postrouting priority 100 ; }",
+		"nft", "add chain ip t pre { type nat hook prerouting priority -100 ; }",
+		"nft", "add rule ip t pre udp dport 53 dnat to 192.0.2.1 comment \"-j MASQUERADE\""}
+	for i := 0; i < len(nat); i += 2 {
+		if out, err := exec.Command(nat[i], nat[i+1]).CombinedOutput(); err != nil {
+			t.Skipf("%s: %v: %s", nat[i+1], err, out)
+		}
+	}
+	if got := masquerades(); got != facts.No {
+		t.Errorf("with destination NAT alone: %q", got)
+	}
+	for _, rule := range []string{"masquerade", "snat to 192.0.2.1"} {
+		treetest.Tool(t, "nft", "add rule ip t post ip saddr 10.0.0.0/8 "+rule)
+		if got := masquerades(); got != facts.Yes {
+			t.Errorf("with %s: %q", rule, got)
+		}
+		treetest.Tool(t, "nft", "flush chain ip t post")
+	}
+	for _, program := range []string{"iptables-nft", "ip6tables-nft", "iptables-legacy"} {
+		add := []string{"-t", "nat", "-A", "POSTROUTING", "-j", "MASQUERADE"}
+		if out, err := exec.Command(program, add...).CombinedOutput(); err != nil {
+			t.Logf("%s: %v: %s", program, err, out)
+			continue
+		}
+		if got := masquerades(); got != facts.Yes {
+			t.Errorf("with %s: %q", program, got)
+		}
+		treetest.Tool(t, program, "-t", "nat", "-F", "POSTROUTING")
+		if got := masquerades(); got != facts.No {
+			t.Errorf("after %s has removed it: %q", program, got)
+		}
+	}
+}

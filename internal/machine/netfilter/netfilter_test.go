@@ -85,8 +85,10 @@ func TestRulesOfNft(t *testing.T) {
 
 func TestWhoMadeTheRules(t *testing.T) {
 	got := nftBackends([]nftRule{
-		{unix.NFPROTO_INET, "acct", "prerouting"}, {unix.NFPROTO_BRIDGE, "filter", "FORWARD"},
-		{unix.NFPROTO_IPV4, "raw", "PREROUTING"}, {unix.NFPROTO_IPV4, "filter", "forward"},
+		{family: unix.NFPROTO_INET, table: "acct", chain: "prerouting"},
+		{family: unix.NFPROTO_BRIDGE, table: "filter", chain: "FORWARD"},
+		{family: unix.NFPROTO_IPV4, table: "raw", chain: "PREROUTING"},
+		{family: unix.NFPROTO_IPV4, table: "filter", chain: "forward"},
 	})
 	wantLines(t, got, []string{"ebtables-nft", "iptables-nft", "nft"})
 }
@@ -141,5 +143,20 @@ func TestRuleSetText(t *testing.T) {
 	}
 	if _, empty := withoutCounters(bare); !empty {
 		t.Error("what was emptied is not empty")
+	}
+}
+
+func TestTargetOfRule(t *testing.T) {
+	for rule, want := range map[string]string{
+		`-t nat -A POSTROUTING -s 10.0.0.0/8 ! -d 10.0.0.0/8 -j MASQUERADE --random`: "MASQUERADE",
+		`-t nat -A POSTROUTING -m comment --comment "-j MASQUERADE" -j RETURN`:       "RETURN",
+		`-t nat -A POSTROUTING -m comment --comment "a \" -j SNAT" -j ACCEPT`:        "ACCEPT",
+		`-t nat -A POSTROUTING -m comment --comment one -j SNAT --to-source 1.2.3.4`: "SNAT",
+		`-t nat -A PREROUTING -g other`:                                              "",
+		`-t nat -P POSTROUTING DROP`:                                                 "",
+	} {
+		if got := target(rule); got != want {
+			t.Errorf("%s: %q, want %q", rule, got, want)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package netfilter
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,14 +15,13 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// nftRules counts the rules of nf_tables over netlink and, if the nft program is installed, reads them as text. It also
-// returns the back ends: nft, and the iptables-nft programs that made rules. It is false if the kernel has no
-// nf_tables.
-func nftRules(ctx context.Context, m *tree.Tree, h *facts.Host) (facts.RuleSet, []string, bool) {
+// nftRules lists the rules of nf_tables over netlink and, if the nft program is installed, reads them as text. It is
+// false if the kernel has no nf_tables.
+func nftRules(ctx context.Context, m *tree.Tree, h *facts.Host) (facts.RuleSet, []nftRule, bool) {
 	if !m.Live() || !present(m, "nf_tables") {
 		return facts.RuleSet{}, nil, false
 	}
-	rules, err := countNftRules()
+	rules, err := listNftRules()
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EPROTONOSUPPORT) {
 		return facts.RuleSet{}, nil, false // the kernel was built without nf_tables
 	}
@@ -31,7 +31,7 @@ func nftRules(ctx context.Context, m *tree.Tree, h *facts.Host) (facts.RuleSet, 
 	}
 	set := facts.RuleSet{Tool: "nft", Rules: len(rules), Lines: []string{}}
 	if len(rules) == 0 {
-		return set, nil, true
+		return set, rules, true
 	}
 	// -s leaves out counters. This loads no module: the kernel has rules already.
 	text, err := m.Command(ctx, "", "nft", "-s", "list", "ruleset")
@@ -40,7 +40,7 @@ func nftRules(ctx context.Context, m *tree.Tree, h *facts.Host) (facts.RuleSet, 
 	} else {
 		set.Lines = parseNft(text)
 	}
-	return cut(set), nftBackends(rules), true
+	return cut(set), rules, true
 }
 
 // present reports whether using a part of the kernel loads no module: it is loaded, built in, or cannot be loaded.
@@ -65,16 +65,17 @@ func present(m *tree.Tree, module string) bool {
 	return strings.Contains(builtin, "/"+module+".ko")
 }
 
-// nftRule is the place of one rule.
+// nftRule is the place of one rule, and whether it is source NAT.
 type nftRule struct {
 	family uint8
 	table  string
 	chain  string
+	nat    bool
 }
 
-// countNftRules returns the place of every rule in the network namespace, from one dump, without the rules' content
-// (net/netfilter/nf_tables_api.c, nf_tables_dump_rules).
-func countNftRules() ([]nftRule, error) {
+// listNftRules returns every rule in the network namespace, from one dump (net/netfilter/nf_tables_api.c,
+// nf_tables_dump_rules).
+func listNftRules() ([]nftRule, error) {
 	conn, err := netlink.Dial(unix.NETLINK_NETFILTER, nil)
 	if err != nil {
 		return nil, fmt.Errorf("netfilter netlink: %w", err)
@@ -115,12 +116,58 @@ func parseNftRule(data []byte) (nftRule, error) {
 			rule.table = ad.String()
 		case unix.NFTA_RULE_CHAIN:
 			rule.chain = ad.String()
+		case unix.NFTA_RULE_EXPRESSIONS:
+			ad.Nested(rule.parseExpressions)
 		}
 	}
 	if err := ad.Err(); err != nil {
 		return nftRule{}, fmt.Errorf("rule message: %w", err)
 	}
 	return rule, nil
+}
+
+// parseExpressions looks for source NAT among a rule's expressions (net/netfilter/nft_masq.c, nft_nat.c, nft_compat.c).
+// That of the bridge family rewrites MAC addresses.
+func (r *nftRule) parseExpressions(list *netlink.AttributeDecoder) error {
+	for list.Next() {
+		list.Nested(func(ad *netlink.AttributeDecoder) error {
+			name := ""
+			for ad.Next() {
+				switch ad.Type() {
+				case unix.NFTA_EXPR_NAME:
+					name = ad.String()
+				case unix.NFTA_EXPR_DATA:
+					data := map[uint16][]byte{}
+					ad.Nested(func(ad *netlink.AttributeDecoder) error {
+						for ad.Next() {
+							data[ad.Type()] = ad.Bytes()
+						}
+						return nil
+					})
+					r.nat = r.nat || r.family != unix.NFPROTO_BRIDGE && isSourceNAT(name, data)
+				}
+			}
+			return nil
+		})
+	}
+	return nil
+}
+
+// nftaTargetName is NFTA_TARGET_NAME (include/uapi/linux/netfilter/nf_tables_compat.h).
+const nftaTargetName = 1
+
+// isSourceNAT reports whether an expression rewrites source addresses. "target" is a target of iptables.
+func isSourceNAT(expression string, data map[uint16][]byte) bool {
+	switch expression {
+	case "masq":
+		return true
+	case "nat":
+		kind := data[unix.NFTA_NAT_TYPE]
+		return len(kind) == 4 && binary.BigEndian.Uint32(kind) == unix.NFT_NAT_SNAT
+	case "target":
+		return slices.Contains(sourceNAT, strings.TrimRight(string(data[nftaTargetName]), "\x00"))
+	}
+	return false
 }
 
 // iptablesTables are the names of the iptables-nft programs' tables.
