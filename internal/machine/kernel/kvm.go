@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"context"
+	"strconv"
 	"strings"
 
 	"mpps/internal/machine/tree"
@@ -17,6 +18,7 @@ var kvmModules = []string{"kvm", "kvm_intel", "kvm_amd", "vhost", "vhost_net", "
 func KVM(_ context.Context, m *tree.Tree, h *facts.Host) {
 	k := &h.KVM
 	k.Parameters = map[string]string{}
+	k.XenDom0 = xenDom0(m)
 	modules := m.Folder("sys/module")
 	defer modules.Close()
 	for _, name := range kvmModules {
@@ -41,4 +43,15 @@ func KVM(_ context.Context, m *tree.Tree, h *facts.Host) {
 		parameters.Close()
 		module.Close()
 	}
+}
+
+// xenDom0 reports whether the machine is Xen's control domain: xenfs says so (drivers/xen/xenfs/super.c,
+// capabilities_read) where it is mounted, or the features that Xen offers it have bit 11, XENFEAT_dom0
+// (include/xen/interface/features.h).
+func xenDom0(m *tree.Tree) bool {
+	if strings.Contains(m.Line("proc/xen/capabilities"), "control_d") {
+		return true
+	}
+	features, err := strconv.ParseUint(m.Line("sys/hypervisor/properties/features"), 16, 64)
+	return err == nil && m.Line("sys/hypervisor/type") == "xen" && features>>11&1 == 1
 }
