@@ -1,6 +1,7 @@
 package libvirt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -54,6 +55,7 @@ func guestsWith(
 		h.Guests = append(h.Guests, g.fact)
 	}
 	for _, q := range running {
+		q.locate(m)
 		fact := q.guest()
 		fact.Threads = find(q, all, nil)
 		h.Guests = append(h.Guests, fact)
@@ -226,7 +228,13 @@ func describeNIC(nic domain.Interface) facts.Interface {
 		MAC: nic.MAC, Type: nic.Type, Source: nic.Source, Model: nic.Model, Backend: nic.Driver.Name,
 		Queues: max(clamp(nic.Driver.Queues, tree.MaxQueues), 1), RxQueueSize: nic.Driver.RxQueueSize,
 		TxQueueSize: nic.Driver.TxQueueSize,
-		Coalesce:    nic.RxFrames, Function: nic.PCI, Teaming: nic.Teaming,
+		Coalesce:    nic.RxFrames, Function: nic.PCI, Teaming: nic.Teaming, VirtualPort: nic.VirtualPort,
+	}
+	switch nic.Type {
+	case "direct":
+		fact.Mode = cmp.Or(nic.SourceMode, "vepa") // docs/formatdomain.rst, "Direct attachment to physical interface"
+	case "user", "vhostuser":
+		fact.Backend = nic.Backend
 	}
 	if strings.HasPrefix(nic.Alias, "ua-") { // others are assigned by libvirt for one run
 		fact.Alias = nic.Alias
@@ -273,22 +281,4 @@ func parseCPUs(text string) setting.CPUSet {
 		return nil
 	}
 	return setting.CPUs(set...)
-}
-
-// guest returns the facts of a QEMU process that libvirt does not know.
-func (q qemu) guest() facts.Guest {
-	fact := facts.Guest{
-		Name: q.Title(), UUID: q.uuid, State: "running", PID: q.pid, VCPUs: q.cpus, MaxVCPUs: q.cpus,
-		Memory: q.mem, Machine: q.mach, Hostdevs: q.functions, Functions: q.functions,
-	}
-	for _, nic := range q.nics {
-		backend := "qemu"
-		if nic.vhost {
-			backend = "vhost"
-		}
-		fact.Interfaces = append(fact.Interfaces, facts.Interface{
-			MAC: nic.mac, Type: nic.kind, Tap: nic.tap, Model: nic.model, Backend: backend, Queues: nic.queues,
-		})
-	}
-	return fact
 }

@@ -24,11 +24,14 @@ func TestParseQEMU(t *testing.T) {
 		name: "lab,one", uuid: "604803a9-c81f-45a7-839a-a6ab341a1fa9", cpus: 2, mem: 256 << 20, mach: "pc-q35-10.0",
 		kvm: true,
 		nics: []qemuNIC{
-			{"hostnet0", "52:54:00:aa:00:01", "virtio-net-pci", "tap", "fd:25", true, 2},
-			{"hostnet1", "52:54:00:aa:00:02", "e1000", "tap", "fd:29", false, 1},
-			{"hostnet2", "52:54:00:aa:00:03", "virtio-net-pci", "tap", "fd:30", true, 1},
-			{"hostnet3", "52:54:00:aa:00:04", "virtio-net-pci", "tap", "fd:32", false, 1},
-			{"hostnet4", "52:54:00:aa:00:05", "virtio-net-pci", "vhost-user", "", false, 4},
+			{id: "hostnet0", mac: "52:54:00:aa:00:01", model: "virtio-net-pci", kind: "tap", tap: "fd:25", vhost: true, queues: 2},
+			{id: "hostnet1", mac: "52:54:00:aa:00:02", model: "e1000", kind: "tap", tap: "fd:29", queues: 1},
+			{id: "hostnet2", mac: "52:54:00:aa:00:03", model: "virtio-net-pci", kind: "tap", tap: "fd:30", vhost: true, queues: 1,
+				single: true},
+			{id: "hostnet3", mac: "52:54:00:aa:00:04", model: "virtio-net-pci", kind: "tap", tap: "fd:32", queues: 1,
+				single: true},
+			{id: "hostnet4", mac: "52:54:00:aa:00:05", model: "virtio-net-pci", kind: "vhost-user", queues: 4,
+				single: true},
 		},
 	}
 	if !reflect.DeepEqual(found, want) {
@@ -42,7 +45,7 @@ func TestParseQEMU(t *testing.T) {
 	})
 	want = qemu{
 		name: "wild", cpus: 4, mem: 2 << 30, mach: "q35", kvm: true,
-		nics: []qemuNIC{{"n0", "52:54:00:cc:00:01", "virtio-net-pci", "tap", "wt0", true, 2}},
+		nics: []qemuNIC{{id: "n0", mac: "52:54:00:cc:00:01", model: "virtio-net-pci", kind: "tap", tap: "wt0", vhost: true, queues: 2}},
 	}
 	if !reflect.DeepEqual(byHand, want) {
 		t.Errorf("expected %+v\nfound    %+v", want, byHand)

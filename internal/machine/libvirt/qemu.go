@@ -1,13 +1,14 @@
 package libvirt
 
 import (
-	"encoding/json"
+	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 
 	"mpps/internal/machine/tree"
-	"mpps/internal/model/domain"
+	"mpps/internal/model/facts"
 )
 
 // qemu is a running QEMU process, from its command line.
@@ -22,6 +23,7 @@ type qemu struct {
 	kvm  bool
 
 	functions []string // PCI addresses that are passed through
+	elsewhere bool     // it runs in another network namespace
 }
 
 // Title returns the guest's name, or one from its PID if it has none. It can be an element of an address.
@@ -41,11 +43,15 @@ func (q qemu) Title() string {
 type qemuNIC struct {
 	id     string // of the back end; libvirt's hostnet0 belongs to its alias net0
 	mac    string
-	model  string
+	model  string // driver of the device: virtio-net-pci, e1000 …
 	kind   string // tap, vhost-user, user …
+	source string // bridge, socket, NIC or device file of the back end
 	tap    string
 	vhost  bool
-	queues int
+	queues int  // of the back end
+	single bool // the device uses the first queue alone
+
+	rxSize, txSize int // descriptors; 0: QEMU's default
 }
 
 // IsQEMU reports whether a process name, which has at most 15 bytes, is QEMU's.
@@ -62,162 +68,122 @@ func ReadQEMU(m *tree.Tree, pid int) (qemu, bool) {
 	q := parseQEMU(strings.Split(strings.TrimRight(text, "\x00"), "\x00"))
 	q.pid = pid
 	for i := range q.nics {
-		if nic := &q.nics[i]; nic.tap != "" && strings.HasPrefix(nic.tap, "fd:") {
+		if nic := &q.nics[i]; strings.HasPrefix(nic.tap, "fd:") {
 			nic.tap = tapOf(m, pid, strings.TrimPrefix(nic.tap, "fd:"))
 		}
 	}
 	return q, true
 }
 
-// tapOf returns the device of a process's tun descriptor, from fdinfo ("iff: vnet0"; drivers/net/tun.c,
-// tun_chr_show_fdinfo); empty if there is none.
+// tapOf returns the device of a process's tap descriptor; empty if it has none. That of a tun device shows in fdinfo
+// ("iff: vnet0"; drivers/net/tun.c, tun_chr_show_fdinfo), that of a macvtap is the file /dev/tapN, where N is the
+// device's index (drivers/net/macvtap.c, macvtap_device_event).
 func tapOf(m *tree.Tree, pid int, fd string) string {
 	if _, err := strconv.Atoi(fd); err != nil {
 		return ""
 	}
-	text, err := m.Read("proc/" + strconv.Itoa(pid) + "/fdinfo/" + fd)
-	if err != nil {
+	process := "proc/" + strconv.Itoa(pid)
+	if text, err := m.Read(process + "/fdinfo/" + fd); err == nil {
+		if _, rest, is := strings.Cut(text, "iff:"); is {
+			line, _, _ := strings.Cut(rest, "\n")
+			return strings.TrimSpace(line)
+		}
+	}
+	index, is := strings.CutPrefix(m.Target(process+"/fd/"+fd), "tap")
+	if _, err := strconv.Atoi(index); !is || err != nil {
 		return ""
 	}
-	_, rest, _ := strings.Cut(text, "iff:")
-	line, _, _ := strings.Cut(rest, "\n")
-	return strings.TrimSpace(line)
+	for _, name := range m.List(tree.ClassNet) {
+		if m.Line(path.Join(tree.ClassNet, name, "ifindex")) == index {
+			return name
+		}
+	}
+	return ""
 }
 
-// parseQEMU reads QEMU's arguments. Options are "key=value,…" with a leading value (",," is a comma) or JSON.
-func parseQEMU(args []string) qemu {
-	q := qemu{cpus: 1, mem: 128 << 20}
-	backends, devices := map[string]options{}, map[string]options{}
-	var order []string
-	for i := 1; i < len(args); i++ {
-		option := "-" + strings.TrimLeft(args[i], "-")
-		if option == "-enable-kvm" {
-			q.kvm = true
+// locate finds what a process's command line does not say: whether it runs in another network namespace, and the taps
+// that it made, got from a helper or was given since it started. Names of taps count in the namespace of the process.
+func (q *qemu) locate(m *tree.Tree) {
+	own := "proc/self/ns/net"
+	if !m.Live() {
+		own = "proc/1/ns/net"
+	}
+	here, there := m.Target(own), m.Target("proc/"+strconv.Itoa(q.pid)+"/ns/net")
+	q.elsewhere = here != "" && there != "" && here != there
+	open := q.openTaps(m)
+	var without []*qemuNIC
+	for i := range q.nics {
+		if n := &q.nics[i]; (n.kind == "tap" || n.kind == "bridge") && n.tap == "" {
+			without = append(without, n)
 		}
-		if i+1 == len(args) || !strings.HasPrefix(args[i], "-") {
+	}
+	if len(without) == 1 && len(open) == 1 {
+		without[0].tap = open[0]
+		return
+	}
+	for _, tap := range open { // which NIC has which cannot be told
+		q.nics = append(q.nics, qemuNIC{id: "fd", kind: "tap", tap: tap, queues: 1})
+	}
+}
+
+// openTaps returns the taps of the process's descriptors that its NICs do not have.
+func (q *qemu) openTaps(m *tree.Tree) []string {
+	var open []string
+	files := "proc/" + strconv.Itoa(q.pid) + "/fd"
+	for _, fd := range m.List(files) {
+		if file := m.Target(path.Join(files, fd)); file != "tun" && !strings.HasPrefix(file, "tap") {
 			continue
 		}
-		value := args[i+1]
-		switch option {
-		case "-name":
-			o := parseOptions(value, "guest")
-			q.name = o["guest"]
-		case "-uuid":
-			q.uuid = strings.ToLower(value)
-		case "-machine", "-M":
-			o := parseOptions(value, "type")
-			q.mach = o["type"]
-			q.kvm = q.kvm || strings.HasPrefix(o["accel"], "kvm")
-		case "-accel":
-			q.kvm = q.kvm || parseOptions(value, "accel")["accel"] == "kvm"
-		case "-smp":
-			if n, err := strconv.Atoi(parseOptions(value, "cpus")["cpus"]); err == nil {
-				q.cpus = n
-			}
-		case "-m":
-			q.mem = memorySize(parseOptions(value, "size")["size"], q.mem)
-		case "-netdev":
-			o := parseOptions(value, "type")
-			if id := o["id"]; id != "" {
-				backends[id] = o
-				order = append(order, id)
-			}
-		case "-device":
-			o := parseOptions(value, "driver")
-			if id := o["netdev"]; id != "" {
-				devices[id] = o
-			}
-			if pci := o["host"]; o["driver"] == "vfio-pci" && pci != "" {
-				q.functions = append(q.functions, longPCI(pci))
-			}
-		default:
-			continue
+		if tap := tapOf(m, q.pid, fd); tap != "" && !slices.Contains(open, tap) && !q.hasTap(tap) {
+			open = append(open, tap)
 		}
-		i++
 	}
-	for _, id := range order {
-		q.nics = append(q.nics, makeNIC(id, backends[id], devices[id]))
-	}
-	return q
+	return open
 }
 
-// longPCI returns a PCI address with its domain, which is 0 if QEMU's option omits it
-// (hw/core/qdev-properties-system.c, set_pci_host_devaddr).
-func longPCI(address string) string {
-	if strings.Count(address, ":") == 1 {
-		address = "0000:" + address
-	}
-	return strings.ToLower(address)
+func (q *qemu) hasTap(tap string) bool {
+	return slices.ContainsFunc(q.nics, func(n qemuNIC) bool { return n.tap == tap })
 }
 
-func makeNIC(id string, backend, device options) qemuNIC {
-	nic := qemuNIC{id: id, model: device["driver"], kind: backend["type"], tap: backend["ifname"], queues: 1}
-	nic.mac, _ = domain.CanonMAC(device["mac"])
-	nic.vhost = backend["vhost"] == "on" || backend["vhost"] == "true" || backend["vhostfd"] != "" ||
-		backend["vhostfds"] != ""
-	for _, count := range []string{backend["fds"], backend["vhostfds"]} {
-		if count != "" {
-			nic.queues = strings.Count(count, ":") + 1
-		}
+// guest returns the facts of a QEMU process that libvirt does not know.
+func (q *qemu) guest() facts.Guest {
+	fact := facts.Guest{
+		Name: q.Title(), UUID: q.uuid, State: "running", PID: q.pid, VCPUs: q.cpus, MaxVCPUs: q.cpus,
+		Memory: q.mem, Machine: q.mach, Hostdevs: q.functions, Functions: q.functions, Elsewhere: q.elsewhere,
 	}
-	if n, err := strconv.Atoi(backend["queues"]); err == nil && n > 0 && n <= 256 {
-		nic.queues = n
+	for _, nic := range q.nics {
+		fact.Interfaces = append(fact.Interfaces, nic.fact())
 	}
-	if fd, _, _ := strings.Cut(backend["fds"]+backend["fd"], ":"); fd != "" {
-		nic.tap = "fd:" + fd
-	}
-	return nic
+	return fact
 }
 
-// options are the keys and values of one option of QEMU.
-type options map[string]string
-
-func parseOptions(text, first string) options {
-	o := options{}
-	if strings.HasPrefix(text, "{") {
-		var values map[string]any
-		if json.Unmarshal([]byte(text), &values) != nil {
-			return o
-		}
-		for key, value := range values {
-			switch v := value.(type) {
-			case string:
-				o[key] = v
-			case bool:
-				o[key] = strconv.FormatBool(v)
-			case float64:
-				o[key] = strconv.FormatFloat(v, 'f', -1, 64)
-			}
-		}
-		return o
+func (n qemuNIC) fact() facts.Interface {
+	i := facts.Interface{
+		MAC: n.mac, Type: n.kind, Source: n.source, Tap: n.tap, Model: libvirtModel(n.model), Queues: n.queues,
+		RxQueueSize: n.rxSize, TxQueueSize: n.txSize,
 	}
-	const comma = "\x00"
-	for i, part := range strings.Split(strings.ReplaceAll(text, ",,", comma), ",") {
-		part = strings.ReplaceAll(part, comma, ",")
-		key, value, found := strings.Cut(part, "=")
-		switch {
-		case found:
-			o[key] = value
-		case i == 0:
-			o[first] = part
-		default:
-			o[part] = "on"
-		}
+	if n.single {
+		i.Queues = 1
 	}
-	return o
+	switch {
+	case n.vhost:
+		i.Backend = "vhost"
+	case n.kind == "tap" || n.kind == "bridge":
+		i.Backend = "qemu"
+	}
+	return i
 }
 
-// memorySize returns a size of QEMU's -m in bytes, in MiB without a suffix; otherwise if it is malformed.
-func memorySize(text string, otherwise uint64) uint64 {
-	shift := 20
-	if n := len(text); n > 0 {
-		if at := strings.IndexByte("bkmgt", text[n-1]|0x20); at >= 0 {
-			text, shift = text[:n-1], 10*at
-		}
+// libvirtModel returns libvirt's name of a device driver of QEMU: those of virtio differ by the bus (hw/virtio,
+// virtio-net-pci.c, virtio-mmio's virtio-net-device, hw/s390x/virtio-ccw-net.c).
+func libvirtModel(driver string) string {
+	switch driver {
+	case "virtio-net-pci", "virtio-net-device", "virtio-net-ccw", "virtio-net":
+		return "virtio"
+	case "virtio-net-pci-transitional":
+		return "virtio-transitional"
+	case "virtio-net-pci-non-transitional":
+		return "virtio-non-transitional"
 	}
-	n, err := strconv.ParseUint(text, 10, 40)
-	if err != nil || n == 0 || n > 1<<62>>shift {
-		return otherwise
-	}
-	return n << shift
+	return driver
 }

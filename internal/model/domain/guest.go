@@ -137,6 +137,9 @@ type Interface struct {
 	Target     string `json:"target,omitempty"`     // tap or macvtap on the host
 	Model      string `json:"model,omitempty"`
 	Driver     Driver `json:"driver,omitzero"`
+	// <backend type>: of type user or vhostuser passt, or empty for slirp or another process
+	Backend     string `json:"backend,omitempty"`
+	VirtualPort string `json:"virtual_port,omitempty"` // <virtualport type>: openvswitch, midonet …
 	// RxFrames is the largest batch of frames that the tap accepts (<coalesce>).
 	RxFrames  int    `json:"rx_frames,omitempty"`
 	VLANs     []int  `json:"vlans,omitempty"`

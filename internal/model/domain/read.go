@@ -206,6 +206,7 @@ func (r *reader) nic(index int, e *element) Interface {
 		MTU: r.number(e.first("mtu"), where+" mtu", "size"), LinkState: e.first("link").get(d, "state"),
 		RxFrames: r.number(e.first("coalesce", "rx", "frames"), where+" coalesce", "max"),
 		Trunk:    e.first("vlan").get(d, "trunk") == "yes",
+		Backend:  e.first("backend").get(d, "type"), VirtualPort: e.first("virtualport").get(d, "type"),
 	}
 	for _, name := range []string{"network", "bridge", "dev", "path", "address", "name", "switchid"} {
 		if n.Source = source.get(d, name); n.Source != "" {

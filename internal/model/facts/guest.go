@@ -74,12 +74,15 @@ func (g *Guest) Migrates() bool { return strings.HasPrefix(g.Job, "migration") }
 // Interface is a guest's NIC, from its persistent definition.
 type Interface struct {
 	MAC string `json:"mac"`
-	// bridge, network, direct, hostdev, ethernet, vhostuser, user, vdpa
+	// libvirt's: bridge, network, direct, hostdev, ethernet, vhostuser, user, vdpa; QEMU's: tap, vhost-user,
+	// vhost-vdpa, user, passt, stream, dgram, socket, l2tpv3, af-xdp …; with a guest of its own command line
 	Type   string `json:"type"`
 	Source string `json:"source,omitempty"` // bridge, network, PCI address, or vhost-user socket
 	Mode   string `json:"mode,omitempty"`   // of type direct: bridge, vepa, private, passthrough
 	Tap    string `json:"tap,omitempty"`    // host device while the guest runs
 	Model  string `json:"model,omitempty"`
+	// of the virtual switch that it is a port of: openvswitch, midonet, 802.1Qbg … (libvirt's <virtualport>)
+	VirtualPort string `json:"virtual_port,omitempty"`
 	// vhost, qemu, or empty for libvirt's choice (vhost if possible); of type user: passt, or empty for slirp
 	Backend     string `json:"backend,omitempty"`
 	Queues      int    `json:"queues"`        // 1 if not configured

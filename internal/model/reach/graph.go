@@ -18,7 +18,7 @@ type node struct {
 	below     []string // what its packets leave by: ports of a bridge or bond, the device under a VLAN, the underlay
 	peer      string   // other end of a veth
 	elsewhere bool     // that end, or the device below, is in another network namespace
-	unknown   bool     // a tunnel whose underlay is not known
+	unknown   bool     // where its packets leave is not known
 }
 
 // graph is the devices of a host, by name.
@@ -35,14 +35,18 @@ func newGraph(h *facts.Host) *graph {
 		g.add(n.Name, node{kind: "NIC", nic: !n.Representor(), master: n.Master})
 	}
 	for _, t := range h.Taps {
-		g.add(t.Name, node{kind: cmp.Or(t.Type, "tap"), tap: true, master: t.Master, below: list(t.Lower)})
+		g.add(t.Name, node{kind: cmp.Or(t.Type, "tap"), tap: true, master: t.Master, below: list(t.Lower),
+			elsewhere: t.Elsewhere})
 	}
 	for _, t := range h.Tunnels {
 		below := slices.Concat(list(t.Lower), t.Underlay)
-		g.add(t.Name, node{kind: t.Type, master: t.Master, below: below, unknown: len(below) == 0 && overlay(t.Type)})
+		g.add(t.Name, node{kind: t.Type, master: t.Master, below: below, elsewhere: t.Elsewhere,
+			unknown: len(below) == 0 && !t.Elsewhere && overlay(t.Type)})
 	}
 	for _, l := range h.Links {
-		g.add(l.Name, node{kind: l.Kind, master: l.Master, below: list(l.Lower), peer: l.Peer, elsewhere: l.Elsewhere})
+		below := slices.Concat(list(l.Lower), l.Underlay)
+		g.add(l.Name, node{kind: l.Kind, master: l.Master, below: below, peer: l.Peer, elsewhere: l.Elsewhere,
+			unknown: len(below) == 0 && l.Peer == "" && !l.Elsewhere && !slices.Contains(ends, l.Kind)})
 	}
 	for _, b := range h.Bridges {
 		g.add(b.Name, node{kind: "bridge"})
@@ -93,6 +97,10 @@ func (g *graph) connect(h *facts.Host) {
 	}
 }
 
+// ends are the kinds of devices that nothing need be under: packets end there, or leave by ports, which are listed. A
+// device of any other kind, such as a tunnel of layer 3, has a way on that is not seen.
+var ends = []string{"veth", "netkit", "team", "openvswitch", "vrf", "dummy", "ifb", "bond"}
+
 // overlay reports whether a tunnel's packets leave by a route of the host where it is bound to no device.
 func overlay(kind string) bool { return kind != "vlan" && kind != "bond" }
 
@@ -109,8 +117,11 @@ func (g *graph) path(guest *facts.Guest, i facts.Interface) Path {
 	switch {
 	case i.Function != "" || i.Type == "hostdev":
 		return g.functionPath(guest, i.MAC, cmp.Or(i.Function, i.Source))
-	case i.Type == "user" || i.Backend == "passt":
+	case i.Type == "user" || i.Type == "passt" || i.Backend == "passt":
 		w.passes(UserMode)
+	case i.Type == "af-xdp": // QEMU's own sockets on a NIC
+		w.passes(Unresolved)
+		w.enter(i.Source)
 	case i.Type == "vhostuser" || i.Type == "vhost-user":
 		w.passes(VhostUser)
 	case i.Type == "vdpa" || i.Type == "vhost-vdpa":
@@ -120,6 +131,9 @@ func (g *graph) path(guest *facts.Guest, i facts.Interface) Path {
 	case i.Type == "internal" || i.Type == "null":
 		w.passes(Inner)
 	case g.nodes[i.Tap] != nil:
+		if i.VirtualPort == "openvswitch" { // its datapath may be a process, which no master of the tap shows
+			w.passes(OpenVSwitch)
+		}
 		w.start(i.Tap)
 	case (i.Type == "bridge" || i.Type == "direct") && g.nodes[i.Source] != nil:
 		w.enter(i.Source)
@@ -168,7 +182,10 @@ func (w *walk) start(tap string) {
 	n := w.nodes[tap]
 	w.note(tap, n)
 	switch {
-	case n.kind == "macvtap":
+	case n.kind == "macvtap" || !n.tap:
+		if n.elsewhere {
+			w.passes(Namespace)
+		}
 		for _, lower := range n.below {
 			w.down(lower)
 		}

@@ -1,0 +1,112 @@
+package libvirt
+
+import (
+	"context"
+	"reflect"
+	"strings"
+	"testing"
+
+	"mpps/internal/machine/tree/treetest"
+	"mpps/internal/model/facts"
+)
+
+// TestCommandLinesOfOthers reads command lines that no libvirt has written.
+func TestCommandLinesOfOthers(t *testing.T) {
+	for line, want := range map[string][]facts.Interface{
+		// Proxmox VE 8
+		"kvm -id 100 -nodefaults -netdev type=tap,id=net0,ifname=tap100i0,script=/s,downscript=/d,vhost=on,queues=4 " +
+			"-device virtio-net-pci,mac=BC:24:11:00:00:01,netdev=net0,bus=pci.0,addr=0x12,id=net0,mq=on,vectors=10," +
+			"rx_queue_size=1024,tx_queue_size=256": {{MAC: "bc:24:11:00:00:01", Type: "tap", Tap: "tap100i0",
+			Model: "virtio", Backend: "vhost", Queues: 4, RxQueueSize: 1024, TxQueueSize: 256}},
+		// without mq the device has one queue whatever the back end has
+		"qemu-kvm -netdev tap,id=a,ifname=t,queues=4 -device virtio-net-pci-non-transitional,netdev=a": {{Type: "tap",
+			Tap: "t", Model: "virtio-non-transitional", Backend: "qemu", Queues: 1}},
+		"qemu-kvm -machine virt -nic tap,ifname=t1,model=virtio-net-device,mac=52:54:00:00:00:07 -nic user": {
+			{MAC: "52:54:00:00:00:07", Type: "tap", Tap: "t1", Model: "virtio", Backend: "qemu", Queues: 1},
+			{Type: "user", Queues: 1}},
+		"qemu-kvm -nic none": nil, "qemu-kvm -net none": nil, "qemu-kvm -nodefaults -m 1G": nil,
+		"qemu-kvm -hda disk.img": {{Type: "user", Queues: 1}},
+		"qemu-kvm -nic bridge,br=br7,model=e1000e": {{Type: "bridge", Source: "br7", Model: "e1000e", Backend: "qemu",
+			Queues: 1}},
+		"qemu-kvm -net nic,model=virtio-net-pci,macaddr=52:54:00:00:00:08 -net tap,ifname=t2,vhost=on": {{
+			MAC: "52:54:00:00:00:08", Type: "tap", Tap: "t2", Model: "virtio", Backend: "vhost", Queues: 1}},
+		"qemu-kvm -netdev user,id=u -net nic,netdev=u,model=rtl8139": {{Type: "user", Model: "rtl8139", Queues: 1}},
+		`qemu-kvm -chardev socket,id=c,path=/run/ovs/vhu1,server=on -netdev vhost-user,id=v,chardev=c,queues=2 -device ` +
+			`{"driver":"virtio-net-pci","netdev":"v","mq":true}`: {{Type: "vhost-user", Source: "/run/ovs/vhu1",
+			Model: "virtio", Queues: 2}},
+		"qemu-kvm -netdev vhost-vdpa,vhostdev=/dev/vhost-vdpa-0,id=v -device virtio-net-ccw,netdev=v": {{
+			Type: "vhost-vdpa", Source: "/dev/vhost-vdpa-0", Model: "virtio", Queues: 1}},
+		`qemu-kvm -netdev {"type":"stream","id":"p","addr":{"type":"unix","path":"/run/passt"}} -device ` +
+			`virtio-net-pci,netdev=p`: {{Type: "stream", Model: "virtio", Queues: 1}},
+		"qemu-kvm -netdev passt,id=p -device virtio-net-pci,netdev=p": {{Type: "passt", Model: "virtio", Queues: 1}},
+		"qemu-kvm -netdev af-xdp,ifname=ens1f0,id=x,queues=2 -device virtio-net-pci,netdev=x,mq=on": {{Type: "af-xdp",
+			Source: "ens1f0", Model: "virtio", Queues: 2}},
+		// the netdevs come first whatever the order
+		"qemu-kvm -nic tap,ifname=b -netdev tap,id=a,ifname=a -device e1000,netdev=a": {
+			{Type: "tap", Tap: "a", Model: "e1000", Backend: "qemu", Queues: 1},
+			{Type: "tap", Tap: "b", Backend: "qemu", Queues: 1}},
+	} {
+		q := parseQEMU(strings.Fields(line))
+		if got := q.guest().Interfaces; !reflect.DeepEqual(got, want) {
+			t.Errorf("%s:\ngot  %+v\nwant %+v", line, got, want)
+		}
+	}
+}
+
+func TestCPUsAndFunctionsOfCommandLine(t *testing.T) {
+	for line, cpus := range map[string]int{
+		"q -smp 4": 4, "q -smp 4,sockets=1,cores=8": 4, "q -smp cpus=2,maxcpus=8": 2,
+		"q -smp sockets=2,cores=4,threads=2": 16,
+		"q -smp cores=-3":                    1,
+	} {
+		if q := parseQEMU(strings.Fields(line)); q.cpus != cpus {
+			t.Errorf("%s: %d CPUs, want %d", line, q.cpus, cpus)
+		}
+	}
+	q := parseQEMU(strings.Fields("q -device vfio-pci,host=41:10.0 " +
+		"-device vfio-pci,sysfsdev=/sys/bus/pci/devices/0001:41:10.1 " +
+		"-device vfio-pci,sysfsdev=/sys/bus/mdev/devices/83b8f4f2-509f-382f-3c1e-e6bfe0fa1001"))
+	if want := []string{"0000:41:10.0", "0001:41:10.1"}; !reflect.DeepEqual(q.functions, want) {
+		t.Errorf("%v, want %v", q.functions, want)
+	}
+}
+
+// TestTapsOfProcesses finds taps by what a process holds.
+func TestTapsOfProcesses(t *testing.T) {
+	process := func(pid, args string, more map[string]string) map[string]string {
+		files := map[string]string{
+			"proc/" + pid + "/comm": "qemu-kvm\n", "proc/" + pid + "/cmdline": strings.ReplaceAll(args, " ", "\x00"),
+			"proc/" + pid + "/ns/net": "-> net:[1]",
+		}
+		for name, text := range more {
+			files["proc/"+pid+"/"+name] = text
+		}
+		return files
+	}
+	tun := func(fd, tap string) map[string]string {
+		return map[string]string{"fd/" + fd: "-> /dev/net/tun", "fdinfo/" + fd: "pos:\t0\niff:\t" + tap + "\n"}
+	}
+	m := treetest.Recorded(t, treetest.Merged(
+		map[string]string{"proc/1/ns/net": "-> net:[1]", "sys/class/net/mv0/ifindex": "23\n"},
+		process("10", "qemu-kvm -name helper -nic bridge", tun("9", "tap0")),
+		process("11", "qemu-kvm -name plugged -nodefaults", tun("9", "tap1")),
+		process("12", "qemu-kvm -name macvtap -netdev tap,id=a,fd=9 -device virtio-net-pci,netdev=a",
+			map[string]string{"fd/9": "-> /dev/tap23", "fdinfo/9": "pos:\t0\n"}),
+		process("13", "qemu-kvm -name pod -netdev tap,id=a,ifname=tap0 -device virtio-net-pci,netdev=a",
+			map[string]string{"ns/net": "-> net:[2]"}),
+		process("14", "qemu-kvm -name two -nic tap -nic tap", treetest.Merged(tun("7", "x"), tun("8", "y"))),
+	))
+	h := &facts.Host{}
+	WithoutThreads(context.Background(), m, h, &Definitions{})
+	for name, want := range map[string]string{"helper": "tap0", "plugged": "tap1", "macvtap": "mv0", "pod": "tap0",
+		"two": "  x y"} {
+		g := facts.Find(h.Guests, func(g *facts.Guest) bool { return g.Name == name })
+		var taps []string
+		for _, i := range g.Interfaces {
+			taps = append(taps, i.Tap)
+		}
+		if got := strings.Join(taps, " "); got != want || g.Elsewhere != (name == "pod") {
+			t.Errorf("%s: taps %q, want %q; elsewhere %v", name, got, want, g.Elsewhere)
+		}
+	}
+}
