@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
+	"slices"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
@@ -25,12 +27,23 @@ type Device struct {
 	Kind       string // rtnl_link_ops kind: bridge, vlan, vxlan, gretap … ; empty for hardware
 	master     int    // index, 0 if none
 	lower      int    // index of the device under it, 0 if none or in another namespace
+	peer       int    // index of the other end of a veth or netkit pair, 0 if none or in another namespace
+	elsewhere  bool   // the device under it, or its other end, is in another namespace
+	flags      uint32 // IFF_…
+	mode       string // of a macvlan, macvtap or ipvlan
+	tunnel     ends   // of a tunnel
 	qdisc      string
 	xdp        bool
 	Stats      map[string]uint64
 	sequence   bool // GRE with sequence numbers
 	numVFs     int  // only in a reply with VFs
 	vfs        []virtual
+}
+
+// ends are the addresses of a tunnel.
+type ends struct {
+	local, remote netip.Addr // not valid if it has none
+	external      bool       // the sender chooses both for each packet (collect metadata)
 }
 
 // virtual is a virtual function as its PF's driver reports it (IFLA_VF_INFO).
@@ -157,14 +170,14 @@ func ParseLink(message []byte) (Device, error) {
 	}
 	d := Device{
 		Index:   int(int32(binary.NativeEndian.Uint32(message[4:]))),
-		Up:      binary.NativeEndian.Uint32(message[8:])&unix.IFF_UP != 0,
+		flags:   binary.NativeEndian.Uint32(message[8:]),
 		Carrier: "unknown",
 	}
+	d.Up = d.flags&unix.IFF_UP != 0
 	ad, err := netlink.NewAttributeDecoder(message[unix.SizeofIfInfomsg:])
 	if err != nil {
 		return Device{}, fmt.Errorf("link message: %w", err)
 	}
-	elsewhere := false
 	for ad.Next() {
 		switch ad.Type() {
 		case unix.IFLA_IFNAME:
@@ -182,7 +195,7 @@ func ParseLink(message []byte) (Device, error) {
 		case unix.IFLA_LINK:
 			d.lower = int(ad.Uint32())
 		case unix.IFLA_LINK_NETNSID:
-			elsewhere = true
+			d.elsewhere = true
 		case unix.IFLA_QDISC:
 			d.qdisc = ad.String()
 		case unix.IFLA_CARRIER:
@@ -217,9 +230,7 @@ func ParseLink(message []byte) (Device, error) {
 			})
 		}
 	}
-	if elsewhere || d.lower == d.Index {
-		d.lower = 0
-	}
+	d.settleLower()
 	if err := ad.Err(); err != nil {
 		return Device{}, fmt.Errorf("link message of device %d: %w", d.Index, err)
 	}
@@ -237,6 +248,21 @@ func parseStats64(b []byte) map[string]uint64 {
 	return stats
 }
 
+// pairs are the kinds of devices that come in pairs: what one end sends the other receives, and IFLA_LINK is the other.
+var pairs = []string{"veth", "netkit"}
+
+// settleLower decides what the device that IFLA_LINK names is.
+func (d *Device) settleLower() {
+	switch {
+	case d.elsewhere: // its number counts in the other namespace
+		d.lower = 0
+	case slices.Contains(pairs, d.Kind):
+		d.peer, d.lower = d.lower, 0
+	case d.lower == d.Index:
+		d.lower = 0
+	}
+}
+
 // parseInfo reads IFLA_LINKINFO. The kernel puts the kind before the data.
 func (d *Device) parseInfo(ad *netlink.AttributeDecoder) error {
 	for ad.Next() {
@@ -244,33 +270,90 @@ func (d *Device) parseInfo(ad *netlink.AttributeDecoder) error {
 		case unix.IFLA_INFO_KIND:
 			d.Kind = ad.String()
 		case unix.IFLA_INFO_DATA:
-			switch d.Kind {
-			case "vxlan", "gretap", "ip6gretap":
-				ad.Nested(d.parseTunnel)
+			switch attributes, tunnel := tunnels[d.Kind]; {
+			case tunnel:
+				ad.Nested(func(ad *netlink.AttributeDecoder) error { return d.parseTunnel(ad, attributes) })
+			case modes[d.Kind] != nil:
+				ad.Nested(d.parseMode)
 			}
 		}
 	}
 	return nil
 }
 
-// Attributes of GRE devices, and the flag for sequence numbers, in network byte order (include/uapi/linux/if_tunnel.h).
-const (
-	greLink     = 1
-	greFlags    = 3
-	greSequence = 0x1000
+// tunnelAttributes are the numbers of a tunnel's attributes; 0 if it has no such attribute.
+type tunnelAttributes struct{ link, flags, local, local6, remote, remote6, external uint16 }
+
+// gre and inIP are those of GRE and of IP in IP (include/uapi/linux/if_tunnel.h, IFLA_GRE_… and IFLA_IPTUN_…).
+var (
+	gre  = tunnelAttributes{link: 1, flags: 3, local: 6, remote: 7, external: 18}
+	inIP = tunnelAttributes{link: 1, local: 2, remote: 3, external: 19}
+	vti  = tunnelAttributes{link: 1, local: 4, remote: 5} // IFLA_VTI_…
 )
 
-// parseTunnel reads the device that an overlay is bound to, if any, and whether a GRE tunnel uses sequence numbers.
-func (d *Device) parseTunnel(ad *netlink.AttributeDecoder) error {
+// tunnels are the attributes of tunnels by kind: besides the above IFLA_VXLAN_…, IFLA_GENEVE_… and IFLA_XFRM_…
+// (include/uapi/linux/if_link.h).
+var tunnels = map[string]tunnelAttributes{
+	"vxlan":  {link: 3, local: 4, local6: 17, remote: 2, remote6: 16, external: 25},
+	"geneve": {remote: 2, remote6: 7, external: 6},
+	"gretap": gre, "ip6gretap": gre, "gre": gre, "ip6gre": gre, "erspan": gre, "ip6erspan": gre,
+	"ipip": inIP, "sit": inIP, "ip6tnl": inIP, "vti": vti, "vti6": vti,
+	"xfrm": {link: 1, external: 3},
+}
+
+// greSequence is the flag for sequence numbers, in network byte order (include/uapi/linux/if_tunnel.h).
+const greSequence = 0x1000
+
+// parseTunnel reads the ends of a tunnel, the device that it is bound to, and whether GRE uses sequence numbers.
+func (d *Device) parseTunnel(ad *netlink.AttributeDecoder, is tunnelAttributes) error {
+	address := func() netip.Addr {
+		a, ok := netip.AddrFromSlice(ad.Bytes())
+		if !ok || a.IsUnspecified() {
+			return netip.Addr{}
+		}
+		return a.Unmap()
+	}
 	for ad.Next() {
-		switch {
-		case d.Kind == "vxlan" && ad.Type() == unix.IFLA_VXLAN_LINK,
-			d.Kind != "vxlan" && ad.Type() == greLink:
+		switch ad.Type() {
+		case is.link:
 			d.lower = int(ad.Uint32())
-		case d.Kind != "vxlan" && ad.Type() == greFlags:
+		case is.flags:
 			if b := ad.Bytes(); len(b) == 2 {
 				d.sequence = binary.BigEndian.Uint16(b)&greSequence != 0
 			}
+		case is.local, is.local6:
+			d.tunnel.local = address()
+		case is.remote, is.remote6:
+			d.tunnel.remote = address()
+		case is.external: // a flag; of VXLAN a byte
+			b := ad.Bytes()
+			d.tunnel.external = len(b) == 0 || b[0] != 0
+		}
+	}
+	return nil
+}
+
+// modes are the modes of devices that share another device, by kind and number (include/uapi/linux/if_link.h, enum
+// macvlan_mode and IPVLAN_MODE_…).
+var modes = map[string]map[uint32]string{
+	"macvlan": macvlanModes, "macvtap": macvlanModes,
+	"ipvlan": ipvlanModes, "ipvtap": ipvlanModes,
+}
+
+var (
+	macvlanModes = map[uint32]string{1: "private", 2: "vepa", 4: "bridge", 8: "passthru", 16: "source"}
+	ipvlanModes  = map[uint32]string{0: "l2", 1: "l3", 2: "l3s"}
+)
+
+// parseMode reads IFLA_MACVLAN_MODE or IFLA_IPVLAN_MODE, which have the same number.
+func (d *Device) parseMode(ad *netlink.AttributeDecoder) error {
+	for ad.Next() {
+		if b := ad.Bytes(); ad.Type() == unix.IFLA_MACVLAN_MODE && len(b) >= 2 {
+			number := uint32(binary.NativeEndian.Uint16(b)) // of an ipvlan it has two bytes
+			if len(b) == 4 {
+				number = binary.NativeEndian.Uint32(b)
+			}
+			d.mode = modes[d.Kind][number]
 		}
 	}
 	return nil

@@ -76,7 +76,7 @@ func TestLinkWithVFs(t *testing.T) {
 	}
 	want := Device{
 		Name: "ens1", Index: 7, mac: "52:54:00:00:01:00", mtu: 1500, Up: true, Carrier: "up", qdisc: "mq", master: 9,
-		xdp:   true,
+		xdp: true, flags: unix.IFF_UP,
 		Stats: map[string]uint64{"rx_packets": 5, "tx_packets": 6},
 		vfs: []virtual{{
 			index: 3, mac: "52:54:00:00:02:03", vlan: 100, qos: 5, minRate: 10, maxRate: 1000, spoofCheck: true,
@@ -98,8 +98,8 @@ func TestLinkOfTunnels(t *testing.T) {
 		sequence bool
 	}{
 		{"vxlan", unix.IFLA_VXLAN_LINK, nil, 4, false},
-		{"gretap", greLink, []byte{0x10, 0}, 4, true},
-		{"gretap", greLink, []byte{0x20, 0}, 4, false},
+		{"gretap", gre.link, []byte{0x10, 0}, 4, true},
+		{"gretap", gre.link, []byte{0x20, 0}, 4, false},
 		{"geneve", 99, nil, 0, false},
 	} {
 		d, err := ParseLink(linkMessage(t, 8, false, func(e *netlink.AttributeEncoder) {
@@ -109,7 +109,7 @@ func TestLinkOfTunnels(t *testing.T) {
 				info.Nested(unix.IFLA_INFO_DATA, func(data *netlink.AttributeEncoder) error {
 					data.Uint32(c.link, 4)
 					if c.flags != nil {
-						data.Bytes(greFlags, c.flags)
+						data.Bytes(gre.flags, c.flags)
 					}
 					return nil
 				})

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/netip"
-	"strings"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
@@ -82,86 +81,37 @@ func withLower(name string, devices []Device) []string {
 	return names
 }
 
-// defaultRoutes returns the devices of default routes in the main tables, from /proc/net/route (destination and mask in
-// hexadecimal) and /proc/net/ipv6_route (destination, prefix length … device last). It skips reject routes, which are
-// on lo.
-func defaultRoutes(ipv4, ipv6 string) []string {
-	var names []string
-	add := func(name string) {
-		if name != "lo" {
-			names = append(names, name)
-		}
-	}
-	for line := range strings.Lines(ipv4) {
-		if f := strings.Fields(line); len(f) >= 8 && f[1] == "00000000" && f[7] == "00000000" {
-			add(f[0])
-		}
-	}
-	for line := range strings.Lines(ipv6) {
-		if f := strings.Fields(line); len(f) >= 10 && strings.Trim(f[0], "0") == "" && f[1] == "00" {
-			add(f[9])
-		}
-	}
-	return names
-}
-
-// routeTo returns the index of the device that leads to an address.
-func routeTo(address netip.Addr) (int, error) {
-	conn, err := DialRoute()
-	if err != nil {
-		return 0, err
-	}
-	defer conn.Close()
-	raw := address.AsSlice()
-	head := make([]byte, unix.SizeofRtMsg)
-	head[0], head[1] = unix.AF_INET, byte(len(raw)*8)
-	if address.Is6() {
-		head[0] = unix.AF_INET6
-	}
-	e := netlink.NewAttributeEncoder()
-	e.Bytes(unix.RTA_DST, raw)
-	attributes, err := e.Encode()
-	if err != nil {
-		return 0, err
-	}
-	answers, err := conn.Execute(netlink.Message{
-		Header: netlink.Header{Type: unix.RTM_GETROUTE, Flags: netlink.Request}, Data: append(head, attributes...),
-	})
-	if err != nil {
-		return 0, fmt.Errorf("route to %s: %w", address, tree.Netlink(err))
-	}
-	for _, answer := range answers {
-		if len(answer.Data) < unix.SizeofRtMsg {
-			continue
-		}
-		ad, err := netlink.NewAttributeDecoder(answer.Data[unix.SizeofRtMsg:])
-		if err != nil {
-			return 0, err
-		}
-		for ad.Next() {
-			if ad.Type() == unix.RTA_OIF {
-				return int(ad.Uint32()), nil
-			}
-		}
-	}
-	return 0, fmt.Errorf("route to %s: no device in the answer", address)
+// holder is a device, by its index, and one of its addresses.
+type holder struct {
+	device  int
+	address netip.Addr
 }
 
 // addressHolders returns the index of the device that has each address; empty if they cannot be read.
 func addressHolders() map[netip.Addr]int {
-	holders := map[netip.Addr]int{}
+	all := map[netip.Addr]int{}
 	conn, err := DialRoute()
 	if err != nil {
-		return holders
+		return all
 	}
 	defer conn.Close()
+	holders, _ := addresses(conn)
+	for _, h := range holders {
+		all[h.address] = h.device
+	}
+	return all
+}
+
+// addresses returns the addresses of all devices.
+func addresses(conn *netlink.Conn) ([]holder, error) {
 	answers, err := conn.Execute(netlink.Message{
 		Header: netlink.Header{Type: unix.RTM_GETADDR, Flags: netlink.Request | netlink.Dump},
 		Data:   make([]byte, unix.SizeofIfAddrmsg),
 	})
 	if err != nil {
-		return holders
+		return nil, fmt.Errorf("list of addresses: %w", tree.Netlink(err))
 	}
+	var all []holder
 	for _, answer := range answers {
 		if len(answer.Data) < unix.SizeofIfAddrmsg {
 			continue
@@ -175,10 +125,10 @@ func addressHolders() map[netip.Addr]int {
 			// On a device with a peer IFA_ADDRESS is the peer's address, and IFA_LOCAL follows.
 			if ad.Type() == unix.IFA_LOCAL || ad.Type() == unix.IFA_ADDRESS {
 				if address, ok := netip.AddrFromSlice(ad.Bytes()); ok {
-					holders[address.Unmap()] = index
+					all = append(all, holder{index, address.Unmap()})
 				}
 			}
 		}
 	}
-	return holders
+	return all, nil
 }

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"mpps/internal/machine/tree"
 	"mpps/internal/model/facts"
 )
@@ -25,18 +27,22 @@ func Inventory(ctx context.Context, m *tree.Tree, h *facts.Host) {
 	for i := range h.NICs {
 		h.NICs[i].Management = ways[h.NICs[i].Name]
 	}
+	under := newUnderlays(m, h, devices, names)
+	defer under.close()
 	for _, d := range devices {
 		switch {
 		case d.Kind == "bridge":
 			h.Bridges = append(h.Bridges, bridge(m, d))
 		case IsTunnel(d.Kind):
-			h.Tunnels = append(h.Tunnels, tunnel(m, d, names, devices))
+			h.Tunnels = append(h.Tunnels, tunnel(m, d, under))
 		case d.Kind == "macvtap" || d.Kind == "tun" || d.Kind == "":
 			if tap, is := tap(m, d, names); is {
 				h.Taps = append(h.Taps, tap)
 			}
 		}
 	}
+	h.Links = links(h, devices, names, under)
+	h.Routing = routing(m, h, devices, names)
 	vfs(m, h, uses(m, devices, names, ways))
 	softnet(m, h)
 }
@@ -54,7 +60,6 @@ func devices(m *tree.Tree, h *facts.Host) (devices []Device, names map[int]strin
 		}
 		devices = recordedDevices(m)
 	}
-	separateVethEnds(devices)
 	slices.SortFunc(devices, func(a, b Device) int {
 		return cmp.Or(a.Index-b.Index, strings.Compare(a.Name, b.Name))
 	})
@@ -65,16 +70,20 @@ func devices(m *tree.Tree, h *facts.Host) (devices []Device, names map[int]strin
 	return devices, names, managementPath(m, devices)
 }
 
-// separateVethEnds clears the lower device of devices that name each other: neither end of a veth pair is below the
-// other.
+// separateVethEnds makes devices that name each other as lower device each other's peer: neither end of a veth pair is
+// below the other. Sysfs does not tell their kind.
 func separateVethEnds(devices []Device) {
 	at := make(map[int]int, len(devices))
 	for i, d := range devices {
 		at[d.Index] = i
 	}
 	for i := range devices {
-		if j, known := at[devices[i].lower]; known && devices[j].lower == devices[i].Index {
-			devices[i].lower, devices[j].lower = 0, 0
+		one := &devices[i]
+		if j, known := at[one.lower]; known && one.lower != 0 && devices[j].lower == one.Index {
+			other := &devices[j]
+			one.peer, other.peer = other.Index, one.Index
+			one.lower, other.lower = 0, 0
+			one.Kind, other.Kind = cmp.Or(one.Kind, "veth"), cmp.Or(other.Kind, "veth")
 		}
 	}
 }
@@ -92,6 +101,7 @@ func LinkTable() ([]Device, error) {
 // recordedDevices reads the part of the link table that sysfs has.
 func recordedDevices(m *tree.Tree) []Device {
 	var devices []Device
+	guessed := map[int]bool{}
 	for _, name := range m.List(tree.ClassNet) {
 		dir := m.Folder(path.Join(tree.ClassNet, name)) // nil for a file such as bonding_masters
 		index, is := dir.Text("ifindex")
@@ -101,11 +111,16 @@ func recordedDevices(m *tree.Tree) []Device {
 		}
 		flags, _ := strconv.ParseUint(dir.Line("flags"), 0, 32)
 		d := Device{
-			Name: name, mac: dir.Line("address"), mtu: dir.Number("mtu", 0), Up: flags&1 != 0, Carrier: "unknown",
+			Name: name, mac: dir.Line("address"), mtu: dir.Number("mtu", 0), Up: flags&unix.IFF_UP != 0,
+			Carrier: "unknown", flags: uint32(flags),
 			txQueueLen: dir.Number("tx_queue_len", 0), Kind: tree.Variable(dir.Line("uevent"), "DEVTYPE"),
-			lower: dir.Number("iflink", 0), Stats: map[string]uint64{},
+			Stats: map[string]uint64{},
 		}
 		d.Index, _ = strconv.Atoi(strings.TrimSpace(index))
+		if d.lower = recordedLower(m, dir, name); d.lower == 0 {
+			d.lower = dir.Number("iflink", d.Index)
+			guessed[d.Index] = true
+		}
 		if d.lower == d.Index {
 			d.lower = 0
 		}
@@ -128,5 +143,30 @@ func recordedDevices(m *tree.Tree) []Device {
 		dir.Close()
 		devices = append(devices, d)
 	}
+	separateVethEnds(devices)
+	for i := range devices {
+		if d := &devices[i]; guessed[d.Index] && d.lower != 0 && d.isElsewhere(devices) {
+			d.lower, d.elsewhere = 0, true
+		}
+	}
 	return devices
+}
+
+// recordedLower returns the index of the device below, from the link that a device has to each below it
+// (net/core/dev.c, netdev_adjacent_sysfs_add); 0 if there is none but ports.
+func recordedLower(m *tree.Tree, dir *tree.Folder, device string) int {
+	for _, entry := range dir.Names() {
+		name, below := strings.CutPrefix(entry, "lower_")
+		at := path.Join(tree.ClassNet, name)
+		if below && m.Target(path.Join(at, "master")) != device {
+			return m.Number(path.Join(at, "ifindex"), 0)
+		}
+	}
+	return 0
+}
+
+// isElsewhere reports whether the device that iflink names is in another namespace: none here has that index, or the
+// device is of a kind that sysfs does not tell, such as an end of a veth pair, and the other knows nothing of it.
+func (d *Device) isElsewhere(all []Device) bool {
+	return d.Kind == "" || !slices.ContainsFunc(all, func(other Device) bool { return other.Index == d.lower })
 }

@@ -3,7 +3,6 @@ package link
 import (
 	"context"
 	"path"
-	"regexp"
 	"strings"
 
 	"mpps/internal/machine/ethtool"
@@ -44,7 +43,10 @@ func nic(m *tree.Tree, d Device, names map[int]string) facts.NIC {
 	n.PCI = pciAddress(m, dir, function)
 	n.Node = m.Number(path.Join(function, "numa_node"), -1)
 	n.Link = pciLink(m, function)
-	n.SRIOV = sriov(m, d.Name, device)
+	n.PortName, n.SwitchID = m.Line(path.Join(dir, "phys_port_name")), m.Line(path.Join(dir, "phys_switch_id"))
+	if !n.Representor() { // it has the bus device of its PF
+		n.SRIOV = sriov(m, device)
+	}
 	if physfn := path.Join(device, "physfn"); m.Exists(physfn) {
 		n.PhysFn = m.Target(physfn)
 		if pf := m.List(path.Join(physfn, "net")); len(pf) > 0 {
@@ -78,22 +80,18 @@ func pciLink(m *tree.Tree, function string) *facts.PCILink {
 	return &l
 }
 
-// sriov reads the number of VFs that a PF has and can have; nil if it can have none. A representor (switchdev mode) has
-// the same bus device as its PF but is not one: name is the interface.
-func sriov(m *tree.Tree, name, device string) *facts.SRIOV {
+// sriov reads the number of VFs that a PF has and can have; nil if it can have none.
+func sriov(m *tree.Tree, device string) *facts.SRIOV {
 	enabled := m.Number(path.Join(device, "sriov_numvfs"), 0)
 	total := m.Number(path.Join(device, "sriov_totalvfs"), 0)
 	// drivers/net/netdevsim/dev.c, nsim_dev_debugfs_init
 	if total == 0 && m.Target(path.Join(device, "subsystem")) == "netdevsim" {
 		total = max(m.Number(path.Join("sys/kernel/debug/netdevsim", m.Target(device), "max_vfs"), enabled), enabled)
 	}
-	if total == 0 || representor.MatchString(m.Line(path.Join(tree.ClassNet, name, "phys_port_name"))) {
+	if total == 0 {
 		return nil
 	}
 	return &facts.SRIOV{
 		Total: total, Enabled: enabled, AutoProbe: m.Line(path.Join(device, "sriov_drivers_autoprobe")) == "1",
 	}
 }
-
-// representor matches the port name of a representor (net/core/devlink.c, devlink_port_attrs: "pf0vf1", "c1pf0sf88").
-var representor = regexp.MustCompile(`^(c\d+)?pf\d+(vf|sf)\d+$`)

@@ -24,6 +24,7 @@ func tap(m *tree.Tree, d Device, names map[int]string) (facts.Tap, bool) {
 	}
 	if d.Kind == "macvtap" {
 		t.Type, t.Lower, t.MultiQueue = "macvtap", names[d.lower], d.txQueues > 1
+		t.Mode, t.Elsewhere = d.mode, d.elsewhere
 	} else {
 		flags, err := strconv.ParseUint(m.Line(path.Join(dir, "tun_flags")), 0, 32)
 		if err != nil || flags&iffTap == 0 {

@@ -16,13 +16,14 @@ func IsTunnel(kind string) bool { return slices.Contains(facts.TunnelTypes, kind
 
 // tunnel reads a tunnel, VLAN or bond. Lower is the device that it is bound to, or a bond's ports. A VXLAN or GRE
 // device without one, and every GENEVE device, sends along the route to the remote end.
-func tunnel(m *tree.Tree, d Device, names map[int]string, devices []Device) facts.Tunnel {
+func tunnel(m *tree.Tree, d Device, u *underlays) facts.Tunnel {
 	t := facts.Tunnel{
-		Name: d.Name, Type: d.Kind, Lower: names[d.lower], Master: names[d.master], Up: d.Up,
+		Name: d.Name, Type: d.Kind, Lower: u.names[d.lower], Master: u.names[d.master], Up: d.Up,
+		Underlay: u.of(d), External: d.tunnel.external, Elsewhere: d.elsewhere,
 	}
 	if d.Kind == "bond" {
 		var ports []string
-		for _, port := range devices {
+		for _, port := range u.devices {
 			if port.master == d.Index {
 				ports = append(ports, port.Name)
 			}

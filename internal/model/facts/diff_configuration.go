@@ -39,6 +39,8 @@ func configuration(h *Host) *Host {
 	})
 	c.Taps = edited(h.Taps, func(t *Tap) { t.Name, t.Stats = stableName(taps, t.Name), nil })
 	slices.SortStableFunc(c.Taps, func(a, b Tap) int { return strings.Compare(a.Name, b.Name) })
+	c.Links = edited(h.Links, func(l *Link) { l.Up = false })
+	c.Pollers = edited(h.Pollers, func(p *Poller) { p.PID = 0 })
 	c.Services = edited(h.Services, func(s *Service) { s.PID = 0 })
 	c.Storage = edited(h.Storage, func(s *Storage) { s.Memory = 0 })
 	c.Guests = edited(h.Guests, func(g *Guest) { g.stabilize(taps) })

@@ -9,14 +9,17 @@ import (
 // Link is a network device that guests' packets can pass besides NICs, bridges, taps and tunnels: a veth, a team, a
 // port or the datapath of Open vSwitch, a macvlan, a VRF.
 type Link struct {
-	Name   string `json:"name"`
-	Kind   string `json:"kind"`             // IFLA_INFO_KIND: veth, team, openvswitch, macvlan, ipvlan, vrf, dummy …
+	Name string `json:"name"`
+	// IFLA_INFO_KIND: veth, team, openvswitch, macvlan, ipvlan, vrf, gre … or empty if it is not known
+	Kind   string `json:"kind"`
 	Master string `json:"master,omitempty"` // bridge, bond, team, VRF, or OVSDatapath
 	Lower  string `json:"lower,omitempty"`  // device that it is bound to
 	Peer   string `json:"peer,omitempty"`   // other end of a veth in this network namespace
 	Up     bool   `json:"up"`
 	// the other end of a veth, or the device under it, is in another network namespace: a container's, a router's
 	Elsewhere bool `json:"elsewhere,omitempty"`
+	// of a tunnel that is bound to no device: as Tunnel.Underlay
+	Underlay []string `json:"underlay,omitempty"`
 }
 
 // OVSDatapath is the device that stands for the kernel's datapath of Open vSwitch: its ports have it as master,
@@ -25,9 +28,11 @@ const OVSDatapath = "ovs-system"
 
 // Routing is what this host's network layer does with packets that are not its own.
 type Routing struct {
-	Forward   Answer   `json:"forward,omitempty"`   // net.ipv4.ip_forward, or forwarding of IPv6 on any device
-	Addressed []string `json:"addressed,omitempty"` // devices with an address that is not link-local
-	// devices that routes through a gateway leave by, in any table: where forwarded packets can go
+	Forward Answer `json:"forward,omitempty"` // of IPv4 or IPv6, on any device
+	// devices with an address (except IPv6's link-local) or the route of a subnet: the host takes packets from there
+	Addressed []string `json:"addressed,omitempty"`
+	// devices that routes through a gateway leave by, in any table, and point-to-point devices with a route: where
+	// forwarded packets can go
 	Uplinks []string `json:"uplinks,omitempty"`
 	// rules that rewrite the source of forwarded packets: masquerade, SNAT
 	Masquerade Answer `json:"masquerade,omitempty"`

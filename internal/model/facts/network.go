@@ -215,6 +215,8 @@ type Tunnel struct {
 	Underlay []string `json:"underlay,omitempty"`
 	// whoever sends through it chooses the remote end for each packet (collect metadata): Open vSwitch, or tc
 	External bool `json:"external,omitempty"`
+	// the device under it, or for one that is bound to none its underlay, is in another network namespace
+	Elsewhere bool `json:"elsewhere,omitempty"`
 }
 
 // Tap is a tap or macvtap device.
@@ -223,6 +225,8 @@ type Tap struct {
 	Type  string `json:"type"`            // tap or macvtap
 	Lower string `json:"lower,omitempty"` // device below a macvtap
 	Mode  string `json:"mode,omitempty"`  // of a macvtap: private, vepa, bridge, passthru, source
+	// the device under a macvtap is in another network namespace
+	Elsewhere bool `json:"elsewhere,omitempty"`
 	// user that may open it without privilege, −1 for none
 	Owner      int               `json:"owner"`
 	Master     string            `json:"master,omitempty"`

@@ -35,7 +35,7 @@ func (s *scrubber) host(h *Host, name string) *Host {
 	c.Kernel.Release, c.Kernel.Version = h.Kernel.Release, h.Kernel.Version // four numbers are no address here
 	c.Kernel.CommandLine = s.replaceNames(c.Kernel.CommandLine, h)
 	for i := range c.NICs {
-		c.NICs[i].Firmware = h.NICs[i].Firmware
+		c.NICs[i].Firmware, c.NICs[i].SwitchID = h.NICs[i].Firmware, s.switches.of(h.NICs[i].SwitchID)
 	}
 	for i := range c.Guests {
 		g := &h.Guests[i]
@@ -72,7 +72,7 @@ func (s *scrubber) host(h *Host, name string) *Host {
 
 // scrubber replaces values consistently.
 type scrubber struct {
-	macs, uuids, addresses, names, people *replacements
+	macs, uuids, addresses, names, people, switches *replacements
 }
 
 // replacements maps values to replacements, numbered in order of first appearance.
@@ -106,6 +106,8 @@ func newScrubber(h *Host) *scrubber {
 		}),
 		names:  table(nil),
 		people: table(func(n int, _ string) string { return fmt.Sprintf("person%d", n) }),
+		// made of a MAC address (mlx5_query_nic_vport_system_image_guid) or of the card's serial number
+		switches: table(func(n int, _ string) string { return fmt.Sprintf("%016x", n) }),
 	}
 	guests := 0
 	s.names.make = func(int, string) string { guests++; return fmt.Sprintf("guest%d", guests) }

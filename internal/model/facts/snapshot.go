@@ -228,7 +228,16 @@ func (h *Host) checkNames() error {
 		errs = append(errs, names("bridge", b.Name), names("bridge port", b.Ports...))
 	}
 	for _, t := range h.Tunnels {
-		errs = append(errs, names("tunnel", t.Name, t.Lower, t.Master))
+		errs = append(errs, names("tunnel", t.Name, t.Lower, t.Master), names("underlay", t.Underlay...))
+	}
+	for _, l := range h.Links {
+		errs = append(errs, names("link", l.Name, l.Kind, l.Master, l.Lower, l.Peer), names("underlay", l.Underlay...))
+	}
+	for _, p := range h.Pollers {
+		errs = append(errs, names("poller", p.Functions...), names("NIC of a poller", p.NICs...))
+	}
+	if h.Routing != nil {
+		errs = append(errs, names("device", h.Routing.Addressed...), names("device", h.Routing.Uplinks...))
 	}
 	for _, t := range h.Taps {
 		errs = append(errs, names("tap", t.Name, t.Master, t.Guest))

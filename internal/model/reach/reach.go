@@ -118,11 +118,10 @@ func (m *Map) add(p Path) {
 	for _, nic := range p.NICs {
 		m.carries[nic] = true
 	}
-	if len(p.NICs) == 0 {
-		for _, k := range p.Kinds {
-			if k != Inner && !slices.Contains(m.unsure, k) {
-				m.unsure = append(m.unsure, k)
-			}
+	for _, k := range p.Kinds {
+		unknown := len(p.NICs) == 0 && k != Inner || k == Unresolved || k == Namespace
+		if unknown && !slices.Contains(m.unsure, k) {
+			m.unsure = append(m.unsure, k)
 		}
 	}
 	if !p.Active {

@@ -124,6 +124,34 @@ func TestPaths(t *testing.T) {
 		"vhost-user": {func(h *facts.Host) {
 			h.Guests[0].Interfaces = []facts.Interface{{MAC: "m", Type: "vhostuser"}}
 		}, []Kind{VhostUser}, "", ""},
+		"a VLAN whose device is in another namespace": {func(h *facts.Host) {
+			h.Taps[0].Master = "br0"
+			h.Bridges = []facts.Bridge{{Name: "br0", Ports: []string{"tap0", "up.5"}}}
+			h.Tunnels = []facts.Tunnel{{Name: "up.5", Type: "vlan", Master: "br0", Elsewhere: true}}
+		}, []Kind{Namespace}, "", ""},
+		"a macvtap whose device is in another namespace": {func(h *facts.Host) {
+			h.Taps[0] = facts.Tap{Name: "tap0", Type: "macvtap", Elsewhere: true}
+		}, []Kind{Namespace}, "", ""},
+		"a port of a kind that nobody here has heard of": {func(h *facts.Host) {
+			h.Taps[0].Master = "br0"
+			h.Bridges = []facts.Bridge{{Name: "br0", Ports: []string{"tap0", "new0"}}}
+			h.Links = []facts.Link{{Name: "new0", Kind: "brandnew", Master: "br0"}}
+		}, []Kind{Unresolved}, "", ""},
+		"NAT by WireGuard and by a NIC": {func(h *facts.Host) {
+			h.Taps[0].Master = "virbr0"
+			h.Bridges = []facts.Bridge{{Name: "virbr0", Ports: []string{"tap0"}}}
+			h.Links = []facts.Link{{Name: "wg0", Kind: "wireguard"}}
+			h.Routing = &facts.Routing{Forward: facts.Yes, Addressed: []string{"virbr0"}, Uplinks: []string{"eth0", "wg0"}}
+		}, []Kind{Routed, Unresolved}, "eth0", ""},
+		"GRE of layer 3 by a NIC": {func(h *facts.Host) {
+			h.Taps[0].Master = "virbr0"
+			h.Bridges = []facts.Bridge{{Name: "virbr0", Ports: []string{"tap0"}}}
+			h.Links = []facts.Link{{Name: "gre1", Kind: "gre", Underlay: []string{"eth1"}}}
+			h.Routing = &facts.Routing{Forward: facts.Yes, Addressed: []string{"virbr0"}, Uplinks: []string{"gre1"}}
+		}, []Kind{Routed}, "eth1", ""},
+		"a tap of Open vSwitch's datapath in a process": {func(h *facts.Host) {
+			h.Guests[0].Interfaces[0].VirtualPort = "openvswitch"
+		}, []Kind{OpenVSwitch}, "", ""},
 		"a representor is not the wire": {func(h *facts.Host) {
 			h.NICs[1].PortName, h.NICs[1].SwitchID = "pf0vf3", "a1"
 			h.Taps[0].Master, h.NICs[1].Master = "br0", "br0"
@@ -157,6 +185,11 @@ func TestCarries(t *testing.T) {
 			bridge(h)
 			h.Guests = append(h.Guests, facts.Guest{Name: "vm2", State: "running", Elsewhere: true,
 				Interfaces: []facts.Interface{{MAC: "n"}}})
+		}, ""},
+		"its bridge also leads into a tunnel whose way is not known": {func(h *facts.Host) {
+			bridge(h)
+			h.Bridges[0].Ports = append(h.Bridges[0].Ports, "vxlan1")
+			h.Tunnels = []facts.Tunnel{{Name: "vxlan1", Type: "vxlan", Master: "br0"}}
 		}, ""},
 		"another guest has passt": {func(h *facts.Host) {
 			bridge(h)

@@ -1,0 +1,205 @@
+package link
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"mpps/internal/machine/tree"
+	"mpps/internal/model/facts"
+)
+
+// mostRemotes is how many remote ends of one tunnel are looked up. Their routes differ little: a fabric with thousands
+// of ends is reached by a few uplinks.
+const mostRemotes = 64
+
+// underlays finds the devices that tunnels' packets leave by.
+type underlays struct {
+	host    *facts.Host
+	conn    *netlink.Conn // nil in a recorded tree
+	names   map[int]string
+	devices []Device
+	remotes map[string][]ends // of Open vSwitch's tunnels, by kind of device; nil for a kind: not known
+	found   map[uint32]nextHop
+}
+
+// newUnderlays opens a connection for the lookups; the caller closes it.
+func newUnderlays(m *tree.Tree, h *facts.Host, devices []Device, names map[int]string) *underlays {
+	u := &underlays{host: h, names: names, devices: devices}
+	if m.Live() {
+		u.conn, _ = DialRoute() // the link table has been read: failing now leaves the underlays unknown
+	}
+	return u
+}
+
+func (u *underlays) close() {
+	if u.conn != nil {
+		u.conn.Close()
+	}
+}
+
+// of returns the devices that a tunnel's packets leave by if it is bound to none; none if that is not known.
+func (u *underlays) of(d Device) []string {
+	if _, tunnel := tunnels[d.Kind]; !tunnel || u.conn == nil || d.lower != 0 || d.elsewhere {
+		return nil
+	}
+	var to []ends
+	switch {
+	case d.tunnel.remote.IsValid() && !d.tunnel.remote.IsMulticast():
+		to = []ends{d.tunnel}
+	case d.tunnel.external && u.ofOpenVSwitch(d):
+		to = u.remotes[d.Kind]
+	case d.Kind == "vxlan" && !d.tunnel.external:
+		to = u.forwarded(d)
+	}
+	if len(to) == 0 && d.tunnel.local.IsValid() {
+		return u.holders(d.tunnel.local)
+	}
+	return u.leave(d.Name, to)
+}
+
+// ofOpenVSwitch reports whether a device is a port of the kernel's datapath of Open vSwitch.
+func (u *underlays) ofOpenVSwitch(d Device) bool { return u.names[d.master] == facts.OVSDatapath }
+
+// leave returns the devices of the routes to remote ends.
+func (u *underlays) leave(tunnel string, to []ends) []string {
+	if len(to) > mostRemotes {
+		tree.Note(u.host, facts.Unseen{What: "routes to some remote ends of " + tunnel,
+			Why: fmt.Sprintf("it has %d, of which %d are looked up", len(to), mostRemotes)})
+		to = to[:mostRemotes]
+	}
+	var all []string
+	for _, e := range to {
+		r, err := lookUp(u.conn, e.remote, e.local, wholeRoute)
+		if err != nil && e.local.IsValid() { // the address is on no device now
+			r, err = lookUp(u.conn, e.remote, netip.Addr{}, wholeRoute)
+		}
+		if err != nil || !r.unicast {
+			continue
+		}
+		for _, index := range u.devicesOf(r) {
+			if name := u.names[index]; name != "" && name != tunnel {
+				all = append(all, name)
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// devicesOf returns the devices of a route. One with a nexthop object has none of its own if
+// net.ipv4.nexthop_compat_mode is off.
+func (u *underlays) devicesOf(r route) []int {
+	if len(r.oifs) > 0 || r.nextHop == 0 {
+		return r.oifs
+	}
+	var all []int
+	for _, hop := range members(u.objects(), r.nextHop) {
+		all = append(all, hop.oif)
+	}
+	return all
+}
+
+func (u *underlays) objects() map[uint32]nextHop {
+	if u.found == nil {
+		u.found = nextHops(u.conn)
+	}
+	return u.found
+}
+
+// holders returns the devices with an address, unless only devices without a wire have it: then any uplink may be the
+// way out.
+func (u *underlays) holders(address netip.Addr) []string {
+	all, err := addresses(u.conn)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, h := range all {
+		at := slices.IndexFunc(u.devices, func(d Device) bool { return d.Index == h.device })
+		if h.address == address && at >= 0 && u.devices[at].flags&unix.IFF_LOOPBACK == 0 &&
+			u.devices[at].Kind != "dummy" {
+			names = append(names, u.devices[at].Name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// forwarded returns the remote ends in a VXLAN's forwarding database, sorted: what a control plane (EVPN) put there, or
+// what it learned.
+func (u *underlays) forwarded(d Device) []ends {
+	head := make([]byte, unix.SizeofIfInfomsg)
+	head[0] = unix.AF_BRIDGE
+	binary.NativeEndian.PutUint32(head[4:], uint32(d.Index))
+	messages, err := u.conn.Execute(netlink.Message{
+		Header: netlink.Header{Type: unix.RTM_GETNEIGH, Flags: netlink.Request | netlink.Dump}, Data: head,
+	})
+	if err != nil {
+		return nil
+	}
+	distinct := map[netip.Addr]bool{}
+	for _, m := range messages {
+		e, err := parseForwarding(m.Data)
+		if err != nil || e.device != d.Index {
+			continue
+		}
+		if e.remote.IsValid() {
+			distinct[e.remote] = true
+		}
+		if e.nextHop != 0 {
+			for _, hop := range members(u.objects(), e.nextHop) {
+				if hop.fdb && hop.gateway.IsValid() {
+					distinct[hop.gateway] = true
+				}
+			}
+		}
+	}
+	var all []ends
+	for remote := range distinct {
+		all = append(all, ends{local: d.tunnel.local, remote: remote})
+	}
+	slices.SortFunc(all, func(a, b ends) int { return a.remote.Compare(b.remote) })
+	return all
+}
+
+// forwarding is an entry of a VXLAN's forwarding database.
+type forwarding struct {
+	device  int
+	remote  netip.Addr // not valid without one, and for a multicast group
+	nextHop uint32     // nexthop object instead
+}
+
+// ndaNextHop is NDA_NH_ID, which package unix does not have (include/uapi/linux/neighbour.h).
+const ndaNextHop = 13
+
+// parseForwarding reads one RTM_NEWNEIGH message of a forwarding database.
+func parseForwarding(message []byte) (forwarding, error) {
+	if len(message) < unix.SizeofNdMsg {
+		return forwarding{}, fmt.Errorf("neighbour message of %d bytes: expected %d or more", len(message),
+			unix.SizeofNdMsg)
+	}
+	e := forwarding{device: int(int32(binary.NativeEndian.Uint32(message[4:])))}
+	ad, err := netlink.NewAttributeDecoder(message[unix.SizeofNdMsg:])
+	if err != nil {
+		return forwarding{}, fmt.Errorf("neighbour message: %w", err)
+	}
+	for ad.Next() {
+		switch ad.Type() {
+		case unix.NDA_DST:
+			if a, ok := netip.AddrFromSlice(ad.Bytes()); ok && !a.IsUnspecified() && !a.IsMulticast() {
+				e.remote = a.Unmap()
+			}
+		case ndaNextHop:
+			e.nextHop = ad.Uint32()
+		}
+	}
+	if err := ad.Err(); err != nil {
+		return forwarding{}, fmt.Errorf("neighbour message: %w", err)
+	}
+	return e, nil
+}
