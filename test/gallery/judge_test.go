@@ -37,6 +37,7 @@ func parseGoal(text string) (goal.Goal, error) {
 	set.Func("bulk", "", rate(&g.Bulk))
 	set.DurationVar(&g.Latency, "latency", 0, "")
 	set.StringVar(&g.NIC, "nic", "", "")
+	set.IntVar(&g.Frame, "frame", 64, "")
 	set.StringVar(&g.Guest, "guest", "", "")
 	set.Func("cpus", "", func(text string) (err error) { g.CPUs, err = setting.ParseCPUs(text); return err })
 	set.Func("consent", "", func(text string) error {

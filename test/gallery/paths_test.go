@@ -78,6 +78,7 @@ func serves(a setting.Address, path reach.Path) bool {
 		return guest == path.Guest && mac == path.MAC
 	}
 	device := a.Device()
-	return contains(path.NICs, device) ||
-		slices.ContainsFunc(path.Hops, func(h reach.Hop) bool { return h.Device == device })
+	return device != "" && (contains(path.NICs, device) || slices.ContainsFunc(path.Hops, func(h reach.Hop) bool {
+		return h.Device == device
+	}))
 }
