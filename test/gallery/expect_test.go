@@ -36,7 +36,7 @@ func parseExpectation(key string) (expectation, error) {
 			e.address = word
 		case isKind:
 			e.address = word + ":*"
-		case contains([]string{"off", "ok", "unknown", "not-applicable"}, word):
+		case slices.Contains([]string{"off", "ok", "unknown", "not-applicable"}, word):
 			e.state = audit.State(word)
 		case i == 0:
 			e.id = word
@@ -75,7 +75,7 @@ func (s *Spec) check(all []verdict, p problems) {
 	}
 	s.each("says", s.Says, p, func(e expectation, key, why string) {
 		for _, v := range all {
-			if contains(s.ownGoals(), v.flags) && !v.says(e) {
+			if slices.Contains(s.ownGoals(), v.flags) && !v.says(e) {
 				p.add(key, "not said with %q, although %s", v.flags, why)
 			}
 		}

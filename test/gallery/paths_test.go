@@ -17,7 +17,7 @@ func kindsOf(h *facts.Host) (judged, declined []string) {
 			if p.Judged() {
 				to = &judged
 			}
-			if !contains(*to, string(k)) {
+			if !slices.Contains(*to, string(k)) {
 				*to = append(*to, string(k))
 			}
 		}
@@ -78,7 +78,7 @@ func serves(a setting.Address, path reach.Path) bool {
 		return guest == path.Guest && mac == path.MAC
 	}
 	device := a.Device()
-	return device != "" && (contains(path.NICs, device) || slices.ContainsFunc(path.Hops, func(h reach.Hop) bool {
+	return device != "" && (slices.Contains(path.NICs, device) || slices.ContainsFunc(path.Hops, func(h reach.Hop) bool {
 		return h.Device == device
 	}))
 }

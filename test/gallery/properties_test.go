@@ -28,7 +28,7 @@ func (s *Spec) checkProperties(all []verdict, p problems) {
 
 // checkGuide: a host that is tuned by its platform's guide has nothing above low.
 func (s *Spec) checkGuide(v verdict, p problems) {
-	if s.Guide == "" || !contains(s.ownGoals(), v.flags) {
+	if s.Guide == "" || !slices.Contains(s.ownGoals(), v.flags) {
 		return
 	}
 	for _, f := range v.report.AtLeast(knob.Medium) {
@@ -74,7 +74,7 @@ func (s *Spec) checkApplied(v verdict, p problems) {
 		p.add(s.Name+" ends", "%v", err)
 		return
 	}
-	if contains(s.ownGoals(), v.flags) {
+	if slices.Contains(s.ownGoals(), v.flags) {
 		m.Gather()
 		again, err := m.audit(v.goal)
 		if err != nil || !reflect.DeepEqual(again, v.report) {
