@@ -1,7 +1,9 @@
 package knob
 
 import (
+	"cmp"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"mpps/internal/model/datapath"
@@ -27,7 +29,38 @@ var kernelFeatures = []struct {
 // leastMajor.leastMinor is the version that the aggressive tier needs.
 const leastMajor, leastMinor = 5, 4
 
-func suitable(release string) bool { return since(release, leastMajor, leastMinor) }
+// suitable reports whether a kernel is new enough for the aggressive tier and has no known fault.
+func suitable(release string) bool {
+	return since(release, leastMajor, leastMinor) && knownFault(release) == ""
+}
+
+// kernelFaults are faults of the packet path in the stable releases major.minor.from up to before.
+var kernelFaults = []struct {
+	major, minor, from, before int
+	what                       string
+}{
+	// 8c2e6b26ffe2 came with 6.16; 4174152771bf took it back for 6.17, after 6.16.8
+	{6, 16, 1, 9, "vhost-net re-enables a transmit queue in the wrong state after errors: hangs and crashes"},
+}
+
+// knownFault returns what is wrong with a release; empty if nothing is known. A release whose third number is 0 is
+// mostly a distribution's own numbering and tells nothing.
+func knownFault(release string) string {
+	var major, minor, patch int
+	if n, err := fmt.Sscanf(release, "%d.%d.%d", &major, &minor, &patch); err != nil || n != 3 {
+		return ""
+	}
+	for _, f := range kernelFaults {
+		if major == f.major && minor == f.minor && patch >= f.from && patch < f.before {
+			return f.what
+		}
+	}
+	return ""
+}
+
+// enterprise matches the mark of Enterprise Linux from 8 on, which brings newer features under an old number: vhost,
+// tun and the network stack are rebased in its minor releases.
+var enterprise = regexp.MustCompile(`\.el([89]|[1-9][0-9])(_|\.|$)`)
 
 // featuresOf returns which of kernelFeatures a release lacks and has; both are empty if it cannot be parsed.
 func featuresOf(release string) (missing, has []string) {
@@ -50,9 +83,15 @@ var kernelVersion = &Knob{
 	Where: fixed(hostFact("kernel_version")),
 	Want: func(v *View, a setting.Address) Advice {
 		missing, has := featuresOf(v.Kernel.Release)
+		fault := knownFault(v.Kernel.Release)
 		switch {
 		case len(missing)+len(has) == 0:
 			return Unsure("the running kernel's version is not known")
+		case fault != "":
+			return fact(v.Kernel.Release, exact("another release", fault).At(High))
+		case len(missing) > 0 && enterprise.MatchString(v.Kernel.Release):
+			return fact(v.Kernel.Release, Fine("its vendor brings newer features under this number, which tells "+
+				"nothing: measure"))
 		case len(missing) == 0 && (suitable(v.Kernel.Release) || v.Tier == goal.Standard):
 			return fact(v.Kernel.Release, Fine("it has "+strings.Join(has, ", ")))
 		case len(missing) == 0:
@@ -144,7 +183,7 @@ func (v *View) installHint() string {
 	realtime := v.Tier == goal.Realtime
 	switch {
 	case strings.Contains(family, "debian") && realtime:
-		return "install linux-image-rt-amd64"
+		return "install linux-image-rt-" + debianArch(v.Architecture())
 	case strings.Contains(family, "ubuntu") && realtime:
 		return "install linux-image-realtime (Ubuntu Pro)"
 	case strings.Contains(family, "debian"), strings.Contains(family, "ubuntu"):
@@ -158,6 +197,11 @@ func (v *View) installHint() string {
 		return "install kernel-uek or kernel-lt (ELRepo), or upgrade the distribution"
 	}
 	return "install one from the distribution"
+}
+
+// debianArch returns Debian's name of an architecture.
+func debianArch(arch string) string {
+	return cmp.Or(map[string]string{facts.X86: "amd64", facts.ARM64: "arm64"}[arch], "ARCH")
 }
 
 var kernelRealtime = &Knob{
