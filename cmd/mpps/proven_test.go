@@ -21,7 +21,6 @@ var effects = map[string]string{
 	"boot.mitigations": "no host is booted with it: emulated processors have nothing to mitigate",
 	"boot.iommu":       "no host is booted with it: what it saves shows only with a real IOMMU",
 	"boot.idle":        "no host is booted with it: four emulated processors that poll would take the whole machine",
-	"boot.pstate":      "no host is booted with it: emulated processors have no clock to change",
 	"boot.aspm":        "no host is booted with it: emulated links have no power states",
 	"cpu.governor":     "what a higher clock gives",
 	"kvm.ple_gap":      "needs the exits of a real processor",

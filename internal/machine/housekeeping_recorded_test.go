@@ -55,6 +55,21 @@ func TestGovernorOfRecordedHost(t *testing.T) {
 	}
 }
 
+// TestClockOfRecordedHost: what leads the clock of Intel's processors is set and put back.
+func TestClockOfRecordedHost(t *testing.T) {
+	const cpu = "sys/devices/system/cpu/"
+	const floor = "intel_uncore_frequency/package_00_die_00/min_freq_khz"
+	m := recorded(t, map[string]string{
+		cpu + "cpufreq/policy0/energy_performance_preference": "balance_performance\n",
+		cpu + "cpu0/cpufreq":                "-> ../cpufreq/policy0",
+		cpu + "cpu0/power/energy_perf_bias": "6\n", cpu + floor: "800000\n",
+	})
+	setAndPutBack(t, m, "sysfs:devices/system/cpu/cpu0/cpufreq/energy_performance_preference", "performance",
+		cpu+"cpufreq/policy0/energy_performance_preference")
+	setAndPutBack(t, m, "sysfs:devices/system/cpu/cpu0/power/energy_perf_bias", "0", cpu+"cpu0/power/energy_perf_bias")
+	setAndPutBack(t, m, "sysfs:devices/system/cpu/"+floor, "2400000", cpu+floor)
+}
+
 // TestLoadTimeParameters: parameters that are read when a module is loaded are read-only, with what to do.
 func TestLoadTimeParameters(t *testing.T) {
 	files := map[string]string{

@@ -61,7 +61,8 @@ var rounds = []round{
 - {id: kernel.default, want: 6.1.0-1-amd64, reason: the test}
 - {id: boot.mitigations, address: "kernel-arg:mitigations", want: auto, reason: the test}
 - {id: boot.iommu, address: "kernel-arg:iommu", want: pt, reason: the test}
-- {id: boot.pstate, address: "kernel-arg:intel_pstate", want: disable, reason: the test}
+- {id: boot.idle, address: "kernel-arg:idle", want: nomwait, reason: the test}
+- {id: boot.cstate, address: "kernel-arg:processor.max_cstate", want: 1, reason: the test}
 - {id: boot.aspm, address: "kernel-arg:pcie_aspm.policy", want: performance, reason: the test}
 - {id: boot.tsc, address: "kernel-arg:tsc", want: nowatchdog, reason: the test}
 - {id: boot.hugepages, address: "kernel-arg:hugepagesz+hugepages", want: "hugepagesz=1G hugepages=1", reason: the test}

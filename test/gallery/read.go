@@ -187,6 +187,11 @@ func (m *Machine) ofSysfs(a setting.Address) (setting.Reading, bool) {
 		return setting.Value(m.Kernel.Clocksource), true
 	case a.Path == "devices/system/cpu/smt/control":
 		return setting.Value(m.Topology.SMT), true
+	case last == "energy_performance_preference":
+		if m.spec.Power.EPP == "" || m.spec.Power.Driver == "none" {
+			return setting.Missing("the processor does not choose its clock by itself"), true
+		}
+		return setting.Value(m.spec.Power.EPP), true
 	case last == "scaling_governor":
 		if m.spec.Power.Driver == "none" {
 			return setting.Missing("no cpufreq"), true

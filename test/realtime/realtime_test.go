@@ -19,10 +19,8 @@ import (
 // goalOf is what is asked for, as a user gives it.
 var goalOf = []string{"--latency", "50us", "--cpus", "2-3", "--guest", guestName, "--consent", "data,security"}
 
-// left are knobs that an emulated host must not follow: idle=poll has four emulated processors run at full speed on the
-// few real ones, and the console's messages are how a dead kernel is known.
-const left = `- {id: boot.idle, leave: true, reason: emulated processors}
-- {id: boot.quiet, leave: true, reason: the console tells what died}
+// left are knobs that an emulated host must not follow: the console's messages are how a dead kernel is known.
+const left = `- {id: boot.quiet, leave: true, reason: the console tells what died}
 - {id: boot.hugepages, address: "kernel-arg:hugepagesz+hugepages", want: "hugepagesz=2M hugepages=320", reason: the guest and room on each node}
 `
 

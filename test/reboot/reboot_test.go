@@ -160,8 +160,7 @@ update-grub 2>&1`)
 	own := strings.TrimSpace(b.Must("uname -r"))
 	b.Must(install)
 
-	// Everything but boot arguments is left alone: a host without systemd loses the rest with the reboot. idle=poll
-	// would have four emulated processors run at full speed on the few real ones.
+	// Everything but boot arguments is left alone: a host without systemd loses the rest with the reboot.
 	const goal = "plan -q --latency 20us --cpus 2-3 --consent data"
 	type planned struct {
 		Changes []struct{ ID, Address, Needs string }
@@ -171,13 +170,14 @@ update-grub 2>&1`)
 	var site strings.Builder
 	var left []string
 	for _, c := range p.Changes {
-		if (!strings.HasPrefix(c.Address, "kernel-arg:") || c.ID == "boot.idle") &&
+		if !strings.HasPrefix(c.Address, "kernel-arg:") &&
 			!strings.HasPrefix(c.ID, "lasting.") && !slices.Contains(left, c.ID) {
 			left = append(left, c.ID)
 			fmt.Fprintf(&site, "- {id: %s, leave: true, reason: only boot arguments here}\n", c.ID)
 		}
 	}
 	fmt.Fprintf(&site, "- {id: kernel.default, want: %s, reason: the one that this host is known to boot with}\n", own)
+	site.WriteString("- {id: boot.cstate, address: 'kernel-arg:processor.max_cstate', want: 1, reason: the test}\n")
 	site.WriteString("- {id: boot.hugepages, address: 'kernel-arg:hugepagesz+hugepages', want: 'hugepagesz=1G " +
 		"hugepages=1', reason: room for one guest}\n")
 	b.Must("cat >/etc/mpps/site.yaml <<'EOF'\n" + site.String() +

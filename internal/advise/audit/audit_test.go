@@ -30,6 +30,7 @@ type knobCase struct {
 	Goal     *goal.Goal        // 1.8 Mpps unless given
 	Set      map[string]any    // path in host.json ("nics/0/up") → value
 	Others   map[string]string // readings of other addresses
+	Missing  []string          // other addresses where nothing is
 	State    State
 	Wanted   string
 	Risk     goal.Risk
@@ -164,6 +165,13 @@ func (c knobCase) run(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.Readings[other] = setting.Value(value)
+	}
+	for _, at := range c.Missing {
+		other, err := setting.ParseAddress(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.Readings[other] = setting.Missing("not there")
 	}
 	g := goal.Unlimited()
 	if c.Goal != nil {

@@ -27,7 +27,11 @@ var bootHugepages = &Knob{
 	Where: bootArguments("default_hugepagesz", giantWords),
 	Want: func(v *View, a setting.Address) Advice {
 		if len(v.Topology.Hugepages) > 0 && !slices.ContainsFunc(v.Topology.Hugepages, sizeOfGiant) {
-			return Skips("this processor or kernel has no 1 GiB pages")
+			var sizes []string
+			for _, size := range v.pageSizes() {
+				sizes = append(sizes, sizeWords(size))
+			}
+			return Skips("this processor or kernel has no 1 GiB pages: its sizes are " + strings.Join(sizes, ", "))
 		}
 		giants := v.giantPages()
 		need := giants.need

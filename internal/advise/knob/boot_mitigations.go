@@ -84,6 +84,20 @@ func cloudGuest(h *facts.Host) string {
 	return ""
 }
 
+// vectorsLeftOut returns the attack vectors that a value of mitigations= leaves open: no_user_kernel and so on, since
+// 6.17 (Documentation/admin-guide/hw-vuln/attack_vector_controls.rst).
+func vectorsLeftOut(value string) (open []string) {
+	for _, word := range strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ';' }) {
+		switch vector, found := strings.CutPrefix(word, "no_"); vector {
+		case "user_kernel", "user_user", "guest_host", "guest_guest", "cross_thread":
+			if found {
+				open = append(open, vector)
+			}
+		}
+	}
+	return open
+}
+
 var bootMitigations = &Knob{
 	ID: "boot.mitigations", Title: "Mitigations of processor bugs",
 	Parts: map[string]Limit{
@@ -112,6 +126,9 @@ var bootMitigations = &Knob{
 		switch {
 		case want.Met(next):
 			return v.atBoot(a, want, "mitigations are off: every guest and program on this host must be trusted")
+		case a.Path == "mitigations" && len(vectorsLeftOut(next.Value)) > 0:
+			return v.fineAtBoot(a, "somebody chose which attacks are met; not met: "+
+				strings.Join(vectorsLeftOut(next.Value), ", "))
 		case len(v.Kernel.Vulnerabilities) == 0:
 			return Unsure("what this processor is vulnerable to is not known")
 		case len(names) == 0:
@@ -124,7 +141,7 @@ var bootMitigations = &Knob{
 				costWords(names))
 		}
 		advice := v.atBoot(a, want,
-			fmt.Sprintf("%s mitigated on this processor: %s", Count(len(names), "bug"), costWords(names)))
+			fmt.Sprintf("%s mitigated on this processor: %s", Count(len(names), "bug"), costWords(names))).At(Low)
 		advice.Warning = "never where guests of others run: any guest could read the host's memory"
 		if owner.Value == "own" {
 			advice.Warning = "all guests are the operator's own: " + v.attestationWords(owner)

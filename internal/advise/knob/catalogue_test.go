@@ -198,6 +198,7 @@ func everything() *facts.Host {
 			}},
 		}},
 	}
+	h.Power.Uncore = []facts.Uncore{{Name: "package_00_die_00", Max: 2400000}}
 	h.Topology.CPUs = []facts.CPU{{ID: 0, Online: true}, {ID: 1}}
 	h.Topology.Nodes = []facts.Node{{ID: 0}}
 	h.Virtual = "kvm"

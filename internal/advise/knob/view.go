@@ -308,7 +308,7 @@ func fixed(all ...setting.Address) func(*facts.Host) []setting.Address {
 // guestCPUs returns the CPUs that only vCPUs should use: those isolated at boot and those that the user named, or else
 // those that the placement gives to the vCPUs of the goal's guests.
 func (v *View) guestCPUs() setting.CPUSet {
-	if set := v.Topology.Isolated.Or(v.Topology.NohzFull).Or(v.Goal.CPUs); len(set) > 0 {
+	if set := v.setAside(); len(set) > 0 {
 		return set
 	}
 	var set setting.CPUSet

@@ -137,7 +137,7 @@ func TestReboot(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"isolcpus": "managed_irq,domain,2-3", "nohz_full": "2-3", "rcu_nocbs": "2-3", "idle": "poll",
+		"isolcpus": "managed_irq,domain,2-3", "nohz_full": "2-3", "rcu_nocbs": "2-3",
 		"tsc": "nowatchdog", "quiet": "absent", "processor.max_cstate": "1",
 	} {
 		if to[name] != want {

@@ -97,9 +97,7 @@ func TestRealtime(t *testing.T) {
 		"kernel-arg:isolcpus": "managed_irq,domain,20-23", "kernel-arg:nohz_full": "20-23",
 		"kernel-arg:rcu_nocbs":   "20-23",
 		"kernel-arg:irqaffinity": "0-19", "kernel-arg:skew_tick": "1", "kernel-arg:quiet": "absent",
-		"kernel-arg:idle":                 "poll",
-		"kernel-arg:processor.max_cstate": "1", "kernel-arg:intel_idle.max_cstate": "0",
-		"kernel-arg:intel_pstate": "disable", "kernel-arg:tsc": "nowatchdog",
+		"kernel-arg:tsc":                  "nowatchdog",
 		"kernel-arg:hugepagesz+hugepages": "", "kernel-arg:pcie_aspm.policy": "performance",
 		"domain:rt1/vcpupin/0": "20", "domain:rt1/vcpupin/3": "23", "domain:rt1/emulatorpin": "",
 		"domain:rt1/vcpusched/1-3":              "fifo:1",
@@ -123,6 +121,11 @@ func TestRealtime(t *testing.T) {
 		found[c.Address.String()] = c.To.String()
 		if strings.HasPrefix(c.Address.Path, "web/") {
 			t.Errorf("another guest is touched: %s", c.Address)
+		}
+	}
+	for _, name := range []string{"idle", "processor.max_cstate", "intel_idle.max_cstate", "intel_pstate"} {
+		if value, planned := found["kernel-arg:"+name]; planned {
+			t.Errorf("%s=%s is planned for the whole host: cpu.latency does it for the guest's CPUs", name, value)
 		}
 	}
 	for _, at := range slices.Sorted(maps.Keys(want)) {
@@ -186,7 +189,7 @@ func TestRealtimePhases(t *testing.T) {
 	}
 	for what, c := range map[string]struct{ ids, byHand, unseen []string }{
 		inFirmware: {nil, nil, []string{"firmware.patrol_scrub", "firmware.c1e"}},
-		"reboot of the host": {[]string{"boot.isolcpus", "boot.irqaffinity", "boot.hugepages", "boot.cstate"},
+		"reboot of the host": {[]string{"boot.isolcpus", "boot.irqaffinity", "boot.hugepages", "boot.tsc"},
 			[]string{"kernel.realtime"}, nil},
 		"restart of guest rt1": {[]string{"domain.vcpusched", "domain.nosharepages"}, nil, nil},
 		kvmReload:              {nil, []string{"kvm.kvmclock_periodic_sync"}, nil},

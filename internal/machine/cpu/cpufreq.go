@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"strconv"
+	"strings"
 
 	"mpps/internal/machine/tree"
 	"mpps/internal/model/facts"
@@ -29,9 +30,22 @@ func Power(_ context.Context, m *tree.Tree, h *facts.Host) {
 	case cpus.Line("cpufreq/boost") != "":
 		p.Turbo = map[string]string{"1": "on", "0": "off"}[cpus.Line("cpufreq/boost")]
 	}
+	p.Uncore = uncore(cpus)
 	p.IdleDriver = cpus.Line("cpuidle/current_driver")
 	p.IdleGovernor = cmp.Or(cpus.Line("cpuidle/current_governor"), cpus.Line("cpuidle/current_governor_ro"))
 	p.LatencyLimit = latencyLimit(m)
+}
+
+// uncore returns Intel's uncore clock domains, one for each package and die; those of fabric clusters follow them.
+func uncore(cpus *tree.Folder) (all []facts.Uncore) {
+	domains := cpus.Folder("intel_uncore_frequency")
+	defer domains.Close()
+	for _, name := range domains.Names() {
+		if strings.HasPrefix(name, "package_") {
+			all = append(all, facts.Uncore{Name: name, Max: domains.Number(name+"/max_freq_khz", 0)})
+		}
+	}
+	return all
 }
 
 // scaling reads a CPU's cpufreq policy. Its directory is a link to ../cpufreq/policyN, which a recorded tree resolves

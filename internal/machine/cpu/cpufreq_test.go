@@ -24,6 +24,8 @@ func TestPower(t *testing.T) {
 		cpu + "cpu1/cpuidle/state0/name": "POLL", cpu + "cpu1/cpuidle/state10/name": "C6", cpu +
 			"cpu1/cpuidle/state10/disable": "2",
 		"dev/cpu_dma_latency": "\x02\x00\x00\x00",
+		cpu + "intel_uncore_frequency/package_01_die_00/max_freq_khz": "2400000",
+		cpu + "intel_uncore_frequency/uncore00/max_freq_khz":          "2400000",
 	})
 	var h facts.Host
 	Power(t.Context(), m, &h)
@@ -39,6 +41,9 @@ func TestPower(t *testing.T) {
 	}
 	if p.LatencyLimit == nil || *p.LatencyLimit != 2 {
 		t.Errorf("latency limit %v, expected 2", p.LatencyLimit)
+	}
+	if len(p.Uncore) != 1 || p.Uncore[0] != (facts.Uncore{Name: "package_01_die_00", Max: 2400000}) {
+		t.Errorf("uncore %+v", p.Uncore)
 	}
 	Power(t.Context(), treetest.Lines(t, files{"sys/x": ""}), &h)
 	if h.Power.LatencyLimit != nil || len(h.Power.IdleStates) != 0 {

@@ -20,12 +20,20 @@ type Power struct {
 	Governors     map[string]int `json:"governors"`             // cpufreq governor → CPUs
 	Preferences   map[string]int `json:"energy_preferences"`    // energy_performance_preference → CPUs
 	Turbo         string         `json:"turbo,omitempty"`       // on, off; empty if the kernel does not report it
+	Uncore        []Uncore       `json:"uncore,omitempty"`      // Intel's, one for each package and die
 	IdleDriver    string         `json:"idle_driver,omitempty"` // cpuidle: intel_idle, acpi_idle, haltpoll, none
 	IdleGovernor  string         `json:"idle_governor,omitempty"`
 	IdleStates    []IdleState    `json:"idle_states"` // of the first CPU that has any
 	// LatencyLimit is the wake-up latency in µs that a process requests through /dev/cpu_dma_latency; nil if it could
 	// not be read. The kernel's default, 2,000,000,000, means no request.
 	LatencyLimit *int `json:"latency_limit_us,omitempty"`
+}
+
+// Uncore is the clock range of what lies between cores, memory and PCIe in a die of Intel's
+// (Documentation/admin-guide/pm/intel_uncore_frequency_scaling.rst).
+type Uncore struct {
+	Name string `json:"name"`    // package_00_die_00
+	Max  int    `json:"max_khz"` // highest clock allowed now, in kHz; 0: not known
 }
 
 // IdleState is a C-state.

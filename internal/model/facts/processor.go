@@ -11,12 +11,16 @@ type Processor struct {
 }
 
 // ProcessorFlags are the flags that are recorded (arch/x86/include/asm/cpufeatures.h, vmxfeatures.h): the kernel found
-// that the processor can deliver guests' interrupts itself (avic, x2avic: AMD; apicv, ipi_virt: Intel).
-var ProcessorFlags = []string{"apicv", "avic", "ipi_virt", "x2avic"}
+// that the processor can deliver guests' interrupts itself (avic, x2avic: AMD; apicv, ipi_virt: Intel), and how far its
+// TSC can be trusted.
+var ProcessorFlags = []string{"apicv", "avic", "constant_tsc", "ipi_virt", "nonstop_tsc", "tsc_adjust", "tsc_reliable",
+	"x2avic"}
 
-// Has reports whether the kernel listed a flag. Kernels list only what they know: x2avic since 6.0, the flags of VMX
-// since 5.6.
-func (p *Processor) Has(flag string) bool { return p != nil && slices.Contains(p.Flags, flag) }
+// Has reports whether the kernel listed all of these flags. Kernels list only what they know: x2avic since 6.0, the
+// flags of VMX since 5.6.
+func (p *Processor) Has(flags ...string) bool {
+	return p != nil && !slices.ContainsFunc(flags, func(f string) bool { return !slices.Contains(p.Flags, f) })
+}
 
 // models is a range of model numbers of a family.
 type models struct{ family, first, last, generation int }
