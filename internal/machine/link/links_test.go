@@ -81,7 +81,8 @@ func TestLinksOfRecordedTree(t *testing.T) {
 
 func TestRoutingIsNotKnownWithoutRoutes(t *testing.T) {
 	h := &facts.Host{}
-	Inventory(context.Background(), treetest.Recorded(t, map[string]string{"proc/stat": ""}), h)
+	Inventory(context.Background(), treetest.Recorded(t, map[string]string{
+		"sys/class/net/br0/ifindex": "2\n", "sys/class/net/br0/uevent": "DEVTYPE=bridge\n"}), h)
 	if h.Routing != nil || !slices.ContainsFunc(h.Unseen, func(u facts.Unseen) bool {
 		return u.What == "addresses and routes"
 	}) {

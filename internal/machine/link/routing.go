@@ -31,7 +31,9 @@ func routing(m *tree.Tree, h *facts.Host, devices []Device, names map[int]string
 			return nil
 		}
 	} else if !r.readRecorded(m) {
-		tree.AddUnseen(h, "addresses and routes", tree.ErrNotLive)
+		if len(h.Bridges)+len(h.Taps) > 0 { // otherwise nothing can depend on them
+			tree.AddUnseen(h, "addresses and routes", tree.ErrNotLive)
+		}
 		return nil
 	}
 	return &facts.Routing{Forward: forwards(m), Addressed: sorted(r.addressed), Uplinks: sorted(r.uplinks)}

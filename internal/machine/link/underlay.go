@@ -23,7 +23,7 @@ type underlays struct {
 	conn    *netlink.Conn // nil in a recorded tree
 	names   map[int]string
 	devices []Device
-	remotes map[string][]ends // of Open vSwitch's tunnels, by kind of device; nil for a kind: not known
+	remotes map[string][]ends // of Open vSwitch's tunnels, by kind of device; nil before it was asked
 	found   map[uint32]nextHop
 }
 
@@ -51,8 +51,8 @@ func (u *underlays) of(d Device) []string {
 	switch {
 	case d.tunnel.remote.IsValid() && !d.tunnel.remote.IsMulticast():
 		to = []ends{d.tunnel}
-	case d.tunnel.external && u.ofOpenVSwitch(d):
-		to = u.remotes[d.Kind]
+	case d.tunnel.external && u.names[d.master] == facts.OVSDatapath:
+		to = u.ofOpenVSwitch(d.Kind)
 	case d.Kind == "vxlan" && !d.tunnel.external:
 		to = u.forwarded(d)
 	}
@@ -62,8 +62,17 @@ func (u *underlays) of(d Device) []string {
 	return u.leave(d.Name, to)
 }
 
-// ofOpenVSwitch reports whether a device is a port of the kernel's datapath of Open vSwitch.
-func (u *underlays) ofOpenVSwitch(d Device) bool { return u.names[d.master] == facts.OVSDatapath }
+// ofOpenVSwitch returns the ends of Open vSwitch's tunnels that a kind of device serves; none if they are not known.
+func (u *underlays) ofOpenVSwitch(kind string) []ends {
+	if u.remotes == nil {
+		var err error
+		if u.remotes, err = askOVSDB("/"); err != nil {
+			u.remotes = map[string][]ends{}
+			tree.AddUnseen(u.host, "remote ends of Open vSwitch's tunnels", err)
+		}
+	}
+	return u.remotes[kind]
+}
 
 // leave returns the devices of the routes to remote ends.
 func (u *underlays) leave(tunnel string, to []ends) []string {

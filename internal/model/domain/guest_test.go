@@ -127,3 +127,32 @@ func TestPaths(t *testing.T) {
 		t.Errorf("got\n%q\nexpected\n%q", got, want)
 	}
 }
+
+// TestInterfaceBackEnds reads what decides which way a NIC's packets take.
+func TestInterfaceBackEnds(t *testing.T) {
+	d, err := Parse([]byte(`<domain><devices>
+<interface type='user'><mac address='52:54:00:00:00:01'/><backend type='passt' logFile='/tmp/x'/></interface>
+<interface type='vhostuser'><mac address='52:54:00:00:00:02'/><backend type='passt'/></interface>
+<interface type='bridge'><mac address='52:54:00:00:00:03'/><source bridge='br-int'/><virtualport type='openvswitch'>
+<parameters interfaceid='09b11c53-8b5c-4eeb-8f00-d84eaa0aaa4f'/></virtualport></interface>
+<interface type='network'><mac address='52:54:00:00:00:04'/><source network='ovs' portgroup='vlan-01'/></interface>
+<interface type='vdpa'><mac address='52:54:00:00:00:05'/><source dev='/dev/vhost-vdpa-0'/></interface>
+<interface type='direct'><mac address='52:54:00:00:00:06'/><source dev='eth0' mode='private'/></interface>
+<interface type='user'><mac address='52:54:00:00:00:07'/></interface>
+</devices></domain>`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []Interface{
+		{Type: "user", Backend: "passt"}, {Type: "vhostuser", Backend: "passt"},
+		{Type: "bridge", Source: "br-int", VirtualPort: "openvswitch"}, {Type: "network", Source: "ovs"},
+		{Type: "vdpa", Source: "/dev/vhost-vdpa-0"}, {Type: "direct", Source: "eth0", SourceMode: "private"},
+		{Type: "user"},
+	} {
+		got := d.Guest().Interfaces[i]
+		if got.Type != want.Type || got.Source != want.Source || got.Backend != want.Backend ||
+			got.VirtualPort != want.VirtualPort || got.SourceMode != want.SourceMode {
+			t.Errorf("interface %d: got %+v, want %+v", i, got, want)
+		}
+	}
+}

@@ -40,6 +40,13 @@ func (s *scrubber) host(h *Host, name string) *Host {
 	for i := range c.Guests {
 		g := &h.Guests[i]
 		c.Guests[i].Name = s.names.of(g.Name)
+		for _, list := range [][]Interface{c.Guests[i].Interfaces, c.Guests[i].Plugged} {
+			for k := range list {
+				if strings.HasPrefix(list[k].Source, "/") { // a socket, whose name may be made of the guest's
+					list[k].Source = s.replaceNames(list[k].Source, h)
+				}
+			}
+		}
 		c.Guests[i].Definition = s.definition(*g)
 		if in := c.Guests[i].Inside; in != nil {
 			in.Release, in.Version, in.OS = g.Inside.Release, g.Inside.Version, g.Inside.OS

@@ -159,3 +159,22 @@ func TestScrubInside(t *testing.T) {
 		t.Error("an inside that no machine has was accepted")
 	}
 }
+
+// TestScrubOfPaths: the ID of an embedded switch is made of a MAC address, sockets are named after guests.
+func TestScrubOfPaths(t *testing.T) {
+	h := &Host{NICs: []NIC{{Name: "a", PortName: "p0", SwitchID: "3cecef123456"}, {Name: "b", PortName: "pf0vf1",
+		SwitchID: "3cecef123456"}, {Name: "c"}}, Guests: []Guest{{Name: "payroll",
+		Interfaces: []Interface{{Type: "vhostuser", Source: "/run/payroll-eth0/payroll.sock"}}}},
+		Pollers: []Poller{{Comm: "vpp", NICs: []string{"a"}}}}
+	c := Scrub(h)
+	if c.NICs[0].SwitchID == h.NICs[0].SwitchID || c.NICs[0].SwitchID != c.NICs[1].SwitchID || c.NICs[2].SwitchID != "" ||
+		c.NICs[0].PortName != "p0" || !c.NICs[1].Representor() {
+		t.Errorf("%+v", c.NICs)
+	}
+	if got := c.Guests[0].Interfaces[0].Source; strings.Contains(got, "/payroll.sock") {
+		t.Errorf("the socket is %s", got)
+	}
+	if c.Pollers[0].Comm != "vpp" {
+		t.Errorf("%+v", c.Pollers)
+	}
+}
