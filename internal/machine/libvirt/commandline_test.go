@@ -8,6 +8,7 @@ import (
 
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // TestCommandLinesOfOthers reads command lines that no libvirt has written.
@@ -96,8 +97,11 @@ func TestTapsOfProcesses(t *testing.T) {
 			map[string]string{"ns/net": "-> net:[2]"}),
 		process("14", "qemu-kvm -name two -nic tap -nic tap", treetest.Merged(tun("7", "x"), tun("8", "y"))),
 	))
-	h := &facts.Host{}
+	h := &facts.Host{Taps: []facts.Tap{{Name: "tap0"}, {Name: "tap1"}}}
 	WithoutThreads(context.Background(), m, h, &Definitions{})
+	if h.Taps[0].Guest != "helper" || h.Taps[1].Guest != "plugged" {
+		t.Errorf("%+v; a pod's tap0 is another device", h.Taps)
+	}
 	for name, want := range map[string]string{"helper": "tap0", "plugged": "tap1", "macvtap": "mv0", "pod": "tap0",
 		"two": "  x y"} {
 		g := facts.Find(h.Guests, func(g *facts.Guest) bool { return g.Name == name })
@@ -107,6 +111,47 @@ func TestTapsOfProcesses(t *testing.T) {
 		}
 		if got := strings.Join(taps, " "); got != want || g.Elsewhere != (name == "pod") {
 			t.Errorf("%s: taps %q, want %q; elsewhere %v", name, got, want, g.Elsewhere)
+		}
+	}
+}
+
+// TestSessionGuests: a guest of qemu:///session, of which the system's libvirtd knows nothing, may have the name of one
+// of the system's.
+func TestSessionGuests(t *testing.T) {
+	const system, session = "604803a9-c81f-45a7-839a-a6ab341a1fa9", "00000000-c81f-45a7-839a-a6ab341a1fa9"
+	definition := "<domain type='kvm'><name>web</name><uuid>" + system + "</uuid></domain>\n"
+	commandLine := func(uuid string) string {
+		return strings.ReplaceAll("qemu-kvm -name guest=web -uuid "+uuid+" -nodefaults", " ", "\x00")
+	}
+	files := map[string]string{
+		DefinedFolder + "/web.xml": definition,
+		"proc/20/comm":             "qemu-kvm\n", "proc/20/cmdline": commandLine(session),
+	}
+	check := func(what string, managed, other int) {
+		t.Helper()
+		h := &facts.Host{}
+		WithoutThreads(context.Background(), treetest.Recorded(t, files), h, &Definitions{})
+		if len(h.Guests) != 2 {
+			t.Fatalf("%s: %+v", what, h.Guests)
+		}
+		for _, g := range h.Guests {
+			if g.Managed && g.PID != managed || !g.Managed && g.PID != other {
+				t.Errorf("%s: guest %s, managed %v, is process %d", what, g.Name, g.Managed, g.PID)
+			}
+			if g.Managed != (g.Name == "web") {
+				t.Errorf("%s: process %d is guest %s", what, g.PID, g.Name)
+			}
+		}
+	}
+	check("the system's is shut off", 0, 20)
+	files[RunningFolder+"/web.xml"] = "<domstatus state='running'>" + definition + "</domstatus>"
+	files["proc/30/comm"], files["proc/30/cmdline"] = "qemu-kvm\n", commandLine(system)
+	check("both run", 30, 20)
+	pins := threadPins{machine: treetest.Recorded(t, files)}
+	for range 2 {
+		r := pins.Read(context.Background(), setting.Of(setting.ThreadAffinity, "web", "emulator"))
+		if r.State != setting.Unknown {
+			t.Errorf("the threads of one of two processes are taken for the guest's: %+v", r)
 		}
 	}
 }

@@ -178,9 +178,9 @@ var (
 
 // find returns the thread of an address: ROLE or ROLE/INDEX, for vhost workers vhost/NIC/QUEUE.
 func (t *threadPins) find(ctx context.Context, a setting.Address) (facts.Thread, error) {
-	q, found := t.process(a.Object())
-	if !found {
-		return facts.Thread{}, fmt.Errorf("%w: no QEMU process is named %s", ErrNotRunning, a.Object())
+	q, err := t.process(a.Object())
+	if err != nil {
+		return facts.Thread{}, err
 	}
 	if thread, known := t.known(q, a); known {
 		return thread, nil
@@ -241,32 +241,42 @@ func (t *threadPins) remember(pid int, list []facts.Thread) {
 	}
 }
 
-// process returns the QEMU process of a guest.
-func (t *threadPins) process(guest string) (qemu, bool) {
+// process returns the QEMU process of a guest. Several may have its name: each user has a libvirt of his own
+// (qemu:///session). Then none of them is taken for it.
+func (t *threadPins) process(guest string) (qemu, error) {
 	t.lock.Lock()
 	defer t.lock.Unlock()
 	if pid, known := t.pids[guest]; known {
 		if q, ok := ReadQEMU(t.machine, pid); ok && q.Title() == guest {
-			return q, true
+			return q, nil
 		}
 	}
-	if t.pids == nil {
-		t.pids = map[string]int{}
-	}
-	clear(t.pids)
-	var match qemu
+	t.pids = map[string]int{}
+	var matches []qemu
 	for _, p := range threads.Processes(t.machine) {
 		if !IsQEMU(p.Comm) {
 			continue
 		}
-		if q, ok := ReadQEMU(t.machine, p.PID); ok {
+		q, ok := ReadQEMU(t.machine, p.PID)
+		if !ok {
+			continue
+		}
+		if _, taken := t.pids[q.Title()]; taken {
+			t.pids[q.Title()] = 0 // and so never read
+		} else {
 			t.pids[q.Title()] = p.PID
-			if q.Title() == guest {
-				match = q
-			}
+		}
+		if q.Title() == guest {
+			matches = append(matches, q)
 		}
 	}
-	return match, match.pid != 0
+	switch len(matches) {
+	case 0:
+		return qemu{}, fmt.Errorf("%w: no QEMU process is named %s", ErrNotRunning, guest)
+	case 1:
+		return matches[0], nil
+	}
+	return qemu{}, fmt.Errorf("%d QEMU processes are named %s", len(matches), guest)
 }
 
 func unmatched(t facts.Thread) bool { return t.Role == "vhost" && t.Sure == "" }

@@ -49,14 +49,18 @@ func guestsWith(
 		at := slices.IndexFunc(running, func(q qemu) bool { return g.matches(q) })
 		if at >= 0 {
 			g.fact.PID, g.fact.Resident = running[at].pid, threads.Resident(m, running[at].pid)
+			g.fact.Elsewhere = running[at].elsewhere
 			g.fact.Threads = find(running[at], all, g.live)
 			running = slices.Delete(running, at, at+1)
 		}
 		h.Guests = append(h.Guests, g.fact)
 	}
 	for _, q := range running {
-		q.locate(m)
+		q.findTaps(m)
 		fact := q.guest()
+		if slices.ContainsFunc(h.Guests, func(g facts.Guest) bool { return g.Name == fact.Name }) {
+			fact.Name = q.byPID() // of another user's session
+		}
 		fact.Threads = find(q, all, nil)
 		h.Guests = append(h.Guests, fact)
 	}
@@ -74,7 +78,7 @@ func assignOwners(h *facts.Host) {
 				Why: "its QEMU process is not to be seen"})
 		}
 		for _, nic := range g.NICs() {
-			if nic.Tap != "" {
+			if nic.Tap != "" && !g.Elsewhere { // the name counts in the guest's namespace
 				taps[nic.Tap] = g.Name
 			}
 		}

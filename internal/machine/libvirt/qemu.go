@@ -29,7 +29,7 @@ type qemu struct {
 // Title returns the guest's name, or one from its PID if it has none. It can be an element of an address.
 func (q qemu) Title() string {
 	if q.name == "" || q.name == "." || q.name == ".." {
-		return "qemu-" + strconv.Itoa(q.pid)
+		return q.byPID()
 	}
 	return strings.Map(func(r rune) rune {
 		if r == '/' || unicode.IsControl(r) {
@@ -38,6 +38,9 @@ func (q qemu) Title() string {
 		return r
 	}, q.name)
 }
+
+// byPID returns a name for a process that has none of its own.
+func (q qemu) byPID() string { return "qemu-" + strconv.Itoa(q.pid) }
 
 // qemuNIC is one NIC of a QEMU process with a back end.
 type qemuNIC struct {
@@ -66,7 +69,7 @@ func ReadQEMU(m *tree.Tree, pid int) (qemu, bool) {
 		return qemu{}, false
 	}
 	q := parseQEMU(strings.Split(strings.TrimRight(text, "\x00"), "\x00"))
-	q.pid = pid
+	q.pid, q.elsewhere = pid, isElsewhere(m, pid)
 	for i := range q.nics {
 		if nic := &q.nics[i]; strings.HasPrefix(nic.tap, "fd:") {
 			nic.tap = tapOf(m, pid, strings.TrimPrefix(nic.tap, "fd:"))
@@ -101,15 +104,20 @@ func tapOf(m *tree.Tree, pid int, fd string) string {
 	return ""
 }
 
-// locate finds what a process's command line does not say: whether it runs in another network namespace, and the taps
-// that it made, got from a helper or was given since it started. Names of taps count in the namespace of the process.
-func (q *qemu) locate(m *tree.Tree) {
+// isElsewhere reports whether a process runs in another network namespace than this one, or in a recorded tree than
+// the first process.
+func isElsewhere(m *tree.Tree, pid int) bool {
 	own := "proc/self/ns/net"
 	if !m.Live() {
 		own = "proc/1/ns/net"
 	}
-	here, there := m.Target(own), m.Target("proc/"+strconv.Itoa(q.pid)+"/ns/net")
-	q.elsewhere = here != "" && there != "" && here != there
+	here, there := m.Target(own), m.Target("proc/"+strconv.Itoa(pid)+"/ns/net")
+	return here != "" && there != "" && here != there
+}
+
+// findTaps finds the taps that a process's command line does not name: it made them, got them from a helper, or was
+// given them since it started.
+func (q *qemu) findTaps(m *tree.Tree) {
 	open := q.openTaps(m)
 	var without []*qemuNIC
 	for i := range q.nics {
