@@ -2,6 +2,7 @@ package knob
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"mpps/internal/model/facts"
@@ -81,6 +82,39 @@ func TestVendors(t *testing.T) {
 		h := &facts.Host{Kernel: facts.Kernel{Arch: facts.X86}, Topology: facts.Topology{Vendor: c.vendor}}
 		if found, _ := limitAt(t, h, c.address); found != c.want {
 			t.Errorf("%s on %s: %q, expected %q", c.address, c.vendor, found, c.want)
+		}
+	}
+}
+
+// argumentArch says which architectures parse each kernel argument of the catalogue, as
+// Documentation/admin-guide/kernel-parameters.txt marks it; nil: every one.
+var argumentArch = map[string][]string{
+	"default_hugepagesz": nil, "hugepagesz+hugepages": nil, "idle": {facts.X86}, "intel_idle.max_cstate": {facts.X86},
+	"intel_iommu": {facts.X86}, "intel_pstate": {facts.X86}, "iommu": {facts.X86},
+	"iommu.passthrough": {facts.ARM64}, "iommu.strict": {facts.ARM64}, // x86 has them too, where they are left alone
+	"irqaffinity": nil, "isolcpus": nil, "kvm-arm.vgic_v4_enable": {facts.ARM64}, "l1tf": {facts.X86},
+	"mce": {facts.X86}, "mds": {facts.X86}, "mitigations": nil,
+	"nohz_full": nil, "noibpb": {facts.X86}, "noibrs": {facts.X86},
+	"nopti": {facts.X86}, "nospec_store_bypass_disable": {facts.X86}, "nospectre_v1": {facts.X86}, "nospectre_v2": nil,
+	"pcie_aspm": nil, "pcie_aspm.policy": nil, "processor.max_cstate": {facts.X86}, "quiet": nil, "rcu_nocbs": nil,
+	"rhgb": nil, "skew_tick": nil, "tsc": {facts.X86},
+}
+
+// TestArguments: nobody adds a kernel argument without looking up who parses it, nor a firmware item without a limit.
+func TestArguments(t *testing.T) {
+	anywhere := []string{"firmware.smt", "firmware.vt_d", "firmware.sriov"} // judged by what the kernel shows
+	for _, k := range Catalogue() {
+		if strings.HasPrefix(k.ID, "firmware.") && len(k.Limit.Arch) == 0 && !slices.Contains(anywhere, k.ID) {
+			t.Errorf("%s is asked of every architecture", k.ID)
+		}
+		for _, a := range ModelAddresses(k) {
+			if a.Kind != setting.KernelArg {
+				continue
+			}
+			want, listed := argumentArch[a.Path]
+			if !listed || !slices.Equal(want, k.limitOf(a).Arch) {
+				t.Errorf("%s: %s is for %v, expected %v (listed: %t)", k.ID, a, k.limitOf(a).Arch, want, listed)
+			}
 		}
 	}
 }
