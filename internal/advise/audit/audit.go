@@ -49,6 +49,7 @@ type Finding struct {
 	Rules    []string        `json:"rules,omitempty"`
 	Blocked  string          `json:"blocked,omitempty"` // why mpps does not change it although it is off
 	Site     string          `json:"site,omitempty"`    // reason from the site file, if that overrides the knob
+	Trial    *knob.Trial     `json:"trial,omitempty"`   // what 'mpps tune' may try although any value is fine
 
 	Reading setting.Reading `json:"reading"`
 	Want    *setting.Want   `json:"want,omitempty"`
@@ -168,8 +169,11 @@ func judge(k *knob.Knob, a setting.Address, advice knob.Advice, found setting.Re
 	}
 	if advice.Want == nil {
 		f.State = OK
-		if found.State == setting.Unknown && a.Kind != setting.Fact {
+		switch {
+		case found.State == setting.Unknown && a.Kind != setting.Fact:
 			f.State, f.Why = Unknown, found.Why
+		case advice.Trial != nil && found.State == setting.Known && !found.ReadOnly:
+			f.Trial = advice.Trial
 		}
 		return f
 	}
@@ -278,6 +282,24 @@ func (r Report) summary() string {
 		text += fmt.Sprintf("; %d could not be judged", n)
 	}
 	return text
+}
+
+// WithTrials returns the report with the values that tune may try as findings that are off, of severity low, in place
+// of those that say that any value is fine.
+func (r Report) WithTrials() Report {
+	r.Findings = slices.Clone(r.Findings)
+	for i := range r.Findings {
+		f := &r.Findings[i]
+		if f.Trial == nil {
+			continue
+		}
+		want, err := f.Trial.Want.Canonical(f.Address)
+		if err != nil || want.Met(f.Reading) {
+			continue
+		}
+		f.State, f.Severity, f.Why, f.Want, f.Wanted = Off, knob.Low, f.Trial.Because, &want, want.String()
+	}
+	return r
 }
 
 // leftOut returns the guests that a goal for every guest passes over because they do not run.

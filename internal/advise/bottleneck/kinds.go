@@ -148,9 +148,9 @@ var meanings = []Meaning{
 		Seen:   "softnet's dropped grows, and netdev_max_backlog is short or the CPU has time",
 		Advice: "a longer backlog", Knobs: []string{"softirq.backlog", "nic.rps"}},
 	{Kind: Budget, Stage: "softirq", level: byCost, Title: "rounds of the softirq end too early",
-		Seen:   "netdev_budget is below 150, and time_squeeze grows with nearly every round",
-		Advice: "more packets and time for each round", Knobs: []string{"softirq.budget", "softirq.budget_usecs",
-			"softirq.weight"}},
+		Seen: "netdev_budget is below 150, time_squeeze grows with at least half of the rounds, and packets are lost " +
+			"meanwhile",
+		Advice: "more packets and time for each round", Knobs: []string{"softirq.budget", "softirq.budget_usecs"}},
 	{Kind: Capture, Stage: "softirq", level: byCost, Title: "somebody takes a copy of every packet",
 		Seen:   "packet_rcv or tpacket_rcv take at least 12 % of a full CPU (profile)",
 		Advice: "end the capture, or give it a filter and one interface that is not on the path"},

@@ -36,12 +36,10 @@ type loss struct {
 	source  string
 }
 
-// ringCounters are the drivers' counters of missing receive descriptors. They count the same packets under several
-// names, so only the largest is used (Documentation/networking/statistics.rst; ixgbe rx_no_dma_resources, igb
-// rx_no_buffer_count, mlx5 rx_out_of_buffer, i40e port.rx_dropped).
-var ringCounters = []string{"rx_missed_errors", "rx_fifo_errors", "rx_over_errors", "rx_no_buffer_count",
-	"rx_no_dma_resources", "rx_out_of_buffer", "port.rx_dropped", "rx_discards_phy", "rx_buf_alloc_fail",
-	"rx_alloc_failed"}
+// ringCounters are the drivers' counters of packets that the NIC could not hand over: for want of descriptors, of
+// memory for them, or because its own buffer was full.
+var ringCounters = append([]string{"rx_over_errors", "rx_discards_phy", "rx_buf_alloc_fail", "rx_alloc_failed"},
+	facts.RingFullCounters...)
 
 // damageCounters count frames that arrived broken.
 var damageCounters = []string{"rx_crc_errors", "rx_frame_errors", "rx_length_errors", "rx_symbol_err_phy",
@@ -70,7 +68,7 @@ func shareOf(lost, passed float64) float64 {
 // addLoss records a loss of so many packets while others passed the same place.
 func (p *path) addLoss(s loss, lost, passed float64) {
 	s.packets, s.share = lost, shareOf(lost, passed)
-	if s.packets >= minLostPackets {
+	if s.packets >= facts.MinLostPackets {
 		p.losses = append(p.losses, s)
 	}
 }
@@ -204,7 +202,8 @@ func (p *path) device(name string) *facts.DeviceLoad {
 
 // matters reports whether a loss is more than noise, both at its place and for the whole path.
 func (p *path) matters(s loss) bool {
-	return s.packets >= minLostPackets && s.share >= minLossShare && s.packets >= minLossShare*p.packets
+	return s.packets >= facts.MinLostPackets && s.share >= facts.MinLossShare &&
+		s.packets >= facts.MinLossShare*p.packets
 }
 
 // lossesAt returns the losses at a place that matter.

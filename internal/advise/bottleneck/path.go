@@ -15,12 +15,10 @@ const (
 	minIdle = 0.07 // share of a CPU; a CPU with less idle time is full
 	// share of a CPU above which a thread counts as full: interrupts and the scheduler take the rest
 	threadFull     = 0.90
-	minWait        = 0.10  // share of the interval that a thread was runnable without a CPU
-	minThrottle    = 0.05  // share of the interval that a cgroup was throttled
-	minLossShare   = 0.005 // share of the packets; less is noise
-	minLostPackets = 10    // fewer lost packets prove nothing
-	largeLossShare = 0.05  // share of the packets at the place where they are lost
-	minPPS         = 100   // packets per second; a path with fewer counts as idle
+	minWait        = 0.10 // share of the interval that a thread was runnable without a CPU
+	minThrottle    = 0.05 // share of the interval that a cgroup was throttled
+	largeLossShare = 0.05 // share of the packets at the place where they are lost
+	minPPS         = 100  // packets per second; a path with fewer counts as idle
 )
 
 // path is a load with the lookups that rules need.

@@ -55,26 +55,25 @@ func backlogs(p *path) []suspect {
 // take the 2 ms after which rounds end for their time (net.core.netdev_budget_usecs).
 const maxShortRound = 8
 
-// budgets blames netdev_budget where most rounds of the softirq are cut short.
+// budgets blames netdev_budget where rounds of the softirq are too short and have few packets each.
 func budgets(p *path) (found []suspect) {
 	set, known := p.reading(netdevBudget)
-	if known && set >= 150 { // the default is 300 (net/core/hotdata.c)
+	if known && set >= facts.EnoughPerRound {
 		return nil
 	}
 	for _, s := range p.l.Softnet {
 		budget, from := set, "net.core.netdev_budget"
-		if !known && s.Squeezed > 0 { // only the first network namespace has the setting
-			budget, from = float64(s.Processed)/float64(s.Squeezed), "/proc/net/softnet_stat, packets by time_squeeze"
+		if !known { // only the first network namespace has the setting
+			budget, from = max(1, s.PerRound()), "/proc/net/softnet_stat, packets by time_squeeze"
+			if s.Rounds > 0 {
+				from = "/proc/net/softnet_stat, packets by rounds of NET_RX in /proc/softirqs"
+			}
 			if budget > maxShortRound {
 				continue
 			}
-			budget = max(1, budget)
-		}
-		if s.Squeezed == 0 || float64(s.Squeezed)*2*budget < float64(s.Processed) || p.softirqUse(s.CPU) < 0.25 {
-			continue // most rounds end because no packets are left
 		}
 		f := suspect{
-			kind: Budget, object: cpuName(s.CPU), strength: 0.7, keys: []string{cpuKey(s.CPU)},
+			kind: Budget, object: cpuName(s.CPU), strength: 0.9, keys: []string{cpuKey(s.CPU)},
 			say: fmt.Sprintf("rounds of the softirq on CPU %d end after %.0f packets, %s times a second before it "+
 				"is done", s.CPU, budget, amount(p.rate(float64(s.Squeezed)))),
 		}
@@ -88,10 +87,9 @@ func budgets(p *path) (found []suspect) {
 				}
 			}
 		}
-		if f.lost > 0 || p.full(s.CPU) {
-			f.strength = 0.9
+		if too, _ := s.RoundsTooShort(budget, f.lost); too && p.softirqUse(s.CPU) >= 0.25 {
+			found = append(found, f)
 		}
-		found = append(found, f)
 	}
 	return mergeCauses(found)
 }

@@ -77,6 +77,14 @@ type Advice struct {
 	Default  string           // what an absent value stands for, where the kernel, QEMU or libvirt has a default
 	Found    *setting.Reading // what a check worked out from the inventory, in place of a reading
 	Site     string           // reason from the site file, if that overrides the knob
+	Trial    *Trial           // beside "any value is fine": what a measurement may show to be better
+}
+
+// Trial is a value that may be better on this host, which only a measurement can show: tune tries it, and no plan for a
+// goal has it.
+type Trial struct {
+	Want    setting.Want `json:"want"`
+	Because string       `json:"because"`
 }
 
 // Severity orders findings.
@@ -135,6 +143,9 @@ func Skips(why string) Advice { return Advice{Skip: why} }
 
 // Unsure is advice that the value cannot be judged, and what would tell.
 func Unsure(why string) Advice { return Advice{Unsure: why} }
+
+// trying adds a value for tune to try.
+func (a Advice) trying(w setting.Want, because string) Advice { a.Trial = &Trial{w, because}; return a }
 
 // NoOpinion is the advice of a knob that says nothing for this goal.
 func NoOpinion() Advice { return Advice{} }

@@ -11,55 +11,6 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// smallRing is the best ring size for small packets in the founding measurements: 256 descriptors with 2 KiB buffers
-// are 512 KiB, which stays in a core's cache.
-const smallRing = 256
-
-func nicRing(direction, title string, counters []string) *Knob {
-	return &Knob{
-		ID: "nic.ring." + direction, Title: title,
-		Stage: datapath.NIC, Risk: goal.Blip, After: []string{"nic.channels"},
-		Where: eachNIC(func(n *facts.NIC) bool { return n.Rings != nil }, onlyNIC(setting.NICRing, direction)),
-		Want: forNIC(func(v *View, n *facts.NIC, a setting.Address) Advice {
-			reading := v.Readings.At(a)
-			size, known := number(reading)
-			most := int64(4096)
-			if reading.Max != nil {
-				most = *reading.Max
-			}
-			if v.Interval != nil {
-				if lost, name := v.maxGrowth(n.Name, counters); lost > 0 && known {
-					if size >= most {
-						return Fine(fmt.Sprintf("%s grew by %d %s, but the ring is at its maximum already: the CPU "+
-							"that serves it is too slow, not the ring too short", name, lost, v.overInterval()))
-					}
-					want := min(most, max(2*size, 2*smallRing))
-					return onNIC(n, Wants(setting.Least(want),
-						fmt.Sprintf("%s grew by %d %s: the ring overflows", name, lost, v.overInterval())).At(High))
-				}
-			}
-			if v.Goal.PPS == 0 && v.Goal.Latency == 0 { // bulk: frames are large, bursts long
-				return Fine("for bulk data the ring may be as long as it is")
-			}
-			want := min(int64(smallRing), most)
-			switch {
-			case !known:
-				return onNIC(n, exact(fmt.Sprint(want), "with small packets 256 descriptors stay in the cache").At(Low))
-			case size < want:
-				return onNIC(n,
-					Wants(setting.Least(want), fmt.Sprintf("%d descriptors last for only %d µs at 1 Mpps", size, size)))
-			case size == want:
-				return Fine("256 descriptors stay in the cache and are enough unless counters of loss grow")
-			case !v.underLoad(n.Name):
-				return Unsure(fmt.Sprintf("%d descriptors leave the cache, but whether 256 would lose packets shows "+
-					"only under load: %s", size, watchHint))
-			}
-			return onNIC(n, Wants(setting.Most(want), fmt.Sprintf("nothing overflowed %s under load: %d descriptors "+
-				"only push the buffers out of the cache", v.overInterval(), size)).At(Low))
-		}),
-	}
-}
-
 // maxGrowth returns the largest increase among some counters of a device, and that counter. A driver has several and
 // uses one: rx_missed_errors, which every device has, does not grow where mlx5 counts rx_out_of_buffer. # in a name
 // stands for a queue number; all queues are added up.
@@ -86,18 +37,6 @@ func queueNumber(counter string) string {
 	}
 	return strings.Join(parts, "_")
 }
-
-// Counters of packets that found the ring full; names differ by driver.
-var (
-	rxRingCounters = []string{
-		"rx_missed_errors", "rx_no_buffer_count", "rx_no_dma_resources", "rx_out_of_buffer", "rx_fifo_errors",
-		"port.rx_dropped", "rx_dropped.nic",
-	}
-	txRingCounters = []string{"tx_restart_queue", "tx_restart", "tx_busy", "tx_queue_stopped", "tx_queue_#_restart"}
-
-	nicRingRx = nicRing("rx", "Receive descriptors per NIC queue", rxRingCounters)
-	nicRingTx = nicRing("tx", "Transmit descriptors per NIC queue", txRingCounters)
-)
 
 func nicFlowHash(flow, title string) *Knob {
 	return &Knob{

@@ -21,8 +21,9 @@ func lab() *facts.Host {
 	h.NICs = []facts.NIC{{
 		Name: "eth0", MAC: "52:54:00:00:01:00", Driver: "igb", Node: 1, Up: true, Master: "br0",
 		Management: "default route", RxQueues: 1, TxQueues: 2,
-		Channels: &facts.Channels{Combined: 1, MaxCombined: 4}, Rings: &facts.Rings{Rx: 128, Tx: 256},
-		IRQs: []facts.IRQ{{Number: 9, On: "TxRx-0"}},
+		Channels: &facts.Channels{Combined: 1, MaxCombined: 4},
+		Rings:    &facts.Rings{Rx: 128, Tx: 256, MaxRx: 4096, MaxTx: 4096},
+		IRQs:     []facts.IRQ{{Number: 9, On: "TxRx-0"}},
 	}}
 	h.Guests = []facts.Guest{{
 		Name: "vm1", UUID: "u", Managed: true, State: "running", VCPUs: 2, Memory: 1 << 29,

@@ -106,6 +106,14 @@ func Make(h *facts.Host, g goal.Goal, catalogue []*knob.Knob, adjust audit.Adjus
 	return From(h, g, audit.RunWith(h, g, catalogue, adjust), catalogue)
 }
 
+// MakeTrials plans as Make does, and adds what only a measurement can show to be better (knob.Trial): tune tries it.
+func MakeTrials(h *facts.Host, g goal.Goal, catalogue []*knob.Knob, adjust audit.Adjust) (*Plan, error) {
+	if err := g.Check(); err != nil {
+		return nil, err
+	}
+	return From(h, g, audit.RunWith(h, g, catalogue, adjust).WithTrials(), catalogue)
+}
+
 // newPlan returns a plan of no changes.
 func newPlan(h *facts.Host, g goal.Goal) *Plan {
 	return &Plan{

@@ -18,6 +18,30 @@ func softnet(m *tree.Tree, h *facts.Host) {
 	if err != nil {
 		tree.AddUnseen(h, "softnet counters", err)
 	}
+	if text, err := m.Read("proc/softirqs"); err == nil {
+		AddRounds(h.Softnet, text)
+	}
+}
+
+// AddRounds sets the rounds of NET_RX in rows of CPUs, from /proc/softirqs (fs/proc/softirqs.c, show_softirqs: a column
+// for each possible CPU).
+func AddRounds(rows []facts.Softnet, text string) {
+	header, rest, _ := strings.Cut(text, "\n")
+	counts := map[string]uint64{}
+	for line := range strings.Lines(rest) {
+		fields := strings.Fields(line)
+		if len(fields) == 0 || fields[0] != "NET_RX:" {
+			continue
+		}
+		for i, name := range strings.Fields(header) {
+			if i+1 < len(fields) {
+				counts[name], _ = strconv.ParseUint(fields[i+1], 10, 64)
+			}
+		}
+	}
+	for i := range rows {
+		rows[i].Rounds = counts["CPU"+strconv.Itoa(rows[i].CPU)]
+	}
 }
 
 // ParseSoftnet reads /proc/net/softnet_stat (net/core/net-procfs.c, softnet_seq_show): hexadecimal columns, 9 up to

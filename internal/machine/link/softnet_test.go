@@ -35,6 +35,16 @@ func TestSoftnetColumnsOfKernels(t *testing.T) {
 	}
 }
 
+func TestRounds(t *testing.T) {
+	rows := []facts.Softnet{{CPU: 0}, {CPU: 3}, {CPU: 7}}
+	AddRounds(rows, "                    CPU0       CPU2       CPU3\n      NET_TX:          1          2          3\n"+
+		"      NET_RX:         40         50         60\n")
+	if rows[0].Rounds != 40 || rows[1].Rounds != 60 || rows[2].Rounds != 0 {
+		t.Errorf("found %+v", rows)
+	}
+	AddRounds(rows, "")
+}
+
 func TestSoftnetOfRecordedHost(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(treetest.Corpus(t, "hosts"), "softnet_stat", "softnet_stat1"))
 	if err != nil {

@@ -191,6 +191,9 @@ func (w *Watch) look(before *fullLook, allowed time.Duration) fullLook {
 		now.softnet, err = link.ParseSoftnet(text)
 	}
 	missing("softnet counters", err)
+	if text, err := w.tree.Read("proc/softirqs"); err == nil {
+		link.AddRounds(now.softnet, text)
+	}
 	return now
 }
 

@@ -143,7 +143,9 @@ type Softnet struct {
 	Processed  uint64 `json:"processed"`
 	Dropped    uint64 `json:"dropped"`
 	Squeezed   uint64 `json:"time_squeeze"`
-	RPS        uint64 `json:"received_rps"`
+	RPS        uint64 `json:"received_rps"` // wake-ups by other CPUs, each for any number of packets
 	FlowLimit  uint64 `json:"flow_limit"`
 	BacklogLen uint64 `json:"backlog_len"`
+	// times that the CPU ran NET_RX (/proc/softirqs); 0: not read
+	Rounds uint64 `json:"rounds,omitempty"`
 }

@@ -52,15 +52,14 @@ func SoftnetBetween(before, after []Softnet) []Softnet {
 			CPU: row.CPU, BacklogLen: row.BacklogLen,
 			Processed: Increase(was.Processed, row.Processed), Dropped: Increase(was.Dropped, row.Dropped),
 			Squeezed: Increase(was.Squeezed, row.Squeezed), RPS: Increase(was.RPS, row.RPS),
-			FlowLimit: Increase(was.FlowLimit, row.FlowLimit),
+			FlowLimit: Increase(was.FlowLimit, row.FlowLimit), Rounds: Increase(was.Rounds, row.Rounds),
 		})
 	}
 	return rows
 }
 
 // Dropped is the sum over all CPUs.
-func (d *Interval) Dropped() uint64  { return d.sum(func(s Softnet) uint64 { return s.Dropped }) }
-func (d *Interval) Squeezed() uint64 { return d.sum(func(s Softnet) uint64 { return s.Squeezed }) }
+func (d *Interval) Dropped() uint64 { return d.sum(func(s Softnet) uint64 { return s.Dropped }) }
 
 // Processed is the number of packets that all CPUs received.
 func (d *Interval) Processed() uint64 { return d.sum(func(s Softnet) uint64 { return s.Processed }) }

@@ -24,6 +24,7 @@ type Target struct {
 	Goal        goal.Goal
 	RuntimeOnly bool // change nothing that outlasts a reboot or an ifup
 	Watch       bool // install the watching service
+	Trials      bool // also what only a measurement can show to be better
 }
 
 // Plan makes a plan for a host. Unless the target is RuntimeOnly, the plan includes what makes its values last, and
@@ -32,7 +33,11 @@ func Plan(env *ops.Env, h *ops.Host, t Target) (*plan.Plan, error) {
 	if err := ops.CheckGoal(h.Facts, t.Goal); err != nil {
 		return nil, err
 	}
-	p, err := plan.Make(h.Facts, t.Goal, knob.Catalogue(), h.Site.Adjust)
+	planning := plan.Make
+	if t.Trials {
+		planning = plan.MakeTrials
+	}
+	p, err := planning(h.Facts, t.Goal, knob.Catalogue(), h.Site.Adjust)
 	if err != nil {
 		return nil, err
 	}

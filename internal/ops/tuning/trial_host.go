@@ -109,7 +109,7 @@ func (h *trialHost) refresh(ctx context.Context) error {
 		err = ops.CheckGoal(m.Facts, h.goal)
 	}
 	if err == nil {
-		h.plan, err = change.Plan(h.env, m, change.Target{Goal: h.goal, RuntimeOnly: true})
+		h.plan, err = change.Plan(h.env, m, change.Target{Goal: h.goal, RuntimeOnly: true, Trials: true})
 	}
 	if err == nil {
 		gear := fmt.Sprintf("mpps-%d", os.Getpid()) // the port through which our own packets enter a bridge
