@@ -31,8 +31,8 @@ var effects = map[string]string{
 	"sriov.vf.rate":    "emulated cards do not limit rates",
 	"sriov.vf.trust":   "emulated cards do not filter by trust",
 	"nic.coalesce":     "emulated interrupts cost otherwise than real ones",
-	"nic.ring.rx":      "that small rings stay in the cache shows only with real caches",
-	"nic.ring.tx":      "that small rings stay in the cache shows only with real caches",
+	"nic.ring.rx":      "that short rings stay in the cache shows only with real caches",
+	"nic.irq_deferral": "emulated interrupts cost otherwise than real ones",
 	"domain.hugepages": "emulated memory has no TLB to spare",
 }
 

@@ -38,6 +38,10 @@ var rounds = []round{
 - {id: nic.offload.gro, address: "nic-feature:IGB0/rx-gro", want: off, reason: the test}
 - {id: nic.offload.tunnel, address: "nic-feature:IGB0/tx-udp_tnl-segmentation", want: off, reason: the test}
 - {id: nic.offload.nocache_copy, address: "nic-feature:IGB0/tx-nocache-copy", want: on, reason: the test}
+- {id: nic.offload.udp_forward, address: "nic-feature:IGB0/rx-udp-gro-forwarding", want: on, reason: the test}
+- {id: nic.irq_deferral, address: "sysfs:class/net/IGB0/napi_defer_hard_irqs", want: 2, reason: the test}
+- {id: nic.irq_deferral, address: "sysfs:class/net/IGB0/gro_flush_timeout", want: 20000, reason: the test}
+- {id: nic.threaded, address: "sysfs:class/net/IGB0/threaded", want: 1, reason: the test}
 - {id: nic.rps, address: "sysfs-cpus:class/net/IGB0/queues/rx-0/rps_cpus", want: 0-1, reason: the test}
 - {id: nic.txqueuelen, address: "sysfs:class/net/IGB0/tx_queue_len", want: 2000, reason: the test}
 - {id: softirq.backlog, want: 4000, reason: the test}

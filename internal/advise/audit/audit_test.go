@@ -38,6 +38,7 @@ type knobCase struct {
 	Why      string // part of the reason
 	Rules    int
 	Blocked  bool
+	Trial    string // what tune may try
 }
 
 // host is testdata/host.json with values replaced: two sockets of ten cores with two threads each (0–9 and 20–29 on
@@ -134,6 +135,9 @@ func TestKnobs(t *testing.T) {
 				shown[c.ID] = map[State]bool{}
 			}
 			shown[c.ID][c.State] = true
+			if c.Trial != "" { // a knob may have nothing but this to say against a value
+				shown[c.ID][Off] = true
+			}
 			t.Run(fmt.Sprintf("%s/%d-%s-%s", strings.TrimSuffix(filepath.Base(file), ".json"), n+1, c.ID, c.State),
 				c.run)
 		}
@@ -184,13 +188,21 @@ func (c knobCase) run(t *testing.T) {
 		if f.State != c.State || c.Wanted != "" && f.Wanted != c.Wanted || c.Risk != "" && f.Risk != c.Risk ||
 			!strings.Contains(f.Why, c.Why) ||
 			c.Severity != "" && f.Severity.String() != c.Severity || len(f.Rules) != c.Rules ||
-			c.Blocked != (f.Blocked != "") {
-			t.Errorf("found %q: %s, wanted %q, severity %s, risk %s, rules %q, blocked %q: %s\nexpected %+v", f.Found,
-				f.State, f.Wanted, f.Severity, f.Risk, f.Rules, f.Blocked, f.Why, c)
+			c.Blocked != (f.Blocked != "") || c.Trial != trialOf(f) {
+			t.Errorf("found %q: %s, wanted %q, severity %s, risk %s, rules %q, blocked %q, trial %q: %s\nexpected %+v",
+				f.Found, f.State, f.Wanted, f.Severity, f.Risk, f.Rules, f.Blocked, trialOf(f), f.Why, c)
 		}
 		return
 	}
 	t.Errorf("%s has no finding at %s", c.ID, a)
+}
+
+// trialOf returns what tune may try in place of a value, "" if nothing.
+func trialOf(f Finding) string {
+	if f.Trial == nil {
+		return ""
+	}
+	return f.Trial.Want.String()
 }
 
 func TestPure(t *testing.T) {

@@ -1,6 +1,8 @@
 package knob
 
 import (
+	"fmt"
+
 	"mpps/internal/model/datapath"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
@@ -33,3 +35,70 @@ var (
 	bridgeSTP           = bridgeReport("bridge.stp", "Spanning tree", "stp_state")
 	bridgeVLANFiltering = bridgeReport("bridge.vlan_filtering", "VLAN filtering", "vlan_filtering")
 )
+
+// eachBridgedTap lists an address of every guest's tap that is a port of a bridge.
+func eachBridgedTap(at func(tap string) setting.Address) func(*facts.Host) []setting.Address {
+	return func(h *facts.Host) []setting.Address {
+		var all []setting.Address
+		for _, t := range h.Taps {
+			if t.Type != "macvtap" && t.Master != "" {
+				all = append(all, at(t.Name))
+			}
+		}
+		return all
+	}
+}
+
+var bridgeUnicastFlood = &Knob{
+	ID: "bridge.unicast_flood", Title: "Frames to unknown addresses go to every guest",
+	Stage: datapath.Bridge, Risk: goal.Connectivity, Tiers: viaKernel(), Check: true,
+	Where: eachBridgedTap(func(tap string) setting.Address {
+		return setting.Of(setting.Sysfs, "class/net", tap, "brport/unicast_flood")
+	}),
+	Want: func(v *View, a setting.Address) Advice {
+		device, _ := queueFile(setting.Of(a.Kind, a.Path[:len(a.Path)-len("/unicast_flood")], "x-0"))
+		tap := v.taps[device]
+		if tap == nil {
+			return Skips("no such tap")
+		}
+		others := 0
+		for i := range v.Taps {
+			if v.Taps[i].Master == tap.Master {
+				others++
+			}
+		}
+		if others < 2 {
+			return Fine("the only tap of its bridge")
+		}
+		return exact("0", fmt.Sprintf("reported only: a frame to an address that %s has not learned is copied to each "+
+			"of %d taps; a guest whose address is known to be one can do without (its bridge then needs a static entry "+
+			"for it)", tap.Master, others)).At(Info)
+	},
+}
+
+// noqueueSince is the kernel from which noqueue can be set on a device that has another discipline by default.
+const noqueueSince = "4.3"
+
+var bridgeTapQdisc = &Knob{
+	ID: "bridge.tap_qdisc", Title: "No queueing discipline before a tap",
+	Stage: datapath.Bridge, Risk: goal.Blip, Tiers: viaKernel(),
+	Where: eachBridgedTap(func(tap string) setting.Address { return setting.Of(setting.RootQdisc, tap) }),
+	Want: func(v *View, a setting.Address) Advice {
+		tap := v.taps[a.Object()]
+		switch {
+		case tap == nil:
+			return Skips("no such tap")
+		case tap.Guest != "" && !v.Goal.ForGuest(tap.Guest):
+			return Skips("the goal is for guest " + v.Goal.Guest)
+		case facts.CompareVersions(v.Kernel.Release, noqueueSince) < 0:
+			return Skips("the kernel can have none there since " + noqueueSince)
+		}
+		reading := v.Readings.At(a)
+		if q, err := setting.ParseQdisc(reading.Value); reading.State == setting.Known && err == nil &&
+			q.Kind != setting.NoQueue && !q.Default {
+			return Fine(fmt.Sprintf("somebody put %s there: it may limit the guest's rate", q.Kind))
+		}
+		return exact(setting.NoQueue, "each packet takes the lock of a queue that never fills: a tap drops what its "+
+			"ring has no room for").At(Low)
+	},
+}

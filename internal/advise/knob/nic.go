@@ -70,7 +70,7 @@ var coalesceFields = []string{"adaptive-rx", "adaptive-tx", "rx-usecs", "tx-usec
 
 var nicCoalesce = &Knob{
 	ID: "nic.coalesce", Title: "Interrupt moderation",
-	Stage: datapath.NIC, Risk: goal.None, After: []string{"nic.channels"},
+	Stage: datapath.NIC, Risk: goal.Blip, After: []string{"nic.channels"},
 	Tiers: tiers(goal.Standard, goal.Aggressive, goal.Realtime),
 	Where: eachNIC(func(n *facts.NIC) bool { return len(n.Coalesce) > 0 }, func(n *facts.NIC) []setting.Address {
 		var all []setting.Address

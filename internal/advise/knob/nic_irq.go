@@ -21,8 +21,11 @@ var nicChannels = &Knob{
 		if serving == nil {
 			return Skips("no CPU may serve it: guests have them all")
 		}
-		if n.Channels == nil {
+		switch {
+		case n.Channels == nil:
 			return Skips("the driver does not tell its channels")
+		case n.Channels.Combined == 0 && n.Channels.Rx > 0:
+			return Skips("it has separate receive and transmit channels, and drivers refuse a mixture of both")
 		}
 		most := n.Channels.MaxCombined
 		if max := v.Readings.At(a).Max; max != nil {

@@ -134,7 +134,7 @@ var nicRPS = &Knob{
 				Count(n.RxQueues, "queue"), Count(len(serving.CPUs), "CPU")))
 		}
 		return exact("", fmt.Sprintf("the NIC spreads over %s itself: handing packets on to other CPUs is a detour",
-			Count(n.RxQueues, "queue"))).At(Medium)
+			Count(n.RxQueues, "queue"))).At(Low)
 	},
 }
 
@@ -157,28 +157,33 @@ var nicTxQueueLen = &Knob{
 	Want: func(v *View, a setting.Address) Advice {
 		device, _ := queueFile(setting.Of(a.Kind, a.Path, "x-0", "x"))
 		tap := v.taps[device]
-		if tap == nil {
-			if _, advice, ok := v.nicByName(device); !ok {
-				return advice
-			}
-		} else if tap.Guest != "" && !v.Goal.ForGuest(tap.Guest) {
+		switch {
+		case tap == nil:
+			return Fine("on a NIC it bounds queueing disciplines without a limit of their own, whose drops 'tc -s qdisc' " +
+				"counts and the device does not (mpps diagnose)")
+		case tap.Guest != "" && !v.Goal.ForGuest(tap.Guest):
 			return Skips("the goal is for guest " + v.Goal.Guest)
 		}
 		if advice, needed := v.noInterval(); needed {
 			return advice
 		}
 		lost, counter := v.Interval.Counter(device, "tx_dropped")
+		passed, _ := v.Interval.Counter(device, "tx_packets")
 		now, known := number(v.Readings.At(a))
 		switch {
 		case counter == "":
 			return Unsure("the device does not count drops")
 		case lost == 0:
 			return Fine("nothing was dropped " + v.overInterval())
+		case lost > passed:
+			return Fine(fmt.Sprintf("%d packets were dropped and %d taken %s: a longer queue would only delay them, as "+
+				"the guest does not keep up", lost, passed, v.overInterval()))
 		case known && now >= maxTxQueueLen:
 			return Fine(fmt.Sprintf("%d packets were dropped %s, but a longer queue would only delay: what empties "+
 				"it is too slow", lost, v.overInterval()))
 		}
 		want := min(maxTxQueueLen, max(2000, 2*now))
-		return Wants(setting.Least(want), fmt.Sprintf("%d packets were dropped before it %s", lost, v.overInterval()))
+		return Wants(setting.Least(want), fmt.Sprintf("%d packets were dropped before it %s", lost,
+			v.overInterval())).At(min(Medium, lossSeverity(lost, passed)))
 	},
 }

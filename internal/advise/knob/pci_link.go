@@ -57,16 +57,20 @@ var pciLink = &Knob{
 // of data (PCI Express Base Specification, transaction layer packets), and descriptors.
 const linkOverhead = 7.0 / 6
 
-// laneRate returns what one lane carries per direction after line coding, in Gbit/s, for a speed as sysfs spells it.
+// laneRate returns what one lane carries per direction after line coding, in Gbit/s, for a speed as sysfs spells it
+// (PCI Express Base Specification: 8b/10b up to 5 GT/s, 128b/130b up to 32 GT/s, flit mode from 64 GT/s on).
 func laneRate(speed string) (float64, bool) {
 	var transfers float64
 	if _, err := fmt.Sscanf(speed, "%g GT/s", &transfers); err != nil || transfers <= 0 || transfers > 1000 {
 		return 0, false
 	}
-	if transfers <= 5 {
+	switch {
+	case transfers <= 5:
 		return transfers * 8 / 10, true
+	case transfers < 64:
+		return transfers * 128 / 130, true
 	}
-	return transfers * 128 / 130, true
+	return transfers * 236 / 256, true // no line code, but flits of 256 bytes, 236 of them packets
 }
 
 // cardRate returns the sum of the line rates of all ports of a NIC's card that are up, in Gbit/s, and their names.

@@ -65,7 +65,7 @@ func model() *facts.Host {
 			TxQueues: 2, FlowHash: map[string]string{"udp4": "", "udp6": ""},
 			Coalesce: map[string]string{}, IRQs: []facts.IRQ{{On: "TxRx-0"}}, SRIOV: &facts.SRIOV{Total: 1},
 		}},
-		Bridges: []facts.Bridge{{Name: "BRIDGE"}}, Taps: []facts.Tap{{Name: "TAP"}},
+		Bridges: []facts.Bridge{{Name: "BRIDGE"}}, Taps: []facts.Tap{{Name: "TAP", Master: "BRIDGE"}},
 		Tunnels: []facts.Tunnel{{Name: "TUNNEL", Type: "vxlan"}}, VFs: []facts.VF{{PF: "NIC"}},
 		Netfilter: facts.Netfilter{Rules: []facts.RuleSet{{Tool: "nft", Rules: 1}, {Tool: "iptables-legacy", Rules: 1},
 			{Tool: "ip6tables-legacy", Rules: 1}, {Tool: "ebtables-legacy", Rules: 1}}},

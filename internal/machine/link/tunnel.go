@@ -20,6 +20,7 @@ func tunnel(m *tree.Tree, d Device, u *underlays) facts.Tunnel {
 	t := facts.Tunnel{
 		Name: d.Name, Type: d.Kind, Lower: u.names[d.lower], Master: u.names[d.master], Up: d.Up,
 		Underlay: u.of(d), External: d.tunnel.external, Elsewhere: d.elsewhere,
+		Name: d.Name, Type: d.Kind, Lower: names[d.lower], Master: names[d.master], Up: d.Up, MTU: d.mtu,
 	}
 	if d.Kind == "bond" {
 		var ports []string

@@ -208,6 +208,7 @@ type Tunnel struct {
 	// flag, but it is the same for every device of this type), or empty for unknown.
 	LocklessBy  string   `json:"lockless_by,omitempty"`
 	Up          bool     `json:"up"`
+	MTU         int      `json:"mtu,omitempty"`         // 0 in snapshots from versions that did not collect it
 	Classifiers []string `json:"classifiers,omitempty"` // tc filters on egress: "u32", "bpf"
 
 	// devices that the routes to its remote ends leave by, where it is bound to none: VXLAN without dev, GENEVE, and

@@ -1,0 +1,60 @@
+package knob
+
+import (
+	"fmt"
+
+	"mpps/internal/model/datapath"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
+)
+
+// overhead is the least that a tunnel adds to the packets inside, in bytes that count for the MTU of the device below:
+// outer IPv4 header without options (20; IPv6 40), UDP (8), the tunnel's own header, and the inner Ethernet header (14).
+var overhead = map[string]int{"vxlan": 50, "geneve": 50, "gretap": 38, "ip6gretap": 58}
+
+var overlayMTU = &Knob{
+	ID: "overlay.mtu", Title: "Packets fit into the tunnel and into the network below it",
+	Stage: datapath.Overlay, Risk: goal.Connectivity, Tiers: viaKernel(), Check: true,
+	Where: func(h *facts.Host) []setting.Address {
+		var all []setting.Address
+		for _, t := range h.Tunnels {
+			if overhead[t.Type] > 0 {
+				all = append(all, setting.Of(setting.Fact, t.Name, "mtu"))
+			}
+		}
+		return all
+	},
+	Want: func(v *View, a setting.Address) Advice {
+		t := v.tunnel(a.Object())
+		switch {
+		case t == nil:
+			return Skips("no such tunnel")
+		case !t.Up:
+			return Skips(t.Name + " is down")
+		case t.MTU == 0:
+			return Unsure("its MTU was not recorded")
+		}
+		below, name := 0, ""
+		for _, nic := range v.paths.NICs(t.Name) {
+			if n := v.nics[nic]; n != nil && n.MTU > 0 && (below == 0 || n.MTU < below) {
+				below, name = n.MTU, n.Name
+			}
+		}
+		found := fmt.Sprintf("MTU %d", t.MTU)
+		most := below - overhead[t.Type]
+		switch b := v.bridges[t.Master]; {
+		case b != nil && b.MTU > t.MTU:
+			return fact(found, exact(fmt.Sprintf("MTU %d", b.MTU), fmt.Sprintf("%s has MTU %d, and drops what is too "+
+				"large for %s", b.Name, b.MTU, t.Name)).At(Medium))
+		case below == 0:
+			return Unsure("which NIC it sends through depends on the route to the other end: that NIC's MTU must be at " +
+				fmt.Sprintf("least %d", t.MTU+overhead[t.Type]))
+		case t.MTU > most:
+			return fact(found, exact(fmt.Sprintf("at most MTU %d, or %d on %s", most, t.MTU+overhead[t.Type], name),
+				fmt.Sprintf("full packets inside are %d bytes outside, and %s takes %d: they are fragmented, or dropped",
+					t.MTU+overhead[t.Type], name, below)).At(High))
+		}
+		return fact(found, Fine(fmt.Sprintf("with its headers it fits into the %d of %s", below, name)))
+	},
+}
