@@ -10,9 +10,12 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// leastRing is the shortest ring that is neither lengthened without loss nor tried: at 1 Mpps 256 descriptors last for
-// 256 µs, which an interrupt and a round of the softirq take.
+// leastRing is the shortest ring that is planned or tried: at 1 Mpps 256 descriptors last for 256 µs, which an
+// interrupt and a round of the softirq take.
 const leastRing = 256
+
+// cutRing is a length below that of every driver's default (tg3 has 200): somebody cut such a ring.
+const cutRing = 128
 
 // txRingCounters count how often a transmit ring was full; names differ by driver.
 var txRingCounters = []string{"tx_restart_queue", "tx_restart", "tx_busy", "tx_queue_stopped", "tx_queue_#_restart"}
@@ -39,7 +42,7 @@ func nicRing(direction, title string, counters []string, passed string) *Knob {
 				return advice
 			}
 			switch {
-			case size < leastRing && size < most:
+			case size < cutRing && size < most:
 				return onNIC(n, Wants(setting.Least(min(leastRing, most)),
 					fmt.Sprintf("%d descriptors last for only %d µs at 1 Mpps", size, size)).At(Low))
 			case v.Goal.PPS == 0 && v.Goal.Latency == 0: // bulk: frames are large, bursts long

@@ -22,7 +22,7 @@ func lab() *facts.Host {
 		Name: "eth0", MAC: "52:54:00:00:01:00", Driver: "igb", Node: 1, Up: true, Master: "br0",
 		Management: "default route", RxQueues: 1, TxQueues: 2,
 		Channels: &facts.Channels{Combined: 1, MaxCombined: 4},
-		Rings:    &facts.Rings{Rx: 128, Tx: 256, MaxRx: 4096, MaxTx: 4096},
+		Rings:    &facts.Rings{Rx: 64, Tx: 256, MaxRx: 4096, MaxTx: 4096},
 		IRQs:     []facts.IRQ{{Number: 9, On: "TxRx-0"}},
 	}}
 	h.Guests = []facts.Guest{{
@@ -41,7 +41,7 @@ func lab() *facts.Host {
 		}
 	}
 	for at, value := range map[string]string{
-		"nic-ring:eth0/rx": "128", "nic-channels:eth0/combined": "1", "irq-affinity:eth0/TxRx-0/9": "0-3",
+		"nic-ring:eth0/rx": "64", "nic-channels:eth0/combined": "1", "irq-affinity:eth0/TxRx-0/9": "0-3",
 		"domain:vm1/interface/52:54:00:00:00:01/model": "e1000", "service:irqbalance": "running",
 		"kernel-arg:pcie_aspm.policy": "performance", "sysfs:module/kvm_amd/parameters/avic": "0",
 	} {
