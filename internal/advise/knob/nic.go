@@ -104,3 +104,28 @@ var nicCoalesce = &Knob{
 		return onNIC(n, Wants(setting.Least(30), because))
 	}),
 }
+
+var nicRSSTable = &Knob{
+	ID: "nic.rss_table", Title: "The NIC's table spreads over all of its queues",
+	Stage: datapath.NIC, Risk: goal.None, After: []string{"nic.channels"}, Tiers: viaKernel(), Check: true,
+	Where: eachNIC(func(n *facts.NIC) bool { return n.RxQueues > 0 }, onlyNIC(setting.Fact, "rss_table")),
+	Want: forNIC(func(v *View, n *facts.NIC, a setting.Address) Advice {
+		switch {
+		case n.RxQueues < 2:
+			return Skips("one receive queue: nothing to spread over")
+		case n.RSS == nil || len(n.RSS.Queues) == 0:
+			return Unsure("the driver does not report its table")
+		}
+		found := Count(len(n.RSS.Queues), "queue")
+		wanted := min(n.RxQueues, n.RSS.Entries)
+		if n.Channels != nil && n.Channels.Combined > 0 { // there may be further queues for other purposes
+			wanted = min(wanted, n.Channels.Combined)
+		}
+		if len(n.RSS.Queues) >= wanted {
+			return fact(found, Fine("each queue has a part of the flows"))
+		}
+		return fact(found, exact(Count(wanted, "queue"), fmt.Sprintf("the table of %d entries names %s: the others "+
+			"get no packets by the hash. Somebody set it (ethtool -X), which new channels leave as it is, or the hardware "+
+			"has no more", n.RSS.Entries, found)).At(Low))
+	}),
+}

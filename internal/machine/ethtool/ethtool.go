@@ -223,6 +223,7 @@ func (e *Conn) fill(n *facts.NIC) error {
 			n.FlowHash[flow] = letters
 		}
 	}
+	n.RSS, _ = e.rss(n.Name) // most devices without a table refuse, each in a way of its own
 	driver, err := nicctl.ReadDriver(e.fd, n.Name)
 	if err != nil {
 		return nil // a driver without it (none in the kernel today) has no statistics either

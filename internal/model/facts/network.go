@@ -33,10 +33,12 @@ type NIC struct {
 	Coalesce map[string]string `json:"coalesce"` // ethtool -c names → values; only fields that the driver supports
 	Features []Feature         `json:"features"`
 	FlowHash map[string]string `json:"flow_hash"` // udp4, udp6, tcp4, tcp6 → letters
-	IRQs     []IRQ             `json:"irqs"`
-	XPS      []setting.CPUSet  `json:"xps"`             // by transmit queue
-	RPS      []setting.CPUSet  `json:"rps"`             // by receive queue
-	Qdisc    string            `json:"qdisc,omitempty"` // root qdisc
+	// null: the driver does not report it, or the snapshot is from a version that did not collect it
+	RSS   *RSS             `json:"rss,omitempty"`
+	IRQs  []IRQ            `json:"irqs"`
+	XPS   []setting.CPUSet `json:"xps"`             // by transmit queue
+	RPS   []setting.CPUSet `json:"rps"`             // by receive queue
+	Qdisc string           `json:"qdisc,omitempty"` // root qdisc
 	// number of traffic classes of its transmit queues (mqprio, DCB); 0: none
 	Classes int `json:"traffic_classes,omitempty"`
 	// an mpps lane program chooses its transmit queue (setting.QueueLanes)
@@ -73,6 +75,13 @@ type Rings struct {
 	MaxTx int `json:"max_tx"`
 }
 
+// RSS is the table by which a NIC chooses the receive queue of a packet from its flow hash (ethtool -x).
+type RSS struct {
+	Entries   int   `json:"entries"`
+	Queues    []int `json:"queues"`              // that the table names, in ascending order
+	Symmetric bool  `json:"symmetric,omitempty"` // both directions of a flow have one hash
+}
+
 // Feature is one line of ethtool -k.
 type Feature struct {
 	Name  string `json:"name"` // the kernel's name: tx-checksum-ip-generic
@@ -107,6 +116,10 @@ type PCILink struct {
 	MaxSpeed string `json:"max_speed"`
 	Width    int    `json:"width"` // lanes
 	MaxWidth int    `json:"max_width"`
+	// most bytes that the function asks for at once (Device Control, Max_Read_Request_Size); 0: not read, needs root
+	ReadRequest int `json:"read_request_bytes,omitempty"`
+	// it may let its writes pass each other (Device Control, Enable Relaxed Ordering)
+	Relaxed Answer `json:"relaxed_ordering,omitempty"`
 }
 
 // SRIOV is a PF's SR-IOV state.

@@ -109,7 +109,7 @@ func syntheticNIC(i int, size Size) NIC {
 		Rings:    &Rings{Rx: 2048, Tx: 512, MaxRx: 8160, MaxTx: 8160},
 		Coalesce: map[string]string{"adaptive-rx": "on", "rx-usecs": "50", "tx-usecs": "50"},
 		FlowHash: map[string]string{"udp4": "sd", "tcp4": "sdfn"}, Qdisc: "mq",
-		Link:  &PCILink{"16.0 GT/s PCIe", "16.0 GT/s PCIe", 8, 8},
+		Link:  &PCILink{Speed: "16.0 GT/s PCIe", MaxSpeed: "16.0 GT/s PCIe", Width: 8, MaxWidth: 8},
 		SRIOV: &SRIOV{Total: 128, AutoProbe: true}, Stats: map[string]uint64{},
 	}
 	for j := range 60 {
