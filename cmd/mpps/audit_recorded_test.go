@@ -80,9 +80,9 @@ func TestIntervalOfRecordedServer(t *testing.T) {
 			t.Errorf("%s over the interval: %s, %s", sysctl, f.State, f.Why)
 		}
 	}
-	if f := judge(squeezed, true, "net.core.netdev_budget"); f.State != audit.Off || f.Wanted != "at least 1200" ||
-		!strings.Contains(f.Why, "time_squeeze grew by 16 over 1 s") {
-		t.Errorf("squeezed: %s, wanted %s: %s", f.State, f.Wanted, f.Why)
+	if f := judge(squeezed, true, "net.core.netdev_budget"); f.State != audit.OK ||
+		!strings.Contains(f.Why, "the next round works off what is left") {
+		t.Errorf("squeezed a few times, and nothing lost: %s, %s", f.State, f.Why)
 	}
 	if f := judge(squeezed, true, "net.core.netdev_max_backlog"); f.State != audit.OK {
 		t.Errorf("squeezed, and nothing dropped: %s, %s", f.State, f.Why)

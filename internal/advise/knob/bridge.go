@@ -70,9 +70,9 @@ var bridgeUnicastFlood = &Knob{
 		if others < 2 {
 			return Fine("the only tap of its bridge")
 		}
-		return exact("0", fmt.Sprintf("reported only: a frame to an address that %s has not learned is copied to each "+
-			"of %d taps; a guest whose address is known to be one can do without (its bridge then needs a static entry "+
-			"for it)", tap.Master, others)).At(Info)
+		return exact("0", fmt.Sprintf("reported only: a frame to an address that %s has not learned is copied to "+
+			"each of %d taps; a guest with a static entry in the bridge's table can do without", tap.Master,
+			others)).At(Info)
 	},
 }
 

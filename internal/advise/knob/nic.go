@@ -125,7 +125,7 @@ var nicRSSTable = &Knob{
 			return fact(found, Fine("each queue has a part of the flows"))
 		}
 		return fact(found, exact(Count(wanted, "queue"), fmt.Sprintf("the table of %d entries names %s: the others "+
-			"get no packets by the hash. Somebody set it (ethtool -X), which new channels leave as it is, or the hardware "+
-			"has no more", n.RSS.Entries, found)).At(Low))
+			"get no packets by the hash. Somebody set it (ethtool -X), which new channels leave as it is, or the "+
+			"hardware has no more", n.RSS.Entries, found)).At(Low))
 	}),
 }

@@ -26,8 +26,8 @@ func offload(name, title string, severity Severity) *Knob {
 				return Fine("it saves work for large segments, of which the target has none")
 			}
 			return onNIC(n, exact("on", "the NIC can take this work off the CPU, or the kernel can do it once for "+
-				"many packets").At(severity).warn("somebody switched it off: where that was for a bug of the NIC or its "+
-				"driver, packets of guests are lost or damaged again"))
+				"many packets").At(severity).warn("somebody switched it off: where that was for a bug of the NIC or "+
+				"its driver, packets of guests are lost or damaged again"))
 		}),
 	}
 }
@@ -86,8 +86,8 @@ var nicOffloadNoCache = &Knob{
 	Where: featureAddresses(offloadFeatures["nocache_copy"]),
 	Want: forNIC(func(v *View, n *facts.NIC, a setting.Address) Advice {
 		if len(v.Storage) == 0 {
-			return Fine("it concerns data that processes of the host send, not packets of guests, and no storage daemon " +
-				"runs here")
+			return Fine("it concerns data that processes of the host send, not packets of guests, and no storage " +
+				"daemon runs here")
 		}
 		return onNIC(n,
 			exact("off", "what the host's storage daemons send is copied around the cache, and read back from memory "+

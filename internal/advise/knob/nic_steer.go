@@ -159,8 +159,8 @@ var nicTxQueueLen = &Knob{
 		tap := v.taps[device]
 		switch {
 		case tap == nil:
-			return Fine("on a NIC it bounds queueing disciplines without a limit of their own, whose drops 'tc -s qdisc' " +
-				"counts and the device does not (mpps diagnose)")
+			return Fine("on a NIC it bounds queueing disciplines without a limit of their own, whose drops " +
+				"'tc -s qdisc' counts and the device does not (mpps diagnose)")
 		case tap.Guest != "" && !v.Goal.ForGuest(tap.Guest):
 			return Skips("the goal is for guest " + v.Goal.Guest)
 		}
@@ -176,8 +176,8 @@ var nicTxQueueLen = &Knob{
 		case lost == 0:
 			return Fine("nothing was dropped " + v.overInterval())
 		case lost > passed:
-			return Fine(fmt.Sprintf("%d packets were dropped and %d taken %s: a longer queue would only delay them, as "+
-				"the guest does not keep up", lost, passed, v.overInterval()))
+			return Fine(fmt.Sprintf("%d packets were dropped and %d taken %s: a longer queue would only delay them, "+
+				"as the guest does not keep up", lost, passed, v.overInterval()))
 		case known && now >= maxTxQueueLen:
 			return Fine(fmt.Sprintf("%d packets were dropped %s, but a longer queue would only delay: what empties "+
 				"it is too slow", lost, v.overInterval()))

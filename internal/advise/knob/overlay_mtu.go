@@ -10,7 +10,7 @@ import (
 )
 
 // overhead is the least that a tunnel adds to the packets inside, in bytes that count for the MTU of the device below:
-// outer IPv4 header without options (20; IPv6 40), UDP (8), the tunnel's own header, and the inner Ethernet header (14).
+// outer IPv4 header without options (20; IPv6 40), UDP (8), the tunnel's own header, the inner Ethernet header (14).
 var overhead = map[string]int{"vxlan": 50, "geneve": 50, "gretap": 38, "ip6gretap": 58}
 
 var overlayMTU = &Knob{
@@ -48,12 +48,12 @@ var overlayMTU = &Knob{
 			return fact(found, exact(fmt.Sprintf("MTU %d", b.MTU), fmt.Sprintf("%s has MTU %d, and drops what is too "+
 				"large for %s", b.Name, b.MTU, t.Name)).At(Medium))
 		case below == 0:
-			return Unsure("which NIC it sends through depends on the route to the other end: that NIC's MTU must be at " +
-				fmt.Sprintf("least %d", t.MTU+overhead[t.Type]))
+			return Unsure(fmt.Sprintf("which NIC it sends through depends on the route to the other end: that NIC's "+
+				"MTU must be at least %d", t.MTU+overhead[t.Type]))
 		case t.MTU > most:
 			return fact(found, exact(fmt.Sprintf("at most MTU %d, or %d on %s", most, t.MTU+overhead[t.Type], name),
-				fmt.Sprintf("full packets inside are %d bytes outside, and %s takes %d: they are fragmented, or dropped",
-					t.MTU+overhead[t.Type], name, below)).At(High))
+				fmt.Sprintf("full packets inside are %d bytes outside, and %s takes %d: they are fragmented, or "+
+					"dropped", t.MTU+overhead[t.Type], name, below)).At(High))
 		}
 		return fact(found, Fine(fmt.Sprintf("with its headers it fits into the %d of %s", below, name)))
 	},

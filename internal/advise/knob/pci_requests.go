@@ -33,18 +33,19 @@ var pciRequests = &Knob{
 			if n.Link.ReadRequest >= leastRequest {
 				return fact(found, Fine("large packets are read in few requests"))
 			}
-			return fact(found, exact(fmt.Sprintf("%d bytes or more", leastRequest), "the NIC reads each large packet in "+
-				"many requests, each with a header and an answer to wait for").At(Low))
+			return fact(found, exact(fmt.Sprintf("%d bytes or more", leastRequest), "the NIC reads each large packet "+
+				"in many requests, each with a header and an answer to wait for").At(Low))
 		}
 		rate, ports := v.cardRate(n)
 		switch {
 		case n.Link.Relaxed == facts.Yes:
 			return fact("enabled", Fine("its writes may pass each other"))
 		case rate < relaxedFrom:
-			return fact("disabled", Fine(fmt.Sprintf("at %.4g Gbit/s the order of its writes holds nothing back", rate)))
+			return fact("disabled", Fine(fmt.Sprintf("at %.4g Gbit/s the order of its writes holds nothing back",
+				rate)))
 		}
-		return fact("disabled", exact("enabled", fmt.Sprintf("%s at %.4g Gbit/s: each write waits for those before it; "+
-			"firmware, the kernel or the driver switched it off, on some root ports for a fault of theirs", ports,
+		return fact("disabled", exact("enabled", fmt.Sprintf("%s at %.4g Gbit/s: each write waits for those before "+
+			"it; firmware, the kernel or the driver switched it off, on some root ports for a fault of theirs", ports,
 			rate)).At(Low))
 	}),
 }

@@ -61,7 +61,7 @@ func TestNetworkOfRecordedHost(t *testing.T) {
 			Stats: map[string]uint64{"rx_packets": 7},
 		}},
 		{"tunnel", h.Tunnels[0], facts.Tunnel{Name: "vx0", Type: "vxlan", Lower: "ens1", TxQueues: 1, RxQueues: 1,
-			Up: true}},
+			Up: true, MTU: 1500}},
 		{"softnet", h.Softnet, []facts.Softnet{{Processed: 10, Dropped: 2, Squeezed: 3, RPS: 5, FlowLimit: 6}}},
 	} {
 		if !reflect.DeepEqual(c.got, c.want) {
