@@ -19,8 +19,7 @@ func IsTunnel(kind string) bool { return slices.Contains(facts.TunnelTypes, kind
 func tunnel(m *tree.Tree, d Device, u *underlays) facts.Tunnel {
 	t := facts.Tunnel{
 		Name: d.Name, Type: d.Kind, Lower: u.names[d.lower], Master: u.names[d.master], Up: d.Up,
-		Underlay: u.of(d), External: d.tunnel.external, Elsewhere: d.elsewhere,
-		Name: d.Name, Type: d.Kind, Lower: names[d.lower], Master: names[d.master], Up: d.Up, MTU: d.mtu,
+		Underlay: u.of(d), External: d.tunnel.external, Elsewhere: d.elsewhere, MTU: d.mtu,
 	}
 	if d.Kind == "bond" {
 		var ports []string
