@@ -41,5 +41,9 @@ func TestDeviceControl(t *testing.T) {
 
 func FuzzDeviceControl(f *testing.F) {
 	f.Add(space(2 << 12))
-	f.Fuzz(func(_ *testing.T, config string) { deviceControl(config) })
+	f.Fuzz(func(t *testing.T, config string) {
+		if request, _ := deviceControl(config); request < 0 || request > 128<<7 {
+			t.Errorf("%d bytes", request)
+		}
+	})
 }
