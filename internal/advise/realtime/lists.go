@@ -58,7 +58,7 @@ var (
 func judgeLists(v *view) {
 	cpus := v.s.CPUs
 	t := &v.h.Topology
-	parted := partitions(v.h)
+	parted := v.h.IsolatedPartitions()
 	plan := "mpps plan --latency 20us, apply, reboot"
 	if rest := cpus.Minus(setting.CPUs(bootCPU)); len(rest) > 0 {
 		plan = fmt.Sprintf("mpps plan --latency 20us --cpus %s, apply, reboot", rest)
@@ -242,19 +242,6 @@ func (v *view) judgeIRQBalance() {
 			"IRQBALANCE_BANNED_CPULIST=%s in /etc/default/irqbalance or /etc/sysconfig/irqbalance, then restart "+
 				"irqbalance; or stop it (nic.irqbalance)", v.s.CPUs)).withCPUs()
 	}
-}
-
-// partitions returns the CPUs of valid isolated cpuset partitions.
-func partitions(h *facts.Host) setting.CPUSet {
-	var all setting.CPUSet
-	if h.Isolation != nil {
-		for _, g := range h.Isolation.Cgroups {
-			if g.Partition == "isolated" {
-				all = all.Or(g.Effective)
-			}
-		}
-	}
-	return all
 }
 
 // judgePartitions judges isolated cpuset partitions. parted are the CPUs of the valid ones.

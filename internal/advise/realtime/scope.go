@@ -29,7 +29,10 @@ func FindScope(h *facts.Host, named setting.CPUSet, guest string) Scope {
 	for _, list := range []struct {
 		name string
 		cpus setting.CPUSet
-	}{{"isolcpus", h.Topology.Isolated}, {"nohz_full", h.Topology.NohzFull}, {"isolated partitions", partitions(h)}} {
+	}{
+		{"isolcpus", h.Topology.Isolated}, {"nohz_full", h.Topology.NohzFull},
+		{"isolated partitions", h.IsolatedPartitions()},
+	} {
 		if len(list.cpus) > 0 {
 			s.CPUs, by = s.CPUs.Or(list.cpus), append(by, list.name)
 		}
