@@ -69,7 +69,7 @@ nft add rule ip filter forward ip saddr 192.0.2.2 drop
 echo older > /boot/vmlinuz-6.1.0-1-amd64
 printf '# of this site\nGRUB_CMDLINE_LINUX_DEFAULT="quiet"\n' > /etc/default/grub.d/50-site.cfg
 update-grub
-echo always > /sys/kernel/mm/transparent_hugepage/enabled
+echo always > /sys/kernel/mm/transparent_hugepage/defrag
 echo 1 > /sys/kernel/mm/ksm/run
 echo sched:sched_process_exec > /sys/kernel/tracing/set_event
 echo blk > /sys/kernel/tracing/current_tracer

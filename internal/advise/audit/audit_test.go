@@ -305,7 +305,7 @@ func TestOrder(t *testing.T) {
 	h := host(t, map[string]any{"guests/0/interfaces/0/model": "e1000"})
 	h.Readings[setting.Of(setting.Sysctl, "net.bridge.bridge-nf-call-iptables")] = setting.Value("1")
 	h.Readings[setting.Of(setting.Domain, "vm1/interface/52:54:00:00:00:01/model")] = setting.Value("e1000")
-	h.Readings[setting.Of(setting.Sysfs, "kernel/mm/transparent_hugepage/enabled")] = setting.Value("always")
+	h.Readings[setting.Of(setting.Sysfs, "kernel/mm/transparent_hugepage/defrag")] = setting.Value("always")
 	r := Run(h, goal.Unlimited(), knob.Catalogue())
 	if f := r.Findings[0]; f.ID != "domain.nic_model" || f.Severity != knob.Critical ||
 		f.Needs != setting.RestartOf("vm1") {

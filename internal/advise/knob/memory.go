@@ -1,16 +1,55 @@
 package knob
 
 import (
+	"fmt"
+	"strings"
+
 	"mpps/internal/model/datapath"
+	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
 )
 
+const thpFiles = "kernel/mm/transparent_hugepage/"
+
 var memoryTHP = &Knob{
-	ID: "memory.thp", Title: "Transparent huge pages only on request",
+	ID: "memory.thp", Title: "Transparent huge pages without stalls",
 	Stage: datapath.CPU, Risk: goal.None, Tiers: tiers(goal.Aggressive, goal.Realtime),
-	Where: fixed(setting.Of(setting.Sysfs, "kernel/mm/transparent_hugepage/enabled")),
-	Want:  always(Wants(setting.Any("madvise", "never"), "memory is compacted behind the guests' backs").At(Low)),
+	Where: fixed(setting.Of(setting.Sysfs, thpFiles+"enabled"), setting.Of(setting.Sysfs, thpFiles+"defrag")),
+	Want: func(v *View, a setting.Address) Advice {
+		if a.Path == thpFiles+"defrag" {
+			return Wants(setting.Any("madvise", "defer+madvise", "defer", "never"), "a page fault that finds no "+
+				"huge page reclaims and compacts memory itself before it goes on").At(Low)
+		}
+		small := v.guestsOnSmallPages()
+		if v.Tier == goal.Realtime || len(small) == 0 {
+			return Fine("the guests' memory comes from a pool of huge pages, or should")
+		}
+		return Wants(setting.Any("madvise", "always"), isIn(small)+" in no pool of huge pages: with never the memory "+
+			"is in small pages, and a TLB miss walks two page tables to the last level").At(Low)
+	},
+}
+
+// guestsOnSmallPages returns the active guests whose memory comes from no pool of huge pages.
+func (v *View) guestsOnSmallPages() (names []string) {
+	for _, g := range v.Guests {
+		if g.Active() && !g.Hugepages {
+			names = append(names, g.Name)
+		}
+	}
+	return names
+}
+
+// isIn returns names with their verb, at most three of them.
+func isIn(names []string) string {
+	text := strings.Join(names[:min(len(names), 3)], ", ")
+	if len(names) > 3 {
+		text += fmt.Sprintf(" and %d more", len(names)-3)
+	}
+	if len(names) == 1 {
+		return text + " is"
+	}
+	return text + " are"
 }
 
 var memoryNUMABalancing = &Knob{
@@ -21,8 +60,24 @@ var memoryNUMABalancing = &Knob{
 		if len(v.Topology.Nodes) < 2 {
 			return Skips("the host has one NUMA node")
 		}
+		if loose := v.movedByBalancing(); len(loose) > 0 {
+			return Fine(isIn(loose) + " not pinned: balancing brings vCPUs and memory together, and leaves alone " +
+				"what is bound or in huge pages")
+		}
 		return exact("0", "pages of guests with fixed places are taken away only to see who uses them").At(Low)
 	},
+}
+
+// movedByBalancing returns the active guests that are pinned nowhere and will not be for this goal: nothing else brings
+// their memory to them.
+func (v *View) movedByBalancing() (names []string) {
+	for g := range facts.Each(v.Guests) {
+		placed := v.Placement().Guest(g.Name)
+		if g.Active() && len(pinnedCPUs(g)) == 0 && (placed == nil || !v.Goal.ForGuest(g.Name)) {
+			names = append(names, g.Name)
+		}
+	}
+	return names
 }
 
 var memoryNUMAD = &Knob{

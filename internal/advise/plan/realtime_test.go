@@ -67,7 +67,7 @@ func realtimeHost() *facts.Host {
 		"sysfs-cpus:devices/virtual/workqueue/cpumask":              "0-23",
 		"sysfs:devices/system/machinecheck/machinecheck0/ignore_ce": "0", "sysfs:kernel/tracing/tracing_on": "1",
 		"sysfs:devices/system/clocksource/clocksource0/current_clocksource": "tsc",
-		"sysfs:kernel/mm/transparent_hugepage/enabled":                      "always",
+		"sysfs:kernel/mm/transparent_hugepage/defrag":                       "always",
 		"module-param:kvm/lapic_timer_advance":                              "Y", "module-param:kvm/nx_huge_pages": "Y",
 		"module-param:kvm/kvmclock_periodic_sync": "Y",
 	} {
@@ -111,8 +111,8 @@ func TestRealtime(t *testing.T) {
 		"sysfs-cpus:devices/virtual/workqueue/cpumask": "0-19", "thread-cpus:kernel": "0-19",
 		"sysctl:vm.stat_interval": "10",
 		"sysfs:kernel/rcu_normal": "1", "sysctl:vm.compact_unevictable_allowed": "0",
-		"sysctl:vm.compaction_proactiveness":           "0",
-		"sysfs:kernel/mm/transparent_hugepage/enabled": "madvise", "sysfs:kernel/tracing/tracing_on": "0",
+		"sysctl:vm.compaction_proactiveness":          "0",
+		"sysfs:kernel/mm/transparent_hugepage/defrag": "madvise", "sysfs:kernel/tracing/tracing_on": "0",
 		"sysfs:devices/system/cpu/cpu21/power/pm_qos_resume_latency_us": "2",
 		"sysfs:devices/system/cpu/cpu5/cpufreq/scaling_governor":        "performance",
 	}
