@@ -77,6 +77,9 @@ func drawFindings(t *Text, all []audit.Finding) {
 		t.Wrap(under, f.Why)
 		t.Field(under+"site: ", f.Site)
 		t.Field(under+t.In(Yellow, "careful: "), f.Warning)
+		for _, w := range f.GivesWay {
+			t.Wrap(under+t.In(Yellow, "gives way: "), w.Words())
+		}
 		drawRules(t, f.Rules)
 		t.Field(under+"not changed: ", words.Either(off, f.Blocked, ""))
 	}

@@ -49,7 +49,8 @@ func Plan(t *Text, p *plan.Plan) {
 // sameTerms reports whether two changes differ only in address and values, as those of a NIC's queues do.
 func sameTerms(a, b plan.Change) bool {
 	return a.ID == b.ID && a.Risk == b.Risk && a.Lasts == b.Lasts && a.Needs == b.Needs && a.Kept == b.Kept &&
-		a.Warning == b.Warning && slices.Equal(a.Rules, b.Rules)
+		a.Warning == b.Warning && slices.Equal(a.Rules, b.Rules) &&
+		slices.Equal(a.GivesWay, b.GivesWay)
 }
 
 // drawPhases draws what the changes need (a reboot, a guest's restart), if the plan has more than one phase.
@@ -83,6 +84,9 @@ func drawChanges(t *Text, number string, group []plan.Change) {
 	needs := words.If(!c.Needs.IsZero(), "takes effect after %s", c.Needs)
 	t.Wrap("   ", words.Join(" · ", "risk "+string(c.Risk), lasts, needs))
 	t.Field("   "+t.In(Yellow, "careful: "), c.Warning)
+	for _, w := range c.GivesWay {
+		t.Wrap("   "+t.In(Yellow, "gives way: "), w.Words())
+	}
 	drawRules(t, c.Rules)
 }
 

@@ -47,9 +47,11 @@ type Finding struct {
 	Needs    setting.Needs   `json:"needs,omitzero"`
 	Warning  string          `json:"warning,omitempty"`
 	Rules    []string        `json:"rules,omitempty"`
-	Blocked  string          `json:"blocked,omitempty"` // why mpps does not change it although it is off
-	Site     string          `json:"site,omitempty"`    // reason from the site file, if that overrides the knob
-	Trial    *knob.Trial     `json:"trial,omitempty"`   // what 'mpps tune' may try although any value is fine
+	// rules of the placement that the change makes worse
+	GivesWay []placement.GivesWay `json:"gives_way,omitempty"`
+	Blocked  string               `json:"blocked,omitempty"` // why mpps does not change it although it is off
+	Site     string               `json:"site,omitempty"`    // reason from the site file, if that overrides the knob
+	Trial    *knob.Trial          `json:"trial,omitempty"`   // what 'mpps tune' may try although any value is fine
 
 	Reading setting.Reading `json:"reading"`
 	Want    *setting.Want   `json:"want,omitempty"`
@@ -195,7 +197,7 @@ func judge(k *knob.Knob, a setting.Address, advice knob.Advice, found setting.Re
 		if f.Severity == 0 {
 			f.Severity = knob.Medium
 		}
-		f.Needs, f.Rules = advice.Needs, advice.Rules
+		f.Needs, f.Rules, f.GivesWay = advice.Needs, advice.Rules, advice.GivesWay
 		switch {
 		case k.Check, a.Kind == setting.Fact:
 			f.Blocked = "checked and explained only: mpps does not set it"

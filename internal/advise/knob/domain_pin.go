@@ -51,19 +51,19 @@ var domainVCPUPin = &Knob{
 		return eachPin(paths...)(g)
 	}),
 	Want: forGuest(func(v *View, g *facts.Guest, a setting.Address) Advice {
-		if refused := v.Placement().Refusal(g.Name); refused != nil {
-			return Skips("no place for it: " + refused.Shortage + "; " + refused.Relax)
-		}
 		placed := v.Placement().Guest(g.Name)
+		if placed == nil {
+			return v.unplaced(g.Name)
+		}
 		vcpu, err := strconv.Atoi(a.Path[strings.LastIndexByte(a.Path, '/')+1:])
-		if placed == nil || err != nil {
+		if err != nil {
 			return Skips("no such vCPU")
 		}
 		cpu, ok := placed.CPU(vcpu)
 		if !ok {
 			return Skips("no such vCPU")
 		}
-		return v.pin(g, a, strconv.Itoa(cpu), placed.Why).At(High)
+		return v.givingWay(g.Name, v.pin(g, a, strconv.Itoa(cpu), placed.Why).At(High))
 	}),
 }
 
@@ -74,13 +74,16 @@ var domainEmulatorPin = &Knob{
 	Want: forGuest(func(v *View, g *facts.Guest, a setting.Address) Advice {
 		placed := v.Placement().Guest(g.Name)
 		if placed == nil || len(placed.Emulator) == 0 {
-			return Skips("no place for the guest on this host")
+			return v.unplaced(g.Name)
 		}
 		if placed.Emulator.Equal(g.EmulatorPin) {
 			return v.pin(g, a, placed.Emulator.String(), "pinned off all vCPUs already").At(Medium)
 		}
-		return v.pin(g, a, placed.Emulator.String(), "QEMU's own threads take time from vCPUs unless they are kept "+
-			"off their CPUs; these are vhost's: "+placed.VhostWhy).At(Medium)
+		because := "QEMU's own threads take time from vCPUs unless they are kept off their CPUs"
+		if len(placed.Vhost) > 0 {
+			because += "; these are vhost's: " + placed.VhostWhy
+		}
+		return v.givingWay(g.Name, v.pin(g, a, placed.Emulator.String(), because).At(Medium))
 	}),
 }
 
@@ -97,7 +100,7 @@ var domainNumatune = &Knob{
 		}
 		placed := v.Placement().Guest(g.Name)
 		if placed == nil || len(placed.Nodes) == 0 {
-			return Skips("no place for the guest on this host")
+			return v.unplaced(g.Name)
 		}
 		if len(placed.Nodes) > 1 {
 			return Skips("its vCPUs are spread over nodes " + placed.Nodes.String())
@@ -134,7 +137,7 @@ var domainIOThreadPin = &Knob{
 	Want: forGuest(func(v *View, g *facts.Guest, a setting.Address) Advice {
 		placed := v.Placement().Guest(g.Name)
 		if placed == nil || len(placed.Emulator) == 0 {
-			return Skips("no place for the guest on this host")
+			return v.unplaced(g.Name)
 		}
 		set, known := v.cpusAt(a)
 		if known && len(set) > 0 && len(set.And(placed.VCPUSet().Or(v.guestCPUs()))) == 0 {

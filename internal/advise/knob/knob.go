@@ -5,6 +5,7 @@ package knob
 import (
 	"slices"
 
+	"mpps/internal/advise/placement"
 	"mpps/internal/model/datapath"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
@@ -69,15 +70,16 @@ type Advice struct {
 	Because  string
 	Skip     string
 	Unsure   string
-	Severity Severity         // of a finding, when the reading does not meet Want; zero means Medium
-	Risk     goal.Risk        // when it differs from the knob's own
-	Needs    setting.Needs    // what must happen before the change takes effect
-	Warning  string           // for people: what this change stops or opens
-	Rules    []string         // firewall rules that would stop matching, shown before asking for consent
-	Default  string           // what an absent value stands for, where the kernel, QEMU or libvirt has a default
-	Found    *setting.Reading // what a check worked out from the inventory, in place of a reading
-	Site     string           // reason from the site file, if that overrides the knob
-	Trial    *Trial           // beside "any value is fine": what a measurement may show to be better
+	Severity Severity             // of a finding, when the reading does not meet Want; zero means Medium
+	Risk     goal.Risk            // when it differs from the knob's own
+	Needs    setting.Needs        // what must happen before the change takes effect
+	Warning  string               // for people: what this change stops or opens
+	Rules    []string             // firewall rules that would stop matching, shown before asking for consent
+	GivesWay []placement.GivesWay // rules of the placement that the change makes worse
+	Default  string               // what an absent value stands for, where the kernel, QEMU or libvirt has a default
+	Found    *setting.Reading     // what a check worked out from the inventory, in place of a reading
+	Site     string               // reason from the site file, if that overrides the knob
+	Trial    *Trial               // beside "any value is fine": what a measurement may show to be better
 }
 
 // Trial is a value that may be better on this host, which only a measurement can show: tune tries it, and no plan for a

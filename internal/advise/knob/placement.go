@@ -28,7 +28,7 @@ var placementOvercommit = &Knob{
 		var found, wanted string
 		var over bool
 		if a.Rest() == "vcpus" {
-			room := len(v.Topology.Online) - len(v.Placement().Housekeeping)
+			room := len(v.Topology.Online.Minus(v.ask().Taken)) - len(v.Placement().Housekeeping)
 			if room <= 0 || len(v.Topology.Online) == 0 {
 				return Unsure("the number of CPUs is not known")
 			}

@@ -52,16 +52,19 @@ var vhostThreads = &Knob{
 		}
 		placed := v.Placement().Guest(g.Name)
 		if placed == nil {
-			return Skips("no place for the guest on this host")
+			return v.unplaced(g.Name)
 		}
-		cpu, ok := placed.Queue(parts[2], queue)
-		if !ok {
+		place := placed.Queue(parts[2], queue)
+		if place == nil {
 			return Skips("a thread that the placement does not know: the guest's definition has fewer queues")
 		}
 		if cpus, known := v.cpusAt(a); known && len(cpus) == 1 && v.servesWell(g, placed, cpus[0]) {
 			return Fine(fmt.Sprintf("CPU %d is its own, apart from all vCPUs", cpus[0]))
 		}
-		advice := exact(strconv.Itoa(cpu), placed.VhostWhy).At(High)
+		if len(place.Stays) > 0 {
+			return Fine(place.Stays.Words() + ": " + placed.VhostWhy)
+		}
+		advice := v.givingWay(g.Name, exact(strconv.Itoa(place.CPU), placed.VhostWhy).At(High))
 		for _, t := range g.Threads {
 			if t.Role == "vhost" && t.NIC == parts[2] && t.Queue == queue && t.Sure != "" {
 				advice.Because += " (thread found by " + string(t.Sure) + ")"
@@ -113,7 +116,7 @@ var vhostBudget = &Knob{
 			}
 			vcpus = vcpus.Or(own)
 		}
-		room := len(v.Topology.Online.Minus(vcpus))
+		room := len(v.Topology.Online.Minus(vcpus).Minus(v.SetAside()).Minus(v.ask().Taken))
 		switch {
 		case threads == 0:
 			return Skips("no guest that runs has a NIC for vhost")

@@ -13,7 +13,7 @@ const PerQueue = 200e3
 // Add places more guests next to those of an ask. Those stay where they are, or where the ask alone would place them,
 // except the ones named in move ("all": any of them). Guests that have no place without the new ones stay refused.
 func Add(ask Ask, more []Guest, move []string) *Result {
-	base := place(ask)
+	base := settle(ask)
 	if slices.Contains(move, "all") {
 		move = nil
 		for _, g := range ask.Guests {
@@ -25,7 +25,7 @@ func Add(ask Ask, more []Guest, move []string) *Result {
 	with := withSeats(ask, base, move)
 	for g := range facts.Each(with.Guests) {
 		if slices.Contains(move, g.Name) {
-			g.Pins = nil
+			g.Pins, g.free, g.left = nil, true, nil
 		}
 		g.NICs = slices.Clone(g.NICs)
 		for n := range facts.Each(g.NICs) {

@@ -85,7 +85,7 @@ func (b *brute) may(g Guest, c CPU) bool {
 	for _, other := range b.ask.CPUs {
 		isolated = isolated || other.Isolated
 	}
-	return c.Isolated == (g.Realtime && isolated)
+	return c.Isolated || !g.Realtime || !isolated
 }
 
 func (b *brute) cpu(id int) CPU {
@@ -148,7 +148,7 @@ func (b *brute) finish(i int) {
 	var idle []int
 	for _, v := range p.VCPUs {
 		for _, s := range b.siblings(v.CPU) {
-			if b.owner[s] == "" {
+			if b.owner[s] == "" && !b.cpu(s).Isolated {
 				idle = append(idle, s)
 			}
 		}

@@ -4,20 +4,22 @@ package placement
 //
 // Distance and crowding are in points. The path of one queue's packets costs 2 points for each unit of distance between
 // the NIC's node and the guest's, and 1 point for each unit between the guest's node and its vhost thread's. Two vhost
-// threads on one core cost 8 points, three 24 (8 for each pair). One on the sibling of a vCPU costs 30, because it
-// takes half of that vCPU's core, one on a CPU kept for the host 40. All are multiplied by the guest's rate relative to
-// the lowest of all guests, at most 10.
+// threads on one core cost 8 points, three 24 (8 for each pair). One on a CPU kept for the host costs 40, and more
+// where these would be crowded; one on the sibling of a vCPU costs 60, because it takes half of that vCPU's core. All
+// are multiplied by the guest's rate relative to the lowest of all guests, at most 10.
 type Cost struct {
-	Refused  int   `json:"refused"`     // guests without a place
-	Sharing  int   `json:"sharing"`     // vCPUs on a core that has another vCPU
-	Spread   int   `json:"spread"`      // nodes beyond the first, summed over all guests
-	Reserve  int   `json:"reserve"`     // cores that the host should keep but does not
-	Pages    int   `json:"pages"`       // guests that should have huge pages but get ordinary ones
-	Distance int64 `json:"distance"`    // points
-	Crowding int64 `json:"crowding"`    // points, of vhost threads
-	Balance  int64 `json:"balance"`     // 0: nothing is used; 1000: everything is; even use costs less
-	Used     int   `json:"used_cores"`  // cores that have a vCPU or a vhost thread
-	Spare    int   `json:"spare_cores"` // cores that have neither and are not kept for the host
+	Refused  int   `json:"refused"`           // guests without a place
+	Sharing  int   `json:"sharing"`           // vCPUs on a core that has another vCPU
+	Spread   int   `json:"spread"`            // nodes beyond the first, summed over all guests
+	Exposed  int   `json:"exposed,omitempty"` // vCPUs off the isolated cores, if the host has any
+	Away     int   `json:"away,omitempty"`    // vCPUs off the nodes that their guest's memory is bound to
+	Reserve  int   `json:"reserve"`           // cores that the host should keep but does not
+	Pages    int   `json:"pages"`             // guests that should have huge pages but get ordinary ones
+	Distance int64 `json:"distance"`          // points
+	Crowding int64 `json:"crowding"`          // points, of vhost threads
+	Balance  int64 `json:"balance"`           // 0: nothing is used; 1000: everything is; even use costs less
+	Used     int   `json:"used_cores"`        // cores that have a vCPU or a vhost thread
+	Spare    int   `json:"spare_cores"`       // cores that have neither, for a guest of no special wishes
 	// the most spare cores on one node: the vCPUs of the largest guest that would still fit
 	Largest int   `json:"largest_free"`
 	Total   int64 `json:"total"`
@@ -29,8 +31,11 @@ const (
 	costRefusedBy = 1e12 // a vCPU of a refused guest: of two guests the smaller is refused
 	costSharing   = 1e11 // a vCPU
 	costSpread    = 1e10 // a node
+	costExposed   = 1e9  // all vCPUs of a guest
+	costAway      = 1e9  // all vCPUs of a guest
 	costReserve   = 1e8  // a core
 	costPages     = 1e8  // a guest
+	costLeft      = 9e7  // a guest that shares CPUs and is left as it is
 	costPoint     = 2000
 	costBalance   = 1000 // everything used
 	costUsed      = 1    // a core
@@ -42,8 +47,8 @@ const (
 	pointsVhost    = 1  // by unit of distance
 	pointsPair     = 8  // two threads on one core
 	pointsGiven    = 5  // on a core that the user gave to the guest's vCPUs
-	pointsSibling  = 30 // on the other thread of a vCPU's core
-	pointsKept     = 40 // on a CPU kept for the host
+	pointsKept     = 40 // on a CPU kept for the host, if these are not crowded
+	pointsSibling  = 60 // on the other thread of a vCPU's core
 	pointsOwn      = 100
 	maxWeight      = 10
 	usualRate      = 100e3 // packets per second of a guest without a requested rate

@@ -7,20 +7,25 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/reach"
+	"mpps/internal/model/setting"
 )
 
 // From returns the ask of a host for a goal. Its guests are the active ones, paused ones included, and the one that the
 // goal names. Guests that the goal does not concern stay where they are pinned; only unpinned ones are placed.
 func From(h *facts.Host, g goal.Goal) Ask {
 	var ask Ask
+	aside := h.SetAside()
 	if g.Tier() == goal.Realtime {
 		ask.Quiet = g.CPUs
 	}
 	for _, c := range h.Topology.CPUs {
 		if c.Online {
 			ask.CPUs = append(ask.CPUs, CPU{ID: c.ID, Core: c.Core, Node: c.Node, L3: c.L3,
-				Isolated: h.Topology.Isolated.Has(c.ID)})
+				Isolated: aside.Has(c.ID)})
 		}
+	}
+	for _, p := range h.Pollers {
+		ask.Taken = ask.Taken.Or(wholeCores(ask.CPUs, p.CPUs))
 	}
 	for i, n := range h.Topology.Nodes {
 		node := Node{ID: n.ID, Memory: n.Memory, Distances: map[int]int{}}
@@ -70,6 +75,7 @@ func (ask *Ask) chooseQueues() {
 func describeGuest(h *facts.Host, guest *facts.Guest, paths *reach.Map, g goal.Goal) Guest {
 	d := Guest{
 		Name: guest.Name, VCPUs: guest.VCPUs, Memory: guest.Memory, Emulator: guest.EmulatorPin,
+		Masks: vcpuMasks(guest), Workers: workers(guest),
 		Realtime: g.Latency > 0 && g.ForGuest(guest.Name), Fixed: !g.ForGuest(guest.Name),
 		Hugepages: guest.Hugepages || g.Latency > 0 && g.ForGuest(guest.Name), Passthrough: len(guest.Hostdevs) > 0,
 	}
@@ -97,14 +103,52 @@ func describeGuest(h *facts.Host, guest *facts.Guest, paths *reach.Map, g goal.G
 			}
 		}
 	}
-	for _, pin := range guest.Pins[:min(len(guest.Pins), guest.VCPUs)] {
+	for _, pin := range d.Masks {
 		if len(pin) != 1 {
 			d.Pins = nil
 			break
 		}
 		d.Pins = append(d.Pins, pin[0])
 	}
+	if guest.Active() {
+		d.Home = guest.MemoryNodes
+	}
+	for _, p := range paths.Of(guest.Name) {
+		d.Declined = append(d.Declined, p.Declined()...)
+	}
+	slices.Sort(d.Declined)
+	d.Declined = slices.Compact(d.Declined)
+	d.threadsStay = len(d.Declined) > 0
+	d.Named = g.Guest == guest.Name
+	d.Shared = len(h.SetAside()) > 0 && d.Pins == nil && !d.Named && len(d.Allowed) == 0 && !d.Realtime
 	return d
+}
+
+// vcpuMasks returns the CPUs that each vCPU of a guest may use: its pin in the definition, else what its thread is
+// bound to, by whomever.
+func vcpuMasks(guest *facts.Guest) []setting.CPUSet {
+	masks := make([]setting.CPUSet, min(guest.VCPUs, maxJudged))
+	for _, t := range guest.Threads {
+		if t.Role == "vcpu" && t.Index >= 0 && t.Index < len(masks) {
+			masks[t.Index] = t.Affinity
+		}
+	}
+	for v, pin := range guest.Pins[:min(len(guest.Pins), len(masks))] {
+		if len(pin) > 0 {
+			masks[v] = pin
+		}
+	}
+	return masks
+}
+
+// workers returns a guest's vhost threads.
+func workers(guest *facts.Guest) (all []Worker) {
+	for _, t := range guest.Threads {
+		if t.Role == "vhost" && t.NIC != "" && t.Queue >= 0 {
+			all = append(all, Worker{NIC: t.NIC, Queue: t.Queue, CPUs: t.Affinity})
+		}
+	}
+	return all
 }
 
 // nodeOf returns the node of a NIC, −1 if it is not known.
@@ -154,4 +198,19 @@ func Queues(ask Ask, vcpus int) (least, most, write int) {
 	share := min(queueBudget(ask), most)
 	least = min(4, most, share)
 	return least, most, max(least, share)
+}
+
+// wholeCores returns some CPUs with the other threads of their cores.
+func wholeCores(cpus []CPU, some setting.CPUSet) setting.CPUSet {
+	cores := map[int]bool{}
+	for _, c := range cpus {
+		cores[c.Core] = cores[c.Core] || some.Has(c.ID)
+	}
+	var all []int
+	for _, c := range cpus {
+		if cores[c.Core] {
+			all = append(all, c.ID)
+		}
+	}
+	return setting.CPUs(all...)
 }

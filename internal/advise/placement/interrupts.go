@@ -24,7 +24,7 @@ func (t *table) placeInterrupts(r *Result) {
 	}
 	class := func(c CPU) int {
 		switch {
-		case t.vcpuOn[c.ID] != "" || t.ask.setAside(c):
+		case t.vcpuOn[c.ID] != "" || t.ask.setAside(c) || t.ask.Taken.Has(c.ID):
 			return -1
 		case r.Housekeeping.Has(c.ID):
 			return 1

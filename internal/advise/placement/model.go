@@ -2,10 +2,12 @@ package placement
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
 	"mpps/internal/model/facts"
+	"mpps/internal/model/reach"
 	"mpps/internal/model/setting"
 )
 
@@ -18,9 +20,13 @@ type table struct {
 	vcpuOn     map[int]string // CPU → guest of its vCPU
 	vhostOn    map[int]int    // CPU → number of its vhost threads
 	frozen     map[string]*Placed
+	left       []Left         // guests that are left as they are
+	shared     setting.CPUSet // the host's CPUs on cores of which other threads are isolated
 	cellOf     map[int]int    // core → its cell
 	near       [][]int        // by cell: the nearest others, filled on demand
 	daemonCPUs setting.CPUSet // CPUs of daemons
+	emulatorOn setting.CPUSet // CPUs that emulator threads are pinned to, apart from all vCPUs
+	pointsKept int64          // of a vhost thread on a CPU kept for the host
 
 	shortOfSiblings bool // vhost threads found fewer idle siblings than the search counted on
 }
@@ -29,6 +35,8 @@ type table struct {
 type cell struct {
 	node     int
 	isolated bool
+	mixed    bool   // isolated, with other threads on its cores that are the host's
+	claimed  bool   // isolated soon, for a realtime guest
 	allowed  string // the users' sets of allowed CPUs that the cores belong to; "" for most
 	quiet    bool   // isolated now or soon: runs nothing but vCPUs, allowed or not
 	threads  int    // CPUs of a core that vCPUs may use: the least of all its cores
@@ -71,6 +79,7 @@ func newTable(ask Ask) *table {
 	t.freeze()
 	t.makeCells()
 	t.reserve()
+	t.pointsKept = t.keptPoints()
 	return t
 }
 
@@ -88,24 +97,78 @@ func (t *table) freeze() {
 			}
 		}
 	}
-	for _, fixed := range []bool{true, false} {
+	for _, stays := range []bool{true, false} {
 		for g := range facts.Each(t.ask.Guests) {
-			if g.Seat == nil && g.Fixed == fixed {
-				if p := t.keep(g); p != nil {
-					t.frozen[g.Name] = p
+			if g.Seat != nil || stays != (g.Fixed || g.stays != "") {
+				continue
+			}
+			switch {
+			case g.left != nil:
+				t.left = append(t.left, *g.left)
+				continue
+			case len(g.Declined) > 0 && len(g.Pins) == 0 && !g.Named && !g.isNew && !g.free:
+				t.leave(g, "")
+				continue
+			}
+			if p := t.keep(g); p != nil {
+				t.frozen[g.Name] = p
+			} else if g.stays != "" {
+				t.leave(g, g.stays)
+			}
+		}
+	}
+	for g := range facts.Each(t.ask.Guests) {
+		if p := t.frozen[g.Name]; p != nil && g.Seat == nil {
+			t.keepThreads(p, g)
+		}
+		if g.refused {
+			for v, set := range g.masks() {
+				if len(set) == 1 && v < g.VCPUs {
+					t.vcpuOn[set[0]] = g.Name
+				}
+			}
+		}
+		if (g.threadsStay || g.refused) && g.Seat == nil {
+			for _, w := range g.Workers {
+				if len(w.CPUs) == 1 {
+					t.vhostOn[w.CPUs[0]]++
 				}
 			}
 		}
 	}
 }
 
+// leave leaves a guest as it is, because a rule would become worse, or if none is given, because it shares CPUs.
+func (t *table) leave(g *Guest, rule Rule) {
+	l := Left{Guest: g.Name, Why: "it shares CPUs with others, and too few that are not isolated are free for it: " +
+		"--guest " + g.Name + " gives it CPUs of its own, isolated ones first"}
+	for _, mask := range t.foundStandings() {
+		if mask.guest.Name == g.Name {
+			for _, set := range mask.vcpus {
+				l.CPUs = l.CPUs.Or(set)
+			}
+		}
+	}
+	switch {
+	case len(g.Declined) > 0:
+		l.Paths, l.Why = g.Declined, fmt.Sprintf("mpps has no rules for how its packets reach the wire (%s), and so "+
+			"none for the CPUs that it should have: --guest %s places it all the same", reach.Words(g.Declined), g.Name)
+	case rule == "":
+	case rule == nothingMended:
+		l.Why = "no other place is better than where it may run today"
+	default:
+		l.Rule, l.Why = rule, "another place would make this rule worse: "+ruleWords[rule]
+	}
+	t.left = append(t.left, l)
+}
+
 // makeCells sorts the cores into cells. Cores of guests that stay are not free.
 func (t *table) makeCells() {
 	type key struct {
-		node     int
-		isolated bool
-		allowed  string
-		quiet    bool
+		node            int
+		isolated, mixed bool
+		allowed         string
+		quiet, claimed  bool
 	}
 	var sets []setting.CPUSet
 	for _, g := range t.ask.Guests {
@@ -113,6 +176,7 @@ func (t *table) makeCells() {
 			sets = append(sets, g.Allowed)
 		}
 	}
+	t.emulatorOn = t.emulators()
 	at := map[key]int{}
 	seen := map[int]bool{}
 	for _, c := range t.ask.CPUs {
@@ -121,6 +185,9 @@ func (t *table) makeCells() {
 		}
 		seen[c.Core] = true
 		k, all := key{node: c.Node}, setting.CPUSet(t.cores[c.Core])
+		if len(all.And(t.ask.Taken)) > 0 {
+			continue
+		}
 		seats := all
 		for _, set := range sets {
 			if len(all.And(set)) > 0 {
@@ -130,7 +197,9 @@ func (t *table) makeCells() {
 		}
 		aside := slices.DeleteFunc(slices.Clone(all), func(cpu int) bool { return !t.ask.setAside(t.cpus[cpu]) })
 		if k.quiet = len(aside) > 0; k.quiet && k.allowed == "" {
-			k.isolated, seats = true, aside
+			k.isolated, k.mixed, seats = true, len(aside) < len(all), aside
+			k.claimed = len(all.And(t.ask.Quiet)) > 0
+			t.shared = t.shared.Or(all.Minus(aside))
 		}
 		if len(seats) == 0 { // its threads are allowed to different guests
 			continue
@@ -139,14 +208,15 @@ func (t *table) makeCells() {
 		if !known {
 			i = len(t.cells)
 			at[k] = i
-			t.cells = append(t.cells, &cell{node: k.node, isolated: k.isolated, allowed: k.allowed, quiet: k.quiet,
-				threads: len(seats)})
+			t.cells = append(t.cells, &cell{node: k.node, isolated: k.isolated, mixed: k.mixed, claimed: k.claimed,
+				allowed: k.allowed, quiet: k.quiet, threads: len(seats)})
 		}
 		cell := t.cells[i]
 		cell.size++
 		t.cellOf[c.Core] = i
 		if !slices.ContainsFunc(all, func(cpu int) bool {
-			return t.vcpuOn[cpu] != "" || t.vhostOn[cpu] > 0 && !t.ask.Kept.Has(cpu)
+			return t.vcpuOn[cpu] != "" || t.vhostOn[cpu] > 0 && !t.ask.Kept.Has(cpu) && !t.shared.Has(cpu) ||
+				t.emulatorOn.Has(cpu) && t.ask.setAside(t.cpus[cpu])
 		}) {
 			cell.free = append(cell.free, core{id: c.Core, seats: seats, l3: c.L3})
 			cell.threads = min(cell.threads, len(seats))
@@ -155,6 +225,16 @@ func (t *table) makeCells() {
 	for _, c := range t.cells {
 		slices.SortStableFunc(c.free, func(a, b core) int { return t.keepRank(b) - t.keepRank(a) })
 	}
+}
+
+// emulators returns the CPUs that guests' emulator threads are pinned to, apart from all vCPUs.
+func (t *table) emulators() (set setting.CPUSet) {
+	for _, g := range t.ask.Guests {
+		if !slices.ContainsFunc(g.Emulator, func(cpu int) bool { return t.vcpuOn[cpu] != "" }) {
+			set = set.Or(g.Emulator)
+		}
+	}
+	return set
 }
 
 // keepRank returns 2 for a core that the host keeps already and that has work, 1 for others that it keeps, else 0.
@@ -189,10 +269,15 @@ func (t *table) reserve() {
 			c.wantKept, c.mustKeep = min(want, len(c.free)), min(must, len(c.free))
 		}
 	}
+	var pinned setting.CPUSet
+	if t.hasIsolated() { // where emulator threads are pinned is the host's part of the CPUs
+		pinned = t.emulatorOn
+	}
 	for _, c := range t.cells { // vhost threads of guests that stay run on some
 		busy := 0
 		for _, core := range c.free {
-			if slices.ContainsFunc(t.cores[core.id], func(cpu int) bool { return t.vhostOn[cpu] > 0 }) {
+			if !c.isolated && slices.ContainsFunc(t.cores[core.id],
+				func(cpu int) bool { return t.vhostOn[cpu] > 0 || pinned.Has(cpu) }) {
 				busy++
 			}
 		}
@@ -239,13 +324,16 @@ func (t *table) frozenCores(node int) int {
 	return t.coresIn(cpus.And(t.cpusOf(setting.CPUs(node))))
 }
 
-// hostCell returns the cell of a node in which the host keeps its cores: the one with the node's first core, unless
-// guests need all its cores that the user allowed them. nil if there is none.
+// hostCell returns the cell of a node in which the host keeps its cores: the one where it has them already, or else the
+// one with the node's first core, unless guests need all its cores that the user allowed them. nil if there is none.
 func (t *table) hostCell(node, want int) *cell {
 	var first, ordinary, any *cell
 	for _, c := range t.cells {
 		if c.node != node || c.quiet || len(c.free) == 0 {
 			continue
+		}
+		if t.keepRank(c.free[0]) > 0 {
+			return c
 		}
 		any = cmp.Or(any, c)
 		if c.ordinary() {
@@ -266,10 +354,29 @@ func (t *table) hostCell(node, want int) *cell {
 
 // admits reports whether a guest's vCPUs may use a cell. isolated says whether the host has isolated CPUs.
 func (c *cell) admits(g *Guest, isolated bool) bool {
-	if len(g.Allowed) > 0 {
+	switch {
+	case len(g.Allowed) > 0:
 		return slices.Contains(strings.Split(c.allowed, ";"), g.Allowed.String())
+	case c.allowed != "":
+		return false
+	case g.Realtime:
+		return c.isolated == isolated
 	}
-	return c.allowed == "" && c.isolated == (g.Realtime && isolated)
+	return !c.isolated || !g.Shared && !c.claimed
+}
+
+// exposure returns how near other work comes to a guest's vCPU in a cell: 0 on an isolated core, or where no CPU is
+// isolated, 1 on an ordinary one, 2 on the isolated thread of a core of the host.
+func (c *cell) exposure(g *Guest, isolated bool) int64 {
+	switch {
+	case !isolated || len(g.Allowed) > 0 || g.Shared:
+		return 0
+	case c.mixed:
+		return 2
+	case !c.isolated:
+		return 1
+	}
+	return 0
 }
 
 func (t *table) hasIsolated() bool {

@@ -24,6 +24,7 @@ type option struct {
 	use     []use // of resources, by rising index
 	cost    int64
 	refused bool
+	left    bool // the guest is left as it is
 	parts   []part
 	vhost   vhostPlace
 	points  int64 // of the vhost threads
@@ -79,14 +80,23 @@ func (t *table) items(may freedom, stores []store) []item {
 	for g := range facts.Each(t.ask.Guests) {
 		it := item{guest: g, seated: t.frozen[g.Name], vhost: vhostCount(g),
 			weight: min(int64(math.Round(rate(g)/least)), maxWeight)}
+		if g.threadsStay {
+			it.vhost = 0
+		}
 		switch {
+		case it.seated == nil && !t.toPlace(g):
+			continue
 		case it.seated == nil:
 			may := may
 			may.spread = may.spread && (may.only == nil || slices.Contains(may.only, g.Name))
 			it.kind = t.kindOf(&it) + fmt.Sprint(" ", may.spread)
 			if it.options = same[it.kind]; it.options == nil {
 				t.addOptions(&it, may, stores)
-				it.options = append(it.options, option{refused: true, cost: refusal(g)})
+				last := option{refused: true, cost: refusal(g)}
+				if g.Shared {
+					last = option{left: true, cost: costLeft}
+				}
+				it.options = append(it.options, last)
 				same[it.kind] = it.options
 			}
 		case len(it.seated.Vhost) > 0 || it.vhost == 0:
@@ -104,8 +114,8 @@ func (t *table) items(may freedom, stores []store) []item {
 // kindOf returns a text that is the same for guests with the same options.
 func (t *table) kindOf(it *item) string {
 	g := it.guest
-	kind := fmt.Sprint(g.VCPUs, g.Memory, g.Hugepages, g.Realtime, g.Allowed, it.vhost, it.weight,
-		t.nodesOf(g.Emulator))
+	kind := fmt.Sprint(g.VCPUs, g.Memory, g.Hugepages, g.Realtime, g.Allowed, g.Shared, g.Home, g.nodes, it.vhost,
+		it.weight, t.nodesOf(g.Emulator))
 	for _, n := range g.NICs {
 		kind += fmt.Sprint(" ", t.nicNode(n), max(1, n.Queues))
 	}
@@ -123,9 +133,7 @@ func rate(g *Guest) float64 {
 func vhostCount(g *Guest) int {
 	n := 0
 	for _, i := range g.NICs {
-		if !i.VF {
-			n += max(1, i.Queues)
-		}
+		n += queuesOf(i)
 	}
 	return n
 }
@@ -137,7 +145,7 @@ func (t *table) addOptions(it *item, may freedom, stores []store) {
 	var cells []int
 	room := 0
 	for i, c := range t.cells {
-		if len(c.free) > c.mustKeep && c.admits(g, isolated) {
+		if len(c.free) > c.mustKeep && c.admits(g, isolated) && (len(g.nodes) == 0 || g.nodes.Has(c.node)) {
 			cells = append(cells, i)
 			room += c.capacity(t.limit(c))
 		}
@@ -231,7 +239,13 @@ func (t *table) spreadEvenly(vcpus int, cells []int, first, over int) []part {
 // addParts adds the options with given parts: each with every page size and place of the vhost threads that fits.
 func (t *table) addParts(it *item, parts []part, stores []store) {
 	shares := t.sharesOf(parts)
-	cost := int64(len(shares)-1)*costSpread + costPoint*t.nicPoints(it.guest, it.weight, shares)
+	exposed, away := int64(0), int64(0)
+	for _, p := range parts {
+		exposed += int64(p.vcpus) * t.cells[p.cell].exposure(it.guest, t.hasIsolated())
+		away += int64(p.vcpus) * t.awayFrom(it.guest, t.cells[p.cell].node)
+	}
+	cost := int64(len(shares)-1)*costSpread + costPoint*t.nicPoints(it.guest, it.weight, shares) +
+		(costExposed*exposed+costAway*away)/int64(it.guest.VCPUs)
 	for _, page := range t.pageSizes(it.guest) {
 		o := option{parts: parts, cost: cost, page: page}
 		if page == 0 && it.guest.Hugepages {
@@ -254,6 +268,11 @@ func (t *table) addParts(it *item, parts []part, stores []store) {
 			t.addVhostPlaces(it, o, shares)
 		}
 	}
+}
+
+// awayFrom returns 1 if a node is none of those that a guest's memory is bound to, else 0.
+func (t *table) awayFrom(g *Guest, node int) int64 {
+	return int64(count01(len(g.Home) > 0 && !g.Home.Has(node)))
 }
 
 // nicPoints returns the points of the path between a guest's NICs and its vCPUs.

@@ -13,14 +13,14 @@ import (
 
 // Place returns the cheapest placement of the ask's guests.
 func Place(ask Ask) *Result {
-	r := place(ask)
+	r := settle(ask)
 	r.explainRefusals(ask)
 	return r
 }
 
-// place is Place without the reasons for refusals. If the search was cut short and refuses guests, it tries once more
-// to place those next to the others.
-func place(ask Ask) *Result {
+// placeAgain places guests without regard to where they are today, other than those that stay. If the search was cut
+// short and refuses guests, it tries once more to place those next to the others.
+func placeAgain(ask Ask) *Result {
 	r := placeOnce(ask)
 	if r.Proved || len(r.Refused) == 0 || len(r.Guests) == 0 {
 		return r
@@ -43,6 +43,11 @@ func placeOnce(ask Ask) *Result {
 	items, choice, proved := t.search(t.stores())
 	r := &Result{}
 	t.seat(r, items, choice)
+	for _, g := range t.ask.Guests {
+		if g.refused {
+			r.Refused = append(r.Refused, Refusal{Guest: g.Name})
+		}
+	}
 	t.placeDaemons(r)
 	t.placeThreads(r, items, choice)
 	r.Proved = proved && !t.shortOfSiblings
@@ -50,6 +55,8 @@ func placeOnce(ask Ask) *Result {
 	t.reportRelaxed(r)
 	t.reportMoved(r)
 	t.countUse(r)
+	r.Left = append(r.Left, t.left...)
+	slices.SortFunc(r.Left, func(a, b Left) int { return strings.Compare(a.Guest, b.Guest) })
 	r.Cost = Score(ask, r)
 	return r
 }
@@ -112,7 +119,7 @@ func (t *table) spreadWays() int {
 	kinds := map[[2]int]bool{}
 	n := 0
 	for _, g := range t.ask.Guests {
-		if kind := [2]int{g.VCPUs, vhostCount(&g)}; t.frozen[g.Name] == nil && !kinds[kind] {
+		if kind := [2]int{g.VCPUs, vhostCount(&g)}; t.toPlace(&g) && !kinds[kind] {
 			kinds[kind] = true
 			n += (g.VCPUs - 1) * len(t.cells) * min(len(t.cells)-1, nearest)
 		}
@@ -123,7 +130,7 @@ func (t *table) spreadWays() int {
 // demandAndRoom returns how many vCPUs are to be placed and how many cores there are for them, on all nodes together.
 func (t *table) demandAndRoom() (demand, room int) {
 	for _, g := range t.ask.Guests {
-		if t.frozen[g.Name] == nil {
+		if t.toPlace(&g) && !g.Shared {
 			demand += g.VCPUs
 		}
 	}
@@ -205,19 +212,31 @@ func (c *cell) capacity(cores int) (n int) {
 	return n
 }
 
+// toPlace reports whether a guest is to be placed: it neither stays nor is left as it is.
+func (t *table) toPlace(g *Guest) bool {
+	return t.frozen[g.Name] == nil && !g.refused &&
+		!slices.ContainsFunc(t.left, func(l Left) bool { return l.Guest == g.Name })
+}
+
 // keep returns the place of a pinned guest if it is pinned well or must not move; nil otherwise.
 func (t *table) keep(g *Guest) *Placed {
 	if len(g.Pins) == 0 || len(g.Pins) != g.VCPUs {
 		return nil
 	}
 	faults := t.faults(g)
-	if faults != nil && !g.Fixed {
+	if faults != nil && !g.Fixed && g.stays == "" {
 		return nil
 	}
 	placed := &Placed{Name: g.Name, Kept: true, Why: "its vCPUs are pinned well already: one CPU each, no core " +
 		"shared, one node", Nodes: t.nodesOf(setting.CPUs(g.Pins...))}
-	if faults != nil {
+	switch {
+	case faults != nil && g.Fixed:
 		placed.Why = "it is not to be moved, although " + strings.Join(faults, ", ")
+	case faults != nil && g.stays == nothingMended:
+		placed.Why = "no other place is better, although " + strings.Join(faults, ", ")
+	case faults != nil:
+		placed.Why = fmt.Sprintf("%s; another place would make this rule worse: %s", strings.Join(faults, ", "),
+			ruleWords[g.stays])
 	}
 	for _, cpu := range g.Pins {
 		t.assignVCPU(placed, cpu)
@@ -237,12 +256,10 @@ func (t *table) faults(g *Guest) (faults []string) {
 			continue
 		case len(g.Allowed) > 0 && !g.Allowed.Has(cpu):
 			add("vCPU %d is pinned to CPU %d, which is not among those given to it", vcpu, cpu)
-		case len(g.Allowed) == 0 && c.Isolated != (g.Realtime && t.hasIsolated()):
-			kind := "not isolated"
-			if c.Isolated {
-				kind = "isolated"
-			}
-			add("vCPU %d is pinned to CPU %d, which is %s", vcpu, cpu, kind)
+		case len(g.Allowed) == 0 && g.Realtime && t.hasIsolated() && !c.Isolated:
+			add("vCPU %d is pinned to CPU %d, which is not isolated", vcpu, cpu)
+		case t.ask.Taken.Has(cpu):
+			add("vCPU %d is pinned to CPU %d, on a core that a poll-mode thread has", vcpu, cpu)
 		case seen[cpu]:
 			add("CPU %d has two vCPUs", cpu)
 		case t.vcpuOn[cpu] != "" && t.vcpuOn[cpu] != g.Name:

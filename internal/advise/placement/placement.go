@@ -2,19 +2,25 @@
 // and emulator threads, the NICs' interrupts, and the host itself. It is pure: from a description of the host it makes
 // choices with their reasons, or a refusal that names the shortage.
 //
-// No CPU and no memory is assigned twice, and only realtime guests run on isolated CPUs. These rules always hold; a
-// guest that cannot have them is refused. All other rules are a sum of costs (see Cost) whose weights are so far apart
-// that a rule gives way only if those below it cannot help:
+// No CPU and no memory is assigned twice, realtime guests run on isolated CPUs if the host has any, and CPUs of
+// poll-mode threads are nobody's. These rules always hold; a guest that cannot have them is refused. All other rules
+// are a sum of costs (see Cost) whose weights are so far apart that a rule gives way only if those below it cannot
+// help:
 //
 //  1. a place for every guest;
 //  2. no vCPU on a core that has another one;
 //  3. all vCPUs and memory of a guest on one NUMA node;
-//  4. a core or two of every node kept for the host; huge pages for guests that ask for them;
-//  5. the shortest path: guest on the node of its NIC, vhost threads on its node, on cores of their own;
-//  6. nodes equally full; whole cores left over.
+//  4. vCPUs on isolated CPUs, if the host has any, and on the nodes that the guest's memory is bound to;
+//  5. a core or two of every node kept for the host; huge pages for guests that ask for them;
+//  6. the shortest path: guest on the node of its NIC, vhost threads on its node, on cores of their own;
+//  7. nodes equally full; whole cores left over.
 //
-// A guest's vhost threads stay together: on cores of their own on one node, on the idle siblings of its vCPUs, or on
-// CPUs kept for the host.
+// A guest's vhost threads stay together: on cores of their own on one node, on CPUs kept for the host, or, where those
+// are crowded, on the idle siblings of its vCPUs. They never go to isolated CPUs while the host has others.
+//
+// A guest that is pinned one vCPU to a CPU moves only if that mends a rule for it and makes none worse, for it or for
+// another guest (see settle). Guests that share CPUs on a host with isolated CPUs get ordinary CPUs of their own if
+// there are enough, and are left as they are otherwise.
 //
 // Cores of one node are interchangeable, so the search is over counts: for each guest its node, and where its vhost
 // threads go (see option). That is a multiple-choice knapsack with a few resources, solved exactly by dynamic
@@ -23,7 +29,10 @@
 package placement
 
 import (
+	"slices"
+
 	"mpps/internal/model/facts"
+	"mpps/internal/model/reach"
 	"mpps/internal/model/setting"
 )
 
@@ -39,6 +48,7 @@ type Ask struct {
 	// CPUs that will be isolated: like isolated ones, they run nothing but their guest's vCPUs
 	Quiet  setting.CPUSet
 	Kept   setting.CPUSet // CPUs already kept for the host; they stay so
+	Taken  setting.CPUSet // CPUs of poll-mode threads, and the other threads of their cores: nobody else gets them
 	Strict bool           // no rule gives way: a guest that would need it is refused, and the refusal says which
 
 	feasibleOnly bool // any placement without refusals will do
@@ -82,18 +92,39 @@ type Guest struct {
 	VCPUs       int
 	Memory      uint64 // bytes
 	NICs        []Interface
-	Rate        float64        // packets per second that it should carry; 0: not specified
-	Pins        []int          // CPUs that its vCPUs are pinned to today, one each; empty if they are not
-	Emulator    setting.CPUSet // where its emulator threads are pinned today
-	Allowed     setting.CPUSet // CPUs that the user gives to its vCPUs; empty: the placement chooses
-	Hugepages   bool           // its memory should be in huge pages
-	Passthrough bool           // with a device passed through, all its memory is pinned when it starts
-	Realtime    bool           // only isolated CPUs will do, if the host has any
-	Fixed       bool           // must not move: it stays where it is pinned, well or not
-	Seat        *Placed        // it stays exactly there, with its threads
+	Rate        float64          // packets per second that it should carry; 0: not specified
+	Pins        []int            // CPUs that its vCPUs are pinned to today, one each; empty if they are not
+	Masks       []setting.CPUSet // by vCPU, where it may run today; empty: anywhere, unless Pins says more
+	Emulator    setting.CPUSet   // where its emulator threads are pinned today
+	Workers     []Worker         // its vhost threads today, as far as they are known
+	Home        setting.CPUSet   // nodes that the memory of the running guest is bound to; empty: not known
+	Allowed     setting.CPUSet   // CPUs that the user gives to its vCPUs; empty: the placement chooses
+	Hugepages   bool             // its memory should be in huge pages
+	Passthrough bool             // with a device passed through, all its memory is pinned when it starts
+	Realtime    bool             // only isolated CPUs will do, if the host has any
+	Fixed       bool             // must not move: it stays where it is pinned, well or not
+	Named       bool             // the user wants this guest tuned
+	Declined    []reach.Kind     // ways of its packets to the wire that are not judged: its threads stay where they are
+	Seat        *Placed          // it stays exactly there, with its threads
+	// it shares CPUs with others, on a host that has isolated ones for guests that do not: it gets ordinary CPUs if
+	// there are enough, and is left as it is otherwise
+	Shared bool
 
-	isNew     bool // does not exist yet: nothing is pinned
-	queuesSet bool // one of its NICs has a chosen number of queues, so the others have one on purpose
+	isNew       bool // does not exist yet: nothing is pinned
+	queuesSet   bool // one of its NICs has a chosen number of queues, so the others have one on purpose
+	free        bool // the user lets it move
+	left        *Left
+	nodes       setting.CPUSet // it stays on these
+	stays       Rule           // its vCPUs are left as they are, because this rule would become worse
+	threadsStay bool           // its vhost threads are left as they are
+	refused     bool           // there is no other place for it
+}
+
+// Worker is a vhost thread of a running guest, and the CPUs that it may use.
+type Worker struct {
+	NIC   string // MAC of the guest's interface
+	Queue int
+	CPUs  setting.CPUSet
 }
 
 // Interface is a guest's NIC.
@@ -130,7 +161,9 @@ type Result struct {
 	Housekeeping setting.CPUSet `json:"housekeeping"` // CPUs kept for the host
 	Relaxed      []string       `json:"relaxed"`      // rules that gave way, and why
 	Refused      []Refusal      `json:"refused"`
-	Moved        []string       `json:"moved"` // guests that are pinned one vCPU to a CPU today, and move
+	Left         []Left         `json:"left,omitempty"`      // guests that get no CPUs of their own
+	GivesWay     []GivesWay     `json:"gives_way,omitempty"` // rules that are worse than they are today
+	Moved        []string       `json:"moved"`               // guests that are pinned one vCPU to a CPU today, and move
 	Nodes        []NodeUse      `json:"nodes"`
 	Cost         Cost           `json:"cost"`
 	Proved       bool           `json:"proved"` // no cheaper placement exists; false if the search was cut short
@@ -146,7 +179,7 @@ type Placed struct {
 	Memory    []MemoryOn     `json:"memory"`
 	PageSize  uint64         `json:"page_bytes"` // 0: ordinary pages
 	Queues    []Queued       `json:"queues"`
-	Kept      bool           `json:"kept"` // it was pinned well already and stays
+	Kept      bool           `json:"kept"` // it was pinned already and stays
 	Why       string         `json:"why"`
 	MemoryWhy string         `json:"memory_why"`
 	VhostWhy  string         `json:"vhost_why,omitempty"`
@@ -186,6 +219,8 @@ type Vhost struct {
 	NIC   string `json:"nic"` // MAC of the guest's interface
 	Queue int    `json:"queue"`
 	CPU   int    `json:"cpu"`
+	// the CPUs that it may use today, if it stays there; CPU is one of them
+	Stays setting.CPUSet `json:"stays,omitempty"`
 }
 
 // Serving is the CPUs that serve a physical NIC's interrupts: queue n belongs on CPUs[n modulo their number].
@@ -205,8 +240,18 @@ type Housed struct {
 // Refusal is a guest without a place.
 type Refusal struct {
 	Guest    string `json:"guest"`
+	Room     int    `json:"room"` // CPUs that it could have
 	Shortage string `json:"shortage"`
 	Relax    string `json:"relax"` // the smallest thing that would make it fit
+}
+
+// Left is a guest that gets no CPUs of its own: its vCPUs run where they may run today.
+type Left struct {
+	Guest string         `json:"guest"`
+	CPUs  setting.CPUSet `json:"cpus"`
+	Rule  Rule           `json:"rule,omitempty"`  // that would become worse
+	Paths []reach.Kind   `json:"paths,omitempty"` // ways of its packets that are not judged; neither: it shares CPUs
+	Why   string         `json:"why"`
 }
 
 // Guest returns a guest's place, nil if it has none.
@@ -222,6 +267,16 @@ func (r *Result) NIC(name string) *Serving {
 // Refusal returns why a guest was refused, nil if it was not.
 func (r *Result) Refusal(name string) *Refusal {
 	return facts.Find(r.Refused, func(f *Refusal) bool { return f.Guest == name })
+}
+
+// LeftAlone returns why a guest is left as it is, nil if it is not.
+func (r *Result) LeftAlone(name string) *Left {
+	return facts.Find(r.Left, func(l *Left) bool { return l.Guest == name })
+}
+
+// GivingWay returns the rules that become worse because of a guest's place.
+func (r *Result) GivingWay(name string) []GivesWay {
+	return slices.DeleteFunc(slices.Clone(r.GivesWay), func(w GivesWay) bool { return w.For != name })
 }
 
 // CPU returns the CPU of a vCPU, false if it has none.
@@ -241,11 +296,7 @@ func (p *Placed) VCPUSet() setting.CPUSet {
 	return setting.CPUs(all...)
 }
 
-// Queue returns the CPU of one vhost thread, false if the queue has none.
-func (p *Placed) Queue(mac string, queue int) (int, bool) {
-	v := facts.Find(p.Vhost, func(v *Vhost) bool { return v.NIC == mac && v.Queue == queue })
-	if v == nil {
-		return 0, false
-	}
-	return v.CPU, true
+// Queue returns the place of one vhost thread, nil if the queue has none.
+func (p *Placed) Queue(mac string, queue int) *Vhost {
+	return facts.Find(p.Vhost, func(v *Vhost) bool { return v.NIC == mac && v.Queue == queue })
 }

@@ -86,8 +86,9 @@ func Check(ask Ask, r *Result) (problems []string) {
 		online[c.ID] = c
 		isolation = isolation || c.Isolated
 	}
-	if len(r.Guests)+len(r.Refused) != len(ask.Guests) {
-		wrong("%d guests placed and %d refused of %d", len(r.Guests), len(r.Refused), len(ask.Guests))
+	if len(r.Guests)+len(r.Refused)+len(r.Left) != len(ask.Guests) {
+		wrong("%d guests placed, %d left and %d refused of %d", len(r.Guests), len(r.Left), len(r.Refused),
+			len(ask.Guests))
 	}
 	for _, f := range r.Refused {
 		if f.Shortage == "" || f.Relax == "" {
@@ -103,17 +104,18 @@ func Check(ask Ask, r *Result) (problems []string) {
 		}
 		for _, v := range g.VCPUs {
 			c, on := online[v.CPU]
-			if owner := taken[v.CPU]; owner != "" && !asked.Fixed && !ask.guestNamed(owner).Fixed {
+			if owner := taken[v.CPU]; owner != "" && !g.Kept && !r.Guest(owner).Kept {
 				wrong("CPU %d is given to %s and %s", v.CPU, owner, g.Name)
 			}
 			taken[v.CPU] = g.Name
 			switch {
-			case asked.Fixed:
+			case g.Kept: // it stays, well or not
 			case !on:
 				wrong("%s sits on CPU %d, which is offline", g.Name, v.CPU)
 			case len(asked.Allowed) > 0 && !asked.Allowed.Has(v.CPU):
 				wrong("%s sits on CPU %d, which was not given to it", g.Name, v.CPU)
-			case len(asked.Allowed) == 0 && c.Isolated != (asked.Realtime && isolation):
+			case len(asked.Allowed) == 0 && asked.Realtime && isolation && !c.Isolated,
+				asked.Shared && c.Isolated:
 				wrong("%s (realtime: %v) sits on CPU %d (isolated: %v)", g.Name, asked.Realtime, v.CPU, c.Isolated)
 			}
 			if r.Housekeeping.Has(v.CPU) {
@@ -127,7 +129,7 @@ func Check(ask Ask, r *Result) (problems []string) {
 				wrong("%s has memory %+v on nodes %s", g.Name, m, g.Nodes)
 			}
 		}
-		if sum != asked.Memory && !asked.Fixed {
+		if sum != asked.Memory && !asked.Fixed && len(g.Nodes) > 0 {
 			wrong("%s has %d of %d bytes", g.Name, sum, asked.Memory)
 		}
 		if len(g.Emulator) == 0 {
@@ -141,11 +143,11 @@ func Check(ask Ask, r *Result) (problems []string) {
 	for _, g := range r.Guests {
 		for _, w := range g.Vhost {
 			owner, shared := taken[w.CPU], workers[w.CPU]
-			if _, on := online[w.CPU]; !on && !ask.guestNamed(g.Name).Fixed || owner != "" && owner != g.Name {
+			if _, on := online[w.CPU]; !g.Kept && (!on || owner != "" && owner != g.Name) {
 				wrong("vhost of %s on CPU %d, which is %q's", g.Name, w.CPU, owner)
 			}
 			if shared != "" && shared != g.Name && !r.Housekeeping.Has(w.CPU) &&
-				!(ask.guestNamed(g.Name).Fixed && ask.guestNamed(shared).Fixed) {
+				!(g.Kept && r.Guest(shared).Kept) {
 				wrong("vhost threads of %s and %s share CPU %d", g.Name, shared, w.CPU)
 			}
 			workers[w.CPU] = g.Name
@@ -268,11 +270,18 @@ func TestApplied(t *testing.T) {
 					g.Pins = append(g.Pins, v.CPU)
 				}
 				g.Emulator = p.Emulator
+				g.Workers = nil
+				for _, w := range p.Vhost {
+					g.Workers = append(g.Workers, Worker{NIC: w.NIC, Queue: w.Queue, CPUs: setting.CPUs(w.CPU)})
+				}
 			}
 		}
 		again := Place(done)
 		for _, p := range first.Guests {
 			now := again.Guest(p.Name)
+			for i := range now.Vhost {
+				now.Vhost[i].Stays = nil
+			}
 			if now == nil || !reflect.DeepEqual(now.VCPUs, p.VCPUs) || !reflect.DeepEqual(now.Vhost, p.Vhost) ||
 				!now.Emulator.Equal(p.Emulator) {
 				t.Errorf("seed %d: %s was on %s, vhost %v, emulator %s, and is now %+v", seed, p.Name, p.VCPUSet(),

@@ -23,7 +23,7 @@ func (r *Result) explainRefusals(ask Ask) {
 	for f := range facts.Each(r.Refused) {
 		g := *ask.guestNamed(f.Guest)
 		var memory bool
-		f.Shortage, memory = left.shortage(&g)
+		f.Room, f.Shortage, memory = left.shortage(&g)
 		if len(r.Refused) > maxRelaxed {
 			f.Relax = fmt.Sprintf("%d guests find no place: all together have %d vCPUs, and the host has CPUs for %d",
 				len(r.Refused), left.all, left.room)
@@ -72,40 +72,69 @@ func withSeats(ask Ask, r *Result, move []string) Ask {
 			seat.Kept = true
 			g.Seat = &seat
 		}
+		g.left = r.LeftAlone(g.Name)
 	}
 	return ask
 }
 
-// shortage returns what a guest lacks, and whether that is memory.
-func (t remains) shortage(g *Guest) (text string, memory bool) {
-	var cpus, most, isolated, must int
+// shortage returns how many CPUs a guest could have, what it lacks, and whether that is memory.
+func (t remains) shortage(g *Guest) (cpus int, text string, memory bool) {
+	cpus, text = t.shortOfCPUs(g)
+	if text != "" {
+		return cpus, text, false
+	}
+	text, memory = t.shortOfMemory(g)
+	return cpus, text, memory
+}
+
+// shortOfCPUs returns how many CPUs a guest could have, and what it lacks if these are too few.
+func (t remains) shortOfCPUs(g *Guest) (cpus int, text string) {
+	ordinary, must := 0, 0
 	var free setting.CPUSet
 	for _, c := range t.cells {
 		must += c.mustKeep
-		if !c.admits(g, t.hasIsolated()) {
-			continue
-		}
 		room := t.limit(c)
 		if !t.ask.Strict {
 			room = c.capacity(room)
 		}
-		cpus, most = cpus+room, max(most, room)
-		for _, core := range c.free {
-			free = free.Or(core.seats)
-		}
-		if c.isolated {
-			isolated += room
+		switch {
+		case c.admits(g, t.hasIsolated()):
+			cpus += room
+			for _, core := range c.free {
+				free = free.Or(core.seats)
+			}
+		case c.ordinary():
+			ordinary += room
 		}
 	}
 	switch {
-	case len(g.Allowed) > 0 && cpus < g.VCPUs:
-		return fmt.Sprintf("needs %d CPUs of its own, and of those given to it (%s) %d are free", g.VCPUs, g.Allowed,
-			cpus), false
-	case g.Realtime && t.hasIsolated() && cpus < g.VCPUs:
-		return fmt.Sprintf("needs %d isolated CPUs, and %d are isolated and free (%s)", g.VCPUs, isolated, free), false
-	case cpus < g.VCPUs:
-		return fmt.Sprintf("needs %d CPUs of its own, and %d are left (%d online, %s kept for the host, the others "+
-			"belong to other guests)", g.VCPUs, cpus, len(t.ask.CPUs), count(must, "core")), false
+	case cpus >= g.VCPUs:
+		return cpus, ""
+	case len(g.Allowed) > 0:
+		return cpus, fmt.Sprintf("needs %d CPUs of its own, and of those given to it (%s) %d are free", g.VCPUs,
+			g.Allowed, cpus)
+	case g.Realtime && t.hasIsolated():
+		text = fmt.Sprintf("needs %d isolated CPUs, and %d are isolated and free (%s)", g.VCPUs, cpus, free)
+		if ordinary > 0 {
+			text += fmt.Sprintf("; %d that are not isolated are free", ordinary)
+		}
+		return cpus, text
+	}
+	kept := count(must, "core") + " kept for the host"
+	if len(t.shared) > 0 {
+		kept = t.shared.Words() + " and " + kept
+	}
+	return cpus, fmt.Sprintf("needs %d CPUs of its own, and %d are left (%d online, %s, the others belong to other "+
+		"guests)", g.VCPUs, cpus, len(t.ask.CPUs), kept)
+}
+
+// shortOfMemory returns what a guest lacks that has CPUs enough, and whether that is memory alone.
+func (t remains) shortOfMemory(g *Guest) (text string, memory bool) {
+	most := 0
+	for _, c := range t.cells {
+		if c.admits(g, t.hasIsolated()) {
+			most = max(most, c.capacity(t.limit(c)))
+		}
 	}
 	var rooms []string
 	largest := 0
@@ -135,7 +164,7 @@ func relaxation(ask Ask, r *Result, g *Guest, memory bool) string {
 		try.feasibleOnly = true
 		try.Guests = slices.Clone(ask.Guests)
 		change(&try, try.guestNamed(g.Name))
-		with := place(try)
+		with := placeAgain(try)
 		if with.Refusal(g.Name) != nil ||
 			slices.ContainsFunc(r.Guests, func(p Placed) bool { return with.Guest(p.Name) == nil }) {
 			return nil

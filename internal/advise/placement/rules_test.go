@@ -38,8 +38,8 @@ func TestFoundingAlternatives(t *testing.T) {
 	p := Place(sized(2, 10, 2).nic(0).guest("vm", 9, 9)).Guest("vm")
 	want := []Alternative{
 		{What: "9 cores of node 1 (CPUs 11-19)", Cost: 99, Chosen: true},
-		{What: "sibling threads on node 0 (CPUs 21-29)", Cost: 270},
 		{What: "CPUs kept for the host", Cost: 360},
+		{What: "sibling threads on node 0 (CPUs 21-29)", Cost: 540},
 	}
 	if len(p.Others) != len(want) {
 		t.Fatalf("%+v", p.Others)

@@ -32,10 +32,13 @@ func Score(ask Ask, r *Result) Cost {
 				c.Sharing++
 			}
 		}
+		c.Total += s.addHome(&p, &c)
 		s.addPaths(&p, &c)
 	}
 	for g := range facts.Each(t.ask.Guests) {
 		switch p := r.Guest(g.Name); {
+		case p == nil && (g.Shared || !t.toPlace(g)) && !g.refused:
+			c.Total += costLeft
 		case p == nil:
 			c.Refused++
 			c.Total += refusal(g)
@@ -59,6 +62,24 @@ type scorer struct {
 	weights map[string]int64
 }
 
+// addHome counts a guest's vCPUs off isolated cores and off its memory's nodes, and returns their cost.
+func (s *scorer) addHome(p *Placed, c *Cost) int64 {
+	g := s.t.ask.guestNamed(p.Name)
+	exposed, away := int64(0), int64(0)
+	for _, v := range p.VCPUs {
+		cpu, online := s.t.cpus[v.CPU]
+		i, known := s.t.cellOf[cpu.Core]
+		if !online || !known {
+			continue
+		}
+		e := s.t.cells[i].exposure(g, s.t.hasIsolated())
+		exposed, away = exposed+e, away+s.t.awayFrom(g, cpu.Node)
+		c.Exposed += count01(e > 0)
+	}
+	c.Away += int(away)
+	return (costExposed*exposed + costAway*away) / int64(max(1, len(p.VCPUs)))
+}
+
 // addPaths adds the cost of a guest's packet paths, and of the places of its vhost threads.
 func (s *scorer) addPaths(p *Placed, c *Cost) {
 	t := s.t
@@ -67,14 +88,16 @@ func (s *scorer) addPaths(p *Placed, c *Cost) {
 	c.Distance += t.nicPoints(t.ask.guestNamed(p.Name), w, shares)
 	from := map[int]int{}
 	for _, v := range p.Vhost {
-		cpu := t.cpus[v.CPU]
+		cpu, online := t.cpus[v.CPU]
 		place := v.CPU
 		switch {
+		case !online:
+			continue
 		case s.vcpus[v.CPU] > 0:
 			c.Crowding += w * pointsOwn
 			continue
 		case s.r.Housekeeping.Has(v.CPU):
-			c.Crowding += w * pointsKept
+			c.Crowding += w * t.pointsKept
 			continue
 		case s.onCore[cpu.Core] > 0:
 			c.Crowding += w * pointsSibling
@@ -109,6 +132,7 @@ func (s *scorer) addCells(c *Cost) {
 			used[i]++
 		case s.r.Housekeeping.Has(cpus[0]):
 			kept[i]++
+		case t.cells[i].allowed != "" || t.cells[i].claimed:
 		default:
 			c.Spare++
 			spare[t.cells[i].node]++

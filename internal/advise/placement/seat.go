@@ -32,6 +32,8 @@ func (t *table) seat(r *Result, items []item, choice []int) {
 		crowds[i].sharing = c.sharing(crowds[i].vcpus+crowds[i].vhost, len(c.free))
 		crowds[i].sharedCores = c.takeShared(crowds[i].sharing)
 	}
+	r.Housekeeping = r.Housekeeping.Or(slices.DeleteFunc(slices.Clone(t.shared),
+		func(cpu int) bool { return t.vcpuOn[cpu] != "" }))
 	for _, p := range t.frozen {
 		r.Guests = append(r.Guests, *p)
 	}
@@ -42,8 +44,12 @@ func (t *table) seat(r *Result, items []item, choice []int) {
 			continue
 		}
 		o := &items[j].options[choice[j]]
-		if o.refused {
+		switch {
+		case o.refused:
 			r.Refused = append(r.Refused, Refusal{Guest: g.Name})
+			continue
+		case o.left:
+			t.leave(&g, "")
 			continue
 		}
 		p := &Placed{Name: g.Name, PageSize: o.page}
@@ -194,6 +200,8 @@ func (t *table) explainSeat(p *Placed) {
 		p.Why += "; among the CPUs given to it (" + g.Allowed.String() + ")"
 	case g.Realtime && t.hasIsolated():
 		p.Why += "; on isolated CPUs, because it is to answer in time"
+	case t.hasIsolated() && !slices.ContainsFunc(p.VCPUs, func(v VCPU) bool { return !t.cpus[v.CPU].Isolated }):
+		p.Why += "; on isolated CPUs, which nothing else uses"
 	case g.Realtime:
 		p.Why += "; no CPU is isolated yet: these should be"
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"mpps/internal/model/facts"
+	"mpps/internal/model/reach"
 	"mpps/internal/model/setting"
 )
 
@@ -23,10 +24,13 @@ func (t *table) placeThreads(r *Result, items []item, choice []int) {
 			o := &items[j].options[choice[j]]
 			pool := t.pool(r, p, &items[j], o)
 			t.assignVhost(p, &g, pool)
+			t.leaveThreads(p, &g)
 			t.placeEmulator(r, p, &g, pool)
 			t.explainVhost(p, &items[j], o)
-		case len(p.Vhost) == 0 && g.Seat == nil:
+		case g.Seat == nil:
+			t.leaveThreads(p, &g)
 			t.placeEmulator(r, p, &g, nil)
+			t.explainQueues(p, &g)
 		}
 	}
 	// the remaining free cores, and so the alternatives, are known only now
@@ -68,16 +72,84 @@ func (t *table) pool(r *Result, p *Placed, it *item, o *option) setting.CPUSet {
 	return nil
 }
 
-// kept returns the CPUs that the host keeps for itself, on a guest's nodes if there are any.
+// kept returns the CPUs that the host keeps for itself: those without a daemon, off the cores of vCPUs, and on the
+// nodes of a guest, as far as there are any.
 func (t *table) kept(r *Result, p *Placed) setting.CPUSet {
-	own := r.Housekeeping.Minus(t.daemonCPUs)
-	if len(own) == 0 {
-		own = r.Housekeeping
-	}
-	if near := own.And(t.cpusOf(p.Nodes)); len(near) > 0 {
-		return near
+	own := r.Housekeeping
+	for _, better := range []setting.CPUSet{own.Minus(t.daemonCPUs), t.offVCPUs(own), own.And(t.cpusOf(p.Nodes))} {
+		if both := own.And(better); len(both) > 0 {
+			own = both
+		}
 	}
 	return own
+}
+
+// offVCPUs returns those of some CPUs whose cores have no vCPU.
+func (t *table) offVCPUs(cpus setting.CPUSet) setting.CPUSet {
+	return slices.DeleteFunc(slices.Clone(cpus), func(cpu int) bool {
+		return slices.ContainsFunc(t.cores[t.cpus[cpu].Core], func(other int) bool { return t.vcpuOn[other] != "" })
+	})
+}
+
+// keepThreads lets the vhost threads of a guest that stays be where they are, if that is good or they must not move:
+// each pinned to a CPU of its own, on the guest's node, on a core without a vCPU.
+func (t *table) keepThreads(p *Placed, g *Guest) {
+	var places []Vhost
+	good := g.knowsWorkers() && !g.threadsStay
+	for _, i := range g.NICs {
+		for q := range queuesOf(i) {
+			if w := g.worker(i.MAC, q); good && len(w.CPUs) == 1 {
+				places = append(places, Vhost{NIC: i.MAC, Queue: q, CPU: w.CPUs[0]})
+				continue
+			}
+			return
+		}
+	}
+	for i, w := range places {
+		c, online := t.cpus[w.CPU]
+		alone := t.vhostOn[w.CPU] == 0 &&
+			!slices.ContainsFunc(places[:i], func(v Vhost) bool { return v.CPU == w.CPU })
+		if !g.Fixed && (!online || !alone || !p.Nodes.Has(c.Node) || t.ask.Taken.Has(w.CPU) ||
+			len(t.offVCPUs(setting.CPUs(w.CPU))) == 0) {
+			return
+		}
+	}
+	for _, w := range places {
+		t.vhostOn[w.CPU]++
+	}
+	p.Vhost, p.VhostWhy = places, "pinned already, each to a CPU of its own apart from all vCPUs"
+	if g.Fixed {
+		p.VhostWhy = "they are not to be moved"
+	}
+}
+
+// leaveThreads leaves the vhost threads of a guest where they are, if they are to stay. A thread that may use several
+// CPUs counts for the one of them that has the fewest.
+func (t *table) leaveThreads(p *Placed, g *Guest) {
+	if !g.threadsStay || len(p.Vhost) > 0 {
+		return
+	}
+	for _, i := range g.NICs {
+		for q := range queuesOf(i) {
+			mask := t.anywhere()
+			if w := g.worker(i.MAC, q); w != nil && len(w.CPUs) > 0 {
+				mask = t.reach(w.CPUs, mask)
+			}
+			if len(mask) == 0 {
+				continue
+			}
+			cpu := slices.MinFunc(mask, func(a, b int) int { return cmp.Compare(t.vhostOn[a], t.vhostOn[b]) })
+			if len(mask) > 1 {
+				t.vhostOn[cpu]++
+			}
+			p.Vhost = append(p.Vhost, Vhost{NIC: i.MAC, Queue: q, CPU: cpu, Stays: mask})
+		}
+	}
+	p.VhostWhy = "they stay where they may run today: no other place is better"
+	if len(g.Declined) > 0 {
+		p.VhostWhy = fmt.Sprintf("they stay where they may run today: mpps has no rules for the way of its packets "+
+			"(%s)", reach.Words(g.Declined))
+	}
 }
 
 // assignVhost assigns a pool's CPUs to a guest's vhost threads: CPUs whose core has the fewest vhost threads first.
@@ -89,10 +161,10 @@ func (t *table) assignVhost(p *Placed, g *Guest, pool setting.CPUSet) {
 		return n
 	}
 	for _, n := range g.NICs {
-		if n.VF || len(pool) == 0 {
+		if len(pool) == 0 {
 			continue
 		}
-		for q := range max(1, n.Queues) {
+		for q := range queuesOf(n) {
 			cpu := slices.MinFunc(pool, func(a, b int) int {
 				return cmp.Or(cmp.Compare(onCore(a), onCore(b)), cmp.Compare(t.vhostOn[a], t.vhostOn[b]))
 			})
@@ -102,25 +174,49 @@ func (t *table) assignVhost(p *Placed, g *Guest, pool setting.CPUSet) {
 	}
 }
 
-// placeEmulator gives a guest's emulator threads the CPUs of its vhost threads, which libvirt keeps in the emulator's
-// cpuset, or without vhost threads the host's CPUs. If no vCPU needs the CPUs that they have today, they keep them.
+// placeEmulator gives a guest's emulator threads the CPUs that they have today and those of its vhost threads, which
+// libvirt keeps in the emulator's cpuset; or else only the latter; or else CPUs that the host keeps. Of these it takes
+// the first that is best: off all vCPUs' cores, or at least off their CPUs.
 func (t *table) placeEmulator(r *Result, p *Placed, g *Guest, pool setting.CPUSet) {
-	switch {
-	case len(pool) > 0:
-		p.Emulator = pool
-	case len(p.Vhost) > 0:
-		p.Emulator = p.vhostCPUs()
-	case len(r.Housekeeping) > 0:
-		p.Emulator = t.kept(r, p)
-	default:
-		p.Emulator = p.VCPUSet()
+	var choices []setting.CPUSet
+	if len(g.Emulator) > 0 && len(g.Emulator.Minus(t.online())) == 0 {
+		own := g.Emulator
+		if !g.threadsStay {
+			own = own.Or(p.vhostCPUs())
+		}
+		choices = append(choices, own)
 	}
-	if len(g.Emulator) > 0 && !slices.ContainsFunc(g.Emulator, func(cpu int) bool {
-		_, online := t.cpus[cpu]
-		return !online || t.vcpuOn[cpu] != ""
-	}) {
-		p.Emulator = g.Emulator.Or(p.vhostCPUs())
+	if len(pool) > 0 {
+		choices = append(choices, pool)
 	}
+	if len(p.Vhost) > 0 && !g.threadsStay {
+		choices = append(choices, p.vhostCPUs())
+	}
+	if len(r.Housekeeping) > 0 {
+		choices = append(choices, t.kept(r, p))
+	}
+	nearness := func(set setting.CPUSet) int {
+		switch off := t.offVCPUs(set); {
+		case len(off) == len(set):
+			return 0
+		case !slices.ContainsFunc(set, func(cpu int) bool { return t.vcpuOn[cpu] != "" }):
+			return 1
+		}
+		return 2
+	}
+	choices = append(choices, p.VCPUSet())
+	p.Emulator = slices.MinFunc(choices, func(a, b setting.CPUSet) int {
+		return cmp.Compare(nearness(a), nearness(b))
+	})
+}
+
+// online returns the CPUs of the ask.
+func (t *table) online() setting.CPUSet {
+	var all []int
+	for _, c := range t.ask.CPUs {
+		all = append(all, c.ID)
+	}
+	return setting.CPUs(all...)
 }
 
 func (p *Placed) vhostCPUs() (set setting.CPUSet) {
@@ -132,22 +228,27 @@ func (p *Placed) vhostCPUs() (set setting.CPUSet) {
 
 // explainVhost sets how many queues a guest's NICs have and where its vhost threads run, and why.
 func (t *table) explainVhost(p *Placed, it *item, o *option) {
-	for _, n := range it.guest.NICs {
+	t.explainQueues(p, it.guest)
+	if it.vhost > 0 {
+		p.VhostWhy = t.vhostReason(p, it, o)
+	}
+}
+
+// explainQueues sets how many queues a guest's NICs have, and why.
+func (t *table) explainQueues(p *Placed, g *Guest) {
+	for _, n := range g.NICs {
 		if n.VF {
 			continue
 		}
 		why := fmt.Sprintf("%s for each of its NICs is what the host's CPUs allow, and no more than its %s can serve",
-			count(max(1, n.Queues), "vhost thread"), count(it.guest.VCPUs, "vCPU"))
+			count(max(1, n.Queues), "vhost thread"), count(g.VCPUs, "vCPU"))
 		switch {
-		case it.guest.queuesSet:
+		case g.queuesSet:
 			why = "as its definition says"
-		case it.guest.Rate > 0 && n.Queues < it.guest.VCPUs && n.fromRate:
+		case g.Rate > 0 && n.Queues < g.VCPUs && n.fromRate:
 			why = fmt.Sprintf("one for each %.0f kpps that it is to carry", PerQueue/1e3)
 		}
 		p.Queues = append(p.Queues, Queued{NIC: n.MAC, Queues: max(1, n.Queues), Why: why})
-	}
-	if it.vhost > 0 {
-		p.VhostWhy = t.vhostReason(p, it, o)
 	}
 }
 

@@ -37,8 +37,8 @@ func (t *table) addVhostPlaces(it *item, base option, shares []share) {
 	if s := t.siblings(it, base.parts); s > 0 {
 		add(vhostPlace{kind: onSiblings}, it.weight*(pointsSibling*n+pointsPair*pairs(it.vhost, s)))
 	}
-	if slices.ContainsFunc(t.cells, func(c *cell) bool { return c.mustKeep > 0 }) {
-		add(vhostPlace{kind: onKept}, it.weight*pointsKept*n)
+	if t.hostHasCPUs() {
+		add(vhostPlace{kind: onKept}, it.weight*t.pointsKept*n)
 	} else {
 		add(vhostPlace{kind: onOwn}, it.weight*pointsOwn*n)
 	}
@@ -51,12 +51,41 @@ func (t *table) siblings(it *item, parts []part) int {
 	}
 	n := 0
 	for _, p := range parts {
-		n += p.vcpus * (t.cells[p.cell].threads - 1)
+		if c := t.cells[p.cell]; !c.quiet || !t.hostHasCPUs() {
+			n += p.vcpus * (c.threads - 1)
+		}
 	}
 	return n
 }
 
-// idleSiblings returns the CPUs without a vCPU on the cores of some CPUs.
+// hostHasCPUs reports whether the host keeps CPUs that are not isolated.
+func (t *table) hostHasCPUs() bool {
+	return len(t.shared) > 0 || slices.ContainsFunc(t.cells, func(c *cell) bool { return c.mustKeep > 0 })
+}
+
+// keptPoints returns the points of a vhost thread on CPUs kept for the host: more where threads for which no core will
+// be left crowd them.
+func (t *table) keptPoints() int64 {
+	spare, kept, threads := 0, len(t.shared), 0
+	for _, c := range t.cells {
+		if !c.isolated {
+			spare, kept = spare+len(c.free)-c.wantKept, kept+c.wantKept*c.threads
+		}
+	}
+	for _, g := range t.ask.Guests {
+		if t.toPlace(&g) {
+			spare -= g.VCPUs
+		}
+		threads += vhostCount(&g)
+	}
+	crowd := (threads - max(spare, 0)) / max(kept, 1)
+	return pointsKept + pointsPair/2*int64(min(max(crowd-1, 0), maxCrowd))
+}
+
+// maxCrowd is the most threads on one CPU that are counted.
+const maxCrowd = 50
+
+// idleSiblings returns the CPUs without a vCPU on the cores of some CPUs, isolated ones only if the host has no others.
 func (t *table) idleSiblings(cpus setting.CPUSet) setting.CPUSet {
 	var idle []int
 	for _, cpu := range cpus {
@@ -64,7 +93,10 @@ func (t *table) idleSiblings(cpus setting.CPUSet) setting.CPUSet {
 			idle = append(idle, t.cores[c.Core]...)
 		}
 	}
-	return setting.CPUs(slices.DeleteFunc(idle, func(cpu int) bool { return t.vcpuOn[cpu] != "" })...)
+	aside := t.hostHasCPUs()
+	return setting.CPUs(slices.DeleteFunc(idle, func(cpu int) bool {
+		return t.vcpuOn[cpu] != "" || aside && t.ask.setAside(t.cpus[cpu])
+	})...)
 }
 
 // emulatorMoves returns 1 if a guest's emulator threads, and vhost with them, are pinned elsewhere today, else 0: of

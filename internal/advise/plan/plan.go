@@ -13,6 +13,7 @@ import (
 
 	"mpps/internal/advise/audit"
 	"mpps/internal/advise/knob"
+	"mpps/internal/advise/placement"
 	"mpps/internal/model/datapath"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
@@ -66,6 +67,8 @@ type Change struct {
 	Stage    datapath.Stage `json:"stage"`
 	Warning  string         `json:"warning,omitempty"`
 	Rules    []string       `json:"rules,omitempty"` // that stop matching
+	// rules of the placement that the change makes worse
+	GivesWay []placement.GivesWay `json:"gives_way,omitempty"`
 }
 
 // Skipped is a finding that is off and not planned.
@@ -205,6 +208,7 @@ func newChange(f audit.Finding) Change {
 		ID: f.ID, Address: f.Address, From: f.Reading, To: f.Want.Target(), Want: *f.Want, Risk: f.Risk,
 		Lasts: setting.Kinds[f.Address.Kind].Lasts, Needs: f.Needs, Because: f.Why, Severity: f.Severity,
 		Title: f.Title, Stage: f.Stage, Warning: f.Warning, Rules: f.Rules,
+		GivesWay: f.GivesWay,
 	}
 }
 

@@ -28,6 +28,7 @@ func (p *Placing) headline() string {
 	if len(p.Added) == 0 {
 		text := words.Count(len(r.Guests), "guest placed", "guests placed")
 		return p.Host.Name + ": " + words.Either(len(r.Guests) > 0, text, "no guest to place") +
+			words.If(len(r.Left) > 0, ", %d left as they are", len(r.Left)) +
 			words.If(len(r.Refused) > 0, ", %d not", len(r.Refused)) + words.If(len(r.Relaxed) > 0, "; %s", relaxed)
 	}
 	if no := slices.DeleteFunc(slices.Clone(p.Added),
@@ -74,7 +75,7 @@ func memoryText(g *placement.Placed) string {
 func vhostCPUs(g *placement.Placed) setting.CPUSet {
 	var all []int
 	for _, v := range g.Vhost {
-		all = append(all, v.CPU)
+		all = append(append(all, v.CPU), v.Stays...)
 	}
 	return setting.CPUs(all...)
 }
@@ -89,6 +90,8 @@ func costText(c placement.Cost) string {
 		number(c.Spread, "node more than guests should need",
 			"nodes more than guests should need"), number(c.Reserve, "core missing for the host",
 			"cores missing for the host"),
+		number(c.Exposed, "vCPU off the isolated CPUs", "vCPUs off the isolated CPUs"),
+		number(c.Away, "vCPU away from its memory", "vCPUs away from their memory"),
 		number(c.Pages, "guest without the huge pages it asks for", "guests without the huge pages they ask for"),
 		words.Either(c.Largest > 0, room, "no core is left"))
 }
@@ -235,6 +238,10 @@ func Text(t *report.Text, p *Placing) {
 		t.Blank()
 		drawGuest(t, seats, p, &r.Guests[i])
 	}
+	for _, l := range r.Left {
+		t.Blank()
+		t.Wrap(t.In(report.Bold, l.Guest)+" (stays): ", l.CPUs.Words()+"; "+l.Why)
+	}
 	for _, f := range r.Refused {
 		t.Blank()
 		t.Wrap(t.In(report.RedBold, "no place for "+f.Guest+": "), f.Shortage)
@@ -246,6 +253,7 @@ func Text(t *report.Text, p *Placing) {
 		t.Wrap("  "+row[0]+"  ", row[1])
 	}
 	t.Each(t.In(report.Yellow, "relaxed: "), r.Relaxed)
+	t.Each(t.In(report.Yellow, "gives way: "), words.Each(r.GivesWay, placement.GivesWay.Words))
 	t.Wrap("cost        ", costText(r.Cost))
 	t.WrapIf(!r.Proved, t.In(report.Yellow, "not proved: "),
 		"there may be a cheaper placement: the search was cut short, because there are too many ways")

@@ -1,0 +1,201 @@
+package placement
+
+import (
+	"slices"
+
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
+)
+
+// maxSettling is how often guests are placed again because some of them are better left as they are.
+const maxSettling = 6
+
+// settle places the guests of an ask so that no rule becomes worse than it is today. A guest whose move would make one
+// worse, for it or for another guest, or mend none, is left as it is, and the others are placed around it. Only what
+// the user asked for may make a rule worse: a guest that is new, that the user gave CPUs, or that a latency is for. The
+// result then says so (GivesWay).
+func settle(ask Ask) *Result {
+	ask.Guests = slices.Clone(ask.Guests)
+	for round := 0; ; round++ {
+		r := placeAgain(ask)
+		t := newTable(ask)
+		found := t.foundStandings()
+		before, after := t.judge(found), t.judge(t.standings(r, found))
+		changes := t.changes(r, found)
+		if round >= maxSettling {
+			if !leaveAll(&ask, changes, before) {
+				t.giveWay(r, found, changes, before, after)
+				return r
+			}
+			continue
+		}
+		if !leaveOwn(&ask, r, changes, before, after) && !t.leaveCulprits(&ask, found, changes, before, after) {
+			t.giveWay(r, found, changes, before, after)
+			return r
+		}
+	}
+}
+
+// change is what a placement changes of a guest that exists.
+type change struct {
+	guest          *Guest
+	vcpus, threads bool
+	cores          map[int]bool   // of its new CPUs
+	nodes          setting.CPUSet // where its vCPUs may run today
+}
+
+// asked reports whether a guest's place is what the user asked for, whichever rules that makes worse: it is new or may
+// move, it is named and not pinned, or it is off the CPUs that it was given, or off the isolated ones for a wake-up
+// latency.
+func (g *Guest) asked(before breaches) bool {
+	return g.isNew || g.free || g.Named && len(g.Pins) == 0 || before[Given] > 0 || g.Realtime && before[SetAside] > 0
+}
+
+// changes returns what a placement changes.
+func (t *table) changes(r *Result, found []standing) []change {
+	var all []change
+	then := t.standings(r, found)
+	for i := range then {
+		c := change{guest: then[i].guest, vcpus: true, threads: true, cores: then[i].cores(t)}
+		if i < len(found) {
+			c.nodes = t.nodesOfAll(found[i].vcpus)
+			c.vcpus = !slices.EqualFunc(found[i].vcpus, then[i].vcpus, setting.CPUSet.Equal)
+			c.threads = !slices.EqualFunc(found[i].vhost, then[i].vhost, setting.CPUSet.Equal)
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// leaveOwn leaves the guests as they are whose change makes a rule worse for themselves, or mends none. Before that it
+// looks for a place on their own nodes. It reports whether there are any.
+func leaveOwn(ask *Ask, r *Result, changes []change, before, after map[string]breaches) (left bool) {
+	for g := range facts.Each(ask.Guests) { // a guest without another place is still where it is
+		switch was := before[g.Name]; {
+		case r.Refusal(g.Name) == nil || was == nil || g.refused || g.stays != "" || !g.isBound():
+		case g.asked(was) || len(g.nodes) == 0 && len(g.Pins) != g.VCPUs:
+			g.refused, left = true, true
+		default:
+			g.stays, left = nothingMended, true
+		}
+	}
+	for _, c := range changes {
+		g := ask.own(c.guest.Name)
+		was, is := before[g.Name], after[g.Name]
+		if g.asked(was) || g.Fixed || was == nil {
+			continue
+		}
+		worse := is.worse(was, vcpuRules)
+		switch {
+		case !c.vcpus || g.stays != "":
+		case len(worse) > 0 && len(g.nodes) == 0 && len(c.nodes) > 0:
+			g.nodes, left = c.nodes, true
+		case len(worse) > 0:
+			g.stays, left = worse[0], true
+		case len(was.worse(is, vcpuRules)) == 0:
+			g.stays, left = nothingMended, true
+		}
+		if c.threads && !g.threadsStay && g.knowsWorkers() &&
+			(len(is.worse(was, threadRules)) > 0 || len(was.worse(is, threadRules)) == 0) {
+			g.threadsStay, left = true, true
+		} else if c.vcpus && g.threadsStay && g.stays == "" && len(is.worse(was, threadRules)) > 0 {
+			g.stays, left = is.worse(was, threadRules)[0], true
+		}
+	}
+	return left
+}
+
+// isBound reports whether a thread of a guest is pinned to one CPU, so that it keeps others off.
+func (g *Guest) isBound() bool {
+	return slices.ContainsFunc(g.masks(), func(set setting.CPUSet) bool { return len(set) == 1 }) ||
+		slices.ContainsFunc(g.Workers, func(w Worker) bool { return len(w.CPUs) == 1 })
+}
+
+// nothingMended stands for a move that would mend no rule.
+const nothingMended = "none"
+
+// leaveCulprits leaves the guests as they are whose change makes a rule worse for another guest: those that come to
+// cores where threads of that one may run. It reports whether there are any.
+func (t *table) leaveCulprits(ask *Ask, found []standing, changes []change, before, after map[string]breaches) bool {
+	left := false
+	for _, s := range found {
+		worse := after[s.guest.Name].worse(before[s.guest.Name], allRules)
+		if len(worse) == 0 {
+			continue
+		}
+		near := s.cores(t)
+		for _, c := range changes {
+			g := ask.own(c.guest.Name)
+			switch {
+			case g.Name == s.guest.Name || g.asked(before[g.Name]) || g.Fixed || !meet(near, c.cores):
+			case c.threads && g.knowsWorkers() && !g.threadsStay:
+				g.threadsStay, left = true, true
+			case c.vcpus && g.stays == "":
+				g.stays, left = worse[0], true
+			}
+		}
+	}
+	return left
+}
+
+// leaveAll leaves all guests as they are that the user did not ask to place, and reports whether that changes anything.
+func leaveAll(ask *Ask, changes []change, before map[string]breaches) (left bool) {
+	for _, c := range changes {
+		g := ask.own(c.guest.Name)
+		if g.asked(before[g.Name]) || g.Fixed {
+			continue
+		}
+		if c.vcpus && g.stays == "" {
+			g.stays, left = nothingMended, true
+		}
+		if c.threads && !g.threadsStay && g.knowsWorkers() {
+			g.threadsStay, left = true, true
+		}
+	}
+	return left
+}
+
+// giveWay lists in a result the rules that it makes worse, each with the guest whose change is the cause.
+func (t *table) giveWay(r *Result, found []standing, changes []change, before, after map[string]breaches) {
+	for _, s := range found {
+		name := s.guest.Name
+		for _, rule := range after[name].worse(before[name], allRules) {
+			w := GivesWay{Rule: rule, Guest: name, For: name, Found: before[name][rule], Then: after[name][rule]}
+			own := facts.Find(changes, func(c *change) bool { return c.guest.Name == name })
+			if near := s.cores(t); own == nil || !own.vcpus && !own.threads {
+				if c := facts.Find(changes, func(c *change) bool {
+					return (c.vcpus || c.threads) && meet(near, c.cores)
+				}); c != nil {
+					w.For = c.guest.Name
+				}
+			}
+			r.GivesWay = append(r.GivesWay, w)
+		}
+	}
+}
+
+func meet(a, b map[int]bool) bool {
+	for core := range a {
+		if b[core] {
+			return true
+		}
+	}
+	return false
+}
+
+// own returns a guest of the ask by name.
+func (a *Ask) own(name string) *Guest {
+	return facts.Find(a.Guests, func(g *Guest) bool { return g.Name == name })
+}
+
+// knowsWorkers reports whether all vhost threads of a guest are known.
+func (g *Guest) knowsWorkers() bool {
+	for _, i := range g.NICs {
+		for q := range queuesOf(i) {
+			if w := g.worker(i.MAC, q); w == nil || len(w.CPUs) == 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
