@@ -17,12 +17,13 @@ func TestNAPIFiles(t *testing.T) {
 		return
 	}
 	treetest.IP(t, "link add br0 type bridge", "link add v0 type veth peer name v1", "link set v0 master br0 up",
-		"link set v1 up")
+		"link set v1 up", "link add vx0 type vxlan id 7 dstport 4789 remote 192.0.2.7 dev v1", "link set vx0 up")
 	mechanisms := Mechanisms(treetest.Live(t))
 	for file, value := range map[string]string{
-		"napi_defer_hard_irqs": "10", "gro_flush_timeout": "20000", "threaded": "1", "brport/unicast_flood": "0",
+		"v0/napi_defer_hard_irqs": "10", "v0/gro_flush_timeout": "20000", "v0/brport/unicast_flood": "0",
+		"vx0/threaded": "1", // a veth without GRO has no NAPI, and refuses
 	} {
-		a := setting.Of(setting.Sysfs, "class/net", "v0", file)
+		a := setting.Of(setting.Sysfs, "class/net", file)
 		shown := func() string { return strings.TrimSpace(treetest.Tool(t, "cat", "/sys/"+a.Path)) }
 		before := mechanisms.Read(t.Context(), a)
 		if before.State == setting.Absent {
