@@ -14,7 +14,7 @@ import (
 // comes first.
 var attestable = map[string][]string{
 	"firmware.smt":                         {"disabled", "enabled"},
-	"firmware.numa_per_socket":             {"4", "2", "1"},
+	"firmware.numa_per_socket":             {"1", "2", "4"},
 	"firmware.energy_performance":          {"performance", "balanced-performance", "balanced-power", "power"},
 	"firmware.c6":                          {"disabled", "enabled"},
 	"firmware.package_c_state":             {"disabled", "enabled"},
@@ -24,7 +24,7 @@ var attestable = map[string][]string{
 	"firmware.stale_atos":                  {"enabled", "disabled"},
 	"firmware.wr_crc":                      {"enabled", "disabled"},
 	"firmware.patrol_scrub":                {"disabled", "enabled"},
-	"firmware.demand_scrub":                {"disabled", "enabled"},
+	"firmware.demand_scrub":                {"enabled", "disabled"},
 	"firmware.ras_mode":                    {"maximum-performance", "mirroring", "lockstep", "sparing", "adddc"},
 	"firmware.cluster_on_die":              {"disabled", "enabled"},
 	"firmware.numa_optimized":              {"enabled", "disabled"},
@@ -33,7 +33,9 @@ var attestable = map[string][]string{
 	"firmware.usb3":                        {"disabled", "enabled"},
 	"firmware.legacy_usb":                  {"disabled", "enabled"},
 	"firmware.port_60_64":                  {"disabled", "enabled"},
-	"firmware.enhanced_error_containment":  {"disabled", "enabled"},
+	"firmware.enhanced_error_containment":  {"enabled", "disabled"},
+	"firmware.df_c_states":                 {"disabled", "enabled", "auto"},
+	"firmware.df_p_state":                  {"fixed-p0", "auto"},
 	"firmware.ctdp":                        {"maximum", "auto", "reduced"},
 	GuestsOwner:                            {"own", "others"},
 }

@@ -212,8 +212,8 @@ var domainCoalesce = &Knob{
 		if reason, yes := spared(g, i); yes {
 			return Skips(reason)
 		}
-		if i.Type == "direct" {
-			return Skips("a macvtap has no such batches")
+		if i.Type != "bridge" && i.Type != "network" {
+			return Skips("libvirt accepts it on interfaces of type bridge and network only")
 		}
 		if i.Coalesce >= 1 && i.Coalesce <= 64 {
 			return Fine(fmt.Sprintf("batches of up to %d", i.Coalesce))

@@ -55,35 +55,59 @@ func (v *View) siblings() string {
 }
 
 var firmwareNUMA = firmware(Knob{
-	ID: "firmware.numa_per_socket", Title: "A node for each memory controller", Limit: onX86,
+	ID: "firmware.numa_per_socket", Title: "NUMA nodes of each socket", Limit: onAMD,
 	Tiers: tiers(goal.Standard, goal.Aggressive, goal.Passthrough, goal.Realtime),
 	Want: onMetal(func(v *View, a setting.Address) Advice {
-		packages, nodes := v.Topology.Counts.Packages, v.Topology.Counts.NUMANodes
+		c := v.Topology.Counts
 		switch {
-		case packages == 0 || nodes == 0:
+		case c.Packages == 0 || c.NUMANodes == 0:
 			return Unsure("the number of sockets and nodes is not known")
-		case cpuVendor(v.Host) == "":
-			return Unsure("the processors' maker is not known")
-		case cpuVendor(v.Host) == Intel:
-			return Skips("Intel's sockets are one node each")
-		case nodes%packages != 0 && packages%nodes != 0:
+		case c.NUMANodes%c.Packages != 0 && c.Packages%c.NUMANodes != 0:
 			return Unsure(fmt.Sprintf("%s for %s: the numbers do not fit, perhaps because not all CPUs are shown here",
-				Count(nodes, "node"), Count(packages, "socket")))
+				Count(c.NUMANodes, "node"), Count(c.Packages, "socket")))
 		}
-		l3, each := v.Topology.Counts.L3Caches/packages, nodes/packages
-		found := fmt.Sprintf("%s for %s, %s in each; distances %s", Count(nodes, "node"), Count(packages, "socket"),
-			Count(l3, "L3 cache"), v.distances())
+		found := fmt.Sprintf("%s for %s, %s in each; distances %s", Count(c.NUMANodes, "node"),
+			Count(c.Packages, "socket"), Count(c.L3Caches/c.Packages, "L3 cache"), v.distances())
 		switch {
-		case nodes < packages:
-			return fact(found, exact("4 nodes a socket",
+		case c.NUMANodes < c.Packages:
+			return fact(found, exact("a node a socket or more",
 				"one node over several sockets: half of all accesses go to the other socket").At(High))
-		case l3 < 4 || each >= 4:
-			return fact(found, Fine("as many nodes as there are memory controllers to choose from"))
+		case c.NUMANodes == c.Packages:
+			return fact(found, Fine("a node a socket is the default, and right for guests of any size. More of them "+
+				"bring memory nearer to guests that fit into one: measure before"))
 		}
-		return fact(found, exact("4 nodes a socket",
-			"memory is interleaved over controllers that are far from the NIC and from each other").At(Medium))
+		if v.Topology.Zen() == 1 {
+			return fact(found, Fine("the dies of these sockets are nodes by nature"))
+		}
+		return fact(found, v.splitSockets())
 	}),
 })
+
+// splitSockets is advice on sockets of several nodes: they suit guests that fit into one.
+func (v *View) splitSockets() Advice {
+	var span []string
+	for i := range v.Guests {
+		if g := &v.Guests[i]; g.Active() && v.Goal.ForGuest(g.Name) && v.spansNodes(g) {
+			span = append(span, g.Name)
+		}
+	}
+	if len(span) > 0 {
+		return exact("a node a socket", fmt.Sprintf("no node has room for all vCPUs or all memory of %s, which then "+
+			"reach over the socket to memory that is interleaved over a part of its channels",
+			strings.Join(span[:min(4, len(span))], ", "))).At(Low)
+	}
+	return Fine("every guest that runs fits into a node")
+}
+
+// spansNodes reports whether a guest is known to be larger than each node, and is not shown nodes of its own.
+func (v *View) spansNodes(g *facts.Guest) bool {
+	if cells, err := numaCells(g.Definition); err != nil || len(cells) > 1 {
+		return false
+	}
+	return len(v.Topology.Nodes) > 0 && !slices.ContainsFunc(v.Topology.Nodes, func(n facts.Node) bool {
+		return len(n.CPUs) >= g.VCPUs && (n.Memory == 0 || n.Memory >= g.Memory)
+	})
+}
 
 // distances returns the NUMA distances, a row for each node.
 func (v *View) distances() string {
@@ -124,13 +148,13 @@ func tally(values map[string]int) string {
 }
 
 var firmwareVTd = firmware(Knob{
-	ID: "firmware.vt_d", Title: "IOMMU for guests' devices (VT-d, AMD-Vi)", Tiers: tiers(goal.Passthrough),
+	ID: "firmware.vt_d", Title: "IOMMU for guests' devices (VT-d, AMD-Vi, SMMU)", Tiers: tiers(goal.Passthrough),
 	Want: func(v *View, a setting.Address) Advice {
 		f := v.Firmware
 		switch {
 		case f.Groups > 0:
 			return fact(tableWords(f), Fine("the kernel uses the IOMMU"))
-		case f.DMAR || f.IVRS:
+		case f.DMAR || f.IVRS || f.IORT:
 			return fact(tableWords(f),
 				Fine("the firmware offers an IOMMU; the kernel does not use it yet (boot.iommu)"))
 		case !f.Tables:
@@ -139,14 +163,14 @@ var firmwareVTd = firmware(Knob{
 			return Unsure("the kernel uses no IOMMU, and what the firmware offers is read on x86_64 alone: IORT and " +
 				"device trees are not")
 		}
-		return fact(tableWords(f), exact("DMAR or IVRS table", "without an IOMMU no device can be passed to a guest: "+
-			"switch VT-d or AMD-Vi on in the firmware").At(Critical))
+		return fact(tableWords(f), exact("DMAR, IVRS or IORT table", "without an IOMMU no device can be passed to a "+
+			"guest: switch it on in the firmware (VT-d, AMD-Vi, SMMU)").At(Critical))
 	},
 })
 
 func tableWords(f facts.Firmware) string {
 	var parts []string
-	for name, there := range map[string]bool{"DMAR table": f.DMAR, "IVRS table": f.IVRS} {
+	for name, there := range map[string]bool{"DMAR table": f.DMAR, "IVRS table": f.IVRS, "IORT table": f.IORT} {
 		if there {
 			parts = append(parts, name)
 		}
@@ -182,71 +206,3 @@ var firmwareSRIOV = firmware(Knob{
 				"in the NIC's own setup, or the NIC has none").At(Critical))
 	},
 })
-
-// attestOnly makes a check of what only a person can see in the firmware setup. Titles are the names that server
-// vendors use.
-func attestOnly(id, title string) *Knob {
-	k := firmware(Knob{ID: id, Title: title, Limit: onX86})
-	k.Want = onMetal(func(v *View, a setting.Address) Advice {
-		advice := v.fromAttestation(id, "", Low)
-		if advice.Want != nil {
-			advice.Because = k.Doc().Why
-		}
-		return advice
-	})
-	return k
-}
-
-var (
-	firmwareDeadLine       = attestOnly("firmware.llc_dead_line_alloc", "LLC dead line allocation")
-	firmwareStaleAtoS      = attestOnly("firmware.stale_atos", "Stale A to S directory optimization")
-	firmwareWrCRC          = attestOnly("firmware.wr_crc", "DDR4 write CRC")
-	firmwarePatrol         = attestOnly("firmware.patrol_scrub", "Patrol scrub")
-	firmwareDemand         = attestOnly("firmware.demand_scrub", "Demand scrub")
-	firmwareRAS            = attestOnly("firmware.ras_mode", "Memory RAS mode")
-	firmwareCOD            = clusterOnDie(attestOnly("firmware.cluster_on_die", "Cluster on die, sub-NUMA clustering"))
-	firmwareNUMAOptimized  = attestOnly("firmware.numa_optimized", "NUMA optimized memory")
-	firmwareErrorThreshold = attestOnly("firmware.correctable_error_threshold", "Correctable error threshold")
-	firmwareTXT            = attestOnly("firmware.txt", "Trusted execution (TXT)")
-	firmwareUSB3           = attestOnly("firmware.usb3", "USB 3 controller")
-	firmwareLegacyUSB      = attestOnly("firmware.legacy_usb", "Legacy USB support")
-	firmwarePorts          = attestOnly("firmware.port_60_64", "Port 60/64 emulation")
-	firmwareContainment    = attestOnly("firmware.enhanced_error_containment", "Enhanced error containment mode")
-	firmwareCTDP           = cTDP(attestOnly("firmware.ctdp", "Configurable TDP (AMD)"))
-)
-
-// clusterOnDie needs no attestation on Intel, where a split socket has more than one node.
-func clusterOnDie(k *Knob) *Knob {
-	attest := k.Want
-	k.Want = func(v *View, a setting.Address) Advice {
-		c := v.Topology.Counts
-		switch {
-		case v.Virtual != "" || cpuVendor(v.Host) == "" || c.Packages == 0 || c.NUMANodes == 0:
-			return attest(v, a)
-		case cpuVendor(v.Host) != Intel:
-			return Skips("a matter of Intel's processors")
-		}
-		found := Count(c.NUMANodes, "node") + " for " + Count(c.Packages, "socket")
-		if c.NUMANodes%c.Packages != 0 {
-			return Unsure(found + ": the numbers do not fit, and which sockets are split cannot be cpus")
-		}
-		if c.NUMANodes > c.Packages {
-			return fact(found,
-				exact("a node a socket", "the guest's CPUs and the NIC share only a part of the cache").At(Low))
-		}
-		return fact(found, Fine("the sockets are not split"))
-	}
-	return k
-}
-
-// cTDP does not apply to Intel.
-func cTDP(k *Knob) *Knob {
-	attest := k.Want
-	k.Want = func(v *View, a setting.Address) Advice {
-		if v.Virtual == "" && cpuVendor(v.Host) == Intel {
-			return Skips("a matter of AMD's and Hygon's processors")
-		}
-		return attest(v, a)
-	}
-	return k
-}

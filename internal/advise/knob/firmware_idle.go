@@ -12,9 +12,9 @@ import (
 )
 
 // idleKnob makes a check of a C-state that the kernel lists or a person attests.
-func idleKnob(id, title string, is func(v *View, s facts.IdleState) bool, listed string) *Knob {
+func idleKnob(id, title string, on Limit, is func(v *View, s facts.IdleState) bool, listed string) *Knob {
 	return firmware(Knob{
-		ID: id, Title: title, Limit: onX86,
+		ID: id, Title: title, Limit: on,
 		Want: onMetal(func(v *View, a setting.Address) Advice {
 			advice := exact("disabled", listed)
 			if v.Tier == goal.Realtime {
@@ -126,22 +126,22 @@ func stateOf(s facts.IdleState) string {
 // anything beyond its C1 can be C6.
 func deep(s facts.IdleState) bool { return stateOf(s) != "POLL" && stateOf(s) != "C1" }
 
-var firmwareC6 = idleKnob("firmware.c6", "Core C6 state", func(v *View, s facts.IdleState) bool {
+var firmwareC6 = idleKnob("firmware.c6", "Core C6 state", onX86, func(v *View, s facts.IdleState) bool {
 	if strings.HasPrefix(v.Power.IdleDriver, "acpi") {
 		return deep(s)
 	}
 	return slices.Contains([]string{"C6", "C7", "C8", "C9", "C10"}, stateOf(s))
 }, "waking up from C6 takes longer than many packets")
 
-var firmwareC3 = idleKnob("firmware.c3", "Core C3 state", func(v *View, s facts.IdleState) bool {
+var firmwareC3 = idleKnob("firmware.c3", "Core C3 state", onIntel, func(v *View, s facts.IdleState) bool {
 	return !strings.HasPrefix(v.Power.IdleDriver, "acpi") && stateOf(s) == "C3"
 }, "waking up from C3 takes longer than many packets")
 
-var firmwareC1E = idleKnob("firmware.c1e", "C1E state", func(v *View,
+var firmwareC1E = idleKnob("firmware.c1e", "C1E state", onIntel, func(v *View,
 	s facts.IdleState) bool {
 	return stateOf(s) == "C1E"
 }, "the core's clock is at its minimum when the packet comes")
 
-var firmwarePackage = idleKnob("firmware.package_c_state", "Package C-states",
+var firmwarePackage = idleKnob("firmware.package_c_state", "Package C-states", onIntel,
 	func(v *View, s facts.IdleState) bool { return deep(s) && stateOf(s) != "C1E" },
 	"a NIC's DMA waits until the socket has woken up")

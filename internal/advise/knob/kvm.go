@@ -9,8 +9,9 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// defaultHaltPoll is arch/x86/include/asm/kvm_host.h, KVM_HALT_POLL_NS_DEFAULT, in nanoseconds.
-const defaultHaltPoll = "200000"
+// defaultHaltPoll are the kernel's own values in nanoseconds, by architecture (arch/x86/include/asm/kvm_host.h and
+// arch/arm64/include/asm/kvm_host.h, KVM_HALT_POLL_NS_DEFAULT).
+var defaultHaltPoll = map[string]string{facts.X86: "200000", facts.ARM64: "500000"}
 
 var kvmHaltPoll = &Knob{
 	ID: "kvm.halt_poll_ns", Title: "The host polls before it puts a vCPU to sleep",
@@ -28,7 +29,11 @@ var kvmHaltPoll = &Knob{
 		case known && n > 0:
 			return Fine("polling is on")
 		}
-		return exact(defaultHaltPoll, "without polling every pause of a few microseconds puts the vCPU to sleep, and "+
+		value, known := defaultHaltPoll[v.Architecture()]
+		if !known {
+			return Unsure("the kernel's own value for this host's architecture is not known")
+		}
+		return exact(value, "without polling every pause of a few microseconds puts the vCPU to sleep, and "+
 			"waking it costs more than the pause")
 	},
 }

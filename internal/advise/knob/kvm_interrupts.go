@@ -78,7 +78,7 @@ var kvmPosted = &Knob{
 	Where: fixed(hostFact("posted-interrupts")),
 	Want: func(v *View, a setting.Address) Advice {
 		argument, off := "intremap", "nopost"
-		if cpuVendor(v.Host) == "amd" {
+		if cpuVendor(v.Host) == AMD {
 			argument, off = "amd_iommu_intr", "legacy"
 		}
 		delivers, known := v.deliversInterrupts()
@@ -93,7 +93,7 @@ var kvmPosted = &Knob{
 			return Unsure(deliveryUnknown)
 		case !delivers:
 			return Skips(noDelivery)
-		case v.Passthrough == nil || v.Passthrough.Posting == "" && cpuVendor(v.Host) == "intel":
+		case v.Passthrough == nil || v.Passthrough.Posting == "" && cpuVendor(v.Host) == Intel:
 			return Unsure("what the IOMMU can do with interrupts is not known")
 		case v.Passthrough.Posting == facts.No:
 			return fact("not posted", Fine("an IOMMU of this host cannot post interrupts"))

@@ -14,7 +14,7 @@ var x86Only = []string{
 	"kernel-arg:iommu", "kernel-arg:intel_iommu", "kernel-arg:idle", "kernel-arg:intel_pstate", "kernel-arg:tsc",
 	"kernel-arg:processor.max_cstate", "kernel-arg:intel_idle.max_cstate", "kernel-arg:mce",
 	"sysfs:devices/system/clocksource/clocksource0/current_clocksource", "fact:host/txt", "fact:host/c6",
-	"fact:host/port_60_64", "fact:host/wr_crc", "fact:host/package_c_state", "fact:host/numa_per_socket",
+	"fact:host/port_60_64", "fact:host/wr_crc", "fact:host/package_c_state",
 	"domain:vm 1/cpu/cache.mode", "domain:vm 1/clock/timer/kvmclock.present", "domain:vm 1/features/hyperv/synic.state",
 	"domain:vm 1/cpu/migratable", "domain:vm 1/features/kvm/hint-dedicated.state", "fact:vm 1/machine",
 	"module-param:kvm_intel/ept", "module-param:kvm/lapic_timer_advance",

@@ -93,7 +93,7 @@ var sriovVFRate = &Knob{
 
 var sriovVFSpoofchk = &Knob{
 	ID: "sriov.vf.spoofchk", Title: "A guest cannot send with another's address",
-	Stage: datapath.SRIOV, Risk: goal.Connectivity, Tiers: tiers(goal.Passthrough),
+	Stage: datapath.SRIOV, Risk: goal.Connectivity, Tiers: tiers(goal.Passthrough), Asked: true,
 	Where: eachVF("spoofchk"),
 	Want: ofGuest(func(v *View, f *facts.VF, g *facts.Guest, a setting.Address) Advice {
 		if f.Trust {

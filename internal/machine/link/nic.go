@@ -96,5 +96,6 @@ func sriov(m *tree.Tree, device string) *facts.SRIOV {
 	}
 	return &facts.SRIOV{
 		Total: total, Enabled: enabled, AutoProbe: m.Line(path.Join(device, "sriov_drivers_autoprobe")) == "1",
+		Vectors: m.Number(path.Join(device, "sriov_vf_total_msix"), 0),
 	}
 }

@@ -29,6 +29,11 @@ func Passthrough(_ context.Context, m *tree.Tree, h *facts.Host) {
 			p.Functions = append(p.Functions, physicalFunction(m, n))
 		}
 	}
+	for i := range h.VFs {
+		if h.VFs[i].PCI != "" {
+			h.VFs[i].Vectors = vectors(config(m, h.VFs[i].PCI))
+		}
+	}
 	for _, g := range h.Guests {
 		if g.PID != 0 && len(g.Hostdevs) > 0 {
 			limits, err := m.Read("proc/" + strconv.Itoa(g.PID) + "/limits")
@@ -214,6 +219,22 @@ func findCapability(config []byte, id uint16) int {
 			return at
 		}
 		at = int(header >> 20 &^ 3)
+	}
+	return 0
+}
+
+// vectors returns the size of a function's MSI-X table; 0 without one, or if the configuration space cannot be read.
+func vectors(config []byte) int {
+	const first, capability, control, sizeMask = 0x34, 0x11, 2, 0x7ff // include/uapi/linux/pci_regs.h, PCI_CAP_ID_MSIX
+	if len(config) <= pciHeader {
+		return 0
+	}
+	end := min(len(config), extendedStart)
+	for at, left := int(config[first]), 48; at >= pciHeader && at+4 <= end && left > 0; left-- {
+		if config[at] == capability {
+			return int(binary.LittleEndian.Uint16(config[at+control:])&sizeMask) + 1
+		}
+		at = int(config[at+1])
 	}
 	return 0
 }

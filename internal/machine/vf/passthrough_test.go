@@ -136,6 +136,32 @@ func TestPassthroughOfRecordedHost(t *testing.T) {
 	}
 }
 
+func TestVectors(t *testing.T) {
+	table := func(next byte, size uint16) []byte {
+		config := make([]byte, 256)
+		config[0x34] = 0x70
+		config[0x70], config[0x71] = 0x10, next // PCI Express first
+		config[0xb0], config[0xb1] = 0x11, 0
+		config[0xb2], config[0xb3] = byte(size-1), byte((size-1)>>8)|0x80
+		return config
+	}
+	for name, c := range map[string]struct {
+		config []byte
+		want   int
+	}{
+		"17":              {table(0xb0, 17), 17},
+		"2048":            {table(0xb0, 2048), 2048},
+		"none":            {table(0, 17), 0},
+		"a loop":          {table(0x70, 17), 0},
+		"the header only": {table(0xb0, 17)[:64], 0},
+		"unreadable":      {nil, 0},
+	} {
+		if got := vectors(c.config); got != c.want {
+			t.Errorf("%s: %d, expected %d", name, got, c.want)
+		}
+	}
+}
+
 func TestPosting(t *testing.T) {
 	// The capabilities of a server of 2012 (Sandy Bridge-EP) and one of 2017 (Skylake-SP).
 	const without, with = "d2078c106f0466", "8d2078c106f0466"

@@ -154,6 +154,9 @@ type Driver struct {
 	Queues      int    `json:"queues,omitempty"`
 	RxQueueSize int    `json:"rx_queue_size,omitempty"` // descriptors
 	TxQueueSize int    `json:"tx_queue_size,omitempty"`
+	Packed      bool   `json:"packed,omitempty"` // rings of virtio 1.1
+	// offloads and buffers that are switched off, as host.tso4 or guest.csum
+	Off []string `json:"off,omitempty"`
 }
 
 // HostDev is a passed-through host device.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -31,8 +32,14 @@ func TestCorpusDomain(t *testing.T) {
 		len(g.Unclear) != 0 {
 		t.Errorf("read %+v", g)
 	}
-	if n := g.Interfaces[1]; n.Driver != (Driver{"vhost", 9, 256, 256}) || n.RxFrames != 32 || n.Source != "br_ens1f0" {
+	driver := Driver{Name: "vhost", Queues: 9, RxQueueSize: 256, TxQueueSize: 256}
+	if n := g.Interfaces[1]; !reflect.DeepEqual(n.Driver, driver) || n.RxFrames != 32 || n.Source != "br_ens1f0" {
 		t.Errorf("interface 1 read as %+v", n)
+	}
+	off := parse(t, "<domain><devices><interface type='bridge'><driver packed='on'><guest tso6='off'/>"+
+		"<host csum='on' mrg_rxbuf='off' ufo='off'/></driver></interface></devices></domain>").Guest().Interfaces[0].Driver
+	if want := (Driver{Packed: true, Off: []string{"host.mrg_rxbuf", "guest.tso6"}}); !reflect.DeepEqual(off, want) {
+		t.Errorf("a driver with offloads off read as %+v", off)
 	}
 	// The first interface has no driver: it must come where libvirt writes it, the second's must change in place.
 	set(t, d, "interface/fa:d6:c7:18:8c:00/driver.queues", "4")

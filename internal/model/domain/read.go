@@ -229,13 +229,33 @@ func (r *reader) nic(index int, e *element) Interface {
 	if drv := e.first("driver"); drv != nil {
 		where += " driver"
 		n.Driver = Driver{Name: drv.get(d, "name"), Queues: r.number(drv, where, "queues"),
-			RxQueueSize: r.number(drv, where, "rx_queue_size"), TxQueueSize: r.number(drv, where, "tx_queue_size")}
+			RxQueueSize: r.number(drv, where, "rx_queue_size"), TxQueueSize: r.number(drv, where, "tx_queue_size"),
+			Packed: drv.get(d, "packed") == "on", Off: switchedOff(d, drv)}
 	}
 	for _, tag := range e.first("vlan").all("tag") {
 		n.VLANs = append(n.VLANs, r.number(tag, where+" vlan tag", "id"))
 	}
 	n.Trunk = n.Trunk || len(n.VLANs) > 1
 	return n
+}
+
+// offloads are what <host> and <guest> of a NIC's driver can switch off and today's drivers still have (libvirt
+// formatdomain, "Setting NIC driver-specific options").
+var offloads = map[string][]string{
+	"host": {"csum", "gso", "tso4", "tso6", "mrg_rxbuf"}, "guest": {"csum", "tso4", "tso6"},
+}
+
+// switchedOff returns the offloads that a NIC's driver has off, as host.tso4.
+func switchedOff(d *Doc, driver *element) []string {
+	var off []string
+	for _, side := range []string{"host", "guest"} {
+		for _, name := range offloads[side] {
+			if e := driver.first(side); e != nil && e.get(d, name) == "off" {
+				off = append(off, side+"."+name)
+			}
+		}
+	}
+	return off
 }
 
 func (r *reader) hostdev(e *element) HostDev {

@@ -127,6 +127,8 @@ type SRIOV struct {
 	Total     int  `json:"total"`
 	Enabled   int  `json:"enabled"`
 	AutoProbe bool `json:"drivers_autoprobe"`
+	// MSI-X vectors that the driver can give out to its VFs, one by one (sriov_vf_total_msix); 0: it cannot
+	Vectors int `json:"vf_vectors,omitempty"`
 }
 
 // VF is a virtual function.
@@ -147,6 +149,8 @@ type VF struct {
 	Trust      bool   `json:"trust"`
 	LinkState  string `json:"link_state"` // auto, enable or disable
 
+	// size of its MSI-X table; 0: unknown
+	Vectors int `json:"vectors,omitempty"`
 	// larger of its interface's receive and transmit queue counts on the host; 0 if it has no interface
 	Queues int `json:"queues,omitempty"`
 	// the host's own use of its interface: "port of br0"; empty: none visible

@@ -54,3 +54,22 @@ func (t *Topology) BeforeMesh() bool {
 	p := t.Processor
 	return p != nil && t.Vendor == "GenuineIntel" && p.Family == 6 && p.Model <= 0x56 && p.Model != 0x55
 }
+
+// ddr5Only are the models of Intel's servers whose memory controllers know only DDR5 (arch/x86/include/asm/
+// intel-family.h: Sapphire Rapids, Emerald Rapids, Granite Rapids, Sierra Forest).
+var ddr5Only = []int{0x8f, 0xcf, 0xad, 0xae, 0xaf}
+
+// MemoryType returns the type of the memory modules, DDR4 or DDR5: as the firmware says, or else what the processors
+// can have at all; empty if neither tells.
+func (h *Host) MemoryType() string {
+	p := h.Topology.Processor
+	switch {
+	case h.Firmware.Memory != "" || p == nil:
+		return h.Firmware.Memory
+	case h.Topology.Zen() >= 4:
+		return "DDR5"
+	case h.Topology.Vendor == "GenuineIntel" && p.Family == 6 && slices.Contains(ddr5Only, p.Model):
+		return "DDR5"
+	}
+	return ""
+}

@@ -41,3 +41,25 @@ func TestBeforeMesh(t *testing.T) {
 		t.Error("an unknown model is old")
 	}
 }
+
+func TestMemoryType(t *testing.T) {
+	of := func(vendor string, family, model int) Host {
+		return Host{Topology: Topology{Vendor: vendor, Processor: &Processor{Family: family, Model: model}}}
+	}
+	for name, c := range map[string]struct {
+		h    Host
+		want string
+	}{
+		"as the modules say": {Host{Firmware: Firmware{Memory: "DDR4"},
+			Topology: Topology{Vendor: "AuthenticAMD", Processor: &Processor{Family: 0x19, Model: 0x11}}}, "DDR4"},
+		"Genoa":           {of("AuthenticAMD", 0x19, 0x11), "DDR5"},
+		"Milan":           {of("AuthenticAMD", 0x19, 0x01), ""},
+		"Sapphire Rapids": {of("GenuineIntel", 6, 0x8f), "DDR5"},
+		"Ice Lake":        {of("GenuineIntel", 6, 0x6a), ""},
+		"unknown":         {Host{}, ""},
+	} {
+		if got := c.h.MemoryType(); got != c.want {
+			t.Errorf("%s: %q, expected %q", name, got, c.want)
+		}
+	}
+}
