@@ -84,6 +84,9 @@ var bootASPM = &Knob{
 	Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Aggressive, goal.Passthrough, goal.Realtime),
 	Where: bootArguments("pcie_aspm.policy", "pcie_aspm"),
 	Want: func(v *View, a setting.Address) Advice {
+		if v.inGuest() {
+			return Skips("a virtual machine (" + v.Virtual + ") has no links of its own")
+		}
 		if a.Path == "pcie_aspm" {
 			if v.Readings.At(a).Value == "off" {
 				return v.atBoot(a, setting.NotThere(),
