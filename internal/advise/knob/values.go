@@ -96,7 +96,7 @@ func model() *facts.Host {
 		}},
 		Housekeeping: &facts.Housekeeping{Swap: []facts.SwapArea{{Name: "/DEVICE"}}, KSM: &facts.KSM{}},
 	}}
-	h.Power.Uncore = []facts.Uncore{{Name: "package_00_die_00"}}
+	h.Power.Uncore = []facts.Uncore{{Name: "DIE"}}
 	h.Topology.CPUs = []facts.CPU{{Online: true}}
 	h.Topology.Nodes = []facts.Node{{}}
 	return h
