@@ -124,7 +124,10 @@ func RunWith(h *facts.Host, g goal.Goal, catalogue []*knob.Knob, adjust Adjust) 
 func adviceOf(k *knob.Knob, v *knob.View, a setting.Address, adjust Adjust) knob.Advice {
 	speaks, advice := k.AppliesTo(v.Tier), knob.NoOpinion()
 	limit, limited := k.Limited(v.Host, a)
-	if speaks && !limited {
+	switch why := declines(v.Role(), k.Stage); {
+	case why != "":
+		advice = knob.Skips(why)
+	case speaks && !limited:
 		advice = v.Advise(k, a)
 	}
 	if adjust != nil {
@@ -227,6 +230,20 @@ func noOpinion(k *knob.Knob, tier goal.Tier) string {
 		return "no longer applies: a virtual function's packets do not pass the host's bridge, virtio and vhost"
 	}
 	return fmt.Sprintf("no opinion for a target of tier %s", tier)
+}
+
+// declines returns why nothing is judged at a stage on a machine of a role; empty if it is. Where there are no guests,
+// rules, bridges and tunnels are those of whatever else the machine does: containers, a router.
+func declines(r facts.Role, stage datapath.Stage) string {
+	switch r {
+	case facts.RoleXen:
+		return r.Why()
+	case facts.RoleEmpty, facts.RoleNoKVM:
+		if stage == datapath.Netfilter || stage == datapath.Bridge || stage == datapath.Overlay {
+			return r.Why()
+		}
+	}
+	return ""
 }
 
 // stageOf maps a tier to the stage that is mostly about it.

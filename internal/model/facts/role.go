@@ -13,11 +13,14 @@ const (
 	RoleNoKVM  Role = "no-kvm"        // there are no guests, and KVM was not found
 	RoleUnseen Role = "guests-unseen" // no guest was seen, and not everything could be read
 	RoleGuest  Role = "guest"         // a virtual machine that has no guests itself
+	RoleXen    Role = "xen"           // Xen's control domain
 )
 
 // Role returns what the machine is.
 func (h *Host) Role() Role {
 	switch {
+	case h.KVM.XenDom0:
+		return RoleXen
 	case slices.ContainsFunc(h.Guests, func(g Guest) bool { return g.Active() }):
 		return RoleHost
 	case len(h.Guests) > 0:
@@ -48,6 +51,8 @@ func (r Role) Why() string {
 		return "not a KVM host with guests yet: KVM is loaded, and there are no guests"
 	case RoleNoKVM:
 		return "not a KVM host with guests yet: neither KVM nor guests were found"
+	case RoleXen:
+		return "Xen's control domain: its guests are not KVM's, and nothing is judged"
 	case RoleGuest:
 		return "a virtual machine without guests of its own: judged as a guest, from inside"
 	case RoleUnseen:

@@ -20,6 +20,7 @@ func TestRole(t *testing.T) {
 		"libvirt does not answer":  {Host{AsRoot: true, Unseen: []Unseen{GuestsUnseen("refused")}}, RoleUnseen},
 		"a definition is damaged":  {Host{AsRoot: true, Unseen: []Unseen{DefinitionUnseen("a", "EOF")}}, RoleUnseen},
 		"something else is hidden": {Host{AsRoot: true, Unseen: []Unseen{RulesUnseen("nft", "", "no")}}, RoleNoKVM},
+		"Xen":                      {Host{AsRoot: true, KVM: KVM{Loaded: true, XenDom0: true}}, RoleXen},
 		"a virtual machine":        {Host{AsRoot: true, Virtual: "kvm", KVM: KVM{Loaded: true}}, RoleGuest},
 	} {
 		got := c.h.Role()
