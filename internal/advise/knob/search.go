@@ -2,9 +2,9 @@ package knob
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
-	"sync"
 	"unicode"
 )
 
@@ -13,178 +13,93 @@ type Hit struct {
 	ID    string `json:"id"`
 	Title string `json:"title"`
 	Field string `json:"field"` // id, value, title, trap, wanted, why, verify, cost, source or near
-	Text  string `json:"text"`  // the trap or the sentence that contains the text
-	rank  int
+	Text  string `json:"text"`  // the trap or the sentence that contains what was found
 }
 
-// What a search looks at, best match first. Traps come early: people search for advice that they have read somewhere,
-// and a trap says what is wrong with it.
-const (
-	rankID = iota
-	rankTrap
-	rankValue
-	rankTitle
-	rankWhy
-	rankOther
-	rankLoose // found after the value behind an equals sign was left out
-	rankNear  // a word of the prose that is spelled nearly so
-)
+// fieldNear is the field of hits that are found by a misspelled word.
+const fieldNear = "near"
 
 // maxSearch bounds what is searched for, in bytes.
 const maxSearch = 200
 
-// Search finds the knobs that mention a text, best match first: in IDs, prose and names of values. If none does, it
-// tries the setting names in the text without their values, then all its words, and last words of similar spelling. So
-// old advice is found by its own name ("pcie_asmp", "sched_rt_period_us=-1", "tx_queue_size=1024", "sdnf"), and a line
-// of a script by what it sets ("sysctl -w net.core.dev_weight=6000").
+// worthShowing is the least score of a hit, as a share of the best one's.
+const worthShowing = 0.35
+
+// Search finds the knobs that a text is about, best match first: a name, a line of a script or of a definition, a
+// symptom, old advice. Each word counts by how few knobs it occurs at and by where it stands there, two words side by
+// side count again, and the text as a whole once more. So old advice is found by its own name ("pcie_asmp", "sdnf"),
+// and a line of a script by what it sets ("sysctl -w net.core.dev_weight=6000"). Words that no knob has are taken for
+// misspelled ones, then left out.
 func Search(text string) []Hit {
 	text = strings.ToLower(strings.TrimSpace(text))
 	if text == "" || len(text) > maxSearch {
 		return nil
 	}
-	hits := searchFor(0, text)
-	named := settingNames(text)
-	for _, name := range named {
-		if len(hits) == 0 {
-			hits = searchFor(rankLoose, name)
+	x := searchIndex()
+	scores := make([]score, len(x.knobs))
+	words := searchWords(text)
+	isEmpty := func(word string) bool { return slices.Contains(emptyWords, word) }
+	for i, word := range words {
+		if isEmpty(word) && len(words) > 1 {
+			continue
+		}
+		x.add(scores, x.find(word), 1)
+		if i+1 < len(words) && !isEmpty(words[i+1]) {
+			x.add(scores, x.alike(pair(word, words[i+1])), 0.8)
 		}
 	}
-	if words := strings.Fields(text); len(hits) == 0 && len(words) > 1 {
-		hits = searchFor(0, words...)
+	if len(text) >= 3 {
+		x.add(scores, x.phrase(text), 2)
 	}
-	for _, name := range named {
-		if len(hits) == 0 {
-			hits = searchNear(name)
+	return x.hits(scores)
+}
+
+// score is what the words of a search give a knob.
+type score struct {
+	sum  float64
+	best float64 // the most that one word has given
+	at   posting // where that word stands
+}
+
+// add adds a word's places to the scores: the fewer knobs have it, the more it tells.
+func (x *index) add(scores []score, found []posting, factor float64) {
+	if len(found) == 0 {
+		return
+	}
+	factor *= math.Log(1 + float64(len(x.knobs))/float64(len(found)))
+	for _, p := range found {
+		s := &scores[p.knob]
+		s.sum += factor * p.weight
+		if gives := factor * p.weight; gives > s.best {
+			s.best, s.at = gives, p
 		}
+	}
+}
+
+// hits returns the knobs whose scores are worth showing, best first.
+func (x *index) hits(scores []score) []Hit {
+	var order []int
+	most := 0.0
+	for i, s := range scores {
+		if s.sum > 0 {
+			order, most = append(order, i), max(most, s.sum)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(scores[b].sum, scores[a].sum) })
+	var hits []Hit
+	for _, i := range order {
+		if scores[i].sum < worthShowing*most {
+			break
+		}
+		at := scores[i].at
+		p := x.passages[i][at.passage]
+		h := Hit{ID: x.knobs[i].ID, Title: x.knobs[i].Title, Field: p.field, Text: excerpt(p.field, p.prose, at.word)}
+		if at.near {
+			h.Field = fieldNear
+		}
+		hits = append(hits, h)
 	}
 	return hits
-}
-
-// settingNames returns the words of a text that look like names of settings, without values, also as spelled in paths:
-// net.core.x of "sysctl -w net.core.x=1", kernel.x and x of "echo 0 > /proc/sys/kernel/x". A single word is always a
-// name.
-func settingNames(text string) []string {
-	words := strings.FieldsFunc(text,
-		func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("'\";<>", r) })
-	var all []string
-	for _, word := range words {
-		name, _, _ := strings.Cut(word, "=")
-		switch {
-		case len(words) > 1 && (!strings.ContainsAny(name, "._/-") || name[0] == '-'):
-			continue
-		case strings.HasPrefix(name, "/proc/sys/"):
-			name = strings.ReplaceAll(strings.TrimPrefix(name, "/proc/sys/"), "/", ".")
-		case strings.HasPrefix(name, "/sys/"):
-			name = strings.TrimPrefix(name, "/sys/")
-		}
-		if len(name) >= 3 {
-			all = append(all, name)
-		}
-		if last := name[strings.LastIndexAny(name, "./")+1:]; last != name && len(last) >= 4 {
-			all = append(all, last)
-		}
-	}
-	return all
-}
-
-// searchFor finds the knobs whose prose contains all texts, anywhere. No hit ranks better than rank.
-func searchFor(rank int, texts ...string) []Hit {
-	var hits []Hit
-	for _, k := range Catalogue() {
-		best := Hit{rank: rankNear + 1}
-		missing := slices.Clone(texts)
-		for _, p := range passages()[k.ID] {
-			missing = slices.DeleteFunc(missing, func(text string) bool {
-				found := strings.Contains(p.low, text)
-				if found && p.rank < best.rank {
-					best = Hit{ID: k.ID, Title: k.Title, Field: p.field, Text: excerpt(p.field, p.prose, text),
-						rank: p.rank}
-				}
-				return found
-			})
-		}
-		if len(missing) == 0 {
-			best.rank = max(best.rank, rank)
-			hits = append(hits, best)
-		}
-	}
-	return sortHits(hits)
-}
-
-// searchNear finds knobs with a word in ID or traps that is one letter off, or two if it is long.
-func searchNear(text string) []Hit {
-	if len(text) < 4 {
-		return nil
-	}
-	var hits []Hit
-	for _, k := range Catalogue() {
-		if p, word, found := nearIn(passages()[k.ID], text); found {
-			hits = append(hits,
-				Hit{ID: k.ID, Title: k.Title, Field: "near", Text: excerpt(p.field, p.prose, word), rank: rankNear})
-		}
-	}
-	return sortHits(hits)
-}
-
-// nearIn returns the first of ID and traps that has a word similar to text, and the word.
-func nearIn(all []passage, text string) (p passage, word string, found bool) {
-	for _, p := range all {
-		if p.rank > rankTrap {
-			continue
-		}
-		for _, word := range words(p.low) {
-			longer := max(len(word)-len(text), len(text)-len(word))
-			if longer > 2 {
-				continue
-			}
-			if d := Distance(text, word); d <= 1 || d <= 2 && len(word) >= 8 {
-				return p, word, true
-			}
-		}
-	}
-	return p, "", false
-}
-
-// passage is a part of a knob's prose, also in lower case.
-type passage struct {
-	field      string
-	rank       int
-	prose, low string
-}
-
-// passages maps the ID of each knob to its passages, best rank first.
-var passages = sync.OnceValue(func() map[string][]passage {
-	all := map[string][]passage{}
-	for _, k := range Catalogue() {
-		look := func(field string, rank int, prose string) {
-			all[k.ID] = append(all[k.ID], passage{field, rank, prose, strings.ToLower(prose)})
-		}
-		look("id", rankID, k.ID)
-		for _, v := range k.Values() {
-			look("value", rankValue, v.Address+" "+strings.ReplaceAll(v.Address, "/", ".")) // MODULE.PARAMETER too
-		}
-		look("title", rankTitle, k.Title)
-		doc := k.Doc()
-		for _, trap := range doc.Traps {
-			look("trap", rankTrap, trap)
-		}
-		look("wanted", rankWhy, doc.Want)
-		look("why", rankWhy, doc.Why)
-		look("cost", rankOther, doc.Cost)
-		look("verify", rankOther, doc.Verify)
-		for _, s := range doc.Sources {
-			look("source", rankOther, s.Fact+": "+s.Where)
-		}
-		slices.SortStableFunc(all[k.ID], func(a, b passage) int { return a.rank - b.rank })
-	}
-	return all
-})
-
-// words returns the words of a text in lower case: letters, digits, and the signs that occur in names.
-func words(text string) []string {
-	return strings.FieldsFunc(strings.ToLower(text), func(r rune) bool {
-		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' && r != '-' && r != '.'
-	})
 }
 
 // excerpt returns what is shown of a passage: a trap as a whole, because it ends with what is right; the address of a
@@ -217,10 +132,28 @@ func sentence(text, part string) string {
 	return text[from:to]
 }
 
-func sortHits(hits []Hit) []Hit {
-	slices.SortStableFunc(hits, func(a, b Hit) int { return cmp.Compare(a.rank, b.rank) })
-	return hits
+// searchWords returns the words of a text in lower case. A name with dots, slashes, dashes or underscores is one word;
+// so is the option -g.
+func searchWords(text string) []string {
+	words := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_-./", r)
+	})
+	kept := words[:0]
+	for _, w := range words {
+		option := len(w) == 2 && w[0] == '-' && unicode.IsLetter(rune(w[1]))
+		if w = strings.TrimRight(w, "-./"); !option {
+			w = strings.TrimLeft(w, "-./")
+		}
+		if strings.ContainsFunc(w, unicode.IsLetter) {
+			kept = append(kept, w)
+		}
+	}
+	return kept
 }
+
+// emptyWords tell nothing by themselves.
+var emptyWords = strings.Fields(`a an and at by dev do does for from how in into is it my no not of off on or set the to
+	what when why with`)
 
 // Distance returns how many letters must be inserted, deleted, replaced or swapped with their neighbour to turn a into
 // b (optimal string alignment). For texts longer than 200 bytes it is their length.

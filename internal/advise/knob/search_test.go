@@ -64,7 +64,7 @@ func TestSearch(t *testing.T) {
 }
 
 func TestFindByOldAdvice(t *testing.T) {
-	for text, want := range map[string]string{"sched_rt_period_us": "rt.throttling", "sdnf": "nic.flow_hash.udp4",
+	for text, want := range map[string]string{"sched_rt_period_us": "rt.period", "sdnf": "nic.flow_hash.udp4",
 		"experimental_zcopytx": "vhost.zero_copy", "intel_pstate=disable": "boot.pstate", "nic.rnig": "nic.ring.rx",
 		"net.core.netdev_max_backlog": "softirq.backlog", "noibrs": "boot.mitigations"} {
 		if k, near := Find(text); k != nil || len(near) == 0 || near[0] != want {
