@@ -159,7 +159,6 @@ var asked = []struct{ text, want string }{
 	{"NOTRACK", "netfilter.conntrack"},
 	{"ebtables", "netfilter.bypass"},
 	{"iptables slow", "netfilter.bypass"},
-	{"tuned isolated cores", "boot.isolcpus"},
 	{"lapic timer advance", "kvm.timer_advance"},
 	{"cpu model host passthrough", "domain.cpu_model"},
 	{"1G pages", "boot.hugepages"},
