@@ -48,7 +48,7 @@ func Search(text string) []Hit {
 			x.add(scores, x.alike(pair(word, words[i+1])), 0.8)
 		}
 	}
-	if len(text) >= 3 {
+	if len(text) >= 3 && !slices.Contains(words, text) { // more than the one word that was counted
 		x.add(scores, x.phrase(text), 2)
 	}
 	return x.hits(scores)
