@@ -140,10 +140,10 @@ var netfilterConntrack = &Knob{
 	Where: fixed(hostFact("conntrack")),
 	Want: func(v *View, a setting.Address) Advice {
 		switch {
-		case !v.Netfilter.Conntrack:
-			return fact("not loaded", Fine("nf_conntrack is not loaded"))
 		case len(v.Bridges) == 0:
 			return Skips("there is no bridge")
+		case !v.Netfilter.Conntrack:
+			return fact("not loaded", Fine("nf_conntrack is not loaded"))
 		case !v.Netfilter.BridgeModule:
 			return fact("loaded, not for bridged frames",
 				Fine("loaded, but bridged frames do not reach it: br_netfilter is not loaded"))
