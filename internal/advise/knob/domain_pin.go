@@ -79,12 +79,30 @@ var domainEmulatorPin = &Knob{
 		if placed.Emulator.Equal(g.EmulatorPin) {
 			return v.pin(g, a, placed.Emulator.String(), "pinned off all vCPUs already").At(Medium)
 		}
+		if set, known := v.cpusAt(a); known && len(set) > 0 && len(set.And(v.vcpuCPUs())) == 0 {
+			return Fine("off all vCPUs already")
+		}
 		because := "QEMU's own threads take time from vCPUs unless they are kept off their CPUs"
 		if len(placed.Vhost) > 0 {
 			because += "; these are vhost's: " + placed.VhostWhy
 		}
 		return v.givingWay(g.Name, v.pin(g, a, placed.Emulator.String(), because).At(Medium))
 	}),
+}
+
+// vcpuCPUs returns the CPUs of all guests' vCPUs, as they are placed, and those that only vCPUs should use; computed at
+// the first call.
+func (v *View) vcpuCPUs() setting.CPUSet {
+	if v.vcpus == nil {
+		all := append([]int{}, v.guestCPUs()...)
+		for _, p := range v.Placement().Guests {
+			for _, vcpu := range p.VCPUs {
+				all = append(all, vcpu.CPU)
+			}
+		}
+		v.vcpus = setting.CPUs(all...)
+	}
+	return v.vcpus
 }
 
 var domainNumatune = &Knob{

@@ -25,6 +25,7 @@ type View struct {
 	paths   *reach.Map
 	asked   *placement.Ask
 	placed  *placement.Result
+	vcpus   setting.CPUSet              // see vcpuCPUs
 	spread  map[string][]setting.CPUSet // by NIC and transmit queue
 	xpsGood map[string]bool
 	rules   map[string][]string             // by tool: rules that bridged frames traverse
