@@ -140,7 +140,7 @@ func unmended(t *testing.T) map[string]string {
 		}
 		key, why, found := strings.Cut(line, " | ")
 		if !found {
-			t.Fatalf("unmended.txt: %q: expected KEY | OWNER: REASON", line)
+			t.Fatalf("unmended.txt: %q: expected KEY | REASON", line)
 		}
 		known[key] = why
 	}
