@@ -36,7 +36,7 @@ func TestPathInterrupted(t *testing.T) {
 		}
 	}
 	t.Cleanup(func() { program(t, "ip", "netns", "del", ns) })
-	tap, send := openTap(t, "/run/netns/"+ns, "tap9")
+	tap, send, _ := openTap(t, "/run/netns/"+ns, "tap9")
 	defer tap.Close()
 	if code, _, stderr := program(t, "ip", "-n", ns, "link", "set", "tap9", "up"); code != 0 {
 		t.Fatal(stderr)
