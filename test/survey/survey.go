@@ -208,6 +208,8 @@ func question(a setting.Address) (string, error) {
 			return linksCommand, nil
 		}
 		return "", nil
+	case setting.RootQdisc:
+		return "tc qdisc show dev " + object + " root", nil
 	case setting.NICRing:
 		return "ethtool -g " + object, nil
 	case setting.NICChannels:
