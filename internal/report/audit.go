@@ -40,7 +40,7 @@ func Audit(t *Text, r audit.Report, verbose bool) {
 
 // drawNotJudged says which guests' paths mpps has no rules for.
 func drawNotJudged(t *Text, paths []reach.Path) {
-	for _, group := range Group(paths, func(p reach.Path) string { return reach.Words(p.Declined()) }) {
+	for _, group := range Group(paths, func(p reach.Path) string { return fmt.Sprint(p.Declined()) }) {
 		guests := Distinct(group, func(p reach.Path) string { return p.Guest })
 		names := strings.Join(guests[:min(len(guests), 8)], ", ") +
 			words.If(len(guests) > 8, " and %d more", len(guests)-8)

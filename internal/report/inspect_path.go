@@ -45,7 +45,7 @@ func drawPaths(t *Text, h *facts.Host) map[string]bool {
 
 // wayKey is the same for paths that differ in the tap alone.
 func wayKey(p reach.Path) string {
-	key := []string{reach.Words(p.Kinds), strings.Join(p.NICs, ",")}
+	key := []string{fmt.Sprint(p.Kinds), strings.Join(p.NICs, ",")}
 	for _, hop := range outward(p.Hops) {
 		key = append(key, hop.Device)
 	}

@@ -32,7 +32,7 @@ var bootIOMMU = &Knob{
 			}
 		}
 		return v.atBoot(a, setting.Any("on", "on,sm_on", "sm_on,on"),
-			"the kernel does not use Intel's IOMMU unless it is told to").At(Critical)
+			"the kernel leaves Intel's IOMMU off by default").At(Critical)
 	},
 }
 

@@ -65,14 +65,12 @@ func windows(g *facts.Guest) bool {
 	return strings.Contains(g.Definition, "microsoft.com/win") || strings.Contains(g.Definition, "<hyperv")
 }
 
-func virtio(model string) bool { return strings.HasPrefix(model, "virtio") }
-
 var domainNICModel = &Knob{
 	ID: "domain.nic_model", Title: "Model of the guest's NIC",
 	Stage: datapath.Domain, Risk: goal.GuestRestart, Tiers: viaKernel(),
 	Where: eachInterface("model"),
 	Want: forTap(func(v *View, g *facts.Guest, i *facts.Interface, a setting.Address) Advice {
-		if virtio(i.Model) {
+		if i.Virtio() {
 			return Fine("virtio")
 		}
 		model := cmp.Or(i.Model, "the hypervisor's default")
@@ -99,7 +97,7 @@ var domainBackend = &Knob{
 			return exact("vhost", "QEMU's main loop carries the packets one by one, because vhost_net is not "+
 				"loaded").At(High).restart(g.Name).warn("load vhost_net first: modprobe vhost_net")
 		}
-		if i.Backend == "" && virtio(i.Model) {
+		if i.Backend == "" && i.Virtio() {
 			if reason, yes := spared(g, i); yes {
 				return Fine(reason)
 			}
@@ -123,7 +121,7 @@ var domainQueues = &Knob{
 			return Skips(reason)
 		}
 		least, most, write := placement.Queues(v.ask(), g.VCPUs)
-		if !virtio(i.Model) { // it will be virtio before this matters
+		if !i.Virtio() { // it will be virtio before this matters
 			return exact(fmt.Sprint(write), fmt.Sprintf("as virtio it can have several queues: %s for %d vCPUs",
 				span(least, most), g.VCPUs)).At(High).byDefault("1").restart(g.Name)
 		}
@@ -158,7 +156,7 @@ var domainRxQueueSize = &Knob{
 		if reason, yes := spared(g, i); yes {
 			return Skips(reason)
 		}
-		if !virtio(i.Model) {
+		if !i.Virtio() {
 			return Skips("an emulated NIC has none")
 		}
 		if i.RxQueueSize == 1024 {
@@ -185,7 +183,7 @@ var domainTxQueueSize = &Knob{
 	Tiers: viaKernel(),
 	Where: eachInterface("driver.tx_queue_size"),
 	Want: forTap(func(v *View, g *facts.Guest, i *facts.Interface, a setting.Address) Advice {
-		if !virtio(i.Model) {
+		if !i.Virtio() {
 			return Skips("an emulated NIC has none")
 		}
 		severity := Low

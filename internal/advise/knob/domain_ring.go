@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"mpps/internal/advise/placement"
 	"mpps/internal/model/datapath"
 	"mpps/internal/model/domain"
 	"mpps/internal/model/facts"
@@ -25,11 +26,11 @@ var domainRingFeatures = &Knob{
 		}
 		var odd, off []string
 		for _, i := range doc.Guest().Interfaces {
-			if !virtio(i.Model) {
+			nic := facts.Interface{Type: i.Type, Model: i.Model}
+			if !nic.Virtio() {
 				continue
 			}
-			tap := i.Type == "bridge" || i.Type == "network" || i.Type == "direct" || i.Type == "ethernet"
-			if i.Driver.Packed && tap && i.Driver.Name != "qemu" {
+			if i.Driver.Packed && placement.Tapped(nic) && i.Driver.Name != "qemu" {
 				odd = append(odd, i.MAC+": packed")
 			}
 			for _, name := range i.Driver.Off {

@@ -13,22 +13,27 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// overlays are the tunnel types that encapsulate packets. VLAN devices and bonds pass packets on as they are.
-var overlays = map[string]bool{"vxlan": true, "gretap": true, "ip6gretap": true, "geneve": true}
+// overhead has the tunnel types that encapsulate packets, with the least that each adds to a packet inside, in bytes
+// that count for the MTU of the device below: outer IPv4 header without options (20; IPv6 40), UDP (8), the tunnel's
+// own header, the inner Ethernet header (14). VLAN devices and bonds pass packets on as they are.
+var overhead = map[string]int{"vxlan": 50, "geneve": 50, "gretap": 38, "ip6gretap": 58}
 
-var overlayQueues = &Knob{
-	ID: "overlay.queues", Title: "Overlay devices do not squeeze many queues into one",
-	Stage: datapath.Overlay, Risk: goal.Connectivity, Tiers: viaKernel(), Check: true,
-	Where: func(h *facts.Host) []setting.Address {
+// eachOverlay lists one fact of every device that encapsulates packets.
+func eachOverlay(what string) func(*facts.Host) []setting.Address {
+	return func(h *facts.Host) []setting.Address {
 		var all []setting.Address
 		for _, t := range h.Tunnels {
-			if overlays[t.Type] {
-				all = append(all, setting.Of(setting.Fact, t.Name, "queues"))
+			if overhead[t.Type] > 0 {
+				all = append(all, setting.Of(setting.Fact, t.Name, what))
 			}
 		}
 		return all
-	},
-	Want: func(v *View, a setting.Address) Advice {
+	}
+}
+
+// forOverlay returns the Want of a knob that advises on a device that encapsulates packets.
+func forOverlay(want func(v *View, t *facts.Tunnel) Advice) func(*View, setting.Address) Advice {
+	return func(v *View, a setting.Address) Advice {
 		t := v.tunnel(a.Object())
 		switch {
 		case t == nil:
@@ -36,6 +41,15 @@ var overlayQueues = &Knob{
 		case !t.Up:
 			return Skips(t.Name + " is down")
 		}
+		return want(v, t)
+	}
+}
+
+var overlayQueues = &Knob{
+	ID: "overlay.queues", Title: "Overlay devices do not squeeze many queues into one",
+	Stage: datapath.Overlay, Risk: goal.Connectivity, Tiers: viaKernel(), Check: true,
+	Where: eachOverlay("queues"),
+	Want: forOverlay(func(v *View, t *facts.Tunnel) Advice {
 		need := 0
 		for _, name := range v.paths.NICs(t.Name) {
 			if n := v.nics[name]; n != nil {
@@ -57,7 +71,7 @@ var overlayQueues = &Knob{
 		}
 		return fact(has+", with a lock", exact(fmt.Sprintf("%s, or none locked", Count(max(2, need), "transmit "+
 			"queue")), fmt.Sprintf("all CPUs that send through %s take turns at the lock of %s", t.Name, has)).At(High))
-	},
+	}),
 }
 
 func (v *View) tunnel(name string) *facts.Tunnel {
@@ -84,7 +98,7 @@ var overlayQueueMapping = &Knob{
 			if t := v.taps[i.Tap]; t != nil && t.Master != "" {
 				source = t.Master
 			}
-			on := v.overlaysBelow(source, map[string]bool{})
+			on := v.overlaysBelow(source)
 			by, sure := v.queueKeeper(g, i)
 			switch {
 			case by != "" && sure:
@@ -125,24 +139,12 @@ var overlayQueueMapping = &Knob{
 	}),
 }
 
-// overlaysBelow returns the overlay devices at and below a device: ports of a bridge, and the lower devices of tunnels.
-func (v *View) overlaysBelow(device string, seen map[string]bool) []*facts.Tunnel {
-	if seen[device] || device == "" {
-		return nil
-	}
-	seen[device] = true
+// overlaysBelow returns the devices that encapsulate packets at and below a device.
+func (v *View) overlaysBelow(device string) []*facts.Tunnel {
 	var all []*facts.Tunnel
-	if t := v.tunnel(device); t != nil {
-		if overlays[t.Type] {
+	for _, hop := range v.paths.From(device) {
+		if t := v.tunnel(hop.Device); t != nil && overhead[t.Type] > 0 {
 			all = append(all, t)
-		}
-		for _, lower := range strings.Split(t.Lower, ",") {
-			all = append(all, v.overlaysBelow(lower, seen)...)
-		}
-	}
-	if b := v.bridges[device]; b != nil {
-		for _, port := range b.Ports {
-			all = append(all, v.overlaysBelow(port, seen)...)
 		}
 	}
 	return all

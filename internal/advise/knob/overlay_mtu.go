@@ -6,33 +6,14 @@ import (
 	"mpps/internal/model/datapath"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
-	"mpps/internal/model/setting"
 )
-
-// overhead is the least that a tunnel adds to the packets inside, in bytes that count for the MTU of the device below:
-// outer IPv4 header without options (20; IPv6 40), UDP (8), the tunnel's own header, the inner Ethernet header (14).
-var overhead = map[string]int{"vxlan": 50, "geneve": 50, "gretap": 38, "ip6gretap": 58}
 
 var overlayMTU = &Knob{
 	ID: "overlay.mtu", Title: "Packets fit into the tunnel and into the network below it",
 	Stage: datapath.Overlay, Risk: goal.Connectivity, Tiers: viaKernel(), Check: true,
-	Where: func(h *facts.Host) []setting.Address {
-		var all []setting.Address
-		for _, t := range h.Tunnels {
-			if overhead[t.Type] > 0 {
-				all = append(all, setting.Of(setting.Fact, t.Name, "mtu"))
-			}
-		}
-		return all
-	},
-	Want: func(v *View, a setting.Address) Advice {
-		t := v.tunnel(a.Object())
-		switch {
-		case t == nil:
-			return Skips("no such tunnel")
-		case !t.Up:
-			return Skips(t.Name + " is down")
-		case t.MTU == 0:
+	Where: eachOverlay("mtu"),
+	Want: forOverlay(func(v *View, t *facts.Tunnel) Advice {
+		if t.MTU == 0 {
 			return Unsure("its MTU was not recorded")
 		}
 		below, name := 0, ""
@@ -56,5 +37,5 @@ var overlayMTU = &Knob{
 					"dropped", t.MTU+overhead[t.Type], name, below)).At(High))
 		}
 		return fact(found, Fine(fmt.Sprintf("with its headers it fits into the %d of %s", below, name)))
-	},
+	}),
 }

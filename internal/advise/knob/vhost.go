@@ -106,7 +106,7 @@ var vhostBudget = &Knob{
 				continue
 			}
 			for _, i := range g.NICs() {
-				if placement.Tapped(i) && virtio(i.Model) && i.Backend != "qemu" {
+				if placement.Tapped(i) && i.Virtio() && i.Backend != "qemu" {
 					threads += max(1, i.Queues)
 				}
 			}
