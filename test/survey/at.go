@@ -47,10 +47,11 @@ func (s *Survey) value(a setting.Address) (value string, found bool, err error) 
 		value, found = behind(current(text), map[string]string{"combined": "Combined:", "rx": "RX:", "tx": "TX:"}[rest])
 	case setting.RootQdisc: // "qdisc fq_codel 8001: root refcnt 2 …"; 0: is the kernel's own choice
 		if words := strings.Fields(text); len(words) > 2 && words[0] == "qdisc" {
-			value, found = words[1]+" "+words[2], true
-			if kind, own := strings.CutSuffix(value, " 0:"); own && kind == setting.NoQueue {
+			kind, handle := words[1], words[2]
+			value, found = kind+" "+handle, true
+			if kind == setting.NoQueue {
 				value = kind
-			} else if own {
+			} else if handle == "0:" {
 				value = "default " + kind
 			}
 		}

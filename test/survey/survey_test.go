@@ -39,7 +39,10 @@ var answers = map[string]string{
 		"max_tx_rate 100Mbps, spoof checking on, link-state auto, trust off\n",
 	"iptables-leg": "*raw\n:PREROUTING ACCEPT\n-A PREROUTING ! -p 253 -m comment --comment \"mpps nflog-skip\" -j " +
 		"ACCEPT\n-A PREROUTING -i vnet7 -j NFLOG\nCOMMIT\n",
-	"nft": "",
+	"nft":                           "",
+	"tc qdisc show dev vnet0 root":  "qdisc noqueue 8001: root refcnt 2 \n",
+	"tc qdisc show dev gre0 root":   "qdisc fq_codel 0: root refcnt 2 limit 10240p flows 1024\n",
+	"tc qdisc show dev vxlan0 root": "qdisc pfifo_fast 8002: root refcnt 2 bands 3\n",
 	"virsh dumpxml": "<domain type='kvm'><cputune><vcpupin vcpu='0' cpuset='1'/><vcpupin vcpu='1' " +
 		"cpuset='3,2'/><vcpusched vcpus='1-2' scheduler='fifo' priority='1'/><vcpusched vcpus='3' " +
 		"scheduler='batch'/></cputune><memoryBacking><hugepages/><locked/></memoryBacking><features><kvm><hint-dedicated state='on'/></kvm><pmu state='off'/><hyperv><vapic state='on'/></hyperv></features><clock><timer name='tsc'/><timer name='kvmclock' present='no'/></clock><devices><interface><mac address='52:54:00:00:00:01'/><model type='e1000'/></interface><interface><mac address='52:54:00:00:00:02'/><model type='virtio'/><driver queues='2'/><coalesce><rx><frames max='32'/></rx></coalesce></interface></devices></domain>\n",
@@ -95,6 +98,9 @@ func TestAt(t *testing.T) {
 		{"nic-feature:eth0/rx-checksum", "on"},
 		{"nic-feature:eth0/tx-scatter-gather", "off"},
 		{"nic-flowhash:eth0/udp4", "sdfn"},
+		{"root-qdisc:vnet0", "noqueue"},
+		{"root-qdisc:gre0", "default fq_codel"},
+		{"root-qdisc:vxlan0", "pfifo_fast 8002:"},
 		{"thread-affinity:vm/emulator", "0-3"},
 		{"thread-affinity:vm/vcpu/0", "1"},
 		{"thread-affinity:vm/vhost/52:54:00:00:00:02/1", "3"},
