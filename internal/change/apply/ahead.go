@@ -71,7 +71,8 @@ func (h *ahead) read(ctx context.Context, mechanism setting.BatchReader, a setti
 	all := slices.Clone(h.wanted[objectOf(a)])
 	h.lock.Unlock()
 
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	late := fmt.Errorf("reading it did not return within %v", limit)
+	ctx, cancel := setting.WithPatience(context.WithoutCancel(ctx), limit, late)
 	defer cancel()
 	answer := make(chan []setting.Reading, 1)
 	go func() { answer <- mechanism.ReadAll(ctx, all) }()
@@ -85,6 +86,6 @@ func (h *ahead) read(ctx context.Context, mechanism setting.BatchReader, a setti
 		}
 		return h.found[a]
 	case <-ctx.Done():
-		return setting.CouldNotTell(fmt.Sprintf("reading it did not return within %v", limit))
+		return setting.CouldNotTell(late.Error())
 	}
 }

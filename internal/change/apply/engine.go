@@ -86,7 +86,8 @@ func (e *Engine) read(ctx context.Context, a setting.Address) setting.Reading {
 	if mechanism, able := e.Mechanisms[a.Kind].(setting.BatchReader); able {
 		return e.ahead.read(ctx, mechanism, a, e.deadline(a))
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.deadline(a))
+	late := fmt.Errorf("reading it did not return within %v", e.deadline(a))
+	ctx, cancel := setting.WithPatience(context.WithoutCancel(ctx), e.deadline(a), late)
 	defer cancel()
 	answer := make(chan setting.Reading, 1)
 	go func() { answer <- e.Mechanisms.Read(ctx, a) }()
@@ -94,7 +95,7 @@ func (e *Engine) read(ctx context.Context, a setting.Address) setting.Reading {
 	case r := <-answer:
 		return r
 	case <-ctx.Done():
-		return setting.CouldNotTell(fmt.Sprintf("reading it did not return within %v", e.deadline(a)))
+		return setting.CouldNotTell(late.Error())
 	}
 }
 
@@ -109,7 +110,7 @@ func (e *Engine) write(ctx context.Context, a setting.Address, to setting.Readin
 func (e *Engine) within(ctx context.Context, limit time.Duration, write func(context.Context) error) error {
 	e.ahead.forget()
 	defer e.ahead.forget()
-	ctx, cancel := context.WithTimeoutCause(
+	ctx, cancel := setting.WithPatience(
 		context.WithoutCancel(ctx), limit, fmt.Errorf("the write did not return within %v", limit))
 	defer cancel()
 	err := setting.Within(ctx, func() error { return write(ctx) })

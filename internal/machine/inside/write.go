@@ -25,7 +25,7 @@ func (in *Guests) Write(ctx context.Context, a setting.Address, to setting.Readi
 // WriteAll writes several values, those of each guest in about the time of one. If one is refused, it restores the
 // others.
 func (in *Guests) WriteAll(ctx context.Context, all []setting.Assignment) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, tree.WritePatience, libvirt.ErrAgentHangs)
+	ctx, cancel := setting.WithPatience(ctx, tree.WritePatience, libvirt.ErrAgentHangs)
 	defer cancel()
 	var done []setting.Assignment // the former values
 	for len(all) > 0 {

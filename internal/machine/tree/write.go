@@ -27,7 +27,7 @@ func Deadline(ctx context.Context, patience time.Duration) (context.Context, con
 	if _, limited := ctx.Deadline(); limited {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer within %v", patience))
+	return setting.WithPatience(ctx, patience, fmt.Errorf("no answer within %v", patience))
 }
 
 // Refusal wraps the error of a write with the address and the value that was wanted.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mpps/internal/machine/tree"
+	"mpps/internal/model/setting"
 )
 
 // VFs exist once their links do, but are not ready yet: udev loads their driver, the driver creates their network
@@ -32,7 +33,7 @@ type progress struct {
 // settle waits until all VFs exist and, if the host's drivers probe them, have a driver and a name, or until nothing
 // has changed for a while: not every VF has a driver here (vfio, a blacklist, a module that is not installed).
 func (p physical) settle(ctx context.Context, patience time.Duration) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("they have not settled within %v", patience))
+	ctx, cancel := setting.WithPatience(ctx, patience, fmt.Errorf("they have not settled within %v", patience))
 	defer cancel()
 	if p.m.Number(path.Join(p.dir, "sriov_totalvfs"), -1) < 0 {
 		return nil // not PCI: the VFs are not devices

@@ -2,7 +2,6 @@ package setting
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 )
@@ -112,22 +111,6 @@ type BatchReader interface {
 type Assignment struct {
 	Address Address
 	To      Reading
-}
-
-// ErrInDoubt marks a write that did not return in time: whether it took effect, or still will, is unknown.
-var ErrInDoubt = errors.New("in doubt: it is not known whether it took effect")
-
-// Within runs a call that can hang in the kernel (sysfs stores and ethtool ioctls sleep on driver locks) and stops
-// waiting when ctx ends, with ErrInDoubt and the cause. The call itself cannot be cancelled.
-func Within(ctx context.Context, call func() error) error {
-	done := make(chan error, 1)
-	go func() { done <- call() }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", ErrInDoubt, context.Cause(ctx))
-	}
 }
 
 // Mechanisms maps kinds to their mechanisms.

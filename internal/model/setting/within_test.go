@@ -3,15 +3,77 @@ package setting
 import (
 	"context"
 	"errors"
+	"os"
+	"os/exec"
+	"syscall"
 	"testing"
+	"time"
 )
 
+// A write during which the process is stopped for longer than the limit is not in doubt: it returned at once.
+func TestPatienceStopped(t *testing.T) {
+	const limit = 100 * time.Millisecond
+	if os.Getenv("MPPS_STOP") != "" {
+		ctx, cancel := WithPatience(t.Context(), limit, errors.New("late"))
+		defer cancel()
+		err := Within(ctx, func() error { return syscall.Kill(syscall.Getpid(), syscall.SIGSTOP) })
+		if err != nil {
+			t.Error(err)
+		}
+		return
+	}
+	child := exec.Command(os.Args[0], "-test.run", "^TestPatienceStopped$")
+	child.Env = append(os.Environ(), "MPPS_STOP=1")
+	child.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var status syscall.WaitStatus
+	if _, err := syscall.Wait4(child.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
+		t.Fatal(err, status)
+	}
+	time.Sleep(3 * limit)
+	if err := child.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestWritesGiveUpWaiting(t *testing.T) {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	hang := make(chan struct{})
 	defer close(hang)
 	if err := Within(ctx, func() error { <-hang; return nil }); !errors.Is(err, ErrInDoubt) {
 		t.Errorf("a call that hangs: %v, want in doubt", err)
+	}
+}
+
+// A call that does not return is in doubt for the given cause; a limit from above that ends sooner counts, and is told.
+func TestPatienceOver(t *testing.T) {
+	late := errors.New("late")
+	ctx, cancel := WithPatience(t.Context(), 10*time.Millisecond, late)
+	defer cancel()
+	hang := make(chan struct{})
+	defer close(hang)
+	err := Within(ctx, func() error { <-hang; return nil })
+	if !errors.Is(err, ErrInDoubt) || !errors.Is(err, late) {
+		t.Error(err)
+	}
+	soon, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	inner, cancel := WithPatience(soon, time.Hour, late)
+	defer cancel()
+	if end, _ := inner.Deadline(); time.Until(end) > time.Minute {
+		t.Error(end)
+	}
+	outer, cancel := WithPatience(t.Context(), time.Second, late)
+	defer cancel()
+	inner, cancel = WithPatience(outer, time.Hour, errors.New("later"))
+	defer cancel()
+	if end, _ := inner.Deadline(); time.Until(end) > time.Second {
+		t.Error(end)
 	}
 }
