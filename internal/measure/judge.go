@@ -206,6 +206,13 @@ func (r *Run) limit() (Limit, []string) {
 					return ByUnknown, append(asked, r.othersBusy()+": the generator may have been late for want of "+
 						"CPU time, or the path have held it back")
 				}
+				var short shortfall
+				for _, s := range r.Samples {
+					short.add(s, r.Load.Offered())
+				}
+				if short.starved() {
+					return ByUnknown, append(asked, short.String())
+				}
 				return ByDevice, append(asked, fmt.Sprintf("at least %g × as much as was sent: the path, which runs "+
 					"on the sender's CPU, held it back", headroom))
 			}
@@ -235,6 +242,40 @@ func (r *Run) limit() (Limit, []string) {
 	}
 	return ByDevice, []string{carried, fmt.Sprintf("the generator alone (%s) makes %s; the path, which runs on the "+
 		"sender's CPU, let it send %s", c.How, rate(c.PPS), rate(sent))}
+}
+
+// shortfall is by how many seconds a paced generator was behind its rate in some trials, and what took CPU time from it.
+type shortfall struct {
+	behind, waited, others float64
+}
+
+// add adds a trial at an offered rate.
+func (s *shortfall) add(trial Sample, offered float64) {
+	if offered <= 0 || len(trial.CPU) == 0 {
+		return
+	}
+	s.behind += max(0, trial.Seconds-float64(trial.Sent)/offered)
+	near := trial.CPU[0].Total()
+	others := near.Busy() + near.Steal
+	for _, t := range trial.Threads {
+		others -= t.Seconds
+		if t.Role == Ourselves || t.Role == Pktgen {
+			s.waited += t.Waited
+		}
+	}
+	s.others += max(0, others)
+}
+
+// starved reports whether others than the path may be why: the generator waited for a CPU in at least half of the time
+// that it is behind, and threads that carry no packets, or the hypervisor, had CPUs for as long. Softirqs of the path on
+// idle CPUs count as others.
+func (s shortfall) starved() bool {
+	return s.behind > 0 && 2*s.waited >= s.behind && 2*s.others >= s.behind
+}
+
+func (s shortfall) String() string {
+	return fmt.Sprintf("it was behind by %.2f s, waited %.2f s for a CPU, and others had CPUs for %.2f s: it may have been "+
+		"late for want of CPU time, or the path have held it back", s.behind, s.waited, s.others)
 }
 
 // otherLoad returns the share of the near machine's CPUs that others kept busy while nothing was sent, 0–1; 0 if the

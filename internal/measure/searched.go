@@ -64,6 +64,7 @@ type Searched struct {
 
 	Overrun uint64 // packets of all trials that reached the receiver and found its ring full
 	Lost    uint64
+	short   shortfall // of the trials whose rate was not reached
 	last    *Sample
 }
 
@@ -81,6 +82,9 @@ func (d *Searched) Trial(ctx context.Context, t search.Trial) (search.Outcome, e
 	d.last = &s
 	d.Overrun += s.Overrun
 	d.Lost += s.Lost
+	if float64(s.Sent) < paced*load.Offered()*s.Seconds {
+		d.short.add(s, load.Offered())
+	}
 	return search.Outcome{Sent: s.Sent, Received: s.Sent - min(s.Lost, s.Sent), Seconds: s.Seconds}, nil
 }
 
@@ -167,6 +171,9 @@ func (s *Search) judge(d *Searched) {
 			s.LimitedBy = string(ByUnknown)
 			s.Evidence = append(s.Evidence, fmt.Sprintf("%.1f CPUs were busy while nothing was sent: the generator "+
 				"may have been late for want of CPU time, or the path have held it back", s.Baseline.BusyCPUs))
+		} else if d.short.starved() {
+			s.LimitedBy = string(ByUnknown)
+			s.Evidence = append(s.Evidence, d.short.String())
 		} else {
 			s.Evidence = append(s.Evidence, "the path, which runs on the sender's CPU, held it back without losing "+
 				"anything: the rate that was sent is its limit")

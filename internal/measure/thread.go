@@ -50,7 +50,7 @@ type ThreadUse struct {
 	Guest   string  `json:"guest,omitempty"`    // QEMU's name for it, or the number of its process
 	Threads int     `json:"threads"`            // number of threads
 	Seconds float64 `json:"seconds"`            // time that they ran, including guest time and softirqs in their context
-	Waited  float64 `json:"waited_s,omitempty"` // seconds runnable without a CPU; unknown for mpps
+	Waited  float64 `json:"waited_s,omitempty"` // seconds runnable without a CPU
 
 	Busiest        string  `json:"busiest,omitempty"` // the thread that ran longest, if there are several
 	BusiestSeconds float64 `json:"busiest_s,omitempty"`

@@ -46,10 +46,26 @@ func (m *Machine) threads() measure.ThreadTimes {
 	// kernel/sched/cputime.c). getrusage would count in ticks.
 	var own unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &own); err == nil {
-		times[measure.Thread{PID: os.Getpid(), Role: measure.Ourselves, Name: "mpps"}] = measure.ThreadTime{Ran: uint64(
-			own.Nano())}
+		times[measure.Thread{PID: os.Getpid(), Role: measure.Ourselves, Name: "mpps"}] = measure.ThreadTime{
+			Ran: uint64(own.Nano()), Waited: m.ownWait()}
 	}
 	return times
+}
+
+// ownWait returns how long this program's threads have waited for a CPU, without those that have ended.
+func (m *Machine) ownWait() (waited uint64) {
+	tids, err := m.numbers("proc/self/task")
+	if err != nil {
+		return 0
+	}
+	own := measure.ThreadTimes{}
+	for _, tid := range tids {
+		m.add(own, measure.Thread{TID: tid}, "proc/self/task/"+strconv.Itoa(tid)+"/schedstat")
+	}
+	for _, t := range own {
+		waited += t.Waited
+	}
+	return waited
 }
 
 // add reads a thread's schedstat: nanoseconds run, nanoseconds waited, and the number of time slices. Kernels without
