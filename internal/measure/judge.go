@@ -244,7 +244,8 @@ func (r *Run) limit() (Limit, []string) {
 		"sender's CPU, let it send %s", c.How, rate(c.PPS), rate(sent))}
 }
 
-// shortfall is by how many seconds a paced generator was behind its rate in some trials, and what took CPU time from it.
+// shortfall is by how many seconds a paced generator was behind its rate in some trials, and what took CPU time from
+// it.
 type shortfall struct {
 	behind, waited, others float64
 }
@@ -267,15 +268,15 @@ func (s *shortfall) add(trial Sample, offered float64) {
 }
 
 // starved reports whether others than the path may be why: the generator waited for a CPU in at least half of the time
-// that it is behind, and threads that carry no packets, or the hypervisor, had CPUs for as long. Softirqs of the path on
-// idle CPUs count as others.
+// that it is behind, and threads that carry no packets, or the hypervisor, had CPUs for as long. Softirqs of the path
+// on idle CPUs count as others.
 func (s shortfall) starved() bool {
 	return s.behind > 0 && 2*s.waited >= s.behind && 2*s.others >= s.behind
 }
 
 func (s shortfall) String() string {
-	return fmt.Sprintf("it was behind by %.2f s, waited %.2f s for a CPU, and others had CPUs for %.2f s: it may have been "+
-		"late for want of CPU time, or the path have held it back", s.behind, s.waited, s.others)
+	return fmt.Sprintf("it was behind by %.2f s, waited %.2f s for a CPU, and others had CPUs for %.2f s: it may "+
+		"have been late for want of CPU time, or the path have held it back", s.behind, s.waited, s.others)
 }
 
 // otherLoad returns the share of the near machine's CPUs that others kept busy while nothing was sent, 0–1; 0 if the

@@ -6,7 +6,8 @@ import "testing"
 // before the trial.
 func TestLateGenerator(t *testing.T) {
 	cpu := func(busy, steal float64) []MachineCPU {
-		return []MachineCPU{{Where: "host", Seconds: 1, CPUs: []CPUUse{{User: busy, Steal: steal, Idle: 2 - busy - steal}}}}
+		return []MachineCPU{{Where: "host", Seconds: 1,
+			CPUs: []CPUUse{{User: busy, Steal: steal, Idle: 2 - busy - steal}}}}
 	}
 	own := func(ran, waited float64) ThreadUse { return ThreadUse{Role: Ourselves, Seconds: ran, Waited: waited} }
 	for _, c := range []struct {
