@@ -94,7 +94,7 @@ var domainInvTSC = &Knob{
 			return advice
 		}
 		return exact("off", "the guest is not told that its TSC never stops, and may take a clock that is read "+
-			"outside the guest").At(Medium).restart(g.Name).byDefault("on").warn("it cannot be migrated live any more")
+			"outside the guest").At(Low).restart(g.Name).byDefault("on").warn("it cannot be migrated live any more")
 	}),
 }
 

@@ -2,15 +2,26 @@ package knob
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
 
+	"mpps/internal/advise/placement"
 	"mpps/internal/model/datapath"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
 )
+
+// neededQueues returns how many NIC queues a goal needs: one for each vhost thread's worth of packets, or for each
+// 8 Gbit/s of bulk, a little less than one core receives with GRO; at least 4, since flows hash unevenly.
+func neededQueues(g goal.Goal) int {
+	if g.PPS == 0 && g.Bulk == 0 {
+		return math.MaxInt
+	}
+	return max(4, int(math.Ceil(g.PPS/placement.PerQueue)), int(math.Ceil(g.Bulk/8e9)))
+}
 
 var nicChannels = &Knob{
 	ID: "nic.channels", Title: "Number of NIC queues", Stage: datapath.NIC, Risk: goal.Blip, Tiers: viaKernel(),
@@ -31,7 +42,7 @@ var nicChannels = &Knob{
 		if max := v.Readings.At(a).Max; max != nil {
 			most = int(*max)
 		}
-		want := min(len(serving.CPUs), most)
+		want := min(len(serving.CPUs), most, neededQueues(v.Goal))
 		return onNIC(n, Wants(setting.Least(int64(want)), fmt.Sprintf("%s may serve it (%s); the driver has at most %s",
 			Count(len(serving.CPUs), "CPU"), serving.Why, Count(most, "queue"))))
 	}),
@@ -93,50 +104,72 @@ var nicIRQAffinity = &Knob{
 		if serving == nil {
 			return Skips("no CPU may serve it: guests have them all")
 		}
-		name := a.Rest()
-		queue, isQueue := QueueOf(name[:max(0, strings.LastIndexByte(name, '/'))])
+		home, isQueue := v.irqHomes(n, serving.CPUs)[a]
 		if !isQueue {
 			return Skips("not a queue's interrupt")
 		}
-		want := serving.CPUs[queue%len(serving.CPUs)]
-		if cpus, known := v.cpusAt(a); known {
-			if len(cpus) == 1 && slices.Contains(serving.CPUs, cpus[0]) && v.alone(n, queue, cpus[0],
-				len(serving.CPUs)) {
-				return Fine(fmt.Sprintf("CPU %d has it to itself as far as there are enough: %s", cpus[0], serving.Why))
-			}
+		if cpus, known := v.cpusAt(a); known && len(cpus) == 1 && cpus[0] == home {
+			return Fine(fmt.Sprintf("CPU %d has it to itself as far as there are enough: %s", home, serving.Why))
 		}
-		advice = onNIC(n,
-			exact(strconv.Itoa(want), fmt.Sprintf("queue %d belongs on a CPU of its own: %s", queue, serving.Why)))
+		advice = onNIC(n, exact(strconv.Itoa(home),
+			fmt.Sprintf("queue %d belongs on a CPU of its own: %s", queueAt(a), serving.Why)))
 		advice.Risk = goal.None // packets go on meanwhile, on the old CPU
 		return advice
 	},
 }
 
-// alone reports whether a CPU serves no more queues of a NIC than necessary.
-func (v *View) alone(n *facts.NIC, queue, cpu, serving int) bool {
-	load, ok := v.irqLoad[n.Name]
-	if !ok {
-		load = map[int]map[int]bool{}
-		for _, irq := range n.IRQs {
-			q, isQueue := QueueOf(irq.On)
-			cpus, known := v.cpusAt(n.Address(irq))
-			if !isQueue || !known || len(cpus) != 1 {
-				continue
-			}
-			if load[cpus[0]] == nil {
-				load[cpus[0]] = map[int]bool{}
-			}
-			load[cpus[0]][q] = true
-		}
-		v.irqLoad[n.Name] = load
+// irqHomes returns the CPU of each interrupt of a NIC's queues, so that no CPU serves more queues than necessary. An
+// interrupt stays where it is if it can; the others share CPUs with those of their queue, else go to the CPU that queue
+// numbers give it, else to one that serves the fewest queues.
+func (v *View) irqHomes(n *facts.NIC, serving []int) map[setting.Address]int {
+	if homes, known := v.homes[n.Name]; known {
+		return homes
 	}
-	queues := map[int]bool{}
-	for _, on := range load {
-		for q := range on {
+	homes, served, queues := map[setting.Address]int{}, map[int]map[int]bool{}, map[int]bool{}
+	for _, cpu := range serving {
+		served[cpu] = map[int]bool{}
+	}
+	var all []setting.Address
+	for _, irq := range n.IRQs {
+		if q, isQueue := QueueOf(irq.On); isQueue {
 			queues[q] = true
+			all = append(all, n.Address(irq))
 		}
 	}
-	return len(load[cpu]) <= max(1, (len(queues)+serving-1)/serving)
+	enough := (len(queues) + len(serving) - 1) / len(serving) // queues for a CPU
+	assign := func(a setting.Address, cpu int) { homes[a], served[cpu][queueAt(a)] = cpu, true }
+	for _, a := range all {
+		if cpus, known := v.cpusAt(a); known && len(cpus) == 1 && served[cpus[0]] != nil &&
+			(served[cpus[0]][queueAt(a)] || len(served[cpus[0]]) < enough) {
+			assign(a, cpus[0])
+		}
+	}
+	for _, a := range all {
+		if _, stays := homes[a]; stays {
+			continue
+		}
+		q := queueAt(a)
+		first := serving[q%len(serving)]
+		rank := func(cpu int) int {
+			switch {
+			case served[cpu][q]:
+				return -1
+			case cpu == first && len(served[cpu]) < enough:
+				return 0
+			}
+			return 1 + len(served[cpu])
+		}
+		assign(a, slices.MinFunc(serving, func(x, y int) int { return rank(x) - rank(y) }))
+	}
+	v.homes[n.Name] = homes
+	return homes
+}
+
+// queueAt returns the queue number of an interrupt's address.
+func queueAt(a setting.Address) int {
+	name := a.Rest()
+	queue, _ := QueueOf(name[:max(0, strings.LastIndexByte(name, '/'))])
+	return queue
 }
 
 // PlacedByKernel reports, by the name of an interrupt's handler, whether it cannot be moved. Newer kernels show that in

@@ -61,6 +61,11 @@ var sriovNumVFs = &Knob{
 		if !n.Up {
 			return Skips(n.Name + " is down")
 		}
+		if has := facts.Find(v.NICs, func(o *facts.NIC) bool {
+			return o.SRIOV != nil && o.SRIOV.Enabled > 0
+		}); has != nil && n.SRIOV.Enabled == 0 {
+			return Skips(has.Name + " has virtual functions for the guests")
+		}
 		limit, _ := facts.MaxVFs(n.Driver, n.SRIOV.Total, 0)
 		return Wants(setting.Least(1),
 			fmt.Sprintf("the target needs a virtual function for the guest, and %s can have %d: 'mpps sriov create "+

@@ -28,9 +28,9 @@ type View struct {
 	vcpus   setting.CPUSet              // see vcpuCPUs
 	spread  map[string][]setting.CPUSet // by NIC and transmit queue
 	xpsGood map[string]bool
-	rules   map[string][]string             // by tool: rules that bridged frames traverse
-	irqLoad map[string]map[int]map[int]bool // by NIC and CPU: queues whose interrupts go to this CPU only
-	insides map[string]*View                // by guest: its inside as the guest agent reported it
+	rules   map[string][]string                // by tool: rules that bridged frames traverse
+	homes   map[string]map[setting.Address]int // by NIC: the CPU of each interrupt
+	insides map[string]*View                   // by guest: its inside as the guest agent reported it
 }
 
 // NewView returns the view of a host's facts for a goal.
@@ -45,7 +45,7 @@ func NewView(h *facts.Host, g goal.Goal) *View {
 		spread:  map[string][]setting.CPUSet{},
 		xpsGood: map[string]bool{},
 		rules:   map[string][]string{},
-		irqLoad: map[string]map[int]map[int]bool{},
+		homes:   map[string]map[setting.Address]int{},
 		insides: map[string]*View{},
 	}
 	for i := len(h.NICs) - 1; i >= 0; i-- { // the first of the same name wins

@@ -120,8 +120,21 @@ func describeGuest(h *facts.Host, guest *facts.Guest, paths *reach.Map, g goal.G
 	d.Declined = slices.Compact(d.Declined)
 	d.threadsStay = len(d.Declined) > 0
 	d.Named = g.Guest == guest.Name
-	d.Shared = len(h.SetAside()) > 0 && d.Pins == nil && !d.Named && len(d.Allowed) == 0 && !d.Realtime
+	d.Shared = len(h.SetAside()) > 0 && d.Pins == nil && !d.Named && len(d.Allowed) == 0 &&
+		(!d.Realtime || hasIsolatedGuests(h))
+	d.Realtime = d.Realtime && !d.Shared
 	return d
+}
+
+// hasIsolatedGuests reports whether a guest's vCPUs have isolated CPUs: a guest beside it that has none and is not
+// named is no realtime guest.
+func hasIsolatedGuests(h *facts.Host) bool {
+	aside := h.SetAside()
+	return slices.ContainsFunc(h.Guests, func(g facts.Guest) bool {
+		return g.Active() && slices.ContainsFunc(g.Pins, func(pin setting.CPUSet) bool {
+			return len(pin) == 1 && aside.Has(pin[0])
+		})
+	})
 }
 
 // vcpuMasks returns the CPUs that each vCPU of a guest may use: its pin in the definition, else what its thread is
@@ -179,12 +192,18 @@ func queueBudget(ask Ask) int {
 			}
 		}
 	}
-	cpus := 0 // without isolated ones: vhost threads stay off those
+	cpus, aside, realtime := len(ask.CPUs), 0, 0
 	for _, c := range ask.CPUs {
-		if !ask.setAside(c) {
-			cpus++
+		if ask.setAside(c) {
+			aside++
 		}
 	}
+	for _, g := range ask.Guests {
+		if g.Realtime {
+			realtime += g.VCPUs
+		}
+	}
+	cpus -= min(cpus, max(aside, realtime)) // vhost threads stay off isolated CPUs, and those that will be
 	if nics == 0 {
 		return cpus / 2
 	}

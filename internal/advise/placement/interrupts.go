@@ -26,12 +26,12 @@ func (t *table) placeInterrupts(r *Result) {
 		switch {
 		case t.vcpuOn[c.ID] != "" || t.ask.setAside(c) || t.ask.Taken.Has(c.ID):
 			return -1
+		case busy[c.Core]: // kept for the host or not
+			return 3
 		case r.Housekeeping.Has(c.ID):
 			return 1
 		case t.vhostOn[c.ID] > 0:
 			return 2
-		case busy[c.Core]:
-			return 3
 		case t.cores[c.Core][0] != c.ID:
 			return 4 // second thread of a core that has something on its first
 		}

@@ -26,6 +26,7 @@ type table struct {
 	near       [][]int        // by cell: the nearest others, filled on demand
 	daemonCPUs setting.CPUSet // CPUs of daemons
 	emulatorOn setting.CPUSet // CPUs that emulator threads are pinned to, apart from all vCPUs
+	crowded    setting.CPUSet // CPUs that vhost threads of several guests are pinned to
 	pointsKept int64          // of a vhost thread on a CPU kept for the host
 
 	shortOfSiblings bool // vhost threads found fewer idle siblings than the search counted on
@@ -176,7 +177,7 @@ func (t *table) makeCells() {
 			sets = append(sets, g.Allowed)
 		}
 	}
-	t.emulatorOn = t.emulators()
+	t.emulatorOn, t.crowded = t.emulators(), t.sharedBy(vhostPins)
 	at := map[key]int{}
 	seen := map[int]bool{}
 	for _, c := range t.ask.CPUs {
@@ -215,7 +216,7 @@ func (t *table) makeCells() {
 		cell.size++
 		t.cellOf[c.Core] = i
 		if !slices.ContainsFunc(all, func(cpu int) bool {
-			return t.vcpuOn[cpu] != "" || t.vhostOn[cpu] > 0 && !t.ask.Kept.Has(cpu) && !t.shared.Has(cpu) ||
+			return t.vcpuOn[cpu] != "" || t.vhostOn[cpu] > 0 && !t.keeps(cpu) && !t.shared.Has(cpu) ||
 				t.emulatorOn.Has(cpu) && t.ask.setAside(t.cpus[cpu])
 		}) {
 			cell.free = append(cell.free, core{id: c.Core, seats: seats, l3: c.L3})
@@ -237,14 +238,37 @@ func (t *table) emulators() (set setting.CPUSet) {
 	return set
 }
 
+// keeps reports whether the host keeps a CPU already: vhost threads of several guests are its part of the CPUs.
+func (t *table) keeps(cpu int) bool { return t.ask.Kept.Has(cpu) || t.crowded.Has(cpu) }
+
+// sharedBy returns the CPUs that more than one guest has.
+func (t *table) sharedBy(of func(g *Guest) setting.CPUSet) (shared setting.CPUSet) {
+	var one setting.CPUSet
+	for g := range facts.Each(t.ask.Guests) {
+		own := of(g)
+		shared, one = shared.Or(own.And(one)), one.Or(own)
+	}
+	return shared
+}
+
+// vhostPins returns the CPUs that vhost threads of a guest are pinned to, one by one.
+func vhostPins(g *Guest) (set setting.CPUSet) {
+	for _, w := range g.Workers {
+		if len(w.CPUs) == 1 {
+			set = set.Or(w.CPUs)
+		}
+	}
+	return set
+}
+
 // keepRank returns 2 for a core that the host keeps already and that has work, 1 for others that it keeps, else 0.
 func (t *table) keepRank(c core) int {
 	rank := 0
 	for _, cpu := range t.cores[c.id] {
 		switch {
-		case t.ask.Kept.Has(cpu) && t.vhostOn[cpu] > 0:
+		case t.keeps(cpu) && t.vhostOn[cpu] > 0:
 			return 2
-		case t.ask.Kept.Has(cpu):
+		case t.keeps(cpu):
 			rank = 1
 		}
 	}
@@ -270,8 +294,8 @@ func (t *table) reserve() {
 		}
 	}
 	var pinned setting.CPUSet
-	if t.hasIsolated() { // where emulator threads are pinned is the host's part of the CPUs
-		pinned = t.emulatorOn
+	if t.hasIsolated() { // where emulator threads of several guests are pinned is the host's part of the CPUs
+		pinned = t.sharedBy(func(g *Guest) setting.CPUSet { return g.Emulator.And(t.emulatorOn) })
 	}
 	for _, c := range t.cells { // vhost threads of guests that stay run on some
 		busy := 0
