@@ -142,7 +142,7 @@ func Check(p *Plan, h *facts.Host) error {
 	}
 	for _, c := range p.Changes {
 		if found := h.Readings.At(c.Address); !found.Same(c.From) {
-			differs(c.Address.String(), c.Address.Brief(c.From), c.Address.Brief(found))
+			differs(c.Address.String(), c.Address.Brief(c.From), c.Address.BriefWhy(found))
 		}
 	}
 	if len(stale.Changed) > 0 {

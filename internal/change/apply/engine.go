@@ -169,7 +169,7 @@ func (e *Engine) put(ctx context.Context, a setting.Address, value setting.Readi
 	}
 	found, same := e.readBack(ctx, a, value.Same)
 	if !same {
-		return found, fmt.Errorf("%s: wrote %s, but it reads back as %s", a, a.Brief(value), told(a, found))
+		return found, fmt.Errorf("%s: wrote %s, but it reads back as %s", a, a.Brief(value), a.BriefWhy(found))
 	}
 	return found, nil
 }
@@ -186,14 +186,6 @@ func refused(a setting.Address, wanted string, err error) error {
 // off, a device that was removed.
 func gone(a setting.Address, found setting.Reading) bool {
 	return found.State == setting.Absent && (found.NoObject || !setting.Kinds[a.Kind].CanAbsent)
-}
-
-// told is a reading with its reason, for messages.
-func told(a setting.Address, r setting.Reading) string {
-	if r.State != setting.Known && r.Why != "" {
-		return fmt.Sprintf("%s (%s)", r, r.Why)
-	}
-	return a.Brief(r)
 }
 
 // wanted is a want for messages.

@@ -271,7 +271,7 @@ func (r *Restorer) again(ctx context.Context, d *desired) error {
 	}
 	if found, is := r.readBack(ctx, d.Address, d.Want.Met); !is {
 		return fmt.Errorf("%s: wrote %s, but it reads back as %s", d.Address, d.Address.Brief(d.To),
-			told(d.Address, found))
+			d.Address.BriefWhy(found))
 	}
 	return nil
 }

@@ -244,7 +244,7 @@ func (e *Engine) decide(t *journal.Transaction, c journal.Change, found setting.
 	if e.Reset != nil && c.State == journal.ChangeDone {
 		if reset := e.Reset(c, t.Ended()); reset != "" {
 			return leaving{reason: journal.Gone, why: fmt.Sprintf("nothing to restore: is %s, since %s",
-				told(c.Address, found), reset)}
+				c.Address.BriefWhy(found), reset)}
 		}
 	}
 	ours := c.After
@@ -253,7 +253,7 @@ func (e *Engine) decide(t *journal.Transaction, c journal.Change, found setting.
 	}
 	return leaving{reason: journal.Drifted, why: fmt.Sprintf("changed by somebody else since: is %s, mpps left it at "+
 		"%s, before that it was %s",
-		told(c.Address, found), c.Address.Brief(ours), c.Address.Brief(c.Before))}
+		c.Address.BriefWhy(found), c.Address.Brief(ours), c.Address.Brief(c.Before))}
 }
 
 // restoreAll restores the changes from the last to the first, then tries again those that could not be restored before

@@ -214,7 +214,7 @@ func (e *Engine) preflight(ctx context.Context, p *plan.Plan) ([]setting.Reading
 		found[i] = e.read(ctx, c.Address)
 		if !c.Want.Met(found[i]) && (found[i].State == setting.Unknown || !found[i].Same(c.From)) {
 			stale.Changed = append(stale.Changed, plan.Difference{What: c.Address.String(),
-				Then: c.Address.Brief(c.From), Now: told(c.Address, found[i])})
+				Then: c.Address.Brief(c.From), Now: c.Address.BriefWhy(found[i])})
 		}
 	}
 	if len(stale.Changed) > 0 {
@@ -388,7 +388,7 @@ func (r *run) conclude(ctx context.Context, c plan.Change, n int, failed error) 
 	change.Found = &found
 	if !met {
 		err := fmt.Errorf("%s: wanted %s, wrote %s, but it reads back as %s", c.Address, wanted(c.Address, c.Want),
-			c.Address.Brief(c.To), told(c.Address, found))
+			c.Address.Brief(c.To), c.Address.BriefWhy(found))
 		change.State, change.Error = journal.ChangeFailed, err.Error()
 		return errors.Join(err, r.writer.Append(journal.Record{Event: journal.Failed, N: n, Error: err.Error()}))
 	}

@@ -175,7 +175,7 @@ func (e *Engine) row(ctx context.Context, t *journal.Transaction, c journal.Chan
 		row.State, row.Why = Untold, found.Why
 	case c.State == journal.ChangeUndoFailed: // what is wanted is what was there before
 		row.Wanted = c.Address.Brief(c.Before)
-		row.State, row.Why = Drifted, fmt.Sprintf("is %s, and could not be put back to %s", told(c.Address, found),
+		row.State, row.Why = Drifted, fmt.Sprintf("is %s, and could not be put back to %s", c.Address.BriefWhy(found),
 			row.Wanted)
 	case c.Want.Met(found), found.State == setting.Known && tookAway(c), lasting.Holds(c.Address, c.Before, c.After,
 		found):
@@ -187,12 +187,12 @@ func (e *Engine) row(ctx context.Context, t *journal.Transaction, c journal.Chan
 	case gone(c.Address, found):
 		row.State, row.Why = NotThere, found.Why
 	case found.ReadOnly:
-		row.State, row.Why = ReadOnly, fmt.Sprintf("is %s, expected %s: %s", told(c.Address, found), row.Wanted,
+		row.State, row.Why = ReadOnly, fmt.Sprintf("is %s, expected %s: %s", c.Address.BriefWhy(found), row.Wanted,
 			found.Why)
 	case e.Lent != nil && e.Lent(c.Address) != "":
 		row.State, row.Why = NotThere, e.Lent(c.Address)
 	default:
-		row.State, row.Why = Drifted, fmt.Sprintf("is %s, expected %s", told(c.Address, found), row.Wanted)
+		row.State, row.Why = Drifted, fmt.Sprintf("is %s, expected %s", c.Address.BriefWhy(found), row.Wanted)
 		if reset := e.wasReset(t, c); reset != "" {
 			row.Why += "; " + reset
 		}

@@ -31,11 +31,11 @@ type AgentCommand struct {
 }
 
 const (
-	AgentTimeout  = 2               // how long an agent may take for one reply, in whole seconds for virsh
-	AgentPatience = 8 * time.Second // for all replies about one value, or one program
+	AgentTimeout  = 5                // how long an agent may take for one reply, in whole seconds for virsh
+	AgentPatience = 25 * time.Second // for all replies about one value, or one program
 	// LookPatience is for a whole look inside a guest: a dozen programs, which take 5 s each on an emulated processor.
 	// An agent that hangs is detected by the first reply.
-	LookPatience = 20 * time.Second
+	LookPatience = 60 * time.Second
 )
 
 // Ask sends all commands in one run of virsh.
