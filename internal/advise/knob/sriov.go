@@ -62,7 +62,7 @@ var sriovNumVFs = &Knob{
 			return Skips(n.Name + " is down")
 		}
 		if has := facts.Find(v.NICs, func(o *facts.NIC) bool {
-			return o.SRIOV != nil && o.SRIOV.Enabled > 0
+			return o.Up && o.SRIOV != nil && o.SRIOV.Enabled > 0
 		}); has != nil && n.SRIOV.Enabled == 0 {
 			return Skips(has.Name + " has virtual functions for the guests")
 		}
