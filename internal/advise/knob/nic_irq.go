@@ -42,9 +42,13 @@ var nicChannels = &Knob{
 		if max := v.Readings.At(a).Max; max != nil {
 			most = int(*max)
 		}
-		want := min(len(serving.CPUs), most, neededQueues(v.Goal))
-		return onNIC(n, Wants(setting.Least(int64(want)), fmt.Sprintf("%s may serve it (%s); the driver has at most %s",
-			Count(len(serving.CPUs), "CPU"), serving.Why, Count(most, "queue"))))
+		why := fmt.Sprintf("%s may serve it (%s); the driver has at most %s", Count(len(serving.CPUs), "CPU"),
+			serving.Why, Count(most, "queue"))
+		want := min(len(serving.CPUs), most)
+		if needed := neededQueues(v.Goal); needed < want {
+			want, why = needed, fmt.Sprintf("%s; the target needs %s", why, Count(needed, "queue"))
+		}
+		return onNIC(n, Wants(setting.Least(int64(want)), why))
 	}),
 }
 

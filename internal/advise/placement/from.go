@@ -121,20 +121,20 @@ func describeGuest(h *facts.Host, guest *facts.Guest, paths *reach.Map, g goal.G
 	d.threadsStay = len(d.Declined) > 0
 	d.Named = g.Guest == guest.Name
 	d.Shared = len(h.SetAside()) > 0 && d.Pins == nil && !d.Named && len(d.Allowed) == 0 &&
-		(!d.Realtime || hasIsolatedGuests(h))
+		(!d.Realtime || besideIsolated(h, guest))
 	d.Realtime = d.Realtime && !d.Shared
 	return d
 }
 
-// hasIsolatedGuests reports whether a guest's vCPUs have isolated CPUs: a guest beside it that has none and is not
+// besideIsolated reports whether vCPUs of other guests have isolated CPUs: a guest beside them that floats and is not
 // named is no realtime guest.
-func hasIsolatedGuests(h *facts.Host) bool {
+func besideIsolated(h *facts.Host, guest *facts.Guest) bool {
 	aside := h.SetAside()
-	return slices.ContainsFunc(h.Guests, func(g facts.Guest) bool {
-		return g.Active() && slices.ContainsFunc(g.Pins, func(pin setting.CPUSet) bool {
-			return len(pin) == 1 && aside.Has(pin[0])
+	return facts.Find(h.Guests, func(g *facts.Guest) bool {
+		return g.Name != guest.Name && g.Active() && slices.ContainsFunc(vcpuMasks(g), func(set setting.CPUSet) bool {
+			return len(set) == 1 && aside.Has(set[0])
 		})
-	})
+	}) != nil
 }
 
 // vcpuMasks returns the CPUs that each vCPU of a guest may use: its pin in the definition, else what its thread is

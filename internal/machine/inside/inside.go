@@ -21,10 +21,11 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// How many guests are asked for their kernel and system, and how long all replies together may take. A hanging agent
-// takes libvirt.AgentTimeout; a guest whose agent is not connected is not asked.
+// How many guests are asked for their kernel and system, how long one reply may take, in whole seconds, and all of them
+// together: one hanging agent must not take the time of the others. A guest whose agent is not connected is not asked.
 const (
 	maxAsked    = 16
+	askTimeout  = 2
 	askPatience = 5 * time.Second
 )
 
@@ -122,7 +123,7 @@ func (in *Guests) askSystems(ctx context.Context, v libvirt.Virsh, h *facts.Host
 		if len(asked) < maxAsked && libvirt.Unreachable(in.tree, h.Guests[i].Name) == nil {
 			asked = append(asked, i)
 			commands = append(commands, fmt.Sprintf("qemu-agent-command --timeout %d --domain %s --cmd "+
-				"'{\"execute\":\"guest-get-osinfo\"}'", libvirt.AgentTimeout, libvirt.Quote(h.Guests[i].Name)))
+				"'{\"execute\":\"guest-get-osinfo\"}'", askTimeout, libvirt.Quote(h.Guests[i].Name)))
 		}
 	}
 	if len(asked) == 0 {

@@ -29,8 +29,8 @@ func Within(ctx context.Context, call func() error) error {
 }
 
 // WithPatience is context.WithTimeoutCause by a clock that stands still while this process does (SIGSTOP, a frozen
-// control group, no CPU time): what returned meanwhile has returned in time. Ctx.Err is context.Canceled once the limit
-// is over. A limit of ctx counts too, whichever comes first.
+// control group, no CPU time): what returned meanwhile has returned in time. Once the limit is over, Err is
+// context.Canceled and context.Cause is cause. A limit of ctx counts too, whichever comes first.
 func WithPatience(ctx context.Context, limit time.Duration, cause error) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
@@ -49,7 +49,7 @@ func WithPatience(ctx context.Context, limit time.Duration, cause error) (contex
 	return patience{ctx, time.Now().Add(limit)}, func() { cancel(context.Canceled) }
 }
 
-// patience is a context that tells when it ends at the earliest.
+// patience is a context whose Deadline is the earliest time at which it ends.
 type patience struct {
 	context.Context
 	end time.Time

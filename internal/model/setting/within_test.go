@@ -51,7 +51,7 @@ func TestWritesGiveUpWaiting(t *testing.T) {
 	}
 }
 
-// A call that does not return is in doubt for the given cause; a limit from above that ends sooner counts, and is told.
+// A call that does not return is in doubt, with the given cause. Deadline is the earlier of the limit and the parent's.
 func TestPatienceOver(t *testing.T) {
 	late := errors.New("late")
 	ctx, cancel := WithPatience(t.Context(), 10*time.Millisecond, late)

@@ -1,0 +1,120 @@
+package placement
+
+import (
+	"slices"
+
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
+)
+
+// makeCells sorts the cores into cells. Cores of guests that stay are not free.
+func (t *table) makeCells() {
+	type key struct {
+		node            int
+		isolated, mixed bool
+		allowed         string
+		quiet, claimed  bool
+	}
+	var sets []setting.CPUSet
+	for _, g := range t.ask.Guests {
+		if len(g.Allowed) > 0 && !slices.ContainsFunc(sets, g.Allowed.Equal) {
+			sets = append(sets, g.Allowed)
+		}
+	}
+	t.emulatorOn, t.crowded = t.emulators(), t.sharedBy(vhostPins)
+	at := map[key]int{}
+	seen := map[int]bool{}
+	for _, c := range t.ask.CPUs {
+		if seen[c.Core] {
+			continue
+		}
+		seen[c.Core] = true
+		k, all := key{node: c.Node}, setting.CPUSet(t.cores[c.Core])
+		if len(all.And(t.ask.Taken)) > 0 {
+			continue
+		}
+		seats := all
+		for _, set := range sets {
+			if len(all.And(set)) > 0 {
+				k.allowed += set.String() + ";"
+				seats = seats.And(set)
+			}
+		}
+		aside := slices.DeleteFunc(slices.Clone(all), func(cpu int) bool { return !t.ask.setAside(t.cpus[cpu]) })
+		if k.quiet = len(aside) > 0; k.quiet && k.allowed == "" {
+			k.isolated, k.mixed, seats = true, len(aside) < len(all), aside
+			k.claimed = len(all.And(t.ask.Quiet)) > 0
+			t.shared = t.shared.Or(all.Minus(aside))
+		}
+		if len(seats) == 0 { // its threads are allowed to different guests
+			continue
+		}
+		i, known := at[k]
+		if !known {
+			i = len(t.cells)
+			at[k] = i
+			t.cells = append(t.cells, &cell{node: k.node, isolated: k.isolated, mixed: k.mixed, claimed: k.claimed,
+				allowed: k.allowed, quiet: k.quiet, threads: len(seats)})
+		}
+		cell := t.cells[i]
+		cell.size++
+		t.cellOf[c.Core] = i
+		if !slices.ContainsFunc(all, func(cpu int) bool {
+			return t.vcpuOn[cpu] != "" || t.vhostOn[cpu] > 0 && !t.keeps(cpu) && !t.shared.Has(cpu) ||
+				t.emulatorOn.Has(cpu) && t.ask.setAside(t.cpus[cpu])
+		}) {
+			cell.free = append(cell.free, core{id: c.Core, seats: seats, l3: c.L3})
+			cell.threads = min(cell.threads, len(seats))
+		}
+	}
+	for _, c := range t.cells {
+		slices.SortStableFunc(c.free, func(a, b core) int { return t.keepRank(b) - t.keepRank(a) })
+	}
+}
+
+// emulators returns the CPUs that guests' emulator threads are pinned to, apart from all vCPUs.
+func (t *table) emulators() (set setting.CPUSet) {
+	for _, g := range t.ask.Guests {
+		if !slices.ContainsFunc(g.Emulator, func(cpu int) bool { return t.vcpuOn[cpu] != "" }) {
+			set = set.Or(g.Emulator)
+		}
+	}
+	return set
+}
+
+// keeps reports whether the host keeps a CPU already: vhost threads of several guests are its part of the CPUs.
+func (t *table) keeps(cpu int) bool { return t.ask.Kept.Has(cpu) || t.crowded.Has(cpu) }
+
+// sharedBy returns the CPUs that more than one guest has.
+func (t *table) sharedBy(of func(g *Guest) setting.CPUSet) (shared setting.CPUSet) {
+	var one setting.CPUSet
+	for g := range facts.Each(t.ask.Guests) {
+		own := of(g)
+		shared, one = shared.Or(own.And(one)), one.Or(own)
+	}
+	return shared
+}
+
+// vhostPins returns the CPUs that vhost threads of a guest are pinned to, one by one.
+func vhostPins(g *Guest) (set setting.CPUSet) {
+	for _, w := range g.Workers {
+		if len(w.CPUs) == 1 {
+			set = set.Or(w.CPUs)
+		}
+	}
+	return set
+}
+
+// keepRank returns 2 for a core that the host keeps already and that has work, 1 for others that it keeps, else 0.
+func (t *table) keepRank(c core) int {
+	rank := 0
+	for _, cpu := range t.cores[c.id] {
+		switch {
+		case t.keeps(cpu) && t.vhostOn[cpu] > 0:
+			return 2
+		case t.keeps(cpu):
+			rank = 1
+		}
+	}
+	return rank
+}
