@@ -164,7 +164,8 @@ func (m machine) cmdline() string {
 		a = append(a, "lab.over="+strings.Join(over, ","))
 	}
 	if m.Mode == Systemd {
-		a = append(a, "systemd.show_status=0")
+		// tuned needs longer than the 90 s that systemd gives a service by default, when three hosts share two CPUs.
+		a = append(a, "systemd.show_status=0", "systemd.default_timeout_start_sec=600")
 	}
 	return strings.Join(slices.Concat(a, m.Menu, m.Args), " ")
 }

@@ -122,15 +122,3 @@ func (s *scene) write(name string, p *plan.Plan, more ...plan.Change) {
 	}
 	s.Put(name, text.String())
 }
-
-// within requires that something takes no longer than so many seconds of the host's own time.
-func (s *scene) within(limit time.Duration, what string, do func()) {
-	s.Helper()
-	began := time.Now()
-	do()
-	took := time.Since(began)
-	s.Logf("%5.1f s for %s", took.Seconds(), what)
-	if took > limit {
-		s.Errorf("%s took %.1f s, expected at most %v", what, took.Seconds(), limit)
-	}
-}
