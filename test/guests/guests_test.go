@@ -46,6 +46,7 @@ grep . /proc/sys/kernel/timer_migration /proc/sys/kernel/sched_rt_runtime_us /pr
 // TestInsideAGuest looks into a guest through its agent, sets what is wrong there, puts it back, and meets the guest in
 // every state in which it cannot be asked.
 func TestInsideAGuest(t *testing.T) {
+	labtest.Long(t)
 	s := openScene(t)
 	s.inside(disorder)
 	before := s.inside(listing)

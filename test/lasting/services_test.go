@@ -19,6 +19,7 @@ printf -- '- {id: memory.numad, want: stopped, reason: the test}\n- {id: nic.irq
 
 // TestHostRuns: with systemd the lab's host comes up whole, with the daemons that set what mpps sets.
 func TestHostRuns(t *testing.T) {
+	labtest.Long(t)
 	s := scene{labtest.On(t, theHost(t))}
 	if got := strings.TrimSpace(s.Must(
 		"systemctl is-system-running --wait || systemctl --failed --no-legend")); got != "running" {
