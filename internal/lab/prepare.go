@@ -312,13 +312,21 @@ func removeGlob(pattern string) error {
 	return errors.Join(errs...)
 }
 
-// copyFile replaces dst atomically.
+// copyFile replaces dst atomically. Anything but a regular file, such as /dev/null or a pipe, is written in place.
 func copyFile(src, dst string, mode fs.FileMode) error {
 	in, err := os.Open(src)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
+	if info, err := os.Stat(dst); err == nil && !info.Mode().IsRegular() {
+		out, err := os.OpenFile(dst, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(out, in)
+		return errors.Join(err, out.Close())
+	}
 	out, err := os.CreateTemp(filepath.Dir(dst), ".copy-")
 	if err != nil {
 		return err

@@ -7,12 +7,16 @@ import (
 
 	"mpps/internal/advise/audit"
 	"mpps/internal/advise/knob"
+	"mpps/internal/model/datapath"
 	"mpps/internal/model/reach"
 	"mpps/internal/report/words"
 )
 
-// Audit draws an audit: the verdict, then what is off, worst first. Values of one knob that are off in the same way
-// share a line. Verbose shows what is in order and what does not apply too.
+// worst is how many findings an audit shows where not all are asked for.
+const worst = 5
+
+// Audit draws an audit: the verdict, then what is off, worst first. Unless verbose it fits on one screen: the worst
+// findings with a line each, how many there are at each stage, and the causes for which values were not judged.
 func Audit(t *Text, r audit.Report, verbose bool) {
 	t.Wrap("", t.In(Bold, "tier "+string(r.Tier)+": ")+r.Why)
 	t.Wrap("", r.Verdict)
@@ -21,21 +25,95 @@ func Audit(t *Text, r audit.Report, verbose bool) {
 	t.WrapIf(n > 0, "left out: ", "%s not running (%s): --guest NAME judges one", words.Count(n, "guest"),
 		strings.Join(r.LeftOut[:min(n, 8)], ", "))
 	drawNotJudged(t, r.NotJudged)
-	drawFindings(t, r.InState(audit.Off))
-	if unknown := r.InState(audit.Unknown); len(unknown) > 0 {
+	off, unknown := r.InState(audit.Off), r.InState(audit.Unknown)
+	if !verbose {
+		drawWorst(t, off)
+		drawCauses(t, unknown)
+		t.Blank()
+		t.LineIf(len(off) > 0, "'mpps explain ID' says more; 'mpps plan' shows what would be changed")
+		t.Wrap("", fmt.Sprintf("-v shows all: %s off, %d in order, %d not applicable, %d not judged",
+			words.Count(len(off), "setting"), r.Counts[audit.OK], r.Counts[audit.NotApplicable], len(unknown)))
+		return
+	}
+	drawFindings(t, off)
+	if len(unknown) > 0 {
 		t.Section("could not be judged")
 		drawUnjudged(t, unknown)
 	}
-	if verbose {
-		t.Section("in order")
-		drawFindings(t, r.InState(audit.OK))
-		t.Section("not applicable")
-		drawFindings(t, r.InState(audit.NotApplicable))
-	} else if n := r.Counts[audit.OK]; n > 0 {
-		t.Blank()
-		t.Line("%s in order, %d not applicable (-v shows them)", words.Count(n, "value"), r.Counts[audit.NotApplicable])
+	t.Section("in order")
+	drawFindings(t, r.InState(audit.OK))
+	t.Section("not applicable")
+	drawFindings(t, r.InState(audit.NotApplicable))
+}
+
+// alikeFindings are the findings of one knob that are equally bad.
+func alikeFindings(all []audit.Finding) [][]audit.Finding {
+	type key struct {
+		id               string
+		severity         knob.Severity
+		warning, blocked string
 	}
-	t.LineIf(len(r.InState(audit.Off)) > 0, "'mpps explain ID' says more; 'mpps plan' shows what would be changed")
+	return Group(all, func(f audit.Finding) key { return key{f.ID, f.Severity, f.Warning, f.Blocked} })
+}
+
+// sameValues reports whether findings have the same values for the same reason.
+func sameValues(all []audit.Finding) bool {
+	return !slices.ContainsFunc(all, func(f audit.Finding) bool {
+		return f.Found != all[0].Found || f.Wanted != all[0].Wanted || f.Why != all[0].Why
+	})
+}
+
+// drawWorst draws the first findings, a line for those of one knob, and the stages of all.
+func drawWorst(t *Text, all []audit.Finding) {
+	if len(all) == 0 {
+		return
+	}
+	t.Blank()
+	groups := alikeFindings(all)
+	shown := groups[:min(len(groups), worst)]
+	var width int
+	for _, group := range shown {
+		width = max(width, len(group[0].ID))
+	}
+	for _, group := range shown {
+		f := group[0]
+		values := words.Either(sameValues(group), valuesText(f), words.Count(len(group), "value"))
+		line := Pad(f.ID, width) + "  " + Cut(values, t.Width-width-11)
+		if room := t.Width - Visible(line) - 11; room >= 12 {
+			where := f.Address.String() + words.If(len(group) > 1, " and %d more", len(group)-1)
+			line += "  " + t.In(Faint, Cut(where, room))
+		}
+		t.Line("%s %s", severity(t, f.Severity), line)
+	}
+	if len(groups) <= worst {
+		return
+	}
+	var stages []string
+	for _, stage := range Group(all, func(f audit.Finding) datapath.Stage { return f.Stage }) {
+		stages = append(stages, fmt.Sprintf("%s %d", stage[0].Stage, len(stage)))
+	}
+	t.Blank()
+	t.Wrap("by stage: ", strings.Join(stages, ", "))
+}
+
+// drawCauses says why values could not be judged: how many for each of the commonest reasons, a line each.
+func drawCauses(t *Text, unknown []audit.Finding) {
+	if len(unknown) == 0 {
+		return
+	}
+	const most = 3
+	groups := Group(unknown, func(f audit.Finding) string { return f.Why })
+	slices.SortStableFunc(groups, func(a, b []audit.Finding) int { return len(b) - len(a) })
+	t.Blank()
+	t.Line("not judged:")
+	for _, group := range groups[:min(len(groups), most)] {
+		t.Line("%4d  %s", len(group), Cut(group[0].Why, t.Width-6))
+	}
+	rest := 0
+	for _, group := range groups[min(len(groups), most):] {
+		rest += len(group)
+	}
+	t.LineIf(rest > 0, "%4d  for %s", rest, words.Count(len(groups)-most, "other reason"))
 }
 
 // drawNotJudged says which guests' paths mpps has no rules for.
@@ -53,17 +131,10 @@ func drawNotJudged(t *Text, paths []reach.Path) {
 // where; why.
 func drawFindings(t *Text, all []audit.Finding) {
 	const under = "         "
-	type key struct {
-		id               string
-		severity         knob.Severity
-		warning, blocked string
-	}
-	for _, group := range Group(all, func(f audit.Finding) key { return key{f.ID, f.Severity, f.Warning, f.Blocked} }) {
+	for _, group := range alikeFindings(all) {
 		f := group[0]
 		off := f.State == audit.Off
-		alike := !slices.ContainsFunc(group, func(o audit.Finding) bool {
-			return o.Found != f.Found || o.Wanted != f.Wanted || o.Why != f.Why
-		})
+		alike := sameValues(group)
 		mark := words.Either(off, severity(t, f.Severity), Pad("", 8))
 		t.Wrap(mark+" "+t.In(Bold, f.ID)+"  ",
 			words.Either(alike, valuesText(f), fmt.Sprintf("%d values", len(group))))
