@@ -92,7 +92,7 @@ func (s *scene) startGuest(ctx context.Context, e *placedEnd) error {
 	for _, t := range s.s.Traffic {
 		if t.From == e.Name {
 			p.Tick, p.SendPPS, p.SendFlow = s.tick, t.PPS, flow{Src: e.mac, Dst: s.wireMAC, To: net.IPv4(198, 18, 0, 9),
-				Bytes: t.Frame, Flows: t.Flows, Port: t.Port}
+				Bytes: t.Frame, Flows: t.Flows, Port: t.Port, Source: t.Source, TTL: t.TTL}
 		}
 	}
 	vhost := "on"
