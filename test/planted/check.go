@@ -45,6 +45,7 @@ func (s *Scenario) check() error {
 		wrong(e.Kind == "guest" || e.Queues == 1 && e.VCPUs == 1 && e.VhostUS == 0 && e.VCPUUS == 0 &&
 			len(e.VhostCPUs)+len(e.VCPUCPUs) == 0 && !e.Emulated && e.Node == nil,
 			"end %s is no guest: it has no queues, vCPUs, vhost threads or memory", e.Name)
+		wrong(!e.Plain || e.Emulated, "end %s is a plain program, which has no vhost: emulated is not set", e.Name)
 		wrong(e.Node == nil || *e.Node >= 0 && *e.Node < 64, "end %s has its memory on a node that is not 0 to 63",
 			e.Name)
 		wrong(e.Kind == "socket" || e.ReadUS == 0 && e.PauseUS == 0 && e.Buffer == 0 && len(e.CPUs) == 0,

@@ -70,6 +70,7 @@ type End struct {
 	VCPUCPUs  []int   `yaml:"vcpu_cpus"`
 	Node      *int    `yaml:"memory_node"` // NUMA node that its memory is on; none: wherever the kernel puts it
 	Emulated  bool    `yaml:"emulated"`    // no vhost: QEMU's own thread reads the tap
+	Plain     bool    `yaml:"plain"`       // no guest but a program with a tap, as a VPN is; with emulated
 
 	// Of a socket.
 	ReadUS  float64 `yaml:"read_us"`  // CPU time that the program takes for a packet

@@ -99,6 +99,14 @@ func (s *scene) startGuest(ctx context.Context, e *placedEnd) error {
 	if e.Emulated {
 		vhost = "off"
 	}
+	if e.Plain {
+		var err error
+		e.actor, err = startActor(ctx, "program "+e.Name, part{Netns: s.host.netns, Comm: "tunneld", Guest: p})
+		if err == nil {
+			s.later(e.actor.stop)
+		}
+		return err
+	}
 	a, err := startActor(ctx, "guest "+e.Name, part{Netns: s.host.netns, Comm: emulator, Guest: p},
 		"qemu-system-x86_64", "-name", "guest="+s.base+e.Name, "-machine", "q35,accel=kvm", "-m", "256", "-smp",
 		fmt.Sprint(e.VCPUs),

@@ -584,6 +584,7 @@ func (s *scene) receive(offered, read, queued float64) {
 		s.run(s.vcpu(i), 0.02)
 	}
 	lost := s.count(offered - read)
+	s.l.Local[0].Received = s.dev("eth0").RxPackets
 	s.l.Sockets = facts.SocketLoad{UDPIn: s.count(read), ReceiveBuffer: lost, Queued: queued}
 	s.l.Drops = []facts.DropSite{{Reason: "SOCKET_RCVBUFF", Symbol: "__udp_enqueue_schedule_skb", Device: "eth0",
 		Packets: lost}}
@@ -617,7 +618,6 @@ func (s *scene) dropFor(reason, function, device string, share float64) {
 		s.l.Drops = []facts.DropSite{{Reason: reason, Symbol: function, Device: device,
 			Packets: s.count(s.offered * share)}}
 	}
-	s.l.Local = []facts.LocalLoad{{}}
 }
 
 // tapHeldBy makes the tap one of a program that is no guest, bound to CPU 13.
