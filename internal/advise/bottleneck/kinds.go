@@ -230,8 +230,8 @@ var meanings = []Meaning{
 	{Kind: Unaccounted, Stage: "softirq", level: byBuffer, steady: true, Title: "packets are missing",
 		Seen: "of what came into a network namespace at least 5 % neither went out nor reached a program, and no " +
 			"counter or drop reason tells where they are",
-		Advice: "see whether a macvlan, AF_XDP or packet socket takes them; else watch longer, as root, on a kernel with " +
-			"BTF, and look at the driver's counters: ethtool -S"},
+		Advice: "see whether a macvlan, AF_XDP or packet socket takes them; else watch longer, as root, on a kernel " +
+			"with BTF, and look at the driver's counters: ethtool -S"},
 
 	{Kind: TapQueue, Stage: "tap", level: byBuffer, Title: "the tap's queue is too short",
 		Seen:   "the tap's tx_dropped grows while the guest's vhost threads and vCPUs have time",
