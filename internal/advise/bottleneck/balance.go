@@ -24,11 +24,12 @@ func edge(d *facts.DeviceLoad) bool {
 }
 
 // balances returns the balance of each namespace. Those are left out whose packets other devices take too (macvlan,
-// ipvlan, dummy), or whose programs' packets were not counted.
+// ipvlan, dummy), where a measurement receives, or whose programs' packets were not counted.
 func (p *path) balances() (all []balance) {
 	for _, local := range p.l.Local {
 		b := balance{netns: local.Netns, in: float64(local.Sent)}
 		out, bytesIn, bytesOut, other := float64(local.Received), 0.0, 0.0, 0.0
+		measured := false // a measurement's receiver takes copies
 		for d := range each(p.l.Devices) {
 			in, sent := float64(d.RxPackets), float64(d.TxPackets)
 			switch {
@@ -37,12 +38,13 @@ func (p *path) balances() (all []balance) {
 				b.in, out = max(b.in-sent, 0), max(out-in, 0)
 			case edge(d) && !p.macvtap(d):
 				b.in, out = b.in+in, out+sent+xdpDropped(d)
+				measured = measured || p.measuredAt(d)
 				bytesIn, bytesOut = bytesIn+float64(d.RxBytes), bytesOut+float64(d.TxBytes)
 			case d.Kind != "bridge":
 				other += in + sent
 			}
 		}
-		if other > minMissing*b.in {
+		if measured || other > minMissing*b.in {
 			continue
 		}
 		for _, s := range p.losses {

@@ -17,10 +17,11 @@ func softirqs(p *path) (found []suspect) {
 			continue
 		}
 		f := p.softirqSuspect(c.CPU)
-		if f.lost == 0 && (use < 0.4 || !p.pressed(c.CPU)) {
+		costly, is := p.packetCost(c.CPU)
+		receives := is && costly.kind == Receiver // what it loses nobody counts
+		if f.lost == 0 && (use < 0.4 || !p.pressed(c.CPU) && !receives) {
 			continue // its time goes to programs, which give way to packets
 		}
-		costly, is := p.packetCost(c.CPU)
 		if !is || costly.kind == TunnelCost { // on one CPU the problem is not the cost, but that no other CPU shares it
 			if one, only := p.tunnelOnOneCPU(c.CPU); only {
 				costly, is = one, true
