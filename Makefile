@@ -98,7 +98,7 @@ bench-path:                 ## what watching queues costs a path at its highest 
 bench-tune: deps build      ## one guest's packets as found, with two of TuneD's profiles, with all of a plan at once and with what mpps tune keeps, in rounds, in the emulated host: 30 minutes
 	MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags lab -count=1 -timeout 60m -v -run '^$$' -bench Against -benchtime 1x ./test/tune
 
-planted: build               ## bottlenecks planted in network namespaces, and whether mpps diagnose finds them: the table, as root, 5 minutes
+planted: build               ## bottlenecks planted in network namespaces, and whether mpps diagnose finds them: the table, as root, 12 minutes
 	MPPS_PLANTED_ONLY="$${MPPS_PLANTED_ONLY:-*}" MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags netns -count=1 -timeout 30m -v -run '^TestPlanted$$' ./test/planted
 
 healthy:                     ## the loop on 50 paths on which nothing that it tries does anything: nothing is kept; 20 minutes

@@ -31,6 +31,9 @@ func Diagnosis(t *Text, d *bottleneck.Diagnosis, l *facts.Load, verbose bool) {
 		t.Wrap("  next   ", fmt.Sprintf("%s%s: %s (%.2f)", lead, bottleneck.About(n.Kind).Title, n.Say,
 			n.Confidence))
 	}
+	for _, b := range d.Besides {
+		t.Wrap("  beside ", fmt.Sprintf("%s: %s (%.2f)", bottleneck.About(b.Kind).Title, b.Say, b.Confidence))
+	}
 	if len(d.Stages) > 0 {
 		t.Blank()
 		t.Table(diagnosisTable(t, d))

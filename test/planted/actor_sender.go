@@ -19,6 +19,9 @@ type flow struct {
 	Bytes    int // with FCS
 	Flows    int
 	Port     int
+	Source   string // first two bytes of the source address, "198.18"
+	TTL      int
+	BadSum   string // ip or udp: that checksum is wrong; empty: neither
 }
 
 // frames are all the packets of a flow set: they differ in source address and source port.
@@ -30,9 +33,10 @@ func (f flow) frames() [][]byte {
 		copy(b[6:], f.Src)
 		b[12] = 8
 		ip, size := b[14:], len(b)-14
-		ip[0], ip[8], ip[9] = 0x45, 64, unix.IPPROTO_UDP
+		ip[0], ip[8], ip[9] = 0x45, byte(f.TTL), unix.IPPROTO_UDP
 		binary.BigEndian.PutUint16(ip[2:], uint16(size))
-		copy(ip[12:], net.IPv4(198, 18, byte(1+i>>8&0x7f), byte(1+i&0x7f)).To4())
+		copy(ip[12:], net.ParseIP(f.Source + ".0.0").To4()[:2])
+		ip[14], ip[15] = byte(1+i>>8&0x7f), byte(1+i&0x7f)
 		copy(ip[16:], f.To.To4())
 		var sum uint32
 		for j := 0; j < 20; j += 2 {
@@ -43,6 +47,12 @@ func (f flow) frames() [][]byte {
 		binary.BigEndian.PutUint16(ip[20:], uint16(1024+i))
 		binary.BigEndian.PutUint16(ip[22:], uint16(f.Port))
 		binary.BigEndian.PutUint16(ip[24:], uint16(size-20))
+		switch f.BadSum {
+		case "ip":
+			ip[10]++
+		case "udp": // 0, in all others, is no checksum at all
+			ip[26], ip[27] = 0x12, byte(1+i)
+		}
 		all[i] = b
 	}
 	return all
@@ -140,8 +150,9 @@ func paced(pps int, tick time.Duration, f func(due int) error) error {
 
 // hogPart computes for ever.
 type hogPart struct {
-	Threads int `json:"threads"`
-	Nice    int `json:"nice"`
+	Threads  int  `json:"threads"`
+	Nice     int  `json:"nice"`
+	Realtime bool `json:"realtime"`
 }
 
 type hog struct{}
@@ -153,6 +164,12 @@ func (p *hogPart) start(cpus []int) (acting, error) {
 		thread("hog", cpus, func() error {
 			if err := unix.Setpriority(unix.PRIO_PROCESS, 0, p.Nice); err != nil {
 				return fmt.Errorf("nice %d: %w", p.Nice, err)
+			}
+			if p.Realtime {
+				fifo := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 10}
+				if err := unix.SchedSetAttr(0, &fifo, 0); err != nil {
+					return fmt.Errorf("SCHED_FIFO: %w", err)
+				}
 			}
 			for {
 				burn(time.Second)

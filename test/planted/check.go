@@ -3,6 +3,7 @@ package planted
 import (
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 )
@@ -44,6 +45,7 @@ func (s *Scenario) check() error {
 		wrong(e.Kind == "guest" || e.Queues == 1 && e.VCPUs == 1 && e.VhostUS == 0 && e.VCPUUS == 0 &&
 			len(e.VhostCPUs)+len(e.VCPUCPUs) == 0 && !e.Emulated && e.Node == nil,
 			"end %s is no guest: it has no queues, vCPUs, vhost threads or memory", e.Name)
+		wrong(!e.Plain || e.Emulated, "end %s is a plain program, which has no vhost: emulated is not set", e.Name)
 		wrong(e.Node == nil || *e.Node >= 0 && *e.Node < 64, "end %s has its memory on a node that is not 0 to 63",
 			e.Name)
 		wrong(e.Kind == "socket" || e.ReadUS == 0 && e.PauseUS == 0 && e.Buffer == 0 && len(e.CPUs) == 0,
@@ -74,6 +76,11 @@ func (s *Scenario) check() error {
 		wrong(t.Flows >= 1 && t.Flows <= 50_000, "traffic %d has %d flows, expected 1 to 50000", i, t.Flows)
 		wrong(t.Burst >= 0 && t.Burst <= 100_000, "traffic %d has bursts of %d packets, expected at most 100000", i,
 			t.Burst)
+		wrong(net.ParseIP(t.Source+".0.0").To4() != nil, "traffic %d is from %q, expected two bytes of an address", i,
+			t.Source)
+		wrong(t.TTL >= 1 && t.TTL <= 255, "traffic %d has a TTL of %d, expected 1 to 255", i, t.TTL)
+		wrong(slices.Contains([]string{"", "ip", "udp"}, t.BadSum), "traffic %d has a wrong checksum of %q, expected "+
+			"ip or udp", i, t.BadSum)
 		wrong(t.Burst == 0 || t.From == wire, "traffic %d is from a guest, which sends each millisecond: no bursts", i)
 		cpus("a sender", []int{t.CPU})
 	}
@@ -81,15 +88,15 @@ func (s *Scenario) check() error {
 	most := float64(max(1, len(s.Path.Ends))) // a bridge floods copies
 	wrong(d.Below >= 0 && d.Below <= most && d.Above >= 0 && d.Above <= 1, "expect.delivers is a share, 0 to 1; "+
 		"below may be up to the number of ends")
-	wrong(!s.Expect.Healthy() || s.Expect.Object == "" && s.Expect.Stage == "", "expect: where nothing may be named "+
-		"there is no object or stage")
+	wrong(!s.Expect.Healthy() || s.Expect.Object+s.Expect.Stage+s.Expect.Reason == "", "expect: where nothing may be "+
+		"named there is no object or stage")
 	return errors.Join(errs...)
 }
 
 func (s *Scenario) checkStep(i int, step Step) error {
 	set := 0
 	for _, is := range []bool{step.Run != nil, step.Write != nil, step.Hog != nil, step.Quota != nil,
-		step.Capture != nil} {
+		step.Capture != nil, step.Filter != nil} {
 		if is {
 			set++
 		}
@@ -117,6 +124,17 @@ func (s *Scenario) checkStep(i int, step Step) error {
 		if wholeKernel(file) && !s.Needs.OwnKernel {
 			return fmt.Errorf("step %d writes %s, which is one value for the whole kernel: needs.own_kernel is not set",
 				i, file)
+		}
+	case step.Filter != nil:
+		f := step.Filter
+		if !slices.Contains([]string{"xdp", "xdp-generic", "ingress", "egress"}, f.At) {
+			return fmt.Errorf("step %d filters at %q, expected xdp, xdp-generic, ingress or egress", i, f.At)
+		}
+		if f.In != "" && f.In != host && s.Path.end(f.In) == nil || f.Device == "" {
+			return fmt.Errorf("step %d filters at device %q in %q, which is no place of this path", i, f.Device, f.In)
+		}
+		if f.Drops < 0 || f.Drops > 1 {
+			return fmt.Errorf("step %d drops a share of %g, expected 0 to 1", i, f.Drops)
 		}
 	case step.Quota != nil:
 		e := s.Path.end(step.Quota.Of)

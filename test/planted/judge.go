@@ -22,6 +22,8 @@ func (o *Outcome) judge(words *strings.Replacer) {
 		o.Wrong = fmt.Sprintf("stage %s, expected %s", b.Stage, e.Stage)
 	case e.Object != "" && !strings.Contains(b.Object, words.Replace(e.Object)):
 		o.Wrong = fmt.Sprintf("object %q, expected %q in it", b.Object, words.Replace(e.Object))
+	case e.Reason != "" && !strings.Contains(b.Say, e.Reason):
+		o.Wrong = fmt.Sprintf("%q, expected the reason %s", b.Say, e.Reason)
 	}
 	share := 1.0
 	if o.Sent > 0 {

@@ -44,12 +44,14 @@ func (s *scene) plant(ctx context.Context, step Step) error {
 		return s.write(step.Write)
 	case step.Hog != nil:
 		a, err := startActor(ctx, "hog", part{Comm: "hog", CPUs: s.real(step.Hog.CPUs),
-			Hog: &hogPart{Threads: step.Hog.Threads, Nice: step.Hog.Nice}})
+			Hog: &hogPart{Threads: step.Hog.Threads, Nice: step.Hog.Nice, Realtime: step.Hog.Realtime}})
 		if err != nil {
 			return err
 		}
 		s.later(a.stop)
 		return nil
+	case step.Filter != nil:
+		return s.filter(step.Filter)
 	case step.Capture != nil:
 		c := &capturePart{Device: s.words().Replace(step.Capture.Device), Sockets: step.Capture.Sockets}
 		a, err := startActor(ctx, "capture", part{Netns: s.host.netns, Comm: "tcpdump", CPUs: s.real(step.Capture.CPUs),

@@ -181,7 +181,8 @@ func (s *scene) send(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		f := flow{Src: link.Attrs().HardwareAddr, Dst: to.mac, To: to.ip, Bytes: t.Frame, Flows: t.Flows, Port: t.Port}
+		f := flow{Src: link.Attrs().HardwareAddr, Dst: to.mac, To: to.ip, Bytes: t.Frame, Flows: t.Flows, Port: t.Port,
+			Source: t.Source, TTL: t.TTL, BadSum: t.BadSum}
 		if s.s.Path.Forward == "route" {
 			nic, err := s.host.on.LinkByName(nicName)
 			if err != nil {
@@ -259,7 +260,7 @@ func (s *scene) watch(ctx context.Context, o Options, out *Outcome) error {
 		argv = append(argv, "-o", filepath.Join(o.Record, s.s.Name+".json"))
 	}
 	for _, e := range s.ends {
-		if e.place != nil {
+		if e.place != nil && !e.Unwatched {
 			argv = append(argv, "--netns", e.place.netns)
 		}
 	}

@@ -70,6 +70,7 @@ type End struct {
 	VCPUCPUs  []int   `yaml:"vcpu_cpus"`
 	Node      *int    `yaml:"memory_node"` // NUMA node that its memory is on; none: wherever the kernel puts it
 	Emulated  bool    `yaml:"emulated"`    // no vhost: QEMU's own thread reads the tap
+	Plain     bool    `yaml:"plain"`       // no guest but a program with a tap, as a VPN is; with emulated
 
 	// Of a socket.
 	ReadUS  float64 `yaml:"read_us"`  // CPU time that the program takes for a packet
@@ -77,6 +78,8 @@ type End struct {
 	Buffer  int     `yaml:"buffer"`   // bytes asked for with SO_RCVBUF; 0: the system's default
 	Port    int     `yaml:"port"`     // 0: 9
 	CPUs    []int   `yaml:"cpus"`
+
+	Unwatched bool `yaml:"unwatched"` // mpps is not asked for its namespace
 }
 
 // Step is one thing that is planted: exactly one of its fields is set.
@@ -86,6 +89,15 @@ type Step struct {
 	Hog     *Hog     `yaml:"hog"`
 	Quota   *Quota   `yaml:"quota"`
 	Capture *Capture `yaml:"capture"`
+	Filter  *Filter  `yaml:"filter"`
+}
+
+// Filter is a program in the kernel that drops packets of a device at random and lets the others pass.
+type Filter struct {
+	In     string  `yaml:"in"`     // host (as when empty), or the name of an end
+	Device string  `yaml:"device"` // {nic} and the like
+	At     string  `yaml:"at"`     // xdp, xdp-generic, ingress or egress
+	Drops  float64 `yaml:"drops"`  // share of the packets, 0 to 1
 }
 
 // Run starts a program and waits for it, or lets it run until the end.
@@ -116,6 +128,8 @@ type Hog struct {
 	CPUs    []int `yaml:"cpus"`
 	Nice    int   `yaml:"nice"`
 	Threads int   `yaml:"threads"` // 0: one
+	// with SCHED_FIFO: whoever is on its CPU gets what realtime throttling leaves, 5 %
+	Realtime bool `yaml:"realtime"`
 }
 
 // Quota limits the CPU time of an end, by a control group.
@@ -141,6 +155,10 @@ type Stream struct {
 	CPU   int    `yaml:"cpu"`   // of the sender on the wire
 	Port  int    `yaml:"port"`  // UDP port that it is sent to; 0: 9
 	Burst int    `yaml:"burst"` // packets that are sent at once; 0: those of a millisecond
+	// first two bytes of the source addresses; empty: 198.18, which the host has a route to
+	Source string `yaml:"source"`
+	TTL    int    `yaml:"ttl"`     // 0: 64
+	BadSum string `yaml:"bad_sum"` // ip or udp: that checksum is wrong
 	// Unknown sends to a MAC address that no bridge knows.
 	Unknown bool `yaml:"unknown"`
 }
@@ -158,6 +176,7 @@ type Expect struct {
 	Kinds    []string `yaml:"kinds"`  // the first answer is right with any of them; none: nothing may be named
 	Object   string   `yaml:"object"` // part of the object's name, {tap} and the like replaced; empty: any
 	Stage    string   `yaml:"stage"`  // empty: any
+	Reason   string   `yaml:"reason"` // part of the name of the kernel's drop reason or function; empty: any
 	Why      string   `yaml:"why"`    // why several kinds are right, for people
 	Delivers struct {
 		// share of what was sent that arrives at most, or the plant does not bite; 0: not asked
@@ -242,6 +261,10 @@ func (s *Scenario) defaults() {
 		fill(&t.Frame, 64)
 		fill(&t.Flows, 1)
 		fill(&t.Port, 9)
+		fill(&t.TTL, 64)
+		if t.Source == "" {
+			t.Source = "198.18"
+		}
 	}
 	for i := range s.Plant {
 		if h := s.Plant[i].Hog; h != nil {

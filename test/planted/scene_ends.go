@@ -92,12 +92,20 @@ func (s *scene) startGuest(ctx context.Context, e *placedEnd) error {
 	for _, t := range s.s.Traffic {
 		if t.From == e.Name {
 			p.Tick, p.SendPPS, p.SendFlow = s.tick, t.PPS, flow{Src: e.mac, Dst: s.wireMAC, To: net.IPv4(198, 18, 0, 9),
-				Bytes: t.Frame, Flows: t.Flows, Port: t.Port}
+				Bytes: t.Frame, Flows: t.Flows, Port: t.Port, Source: t.Source, TTL: t.TTL}
 		}
 	}
 	vhost := "on"
 	if e.Emulated {
 		vhost = "off"
+	}
+	if e.Plain {
+		var err error
+		e.actor, err = startActor(ctx, "program "+e.Name, part{Netns: s.host.netns, Comm: "tunneld", Guest: p})
+		if err == nil {
+			s.later(e.actor.stop)
+		}
+		return err
 	}
 	a, err := startActor(ctx, "guest "+e.Name, part{Netns: s.host.netns, Comm: emulator, Guest: p},
 		"qemu-system-x86_64", "-name", "guest="+s.base+e.Name, "-machine", "q35,accel=kvm", "-m", "256", "-smp",

@@ -17,8 +17,10 @@ type Diagnosis struct {
 	Why        string           `json:"why"`            // one sentence for people: what it is, or why there is none
 	Role       facts.Role       `json:"role,omitempty"` // what the machine is
 	Next       *Bottleneck      `json:"next"`           // the limit once this one is gone; null: not known
-	Stages     []Stage          `json:"stages"`         // in path order, without those that the host does not have
-	Unseen     []facts.Unseen   `json:"unseen"`
+	// places besides these two that lose packets, most first: other ports and guests, judged by their own packets
+	Besides []Bottleneck   `json:"besides,omitempty"`
+	Stages  []Stage        `json:"stages"` // in path order, without those that the host does not have
+	Unseen  []facts.Unseen `json:"unseen"`
 }
 
 // Bottleneck is a stage that holds the path back, and why.
@@ -32,6 +34,9 @@ type Bottleneck struct {
 	Say        string   `json:"say"`    // "vhost-2113 (queue 3) is at 99 % of CPU 17 while vCPUs are at 43 %"
 	Advice     string   `json:"advice"` // "fewer vCPUs, more queues and vhost CPUs"
 	Knobs      []string `json:"knobs"`  // IDs of the catalogue that act there, the likeliest to help first
+	// of packets that the kernel drops: its reason and the function that frees them
+	Reason   string `json:"reason,omitempty"`
+	Function string `json:"function,omitempty"`
 }
 
 // Kind names a bottleneck. Names are stable: programs and scenarios refer to them.

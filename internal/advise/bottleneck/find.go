@@ -21,6 +21,8 @@ type suspect struct {
 	keys     []string // where it acts: "cpu:3", "guest:vm1", "dev:eth0"; one may explain others with its keys
 	knobs    []string // nil: the kind's
 	advice   string   // empty: the kind's
+
+	reason, function string // of packets that the kernel drops
 }
 
 // show adds a figure to the evidence.
@@ -67,7 +69,7 @@ const minStrength = 0.5
 var rules = []func(*path) []suspect{
 	lineRate, pcieLink, pauseFrames, linkErrors, vfRate, rxRing,
 	softirqs, backlogs, budgets,
-	droppedByRule, fullTables, queueLocks, rateLimits, qdiscLimits,
+	droppedByRule, droppedForReason, droppedByDevice, unaccounted, fullTables, queueLocks, rateLimits, qdiscLimits,
 	tapQueues, vhostThreads, emulatedNICs, wrongNode,
 	quotas, vcpus, insideGuests, exhaustedCPUs, stolenCPUs,
 	sockets, packetSockets, generators,
@@ -79,8 +81,9 @@ func Find(h *facts.Host, l *facts.Load) *Diagnosis {
 	p := newPath(h, l)
 	d := &Diagnosis{Seconds: l.Seconds, Method: l.Method, Role: h.Role(), Stages: p.stages(),
 		Unseen: notNil(l.Unseen)}
-	if pps := p.rate(p.packets); pps < minPPS {
-		d.Why = withRole(d.Role, fmt.Sprintf("no traffic seen (%.0f packets per second): nothing to diagnose", pps))
+	if p.quiet() {
+		d.Why = withRole(d.Role, fmt.Sprintf("no traffic seen (%.0f packets per second): nothing to diagnose",
+			p.rate(p.packets)))
 		return d
 	}
 	var all []suspect
@@ -103,6 +106,11 @@ func Find(h *facts.Host, l *facts.Load) *Diagnosis {
 	d.Why = order[0].say
 	if len(order) > 1 {
 		d.Next = p.answer(&order[1], order[2:])
+		for i := range order[2:] {
+			if s := &order[2+i]; s.lost > 0 {
+				d.Besides = append(d.Besides, *p.answer(s, nil))
+			}
+		}
 	} else {
 		d.Next = p.nextByUse(d.Stages, d.Bottleneck.Stage)
 	}
@@ -123,7 +131,7 @@ func (p *path) answer(s *suspect, rivals []suspect) *Bottleneck {
 	b := &Bottleneck{
 		Kind: s.kind, Stage: cmp.Or(s.stage, m.Stage), Object: s.object, Evidence: notNil(s.evidence),
 		Confidence: p.confidence(s, rivals), Say: s.say, Advice: cmp.Or(s.advice, m.Advice),
-		Knobs: append([]string{}, m.Knobs...),
+		Knobs: append([]string{}, m.Knobs...), Reason: s.reason, Function: s.function,
 	}
 	if s.knobs != nil {
 		b.Knobs = s.knobs

@@ -23,6 +23,7 @@ const (
 	NetfilterRules Kind = "netfilter-rules" // packets run through too many rules
 	EbtablesRules  Kind = "ebtables-rules"  // the same, of the bridge's own tables
 	Conntrack      Kind = "conntrack"       // connections are tracked
+	NetfilterHooks Kind = "netfilter-hooks" // packets pass hooks in which there are no rules
 	DroppedByRule  Kind = "dropped-by-rule" // a rule drops them, on purpose or not
 
 	TunnelQueue  Kind = "tunnel-queue"   // a tunnel with one transmit queue, and a lock around it
@@ -33,7 +34,12 @@ const (
 	Policer      Kind = "policer"        // a filter drops what is above a rate
 	QdiscLimit   Kind = "qdisc-limit"    // a queue discipline's queue is too short
 
-	TapQueue Kind = "tap-queue" // the tap's queue is too short for bursts
+	Dropped     Kind = "dropped"      // the kernel drops them for a reason that it gives
+	DeviceDrops Kind = "device-drops" // a device refuses them
+	Unaccounted Kind = "unaccounted"  // they are gone, and nothing tells where
+
+	TapQueue  Kind = "tap-queue"  // the tap's queue is too short for bursts
+	TapReader Kind = "tap-reader" // the program behind a tap does not read fast enough
 
 	VhostShared    Kind = "vhost-shared"     // vhost threads wait for each other on one CPU
 	IRQBesideVhost Kind = "irq-beside-vhost" // interrupts of NICs take a vhost thread's CPU
@@ -80,6 +86,8 @@ type Meaning struct {
 	Ends   bool     // the generator or the receiver is the limit, not the path (exit code 5)
 
 	level level
+	// it takes a share of what comes, however much that is; the others let only so much pass
+	steady bool
 }
 
 // About returns the meaning of a kind; the zero value for an unknown one.
@@ -115,7 +123,7 @@ var meanings = []Meaning{
 		Seen: "at least 100 pause frames a second were received",
 		Advice: "look for the slow port behind the switch, or turn flow control off where loss is preferred to " +
 			"waiting"},
-	{Kind: LinkErrors, Stage: "nic", level: byLimit, Title: "frames arrive damaged",
+	{Kind: LinkErrors, Stage: "nic", level: byLimit, steady: true, Title: "frames arrive damaged",
 		Seen:   "rx_crc_errors and the like grow",
 		Advice: "replace cable, transceiver or port: no setting helps"},
 	{Kind: VFRate, Stage: "nic", level: byLimit, Title: "a virtual function's rate limit is reached",
@@ -165,6 +173,10 @@ var meanings = []Meaning{
 			"of rules",
 		Advice: "let bridged frames skip the rules, or put what they match into a set",
 		Knobs:  []string{"netfilter.bridge", "netfilter.nflog_skip", "netfilter.bypass"}},
+	{Kind: NetfilterHooks, Stage: "netfilter", level: byCost, Title: "packets pass hooks without rules",
+		Seen:   "the same, and there are no rules: the cost is that of the hooks themselves",
+		Advice: "let bridged frames skip the hooks, or remove chains and tables that have no rules",
+		Knobs:  []string{"netfilter.bridge", "netfilter.bypass"}},
 	{Kind: EbtablesRules, Stage: "netfilter", level: byCost, Title: "packets run through too many rules of the bridge",
 		Seen:   "the same, in the bridge's own tables",
 		Advice: "fewer rules, or one with a set in their place", Knobs: []string{"netfilter.bypass"}},
@@ -173,8 +185,8 @@ var meanings = []Meaning{
 			"table turns packets away",
 		Advice: "exempt the guests' packets from tracking", Knobs: []string{"netfilter.conntrack", "netfilter.bridge",
 			"netfilter.bypass"}},
-	{Kind: DroppedByRule, Stage: "netfilter", level: byLimit, Title: "a rule drops the packets",
-		Seen:   "at least 30 % of the packets end in netfilter (tracepoint)",
+	{Kind: DroppedByRule, Stage: "netfilter", level: byLimit, steady: true, Title: "a rule drops the packets",
+		Seen:   "at least 5 % of the packets end in netfilter (tracepoint)",
 		Advice: "if that is not meant: find the rule by its counter and change it"},
 
 	{Kind: TunnelQueue, Stage: "overlay", level: byCost, Title: "a tunnel with one queue",
@@ -200,17 +212,34 @@ var meanings = []Meaning{
 		Seen: "a queue discipline passes at least 85 % of the rate that it is set to and holds packets back; " +
 			"without a rate, a shaper is over its limit and loses packets",
 		Advice: "raise or take away the limit: tc qdisc show"},
-	{Kind: Policer, Stage: "qdisc", level: byLimit, Title: "a filter drops what is above a rate",
+	{Kind: Policer, Stage: "qdisc", level: byLimit, steady: true, Title: "a filter drops what is above a rate",
 		Seen:   "a filter at ingress or egress drops",
 		Advice: "raise or take away the policer: tc filter show"},
 	{Kind: QdiscLimit, Stage: "qdisc", level: byBuffer, Title: "a queue discipline's queue is too short",
 		Seen:   "a queue discipline that limits no rate drops",
 		Advice: "a longer transmit queue", Knobs: []string{"nic.txqueuelen", "nic.xps"}},
 
+	{Kind: Dropped, Stage: "softirq", level: byLimit, steady: true,
+		Title: "the kernel drops the packets for a reason",
+		Seen: "at least 0.5 % of the packets are freed for a reason of the kernel (tracepoint), or by an XDP program " +
+			"(its driver's counter)",
+		Advice: "by reason"},
+	{Kind: DeviceDrops, Stage: "qdisc", level: byBuffer, Title: "a device refuses the packets",
+		Seen:   "tx_dropped of a veth, tunnel or NIC grows, or rx_dropped of a veth, and the CPUs have time",
+		Advice: "see whether its other end is up and has time for them"},
+	{Kind: Unaccounted, Stage: "softirq", level: byBuffer, steady: true, Title: "packets are missing",
+		Seen: "of what came into a network namespace at least 5 % neither went out nor reached a program, and no " +
+			"counter or drop reason tells where they are",
+		Advice: "see whether a macvlan, AF_XDP or packet socket takes them; else watch longer, as root, on a kernel " +
+			"with BTF, and look at the driver's counters: ethtool -S"},
+
 	{Kind: TapQueue, Stage: "tap", level: byBuffer, Title: "the tap's queue is too short",
 		Seen:   "the tap's tx_dropped grows while the guest's vhost threads and vCPUs have time",
 		Advice: "a longer tap queue and vring", Knobs: []string{"nic.txqueuelen", "domain.rx_queue_size",
 			"domain.coalesce", "domain.queues"}},
+	{Kind: TapReader, Stage: "tap", level: byUse, Title: "the program behind the tap does not read fast enough",
+		Seen:   "tx_dropped of a tap grows, and the program that has it open has a full CPU or sleeps",
+		Advice: "a faster program, more of its threads, or several queues (IFF_MULTI_QUEUE)"},
 
 	{Kind: VhostShared, Stage: "vhost", level: byOthers, Title: "vhost threads share a CPU",
 		Seen: "a vhost thread is ready all the time and without a CPU for at least 10 % of it, and another one " +
@@ -231,7 +260,8 @@ var meanings = []Meaning{
 		Advice: "NIC, vhost threads, vCPUs and memory on one node", Knobs: []string{"vhost.threads", "domain.vcpupin",
 			"domain.numatune", "nic.numa", "nic.irq_affinity"}},
 	{Kind: NoVhost, Stage: "vhost", level: byCost, Title: "QEMU carries the packets itself",
-		Seen:   "the guest has a tap and no vhost thread, and QEMU's main thread is full",
+		Seen: "the guest has a tap and no vhost thread, and QEMU's main thread is full, or its NIC is no virtio " +
+			"(e1000, rtl8139 …) and the tap loses packets",
 		Advice: "a virtio NIC with vhost", Knobs: []string{"domain.nic_model", "domain.backend"}},
 	{Kind: Vhost, Stage: "vhost", level: byUse, Title: "a vhost thread has no time left",
 		Seen:   "a vhost thread has used at least 90 % of its CPU, while vCPUs have time",

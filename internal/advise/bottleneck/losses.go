@@ -1,9 +1,6 @@
 package bottleneck
 
 import (
-	"slices"
-	"strings"
-
 	"mpps/internal/model/facts"
 )
 
@@ -23,6 +20,7 @@ const (
 	atPacket  place = "packet" // the ring of an AF_PACKET socket
 	inGuest   place = "guest"  // inside a guest, before its sockets
 	atReader  place = "reader" // at a socket inside a guest
+	atKernel  place = "kernel" // anywhere else, for a reason that the kernel gives
 )
 
 // loss is the packets lost at one place.
@@ -34,6 +32,10 @@ type loss struct {
 	packets float64
 	share   float64 // of the packets that reached the place
 	source  string
+
+	// of atKernel: the kernel's reason, the function that dropped them, and what that means; of a device, the direction
+	reason, function string
+	means            dropMeaning
 }
 
 // ringCounters are the drivers' counters of packets that the NIC could not hand over: for want of descriptors, of
@@ -79,9 +81,10 @@ func (p *path) findLosses() {
 	for d := range each(p.l.Devices) {
 		p.addDeviceLosses(d)
 	}
+	ours := p.shareOfBacklogDrops()
 	for _, s := range p.l.Softnet {
-		p.addLoss(loss{at: atBacklog, cpu: s.CPU, source: "/proc/net/softnet_stat, dropped"}, float64(s.Dropped),
-			float64(s.Processed))
+		p.addLoss(loss{at: atBacklog, cpu: s.CPU, source: "/proc/net/softnet_stat, dropped"},
+			float64(s.Dropped)*ours, float64(s.Processed))
 	}
 	udp := func(s *facts.SocketLoad, at place, guest, inside string) {
 		p.addLoss(loss{at: at, cpu: -1, guest: guest, source: "/proc/net/snmp, Udp RcvbufErrors" + inside},
@@ -98,6 +101,7 @@ func (p *path) findLosses() {
 		udp(&g.Sockets, atReader, g.Name, " inside "+g.Name)
 	}
 	p.addTracedLosses()
+	p.addBenignLosses()
 }
 
 // maxReceived returns the packets that the device with the most of them received.
@@ -121,59 +125,20 @@ func (p *path) addDeviceLosses(d *facts.DeviceLoad) {
 	if d.Kind == "tap" {
 		at = atTap
 	}
-	add(at, d.Guest, d.Counters["tx_dropped"], d.TxPackets, deviceName(d)+": tx_dropped")
+	p.addLoss(loss{at: at, device: d, cpu: -1, guest: d.Guest, source: deviceName(d) + ": tx_dropped",
+		means: dropMeaning{sends: true}}, float64(d.Counters["tx_dropped"]), float64(d.TxPackets))
 	if d.Kind == "veth" { // other devices also count frames here that no protocol wanted
 		add(atDevice, "", d.Counters["rx_dropped"], d.RxPackets, deviceName(d)+": rx_dropped")
 	}
-	var qdisc, filter facts.QdiscLoad // a class's drops are counted in its parents too: only the largest count is used
+	var qdisc facts.QdiscLoad // a class's drops are counted in its parents too: only the largest count is used
 	for _, q := range d.Qdisc {
-		worst := &qdisc
-		if q.Kind == "ingress" || q.Kind == "clsact" || q.Parent == "ingress" {
-			worst = &filter
-		}
-		if q.Drops > worst.Drops {
-			*worst = q
+		if !q.Filters() && q.Drops > qdisc.Drops {
+			qdisc = q
 		}
 	}
-	source := "tc -s qdisc show dev " + d.Name + ": "
-	add(atQdisc, d.Guest, qdisc.Drops, qdisc.Packets, source+qdisc.Kind)
-	add(atFilter, d.Guest, filter.Drops, d.RxPackets, source+filter.Kind)
-}
-
-// dropReasons maps the kernel's drop reasons (include/net/dropreason-core.h) to the place that they imply.
-var dropReasons = map[string]place{
-	"NETFILTER_DROP": atRule, "TC_INGRESS": atFilter, "TC_EGRESS": atFilter, "FULL_RING": atTap,
-	"CPU_BACKLOG": atBacklog, "QDISC_DROP": atQdisc, "QDISC_OVERLIMIT": atQdisc, "SOCKET_RCVBUFF": atSocket,
-	"SOCKET_BACKLOG": atSocket, "PACKET_SOCK_ERROR": atPacket,
-}
-
-// addTracedLosses adds the losses that only the kfree_skb tracepoint shows.
-func (p *path) addTracedLosses() {
-	for site := range each(p.l.Drops) {
-		at, known := dropReasons[strings.TrimPrefix(site.Reason, "SKB_DROP_REASON_")]
-		if !known {
-			continue
-		}
-		d := p.dropDevice(site)
-		if at == atTap && d != nil && d.Kind != "tap" {
-			at = atDevice
-		}
-		if slices.ContainsFunc(p.losses, func(s loss) bool {
-			return s.at == at && (d == nil || s.device == nil || s.device == d)
-		}) {
-			continue
-		}
-		lost, passed := float64(site.Packets), p.maxReceived()
-		s := loss{at: at, device: d, cpu: -1, source: "kfree_skb: " + site.Reason + " in " + site.Symbol}
-		if d != nil {
-			s.guest = d.Guest
-			passed = float64(max(d.RxPackets, d.TxPackets))
-		}
-		if at != atTap && at != atDevice {
-			passed = max(passed-lost, 0) // the lost packets were counted as received before they were dropped
-		}
-		p.addLoss(s, lost, passed)
-	}
+	add(atQdisc, d.Guest, qdisc.Drops, qdisc.Packets, "tc -s qdisc show dev "+d.Name+": "+qdisc.Kind)
+	p.addFilterLosses(d)
+	p.addXDPLosses(d)
 }
 
 // dropDevice returns the device of a drop. Several namespaces may have a device of that name.
@@ -200,10 +165,15 @@ func (p *path) device(name string) *facts.DeviceLoad {
 	return found
 }
 
-// matters reports whether a loss is more than noise, both at its place and for the whole path.
+// minOwnLoss is the rate from which on a port that loses much of its own packets counts beside a busy one, packets per
+// second.
+const minOwnLoss = 20
+
+// matters reports whether a loss is more than noise: at its place, and for the whole path or for a port that loses much
+// of what is for it.
 func (p *path) matters(s loss) bool {
 	return s.packets >= facts.MinLostPackets && s.share >= facts.MinLossShare &&
-		s.packets >= facts.MinLossShare*p.packets
+		(s.packets >= facts.MinLossShare*p.packets || s.share >= largeLossShare && p.rate(s.packets) >= minOwnLoss)
 }
 
 // lossesAt returns the losses at a place that matter.

@@ -19,6 +19,8 @@ const (
 	minThrottle    = 0.05 // share of the interval that a cgroup was throttled
 	largeLossShare = 0.05 // share of the packets at the place where they are lost
 	minPPS         = 100  // packets per second; a path with fewer counts as idle
+	// bits per second; a path with more is not idle, though its packets are few: GSO and GRO merge them
+	minBits = 250e3
 )
 
 // path is a load with the lookups that rules need.
@@ -34,6 +36,7 @@ type path struct {
 	packets  float64
 	outwards bool // guests send more packets than they receive
 	losses   []loss
+	missing  []balance // of namespaces that lose packets without a trace
 }
 
 // guest is what is known of one guest, from outside and from inside.
@@ -154,6 +157,14 @@ func most[T any](all iter.Seq[*T], value func(*T) float64) (found *T) {
 	return found
 }
 
+// quiet reports whether too little passes to judge, in packets and in bits.
+func (p *path) quiet() bool {
+	if p.rate(p.packets) >= minPPS {
+		return false
+	}
+	return !slices.ContainsFunc(p.l.Devices, func(d facts.DeviceLoad) bool { return p.bits(&d) >= minBits })
+}
+
 // rate converts a count of the interval to a rate per second.
 func (p *path) rate(n float64) float64 { return n / p.seconds }
 
@@ -179,7 +190,24 @@ func (p *path) softirqUse(cpu int) float64 {
 			share += t.Ran
 		}
 	}
+	if share >= 0.3 && len(p.profile[cpu]) > 0 {
+		// Without IRQ time accounting a tick that a timer's softirq aliases with counts as softirq as a whole
+		// (kernel/sched/cputime.c, irqtime_account_process_tick): the profile has the last word.
+		if seen := p.packetShare(cpu); seen < share/2 {
+			share = seen
+		}
+	}
 	return min(share, 1)
+}
+
+// packetShare returns the share of a CPU's time in functions that handle packets, by the profile.
+func (p *path) packetShare(cpu int) (share float64) {
+	for stage, e := range p.profile[cpu] {
+		if stage != "other" && stage != "kvm" {
+			share += e.Share
+		}
+	}
+	return share
 }
 
 // spare reports whether a CPU is more than 35 % idle and could take over work.

@@ -359,6 +359,8 @@ var plants = []plant{
 		s.onCPU0(1.5e6)
 		s.l.Softnet[0].RPS = s.l.Softnet[0].Processed
 		s.l.Softnet[0].Dropped = s.l.Softnet[0].Processed / 4
+		s.l.Drops = []facts.DropSite{{Reason: "CPU_BACKLOG", Symbol: "enqueue_to_backlog", Device: "eth0",
+			Packets: s.l.Softnet[0].Dropped}}
 		s.dev("eth0").Queues[0].CPUs = setting.CPUs(1)
 	}, true},
 	{"forwarding alone", Softirq, func(s *scene) {
@@ -377,6 +379,64 @@ var plants = []plant{
 		delete(s.dev("vnet0").Counters, "tx_dropped")
 		s.l.Drops = []facts.DropSite{{Reason: "NETFILTER_DROP", Symbol: "nf_hook_slow", Device: "eth0",
 			Packets: s.count(s.offered * 0.6)}}
+	}, false},
+	{"a reverse path filter", Dropped, func(s *scene) {
+		s.dropFor("IP_RPFILTER", "ip_rcv_finish_core", "eth0", 0.6)
+	}, false},
+	{"a time to live that ends", Dropped, func(s *scene) {
+		s.dropFor("NOT_SPECIFIED", "ip_forward", "eth0", 0.99)
+	}, false},
+	{"an MTU inside the bridge", Dropped, func(s *scene) {
+		s.dropFor("NOT_SPECIFIED", "br_dev_queue_push_xmit", "vnet0", 0.3+0.6*s.Float64())
+	}, false},
+	{"a reason that came later than this program", Dropped, func(s *scene) {
+		s.dropFor("MADE_UP_YESTERDAY", "some_function", "eth0", 0.1+0.8*s.Float64())
+	}, false},
+	{"an XDP program", Dropped, func(s *scene) {
+		s.dropFor("", "", "", 0.5)
+		s.dev("eth0").Counters["rx_xdp_drop"] = s.count(s.offered * 0.5)
+		s.dev("eth0").XDP = "fw"
+	}, true},
+	{"a veth whose other end is down", DeviceDrops, func(s *scene) {
+		s.l.Devices = append(s.l.Devices, facts.DeviceLoad{Name: "veth7", Kind: "veth", SpeedMbps: -1,
+			TxPackets: s.count(1000), Counters: map[string]uint64{"tx_dropped": s.count(90e3)}})
+	}, true},
+	{"packets that are gone", Unaccounted, func(s *scene) {
+		s.dropFor("", "", "", 0.2+0.7*s.Float64())
+	}, true},
+	{"a program that reads its tap too slowly", TapReader, func(s *scene) {
+		s.tapHeldBy(0.98, 0.01)
+	}, true},
+	{"a realtime program beside the one that reads the tap", CPUHog, func(s *scene) {
+		s.tapHeldBy(0.05, 0.94)
+		s.hog(13, 0.95).Policy = "fifo"
+		s.cpu(13, facts.CPULoad{User: 0.95, System: 0.05})
+	}, true},
+	{"a realtime program beside an application", CPUHog, func(s *scene) {
+		s.receive(0.2e6, 0.01e6, 0.99)
+		s.l.Threads = append(s.l.Threads, facts.ThreadLoad{PID: 800, TID: 800, Comm: "dns-server", Role: "other",
+			VCPU: -1, Queue: -1, CPU: 13, Affinity: setting.CPUs(13), Ran: s.noisy(0.05), Waited: s.noisy(0.94)})
+		s.l.Sockets.Losing = []facts.LosingSocket{{Port: 53, Drops: s.l.Sockets.ReceiveBuffer, Queued: 0.99, PID: 800,
+			Comm: "dns-server"}}
+		s.hog(13, 0.95).Policy = "fifo"
+		s.cpu(13, facts.CPULoad{User: 0.95, System: 0.05})
+	}, true},
+	{"an emulated NIC, and QEMU with time left", NoVhost, func(s *scene) {
+		s.offered, s.taken = 40e3, 14e3
+		s.flow()
+		s.l.Threads = s.l.Threads[queues:]
+		s.h.Guests[0].Interfaces[0].Model = []string{"e1000", "rtl8139"}[s.IntN(2)]
+		for i := range s.l.Threads {
+			if t := &s.l.Threads[i]; t.Role == "emulator" {
+				t.Ran, t.Exits = s.noisy(0.55), s.count(60e3)
+				s.cpu(t.CPU, facts.CPULoad{User: 0.4, System: 0.15})
+			}
+		}
+	}, true},
+	{"hooks without rules", NetfilterHooks, func(s *scene) {
+		s.h.Netfilter = facts.Netfilter{BridgeModule: true}
+		s.h.Bridges[0].CallIPTables = true
+		s.costly(map[string]float64{"netfilter": 0.5, "driver": 0.3, "bridge": 0.2}, 0.3)
 	}, false},
 	{"the table of connections is full", Conntrack, func(s *scene) {
 		s.taken = s.offered * 0.4
@@ -524,6 +584,7 @@ func (s *scene) receive(offered, read, queued float64) {
 		s.run(s.vcpu(i), 0.02)
 	}
 	lost := s.count(offered - read)
+	s.l.Local[0].Received = s.dev("eth0").RxPackets
 	s.l.Sockets = facts.SocketLoad{UDPIn: s.count(read), ReceiveBuffer: lost, Queued: queued}
 	s.l.Drops = []facts.DropSite{{Reason: "SOCKET_RCVBUFF", Symbol: "__udp_enqueue_schedule_skb", Device: "eth0",
 		Packets: lost}}
@@ -544,4 +605,31 @@ func (s *scene) crowd() {
 			Role: "vcpu", Guest: "other" + string(rune('a'+n/4)), VCPU: n % 4, Queue: -1, CPU: n % 16,
 			Ran: s.noisy(0.5), Waited: s.noisy(0.45)})
 	}
+}
+
+// dropFor drops a share of the packets for one of the kernel's reasons, between the NIC and the tap; without a reason
+// they are gone without a trace.
+func (s *scene) dropFor(reason, function, device string, share float64) {
+	s.taken = s.offered * (1 - share)
+	s.flow()
+	delete(s.dev("vnet0").Counters, "tx_dropped")
+	s.l.Drops = nil
+	if reason != "" {
+		s.l.Drops = []facts.DropSite{{Reason: reason, Symbol: function, Device: device,
+			Packets: s.count(s.offered * share)}}
+	}
+}
+
+// tapHeldBy makes the tap one of a program that is no guest, bound to CPU 13.
+func (s *scene) tapHeldBy(ran, waited float64) {
+	s.taken = s.offered * 0.3
+	s.flow()
+	s.l.Threads = s.l.Threads[2*queues:]
+	s.h.Guests = nil
+	tap := s.dev("vnet0")
+	tap.Guest, tap.Held = "", []int{6000}
+	s.h.Taps[0].Guest = ""
+	s.l.Threads = append(s.l.Threads, facts.ThreadLoad{PID: 6000, TID: 6000, Comm: "openvpn", Role: "other", VCPU: -1,
+		Queue: -1, CPU: 13, Affinity: setting.CPUs(13), Ran: s.noisy(ran), Waited: s.noisy(waited)})
+	s.cpu(13, facts.CPULoad{User: 0.6, System: 0.4})
 }

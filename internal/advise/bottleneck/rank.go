@@ -10,9 +10,9 @@ import (
 // rank orders suspects, the bottleneck first, and leaves out those that another explains.
 //
 // Of two that share a key, the one of the lower level explains the other. Of the rest, those that lose packets come
-// first. Among them the one furthest along the path comes first: it receives only what the earlier ones let pass, and
-// still loses packets. Stages that are merely full follow, the most direct evidence first, and the ends of a
-// measurement last.
+// first, the one first without which most packets more would arrive. Of stages that let only so much pass that is the
+// one furthest along the path: it receives only what the earlier ones let pass, and still loses packets. Stages that
+// are merely full follow, the most direct evidence first, and the ends of a measurement last.
 func (p *path) rank(all []suspect) []suspect {
 	var left []suspect
 	for b := range each(all) {
@@ -20,10 +20,11 @@ func (p *path) rank(all []suspect) []suspect {
 			left = append(left, *b)
 		}
 	}
+	together := slices.Clone(left)
 	slices.SortStableFunc(left, func(a, b suspect) int {
 		return cmp.Or(
 			cmp.Compare(p.class(&a), p.class(&b)),
-			p.byDepth(&a, &b),
+			p.byGain(&a, &b, together),
 			cmp.Compare(b.strength, a.strength),
 			cmp.Compare(b.lost, a.lost),
 			cmp.Compare(a.kind, b.kind), cmp.Compare(a.object, b.object),
@@ -66,12 +67,37 @@ func (p *path) losesMany(s *suspect) bool {
 	return s.share >= largeLossShare && s.lost >= 0.02*p.packets
 }
 
-// byDepth compares suspects that lose many packets: the one further along the path comes first.
-func (p *path) byDepth(a, b *suspect) int {
+// byGain compares suspects that lose many packets: the one first whose end would bring more of them back. Of equal ones
+// the one further along the path comes first.
+func (p *path) byGain(a, b *suspect, all []suspect) int {
 	if p.class(a) != 0 || p.class(b) != 0 {
 		return 0
 	}
-	return cmp.Compare(p.depth(b), p.depth(a))
+	return cmp.Or(cmp.Compare(p.regained(b, all), p.regained(a, all)), cmp.Compare(p.depth(b), p.depth(a)))
+}
+
+// regained returns how many packets more would arrive without a suspect: those that it loses, less what places further
+// on lose of them. One that lets only so much pass, and loses packets now, takes none of them.
+func (p *path) regained(s *suspect, all []suspect) float64 {
+	gain := s.lost
+	for t := range each(all) {
+		if p.class(t) != 0 || p.depth(t) <= p.depth(s) || !p.follows(t, s) {
+			continue
+		}
+		if !About(t.kind).steady {
+			return 0
+		}
+		gain *= 1 - t.share
+	}
+	return gain
+}
+
+// follows reports whether what a suspect lets pass reaches another: at least 30 % of it comes there.
+func (p *path) follows(t, s *suspect) bool {
+	if s.share <= 0 || t.share <= 0 {
+		return true
+	}
+	return t.lost/t.share >= 0.3*(s.lost/s.share-s.lost)
 }
 
 // depth returns how far along the path a suspect acts, in the direction of most packets.

@@ -50,7 +50,10 @@ func (p *path) costByProfile(cpu int, packetTime float64) (suspect, bool) {
 	if rules >= least && rules >= track {
 		kind, object, what := NetfilterRules, "netfilter", "rules of netfilter"
 		tool, n := p.ruleTool(function)
-		if tool == "ebtables" {
+		switch bridge, other := p.countRules(); {
+		case bridge+other == 0 && p.h.AsRoot:
+			kind, what = NetfilterHooks, "hooks of netfilter that have no rules"
+		case tool == "ebtables":
 			kind, object, what = EbtablesRules, "ebtables", "rules of the bridge"
 		}
 		add(kind, min(0.62+0.5*rules, 0.97), ruleShare, function, object, what, what).showRules(n, tool)
@@ -176,11 +179,17 @@ func droppedByRule(p *path) (found []suspect) {
 			s.share *= left / s.packets
 			s.packets = left
 		}
-		if s.share < 0.3 { // dropping some packets is a firewall's job
+		strength := 0.85
+		switch { // dropping some packets is a firewall's job
+		case s.share < 0.05:
 			continue
+		case s.share < 0.1:
+			strength = 0.55
+		case s.share < 0.3:
+			strength = 0.7
 		}
 		found = append(found, suspect{
-			kind: DroppedByRule, object: "netfilter", strength: 0.85, lost: s.packets, share: s.share,
+			kind: DroppedByRule, object: "netfilter", strength: strength, lost: s.packets, share: s.share,
 			keys:     []string{"rule"},
 			say:      fmt.Sprintf("a rule of netfilter drops %s of the packets", percent(s.share)),
 			evidence: []Evidence{{"dropped by a rule", p.rate(s.packets), "packets/s", s.source}},

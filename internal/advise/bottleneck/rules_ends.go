@@ -1,7 +1,9 @@
 package bottleneck
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"mpps/internal/model/facts"
 )
@@ -28,41 +30,98 @@ func (p *path) reader() *facts.ThreadLoad {
 	return found
 }
 
-// sockets blames receive buffers that overflow: too short if they are empty at the end, not read if they are full.
+// sockets blames receive buffers that overflow: whose reader waits for a CPU, has none left, or does not come to read;
+// and if they are empty at the end, the buffers themselves.
 func sockets(p *path) (found []suspect) {
 	for _, s := range p.lossesAt(atSocket) {
-		queued := p.l.Sockets.Queued
+		queued, object := p.l.Sockets.Queued, "UDP socket"
+		t := p.reader()
+		if one := p.losing(s); one != nil {
+			queued, object = one.Queued, fmt.Sprintf("UDP socket (port %d)", one.Port)
+			if one.PID != 0 {
+				object = fmt.Sprintf("%s (%d), port %d", one.Comm, one.PID, one.Port)
+				t = cmp.Or(p.busiestOfProcess(one.PID), t)
+			}
+		}
 		f := suspect{
-			kind: Socket, object: "UDP socket", strength: 0.72, lost: s.packets, share: s.share,
+			kind: Socket, object: object, strength: 0.72, lost: s.packets, share: s.share,
 			keys: []string{"socket"},
 			say:  fmt.Sprintf("receive buffers lose %s of what reaches them", percent(s.share)),
 			evidence: []Evidence{{"lost at receive buffers", p.rate(s.packets), "packets/s", s.source},
 				{"fill of the fullest buffer at the end", queued, "share", "/proc/net/udp"}},
 		}
-		t := p.reader()
-		switch {
-		case t != nil && t.Throttle >= minThrottle:
-			f.strength, f.object = 0.9, label(t)
-			f.say += fmt.Sprintf(": the cgroup of %s is held back %s of the time", label(t), percent(t.Throttle))
-			f.show("share of the time that its cgroup was throttled", t.Throttle, "share", "cpu.stat")
-		case queued < 0.1 && (t == nil || t.Ran < 0.8):
-			f.kind, f.strength = SocketBuffer, 0.76
-			f.say += ", though the application has read them empty at the end: bursts are longer than the buffer"
-		case t != nil:
-			f.strength, f.object = 0.9, label(t)
-			f.say += fmt.Sprintf(": %s is at %s of a CPU", label(t), percent(t.Ran))
-			f.showUse(t, t.Ran)
-		case queued >= 0.5:
-			f.strength = 0.86
-			f.say += ", and they are still full at the end: the application does not read fast enough"
+		if t != nil && t.Throttle < minThrottle && p.waiting(t) {
+			if c, is := p.heldUp(t, f); is {
+				found = append(found, c)
+				continue
+			}
 		}
-		if t != nil && t.Role == "mpps" && f.kind == Socket {
-			f.kind, f.object = Receiver, label(t)
-			f.say += ": that is the measurement's own receiver"
-		}
+		p.explainReader(&f, t, queued)
 		found = append(found, f)
 	}
 	return found
+}
+
+// explainReader adds to a suspect whose receive buffers overflow what their reader does; nil: it is not known.
+func (p *path) explainReader(f *suspect, t *facts.ThreadLoad, queued float64) {
+	switch {
+	case t != nil && t.Throttle >= minThrottle:
+		f.strength, f.object = 0.9, label(t)
+		f.say += fmt.Sprintf(": the cgroup of %s is held back %s of the time", label(t), percent(t.Throttle))
+		f.show("share of the time that its cgroup was throttled", t.Throttle, "share", "cpu.stat")
+	case queued < 0.1 && (t == nil || t.Ran < 0.8):
+		f.kind, f.strength = SocketBuffer, 0.76
+		f.say += ", though the application has read them empty at the end: bursts are longer than the buffer"
+	case t != nil:
+		f.strength, f.object = 0.9, label(t)
+		f.say += fmt.Sprintf(": %s is at %s of a CPU", label(t), percent(t.Ran))
+		if t.Ran < 0.5 {
+			f.say += ", and does not come to read"
+		}
+		f.showUse(t, t.Ran)
+	case queued >= 0.5:
+		f.strength = 0.86
+		f.say += ", and they are still full at the end: the application does not read fast enough"
+	}
+	if t != nil && t.Role == "mpps" && f.kind == Socket {
+		f.kind, f.object = Receiver, label(t)
+		f.say += ": that is the measurement's own receiver"
+	}
+}
+
+// losing returns the UDP socket with the highest loss, if it has most of a loss; nil if none is known.
+func (p *path) losing(s loss) *facts.LosingSocket {
+	if all := p.l.Sockets.Losing; len(all) > 0 && float64(all[0].Drops) >= s.packets/2 {
+		return &all[0]
+	}
+	return nil
+}
+
+// busiestOfProcess returns the thread of a process that needs most of a CPU; nil if none is in the load.
+func (p *path) busiestOfProcess(pids ...int) *facts.ThreadLoad {
+	return most(each(p.l.Threads), func(t *facts.ThreadLoad) float64 {
+		if !slices.Contains(pids, t.PID) {
+			return -1
+		}
+		return demand(t)
+	})
+}
+
+// heldUp returns what takes the CPU that a reader waits for, with what is lost for it.
+func (p *path) heldUp(t *facts.ThreadLoad, lost suspect) (suspect, bool) {
+	f, is := p.contention(t)
+	if !is {
+		return f, false
+	}
+	f.stage = cmp.Or(lost.stage, About(lost.kind).Stage)
+	f.lost, f.share = lost.lost, lost.share
+	f.keys = append(f.keys, lost.keys...)
+	f.evidence = append(f.evidence, lost.evidence...)
+	f.say += ": " + lost.say
+	if f.kind == CPUHog {
+		f.knobs = []string{"placement.reserve", "boot.isolcpus"}
+	}
+	return f, true
 }
 
 // packetSockets blames the measurement's receiver if its AF_PACKET ring overflows.

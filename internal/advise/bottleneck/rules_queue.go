@@ -155,6 +155,10 @@ func tapQueues(p *path) (found []suspect) {
 			found = append(found, f)
 			continue
 		}
+		if r, is := p.tapReader(d, f); is {
+			found = append(found, r)
+			continue
+		}
 		if !slices.ContainsFunc(p.guests, func(g *guest) bool { return g.name == d.Guest && len(g.vcpus) > 0 }) {
 			f.strength = 0.55 // its readers are not in the load: they may have no time
 			f.say = fmt.Sprintf("the queue of %s is full: %s of the packets are lost; whether who empties it has "+
@@ -175,4 +179,35 @@ func tapQueues(p *path) (found []suspect) {
 		found = append(found, f)
 	}
 	return found
+}
+
+// tapReader returns what is to be said of the program that has a tap open which loses packets: what it waits for, or
+// how busy it is. False if no program is known, or if it is a guest's.
+func (p *path) tapReader(d *facts.DeviceLoad, lost suspect) (suspect, bool) {
+	t := p.busiestOfProcess(d.Held...)
+	if d.Guest != "" || len(d.Held) == 0 {
+		return suspect{}, false
+	}
+	lost.kind, lost.strength = TapReader, 0.8
+	lost.say = fmt.Sprintf("the queue of %s is full: %s of the packets are lost", lost.object, percent(lost.share))
+	if t == nil {
+		lost.say += "; the program that has it open sleeps"
+		return lost, true
+	}
+	lost.keys = append(lost.keys, cpuKey(cpuOf(t)))
+	if p.waiting(t) {
+		if f, is := p.heldUp(t, lost); is {
+			return f, true
+		}
+	}
+	lost.show("share of a CPU that "+label(t)+" used", t.Ran, "share", schedstat(t))
+	lost.show("packets that it reads", p.rate(float64(d.TxPackets)), "packets/s", "tx_packets of "+d.Name)
+	lost.say += fmt.Sprintf("; %s, which reads it, takes %s a second and is at %s of a CPU", label(t),
+		amount(p.rate(float64(d.TxPackets))), percent(t.Ran))
+	if p.saturated(t) {
+		lost.strength = 0.92
+	} else if d.TxPackets > 0 && t.Ran < 0.5 && lost.share < 0.5 {
+		return suspect{}, false // it has time and reads most: the queue is too short for bursts
+	}
+	return lost, true
 }

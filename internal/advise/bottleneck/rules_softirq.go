@@ -17,10 +17,11 @@ func softirqs(p *path) (found []suspect) {
 			continue
 		}
 		f := p.softirqSuspect(c.CPU)
-		if f.lost == 0 && use < 0.4 {
-			continue
-		}
 		costly, is := p.packetCost(c.CPU)
+		receives := is && costly.kind == Receiver // what it loses nobody counts
+		if f.lost == 0 && (use < 0.4 || !p.pressed(c.CPU) && !receives) {
+			continue // its time goes to programs, which give way to packets
+		}
 		if !is || costly.kind == TunnelCost { // on one CPU the problem is not the cost, but that no other CPU shares it
 			if one, only := p.tunnelOnOneCPU(c.CPU); only {
 				costly, is = one, true
@@ -32,11 +33,22 @@ func softirqs(p *path) (found []suspect) {
 		} else if f.lost > 0 && use >= 0.4 || use >= 0.8 {
 			p.explainConcentration(c.CPU, &f)
 		} else {
-			continue // threads have the rest, and they give way to packets
+			continue
 		}
 		found = append(found, f)
 	}
 	return mergeCauses(found)
+}
+
+// pressed reports whether a CPU does not keep up with its packets though none is lost: rounds of the softirq are cut
+// short, or the thread that goes on with them has much to do or waits for the CPU.
+func (p *path) pressed(cpu int) bool {
+	row, _ := p.softnet(cpu)
+	return row != nil && p.rate(float64(row.Squeezed)) >= 10 ||
+		slices.ContainsFunc(p.l.Threads, func(t facts.ThreadLoad) bool {
+			return (t.Role == "ksoftirqd" || t.Role == "napi") && cpuOf(&t) == cpu &&
+				(t.Waited >= minWait || t.Ran >= 0.3)
+		})
 }
 
 // mergeCauses merges the suspects of several CPUs that have the same cause.

@@ -142,28 +142,65 @@ func (p *path) nicInterrupts(cpu int) bool {
 		})
 }
 
-// emulatedNICs blames QEMU's main thread where it carries a guest's packets itself.
+// emulatedNICs blames QEMU's main thread where it carries a guest's packets itself: if it has no time left, and if the
+// NIC is a model that takes exits to QEMU for each packet (e1000, rtl8139 …) wherever packets are lost before the
+// guest.
 func emulatedNICs(p *path) (found []suspect) {
 	for _, g := range p.guests {
-		if len(g.vhost) > 0 || len(g.taps) == 0 || p.rate(g.toGuest+g.fromGuest) < minPPS {
-			continue
-		}
-		t := busiestThread(g.emulators, p.busy)
-		if t == nil || !p.saturated(t) && !p.waiting(t) {
+		if len(g.vhost) > 0 || len(g.taps) == 0 || p.rate(g.toGuest+g.fromGuest) < 1 {
 			continue
 		}
 		lost, share := p.lossTo(g)
+		t, model := busiestThread(g.emulators, p.busy), g.emulatedModel()
+		if t == nil || p.rate(g.toGuest+g.fromGuest+lost) < minPPS ||
+			!p.saturated(t) && !p.waiting(t) && (model == "" || lost == 0) {
+			continue
+		}
 		f := suspect{
 			kind: NoVhost, object: label(t), strength: 0.9, lost: lost, share: share,
 			keys: append(g.keys(), cpuKey(cpuOf(t))),
-			say: fmt.Sprintf("%s has no vhost thread: QEMU carries its packets itself and is at %s of CPU %d", g.name,
-				percent(p.busy(t)), cpuOf(t)),
+		}
+		if p.waiting(t) {
+			if c, is := p.contention(t); is && c.kind == CPUHog {
+				c.lost, c.share, c.keys = lost, share, append(c.keys, g.keys()...)
+				found = append(found, c)
+				continue
+			}
+		}
+		perPacket := t.Ran * p.seconds / (g.toGuest + g.fromGuest) * 1e6
+		f.say = fmt.Sprintf("%s has no vhost thread: QEMU carries its packets itself, %.0f µs each, and is at %s of "+
+			"CPU %d", g.name, perPacket, percent(p.busy(t)), cpuOf(t))
+		if model != "" {
+			f.strength = 0.94
+			f.say = fmt.Sprintf("the NIC of %s is an emulated %s: QEMU carries each packet itself, %.0f µs each, and "+
+				"is at %s of CPU %d", g.name, model, perPacket, percent(p.busy(t)), cpuOf(t))
 		}
 		f.show("share of a CPU that QEMU's main thread used", p.busy(t), "share", schedstat(t))
+		f.show("its time for each packet", perPacket, "us", schedstat(t)+", packets of its taps")
+		if t.Exits > 0 {
+			f.show("exits of its vCPUs for each packet", float64(t.Exits)/(g.toGuest+g.fromGuest), "exits",
+				"/sys/kernel/debug/kvm")
+		}
 		f.show("vhost threads of "+g.name, 0, "threads", "/proc")
 		found = append(found, f)
 	}
 	return found
+}
+
+// emulatedModel returns the model of a guest's NIC behind one of its taps that is no virtio; empty if there is none, or
+// none is known.
+func (g *guest) emulatedModel() string {
+	if g.inventory == nil {
+		return ""
+	}
+	for _, n := range g.inventory.NICs() {
+		if n.Model != "" && !n.Virtio() && slices.ContainsFunc(g.taps, func(d *facts.DeviceLoad) bool {
+			return d.Name == n.Tap
+		}) {
+			return n.Model
+		}
+	}
+	return ""
 }
 
 // wrongNode blames full vhost threads that run on another NUMA node than the guest's memory, or than the NIC if the

@@ -34,7 +34,8 @@ func newScene(seed uint64) *scene {
 	s.offered = 200e3 + 1.4e6*s.Float64()
 	s.taken = s.offered
 	s.host()
-	s.l = &facts.Load{Seconds: seconds, Method: facts.ByTracepoints, Unseen: []facts.Unseen{}, CostMS: 40}
+	s.l = &facts.Load{Seconds: seconds, Method: facts.ByTracepoints, Unseen: []facts.Unseen{}, CostMS: 40,
+		Local: []facts.LocalLoad{{Received: uint64(s.IntN(500)), Sent: uint64(s.IntN(500))}}}
 	for i := range 16 {
 		s.l.CPUs = append(s.l.CPUs, facts.CPULoad{CPU: i, Idle: 1})
 		s.l.Softnet = append(s.l.Softnet, facts.Softnet{CPU: i})

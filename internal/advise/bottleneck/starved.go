@@ -85,7 +85,11 @@ func (p *path) contention(t *facts.ThreadLoad) (suspect, bool) {
 	if first.role == "other" {
 		f.kind, f.stage, f.object = CPUHog, pathStage(t), label(o)
 	}
-	say(fmt.Sprintf("%s uses for %s", label(o), percent(o.Ran)))
+	how := ""
+	if slices.Contains([]string{"fifo", "rr", "deadline"}, o.Policy) {
+		how = " (realtime)"
+	}
+	say(fmt.Sprintf("%s%s uses for %s", label(o), how, percent(o.Ran)))
 	return f, true
 }
 

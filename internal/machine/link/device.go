@@ -34,6 +34,7 @@ type Device struct {
 	tunnel     ends   // of a tunnel
 	qdisc      string
 	xdp        bool
+	XDPProgram uint32 // number of its XDP program; 0: none
 	Stats      map[string]uint64
 	sequence   bool // GRE with sequence numbers
 	numVFs     int  // only in a reply with VFs
@@ -207,8 +208,11 @@ func ParseLink(message []byte) (Device, error) {
 		case unix.IFLA_XDP:
 			ad.Nested(func(x *netlink.AttributeDecoder) error {
 				for x.Next() {
-					if x.Type() == unix.IFLA_XDP_ATTACHED {
+					switch x.Type() {
+					case unix.IFLA_XDP_ATTACHED:
 						d.xdp = x.Uint8() != 0
+					case unix.IFLA_XDP_PROG_ID:
+						d.XDPProgram = x.Uint32()
 					}
 				}
 				return nil

@@ -29,6 +29,7 @@ type spaceLook struct {
 type deviceLook struct {
 	name, kind string // kind as in facts.DeviceLoad
 	driver     string
+	xdp        string            // name of its XDP program
 	stats      map[string]uint64 // of the kernel
 	own        map[string]uint64 // the driver's own
 	qdiscs     map[string]qdiscLook
@@ -63,7 +64,7 @@ func (w *Watch) readSpace(name string) (spaceLook, []facts.Unseen) {
 		defer unix.Close(socket)
 		for _, link := range links {
 			d := deviceLook{name: link.Name, kind: w.kind(name, link), stats: link.Stats,
-				qdiscs: map[string]qdiscLook{}}
+				xdp: xdpName(link.XDPProgram), qdiscs: map[string]qdiscLook{}}
 			if link.Kind == "" || link.Kind == "veth" {
 				if driver, err := nicctl.ReadDriver(socket, link.Name); err == nil {
 					d.driver, d.own = driver.Name, nicctl.Statistics(socket, link.Name, driver.Statistics)
@@ -125,7 +126,8 @@ func (w *Watch) devicesBetween(netns string, before, after spaceLook, irqs []fac
 		}
 		grown := func(name string) uint64 { return facts.Increase(a.stats[name], b.stats[name]) }
 		d := facts.DeviceLoad{
-			Name: b.name, Kind: b.kind, Netns: netns, RxPackets: grown("rx_packets"), TxPackets: grown("tx_packets"),
+			Name: b.name, Kind: b.kind, Netns: netns, XDP: b.xdp,
+			RxPackets: grown("rx_packets"), TxPackets: grown("tx_packets"),
 			RxBytes: grown("rx_bytes"), TxBytes: grown("tx_bytes"), Counters: map[string]uint64{}, SpeedMbps: -1,
 			Queues: queuesBetween(a.own, b.own), Qdisc: qdiscsBetween(a.qdiscs, b.qdiscs),
 		}

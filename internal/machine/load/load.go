@@ -117,6 +117,7 @@ func (w *Watch) Next(ctx context.Context, interval time.Duration) *facts.Load {
 	w.addCost(func() {
 		now := w.look(&w.last, w.allowed(interval))
 		l = w.between(w.last, now)
+		w.addOwners(l, w.last, now, w.allowed(interval))
 		if w.probe != nil {
 			w.cost += w.takeProbe(l, now)
 		}
@@ -214,6 +215,9 @@ func (w *Watch) between(before, after fullLook) *facts.Load {
 		l.Devices = append(l.Devices, w.devicesBetween(name, a, b, irq.CountsBetween(before.irqs, after.irqs,
 			w.h.Topology.Online))...)
 		addSockets(&l.Sockets, a.sockets, b.sockets)
+		l.Local = append(l.Local, facts.LocalLoad{Netns: name,
+			Received: facts.Increase(a.sockets.delivered, b.sockets.delivered),
+			Sent:     facts.Increase(a.sockets.sent, b.sockets.sent)})
 		l.Tracked = append(l.Tracked, trackedBetween(name, a.tracked, b.tracked)...)
 	}
 	w.threadsBetween(before, after, l)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -159,7 +160,7 @@ func TestLoadOfNothing(t *testing.T) {
 	defer w.Close()
 	l := w.Next(context.Background(), 200*time.Millisecond)
 	if d := loadDevice(t, l, second, "v1"); d.RxPackets > 50 || d.Counters["rx_dropped"] > 0 ||
-		l.Sockets != (facts.SocketLoad{}) {
+		!reflect.DeepEqual(l.Sockets, facts.SocketLoad{}) {
 		t.Errorf("found %+v and %+v, expected nothing", d, l.Sockets)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -35,9 +35,6 @@ func (w *Watch) startProbe() {
 		inode := uint32(st.Ino) // nsfs shows ns_common.inum as the inode (fs/nsfs.c)
 		w.spaces[inode] = name
 		c.Spaces = append(c.Spaces, inode)
-		if name == "" {
-			c.Own = inode
-		}
 	}
 	w.probe = probe.Start(c)
 }

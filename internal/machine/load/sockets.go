@@ -18,8 +18,18 @@ import (
 // socketLook has the counters of one network namespace's sockets.
 type socketLook struct {
 	udpIn, udpOut, receive, send, noPort, listen uint64
-	packet                                       map[uint32]uint64 // drops by AF_PACKET socket (inode)
-	queued                                       float64           // fill level of the fullest receive queue, 0 to 1
+	packet                                       map[uint32]uint64  // drops by AF_PACKET socket (inode)
+	queued                                       float64            // fill level of the fullest receive queue, 0 to 1
+	udp                                          map[uint32]udpLook // by inode
+
+	delivered, sent uint64 // by IP to programs, and from them
+}
+
+// udpLook has the counters of one UDP socket.
+type udpLook struct {
+	port   int
+	drops  uint32
+	queued float64
 }
 
 // readSockets reads the socket counters of the calling thread's namespace.
@@ -47,9 +57,15 @@ func (s *socketLook) addCounters(snmp, netstat, six string) {
 	s.udpIn, s.udpOut = counters["Udp.InDatagrams"], counters["Udp.OutDatagrams"]
 	s.receive, s.send, s.noPort = counters["Udp.RcvbufErrors"], counters["Udp.SndbufErrors"], counters["Udp.NoPorts"]
 	s.listen = parseSNMP(netstat)["TcpExt.ListenDrops"]
+	// InDelivers counts segments that GRO merged as one, InSegs each (net/ipv4/tcp_ipv4.c, tcp_v4_fill_cb)
+	s.delivered, s.sent = counters["Ip.InDelivers"], counters["Ip.OutRequests"]
+	if udp := counters["Udp.InDatagrams"]; counters["Tcp.InSegs"]+udp > s.delivered {
+		s.delivered = counters["Tcp.InSegs"] + udp
+	}
 	into := map[string]*uint64{
 		"Udp6InDatagrams": &s.udpIn, "Udp6OutDatagrams": &s.udpOut, "Udp6RcvbufErrors": &s.receive,
 		"Udp6SndbufErrors": &s.send, "Udp6NoPorts": &s.noPort,
+		"Ip6InDelivers": &s.delivered, "Ip6OutRequests": &s.sent,
 	}
 	for line := range strings.Lines(six) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -136,14 +152,18 @@ func (s *socketLook) diagnose() error {
 		}
 		return binary.NativeEndian.Uint32(b[4*i:])
 	}
+	s.udp = map[uint32]udpLook{}
 	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
 		request := make([]byte, 56) // struct inet_diag_req_v2
 		request[0], request[1], request[2] = family, unix.IPPROTO_UDP, 1<<(inetDiagSKMemInfo-1)
 		binary.NativeEndian.PutUint32(request[4:], ^uint32(0)) // in every state
-		err := ask(request, 72, inetDiagSKMemInfo, func(_, memory []byte) {
+		err := ask(request, 72, inetDiagSKMemInfo, func(message, memory []byte) {
+			u := udpLook{port: int(binary.BigEndian.Uint16(message[4:])), drops: word(memory, memDrops)}
 			if room := word(memory, memReceiveBuffer); room > 0 {
-				s.queued = max(s.queued, min(float64(word(memory, memReceive))/float64(room), 1))
+				u.queued = min(float64(word(memory, memReceive))/float64(room), 1)
 			}
+			s.queued = max(s.queued, u.queued)
+			s.udp[binary.NativeEndian.Uint32(message[68:])] = u // idiag_inode
 		})
 		if err != nil {
 			return err

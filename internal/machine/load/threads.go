@@ -34,6 +34,12 @@ func (w *Watch) firstProcesses() []int {
 // busyThread is the share of a CPU from which threads are listed that are not on the path.
 const busyThread = 0.01
 
+// waitingThread is the share of the time without a CPU from which on threads are listed that were ready for one.
+const waitingThread = 0.1
+
+// isBusy reports whether a thread off the path is listed: it ran, or would have.
+func isBusy(l *facts.ThreadLoad) bool { return l.Ran >= busyThread || l.Waited >= waitingThread }
+
 // threadsBetween adds the threads on the path, and busy other ones.
 func (w *Watch) threadsBetween(before, after fullLook, l *facts.Load) {
 	seconds := after.ran.Sub(before.ran).Seconds()
@@ -56,7 +62,7 @@ func (w *Watch) threadsBetween(before, after fullLook, l *facts.Load) {
 			Ran: share(old.Ran.NS, t.Ran.NS), Waited: share(old.Ran.Waited, t.Ran.Waited),
 			Switches: facts.Increase(old.Ran.Turns, t.Ran.Turns),
 		}
-		if w.addThreadFacts(&load, known) && (load.Role != "other" || load.Ran >= busyThread) {
+		if w.addThreadFacts(&load, known) && (load.Role != "other" || isBusy(&load)) {
 			w.addLimits(&load, before, after, seconds)
 			l.Threads = append(l.Threads, load)
 		}
@@ -97,7 +103,7 @@ func (w *Watch) knownThreads() map[int]knownThread {
 // addThreadFacts sets a thread's role and owner; false if it has ended or is neither on the path nor busy.
 func (w *Watch) addThreadFacts(l *facts.ThreadLoad, known map[int]knownThread) bool {
 	thread, ofGuest := known[l.TID]
-	if !ofGuest && l.Ran < busyThread { // for most threads the name is enough to leave them out
+	if !ofGuest && !isBusy(l) { // for most threads the name is enough to leave them out
 		name := w.tree.Line("proc/" + strconv.Itoa(l.PID) + "/task/" + strconv.Itoa(l.TID) + "/comm")
 		if l.PID != os.Getpid() && roleOf(name) == "other" {
 			return false

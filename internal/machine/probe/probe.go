@@ -21,10 +21,9 @@ import (
 
 // Config says what to watch.
 type Config struct {
-	CPUs   setting.CPUSet // CPUs to sample; none: no profile
-	Spaces []uint32       // network namespaces whose drops are counted, by inode
-	// Own is the namespace of this process, if it is among Spaces, else 0. Drops without a known namespace count there.
-	Own uint32
+	CPUs setting.CPUSet // CPUs to sample; none: no profile
+	// network namespaces whose drops are counted, by inode; a drop without a device or socket is in none
+	Spaces []uint32
 
 	btf error // for tests: why the kernel's BTF is not available
 }
@@ -43,7 +42,7 @@ type Seen struct {
 // Drop is a place where packets of a device were dropped.
 type Drop struct {
 	facts.DropSite
-	Inode   uint32 // of the namespace; 0 if unknown
+	Inode   uint32 // of the namespace
 	Ifindex int    // 0 if unknown
 }
 
@@ -56,9 +55,8 @@ type Probe struct {
 	followed   []int                  // threads whose waits are timed
 	lastWaits  map[uint32]probeWaits  // at the last Take
 	lastOthers map[probeBehind]uint64 // at the last Take
-	own        uint32
-	since      time.Time      // the last Take
-	unseen     []facts.Unseen // from Start
+	since      time.Time              // the last Take
+	unseen     []facts.Unseen         // from Start
 	failed     error
 	used       time.Duration // CPU time of run since the last Take
 	stop       chan struct{}
@@ -70,7 +68,7 @@ const sampleCost = 3 * time.Microsecond
 
 // Start starts watching. What cannot be watched is in Seen.Unseen.
 func Start(c Config) *Probe {
-	p := &Probe{lastWaits: map[uint32]probeWaits{}, lastOthers: map[probeBehind]uint64{}, own: c.Own,
+	p := &Probe{lastWaits: map[uint32]probeWaits{}, lastOthers: map[probeBehind]uint64{},
 		stop: make(chan struct{}), done: make(chan struct{})}
 	missing := func(what string, err error) { p.unseen = append(p.unseen, facts.Unseen{What: what, Why: err.Error()}) }
 	var err error
@@ -109,11 +107,7 @@ func Start(c Config) *Probe {
 
 // spaces configures the namespaces to watch.
 func (p *Probe) spaces(c Config) error {
-	all := slices.Clone(c.Spaces)
-	if c.Own != 0 {
-		all = append(all, 0)
-	}
-	for _, inode := range all {
+	for _, inode := range c.Spaces {
 		if err := p.programs.coll.Maps[probeMapSpaces].Update(inode, uint32(1), ebpf.UpdateAny); err != nil {
 			return fmt.Errorf("namespaces that are watched: %w", err)
 		}
@@ -248,9 +242,6 @@ func (p *Probe) drops(scale float64) ([]Drop, error) {
 			if at := known.find(key.Where); at >= 0 {
 				d.Symbol = known[at].name
 			}
-		}
-		if d.Inode == 0 {
-			d.Inode = p.own
 		}
 		all = append(all, d)
 	}

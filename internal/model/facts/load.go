@@ -14,7 +14,9 @@ type Load struct {
 	Threads []ThreadLoad `json:"threads"`
 	Sockets SocketLoad   `json:"sockets"`
 	// conntrack tables of the watched network namespaces that have one
-	Tracked []TrackLoad    `json:"tracked"`
+	Tracked []TrackLoad `json:"tracked"`
+	// packets for and from programs of the watched network namespaces; empty: not counted (older versions)
+	Local   []LocalLoad    `json:"local,omitempty"`
 	Profile []ProfileEntry `json:"profile"` // kernel CPU time by stage; empty: not sampled
 	Drops   []DropSite     `json:"drops"`   // packets that the kernel dropped, by reason
 	Delays  []WakeDelay    `json:"delays"`  // scheduling delays of the threads on the path
@@ -65,6 +67,9 @@ type DeviceLoad struct {
 	// Counters are the increases of all other counters that changed: rx_dropped, tx_dropped, rx_missed_errors,
 	// rx_fifo_errors and the driver's own (ethtool -S), by their kernel or driver name.
 	Counters map[string]uint64 `json:"counters"`
+
+	XDP  string `json:"xdp,omitempty"`     // name of the XDP program on it; empty: none or unknown
+	Held []int  `json:"held_by,omitempty"` // processes that have a tap open, if it lost packets and is no guest's
 
 	SpeedMbps int         `json:"speed_mbps"` // −1: unknown
 	Queues    []QueueLoad `json:"queues"`     // as far as the driver or a tracepoint counts
@@ -137,6 +142,25 @@ type SocketLoad struct {
 	PacketDrops   uint64 `json:"packet_socket_drops"` // of AF_PACKET sockets
 	// Queued is the fill level of the fullest receive queue at the end, as a share of its buffer.
 	Queued float64 `json:"queued"`
+	// UDP sockets that lost packets, the one with the highest loss first
+	Losing []LosingSocket `json:"losing,omitempty"`
+}
+
+// LosingSocket is a UDP socket whose receive buffer overflowed.
+type LosingSocket struct {
+	Port   int     `json:"port"`
+	Drops  uint64  `json:"drops"`
+	Queued float64 `json:"queued"`         // fill level of its receive queue at the end, 0 to 1
+	PID    int     `json:"pid,omitempty"`  // process that has it open; 0: not found
+	Comm   string  `json:"comm,omitempty"` // of that process
+}
+
+// LocalLoad is the packets that a network namespace received for its own programs, and those that they sent. They are
+// counted by IP: tunnels' outer packets are among them, and what is no IP is not.
+type LocalLoad struct {
+	Netns    string `json:"netns,omitempty"` // empty: mpps's own
+	Received uint64 `json:"received"`
+	Sent     uint64 `json:"sent"`
 }
 
 // TrackLoad is the conntrack table of one network namespace.
@@ -199,4 +223,9 @@ type GuestLoad struct {
 	Sockets SocketLoad        `json:"sockets"`
 	Service map[string]bool   `json:"services"` // irqbalance and others: running
 	Notes   map[string]string `json:"notes,omitempty"`
+}
+
+// Filters reports whether filters at ingress or egress hang there, and nothing is queued.
+func (q *QdiscLoad) Filters() bool {
+	return q.Kind == "ingress" || q.Kind == "clsact" || q.Parent == "ingress"
 }

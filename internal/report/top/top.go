@@ -156,6 +156,9 @@ func drawVerdict(t *report.Text, d *bottleneck.Diagnosis) {
 		if d.Next != nil {
 			t.Wrap("  ", t.In(report.Faint, "then: "+d.Next.Say))
 		}
+		for _, b := range d.Besides {
+			t.Wrap("  ", t.In(report.Faint, "besides: "+b.Say))
+		}
 	}
 }
 

@@ -59,7 +59,7 @@ static __always_inline struct ran *my_runs(void)
 struct drop {
 	__u64 where;
 	__u32 reason;
-	__u32 netns; /* 0: not known */
+	__u32 netns;
 	__u32 ifindex;
 	__u32 pad;
 };
@@ -79,9 +79,19 @@ struct {
 	__type(value, __u32);
 } spaces SEC(".maps");
 
+static __always_inline __u32 inode_of(const struct net *net)
+{
+	__u32 inode = 0;
+
+	if (net)
+		bpf_probe_read_kernel(&inode, sizeof(inode), &net->ns.inum);
+	return inode;
+}
+
 /* kfree_skb(struct sk_buff *skb, void *location, enum skb_drop_reason reason).
- * The device of a packet in a socket's queue is no device (dev_scratch): its
- * socket comes first. */
+ * The namespace of its device decides, not that of the socket that sent it. The
+ * device of a packet in a socket's queue is none (dev_scratch), and no address
+ * of the kernel, which has its highest bit set. */
 SEC("tp_btf/kfree_skb")
 int dropped(__u64 *args)
 {
@@ -103,19 +113,13 @@ int dropped(__u64 *args)
 		d.reason = args[2];
 	bpf_probe_read_kernel(&dev, sizeof(dev), &skb->dev);
 	bpf_probe_read_kernel(&sk, sizeof(sk), &owned->sk);
-	if (dev) {
+	if ((__s64)dev < 0) {
 		bpf_probe_read_kernel(&net, sizeof(net), &dev->nd_net.net);
-		if (net)
-			bpf_probe_read_kernel(&d.netns, sizeof(d.netns), &net->ns.inum);
-		if (d.netns && bpf_map_lookup_elem(&spaces, &d.netns))
-			bpf_probe_read_kernel(&d.ifindex, sizeof(d.ifindex), &dev->ifindex);
-		else
-			d.netns = 0;
-	}
-	if (!d.netns && sk) {
+		d.netns = inode_of(net);
+		bpf_probe_read_kernel(&d.ifindex, sizeof(d.ifindex), &dev->ifindex);
+	} else if (sk) {
 		bpf_probe_read_kernel(&net, sizeof(net), &sk->__sk_common.skc_net.net);
-		if (net)
-			bpf_probe_read_kernel(&d.netns, sizeof(d.netns), &net->ns.inum);
+		d.netns = inode_of(net);
 	}
 	if (!bpf_map_lookup_elem(&spaces, &d.netns))
 		return 0;

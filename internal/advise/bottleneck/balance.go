@@ -1,0 +1,103 @@
+package bottleneck
+
+import (
+	"slices"
+	"strings"
+
+	"mpps/internal/model/facts"
+)
+
+// minMissing is the share of a namespace's packets from which on it matters that nothing tells where they went.
+const minMissing = 0.05
+
+// balance compares what came into a network namespace with what went out.
+type balance struct {
+	netns   string
+	in      float64 // packets that came in by a device, or from the namespace's programs
+	missing float64 // of these: neither sent, nor for a program, nor known to be lost
+}
+
+// edge reports whether packets come into or leave a namespace by a device. A bridge, bond, VLAN or tunnel is on top of
+// such devices.
+func edge(d *facts.DeviceLoad) bool {
+	return slices.Contains([]string{"nic", "vf", "veth", "tap"}, d.Kind)
+}
+
+// balances returns the balance of each namespace. Those are left out whose packets other devices take too (macvlan,
+// ipvlan, dummy), where a measurement receives, or whose programs' packets were not counted.
+func (p *path) balances() (all []balance) {
+	for _, local := range p.l.Local {
+		b := balance{netns: local.Netns, in: float64(local.Sent)}
+		out, bytesIn, bytesOut, other := float64(local.Received), 0.0, 0.0, 0.0
+		measured := false // a measurement's receiver takes copies
+		for d := range each(p.l.Devices) {
+			in, sent := float64(d.RxPackets), float64(d.TxPackets)
+			switch {
+			case d.Netns != local.Netns:
+			case d.Kind == "tunnel": // IP counts the outer packets as the host's own
+				b.in, out = max(b.in-sent, 0), max(out-in, 0)
+			case edge(d) && !p.macvtap(d):
+				b.in, out = b.in+in, out+sent+xdpDropped(d)
+				measured = measured || p.measuredAt(d)
+				bytesIn, bytesOut = bytesIn+float64(d.RxBytes), bytesOut+float64(d.TxBytes)
+			case d.Kind != "bridge":
+				other += in + sent
+			}
+		}
+		if measured || other > minMissing*b.in {
+			continue
+		}
+		for _, s := range p.losses {
+			if s.device != nil && s.device.Netns == local.Netns && s.afterReceive() ||
+				s.at == atBacklog && local.Netns == "" {
+				out += s.packets
+			}
+		}
+		b.missing = max(b.in-out, 0)
+		if bytesOut >= (1-minMissing)*bytesIn { // GRO merged them
+			b.missing = 0
+		}
+		all = append(all, b)
+	}
+	return all
+}
+
+// macvtap reports whether a tap is one of a NIC's own packets, which both count.
+func (p *path) macvtap(d *facts.DeviceLoad) bool {
+	return slices.ContainsFunc(p.h.Taps, func(t facts.Tap) bool { return t.Name == d.Name && t.Type == "macvtap" })
+}
+
+// afterReceive reports whether a lost packet was counted as received by a device, and not by IP as one for a program.
+// What XDP dropped is counted apart.
+func (s *loss) afterReceive() bool {
+	switch s.at {
+	case atRule, atFilter, atQdisc, atTap, atDevice:
+		return true
+	case atKernel:
+		return s.reason != "XDP" && s.means.stage != "socket"
+	}
+	return false
+}
+
+// addBenignLosses adds what was dropped for reasons that mostly tell of no loss, as of copies and of what nobody
+// wanted, as far as packets are missing. What is missing then nothing explains.
+func (p *path) addBenignLosses() {
+	for _, b := range p.balances() {
+		for site := range each(p.l.Drops) {
+			means := meaningOf(site.Reason, site.Symbol)
+			d := p.dropDevice(site)
+			if !means.benign || strings.HasPrefix(site.Symbol, "veth_xdp") || d == nil || site.Netns != b.netns ||
+				b.missing < minMissing*b.in {
+				continue
+			}
+			lost := min(float64(site.Packets), b.missing)
+			if lost >= minMissing*b.in {
+				p.addTraced(site, d, atKernel, means, lost)
+				b.missing -= lost
+			}
+		}
+		if b.missing >= minMissing*b.in && p.rate(b.missing) >= minPPS {
+			p.missing = append(p.missing, b)
+		}
+	}
+}

@@ -1,0 +1,213 @@
+package bottleneck
+
+import (
+	"math"
+	"testing"
+
+	"mpps/internal/model/facts"
+)
+
+// TestReasons: what is not left to another rule is said in words, also for reasons that came later.
+func TestReasons(t *testing.T) {
+	t.Parallel()
+	for name, m := range dropReasons {
+		if (m.what == "" || m.do == "") == (m.place == "") {
+			t.Errorf("%s: expected another rule's place, or what it means and what to do", name)
+		}
+	}
+	for _, c := range []struct {
+		name, function string
+		benign         bool
+		stage          string
+	}{
+		{"SKB_DROP_REASON_IP_RPFILTER", "ip_rcv_finish_core", false, ""},
+		{"NOT_SPECIFIED", "br_dev_queue_push_xmit", false, "bridge"},
+		{"NOT_SPECIFIED", "br_multicast_rcv", false, "bridge"},
+		{"NOT_SPECIFIED", "napi_consume_skb", true, ""},
+		{"OTHERHOST", "ip_rcv_core", true, ""},
+		{"TCP_OLD_DATA", "tcp_data_queue", true, ""},
+		{"MADE_UP_YESTERDAY", "some_function", false, ""},
+		{"REASON_131073", "ovs_vport_receive", false, ""},
+	} {
+		if m := meaningOf(c.name, c.function); m.benign != c.benign || m.stage != c.stage || m.what == "" || m.do == "" {
+			t.Errorf("%s in %s: found %+v, expected benign %t at stage %q", c.name, c.function, m, c.benign, c.stage)
+		}
+	}
+}
+
+// TestSharesAtFilters: a filter's drops are a share of what reached it in its direction.
+func TestSharesAtFilters(t *testing.T) {
+	t.Parallel()
+	const came = 60_000
+	for _, c := range []struct {
+		name     string
+		device   facts.DeviceLoad
+		sites    []facts.DropSite
+		share    float64
+		expected string
+	}{
+		{"egress, with few packets back", facts.DeviceLoad{RxPackets: 50, TxPackets: came * 0.6}, []facts.DropSite{
+			{Reason: "TC_EGRESS", Symbol: "__dev_queue_xmit", Device: "p", Packets: came * 0.4}}, 0.4, "egress"},
+		{"egress, by counters alone", facts.DeviceLoad{RxPackets: 50, TxPackets: came * 0.88}, nil, 0.12, "egress"},
+		{"egress, beside as many that come in", facts.DeviceLoad{RxPackets: came, TxPackets: came * 0.97},
+			[]facts.DropSite{{Reason: "TC_EGRESS", Symbol: "__dev_queue_xmit", Device: "p", Packets: came * 0.03}}, 0.03,
+			"egress"},
+		{"ingress", facts.DeviceLoad{RxPackets: came, TxPackets: 100}, []facts.DropSite{{Reason: "TC_INGRESS",
+			Symbol: "__netif_receive_skb_core", Device: "p", Packets: came * 0.4}}, 0.4, "ingress"},
+		{"ingress, by counters alone", facts.DeviceLoad{RxPackets: came, TxPackets: 100}, nil, 0.4, "ingress"},
+	} {
+		d := c.device
+		d.Name, d.Kind = "p", "veth"
+		d.Qdisc = []facts.QdiscLoad{{Kind: "clsact", Parent: "ingress", Drops: uint64(c.share * came)}}
+		p := newPath(&facts.Host{}, &facts.Load{Seconds: 3, Devices: []facts.DeviceLoad{d}, Drops: c.sites})
+		found := p.lossesAt(atFilter)
+		if len(found) != 1 || math.Abs(found[0].share-c.share) > 0.005 {
+			t.Errorf("%s: found %+v, expected one with %.2f", c.name, found, c.share)
+		}
+	}
+}
+
+// TestRankedByGain: of several faults that one comes first which brings most packets back.
+func TestRankedByGain(t *testing.T) {
+	t.Parallel()
+	rule := func(share float64) suspect {
+		return suspect{kind: DroppedByRule, share: share, strength: 0.85, keys: []string{"a"}}
+	}
+	filter := func(share float64) suspect {
+		return suspect{kind: Policer, share: share, strength: 0.88, keys: []string{"b"}}
+	}
+	tap := func(share float64) suspect {
+		return suspect{kind: GuestCPU, share: share, strength: 0.85, keys: []string{"c"}}
+	}
+	ring := func(share float64) suspect {
+		return suspect{kind: RxRing, share: share, strength: 0.85, keys: []string{"d"}}
+	}
+	for _, c := range []struct {
+		name  string
+		chain []suspect // in path order
+		first Kind
+	}{
+		{"a large and then a small share", []suspect{rule(0.7), filter(0.12)}, DroppedByRule},
+		{"a small and then a large share", []suspect{rule(0.12), filter(0.7)}, Policer},
+		{"a share, then a guest that takes only so much", []suspect{rule(0.7), tap(0.2)}, GuestCPU},
+		{"a ring, then a guest that takes only so much", []suspect{ring(0.6), tap(0.3)}, GuestCPU},
+		{"a ring, then a small share", []suspect{ring(0.6), rule(0.1)}, RxRing},
+	} {
+		left := 1e6
+		p := &path{l: &facts.Load{}, packets: left, seconds: 1}
+		for i := range c.chain {
+			c.chain[i].lost = left * c.chain[i].share
+			left -= c.chain[i].lost
+		}
+		if order := p.rank(c.chain); len(order) != len(c.chain) || order[0].kind != c.first {
+			t.Errorf("%s: found %s first of %d, expected %s", c.name, order[0].kind, len(order), c.first)
+		}
+	}
+}
+
+// TestSmallPort: a port is judged by its own packets, however many pass by others.
+func TestSmallPort(t *testing.T) {
+	t.Parallel()
+	s := newScene(1)
+	s.offered, s.taken = 200e3, 200e3
+	s.flow()
+	s.l.Devices = append(s.l.Devices, facts.DeviceLoad{Name: "vnet7", Kind: "tap", Guest: "vm7", SpeedMbps: -1,
+		TxPackets: s.count(80), Counters: map[string]uint64{"tx_dropped": s.count(720)}})
+	if d := Find(s.h, s.l); d.Bottleneck == nil || d.Bottleneck.Object != "vnet7" {
+		t.Errorf("alone: %s", d.Why)
+	}
+	s.dropFor("IP_RPFILTER", "ip_rcv_finish_core", "eth0", 0.5)
+	d := Find(s.h, s.l)
+	if d.Bottleneck == nil || d.Bottleneck.Reason != "IP_RPFILTER" || d.Bottleneck.Function != "ip_rcv_finish_core" ||
+		d.Next == nil || d.Next.Object != "vnet7" {
+		t.Errorf("beside a larger fault: %s; next %+v", d.Why, d.Next)
+	}
+	s.l.Devices = append(s.l.Devices, facts.DeviceLoad{Name: "vnet8", Kind: "tap", Guest: "vm8", SpeedMbps: -1,
+		TxPackets: s.count(70), Counters: map[string]uint64{"tx_dropped": s.count(500)}})
+	if d := Find(s.h, s.l); len(d.Besides) != 1 || d.Besides[0].Object != "vnet8" {
+		t.Errorf("two such ports beside it: %+v", d.Besides)
+	}
+}
+
+// TestSlow: TCP at 1 Mbit/s is traffic, though GSO makes its packets few; a keyboard's echo is none.
+func TestSlow(t *testing.T) {
+	t.Parallel()
+	load := func(packets, bytes uint64) *facts.Load {
+		return &facts.Load{Seconds: 5, Devices: []facts.DeviceLoad{{Name: "eth0", Kind: "nic", RxPackets: packets,
+			RxBytes: bytes, SpeedMbps: -1, Qdisc: []facts.QdiscLoad{{Kind: "tbf", Parent: "root", RateBps: 1e6,
+				Bytes: bytes, Packets: packets, Backlog: 4, Overlimits: 200}}}}}
+	}
+	if d := Find(&facts.Host{}, load(100, 620_000)); d.Bottleneck == nil || d.Bottleneck.Kind != RateLimit {
+		t.Errorf("1 Mbit/s: %s", d.Why)
+	}
+	if d := Find(&facts.Host{}, load(100, 9_000)); d.Bottleneck != nil {
+		t.Errorf("20 small packets a second: %s", d.Why)
+	}
+}
+
+// TestCompiler: ticks that count a program's time as softirqs are refuted by the profile, and a full CPU that keeps up
+// with its packets is no limit.
+func TestCompiler(t *testing.T) {
+	t.Parallel()
+	for _, profiled := range []bool{true, false} {
+		s := newScene(2)
+		s.offered, s.taken = 100e3, 100e3
+		s.flow()
+		s.cpu(1, facts.CPULoad{User: 0.12, Softirq: 0.86})
+		if profiled {
+			s.profileOf(1, map[string]float64{"driver": 0.03, "bridge": 0.02, "other": 0.05})
+		} else {
+			s.l.Profile = nil
+		}
+		if d := Find(s.h, s.l); d.Bottleneck != nil {
+			t.Errorf("profiled %t: %s", profiled, d.Why)
+		}
+		s.l.Threads = append(s.l.Threads, facts.ThreadLoad{TID: 16, Comm: "ksoftirqd/1", Role: "ksoftirqd", CPU: 1,
+			VCPU: -1, Queue: -1, Ran: 0.5, Waited: 0.4})
+		if d := Find(s.h, s.l); (d.Bottleneck == nil) != profiled {
+			t.Errorf("profiled %t, and a starved ksoftirqd: %s", profiled, d.Why)
+		}
+	}
+}
+
+// TestElsewhere: what other namespaces lose is nobody's loss here, nor are copies that nobody wanted.
+func TestElsewhere(t *testing.T) {
+	t.Parallel()
+	s := newScene(3)
+	s.l.Softnet[2].Dropped = s.l.Softnet[2].Processed / 2
+	if d := Find(s.h, s.l); d.Bottleneck != nil {
+		t.Errorf("the backlog drops packets, none of a watched namespace: %s", d.Why)
+	}
+	s.l.Drops = []facts.DropSite{{Reason: "OTHERHOST", Symbol: "ip_rcv_core", Device: "br0", Packets: s.count(1e5)},
+		{Reason: "NOT_SPECIFIED", Symbol: "sk_stream_kill_queues", Device: "eth0", Packets: s.count(1e5)},
+		{Reason: "SOCKET_RCVBUFF", Symbol: "udp_queue_rcv_one_skb", Packets: s.count(1e5)}}
+	if d := Find(s.h, s.l); d.Bottleneck != nil {
+		t.Errorf("copies are dropped, and every packet arrives: %s", d.Why)
+	}
+	s.dropFor("OTHERHOST", "ip_rcv_core", "eth0", 0.8)
+	if b := Find(s.h, s.l).Bottleneck; b == nil || b.Reason != "OTHERHOST" {
+		t.Errorf("packets for others, which do not arrive: %+v", b)
+	}
+}
+
+// TestEmulatedSure: where a NIC is of an emulated model its QEMU is named with a confidence above 90 %, not the full
+// queue before it.
+func TestEmulatedSure(t *testing.T) {
+	t.Parallel()
+	for _, model := range []string{"e1000", "rtl8139", "e1000e", "pcnet"} {
+		s := newScene(4)
+		s.offered, s.taken = 40e3, 14e3
+		s.flow()
+		s.l.Threads = s.l.Threads[queues:]
+		s.h.Guests[0].Interfaces[0].Model = model
+		for i := range s.l.Threads {
+			if t := &s.l.Threads[i]; t.Role == "emulator" {
+				t.Ran = 0.6
+			}
+		}
+		b := Find(s.h, s.l).Bottleneck
+		if b == nil || b.Kind != NoVhost || b.Confidence <= 0.9 {
+			t.Errorf("%s: found %+v, expected %s with more than 0.9", model, b, NoVhost)
+		}
+	}
+}

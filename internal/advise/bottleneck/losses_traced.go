@@ -1,0 +1,165 @@
+package bottleneck
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"mpps/internal/model/facts"
+)
+
+// addTracedLosses adds the losses that only the kfree_skb tracepoint shows.
+func (p *path) addTracedLosses() {
+	for site := range each(p.l.Drops) {
+		means := meaningOf(site.Reason, site.Symbol)
+		at, d := cmp.Or(means.place, atKernel), p.dropDevice(site)
+		if at == atTap && d != nil && d.Kind != "tap" {
+			at = atDevice
+		}
+		switch {
+		case means.benign:
+			continue // see addBenignLosses
+		case at == atFilter && d != nil && p.has(at, d): // a counter of its queue discipline has them
+			continue
+		case at == atSocket && site.Device == "": // a counter has all of them, with their namespace
+			continue
+		case at != atKernel && at != atRule && p.has(at, d):
+			continue
+		}
+		p.addTraced(site, d, at, means, float64(site.Packets))
+	}
+}
+
+// has reports whether a loss at a place and device is known.
+func (p *path) has(at place, d *facts.DeviceLoad) bool {
+	return slices.ContainsFunc(p.losses, func(s loss) bool {
+		return s.at == at && (d == nil || s.device == nil || s.device == d)
+	})
+}
+
+// addTraced adds the packets lost at a site to what is known of its place.
+func (p *path) addTraced(site *facts.DropSite, d *facts.DeviceLoad, at place, means dropMeaning, lost float64) {
+	reason := strings.TrimPrefix(site.Reason, "SKB_DROP_REASON_")
+	s := loss{at: at, device: d, cpu: -1, reason: reason, function: site.Symbol, means: means,
+		source: "kfree_skb: " + site.Reason + " in " + site.Symbol}
+	if d != nil {
+		s.guest = d.Guest
+	}
+	for known := range each(p.losses) {
+		if known.at == at && known.reason == reason && known.device == d && known.means.what == means.what {
+			p.merge(known, lost)
+			return
+		}
+	}
+	p.addLoss(s, lost, p.passed(d, at, means, lost))
+}
+
+// merge adds packets to a known loss.
+func (p *path) merge(known *loss, lost float64) {
+	known.packets += lost
+	known.share = shareOf(known.packets, p.passed(known.device, known.at, known.means, known.packets))
+}
+
+// passed returns the packets that passed a place where others were lost. A device has counted those that came in by it
+// before they were dropped, and those that leave by it only after.
+func (p *path) passed(d *facts.DeviceLoad, at place, means dropMeaning, lost float64) float64 {
+	if d == nil {
+		return max(p.maxReceived()-lost, 0)
+	}
+	in, out := float64(d.RxPackets), float64(d.TxPackets)
+	sends := means.sends
+	if at == atRule || at == atFilter && !means.sends { // hooks before and after routing: the device tells which
+		sends = at == atRule && (in < lost || in < out)
+	}
+	if sends {
+		return out
+	}
+	return max(in-lost, 0)
+}
+
+// shareOfBacklogDrops returns how many of the packets lost at the CPUs' backlogs were of the watched namespaces, 0 to
+// 1: softnet_stat counts those of all.
+func (p *path) shareOfBacklogDrops() float64 {
+	var all, seen float64
+	for _, s := range p.l.Softnet {
+		all += float64(s.Dropped)
+	}
+	if p.l.Method != facts.ByTracepoints || all == 0 {
+		return 1
+	}
+	for site := range each(p.l.Drops) {
+		if meaningOf(site.Reason, site.Symbol).place == atBacklog {
+			seen += float64(site.Packets)
+		}
+	}
+	if seen >= all/2 { // the tracepoint's counts are scaled where there are many
+		return 1
+	}
+	return seen / all
+}
+
+// addFilterLosses adds what filters of tc drop at a device. clsact counts both directions as one; the tracepoint tells
+// them apart, and without it the direction with more packets is taken.
+func (p *path) addFilterLosses(d *facts.DeviceLoad) {
+	var filter facts.QdiscLoad
+	for _, q := range d.Qdisc {
+		if q.Filters() && q.Drops >= filter.Drops {
+			filter = q
+		}
+	}
+	by := map[string]float64{}
+	for site := range each(p.l.Drops) {
+		if p.dropDevice(site) == d && meaningOf(site.Reason, site.Symbol).place == atFilter {
+			by[strings.TrimPrefix(site.Reason, "SKB_DROP_REASON_")] += float64(site.Packets)
+		}
+	}
+	lost, in, out := float64(filter.Drops), by["TC_INGRESS"], by["TC_EGRESS"]
+	if in+out == 0 {
+		in = 1
+		if filter.Kind != "ingress" && (lost > float64(d.RxPackets) || d.TxPackets > d.RxPackets) {
+			in, out = 0, 1
+		}
+	}
+	source := "tc -s qdisc show dev " + d.Name + ": " + filter.Kind
+	add := func(lost, passed float64, direction string) {
+		p.addLoss(loss{at: atFilter, device: d, cpu: -1, guest: d.Guest, source: source + ", " + direction}, lost,
+			passed)
+	}
+	add(lost*in/(in+out), max(float64(d.RxPackets)-lost*in/(in+out), 0), "ingress")
+	add(lost*out/(in+out), float64(d.TxPackets), "egress")
+}
+
+// ownXDP is the program of the measurement's receiver (internal/measure/traffic/bpf/sink.bpf.c).
+const ownXDP = "sink"
+
+// addXDPLosses adds what an XDP program drops on a device, unless it is the end of the path: the measurement's
+// receiver, or the only device of its namespace.
+func (p *path) addXDPLosses(d *facts.DeviceLoad) {
+	lost := xdpDropped(d)
+	if lost == 0 || d.XDP == ownXDP || !slices.ContainsFunc(p.l.Devices, func(o facts.DeviceLoad) bool {
+		return o.Netns == d.Netns && o.Name != d.Name && (edge(&o) || o.Kind == "bridge")
+	}) {
+		return
+	}
+	s := loss{at: atKernel, device: d, cpu: -1, guest: d.Guest, reason: "XDP", function: cmp.Or(d.XDP, "XDP program"),
+		source: "ethtool -S " + d.Name, means: dropMeaning{stage: "nic", what: "an XDP program drops them",
+			do: "find the program and who loaded it: ip link show, bpftool net"}}
+	p.addLoss(s, lost, max(float64(d.RxPackets)-lost, 0))
+}
+
+// xdpDropped returns the packets that an XDP program dropped on a device. Some drivers count them by queue, some their
+// sum, some both.
+func xdpDropped(d *facts.DeviceLoad) float64 {
+	var sum, byQueue uint64
+	for name, n := range d.Counters {
+		name = strings.ToLower(name)
+		switch {
+		case !strings.Contains(name, "xdp") || !strings.Contains(name, "drop") || strings.Contains(name, "tx"):
+		case strings.ContainsAny(name, "0123456789"):
+			byQueue += n
+		default:
+			sum = max(sum, n)
+		}
+	}
+	return float64(max(sum, byQueue))
+}

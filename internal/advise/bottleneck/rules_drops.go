@@ -1,0 +1,104 @@
+package bottleneck
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"mpps/internal/model/facts"
+)
+
+// droppedForReason blames what makes the kernel drop packets, where no other rule does.
+func droppedForReason(p *path) (found []suspect) {
+	for _, s := range p.lossesAt(atKernel) {
+		if s.device != nil && s.means.stage != "socket" && p.measuredAt(s.device) {
+			continue
+		}
+		f := suspect{
+			kind: Dropped, stage: cmp.Or(s.means.stage, "softirq"), object: "the kernel", lost: s.packets,
+			share: s.share, strength: 0.92, reason: s.reason, function: s.function, advice: s.means.do,
+		}
+		where := s.function
+		if s.device != nil {
+			f.object = deviceName(s.device)
+			f.advice = strings.ReplaceAll(f.advice, "DEVICE", s.device.Name)
+			where += " at " + f.object
+		}
+		f.keys = []string{"reason:" + s.reason + f.object}
+		f.say = fmt.Sprintf("%s of the packets are dropped for %s (%s): %s", percent(s.share), s.reason, where,
+			s.means.what)
+		if s.reason == "NOT_SPECIFIED" { // the kernel gives none: the function tells
+			f.say = fmt.Sprintf("%s of the packets are dropped in %s: %s", percent(s.share), where, s.means.what)
+		}
+		switch {
+		case s.share < 0.02:
+			f.strength = 0.6
+		case s.means.benign:
+			f.strength = 0.75
+		}
+		f.show("dropped for "+s.reason+" in "+s.function, p.rate(s.packets), "packets/s", s.source)
+		found = append(found, f)
+	}
+	return found
+}
+
+// measuredAt reports whether a measurement's receiver takes copies of a device's packets, and the device is the only
+// one of its namespace: what becomes of the packets after that is no loss.
+func (p *path) measuredAt(d *facts.DeviceLoad) bool {
+	return !slices.ContainsFunc(p.l.Devices, func(o facts.DeviceLoad) bool {
+		return o.Netns == d.Netns && o.Name != d.Name && edge(&o)
+	}) && slices.ContainsFunc(p.l.Threads, func(t facts.ThreadLoad) bool { return t.Role == "mpps" && t.Ran >= 0.3 })
+}
+
+// droppedByDevice blames a device that refuses packets, where no CPU or queue discipline is to blame: a veth whose
+// other end is down or full, a tunnel without a way.
+func droppedByDevice(p *path) (found []suspect) {
+	for _, s := range p.lossesAt(atDevice) {
+		if !s.means.sends || s.device == nil { // of received ones, the CPU's backlog has the rest
+			continue
+		}
+		f := suspect{
+			kind: DeviceDrops, stage: deviceStage(s.device), object: deviceName(s.device), strength: 0.6,
+			lost: s.packets, share: s.share, keys: []string{deviceKey(s.device)},
+			say: fmt.Sprintf("%s drops %s of the packets that it should pass on", deviceName(s.device),
+				percent(s.share)),
+			advice: "see whether its other end is up and has time for them: ip -s -s link show dev " +
+				s.device.Name,
+		}
+		f.show("dropped there", p.rate(s.packets), "packets/s", s.source)
+		found = append(found, f)
+	}
+	return found
+}
+
+func deviceStage(d *facts.DeviceLoad) string {
+	switch d.Kind {
+	case "nic", "vf":
+		return "nic"
+	case "tunnel":
+		return "overlay"
+	}
+	return "qdisc"
+}
+
+// unaccounted reports packets that came in and did not go out, and of which nothing tells where they are.
+func unaccounted(p *path) (found []suspect) {
+	for _, b := range p.missing {
+		where := ""
+		if b.netns != "" {
+			where = " of " + b.netns
+		}
+		f := suspect{
+			kind: Unaccounted, object: "the host" + where, strength: 0.55, lost: b.missing, share: b.missing / b.in,
+			keys: []string{"missing:" + b.netns},
+			say: fmt.Sprintf("%s of the packets that came in%s neither went out nor reached a program, and no counter "+
+				"tells where they are", percent(b.missing/b.in), where),
+		}
+		f.show("packets that came in", p.rate(b.in), "packets/s", "/proc/net/dev, /proc/net/snmp")
+		f.show("of which nothing tells where they went", p.rate(b.missing), "packets/s",
+			"/proc/net/dev, /proc/net/snmp")
+		found = append(found, f)
+	}
+	return found
+}

@@ -1,0 +1,89 @@
+package load
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cilium/ebpf"
+
+	"mpps/internal/machine/probe"
+	"mpps/internal/model/facts"
+)
+
+// xdpName returns the name of an XDP program by its number; empty if it cannot be told (without root).
+func xdpName(id uint32) string {
+	if id == 0 {
+		return ""
+	}
+	p, err := ebpf.NewProgramFromID(ebpf.ProgramID(id))
+	if err != nil {
+		return ""
+	}
+	defer p.Close()
+	info, err := p.Info()
+	if err != nil {
+		return ""
+	}
+	return info.Name
+}
+
+// addOwners adds whose the sockets are that lost packets, and who holds the taps that did. Only then processes are
+// searched: it stops once that took more CPU time than allowed.
+func (w *Watch) addOwners(l *facts.Load, before, after fullLook, allowed time.Duration) {
+	sockets := map[string]*facts.LosingSocket{} // by what a link in /proc/PID/fd says
+	for name, space := range after.spaces {
+		for inode, b := range space.sockets.udp {
+			a := before.spaces[name].sockets.udp[inode]
+			if drops := b.drops - a.drops; drops >= facts.MinLostPackets && drops < 1<<31 { // it wraps
+				sockets["socket:["+strconv.FormatUint(uint64(inode), 10)+"]"] = &facts.LosingSocket{Port: b.port,
+					Drops: uint64(drops), Queued: b.queued}
+			}
+		}
+	}
+	taps := map[string]*facts.DeviceLoad{}
+	for i := range l.Devices {
+		d := &l.Devices[i]
+		if d.Kind == "tap" && d.Guest == "" && d.Counters["tx_dropped"] >= facts.MinLostPackets {
+			taps[d.Name] = d
+		}
+	}
+	if len(sockets)+len(taps) == 0 {
+		return
+	}
+	begun := probe.ThreadTime()
+	for _, name := range w.tree.List("proc") {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		if probe.ThreadTime()-begun > allowed {
+			l.Unseen = append(l.Unseen, facts.Unseen{What: "whose the sockets and taps are that lost packets",
+				Why: "there was no time to look at all processes; watch longer"})
+			break
+		}
+		for _, fd := range w.tree.List("proc/" + name + "/fd") {
+			to := w.tree.Target("proc/" + name + "/fd/" + fd)
+			if s := sockets[to]; s != nil && s.PID == 0 {
+				s.PID, s.Comm = pid, w.tree.Line("proc/"+name+"/comm")
+			}
+			if len(taps) == 0 || to != "tun" {
+				continue
+			}
+			text, _ := w.tree.Read("proc/" + name + "/fdinfo/" + fd) // it has ended, then
+			_, rest, _ := strings.Cut(text, "iff:")
+			rest, _, _ = strings.Cut(rest, "\n")
+			if d := taps[strings.TrimSpace(rest)]; d != nil && !slices.Contains(d.Held, pid) {
+				d.Held = append(d.Held, pid)
+			}
+		}
+	}
+	for _, s := range slices.SortedFunc(maps.Values(sockets), func(a, b *facts.LosingSocket) int {
+		return cmp.Or(cmp.Compare(b.Drops, a.Drops), cmp.Compare(a.Port, b.Port), cmp.Compare(a.PID, b.PID))
+	}) {
+		l.Sockets.Losing = append(l.Sockets.Losing, *s)
+	}
+}
