@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -39,20 +38,14 @@ func (f file) Read(_ context.Context, a setting.Address) setting.Reading {
 
 // wholeFile returns the text of a regular file.
 func (m *Machine) wholeFile(name string) (string, error) {
-	info, err := m.Root.Lstat(name)
+	info, err := m.Lstat(name)
 	if err != nil {
 		return "", err
 	}
 	if !info.Mode().IsRegular() {
 		return "", fmt.Errorf("expected a plain file, found %s", info.Mode().Type())
 	}
-	opened, err := m.Root.Open(name)
-	if err != nil {
-		return "", err
-	}
-	defer opened.Close()
-	text, err := io.ReadAll(io.LimitReader(opened, setting.MaxFile+1))
-	return string(text), err
+	return m.Head(name, setting.MaxFile+1)
 }
 
 func (f file) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
@@ -86,7 +79,7 @@ func draft(name string) string {
 
 func (f file) replace(name, text string) (err error) {
 	mode, uid, gid := fs.FileMode(0o644), -1, -1
-	switch info, err := f.m.Root.Lstat(name); {
+	switch info, err := f.m.Lstat(name); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return err
@@ -148,7 +141,7 @@ func (d directories) Read(_ context.Context, a setting.Address) setting.Reading 
 	if err := setting.CheckDirectory(a.Path); err != nil {
 		return setting.CouldNotTell(err.Error())
 	}
-	info, err := d.m.Root.Stat(a.Path)
+	info, err := d.m.Stat(a.Path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return setting.Missing("there is no /" + a.Path)

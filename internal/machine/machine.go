@@ -30,13 +30,13 @@ func Open(root string) (*Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return of(t), nil
+	return Of(t), nil
 }
 
-// of returns the machine with these files: a host's, or a guest's as its agent reported them.
-func of(t *tree.Tree) *Machine {
+// Of returns the machine with these files: a host's, or a guest's as its agent reported them.
+func Of(t *tree.Tree) *Machine {
 	return &Machine{Tree: t, Inside: inside.New(t, func(ctx context.Context, t *tree.Tree) *facts.Host {
-		return of(t).Inventory(ctx)
+		return Of(t).Inventory(ctx)
 	})}
 }
 

@@ -36,7 +36,7 @@ func (t *table) countUse(r *Result) {
 			u.Left = uint64(s.room) * memoryUnit
 		}
 		for _, p := range n.Pages {
-			if s := storeOf(stores, n.ID, p.Size); s != nil {
+			if s := storeOf(stores, n.ID, p.Size); s != nil && p.Size > 0 {
 				u.Pools = append(u.Pools, PoolUse{Size: p.Size, Pages: p.Count,
 					Left: uint64(s.room) * memoryUnit / p.Size})
 			}

@@ -182,7 +182,7 @@ func backups(m *tree.Tree, dir string) []string {
 	var files []string
 	for _, name := range m.List(dir) {
 		full := dir + "/" + name
-		info, err := m.Root.Stat(full)
+		info, err := m.Stat(full)
 		switch {
 		case err != nil || full == changedArguments || full == unfinishedList || full == formerDefault:
 		case info.IsDir():

@@ -106,7 +106,7 @@ func usesBLS(text string) bool {
 func loaderEntries(m *tree.Tree) (dir string, names []string, err error) {
 	for _, dir := range []string{"boot", "efi", "boot/efi"} {
 		entries := dir + "/loader/entries"
-		if _, err := m.Root.Stat(entries); err != nil {
+		if _, err := m.Stat(entries); err != nil {
 			if !errors.Is(err, fs.ErrNotExist) {
 				return "", nil, err
 			}

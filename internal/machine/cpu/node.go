@@ -130,7 +130,7 @@ func readHugepages(pools *tree.Folder) []facts.Hugepages {
 	for _, name := range pools.Names() {
 		text, isPool := strings.CutPrefix(name, "hugepages-")
 		kilobytes, err := strconv.ParseUint(strings.TrimSuffix(text, "kB"), 10, 40)
-		if !isPool || err != nil {
+		if !isPool || err != nil || kilobytes == 0 { // a guest may report pages of no size
 			continue
 		}
 		pool := pools.Folder(name)

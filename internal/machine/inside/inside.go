@@ -29,6 +29,11 @@ const (
 	askPatience = 5 * time.Second
 )
 
+// readPatience is how long the files of a guest may take to read, once they are here.
+const readPatience = 5 * time.Second
+
+var errSlow = fmt.Errorf("its files take more than %v to read", readPatience)
+
 // NoGuest is not the name of any guest: with it, no agent is asked.
 const NoGuest = "/"
 
@@ -68,16 +73,16 @@ func (in *Guests) Files(ctx context.Context, guest string, names ...string) (map
 	if err == nil {
 		err = results[0].Failed
 	}
-	tree := newGuestTree()
+	reported := newGuestTree(ctx)
 	if err == nil {
-		err = tree.addFiles(results[0].Out)
+		err = reported.addFiles(results[0].Out)
 	}
 	if err != nil {
 		return nil, in.noteHang(guest, err)
 	}
-	files := map[string]string{}
+	found, files := reported.Tree(guest), map[string]string{}
 	for _, name := range names {
-		if text, read := tree.files[strings.TrimPrefix(name, "/")]; read {
+		if text, err := found.Read(name); err == nil {
 			files[name] = text
 		}
 	}
@@ -214,21 +219,8 @@ func (in *Guests) readHost(ctx context.Context, a libvirt.Agents, g *facts.Guest
 			return nil, r.Failed
 		}
 	}
-	tree := newGuestTree()
-	err = tree.addLinks(results[0].Out)
-	for _, take := range []error{tree.addFiles(results[1].Out), tree.addDirs(results[2].Out),
-		tree.addFiles(results[3].Out), tree.addFiles(results[4].Out)} {
-		err = errors.Join(err, take)
-	}
+	h, err := in.readFiles(ctx, g.Name, results)
 	if err != nil {
-		return nil, err
-	}
-	files, done, err := tree.write()
-	if err != nil {
-		return nil, err
-	}
-	h := in.inventory(ctx, files)
-	if err := done(); err != nil {
 		return nil, err
 	}
 	if len(h.Topology.CPUs) == 0 {
@@ -244,6 +236,58 @@ func (in *Guests) readHost(ctx context.Context, a libvirt.Agents, g *facts.Guest
 	}
 	addChannels(ctx, a, g, h)
 	return h, nil
+}
+
+// readFiles reads the output of the first five programs as a host's files. It is on a goroutine of its own: whatever
+// the guest reported, it costs this view alone.
+func (in *Guests) readFiles(ctx context.Context, guest string, results []libvirt.Result) (h *facts.Host, err error) {
+	ctx, cancel := setting.WithPatience(ctx, readPatience, errSlow)
+	defer cancel()
+	type view struct {
+		host *facts.Host
+		err  error
+	}
+	seen := make(chan view, 1)
+	go func() {
+		defer func() {
+			if crash := recover(); crash != nil {
+				seen <- view{nil, fmt.Errorf("what it reports crashed the reader (%.200v): please report this", crash)}
+			}
+		}()
+		host, err := in.rebuild(ctx, guest, results)
+		seen <- view{host, err}
+	}()
+	select {
+	case v := <-seen:
+		return v.host, v.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// rebuild makes a tree of what a guest reported and reads it.
+func (in *Guests) rebuild(ctx context.Context, guest string, results []libvirt.Result) (*facts.Host, error) {
+	reported := newGuestTree(ctx)
+	err := reported.addLinks(results[0].Out)
+	for _, take := range []func() error{
+		func() error { return reported.addFiles(results[1].Out) },
+		func() error { return reported.addDirs(results[2].Out) },
+		func() error { return reported.addFiles(results[3].Out) },
+		func() error { return reported.addFiles(results[4].Out) },
+	} {
+		if err == nil {
+			err = take()
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	files := reported.Tree("guest " + guest)
+	if n := len(files.List(tree.ClassNet)); n > maxNICs {
+		return nil, fmt.Errorf("it reports %d NICs, and at most %d are read", n, maxNICs)
+	}
+	h := in.inventory(ctx, files)
+	return h, reported.Err()
 }
 
 // guestServices are the daemons whose state is read in a guest.

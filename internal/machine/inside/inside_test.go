@@ -190,7 +190,7 @@ func TestInsideWrites(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := &valueLook{tree: newGuestTree()}
+		l := &valueLook{tree: newGuestTree(t.Context())}
 		p, err := l.writer(setting.InGuest("vm1", inner), want.value)
 		if want.argv == nil {
 			if err == nil {

@@ -12,11 +12,6 @@ import (
 // The tests of package inside, which machine imports, read a guest's files with the inventory of machine.
 func init() {
 	inside.Inventory = func(ctx context.Context, t *tree.Tree) *facts.Host {
-		m, err := machine.Open(t.Path)
-		if err != nil {
-			panic(err)
-		}
-		defer m.Close()
-		return m.Inventory(ctx)
+		return machine.Of(t).Inventory(ctx)
 	}
 }

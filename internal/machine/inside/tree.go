@@ -1,10 +1,10 @@
 package inside
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path"
 	"slices"
 	"strconv"
@@ -14,14 +14,13 @@ import (
 	"mpps/internal/machine/tree"
 )
 
-// A guest's files are read with programs that every Linux has (grep, find and ls, of GNU or busybox), rebuilt below a
-// private directory, and read there by the code that reads a host.
+// A guest's files are read with programs that every Linux has (grep, find and ls, of GNU or busybox), rebuilt in memory,
+// and read there by the code that reads a host. tree.Memory bounds their number, their size and the work.
 
-// Limits of a guest's replies: it is not trusted.
+// maxCPUs and maxNICs are how many of a guest are read.
 const (
-	maxFiles = 100_000
-	maxBytes = 16 << 20
-	maxCPUs  = 512
+	maxCPUs = 512
+	maxNICs = 1024
 )
 
 // nicLinks are the links below a NIC's directory that are read, and nicFiles its files and folders.
@@ -75,41 +74,15 @@ func hostPaths(cpus int) []string {
 	return all
 }
 
-// guestTree is a guest's files as reported, before they are written. Keys are paths without a leading slash and with
-// all links resolved.
+// guestTree is a guest's files as reported.
 type guestTree struct {
-	files  map[string]string
-	links  map[string]string
-	dirs   map[string]bool
+	*tree.Memory
 	denied map[string]string // files that could not be read, with the reason
-	size   int
 }
 
-func newGuestTree() *guestTree {
-	return &guestTree{files: map[string]string{}, links: map[string]string{}, dirs: map[string]bool{},
-		denied: map[string]string{}}
-}
-
-// resolve returns a path with known links resolved.
-func (t *guestTree) resolve(name string) string { return t.follow(name, 40) }
-
-func (t *guestTree) follow(name string, left int) string {
-	at := ""
-	for element := range strings.SplitSeq(name, "/") {
-		switch element {
-		case "", ".":
-			continue
-		case "..":
-			at = strings.TrimPrefix(path.Dir("/"+at), "/")
-			continue
-		}
-		next := path.Join(at, element)
-		if target, isLink := t.links[next]; isLink && left > 0 {
-			next = t.follow(path.Join("/"+at, target), left-1)
-		}
-		at = next
-	}
-	return at
+// newGuestTree returns an empty tree, which can be read until ctx is done.
+func newGuestTree(ctx context.Context) *guestTree {
+	return &guestTree{Memory: tree.NewMemory(ctx), denied: map[string]string{}}
 }
 
 // isAsked reports whether a path is in a directory that a guest is asked for.
@@ -117,18 +90,20 @@ func isAsked(name string) bool {
 	return strings.HasPrefix(name, "proc/") || strings.HasPrefix(name, "sys/")
 }
 
-// addSize adds to the size and returns an error if the guest reports too much.
-func (t *guestTree) addSize(bytes int) error {
-	t.size += bytes
-	if t.size > maxBytes || len(t.files)+len(t.links)+len(t.dirs) > maxFiles {
-		return errors.New("it tells more files than a guest has")
+// checkAsked returns an error if what the guest reported is elsewhere once its links are resolved.
+func (t *guestTree) checkAsked(what, name string) error {
+	if !isAsked(t.Where(name)) {
+		return fmt.Errorf("it reports %s %.80q", what, name)
 	}
-	return nil
+	return t.Err()
 }
 
 // addLinks adds the links in the output of "ls -ld": "… /sys/class/net/eth0 -> ../../devices/…", shorter paths first.
 func (t *guestTree) addLinks(text string) error {
-	type link struct{ name, target string }
+	type link struct {
+		name, target string
+		depth        int
+	}
 	var all []link
 	for line := range strings.Lines(text) {
 		at := strings.Index(line, " /sys/")
@@ -136,25 +111,35 @@ func (t *guestTree) addLinks(text string) error {
 			continue
 		}
 		if name, target, found := strings.Cut(strings.TrimSpace(line[at+2:]), " -> "); found && !path.IsAbs(target) {
-			all = append(all, link{name, target})
+			all = append(all, link{name, target, strings.Count(name, "/")})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b link) int { return strings.Count(a.name, "/") - strings.Count(b.name, "/") })
+	slices.SortStableFunc(all, func(a, b link) int { return a.depth - b.depth })
+	var nics []string
 	for _, l := range all {
-		folder, base := path.Split(l.name)
-		name := path.Join(t.resolve(folder), base)
-		if !isAsked(name) || base == ".." {
-			return fmt.Errorf("it tells of a link %q", l.name)
+		folder, _ := path.Split(l.name)
+		if err := t.Link(l.name, l.target); err != nil {
+			return mismatch(err)
 		}
-		t.links[name] = l.target
-		if target := t.resolve(name); path.Dir(name) == tree.ClassNet && isAsked(target) {
-			t.dirs[target] = true
+		switch parent := t.Where(folder); {
+		case !isAsked(parent + "/"):
+			return fmt.Errorf("it reports a link %.80q", l.name)
+		case parent == tree.ClassNet:
+			nics = append(nics, l.name)
 		}
-		if err := t.addSize(len(l.name) + len(l.target)); err != nil {
+		if err := t.Err(); err != nil {
 			return err
 		}
 	}
-	return nil
+	for _, nic := range nics {
+		if t.Dir(nic) != nil {
+			continue // it leads nowhere, or in a circle
+		}
+		if err := t.checkAsked("a link", nic); err != nil {
+			return err
+		}
+	}
+	return t.Err()
 }
 
 // addFiles adds the files in the output of grep, which is PATH:TEXT for each line of a file. No path has a colon. It
@@ -166,20 +151,18 @@ func (t *guestTree) addFiles(text string) error {
 		if !found || !strings.HasPrefix(name, "/") {
 			continue
 		}
-		if name = t.resolve(name); !isAsked(name) {
-			return fmt.Errorf("it tells of a file %q", name)
-		}
 		if texts[name] == nil {
 			texts[name] = &strings.Builder{}
-			t.files[name] = ""
 		}
 		texts[name].WriteString(value + "\n")
-		if err := t.addSize(len(line)); err != nil {
+	}
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		if err := t.File(name, texts[name].String()); err != nil {
+			return mismatch(err)
+		}
+		if err := t.checkAsked("a file", name); err != nil {
 			return err
 		}
-	}
-	for name, all := range texts {
-		t.files[name] = all.String()
 	}
 	return nil
 }
@@ -191,20 +174,24 @@ func (t *guestTree) addDirs(text string) error {
 		if !strings.HasPrefix(name, "/") {
 			continue
 		}
-		if name = t.resolve(name); !isAsked(name) {
-			return fmt.Errorf("it tells of a directory %q", name)
+		if err := t.Dir(name); err != nil {
+			return mismatch(err)
 		}
-		t.dirs[name] = true
-		if err := t.addSize(len(name)); err != nil {
+		if err := t.checkAsked("a directory", name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// mismatch explains an error of the tree: the guest reported, for example, a file in a file.
+func mismatch(err error) error {
+	return fmt.Errorf("what it reports of its files does not fit together: %w", err)
+}
+
 // noteMissing notes which of the requested files could not be read, from grep's standard error ("grep: PATH: REASON").
 // It adds files that exist but have no line as empty ones.
-func (t *guestTree) noteMissing(files []string, stderr string) {
+func (t *guestTree) noteMissing(files []string, stderr string) (err error) {
 	missing := map[string]bool{}
 	for line := range strings.Lines(stderr) {
 		_, line, _ = strings.Cut(strings.TrimSpace(line), "grep: ")
@@ -214,49 +201,13 @@ func (t *guestTree) noteMissing(files []string, stderr string) {
 		case strings.Contains(problem, "No such file"):
 			missing[name] = true
 		default:
-			t.denied[t.resolve(name)] = problem
+			t.denied[name] = problem
 		}
 	}
 	for _, file := range files {
-		name := t.resolve(file)
-		if _, read := t.files[name]; !read && !missing[file] && t.denied[name] == "" {
-			t.files[name] = ""
+		if t.Where(file) == "" && !missing[file] && t.denied[file] == "" {
+			err = errors.Join(err, t.File(file, ""))
 		}
 	}
-}
-
-// write writes the files into a temporary directory and opens it. done closes and removes it.
-func (t *guestTree) write() (written *tree.Tree, done func() error, err error) {
-	dir, err := os.MkdirTemp("", "mpps-inside-")
-	if err != nil {
-		return nil, nil, err
-	}
-	if written, err = tree.Open(dir); err != nil {
-		return nil, nil, errors.Join(err, os.RemoveAll(dir))
-	}
-	done = func() error { return errors.Join(written.Close(), os.RemoveAll(dir)) }
-	made := map[string]bool{}
-	folder := func(name string) error {
-		if made[name] {
-			return nil
-		}
-		made[name] = true
-		return written.Root.MkdirAll(name, 0o700)
-	}
-	var errs []error
-	for _, name := range slices.Sorted(maps.Keys(t.dirs)) {
-		if _, isLink := t.links[name]; !isLink {
-			errs = append(errs, folder(name))
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(t.links)) {
-		errs = append(errs, folder(path.Dir(name)), written.Root.Symlink(t.links[name], name))
-	}
-	for _, name := range slices.Sorted(maps.Keys(t.files)) {
-		errs = append(errs, folder(path.Dir(name)), written.Root.WriteFile(name, []byte(t.files[name]), 0o600))
-	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("what it tells of its files does not fit together: %w", err), done())
-	}
-	return written, done, nil
+	return err
 }

@@ -92,9 +92,6 @@ func (in *Guests) ReadAll(ctx context.Context, all []setting.Address) []setting.
 			readings[i] = look.reading(ctx, all[i])
 		}
 	}
-	if err := look.close(); err != nil {
-		readings[0] = setting.CouldNotTell(err.Error())
-	}
 	return readings
 }
 
@@ -103,9 +100,6 @@ type valueLook struct {
 	tree  *guestTree                         // the files
 	ran   map[setting.Address]libvirt.Result // of values that a program tells
 	wrong map[setting.Address]error
-
-	written *tree.Tree // the files; nil until open
-	done    func() error
 }
 
 // look fetches the files and runs the programs that the values need.
@@ -115,7 +109,7 @@ func (in *Guests) look(ctx context.Context, guest string, all []setting.Address)
 		return nil, err
 	}
 	l := &valueLook{
-		tree: newGuestTree(), ran: map[setting.Address]libvirt.Result{}, wrong: map[setting.Address]error{},
+		tree: newGuestTree(ctx), ran: map[setting.Address]libvirt.Result{}, wrong: map[setting.Address]error{},
 	}
 	var files []string
 	var programs []libvirt.Call
@@ -168,8 +162,7 @@ func (in *Guests) look(ctx context.Context, guest string, all []setting.Address)
 			l.tree.addDirs(results[links+2].Out), l.tree.addFiles(results[links+3].Out))
 	}
 	if len(files) > 0 {
-		err = errors.Join(err, l.tree.addFiles(results[grep].Out))
-		l.tree.noteMissing(files, results[grep].Err)
+		err = errors.Join(err, l.tree.addFiles(results[grep].Out), l.tree.noteMissing(files, results[grep].Err))
 	}
 	if err != nil {
 		return nil, err
@@ -221,38 +214,17 @@ func (l *valueLook) reading(ctx context.Context, a setting.Address) setting.Read
 	if r, ran := l.ran[a]; ran {
 		return programReading(inner, r)
 	}
-	if file, _, err := sourceOf(inner); err == nil && l.tree.denied[strings.TrimPrefix(file, "/")] != "" {
-		return setting.CouldNotTell(file + " in the guest: " + l.tree.denied[strings.TrimPrefix(file, "/")])
+	if file, _, err := sourceOf(inner); err == nil && l.tree.denied[file] != "" {
+		return setting.CouldNotTell(file + " in the guest: " + l.tree.denied[file])
 	}
+	t := l.tree.Tree("guest " + a.Object())
 	if inner.Kind == setting.Swap {
-		return swapReading(inner, l.tree.files[kernel.ProcSwaps])
-	}
-	t, err := l.open()
-	if err != nil {
-		return setting.CouldNotTell(err.Error())
+		text, _ := t.Read(kernel.ProcSwaps)
+		return swapReading(inner, text)
 	}
 	mechanisms := kernel.Mechanisms(t)
 	maps.Copy(mechanisms, irq.Mechanisms(t))
 	return mechanisms.Read(ctx, inner)
-}
-
-// open returns a tree with the files, which close removes.
-func (l *valueLook) open() (*tree.Tree, error) {
-	if l.written == nil {
-		var err error
-		if l.written, l.done, err = l.tree.write(); err != nil {
-			return nil, err
-		}
-	}
-	return l.written, nil
-}
-
-func (l *valueLook) close() error {
-	if l == nil || l.written == nil {
-		return nil
-	}
-	l.written = nil
-	return l.done()
 }
 
 // programReading returns the reading in the output of ethtool or systemctl.

@@ -73,7 +73,6 @@ func (in *Guests) writeIn(ctx context.Context, guest string, all []setting.Assig
 	if err != nil {
 		return nil, failed(0, err)
 	}
-	defer func() { err = errors.Join(err, l.close()) }()
 	programs, back := make([]libvirt.Call, len(all)), make([]libvirt.Call, len(all))
 	before = make([]setting.Assignment, len(all))
 	for i, one := range all {
@@ -146,11 +145,7 @@ func (l *valueLook) writer(a setting.Address, value string) (libvirt.Call, error
 		}
 		return tee(file, strings.TrimSpace(set.Mask())), nil
 	case setting.IRQAffinity:
-		t, err := l.open()
-		if err != nil {
-			return libvirt.Call{}, err
-		}
-		number, err := irq.Find(t, inner)
+		number, err := irq.Find(l.tree.Tree("guest "+a.Object()), inner)
 		if err != nil {
 			return libvirt.Call{}, err
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path"
 	"slices"
@@ -115,15 +114,9 @@ func Find(m *tree.Tree, a setting.Address) (int, error) {
 // actions returns the sorted names of an interrupt's handlers: the kernel makes a directory for each
 // (kernel/irq/proc.c, register_handler_proc).
 func actions(m *tree.Tree, number int) []string {
-	entries, err := fs.ReadDir(m.Root.FS(), path.Join(Proc, strconv.Itoa(number)))
-	if err != nil {
-		return nil
-	}
-	var names []string
-	for _, entry := range entries {
-		if entry.IsDir() {
-			names = append(names, entry.Name())
-		}
-	}
-	return names
+	dir := path.Join(Proc, strconv.Itoa(number))
+	return slices.DeleteFunc(m.List(dir), func(name string) bool {
+		info, err := m.Lstat(path.Join(dir, name))
+		return err != nil || !info.IsDir()
+	})
 }

@@ -34,7 +34,7 @@ type stamp struct {
 }
 
 func stampOf(m *tree.Tree, guest string) (stamp, bool) {
-	info, err := m.Root.Stat(DefinedFolder + "/" + guest + ".xml")
+	info, err := m.Stat(DefinedFolder + "/" + guest + ".xml")
 	if err != nil {
 		return stamp{}, false
 	}

@@ -50,7 +50,7 @@ func (n virtNetworks) Read(_ context.Context, a setting.Address) setting.Reading
 
 // presence returns "yes" if a file or link exists, else "no".
 func (n virtNetworks) presence(name string) setting.Reading {
-	_, err := n.machine.Root.Lstat(name)
+	_, err := n.machine.Lstat(name)
 	switch {
 	case err == nil:
 		return setting.Value("yes")

@@ -68,7 +68,7 @@ func Pools(_ context.Context, m *tree.Tree, h *facts.Host) {
 
 // hasEntry reports whether a directory has an entry, even a dangling link.
 func hasEntry(m *tree.Tree, name string) bool {
-	_, err := m.Root.Lstat(name)
+	_, err := m.Lstat(name)
 	return err == nil
 }
 

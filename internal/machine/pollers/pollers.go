@@ -200,6 +200,6 @@ func (s *searched) read(p *process) (count int, open bool) {
 }
 
 func (s *searched) isDevice(link string) bool {
-	target, err := s.m.Root.Readlink(link)
+	target, err := s.m.Readlink(link)
 	return err == nil && strings.HasPrefix(target, "/dev/")
 }

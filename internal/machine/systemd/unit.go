@@ -24,7 +24,7 @@ func (u unit) Read(ctx context.Context, a setting.Address) setting.Reading {
 	if err := setting.CheckUnit(a.Path); err != nil {
 		return setting.CouldNotTell(err.Error())
 	}
-	if _, err := u.m.Root.Lstat(WantsFolder + "/" + a.Path); errors.Is(err, fs.ErrNotExist) {
+	if _, err := u.m.Lstat(WantsFolder + "/" + a.Path); errors.Is(err, fs.ErrNotExist) {
 		return setting.Missing(a.Path + " is not enabled")
 	} else if err != nil {
 		return tree.Unreadable("/"+WantsFolder+"/"+a.Path, err)

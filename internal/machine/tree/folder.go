@@ -15,9 +15,10 @@ import (
 
 // Folder is an open directory of the machine, for reading many small files below it: names are looked up from here
 // instead of from the root. On the live machine it is a bare descriptor (live.go). In a recorded tree it is an os.Root,
-// which links do not leave.
+// which links do not leave. A guest's files are in memory (memory.go).
 type Folder struct {
-	root *os.Root // nil on the live machine
+	root *os.Root // of a recorded tree
+	mem  *memDir  // of a tree in memory; with neither, the live machine
 	fd   int
 
 	parent    *Folder   // nil at the top
@@ -42,9 +43,12 @@ func (d *Folder) Folder(name string) *Folder {
 // open opens a directory below and returns it with the fields of as.
 func (d *Folder) open(name string, as Folder) *Folder {
 	var err error
-	if d.root == nil {
+	switch {
+	case d.mem != nil:
+		as.mem, err = d.mem.below(name)
+	case d.root == nil:
 		as.fd, err = openFD(d.fd, name, unix.O_PATH|unix.O_DIRECTORY)
-	} else {
+	default:
 		as.root, err = openSubtree(d.root, name)
 	}
 	if err != nil {
@@ -86,7 +90,7 @@ func (d *Folder) path(name string) string {
 
 func (d *Folder) Close() {
 	switch {
-	case d == nil:
+	case d == nil, d.mem != nil:
 	case d.root == nil:
 		unix.Close(d.fd)
 	default:
@@ -96,7 +100,10 @@ func (d *Folder) Close() {
 
 // read returns at most the first bytes of a file.
 func (d *Folder) read(name string, most int) (string, error) {
-	if d.root == nil {
+	switch {
+	case d.mem != nil:
+		return d.mem.read(name, most)
+	case d.root == nil:
 		return readLive(d.fd, name, most)
 	}
 	f, err := openRegular(d.root, name, os.O_RDONLY)
@@ -142,6 +149,12 @@ func (d *Folder) Mode(name string) (fs.FileMode, bool) {
 	switch {
 	case d == nil:
 		return 0, false
+	case d.mem != nil:
+		info, err := d.mem.stat(name, true)
+		if err != nil {
+			return 0, false
+		}
+		return info.Mode().Perm(), true
 	case d.root == nil:
 		var info unix.Stat_t
 		err := unix.Fstatat(d.fd, name, &info, 0)
@@ -159,14 +172,22 @@ func (d *Folder) Target(name string) string {
 	switch {
 	case d == nil:
 		return ""
-	case d.root == nil:
+	case d.mem == nil && d.root == nil:
 		return linkAt(d.fd, name)
 	}
-	target, err := d.root.Readlink(name)
+	target, err := d.readlink(name)
 	if err != nil {
 		return ""
 	}
 	return path.Base(target)
+}
+
+// readlink returns the target of a symbolic link, not on the live machine.
+func (d *Folder) readlink(name string) (string, error) {
+	if d.mem != nil {
+		return d.mem.readlink(name)
+	}
+	return d.root.Readlink(name)
 }
 
 // Names returns the sorted names of the entries.
@@ -176,6 +197,10 @@ func (d *Folder) Names() []string { return d.Entries(".") }
 func (d *Folder) Entries(name string) []string {
 	if d == nil {
 		return nil
+	}
+	if d.mem != nil {
+		names, _ := d.mem.entries(name)
+		return names
 	}
 	open := openDirectory
 	if d.root == nil {
@@ -210,10 +235,10 @@ func (d *Folder) Numbers(prefix string) []int {
 	return slices.Compact(numbers)
 }
 
-// Links returns a directory's link count; 0 in a recorded tree.
+// Links returns a directory's link count; 0 except on the live machine.
 func (d *Folder) Links() uint64 {
 	var stat unix.Stat_t
-	if d.root != nil || unix.Fstat(d.fd, &stat) != nil {
+	if d.mem != nil || d.root != nil || unix.Fstat(d.fd, &stat) != nil {
 		return 0
 	}
 	return uint64(stat.Nlink)

@@ -44,7 +44,7 @@ func readLive(dir int, name string, most int) (string, error) {
 // read. On the live machine it saves the second read(2), which only finds the end: some callers read tens of thousands
 // of files.
 func (d *Folder) Brief(name string) (string, bool) {
-	if d.root != nil {
+	if d.mem != nil || d.root != nil {
 		return d.Text(name)
 	}
 	fd, err := openFD(d.fd, name, unix.O_RDONLY|unix.O_NONBLOCK)

@@ -13,7 +13,7 @@ import (
 // partition.
 func (t *Tree) Resolve(name string) string {
 	for range 8 {
-		target, err := t.Root.Readlink(name)
+		target, err := t.Readlink(name)
 		if err != nil {
 			break
 		}

@@ -18,9 +18,10 @@ import (
 
 // Tree is a machine, live or recorded.
 type Tree struct {
-	Root *os.Root // for what the methods do not cover
+	Root *os.Root // for what the methods do not cover; nil in memory
 	Path string   // as the user gave it
 	live bool     // root is "/": system calls, netlink and programs are allowed
+	mem  *memDir  // the files of a guest, which are only read; otherwise nil
 
 	// Progress is called with the current step of a write that takes seconds; may be nil.
 	Progress func(format string, args ...any)
@@ -50,7 +51,12 @@ func Open(root string) (*Tree, error) {
 }
 
 // Close releases the root directory.
-func (t *Tree) Close() error { return t.Root.Close() }
+func (t *Tree) Close() error {
+	if t.mem != nil {
+		return nil
+	}
+	return t.Root.Close()
+}
 
 // Live reports whether this is the running machine rather than a recorded tree.
 func (t *Tree) Live() bool { return t.live }
@@ -65,7 +71,27 @@ func (t *Tree) at(name string) (Folder, string) {
 	if t.live && t.Path == "/" && filepath.IsLocal(name) {
 		return Folder{fd: unix.AT_FDCWD}, "/" + name
 	}
-	return Folder{root: t.Root}, name
+	return Folder{root: t.Root, mem: t.mem}, name
+}
+
+// Stat and Lstat describe a file; Lstat does not follow a link that is the last element.
+func (t *Tree) Stat(name string) (fs.FileInfo, error) {
+	if t.mem != nil {
+		return t.mem.stat(name, true)
+	}
+	return t.Root.Stat(name)
+}
+
+func (t *Tree) Lstat(name string) (fs.FileInfo, error) {
+	if t.mem != nil {
+		return t.mem.stat(name, false)
+	}
+	return t.Root.Lstat(name)
+}
+
+// Readlink returns the target of a symbolic link.
+func (t *Tree) Readlink(name string) (string, error) {
+	return (&Folder{root: t.Root, mem: t.mem}).readlink(name)
 }
 
 // Read returns a file's whole text. The name is relative to the root, without a leading slash.
@@ -132,6 +158,14 @@ func (t *Tree) Target(name string) string {
 // Below returns the machine as seen from a directory under its root. Paths do not resolve above that directory, and a
 // read costs one open instead of one for each element of the path.
 func (t *Tree) Below(dir string) (*Tree, error) {
+	if t.mem != nil {
+		below, err := t.mem.below(dir)
+		if err != nil {
+			return nil, err
+		}
+		below.top = below.at
+		return &Tree{Path: path.Join(t.Path, dir), mem: below}, nil
+	}
 	root, err := openSubtree(t.Root, dir)
 	if err != nil {
 		return nil, err

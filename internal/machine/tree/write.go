@@ -110,7 +110,7 @@ func (t *Tree) Value(dir, name string, canonical func(string) (string, error)) s
 		return setting.CouldNotTell(fmt.Sprintf("/%s/%s: %v", dir, name, err))
 	}
 	r := setting.Value(value)
-	if info, err := below.Root.Stat(name); err == nil && info.Mode().Perm()&0o222 == 0 {
+	if info, err := below.Stat(name); err == nil && info.Mode().Perm()&0o222 == 0 {
 		r.ReadOnly, r.Why = true, "the kernel offers no way to change it"
 	}
 	return r

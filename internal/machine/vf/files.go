@@ -85,7 +85,7 @@ func vfDesired(m *tree.Tree) []facts.VFFile {
 	if err != nil {
 		return found
 	}
-	if _, err := m.Root.Lstat(vfUnitLink); err != nil {
+	if _, err := m.Lstat(vfUnitLink); err != nil {
 		return found
 	}
 	var list struct {

@@ -152,7 +152,7 @@ func physicalFunction(m *tree.Tree, n facts.NIC) facts.PhysicalFunction {
 	}
 	f.Windows, f.Unplaced = windows(m.Line(dir + "/resource"))
 	f.Capability = offeredVFs(config(m, n.PCI))
-	if physical, err := m.Root.Readlink(dir); err == nil { // ../../../devices/pci0000:40/0000:40:01.0/0000:41:00.0
+	if physical, err := m.Readlink(dir); err == nil { // ../../../devices/pci0000:40/0000:40:01.0/0000:41:00.0
 		above := strings.Split(path.Dir(physical), "/")
 		slices.Reverse(above)
 		for _, name := range above {

@@ -147,7 +147,7 @@ func vfioHolders(m *tree.Tree) map[string][]string {
 		dir := "proc/" + strconv.Itoa(p.PID) + "/fd"
 		who := ""
 		for _, fd := range m.List(dir) {
-			node, err := m.Root.Readlink(dir + "/" + fd)
+			node, err := m.Readlink(dir + "/" + fd)
 			if err != nil || !opensDevice(node) {
 				continue
 			}

@@ -34,16 +34,19 @@ func ParseCPUs(list string) (CPUSet, error) {
 		first, last, isRange := strings.Cut(strings.TrimSpace(part), "-")
 		lo, err := parseCPU(first)
 		if err != nil {
-			return nil, fmt.Errorf("CPU list %q: %w", list, err)
+			return nil, fmt.Errorf("CPU list %.80q: %w", list, err)
 		}
 		hi := lo
 		if isRange {
 			if hi, err = parseCPU(last); err != nil {
-				return nil, fmt.Errorf("CPU list %q: %w", list, err)
+				return nil, fmt.Errorf("CPU list %.80q: %w", list, err)
 			}
 		}
 		if hi < lo {
-			return nil, fmt.Errorf("CPU list %q: range %q runs backwards", list, part)
+			return nil, fmt.Errorf("CPU list %.80q: range %q runs backwards", list, part)
+		}
+		if len(set)+hi-lo >= maxCPU { // "0-9999,0-9999,…" would cost any amount of memory
+			return nil, fmt.Errorf("CPU list %.80q names more than %d CPUs", list, maxCPU)
 		}
 		for cpu := lo; cpu <= hi; cpu++ {
 			set = append(set, cpu)
