@@ -107,6 +107,11 @@ healthy:                     ## the loop on 50 paths on which nothing that it tr
 planted-lab: build           ## those that need a kernel of their own, in the emulated host
 	MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags lab -count=1 -timeout 40m -v -run '^TestPlantedHost$$' ./test/planted
 
+FUZZTIME ?= 60s
+
+fuzz:                       ## every fuzz function for FUZZTIME; LIMIT (seconds) ends it, and names what it had no time for
+	@scripts/fuzz $(FUZZTIME) $(or $(LIMIT),0)
+
 clean:
 	rm -rf bin out
 

@@ -46,7 +46,7 @@ at work.`,
 				return err
 			}
 			printed := a.out.Answer(report.Answer{
-				Verb: "rollback", Host: r.Host, Result: r,
+				Verb: "rollback", Host: r.Host, Result: r, Warnings: r.Warnings,
 				Text: func(t *report.Text) { report.RollbackResult(t, r.Transactions, o.DryRun, a.verbose) },
 			})
 			if err := cmp.Or(err, printed, exitIf(r.Drifted() > 0, outcome.CodeDrifted)); err != nil {

@@ -124,7 +124,10 @@ func (f file) Tidy(_ context.Context, a setting.Address) error {
 	if setting.CheckFile(a.Path) != nil {
 		return nil
 	}
-	err := f.m.Root.Remove(draft(a.Path))
+	_, err := f.m.Root.Lstat(draft(a.Path)) // a read-only file system refuses to remove even what is not there
+	if err == nil {
+		err = f.m.Root.Remove(draft(a.Path))
+	}
 	if err == nil {
 		return f.m.SyncDir(path.Dir(a.Path))
 	}

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"bytes"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -29,9 +30,12 @@ func ReadSnapshot(file string) (*facts.Host, error) {
 	return h, nil
 }
 
-// ReplaceFile writes a file atomically: a reader sees the old text or the new one. Anything but a regular file, such as
-// /dev/null or a pipe, is written in place.
-func ReplaceFile(name string, text []byte) error {
+// ReplaceFile writes a file atomically: a reader sees the old text or the new one. A new file has the permissions that
+// the umask leaves, an existing one keeps its own and its owner. Anything but a regular file, such as /dev/null or a
+// pipe, is written in place.
+func ReplaceFile(name string, text []byte) error { return replaceFile(name, text, 0o666) }
+
+func replaceFile(name string, text []byte, mode fs.FileMode) error {
 	info, err := os.Stat(name)
 	switch {
 	case err == nil && info.IsDir():
@@ -43,12 +47,18 @@ func ReplaceFile(name string, text []byte) error {
 			return err
 		}
 	}
-	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
+	if err == nil {
+		mode = 0o600 // until it has those of the file that it replaces
+	}
+	f, err := os.OpenFile(name+"."+rand.Text(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return Cause(err)
 	}
 	_, err = f.Write(text)
-	err = errors.Join(err, f.Chmod(0o644), f.Close())
+	if info != nil {
+		err = errors.Join(err, takeOver(f, info))
+	}
+	err = errors.Join(err, f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), name)
 	}
@@ -56,6 +66,17 @@ func ReplaceFile(name string, text []byte) error {
 		return Cause(errors.Join(err, os.Remove(f.Name())))
 	}
 	return nil
+}
+
+// takeOver gives a file the owner and the permissions of the file that it replaces.
+func takeOver(f *os.File, info fs.FileInfo) error {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if ok && (int(stat.Uid) != os.Geteuid() || int(stat.Gid) != os.Getegid()) {
+		if err := f.Chown(int(stat.Uid), int(stat.Gid)); err != nil && !errors.Is(err, fs.ErrPermission) {
+			return err
+		}
+	}
+	return f.Chmod(info.Mode().Perm())
 }
 
 func writeInPlace(name string, text []byte) error {
@@ -73,7 +94,7 @@ func (e *Env) WriteState(path string, text []byte) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return err
 	}
-	return ReplaceFile(name, text)
+	return replaceFile(name, text, 0o644)
 }
 
 // Cause returns the kernel's error without the path, which may be that of a temporary file.

@@ -157,9 +157,9 @@ func (p *Printer) Progress(format string, args ...any) {
 	if !p.live {
 		return
 	}
-	line := fmt.Sprintf(format, args...)
-	if limit := columns(p.err) - 1; limit > 1 && len(line) > limit {
-		line = line[:limit-1] + "…"
+	line := sanitize(fmt.Sprintf(format, args...), false)
+	if limit := columns(p.err) - 1; limit > 1 {
+		line = Cut(line, limit)
 	}
 	fmt.Fprintf(p.err, "\r\x1b[K%s", line)
 	p.drawn = true
@@ -171,7 +171,7 @@ func (p *Printer) Step(format string, args ...any) {
 		return
 	}
 	p.clear()
-	fmt.Fprintf(p.err, format+"\n", args...)
+	fmt.Fprintln(p.err, tame(fmt.Sprintf(format, args...)))
 }
 
 func (p *Printer) clear() {
@@ -184,12 +184,17 @@ func (p *Printer) clear() {
 // Failure prints an error on one line, lowercase as it comes, and its hint on another.
 func (p *Printer) Failure(err error, hint string) {
 	p.clear()
-	var lines []string
-	for line := range strings.Lines(strings.TrimSpace(err.Error())) {
-		lines = append(lines, sanitize(strings.TrimRight(line, "\r\n"), false))
-	}
-	fmt.Fprintf(p.err, "mpps: error: %s\n", strings.Join(lines, "\n  "))
+	fmt.Fprintf(p.err, "mpps: error: %s\n", tame(err.Error()))
 	if hint != "" {
 		fmt.Fprintf(p.err, "hint: %s\n", sanitize(hint, false))
 	}
+}
+
+// tame returns text whose lines cannot steer a terminal, all but the first indented.
+func tame(text string) string {
+	var lines []string
+	for line := range strings.Lines(strings.TrimSpace(text)) {
+		lines = append(lines, sanitize(strings.TrimRight(line, "\r\n"), false))
+	}
+	return strings.Join(lines, "\n  ")
 }

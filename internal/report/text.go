@@ -1,8 +1,9 @@
 package report
 
 import (
+	"crypto/rand"
+	"encoding/hex"
 	"fmt"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -61,8 +62,12 @@ func (t *Text) In(s Style, text string) string {
 	if !t.Color || text == "" || s == "" {
 		return text
 	}
-	return "\x1b[" + string(s) + "m" + text + "\x1b[0m"
+	return styleMark + string(s) + "m" + text + styleMark + "0m"
 }
+
+// styleMark begins a style until the line is written. No text from elsewhere can contain it: what looks like a style
+// there is shown as plain characters.
+var styleMark = "\x1b" + hex.EncodeToString([]byte(rand.Text()))
 
 // Line adds a formatted line. Its values may come from untrusted files: see sanitize.
 func (t *Text) Line(format string, args ...any) {
@@ -201,16 +206,17 @@ func (t *Text) Warning(w Warning) {
 }
 
 // sanitize replaces what would steer a terminal or break a line by a question mark. Values come from files that anybody
-// may have written. Styles stay if there is colour.
+// may have written. Styles of In stay if there is colour.
 func sanitize(text string, colour bool) string {
 	if !strings.ContainsFunc(text, unicode.IsControl) && utf8.ValidString(text) {
 		return text
 	}
 	var b strings.Builder
 	for len(text) > 0 {
-		if style := styleSequence.FindString(text); style != "" && colour {
-			b.WriteString(style)
-			text = text[len(style):]
+		if rest, is := strings.CutPrefix(text, styleMark); is && colour {
+			style, after, _ := strings.Cut(rest, "m")
+			b.WriteString("\x1b[" + style + "m")
+			text = after
 			continue
 		}
 		r, size := utf8.DecodeRuneInString(text)
@@ -226,9 +232,6 @@ func sanitize(text string, colour bool) string {
 	}
 	return b.String()
 }
-
-// styleSequence matches an SGR sequence, which can only set colours and weight.
-var styleSequence = regexp.MustCompile(`^\x1b\[[0-9;]{1,4}m`)
 
 // Visible returns the number of columns that text takes, colour sequences left out.
 func Visible(text string) int {

@@ -145,10 +145,13 @@ func TestViewsAreTame(t *testing.T) {
 	var out, problems bytes.Buffer
 	p := NewPrinter(&out, &problems, Options{})
 	p.Failure(errors.New(hostile), hostile)
+	p.Step("%s", hostile)
 	if !isTame(problems.String()) {
 		t.Errorf("an error holds a control sequence: %q", problems.String())
 	}
-	if text := sanitize("\x1b[1mx\x1b[0m\x1b[2J", true); text != "\x1b[1mx\x1b[0m?[2J" {
+	in := &Text{Color: true}
+	own := in.In(Bold, "x\x1b[31my")
+	if text := sanitize(own+"\x1b[32mz\x1b[2J", true); text != "\x1b[1mx?[31my\x1b[0m?[32mz?[2J" {
 		t.Errorf("with colour: %q", text)
 	}
 }

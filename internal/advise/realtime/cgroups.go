@@ -45,7 +45,7 @@ func judgeCgroups(v *view) {
 			v.addOverlap(cgroupHelper, c.Path, fmt.Sprintf("the group of guest %s's %s has", c.Guest, c.Part),
 				c.Effective,
 				fmt.Sprintf("virsh %spin %s %s --live", kind,
-					strings.TrimSpace(c.Guest+" "+strings.TrimPrefix(c.Part, kind)), v.houseList())).withCPUs()
+					strings.TrimSpace(word(c.Guest)+" "+strings.TrimPrefix(c.Part, kind)), v.houseList())).withCPUs()
 		default:
 			v.requireCPUs(c, g.pinnedCPUs(), "guest "+c.Guest)
 		}
@@ -67,7 +67,7 @@ func (v *view) judgeHostGroup(c facts.Cgroup) {
 	}
 	if !strings.HasPrefix(c.Partition, "isolated") {
 		v.addOverlap(cgroupHost, c.Path, "its cpuset.cpus is", c.CPUs,
-			fmt.Sprintf("systemctl set-property %s AllowedCPUs=%s", c.Path, v.houseList())).withCPUs()
+			"systemctl set-property -- "+word(c.Path)+" AllowedCPUs="+v.houseList()).withCPUs()
 	}
 }
 
@@ -94,7 +94,7 @@ func (v *view) judgeVCPUGroup(c facts.Cgroup, g *guest) {
 	if len(pin) > 0 && !pin.Equal(c.Effective) {
 		v.add(cgroupPulls, c.Path, c.Effective.Or(pin),
 			fmt.Sprintf("the group of guest %s's vCPU %d has %s, the pin is %s", c.Guest, n, c.Effective, pin),
-			fmt.Sprintf("virsh vcpupin %s %d %s --live sets both", c.Guest, n, pin)).with("cpus",
+			fmt.Sprintf("virsh vcpupin %s %d %s --live sets both", word(c.Guest), n, pin)).with("cpus",
 			float64(len(c.Effective)))
 	}
 }

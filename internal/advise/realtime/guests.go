@@ -101,7 +101,8 @@ func (v *view) judgeDefinition(g *guest) {
 	var ordinary []string
 	for _, c := range g.quietVCPUs() {
 		object := g.vcpuObject(c.number)
-		set := fmt.Sprintf("virsh vcpupin %s %d CPU %s, with a CPU of %s", g.f.Name, c.number, g.virshFlags(), cpus)
+		set := fmt.Sprintf("virsh vcpupin %s %d CPU %s, with a CPU of %s", word(g.f.Name), c.number,
+			g.virshFlags(), cpus)
 		switch outside := c.pin.Minus(cpus); {
 		case len(c.pin) == 0:
 			v.add(guestUnpinned, object, cpus, "its definition has no pin for it", set)
@@ -130,11 +131,12 @@ func (v *view) judgeDefinition(g *guest) {
 			fmt.Sprintf("<vcpusched vcpus='%s' scheduler='fifo' priority='1'/> in the definition's cputune",
 				strings.Join(ordinary, ",")))
 	}
-	v.judgeHelperPin(g, guestEmulator, "emulator", g.d.EmulatorPin, fmt.Sprintf("virsh emulatorpin %s %s %s", g.f.Name,
+	v.judgeHelperPin(g, guestEmulator, "emulator", g.d.EmulatorPin, fmt.Sprintf("virsh emulatorpin %s %s %s",
+		word(g.f.Name),
 		v.houseList(), g.virshFlags()))
 	for n := 1; n <= min(g.d.IOThreads, maxVCPUs); n++ {
 		v.judgeHelperPin(g, guestIOThread, fmt.Sprintf("iothread %d", n), g.iothreadPin(n),
-			fmt.Sprintf("virsh iothreadpin %s %d %s %s", g.f.Name, n, v.houseList(), g.virshFlags()))
+			fmt.Sprintf("virsh iothreadpin %s %d %s %s", word(g.f.Name), n, v.houseList(), g.virshFlags()))
 	}
 }
 
@@ -197,7 +199,7 @@ func (v *view) judgeGuestThreads(g *guest) {
 		default:
 			if !v.placedByDefinition(g, t.Role, t.Index, t.Affinity) {
 				v.addOverlap(guestWorker, g.object(fmt.Sprintf("thread %s (%d)", t.Comm, t.TID)), "it may run on",
-					t.Affinity, fmt.Sprintf("virsh emulatorpin %s %s --live", g.f.Name, v.houseList())).withCPUs()
+					t.Affinity, fmt.Sprintf("virsh emulatorpin %s %s --live", word(g.f.Name), v.houseList())).withCPUs()
 			}
 		}
 	}
@@ -230,7 +232,7 @@ func (v *view) judgeVCPUThread(g *guest, n int, affinity setting.CPUSet, policy 
 			len(affinity.Minus(v.s.CPUs)) > 0 {
 			v.add(guestWorker, object, in,
 				fmt.Sprintf("a vCPU of another guest may run on %s, of which %s should be quiet", affinity, in),
-				fmt.Sprintf("virsh vcpupin %s %d %s --config --live", g.f.Name, n, v.houseList()))
+				fmt.Sprintf("virsh vcpupin %s %d %s --config --live", word(g.f.Name), n, v.houseList()))
 		}
 		return
 	}
@@ -238,7 +240,7 @@ func (v *view) judgeVCPUThread(g *guest, n int, affinity setting.CPUSet, policy 
 	if want := c.pin.And(v.h.Topology.Online); len(want) > 0 && !want.Equal(affinity) {
 		v.add(guestLivePin, object, affinity.Or(want), fmt.Sprintf("it may run on %s, its definition says %s", affinity,
 			c.pin),
-			fmt.Sprintf("virsh vcpupin %s %d %s --live", g.f.Name, n, c.pin)).with("cpus", float64(len(affinity)))
+			fmt.Sprintf("virsh vcpupin %s %d %s --live", word(g.f.Name), n, c.pin)).with("cpus", float64(len(affinity)))
 	}
 	if policy == "" || !slices.Contains([]string{"SCHED_OTHER", "SCHED_FIFO", "SCHED_RR", "SCHED_BATCH", "SCHED_IDLE"},
 		policy) {

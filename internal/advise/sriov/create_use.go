@@ -65,7 +65,7 @@ func checkUse(h *facts.Host, n *facts.NIC, count int, force bool) ([]Note, error
 		if p.Active && slices.ContainsFunc(h.VFs, func(v facts.VF) bool { return v.PF == n.Name && p.Has(&v) }) {
 			notes = append(notes, Note{"pool", fmt.Sprintf("network %s hands out functions of %s and keeps the list "+
 				"of those that it found", p.Network, n.Name), fmt.Sprintf("virsh net-destroy %s && virsh net-start "+
-				"%s, once no guest has one", p.Network, p.Network)})
+				"%s, once no guest has one", quoted(p.Network), quoted(p.Network))})
 		}
 	}
 	return notes, nil

@@ -45,7 +45,7 @@ func (r *run) watch(ctx context.Context, addresses []setting.Address) error {
 // stay journals a value that must stay as it is.
 func (r *run) stay(a setting.Address, value setting.Reading) error {
 	r.besides = append(r.besides, beside{a, value})
-	return r.writer.Append(journal.Record{Event: journal.Bystander, Address: &a, Found: &value})
+	return r.record(journal.Record{Event: journal.Bystander, Address: &a, Found: &value})
 }
 
 // keep restores what was moved and returns what it could not restore. A value that no longer exists need not be: its
@@ -59,14 +59,14 @@ func (r *run) keep(ctx context.Context) (moved []Moved, err error) {
 		}
 		back, problem := r.put(ctx, b.address, b.value)
 		if problem == nil {
-			err = errors.Join(err, r.writer.Append(journal.Record{Event: journal.Kept, Address: &b.address,
+			err = errors.Join(err, r.record(journal.Record{Event: journal.Kept, Address: &b.address,
 				Before: &found, Found: &back}))
 			continue
 		}
 		found = r.read(ctx, b.address)
 		moved = append(moved, Moved{Address: b.address, From: b.value.String(), Found: found.String(),
 			Why: problem.Error()})
-		err = errors.Join(err, r.writer.Append(journal.Record{
+		err = errors.Join(err, r.record(journal.Record{
 			Event: journal.Moved, Address: &b.address, Before: &b.value, Found: &found, Error: problem.Error(),
 		}))
 	}

@@ -184,3 +184,16 @@ func (u *Unrestored) Unwrap() error { return u.Problem }
 func (u *Unrestored) Hint() string {
 	return "remove the cause, then 'mpps rollback " + u.TX + "' again: it completes what is left"
 }
+
+// Unrecorded is a rollback that restored everything and could not write its journal.
+type Unrecorded struct{ TX, Why string }
+
+// Error says why.
+func (u *Unrecorded) Error() string {
+	return fmt.Sprintf("transaction %s is put back, but the journal could not be written: %s", u.TX, u.Why)
+}
+
+// Hint says what to do.
+func (u *Unrecorded) Hint() string {
+	return "'mpps rollback " + u.TX + "' again records it, once the disk takes writes"
+}

@@ -167,5 +167,10 @@ func (g *guard) look(ctx context.Context) (restored []Restored, done bool, err e
 		return nil, true, nil
 	}
 	restored, err = g.Rollback(ctx, RollbackOptions{TX: g.tx, WithLater: true, Why: why, unconfirmed: true})
+	for _, r := range restored {
+		if err == nil && r.Unrecorded != "" {
+			err = &Unrecorded{TX: r.Of, Why: r.Unrecorded}
+		}
+	}
 	return restored, err == nil, err
 }

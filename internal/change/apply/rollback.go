@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,8 @@ type Restored struct {
 	State   journal.State `json:"state"`
 	Changes []Outcome     `json:"changes"`
 	Seconds float64       `json:"seconds"`
+	// Unrecorded is why the journal does not say that the values are put back; empty where it does.
+	Unrecorded string `json:"unrecorded,omitempty"`
 
 	Guarded bool `json:"-"` // something still waits to put it back unless it is confirmed
 }
@@ -68,8 +71,9 @@ var leftAsBefore = leaving{reason: journal.AsBefore, why: "is as it was before"}
 
 // Rollback restores what a transaction changed, in reverse order, and continues after errors. A value is written only
 // if it is still what the transaction wrote, or if the transaction was interrupted while writing it. Each rollback is a
-// transaction itself; calling Rollback again completes an interrupted one. An empty result means that there was nothing
-// to restore.
+// transaction itself; calling Rollback again completes an interrupted one. Values are restored even where the disk of
+// the journal takes no writes (Restored.Unrecorded); calling Rollback again records it. An empty result means that
+// there was nothing to restore.
 func (e *Engine) Rollback(ctx context.Context, o RollbackOptions) ([]Restored, error) {
 	lock, err := e.lock("rollback")
 	if err != nil {
@@ -87,7 +91,7 @@ func (e *Engine) Rollback(ctx context.Context, o RollbackOptions) ([]Restored, e
 	if err == nil && !o.DryRun {
 		err = e.Journal.Sweep()
 	}
-	if err != nil {
+	if err != nil && !journal.Unwritable(err) {
 		return nil, err
 	}
 	for _, t := range targets {
@@ -101,7 +105,7 @@ func (e *Engine) Rollback(ctx context.Context, o RollbackOptions) ([]Restored, e
 	var all []Restored
 	var failures []error
 	for _, t := range targets {
-		restored, err := e.restore(ctx, lock, t, ledger.Unfinished(t), e.shares(ledger, t), o)
+		restored, err := e.restore(ctx, lock, t, ledger.Unfinished(t), e.shares(ledger, t).without(all), o)
 		all = append(all, restored)
 		failures = append(failures, err)
 		if err == nil && len(targets) > 1 && !o.DryRun { // what is open is another now
@@ -162,21 +166,29 @@ func (e *Engine) restore(ctx context.Context, lock *journal.Lock, t, unfinished 
 		Version: e.Version,
 		Changes: len(t.Changes()),
 	})
-	if err != nil {
+	if err != nil && !journal.Unwritable(err) {
 		return result, err
 	}
-	r := &run{Engine: e, writer: w}
+	r := &run{Engine: e, writer: w, lenient: true, unrecorded: err}
 	err = r.watchFor(ctx, t, unfinished)
 	if err == nil {
 		err = r.restoreAll(ctx, t, s, o.Force)
 	}
-	result.TX, result.State = w.TX(), journal.Applied
+	result.State = journal.Applied
 	end := journal.Record{Event: journal.Committed}
 	if err != nil {
 		result.State = journal.FailedPartly
 		end = journal.Record{Event: journal.Incomplete, Error: err.Error()}
 	}
-	err = errors.Join(err, w.Append(end), w.Close())
+	err = errors.Join(err, r.record(end), r.close())
+	if w != nil {
+		result.TX = w.TX()
+	}
+	if r.unrecorded != nil {
+		result.Unrecorded = journal.Unadorned(r.unrecorded)
+	} else if err == nil {
+		err = e.Journal.Unreserve(t.Header.TX)
+	}
 	for i, c := range r.changes {
 		again := func(later journal.Change) bool { return later.Address == c.Address }
 		if c.State == journal.ChangeFailed && slices.ContainsFunc(r.changes[i+1:], again) {
@@ -189,6 +201,18 @@ func (e *Engine) restore(ctx context.Context, lock *journal.Lock, t, unfinished 
 		return result, &Unrestored{TX: t.Header.TX, Problem: err}
 	}
 	return result, nil
+}
+
+// close closes the journal, if there is one.
+func (r *run) close() error {
+	if r.writer == nil {
+		return nil
+	}
+	err := r.writer.Close()
+	if err != nil && r.lenient && journal.Unwritable(err) {
+		r.unrecorded, err = cmp.Or(r.unrecorded, err), nil
+	}
+	return err
 }
 
 // preview is what a rollback would do.
@@ -337,7 +361,7 @@ func (r *run) leave(c journal.Change, found setting.Reading, left leaving) error
 		left.why, ""
 	c.Before, c.After, c.Found = found, found, &found
 	r.changes = append(r.changes, c)
-	return r.writer.Append(journal.Record{
+	return r.record(journal.Record{
 		Event: journal.Left, N: c.N, ID: c.ID, Address: &c.Address, Found: &found, Reason: left.reason,
 		LeftFor: left.tx, Why: left.why,
 	})
@@ -370,7 +394,7 @@ func (r *run) restoreThese(ctx context.Context, these []restored) []restored {
 			before = c.After
 		}
 		n, want := len(r.changes)+1, wantOf(c.Before)
-		journaled[i] = r.writer.Append(journal.Record{
+		journaled[i] = r.record(journal.Record{
 			Event: journal.Intent, N: n, ID: c.ID, Address: &c.Address, Before: &before, After: &c.Before, Want: &want,
 			Risk: c.Risk, Lasts: c.Lasts, Needs: c.Needs,
 		})
@@ -405,7 +429,7 @@ func (r *run) restoreThese(ctx context.Context, these []restored) []restored {
 			done.Found = &back
 		}
 		if journaled[i] == nil {
-			journaled[i] = r.writer.Append(end)
+			journaled[i] = r.record(end)
 		}
 		one.err = errors.Join(one.err, journaled[i])
 	}

@@ -97,6 +97,38 @@ type run struct {
 	left    map[int]error    // undo: why a change could not be put back, by N
 	besides []beside         // what is to stay as it is
 	moved   []Moved          // and could not be put back
+
+	lenient    bool  // go on where the disk of the journal takes no writes
+	unrecorded error // lenient: why the journal is not written any more
+}
+
+// record writes a record to the journal.
+func (r *run) record(record journal.Record) error {
+	if r.unrecorded != nil {
+		return nil
+	}
+	err := r.writer.Append(record)
+	if err != nil && r.lenient && journal.Unwritable(err) {
+		r.unrecorded, err = err, nil
+	}
+	return err
+}
+
+// room is how many bytes the journal of a plan takes at most, also where all of it is undone, and that of its rollback.
+// A file's text is in up to seven records of either.
+func room(p *plan.Plan, before []setting.Reading, beside int) (int64, error) {
+	const aRecord = 512 // without its values
+	bytes := aRecord * (8 + 2*beside + 4*len(p.Changes))
+	for i, c := range p.Changes {
+		for _, value := range []setting.Reading{before[i], c.To} {
+			text, err := json.Marshal(value)
+			if err != nil {
+				return 0, err
+			}
+			bytes += 7 * len(text)
+		}
+	}
+	return int64(bytes), nil
 }
 
 // Run makes all changes of a plan or none. It refuses to begin if the machine is not as the plan says, an earlier
@@ -139,8 +171,15 @@ func (e *Engine) Run(ctx context.Context, p *plan.Plan, o Options) (Result, erro
 	if err != nil {
 		return Result{}, err
 	}
+	if err := lock.Unnamed(); err != nil {
+		return Result{}, fmt.Errorf("nothing was changed: others cannot be told who is at work: %w", err)
+	}
+	space, err := room(p, before, len(o.Beside))
+	if err != nil {
+		return Result{}, err
+	}
 	w, err := e.Journal.Create(lock, journal.Header{
-		Kind: journal.Apply, Host: e.Host, BootID: e.BootID, Version: e.Version,
+		Kind: journal.Apply, Host: e.Host, BootID: e.BootID, Version: e.Version, Room: space,
 		Goal: goal, Digest: p.Digest, Changes: len(p.Changes), Follows: o.Follows, Resume: o.Resume, Session: o.Session,
 	})
 	if err != nil {
@@ -160,6 +199,9 @@ func (e *Engine) Run(ctx context.Context, p *plan.Plan, o Options) (Result, erro
 		}
 	}
 	err = errors.Join(err, w.Close())
+	if result.State == journal.FailedUndone {
+		err = errors.Join(err, e.Journal.Unreserve(w.TX()))
+	}
 	result.Moved = r.moved
 	for _, c := range r.changes {
 		result.Changes = append(result.Changes, outcome(c))
@@ -276,7 +318,7 @@ func planned(p *plan.Plan, found []setting.Reading) []Outcome {
 // all arms the confirm timer, makes every change and commits.
 func (r *run) all(ctx context.Context, p *plan.Plan, o Options, before []setting.Reading) error {
 	if o.Confirm > 0 {
-		if err := r.writer.Append(journal.Record{Event: journal.ConfirmArmed,
+		if err := r.record(journal.Record{Event: journal.ConfirmArmed,
 			Seconds: o.Confirm.Seconds()}); err != nil {
 			return err
 		}
@@ -306,7 +348,7 @@ func (r *run) all(ctx context.Context, p *plan.Plan, o Options, before []setting
 	if r.moved, err = r.keep(ctx); err != nil {
 		return err
 	}
-	return r.writer.Append(journal.Record{Event: journal.Committed})
+	return r.record(journal.Record{Event: journal.Committed})
 }
 
 // make makes one change, or several that are written together.
@@ -354,14 +396,14 @@ func (r *run) announce(ctx context.Context, c plan.Change, before setting.Readin
 		Lasts: c.Lasts, Needs: c.Needs}
 	if found := r.read(ctx, c.Address); c.Want.Met(found) && c.Want.Met(before) {
 		begun.State, begun.After, begun.Found = journal.ChangeAlready, found, &found
-		err := r.writer.Append(journal.Record{
+		err := r.record(journal.Record{
 			Event: journal.Already, N: n, ID: c.ID, Address: &c.Address, Found: &found, Want: &c.Want,
 			Risk: c.Risk, Lasts: c.Lasts, Needs: c.Needs,
 		})
 		r.changes = append(r.changes, begun)
 		return false, err
 	}
-	if err := r.writer.Append(journal.Record{
+	if err := r.record(journal.Record{
 		Event: journal.Intent, N: n, ID: c.ID, Address: &c.Address, Before: &before, After: &c.To, Want: &c.Want,
 		Risk: c.Risk, Lasts: c.Lasts, Needs: c.Needs,
 	}); err != nil {
@@ -382,7 +424,7 @@ func (r *run) conclude(ctx context.Context, c plan.Change, n int, failed error) 
 		if errors.Is(err, setting.ErrInDoubt) {
 			event, change.State, change.Doubted = journal.InDoubt, journal.ChangeInDoubt, true
 		}
-		return errors.Join(err, r.writer.Append(journal.Record{Event: event, N: n, Error: err.Error()}))
+		return errors.Join(err, r.record(journal.Record{Event: event, N: n, Error: err.Error()}))
 	}
 	found, met := r.readBack(ctx, c.Address, c.Want.Met)
 	change.Found = &found
@@ -390,8 +432,8 @@ func (r *run) conclude(ctx context.Context, c plan.Change, n int, failed error) 
 		err := fmt.Errorf("%s: wanted %s, wrote %s, but it reads back as %s", c.Address, wanted(c.Address, c.Want),
 			c.Address.Brief(c.To), c.Address.BriefWhy(found))
 		change.State, change.Error = journal.ChangeFailed, err.Error()
-		return errors.Join(err, r.writer.Append(journal.Record{Event: journal.Failed, N: n, Error: err.Error()}))
+		return errors.Join(err, r.record(journal.Record{Event: journal.Failed, N: n, Error: err.Error()}))
 	}
 	change.State = journal.ChangeDone
-	return r.writer.Append(journal.Record{Event: journal.Done, N: n, Found: &found})
+	return r.record(journal.Record{Event: journal.Done, N: n, Found: &found})
 }

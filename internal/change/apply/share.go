@@ -1,6 +1,8 @@
 package apply
 
 import (
+	"slices"
+
 	"mpps/internal/advise/lasting"
 	"mpps/internal/change/journal"
 	"mpps/internal/model/setting"
@@ -58,6 +60,14 @@ func (e *Engine) shares(l *journal.Ledger, t *journal.Transaction) sharing {
 			}
 		}
 	}
+	return s
+}
+
+// without leaves out transactions that were put back without a record: the ledger still has them as applied.
+func (s sharing) without(all []Restored) sharing {
+	s.others = slices.DeleteFunc(s.others, func(t *journal.Transaction) bool {
+		return slices.ContainsFunc(all, func(r Restored) bool { return r.Of == t.Header.TX && r.Unrecorded != "" })
+	})
 	return s
 }
 

@@ -49,7 +49,7 @@ func (r *run) undo(ctx context.Context, cause error) error {
 	if len(left) > 0 && failure.State != journal.Doubtful {
 		failure.State = journal.FailedPartly
 	}
-	failure.note(r.writer.Append(end))
+	failure.note(r.record(end))
 	return failure
 }
 
@@ -58,18 +58,18 @@ func (r *run) undoOne(ctx context.Context, c *journal.Change) error {
 	found := r.read(ctx, c.Address)
 	written := []error{}
 	if !found.Same(c.Before) && !gone(c.Address, found) || c.Doubted {
-		written = append(written, r.writer.Append(journal.Record{Event: journal.UndoIntent, N: c.N}))
+		written = append(written, r.record(journal.Record{Event: journal.UndoIntent, N: c.N}))
 		var err error
 		if found, err = r.put(ctx, c.Address, c.Before); err != nil {
 			r.left[c.N] = fmt.Errorf("put back: %w", err)
 			c.State, c.Error = journal.ChangeUndoFailed, r.left[c.N].Error()
-			written = append(written, r.writer.Append(journal.Record{Event: journal.UndoFailed, N: c.N,
+			written = append(written, r.record(journal.Record{Event: journal.UndoFailed, N: c.N,
 				Error: c.Error}))
 			return errors.Join(written...)
 		}
 	}
 	c.State, c.Found = journal.ChangeUndone, &found
-	written = append(written, r.writer.Append(journal.Record{Event: journal.Undone, N: c.N, Found: &found}))
+	written = append(written, r.record(journal.Record{Event: journal.Undone, N: c.N, Found: &found}))
 	return errors.Join(written...)
 }
 

@@ -43,6 +43,10 @@ type Header struct {
 	Resume  json.RawMessage `json:"resume,omitempty"`  // apply: data for resuming it, see Resume
 	// the unit of work that it belongs to, which is undone as a whole; of a rollback: that of the transaction it undoes
 	Session *Session `json:"session,omitempty"`
+
+	// Room is how many bytes the records of an apply, and those of its rollback, may take: Create reserves them. 0
+	// reserves nothing.
+	Room int64 `json:"-"`
 }
 
 // Event is the type of a record.

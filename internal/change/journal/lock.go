@@ -33,9 +33,13 @@ type Holder struct {
 // Lock is the exclusive right to change a machine. The kernel releases it whenever the process dies: a leftover file
 // means nothing.
 type Lock struct {
-	lock, holderFile *os.File
+	lock, holderFile *os.File // holderFile is nil if its disk takes no writes
 	holder           Holder
+	unnamed          error
 }
+
+// Unnamed returns why others cannot be told who holds the lock: the disk takes no writes. nil: they are told.
+func (l *Lock) Unnamed() error { return l.unnamed }
 
 // Lock takes the machine's lock, or fails with a *Locked that names the holder. command describes this process to
 // others.
@@ -56,14 +60,16 @@ func (d *Dir) Lock(command string) (*Lock, error) {
 		lock.Close()
 		return nil, fmt.Errorf("lock: %w", err)
 	}
-	holderFile, err := d.openLock(HolderPath, 0o644)
-	if err != nil {
-		lock.Close()
-		return nil, err
-	}
 	_, start := processStart(os.Getpid())
-	l := &Lock{lock: lock, holderFile: holderFile, holder: Holder{PID: os.Getpid(), Began: start, Command: command,
-		Since: time.Now().UTC()}}
+	l := &Lock{lock: lock, holder: Holder{PID: os.Getpid(), Began: start, Command: command, Since: time.Now().UTC()}}
+	if l.holderFile, err = d.openLock(HolderPath, 0o644); err != nil {
+		l.holderFile = nil
+		if !Unwritable(err) {
+			return nil, errors.Join(err, l.Release())
+		}
+		l.unnamed = err
+		return l, nil
+	}
 	if err := l.writeHolder(); err != nil {
 		return nil, errors.Join(err, l.Release())
 	}
@@ -91,6 +97,9 @@ func (d *Dir) openLock(name string, mode fs.FileMode) (*os.File, error) {
 			fileType(info)), hint: "see who made it, and remove it"}
 	}
 	f, err := d.root.OpenFile(name, os.O_RDWR|os.O_CREATE, mode)
+	if errors.Is(err, syscall.EROFS) && name == LockPath { // flock(2) needs no permission to write
+		f, err = d.root.OpenFile(name, os.O_RDONLY, 0)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
@@ -106,17 +115,28 @@ func (l *Lock) setTX(tx string) error {
 // Release releases the lock explicitly: a child between fork and exec has a copy of the descriptor, so that closing
 // ours alone would leave the lock held for that moment (flock(2)).
 func (l *Lock) Release() error {
-	return errors.Join(l.holderFile.Truncate(0), l.holderFile.Close(), syscall.Flock(int(l.lock.Fd()), syscall.LOCK_UN),
-		l.lock.Close())
+	var said error
+	if l.holderFile != nil {
+		said = errors.Join(l.holderFile.Truncate(0), l.holderFile.Close())
+	}
+	return errors.Join(said, syscall.Flock(int(l.lock.Fd()), syscall.LOCK_UN), l.lock.Close())
 }
 
+// writeHolder tells who holds the lock. A disk that takes no writes leaves it unnamed.
 func (l *Lock) writeHolder() error {
+	if l.holderFile == nil {
+		return nil
+	}
 	text, err := json.Marshal(l.holder)
 	if err == nil {
 		_, err = l.holderFile.WriteAt(append(text, '\n'), 0)
 	}
 	if err == nil {
 		err = l.holderFile.Truncate(int64(len(text) + 1))
+	}
+	if Unwritable(err) {
+		l.unnamed = err
+		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("lock: %w", err)

@@ -18,11 +18,12 @@ type Writer struct {
 	size   int64
 	sum    string
 	ended  bool
-	broken error // an append failed and could not be truncated: nothing more is appended
+	waits  bool  // to be confirmed
+	broken error // an append failed and could not be cut off: nothing more is appended
 }
 
 // Create begins a transaction. When it returns, the header is on disk under the transaction's name. It sets TX, Schema
-// and Started. The lock must be held; it is told the transaction.
+// and Started. The lock must be held; it is told the transaction. It does not begin without the room in h.Room.
 func (d *Dir) Create(l *Lock, h Header) (*Writer, error) {
 	if err := d.makeDir(); err != nil {
 		return nil, err
@@ -53,8 +54,11 @@ func (w *Writer) create(h Header) (err error) {
 	if err != nil {
 		return err
 	}
-	draft := Path + "/" + draftName
-	f, err := w.dir.root.OpenFile(draft, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
+	draft, flags := Path+"/"+draftName, os.O_RDWR|os.O_CREATE
+	if !w.dir.claim(h.Of) {
+		flags |= os.O_TRUNC
+	}
+	f, err := w.dir.root.OpenFile(draft, flags, 0o644)
 	if err != nil {
 		return err
 	}
@@ -62,6 +66,14 @@ func (w *Writer) create(h Header) (err error) {
 		if err != nil {
 			f.Close()
 			w.dir.root.Remove(draft)
+		}
+	}()
+	if err = w.reserve(f, h.Room); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil && h.Room > 0 {
+			err = errors.Join(err, w.dir.Unreserve(w.tx))
 		}
 	}()
 	if _, err = f.Write(line); err == nil {
@@ -83,15 +95,20 @@ func (w *Writer) create(h Header) (err error) {
 // draftName is the file for preparing a header. The lock limits it to one writer; a leftover draft is overwritten.
 const draftName = "draft"
 
-// Sweep removes the draft of a process that died before its transaction began. The lock must be held.
+// Sweep removes what a process left that died before its transaction began. The lock must be held.
 func (d *Dir) Sweep() error {
-	switch err := d.root.Remove(Path + "/" + draftName); {
-	case errors.Is(err, os.ErrNotExist):
-		return nil
-	case err != nil:
+	var problems []error
+	for _, name := range d.orphans() {
+		problems = append(problems, d.root.Remove(name))
+	}
+	draft := Path + "/" + draftName
+	if _, err := d.root.Lstat(draft); err == nil { // a read-only file system refuses to remove even what is not there
+		problems = append(problems, d.root.Remove(draft), d.sync(Path))
+	}
+	if err := errors.Join(problems...); err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
-	return d.sync(Path)
+	return nil
 }
 
 // makeDir creates the directory and syncs its parents.
@@ -151,6 +168,9 @@ func (d *Dir) Reopen(l *Lock, tx string) (*Writer, *Transaction, error) {
 		return nil, nil, err
 	}
 	w := &Writer{dir: d, file: f, tx: tx, seq: len(t.Records), size: int64(t.size), sum: t.sum, ended: t.ended}
+	if c := t.Confirmation(); c.Armed && !c.Confirmed {
+		w.waits = true
+	}
 	if t.Torn > 0 {
 		if err := f.Truncate(w.size); err != nil {
 			f.Close()
@@ -190,6 +210,12 @@ func (w *Writer) Append(r Record) error {
 	}
 	w.seq, w.sum, w.size = r.Seq, lineSum, w.size+int64(len(line))
 	w.ended = w.ended || r.Event.ends()
+	switch r.Event {
+	case ConfirmArmed:
+		w.waits = true
+	case Confirmed, RolledBack:
+		w.waits = false
+	}
 	if w.dir.Appended != nil {
 		w.dir.Appended(w.tx, r)
 	}
@@ -197,11 +223,14 @@ func (w *Writer) Append(r Record) error {
 }
 
 // Close closes the file. The final record ends the transaction, not Close; after that record the file becomes
-// read-only.
+// read-only, and gives back the blocks that it did not need. One that waits to be confirmed keeps them.
 func (w *Writer) Close() error {
 	err := w.file.Sync()
 	if err == nil && w.ended {
 		err = w.file.Chmod(0o444)
+	}
+	if err == nil && w.ended && !w.waits {
+		err = w.file.Truncate(w.size)
 	}
 	return errors.Join(err, w.file.Close())
 }

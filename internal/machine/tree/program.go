@@ -17,7 +17,34 @@ import (
 const (
 	commandPatience = 30 * time.Second // how long a program may run if the caller's context has no deadline
 	commandLinger   = time.Second      // how long children of a killed program may keep its output open
+
+	// Bounds of what a program prints, in bytes: the definitions of some thousand guests, and a complaint for people.
+	maxOutput    = 64 << 20
+	maxComplaint = 64 << 10
 )
+
+// ErrTooMuch is returned for a program that prints more than anything that mpps asks for. It is ended.
+var ErrTooMuch = fmt.Errorf("more than %d MiB of output", maxOutput>>20)
+
+// bounded keeps the first bytes that are written to it. If there are more, it fails with full, or drops them if that is
+// nil.
+type bounded struct {
+	strings.Builder
+	room int
+	full error
+	over bool // there was more
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	kept := p[:min(len(p), b.room)]
+	b.room -= len(kept)
+	b.Builder.Write(kept)
+	b.over = b.over || len(kept) < len(p)
+	if b.over && b.full != nil {
+		return len(kept), b.full
+	}
+	return len(p), nil
+}
 
 // Command runs a program by its argument vector, never through a shell, with LC_ALL=C, and returns its standard output.
 // The error names the program and includes its standard error. Use Change for programs that change something. The
@@ -62,9 +89,12 @@ func (t *Tree) Program(ctx context.Context, stdin, name string, args ...string) 
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	cmd.Stdin = strings.NewReader(stdin)
 	cmd.WaitDelay = commandLinger
-	var stdout, stderr strings.Builder
+	stdout, stderr := bounded{room: maxOutput, full: ErrTooMuch}, bounded{room: maxComplaint}
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err = owned.Run(cmd)
+	if stdout.over { // what ended it is the closed pipe
+		err = ErrTooMuch
+	}
 	text, complaint = stdout.String(), strings.TrimSpace(stderr.String())
 	if err == nil {
 		return text, complaint, false, nil

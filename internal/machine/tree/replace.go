@@ -54,6 +54,9 @@ func (t *Tree) Replace(name, text string) error {
 
 // Remove removes a file and syncs its directory. A missing file is no error.
 func (t *Tree) Remove(name string) error {
+	if _, err := t.Root.Lstat(name); errors.Is(err, os.ErrNotExist) {
+		return nil // where the file system is read-only, removing it would fail
+	}
 	switch err := t.Root.Remove(name); {
 	case errors.Is(err, os.ErrNotExist):
 		return nil

@@ -10,6 +10,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
 	"mpps/internal/ops"
+	"mpps/internal/outcome"
 )
 
 // Undo selects what to roll back.
@@ -20,7 +21,8 @@ type RolledBack struct {
 	DryRun       bool             `json:"dry_run,omitempty"`
 	Transactions []apply.Restored `json:"transactions"`
 
-	Host string `json:"-"`
+	Host     string            `json:"-"`
+	Warnings []outcome.Warning `json:"-"`
 }
 
 // Drifted returns how many values were left alone because somebody else changed them.
@@ -70,7 +72,18 @@ func Rollback(ctx context.Context, env *ops.Env, o Undo) (*RolledBack, error) {
 	if restored == nil {
 		restored = []apply.Restored{}
 	}
-	return &RolledBack{DryRun: o.DryRun, Transactions: restored, Host: e.Name}, err
+	return &RolledBack{DryRun: o.DryRun, Transactions: restored, Host: e.Name, Warnings: unrecorded(restored)}, err
+}
+
+// unrecorded warns of transactions that were put back without a record.
+func unrecorded(all []apply.Restored) (warnings []outcome.Warning) {
+	for _, r := range all {
+		if r.Unrecorded != "" {
+			why := &apply.Unrecorded{TX: r.Of, Why: r.Unrecorded}
+			warnings = append(warnings, outcome.Warning{Code: "unrecorded", Text: why.Error(), Hint: why.Hint()})
+		}
+	}
+	return warnings
 }
 
 // refuseInUse refuses to undo the assignment of a VF that its guest is running with: that would take the VF's MAC
