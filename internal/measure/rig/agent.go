@@ -183,7 +183,7 @@ func WithAgent(ctx context.Context, m *Machine, w With, load measure.Load, o Opt
 		}
 	}()
 	mac, err := net.ParseMAC(f.nic.MAC)
-	if err != nil || len(mac) != 6 || bytes.Equal(mac, make([]byte, 6)) {
+	if err != nil || len(mac) != 6 || mac[0]&1 != 0 || bytes.Equal(mac, make([]byte, 6)) { // not a group's address
 		return nil, usage("packets are sent to an Ethernet address", "interface %s of agent %s has the address %q",
 			f.nic.Name, f.addr, f.nic.MAC)
 	}

@@ -263,6 +263,33 @@ func TestTCP(t *testing.T) {
 	}
 }
 
+// TestElsewhere: an agent that answers with an address of another host, or with none, directs no traffic there.
+func TestElsewhere(t *testing.T) {
+	for answered, want := range map[string]string{
+		"192.0.2.1:8888": "10.0.0.2:8888", "127.0.0.1:22": "10.0.0.2:22", "[::1]:9": "10.0.0.2:9",
+		"10.0.0.2:0": "", "10.0.0.2:99999": "", "10.0.0.2:http": "", "": "", "10.0.0.2": "",
+	} {
+		near, far := net.Pipe()
+		c := &Client{wire: newWire(near), timeout: time.Second, waiting: map[uint64]chan response{},
+			done: make(chan struct{})}
+		go c.read(time.Second)
+		go func() {
+			w := newWire(far)
+			var r request
+			if w.receive(&r, time.Second) == nil {
+				text, _ := json.Marshal(Started{Handle: 1, Addr: answered})
+				_ = w.send(response{ID: r.ID, Result: text}, time.Second)
+			}
+		}()
+		s, err := c.ServeTCP(t.Context(), "", "10.0.0.2:0")
+		if (err == nil) != (want != "") || err == nil && s.Addr() != want {
+			t.Errorf("%q: %+v, %v; want %q", answered, s, err, want)
+		}
+		c.Close()
+		far.Close()
+	}
+}
+
 // TestLost: a client whose agent goes away is told, and so is who waits.
 func TestLost(t *testing.T) {
 	s, err := Listen("", "127.0.0.1:0", Options{})

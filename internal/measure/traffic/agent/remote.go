@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"net"
+	"strconv"
 	"sync"
 	"time"
 
@@ -139,10 +142,22 @@ type TCPServer struct {
 }
 
 // ServeTCP starts a server for streams and transactions on the agent, at addr (host:port, port 0 for any) in the
-// agent's namespace netns ("" for its own).
+// agent's namespace netns ("" for its own). The host stays the one asked for: only the port is the agent's to choose.
 func (c *Client) ServeTCP(ctx context.Context, netns, addr string) (*TCPServer, error) {
 	s := &TCPServer{c: c}
-	return s, c.call(ctx, "tcp.serve", serveArgs{netns, addr}, &s.started, 0)
+	if err := c.call(ctx, "tcp.serve", serveArgs{netns, addr}, &s.started, 0); err != nil {
+		return nil, err
+	}
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	_, port, err := net.SplitHostPort(s.started.Addr)
+	if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || n == 0 {
+		return nil, fmt.Errorf("agent: found %.60q, expected HOST:PORT of its server", s.started.Addr)
+	}
+	s.started.Addr = net.JoinHostPort(host, port)
+	return s, nil
 }
 
 // Addr returns the address of the server.
