@@ -42,7 +42,7 @@ func (m *Machine) kernelThreads() []facts.KernelThread {
 		if err != nil {
 			continue // it ended meanwhile
 		}
-		if t, err := threads.ParseStat(text); err == nil {
+		if t, err := threads.ParseStat(text); err == nil && t.Kernel() {
 			found = append(found, facts.KernelThread{Name: p.Comm, PID: p.PID, Policy: threads.PolicyName(t.Policy),
 				Priority: t.Priority})
 		}

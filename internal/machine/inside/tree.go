@@ -14,8 +14,8 @@ import (
 	"mpps/internal/machine/tree"
 )
 
-// A guest's files are read with programs that every Linux has (grep, find and ls, of GNU or busybox), rebuilt in memory,
-// and read there by the code that reads a host. tree.Memory bounds their number, their size and the work.
+// A guest's files are read with programs that every Linux has (grep, find and ls, of GNU or busybox), rebuilt in
+// memory, and read there by the code that reads a host. tree.Memory bounds their number, their size and the work.
 
 // maxCPUs and maxNICs are how many of a guest are read.
 const (

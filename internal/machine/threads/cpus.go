@@ -20,7 +20,14 @@ const (
 	fixedAffinity = 0x04000000 // PF_NO_SETAFFINITY: setting an affinity fails with EINVAL
 	kernelThreads = "kernel"   // the only object of setting.ThreadCPUs
 	threadParent  = "kthreadd"
+	kthreaddPID   = 2 // rest_init in init/main.c starts it second
 )
+
+// Kernel reports whether a thread is one of the kernel's. No process can set the flag or choose this parent, whatever
+// it calls itself.
+func (t task) Kernel() bool {
+	return t.flags&kernelThread != 0 && (t.parent == kthreaddPID || t.TID == kthreaddPID)
+}
 
 // threadCPUs reads and writes the CPUs of all movable kernel threads as one value.
 type threadCPUs struct{ m *tree.Tree }

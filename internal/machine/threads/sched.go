@@ -30,12 +30,13 @@ func PolicyName(policy int) string {
 	return "SCHED_" + strconv.Itoa(policy)
 }
 
-// threadSched reads and writes the scheduling of kernel threads by name. It caches their PIDs and checks them each
-// time: per-CPU threads go and come with their CPU.
+// threadSched reads and writes the scheduling of kernel threads by name. It caches the PIDs that have a name and checks
+// each time which of them is the kernel's: per-CPU threads go and come with their CPU, and any process may call itself
+// ksoftirqd/0.
 type threadSched struct {
 	machine *tree.Tree
 	lock    sync.Mutex
-	pids    map[string]int
+	pids    map[string][]int
 }
 
 // find returns the thread of a name.
@@ -43,24 +44,24 @@ func (t *threadSched) find(name string) (task, bool) {
 	t.lock.Lock()
 	defer t.lock.Unlock()
 	look := func() (task, bool) {
-		pid, known := t.pids[name]
-		if !known {
-			return task{}, false
+		for _, pid := range t.pids[name] {
+			text, err := t.machine.Read("proc/" + strconv.Itoa(pid) + "/stat")
+			if err != nil {
+				continue // it ended
+			}
+			if found, err := ParseStat(text); err == nil && found.Comm == name && found.Kernel() {
+				return found, true
+			}
 		}
-		text, err := t.machine.Read("proc/" + strconv.Itoa(pid) + "/stat")
-		if err != nil {
-			return task{}, false
-		}
-		found, err := ParseStat(text)
-		return found, err == nil && found.Comm == name
+		return task{}, false
 	}
 	if found, ok := look(); ok {
 		return found, true
 	}
-	t.pids = map[string]int{}
+	t.pids = map[string][]int{}
 	for _, p := range Processes(t.machine) {
-		if _, seen := t.pids[p.Comm]; !seen && strings.Contains(p.Comm, "/") {
-			t.pids[p.Comm] = p.PID
+		if strings.Contains(p.Comm, "/") {
+			t.pids[p.Comm] = append(t.pids[p.Comm], p.PID)
 		}
 	}
 	return look()

@@ -160,7 +160,8 @@ func validName(name string) bool {
 }
 
 // walk looks a path up. follow also resolves a link that is the last element; make creates missing directories. Like
-// the kernel's it keeps the rest of the path instead of recursing, so that the links of one lookup are counted together.
+// the kernel's it keeps the rest of the path instead of recursing, so that the links of one lookup are counted
+// together.
 func (m *Memory) walk(from memDir, name string, follow, make bool) (*memFile, error) {
 	fail := func(err error) (*memFile, error) { return nil, &fs.PathError{Op: "open", Path: clip(name), Err: err} }
 	at, depth, links := from.at, 0, 0

@@ -18,7 +18,7 @@ func TestProgramOutput(t *testing.T) {
 	defer m.Close()
 	began := time.Now()
 	_, err = m.Command(t.Context(), "", treetest.Program(t, "exec cat /dev/zero"))
-	if !errors.Is(err, tree.ErrTooMuch) {
+	if !errors.Is(err, tree.ErrOutput) {
 		t.Errorf("printing without end: %v", err)
 	}
 	_, complaint, _, err := m.Program(t.Context(), "", treetest.Program(t, "head -c 1000000 /dev/zero >&2; exit 1"))

@@ -23,8 +23,8 @@ const (
 	maxComplaint = 64 << 10
 )
 
-// ErrTooMuch is returned for a program that prints more than anything that mpps asks for. It is ended.
-var ErrTooMuch = fmt.Errorf("more than %d MiB of output", maxOutput>>20)
+// ErrOutput is returned for a program that prints more than anything that mpps asks for. It is ended.
+var ErrOutput = fmt.Errorf("more than %d MiB of output", maxOutput>>20)
 
 // bounded keeps the first bytes that are written to it. If there are more, it fails with full, or drops them if that is
 // nil.
@@ -89,11 +89,11 @@ func (t *Tree) Program(ctx context.Context, stdin, name string, args ...string) 
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	cmd.Stdin = strings.NewReader(stdin)
 	cmd.WaitDelay = commandLinger
-	stdout, stderr := bounded{room: maxOutput, full: ErrTooMuch}, bounded{room: maxComplaint}
+	stdout, stderr := bounded{room: maxOutput, full: ErrOutput}, bounded{room: maxComplaint}
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err = owned.Run(cmd)
 	if stdout.over { // what ended it is the closed pipe
-		err = ErrTooMuch
+		err = ErrOutput
 	}
 	text, complaint = stdout.String(), strings.TrimSpace(stderr.String())
 	if err == nil {

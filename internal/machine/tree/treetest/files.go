@@ -43,6 +43,15 @@ func StatLine(pid int, comm string, policy, priority int) string {
 	return strconv.Itoa(pid) + " (" + comm + ") " + strings.Join(fields, " ") + "\n"
 }
 
+// KernelStat returns the line of a thread of the kernel's: kthreadd started it, and PF_KTHREAD is set.
+func KernelStat(pid int, comm string, policy, priority int) string {
+	const parent, flags = 4, 9 // fields of proc_pid_stat(5)
+	head, rest, _ := strings.Cut(StatLine(pid, comm, policy, priority), ") ")
+	fields := strings.Fields(rest)
+	fields[parent-3], fields[flags-3] = "2", strconv.Itoa(0x00200000)
+	return head + ") " + strings.Join(fields, " ") + "\n"
+}
+
 // Merged returns one tree with the files of several.
 func Merged(trees ...map[string]string) map[string]string {
 	all := map[string]string{}

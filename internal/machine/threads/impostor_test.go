@@ -1,0 +1,51 @@
+package threads
+
+import (
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"mpps/internal/machine/tree"
+	"mpps/internal/model/setting"
+)
+
+// TestImpostor: a program that calls itself like a thread of the kernel is not taken for one, neither where it is read
+// nor where it is written.
+func TestImpostor(t *testing.T) {
+	const name = "rcub/4711"
+	cmd := exec.Command("sh", "-c", "printf "+name+" >/proc/$$/comm; exec 3<&0; read -r line <&3")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { in.Close(); _ = cmd.Wait() })
+	named := func() bool {
+		comm, _ := os.ReadFile("/proc/" + strconv.Itoa(cmd.Process.Pid) + "/comm")
+		return strings.TrimSpace(string(comm)) == name
+	}
+	for end := time.Now().Add(10 * time.Second); !named() && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+	if !named() {
+		t.Fatal("the program has not taken the name")
+	}
+	root, err := tree.Open("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	m := Mechanisms(root)[setting.ThreadSched]
+	a := setting.Of(setting.ThreadSched, name)
+	if r := m.Read(t.Context(), a); r.State != setting.Absent {
+		t.Errorf("read as %+v", r)
+	}
+	if err := m.Write(t.Context(), a, setting.Value("SCHED_FIFO 3")); err == nil {
+		t.Error("a program's scheduling was set")
+	}
+}
