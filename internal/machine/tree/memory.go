@@ -102,7 +102,7 @@ func (m *Memory) File(name, text string) error {
 	if err != nil {
 		return err
 	}
-	if f.kids != nil && len(f.kids) > 0 || f.target != "" {
+	if len(f.kids) > 0 || f.target != "" {
 		return &fs.PathError{Op: "write", Path: name, Err: unix.EISDIR}
 	}
 	f.kids, f.text = nil, text
