@@ -205,7 +205,7 @@ func TestDocumentLinks(t *testing.T) {
 	}
 }
 
-// TestReadmeCommands runs the commands of README on a recorded machine, in the order in which they stand there, as far
+// TestReadmeCommands runs the commands of README and of docs/README on a recorded machine, in the order in which they stand there, as far
 // as they need neither a network nor a lab. What they write is there for those behind them.
 func TestReadmeCommands(t *testing.T) {
 	work := t.TempDir()
@@ -230,6 +230,11 @@ func TestReadmeCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	byTask, err := filepath.Glob("../../docs/README*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	readmes = append(readmes, byTask...)
 	var commands []written
 	for _, file := range readmes {
 		text, err := os.ReadFile(file)

@@ -69,7 +69,11 @@ func drawWorst(t *Text, all []audit.Finding) {
 		return
 	}
 	t.Blank()
-	groups := alikeFindings(all)
+	type key struct {
+		id       string
+		severity knob.Severity
+	}
+	groups := Group(all, func(f audit.Finding) key { return key{f.ID, f.Severity} })
 	shown := groups[:min(len(groups), worst)]
 	var width int
 	for _, group := range shown {
