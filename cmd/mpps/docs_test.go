@@ -205,8 +205,8 @@ func TestDocumentLinks(t *testing.T) {
 	}
 }
 
-// TestReadmeCommands runs the commands of README and of docs/README on a recorded machine, in the order in which they stand there, as far
-// as they need neither a network nor a lab. What they write is there for those behind them.
+// TestReadmeCommands runs the commands of README and of docs/README on a recorded machine, in the order in which they
+// stand there, as far as they need neither a network nor a lab. What they write is there for those behind them.
 func TestReadmeCommands(t *testing.T) {
 	work := t.TempDir()
 	root := filepath.Join(work, "machine")
