@@ -73,7 +73,8 @@ func (w *worded) mpps(args ...string) {
 		w.log.WriteString(w.plain(string(golden.Reword(w.t, out.Bytes(), func(string) string { return "…" }))))
 	}
 	err := filepath.WalkDir(w.root, func(name string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() || strings.HasSuffix(name, "lock") {
+		if err != nil || !d.Type().IsRegular() || strings.HasSuffix(name, "lock") ||
+			strings.HasPrefix(d.Name(), "reserve-") { // room for a journal, without text
 			return err
 		}
 		text, err := os.ReadFile(name)
