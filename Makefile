@@ -45,9 +45,12 @@ test-unit:                  ## libvirt's schema must be there: see scripts/deps
 
 NETNS_TESTS = MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags netns -count=1 -exec $(CURDIR)/scripts/own-mounts -timeout 30m -run "$$(scripts/tagged -run netns)"
 
-test-netns: build           ## as root, in network namespaces of its own: two packages at a time, and the planted bottlenecks alone
-	$(NETNS_TESTS) -p 2 $$(scripts/tagged netns | grep -vx ./test/planted)
-	$(NETNS_TESTS) ./test/planted
+# What judges rates has the machine to itself.
+NETNS_ALONE = ./test/planted ./internal/measure/rig
+
+test-netns: build           ## as root, in network namespaces of its own: two packages at a time, and those that judge rates alone
+	$(NETNS_TESTS) -p 2 $$(scripts/tagged netns | grep -vxF "$$(printf '%s\n' $(NETNS_ALONE))")
+	$(NETNS_TESTS) -p 1 $(NETNS_ALONE)
 
 LAB_TESTS = MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags lab -count=1 -p 3 -run "$$(scripts/tagged -run lab)"
 
