@@ -312,9 +312,9 @@ func compareGuest(b *box, h *facts.Host) facts.Guest {
 const yardstick = "find /sys/class/net/*/ /sys/devices/system/cpu /proc/sys /proc/irq -type f -exec cat {} + 2>&1; " +
 	"head -c 24M /dev/zero | sha256sum"
 
-// testInspectCost holds inspect to its budget: less CPU time than the yardstick, which is about a second of an
-// undisturbed emulated processor. Both are measured in turns, on one of the host's CPUs, and the least of each counts:
-// who else uses this machine can make either dearer and never cheaper.
+// testInspectCost holds inspect to its budget: less CPU time than the yardstick (0.61 of it when this was written, on a
+// busy machine). Both are measured in turns, on one of the host's CPUs, and the least of each counts: other programs on
+// this machine can make either dearer and never cheaper.
 func testInspectCost(b *box) {
 	const budget = 1.0
 	cost := func(command string) float64 {

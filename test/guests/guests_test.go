@@ -175,8 +175,8 @@ func (s *scene) channels(p *plan.Plan) {
 	s.LogTime("channels set and put back")
 }
 
-// refused requires that the guest is told of, and that a plan for its inside changes nothing. It returns how long both
-// commands took.
+// refused requires that audit says why the guest's inside is unknown, and that a plan for it changes nothing. It
+// returns how long the two commands took.
 func (s *scene) refused(why string) (audited, applied time.Duration) {
 	s.Helper()
 	began := time.Now()

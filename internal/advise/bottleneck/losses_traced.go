@@ -19,7 +19,7 @@ func (p *path) addTracedLosses() {
 		switch {
 		case means.benign:
 			continue // see addBenignLosses
-		case at == atFilter && d != nil && p.has(at, d): // a counter of its queue discipline has them
+		case at == atFilter && d != nil && p.has(at, d): // its queue discipline has counted them
 			continue
 		case at == atSocket && site.Device == "": // a counter has all of them, with their namespace
 			continue

@@ -4,7 +4,7 @@ import "strings"
 
 // dropMeaning describes why the kernel drops packets.
 type dropMeaning struct {
-	place place  // another rule's; empty: the drop is a suspect of its own
+	place place  // of the rule that judges the drop; empty: droppedForReason does
 	stage string // of the path; empty: softirq
 	what  string // "the source is not reached by the way that the packet came (reverse path filter)"
 	do    string

@@ -23,7 +23,7 @@ type Writer struct {
 }
 
 // Create begins a transaction. When it returns, the header is on disk under the transaction's name. It sets TX, Schema
-// and Started. The lock must be held; it is told the transaction. It does not begin without the room in h.Room.
+// and Started. The lock must be held, and names the transaction from then on. Create fails unless the disk has h.Room.
 func (d *Dir) Create(l *Lock, h Header) (*Writer, error) {
 	if err := d.makeDir(); err != nil {
 		return nil, err

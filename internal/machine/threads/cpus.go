@@ -62,7 +62,7 @@ func movableThreads(m *tree.Tree) (all []movable, online setting.CPUSet) {
 			continue // it ended meanwhile
 		}
 		t, err := ParseStat(text)
-		if err != nil || strings.HasPrefix(t.Comm, "irq/") || isGuestThread(t.Comm) || t.flags&kernelThread == 0 ||
+		if err != nil || strings.HasPrefix(t.Comm, "irq/") || isGuestThread(t.Comm) || !t.Kernel() ||
 			t.flags&fixedAffinity != 0 || t.Policy == unix.SCHED_DEADLINE {
 			continue
 		}

@@ -8,9 +8,9 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// kernelLine returns a line of /proc/PID/stat of a thread with flags.
+// kernelLine returns a line of /proc/PID/stat of a child of kthreadd with flags.
 func kernelLine(pid int, comm, flags string) string {
-	head, rest, _ := strings.Cut(treetest.StatLine(pid, comm, 0, 0), ") ")
+	head, rest, _ := strings.Cut(treetest.KernelStat(pid, comm, 0, 0), ") ")
 	fields := strings.Fields(rest)
 	fields[6] = flags
 	return head + ") " + strings.Join(fields, " ") + "\n"

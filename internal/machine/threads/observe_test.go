@@ -17,6 +17,9 @@ import (
 func runLine(tid int, comm string, flags uint64, started, cpu, priority, policy int) string {
 	fields := strings.Fields(strings.Repeat("0 ", 50))
 	fields[0], fields[6] = "S", fmt.Sprint(flags)
+	if flags&kernelThread != 0 {
+		fields[1] = fmt.Sprint(kthreaddPID)
+	}
 	fields[19], fields[36], fields[37], fields[38] = fmt.Sprint(started), fmt.Sprint(cpu), fmt.Sprint(priority),
 		fmt.Sprint(policy)
 	return fmt.Sprintf("%d (%s) %s\n", tid, comm, strings.Join(fields, " "))

@@ -268,7 +268,7 @@ func describe(m *tree.Tree, run *facts.ThreadRun, since float64) bool {
 		return false
 	}
 	run.Comm, run.CPU, run.Policy, run.Priority = t.Comm, t.CPU, PolicyName(t.Policy), t.Priority
-	run.Kernel, run.Fixed = t.flags&kernelThread != 0, t.flags&fixedAffinity != 0
+	run.Kernel, run.Fixed = t.Kernel(), t.flags&fixedAffinity != 0
 	if run.New && since > 0 && float64(t.started)/100 < since { // ticks of 10 ms
 		run.RunNS, run.Switches, run.New = 0, 0, false
 	}
