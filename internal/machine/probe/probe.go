@@ -141,11 +141,10 @@ func (p *Probe) follow(threads []int) {
 	p.followed = slices.Clone(threads)
 }
 
-// run drains the sample rings and updates the windows.
+// run updates the windows and drains the sample rings: twice soon, as a flood must not be counted for long at full
+// cost, then as seldom as will do. A tick that wakes threads of the runtime costs more than what it is for.
 func (p *Probe) run() {
 	defer close(p.done)
-	runtime.LockOSThread() // for ThreadTime
-	defer runtime.UnlockOSThread()
 	tick := time.NewTicker(shortest)
 	defer tick.Stop()
 	for n := 1; ; n++ {
@@ -154,17 +153,24 @@ func (p *Probe) run() {
 			return
 		case <-tick.C:
 		}
-		p.lock.Lock()
-		begun := ThreadTime()
-		if n%3 == 0 || n < 3 {
-			p.updateWindows()
+		if n == 2 {
+			tick.Reset(3 * shortest)
 		}
-		if p.profile != nil && n%12 == 0 {
-			p.profile.drain()
-		}
-		p.used += ThreadTime() - begun
-		p.lock.Unlock()
+		p.update(n%4 == 0)
 	}
+}
+
+func (p *Probe) update(drain bool) {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	runtime.LockOSThread() // for ThreadTime
+	defer runtime.UnlockOSThread()
+	begun := ThreadTime()
+	p.updateWindows()
+	if drain && p.profile != nil {
+		p.profile.drain()
+	}
+	p.used += ThreadTime() - begun
 }
 
 // ThreadTime returns the CPU time of the calling thread.
