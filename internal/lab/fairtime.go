@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 )
 
@@ -20,6 +21,7 @@ const maxStretch = 6
 func (l *Lab) withFairTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	pid := l.qemuPID()
 	ctx, cancel := context.WithTimeout(ctx, maxStretch*d)
+	fair := &fairContext{Context: ctx}
 	go func() {
 		defer cancel()
 		var had time.Duration
@@ -34,8 +36,22 @@ func (l *Lab) withFairTimeout(ctx context.Context, d time.Duration) (context.Con
 			had += fairShare(now.Sub(last), r-run, w-wait)
 			last, run, wait = now, r, w
 		}
+		fair.over.Store(true)
 	}()
-	return ctx, cancel
+	return fair, cancel
+}
+
+// fairContext says that its time is over where the fair time is, not that somebody canceled it.
+type fairContext struct {
+	context.Context
+	over atomic.Bool
+}
+
+func (c *fairContext) Err() error {
+	if err := c.Context.Err(); err == nil || !c.over.Load() {
+		return err
+	}
+	return context.DeadlineExceeded
 }
 
 // qemuPID returns the process ID of L1's QEMU, 0 if there is none.

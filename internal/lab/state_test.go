@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -140,4 +141,27 @@ func TestLockFileThatWasUnlinkedIsNoLock(t *testing.T) {
 		t.Error(err)
 	}
 	unlock()
+}
+
+// TestFairTimeoutSaysWhy checks that a limit which was reached is told from a caller who gave up, below the context
+// too.
+func TestFairTimeoutSaysWhy(t *testing.T) {
+	for _, c := range []struct {
+		limit time.Duration
+		want  error
+	}{{time.Millisecond, context.DeadlineExceeded}, {time.Hour, context.Canceled}} {
+		above, cancelAbove := context.WithCancel(t.Context())
+		fair, cancel := (&Lab{st: new(state)}).withFairTimeout(above, c.limit)
+		below, cancelBelow := context.WithCancel(fair)
+		if c.want == context.Canceled {
+			cancelAbove()
+		}
+		<-below.Done()
+		if fair.Err() != c.want || below.Err() != c.want {
+			t.Errorf("limit %v: %v, and below it %v; expected %v", c.limit, fair.Err(), below.Err(), c.want)
+		}
+		cancelBelow()
+		cancel()
+		cancelAbove()
+	}
 }
