@@ -172,6 +172,9 @@ func (h *Host) check() error {
 		if node.ID < 0 || node.ID >= maxNodes {
 			return invalid(remake, "NUMA node %d: expected 0 to %d", node.ID, maxNodes-1)
 		}
+		if err := node.checkMemory(); err != nil {
+			return err
+		}
 	}
 	errs := []error{h.Load.check()}
 	for _, n := range h.NICs {
@@ -183,6 +186,10 @@ func (h *Host) check() error {
 	}
 	for _, g := range h.Guests {
 		errs = append(errs, checkRange("vCPUs of guest "+g.Name, maxCPUs, g.VCPUs, g.MaxVCPUs))
+		if g.Memory > maxMemory {
+			errs = append(errs, invalid(remake, "guest %s: no host has %d bytes of memory", clip([]byte(g.Name), 60),
+				g.Memory))
+		}
 		if g.Inside != nil && g.Inside.Host != nil {
 			errs = append(errs, g.Inside.Host.check())
 		}
@@ -197,8 +204,24 @@ func (h *Host) check() error {
 const (
 	maxCPUs   = 16384
 	maxNodes  = 16384
-	maxQueues = 65536 // of a device, in the kernel (MAX_TX_QUEUES is 4096 in most drivers)
+	maxQueues = 65536   // of a device, in the kernel (MAX_TX_QUEUES is 4096 in most drivers)
+	maxMemory = 1 << 52 // bytes: 52 physical address bits are the most that x86-64 and ARM64 have (LPA2)
 )
+
+// checkMemory refuses memory and pools of huge pages that no processor can address: their sums would overflow.
+func (n *Node) checkMemory() error {
+	most := max(n.Memory, n.Free, n.Available)
+	for _, p := range n.Hugepages {
+		count := max(p.Total, p.Free, p.Surplus, p.Reserved)
+		if p.Size > maxMemory || p.Size > 0 && count > maxMemory/p.Size {
+			return invalid(remake, "NUMA node %d: no host has %d pages of %d bytes", n.ID, count, p.Size)
+		}
+	}
+	if most > maxMemory {
+		return invalid(remake, "NUMA node %d: no host has %d bytes of memory", n.ID, most)
+	}
+	return nil
+}
 
 func checkRange(what string, most int, numbers ...int) error {
 	for _, n := range numbers {

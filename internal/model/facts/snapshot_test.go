@@ -218,3 +218,24 @@ func BenchmarkDigest(b *testing.B) {
 		digest(h)
 	}
 }
+
+// TestImpossibleMemory: sums and products of what a snapshot says of memory do not overflow.
+func TestImpossibleMemory(t *testing.T) {
+	for name, change := range map[string]func(*Host){
+		"a node":       func(h *Host) { h.Topology.Nodes[0].Memory = 1 << 53 },
+		"what is free": func(h *Host) { h.Topology.Nodes[0].Free = 1 << 63 },
+		"pages":        func(h *Host) { h.Topology.Nodes[0].Hugepages = []Hugepages{{Size: 1 << 30, Total: 1 << 34}} },
+		"a page":       func(h *Host) { h.Topology.Nodes[0].Hugepages = []Hugepages{{Size: 1 << 63, Total: 1}} },
+		"a guest":      func(h *Host) { h.Guests[0].Memory = 1 << 53 },
+	} {
+		h := Synthetic(Size{CPUs: 16, NICs: 1, Queues: 2, Guests: 1})
+		change(h)
+		var text bytes.Buffer
+		if err := Write(&text, h, "test"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadSnapshot(&text); err == nil || !strings.Contains(err.Error(), "no host has") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

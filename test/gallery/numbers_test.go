@@ -1,0 +1,112 @@
+package gallery
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"mpps/internal/model/facts"
+	"mpps/internal/report"
+)
+
+// implausible are numbers that no host has: their sums, products and sizes of lists overflow.
+var implausible = []json.Number{"-1", "9223372036854775807", "18446744073709551615"}
+
+// TestImplausibleNumbers replaces each kind of number of a snapshot by ones that no host has. Such a file is refused,
+// or judged, planned for and shown like any other: a snapshot comes from somebody else.
+func TestImplausibleNumbers(t *testing.T) {
+	m, err := host(t, "nfv-isolated").Machine()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text bytes.Buffer
+	if err := facts.Write(&text, m.Host, "test"); err != nil {
+		t.Fatal(err)
+	}
+	decoder := json.NewDecoder(&text)
+	decoder.UseNumber()
+	var all any
+	if err := decoder.Decode(&all); err != nil {
+		t.Fatal(err)
+	}
+	places := map[string]place{}
+	numbers(all, "", nil, places)
+	if len(places) < 100 {
+		t.Errorf("found %d kinds of number", len(places))
+	}
+	for _, way := range slices.Sorted(maps.Keys(places)) {
+		for _, n := range implausible {
+			places[way].set(n)
+			if err := survives(all); err != nil {
+				t.Errorf("%s = %s: %v", way, n, err)
+			}
+		}
+		places[way].set(places[way].was)
+	}
+}
+
+// place is a number in a file.
+type place struct {
+	was json.Number
+	set func(json.Number)
+}
+
+// numbers collects the first number of each kind, by its way through the file without positions in lists.
+func numbers(v any, way string, set func(json.Number), places map[string]place) {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			numbers(v[key], way+"."+strings.Trim(key, "0123456789"), func(n json.Number) { v[key] = n }, places)
+		}
+	case []any:
+		for i := range v {
+			numbers(v[i], way+"[]", func(n json.Number) { v[i] = n }, places)
+		}
+	case json.Number:
+		if _, known := places[way]; !known {
+			places[way] = place{v, set}
+		}
+	}
+}
+
+// survives reads a snapshot and does with it what can be done with one.
+func survives(snapshot any) (err error) {
+	defer func() {
+		if wrong := recover(); wrong != nil {
+			err = fmt.Errorf("panic: %v", wrong)
+		}
+	}()
+	text, err := json.Marshal(snapshot)
+	if err != nil {
+		return err
+	}
+	h, err := facts.ReadSnapshot(bytes.NewReader(text))
+	if err != nil {
+		return nil // refused
+	}
+	began := cpuTime()
+	out := report.NewPrinter(io.Discard, io.Discard, report.Options{})
+	for _, flags := range []string{"--pps 1.8M", "--latency 20us"} {
+		m := &Machine{Host: h}
+		v, err := judge(m, flags)
+		if err != nil {
+			return err
+		}
+		if err := out.View(func(t *report.Text) {
+			report.Inspect(t, h)
+			report.Audit(t, v.report, true)
+			report.Plan(t, v.plan)
+		}); err != nil {
+			return err
+		}
+	}
+	if took := cpuTime() - began; took > 5e9 {
+		return fmt.Errorf("it took %v", took)
+	}
+	return nil
+}
