@@ -27,9 +27,11 @@ a plan made now from the goal flags). It shows the plan and asks first; scripts,
 which nobody answers for, give --yes. Each value is journaled before it is
 written, and read back afterwards. Where one fails, or on Ctrl-C, everything is
 put back. A plan that no longer fits the host is refused: other values, or a
-change that is riskier now than the plan says. Nothing is ever restarted. What
-makes the values last (files, the service that puts values back) is changed, and
-undone, with them; --runtime-only leaves it out.
+change that is riskier now than the plan says. So is one with changes that mpps
+itself would not plan for this host and the plan's goal, unless --foreign says
+to make them all the same. Nothing is ever restarted. What makes the values last
+(files, the service that puts values back) is changed, and undone, with them;
+--runtime-only leaves it out.
 
 With --confirm the changes are undone by themselves, even if this shell dies,
 unless 'mpps confirm' follows in time. That is on (60s) for plans with changes
@@ -57,6 +59,9 @@ plan nor goal, or nobody to ask and no --yes.`,
 			if len(given) > 0 && flags.isGiven(cmd) {
 				return usage(errors.New("a plan file and goal flags: expected one of them"),
 					"the goal is part of the plan")
+			}
+			if ask.Foreign && len(given) == 0 {
+				return usage(errors.New("--foreign without a plan file"), "mpps plans only changes that it knows")
 			}
 			if ask.Resume && (len(given) > 0 || flags.isGiven(cmd) || ask.RuntimeOnly) {
 				return usage(errors.New("--resume and a plan file, goal flags or --runtime-only: expected --resume "+
@@ -89,6 +94,8 @@ plan nor goal, or nobody to ask and no --yes.`,
 		"undo unless 'mpps confirm' follows within this time, such as 60s")
 	cmd.Flags().BoolVar(&ask.Resume, "resume", false, "resume the plan of the newest transaction that waited for "+
 		"a reboot or a guest's restart")
+	cmd.Flags().BoolVar(&ask.Foreign, "foreign", false, "also make changes of the file that mpps would not plan "+
+		"here")
 	cmd.Flags().BoolVar(&ask.DryRun, "dry-run", false, "read everything, write nothing")
 	cmd.Flags().BoolVar(&yes, "yes", false, "apply without showing the plan and asking")
 	cmd.Flags().BoolVar(&ask.RuntimeOnly, "runtime-only", false, "change only the running host: nothing that "+

@@ -47,7 +47,7 @@ func TestApplyAsks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			root, plan, value := askedHost(t)
-			x := onTerminal(t, "mpps", "apply", plan, "--root", root, "--quiet")
+			x := onTerminal(t, "mpps", "apply", "--foreign", plan, "--root", root, "--quiet")
 			x.shows("Apply 1 change? [y/N] ")
 			x.shows("net.core.dev_weight")
 			x.types(c.types)
@@ -69,7 +69,7 @@ func TestApplyAsksNothing(t *testing.T) {
 	t.Parallel()
 	root, plan, _ := askedHost(t)
 	for _, more := range []string{"--dry-run", "--yes", "--quiet"} { // the last finds what --yes has written
-		x := onTerminal(t, "mpps", "apply", plan, "--root", root, more)
+		x := onTerminal(t, "mpps", "apply", "--foreign", plan, "--root", root, more)
 		x.ends(0)
 		if strings.Contains(x.screen(), "[y/N]") {
 			t.Errorf("%s: asked: %s", more, x.screen())

@@ -13,6 +13,7 @@ import (
 	"mpps/internal/measure"
 	"mpps/internal/measure/export"
 	"mpps/internal/ops/bench"
+	"mpps/internal/ops/change"
 	"mpps/internal/outcome"
 	"mpps/internal/report"
 	draw "mpps/internal/report/bench"
@@ -62,7 +63,7 @@ type runFlags struct {
 	repeat           int
 	name             string
 	keep             bench.Keep
-	planFile         string
+	plan             change.Source
 	blocks           int
 	seed             uint64
 	set              *pflag.FlagSet
@@ -77,8 +78,9 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	cli.IntVar(flags, &f.repeat, "repeat", 6, 1, 10000, "trials; fewer than 6 give no interval of 95 %")
 	flags.StringVar(&f.name, "name", "", "a label for the result")
 	addKeep(flags, &f.keep, "run")
-	flags.StringVar(&f.planFile, "plan", "", "compare this machine as found and with this plan, in turns; ends with "+
+	flags.StringVar(&f.plan.Name, "plan", "", "compare this machine as found and with this plan, in turns; ends with "+
 		"all of it rolled back")
+	flags.BoolVar(&f.plan.Foreign, "foreign", false, "with --plan: also changes that mpps would not plan here")
 	cli.IntVar(flags, &f.blocks, "blocks", 6, 1, 1000, "with --plan: blocks of four trials, two a side; fewer than 6 "+
 		"cannot show small differences")
 	flags.Uint64Var(&f.seed, "seed", 0, "with --plan: of the order of the trials (default: by lot)")
@@ -88,9 +90,9 @@ func (f *runFlags) add(cmd *cobra.Command) {
 // check refuses contradicting flags.
 func (f *runFlags) check() error {
 	switch {
-	case f.planFile == "" && (f.set.Changed("blocks") || f.set.Changed("seed")):
+	case f.plan.Name == "" && (f.set.Changed("blocks") || f.set.Changed("seed") || f.plan.Foreign):
 		return usage(errors.New("--blocks and --seed belong to --plan"), "")
-	case f.planFile != "" && f.set.Changed("repeat"):
+	case f.plan.Name != "" && f.set.Changed("repeat"):
 		return usage(errors.New("--plan and --repeat: expected one of them"),
 			"--blocks says how many trials there are: two a side in each")
 	}
@@ -108,7 +110,7 @@ func (a *app) measure(ctx context.Context, kind measure.Kind, f *runFlags, load 
 		return err
 	}
 	m := &bench.Measurement{Kind: kind, Load: load, Name: f.name, Of: of, Keep: f.keep}
-	if f.planFile != "" {
+	if f.plan.Name != "" {
 		return a.measureInTurns(ctx, m, f)
 	}
 	run, saved, failure := m.Run(ctx, a.env())
@@ -123,7 +125,7 @@ func (a *app) measure(ctx context.Context, kind measure.Kind, f *runFlags, load 
 
 // measureInTurns compares the machine as found with a plan.
 func (a *app) measureInTurns(ctx context.Context, m *bench.Measurement, f *runFlags) error {
-	ab, saved, failure := m.InTurns(ctx, a.env(), f.planFile, f.blocks, seedOf(f.set, f.seed))
+	ab, saved, failure := m.InTurns(ctx, a.env(), f.plan, f.blocks, seedOf(f.set, f.seed))
 	if ab == nil {
 		return failure
 	}

@@ -147,7 +147,7 @@ func TestBenchPlanInTurns(t *testing.T) {
 	before := b.state()
 	plan := b.plan(nfCall + "=0@security")
 	file := filepath.Join(t.TempDir(), "ab.json")
-	code, stdout, stderr := program(t, b.bench("--json", "bench", "pps", "--plan", plan, "--seed", "7", "--blocks", "8",
+	code, stdout, stderr := program(t, b.bench("--json", "bench", "pps", "--foreign", "--plan", plan, "--seed", "7", "--blocks", "8",
 		"-o", file)...)
 	if code != outcome.CodeOK && code != outcome.CodeNotDevice {
 		t.Fatalf("exit code %d: %s", code, stderr)
@@ -200,7 +200,7 @@ func TestBenchPlanOfNoEffect(t *testing.T) {
 	ttl, found := b.plan("sysctl:net.ipv4.ip_default_ttl=63"), ""
 	// Six equal blocks all lean to one side in one of 32 measurements; in three of three they do not.
 	for range 3 {
-		code, stdout, stderr := program(t, b.bench("bench", "pps", "--plan", ttl, "--rate", "5k")...)
+		code, stdout, stderr := program(t, b.bench("bench", "pps", "--foreign", "--plan", ttl, "--rate", "5k")...)
 		if code != outcome.CodeOK && code != outcome.CodeNotDevice {
 			t.Fatalf("exit code %d: %s", code, stderr)
 		}
@@ -216,7 +216,7 @@ func TestBenchPlanOfNoEffect(t *testing.T) {
 		t.Error(err)
 	}
 	for _, kind := range []string{"rr", "stream"} {
-		code, stdout, stderr := program(t, b.bench("--json", "bench", kind, "--plan", ttl, "--blocks", "1")...)
+		code, stdout, stderr := program(t, b.bench("--json", "bench", kind, "--foreign", "--plan", ttl, "--blocks", "1")...)
 		ab, err := measure.DecodeAB(strings.NewReader(stdout))
 		if code != outcome.CodeOK || err != nil || string(ab.Kind) != kind || !ab.RolledBack ||
 			len(ab.AfterRun.Samples) != 2 {
@@ -230,7 +230,7 @@ func TestBenchPlanOfNoEffect(t *testing.T) {
 		{nfCall + "=1@security", "no two sides to compare"},
 		{nfCall + "=0@connectivity", "cut the way"},
 	} {
-		code, stdout, stderr := program(t, b.bench("bench", "pps", "--plan", b.plan(c.plan))...)
+		code, stdout, stderr := program(t, b.bench("bench", "pps", "--foreign", "--plan", b.plan(c.plan))...)
 		if code != outcome.CodeUsage || stdout != "" || !strings.Contains(stderr, c.want) {
 			t.Errorf("%s: exit code %d: %s%s", c.plan, code, stdout, stderr)
 		}
@@ -245,7 +245,7 @@ func TestBenchPlanInterrupted(t *testing.T) {
 	t.Parallel()
 	b := newBridged(t, 10)
 	before := b.state()
-	argv := b.bench("--json", "bench", "pps", "--plan", b.plan(nfCall+"=0@security"), "--blocks", "100", "--rate", "5k")
+	argv := b.bench("--json", "bench", "pps", "--foreign", "--plan", b.plan(nfCall+"=0@security"), "--blocks", "100", "--rate", "5k")
 	cmd := exec.Command(argv[0], argv[1:]...)
 	var out, problems bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &problems
@@ -310,7 +310,7 @@ func TestBenchPlanMeddledWith(t *testing.T) {
 	b := newBridged(t, 1)
 	const file = "/proc/sys/net/ipv4/ip_default_ttl"
 	ttl := func() string { return strings.TrimSpace(b.must(nil, "ip", "netns", "exec", b.host, "cat", file)) }
-	argv := b.bench("bench", "pps", "--plan", b.plan("sysctl:net.ipv4.ip_default_ttl=63"), "--blocks", "100", "--rate",
+	argv := b.bench("bench", "pps", "--foreign", "--plan", b.plan("sysctl:net.ipv4.ip_default_ttl=63"), "--blocks", "100", "--rate",
 		"5k")
 	cmd, problems := b.started(argv, func() bool { return ttl() == "63" })
 	b.must(bytes.NewBufferString("70"), "ip", "netns", "exec", b.host, "tee", file)
@@ -332,7 +332,7 @@ func TestBenchPlanKilled(t *testing.T) {
 	ttl := func() string { return strings.TrimSpace(b.must(nil, "ip", "netns", "exec", b.host, "cat", file)) }
 	journal := t.TempDir()
 	argv := append(b.bound(journal), "bench", "pps",
-		"--plan", b.plan("sysctl:net.ipv4.ip_default_ttl=63"), "--blocks", "100", "--rate", "5k",
+		"--foreign", "--plan", b.plan("sysctl:net.ipv4.ip_default_ttl=63"), "--blocks", "100", "--rate", "5k",
 		"--from", "netns:"+b.from+"/eth0", "--to", "netns:"+b.to+"/eth0", "--duration", "200ms", "--warm-up", "50ms")
 	cmd, _ := b.started(argv, func() bool { return ttl() == "63" })
 	if err := cmd.Process.Kill(); err != nil {
@@ -377,7 +377,7 @@ func TestBenchPlanRolledBackByOthers(t *testing.T) {
 	ttl := func() string { return strings.TrimSpace(b.must(nil, "ip", "netns", "exec", b.host, "cat", file)) }
 	shared := t.TempDir()
 	mount := b.bound(shared)
-	cmd, problems := b.started(append(mount, "bench", "pps", "--plan", b.plan("sysctl:net.ipv4.ip_default_ttl=63"),
+	cmd, problems := b.started(append(mount, "bench", "pps", "--foreign", "--plan", b.plan("sysctl:net.ipv4.ip_default_ttl=63"),
 		"--blocks", "100", "--rate", "5k",
 		"--from", "netns:"+b.from+"/eth0", "--to", "netns:"+b.to+"/eth0", "--duration", "1s", "--warm-up", "50ms"),
 		func() bool { return ttl() == "63" })

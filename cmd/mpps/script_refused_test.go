@@ -23,8 +23,8 @@ func refuses(ts *testscript.TestScript, neg bool, args []string) {
 	hints := regexp.MustCompile(`(?m)^hint: .*` + args[2])
 	before := treeText(ts, args[0])
 	for _, command := range [][]string{
-		{"apply", "--yes", "more.json"}, {"apply", "more.json", "--dry-run"},
-		{"apply", "--yes", "more.json", "--confirm", "5s"},
+		{"apply", "--foreign", "--yes", "more.json"}, {"apply", "--foreign", "more.json", "--dry-run"},
+		{"apply", "--foreign", "--yes", "more.json", "--confirm", "5s"},
 		{"rollback"}, {"rollback", "--force"}, {"confirm"}, {"status"}, {"verify"}, {"status", "--json"},
 	} {
 		var out, problems bytes.Buffer

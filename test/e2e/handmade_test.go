@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 
 	"mpps/internal/advise/knob"
 	"mpps/internal/advise/plan"
@@ -76,6 +77,9 @@ func byHand(b *box, h *facts.Host, now *survey, changes ...change) *plan.Plan {
 	}
 	return p
 }
+
+// isByHand reports whether a plan is one of byHand.
+func isByHand(p *plan.Plan) bool { return strings.HasPrefix(p.Changes[0].ID, "test.") }
 
 // putPlan writes a plan where the host sees it.
 func (b *box) putPlan(name string, p *plan.Plan) {

@@ -179,7 +179,7 @@ func testGone(b *box) {
 		{"thread-affinity:" + guestName + "/vcpu/0", "1"},
 	}
 	b.putPlan("gone-plan.json", byHand(b, h, b.survey(addressesOf(b, changes)...), changes...))
-	b.MPPS(0, "apply", "--yes", "/share/gone-plan.json")
+	b.MPPS(0, "apply", "--yes", "--foreign", "/share/gone-plan.json")
 	if err := b.guest.Stop(b.Context()); err != nil {
 		b.Fatal(err)
 	}

@@ -77,7 +77,7 @@ func (b *box) strike(signal string, lines int, file string, meanwhile func(pid s
 	done := make(chan ended, 1)
 	go func() {
 		r, err := b.Lab.Shell(b.Context(), "ls /var/lib/mpps/journal > /run/e2e.before 2>/dev/null; echo $BASHPID > "+
-			"/run/e2e.new; mv /run/e2e.new /run/e2e.pid; exec mpps --json apply --yes "+file)
+			"/run/e2e.new; mv /run/e2e.new /run/e2e.pid; exec mpps --json apply --foreign --yes "+file)
 		done <- ended{r, err}
 	}()
 	// Shell builtins only: a fork takes as long as many changes.
@@ -117,7 +117,7 @@ func testKilled(b *box, p *plan.Plan, before *survey) {
 	if status := b.MPPS(1, "status", "--detailed-exit-code").Stdout; !strings.HasPrefix(status, "interrupted") {
 		b.Errorf("status: %s", status)
 	}
-	if r := b.MPPS(1, "apply", "--yes", "/share/long-plan.json"); !strings.Contains(r.Stderr, "is interrupted") ||
+	if r := b.MPPS(1, "apply", "--yes", "--foreign", "/share/long-plan.json"); !strings.Contains(r.Stderr, "is interrupted") ||
 		!strings.Contains(r.Stderr, "mpps rollback") {
 		// A value that is half way there may be told first.
 		if !strings.Contains(r.Stderr, "stale") {
@@ -152,7 +152,7 @@ func (b *box) undone(r lab.Result) {
 func testLocked(b *box, p *plan.Plan, before *survey) {
 	b.undone(b.strike("STOP", len(p.Changes), "/share/long-plan.json", func(pid string) {
 		defer b.Must("kill -HUP " + pid + "; kill -CONT " + pid)
-		for _, argv := range [][]string{{"apply", "--yes", "/share/other-plan.json"}, {"rollback"}} {
+		for _, argv := range [][]string{{"apply", "--yes", "--foreign", "/share/other-plan.json"}, {"rollback"}} {
 			r := b.MPPS(11, argv...)
 			if !strings.Contains(r.Stderr, "process "+pid+" (apply)") {
 				b.Errorf("%v names process %s not:\n%s", argv, pid, r.Stderr)
@@ -178,7 +178,7 @@ func testStale(b *box) {
 	b.putPlan("stale-plan.json", byHand(b, h, b.survey(addressesOf(b, changes)...), changes...))
 	was := b.Must("sysctl -n net.core.somaxconn; sysctl -qw net.core.somaxconn=4321")
 	defer b.Must("sysctl -qw net.core.somaxconn=" + was)
-	r := b.MPPS(1, "apply", "--yes", "/share/stale-plan.json")
+	r := b.MPPS(1, "apply", "--yes", "--foreign", "/share/stale-plan.json")
 	if want := "sysctl:net.core.somaxconn was " + was + " and is 4321"; !strings.Contains(r.Stderr, want) ||
 		strings.Contains(r.Stderr, "nic-ring") {
 		b.Errorf("expected %q and nothing of the ring, found %s", want, r.Stderr)
@@ -190,7 +190,7 @@ func testStale(b *box) {
 	b.Must("sysctl -qw net.core.somaxconn=" + was + "; ip link set " + igb + " down; ip link set " + igb +
 		" name gone0")
 	defer b.Must("ip link set gone0 name " + igb + "; ip link set " + igb + " up")
-	if r := b.MPPS(1, "apply", "--yes", "/share/stale-plan.json"); !strings.Contains(r.Stderr, "nic "+igb+" was ") ||
+	if r := b.MPPS(1, "apply", "--yes", "--foreign", "/share/stale-plan.json"); !strings.Contains(r.Stderr, "nic "+igb+" was ") ||
 		!strings.Contains(r.Stderr, "gone") {
 		b.Errorf("a NIC that is gone: %s", r.Stderr)
 	}

@@ -42,7 +42,7 @@ func testRefused(b *box) {
 	before := b.survey(addressesOf(b, all)...)
 	for _, c := range cases {
 		b.putPlan("refused-plan.json", byHand(b, h, before, append(good[:len(good):len(good)], c.bad)...))
-		r := b.MPPS(1, "apply", "--yes", "/share/refused-plan.json")
+		r := b.MPPS(1, "apply", "--yes", "--foreign", "/share/refused-plan.json")
 		b.Logf("%s: %s", c.name, strings.TrimSpace(r.Stderr))
 		for _, text := range append(c.says, c.bad.address, c.bad.to, "all 6 changes that were begun are put back",
 			"hint: the machine is as it was") {

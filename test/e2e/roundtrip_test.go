@@ -28,7 +28,11 @@ func (b *box) roundTrip(name string, before *survey, p *plan.Plan) {
 			b.Errorf("%s: the plan says it is %s, another program %s", c.Address, c.From, was)
 		}
 	}
-	done := labtest.Answer[applied](b, 2, "apply", "--yes", "--detailed-exit-code", "--confirm", "0", "/share/"+name+".json")
+	argv := []string{"apply", "--yes", "--detailed-exit-code", "--confirm", "0", "/share/" + name + ".json"}
+	if isByHand(p) {
+		argv = append(argv, "--foreign")
+	}
+	done := labtest.Answer[applied](b, 2, argv...)
 	if done.TX == "" || done.State != "applied" || len(done.Changes) != len(p.Changes) || len(done.Moved) > 0 {
 		b.Errorf("%s: transaction %q %s with %d of %d changes, moved: %v", name, done.TX, done.State, len(done.Changes),
 			len(p.Changes), done.Moved)

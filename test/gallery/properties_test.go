@@ -8,8 +8,12 @@ import (
 
 	"mpps/internal/advise/audit"
 	"mpps/internal/advise/knob"
+	"mpps/internal/advise/lasting"
+	"mpps/internal/advise/site"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/ops"
+	"mpps/internal/ops/change"
 )
 
 // checkProperties holds a host to what is true of all.
@@ -22,6 +26,7 @@ func (s *Spec) checkProperties(all []verdict, p problems) {
 		s.checkRefused(v, p)
 		s.checkAllowed(v, p)
 		s.checkDeclined(v, p)
+		s.checkOwn(v, p)
 		s.checkApplied(v, p)
 	}
 }
@@ -47,6 +52,34 @@ func (s *Spec) checkAllowed(v verdict, p problems) {
 			p.add(s.Name+" unknown "+c.ID, "with %q: %s is changed to %s, and what it is now is not known", v.flags,
 				c.Address, c.To)
 		}
+	}
+}
+
+// checkOwn: what is planned is not foreign, nor is its first half.
+func (s *Spec) checkOwn(v verdict, p problems) {
+	if !slices.Contains(s.ownGoals(), v.flags) {
+		return
+	}
+	m, err := s.build()
+	if err != nil {
+		p.add(s.Name+" ends", "%v", err)
+		return
+	}
+	m.Gather()
+	h, env := &ops.Host{Facts: m.Host, Site: new(site.File)}, &ops.Env{Root: "/nowhere", Out: ops.Deaf{}}
+	own, err := change.Plan(env, h, change.Target{Goal: v.goal})
+	if err != nil {
+		return // there is nothing to plan for
+	}
+	if err = change.CheckForeign(env, own, h); err == nil {
+		lasting.Strip(own)
+		own.Changes = own.Changes[:len(own.Changes)/2]
+		if err = lasting.Add(own, m.Host); err == nil {
+			err = change.CheckForeign(env, own, h)
+		}
+	}
+	if err != nil {
+		p.add(s.Name+" foreign", "with %q: %v", v.flags, err)
 	}
 }
 

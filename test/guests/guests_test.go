@@ -164,7 +164,7 @@ func (s *scene) channels(p *plan.Plan) {
 		Severity: knob.High, Title: "by hand", Stage: datapath.Guest,
 	}}
 	s.write("channels.json", p)
-	s.MPPS(0, "apply", "--yes", "--confirm", "0", "/share/channels.json")
+	s.MPPS(0, "apply", "--yes", "--foreign", "--confirm", "0", "/share/channels.json")
 	if got := s.inside("ethtool -l eth0 | tail -1"); !strings.HasSuffix(got, "2") {
 		s.Errorf("the guest uses %q", got)
 	}

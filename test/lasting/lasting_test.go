@@ -233,7 +233,7 @@ F=/sys/class/net/$I/flags; echo $I >/root/nic; MPPS_PLAN_FILE=/root/cut.json MPP
 	}
 	before := s.Must("/opt/mpps status") // a test that comes first may have left an argument to the running kernel
 	// The shell that applies dies with its connection.
-	out := s.Must(`setsid bash -c '/opt/mpps apply --yes /root/cut.json --confirm 5s >/root/out 2>&1; kill -9 $$' || true; cat /root/out; systemctl list-timers --all --no-legend 'mpps-confirm-*'`)
+	out := s.Must(`setsid bash -c '/opt/mpps apply --foreign --yes /root/cut.json --confirm 5s >/root/out 2>&1; kill -9 $$' || true; cat /root/out; systemctl list-timers --all --no-legend 'mpps-confirm-*'`)
 	if !strings.Contains(out, "your way in: ") || !strings.Contains(out, "mpps-confirm-") {
 		t.Errorf("expected the way in to be named, and a timer:\n%s", out)
 	}
@@ -258,7 +258,7 @@ F=/sys/class/net/$I/flags; echo $I >/root/nic; MPPS_PLAN_FILE=/root/cut.json MPP
 	}
 	// Confirmed: it stays, and the timer is gone.
 	got := s.Must(`MPPS_PLAN_FILE=/root/keep.json MPPS_PLAN_ONE=sysfs:class/net/$(cat /root/nic)/tx_queue_len=777 /share/lasting.test
-/opt/mpps apply --yes /root/keep.json --confirm 60s >/dev/null; systemctl list-timers --all --no-legend 'mpps-confirm-*' | wc -l; /opt/mpps confirm >/dev/null; systemctl list-timers --all --no-legend 'mpps-confirm-*' | wc -l; cat /sys/class/net/$(cat /root/nic)/tx_queue_len; /opt/mpps rollback >/dev/null; cat /sys/class/net/$(cat /root/nic)/tx_queue_len`)
+/opt/mpps apply --foreign --yes /root/keep.json --confirm 60s >/dev/null; systemctl list-timers --all --no-legend 'mpps-confirm-*' | wc -l; /opt/mpps confirm >/dev/null; systemctl list-timers --all --no-legend 'mpps-confirm-*' | wc -l; cat /sys/class/net/$(cat /root/nic)/tx_queue_len; /opt/mpps rollback >/dev/null; cat /sys/class/net/$(cat /root/nic)/tx_queue_len`)
 	if got != "1\n0\n777\n1000" {
 		t.Errorf("timers before and after mpps confirm, value, value after rollback: %q", got)
 	}

@@ -43,7 +43,7 @@ func BenchmarkPlacement(b *testing.B) {
 	busy := s.Must("ping -f -q " + second.addr + " >/dev/null 2>&1 & echo $!")
 	defer s.Must("kill " + busy)
 	for b.Loop() {
-		ab := labtest.Result[measure.AB](s, s.MPPSAny([]int{0, 5}, "--json", "bench", "pps", "--plan",
+		ab := labtest.Result[measure.AB](s, s.MPPSAny([]int{0, 5}, "--json", "bench", "pps", "--foreign", "--plan",
 			"/share/placement.json", "--via", "br0", "--agent", first.addr+":7878",
 			"--secret-file", "/share/secret", "--duration", "1s", "--blocks", "6", "--keep=false").Stdout)
 		b.Logf("%d changes, %d blocks: %s; found %.0f, placed %.0f packets/s (emulated)", len(changes), ab.Blocks,

@@ -34,12 +34,12 @@ func (s *scene) apply(code int, changes ...plan.Change) (tx, said string) {
 	}
 	s.Put("plan.json", text.String())
 	if code != 0 {
-		r := s.MPPS(code, "apply", "--yes", "/share/plan.json")
+		r := s.MPPS(code, "apply", "--yes", "--foreign", "/share/plan.json")
 		return "", r.Stdout + r.Stderr
 	}
 	return labtest.Answer[struct {
 		TX string `json:"tx"`
-	}](s, code, "apply", "--yes", "/share/plan.json").TX, ""
+	}](s, code, "apply", "--yes", "--foreign", "/share/plan.json").TX, ""
 }
 
 // to is a change of a value.

@@ -29,7 +29,7 @@ cat /run/tuned-side.log; exit 1`,
 
 // applied are plans that mpps applies one behind the other, and takes back.
 func applied(name, plans string) side {
-	return side{name, "for p in " + plans + "; do /share/mpps apply --yes -q --confirm 0 $p; done", "for p in " + plans +
+	return side{name, "for p in " + plans + "; do /share/mpps apply --foreign --yes -q --confirm 0 $p; done", "for p in " + plans +
 		"; do /share/mpps rollback -q; done"}
 }
 

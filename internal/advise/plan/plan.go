@@ -295,5 +295,12 @@ func (p *Plan) SameChanges(o *Plan) bool {
 	})
 }
 
+// Same reports whether another change writes the same value for the same knob, and makes it last alike.
+func (c Change) Same(o Change) bool {
+	c.To.Why = o.To.Why // prose
+	return c.ID == o.ID && c.Address == o.Address && c.To == o.To && c.Want.Op == o.Want.Op &&
+		c.Want.Value == o.Want.Value && slices.Equal(c.Want.Set, o.Want.Set) && c.For == o.For && c.Forget == o.Forget
+}
+
 // Empty reports whether there is nothing to change.
 func (p *Plan) Empty() bool { return len(p.Changes) == 0 }

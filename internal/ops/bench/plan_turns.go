@@ -30,8 +30,9 @@ type planTurns struct {
 
 // openTurns opens the plan of a file for turns, without what would make it last. It refuses plans that do not take
 // effect at once, that can cut off the operator's connection, or that change nothing.
-func openTurns(ctx context.Context, env *ops.Env, file string) (*planTurns, error) {
-	p, err := change.File(ctx, env, file, nil, true)
+func openTurns(ctx context.Context, env *ops.Env, from change.Source) (*planTurns, error) {
+	from.RuntimeOnly = true
+	p, err := change.File(ctx, env, from)
 	if err != nil {
 		return nil, err
 	}

@@ -45,9 +45,10 @@ func (o Options) confirm(cuts bool) time.Duration {
 // target.
 type Request struct {
 	Options
-	File   string
-	Stdin  io.Reader // for the file "-"
-	Resume bool
+	File    string
+	Stdin   io.Reader // for the file "-"
+	Foreign bool      // of a file: also changes that mpps would not plan
+	Resume  bool
 	Target
 	// Approve reports whether the operator approves a plan that would change something; nil: nobody is asked
 	Approve func(context.Context, *plan.Plan) (bool, error)
@@ -77,7 +78,7 @@ func Apply(ctx context.Context, env *ops.Env, a Request) (*Outcome, error) {
 		return nil, err
 	}
 	if a.File != "" {
-		p, err := File(ctx, env, a.File, a.Stdin, a.RuntimeOnly)
+		p, err := File(ctx, env, Source{a.File, a.Stdin, a.RuntimeOnly, a.Foreign})
 		if err != nil {
 			return nil, err
 		}

@@ -90,14 +90,22 @@ func StandingChanges(env *ops.Env) []plan.Change {
 	return all
 }
 
-// File reads a plan from a file, or from standard input if the name is "-", and the host, and refuses a plan that does
-// not fit the host.
-func File(ctx context.Context, env *ops.Env, name string, stdin io.Reader, runtimeOnly bool) (*Planned, error) {
-	p, err := read(name, stdin)
+// Source is where a plan is read from.
+type Source struct {
+	Name        string // of the file; "-": Stdin
+	Stdin       io.Reader
+	RuntimeOnly bool // leave out what makes the changes last
+	Foreign     bool // also changes that mpps would not plan
+}
+
+// File reads a plan and the host, and refuses a plan that does not fit the host or, unless asked to, one with changes
+// that mpps would not plan for it.
+func File(ctx context.Context, env *ops.Env, from Source) (*Planned, error) {
+	p, err := read(from.Name, from.Stdin)
 	if err != nil {
-		return nil, outcome.Failed(fmt.Errorf("plan %s: %w", name, err), "make one with 'mpps plan -o FILE'")
+		return nil, outcome.Failed(fmt.Errorf("plan %s: %w", from.Name, err), "make one with 'mpps plan -o FILE'")
 	}
-	if runtimeOnly {
+	if from.RuntimeOnly {
 		lasting.Strip(p)
 	}
 	h, err := env.Gather(ctx, ops.Look{Guest: p.Goal.Guest})
@@ -106,6 +114,9 @@ func File(ctx context.Context, env *ops.Env, name string, stdin io.Reader, runti
 	}
 	h.Read(ctx, p.Addresses()...)
 	cuts, err := fits(p, h.Facts)
+	if err == nil && !from.Foreign {
+		err = CheckForeign(env, p, h)
+	}
 	if err != nil {
 		return nil, errors.Join(err, h.Close())
 	}

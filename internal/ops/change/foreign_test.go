@@ -1,0 +1,123 @@
+package change
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"mpps/internal/advise/knob"
+	"mpps/internal/advise/lasting"
+	"mpps/internal/advise/plan"
+	"mpps/internal/advise/site"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
+	"mpps/internal/ops"
+)
+
+// untuned is a host on which much is off, and what is made to last is allowed.
+func untuned() *ops.Host {
+	h := facts.Synthetic(facts.Size{CPUs: 16, NICs: 2, Queues: 4, Guests: 2})
+	h.Lasting = &facts.Lasting{Systemd: true, Program: "/usr/bin/mpps"}
+	h.Readings = facts.Readings{}
+	for _, a := range knob.Addresses(h, knob.Catalogue()) {
+		h.Readings[a] = setting.Value("1")
+	}
+	for _, a := range lasting.Addresses() {
+		h.Readings[a] = setting.Missing("not there")
+	}
+	return &ops.Host{Facts: h, Site: new(site.File)}
+}
+
+// TestForgedPlan: a change is made only if this version plans it for the host and the plan's goal, whatever the file
+// calls it. A plan as it was made, a part of it, and one whose changes are made already pass.
+func TestForgedPlan(t *testing.T) {
+	env := &ops.Env{Root: t.TempDir(), Out: ops.Deaf{}}
+	target := Target{Goal: goal.Unlimited()}
+	udev := plan.Change{ID: "net.backlog", Address: setting.Of(setting.File, "etc/udev/rules.d/99-x.rules"),
+		To: setting.Value(`RUN+="/tmp/x"`), Want: setting.Exact(`RUN+="/tmp/x"`), Risk: goal.None}
+	rooted := func(id string, a setting.Address, value string) plan.Change {
+		return plan.Change{ID: id, Address: a, To: setting.Value(value), Want: setting.Exact(value), Risk: goal.None}
+	}
+	for name, c := range map[string]struct {
+		forge func(*plan.Plan)
+		names string // in the refusal; empty: none
+	}{
+		"as it was made":     {func(*plan.Plan) {}, ""},
+		"without what lasts": {func(p *plan.Plan) { lasting.Strip(p) }, ""},
+		"a udev rule":        {func(p *plan.Plan) { p.Changes = append(p.Changes, udev) }, "99-x.rules"},
+		"a sysctl of no knob": {func(p *plan.Plan) {
+			p.Changes = append(p.Changes, rooted("net.backlog", setting.Of(setting.Sysctl, "kernel.core_pattern"), "|/tmp/x"))
+		}, "kernel.core_pattern"},
+		"a kernel argument": {func(p *plan.Plan) {
+			p.Changes = append(p.Changes, rooted("boot.args", setting.Of(setting.KernelArg, "init"), "/tmp/x"))
+		}, "init"},
+		"an unknown ID": {func(p *plan.Plan) { p.Changes[0].ID = "net.new" }, "net.new"},
+		"another value": {func(p *plan.Plan) {
+			i := slices.IndexFunc(p.Changes, func(c plan.Change) bool { return c.Address.Kind == setting.Sysctl })
+			p.Changes[i].To, p.Changes[i].Want = setting.Value("7"), setting.Exact("7")
+		}, "sysctl:"},
+		"more than the value shows": {func(p *plan.Plan) { p.Changes[0].To.Verbatim = "<qemu:arg value='x'/>" }, ":"},
+		"a line more in a file": {func(p *plan.Plan) {
+			i := slices.IndexFunc(p.Changes, func(c plan.Change) bool { return c.Address.Path == lasting.SysctlFile })
+			text := p.Changes[i].To.Value + "kernel.core_pattern = |/tmp/x\n"
+			p.Changes[i].To, p.Changes[i].Want = setting.Value(text), setting.Exact(text)
+		}, lasting.SysctlFile},
+		"another program in the service": {func(p *plan.Plan) {
+			i := slices.IndexFunc(p.Changes, func(c plan.Change) bool { return c.Address.Path == lasting.UnitFile })
+			text := strings.ReplaceAll(p.Changes[i].To.Value, "/usr/bin/mpps", "/tmp/mpps")
+			p.Changes[i].To, p.Changes[i].Want = setting.Value(text), setting.Exact(text)
+		}, lasting.UnitFile},
+	} {
+		h := untuned()
+		p, err := Plan(env, h, target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.forge(p)
+		p.Seal()
+		switch err := CheckForeign(env, p, h); {
+		case (err == nil) != (c.names == ""):
+			t.Errorf("%s: %v", name, err)
+		case err != nil && !strings.Contains(err.Error(), c.names):
+			t.Errorf("%s: %v does not name %s", name, err, c.names)
+		}
+	}
+}
+
+// TestPartOfAPlan: each half of a plan passes, with files that make that half last.
+func TestPartOfAPlan(t *testing.T) {
+	env := &ops.Env{Root: t.TempDir(), Out: ops.Deaf{}}
+	h := untuned()
+	for half := range 2 {
+		p, err := Plan(env, h, Target{Goal: goal.Unlimited(), RuntimeOnly: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		p.Changes = slices.DeleteFunc(p.Changes, func(plan.Change) bool { n++; return n%2 == half })
+		if err := lasting.Add(p, h.Facts); err != nil {
+			t.Fatal(err)
+		}
+		if err := CheckForeign(env, p, h); err != nil {
+			t.Errorf("half %d: %v", half, err)
+		}
+	}
+}
+
+// TestMadeAlready: a change that writes nothing is let through, whoever planned it.
+func TestMadeAlready(t *testing.T) {
+	env := &ops.Env{Root: t.TempDir(), Out: ops.Deaf{}}
+	h := untuned()
+	p, err := Plan(env, h, Target{Goal: goal.Unlimited()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range p.Changes {
+		h.Facts.Readings[c.Address] = c.To
+	}
+	p.Changes[0].ID = "net.new"
+	if err := CheckForeign(env, p, h); err != nil {
+		t.Error(err)
+	}
+}
