@@ -139,6 +139,11 @@ func madePlan(root string, values []string, last bool) ([]byte, error) {
 	}
 	h := m.Inventory(context.Background())
 	machine.Read(context.Background(), m.Mechanisms(), h, append(addresses, lasting.Addresses()...))
+	for _, a := range addresses {
+		if r := h.Readings.At(a); r.State == setting.Unknown {
+			return nil, fmt.Errorf("%s: %s", a, r.Why)
+		}
+	}
 	p, err := plan.Make(h, g, catalogue, nil)
 	if err == nil && last {
 		err = lasting.Add(p, h)
