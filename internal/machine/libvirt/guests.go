@@ -9,6 +9,7 @@ import (
 
 	"mpps/internal/machine/threads"
 	"mpps/internal/machine/tree"
+	"mpps/internal/machine/trust"
 	"mpps/internal/model/domain"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
@@ -17,32 +18,20 @@ import (
 // Inventory reads libvirt's guests and other QEMU processes, with their threads, into h.Guests. It caches definitions
 // in known.
 func Inventory(ctx context.Context, m *tree.Tree, h *facts.Host, known *Definitions) {
-	guestsWith(ctx, m, h, known, func(q qemu, all func() []threads.Process, live *domain.Guest) []facts.Thread {
-		return guestThreads(m, q, all, live)
-	})
+	guestsWith(ctx, m, h, known, func(q qemu, live *domain.Guest) []facts.Thread { return guestThreads(m, q, live) })
 }
 
 // WithoutThreads reads the guests without their threads.
 func WithoutThreads(ctx context.Context, m *tree.Tree, h *facts.Host, known *Definitions) {
-	guestsWith(ctx, m, h, known, func(qemu, func() []threads.Process, *domain.Guest) []facts.Thread { return nil })
+	guestsWith(ctx, m, h, known, func(qemu, *domain.Guest) []facts.Thread { return nil })
 }
 
 // guestsWith reads the guests, with the threads that find returns.
 func guestsWith(
 	ctx context.Context, m *tree.Tree, h *facts.Host, cache *Definitions,
-	find func(qemu, func() []threads.Process, *domain.Guest) []facts.Thread,
+	find func(qemu, *domain.Guest) []facts.Thread,
 ) {
-	processes := threads.Processes(m)
-	all := func() []threads.Process { return processes }
-	var running []qemu
-	for _, p := range processes {
-		if !IsQEMU(p.Comm) {
-			continue
-		}
-		if q, ok := ReadQEMU(m, p.PID); ok {
-			running = append(running, q)
-		}
-	}
+	running := runningGuests(m, h)
 	known := managedGuests(ctx, m, h, cache)
 	for i := range known {
 		g := &known[i]
@@ -50,7 +39,7 @@ func guestsWith(
 		if at >= 0 {
 			g.fact.PID, g.fact.Resident = running[at].pid, threads.Resident(m, running[at].pid)
 			g.fact.Elsewhere = running[at].elsewhere
-			g.fact.Threads = find(running[at], all, g.live)
+			g.fact.Threads = find(running[at], g.live)
 			running = slices.Delete(running, at, at+1)
 		}
 		h.Guests = append(h.Guests, g.fact)
@@ -61,11 +50,44 @@ func guestsWith(
 		if slices.ContainsFunc(h.Guests, func(g facts.Guest) bool { return g.Name == fact.Name }) {
 			fact.Name = q.byPID() // of another user's session
 		}
-		fact.Threads = find(q, all, nil)
+		fact.Threads = find(q, nil)
 		h.Guests = append(h.Guests, fact)
 	}
 	slices.SortStableFunc(h.Guests, func(a, b facts.Guest) int { return strings.Compare(a.Name, b.Name) })
 	assignOwners(h)
+}
+
+// mostUnverified is how many processes that only have the name are listed: any user can start thousands.
+const mostUnverified = 16
+
+// runningGuests returns the QEMU processes of guests, those that libvirt started first. It adds those that only have
+// the name to h.Unverified.
+func runningGuests(m *tree.Tree, h *facts.Host) []qemu {
+	var started, others []qemu
+	for _, p := range trust.QEMUs(m) {
+		q, ok := readQEMU(m, p)
+		switch {
+		case !ok:
+		case q.doubt != "" && len(h.Unverified) < mostUnverified:
+			h.Unverified = append(h.Unverified, facts.Unverified{PID: p.PID, Comm: p.Name(), Guest: q.Title(),
+				Why: q.doubt})
+		case q.doubt != "":
+		case q.libvirt:
+			started = append(started, q)
+		default:
+			others = append(others, q)
+		}
+	}
+	return append(started, others...)
+}
+
+// Processes returns the names of running guests by the PID of their QEMU.
+func Processes(m *tree.Tree) map[int]string {
+	guests := map[int]string{}
+	for _, q := range runningGuests(m, &facts.Host{}) {
+		guests[q.pid] = q.Title()
+	}
+	return guests
 }
 
 // assignOwners replaces nil lists, notes what could not be read, and sets the guests of taps and VFs.

@@ -198,7 +198,7 @@ func guestHost(t *testing.T) *tree.Tree {
 		"proc/300/task/304/status": "Cpus_allowed_list:\t0-3",
 		"proc/300/task/309/stat":   treetest.Stat(309, "vnc_worker", 109, 1, 0, 0),
 		"proc/301/comm":            "vhost-300",
-		"proc/301/stat":            treetest.Stat(301, "vhost-300", 102, 3, 0, 0),
+		"proc/301/stat":            treetest.OfKernel(treetest.Stat(301, "vhost-300", 102, 3, 0, 0)),
 		"proc/301/status":          "Cpus_allowed_list:\t3",
 		"proc/400/comm":            "qemu-kvm",
 		"proc/400/cmdline": zero("qemu-kvm -name wild -smp 2 -m 64 -netdev " +

@@ -1,4 +1,4 @@
-package threads
+package trust
 
 import (
 	"strings"
@@ -8,13 +8,13 @@ import (
 )
 
 func TestParseStat(t *testing.T) {
-	for text, want := range map[string]task{
-		treetest.StatVCPU: {TID: 297, Comm: "CPU 0/KVM", parent: 1, CPU: 1, started: 1789,
-			flags: 138412224},
-		treetest.StatVhost: {TID: 294, Comm: "vhost-289", parent: 1, CPU: 3, started: 1787,
-			flags: 138428608},
-		treetest.Stat(5, "a) S (b (c", 7, 2, 99, 1): {TID: 5, Comm: "a) S (b (c", parent: 1, CPU: 2, started: 7,
-			Priority: 99, Policy: 1, flags: 138428608},
+	for text, want := range map[string]Stat{
+		treetest.StatVCPU: {TID: 297, Comm: "CPU 0/KVM", Parent: 1, CPU: 1, Started: 1789,
+			Flags: 138412224},
+		treetest.StatVhost: {TID: 294, Comm: "vhost-289", Parent: 1, CPU: 3, Started: 1787,
+			Flags: 138428608},
+		treetest.Stat(5, "a) S (b (c", 7, 2, 99, 1): {TID: 5, Comm: "a) S (b (c", Parent: 1, CPU: 2, Started: 7,
+			Priority: 99, Policy: 1, Flags: 138428608},
 	} {
 		if found, err := ParseStat(text); err != nil || found != want {
 			t.Errorf("%.20s: expected %+v, found %+v, %v", text, want, found, err)
