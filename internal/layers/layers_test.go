@@ -68,7 +68,7 @@ var imports = map[string][]string{
 	"machine/threads": {"model/setting", "model/facts", "machine/cpu", "machine/irq", "machine/tree",
 		"machine/trust"},
 	"machine/link": {"model/setting", "model/facts", "machine/lanes", "machine/ethtool", "machine/irq",
-		"machine/tree"},
+		"machine/tree", "machine/trust"},
 	"machine/libvirt": {"model/setting", "model/facts", "model/domain", "machine/cpu", "machine/threads",
 		"machine/tree", "machine/trust"},
 	"machine/systemd": {"model/setting", "model/facts", "machine/threads", "machine/tree", "machine/trust"},
@@ -178,6 +178,10 @@ var programs = []string{"owned", "machine/place", "machine/tree", "machine/tree/
 // on. The init of a guest has nobody to return to, nor has the end of a test process.
 var printers = []string{"report", "lab/guestinit", "lab/labtest", "tools/fieldbench", "tools/searchbench"}
 
+// namesOnly are the packages that read names of processes and set nothing by them: the rig shows whose CPU time was
+// used, and inside fetches a guest's own.
+var namesOnly = []string{"measure/rig", "machine/inside"}
+
 var rules = map[string]rule{
 	"imports point one way":             pointsOneWay,
 	"programs are started in one place": startsPrograms,
@@ -185,6 +189,7 @@ var rules = map[string]rule{
 	"no shell":                          shells,
 	"prose drives nothing":              readsProse,
 	"threads end in one place":          leavesThreads,
+	"processes are known in one place":  knowsProcesses,
 }
 
 func TestTree(t *testing.T) {
@@ -214,8 +219,9 @@ func TestRowsHavePackages(t *testing.T) {
 
 // TestRulesCanFail plants what each rule forbids, and beside it what it must leave alone.
 func TestRulesCanFail(t *testing.T) {
-	const one, two, three, four, five, six = "imports point one way", "programs are started in one place",
-		"nothing else prints", "no shell", "prose drives nothing", "threads end in one place"
+	const one, two, three, four, five, six, seven = "imports point one way", "programs are started in one place",
+		"nothing else prints", "no shell", "prose drives nothing", "threads end in one place",
+		"processes are known in one place"
 	for _, c := range []struct {
 		rule, pkg, name, text string
 		found                 string // "" where the rule must be silent
@@ -296,6 +302,16 @@ func TestRulesCanFail(t *testing.T) {
 		{six, "measure", "a.go", `import "runtime"; func f() { runtime.LockOSThread() }`, "runtime.LockOSThread"},
 		{six, "measure", "a.go", `import "runtime"; func f() { runtime.LockOSThread(); defer runtime.UnlockOSThread() }`, ""},
 		{six, "thread", "a.go", `import "runtime"; func f() { runtime.LockOSThread() }`, ""},
+
+		{seven, "machine/load", "a.go", `var _ = m.Line("proc/" + pid + "/comm")`, "/comm"},
+		{seven, "machine/load", "a.go", `var _ = folder.Line("comm")`, "comm"},
+		{seven, "machine/load", "a.go", `var _ = fmt.Sprintf("proc/%d/task/%d/comm", pid, tid)`, "task/%d/comm"},
+		{seven, "ops", "a.go", `var _ = path.Join("proc", pid, "cmdline")`, "cmdline"},
+		{seven, "ops", "a.go", `var _ = m.Target("proc/" + pid + "/exe")`, "/exe"},
+		{seven, "machine/trust", "a.go", `var _ = proc.Line(name + "/comm")`, ""},
+		{seven, "machine/boot", "a.go", `var _, _ = m.Read("proc/cmdline"), "etc/kernel/cmdline"`, ""},
+		{seven, "machine/systemd", "a.go", `var _ = "/proc/self/exe"`, ""},
+		{seven, "machine/tuned", "a.go", `var _ = "/etc/tuned/bootcmdline"`, ""},
 	} {
 		s, err := parse(c.name, c.pkg, "package p\n"+strings.ReplaceAll(c.text, "; ", "\n"))
 		if err != nil {

@@ -57,8 +57,12 @@ func guestsWith(
 	assignOwners(h)
 }
 
-// mostUnverified is how many processes that only have the name are listed: any user can start thousands.
-const mostUnverified = 16
+// mostUnverified is how many processes that only have the name are listed, and longestClaim how many characters of the
+// name they claim: any user can start thousands, with names of any length.
+const (
+	mostUnverified = 16
+	longestClaim   = 64
+)
 
 // runningGuests returns the QEMU processes of guests, those that libvirt started first. It adds those that only have
 // the name to h.Unverified.
@@ -69,8 +73,9 @@ func runningGuests(m *tree.Tree, h *facts.Host) []qemu {
 		switch {
 		case !ok:
 		case q.doubt != "" && len(h.Unverified) < mostUnverified:
-			h.Unverified = append(h.Unverified, facts.Unverified{PID: p.PID, Comm: p.Name(), Guest: q.Title(),
-				Why: q.doubt})
+			name := []rune(q.Title())
+			h.Unverified = append(h.Unverified, facts.Unverified{PID: p.PID, Comm: p.Name(),
+				Guest: string(name[:min(len(name), longestClaim)]), Why: q.doubt})
 		case q.doubt != "":
 		case q.libvirt:
 			started = append(started, q)

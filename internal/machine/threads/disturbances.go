@@ -65,8 +65,8 @@ const (
 func WatchDisturbances(m *tree.Tree, cpus setting.CPUSet, pid int, vcpus []int) *Disturbances {
 	d := &Disturbances{m: m, cpus: cpus, pid: pid, files: map[facts.Counter]string{}}
 	for _, tid := range vcpus {
-		d.threads = append(d.threads, guestThread{tid: tid, name: m.Line(d.taskFile(tid, "comm")) + " (" +
-			strconv.Itoa(tid) + ")"})
+		name := fmt.Sprintf("%s (%d)", trust.Name(m, pid, tid), tid)
+		d.threads = append(d.threads, guestThread{tid: tid, name: name})
 	}
 	d.openSMI()
 	if pid > 0 {

@@ -59,9 +59,10 @@ func (q QEMU) Same(m *tree.Tree) bool {
 // Libvirt reports whether libvirt started the process for a guest.
 func (q QEMU) Libvirt(guest string) bool { return slices.Contains(q.guests, guest) }
 
-// Arguments returns the command line of the process; nil if it cannot be read. The process chooses it.
+// Arguments returns the command line of the process, at most the first 256 KiB: libvirt's are below 64 KiB. It is nil
+// if it cannot be read. The process chooses it.
 func (q QEMU) Arguments(m *tree.Tree) []string {
-	text, err := m.Read("proc/" + strconv.Itoa(q.PID) + "/cmdline")
+	text, err := m.Head("proc/"+strconv.Itoa(q.PID)+"/cmdline", 256<<10)
 	if err != nil || text == "" {
 		return nil
 	}
