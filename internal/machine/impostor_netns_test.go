@@ -143,6 +143,13 @@ func TestImpostors(t *testing.T) {
 		t.Errorf("written after its end: %v", err)
 	}
 
+	// libvirt may run a guest as any user.
+	if err := os.WriteFile(folder+"/"+impostorGuest+".pid", []byte(strconv.Itoa(first)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, pid := look(); pid != first {
+		t.Errorf("process %d is taken for the guest, expected %d", pid, first)
+	}
 	// Another process has the number in the file.
 	if err := os.WriteFile(folder+"/"+impostorGuest+".pid", []byte(strconv.Itoa(last)), 0o644); err != nil {
 		t.Fatal(err)

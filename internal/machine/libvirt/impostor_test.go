@@ -50,6 +50,8 @@ func TestImpostor(t *testing.T) {
 			map[string]string{"run/libvirt/qemu/vm2.pid": "300\n"}), "absent", 0, "[300]"},
 		"a script of a system account": {treetest.Merged(qemuFiles(300, 33, "3"),
 			link(300, "exe", "/usr/bin/python3.13")), "absent", 0, "[300]"},
+		"root of a container": {treetest.Merged(qemuFiles(300, 0, "3"), link(300, "exe", "/bin/dash"),
+			link(300, "ns/pid", "pid:[2]"), link(1, "ns/pid", "pid:[1]")), "absent", 0, "[300]"},
 		"its program was updated": {treetest.Merged(qemuFiles(400, 33, "0-1"),
 			link(400, "exe", "/usr/bin/qemu-system-x86_64 (deleted)")), "0-1", 400, "[]"},
 		"two of the system": {treetest.Merged(qemuFiles(300, 0, "3"), qemuFiles(400, 0, "0-1")), "unknown", 300, "[]"},

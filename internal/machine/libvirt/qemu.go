@@ -72,7 +72,7 @@ func readQEMU(m *tree.Tree, p trust.QEMU) (qemu, bool) {
 	if q.doubt != "" {
 		return q, true
 	}
-	q.elsewhere = isElsewhere(m, p.PID)
+	q.elsewhere = trust.Elsewhere(m, p.PID, "net")
 	for i := range q.nics {
 		if nic := &q.nics[i]; strings.HasPrefix(nic.tap, "fd:") {
 			nic.tap = tapOf(m, p.PID, strings.TrimPrefix(nic.tap, "fd:"))
@@ -105,17 +105,6 @@ func tapOf(m *tree.Tree, pid int, fd string) string {
 		}
 	}
 	return ""
-}
-
-// isElsewhere reports whether a process runs in another network namespace than this one, or in a recorded tree than
-// the first process.
-func isElsewhere(m *tree.Tree, pid int) bool {
-	own := "proc/self/ns/net"
-	if !m.Live() {
-		own = "proc/1/ns/net"
-	}
-	here, there := m.Target(own), m.Target("proc/"+strconv.Itoa(pid)+"/ns/net")
-	return here != "" && there != "" && here != there
 }
 
 // findTaps finds the taps that a process's command line does not name: it made them, got them from a helper, or was

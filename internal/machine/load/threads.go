@@ -118,7 +118,7 @@ func (w *Watch) addThreadFacts(l *facts.ThreadLoad, known map[int]knownThread) b
 		return false
 	}
 	l.Comm, l.CPU, l.Role = t.Comm, t.CPU, "other"
-	if role := roleOf(t.Comm); t.Kernel() || role == "vhost" { // a thread of QEMU since Linux 6.4
+	if role := roleOf(t.Comm); t.Kernel() || role == "vhost" && t.UserWorker() {
 		l.Role = role
 	}
 	l.Policy = strings.ToLower(strings.TrimPrefix(threads.PolicyName(t.Policy), "SCHED_"))

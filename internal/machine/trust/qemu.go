@@ -1,7 +1,6 @@
 package trust
 
 import (
-	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -70,9 +69,10 @@ func (q QEMU) Arguments(m *tree.Tree) []string {
 }
 
 // Doubt returns why the process is not known to be the QEMU of a guest; empty: it is. Either libvirt's PID file of this
-// guest names it, or it belongs to the system and runs a virtual machine.
+// guest names it, or root started it on this host, or it belongs to the system, in a container too, and runs a virtual
+// machine.
 func (q QEMU) Doubt(m *tree.Tree, guest string) string {
-	if q.Libvirt(guest) {
+	if q.Libvirt(guest) || rootStarted(m, q.PID) {
 		return ""
 	}
 	if why := doubt(m, q.PID, isQEMU); why != "" {
@@ -149,32 +149,4 @@ func olderThan(m *tree.Tree, pid int, file string) bool {
 	const ticks = 100 // a second (USER_HZ), on every architecture that runs KVM
 	age := time.Duration((uptime - float64(t.Started)/ticks) * float64(time.Second))
 	return age+clockSlack >= time.Since(info.ModTime())
-}
-
-// doubt returns why a process is not known to be a program of the system; empty: it is. It belongs to root or to a
-// system account, and its program is a file of root with one of the names. What a recorded tree does not tell is not
-// held against it.
-func doubt(m *tree.Tree, pid int, named func(string) bool) string {
-	process := "proc/" + strconv.Itoa(pid)
-	switch uid, known := account(m, pid); {
-	case !known && m.Live():
-		return "whose it is cannot be told"
-	case known && !systemAccount(uid):
-		return fmt.Sprintf("it belongs to user %d", uid)
-	}
-	program := strings.TrimSuffix(m.Target(process+"/exe"), " (deleted)") // updated since
-	if program == "" {
-		return ""
-	}
-	if !named(program) {
-		return "its program is " + program
-	}
-	if !m.Live() {
-		return ""
-	}
-	// The link is the kernel's own: it leads to the file of another mount namespace too.
-	if info, err := os.Stat("/" + process + "/exe"); err == nil && !onlyRoot(info) {
-		return "others than root can write its program"
-	}
-	return ""
 }

@@ -54,7 +54,8 @@ func ParseStat(text string) (Stat, error) {
 }
 
 const (
-	kernelThread = 0x00200000 // PF_KTHREAD (include/linux/sched.h)
+	userWorker   = 0x00004000 // PF_USER_WORKER (include/linux/sched.h)
+	kernelThread = 0x00200000 // PF_KTHREAD
 	kthreadd     = 2          // rest_init in init/main.c starts it second
 )
 
@@ -63,3 +64,7 @@ const (
 func (t Stat) Kernel() bool {
 	return t.Flags&kernelThread != 0 && (t.Parent == kthreadd || t.TID == kthreadd)
 }
+
+// UserWorker reports whether the kernel made a thread of a process for work of its own: a vhost worker since Linux 6.4,
+// or one of io_uring.
+func (t Stat) UserWorker() bool { return t.Flags&userWorker != 0 }

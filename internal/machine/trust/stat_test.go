@@ -33,3 +33,19 @@ func FuzzParseStat(f *testing.F) {
 	f.Add(treetest.Stat(1, ") (", 0, 0, 0, 0))
 	f.Fuzz(func(_ *testing.T, text string) { _, _ = ParseStat(text) })
 }
+
+// TestWhoseThread: the kernel's threads and workers are known by flags that no process can set.
+func TestWhoseThread(t *testing.T) {
+	for text, want := range map[string][2]bool{ // Kernel, UserWorker
+		treetest.StatVCPU:                            {false, false},
+		treetest.StatVhost:                           {false, true},
+		treetest.KernelStat(15, "ksoftirqd/0", 0, 0): {true, false},
+		treetest.StatLine(15, "ksoftirqd/0", 0, 0):   {false, false},
+		treetest.OfKernel(treetest.StatVhost):        {true, false},
+	} {
+		found, err := ParseStat(text)
+		if err != nil || [2]bool{found.Kernel(), found.UserWorker()} != want {
+			t.Errorf("%.30s: kernel %v, worker %v, %v", text, found.Kernel(), found.UserWorker(), err)
+		}
+	}
+}

@@ -6,6 +6,7 @@ package trust
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -94,14 +95,59 @@ func account(m *tree.Tree, pid int) (uid int, known bool) {
 	return uid, found
 }
 
+// Elsewhere reports whether a process is in another namespace of a kind (namespaces(7)) than this one, or in a recorded
+// tree than the first process. False if it cannot be told: that takes root.
+func Elsewhere(m *tree.Tree, pid int, kind string) bool {
+	own := "proc/self/ns/"
+	if !m.Live() {
+		own = "proc/1/ns/"
+	}
+	here, there := m.Target(own+kind), m.Target("proc/"+strconv.Itoa(pid)+"/ns/"+kind)
+	return here != "" && there != "" && here != there
+}
+
+// rootStarted reports whether a process belongs to root, and is in no container.
+func rootStarted(m *tree.Tree, pid int) bool {
+	uid, known := account(m, pid)
+	return known && uid == 0 && !Elsewhere(m, pid, "pid")
+}
+
+// doubt returns why a process is not known to be a program of the system; empty: it is. It belongs to root or to a
+// system account, and its program is a file of root with one of the names. What a recorded tree does not tell is not
+// held against it.
+func doubt(m *tree.Tree, pid int, named func(string) bool) string {
+	process := "proc/" + strconv.Itoa(pid)
+	switch uid, known := account(m, pid); {
+	case !known && m.Live():
+		return "whose it is cannot be told"
+	case known && !systemAccount(uid):
+		return fmt.Sprintf("it belongs to user %d", uid)
+	}
+	program := strings.TrimSuffix(m.Target(process+"/exe"), " (deleted)") // updated since
+	if program == "" {
+		return ""
+	}
+	if !named(program) {
+		return "its program is " + program
+	}
+	if !m.Live() {
+		return ""
+	}
+	// The link is the kernel's own: it leads to the file of another mount namespace too.
+	if info, err := os.Stat("/" + process + "/exe"); err == nil && !onlyRoot(info) {
+		return "others than root can write its program"
+	}
+	return ""
+}
+
 // Daemon is a process of a system service.
 type Daemon struct {
 	Process
 	Service string // one of the names that were asked for
 }
 
-// Daemons returns the processes with one of these names that are the system's: root's, or a system account's that runs
-// a program of that name which only root can write.
+// Daemons returns the processes with one of these names that are the system's: root's on this host, or a system
+// account's that runs a program of that name which only root can write.
 func Daemons(m *tree.Tree, names ...string) []Daemon {
 	var list []Daemon
 	for _, p := range Processes(m) {
@@ -109,9 +155,8 @@ func Daemons(m *tree.Tree, names ...string) []Daemon {
 		if at < 0 {
 			continue
 		}
-		uid, known := account(m, p.PID)
 		named := func(program string) bool { return program == names[at] }
-		if known && uid == 0 || doubt(m, p.PID, named) == "" {
+		if rootStarted(m, p.PID) || doubt(m, p.PID, named) == "" {
 			list = append(list, Daemon{p, names[at]})
 		}
 	}

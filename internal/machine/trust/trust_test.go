@@ -91,13 +91,16 @@ func TestDaemons(t *testing.T) {
 		process(7, 60001, "ceph-osd", "/usr/bin/ceph-osd"), // of systemd-homed
 		process(8, 100000, "ceph-osd", "/usr/bin/ceph-osd"),
 		process(9, 0, "bash", "/bin/bash"),
+		process(11, 0, "irqbalance", "/bin/sleep"), // of a container
+		process(12, 0, "numad", "/usr/bin/numad"),  // the same
+		map[string]string{"proc/1/ns/pid": "-> pid:[1]", "proc/11/ns/pid": "-> pid:[2]", "proc/12/ns/pid": "-> pid:[2]"},
 		map[string]string{"proc/10/comm": "numad\n"}, // a recording without the rest
 	))
 	var found []string
 	for _, d := range Daemons(m, "irqbalance", "tuned", "ceph-osd", "systemd-networkd", "numad") {
 		found = append(found, fmt.Sprint(d.PID, " ", d.Service))
 	}
-	want := []string{"1 tuned", "5 ceph-osd", "6 systemd-networkd", "10 numad"}
+	want := []string{"1 tuned", "5 ceph-osd", "6 systemd-networkd", "10 numad", "12 numad"}
 	if !slices.Equal(found, want) {
 		t.Errorf("expected %q, found %q", want, found)
 	}
