@@ -98,8 +98,8 @@ var imports = map[string][]string{
 	"measure/export":           {"measure"},
 	"measure/wakeup":           {"model/setting", "model/facts", "measure"},
 	"measure/wakeloop":         {"measure", "measure/wakeup", "measure/traffic", "thread"},
-	"measure/rig": {"measure", "measure/traffic", "measure/traffic/agent", "measure/traffic/counters",
-		"measure/traffic/engine", "measure/traffic/talk"},
+	"measure/rig": {"machine/tree", "machine/trust", "measure", "measure/traffic", "measure/traffic/agent",
+		"measure/traffic/counters", "measure/traffic/engine", "measure/traffic/talk"},
 	"measure/acceptance": {"model/setting", "model/facts", "measure", "measure/search", "measure/wakeup"},
 	"report/words":       {},
 	"report": {"change/apply", "advise/audit", "advise/bottleneck", "model/datapath", "model/domain", "model/reach",
@@ -178,9 +178,8 @@ var programs = []string{"owned", "machine/place", "machine/tree", "machine/tree/
 // on. The init of a guest has nobody to return to, nor has the end of a test process.
 var printers = []string{"report", "lab/guestinit", "lab/labtest", "tools/fieldbench", "tools/searchbench"}
 
-// namesOnly are the packages that read names of processes and set nothing by them: the rig shows whose CPU time was
-// used, and inside fetches a guest's own.
-var namesOnly = []string{"measure/rig", "machine/inside"}
+// ofGuests are the packages that read names of processes inside a guest: they are the guest's own affair.
+var ofGuests = []string{"machine/inside"}
 
 var rules = map[string]rule{
 	"imports point one way":             pointsOneWay,

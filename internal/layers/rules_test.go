@@ -192,7 +192,7 @@ var ownFiles = []string{"proc/cmdline", "etc/kernel/cmdline", "proc/self/exe"}
 func knowsProcesses(s *source) []string {
 	top, _, _ := strings.Cut(s.pkg, "/")
 	if !slices.Contains([]string{"machine", "change", "measure", "ops", "cmd"}, top) || s.pkg == "machine/trust" ||
-		slices.Contains(namesOnly, s.pkg) {
+		slices.Contains(ofGuests, s.pkg) {
 		return nil
 	}
 	var found []string

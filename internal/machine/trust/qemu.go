@@ -30,15 +30,26 @@ func QEMUs(m *tree.Tree) []QEMU {
 		if guests == nil {
 			guests = startedByLibvirt(m)
 		}
-		q := QEMU{Process: p, guests: guests[p.PID]}
-		if t, err := ReadStat(m, p.PID); err == nil {
-			q.Started = t.Started
-		} else if m.Live() {
-			continue // it ended
+		if q, alive := qemuOf(m, p, guests); alive {
+			list = append(list, q)
 		}
-		list = append(list, q)
 	}
 	return list
+}
+
+// FindQEMU returns a process with QEMU's name; false if it has another, or ended.
+func FindQEMU(m *tree.Tree, pid int) (QEMU, bool) {
+	name := Name(m, pid, pid)
+	if !isQEMU(name) {
+		return QEMU{}, false
+	}
+	return qemuOf(m, Process{pid, name}, startedByLibvirt(m))
+}
+
+// qemuOf returns a process of QEMU's name, with what libvirt's PID files say of it; false if it ended.
+func qemuOf(m *tree.Tree, p Process, guests map[int][]string) (QEMU, bool) {
+	t, err := ReadStat(m, p.PID)
+	return QEMU{Process: p, Started: t.Started, guests: guests[p.PID]}, err == nil || !m.Live()
 }
 
 // isQEMU reports whether a name is QEMU's: qemu-system-ARCH, qemu-kvm of Red Hat, kvm of Proxmox.

@@ -37,8 +37,8 @@ func FuzzParseStat(f *testing.F) {
 // TestWhoseThread: the kernel's threads and workers are known by flags that no process can set.
 func TestWhoseThread(t *testing.T) {
 	for text, want := range map[string][2]bool{ // Kernel, UserWorker
-		treetest.StatVCPU:                            {false, false},
-		treetest.StatVhost:                           {false, true},
+		treetest.StatVCPU:  {false, false},
+		treetest.StatVhost: {false, true},
 		treetest.KernelStat(15, "ksoftirqd/0", 0, 0): {true, false},
 		treetest.StatLine(15, "ksoftirqd/0", 0, 0):   {false, false},
 		treetest.OfKernel(treetest.StatVhost):        {true, false},
