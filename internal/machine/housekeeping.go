@@ -34,7 +34,7 @@ var perCPUThreads = []string{"ksoftirqd", "ktimers", "rcuc", "rcub"}
 // kernelThreads returns these threads, sorted by PID.
 func (m *Machine) kernelThreads() []facts.KernelThread {
 	found := []facts.KernelThread{}
-	for _, t := range trust.KernelThreads(m.Tree, func(name string) bool {
+	for _, t := range trust.KernelThreads(m.Tree, trust.Processes(m.Tree), func(name string) bool {
 		kind, _, numbered := strings.Cut(name, "/")
 		return numbered && slices.Contains(perCPUThreads, kind)
 	}) {

@@ -210,12 +210,13 @@ func (t *threadPins) find(ctx context.Context, a setting.Address) (facts.Thread,
 	if thread, known := t.known(q, a); known {
 		return thread, nil
 	}
-	list := guestThreads(t.machine, q, nil)
+	all := func() []trust.Process { return trust.Processes(t.machine) }
+	list := guestThreads(t.machine, q, all, nil)
 	t.remember(q.pid, list)
 	if slices.ContainsFunc(list, unmatched) {
 		// The command line does not explain the vhost workers: NICs were plugged or unplugged since.
 		if live := runningGuest(ctx, t.machine, q.name); live != nil {
-			list = guestThreads(t.machine, q, live)
+			list = guestThreads(t.machine, q, all, live)
 		}
 	}
 	return pickThread(list, a)
@@ -278,7 +279,7 @@ func (t *threadPins) process(guest string) (qemu, error) {
 	t.processes = map[string]trust.QEMU{}
 	var matches []qemu
 	unverified := ""
-	for _, p := range trust.QEMUs(t.machine) {
+	for _, p := range trust.QEMUs(t.machine, trust.Processes(t.machine)) {
 		q, ok := readQEMU(t.machine, p)
 		switch {
 		case !ok || q.Title() != guest:

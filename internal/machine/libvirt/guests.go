@@ -18,20 +18,23 @@ import (
 // Inventory reads libvirt's guests and other QEMU processes, with their threads, into h.Guests. It caches definitions
 // in known.
 func Inventory(ctx context.Context, m *tree.Tree, h *facts.Host, known *Definitions) {
-	guestsWith(ctx, m, h, known, func(q qemu, live *domain.Guest) []facts.Thread { return guestThreads(m, q, live) })
+	guestsWith(ctx, m, h, known, func(q qemu, all []trust.Process, live *domain.Guest) []facts.Thread {
+		return guestThreads(m, q, func() []trust.Process { return all }, live)
+	})
 }
 
 // WithoutThreads reads the guests without their threads.
 func WithoutThreads(ctx context.Context, m *tree.Tree, h *facts.Host, known *Definitions) {
-	guestsWith(ctx, m, h, known, func(qemu, *domain.Guest) []facts.Thread { return nil })
+	guestsWith(ctx, m, h, known, func(qemu, []trust.Process, *domain.Guest) []facts.Thread { return nil })
 }
 
 // guestsWith reads the guests, with the threads that find returns.
 func guestsWith(
 	ctx context.Context, m *tree.Tree, h *facts.Host, cache *Definitions,
-	find func(qemu, *domain.Guest) []facts.Thread,
+	find func(qemu, []trust.Process, *domain.Guest) []facts.Thread,
 ) {
-	running := runningGuests(m, h)
+	all := trust.Processes(m)
+	running := runningGuests(m, h, all)
 	known := managedGuests(ctx, m, h, cache)
 	for i := range known {
 		g := &known[i]
@@ -39,7 +42,7 @@ func guestsWith(
 		if at >= 0 {
 			g.fact.PID, g.fact.Resident = running[at].pid, threads.Resident(m, running[at].pid)
 			g.fact.Elsewhere = running[at].elsewhere
-			g.fact.Threads = find(running[at], g.live)
+			g.fact.Threads = find(running[at], all, g.live)
 			running = slices.Delete(running, at, at+1)
 		}
 		h.Guests = append(h.Guests, g.fact)
@@ -50,7 +53,7 @@ func guestsWith(
 		if slices.ContainsFunc(h.Guests, func(g facts.Guest) bool { return g.Name == fact.Name }) {
 			fact.Name = q.byPID() // of another user's session
 		}
-		fact.Threads = find(q, nil)
+		fact.Threads = find(q, all, nil)
 		h.Guests = append(h.Guests, fact)
 	}
 	slices.SortStableFunc(h.Guests, func(a, b facts.Guest) int { return strings.Compare(a.Name, b.Name) })
@@ -66,9 +69,9 @@ const (
 
 // runningGuests returns the QEMU processes of guests, those that libvirt started first. It adds those that only have
 // the name to h.Unverified.
-func runningGuests(m *tree.Tree, h *facts.Host) []qemu {
+func runningGuests(m *tree.Tree, h *facts.Host, all []trust.Process) []qemu {
 	var started, others []qemu
-	for _, p := range trust.QEMUs(m) {
+	for _, p := range trust.QEMUs(m, all) {
 		q, ok := readQEMU(m, p)
 		switch {
 		case !ok:
@@ -86,10 +89,10 @@ func runningGuests(m *tree.Tree, h *facts.Host) []qemu {
 	return append(started, others...)
 }
 
-// Processes returns the names of running guests by the PID of their QEMU.
-func Processes(m *tree.Tree) map[int]string {
+// GuestsOf returns the names of running guests by the PID of their QEMU.
+func GuestsOf(m *tree.Tree, all []trust.Process) map[int]string {
 	guests := map[int]string{}
-	for _, q := range runningGuests(m, &facts.Host{}) {
+	for _, q := range runningGuests(m, &facts.Host{}, all) {
 		guests[q.pid] = q.Title()
 	}
 	return guests

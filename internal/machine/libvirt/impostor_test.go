@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"mpps/internal/machine/tree/treetest"
+	"mpps/internal/machine/trust"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
 )
@@ -103,7 +104,8 @@ func TestImpostorTakesNothing(t *testing.T) {
 	if found := facts.Diff(&without, &with); len(found) > 0 || len(with.Guests) != len(without.Guests) {
 		t.Errorf("the host differs: %+v", found)
 	}
-	if Processes(guestHostWith(t, files))[900] != "" {
+	m := guestHostWith(t, files)
+	if GuestsOf(m, trust.Processes(m))[900] != "" {
 		t.Error("the process is taken for a guest's")
 	}
 }

@@ -58,7 +58,8 @@ func (w *Watch) threadsToFollow(busy []facts.ThreadLoad) []int {
 	for _, t := range threads.Tasks(w.tree, os.Getpid()) {
 		all = append(all, t.TID)
 	}
-	for _, t := range trust.KernelThreads(w.tree, func(name string) bool { return roleOf(name) != "other" }) {
+	onPath := func(name string) bool { return roleOf(name) != "other" }
+	for _, t := range trust.KernelThreads(w.tree, trust.Processes(w.tree), onPath) {
 		all = append(all, t.TID)
 	}
 	for _, t := range busy {

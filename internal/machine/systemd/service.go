@@ -68,12 +68,13 @@ func UnitState(text, name string) setting.Reading {
 
 // byProcess returns whether a daemon of that name runs.
 func (s service) byProcess(name string) setting.Reading {
-	if len(trust.Processes(s.m)) == 0 {
+	all := trust.Processes(s.m)
+	if len(all) == 0 {
 		return setting.CouldNotTell("no processes to be seen")
 	}
 	r := setting.Value(Stopped)
 	r.ReadOnly, r.Why = true, "systemd is not the init system here"
-	if len(trust.Daemons(s.m, name)) > 0 {
+	if len(trust.Daemons(s.m, all, name)) > 0 {
 		r.Value = Running
 	}
 	return r

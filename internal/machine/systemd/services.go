@@ -17,11 +17,12 @@ var watchedServices = []string{"irqbalance", "tuned", "NetworkManager", "numad",
 
 // Inventory reads which of these daemons run, and the storage daemons.
 func Inventory(_ context.Context, m *tree.Tree, h *facts.Host) {
-	for _, d := range trust.Daemons(m, storageDaemons...) {
+	all := trust.Processes(m)
+	for _, d := range trust.Daemons(m, all, storageDaemons...) {
 		storage(m, h, d)
 	}
 	running := map[string]int{}
-	for _, d := range trust.Daemons(m, watchedServices...) {
+	for _, d := range trust.Daemons(m, all, watchedServices...) {
 		if _, seen := running[d.Service]; !seen {
 			running[d.Service] = d.PID
 		}

@@ -48,7 +48,8 @@ func (t *threadSched) find(name string) (trust.Stat, bool) {
 		return found, true
 	}
 	t.pids = map[string]int{}
-	for _, k := range trust.KernelThreads(t.machine, func(name string) bool { return strings.Contains(name, "/") }) {
+	perCPU := func(name string) bool { return strings.Contains(name, "/") }
+	for _, k := range trust.KernelThreads(t.machine, trust.Processes(t.machine), perCPU) {
 		if _, seen := t.pids[k.Comm]; !seen {
 			t.pids[k.Comm] = k.TID
 		}

@@ -50,8 +50,8 @@ func sortTasks(list []trust.Stat) {
 
 // KernelVhosts returns the vhost workers of a process that are kernel threads. Before Linux 6.4 (commit 6e890c5d5021,
 // "vhost: use vhost_tasks for worker threads") they were not threads of QEMU, only named after it.
-func KernelVhosts(m *tree.Tree, pid int) []trust.Stat {
-	list := trust.KernelThreads(m, func(name string) bool { return name == "vhost-"+strconv.Itoa(pid) })
+func KernelVhosts(m *tree.Tree, pid int, all []trust.Process) []trust.Stat {
+	list := trust.KernelThreads(m, all, func(name string) bool { return name == "vhost-"+strconv.Itoa(pid) })
 	sortTasks(list)
 	return list
 }

@@ -20,10 +20,10 @@ type QEMU struct {
 
 // QEMUs returns the processes with QEMU's name, sorted by PID. Any process can take it, with any command line: Doubt
 // tells which of them is a guest's.
-func QEMUs(m *tree.Tree) []QEMU {
+func QEMUs(m *tree.Tree, all []Process) []QEMU {
 	var list []QEMU
 	var guests map[int][]string
-	for _, p := range Processes(m) {
+	for _, p := range all {
 		if !isQEMU(p.comm) {
 			continue
 		}

@@ -28,7 +28,8 @@ func Name(m *tree.Tree, pid, tid int) string {
 	return m.Line(fmt.Sprintf("proc/%d/task/%d/comm", pid, tid))
 }
 
-// Processes returns the processes, sorted by PID.
+// Processes returns the processes, sorted by PID. It reads a file of each: whoever looks for several things among them
+// calls it once.
 func Processes(m *tree.Tree) []Process {
 	proc := m.Folder("proc")
 	defer proc.Close()
@@ -47,9 +48,9 @@ func Processes(m *tree.Tree) []Process {
 }
 
 // KernelThreads returns the kernel threads whose names are wanted, sorted by TID.
-func KernelThreads(m *tree.Tree, wanted func(name string) bool) []Stat {
+func KernelThreads(m *tree.Tree, all []Process, wanted func(name string) bool) []Stat {
 	var list []Stat
-	for _, p := range Processes(m) {
+	for _, p := range all {
 		if !wanted(p.comm) {
 			continue
 		}
@@ -148,9 +149,9 @@ type Daemon struct {
 
 // Daemons returns the processes with one of these names that are the system's: root's on this host, or a system
 // account's that runs a program of that name which only root can write.
-func Daemons(m *tree.Tree, names ...string) []Daemon {
+func Daemons(m *tree.Tree, all []Process, names ...string) []Daemon {
 	var list []Daemon
-	for _, p := range Processes(m) {
+	for _, p := range all {
 		at := slices.IndexFunc(names, func(name string) bool { return p.comm == cut(name) })
 		if at < 0 {
 			continue

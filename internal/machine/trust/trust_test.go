@@ -97,7 +97,7 @@ func TestDaemons(t *testing.T) {
 		map[string]string{"proc/10/comm": "numad\n"}, // a recording without the rest
 	))
 	var found []string
-	for _, d := range Daemons(m, "irqbalance", "tuned", "ceph-osd", "systemd-networkd", "numad") {
+	for _, d := range Daemons(m, Processes(m), "irqbalance", "tuned", "ceph-osd", "systemd-networkd", "numad") {
 		found = append(found, fmt.Sprint(d.PID, " ", d.Service))
 	}
 	want := []string{"1 tuned", "5 ceph-osd", "6 systemd-networkd", "10 numad", "12 numad"}

@@ -143,8 +143,9 @@ func vdpaNodes(m *tree.Tree, dir string) []string {
 // process, "dpdk-testpmd (process 4711)" for another. Other users' processes need root.
 func vfioHolders(m *tree.Tree) map[string][]string {
 	all := map[string][]string{}
-	guests := libvirt.Processes(m)
-	for _, p := range trust.Processes(m) {
+	processes := trust.Processes(m)
+	guests := libvirt.GuestsOf(m, processes)
+	for _, p := range processes {
 		dir := "proc/" + strconv.Itoa(p.PID) + "/fd"
 		who := fmt.Sprintf("%s (process %d)", p.Name(), p.PID)
 		if guest, is := guests[p.PID]; is {
