@@ -181,6 +181,36 @@ func leavesThreads(s *source) []string {
 	return s.uses("a thread that ends with its function is thread.Go's", is("LockOSThread"))
 }
 
+// identities are the files below /proc/PID that a process chooses, or that tell what it runs.
+var identities = []string{"comm", "cmdline", "exe"}
+
+// ownFiles have such a name, and are the kernel's command line or this program.
+var ownFiles = []string{"proc/cmdline", "etc/kernel/cmdline", "proc/self/exe"}
+
+// knowsProcesses refuses to read who a process says it is, outside the package that tells whether it is. What is pure
+// reads nothing.
+func knowsProcesses(s *source) []string {
+	top, _, _ := strings.Cut(s.pkg, "/")
+	if !slices.Contains([]string{"machine", "change", "measure", "ops", "cmd"}, top) || s.pkg == "machine/trust" ||
+		slices.Contains(ofGuests, s.pkg) {
+		return nil
+	}
+	var found []string
+	ast.Inspect(s.file, func(n ast.Node) bool {
+		e, ok := n.(ast.Expr)
+		if !ok {
+			return true
+		}
+		text := literal(e)
+		base := text[strings.LastIndexByte(text, '/')+1:]
+		if slices.Contains(identities, base) && !slices.Contains(ownFiles, strings.TrimPrefix(text, "/")) {
+			found = append(found, s.at(n, text, "a process chooses its name: machine/trust tells which one it is"))
+		}
+		return true
+	})
+	return found
+}
+
 // shells refuses a shell's name followed by -c, as arguments of a call or in a list, outside lab.
 func shells(s *source) []string {
 	if s.pkg == "lab" {

@@ -10,6 +10,7 @@ import (
 	"mpps/internal/machine/irq"
 	"mpps/internal/machine/kernel"
 	"mpps/internal/machine/threads"
+	"mpps/internal/machine/trust"
 	"mpps/internal/machine/vf"
 	"mpps/internal/model/facts"
 )
@@ -33,19 +34,12 @@ var perCPUThreads = []string{"ksoftirqd", "ktimers", "rcuc", "rcub"}
 // kernelThreads returns these threads, sorted by PID.
 func (m *Machine) kernelThreads() []facts.KernelThread {
 	found := []facts.KernelThread{}
-	for _, p := range threads.Processes(m.Tree) {
-		kind, _, numbered := strings.Cut(p.Comm, "/")
-		if !numbered || !slices.Contains(perCPUThreads, kind) {
-			continue
-		}
-		text, err := m.Read("proc/" + strconv.Itoa(p.PID) + "/stat")
-		if err != nil {
-			continue // it ended meanwhile
-		}
-		if t, err := threads.ParseStat(text); err == nil && t.Kernel() {
-			found = append(found, facts.KernelThread{Name: p.Comm, PID: p.PID, Policy: threads.PolicyName(t.Policy),
-				Priority: t.Priority})
-		}
+	for _, t := range trust.KernelThreads(m.Tree, trust.Processes(m.Tree), func(name string) bool {
+		kind, _, numbered := strings.Cut(name, "/")
+		return numbered && slices.Contains(perCPUThreads, kind)
+	}) {
+		found = append(found, facts.KernelThread{Name: t.Comm, PID: t.TID, Policy: threads.PolicyName(t.Policy),
+			Priority: t.Priority})
 	}
 	return found
 }

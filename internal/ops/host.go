@@ -175,12 +175,16 @@ func CheckGuest(h *facts.Host, name string) error {
 	return outcome.Failed(fmt.Errorf("no guest %q on this host", name), hint)
 }
 
-// UnseenWarnings returns the parts of a host that could not be read as warnings for JSON; text views draw them
-// themselves.
+// UnseenWarnings returns the parts of a host that could not be read, and processes that only have the name of a
+// guest's, as warnings for JSON; text views draw them themselves.
 func UnseenWarnings(h *facts.Host) []outcome.Warning {
 	var warnings []outcome.Warning
 	for _, u := range h.Unseen {
 		warnings = append(warnings, outcome.Warning{Code: "unseen", Text: u.What + ": " + u.Why})
+	}
+	for _, u := range h.Unverified {
+		warnings = append(warnings, outcome.Warning{Code: "unverified", Text: u.String(),
+			Hint: "nothing is judged by it, and nothing is written to it"})
 	}
 	return warnings
 }
@@ -209,5 +213,5 @@ func Caveats(h *facts.Host, g goal.Goal) []outcome.Warning {
 		Text: goal.FormatRate(g.PPS) + " packets per second are near the limit of a guest's own kernel: " +
 			"tuning the host may not be enough",
 	}
-	return slices.Insert(warnings, len(h.Unseen), near)
+	return slices.Insert(warnings, len(h.Unseen)+len(h.Unverified), near)
 }

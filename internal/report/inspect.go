@@ -72,6 +72,9 @@ func drawOthers(t *Text, h *facts.Host, drawn map[string]bool) {
 	for _, g := range h.Guests {
 		add(drawn["guest "+g.Name], "guest", g.Name, g.State+", "+nicsText(g))
 	}
+	for _, u := range h.Unverified {
+		add(false, "process", fmt.Sprint(u.PID), "unverified: calls itself guest "+u.Guest+", but "+u.Why)
+	}
 }
 
 // nicsText says what NICs a guest has that lead to no bridge of this host.

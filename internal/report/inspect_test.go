@@ -77,3 +77,14 @@ func TestInspectView(t *testing.T) {
 		}
 	}
 }
+
+// TestUnverifiedIsShown: what only calls itself a guest is shown as such.
+func TestUnverifiedIsShown(t *testing.T) {
+	h := sample()
+	h.Unverified = []facts.Unverified{{PID: 4711, Comm: "qemu-system-x86", Guest: "vm1", Why: "it belongs to user 1000"}}
+	text := draw(100, func(t *Text) { Inspect(t, h) })
+	if !strings.Contains(text, "4711") ||
+		!strings.Contains(text, "unverified: calls itself guest vm1, but it belongs to user 1000") {
+		t.Errorf("%s", text)
+	}
+}

@@ -136,6 +136,7 @@ func TestViewsAreTame(t *testing.T) {
 	h.Kernel.Release, h.Topology.Model, h.NICs[0].Driver, h.NICs[1].Management = hostile, hostile, hostile, hostile
 	h.Guests[0].State, h.Guests[1].Interfaces[0].Model, h.VFs[0].Driver = hostile, hostile, hostile
 	h.Topology.Suspect = []string{hostile}
+	h.Unverified = []facts.Unverified{{PID: 4711, Comm: hostile, Guest: hostile, Why: hostile}}
 	h.Netfilter.Rules[0].Lines = []string{hostile}
 	for what, view := range views(t, h) {
 		if text := draw(80, view); !isTame(text) {

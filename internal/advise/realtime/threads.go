@@ -113,7 +113,7 @@ func judgeThreads(v *view) {
 		case v.ranThere(t):
 			v.addIntruder(t, w)
 		// threads of guests are judged by judgeGuests, rcuo threads by judgeKernel
-		case len(in) == 0 || bound(t) || w.guest || strings.HasPrefix(t.Comm, "rcuo"):
+		case len(in) == 0 || bound(t) || w.guest || t.Kernel && strings.HasPrefix(t.Comm, "rcuo"):
 		case t.Kernel:
 			mayKernel = append(mayKernel, t)
 		default:

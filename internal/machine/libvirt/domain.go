@@ -13,6 +13,7 @@ import (
 	"mpps/internal/machine/cpu"
 	"mpps/internal/machine/threads"
 	"mpps/internal/machine/tree"
+	"mpps/internal/machine/trust"
 	"mpps/internal/model/domain"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
@@ -125,10 +126,10 @@ func edit(doc *domain.Doc, path string, to setting.Reading) error {
 // threadPins reads and writes the affinity of guests' threads (setting.ThreadAffinity). It looks an address up each
 // time, since threads come and go with the guest. It caches PIDs and TIDs only as the first to check.
 type threadPins struct {
-	machine *tree.Tree
-	lock    sync.Mutex
-	pids    map[string]int
-	tids    map[threadKey]int
+	machine   *tree.Tree
+	lock      sync.Mutex
+	processes map[string]trust.QEMU
+	tids      map[threadKey]int
 }
 
 // threadKey is a vCPU or I/O thread of a process, by its index.
@@ -165,10 +166,34 @@ func (t *threadPins) Write(ctx context.Context, a setting.Address, to setting.Re
 	if err != nil {
 		return a.Errorf("%w", err)
 	}
-	if err := threads.SetAffinity(thread.TID, set); err != nil {
+	if err := t.pin(ctx, a, thread, set); err != nil {
 		return a.Errorf("%w%s", err, cpusetHint(t.machine, thread.TID, set))
 	}
 	return nil
+}
+
+// pin binds a thread to CPUs if, once it is held, the address still names it.
+func (t *threadPins) pin(ctx context.Context, a setting.Address, thread facts.Thread, set setting.CPUSet) error {
+	q, err := t.process(a.Object())
+	if err != nil {
+		return err
+	}
+	held, err := trust.Hold(t.machine, q.pid, thread.TID)
+	if errors.Is(err, trust.ErrReplaced) && thread.Role == "vhost" { // before Linux 6.4
+		held, _, err = trust.HoldKernelThread(t.machine, thread.TID)
+	}
+	if err != nil {
+		return err
+	}
+	defer held.Close()
+	now, err := t.find(ctx, a)
+	if err == nil && now.TID != thread.TID {
+		err = trust.ErrReplaced
+	}
+	if err != nil {
+		return err
+	}
+	return held.Write(func(tid int) error { return threads.SetAffinity(tid, set) })
 }
 
 var (
@@ -185,7 +210,7 @@ func (t *threadPins) find(ctx context.Context, a setting.Address) (facts.Thread,
 	if thread, known := t.known(q, a); known {
 		return thread, nil
 	}
-	all := func() []threads.Process { return threads.Processes(t.machine) }
+	all := func() []trust.Process { return trust.Processes(t.machine) }
 	list := guestThreads(t.machine, q, all, nil)
 	t.remember(q.pid, list)
 	if slices.ContainsFunc(list, unmatched) {
@@ -219,7 +244,7 @@ func (t *threadPins) known(q qemu, a setting.Address) (facts.Thread, bool) {
 	if err != nil {
 		return facts.Thread{}, false
 	}
-	one, err := threads.ParseStat(text)
+	one, err := trust.ParseStat(text)
 	if err != nil {
 		return facts.Thread{}, false
 	}
@@ -241,41 +266,40 @@ func (t *threadPins) remember(pid int, list []facts.Thread) {
 	}
 }
 
-// process returns the QEMU process of a guest. Several may have its name: each user has a libvirt of his own
-// (qemu:///session). Then none of them is taken for it.
+// process returns the QEMU process of a guest: the one that libvirt started for it, else the only one of that name.
+// Processes that only have the name do not count.
 func (t *threadPins) process(guest string) (qemu, error) {
 	t.lock.Lock()
 	defer t.lock.Unlock()
-	if pid, known := t.pids[guest]; known {
-		if q, ok := ReadQEMU(t.machine, pid); ok && q.Title() == guest {
+	if p, known := t.processes[guest]; known && p.Same(t.machine) {
+		if q, ok := readQEMU(t.machine, p); ok && q.doubt == "" && q.Title() == guest {
 			return q, nil
 		}
 	}
-	t.pids = map[string]int{}
+	t.processes = map[string]trust.QEMU{}
 	var matches []qemu
-	for _, p := range threads.Processes(t.machine) {
-		if !IsQEMU(p.Comm) {
-			continue
-		}
-		q, ok := ReadQEMU(t.machine, p.PID)
-		if !ok {
-			continue
-		}
-		if _, taken := t.pids[q.Title()]; taken {
-			t.pids[q.Title()] = 0 // and so never read
-		} else {
-			t.pids[q.Title()] = p.PID
-		}
-		if q.Title() == guest {
+	unverified := ""
+	for _, p := range trust.QEMUs(t.machine, trust.Processes(t.machine)) {
+		q, ok := readQEMU(t.machine, p)
+		switch {
+		case !ok || q.Title() != guest:
+		case q.doubt != "":
+			unverified = fmt.Sprintf("; process %d only has its name: %s", p.PID, q.doubt)
+		case q.libvirt:
+			t.processes[guest] = p
+			return q, nil
+		default:
+			t.processes[guest] = p
 			matches = append(matches, q)
 		}
 	}
 	switch len(matches) {
 	case 0:
-		return qemu{}, fmt.Errorf("%w: no QEMU process is named %s", ErrNotRunning, guest)
+		return qemu{}, fmt.Errorf("%w: no QEMU process is named %s%s", ErrNotRunning, guest, unverified)
 	case 1:
 		return matches[0], nil
 	}
+	delete(t.processes, guest)
 	return qemu{}, fmt.Errorf("%d QEMU processes are named %s", len(matches), guest)
 }
 

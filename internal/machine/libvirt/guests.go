@@ -9,6 +9,7 @@ import (
 
 	"mpps/internal/machine/threads"
 	"mpps/internal/machine/tree"
+	"mpps/internal/machine/trust"
 	"mpps/internal/model/domain"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
@@ -17,32 +18,23 @@ import (
 // Inventory reads libvirt's guests and other QEMU processes, with their threads, into h.Guests. It caches definitions
 // in known.
 func Inventory(ctx context.Context, m *tree.Tree, h *facts.Host, known *Definitions) {
-	guestsWith(ctx, m, h, known, func(q qemu, all func() []threads.Process, live *domain.Guest) []facts.Thread {
-		return guestThreads(m, q, all, live)
+	guestsWith(ctx, m, h, known, func(q qemu, all []trust.Process, live *domain.Guest) []facts.Thread {
+		return guestThreads(m, q, func() []trust.Process { return all }, live)
 	})
 }
 
 // WithoutThreads reads the guests without their threads.
 func WithoutThreads(ctx context.Context, m *tree.Tree, h *facts.Host, known *Definitions) {
-	guestsWith(ctx, m, h, known, func(qemu, func() []threads.Process, *domain.Guest) []facts.Thread { return nil })
+	guestsWith(ctx, m, h, known, func(qemu, []trust.Process, *domain.Guest) []facts.Thread { return nil })
 }
 
 // guestsWith reads the guests, with the threads that find returns.
 func guestsWith(
 	ctx context.Context, m *tree.Tree, h *facts.Host, cache *Definitions,
-	find func(qemu, func() []threads.Process, *domain.Guest) []facts.Thread,
+	find func(qemu, []trust.Process, *domain.Guest) []facts.Thread,
 ) {
-	processes := threads.Processes(m)
-	all := func() []threads.Process { return processes }
-	var running []qemu
-	for _, p := range processes {
-		if !IsQEMU(p.Comm) {
-			continue
-		}
-		if q, ok := ReadQEMU(m, p.PID); ok {
-			running = append(running, q)
-		}
-	}
+	all := trust.Processes(m)
+	running := runningGuests(m, h, all)
 	known := managedGuests(ctx, m, h, cache)
 	for i := range known {
 		g := &known[i]
@@ -66,6 +58,44 @@ func guestsWith(
 	}
 	slices.SortStableFunc(h.Guests, func(a, b facts.Guest) int { return strings.Compare(a.Name, b.Name) })
 	assignOwners(h)
+}
+
+// mostUnverified is how many processes that only have the name are listed, and longestClaim how many characters of the
+// name they claim: any user can start thousands, with names of any length.
+const (
+	mostUnverified = 16
+	longestClaim   = 64
+)
+
+// runningGuests returns the QEMU processes of guests, those that libvirt started first. It adds those that only have
+// the name to h.Unverified.
+func runningGuests(m *tree.Tree, h *facts.Host, all []trust.Process) []qemu {
+	var started, others []qemu
+	for _, p := range trust.QEMUs(m, all) {
+		q, ok := readQEMU(m, p)
+		switch {
+		case !ok:
+		case q.doubt != "" && len(h.Unverified) < mostUnverified:
+			name := []rune(q.Title())
+			h.Unverified = append(h.Unverified, facts.Unverified{PID: p.PID, Comm: p.Name(),
+				Guest: string(name[:min(len(name), longestClaim)]), Why: q.doubt})
+		case q.doubt != "":
+		case q.libvirt:
+			started = append(started, q)
+		default:
+			others = append(others, q)
+		}
+	}
+	return append(started, others...)
+}
+
+// GuestsOf returns the names of running guests by the PID of their QEMU.
+func GuestsOf(m *tree.Tree, all []trust.Process) map[int]string {
+	guests := map[int]string{}
+	for _, q := range runningGuests(m, &facts.Host{}, all) {
+		guests[q.pid] = q.Title()
+	}
+	return guests
 }
 
 // assignOwners replaces nil lists, notes what could not be read, and sets the guests of taps and VFs.

@@ -171,7 +171,11 @@ const definedXML = `<domain type='kvm'>
 `
 
 // guestHost returns a host with a running guest of libvirt, one that is shut off, and one that libvirt does not know.
-func guestHost(t *testing.T) *tree.Tree {
+func guestHost(t *testing.T) *tree.Tree { return guestHostWith(t, nil) }
+
+// guestHostWith returns guestHost with more files.
+func guestHostWith(t *testing.T, more map[string]string) *tree.Tree {
+	t.Helper()
 	running := strings.NewReplacer(
 		"<domain type='kvm'>", "<domain type='kvm' id='1'>", "queues='2'", "queues='1'",
 		"<source bridge='br0'/>", "<source bridge='br0'/><target dev='vnet3'/>",
@@ -198,7 +202,7 @@ func guestHost(t *testing.T) *tree.Tree {
 		"proc/300/task/304/status": "Cpus_allowed_list:\t0-3",
 		"proc/300/task/309/stat":   treetest.Stat(309, "vnc_worker", 109, 1, 0, 0),
 		"proc/301/comm":            "vhost-300",
-		"proc/301/stat":            treetest.Stat(301, "vhost-300", 102, 3, 0, 0),
+		"proc/301/stat":            treetest.OfKernel(treetest.Stat(301, "vhost-300", 102, 3, 0, 0)),
 		"proc/301/status":          "Cpus_allowed_list:\t3",
 		"proc/400/comm":            "qemu-kvm",
 		"proc/400/cmdline": zero("qemu-kvm -name wild -smp 2 -m 64 -netdev " +
@@ -210,7 +214,7 @@ func guestHost(t *testing.T) *tree.Tree {
 		"proc/500/comm":            "irqbalance",
 		"proc/501/comm":            "systemd-network",
 	}
-	return treetest.Lines(t, all)
+	return treetest.Lines(t, treetest.Merged(all, more))
 }
 
 func TestGuestsOfARecordedHost(t *testing.T) {

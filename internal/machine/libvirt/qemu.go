@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"mpps/internal/machine/tree"
+	"mpps/internal/machine/trust"
 	"mpps/internal/model/facts"
 )
 
@@ -21,6 +22,9 @@ type qemu struct {
 	mem  uint64 // bytes
 	mach string
 	kvm  bool
+
+	libvirt bool   // libvirt started it for the guest of this name
+	doubt   string // why it is not known to be a guest's; empty: it is
 
 	functions []string // PCI addresses that are passed through
 	elsewhere bool     // it runs in another network namespace
@@ -57,22 +61,21 @@ type qemuNIC struct {
 	rxSize, txSize int // descriptors; 0: QEMU's default
 }
 
-// IsQEMU reports whether a process name, which has at most 15 bytes, is QEMU's.
-func IsQEMU(comm string) bool {
-	return strings.HasPrefix(comm, "qemu-system-") || strings.HasPrefix(comm, "qemu-kvm") || comm == "kvm"
-}
-
-// ReadQEMU reads a QEMU process's command line; false if it cannot be read.
-func ReadQEMU(m *tree.Tree, pid int) (qemu, bool) {
-	text, err := m.Read("proc/" + strconv.Itoa(pid) + "/cmdline")
-	if err != nil || text == "" {
+// readQEMU reads a process's command line. If Doubt is not empty it is no guest's; false if it cannot be read.
+func readQEMU(m *tree.Tree, p trust.QEMU) (qemu, bool) {
+	args := p.Arguments(m)
+	if args == nil {
 		return qemu{}, false
 	}
-	q := parseQEMU(strings.Split(strings.TrimRight(text, "\x00"), "\x00"))
-	q.pid, q.elsewhere = pid, isElsewhere(m, pid)
+	q := parseQEMU(args)
+	q.pid, q.libvirt, q.doubt = p.PID, p.Libvirt(q.name), p.Doubt(m, q.name)
+	if q.doubt != "" {
+		return q, true
+	}
+	q.elsewhere = trust.Elsewhere(m, p.PID, "net")
 	for i := range q.nics {
 		if nic := &q.nics[i]; strings.HasPrefix(nic.tap, "fd:") {
-			nic.tap = tapOf(m, pid, strings.TrimPrefix(nic.tap, "fd:"))
+			nic.tap = tapOf(m, p.PID, strings.TrimPrefix(nic.tap, "fd:"))
 		}
 	}
 	return q, true
@@ -102,17 +105,6 @@ func tapOf(m *tree.Tree, pid int, fd string) string {
 		}
 	}
 	return ""
-}
-
-// isElsewhere reports whether a process runs in another network namespace than this one, or in a recorded tree than
-// the first process.
-func isElsewhere(m *tree.Tree, pid int) bool {
-	own := "proc/self/ns/net"
-	if !m.Live() {
-		own = "proc/1/ns/net"
-	}
-	here, there := m.Target(own), m.Target("proc/"+strconv.Itoa(pid)+"/ns/net")
-	return here != "" && there != "" && here != there
 }
 
 // findTaps finds the taps that a process's command line does not name: it made them, got them from a helper, or was

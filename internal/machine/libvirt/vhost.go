@@ -8,13 +8,14 @@ import (
 
 	"mpps/internal/machine/threads"
 	"mpps/internal/machine/tree"
+	"mpps/internal/machine/trust"
 	"mpps/internal/model/domain"
 	"mpps/internal/model/facts"
 )
 
 // guestThreads returns a guest's threads in the order of creation, with the NIC and queue of each vhost worker. all
 // returns the machine's processes; it is called only if QEMU's threads have no workers.
-func guestThreads(m *tree.Tree, q qemu, all func() []threads.Process, live *domain.Guest) []facts.Thread {
+func guestThreads(m *tree.Tree, q qemu, all func() []trust.Process, live *domain.Guest) []facts.Thread {
 	var list []facts.Thread
 	for _, t := range threads.Tasks(m, q.pid) {
 		list = append(list, threads.FactOf(m, t, q.pid))

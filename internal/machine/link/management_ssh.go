@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"mpps/internal/machine/tree"
+	"mpps/internal/machine/trust"
 )
 
 // session is the TCP connection of an SSH session.
@@ -43,7 +44,7 @@ func sshSessions(m *tree.Tree) []session {
 				}
 			}
 		}
-		if strings.HasPrefix(m.Line(path.Join(dir, "comm")), "sshd") {
+		if strings.HasPrefix(trust.Name(m, pid, pid), "sshd") { // the operator's own ancestors are believed
 			for _, fd := range m.List(path.Join(dir, "fd")) {
 				if one, found := established[m.Target(path.Join(dir, "fd", fd))]; found {
 					add(one)

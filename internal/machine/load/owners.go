@@ -11,6 +11,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"mpps/internal/machine/probe"
+	"mpps/internal/machine/trust"
 	"mpps/internal/model/facts"
 )
 
@@ -68,7 +69,7 @@ func (w *Watch) addOwners(l *facts.Load, before, after fullLook, allowed time.Du
 		for _, fd := range w.tree.List("proc/" + name + "/fd") {
 			to := w.tree.Target("proc/" + name + "/fd/" + fd)
 			if s := sockets[to]; s != nil && s.PID == 0 {
-				s.PID, s.Comm = pid, w.tree.Line("proc/"+name+"/comm")
+				s.PID, s.Comm = pid, trust.Name(w.tree, pid, pid)
 			}
 			if len(taps) == 0 || to != "tun" {
 				continue

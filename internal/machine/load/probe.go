@@ -11,6 +11,7 @@ import (
 	"mpps/internal/machine/probe"
 	"mpps/internal/machine/threads"
 	"mpps/internal/machine/tree"
+	"mpps/internal/machine/trust"
 	"mpps/internal/model/facts"
 )
 
@@ -57,10 +58,9 @@ func (w *Watch) threadsToFollow(busy []facts.ThreadLoad) []int {
 	for _, t := range threads.Tasks(w.tree, os.Getpid()) {
 		all = append(all, t.TID)
 	}
-	for _, p := range threads.Processes(w.tree) {
-		if roleOf(p.Comm) != "other" {
-			all = append(all, p.PID)
-		}
+	onPath := func(name string) bool { return roleOf(name) != "other" }
+	for _, t := range trust.KernelThreads(w.tree, trust.Processes(w.tree), onPath) {
+		all = append(all, t.TID)
 	}
 	for _, t := range busy {
 		all = append(all, t.TID)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"mpps/internal/machine/threads"
+	"mpps/internal/machine/trust"
 	"mpps/internal/model/facts"
 )
 
@@ -104,8 +105,7 @@ func (w *Watch) knownThreads() map[int]knownThread {
 func (w *Watch) addThreadFacts(l *facts.ThreadLoad, known map[int]knownThread) bool {
 	thread, ofGuest := known[l.TID]
 	if !ofGuest && !isBusy(l) { // for most threads the name is enough to leave them out
-		name := w.tree.Line("proc/" + strconv.Itoa(l.PID) + "/task/" + strconv.Itoa(l.TID) + "/comm")
-		if l.PID != os.Getpid() && roleOf(name) == "other" {
+		if l.PID != os.Getpid() && roleOf(trust.Name(w.tree, l.PID, l.TID)) == "other" {
 			return false
 		}
 	}
@@ -113,11 +113,14 @@ func (w *Watch) addThreadFacts(l *facts.ThreadLoad, known map[int]knownThread) b
 	if err != nil {
 		return false
 	}
-	t, err := threads.ParseStat(text)
+	t, err := trust.ParseStat(text)
 	if err != nil {
 		return false
 	}
-	l.Comm, l.CPU, l.Role = t.Comm, t.CPU, roleOf(t.Comm)
+	l.Comm, l.CPU, l.Role = t.Comm, t.CPU, "other"
+	if role := roleOf(t.Comm); t.Kernel() || role == "vhost" && t.UserWorker() {
+		l.Role = role
+	}
 	l.Policy = strings.ToLower(strings.TrimPrefix(threads.PolicyName(t.Policy), "SCHED_"))
 	if cpu, there := w.h.Topology.CPU(t.CPU); there {
 		l.Node = cpu.Node

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"mpps/internal/machine/threads"
 	"mpps/internal/machine/tree"
+	"mpps/internal/machine/trust"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
 )
@@ -152,14 +152,14 @@ func (s *searched) processes(h *facts.Host) (found []*process, err error) {
 		guests[g.PID] = g.PID != 0
 	}
 	descriptors, closed := 0, 0
-	for _, one := range threads.Processes(s.m) {
+	for _, one := range trust.Processes(s.m) {
 		if guests[one.PID] {
 			continue
 		}
 		if descriptors > mostDescriptors {
 			return found, errTooMany
 		}
-		p := &process{pid: one.PID, comm: one.Comm}
+		p := &process{pid: one.PID, comm: one.Name()}
 		n, open := s.read(p)
 		descriptors += n
 		if !open {

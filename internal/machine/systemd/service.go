@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"strings"
 
-	"mpps/internal/machine/threads"
 	"mpps/internal/machine/tree"
+	"mpps/internal/machine/trust"
 	"mpps/internal/model/setting"
 )
 
@@ -66,18 +66,16 @@ func UnitState(text, name string) setting.Reading {
 	}
 }
 
-// byProcess returns whether a process of that name runs. The kernel cuts names to 15 characters.
+// byProcess returns whether a daemon of that name runs.
 func (s service) byProcess(name string) setting.Reading {
-	processes := threads.Processes(s.m)
-	if len(processes) == 0 {
+	all := trust.Processes(s.m)
+	if len(all) == 0 {
 		return setting.CouldNotTell("no processes to be seen")
 	}
 	r := setting.Value(Stopped)
 	r.ReadOnly, r.Why = true, "systemd is not the init system here"
-	for _, p := range processes {
-		if p.Comm == name[:min(len(name), 15)] {
-			r.Value = Running
-		}
+	if len(trust.Daemons(s.m, all, name)) > 0 {
+		r.Value = Running
 	}
 	return r
 }

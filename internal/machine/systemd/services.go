@@ -6,28 +6,29 @@ import (
 
 	"mpps/internal/machine/threads"
 	"mpps/internal/machine/tree"
+	"mpps/internal/machine/trust"
 	"mpps/internal/model/facts"
 )
 
-// watchedServices are the daemons that set values which mpps sets too, by their name in /proc/PID/comm. tuned, a Python
+// watchedServices are the daemons that set values which mpps sets too, by their process's name. tuned, a Python
 // program, sets its own.
 var watchedServices = []string{"irqbalance", "tuned", "NetworkManager", "numad", "ksmtuned", "systemd-networkd",
 	"tuned-ppd"}
 
 // Inventory reads which of these daemons run, and the storage daemons.
 func Inventory(_ context.Context, m *tree.Tree, h *facts.Host) {
+	all := trust.Processes(m)
+	for _, d := range trust.Daemons(m, all, storageDaemons...) {
+		storage(m, h, d)
+	}
 	running := map[string]int{}
-	for _, p := range threads.Processes(m) {
-		if slices.Contains(storageDaemons, p.Comm) {
-			storage(m, h, p)
-		}
-		if _, seen := running[p.Comm]; !seen {
-			running[p.Comm] = p.PID
+	for _, d := range trust.Daemons(m, all, watchedServices...) {
+		if _, seen := running[d.Service]; !seen {
+			running[d.Service] = d.PID
 		}
 	}
 	for _, name := range watchedServices {
-		// comm holds 15 bytes (TASK_COMM_LEN).
-		pid, found := running[name[:min(len(name), 15)]]
+		pid, found := running[name]
 		h.Services = append(h.Services, facts.Service{Name: name, Running: found, PID: pid})
 	}
 }
@@ -37,22 +38,22 @@ func Inventory(_ context.Context, m *tree.Tree, h *facts.Host) {
 var storageDaemons = []string{"ceph-osd", "glusterfsd", "beegfs-storage"}
 
 // storage counts one such daemon on the node of its CPUs.
-func storage(m *tree.Tree, h *facts.Host, p threads.Process) {
+func storage(m *tree.Tree, h *facts.Host, d trust.Daemon) {
 	if len(h.Topology.Nodes) == 0 {
 		return
 	}
 	node := h.Topology.Nodes[0].ID
-	bound := threads.Affinity(m, p.PID, p.PID)
+	bound := threads.Affinity(m, d.PID, d.PID)
 	for _, n := range h.Topology.Nodes {
 		if len(bound) > 0 && len(bound.Minus(n.CPUs)) == 0 {
 			node = n.ID
 		}
 	}
-	at := slices.IndexFunc(h.Storage, func(s facts.Storage) bool { return s.Name == p.Comm && s.Node == node })
+	at := slices.IndexFunc(h.Storage, func(s facts.Storage) bool { return s.Name == d.Service && s.Node == node })
 	if at < 0 {
 		at = len(h.Storage)
-		h.Storage = append(h.Storage, facts.Storage{Name: p.Comm, Node: node})
+		h.Storage = append(h.Storage, facts.Storage{Name: d.Service, Node: node})
 	}
 	h.Storage[at].Count++
-	h.Storage[at].Memory += threads.Resident(m, p.PID)
+	h.Storage[at].Memory += threads.Resident(m, d.PID)
 }

@@ -11,23 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/machine/tree"
+	"mpps/internal/machine/trust"
 	"mpps/internal/model/setting"
 )
 
 // Flags of threads (include/linux/sched.h).
 const (
-	kernelThread  = 0x00200000 // PF_KTHREAD
 	fixedAffinity = 0x04000000 // PF_NO_SETAFFINITY: setting an affinity fails with EINVAL
 	kernelThreads = "kernel"   // the only object of setting.ThreadCPUs
 	threadParent  = "kthreadd"
-	kthreaddPID   = 2 // rest_init in init/main.c starts it second
 )
-
-// Kernel reports whether a thread is one of the kernel's. No process can set the flag or choose this parent, whatever
-// it calls itself.
-func (t task) Kernel() bool {
-	return t.flags&kernelThread != 0 && (t.parent == kthreaddPID || t.TID == kthreaddPID)
-}
 
 // threadCPUs reads and writes the CPUs of all movable kernel threads as one value.
 type threadCPUs struct{ m *tree.Tree }
@@ -61,9 +54,9 @@ func movableThreads(m *tree.Tree) (all []movable, online setting.CPUSet) {
 		if !there {
 			continue // it ended meanwhile
 		}
-		t, err := ParseStat(text)
-		if err != nil || strings.HasPrefix(t.Comm, "irq/") || isGuestThread(t.Comm) || !t.Kernel() ||
-			t.flags&fixedAffinity != 0 || t.Policy == unix.SCHED_DEADLINE {
+		t, err := trust.ParseStat(text)
+		if err != nil || !t.Kernel() || strings.HasPrefix(t.Comm, "irq/") || isGuestThread(t.Comm) ||
+			t.Flags&fixedAffinity != 0 || t.Policy == unix.SCHED_DEADLINE {
 			continue
 		}
 		cpus := of(m, t.TID, t.TID)
@@ -157,12 +150,12 @@ func (t threadCPUs) move(wanted setting.CPUSet, before []movable) (moved bool, e
 			continue
 		}
 		moved = true
-		err := SetAffinity(one.tid, next[i])
-		if err == nil || errors.Is(err, unix.ESRCH) { // it ended meanwhile
+		err := one.move(t.m, next[i])
+		if err == nil || ended(err) {
 			continue
 		}
 		for _, done := range all[:i] {
-			if back := SetAffinity(done.tid, done.cpus); back != nil && !errors.Is(back, unix.ESRCH) {
+			if back := done.move(t.m, done.cpus); back != nil && !ended(back) {
 				err = errors.Join(err, back)
 			}
 		}
@@ -170,6 +163,19 @@ func (t threadCPUs) move(wanted setting.CPUSet, before []movable) (moved bool, e
 	}
 	return moved, nil
 }
+
+// move binds the thread to CPUs if it still is a kernel thread. Its name is not compared: workers show what they do.
+func (one movable) move(m *tree.Tree, to setting.CPUSet) error {
+	held, _, err := trust.HoldKernelThread(m, one.tid)
+	if err != nil {
+		return err
+	}
+	defer held.Close()
+	return held.Write(func(tid int) error { return SetAffinity(tid, to) })
+}
+
+// ended reports whether an error says that the thread is gone.
+func ended(err error) bool { return errors.Is(err, trust.ErrReplaced) || errors.Is(err, unix.ESRCH) }
 
 // places returns the CPUs for each thread: those that it had before, if known (see formerPlaces), else its current ones
 // without those that are not wanted. A thread that would have none left, and the parent of all, get all wanted CPUs.

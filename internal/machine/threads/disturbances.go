@@ -11,6 +11,7 @@ import (
 
 	"mpps/internal/machine/cpu"
 	"mpps/internal/machine/tree"
+	"mpps/internal/machine/trust"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
 )
@@ -64,8 +65,8 @@ const (
 func WatchDisturbances(m *tree.Tree, cpus setting.CPUSet, pid int, vcpus []int) *Disturbances {
 	d := &Disturbances{m: m, cpus: cpus, pid: pid, files: map[facts.Counter]string{}}
 	for _, tid := range vcpus {
-		d.threads = append(d.threads, guestThread{tid: tid, name: m.Line(d.taskFile(tid, "comm")) + " (" +
-			strconv.Itoa(tid) + ")"})
+		name := fmt.Sprintf("%s (%d)", trust.Name(m, pid, tid), tid)
+		d.threads = append(d.threads, guestThread{tid: tid, name: name})
 	}
 	d.openSMI()
 	if pid > 0 {
@@ -198,7 +199,7 @@ func (d *Disturbances) findOthers() {
 			if !there {
 				continue
 			}
-			task, err := ParseStat(text)
+			task, err := trust.ParseStat(text)
 			if err != nil || !slices.Contains(d.cpus, task.CPU) || strings.HasPrefix(task.Comm, "swapper/") ||
 				d.isMeasured(task.TID) || d.isTool(pid) {
 				continue
@@ -228,8 +229,8 @@ func (d *Disturbances) isTool(pid int) bool {
 	if err != nil {
 		return false
 	}
-	t, err := ParseStat(text)
-	return err == nil && t.parent == os.Getpid()
+	t, err := trust.ParseStat(text)
+	return err == nil && t.Parent == os.Getpid()
 }
 
 // findKVM finds the guest's exit counters (virt/kvm/kvm_main.c, kvm_create_vm_debugfs: a folder PID-FD with sums over

@@ -49,3 +49,23 @@ func TestImpostor(t *testing.T) {
 		t.Error("a program's scheduling was set")
 	}
 }
+
+// TestMovesOnlyTheKernels: the number of a kernel thread that ended may be a process's when its CPUs are written.
+func TestMovesOnlyTheKernels(t *testing.T) {
+	root, err := tree.Open("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	before, err := getAffinity(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := movable{tid: os.Getpid(), name: "ksoftirqd/0", cpus: before}
+	if err := one.move(root, before[:1]); !ended(err) {
+		t.Errorf("moved: %v", err)
+	}
+	if now, err := getAffinity(os.Getpid()); err != nil || now.String() != before.String() {
+		t.Errorf("expected CPUs %s, found %s, %v", before, now, err)
+	}
+}

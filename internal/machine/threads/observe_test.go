@@ -13,12 +13,15 @@ import (
 	"mpps/internal/model/setting"
 )
 
+// kernelThread is PF_KTHREAD (include/linux/sched.h).
+const kernelThread = 0x00200000
+
 // runLine returns a stat file of a thread with the fields that an observation reads.
 func runLine(tid int, comm string, flags uint64, started, cpu, priority, policy int) string {
 	fields := strings.Fields(strings.Repeat("0 ", 50))
 	fields[0], fields[6] = "S", fmt.Sprint(flags)
 	if flags&kernelThread != 0 {
-		fields[1] = fmt.Sprint(kthreaddPID)
+		fields[1] = "2" // kthreadd
 	}
 	fields[19], fields[36], fields[37], fields[38] = fmt.Sprint(started), fmt.Sprint(cpu), fmt.Sprint(priority),
 		fmt.Sprint(policy)

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/machine/tree"
+	"mpps/internal/machine/trust"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
 )
@@ -263,13 +264,13 @@ func describe(m *tree.Tree, run *facts.ThreadRun, since float64) bool {
 	if err != nil {
 		return false
 	}
-	t, err := ParseStat(text)
+	t, err := trust.ParseStat(text)
 	if err != nil {
 		return false
 	}
 	run.Comm, run.CPU, run.Policy, run.Priority = t.Comm, t.CPU, PolicyName(t.Policy), t.Priority
-	run.Kernel, run.Fixed = t.Kernel(), t.flags&fixedAffinity != 0
-	if run.New && since > 0 && float64(t.started)/100 < since { // ticks of 10 ms
+	run.Kernel, run.Fixed = t.Kernel(), t.Flags&fixedAffinity != 0
+	if run.New && since > 0 && float64(t.Started)/100 < since { // ticks of 10 ms
 		run.RunNS, run.Switches, run.New = 0, 0, false
 	}
 	return true

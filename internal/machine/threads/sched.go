@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/machine/tree"
+	"mpps/internal/machine/trust"
 	"mpps/internal/model/setting"
 )
 
@@ -36,35 +37,34 @@ func PolicyName(policy int) string {
 type threadSched struct {
 	machine *tree.Tree
 	lock    sync.Mutex
-	pids    map[string][]int
+	pids    map[string]int
 }
 
-// find returns the thread of a name.
-func (t *threadSched) find(name string) (task, bool) {
+// find returns the kernel thread of a name.
+func (t *threadSched) find(name string) (trust.Stat, bool) {
 	t.lock.Lock()
 	defer t.lock.Unlock()
-	look := func() (task, bool) {
-		for _, pid := range t.pids[name] {
-			text, err := t.machine.Read("proc/" + strconv.Itoa(pid) + "/stat")
-			if err != nil {
-				continue // it ended
-			}
-			if found, err := ParseStat(text); err == nil && found.Comm == name && found.Kernel() {
-				return found, true
-			}
-		}
-		return task{}, false
-	}
-	if found, ok := look(); ok {
+	if found, ok := t.look(name); ok {
 		return found, true
 	}
-	t.pids = map[string][]int{}
-	for _, p := range Processes(t.machine) {
-		if strings.Contains(p.Comm, "/") {
-			t.pids[p.Comm] = append(t.pids[p.Comm], p.PID)
+	t.pids = map[string]int{}
+	perCPU := func(name string) bool { return strings.Contains(name, "/") }
+	for _, k := range trust.KernelThreads(t.machine, trust.Processes(t.machine), perCPU) {
+		if _, seen := t.pids[k.Comm]; !seen {
+			t.pids[k.Comm] = k.TID
 		}
 	}
-	return look()
+	return t.look(name)
+}
+
+// look reads the thread of a cached PID.
+func (t *threadSched) look(name string) (trust.Stat, bool) {
+	pid, known := t.pids[name]
+	if !known {
+		return trust.Stat{}, false
+	}
+	found, err := trust.ReadStat(t.machine, pid)
+	return found, err == nil && found.Kernel() && found.Comm == name
 }
 
 func (t *threadSched) Read(_ context.Context, a setting.Address) setting.Reading {
@@ -88,7 +88,15 @@ func (t *threadSched) Write(_ context.Context, a setting.Address, to setting.Rea
 		if !ok {
 			return fmt.Errorf("there is no kernel thread %s", a.Path)
 		}
-		return setPolicy(found.TID, value)
+		held, now, err := trust.HoldKernelThread(t.machine, found.TID)
+		if err != nil {
+			return err
+		}
+		defer held.Close()
+		if now.Comm != a.Path {
+			return fmt.Errorf("there is no kernel thread %s", a.Path)
+		}
+		return held.Write(func(tid int) error { return setPolicy(tid, value) })
 	})
 }
 

@@ -4,7 +4,6 @@ package threads
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -15,71 +14,26 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/machine/tree"
+	"mpps/internal/machine/trust"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
 )
-
-// task is one thread, from /proc/PID/task/TID/stat.
-type task struct {
-	TID      int
-	Comm     string
-	parent   int // PID
-	CPU      int // where it ran last
-	started  uint64
-	Priority int // rt_priority: 0 except with a realtime policy
-	Policy   int
-	flags    uint64 // PF_… of include/linux/sched.h
-}
 
 // policies are the names of scheduling policies by number (include/uapi/linux/sched.h).
 var policies = [...]string{0: "SCHED_OTHER", 1: "SCHED_FIFO", 2: "SCHED_RR", 3: "SCHED_BATCH", 5: "SCHED_IDLE",
 	6: "SCHED_DEADLINE"}
 
-// ParseStat reads a stat file (proc_pid_stat(5)). The name is in parentheses and may contain any character, so fields
-// are counted from the last parenthesis.
-func ParseStat(text string) (task, error) {
-	open, closed := strings.IndexByte(text, '('), strings.LastIndexByte(text, ')')
-	if open < 0 || closed < open {
-		return task{}, fmt.Errorf("expected a name in parentheses, found %.40q", text)
-	}
-	t := task{Comm: text[open+1 : closed], CPU: -1}
-	var err error
-	if t.TID, err = strconv.Atoi(strings.TrimSpace(text[:open])); err != nil {
-		return task{}, fmt.Errorf("expected a thread number, found %.40q", text)
-	}
-	const (
-		parent   = 4 - 3
-		flags    = 9 - 3
-		started  = 22 - 3
-		cpu      = 39 - 3
-		priority = 40 - 3
-		policy   = 41 - 3
-	)
-	fields := strings.Fields(text[closed+1:]) // from field 3 on
-	if len(fields) <= policy {
-		return task{}, fmt.Errorf("expected at least 41 fields, found %d", len(fields)+2)
-	}
-	var errs [6]error
-	t.parent, errs[5] = strconv.Atoi(fields[parent])
-	t.started, errs[0] = strconv.ParseUint(fields[started], 10, 64)
-	t.CPU, errs[1] = strconv.Atoi(fields[cpu])
-	t.Priority, errs[2] = strconv.Atoi(fields[priority])
-	t.Policy, errs[3] = strconv.Atoi(fields[policy])
-	t.flags, errs[4] = strconv.ParseUint(fields[flags], 10, 64)
-	return t, errors.Join(errs[:]...)
-}
-
 // Tasks returns the threads of a process in the order of their creation.
-func Tasks(m *tree.Tree, pid int) []task {
+func Tasks(m *tree.Tree, pid int) []trust.Stat {
 	folder := m.Folder("proc/" + strconv.Itoa(pid) + "/task")
 	defer folder.Close()
-	var list []task
+	var list []trust.Stat
 	for _, name := range folder.Names() {
 		text, there := folder.Text(name + "/stat")
 		if !there {
 			continue // it ended meanwhile
 		}
-		if t, err := ParseStat(text); err == nil {
+		if t, err := trust.ParseStat(text); err == nil {
 			list = append(list, t)
 		}
 	}
@@ -88,36 +42,23 @@ func Tasks(m *tree.Tree, pid int) []task {
 }
 
 // sortTasks sorts threads by creation: by start time, within one tick (10 ms) by TID.
-func sortTasks(list []task) {
-	slices.SortFunc(list, func(a, b task) int {
-		return cmp.Or(cmp.Compare(a.started, b.started), cmp.Compare(a.TID, b.TID))
+func sortTasks(list []trust.Stat) {
+	slices.SortFunc(list, func(a, b trust.Stat) int {
+		return cmp.Or(cmp.Compare(a.Started, b.Started), cmp.Compare(a.TID, b.TID))
 	})
 }
 
 // KernelVhosts returns the vhost workers of a process that are kernel threads. Before Linux 6.4 (commit 6e890c5d5021,
 // "vhost: use vhost_tasks for worker threads") they were not threads of QEMU, only named after it.
-func KernelVhosts(m *tree.Tree, pid int, all []Process) []task {
-	name := "vhost-" + strconv.Itoa(pid)
-	var list []task
-	for _, p := range all {
-		if p.Comm != name {
-			continue
-		}
-		text, err := m.Read("proc/" + strconv.Itoa(p.PID) + "/stat")
-		if err != nil {
-			continue
-		}
-		if t, err := ParseStat(text); err == nil {
-			list = append(list, t)
-		}
-	}
+func KernelVhosts(m *tree.Tree, pid int, all []trust.Process) []trust.Stat {
+	list := trust.KernelThreads(m, all, func(name string) bool { return name == "vhost-"+strconv.Itoa(pid) })
 	sortTasks(list)
 	return list
 }
 
 // FactOf returns the facts of a thread of a QEMU process. Its role comes from its name (QEMU with debug-threads=on,
 // which libvirt sets).
-func FactOf(m *tree.Tree, t task, pid int) facts.Thread {
+func FactOf(m *tree.Tree, t trust.Stat, pid int) facts.Thread {
 	thread := facts.Thread{
 		TID: t.TID, Comm: t.Comm, Role: "worker", Queue: -1, CPU: t.CPU, Priority: t.Priority,
 		Affinity: Affinity(m, t.TID, pid),
@@ -232,4 +173,16 @@ func SetAffinity(tid int, set setting.CPUSet) error {
 		return fmt.Errorf("affinity of thread %d to CPUs %s: %w", tid, set, errno)
 	}
 	return nil
+}
+
+// Resident returns the resident memory of a process in bytes; 0 if unknown.
+func Resident(m *tree.Tree, pid int) uint64 {
+	status, _ := m.Read("proc/" + strconv.Itoa(pid) + "/status")
+	_, rest, _ := strings.Cut(status, "VmRSS:")
+	line, _, _ := strings.Cut(rest, "\n")
+	kib, err := strconv.ParseUint(strings.TrimSuffix(strings.TrimSpace(line), " kB"), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return kib << 10
 }

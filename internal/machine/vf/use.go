@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"mpps/internal/machine/libvirt"
-	"mpps/internal/machine/threads"
 	"mpps/internal/machine/tree"
+	"mpps/internal/machine/trust"
 	"mpps/internal/model/domain"
 	"mpps/internal/model/facts"
 )
@@ -143,18 +143,17 @@ func vdpaNodes(m *tree.Tree, dir string) []string {
 // process, "dpdk-testpmd (process 4711)" for another. Other users' processes need root.
 func vfioHolders(m *tree.Tree) map[string][]string {
 	all := map[string][]string{}
-	for _, p := range threads.Processes(m) {
+	processes := trust.Processes(m)
+	guests := libvirt.GuestsOf(m, processes)
+	for _, p := range processes {
 		dir := "proc/" + strconv.Itoa(p.PID) + "/fd"
-		who := ""
+		who := fmt.Sprintf("%s (process %d)", p.Name(), p.PID)
+		if guest, is := guests[p.PID]; is {
+			who = "guest " + guest
+		}
 		for _, fd := range m.List(dir) {
 			node, err := m.Readlink(dir + "/" + fd)
-			if err != nil || !opensDevice(node) {
-				continue
-			}
-			if who == "" {
-				who = processTitle(m, p)
-			}
-			if !slices.Contains(all[node], who) {
+			if err == nil && opensDevice(node) && !slices.Contains(all[node], who) {
 				all[node] = append(all[node], who)
 			}
 		}
@@ -167,14 +166,4 @@ func opensDevice(node string) bool {
 	return node != "/dev/vfio/vfio" &&
 		(strings.HasPrefix(node, "/dev/vfio/") || strings.HasPrefix(node, "/dev/uio") ||
 			strings.HasPrefix(node, "/dev/vhost-vdpa-"))
-}
-
-// processTitle returns a process's name for people.
-func processTitle(m *tree.Tree, p threads.Process) string {
-	if libvirt.IsQEMU(p.Comm) {
-		if q, ok := libvirt.ReadQEMU(m, p.PID); ok {
-			return "guest " + q.Title()
-		}
-	}
-	return fmt.Sprintf("%s (process %d)", p.Comm, p.PID)
 }

@@ -50,7 +50,7 @@ func (m *Machine) Conditions(ctx context.Context, idle time.Duration) (measure.C
 
 // governors counts the CPUs by frequency governor.
 func (m *Machine) governors() (map[string]int, error) {
-	files, err := fs.Glob(m.root.FS(), "sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor")
+	files, err := fs.Glob(m.tree.Root.FS(), "sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor")
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (m *Machine) governors() (map[string]int, error) {
 // throttled sums up how often CPUs and packages were throttled (drivers/thermal/intel/therm_throt.c); nil if nothing
 // counts it. Each CPU repeats its package's count, so the sum means nothing, only its growth.
 func (m *Machine) throttled() (*uint64, error) {
-	files, err := fs.Glob(m.root.FS(), "sys/devices/system/cpu/cpu[0-9]*/thermal_throttle/*_throttle_count")
+	files, err := fs.Glob(m.tree.Root.FS(), "sys/devices/system/cpu/cpu[0-9]*/thermal_throttle/*_throttle_count")
 	if err != nil || len(files) == 0 {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"mpps/internal/machine/tree"
 	"mpps/internal/measure"
 	"mpps/internal/measure/traffic/counters"
 )
@@ -21,22 +22,22 @@ import (
 type Machine struct {
 	Patient bool // its processor is emulated: an agent may be silent for seconds
 
-	root  *os.Root
+	tree  *tree.Tree
 	netns []string // network namespaces whose interfaces are counted; "" is the process's own
 	watch threadWatch
 }
 
 // OpenMachine opens a machine. Close it after use.
 func OpenMachine(root string) (*Machine, error) {
-	opened, err := os.OpenRoot(root)
+	opened, err := tree.Open(root)
 	if err != nil {
-		return nil, fmt.Errorf("root directory: %w", err)
+		return nil, err
 	}
-	return &Machine{root: opened}, nil
+	return &Machine{tree: opened}, nil
 }
 
 // Close releases the root directory.
-func (m *Machine) Close() error { return m.root.Close() }
+func (m *Machine) Close() error { return m.tree.Close() }
 
 // count adds namespaces whose interfaces are counted.
 func (m *Machine) count(namespaces ...string) {
@@ -51,7 +52,7 @@ func (m *Machine) where() string { return "host" }
 
 // open opens a regular file. It rejects anything else in a recorded tree, such as a pipe, without blocking on it.
 func (m *Machine) open(name string) (*os.File, error) {
-	f, err := m.root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	f, err := m.tree.Root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -15,8 +15,8 @@ import (
 	"mpps/internal/measure/traffic/agent"
 )
 
-// tree is a recorded machine: file name → text.
-func tree(t *testing.T, files map[string]string) *Machine {
+// recorded is a recorded machine: file name → text.
+func recorded(t *testing.T, files map[string]string) *Machine {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range files {
@@ -73,7 +73,7 @@ func TestMixBytes(t *testing.T) {
 }
 
 func TestLineRate(t *testing.T) {
-	m := tree(t, map[string]string{"sys/class/net/eth0/speed": "10000\n", "sys/class/net/eth1/speed": "-1\n",
+	m := recorded(t, map[string]string{"sys/class/net/eth0/speed": "10000\n", "sys/class/net/eth1/speed": "-1\n",
 		"sys/class/net/v0/speed": "10000\n"})
 	nic := func(name, kind, netns string) traffic.Device {
 		return traffic.Device{Endpoint: traffic.Endpoint{Iface: name, Netns: netns}, Kind: kind}
@@ -128,7 +128,7 @@ func TestCheckLoad(t *testing.T) {
 }
 
 func TestMachineIsReadBelowItsRoot(t *testing.T) {
-	m := tree(t, map[string]string{
+	m := recorded(t, map[string]string{
 		"proc/stat":             "cpu 0\ncpu0 10 0 20 30 0 0 40 0 0 0\n",
 		"proc/net/softnet_stat": "0000000a 00000002 00000001\n0000000f 00000001 00000000\n",
 	})
@@ -141,7 +141,7 @@ func TestMachineIsReadBelowItsRoot(t *testing.T) {
 		counters[measure.Counter{Where: "host", Name: "softnet.processed"}] != 25 {
 		t.Errorf("%+v, %v", counters, err)
 	}
-	if _, err := tree(t, map[string]string{"proc/net/softnet_stat": "what\n"}).counters(t.Context()); err == nil {
+	if _, err := recorded(t, map[string]string{"proc/net/softnet_stat": "what\n"}).counters(t.Context()); err == nil {
 		t.Error("nonsense was read as counters")
 	}
 }

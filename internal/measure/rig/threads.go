@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"os"
@@ -9,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"mpps/internal/machine/trust"
 	"mpps/internal/measure"
 )
 
@@ -128,31 +130,35 @@ func (m *Machine) findThreads() error {
 	return nil
 }
 
-// classify identifies a process by its name, of which the kernel keeps 15 bytes.
+// classify identifies a process, and leaves out those that only have the name.
 func (m *Machine) classify(pid int) {
-	name, err := m.read("proc/" + strconv.Itoa(pid) + "/comm")
-	if err != nil {
+	w := &m.watch
+	if guest, is := m.guestOf(pid); is {
+		if w.guests[pid] == nil {
+			w.guests[pid], w.names[pid] = map[int]*measure.Thread{}, guest
+		}
 		return
 	}
-	w := &m.watch
+	name := trust.Name(m.tree, pid, pid)
 	t := measure.Thread{PID: pid, TID: pid, Name: name}
-	switch owner, isVhost := strings.CutPrefix(name, "vhost-"); {
+	owner, isVhost := strings.CutPrefix(name, "vhost-")
+	switch {
 	case strings.HasPrefix(name, "ksoftirqd/"):
 		t.Role = measure.KSoftIRQ
 	case strings.HasPrefix(name, "kpktgend_"):
 		t.Role = measure.Pktgen
 	case isVhost: // a kernel thread before Linux 6.4 (vhost_worker_create in drivers/vhost/vhost.c)
 		t.Role, t.Guest = measure.Vhost, owner
-		if process, err := strconv.Atoi(owner); err == nil {
-			t.Guest = m.guestName(process)
-		}
-	case strings.HasPrefix(name, "qemu-system"), name == "qemu-kvm", name == "kvm":
-		if w.guests[pid] == nil {
-			w.guests[pid], w.names[pid] = map[int]*measure.Thread{}, m.guestName(pid)
-		}
-		return
 	default:
 		return
+	}
+	if stat, err := trust.ReadStat(m.tree, pid); err != nil || !stat.Kernel() {
+		return
+	}
+	if process, err := strconv.Atoi(owner); err == nil {
+		if guest, is := m.guestOf(process); is {
+			t.Guest = guest
+		}
 	}
 	w.kernel[pid] = t
 }
@@ -162,8 +168,8 @@ func (m *Machine) classify(pid int) {
 // answer for a thread is kept.
 func (m *Machine) threadOf(pid, tid int) *measure.Thread {
 	at := "proc/" + strconv.Itoa(pid) + "/task/" + strconv.Itoa(tid)
-	name, err := m.read(at + "/comm")
-	if err != nil || strings.HasPrefix(name, "kvm-") {
+	name := trust.Name(m.tree, pid, tid)
+	if name == "" || strings.HasPrefix(name, "kvm-") {
 		return nil
 	}
 	t := &measure.Thread{PID: pid, TID: tid, Name: name, Guest: m.watch.names[pid], Role: measure.Emulator}
@@ -196,13 +202,21 @@ func (m *Machine) guestTicks(at string) uint64 {
 	return ticks
 }
 
-// guestName returns the guest's name from QEMU's -name option, or the process's number.
-func (m *Machine) guestName(pid int) string {
-	text, err := m.read("proc/" + strconv.Itoa(pid) + "/cmdline")
-	if err != nil {
-		return strconv.Itoa(pid)
+// guestOf returns the name of the guest whose QEMU a process is: that of its -name option, or the process's number.
+func (m *Machine) guestOf(pid int) (guest string, is bool) {
+	q, is := trust.FindQEMU(m.tree, pid)
+	if !is {
+		return "", false
 	}
-	args := strings.Split(text, "\x00")
+	name := nameIn(q.Arguments(m.tree))
+	if q.Doubt(m.tree, name) != "" {
+		return "", false
+	}
+	return cmp.Or(name, strconv.Itoa(pid)), true
+}
+
+// nameIn returns the guest's name from QEMU's -name option; empty if it has none.
+func nameIn(args []string) string {
 	for i, arg := range args {
 		if arg != "-name" && arg != "--name" || i+1 == len(args) {
 			continue
@@ -218,12 +232,12 @@ func (m *Machine) guestName(pid int) string {
 			}
 		}
 	}
-	return strconv.Itoa(pid)
+	return ""
 }
 
 // numbers returns the numeric entries of a directory.
 func (m *Machine) numbers(dir string) ([]int, error) {
-	f, err := m.root.Open(dir)
+	f, err := m.tree.Root.Open(dir)
 	if err != nil {
 		return nil, err
 	}

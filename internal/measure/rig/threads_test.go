@@ -23,15 +23,15 @@ func processes(t *testing.T, lines ...string) map[string]string {
 			&guest); err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}
-		at := fmt.Sprintf("proc/%d/task/%d/", pid, tid)
+		at, parent, flags := fmt.Sprintf("proc/%d/task/%d/", pid, tid), 1, 0
 		if pid == 0 {
-			at = fmt.Sprintf("proc/%d/", tid)
-		} else if pid == tid {
-			files[fmt.Sprintf("proc/%d/comm", pid)] = parts[0] + "\n"
+			at, parent, flags = fmt.Sprintf("proc/%d/", tid), 2, 0x00200000 // kthreadd, PF_KTHREAD
+			files[fmt.Sprintf("proc/%d/task/%d/comm", tid, tid)] = parts[0] + "\n"
 		}
 		files[at+"comm"] = parts[0] + "\n"
 		files[at+"schedstat"] = fmt.Sprintf("%d %d 7\n", ran, waited)
-		files[at+"stat"] = fmt.Sprintf("%d (%s) S %s %d 0 0\n", tid, parts[0], strings.Repeat("0 ", 39), guest)
+		files[at+"stat"] = fmt.Sprintf("%d (%s) S %d 0 0 0 0 %d %s %d 0 0\n", tid, parts[0], parent, flags,
+			strings.Repeat("0 ", 33), guest)
 	}
 	return files
 }
@@ -47,9 +47,16 @@ func TestThreadsThatCarryPackets(t *testing.T) {
 		// By hand: its threads have no names of their own.
 		"300/300: qemu-system-x86, 10, 0, 0", "300/301: qemu-system-x86, 800, 0, 700",
 		"400/400: qemu-ga, 10, 0, 0", "500/500: bash, 10, 0, 0")
+	// Of a person, who gives them the names.
+	for name, text := range processes(t, "600/600: qemu-system-x86, 10, 0, 0", "600/601: CPU 0/KVM, 800, 0, 700",
+		"700/700: ksoftirqd/1, 10, 0, 0", "800/800: vhost-200, 10, 0, 0") {
+		files[name] = text
+	}
+	files["proc/600/cmdline"] = "qemu-system-x86_64\x00-name\x00guest=web,,1\x00"
+	files["proc/600/status"] = "Name:\tqemu-system-x86\nUid:\t1000\t1000\t1000\t1000\n"
 	files["proc/200/cmdline"] = "/usr/bin/qemu-system-x86_64\x00-name\x00guest=web,,1,debug-threads=on\x00-S\x00"
 	files["proc/300/cmdline"] = "qemu-system-x86_64\x00-name\x00router\x00"
-	m := tree(t, files)
+	m := recorded(t, files)
 	got := map[string]uint64{}
 	for thread, time := range m.threads() {
 		if thread.Role != measure.Ourselves {

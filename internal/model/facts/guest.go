@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -43,6 +44,20 @@ type Guest struct {
 	Job string `json:"job,omitempty"`
 	// the guest agent's report; nil if there is no agent, or it was not asked or did not answer
 	Inside *Inside `json:"inside,omitempty"`
+}
+
+// Unverified is a process that calls itself a guest's QEMU and is not known to be one: any user can start one. It is
+// shown; nothing is judged by it, and mpps never writes to it.
+type Unverified struct {
+	PID   int    `json:"pid"`
+	Comm  string `json:"comm"`
+	Guest string `json:"guest"` // the name on its command line
+	Why   string `json:"why"`   // for people
+}
+
+// String returns a sentence.
+func (u Unverified) String() string {
+	return fmt.Sprintf("process %d (%s) calls itself guest %s: %s", u.PID, u.Comm, u.Guest, u.Why)
 }
 
 // NICs returns the NICs of the definition and of the running guest.

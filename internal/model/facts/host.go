@@ -50,6 +50,8 @@ type Host struct {
 	Services  []Service `json:"services"`
 	Lasting   *Lasting  `json:"lasting,omitempty"` // nil in snapshots from versions that did not collect it
 	Guests    []Guest   `json:"guests"`
+	// processes that call themselves a guest's QEMU and are not known to be one; at most 16
+	Unverified []Unverified `json:"unverified,omitempty"`
 
 	Storage []Storage `json:"storage,omitempty"` // storage daemons that share the host with the guests
 

@@ -230,6 +230,9 @@ func (s *scrubber) references(c, h *Host) {
 			c.Passthrough.Locked[i].Guest = s.names.of(h.Passthrough.Locked[i].Guest)
 		}
 	}
+	for i := range c.Unverified {
+		c.Unverified[i].Guest = s.names.of(h.Unverified[i].Guest)
+	}
 	for i := range c.Unseen {
 		u := &c.Unseen[i]
 		u.What, u.Why, u.Of = s.replaceNames(u.What, h), s.replaceNames(u.Why, h), s.replaceNames(u.Of, h)

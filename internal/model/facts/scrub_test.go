@@ -32,6 +32,7 @@ func TestScrub(t *testing.T) {
 </domain>
 `
 	h.Unseen = []Unseen{{What: "definition of guest payroll", Why: "line 3"}}
+	h.Unverified = []Unverified{{PID: 4711, Guest: "payroll"}, {PID: 4712, Guest: "payslips"}}
 	h.Netfilter.Rules[0].Lines = []string{"add rule filter input ip saddr 203.0.113.77 accept",
 		"add rule filter input ip saddr 127.0.0.1 accept"}
 	h.Readings[setting.Of(setting.Domain, "payroll", "interface", "52:54:00:00:00:00",
@@ -44,7 +45,7 @@ func TestScrub(t *testing.T) {
 	c := Scrub(h)
 	text := string(written(t, c))
 	for _, secret := range []string{
-		"secret-host", "example.org", "203.0.113.9", "3c:ec:ef", "203.0.113.77", "2a01:4f8", "payroll", "a81f45a7",
+		"secret-host", "example.org", "203.0.113.9", "3c:ec:ef", "203.0.113.77", "2a01:4f8", "payroll", "payslips", "a81f45a7",
 		"Acme", "SN-998877",
 		"WD-12345", "198.51.100.9", `"52:54:00:00:00:00"`,
 	} {

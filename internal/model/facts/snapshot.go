@@ -37,6 +37,9 @@ func Write(w io.Writer, h *Host, version string) error {
 	for _, unseen := range h.Unseen {
 		s.Warnings = append(s.Warnings, warning{Code: "unseen", Text: unseen.What + ": " + unseen.Why})
 	}
+	for _, u := range h.Unverified {
+		s.Warnings = append(s.Warnings, warning{Code: "unverified", Text: u.String()})
+	}
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", " ")

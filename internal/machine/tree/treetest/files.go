@@ -43,13 +43,18 @@ func StatLine(pid int, comm string, policy, priority int) string {
 	return strconv.Itoa(pid) + " (" + comm + ") " + strings.Join(fields, " ") + "\n"
 }
 
-// KernelStat returns the line of a thread of the kernel's: kthreadd started it, and PF_KTHREAD is set.
+// KernelStat returns the line of a thread of the kernel's, as StatLine does.
 func KernelStat(pid int, comm string, policy, priority int) string {
+	return OfKernel(StatLine(pid, comm, policy, priority)) + "\n"
+}
+
+// OfKernel returns a stat file as one of a thread of the kernel's: kthreadd started it, and PF_KTHREAD is set.
+func OfKernel(stat string) string {
 	const parent, flags = 4, 9 // fields of proc_pid_stat(5)
-	head, rest, _ := strings.Cut(StatLine(pid, comm, policy, priority), ") ")
-	fields := strings.Fields(rest)
+	end := strings.LastIndexByte(stat, ')') + 1
+	fields := strings.Fields(stat[end:])
 	fields[parent-3], fields[flags-3] = "2", strconv.Itoa(0x00200000)
-	return head + ") " + strings.Join(fields, " ") + "\n"
+	return stat[:end] + " " + strings.Join(fields, " ")
 }
 
 // Merged returns one tree with the files of several.

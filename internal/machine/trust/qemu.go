@@ -1,0 +1,163 @@
+package trust
+
+import (
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"mpps/internal/machine/tree"
+)
+
+// QEMU is a process with QEMU's name.
+type QEMU struct {
+	Process
+	Started uint64   // ticks since boot; 0 in a recorded tree without it
+	guests  []string // whose PID files of libvirt name it
+}
+
+// QEMUs returns the processes with QEMU's name, sorted by PID. Any process can take it, with any command line: Doubt
+// tells which of them is a guest's.
+func QEMUs(m *tree.Tree, all []Process) []QEMU {
+	var list []QEMU
+	var guests map[int][]string
+	for _, p := range all {
+		if !isQEMU(p.comm) {
+			continue
+		}
+		if guests == nil {
+			guests = startedByLibvirt(m)
+		}
+		if q, alive := qemuOf(m, p, guests); alive {
+			list = append(list, q)
+		}
+	}
+	return list
+}
+
+// FindQEMU returns a process with QEMU's name; false if it has another, or ended.
+func FindQEMU(m *tree.Tree, pid int) (QEMU, bool) {
+	name := Name(m, pid, pid)
+	if !isQEMU(name) {
+		return QEMU{}, false
+	}
+	return qemuOf(m, Process{pid, name}, startedByLibvirt(m))
+}
+
+// qemuOf returns a process of QEMU's name, with what libvirt's PID files say of it; false if it ended.
+func qemuOf(m *tree.Tree, p Process, guests map[int][]string) (QEMU, bool) {
+	t, err := ReadStat(m, p.PID)
+	return QEMU{Process: p, Started: t.Started, guests: guests[p.PID]}, err == nil || !m.Live()
+}
+
+// isQEMU reports whether a name is QEMU's: qemu-system-ARCH, qemu-kvm of Red Hat, kvm of Proxmox.
+func isQEMU(name string) bool {
+	return strings.HasPrefix(name, "qemu-system-") || strings.HasPrefix(name, "qemu-kvm") || name == "kvm"
+}
+
+// Same reports whether the process is still the one that was found.
+func (q QEMU) Same(m *tree.Tree) bool {
+	if !m.Live() {
+		return true
+	}
+	t, err := ReadStat(m, q.PID)
+	return err == nil && t.Started == q.Started
+}
+
+// Libvirt reports whether libvirt started the process for a guest.
+func (q QEMU) Libvirt(guest string) bool { return slices.Contains(q.guests, guest) }
+
+// Arguments returns the command line of the process, at most the first 256 KiB: libvirt's are below 64 KiB. It is nil
+// if it cannot be read. The process chooses it.
+func (q QEMU) Arguments(m *tree.Tree) []string {
+	text, err := m.Head("proc/"+strconv.Itoa(q.PID)+"/cmdline", 256<<10)
+	if err != nil || text == "" {
+		return nil
+	}
+	return strings.Split(strings.TrimRight(text, "\x00"), "\x00")
+}
+
+// Doubt returns why the process is not known to be the QEMU of a guest; empty: it is. Either libvirt's PID file of this
+// guest names it, or root started it on this host, or it belongs to the system, in a container too, and runs a virtual
+// machine.
+func (q QEMU) Doubt(m *tree.Tree, guest string) string {
+	if q.Libvirt(guest) || rootStarted(m, q.PID) {
+		return ""
+	}
+	if why := doubt(m, q.PID, isQEMU); why != "" {
+		return why + ", and libvirt's PID file of the guest does not name it"
+	}
+	if m.Live() && runsNoMachine(m, q.PID) {
+		return "it runs no virtual machine with KVM"
+	}
+	return ""
+}
+
+// runsNoMachine reports whether a process has no virtual machine of KVM (virt/kvm/kvm_main.c, kvm_dev_ioctl_create_vm).
+// One whose descriptors cannot be listed may have one: that takes root.
+func runsNoMachine(m *tree.Tree, pid int) bool {
+	folder := m.Folder("proc/" + strconv.Itoa(pid) + "/fd")
+	defer folder.Close()
+	all := folder.Names()
+	return len(all) > 0 && !slices.ContainsFunc(all, func(fd string) bool {
+		return folder.Target(fd) == "anon_inode:kvm-vm"
+	})
+}
+
+// pidFolder has libvirt's file NAME.pid of each running guest of the system (src/qemu/qemu_process.c).
+const pidFolder = "run/libvirt/qemu/"
+
+// startedByLibvirt returns the guests of the processes that libvirt's PID files name. A file may be left of a process
+// that ended without libvirt, and another may have its number: a person's process is believed only if it is older.
+func startedByLibvirt(m *tree.Tree) map[int][]string {
+	started := map[int][]string{}
+	if m.Live() && !ofRoot(m, strings.TrimSuffix(pidFolder, "/")) {
+		return started
+	}
+	for _, file := range m.List(pidFolder) {
+		guest, is := strings.CutSuffix(file, ".pid")
+		pid := m.Number(pidFolder+file, 0)
+		if !is || pid <= 0 {
+			continue
+		}
+		if m.Live() {
+			uid, known := account(m, pid)
+			if !ofRoot(m, pidFolder+file) || !(known && systemAccount(uid)) && !olderThan(m, pid, pidFolder+file) {
+				continue
+			}
+		}
+		started[pid] = append(started[pid], guest)
+	}
+	return started
+}
+
+// ofRoot reports whether a file or folder is no link, and only root can write it.
+func ofRoot(m *tree.Tree, name string) bool {
+	info, err := m.Lstat(name)
+	return err == nil && info.Mode()&os.ModeSymlink == 0 && onlyRoot(info)
+}
+
+// onlyRoot reports whether only root can write a file.
+func onlyRoot(info os.FileInfo) bool {
+	stat, is := info.Sys().(*syscall.Stat_t)
+	return is && stat.Uid == 0 && info.Mode().Perm()&0o022 == 0
+}
+
+// clockSlack is by how much the clock may be corrected after a guest was started.
+const clockSlack = time.Minute
+
+// olderThan reports whether a process started before its PID file was written.
+func olderThan(m *tree.Tree, pid int, file string) bool {
+	info, err := m.Lstat(file)
+	t, ended := ReadStat(m, pid)
+	seconds, _, _ := strings.Cut(m.Line("proc/uptime"), " ")
+	uptime, bad := strconv.ParseFloat(seconds, 64)
+	if err != nil || ended != nil || bad != nil {
+		return false
+	}
+	const ticks = 100 // a second (USER_HZ), on every architecture that runs KVM
+	age := time.Duration((uptime - float64(t.Started)/ticks) * float64(time.Second))
+	return age+clockSlack >= time.Since(info.ModTime())
+}

@@ -1,0 +1,135 @@
+package trust
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"testing"
+
+	"mpps/internal/machine/tree/treetest"
+)
+
+// TestHeld: a thread is written to while it lives, and no longer once it has ended, whoever has its number then.
+func TestHeld(t *testing.T) {
+	m := treetest.Live(t)
+	cmd := exec.Command("cat")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := cmd.Process.Pid
+	held, err := Hold(m, pid, pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	written := 0
+	write := func(tid int) error { written += tid; return nil }
+	if err := held.Write(write); err != nil || written != pid {
+		t.Errorf("%d was written to, expected %d: %v", written, pid, err)
+	}
+	if _, _, err := HoldKernelThread(m, pid); !errors.Is(err, ErrReplaced) {
+		t.Errorf("held as a thread of the kernel's: %v", err)
+	}
+	in.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if err := held.Write(write); !errors.Is(err, ErrReplaced) || written != pid {
+		t.Errorf("after its end: %v", err)
+	}
+	if _, err := Hold(m, pid, pid); err == nil {
+		t.Error("a process that ended can be held")
+	}
+}
+
+// TestEndsMeanwhile: a thread that ends while it is written to is reported.
+func TestEndsMeanwhile(t *testing.T) {
+	m := treetest.Live(t)
+	cmd := exec.Command("cat")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	held, err := Hold(m, cmd.Process.Pid, cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	err = held.Write(func(int) error { in.Close(); return cmd.Wait() })
+	if !errors.Is(err, ErrReplaced) {
+		t.Errorf("found %v", err)
+	}
+}
+
+// TestDaemons: a daemon belongs to root, or to a system account and runs the program of its name.
+func TestDaemons(t *testing.T) {
+	process := func(pid, uid int, comm, program string) map[string]string {
+		at := fmt.Sprintf("proc/%d/", pid)
+		files := map[string]string{at + "comm": comm + "\n",
+			at + "status": fmt.Sprintf("Name:\t%s\nUid:\t%d\t%d\t%d\t%d\n", comm, uid, uid, uid, uid)}
+		if program != "" {
+			files[at+"exe"] = "-> " + program
+		}
+		return files
+	}
+	m := treetest.Recorded(t, treetest.Merged(
+		process(1, 0, "tuned", "/usr/bin/python3.13"),
+		process(2, 1000, "irqbalance", "/bin/sleep"),
+		process(3, 1000, "irqbalance", "/usr/sbin/irqbalance"),
+		process(4, 33, "ceph-osd", "/usr/bin/php"),
+		process(5, 64045, "ceph-osd", "/usr/bin/ceph-osd"),
+		process(6, 998, "systemd-network", "/usr/lib/systemd/systemd-networkd"),
+		process(7, 60001, "ceph-osd", "/usr/bin/ceph-osd"), // of systemd-homed
+		process(8, 100000, "ceph-osd", "/usr/bin/ceph-osd"),
+		process(9, 0, "bash", "/bin/bash"),
+		process(11, 0, "irqbalance", "/bin/sleep"), // of a container
+		process(12, 0, "numad", "/usr/bin/numad"),  // the same
+		map[string]string{"proc/1/ns/pid": "-> pid:[1]", "proc/11/ns/pid": "-> pid:[2]", "proc/12/ns/pid": "-> pid:[2]"},
+		map[string]string{"proc/10/comm": "numad\n"}, // a recording without the rest
+	))
+	var found []string
+	for _, d := range Daemons(m, Processes(m), "irqbalance", "tuned", "ceph-osd", "systemd-networkd", "numad") {
+		found = append(found, fmt.Sprint(d.PID, " ", d.Service))
+	}
+	want := []string{"1 tuned", "5 ceph-osd", "6 systemd-networkd", "10 numad", "12 numad"}
+	if !slices.Equal(found, want) {
+		t.Errorf("expected %q, found %q", want, found)
+	}
+}
+
+// TestOnlyRoot: a PID file counts if only root can write it.
+func TestOnlyRoot(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("gives files away")
+	}
+	name := t.TempDir() + "/vm1.pid"
+	if err := os.WriteFile(name, []byte("400\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		owner int
+		mode  os.FileMode
+		want  bool
+	}{{0, 0o644, true}, {0, 0o600, true}, {0, 0o664, false}, {0, 0o646, false}, {1000, 0o644, false},
+		{33, 0o644, false}} {
+		if err := errors.Join(os.Chown(name, c.owner, 0), os.Chmod(name, c.mode)); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Lstat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := onlyRoot(info); found != c.want {
+			t.Errorf("owner %d, mode %o: %v", c.owner, c.mode, found)
+		}
+	}
+}
