@@ -32,7 +32,7 @@ func serve(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	s, err := agent.Listen("", ":"+agent.Port, agent.Options{
-		Version: version.Version, Secret: secret(string(cmdline)), InsecureLab: true,
+		Version: version.Version, Secret: secret(string(cmdline)), Open: true,
 		PowerOff: func() error {
 			stop()
 			return nil

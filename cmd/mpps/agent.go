@@ -1,11 +1,15 @@
 package main
 
 import (
+	"crypto/rand"
 	"errors"
+	"net/netip"
 	"os"
 
 	"github.com/spf13/cobra"
 
+	"mpps/internal/cli"
+	"mpps/internal/measure/traffic"
 	"mpps/internal/measure/traffic/agent"
 	"mpps/internal/ops/bench"
 	"mpps/internal/outcome"
@@ -14,52 +18,91 @@ import (
 
 // agentReady is the answer of agent, given once it listens.
 type agentReady struct {
-	Listen string `json:"listen"` // HOST:PORT
+	Listen string `json:"listen"` // HOST:PORT or unix:PATH
 	Secret bool   `json:"secret"` // clients must know one
+	// the secret that this agent made; empty if it was given one, or needs none
+	NewSecret string `json:"new_secret,omitempty"`
+}
+
+type agentFlags struct {
+	listen, secretFile string
+	insecure           bool
+	limits             agent.Limits
 }
 
 func (a *app) agentCommand() *cobra.Command {
-	var listen, secretFile string
-	var insecure bool
+	f := &agentFlags{}
 	cmd := &cobra.Command{
 		Use:   "agent",
 		Short: "the far end of a measurement: in a guest or on a second host",
 		Long: `Waits for 'mpps bench … --agent HOST:PORT' and sends, counts and answers for it.
 What a session started ends with it: when the connection is lost, traffic stops.
-Serves loopback and private addresses without a secret; anything else needs one.
+Clients must know a secret: that of --secret-file, or one that it makes.
+A unix socket, which only root and this user can reach, needs none.
 
   mpps agent --listen 10.50.0.2:7878
-  mpps agent --listen 0.0.0.0:7878 --secret-file /etc/mpps/secret`,
+  mpps agent --listen 0.0.0.0:7878 --secret-file /etc/mpps/secret --iface eth0
+  mpps agent --listen unix:/run/mpps/agent.sock`,
 		Args: args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			secret, err := bench.Secret(secretFile)
-			if err != nil {
-				return err
-			}
-			s, err := agent.Listen("", listen, agent.Options{Version: version, Secret: secret, InsecureLab: insecure})
-			switch {
-			case errors.Is(err, agent.ErrOpen):
-				return usage(err, "give --secret-file, or listen on a private address")
-			case err != nil:
-				return outcome.Failed(err, "is another agent running? --listen takes HOST:PORT")
-			}
-			name, err := os.Hostname()
-			if err != nil {
-				return errors.Join(err, s.Close())
-			}
-			ready := agentReady{s.Addr(), len(secret) > 0}
-			err = a.out.Answer(report.Answer{
-				Verb: "agent", Host: name, Result: ready,
-				Text: func(t *report.Text) { t.Line("listening on %s", ready.Listen) },
-			})
-			if err != nil {
-				return errors.Join(err, s.Close())
-			}
-			return s.Serve(cmd.Context())
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.serveAgent(cmd, f) },
 	}
-	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:"+agent.Port, "HOST:PORT; port 0 is any")
-	cmd.Flags().StringVar(&secretFile, "secret-file", "", "file with a secret that clients must know")
-	cmd.Flags().BoolVar(&insecure, "insecure-lab", false, "serve any address without a secret")
+	flags := cmd.Flags()
+	flags.StringVar(&f.listen, "listen", "127.0.0.1:"+agent.Port, "HOST:PORT, port 0 is any; or unix:PATH")
+	flags.StringVar(&f.secretFile, "secret-file", "", "file with a secret that clients must know: 16 bytes or more,\n"+
+		"readable by its owner alone")
+	flags.BoolVar(&f.insecure, "insecure-lab", false, "serve whoever can connect, without a secret")
+	cli.ListVar(flags, &f.limits.Ifaces, "iface", "use no other interface: IFACE or netns:NAME/IFACE; repeated",
+		traffic.ParseEndpoint)
+	cli.ListVar(flags, &f.limits.To, "to", "send to no other addresses: PREFIX, such as 198.18.0.0/15; repeated",
+		netip.ParsePrefix)
+	cli.ValueVar(flags, &f.limits.MaxPPS, "max-pps", "", "send no more packets per second, such as 1M",
+		parsePositiveRate)
 	return cmd
+}
+
+// secret returns the secret that clients must know, and whether it was made just now.
+func (f *agentFlags) secret() (secret []byte, made bool, err error) {
+	_, local := agent.SocketPath(f.listen)
+	switch {
+	case f.insecure && f.secretFile != "":
+		return nil, false, usage(errors.New("--insecure-lab and --secret-file: expected one of them"), "")
+	case f.secretFile == "" && !f.insecure && !local:
+		return []byte(rand.Text()), true, nil // 130 random bits
+	}
+	secret, err = bench.Secret(f.secretFile)
+	return secret, false, err
+}
+
+func (a *app) serveAgent(cmd *cobra.Command, f *agentFlags) error {
+	secret, made, err := f.secret()
+	if err != nil {
+		return err
+	}
+	s, err := agent.Listen("", f.listen, agent.Options{Version: version, Secret: secret, Open: f.insecure,
+		Limits: &f.limits})
+	if err != nil {
+		return outcome.Failed(err, "is another agent running? --listen takes HOST:PORT or unix:PATH")
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		return errors.Join(err, s.Close())
+	}
+	ready := agentReady{Listen: s.Addr(), Secret: len(secret) > 0}
+	if made {
+		ready.NewSecret = string(secret)
+	}
+	err = a.out.Answer(report.Answer{
+		Verb: "agent", Host: name, Result: ready,
+		Text: func(t *report.Text) {
+			t.Line("listening on %s", ready.Listen)
+			if made {
+				t.Line("at the other end: (umask 077; echo %s >secret), then --agent %s --secret-file secret", secret,
+					ready.Listen)
+			}
+		},
+	})
+	if err != nil {
+		return errors.Join(err, s.Close())
+	}
+	return s.Serve(cmd.Context())
 }

@@ -34,6 +34,13 @@ func program(t *testing.T, argv ...string) (code int, stdout, stderr string) {
 // startAgent starts an agent and returns its address. It is ended with the test.
 func startAgent(t *testing.T, argv ...string) (address string) {
 	t.Helper()
+	address, _ = startAgentProcess(t, argv...)
+	return address
+}
+
+// startAgentProcess also returns its process number.
+func startAgentProcess(t *testing.T, argv ...string) (address string, pid int) {
+	t.Helper()
 	cmd := exec.Command(argv[0], argv[1:]...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -60,7 +67,7 @@ func startAgent(t *testing.T, argv ...string) (address string) {
 	if !found {
 		t.Fatalf("the agent said %q", line)
 	}
-	return address
+	return address, cmd.Process.Pid
 }
 
 // result is the run in a JSON answer.
@@ -84,7 +91,7 @@ func TestBenchWithAgent(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	secret, other := filepath.Join(dir, "secret"), filepath.Join(dir, "other")
-	for file, text := range map[string]string{secret: "open sesame\n", other: "open barley\n"} {
+	for file, text := range map[string]string{secret: "open sesame, open\n", other: "open barley, open\n"} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -153,7 +160,7 @@ func TestBenchWithAgent(t *testing.T) {
 func TestBenchWithSomethingElse(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ greeting, want string }{
-		"an older agent": {`{"mpps": "0.1.0", "protocol": 1, "challenge": "00ff"}` + "\n",
+		"an older agent": {`{"mpps": "0.1.0", "protocol": 2, "challenge": "00ff"}` + "\n",
 			"install the same version"},
 		"a newer agent": {`{"mpps": "9.9.9", "protocol": 99, "challenge": "00ff"}` + "\n",
 			"install the same version"},
@@ -185,7 +192,7 @@ func TestBenchWithSomethingElse(t *testing.T) {
 
 // An interrupted measurement shows what it has, marked partial, and keeps the exit code of a failure.
 func TestBenchInterrupted(t *testing.T) {
-	address := startAgent(t, "mpps", "agent", "--listen", "127.0.0.1:0")
+	address := startAgent(t, "mpps", "agent", "--insecure-lab", "--listen", "127.0.0.1:0")
 	cmd := exec.Command("mpps", "--json", "bench", "rr", "--agent", address, "--duration", "100ms", "--repeat", "1000",
 		"--keep=false")
 	var out, errs bytes.Buffer

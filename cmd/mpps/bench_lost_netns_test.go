@@ -33,7 +33,7 @@ func TestControlConnectionIsCut(t *testing.T) {
 			h.ip("-n", h.guest, "address", "add", "10.51.0.2/24", "dev", "ctl1")
 			h.ip("-n", h.host, "link", "set", "ctl0", "up")
 			h.ip("-n", h.guest, "link", "set", "ctl1", "up")
-			control := startAgent(t, "ip", "netns", "exec", h.guest, "mpps", "agent", "--listen", "10.51.0.2:0")
+			control := h.startAgent(t, "10.51.0.2:0")
 			argv := []string{"netns", "exec", h.host, "mpps", "bench", what, "--agent", control, "--guest-nic", "eth0",
 				"--reverse",
 				"--duration", "60s", "--warm-up", "0s", "--repeat", "1", "--keep=false"}

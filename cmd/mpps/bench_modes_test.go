@@ -33,8 +33,8 @@ func modesOf(t *testing.T, answer string) *measure.Modes {
 func TestBenchModes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	first, second := startAgent(t, "mpps", "agent", "--listen", "127.0.0.1:0"),
-		startAgent(t, "mpps", "agent", "--listen", "127.0.0.1:0")
+	first, second := startAgent(t, "mpps", "agent", "--insecure-lab", "--listen", "127.0.0.1:0"),
+		startAgent(t, "mpps", "agent", "--insecure-lab", "--listen", "127.0.0.1:0")
 	samples, file := filepath.Join(dir, "c.jsonl"), filepath.Join(dir, "modes.json")
 	code, stdout, stderr := program(t, "mpps", "--json", "bench", "modes", "--mode", "native="+first, "--mode",
 		"other="+second, "--workloads", "rr,stream",
@@ -106,8 +106,8 @@ func TestBenchModes(t *testing.T) {
 // TestBenchModesFrozen measures a mode whose process is stopped, which it is again afterwards.
 func TestBenchModesFrozen(t *testing.T) {
 	t.Parallel()
-	native := startAgent(t, "mpps", "agent", "--listen", "127.0.0.1:0")
-	cmd := exec.Command("mpps", "agent", "--listen", "127.0.0.1:0")
+	native := startAgent(t, "mpps", "agent", "--insecure-lab", "--listen", "127.0.0.1:0")
+	cmd := exec.Command("mpps", "agent", "--insecure-lab", "--listen", "127.0.0.1:0")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

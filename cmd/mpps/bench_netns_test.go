@@ -39,8 +39,15 @@ func newHostAndGuest(t *testing.T) *hostAndGuest {
 	h.ip("-n", h.host, "link", "set", "tap0", "master", "br0", "up")
 	h.ip("-n", h.guest, "address", "add", "10.50.0.2/24", "dev", "eth0")
 	h.ip("-n", h.guest, "link", "set", "eth0", "up")
-	h.agent = startAgent(t, "ip", "netns", "exec", h.guest, "mpps", "agent", "--listen", "10.50.0.2:0")
+	h.agent = h.startAgent(t, "10.50.0.2:0")
 	return h
+}
+
+// startAgent starts an agent in the guest, without a secret, and returns its address.
+func (h *hostAndGuest) startAgent(t *testing.T, listen string, flags ...string) string {
+	t.Helper()
+	return startAgent(t, append([]string{"ip", "netns", "exec", h.guest, "mpps", "agent", "--insecure-lab", "--listen",
+		listen}, flags...)...)
 }
 
 func (h *hostAndGuest) ip(argv ...string) string {
@@ -363,7 +370,8 @@ func TestBenchLosesItsAgent(t *testing.T) {
 	t.Parallel()
 	h := newHostAndGuest(t)
 	before := h.state()
-	doomed := exec.Command("ip", "netns", "exec", h.guest, "mpps", "agent", "--listen", "10.50.0.2:7979")
+	doomed := exec.Command("ip", "netns", "exec", h.guest, "mpps", "agent", "--insecure-lab", "--listen",
+		"10.50.0.2:7979")
 	if err := doomed.Start(); err != nil {
 		t.Fatal(err)
 	}

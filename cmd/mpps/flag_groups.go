@@ -21,9 +21,9 @@ import (
 func addEnds(flags *pflag.FlagSet, e *bench.Ends) {
 	cli.ValueVar(flags, &e.From, "from", "", "interface that sends: IFACE or netns:NAME/IFACE", parseEndpoint)
 	cli.ValueVar(flags, &e.To, "to", "", "interface that receives: IFACE or netns:NAME/IFACE", parseEndpoint)
-	flags.StringVar(&e.Agent, "agent", "", "HOST:PORT of 'mpps agent' at the far end")
+	flags.StringVar(&e.Agent, "agent", "", "HOST:PORT or unix:PATH of 'mpps agent' at the far end")
 	flags.StringVar(&e.NIC, "guest-nic", "", "the agent's interface (default: the one with the agent's address)")
-	flags.StringVar(&e.SecretFile, "secret-file", "", "file with the secret that the agent was given")
+	flags.StringVar(&e.SecretFile, "secret-file", "", "file with the agent's secret, readable by its owner alone")
 	flags.BoolVar(&e.Reverse, "reverse", false, "the far end sends")
 }
 

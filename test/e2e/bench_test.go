@@ -225,7 +225,7 @@ kill -INT $pid`)
 // testBenchNoAgent asks for what is not there.
 func testBenchNoAgent(b *box) {
 	before := b.traces()
-	b.Put("wrong-secret", "something else")
+	b.Put("wrong-secret", "something else altogether")
 	for _, c := range []struct {
 		name, agent, file string
 		says              []string

@@ -25,7 +25,7 @@ const (
 	guestMAC  = "52:54:00:0a:00:02"
 	guestIP   = "10.50.0.2"
 	agentPort = 7878
-	secret    = "end-to-end"
+	secret    = "secret-of-end-to-end"
 	bridge    = "br0"
 )
 

@@ -23,7 +23,7 @@ var (
 
 type guest struct{ name, mac, addr string }
 
-const secret = "placement"
+const secret = "secret-of-the-placement"
 
 func (g guest) spec(t testing.TB) lab.GuestSpec {
 	return lab.GuestSpec{

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { os.Exit(labtest.Main(m)) }
 
 const (
 	guest  = "web1"
-	secret = "tune"
+	secret = "secret-of-the-tuning"
 	// candidates are the one that helps and some that do nothing here: each that is tried takes a minute of emulation.
 	candidates = "netfilter.bridge,memory.numa_balancing,softirq.budget"
 	goals      = "--trial 400ms --pps 1M --guest web1 --consent security --via br0 --agent 10.50.0.2:7878 " +

@@ -27,7 +27,7 @@ const (
 	demoBridge  = "br0"
 	demoAddress = "10.50.0.2"
 	demoPort    = 7878
-	demoSecret  = "demo"
+	demoSecret  = "secret-of-the-demo"
 	demoRules   = 40
 )
 

@@ -23,7 +23,7 @@ import (
 // with an agent in its namespace.
 const (
 	modesBridge  = "br0"
-	modesSecret  = "modes"
+	modesSecret  = "secret-of-the-modes"
 	modesNetwork = "10.50.0."
 	modesFrom    = "netns:gen/gen0"
 	modesVFMAC   = "52:54:00:0a:00:0f"

@@ -166,7 +166,7 @@ func NeedAgents(in Inputs, s Seen) []Check {
 		}
 		if err := s.Agents[at]; err != nil {
 			all = append(all, lacks("agent-silent", "the guest's agent", at+": "+err.Error(),
-				"in the guest: 'mpps agent --listen "+at+"'"))
+				"in the guest: 'mpps agent --listen "+at+" --secret-file FILE', and the same file here"))
 			continue
 		}
 		all = append(all, ok("agent", "the guest's agent", at+" answers"))

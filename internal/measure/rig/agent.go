@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,7 +60,9 @@ func (m *Machine) silence(sends, talks bool) time.Duration {
 // dialAgent opens a session and finds the agent's interface.
 func dialAgent(ctx context.Context, o AgentOptions, silence time.Duration) (*far, error) {
 	if _, _, err := net.SplitHostPort(o.Address); err != nil {
-		return nil, usage("an agent's address is HOST:PORT", "agent %q: %w", o.Address, err)
+		if _, local := agent.SocketPath(o.Address); !local {
+			return nil, usage("an agent's address is HOST:PORT or unix:PATH", "agent %q: %w", o.Address, err)
+		}
 	}
 	client, err := agent.Dial(ctx, o.Address, agent.DialOptions{Netns: o.Netns, Version: o.Version, Secret: o.Secret,
 		Timeout: dialTimeout, Silence: silence})
@@ -85,14 +88,27 @@ func explainDial(o AgentOptions, err error) error {
 		hint = "give the agent's secret with --secret-file"
 	case errors.Is(err, agent.ErrHello):
 		hint = "something else answers at " + o.Address
+	case errors.Is(err, agent.ErrBusy):
+		hint = "try again when other measurements have ended"
+	case errors.Is(err, agent.ErrUser):
+		hint = "measure as the agent's user, or as root with an agent of root's"
 	}
 	return fault(hint, "%w", err)
+}
+
+// listOf returns the beginning of a list of names that an agent answered.
+func listOf(names []string) string {
+	const most = 16
+	if len(names) > most {
+		names = append(slices.Clone(names[:most]), "…")
+	}
+	return strings.Join(names, ", ")
 }
 
 // findNIC returns the requested interface of the agent, or the one with the address that the agent was reached at.
 func findNIC(info agent.Info, o AgentOptions) (agent.Link, error) {
 	var names []string
-	host, _, _ := net.SplitHostPort(o.Address)
+	host, _ := hostOf(o.Address)
 	address, _ := netip.ParseAddr(host)
 	for _, l := range info.Links {
 		names = append(names, l.Name)
@@ -106,7 +122,7 @@ func findNIC(info agent.Info, o AgentOptions) (agent.Link, error) {
 			}
 		}
 	}
-	hint := "the agent has " + strings.Join(names, ", ")
+	hint := "the agent has " + listOf(names)
 	if o.NIC != "" {
 		return agent.Link{}, usage(hint, "agent %s has no interface %s", o.Address, o.NIC)
 	}
@@ -209,6 +225,9 @@ func WithAgent(ctx context.Context, m *Machine, w With, load measure.Load, o Opt
 		return p, nil
 	}
 	p.From, p.To = at, f.endpoint()
+	if err := checkMAC(ctx, f, w, near, mac); err != nil {
+		return nil, err
+	}
 	if err := p.countThere(ctx, f, o, there); err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"mpps/internal/measure"
 	"mpps/internal/measure/traffic"
+	"mpps/internal/measure/traffic/agent"
 )
 
 // Options are how to send and count.
@@ -223,6 +224,8 @@ func explain(err error) error {
 		return fault("bench pps needs root", "%w", err)
 	case errors.Is(err, traffic.ErrNoPktgen):
 		return fault("modprobe pktgen", "%w", err)
+	case errors.Is(err, agent.ErrDenied):
+		return fault("the agent's --iface, --to and --max-pps say what it allows", "%w", err)
 	case errors.As(err, &unsupported):
 		return fault("--generator auto takes what is possible", "%w", err)
 	}

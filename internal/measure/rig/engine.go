@@ -86,9 +86,14 @@ func EngineWithAgent(ctx context.Context, m *Machine, name string, kind measure.
 	if err != nil {
 		return nil, err
 	}
-	t, _, host, err := talkWithAgent(ctx, m, kind, o, m.silence(false, false), reverse)
+	t, f, host, err := talkWithAgent(ctx, m, kind, o, m.silence(false, false), reverse)
 	if err != nil {
 		return nil, err
+	}
+	if o.NIC != "" {
+		if err := proveAddress(ctx, f, host); err != nil {
+			return nil, errors.Join(err, t.Close())
+		}
 	}
 	if port == 0 {
 		port = program.Name.Port()
@@ -100,6 +105,16 @@ func EngineWithAgent(ctx context.Context, m *Machine, name string, kind measure.
 	t.Engine = &Engine{program: program, target: engine.Target{Addr: t.To.Address}}
 	m.count("")
 	return t, nil
+}
+
+// proveAddress returns an error unless an address that an agent named is its own: programs that make the traffic do not
+// ask who answers them.
+func proveAddress(ctx context.Context, f *far, host string) error {
+	server, err := f.client.ServeTCP(ctx, "", net.JoinHostPort(host, "0"))
+	if err != nil {
+		return explain(err)
+	}
+	return errors.Join(explainTalk(server.Target("").Prove(ctx)), server.Close())
 }
 
 func findEngine(ctx context.Context, name string) (engine.Program, error) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/vishvananda/netlink"
@@ -14,6 +13,7 @@ import (
 
 	"mpps/internal/measure"
 	"mpps/internal/measure/traffic"
+	"mpps/internal/measure/traffic/agent"
 	"mpps/internal/measure/traffic/talk"
 )
 
@@ -44,7 +44,11 @@ func TalkBetween(m *Machine, kind measure.Kind, from, to traffic.Endpoint, rever
 	if err != nil {
 		return nil, err
 	}
-	server, err := talk.Listen(to.Netns, net.JoinHostPort(address, "0"))
+	key, err := talk.NewKey()
+	if err != nil {
+		return nil, err
+	}
+	server, err := talk.Listen(to.Netns, net.JoinHostPort(address, "0"), key)
 	if err != nil {
 		return nil, fault("", "serve at %s: %w", to, err)
 	}
@@ -52,7 +56,7 @@ func TalkBetween(m *Machine, kind measure.Kind, from, to traffic.Endpoint, rever
 	t := &Talk{
 		setup: setup{machines: machines{m}, From: endpoint(source), To: endpoint(target),
 			undo: []func() error{server.Close}},
-		kind: kind, target: talk.Target{Netns: from.Netns, Addr: server.Addr()}, reverse: reverse,
+		kind: kind, target: talk.Target{Netns: from.Netns, Addr: server.Addr(), Key: key}, reverse: reverse,
 	}
 	t.To.Address = server.Addr()
 	return t, nil
@@ -79,7 +83,15 @@ func talkHost(f *far, o AgentOptions) (string, error) {
 	if o.NIC != "" {
 		return nicAddress(f.nic.Name, f.nic.Addrs)
 	}
-	host, _, err := net.SplitHostPort(o.Address)
+	return hostOf(o.Address)
+}
+
+// hostOf returns the host in an agent's address. A unix socket's is this one.
+func hostOf(address string) (string, error) {
+	if _, local := agent.SocketPath(address); local {
+		return "127.0.0.1", nil
+	}
+	host, _, err := net.SplitHostPort(address)
 	return host, err
 }
 
@@ -122,11 +134,11 @@ func TalkWithAgent(ctx context.Context, m *Machine, kind measure.Kind, o AgentOp
 	}
 	server, err := f.client.ServeTCP(ctx, "", net.JoinHostPort(host, "0"))
 	if err != nil {
-		return nil, errors.Join(fault("an agent without a secret serves private addresses only", "%w", err), t.Close())
+		return nil, errors.Join(explain(err), t.Close())
 	}
 	t.undo = append(t.undo, server.Close)
-	t.target = talk.Target{Netns: o.Netns, Addr: server.Addr()}
-	t.To.Address = server.Addr()
+	t.target = server.Target(o.Netns)
+	t.To.Address = t.target.Addr
 	t.From.Where = place(o.Netns)
 	m.count("", o.Netns)
 	return t, nil
@@ -149,7 +161,8 @@ func talkWithAgent(ctx context.Context, m *Machine, kind measure.Kind, o AgentOp
 	return t, f, host, nil
 }
 
-// nicAddress returns the first global address of an interface of the agent.
+// nicAddress returns the first global address of an interface of the agent. What listens there proves that it is the
+// agent's before anything is sent to it.
 func nicAddress(name string, addresses []string) (string, error) {
 	for _, text := range addresses {
 		ip, _, err := net.ParseCIDR(text)
@@ -157,7 +170,7 @@ func nicAddress(name string, addresses []string) (string, error) {
 			return ip.String(), nil
 		}
 	}
-	return "", usage("it has "+strings.Join(append(addresses, "none"), ", "), "interface %s of the agent has no "+
+	return "", usage("it has "+listOf(append(addresses, "none")), "interface %s of the agent has no "+
 		"address to listen at", name)
 }
 
@@ -233,6 +246,8 @@ func explainTalk(err error) error {
 		return nil
 	case errors.Is(err, talk.ErrConfig):
 		return &Error{Err: err, Usage: true}
+	case errors.Is(err, talk.ErrKey):
+		return fault("the address must be the agent's; '--guest-nic' takes the one that it names", "%w", err)
 	case errors.Is(err, talk.ErrPorts):
 		return fault("sysctl -w net.ipv4.ip_local_port_range='1024 65535' gives more of them; fewer --connections "+
 			"need fewer", "%w", err)

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/netip"
 	"slices"
@@ -52,6 +53,24 @@ type AddrRange struct {
 	Count uint32     `json:"count"` // 0 means 1
 }
 
+// DefaultDestination is where test frames go unless their Frame says otherwise (RFC 2544 appendix C.2.2).
+var DefaultDestination = netip.AddrFrom4([4]byte{198, 19, 0, 1})
+
+// Last returns the last address; false unless all of them are IPv4.
+func (r AddrRange) Last() (netip.Addr, bool) {
+	if !r.First.Is4() {
+		return netip.Addr{}, false
+	}
+	last := uint64(addr(r.First)) + uint64(max(r.Count, 1)) - 1
+	return addrFrom(uint32(last)), last <= math.MaxUint32
+}
+
+// Contains reports whether an address is in the range.
+func (r AddrRange) Contains(a netip.Addr) bool {
+	last, ok := r.Last()
+	return ok && r.First.Compare(a) <= 0 && a.Compare(last) <= 0
+}
+
 // PortRange is Count consecutive UDP ports.
 type PortRange struct {
 	First uint16 `json:"first"`
@@ -93,7 +112,7 @@ func (f Frame) withDefaults() Frame {
 		f.Src.First = netip.AddrFrom4([4]byte{198, 18, 0, 1})
 	}
 	if !f.Dst.First.IsValid() {
-		f.Dst.First = netip.AddrFrom4([4]byte{198, 19, 0, 1})
+		f.Dst.First = DefaultDestination
 	}
 	f.SrcPort.First, f.DstPort.First = cmp.Or(f.SrcPort.First, 49152), cmp.Or(f.DstPort.First, 9) // 9: discard
 	f.Src.Count, f.Dst.Count = max(f.Src.Count, 1), max(f.Dst.Count, 1)
@@ -222,6 +241,14 @@ func (f Frame) template(stream uint16) []byte {
 	binary.BigEndian.PutUint16(p[atUDPLen:], f.udpLen())
 	binary.BigEndian.PutUint32(p[atMagic:], magic)
 	binary.BigEndian.PutUint16(p[atStream:], stream)
+	return b
+}
+
+// Example returns the first frame of the first stream, without FCS.
+func (f Frame) Example() []byte {
+	f = f.withDefaults()
+	b := f.template(0)
+	f.put(b, sums{ip: f.ipBase(), udp: f.udpBase(0)}, flow{}, 0, 0)
 	return b
 }
 

@@ -2,9 +2,7 @@ package bench
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -63,39 +61,4 @@ func Writable(files map[string]string) error {
 		}
 	}
 	return nil
-}
-
-// maxSecret is the largest secret file, in bytes.
-const maxSecret = 64 << 10
-
-// Secret returns the content of a secret file without surrounding white space; nil if file is empty.
-func Secret(file string) ([]byte, error) {
-	if file == "" {
-		return nil, nil
-	}
-	secret, err := readSecret(file)
-	if err != nil {
-		return nil, outcome.Failed(err, "any text will do: the same file on both sides")
-	}
-	return secret, nil
-}
-
-func readSecret(file string) ([]byte, error) {
-	f, err := ops.OpenFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("secret: %w", err)
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
-	if err == nil && len(text) > maxSecret {
-		err = fmt.Errorf("%s: larger than %d bytes", file, maxSecret)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("secret: %w", err)
-	}
-	secret := bytes.TrimSpace(text)
-	if len(secret) == 0 {
-		return nil, errors.New("secret file " + file + ": expected a text, found none")
-	}
-	return secret, nil
 }

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	"mpps/internal/measure/traffic"
-	"mpps/internal/measure/traffic/talk"
 )
 
 // DialOptions configure a Client.
@@ -42,18 +40,14 @@ type Client struct {
 // ErrLost means that the connection to the agent is gone.
 var ErrLost = errors.New("lost the agent")
 
-// Dial opens a session.
+// Dial opens a session with the agent at host:port, or at unix:/path.
 func Dial(ctx context.Context, addr string, o DialOptions) (*Client, error) {
 	if o.Timeout <= 0 {
 		o.Timeout = 10 * time.Second
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
-	var conn net.Conn
-	err := traffic.Endpoint{Netns: o.Netns}.Do(func() (err error) {
-		conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", addr)
-		return err
-	})
+	conn, err := dialSocket(ctx, o.Netns, addr)
 	if err != nil {
 		return nil, fmt.Errorf("agent %s: %w", addr, err)
 	}
@@ -77,7 +71,7 @@ func (c *Client) hello(o DialOptions) (time.Duration, error) {
 		return 0, ErrHello
 	}
 	if c.Agent.Protocol != Protocol {
-		return 0, fmt.Errorf("%w: found %d (mpps %s), expected %d", ErrVersion, c.Agent.Protocol, c.Agent.MPPS,
+		return 0, fmt.Errorf("%w: found %d (mpps %.40s), expected %d", ErrVersion, c.Agent.Protocol, c.Agent.MPPS,
 			Protocol)
 	}
 	if len(o.Secret) > 0 && !c.Agent.Secret {
@@ -101,16 +95,16 @@ func (c *Client) hello(o DialOptions) (time.Duration, error) {
 	switch {
 	case d.Error == "protocol":
 		return 0, ErrVersion
+	case d.Error == "busy":
+		return 0, ErrBusy
 	case d.Error != "":
 		return 0, ErrSecret
 	case c.Agent.Secret && !same(d.Proof, mac(o.Secret, "server", c.Agent.Challenge, ours)):
 		return 0, fmt.Errorf("%w: the agent could not prove that it has it", ErrSecret)
-	case d.SilenceMS <= 0:
-		return 0, ErrHello
+	case d.SilenceMS < leastSilence.Milliseconds() || d.SilenceMS > maxSilence.Milliseconds():
+		return 0, fmt.Errorf("%w: it waits for %d ms", ErrHello, d.SilenceMS)
 	}
-	if c.Agent.Secret {
-		c.wire.secure(o.Secret, c.Agent.Challenge, ours, "client", "server")
-	}
+	c.wire.begin(o.Secret, c.Agent.Challenge, ours, "client", "server", maxAnswer)
 	return time.Duration(d.SilenceMS) * time.Millisecond, nil
 }
 
@@ -233,18 +227,6 @@ func (c *Client) Counters(ctx context.Context, e traffic.Endpoint) (Counters, er
 // PowerOff powers off the agent's machine.
 func (c *Client) PowerOff(ctx context.Context) error {
 	return c.call(ctx, "poweroff", struct{}{}, nil, 0)
-}
-
-// Stream runs talk.Stream on the agent.
-func (c *Client) Stream(ctx context.Context, s talk.StreamConfig) (talk.StreamResult, error) {
-	var r talk.StreamResult
-	return r, c.call(ctx, "stream", s, &r, cmp.Or(s.Duration, time.Hour))
-}
-
-// RR runs talk.RR on the agent.
-func (c *Client) RR(ctx context.Context, s talk.RRConfig) (talk.RRResult, error) {
-	var r talk.RRResult
-	return r, c.call(ctx, "rr", s, &r, cmp.Or(s.Duration, time.Hour))
 }
 
 // GeneratorAlone and ReceiverAlone run the functions of the same names on the agent.

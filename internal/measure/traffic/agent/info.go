@@ -86,8 +86,8 @@ func stat() (string, error) {
 // Counters are those of package counters for one interface and its namespace.
 type Counters = counters.Counters
 
-func readCounters(e traffic.Endpoint) (Counters, error) {
-	if err := checkEndpoint(e); err != nil {
+func (p *session) counters(e traffic.Endpoint) (Counters, error) {
+	if err := p.opt.Limits.device(e); err != nil {
 		return nil, err
 	}
 	return counters.OfInterface(e)

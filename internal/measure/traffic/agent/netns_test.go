@@ -92,7 +92,7 @@ func attached(t *testing.T, e traffic.Endpoint) (xdp bool, tx uint64) {
 // interfaces of the local ones.
 func TestTraffic(t *testing.T) {
 	a, b := pair(t)
-	near, far := dial(t, start(t, Options{}), DialOptions{}), dial(t, start(t, Options{Secret: []byte("x")}),
+	near, far := dial(t, start(t, Options{Open: true}), DialOptions{}), dial(t, start(t, Options{Secret: []byte("x")}),
 		DialOptions{Secret: []byte("x")})
 	s, err := far.NewSink(t.Context(), traffic.SinkConfig{In: b, Latency: true})
 	if err != nil {
@@ -155,7 +155,7 @@ func TestDropped(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := pair(t)
-			c := dial(t, start(t, Options{}), DialOptions{})
+			c := dial(t, start(t, Options{Open: true}), DialOptions{})
 			if _, err := c.NewSink(t.Context(), traffic.SinkConfig{In: b}); err != nil {
 				t.Fatal(err)
 			}
@@ -190,7 +190,7 @@ func TestDropped(t *testing.T) {
 
 func TestAlone(t *testing.T) {
 	a, _ := pair(t)
-	c := dial(t, start(t, Options{}), DialOptions{})
+	c := dial(t, start(t, Options{Open: true}), DialOptions{})
 	g, err := c.GeneratorAlone(t.Context(), traffic.Config{Out: a}, 100*time.Millisecond)
 	if err != nil || g.PPS < 1000 || g.Method != traffic.XDP {
 		t.Errorf("%+v, %v", g, err)

@@ -23,13 +23,17 @@ import (
 // ignores unknown fields, so an older one would silently do something other than requested.
 //
 // 2: transactions over UDP, connections as transactions, ramp-up, mixed frame sizes; pings are answered.
-const Protocol = 2
+// 3: data connections prove that they belong to the session, and agents that they have the MAC address they name.
+const Protocol = 3
 
 const (
-	maxLine        = 8 << 20
+	maxHello       = 4 << 10   // bytes of a line of the hello
+	maxRequest     = 256 << 10 // bytes of a request
+	maxAnswer      = 8 << 20   // bytes of an answer: a histogram can be long
 	defaultSilence = 1500 * time.Millisecond
+	leastSilence   = 10 * time.Millisecond
 	maxSilence     = 30 * time.Second
-	helloWithin    = 5 * time.Second
+	helloWithin    = 10 * time.Second // for all of it
 )
 
 // Errors of the hello, on both sides.
@@ -37,6 +41,8 @@ var (
 	ErrVersion = errors.New("agent speaks another version of the protocol")
 	ErrSecret  = errors.New("agent and client do not have the same secret")
 	ErrHello   = errors.New("not an mpps agent")
+	ErrBusy    = errors.New("agent serves as many clients as it can")
+	ErrUser    = errors.New("its socket belongs to another user")
 )
 
 // Hello is the first line, sent by the agent.
@@ -58,7 +64,7 @@ type helloReply struct {
 type helloDone struct {
 	Proof     string `json:"proof,omitempty"`
 	SilenceMS int64  `json:"silence_ms,omitempty"`
-	Error     string `json:"error,omitempty"` // "protocol" or "secret"
+	Error     string `json:"error,omitempty"` // "protocol", "secret" or "busy"
 }
 
 type request struct {
@@ -79,7 +85,10 @@ type RemoteError struct {
 	Text string `json:"text"`
 }
 
-func (e *RemoteError) Error() string { return "agent: " + e.Text }
+// maxText is how many characters of an agent's error are shown.
+const maxText = 400
+
+func (e *RemoteError) Error() string { return fmt.Sprintf("agent: %.*s", maxText, e.Text) }
 
 // codes identify errors on the wire, so that errors.Is works on the other side.
 var codes = []struct {
@@ -92,6 +101,8 @@ var codes = []struct {
 	{"config", talk.ErrConfig},
 	{"no-handle", errNoHandle},
 	{"refused", errRefused},
+	{"denied", ErrDenied},
+	{"elsewhere", ErrElsewhere},
 }
 
 func (e *RemoteError) Is(target error) bool {
@@ -140,6 +151,9 @@ type wire struct {
 	conn net.Conn
 	in   *bufio.Reader
 
+	most    int    // bytes of a line that is received
+	session string // differs in each session; with a secret only both ends know it
+
 	out      sync.Mutex
 	key      []byte // nil: no MACs
 	us, them string // "client" and "server", or vice versa
@@ -147,12 +161,20 @@ type wire struct {
 	received uint64
 }
 
-func newWire(c net.Conn) *wire { return &wire{conn: c, in: bufio.NewReaderSize(c, 64<<10)} }
-
-// secure enables MACs.
-func (w *wire) secure(secret []byte, server, client, us, them string) {
-	w.key, w.us, w.them = []byte(mac(secret, "session", server, client)), us, them
+func newWire(c net.Conn) *wire {
+	return &wire{conn: c, in: bufio.NewReaderSize(c, 4<<10), most: maxHello}
 }
+
+// begin ends the hello: lines may be longer, and have MACs if there is a secret.
+func (w *wire) begin(secret []byte, server, client, us, them string, most int) {
+	w.session, w.most = mac(secret, "session", server, client), most
+	if len(secret) > 0 {
+		w.key, w.us, w.them = []byte(w.session), us, them
+	}
+}
+
+// dataKey is the key of the session's data connections. It is never sent.
+func (w *wire) dataKey() []byte { return []byte(mac([]byte(w.session), "data")) }
 
 func (w *wire) send(v any, within time.Duration) error {
 	line, err := json.Marshal(v)
@@ -165,8 +187,8 @@ func (w *wire) send(v any, within time.Duration) error {
 		w.sent++
 		line = append([]byte(mac(w.key, w.us, fmt.Sprint(w.sent), string(line))+" "), line...)
 	}
-	if len(line) >= maxLine {
-		return fmt.Errorf("message of %d bytes, at most %d", len(line), maxLine)
+	if len(line) >= maxAnswer {
+		return fmt.Errorf("message of %d bytes, at most %d", len(line), maxAnswer)
 	}
 	if err := w.conn.SetWriteDeadline(time.Now().Add(within)); err != nil {
 		return err
@@ -184,7 +206,7 @@ func (w *wire) receive(v any, within time.Duration) error {
 	if err := w.conn.SetReadDeadline(deadline); err != nil {
 		return err
 	}
-	line, err := readLine(w.in)
+	line, err := readLine(w.in, w.most)
 	if err != nil {
 		return err
 	}
@@ -202,15 +224,15 @@ func (w *wire) receive(v any, within time.Duration) error {
 	return nil
 }
 
-// readLine reads a line of up to maxLine bytes.
-func readLine(r *bufio.Reader) ([]byte, error) {
+// readLine reads a line of up to most bytes.
+func readLine(r *bufio.Reader, most int) ([]byte, error) {
 	var line []byte
 	for {
 		part, err := r.ReadSlice('\n')
 		line = append(line, part...)
 		switch {
-		case len(line) > maxLine:
-			return nil, fmt.Errorf("%w: line of more than %d bytes", ErrHello, maxLine)
+		case len(line) > most:
+			return nil, fmt.Errorf("%w: line of more than %d bytes", ErrHello, most)
 		case err == bufio.ErrBufferFull:
 		case err == io.EOF && len(line) > 0:
 			return nil, io.ErrUnexpectedEOF

@@ -160,8 +160,10 @@ func (c *Client) ServeTCP(ctx context.Context, netns, addr string) (*TCPServer, 
 	return s, nil
 }
 
-// Addr returns the address of the server.
-func (s *TCPServer) Addr() string { return s.started.Addr }
+// Target returns the server as seen from a network namespace of this machine.
+func (s *TCPServer) Target(netns string) talk.Target {
+	return talk.Target{Netns: netns, Addr: s.started.Addr, Key: s.c.wire.dataKey()}
+}
 
 func (s *TCPServer) Counts(ctx context.Context) (talk.ServerCounts, error) {
 	var c talk.ServerCounts

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"mpps/internal/measure/traffic"
+	"mpps/internal/measure/traffic/talk"
 )
 
 // Port is the default port of an agent.
@@ -18,62 +18,60 @@ const Port = "7878"
 type Options struct {
 	Version string // of mpps, sent to clients
 	Secret  []byte // nil: none
-	// InsecureLab allows listening without a secret on addresses that are neither loopback, private nor link-local.
-	InsecureLab bool
+	// Open serves whoever can connect, without a secret. A unix socket needs neither of them.
+	Open   bool
+	Limits *Limits // nil: none
 	// PowerOff powers off the machine, which is only for an agent that is PID 1. nil: the request is refused.
 	PowerOff func() error
 }
 
-// ErrOpen means that the agent was to listen on a public address without a secret.
-var ErrOpen = errors.New("refusing to serve an open network without a secret")
+// ErrOpen means that the agent was to serve a network without a secret.
+var ErrOpen = errors.New("refusing to serve a network without a secret")
 
 // A Server is an agent.
 type Server struct {
 	listener net.Listener
 	opt      Options
+	lobby    talk.Lobby
+	sessions chan struct{} // holds one element for each
 }
 
-// Listen returns an agent that listens on addr (host:port, port 0 for any) in a network namespace, "" for this one.
+// maxSessions is how many clients an agent serves at once.
+const maxSessions = 64
+
+// Listen returns an agent that listens on addr (host:port, port 0 for any) in a network namespace, "" for this one, or
+// on unix:/path.
 func Listen(netns, addr string, o Options) (*Server, error) {
-	if len(o.Secret) == 0 && !o.InsecureLab {
-		if err := checkPrivate(addr); err != nil {
-			return nil, err
-		}
+	if _, local := SocketPath(addr); !local && len(o.Secret) == 0 && !o.Open {
+		return nil, fmt.Errorf("agent on %s: %w", addr, ErrOpen)
 	}
-	s := &Server{opt: o}
-	err := traffic.Endpoint{Netns: netns}.Do(func() (err error) {
-		s.listener, err = net.Listen("tcp", addr)
-		return err
-	})
+	if o.Limits == nil {
+		o.Limits = &Limits{}
+	}
+	l, err := listen(netns, addr)
 	if err != nil {
 		return nil, fmt.Errorf("agent: %w", err)
 	}
-	return s, nil
-}
-
-// checkPrivate accepts loopback, private (RFC 1918, RFC 4193) and link-local addresses. It rejects the unspecified
-// address (0.0.0.0) and all names except localhost.
-func checkPrivate(addr string) error {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return fmt.Errorf("agent: address %q: %w", addr, err)
-	}
-	ip := net.ParseIP(host)
-	if host == "localhost" || ip != nil && (ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast()) {
-		return nil
-	}
-	return fmt.Errorf("agent on %s: %w", addr, ErrOpen)
+	return &Server{listener: l, opt: o, sessions: make(chan struct{}, maxSessions)}, nil
 }
 
 // Addr returns the address that the agent listens on.
-func (s *Server) Addr() string { return s.listener.Addr().String() }
+func (s *Server) Addr() string {
+	if a, ok := s.listener.Addr().(*net.UnixAddr); ok {
+		return unixPrefix + a.Name
+	}
+	return s.listener.Addr().String()
+}
 
 // Serve answers clients until ctx is done, which is not an error. It returns when every session has ended and nothing
 // is attached any more.
 func (s *Server) Serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() { s.listener.Close() })
+	stop := context.AfterFunc(ctx, func() {
+		s.listener.Close()
+		s.lobby.Close()
+	})
 	defer stop()
 	var wait sync.WaitGroup
 	defer wait.Wait()
@@ -93,7 +91,8 @@ func (s *Server) Serve(ctx context.Context) error {
 			}
 			continue
 		}
-		wait.Go(func() { s.serveClient(ctx, c) })
+		leave := s.lobby.Enter(c, helloWithin)
+		wait.Go(func() { s.serveClient(ctx, c, leave) })
 	}
 }
 
@@ -102,17 +101,22 @@ func (s *Server) Close() error { return s.listener.Close() }
 
 // serveClient serves one connection from hello to end. An error ends it, and cannot be reported to anyone: it concerns
 // the connection itself.
-func (s *Server) serveClient(ctx context.Context, c net.Conn) {
+func (s *Server) serveClient(ctx context.Context, c net.Conn, leave func() bool) {
 	defer c.Close()
 	w := newWire(c)
 	silence, err := s.hello(w)
+	open := leave()
 	if err != nil {
+		return
+	}
+	defer func() { <-s.sessions }()
+	if !open {
 		return
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { c.Close() })()
-	p := newSession(s.opt)
+	p := newSession(s.opt, addressOf(c.RemoteAddr()), w.dataKey())
 	var wait sync.WaitGroup
 	defer func() {
 		// Stop the traffic first, then wait for the requests.
@@ -160,8 +164,11 @@ func (s *Server) serveClient(ctx context.Context, c net.Conn) {
 
 const maxRequests = 256
 
-// hello agrees on version, secret and silence.
+// hello agrees on version, secret and silence, and takes a place among the sessions unless it fails.
 func (s *Server) hello(w *wire) (time.Duration, error) {
+	if err := ownPeer(w.conn); err != nil {
+		return 0, err
+	}
 	ours, err := challenge()
 	if err != nil {
 		return 0, err
@@ -176,24 +183,36 @@ func (s *Server) hello(w *wire) (time.Duration, error) {
 	}
 	silence := defaultSilence
 	if r.SilenceMS > 0 {
-		silence = min(time.Duration(min(r.SilenceMS, maxSilence.Milliseconds()))*time.Millisecond, maxSilence)
+		silence = max(time.Duration(min(r.SilenceMS, maxSilence.Milliseconds()))*time.Millisecond, leastSilence)
 	}
-	done := helloDone{SilenceMS: silence.Milliseconds()}
-	switch {
-	case r.Protocol != Protocol:
-		err = ErrVersion
-		done = helloDone{Error: "protocol"}
-	case len(s.opt.Secret) > 0 && !same(r.Proof, mac(s.opt.Secret, "client", ours, r.Challenge)):
-		err = ErrSecret
-		done = helloDone{Error: "secret"}
-	case len(s.opt.Secret) > 0:
-		done.Proof = mac(s.opt.Secret, "server", ours, r.Challenge)
+	done, err := s.admit(ours, r)
+	done.SilenceMS = silence.Milliseconds()
+	if failed := w.send(done, helloWithin); err == nil && failed != nil {
+		<-s.sessions
+		err = failed
 	}
-	if err := errors.Join(err, w.send(done, helloWithin)); err != nil {
+	if err != nil {
 		return 0, err
 	}
-	if len(s.opt.Secret) > 0 {
-		w.secure(s.opt.Secret, ours, r.Challenge, "server", "client")
-	}
+	w.begin(s.opt.Secret, ours, r.Challenge, "server", "client", maxRequest)
 	return silence, nil
+}
+
+// admit takes a place among the sessions for a client that has the version and the secret.
+func (s *Server) admit(ours string, r helloReply) (helloDone, error) {
+	if r.Protocol != Protocol {
+		return helloDone{Error: "protocol"}, ErrVersion
+	}
+	if len(s.opt.Secret) > 0 && !same(r.Proof, mac(s.opt.Secret, "client", ours, r.Challenge)) {
+		return helloDone{Error: "secret"}, ErrSecret
+	}
+	select {
+	case s.sessions <- struct{}{}:
+	default:
+		return helloDone{Error: "busy"}, ErrBusy
+	}
+	if len(s.opt.Secret) == 0 {
+		return helloDone{}, nil
+	}
+	return helloDone{Proof: mac(s.opt.Secret, "server", ours, r.Challenge)}, nil
 }

@@ -1,10 +1,12 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -19,7 +21,9 @@ var (
 
 // A session holds everything that one client has started.
 type session struct {
-	opt Options
+	opt  Options
+	peer netip.Addr // zero: on this host
+	key  []byte     // of data connections
 
 	mu      sync.Mutex
 	closed  bool
@@ -38,9 +42,13 @@ type genRun struct {
 	err    error
 }
 
-func newSession(o Options) *session {
-	return &session{opt: o, sinks: map[int]traffic.Sink{}, gens: map[int]*genRun{}, servers: map[int]*talk.Server{}}
+func newSession(o Options, peer netip.Addr, key []byte) *session {
+	return &session{opt: o, peer: peer, key: key, sinks: map[int]traffic.Sink{},
+		gens: map[int]*genRun{}, servers: map[int]*talk.Server{}}
 }
+
+// maxHandles is how many sinks, generators and servers a session may have at once.
+const maxHandles = 64
 
 // close stops everything at once. Generators end their runs within one batch, but the kernel takes up to a second on a
 // busy machine to tear a run down; detaching the sinks does not wait for that.
@@ -113,7 +121,9 @@ func (p *session) handle(ctx context.Context, r request) (json.RawMessage, error
 	case "cpu":
 		return answer(stat())
 	case "counters":
-		return with(r, func(a interfaceArgs) (Counters, error) { return readCounters(a.On) })
+		return with(r, func(a interfaceArgs) (Counters, error) { return p.counters(a.On) })
+	case "arrival":
+		return with(r, func(a arrivalArgs) (string, error) { return p.arrival(ctx, a) })
 	case "sink.start":
 		return with(r, p.startSink)
 	case "sink.counts":
@@ -152,7 +162,7 @@ func (p *session) handle(ctx context.Context, r request) (json.RawMessage, error
 		return with(r, func(a handle) (GenStatus, error) { return p.stopGen(ctx, a.Handle) })
 	case "alone.generator":
 		return with(r, func(a aloneArgs) (traffic.Alone, error) {
-			if err := checkEndpoint(a.Config.Out); err != nil {
+			if err := p.opt.Limits.device(a.Config.Out); err != nil {
 				return traffic.Alone{}, err
 			}
 			return traffic.GeneratorAlone(ctx, a.Config, a.Duration)
@@ -173,20 +183,6 @@ func (p *session) handle(ctx context.Context, r request) (json.RawMessage, error
 		})
 	case "tcp.stop":
 		return with(r, p.stopTCP)
-	case "stream":
-		return with(r, func(a talk.StreamConfig) (talk.StreamResult, error) {
-			if err := checkNetns(a.Netns); err != nil {
-				return talk.StreamResult{}, err
-			}
-			return talk.Stream(ctx, a)
-		})
-	case "rr":
-		return with(r, func(a talk.RRConfig) (talk.RRResult, error) {
-			if err := checkNetns(a.Netns); err != nil {
-				return talk.RRResult{}, err
-			}
-			return talk.RR(ctx, a)
-		})
 	case "poweroff":
 		if p.opt.PowerOff == nil {
 			return nil, fmt.Errorf("%w: this agent is not the first process of its machine", errRefused)
@@ -243,23 +239,16 @@ func (p *session) start(register func(h int)) (int, error) {
 	if p.closed {
 		return 0, errors.New("the session is over")
 	}
+	if len(p.sinks)+len(p.gens)+len(p.servers) >= maxHandles {
+		return 0, fmt.Errorf("%w: more than %d sinks, generators and servers at a time", errRefused, maxHandles)
+	}
 	p.last++
 	register(p.last)
 	return p.last, nil
 }
 
-// checkEndpoint rejects invalid names of interfaces and namespaces, because they become part of a path.
-func checkEndpoint(e traffic.Endpoint) error {
-	if _, err := traffic.ParseEndpoint(e.String()); err != nil {
-		return fmt.Errorf("%w: %w", errRefused, err)
-	}
-	return nil
-}
-
-func checkNetns(name string) error { return checkEndpoint(traffic.Endpoint{Netns: name, Iface: "lo"}) }
-
 func (p *session) startSink(c traffic.SinkConfig) (Started, error) {
-	if err := checkEndpoint(c.In); err != nil {
+	if err := p.opt.Limits.device(c.In); err != nil {
 		return Started{}, err
 	}
 	s, err := traffic.NewSink(c)
@@ -285,11 +274,13 @@ func (p *session) stopSink(a handle) (traffic.Counts, error) {
 
 // startGen runs a generator under its own context, which close cancels when the session ends.
 func (p *session) startGen(c traffic.Config) (Started, error) {
-	if err := checkEndpoint(c.Out); err != nil {
+	release, err := p.opt.Limits.generator(c)
+	if err != nil {
 		return Started{}, err
 	}
 	g, err := traffic.NewGenerator(c)
 	if err != nil {
+		release()
 		return Started{}, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -297,10 +288,12 @@ func (p *session) startGen(c traffic.Config) (Started, error) {
 	h, err := p.start(func(h int) { p.gens[h] = run })
 	if err != nil {
 		cancel()
+		release()
 		return Started{}, errors.Join(err, g.Close())
 	}
 	go func() {
 		defer close(run.done)
+		defer release()
 		run.result, run.err = g.Run(ctx)
 		run.err = errors.Join(run.err, g.Close())
 	}()
@@ -343,15 +336,10 @@ func (p *session) stopGen(ctx context.Context, h int) (GenStatus, error) {
 }
 
 func (p *session) serveTCP(a serveArgs) (Started, error) {
-	if len(p.opt.Secret) == 0 && !p.opt.InsecureLab {
-		if err := checkPrivate(a.Addr); err != nil {
-			return Started{}, err
-		}
-	}
-	if err := checkNetns(a.Netns); err != nil {
+	if err := cmp.Or(p.opt.Limits.address(a.Netns, a.Addr), p.opt.Limits.client(p.peer)); err != nil {
 		return Started{}, err
 	}
-	s, err := talk.Listen(a.Netns, a.Addr)
+	s, err := talk.Listen(a.Netns, a.Addr, p.key)
 	if err != nil {
 		return Started{}, err
 	}

@@ -17,6 +17,7 @@ type Target struct {
 	Netns string `json:"netns,omitempty"` // the client's network namespace
 	Addr  string `json:"addr"`            // host:port of the server
 	Conns int    `json:"conns,omitempty"` // 0 means 1
+	Key   []byte `json:"-"`               // the server's
 }
 
 // An Interval is what happened in one part of the run.
@@ -44,15 +45,16 @@ func (t Target) dial(ctx context.Context, h hello) ([]*conn, error) {
 			if err != nil {
 				return err
 			}
+			if err := introduce(ctx, c, t.Key, h); err != nil {
+				c.Close()
+				return err
+			}
 			b, err := block(c.(*net.TCPConn))
 			if err != nil {
 				c.Close()
 				return err
 			}
 			conns = append(conns, b)
-			if err := b.write(h.bytes()); err != nil {
-				return err
-			}
 		}
 		return nil
 	})
@@ -63,6 +65,14 @@ func (t Target) dial(ctx context.Context, h hello) ([]*conn, error) {
 		return nil, fmt.Errorf("TCP test with %s: %w", t.Addr, err)
 	}
 	return conns, nil
+}
+
+// Prove returns an error unless a server that has the target's key listens there.
+func (t Target) Prove(ctx context.Context) error {
+	t.Conns = 1
+	conns, err := t.dial(ctx, hello{service: serviceSink, request: 1})
+	closeAll(conns)
+	return err
 }
 
 // A run is one measurement over its connections.

@@ -66,6 +66,9 @@ func TestCRRSilence(t *testing.T) {
 			return
 		}
 		defer c.Close()
+		if _, err := receive(c, nil); err != nil {
+			t.Error(err)
+		}
 		port := silent.Addr().(*net.TCPAddr).Port
 		_, _ = c.Write([]byte{byte(port >> 8), byte(port)})
 		_, _ = c.Read(make([]byte, 100))

@@ -51,6 +51,9 @@ func lossy(t *testing.T, f func(n int, answer func(after time.Duration))) string
 				return
 			}
 			t.Cleanup(func() { c.Close() })
+			if _, err := receive(c, nil); err != nil {
+				t.Error(err)
+			}
 			_, _ = c.Write(binary.BigEndian.AppendUint16(nil, uint16(u.LocalAddr().(*net.UDPAddr).Port)))
 		}
 	}()
@@ -209,6 +212,9 @@ func TestOpenLoopBlocked(t *testing.T) {
 				return
 			}
 			t.Cleanup(func() { c.Close() })
+			if _, err := receive(c, nil); err != nil {
+				t.Error(err)
+			}
 		}
 	}()
 	begin := time.Now()

@@ -15,6 +15,8 @@ import (
 type Server struct {
 	listener net.Listener
 	netns    string
+	key      []byte
+	lobby    Lobby
 	received atomic.Uint64
 	served   atomic.Uint64
 	wait     sync.WaitGroup
@@ -24,13 +26,13 @@ type Server struct {
 	closed bool
 }
 
-// Listen serves on addr (host:port, port 0 for any) in a network namespace, "" for this one.
-func Listen(netns, addr string) (*Server, error) {
+// Listen serves on addr (host:port, port 0 for any) in a network namespace, "" for this one, whoever has the key.
+func Listen(netns, addr string, key []byte) (*Server, error) {
 	l, err := listenIn(netns, addr)
 	if err != nil {
 		return nil, fmt.Errorf("TCP endpoint: %w", err)
 	}
-	s := &Server{listener: l, netns: netns, conns: map[*conn]bool{}}
+	s := &Server{listener: l, netns: netns, key: key, conns: map[*conn]bool{}}
 	s.wait.Go(s.accept)
 	return s, nil
 }
@@ -61,6 +63,7 @@ func (s *Server) Close() error {
 	var err error
 	if first {
 		err = s.listener.Close()
+		s.lobby.Close()
 	}
 	s.wait.Wait()
 	return err
@@ -76,22 +79,27 @@ func (s *Server) accept() {
 			time.Sleep(10 * time.Millisecond) // out of descriptors, for example, which passes
 			continue
 		}
-		s.wait.Go(func() { s.serve(c.(*net.TCPConn)) })
+		leave := s.lobby.Enter(c, helloWithin)
+		s.wait.Go(func() { s.serve(c.(*net.TCPConn), leave) })
 	}
 }
 
-// serve reads the hello with a time limit and continues on a thread of its own. A client that disconnects or sends
-// garbage only loses its connection.
-func (s *Server) serve(t *net.TCPConn) {
-	b := make([]byte, helloBytes)
-	_ = t.SetReadDeadline(time.Now().Add(helloWithin))
-	if _, err := io.ReadFull(t, b); err != nil {
+// maxServed is how many connections the servers of a process serve at once, each on its own thread: the Go runtime ends
+// a process that has 10,000.
+const maxServed = 4096
+
+var serving atomic.Int64
+
+// serve reads the hello and continues on a thread of its own. A client that disconnects, sends garbage or does not have
+// the key only loses its connection.
+func (s *Server) serve(t *net.TCPConn, leave func() bool) {
+	h, err := receive(t, s.key)
+	if open := leave(); err != nil || !open {
 		t.Close()
 		return
 	}
-	_ = t.SetReadDeadline(time.Time{})
-	h, err := parseHello(b)
-	if err != nil {
+	defer serving.Add(-1)
+	if serving.Add(1) > maxServed {
 		t.Close()
 		return
 	}

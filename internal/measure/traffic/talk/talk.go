@@ -1,9 +1,10 @@
 // Package talk has the endpoints of a measurement over sockets: byte streams and transactions, as netperf's TCP_STREAM,
 // TCP_RR and UDP_RR.
 //
-// A client opens each connection with a hello that names the service; one server answers them all on one port. A UDP
-// service continues on a port that the server sends in reply to the hello, for as long as the connection lasts. Bytes
-// are counted where they are received, transactions where they are started.
+// A client opens each connection with a hello that names the service, and both ends prove that they have the same key;
+// one server answers them all on one port. A UDP service continues on a port that the server sends in reply to the
+// hello, for as long as the connection lasts. Bytes are counted where they are received, transactions where they are
+// started.
 //
 // Sockets are used with blocking system calls on dedicated threads: a wake-up through the Go scheduler's poller would
 // become part of each transaction.
@@ -48,7 +49,7 @@ const (
 const (
 	maxMessage  = 64 << 20
 	defaultBuf  = 128 << 10
-	helloWithin = 5 * time.Second
+	helloWithin = 10 * time.Second // emulated machines are slow
 )
 
 // MaxDatagram is the payload of the largest UDP datagram over IPv4, in bytes: 65535 − 20 − 8.

@@ -23,7 +23,7 @@ func quantile(h *traffic.Histogram, q float64) time.Duration {
 
 func serve(t *testing.T) *Server {
 	t.Helper()
-	s, err := Listen("", "127.0.0.1:0")
+	s, err := Listen("", "127.0.0.1:0", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +211,7 @@ func TestRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if _, err := c.Write(make([]byte, helloBytes)); err != nil {
+	if _, err := c.Write(make([]byte, helloBytes+challengeBytes)); err != nil {
 		t.Fatal(err)
 	}
 	_ = c.SetReadDeadline(time.Now().Add(2 * time.Second))

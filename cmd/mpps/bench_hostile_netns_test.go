@@ -1,0 +1,248 @@
+//go:build netns
+
+package main
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"mpps/internal/measure/traffic"
+	"mpps/internal/outcome"
+)
+
+// A hostileAgent passes the lines between a client and a true agent on, and changes them.
+type hostileAgent struct {
+	asked    func(line string) string // by the client
+	answered func(line string) string
+}
+
+// start listens in a namespace and returns the address.
+func (a hostileAgent) start(t *testing.T, netns, at, agent string) string {
+	t.Helper()
+	in := traffic.Endpoint{Netns: netns}
+	var l net.Listener
+	err := in.Do(func() (err error) {
+		l, err = net.Listen("tcp", at)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	pass := func(to, from net.Conn, change func(string) string) {
+		defer to.Close()
+		lines := bufio.NewScanner(from)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			if _, err := io.WriteString(to, change(lines.Text())+"\n"); err != nil {
+				return
+			}
+		}
+	}
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			var server net.Conn
+			if in.Do(func() (err error) {
+				server, err = net.Dial("tcp", agent)
+				return err
+			}) != nil {
+				client.Close()
+				continue
+			}
+			go pass(server, client, a.asked)
+			go pass(client, server, a.answered)
+		}
+	}()
+	return l.Addr().String()
+}
+
+func unchanged(line string) string { return line }
+
+// mac returns the MAC address of an interface.
+func (h *hostAndGuest) mac(netns, iface string) string {
+	h.t.Helper()
+	return strings.TrimSpace(h.ip("netns", "exec", netns, "cat", "/sys/class/net/"+iface+"/address"))
+}
+
+// withVictim adds another guest to the bridge, and lets the bridge learn where it is.
+func (h *hostAndGuest) withVictim() (netns string) {
+	netns = h.guest + "v"
+	h.ip("netns", "add", netns)
+	h.t.Cleanup(func() { h.ip("netns", "del", netns) })
+	h.ip("-n", h.host, "link", "add", "tap1", "type", "veth", "peer", "name", "eth0", "netns", netns)
+	h.ip("-n", h.host, "link", "set", "tap1", "master", "br0", "up")
+	h.ip("-n", netns, "address", "add", "10.50.0.3/24", "dev", "eth0")
+	h.ip("-n", netns, "link", "set", "eth0", "up")
+	_, _, _ = program(h.t, "ip", "netns", "exec", netns, "mpps", "bench", "rr", "--agent", h.agent, "--duration",
+		"50ms", "--warm-up", "0s", "--repeat", "1", "--keep=false")
+	return netns
+}
+
+// TestHostileMAC: an agent that names the MAC address of another guest, of the host or of a group gets no traffic sent
+// there.
+func TestHostileMAC(t *testing.T) {
+	h := newHostAndGuest(t)
+	victim := h.withVictim()
+	own := h.mac(h.guest, "eth0")
+	for name, c := range map[string]struct {
+		mac, want string
+		code      int
+	}{
+		"another guest's": {h.mac(victim, "eth0"), "do not arrive at the agent", outcome.CodeFailed},
+		"the host's":      {h.mac(h.host, "br0"), "has it itself", outcome.CodeFailed},
+		"nobody's":        {"02:00:00:00:00:99", "does not know where that is", outcome.CodeFailed},
+		"a group's":       {"01:00:5e:00:00:01", "sent to an Ethernet address", outcome.CodeUsage},
+		"everybody's":     {"ff:ff:ff:ff:ff:ff", "sent to an Ethernet address", outcome.CodeUsage},
+	} {
+		a := hostileAgent{unchanged, func(line string) string { return strings.ReplaceAll(line, own, c.mac) }}
+		hostile := *h
+		hostile.agent = a.start(t, h.guest, "10.50.0.2:0", h.agent)
+		argv := hostile.benchmark("pps", "--via", "br0", "--rate", "20k", "--repeat", "1")
+		before := h.sent("tap1")
+		code, stdout, stderr := program(t, argv...)
+		if code != c.code || !strings.Contains(stderr, c.want) || stdout != "" {
+			t.Errorf("%s: exit code %d: %s", name, code, stderr)
+		}
+		if n := h.sent("tap1") - before; n > 200 { // 4000 and more otherwise
+			t.Errorf("%s: the other guest got %d packets", name, n)
+		}
+	}
+}
+
+// sent is how many packets an interface of the host has sent.
+func (h *hostAndGuest) sent(iface string) uint64 {
+	h.t.Helper()
+	text := h.ip("netns", "exec", h.host, "cat", "/sys/class/net/"+iface+"/statistics/tx_packets")
+	n, err := strconv.ParseUint(strings.TrimSpace(text), 10, 64)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return n
+}
+
+// TestHostileAddress: an agent that names another host's address with --guest-nic has nothing sent there.
+func TestHostileAddress(t *testing.T) {
+	h := newHostAndGuest(t)
+	victim := h.withVictim()
+	var l net.Listener
+	err := traffic.Endpoint{Netns: victim}.Do(func() (err error) {
+		l, err = net.Listen("tcp", "10.50.0.3:0")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var got atomic.Int64
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				_ = c.SetDeadline(time.Now().Add(3 * time.Second))
+				n, _ := io.Copy(io.Discard, c)
+				got.Add(n)
+			}()
+		}
+	}()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	a := hostileAgent{
+		asked: func(line string) string { return strings.ReplaceAll(line, "10.50.0.3", "10.50.0.2") },
+		answered: func(line string) string {
+			line = strings.ReplaceAll(line, "10.50.0.2/24", "10.50.0.3/24")
+			if head, _, found := strings.Cut(line, `"addr":"10.50.0.2:`); found {
+				line = head + `"addr":"10.50.0.3:` + port + `"}}`
+			}
+			return line
+		},
+	}
+	address := a.start(t, h.guest, "10.50.0.2:0", h.agent)
+	for _, what := range []string{"stream", "rr", "crr"} {
+		code, stdout, stderr := program(t, "ip", "netns", "exec", h.host, "mpps", "--json", "bench", what, "--agent",
+			address, "--guest-nic", "eth0", "--duration", "1s", "--warm-up", "0s", "--repeat", "1", "--keep=false")
+		if code != outcome.CodeFailed || !strings.Contains(stderr, "does not belong to this test") || stdout != "" {
+			t.Errorf("%s: exit code %d: %s%s", what, code, stderr, stdout)
+		}
+	}
+	if n := got.Load(); n > 3*100 {
+		t.Errorf("the other guest was sent %d bytes", n)
+	}
+}
+
+// TestAgentLimits: what an agent does not allow is refused, and the client says so.
+func TestAgentLimits(t *testing.T) {
+	h := newHostAndGuest(t)
+	for name, c := range map[string]struct {
+		limits, bench []string
+		want          string
+	}{
+		"an interface": {[]string{"--iface", "eth1"}, []string{"pps", "--via", "br0", "--rate", "10k"},
+			"interface eth0, and it was started with --iface [eth1]"},
+		"a rate": {[]string{"--max-pps", "5k"}, []string{"pps", "--via", "br0", "--reverse", "--rate", "10k"},
+			"10000 packets per second, and it was started with --max-pps 5000"},
+		"a destination": {[]string{"--to", "10.50.0.0/24"},
+			[]string{"pps", "--via", "br0", "--reverse", "--rate", "1k"},
+			"and it was started with --to [10.50.0.0/24]"},
+		"a client": {[]string{"--to", "10.51.0.0/24"}, []string{"stream"},
+			"to 10.50.0.1, and it was started with --to"},
+		"an address": {[]string{"--iface", "eth1"}, []string{"rr"}, "--iface [eth1]"},
+		"none of these": {[]string{"--iface", "eth0", "--to", "198.18.0.0/15", "--max-pps", "50k"},
+			[]string{"pps", "--via", "br0", "--reverse", "--rate", "2k"}, ""},
+	} {
+		limited := *h
+		limited.agent = h.startAgent(t, "10.50.0.2:0", c.limits...)
+		code, stdout, stderr := program(t, limited.benchmark(append(c.bench, "--repeat", "1")...)...)
+		if c.want == "" {
+			if code != outcome.CodeOK && code != outcome.CodeNotDevice {
+				t.Errorf("%s: exit code %d: %s", name, code, stderr)
+			}
+			continue
+		}
+		if code != outcome.CodeFailed || !strings.Contains(stderr, c.want) || strings.Count(stderr, "\n") != 2 ||
+			!strings.Contains(stderr, "hint: the agent's --iface") || stdout != "" {
+			t.Errorf("%s: exit code %d: %s%s", name, code, stderr, stdout)
+		}
+	}
+}
+
+// TestOtherControlLink: an agent whose control connection does not lead over the bridge shows that its interface does.
+func TestOtherControlLink(t *testing.T) {
+	h := newHostAndGuest(t)
+	h.ip("-n", h.host, "link", "add", "ctl0", "type", "veth", "peer", "name", "ctl1", "netns", h.guest)
+	h.ip("-n", h.host, "address", "add", "10.51.0.1/24", "dev", "ctl0")
+	h.ip("-n", h.guest, "address", "add", "10.51.0.2/24", "dev", "ctl1")
+	h.ip("-n", h.host, "link", "set", "ctl0", "up")
+	h.ip("-n", h.guest, "link", "set", "ctl1", "up")
+	h.agent = h.startAgent(t, "10.51.0.2:0")
+	h.ip("-n", h.host, "link", "set", "tap0", "down") // which the bridge forgets it by
+	h.ip("-n", h.host, "link", "set", "tap0", "up")
+	code, stdout, stderr := program(t, h.benchmark("pps", "--via", "br0", "--guest-nic", "eth0", "--rate", "10k",
+		"--repeat", "1")...)
+	if code != outcome.CodeOK && code != outcome.CodeNotDevice {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	checkLedger(t, result(t, stdout))
+	// The interface that the control connection is at, which is not at the bridge.
+	code, _, stderr = program(t, h.benchmark("pps", "--via", "br0", "--rate", "10k", "--repeat", "1")...)
+	if code != outcome.CodeFailed || !strings.Contains(stderr, "hint: ") {
+		t.Errorf("an interface elsewhere: exit code %d: %s", code, stderr)
+	}
+	code, _, stderr = program(t, h.benchmark("pps", "--from", "netns:"+h.host+"/ctl0", "--rate", "10k", "--repeat",
+		"1")...)
+	if code != outcome.CodeOK && code != outcome.CodeNotDevice {
+		t.Errorf("the interface there: exit code %d: %s", code, stderr)
+	}
+}

@@ -1,0 +1,313 @@
+package agent
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"mpps/internal/measure/traffic"
+	"mpps/internal/measure/traffic/talk"
+)
+
+// TestBusy: an agent without a secret serves so many clients, and those after them are told.
+func TestBusy(t *testing.T) {
+	s := start(t, Options{Open: true})
+	var first *Client
+	for i := range maxSessions {
+		c := dial(t, s, DialOptions{Silence: 30 * time.Second})
+		if i == 0 {
+			first = c
+		}
+	}
+	if _, err := Dial(t.Context(), s.Addr(), DialOptions{}); !errors.Is(err, ErrBusy) {
+		t.Errorf("one more than there is room for: %v", err)
+	}
+	first.Close()
+	for range 100 {
+		c, err := Dial(t.Context(), s.Addr(), DialOptions{})
+		if err == nil {
+			c.Close()
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Error("nobody gets in after one has left")
+}
+
+// TestHandles: a session holds so many things, and the next is refused.
+func TestHandles(t *testing.T) {
+	c := dial(t, start(t, Options{Open: true}), DialOptions{})
+	for range maxHandles {
+		if _, err := c.ServeTCP(t.Context(), "", "127.0.0.1:0"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := c.ServeTCP(t.Context(), "", "127.0.0.1:0"); !errors.Is(err, errRefused) {
+		t.Errorf("one more server: %v", err)
+	}
+}
+
+// TestOtherSession: the key of one session opens no data connection of another, and none outlives its session.
+func TestOtherSession(t *testing.T) {
+	s := start(t, Options{Open: true})
+	one, other := dial(t, s, DialOptions{}), dial(t, s, DialOptions{})
+	server, err := one.ServeTCP(t.Context(), "", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := server.Target("")
+	if err := target.Prove(t.Context()); err != nil {
+		t.Errorf("its own key: %v", err)
+	}
+	target.Key = other.wire.dataKey()
+	if err := target.Prove(t.Context()); !errors.Is(err, talk.ErrKey) {
+		t.Errorf("another session's key: %v", err)
+	}
+}
+
+// TestReplayedHello: what one client sent to prove that it has the secret is worth nothing to another.
+func TestReplayedHello(t *testing.T) {
+	secret := []byte("0123456789abcdef")
+	s := start(t, Options{Secret: secret})
+	var reply []byte
+	for i := range 2 {
+		c, err := net.Dial("tcp", s.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		r := bufio.NewReader(c)
+		line, err := r.ReadBytes('\n')
+		var h Hello
+		if err != nil || json.Unmarshal(line, &h) != nil {
+			t.Fatalf("%s, %v", line, err)
+		}
+		if i == 0 {
+			reply, _ = json.Marshal(helloReply{Protocol: Protocol, Challenge: "00", Proof: mac(secret, "client",
+				h.Challenge, "00")})
+		}
+		if _, err := c.Write(append(reply[:len(reply):len(reply)], '\n')); err != nil {
+			t.Fatal(err)
+		}
+		var done helloDone
+		line, _ = r.ReadBytes('\n')
+		if err := json.Unmarshal(line, &done); err != nil || (done.Error == "") != (i == 0) {
+			t.Errorf("time %d: %s, %v", i+1, line, err)
+		}
+	}
+}
+
+// TestMuteClients: connections that never say anything leave room, and are closed when the agent ends.
+func TestMuteClients(t *testing.T) {
+	s := start(t, Options{Secret: []byte("0123456789abcdef")})
+	before := runtime.NumGoroutine()
+	for range 1000 {
+		c, err := net.Dial("tcp", s.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	c := dial(t, s, DialOptions{Secret: []byte("0123456789abcdef")})
+	if _, err := c.Stat(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if n := runtime.NumGoroutine() - before; n > 300 {
+		t.Errorf("%d more goroutines", n)
+	}
+}
+
+// TestHugeAnswer: an agent that answers without end costs a session and no more memory than a line may have.
+func TestHugeAnswer(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		_, _ = io.WriteString(c, `{"mpps":"1","protocol":3,"challenge":"00"}`+"\n")
+		if _, err := bufio.NewReader(c).ReadString('\n'); err != nil {
+			return
+		}
+		_, _ = io.WriteString(c, `{"silence_ms":20000}`+"\n")
+		for b := []byte(strings.Repeat("[", 1<<20)); ; {
+			if _, err := c.Write(b); err != nil {
+				return
+			}
+		}
+	}()
+	c, err := Dial(t.Context(), l.Addr().String(), DialOptions{Silence: 20 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Info(t.Context()); !errors.Is(err, ErrLost) || !errors.Is(err, ErrHello) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestLimits: what is outside of the limits, or goes to more than one receiver, is refused as denied.
+func TestLimits(t *testing.T) {
+	mac := net.HardwareAddr{2, 0, 0, 0, 0, 1}
+	to := func(first string, count uint32) traffic.Config {
+		return traffic.Config{Out: traffic.Endpoint{Iface: "lo"}, Rate: 100, Frame: traffic.Frame{DstMAC: mac,
+			Dst: traffic.AddrRange{First: netip.MustParseAddr(first), Count: count}}}
+	}
+	with := func(change func(*traffic.Config)) traffic.Config {
+		c := to("198.19.0.1", 1)
+		change(&c)
+		return c
+	}
+	toMAC := func(mac ...byte) traffic.Config { return with(func(c *traffic.Config) { c.Frame.DstMAC = mac }) }
+	limited := &Limits{Ifaces: []traffic.Endpoint{{Iface: "lo"}}, MaxPPS: 1000,
+		To: []netip.Prefix{netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("10.0.0.0/24")}}
+	for name, c := range map[string]struct {
+		config traffic.Config
+		free   bool // without limits too
+	}{
+		"another interface":      {with(func(c *traffic.Config) { c.Out.Iface = "eth9" }), true},
+		"another namespace":      {with(func(c *traffic.Config) { c.Out.Netns = "x" }), true},
+		"another network":        {to("10.0.1.1", 1), true},
+		"past the end":           {to("10.0.0.250", 7), true},
+		"multicast":              {to("224.0.0.1", 1), false},
+		"into multicast":         {to("223.255.255.0", 257), false},
+		"limited broadcast":      {to("255.255.255.255", 1), false},
+		"past the last address":  {to("10.0.0.1", 1<<32-1), false},
+		"IPv6":                   {to("fe80::1", 1), false},
+		"a network's broadcast":  {to("127.255.255.255", 1), false},
+		"over it":                {to("127.255.255.0", 256), false},
+		"a group's MAC address":  {toMAC(1, 0, 0x5e, 0, 0, 1), false},
+		"everybody's":            {toMAC(255, 255, 255, 255, 255, 255), false},
+		"too fast":               {with(func(c *traffic.Config) { c.Rate = 1001 }), true},
+		"as fast as possible":    {with(func(c *traffic.Config) { c.Rate = 0 }), true},
+		"slower than not at all": {with(func(c *traffic.Config) { c.Rate = -1 }), true},
+	} {
+		if _, err := limited.generator(c.config); !errors.Is(err, ErrDenied) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := (&Limits{}).generator(c.config); (err == nil) != c.free {
+			t.Errorf("%s, without limits: %v", name, err)
+		}
+	}
+	release, err := limited.generator(with(func(c *traffic.Config) { c.Rate = 600 }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := limited.generator(with(func(c *traffic.Config) { c.Rate = 600 })); !errors.Is(err, ErrDenied) {
+		t.Errorf("two generators that are too fast together: %v", err)
+	}
+	release()
+	release()
+	if _, err := limited.generator(with(func(c *traffic.Config) { c.Rate = 1000 })); err != nil {
+		t.Errorf("after the first has ended: %v", err)
+	}
+}
+
+// TestDenied: a client sees a refusal as what it is.
+func TestDenied(t *testing.T) {
+	c := dial(t, start(t, Options{Open: true, Limits: &Limits{Ifaces: []traffic.Endpoint{{Iface: "eth9"}},
+		To: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}}), DialOptions{})
+	_, sink := c.NewSink(t.Context(), traffic.SinkConfig{In: traffic.Endpoint{Iface: "lo"}})
+	_, gen := c.NewGenerator(traffic.Config{Out: traffic.Endpoint{Iface: "lo"}}).Run(t.Context())
+	_, server := c.ServeTCP(t.Context(), "", "127.0.0.1:0")
+	_, counters := c.Counters(t.Context(), traffic.Endpoint{Iface: "lo"})
+	_, alone := c.GeneratorAlone(t.Context(), traffic.Config{Out: traffic.Endpoint{Iface: "lo"}}, time.Second)
+	for name, err := range map[string]error{"sink": sink, "generator": gen, "server": server, "counters": counters,
+		"generator alone": alone} {
+		if !errors.Is(err, ErrDenied) || !strings.Contains(err.Error(), "does not allow") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestSocketPeer: another user neither reaches an agent's unix socket nor is taken for an agent.
+func TestSocketPeer(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to be another user")
+	}
+	dir, err := os.MkdirTemp("", "mpps-agent")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "sock")
+	s, err := Listen("", "unix:"+path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ctx) }()
+	defer func() {
+		cancel()
+		<-served
+	}()
+	dial(t, s, DialOptions{})
+	if s.Addr() != "unix:"+path {
+		t.Errorf("at %s", s.Addr())
+	}
+	const nobody = 65534
+	as(nobody, func() {
+		if c, err := net.Dial("unix", path); !errors.Is(err, os.ErrPermission) {
+			t.Errorf("another user connects: %v, %v", c, err)
+		}
+	})
+	if err := os.Chmod(path, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	as(nobody, func() {
+		c, err := net.Dial("unix", path)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer c.Close()
+		_ = c.SetReadDeadline(time.Now().Add(3 * time.Second))
+		if n, err := c.Read(make([]byte, 1)); err != io.EOF {
+			t.Errorf("another user is answered with %d bytes, %v", n, err)
+		}
+	})
+	theirs := filepath.Join(dir, "theirs")
+	var l net.Listener
+	as(nobody, func() { l, err = net.Listen("unix", theirs) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if _, err := Dial(t.Context(), "unix:"+theirs, DialOptions{}); !errors.Is(err, ErrUser) {
+		t.Errorf("an agent of another user: %v", err)
+	}
+}
+
+// as runs f on a thread of its own as another user.
+func as(uid uintptr, f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // which ends with the goroutine
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, uid, uid, uid); errno == 0 {
+			f()
+		}
+	}()
+	<-done
+}

@@ -1,0 +1,92 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"mpps/internal/measure/traffic"
+)
+
+// unixPrefix starts the address of an agent on a unix socket: unix:/path.
+const unixPrefix = "unix:"
+
+// SocketPath returns the path in an address of the form unix:/path.
+func SocketPath(addr string) (path string, ok bool) { return strings.CutPrefix(addr, unixPrefix) }
+
+// listen listens on host:port in a network namespace, or on a unix socket that only root and this user may connect to.
+func listen(netns, addr string) (l net.Listener, err error) {
+	if path, ok := SocketPath(addr); ok {
+		if l, err = net.Listen("unix", path); err != nil {
+			return nil, err
+		}
+		// Who connects before this is refused by his user (see ownPeer).
+		if err := os.Chmod(path, 0o600); err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
+		return l, nil
+	}
+	err = traffic.Endpoint{Netns: netns}.Do(func() error {
+		l, err = net.Listen("tcp", addr)
+		return err
+	})
+	return l, err
+}
+
+// dialSocket connects to host:port from a network namespace, or to a unix socket that root or this user listens on.
+func dialSocket(ctx context.Context, netns, addr string) (c net.Conn, err error) {
+	if path, ok := SocketPath(addr); ok {
+		if c, err = (&net.Dialer{}).DialContext(ctx, "unix", path); err != nil {
+			return nil, err
+		}
+		if err := ownPeer(c); err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+		return c, nil
+	}
+	err = traffic.Endpoint{Netns: netns}.Do(func() error {
+		c, err = (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+		return err
+	})
+	return c, err
+}
+
+// ownPeer refuses a peer on a unix socket that is neither root's nor this user's process (SO_PEERCRED of unix(7)). It
+// accepts every peer over TCP.
+func ownPeer(c net.Conn) error {
+	u, ok := c.(*net.UnixConn)
+	if !ok {
+		return nil
+	}
+	raw, err := u.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var cred *unix.Ucred
+	if failed := raw.Control(func(fd uintptr) {
+		cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	}); failed != nil || err != nil {
+		return fmt.Errorf("who is at the other end of the socket: %w", errors.Join(failed, err))
+	}
+	if !trusted(cred.Uid, os.Geteuid()) {
+		return fmt.Errorf("%w: %d", ErrUser, cred.Uid)
+	}
+	return nil
+}
+
+// trusted reports whether a peer's user is root or us.
+func trusted(peer uint32, us int) bool { return peer == 0 || int(peer) == us }
+
+// addressOf returns the address of a TCP peer, and the zero address for any other.
+func addressOf(a net.Addr) netip.Addr {
+	if tcp, ok := a.(*net.TCPAddr); ok {
+		return tcp.AddrPort().Addr().Unmap()
+	}
+	return netip.Addr{}
+}

@@ -1,0 +1,190 @@
+package talk
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"runtime"
+	"testing"
+	"time"
+)
+
+// keyed serves whoever has the key "k".
+func keyed(t *testing.T) *Server {
+	t.Helper()
+	s, err := Listen("", "127.0.0.1:0", []byte("k"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// closedBy reports whether the far end closes a connection without another word, within 3 s.
+func closedBy(t *testing.T, c net.Conn) bool {
+	t.Helper()
+	_ = c.SetReadDeadline(time.Now().Add(3 * time.Second))
+	n, err := c.Read(make([]byte, 1))
+	return n == 0 && err != nil && !errors.Is(err, context.DeadlineExceeded) && !isTimeout(err)
+}
+
+func isTimeout(err error) bool {
+	var n net.Error
+	return errors.As(err, &n) && n.Timeout()
+}
+
+// TestKeyless: without the key, or with a proof that was recorded, nothing is counted.
+func TestKeyless(t *testing.T) {
+	s := keyed(t)
+	for name, key := range map[string]string{"none": "", "another": "l"} {
+		if _, err := RR(t.Context(), RRConfig{Target: Target{Addr: s.Addr(), Key: []byte(key)}, Count: 1}); !errors.Is(
+			err, ErrKey) {
+			t.Errorf("key %s: %v", name, err)
+		}
+	}
+	dial := func() net.Conn {
+		c, err := net.Dial("tcp", s.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	// As version 2 of the protocol did: the hello, and then bytes.
+	c := dial()
+	h := hello{service: serviceSink, request: 1 << 10}.bytes()
+	if _, err := c.Write(append(h[:helloBytes:helloBytes], make([]byte, 4096)...)); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.ReadFull(c, make([]byte, challengeBytes+proofBytes))
+	if !closedBy(t, c) {
+		t.Error("a client without a proof was not hung up on")
+	}
+	// A recorded opening, word for word.
+	open := append(h, make([]byte, challengeBytes)...)
+	answer := make([]byte, challengeBytes+proofBytes)
+	var recorded []byte
+	for i := range 2 {
+		c := dial()
+		if _, err := c.Write(open); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(c, answer); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			recorded = proof([]byte("k"), "client", open[:helloBytes], open[helloBytes:], answer[:challengeBytes])
+		}
+		if _, err := c.Write(append(recorded[:proofBytes:proofBytes], make([]byte, 100)...)); err != nil {
+			t.Fatal(err)
+		}
+		if i == 1 && !closedBy(t, c) {
+			t.Error("a recorded proof was accepted")
+		}
+		c.Close()
+	}
+	for range 50 {
+		if s.Counts().Received == 100 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if n := s.Counts(); n.Received != 100 || n.Transactions != 0 { // of the first, true one
+		t.Errorf("%+v", n)
+	}
+}
+
+// TestStranger: a client sends nothing to what does not have the key.
+func TestStranger(t *testing.T) {
+	for name, answer := range map[string]string{
+		"a mirror": "", "SSH": "SSH-2.0-OpenSSH_9.2\r\nthis is more than a challenge and a proof of 48 bytes",
+	} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make(chan int, 1)
+		go func() {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			defer c.Close()
+			b := make([]byte, 1<<20)
+			n, _ := io.ReadAtLeast(c, b, helloBytes+challengeBytes)
+			if answer == "" {
+				_, _ = c.Write(append(b[:n], b[:n]...))
+			} else {
+				_, _ = io.WriteString(c, answer)
+			}
+			more, _ := io.ReadFull(c, b)
+			got <- n + more
+		}()
+		_, err = Stream(t.Context(), StreamConfig{Target: Target{Addr: l.Addr().String(), Key: []byte("k")},
+			Duration: time.Second})
+		if n := <-got; !errors.Is(err, ErrKey) || n != helloBytes+challengeBytes {
+			t.Errorf("%s: %v, and it got %d bytes", name, err, n)
+		}
+		l.Close()
+	}
+}
+
+// TestCrowd: thousands of connections that say nothing neither take threads nor keep a client out.
+func TestCrowd(t *testing.T) {
+	s := keyed(t)
+	before := runtime.NumGoroutine()
+	for range 2000 {
+		c, err := net.Dial("tcp", s.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	r, err := RR(t.Context(), RRConfig{Target: Target{Addr: s.Addr(), Key: []byte("k")}, Count: 10})
+	if err != nil || r.Transactions != 10 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if n := runtime.NumGoroutine() - before; n > 2*lobbySeats {
+		t.Errorf("%d more goroutines", n)
+	}
+}
+
+// TestLobbyIsFair: the address that has the most connections loses one, and time ends.
+func TestLobbyIsFair(t *testing.T) {
+	var l Lobby
+	enter := func(from string, within time.Duration) (net.Conn, func() bool) {
+		near, far := net.Pipe()
+		c := &addressed{Conn: near, from: net.TCPAddr{IP: net.ParseIP(from)}}
+		t.Cleanup(func() { far.Close() })
+		return c, l.Enter(c, within)
+	}
+	_, one := enter("10.0.0.1", time.Minute)
+	var crowd []func() bool
+	for range lobbySeats + 10 {
+		_, leave := enter("10.0.0.2", time.Minute)
+		crowd = append(crowd, leave)
+	}
+	if !one() {
+		t.Error("the only connection of its address was closed")
+	}
+	if crowd[0]() || !crowd[lobbySeats]() || one() {
+		t.Error("expected the oldest of the crowd to be closed, the newest open, and each to leave once")
+	}
+	_, leave := enter("10.0.0.3", time.Nanosecond)
+	time.Sleep(50 * time.Millisecond)
+	if leave() {
+		t.Error("a connection stayed for longer than its time")
+	}
+	l.Close()
+	if _, leave := enter("10.0.0.4", time.Minute); leave() || crowd[lobbySeats-1]() {
+		t.Error("a closed lobby has open connections")
+	}
+}
+
+type addressed struct {
+	net.Conn
+	from net.TCPAddr
+}
+
+func (a *addressed) RemoteAddr() net.Addr { return &a.from }
