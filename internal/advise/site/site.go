@@ -23,6 +23,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -32,6 +33,7 @@ import (
 
 	"mpps/internal/advise/knob"
 	"mpps/internal/model/setting"
+	"mpps/internal/owner"
 )
 
 // Path is the path of the file below the root.
@@ -91,11 +93,33 @@ func Load(root string) (*File, error) {
 		return nil, &Error{Problem: err.Error(), Advice: "it must be readable, or not there"}
 	}
 	defer f.Close()
+	if err := checkOwner(dir, f); err != nil {
+		return nil, &Error{Problem: err.Error(), Advice: "see what others wrote there; 'chown root' and " +
+			"'chmod 644' it, and 755 its directory"}
+	}
 	text, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
 	if err != nil {
 		return nil, &Error{Problem: err.Error(), Advice: "it must be a file"}
 	}
 	return Parse(text)
+}
+
+// checkOwner refuses a file that others can write or replace: what it says is set as root.
+func checkOwner(root *os.Root, f *os.File) error {
+	info, err := f.Stat()
+	if err == nil {
+		err = owner.Check(info)
+	}
+	if err != nil {
+		return err
+	}
+	if info, err = root.Stat(path.Dir(Path)); err == nil {
+		err = owner.Check(info)
+	}
+	if err != nil {
+		return fmt.Errorf("its directory: %w", err)
+	}
+	return nil
 }
 
 // entry is one element of the list as written.

@@ -157,6 +157,17 @@ func TestLoad(t *testing.T) {
 	if _, err := Load(filepath.Join(root, "nowhere")); err == nil {
 		t.Error("no root, and no error")
 	}
+	for _, name := range []string{Path, "etc/mpps"} {
+		if err := os.Chmod(filepath.Join(root, name), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Load(root); err == nil || !strings.Contains(err.Error(), "others than its owner may write it") {
+			t.Errorf("others can write %s: %v", name, err)
+		}
+		if err := os.Chmod(filepath.Join(root, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func FuzzParse(f *testing.F) {

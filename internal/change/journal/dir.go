@@ -9,7 +9,8 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"syscall"
+
+	"mpps/internal/owner"
 )
 
 // The journal's directory, relative to the root directory.
@@ -84,25 +85,10 @@ func (d *Dir) checkDirs() error {
 			return &Refused{File: "/" + name, Problem: fmt.Errorf("it is a %s, expected a directory", fileType(info)),
 				hint: "see who made it, and move it away"}
 		}
-		if err := checkOwner(info); err != nil {
+		if err := owner.Check(info); err != nil {
 			return &Refused{File: "/" + name, Problem: err, hint: "see what others wrote there, then 'chown root' " +
 				"and 'chmod 755' it"}
 		}
-	}
-	return nil
-}
-
-// checkOwner refuses files that belong to anybody but root or this user, or that others may write.
-func checkOwner(info fs.FileInfo) error {
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return errors.New("its owner cannot be told")
-	}
-	if uid := int(stat.Uid); uid != 0 && uid != os.Geteuid() {
-		return fmt.Errorf("it belongs to user %d, expected %d", uid, os.Geteuid())
-	}
-	if mode := info.Mode().Perm(); mode&0o022 != 0 {
-		return fmt.Errorf("others than its owner may write it (mode %04o)", mode)
 	}
 	return nil
 }
@@ -184,8 +170,8 @@ func (d *Dir) open(tx string, flags int) (*os.File, error) {
 	case !os.SameFile(before, info):
 		err = &Refused{File: "/" + name, Problem: errors.New("it was replaced while it was opened")}
 	default:
-		if owner := checkOwner(info); owner != nil {
-			err = &Refused{File: "/" + name, Problem: owner, hint: "compare its 'before' values with the machine; " +
+		if wrong := owner.Check(info); wrong != nil {
+			err = &Refused{File: "/" + name, Problem: wrong, hint: "compare its 'before' values with the machine; " +
 				"believe it only after 'chown root' and 'chmod 644'"}
 		}
 	}

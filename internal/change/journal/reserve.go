@@ -9,6 +9,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"mpps/internal/owner"
 )
 
 // The disk may be full when values have to be put back. So an apply allocates the blocks of its own journal before it
@@ -105,7 +107,7 @@ func (d *Dir) claim(of string) bool {
 		return false
 	}
 	info, err := d.root.Lstat(reserveName(of))
-	if err != nil || !info.Mode().IsRegular() || info.Size() != 0 || checkOwner(info) != nil {
+	if err != nil || !info.Mode().IsRegular() || info.Size() != 0 || owner.Check(info) != nil {
 		return false
 	}
 	return d.root.Rename(reserveName(of), Path+"/"+draftName) == nil

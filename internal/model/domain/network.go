@@ -48,7 +48,8 @@ func CanonNetwork(value string) (string, error) {
 	for key, v := range given {
 		switch key {
 		case "pf":
-			v = escapeWord(unescapeWord(v))
+			canon, writable := canonName(v)
+			v, ok = canon, ok && writable
 		case "functions":
 			all := strings.Split(v, ",")
 			for i := range all {
@@ -155,6 +156,9 @@ func NetworkXML(name, uuid, value, verbatim string) (string, error) {
 	canon, err := CanonNetwork(value)
 	if err != nil {
 		return "", err
+	}
+	if _, writable := canonName(escapeWord(name)); !writable {
+		return "", &ValueError{Path: "name", Found: name, Allowed: "a name without control characters"}
 	}
 	if verbatim != "" {
 		d, e, err := network(verbatim)

@@ -130,3 +130,22 @@ func FuzzNetwork(f *testing.F) {
 		}
 	})
 }
+
+// TestNamesOutsideXML: XML has no spelling for most control characters, so a name with one is refused before it is
+// written into a definition.
+func TestNamesOutsideXML(t *testing.T) {
+	for _, name := range []string{"%00", "br%01", "br%1f", "%ef%bf%bf", "br%ff"} {
+		if got, ok := canonNIC("bridge=" + name + " model=virtio"); ok {
+			t.Errorf("bridge %s is %q", name, got)
+		}
+		if got, err := CanonNetwork("hostdev pf=" + name); err == nil {
+			t.Errorf("pf %s is %q", name, got)
+		}
+		if got, err := NetworkXML(unescapeWord(name), "", "hostdev pf=eth0", ""); err == nil {
+			t.Errorf("network %s is %q", name, got)
+		}
+	}
+	if got, ok := canonNIC("bridge=br%09%0a%e4%b8%ad model=virtio"); !ok {
+		t.Errorf("a name that XML can hold is refused: %q", got)
+	}
+}

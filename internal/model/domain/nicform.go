@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // A whole <interface> as one value: "hostdev pci=0000:01:10.0 managed=yes vlan=5", "network=pool model=virtio",
@@ -236,10 +237,11 @@ func canonNIC(s string) (string, bool) {
 		return nicForm{}.get(bare, e), true
 	}
 	typ, source, named := strings.Cut(words[0], "=")
+	name, writable := canonName(source)
 	switch {
 	case typ == "hostdev" && !named:
-	case nicSource[typ] != "" && named && source != "":
-		words[0] = typ + "=" + escapeWord(unescapeWord(source))
+	case nicSource[typ] != "" && named && source != "" && writable:
+		words[0] = typ + "=" + name
 	default:
 		return "", false
 	}
@@ -257,6 +259,15 @@ func canonNIC(s string) (string, bool) {
 		}
 	}
 	return strings.Join(out, " "), ok && len(given) == 0
+}
+
+// canonName returns a name in its canonical spelling as a word; ok is false for one that XML has no spelling for, not
+// even as references (XML 1.0, section 2.2, Char).
+func canonName(word string) (canon string, ok bool) {
+	name := unescapeWord(word)
+	return escapeWord(name), utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool {
+		return r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0xfffe || r == 0xffff
+	})
 }
 
 // escapeWord turns a name into one word: %XX for the percent sign and for bytes that would split the word.

@@ -5,6 +5,7 @@ package change
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 
 	"mpps/internal/advise/lasting"
@@ -15,6 +16,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
 	"mpps/internal/ops"
+	"mpps/internal/owner"
 )
 
 // Engine is the transaction engine of the machine below the root.
@@ -102,8 +104,14 @@ func (e *Engine) watchFunctions(ctx context.Context) {
 	}
 }
 
-// desired reads the list of values to put back. No list means no values.
+// desired reads the list of values to put back. No list means no values. One that others than root can write is
+// refused.
 func (e *Engine) desired(ctx context.Context) ([]lasting.Value, error) {
+	if info, err := e.Machine.Lstat(lasting.DesiredFile); err == nil {
+		if err := owner.Check(info); err != nil {
+			return nil, fmt.Errorf("/%s: %w", lasting.DesiredFile, err)
+		}
+	}
 	switch found := e.Mechanisms.Read(ctx, setting.Of(setting.File, lasting.DesiredFile)); found.State {
 	case setting.Absent:
 		return nil, nil
