@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"io"
 	"net"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -120,15 +119,7 @@ func TestHostileMAC(t *testing.T) {
 }
 
 // sent is how many packets an interface of the host has sent.
-func (h *hostAndGuest) sent(iface string) uint64 {
-	h.t.Helper()
-	text := h.ip("netns", "exec", h.host, "cat", "/sys/class/net/"+iface+"/statistics/tx_packets")
-	n, err := strconv.ParseUint(strings.TrimSpace(text), 10, 64)
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	return n
-}
+func (h *hostAndGuest) sent(iface string) uint64 { return h.statistic(iface, "tx_packets") }
 
 // TestHostileAddress: an agent that names another host's address with --guest-nic has nothing sent there.
 func TestHostileAddress(t *testing.T) {

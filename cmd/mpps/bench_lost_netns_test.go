@@ -12,9 +12,12 @@ import (
 )
 
 // received is how many bytes an interface of the host has received.
-func (h *hostAndGuest) received(iface string) uint64 {
+func (h *hostAndGuest) received(iface string) uint64 { return h.statistic(iface, "rx_bytes") }
+
+// statistic returns a counter of an interface of the host, by its name in sysfs.
+func (h *hostAndGuest) statistic(iface, name string) uint64 {
 	h.t.Helper()
-	text := h.ip("netns", "exec", h.host, "cat", "/sys/class/net/"+iface+"/statistics/rx_bytes")
+	text := h.ip("netns", "exec", h.host, "cat", "/sys/class/net/"+iface+"/statistics/"+name)
 	n, err := strconv.ParseUint(strings.TrimSpace(text), 10, 64)
 	if err != nil {
 		h.t.Fatal(err)

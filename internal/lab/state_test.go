@@ -143,8 +143,8 @@ func TestLockFileThatWasUnlinkedIsNoLock(t *testing.T) {
 	unlock()
 }
 
-// TestFairTimeoutSaysWhy checks that a limit which was reached is told from a caller who gave up, below the context
-// too.
+// TestFairTimeoutSaysWhy checks that a context whose limit was reached has another error than one that its caller
+// canceled, and that contexts derived from it have the same.
 func TestFairTimeoutSaysWhy(t *testing.T) {
 	for _, c := range []struct {
 		limit time.Duration

@@ -187,8 +187,8 @@ var identities = []string{"comm", "cmdline", "exe"}
 // ownFiles have such a name, and are the kernel's command line or this program.
 var ownFiles = []string{"proc/cmdline", "etc/kernel/cmdline", "proc/self/exe"}
 
-// knowsProcesses refuses to read who a process says it is, outside the package that tells whether it is. What is pure
-// reads nothing.
+// knowsProcesses refuses code that reads a process's name, command line or program, except in the package that verifies
+// them. Pure packages read nothing.
 func knowsProcesses(s *source) []string {
 	top, _, _ := strings.Cut(s.pkg, "/")
 	if !slices.Contains([]string{"machine", "change", "measure", "ops", "cmd"}, top) || s.pkg == "machine/trust" ||

@@ -295,10 +295,11 @@ func (p *Plan) SameChanges(o *Plan) bool {
 	})
 }
 
-// Same reports whether another change writes the same value for the same knob, and makes it last alike.
+// Same reports whether another change writes the same value for the same knob, makes it last alike, and is not riskier
+// than this one says.
 func (c Change) Same(o Change) bool {
 	c.To.Why = o.To.Why // prose
-	return c.ID == o.ID && c.Address == o.Address && c.To == o.To && c.Want.Op == o.Want.Op &&
+	return !worse(o.Risk, c.Risk) && c.ID == o.ID && c.Address == o.Address && c.To == o.To && c.Want.Op == o.Want.Op &&
 		c.Want.Value == o.Want.Value && slices.Equal(c.Want.Set, o.Want.Set) && c.For == o.For && c.Forget == o.Forget
 }
 

@@ -3,6 +3,7 @@ package trust
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"slices"
@@ -11,9 +12,9 @@ import (
 	"mpps/internal/machine/tree/treetest"
 )
 
-// TestHeld: a thread is written to while it lives, and no longer once it has ended, whoever has its number then.
-func TestHeld(t *testing.T) {
-	m := treetest.Live(t)
+// started returns a process that ends when its input is closed.
+func started(t *testing.T) (*exec.Cmd, io.Closer) {
+	t.Helper()
 	cmd := exec.Command("cat")
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -22,6 +23,13 @@ func TestHeld(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	return cmd, in
+}
+
+// TestHeld: a thread is written to while it lives, and no longer once it has ended, whoever has its number then.
+func TestHeld(t *testing.T) {
+	m := treetest.Live(t)
+	cmd, in := started(t)
 	pid := cmd.Process.Pid
 	held, err := Hold(m, pid, pid)
 	if err != nil {
@@ -51,14 +59,7 @@ func TestHeld(t *testing.T) {
 // TestEndsMeanwhile: a thread that ends while it is written to is reported.
 func TestEndsMeanwhile(t *testing.T) {
 	m := treetest.Live(t)
-	cmd := exec.Command("cat")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	cmd, in := started(t)
 	held, err := Hold(m, cmd.Process.Pid, cmd.Process.Pid)
 	if err != nil {
 		t.Fatal(err)

@@ -58,6 +58,10 @@ func TestForgedPlan(t *testing.T) {
 			p.Changes[i].To, p.Changes[i].Want = setting.Value("7"), setting.Exact("7")
 		}, "sysctl:"},
 		"more than the value shows": {func(p *plan.Plan) { p.Changes[0].To.Verbatim = "<qemu:arg value='x'/>" }, ":"},
+		"less risk than it has": {func(p *plan.Plan) {
+			i := slices.IndexFunc(p.Changes, func(c plan.Change) bool { return c.Risk != goal.None })
+			p.Changes[i].Risk = goal.None
+		}, ":"},
 		"a line more in a file": {func(p *plan.Plan) {
 			i := slices.IndexFunc(p.Changes, func(c plan.Change) bool { return c.Address.Path == lasting.SysctlFile })
 			text := p.Changes[i].To.Value + "kernel.core_pattern = |/tmp/x\n"

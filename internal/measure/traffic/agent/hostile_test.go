@@ -299,7 +299,7 @@ func TestSocketPeer(t *testing.T) {
 	}
 }
 
-// as runs f on a thread of its own as another user.
+// as runs f as another user, on a separate thread.
 func as(uid uintptr, f func()) {
 	done := make(chan struct{})
 	go func() {

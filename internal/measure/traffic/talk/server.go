@@ -90,8 +90,8 @@ const maxServed = 4096
 
 var serving atomic.Int64
 
-// serve reads the hello and continues on a thread of its own. A client that disconnects, sends garbage or does not have
-// the key only loses its connection.
+// serve reads the hello, then serves the connection on a separate thread. A client that disconnects, sends garbage or
+// does not have the key only loses its connection.
 func (s *Server) serve(t *net.TCPConn, leave func() bool) {
 	h, err := receive(t, s.key)
 	if open := leave(); err != nil || !open {
