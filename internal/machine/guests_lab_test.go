@@ -61,7 +61,7 @@ func startLabGuest(t *testing.T) {
 
 func labInventory(t *testing.T, m *Machine) (*facts.Host, facts.Guest) {
 	t.Helper()
-	h := m.Inventory(t.Context())
+	h := m.Inventory(patient(t))
 	for _, g := range h.Guests {
 		if g.Name == "guests of lab" {
 			return h, g
@@ -85,7 +85,7 @@ func TestGuestsOfTheLab(t *testing.T) {
 	h, g := labInventory(t, m)
 	if !h.KVM.Loaded || h.KVM.Vendor == "" || !h.KVM.Vhost || h.KVM.QEMU == "" || h.KVM.Libvirt == "" ||
 		h.Virtual == "" {
-		t.Errorf("KVM %+v on %q", h.KVM, h.Virtual)
+		t.Errorf("KVM %+v on %q; unseen: %+v", h.KVM, h.Virtual, h.Unseen)
 	}
 	if !g.Managed || g.State != "running" || g.VCPUs != 2 || len(g.Interfaces) != 4 || g.Interfaces[0].Queues != 2 ||
 		len(g.Pending) != 0 {
@@ -162,12 +162,12 @@ func TestValuesOfGuestsOfTheLab(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		was, to := all.Read(t.Context(), a), setting.Value(c.to)
+		was, to := all.Read(patient(t), a), setting.Value(c.to)
 		if c.to == "" {
 			to = setting.Missing("")
 		}
-		err = all.Write(t.Context(), a, to)
-		switch now := all.Read(t.Context(), a); {
+		err = all.Write(patient(t), a, to)
+		switch now := all.Read(patient(t), a); {
 		case c.refused != "":
 			if err == nil || !strings.Contains(err.Error(), c.refused) || !now.Same(was) {
 				t.Errorf("%s: expected a refusal with %q, found %v; was %s, is %s", a, c.refused, err, was, now)
@@ -176,7 +176,7 @@ func TestValuesOfGuestsOfTheLab(t *testing.T) {
 		case err != nil || !now.Same(to):
 			t.Errorf("%s: wanted %s, found %s (%v)", a, to, now, err)
 		}
-		if err := all.Write(t.Context(), a, was); err != nil {
+		if err := all.Write(patient(t), a, was); err != nil {
 			t.Errorf("%s: putting %s back: %v", a, was, err)
 		}
 	}
@@ -189,7 +189,7 @@ func TestValuesOfGuestsOfTheLab(t *testing.T) {
 
 	sh(t, "virsh attach-interface 'guests of lab' bridge gbr0 --model virtio --mac 52:54:00:aa:00:09 --live")
 	plugged := setting.Of(setting.ThreadAffinity, guest, "vhost", "52:54:00:aa:00:09", "0")
-	if found := all.Read(t.Context(), plugged); found.State != setting.Known {
+	if found := all.Read(patient(t), plugged); found.State != setting.Known {
 		t.Errorf("vhost worker of a NIC that was plugged in: %s (%s)", found, found.Why)
 	}
 	sh(t, "virsh destroy 'guests of lab' && virsh start 'guests of lab'")
@@ -203,7 +203,7 @@ func TestValuesOfGuestsOfTheLab(t *testing.T) {
 	for range 3 { // the first reads what the others find in memory
 		_, _ = syscall.Getrusage(syscall.RUSAGE_SELF, &start), syscall.Getrusage(syscall.RUSAGE_CHILDREN, &startOf)
 		began := time.Now()
-		m.Inventory(t.Context())
+		m.Inventory(patient(t))
 		_, _ = syscall.Getrusage(syscall.RUSAGE_SELF, &end), syscall.Getrusage(syscall.RUSAGE_CHILDREN, &endOf)
 		used := end.Utime.Nano() + end.Stime.Nano() - start.Utime.Nano() - start.Stime.Nano() +
 			endOf.Utime.Nano() + endOf.Stime.Nano() - startOf.Utime.Nano() - startOf.Stime.Nano()

@@ -3,9 +3,11 @@
 package machine
 
 import (
+	"context"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"mpps/internal/lab"
 	"mpps/internal/lab/labtest"
@@ -39,4 +41,13 @@ func inLab(t *testing.T) bool {
 	}
 	t.Logf("in the lab:\n%s", result.Stdout)
 	return false
+}
+
+// patient is a context for what an emulated host does: a deadline of its own stands for the limits of single values and
+// programs, which are those of a host and not of one that may stand still for a while.
+func patient(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	t.Cleanup(cancel)
+	return ctx
 }

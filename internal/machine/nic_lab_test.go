@@ -371,17 +371,17 @@ func bridgeRulesGoAndComeBack(t *testing.T, m *Machine) {
 	defer sh(t, "ebtables-legacy -F; ebtables-legacy -X")
 	const shown = "ebtables-legacy -L --Lx"
 	mechanism, a, was := m.Mechanisms()[setting.RuleSet], setting.Of(setting.RuleSet, "ebtables-legacy"), sh(t, shown)
-	before := mechanism.Read(t.Context(), a)
+	before := mechanism.Read(patient(t), a)
 	if before.State != setting.Known || before.ReadOnly || !strings.Contains(was, "two  words") {
 		t.Fatalf("%+v of\n%s", before, was)
 	}
-	if err := mechanism.Write(t.Context(), a, setting.Missing("removed")); err != nil {
+	if err := mechanism.Write(patient(t), a, setting.Missing("removed")); err != nil {
 		t.Fatal(err)
 	}
-	if now := sh(t, shown); strings.TrimSpace(now) != "" || mechanism.Read(t.Context(), a).State != setting.Absent {
+	if now := sh(t, shown); strings.TrimSpace(now) != "" || mechanism.Read(patient(t), a).State != setting.Absent {
 		t.Errorf("still there:\n%s", now)
 	}
-	if err := mechanism.Write(t.Context(), a, before); err != nil {
+	if err := mechanism.Write(patient(t), a, before); err != nil {
 		t.Fatal(err)
 	}
 	if now := sh(t, shown); now != was {
