@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
 	"strings"
 	"syscall"
@@ -92,6 +93,9 @@ func (a *app) command() *cobra.Command {
 		Version: version,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			a.path = cmd.CommandPath()
+			if isSequential(cmd) && os.Getenv("GOMAXPROCS") == "" {
+				runtime.GOMAXPROCS(1)
+			}
 			if err := a.chooseFormat(cmd); err != nil {
 				return err
 			}
@@ -123,16 +127,35 @@ func (a *app) checkRoot() error {
 
 // commands returns the sub-commands in the order in which a user needs them.
 func (a *app) commands() []*cobra.Command {
-	return []*cobra.Command{
+	steps := []*cobra.Command{
 		a.inspectCommand(), a.snapshotCommand(), a.auditCommand(), a.attestCommand(), a.explainCommand(),
-		a.planCommand(),
-		a.placeCommand(), a.applyCommand(), a.confirmCommand(), a.rollbackCommand(), a.restoreCommand(),
-		a.statusCommand(),
-		a.verifyCommand(), a.historyCommand(),
-		a.domainCommand(), a.sriovCommand(), a.realtimeCommand(), a.benchCommand(), a.searchCommand(), a.tuneCommand(),
-		a.latencyCommand(), a.pathCommand(), a.diagnoseCommand(), a.topCommand(), a.agentCommand(), a.reportCommand(),
-		movedCommand("lab"), movedCommand("demo"), a.acceptanceCommand(), a.exportCommand(),
+		a.planCommand(), a.placeCommand(), a.applyCommand(), a.confirmCommand(), a.rollbackCommand(),
+		a.restoreCommand(), a.statusCommand(), a.verifyCommand(), a.historyCommand(), a.domainCommand(),
+		a.sriovCommand(), a.reportCommand(), a.exportCommand(),
 	}
+	for _, c := range steps {
+		c.Annotations = map[string]string{sequential: ""}
+	}
+	return append(steps,
+		a.realtimeCommand(), a.benchCommand(), a.searchCommand(), a.tuneCommand(), a.latencyCommand(),
+		a.pathCommand(), a.diagnoseCommand(), a.topCommand(), a.agentCommand(), a.acceptanceCommand(),
+		movedCommand("lab"), movedCommand("demo"),
+	)
+}
+
+// sequential marks commands that read, judge and write one thing after the other. Several processors would only wake
+// each other, on CPUs that guests use: with one, inspect takes half of the CPU time in the emulated host
+// (docs/benchmarks.md).
+const sequential = "sequential"
+
+// isSequential reports whether a command, or the one that it belongs to, is marked.
+func isSequential(cmd *cobra.Command) bool {
+	for ; cmd != nil; cmd = cmd.Parent() {
+		if _, marked := cmd.Annotations[sequential]; marked {
+			return true
+		}
+	}
+	return false
 }
 
 const overview = `

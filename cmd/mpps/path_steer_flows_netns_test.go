@@ -26,7 +26,7 @@ func TestSteerManyFlows(t *testing.T) {
 	seen := make(chan map[uint16]int, 1)
 	go func() { seen <- outerPorts(t, 3*time.Second) }()
 	s.sendFlows(2000, false)
-	s.mpps(outcome.CodeChanges, "path", "--steer", "--for", s.during("500ms", "5s"), "--detailed-exit-code")
+	s.mpps(outcome.CodeChanges, "path", "--steer", "--for", s.during("2s", "5s"), "--detailed-exit-code")
 	for _, f := range s.watch().Faults {
 		t.Errorf("2,000 flows: %s: %s", f.Name(), f.Evidence)
 	}

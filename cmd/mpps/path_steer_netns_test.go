@@ -38,7 +38,7 @@ func TestSteerHost(t *testing.T) {
 	} else {
 		t.Logf("before: %s; %v", before.Faults[0].Name(), exitsOf(before))
 	}
-	if out := s.mpps(outcome.CodeChanges, "path", "--steer", "--for", "500ms", "--dry-run",
+	if out := s.mpps(outcome.CodeChanges, "path", "--steer", "--for", "2s", "--dry-run",
 		"--detailed-exit-code"); !strings.Contains(out, "queue-lanes:nic0") {
 		t.Errorf("dry run: %s", out)
 	}
@@ -46,7 +46,7 @@ func TestSteerHost(t *testing.T) {
 	if s.xps() != masks {
 		t.Error("a dry run has changed XPS")
 	}
-	s.mpps(outcome.CodeChanges, "path", "--steer", "--for", "500ms", "--detailed-exit-code")
+	s.mpps(outcome.CodeChanges, "path", "--steer", "--for", "2s", "--detailed-exit-code")
 	apart := func(when string) {
 		t.Helper()
 		p := s.watch()
@@ -63,7 +63,7 @@ func TestSteerHost(t *testing.T) {
 		}
 	}
 	apart("steered")
-	if out := s.mpps(outcome.CodeOK, "path", "--steer", "--for", "500ms", "--detailed-exit-code"); !strings.Contains(
+	if out := s.mpps(outcome.CodeOK, "path", "--steer", "--for", "2s", "--detailed-exit-code"); !strings.Contains(
 		out, "nothing to change") {
 		t.Errorf("steered again: %s", out)
 	}
@@ -192,7 +192,7 @@ func TestSteerClassifier(t *testing.T) {
 	}
 	s := newSteered(t)
 	s.send()
-	s.mpps(outcome.CodeOK, "path", "--steer", "--for", "300ms", "--by", "program", "--nic", "nic0")
+	s.mpps(outcome.CodeOK, "path", "--steer", "--for", "1s", "--by", "program", "--nic", "nic0")
 	s.must("tc", "qdisc", "add", "dev", "tap1", "handle", "ffff:", "ingress")
 	s.must("tc", "filter", "add", "dev", "tap1", "parent", "ffff:", "protocol", "all", "u32", "match", "u32", "0", "0",
 		"flowid", ":1")
@@ -200,7 +200,7 @@ func TestSteerClassifier(t *testing.T) {
 		t.Errorf("verify is content: %s", stdout)
 	}
 	for _, round := range []string{"after", "before"} {
-		code, stdout, stderr := program(t, "mpps", "path", "--steer", "--for", "300ms", "--by", "program", "--nic",
+		code, stdout, stderr := program(t, "mpps", "path", "--steer", "--for", "1s", "--by", "program", "--nic",
 			"nic0")
 		if code != outcome.CodeOK || !strings.Contains(stdout+stderr, "classifier at the ingress of tap1 (u32;") {
 			t.Errorf("%s: exit code %d: %s%s", round, code, stdout, stderr)

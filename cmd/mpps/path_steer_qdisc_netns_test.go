@@ -20,7 +20,7 @@ func TestSteerDiscipline(t *testing.T) {
 	s.must("tc", "qdisc", "replace", "dev", "vx0", "root", "handle", "8123:", "pfifo_fast")
 	before := shown()
 	s.send()
-	steer := []string{"path", "--steer", "--for", "300ms", "--by", "program", "--nic", "nic0"}
+	steer := []string{"path", "--steer", "--for", "1s", "--by", "program", "--nic", "nic0"}
 	if out := s.mpps(outcome.CodeOK, append(steer, "--dry-run")...); !strings.Contains(out, "root-qdisc:vx0") ||
 		shown() != before {
 		t.Errorf("a dry run: %s\n%s", out, shown())

@@ -27,7 +27,7 @@ import (
 
 // inHost runs the test that calls it in a process of its own with network namespace, bpf file system, journal, lock and
 // systemd's directory of its own, which are gone when that process ends. It returns true in that process and false,
-// after the outcome is known, in the other.
+// after the outcome is known, in the other. Such tests share nothing, and run beside each other.
 func inHost(t *testing.T) bool {
 	t.Helper()
 	const mark = "MPPS_TEST_HOST"
@@ -48,6 +48,7 @@ func inHost(t *testing.T) bool {
 	if os.Geteuid() != 0 {
 		t.Skip("namespaces need root")
 	}
+	t.Parallel()
 	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
 	cmd.Env = append(os.Environ(), mark+"="+t.Name())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS}

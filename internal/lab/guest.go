@@ -182,6 +182,9 @@ func (l *Lab) StartGuestFresh(ctx context.Context, spec GuestSpec, setup func(co
 	if err := l.Reset(ctx); err != nil {
 		return nil, err
 	}
+	if err := l.installShared(ctx); err != nil {
+		return nil, err
+	}
 	if err := setup(ctx); err != nil {
 		return nil, err
 	}

@@ -31,8 +31,8 @@ func inLab(t *testing.T) bool {
 	if err := l.Put("host.test", program); err != nil {
 		t.Fatal(err)
 	}
-	result, err := l.Exec(t.Context(), lab.Cmd{Script: "cd /tmp && " + mark + "=" + t.Name() +
-		" /share/host.test -test.v -test.run='^" + t.Name() + "$' 2>&1"})
+	result, err := l.Exec(t.Context(), lab.Cmd{Script: "cd /tmp && cp /share/host.test . && " + mark + "=" + t.Name() +
+		" ./host.test -test.v -test.run='^" + t.Name() + "$' 2>&1"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,6 @@ const windows = `<domain type='kvm'>
 // furnish leaves as much as can be in a state that some goal finds fault with.
 const furnish = `set -e
 mkdir -p /etc/mpps
-cp /share/mpps /usr/local/bin/
 modprobe -a br_netfilter zram
 echo 64M > /sys/block/zram0/disksize
 mkswap -q /dev/zram0

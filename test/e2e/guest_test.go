@@ -82,7 +82,7 @@ func testGuest(b *box) {
 	if live := readDefinition(b, b.Must("virsh dumpxml "+guestName)); live.Interfaces[0].Model.Type != "e1000" {
 		b.Errorf("the guest runs with %s", live.Interfaces[0].Model.Type)
 	}
-	if threads := b.survey().threads(); strings.Contains(threads, " vhost-") {
+	if threads := b.threads().threads(); strings.Contains(threads, " vhost-") {
 		b.Errorf("an e1000 has vhost threads:\n%s", threads)
 	}
 }
@@ -105,7 +105,7 @@ func planAfterwards(b *box, goal []string) *plan.Plan {
 // placed requires that vCPUs have CPUs of their own, and that vhost's threads are on none of these.
 func (b *box) placed(queues int) {
 	b.Helper()
-	s := b.survey()
+	s := b.threads()
 	var taken []string
 	for _, role := range []string{"vcpu/0", "vcpu/1"} {
 		list, _ := s.thread(role)
@@ -127,7 +127,7 @@ func (b *box) placed(queues int) {
 // testVhostThreads gives each vhost thread a CPU of its own, and back. First libvirt must allow it: it keeps them to
 // the CPUs of the emulator.
 func testVhostThreads(b *box, queues int) {
-	pinned, _ := b.survey().thread("emulator")
+	pinned, _ := b.threads().thread("emulator")
 	b.Must("virsh emulatorpin " + guestName + " 0-3 --live")
 	defer b.Must("virsh emulatorpin " + guestName + " " + pinned + " --live")
 	h := b.snapshot("vhost.json")
@@ -185,7 +185,7 @@ func (b *box) isVhost(queues int) {
 	if n := b.Must("ls -d /sys/class/net/" + live.Target.Dev + "/queues/rx-* | wc -l"); n != strconv.Itoa(queues) {
 		b.Errorf("the guest has enabled %s queues of %d", n, queues)
 	}
-	if n := len(regexp.MustCompile(`(?m) vhost-\d+$`).FindAllString(b.survey().threads(), -1)); n != queues {
+	if n := len(regexp.MustCompile(`(?m) vhost-\d+$`).FindAllString(b.threads().threads(), -1)); n != queues {
 		b.Errorf("%d vhost threads for %d queues", n, queues)
 	}
 	devices := b.Must("virsh qemu-monitor-command " + guestName + " --hmp 'info virtio'")

@@ -29,9 +29,7 @@ const (
 	bridge    = "br0"
 )
 
-// The program is installed, as on any host: from the shared folder each of its pages would come over a slow way.
 const setup = `set -e
-cp /share/mpps /usr/local/bin/
 modprobe br_netfilter
 [ -e /sys/class/net/br0 ] || ip link add br0 type bridge forward_delay 0
 ip addr replace 10.50.0.1/24 dev br0

@@ -329,7 +329,7 @@ func testInspectCost(b *box) {
 	for range 15 {
 		inspect = append(inspect, cost("mpps --json inspect"))
 		tools = append(tools, cost(yardstick))
-		if len(inspect) >= 3 && slices.Min(inspect) < budget*slices.Min(tools) {
+		if len(inspect) >= 2 && slices.Min(inspect) < budget*slices.Min(tools) {
 			break
 		}
 	}

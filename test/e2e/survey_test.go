@@ -52,6 +52,17 @@ func (b *box) survey(addresses ...setting.Address) *survey {
 	return &survey{s, b}
 }
 
+// threads asks about the threads of the guest's QEMU alone: a whole survey starts some sixty programs.
+func (b *box) threads() *survey {
+	b.Helper()
+	s, err := others.Take(func(script string) (string, error) { return b.Lab.Must(b.Context(), script) }, nil,
+		others.Threads(guestName))
+	if err != nil {
+		b.Fatal(err)
+	}
+	return &survey{s, b}
+}
+
 // nics are the host's NICs with drivers of hardware.
 func (b *box) nics() []string {
 	return slices.Sorted(maps.Values(b.names))

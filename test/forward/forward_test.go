@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { os.Exit(labtest.Main(m)) }
 // bench runs a measurement in L1 and checks its ledger.
 func bench(t *testing.T, l *lab.Lab, args string) *measure.Run {
 	t.Helper()
-	r, err := l.Shell(t.Context(), "/share/mpps --json bench pps --keep=false --warm-up 300ms --repeat 1 "+args)
+	r, err := l.Shell(t.Context(), "mpps --json bench pps --keep=false --warm-up 300ms --repeat 1 "+args)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ ip -n A link add eth0 type veth peer name eth0 netns B
 ip -n A link set eth0 up; ip -n B link set eth0 up`)
 	t.Cleanup(func() { _, _ = l.Shell(context.WithoutCancel(ctx), "ip netns del A; ip netns del B") })
 	const way = "--from netns:A/eth0 --to netns:B/eth0 --generator pktgen --duration 500ms "
-	if r, err := l.Shell(ctx, "/share/mpps bench pps "+way); err != nil || r.Code != 1 ||
+	if r, err := l.Shell(ctx, "mpps bench pps "+way); err != nil || r.Code != 1 ||
 		!strings.Contains(r.Stderr, "hint: modprobe pktgen") {
 		t.Errorf("without the module: %v, exit status %d: %s", err, r.Code, r.Stderr)
 	}
@@ -82,7 +82,7 @@ ip -n A link set eth0 up; ip -n B link set eth0 up`)
 		t.Errorf("left behind: %s", left)
 	}
 	must(`ip netns exec A sh -c 'echo add_device eth0@9 > /proc/net/pktgen/kpktgend_1'`)
-	if r, err := l.Shell(ctx, "/share/mpps bench pps "+way); err != nil || r.Code != 1 ||
+	if r, err := l.Shell(ctx, "mpps bench pps "+way); err != nil || r.Code != 1 ||
 		!strings.Contains(r.Stderr, "kpktgend_1 has eth0@9") {
 		t.Errorf("with somebody else's device: %v, exit status %d: %s", err, r.Code, r.Stderr)
 	}
@@ -92,7 +92,7 @@ ip -n A link set eth0 up; ip -n B link set eth0 up`)
 	must(`ip netns exec A sh -c 'echo rem_device_all > /proc/net/pktgen/kpktgend_1'`)
 	// Killed, the run ends, by the kernel or by its own count, and the next measurement removes the entry.
 	sent := must(`set -e
-/share/mpps -q bench pps ` + way + `--duration 60s --repeat 1 >/dev/null 2>&1 &
+mpps -q bench pps ` + way + `--duration 60s --repeat 1 >/dev/null 2>&1 &
 now() { ip netns exec B cat /sys/class/net/eth0/statistics/rx_packets; }
 first=$(now)
 for i in $(seq 200); do [ $(now) -lt $((first + 100)) ] || break; sleep 0.1; done

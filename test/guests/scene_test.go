@@ -44,7 +44,6 @@ func openScene(t *testing.T) *scene {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Must("cp /share/mpps /usr/local/bin/")
 	s.LogTime("the guest runs, its agent answers")
 	return s
 }

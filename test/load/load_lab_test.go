@@ -32,7 +32,7 @@ func TestLoadOfGuest(t *testing.T) {
 	}
 	text, err := l.Must(t.Context(), `mountpoint -q /sys/kernel/debug || mount -t debugfs debugfs /sys/kernel/debug
 ping -f -q -w 60 10.50.0.2 >/dev/null & sleep 2
-/share/mpps diagnose --for 8s -o -
+mpps diagnose --for 8s -o -
 kill %1`)
 	if err != nil {
 		t.Fatal(err)

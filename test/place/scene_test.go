@@ -35,7 +35,6 @@ func (g guest) spec(t testing.TB) lab.GuestSpec {
 
 // setup gives the NIC of node 1 a bridge and virtual functions.
 const setup = `set -e
-cp /share/mpps /usr/local/bin/
 [ -e /sys/class/net/br0 ] || ip link add br0 type bridge forward_delay 0
 ip addr replace 10.50.0.1/24 dev br0
 ip link set br0 up

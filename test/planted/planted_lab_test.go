@@ -47,8 +47,8 @@ func TestPlantedHost(t *testing.T) {
 	began := time.Now()
 	r, err := l.Shell(t.Context(), fmt.Sprintf(`mkdir -p /tmp/plants /tmp/loads
 for f in /share/plants-*.yaml; do n=${f##*/}; cp $f /tmp/plants/${n#plants-}; done
-cd /tmp && MPPS_BIN=/share/mpps MPPS_PLANTED=/tmp/plants MPPS_PLANTED_ONLY='%s' MPPS_PLANTED_OWN_KERNEL=only MPPS_PLANTED_SCALE=%s \
-	MPPS_PLANTED_TABLE=/share/table.md MPPS_PLANTED_RECORD=/tmp/loads timeout 1500 /share/planted.test -test.v -test.run '^TestPlanted$' </dev/null`,
+cp /share/planted.test /tmp; cd /tmp && MPPS_BIN=/usr/local/bin/mpps MPPS_PLANTED=/tmp/plants MPPS_PLANTED_ONLY='%s' MPPS_PLANTED_OWN_KERNEL=only MPPS_PLANTED_SCALE=%s \
+	MPPS_PLANTED_TABLE=/share/table.md MPPS_PLANTED_RECORD=/tmp/loads timeout 1500 ./planted.test -test.v -test.run '^TestPlanted$' </dev/null`,
 		strings.ReplaceAll(names, "'", ""), labScale))
 	if err != nil {
 		t.Fatal(err)

@@ -38,7 +38,6 @@ type scene struct {
 
 // furniture is the bridge with the NIC. The address behind the NIC is known to the bridge: what it floods it clones.
 const furniture = `set -e
-cp /share/mpps /usr/local/bin/
 [ -e /sys/class/net/br0 ] || ip link add br0 type bridge forward_delay 0 mcast_snooping 0
 ip addr replace 10.60.0.254/24 dev br0
 ip link set br0 up

@@ -24,10 +24,10 @@ func TestTunnelDevices(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	s := labtest.On(t, l)
-	s.Must("modprobe -a vxlan geneve ip_gre fou bridge tun veth")
+	s.Must("cp /share/steer.test /tmp; modprobe -a vxlan geneve ip_gre fou bridge tun veth")
 	for _, kind := range []string{"vxlan", "geneve", "gretap", "gretap-key", "gretap-fou", "gretap-gue"} {
 		t.Run(kind, func(t *testing.T) {
-			out := s.In(t).Must("cd /tmp && MPPS_TEST_TUNNEL=" + kind + " /share/steer.test -test.run " +
+			out := s.In(t).Must("cd /tmp && MPPS_TEST_TUNNEL=" + kind + " ./steer.test -test.run " +
 				"'^TestSteerManyFlows$' -test.v")
 			if !strings.Contains(out, "--- PASS: TestSteerManyFlows") {
 				t.Errorf("not played:\n%s", out)
@@ -42,7 +42,6 @@ func TestTunnelDevices(t *testing.T) {
 func TestWatchingLoads(t *testing.T) {
 	l := labtest.Host(t)
 	s := labtest.On(t, l)
-	s.Must("cp /share/mpps /usr/local/bin/")
 	for _, argv := range [][]string{{"path", "--for", "1s"}, {"path", "--for", "1s", "--every-packet"}} {
 		p := labtest.Answer[queuepath.Path](s, 0, argv...)
 		unseen := slices.DeleteFunc(p.Unseen, func(u queuepath.Unseen) bool { // emulated CPUs spin

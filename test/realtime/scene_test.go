@@ -32,7 +32,7 @@ func openScene(t *testing.T) *scene {
 	t.Helper()
 	s := &scene{Scene: labtest.On(t, labtest.Host(t, labtest.RealtimeInstalled, labtest.Persist, labtest.Fresh))}
 	furnish := func(ctx context.Context) error {
-		_, err := s.Lab.Must(ctx, "mkdir -p /etc/mpps /usr/local/bin && cp /share/mpps /usr/local/bin/")
+		_, err := s.Lab.Must(ctx, "mkdir -p /etc/mpps")
 		if err == nil {
 			err = s.Lab.Bridge(ctx, "br0", "10.50.0.1/24")
 		}

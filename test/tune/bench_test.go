@@ -29,8 +29,8 @@ cat /run/tuned-side.log; exit 1`,
 
 // applied are plans that mpps applies one behind the other, and takes back.
 func applied(name, plans string) side {
-	return side{name, "for p in " + plans + "; do /share/mpps apply --foreign --yes -q --confirm 0 $p; done", "for p in " + plans +
-		"; do /share/mpps rollback -q; done"}
+	return side{name, "for p in " + plans + "; do mpps apply --foreign --yes -q --confirm 0 $p; done", "for p in " + plans +
+		"; do mpps rollback -q; done"}
 }
 
 // rounds is how often each side is measured.
@@ -41,7 +41,7 @@ const rounds = 6
 // side is entered, measured and left once, in an order by lot.
 func BenchmarkAgainst(b *testing.B) {
 	on := furnish(b)
-	r, err := on.Lab.Shell(b.Context(), "/share/mpps tune "+goals+" --budget 15m --runtime-only --propose --seed 1 "+
+	r, err := on.Lab.Shell(b.Context(), "mpps tune "+goals+" --budget 15m --runtime-only --propose --seed 1 "+
 		"-o /share/tune.json --plan-output /share/kept.json")
 	if err != nil || r.Code != 0 && r.Code != 2 {
 		b.Fatalf("%v: exit %d: %s", err, r.Code, r.Stderr)
@@ -58,7 +58,7 @@ func BenchmarkAgainst(b *testing.B) {
 	for _, a := range result.Attempts {
 		b.Logf("%s: %s: %s", a.Title, a.Outcome, a.Why)
 	}
-	on.Must("/share/mpps plan -q --pps 1M --guest web1 --consent security --runtime-only -o /share/static.json")
+	on.Must("mpps plan -q --pps 1M --guest web1 --consent security --runtime-only -o /share/static.json")
 	sides := []side{
 		{"as found", "true", "true"}, tuned("network-throughput"), tuned("virtual-host"),
 		applied("everything planned at once", "/share/static.json"),
@@ -71,7 +71,7 @@ func BenchmarkAgainst(b *testing.B) {
 			for _, i := range order.Perm(len(sides)) {
 				s := sides[i]
 				on.Must(s.enter)
-				out := on.Must(`/share/mpps --json bench pps --via br0 --agent 10.50.0.2:7878 --secret-file /share/secret --sink af_packet --duration 1s --repeat 3 --keep=false || [ $? = 5 ]`)
+				out := on.Must(`mpps --json bench pps --via br0 --agent 10.50.0.2:7878 --secret-file /share/secret --sink af_packet --duration 1s --repeat 3 --keep=false || [ $? = 5 ]`)
 				on.Must(s.leave)
 				var run struct{ Result struct{ PPS float64 } }
 				if err := json.Unmarshal([]byte(out), &run); err != nil || run.Result.PPS == 0 {

@@ -87,7 +87,7 @@ func TestTune(t *testing.T) {
 	// On a machine that is busy with much else a gain may not be shown within the pairs that a candidate gets: it is
 	// never kept by chance, and may be missed.
 	for seed := 1; seed <= 3 && len(result.Kept) == 0; seed++ {
-		r, err := s.Lab.Shell(t.Context(), fmt.Sprintf("/share/mpps tune %s --only %s --budget 6m --runtime-only "+
+		r, err := s.Lab.Shell(t.Context(), fmt.Sprintf("mpps tune %s --only %s --budget 6m --runtime-only "+
 			"--seed %d -o /share/tune.json", goals, candidates, seed))
 		if err != nil {
 			t.Fatal(err)
@@ -119,10 +119,10 @@ func TestTune(t *testing.T) {
 	if got := s.Must("cat /sys/class/net/br0/bridge/nf_call_iptables; sysctl -n net.bridge.bridge-nf-call-iptables"); !strings.Contains(got, "0") {
 		t.Errorf("the bridge's frames still go to iptables: %q", got)
 	}
-	if got := s.Must("/share/mpps status | head -1"); !strings.HasPrefix(got, "applied") {
+	if got := s.Must("mpps status | head -1"); !strings.HasPrefix(got, "applied") {
 		t.Errorf("status: %q", got)
 	}
-	s.Must("/share/mpps rollback")
+	s.Must("mpps rollback")
 	if now := s.Must(values); now != beginning {
 		t.Errorf("a rollback left:\n%s", diff(beginning, now))
 	}
@@ -132,7 +132,7 @@ func TestTune(t *testing.T) {
 func TestTuneKilled(t *testing.T) {
 	s := furnish(t)
 	beginning := s.Must(values)
-	s.Must("nohup setsid /share/mpps tune " + goals + " --only netfilter.bridge --budget 6m --runtime-only --seed 2 " +
+	s.Must("nohup setsid mpps tune " + goals + " --only netfilter.bridge --budget 6m --runtime-only --seed 2 " +
 		"-q >/tmp/tune.log 2>&1 & echo $! >/tmp/tune.pid")
 	out := s.Must(`for i in $(seq 6000); do
 	[ $(cat /sys/class/net/br0/bridge/nf_call_iptables) != 0 ] || break
@@ -161,7 +161,7 @@ kill -9 $(cat /tmp/tune.pid) || { echo "nothing was tried:"; cat /tmp/tune.log; 
 	if now := s.Must(values); now != beginning {
 		t.Errorf("a rollback after a kill left:\n%s", diff(beginning, now))
 	}
-	if got := s.Must("/share/mpps status | head -1"); !strings.HasPrefix(got, "clean") {
+	if got := s.Must("mpps status | head -1"); !strings.HasPrefix(got, "clean") {
 		t.Errorf("status after it: %q", got)
 	}
 }

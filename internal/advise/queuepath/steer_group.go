@@ -131,8 +131,13 @@ func (s *steerer) groups() ([]group, error) {
 		if s.options.NIC != "" {
 			what = "no guest sends through a tap and a bridge by " + s.options.NIC
 		}
-		return nil, &Refusal{what, "start the guests first; --nic NAME says which NIC a tunnel leaves by where its " +
-			"route cannot be seen; macvtap and virtual functions choose their queue themselves"}
+		hint := "start the guests first; "
+		if s.seen != nil {
+			hint = fmt.Sprintf("guests must send while they are watched, %.2g s here, --for watches longer; ",
+				s.seen.Watched)
+		}
+		return nil, &Refusal{what, hint + "--nic NAME says which NIC a tunnel leaves by where its route cannot be " +
+			"seen; macvtap and virtual functions choose their queue themselves"}
 	}
 	return all, nil
 }

@@ -19,7 +19,7 @@ func TestAnnounce(t *testing.T) {
 	for _, c := range []struct {
 		program string
 		code    int
-	}{{"sleep 0.5; echo done", 0}, {"sleep 0.5; echo done; exit 7", 7}} {
+	}{{"sleep 2; echo done", 0}, {"sleep 2; echo done; exit 7", 7}} {
 		cmd := exec.CommandContext(t.Context(), announceScript, "building", "a minute", "sh", "-c", c.program)
 		cmd.Env = append(cmd.Environ(), "ANNOUNCE_EVERY=0.1")
 		began := time.Now()

@@ -123,7 +123,7 @@ func demoBeginning(p programs, steps func(string)) (*lab.Beginning, error) {
 	name := "demo " + hex.EncodeToString(key.Sum(nil))
 	return &lab.Beginning{Key: name, Make: func(ctx context.Context, l *lab.Lab) error {
 		steps("the host is booted: bridge, rules, the first start of libvirt and the guest")
-		if err := install(ctx, l, p.host); err != nil {
+		if err := l.Install(ctx, p.host); err != nil {
 			return err
 		}
 		if err := os.WriteFile(filepath.Join(l.ShareDir(), "secret"), []byte(demoSecret), 0o600); err != nil {

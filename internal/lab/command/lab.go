@@ -53,7 +53,7 @@ func (a *app) upCommand() *cobra.Command {
 				return nameUsage(err)
 			}
 			defer l.Close()
-			err = install(cmd.Context(), l, host)
+			err = l.Install(cmd.Context(), host)
 			if err == nil && libvirt {
 				err = l.EnsureLibvirt(cmd.Context())
 			}
@@ -150,7 +150,7 @@ func (a *app) bootCommand(use, short string, boot func(*lab.Lab, context.Context
 		if err != nil {
 			return err
 		}
-		return install(ctx, l, host)
+		return l.Install(ctx, host)
 	})
 }
 
@@ -250,15 +250,6 @@ func nameUsage(err error) error {
 	if errors.Is(err, lab.ErrName) {
 		return outcome.Usage(err, "give another --name")
 	}
-	return err
-}
-
-// install puts mpps into a lab: into its share and, because loading its pages from there is slow, into /usr/local/bin.
-func install(ctx context.Context, l *lab.Lab, host string) error {
-	if err := l.Put("mpps", host); err != nil {
-		return err
-	}
-	_, err := l.Must(ctx, "mkdir -p /usr/local/bin && cp /share/mpps /usr/local/bin/mpps")
 	return err
 }
 

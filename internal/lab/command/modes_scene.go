@@ -160,7 +160,7 @@ func (s *modesScene) furnish(ctx context.Context) error {
 }
 
 func (s *modesScene) furnishIn(ctx context.Context) error {
-	if err := install(ctx, s.lab, s.programs.host); err != nil {
+	if err := s.lab.Install(ctx, s.programs.host); err != nil {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(s.lab.ShareDir(), "secret"), []byte(modesSecret), 0o600); err != nil {

@@ -108,7 +108,7 @@ func Long(t testing.TB) {
 	}
 }
 
-// Host returns a running lab with /share/mpps in it, built from this tree.
+// Host returns a running lab with mpps of this tree in it (lab.Install).
 func Host(t testing.TB, opts ...Option) *lab.Lab {
 	t.Helper()
 	var o options
@@ -120,7 +120,7 @@ func Host(t testing.TB, opts ...Option) *lab.Lab {
 		t.Fatal(err)
 	}
 	if !o.noBinary {
-		if err := l.Put("mpps", Binary(t)); err != nil {
+		if err := l.Install(t.Context(), Binary(t)); err != nil {
 			t.Fatal(err)
 		}
 	}
