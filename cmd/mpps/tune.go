@@ -52,10 +52,12 @@ be planned only on top of it goes to a second file (plan.2.json), to be applied
 behind it. Each
 change is a transaction of one session: if mpps dies on the way, 'mpps status'
 says so and 'mpps rollback' restores the beginning. Ctrl-C does so at once.
+The whole plan is tried first, as one; then what carries nothing is taken out.
 What gains too little to be shown alone is tried all at once in the end.
-Guests are never restarted, the host never rebooted: what needs that is named,
-and with --restarts made to take effect then, guests' restarts before a reboot.
-Behind the restart 'mpps tune --resume' measures what it gained and goes on.
+Guests are never restarted, the host never rebooted: what needs that is named.
+With --restarts, what needs a guest's restart is applied first, what needs a
+reboot last; after the restart 'mpps tune --resume' measures what it gained and
+goes on.
 What helped is kept in /var/lib/mpps/effects.json for the next run; --learned
 takes another host's file too (docs/tune.md).
 
@@ -86,7 +88,7 @@ func (f *tuneFlags) add(cmd *cobra.Command) {
 		"time for all of it; 0: as long as there is something to try")
 	cli.DurationVar(flags, &f.Trial, "trial", time.Second, 100*time.Millisecond, time.Minute, "length of one trial")
 	flags.Uint64Var(&f.Seed, "seed", 0, "of the order of the trials (default: by lot)")
-	flags.BoolVar(&f.Restarts, "restarts", false, "also make, at the end, what takes effect with a restart only")
+	flags.BoolVar(&f.Restarts, "restarts", false, "also apply what takes effect with a restart: of guests first, of the host last")
 	flags.BoolVar(&f.Resume, "resume", false, "go on behind the restart that the last run with --restarts waited for")
 	flags.BoolVar(&f.Propose, "propose", false, "leave nothing: say what would be kept")
 	flags.BoolVar(&f.RuntimeOnly, "runtime-only", false, "what is kept need not outlast a reboot or an ifup")

@@ -67,6 +67,7 @@ type Change struct {
 	Stage    datapath.Stage `json:"stage"`
 	Warning  string         `json:"warning,omitempty"`
 	Rules    []string       `json:"rules,omitempty"` // that stop matching
+	Trial    bool           `json:"-"`               // only a measurement can show that it is better: see MakeTrials
 	// rules of the placement that the change makes worse
 	GivesWay []placement.GivesWay `json:"gives_way,omitempty"`
 }
@@ -207,6 +208,7 @@ func newChange(f audit.Finding) Change {
 	return Change{
 		ID: f.ID, Address: f.Address, From: f.Reading, To: f.Want.Target(), Want: *f.Want, Risk: f.Risk,
 		Lasts: setting.Kinds[f.Address.Kind].Lasts, Needs: f.Needs, Because: f.Why, Severity: f.Severity,
+		Trial: f.Trial != nil,
 		Title: f.Title, Stage: f.Stage, Warning: f.Warning, Rules: f.Rules,
 		GivesWay: f.GivesWay,
 	}

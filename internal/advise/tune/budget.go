@@ -3,6 +3,7 @@ package tune
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 )
 
@@ -20,6 +21,19 @@ func (l *loop) reserve() time.Duration {
 
 // remaining is the time left for candidates; only meaningful with a budget.
 func (l *loop) remaining() time.Duration { return l.Budget - l.reserve() - l.Now().Sub(l.began) }
+
+// provable returns the least gain of one candidate that what is left of the budget can prove; 0: none.
+func (l *loop) provable() float64 {
+	pairs := l.MaxPairs
+	if l.Budget > 0 && l.trialTook > 0 {
+		pairs = min(pairs, int(l.remaining()/(2*l.trialTook)))
+	}
+	ratio := Provable(pairs, l.rateNoise.Scale(), l.MinEffect, 1/spend(l.Alpha, 1, 1, 0))
+	if math.IsInf(ratio, 1) {
+		return 0
+	}
+	return ratio
+}
 
 // spent reports whether the budget leaves no time for another step.
 func (l *loop) spent() bool { return l.Budget > 0 && l.remaining() < 0 }

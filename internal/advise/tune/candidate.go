@@ -21,6 +21,7 @@ type Candidate struct {
 	// Needs is what must happen before the changes take effect. Only those that take effect at once can be tried.
 	Needs   setting.Needs
 	Weight  float64 // severity in the catalogue, 0–1
+	Planned bool    // the plan for the goal has it; else only a measurement can show that it is better
 	Changes []Change
 }
 
@@ -63,6 +64,7 @@ func Join(a, b Candidate) Candidate {
 	j.IDs = slices.Concat(a.IDs, b.IDs)
 	j.Changes = slices.Concat(a.Changes, b.Changes)
 	j.Weight = max(a.Weight, b.Weight)
+	j.Planned = a.Planned && b.Planned
 	risks := goal.Risks()
 	if slices.Index(risks, b.Risk) > slices.Index(risks, a.Risk) {
 		j.Risk = b.Risk

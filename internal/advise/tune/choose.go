@@ -21,7 +21,7 @@ func (l *loop) choose(all []Candidate) (Candidate, expectation, bool) {
 			continue
 		}
 		e := expect(c, l.diagnosis, l.named, l.Learned, l.Class)
-		if best < 0 || e.score > hope.score {
+		if e.score /= l.relativeTime(c); best < 0 || e.score > hope.score {
 			best, hope = i, e
 		}
 		if _, tried := l.tried[c.Key]; !tried {
@@ -60,11 +60,14 @@ func (l *loop) worthTrying(c Candidate) bool {
 	}
 	useless := before.outcome == Useless || before.outcome == NotShown || before.outcome == Hurts &&
 		before.ratio >= possibly
-	if !useless || before.times == maxTries || before.kept == len(l.kept) {
+	if !useless || before.times == maxTries {
 		return false
 	}
-	if l.byLoss && !before.byLoss {
+	if l.byLoss && !before.byLoss && len(l.kept) > 0 {
 		return true
+	}
+	if before.kept == len(l.kept) {
+		return false
 	}
 	i := slices.IndexFunc(l.limits(), func(b *bottleneck.Bottleneck) bool { return namedBy(b, c) >= 0 })
 	return i == 0 || i > 0 && before.times == 1

@@ -63,6 +63,9 @@ type Options struct {
 	Learned   Effects
 	Propose   bool     // leave nothing changed on the host
 	Earlier   *Earlier // the run to resume after a restart; nil: none
+	// RestartFirst ends the run as Waiting after the baseline if the plan needs a guest's restart: it is made first, and
+	// the resumed run tries everything else on top of it.
+	RestartFirst bool
 	// Now is the clock, for tests; nil: the real one.
 	Now func() time.Time
 	// Progress is called before each step; may be nil.
@@ -88,7 +91,7 @@ type Earlier struct {
 
 // Progress is a step that is about to begin, or an attempt that is done.
 type Progress struct {
-	What    string   // "baseline", "try", "done" (an attempt), "whole", "final"
+	What    string   // "baseline", "try", "done" (an attempt), "whole", "final", or a sentence
 	Attempt *Attempt // the current one, as far as it is known
 	Rate    float64  // last received rate, packets per second; 0: none yet
 }

@@ -70,12 +70,17 @@ func (e Effects) lesson(class, kind, key string) lesson {
 }
 
 // Learn returns the effects with those of a run on a host of a class added. Attempts that were cut short or refused
-// add nothing.
+// add nothing. What was tried as a part of a group is learned from being measured on top of the others.
 func (e Effects) Learn(class string, r *Result) Effects {
-	for _, a := range r.Attempts {
+	alone := map[string]bool{}
+	for _, a := range slices.Concat(r.Attempts, r.Revisits) {
 		if len(a.Parts) > 0 { // unlikely to be tried again in this combination, and says little about each part
 			continue
 		}
+		if len(a.Gain.Pairs) > 0 && alone[a.Key] { // measured once more
+			continue
+		}
+		alone[a.Key] = true
 		one := Effect{Class: class, Bottleneck: a.Limit, Key: a.Key, Tried: 1}
 		switch a.Outcome {
 		case Kept:

@@ -93,6 +93,7 @@ func TestFreesGenerator(t *testing.T) {
 		simulated.Knob{ID: "a.starves", Stage: "a", Weight: 0.9, SendFactor: 0.5}, helps("b.helps", "a", 1.25))
 	s.Capacity = map[string]float64{"a": 1e6, "b": 5e6}
 	s.Sends = 1.6e6
+	s = oneByOne(s)
 	r, h := run(t, s, 2, tune.Options{})
 	if !slices.Equal(h.Active(), []string{"b.helps"}) {
 		t.Errorf("standing %v, expected b.helps alone%s", h.Active(), story(s, r))
@@ -152,7 +153,7 @@ func (f *fickle) Search(ctx context.Context) (tune.Rate, error) {
 // TestMissedInTheEnd: if the last search misses a target that an earlier one had found, the run goes on with what is
 // left, and reports the miss if nothing helps.
 func TestMissedInTheEnd(t *testing.T) {
-	s := calm(helps("a.helps", "a", 1.3), helps("b.helps", "b", 1.3))
+	s := oneByOne(calm(helps("a.helps", "a", 1.3), helps("b.helps", "b", 1.3)))
 	s.Knobs[0].Weight, s.Capacity["b"] = 1, 1.35e6
 	target := goal.Goal{PPS: 0.985 * func() float64 { v, _ := s.Carries(map[string]bool{"a.helps": true}); return v }()}
 	h := &fickle{Host: simulated.New(s, 1), poor: func(n int) bool { return n == 3 }}

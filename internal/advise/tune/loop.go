@@ -39,10 +39,20 @@ type loop struct {
 	flood        bool // trials are sent as fast as possible
 	backpressure bool // the path runs on the generator's CPU and slows it down: a low sent rate is the host's
 
+	rateNoise, lossNoise Noise // of trials of the same configuration
+
+	groups     [][]Candidate // to try as one, next
+	grouped    bool          // the first of them was queued
+	wholeTried bool          // the whole plan was tried
+	sieved     bool          // what the host refuses of it was found
+	split      bool          // it was not kept, and was split by stage
+	takenOut   float64       // log of what the parts that carried nothing may have gained
+
 	ending     bool          // no more candidates: the rest of the budget is for the proof
 	searchTook time.Duration // the longest search
 	pairTook   time.Duration // the longest pair
 	trialTook  time.Duration // the shortest trial of the usual length, with its overhead
+	changeTook time.Duration // one value of the last candidate, made or undone
 }
 
 // history is the record of a candidate that was tried: how often, and its last outcome.
@@ -80,8 +90,8 @@ func Run(ctx context.Context, h Host, o Options) (*Result, error) {
 }
 
 const testSentence = "each candidate is measured against the configuration kept so far, in pairs of trials in random " +
-	"order; a pair counts for it if it is ahead by more than the least gain that counts; it is kept once its e-value " +
-	"exceeds 1/α_t, its share of alpha (e-LOND, valid at any time and whatever the noise); so at most a share alpha " +
+	"order; bets on the sign and on the size of their log ratio, less the least gain that counts, make an e-value; " +
+	"it is kept once that exceeds 1/α_t, its share of alpha (e-LOND, valid at any time); so at most a share alpha " +
 	"of what is kept does not help, in expectation, with everything kept at once counted as one, and where nothing " +
 	"helps, the chance to keep anything is at most alpha"
 
@@ -92,6 +102,11 @@ const maxRounds = 3
 func (l *loop) run(ctx context.Context) error {
 	if done, err := l.baseline(ctx); done || err != nil {
 		return err
+	}
+	if l.RestartFirst && l.Earlier == nil {
+		if wait, err := l.waitFirst(ctx); wait || err != nil {
+			return err
+		}
 	}
 	for round := 1; ; round++ {
 		if err := l.candidates(ctx); err != nil {
@@ -162,6 +177,14 @@ func (l *loop) baseline(ctx context.Context) (done bool, err error) {
 	if first, err = l.tryUnpaced(ctx, first); err != nil {
 		return false, err
 	}
+	if err := l.calibrate(ctx, first); err != nil {
+		return false, err
+	}
+	if r.Method.Provable = l.provable(); r.Method.Provable > 0 {
+		l.Progress(Progress{What: fmt.Sprintf("the budget can prove gains of ×%.3g and more", r.Method.Provable)})
+	} else {
+		l.Progress(Progress{What: "the budget has no time to prove a gain"})
+	}
 	l.lastRate = first.received
 	l.backpressure = l.short(first)
 	l.byLoss = l.reachesTarget(l.lastRate) && !l.reachesTarget(l.initial.PPS)
@@ -193,6 +216,31 @@ func (l *loop) diagnose(ctx context.Context) (err error) {
 		l.named = append(l.named, l.limits()...)
 	}
 	return err
+}
+
+// calibrationTrials are made of the host as it was found, to see how far apart trials of one configuration are.
+const calibrationTrials = 3
+
+// calibrate learns the noise from trials of one configuration, as far as the budget has time for a pair after them.
+func (l *loop) calibrate(ctx context.Context, last trial) error {
+	for range calibrationTrials {
+		if l.Earlier != nil { // its trials tell
+			return nil
+		}
+		if l.Budget > 0 && l.Now().Sub(l.began) > l.Budget/3 {
+			return nil
+		}
+		next, err := l.sample(ctx, 1)
+		if err != nil {
+			return err
+		}
+		if next.load == last.load {
+			l.rateNoise.Add(last.received, next.received)
+			l.lossNoise.Add(arrival(last), arrival(next))
+		}
+		last = next
+	}
+	return nil
 }
 
 // setLoad sets the load of trials to 1.05 times the target, but at most to twice the carried rate: many hosts carry
@@ -232,15 +280,18 @@ func (l *loop) settleLoad(ctx context.Context) (trial, error) {
 type trial struct {
 	load, received float64
 	sent           float64 // 0: unknown
+	length         int     // in multiples of the usual one
 }
 
 // loss is the share of the sent packets, or of the load if that is unknown, that did not arrive.
-func (t trial) loss() float64 {
-	sent := cmp.Or(t.sent, t.load)
+func (t trial) loss() float64 { return lossOf(t.load, t.received, t.sent) }
+
+func lossOf(load, received, sent float64) float64 {
+	sent = cmp.Or(sent, load)
 	if sent == 0 {
 		return 0
 	}
-	return max(0, 1-t.received/sent)
+	return max(0, 1-received/sent)
 }
 
 // tryUnpaced switches to sending as fast as possible if the generator could not keep up with the load and more arrives
@@ -269,7 +320,7 @@ func (l *loop) sample(ctx context.Context, length int) (trial, error) {
 	if ctx.Err() != nil {
 		return trial{}, context.Cause(ctx)
 	}
-	t, began := trial{load: l.load}, l.Now()
+	t, began := trial{load: l.load, length: length}, l.Now()
 	var err error
 	if t.received, err = l.host.Sample(ctx, l.load, length); err != nil {
 		return trial{}, err
@@ -298,6 +349,12 @@ func (l *loop) candidates(ctx context.Context) error {
 			return err
 		}
 		all = Together(all)
+		if group, hope, ok := l.nextGroup(all); ok && !l.spent() {
+			if err := l.attemptGroup(ctx, all, group, hope); err != nil {
+				return err
+			}
+			continue
+		}
 		c, e, more := l.choose(all)
 		// A diagnosis may be wrong, and repeating it takes less time than a candidate that none points at.
 		second := e.blind && asked != len(l.kept) && !l.shortOfTime(all) && !l.spent()
@@ -325,15 +382,30 @@ func (l *loop) candidates(ctx context.Context) error {
 			l.result.Verdict = OutOfBudget
 			return nil
 		}
-		if l.expectedTests == 0 {
-			l.expectedTests = max(16, 2*len(all))
-		}
+		l.expectTests(all)
 		if err := l.attempt(ctx, c, e); err != nil {
 			return err
 		}
 		fresh = false
 	}
 	return nil
+}
+
+// attemptGroup attempts several candidates as one, and splits them if they are not kept.
+func (l *loop) attemptGroup(ctx context.Context, all []Candidate, group Candidate, e expectation) error {
+	l.expectTests(all)
+	err := l.attempt(ctx, group, e)
+	if o := l.tried[group.Key].outcome; err != nil || o == Kept || o == Cut {
+		return err
+	}
+	return l.splitGroup(ctx, group)
+}
+
+// expectTests sets the number of tests that alpha is divided by, when the first one begins.
+func (l *loop) expectTests(all []Candidate) {
+	if l.expectedTests == 0 {
+		l.expectedTests = max(16, 2*len(all))
+	}
 }
 
 // attempt measures a candidate against what is kept and keeps or undoes it.
@@ -343,19 +415,18 @@ func (l *loop) attempt(ctx context.Context, c Candidate, e expectation) error {
 	a := l.newAttempt(c, len(l.result.Attempts), 1/spend(l.Alpha, l.tests, l.expectedTests, l.wins), e.reason...)
 	a.Expected = e.ratio()
 	l.result.Untried = slices.DeleteFunc(l.result.Untried, func(u Untried) bool { return u.Key == c.Key })
-	if parts := l.parts(c); len(parts) > 1 {
-		for _, part := range parts {
-			a.Parts = append(a.Parts, part.Key)
-			if part.Stage != a.Stage {
-				a.Stage = ""
-			}
-		}
-	}
+	a.setParts(l.parts(c))
 	byLoss := l.byLoss
 	err := l.measure(ctx, c, &a, byLoss)
 	limit, stood := l.limitName(), len(l.kept)
 	if err == nil && a.Outcome == Kept {
+		for _, part := range l.parts(c) {
+			l.tried[part.Key] = history{times: 1, outcome: Kept, limit: limit, kept: stood, byLoss: byLoss}
+		}
 		err = l.keep(ctx, c)
+	}
+	if a.Outcome == Refused { // nothing was tested
+		l.tests--
 	}
 	a.Seconds = l.Now().Sub(began).Seconds()
 	l.result.Attempts = append(l.result.Attempts, a)
@@ -363,9 +434,22 @@ func (l *loop) attempt(ctx context.Context, c Candidate, e expectation) error {
 	l.tried[c.Key] = history{times: l.tried[c.Key].times + 1, outcome: a.Outcome, limit: limit, ratio: a.Gain.Ratio,
 		kept: stood, byLoss: byLoss}
 	if err == nil && a.Outcome == Kept && len(a.Parts) > 0 {
-		err = l.revisitParts(ctx, l.parts(c))
+		err = l.refine(ctx, l.parts(c))
 	}
 	return err
+}
+
+// setParts records what is tried as one.
+func (a *Attempt) setParts(parts []Candidate) {
+	if len(parts) < 2 {
+		return
+	}
+	for _, part := range parts {
+		a.Parts = append(a.Parts, part.Key)
+		if part.Stage != a.Stage {
+			a.Stage = ""
+		}
+	}
 }
 
 // newAttempt begins the record of an attempt, the next one after that many earlier ones, which keeps its candidate for
@@ -378,8 +462,8 @@ func (l *loop) newAttempt(c Candidate, earlier int, needed float64, because ...s
 }
 
 // keep keeps a candidate, diagnoses the path, and searches if the received rate reaches the target.
-func (l *loop) keep(ctx context.Context, c Candidate) (err error) {
-	if err = l.host.Keep(ctx); err != nil {
+func (l *loop) keep(ctx context.Context, c Candidate) error {
+	if err := l.host.Keep(ctx); err != nil {
 		return err
 	}
 	for _, part := range l.parts(c) {
@@ -392,6 +476,11 @@ func (l *loop) keep(ctx context.Context, c Candidate) (err error) {
 	if err := l.diagnose(ctx); err != nil {
 		return err
 	}
+	return l.checkTarget(ctx)
+}
+
+// checkTarget searches for the highest rate if the received rate reaches the target.
+func (l *loop) checkTarget(ctx context.Context) error {
 	if !l.reachesTarget(l.lastRate) {
 		return nil
 	}

@@ -39,6 +39,9 @@ func story(s simulated.Spec, r *tune.Result) string {
 	for _, a := range r.Attempts {
 		fmt.Fprintf(&b, "%d. %s (%s): %s %s\n", a.N, a.Key, a.Limit, a.Outcome, a.Gain)
 	}
+	for _, a := range r.Revisits {
+		fmt.Fprintf(&b, "again %d. %s (%s): %s %s in %d\n", a.N, a.Key, a.Limit, a.Outcome, a.Gain, len(a.Gain.Pairs))
+	}
 	return b.String()
 }
 
@@ -65,11 +68,7 @@ func TestAgainstExhaustive(t *testing.T) {
 		if trials > 0.25 {
 			t.Errorf("%s: %.3f of the trials of exhaustive search, expected no more than a quarter", s.Name, trials)
 		}
-		everything := map[string]bool{}
-		for _, k := range s.Knobs {
-			everything[k.ID] = !k.Refused
-		}
-		if all, _ := s.Carries(everything); h.Now() < 0.99*all {
+		if all := carriesAll(s); h.Now() < 0.99*all {
 			t.Errorf("%s: %g, and with every knob set %g", s.Name, h.Now(), all)
 		}
 		set := map[string]bool{}
@@ -160,7 +159,7 @@ func TestBudget(t *testing.T) {
 func TestCut(t *testing.T) {
 	now := time.Unix(0, 0)
 	clock := func() time.Time { now = now.Add(time.Second); return now }
-	r, h := run(t, simulated.Healthy(6)[5], 3, tune.Options{Budget: 12 * time.Second, Now: clock, MinEffect: 0.001})
+	r, h := run(t, simulated.Healthy(6)[5], 3, tune.Options{Budget: 24 * time.Second, Now: clock, MinEffect: 0.001})
 	if r.Verdict != tune.OutOfBudget || len(h.Active()) > 0 || r.Attempts[len(r.Attempts)-1].Outcome != tune.Cut {
 		t.Errorf("%s: %s, standing %v, %+v", r.Verdict, r.Why, h.Active(), r.Attempts)
 	}

@@ -119,6 +119,27 @@ type Attempt struct {
 	Seconds  float64 `json:"seconds"`
 }
 
+// Shown returns what the trials show about everything that stands, against the host as it was found: the proof of the
+// whole, what took effect with a restart, or both. It is false if nothing that stands was shown to help; two searches
+// at different times show nothing by themselves. A restart cannot be measured in turns, so there is no interval with
+// one.
+func (r *Result) Shown() (Gain, bool) {
+	whole, restart := r.Whole, Gain{}
+	for i := range r.Attempts {
+		if a := &r.Attempts[i]; r.Restarted != "" && a.Key == r.Restarted && a.Outcome == Kept {
+			restart = a.Gain
+		}
+	}
+	switch proven := len(r.Added) > 0 && whole.Ratio > 0; {
+	case proven && restart.Ratio > 0:
+		return Gain{Ratio: whole.Ratio * restart.Ratio, Unit: whole.Unit, AtLeast: whole.AtLeast}, true
+	case proven:
+		return whole, true
+	default:
+		return restart, restart.Ratio > 0
+	}
+}
+
 // Name is the key of what was tried; if that was more than two candidates, their number and the first key.
 func (a *Attempt) Name() string {
 	if len(a.Parts) > 2 {
@@ -164,7 +185,7 @@ type Change struct {
 // Gain is a comparison of two configurations in pairs of trials.
 type Gain struct {
 	Ratio float64 `json:"ratio"` // median of after/before over the pairs; 0: no pair was completed
-	Lo    float64 `json:"lo"`    // of an interval that is valid whenever one stops: see Sign.Interval
+	Lo    float64 `json:"lo"`    // of an interval that is valid whenever one stops: see Bet.Interval
 	Hi    float64 `json:"hi"`    // 0: not bounded by so few pairs
 	Level float64 `json:"level"` // confidence of the interval
 	Unit  string  `json:"unit"`  // of the values: "packets/s"
@@ -228,4 +249,7 @@ type Method struct {
 	Seed      uint64  `json:"seed"`          // of the random order
 	LoadPPS   float64 `json:"load_pps"`      // of a trial; 0: as fast as possible
 	TrialSecs float64 `json:"trial_seconds"` // usual length; Pair.Length multiplies it
+	// Provable is the least gain (after/before) of one change that the budget has the pairs to prove, by the noise of
+	// the first trials; 0: none, or not known.
+	Provable float64 `json:"provable_ratio,omitempty"`
 }

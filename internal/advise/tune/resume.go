@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+
+	"mpps/internal/model/setting"
 )
 
 // RestartSamples takes restartTrials trials at a load, to be compared across a restart; after minPairs of them it stops
@@ -42,10 +44,13 @@ func (l *loop) resume(ctx context.Context) error {
 		N: len(r.Attempts) + 1, Key: e.Restart, IDs: e.Keys, Title: e.Restart, Stage: "guest", Changes: e.Changes,
 		Because: []string{"all that needed a " + e.Restart + ", together"},
 	}
+	for i := range max(1, len(after)) - 1 {
+		l.rateNoise.Add(after[i], after[i+1])
+	}
 	n := min(len(e.Samples), len(after))
-	m := newComparison(0, false)
+	m := l.compare(0, false)
 	for i := range n {
-		m.rates.Add(e.Samples[i], after[i])
+		m.rates.Add(e.Samples[i], after[i], m.rates.noise.Scale())
 		a.Gain.Pairs = append(a.Gain.Pairs, Pair{Before: e.Samples[i], After: after[i], Length: 1})
 	}
 	l.describe(m, &a)
@@ -73,6 +78,23 @@ func (l *loop) resume(ctx context.Context) error {
 	}
 	l.inherited = slices.Clone(r.Kept)
 	return nil
+}
+
+// waitFirst ends the run as Waiting if a planned change needs a guest's restart. What only the host's reboot brings
+// comes last: it stops all guests.
+func (l *loop) waitFirst(ctx context.Context) (bool, error) {
+	all, err := l.host.Candidates(ctx)
+	if err != nil {
+		return false, err
+	}
+	if !slices.ContainsFunc(all, func(c Candidate) bool { return c.Planned && c.Needs.Kind == setting.GuestRestart }) {
+		return false, nil
+	}
+	l.choose(Together(all)) // lists what waits
+	l.result.Waits = slices.DeleteFunc(l.result.Waits,
+		func(w Wait) bool { return w.needs.Kind != setting.GuestRestart })
+	l.conclude()
+	return true, nil
 }
 
 // offerRollback offers the rollback of what took effect with the restart as the next step. The loop cannot do it

@@ -1,6 +1,7 @@
 package tune_test
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"mpps/internal/advise/tune"
 	"mpps/internal/advise/tune/simulated"
 	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
 )
 
 // TestAfterRestart: what took effect with a restart is judged by trials before and after it, and the run goes on.
@@ -88,5 +90,32 @@ func TestGeneratorAfterRestart(t *testing.T) {
 	}})
 	if r.Verdict != tune.NotDevice || !strings.Contains(r.Why, "nothing more was changed") || !has(r, "gear") {
 		t.Errorf("%s: %s; advice %v", r.Verdict, r.Why, r.Advice)
+	}
+}
+
+// waiting is a simulated host on which a planned change needs a restart.
+type waiting struct {
+	*simulated.Host
+	needs setting.Needs
+}
+
+func (w waiting) Candidates(ctx context.Context) ([]tune.Candidate, error) {
+	all, err := w.Host.Candidates(ctx)
+	return append(all, tune.Candidate{Key: "domain.nic_model", IDs: []string{"domain.nic_model"}, Planned: true,
+		Needs: w.needs}), err
+}
+
+// TestRestartFirst: a guest's restart comes before any trial of a change, the host's reboot after all of them.
+func TestRestartFirst(t *testing.T) {
+	for _, c := range []struct {
+		needs setting.Needs
+		first bool
+	}{{setting.RestartOf("vm1"), true}, {setting.Reboot(), false}} {
+		h := waiting{simulated.New(still(), 1), c.needs}
+		r := runOn(t, h, tune.Options{Goal: goal.Goal{PPS: 5e6}, RestartFirst: true})
+		if first := len(r.Attempts) == 0; first != c.first || r.Verdict != tune.Waiting || len(r.Waits) != 1 ||
+			r.Waits[0].For != c.needs.String() {
+			t.Errorf("%s: %s: %s; %d attempts, waits for %+v", c.needs, r.Verdict, r.Why, len(r.Attempts), r.Waits)
+		}
 	}
 }

@@ -1,10 +1,14 @@
 package tune
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+
+	"mpps/internal/model/goal"
 )
 
 // Bounds of revisit.
@@ -14,59 +18,45 @@ const (
 	revisitPairs = 16
 )
 
-// revisit measures again, on top of all others, what was kept for a small gain under another bottleneck, and drops what
-// costs by now.
+// revisit measures again, on top of all others, what was kept for a small gain under another bottleneck or beside what
+// was taken out since, the smallest first, and drops what costs or carries nothing by now.
 func (l *loop) revisit(ctx context.Context) error {
 	limit, n := l.limitName(), 0
-	for _, c := range slices.Clone(l.kept) {
+	kept := slices.Clone(l.kept)
+	slices.SortStableFunc(kept, func(a, b Candidate) int {
+		return cmp.Compare(l.tried[a.Key].ratio, l.tried[b.Key].ratio)
+	})
+	for _, c := range kept {
 		h := l.tried[c.Key]
-		if len(l.kept) < 2 || n == maxRevisits || h.limit == limit || h.ratio >= lastingRatio || l.spent() {
+		same := h.limit == limit && (h.ratio >= 1 || h.kept == len(l.kept)-1)
+		if len(l.kept) < 2 || n == maxRevisits || same || h.ratio == 0 || h.ratio >= lastingRatio || l.spent() {
 			continue
 		}
 		n++
-		if err := l.remeasure(ctx, c, true); err != nil {
+		if err := l.remeasure(ctx, c); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// revisitParts measures each part of a combination on top of everything that is kept, since the gain of the others may
-// hide a part that costs. It drops those, and those that no time is left for, and installs what is still kept.
-func (l *loop) revisitParts(ctx context.Context, parts []Candidate) error {
-	for _, c := range parts {
-		if len(l.kept) < 2 {
-			break
-		}
-		if err := l.remeasure(ctx, c, false); err != nil {
-			return err
-		}
-	}
-	err := l.install(ctx, l.kept)
-	if errors.Is(err, ErrRefused) { // the rest does not work without the parts that were dropped: drop all of it
-		for _, c := range parts {
-			if slices.ContainsFunc(l.kept, hasKey(c.Key)) {
-				l.drop(c, "what is left of them was refused")
-			}
-		}
-		err = l.install(ctx, l.kept)
-	}
-	return err
-}
-
 func hasKey(key string) func(Candidate) bool {
 	return func(c Candidate) bool { return c.Key == key }
 }
 
-// remeasure measures one kept candidate on top of the others and drops it if it costs; a part of a combination (alone
-// is false) also if the budget ends first. A candidate that the others need, or that is refused on top of them, stays.
-// Afterwards the host may not have what is kept: the next step must install it or Reset.
-func (l *loop) remeasure(ctx context.Context, c Candidate, alone bool) error {
-	others := slices.DeleteFunc(slices.Clone(l.kept), hasKey(c.Key))
-	byLoss := l.byLoss || l.tried[c.Key].byLoss
-	began, m, last := l.Now(), newComparison(0, byLoss), l.lastRate
-	a := l.newAttempt(c, len(l.result.Revisits), 2/wholeAlpha,
+// remeasure measures a kept candidate, or several as one, on top of the others, and drops it if it costs or carries
+// nothing. What the others need, or is refused on top of them, stays. Afterwards the host may not have what is kept:
+// the next step must install it or Reset.
+func (l *loop) remeasure(ctx context.Context, c Candidate) error {
+	parts := l.parts(c)
+	others := slices.DeleteFunc(slices.Clone(l.kept), func(k Candidate) bool {
+		return slices.ContainsFunc(parts, hasKey(k.Key))
+	})
+	byLoss := l.byLoss || slices.ContainsFunc(parts, func(p Candidate) bool { return l.tried[p.Key].byLoss })
+	began, m, last := l.Now(), l.compare(0, byLoss), l.lastRate
+	a := l.newAttempt(c, len(l.result.Revisits), 1/wholeAlpha,
 		"kept before, measured again on top of the other changes that were kept")
+	a.setParts(parts)
 	if !l.spent() {
 		switch err := l.install(ctx, others); {
 		case errors.Is(err, ErrRefused):
@@ -74,50 +64,79 @@ func (l *loop) remeasure(ctx context.Context, c Candidate, alone bool) error {
 		case err != nil:
 			return err
 		}
-		if err := l.measureBy(ctx, c, &a, m, func() bool { return l.decideRevisit(m, &a) }); err != nil {
+		most := revisitPairs
+		if len(parts) > 1 { // its parts are measured after it
+			most /= 2
+		}
+		if err := l.measureBy(ctx, c, &a, m, func() bool { return l.decideRevisit(m, &a, most) }); err != nil {
 			return err
 		}
 	} else {
 		l.describe(m, &a)
 		a.Outcome = Cut
 	}
-	if m.short > 0 { // measured at a lower load, at which less arrives
+	if m.short > 0 || a.Outcome != Kept { // measured at a lower load, at which less arrives; or taken out
 		l.lastRate = last
 	}
+	a.Seconds = l.Now().Sub(began).Seconds()
+	l.recordRevisit(m, &a, parts, history{limit: l.limitName(), kept: len(others), byLoss: byLoss})
+	return nil
+}
+
+// recordRevisit words the outcome of a revisit, records it, and drops what costs or carries nothing.
+func (l *loop) recordRevisit(m *comparison, a *Attempt, parts []Candidate, h history) {
 	test := m.score
-	a.Evidence, a.Seconds = test.Gain(), l.Now().Sub(began).Seconds()
+	a.Evidence = test.Gain()
 	n := test.Pairs()
 	switch a.Outcome {
 	case Kept:
 		a.Why = fmt.Sprintf("it does not cost on top of the others: %s in %d pairs", a.Gain, n)
+		if a.Evidence >= a.Needed {
+			a.Why = fmt.Sprintf("it carries on top of the others: %s in %d pairs", a.Gain, n)
+		}
 	case Hurts:
 		a.Why = fmt.Sprintf("it costs on top of the others: %s, %s in %d of %d pairs", a.Gain, m.worse(),
 			test.Slower(), n)
+	case Useless:
+		a.Why = fmt.Sprintf("it was not shown to carry anything on top of the others: %s in %d pairs%s", a.Gain, n,
+			atMost(test.AtMost(1/wholeAlpha)))
+		if !m.byLoss {
+			l.takenOut += max(0, math.Log(test.Ratio()))
+		}
 	case Cut:
-		a.Why = fmt.Sprintf("the budget was spent after %d pairs: %s", n, a.Gain)
+		a.Why = fmt.Sprintf("the budget was spent after %d pairs: %s; it stays", n, a.Gain)
 		l.result.Verdict = OutOfBudget
 	}
-	l.result.Revisits = append(l.result.Revisits, a)
-	h := l.tried[c.Key]
-	h.outcome, h.limit, h.ratio, h.kept, h.byLoss = a.Outcome, l.limitName(), test.Ratio(), len(others), byLoss
-	l.tried[c.Key] = h
-	if a.Outcome == Hurts || !alone && a.Outcome == Cut {
-		l.drop(c, a.Why)
+	l.result.Revisits = append(l.result.Revisits, *a)
+	for _, part := range parts {
+		if a.Outcome == Hurts && len(parts) > 1 { // one of them does, and is found next
+			continue
+		}
+		was := l.tried[part.Key]
+		h.times, h.outcome, h.ratio = max(1, was.times), a.Outcome, test.Ratio()
+		l.tried[part.Key] = h
+		if a.Outcome == Hurts || a.Outcome == Useless {
+			l.drop(part, a.Why)
+		}
 	}
-	return nil
 }
 
 // decideRevisit sets the outcome of a revisit once its pairs are enough, and reports whether they are.
-func (l *loop) decideRevisit(m *comparison, a *Attempt) bool {
+func (l *loop) decideRevisit(m *comparison, a *Attempt, most int) bool {
 	least := l.MinEffect
 	if m.byLoss {
 		least = lossEffect
 	}
 	n, costs := m.score.Pairs(), m.score.Ratio() < 1-least
 	switch {
-	case n >= hurtPairs && m.score.Slower() == n && costs, m.score.Futile() >= 1/wholeAlpha, n >= revisitPairs && costs:
+	case n >= hurtPairs && m.score.Slower() == n && costs, m.score.Futile() >= 1/wholeAlpha,
+		n >= most && costs && len(a.Parts) == 0:
 		a.Outcome = Hurts
-	case m.score.Gain() >= 1/wholeAlpha, n >= revisitPairs, m.short >= maxShort:
+	case m.score.Gain() >= a.Needed:
+		a.Outcome = Kept
+	case l.carriesNothing(m), n >= most && len(a.Parts) == 0 && risky(a.Risk):
+		a.Outcome = Useless
+	case n >= most, m.short >= maxShort:
 		a.Outcome = Kept
 	case l.spent():
 		a.Outcome = Cut
@@ -126,6 +145,9 @@ func (l *loop) decideRevisit(m *comparison, a *Attempt) bool {
 	}
 	return true
 }
+
+// risky reports whether a change of a risk must carry something itself to stay.
+func risky(r goal.Risk) bool { return r != "" && r != goal.None && r != goal.Blip }
 
 // drop removes a candidate from what is kept, and records that with the attempt that had kept it.
 func (l *loop) drop(c Candidate, why string) {

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"mpps/internal/model/goal"
 )
 
 // Bounds of what is tried together.
@@ -66,7 +64,7 @@ func (l *loop) shortOfTime(all []Candidate) bool {
 // the best first.
 func (l *loop) nearGains(all []Candidate) []Candidate {
 	return l.uselessAlone(all, func(c Candidate, ratio float64) bool {
-		return ratio >= 1 && (c.Risk == goal.None || c.Risk == goal.Blip)
+		return ratio >= 1 && !risky(c.Risk)
 	})
 }
 

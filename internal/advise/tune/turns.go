@@ -11,10 +11,28 @@ import (
 
 // comparison is the pairs of one attempt so far.
 type comparison struct {
-	rates  *Sign // of received rates
-	score  *Sign // that decides: of rates, or of losses if byLoss
+	rates  *track // of received rates
+	score  *track // that decides: of rates, or of losses if byLoss
 	byLoss bool
 	short  int // pairs that do not count, because a trial sent less than the load
+}
+
+// track is the bet on one value of the pairs, and the noise of that value.
+type track struct {
+	Bet
+	noise         *Noise
+	value         func(trial) float64
+	before, after trial // of the pair before
+}
+
+// add adds a pair. Trials of the same configuration in this pair and the one before tell the noise.
+func (k *track) add(before, after trial) {
+	k.Add(k.value(before), k.value(after), k.noise.Scale())
+	if k.before.load == before.load && k.before.length == before.length {
+		k.noise.Add(k.value(k.before), k.value(before))
+		k.noise.Add(k.value(k.after), k.value(after))
+	}
+	k.before, k.after = before, after
 }
 
 // leastLost is added to every loss: a difference of ten packets in a million means nothing.
@@ -23,11 +41,17 @@ const leastLost = 1e-5
 // lossEffect is the least relative drop of the loss that counts when losses are compared.
 const lossEffect = 0.1
 
-// newComparison begins a comparison for gains of a least size, relative.
-func newComparison(least float64, byLoss bool) *comparison {
-	m := &comparison{rates: &Sign{Least: least}, byLoss: byLoss}
+func receivedRate(t trial) float64 { return t.received }
+
+// arrival is the better the less is lost.
+func arrival(t trial) float64 { return 1 / (t.loss() + leastLost) }
+
+// compare begins a comparison for gains of a least size, relative.
+func (l *loop) compare(least float64, byLoss bool) *comparison {
+	m := &comparison{byLoss: byLoss}
+	m.rates = &track{Bet: Bet{Least: least}, noise: &l.rateNoise, value: receivedRate}
 	if m.score = m.rates; byLoss {
-		m.score = &Sign{}
+		m.score = &track{noise: &l.lossNoise, value: arrival}
 		if least > 0 {
 			m.score.Least = lossEffect
 		}
@@ -46,15 +70,15 @@ func (m *comparison) worse() string {
 // add adds a pair. At the same load less loss means more packets, so betting on losses is the same bet on another
 // scale.
 func (m *comparison) add(before, after trial) {
-	m.rates.Add(before.received, after.received)
+	m.rates.add(before, after)
 	if m.byLoss {
-		m.score.Add(1/(before.loss()+leastLost), 1/(after.loss()+leastLost))
+		m.score.add(before, after)
 	}
 }
 
 // measure takes pairs of trials until decide has an outcome. The candidate is in force afterwards only if it is Kept.
 func (l *loop) measure(ctx context.Context, c Candidate, a *Attempt, byLoss bool) error {
-	m := newComparison(l.MinEffect, byLoss)
+	m := l.compare(l.MinEffect, byLoss)
 	return l.measureBy(ctx, c, a, m, func() bool { return l.decide(m, a) })
 }
 
@@ -91,6 +115,7 @@ func (l *loop) runPairs(ctx context.Context, c Candidate, a *Attempt, m *compari
 			err = l.host.Back(ctx)
 		}
 		changing, changes = changing+l.Now().Sub(began), changes+1
+		l.changeTook = changing / time.Duration(changes*max(1, len(c.Changes)))
 		if err == nil {
 			inForce = after
 		}
@@ -119,8 +144,9 @@ func (l *loop) runPairs(ctx context.Context, c Candidate, a *Attempt, m *compari
 		pair.Before, pair.After = before.received, after.received
 		pair.SentBefore, pair.SentAfter = before.sent, after.sent
 		if pair.Short = l.short(before) || l.short(after); pair.Short {
-			m.short++
-			l.load = slower * min(before.sent, after.sent)
+			if m.short++; m.short > 1 { // one late trial says nothing
+				l.load = slower * min(before.sent, after.sent)
+			}
 		} else {
 			m.add(before, after)
 		}
@@ -177,12 +203,34 @@ func (l *loop) short(t trial) bool {
 	return t.sent > 0 && t.sent < sentEnough*t.load && t.loss() < 1-sentEnough && !l.backpressure
 }
 
+// littleLeft reports whether what a change could still gain is not worth more pairs.
+func (m *comparison) littleLeft() bool {
+	most := m.score.AtMost(futileEValue)
+	return !m.byLoss && most > 0 && most <= littleLeft
+}
+
+// atMost says how much a change could still gain; empty if the pairs do not bound it, or if losses are compared.
+func (m *comparison) atMost() string {
+	if m.byLoss {
+		return ""
+	}
+	return atMost(m.score.AtMost(futileEValue))
+}
+
+func atMost(ratio float64) string {
+	if ratio == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; at most ×%.3g could still be in it", ratio)
+}
+
 // Bounds of the test of one candidate.
 const (
-	futileEValue = 8  // of the bet against it that ends the test; being low, it can miss a gain, never make one up
-	minPairs     = 3  // before any outcome but Kept
-	hurtPairs    = 5  // slower in all of at least so many: it hurts; by chance so are 1 in 32 that do nothing
-	patience     = 10 // pairs after which an e-value below 0.3 ends the test
+	littleLeft   = 1.04 // a test of at least patience pairs ends once no more than this could be in it
+	futileEValue = 8    // of the bet against it that ends the test; being low, it can miss a gain, never make one up
+	minPairs     = 3    // before any outcome but Kept
+	hurtPairs    = 5    // slower in all of at least so many: it hurts; by chance so are 1 in 32 that do nothing
+	patience     = 10   // pairs after which an e-value below 0.3 ends the test
 )
 
 // decide sets the outcome of an attempt once its pairs are enough, and reports whether they are.
@@ -202,7 +250,7 @@ func (l *loop) decide(m *comparison, a *Attempt) bool {
 		a.Outcome = Hurts
 	case test.Futile() >= futileEValue:
 		a.Outcome = Useless
-	case n >= patience && a.Evidence < 0.3, test.Reach(l.MaxPairs) < a.Needed:
+	case n >= patience && (a.Evidence < 0.3 || m.littleLeft()), test.Reach(l.MaxPairs) < a.Needed:
 		a.Outcome = NotShown
 	case l.spent():
 		a.Outcome = Cut
@@ -225,8 +273,8 @@ func (l *loop) describe(m *comparison, a *Attempt) {
 	g.AtLeast = l.load > 0 && !m.byLoss && g.Ratio > 1 && medianAfter(g.Pairs) > 0.97*l.load
 	if m.byLoss && m.score.Pairs() > 0 {
 		g.Lost = &Lost{
-			Before: medianOver(g.Pairs, func(p Pair) float64 { return trial{l.load, p.Before, p.SentBefore}.loss() }),
-			After:  medianOver(g.Pairs, func(p Pair) float64 { return trial{l.load, p.After, p.SentAfter}.loss() }),
+			Before: medianOver(g.Pairs, func(p Pair) float64 { return lossOf(l.load, p.Before, p.SentBefore) }),
+			After:  medianOver(g.Pairs, func(p Pair) float64 { return lossOf(l.load, p.After, p.SentAfter) }),
 		}
 	}
 	n, least := m.score.Pairs(), fmt.Sprintf("%.3g %%", 100*l.MinEffect)
@@ -239,12 +287,13 @@ func (l *loop) describe(m *comparison, a *Attempt) {
 	case Hurts:
 		a.Why = fmt.Sprintf("%s in all %d pairs: %s", m.worse(), n, g)
 	case Useless:
-		a.Why = fmt.Sprintf("no gain of %s or more in %d pairs, %d of them %s: %s", least, n, m.score.Slower(),
-			m.worse(), g)
+		a.Why = fmt.Sprintf("no gain of %s or more in %d pairs, %d of them %s: %s%s", least, n, m.score.Slower(),
+			m.worse(), g, m.atMost())
 	case Cut:
 		a.Why = fmt.Sprintf("the budget was spent after %d pairs: %s", n, g)
 	case NotShown:
-		if a.Why = fmt.Sprintf("%s could not be told from chance in %d pairs", g, n); m.short >= maxShort {
+		a.Why = fmt.Sprintf("%s could not be told from chance in %d pairs%s", g, n, m.atMost())
+		if m.short >= maxShort {
 			a.Why = fmt.Sprintf("less than %.0f %% of the load was sent in %d of %d pairs: the generator may be what "+
 				"it frees or holds back", 100*sentEnough, m.short, len(g.Pairs))
 		}
@@ -268,6 +317,9 @@ func (g Gain) String() string {
 	most := ""
 	if g.AtLeast {
 		most = " or more"
+	}
+	if g.Lo == 0 && g.Hi == 0 { // not in turns, or too few pairs
+		return fmt.Sprintf("×%.3g%s", g.Ratio, most)
 	}
 	return fmt.Sprintf("×%.3g%s [%s, %s]", g.Ratio, most, bound(g.Lo), bound(g.Hi))
 }

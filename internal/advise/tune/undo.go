@@ -35,7 +35,7 @@ func (r *Result) markUndone(inherited []string, initial Rate) {
 		}
 	}
 	for i := range r.Revisits {
-		if a := &r.Revisits[i]; a.Outcome == Kept && !slices.Contains(r.Kept, a.Key) {
+		if a := &r.Revisits[i]; a.Outcome == Kept && !a.Stands(r.Kept) {
 			a.Outcome = Overcome
 		}
 	}

@@ -53,7 +53,10 @@ func (l *loop) conclude() {
 	if from == 0 || to == 0 { // no rate without loss was found
 		from, to = r.Baseline.Loaded, r.Final.Loaded
 	}
-	change := fmt.Sprintf("%s → %s packets/s (×%.3g)", rate(from), rate(to), ratioOf(to, from))
+	change := rate(to) + " packets/s"
+	if gain, shown := r.Shown(); shown {
+		change = fmt.Sprintf("%s → %s packets/s, %s", rate(from), rate(to), gain)
+	}
 	changes, untried := counted(len(r.Kept), "change"), counted(len(r.Untried), "candidate")
 	missed := ""
 	if l.Goal.PPS > 0 {
@@ -83,9 +86,16 @@ func (l *loop) conclude() {
 	case r.Verdict == OutOfBudget:
 		r.Why = fmt.Sprintf("the budget is spent and nothing was shown to help: %s packets/s%s; %s not tried",
 			rate(from), missed, untried)
+		if p := r.Method.Provable; p > 0 {
+			r.Why += fmt.Sprintf("; with this noise it had time to prove a gain of ×%.3g or more", p)
+		}
 	case len(r.Waits) > 0:
 		r.Verdict = Waiting
 		r.Why = fmt.Sprintf("what is left needs a %s: so far %s%s", r.Waits[0].For, change, missed)
+		if len(r.Attempts) == 0 {
+			r.Why = fmt.Sprintf("a %s comes first, everything else is tried after it: so far %s packets/s%s",
+				r.Waits[0].For, rate(from), missed)
+		}
 	case len(r.Kept) > 0 && len(r.Untried) > 0:
 		r.Verdict, r.Why = Better, fmt.Sprintf("the target held once, and was missed by the last search: %s with "+
 			"%s%s; %s not tried", change, changes, missed, untried)
@@ -118,13 +128,6 @@ func (l *loop) untriedWhy() string {
 		return "the budget was spent"
 	}
 	return "the target had been found without it, which did not last to the end: run it again"
-}
-
-func ratioOf(a, b float64) float64 {
-	if b == 0 {
-		return 0
-	}
-	return a / b
 }
 
 func rate(pps float64) string { return goal.FormatRate(pps) }

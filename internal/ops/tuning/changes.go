@@ -47,8 +47,9 @@ func (h *trialHost) Candidates(ctx context.Context) ([]tune.Candidate, error) {
 		}
 		first := changes[0]
 		candidate := tune.Candidate{Key: key, IDs: []string{first.ID}, Title: first.Title, Stage: first.Stage.String(),
-			Risk: first.Risk, Needs: first.Needs}
+			Risk: first.Risk, Needs: first.Needs, Planned: true}
 		for _, c := range changes {
+			candidate.Planned = candidate.Planned && !c.Trial
 			candidate.Weight = max(candidate.Weight, float64(c.Severity)/5)
 			candidate.Changes = append(candidate.Changes, recordOf(c.Change))
 		}

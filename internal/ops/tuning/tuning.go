@@ -117,7 +117,7 @@ func (h *trialHost) loop(ctx context.Context, o *Options, known tune.Effects) (c
 	r, err = tune.Run(ctx, h, tune.Options{
 		Goal: o.Goal, Budget: o.Budget, Seed: o.Seed, Class: class, Learned: known, Propose: o.Propose,
 		Progress: h.showProgress, Earlier: o.Earlier,
-		Trial: o.Trial,
+		Trial: o.Trial, RestartFirst: o.Restarts,
 	})
 	if r == nil {
 		return class, nil, nil, err

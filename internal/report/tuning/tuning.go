@@ -84,15 +84,15 @@ func headline(r *tune.Result) string {
 	found := pps(from) + " packets per second" + wanted
 	rates := pps(from) + " → " + pps(to)
 	kept := found
-	if from > 0 && to > 0 && to != from {
-		switch ratio := to / from; {
-		case ratio >= 1.5:
-			kept = fmt.Sprintf("%s× more packets: %s per second%s", words.Times(ratio), rates, wanted)
-		case ratio > 1:
-			kept = fmt.Sprintf("%.2g\u00a0%% more packets: %s per second%s", (ratio-1)*100, rates, wanted)
-		default:
-			kept = rates + " packets per second" + wanted
-		}
+	switch gain, shown := r.Shown(); { // two searches show no gain by themselves
+	case shown && gain.Lost != nil:
+		kept = fmt.Sprintf("%s: %s packets per second%s", gain, rates, wanted)
+	case shown && gain.Ratio >= 1.5:
+		kept = fmt.Sprintf("%s× more packets: %s per second%s", words.Times(gain.Ratio), rates, wanted)
+	case shown:
+		kept = fmt.Sprintf("%.2g\u00a0%% more packets: %s per second%s", (gain.Ratio-1)*100, rates, wanted)
+	case r.Restarted != "" && to > 0:
+		kept = pps(to) + " packets per second, not shown to be more than before the " + r.Restarted + wanted
 	}
 	other := fmt.Sprintf("The %s is the limit at %s packets per second, not this host.", r.Final.LimitedBy, pps(from))
 	if len(r.Added) > 0 {

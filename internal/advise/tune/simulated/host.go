@@ -31,6 +31,7 @@ type Knob struct {
 	After       []string // knobs that must be set before it, or the machine refuses it
 	BurstFactor float64  // of Spec.Burst; 0: 1
 	SendFactor  float64  // of Spec.Sends; 0: 1
+	Unplanned   bool     // only a measurement can show that it helps: the whole plan does not have it
 }
 
 // All stands for the whole path in Knob.Factors.
@@ -188,7 +189,7 @@ func (h *Host) Candidates(context.Context) ([]tune.Candidate, error) {
 	for _, k := range h.Knobs {
 		if !h.kept[k.ID] && !slices.ContainsFunc(k.After, func(id string) bool { return !h.kept[id] }) {
 			all = append(all, tune.Candidate{Key: k.ID, IDs: []string{k.ID}, Title: k.ID, Stage: k.Stage,
-				Risk: cmp.Or(k.Risk, goal.None), Weight: k.Weight,
+				Risk: cmp.Or(k.Risk, goal.None), Weight: k.Weight, Planned: !k.Unplanned,
 				Changes: []tune.Change{{ID: k.ID, Address: "simulated:" + k.ID, From: "0", To: "1"}}})
 		}
 	}
