@@ -1,0 +1,216 @@
+// Package lookup finds what the catalogue says of a text: a word of an article, a line of a script or of a definition,
+// a symptom, old advice. It knows the knobs, and advice that is no knob.
+package lookup
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"mpps/internal/advise/knob"
+)
+
+// Hit is a knob, or advice that is no knob, that a search found.
+type Hit struct {
+	ID    string `json:"id"`
+	Title string `json:"title"`
+	Field string `json:"field"` // id, value, title, name, trap, wanted, why, verify, cost, source, near or advice
+	Text  string `json:"text"`  // the trap or the sentence that contains what was found; of advice, what to do instead
+}
+
+// Hits is the result of explain --search.
+type Hits struct {
+	Search  string   `json:"search"`
+	Hits    []Hit    `json:"hits"`
+	Nearest []string `json:"nearest"` // words that can be searched for instead, where nothing was found
+}
+
+// Fields of hits that are not parts of a page.
+const (
+	fieldNear   = "near"   // found by a misspelled word
+	fieldAdvice = "advice" // no knob
+)
+
+const (
+	maxSearch    = 400  // bytes of a text that is searched for
+	maxHits      = 12   // hits that are shown
+	worthShowing = 0.35 // the least score of a hit, as a share of the best one's
+)
+
+// Find searches for a text and offers the nearest words if nothing is found.
+func Find(text string) Hits {
+	h := Hits{Search: text, Hits: append([]Hit{}, Search(text)...), Nearest: []string{}}
+	if len(h.Hits) == 0 {
+		h.Nearest = append(h.Nearest, Nearest(text)...)
+	}
+	return h
+}
+
+// Search finds what a text is about, best match first. Each word counts by how few documents have it and by where it
+// stands there, two words side by side count again, and a document whose name is in the text counts most. Words that
+// nothing has are taken for misspelled ones, then left out.
+func Search(text string) []Hit {
+	if len(text) > maxSearch {
+		return nil
+	}
+	x := catalogue()
+	scores := make([]score, len(x.documents))
+	all := words(text)
+	known := map[string]float64{} // what each key of the text tells
+	for i, w := range all {
+		if isEmpty(w) && len(all) > 1 {
+			continue
+		}
+		x.count(scores, x.find(w), 1)
+		x.note(known, w)
+		if i+1 < len(all) {
+			pair := w.key + all[i+1].key
+			x.count(scores, x.pairs[pair], ofPair)
+			x.count(scores, x.keys[pair], ofPair) // multiqueue, of multi queue
+			if len(x.keys[pair]) > 0 {
+				known[pair] = x.tells(x.keys[pair])
+			}
+			if joined := x.pairs[w.key]; len(joined) > 0 && len(x.keys[w.key]) == 0 {
+				x.count(scores, joined, ofPair)
+			}
+		}
+	}
+	x.countNames(scores, known)
+	return x.hits(scores)
+}
+
+// note remembers what the keys of a word tell, its parts included: names are matched by all of them.
+func (x *index) note(known map[string]float64, w word) {
+	known[w.key] = x.tells(x.keys[w.key])
+	if len(x.keys[w.key]) > 0 && !strings.Contains(w.raw, "/") {
+		return
+	}
+	for part := range partsOf(w) {
+		known[part] = x.tells(x.keys[part])
+	}
+}
+
+// score is what a search gives a document.
+type score struct {
+	sum  float64
+	best float64 // the most that one word has given
+	at   posting // where that word stands
+}
+
+// count adds a word's places to the scores.
+func (x *index) count(scores []score, found []posting, factor float64) {
+	factor *= x.tells(found)
+	for _, p := range found {
+		s := &scores[p.document]
+		s.sum += factor * p.weight
+		if gives := factor * p.weight; gives > s.best {
+			s.best, s.at = gives, p
+		}
+	}
+}
+
+// countNames adds the name of each document that the text has most of. A name that is in it as a whole counts most,
+// and more where it is most of the text.
+func (x *index) countNames(scores []score, known map[string]float64) {
+	total := 0.0
+	for _, tells := range known {
+		total += tells
+	}
+	if total == 0 {
+		return
+	}
+	for i, d := range x.documents {
+		most := 0.0
+		for _, name := range d.names {
+			there, whole := 0.0, 0.0
+			for _, key := range name {
+				whole += x.tells(x.keys[key])
+				there += known[key]
+			}
+			share := there / whole
+			if share < leastOfName {
+				continue
+			}
+			most = max(most, there*share*share*share*(1+2*there/total))
+		}
+		scores[i].sum += nameInText * most
+	}
+}
+
+const (
+	leastOfName = 0.5 // the least share of a name that counts
+	nameInText  = 2   // what a name weighs beside its words
+)
+
+// hits returns the documents whose scores are worth showing, best first.
+func (x *index) hits(scores []score) []Hit {
+	var order []int
+	most := 0.0
+	for i, s := range scores {
+		if s.best > 0 {
+			order, most = append(order, i), max(most, s.sum)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(scores[b].sum, scores[a].sum) })
+	var hits []Hit
+	for _, i := range order[:min(maxHits, len(order))] {
+		if scores[i].sum < worthShowing*most {
+			break
+		}
+		d, at := x.documents[i], scores[i].at
+		p := d.passages[at.passage]
+		h := Hit{ID: d.id, Title: d.title, Field: p.field, Text: excerpt(p, at.raw)}
+		switch {
+		case at.near:
+			h.Field = fieldNear
+		case d.answer != "":
+			h.Field, h.Text = fieldAdvice, d.answer
+		}
+		hits = append(hits, h)
+	}
+	return hits
+}
+
+// excerpt returns what is shown of a passage: a trap as a whole, because it ends with what is right; otherwise the
+// sentence.
+func excerpt(p passage, part string) string {
+	if p.field == "trap" {
+		return p.prose
+	}
+	return sentence(p.prose, part)
+}
+
+// sentence returns the sentence of a text that contains part. A full stop inside a name ends no sentence.
+func sentence(text, part string) string {
+	at := strings.Index(strings.ToLower(text), strings.ToLower(part))
+	if at < 0 || at > len(text) {
+		return text
+	}
+	from := 0
+	if end := strings.LastIndex(text[:at], ". "); end >= 0 {
+		from = end + 2
+	}
+	to := len(text)
+	if end := strings.Index(text[at:], ". "); end >= 0 {
+		to = at + end + 1
+	}
+	return text[from:to]
+}
+
+// Suggest returns up to three IDs for one that there is not, best first: those spelled nearly so, or else what a search
+// for it finds.
+func Suggest(id string) []string {
+	near := knob.Near(id)
+	for _, e := range Advice() {
+		short := strings.TrimPrefix(e.ID, advicePrefix)
+		if id == short || knob.Distance(id, e.ID) <= 2 {
+			near = append([]string{e.ID}, near...)
+		}
+	}
+	if len(near) == 0 {
+		for _, hit := range Search(id) {
+			near = append(near, hit.ID)
+		}
+	}
+	return near[:min(3, len(near))]
+}
