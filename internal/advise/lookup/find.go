@@ -9,10 +9,11 @@ import (
 	"mpps/internal/advise/knob"
 )
 
-// find returns the places of a word, the best one of each document: the word as a whole, or else the setting at the
-// end of its name, all parts of the name, words that contain it, or words that are spelled nearly so.
-func (x *index) find(w word) []posting {
-	if found := x.keys[w.key]; len(found) > 0 {
+// find returns the places of a word, the best one of each document: the word as a whole, or else the parts of a path, the
+// setting at the end of a name, all parts of the name, the word in prose, words that contain it, or words that are
+// spelled nearly so.
+func (x *index) find(w *word) []posting {
+	if found := x.places(w.key); len(found) > 0 {
 		return found
 	}
 	if strings.Contains(w.raw, "/") {
@@ -24,6 +25,9 @@ func (x *index) find(w word) []posting {
 		}
 	}
 	if found := x.findParts(w.raw); len(found) > 0 {
+		return found
+	}
+	if found := x.inProse(w); len(found) > 0 {
 		return found
 	}
 	if len(w.key) < 4 {
@@ -41,7 +45,7 @@ func (x *index) find(w word) []posting {
 func (x *index) findAny(text string) []posting {
 	var found []posting
 	for _, w := range words(text) {
-		found = merge(found, x.keys[w.key])
+		found = merge(found, x.places(w.key))
 	}
 	return found
 }
@@ -53,11 +57,11 @@ func (x *index) findPath(path string) []posting {
 	parts := strings.Split(path, "/")
 	for i, part := range parts {
 		for _, w := range words(part) {
-			at := x.keys[w.key]
+			at := x.places(w.key)
 			if len(at) == 0 || isEmpty(w) {
 				continue
 			}
-			share := x.tells(at) / 5 * either(i == len(parts)-1, 1.0, namePart)
+			share := x.tells(len(at)) / 5 * either(i == len(parts)-1, 1.0, namePart)
 			found = sum(found, weigh(at, share))
 		}
 	}
@@ -81,7 +85,7 @@ func (x *index) findParts(name string) []posting {
 }
 
 // misspelled returns the places of words that are one letter off, or two if they are long. A word with digits is a name.
-func (x *index) misspelled(w word) []posting {
+func (x *index) misspelled(w *word) []posting {
 	if strings.ContainsFunc(w.raw, unicode.IsDigit) {
 		return nil
 	}
@@ -97,9 +101,12 @@ func (x *index) misspelled(w word) []posting {
 		}
 		return 0
 	})
-	for _, other := range synonyms().long {
-		if knob.Distance(w.key, other) <= either(len(other) >= 8, 2, 1) {
-			found = merge(found, weigh(x.keys[synonyms().keys[other]], oneOff))
+	for other, keys := range synonyms().long {
+		if knob.Distance(w.key, other) > either(len(other) >= 8, 2, 1) {
+			continue
+		}
+		for _, key := range keys {
+			found = merge(found, weigh(x.places(key), oneOff))
 		}
 	}
 	for i := range found {
@@ -111,9 +118,9 @@ func (x *index) misspelled(w word) []posting {
 // collect returns the places of all words, weighed by a factor; 0 leaves a word out.
 func (x *index) collect(factor func(key string) float64) []posting {
 	var found []posting
-	for _, key := range x.sorted {
+	for _, key := range x.names {
 		if f := factor(key); f > 0 {
-			found = merge(found, weigh(x.keys[key], f))
+			found = merge(found, weigh(x.places(key), f))
 		}
 	}
 	return found
@@ -185,10 +192,26 @@ func stems(text string) map[string]bool {
 	return all
 }
 
-func isEmpty(w word) bool { return emptyWords[w.key] || w.raw == "-w" || w.raw == "-i" }
+func isEmpty(w *word) bool { return emptyWords[w.key] || w.raw == "-w" || w.raw == "-i" }
 
 // nearestWords is how many words are offered.
 const nearestWords = 5
+
+// offered returns the words of IDs and names, options left out.
+func (x *index) offered() map[string]bool {
+	all := map[string]bool{}
+	from := 0
+	for _, p := range x.passages {
+		field := x.documents[p.document].passages[p.passage].field
+		for _, token := range x.text[from : p.end-1] {
+			if raw := x.tokens[token].raw; (field == "name" || field == "id") && raw[0] != '-' {
+				all[raw] = true
+			}
+		}
+		from = p.end
+	}
+	return all
+}
 
 // Nearest returns the words of IDs and names that are spelled most like those of a text.
 func Nearest(text string) []string {
@@ -201,8 +224,8 @@ func Nearest(text string) []string {
 	if len(text) > maxSearch {
 		text = text[:maxSearch]
 	}
-	for _, asked := range split(text) {
-		for _, raw := range x.inNames {
+	for asked := range split(punctuation.Replace(text)) {
+		for raw := range x.offered() {
 			off := float64(knob.Distance(asked, raw)) / float64(max(len(asked), len(raw)))
 			all = append(all, near{raw, off})
 		}

@@ -4,6 +4,7 @@ package lookup
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -56,22 +57,23 @@ func Search(text string) []Hit {
 	x := catalogue()
 	scores := make([]score, len(x.documents))
 	all := words(text)
-	known := map[string]float64{} // what each key of the text tells
+	known := map[int]float64{} // what each key of the text tells
 	for i, w := range all {
 		if isEmpty(w) && len(all) > 1 {
 			continue
 		}
-		x.count(scores, x.find(w), 1)
-		x.note(known, w)
+		found := x.find(w)
+		x.count(scores, found, 1)
+		if !x.note(known, w) {
+			known[-1-i] = x.tells(len(found)) // no name has it
+		}
 		if i+1 < len(all) {
-			pair := w.key + all[i+1].key
-			x.count(scores, x.pairs[pair], ofPair)
-			x.count(scores, x.keys[pair], ofPair) // multiqueue, of multi queue
-			if len(x.keys[pair]) > 0 {
-				known[pair] = x.tells(x.keys[pair])
-			}
-			if joined := x.pairs[w.key]; len(joined) > 0 && len(x.keys[w.key]) == 0 {
-				x.count(scores, joined, ofPair)
+			next := all[i+1].key
+			x.count(scores, x.pairs(w.key, next), ofPair)
+			x.count(scores, x.places(w.key+next), ofPair) // multiqueue, of multi queue
+			x.noteKey(known, w.key+next)
+			if x.keyTells(w.key) == 0 {
+				x.count(scores, x.halves(w.key), ofPair)
 			}
 		}
 	}
@@ -79,15 +81,26 @@ func Search(text string) []Hit {
 	return x.hits(scores)
 }
 
-// note remembers what the keys of a word tell, its parts included: names are matched by all of them.
-func (x *index) note(known map[string]float64, w word) {
-	known[w.key] = x.tells(x.keys[w.key])
-	if len(x.keys[w.key]) > 0 && !strings.Contains(w.raw, "/") {
-		return
+// note remembers what the keys of a word tell, its parts included, and reports whether any name has one of them: names
+// are matched by all of them.
+func (x *index) note(known map[int]float64, w *word) bool {
+	if noted := x.noteKey(known, w.key); noted && !strings.Contains(w.raw, "/") {
+		return true
 	}
-	for part := range partsOf(w) {
-		known[part] = x.tells(x.keys[part])
+	noted := false
+	for _, p := range partsOf(newReader(), w) {
+		noted = x.noteKey(known, p.key) || noted
 	}
+	return noted
+}
+
+// noteKey remembers what a key tells and reports whether any name has it.
+func (x *index) noteKey(known map[int]float64, key string) bool {
+	n, there := x.keys[key]
+	if there {
+		known[n] = x.tells(x.documented[n])
+	}
+	return there
 }
 
 // score is what a search gives a document.
@@ -99,7 +112,7 @@ type score struct {
 
 // count adds a word's places to the scores.
 func (x *index) count(scores []score, found []posting, factor float64) {
-	factor *= x.tells(found)
+	factor *= x.tells(len(found))
 	for _, p := range found {
 		s := &scores[p.document]
 		s.sum += factor * p.weight
@@ -111,10 +124,10 @@ func (x *index) count(scores []score, found []posting, factor float64) {
 
 // countNames adds the name of each document that the text has most of. A name that is in it as a whole counts most,
 // and more where it is most of the text.
-func (x *index) countNames(scores []score, known map[string]float64) {
+func (x *index) countNames(scores []score, known map[int]float64) {
 	total := 0.0
-	for _, tells := range known {
-		total += tells
+	for _, key := range slices.Sorted(maps.Keys(known)) { // so that the sum is the same each time
+		total += known[key]
 	}
 	if total == 0 {
 		return
@@ -124,7 +137,7 @@ func (x *index) countNames(scores []score, known map[string]float64) {
 		for _, name := range d.names {
 			there, whole := 0.0, 0.0
 			for _, key := range name {
-				whole += x.tells(x.keys[key])
+				whole += x.tells(x.documented[key])
 				there += known[key]
 			}
 			share := there / whole
@@ -157,27 +170,45 @@ func (x *index) hits(scores []score) []Hit {
 		if scores[i].sum < worthShowing*most {
 			break
 		}
-		d, at := x.documents[i], scores[i].at
-		p := d.passages[at.passage]
-		h := Hit{ID: d.id, Title: d.title, Field: p.field, Text: excerpt(p, at.raw)}
-		switch {
-		case at.near:
-			h.Field = fieldNear
-		case d.answer != "":
-			h.Field, h.Text = fieldAdvice, d.answer
-		}
-		hits = append(hits, h)
+		hits = append(hits, x.hit(x.documents[i], scores[i].at))
 	}
 	return hits
+}
+
+// hit returns what is shown of a document.
+func (x *index) hit(d document, at posting) Hit {
+	p := x.passage(at)
+	h := Hit{ID: d.id, Title: d.title, Field: p.field, Text: excerpt(p, at.raw)}
+	switch {
+	case at.near:
+		h.Field = fieldNear
+	case d.knob == nil:
+		h.Field, h.Text = fieldAdvice, d.advice.NotHere+" "+d.advice.Instead
+	case isName(at.raw) && p.field != "value":
+		if trap := d.trap(at.raw); trap != "" {
+			h.Field, h.Text = "trap", trap
+		}
+	}
+	return h
+}
+
+// trap returns the first trap of a knob with a name.
+func (d *document) trap(name string) string {
+	for _, p := range d.prose() {
+		if p.field == "trap" && hasWord(p.text, &word{raw: name, key: name}) {
+			return p.text
+		}
+	}
+	return ""
 }
 
 // excerpt returns what is shown of a passage: a trap as a whole, because it ends with what is right; otherwise the
 // sentence.
 func excerpt(p passage, part string) string {
 	if p.field == "trap" {
-		return p.prose
+		return p.text
 	}
-	return sentence(p.prose, part)
+	return sentence(p.text, part)
 }
 
 // sentence returns the sentence of a text that contains part. A full stop inside a name ends no sentence.

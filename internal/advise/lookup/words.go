@@ -2,8 +2,8 @@ package lookup
 
 import (
 	_ "embed"
+	"iter"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"unicode"
@@ -11,26 +11,54 @@ import (
 
 // word is a word of a page, a name or a search.
 type word struct {
-	raw string // in lower case, as it stands there
-	key string // what it is compared by
+	raw     string // in lower case, as it stands there
+	key     string // what it is compared by
+	longest int    // how many words the longest phrase has that begins with it; 0 for none
+	token   int    // its number in an index, if it is in one
 }
 
 // words returns the words of a text. A name with dots, slashes, dashes or underscores is one word, and so is the option
-// -g. Numbers, masks and names of devices are no words. Words that mean the same have the same key.
-func words(text string) []word {
-	var all []word
-	for _, raw := range split(text) {
-		option := len(raw) == 2 && raw[0] == '-' && unicode.IsLetter(rune(raw[1]))
-		if option {
-			all = append(all, word{raw, raw})
-			continue
+// -g. Numbers that the table of synonyms does not
+// know, masks and names of devices are no words. Words that mean the same have the same key.
+func words(text string) []*word { return newReader().words(punctuation.Replace(text)) }
+
+// reader reads many texts and remembers the words that it has read.
+type reader struct {
+	known    map[string]*word
+	replaced map[[2]string]*word // by raw and key
+	all, out []*word             // of the last text
+}
+
+func newReader() *reader { return &reader{known: map[string]*word{}, replaced: map[[2]string]*word{}} }
+
+// words returns the words of a text, until the next one is read. Its quotation marks and dashes are those of ASCII.
+func (r *reader) words(text string) []*word {
+	r.all, r.out = r.all[:0], r.out[:0]
+	for raw := range split(text) {
+		w, known := r.known[raw]
+		if !known {
+			w = wordOf(raw)
+			r.known[raw] = w
 		}
-		raw = strings.TrimPrefix(strings.Trim(raw, "-./_"), "proc/sys/")
-		if key := stem(join(raw)); strings.ContainsFunc(key, unicode.IsLetter) && !isOfOneHost(raw) {
-			all = append(all, word{raw, key})
+		if w != nil {
+			r.all = append(r.all, w)
 		}
 	}
-	return replaceSynonyms(all)
+	r.replaceSynonyms()
+	return r.out
+}
+
+// wordOf returns the word that a name is, nil if it is none.
+func wordOf(raw string) *word {
+	key := raw
+	if len(raw) != 2 || raw[0] != '-' || !unicode.IsLetter(rune(raw[1])) {
+		raw = strings.TrimPrefix(strings.Trim(raw, "-./_"), "proc/sys/")
+		key = stem(join(raw))
+		if !strings.ContainsFunc(key, unicode.IsLetter) && synonyms().longest[key] == 0 || isOfOneHost(raw) {
+			return nil
+		}
+	}
+	return &word{raw: raw, key: key, longest: synonyms().longest[key]}
 }
 
 // isInstance matches what is another on every host: devices, bit masks, and MODULE@NUMBER and vm1 and their like.
@@ -46,26 +74,35 @@ func isOfOneHost(name string) bool {
 var punctuation = strings.NewReplacer("‘", " ", "’", " ", "“", " ", "”", " ", "–", "-", "—", " ", "−", "-")
 
 // split cuts a text in lower case into names. Chinese is cut into the longest words of the table of synonyms.
-func split(text string) []string {
-	var all []string
-	for _, field := range strings.FieldsFunc(punctuation.Replace(strings.ToLower(text)), func(r rune) bool {
-		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_-./", r)
-	}) {
-		from := 0
-		for from < len(field) {
-			rest := field[from:]
-			end := strings.IndexFunc(rest, isHan)
-			switch end {
-			case -1:
-				end = len(rest)
-			case 0:
-				end = hanWord(rest)
+func split(text string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for field := range strings.FieldsFuncSeq(strings.ToLower(text), isBetween) {
+			for len(field) > 0 {
+				end := strings.IndexFunc(field, isHan)
+				switch end {
+				case -1:
+					end = len(field)
+				case 0:
+					end = hanWord(field)
+				}
+				if !yield(field[:end]) {
+					return
+				}
+				field = field[end:]
 			}
-			all = append(all, rest[:end])
-			from += end
 		}
 	}
-	return all
+}
+
+// isBetween reports whether a letter stands between names.
+func isBetween(r rune) bool {
+	switch {
+	case 'a' <= r && r <= 'z', '0' <= r && r <= '9', '-' <= r && r <= '/', r == '_': // - . /
+		return false
+	case r < unicode.MaxASCII:
+		return true
+	}
+	return !unicode.IsLetter(r) && !unicode.IsDigit(r)
 }
 
 func isHan(r rune) bool { return unicode.Is(unicode.Han, r) }
@@ -81,7 +118,7 @@ func hanWord(text string) int {
 	return length
 }
 
-func isSeparator(r rune) bool { return strings.ContainsRune("_-./ ", r) }
+func isSeparator(r rune) bool { return r == '_' || r == '-' || r == '.' || r == '/' || r == ' ' }
 
 // join returns a name without its separators: kvmclock of kvm-clock.
 func join(name string) string { return strings.Join(strings.FieldsFunc(name, isSeparator), "") }
@@ -112,17 +149,16 @@ var synonymText string
 
 // synonymTable says which words mean the same.
 type synonymTable struct {
-	keys map[string]string // the keys of a phrase, with spaces between → the key that stands for it
-	han  map[string]bool   // Chinese phrases
-	long []string          // single words of five letters and more, which can be misspelled
+	keys    map[string]string   // the keys of a phrase, with spaces between → the key that stands for it
+	longest map[string]int      // the key of a first word → the most words of a phrase that begins with it
+	han     map[string]bool     // Chinese phrases
+	long    map[string][]string // words of five letters and more, which can be misspelled, and the keys of their phrases
 }
-
-// maxPhrase is the most words of a phrase in the table.
-const maxPhrase = 4
 
 // synonyms reads the table: a line is "word = phrase, phrase".
 var synonyms = sync.OnceValue(func() synonymTable {
-	t := synonymTable{keys: map[string]string{}, han: map[string]bool{}}
+	t := synonymTable{keys: map[string]string{}, longest: map[string]int{}, han: map[string]bool{},
+		long: map[string][]string{}}
 	for line := range strings.Lines(synonymText) {
 		to, all, found := strings.Cut(strings.TrimSpace(line), " = ")
 		if !found || strings.HasPrefix(line, "#") {
@@ -147,37 +183,54 @@ var synonyms = sync.OnceValue(func() synonymTable {
 			parts[i] = stem(join(part))
 		}
 		t.keys[phrase] = strings.Join(parts, " ")
-		if len(phrase) >= 5 && !strings.ContainsFunc(phrase, isHan) && !strings.Contains(phrase, " ") {
-			t.long = append(t.long, phrase)
+		first, _, _ := strings.Cut(phrase, " ")
+		t.longest[first] = max(t.longest[first], 1+strings.Count(phrase, " "))
+		for word := range strings.FieldsSeq(phrase) {
+			if len(word) >= 5 && !strings.ContainsFunc(word, isHan) {
+				t.long[word] = append(t.long[word], parts...)
+			}
 		}
 	}
-	slices.Sort(t.long)
 	return t
 })
 
 // replaceSynonyms replaces phrases, the longest first, by the words that stand for them.
-func replaceSynonyms(all []word) []word {
+func (r *reader) replaceSynonyms() {
 	table := synonyms()
-	var out []word
-	for i := 0; i < len(all); {
-		n := min(maxPhrase, len(all)-i)
-		for ; n > 0; n-- {
-			keys := make([]string, n)
-			for j := range keys {
-				keys[j] = all[i+j].key
-			}
-			if to, found := table.keys[strings.Join(keys, " ")]; found {
-				for _, key := range strings.Fields(to) {
-					out = append(out, word{all[i].raw, key})
-				}
-				break
-			}
-		}
+	for rest := r.all; len(rest) > 0; {
+		to, n := table.replacement(rest)
 		if n == 0 {
-			out = append(out, all[i])
+			r.out = append(r.out, rest[0])
 			n = 1
 		}
-		i += n
+		for _, key := range to {
+			r.out = append(r.out, r.replacement(rest[0].raw, key))
+		}
+		rest = rest[n:]
 	}
-	return out
+}
+
+// replacement returns the word with a key that replaces what stands there.
+func (r *reader) replacement(raw, key string) *word {
+	w, known := r.replaced[[2]string{raw, key}]
+	if !known {
+		w = &word{raw: raw, key: key}
+		r.replaced[[2]string{raw, key}] = w
+	}
+	return w
+}
+
+// replacement returns the keys for the longest phrase that words begin with, and how many words it has; none and 0 if
+// they begin with no phrase.
+func (t synonymTable) replacement(all []*word) (to []string, n int) {
+	var keys [8]string // no phrase is longer: TestSynonyms
+	for n := min(all[0].longest, len(all)); n > 0; n-- {
+		for i, w := range all[:n] {
+			keys[i] = w.key
+		}
+		if to, found := t.keys[strings.Join(keys[:n], " ")]; found {
+			return strings.Fields(to), n
+		}
+	}
+	return nil, 0
 }
