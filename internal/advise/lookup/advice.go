@@ -52,14 +52,17 @@ func parseAdvice(page string) ([]Entry, error) {
 		paragraphs := strings.Split(strings.TrimSpace(section), "\n\n")
 		e := Entry{ID: paragraphs[0]}
 		if len(paragraphs) != 7 {
-			return nil, fmt.Errorf("%s: %d paragraphs, expected a heading, a title and five fields", e.ID, len(paragraphs))
+			return nil, fmt.Errorf("%s: %d paragraphs, expected an ID, a title and five fields", e.ID, len(paragraphs))
 		}
 		e.Title = plain(paragraphs[1])
 		var names string
 		for i, field := range []struct {
 			name string
 			to   *string
-		}{{"Also:", &names}, {"Does:", &e.Does}, {"For:", &e.For}, {"Not here:", &e.NotHere}, {"Instead:", &e.Instead}} {
+		}{
+			{"Also:", &names}, {"Does:", &e.Does}, {"For:", &e.For}, {"Not here:", &e.NotHere},
+			{"Instead:", &e.Instead},
+		} {
 			text, found := strings.CutPrefix(plain(paragraphs[i+2]), field.name+" ")
 			if !found {
 				return nil, fmt.Errorf("%s: paragraph %d does not begin with %q", e.ID, i+3, field.name)

@@ -2,6 +2,7 @@ package lookup
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"unicode"
@@ -9,8 +10,8 @@ import (
 	"mpps/internal/advise/knob"
 )
 
-// find returns the places of a word, the best one of each document: the word as a whole, or else the parts of a path, the
-// setting at the end of a name, all parts of the name, the word in prose, words that contain it, or words that are
+// find returns the places of a word, the best one of each document: the word as a whole, or else the parts of a path,
+// the setting at the end of a name, all parts of the name, the word in prose, words that contain it, or words that are
 // spelled nearly so.
 func (x *index) find(w *word) []posting {
 	if found := x.places(w.key); len(found) > 0 {
@@ -84,7 +85,8 @@ func (x *index) findParts(name string) []posting {
 	return weigh(found, namePart)
 }
 
-// misspelled returns the places of words that are one letter off, or two if they are long. A word with digits is a name.
+// misspelled returns the places of words that are one letter off, or two if they are long. A word with digits is a
+// name.
 func (x *index) misspelled(w *word) []posting {
 	if strings.ContainsFunc(w.raw, unicode.IsDigit) {
 		return nil
@@ -101,11 +103,12 @@ func (x *index) misspelled(w *word) []posting {
 		}
 		return 0
 	})
-	for other, keys := range synonyms().long {
+	long := synonyms().long
+	for _, other := range slices.Sorted(maps.Keys(long)) {
 		if knob.Distance(w.key, other) > either(len(other) >= 8, 2, 1) {
 			continue
 		}
-		for _, key := range keys {
+		for _, key := range long[other] {
 			found = merge(found, weigh(x.places(key), oneOff))
 		}
 	}
@@ -171,7 +174,7 @@ func weigh(all []posting, factor float64) []posting {
 	return all
 }
 
-func either[T int | float64](is bool, yes, no T) T {
+func either[T rune | int | float64](is bool, yes, no T) T {
 	if is {
 		return yes
 	}
@@ -179,8 +182,8 @@ func either[T int | float64](is bool, yes, no T) T {
 }
 
 // emptyWords tell nothing by themselves.
-var emptyWords = stems(`a an and are at best better by can cat dev do does echo enable for from good guide help high host
-	how i id if improve in increase into is it kvm linux me my name no not of off on optimization optimize options or
+var emptyWords = stems(`a an and are at best better by can cat dev do does echo enable for from good guide have help high host
+	how i id if improve in increase into is it kvm linux many me my name no not of off on optimization optimize options or
 	performance please set setting should slow sudo sysctl tee than that the this to too tuning type use using virsh
 	want what when which why will with yes you`)
 

@@ -218,7 +218,7 @@ type part struct {
 
 // partsOf returns the parts of a name, each once, the one at its end first; of a path all parts.
 func partsOf(r *reader, w *word) []part {
-	if strings.IndexFunc(w.raw, isSeparator) < 0 || w.key != stem(join(w.raw)) {
+	if strings.IndexFunc(w.raw, isSeparator) < 0 || w.key != keyOf(w.raw) {
 		return nil
 	}
 	var all []part

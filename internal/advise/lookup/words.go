@@ -3,7 +3,9 @@ package lookup
 import (
 	_ "embed"
 	"iter"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"unicode"
@@ -53,12 +55,23 @@ func wordOf(raw string) *word {
 	key := raw
 	if len(raw) != 2 || raw[0] != '-' || !unicode.IsLetter(rune(raw[1])) {
 		raw = strings.TrimPrefix(strings.Trim(raw, "-./_"), "proc/sys/")
-		key = stem(join(raw))
+		key = keyOf(raw)
 		if !strings.ContainsFunc(key, unicode.IsLetter) && synonyms().longest[key] == 0 || isOfOneHost(raw) {
 			return nil
 		}
 	}
 	return &word{raw: raw, key: key, longest: synonyms().longest[key]}
+}
+
+// keyOf returns the key of a name. In a path, what is another on every host does not count.
+func keyOf(name string) string {
+	if strings.Contains(name, "/") {
+		parts := strings.Split(name, "/")
+		name = strings.Join(slices.DeleteFunc(parts, func(part string) bool {
+			return part == "" || isOfOneHost(part) || !strings.ContainsFunc(part, unicode.IsLetter)
+		}), "/")
+	}
+	return stem(join(name))
 }
 
 // isInstance matches what is another on every host: devices, bit masks, and MODULE@NUMBER and vm1 and their like.
@@ -105,7 +118,7 @@ func isBetween(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsDigit(r)
 }
 
-func isHan(r rune) bool { return unicode.Is(unicode.Han, r) }
+func isHan(r rune) bool { return r > unicode.MaxLatin1 && unicode.Is(unicode.Han, r) }
 
 // hanWord returns the length in bytes of the longest known word that a text begins with, or of its first character.
 func hanWord(text string) int {
@@ -121,7 +134,9 @@ func hanWord(text string) int {
 func isSeparator(r rune) bool { return r == '_' || r == '-' || r == '.' || r == '/' || r == ' ' }
 
 // join returns a name without its separators: kvmclock of kvm-clock.
-func join(name string) string { return strings.Join(strings.FieldsFunc(name, isSeparator), "") }
+func join(name string) string {
+	return strings.Map(func(r rune) rune { return either(isSeparator(r), -1, r) }, name)
+}
 
 // stem returns a word without the ending that does not change what is meant: pin of pinned, pins and pinning. It need
 // not be a word: it is compared with other stems only.
@@ -152,11 +167,13 @@ type synonymTable struct {
 	keys    map[string]string   // the keys of a phrase, with spaces between → the key that stands for it
 	longest map[string]int      // the key of a first word → the most words of a phrase that begins with it
 	han     map[string]bool     // Chinese phrases
-	long    map[string][]string // words of five letters and more, which can be misspelled, and the keys of their phrases
+	long    map[string][]string // words of five letters and more, which can be misspelled → the keys of their phrases
 }
 
 // synonyms reads the table: a line is "word = phrase, phrase".
-var synonyms = sync.OnceValue(func() synonymTable {
+var synonyms = sync.OnceValue(readSynonyms)
+
+func readSynonyms() synonymTable {
 	t := synonymTable{keys: map[string]string{}, longest: map[string]int{}, han: map[string]bool{},
 		long: map[string][]string{}}
 	for line := range strings.Lines(synonymText) {
@@ -177,8 +194,8 @@ var synonyms = sync.OnceValue(func() synonymTable {
 			t.keys[strings.Join(parts, " ")] = to
 		}
 	}
-	for phrase, to := range t.keys { // what a phrase stands for may be several words: "page cache"
-		parts := strings.Fields(to)
+	for _, phrase := range slices.Sorted(maps.Keys(t.keys)) {
+		parts := strings.Fields(t.keys[phrase]) // may be several words: "page cache"
 		for i, part := range parts {
 			parts[i] = stem(join(part))
 		}
@@ -192,7 +209,7 @@ var synonyms = sync.OnceValue(func() synonymTable {
 		}
 	}
 	return t
-})
+}
 
 // replaceSynonyms replaces phrases, the longest first, by the words that stand for them.
 func (r *reader) replaceSynonyms() {
