@@ -58,8 +58,9 @@ func Search(text string) []Hit {
 	scores := make([]score, len(x.documents))
 	all := words(text)
 	known := map[int]float64{} // what each key of the text tells
+	tellsNothing := !slices.ContainsFunc(all, func(w *word) bool { return !isEmpty(w) })
 	for i, w := range all {
-		if isEmpty(w) && len(all) > 1 {
+		if isEmpty(w) && !tellsNothing {
 			continue
 		}
 		found := x.find(w)

@@ -2,6 +2,7 @@ package lookup
 
 import (
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -91,6 +92,13 @@ func TestAdvice(t *testing.T) {
 			t.Errorf("%q does not find %s first but %v", e.Names[0], e.ID, ids(hits))
 		}
 	}
+	for _, e := range Advice() {
+		for _, id := range aName.FindAllString(e.NotHere+" "+e.Instead, -1) {
+			if knob.Find(id) == nil && !seen[id] {
+				t.Errorf("%s speaks of %s, which there is not", e.ID, id)
+			}
+		}
+	}
 	if n != len(seen) || n < 60 {
 		t.Errorf("%d entries, %d of them different", n, len(seen))
 	}
@@ -100,6 +108,10 @@ func TestAdvice(t *testing.T) {
 		}
 	}
 }
+
+// aName matches IDs of knobs and of advice.
+var aName = regexp.MustCompile(`\b(advice|boot|bridge|cpu|domain|firmware|guest|kernel|kvm|memory|netfilter|nic|overlay|` +
+	`pci|placement|rt|softirq|sriov|vhost)\.[a-z][a-z0-9_.]*[a-z0-9]`)
 
 // TestNearest: where nothing is found, words are offered that find something.
 func TestNearest(t *testing.T) {
