@@ -19,9 +19,9 @@ func (a *app) explainCommand() *cobra.Command {
 		Use:   "explain ID | --list | --search TEXT",
 		Short: "why a value matters, what it costs, how to see that it worked",
 		Long: `Shows what the catalogue knows of one knob, by the ID that audit and plan print.
---search finds what is said of something: a word, a line of a script or of a
-guest's XML, or advice that you have read somewhere, right or wrong. Advice that
-is no knob here has an entry that says why, and what to do instead.
+--search takes what you read somewhere, right or wrong: a word, or a line of a
+script or of a guest's XML, as it stands there. Advice that mpps does not set
+has an entry too: who should follow it, why not here, and what to do instead.
 
   mpps explain domain.queues
   mpps explain --list

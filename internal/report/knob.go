@@ -66,23 +66,21 @@ func Knobs(t *Text, all []*knob.Knob) {
 // Hits draws what a search found, or the words that come nearest.
 func Hits(t *Text, found lookup.Hits) {
 	if len(found.Hits) == 0 {
-		t.Wrap("", fmt.Sprintf("nothing is said of %q ('mpps explain --list' shows all knobs)", found.Search))
+		t.Wrap("", fmt.Sprintf("nothing found for %q ('mpps explain --list' shows all knobs)", found.Search))
 		t.Wrap("nearest words: ", strings.Join(found.Nearest, ", "))
 		return
 	}
 	for _, h := range found.Hits {
 		t.Wrap(t.In(Bold, h.ID)+"  ", h.Title)
-		if h.Field != "id" && h.Field != "title" && h.Field != "name" {
-			t.Wrap("    "+t.In(Cyan, h.Field+": "), h.Text)
-		}
+		t.Wrap("    "+t.In(Cyan, h.Field+": "), h.Text)
 	}
-	t.Line("'mpps explain ID' says all that is known of one")
+	t.Line("'mpps explain ID' shows the whole entry")
 }
 
 // Advice draws advice that is no knob.
 func Advice(t *Text, e lookup.Entry) {
 	t.Wrap(t.In(Bold, e.ID)+"  ", e.Title)
-	t.Line("advice that is no knob: mpps explains it and does not set it")
+	t.Line("mpps explains this advice and does not set it")
 	for _, p := range [][2]string{{"also", strings.Join(e.Names, "; ")}, {"does", e.Does}, {"for", e.For},
 		{"not here", e.NotHere}, {"instead", e.Instead}} {
 		t.Blank()

@@ -121,9 +121,9 @@ func (x *index) misspelled(w *word) []posting {
 // collect returns the places of all words, weighed by a factor; 0 leaves a word out.
 func (x *index) collect(factor func(key string) float64) []posting {
 	var found []posting
-	for _, key := range x.names {
-		if f := factor(key); f > 0 {
-			found = merge(found, weigh(x.places(key), f))
+	for _, key := range x.keys {
+		if f := factor(key.text); f > 0 {
+			found = merge(found, weigh(x.places(key.text), f))
 		}
 	}
 	return found
@@ -203,15 +203,13 @@ const nearestWords = 5
 // offered returns the words of IDs and names, options left out.
 func (x *index) offered() map[string]bool {
 	all := map[string]bool{}
-	from := 0
 	for _, p := range x.passages {
 		field := x.documents[p.document].passages[p.passage].field
-		for _, token := range x.text[from : p.end-1] {
+		for _, token := range x.text[p.from:p.to] {
 			if raw := x.tokens[token].raw; (field == "name" || field == "id") && raw[0] != '-' {
 				all[raw] = true
 			}
 		}
-		from = p.end
 	}
 	return all
 }

@@ -3,7 +3,6 @@ package lookup
 import (
 	"math"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 
@@ -16,7 +15,7 @@ type document struct {
 	passages  []passage // its ID, values, title and names
 	names     []phrase
 	knob      *knob.Knob
-	advice    Entry // where there is no knob
+	advice    *Entry // where there is no knob
 }
 
 // passage is a part of what is said of a document.
@@ -65,39 +64,49 @@ type posting struct {
 
 // token is a word as it stands in the pages: each that is written alike is the same token.
 type token struct {
-	raw string
-	key int // the number of its key
+	raw   string
+	key   int
+	parts []share
 }
 
-// use is a token that has a key, as its own or as one of its parts, and what that weighs beside the whole.
-type use struct {
-	token int
-	share float64
+// share is a key that a token has as one of its parts, and what that weighs beside the whole.
+type share struct {
+	key    int
+	weight float64
 }
 
-// index finds the places of words in IDs, values, titles and names. Each process makes it, for a few words: so prose is
-// not part of it, but is read where a word is searched for that no name has (prose.go).
-type index struct {
-	documents  []document
-	text       []int // tokens of all passages, in their order, each passage ended by token 0
-	passages   []stretch
-	tokens     []token
-	at         [][]int        // by token: where it stands in the text
-	keys       map[string]int // numbers of keys
-	names      []string       // keys, by their numbers
-	uses       [][]use        // by key
-	documented []int          // by key: how many documents have it
+// key is what words are compared by.
+type key struct {
+	text      string
+	documents int // how many have it
+	last      int // the last of them
 }
 
 // stretch is a part of the text: a passage of a document.
-type stretch struct{ document, passage, end int }
+type stretch struct{ document, passage, from, to int }
+
+// index finds the places of words in IDs, values, titles and names. Each process makes it, for a few words: so its text
+// is searched through for each of them, and prose is not part of it, but is read where a word is searched for that no
+// name has (prose.go).
+type index struct {
+	documents []document
+	text      []int32 // tokens of all passages, in their order
+	passages  []stretch
+	tokens    []token
+	keys      []key
+	numbers   map[string]int // of keys
+}
 
 // catalogue returns the index of all knobs and of all advice.
 var catalogue = sync.OnceValue(build)
 
 func build() *index {
+	const many, more = 1 << 12, 1 << 14
 	b := builder{
-		index: &index{keys: map[string]int{}, tokens: make([]token, 1)}, keysOf: make([][]int, 1),
+		index: &index{
+			numbers: make(map[string]int, many), text: make([]int32, 0, more), tokens: make([]token, 0, many),
+			keys: make([]key, 0, many), passages: make([]stretch, 0, many),
+		},
 		reader: newReader(), parts: newReader(),
 	}
 	names := knobNames()
@@ -105,9 +114,8 @@ func build() *index {
 		b.add(ofKnob(k, names[k.ID]))
 	}
 	for _, e := range Advice() {
-		b.add(ofAdvice(e))
+		b.add(ofAdvice(&e))
 	}
-	b.locate()
 	return b.index
 }
 
@@ -116,8 +124,6 @@ type builder struct {
 	*index
 	reader *reader
 	parts  *reader // of the parts of names
-	keysOf [][]int // by token: its key and those of its parts
-	last   []int   // by key: the last document that has it
 }
 
 // add adds a document.
@@ -125,11 +131,11 @@ func (b *builder) add(d document) {
 	at := len(b.documents)
 	for i, p := range d.passages {
 		all := b.reader.words(p.text)
+		from := len(b.text)
 		for _, w := range all {
 			b.put(at, b.token(w))
 		}
-		b.text = append(b.text, 0)
-		b.passages = append(b.passages, stretch{at, i, len(b.text)})
+		b.passages = append(b.passages, stretch{at, i, from, len(b.text)})
 		if p.field == "name" {
 			d.names = append(d.names, b.phrase(all))
 		}
@@ -139,71 +145,52 @@ func (b *builder) add(d document) {
 
 // put adds a token to the text.
 func (b *builder) put(document, token int) {
-	b.text = append(b.text, token)
-	for _, key := range b.keysOf[token] {
-		if b.last[key] != document {
-			b.last[key] = document
-			b.documented[key]++
-		}
+	b.text = append(b.text, int32(token))
+	b.note(document, b.tokens[token].key)
+	for _, p := range b.tokens[token].parts {
+		b.note(document, p.key)
 	}
 }
 
-// locate notes where each token stands.
-func (b *builder) locate() {
-	counts := make([]int, len(b.tokens))
-	for _, token := range b.text {
-		counts[token]++
-	}
-	all := make([]int, len(b.text))
-	b.at = make([][]int, len(b.tokens))
-	for token, n := range counts {
-		b.at[token], all = all[:0:n], all[n:]
-	}
-	for at, token := range b.text {
-		b.at[token] = append(b.at[token], at)
+// note notes that a document has a key.
+func (b *builder) note(document, key int) {
+	if k := &b.keys[key]; k.documents == 0 || k.last != document {
+		k.documents, k.last = k.documents+1, document
 	}
 }
 
 // token returns the number of a word's token, a new one if the word is new.
 func (b *builder) token(w *word) int {
 	if w.token > 0 {
-		return w.token
+		return w.token - 1
 	}
-	t := len(b.tokens)
-	w.token = t
-	own := b.key(w.key)
-	b.tokens = append(b.tokens, token{w.raw, own})
-	b.uses[own] = append(b.uses[own], use{t, 1})
-	keys := []int{own}
+	t := token{raw: w.raw, key: b.key(w.key)}
 	for _, p := range partsOf(b.parts, w) {
-		if key := b.key(p.key); key != own {
-			keys = append(keys, key)
-			b.uses[key] = append(b.uses[key], use{t, p.share})
+		if key := b.key(p.key); key != t.key {
+			t.parts = append(t.parts, share{key, p.share})
 		}
 	}
-	b.keysOf = append(b.keysOf, keys)
-	return t
+	b.tokens = append(b.tokens, t)
+	w.token = len(b.tokens)
+	return w.token - 1
 }
 
 // key returns the number of a key, a new one if it is new.
-func (b *builder) key(key string) int {
-	if n, known := b.keys[key]; known {
-		return n
+func (b *builder) key(text string) int {
+	n, known := b.numbers[text]
+	if !known {
+		n = len(b.keys)
+		b.numbers[text] = n
+		b.keys = append(b.keys, key{text: text})
 	}
-	n := len(b.names)
-	b.keys[key] = n
-	b.names = append(b.names, key)
-	b.uses = append(b.uses, nil)
-	b.documented = append(b.documented, 0)
-	b.last = append(b.last, -1)
 	return n
 }
 
 // phrase returns the keys of words that tell something, each once.
 func (b *builder) phrase(all []*word) phrase {
-	var keys phrase
+	keys := make(phrase, 0, len(all))
 	for _, w := range all {
-		if key := b.keys[w.key]; !slices.Contains(keys, key) && (!isEmpty(w) || len(all) == 1) {
+		if key := b.numbers[w.key]; !slices.Contains(keys, key) && (!isEmpty(w) || len(all) == 1) {
 			keys = append(keys, key)
 		}
 	}
@@ -241,38 +228,41 @@ func lastName(name string) string { return name[strings.LastIndexAny(name, "./")
 
 // places returns the best place of a key in each document that has it, in their order.
 func (x *index) places(key string) []posting {
-	n, known := x.keys[key]
+	n, known := x.numbers[key]
 	if !known {
 		return nil
 	}
-	var found []spot
-	for _, u := range x.uses[n] {
-		for _, at := range x.at[u.token] {
-			found = append(found, spot{at, u.share})
+	shares := make([]float64, len(x.tokens))
+	for i, t := range x.tokens {
+		shares[i] = t.shareOf(n)
+	}
+	return x.postings(func(at int) float64 { return shares[x.text[at]] })
+}
+
+// shareOf returns what a key weighs in a token, 0 if the token does not have it.
+func (t *token) shareOf(key int) float64 {
+	if t.key == key {
+		return 1
+	}
+	for _, p := range t.parts {
+		if p.key == key {
+			return p.weight
 		}
 	}
-	return x.postings(found)
+	return 0
 }
 
 // pairs returns the best place in each document of two keys side by side.
 func (x *index) pairs(first, second string) []posting {
-	a, knownA := x.keys[first]
-	b, knownB := x.keys[second]
+	a, knownA := x.numbers[first]
+	b, knownB := x.numbers[second]
 	if !knownA || !knownB {
 		return nil
 	}
-	var found []spot
-	for _, u := range x.uses[a] {
-		if x.tokens[u.token].key != a {
-			continue
-		}
-		for _, at := range x.at[u.token] {
-			if x.tokens[x.text[at+1]].key == b {
-				found = append(found, spot{at, 1})
-			}
-		}
-	}
-	return x.postings(found)
+	return x.postings(func(at int) float64 {
+		is := x.tokens[x.text[at]].key == a && at+1 < len(x.text) && x.tokens[x.text[at+1]].key == b
+		return either(is, 1.0, 0)
+	})
 }
 
 // halves returns the places of two words that are a key when they are joined: multi queue for multiqueue.
@@ -285,22 +275,18 @@ func (x *index) halves(key string) []posting {
 	return nil
 }
 
-// spot is a place in the text where something was found, and what it weighs there.
-type spot struct {
-	at    int
-	share float64
-}
-
-// postings returns the best spot of each document.
-func (x *index) postings(spots []spot) []posting {
-	slices.SortFunc(spots, func(a, b spot) int { return a.at - b.at })
+// postings returns the best place of each document, by what each place in the text weighs.
+func (x *index) postings(weight func(at int) float64) []posting {
 	var found []posting
-	for _, s := range spots {
-		p := x.passages[sort.Search(len(x.passages), func(i int) bool { return x.passages[i].end > s.at })]
-		found = put(found, posting{
-			document: p.document, passage: p.passage, raw: x.tokens[x.text[s.at]].raw,
-			weight: s.share * x.documents[p.document].passages[p.passage].weight,
-		})
+	for _, p := range x.passages {
+		for at := p.from; at < p.to; at++ {
+			if w := weight(at); w > 0 {
+				found = put(found, posting{
+					document: p.document, passage: p.passage, raw: x.tokens[x.text[at]].raw,
+					weight: w * x.documents[p.document].passages[p.passage].weight,
+				})
+			}
+		}
 	}
 	return found
 }
@@ -333,15 +319,15 @@ func (x *index) tells(documents int) float64 {
 
 // keyTells returns how much a key tells.
 func (x *index) keyTells(key string) float64 {
-	if n, known := x.keys[key]; known {
-		return x.tells(x.documented[n])
+	if n, known := x.numbers[key]; known {
+		return x.tells(x.keys[n].documents)
 	}
 	return 0
 }
 
 // ofKnob returns the document of a knob, with the names that are not on its page.
 func ofKnob(k *knob.Knob, names []string) document {
-	d := document{id: k.ID, title: k.Title, knob: k}
+	d := document{id: k.ID, title: k.Title, knob: k, passages: make([]passage, 0, len(names)+4)}
 	d.say("id", weightID, k.ID)
 	for _, v := range k.Values() {
 		d.say("value", weightValue, v.Address)
@@ -354,8 +340,8 @@ func ofKnob(k *knob.Knob, names []string) document {
 }
 
 // ofAdvice returns the document of advice that is no knob.
-func ofAdvice(e Entry) document {
-	d := document{id: e.ID, title: e.Title, advice: e}
+func ofAdvice(e *Entry) document {
+	d := document{id: e.ID, title: e.Title, advice: e, passages: make([]passage, 0, len(e.Names)+2)}
 	d.say("id", weightID, e.ID)
 	d.say("title", weightTitle, e.Title)
 	for _, name := range e.Names {

@@ -15,8 +15,8 @@ import (
 type Hit struct {
 	ID    string `json:"id"`
 	Title string `json:"title"`
-	Field string `json:"field"` // id, value, title, name, trap, wanted, why, verify, cost, source, near or advice
-	Text  string `json:"text"`  // the trap or the sentence that contains what was found; of advice, what to do instead
+	Field string `json:"field"` // where the text is from: trap, wanted, why, verify, cost, source, near or advice
+	Text  string `json:"text"`  // a trap or a sentence about what was found, what a knob should be, or what to do instead
 }
 
 // Hits is the result of explain --search.
@@ -97,9 +97,9 @@ func (x *index) note(known map[int]float64, w *word) bool {
 
 // noteKey remembers what a key tells and reports whether any name has it.
 func (x *index) noteKey(known map[int]float64, key string) bool {
-	n, there := x.keys[key]
+	n, there := x.numbers[key]
 	if there {
-		known[n] = x.tells(x.documented[n])
+		known[n] = x.tells(x.keys[n].documents)
 	}
 	return there
 }
@@ -138,7 +138,7 @@ func (x *index) countNames(scores []score, known map[int]float64) {
 		for _, name := range d.names {
 			there, whole := 0.0, 0.0
 			for _, key := range name {
-				whole += x.tells(x.documented[key])
+				whole += x.tells(x.keys[key].documents)
 				there += known[key]
 			}
 			share := there / whole
@@ -185,22 +185,26 @@ func (x *index) hit(d document, at posting) Hit {
 		h.Field = fieldNear
 	case d.knob == nil:
 		h.Field, h.Text = fieldAdvice, d.advice.NotHere+" "+d.advice.Instead
-	case isName(at.raw) && p.field != "value":
-		if trap := d.trap(at.raw); trap != "" {
-			h.Field, h.Text = "trap", trap
+	case at.passage < len(d.passages):
+		if p := d.toShow(at.raw); p.text != "" {
+			h.Field, h.Text = p.field, p.text
 		}
 	}
 	return h
 }
 
-// trap returns the first trap of a knob with a name.
-func (d *document) trap(name string) string {
+// toShow returns what is shown of a knob that was found by a name: its first trap that has it, or what it should be.
+func (d *document) toShow(name string) passage {
+	var wanted passage
 	for _, p := range d.prose() {
-		if p.field == "trap" && hasWord(p.text, &word{raw: name, key: name}) {
-			return p.text
+		switch {
+		case p.field == "trap" && isName(name) && hasWord(p.text, &word{raw: name, key: name}):
+			return p
+		case p.field == "wanted":
+			wanted = p
 		}
 	}
-	return ""
+	return wanted
 }
 
 // excerpt returns what is shown of a passage: a trap as a whole, because it ends with what is right; otherwise the

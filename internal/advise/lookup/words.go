@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"unicode"
+	"unicode/utf8"
 )
 
 // word is a word of a page, a name or a search.
@@ -16,7 +17,7 @@ type word struct {
 	raw     string // in lower case, as it stands there
 	key     string // what it is compared by
 	longest int    // how many words the longest phrase has that begins with it; 0 for none
-	token   int    // its number in an index, if it is in one
+	token   int    // its number in an index, counted from 1; 0 if it is in none
 }
 
 // words returns the words of a text. A name with dots, slashes, dashes or underscores is one word, and so is the option
@@ -86,22 +87,27 @@ func isOfOneHost(name string) bool {
 // punctuation replaces what word processors make of quotation marks and dashes.
 var punctuation = strings.NewReplacer("‘", " ", "’", " ", "“", " ", "”", " ", "–", "-", "—", " ", "−", "-")
 
-// split cuts a text in lower case into names. Chinese is cut into the longest words of the table of synonyms.
+// split cuts a text in lower case into names. Chinese is cut into the longest words of the table of synonyms
+// and, between these, into pairs of characters.
 func split(text string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for field := range strings.FieldsFuncSeq(strings.ToLower(text), isBetween) {
+			cut := 0 // bytes of the field that the last word had too
 			for len(field) > 0 {
-				end := strings.IndexFunc(field, isHan)
+				end, step := strings.IndexFunc(field, isHan), 0
 				switch end {
 				case -1:
 					end = len(field)
+					step = end
 				case 0:
-					end = hanWord(field)
+					end, step = hanWord(field)
+				default:
+					step = end
 				}
-				if !yield(field[:end]) {
+				if end > cut && !yield(field[:end]) {
 					return
 				}
-				field = field[end:]
+				cut, field = end-step, field[step:]
 			}
 		}
 	}
@@ -120,9 +126,24 @@ func isBetween(r rune) bool {
 
 func isHan(r rune) bool { return r > unicode.MaxLatin1 && unicode.Is(unicode.Han, r) }
 
-// hanWord returns the length in bytes of the longest known word that a text begins with, or of its first character.
-func hanWord(text string) int {
-	length := len(string([]rune(text)[:1]))
+// hanWord returns the length in bytes of the word that a Chinese text begins with and how far on the next one begins:
+// the longest one of the table, or else two characters, of which the second one begins the next word, or one where
+// another word follows.
+func hanWord(text string) (length, step int) {
+	if length = knownHan(text); length > 0 {
+		return length, length
+	}
+	_, first := utf8.DecodeRuneInString(text)
+	second, size := utf8.DecodeRuneInString(text[first:])
+	if isHan(second) && knownHan(text[first:]) == 0 {
+		return first + size, first
+	}
+	return first, first
+}
+
+// knownHan returns the length in bytes of the longest phrase of the table that a text begins with.
+func knownHan(text string) int {
+	length := 0
 	for han := range synonyms().han {
 		if strings.HasPrefix(text, han) {
 			length = max(length, len(han))
