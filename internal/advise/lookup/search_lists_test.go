@@ -109,6 +109,26 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
+// TestSynonyms: a phrase of the table fits into what is compared, and stands there once.
+func TestSynonyms(t *testing.T) {
+	seen := map[string]bool{}
+	for line := range strings.Lines(synonymText) {
+		_, all, found := strings.Cut(strings.TrimSpace(line), " = ")
+		if found == strings.HasPrefix(line, "#") {
+			t.Errorf("%q is no line of the table", line)
+		}
+		for phrase := range strings.SplitSeq(all, ", ") {
+			if seen[phrase] && found {
+				t.Errorf("%q stands twice", phrase)
+			}
+			seen[phrase] = true
+			if n := len(strings.Fields(phrase)); n > longestPhrase || len(phrase) > longestHan && isHan([]rune(phrase)[0]) {
+				t.Errorf("%q is too long", phrase)
+			}
+		}
+	}
+}
+
 // aName matches IDs of knobs and of advice.
 var aName = regexp.MustCompile(`\b(advice|boot|bridge|cpu|domain|firmware|guest|kernel|kvm|memory|netfilter|nic|overlay|` +
 	`pci|placement|rt|softirq|sriov|vhost)\.[a-z][a-z0-9_.]*[a-z0-9]`)

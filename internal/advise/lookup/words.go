@@ -141,12 +141,17 @@ func hanWord(text string) (length, step int) {
 	return first, first
 }
 
+// longestHan is the most bytes of a Chinese phrase in the table.
+const longestHan = 24
+
 // knownHan returns the length in bytes of the longest phrase of the table that a text begins with.
 func knownHan(text string) int {
-	length := 0
-	for han := range synonyms().han {
-		if strings.HasPrefix(text, han) {
-			length = max(length, len(han))
+	end, length := 0, 0
+	for end < len(text) && end < longestHan {
+		_, size := utf8.DecodeRuneInString(text[end:])
+		end += size
+		if synonyms().han[text[:end]] {
+			length = end
 		}
 	}
 	return length
@@ -258,10 +263,13 @@ func (r *reader) replacement(raw, key string) *word {
 	return w
 }
 
+// longestPhrase is the most words of a phrase in the table.
+const longestPhrase = 8
+
 // replacement returns the keys for the longest phrase that words begin with, and how many words it has; none and 0 if
 // they begin with no phrase.
 func (t synonymTable) replacement(all []*word) (to []string, n int) {
-	var keys [8]string // no phrase is longer: TestSynonyms
+	var keys [longestPhrase]string
 	for n := min(all[0].longest, len(all)); n > 0; n-- {
 		for i, w := range all[:n] {
 			keys[i] = w.key
