@@ -33,7 +33,7 @@ const (
 )
 
 const (
-	maxSearch    = 400  // bytes of a text that is searched for
+	maxSearch    = 400  // bytes of a text that are searched for
 	maxHits      = 12   // hits that are shown
 	worthShowing = 0.35 // the least score of a hit, as a share of the best one's
 )
@@ -51,55 +51,72 @@ func Find(text string) Hits {
 // stands there, two words side by side count again, and a document whose name is in the text counts most. Words that
 // nothing has are taken for misspelled ones, then left out.
 func Search(text string) []Hit {
-	if len(text) > maxSearch {
-		return nil
-	}
 	x := catalogue()
-	scores := make([]score, len(x.documents))
-	all := words(text)
-	known := map[int]float64{} // what each key of the text tells
-	tellsNothing := !slices.ContainsFunc(all, func(w *word) bool { return !isEmpty(w) })
+	q := query{index: x, scores: make([]score, len(x.documents)), known: map[int]float64{}}
+	all := words(text[:min(maxSearch, len(text))])
+	allEmpty := !slices.ContainsFunc(all, func(w *word) bool { return !isEmpty(w) })
 	for i, w := range all {
-		if isEmpty(w) && !tellsNothing {
+		if isEmpty(w) && !allEmpty {
 			continue
 		}
-		found := x.find(w)
-		x.count(scores, found, 1)
-		if !x.note(known, w) {
-			known[-1-i] = x.tells(len(found)) // no name has it
-		}
+		q.word(w)
 		if i+1 < len(all) {
-			next := all[i+1].key
-			x.count(scores, x.pairs(w.key, next), ofPair)
-			x.count(scores, x.places(w.key+next), ofPair) // multiqueue, of multi queue
-			x.noteKey(known, w.key+next)
-			if x.keyTells(w.key) == 0 {
-				x.count(scores, x.halves(w.key), ofPair)
-			}
+			q.pair(w.key, all[i+1].key)
 		}
 	}
-	x.countNames(scores, known)
-	return x.hits(scores)
+	if !q.told {
+		return nil
+	}
+	q.countNames()
+	return x.hits(q.scores)
+}
+
+// query is what a search has found so far.
+type query struct {
+	*index
+	scores []score         // by document
+	known  map[int]float64 // what each key of the text tells; numbers below 0 are words that no name has
+	told   bool            // something was found by more than options
+}
+
+// word counts a word.
+func (q *query) word(w *word) {
+	found := q.find(w)
+	q.count(found, 1)
+	q.told = q.told || len(found) > 0 && w.raw[0] != '-'
+	if !q.note(w) {
+		q.known[-1-len(q.known)] = q.tells(len(found))
+	}
+}
+
+// pair counts two words side by side.
+func (q *query) pair(first, second string) {
+	q.count(q.pairs(first, second), ofPair)
+	q.count(q.places(first+second), ofPair) // multiqueue, of multi queue
+	q.noteKey(first + second)
+	if q.keyTells(first) == 0 {
+		q.count(q.halves(first), ofPair)
+	}
 }
 
 // note remembers what the keys of a word tell, its parts included, and reports whether any name has one of them: names
 // are matched by all of them.
-func (x *index) note(known map[int]float64, w *word) bool {
-	if noted := x.noteKey(known, w.key); noted && !strings.Contains(w.raw, "/") {
+func (q *query) note(w *word) bool {
+	if noted := q.noteKey(w.key); noted && !strings.Contains(w.raw, "/") {
 		return true
 	}
 	noted := false
 	for _, p := range partsOf(newReader(), w) {
-		noted = x.noteKey(known, p.key) || noted
+		noted = q.noteKey(p.key) || noted
 	}
 	return noted
 }
 
 // noteKey remembers what a key tells and reports whether any name has it.
-func (x *index) noteKey(known map[int]float64, key string) bool {
-	n, there := x.numbers[key]
+func (q *query) noteKey(key string) bool {
+	n, there := q.numbers[key]
 	if there {
-		known[n] = x.tells(x.keys[n].documents)
+		q.known[n] = q.tells(q.keys[n].documents)
 	}
 	return there
 }
@@ -112,10 +129,10 @@ type score struct {
 }
 
 // count adds a word's places to the scores.
-func (x *index) count(scores []score, found []posting, factor float64) {
-	factor *= x.tells(len(found))
+func (q *query) count(found []posting, factor float64) {
+	factor *= q.tells(len(found))
 	for _, p := range found {
-		s := &scores[p.document]
+		s := &q.scores[p.document]
 		s.sum += factor * p.weight
 		if gives := factor * p.weight; gives > s.best {
 			s.best, s.at = gives, p
@@ -125,21 +142,21 @@ func (x *index) count(scores []score, found []posting, factor float64) {
 
 // countNames adds the name of each document that the text has most of. A name that is in it as a whole counts most,
 // and more where it is most of the text.
-func (x *index) countNames(scores []score, known map[int]float64) {
+func (q *query) countNames() {
 	total := 0.0
-	for _, key := range slices.Sorted(maps.Keys(known)) { // so that the sum is the same each time
-		total += known[key]
+	for _, key := range slices.Sorted(maps.Keys(q.known)) { // so that the sum is the same each time
+		total += q.known[key]
 	}
 	if total == 0 {
 		return
 	}
-	for i, d := range x.documents {
+	for i, d := range q.documents {
 		most := 0.0
 		for _, name := range d.names {
 			there, whole := 0.0, 0.0
 			for _, key := range name {
-				whole += x.tells(x.keys[key].documents)
-				there += known[key]
+				whole += q.tells(q.keys[key].documents)
+				there += q.known[key]
 			}
 			share := there / whole
 			if share < leastOfName {
@@ -147,7 +164,7 @@ func (x *index) countNames(scores []score, known map[int]float64) {
 			}
 			most = max(most, there*share*share*share*(1+2*there/total))
 		}
-		scores[i].sum += nameInText * most
+		q.scores[i].sum += nameInText * most
 	}
 }
 

@@ -109,6 +109,14 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
+// TestIndexIsCheap: each process makes the index for one answer, within 20 ms. Memory tells what time would, and is the
+// same on each machine.
+func TestIndexIsCheap(t *testing.T) {
+	if n := testing.AllocsPerRun(3, func() { build() }); n > 40_000 {
+		t.Errorf("the index is made in %.0f allocations, which takes too long", n)
+	}
+}
+
 // TestSynonyms: a phrase of the table fits into what is compared, and stands there once.
 func TestSynonyms(t *testing.T) {
 	seen := map[string]bool{}
