@@ -6,13 +6,17 @@ import (
 	"unicode"
 )
 
-// prose is what pages say besides names, by document.
-var prose = sync.OnceValue(func() [][]passage {
-	var all [][]passage
+// prose is what pages say besides names, by document, as it is and in lower case.
+var prose = sync.OnceValues(func() (all [][]passage, lower [][]string) {
 	for _, d := range catalogue().documents {
-		all = append(all, d.prose())
+		passages := d.prose()
+		texts := make([]string, len(passages))
+		for i, p := range passages {
+			texts[i] = strings.ToLower(p.text)
+		}
+		all, lower = append(all, passages), append(lower, texts)
 	}
-	return all
+	return all, lower
 })
 
 // prose returns the passages of a document's page.
@@ -38,9 +42,10 @@ func (d *document) prose() []passage {
 // inProse returns the best place of a word in the prose of each document.
 func (x *index) inProse(w *word) []posting {
 	var found []posting
-	for i, passages := range prose() {
+	all, lower := prose()
+	for i, passages := range all {
 		for j, p := range passages {
-			if hasWord(p.text, w) {
+			if hasWord(lower[i][j], w) {
 				found = put(found, posting{document: i, passage: len(x.documents[i].passages) + j, weight: p.weight,
 					raw: w.raw})
 			}
@@ -53,7 +58,8 @@ func (x *index) inProse(w *word) []posting {
 func (x *index) passage(p posting) passage {
 	d := x.documents[p.document]
 	if n := len(d.passages); p.passage >= n {
-		return prose()[p.document][p.passage-n]
+		all, _ := prose()
+		return all[p.document][p.passage-n]
 	}
 	return d.passages[p.passage]
 }
@@ -61,13 +67,12 @@ func (x *index) passage(p posting) passage {
 // longestEnding is how many letters may follow the stem of a word: ing.
 const longestEnding = 3
 
-// hasWord reports whether a text has a word: a name as it is, another word with any ending.
+// hasWord reports whether a text in lower case has a word: a name as it is, another word with any ending.
 func hasWord(text string, w *word) bool {
 	part, ending := w.key, longestEnding
 	if isName(w.raw) || w.raw == w.key {
 		part, ending = w.raw, either(isName(w.raw), 0, 1)
 	}
-	text = strings.ToLower(text)
 	for from := 0; ; {
 		at := strings.Index(text[from:], part)
 		if at < 0 {

@@ -215,7 +215,7 @@ func (d *document) toShow(name string) passage {
 	var wanted passage
 	for _, p := range d.prose() {
 		switch {
-		case p.field == "trap" && isName(name) && hasWord(p.text, &word{raw: name, key: name}):
+		case p.field == "trap" && isName(name) && hasWord(strings.ToLower(p.text), &word{raw: name, key: name}):
 			return p
 		case p.field == "wanted":
 			wanted = p
