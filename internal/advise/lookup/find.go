@@ -223,11 +223,9 @@ func Nearest(text string) []string {
 		off float64 // letters off, as a share of the longer one
 	}
 	var all []near
-	if len(text) > maxSearch {
-		text = text[:maxSearch]
-	}
-	for asked := range split(punctuation.Replace(text)) {
-		for raw := range x.offered() {
+	offered := x.offered()
+	for asked := range split(punctuation.Replace(text[:min(maxSearch, len(text))])) {
+		for raw := range offered {
 			off := float64(knob.Distance(asked, raw)) / float64(max(len(asked), len(raw)))
 			all = append(all, near{raw, off})
 		}
