@@ -5,10 +5,12 @@ import "strings"
 // Distance returns how many letters must be inserted, deleted, replaced or swapped with their neighbour to turn a into
 // b (optimal string alignment). For texts longer than 200 bytes it is their length.
 func Distance(a, b string) int {
-	if len(a) > 200 || len(b) > 200 {
+	const longest = 200
+	if len(a) > longest || len(b) > longest {
 		return max(len(a), len(b))
 	}
-	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	var rows [3][longest + 1]int
+	before, last, row := rows[0][:len(b)+1], rows[1][:len(b)+1], rows[2][:len(b)+1]
 	for j := range last {
 		last[j] = j
 	}

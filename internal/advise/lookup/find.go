@@ -92,7 +92,7 @@ func (x *index) misspelled(w *word) []posting {
 		return nil
 	}
 	found := x.collect(func(key string) float64 {
-		if max(len(w.key)-len(key), len(key)-len(w.key)) > 2 || key[0] == '-' {
+		if abs(len(w.key)-len(key)) > 2 || key[0] == '-' {
 			return 0
 		}
 		switch d := knob.Distance(w.key, key); {
@@ -105,7 +105,7 @@ func (x *index) misspelled(w *word) []posting {
 	})
 	long := synonyms().long
 	for _, other := range slices.Sorted(maps.Keys(long)) {
-		if knob.Distance(w.key, other) > either(len(other) >= 8, 2, 1) {
+		if abs(len(w.key)-len(other)) > 2 || knob.Distance(w.key, other) > either(len(other) >= 8, 2, 1) {
 			continue
 		}
 		for _, key := range long[other] {
@@ -173,6 +173,8 @@ func weigh(all []posting, factor float64) []posting {
 	}
 	return all
 }
+
+func abs(n int) int { return max(n, -n) }
 
 func either[T rune | int | float64](is bool, yes, no T) T {
 	if is {
