@@ -46,7 +46,13 @@ has an entry too: who should follow it, why not here, and what to do instead.
 			if entry := lookup.EntryOf(ids[0]); entry != nil {
 				return a.out.Answer(report.Answer{
 					Verb: "explain-advice", Result: *entry,
-					Text: func(t *report.Text) { report.Advice(t, *entry) },
+					Text: func(t *report.Text) {
+						if asMarkdown {
+							writeMarkdown(t, entry.Markdown)
+							return
+						}
+						report.Advice(t, *entry)
+					},
 				})
 			}
 			k := knob.Find(ids[0])
@@ -66,7 +72,7 @@ has an entry too: who should follow it, why not here, and what to do instead.
 		},
 	}
 	cmd.Flags().BoolVar(&list, "list", false, "every knob, in path order")
-	cmd.Flags().StringVar(&search, "search", "", "the knobs that speak of this")
+	cmd.Flags().StringVar(&search, "search", "", "find settings and advice by a word or a pasted line")
 	cmd.Flags().BoolVar(&asMarkdown, "markdown", false, "as a page of documentation")
 	return cmd
 }

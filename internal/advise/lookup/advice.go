@@ -18,6 +18,8 @@ type Entry struct {
 	For     string   `json:"for"`      // for whom it is right
 	NotHere string   `json:"not_here"` // why mpps has no knob of it
 	Instead string   `json:"instead"`  // what to do instead
+
+	Markdown string `json:"-"` // the section of its page
 }
 
 // advicePrefix is what IDs of advice begin with.
@@ -50,7 +52,7 @@ func parseAdvice(page string) ([]Entry, error) {
 	_, page, _ = strings.Cut(page, "\n## ")
 	for section := range strings.SplitSeq(page, "\n## ") {
 		paragraphs := strings.Split(strings.TrimSpace(section), "\n\n")
-		e := Entry{ID: paragraphs[0]}
+		e := Entry{ID: paragraphs[0], Markdown: "## " + strings.TrimSpace(section) + "\n"}
 		if len(paragraphs) != 7 {
 			return nil, fmt.Errorf("%s: %d paragraphs, expected an ID, a title and five fields", e.ID, len(paragraphs))
 		}
