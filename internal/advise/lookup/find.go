@@ -187,8 +187,8 @@ func either[T rune | int | float64](is bool, yes, no T) T {
 var emptyWords = stems(`
 	a an and are at best better by can cat dev do does echo enable for from good guide have help high host how i
 	id if improve in increase into is it kvm linux many me my name no not of off on optimization optimize
-	options or performance please proxmox qemu set setting should slow sudo sysctl tee than that the this to too
-	tuning type use using virsh want what when which why will with yes you`)
+	options or performance please proxmox qemu set setting should slow sudo sysctl sysctlconf tee than that the
+	this to too tuning type use using versus virsh vs want what when which why will with yes you`)
 
 func stems(text string) map[string]bool {
 	all := map[string]bool{}
@@ -198,6 +198,12 @@ func stems(text string) map[string]bool {
 	return all
 }
 
+// areEmpty reports whether words tell nothing.
+func areEmpty(all []*word) bool {
+	return !slices.ContainsFunc(all, func(w *word) bool { return !isEmpty(w) })
+}
+
+// isEmpty reports whether a word tells nothing by itself.
 func isEmpty(w *word) bool { return emptyWords[w.key] || w.raw == "-w" || w.raw == "-i" }
 
 // nearestWords is how many words are offered.

@@ -186,11 +186,12 @@ func (b *builder) key(text string) int {
 	return n
 }
 
-// phrase returns the keys of words that tell something, each once.
+// phrase returns the keys of words that tell something, each once; of all words if none does.
 func (b *builder) phrase(all []*word) phrase {
 	keys := make(phrase, 0, len(all))
+	allEmpty := areEmpty(all)
 	for _, w := range all {
-		if key := b.numbers[w.key]; !slices.Contains(keys, key) && (!isEmpty(w) || len(all) == 1) {
+		if key := b.numbers[w.key]; !slices.Contains(keys, key) && (!isEmpty(w) || allEmpty) {
 			keys = append(keys, key)
 		}
 	}

@@ -54,7 +54,7 @@ func Search(text string) []Hit {
 	x := catalogue()
 	q := query{index: x, scores: make([]score, len(x.documents)), known: map[int]float64{}}
 	all := words(text[:min(maxSearch, len(text))])
-	allEmpty := !slices.ContainsFunc(all, func(w *word) bool { return !isEmpty(w) })
+	allEmpty := areEmpty(all)
 	for i, w := range all {
 		if isEmpty(w) && !allEmpty {
 			continue
@@ -159,7 +159,7 @@ func (q *query) countNames() {
 				there += q.known[key]
 			}
 			share := there / whole
-			if share < leastOfName {
+			if whole == 0 || share < leastOfName {
 				continue
 			}
 			most = max(most, there*share*share*share*(1+2*there/total))
