@@ -8,6 +8,7 @@ import (
 
 	"mpps/docs/knobs"
 	"mpps/internal/advise/knob"
+	"mpps/internal/advise/lookup"
 	"mpps/internal/report"
 )
 
@@ -18,12 +19,15 @@ func (a *app) explainCommand() *cobra.Command {
 		Use:   "explain ID | --list | --search TEXT",
 		Short: "why a value matters, what it costs, how to see that it worked",
 		Long: `Shows what the catalogue knows of one knob, by the ID that audit and plan print.
---search finds the knobs that speak of something: advice that you have read
-somewhere is found by its own words, right or wrong.
+--search takes what you read somewhere, right or wrong: a word, or a line of a
+script or of a guest's XML, as it stands there. Advice that mpps does not set
+has an entry too: who should follow it, why not here, and what to do instead.
 
   mpps explain domain.queues
   mpps explain --list
   mpps explain --search sched_rt_period_us=-1
+  mpps explain --search 'sysctl -w net.core.somaxconn=65535'
+  mpps explain advice.somaxconn
   mpps explain domain.queues --markdown`,
 		Args: args(cobra.MaximumNArgs(1)),
 		RunE: func(_ *cobra.Command, ids []string) error {
@@ -39,17 +43,21 @@ somewhere is found by its own words, right or wrong.
 			case len(ids) == 0:
 				return usage(fmt.Errorf("expected the ID of a knob"), "'mpps explain --list' shows all of them")
 			}
-			k, near := knob.Find(ids[0])
+			if entry := lookup.EntryOf(ids[0]); entry != nil {
+				return a.out.Answer(report.Answer{
+					Verb: "explain-advice", Result: *entry,
+					Text: func(t *report.Text) {
+						if asMarkdown {
+							writeMarkdown(t, entry.Markdown)
+							return
+						}
+						report.Advice(t, *entry)
+					},
+				})
+			}
+			k := knob.Find(ids[0])
 			if k == nil {
-				hint := "'mpps explain --list' shows all of them"
-				if len(near) > 0 {
-					hint = "did you mean " + strings.Join(near, " or ") + "?"
-					if hits := knob.Search(ids[0]); len(hits) > 0 && hits[0].Field != "near" &&
-						len(strings.Fields(ids[0])) == 1 {
-						hint += fmt.Sprintf(" 'mpps explain --search %s' shows what is said of it", ids[0])
-					}
-				}
-				return usage(fmt.Errorf("unknown knob %q", ids[0]), hint)
+				return unknownKnob(ids[0])
 			}
 			return a.out.Answer(report.Answer{
 				Verb: "explain", Result: k.Page(),
@@ -64,9 +72,21 @@ somewhere is found by its own words, right or wrong.
 		},
 	}
 	cmd.Flags().BoolVar(&list, "list", false, "every knob, in path order")
-	cmd.Flags().StringVar(&search, "search", "", "the knobs that speak of this")
+	cmd.Flags().StringVar(&search, "search", "", "find settings and advice by a word or a pasted line")
 	cmd.Flags().BoolVar(&asMarkdown, "markdown", false, "as a page of documentation")
 	return cmd
+}
+
+// unknownKnob returns the error for an ID that there is not, with what comes nearest.
+func unknownKnob(id string) error {
+	hint := "'mpps explain --list' shows all of them"
+	if near := lookup.Suggest(id); len(near) > 0 {
+		hint = "did you mean " + strings.Join(near, " or ") + "?"
+		if hits := lookup.Search(id); len(hits) > 0 && hits[0].Field != "near" && len(strings.Fields(id)) == 1 {
+			hint += fmt.Sprintf(" 'mpps explain --search %s' shows what is said of it", id)
+		}
+	}
+	return usage(fmt.Errorf("unknown knob %q", id), hint)
 }
 
 // writeMarkdown writes a page of documentation unchanged.
@@ -76,12 +96,12 @@ func writeMarkdown(t *report.Text, markdown string) {
 	}
 }
 
-// searchKnobs shows the knobs whose text matches.
+// searchKnobs shows the knobs and the advice that a text is about.
 func (a *app) searchKnobs(text string) error {
-	hits := knob.Search(text)
+	found := lookup.Find(text)
 	return a.out.Answer(report.Answer{
-		Verb: "explain-search", Result: knob.Hits{Search: text, Hits: append([]knob.Hit{}, hits...)},
-		Text: func(t *report.Text) { report.Hits(t, text, hits) },
+		Verb: "explain-search", Result: found,
+		Text: func(t *report.Text) { report.Hits(t, found) },
 	})
 }
 

@@ -24,6 +24,7 @@ import (
 	"mpps/internal/advise/audit"
 	"mpps/internal/advise/bottleneck"
 	"mpps/internal/advise/knob"
+	"mpps/internal/advise/lookup"
 	"mpps/internal/advise/plan"
 	"mpps/internal/advise/queuepath"
 	"mpps/internal/advise/realtime"
@@ -62,7 +63,8 @@ var answers = map[string]any{
 	"attest":             ops.Attested{},
 	"explain":            knob.Page{},
 	"explain-list":       knob.Listing{},
-	"explain-search":     knob.Hits{},
+	"explain-search":     lookup.Hits{},
+	"explain-advice":     lookup.Entry{},
 	"plan":               plan.Plan{},
 	"place":              placing.Answer{},
 	"apply":              apply.Result{},

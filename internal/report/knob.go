@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"mpps/internal/advise/knob"
+	"mpps/internal/advise/lookup"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/report/words"
@@ -62,19 +63,29 @@ func Knobs(t *Text, all []*knob.Knob) {
 	}
 }
 
-// Hits draws what a search in the catalogue found.
-func Hits(t *Text, text string, hits []knob.Hit) {
-	if len(hits) == 0 {
-		t.Wrap("", fmt.Sprintf("no knob speaks of %q ('mpps explain --list' shows all of them)", text))
+// Hits draws what a search found, or the words that come nearest.
+func Hits(t *Text, found lookup.Hits) {
+	if len(found.Hits) == 0 {
+		t.Wrap("", fmt.Sprintf("nothing found for %q ('mpps explain --list' shows all knobs)", found.Search))
+		t.Wrap("nearest words: ", strings.Join(found.Nearest, ", "))
 		return
 	}
-	for _, h := range hits {
+	for _, h := range found.Hits {
 		t.Wrap(t.In(Bold, h.ID)+"  ", h.Title)
-		if h.Field != "id" && h.Field != "title" {
-			t.Wrap("    "+t.In(Cyan, h.Field+": "), h.Text)
-		}
+		t.Wrap("    "+t.In(Cyan, h.Field+": "), h.Text)
 	}
-	t.Line("'mpps explain ID' says all that is known of one")
+	t.Line("'mpps explain ID' shows the whole entry")
+}
+
+// Advice draws advice that is no knob.
+func Advice(t *Text, e lookup.Entry) {
+	t.Wrap(t.In(Bold, e.ID)+"  ", e.Title)
+	t.Line("mpps explains this advice and does not set it")
+	for _, p := range [][2]string{{"also", strings.Join(e.Names, "; ")}, {"does", e.Does}, {"for", e.For},
+		{"not here", e.NotHere}, {"instead", e.Instead}} {
+		t.Blank()
+		t.Wrap(t.In(Cyan, Pad(p[0], 10)), p[1])
+	}
 }
 
 // SnapshotDiff draws what differs in the configuration of two snapshots.

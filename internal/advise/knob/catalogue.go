@@ -65,21 +65,24 @@ func Addresses(h *facts.Host, catalogue []*Knob) []setting.Address {
 	return all
 }
 
-// Find returns the knob with an ID. If there is none, it returns up to three similar IDs, best first, or else up to
-// three knobs whose page mentions the text.
-func Find(id string) (*Knob, []string) {
-	catalogue := Catalogue()
-	for _, k := range catalogue {
+// Find returns the knob with an ID, nil if there is none.
+func Find(id string) *Knob {
+	for _, k := range Catalogue() {
 		if k.ID == id {
-			return k, nil
+			return k
 		}
 	}
+	return nil
+}
+
+// Near returns the IDs that are spelled nearly like one that there is not, best first.
+func Near(id string) []string {
 	type near struct {
 		id       string
 		distance int
 	}
 	var found []near
-	for _, k := range catalogue {
+	for _, k := range Catalogue() {
 		d := Distance(id, k.ID)
 		if d <= max(2, len(k.ID)/3) || isPartOf(id, k.ID) || len(id) >= 6 && Distance(id, firstOf(k.ID, id)) <= 1 {
 			found = append(found, near{k.ID, d})
@@ -87,16 +90,10 @@ func Find(id string) (*Knob, []string) {
 	}
 	slices.SortStableFunc(found, func(a, b near) int { return a.distance - b.distance })
 	var ids []string
-	for _, n := range found[:min(3, len(found))] {
+	for _, n := range found {
 		ids = append(ids, n.id)
 	}
-	if len(ids) == 0 { // no ID is near: perhaps a word in the prose
-		for _, hit := range Search(id) {
-			ids = append(ids, hit.ID)
-		}
-		ids = ids[:min(3, len(ids))]
-	}
-	return nil, ids
+	return ids
 }
 
 // firstOf returns as many parts of an ID as another text has: nic.ring of nic.ring.rx for nic.rnig.

@@ -154,7 +154,7 @@ func TestOldAdvice(t *testing.T) {
 		"firmware.smt":            {"nosmt", "echo off > /sys/devices/system/cpu/smt/control"},
 		"firmware.numa_optimized": {"Node Interleaving"},
 	} {
-		k, _ := Find(id)
+		k := Find(id)
 		if k == nil {
 			t.Errorf("no knob %s", id)
 			continue
@@ -260,23 +260,27 @@ func TestWhere(t *testing.T) {
 }
 
 func TestFind(t *testing.T) {
-	for _, c := range []struct{ id, near string }{
-		{"nic.ring.xr", "nic.ring.rx"}, {"nic.rnig.rx", "nic.ring.rx"}, {"softirq.budgt", "softirq.budget"},
-		{"zero_copy", "vhost.zero_copy"}, {"vhost.thread", "vhost.threads"}, {"domain.nicmodel", "domain.nic_model"},
+	if k := Find("nic.xps"); k == nil || k.ID != "nic.xps" {
+		t.Error("nic.xps not found")
+	}
+	if k := Find("nic.ring.xr"); k != nil {
+		t.Errorf("nic.ring.xr finds %s", k.ID)
+	}
+}
+
+func TestNear(t *testing.T) {
+	for id, want := range map[string]string{
+		"nic.ring.xr": "nic.ring.rx", "nic.rnig.rx": "nic.ring.rx", "softirq.budgt": "softirq.budget",
+		"zero_copy": "vhost.zero_copy", "vhost.thread": "vhost.threads", "domain.nicmodel": "domain.nic_model",
 	} {
-		k, near := Find(c.id)
-		if k != nil || len(near) == 0 || near[0] != c.near {
-			t.Errorf("Find(%q) = %v, %v; expected %s", c.id, k, near, c.near)
+		if near := Near(id); len(near) == 0 || near[0] != want {
+			t.Errorf("Near(%q) = %v; expected %s", id, near, want)
 		}
 	}
-	if k, near := Find("nic.xps"); k == nil || k.ID != "nic.xps" || near != nil {
-		t.Errorf("nic.xps not found: %v", near)
-	}
-	if _, near := Find("completely-other-word"); len(near) != 0 {
-		t.Errorf("near nothing: %v", near)
-	}
-	if _, near := Find(strings.Repeat("x", 1<<20)); len(near) != 0 {
-		t.Errorf("near nothing: %v", near)
+	for _, id := range []string{"completely-other-word", strings.Repeat("x", 1<<20)} {
+		if near := Near(id); len(near) != 0 {
+			t.Errorf("Near(%.20q) = %v", id, near)
+		}
 	}
 }
 

@@ -21,12 +21,6 @@ type Listing struct {
 	Knobs []Summary `json:"knobs"`
 }
 
-// Hits is the result of explain --search.
-type Hits struct {
-	Search string `json:"search"`
-	Hits   []Hit  `json:"hits"`
-}
-
 // Page is everything known about a knob.
 type Page struct {
 	Summary

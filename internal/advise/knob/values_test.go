@@ -25,7 +25,7 @@ func TestValues(t *testing.T) {
 			}
 		}
 	}
-	k, _ := Find("nic.irq_affinity")
+	k := Find("nic.irq_affinity")
 	if all := k.Values(); len(all) != 1 || all[0].Address != "irq-affinity:NIC/QUEUE/N" {
 		t.Errorf("%+v", all)
 	}

@@ -121,8 +121,8 @@ func TestKinds(t *testing.T) {
 			t.Errorf("%s: nothing plants it", k.ID)
 		}
 		if k.Knob != "" {
-			if found, near := knob.Find(k.Knob); found == nil {
-				t.Errorf("%s: there is no knob %s, but %v", k.ID, k.Knob, near)
+			if knob.Find(k.Knob) == nil {
+				t.Errorf("%s: there is no knob %s, but %v", k.ID, k.Knob, knob.Near(k.Knob))
 			}
 		}
 		if !strings.Contains(k.ID, ".") || k.Title == "" || k.Why == "" || k.Severity == 0 {

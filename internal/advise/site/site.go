@@ -32,6 +32,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"mpps/internal/advise/knob"
+	"mpps/internal/advise/lookup"
 	"mpps/internal/model/setting"
 	"mpps/internal/owner"
 )
@@ -225,7 +226,11 @@ func (w entry) name() string {
 
 // check returns the entry, or what is wrong with it.
 func (w entry) check() (e Entry, wrong *mistake) {
-	k, near := knob.Find(w.ID)
+	k := knob.Find(w.ID)
+	var near []string
+	if k == nil {
+		near = lookup.Suggest(w.ID)
+	}
 	switch {
 	case w.ID == "":
 		return e, &mistake{"id", "it has no id", form}

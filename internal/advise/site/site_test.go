@@ -43,7 +43,7 @@ func TestParse(t *testing.T) {
 func TestRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"- {id: nic.rnig.rx, want: 1, reason: x}":                                                      "nic.ring.rx",
-		"- {id: sched_rt_period_us, want: 1, reason: x}":                                               "rt.throttling",
+		"- {id: sched_rt_period_us, want: 1, reason: x}":                                               "rt.period",
 		"- {id: nic.ring.rx, want: 1}":                                                                 "no reason",
 		"- {id: nic.ring.rx, reason: x}":                                                               "neither want nor leave",
 		"- {id: nic.ring.rx, want: 1, leave: true, reason: x}":                                         "both",

@@ -161,7 +161,7 @@ func nicInside(inside *facts.Host, v facts.VF, driver string) *facts.NIC {
 
 // judge applies the knob sriov.guest and adds how to fix what it finds.
 func (f *GuestFunction) judge(inside *facts.Host, n *facts.NIC) {
-	k, _ := knob.Find("sriov.guest")
+	k := knob.Find("sriov.guest")
 	if k == nil {
 		return
 	}

@@ -1,16 +1,18 @@
-package knob
+package lookup
 
 import (
 	"strings"
 	"testing"
+
+	"mpps/internal/advise/knob"
 )
 
 // TestSearch types in what people have read somewhere, right or wrong.
 func TestSearch(t *testing.T) {
 	for text, want := range map[string]string{
-		"sched_rt_period_us=-1":       "rt.throttling",
-		"sched_rt_period_us=-5":       "rt.throttling",
-		"SCHED_RT_PERIOD_US":          "rt.throttling",
+		"sched_rt_period_us=-1":       "rt.period",
+		"sched_rt_period_us=-5":       "rt.period",
+		"SCHED_RT_PERIOD_US":          "rt.period",
 		"tx_queue_size=1024":          "domain.tx_queue_size",
 		"experimental_zcopytx":        "vhost.zero_copy",
 		"experimental_zcopytx=1":      "vhost.zero_copy",
@@ -22,7 +24,7 @@ func TestSearch(t *testing.T) {
 		"merge_across_node":           "rt.ksm",
 		"experimental_zcopyxt":        "vhost.zero_copy",
 		"swapoff memory":              "rt.swap",
-		"vm.swappiness=0":             "rt.swap",
+		"vm.swappiness=0":             "advice.swappiness",
 		"ple_window":                  "kvm.ple_gap",
 		"rcutree.kthread_prio=3":      "rt.rcuc",
 		"Fair server disabled in CPU": "rt.fair_server",
@@ -63,12 +65,13 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-func TestFindByOldAdvice(t *testing.T) {
+func TestSuggest(t *testing.T) {
 	for text, want := range map[string]string{"sched_rt_period_us": "rt.period", "sdnf": "nic.flow_hash.udp4",
 		"experimental_zcopytx": "vhost.zero_copy", "intel_pstate=disable": "boot.pstate", "nic.rnig": "nic.ring.rx",
-		"net.core.netdev_max_backlog": "softirq.backlog", "noibrs": "boot.mitigations"} {
-		if k, near := Find(text); k != nil || len(near) == 0 || near[0] != want {
-			t.Errorf("Find(%q) = %v, %v; expected %s", text, k, near, want)
+		"net.core.netdev_max_backlog": "softirq.backlog", "noibrs": "boot.mitigations",
+		"somaxconn": "advice.somaxconn", "advice.somaxcon": "advice.somaxconn", "jumbo": "advice.mtu"} {
+		if near := Suggest(text); len(near) == 0 || near[0] != want {
+			t.Errorf("Suggest(%q) = %v; expected %s", text, near, want)
 		}
 	}
 }
@@ -89,7 +92,7 @@ func FuzzSearch(f *testing.F) {
 	f.Add("a=b c")
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, h := range Search(text) {
-			if k, _ := Find(h.ID); k == nil {
+			if knob.Find(h.ID) == nil && EntryOf(h.ID) == nil {
 				t.Errorf("%q finds %q, which there is not", text, h.ID)
 			}
 		}

@@ -1,4 +1,4 @@
-package knob
+package lookup
 
 import (
 	"slices"
@@ -32,7 +32,7 @@ var asked = []struct{ text, want string }{
 	{"net.bridge.bridge-nf-call-iptables=0", "netfilter.bridge"},
 	{"nf_conntrack: table full, dropping packet", "netfilter.conntrack"},
 	{"nf_conntrack_max", "netfilter.conntrack"},
-	{"vm.swappiness", "rt.swap"},
+	{"vm.swappiness", "advice.swappiness"},
 	{"kernel.numa_balancing=0", "memory.numa_balancing"},
 	{"automatic numa balancing", "memory.numa_balancing"},
 	{"kernel.sched_rt_runtime_us = -1", "rt.throttling"},

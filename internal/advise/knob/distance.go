@@ -1,0 +1,35 @@
+package knob
+
+import "strings"
+
+// Distance returns how many letters must be inserted, deleted, replaced or swapped with their neighbour to turn a into
+// b (optimal string alignment). For texts longer than 200 bytes it is their length.
+func Distance(a, b string) int {
+	const longest = 200
+	if len(a) > longest || len(b) > longest {
+		return max(len(a), len(b))
+	}
+	var rows [3][longest + 1]int
+	before, last, row := rows[0][:len(b)+1], rows[1][:len(b)+1], rows[2][:len(b)+1]
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			change := 1
+			if a[i-1] == b[j-1] {
+				change = 0
+			}
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+change)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, last, row = last, row, before
+	}
+	return last[len(b)]
+}
+
+// isPartOf reports whether part occurs in an ID ("bridge", "ring.rx").
+func isPartOf(part, id string) bool { return len(part) >= 3 && strings.Contains(id, part) }

@@ -1,0 +1,252 @@
+package lookup
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+
+	"mpps/internal/advise/knob"
+)
+
+// find returns the places of a word, the best one of each document: the word as a whole, or else the parts of a path,
+// the setting at the end of a name, all parts of the name, the word in prose, words that contain it, or words that are
+// spelled nearly so.
+func (x *index) find(w *word) []posting {
+	if found := x.places(w.key); len(found) > 0 {
+		return found
+	}
+	if strings.Contains(w.raw, "/") {
+		return x.findPath(w.raw)
+	}
+	if last := lastName(w.raw); last != w.raw {
+		if found := x.findAny(last); len(found) > 0 {
+			return found
+		}
+	}
+	if found := x.findParts(w.raw); len(found) > 0 {
+		return found
+	}
+	if found := x.inProse(w); len(found) > 0 {
+		return found
+	}
+	if len(w.key) < 4 {
+		return nil
+	}
+	if found := x.collect(func(key string) float64 {
+		return either(strings.Contains(key, w.key), inside, 0.0)
+	}); len(found) > 0 {
+		return found
+	}
+	return x.misspelled(w)
+}
+
+// findAny returns the places of the words of a text, added up.
+func (x *index) findAny(text string) []posting {
+	var found []posting
+	for _, w := range words(text) {
+		found = merge(found, x.places(w.key))
+	}
+	return found
+}
+
+// findPath returns the places of the parts of a path, each by how much it tells: the last one as it is, those before
+// for less.
+func (x *index) findPath(path string) []posting {
+	var found []posting
+	parts := strings.Split(path, "/")
+	for i, part := range parts {
+		for _, w := range words(part) {
+			at := x.places(w.key)
+			if len(at) == 0 || isEmpty(w) {
+				continue
+			}
+			share := x.tells(len(at)) / 5 * either(i == len(parts)-1, 1.0, namePart)
+			found = sum(found, weigh(at, share))
+		}
+	}
+	return found
+}
+
+// findParts returns the documents that have all parts of a name.
+func (x *index) findParts(name string) []posting {
+	parts := strings.FieldsFunc(name, isSeparator)
+	if len(parts) < 2 {
+		return nil
+	}
+	found := x.findAny(parts[0])
+	for _, part := range parts[1:] {
+		at := x.findAny(part)
+		found = slices.DeleteFunc(slices.Clone(found), func(p posting) bool {
+			return !slices.ContainsFunc(at, func(o posting) bool { return o.document == p.document })
+		})
+	}
+	return weigh(found, namePart)
+}
+
+// misspelled returns the places of words that are one letter off, or two if they are long. A word with digits is a
+// name.
+func (x *index) misspelled(w *word) []posting {
+	if strings.ContainsFunc(w.raw, unicode.IsDigit) {
+		return nil
+	}
+	found := x.collect(func(key string) float64 {
+		if abs(len(w.key)-len(key)) > 2 || key[0] == '-' {
+			return 0
+		}
+		switch d := knob.Distance(w.key, key); {
+		case d <= 1:
+			return oneOff
+		case d == 2 && min(len(w.key), len(key)) >= 8:
+			return twoOff
+		}
+		return 0
+	})
+	long := synonyms().long
+	for _, other := range slices.Sorted(maps.Keys(long)) {
+		if abs(len(w.key)-len(other)) > 2 || knob.Distance(w.key, other) > either(len(other) >= 8, 2, 1) {
+			continue
+		}
+		for _, key := range long[other] {
+			found = merge(found, weigh(x.places(key), oneOff))
+		}
+	}
+	for i := range found {
+		found[i].near = true
+	}
+	return found
+}
+
+// collect returns the places of all words, weighed by a factor; 0 leaves a word out.
+func (x *index) collect(factor func(key string) float64) []posting {
+	var found []posting
+	for _, key := range x.keys {
+		if f := factor(key.text); f > 0 {
+			found = merge(found, weigh(x.places(key.text), f))
+		}
+	}
+	return found
+}
+
+// merge returns the better posting of each document.
+func merge(a, b []posting) []posting {
+	all := slices.Concat(a, b)
+	slices.SortStableFunc(all, func(a, b posting) int {
+		return cmp.Or(cmp.Compare(a.document, b.document), cmp.Compare(b.weight, a.weight))
+	})
+	return slices.CompactFunc(all, func(a, b posting) bool { return a.document == b.document })
+}
+
+// sum returns the postings of each document as one, with their weights added up.
+func sum(a, b []posting) []posting {
+	all := map[int]posting{}
+	for _, p := range slices.Concat(a, b) {
+		o, there := all[p.document]
+		if !there {
+			all[p.document] = p
+			continue
+		}
+		total := o.weight + p.weight
+		if p.weight > o.weight {
+			o = p
+		}
+		o.weight = total
+		all[p.document] = o
+	}
+	var found []posting
+	for _, p := range slices.Concat(a, b) {
+		if best, there := all[p.document]; there {
+			found = append(found, best)
+			delete(all, p.document)
+		}
+	}
+	slices.SortFunc(found, func(a, b posting) int { return a.document - b.document })
+	return found
+}
+
+// weigh returns postings with their weight times a factor.
+func weigh(all []posting, factor float64) []posting {
+	all = slices.Clone(all)
+	for i := range all {
+		all[i].weight *= factor
+	}
+	return all
+}
+
+func abs(n int) int { return max(n, -n) }
+
+func either[T rune | int | float64](is bool, yes, no T) T {
+	if is {
+		return yes
+	}
+	return no
+}
+
+// emptyWords tell nothing by themselves.
+var emptyWords = stems(`
+	a an and are at best better by can cat dev do does echo enable for from good guide have help high host how i
+	id if improve in increase into is it kvm linux many me my name no not of off on optimization optimize
+	options or performance please proxmox qemu set setting should slow sudo sysctl sysctlconf tee than that the
+	this to too tuning type use using versus virsh vs want what when which why will with yes you`)
+
+func stems(text string) map[string]bool {
+	all := map[string]bool{}
+	for _, w := range strings.Fields(text) {
+		all[stem(w)] = true
+	}
+	return all
+}
+
+// areEmpty reports whether words tell nothing.
+func areEmpty(all []*word) bool {
+	return !slices.ContainsFunc(all, func(w *word) bool { return !isEmpty(w) })
+}
+
+// isEmpty reports whether a word tells nothing by itself.
+func isEmpty(w *word) bool { return emptyWords[w.key] || w.raw == "-w" || w.raw == "-i" }
+
+// nearestWords is how many words are offered.
+const nearestWords = 5
+
+// offered returns the words of IDs and names, options left out.
+func (x *index) offered() map[string]bool {
+	all := map[string]bool{}
+	for _, p := range x.passages {
+		field := x.documents[p.document].passages[p.passage].field
+		for _, token := range x.text[p.from:p.to] {
+			if raw := x.tokens[token].raw; (field == "name" || field == "id") && raw[0] != '-' {
+				all[raw] = true
+			}
+		}
+	}
+	return all
+}
+
+// Nearest returns the words of IDs and names that are spelled most like those of a text.
+func Nearest(text string) []string {
+	x := catalogue()
+	type near struct {
+		raw string
+		off float64 // letters off, as a share of the longer one
+	}
+	var all []near
+	offered := x.offered()
+	for asked := range split(punctuation.Replace(text[:min(maxSearch, len(text))])) {
+		for raw := range offered {
+			off := float64(knob.Distance(asked, raw)) / float64(max(len(asked), len(raw)))
+			all = append(all, near{raw, off})
+		}
+	}
+	slices.SortFunc(all, func(a, b near) int { return cmp.Or(cmp.Compare(a.off, b.off), cmp.Compare(a.raw, b.raw)) })
+	var found []string
+	for _, n := range all {
+		if !slices.Contains(found, n.raw) {
+			found = append(found, n.raw)
+		}
+		if len(found) == nearestWords {
+			break
+		}
+	}
+	return found
+}

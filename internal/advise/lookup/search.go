@@ -1,0 +1,269 @@
+// Package lookup finds what the catalogue says of a text: a word of an article, a line of a script or of a definition,
+// a symptom, old advice. It knows the knobs, and advice that is no knob.
+package lookup
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"mpps/internal/advise/knob"
+)
+
+// Hit is a knob, or advice that is no knob, that a search found.
+type Hit struct {
+	ID    string `json:"id"`
+	Title string `json:"title"`
+	Field string `json:"field"` // where the text is from: trap, wanted, why, verify, cost, source, near or advice
+	Text  string `json:"text"`  // a trap or a sentence about what was found, what a knob should be, or what to do instead
+}
+
+// Hits is the result of explain --search.
+type Hits struct {
+	Search  string   `json:"search"`
+	Hits    []Hit    `json:"hits"`
+	Nearest []string `json:"nearest"` // words that can be searched for instead, where nothing was found
+}
+
+// Fields of hits that are not parts of a page.
+const (
+	fieldNear   = "near"   // found by a misspelled word
+	fieldAdvice = "advice" // no knob
+)
+
+const (
+	maxSearch    = 400  // bytes of a text that are searched for
+	maxHits      = 12   // hits that are shown
+	worthShowing = 0.35 // the least score of a hit, as a share of the best one's
+)
+
+// Find searches for a text and offers the nearest words if nothing is found.
+func Find(text string) Hits {
+	h := Hits{Search: text, Hits: append([]Hit{}, Search(text)...), Nearest: []string{}}
+	if len(h.Hits) == 0 {
+		h.Nearest = append(h.Nearest, Nearest(text)...)
+	}
+	return h
+}
+
+// Search finds what a text is about, best match first. Each word counts by how few documents have it and by where it
+// stands there, two words side by side count again, and a document whose name is in the text counts most. Words that
+// nothing has are taken for misspelled ones, then left out.
+func Search(text string) []Hit {
+	x := catalogue()
+	q := query{index: x, scores: make([]score, len(x.documents)), known: map[int]float64{}}
+	all := words(text[:min(maxSearch, len(text))])
+	allEmpty := areEmpty(all)
+	for i, w := range all {
+		if isEmpty(w) && !allEmpty {
+			continue
+		}
+		q.word(w)
+		if i+1 < len(all) {
+			q.pair(w.key, all[i+1].key)
+		}
+	}
+	if !q.told {
+		return nil
+	}
+	q.countNames()
+	return x.hits(q.scores)
+}
+
+// query is what a search has found so far.
+type query struct {
+	*index
+	scores []score         // by document
+	known  map[int]float64 // what each key of the text tells; numbers below 0 are words that no name has
+	told   bool            // something was found by more than options
+}
+
+// word counts a word.
+func (q *query) word(w *word) {
+	found := q.find(w)
+	q.count(found, 1)
+	q.told = q.told || len(found) > 0 && w.raw[0] != '-'
+	if !q.note(w) {
+		q.known[-1-len(q.known)] = q.tells(len(found))
+	}
+}
+
+// pair counts two words side by side.
+func (q *query) pair(first, second string) {
+	q.count(q.pairs(first, second), ofPair)
+	q.count(q.places(first+second), ofPair) // multiqueue, of multi queue
+	q.noteKey(first + second)
+	if q.keyTells(first) == 0 {
+		q.count(q.halves(first), ofPair)
+	}
+}
+
+// note remembers what the keys of a word tell, its parts included, and reports whether any name has one of them: names
+// are matched by all of them.
+func (q *query) note(w *word) bool {
+	if noted := q.noteKey(w.key); noted && !strings.Contains(w.raw, "/") {
+		return true
+	}
+	noted := false
+	for _, p := range partsOf(newReader(), w) {
+		noted = q.noteKey(p.key) || noted
+	}
+	return noted
+}
+
+// noteKey remembers what a key tells and reports whether any name has it.
+func (q *query) noteKey(key string) bool {
+	n, there := q.numbers[key]
+	if there {
+		q.known[n] = q.tells(q.keys[n].documents)
+	}
+	return there
+}
+
+// score is what a search gives a document.
+type score struct {
+	sum  float64
+	best float64 // the most that one word has given
+	at   posting // where that word stands
+}
+
+// count adds a word's places to the scores.
+func (q *query) count(found []posting, factor float64) {
+	factor *= q.tells(len(found))
+	for _, p := range found {
+		s := &q.scores[p.document]
+		s.sum += factor * p.weight
+		if gives := factor * p.weight; gives > s.best {
+			s.best, s.at = gives, p
+		}
+	}
+}
+
+// countNames adds the name of each document that the text has most of. A name that is in it as a whole counts most,
+// and more where it is most of the text.
+func (q *query) countNames() {
+	total := 0.0
+	for _, key := range slices.Sorted(maps.Keys(q.known)) { // so that the sum is the same each time
+		total += q.known[key]
+	}
+	if total == 0 {
+		return
+	}
+	for i, d := range q.documents {
+		most := 0.0
+		for _, name := range d.names {
+			there, whole := 0.0, 0.0
+			for _, key := range name {
+				whole += q.tells(q.keys[key].documents)
+				there += q.known[key]
+			}
+			share := there / whole
+			if whole == 0 || share < leastOfName {
+				continue
+			}
+			most = max(most, there*share*share*share*(1+2*there/total))
+		}
+		q.scores[i].sum += nameInText * most
+	}
+}
+
+const (
+	leastOfName = 0.5 // the least share of a name that counts
+	nameInText  = 2   // what a name weighs beside its words
+)
+
+// hits returns the documents whose scores are worth showing, best first.
+func (x *index) hits(scores []score) []Hit {
+	var order []int
+	most := 0.0
+	for i, s := range scores {
+		if s.best > 0 {
+			order, most = append(order, i), max(most, s.sum)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(scores[b].sum, scores[a].sum) })
+	var hits []Hit
+	for _, i := range order[:min(maxHits, len(order))] {
+		if scores[i].sum < worthShowing*most {
+			break
+		}
+		hits = append(hits, x.hit(x.documents[i], scores[i].at))
+	}
+	return hits
+}
+
+// hit returns what is shown of a document.
+func (x *index) hit(d document, at posting) Hit {
+	p := x.passage(at)
+	h := Hit{ID: d.id, Title: d.title, Field: p.field, Text: excerpt(p, at.raw)}
+	switch {
+	case at.near:
+		h.Field = fieldNear
+	case d.knob == nil:
+		h.Field, h.Text = fieldAdvice, d.advice.NotHere+" "+d.advice.Instead
+	case at.passage < len(d.passages):
+		if p := d.toShow(at.raw); p.text != "" {
+			h.Field, h.Text = p.field, p.text
+		}
+	}
+	return h
+}
+
+// toShow returns what is shown of a knob that was found by a name: its first trap that has it, or what it should be.
+func (d *document) toShow(name string) passage {
+	var wanted passage
+	for _, p := range d.prose() {
+		switch {
+		case p.field == "trap" && isName(name) && hasWord(strings.ToLower(p.text), &word{raw: name, key: name}):
+			return p
+		case p.field == "wanted":
+			wanted = p
+		}
+	}
+	return wanted
+}
+
+// excerpt returns what is shown of a passage: a trap as a whole, because it ends with what is right; otherwise the
+// sentence.
+func excerpt(p passage, part string) string {
+	if p.field == "trap" {
+		return p.text
+	}
+	return sentence(p.text, part)
+}
+
+// sentence returns the sentence of a text that contains part. A full stop inside a name ends no sentence.
+func sentence(text, part string) string {
+	at := strings.Index(strings.ToLower(text), strings.ToLower(part))
+	if at < 0 || at > len(text) {
+		return text
+	}
+	from := 0
+	if end := strings.LastIndex(text[:at], ". "); end >= 0 {
+		from = end + 2
+	}
+	to := len(text)
+	if end := strings.Index(text[at:], ". "); end >= 0 {
+		to = at + end + 1
+	}
+	return text[from:to]
+}
+
+// Suggest returns up to three IDs for one that there is not, best first: those spelled nearly so, or else what a search
+// for it finds.
+func Suggest(id string) []string {
+	near := knob.Near(id)
+	for _, e := range Advice() {
+		short := strings.TrimPrefix(e.ID, advicePrefix)
+		if id == short || knob.Distance(id, e.ID) <= 2 {
+			near = append([]string{e.ID}, near...)
+		}
+	}
+	if len(near) == 0 {
+		for _, hit := range Search(id) {
+			near = append(near, hit.ID)
+		}
+	}
+	return near[:min(3, len(near))]
+}
