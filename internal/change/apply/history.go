@@ -32,14 +32,16 @@ type Entry struct {
 	atWork bool // the session's process lives
 }
 
-// History lists every transaction, oldest first. The error joins those that could not be read; the others are listed.
-func (e *Engine) History() ([]Entry, error) {
-	ledger, err := e.Journal.Ledger()
-	entries := []Entry{}
-	for _, t := range ledger.Transactions {
+// History lists the last n transactions, oldest first, and the number of those before them; n < 1 means all. The error
+// joins those that could not be read; the others are listed.
+func (e *Engine) History(n int) (entries []Entry, before int, err error) {
+	ledger, refused := e.Journal.Ledger()
+	last, before, err := ledger.Last(n)
+	entries = []Entry{}
+	for _, t := range last {
 		entries = append(entries, entry(ledger, t))
 	}
-	return entries, err
+	return entries, before, errors.Join(refused, err)
 }
 
 // Detail is one transaction with its changes.
