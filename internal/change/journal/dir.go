@@ -29,6 +29,7 @@ type Dir struct {
 	root *os.Root
 	// Appended, if set, is called after each record is written, to report progress.
 	Appended func(tx string, r Record)
+	Clock    Clock
 
 	read int // files, for tests
 }
@@ -39,7 +40,7 @@ func Open(root string) (*Dir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("root directory of the journal: %w", err)
 	}
-	return &Dir{root: opened}, nil
+	return &Dir{root: opened, Clock: SystemClock}, nil
 }
 
 // Close closes the root directory. A lock taken through it is released separately.
