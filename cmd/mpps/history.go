@@ -10,7 +10,8 @@ import (
 )
 
 func (a *app) historyCommand() *cobra.Command {
-	return &cobra.Command{
+	var last int
+	cmd := &cobra.Command{
 		Use:   "history [TX]",
 		Short: "every apply and rollback on this host, or one with its changes",
 		Long: `Lists what mpps did on this host, the latest last: when, how many values, and
@@ -19,6 +20,7 @@ changes too, and what those that stand still wait for. The trials of a tuning
 run that are put back are one line; -v lists them.
 
   mpps history
+  mpps history --last 0
   mpps history 20261120T210912
 
 Exit codes: 0 · 1 a journal could not be read, and is named.`,
@@ -34,15 +36,17 @@ Exit codes: 0 · 1 a journal could not be read, and is named.`,
 					Text: func(t *report.Text) { report.Transaction(t, detail) },
 				})
 			}
-			all, err := change.History(a.env())
+			all, err := change.History(a.env(), last)
 			if all == nil {
 				return err
 			}
 			printed := a.out.Answer(report.Answer{
 				Verb: "history", Host: all.Host, Result: all, Warnings: all.Warnings,
-				Text: func(t *report.Text) { report.History(t, all.Transactions, a.verbose) },
+				Text: func(t *report.Text) { report.History(t, all.Transactions, all.Earlier, a.verbose) },
 			})
 			return cmp.Or(printed, err)
 		},
 	}
+	cmd.Flags().IntVar(&last, "last", 200, "list the last `N` transactions (0: all)")
+	return cmd
 }

@@ -10,8 +10,11 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -53,8 +56,9 @@ type app struct {
 	approved bool           // what is asked for was approved as a whole: apply does not ask
 	restarts []plan.Restart // that the changes made wait for; read by the acceptance protocol
 
-	path string          // of the command: "mpps bench pps"
-	out  *report.Printer // made once the flags are known
+	path  string          // of the command: "mpps bench pps"
+	reads atomic.Bool     // the command is one of readers; set after path and out
+	out   *report.Printer // made once the flags are known
 }
 
 // env returns the environment of the verbs.
@@ -65,11 +69,41 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
-	if err := a.execute(ctx, args); err != nil {
+	if err := untilSignal(ctx, &a.reads, func() error { return a.execute(ctx, args) }); err != nil {
 		return cli.Fail(a.out, a.path, err)
 	}
 	return outcome.CodeOK
 }
+
+// patience is how long a command that only reads may go on after a signal.
+const patience = time.Second
+
+// untilSignal runs a command. One that only reads is given up soon after a signal: it may be in a long loop, or in a
+// call that the kernel does not return from, and it leaves nothing behind. All others end by themselves, since they
+// undo what they have begun.
+func untilSignal(ctx context.Context, reads *atomic.Bool, command func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- command() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-time.After(patience):
+			if reads.Load() {
+				return outcome.Failed(fmt.Errorf("given up while reading: %w", context.Cause(ctx)), "")
+			}
+		}
+	}
+}
+
+// readers are the commands that never write to the machine.
+var readers = []string{"mpps inspect", "mpps snapshot", "mpps snapshot diff", "mpps audit", "mpps explain", "mpps plan",
+	"mpps place", "mpps history"}
 
 // execute runs one command line.
 func (a *app) execute(ctx context.Context, args []string) error {
@@ -105,6 +139,7 @@ func (a *app) command() *cobra.Command {
 			if err := cli.NotEmpty(cmd); err != nil {
 				return err
 			}
+			a.reads.Store(slices.Contains(readers, a.path))
 			return a.checkRoot()
 		},
 	}

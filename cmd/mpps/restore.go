@@ -13,7 +13,7 @@ import (
 
 func (a *app) restoreCommand() *cobra.Command {
 	var ask change.RestoreOptions
-	var watch bool
+	var watch, expired bool
 	cmd := &cobra.Command{
 		Use:   "restore",
 		Short: "put back applied values that something has reset",
@@ -33,16 +33,19 @@ Exit codes: 0 everything stands · 1 something could not be put back ·
 4 something was changed by hand and is left alone · 11 another mpps is at work.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if ask.VFs && watch {
-				return usage(errors.New("--vfs and --watch: expected one of them"), "")
+			if ask.VFs && watch || expired && (ask.VFs || watch) {
+				return usage(errors.New("--expired, --vfs and --watch: expected one of them"), "")
 			}
 			r, err := change.OpenRestorer(cmd.Context(), a.env(), ask)
 			if err != nil {
 				return err
 			}
 			defer r.Close()
-			if watch {
+			switch {
+			case watch:
 				return r.Watch(cmd.Context())
+			case expired:
+				return r.UndoExpired(cmd.Context())
 			}
 			pass, err := r.Put(cmd.Context())
 			if pass == nil {
@@ -58,6 +61,8 @@ Exit codes: 0 everything stands · 1 something could not be put back ·
 		},
 	}
 	cmd.Flags().BoolVar(&watch, "watch", false, "stay, and put back what events reset (for mpps-restore.service)")
+	cmd.Flags().BoolVar(&expired, "expired", false, "once, and only undo what was not confirmed before the host was "+
+		"rebooted (for mpps-restore.service)")
 	cmd.Flags().BoolVar(&ask.VFs, "vfs", false, "once, and only what makes virtual functions what they are (for "+
 		"mpps-vfs.service)")
 	cmd.Flags().DurationVar(&ask.Wait, "wait", 30*time.Second, "with --vfs: how long to wait for devices and links")

@@ -7,8 +7,26 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"syscall"
 )
+
+// Program refuses a program that others can change, or put another in its place: Check fails for it or for a directory
+// above it. path is absolute and without symbolic links, as os.Executable returns it.
+func Program(path string) error {
+	for name := path; ; name = filepath.Dir(name) {
+		info, err := os.Lstat(name)
+		if err != nil {
+			return err
+		}
+		if err := Check(info); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if name == filepath.Dir(name) {
+			return nil
+		}
+	}
+}
 
 // Check refuses files and directories that belong to anybody but root or this user, or that others may write.
 func Check(info fs.FileInfo) error {

@@ -42,3 +42,25 @@ func TestCheck(t *testing.T) {
 		}
 	}
 }
+
+func TestProgram(t *testing.T) {
+	// What is above the directories of tests may be open to all: /tmp is.
+	if err := Program("/proc/self"); err == nil {
+		t.Error("a symbolic link: expected an error")
+	}
+	if err := Program("/usr/bin/env"); err != nil && os.Geteuid() == 0 {
+		if resolved, linked := filepath.EvalSymlinks("/usr/bin/env"); linked != nil || Program(resolved) != nil {
+			t.Error(err)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "mpps")
+	if err := os.WriteFile(file, nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Dir(file), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := Program(file); err == nil {
+		t.Error("in a directory that everybody can write: expected an error")
+	}
+}

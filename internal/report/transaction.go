@@ -148,8 +148,9 @@ func drawRows(t *Text, s apply.Status, verbose bool) {
 	t.LineIf(n > 0 && !verbose, "%s as applied (-v shows them)", words.Count(n, "value"))
 }
 
-// History draws the list of transactions.
-func History(t *Text, entries []apply.Entry, all bool) {
+// History draws the list of transactions, and says how many earlier ones it leaves out.
+func History(t *Text, entries []apply.Entry, earlier int, all bool) {
+	t.LineIf(earlier > 0, "%s before these; --last 0 lists all", words.Count(earlier, "transaction"))
 	t.LineIf(len(entries) == 0, "mpps has changed nothing on this host")
 	for len(entries) > 0 {
 		e, n := entries[0], rolledBackTrials(entries)

@@ -2,7 +2,11 @@ package lasting
 
 import (
 	_ "embed" // the units' texts
+	"path"
 	"strings"
+
+	"mpps/internal/advise/plan"
+	"mpps/internal/model/setting"
 )
 
 // unitTemplate is a copy of deploy/systemd/mpps-restore.service, which go:embed cannot reach, vfsTemplate one of
@@ -22,5 +26,18 @@ func unitText(template, program string) string {
 	if strings.ContainsAny(program, " \t\"'\\%$") {
 		quoted = `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "%", "%%", "$", "$$").Replace(program) + `"`
 	}
-	return strings.Replace(template, "/usr/bin/mpps", quoted, 1)
+	return strings.ReplaceAll(template, "/usr/bin/mpps", quoted)
+}
+
+// WrittenUnits lists the names of the services whose files a plan writes.
+func WrittenUnits(p *plan.Plan) (names []string) {
+	for _, c := range p.Changes {
+		switch c.Address {
+		case unitFile, vfsFile, watchFile:
+			if c.To.State == setting.Known {
+				names = append(names, path.Base(c.Address.Path))
+			}
+		}
+	}
+	return names
 }

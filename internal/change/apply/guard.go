@@ -83,7 +83,7 @@ const (
 
 // Guard waits until a transaction is confirmed or undone, and rolls it back if neither happens in time or if its
 // process dies before it is done. Guard outlives the process that made the transaction and needs only its journal. The
-// time runs from the commit, on a monotonic clock.
+// time runs from the commit, whatever the time of day is set to.
 func (e *Engine) Guard(ctx context.Context, tx string) ([]Restored, error) {
 	return e.guard(ctx, guard{Engine: e, tx: tx})
 }
@@ -121,13 +121,28 @@ func (e *Engine) guard(ctx context.Context, g guard) ([]Restored, error) {
 type guard struct {
 	*Engine
 	tx      string
-	expires time.Time // zero before the commit was seen
-	orphan  string    // why there is nothing to wait for; empty where there is a confirmation
+	expires time.Duration // since the boot; zero before the commit was seen
+	orphan  string        // why there is nothing to wait for; empty where there is a confirmation
 }
 
 // pause is the time until the next look. It is longer while much time is left, since others may be measuring.
 func (g *guard) pause() time.Duration {
-	return min(max(time.Until(g.expires)/4, guardPause), 2*time.Second)
+	return min(max((g.expires-g.Journal.Clock.Up())/4, guardPause), 2*time.Second)
+}
+
+// left is how much time an unconfirmed transaction has left, 0 or less where it is over. A clock that was set since the
+// commit changes nothing. Journals of earlier versions, and of another boot, have only the time of day.
+func (e *Engine) left(t *journal.Transaction) time.Duration {
+	c := t.Confirmation()
+	if c.Up > 0 && t.Header.BootID == e.BootID {
+		return c.Up - e.Journal.Clock.Up()
+	}
+	return min(c.Until.Sub(e.Journal.Clock.Now()), c.Within)
+}
+
+// until is when the time of an unconfirmed transaction is over, by the clock as it is set now.
+func (e *Engine) until(t *journal.Transaction) time.Time {
+	return e.Journal.Clock.Now().Add(e.left(t)).UTC().Round(time.Second)
 }
 
 // look checks the transaction once and rolls it back when it is time. done means that there is nothing left to wait
@@ -156,10 +171,11 @@ func (g *guard) look(ctx context.Context) (restored []Restored, done bool, err e
 		if c.Confirmed || !c.Armed {
 			return nil, true, nil
 		}
-		if g.expires.IsZero() {
-			g.expires = time.Now().Add(min(max(time.Until(c.Until), 0), c.Within))
+		up := g.Journal.Clock.Up()
+		if g.expires == 0 {
+			g.expires = up + g.left(t)
 		}
-		if time.Now().Before(g.expires) {
+		if up < g.expires {
 			return nil, false, nil
 		}
 		why = fmt.Sprintf("not confirmed within %v", c.Within)

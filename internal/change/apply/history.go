@@ -26,20 +26,22 @@ type Entry struct {
 	Torn    bool          `json:"torn,omitempty"` // the machine stopped in the middle of its last record
 	Error   string        `json:"error,omitempty"`
 	Session string        `json:"session,omitempty"` // the work that it is a part of, and that is put back as a whole
-	// ConfirmUntil is when the transaction is undone unless it is confirmed.
+	// ConfirmUntil is when the transaction is undone unless it is confirmed, by the clock as it is set now.
 	ConfirmUntil *time.Time `json:"confirm_until,omitempty"`
 
 	atWork bool // the session's process lives
 }
 
-// History lists every transaction, oldest first. The error joins those that could not be read; the others are listed.
-func (e *Engine) History() ([]Entry, error) {
-	ledger, err := e.Journal.Ledger()
-	entries := []Entry{}
-	for _, t := range ledger.Transactions {
-		entries = append(entries, entry(ledger, t))
+// History lists the last n transactions, oldest first, and the number of those before them; n < 1 means all. The error
+// joins those that could not be read; the others are listed.
+func (e *Engine) History(n int) (entries []Entry, before int, err error) {
+	ledger, refused := e.Journal.Ledger()
+	last, before, err := ledger.Last(n)
+	entries = []Entry{}
+	for _, t := range last {
+		entries = append(entries, e.entry(ledger, t))
 	}
-	return entries, err
+	return entries, before, errors.Join(refused, err)
 }
 
 // Detail is one transaction with its changes.
@@ -56,7 +58,7 @@ func (e *Engine) Detail(ctx context.Context, name string) (Detail, error) {
 	if err != nil {
 		return Detail{}, errors.Join(err, refused)
 	}
-	d := Detail{Entry: entry(ledger, t), List: []Outcome{}}
+	d := Detail{Entry: e.entry(ledger, t), List: []Outcome{}}
 	for _, c := range t.Changes() {
 		o := outcome(c)
 		if !o.Needs.IsZero() && !e.needs(ctx, ledger, t, c) {
@@ -84,7 +86,7 @@ func (e *Engine) needs(ctx context.Context, l *journal.Ledger, t *journal.Transa
 	return found.State == setting.Unknown || c.Want.Met(found) && (e.Waiting == nil || e.waits(t, c) != "")
 }
 
-func entry(l *journal.Ledger, t *journal.Transaction) Entry {
+func (e *Engine) entry(l *journal.Ledger, t *journal.Transaction) Entry {
 	h := t.Header
 	out := Entry{TX: h.TX, Kind: h.Kind, Of: h.Of, Follows: h.Follows, Why: h.Why, State: l.State(t),
 		Started: h.Started, Version: h.Version, Digest: h.Digest, Torn: t.Torn > 0}
@@ -105,7 +107,8 @@ func entry(l *journal.Ledger, t *journal.Transaction) Entry {
 		}
 	}
 	if c := t.Confirmation(); c.Armed && !c.Confirmed && out.State == journal.Applied {
-		out.ConfirmUntil = &c.Until
+		until := e.until(t)
+		out.ConfirmUntil = &until
 	}
 	return out
 }

@@ -204,7 +204,7 @@ func (e *Engine) Resumable(ctx context.Context) (*Remains, error) {
 	if ledger.Holder != nil {
 		return nil, &journal.Locked{Holder: *ledger.Holder}
 	}
-	if err := settled(ledger, nil); err != nil {
+	if err := e.settled(ledger, nil); err != nil {
 		return nil, err
 	}
 	s, err := e.Status(ctx)

@@ -279,7 +279,7 @@ func TestGuardUndoesWhatNobodyConfirms(t *testing.T) {
 	if err != nil || len(done) != 1 || !f.same(before) {
 		t.Fatalf("%+v, %v, the machine is %v", done, err, f.values)
 	}
-	entries, err := e.History()
+	entries, _, err := e.History(0)
 	if err != nil || entries[0].State != journal.WasRolledBack ||
 		!strings.Contains(entries[1].Why, "not confirmed within 50ms") {
 		t.Errorf("history is %+v, %v", entries, err)
@@ -317,7 +317,7 @@ func TestGuardUndoesWhatWasInterrupted(t *testing.T) {
 	if err != nil || len(done) != 1 || !f.same(before) {
 		t.Fatalf("%+v, %v, the machine is %v", done, err, f.values)
 	}
-	entries, err := e.History()
+	entries, _, err := e.History(0)
 	if err != nil || !strings.Contains(entries[1].Why, "not completed: interrupted") {
 		t.Errorf("history is %+v, %v", entries, err)
 	}

@@ -145,7 +145,7 @@ func (e *Engine) Run(ctx context.Context, p *plan.Plan, o Options) (Result, erro
 	if err != nil {
 		return Result{}, err
 	}
-	if err := settled(ledger, o.Session); err != nil {
+	if err := e.settled(ledger, o.Session); err != nil {
 		return Result{}, err
 	}
 	if newest := ledger.Newest(); o.Newest != nil && *o.Newest != newest {
@@ -220,12 +220,12 @@ func (e *Engine) Settled() error {
 	if h := ledger.Holder; h != nil && h.Command != restoring { // for that one Run waits
 		return &journal.Locked{Holder: *h}
 	}
-	return settled(ledger, nil)
+	return e.settled(ledger, nil)
 }
 
 // settled refuses to change a machine on which an earlier transaction is half done or waits for confirmation, or on
 // which a session other than the caller's is open or was interrupted.
-func settled(l *journal.Ledger, own *journal.Session) error {
+func (e *Engine) settled(l *journal.Ledger, own *journal.Session) error {
 	if session, of := l.OpenSession(); session != nil && !session.Is(own) {
 		if session.Running() {
 			return &journal.Locked{Holder: sessionHolder(session, of)}
@@ -238,7 +238,7 @@ func settled(l *journal.Ledger, own *journal.Session) error {
 	}
 	for _, t := range l.Open() {
 		if c := t.Confirmation(); c.Armed && !c.Confirmed {
-			return &Unconfirmed{TX: t.Header.TX, Until: c.Until}
+			return &Unconfirmed{TX: t.Header.TX, Until: e.until(t)}
 		}
 	}
 	return nil

@@ -194,7 +194,7 @@ func TestStalePlanWritesNothing(t *testing.T) {
 	if len(f.writes) > 0 {
 		t.Errorf("written: %v", f.writes)
 	}
-	if entries, err := e.History(); err != nil || len(entries) != 0 {
+	if entries, _, err := e.History(0); err != nil || len(entries) != 0 {
 		t.Errorf("history is %v, %v; expected none", entries, err)
 	}
 }
@@ -284,7 +284,7 @@ func TestDryRunWritesNothing(t *testing.T) {
 	if err != nil || len(result.Changes) != 2 || len(f.writes) != 0 {
 		t.Errorf("%+v, %v, writes %v", result, err, f.writes)
 	}
-	if entries, _ := e.History(); len(entries) != 0 {
+	if entries, _, _ := e.History(0); len(entries) != 0 {
 		t.Errorf("history is %v, expected none", entries)
 	}
 }

@@ -79,7 +79,7 @@ func (e *Engine) Status(ctx context.Context) (Status, error) {
 		e.ahead.expect(addressesOf(t.Changes()))
 	}
 	for _, t := range ledger.Open() {
-		s.Transactions = append(s.Transactions, entry(ledger, t))
+		s.Transactions = append(s.Transactions, e.entry(ledger, t))
 		for _, c := range t.Changes() {
 			if ctx.Err() != nil {
 				return s, context.Cause(ctx)
@@ -101,7 +101,7 @@ func (e *Engine) Status(ctx context.Context) (Status, error) {
 	for _, r := range s.Rows {
 		s.Counts[string(r.State)]++
 	}
-	s.State, s.Why = summary(s)
+	s.State, s.Why = e.summary(s)
 	s.Remains = e.remains(ledger, s.Rows)
 	return s, nil
 }
@@ -237,7 +237,7 @@ func (e *Engine) waits(t *journal.Transaction, c journal.Change) string {
 }
 
 // summary is the one word, with the reason for it.
-func summary(s Status) (Summary, string) {
+func (e *Engine) summary(s Status) (Summary, string) {
 	if s.Holder != nil {
 		return IsInFlight, fmt.Sprintf("process %d (%s) is at work since %s", s.Holder.PID, s.Holder.Command,
 			s.Holder.Since.Format(time.RFC3339))
@@ -270,7 +270,7 @@ func summary(s Status) (Summary, string) {
 		i := slices.IndexFunc(s.Rows, func(r Row) bool { return r.State == WaitsFor })
 		return IsWaiting, s.Rows[i].Why
 	case len(s.Transactions) > 0:
-		return IsApplied, unconfirmed(s)
+		return IsApplied, unconfirmed(s, e.Journal.Clock.Now())
 	}
 	return IsClean, ""
 }
@@ -292,11 +292,11 @@ func (s Status) off() int {
 }
 
 // unconfirmed describes a transaction that waits for confirmation.
-func unconfirmed(s Status) string {
+func unconfirmed(s Status, now time.Time) string {
 	for _, t := range s.Transactions {
 		switch {
 		case t.ConfirmUntil == nil:
-		case time.Now().After(t.ConfirmUntil.Add(guardPatience)):
+		case now.After(t.ConfirmUntil.Add(guardPatience)):
 			return t.TX + " was not confirmed in time, and the process that was to put it back is gone (a reboot?); " +
 				"'mpps rollback' puts it back, 'mpps confirm' keeps it"
 		default:

@@ -129,7 +129,7 @@ func TestStatusWhileApplying(t *testing.T) {
 		if err != nil || s.State != IsInFlight || s.Holder == nil || s.Holder.TX != tx || s.Holder.PID != os.Getpid() {
 			t.Errorf("at %s: %+v, %v", r.Event, s, err)
 		}
-		h, err := e.History()
+		h, _, err := e.History(0)
 		if last := h[len(h)-1]; err != nil || last.TX != tx || last.State != journal.InFlight && last.Ended == nil {
 			t.Errorf("at %s: history ends with %+v, %v", r.Event, last, err)
 		}

@@ -29,6 +29,9 @@ type Dir struct {
 	root *os.Root
 	// Appended, if set, is called after each record is written, to report progress.
 	Appended func(tx string, r Record)
+	Clock    Clock
+
+	read int // files, for tests
 }
 
 // Open opens the journal below a root directory. It creates nothing; the first transaction does.
@@ -37,7 +40,7 @@ func Open(root string) (*Dir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("root directory of the journal: %w", err)
 	}
-	return &Dir{root: opened}, nil
+	return &Dir{root: opened, Clock: SystemClock}, nil
 }
 
 // Close closes the root directory. A lock taken through it is released separately.
@@ -122,6 +125,7 @@ func (d *Dir) parse(tx string, f *os.File) (*Transaction, error) {
 	if err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
+	d.read++
 	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
@@ -137,6 +141,7 @@ func (d *Dir) parse(tx string, f *os.File) (*Transaction, error) {
 	if err != nil {
 		return nil, &Refused{File: "/" + fileName(tx), Problem: err}
 	}
+	t.file = identityOf(info)
 	return t, nil
 }
 

@@ -65,7 +65,7 @@ const (
 	UndoFailed Event = "undo_failed" // n, error
 	// rollback: this value is not written: n, id, address, found, reason, left_for, why
 	Left         Event = "left"
-	Committed    Event = "committed"     // + everything is as wanted
+	Committed    Event = "committed"     // + everything is as wanted: up
 	RolledBack   Event = "rolled_back"   // + apply failed, everything is as before
 	Incomplete   Event = "incomplete"    // + ended in neither state: error
 	Bystander    Event = "beside"        // value that a change may move and that must stay: address, found
@@ -107,4 +107,5 @@ type Record struct {
 	Why     string           `json:"why,omitempty"`      // for people, as error is
 	Error   string           `json:"error,omitempty"`
 	Seconds float64          `json:"seconds,omitempty"`
+	Up      float64          `json:"up,omitempty"` // seconds since the boot, of a commit that is to be confirmed
 }

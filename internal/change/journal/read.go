@@ -31,6 +31,7 @@ type Transaction struct {
 	size  int    // of the valid part
 	sum   string // of the last line
 	ended bool   // has a final record
+	file  identity
 }
 
 // Parse reads a file. It leaves out an unfinished last line and sets Torn. Anything else that this package would not

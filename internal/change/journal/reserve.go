@@ -128,7 +128,7 @@ func (d *Dir) Unreserve(tx string) error {
 	return err
 }
 
-// orphans lists the reserves of transactions that never began.
+// orphans lists the reserves of transactions that never began, and drafts of an index.
 func (d *Dir) orphans() []string {
 	dir, err := d.root.Open(Path)
 	if err != nil {
@@ -144,7 +144,8 @@ func (d *Dir) orphans() []string {
 	}
 	var orphans []string
 	for _, entry := range entries {
-		if name := Path + "/" + entry; strings.HasPrefix(entry, reservePrefix) && !known[name] {
+		name := Path + "/" + entry
+		if strings.HasPrefix(entry, reservePrefix) && !known[name] || strings.HasPrefix(entry, indexDraft) {
 			orphans = append(orphans, name)
 		}
 	}

@@ -160,7 +160,9 @@ type Confirmation struct {
 	Armed     bool
 	Confirmed bool
 	Within    time.Duration // after the commit
-	Until     time.Time     // zero before the commit
+	Until     time.Time     // zero before the commit; by the time of day as it was then
+	// Up is the end in time since the boot of Header.BootID; 0 before the commit, and in journals of earlier versions.
+	Up time.Duration
 }
 
 // Confirmation returns the state of the confirm timer.
@@ -175,6 +177,9 @@ func (t *Transaction) Confirmation() Confirmation {
 		case Committed:
 			if c.Armed {
 				c.Until = r.At.Add(c.Within)
+				if r.Up > 0 {
+					c.Up = time.Duration(r.Up*float64(time.Second)) + c.Within
+				}
 			}
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path"
 	"strings"
-	"time"
 )
 
 // Writer appends to a transaction. It is not safe for concurrent use.
@@ -36,7 +35,7 @@ func (d *Dir) Create(l *Lock, h Header) (*Writer, error) {
 	if len(names) > 0 {
 		last = names[len(names)-1]
 	}
-	now := time.Now()
+	now := d.Clock.Now()
 	h.Schema, h.TX, h.Started = Schema, newID(now, last), now.UTC()
 	if err := l.setTX(h.TX); err != nil {
 		return nil, err
@@ -188,7 +187,10 @@ func (w *Writer) Append(r Record) error {
 	if w.broken != nil {
 		return w.broken
 	}
-	r.Seq, r.At = w.seq+1, time.Now().UTC()
+	r.Seq, r.At = w.seq+1, w.dir.Clock.Now().UTC()
+	if r.Event == Committed && w.waits {
+		r.Up = w.dir.Clock.Up().Seconds()
+	}
 	line, lineSum, err := encodeLine(r, w.sum)
 	if err != nil {
 		return fmt.Errorf("journal %s: %w", w.tx, err)

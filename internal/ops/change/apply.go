@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"mpps/internal/advise/lasting"
 	"mpps/internal/advise/plan"
 	"mpps/internal/change/apply"
 	"mpps/internal/change/journal"
@@ -16,6 +17,7 @@ import (
 	"mpps/internal/model/goal"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
+	"mpps/internal/owner"
 )
 
 // defaultConfirm is how long the operator has to confirm changes that can cut off his connection.
@@ -165,6 +167,9 @@ func Transact(ctx context.Context, env *ops.Env, p *plan.Plan, h *ops.Host, o ap
 	if o.Confirm > 0 && o.Arm == nil {
 		o.Arm = armGuard(ctx, env, o.Confirm)
 	}
+	if err := checkProgram(p, h.Facts); err != nil {
+		return nil, err
+	}
 	reportWayIn(env, p, h.Facts)
 	e.Journal.Appended = func(_ string, r journal.Record) {
 		if r.Address != nil {
@@ -188,6 +193,21 @@ func Transact(ctx context.Context, env *ops.Env, p *plan.Plan, h *ops.Host, o ap
 		cancelGuard(ctx, e.Machine, failure.TX)
 	}
 	return d, err
+}
+
+// checkProgram refuses a plan that writes a unit that would run this program, if others than root can change it.
+func checkProgram(p *plan.Plan, h *facts.Host) error {
+	if h.Lasting == nil || h.Lasting.Program == "" {
+		return nil
+	}
+	for _, unit := range lasting.WrittenUnits(p) {
+		if err := owner.Program(h.Lasting.Program); err != nil {
+			return outcome.Failed(fmt.Errorf("%s would run %s as root at each boot: %w", unit, h.Lasting.Program, err),
+				"install mpps where only root can write, such as /usr/bin, and apply with that; or leave the services "+
+					"out with --runtime-only")
+		}
+	}
+	return nil
 }
 
 // transactWarnings returns the warnings of a completed transaction: its side effects, and the restarts it waits for.

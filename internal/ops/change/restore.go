@@ -99,16 +99,32 @@ func (r *Restorer) loadLent(ctx context.Context) error {
 	return err
 }
 
+// UndoExpired undoes transactions that were not confirmed before the host rebooted. While another mpps is at work it
+// waits.
+func (r *Restorer) UndoExpired(ctx context.Context) error {
+	r.engine.WatchGuests(ctx)
+	for {
+		expired, err := r.Expired(ctx)
+		for _, x := range expired {
+			r.env.Out.Step("transaction %s was not confirmed before the host was started anew: %s put back",
+				x.Of, ops.Count(x.Written(), "value"))
+		}
+		var locked *journal.Locked
+		if !errors.As(err, &locked) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(vfsPause):
+		}
+	}
+}
+
 // Watch puts values back until the context ends. It first undoes transactions that were not confirmed before the host
 // rebooted.
 func (r *Restorer) Watch(ctx context.Context) error {
-	r.engine.WatchGuests(ctx)
-	expired, err := r.Expired(ctx)
-	for _, x := range expired {
-		r.env.Out.Step("transaction %s was not confirmed before the host was started anew: %s put back",
-			x.Of, ops.Count(x.Written(), "value"))
-	}
-	if err != nil {
+	if err := r.UndoExpired(ctx); err != nil {
 		r.env.Out.Failure(err, "")
 	}
 	return r.env.With(func(m *machine.Machine) error {

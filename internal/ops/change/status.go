@@ -67,20 +67,22 @@ func unreadableWarnings(s apply.Status) []outcome.Warning {
 // Transactions lists the transactions of a host.
 type Transactions struct {
 	Transactions []apply.Entry `json:"transactions"`
+	Earlier      int           `json:"earlier,omitempty"` // transactions before these, which are not listed
 
 	Host     string            `json:"-"`
 	Warnings []outcome.Warning `json:"-"`
 }
 
-// History lists the transactions of the host, with a warning for each journal that cannot be trusted.
-func History(env *ops.Env) (*Transactions, error) {
+// History lists the last n transactions of the host (n < 1: all), with a warning for each journal that cannot be
+// trusted.
+func History(env *ops.Env, n int) (*Transactions, error) {
 	e, err := Open(env, nil)
 	if err != nil {
 		return nil, err
 	}
 	defer e.Close()
-	entries, err := e.History()
-	t := &Transactions{Transactions: entries, Host: e.Name, Warnings: refusedJournals(err)}
+	entries, earlier, err := e.History(n)
+	t := &Transactions{Transactions: entries, Earlier: earlier, Host: e.Name, Warnings: refusedJournals(err)}
 	if len(t.Warnings) > 0 {
 		err = outcome.Exit(outcome.CodeFailed)
 	}

@@ -1,0 +1,230 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// writeFile writes the file of a transaction as a Writer does, but without its fsyncs, and returns its name.
+func writeFile(t *testing.T, root string, number int, h Header, records ...Record) string {
+	t.Helper()
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(number) * time.Minute)
+	h.Schema, h.Host, h.BootID, h.Version, h.Started = Schema, "box", "6ab6", "0.1.0", at
+	h.TX = fmt.Sprintf("%s-%06x", at.Format(idTime), number)
+	text, chain, err := encodeLine(h, "")
+	for i, r := range records {
+		if err != nil {
+			break
+		}
+		var line []byte
+		r.Seq, r.At = i+1, at
+		line, chain, err = encodeLine(r, chain)
+		text = append(text, line...)
+	}
+	if err == nil {
+		err = os.MkdirAll(filepath.Join(root, Path), 0o755)
+	}
+	if err == nil {
+		mode := os.FileMode(0o644)
+		if len(records) > 0 && records[len(records)-1].Event.ends() {
+			mode = 0o444
+		}
+		err = os.WriteFile(file(root, h.TX), text, mode)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h.TX
+}
+
+// manyTrials writes n applies, each with its rollback, as a tuning run leaves them.
+func manyTrials(t *testing.T, root string, n int) (applies, rollbacks []string) {
+	t.Helper()
+	for i := range n {
+		tx := writeFile(t, root, 2*i, Header{Kind: Apply, Changes: 1, Digest: strings.Repeat("d", 64)},
+			intent(1, "net.a", "1", "2"), done(1, "2"), Record{Event: Committed})
+		back := writeFile(t, root, 2*i+1, Header{Kind: Rollback, Of: tx, Why: "asked for", Changes: 1},
+			intent(1, "net.a", "2", "1"), done(1, "1"), Record{Event: Committed})
+		applies, rollbacks = append(applies, tx), append(rollbacks, back)
+	}
+	return applies, rollbacks
+}
+
+func cpuTime(t *testing.T) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// work reads the ledger and returns how many journals were read for it.
+func work(t *testing.T, d *Dir) (*Ledger, int) {
+	t.Helper()
+	before := d.read
+	l, err := d.Ledger()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l, d.read - before
+}
+
+// TestTenThousand: journals of what is over are read once.
+func TestTenThousand(t *testing.T) {
+	d, root := open(t)
+	applies, _ := manyTrials(t, root, 5000)
+	stands := writeFile(t, root, 10_000, Header{Kind: Apply, Changes: 1}, intent(1, "net.b", "1", "2"), done(1, "2"),
+		Record{Event: Committed})
+	time.Sleep(2 * clockTick)
+	if l, n := work(t, d); n != 10_001 || len(l.Open()) != 1 {
+		t.Fatalf("%d journals read for the first time, %d open", n, len(l.Open()))
+	}
+	began := cpuTime(t)
+	l, n := work(t, d)
+	t.Logf("%v of CPU time", cpuTime(t)-began)
+	if open := l.Open(); n != 1 || len(open) != 1 || open[0].Header.TX != stands || l.Newest() != stands {
+		t.Errorf("%d journals read, open %v, newest %s; expected 1, the one that stands", n, open, l.Newest())
+	}
+	over, err := l.Find(applies[77])
+	if err != nil || l.State(over) != WasRolledBack || len(over.Changes()) != 1 {
+		t.Errorf("one that is over: %v, %v", over, err)
+	}
+	last, before, err := l.Last(200)
+	if err != nil || len(last) != 200 || before != 9801 || last[199].Header.TX != stands {
+		t.Errorf("the last: %d, %d before, %v", len(last), before, err)
+	}
+	if all, before, err := l.Last(0); err != nil || len(all) != 10_001 || before != 0 {
+		t.Errorf("all: %d, %d before, %v", len(all), before, err)
+	}
+	writeFile(t, root, 10_001, Header{Kind: Rollback, Of: applies[5]}, intent(1, "net.a", "2", "1"))
+	if l, n = work(t, d); n != 4 || l.State(l.Transactions[0]) != Interrupted {
+		t.Errorf("%d journals read, expected those of the transaction that is put back again", n)
+	}
+}
+
+// TestIndexIsOnlyACache: whatever the index says, a journal that was touched is read, and one that may stand always is.
+func TestIndexIsOnlyACache(t *testing.T) {
+	index := func(root string) string { return filepath.Join(root, Path, indexName) }
+	flip := func(t *testing.T, name string, at int) {
+		info, err := os.Stat(name)
+		text, readErr := os.ReadFile(name)
+		if err = errors.Join(err, readErr); err == nil {
+			text[at] ^= 1
+			err = errors.Join(os.Chmod(name, 0o644), os.WriteFile(name, text, 0o644), os.Chmod(name, info.Mode()),
+				os.Chtimes(name, info.ModTime(), info.ModTime()))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused := func(part string) func(*testing.T, *Ledger, error) {
+		return func(t *testing.T, _ *Ledger, err error) {
+			var r *Refused
+			if !errors.As(err, &r) || !strings.Contains(err.Error(), part) {
+				t.Errorf("%v; expected a refusal for %q", err, part)
+			}
+		}
+	}
+	stand := func(n int) func(*testing.T, *Ledger, error) {
+		return func(t *testing.T, l *Ledger, err error) {
+			if err != nil || len(l.Open()) != n {
+				t.Errorf("%d open, %v; expected %d", len(l.Open()), err, n)
+			}
+		}
+	}
+	cases := []struct {
+		name  string
+		act   func(t *testing.T, root, tx, back string)
+		check func(*testing.T, *Ledger, error)
+	}{
+		{"nothing", func(*testing.T, string, string, string) {}, stand(0)},
+		{"a flipped bit", func(t *testing.T, root, tx, _ string) { flip(t, file(root, tx), 600) }, refused("sum")},
+		{"a later version", func(t *testing.T, root, tx, _ string) {
+			flip(t, file(root, tx), len(`{"schema":"mpps.journal/`))
+		}, refused("its format is mpps.journal/0")},
+		{"cut off", func(t *testing.T, root, _, back string) {
+			if err := os.Truncate(file(root, back), 500); err != nil {
+				t.Fatal(err)
+			}
+		}, refused("truncated")},
+		{"writable by others", func(t *testing.T, root, tx, _ string) {
+			if err := os.Chmod(file(root, tx), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}, refused("others")},
+		{"a rollback is gone", func(t *testing.T, root, _, back string) {
+			if err := os.Remove(file(root, back)); err != nil {
+				t.Fatal(err)
+			}
+		}, stand(1)},
+		{"a link", func(t *testing.T, root, tx, _ string) {
+			if err := errors.Join(os.Rename(file(root, tx), root+"/moved"), os.Symlink(root+"/moved",
+				file(root, tx))); err != nil {
+				t.Fatal(err)
+			}
+		}, refused("symbolic link")},
+		{"a damaged index", func(t *testing.T, root, _, _ string) { flip(t, index(root), 2000) }, stand(0)},
+		{"no index", func(t *testing.T, root, _, _ string) {
+			if err := os.Remove(index(root)); err != nil {
+				t.Fatal(err)
+			}
+		}, stand(0)},
+		{"an index that others wrote", func(t *testing.T, root, _, _ string) {
+			if err := errors.Join(os.WriteFile(index(root), nil, 0o666), os.Chmod(index(root), 0o666)); err != nil {
+				t.Fatal(err)
+			}
+		}, stand(0)},
+		{"a FIFO as index", func(t *testing.T, root, _, _ string) {
+			if err := errors.Join(os.Remove(index(root)), syscall.Mkfifo(index(root), 0o644)); err != nil {
+				t.Fatal(err)
+			}
+		}, stand(0)},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			d, root := open(t)
+			applies, rollbacks := manyTrials(t, root, enough)
+			time.Sleep(2 * clockTick)
+			work(t, d)
+			if _, n := work(t, d); n != 0 {
+				t.Fatalf("%d journals read", n)
+			}
+			c.act(t, root, applies[9], rollbacks[9])
+			l, err := d.Ledger()
+			c.check(t, l, err)
+		})
+	}
+}
+
+// TestNotSettled: of these more is needed than their end, so they are read each time.
+func TestNotSettled(t *testing.T) {
+	left := intent(1, "net.a", "2", "1")
+	left.Event, left.Reason = Left, Needed
+	left.Found = left.After
+	domain := intent(1, "x", "2", "1")
+	domain.Address.Kind, domain.Address.Path = "domain", "vm1/vcpu.placement"
+	for name, records := range map[string][]Record{
+		"not complete":            {intent(1, "net.a", "2", "1"), {Event: Failed, N: 1}, {Event: Incomplete}},
+		"not ended":               {intent(1, "net.a", "2", "1")},
+		"left what is used":       {left, {Event: Committed}},
+		"a guest may run with it": {domain, done(1, "1"), {Event: Committed}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, root := open(t)
+			applies, _ := manyTrials(t, root, enough)
+			writeFile(t, root, 10_000, Header{Kind: Rollback, Of: applies[3]}, records...)
+			time.Sleep(2 * clockTick)
+			work(t, d)
+			if l, n := work(t, d); n != 3 {
+				t.Errorf("%d journals read (%v), expected the apply and its two rollbacks", n, l.Transactions)
+			}
+		})
+	}
+}

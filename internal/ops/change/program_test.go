@@ -1,0 +1,37 @@
+package change
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mpps/internal/advise/lasting"
+	"mpps/internal/advise/plan"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
+)
+
+// TestProgramOfServices: no service of root is made that runs what others can change.
+func TestProgramOfServices(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "mpps")
+	if err := os.WriteFile(program, nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Dir(program), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	h := &facts.Host{Lasting: &facts.Lasting{Systemd: true, Program: program}}
+	write := plan.Change{Address: setting.Of(setting.File, lasting.UnitFile), To: setting.Value("[Unit]\n")}
+	remove := write
+	remove.To = setting.Missing("removed")
+	if err := checkProgram(&plan.Plan{Changes: []plan.Change{write}}, h); err == nil ||
+		!strings.Contains(err.Error(), "mpps-restore.service would run "+program) {
+		t.Errorf("a service that runs %s: %v", program, err)
+	}
+	for _, changes := range [][]plan.Change{nil, {remove}, {{Address: setting.Of(setting.Sysctl, "net.core.somaxconn")}}} {
+		if err := checkProgram(&plan.Plan{Changes: changes}, h); err != nil {
+			t.Errorf("%v: %v", changes, err)
+		}
+	}
+}
