@@ -88,7 +88,8 @@ func (f *tuneFlags) add(cmd *cobra.Command) {
 		"time for all of it; 0: as long as there is something to try")
 	cli.DurationVar(flags, &f.Trial, "trial", time.Second, 100*time.Millisecond, time.Minute, "length of one trial")
 	flags.Uint64Var(&f.Seed, "seed", 0, "of the order of the trials (default: by lot)")
-	flags.BoolVar(&f.Restarts, "restarts", false, "also apply what takes effect with a restart: of guests first, of the host last")
+	flags.BoolVar(&f.Restarts, "restarts", false, "also apply what takes effect with a restart: of guests first, of "+
+		"the host last")
 	flags.BoolVar(&f.Resume, "resume", false, "go on behind the restart that the last run with --restarts waited for")
 	flags.BoolVar(&f.Propose, "propose", false, "leave nothing: say what would be kept")
 	flags.BoolVar(&f.RuntimeOnly, "runtime-only", false, "what is kept need not outlast a reboot or an ifup")

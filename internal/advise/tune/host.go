@@ -63,8 +63,8 @@ type Options struct {
 	Learned   Effects
 	Propose   bool     // leave nothing changed on the host
 	Earlier   *Earlier // the run to resume after a restart; nil: none
-	// RestartFirst ends the run as Waiting after the baseline if the plan needs a guest's restart: it is made first, and
-	// the resumed run tries everything else on top of it.
+	// RestartFirst ends the run as Waiting after the baseline if the plan needs a guest's restart: it is made first,
+	// and the resumed run tries everything else on top of it.
 	RestartFirst bool
 	// Now is the clock, for tests; nil: the real one.
 	Now func() time.Time
