@@ -32,7 +32,8 @@ func main() {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(softLimit)
 	}
-	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, alone: true}
+	os.Exit(a.run(os.Args[1:]))
 }
 
 // softLimit is the memory limit of the garbage collector, in bytes. Without it the collector may run late when other
@@ -53,6 +54,7 @@ type app struct {
 
 	format string // text, json, or a name of export.Formats; empty if the command has no --format
 
+	alone    bool           // the process runs this command and no other, such as a step of the acceptance protocol
 	approved bool           // what is asked for was approved as a whole: apply does not ask
 	restarts []plan.Restart // that the changes made wait for; read by the acceptance protocol
 
@@ -64,11 +66,10 @@ type app struct {
 // env returns the environment of the verbs.
 func (a *app) env() *ops.Env { return &ops.Env{Root: a.root, Version: version, Out: a.out} }
 
-// run runs the whole program and returns its exit code; tests call it in process.
-func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+// run runs one command and returns its exit code.
+func (a *app) run(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
 	if err := untilSignal(ctx, &a.reads, func() error { return a.execute(ctx, args) }); err != nil {
 		return cli.Fail(a.out, a.path, err)
 	}
@@ -103,7 +104,7 @@ func untilSignal(ctx context.Context, reads *atomic.Bool, command func() error) 
 
 // readers are the commands that never write to the machine.
 var readers = []string{"mpps inspect", "mpps snapshot", "mpps snapshot diff", "mpps audit", "mpps explain", "mpps plan",
-	"mpps place", "mpps history"}
+	"mpps place"}
 
 // execute runs one command line.
 func (a *app) execute(ctx context.Context, args []string) error {
@@ -127,7 +128,7 @@ func (a *app) command() *cobra.Command {
 		Version: version,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			a.path = cmd.CommandPath()
-			if isSequential(cmd) && os.Getenv("GOMAXPROCS") == "" {
+			if a.alone && isSequential(cmd) && os.Getenv("GOMAXPROCS") == "" {
 				runtime.GOMAXPROCS(1)
 			}
 			if err := a.chooseFormat(cmd); err != nil {

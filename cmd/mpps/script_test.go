@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -68,4 +69,9 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 	})
+}
+
+// run runs one command in this process and returns its exit code.
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	return (&app{stdin: stdin, stdout: stdout, stderr: stderr}).run(args)
 }

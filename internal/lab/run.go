@@ -266,7 +266,7 @@ func (l *Lab) Install(ctx context.Context, local string) error {
 // installShared copies the share's mpps, if there is one, to /usr/local/bin.
 func (l *Lab) installShared(ctx context.Context) error {
 	_, err := l.Must(ctx, "[ ! -e /share/mpps ] || cmp -s /share/mpps /usr/local/bin/mpps || "+
-		"{ mkdir -p /usr/local/bin && cp /share/mpps /usr/local/bin/; }")
+		"{ mkdir -p /usr/local/bin && cd /usr/local/bin && cp /share/mpps .mpps && mv -f .mpps mpps; }")
 	return err
 }
 

@@ -72,28 +72,42 @@ func (e Effects) lesson(class, kind, key string) lesson {
 // Learn returns the effects with those of a run on a host of a class added. Attempts that were cut short or refused
 // add nothing. What was tried as a part of a group is learned from being measured on top of the others.
 func (e Effects) Learn(class string, r *Result) Effects {
-	alone := map[string]bool{}
-	for _, a := range slices.Concat(r.Attempts, r.Revisits) {
-		if len(a.Parts) > 0 { // unlikely to be tried again in this combination, and says little about each part
-			continue
+	tried := map[string]bool{}
+	for i := range r.Attempts {
+		tried[r.Attempts[i].Key] = true
+		e = e.learnOne(class, &r.Attempts[i], true)
+	}
+	for i := range slices.Backward(r.Revisits) { // the last one of a part counts
+		if a := &r.Revisits[i]; !tried[a.Key] {
+			tried[a.Key] = true
+			e = e.learnOne(class, a, a.Evidence >= a.Needed)
 		}
-		if len(a.Gain.Pairs) > 0 && alone[a.Key] { // measured once more
-			continue
-		}
-		alone[a.Key] = true
-		one := Effect{Class: class, Bottleneck: a.Limit, Key: a.Key, Tried: 1}
-		switch a.Outcome {
-		case Kept:
-			one.Kept, one.Log = 1, max(-maxLog, min(maxLog, math.Log(a.Gain.Ratio)))
-		case Hurts:
-			one.Hurt = 1
-		case Useless, NotShown:
-		default:
-			continue
-		}
-		e = e.add(one)
 	}
 	return e
+}
+
+// learnOne returns the effects with that of one attempt added. What was tried as a group says little about each part
+// and adds nothing. proven is false if it only does not cost.
+func (e Effects) learnOne(class string, a *Attempt, proven bool) Effects {
+	if len(a.Parts) > 0 {
+		return e
+	}
+	one := Effect{Class: class, Bottleneck: a.Limit, Key: a.Key, Tried: 1}
+	switch a.Outcome {
+	case Kept:
+		if a.Gain.Ratio <= 0 { // not measured
+			return e
+		}
+		if proven {
+			one.Kept, one.Log = 1, max(-maxLog, min(maxLog, math.Log(a.Gain.Ratio)))
+		}
+	case Hurts:
+		one.Hurt = 1
+	case Useless, NotShown:
+	default:
+		return e
+	}
+	return e.add(one)
 }
 
 // Import returns the effects with those of another file added.

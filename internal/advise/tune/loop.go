@@ -35,6 +35,7 @@ type loop struct {
 	wins          int                    // attempts that were kept; a combination counts once
 	proven        bool                   // what is kept was measured as a whole and by a last search
 
+	restartFirst bool // nothing was tried: a restart comes first
 	byLoss       bool // the target's rate arrives, but with more loss than the search allows: compare losses
 	flood        bool // trials are sent as fast as possible
 	backpressure bool // the path runs on the generator's CPU and slows it down: a low sent rate is the host's

@@ -93,6 +93,7 @@ func (l *loop) waitFirst(ctx context.Context) (bool, error) {
 	l.choose(Together(all)) // lists what waits
 	l.result.Waits = slices.DeleteFunc(l.result.Waits,
 		func(w Wait) bool { return w.needs.Kind != setting.GuestRestart })
+	l.restartFirst = true
 	l.conclude()
 	return true, nil
 }

@@ -87,12 +87,12 @@ func (l *loop) conclude() {
 		r.Why = fmt.Sprintf("the budget is spent and nothing was shown to help: %s packets/s%s; %s not tried",
 			rate(from), missed, untried)
 		if p := r.Method.Provable; p > 0 {
-			r.Why += fmt.Sprintf("; with this noise it had time to prove a gain of ×%.3g or more", p)
+			r.Why += fmt.Sprintf("; with this noise it could prove ×%.3g or more of one change tried alone", p)
 		}
 	case len(r.Waits) > 0:
 		r.Verdict = Waiting
 		r.Why = fmt.Sprintf("what is left needs a %s: so far %s%s", r.Waits[0].For, change, missed)
-		if len(r.Attempts) == 0 {
+		if l.restartFirst {
 			r.Why = fmt.Sprintf("a %s comes first, everything else is tried after it: so far %s packets/s%s",
 				r.Waits[0].For, rate(from), missed)
 		}
@@ -126,6 +126,8 @@ func (l *loop) untriedWhy() string {
 		return "the " + r.Final.LimitedBy + " is the limit: its gain could not be seen"
 	case r.Verdict == OutOfBudget:
 		return "the budget was spent"
+	case l.restartFirst:
+		return "it is tried after the restart"
 	}
 	return "the target had been found without it, which did not last to the end: run it again"
 }

@@ -79,6 +79,10 @@ func (l *loop) splitGroup(ctx context.Context, c Candidate) error {
 
 // sieve returns those of the candidates that the host takes, and records the others as refused. It measures nothing.
 func (l *loop) sieve(ctx context.Context, parts []Candidate) ([]Candidate, error) {
+	if l.spent() {
+		return nil, nil
+	}
+	l.Progress(Progress{What: "what the host takes of the plan", Rate: l.lastRate})
 	switch err := l.host.Try(ctx, l.combine(parts...)); {
 	case err == nil:
 		return parts, l.host.Back(ctx)

@@ -134,8 +134,8 @@ func (g *guard) pause() time.Duration {
 // commit changes nothing. Journals of earlier versions, and of another boot, have only the time of day.
 func (e *Engine) left(t *journal.Transaction) time.Duration {
 	c := t.Confirmation()
-	if c.Up > 0 && t.Header.BootID == e.BootID {
-		return c.Up - e.Journal.Clock.Up()
+	if c.Up > 0 && e.BootID != "" && t.Header.BootID == e.BootID {
+		return min(c.Up-e.Journal.Clock.Up(), c.Within)
 	}
 	return min(c.Until.Sub(e.Journal.Clock.Now()), c.Within)
 }

@@ -179,7 +179,8 @@ func (n note) String() string {
 		n.file.ctime, n.file.inode)
 }
 
-func indexHead(rest []byte) string { return indexSchema + " " + sum("", rest) }
+// The version of the journals belongs to it: notes of one that is not known here must not count.
+func indexHead(rest []byte) string { return indexSchema + " " + Schema + " " + sum("", rest) }
 
 // remember writes the index again if enough files were read for nothing: others are those without a note. Whoever may
 // not write it, or has no room for it, reads them again the next time.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"mpps/internal/machine/tree"
@@ -75,8 +76,10 @@ func (u unit) enable(ctx context.Context, name string, start bool) error {
 	return u.systemctl(ctx, "start", "--", name)
 }
 
+// disable stops a unit and removes its link. The unit that this process runs in ends with the process: to stop it would
+// end what the process still has to undo, such as an apply that was not confirmed before a reboot.
 func (u unit) disable(ctx context.Context, name string) error {
-	if booted(u.m) {
+	if booted(u.m) && !inside(u.m, name) {
 		if err := u.systemctl(ctx, "stop", "--", name); err != nil && !tree.Mentions(err, "not loaded") {
 			return err
 		}
@@ -91,6 +94,13 @@ func (u unit) disable(ctx context.Context, name string) error {
 		return nil
 	}
 	return u.systemctl(ctx, "daemon-reload")
+}
+
+// inside reports whether this process belongs to a unit, by its control groups (cgroups(7)).
+func inside(m *tree.Tree, name string) bool {
+	groups, err := m.Read("proc/self/cgroup")
+	return err == nil && slices.Contains(strings.FieldsFunc(groups, func(r rune) bool { return r == '/' || r == '\n' }),
+		name)
 }
 
 func (u unit) systemctl(ctx context.Context, args ...string) error {

@@ -99,18 +99,21 @@ func (r *Restorer) loadLent(ctx context.Context) error {
 	return err
 }
 
+// lockPatience is how long UndoExpired waits for another mpps: the boot waits for it.
+const lockPatience = 2 * time.Minute
+
 // UndoExpired undoes transactions that were not confirmed before the host rebooted. While another mpps is at work it
-// waits.
+// waits, for lockPatience at most.
 func (r *Restorer) UndoExpired(ctx context.Context) error {
 	r.engine.WatchGuests(ctx)
-	for {
+	for began := time.Now(); ; {
 		expired, err := r.Expired(ctx)
 		for _, x := range expired {
 			r.env.Out.Step("transaction %s was not confirmed before the host was started anew: %s put back",
 				x.Of, ops.Count(x.Written(), "value"))
 		}
 		var locked *journal.Locked
-		if !errors.As(err, &locked) {
+		if !errors.As(err, &locked) || time.Since(began) >= lockPatience {
 			return err
 		}
 		select {
@@ -209,7 +212,8 @@ func (r *Restorer) remember(m memory) error {
 const vfsPause = 200 * time.Millisecond
 
 // vfs puts back VF counts and attributes, in the order of the list. At boot, devices appear one by one and their links
-// come up seconds later: values that are absent or refused are tried again until wait is over. A device that udev has
+// come up seconds later: values that are absent or refused are tried again until wait is over since the last that was
+// put back for the first time; making VFs may take longer than that by itself. A device that udev has
 // not renamed yet may briefly have the name of another, so unnamed PFs are skipped.
 func (r *Restorer) vfs(ctx context.Context, wait time.Duration) (*apply.Pass, error) {
 	m, all := r.engine.Machine, r.Desired
@@ -240,7 +244,8 @@ func (r *Restorer) vfsUntilComplete(ctx context.Context, wait time.Duration, exp
 	error) {
 	known := r.recall().ByHand
 	total := apply.Pass{PutBack: []apply.PutBack{}, ByHand: []apply.ByHand{}}
-	for began := time.Now(); ; {
+	began := time.Now()
+	for last := began; ; {
 		n, err := expected()
 		if err != nil {
 			return total, err
@@ -253,10 +258,13 @@ func (r *Restorer) vfsUntilComplete(ctx context.Context, wait time.Duration, exp
 		if err != nil && !errors.As(err, &locked) {
 			return total, err
 		}
-		total = mergePass(total, pass, n)
+		before := len(total.PutBack)
+		if total = mergePass(total, pass, n); len(total.PutBack) > before {
+			last = time.Now()
+		}
 		total.Seconds = time.Since(began).Seconds()
 		done := err == nil && pass.Values == n && pass.Absent == 0 && pass.Failed() == 0
-		if done && len(pass.PutBack) == 0 || time.Since(began) >= wait {
+		if done && len(pass.PutBack) == 0 || time.Since(last) >= wait {
 			return total, err
 		}
 		select {

@@ -80,6 +80,9 @@ func pps(v float64) string { return words.NoBreak(words.SI(v, 3)) }
 // headline returns the verdict in a sentence.
 func headline(r *tune.Result) string {
 	from, to := rateOf(r.Baseline), rateOf(r.Final)
+	if r.Baseline.PPS == 0 || r.Final.PPS == 0 { // a rate without loss is compared with no other kind
+		from, to = r.Baseline.Loaded, r.Final.Loaded
+	}
 	wanted := words.If(r.Goal.PPS > 0, "; %s were asked for", pps(r.Goal.PPS)) + "."
 	found := pps(from) + " packets per second" + wanted
 	rates := pps(from) + " → " + pps(to)
@@ -94,7 +97,7 @@ func headline(r *tune.Result) string {
 	case r.Restarted != "" && to > 0:
 		kept = pps(to) + " packets per second, not shown to be more than before the " + r.Restarted + wanted
 	}
-	other := fmt.Sprintf("The %s is the limit at %s packets per second, not this host.", r.Final.LimitedBy, pps(from))
+	other := fmt.Sprintf("The %s is the limit at %s packets per second, not this host.", r.Final.LimitedBy, pps(to))
 	if len(r.Added) > 0 {
 		other = fmt.Sprintf("The %s is the limit by now, not this host. %s", r.Final.LimitedBy, kept)
 	}
@@ -142,8 +145,8 @@ func stops(r *tune.Result) []stop {
 			continue
 		}
 		changed[a.Stage] = true
-		for j := range r.Attempts { // each part was tried alone before
-			if one := &r.Attempts[j]; slices.Contains(a.Parts, one.Key) && slices.Contains(r.Kept, one.Key) {
+		for _, one := range slices.Concat(r.Attempts, r.Revisits) { // parts, tried alone before or after
+			if slices.Contains(a.Parts, one.Key) && slices.Contains(r.Kept, one.Key) {
 				changed[one.Stage] = true
 			}
 		}
@@ -194,13 +197,15 @@ var outcomes = map[tune.Outcome]struct{ word, class string }{
 // revisitOf returns a repeated measurement of what was kept before, and its outcome.
 func revisitOf(a *tune.Attempt, kept []string) attemptView {
 	v := attemptOf(a, kept)
-	switch stands := slices.Contains(kept, a.Key); {
+	switch stands := a.Stands(kept); {
 	case stands && a.Outcome == tune.Kept:
 		v.Word = "stays"
 	case stands:
 		v.Word, v.Class = "stays, not measured to the end", ""
 	case a.Outcome == tune.Hurts, a.Outcome == tune.Cut:
 		v.Word, v.Class = "taken out", "bad"
+	case a.Outcome == tune.Useless:
+		v.Word, v.Class = "taken out: it carries nothing", ""
 	default:
 		v.Word, v.Class = "taken back with the rest", ""
 	}
