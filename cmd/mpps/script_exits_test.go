@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os/exec"
 	"strconv"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -16,16 +17,34 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	err = ts.Exec(args[1], args[2:]...)
-	have := 0
+	if have := exitCode(ts, args[1:]); have != want {
+		ts.Fatalf("exit code %d, expected %d", have, want)
+	}
+}
+
+// eventually runs a program again and again, for 20 s, until it exits so: "eventually CODE PROGRAM ARGS…".
+func eventually(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: eventually CODE PROGRAM ARGS…")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	have := exitCode(ts, args[1:])
+	for end := time.Now().Add(20 * time.Second); have != want; have = exitCode(ts, args[1:]) {
+		if time.Now().After(end) {
+			ts.Fatalf("exit code %d, expected %d", have, want)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+func exitCode(ts *testscript.TestScript, argv []string) int {
 	var failed *exec.ExitError
-	switch {
+	switch err := ts.Exec(argv[0], argv[1:]...); {
 	case errors.As(err, &failed):
-		have = failed.ExitCode()
+		return failed.ExitCode()
 	case err != nil:
 		ts.Fatalf("%v", err)
 	}
-	if have != want {
-		ts.Fatalf("exit code %d, expected %d", have, want)
-	}
+	return 0
 }

@@ -38,6 +38,7 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"eventually":    eventually,
 			"exits":         exits,
 			"makeplan":      makePlan,
 			"makelasting":   makeLasting,

@@ -8,7 +8,6 @@ import (
 	"mpps/internal/advise/knob"
 	"mpps/internal/advise/lasting"
 	"mpps/internal/advise/plan"
-	"mpps/internal/change/journal"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
 )
@@ -32,21 +31,18 @@ func CheckForeign(env *ops.Env, p *plan.Plan, h *ops.Host) error {
 			return slices.ContainsFunc(own.Changes, c.Same)
 		})
 	}
-	if len(left) == 0 || !journalReadable(env) { // apply refuses that journal itself
+	if len(left) == 0 {
 		return nil
 	}
-	return foreign(left)
-}
-
-// journalReadable reports whether what stands on the host is known.
-func journalReadable(env *ops.Env) bool {
-	j, err := journal.Open(env.Root)
+	// On a host that is half changed no plan comes out the same. That is what is wrong then.
+	e, err := Open(env, nil)
 	if err != nil {
-		return false
+		return err
 	}
-	defer j.Close()
-	_, err = j.Ledger()
-	return err == nil
+	if err := errors.Join(e.Settled(), e.Close()); err != nil {
+		return err
+	}
+	return foreign(left)
 }
 
 // planner makes changes of a plan's goal for a host.
