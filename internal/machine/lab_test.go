@@ -43,8 +43,8 @@ func inLab(t *testing.T) bool {
 	return false
 }
 
-// patient is a context for what an emulated host does: a deadline of its own stands for the limits of single values and
-// programs, which are those of a host and not of one that may stand still for a while.
+// patient returns a context with a deadline, which replaces the limits for single values and programs: those are for
+// real hosts, and an emulated one may stand still for a while.
 func patient(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)

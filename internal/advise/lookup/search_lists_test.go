@@ -72,7 +72,7 @@ func BenchmarkSearch(b *testing.B) {
 	}
 }
 
-// TestAdvice: every page parses, every entry says something under a name of its own, and names only what there is.
+// TestAdvice: every page parses, and every entry has a unique name, a text, and only references that exist.
 func TestAdvice(t *testing.T) {
 	n := 0
 	for _, page := range advice.Pages() {

@@ -1,7 +1,6 @@
 package tune
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -277,24 +276,6 @@ func (l *loop) settleLoad(ctx context.Context) (trial, error) {
 	}
 }
 
-// trial is one trial, in packets per second.
-type trial struct {
-	load, received float64
-	sent           float64 // 0: unknown
-	length         int     // in multiples of the usual one
-}
-
-// loss is the share of the sent packets, or of the load if that is unknown, that did not arrive.
-func (t trial) loss() float64 { return lossOf(t.load, t.received, t.sent) }
-
-func lossOf(load, received, sent float64) float64 {
-	sent = cmp.Or(sent, load)
-	if sent == 0 {
-		return 0
-	}
-	return max(0, 1-received/sent)
-}
-
 // tryUnpaced switches to sending as fast as possible if the generator could not keep up with the load and more arrives
 // that way: pacing takes CPU time, on a host whose clock is slow to read more than sending does. It returns the trial
 // to use as the first one.
@@ -315,29 +296,6 @@ func (l *loop) tryUnpaced(ctx context.Context, paced trial) (trial, error) {
 
 // unpacedGain is the least ratio of the received rates, unpaced to paced, for which pacing is given up.
 const unpacedGain = 1.05
-
-// sample sends the load for one trial of length times the usual duration.
-func (l *loop) sample(ctx context.Context, length int) (trial, error) {
-	if ctx.Err() != nil {
-		return trial{}, context.Cause(ctx)
-	}
-	t, began := trial{load: l.load, length: length}, l.Now()
-	var err error
-	if t.received, err = l.host.Sample(ctx, l.load, length); err != nil {
-		return trial{}, err
-	}
-	if took := l.Now().Sub(began); length == 1 && (l.trialTook == 0 || took < l.trialTook) {
-		l.trialTook = took
-	}
-	if ctx.Err() != nil { // cut short
-		return trial{}, context.Cause(ctx)
-	}
-	if s, ok := l.host.(Sender); ok {
-		t.sent = s.Sent()
-	}
-	l.result.Trials++
-	return t, nil
-}
 
 // candidates tries candidates, the most promising first, until the target holds, nothing is left or the budget is
 // spent. When nothing is left that helps alone, or little time, it tries those with small gains together, then pairs.

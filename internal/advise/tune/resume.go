@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
 )
 
@@ -87,7 +88,10 @@ func (l *loop) waitFirst(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if !slices.ContainsFunc(all, func(c Candidate) bool { return c.Planned && c.Needs.Kind == setting.GuestRestart }) {
+	// What can cut the way to the host is not applied for a restart either.
+	if !slices.ContainsFunc(all, func(c Candidate) bool {
+		return c.Planned && c.Risk != goal.Connectivity && c.Needs.Kind == setting.GuestRestart
+	}) {
 		return false, nil
 	}
 	l.choose(Together(all)) // lists what waits

@@ -36,7 +36,7 @@ const (
 	clockTick = 20 * time.Millisecond
 )
 
-// identity tells whether a file was changed: any write to it, rename, chmod or chown sets its ctime.
+// identity changes with a file: every write, rename, chmod and chown sets its ctime.
 type identity struct {
 	size, mtime, ctime, inode int64 // bytes, nanoseconds since 1970
 }

@@ -109,7 +109,7 @@ func (r *Restorer) UndoExpired(ctx context.Context) error {
 	for began := time.Now(); ; {
 		expired, err := r.Expired(ctx)
 		for _, x := range expired {
-			r.env.Out.Step("transaction %s was not confirmed before the host was started anew: %s put back",
+			r.env.Out.Step("transaction %s was not confirmed before the host rebooted: %s put back",
 				x.Of, ops.Count(x.Written(), "value"))
 		}
 		var locked *journal.Locked
