@@ -86,7 +86,8 @@ func (f *tuneFlags) add(cmd *cobra.Command) {
 	f.trialFlags.add(flags)
 	cli.DurationVar(flags, &f.Budget, "budget", 30*time.Minute, 0, 0,
 		"time for all of it; 0: as long as there is something to try")
-	cli.DurationVar(flags, &f.Trial, "trial", time.Second, 100*time.Millisecond, time.Minute, "length of one trial")
+	cli.DurationVar(flags, &f.Trial, "trial", tuning.Slice, 100*time.Millisecond, time.Minute,
+		"length of one trial; with --trial-command 1s unless given")
 	flags.Uint64Var(&f.Seed, "seed", 0, "of the order of the trials (default: by lot)")
 	flags.BoolVar(&f.Restarts, "restarts", false, "also apply what takes effect with a restart: of guests first, of "+
 		"the host last")
@@ -151,6 +152,9 @@ func (a *app) runTune(ctx context.Context, f *tuneFlags) (err error) {
 	}
 	ctx, stop := ops.UntilHangup(ctx)
 	defer stop()
+	if f.command != "" && !f.set.Changed("trial") {
+		f.Trial = time.Second
+	}
 	f.Seed, f.Flags, f.Write = seedOf(f.set, f.Seed), givenFlags(f.set), a.writeFile
 	r, saved, failure := tuning.Run(ctx, a.env(), f.Options,
 		func(ctx context.Context) (tuning.Gauge, error) { return f.gauge(ctx, a.env()) })

@@ -54,8 +54,8 @@ func (h *healthy) Whole(context.Context, []tune.Candidate) (tune.Candidate, erro
 	return tune.Candidate{Key: "everything that was kept"}, nil
 }
 
-func (h *healthy) Sample(ctx context.Context, pps float64, length int) (float64, error) {
-	p, err := h.gauge.Sample(ctx, pps, time.Duration(length)*100*time.Millisecond)
+func (h *healthy) Sample(ctx context.Context, pps float64, length int, exact bool) (float64, error) {
+	p, err := h.gauge.Sample(ctx, pps, time.Duration(length)*100*time.Millisecond, exact)
 	h.sent = p.Sent
 	return p.PPS, err
 }

@@ -45,6 +45,9 @@ type Path interface {
 	// Send sends the load, at its rate and for its duration, and returns once the last frame was handed to the device.
 	// A cancelled context stops it early: it then returns what was sent, without an error.
 	Send(ctx context.Context, load Load) (Sent, error)
+	// Progress returns how many frames Send has handed to the device so far; before it begins, what the last one had.
+	// It may be called while Send runs.
+	Progress() uint64
 	// Arrived reads the receiver.
 	Arrived(ctx context.Context) (Arrived, error)
 	// Latency returns the one-way delays since Prepare; nil if the ends do not share a clock or no delays were taken.

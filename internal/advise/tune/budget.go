@@ -65,6 +65,7 @@ func (l *loop) search(ctx context.Context) (Rate, error) {
 		return r, errBudget
 	case err == nil:
 		l.result.Searches++
+		l.result.Measured += r.Seconds
 	}
 	return r, err
 }

@@ -29,8 +29,8 @@ type Host interface {
 	// Whole returns everything that was kept as one candidate, to be tried after Reset.
 	Whole(ctx context.Context, kept []Candidate) (Candidate, error)
 	// Sample sends the load for one trial, of length times the usual duration, and returns the packets per second that
-	// arrived.
-	Sample(ctx context.Context, pps float64, length int) (float64, error)
+	// arrived. exact counts every packet, late ones too, so that losses compare.
+	Sample(ctx context.Context, pps float64, length int, exact bool) (float64, error)
 	// Search finds the highest rate with no more loss than the goal allows.
 	Search(ctx context.Context) (Rate, error)
 	// Advise returns what to buy or change if the target was missed; d is the final bottleneck.
@@ -56,7 +56,7 @@ type Options struct {
 	Budget    time.Duration // for the whole run, including the proof of what is kept; 0: none
 	Alpha     float64       // bound on the expected share of kept changes that do not help; 0: 0.05
 	MinEffect float64       // least gain that counts, relative; 0: 0.01
-	MaxPairs  int           // of trials for one candidate; 0: 32
+	MaxPairs  int           // of trials for one candidate; 0: 32 of a second each, more of shorter ones
 	Trial     time.Duration // usual length of a trial; 0: all have the same length
 	Seed      uint64        // of the random order of trials
 	Class     string        // of the host, to find what was learned
@@ -98,7 +98,8 @@ type Progress struct {
 
 // withDefaults returns the options with the defaults in place of zero values.
 func (o Options) withDefaults() Options {
-	o.Alpha, o.MinEffect, o.MaxPairs = cmp.Or(o.Alpha, 0.05), cmp.Or(o.MinEffect, 0.01), cmp.Or(o.MaxPairs, 32)
+	o.Alpha, o.MinEffect = cmp.Or(o.Alpha, 0.05), cmp.Or(o.MinEffect, 0.01)
+	o.MaxPairs = cmp.Or(o.MaxPairs, o.longer(32))
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -234,11 +234,11 @@ type deaf struct {
 	left int
 }
 
-func (d *deaf) Sample(ctx context.Context, pps float64, length int) (float64, error) {
+func (d *deaf) Sample(ctx context.Context, pps float64, length int, exact bool) (float64, error) {
 	if d.left--; d.left < 0 {
 		return 0, errors.New("the agent is gone")
 	}
-	return d.Host.Sample(ctx, pps, length)
+	return d.Host.Sample(ctx, pps, length, exact)
 }
 
 // TestFailed: an error is no interruption by the user; the initial state is restored all the same.

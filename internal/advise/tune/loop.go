@@ -230,7 +230,7 @@ func (l *loop) calibrate(ctx context.Context, last trial) error {
 		if l.Budget > 0 && l.Now().Sub(l.began) > l.Budget/3 {
 			return nil
 		}
-		next, err := l.sample(ctx, 1)
+		next, err := l.sample(ctx, 1, l.byLoss)
 		if err != nil {
 			return err
 		}
@@ -263,7 +263,7 @@ const maxAims = 4
 // overloads the path shows no gain. On a noisy host a search without loss ends far below what the host carries.
 func (l *loop) settleLoad(ctx context.Context) (trial, error) {
 	for n := 1; ; n++ {
-		t, err := l.sample(ctx, 1)
+		t, err := l.sample(ctx, 1, l.byLoss)
 		if err != nil || n == maxAims || l.load == 0 || l.short(t) || t.received < 0.6*l.load {
 			return t, err
 		}
@@ -285,7 +285,7 @@ func (l *loop) tryUnpaced(ctx context.Context, paced trial) (trial, error) {
 	}
 	l.flood = true
 	l.setLoad(paced.received)
-	fast, err := l.sample(ctx, 1)
+	fast, err := l.sample(ctx, 1, l.byLoss)
 	if err != nil || fast.received < unpacedGain*paced.received {
 		l.flood = false
 		l.setLoad(max(l.result.Baseline.PPS, l.result.Baseline.Loaded))

@@ -21,6 +21,8 @@ type Result struct {
 	Goal    goal.Goal `json:"goal"`
 	Started time.Time `json:"started"`
 	Seconds float64   `json:"seconds"`
+	// Measured is the part of Seconds that trials and searches took, without what is between them.
+	Measured float64 `json:"measured_seconds"`
 
 	Verdict Verdict `json:"verdict"`
 	Why     string  `json:"why"` // the verdict in one sentence with figures

@@ -4,17 +4,21 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
 )
 
-// RestartSamples takes restartTrials trials at a load, to be compared across a restart; after minPairs of them it stops
-// once enough returns true. It returns the packets per second that arrived in each.
-func RestartSamples(ctx context.Context, h Host, pps float64, enough func() bool) ([]float64, error) {
+// RestartSamples takes restartTrials trials of a second or more at a load, to be compared across a restart, given the
+// usual length of a trial; after minPairs of them it stops once enough returns true. It returns the packets per second
+// that arrived in each.
+func RestartSamples(ctx context.Context, h Host, pps float64, trial time.Duration, enough func() bool) ([]float64,
+	error) {
+	length := Options{Trial: trial}.longer(1)
 	var samples []float64
 	for len(samples) < restartTrials && (len(samples) < minPairs || !enough()) {
-		v, err := h.Sample(ctx, pps, 1)
+		v, err := h.Sample(ctx, pps, length, false)
 		if err != nil {
 			return nil, err
 		}
@@ -34,7 +38,7 @@ const restartTrials = 8
 // before it by the least gain that counts.
 func (l *loop) resume(ctx context.Context) error {
 	e, r := l.Earlier, l.result
-	after, err := RestartSamples(ctx, l.host, e.LoadPPS, l.spent)
+	after, err := RestartSamples(ctx, l.host, e.LoadPPS, l.Trial, l.spent)
 	if err != nil {
 		return err
 	}

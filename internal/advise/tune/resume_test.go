@@ -22,7 +22,7 @@ func TestAfterRestart(t *testing.T) {
 	}{{"helps", 3, tune.Kept}, {"nothing", 1, tune.NotShown}, {"hurts", 0.5, tune.Hurts}} {
 		s := still()
 		before := simulated.New(s, 1)
-		samples, err := tune.RestartSamples(t.Context(), before, 2e6, func() bool { return false })
+		samples, err := tune.RestartSamples(t.Context(), before, 2e6, 0, func() bool { return false })
 		if err != nil {
 			t.Fatal(err)
 		}

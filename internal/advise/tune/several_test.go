@@ -165,13 +165,13 @@ type hiccup struct {
 	sent  float64
 }
 
-func (h *hiccup) Sample(ctx context.Context, pps float64, length int) (float64, error) {
+func (h *hiccup) Sample(ctx context.Context, pps float64, length int, exact bool) (float64, error) {
 	h.sent = 0
 	if h.n++; h.n == h.at {
 		h.sent = 0.8 * h.Now()
 		return h.sent, nil
 	}
-	return h.Host.Sample(ctx, pps, length)
+	return h.Host.Sample(ctx, pps, length, exact)
 }
 
 func (h *hiccup) Sent() float64 {

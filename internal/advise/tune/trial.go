@@ -23,14 +23,14 @@ func lossOf(load, received, sent float64) float64 {
 	return max(0, 1-received/sent)
 }
 
-// sample sends the load for one trial of length times the usual duration.
-func (l *loop) sample(ctx context.Context, length int) (trial, error) {
+// sample sends the load for one trial of length times the usual duration. exact counts what was lost to the packet.
+func (l *loop) sample(ctx context.Context, length int, exact bool) (trial, error) {
 	if ctx.Err() != nil {
 		return trial{}, context.Cause(ctx)
 	}
 	t, began := trial{load: l.load, length: length}, l.Now()
 	var err error
-	if t.received, err = l.host.Sample(ctx, l.load, length); err != nil {
+	if t.received, err = l.host.Sample(ctx, l.load, length, exact); err != nil {
 		return trial{}, err
 	}
 	if took := l.Now().Sub(began); length == 1 && (l.trialTook == 0 || took < l.trialTook) {
@@ -43,5 +43,6 @@ func (l *loop) sample(ctx context.Context, length int) (trial, error) {
 		t.sent = s.Sent()
 	}
 	l.result.Trials++
+	l.result.Measured += l.Trial.Seconds() * float64(length)
 	return t, nil
 }

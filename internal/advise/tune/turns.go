@@ -102,7 +102,7 @@ func (l *loop) measureBy(ctx context.Context, c Candidate, a *Attempt, m *compar
 // runPairs measures pairs until enough returns true. Afterwards a Kept candidate is in force; another one may be.
 func (l *loop) runPairs(ctx context.Context, c Candidate, a *Attempt, m *comparison, enough func() bool) error {
 	inForce := false
-	var changing time.Duration // of all changes so far
+	var changing, between time.Duration // of all changes so far; of all pairs so far, without their trials
 	changes := 0
 	switchTo := func(after bool) (err error) {
 		if after == inForce {
@@ -122,16 +122,16 @@ func (l *loop) runPairs(ctx context.Context, c Candidate, a *Attempt, m *compari
 		return err
 	}
 	load := l.load
-	for {
+	for pairs := 0; ; pairs++ {
 		began := l.Now()
-		pair := Pair{AfterFirst: l.rng.IntN(2) == 1, Length: l.length(changing, changes)}
+		pair := Pair{AfterFirst: l.rng.IntN(2) == 1, Length: l.length(between, pairs)}
 		var before, after trial
 		for _, changed := range []bool{pair.AfterFirst, !pair.AfterFirst} {
 			l.Progress(Progress{What: "try", Attempt: a, Rate: l.lastRate})
 			if err := switchTo(changed); err != nil {
 				return err
 			}
-			t, err := l.sample(ctx, pair.Length)
+			t, err := l.sample(ctx, pair.Length, m.byLoss)
 			if err != nil {
 				return err
 			}
@@ -151,7 +151,9 @@ func (l *loop) runPairs(ctx context.Context, c Candidate, a *Attempt, m *compari
 			m.add(before, after)
 		}
 		a.Gain.Pairs = append(a.Gain.Pairs, pair)
-		l.pairTook = max(l.pairTook, l.Now().Sub(began))
+		took := l.Now().Sub(began)
+		between += max(0, took-2*l.Trial*time.Duration(pair.Length))
+		l.pairTook = max(l.pairTook, took)
 		if enough() {
 			break
 		}
@@ -169,22 +171,27 @@ func (l *loop) runPairs(ctx context.Context, c Candidate, a *Attempt, m *compari
 	return nil
 }
 
-// Bounds of the length of trials.
+// changesPerPair is one change within a pair, and one between every other two.
+const changesPerPair = 1.5
+
+// The share of a comparison's time that is to be trials, and the longest trial for its sake.
 const (
-	maxLength      = 8   // multiple of the usual length
-	changesPerPair = 1.5 // one within a pair, and one between every other two
+	measuredShare = 0.8
+	longestTrial  = 4 * time.Second
 )
 
-// length returns the length of the trials of the next pair, as a multiple of the usual one. If changes and the overhead
-// of a trial take much longer than the trial, longer trials cost little and reduce noise. With noise partly within a
-// trial and partly between pairs the best length grows with the square root of overhead/trial. Both sides get the same
-// length, so that a change that does nothing wins as often as it loses.
-func (l *loop) length(changing time.Duration, changes int) int {
-	if changes == 0 || l.Trial <= 0 {
+// length returns the length of the trials of the next pair, as a multiple of the usual one. What changes and the
+// overhead of trials took in the pairs so far decides: the shortest trials, for many pairs tell more than long ones,
+// that still are most of the time. Both sides get the same length, so that a change that does nothing wins as often as
+// it loses.
+func (l *loop) length(between time.Duration, pairs int) int {
+	if pairs == 0 || l.Trial <= 0 {
 		return 1
 	}
-	overhead := changesPerPair*changing.Seconds()/float64(changes) + 2*max(0, l.trialTook-l.Trial).Seconds()
-	return int(min(max(math.Sqrt(overhead/l.Trial.Seconds()), 1), maxLength))
+	perTrial := between.Seconds() / float64(2*pairs)
+	wanted := perTrial * measuredShare / (1 - measuredShare) / l.Trial.Seconds()
+	most := max(1, longestTrial.Seconds()/l.Trial.Seconds())
+	return int(math.Ceil(min(max(wanted, 1), most)))
 }
 
 // Bounds of the sent rate. A pair does not count if a trial sent less than sentEnough of the load and all of that
@@ -233,6 +240,14 @@ const (
 	patience     = 10   // pairs after which an e-value below 0.3 ends the test
 )
 
+// longer returns a number of pairs for the usual length of trials, given the one for trials of a second.
+func (o Options) longer(pairs int) int {
+	if o.Trial <= 0 || o.Trial >= time.Second {
+		return pairs
+	}
+	return int(time.Duration(pairs) * time.Second / o.Trial)
+}
+
 // decide sets the outcome of an attempt once its pairs are enough, and reports whether they are.
 func (l *loop) decide(m *comparison, a *Attempt) bool {
 	test := m.score
@@ -250,7 +265,8 @@ func (l *loop) decide(m *comparison, a *Attempt) bool {
 		a.Outcome = Hurts
 	case test.Futile() >= futileEValue:
 		a.Outcome = Useless
-	case n >= patience && (a.Evidence < 0.3 || m.littleLeft()), test.Reach(l.MaxPairs) < a.Needed:
+	case n >= l.longer(patience) && a.Evidence < 0.3, n >= patience && m.littleLeft(),
+		test.Reach(l.MaxPairs) < a.Needed:
 		a.Outcome = NotShown
 	case l.spent():
 		a.Outcome = Cut

@@ -144,7 +144,7 @@ func (l *loop) refine(ctx context.Context, parts []Candidate) error {
 	if err != nil || len(l.kept) == kept || l.spent() {
 		return err
 	}
-	now, err := l.sample(ctx, 1)
+	now, err := l.sample(ctx, 1, l.byLoss)
 	if err != nil {
 		return err
 	}

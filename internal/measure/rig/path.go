@@ -161,6 +161,17 @@ func (p *Path) Send(ctx context.Context, load measure.Load) (measure.Sent, error
 	return sum, errors.Join(errs...)
 }
 
+// Progress returns how many frames the senders have sent.
+func (p *Path) Progress() uint64 {
+	var n uint64
+	for _, s := range p.senders {
+		if s.gen != nil {
+			n += s.gen.Sent()
+		}
+	}
+	return n
+}
+
 // together calls f for all elements concurrently and waits.
 func together[E any](all []E, f func(int, E)) {
 	var wait sync.WaitGroup

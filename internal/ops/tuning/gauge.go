@@ -2,6 +2,7 @@ package tuning
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -17,8 +18,9 @@ import (
 
 // Gauge measures the path for a tuning run, with our own generator or by an external program's trials.
 type Gauge interface {
-	// Sample sends at a rate, in packets per second, for a time.
-	Sample(ctx context.Context, pps float64, length time.Duration) (Trial, error)
+	// Sample measures what arrives at a rate, in packets per second, for a time. exact counts every frame, late ones
+	// too, so that losses compare.
+	Sample(ctx context.Context, pps float64, length time.Duration, exact bool) (Trial, error)
 	// Flood sends at a rate, in packets per second, until done is closed; an external program finishes its trial.
 	Flood(ctx context.Context, pps float64, done <-chan struct{}) error
 	// Search finds the highest rate with no more loss than the goal allows.
@@ -67,12 +69,17 @@ func rateFor(r *search.Result, g goal.Goal, limit string) tune.Rate {
 	return rate
 }
 
+// pathGauge sends without an end between the trials of one rate, so that nearly all of a run's time is measured.
 type pathGauge struct {
 	*bench.Gauge
 	env    *ops.Env
 	goal   goal.Goal
 	budget time.Duration // of the whole run; 0: none
 	spaces []string
+
+	running *measure.Running // nil: nothing is sent
+	load    measure.Load     // of running
+	until   time.Time        // when running ends by itself
 }
 
 // NewPathGauge returns a gauge with our own generator and receiver.
@@ -92,7 +99,22 @@ func NewPathGauge(ctx context.Context, env *ops.Env, p *bench.Path, load measure
 	return &pathGauge{Gauge: opened, env: env, goal: g, budget: budget, spaces: spaces}, nil
 }
 
-func (p *pathGauge) Sample(ctx context.Context, pps float64, length time.Duration) (Trial, error) {
+func (p *pathGauge) Sample(ctx context.Context, pps float64, length time.Duration, exact bool) (Trial, error) {
+	if exact {
+		return p.exactly(ctx, pps, length)
+	}
+	var trial Trial
+	err := p.whileSending(ctx, pps, length, func() error {
+		s, err := p.running.Slice(ctx, length)
+		trial = Trial{Sent: s.Sent, PPS: s.Received}
+		return err
+	})
+	return trial, err
+}
+
+// exactly runs a trial of its own.
+func (p *pathGauge) exactly(ctx context.Context, pps float64, length time.Duration) (Trial, error) {
+	p.stop()
 	load := p.Load
 	load.Rate, load.Duration = pps, length
 	s, err := p.Bench.Trial(ctx, load)
@@ -100,6 +122,54 @@ func (p *pathGauge) Sample(ctx context.Context, pps float64, length time.Duratio
 		return Trial{}, err
 	}
 	return Trial{Sent: perSecond(s.Sent, s.Seconds), PPS: s.PPS}, nil
+}
+
+// whileSending calls act while the rate is sent, for length at least. If sending ends meanwhile, both are begun once
+// more: an interface that goes down for a moment, when it gets other queues, ends a generator.
+func (p *pathGauge) whileSending(ctx context.Context, pps float64, length time.Duration, act func() error) error {
+	for again := false; ; again = true {
+		err := p.send(ctx, pps, length)
+		if err == nil {
+			err = act()
+		}
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		why := p.stop()
+		if again || !errors.Is(err, measure.ErrOver) {
+			return errors.Join(err, why)
+		}
+	}
+}
+
+// longestSending is how long is sent until everything is begun again: bridges forget a receiver that sends nothing
+// after five minutes (ageing_time), and are told where it is when sending begins.
+const longestSending = 2 * time.Minute
+
+// send sees to it that the rate is sent for a time from now on.
+func (p *pathGauge) send(ctx context.Context, pps float64, length time.Duration) error {
+	load := p.Load
+	load.Rate, load.Duration = pps, max(longestSending, 2*length)
+	if p.running != nil && p.load == load && time.Until(p.until) > length+time.Second {
+		return nil
+	}
+	p.stop()
+	running, err := p.Bench.Start(ctx, load)
+	if err != nil {
+		return err
+	}
+	p.running, p.load, p.until = running, load, time.Now().Add(load.Duration)
+	return nil
+}
+
+// stop ends what is being sent. Its error is what had ended that before: if it lasts, the next trial meets it too.
+func (p *pathGauge) stop() error {
+	if p.running == nil {
+		return nil
+	}
+	err := p.running.Close()
+	p.running = nil
+	return err
 }
 
 // perSecond returns a count as a rate; 0 if it took no time.
@@ -111,29 +181,21 @@ func perSecond(n uint64, seconds float64) float64 {
 }
 
 func (p *pathGauge) Flood(ctx context.Context, pps float64, done <-chan struct{}) error {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	go func() {
-		select {
-		case <-done:
-			stop() // which ends a trial early
-		case <-ctx.Done():
-		}
-	}()
-	for ctx.Err() == nil {
-		if _, err := p.Sample(ctx, pps, time.Minute); err != nil && ctx.Err() == nil {
-			return err
-		}
-	}
-	return nil
+	return p.whileSending(ctx, pps, longestSending/2, func() error { return p.running.Wait(ctx, done) })
 }
 
 func (p *pathGauge) Search(ctx context.Context) (tune.Rate, error) {
+	p.stop()
 	s, err := p.Gauge.Search(ctx, searchOptions(p.goal, p.budget, 0, searchProgress(p.env)))
 	if err != nil {
 		return tune.Rate{}, err
 	}
 	return rateFor(&s.Result, p.goal, s.LimitedBy), nil
+}
+
+func (p *pathGauge) Close() error {
+	p.stop()
+	return p.Gauge.Close()
 }
 
 func (p *pathGauge) Netns() []string { return p.spaces }
@@ -156,7 +218,7 @@ type programGauge struct {
 	maxPPS  float64
 }
 
-func (p *programGauge) Sample(ctx context.Context, pps float64, length time.Duration) (Trial, error) {
+func (p *programGauge) Sample(ctx context.Context, pps float64, length time.Duration, _ bool) (Trial, error) {
 	if pps == 0 { // as fast as possible
 		pps = p.maxPPS
 	}
@@ -174,7 +236,7 @@ func (p *programGauge) Sample(ctx context.Context, pps float64, length time.Dura
 // Flood has the program run one trial after another. It cuts none short: the program could not be used afterwards.
 func (p *programGauge) Flood(ctx context.Context, pps float64, done <-chan struct{}) error {
 	for {
-		if _, err := p.Sample(ctx, pps, 3*time.Second); err != nil {
+		if _, err := p.Sample(ctx, pps, 3*time.Second, true); err != nil {
 			return err
 		}
 		select {

@@ -63,7 +63,7 @@ func (h *trialHost) restart(ctx context.Context, o *Options, r *tune.Result) (*p
 		return nil, nil
 	}
 	changes = leastDisruptive(changes)
-	samples, err := tune.RestartSamples(ctx, h, h.load,
+	samples, err := tune.RestartSamples(ctx, h, h.load, o.Trial,
 		func() bool { return o.Budget > 0 && time.Since(r.Started) > o.Budget })
 	if err != nil {
 		return nil, err

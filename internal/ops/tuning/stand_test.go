@@ -339,7 +339,7 @@ type sender struct {
 	flooding chan bool // an item while it floods
 }
 
-func (s *sender) Sample(context.Context, float64, time.Duration) (Trial, error) {
+func (s *sender) Sample(context.Context, float64, time.Duration, bool) (Trial, error) {
 	return Trial{Sent: 900, PPS: 800}, nil
 }
 
@@ -366,7 +366,7 @@ func TestUnder(t *testing.T) {
 	if err != nil || len(s.flooding) != 0 {
 		t.Errorf("%v, %d still at it", err, len(s.flooding))
 	}
-	if v, err := h.Sample(t.Context(), 1000, 1); v != 800 || err != nil || h.Sent() != 900 {
+	if v, err := h.Sample(t.Context(), 1000, 1, false); v != 800 || err != nil || h.Sent() != 900 {
 		t.Errorf("%g came through, %g were sent, %v", v, h.Sent(), err)
 	}
 }

@@ -129,7 +129,7 @@ func (h *trialHost) withTraffic(ctx context.Context, pps float64, act func(conte
 		pps = h.load
 	}
 	if !h.live {
-		_, err := h.gauge.Sample(ctx, pps, 100*time.Millisecond)
+		_, err := h.gauge.Sample(ctx, pps, 100*time.Millisecond, true)
 		return errors.Join(act(ctx), err)
 	}
 	done, sent := make(chan struct{}), make(chan error, 1)
@@ -184,16 +184,16 @@ func (h *trialHost) bottleneck(load *facts.Load) *bottleneck.Diagnosis {
 }
 
 // Sample runs a trial of length times the usual duration and returns the rate received, in packets per second. After a
-// change it first sends some traffic that does not count.
-func (h *trialHost) Sample(ctx context.Context, pps float64, length int) (float64, error) {
+// change it first sends some traffic that does not count, until the queues hold only what came after it.
+func (h *trialHost) Sample(ctx context.Context, pps float64, length int, exact bool) (float64, error) {
 	h.load = pps
 	if h.fresh {
-		if _, err := h.gauge.Sample(ctx, pps, max(200*time.Millisecond, h.trial/4)); err != nil {
+		if _, err := h.gauge.Sample(ctx, pps, max(100*time.Millisecond, h.trial/4), exact); err != nil {
 			return 0, err
 		}
 		h.fresh = false
 	}
-	trial, err := h.gauge.Sample(ctx, pps, h.trial*time.Duration(length))
+	trial, err := h.gauge.Sample(ctx, pps, h.trial*time.Duration(length), exact)
 	h.sent = trial.Sent
 	if h.found.Loaded == 0 {
 		h.found.Loaded = trial.PPS

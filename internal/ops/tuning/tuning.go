@@ -19,6 +19,9 @@ import (
 	"mpps/internal/outcome"
 )
 
+// Slice is the usual length of a trial of our own generator: a part of what is sent all the time.
+const Slice = 250 * time.Millisecond
+
 // Options are the options of 'mpps tune'.
 type Options struct {
 	Goal          goal.Goal

@@ -54,7 +54,8 @@ func Text(t *report.Text, r *tune.Result, saved []string) {
 		t.Wrap("  ", t.In(report.Bold, text))
 	}
 	t.Field("  ", standingText(r))
-	t.Wrap("  ", fmt.Sprintf("%d trials and %d searches in %.0f s", r.Trials, r.Searches, r.Seconds))
+	t.Wrap("  ", fmt.Sprintf("%d trials and %d searches in %.0f s%s", r.Trials, r.Searches, r.Seconds,
+		words.If(r.Measured > 0, ", %.0f %% of it measured", 100*r.Measured/max(r.Seconds, r.Measured))))
 	t.SavedFiles(saved)
 }
 

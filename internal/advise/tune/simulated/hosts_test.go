@@ -27,8 +27,8 @@ func TestRepeatable(t *testing.T) {
 	for _, s := range Hosts(12) {
 		a, b := New(s, 7), New(s, 7)
 		for range 50 {
-			x, _ := a.Sample(t.Context(), 0, 1)
-			if y, _ := b.Sample(t.Context(), 0, 1); x != y {
+			x, _ := a.Sample(t.Context(), 0, 1, false)
+			if y, _ := b.Sample(t.Context(), 0, 1, false); x != y {
 				t.Fatalf("%s: %g and %g", s.Name, x, y)
 			}
 		}

@@ -10,7 +10,7 @@ import (
 )
 
 // Sample returns the packets per second that arrive in a trial. A longer one is the mean of length trials.
-func (h *Host) Sample(ctx context.Context, pps float64, length int) (float64, error) {
+func (h *Host) Sample(ctx context.Context, pps float64, length int, _ bool) (float64, error) {
 	if ctx.Err() != nil {
 		return 0, context.Cause(ctx)
 	}
